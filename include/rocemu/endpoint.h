@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, UC and UD protocols,
+ * driven by four calls: input, output, deadline, expire. No socket, no clock, no thread, no environment:
+ * datagrams, the time (monotonic nanoseconds) and the seed of all randomness come from the caller. There are
+ * no callbacks: completions and events lie in rings that the caller drains.
+ *
+ * Locking: none inside. Whoever holds the caller's lock of an endpoint may call anything on it and on its
+ * objects; rocemu_cq_poll() and rocemu_cq_count() alone may run beside that without it, one consumer a CQ.
+ *
+ * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return values, where
+ * not said otherwise: 0 done, negative -errno.
+ *
+ * Nothing here allocates but the *_new, *_create and *_reg calls.
+ */
+#ifndef ROCEMU_ENDPOINT_H
+#define ROCEMU_ENDPOINT_H
+
+#include <infiniband/verbs.h>
+
+#include <rocemu/wire.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Nanoseconds of a monotonic clock of the caller's. ROCEMU_NEVER: no deadline. */
+typedef uint64_t rocemu_ns_t;
+#define ROCEMU_NEVER UINT64_MAX
+
+enum {
+	ROCEMU_MAX_SGE = 16,
+	ROCEMU_MAX_INLINE = 512,
+	ROCEMU_MAX_WR = 16384,
+	ROCEMU_MAX_CQE = 1 << 20,
+	ROCEMU_MAX_RD_ATOMIC = 16,
+	ROCEMU_MAX_GID = 64,
+	ROCEMU_QPN_INDEX_BITS = 14,    /* a QPN is slot (10 bits) : index (14 bits) */
+	ROCEMU_OUTPUT_BATCH = 64,      /* most descriptors one rocemu_ep_output() call fills */
+};
+#define ROCEMU_MAX_MSG 0x7fffffffu     /* bytes, 2 GiB - 1 */
+
+struct rocemu_ep;
+struct rocemu_pd;
+struct rocemu_mr;
+struct rocemu_cq;
+struct rocemu_srq;
+struct rocemu_qp;
+
+/** Where a packet goes and comes from. */
+struct rocemu_path {
+	struct rocemu_gid sgid, dgid;
+	uint32_t flow_label;           /* 20 bits, IPv6 */
+	uint16_t sport;                /* UDP source port to use, 0xc000-0xffff */
+	uint8_t sgid_index;
+	uint8_t tclass;                /* with the two ECN bits */
+	uint8_t hop_limit;
+};
+
+/** A received datagram. Borrowed for the call. */
+struct rocemu_dgram {
+	const uint8_t *data;           /* from the BTH to the ICRC inclusive */
+	uint32_t len;
+	struct rocemu_gid src, dst;
+	uint16_t sport, dport;         /* UDP, host order */
+	uint8_t tclass;                /* TOS or traffic class as received, with ECN */
+	uint8_t hop_limit;
+	bool ip_id_known;              /* see rocemu_icrc_check() */
+	uint16_t ip_id;                /* IPv4: the identification, or the guess */
+};
+
+/**
+ * A packet to send. header || iov || trailer is the UDP payload once rocemu_tx_seal() has put the ICRC into
+ * the trailer. All pointers are borrowed until the next call on the endpoint.
+ */
+struct rocemu_tx {
+	const struct rocemu_path *path;
+	uint32_t lqpn;                 /* sender's QPN: a hint for grouping */
+	uint32_t payload_len;
+	uint8_t hdr_len;
+	uint8_t trailer_len;           /* pad bytes + ROCEMU_ICRC_LEN */
+	uint8_t niov;                  /* pieces of payload, 0..ROCEMU_MAX_SGE */
+	uint8_t hdr[ROCEMU_MAX_HDR_LEN];
+	uint8_t trailer[8];
+	struct iovec iov[ROCEMU_MAX_SGE];
+};
+
+/** Bytes of UDP payload of a descriptor. */
+static inline uint32_t rocemu_tx_len(const struct rocemu_tx *t)
+{
+	return t->hdr_len + t->payload_len + t->trailer_len;
+}
+
+/**
+ * Compute the ICRC and put it behind the pad in t->trailer. Apart from output because it covers the IPv4
+ * identification, which only the sender of the datagram knows (a GSO burst counts 0, 1, 2, ...). May be
+ * repeated with another identification.
+ */
+ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
+
+/* ---- endpoint ---- */
+
+struct rocemu_ep_config {
+	uint64_t seed;                 /* of every random choice (keys, first QP index) */
+	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: default 192 KiB */
+	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
+	enum ibv_mtu active_mtu;       /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
+};
+
+/** @return a new endpoint, owned by the caller, or NULL (out of memory). */
+ROCEMU_PUBLIC struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config);
+
+/** Free an endpoint with whatever objects are left in it. NULL is allowed. */
+ROCEMU_PUBLIC void rocemu_ep_free(struct rocemu_ep *ep);
+
+/**
+ * Give the endpoint its slot: its QPNs are slot << 14 | index. Once, before the first QP is created;
+ * first_index (0..16383) says where allocation of indices starts, so that a slot that is used again does not
+ * hand out the QPNs of its last user. Index 0 and 1 of slot 0 are never handed out (QP 0 and QP 1).
+ * Errors: -EINVAL slot > 1023, -EBUSY set already.
+ */
+ROCEMU_PUBLIC int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index);
+
+/** Set or change an entry of the GID table. NULL empties it. -EINVAL: index >= ROCEMU_MAX_GID. */
+ROCEMU_PUBLIC int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index, const struct rocemu_gid *gid);
+
+/** Change the largest path MTU (the interface's MTU changed). */
+ROCEMU_PUBLIC void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu mtu);
+
+/**
+ * A datagram came in. Checks it (form, ICRC, QP, address, P_Key, ...) and acts on it.
+ * @return ROCEMU_DROP_NONE, or why it was not taken; also counted in rocemu_ep_stats.
+ */
+ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d);
+
+/**
+ * Fill tx[0..n) with packets to send now, n <= ROCEMU_OUTPUT_BATCH. Consecutive descriptors of one QP and
+ * path are adjacent. @return descriptors filled; less than n: nothing more to send until the next input, post
+ * or expire.
+ */
+ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n);
+
+/** True when rocemu_ep_output() would fill at least one descriptor. */
+ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
+
+/** True when all there is to send are acknowledgements, which may wait a little for company. */
+ROCEMU_PUBLIC bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep);
+
+/** When rocemu_ep_expire() wants to be called next; ROCEMU_NEVER when nothing runs. */
+ROCEMU_PUBLIC rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep);
+
+/** Act on all timers that are due at now (retry, RNR). Early or spurious calls do nothing. */
+ROCEMU_PUBLIC void rocemu_ep_expire(struct rocemu_ep *ep, rocemu_ns_t now);
+
+/** What happened that is not a completion. */
+enum rocemu_event_type {
+	ROCEMU_EVENT_CQ,        /* an armed CQ got a completion (u.cq); it is disarmed now */
+	ROCEMU_EVENT_CQ_ERR,    /* IBV_EVENT_CQ_ERR: overrun (u.cq) */
+	ROCEMU_EVENT_QP,        /* async: IBV_EVENT_QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _COMM_EST, _SQ_DRAINED,
+	                           _QP_LAST_WQE_REACHED (u.qp) */
+	ROCEMU_EVENT_SRQ,       /* IBV_EVENT_SRQ_LIMIT_REACHED, _SRQ_ERR (u.srq) */
+};
+
+struct rocemu_event {
+	enum rocemu_event_type type;
+	enum ibv_event_type async;     /* for all but ROCEMU_EVENT_CQ */
+	union {
+		struct rocemu_cq *cq;
+		struct rocemu_qp *qp;
+		struct rocemu_srq *srq;
+	} u;                           /* borrowed; destroying the object takes its events out of the ring */
+};
+
+/** Take the next event. @return false: none. */
+ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev);
+
+/* clang-format off */
+#define ROCEMU_STATS(X)                                                        \
+	X(rx_packets,      "packets taken")                                    \
+	X(rx_bytes,        "payload bytes taken")                              \
+	X(tx_packets,      "packets made")                                     \
+	X(tx_bytes,        "payload bytes made")                               \
+	X(acks_sent,       "positive acknowledgements sent")                   \
+	X(naks_sent,       "sequence NAKs sent")                               \
+	X(rnr_naks_sent,   "RNR NAKs sent")                                    \
+	X(err_naks_sent,   "NAKs sent for invalid requests, access and operational errors") \
+	X(naks_rcvd,       "sequence NAKs received")                           \
+	X(rnr_naks_rcvd,   "RNR NAKs received")                                \
+	X(err_naks_rcvd,   "NAKs received for errors")                         \
+	X(timeouts,        "ACK timeouts")                                     \
+	X(retransmits,     "request packets sent again")                       \
+	X(duplicates,      "duplicate requests received")                      \
+	X(cnps_rcvd,       "congestion notification packets received")
+/* clang-format on */
+
+struct rocemu_ep_stats {
+#define X(name, text) uint64_t name;
+	ROCEMU_STATS(X)
+#undef X
+	uint64_t drops[ROCEMU_DROP_COUNT];
+};
+
+/** The endpoint's counters, borrowed as long as the endpoint lives. */
+ROCEMU_PUBLIC const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct rocemu_ep *ep);
+
+/* ---- protection domains and memory ---- */
+
+ROCEMU_PUBLIC struct rocemu_pd *rocemu_pd_new(struct rocemu_ep *ep); /* NULL: out of memory */
+/** -EBUSY while an MR, QP or SRQ belongs to it. */
+ROCEMU_PUBLIC int rocemu_pd_free(struct rocemu_pd *pd);
+
+/**
+ * Register addr[0..length) under the address iova. access: IBV_ACCESS_* bits; remote write and remote atomic
+ * need local write (-EINVAL). The memory is borrowed until rocemu_mr_dereg(). Errors: -EINVAL, -ENOMEM.
+ */
+ROCEMU_PUBLIC int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access,
+				struct rocemu_mr **out);
+ROCEMU_PUBLIC int rocemu_mr_dereg(struct rocemu_mr *mr); /* -EBUSY: a memory window is bound to it */
+ROCEMU_PUBLIC uint32_t rocemu_mr_lkey(const struct rocemu_mr *mr);
+ROCEMU_PUBLIC uint32_t rocemu_mr_rkey(const struct rocemu_mr *mr);
+
+/* ---- completion queues ---- */
+
+/** A completion: what struct ibv_wc says, and what the extended CQ can be asked. */
+struct rocemu_cqe {
+	uint64_t wr_id;
+	rocemu_ns_t timestamp;         /* the now of the call that made it */
+	enum ibv_wc_status status;
+	enum ibv_wc_opcode opcode;
+	uint32_t vendor_err;           /* a ROCEMU_NAK_* syndrome or 0 */
+	uint32_t byte_len;
+	uint32_t imm;                  /* as struct rocemu_hdrs has it; or the invalidated R_Key */
+	uint32_t qpn;
+	uint32_t src_qp;
+	uint32_t wc_flags;             /* IBV_WC_GRH, _WITH_IMM, _WITH_INV */
+	uint8_t sl;
+	bool solicited;
+};
+
+/** Errors: -EINVAL depth 0 or > ROCEMU_MAX_CQE, -ENOMEM. depth is rounded up; see rocemu_cq_depth(). */
+ROCEMU_PUBLIC int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct rocemu_cq **out);
+ROCEMU_PUBLIC int rocemu_cq_destroy(struct rocemu_cq *cq); /* -EBUSY while a QP uses it */
+/** -EINVAL: depth bad or less than the completions in it. Needs the consumer's lock as well. */
+ROCEMU_PUBLIC int rocemu_cq_resize(struct rocemu_cq *cq, unsigned depth);
+ROCEMU_PUBLIC unsigned rocemu_cq_depth(const struct rocemu_cq *cq);
+ROCEMU_PUBLIC void *rocemu_cq_user(const struct rocemu_cq *cq);
+/** Take up to n completions, oldest first. @return how many. One consumer at a time; needs no endpoint lock. */
+ROCEMU_PUBLIC unsigned rocemu_cq_poll(struct rocemu_cq *cq, struct rocemu_cqe *out, unsigned n);
+/** Completions waiting. Needs no lock. */
+ROCEMU_PUBLIC unsigned rocemu_cq_count(const struct rocemu_cq *cq);
+/** True once the CQ overran (its completions are lost and stay so: poll goes on with those that fitted). */
+ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
+/** Ask for one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one). */
+ROCEMU_PUBLIC void rocemu_cq_arm(struct rocemu_cq *cq, bool solicited_only);
+
+/* ---- shared receive queues ---- */
+
+/** attr: max_wr and max_sge in, what was given out; srq_limit ignored. Errors: -EINVAL, -ENOMEM. */
+ROCEMU_PUBLIC int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user,
+				    struct rocemu_srq **out);
+ROCEMU_PUBLIC int rocemu_srq_destroy(struct rocemu_srq *srq); /* -EBUSY while a QP uses it */
+/** IBV_SRQ_LIMIT and IBV_SRQ_MAX_WR. Errors: -EINVAL, -ENOMEM. */
+ROCEMU_PUBLIC int rocemu_srq_modify(struct rocemu_srq *srq, const struct ibv_srq_attr *attr, int mask);
+ROCEMU_PUBLIC void rocemu_srq_query(const struct rocemu_srq *srq, struct ibv_srq_attr *attr);
+ROCEMU_PUBLIC int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_wr *wr,
+				  const struct ibv_recv_wr **bad);
+ROCEMU_PUBLIC void *rocemu_srq_user(const struct rocemu_srq *srq);
+
+/* ---- queue pairs ---- */
+
+struct rocemu_qp_init {
+	struct rocemu_pd *pd;
+	struct rocemu_cq *send_cq, *recv_cq;
+	struct rocemu_srq *srq;        /* or NULL */
+	enum ibv_qp_type type;         /* IBV_QPT_RC, _UC, _UD */
+	struct ibv_qp_cap cap;         /* in: asked for; out: given, at least as much */
+	bool sq_sig_all;
+	void *user;                    /* rocemu_qp_user() */
+};
+
+/** Errors: -EINVAL (caps beyond the limits, no CQ), -ENOMEM (also: all QPNs taken), -ENXIO no slot yet,
+ *  -EOPNOTSUPP another type. */
+ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out);
+/** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer locks too. */
+ROCEMU_PUBLIC int rocemu_qp_destroy(struct rocemu_qp *qp);
+ROCEMU_PUBLIC uint32_t rocemu_qp_num(const struct rocemu_qp *qp);
+ROCEMU_PUBLIC void *rocemu_qp_user(const struct rocemu_qp *qp);
+ROCEMU_PUBLIC struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn); /* or NULL */
+/**
+ * ibv_modify_qp(): the transition and its attributes by the table of IBTA 11.2.5.2. -EINVAL: transition or
+ * mask not allowed, value out of range; then nothing has changed. A move to RESET needs the CQs' consumer locks.
+ */
+ROCEMU_PUBLIC int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_attr *attr, int mask);
+/** All attributes, whatever was asked; caps and state too. */
+ROCEMU_PUBLIC void rocemu_qp_query(const struct rocemu_qp *qp, struct ibv_qp_attr *attr);
+ROCEMU_PUBLIC enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp);
+
+/** The path of an address handle for UD sends (struct rocemu_post::ud_path). -EINVAL: no GRH, no such GID. */
+ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr,
+				      struct rocemu_path *path);
+
+/**
+ * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is not looked at.
+ * imm_data and invalidate_rkey as in struct ibv_send_wr. Inline data (IBV_SEND_INLINE) is copied here.
+ *
+ * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed; -ENOMEM queue full.
+ * Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR).
+ */
+ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
+				      const struct rocemu_path *ud_path);
+
+/** Post receives, a chain as for ibv_post_recv(). On error *bad is the first not posted. */
+ROCEMU_PUBLIC int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,
+				      const struct ibv_recv_wr **bad);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+static enum log_level log_threshold(void)
+{
+	static const char *const names[] = { "error", "warn", "info", "debug" };
+	static atomic_int cached = -1;
+	int level = atomic_load_explicit(&cached, memory_order_relaxed);
+	const char *env;
+
+	if (level >= 0)
+		return (enum log_level)level;
+	level = LOG_LVL_WARN;
+	env = getenv("ROCEMU_LOG");
+	for (unsigned i = 0; env && i < ARRAY_LEN(names); i++)
+		if (!strcmp(env, names[i]))
+			level = (int)i;
+	atomic_store_explicit(&cached, level, memory_order_relaxed);
+	return (enum log_level)level;
+}
+
+bool log_enabled(enum log_level level)
+{
+	return level <= log_threshold();
+}
+
+void log_msg(enum log_level level, const char *fmt, ...)
+{
+	char line[1024];
+	va_list ap;
+	int n;
+
+	if (!log_enabled(level))
+		return;
+	memcpy(line, "rocemu: ", 8);
+	va_start(ap, fmt);
+	n = vsnprintf(line + 8, sizeof(line) - 9, fmt, ap);
+	va_end(ap);
+	if (n < 0)
+		return;
+	n = MIN(n, (int)sizeof(line) - 10);
+	line[8 + n] = '\n';
+	/* One write, so that lines of several processes do not mix. */
+	if (write(STDERR_FILENO, line, (size_t)n + 9) < 0)
+		return;
+}
