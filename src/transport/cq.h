@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion queue: a ring with one producer (the endpoint, under its lock) and one consumer at a time, which
+ * needs no endpoint lock.
+ */
+#ifndef TRANSPORT_CQ_H
+#define TRANSPORT_CQ_H
+
+#include <stdatomic.h>
+
+#include "transport/ep.h"
+
+enum cq_armed { CQ_DISARMED, CQ_ARMED_SOLICITED, CQ_ARMED_ANY };
+
+struct rocemu_cq {
+	struct rocemu_ep *ep;          /* borrowed */
+	struct list link;              /* in ep->cqs */
+	struct rocemu_cqe *ring;       /* owned, mask + 1 entries */
+	uint32_t mask;
+	uint32_t depth;                /* completions it may hold */
+	enum cq_armed armed;
+	uint32_t refs;                 /* QPs; a QP with one CQ for both counts twice */
+	struct event_src ev;
+	void *user;
+	_Alignas(64) _Atomic uint32_t head; /* producer's, free running */
+	atomic_bool overrun;
+	_Alignas(64) _Atomic uint32_t tail; /* consumer's, free running */
+};
+
+/** Add a completion, wake whoever armed the CQ. Overrun: it is lost, IBV_EVENT_CQ_ERR is raised once. */
+void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe);
+/** Remove all completions of a QP. Needs the consumer's lock too. */
+void cq_purge(struct rocemu_cq *cq, uint32_t qpn);
+
+#endif

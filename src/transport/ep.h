@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The endpoint: tables of QPs and keys, the list of QPs that have something to send, the heap of timers, the
+ * list of pending events, counters. It owns every object made on it. Protocol lives in req/comp/resp/ud.
+ */
+#ifndef TRANSPORT_EP_H
+#define TRANSPORT_EP_H
+
+#include <rocemu/endpoint.h>
+
+#include "base/list.h"
+#include "base/rng.h"
+#include "transport/mr.h"
+#include "transport/timer.h"
+
+enum {
+	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
+	EP_DEFAULT_WINDOW = 192 * 1024,
+};
+
+/** Something with pending events: embedded in CQ, QP and SRQ; on ep->events while pending != 0. */
+struct event_src {
+	struct list link;
+	uint32_t pending;              /* bits: what each bit means, its owner says */
+	enum rocemu_event_type type;
+};
+
+/** Bits of a CQ's event_src. */
+enum { CQ_PEND_COMP = 1u << 0, CQ_PEND_ERR = 1u << 1 };
+/* Bits of a QP's and an SRQ's event_src: 1u << (enum ibv_event_type), all below 32. */
+
+struct rocemu_ep {
+	struct rocemu_ep_config cfg;
+	uint32_t slot;                 /* UINT32_MAX: none yet */
+	uint32_t nqps;
+	uint32_t next_index;           /* where the search for a free QPN index starts */
+	struct rocemu_qp **qps;        /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
+	struct mr_table mrs;
+	struct timer_heap timers;
+	struct list tx_ready;          /* of rocemu_qp.tx_link, round robin */
+	struct list events;            /* of event_src.link */
+	struct list peers;             /* of peer.link (see peer.h) */
+	struct list pds, cqs, srqs;    /* every object, for rocemu_ep_free() */
+	struct rocemu_ep_stats stats;
+	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
+	struct rng rng;
+	struct rocemu_gid gids[ROCEMU_MAX_GID];
+	bool gid_valid[ROCEMU_MAX_GID];
+};
+
+struct rocemu_pd {
+	struct rocemu_ep *ep;          /* borrowed */
+	struct list link;              /* in ep->pds */
+	uint32_t refs;                 /* MRs, QPs, SRQs */
+};
+
+/** The piece of scratch that belongs to descriptor i of the output call under way. */
+static inline uint8_t *ep_scratch(struct rocemu_ep *ep, unsigned i)
+{
+	return ep->scratch + (size_t)i * ROCEMU_MAX_MTU;
+}
+
+void event_src_init(struct event_src *s, enum rocemu_event_type type);
+/** Note an event; a second one of the same bit before it was taken is one event. */
+void event_raise(struct rocemu_ep *ep, struct event_src *s, uint32_t bit);
+/** Take the source out of the ring (its object goes away). */
+void event_src_fini(struct event_src *s);
+
+/** Index of the local GID, or -1. */
+int ep_find_gid(const struct rocemu_ep *ep, const struct rocemu_gid *gid);
+
+#endif

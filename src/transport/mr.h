@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory regions and their keys, and scatter/gather over them.
+ *
+ * A key is index << 8 | tag; the tag changes each time an index is used again, so that an old key is not
+ * mistaken for a new region. L_Key and R_Key of a region are the same number.
+ */
+#ifndef TRANSPORT_MR_H
+#define TRANSPORT_MR_H
+
+#include <rocemu/endpoint.h>
+
+struct rocemu_mr {
+	struct rocemu_pd *pd;          /* ref */
+	uint8_t *host;                 /* borrowed until dereg */
+	uint64_t iova;                 /* the address that keys' users give for host[0] */
+	uint64_t length;
+	uint32_t key;
+	int access;                    /* IBV_ACCESS_* */
+};
+
+struct mr_table {
+	struct rocemu_mr **slots;      /* owned array; entries owned */
+	uint8_t *tags;                 /* owned, per slot */
+	uint32_t size;
+	uint32_t next;                 /* where the search for a free slot starts */
+};
+
+void mr_table_init(struct mr_table *t);
+void mr_table_fini(struct mr_table *t);
+/** The region of a key, or NULL. */
+struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key);
+
+/**
+ * Check one access: key known and of this PD, [addr, addr+len) inside, all bits of access granted.
+ * @return where it lies in memory, or NULL. len 0 needs no valid key: any non-NULL pointer comes back.
+ */
+uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
+		   int access);
+
+/** Total bytes of a list. */
+uint64_t sge_total(const struct ibv_sge *sge, unsigned n);
+
+/**
+ * The memory of bytes [off, off+len) of a list as iovecs.
+ * @return number of iovecs (0 for len 0), or -EFAULT: a key, bound or right does not hold.
+ */
+int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
+	       uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max);
+
+/**
+ * Copy src[0..len) to bytes [off, off+len) of a list (needs local write).
+ * @return 0, or -EFAULT: nothing was written; -EMSGSIZE: the list is shorter than that.
+ */
+int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
+		uint64_t off, const uint8_t *src, uint32_t len);
+
+#endif

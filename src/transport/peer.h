@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is known of a remote lane (address, slot): how many bytes may be under way to it. Software peers lose packets
+ * by overrunning a socket buffer that all QPs of a lane share, so the window is the lane's, not the QP's.
+ */
+#ifndef TRANSPORT_PEER_H
+#define TRANSPORT_PEER_H
+
+#include "transport/ep.h"
+
+struct peer {
+	struct list link;              /* in ep->peers */
+	struct list blocked;           /* of qp_req.peer_link: QPs that wait for the window */
+	struct rocemu_gid gid;
+	uint16_t slot;
+	uint32_t refs;
+	uint64_t inflight;             /* bytes charged */
+	uint64_t cwnd;                 /* bytes allowed */
+};
+
+/** Find or make; -> ref. NULL: out of memory. */
+struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn);
+void peer_put(struct peer *p);
+/** Bytes a packet is charged: its payload and what the kernel's buffers cost on top. */
+uint32_t peer_cost(uint32_t payload);
+bool peer_may_send(const struct peer *p, uint32_t cost);
+void peer_on_send(struct peer *p, uint32_t cost);
+/** cost bytes were acknowledged: window grows, blocked QPs are woken. */
+void peer_on_ack(struct peer *p, uint64_t cost);
+/** Bytes given up without acknowledgement (QP stopped, going back). */
+void peer_on_forget(struct peer *p, uint64_t cost);
+/** Loss was seen: window shrinks (at most once per round trip: the caller decides). */
+void peer_on_loss(struct peer *p);
+
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The queue pair and its parts. qp.c owns the object, its attributes and its state; the requester (req.c, retry.c),
+ * the completer (comp.c) and the responder (resp*.c) each own their own struct below, and nobody writes another's:
+ * they call each other's functions.
+ */
+#ifndef TRANSPORT_QP_H
+#define TRANSPORT_QP_H
+
+#include "transport/comp.h"
+#include "transport/cq.h"
+#include "transport/ep.h"
+#include "transport/req.h"
+#include "transport/resp.h"
+#include "transport/rq.h"
+#include "transport/sq.h"
+
+struct rocemu_qp {
+	struct rocemu_ep *ep;          /* borrowed */
+	struct rocemu_pd *pd;          /* ref, as are the CQs and the SRQ */
+	struct rocemu_cq *send_cq, *recv_cq;
+	struct rocemu_srq *srq;        /* or NULL */
+	void *user;
+	enum ibv_qp_type type;
+	enum ibv_qp_state state;
+	uint32_t qpn;
+	uint32_t mtu;                  /* path MTU in bytes */
+	bool sq_sig_all;
+	bool sq_draining;              /* SQD: requests begun before it are still under way */
+	struct ibv_qp_attr attr;       /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */
+	struct rocemu_path path;       /* RC, UC: resolved from attr.ah_attr, with sport */
+	struct sq sq;
+	struct rq rq;                  /* empty with an SRQ */
+	struct list tx_link;           /* in ep->tx_ready while it may have something to send */
+	struct timer timer;            /* the requester's */
+	struct event_src ev;
+	struct qp_req req;
+	struct qp_comp comp;
+	struct qp_resp resp;
+};
+
+/** It may have something to send: puts it on the endpoint's list. */
+void qp_wake(struct rocemu_qp *qp);
+
+/** Raise an asynchronous event of this QP. */
+void qp_event(struct rocemu_qp *qp, enum ibv_event_type type);
+
+/**
+ * To the error state for a reason of our own (a request failed, the peer broke the rules): flushes both queues
+ * in order. The completion that says why was pushed before. Does nothing in ERR.
+ */
+void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now);
+
+/** UC and UD: to the send queue error state (SQE): flushes the send queue only. */
+void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now);
+
+/** May it receive requests / send requests in its present state? */
+static inline bool qp_can_receive(const struct rocemu_qp *qp)
+{
+	return qp->state == IBV_QPS_RTR || qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD ||
+	       qp->state == IBV_QPS_SQE;
+}
+
+/** A completion of this QP with the fields that all have in common. */
+static inline struct rocemu_cqe qp_cqe(const struct rocemu_qp *qp, rocemu_ns_t now, uint64_t wr_id,
+				       enum ibv_wc_status status, enum ibv_wc_opcode opcode)
+{
+	return (struct rocemu_cqe){
+		.wr_id = wr_id, .timestamp = now, .status = status, .opcode = opcode, .qpn = qp->qpn,
+	};
+}
+
+#endif
