@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The registry behind TEST(): collects test cases before main() and gives them to cmocka. */
+#include "test.h"
+
+#include <fnmatch.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct test_case *first, **last = &first;
+static size_t count;
+
+void test_register(struct test_case *t)
+{
+	*last = t;
+	last = &t->next;
+	count++;
+}
+
+static bool wanted(const char *name, char *const *patterns, int n)
+{
+	for (int i = 0; i < n; i++)
+		if (fnmatch(patterns[i], name, 0) == 0)
+			return true;
+	return n == 0;
+}
+
+int test_run(const char *program, char *const *patterns, int n)
+{
+	const char *slash = strrchr(program, '/');
+	struct CMUnitTest *tests = calloc(count + 1, sizeof(*tests));
+	size_t chosen = 0;
+	int failed;
+
+	if (!tests)
+		return 2;
+	for (struct test_case *t = first; t; t = t->next)
+		if (wanted(t->name, patterns, n))
+			tests[chosen++] = (struct CMUnitTest){.name = t->name, .test_func = t->run};
+	if (chosen == 0) {
+		fprintf(stderr, "%s: no test matches; there are:\n", program);
+		for (struct test_case *t = first; t; t = t->next)
+			fprintf(stderr, "  %s\n", t->name);
+		free(tests);
+		return 2;
+	}
+	/* The entry behind the macro: the macro wants an array whose size it can see. */
+	failed = _cmocka_run_group_tests(slash ? slash + 1 : program, tests, chosen, NULL, NULL);
+	free(tests);
+	return failed ? 1 : 0;
+}
