@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Encode and decode of BTH and extension headers (IBTA vol. 1, 9.2 and 9.3; FETH: annex A19). Reader and
+ * writer of each header stand side by side. Which headers a packet has comes from the opcode table; the loops
+ * take its bits lowest first, which is their order on the wire.
+ *
+ * Form only: nothing here knows a queue pair, and the ICRC is icrc.c's.
+ */
+#include <string.h>
+
+#include <rocemu/wire.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+#include "wire/opcode.h"
+
+/* clang-format off */
+enum { BTH_OPCODE = 0, BTH_FLAGS = 1, BTH_PKEY = 2, BTH_ECN = 4, BTH_DQPN = 5, BTH_ACKREQ = 8, BTH_PSN = 9 };
+enum { BTH_SE = 0x80, BTH_MIGREQ = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 0x3, BTH_TVER_MASK = 0xf };
+enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_RESV8A_MASK = 0x3f };
+enum { BTH_ACKREQ_BIT = 0x80, BTH_RESV7_MASK = 0x7f };
+enum { XRCETH_RESV = 0, XRCETH_SRQN = 1 };
+enum { DETH_QKEY = 0, DETH_RESV = 4, DETH_SQPN = 5 };
+enum { RETH_VA = 0, RETH_RKEY = 8, RETH_LENGTH = 12 };
+enum { ATOMICETH_VA = 0, ATOMICETH_RKEY = 8, ATOMICETH_SWAP_ADD = 12, ATOMICETH_COMPARE = 20 };
+enum { AETH_SYNDROME = 0, AETH_MSN = 1 };
+/* clang-format on */
+
+static void bth_decode(struct rocemu_hdrs *h, const uint8_t *p)
+{
+	h->opcode = p[BTH_OPCODE];
+	h->se = (p[BTH_FLAGS] & BTH_SE) != 0;
+	h->migreq = (p[BTH_FLAGS] & BTH_MIGREQ) != 0;
+	h->pad = p[BTH_FLAGS] >> BTH_PAD_SHIFT & BTH_PAD_MASK;
+	h->tver = p[BTH_FLAGS] & BTH_TVER_MASK;
+	h->pkey = get_be16(p + BTH_PKEY);
+	h->fecn = (p[BTH_ECN] & BTH_FECN) != 0;
+	h->becn = (p[BTH_ECN] & BTH_BECN) != 0;
+	h->resv8a = p[BTH_ECN] & BTH_RESV8A_MASK;
+	h->dqpn = get_be24(p + BTH_DQPN);
+	h->ackreq = (p[BTH_ACKREQ] & BTH_ACKREQ_BIT) != 0;
+	h->resv7 = p[BTH_ACKREQ] & BTH_RESV7_MASK;
+	h->psn = get_be24(p + BTH_PSN);
+}
+
+static void bth_encode(const struct rocemu_hdrs *h, uint8_t *p)
+{
+	p[BTH_OPCODE] = h->opcode;
+	p[BTH_FLAGS] = (uint8_t)((h->se ? BTH_SE : 0) | (h->migreq ? BTH_MIGREQ : 0) |
+				 (h->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT |
+				 (h->tver & BTH_TVER_MASK));
+	put_be16(p + BTH_PKEY, h->pkey);
+	p[BTH_ECN] = (uint8_t)((h->fecn ? BTH_FECN : 0) | (h->becn ? BTH_BECN : 0) |
+			       (h->resv8a & BTH_RESV8A_MASK));
+	put_be24(p + BTH_DQPN, h->dqpn);
+	p[BTH_ACKREQ] = (uint8_t)((h->ackreq ? BTH_ACKREQ_BIT : 0) | (h->resv7 & BTH_RESV7_MASK));
+	put_be24(p + BTH_PSN, h->psn);
+}
+
+/* Reads the extension header of one bit at p; returns its length. */
+static size_t ext_decode(struct rocemu_hdrs *h, uint32_t bit, const uint8_t *p)
+{
+	switch (bit) {
+	case ROCEMU_HDR_XRCETH:
+		h->xrceth.resv = p[XRCETH_RESV];
+		h->xrceth.srqn = get_be24(p + XRCETH_SRQN);
+		return XRCETH_LEN;
+	case ROCEMU_HDR_DETH:
+		h->deth.qkey = get_be32(p + DETH_QKEY);
+		h->deth.resv = p[DETH_RESV];
+		h->deth.sqpn = get_be24(p + DETH_SQPN);
+		return DETH_LEN;
+	case ROCEMU_HDR_FETH:
+		h->feth.raw = get_be32(p);
+		return FETH_LEN;
+	case ROCEMU_HDR_RETH:
+		h->reth.va = get_be64(p + RETH_VA);
+		h->reth.rkey = get_be32(p + RETH_RKEY);
+		h->reth.length = get_be32(p + RETH_LENGTH);
+		return RETH_LEN;
+	case ROCEMU_HDR_ATOMICETH:
+		h->atomiceth.va = get_be64(p + ATOMICETH_VA);
+		h->atomiceth.rkey = get_be32(p + ATOMICETH_RKEY);
+		h->atomiceth.swap_add = get_be64(p + ATOMICETH_SWAP_ADD);
+		h->atomiceth.compare = get_be64(p + ATOMICETH_COMPARE);
+		return ATOMICETH_LEN;
+	case ROCEMU_HDR_AETH:
+		h->aeth.syndrome = p[AETH_SYNDROME];
+		h->aeth.msn = get_be24(p + AETH_MSN);
+		return AETH_LEN;
+	case ROCEMU_HDR_ATOMICACK:
+		h->atomicack = get_be64(p);
+		return ATOMICACK_LEN;
+	case ROCEMU_HDR_IMMDT:
+		h->imm = get_be32(p);
+		return IMMDT_LEN;
+	case ROCEMU_HDR_IETH:
+		h->ieth = get_be32(p);
+		return IETH_LEN;
+	default:
+		__builtin_unreachable();
+	}
+}
+
+/* Writes the extension header of one bit to p; returns its length. */
+static size_t ext_encode(const struct rocemu_hdrs *h, uint32_t bit, uint8_t *p)
+{
+	switch (bit) {
+	case ROCEMU_HDR_XRCETH:
+		p[XRCETH_RESV] = h->xrceth.resv;
+		put_be24(p + XRCETH_SRQN, h->xrceth.srqn);
+		return XRCETH_LEN;
+	case ROCEMU_HDR_DETH:
+		put_be32(p + DETH_QKEY, h->deth.qkey);
+		p[DETH_RESV] = h->deth.resv;
+		put_be24(p + DETH_SQPN, h->deth.sqpn);
+		return DETH_LEN;
+	case ROCEMU_HDR_FETH:
+		put_be32(p, h->feth.raw);
+		return FETH_LEN;
+	case ROCEMU_HDR_RETH:
+		put_be64(p + RETH_VA, h->reth.va);
+		put_be32(p + RETH_RKEY, h->reth.rkey);
+		put_be32(p + RETH_LENGTH, h->reth.length);
+		return RETH_LEN;
+	case ROCEMU_HDR_ATOMICETH:
+		put_be64(p + ATOMICETH_VA, h->atomiceth.va);
+		put_be32(p + ATOMICETH_RKEY, h->atomiceth.rkey);
+		put_be64(p + ATOMICETH_SWAP_ADD, h->atomiceth.swap_add);
+		put_be64(p + ATOMICETH_COMPARE, h->atomiceth.compare);
+		return ATOMICETH_LEN;
+	case ROCEMU_HDR_AETH:
+		p[AETH_SYNDROME] = h->aeth.syndrome;
+		put_be24(p + AETH_MSN, h->aeth.msn);
+		return AETH_LEN;
+	case ROCEMU_HDR_ATOMICACK:
+		put_be64(p, h->atomicack);
+		return ATOMICACK_LEN;
+	case ROCEMU_HDR_IMMDT:
+		put_be32(p, h->imm);
+		return IMMDT_LEN;
+	case ROCEMU_HDR_IETH:
+		put_be32(p, h->ieth);
+		return IETH_LEN;
+	default:
+		__builtin_unreachable();
+	}
+}
+
+enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *buf, size_t len)
+{
+	const struct opcode_info *info;
+	const uint8_t *ext = buf + ROCEMU_BTH_LEN;
+	size_t rest; /* payload and pad */
+
+	if (unlikely(len < ROCEMU_BTH_LEN)) {
+		memset(&p->h, 0, sizeof(p->h));
+		return ROCEMU_DROP_SHORT;
+	}
+	bth_decode(&p->h, buf);
+	/* IBTA 9.6.1: a header of another version is not ours to interpret. */
+	if (unlikely(p->h.tver != 0))
+		return ROCEMU_DROP_TVER;
+	info = &opcode_table[p->h.opcode];
+	if (unlikely(info->hdr_len == 0))
+		return ROCEMU_DROP_OPCODE;
+	if (unlikely(len < (size_t)info->hdr_len + ROCEMU_ICRC_LEN))
+		return ROCEMU_DROP_SHORT;
+
+	for (uint32_t bits = info->hdrs; bits != 0; bits &= bits - 1)
+		ext += ext_decode(&p->h, bits & -bits, ext);
+
+	rest = len - info->hdr_len - ROCEMU_ICRC_LEN;
+	if (unlikely((info->ops & ROCEMU_OP_PAYLOAD) == 0 && (rest != 0 || p->h.pad != 0)))
+		return p->h.pad != 0 ? ROCEMU_DROP_PAD : ROCEMU_DROP_LENGTH;
+	if (unlikely(p->h.pad > rest))
+		return ROCEMU_DROP_PAD;
+	if (unlikely(rest - p->h.pad > ROCEMU_MAX_MTU))
+		return ROCEMU_DROP_LENGTH;
+
+	p->hdr_len = info->hdr_len;
+	p->payload = ext;
+	p->payload_len = (uint32_t)(rest - p->h.pad);
+	p->icrc = get_le32(ext + rest);
+	return ROCEMU_DROP_NONE;
+}
+
+size_t rocemu_hdrs_encode(const struct rocemu_hdrs *h, uint8_t *buf)
+{
+	const struct opcode_info *info = &opcode_table[h->opcode];
+	uint8_t *ext = buf + ROCEMU_BTH_LEN;
+
+	if (unlikely(info->hdr_len == 0))
+		return 0;
+	bth_encode(h, buf);
+	for (uint32_t bits = info->hdrs; bits != 0; bits &= bits - 1)
+		ext += ext_encode(h, bits & -bits, ext);
+	return info->hdr_len;
+}
+
+const char *rocemu_drop_text(enum rocemu_drop why)
+{
+	static const char *const texts[ROCEMU_DROP_COUNT] = {
+#define X(name, text) [ROCEMU_DROP_##name] = text,
+		ROCEMU_DROPS(X)
+#undef X
+	};
+
+	return (unsigned)why < ROCEMU_DROP_COUNT ? texts[why] : "unknown";
+}

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The invariant CRC (IBTA vol. 1, 7.8.1 and annex A17.3.3): CRC-32 over eight bytes of ones, the IP header
+ * with TOS, TTL and checksum (traffic class, flow label and hop limit) as ones, the UDP header with its
+ * checksum as ones, the BTH with byte 4 as ones, and everything from there to the pad inclusive.
+ *
+ * ISA-L's crc32_gzip_refl() complements the value going in and coming out, as zlib's crc32() does: a call's
+ * result is the next call's seed.
+ */
+#include <string.h>
+
+#include <isa-l/crc.h>
+
+#include <rocemu/wire.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+#include "wire/ip.h"
+
+enum {
+	BTH_RESV8A = 4,             /* FECN, BECN and six reserved bits: may change on the way */
+	ID_TO_BTH = 16 + UDP_LEN,   /* from the IPv4 identification to the BTH */
+};
+
+/* The CRC of eight bytes 0xff, which stand for the LRH that RoCE does not have: the seed of the rest. */
+#define CRC_OF_LRH 0x2144df1cu
+#define CRC_POLY 0xedb88320u    /* CRC-32's, bit 31 is x^0 */
+
+/*
+ * x^(-8 * 2^k) modulo CRC_POLY, k = 0..15 (each is its predecessor squared): going back 2^k bytes.
+ */
+static const uint32_t back_pow[16] = {
+	0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d, 0x5139de12, 0xba340226,
+	0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8, 0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
+};
+
+/* IP and UDP headers with the fields that change on the way as ones; returns their length. */
+static size_t put_masked_ip_udp(const struct rocemu_icrc_ctx *c, size_t udp_payload, uint8_t *p)
+{
+	size_t udp_len = UDP_LEN + udp_payload;
+	uint8_t *udp;
+
+	if (likely(gid_is_ipv4(&c->src) && gid_is_ipv4(&c->dst))) {
+		p[0] = 0x45;
+		p[1] = 0xff;
+		put_be16(p + 2, (uint16_t)(IPV4_LEN + udp_len));
+		put_be16(p + 4, c->ip_id);
+		put_be16(p + 6, c->ip_frag);
+		p[8] = 0xff;
+		p[9] = IP_PROTO_UDP;
+		put_be16(p + 10, 0xffff);
+		memcpy(p + 12, c->src.raw + 12, 4);
+		memcpy(p + 16, c->dst.raw + 12, 4);
+		udp = p + IPV4_LEN;
+	} else {
+		put_be32(p, 0x6fffffff);
+		put_be16(p + 4, (uint16_t)udp_len);
+		p[6] = IP_PROTO_UDP;
+		p[7] = 0xff;
+		memcpy(p + 8, c->src.raw, 16);
+		memcpy(p + 24, c->dst.raw, 16);
+		udp = p + IPV6_LEN;
+	}
+	put_be16(udp, c->sport);
+	put_be16(udp + 2, c->dport);
+	put_be16(udp + 4, (uint16_t)udp_len);
+	put_be16(udp + 6, 0xffff);
+	return (size_t)(udp - p) + UDP_LEN;
+}
+
+/*
+ * CRC of the headers below and of the first n bytes of the packet, BTH_RESV8A masked. The two are put together
+ * in one buffer because short CRC calls cost more than the copy. n <= ROCEMU_MAX_HDR_LEN.
+ */
+static uint32_t crc_headers(const struct rocemu_icrc_ctx *c, size_t udp_payload, const uint8_t *pkt, size_t n)
+{
+	uint8_t buf[IP_UDP_MAX_LEN + ROCEMU_MAX_HDR_LEN];
+	size_t below = put_masked_ip_udp(c, udp_payload, buf);
+
+	memcpy(buf + below, pkt, n);
+	buf[below + BTH_RESV8A] = 0xff;
+	return crc32_gzip_refl(CRC_OF_LRH, buf, below + n);
+}
+
+uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *hdr, size_t hdr_len,
+		     const struct iovec *iov, unsigned niov, const uint8_t *trailer, size_t trailer_len)
+{
+	size_t total = hdr_len + trailer_len + ROCEMU_ICRC_LEN;
+	size_t first = MIN(hdr_len, (size_t)ROCEMU_MAX_HDR_LEN);
+	uint32_t crc;
+
+	for (unsigned i = 0; i < niov; i++)
+		total += iov[i].iov_len;
+	crc = crc_headers(c, total, hdr, first);
+	if (unlikely(hdr_len > first))
+		crc = crc32_gzip_refl(crc, hdr + first, hdr_len - first);
+	for (unsigned i = 0; i < niov; i++)
+		crc = crc32_gzip_refl(crc, iov[i].iov_base, iov[i].iov_len);
+	if (trailer_len != 0)
+		crc = crc32_gzip_refl(crc, trailer, trailer_len);
+	return crc;
+}
+
+/* a * b modulo CRC_POLY, polynomials over GF(2), bit 31 is x^0. */
+static uint32_t poly_mul(uint32_t a, uint32_t b)
+{
+	uint32_t r = 0;
+
+	for (; b != 0; b <<= 1) {
+		r ^= a & -(b >> 31);
+		a = a >> 1 ^ (CRC_POLY & -(a & 1));
+	}
+	return r;
+}
+
+/*
+ * The difference of two identifications that makes a difference of diff between the CRCs of packets that are
+ * otherwise equal and go on for `after` bytes behind the identification; -1: none does.
+ *
+ * Linear: the CRCs differ by what the CRC register makes of the identifications' difference followed by zeros,
+ * when it starts from 0. Every byte fed multiplies the register by x^8, and the first two bytes enter it in
+ * its low 16 bits. So undo 2 + after bytes and see whether nothing but these 16 bits is left.
+ */
+static int32_t solve_ip_id(uint32_t diff, size_t after)
+{
+	size_t back = 2 + after;
+
+	for (unsigned k = 0; back != 0; k++, back >>= 1) {
+		if ((back & 1) != 0)
+			diff = poly_mul(diff, back_pow[k]);
+	}
+	if (diff > 0xffff)
+		return -1;
+	return (int32_t)((diff & 0xff) << 8 | diff >> 8);
+}
+
+int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf, size_t len)
+{
+	bool ipv4 = gid_is_ipv4(&c->src) && gid_is_ipv4(&c->dst);
+	size_t covered, first;
+	uint32_t diff;
+	int32_t id_diff;
+
+	/* More fits into no UDP datagram, and back_pow ends there. */
+	if (unlikely(len < ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN || len > IP_UDP_MAX_PAYLOAD))
+		return -1;
+	covered = len - ROCEMU_ICRC_LEN;
+	first = MIN(covered, (size_t)ROCEMU_MAX_HDR_LEN);
+	diff = crc_headers(c, len, buf, first);
+	if (covered > first)
+		diff = crc32_gzip_refl(diff, buf + first, covered - first);
+	diff ^= get_le32(buf + covered);
+	if (likely(diff == 0))
+		return ipv4 ? c->ip_id : 0;
+	if (!ipv4 || ip_id_known)
+		return -1;
+	id_diff = solve_ip_id(diff, ID_TO_BTH - 2 + covered);
+	return id_diff < 0 ? -1 : (c->ip_id ^ id_diff);
+}

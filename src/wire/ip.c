@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ethernet, IPv4, IPv6 and UDP headers around a RoCEv2 packet.
+ */
+#include "wire/ip.h"
+
+#include <assert.h>
+
+#include "base/bytes.h"
+
+/* clang-format off */
+enum { V4_VERSION_IHL = 0, V4_TOS = 1, V4_LEN = 2, V4_ID = 4, V4_FRAG = 6, V4_TTL = 8, V4_PROTO = 9,
+       V4_CSUM = 10, V4_SRC = 12, V4_DST = 16 };
+enum { V6_WORD0 = 0, V6_LEN = 4, V6_NEXT = 6, V6_HOPS = 7, V6_SRC = 8, V6_DST = 24 };
+enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
+enum { ETHER_TYPE = 12, ETHER_VLAN_LEN = 4, ETHER_LEN = 14 };
+enum { ETHERTYPE_IS_VLAN = 0x8100, ETHERTYPE_IS_QINQ = 0x88a8, ETHERTYPE_IS_OLD_QINQ = 0x9100 };
+/* clang-format on */
+#define V4_FRAGMENTED 0x3fff /* MF and the offset */
+
+bool rocemu_gid_is_ipv4(const struct rocemu_gid *g)
+{
+	return gid_is_ipv4(g);
+}
+
+void gid_from_ipv4(struct rocemu_gid *g, const uint8_t *addr)
+{
+	memset(g->raw, 0, 10);
+	g->raw[10] = g->raw[11] = 0xff;
+	memcpy(g->raw + 12, addr, 4);
+}
+
+uint16_t ip_checksum(const uint8_t *buf, size_t len)
+{
+	uint32_t sum = 0;
+
+	for (; len > 1; len -= 2, buf += 2) {
+		sum += get_be16(buf);
+		sum = (sum & 0xffff) + (sum >> 16);
+	}
+	if (len == 1)
+		sum += (uint32_t)*buf << 8;
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (uint16_t)~sum;
+}
+
+static size_t ipv4_encode(const struct ip_udp *h, size_t udp_len, uint8_t *p)
+{
+	p[V4_VERSION_IHL] = 0x45;
+	p[V4_TOS] = h->tclass;
+	put_be16(p + V4_LEN, (uint16_t)(IPV4_LEN + udp_len));
+	put_be16(p + V4_ID, h->ip_id);
+	put_be16(p + V4_FRAG, h->ip_frag);
+	p[V4_TTL] = h->hop_limit;
+	p[V4_PROTO] = IP_PROTO_UDP;
+	put_be16(p + V4_CSUM, 0);
+	memcpy(p + V4_SRC, h->src.raw + 12, 4);
+	memcpy(p + V4_DST, h->dst.raw + 12, 4);
+	put_be16(p + V4_CSUM, ip_checksum(p, IPV4_LEN));
+	return IPV4_LEN;
+}
+
+static size_t ipv6_encode(const struct ip_udp *h, size_t udp_len, uint8_t *p)
+{
+	put_be32(p + V6_WORD0, 6u << 28 | (uint32_t)h->tclass << 20 | (h->flow_label & 0xfffff));
+	put_be16(p + V6_LEN, (uint16_t)udp_len);
+	p[V6_NEXT] = IP_PROTO_UDP;
+	p[V6_HOPS] = h->hop_limit;
+	memcpy(p + V6_SRC, h->src.raw, 16);
+	memcpy(p + V6_DST, h->dst.raw, 16);
+	return IPV6_LEN;
+}
+
+size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf)
+{
+	size_t udp_len = UDP_LEN + payload_len;
+	size_t n;
+
+	assert(payload_len <= IP_UDP_MAX_PAYLOAD);
+	if (gid_is_ipv4(&h->src) && gid_is_ipv4(&h->dst))
+		n = ipv4_encode(h, udp_len, buf);
+	else
+		n = ipv6_encode(h, udp_len, buf);
+	put_be16(buf + n + UDP_SPORT, h->sport);
+	put_be16(buf + n + UDP_DPORT, h->dport);
+	put_be16(buf + n + UDP_LENGTH, (uint16_t)udp_len);
+	put_be16(buf + n + UDP_CSUM, 0);
+	return n + UDP_LEN;
+}
+
+/* Both: on IP_OK *ip_payload is what the IP header says follows it; the caller has checked len >= 1. */
+static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
+{
+	if (len < IPV4_LEN)
+		return IP_SHORT;
+	if ((p[V4_VERSION_IHL] & 0xf) < 5 || get_be16(p + V4_LEN) < IPV4_LEN)
+		return IP_SHORT;
+	if (p[V4_PROTO] != IP_PROTO_UDP)
+		return IP_NOT_UDP;
+	if ((p[V4_VERSION_IHL] & 0xf) > 5)
+		return IP_OPTIONS;
+	h->ip_frag = get_be16(p + V4_FRAG);
+	if ((h->ip_frag & V4_FRAGMENTED) != 0)
+		return IP_FRAGMENT;
+	h->ip_id = get_be16(p + V4_ID);
+	h->tclass = p[V4_TOS];
+	h->hop_limit = p[V4_TTL];
+	gid_from_ipv4(&h->src, p + V4_SRC);
+	gid_from_ipv4(&h->dst, p + V4_DST);
+	*ip_payload = (size_t)get_be16(p + V4_LEN) - IPV4_LEN;
+	return IP_OK;
+}
+
+static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
+{
+	uint32_t word0;
+
+	if (len < IPV6_LEN)
+		return IP_SHORT;
+	if (p[V6_NEXT] != IP_PROTO_UDP)
+		return IP_NOT_UDP;
+	word0 = get_be32(p + V6_WORD0);
+	h->flow_label = word0 & 0xfffff;
+	h->tclass = (uint8_t)(word0 >> 20);
+	h->hop_limit = p[V6_HOPS];
+	memcpy(h->src.raw, p + V6_SRC, 16);
+	memcpy(h->dst.raw, p + V6_DST, 16);
+	*ip_payload = get_be16(p + V6_LEN);
+	return IP_OK;
+}
+
+enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len, const uint8_t **payload,
+			      size_t *payload_len, size_t *wire_len)
+{
+	enum ip_verdict v;
+	size_t ip_payload = 0, udp_len, n, there;
+
+	memset(h, 0, sizeof(*h));
+	if (len == 0)
+		return IP_SHORT;
+	switch (buf[0] >> 4) {
+	case 4:
+		v = ipv4_decode(h, buf, len, &ip_payload);
+		n = IPV4_LEN;
+		break;
+	case 6:
+		v = ipv6_decode(h, buf, len, &ip_payload);
+		n = IPV6_LEN;
+		break;
+	default:
+		return IP_NOT_UDP;
+	}
+	if (v != IP_OK)
+		return v;
+	if (ip_payload < UDP_LEN || len - n < UDP_LEN)
+		return IP_SHORT;
+	buf += n;
+	h->sport = get_be16(buf + UDP_SPORT);
+	h->dport = get_be16(buf + UDP_DPORT);
+	udp_len = get_be16(buf + UDP_LENGTH);
+	if (udp_len < UDP_LEN || udp_len > ip_payload)
+		return IP_SHORT;
+	there = len - n;
+	*payload = buf + UDP_LEN;
+	*wire_len = udp_len - UDP_LEN;
+	*payload_len = (there < udp_len ? there : udp_len) - UDP_LEN;
+	return IP_OK;
+}
+
+size_t ether_ip_offset(const uint8_t *buf, size_t len)
+{
+	size_t type = ETHER_TYPE;
+
+	for (; type + 2 <= len; type += ETHER_VLAN_LEN) {
+		switch (get_be16(buf + type)) {
+		case ETHERTYPE_IS_IPV4:
+		case ETHERTYPE_IS_IPV6:
+			return type + 2;
+		case ETHERTYPE_IS_VLAN:
+		case ETHERTYPE_IS_QINQ:
+		case ETHERTYPE_IS_OLD_QINQ:
+			continue;
+		default:
+			return 0;
+		}
+	}
+	return 0;
+}
