@@ -27,6 +27,7 @@ struct rocemu_qp {
 	uint32_t mtu;                  /* path MTU in bytes */
 	bool sq_sig_all;
 	bool sq_draining;              /* SQD: requests begun before it are still under way */
+	uint8_t id_fits;               /* see drive.c: IPv4 identifications as predicted, in a row */
 	struct ibv_qp_attr attr;       /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */
 	struct rocemu_path path;       /* RC, UC: resolved from attr.ah_attr, with sport */
 	struct sq sq;
@@ -53,6 +54,9 @@ void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now);
 
 /** UC and UD: to the send queue error state (SQE): flushes the send queue only. */
 void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now);
+
+/** The requester has nothing under way any more: when the QP is draining (SQD), say so. */
+void qp_check_drained(struct rocemu_qp *qp);
 
 /** May it receive requests / send requests in its present state? */
 static inline bool qp_can_receive(const struct rocemu_qp *qp)

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/cq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/** Smallest power of two that is at least n. */
+static uint32_t pow2_at_least(uint32_t n)
+{
+	uint32_t p = 1;
+
+	while (p < n)
+		p *= 2;
+	return p;
+}
+
+int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct rocemu_cq **out)
+{
+	struct rocemu_cq *cq;
+
+	if (!depth || depth > ROCEMU_MAX_CQE)
+		return -EINVAL;
+	cq = aligned_alloc(64, sizeof(*cq));
+	if (!cq)
+		return -ENOMEM;
+	*cq = (struct rocemu_cq){ .ep = ep, .user = user };
+	cq->depth = pow2_at_least(depth);
+	cq->mask = cq->depth - 1;
+	cq->ring = calloc(cq->depth, sizeof(*cq->ring));
+	if (!cq->ring) {
+		free(cq);
+		return -ENOMEM;
+	}
+	event_src_init(&cq->ev, ROCEMU_EVENT_CQ);
+	list_append(&ep->cqs, &cq->link);
+	*out = cq;
+	return 0;
+}
+
+int rocemu_cq_destroy(struct rocemu_cq *cq)
+{
+	if (cq->refs)
+		return -EBUSY;
+	event_src_fini(&cq->ev);
+	list_remove(&cq->link);
+	free(cq->ring);
+	free(cq);
+	return 0;
+}
+
+int rocemu_cq_resize(struct rocemu_cq *cq, unsigned depth)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	struct rocemu_cqe *ring;
+	uint32_t size;
+
+	if (!depth || depth > ROCEMU_MAX_CQE || depth < head - tail)
+		return -EINVAL;
+	size = pow2_at_least(depth);
+	ring = calloc(size, sizeof(*ring));
+	if (!ring)
+		return -ENOMEM;
+	for (uint32_t i = tail; i != head; i++)
+		ring[i & (size - 1)] = cq->ring[i & cq->mask];
+	free(cq->ring);
+	cq->ring = ring;
+	cq->mask = size - 1;
+	cq->depth = size;
+	return 0;
+}
+
+unsigned rocemu_cq_depth(const struct rocemu_cq *cq)
+{
+	return cq->depth;
+}
+
+void *rocemu_cq_user(const struct rocemu_cq *cq)
+{
+	return cq->user;
+}
+
+void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	if (head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
+		if (!atomic_exchange_explicit(&cq->overrun, true, memory_order_relaxed))
+			event_raise(cq->ep, &cq->ev, CQ_PEND_ERR);
+		return;
+	}
+	cq->ring[head & cq->mask] = *cqe;
+	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
+
+	/* IBTA 11.4.2.2: a request for solicited events is also met by a completion in error. */
+	if (cq->armed == CQ_ARMED_ANY ||
+	    (cq->armed == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS))) {
+		cq->armed = CQ_DISARMED;
+		event_raise(cq->ep, &cq->ev, CQ_PEND_COMP);
+	}
+}
+
+unsigned rocemu_cq_poll(struct rocemu_cq *cq, struct rocemu_cqe *out, unsigned n)
+{
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	uint32_t have = atomic_load_explicit(&cq->head, memory_order_acquire) - tail;
+
+	if (n > have)
+		n = have;
+	for (unsigned i = 0; i < n; i++)
+		out[i] = cq->ring[(tail + i) & cq->mask];
+	if (n)
+		atomic_store_explicit(&cq->tail, tail + n, memory_order_release);
+	return n;
+}
+
+unsigned rocemu_cq_count(const struct rocemu_cq *cq)
+{
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+
+	return atomic_load_explicit(&cq->head, memory_order_acquire) - tail;
+}
+
+bool rocemu_cq_overrun(const struct rocemu_cq *cq)
+{
+	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
+}
+
+void rocemu_cq_arm(struct rocemu_cq *cq, bool solicited_only)
+{
+	/* Asking for less than was asked for already changes nothing (IBTA 11.4.2.2). */
+	if (!solicited_only)
+		cq->armed = CQ_ARMED_ANY;
+	else if (cq->armed == CQ_DISARMED)
+		cq->armed = CQ_ARMED_SOLICITED;
+}
+
+void cq_purge(struct rocemu_cq *cq, uint32_t qpn)
+{
+	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
+	uint32_t to = tail;
+
+	for (uint32_t i = tail; i != head; i++)
+		if (cq->ring[i & cq->mask].qpn != qpn)
+			cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
+	atomic_store_explicit(&cq->head, to, memory_order_release);
+}

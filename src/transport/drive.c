@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What drives an endpoint: a datagram in, packets out, timers. The checks that all transport services share are
+ * made here, in the order of IBTA 9.6.1 (packet header validation); what a valid packet means is for the
+ * responder and the completer.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "transport/ep.h"
+#include "transport/peer.h"
+#include "transport/qp.h"
+
+enum {
+	/* Packets of one QP in a row in one output call, so that QPs share the link. */
+	OUTPUT_TURN = 32,
+	/* So many IPv4 identifications in a row as a UDP sender of our kind counts them: from then on the peer is
+	 * held to that (see id_plausible()). */
+	ID_FITS_NEEDED = 32,
+	GSO_MAX_SEGMENTS = 64,
+};
+
+static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
+{
+	return !memcmp(a, b, sizeof(*a));
+}
+
+/**
+ * A UDP socket does not show the IPv4 identification, so the ICRC check can only say which one would fit. A peer that
+ * sends from a UDP socket as we do has 0, or its place in a GSO burst; once a connection's peer has shown that habit, any
+ * other solution is a corrupted packet. That makes a 26-bit check of a 16-bit one, and leaves kernel and hardware
+ * peers alone, whose identifications count up.
+ */
+static bool id_plausible(struct rocemu_qp *qp, const struct rocemu_dgram *d, uint32_t id)
+{
+	if (d->ip_id_known || qp->type == IBV_QPT_UD)
+		return true;
+	if (id == d->ip_id) {
+		if (qp->id_fits < ID_FITS_NEEDED)
+			qp->id_fits++;
+		return true;
+	}
+	if (id < GSO_MAX_SEGMENTS)
+		return true;
+	if (qp->id_fits >= ID_FITS_NEEDED)
+		return false;
+	qp->id_fits = 0;
+	return true;
+}
+
+/** IBTA 9.6.1.2.3, C9-37..: the low 15 bits equal, not both limited members. Our only P_Key is the default one. */
+static bool pkey_matches(uint16_t theirs)
+{
+	return (theirs & 0x7fff) == 0x7fff;
+}
+
+static bool service_matches(const struct rocemu_qp *qp, uint8_t opcode)
+{
+	switch (rocemu_opcode_service(opcode)) {
+	case ROCEMU_SVC_RC:
+		return qp->type == IBV_QPT_RC;
+	case ROCEMU_SVC_UC:
+		return qp->type == IBV_QPT_UC;
+	case ROCEMU_SVC_UD:
+		return qp->type == IBV_QPT_UD;
+	case ROCEMU_SVC_CNP:
+		return true;
+	case ROCEMU_SVC_RD:
+	case ROCEMU_SVC_XRC:
+	default:
+		return false;
+	}
+}
+
+static bool state_takes(const struct rocemu_qp *qp, uint32_t ops)
+{
+	if (ops & ROCEMU_OP_REQUEST)
+		return qp_can_receive(qp);
+	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
+static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
+				const struct rocemu_packet *pkt, int32_t id)
+{
+	struct rocemu_qp *qp = rocemu_qp_find(ep, pkt->h.dqpn);
+	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+
+	if (!qp)
+		return ROCEMU_DROP_QPN;
+	if (!service_matches(qp, pkt->h.opcode))
+		return ROCEMU_DROP_SERVICE;
+	if (!state_takes(qp, ops))
+		return ROCEMU_DROP_STATE;
+	if (!pkey_matches(pkt->h.pkey))
+		return ROCEMU_DROP_PKEY;
+	if (qp->type != IBV_QPT_UD && (!gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid)))
+		return ROCEMU_DROP_SOURCE;
+	if (!id_plausible(qp, d, (uint32_t)id))
+		return ROCEMU_DROP_ICRC;
+	if (ops & ROCEMU_OP_CNP) {
+		ep->stats.cnps_rcvd++;
+		if (qp->req.peer)
+			peer_on_loss(qp->req.peer);
+		return ROCEMU_DROP_CNP;
+	}
+	if (ops & ROCEMU_OP_REQUEST)
+		return resp_input(qp, now, pkt, d);
+	return comp_input(qp, now, pkt);
+}
+
+enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d)
+{
+	struct rocemu_icrc_ctx ctx = {
+		.src = d->src, .dst = d->dst, .sport = d->sport, .dport = d->dport, .ip_id = d->ip_id,
+		.ip_frag = 0x4000,
+	};
+	struct rocemu_packet pkt;
+	enum rocemu_drop why;
+	int32_t id;
+
+	why = rocemu_packet_decode(&pkt, d->data, d->len);
+	if (!why) {
+		id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
+		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
+	}
+	if (why) {
+		ep->stats.drops[why]++;
+	} else {
+		ep->stats.rx_packets++;
+		ep->stats.rx_bytes += pkt.payload_len;
+	}
+	return why;
+}
+
+static bool qp_has_output(const struct rocemu_qp *qp)
+{
+	return resp_has_output(qp) || req_has_output(qp);
+}
+
+unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
+{
+	unsigned done = 0;
+	struct list *node;
+
+	if (n > ROCEMU_OUTPUT_BATCH)
+		n = ROCEMU_OUTPUT_BATCH;
+	while (done < n && (node = list_first(&ep->tx_ready))) {
+		struct rocemu_qp *qp = list_entry(node, struct rocemu_qp, tx_link);
+		unsigned turn = MIN(n - done, (unsigned)OUTPUT_TURN);
+		unsigned made = resp_output(qp, now, tx + done, turn, done);
+
+		if (made < turn)
+			made += req_output(qp, now, tx + done + made, turn - made, done + made);
+		list_remove(node);
+		if (qp_has_output(qp)) {
+			list_append(&ep->tx_ready, node);
+			if (!made)
+				break; /* says it has, gives none: not a reason to spin */
+		}
+		for (unsigned i = 0; i < made; i++)
+			ep->stats.tx_bytes += tx[done + i].payload_len;
+		done += made;
+	}
+	ep->stats.tx_packets += done;
+	return done;
+}
+
+bool rocemu_ep_has_output(const struct rocemu_ep *ep)
+{
+	list_for_each (n, &ep->tx_ready)
+		if (qp_has_output(list_entry(n, struct rocemu_qp, tx_link)))
+			return true;
+	return false;
+}
+
+bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
+{
+	list_for_each (n, &ep->tx_ready) {
+		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
+
+		if (req_has_output(qp) || (resp_has_output(qp) && !resp_output_is_acks(qp)))
+			return false;
+	}
+	return true;
+}
+
+rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep)
+{
+	return timer_next(&ep->timers);
+}
+
+void rocemu_ep_expire(struct rocemu_ep *ep, rocemu_ns_t now)
+{
+	struct timer *t;
+
+	while ((t = timer_pop_due(&ep->timers, now)))
+		req_expire(container_of(t, struct rocemu_qp, timer), now);
+}

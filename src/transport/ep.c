@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The endpoint's life, its events and its protection domains. What drives it (input, output, timers): drive.c. */
+#include "transport/ep.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "transport/cq.h"
+#include "transport/qp.h"
+#include "transport/rq.h"
+
+struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
+{
+	struct rocemu_ep *ep = calloc(1, sizeof(*ep));
+
+	if (!ep)
+		return NULL;
+	ep->cfg = *config;
+	if (!ep->cfg.window_bytes)
+		ep->cfg.window_bytes = EP_DEFAULT_WINDOW;
+	if (!ep->cfg.max_rd_atomic || ep->cfg.max_rd_atomic > ROCEMU_MAX_RD_ATOMIC)
+		ep->cfg.max_rd_atomic = ROCEMU_MAX_RD_ATOMIC;
+	if (!ep->cfg.active_mtu)
+		ep->cfg.active_mtu = IBV_MTU_4096;
+	ep->scratch = malloc((size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU);
+	if (!ep->scratch) {
+		free(ep);
+		return NULL;
+	}
+	ep->slot = UINT32_MAX;
+	rng_init(&ep->rng, config->seed);
+	mr_table_init(&ep->mrs);
+	timer_heap_init(&ep->timers);
+	list_init(&ep->tx_ready);
+	list_init(&ep->events);
+	list_init(&ep->peers);
+	list_init(&ep->pds);
+	list_init(&ep->cqs);
+	list_init(&ep->srqs);
+	return ep;
+}
+
+void rocemu_ep_free(struct rocemu_ep *ep)
+{
+	if (!ep)
+		return;
+	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
+		if (ep->qps[i])
+			rocemu_qp_destroy(ep->qps[i]);
+	list_for_each_safe (s, snext, &ep->srqs)
+		rocemu_srq_destroy(list_entry(s, struct rocemu_srq, link));
+	list_for_each_safe (c, cnext, &ep->cqs)
+		rocemu_cq_destroy(list_entry(c, struct rocemu_cq, link));
+	mr_table_fini(&ep->mrs);
+	list_for_each_safe (p, pnext, &ep->pds)
+		free(list_entry(p, struct rocemu_pd, link));
+	timer_heap_fini(&ep->timers);
+	free(ep->qps);
+	free(ep->scratch);
+	free(ep);
+}
+
+int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index)
+{
+	if (slot > 1023)
+		return -EINVAL;
+	if (ep->qps)
+		return -EBUSY;
+	ep->qps = calloc(EP_QPN_COUNT, sizeof(struct rocemu_qp *));
+	if (!ep->qps)
+		return -ENOMEM;
+	ep->slot = slot;
+	ep->next_index = first_index % EP_QPN_COUNT;
+	return 0;
+}
+
+int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index, const struct rocemu_gid *gid)
+{
+	if (index >= ROCEMU_MAX_GID)
+		return -EINVAL;
+	ep->gid_valid[index] = gid != NULL;
+	if (gid)
+		ep->gids[index] = *gid;
+	return 0;
+}
+
+int ep_find_gid(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
+{
+	for (int i = 0; i < ROCEMU_MAX_GID; i++)
+		if (ep->gid_valid[i] && !memcmp(&ep->gids[i], gid, sizeof(*gid)))
+			return i;
+	return -1;
+}
+
+void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu mtu)
+{
+	ep->cfg.active_mtu = mtu;
+}
+
+const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct rocemu_ep *ep)
+{
+	return &ep->stats;
+}
+
+/* ---- events ---- */
+
+void event_src_init(struct event_src *s, enum rocemu_event_type type)
+{
+	list_init(&s->link);
+	s->pending = 0;
+	s->type = type;
+}
+
+void event_raise(struct rocemu_ep *ep, struct event_src *s, uint32_t bit)
+{
+	s->pending |= bit;
+	if (!list_linked(&s->link))
+		list_append(&ep->events, &s->link);
+}
+
+void event_src_fini(struct event_src *s)
+{
+	list_remove(&s->link);
+	s->pending = 0;
+}
+
+/** Lowest pending bit of a source, taken out of it. */
+static uint32_t event_take_bit(struct event_src *s)
+{
+	uint32_t bit = (uint32_t)__builtin_ctz(s->pending);
+
+	s->pending &= s->pending - 1;
+	return bit;
+}
+
+bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
+{
+	struct list *n = list_first(&ep->events);
+	struct event_src *s;
+	uint32_t bit;
+
+	if (!n)
+		return false;
+	s = list_entry(n, struct event_src, link);
+	bit = event_take_bit(s);
+	if (!s->pending)
+		list_remove(n);
+	*ev = (struct rocemu_event){ .type = s->type };
+	switch (s->type) {
+	case ROCEMU_EVENT_CQ:
+	case ROCEMU_EVENT_CQ_ERR:
+		ev->u.cq = container_of(s, struct rocemu_cq, ev);
+		if (1u << bit == CQ_PEND_ERR) {
+			ev->type = ROCEMU_EVENT_CQ_ERR;
+			ev->async = IBV_EVENT_CQ_ERR;
+		}
+		break;
+	case ROCEMU_EVENT_QP:
+		ev->u.qp = container_of(s, struct rocemu_qp, ev);
+		ev->async = (enum ibv_event_type)bit;
+		break;
+	case ROCEMU_EVENT_SRQ:
+		ev->u.srq = container_of(s, struct rocemu_srq, ev);
+		ev->async = (enum ibv_event_type)bit;
+		break;
+	}
+	return true;
+}
+
+/* ---- protection domains ---- */
+
+struct rocemu_pd *rocemu_pd_new(struct rocemu_ep *ep)
+{
+	struct rocemu_pd *pd = calloc(1, sizeof(*pd));
+
+	if (!pd)
+		return NULL;
+	pd->ep = ep;
+	list_append(&ep->pds, &pd->link);
+	return pd;
+}
+
+int rocemu_pd_free(struct rocemu_pd *pd)
+{
+	if (pd->refs)
+		return -EBUSY;
+	list_remove(&pd->link);
+	free(pd);
+	return 0;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/mr.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/ep.h"
+
+enum { MR_MAX = 1 << 20 };
+
+void mr_table_init(struct mr_table *t)
+{
+	*t = (struct mr_table){ 0 };
+}
+
+void mr_table_fini(struct mr_table *t)
+{
+	for (uint32_t i = 0; i < t->size; i++)
+		free(t->slots[i]);
+	free(t->slots);
+	free(t->tags);
+}
+
+static int mr_table_grow(struct mr_table *t)
+{
+	uint32_t size = t->size ? 2 * t->size : 64;
+	struct rocemu_mr **slots;
+	uint8_t *tags;
+
+	if (size > MR_MAX)
+		return -ENOMEM;
+	slots = realloc(t->slots, size * sizeof(*slots));
+	if (!slots)
+		return -ENOMEM;
+	t->slots = slots;
+	tags = realloc(t->tags, size);
+	if (!tags)
+		return -ENOMEM;
+	t->tags = tags;
+	memset(&slots[t->size], 0, (size - t->size) * sizeof(*slots));
+	memset(&tags[t->size], 0, size - t->size);
+	t->size = size;
+	return 0;
+}
+
+/** Index 0 is never given out: key 0 is nobody's. */
+static int mr_table_take(struct mr_table *t, uint32_t *index)
+{
+	for (uint32_t i = 0; i < t->size; i++) {
+		uint32_t at = (t->next + i) % t->size;
+
+		if (at && !t->slots[at]) {
+			*index = at;
+			t->next = at + 1;
+			return 0;
+		}
+	}
+	t->next = t->size ? t->size : 1;
+	if (mr_table_grow(t))
+		return -ENOMEM;
+	*index = t->next++;
+	return 0;
+}
+
+struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
+{
+	uint32_t index = key >> 8;
+	struct rocemu_mr *mr;
+
+	if (index >= t->size)
+		return NULL;
+	mr = t->slots[index];
+	return mr && mr->key == key ? mr : NULL;
+}
+
+uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
+		   int access)
+{
+	static uint8_t nothing;
+	const struct rocemu_mr *mr;
+	uint64_t off;
+
+	if (!len)
+		return &nothing; /* C9-88: a zero-length operation's key is not checked */
+	mr = mr_find(t, key);
+	if (!mr || mr->pd != pd || (mr->access & access) != access)
+		return NULL;
+	off = addr - mr->iova;
+	if (addr < mr->iova || off > mr->length || len > mr->length - off)
+		return NULL;
+	return mr->host + off;
+}
+
+uint64_t sge_total(const struct ibv_sge *sge, unsigned n)
+{
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		total += sge[i].length;
+	return total;
+}
+
+int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
+	       uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max)
+{
+	unsigned used = 0;
+
+	for (unsigned i = 0; i < n && len; i++) {
+		uint32_t piece;
+		uint8_t *host;
+
+		if (off >= sge[i].length) {
+			off -= sge[i].length;
+			continue;
+		}
+		piece = sge[i].length - (uint32_t)off;
+		if (piece > len)
+			piece = len;
+		host = mr_access(t, pd, sge[i].lkey, sge[i].addr + off, piece, access);
+		if (!host || used == max)
+			return -EFAULT;
+		iov[used++] = (struct iovec){ .iov_base = host, .iov_len = piece };
+		len -= piece;
+		off = 0;
+	}
+	return len ? -EFAULT : (int)used;
+}
+
+int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
+		uint64_t off, const uint8_t *src, uint32_t len)
+{
+	struct iovec iov[ROCEMU_MAX_SGE];
+	int used;
+
+	if (off + len > sge_total(sge, n))
+		return -EMSGSIZE;
+	used = sge_gather(t, pd, sge, n, off, len, IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
+	for (int i = 0; i < used; i++) {
+		memcpy(iov[i].iov_base, src, iov[i].iov_len);
+		src += iov[i].iov_len;
+	}
+	return used < 0 ? used : 0;
+}
+
+int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access, struct rocemu_mr **out)
+{
+	struct mr_table *t = &pd->ep->mrs;
+	struct rocemu_mr *mr;
+	uint32_t index;
+
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	if (iova + length < iova || (uint64_t)(uintptr_t)addr + length < length)
+		return -EINVAL;
+	mr = calloc(1, sizeof(*mr));
+	if (!mr)
+		return -ENOMEM;
+	if (mr_table_take(t, &index)) {
+		free(mr);
+		return -ENOMEM;
+	}
+	if (!t->tags[index])
+		t->tags[index] = (uint8_t)rng_u32(&pd->ep->rng);
+	mr->key = index << 8 | ++t->tags[index];
+	mr->pd = pd;
+	mr->host = addr;
+	mr->iova = iova;
+	mr->length = length;
+	mr->access = access;
+	t->slots[index] = mr;
+	pd->refs++;
+	*out = mr;
+	return 0;
+}
+
+int rocemu_mr_dereg(struct rocemu_mr *mr)
+{
+	mr->pd->ep->mrs.slots[mr->key >> 8] = NULL;
+	mr->pd->refs--;
+	free(mr);
+	return 0;
+}
+
+uint32_t rocemu_mr_lkey(const struct rocemu_mr *mr)
+{
+	return mr->key;
+}
+
+uint32_t rocemu_mr_rkey(const struct rocemu_mr *mr)
+{
+	return mr->key;
+}

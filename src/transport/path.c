@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Paths: from an address vector to addresses and UDP source port; and the sealing of packets made for them. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "transport/ep.h"
+#include "transport/path.h"
+
+enum {
+	SPORT_BASE = 0xc000,           /* RoCEv2 source ports: 0xc000-0xffff (IBTA annex A17.6) */
+	SPORT_MASK = 0x3fff,
+	FLOW_LABEL_MASK = 0xfffff,
+	DEFAULT_HOP_LIMIT = 64,
+};
+
+/** Entropy of a flow label folded into a port, as the kernel does it. */
+static uint16_t sport_of_flow_label(uint32_t fl)
+{
+	return (uint16_t)(SPORT_BASE | ((fl & SPORT_MASK) ^ (fl >> 14)));
+}
+
+uint16_t path_sport_connected(uint32_t flow_label, uint32_t lqpn, uint32_t rqpn)
+{
+	uint64_t v;
+
+	if (flow_label)
+		return sport_of_flow_label(flow_label & FLOW_LABEL_MASK);
+	v = (uint64_t)lqpn * rqpn;
+	v ^= v >> 20;
+	v ^= v >> 40;
+	return sport_of_flow_label((uint32_t)v & FLOW_LABEL_MASK);
+}
+
+uint16_t path_sport_datagram(uint32_t flow_label, uint32_t lqpn)
+{
+	if (flow_label)
+		return sport_of_flow_label(flow_label & FLOW_LABEL_MASK);
+	return (uint16_t)(SPORT_BASE + ((lqpn * 0x61c88647u) >> 18));
+}
+
+int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr, struct rocemu_path *path)
+{
+	unsigned index = attr->grh.sgid_index;
+
+	if (!attr->is_global || index >= ROCEMU_MAX_GID || !ep->gid_valid[index])
+		return -EINVAL;
+	*path = (struct rocemu_path){
+		.sgid = ep->gids[index],
+		.sgid_index = (uint8_t)index,
+		.flow_label = attr->grh.flow_label & FLOW_LABEL_MASK,
+		.tclass = attr->grh.traffic_class,
+		.hop_limit = attr->grh.hop_limit ? attr->grh.hop_limit : DEFAULT_HOP_LIMIT,
+	};
+	memcpy(path->dgid.raw, attr->grh.dgid.raw, sizeof(path->dgid.raw));
+	if (rocemu_gid_is_ipv4(&path->sgid) != rocemu_gid_is_ipv4(&path->dgid))
+		return -EINVAL;
+	path->sport = path_sport_datagram(path->flow_label, 0);
+	return 0;
+}
+
+void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
+{
+	struct rocemu_icrc_ctx ctx = {
+		.src = t->path->sgid,
+		.dst = t->path->dgid,
+		.sport = t->path->sport,
+		.dport = ROCEMU_UDP_PORT,
+		.ip_id = ip_id,
+		.ip_frag = 0x4000,
+	};
+	size_t pad = (size_t)t->trailer_len - ROCEMU_ICRC_LEN;
+
+	put_le32(t->trailer + pad, rocemu_icrc(&ctx, t->hdr, t->hdr_len, t->iov, t->niov, t->trailer, pad));
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The queue pair's states and attributes: modify, query, and the ways into the error states. */
+#include <errno.h>
+
+#include "transport/path.h"
+#include "transport/qp.h"
+#include "transport/state-table.h"
+
+static bool mtu_valid(const struct rocemu_ep *ep, enum ibv_mtu mtu)
+{
+	return mtu >= IBV_MTU_256 && mtu <= ep->cfg.active_mtu;
+}
+
+static uint32_t mtu_bytes(enum ibv_mtu mtu)
+{
+	return 128u << mtu;
+}
+
+/** Are all the values that the mask names in range? */
+static int values_check(const struct rocemu_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct rocemu_path path;
+
+	if (mask & IBV_QP_ALT_PATH)
+		return -EOPNOTSUPP; /* automatic path migration is not there */
+	if ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED)
+		return -EINVAL;
+	if ((mask & IBV_QP_PORT) && a->port_num != 1)
+		return -EINVAL;
+	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
+		return -EINVAL;
+	if ((mask & IBV_QP_AV) && ((a->ah_attr.port_num > 1) || rocemu_path_resolve(qp->ep, &a->ah_attr, &path)))
+		return -EINVAL;
+	if ((mask & IBV_QP_PATH_MTU) && !mtu_valid(qp->ep, a->path_mtu))
+		return -EINVAL;
+	if ((mask & IBV_QP_TIMEOUT) && a->timeout > 31)
+		return -EINVAL;
+	if ((mask & IBV_QP_RETRY_CNT) && a->retry_cnt > 7)
+		return -EINVAL;
+	if ((mask & IBV_QP_RNR_RETRY) && a->rnr_retry > 7)
+		return -EINVAL;
+	if ((mask & IBV_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31)
+		return -EINVAL;
+	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > qp->ep->cfg.max_rd_atomic)
+		return -EINVAL;
+	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > qp->ep->cfg.max_rd_atomic)
+		return -EINVAL;
+	if ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > ROCEMU_QPN_MASK)
+		return -EINVAL;
+	return 0;
+}
+
+static void values_apply(struct rocemu_qp *qp, const struct ibv_qp_attr *a, int mask)
+{
+	struct ibv_qp_attr *q = &qp->attr;
+
+	/* clang-format off */
+#define TAKE(bit, field) if (mask & (bit)) q->field = a->field
+	TAKE(IBV_QP_ACCESS_FLAGS,       qp_access_flags);
+	TAKE(IBV_QP_PKEY_INDEX,         pkey_index);
+	TAKE(IBV_QP_PORT,               port_num);
+	TAKE(IBV_QP_QKEY,               qkey);
+	TAKE(IBV_QP_AV,                 ah_attr);
+	TAKE(IBV_QP_PATH_MTU,           path_mtu);
+	TAKE(IBV_QP_TIMEOUT,            timeout);
+	TAKE(IBV_QP_RETRY_CNT,          retry_cnt);
+	TAKE(IBV_QP_RNR_RETRY,          rnr_retry);
+	TAKE(IBV_QP_MAX_QP_RD_ATOMIC,   max_rd_atomic);
+	TAKE(IBV_QP_MAX_DEST_RD_ATOMIC, max_dest_rd_atomic);
+	TAKE(IBV_QP_MIN_RNR_TIMER,      min_rnr_timer);
+	TAKE(IBV_QP_PATH_MIG_STATE,     path_mig_state);
+	TAKE(IBV_QP_DEST_QPN,           dest_qp_num);
+	TAKE(IBV_QP_EN_SQD_ASYNC_NOTIFY, en_sqd_async_notify);
+#undef TAKE
+	/* clang-format on */
+	if (mask & IBV_QP_RQ_PSN)
+		q->rq_psn = a->rq_psn & ROCEMU_PSN_MASK;
+	if (mask & IBV_QP_SQ_PSN)
+		q->sq_psn = a->sq_psn & ROCEMU_PSN_MASK;
+	if (mask & IBV_QP_PATH_MTU)
+		qp->mtu = mtu_bytes(a->path_mtu);
+	if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
+		rocemu_path_resolve(qp->ep, &q->ah_attr, &qp->path);
+		qp->path.sport = path_sport_connected(qp->path.flow_label, qp->qpn, q->dest_qp_num);
+	}
+}
+
+static void qp_to_reset(struct rocemu_qp *qp)
+{
+	struct ibv_qp_cap cap = qp->attr.cap;
+
+	req_stop(qp);
+	list_remove(&qp->tx_link);
+	event_src_fini(&qp->ev);
+	cq_purge(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_purge(qp->recv_cq, qp->qpn);
+	qp->sq.head = qp->sq.next = qp->sq.tail = 0;
+	qp->rq.head = qp->rq.tail = 0;
+	qp->attr = (struct ibv_qp_attr){ .cap = cap };
+	qp->path = (struct rocemu_path){ 0 };
+	qp->mtu = 0;
+	qp->sq_draining = false;
+	qp->id_fits = 0;
+	qp->state = IBV_QPS_RESET;
+	req_reset(qp);
+	comp_reset(qp);
+	resp_reset(qp);
+}
+
+/** What a transition does beyond taking the attributes. */
+static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state from, enum ibv_qp_state to)
+{
+	switch (to) {
+	case IBV_QPS_RESET:
+		qp_to_reset(qp);
+		break;
+	case IBV_QPS_INIT:
+		if (qp->type == IBV_QPT_UD)
+			qp->mtu = mtu_bytes(qp->ep->cfg.active_mtu);
+		break;
+	case IBV_QPS_RTR:
+		if (from == IBV_QPS_INIT)
+			resp_start(qp);
+		break;
+	case IBV_QPS_RTS:
+		if (from == IBV_QPS_RTR) {
+			comp_start(qp);
+			req_start(qp, now);
+		}
+		qp->sq_draining = false;
+		req_kick(qp, now);
+		break;
+	case IBV_QPS_SQD:
+		if (from == IBV_QPS_RTS) {
+			qp->sq_draining = true;
+			qp_check_drained(qp);
+		}
+		break;
+	case IBV_QPS_ERR:
+		qp->state = from; /* qp_fail() does nothing in ERR */
+		qp_fail(qp, now);
+		break;
+	case IBV_QPS_SQE:
+	case IBV_QPS_UNKNOWN:
+	default:
+		break;
+	}
+}
+
+int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_attr *attr, int mask)
+{
+	enum ibv_qp_state from = qp->state;
+	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
+	int r;
+
+	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
+		return -EINVAL;
+	if (!state_table_allows(qp->type, from, to, mask))
+		return -EINVAL;
+	r = values_check(qp, attr, mask);
+	if (r)
+		return r;
+	values_apply(qp, attr, mask);
+	qp->state = to;
+	qp_enter(qp, now, from, to);
+	return 0;
+}
+
+void rocemu_qp_query(const struct rocemu_qp *qp, struct ibv_qp_attr *attr)
+{
+	*attr = qp->attr;
+	attr->qp_state = attr->cur_qp_state = qp->state;
+	attr->sq_draining = qp->sq_draining;
+	/* IBTA 11.2.5.3: the PSNs are the present ones. */
+	attr->rq_psn = qp->resp.epsn;
+	attr->sq_psn = qp->req.next_psn;
+}
+
+void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	qp->state = IBV_QPS_ERR;
+	qp->sq_draining = false;
+	req_stop(qp);
+	comp_flush(qp, now);
+	resp_flush(qp, now);
+	if (qp->srq)
+		qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		return;
+	qp->state = IBV_QPS_SQE;
+	qp->sq_draining = false;
+	req_stop(qp);
+	comp_flush(qp, now);
+}
+
+void qp_check_drained(struct rocemu_qp *qp)
+{
+	if (qp->state != IBV_QPS_SQD || !qp->sq_draining || !req_idle(qp))
+		return;
+	qp->sq_draining = false;
+	if (qp->attr.en_sqd_async_notify)
+		qp_event(qp, IBV_EVENT_SQ_DRAINED);
+}

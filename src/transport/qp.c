@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The queue pair as an object: its life, its queues and posting to them. Its states: qp-state.c. */
+#include "transport/qp.h"
+
+#include <endian.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "transport/mr.h"
+#include "transport/path.h"
+
+struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
+{
+	if (!ep->qps || qpn >> ROCEMU_QPN_INDEX_BITS != ep->slot)
+		return NULL;
+	return ep->qps[qpn % EP_QPN_COUNT];
+}
+
+/** A free index, going round so that a number is not used again soon. -1: none. */
+static int qpn_index_take(struct rocemu_ep *ep)
+{
+	for (uint32_t i = 0; i < EP_QPN_COUNT; i++) {
+		uint32_t at = (ep->next_index + i) % EP_QPN_COUNT;
+
+		if (ep->qps[at] || (ep->slot == 0 && at < 2))
+			continue;
+		ep->next_index = (at + 1) % EP_QPN_COUNT;
+		return (int)at;
+	}
+	return -1;
+}
+
+static int qp_check_init(const struct rocemu_ep *ep, const struct rocemu_qp_init *init)
+{
+	const struct ibv_qp_cap *c = &init->cap;
+
+	if (init->type != IBV_QPT_RC && init->type != IBV_QPT_UC && init->type != IBV_QPT_UD)
+		return -EOPNOTSUPP;
+	if (!ep->qps)
+		return -ENXIO;
+	if (!init->pd || !init->send_cq || !init->recv_cq)
+		return -EINVAL;
+	if (c->max_send_wr > ROCEMU_MAX_WR || c->max_recv_wr > ROCEMU_MAX_WR || c->max_send_sge > ROCEMU_MAX_SGE ||
+	    c->max_recv_sge > ROCEMU_MAX_SGE || c->max_inline_data > ROCEMU_MAX_INLINE)
+		return -EINVAL;
+	return 0;
+}
+
+static int qp_alloc_queues(struct rocemu_qp *qp, struct ibv_qp_cap *cap)
+{
+	cap->max_send_sge = MAX(cap->max_send_sge, 1u);
+	if (qp->srq)
+		cap->max_recv_wr = cap->max_recv_sge = 0;
+	else
+		cap->max_recv_sge = MAX(cap->max_recv_sge, 1u);
+	if (sq_init(&qp->sq, cap->max_send_wr, cap->max_send_sge, cap->max_inline_data))
+		return -ENOMEM;
+	if (rq_init(&qp->rq, cap->max_recv_wr, cap->max_recv_sge) || resp_init(qp))
+		return -ENOMEM;
+	return timer_reserve(&qp->ep->timers);
+}
+
+static void qp_free_queues(struct rocemu_qp *qp)
+{
+	resp_fini(qp);
+	rq_fini(&qp->rq);
+	sq_fini(&qp->sq);
+	free(qp);
+}
+
+int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out)
+{
+	int r = qp_check_init(ep, init);
+	struct rocemu_qp *qp;
+	int index;
+
+	if (r)
+		return r;
+	qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->ep = ep;
+	qp->pd = init->pd;
+	qp->send_cq = init->send_cq;
+	qp->recv_cq = init->recv_cq;
+	qp->srq = init->srq;
+	qp->type = init->type;
+	qp->user = init->user;
+	qp->sq_sig_all = init->sq_sig_all;
+	qp->state = IBV_QPS_RESET;
+	list_init(&qp->tx_link);
+	list_init(&qp->req.peer_link);
+	event_src_init(&qp->ev, ROCEMU_EVENT_QP);
+	r = qp_alloc_queues(qp, &init->cap);
+	if (r) {
+		qp_free_queues(qp);
+		return r;
+	}
+	index = qpn_index_take(ep);
+	if (index < 0) {
+		timer_release(&ep->timers);
+		qp_free_queues(qp);
+		return -ENOMEM;
+	}
+	qp->qpn = ep->slot << ROCEMU_QPN_INDEX_BITS | (uint32_t)index;
+	qp->attr.cap = init->cap;
+	ep->qps[index] = qp;
+	ep->nqps++;
+	qp->pd->refs++;
+	qp->send_cq->refs++;
+	qp->recv_cq->refs++;
+	if (qp->srq)
+		qp->srq->refs++;
+	req_reset(qp);
+	comp_reset(qp);
+	resp_reset(qp);
+	*out = qp;
+	return 0;
+}
+
+int rocemu_qp_destroy(struct rocemu_qp *qp)
+{
+	struct rocemu_ep *ep = qp->ep;
+
+	req_stop(qp);
+	timer_stop(&ep->timers, &qp->timer);
+	timer_release(&ep->timers);
+	list_remove(&qp->tx_link);
+	event_src_fini(&qp->ev);
+	cq_purge(qp->send_cq, qp->qpn);
+	if (qp->recv_cq != qp->send_cq)
+		cq_purge(qp->recv_cq, qp->qpn);
+	ep->qps[qp->qpn % EP_QPN_COUNT] = NULL;
+	ep->nqps--;
+	qp->pd->refs--;
+	qp->send_cq->refs--;
+	qp->recv_cq->refs--;
+	if (qp->srq)
+		qp->srq->refs--;
+	qp_free_queues(qp);
+	return 0;
+}
+
+uint32_t rocemu_qp_num(const struct rocemu_qp *qp)
+{
+	return qp->qpn;
+}
+
+void *rocemu_qp_user(const struct rocemu_qp *qp)
+{
+	return qp->user;
+}
+
+enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp)
+{
+	return qp->state;
+}
+
+void qp_wake(struct rocemu_qp *qp)
+{
+	if (!list_linked(&qp->tx_link))
+		list_append(&qp->ep->tx_ready, &qp->tx_link);
+}
+
+void qp_event(struct rocemu_qp *qp, enum ibv_event_type type)
+{
+	event_raise(qp->ep, &qp->ev, 1u << type);
+}
+
+/* ---- posting ---- */
+
+/** Operations that a transport service has (IBTA table 78); each bit is 1 << enum ibv_wr_opcode. */
+#define WR(op) (1u << IBV_WR_##op)
+static bool wr_opcode_allowed(enum ibv_qp_type type, enum ibv_wr_opcode op)
+{
+	static const uint32_t allowed[] = {
+		[IBV_QPT_RC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(SEND_WITH_INV) | WR(RDMA_WRITE) |
+			       WR(RDMA_WRITE_WITH_IMM) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) |
+			       WR(ATOMIC_FETCH_AND_ADD),
+		[IBV_QPT_UC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM),
+		[IBV_QPT_UD] = WR(SEND) | WR(SEND_WITH_IMM),
+	};
+
+	return (unsigned)op < 32 && (allowed[type] & 1u << op);
+}
+
+static bool wr_is_atomic(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path,
+		    uint64_t *length)
+{
+	bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr_is_atomic(wr->opcode);
+
+	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR)
+		return -EINVAL; /* C10-96 */
+	if (!wr_opcode_allowed(qp->type, wr->opcode))
+		return -EINVAL;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
+	*length = sge_total(wr->sg_list, (unsigned)wr->num_sge);
+	if (wr->send_flags & IBV_SEND_INLINE && (fetches || *length > qp->sq.max_inline))
+		return -EINVAL;
+	if (wr_is_atomic(wr->opcode) && *length < 8)
+		return -EINVAL;
+	if (qp->type == IBV_QPT_UD && (!ud_path || *length > qp->mtu))
+		return -EINVAL;
+	if (*length > ROCEMU_MAX_MSG)
+		return -EINVAL;
+	return qp->sq.head - qp->sq.tail >= qp->sq.max_wr ? -ENOMEM : 0;
+}
+
+static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint32_t at)
+{
+	if (wr->send_flags & IBV_SEND_INLINE) {
+		uint8_t *to = sq_inline(&qp->sq, at);
+
+		for (int i = 0; i < wr->num_sge; i++) {
+			if (!wr->sg_list[i].length)
+				continue;
+			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+			to += wr->sg_list[i].length;
+		}
+	} else if (wr->num_sge) {
+		memcpy(sq_sges(&qp->sq, at), wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	}
+}
+
+static void wr_copy_remote(struct swqe *w, const struct ibv_send_wr *wr)
+{
+	if (wr_is_atomic(wr->opcode)) {
+		w->remote_addr = wr->wr.atomic.remote_addr;
+		w->rkey = wr->wr.atomic.rkey;
+		w->compare_add = wr->wr.atomic.compare_add;
+		w->swap = wr->wr.atomic.swap;
+		w->length = 8;
+	} else {
+		w->remote_addr = wr->wr.rdma.remote_addr;
+		w->rkey = wr->wr.rdma.rkey;
+	}
+}
+
+int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
+			const struct rocemu_path *ud_path)
+{
+	uint64_t length;
+	int r = wr_check(qp, wr, ud_path, &length);
+	struct swqe *w;
+
+	if (r)
+		return r;
+	w = sq_wqe(&qp->sq, qp->sq.head);
+	w->wr_id = wr->wr_id;
+	w->opcode = wr->opcode;
+	w->flags = wr->send_flags;
+	w->length = (uint32_t)length;
+	w->nsge = (uint32_t)wr->num_sge;
+	/* imm_data is in network byte order; invalidate_rkey shares its place and is a host-order number. */
+	w->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? wr->invalidate_rkey : be32toh(wr->imm_data);
+	wr_copy_payload(qp, wr, qp->sq.head);
+	if (qp->type == IBV_QPT_UD) {
+		w->path = *ud_path;
+		w->path.sport = path_sport_datagram(ud_path->flow_label, qp->qpn);
+		w->dqpn = wr->wr.ud.remote_qpn & ROCEMU_QPN_MASK;
+		w->qkey = wr->wr.ud.remote_qkey;
+	} else {
+		wr_copy_remote(w, wr);
+	}
+	qp->sq.head++;
+	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
+		comp_flush(qp, now);
+	else
+		req_kick(qp, now);
+	return 0;
+}
+
+int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,
+			const struct ibv_recv_wr **bad)
+{
+	int r = 0;
+
+	if (qp->state == IBV_QPS_RESET || qp->srq) {
+		*bad = wr;
+		return -EINVAL;
+	}
+	for (; wr; wr = wr->next) {
+		r = rq_post(&qp->rq, wr);
+		if (r) {
+			*bad = wr;
+			break;
+		}
+	}
+	if (qp->state == IBV_QPS_ERR)
+		resp_flush(qp, now);
+	return r;
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The table of QP state transitions and what attributes each needs and allows (IBTA 11.2.5.2, table 91). */
+#ifndef TRANSPORT_STATE_TABLE_H
+#define TRANSPORT_STATE_TABLE_H
+
+#include <stdbool.h>
+
+#include <infiniband/verbs.h>
+
+/** May a QP of this type go from -> to with this mask (IBV_QP_STATE and IBV_QP_CUR_STATE aside)? */
+bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
+
+#endif
