@@ -13,8 +13,9 @@ enum { V4_VERSION_IHL = 0, V4_TOS = 1, V4_LEN = 2, V4_ID = 4, V4_FRAG = 6, V4_TT
        V4_CSUM = 10, V4_SRC = 12, V4_DST = 16 };
 enum { V6_WORD0 = 0, V6_LEN = 4, V6_NEXT = 6, V6_HOPS = 7, V6_SRC = 8, V6_DST = 24 };
 enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
-enum { ETHER_TYPE = 12, ETHER_VLAN_LEN = 4, ETHER_LEN = 14 };
-enum { ETHERTYPE_IS_VLAN = 0x8100, ETHERTYPE_IS_QINQ = 0x88a8, ETHERTYPE_IS_OLD_QINQ = 0x9100 };
+enum { VLAN_TAG_LEN = 4 };
+enum { ETHERTYPE_IS_IPV4 = 0x0800, ETHERTYPE_IS_IPV6 = 0x86dd,
+       ETHERTYPE_IS_VLAN = 0x8100, ETHERTYPE_IS_QINQ = 0x88a8, ETHERTYPE_IS_OLD_QINQ = 0x9100 };
 /* clang-format on */
 #define V4_FRAGMENTED 0x3fff /* MF and the offset */
 
@@ -88,27 +89,27 @@ size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf)
 	return n + UDP_LEN;
 }
 
-/* Both: on IP_OK *ip_payload is what the IP header says follows it; the caller has checked len >= 1. */
+/* Both: on IPHDR_OK *ip_payload is what the IP header says follows it; the caller has checked len >= 1. */
 static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
 {
 	if (len < IPV4_LEN)
-		return IP_SHORT;
+		return IPHDR_SHORT;
 	if ((p[V4_VERSION_IHL] & 0xf) < 5 || get_be16(p + V4_LEN) < IPV4_LEN)
-		return IP_SHORT;
+		return IPHDR_SHORT;
 	if (p[V4_PROTO] != IP_PROTO_UDP)
-		return IP_NOT_UDP;
+		return IPHDR_NOT_UDP;
 	if ((p[V4_VERSION_IHL] & 0xf) > 5)
-		return IP_OPTIONS;
+		return IPHDR_OPTIONS;
 	h->ip_frag = get_be16(p + V4_FRAG);
 	if ((h->ip_frag & V4_FRAGMENTED) != 0)
-		return IP_FRAGMENT;
+		return IPHDR_FRAGMENT;
 	h->ip_id = get_be16(p + V4_ID);
 	h->tclass = p[V4_TOS];
 	h->hop_limit = p[V4_TTL];
 	gid_from_ipv4(&h->src, p + V4_SRC);
 	gid_from_ipv4(&h->dst, p + V4_DST);
 	*ip_payload = (size_t)get_be16(p + V4_LEN) - IPV4_LEN;
-	return IP_OK;
+	return IPHDR_OK;
 }
 
 static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
@@ -116,9 +117,9 @@ static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t le
 	uint32_t word0;
 
 	if (len < IPV6_LEN)
-		return IP_SHORT;
+		return IPHDR_SHORT;
 	if (p[V6_NEXT] != IP_PROTO_UDP)
-		return IP_NOT_UDP;
+		return IPHDR_NOT_UDP;
 	word0 = get_be32(p + V6_WORD0);
 	h->flow_label = word0 & 0xfffff;
 	h->tclass = (uint8_t)(word0 >> 20);
@@ -126,7 +127,7 @@ static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t le
 	memcpy(h->src.raw, p + V6_SRC, 16);
 	memcpy(h->dst.raw, p + V6_DST, 16);
 	*ip_payload = get_be16(p + V6_LEN);
-	return IP_OK;
+	return IPHDR_OK;
 }
 
 enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len, const uint8_t **payload,
@@ -137,7 +138,7 @@ enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len, 
 
 	memset(h, 0, sizeof(*h));
 	if (len == 0)
-		return IP_SHORT;
+		return IPHDR_SHORT;
 	switch (buf[0] >> 4) {
 	case 4:
 		v = ipv4_decode(h, buf, len, &ip_payload);
@@ -148,41 +149,40 @@ enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len, 
 		n = IPV6_LEN;
 		break;
 	default:
-		return IP_NOT_UDP;
+		return IPHDR_NOT_UDP;
 	}
-	if (v != IP_OK)
+	if (v != IPHDR_OK)
 		return v;
 	if (ip_payload < UDP_LEN || len - n < UDP_LEN)
-		return IP_SHORT;
+		return IPHDR_SHORT;
 	buf += n;
 	h->sport = get_be16(buf + UDP_SPORT);
 	h->dport = get_be16(buf + UDP_DPORT);
 	udp_len = get_be16(buf + UDP_LENGTH);
 	if (udp_len < UDP_LEN || udp_len > ip_payload)
-		return IP_SHORT;
+		return IPHDR_SHORT;
 	there = len - n;
 	*payload = buf + UDP_LEN;
 	*wire_len = udp_len - UDP_LEN;
 	*payload_len = (there < udp_len ? there : udp_len) - UDP_LEN;
-	return IP_OK;
+	return IPHDR_OK;
 }
 
-size_t ether_ip_offset(const uint8_t *buf, size_t len)
+bool ethertype_is_ip(uint16_t ethertype)
 {
-	size_t type = ETHER_TYPE;
+	return ethertype == ETHERTYPE_IS_IPV4 || ethertype == ETHERTYPE_IS_IPV6;
+}
 
-	for (; type + 2 <= len; type += ETHER_VLAN_LEN) {
-		switch (get_be16(buf + type)) {
-		case ETHERTYPE_IS_IPV4:
-		case ETHERTYPE_IS_IPV6:
+size_t ethertype_ip_offset(const uint8_t *buf, size_t len, size_t type)
+{
+	for (; type + 2 <= len; type += VLAN_TAG_LEN) {
+		uint16_t ethertype = get_be16(buf + type);
+
+		if (ethertype_is_ip(ethertype))
 			return type + 2;
-		case ETHERTYPE_IS_VLAN:
-		case ETHERTYPE_IS_QINQ:
-		case ETHERTYPE_IS_OLD_QINQ:
-			continue;
-		default:
+		if (ethertype != ETHERTYPE_IS_VLAN && ethertype != ETHERTYPE_IS_QINQ &&
+		    ethertype != ETHERTYPE_IS_OLD_QINQ)
 			return 0;
-		}
 	}
 	return 0;
 }

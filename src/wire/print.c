@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets as text. Only what the opcode table says is in a packet is printed, and only what is not usual: the
+ * default P_Key, MigReq and an AETH without credits stay unsaid.
+ */
+#include "wire/print.h"
+
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+
+enum { PKEY_DEFAULT = 0xffff };
+
+/* Text under construction; len goes on counting when the buffer is full. */
+struct text {
+	char *buf;
+	size_t size, len;
+};
+
+static void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+static void text_add(struct text *t, const char *fmt, ...)
+{
+	size_t room = t->len < t->size ? t->size - t->len : 0;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(room != 0 ? t->buf + t->len : NULL, room, fmt, ap);
+	va_end(ap);
+	if (n > 0)
+		t->len += (size_t)n;
+}
+
+/* "RC_SEND_ONLY" reads better as "RC SEND_ONLY". */
+static void add_opcode(struct text *t, uint8_t opcode)
+{
+	const char *name = rocemu_opcode_name(opcode);
+	const char *rest = strchr(name, '_');
+
+	if (rest == NULL)
+		text_add(t, "%s", name);
+	else
+		text_add(t, "%.*s %s", (int)(rest - name), name, rest + 1);
+}
+
+static void add_bth(struct text *t, const struct rocemu_hdrs *h)
+{
+	text_add(t, " qpn 0x%" PRIx32 " psn %" PRIu32, h->dqpn, h->psn);
+	if (h->pkey != PKEY_DEFAULT)
+		text_add(t, " pkey 0x%04x", h->pkey);
+	if (h->fecn)
+		text_add(t, " fecn");
+	if (h->becn)
+		text_add(t, " becn");
+	if (h->se)
+		text_add(t, " se");
+	if (h->ackreq)
+		text_add(t, " ackreq");
+}
+
+static void add_syndrome(struct text *t, uint8_t syndrome)
+{
+	static const char *const naks[] = {
+		"psn-sequence", "invalid-request", "remote-access", "remote-operational", "invalid-rd",
+	};
+	unsigned value = syndrome & ROCEMU_AETH_VALUE_MASK;
+
+	switch (syndrome & ~ROCEMU_AETH_VALUE_MASK) {
+	case ROCEMU_AETH_ACK:
+		text_add(t, " ack");
+		if (value != ROCEMU_AETH_NO_CREDITS)
+			text_add(t, " credits %u", value);
+		return;
+	case ROCEMU_AETH_RNR:
+		text_add(t, " rnr-nak %.2f ms", (double)rocemu_rnr_timer_ns((uint8_t)value) / 1e6);
+		return;
+	case ROCEMU_AETH_NAK:
+		if (value < ARRAY_LEN(naks)) {
+			text_add(t, " nak %s", naks[value]);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	text_add(t, " syndrome 0x%02x", syndrome);
+}
+
+static void add_ext(struct text *t, const struct rocemu_hdrs *h, uint32_t hdrs)
+{
+	bool cas = h->opcode == ROCEMU_RC_CMP_SWAP || h->opcode == ROCEMU_XRC_CMP_SWAP;
+
+	if ((hdrs & ROCEMU_HDR_XRCETH) != 0)
+		text_add(t, " srqn 0x%" PRIx32, h->xrceth.srqn);
+	if ((hdrs & ROCEMU_HDR_DETH) != 0)
+		text_add(t, " sqpn 0x%" PRIx32 " qkey 0x%" PRIx32, h->deth.sqpn, h->deth.qkey);
+	if ((hdrs & ROCEMU_HDR_FETH) != 0)
+		text_add(t, " placement %" PRIu32 " selectivity %" PRIu32, h->feth.raw & 0xf,
+			 h->feth.raw >> 4 & 0xf);
+	if ((hdrs & ROCEMU_HDR_RETH) != 0)
+		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32 " dmalen %" PRIu32, h->reth.va, h->reth.rkey,
+			 h->reth.length);
+	if ((hdrs & ROCEMU_HDR_ATOMICETH) != 0) {
+		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32, h->atomiceth.va, h->atomiceth.rkey);
+		if (cas)
+			text_add(t, " compare 0x%" PRIx64 " swap 0x%" PRIx64, h->atomiceth.compare,
+				 h->atomiceth.swap_add);
+		else
+			text_add(t, " add 0x%" PRIx64, h->atomiceth.swap_add);
+	}
+	if ((hdrs & ROCEMU_HDR_AETH) != 0) {
+		add_syndrome(t, h->aeth.syndrome);
+		text_add(t, " msn %" PRIu32, h->aeth.msn);
+	}
+	if ((hdrs & ROCEMU_HDR_ATOMICACK) != 0)
+		text_add(t, " orig 0x%" PRIx64, h->atomicack);
+	if ((hdrs & ROCEMU_HDR_IMMDT) != 0)
+		text_add(t, " imm 0x%08" PRIx32, h->imm);
+	if ((hdrs & ROCEMU_HDR_IETH) != 0)
+		text_add(t, " inv 0x%" PRIx32, h->ieth);
+}
+
+size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p)
+{
+	struct text t = { .buf = buf, .size = size };
+
+	if (size != 0)
+		buf[0] = '\0';
+	add_opcode(&t, p->h.opcode);
+	add_bth(&t, &p->h);
+	add_ext(&t, &p->h, rocemu_opcode_hdrs(p->h.opcode));
+	if ((rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_PAYLOAD) != 0)
+		text_add(&t, " len %" PRIu32, p->payload_len);
+	return t.len;
+}
+
+static void add_gid(struct text *t, const struct rocemu_gid *g)
+{
+	char s[INET6_ADDRSTRLEN];
+
+	if (gid_is_ipv4(g))
+		text_add(t, "%s", inet_ntop(AF_INET, g->raw + 12, s, sizeof(s)));
+	else
+		text_add(t, "%s", inet_ntop(AF_INET6, g->raw, s, sizeof(s)));
+}
+
+size_t print_gid(char *buf, size_t size, const struct rocemu_gid *g)
+{
+	struct text t = { .buf = buf, .size = size };
+
+	add_gid(&t, g);
+	return t.len;
+}
+
+size_t print_flow(char *buf, size_t size, const struct ip_udp *ip)
+{
+	struct text t = { .buf = buf, .size = size };
+
+	add_gid(&t, &ip->src);
+	text_add(&t, " > ");
+	add_gid(&t, &ip->dst);
+	return t.len;
+}
