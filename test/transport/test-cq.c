@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include <errno.h>
+
+#include "transport/cq.h"
+
+static struct rocemu_ep *new_ep(void)
+{
+	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
+
+	assert_non_null(ep);
+	return ep;
+}
+
+static struct rocemu_cq *new_cq(struct rocemu_ep *ep, unsigned depth)
+{
+	struct rocemu_cq *cq;
+
+	assert_int_equal(rocemu_cq_create(ep, depth, NULL, &cq), 0);
+	return cq;
+}
+
+static void push(struct rocemu_cq *cq, uint64_t wr_id, uint32_t qpn)
+{
+	cq_push(cq, &(struct rocemu_cqe){.wr_id = wr_id, .qpn = qpn});
+}
+
+TEST(cq_create, depth__rounded_up_and_bounded)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq;
+
+	assert_int_equal(rocemu_cq_create(ep, 0, NULL, &cq), -EINVAL);
+	assert_int_equal(rocemu_cq_create(ep, ROCEMU_MAX_CQE + 1, NULL, &cq), -EINVAL);
+	assert_in_range(rocemu_cq_depth(new_cq(ep, 100)), 100, 128);
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_poll, many_rounds__in_order)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 4);
+	struct rocemu_cqe out[4];
+	uint64_t in = 0, seen = 0;
+
+	for (unsigned round = 0; round < 100; round++) {
+		for (unsigned i = 0; i < 3; i++)
+			push(cq, in++, 1);
+		assert_int_equal(rocemu_cq_count(cq), 3);
+		assert_int_equal(rocemu_cq_poll(cq, out, 2), 2);
+		assert_int_equal(rocemu_cq_poll(cq, out + 2, 2), 1);
+		for (unsigned i = 0; i < 3; i++)
+			assert_int_equal(out[i].wr_id, seen++);
+	}
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_push, full__overrun_event_once_and_old_ones_kept)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 4);
+	struct rocemu_event ev;
+	struct rocemu_cqe out[8];
+
+	for (uint64_t i = 0; i < 7; i++)
+		push(cq, i, 1);
+	assert_true(rocemu_cq_overrun(cq));
+	assert_true(rocemu_ep_next_event(ep, &ev));
+	assert_int_equal(ev.type, ROCEMU_EVENT_CQ_ERR);
+	assert_int_equal(ev.async, IBV_EVENT_CQ_ERR);
+	assert_ptr_equal(ev.u.cq, cq);
+	assert_false(rocemu_ep_next_event(ep, &ev));
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 4);
+	assert_int_equal(out[3].wr_id, 3);
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_arm, any__one_event_then_disarmed)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_event ev;
+
+	push(cq, 0, 1);
+	assert_false(rocemu_ep_next_event(ep, &ev)); /* was not armed */
+	rocemu_cq_arm(cq, false);
+	assert_false(rocemu_ep_next_event(ep, &ev)); /* what is there already does not count */
+	push(cq, 1, 1);
+	push(cq, 2, 1);
+	assert_true(rocemu_ep_next_event(ep, &ev));
+	assert_int_equal(ev.type, ROCEMU_EVENT_CQ);
+	assert_false(rocemu_ep_next_event(ep, &ev));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_arm, solicited_only__solicited_or_failed_completion)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_event ev;
+
+	rocemu_cq_arm(cq, true);
+	push(cq, 0, 1);
+	assert_false(rocemu_ep_next_event(ep, &ev));
+	cq_push(cq, &(struct rocemu_cqe){.solicited = true});
+	assert_true(rocemu_ep_next_event(ep, &ev));
+	rocemu_cq_arm(cq, true);
+	cq_push(cq, &(struct rocemu_cqe){.status = IBV_WC_WR_FLUSH_ERR});
+	assert_true(rocemu_ep_next_event(ep, &ev));
+	/* "any" asked for and then "solicited": stays "any" */
+	rocemu_cq_arm(cq, false);
+	rocemu_cq_arm(cq, true);
+	push(cq, 0, 1);
+	assert_true(rocemu_ep_next_event(ep, &ev));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_purge, one_qp__others_stay_in_order)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	for (uint32_t i = 0; i < 7; i++)
+		push(cq, i, i % 2);
+	cq_purge(cq, 1);
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 4);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(out[i].wr_id, 2 * i);
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_resize, with_completions_waiting__kept_in_order)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 4);
+	struct rocemu_cqe out[8];
+
+	for (uint32_t i = 0; i < 4; i++)
+		push(cq, i, 1);
+	assert_int_equal(rocemu_cq_resize(cq, 3), -EINVAL);
+	assert_int_equal(rocemu_cq_resize(cq, 8), 0);
+	push(cq, 4, 1);
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 5);
+	for (unsigned i = 0; i < 5; i++)
+		assert_int_equal(out[i].wr_id, i);
+	rocemu_ep_free(ep);
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "transport/ep.h"
+#include "transport/mr.h"
+
+struct fixture {
+	struct rocemu_ep ep;
+	struct rocemu_pd pd, other;
+	uint8_t mem[256];
+};
+
+static void setup(struct fixture *f)
+{
+	memset(f, 0, sizeof(*f));
+	rng_init(&f->ep.rng, 7);
+	mr_table_init(&f->ep.mrs);
+	f->pd.ep = f->other.ep = &f->ep;
+}
+
+static struct rocemu_mr *reg(struct fixture *f, size_t off, size_t len, int access)
+{
+	struct rocemu_mr *mr;
+
+	assert_int_equal(rocemu_mr_reg(&f->pd, f->mem + off, len, 0x1000 + off, access, &mr), 0);
+	return mr;
+}
+
+TEST(mr_access, within_region__its_memory)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+
+	setup(&f);
+	mr = reg(&f, 16, 64, IBV_ACCESS_REMOTE_READ);
+	assert_ptr_equal(mr_access(&f.ep.mrs, &f.pd, mr->key, 0x1010, 64, IBV_ACCESS_REMOTE_READ), f.mem + 16);
+	assert_ptr_equal(mr_access(&f.ep.mrs, &f.pd, mr->key, 0x1010 + 63, 1, 0), f.mem + 79);
+	mr_table_fini(&f.ep.mrs);
+}
+
+TEST(mr_access, bounds_rights_pd_key__refused)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+	const struct mr_table *t = &f.ep.mrs;
+
+	setup(&f);
+	mr = reg(&f, 16, 64, IBV_ACCESS_REMOTE_READ);
+	assert_null(mr_access(t, &f.pd, mr->key, 0x100f, 1, 0));
+	assert_null(mr_access(t, &f.pd, mr->key, 0x1010, 65, 0));
+	assert_null(mr_access(t, &f.pd, mr->key, 0x1050, 1, 0));
+	assert_null(mr_access(t, &f.pd, mr->key, 0x1020, UINT64_MAX, 0));
+	assert_null(mr_access(t, &f.pd, mr->key, UINT64_MAX, 2, 0));
+	assert_null(mr_access(t, &f.pd, mr->key, 0x1010, 1, IBV_ACCESS_REMOTE_WRITE));
+	assert_null(mr_access(t, &f.other, mr->key, 0x1010, 1, 0));
+	assert_null(mr_access(t, &f.pd, mr->key ^ 1, 0x1010, 1, 0));
+	assert_null(mr_access(t, &f.pd, 0xffffffff, 0x1010, 1, 0));
+	assert_null(mr_access(t, &f.pd, 0, 0x1010, 1, 0));
+	mr_table_fini(&f.ep.mrs);
+}
+
+TEST(mr_access, zero_length__key_not_looked_at)
+{
+	struct fixture f;
+
+	setup(&f);
+	assert_non_null(mr_access(&f.ep.mrs, &f.pd, 0xdeadbeef, 0, 0, IBV_ACCESS_REMOTE_WRITE));
+}
+
+TEST(mr_dereg, index_used_again__old_key_stays_dead)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+	uint32_t old;
+
+	setup(&f);
+	mr = reg(&f, 0, 8, 0);
+	old = mr->key;
+	rocemu_mr_dereg(mr);
+	for (unsigned i = 0; i < 200; i++) {
+		mr = reg(&f, 0, 8, 0);
+		assert_int_not_equal(mr->key, old);
+		assert_null(mr_find(&f.ep.mrs, old));
+		rocemu_mr_dereg(mr);
+	}
+	assert_int_equal(f.pd.refs, 0);
+	mr_table_fini(&f.ep.mrs);
+}
+
+TEST(mr_reg, many__all_found_by_distinct_keys)
+{
+	enum { MANY = 5000 };
+	static struct rocemu_mr *mrs[MANY];
+	struct fixture f;
+
+	setup(&f);
+	for (unsigned i = 0; i < MANY; i++)
+		mrs[i] = reg(&f, 0, 8, 0);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_ptr_equal(mr_find(&f.ep.mrs, mrs[i]->key), mrs[i]);
+	mr_table_fini(&f.ep.mrs);
+}
+
+TEST(mr_reg, remote_write_without_local_write__einval)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+
+	setup(&f);
+	assert_int_equal(rocemu_mr_reg(&f.pd, f.mem, 8, 0, IBV_ACCESS_REMOTE_WRITE, &mr), -EINVAL);
+	assert_int_equal(rocemu_mr_reg(&f.pd, f.mem, 8, 0, IBV_ACCESS_REMOTE_ATOMIC, &mr), -EINVAL);
+	assert_int_equal(rocemu_mr_reg(&f.pd, f.mem, 8, UINT64_MAX - 3, 0, &mr), -EINVAL);
+}
+
+TEST(sge, gather_and_scatter_across_pieces__right_bytes)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+	struct iovec iov[4];
+	uint8_t data[30];
+	struct ibv_sge sge[3];
+
+	setup(&f);
+	mr = reg(&f, 0, 256, IBV_ACCESS_LOCAL_WRITE);
+	sge[0] = (struct ibv_sge){.addr = 0x1000, .length = 10, .lkey = mr->key};
+	sge[1] = (struct ibv_sge){.addr = 0x1064, .length = 0, .lkey = 0};
+	sge[2] = (struct ibv_sge){.addr = 0x1080, .length = 25, .lkey = mr->key};
+	for (unsigned i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(i + 1);
+	assert_int_equal(sge_total(sge, 3), 35);
+	assert_int_equal(sge_scatter(&f.ep.mrs, &f.pd, sge, 3, 5, data, 30), 0);
+	assert_memory_equal(f.mem + 5, data, 5);
+	assert_memory_equal(f.mem + 0x80, data + 5, 25);
+	assert_int_equal(f.mem[10], 0);
+	assert_int_equal(f.mem[0x80 + 25], 0);
+	assert_int_equal(sge_gather(&f.ep.mrs, &f.pd, sge, 3, 9, 3, 0, iov, 4), 2);
+	assert_int_equal(iov[0].iov_len, 1);
+	assert_ptr_equal(iov[1].iov_base, f.mem + 0x80);
+	assert_int_equal(iov[1].iov_len, 2);
+	assert_int_equal(sge_scatter(&f.ep.mrs, &f.pd, sge, 3, 6, data, 30), -EMSGSIZE);
+	sge[2].lkey ^= 0xff;
+	memset(f.mem, 0, sizeof(f.mem));
+	assert_int_equal(sge_scatter(&f.ep.mrs, &f.pd, sge, 3, 0, data, 30), -EFAULT);
+	assert_int_equal(f.mem[0], 0);
+	mr_table_fini(&f.ep.mrs);
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Creation, states and posting; what crosses the wire is tested with requester, responder and the simulator. */
+#include "test.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "transport/qp.h"
+
+struct fixture {
+	struct rocemu_ep *ep;
+	struct rocemu_pd *pd;
+	struct rocemu_cq *cq;
+	struct rocemu_qp *qp;
+};
+
+static const struct rocemu_gid gid4 = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
+
+static void setup(struct fixture *f, enum ibv_qp_type type)
+{
+	struct rocemu_qp_init init;
+
+	f->ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .active_mtu = IBV_MTU_2048});
+	assert_int_equal(rocemu_ep_set_slot(f->ep, 5, 100), 0);
+	assert_int_equal(rocemu_ep_set_gid(f->ep, 0, &gid4), 0);
+	f->pd = rocemu_pd_new(f->ep);
+	assert_int_equal(rocemu_cq_create(f->ep, 16, NULL, &f->cq), 0);
+	init = (struct rocemu_qp_init){.pd = f->pd, .send_cq = f->cq, .recv_cq = f->cq, .type = type};
+	init.cap = (struct ibv_qp_cap){4, 4, 2, 2, 32};
+	assert_int_equal(rocemu_qp_create(f->ep, &init, &f->qp), 0);
+}
+
+static struct ibv_qp_attr full_attr(enum ibv_qp_state to)
+{
+	struct ibv_qp_attr a = {
+		.qp_state = to,
+		.port_num = 1,
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = 0x123456,
+		.rq_psn = 0x1abcdef,
+		.sq_psn = 0x777777,
+		.qkey = 0x11,
+		.timeout = 14,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.min_rnr_timer = 12,
+		.max_rd_atomic = 4,
+		.max_dest_rd_atomic = 4,
+	};
+
+	a.ah_attr.is_global = 1;
+	a.ah_attr.port_num = 1;
+	memcpy(a.ah_attr.grh.dgid.raw, gid4.raw, 16);
+	return a;
+}
+
+enum {
+	RC_INIT = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+	UD_INIT = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
+	RC_RTR = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+		 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	RC_RTS = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+		 IBV_QP_MAX_QP_RD_ATOMIC,
+};
+
+static int move(struct fixture *f, enum ibv_qp_state to, int mask)
+{
+	struct ibv_qp_attr a = full_attr(to);
+
+	return rocemu_qp_modify(f->qp, 0, &a, mask);
+}
+
+static void to_rts(struct fixture *f)
+{
+	assert_int_equal(move(f, IBV_QPS_INIT, RC_INIT), 0);
+	assert_int_equal(move(f, IBV_QPS_RTR, RC_RTR), 0);
+	assert_int_equal(move(f, IBV_QPS_RTS, RC_RTS), 0);
+}
+
+TEST(qp_create, numbers__slot_and_rotating_index)
+{
+	struct fixture f;
+	struct rocemu_qp_init init;
+	struct rocemu_qp *qp;
+	uint32_t first;
+
+	setup(&f, IBV_QPT_RC);
+	first = rocemu_qp_num(f.qp);
+	assert_int_equal(first, 5u << 14 | 100);
+	assert_ptr_equal(rocemu_qp_find(f.ep, first), f.qp);
+	assert_null(rocemu_qp_find(f.ep, 100));
+	rocemu_qp_destroy(f.qp);
+	init = (struct rocemu_qp_init){.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RC};
+	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), 0);
+	assert_int_equal(rocemu_qp_num(qp), first + 1);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_create, bad_arguments__errno)
+{
+	struct fixture f;
+	struct rocemu_qp_init init = {.type = IBV_QPT_RC};
+	struct rocemu_ep *no_slot = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
+	struct rocemu_qp *qp;
+
+	setup(&f, IBV_QPT_RC);
+	assert_int_equal(rocemu_qp_create(no_slot, &init, &qp), -ENXIO);
+	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), -EINVAL);
+	init = (struct rocemu_qp_init){.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RAW_PACKET};
+	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), -EOPNOTSUPP);
+	init.type = IBV_QPT_UD;
+	init.cap.max_send_sge = ROCEMU_MAX_SGE + 1;
+	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), -EINVAL);
+	rocemu_ep_free(no_slot);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_modify, regular_way__attributes_kept)
+{
+	struct fixture f;
+	struct ibv_qp_attr a;
+
+	setup(&f, IBV_QPT_RC);
+	to_rts(&f);
+	rocemu_qp_query(f.qp, &a);
+	assert_int_equal(a.qp_state, IBV_QPS_RTS);
+	assert_int_equal(a.dest_qp_num, 0x123456);
+	assert_int_equal(a.rq_psn, 0xabcdef); /* 24 bits */
+	assert_int_equal(a.sq_psn, 0x777777);
+	assert_int_equal(a.path_mtu, IBV_MTU_1024);
+	assert_int_equal(a.timeout, 14);
+	assert_int_equal(a.cap.max_send_wr, 4);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_modify, mask_incomplete_or_too_wide__einval_and_unchanged)
+{
+	struct fixture f;
+
+	setup(&f, IBV_QPT_RC);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT & ~IBV_QP_PORT), -EINVAL);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT | IBV_QP_QKEY), -EINVAL);
+	assert_int_equal(move(&f, IBV_QPS_RTR, RC_RTR), -EINVAL);
+	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_RESET);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	assert_int_equal(move(&f, IBV_QPS_RTS, RC_RTS), -EINVAL);
+	for (int bit = 1; bit <= IBV_QP_DEST_QPN; bit *= 2)
+		if ((RC_RTR & bit) && bit != IBV_QP_STATE)
+			assert_int_equal(move(&f, IBV_QPS_RTR, RC_RTR & ~bit), -EINVAL);
+	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_INIT);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_modify, value_out_of_range__einval)
+{
+	struct fixture f;
+	struct ibv_qp_attr a;
+
+	setup(&f, IBV_QPT_RC);
+	a = full_attr(IBV_QPS_INIT);
+	a.port_num = 2;
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_INIT), -EINVAL);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	a = full_attr(IBV_QPS_RTR);
+	a.path_mtu = IBV_MTU_4096; /* above the interface's */
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_RTR), -EINVAL);
+	a = full_attr(IBV_QPS_RTR);
+	a.ah_attr.is_global = 0;
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_RTR), -EINVAL);
+	a = full_attr(IBV_QPS_RTR);
+	a.ah_attr.grh.sgid_index = 1;
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_RTR), -EINVAL);
+	a = full_attr(IBV_QPS_RTR);
+	a.max_dest_rd_atomic = ROCEMU_MAX_RD_ATOMIC + 1;
+	assert_int_equal(rocemu_qp_modify(f.qp, 0, &a, RC_RTR), -EINVAL);
+	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_INIT);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_post_send, states_and_opcodes__as_the_standard)
+{
+	struct fixture f;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+	setup(&f, IBV_QPT_UC);
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL); /* RESET */
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	assert_int_equal(move(&f, IBV_QPS_RTR, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+						       IBV_QP_RQ_PSN), 0);
+	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	wr.opcode = IBV_WR_RDMA_READ;
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	wr.opcode = (enum ibv_wr_opcode)99;
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	wr.opcode = IBV_WR_SEND;
+	wr.num_sge = 3;
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	wr.num_sge = 0;
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_post_send, queue_full__enomem)
+{
+	struct fixture f;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+
+	setup(&f, IBV_QPT_RC);
+	to_rts(&f);
+	for (unsigned i = 0; i < 4; i++)
+		assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -ENOMEM);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_modify, to_error__all_flushed_in_order)
+{
+	struct fixture f;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct ibv_recv_wr rwr = {0};
+	const struct ibv_recv_wr *bad;
+	struct rocemu_cqe cqe[16];
+
+	setup(&f, IBV_QPT_RC);
+	to_rts(&f);
+	for (uint64_t i = 0; i < 3; i++) {
+		wr.wr_id = i;
+		rwr.wr_id = 10 + i;
+		assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+		assert_int_equal(rocemu_qp_post_recv(f.qp, 0, &rwr, &bad), 0);
+	}
+	assert_int_equal(move(&f, IBV_QPS_ERR, IBV_QP_STATE), 0);
+	assert_int_equal(rocemu_cq_poll(f.cq, cqe, 16), 6);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(cqe[i].status, IBV_WC_WR_FLUSH_ERR);
+		assert_int_equal(cqe[i].wr_id, i < 3 ? i : 10 + i - 3);
+	}
+	/* What is posted now comes back at once. */
+	wr.wr_id = 77;
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	rwr.wr_id = 78;
+	assert_int_equal(rocemu_qp_post_recv(f.qp, 0, &rwr, &bad), 0);
+	assert_int_equal(rocemu_cq_poll(f.cq, cqe, 16), 2);
+	assert_int_equal(cqe[0].wr_id, 77);
+	assert_int_equal(cqe[1].wr_id, 78);
+	/* And after RESET it is as new. */
+	assert_int_equal(move(&f, IBV_QPS_RESET, IBV_QP_STATE), 0);
+	to_rts(&f);
+	assert_int_equal(rocemu_cq_count(f.cq), 0);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_destroy, refs__cq_and_pd_are_busy_until_then)
+{
+	struct fixture f;
+
+	setup(&f, IBV_QPT_UD);
+	assert_int_equal(rocemu_cq_destroy(f.cq), -EBUSY);
+	assert_int_equal(rocemu_pd_free(f.pd), -EBUSY);
+	assert_int_equal(rocemu_qp_destroy(f.qp), 0);
+	assert_int_equal(rocemu_cq_destroy(f.cq), 0);
+	assert_int_equal(rocemu_pd_free(f.pd), 0);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_modify, ud_way__short_masks)
+{
+	struct fixture f;
+
+	setup(&f, IBV_QPT_UD);
+	assert_int_equal(move(&f, IBV_QPS_INIT, UD_INIT), 0);
+	assert_int_equal(move(&f, IBV_QPS_RTR, IBV_QP_STATE), 0);
+	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_QKEY), 0);
+	rocemu_ep_free(f.ep);
+}
