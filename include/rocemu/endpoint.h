@@ -137,10 +137,14 @@ ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t
  * Fill tx[0..n) with packets to send now, n <= ROCEMU_OUTPUT_BATCH. Consecutive descriptors of one QP and
  * path are adjacent. @return descriptors filled; less than n: nothing more to send until the next input, post
  * or expire.
+ *
+ * The call also means that what the one before it filled is sent: UC and UD requests complete then, not earlier,
+ * because their buffers are in use until then. So send what came out and call again, as long as
+ * rocemu_ep_has_output() says so (the last such call fills nothing).
  */
 ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n);
 
-/** True when rocemu_ep_output() would fill at least one descriptor. */
+/** True when rocemu_ep_output() has to be called: it would fill a descriptor or complete a request. */
 ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
 
 /** True when all there is to send are acknowledgements, which may wait a little for company. */

@@ -11,11 +11,7 @@
 
 /** Only comp.c writes these. */
 struct qp_comp {
-	uint32_t una_psn;              /* oldest PSN not acknowledged */
-	uint32_t read_next;            /* READ under way at tail: PSN of the next response expected */
-	bool read_active;
-	uint32_t last_nak_psn;
-	bool nak_seen;                 /* the NAK for una_psn was acted on; the same again is ignored */
+	uint32_t una_psn;              /* oldest PSN not acknowledged; lies in the entry at tail, if any is begun */
 };
 
 void comp_reset(struct rocemu_qp *qp);

@@ -143,6 +143,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 	unsigned done = 0;
 	struct list *node;
 
+	req_handed_done(ep, now);
 	if (n > ROCEMU_OUTPUT_BATCH)
 		n = ROCEMU_OUTPUT_BATCH;
 	while (done < n && (node = list_first(&ep->tx_ready))) {
@@ -150,8 +151,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		unsigned turn = MIN(n - done, (unsigned)OUTPUT_TURN);
 		unsigned made = resp_output(qp, now, tx + done, turn, done);
 
-		if (made < turn)
-			made += req_output(qp, now, tx + done + made, turn - made, done + made);
+		made += req_output(qp, now, tx + done + made, turn - made, done + made);
 		list_remove(node);
 		if (qp_has_output(qp)) {
 			list_append(&ep->tx_ready, node);
@@ -168,6 +168,8 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 
 bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 {
+	if (!list_empty(&ep->handed))
+		return true;
 	list_for_each (n, &ep->tx_ready)
 		if (qp_has_output(list_entry(n, struct rocemu_qp, tx_link)))
 			return true;
@@ -176,6 +178,8 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 
 bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
 {
+	if (!list_empty(&ep->handed))
+		return false;
 	list_for_each (n, &ep->tx_ready) {
 		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
 

@@ -34,6 +34,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	mr_table_init(&ep->mrs);
 	timer_heap_init(&ep->timers);
 	list_init(&ep->tx_ready);
+	list_init(&ep->handed);
 	list_init(&ep->events);
 	list_init(&ep->peers);
 	list_init(&ep->pds);

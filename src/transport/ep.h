@@ -38,6 +38,7 @@ struct rocemu_ep {
 	struct mr_table mrs;
 	struct timer_heap timers;
 	struct list tx_ready;          /* of rocemu_qp.tx_link, round robin */
+	struct list handed;            /* of qp_req.handed_link: see req_handed_done() */
 	struct list events;            /* of event_src.link */
 	struct list peers;             /* of peer.link (see peer.h) */
 	struct list pds, cqs, srqs;    /* every object, for rocemu_ep_free() */

@@ -16,6 +16,8 @@ struct peer {
 	uint32_t refs;
 	uint64_t inflight;             /* bytes charged */
 	uint64_t cwnd;                 /* bytes allowed */
+	uint64_t max;                  /* most that cwnd grows to */
+	uint64_t recover;              /* bytes that were under way at the last loss and still are */
 };
 
 /** Find or make; -> ref. NULL: out of memory. */
@@ -29,7 +31,10 @@ void peer_on_send(struct peer *p, uint32_t cost);
 void peer_on_ack(struct peer *p, uint64_t cost);
 /** Bytes given up without acknowledgement (QP stopped, going back). */
 void peer_on_forget(struct peer *p, uint64_t cost);
-/** Loss was seen: window shrinks (at most once per round trip: the caller decides). */
+/**
+ * Loss or congestion was seen: the window shrinks. Not again until what was under way then is acknowledged or
+ * given up, so that a burst lost by many QPs counts once.
+ */
 void peer_on_loss(struct peer *p);
 
 #endif

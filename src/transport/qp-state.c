@@ -161,6 +161,8 @@ int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_
 	r = values_check(qp, attr, mask);
 	if (r)
 		return r;
+	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS && req_attach(qp))
+		return -ENOMEM;
 	values_apply(qp, attr, mask);
 	qp->state = to;
 	qp_enter(qp, now, from, to);

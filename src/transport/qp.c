@@ -92,6 +92,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	qp->state = IBV_QPS_RESET;
 	list_init(&qp->tx_link);
 	list_init(&qp->req.peer_link);
+	list_init(&qp->req.handed_link);
 	event_src_init(&qp->ev, ROCEMU_EVENT_QP);
 	r = qp_alloc_queues(qp, &init->cap);
 	if (r) {

@@ -13,33 +13,73 @@
 
 struct peer;
 
-/** Fields: to be refined by req.c's author; only req.c, req-build.c, retry.c write them. */
+/** Why the requester sends nothing just now. */
+enum req_hold {
+	REQ_GO,                        /* nothing holds it */
+	REQ_HOLD_IDLE,                 /* nothing to send in this state */
+	REQ_HOLD_RNR,                  /* the peer asked for a pause */
+	REQ_HOLD_READ,                 /* fence, or max_rd_atomic requests are in flight */
+	REQ_HOLD_WINDOW,               /* the peer's congestion window is full */
+	REQ_HOLD_FAULT,                /* the next request cannot be executed; those before it are not done yet */
+	REQ_FAULT,                     /* ... they are done: it is to be failed now */
+};
+
+/**
+ * The send queue as the requester sees it, in PSNs (RC):
+ *
+ *     acked_psn ........ send_psn ......... next_psn
+ *        in flight           sent before, given up by going back
+ *
+ * inflight and rd_atomic_out count what lies in [acked_psn, send_psn). UC and UD use send_psn == next_psn only.
+ * Only req.c, req-build.c and retry.c write these.
+ */
 struct qp_req {
+	uint32_t acked_psn;            /* oldest PSN that is not acknowledged */
+	uint32_t send_psn;             /* PSN of the next packet to send */
 	uint32_t next_psn;             /* PSN of the next packet never sent before */
-	uint32_t send_psn;             /* PSN of the next packet to send; behind next_psn while going back */
+	uint32_t acked;                /* index of the send queue entry that acked_psn lies in */
 	uint32_t cur;                  /* index of the send queue entry that send_psn lies in */
-	uint32_t rd_atomic_out;        /* READs and atomics in flight */
-	uint32_t unacked_since_ackreq; /* packets sent since the last one with AckReq */
+	uint32_t rd_atomic_out;        /* READ requests and atomics in flight */
+	uint32_t since_ackreq;         /* packets in flight behind the last one with AckReq */
+	uint32_t mtu_shift;            /* log2 of the path MTU */
+	uint32_t full_cost;            /* peer_cost() of a packet of path MTU */
+	uint32_t read_pkts;            /* response packets that one READ request asks for, at most */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	bool rnr_wait;                 /* the timer is an RNR wait: send nothing until it ends */
-	bool sq_psn_set;
+	bool went_back;                /* for acked_psn; the next NAK for the same PSN is an echo */
+	enum ibv_wc_status fault;      /* the entry at cur cannot be executed, for this reason; or success */
+	rocemu_ns_t deadline;          /* of the ACK timer; qp->timer may run out earlier and is then set anew */
 	struct peer *peer;             /* ref; RC only */
 	uint64_t inflight;             /* bytes charged to the peer's window */
 	struct list peer_link;         /* in peer->blocked while the window is full */
+	struct list handed_link;       /* in ep->handed: see req_handed_done() */
 };
 
 /** RESET -> INIT and at creation: forget everything. Not the send queue's indices, which qp.c resets. */
 void req_reset(struct rocemu_qp *qp);
-/** RTR -> RTS: start at attr.sq_psn with fresh counters; attributes of the path are valid. */
+/** Before RTR -> RTS: find the peer that qp->path and attr.dest_qp_num name. -ENOMEM. */
+int req_attach(struct rocemu_qp *qp);
+/** RTR -> RTS, after req_attach(): start at attr.sq_psn with fresh counters; the send queue is empty. */
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP goes away or to RESET/ERR: stop the timer, leave the peer's window. */
 void req_stop(struct rocemu_qp *qp);
 /** Something was posted, or the state allows sending again (RTS after SQD/SQE, window open). */
 void req_kick(struct rocemu_qp *qp, rocemu_ns_t now);
-/** Fill tx[0..n); first is the index of tx[0] in the output call (for ep_scratch). @return how many. */
+/**
+ * Fill tx[0..n). Call it with n = 0 too before the QP leaves ep->tx_ready: it notes what it waits for.
+ * first is the index of tx[0] in the output call (as for resp_output(); not used). @return how many.
+ */
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first);
 bool req_has_output(const struct rocemu_qp *qp);
+/** What keeps it from sending. */
+enum req_hold req_hold(const struct rocemu_qp *qp);
+/**
+ * What the last output call handed out is sent: complete the UC and UD requests among it, fail requests that could
+ * not be executed. An application may write to its buffers as soon as it sees a completion, so they complete only
+ * now. Called first in each output call.
+ */
+void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now);
 /** The QP's timer is due (it was taken out of the heap). */
 void req_expire(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when nothing begun is unacknowledged (SQD drained). */
@@ -49,11 +89,15 @@ bool req_idle(const struct rocemu_qp *qp);
 
 /** Packets up to and including psn are acknowledged: moves the window, restarts or stops the timer. */
 void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
-/** Resend from psn on: sequence NAK or implied NAK. Consumes a retry; false: none was left (the caller fails the QP). */
-bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
-/** RNR NAK for psn with this timer code. False: rnr_retry is used up. */
-bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn, uint8_t timer_code);
-/** A READ's or atomic's response is complete: one less in flight. */
-void req_rd_atomic_done(struct rocemu_qp *qp);
+/**
+ * What follows the last acknowledged packet was lost: sequence NAK or implied NAK. Goes back once; does nothing until
+ * an acknowledgement or the timer shows that it helped or not. Consumes a retry.
+ * @return false: none was left (the caller fails the QP).
+ */
+bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now);
+/** RNR NAK with this timer code for the oldest unacknowledged PSN. False: rnr_retry is used up. */
+bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code);
+/** The send queue was flushed: nothing is begun, nothing in flight. */
+void req_flushed(struct rocemu_qp *qp);
 
 #endif
