@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Execution of SEND and WRITE packets, the same for RC and UC: message state, placing of payload, completion of
+ * receives. It says what a packet came to; what follows from that, the caller decides.
+ */
+#include <string.h>
+
+#include "transport/resp-int.h"
+
+enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops)
+{
+	uint32_t message = qp->resp.message;
+
+	if (ops & ROCEMU_OP_FIRST)
+		return message ? RESP_SEQUENCE : RESP_PASS;
+	return ops & message ? RESP_PASS : RESP_SEQUENCE;
+}
+
+enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops, uint32_t len)
+{
+	if (!(ops & ROCEMU_OP_LAST))
+		return len == qp->mtu ? RESP_PASS : RESP_LENGTH;
+	if (len > qp->mtu || (len == 0 && !(ops & ROCEMU_OP_FIRST)))
+		return RESP_LENGTH;
+	return RESP_PASS;
+}
+
+void resp_established(struct rocemu_qp *qp)
+{
+	if (likely(qp->resp.comm_est || qp->state != IBV_QPS_RTR))
+		return;
+	qp->resp.comm_est = true;
+	qp_event(qp, IBV_EVENT_COMM_EST);
+}
+
+bool resp_take(struct rocemu_qp *qp)
+{
+	struct qp_resp *r = &qp->resp;
+
+	if (!r->have_rwqe)
+		r->have_rwqe = qp_take_recv(qp, &r->rwqe);
+	return r->have_rwqe;
+}
+
+void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err)
+{
+	struct rocemu_cqe cqe = qp_cqe(qp, now, qp->resp.rwqe.wr_id, status, IBV_WC_RECV);
+
+	cqe.vendor_err = vendor_err;
+	qp->resp.have_rwqe = false;
+	cq_push(qp->recv_cq, &cqe);
+}
+
+static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt, uint32_t ops)
+{
+	enum ibv_wc_opcode opcode = ops & ROCEMU_OP_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
+	struct rocemu_cqe cqe = qp_cqe(qp, now, qp->resp.rwqe.wr_id, IBV_WC_SUCCESS, opcode);
+
+	cqe.byte_len = (uint32_t)qp->resp.offset;
+	cqe.solicited = pkt->h.se;
+	if (ops & ROCEMU_OP_IMM) {
+		cqe.imm = pkt->h.imm;
+		cqe.wc_flags = IBV_WC_WITH_IMM;
+	} else if (ops & ROCEMU_OP_INV) {
+		cqe.imm = pkt->h.ieth;
+		cqe.wc_flags = IBV_WC_WITH_INV;
+	}
+	qp->resp.have_rwqe = false;
+	cq_push(qp->recv_cq, &cqe);
+}
+
+/* SEND with invalidate: only memory windows and fast-registered regions can be invalidated by a peer (IBTA
+ * 10.6.5), and neither exists yet, so every key is one that does not allow it. Memory windows hook in here. */
+static enum resp_verdict check_invalidate(const struct rocemu_qp *qp, uint32_t rkey)
+{
+	(void)qp;
+	(void)rkey;
+	return RESP_ACCESS;
+}
+
+static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops)
+{
+	struct qp_resp *r = &qp->resp;
+
+	if (ops & ROCEMU_OP_FIRST) {
+		if (!resp_take(qp))
+			return RESP_NO_RECV;
+		r->offset = 0;
+	}
+	if (r->offset + pkt->payload_len > r->rwqe.length)
+		return RESP_TOO_LONG;
+	if (ops & ROCEMU_OP_INV) {
+		enum resp_verdict v = check_invalidate(qp, pkt->h.ieth);
+
+		if (v != RESP_PASS)
+			return v;
+	}
+	if (pkt->payload_len && sge_scatter(&qp->ep->mrs, qp->pd, r->rwqe.sge, r->rwqe.nsge, r->offset, pkt->payload,
+					    pkt->payload_len))
+		return RESP_LOCAL_PROT;
+	r->offset += pkt->payload_len;
+	return RESP_PASS;
+}
+
+/*
+ * Programs spin on the last word of a WRITE and take the rest for written when it changes; no memcpy promises
+ * that order. So the end of a message is stored last, behind a release fence.
+ */
+static void place_last(uint8_t *dst, const uint8_t *src, uint32_t len)
+{
+	uint32_t tail = MIN(len, 8u);
+	uint32_t body = len - tail;
+
+	memcpy(dst, src, body);
+	dst += body;
+	src += body;
+	if (tail == 8 && (uintptr_t)dst % 8 == 0) {
+		uint64_t word;
+
+		memcpy(&word, src, 8);
+		__atomic_store_n((uint64_t *)(void *)dst, word, __ATOMIC_RELEASE);
+		return;
+	}
+	for (uint32_t i = 0; i < tail; i++)
+		__atomic_store_n(&dst[i], src[i], __ATOMIC_RELEASE);
+}
+
+static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops)
+{
+	struct qp_resp *r = &qp->resp;
+	uint32_t len = pkt->payload_len;
+	uint64_t check;
+	uint8_t *host;
+
+	if (ops & ROCEMU_OP_FIRST) {
+		if (!resp_allows(qp, IBV_ACCESS_REMOTE_WRITE))
+			return RESP_NOT_ENABLED;
+		if (pkt->h.reth.length > ROCEMU_MAX_MSG)
+			return RESP_LENGTH;
+		r->write_va = pkt->h.reth.va;
+		r->write_rkey = pkt->h.reth.rkey;
+		r->write_length = pkt->h.reth.length;
+		r->offset = 0;
+	}
+	if (r->offset + len > r->write_length ||
+	    ((ops & ROCEMU_OP_LAST) && r->offset + len != r->write_length))
+		return RESP_LENGTH;
+
+	/* The whole range at the first packet, so that nothing is written of what does not fit; then what each
+	 * packet touches, because the region may have gone. Length 0 needs no valid key (IBTA 9.7.4.1.5). */
+	check = ops & ROCEMU_OP_FIRST ? r->write_length : len;
+	host = mr_access(&qp->ep->mrs, qp->pd, r->write_rkey, r->write_va + r->offset, check,
+			 IBV_ACCESS_REMOTE_WRITE);
+	if (!host)
+		return RESP_ACCESS;
+	if ((ops & ROCEMU_OP_IMM) && !resp_take(qp))
+		return RESP_NO_RECV;
+
+	if (!(ops & ROCEMU_OP_LAST))
+		memcpy(host, pkt->payload, len);
+	else if (len)
+		place_last(host, pkt->payload, len);
+	r->offset += len;
+	return RESP_PASS;
+}
+
+enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt, uint32_t ops)
+{
+	struct qp_resp *r = &qp->resp;
+	enum resp_verdict v = ops & ROCEMU_OP_SEND ? exec_send(qp, pkt, ops) : exec_write(qp, pkt, ops);
+
+	if (unlikely(v != RESP_PASS))
+		return v;
+	if (!(ops & ROCEMU_OP_LAST)) {
+		r->message = ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE);
+		return RESP_PASS;
+	}
+	r->message = 0;
+	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_IMM))
+		complete_recv(qp, now, pkt, ops);
+	return RESP_PASS;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the responder's files share, and nobody else uses. */
+#ifndef TRANSPORT_RESP_INT_H
+#define TRANSPORT_RESP_INT_H
+
+#include "transport/qp.h"
+
+/* clang-format off */
+/*
+ * What a request came to, and what follows from it on RC (IBTA 9.7.5.2 for the NAK codes, 9.9.3 for what happens
+ * locally). X(VERDICT, NAK syndrome, drop reason, status of a receive in use, event when none is in use).
+ * Syndrome 0: the verdict does not end the connection. UC and UD take the drop reason only (see resp-uc.c).
+ */
+#define RESP_VERDICTS(X)                                                                                          \
+	X(PASS,         0,                     NONE,     SUCCESS,          0)                                      \
+	X(NO_RECV,      0,                     NO_RECV,  SUCCESS,          0)                /* RNR NAK */         \
+	X(SEQUENCE,     ROCEMU_NAK_INV_REQ,    SEQUENCE, REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
+	X(LENGTH,       ROCEMU_NAK_INV_REQ,    LENGTH,   REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
+	X(UNSUPPORTED,  ROCEMU_NAK_INV_REQ,    OPCODE,   REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
+	X(TOO_MANY,     ROCEMU_NAK_INV_REQ,    SEQUENCE, REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)  /* max_dest_rd_atomic */ \
+	X(MISALIGNED,   ROCEMU_NAK_INV_REQ,    ACCESS,   REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
+	X(NOT_ENABLED,  ROCEMU_NAK_INV_REQ,    ACCESS,   REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)  /* QP access flags */ \
+	X(TOO_LONG,     ROCEMU_NAK_INV_REQ,    TOO_LONG, LOC_LEN_ERR,      IBV_EVENT_QP_REQ_ERR)                   \
+	X(ACCESS,       ROCEMU_NAK_REM_ACCESS, ACCESS,   LOC_ACCESS_ERR,   IBV_EVENT_QP_ACCESS_ERR)                \
+	X(LOCAL_PROT,   ROCEMU_NAK_REM_OP,     ACCESS,   LOC_PROT_ERR,     IBV_EVENT_QP_FATAL)
+/* clang-format on */
+
+enum resp_verdict {
+#define X(name, syndrome, drop, status, event) RESP_##name,
+	RESP_VERDICTS(X)
+#undef X
+};
+
+enum resp_job_kind { RESP_JOB_READ, RESP_JOB_ATOMIC, RESP_JOB_NAK };
+
+/** A response to make that is more than an ACK. */
+struct resp_job {
+	enum resp_job_kind kind;
+	bool dup;                      /* for a repeated request: not counted against max_dest_rd_atomic */
+	bool begun;                    /* READ: its first response went out */
+	uint32_t psn, npsn;            /* PSN of the next response packet, and how many there are to come */
+	uint32_t msn;
+	uint32_t rkey;                 /* READ: what is left to send */
+	uint32_t left;
+	uint64_t va;
+	uint64_t orig;                 /* atomic: the value before */
+};
+
+/** A READ or atomic that was executed, for the case that it is asked for again. */
+struct resp_replay {
+	uint8_t opcode;
+	uint32_t psn, npsn;
+	uint32_t msn;
+	uint64_t orig;
+};
+
+static inline uint32_t psn_add(uint32_t psn, uint32_t n)
+{
+	return (psn + n) & ROCEMU_PSN_MASK;
+}
+
+/**
+ * Does [psn, psn + n) lie in [from, from + count)? Not by psn_diff: one READ may take 2^23 PSNs (2 GiB in packets of
+ * 256 bytes), half of all there are.
+ */
+static inline bool psn_within(uint32_t psn, uint32_t n, uint32_t from, uint32_t count)
+{
+	return ((psn - from) & ROCEMU_PSN_MASK) + n <= count;
+}
+
+/** PSNs that a message of so many bytes takes. */
+static inline uint32_t resp_npsn(const struct rocemu_qp *qp, uint32_t length)
+{
+	return length ? (length - 1) / qp->mtu + 1 : 1;
+}
+
+static inline bool resp_allows(const struct rocemu_qp *qp, unsigned access)
+{
+	return (qp->attr.qp_access_flags & access) != 0;
+}
+
+/* resp-exec.c */
+
+/** Payload against the path MTU: FIRST and MIDDLE full, LAST not empty (IBTA 9.7.4.1.6). */
+enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops, uint32_t len);
+/** Opcode against what went before in the message (IBTA 9.7.4.1.2). */
+enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops);
+/**
+ * Execute a SEND or WRITE packet whose PSN, length and place in the message are right; when it PASSes, the
+ * message's state has moved on. NO_RECV: nothing was done.
+ */
+enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt, uint32_t ops);
+/** Have a receive at hand: the one left over or a new one. False: none posted. */
+bool resp_take(struct rocemu_qp *qp);
+/** Complete the receive at hand in error. */
+void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err);
+/** First packet taken in RTR (IBTA 11.6.3.2: communication established). */
+void resp_established(struct rocemu_qp *qp);
+
+/* resp-read.c */
+
+/** Execute a READ, atomic, FLUSH or ATOMIC WRITE with the expected PSN; npsn is how far the PSN moves on. */
+enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops, uint32_t *npsn);
+/** The same again: answer it, or drop it. behind: how many PSNs it lies before the expected one. */
+enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
+				  uint32_t behind);
+
+/* resp-out.c */
+
+/** Room for one more job; fresh: for a new request. */
+bool resp_job_fits(const struct rocemu_qp *qp, bool fresh);
+/** Put it where its PSN belongs. What an older job has still to send of the same is left to the new one. */
+void resp_job_add(struct rocemu_qp *qp, const struct resp_job *job);
+/** Are these PSNs going to be answered by a job that is there already? */
+bool resp_job_covers(const struct rocemu_qp *qp, uint32_t psn, uint32_t npsn);
+void resp_owe_ack(struct rocemu_qp *qp);
+void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn);
+
+/* resp.c */
+
+/** The peer broke a rule for good: NAK, error completion or event, ERR. */
+void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn);
+
+/** Why a packet with this verdict is not taken. */
+enum rocemu_drop resp_drop(enum resp_verdict v);
+
+/* resp-uc.c, resp-ud.c */
+enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt);
+enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			       const struct rocemu_dgram *d);
+
+#endif

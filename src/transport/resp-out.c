@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The RC responder's packets. Everything goes out in PSN order: an ACK or a READ response tells the requester that
+ * all before it arrived, and one beyond an unanswered READ that the READ's responses were lost (IBTA 9.7.5.1.2). So
+ * jobs first (READ and atomic responses, by PSN), then the NAK or else the ACK.
+ */
+#include <string.h>
+
+#include "transport/resp-int.h"
+
+static struct resp_job *job_at(const struct qp_resp *r, uint32_t i)
+{
+	return &r->jobs[(r->job_head + i) % (2 * r->room)];
+}
+
+static void job_pop(struct qp_resp *r)
+{
+	if (!job_at(r, 0)->dup)
+		r->nfresh--;
+	r->job_head = (r->job_head + 1) % (2 * r->room);
+	r->njobs--;
+}
+
+bool resp_job_fits(const struct rocemu_qp *qp, bool fresh)
+{
+	const struct qp_resp *r = &qp->resp;
+
+	return fresh ? r->nfresh < r->limit : r->njobs - r->nfresh < r->room;
+}
+
+bool resp_job_covers(const struct rocemu_qp *qp, uint32_t psn, uint32_t npsn)
+{
+	const struct qp_resp *r = &qp->resp;
+
+	for (uint32_t i = 0; i < r->njobs; i++)
+		if (psn_within(psn, npsn, job_at(r, i)->psn, job_at(r, i)->npsn))
+			return true;
+	return false;
+}
+
+/* Take out the jobs that a new one, for a duplicate, answers as well. */
+static void absorb(struct qp_resp *r, const struct resp_job *job)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < r->njobs; i++) {
+		const struct resp_job *old = job_at(r, i);
+
+		if (psn_within(old->psn, old->npsn, job->psn, job->npsn)) {
+			if (!old->dup)
+				r->nfresh--;
+			continue;
+		}
+		if (kept != i)
+			*job_at(r, kept) = *old;
+		kept++;
+	}
+	r->njobs = kept;
+}
+
+void resp_job_add(struct rocemu_qp *qp, const struct resp_job *job)
+{
+	struct qp_resp *r = &qp->resp;
+	uint32_t age = (r->epsn - job->psn) & ROCEMU_PSN_MASK;
+	uint32_t i;
+
+	if (job->dup)
+		absorb(r, job);
+	else
+		r->ack_owed = false; /* the response says as much */
+	for (i = r->njobs; i && ((r->epsn - job_at(r, i - 1)->psn) & ROCEMU_PSN_MASK) < age; i--)
+		*job_at(r, i) = *job_at(r, i - 1);
+	*job_at(r, i) = *job;
+	r->njobs++;
+	if (!job->dup)
+		r->nfresh++;
+	qp_wake(qp);
+}
+
+void resp_owe_ack(struct rocemu_qp *qp)
+{
+	qp->resp.ack_owed = true;
+	qp_wake(qp);
+}
+
+void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn)
+{
+	qp->resp.nak = syndrome;
+	qp->resp.nak_psn = psn;
+	qp_wake(qp);
+}
+
+/* ---- packets ---- */
+
+static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct rocemu_hdrs *h, uint32_t payload_len)
+{
+	uint32_t pad = -payload_len & 3;
+
+	h->pad = (uint8_t)pad;
+	h->migreq = true;
+	h->pkey = 0xffff;
+	h->dqpn = qp->attr.dest_qp_num;
+	tx->path = &qp->path;
+	tx->lqpn = qp->qpn;
+	tx->payload_len = payload_len;
+	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(h, tx->hdr);
+	tx->trailer_len = (uint8_t)(pad + ROCEMU_ICRC_LEN);
+	tx->niov = 0;
+	memset(tx->trailer, 0, sizeof(tx->trailer));
+}
+
+static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t syndrome, uint32_t psn, uint32_t msn)
+{
+	struct rocemu_hdrs h = {
+		.opcode = ROCEMU_RC_ACK, .psn = psn, .aeth = { .syndrome = syndrome, .msn = msn },
+	};
+
+	tx_begin(qp, tx, &h, 0);
+}
+
+static void make_atomic_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, const struct resp_job *job)
+{
+	struct rocemu_hdrs h = {
+		.opcode = ROCEMU_RC_ATOMIC_ACK, .psn = job->psn, .atomicack = job->orig,
+		.aeth = { .syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn },
+	};
+
+	tx_begin(qp, tx, &h, 0);
+}
+
+static uint8_t read_opcode(const struct resp_job *job, bool last)
+{
+	if (last)
+		return job->begun ? ROCEMU_RC_READ_RESP_LAST : ROCEMU_RC_READ_RESP_ONLY;
+	return job->begun ? ROCEMU_RC_READ_RESP_MIDDLE : ROCEMU_RC_READ_RESP_FIRST;
+}
+
+/* The region is looked up for each packet, because it may go away in between; the payload is copied, because its
+ * owner may write to it between the ICRC and the send. @return false: the memory is not there any more. */
+static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struct resp_job *job, uint8_t *copy)
+{
+	uint32_t len = MIN(job->left, qp->mtu);
+	struct rocemu_hdrs h = {
+		.opcode = read_opcode(job, len == job->left), .psn = job->psn,
+		.aeth = { .syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn },
+	};
+	const uint8_t *host;
+
+	host = mr_access(&qp->ep->mrs, qp->pd, job->rkey, job->va, len, IBV_ACCESS_REMOTE_READ);
+	if (!host)
+		return false;
+	tx_begin(qp, tx, &h, len);
+	if (len) {
+		memcpy(copy, host, len);
+		tx->iov[0] = (struct iovec){ .iov_base = copy, .iov_len = len };
+		tx->niov = 1;
+	}
+	job->begun = true;
+	job->va += len;
+	job->left -= len;
+	job->psn = psn_add(job->psn, 1);
+	job->npsn--;
+	return true;
+}
+
+/* The memory of a READ went away before all of it was sent. What the peer waits for after it is not to come. */
+static void read_lost(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_resp *r = &qp->resp;
+	struct resp_job *job = job_at(r, 0);
+
+	if (job->dup) { /* see repeat_read() */
+		job->kind = RESP_JOB_NAK;
+		job->npsn = 1;
+		return;
+	}
+	r->njobs = r->nfresh = 0;
+	r->ack_owed = false;
+	resp_owe_nak(qp, ROCEMU_NAK_REM_ACCESS, job->psn);
+	if (qp->state == IBV_QPS_ERR)
+		return;
+	qp_event(qp, IBV_EVENT_QP_ACCESS_ERR); /* a receive under way is not to blame: it is flushed */
+	qp_fail(qp, now);
+}
+
+/* One packet of the first job. @return false: none, and the jobs have changed. */
+static bool output_job(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, uint8_t *copy)
+{
+	struct qp_resp *r = &qp->resp;
+	struct resp_job *job = job_at(r, 0);
+
+	switch (job->kind) {
+	case RESP_JOB_READ:
+		if (!make_read_response(qp, tx, job, copy)) {
+			read_lost(qp, now);
+			return false;
+		}
+		if (!job->npsn)
+			job_pop(r);
+		return true;
+	case RESP_JOB_ATOMIC:
+		make_atomic_ack(qp, tx, job);
+		break;
+	case RESP_JOB_NAK:
+		make_ack(qp, tx, ROCEMU_NAK_REM_ACCESS, job->psn, r->msn);
+		qp->ep->stats.err_naks_sent++;
+		break;
+	}
+	job_pop(r);
+	return true;
+}
+
+static void count_nak(struct rocemu_ep_stats *s, uint8_t syndrome)
+{
+	if ((syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR)
+		s->rnr_naks_sent++;
+	else if (syndrome == ROCEMU_NAK_PSN_SEQ)
+		s->naks_sent++;
+	else
+		s->err_naks_sent++;
+}
+
+/* The NAK owed, which acknowledges all before it, or else the ACK: one for whatever came in since the last, with the
+ * newest PSN (IBTA 9.7.5.1.2 allows to coalesce). */
+static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
+{
+	struct qp_resp *r = &qp->resp;
+
+	if (r->nak) {
+		make_ack(qp, tx, r->nak, r->nak_psn, r->msn);
+		count_nak(&qp->ep->stats, r->nak);
+	} else if (r->ack_owed) {
+		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, psn_add(r->epsn, ROCEMU_PSN_MASK), r->msn);
+		qp->ep->stats.acks_sent++;
+	} else {
+		return 0;
+	}
+	r->nak = 0;
+	r->ack_owed = false;
+	return 1;
+}
+
+unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first)
+{
+	unsigned i = 0;
+
+	while (i < n && qp->resp.njobs)
+		if (output_job(qp, now, &tx[i], ep_scratch(qp->ep, first + i)))
+			i++;
+	if (i < n)
+		i += output_ack(qp, &tx[i]);
+	return i;
+}
+
+bool resp_has_output(const struct rocemu_qp *qp)
+{
+	return qp->resp.njobs || qp->resp.nak || qp->resp.ack_owed;
+}
+
+bool resp_output_is_acks(const struct rocemu_qp *qp)
+{
+	return !qp->resp.njobs && !qp->resp.nak && qp->resp.ack_owed;
+}

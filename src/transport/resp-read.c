@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE. An atomic is executed
+ * when it comes in; a READ's memory is read when its responses are made (resp-out.c). What was executed is kept in
+ * the replay ring, so that an atomic is never executed twice (IBTA 9.7.5.1.4).
+ *
+ * FLUSH (annex A19) needs access rights that <infiniband/verbs.h> has no names for yet: NAK invalid request.
+ */
+#include <string.h>
+
+#include "transport/resp-int.h"
+
+enum { ATOMIC_LEN = 8 };
+
+static void replay_add(struct rocemu_qp *qp, uint8_t opcode, uint32_t npsn, uint64_t orig)
+{
+	struct qp_resp *r = &qp->resp;
+
+	r->replay[r->replay_next] = (struct resp_replay){
+		.opcode = opcode, .psn = r->epsn, .npsn = npsn, .msn = psn_add(r->msn, 1), .orig = orig,
+	};
+	r->replay_next = (r->replay_next + 1) % r->limit;
+	r->nreplay = MIN(r->nreplay + 1, r->limit);
+}
+
+/* The newest first: PSNs wrap, and an old entry may bear the number of a new one. */
+static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t opcode, uint32_t psn)
+{
+	const struct qp_resp *r = &qp->resp;
+
+	for (uint32_t i = 1; i <= r->nreplay; i++) {
+		const struct resp_replay *e = &r->replay[(r->replay_next + r->limit - i) % r->limit];
+
+		if (e->opcode == opcode && psn_within(psn, 1, e->psn, e->npsn))
+			return e;
+	}
+	return NULL;
+}
+
+static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+{
+	if (!resp_allows(qp, IBV_ACCESS_REMOTE_READ))
+		return RESP_NOT_ENABLED;
+	if (pkt->h.reth.length > ROCEMU_MAX_MSG)
+		return RESP_LENGTH;
+	if (!mr_access(&qp->ep->mrs, qp->pd, pkt->h.reth.rkey, pkt->h.reth.va, pkt->h.reth.length,
+		       IBV_ACCESS_REMOTE_READ))
+		return RESP_ACCESS;
+	return RESP_PASS;
+}
+
+static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t *npsn)
+{
+	struct qp_resp *r = &qp->resp;
+	enum resp_verdict v = check_read(qp, pkt);
+
+	if (v != RESP_PASS)
+		return v;
+	*npsn = resp_npsn(qp, pkt->h.reth.length);
+	replay_add(qp, pkt->h.opcode, *npsn, 0);
+	resp_job_add(qp, &(struct resp_job){
+		.kind = RESP_JOB_READ, .psn = r->epsn, .npsn = *npsn, .msn = psn_add(r->msn, 1),
+		.rkey = pkt->h.reth.rkey, .va = pkt->h.reth.va, .left = pkt->h.reth.length,
+	});
+	return RESP_PASS;
+}
+
+/* The words of an atomic are host-order numbers in memory (IBTA leaves it to the HCA; so do hardware RNICs), and the
+ * process's own threads may work on them with atomics of their own. */
+static uint64_t atomic_execute(uint64_t *word, const struct rocemu_packet *pkt)
+{
+	uint64_t orig = pkt->h.atomiceth.compare;
+
+	if (pkt->h.opcode == ROCEMU_RC_FETCH_ADD)
+		return __atomic_fetch_add(word, pkt->h.atomiceth.swap_add, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(word, &orig, pkt->h.atomiceth.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return orig;
+}
+
+/* An aligned word that the peer may touch. Where a region's address for the peer and its place in memory differ in
+ * alignment, no word of it can be accessed atomically. */
+static enum resp_verdict atomic_word(struct rocemu_qp *qp, uint64_t va, uint32_t rkey, int access, uint64_t **word)
+{
+	uint8_t *host;
+
+	if (!resp_allows(qp, (unsigned)access))
+		return RESP_NOT_ENABLED;
+	if (va % ATOMIC_LEN)
+		return RESP_MISALIGNED;
+	host = mr_access(&qp->ep->mrs, qp->pd, rkey, va, ATOMIC_LEN, access);
+	if (!host)
+		return RESP_ACCESS;
+	if ((uintptr_t)host % ATOMIC_LEN)
+		return RESP_MISALIGNED;
+	*word = (uint64_t *)(void *)host;
+	return RESP_PASS;
+}
+
+static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+{
+	struct qp_resp *r = &qp->resp;
+	uint64_t *word, orig;
+	enum resp_verdict v;
+
+	v = atomic_word(qp, pkt->h.atomiceth.va, pkt->h.atomiceth.rkey, IBV_ACCESS_REMOTE_ATOMIC, &word);
+	if (v != RESP_PASS)
+		return v;
+	orig = atomic_execute(word, pkt);
+	replay_add(qp, pkt->h.opcode, 1, orig);
+	resp_job_add(qp, &(struct resp_job){
+		.kind = RESP_JOB_ATOMIC, .psn = r->epsn, .npsn = 1, .msn = psn_add(r->msn, 1),
+		.orig = orig,
+	});
+	return RESP_PASS;
+}
+
+/* The answer to an ATOMIC WRITE looks like that to a READ of nothing (annex A19). */
+static void answer_empty(struct rocemu_qp *qp, uint32_t psn, uint32_t msn, bool dup)
+{
+	resp_job_add(qp, &(struct resp_job){
+		.kind = RESP_JOB_READ, .dup = dup, .psn = psn, .npsn = 1, .msn = msn,
+	});
+}
+
+static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+{
+	struct qp_resp *r = &qp->resp;
+	uint64_t *word, value;
+	enum resp_verdict v;
+
+	if (pkt->payload_len != ATOMIC_LEN || pkt->h.reth.length != ATOMIC_LEN)
+		return RESP_LENGTH;
+	v = atomic_word(qp, pkt->h.reth.va, pkt->h.reth.rkey, IBV_ACCESS_REMOTE_WRITE, &word);
+	if (v != RESP_PASS)
+		return v;
+	memcpy(&value, pkt->payload, sizeof(value)); /* bytes, not a number: no order is changed */
+	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	replay_add(qp, pkt->h.opcode, 1, 0);
+	answer_empty(qp, r->epsn, psn_add(r->msn, 1), false);
+	return RESP_PASS;
+}
+
+enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops, uint32_t *npsn)
+{
+	if (!(ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_ATOMIC_WRITE)))
+		return RESP_UNSUPPORTED;
+	/* More than max_dest_rd_atomic at a time (IBTA 9.7.4.1.4); 0 of them: not set up for any. */
+	if (!resp_job_fits(qp, true))
+		return RESP_TOO_MANY;
+	if (ops & ROCEMU_OP_READ_REQ)
+		return exec_read(qp, pkt, npsn);
+	if (ops & ROCEMU_OP_ATOMIC)
+		return exec_atomic(qp, pkt);
+	return exec_atomic_write(qp, pkt);
+}
+
+/*
+ * A READ again, perhaps from a later packet of the earlier one on (the requester advances the RETH). It must lie in
+ * what was asked before. When its memory is no longer to be had, the answer is a NAK that does not end the
+ * connection on this side: a copy of a request that was answered long ago must not break a healthy one; a peer that
+ * waits for it learns why, and one that does not ignores a NAK for nothing outstanding.
+ */
+static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t behind)
+{
+	uint32_t npsn = resp_npsn(qp, pkt->h.reth.length);
+	const struct resp_replay *old = replay_find(qp, pkt->h.opcode, pkt->h.psn);
+	struct resp_job job = {
+		.kind = RESP_JOB_READ, .dup = true, .psn = pkt->h.psn, .npsn = npsn,
+		.msn = old ? old->msn : qp->resp.msn,
+		.rkey = pkt->h.reth.rkey, .va = pkt->h.reth.va, .left = pkt->h.reth.length,
+	};
+
+	if (npsn > behind)
+		return ROCEMU_DROP_PSN;
+	if (resp_job_covers(qp, job.psn, job.npsn))
+		return ROCEMU_DROP_NONE;
+	switch (check_read(qp, pkt)) {
+	case RESP_PASS:
+		break;
+	case RESP_ACCESS:
+		job.kind = RESP_JOB_NAK;
+		job.npsn = 1;
+		break;
+	default:
+		return ROCEMU_DROP_ACCESS;
+	}
+	resp_job_add(qp, &job);
+	return ROCEMU_DROP_NONE;
+}
+
+enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
+				  uint32_t behind)
+{
+	const struct resp_replay *old;
+
+	if (!resp_job_fits(qp, false))
+		return ROCEMU_DROP_PSN; /* the peer will ask again */
+	if (ops & ROCEMU_OP_READ_REQ)
+		return repeat_read(qp, pkt, behind);
+
+	/* C9-105: an atomic whose result is no longer held is dropped silently. */
+	old = replay_find(qp, pkt->h.opcode, pkt->h.psn);
+	if (!old)
+		return ROCEMU_DROP_STALE_ATOMIC;
+	if (resp_job_covers(qp, old->psn, 1))
+		return ROCEMU_DROP_NONE;
+	if (ops & ROCEMU_OP_ATOMIC)
+		resp_job_add(qp, &(struct resp_job){
+			.kind = RESP_JOB_ATOMIC, .dup = true, .psn = old->psn, .npsn = 1,
+			.msn = old->msn, .orig = old->orig,
+		});
+	else
+		answer_empty(qp, old->psn, old->msn, true);
+	return ROCEMU_DROP_NONE;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3.2). Whatever is wrong with a datagram, it is
+ * dropped silently and no receive is used: wrong Q_Key, no receive, and also longer than the receive (class D; some
+ * hardware completes that receive in error and stops the QP, which would let anybody who knows the Q_Key stop it).
+ *
+ * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17.4.5.1): the IPv6 header, or the IPv4
+ * header in the last 20 of them.
+ */
+#include <string.h>
+
+#include "transport/resp-int.h"
+#include "wire/ip.h"
+
+enum { GRH_LEN = 40 };
+
+/* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv6 flow label, IPv4
+ * identification unless told). */
+static void grh_build(const struct rocemu_dgram *d, uint8_t grh[GRH_LEN])
+{
+	struct ip_udp ip = {
+		.src = d->src, .dst = d->dst, .sport = d->sport, .dport = d->dport, .tclass = d->tclass,
+		.hop_limit = d->hop_limit, .ip_id = d->ip_id_known ? d->ip_id : 0, .ip_frag = IP_FLAG_DF,
+	};
+	uint8_t buf[IP_UDP_MAX_LEN];
+	size_t len = ip_udp_encode(&ip, d->len, buf) - UDP_LEN;
+
+	memset(grh, 0, GRH_LEN - len);
+	memcpy(grh + GRH_LEN - len, buf, len);
+}
+
+static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
+{
+	const struct rwqe *w = &qp->resp.rwqe;
+	uint8_t grh[GRH_LEN];
+
+	grh_build(d, grh);
+	if (sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, 0, grh, GRH_LEN))
+		return -1;
+	return sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, GRH_LEN, pkt->payload, pkt->payload_len);
+}
+
+enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			       const struct rocemu_dgram *d)
+{
+	struct qp_resp *r = &qp->resp;
+	struct rocemu_cqe cqe;
+
+	if (pkt->h.deth.qkey != qp->attr.qkey)
+		return ROCEMU_DROP_QKEY; /* IBTA 9.6.1.4.1 */
+	if (pkt->payload_len > qp->mtu)
+		return ROCEMU_DROP_LENGTH;
+	if (!resp_take(qp))
+		return ROCEMU_DROP_NO_RECV;
+	if (GRH_LEN + pkt->payload_len > r->rwqe.length)
+		return ROCEMU_DROP_TOO_LONG;
+	if (place(qp, pkt, d)) {
+		resp_fail_recv(qp, now, IBV_WC_LOC_PROT_ERR, 0);
+		qp_fail(qp, now);
+		return ROCEMU_DROP_ACCESS;
+	}
+	cqe = qp_cqe(qp, now, r->rwqe.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV);
+	cqe.byte_len = GRH_LEN + pkt->payload_len;
+	cqe.src_qp = pkt->h.deth.sqpn;
+	cqe.solicited = pkt->h.se;
+	cqe.wc_flags = IBV_WC_GRH;
+	if (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_IMM) {
+		cqe.imm = pkt->h.imm;
+		cqe.wc_flags |= IBV_WC_WITH_IMM;
+	}
+	r->have_rwqe = false;
+	cq_push(qp->recv_cq, &cqe);
+	return ROCEMU_DROP_NONE;
+}

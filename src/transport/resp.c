@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The responder's life cycle, and for RC the order of the checks (IBTA 9.7.4): PSN, place in the message, length,
+ * then execution; what a duplicate, a gap and a broken rule lead to. Checks that need no responder state (form,
+ * ICRC, P_Key, address, QP state) were made before, by ep.c.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "transport/resp-int.h"
+
+struct rule {
+	uint8_t syndrome;
+	enum rocemu_drop drop;
+	enum ibv_wc_status status;
+	enum ibv_event_type event;
+};
+
+static const struct rule rules[] = {
+#define X(name, syn, dr, st, ev) [RESP_##name] = { syn, ROCEMU_DROP_##dr, IBV_WC_##st, ev },
+	RESP_VERDICTS(X)
+#undef X
+};
+
+enum rocemu_drop resp_drop(enum resp_verdict v)
+{
+	return rules[v].drop;
+}
+
+int resp_init(struct rocemu_qp *qp)
+{
+	struct qp_resp *r = &qp->resp;
+
+	*r = (struct qp_resp){ 0 };
+	if (qp->type != IBV_QPT_RC)
+		return 0;
+	r->room = qp->ep->cfg.max_rd_atomic ? qp->ep->cfg.max_rd_atomic : ROCEMU_MAX_RD_ATOMIC;
+	r->jobs = calloc(2 * (size_t)r->room, sizeof(*r->jobs));
+	r->replay = calloc(r->room, sizeof(*r->replay));
+	if (!r->jobs || !r->replay) {
+		resp_fini(qp);
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+void resp_fini(struct rocemu_qp *qp)
+{
+	free(qp->resp.jobs);
+	free(qp->resp.replay);
+	qp->resp.jobs = NULL;
+	qp->resp.replay = NULL;
+}
+
+void resp_reset(struct rocemu_qp *qp)
+{
+	struct qp_resp *r = &qp->resp;
+
+	*r = (struct qp_resp){ .jobs = r->jobs, .replay = r->replay, .room = r->room };
+}
+
+void resp_start(struct rocemu_qp *qp)
+{
+	struct qp_resp *r = &qp->resp;
+
+	r->epsn = qp->attr.rq_psn & ROCEMU_PSN_MASK;
+	r->limit = MIN((uint32_t)qp->attr.max_dest_rd_atomic, r->room);
+}
+
+void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_resp *r = &qp->resp;
+
+	r->message = 0;
+	if (r->have_rwqe)
+		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
+	if (qp->srq)
+		return; /* its receives are for the other QPs */
+	while (rq_take(&qp->rq, &r->rwqe)) {
+		r->have_rwqe = true;
+		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
+	}
+}
+
+void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn)
+{
+	const struct rule *rule = &rules[v];
+
+	resp_owe_nak(qp, rule->syndrome, psn);
+	if (qp->resp.have_rwqe)
+		resp_fail_recv(qp, now, rule->status, rule->syndrome);
+	else
+		qp_event(qp, rule->event);
+	qp_fail(qp, now);
+}
+
+/* A packet beyond the expected one: one NAK per gap, then silence until the gap is filled (IBTA 9.7.5.2.8 says
+ * the same of RNR: what follows the packet that found no receive is dropped silently). */
+static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
+{
+	struct qp_resp *r = &qp->resp;
+
+	if (!r->nak_sent) {
+		r->nak_sent = true;
+		resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, r->epsn);
+	}
+	return ROCEMU_DROP_PSN;
+}
+
+/* Duplicates (IBTA 9.7.5.1.3, 9.7.5.1.4): SEND and WRITE are not executed again but acknowledged, with the newest PSN; READs
+ * and atomics are answered again. Nothing of the expected PSN and message state moves. */
+static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
+					uint32_t behind)
+{
+	qp->ep->stats.duplicates++;
+	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
+		resp_owe_ack(qp);
+		return ROCEMU_DROP_NONE;
+	}
+	return resp_repeat_read(qp, pkt, ops, behind);
+}
+
+static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+				    uint32_t ops, uint32_t *npsn)
+{
+	enum resp_verdict v;
+
+	v = resp_check_sequence(qp, ops);
+	if (v != RESP_PASS)
+		return v;
+	if (!(ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)))
+		return resp_exec_read(qp, pkt, ops, npsn);
+	v = resp_check_length(qp, ops, pkt->payload_len);
+	if (v != RESP_PASS)
+		return v;
+	return resp_exec(qp, now, pkt, ops);
+}
+
+static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+				       uint32_t ops)
+{
+	struct qp_resp *r = &qp->resp;
+	uint32_t npsn = 1;
+	enum resp_verdict v;
+
+	/* The gap is filled, or what found no receive comes again: a NAK not sent yet is out of date. */
+	r->nak_sent = false;
+	r->nak = 0;
+
+	v = rc_execute(qp, now, pkt, ops, &npsn);
+	if (likely(v == RESP_PASS)) {
+		r->epsn = psn_add(r->epsn, npsn);
+		if (ops & ROCEMU_OP_LAST)
+			r->msn = psn_add(r->msn, 1);
+		if (pkt->h.ackreq && (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)))
+			resp_owe_ack(qp);
+		return ROCEMU_DROP_NONE;
+	}
+	if (v == RESP_NO_RECV) {
+		r->nak_sent = true;
+		resp_owe_nak(qp, (uint8_t)(ROCEMU_AETH_RNR | (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
+			     r->epsn);
+	} else {
+		resp_fatal(qp, now, v, r->epsn);
+	}
+	return resp_drop(v);
+}
+
+enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			    const struct rocemu_dgram *d)
+{
+	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+	int32_t ahead;
+
+	if (qp->type == IBV_QPT_UD)
+		return resp_ud_input(qp, now, pkt, d);
+	resp_established(qp);
+	if (qp->type == IBV_QPT_UC)
+		return resp_uc_input(qp, now, pkt);
+
+	ahead = rocemu_psn_diff(pkt->h.psn, qp->resp.epsn);
+	if (likely(ahead == 0))
+		return input_expected(qp, now, pkt, ops);
+	if (ahead > 0)
+		return input_ahead(qp);
+	return input_duplicate(qp, pkt, ops, (uint32_t)-ahead);
+}
