@@ -2,9 +2,9 @@
 /*
  * A process's side of the agent: get a slot, get the slot's sockets, survive the agent's death.
  *
- * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace and
- * user). The connection is the lease: the slot is the client's until the connection closes, so a process
- * killed with SIGKILL leaves nothing behind.
+ * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace and user). With
+ * the slot comes a token, a socket bound to the slot's name: as long as it is open, the slot is the client's; so
+ * a process killed with SIGKILL leaves nothing behind, and a dead agent takes nothing with it.
  *
  * Every socket of a reuseport group must stay open as long as anybody uses the group, or the kernel moves
  * the group's members about and slots no longer match places. So the agent also puts a copy of each socket
@@ -22,6 +22,8 @@
 
 #include <rocemu/wire.h>
 
+#include "agent/protocol.h"
+
 struct agent_client;
 
 /**
@@ -29,17 +31,23 @@ struct agent_client;
  * With the environment's ROCEMU_AGENT=off no agent is asked: slot 1, and agent_client_socket() binds the port
  * itself (one process per address).
  *
+ * A system-wide agent (`rocemu agent --system`) comes before the user's own. No fork() happens in the caller (the
+ * agent is spawned with posix_spawn()), so pthread_atfork handlers do not run.
+ *
  * errbuf gets one line that says what is wrong and what to do.
  * @return 0, or -errno: -ECONNREFUSED no agent and none could be spawned, -ENOSPC no slot free, -EPERM an
- *         agent of another user that does not serve us, -EPROTO another version, -ETIMEDOUT.
+ *         agent of another user that does not serve us, -EPROTO another version, -ETIMEDOUT, -EBUSY processes
+ *         of an earlier agent do not hand its sockets over, -EINVAL a wrong ROCEMU_AGENT or ROCEMU_AGENT_NAME.
  */
 int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen);
 
 /** Close the connection: the slot and its sockets go back to the agent. NULL is allowed. */
 void agent_client_free(struct agent_client *c);
 
-/** In a forked child: close the copies without telling the agent anything. Async-signal-safe enough for
- *  pthread_atfork. */
+/**
+ * In a forked child: close the child's copies; the parent's slot stays the parent's. Async-signal-safe, so fit
+ * for pthread_atfork. Nothing but agent_client_free() may be called afterwards.
+ */
 void agent_client_forget(struct agent_client *c);
 
 uint16_t agent_client_slot(const struct agent_client *c);
@@ -50,7 +58,7 @@ uint16_t agent_client_first_index(const struct agent_client *c);
  * The slot's receive socket on port 4791 of an address of this host: a non-connected UDP socket, member of
  * the address's reuseport group, steered by QPN, GRO on where the kernel has it, don't-fragment, zero
  * checksum taken on IPv6, receive buffer as large as allowed, TOS/TTL/hop limit/packet info delivered as
- * control messages (see agent/protocol.h).
+ * control messages (see agent/protocol.h). Without an agent (ROCEMU_AGENT=off): not in a group.
  *
  * @param scope_id interface index for link-local IPv6 addresses, else 0.
  * @return a file descriptor owned by the caller, or -errno with errbuf: -EADDRINUSE port 4791 of that address
@@ -68,5 +76,20 @@ int agent_client_fd(const struct agent_client *c);
  * @return 0, or -errno: there is no agent now (data paths go on; call again later, with a growing pause).
  */
 int agent_client_service(struct agent_client *c);
+
+/** What an agent says of itself. */
+struct agent_status {
+	struct agent_page agent;       /* its counts and lists of entries are of the last page: not to be used */
+	struct agent_client_info *clients;
+	struct agent_addr_info *addrs;
+	size_t nclients, naddrs;
+};
+
+/**
+ * Ask the user's agent, or the system-wide one. Spawns none.
+ * @return 0 and *out owned by the caller, or -errno with errbuf: -ECONNREFUSED there is none.
+ */
+int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen);
+void agent_status_free(struct agent_status *st);
 
 #endif

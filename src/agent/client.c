@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/client.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/socket.h"
+#include "agent/launch.h"
+#include "base/log.h"
+#include "base/util.h"
+
+enum {
+	TIMEOUT_MS = 10000,
+	LONE_SLOT = 1,                 /* without an agent */
+};
+
+struct agent_client {
+	struct agent_realm realm;      /* of the agent that gave the slot */
+	int fd;                        /* connection; -1: none now, or works without */
+	int token;                     /* holds the slot; -1 without agent */
+	int stash[2];                  /* read and write end; -1 when not entrusted with it */
+	uint16_t slot, first_index;
+	bool lone;                     /* ROCEMU_AGENT=off */
+	bool forgotten;
+};
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void close_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+	*fd = -1;
+}
+
+/* Send a request and receive its answer. An ERROR becomes its errno and text. */
+static int ask(int fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf, size_t errlen)
+{
+	int r = agent_msg_send(fd, request, 0);
+
+	if (!r)
+		r = agent_msg_recv(fd, answer, 0);
+	if (r == -EAGAIN)
+		r = -ETIMEDOUT;
+	if (r == -EPIPE)
+		r = -ECONNRESET;
+	if (r) {
+		snprintf(errbuf, errlen, "the agent does not answer: %s",
+			 r == -EPROTO ? "it is of another version of rocemu" : strerror(-r));
+		return r;
+	}
+	if (answer->type == AGENT_ERROR) {
+		snprintf(errbuf, errlen, "%s", answer->u.error.text);
+		return -answer->u.error.err;
+	}
+	return 0;
+}
+
+/* The system-wide agent if there is one, else the user's. realm: whose it is. */
+static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
+{
+	int fd, r;
+
+	for (int system = 1; system >= 0; system--) {
+		r = agent_realm_init(realm, system);
+		if (r) {
+			snprintf(errbuf, errlen,
+				 "ROCEMU_AGENT_NAME is not a name of at most 32 letters, digits, '_', '.', '-'");
+			return r;
+		}
+		fd = agent_connect(realm, TIMEOUT_MS);
+		if (fd >= 0)
+			return fd;
+		if (fd == -EPERM && system)
+			log_warn("somebody who is not root sits on the name of the system-wide agent: not used");
+	}
+	if (fd == -EPERM)
+		snprintf(errbuf, errlen, "another user's program sits on the name of this user's agent");
+	else
+		snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
+	return fd;
+}
+
+/* Connect, and spawn an agent as often as there is none: one may leave, idle, at any moment. */
+static int connect_or_spawn(struct agent_realm *realm, uint64_t deadline, char *errbuf, size_t errlen)
+{
+	for (;;) {
+		int fd = connect_any(realm, errbuf, errlen), r;
+
+		if (fd != -ECONNREFUSED)
+			return fd;
+		r = agent_spawn(errbuf, errlen);
+		if (r)
+			return r;
+		if (now_ms() > deadline) {
+			snprintf(errbuf, errlen, "the agent starts but is not to be reached");
+			return -ETIMEDOUT;
+		}
+	}
+}
+
+static int take_welcome(struct agent_client *c, struct agent_msg *m, char *errbuf, size_t errlen)
+{
+	if (m->type != AGENT_WELCOME || m->nfds == 0 || m->u.slot.slot == 0) {
+		agent_msg_close_fds(m);
+		snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)", (unsigned)m->type);
+		return -EPROTO;
+	}
+	c->slot = m->u.slot.slot;
+	c->first_index = m->u.slot.first_index;
+	c->token = m->fds[0];
+	if (m->nfds == 3) {
+		c->stash[0] = m->fds[1];
+		c->stash[1] = m->fds[2];
+	}
+	return 0;
+}
+
+static int join(struct agent_client *c, char *errbuf, size_t errlen)
+{
+	uint64_t deadline = now_ms() + TIMEOUT_MS;
+	struct agent_msg hello = {.type = AGENT_HELLO}, m;
+	int r;
+
+	do {
+		r = connect_or_spawn(&c->realm, deadline, errbuf, errlen);
+		if (r < 0)
+			return r;
+		c->fd = r;
+		r = ask(c->fd, &hello, &m, errbuf, errlen);
+		if (!r)
+			r = take_welcome(c, &m, errbuf, errlen);
+		if (r)
+			close_fd(&c->fd);
+		/* An agent that left between connect and answer: the next one. */
+	} while (r == -ECONNRESET && now_ms() < deadline);
+	return r;
+}
+
+/* @return 1: off, 0: on, or -EINVAL. */
+static int agent_is_off(char *errbuf, size_t errlen)
+{
+	const char *env = getenv("ROCEMU_AGENT");
+
+	if (!env || !*env || !strcmp(env, "on"))
+		return 0;
+	if (!strcmp(env, "off"))
+		return 1;
+	snprintf(errbuf, errlen, "ROCEMU_AGENT is '%.40s': expected 'on' or 'off'", env);
+	return -EINVAL;
+}
+
+int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen)
+{
+	struct agent_client *c;
+	int off = agent_is_off(errbuf, errlen), r = 0;
+
+	if (off < 0)
+		return off;
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		snprintf(errbuf, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	c->fd = c->token = c->stash[0] = c->stash[1] = -1;
+	c->lone = off;
+	if (off) {
+		c->slot = LONE_SLOT;
+		if (getrandom(&c->first_index, sizeof(c->first_index), GRND_NONBLOCK) < 0)
+			c->first_index = (uint16_t)getpid();
+		c->first_index %= AGENT_INDEXES;
+	} else {
+		r = join(c, errbuf, errlen);
+	}
+	if (r) {
+		free(c);
+		return r;
+	}
+	if (errlen)
+		errbuf[0] = '\0'; /* a first try may have failed */
+	*out = c;
+	return 0;
+}
+
+static void close_all(struct agent_client *c)
+{
+	/* The token first: the slot is to be free when the agent sees the connection end. */
+	close_fd(&c->token);
+	close_fd(&c->fd);
+	close_fd(&c->stash[0]);
+	close_fd(&c->stash[1]);
+}
+
+void agent_client_free(struct agent_client *c)
+{
+	if (!c)
+		return;
+	close_all(c);
+	free(c);
+}
+
+void agent_client_forget(struct agent_client *c)
+{
+	close_all(c);
+	c->forgotten = true;
+}
+
+uint16_t agent_client_slot(const struct agent_client *c)
+{
+	return c->slot;
+}
+
+uint16_t agent_client_first_index(const struct agent_client *c)
+{
+	return c->first_index;
+}
+
+int agent_client_fd(const struct agent_client *c)
+{
+	return c->fd;
+}
+
+/* Find or spawn the next agent and show it what we have of the last one. */
+static int rejoin(struct agent_client *c, char *errbuf, size_t errlen)
+{
+	struct agent_msg m = {.type = AGENT_REJOIN, .u.slot = {c->slot, c->first_index}}, answer;
+	struct agent_realm realm = c->realm;
+	int r;
+
+	/* Of the same realm: an agent of another could do nothing with token and stash. */
+	r = agent_connect(&realm, TIMEOUT_MS);
+	if (r == -ECONNREFUSED && !realm.system) {
+		r = agent_spawn(errbuf, errlen);
+		if (r)
+			return r;
+		r = agent_connect(&realm, TIMEOUT_MS);
+	}
+	if (r < 0) {
+		snprintf(errbuf, errlen, "the agent is gone and no other one is to be reached: %s", strerror(-r));
+		return r;
+	}
+	c->fd = r;
+	m.fds[m.nfds++] = c->token;
+	if (c->stash[0] >= 0) {
+		m.fds[m.nfds++] = c->stash[0];
+		m.fds[m.nfds++] = c->stash[1];
+	}
+	r = ask(c->fd, &m, &answer, errbuf, errlen);
+	if (!r) {
+		agent_msg_close_fds(&answer);
+		if (answer.type != AGENT_WELCOME || answer.u.slot.slot != c->slot)
+			r = -EPROTO;
+	}
+	if (r)
+		close_fd(&c->fd);
+	return r;
+}
+
+int agent_client_service(struct agent_client *c)
+{
+	char text[AGENT_TEXT_MAX];
+	struct agent_msg m;
+	int r;
+
+	if (c->lone || c->forgotten)
+		return 0;
+	if (c->fd >= 0) {
+		r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
+		if (r == -EAGAIN)
+			return 0;
+		if (!r)
+			agent_msg_close_fds(&m);
+		/* It died, or speaks unasked, which none of ours does. */
+		close_fd(&c->fd);
+	}
+	r = rejoin(c, text, sizeof(text));
+	if (r)
+		log_info("%s", text);
+	return r;
+}
+
+static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf, size_t errlen)
+{
+	int fd = data_socket_open(addr, scope_id, false);
+
+	if (fd < 0)
+		data_socket_explain(fd, addr, scope_id, errbuf, errlen);
+	return fd;
+}
+
+int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
+			size_t errlen)
+{
+	struct agent_msg m = {.type = AGENT_SOCKET, .u.socket = {*addr, scope_id}}, answer;
+	int r = -ECONNRESET;
+
+	if (c->lone)
+		return lone_socket(addr, scope_id, errbuf, errlen);
+	if (c->fd >= 0)
+		r = ask(c->fd, &m, &answer, errbuf, errlen);
+	if (r == -ECONNRESET) {
+		/* The agent died: once more with the next one. */
+		close_fd(&c->fd);
+		r = rejoin(c, errbuf, errlen);
+		if (!r)
+			r = ask(c->fd, &m, &answer, errbuf, errlen);
+	}
+	if (r)
+		return r;
+	if (answer.type != AGENT_SOCKET_IS) {
+		agent_msg_close_fds(&answer);
+		snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)", (unsigned)answer.type);
+		return -EPROTO;
+	}
+	return answer.fds[0];
+}
+
+/* Append one page's entries. @return 1: there are more, 0, or -errno. */
+static int add_page(struct agent_status *st, const struct agent_page *pg)
+{
+	struct agent_client_info *clients =
+		realloc(st->clients, (st->nclients + pg->nclients + 1u) * sizeof(*clients));
+	struct agent_addr_info *addrs;
+
+	if (!clients)
+		return -ENOMEM;
+	st->clients = clients;
+	addrs = realloc(st->addrs, (st->naddrs + pg->naddrs + 1u) * sizeof(*addrs));
+	if (!addrs)
+		return -ENOMEM;
+	st->addrs = addrs;
+	memcpy(clients + st->nclients, pg->clients, pg->nclients * sizeof(*clients));
+	memcpy(addrs + st->naddrs, pg->addrs, pg->naddrs * sizeof(*addrs));
+	st->nclients += pg->nclients;
+	st->naddrs += pg->naddrs;
+	st->agent = *pg;
+	return pg->nclients || pg->naddrs
+		       ? st->nclients < pg->clients_total || st->naddrs < pg->addrs_total
+		       : 0;
+}
+
+int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen)
+{
+	struct agent_status *st = calloc(1, sizeof(*st));
+	struct agent_realm realm;
+	int fd = -1, r = st ? agent_realm_init(&realm, system) : -ENOMEM;
+
+	if (!r)
+		r = fd = agent_connect(&realm, TIMEOUT_MS);
+	if (r < 0)
+		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
+	while (r >= 0) {
+		struct agent_msg m = {.type = AGENT_STATUS}, answer;
+
+		m.u.from.client = (uint16_t)st->nclients;
+		m.u.from.addr = (uint16_t)st->naddrs;
+		r = ask(fd, &m, &answer, errbuf, errlen);
+		if (r)
+			break;
+		r = answer.type == AGENT_STATUS_PAGE ? add_page(st, &answer.u.page) : -EPROTO;
+		if (r == 0)
+			break;
+	}
+	close_fd(&fd);
+	if (r < 0) {
+		agent_status_free(st);
+		return r;
+	}
+	*out = st;
+	return 0;
+}
+
+void agent_status_free(struct agent_status *st)
+{
+	if (!st)
+		return;
+	free(st->clients);
+	free(st->addrs);
+	free(st);
+}

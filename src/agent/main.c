@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The rocemu-agent program: options, and becoming a daemon. */
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "agent/server.h"
+#include "agent/launch.h"
+#include "agent/status.h"
+#include "base/log.h"
+
+struct options {
+	bool foreground, system, spawned, status, json;
+	double idle_timeout_s;
+};
+
+static void usage(FILE *f)
+{
+	fputs("usage: rocemu-agent [--foreground] [--system] [--idle-timeout SECONDS]\n"
+	      "       rocemu-agent --status [--system] [--json]\n"
+	      "\n"
+	      "Hands out lanes of UDP port 4791 to RDMA programs of one user and network namespace. Programs start it\n"
+	      "when they need it; there is no need to call it by hand, but to serve all users of a machine.\n"
+	      "\n"
+	      "  --foreground            stay in the foreground, log to standard error\n"
+	      "  --system                serve all users (as root), until told to end unless --idle-timeout says else\n"
+	      "  --idle-timeout SECONDS  leave when there was no client for so long; 0: never (default 5)\n"
+	      "  --status                tell what the running agent does; exit code 1 when there is none\n"
+	      "  --json                  tell it in JSON\n"
+	      "  --help, --version\n"
+	      "\n"
+	      "environment: ROCEMU_AGENT_LOG=FILE (of an agent in the background), ROCEMU_LOG=error|warn|info|debug,\n"
+	      "             ROCEMU_AGENT_NAME=NAME (an agent apart from the others)\n",
+	      f);
+}
+
+/* @return 0 go on, 1 done (exit code 0), 2 wrong usage. */
+static int parse(int argc, char **argv, struct options *o)
+{
+	static const struct option longs[] = {
+		{"foreground", no_argument, NULL, 'f'}, {"system", no_argument, NULL, 's'},
+		{"idle-timeout", required_argument, NULL, 'i'}, {"spawned", no_argument, NULL, 'S'},
+		{"status", no_argument, NULL, 't'}, {"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0},
+	};
+	bool idle_given = false;
+	char *end;
+	int opt;
+
+	*o = (struct options){.idle_timeout_s = 5};
+	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'f':
+			o->foreground = true;
+			break;
+		case 's':
+			o->system = true;
+			break;
+		case 'S':
+			o->spawned = true;
+			break;
+		case 't':
+			o->status = true;
+			break;
+		case 'j':
+			o->json = true;
+			break;
+		case 'i':
+			idle_given = true;
+			errno = 0;
+			o->idle_timeout_s = strtod(optarg, &end);
+			if (errno || end == optarg || *end || !(o->idle_timeout_s >= 0 && o->idle_timeout_s < 1e9)) {
+				fprintf(stderr, "rocemu-agent: --idle-timeout %s: expected seconds, such as 5 or 0.5\n",
+					optarg);
+				return 2;
+			}
+			break;
+		case 'h':
+			usage(stdout);
+			return 1;
+		case 'V':
+			puts("rocemu-agent " ROCEMU_VERSION);
+			return 1;
+		default:
+			usage(stderr);
+			return 2;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "rocemu-agent: unexpected argument '%s'; see --help\n", argv[optind]);
+		return 2;
+	}
+	if (o->json && !o->status) {
+		fputs("rocemu-agent: --json goes with --status only\n", stderr);
+		return 2;
+	}
+	if (o->system && !idle_given)
+		o->idle_timeout_s = 0;
+	return 0;
+}
+
+/* Each socket of each group is a descriptor here and one in the stash. */
+static void raise_limits(void)
+{
+	struct rlimit rl;
+
+	if (getrlimit(RLIMIT_NOFILE, &rl) == 0 && rl.rlim_cur < rl.rlim_max) {
+		rl.rlim_cur = rl.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &rl);
+	}
+}
+
+static void report(const struct options *o, int err)
+{
+	if (o->spawned && write(SPAWN_REPORT_FD, &err, sizeof(err)) < 0)
+		log_warn("nobody waits for the agent any more");
+}
+
+/* Standard descriptors to /dev/null; what is logged to ROCEMU_AGENT_LOG. */
+static void detach_stdio(void)
+{
+	const char *log = secure_getenv("ROCEMU_AGENT_LOG");
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), out = -1;
+
+	if (log && *log)
+		out = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
+	if (null < 0)
+		return;
+	dup2(null, STDIN_FILENO);
+	dup2(null, STDOUT_FILENO);
+	dup2(out >= 0 ? out : null, STDERR_FILENO);
+	if (null > 2)
+		close(null);
+	if (out > 2)
+		close(out);
+}
+
+/* The parent reports and leaves; the child goes on, without terminal, working directory and foreign descriptors. */
+static int daemonize(const struct options *o, int listen_fd)
+{
+	pid_t pid = fork();
+
+	if (pid < 0) {
+		int err = errno;
+
+		report(o, err);
+		return -err;
+	}
+	if (pid > 0) {
+		report(o, 0);
+		_exit(0);
+	}
+	(void)setsid();
+	detach_stdio();
+	if (chdir("/"))
+		log_warn("cannot go to /: %s", strerror(errno));
+	if (o->spawned)
+		close(SPAWN_REPORT_FD);
+	(void)listen_fd;
+	return 0;
+}
+
+static int serve(const struct options *o)
+{
+	struct server_config config = {.idle_timeout_s = o->idle_timeout_s};
+	struct sigaction ignore = {.sa_handler = SIG_IGN};
+	int r = agent_realm_init(&config.realm, o->system);
+
+	if (!r)
+		r = config.listen_fd = agent_listen(&config.realm);
+	if (r == -EADDRINUSE && o->spawned) {
+		/* Another one was quicker: all is well. */
+		report(o, 0);
+		return 0;
+	}
+	if (r < 0) {
+		report(o, -r);
+		fprintf(stderr, "rocemu-agent: cannot start: %s\n",
+			r == -EADDRINUSE ? "another agent runs already; see --status"
+			: r == -EINVAL	 ? "ROCEMU_AGENT_NAME is not a name of at most 32 of A-Z a-z 0-9 _ . -"
+					 : strerror(-r));
+		return 1;
+	}
+	if (!o->foreground)
+		r = daemonize(o, config.listen_fd);
+	if (r < 0)
+		return 1;
+	raise_limits();
+	sigaction(SIGPIPE, &ignore, NULL);
+	r = server_run(&config);
+	if (r)
+		log_error("the agent cannot run: %s", strerror(-r));
+	return r ? 1 : 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct options o;
+	int r = parse(argc, argv, &o);
+
+	if (r)
+		return r == 1 ? 0 : 2;
+	if (o.status)
+		return status_print(o.system, o.json);
+	if (o.system && geteuid() != 0) {
+		fputs("rocemu-agent: --system: only root can serve all users\n", stderr);
+		return 1;
+	}
+	umask(077);
+	if (o.spawned)
+		close_range(SPAWN_REPORT_FD + 1, ~0u, 0);
+	return serve(&o);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/server.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/socket.h"
+#include "base/log.h"
+#include "base/util.h"
+
+enum { CONNS_MAX = 2 * AGENT_SLOTS };
+#define RECOVERY_RETRY_S 0.02
+
+static void update_idle(struct server *s)
+{
+	ev_timer_stop(s->loop, &s->idle_timer);
+	if (s->nconns == 0 && s->idle_timeout_s > 0) {
+		ev_now_update(s->loop);
+		ev_timer_set(&s->idle_timer, s->idle_timeout_s, 0.);
+		ev_timer_start(s->loop, &s->idle_timer);
+	}
+}
+
+void conn_close(struct conn *c)
+{
+	struct server *s = c->server;
+
+	log_debug("client %u (slot %u) is gone", c->pid, c->slot);
+	ev_io_stop(s->loop, &c->watcher);
+	close(c->fd);
+	list_remove(&c->node);
+	free(c);
+	s->nconns--;
+	update_idle(s);
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct conn *c = w->data;
+	struct agent_msg m;
+	int r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
+
+	(void)loop;
+	(void)revents;
+	if (r == -EAGAIN)
+		return;
+	if (r)
+		conn_refuse(c, r);
+	else
+		r = conn_request(c, &m);
+	if (r)
+		conn_close(c);
+}
+
+static void conn_add(struct server *s, int fd)
+{
+	struct conn *c = s->nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
+		log_warn("client turned away: too many, or out of memory");
+		free(c);
+		close(fd);
+		return;
+	}
+	c->server = s;
+	c->fd = fd;
+	c->pid = (uint32_t)cred.pid;
+	c->uid = cred.uid;
+	list_init(&c->node);
+	list_append(&s->conns, &c->node);
+	s->nconns++;
+	ev_io_init(&c->watcher, on_readable, fd, EV_READ);
+	c->watcher.data = c;
+	ev_io_start(s->loop, &c->watcher);
+	update_idle(s);
+}
+
+static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct server *s = w->data;
+	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	(void)loop;
+	(void)revents;
+	if (fd >= 0) {
+		conn_add(s, fd);
+		return;
+	}
+	if (errno != EMFILE && errno != ENFILE)
+		return;
+	/* Not accepting would spin: use the spare descriptor to close the connection in the client's face. */
+	log_warn("out of file descriptors: a client is turned away");
+	if (s->spare_fd >= 0)
+		close(s->spare_fd);
+	fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+static void on_idle(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	(void)w;
+	(void)revents;
+	log_info("no client left: the agent leaves");
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
+{
+	(void)revents;
+	log_info("signal %d: the agent leaves", w->signum);
+	ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_slot0(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct group *g = w->data;
+
+	(void)loop;
+	(void)revents;
+	g->dropped += data_socket_drain(w->fd);
+}
+
+void server_watch_group(struct server *s, struct group *g)
+{
+	ev_io *w = g->user;
+
+	if (w || g->count == 0)
+		return;
+	w = calloc(1, sizeof(*w));
+	if (!w)
+		return;
+	ev_io_init(w, on_slot0, g->fds[0], EV_READ);
+	w->data = g;
+	g->user = w;
+	ev_io_start(s->loop, w);
+}
+
+static struct conn *next_waiting(struct server *s)
+{
+	list_for_each(it, &s->conns)
+		if (list_entry(it, struct conn, node)->waits)
+			return list_entry(it, struct conn, node);
+	return NULL;
+}
+
+static void resume_all(struct server *s)
+{
+	struct conn *c;
+
+	ev_timer_stop(s->loop, &s->recovery_timer);
+	/* From the start each time: answering one may close others. */
+	while ((c = next_waiting(s)))
+		if (conn_resume(c))
+			conn_close(c);
+}
+
+void server_recovered(struct server *s)
+{
+	list_for_each(it, &s->groups.all)
+		server_watch_group(s, list_entry(it, struct group, node));
+	resume_all(s);
+}
+
+/* Somebody waits for the stash: whoever held it may have left, which frees its name. */
+static void on_recovery(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct server *s = w->data;
+
+	(void)revents;
+	if (stash_init(&s->stash, &s->realm) == 0)
+		server_recovered(s);
+	else if (ev_now(loop) >= s->recovery_ends)
+		resume_all(s);
+}
+
+static int start(struct server *s, const struct server_config *config)
+{
+	int r;
+
+	*s = (struct server){.realm = config->realm, .idle_timeout_s = config->idle_timeout_s};
+	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	if (!s->loop)
+		return -ENOMEM;
+	s->started = ev_now(s->loop);
+	list_init(&s->conns);
+	groups_init(&s->groups);
+	slots_init(&s->slots, &s->realm);
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	r = stash_init(&s->stash, &s->realm);
+	if (r && r != -EADDRINUSE)
+		return r;
+	if (r)
+		log_info("processes of an earlier agent are there: waiting for its sockets");
+
+	ev_io_init(&s->accept_watcher, on_accept, config->listen_fd, EV_READ);
+	s->accept_watcher.data = s;
+	ev_io_start(s->loop, &s->accept_watcher);
+	ev_init(&s->idle_timer, on_idle);
+	ev_timer_init(&s->recovery_timer, on_recovery, RECOVERY_RETRY_S, RECOVERY_RETRY_S);
+	s->recovery_timer.data = s;
+	ev_signal_init(&s->term, on_signal, SIGTERM);
+	ev_signal_start(s->loop, &s->term);
+	ev_signal_init(&s->intr, on_signal, SIGINT);
+	ev_signal_start(s->loop, &s->intr);
+	update_idle(s);
+	return 0;
+}
+
+static void stop(struct server *s)
+{
+	list_for_each_safe(it, next, &s->conns)
+		conn_close(list_entry(it, struct conn, node));
+	list_for_each(it, &s->groups.all) {
+		struct group *g = list_entry(it, struct group, node);
+
+		if (g->user)
+			ev_io_stop(s->loop, g->user);
+		free(g->user);
+	}
+	groups_fini(&s->groups);
+	stash_fini(&s->stash);
+	if (s->spare_fd >= 0)
+		close(s->spare_fd);
+	ev_loop_destroy(s->loop);
+}
+
+int server_run(const struct server_config *config)
+{
+	struct server *s = malloc(sizeof(*s));
+	int r;
+
+	if (!s) {
+		close(config->listen_fd);
+		return -ENOMEM;
+	}
+	r = start(s, config);
+	if (!r)
+		ev_run(s->loop, 0);
+	/* First the name, so that who comes now spawns the next agent; who waits to be accepted sees the end. */
+	close(config->listen_fd);
+	if (s->loop)
+		stop(s);
+	free(s);
+	return r;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/socket.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/protocol.h"
+#include "base/util.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+#ifndef UDP_NO_CHECK6_RX
+#define UDP_NO_CHECK6_RX 102
+#endif
+
+enum { BUFFER_BYTES = 4 << 20 };
+
+union addr {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static bool is_ipv4(const struct rocemu_gid *g)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return memcmp(g->raw, mapped, sizeof(mapped)) == 0;
+}
+
+static socklen_t to_sockaddr(const struct rocemu_gid *g, uint32_t scope_id, union addr *a)
+{
+	memset(a, 0, sizeof(*a));
+	if (is_ipv4(g)) {
+		a->v4.sin_family = AF_INET;
+		a->v4.sin_port = htons(AGENT_PORT);
+		memcpy(&a->v4.sin_addr, g->raw + 12, 4);
+		return sizeof(a->v4);
+	}
+	a->v6.sin6_family = AF_INET6;
+	a->v6.sin6_port = htons(AGENT_PORT);
+	memcpy(&a->v6.sin6_addr, g->raw, 16);
+	a->v6.sin6_scope_id = scope_id;
+	return sizeof(a->v6);
+}
+
+const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id, char buf[static AGENT_ADDR_STRLEN])
+{
+	size_t n;
+
+	if (is_ipv4(addr)) {
+		inet_ntop(AF_INET, addr->raw + 12, buf, AGENT_ADDR_STRLEN);
+		return buf;
+	}
+	inet_ntop(AF_INET6, addr->raw, buf, AGENT_ADDR_STRLEN);
+	n = strlen(buf);
+	if (scope_id)
+		snprintf(buf + n, AGENT_ADDR_STRLEN - n, "%%%" PRIu32, scope_id);
+	return buf;
+}
+
+static int set_int(int fd, int level, int option, int value)
+{
+	return setsockopt(fd, level, option, &value, sizeof(value)) ? -errno : 0;
+}
+
+/*
+ * What the data path cannot do without. DO: the kernel sends identification 0 (0, 1, 2, ... over a GSO burst),
+ * which the ICRC covers. NO_CHECK6_RX: Soft-RoCE and hardware send UDP checksum 0 on IPv6.
+ */
+static int set_required(int fd, bool ipv4)
+{
+	int r;
+
+	if (ipv4)
+		return set_int(fd, IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO);
+	r = set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (!r)
+		r = set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	if (!r)
+		r = set_int(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
+	return r;
+}
+
+/* What makes it faster or lets it see more, where the kernel has it. The receiver copes without each. */
+static void set_optional(int fd, bool ipv4)
+{
+	if (ipv4) {
+		(void)set_int(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		(void)set_int(fd, IPPROTO_IP, IP_RECVTTL, 1);
+	} else {
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+	}
+	(void)set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
+	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);
+	/* Beyond the system's limit with privilege, else up to it. */
+	if (set_int(fd, SOL_SOCKET, SO_RCVBUFFORCE, BUFFER_BYTES))
+		(void)set_int(fd, SOL_SOCKET, SO_RCVBUF, BUFFER_BYTES);
+	if (set_int(fd, SOL_SOCKET, SO_SNDBUFFORCE, BUFFER_BYTES))
+		(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
+}
+
+int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared)
+{
+	bool ipv4 = is_ipv4(addr);
+	union addr a;
+	socklen_t len = to_sockaddr(addr, scope_id, &a);
+	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
+
+	if (fd < 0)
+		return -errno;
+	r = set_required(fd, ipv4);
+	if (!r && shared)
+		r = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	set_optional(fd, ipv4);
+	if (!r && bind(fd, &a.sa, len))
+		r = -errno;
+	if (!r)
+		return fd;
+	close(fd);
+	return r;
+}
+
+int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	int fd = data_socket_open(addr, scope_id, false);
+
+	if (fd < 0)
+		return fd;
+	close(fd);
+	return 0;
+}
+
+int data_socket_steer(int fd, unsigned places)
+{
+	/* The packet begins at the BTH; too short a one reads as slot 0. Slot: the upper 10 bits of the QPN. */
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 14),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, places, 1, 0),
+		BPF_STMT(BPF_RET | BPF_A, 0),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog prog = {.len = ARRAY_LEN(code), .filter = code};
+
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) ? -errno : 0;
+}
+
+unsigned data_socket_drain(int fd)
+{
+	unsigned n = 0;
+	char byte;
+
+	/* Bounded: whoever floods the socket must not keep us here. */
+	while (n < 8192 && recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
+		n++;
+	return n;
+}
+
+bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	union addr want, is = {0};
+	socklen_t want_len = to_sockaddr(addr, scope_id, &want), len = sizeof(is), n = sizeof(int);
+	int type = 0;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) || type != SOCK_DGRAM)
+		return false;
+	if (getsockname(fd, &is.sa, &len) || len != want_len || is.sa.sa_family != want.sa.sa_family)
+		return false;
+	if (is.sa.sa_family == AF_INET)
+		return is.v4.sin_port == want.v4.sin_port && is.v4.sin_addr.s_addr == want.v4.sin_addr.s_addr;
+	return is.v6.sin6_port == want.v6.sin6_port &&
+	       memcmp(&is.v6.sin6_addr, &want.v6.sin6_addr, 16) == 0 &&
+	       is.v6.sin6_scope_id == want.v6.sin6_scope_id;
+}
+
+enum owner { OWNER_UNKNOWN, OWNER_USER, OWNER_KERNEL };
+
+/*
+ * Who has the port, of that address or of all: from the kernel's table of UDP sockets ("sl local_address
+ * rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ..."). Soft-RoCE's own sockets are
+ * root's and bound to any address; whether they are there at all, its module tells.
+ */
+static enum owner find_owner(const char *table, const union addr *a, unsigned *uid)
+{
+	FILE *f = fopen(table, "re");
+	enum owner found = OWNER_UNKNOWN;
+	char line[512];
+
+	if (!f)
+		return OWNER_UNKNOWN;
+	while (found == OWNER_UNKNOWN && fgets(line, sizeof(line), f)) {
+		char local[33];
+		unsigned port;
+		uint8_t bytes[16] = {0};
+		size_t words;
+		bool any, same;
+
+		if (sscanf(line, "%*s %32[0-9A-F]:%x %*s %*s %*s %*s %u", local, &port, uid) != 3 ||
+		    port != AGENT_PORT)
+			continue;
+		words = strlen(local) / 8; /* each printed as a host order word */
+		for (size_t i = 0; i < MIN(words, (size_t)4); i++) {
+			uint32_t w;
+
+			if (sscanf(local + 8 * i, "%8" SCNx32, &w) == 1)
+				memcpy(bytes + 4 * i, &w, 4);
+		}
+		any = strspn(local, "0") == strlen(local);
+		same = words == 1 ? a->sa.sa_family == AF_INET && !memcmp(bytes, &a->v4.sin_addr, 4)
+				  : a->sa.sa_family == AF_INET6 && !memcmp(bytes, &a->v6.sin6_addr, 16);
+		if (any || same)
+			found = any && *uid == 0 && access("/sys/module/rdma_rxe", F_OK) == 0 ? OWNER_KERNEL
+											      : OWNER_USER;
+	}
+	fclose(f);
+	return found;
+}
+
+/* Does that user's agent run here? */
+static bool agent_runs(bool system, uid_t uid)
+{
+	struct agent_realm realm;
+	struct sockaddr_un sa;
+	socklen_t len;
+	bool up;
+	int fd;
+
+	if (agent_realm_init(&realm, system))
+		return false;
+	realm.uid = uid;
+	len = agent_realm_addr(&realm, "", &sa);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return false;
+	up = connect(fd, (struct sockaddr *)(void *)&sa, len) == 0;
+	close(fd);
+	return up;
+}
+
+static void explain_in_use(const union addr *a, const char *name, char *buf, size_t len)
+{
+	static const char *const tables[] = {"/proc/net/udp", "/proc/net/udp6"};
+	enum owner owner = OWNER_UNKNOWN;
+	unsigned uid = 0;
+
+	for (unsigned i = 0; i < ARRAY_LEN(tables) && owner == OWNER_UNKNOWN; i++)
+		owner = find_owner(tables[i], a, &uid);
+	if (owner == OWNER_KERNEL)
+		snprintf(buf, len,
+			 "UDP port %d of %s is taken by the kernel's Soft-RoCE (rdma_rxe): remove its devices "
+			 "(`rdma link delete NAME`), or use it instead of rocemu",
+			 AGENT_PORT, name);
+	else if (owner == OWNER_USER && uid != geteuid() && (agent_runs(false, uid) || agent_runs(true, 0)))
+		snprintf(buf, len,
+			 "UDP port %d of %s is taken by the rocemu agent of user %u: use another address, or have "
+			 "one agent serve all users (as root: `rocemu agent --system`)",
+			 AGENT_PORT, name, uid);
+	else if (owner == OWNER_USER)
+		snprintf(buf, len,
+			 "UDP port %d of %s is taken by another program of user %u: find it with "
+			 "`ss -ulpn sport = :%d` and end it, or use another address (ROCEMU_DEVICES)",
+			 AGENT_PORT, name, uid, AGENT_PORT);
+	else
+		snprintf(buf, len,
+			 "UDP port %d of %s is taken by another program: find it with `ss -ulpn sport = :%d` (as "
+			 "root) and end it, or use another address (ROCEMU_DEVICES)",
+			 AGENT_PORT, name, AGENT_PORT);
+}
+
+void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf, size_t len)
+{
+	char name[AGENT_ADDR_STRLEN];
+	union addr a;
+
+	to_sockaddr(addr, scope_id, &a);
+	data_addr_str(addr, scope_id, name);
+	switch (-err) {
+	case EADDRINUSE:
+		explain_in_use(&a, name, buf, len);
+		break;
+	case EADDRNOTAVAIL:
+		snprintf(buf, len, "%s is not an address of this host (any more): see `ip address`", name);
+		break;
+	case EACCES:
+	case EPERM:
+		snprintf(buf, len, "no permission to open UDP port %d of %s: a sandbox or security policy forbids it",
+			 AGENT_PORT, name);
+		break;
+	case EMFILE:
+	case ENFILE:
+		snprintf(buf, len,
+			 "too many open files for another socket on %s: raise the hard limit (`ulimit -Hn`)", name);
+		break;
+	default:
+		snprintf(buf, len, "cannot open UDP port %d of %s: %s", AGENT_PORT, name, strerror(-err));
+	}
+}
