@@ -21,7 +21,7 @@
 
 #include "base/util.h"
 
-struct lane;
+struct CAPABILITY("lane's lock") lane;
 
 /** An address of the lane's device, one per GID table entry. */
 struct lane_gid {
@@ -58,11 +58,11 @@ void lane_free(struct lane *l);
  */
 int lane_attach(struct lane *l, char *errbuf, size_t errlen);
 
-void lane_lock(struct lane *l);
-void lane_unlock(struct lane *l);
-bool lane_trylock(struct lane *l);
+void lane_lock(struct lane *l) ACQUIRE(l);
+void lane_unlock(struct lane *l) RELEASE(l);
+bool lane_trylock(struct lane *l) TRY_ACQUIRE(true, l);
 
-/** The endpoint; to be used with the lock held. */
+/** The endpoint; to be used with the lock held. Borrowed as long as the lane lives. */
 struct rocemu_ep *lane_ep(struct lane *l);
 
 /** Monotonic nanoseconds, the endpoint's clock. */
@@ -72,24 +72,31 @@ rocemu_ns_t lane_now(void);
  * Something was posted or changed (lock held): send what the endpoint has to send, deliver events, keep the
  * deadline. Acknowledgements that wait go out with it.
  */
-void lane_kick(struct lane *l);
+void lane_kick(struct lane *l) REQUIRES(l);
 
 /**
  * A consumer found its CQ empty (lock not held): if the lock is free, receive what is there without blocking,
  * let timers that are due act, send. When packets came in, acknowledgements may be left for the next kick or
- * poll, at most for LANE_ACK_DELAY_NS: the caller is likely to have something to send with them.
+ * poll, at most for PROGRESS_TICK_NS: the caller is likely to have something to send with them.
  * @return false: the lock was taken by somebody else, who makes progress.
  */
-bool lane_poll(struct lane *l);
+bool lane_poll(struct lane *l) EXCLUDES(l);
+
+/**
+ * A consumer armed a CQ and is about to sleep (lock held): the lane's thread watches the sockets again at once
+ * instead of when it notices that nobody polls any more. Cheap when it does so already.
+ */
+void lane_wait_hint(struct lane *l) REQUIRES(l);
 
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not. Lock held. */
-int lane_prepare_path(struct lane *l, const struct rocemu_path *path);
+int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
 
 /* clang-format off */
 #define LANE_STATS(X)                                                            \
 	X(rx_syscalls,    "receive calls that returned something")               \
 	X(rx_datagrams,   "datagrams received (after splitting what GRO merged)") \
 	X(rx_forwarded,   "datagrams for another slot, forwarded")               \
+	X(rx_misrouted,   "datagrams for a slot that nobody could be handed")    \
 	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \
 	X(tx_syscalls,    "send calls")                                          \
 	X(tx_datagrams,   "datagrams sent (each segment of a GSO burst counted)") \

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Keeps a lane's connection to the agent alive without the data path waiting for it: the connection is
+ * watched in the lane's loop, but finding, spawning and talking to the next agent, which may take seconds,
+ * happens on a helper thread that lives as long as that takes. When no agent can be had, it is tried again
+ * with a growing pause.
+ *
+ * All functions are called on the loop's thread, or when there is none.
+ */
+#ifndef ENGINE_AGENT_WATCH_H
+#define ENGINE_AGENT_WATCH_H
+
+#include <ev.h>
+
+struct agent_client;
+struct agent_watch;
+
+/** Watch a client (borrowed; the watch's alone until it is freed). @return NULL: out of memory. */
+struct agent_watch *agent_watch_new(struct ev_loop *loop, struct agent_client *client);
+/** Waits for a helper thread that is at work. NULL is allowed. */
+void agent_watch_free(struct agent_watch *w);
+
+#endif

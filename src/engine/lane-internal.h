@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane's inside, for the files lane*.c only.
+ *
+ *   lane.c           life: new, attach, free, fork
+ *   lane-rx.c        sockets to endpoint
+ *   lane-tx.c        endpoint to sockets
+ *   lane-impair.c    the faults on the way out
+ *   lane-progress.c  kick and poll: what is driven when, on whose thread
+ *   lane-thread.c    the lane's own thread and its loop
+ *
+ * Everything in struct lane is guarded by the lane's lock, unless its comment says otherwise.
+ */
+#ifndef ENGINE_LANE_INTERNAL_H
+#define ENGINE_LANE_INTERNAL_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/socket.h>
+
+#include <ev.h>
+
+#include "base/list.h"
+#include "engine/addr.h"
+#include "engine/impair.h"
+#include "engine/lane.h"
+#include "engine/progress.h"
+#include "engine/tap.h"
+#include "engine/txgroup.h"
+#include "engine/txsock.h"
+
+struct agent_client;
+
+enum {
+	LANE_RX_BATCH = 4,             /* datagrams, each perhaps a GRO-merged one, per receive call */
+	LANE_RX_BUF = 65536,
+	LANE_RX_CONTROL = 256,
+	LANE_LINEAR_MAX = 128,         /* payload up to this is copied next to its headers: fewer iovecs */
+};
+
+/* A receive socket: one per address. */
+struct lane_sock {
+	struct lane *lane;
+	int fd;                        /* owned */
+	unsigned gid_index;
+	struct rocemu_gid gid;
+	/*
+	 * Had traffic of late: callers poll it. A socket that is not hot is watched by the lane's thread in either
+	 * mode, so that callers need not ask every address of the device each time.
+	 */
+	bool hot;
+	bool watched;                  /* in the thread's loop; the thread's own field, set with the lock held */
+	uint32_t ovfl;                 /* the kernel's drop counter as last seen */
+	rocemu_ns_t last_rx;
+	ev_io io;                      /* the thread's own */
+};
+
+struct lane_rx {
+	uint8_t *buf;                  /* LANE_RX_BATCH * LANE_RX_BUF, owned */
+	struct mmsghdr msg[LANE_RX_BATCH];
+	struct iovec iov[LANE_RX_BATCH];
+	union addr from[LANE_RX_BATCH];
+	_Alignas(struct cmsghdr) uint8_t control[LANE_RX_BATCH][LANE_RX_CONTROL];
+};
+
+struct lane_tx {
+	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
+	struct rocemu_path alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
+	struct txsock_set *set[ROCEMU_MAX_GID];      /* by GID index; owned */
+	uint32_t errnos_seen[8];                     /* bit per errno: said so already */
+};
+
+struct lane_thread {
+	pthread_t id;
+	bool running;
+	struct ev_loop *loop;          /* the thread's own */
+	ev_async wake;
+	ev_io timer_io, tick_io, forward_io;
+	int timer_fd, tick_fd;         /* owned */
+	rocemu_ns_t armed;             /* what timer_fd is set to; ROCEMU_NEVER: not */
+	uint32_t tick_polls;           /* the thread's own: polls at the last tick */
+	atomic_bool stop, rewatch;     /* asked of the thread; then ev_async_send() */
+};
+
+struct lane {
+	pthread_mutex_t lock;
+	struct list node;              /* in the registry of lane.c, guarded by its lock */
+	char device[64];
+	struct rocemu_ep *ep;          /* owned */
+	void (*on_events)(void *user, struct rocemu_ep *ep);
+	void *user;
+
+	bool attached;
+	bool dead;                     /* a forked child's copy: nothing of it may be touched */
+	uint16_t slot;
+	unsigned ngids;
+	struct lane_gid gids[ROCEMU_MAX_GID];
+	/* Owned. After attach the agent watch's (agent-watch.h), not guarded by the lock. */
+	struct agent_client *agent;
+	struct agent_watch *watch;
+
+	unsigned nsocks;
+	struct lane_sock socks[ROCEMU_MAX_GID];
+	int forward_fd;                /* owned, or -1 */
+	struct lane_rx rx;
+	struct lane_tx tx;
+
+	struct progress progress;
+	struct ackhold ackhold;
+	rocemu_ns_t ack_due;           /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
+	rocemu_ns_t tap_due;           /* the capture is flushed then */
+	rocemu_ns_t next_due;          /* the earliest of all deadlines, as of the last drive */
+	/* Written by any caller without the lock. */
+	atomic_uint polls;             /* calls of lane_poll() and lane_kick() */
+	_Atomic uint64_t last_poll;    /* time of the last lane_poll() */
+	_Atomic uint64_t last_active;  /* time of the last lane_poll() or lane_kick() */
+	atomic_bool holding;           /* ackhold.held, for the tick to look at */
+
+	struct lane_thread thread;
+	struct impair impair;
+	struct lane_impair *held;      /* packets that impairment holds back; owned, NULL when off */
+	struct tap *tap;               /* ref, or NULL */
+	struct lane_stats stats;
+};
+
+/* ---- lane-rx.c ---- */
+
+int lane_rx_init(struct lane *l);
+void lane_rx_fini(struct lane *l);
+/** One receive call on a socket, and its datagrams into the endpoint. @return messages taken (0: was empty). */
+unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
+/** lane_rx_sock() on each hot socket. */
+unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** One message from another lane. @return false: nothing there. */
+bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+
+/* ---- lane-tx.c ---- */
+
+void lane_tx_fini(struct lane *l);
+/** Send all that the endpoint has to send now. */
+void lane_tx_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Send descriptors without impairment, as few system calls as possible. Changes their order and their paths. */
+void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
+/** Send one packet whose bytes are ready, ICRC included (identification 0). */
+void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len) REQUIRES(l);
+/** The socket a path leaves by, and thereby its source port. NULL: none; counted and said. */
+struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
+
+/* ---- lane-impair.c ---- */
+
+int lane_impair_init(struct lane *l);
+void lane_impair_fini(struct lane *l);
+/** As lane_tx_send(), with what chance does to each packet. */
+void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
+/** When the next packet held back is due. */
+rocemu_ns_t lane_impair_deadline(const struct lane *l) REQUIRES(l);
+/** Send those that are due. */
+void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+
+/* ---- lane-progress.c ---- */
+
+/** Let everything act that is due, send, deliver events, set the timer. */
+void lane_drive(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** The same after the lane's thread received something: acknowledgements may be left to a caller's answer. */
+void lane_drive_received(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Is some thread spinning in lane_poll()? */
+bool lane_poller_active(struct lane *l, rocemu_ns_t now);
+/** Something was written to the tap. */
+static inline void lane_tap_dirty(struct lane *l, rocemu_ns_t now)
+{
+	enum { TAP_FLUSH_NS = 500000000 };
+
+	if (l->tap_due == ROCEMU_NEVER)
+		l->tap_due = now + TAP_FLUSH_NS;
+}
+
+/* ---- lane-thread.c ---- */
+
+int lane_thread_start(struct lane *l);
+void lane_thread_stop(struct lane *l);
+/** Make timer_fd fire at due if it would later or not at all. */
+void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);
+/** Ask the thread to watch the polled sockets again. */
+void lane_thread_rewatch(struct lane *l) REQUIRES(l);
+
+#endif

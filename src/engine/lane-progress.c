@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Driving a lane: what acts when, on the caller's thread or the lane's. The judgement is in progress.h.
+ *
+ * The time after a receive in which acknowledgements may wait (ackhold) ends by whatever comes first: a post
+ * (the answer they wait for, one system call for both), more packets, ACKHOLD_POLL_NS of polls that find
+ * nothing, or a timer: the tick while callers poll, else ack_due.
+ */
+#include <time.h>
+
+#include "engine/lane-internal.h"
+
+#define POLLER_ACTIVE_NS 10000u        /* a poll this long ago: its thread is still at it */
+#define APP_ACTIVE_NS 50000u           /* a poll or post this long ago: an answer may come */
+
+rocemu_ns_t lane_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (rocemu_ns_t)ts.tv_sec * 1000000000u + (rocemu_ns_t)ts.tv_nsec;
+}
+
+/* Was then less than span ago? Another thread's clock reading may be a little ahead of ours. */
+static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
+{
+	return then && (now < then || now - then < span);
+}
+
+bool lane_poller_active(struct lane *l, rocemu_ns_t now)
+{
+	return within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed), POLLER_ACTIVE_NS);
+}
+
+static void note_active(struct lane *l, rocemu_ns_t now)
+{
+	atomic_store_explicit(&l->last_active, now, memory_order_relaxed);
+}
+
+/* ---- the pieces; all REQUIRES(l) ---- */
+
+static void release_acks(struct lane *l) REQUIRES(l);
+static void release_acks(struct lane *l)
+{
+	l->ackhold.held = false;
+	l->ack_due = ROCEMU_NEVER;
+	atomic_store_explicit(&l->holding, false, memory_order_relaxed);
+}
+
+static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void send_all(struct lane *l, rocemu_ns_t now)
+{
+	release_acks(l);
+	if (rocemu_ep_has_output(l->ep))
+		lane_tx_output(l, now);
+}
+
+static void run_timers(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void run_timers(struct lane *l, rocemu_ns_t now)
+{
+	if (now < l->next_due)
+		return;
+	if (now >= rocemu_ep_deadline(l->ep))
+		rocemu_ep_expire(l->ep, now);
+	lane_impair_expire(l, now);
+	if (now >= l->tap_due) {
+		l->tap_due = ROCEMU_NEVER;
+		tap_flush(l->tap);
+	}
+}
+
+/* Deliver events and see to the next deadline. */
+static void settle(struct lane *l) REQUIRES(l);
+static void settle(struct lane *l)
+{
+	rocemu_ns_t due = rocemu_ep_deadline(l->ep);
+
+	if (l->on_events)
+		l->on_events(l->user, l->ep);
+	due = MIN(due, l->ack_due);
+	due = MIN(due, l->tap_due);
+	if (unlikely(l->held != NULL))
+		due = MIN(due, lane_impair_deadline(l));
+	l->next_due = due;
+	if (due < l->thread.armed)
+		lane_thread_arm(l, due);
+}
+
+/* After a receive: may what there is to send wait for an answer? */
+static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until) REQUIRES(l);
+static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
+{
+	if (!rocemu_ep_output_is_acks(l->ep) || !rocemu_ep_has_output(l->ep))
+		return false;
+	if (!ackhold_offer(&l->ackhold, now))
+		return false;
+	l->ack_due = until;
+	atomic_store_explicit(&l->holding, true, memory_order_relaxed);
+	return true;
+}
+
+void lane_drive(struct lane *l, rocemu_ns_t now)
+{
+	run_timers(l, now);
+	send_all(l, now);
+	settle(l);
+}
+
+void lane_drive_received(struct lane *l, rocemu_ns_t now)
+{
+	const bool app = within(now, atomic_load_explicit(&l->last_active, memory_order_relaxed), APP_ACTIVE_NS);
+
+	run_timers(l, now);
+	if (!app || !hold_acks(l, now, now + ACKHOLD_THREAD_NS))
+		send_all(l, now);
+	settle(l);
+}
+
+/* ---- the callers' side ---- */
+
+void lane_kick(struct lane *l)
+{
+	const rocemu_ns_t now = lane_now();
+
+	if (unlikely(l->dead))
+		return;
+	note_active(l, now);
+	if (!l->attached) {
+		if (l->on_events)
+			l->on_events(l->user, l->ep);
+		return;
+	}
+	if (rocemu_ep_has_output(l->ep)) {
+		if (!rocemu_ep_output_is_acks(l->ep)) {
+			ackhold_answered(&l->ackhold, now);
+			send_all(l, now);
+		} else if (!l->ackhold.held) {
+			send_all(l, now);
+		}
+	}
+	settle(l);
+}
+
+bool lane_poll(struct lane *l)
+{
+	const rocemu_ns_t now = lane_now();
+	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+
+	/* Several pollers may lose a count: all that matters is that it moves. */
+	atomic_store_explicit(&l->polls, polls + 1, memory_order_relaxed);
+	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
+	note_active(l, now);
+	if (!lane_trylock(l))
+		return false;
+	if (unlikely(l->dead || !l->attached)) {
+		lane_unlock(l);
+		return true;
+	}
+	if (lane_rx_hot(l, now)) {
+		const rocemu_ns_t until =
+			l->progress.mode == PROGRESS_POLLED ? ROCEMU_NEVER : now + ACKHOLD_THREAD_NS;
+
+		run_timers(l, now);
+		if (!hold_acks(l, now, until))
+			send_all(l, now);
+		settle(l);
+	} else if (unlikely(now >= l->next_due)) {
+		lane_drive(l, now);
+	} else if (l->ackhold.held ? now - l->ackhold.since >= ACKHOLD_POLL_NS : rocemu_ep_has_output(l->ep)) {
+		send_all(l, now);
+		settle(l);
+	}
+	lane_unlock(l);
+	return true;
+}
+
+void lane_wait_hint(struct lane *l)
+{
+	if (!l->dead && l->attached && l->progress.mode == PROGRESS_POLLED)
+		lane_thread_rewatch(l);
+}

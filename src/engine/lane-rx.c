@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Receiving: sockets to endpoint. Splits what GRO merged, hands on what belongs to another slot, and tells
+ * the endpoint what the socket tells about a datagram.
+ */
+#include <errno.h>
+#include <linux/udp.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "engine/forward.h"
+#include "engine/lane-internal.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+enum {
+	BTH_DQPN = 5,
+	IP_DF = 0x4000,
+};
+
+/* What one receive brought: a datagram, or several that GRO merged. */
+struct burst {
+	const uint8_t *data;
+	size_t len;
+	size_t seg_len;
+	struct rocemu_dgram meta;      /* data and len not set */
+};
+
+int lane_rx_init(struct lane *l)
+{
+	struct lane_rx *rx = &l->rx;
+
+	/* Mapped, not allocated: pages nobody received into cost nothing. */
+	rx->buf = mmap(NULL, (size_t)LANE_RX_BATCH * LANE_RX_BUF, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (rx->buf == MAP_FAILED) {
+		rx->buf = NULL;
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < LANE_RX_BATCH; i++) {
+		rx->iov[i].iov_base = rx->buf + (size_t)i * LANE_RX_BUF;
+		rx->iov[i].iov_len = LANE_RX_BUF;
+		rx->msg[i].msg_hdr = (struct msghdr){
+			.msg_name = &rx->from[i],
+			.msg_iov = &rx->iov[i],
+			.msg_iovlen = 1,
+			.msg_control = rx->control[i],
+		};
+	}
+	return 0;
+}
+
+void lane_rx_fini(struct lane *l)
+{
+	if (l->rx.buf)
+		munmap(l->rx.buf, (size_t)LANE_RX_BATCH * LANE_RX_BUF);
+	l->rx.buf = NULL;
+}
+
+/* A control message that is an int; some kernels give one byte for TOS. */
+static int cmsg_int(const struct cmsghdr *c)
+{
+	int v = 0;
+
+	if (c->cmsg_len >= CMSG_LEN(sizeof(int)))
+		memcpy(&v, CMSG_DATA(c), sizeof(int));
+	else if (c->cmsg_len >= CMSG_LEN(1))
+		v = *CMSG_DATA(c);
+	return v;
+}
+
+static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, struct burst *b)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		const int v = cmsg_int(c);
+
+		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+			if (v > 0)
+				b->seg_len = (size_t)v;
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
+			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
+			b->meta.tclass = (uint8_t)v;
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
+			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
+			b->meta.hop_limit = (uint8_t)v;
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+			l->stats.rx_sock_drops += (uint32_t)v - s->ovfl;
+			s->ovfl = (uint32_t)v;
+		}
+	}
+}
+
+/* Too short to have a slot: the endpoint counts it among the truncated. */
+static bool is_for_other_slot(const struct lane *l, const uint8_t *p, size_t len)
+{
+	return len >= ROCEMU_BTH_LEN && get_be24(p + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS != l->slot;
+}
+
+static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d)
+{
+	const struct rocemu_icrc_ctx ctx = {
+		.src = d->src,
+		.dst = d->dst,
+		.sport = d->sport,
+		.dport = d->dport,
+		.ip_id = d->ip_id,
+		.ip_frag = IP_DF,
+	};
+	const struct iovec iov = { .iov_base = (void *)(uintptr_t)d->data, .iov_len = d->len };
+	struct tap_addr a = {
+		.when_ns = tap_now(),
+		.src = d->src,
+		.dst = d->dst,
+		.sport = d->sport,
+		.ip_id = d->ip_id,
+		.tclass = d->tclass,
+		.hop_limit = d->hop_limit,
+	};
+	int32_t id = -1;
+
+	/* The identification that the socket does not show, so that the ICRC in the capture can be checked. */
+	if (d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN)
+		id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
+	if (id >= 0)
+		a.ip_id = (uint16_t)id;
+	tap_write(l->tap, &a, &iov, 1);
+	lane_tap_dirty(l, now);
+}
+
+/* Segments from offset on that belong to the same other slot go in one message. @return bytes handed on. */
+static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, uint16_t index)
+{
+	const uint32_t slot = get_be24(b->data + offset + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS;
+	const struct forward_hdr h = {
+		.src = b->meta.src,
+		.dst = b->meta.dst,
+		.sport = b->meta.sport,
+		.seg_len = (uint16_t)b->seg_len,
+		.ip_id = index,
+		.tclass = b->meta.tclass,
+		.hop_limit = b->meta.hop_limit,
+	};
+	size_t end = offset;
+	unsigned n = 0;
+
+	while (end < b->len && b->len - end >= ROCEMU_BTH_LEN &&
+	       get_be24(b->data + end + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS == slot) {
+		end += MIN(b->seg_len, b->len - end);
+		n++;
+	}
+	if (l->forward_fd >= 0 && !forward_send(l->forward_fd, (uint16_t)slot, &h, b->data + offset, end - offset))
+		l->stats.rx_forwarded += n;
+	else
+		l->stats.rx_misrouted += n;
+	return end - offset;
+}
+
+static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+{
+	struct rocemu_dgram d = b->meta;
+
+	for (size_t offset = 0; offset < b->len;) {
+		d.data = b->data + offset;
+		d.len = (uint32_t)MIN(b->seg_len, b->len - offset);
+		l->stats.rx_datagrams++;
+		if (unlikely(is_for_other_slot(l, d.data, d.len))) {
+			/* Once is enough: what was forwarded to the wrong lane goes no further. */
+			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
+
+			l->stats.rx_misrouted += forwarded;
+			d.ip_id = (uint16_t)(d.ip_id + len / b->seg_len);
+			offset += len;
+			continue;
+		}
+		if (unlikely(l->tap != NULL))
+			tap_received(l, now, &d);
+		rocemu_ep_input(l->ep, now, &d);
+		d.ip_id++;
+		offset += d.len;
+	}
+}
+
+unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
+{
+	struct lane_rx *rx = &l->rx;
+	int n;
+
+	for (unsigned i = 0; i < LANE_RX_BATCH; i++) {
+		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
+		rx->msg[i].msg_hdr.msg_controllen = LANE_RX_CONTROL;
+	}
+	n = recvmmsg(s->fd, rx->msg, LANE_RX_BATCH, MSG_DONTWAIT, NULL);
+	if (n <= 0) {
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			log_debug("%s: receive: %s", l->device, strerror(errno));
+		return 0;
+	}
+	l->stats.rx_syscalls++;
+	s->hot = true;
+	s->last_rx = now;
+	for (int i = 0; i < n; i++) {
+		struct msghdr *m = &rx->msg[i].msg_hdr;
+		struct burst b = {
+			.data = rx->iov[i].iov_base,
+			.len = rx->msg[i].msg_len,
+			.seg_len = rx->msg[i].msg_len,
+			.meta = { .dst = s->gid, .dport = ROCEMU_UDP_PORT },
+		};
+
+		if (addr_to_gid(&rx->from[i], m->msg_namelen, &b.meta.src, &b.meta.sport))
+			continue;
+		read_control(l, s, m, &b);
+		input_burst(l, now, &b, false);
+	}
+	return (unsigned)n;
+}
+
+unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < l->nsocks; i++)
+		if (l->socks[i].hot)
+			n += lane_rx_sock(l, &l->socks[i], now);
+	return n;
+}
+
+bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
+{
+	struct forward_hdr h;
+	ssize_t n = forward_recv(l->forward_fd, &h, l->rx.buf, LANE_RX_BUF);
+	struct burst b = { .data = l->rx.buf };
+
+	if (n <= 0)
+		return n == -EPERM || n == -EBADMSG;
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		if (!addr_gid_equal(&h.dst, &l->socks[i].gid))
+			continue;
+		b.len = (size_t)n;
+		b.seg_len = h.seg_len;
+		b.meta = (struct rocemu_dgram){
+			.src = h.src,
+			.dst = h.dst,
+			.sport = h.sport,
+			.dport = ROCEMU_UDP_PORT,
+			.tclass = h.tclass,
+			.hop_limit = h.hop_limit,
+			.ip_id = h.ip_id,
+		};
+		input_burst(l, now, &b, true);
+		return true;
+	}
+	l->stats.rx_misrouted++;
+	return true;
+}

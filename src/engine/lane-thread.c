@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lane's own thread: serves everybody who does not poll, and the timers. It alone touches the loop and
+ * its watchers; others ask it by a flag and ev_async_send().
+ *
+ * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and capture, set
+ * lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode POLLED only. An idle
+ * lane has neither.
+ */
+#include <errno.h>
+#include <linux/sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "engine/agent-watch.h"
+#include "engine/lane-internal.h"
+
+#define NS_PER_S 1000000000u
+#define THREAD_SLICE_NS 100000u        /* a short slice is scheduled in sooner (Linux 6.12 and later) */
+#define COOL_NS 100000000u             /* a polled socket without traffic for this long is watched again */
+
+enum {
+	THREAD_STACK = 256 * 1024,
+	RX_ROUNDS = 16,                /* receives before the loop looks at other sockets and timers */
+	RX_BULK = 8,                   /* datagrams in a receive that make another one worth its while */
+	FORWARD_ROUNDS = 64,
+};
+
+/* ---- watching ---- */
+
+static void watch_all(struct lane *l) REQUIRES(l);
+static void watch_all(struct lane *l)
+{
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		struct lane_sock *s = &l->socks[i];
+
+		if (!s->watched)
+			ev_io_start(l->thread.loop, &s->io);
+		s->watched = true;
+	}
+}
+
+static void set_tick(struct lane *l, uint64_t period_ns) REQUIRES(l);
+static void set_tick(struct lane *l, uint64_t period_ns)
+{
+	const struct timespec period = { .tv_nsec = (long)period_ns };
+	const struct itimerspec its = { .it_interval = period, .it_value = period };
+
+	timerfd_settime(l->thread.tick_fd, 0, &its, NULL);
+}
+
+/* Callers poll: let them. */
+static void stop_watching(struct lane *l) REQUIRES(l);
+static void stop_watching(struct lane *l)
+{
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		struct lane_sock *s = &l->socks[i];
+
+		if (!s->hot)
+			continue;
+		ev_io_stop(l->thread.loop, &s->io);
+		s->watched = false;
+	}
+	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+	set_tick(l, PROGRESS_TICK_NS);
+}
+
+static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled) REQUIRES(l);
+static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
+{
+	progress_rearm(&l->progress, now, stalled);
+	set_tick(l, 0);
+	watch_all(l);
+}
+
+/* Sockets whose traffic has ended need not be polled. */
+static void cool_down(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void cool_down(struct lane *l, rocemu_ns_t now)
+{
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		struct lane_sock *s = &l->socks[i];
+
+		if (!s->hot || now < s->last_rx || now - s->last_rx < COOL_NS)
+			continue;
+		s->hot = false;
+		if (!s->watched)
+			ev_io_start(l->thread.loop, &s->io);
+		s->watched = true;
+	}
+}
+
+/* ---- callbacks ---- */
+
+static void drain_fd(int fd)
+{
+	uint64_t expirations;
+
+	if (read(fd, &expirations, sizeof(expirations)) < 0)
+		return; /* set anew in between: nothing to take */
+}
+
+static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct lane_sock *s = io->data;
+	struct lane *l = s->lane;
+	bool found = false, bulk = true;
+	rocemu_ns_t now;
+
+	(void)loop;
+	(void)revents;
+	lane_lock(l);
+	now = lane_now();
+	l->stats.thread_wakeups++;
+	for (unsigned round = 0; bulk && round < RX_ROUNDS; round++) {
+		const uint64_t before = l->stats.rx_datagrams;
+
+		if (!lane_rx_sock(l, s, now))
+			break;
+		found = true;
+		lane_drive_received(l, now);
+		bulk = l->stats.rx_datagrams - before >= RX_BULK;
+		if (bulk) {
+			/* Whoever wants to post gets his turn. */
+			lane_unlock(l);
+			lane_lock(l);
+			now = lane_now();
+		}
+	}
+	if (progress_woken(&l->progress, now, found, lane_poller_active(l, now)))
+		stop_watching(l);
+	lane_unlock(l);
+}
+
+static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct lane *l = io->data;
+	const uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+	const bool polled = polls != l->thread.tick_polls;
+	rocemu_ns_t now;
+
+	(void)loop;
+	(void)revents;
+	drain_fd(l->thread.tick_fd);
+	l->thread.tick_polls = polls;
+	/* Mostly the pollers do all there is to do: do not get into their way. */
+	if (polled && !atomic_load_explicit(&l->holding, memory_order_relaxed) && polls % 64)
+		return;
+	lane_lock(l);
+	now = lane_now();
+	if (l->progress.mode == PROGRESS_POLLED) {
+		const bool stalled = !polled && lane_rx_hot(l, now);
+
+		lane_drive(l, now);
+		if (!polled)
+			watch_again(l, now, stalled);
+		cool_down(l, now);
+	}
+	lane_unlock(l);
+}
+
+static void on_timer(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct lane *l = io->data;
+
+	(void)loop;
+	(void)revents;
+	drain_fd(l->thread.timer_fd);
+	lane_lock(l);
+	l->stats.thread_wakeups++;
+	l->thread.armed = ROCEMU_NEVER;
+	lane_drive(l, lane_now());
+	lane_unlock(l);
+}
+
+static void on_forward(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct lane *l = io->data;
+	rocemu_ns_t now;
+
+	(void)loop;
+	(void)revents;
+	lane_lock(l);
+	now = lane_now();
+	for (unsigned i = 0; i < FORWARD_ROUNDS && lane_rx_forwarded(l, now); i++)
+		;
+	lane_drive(l, now);
+	lane_unlock(l);
+}
+
+static void on_wake(struct ev_loop *loop, ev_async *async, int revents)
+{
+	struct lane *l = async->data;
+
+	(void)revents;
+	if (atomic_load_explicit(&l->thread.stop, memory_order_acquire)) {
+		ev_break(loop, EVBREAK_ALL);
+		return;
+	}
+	if (!atomic_exchange_explicit(&l->thread.rewatch, false, memory_order_acq_rel))
+		return;
+	lane_lock(l);
+	if (l->progress.mode == PROGRESS_POLLED)
+		watch_again(l, lane_now(), false);
+	lane_unlock(l);
+}
+
+/* ---- the thread ---- */
+
+/* As struct sched_attr, which not every libc declares. */
+struct sched_attr_v0 {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+
+/* A thread that is woken for a packet should run at once. Each of these is a wish; nothing depends on it. */
+static void ask_for_short_slice(void)
+{
+	struct sched_attr_v0 attr = {
+		.size = sizeof(attr),
+		.policy = SCHED_NORMAL,
+		.nice = getpriority(PRIO_PROCESS, 0),
+		.runtime = THREAD_SLICE_NS,
+	};
+
+	if (syscall(SYS_sched_setattr, 0, &attr, 0) < 0)
+		log_debug("no short scheduling slice for the lane's thread: %s", strerror(errno));
+}
+
+static void *thread_main(void *arg)
+{
+	struct lane *l = arg;
+
+	ask_for_short_slice();
+	ev_run(l->thread.loop, 0);
+	return NULL;
+}
+
+static void watch_fd(struct lane *l, ev_io *io, void (*cb)(struct ev_loop *, ev_io *, int), int fd)
+{
+	ev_io_init(io, cb, fd, EV_READ);
+	io->data = l;
+	if (fd >= 0)
+		ev_io_start(l->thread.loop, io);
+}
+
+static int open_fds(struct lane *l)
+{
+	struct lane_thread *t = &l->thread;
+
+	t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	t->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	t->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
+	if (t->timer_fd < 0 || t->tick_fd < 0)
+		return -errno;
+	return t->loop ? 0 : -ENOMEM;
+}
+
+static int spawn(struct lane *l)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, THREAD_STACK);
+	/* The application's signals are for the application's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&l->thread.id, &attr, thread_main, l);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	if (!err)
+		pthread_setname_np(l->thread.id, "rocemu-lane");
+	return -err;
+}
+
+int lane_thread_start(struct lane *l)
+{
+	struct lane_thread *t = &l->thread;
+	int err = open_fds(l);
+
+	if (err)
+		return err;
+	t->armed = ROCEMU_NEVER;
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		struct lane_sock *s = &l->socks[i];
+
+		ev_io_init(&s->io, on_socket, s->fd, EV_READ);
+		s->io.data = s;
+		ev_io_start(t->loop, &s->io);
+		s->watched = true;
+	}
+	watch_fd(l, &t->timer_io, on_timer, t->timer_fd);
+	watch_fd(l, &t->tick_io, on_tick, t->tick_fd);
+	watch_fd(l, &t->forward_io, on_forward, l->forward_fd);
+	ev_async_init(&t->wake, on_wake);
+	t->wake.data = l;
+	ev_async_start(t->loop, &t->wake);
+	l->watch = agent_watch_new(t->loop, l->agent);
+	err = l->watch ? spawn(l) : -ENOMEM;
+	t->running = !err;
+	return err;
+}
+
+void lane_thread_stop(struct lane *l)
+{
+	struct lane_thread *t = &l->thread;
+
+	if (t->running) {
+		atomic_store_explicit(&t->stop, true, memory_order_release);
+		ev_async_send(t->loop, &t->wake);
+		pthread_join(t->id, NULL);
+		t->running = false;
+	}
+	agent_watch_free(l->watch);
+	l->watch = NULL;
+	if (t->loop)
+		ev_loop_destroy(t->loop);
+	t->loop = NULL;
+	if (t->timer_fd >= 0)
+		close(t->timer_fd);
+	if (t->tick_fd >= 0)
+		close(t->tick_fd);
+	t->timer_fd = t->tick_fd = -1;
+}
+
+void lane_thread_arm(struct lane *l, rocemu_ns_t due)
+{
+	const struct itimerspec its = {
+		.it_value = {
+			.tv_sec = (time_t)(due / NS_PER_S),
+			.tv_nsec = (long)(due % NS_PER_S) + (due == 0), /* all zero would disarm it */
+		},
+	};
+
+	if (timerfd_settime(l->thread.timer_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0)
+		l->thread.armed = due;
+}
+
+void lane_thread_rewatch(struct lane *l)
+{
+	if (!atomic_exchange_explicit(&l->thread.rewatch, true, memory_order_acq_rel))
+		ev_async_send(l->thread.loop, &l->thread.wake);
+}

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The life of a lane: made, attached to a slot of port 4791, freed, and what a fork leaves of it. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/client.h"
+#include "base/log.h"
+#include "engine/forward.h"
+#include "engine/lane-internal.h"
+
+/* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's lock. */
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list registry = { &registry, &registry };
+
+/* ---- the lock ---- */
+
+void lane_lock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	pthread_mutex_lock(&l->lock);
+}
+
+void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	pthread_mutex_unlock(&l->lock);
+}
+
+bool lane_trylock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	return pthread_mutex_trylock(&l->lock) == 0;
+}
+
+/* Held for a microsecond or so: spinning a little beats sleeping. */
+static void lock_init(struct lane *l)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(&l->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+/* ---- fork ---- */
+
+/*
+ * A child has none of the lanes' threads, and the sockets are the parent's: packets taken from them, a slot
+ * given back or a capture written to would be the parent's loss. So its copies are dead: their descriptors
+ * are closed, calls on them do nothing. A lane that the child makes itself is like any other.
+ */
+static void bury(struct lane *l)
+{
+	l->dead = true;
+	lock_init(l);
+	for (unsigned i = 0; i < l->nsocks; i++)
+		close(l->socks[i].fd);
+	l->nsocks = 0;
+	lane_tx_fini(l);
+	if (l->forward_fd >= 0)
+		close(l->forward_fd);
+	if (l->thread.timer_fd >= 0)
+		close(l->thread.timer_fd);
+	if (l->thread.tick_fd >= 0)
+		close(l->thread.tick_fd);
+	if (l->agent)
+		agent_client_forget(l->agent);
+	l->agent = NULL;
+	l->tap = NULL;
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&registry_lock);
+	tap_fork_prepare();
+}
+
+static void fork_parent(void)
+{
+	tap_fork_parent();
+	pthread_mutex_unlock(&registry_lock);
+}
+
+static void fork_child(void)
+{
+	list_for_each_safe(it, tmp, &registry) {
+		bury(list_entry(it, struct lane, node));
+		list_remove(it);
+	}
+	tap_forget();
+	pthread_mutex_unlock(&registry_lock);
+}
+
+static void register_atfork(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+static void enlist(struct lane *l)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, register_atfork);
+	pthread_mutex_lock(&registry_lock);
+	list_append(&registry, &l->node);
+	pthread_mutex_unlock(&registry_lock);
+}
+
+/* ---- new and free ---- */
+
+static int fail(char *errbuf, size_t errlen, int err, const char *what)
+{
+	snprintf(errbuf, errlen, "%s: %s", what, strerror(-err));
+	return err;
+}
+
+static int init_endpoint(struct lane *l, const struct lane_config *c, char *errbuf, size_t errlen)
+{
+	int err;
+
+	if (c->ngids > ROCEMU_MAX_GID)
+		return fail(errbuf, errlen, -EINVAL, "too many addresses");
+	l->ep = rocemu_ep_new(&c->ep);
+	if (!l->ep)
+		return fail(errbuf, errlen, -ENOMEM, "endpoint");
+	for (unsigned i = 0; i < c->ngids; i++) {
+		l->gids[i] = c->gids[i];
+		err = rocemu_ep_set_gid(l->ep, c->gids[i].index, &c->gids[i].gid);
+		if (err)
+			return fail(errbuf, errlen, err, "GID table");
+	}
+	l->ngids = c->ngids;
+	return 0;
+}
+
+static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, size_t errlen)
+{
+	int err = impair_parse(&l->impair, getenv("ROCEMU_IMPAIR"), errbuf, errlen);
+
+	if (err)
+		return err;
+	if (lane_rx_init(l) || (l->impair.on && lane_impair_init(l)))
+		return fail(errbuf, errlen, -ENOMEM, "lane");
+	err = init_endpoint(l, c, errbuf, errlen);
+	return err ? err : tap_get(&l->tap, errbuf, errlen);
+}
+
+int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen)
+{
+	struct lane *l = calloc(1, sizeof(*l));
+	int err;
+
+	if (!l)
+		return fail(errbuf, errlen, -ENOMEM, "lane");
+	list_init(&l->node);
+	lock_init(l);
+	snprintf(l->device, sizeof(l->device), "%s", config->device ? config->device : "lane");
+	l->on_events = config->on_events;
+	l->user = config->user;
+	l->forward_fd = l->thread.timer_fd = l->thread.tick_fd = -1;
+	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
+	progress_init(&l->progress);
+	ackhold_init(&l->ackhold);
+	err = init_lane(l, config, errbuf, errlen);
+	if (err) {
+		lane_free(l);
+		return err;
+	}
+	enlist(l);
+	*out = l;
+	return 0;
+}
+
+static void close_sockets(struct lane *l)
+{
+	for (unsigned i = 0; i < l->nsocks; i++)
+		close(l->socks[i].fd);
+	l->nsocks = 0;
+	if (l->forward_fd >= 0)
+		close(l->forward_fd);
+	l->forward_fd = -1;
+}
+
+/* Back to the state before lane_attach(). */
+static void detach(struct lane *l)
+{
+	lane_thread_stop(l);
+	close_sockets(l);
+	agent_client_free(l->agent);
+	l->agent = NULL;
+	l->attached = false;
+}
+
+void lane_free(struct lane *l)
+{
+	if (!l)
+		return;
+	if (l->dead) {
+		/* The endpoint may have been in the middle of a change when the parent forked: left alone. */
+		return;
+	}
+	pthread_mutex_lock(&registry_lock);
+	list_remove(&l->node);
+	pthread_mutex_unlock(&registry_lock);
+	detach(l);
+	lane_impair_fini(l);
+	lane_tx_fini(l);
+	lane_rx_fini(l);
+	tap_put(l->tap);
+	rocemu_ep_free(l->ep);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+/* ---- attach ---- */
+
+/*
+ * An address may have gone, or be an IPv6 one whose duplicate detection is not through: the others will do.
+ * Everything else concerns the user.
+ */
+static int open_sockets(struct lane *l, char *errbuf, size_t errlen)
+{
+	int first = -EADDRNOTAVAIL;
+
+	if (!l->ngids)
+		snprintf(errbuf, errlen, "%s: the device has no address", l->device);
+	for (unsigned i = 0; i < l->ngids; i++) {
+		const struct lane_gid *g = &l->gids[i];
+		const int fd = agent_client_socket(l->agent, &g->gid, g->scope_id, errbuf, errlen);
+
+		if (fd == -EADDRNOTAVAIL) {
+			log_debug("%s: %s", l->device, errbuf);
+			continue;
+		}
+		if (fd < 0)
+			return fd;
+		first = 0;
+		l->socks[l->nsocks++] = (struct lane_sock){
+			.lane = l,
+			.fd = fd,
+			.gid_index = g->index,
+			.gid = g->gid,
+		};
+	}
+	return first;
+}
+
+static void open_forward(struct lane *l)
+{
+	const int fd = forward_open(l->slot);
+
+	/* Without it, datagrams that GRO merged into another lane's are lost and sent again. */
+	if (fd < 0)
+		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device, (unsigned)l->slot,
+			 strerror(-fd));
+	l->forward_fd = fd < 0 ? -1 : fd;
+}
+
+static int attach_locked(struct lane *l, char *errbuf, size_t errlen) REQUIRES(l);
+static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
+{
+	int err = agent_client_new(&l->agent, errbuf, errlen);
+
+	if (err)
+		return err;
+	l->slot = agent_client_slot(l->agent);
+	err = open_sockets(l, errbuf, errlen);
+	if (err)
+		return err;
+	open_forward(l);
+	err = rocemu_ep_set_slot(l->ep, l->slot, agent_client_first_index(l->agent));
+	if (err)
+		return fail(errbuf, errlen, err, "slot");
+	err = lane_thread_start(l);
+	if (err)
+		return fail(errbuf, errlen, err, "the lane's thread");
+	l->attached = true;
+	return 0;
+}
+
+int lane_attach(struct lane *l, char *errbuf, size_t errlen)
+{
+	int err = 0;
+
+	lane_lock(l);
+	if (l->dead)
+		err = fail(errbuf, errlen, -ENODEV, "this device was opened before fork()");
+	else if (!l->attached)
+		err = attach_locked(l, errbuf, errlen);
+	if (err && !l->dead)
+		detach(l);
+	lane_unlock(l);
+	return err;
+}
+
+struct rocemu_ep *lane_ep(struct lane *l)
+{
+	return l->ep;
+}
+
+void lane_get_stats(struct lane *l, struct lane_stats *out)
+{
+	lane_lock(l);
+	*out = l->stats;
+	lane_unlock(l);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/progress.h"
+
+#include "base/util.h"
+
+void progress_init(struct progress *p)
+{
+	*p = (struct progress){ .mode = PROGRESS_ARMED, .need = PROGRESS_EVIDENCE };
+}
+
+/* The price of an old mistake fades: half of it every second. */
+static void decay(struct progress *p, rocemu_ns_t now)
+{
+	while (p->need > PROGRESS_EVIDENCE && now - p->stalled >= PROGRESS_STALL_DECAY_NS) {
+		p->need = MAX(p->need / 2, (uint32_t)PROGRESS_EVIDENCE);
+		p->stalled += PROGRESS_STALL_DECAY_NS;
+	}
+}
+
+bool progress_woken(struct progress *p, rocemu_ns_t now, bool found, bool poller_active)
+{
+	if (p->mode == PROGRESS_POLLED)
+		return false;
+	if (!found)
+		p->evidence++;
+	else if (!poller_active)
+		p->evidence = 0;
+	/* Found beside an active poller: the race went the other way this once; says nothing. */
+	decay(p, now);
+	if (p->evidence < p->need)
+		return false;
+	p->mode = PROGRESS_POLLED;
+	p->evidence = 0;
+	return true;
+}
+
+void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)
+{
+	p->mode = PROGRESS_ARMED;
+	p->evidence = 0;
+	decay(p, now);
+	if (stalled) {
+		p->need = MIN(p->need * 2, (uint32_t)PROGRESS_EVIDENCE_MAX);
+		p->stalled = now;
+	}
+}
+
+void ackhold_init(struct ackhold *a)
+{
+	*a = (struct ackhold){ .score = ACKHOLD_THRESHOLD };
+}
+
+bool ackhold_offer(struct ackhold *a, rocemu_ns_t now)
+{
+	bool again = a->open;
+
+	if (again && a->score)
+		a->score--;
+	a->open = true;
+	a->since = now;
+	/* What was held already has waited for one packet more than it should. */
+	a->held = !(again && a->held) && a->score >= ACKHOLD_THRESHOLD;
+	return a->held;
+}
+
+void ackhold_answered(struct ackhold *a, rocemu_ns_t now)
+{
+	if (a->open && now - a->since <= ACKHOLD_ANSWER_NS)
+		a->score = (uint8_t)MIN(a->score + 1, ACKHOLD_MAX_SCORE);
+	else if (a->open && a->score)
+		a->score--;
+	a->open = false;
+	a->held = false;
+}

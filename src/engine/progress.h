@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who should make progress on a lane, and when acknowledgements should go: decisions only, no socket, no clock,
+ * so that tests can put them through in virtual time. Guarded by the lane's lock.
+ *
+ * Watching: while application threads poll, they take the packets, and a lane's thread woken for each of them
+ * only costs time. It judges by what it finds when woken.
+ *
+ *   ARMED    the thread watches the sockets.
+ *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and looks only every
+ *            PROGRESS_TICK_NS whether anybody still polls.
+ *
+ * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the answer
+ * shares its system call and, on the other side, its receive. Whether a lane's applications answer is
+ * learned, as a branch predictor learns.
+ */
+#ifndef ENGINE_PROGRESS_H
+#define ENGINE_PROGRESS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <rocemu/endpoint.h>
+
+#define PROGRESS_TICK_NS 250000u         /* how long a packet may lie there when polling has stopped */
+#define PROGRESS_STALL_DECAY_NS 1000000000u
+
+enum {
+	PROGRESS_EVIDENCE = 16,          /* wake-ups for nothing in a row before the thread stops watching */
+	PROGRESS_EVIDENCE_MAX = 4096,
+	ACKHOLD_MAX_SCORE = 7,
+	ACKHOLD_THRESHOLD = 4,
+};
+
+#define ACKHOLD_ANSWER_NS 20000u         /* a post this soon after the packet is an answer to it */
+#define ACKHOLD_POLL_NS 5000u            /* polls that find nothing for this long send what is held */
+#define ACKHOLD_THREAD_NS 50000u         /* held by the lane's thread, or by a caller while ARMED */
+
+enum progress_mode { PROGRESS_ARMED, PROGRESS_POLLED };
+
+struct progress {
+	enum progress_mode mode;
+	uint32_t evidence;               /* wake-ups for nothing in a row */
+	uint32_t need;                   /* evidence it takes to stop watching */
+	rocemu_ns_t stalled;             /* when need was last doubled or decayed */
+};
+
+void progress_init(struct progress *p);
+
+/** The thread was woken by a socket; found: it got something. @return true: stop watching, mode is POLLED. */
+bool progress_woken(struct progress *p, rocemu_ns_t now, bool found, bool poller_active);
+
+/**
+ * Nobody polled during a tick, or somebody said that he is about to sleep: watch again, mode is ARMED.
+ * stalled: a packet had been waiting, so it was wrong to stop; next time it takes more evidence.
+ */
+void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled);
+
+struct ackhold {
+	uint8_t score;                   /* ACKHOLD_THRESHOLD and above: answers are expected */
+	bool open;                       /* packets came, no answer yet */
+	bool held;                       /* acknowledgements are waiting */
+	rocemu_ns_t since;               /* of open */
+};
+
+void ackhold_init(struct ackhold *a);
+/** Packets came in and there are only acknowledgements to send. @return true: keep them for now. */
+bool ackhold_offer(struct ackhold *a, rocemu_ns_t now);
+/** Something other than an acknowledgement is being sent from the caller's thread. */
+void ackhold_answered(struct ackhold *a, rocemu_ns_t now);
+
+#endif

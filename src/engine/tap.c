@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/tap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/util.h"
+#include "wire/capture.h"
+
+enum { TAP_PATH_LEN = 4096 };
+
+struct tap {
+	unsigned refs;
+	int lock_fd;                   /* holds the file's flock(): owned */
+	struct capture_writer *writer; /* owned; NULL after a write error */
+	bool dirty;
+	char path[TAP_PATH_LEN];
+};
+
+/* Guards the process's tap and everything in it. A leaf: taken under a lane's lock, nothing taken under it. */
+static pthread_mutex_t tap_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct tap *the_tap;
+
+/* "%p" becomes the process ID, "%%" a percent sign. */
+static int expand_path(const char *spec, char *path, size_t size)
+{
+	size_t n = 0;
+
+	while (*spec && n < size) {
+		if (spec[0] == '%' && spec[1] == 'p') {
+			n += (size_t)snprintf(path + n, size - n, "%ld", (long)getpid());
+			spec += 2;
+			continue;
+		}
+		if (spec[0] == '%' && spec[1] == '%')
+			spec++;
+		path[n++] = *spec++;
+	}
+	if (n >= size)
+		return -ENAMETOOLONG;
+	path[n] = '\0';
+	return 0;
+}
+
+/*
+ * Claim a file: two processes that write one file destroy both captures. Not truncated here: it may be
+ * another's. @return a file descriptor that holds the lock, -EWOULDBLOCK when it is another's, other -errno.
+ */
+static int claim(const char *path)
+{
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0666), err;
+
+	if (fd < 0)
+		return -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+static int tap_open(struct tap *t, const char *spec, char *errbuf, size_t errlen)
+{
+	int err = expand_path(spec, t->path, sizeof(t->path));
+	size_t n = strlen(t->path);
+
+	t->lock_fd = err ? err : claim(t->path);
+	if (t->lock_fd == -EWOULDBLOCK) {
+		if ((size_t)snprintf(t->path + n, sizeof(t->path) - n, ".%ld", (long)getpid()) >= sizeof(t->path) - n)
+			t->lock_fd = -ENAMETOOLONG;
+		else
+			t->lock_fd = claim(t->path);
+		log_info("capture: another process writes there, this one's goes to %s", t->path);
+	}
+	if (t->lock_fd < 0) {
+		snprintf(errbuf, errlen, "capture: cannot write \"%s\": %s", err ? spec : t->path,
+			 strerror(-t->lock_fd));
+		return t->lock_fd;
+	}
+	err = capture_writer_open(&t->writer, t->path, errbuf, errlen);
+	if (err)
+		close(t->lock_fd);
+	return err;
+}
+
+int tap_get(struct tap **out, char *errbuf, size_t errlen)
+{
+	const char *spec = getenv("ROCEMU_PCAP");
+	int err = 0;
+
+	*out = NULL;
+	if (!spec || !*spec)
+		return 0;
+	pthread_mutex_lock(&tap_lock);
+	if (!the_tap) {
+		struct tap *t = calloc(1, sizeof(*t));
+
+		err = t ? tap_open(t, spec, errbuf, errlen) : -ENOMEM;
+		if (!t)
+			snprintf(errbuf, errlen, "capture: out of memory");
+		if (err)
+			free(t);
+		else
+			the_tap = t;
+	}
+	if (!err) {
+		the_tap->refs++;
+		*out = the_tap;
+	}
+	pthread_mutex_unlock(&tap_lock);
+	return err;
+}
+
+/* Lock held. A capture that cannot be written is a pity, traffic goes on. */
+static void give_up(struct tap *t, int err)
+{
+	log_error("capture: writing \"%s\": %s; capturing stopped", t->path, strerror(-err));
+	capture_writer_close(t->writer);
+	t->writer = NULL;
+}
+
+static void flush_locked(struct tap *t)
+{
+	int err;
+
+	if (!t->writer || !t->dirty)
+		return;
+	t->dirty = false;
+	err = capture_flush(t->writer);
+	if (err < 0)
+		give_up(t, err);
+}
+
+void tap_put(struct tap *t)
+{
+	if (!t)
+		return;
+	pthread_mutex_lock(&tap_lock);
+	if (--t->refs == 0) {
+		flush_locked(t);
+		capture_writer_close(t->writer);
+		close(t->lock_fd);
+		if (the_tap == t)
+			the_tap = NULL;
+		free(t);
+	}
+	pthread_mutex_unlock(&tap_lock);
+}
+
+uint64_t tap_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov)
+{
+	const struct capture_pkt pkt = {
+		.ip = {
+			.src = a->src,
+			.dst = a->dst,
+			.sport = a->sport,
+			.dport = ROCEMU_UDP_PORT,
+			.ip_id = a->ip_id,
+			.ip_frag = IP_FLAG_DF,
+			.tclass = a->tclass,
+			.hop_limit = a->hop_limit,
+		},
+		.iov = iov,
+		.niov = niov,
+	};
+	int err;
+
+	pthread_mutex_lock(&tap_lock);
+	if (t->writer) {
+		err = capture_write(t->writer, a->when_ns, &pkt);
+		t->dirty = true;
+		if (err < 0 && err != -EMSGSIZE)
+			give_up(t, err);
+	}
+	pthread_mutex_unlock(&tap_lock);
+}
+
+void tap_flush(struct tap *t)
+{
+	pthread_mutex_lock(&tap_lock);
+	flush_locked(t);
+	pthread_mutex_unlock(&tap_lock);
+}
+
+void tap_fork_prepare(void)
+{
+	pthread_mutex_lock(&tap_lock);
+	/* Else the child's copy of the buffer would be written again when it exits. */
+	if (the_tap)
+		flush_locked(the_tap);
+}
+
+void tap_fork_parent(void)
+{
+	pthread_mutex_unlock(&tap_lock);
+}
+
+void tap_forget(void)
+{
+	/* The writer is leaked: closing it is not safe after fork() in a process with threads. */
+	if (the_tap)
+		close(the_tap->lock_fd);
+	the_tap = NULL;
+	pthread_mutex_unlock(&tap_lock);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/txgroup.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+
+enum { BTH_DQPN = 5 };
+
+bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
+{
+	return a == b || (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
+			  !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
+			  !memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)));
+}
+
+static bool is_response(const struct rocemu_tx *t)
+{
+	return rocemu_opcode_ops(t->hdr[0]) & ROCEMU_OP_RESPONSE;
+}
+
+static void order_run(struct rocemu_tx **pkt, unsigned n)
+{
+	struct rocemu_tx *responses[ROCEMU_OUTPUT_BATCH];
+	unsigned nreq = 0, nresp = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		if (is_response(pkt[i]))
+			responses[nresp++] = pkt[i];
+		else
+			pkt[nreq++] = pkt[i];
+	}
+	memcpy(pkt + nreq, responses, nresp * sizeof(*pkt));
+	/* An empty SEND is shorter than the ACK: the other way round they still make one burst. */
+	if (nreq == 1 && nresp == 1 && rocemu_tx_len(pkt[1]) > rocemu_tx_len(pkt[0])) {
+		pkt[1] = pkt[0];
+		pkt[0] = responses[0];
+	}
+}
+
+void txgroup_order(struct rocemu_tx **pkt, unsigned n)
+{
+	unsigned start = 0;
+
+	for (unsigned i = 1; i <= n; i++) {
+		if (i < n && txgroup_same_path(pkt[start]->path, pkt[i]->path))
+			continue;
+		if (i - start > 1)
+			order_run(pkt + start, i - start);
+		start = i;
+	}
+}
+
+static uint32_t slot_of(const struct rocemu_tx *t)
+{
+	return get_be24(t->hdr + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS;
+}
+
+unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments, struct txburst *out)
+{
+	unsigned bursts = 0;
+
+	for (unsigned i = 0; i < n;) {
+		const struct rocemu_tx *head = pkt[i];
+		uint32_t seg_len = rocemu_tx_len(head), bytes = seg_len, last = seg_len;
+		unsigned count = 1, iov = head->niov + 2u;
+
+		while (i + count < n && count < max_segments && last == seg_len) {
+			const struct rocemu_tx *t = pkt[i + count];
+
+			last = rocemu_tx_len(t);
+			bytes += last;
+			iov += t->niov + 2u;
+			if (last > seg_len || bytes > TXGROUP_MAX_BYTES || iov > TXGROUP_MAX_IOV ||
+			    slot_of(t) != slot_of(head) || !txgroup_same_path(t->path, head->path))
+				break;
+			count++;
+		}
+		out[bursts++] = (struct txburst){
+			.first = (uint16_t)i,
+			.count = (uint16_t)count,
+			.seg_len = (uint16_t)seg_len,
+		};
+		i += count;
+	}
+	return bursts;
+}

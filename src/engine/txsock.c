@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/txsock.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "engine/addr.h"
+
+enum {
+	PORT_FIRST = 0xc000,           /* IBTA annex A17: the dynamic range */
+	PORT_MASK = 0x3fff,
+	PORT_TRIES = 16,               /* ports looked at before the flow shares somebody else's */
+	SEND_BUFFER = 1 << 20,         /* asked for; the kernel gives what wmem_max allows */
+};
+
+void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id)
+{
+	*set = (struct txsock_set){ .gid = *gid, .scope_id = scope_id };
+}
+
+void txsock_set_fini(struct txsock_set *set)
+{
+	for (unsigned i = 0; i < set->count; i++)
+		close(set->sock[i].fd);
+	set->count = 0;
+}
+
+/* Options that only make things better: a kernel without one still sends. */
+static void set_int(int fd, int level, int name, int value)
+{
+	if (setsockopt(fd, level, name, &value, sizeof(value)) < 0)
+		return;
+}
+
+static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock *s)
+{
+	static const struct sock_filter drop_all[] = { BPF_STMT(BPF_RET | BPF_K, 0) };
+	const int on = 1;
+	struct sock_fprog deaf = { .len = 1, .filter = NULL };
+	struct sock_filter filter[ARRAY_LEN(drop_all)];
+
+	memcpy(filter, drop_all, sizeof(filter));
+	deaf.filter = filter;
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf)) < 0)
+		set_int(fd, SOL_SOCKET, SO_RCVBUF, 0);
+	set_int(fd, SOL_SOCKET, SO_SNDBUF, SEND_BUFFER);
+	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
+		return -errno;
+	if (rocemu_gid_is_ipv4(gid)) {
+		const int df = IP_PMTUDISC_DO;
+
+		set_int(fd, IPPROTO_IP, IP_TOS, s->tclass);
+		set_int(fd, IPPROTO_IP, IP_TTL, s->hop_limit);
+		set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, s->hop_limit);
+		/* Without DF the kernel picks a random identification: every ICRC would be wrong. */
+		return setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)) < 0 ? -errno : 0;
+	}
+	set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, s->tclass);
+	set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, s->hop_limit);
+	set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_HOPS, s->hop_limit);
+	set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
+	set_int(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
+	set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
+	return 0;
+}
+
+static int open_socket(const struct txsock_set *set, struct txsock *s)
+{
+	const int family = rocemu_gid_is_ipv4(&set->gid) ? AF_INET : AF_INET6;
+	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+
+	if (fd < 0)
+		return -errno;
+	err = set_options(fd, &set->gid, s);
+	for (unsigned try = 0; !err && try < PORT_TRIES; try++) {
+		union addr a;
+		socklen_t len;
+
+		s->port = (uint16_t)(PORT_FIRST | ((s->want + try) & PORT_MASK));
+		len = addr_from_gid(&a, &set->gid, s->port, set->scope_id);
+		if (!bind(fd, &a.sa, len)) {
+			s->fd = fd;
+			return 0;
+		}
+		if (errno != EADDRINUSE)
+			err = -errno;
+	}
+	close(fd);
+	return err ? err : -EADDRINUSE;
+}
+
+struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *path, int *err)
+{
+	struct txsock *s;
+
+	for (unsigned i = 0; i < set->count; i++)
+		if (set->sock[i].want == path->sport)
+			return &set->sock[i];
+	if (set->count < TXSOCK_PER_ADDRESS) {
+		s = &set->sock[set->count];
+		*s = (struct txsock){
+			.want = path->sport,
+			.tclass = path->tclass,
+			.hop_limit = path->hop_limit,
+		};
+		*err = open_socket(set, s);
+		if (!*err) {
+			set->count++;
+			return s;
+		}
+	}
+	return set->count ? &set->sock[path->sport % set->count] : NULL;
+}
