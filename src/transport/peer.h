@@ -25,8 +25,11 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 void peer_put(struct peer *p);
 /** Bytes a packet is charged: its payload and what the kernel's buffers cost on top. */
 uint32_t peer_cost(uint32_t payload);
-bool peer_may_send(const struct peer *p, uint32_t cost);
-void peer_on_send(struct peer *p, uint32_t cost);
+/** Is there room for cost bytes more? A QP with nothing under way need not ask. */
+bool peer_may_send(const struct peer *p, uint64_t cost);
+void peer_on_send(struct peer *p, uint64_t cost);
+/** A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order. */
+void peer_block(struct peer *p, struct list *node);
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
 void peer_on_ack(struct peer *p, uint64_t cost);
 /** Bytes given up without acknowledgement (QP stopped, going back). */

@@ -80,6 +80,8 @@ enum req_hold req_hold(const struct rocemu_qp *qp);
  * now. Called first in each output call.
  */
 void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now);
+/** Packets of an RC QP went out: the ACK timer runs from now on, if it does not already. */
+void req_sent(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP's timer is due (it was taken out of the heap). */
 void req_expire(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when nothing begun is unacknowledged (SQD drained). */

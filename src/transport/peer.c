@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The congestion window of a remote lane: halved when something was lost, grown by about one full packet per window
+ * that was acknowledged. It does not pace and keeps no clock: acknowledgements are what releases the next packets.
+ */
+#include "transport/peer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "transport/qp.h"
+
+enum {
+	/* What a small packet costs a socket buffer on Linux beyond its payload: headers, struct sk_buff. */
+	COST_OVERHEAD = 512,
+	COST_ROUND = 256,
+	COST_FULL = ROCEMU_MAX_MTU + COST_OVERHEAD,
+	/* So many full packets may always be under way: less could not show a loss by a sequence NAK. */
+	FLOOR_PACKETS = 4,
+};
+
+uint32_t peer_cost(uint32_t payload)
+{
+	return ((payload + COST_ROUND - 1) & ~(uint32_t)(COST_ROUND - 1)) + COST_OVERHEAD;
+}
+
+static uint64_t peer_floor(const struct peer *p)
+{
+	return MIN(p->max, (uint64_t)FLOOR_PACKETS * COST_FULL);
+}
+
+struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn)
+{
+	uint16_t slot = (uint16_t)(dqpn >> ROCEMU_QPN_INDEX_BITS);
+	struct peer *p;
+
+	list_for_each (n, &ep->peers) {
+		p = list_entry(n, struct peer, link);
+		if (p->slot == slot && !memcmp(&p->gid, gid, sizeof(*gid))) {
+			p->refs++;
+			return p;
+		}
+	}
+	p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
+	list_init(&p->blocked);
+	p->gid = *gid;
+	p->slot = slot;
+	p->refs = 1;
+	p->max = p->cwnd = ep->cfg.window_bytes;
+	list_append(&ep->peers, &p->link);
+	return p;
+}
+
+void peer_put(struct peer *p)
+{
+	if (--p->refs)
+		return;
+	list_remove(&p->link);
+	free(p);
+}
+
+bool peer_may_send(const struct peer *p, uint64_t cost)
+{
+	return p->inflight + cost <= p->cwnd;
+}
+
+void peer_on_send(struct peer *p, uint64_t cost)
+{
+	p->inflight += cost;
+}
+
+void peer_block(struct peer *p, struct list *node)
+{
+	if (!list_linked(node))
+		list_append(&p->blocked, node);
+}
+
+/** As many of those that wait longest as there is room for, at a full packet each. */
+static void peer_wake(struct peer *p)
+{
+	uint64_t used = p->inflight;
+	struct list *n;
+
+	while (used < p->cwnd && (n = list_first(&p->blocked))) {
+		list_remove(n);
+		qp_wake(list_entry(n, struct rocemu_qp, req.peer_link));
+		used += COST_FULL;
+	}
+}
+
+static void peer_release(struct peer *p, uint64_t cost)
+{
+	p->inflight -= cost;
+	p->recover -= MIN(p->recover, cost);
+}
+
+void peer_on_ack(struct peer *p, uint64_t cost)
+{
+	peer_release(p, cost);
+	if (p->cwnd < p->max)
+		p->cwnd = MIN(p->max, p->cwnd + cost * COST_FULL / p->cwnd);
+	peer_wake(p);
+}
+
+void peer_on_forget(struct peer *p, uint64_t cost)
+{
+	peer_release(p, cost);
+	peer_wake(p);
+}
+
+void peer_on_loss(struct peer *p)
+{
+	if (p->recover)
+		return;
+	p->cwnd = MAX(p->cwnd / 2, peer_floor(p));
+	p->recover = p->inflight;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How request packets are made. Nothing is kept of them: a retransmission is built again from entry and PSN. */
+#include "transport/req-build.h"
+
+#include <string.h>
+
+#include "transport/req-wqe.h"
+
+enum {
+	/* A long message asks for an acknowledgement every so many packets, so that the window moves on. */
+	ACKREQ_EVERY = 16,
+	PKEY_DEFAULT = 0xffff,
+	QKEY_CONTROLLED = 1u << 31, /* IBTA 10.2.5: use the QP's Q_Key instead of the request's */
+};
+
+/** Where a packet stands in its message; index of the opcode table. */
+enum place { FIRST, MIDDLE, LAST, ONLY };
+
+/* clang-format off */
+/** The RC opcodes of a work request's packets; those of UC and UD differ in the service bits only. */
+static const uint8_t opcodes[][4] = {
+	[IBV_WR_SEND] = {
+		[FIRST] = ROCEMU_RC_SEND_FIRST,      [MIDDLE] = ROCEMU_RC_SEND_MIDDLE,
+		[LAST] = ROCEMU_RC_SEND_LAST,        [ONLY] = ROCEMU_RC_SEND_ONLY },
+	[IBV_WR_SEND_WITH_IMM] = {
+		[FIRST] = ROCEMU_RC_SEND_FIRST,      [MIDDLE] = ROCEMU_RC_SEND_MIDDLE,
+		[LAST] = ROCEMU_RC_SEND_LAST_IMM,    [ONLY] = ROCEMU_RC_SEND_ONLY_IMM },
+	[IBV_WR_SEND_WITH_INV] = {
+		[FIRST] = ROCEMU_RC_SEND_FIRST,      [MIDDLE] = ROCEMU_RC_SEND_MIDDLE,
+		[LAST] = ROCEMU_RC_SEND_LAST_INV,    [ONLY] = ROCEMU_RC_SEND_ONLY_INV },
+	[IBV_WR_RDMA_WRITE] = {
+		[FIRST] = ROCEMU_RC_WRITE_FIRST,     [MIDDLE] = ROCEMU_RC_WRITE_MIDDLE,
+		[LAST] = ROCEMU_RC_WRITE_LAST,       [ONLY] = ROCEMU_RC_WRITE_ONLY },
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {
+		[FIRST] = ROCEMU_RC_WRITE_FIRST,     [MIDDLE] = ROCEMU_RC_WRITE_MIDDLE,
+		[LAST] = ROCEMU_RC_WRITE_LAST_IMM,   [ONLY] = ROCEMU_RC_WRITE_ONLY_IMM },
+};
+/* clang-format on */
+
+static enum place place_of(uint32_t pkt, uint32_t npkts)
+{
+	if (pkt + 1 == npkts)
+		return pkt ? LAST : ONLY;
+	return pkt ? MIDDLE : FIRST;
+}
+
+static uint8_t service_bits(const struct rocemu_qp *qp)
+{
+	switch (qp->type) {
+	case IBV_QPT_UC:
+		return ROCEMU_SVC_UC << 5;
+	case IBV_QPT_UD:
+		return ROCEMU_SVC_UD << 5;
+	default:
+		return ROCEMU_SVC_RC << 5;
+	}
+}
+
+/** The headers that all packets of a message have in common. */
+static struct rocemu_hdrs message_hdrs(const struct rocemu_qp *qp, const struct swqe *w)
+{
+	struct rocemu_hdrs h = {
+		.migreq = true,
+		.pkey = PKEY_DEFAULT,
+		.dqpn = qp->attr.dest_qp_num,
+		.imm = w->imm,
+		.ieth = w->imm,
+	};
+
+	h.reth.va = w->remote_addr;
+	h.reth.rkey = w->rkey;
+	h.reth.length = w->length;
+	if (qp->type == IBV_QPT_UD) {
+		h.dqpn = w->dqpn;
+		h.deth.sqpn = qp->qpn;
+		h.deth.qkey = w->qkey & QKEY_CONTROLLED ? qp->attr.qkey : w->qkey;
+	}
+	return h;
+}
+
+/** Does the last packet carry the solicited event bit? (IBTA 9.2.3: where a receive completes.) */
+static bool solicits(const struct swqe *w)
+{
+	return (w->flags & IBV_SEND_SOLICITED) && w->opcode != IBV_WR_RDMA_WRITE;
+}
+
+static void tx_fill(const struct rocemu_qp *qp, const struct swqe *w, struct rocemu_tx *tx,
+		    const struct rocemu_hdrs *h, uint32_t len)
+{
+	tx->path = qp->type == IBV_QPT_UD ? &w->path : &qp->path;
+	tx->lqpn = qp->qpn;
+	tx->payload_len = len;
+	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(h, tx->hdr);
+	tx->trailer_len = (uint8_t)(h->pad + ROCEMU_ICRC_LEN);
+	tx->niov = 0;
+	memset(tx->trailer, 0, sizeof(tx->trailer));
+}
+
+/** Walks over the iovecs of several packets' payload. */
+struct cursor {
+	const struct iovec *v;
+	size_t used;                   /* bytes of *v */
+};
+
+/** The next len bytes as iovecs. @return how many. */
+static uint8_t cursor_take(struct cursor *c, size_t len, struct iovec *out)
+{
+	uint8_t n = 0;
+
+	while (len) {
+		size_t piece = MIN(len, c->v->iov_len - c->used);
+
+		out[n++] = (struct iovec){ .iov_base = (uint8_t *)c->v->iov_base + c->used, .iov_len = piece };
+		len -= piece;
+		c->used += piece;
+		if (c->used == c->v->iov_len) {
+			c->v++;
+			c->used = 0;
+		}
+	}
+	return n;
+}
+
+/** npkts PSNs go out at send_psn: one packet, which for a READ stands for so many responses. */
+static void req_advance(struct rocemu_qp *qp, uint32_t npkts)
+{
+	struct qp_req *req = &qp->req;
+
+	if (req->send_psn != req->next_psn)
+		qp->ep->stats.retransmits++;
+	req->send_psn = (req->send_psn + npkts) & ROCEMU_PSN_MASK;
+	if (rocemu_psn_diff(req->send_psn, req->next_psn) > 0)
+		req->next_psn = req->send_psn;
+}
+
+static void req_charge(struct rocemu_qp *qp, uint64_t cost)
+{
+	qp->req.inflight += cost;
+	peer_on_send(qp->req.peer, cost);
+}
+
+/**
+ * Charge packet pkt to the window and say whether it asks for an acknowledgement: at the end of the message, now and
+ * then before, and when the window has no room for the next one, which would else wait for the timer.
+ */
+static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt)
+{
+	struct qp_req *req = &qp->req;
+
+	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, pkt + 1));
+	req->since_ackreq++;
+	if (pkt + 1 < w->npkts && req->since_ackreq < ACKREQ_EVERY && peer_may_send(req->peer, req->full_cost))
+		return false;
+	req->since_ackreq = 0;
+	return true;
+}
+
+unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
+{
+	struct qp_req *req = &qp->req;
+	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
+	uint32_t pkt = swqe_pkt(w, req->send_psn);
+	uint32_t end = (uint32_t)MIN((uint64_t)pkt + n, w->npkts);
+	uint32_t bytes = swqe_bytes(req, w, w->npkts, pkt, end);
+	struct rocemu_hdrs h = message_hdrs(qp, w);
+	uint8_t service = service_bits(qp);
+	struct iovec iov[ROCEMU_MAX_SGE];
+	struct cursor c = { .v = iov };
+	unsigned made = 0;
+
+	if (sq_payload(qp, req->cur, pkt << req->mtu_shift, bytes, iov) < 0) {
+		req->fault = IBV_WC_LOC_PROT_ERR;
+		return 0;
+	}
+	for (; pkt < end; pkt++) {
+		enum place place = place_of(pkt, w->npkts);
+		uint32_t len = swqe_bytes(req, w, w->npkts, pkt, pkt + 1);
+
+		h.opcode = opcodes[w->opcode][place] | service;
+		h.psn = req->send_psn;
+		h.pad = (uint8_t)(-len & 3);
+		h.se = pkt + 1 == w->npkts && solicits(w);
+		h.ackreq = qp->type == IBV_QPT_RC && req_charge_packet(qp, w, pkt);
+		tx_fill(qp, w, &tx[made], &h, len);
+		tx[made].niov = cursor_take(&c, len, tx[made].iov);
+		made++;
+		req_advance(qp, 1);
+		if (h.ackreq && pkt + 1 < end && !peer_may_send(req->peer, req->full_cost))
+			break;
+	}
+	return made;
+}
+
+unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
+{
+	struct qp_req *req = &qp->req;
+	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
+	struct rocemu_hdrs h = message_hdrs(qp, w);
+	uint32_t pkt = swqe_pkt(w, req->send_psn);
+	uint32_t end = swqe_read_end(req, w->npkts, pkt);
+
+	h.psn = req->send_psn;
+	h.ackreq = true;
+	if (swqe_is_atomic(w)) {
+		bool swap = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+		h.opcode = swap ? ROCEMU_RC_CMP_SWAP : ROCEMU_RC_FETCH_ADD;
+		h.atomiceth.va = w->remote_addr;
+		h.atomiceth.rkey = w->rkey;
+		h.atomiceth.swap_add = swap ? w->swap : w->compare_add;
+		h.atomiceth.compare = swap ? w->compare_add : 0;
+	} else {
+		h.opcode = ROCEMU_RC_READ_REQUEST;
+		h.reth.va = w->remote_addr + (pkt << req->mtu_shift);
+		h.reth.length = swqe_bytes(req, w, w->npkts, pkt, end);
+	}
+	tx_fill(qp, w, tx, &h, 0);
+	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, end));
+	req->rd_atomic_out++;
+	req->since_ackreq = 0;
+	req_advance(qp, end - pkt);
+	return 1;
+}

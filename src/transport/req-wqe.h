@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A begun send queue entry seen as packets: pkt is a packet's number in its message, 0 .. npkts - 1. A READ's packets are
+ * its responses; they are asked for by several READ requests, each for read_pkts of them at most.
+ */
+#ifndef TRANSPORT_REQ_WQE_H
+#define TRANSPORT_REQ_WQE_H
+
+#include "base/util.h"
+#include "transport/peer.h"
+#include "transport/qp.h"
+
+static inline bool swqe_is_atomic(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+/** READ or atomic: it brings something back, and no ACK stands for that. */
+static inline bool swqe_is_fetch(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_RDMA_READ || swqe_is_atomic(w);
+}
+
+/** Packets that the entry takes; also before it is begun. Zero length takes one. */
+static inline uint32_t swqe_count(const struct qp_req *req, const struct swqe *w)
+{
+	return w->length ? ((w->length - 1) >> req->mtu_shift) + 1 : 1;
+}
+
+static inline uint32_t swqe_pkt(const struct swqe *w, uint32_t psn)
+{
+	return (psn - w->first_psn) & ROCEMU_PSN_MASK;
+}
+
+/** Payload bytes of packets [from, to) of npkts. */
+static inline uint32_t swqe_bytes(const struct qp_req *req, const struct swqe *w, uint32_t npkts, uint32_t from,
+				  uint32_t to)
+{
+	/* to == npkts is at most 2^31 bytes of message and a packet, so it fits. */
+	return (to == npkts ? w->length : to << req->mtu_shift) - (from << req->mtu_shift);
+}
+
+/** What packets [from, to) of npkts, from < to, are charged to the peer's window. */
+static inline uint64_t swqe_cost(const struct qp_req *req, const struct swqe *w, uint32_t npkts, uint32_t from,
+				 uint32_t to)
+{
+	if (to < npkts)
+		return (uint64_t)(to - from) * req->full_cost;
+	return (uint64_t)(to - from - 1) * req->full_cost + peer_cost(swqe_bytes(req, w, npkts, npkts - 1, npkts));
+}
+
+/** READ: where the request that covers pkt ends. Fixed for an entry, because a responder knows a repeated READ only as
+ *  part of the first one (IBTA 9.7.5.1.5). */
+static inline uint32_t swqe_read_end(const struct qp_req *req, uint32_t npkts, uint32_t pkt)
+{
+	return MIN((pkt | (req->read_pkts - 1)) + 1, npkts);
+}
+
+/** READ and atomics: the number of requests whose last response lies in [from, to). */
+static inline uint32_t swqe_fetches_ended(const struct qp_req *req, const struct swqe *w, uint32_t from, uint32_t to)
+{
+	uint32_t n = to / req->read_pkts - from / req->read_pkts;
+
+	return n + (to == w->npkts && w->npkts % req->read_pkts != 0);
+}
+
+#endif

@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Which packet goes out next, and what holds the requester back. How it is made: req-build.c; again: retry.c. */
+#include "transport/req.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "transport/peer.h"
+#include "transport/qp.h"
+#include "transport/req-build.h"
+#include "transport/req-wqe.h"
+
+enum {
+	/* Responses to one READ request: bounded so that they cannot overrun the socket buffer that we ask them into.
+	 * A power of two. */
+	READ_BYTES = 64 * 1024,
+	READ_MAX_PKTS = 32,
+};
+
+void req_reset(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+
+	memset(req, 0, sizeof(*req));
+	list_init(&req->peer_link);
+	list_init(&req->handed_link);
+}
+
+int req_attach(struct rocemu_qp *qp)
+{
+	if (qp->type != IBV_QPT_RC || qp->req.peer)
+		return 0;
+	qp->req.peer = peer_get(qp->ep, &qp->path.dgid, qp->attr.dest_qp_num);
+	return qp->req.peer ? 0 : -ENOMEM;
+}
+
+void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_req *req = &qp->req;
+
+	(void)now;
+	req->acked_psn = req->send_psn = req->next_psn = qp->attr.sq_psn;
+	req->acked = req->cur = qp->sq.next = qp->sq.head;
+	req->mtu_shift = (uint32_t)__builtin_ctz(qp->mtu);
+	req->full_cost = peer_cost(qp->mtu);
+	req->read_pkts = MIN((uint32_t)READ_BYTES >> req->mtu_shift, (uint32_t)READ_MAX_PKTS);
+	req->retry_left = qp->attr.retry_cnt;
+	req->rnr_left = qp->attr.rnr_retry;
+}
+
+void req_stop(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+
+	timer_stop(&qp->ep->timers, &qp->timer);
+	list_remove(&req->peer_link);
+	list_remove(&req->handed_link);
+	if (req->peer) {
+		peer_on_forget(req->peer, req->inflight);
+		peer_put(req->peer);
+		req->peer = NULL;
+	}
+	req->inflight = 0;
+	req->rd_atomic_out = 0;
+	req->rnr_wait = false;
+	req->fault = IBV_WC_SUCCESS;
+}
+
+void req_flushed(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+
+	req->acked_psn = req->send_psn = req->next_psn;
+	req->acked = req->cur = qp->sq.next = qp->sq.head;
+}
+
+bool req_idle(const struct rocemu_qp *qp)
+{
+	return qp->sq.tail == qp->sq.next;
+}
+
+/* ---- what may go ---- */
+
+/** Bytes that the next packet of w will be charged. */
+static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
+{
+	const struct qp_req *req = &qp->req;
+	bool begun = req->cur != qp->sq.next;
+	uint32_t npkts = swqe_count(req, w);
+	uint32_t pkt = begun ? swqe_pkt(w, req->send_psn) : 0;
+	uint32_t end = swqe_is_fetch(w) ? swqe_read_end(req, npkts, pkt) : pkt + 1;
+
+	return swqe_cost(req, w, npkts, pkt, end);
+}
+
+/** Exempt from the window are: a QP with nothing in flight, and one whose packets in flight nobody will acknowledge
+ *  until it has sent one more. Without that, a window that shrank would stop them for good. */
+static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
+{
+	const struct qp_req *req = &qp->req;
+
+	return !req->inflight || req->since_ackreq || peer_may_send(req->peer, req_next_cost(qp, w));
+}
+
+enum req_hold req_hold(const struct rocemu_qp *qp)
+{
+	const struct qp_req *req = &qp->req;
+	bool fresh = req->cur == qp->sq.next;
+	const struct swqe *w;
+
+	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
+		return REQ_HOLD_IDLE;
+	if (req->fault)
+		return qp->sq.tail == req->cur ? REQ_FAULT : REQ_HOLD_FAULT;
+	/* SQD: requests begun go on, no new ones (IBTA 10.3.1.5). */
+	if (req->cur == qp->sq.head || (fresh && qp->state == IBV_QPS_SQD))
+		return REQ_HOLD_IDLE;
+	if (qp->type != IBV_QPT_RC)
+		return REQ_GO;
+	if (req->rnr_wait)
+		return REQ_HOLD_RNR;
+	w = sq_wqe(&qp->sq, req->cur);
+	if (req->rd_atomic_out) {
+		if (fresh && (w->flags & IBV_SEND_FENCE))
+			return REQ_HOLD_READ;
+		if (swqe_is_fetch(w) && req->rd_atomic_out >= qp->attr.max_rd_atomic)
+			return REQ_HOLD_READ;
+	}
+	return req_window_open(qp, w) ? REQ_GO : REQ_HOLD_WINDOW;
+}
+
+bool req_has_output(const struct rocemu_qp *qp)
+{
+	return req_hold(qp) == REQ_GO;
+}
+
+static void req_hand(struct rocemu_qp *qp)
+{
+	if (!list_linked(&qp->req.handed_link))
+		list_append(&qp->ep->handed, &qp->req.handed_link);
+}
+
+void req_kick(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	(void)now;
+	if (req_hold(qp) == REQ_FAULT)
+		req_hand(qp);
+	else
+		qp_wake(qp);
+}
+
+/* ---- going over the queue ---- */
+
+/** Can the entry be executed? All of its memory is checked before its first packet goes out. */
+static enum ibv_wc_status req_check(const struct rocemu_qp *qp, const struct swqe *w)
+{
+	struct iovec iov[ROCEMU_MAX_SGE];
+	int r;
+
+	if (swqe_is_fetch(w)) {
+		if (!qp->attr.max_rd_atomic)
+			return IBV_WC_LOC_QP_OP_ERR;
+		r = sge_gather(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->req.cur), w->nsge, 0, w->length,
+			       IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
+	} else if (w->npkts > 1) {
+		r = sq_payload(qp, qp->req.cur, 0, w->length, iov);
+	} else {
+		r = 0; /* found out when its packet is made */
+	}
+	return r < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+}
+
+/** The entry at cur is to be sent for the first time: give it its PSNs. False: it cannot be executed. */
+static bool req_begin(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+	struct swqe *w = sq_wqe(&qp->sq, req->cur);
+
+	w->first_psn = req->next_psn;
+	w->npkts = swqe_count(req, w);
+	req->fault = req_check(qp, w);
+	if (req->fault)
+		return false;
+	qp->sq.next++;
+	return true;
+}
+
+/** Packets of the entry at cur. */
+static unsigned req_turn(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
+{
+	struct qp_req *req = &qp->req;
+	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
+	unsigned made;
+
+	if (req->cur == qp->sq.next && !req_begin(qp))
+		return 0;
+	made = swqe_is_fetch(w) ? req_build_fetch(qp, tx) : req_build_message(qp, tx, n);
+	if (made && swqe_pkt(w, req->send_psn) == w->npkts)
+		req->cur++;
+	return made;
+}
+
+unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first)
+{
+	enum req_hold hold;
+	unsigned made = 0;
+
+	(void)first;
+	while ((hold = req_hold(qp)) == REQ_GO && made < n)
+		made += req_turn(qp, tx + made, n - made);
+	if (hold == REQ_HOLD_WINDOW)
+		peer_block(qp->req.peer, &qp->req.peer_link);
+	if (qp->type == IBV_QPT_RC) {
+		if (made)
+			req_sent(qp, now);
+	} else if (qp->sq.tail != qp->req.cur) {
+		req_hand(qp);
+	}
+	if (hold == REQ_FAULT)
+		req_hand(qp);
+	return made;
+}
+
+void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now)
+{
+	struct list *n;
+
+	while ((n = list_first(&ep->handed))) {
+		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.handed_link);
+
+		list_remove(n);
+		while (qp->type != IBV_QPT_RC && qp->sq.tail != qp->req.cur)
+			comp_complete(qp, now);
+		if (req_hold(qp) == REQ_FAULT)
+			comp_fail(qp, now, qp->req.fault, 0);
+		else
+			qp_check_drained(qp);
+	}
+}
