@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What most tests begin with: two nodes on a 5 us link, one connected pair, a region on each node. */
+#ifndef TEST_SIM_DUO_H
+#define TEST_SIM_DUO_H
+
+#include "sim.h"
+#include "test.h"
+
+enum { DUO_MEM = 65536 };
+
+struct duo {
+	struct sim *s;
+	struct sim_qp *a, *b;
+	struct sim_mem *ma, *mb; /* DUO_MEM bytes, all access */
+};
+
+static inline struct duo duo_new(const char *name, const struct sim_qp_opts *o)
+{
+	struct sim_config cfg = {.name = name, .seed = 1, .link = {.delay_ns = 5 * SIM_US}};
+	struct duo d = {.s = sim_new(&cfg)};
+	struct sim_pair p = sim_connect(d.s, 0, 1, o);
+
+	d.a = p.a;
+	d.b = p.b;
+	d.ma = sim_mem_new(d.s, 0, DUO_MEM, SIM_ACCESS_ALL);
+	d.mb = sim_mem_new(d.s, 1, DUO_MEM, SIM_ACCESS_ALL);
+	return d;
+}
+
+/** A request packet as a's QP would send it, without extension headers filled in. */
+static inline struct rocemu_hdrs duo_request(const struct duo *d, uint8_t opcode, uint32_t psn)
+{
+	return (struct rocemu_hdrs){
+		.opcode = opcode,
+		.psn = psn,
+		.dqpn = rocemu_qp_num(d->b->qp),
+		.pkey = 0xffff,
+		.migreq = true,
+		.ackreq = true,
+	};
+}
+
+/** A response packet as b's QP would send it to a. */
+static inline struct rocemu_hdrs duo_response(const struct duo *d, uint8_t opcode, uint32_t psn, uint8_t syndrome)
+{
+	return (struct rocemu_hdrs){
+		.opcode = opcode,
+		.psn = psn,
+		.dqpn = rocemu_qp_num(d->a->qp),
+		.pkey = 0xffff,
+		.migreq = true,
+		.aeth = {.syndrome = syndrome},
+	};
+}
+
+static inline const struct rocemu_ep_stats *duo_stats(const struct duo *d, unsigned node)
+{
+	return rocemu_ep_get_stats(d->s->node[node].ep);
+}
+
+#endif

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every RC operation under every loss mask over the first 8 packets: of the forward direction, of the reverse
+ * direction, and of both counted together. Three operations of a kind are posted back to back, so that a loss also
+ * meets what its neighbours have under way.
+ */
+#include "op.h"
+#include "test.h"
+
+enum direction { FORWARD, REVERSE, BOTH };
+
+enum { POSTED = 3, RETRIES = 7 };
+
+static struct sim *mask_sim(const char *name, enum direction dir, unsigned mask)
+{
+	struct sim_config cfg = {
+		.name = name,
+		.seed = mask,
+		.ipv6 = mask & 1,
+		.link = {.delay_ns = 5 * SIM_US},
+		.loss_mask = dir == BOTH ? mask : 0,
+	};
+	struct sim *s = sim_new(&cfg);
+
+	if (dir == FORWARD)
+		s->link[0][1].c.loss_mask = mask;
+	if (dir == REVERSE)
+		s->link[1][0].c.loss_mask = mask;
+	s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
+	return s;
+}
+
+/** Eight losses are one more than seven retries survive when each try is one packet. */
+static bool may_give_up(unsigned mask)
+{
+	return mask == 0xff;
+}
+
+static void run_mask(const char *name, const struct op *o, enum direction dir, unsigned mask)
+{
+	struct sim *s = mask_sim(name, dir, mask);
+	struct sim_qp_opts opts = SIM_QP_OPTS;
+	struct sim_pair p;
+	struct op_way w;
+
+	opts.retry_cnt = RETRIES;
+	opts.psn = 0xfffffe; /* wraps within the run */
+	p = sim_connect(s, 0, 1, &opts);
+	op_way_init(&w, p.a, p.b, 16384);
+	for (int i = 0; i < POSTED; i++)
+		sim_assert(s, op_post(&w, o));
+	op_post_recvs(&w, POSTED);
+	sim_run(s);
+	op_way_fini(&w);
+	if (may_give_up(mask) && !sim_all_good(p.a)) {
+		sim_assert(s, sim_quiescent(s));
+		sim_assert(s, p.a->sq.e[p.a->sq.good].cqe.status == IBV_WC_RETRY_EXC_ERR);
+		sim_free(s);
+		return;
+	}
+	sim_assert(s, sim_all_good(p.a) && sim_all_good(p.b));
+	sim_end(s);
+}
+
+static void all_masks(const char *name, struct op o)
+{
+	o.flags |= IBV_SEND_SIGNALED;
+	if (o.nsge == 0)
+		o.nsge = 1;
+	for (enum direction dir = FORWARD; dir <= BOTH; dir++)
+		for (unsigned mask = 0; mask < 256; mask++)
+			run_mask(name, &o, dir, mask);
+}
+
+/* clang-format off */
+#define MASK_TEST(subject, ...)                                                                    \
+	TEST(subject, first_8_packets_lost_in_any_pattern__exactly_once)                           \
+	{                                                                                          \
+		all_masks(#subject, (struct op){__VA_ARGS__});                                     \
+	}
+
+MASK_TEST(send,                     OP_SEND, 100)
+MASK_TEST(send_of_nothing,          OP_SEND, 0)
+MASK_TEST(send_of_3_packets,        OP_SEND, 700)
+MASK_TEST(send_of_4_sges,           OP_SEND, 513, 4)
+MASK_TEST(send_inline,              OP_SEND_INLINE, 77)
+MASK_TEST(send_inline_of_2_packets, OP_SEND_INLINE, 511, 3)
+MASK_TEST(send_imm,                 OP_SEND_IMM, 256)
+MASK_TEST(send_imm_of_3_packets,    OP_SEND_IMM, 768)
+MASK_TEST(write,                    OP_WRITE, 1)
+MASK_TEST(write_of_nothing,         OP_WRITE, 0)
+MASK_TEST(write_of_3_packets,       OP_WRITE, 513)
+MASK_TEST(write_of_4_sges,          OP_WRITE, 999, 4)
+MASK_TEST(write_inline,             OP_WRITE_INLINE, 300, 2)
+MASK_TEST(write_imm,                OP_WRITE_IMM, 255)
+MASK_TEST(write_imm_of_nothing,     OP_WRITE_IMM, 0)
+MASK_TEST(write_imm_of_3_packets,   OP_WRITE_IMM, 600)
+MASK_TEST(read,                     OP_READ, 100)
+MASK_TEST(read_of_nothing,          OP_READ, 0)
+MASK_TEST(read_of_3_packets,        OP_READ, 700)
+MASK_TEST(read_into_4_sges,         OP_READ, 1025, 4)
+MASK_TEST(compare_and_swap,         OP_CAS)
+MASK_TEST(fetch_and_add,            OP_FAA)
+/* clang-format on */
