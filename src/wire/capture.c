@@ -30,7 +30,9 @@ enum {
 struct capture_writer {
 	pcap_t *pcap;               /* owned */
 	pcap_dumper_t *dumper;      /* owned */
+	int err;                    /* errno of the first write that failed, or 0 */
 	uint8_t frame[MAX_FRAME];
+	char buffer[WRITE_BUFFER];  /* stdio's */
 };
 
 struct capture_reader {
@@ -41,7 +43,7 @@ struct capture_reader {
 
 /* ---- writing ---- */
 
-static FILE *open_for_write(const char *path)
+static FILE *open_for_write(const char *path, char *buffer)
 {
 	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	FILE *f;
@@ -52,7 +54,7 @@ static FILE *open_for_write(const char *path)
 	if (f == NULL)
 		close(fd);
 	else
-		setvbuf(f, NULL, _IOFBF, WRITE_BUFFER);
+		setvbuf(f, buffer, _IOFBF, WRITE_BUFFER);
 	return f;
 }
 
@@ -67,7 +69,7 @@ int capture_writer_open(struct capture_writer **out, const char *path, char *err
 		snprintf(errbuf, errlen, "no memory for the capture %s", path);
 		return -ENOMEM;
 	}
-	f = open_for_write(path);
+	f = open_for_write(path, w->buffer);
 	if (f == NULL) {
 		err = errno;
 		snprintf(errbuf, errlen, "cannot write the capture %s: %s", path, strerror(err));
@@ -92,6 +94,13 @@ int capture_writer_open(struct capture_writer **out, const char *path, char *err
 	return 0;
 }
 
+/* pcap_dump() returns nothing: ask the stream, while errno is fresh. */
+static void note_error(struct capture_writer *w)
+{
+	if (w->err == 0 && ferror(pcap_dump_file(w->dumper)) != 0)
+		w->err = errno != 0 ? errno : EIO;
+}
+
 int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture_pkt *pkt)
 {
 	struct pcap_pkthdr h = { 0 };
@@ -111,16 +120,18 @@ int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture
 	h.ts.tv_sec = (time_t)(ts_ns / NS_PER_S);
 	h.ts.tv_usec = (suseconds_t)(ts_ns % NS_PER_S); /* nanoseconds: the precision asked for at open */
 	h.caplen = h.len = (bpf_u_int32)n;
+	errno = 0;
 	pcap_dump((u_char *)w->dumper, &h, w->frame);
+	note_error(w);
 	return 0;
 }
 
 int capture_flush(struct capture_writer *w)
 {
 	errno = 0;
-	if (pcap_dump_flush(w->dumper) != 0 || ferror(pcap_dump_file(w->dumper)) != 0)
-		return errno != 0 ? -errno : -EIO;
-	return 0;
+	pcap_dump_flush(w->dumper);
+	note_error(w);
+	return -w->err;
 }
 
 int capture_writer_close(struct capture_writer *w)

@@ -37,7 +37,7 @@ int capture_writer_open(struct capture_writer **out, const char *path, char *err
  */
 int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture_pkt *pkt);
 
-/** Hand everything written so far to the kernel. Errors: -errno (disk full, ...). */
+/** Hand everything written so far to the kernel. Errors: -errno of the first write that failed (disk full, ...). */
 int capture_flush(struct capture_writer *w);
 
 /** Flush, close and free. NULL is allowed. Errors as capture_flush(); the writer is gone all the same. */

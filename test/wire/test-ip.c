@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "base/bytes.h"
+#include "base/rng.h"
+#include "golden.h"
+#include "wire/ip.h"
+
+static const struct ip_udp v4 = {
+	.src.raw = { [10] = 0xff, 0xff, 192, 0, 2, 1 },
+	.dst.raw = { [10] = 0xff, 0xff, 192, 0, 2, 2 },
+	.sport = 0xc001,
+	.dport = 4791,
+	.ip_id = 0xabcd,
+	.ip_frag = IP_FLAG_DF,
+	.tclass = 0x6a,
+	.hop_limit = 63,
+};
+
+static const struct ip_udp v6 = {
+	.src.raw = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 },
+	.dst.raw = { 0x20, 0x01, 0x0d, 0xb8, [15] = 2 },
+	.flow_label = 0xabcde,
+	.sport = 0xc001,
+	.dport = 4791,
+	.tclass = 0x6a,
+	.hop_limit = 63,
+};
+
+/* An encoded packet with n bytes of payload 0, 1, 2, ... */
+static size_t make(const struct ip_udp *h, size_t n, uint8_t *buf)
+{
+	size_t hdr = ip_udp_encode(h, n, buf);
+
+	for (size_t i = 0; i < n; i++)
+		buf[hdr + i] = (uint8_t)i;
+	return hdr + n;
+}
+
+static enum ip_verdict decode(const uint8_t *buf, size_t len)
+{
+	struct ip_udp h;
+	const uint8_t *payload;
+	size_t n, wire;
+
+	return ip_udp_decode(&h, buf, len, &payload, &n, &wire);
+}
+
+static void ip_udp_encode__ipv4__known_bytes(void **state)
+{
+	static const uint8_t want[] = {
+		0x45, 0x6a, 0x00, 0x20, 0xab, 0xcd, 0x40, 0x00, 0x3f, 0x11, 0x0b, 0x92, 192, 0, 2, 1, 192, 0, 2, 2,
+		0xc0, 0x01, 0x12, 0xb7, 0x00, 0x0c, 0x00, 0x00, 0, 1, 2, 3,
+	};
+	uint8_t buf[64];
+
+	(void)state;
+	assert_int_equal(make(&v4, 4, buf), sizeof(want));
+	assert_memory_equal(buf, want, sizeof(want));
+	assert_int_equal(ip_checksum(buf, IPV4_LEN), 0);
+}
+
+static void ip_udp_encode__ipv6__known_bytes(void **state)
+{
+	static const uint8_t want[] = { 0x66, 0xaa, 0xbc, 0xde, 0x00, 0x0c, 0x11, 0x3f };
+	uint8_t buf[64];
+
+	(void)state;
+	assert_int_equal(make(&v6, 4, buf), 52);
+	assert_memory_equal(buf, want, sizeof(want));
+	assert_memory_equal(buf + 8, v6.src.raw, 16);
+	assert_memory_equal(buf + 24, v6.dst.raw, 16);
+	assert_memory_equal(buf + 40, "\xc0\x01\x12\xb7\x00\x0c\x00\x00", 8);
+}
+
+static void check_round_trip(const struct ip_udp *h)
+{
+	uint8_t buf[128];
+	struct ip_udp got;
+	const uint8_t *payload;
+	size_t len = make(h, 40, buf), n, wire;
+
+	memset(buf + len, 0xee, 6); /* an Ethernet frame's padding is not the packet's */
+	assert_int_equal(ip_udp_decode(&got, buf, len + 6, &payload, &n, &wire), IPHDR_OK);
+	assert_memory_equal(&got, h, sizeof(got));
+	assert_ptr_equal(payload, buf + len - 40);
+	assert_int_equal(n, 40);
+	assert_int_equal(wire, 40);
+	/* cut by the capture */
+	assert_int_equal(ip_udp_decode(&got, buf, len - 10, &payload, &n, &wire), IPHDR_OK);
+	assert_int_equal(n, 30);
+	assert_int_equal(wire, 40);
+}
+
+static void ip_udp_decode__encoded__the_same_again(void **state)
+{
+	(void)state;
+	check_round_trip(&v4);
+	check_round_trip(&v6);
+}
+
+static void ip_udp_decode__bad_header__its_verdict(void **state)
+{
+	uint8_t buf[128];
+	size_t len;
+
+	(void)state;
+	len = make(&v4, 4, buf);
+	buf[9] = 6;
+	assert_int_equal(decode(buf, len), IPHDR_NOT_UDP);
+	make(&v4, 4, buf);
+	buf[0] = 0x46;
+	assert_int_equal(decode(buf, len), IPHDR_OPTIONS);
+	buf[0] = 0x44;
+	assert_int_equal(decode(buf, len), IPHDR_SHORT);
+	buf[0] = 0x55;
+	assert_int_equal(decode(buf, len), IPHDR_NOT_UDP);
+	make(&v4, 4, buf);
+	buf[6] = 0x20; /* more fragments */
+	assert_int_equal(decode(buf, len), IPHDR_FRAGMENT);
+	put_be16(buf + 6, 1);
+	assert_int_equal(decode(buf, len), IPHDR_FRAGMENT);
+	make(&v4, 4, buf);
+	put_be16(buf + 2, 19);
+	assert_int_equal(decode(buf, len), IPHDR_SHORT);
+	make(&v4, 4, buf);
+	put_be16(buf + 24, 7); /* UDP length less than its header */
+	assert_int_equal(decode(buf, len), IPHDR_SHORT);
+	put_be16(buf + 24, 13); /* ... and more than IP has */
+	assert_int_equal(decode(buf, len), IPHDR_SHORT);
+	len = make(&v6, 4, buf);
+	buf[6] = 44; /* fragment header */
+	assert_int_equal(decode(buf, len), IPHDR_NOT_UDP);
+}
+
+static void ip_udp_decode__any_bytes__nothing_read_beyond(void **state)
+{
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 9);
+	for (unsigned i = 0; i < 50000; i++) {
+		uint8_t buf[128];
+		size_t len = make((i & 1) != 0 ? &v4 : &v6, 40, buf), cut = rng_below(&rng, (uint32_t)len + 1), n, wire;
+		const uint8_t *payload;
+		struct ip_udp h;
+		uint8_t *p;
+
+		for (unsigned k = rng_below(&rng, 4); k > 0; k--)
+			buf[rng_below(&rng, 48)] = (uint8_t)rng_u32(&rng);
+		p = exact_copy(buf, cut);
+		if (ip_udp_decode(&h, p, cut, &payload, &n, &wire) == IPHDR_OK) {
+			assert_true(payload >= p && payload + n <= p + cut);
+			assert_true(n <= wire);
+		}
+		free(p);
+	}
+}
+
+static void ethertype_ip_offset__tags__skipped(void **state)
+{
+	uint8_t f[64] = { 0 };
+
+	(void)state;
+	put_be16(f + 12, 0x0800);
+	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 14);
+	put_be16(f + 12, 0x8100);
+	put_be16(f + 16, 0x86dd);
+	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 18);
+	put_be16(f + 12, 0x88a8);
+	put_be16(f + 16, 0x8100);
+	put_be16(f + 20, 0x0800);
+	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 22);
+	assert_int_equal(ethertype_ip_offset(f, 21, ETHER_TYPE), 0);
+	put_be16(f + 20, 0x0806); /* ARP */
+	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 0);
+	for (size_t i = 0; i < sizeof(f); i += 2)
+		put_be16(f + i, 0x8100);
+	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 0);
+}
+
+static void ip_checksum__rfc1071_example__its_sum(void **state)
+{
+	static const uint8_t p[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
+
+	(void)state;
+	assert_int_equal(ip_checksum(p, 8), (uint16_t)~0xddf2);
+	assert_int_equal(ip_checksum(p, 3), (uint16_t)~0xf201);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(ip_udp_encode__ipv4__known_bytes),
+		cmocka_unit_test(ip_udp_encode__ipv6__known_bytes),
+		cmocka_unit_test(ip_udp_decode__encoded__the_same_again),
+		cmocka_unit_test(ip_udp_decode__bad_header__its_verdict),
+		cmocka_unit_test(ip_udp_decode__any_bytes__nothing_read_beyond),
+		cmocka_unit_test(ethertype_ip_offset__tags__skipped),
+		cmocka_unit_test(ip_checksum__rfc1071_example__its_sum),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
