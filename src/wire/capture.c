@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Capture files: writing with pcap_dump(), reading with pcap_next_ex(). The packets' own format is the codec's
- * business, not this file's.
+ * Capture files: writing with pcap_dump(), reading with pcap_next_ex(). The packets' own format is
+ * the codec's business, not this file's.
  */
 #include "wire/capture.h"
 
@@ -19,26 +19,26 @@
 
 enum {
 	MAX_FRAME = 0xffff,
-	SLL_PROTO = 14,             /* Linux cooked v1: the ethertype, then the packet */
-	SLL2_PROTO = 0,             /* v2: the ethertype comes first, ... */
-	SLL2_LEN = 20,              /* ... the packet here */
-	NULL_LEN = 4,               /* BSD loopback: an address family in whatever byte order */
+	SLL_PROTO = 14, /* Linux cooked v1: the ethertype, then the packet */
+	SLL2_PROTO = 0, /* v2: the ethertype comes first, ... */
+	SLL2_LEN = 20,	/* ... the packet here */
+	NULL_LEN = 4,	/* BSD loopback: an address family in whatever byte order */
 	WRITE_BUFFER = 256 * 1024,
 };
 #define NS_PER_S 1000000000u
 
 struct capture_writer {
-	pcap_t *pcap;               /* owned */
-	pcap_dumper_t *dumper;      /* owned */
-	int err;                    /* errno of the first write that failed, or 0 */
+	pcap_t *pcap;	       /* owned */
+	pcap_dumper_t *dumper; /* owned */
+	int err;	       /* errno of the first write that failed, or 0 */
 	uint8_t frame[MAX_FRAME];
-	char buffer[WRITE_BUFFER];  /* stdio's */
+	char buffer[WRITE_BUFFER]; /* stdio's */
 };
 
 struct capture_reader {
-	pcap_t *pcap;               /* owned */
+	pcap_t *pcap; /* owned */
 	uint64_t frames;
-	int linktype;               /* DLT_* */
+	int linktype; /* DLT_* */
 };
 
 /* ---- writing ---- */
@@ -76,7 +76,8 @@ int capture_writer_open(struct capture_writer **out, const char *path, char *err
 		free(w);
 		return -err;
 	}
-	w->pcap = pcap_open_dead_with_tstamp_precision(DLT_RAW, MAX_FRAME, PCAP_TSTAMP_PRECISION_NANO);
+	w->pcap = pcap_open_dead_with_tstamp_precision(DLT_RAW, MAX_FRAME,
+						       PCAP_TSTAMP_PRECISION_NANO);
 	if (w->pcap == NULL) {
 		snprintf(errbuf, errlen, "no memory for the capture %s", path);
 		fclose(f);
@@ -85,7 +86,8 @@ int capture_writer_open(struct capture_writer **out, const char *path, char *err
 	}
 	w->dumper = pcap_dump_fopen(w->pcap, f); /* closes f when it fails */
 	if (w->dumper == NULL) {
-		snprintf(errbuf, errlen, "cannot write the capture %s: %s", path, pcap_geterr(w->pcap));
+		snprintf(errbuf, errlen, "cannot write the capture %s: %s", path,
+			 pcap_geterr(w->pcap));
 		pcap_close(w->pcap);
 		free(w);
 		return -EIO;
@@ -103,7 +105,7 @@ static void note_error(struct capture_writer *w)
 
 int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture_pkt *pkt)
 {
-	struct pcap_pkthdr h = { 0 };
+	struct pcap_pkthdr h = {0};
 	size_t len = 0, n;
 
 	for (unsigned i = 0; i < pkt->niov; i++) {
@@ -118,7 +120,8 @@ int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture
 		n += pkt->iov[i].iov_len;
 	}
 	h.ts.tv_sec = (time_t)(ts_ns / NS_PER_S);
-	h.ts.tv_usec = (suseconds_t)(ts_ns % NS_PER_S); /* nanoseconds: the precision asked for at open */
+	h.ts.tv_usec =
+		(suseconds_t)(ts_ns % NS_PER_S); /* nanoseconds: the precision asked for at open */
 	h.caplen = h.len = (bpf_u_int32)n;
 	errno = 0;
 	pcap_dump((u_char *)w->dumper, &h, w->frame);
@@ -215,7 +218,8 @@ int capture_reader_open(struct capture_reader **out, const char *path, char *err
 	}
 	r->pcap = pcap_fopen_offline_with_tstamp_precision(f, PCAP_TSTAMP_PRECISION_NANO, pcap_err);
 	if (r->pcap == NULL) {
-		snprintf(errbuf, errlen, "%s is not a capture that can be read: %s", path, pcap_err);
+		snprintf(errbuf, errlen, "%s is not a capture that can be read: %s", path,
+			 pcap_err);
 		fclose(f);
 		free(r);
 		return -EINVAL;
@@ -224,8 +228,9 @@ int capture_reader_open(struct capture_reader **out, const char *path, char *err
 	if (!linktype_known(r->linktype)) {
 		name = pcap_datalink_val_to_name(r->linktype);
 		snprintf(errbuf, errlen,
-			 "%s has link layer %s; Ethernet, raw IP, loopback and Linux cooked can be read", path,
-			 name != NULL ? name : "unknown");
+			 "%s has link layer %s; Ethernet, raw IP, loopback and Linux cooked can be "
+			 "read",
+			 path, name != NULL ? name : "unknown");
 		capture_reader_close(r);
 		return -EINVAL;
 	}

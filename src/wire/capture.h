@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Capture files of RoCEv2 packets, by libpcap. Written: pcap with nanoseconds, raw IP (no link layer). Read:
- * whatever libpcap reads, with Ethernet (VLANs too), raw IP, BSD loopback or Linux cooked (v1, v2) link
- * layers; what is not RoCEv2 is passed over.
+ * Capture files of RoCEv2 packets, by libpcap. Written: pcap with nanoseconds, raw IP (no link
+ * layer). Read: whatever libpcap reads, with Ethernet (VLANs too), raw IP, BSD loopback or Linux
+ * cooked (v1, v2) link layers; what is not RoCEv2 is passed over.
  *
  * No locks inside. Error texts are for the user: they name the file and what is wrong with it.
  */
@@ -18,7 +18,8 @@
 struct capture_writer;
 struct capture_reader;
 
-/** A packet to write: iov[0..niov) together reach from the BTH to the ICRC inclusive. All borrowed. */
+/** A packet to write: iov[0..niov) together reach from the BTH to the ICRC inclusive. All borrowed.
+ */
 struct capture_pkt {
 	struct ip_udp ip;
 	const struct iovec *iov;
@@ -32,36 +33,41 @@ struct capture_pkt {
 int capture_writer_open(struct capture_writer **out, const char *path, char *errbuf, size_t errlen);
 
 /**
- * Append a packet with the time ts_ns (nanoseconds since 1970). Buffered: what does not reach the disk is told by
- * the flush. Errors: -EMSGSIZE more than a captured frame of 65535 bytes holds, nothing is written.
+ * Append a packet with the time ts_ns (nanoseconds since 1970). Buffered: what does not reach the
+ * disk is told by the flush. Errors: -EMSGSIZE more than a captured frame of 65535 bytes holds,
+ * nothing is written.
  */
 int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture_pkt *pkt);
 
-/** Hand everything written so far to the kernel. Errors: -errno of the first write that failed (disk full, ...). */
+/** Hand everything written so far to the kernel. Errors: -errno of the first write that failed
+ * (disk full, ...). */
 int capture_flush(struct capture_writer *w);
 
-/** Flush, close and free. NULL is allowed. Errors as capture_flush(); the writer is gone all the same. */
+/** Flush, close and free. NULL is allowed. Errors as capture_flush(); the writer is gone all the
+ * same. */
 int capture_writer_close(struct capture_writer *w);
 
 /** A packet that was read. */
 struct capture_rec {
-	uint64_t number;               /* of the frame in the file, from 1, all frames counted */
-	uint64_t ts_ns;                /* nanoseconds since 1970 */
+	uint64_t number; /* of the frame in the file, from 1, all frames counted */
+	uint64_t ts_ns;	 /* nanoseconds since 1970 */
 	struct ip_udp ip;
-	const uint8_t *data;           /* from the BTH on; borrowed until the next read or close */
-	size_t len;                    /* bytes at data */
-	size_t wire_len;               /* bytes on the wire; more than len: the capture cut the packet */
+	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
+	size_t len;	     /* bytes at data */
+	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */
 };
 
 /**
  * Open the capture at path ("-": standard input).
- * Errors: -errno of open(), -EINVAL no capture or a link layer not known here, -ENOMEM; the text is in errbuf.
+ * Errors: -errno of open(), -EINVAL no capture or a link layer not known here, -ENOMEM; the text is
+ * in errbuf.
  */
 int capture_reader_open(struct capture_reader **out, const char *path, char *errbuf, size_t errlen);
 
 /**
  * Read the next packet to UDP port 4791.
- * @return 1 *rec is filled, 0 end of the file, -EIO the file is damaged here (capture_reader_error()).
+ * @return 1 *rec is filled, 0 end of the file, -EIO the file is damaged here
+ * (capture_reader_error()).
  */
 int capture_next(struct capture_reader *r, struct capture_rec *rec);
 

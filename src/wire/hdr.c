@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Encode and decode of BTH and extension headers (IBTA vol. 1, 9.2 and 9.3; FETH: annex A19). Reader and
- * writer of each header stand side by side. Which headers a packet has comes from the opcode table; the loops
- * take its bits lowest first, which is their order on the wire.
+ * Encode and decode of BTH and extension headers (IBTA vol. 1, 9.2 and 9.3; FETH: annex A19).
+ * Reader and writer of each header stand side by side. Which headers a packet has comes from the
+ * opcode table; the loops take its bits lowest first, which is their order on the wire.
  *
  * Form only: nothing here knows a queue pair, and the ICRC is icrc.c's.
  */
@@ -46,9 +46,9 @@ static void bth_decode(struct rocemu_hdrs *h, const uint8_t *p)
 static void bth_encode(const struct rocemu_hdrs *h, uint8_t *p)
 {
 	p[BTH_OPCODE] = h->opcode;
-	p[BTH_FLAGS] = (uint8_t)((h->se ? BTH_SE : 0) | (h->migreq ? BTH_MIGREQ : 0) |
-				 (h->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT |
-				 (h->tver & BTH_TVER_MASK));
+	p[BTH_FLAGS] =
+		(uint8_t)((h->se ? BTH_SE : 0) | (h->migreq ? BTH_MIGREQ : 0) |
+			  (h->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT | (h->tver & BTH_TVER_MASK));
 	put_be16(p + BTH_PKEY, h->pkey);
 	p[BTH_ECN] = (uint8_t)((h->fecn ? BTH_FECN : 0) | (h->becn ? BTH_BECN : 0) |
 			       (h->resv8a & BTH_RESV8A_MASK));

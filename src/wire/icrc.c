@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The invariant CRC (IBTA vol. 1, 7.8.1 and annex A17.3.3): CRC-32 over eight bytes of ones, the IP header
- * with TOS, TTL and checksum (traffic class, flow label and hop limit) as ones, the UDP header with its
- * checksum as ones, the BTH with byte 4 as ones, and everything from there to the pad inclusive.
+ * The invariant CRC (IBTA vol. 1, 7.8.1 and annex A17.3.3): CRC-32 over eight bytes of ones, the IP
+ * header with TOS, TTL and checksum (traffic class, flow label and hop limit) as ones, the UDP
+ * header with its checksum as ones, the BTH with byte 4 as ones, and everything from there to the
+ * pad inclusive.
  *
- * ISA-L's crc32_gzip_refl() complements the value going in and coming out, as zlib's crc32() does: a call's
- * result is the next call's seed.
+ * ISA-L's crc32_gzip_refl() complements the value going in and coming out, as zlib's crc32() does:
+ * a call's result is the next call's seed.
  */
 #include <string.h>
 
@@ -18,20 +19,21 @@
 #include "wire/ip.h"
 
 enum {
-	BTH_RESV8A = 4,             /* FECN, BECN and six reserved bits: may change on the way */
-	ID_TO_BTH = 16 + UDP_LEN,   /* from the IPv4 identification to the BTH */
+	BTH_RESV8A = 4,		  /* FECN, BECN and six reserved bits: may change on the way */
+	ID_TO_BTH = 16 + UDP_LEN, /* from the IPv4 identification to the BTH */
 };
 
-/* The CRC of eight bytes 0xff, which stand for the LRH that RoCE does not have: the seed of the rest. */
+/* The CRC of eight bytes 0xff, in the place of the LRH that RoCE does not have. */
 #define CRC_OF_LRH 0x2144df1cu
-#define CRC_POLY 0xedb88320u    /* CRC-32's, bit 31 is x^0 */
+#define CRC_POLY   0xedb88320u /* CRC-32's, bit 31 is x^0 */
 
 /*
  * x^(-8 * 2^k) modulo CRC_POLY, k = 0..15 (each is its predecessor squared): going back 2^k bytes.
  */
 static const uint32_t back_pow[16] = {
-	0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d, 0x5139de12, 0xba340226,
-	0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8, 0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
+	0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d,
+	0x5139de12, 0xba340226, 0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8,
+	0x24ee460c, 0x23783fcf, 0x479933fc, 0xa39442a5,
 };
 
 /* IP and UDP headers with the fields that change on the way as ones; returns their length. */
@@ -69,10 +71,12 @@ static size_t put_masked_ip_udp(const struct rocemu_icrc_ctx *c, size_t udp_payl
 }
 
 /*
- * CRC of the headers below and of the first n bytes of the packet, BTH_RESV8A masked. The two are put together
- * in one buffer because short CRC calls cost more than the copy. n <= ROCEMU_MAX_HDR_LEN.
+ * CRC of the headers below and of the first n bytes of the packet, BTH_RESV8A masked. The two are
+ * put together in one buffer because short CRC calls cost more than the copy. n <=
+ * ROCEMU_MAX_HDR_LEN.
  */
-static uint32_t crc_headers(const struct rocemu_icrc_ctx *c, size_t udp_payload, const uint8_t *pkt, size_t n)
+static uint32_t crc_headers(const struct rocemu_icrc_ctx *c, size_t udp_payload, const uint8_t *pkt,
+			    size_t n)
 {
 	uint8_t buf[IP_UDP_MAX_LEN + ROCEMU_MAX_HDR_LEN];
 	size_t below = put_masked_ip_udp(c, udp_payload, buf);
@@ -83,7 +87,8 @@ static uint32_t crc_headers(const struct rocemu_icrc_ctx *c, size_t udp_payload,
 }
 
 uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *hdr, size_t hdr_len,
-		     const struct iovec *iov, unsigned niov, const uint8_t *trailer, size_t trailer_len)
+		     const struct iovec *iov, unsigned niov, const uint8_t *trailer,
+		     size_t trailer_len)
 {
 	size_t total = hdr_len + trailer_len + ROCEMU_ICRC_LEN;
 	size_t first = MIN(hdr_len, (size_t)ROCEMU_MAX_HDR_LEN);
@@ -114,12 +119,13 @@ static uint32_t poly_mul(uint32_t a, uint32_t b)
 }
 
 /*
- * The difference of two identifications that makes a difference of diff between the CRCs of packets that are
- * otherwise equal and go on for `after` bytes behind the identification; -1: none does.
+ * The difference of two identifications that makes a difference of diff between the CRCs of packets
+ * that are otherwise equal and go on for `after` bytes behind the identification; -1: none does.
  *
- * Linear: the CRCs differ by what the CRC register makes of the identifications' difference followed by zeros,
- * when it starts from 0. Every byte fed multiplies the register by x^8, and the first two bytes enter it in
- * its low 16 bits. So undo 2 + after bytes and see whether nothing but these 16 bits is left.
+ * Linear: the CRCs differ by what the CRC register makes of the identifications' difference
+ * followed by zeros, when it starts from 0. Every byte fed multiplies the register by x^8, and the
+ * first two bytes enter it in its low 16 bits. So undo 2 + after bytes and see whether nothing but
+ * these 16 bits is left.
  */
 static int32_t solve_ip_id(uint32_t diff, size_t after)
 {
@@ -134,7 +140,8 @@ static int32_t solve_ip_id(uint32_t diff, size_t after)
 	return (int32_t)((diff & 0xff) << 8 | diff >> 8);
 }
 
-int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf, size_t len)
+int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf,
+			  size_t len)
 {
 	bool ipv4 = gid_is_ipv4(&c->src) && gid_is_ipv4(&c->dst);
 	size_t covered, first;

@@ -89,8 +89,10 @@ size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf)
 	return n + UDP_LEN;
 }
 
-/* Both: on IPHDR_OK *ip_payload is what the IP header says follows it; the caller has checked len >= 1. */
-static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
+/* Both: on IPHDR_OK *ip_payload is what the IP header says follows it; the caller has checked len
+ * >= 1. */
+static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len,
+				   size_t *ip_payload)
 {
 	if (len < IPV4_LEN)
 		return IPHDR_SHORT;
@@ -112,7 +114,8 @@ static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t le
 	return IPHDR_OK;
 }
 
-static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
+static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t len,
+				   size_t *ip_payload)
 {
 	uint32_t word0;
 
@@ -130,8 +133,8 @@ static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t le
 	return IPHDR_OK;
 }
 
-enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len, const uint8_t **payload,
-			      size_t *payload_len, size_t *wire_len)
+enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len,
+			      const uint8_t **payload, size_t *payload_len, size_t *wire_len)
 {
 	enum ip_verdict v;
 	size_t ip_payload = 0, udp_len, n, there;

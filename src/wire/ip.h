@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The headers below the BTH as they stand on the wire: Ethernet (read only), IPv4 or IPv6, UDP. The engine's
- * sockets never show them; captures need them rebuilt or taken apart.
+ * The headers below the BTH as they stand on the wire: Ethernet (read only), IPv4 or IPv6, UDP. The
+ * engine's sockets never show them; captures need them rebuilt or taken apart.
  */
 #ifndef WIRE_IP_H
 #define WIRE_IP_H
@@ -19,35 +19,36 @@ enum {
 	UDP_LEN = 8,
 	IP_UDP_MAX_LEN = IPV6_LEN + UDP_LEN,
 	IP_PROTO_UDP = 17,
-	IP_FLAG_DF = 0x4000,             /* of ip_udp.ip_frag */
+	IP_FLAG_DF = 0x4000, /* of ip_udp.ip_frag */
 	/* Largest UDP payload of an IPv4 packet; IPv6 could take 20 bytes more. */
 	IP_UDP_MAX_PAYLOAD = 0xffff - IPV4_LEN - UDP_LEN,
-	ETHER_TYPE = 12,            /* offset of the ethertype in an Ethernet frame */
+	ETHER_TYPE = 12, /* offset of the ethertype in an Ethernet frame */
 };
 
 /** IP and UDP headers of a RoCEv2 packet, host order. */
 struct ip_udp {
 	struct rocemu_gid src, dst; /* both IPv4-mapped: an IPv4 header; else an IPv6 header */
-	uint32_t flow_label;        /* 20 bits, IPv6 only */
+	uint32_t flow_label;	    /* 20 bits, IPv6 only */
 	uint16_t sport, dport;
-	uint16_t ip_id, ip_frag;    /* IPv4 only: identification; flags and fragment offset (IP_FLAG_DF) */
-	uint8_t tclass;             /* TOS or traffic class */
-	uint8_t hop_limit;          /* TTL or hop limit */
+	uint16_t ip_id;	   /* IPv4 only: identification */
+	uint16_t ip_frag;  /* IPv4 only: flags (IP_FLAG_DF) and fragment offset */
+	uint8_t tclass;	   /* TOS or traffic class */
+	uint8_t hop_limit; /* TTL or hop limit */
 };
 
 /** Verdicts of the readers. */
 enum ip_verdict {
 	IPHDR_OK = 0,
-	IPHDR_SHORT,                   /* a header is cut off, or a length field says less than its header */
-	IPHDR_NOT_UDP,                 /* neither IPv4 nor IPv6, or something other than UDP directly in it */
-	IPHDR_FRAGMENT,                /* a fragment; RoCEv2 packets never are (IBTA A17.3.1) */
-	IPHDR_OPTIONS,                 /* IPv4 options; RoCEv2 packets have none (IBTA A17.3.1.1: IHL is 5) */
+	IPHDR_SHORT,	/* a header is cut off, or a length field says less than its header */
+	IPHDR_NOT_UDP,	/* neither IPv4 nor IPv6, or something other than UDP directly in it */
+	IPHDR_FRAGMENT, /* a fragment; RoCEv2 packets never are (IBTA A17.3.1) */
+	IPHDR_OPTIONS,	/* IPv4 options; RoCEv2 packets have none (IBTA A17.3.1.1: IHL is 5) */
 };
 
 /** As rocemu_gid_is_ipv4(), for inlining. */
 static inline bool gid_is_ipv4(const struct rocemu_gid *g)
 {
-	static const uint8_t prefix[12] = { [10] = 0xff, [11] = 0xff };
+	static const uint8_t prefix[12] = {[10] = 0xff, [11] = 0xff};
 
 	return memcmp(g->raw, prefix, sizeof(prefix)) == 0;
 }
@@ -56,8 +57,9 @@ static inline bool gid_is_ipv4(const struct rocemu_gid *g)
 void gid_from_ipv4(struct rocemu_gid *g, const uint8_t *addr);
 
 /**
- * Write IP and UDP headers for payload_len bytes of UDP payload (<= IP_UDP_MAX_PAYLOAD) to buf, which has
- * room for IP_UDP_MAX_LEN bytes. The IPv4 header checksum is computed, the UDP checksum is 0.
+ * Write IP and UDP headers for payload_len bytes of UDP payload (<= IP_UDP_MAX_PAYLOAD) to buf,
+ * which has room for IP_UDP_MAX_LEN bytes. The IPv4 header checksum is computed, the UDP checksum
+ * is 0.
  *
  * @return bytes written.
  */
@@ -66,25 +68,25 @@ size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf);
 /**
  * Read IP and UDP headers at buf[0..len), all of them captured or not. Any bytes are safe.
  *
- * On IPHDR_OK *h is filled, *payload points into buf, *payload_len are the payload's bytes that are there and
- * *wire_len those that the headers promise; bytes after the packet (Ethernet's padding) are left out.
- * Checksums are not checked.
+ * On IPHDR_OK *h is filled, *payload points into buf, *payload_len are the payload's bytes that are
+ * there and *wire_len those that the headers promise; bytes after the packet (Ethernet's padding)
+ * are left out. Checksums are not checked.
  */
-enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len, const uint8_t **payload,
-			      size_t *payload_len, size_t *wire_len);
+enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len,
+			      const uint8_t **payload, size_t *payload_len, size_t *wire_len);
 
 /** True for the ethertypes of IPv4 and IPv6. */
 bool ethertype_is_ip(uint16_t ethertype);
 
 /**
- * Find the IP header in a frame whose ethertype stands at offset type (ETHER_TYPE in Ethernet) directly before
- * what it names; any number of VLAN tags allowed.
+ * Find the IP header in a frame whose ethertype stands at offset type (ETHER_TYPE in Ethernet)
+ * directly before what it names; any number of VLAN tags allowed.
  *
  * @return its offset, or 0: not IP, or cut off.
  */
 size_t ethertype_ip_offset(const uint8_t *buf, size_t len, size_t type);
 
-/** The Internet checksum (RFC 1071) of buf[0..len), as a host-order number; 0 over a right header. */
+/** The Internet checksum (RFC 1071) of buf[0..len), host order; 0 over a right header. */
 uint16_t ip_checksum(const uint8_t *buf, size_t len);
 
 #endif

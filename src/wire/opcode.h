@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The opcode table as the packet path reads it: one load per packet. Made from ROCEMU_OPCODES, which is the
- * only place where an opcode's properties are written down.
+ * The opcode table as the packet path reads it: one load per packet. Made from ROCEMU_OPCODES,
+ * which is the only place where an opcode's properties are written down.
  */
 #ifndef WIRE_OPCODE_H
 #define WIRE_OPCODE_H
@@ -24,9 +24,9 @@ enum {
 };
 
 struct opcode_info {
-	uint32_t ops;     /* ROCEMU_OP_* */
-	uint16_t hdrs;    /* ROCEMU_HDR_* */
-	uint8_t hdr_len;  /* BTH and extension headers; 0: unknown opcode */
+	uint32_t ops;	 /* ROCEMU_OP_* */
+	uint16_t hdrs;	 /* ROCEMU_HDR_* */
+	uint8_t hdr_len; /* BTH and extension headers; 0: unknown opcode */
 };
 
 extern const struct opcode_info opcode_table[256];

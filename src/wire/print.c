@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets as text. Only what the opcode table says is in a packet is printed, and only what is not usual: the
- * default P_Key, MigReq and an AETH without credits stay unsaid.
+ * Packets as text. Only what the opcode table says is in a packet is printed, and only what is not
+ * usual: the default P_Key, MigReq and an AETH without credits stay unsaid.
  */
 #include "wire/print.h"
 
@@ -66,7 +66,8 @@ static void add_bth(struct text *t, const struct rocemu_hdrs *h)
 static void add_syndrome(struct text *t, uint8_t syndrome)
 {
 	static const char *const naks[] = {
-		"psn-sequence", "invalid-request", "remote-access", "remote-operational", "invalid-rd",
+		"psn-sequence",	      "invalid-request", "remote-access",
+		"remote-operational", "invalid-rd",
 	};
 	unsigned value = syndrome & ROCEMU_AETH_VALUE_MASK;
 
@@ -103,10 +104,11 @@ static void add_ext(struct text *t, const struct rocemu_hdrs *h, uint32_t hdrs)
 		text_add(t, " placement %" PRIu32 " selectivity %" PRIu32, h->feth.raw & 0xf,
 			 h->feth.raw >> 4 & 0xf);
 	if ((hdrs & ROCEMU_HDR_RETH) != 0)
-		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32 " dmalen %" PRIu32, h->reth.va, h->reth.rkey,
-			 h->reth.length);
+		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32 " dmalen %" PRIu32, h->reth.va,
+			 h->reth.rkey, h->reth.length);
 	if ((hdrs & ROCEMU_HDR_ATOMICETH) != 0) {
-		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32, h->atomiceth.va, h->atomiceth.rkey);
+		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32, h->atomiceth.va,
+			 h->atomiceth.rkey);
 		if (cas)
 			text_add(t, " compare 0x%" PRIx64 " swap 0x%" PRIx64, h->atomiceth.compare,
 				 h->atomiceth.swap_add);
@@ -127,7 +129,7 @@ static void add_ext(struct text *t, const struct rocemu_hdrs *h, uint32_t hdrs)
 
 size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p)
 {
-	struct text t = { .buf = buf, .size = size };
+	struct text t = {.buf = buf, .size = size};
 
 	if (size != 0)
 		buf[0] = '\0';
@@ -151,7 +153,7 @@ static void add_gid(struct text *t, const struct rocemu_gid *g)
 
 size_t print_gid(char *buf, size_t size, const struct rocemu_gid *g)
 {
-	struct text t = { .buf = buf, .size = size };
+	struct text t = {.buf = buf, .size = size};
 
 	add_gid(&t, g);
 	return t.len;
@@ -159,7 +161,7 @@ size_t print_gid(char *buf, size_t size, const struct rocemu_gid *g)
 
 size_t print_flow(char *buf, size_t size, const struct ip_udp *ip)
 {
-	struct text t = { .buf = buf, .size = size };
+	struct text t = {.buf = buf, .size = size};
 
 	add_gid(&t, &ip->src);
 	text_add(&t, " > ");

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets as text for people, one line each. All functions behave as snprintf(): they write at most size bytes
- * with the terminating zero and return the length of the whole text.
+ * Packets as text for people, one line each. All functions behave as snprintf(): they write at most
+ * size bytes with the terminating zero and return the length of the whole text.
  */
 #ifndef WIRE_PRINT_H
 #define WIRE_PRINT_H
@@ -12,7 +12,7 @@
 
 #include "wire/ip.h"
 
-enum { PRINT_PACKET_MAX = 320 };  /* a line of print_packet() with its zero, at most */
+enum { PRINT_PACKET_MAX = 320 }; /* a line of print_packet() with its zero, at most */
 
 /** "RC SEND_ONLY qpn 0x12 psn 256 ackreq len 64": a packet that was decoded. */
 size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p);

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * main() of a fuzz target without libFuzzer: a bounded number of inputs, each a mutation of a corpus entry or
- * random bytes, each determined by seed and iteration alone. When the target dies, by a check, a signal or a
- * sanitizer, the input is saved and the command that repeats it printed.
+ * main() of a fuzz target without libFuzzer: a bounded number of inputs, each a mutation of a
+ *corpus entry or random bytes, each determined by seed and iteration alone. When the target dies,
+ *by a check, a signal or a sanitizer, the input is saved and the command that repeats it printed.
  *
  *	fuzz-NAME [-n ITERATIONS] [-s SEED] [-i ITERATION] [-w DIR] [FILE...]
  *
- *	-i runs just this iteration; -w writes the corpus to DIR, for libFuzzer; FILEs are run as they are.
+ *	-i runs just this iteration; -w writes the corpus to DIR, for libFuzzer; FILEs are run as
+ *they are.
  */
 #include "driver.h"
 
@@ -80,7 +81,8 @@ static void report_death(void)
 	if (!current.active)
 		return;
 	current.active = false;
-	snprintf(name, sizeof(name), "fuzz-crash-%" PRIu64 "-%" PRIu64, current.seed, current.iteration);
+	snprintf(name, sizeof(name), "fuzz-crash-%" PRIu64 "-%" PRIu64, current.seed,
+		 current.iteration);
 	fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd >= 0) {
 		if (write(fd, current.data, current.size) != (ssize_t)current.size)
@@ -88,8 +90,8 @@ static void report_death(void)
 		close(fd);
 	}
 	n = snprintf(text, sizeof(text),
-		     "FAILED with seed %" PRIu64 ", iteration %" PRIu64 ", %zu bytes. Repeat with: %s -s %" PRIu64
-		     " -i %" PRIu64 "%s%s\n",
+		     "FAILED with seed %" PRIu64 ", iteration %" PRIu64
+		     ", %zu bytes. Repeat with: %s -s %" PRIu64 " -i %" PRIu64 "%s%s\n",
 		     current.seed, current.iteration, current.size, current.program, current.seed,
 		     current.iteration, fd >= 0 && name[0] != '\0' ? "; input saved as " : "",
 		     fd >= 0 ? name : "");
@@ -109,13 +111,14 @@ extern void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__
 
 static void watch_for_death(void)
 {
-	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM };
+	static const int signals[] = {SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGALRM};
 
 	if (__sanitizer_set_death_callback != NULL)
 		__sanitizer_set_death_callback(report_death);
 	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
 		/* Leave a sanitizer's handlers alone. */
-		if (__sanitizer_set_death_callback == NULL || signals[i] == SIGABRT || signals[i] == SIGALRM)
+		if (__sanitizer_set_death_callback == NULL || signals[i] == SIGABRT ||
+		    signals[i] == SIGALRM)
 			signal(signals[i], on_signal);
 	}
 }
@@ -124,7 +127,7 @@ static void watch_for_death(void)
 
 static uint8_t interesting_byte(struct rng *rng)
 {
-	static const uint8_t v[] = { 0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff };
+	static const uint8_t v[] = {0x00, 0x01, 0x7f, 0x80, 0xfe, 0xff};
 
 	return v[rng_below(rng, sizeof(v))];
 }
@@ -243,7 +246,8 @@ static int write_corpus(const struct fuzz_corpus *c, const char *dir)
 	for (size_t i = 0; i < c->count; i++) {
 		snprintf(path, sizeof(path), "%s/seed-%zu", dir, i);
 		f = fopen(path, "wb");
-		if (f == NULL || fwrite(c->inputs[i].data, 1, c->inputs[i].size, f) != c->inputs[i].size ||
+		if (f == NULL ||
+		    fwrite(c->inputs[i].data, 1, c->inputs[i].size, f) != c->inputs[i].size ||
 		    fclose(f) != 0) {
 			fprintf(stderr, "cannot write %s: %s\n", path, strerror(errno));
 			return 2;
@@ -263,7 +267,8 @@ static void run_all(const struct fuzz_corpus *c, uint64_t seed, uint64_t iterati
 		if (i % step == step - 1)
 			printf("%" PRIu64 " of %" PRIu64 "\n", i + 1, iterations);
 	}
-	printf("%zu inputs and %" PRIu64 " mutations, seed %" PRIu64 ": all hold\n", c->count, iterations, seed);
+	printf("%zu inputs and %" PRIu64 " mutations, seed %" PRIu64 ": all hold\n", c->count,
+	       iterations, seed);
 }
 
 static void free_corpus(struct fuzz_corpus *c)
@@ -288,7 +293,7 @@ static uint64_t number(const char *s)
 int main(int argc, char **argv)
 {
 	uint64_t iterations = DEFAULT_ITERATIONS, only = UINT64_MAX;
-	struct fuzz_corpus corpus = { 0 };
+	struct fuzz_corpus corpus = {0};
 	const char *dir = NULL;
 	int opt, r = 0;
 
@@ -309,7 +314,10 @@ int main(int argc, char **argv)
 			dir = optarg;
 			break;
 		default:
-			fprintf(stderr, "usage: %s [-n ITERATIONS] [-s SEED] [-i ITERATION] [-w DIR] [FILE...]\n", argv[0]);
+			fprintf(stderr,
+				"usage: %s [-n ITERATIONS] [-s SEED] [-i ITERATION] [-w DIR] "
+				"[FILE...]\n",
+				argv[0]);
 			return 2;
 		}
 	}

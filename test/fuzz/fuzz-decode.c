@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The codec on any bytes: the input is a packet from the BTH to the ICRC. What decodes must encode to the same
- * bytes, the ICRC computed over it must pass the check, and printing must stay within its buffer. The same
- * bytes then go through the reader of IP headers.
+ * The codec on any bytes: the input is a packet from the BTH to the ICRC. What decodes must encode
+ * to the same bytes, the ICRC computed over it must pass the check, and printing must stay within
+ * its buffer. The same bytes then go through the reader of IP headers.
  */
 #include "driver.h"
 
@@ -14,8 +14,8 @@
 #include "wire/print.h"
 
 static const struct rocemu_icrc_ctx ctx4 = {
-	.src.raw = { [10] = 0xff, 0xff, 127, 0, 0, 1 },
-	.dst.raw = { [10] = 0xff, 0xff, 127, 0, 0, 2 },
+	.src.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
+	.dst.raw = {[10] = 0xff, 0xff, 127, 0, 0, 2},
 	.sport = 0xc000,
 	.dport = ROCEMU_UDP_PORT,
 	.ip_id = 0x55aa,
@@ -23,13 +23,14 @@ static const struct rocemu_icrc_ctx ctx4 = {
 };
 
 static const struct rocemu_icrc_ctx ctx6 = {
-	.src.raw = { 0xfd, [15] = 1 },
-	.dst.raw = { 0xfd, [15] = 2 },
+	.src.raw = {0xfd, [15] = 1},
+	.dst.raw = {0xfd, [15] = 2},
 	.sport = 0xc000,
 	.dport = ROCEMU_UDP_PORT,
 };
 
-static void check_sealed(const struct rocemu_icrc_ctx *ctx, bool known, const uint8_t *pkt, size_t size, int32_t want)
+static void check_sealed(const struct rocemu_icrc_ctx *ctx, bool known, const uint8_t *pkt,
+			 size_t size, int32_t want)
 {
 	uint8_t buf[ROCEMU_MAX_PACKET];
 	uint32_t icrc;

@@ -15,15 +15,15 @@
 typedef void golden_fn(const char *file, const struct capture_rec *rec, void *user);
 
 /**
- * Call fn for every RoCEv2 packet of every capture in the directory GOLDEN_DIR, files in the order of their names.
- * Ends the test when a file cannot be read. @return packets seen.
+ * Call fn for every RoCEv2 packet of every capture in the directory GOLDEN_DIR, files in the order
+ * of their names. Ends the test when a file cannot be read. @return packets seen.
  */
 size_t golden_for_each(golden_fn *fn, void *user);
 
 /** What the ICRC of a recorded packet was computed over. */
 struct rocemu_icrc_ctx golden_icrc_ctx(const struct ip_udp *ip);
 
-/** A copy of data[0..len) in an allocation of exactly that size, so that the sanitizer sees the first byte read beyond. */
+/** A copy of data[0..len), malloc()ed that large, so that a sanitizer sees a byte read beyond. */
 uint8_t *exact_copy(const uint8_t *data, size_t len);
 
 #endif

@@ -12,11 +12,13 @@
 /* IBTA vol. 1, table 46, in milliseconds as printed there. */
 static void rnr_timer__every_code__as_the_standards_table(void **state)
 {
+	/* clang-format off */
 	static const double ms[32] = {
 		655.36, 0.01,  0.02,  0.03,  0.04,  0.06,  0.08,  0.12,   0.16,   0.24,   0.32,
 		0.48,   0.64,  0.96,  1.28,  1.92,  2.56,  3.84,  5.12,   7.68,   10.24,  15.36,
 		20.48,  30.72, 40.96, 61.44, 81.92, 122.88, 163.84, 245.76, 327.68, 491.52,
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (uint8_t code = 0; code < 32; code++)
@@ -44,12 +46,12 @@ static void psn_diff__around_the_wrap__signed_distance(void **state)
 		uint32_t a, b;
 		int32_t diff;
 	} t[] = {
-		{ 5, 5, 0 },
-		{ 0, 0xffffff, 1 },
-		{ 0xffffff, 0, -1 },
-		{ 0x800000, 0, -0x800000 },
-		{ 0x7fffff, 0, 0x7fffff },
-		{ 3, 0xfffffd, 6 },
+		{5, 5, 0},
+		{0, 0xffffff, 1},
+		{0xffffff, 0, -1},
+		{0x800000, 0, -0x800000},
+		{0x7fffff, 0, 0x7fffff},
+		{3, 0xfffffd, 6},
 	};
 
 	(void)state;

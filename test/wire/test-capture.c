@@ -19,8 +19,8 @@
 #define TS_NS UINT64_C(1700000000123456789)
 
 static const struct ip_udp v4 = {
-	.src.raw = { [10] = 0xff, 0xff, 192, 0, 2, 1 },
-	.dst.raw = { [10] = 0xff, 0xff, 192, 0, 2, 2 },
+	.src.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1},
+	.dst.raw = {[10] = 0xff, 0xff, 192, 0, 2, 2},
 	.sport = 0xc001,
 	.dport = ROCEMU_UDP_PORT,
 	.ip_id = 7,
@@ -29,8 +29,8 @@ static const struct ip_udp v4 = {
 };
 
 static const struct ip_udp v6 = {
-	.src.raw = { 0xfd, [15] = 1 },
-	.dst.raw = { 0xfd, [15] = 2 },
+	.src.raw = {0xfd, [15] = 1},
+	.dst.raw = {0xfd, [15] = 2},
 	.flow_label = 0x12345,
 	.sport = 0xc002,
 	.dport = ROCEMU_UDP_PORT,
@@ -70,16 +70,16 @@ static struct capture_reader *open_reader(const char *path)
 
 static void capture__written_packets__read_back_the_same(void **state)
 {
-	uint8_t a[12] = "headers.....", b[100] = "payload", c[4] = { 1, 2, 3, 4 };
-	struct iovec iov[] = { { a, sizeof(a) }, { NULL, 0 }, { b, sizeof(b) }, { c, sizeof(c) } };
+	uint8_t a[12] = "headers.....", b[100] = "payload", c[4] = {1, 2, 3, 4};
+	struct iovec iov[] = {{a, sizeof(a)}, {NULL, 0}, {b, sizeof(b)}, {c, sizeof(c)}};
 	struct capture_writer *w;
 	struct capture_reader *r;
 	struct capture_rec rec;
 	char err[256];
 
 	assert_int_equal(capture_writer_open(&w, *state, err, sizeof(err)), 0);
-	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){ v4, iov, 4 }), 0);
-	assert_int_equal(capture_write(w, TS_NS + 1, &(struct capture_pkt){ v6, iov, 1 }), 0);
+	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){v4, iov, 4}), 0);
+	assert_int_equal(capture_write(w, TS_NS + 1, &(struct capture_pkt){v6, iov, 1}), 0);
 	assert_int_equal(capture_flush(w), 0);
 
 	/* what was flushed can be read while the writer goes on */
@@ -107,15 +107,15 @@ static void capture__written_packets__read_back_the_same(void **state)
 static void capture_write__largest_and_larger__taken_and_refused(void **state)
 {
 	size_t most = 0xffff - IP_UDP_MAX_LEN;
-	struct iovec iov = { calloc(1, most + 1), most };
+	struct iovec iov = {calloc(1, most + 1), most};
 	struct capture_writer *w;
 	char err[256];
 
 	assert_non_null(iov.iov_base);
 	assert_int_equal(capture_writer_open(&w, *state, err, sizeof(err)), 0);
-	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){ v6, &iov, 1 }), 0);
+	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){v6, &iov, 1}), 0);
 	iov.iov_len++;
-	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){ v6, &iov, 1 }), -EMSGSIZE);
+	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){v6, &iov, 1}), -EMSGSIZE);
 	assert_int_equal(capture_writer_close(w), 0);
 	free(iov.iov_base);
 }
@@ -128,13 +128,14 @@ static void capture_writer_open__no_such_directory__told_with_path(void **state)
 	(void)state;
 	assert_int_equal(capture_writer_open(&w, "/nonexistent/x.pcap", err, sizeof(err)), -ENOENT);
 	assert_null(w);
-	assert_string_equal(err, "cannot write the capture /nonexistent/x.pcap: No such file or directory");
+	assert_string_equal(
+		err, "cannot write the capture /nonexistent/x.pcap: No such file or directory");
 	assert_int_equal(capture_writer_close(w), 0);
 }
 
 static void capture_flush__disk_full__error(void **state)
 {
-	struct iovec iov = { calloc(1, 4096), 4096 };
+	struct iovec iov = {calloc(1, 4096), 4096};
 	struct capture_writer *w;
 	char err[256];
 
@@ -142,7 +143,7 @@ static void capture_flush__disk_full__error(void **state)
 	assert_non_null(iov.iov_base);
 	if (capture_writer_open(&w, "/dev/full", err, sizeof(err)) != 0)
 		skip(); /* no /dev/full here */
-	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){ v4, &iov, 1 }), 0);
+	assert_int_equal(capture_write(w, TS_NS, &(struct capture_pkt){v4, &iov, 1}), 0);
 	assert_int_equal(capture_flush(w), -ENOSPC);
 	assert_true(capture_writer_close(w) < 0);
 	free(iov.iov_base);
@@ -154,12 +155,13 @@ static void write_frame(const char *path, int linktype, const uint8_t *link, siz
 {
 	pcap_t *p = pcap_open_dead(linktype, 65535);
 	pcap_dumper_t *d = pcap_dump_open(p, path);
-	struct pcap_pkthdr h = { .ts = { .tv_sec = 5, .tv_usec = 6 } };
-	uint8_t f[256] = { 0 };
+	struct pcap_pkthdr h = {.ts = {.tv_sec = 5, .tv_usec = 6}};
+	uint8_t f[256] = {0};
 	size_t n = link_len;
 
 	assert_non_null(d);
-	memcpy(f, link, link_len);
+	if (link_len != 0)
+		memcpy(f, link, link_len);
 	n += ip_udp_encode(ip, 16, f + n);
 	memset(f + n, 0x5a, 16);
 	h.len = (bpf_u_int32)n + 16;
@@ -171,20 +173,22 @@ static void write_frame(const char *path, int linktype, const uint8_t *link, siz
 
 static void capture_reader__link_layers__all_found(void **state)
 {
-	static const uint8_t eth[] = { 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x08, 0x00 };
-	static const uint8_t vlan[] = { 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x81, 0x00, 0x00, 0x05, 0x86, 0xdd };
-	static const uint8_t sll[] = { 0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0, 0x08, 0x00 };
-	static const uint8_t sll2[] = { 0x86, 0xdd, 0, 0, 0, 0, 0, 3, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0 };
-	static const uint8_t null[] = { 2, 0, 0, 0 };
+	static const uint8_t eth[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x08, 0x00};
+	static const uint8_t vlan[] = {1, 1, 1, 1,    1,    1,	  2,	2,    2,
+				       2, 2, 2, 0x81, 0x00, 0x00, 0x05, 0x86, 0xdd};
+	static const uint8_t sll[] = {0, 0, 0, 1, 0, 6, 2, 2, 2, 2, 2, 2, 0, 0, 0x08, 0x00};
+	static const uint8_t sll2[] = {0x86, 0xdd, 0, 0, 0, 0, 0, 3, 0, 1,
+				       0,    6,	   2, 2, 2, 2, 2, 2, 0, 0};
+	static const uint8_t null[] = {2, 0, 0, 0};
 	static const struct {
 		int linktype;
 		const uint8_t *link;
 		size_t len;
 		const struct ip_udp *ip;
 	} t[] = {
-		{ DLT_EN10MB, eth, sizeof(eth), &v4 },      { DLT_EN10MB, vlan, sizeof(vlan), &v6 },
-		{ DLT_LINUX_SLL, sll, sizeof(sll), &v4 },   { DLT_LINUX_SLL2, sll2, sizeof(sll2), &v6 },
-		{ DLT_NULL, null, sizeof(null), &v4 },      { DLT_RAW, eth, 0, &v6 },
+		{DLT_EN10MB, eth, sizeof(eth), &v4},	{DLT_EN10MB, vlan, sizeof(vlan), &v6},
+		{DLT_LINUX_SLL, sll, sizeof(sll), &v4}, {DLT_LINUX_SLL2, sll2, sizeof(sll2), &v6},
+		{DLT_NULL, null, sizeof(null), &v4},	{DLT_RAW, eth, 0, &v6},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(t); i++) {
@@ -205,7 +209,7 @@ static void capture_reader__link_layers__all_found(void **state)
 
 static void capture_reader__cut_frames__shorter_or_passed_over(void **state)
 {
-	static const uint8_t eth[] = { 1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x08, 0x00 };
+	static const uint8_t eth[] = {1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 0x08, 0x00};
 
 	for (bpf_u_int32 snap = 1; snap < 58; snap++) {
 		struct capture_reader *r;
@@ -247,7 +251,8 @@ static void capture_reader_open__what_cannot_be_read__told(void **state)
 
 	assert_int_equal(capture_reader_open(&r, "/nonexistent.pcap", err, sizeof(err)), -ENOENT);
 	assert_null(r);
-	assert_string_equal(err, "cannot read the capture /nonexistent.pcap: No such file or directory");
+	assert_string_equal(err,
+			    "cannot read the capture /nonexistent.pcap: No such file or directory");
 
 	f = fopen(*state, "w");
 	assert_non_null(f);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The codec against packets that another implementation made: the captures of test/golden, recorded from the
- * kernel's Soft-RoCE driver.
+ * The codec against packets that another implementation made: the captures of test/golden, recorded
+ * from the kernel's Soft-RoCE driver.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -56,7 +56,7 @@ static void count_packet(const char *file, const struct capture_rec *rec, void *
 static void golden__packets_per_file__as_readme_says(void **state)
 {
 	char line[4096], file[128];
-	struct readme_row row = { .file = file };
+	struct readme_row row = {.file = file};
 	FILE *f = fopen(GOLDEN_DIR "/README.md", "r");
 	unsigned rows = 0;
 
@@ -67,7 +67,8 @@ static void golden__packets_per_file__as_readme_says(void **state)
 			continue;
 		golden_for_each(count_packet, &row);
 		if (row.packets != 0)
-			fail_msg("%s: %d packets more or less than README.md says", file, (int)row.packets);
+			fail_msg("%s: %d packets more or less than README.md says", file,
+				 (int)row.packets);
 		rows++;
 	}
 	fclose(f);
@@ -88,9 +89,12 @@ static void check_reencode(const char *file, const struct capture_rec *rec, void
 	n = rocemu_hdrs_encode(&p.h, buf);
 	assert_int_equal(n, p.hdr_len);
 	if (memcmp(buf, rec->data, n) != 0)
-		fail_msg("%s: headers of packet %u re-encode differently", file, (unsigned)rec->number);
-	iov = (struct iovec){ .iov_base = exact_copy(p.payload, p.payload_len), .iov_len = p.payload_len };
-	assert_int_equal(rocemu_icrc(&ctx, buf, n, &iov, 1, p.payload + p.payload_len, p.h.pad), p.icrc);
+		fail_msg("%s: headers of packet %u re-encode differently", file,
+			 (unsigned)rec->number);
+	iov = (struct iovec){.iov_base = exact_copy(p.payload, p.payload_len),
+			     .iov_len = p.payload_len};
+	assert_int_equal(rocemu_icrc(&ctx, buf, n, &iov, 1, p.payload + p.payload_len, p.h.pad),
+			 p.icrc);
 	free(iov.iov_base);
 }
 
@@ -110,7 +114,8 @@ static void check_ip_reencode(const char *file, const struct capture_rec *rec, v
 	(void)file;
 	(void)user;
 	n = ip_udp_encode(&rec->ip, rec->len, buf);
-	/* rec->data lies behind its own headers: rxe's UDP checksum is 0 as well, so all bytes are the same. */
+	/* rec->data lies behind its own headers: rxe's UDP checksum is 0 as well, so all bytes are
+	 * the same. */
 	assert_memory_equal(buf, rec->data - n, n);
 	if (buf[0] >> 4 == 4)
 		assert_int_equal(ip_checksum(buf, IPV4_LEN), 0);
@@ -172,7 +177,8 @@ static void check_truncations(const char *file, const struct capture_rec *rec, v
 		uint8_t *copy = exact_copy(rec->data, len);
 
 		memset(&p, 0xee, sizeof(p));
-		assert_int_equal(rocemu_packet_decode(&p, copy, len), verdict_of_prefix(&whole, len));
+		assert_int_equal(rocemu_packet_decode(&p, copy, len),
+				 verdict_of_prefix(&whole, len));
 		assert_int_equal(p.h.dqpn, len < ROCEMU_BTH_LEN ? 0 : whole.h.dqpn);
 		free(copy);
 	}
@@ -197,7 +203,8 @@ static void check_bit_flips(const char *file, const struct capture_rec *rec, voi
 		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
 		r = rocemu_icrc_check(&ctx, true, copy, rec->len);
 		if (r != (masked ? rec->ip.ip_id : -1))
-			fail_msg("%s: packet %u with bit %zu flipped: %d", file, (unsigned)rec->number, bit, (int)r);
+			fail_msg("%s: packet %u with bit %zu flipped: %d", file,
+				 (unsigned)rec->number, bit, (int)r);
 		copy[bit / 8] ^= (uint8_t)(1u << bit % 8);
 	}
 	free(copy);
@@ -225,8 +232,9 @@ static void corrupt_some(const char *file, const struct capture_rec *rec, void *
 		return;
 	copy = exact_copy(rec->data, rec->len);
 	for (unsigned i = 0; i < 500; i++) {
-		uint32_t at[2] = { rng_below(&c->rng, (uint32_t)rec->len), rng_below(&c->rng, (uint32_t)rec->len) };
-		uint8_t x[2] = { (uint8_t)(1 + rng_below(&c->rng, 255)), (uint8_t)rng_u32(&c->rng) };
+		uint32_t at[2] = {rng_below(&c->rng, (uint32_t)rec->len),
+				  rng_below(&c->rng, (uint32_t)rec->len)};
+		uint8_t x[2] = {(uint8_t)(1 + rng_below(&c->rng, 255)), (uint8_t)rng_u32(&c->rng)};
 
 		if (at[0] == BTH_RESV8A_BYTE || at[0] == at[1])
 			continue;
@@ -240,10 +248,11 @@ static void corrupt_some(const char *file, const struct capture_rec *rec, void *
 	free(copy);
 }
 
-/* With the identification unknown it is a 16-bit check: about one in 65536 corrupted packets passes. */
+/* With the identification unknown it is a 16-bit check: about one in 65536 corrupted packets
+ * passes. */
 static void golden__corrupted_with_id_unknown__passes_as_rarely_as_16_bits_allow(void **state)
 {
-	struct corruption c = { 0 };
+	struct corruption c = {0};
 
 	(void)state;
 	rng_init(&c.rng, 1);
@@ -291,8 +300,10 @@ int main(void)
 		cmocka_unit_test(golden__ip_and_udp_headers__encode_to_the_same_bytes),
 		cmocka_unit_test(golden__icrc__matches_and_solves_to_the_real_id),
 		cmocka_unit_test(golden__every_truncation__short_and_nothing_read_beyond),
-		cmocka_unit_test(golden__any_bit_flipped__icrc_fails_unless_it_may_change_on_the_way),
-		cmocka_unit_test(golden__corrupted_with_id_unknown__passes_as_rarely_as_16_bits_allow),
+		cmocka_unit_test(
+			golden__any_bit_flipped__icrc_fails_unless_it_may_change_on_the_way),
+		cmocka_unit_test(
+			golden__corrupted_with_id_unknown__passes_as_rarely_as_16_bits_allow),
 		cmocka_unit_test(golden__cm_mads__are_ud_sends_to_qp1),
 	};
 

@@ -22,13 +22,15 @@ static const struct rocemu_hdrs all_fields = {
 	.pkey = 0x8001,
 	.dqpn = 0x123456,
 	.psn = 0xfedcba,
-	.xrceth = { .srqn = 0xa1a2a3, .resv = 0xa0 },
-	.deth = { .qkey = 0xb0b1b2b3, .sqpn = 0xb5b6b7, .resv = 0xb4 },
-	.feth = { .raw = 0x00000012 },
-	.reth = { .va = 0xc0c1c2c3c4c5c6c7, .rkey = 0xc8c9cacb, .length = 0x7fffffff },
-	.atomiceth = { .va = 0xd0d1d2d3d4d5d6d7, .rkey = 0xd8d9dadb, .swap_add = 0xe0e1e2e3e4e5e6e7,
-		       .compare = 0xf0f1f2f3f4f5f6f7 },
-	.aeth = { .syndrome = ROCEMU_NAK_REM_ACCESS, .msn = 0x313233 },
+	.xrceth = {.srqn = 0xa1a2a3, .resv = 0xa0},
+	.deth = {.qkey = 0xb0b1b2b3, .sqpn = 0xb5b6b7, .resv = 0xb4},
+	.feth = {.raw = 0x00000012},
+	.reth = {.va = 0xc0c1c2c3c4c5c6c7, .rkey = 0xc8c9cacb, .length = 0x7fffffff},
+	.atomiceth = {.va = 0xd0d1d2d3d4d5d6d7,
+		      .rkey = 0xd8d9dadb,
+		      .swap_add = 0xe0e1e2e3e4e5e6e7,
+		      .compare = 0xf0f1f2f3f4f5f6f7},
+	.aeth = {.syndrome = ROCEMU_NAK_REM_ACCESS, .msn = 0x313233},
 	.atomicack = 0x4041424344454647,
 	.imm = 0x51525354,
 	.ieth = 0x61626364,
@@ -150,13 +152,14 @@ static void packet_decode__known_bytes__known_fields(void **state)
 		bool payload = (rocemu_opcode_ops(known[i].opcode) & ROCEMU_OP_PAYLOAD) != 0;
 		size_t rest = payload ? 8 : 0;
 		struct rocemu_packet p;
-		uint8_t buf[64] = { 0 };
+		uint8_t buf[64] = {0};
 
 		memcpy(buf, known[i].bytes, known[i].len);
 		memcpy(buf + known[i].len + rest, "\x11\x22\x33\x44", 4);
 		if (!payload)
 			buf[1] &= 0xcf; /* no payload, so no pad */
-		assert_int_equal(rocemu_packet_decode(&p, buf, known[i].len + rest + 4), ROCEMU_DROP_NONE);
+		assert_int_equal(rocemu_packet_decode(&p, buf, known[i].len + rest + 4),
+				 ROCEMU_DROP_NONE);
 		assert_int_equal(p.h.opcode, known[i].opcode);
 		assert_int_equal(p.h.pad, payload ? 2 : 0);
 		assert_bth_equal(&p.h);
@@ -170,7 +173,7 @@ static void packet_decode__known_bytes__known_fields(void **state)
 
 static void hdrs_encode__each_bth_flag__its_own_bit(void **state)
 {
-	struct rocemu_hdrs h = { .opcode = ROCEMU_RC_SEND_ONLY };
+	struct rocemu_hdrs h = {.opcode = ROCEMU_RC_SEND_ONLY};
 	uint8_t buf[ROCEMU_MAX_HDR_LEN];
 
 	(void)state;
@@ -196,7 +199,7 @@ static void hdrs_encode__each_bth_flag__its_own_bit(void **state)
 
 static void hdrs_encode__fields_too_wide__cut(void **state)
 {
-	struct rocemu_hdrs h = { .opcode = ROCEMU_RC_ACK };
+	struct rocemu_hdrs h = {.opcode = ROCEMU_RC_ACK};
 	uint8_t buf[ROCEMU_MAX_HDR_LEN];
 
 	(void)state;
@@ -205,13 +208,14 @@ static void hdrs_encode__fields_too_wide__cut(void **state)
 	h.resv7 = 0xff;
 	h.dqpn = h.psn = h.aeth.msn = 0xff000001;
 	assert_int_equal(rocemu_hdrs_encode(&h, buf), 16);
-	assert_memory_equal(buf, "\x11\x30\x00\x00\x3f\x00\x00\x01\x7f\x00\x00\x01\x00\x00\x00\x01", 16);
+	assert_memory_equal(buf, "\x11\x30\x00\x00\x3f\x00\x00\x01\x7f\x00\x00\x01\x00\x00\x00\x01",
+			    16);
 }
 
 static void hdrs_encode__unknown_opcode__nothing_written(void **state)
 {
-	struct rocemu_hdrs h = { .opcode = 0x40 };
-	uint8_t buf[ROCEMU_MAX_HDR_LEN] = { 0x77 };
+	struct rocemu_hdrs h = {.opcode = 0x40};
+	uint8_t buf[ROCEMU_MAX_HDR_LEN] = {0x77};
 
 	(void)state;
 	assert_int_equal(rocemu_hdrs_encode(&h, buf), 0);
@@ -235,24 +239,24 @@ static void packet_decode__bad_form__its_reason(void **state)
 		size_t len;
 		enum rocemu_drop why;
 	} t[] = {
-		{ ROCEMU_RC_SEND_ONLY, 0x00, 16, ROCEMU_DROP_NONE },
-		{ ROCEMU_RC_SEND_ONLY, 0x00, 15, ROCEMU_DROP_SHORT },
-		{ ROCEMU_RC_SEND_ONLY, 0x00, 11, ROCEMU_DROP_SHORT },
-		{ ROCEMU_RC_WRITE_ONLY, 0x00, 31, ROCEMU_DROP_SHORT },
-		{ ROCEMU_RC_SEND_ONLY, 0x01, 16, ROCEMU_DROP_TVER },
-		{ 0x40, 0x00, 64, ROCEMU_DROP_OPCODE },
-		{ 0xff, 0x00, 64, ROCEMU_DROP_OPCODE },
-		{ ROCEMU_RC_SEND_ONLY, 0x30, 18, ROCEMU_DROP_PAD },
-		{ ROCEMU_RC_SEND_ONLY, 0x30, 20, ROCEMU_DROP_NONE },
-		{ ROCEMU_RC_ACK, 0x00, 20, ROCEMU_DROP_NONE },
-		{ ROCEMU_RC_ACK, 0x10, 20, ROCEMU_DROP_PAD },
-		{ ROCEMU_RC_ACK, 0x00, 24, ROCEMU_DROP_LENGTH },
-		{ ROCEMU_RC_READ_REQUEST, 0x00, 36, ROCEMU_DROP_LENGTH },
-		{ ROCEMU_RC_SEND_MIDDLE, 0x00, 16 + 4096, ROCEMU_DROP_NONE },
-		{ ROCEMU_RC_SEND_MIDDLE, 0x00, 16 + 4097, ROCEMU_DROP_LENGTH },
-		{ ROCEMU_RC_SEND_ONLY, 0x30, 16 + 4099, ROCEMU_DROP_NONE },
-		{ ROCEMU_RC_SEND_ONLY, 0x30, 16 + 4100, ROCEMU_DROP_LENGTH },
-		{ ROCEMU_CNP, 0x00, 32, ROCEMU_DROP_NONE },
+		{ROCEMU_RC_SEND_ONLY, 0x00, 16, ROCEMU_DROP_NONE},
+		{ROCEMU_RC_SEND_ONLY, 0x00, 15, ROCEMU_DROP_SHORT},
+		{ROCEMU_RC_SEND_ONLY, 0x00, 11, ROCEMU_DROP_SHORT},
+		{ROCEMU_RC_WRITE_ONLY, 0x00, 31, ROCEMU_DROP_SHORT},
+		{ROCEMU_RC_SEND_ONLY, 0x01, 16, ROCEMU_DROP_TVER},
+		{0x40, 0x00, 64, ROCEMU_DROP_OPCODE},
+		{0xff, 0x00, 64, ROCEMU_DROP_OPCODE},
+		{ROCEMU_RC_SEND_ONLY, 0x30, 18, ROCEMU_DROP_PAD},
+		{ROCEMU_RC_SEND_ONLY, 0x30, 20, ROCEMU_DROP_NONE},
+		{ROCEMU_RC_ACK, 0x00, 20, ROCEMU_DROP_NONE},
+		{ROCEMU_RC_ACK, 0x10, 20, ROCEMU_DROP_PAD},
+		{ROCEMU_RC_ACK, 0x00, 24, ROCEMU_DROP_LENGTH},
+		{ROCEMU_RC_READ_REQUEST, 0x00, 36, ROCEMU_DROP_LENGTH},
+		{ROCEMU_RC_SEND_MIDDLE, 0x00, 16 + 4096, ROCEMU_DROP_NONE},
+		{ROCEMU_RC_SEND_MIDDLE, 0x00, 16 + 4097, ROCEMU_DROP_LENGTH},
+		{ROCEMU_RC_SEND_ONLY, 0x30, 16 + 4099, ROCEMU_DROP_NONE},
+		{ROCEMU_RC_SEND_ONLY, 0x30, 16 + 4100, ROCEMU_DROP_LENGTH},
+		{ROCEMU_CNP, 0x00, 32, ROCEMU_DROP_NONE},
 	};
 
 	(void)state;
@@ -273,7 +277,8 @@ static void packet_decode__random_headers__reencode_the_same(void **state)
 		for (size_t k = 0; k < sizeof(buf); k++)
 			buf[k] = (uint8_t)rng_u32(&rng);
 		buf[1] &= 0xf0;
-		if (rocemu_packet_decode(&p, buf, rng_below(&rng, sizeof(buf) + 1)) != ROCEMU_DROP_NONE)
+		if (rocemu_packet_decode(&p, buf, rng_below(&rng, sizeof(buf) + 1)) !=
+		    ROCEMU_DROP_NONE)
 			continue;
 		assert_int_equal(rocemu_hdrs_encode(&p.h, again), p.hdr_len);
 		assert_memory_equal(again, buf, p.hdr_len);
@@ -287,7 +292,7 @@ static void drop_text__all_and_beyond__a_text(void **state)
 		assert_true(strlen(rocemu_drop_text((enum rocemu_drop)i)) > 0);
 	assert_string_equal(rocemu_drop_text(ROCEMU_DROP_ICRC), "ICRC mismatch");
 	assert_string_equal(rocemu_drop_text(ROCEMU_DROP_COUNT), "unknown");
-	assert_string_equal(rocemu_drop_text((enum rocemu_drop)-1), "unknown");
+	assert_string_equal(rocemu_drop_text((enum rocemu_drop) - 1), "unknown");
 }
 
 int main(void)

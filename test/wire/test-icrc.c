@@ -16,8 +16,8 @@
 #include "base/util.h"
 
 static const struct rocemu_icrc_ctx v4 = {
-	.src.raw = { [10] = 0xff, 0xff, 10, 0, 0, 1 },
-	.dst.raw = { [10] = 0xff, 0xff, 10, 0, 0, 2 },
+	.src.raw = {[10] = 0xff, 0xff, 10, 0, 0, 1},
+	.dst.raw = {[10] = 0xff, 0xff, 10, 0, 0, 2},
 	.sport = 0xc123,
 	.dport = ROCEMU_UDP_PORT,
 	.ip_id = 0x1234,
@@ -25,13 +25,13 @@ static const struct rocemu_icrc_ctx v4 = {
 };
 
 static const struct rocemu_icrc_ctx v6 = {
-	.src.raw = { 0xfd, [15] = 1 },
-	.dst.raw = { 0xfd, [15] = 2 },
+	.src.raw = {0xfd, [15] = 1},
+	.dst.raw = {0xfd, [15] = 2},
 	.sport = 0xc123,
 	.dport = ROCEMU_UDP_PORT,
 };
 
-/* CRC-32 bit by bit, without complementing at either end: shares nothing with the code under test. */
+/* CRC-32 bit by bit, not complemented at either end: shares nothing with the code under test. */
 static uint32_t slow_crc(uint32_t state, const uint8_t *p, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
@@ -45,7 +45,7 @@ static uint32_t slow_crc(uint32_t state, const uint8_t *p, size_t n)
 /* The ICRC by the letter of annex A17.3.3, for packets without IP options. */
 static uint32_t slow_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *pkt, size_t len)
 {
-	uint8_t b[8 + 40 + 8] = { 0 };
+	uint8_t b[8 + 40 + 8] = {0};
 	size_t n = 8, udp_len = 8 + len + 4;
 	uint32_t crc;
 
@@ -109,8 +109,10 @@ static void icrc__both_families_many_lengths__as_the_slow_one(void **state)
 	rng_init(&rng, 4);
 	fill(pkt, sizeof(pkt), &rng);
 	for (size_t len = ROCEMU_BTH_LEN; len <= sizeof(pkt); len++) {
-		assert_int_equal(rocemu_icrc(&v4, pkt, len, NULL, 0, NULL, 0), slow_icrc(&v4, pkt, len));
-		assert_int_equal(rocemu_icrc(&v6, pkt, len, NULL, 0, NULL, 0), slow_icrc(&v6, pkt, len));
+		assert_int_equal(rocemu_icrc(&v4, pkt, len, NULL, 0, NULL, 0),
+				 slow_icrc(&v4, pkt, len));
+		assert_int_equal(rocemu_icrc(&v6, pkt, len, NULL, 0, NULL, 0),
+				 slow_icrc(&v6, pkt, len));
 	}
 }
 
@@ -152,8 +154,8 @@ static uint8_t *sealed(const struct rocemu_icrc_ctx *c, size_t len, struct rng *
 /* Lengths that need every power of the table in icrc.c, up to the largest datagram. */
 static void icrc_check__id_unknown_any_length__solves_to_the_real_id(void **state)
 {
-	static const size_t lens[] = { 16, 17, 20, 44, 63, 80, 108, 236, 492, 1004, 1072, 2028, 4076, 4124, 4176,
-				       8172, 16364, 32748, 65507 };
+	static const size_t lens[] = {16,   17,	  20,	44,   63,   80,	  108,	 236,	492,  1004,
+				      1072, 2028, 4076, 4124, 4176, 8172, 16364, 32748, 65507};
 	struct rng rng;
 
 	(void)state;
@@ -175,7 +177,7 @@ static void icrc_check__id_unknown_any_length__solves_to_the_real_id(void **stat
 static void icrc_check__every_id__solved(void **state)
 {
 	struct rocemu_icrc_ctx c = v4;
-	uint8_t p[64] = { 0x64 };
+	uint8_t p[64] = {0x64};
 
 	(void)state;
 	for (uint32_t id = 0; id <= 0xffff; id++) {
@@ -226,7 +228,7 @@ static void icrc_check__addressing_changed__fails(void **state)
 
 static void icrc_check__no_room_for_bth_and_icrc__fails(void **state)
 {
-	uint8_t p[16] = { 0 };
+	uint8_t p[16] = {0};
 
 	(void)state;
 	for (size_t len = 0; len < 16; len++)
@@ -235,7 +237,7 @@ static void icrc_check__no_room_for_bth_and_icrc__fails(void **state)
 
 static void gid_is_ipv4__mapped_only(void **state)
 {
-	struct rocemu_gid any = { 0 };
+	struct rocemu_gid any = {0};
 
 	(void)state;
 	assert_true(rocemu_gid_is_ipv4(&v4.src));

@@ -13,8 +13,8 @@
 #include "wire/ip.h"
 
 static const struct ip_udp v4 = {
-	.src.raw = { [10] = 0xff, 0xff, 192, 0, 2, 1 },
-	.dst.raw = { [10] = 0xff, 0xff, 192, 0, 2, 2 },
+	.src.raw = {[10] = 0xff, 0xff, 192, 0, 2, 1},
+	.dst.raw = {[10] = 0xff, 0xff, 192, 0, 2, 2},
 	.sport = 0xc001,
 	.dport = 4791,
 	.ip_id = 0xabcd,
@@ -24,8 +24,8 @@ static const struct ip_udp v4 = {
 };
 
 static const struct ip_udp v6 = {
-	.src.raw = { 0x20, 0x01, 0x0d, 0xb8, [15] = 1 },
-	.dst.raw = { 0x20, 0x01, 0x0d, 0xb8, [15] = 2 },
+	.src.raw = {0x20, 0x01, 0x0d, 0xb8, [15] = 1},
+	.dst.raw = {0x20, 0x01, 0x0d, 0xb8, [15] = 2},
 	.flow_label = 0xabcde,
 	.sport = 0xc001,
 	.dport = 4791,
@@ -55,8 +55,9 @@ static enum ip_verdict decode(const uint8_t *buf, size_t len)
 static void ip_udp_encode__ipv4__known_bytes(void **state)
 {
 	static const uint8_t want[] = {
-		0x45, 0x6a, 0x00, 0x20, 0xab, 0xcd, 0x40, 0x00, 0x3f, 0x11, 0x0b, 0x92, 192, 0, 2, 1, 192, 0, 2, 2,
-		0xc0, 0x01, 0x12, 0xb7, 0x00, 0x0c, 0x00, 0x00, 0, 1, 2, 3,
+		0x45, 0x6a, 0x00, 0x20, 0xab, 0xcd, 0x40, 0x00, 0x3f, 0x11, 0x0b,
+		0x92, 192,  0,	  2,	1,    192,  0,	  2,	2,    0xc0, 0x01,
+		0x12, 0xb7, 0x00, 0x0c, 0x00, 0x00, 0,	  1,	2,    3,
 	};
 	uint8_t buf[64];
 
@@ -68,7 +69,7 @@ static void ip_udp_encode__ipv4__known_bytes(void **state)
 
 static void ip_udp_encode__ipv6__known_bytes(void **state)
 {
-	static const uint8_t want[] = { 0x66, 0xaa, 0xbc, 0xde, 0x00, 0x0c, 0x11, 0x3f };
+	static const uint8_t want[] = {0x66, 0xaa, 0xbc, 0xde, 0x00, 0x0c, 0x11, 0x3f};
 	uint8_t buf[64];
 
 	(void)state;
@@ -147,7 +148,8 @@ static void ip_udp_decode__any_bytes__nothing_read_beyond(void **state)
 	rng_init(&rng, 9);
 	for (unsigned i = 0; i < 50000; i++) {
 		uint8_t buf[128];
-		size_t len = make((i & 1) != 0 ? &v4 : &v6, 40, buf), cut = rng_below(&rng, (uint32_t)len + 1), n, wire;
+		size_t len = make((i & 1) != 0 ? &v4 : &v6, 40, buf),
+		       cut = rng_below(&rng, (uint32_t)len + 1), n, wire;
 		const uint8_t *payload;
 		struct ip_udp h;
 		uint8_t *p;
@@ -165,7 +167,7 @@ static void ip_udp_decode__any_bytes__nothing_read_beyond(void **state)
 
 static void ethertype_ip_offset__tags__skipped(void **state)
 {
-	uint8_t f[64] = { 0 };
+	uint8_t f[64] = {0};
 
 	(void)state;
 	put_be16(f + 12, 0x0800);
@@ -187,7 +189,7 @@ static void ethertype_ip_offset__tags__skipped(void **state)
 
 static void ip_checksum__rfc1071_example__its_sum(void **state)
 {
-	static const uint8_t p[] = { 0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7 };
+	static const uint8_t p[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
 
 	(void)state;
 	assert_int_equal(ip_checksum(p, 8), (uint16_t)~0xddf2);

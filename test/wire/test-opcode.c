@@ -11,9 +11,9 @@
 #include "base/util.h"
 
 /* The kind of operation, without place in the message and extras. */
-#define OP_KIND                                                                                    \
-	(ROCEMU_OP_SEND | ROCEMU_OP_WRITE | ROCEMU_OP_READ_REQ | ROCEMU_OP_READ_RESP |             \
-	 ROCEMU_OP_ATOMIC | ROCEMU_OP_ACK | ROCEMU_OP_ATOMIC_ACK | ROCEMU_OP_FLUSH |               \
+#define OP_KIND                                                                        \
+	(ROCEMU_OP_SEND | ROCEMU_OP_WRITE | ROCEMU_OP_READ_REQ | ROCEMU_OP_READ_RESP | \
+	 ROCEMU_OP_ATOMIC | ROCEMU_OP_ACK | ROCEMU_OP_ATOMIC_ACK | ROCEMU_OP_FLUSH |   \
 	 ROCEMU_OP_ATOMIC_WRITE | ROCEMU_OP_CNP)
 #define OP_PLACE (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE | ROCEMU_OP_LAST)
 
@@ -28,8 +28,9 @@ static bool has_opcode(enum rocemu_service svc, uint32_t kind, uint32_t place)
 	for (unsigned o = 0; o < 256; o++) {
 		uint32_t ops = rocemu_opcode_ops((uint8_t)o);
 
-		if (is_known(o) && rocemu_opcode_service((uint8_t)o) == svc && (ops & OP_KIND) == kind &&
-		    (ops & OP_PLACE) == place && (ops & (ROCEMU_OP_IMM | ROCEMU_OP_INV)) == 0)
+		if (is_known(o) && rocemu_opcode_service((uint8_t)o) == svc &&
+		    (ops & OP_KIND) == kind && (ops & OP_PLACE) == place &&
+		    (ops & (ROCEMU_OP_IMM | ROCEMU_OP_INV)) == 0)
 			return true;
 	}
 	return false;
@@ -38,6 +39,7 @@ static bool has_opcode(enum rocemu_service svc, uint32_t kind, uint32_t place)
 /* The lengths of IBTA vol. 1, 9.2 and 9.3, added up by hand. */
 static void opcode_hdr_len__each_header_chain__sum_of_its_headers(void **state)
 {
+	/* clang-format off */
 	static const struct {
 		uint8_t opcode;
 		size_t len;
@@ -53,6 +55,7 @@ static void opcode_hdr_len__each_header_chain__sum_of_its_headers(void **state)
 		{ ROCEMU_CNP, 12 },                  { ROCEMU_XRC_WRITE_ONLY_IMM, 36 },
 		{ ROCEMU_XRC_FETCH_ADD, 44 },        { ROCEMU_XRC_FLUSH, 36 },
 	};
+	/* clang-format on */
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(t); i++)
@@ -85,8 +88,8 @@ static void opcode_table__every_opcode__one_kind_one_place_one_direction(void **
 		if (!is_known(o))
 			continue;
 		assert_int_equal(__builtin_popcount(ops & OP_KIND), 1);
-		assert_true(place == ROCEMU_OP_FIRST || place == ROCEMU_OP_MIDDLE || place == ROCEMU_OP_LAST ||
-			    place == (ROCEMU_OP_FIRST | ROCEMU_OP_LAST));
+		assert_true(place == ROCEMU_OP_FIRST || place == ROCEMU_OP_MIDDLE ||
+			    place == ROCEMU_OP_LAST || place == (ROCEMU_OP_FIRST | ROCEMU_OP_LAST));
 		/* A CNP belongs to neither side. */
 		assert_int_equal(__builtin_popcount(way), (ops & ROCEMU_OP_CNP) != 0 ? 0 : 1);
 	}
@@ -100,7 +103,8 @@ static void opcode_table__headers__match_the_properties(void **state)
 		uint32_t ops = rocemu_opcode_ops((uint8_t)o);
 		uint32_t hdrs = rocemu_opcode_hdrs((uint8_t)o);
 		bool reth = (ops & (ROCEMU_OP_WRITE | ROCEMU_OP_READ_REQ | ROCEMU_OP_FLUSH |
-				    ROCEMU_OP_ATOMIC_WRITE)) != 0 && (ops & ROCEMU_OP_FIRST) != 0;
+				    ROCEMU_OP_ATOMIC_WRITE)) != 0 &&
+			    (ops & ROCEMU_OP_FIRST) != 0;
 		bool aeth = (ops & (ROCEMU_OP_ACK | ROCEMU_OP_ATOMIC_ACK)) != 0 ||
 			    ((ops & ROCEMU_OP_READ_RESP) != 0 && (ops & ROCEMU_OP_MIDDLE) == 0);
 
@@ -109,7 +113,8 @@ static void opcode_table__headers__match_the_properties(void **state)
 		assert_int_equal((hdrs & ROCEMU_HDR_IMMDT) != 0, (ops & ROCEMU_OP_IMM) != 0);
 		assert_int_equal((hdrs & ROCEMU_HDR_IETH) != 0, (ops & ROCEMU_OP_INV) != 0);
 		assert_int_equal((hdrs & ROCEMU_HDR_ATOMICETH) != 0, (ops & ROCEMU_OP_ATOMIC) != 0);
-		assert_int_equal((hdrs & ROCEMU_HDR_ATOMICACK) != 0, (ops & ROCEMU_OP_ATOMIC_ACK) != 0);
+		assert_int_equal((hdrs & ROCEMU_HDR_ATOMICACK) != 0,
+				 (ops & ROCEMU_OP_ATOMIC_ACK) != 0);
 		assert_int_equal((hdrs & ROCEMU_HDR_FETH) != 0, (ops & ROCEMU_OP_FLUSH) != 0);
 		assert_int_equal((hdrs & ROCEMU_HDR_DETH) != 0, svc == ROCEMU_SVC_UD);
 		assert_int_equal((hdrs & ROCEMU_HDR_XRCETH) != 0,
@@ -135,7 +140,8 @@ static void opcode_table__xrc__mirrors_rc(void **state)
 
 static void opcode__unknown__no_properties(void **state)
 {
-	static const uint8_t unknown[] = { 0x15, 0x18, 0x1f, 0x2c, 0x40, 0x5f, 0x60, 0x66, 0x80, 0x82, 0xb5, 0xff };
+	static const uint8_t unknown[] = {0x15, 0x18, 0x1f, 0x2c, 0x40, 0x5f,
+					  0x60, 0x66, 0x80, 0x82, 0xb5, 0xff};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(unknown); i++) {

@@ -24,7 +24,7 @@ static const char *text_of(const struct rocemu_packet *p)
 static struct rocemu_packet packet(uint8_t opcode, uint32_t len)
 {
 	return (struct rocemu_packet){
-		.h = { .opcode = opcode, .pkey = 0xffff, .dqpn = 0x12, .psn = 256 },
+		.h = {.opcode = opcode, .pkey = 0xffff, .dqpn = 0x12, .psn = 256},
 		.payload_len = len,
 	};
 }
@@ -38,7 +38,8 @@ static void print_packet__send__name_place_and_length(void **state)
 	assert_string_equal(text_of(&p), "RC SEND_ONLY qpn 0x12 psn 256 ackreq len 64");
 	p.h.se = p.h.fecn = p.h.becn = true;
 	p.h.pkey = 0x8001;
-	assert_string_equal(text_of(&p), "RC SEND_ONLY qpn 0x12 psn 256 pkey 0x8001 fecn becn se ackreq len 64");
+	assert_string_equal(text_of(&p),
+			    "RC SEND_ONLY qpn 0x12 psn 256 pkey 0x8001 fecn becn se ackreq len 64");
 }
 
 static void print_packet__each_header__its_fields(void **state)
@@ -51,18 +52,22 @@ static void print_packet__each_header__its_fields(void **state)
 	p.h.reth.rkey = 0xab;
 	p.h.reth.length = 5;
 	p.h.imm = 0x11223344;
-	assert_string_equal(text_of(&p), "XRC WRITE_ONLY_IMM qpn 0x12 psn 256 srqn 0x7 va 0x1000 rkey 0xab dmalen 5 "
-					 "imm 0x11223344 len 5");
+	assert_string_equal(
+		text_of(&p),
+		"XRC WRITE_ONLY_IMM qpn 0x12 psn 256 srqn 0x7 va 0x1000 rkey 0xab dmalen 5 "
+		"imm 0x11223344 len 5");
 	p = packet(ROCEMU_RC_CMP_SWAP, 0);
 	p.h.atomiceth.compare = 1;
 	p.h.atomiceth.swap_add = 2;
-	assert_string_equal(text_of(&p), "RC CMP_SWAP qpn 0x12 psn 256 va 0x0 rkey 0x0 compare 0x1 swap 0x2");
+	assert_string_equal(text_of(&p),
+			    "RC CMP_SWAP qpn 0x12 psn 256 va 0x0 rkey 0x0 compare 0x1 swap 0x2");
 	p.h.opcode = ROCEMU_RC_FETCH_ADD;
 	assert_string_equal(text_of(&p), "RC FETCH_ADD qpn 0x12 psn 256 va 0x0 rkey 0x0 add 0x2");
 	p = packet(ROCEMU_UD_SEND_ONLY, 9);
 	p.h.deth.sqpn = 0x34;
 	p.h.deth.qkey = 0x11111111;
-	assert_string_equal(text_of(&p), "UD SEND_ONLY qpn 0x12 psn 256 sqpn 0x34 qkey 0x11111111 len 9");
+	assert_string_equal(text_of(&p),
+			    "UD SEND_ONLY qpn 0x12 psn 256 sqpn 0x34 qkey 0x11111111 len 9");
 	p = packet(ROCEMU_RC_SEND_LAST_INV, 0);
 	p.h.ieth = 0x99;
 	assert_string_equal(text_of(&p), "RC SEND_LAST_INV qpn 0x12 psn 256 inv 0x99 len 0");
@@ -82,17 +87,17 @@ static void print_packet__syndromes__in_words(void **state)
 		uint8_t syndrome;
 		const char *text;
 	} t[] = {
-		{ 0x1f, "ack" },
-		{ 0x03, "ack credits 3" },
-		{ 0x2c, "rnr-nak 0.64 ms" },
-		{ 0x60, "nak psn-sequence" },
-		{ 0x61, "nak invalid-request" },
-		{ 0x62, "nak remote-access" },
-		{ 0x63, "nak remote-operational" },
-		{ 0x64, "nak invalid-rd" },
-		{ 0x65, "syndrome 0x65" },
-		{ 0x41, "syndrome 0x41" },
-		{ 0xff, "syndrome 0xff" },
+		{0x1f, "ack"},
+		{0x03, "ack credits 3"},
+		{0x2c, "rnr-nak 0.64 ms"},
+		{0x60, "nak psn-sequence"},
+		{0x61, "nak invalid-request"},
+		{0x62, "nak remote-access"},
+		{0x63, "nak remote-operational"},
+		{0x64, "nak invalid-rd"},
+		{0x65, "syndrome 0x65"},
+		{0x41, "syndrome 0x41"},
+		{0xff, "syndrome 0xff"},
 	};
 	struct rocemu_packet p = packet(ROCEMU_RC_ACK, 0);
 
@@ -140,15 +145,15 @@ static void print_packet__small_buffer__cut_and_full_length_told(void **state)
 static void print_flow__both_families__addresses(void **state)
 {
 	struct ip_udp ip = {
-		.src.raw = { [10] = 0xff, 0xff, 10, 77, 0, 2 },
-		.dst.raw = { [10] = 0xff, 0xff, 10, 77, 0, 3 },
+		.src.raw = {[10] = 0xff, 0xff, 10, 77, 0, 2},
+		.dst.raw = {[10] = 0xff, 0xff, 10, 77, 0, 3},
 	};
 	char buf[128];
 
 	(void)state;
 	assert_int_equal(print_flow(buf, sizeof(buf), &ip), 21);
 	assert_string_equal(buf, "10.77.0.2 > 10.77.0.3");
-	ip.src = (struct rocemu_gid){ .raw = { 0xfd, 0x77, [15] = 2 } };
+	ip.src = (struct rocemu_gid){.raw = {0xfd, 0x77, [15] = 2}};
 	print_gid(buf, sizeof(buf), &ip.src);
 	assert_string_equal(buf, "fd77::2");
 }
