@@ -69,8 +69,8 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 	cq_push(qp->recv_cq, &cqe);
 }
 
-/* SEND with invalidate: only memory windows and fast-registered regions can be invalidated by a peer (IBTA
- * 10.6.5), and neither exists yet, so every key is one that does not allow it. Memory windows hook in here. */
+/* SEND with invalidate: only memory windows and fast-registered regions can be invalidated by a peer, and
+ * neither exists yet, so every key is one that does not allow it. Memory windows hook in here. */
 static enum resp_verdict check_invalidate(const struct rocemu_qp *qp, uint32_t rkey)
 {
 	(void)qp;
@@ -147,7 +147,7 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 		return RESP_LENGTH;
 
 	/* The whole range at the first packet, so that nothing is written of what does not fit; then what each
-	 * packet touches, because the region may have gone. Length 0 needs no valid key (IBTA 9.7.4.1.5). */
+	 * packet touches, because the region may have gone. Length 0 needs no valid key (C9-88). */
 	check = ops & ROCEMU_OP_FIRST ? r->write_length : len;
 	host = mr_access(&qp->ep->mrs, qp->pd, r->write_rkey, r->write_va + r->offset, check,
 			 IBV_ACCESS_REMOTE_WRITE);

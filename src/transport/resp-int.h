@@ -81,9 +81,9 @@ static inline bool resp_allows(const struct rocemu_qp *qp, unsigned access)
 
 /* resp-exec.c */
 
-/** Payload against the path MTU: FIRST and MIDDLE full, LAST not empty (IBTA 9.7.4.1.6). */
+/** Payload against the path MTU: FIRST and MIDDLE full, LAST not empty (IBTA 9.7.4.1). */
 enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops, uint32_t len);
-/** Opcode against what went before in the message (IBTA 9.7.4.1.2). */
+/** Opcode against what went before in the message (IBTA 9.7.4.1). */
 enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops);
 /**
  * Execute a SEND or WRITE packet whose PSN, length and place in the message are right; when it PASSes, the
@@ -94,7 +94,7 @@ enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 bool resp_take(struct rocemu_qp *qp);
 /** Complete the receive at hand in error. */
 void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err);
-/** First packet taken in RTR (IBTA 11.6.3.2: communication established). */
+/** First packet taken in RTR (IBTA 11.6.3: communication established). */
 void resp_established(struct rocemu_qp *qp);
 
 /* resp-read.c */

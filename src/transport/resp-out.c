@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The RC responder's packets. Everything goes out in PSN order: an ACK or a READ response tells the requester that
- * all before it arrived, and one beyond an unanswered READ that the READ's responses were lost (IBTA 9.7.5.1.2). So
+ * all before it arrived, and one beyond an unanswered READ that the READ's responses were lost (IBTA 9.7.5.1). So
  * jobs first (READ and atomic responses, by PSN), then the NAK or else the ACK.
  */
 #include <string.h>
@@ -221,7 +221,7 @@ static void count_nak(struct rocemu_ep_stats *s, uint8_t syndrome)
 }
 
 /* The NAK owed, which acknowledges all before it, or else the ACK: one for whatever came in since the last, with the
- * newest PSN (IBTA 9.7.5.1.2 allows to coalesce). */
+ * newest PSN (IBTA 9.7.5.1 allows to coalesce). */
 static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_resp *r = &qp->resp;

@@ -2,7 +2,7 @@
 /*
  * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE. An atomic is executed
  * when it comes in; a READ's memory is read when its responses are made (resp-out.c). What was executed is kept in
- * the replay ring, so that an atomic is never executed twice (IBTA 9.7.5.1.4).
+ * the replay ring, so that an atomic is never executed twice (IBTA 9.7.5.1).
  *
  * FLUSH (annex A19) needs access rights that <infiniband/verbs.h> has no names for yet: NAK invalid request.
  */
@@ -65,7 +65,7 @@ static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_pac
 	return RESP_PASS;
 }
 
-/* The words of an atomic are host-order numbers in memory (IBTA leaves it to the HCA; so do hardware RNICs), and the
+/* The words of an atomic are host-order numbers in memory (as with hardware RNICs), and the
  * process's own threads may work on them with atomics of their own. */
 static uint64_t atomic_execute(uint64_t *word, const struct rocemu_packet *pkt)
 {
@@ -144,7 +144,7 @@ enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packe
 {
 	if (!(ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_ATOMIC_WRITE)))
 		return RESP_UNSUPPORTED;
-	/* More than max_dest_rd_atomic at a time (IBTA 9.7.4.1.4); 0 of them: not set up for any. */
+	/* More than max_dest_rd_atomic at a time (IBTA 9.7.4.1); 0 of them: not set up for any. */
 	if (!resp_job_fits(qp, true))
 		return RESP_TOO_MANY;
 	if (ops & ROCEMU_OP_READ_REQ)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UC responder: no responses. What a peer does wrong costs the message it happens in and nothing else (IBTA 9.8.2.2,
+ * UC responder: no responses. What a peer does wrong costs the message it happens in and nothing else (IBTA 9.8.2,
  * 9.9.3 class D): the rest is dropped silently until a packet begins the next one, whatever its PSN. A receive that
  * such a message had taken stays at hand for the next message of this QP, from an SRQ as well; a message longer
  * than its receive is dropped that way too, for a remote peer must not be able to use up receives with errors.

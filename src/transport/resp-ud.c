@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3.2). Whatever is wrong with a datagram, it is
+ * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3). Whatever is wrong with a datagram, it is
  * dropped silently and no receive is used: wrong Q_Key, no receive, and also longer than the receive (class D; some
  * hardware completes that receive in error and stops the QP, which would let anybody who knows the Q_Key stop it).
  *
- * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17.4.5.1): the IPv6 header, or the IPv4
+ * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17): the IPv6 header, or the IPv4
  * header in the last 20 of them.
  */
 #include <string.h>
@@ -47,7 +47,7 @@ enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now, const stru
 	struct rocemu_cqe cqe;
 
 	if (pkt->h.deth.qkey != qp->attr.qkey)
-		return ROCEMU_DROP_QKEY; /* IBTA 9.6.1.4.1 */
+		return ROCEMU_DROP_QKEY; /* IBTA 9.6.1.4 */
 	if (pkt->payload_len > qp->mtu)
 		return ROCEMU_DROP_LENGTH;
 	if (!resp_take(qp))

@@ -94,7 +94,7 @@ void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint
 	qp_fail(qp, now);
 }
 
-/* A packet beyond the expected one: one NAK per gap, then silence until the gap is filled (IBTA 9.7.5.2.8 says
+/* A packet beyond the expected one: one NAK per gap, then silence until the gap is filled (IBTA 9.7.5.2 says
  * the same of RNR: what follows the packet that found no receive is dropped silently). */
 static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
 {
@@ -107,7 +107,7 @@ static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
 	return ROCEMU_DROP_PSN;
 }
 
-/* Duplicates (IBTA 9.7.5.1.3, 9.7.5.1.4): SEND and WRITE are not executed again but acknowledged, with the newest PSN; READs
+/* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the newest PSN; READs
  * and atomics are answered again. Nothing of the expected PSN and message state moves. */
 static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
 					uint32_t behind)

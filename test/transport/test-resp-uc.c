@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* UC responder: what is wrong costs a message and nothing else; nothing is ever sent back. */
+#include "hostile.h"
+
+#include <string.h>
+
+static struct hostile h;
+
+#define UC(name) TEST(uc_resp, name)
+
+UC(send_and_write__in_order__completed_without_answers)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 1024);
+	hostile_recv(&h, 2, 0, 0);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 0, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_LAST, 1, 4);
+	hostile_send(&h, ROCEMU_UC_WRITE_ONLY, 2, 16);
+	hostile_send(&h, ROCEMU_UC_WRITE_ONLY_IMM, 3, 4);
+	EXPECT(&h, "recv 1 len 260; recv 2 len 4 imm 1020304 write");
+	assert_memory_equal(h.mem, h.payload, 16);
+	hostile_free(&h);
+}
+
+UC(gap__in_a_send__message_dropped_and_receive_used_by_the_next)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 1024);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 0, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_MIDDLE, 2, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_LAST, 3, 4);
+	EXPECT(&h, "drop PSN; drop SEQUENCE");
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 4, 12);
+	EXPECT(&h, "recv 1 len 12");
+	assert_memory_equal(h.recv, h.payload, 12);
+	hostile_free(&h);
+}
+
+UC(gap__before_a_first_packet__message_taken)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 1024);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 77, 12);
+	EXPECT(&h, "recv 1 len 12");
+	hostile_free(&h);
+}
+
+UC(last_packet_lost__next_message_taken_in_the_same_receive)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 1024);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 0, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 2, 12);
+	EXPECT(&h, "recv 1 len 12");
+	hostile_free(&h);
+}
+
+UC(no_receive__message_dropped_to_its_end)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 0, HOSTILE_MTU);
+	hostile_recv(&h, 1, 0, 1024);
+	hostile_send(&h, ROCEMU_UC_SEND_LAST, 1, 4);
+	EXPECT(&h, "drop NO_RECV; drop SEQUENCE");
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 2, 4);
+	EXPECT(&h, "recv 1 len 4");
+	hostile_free(&h);
+}
+
+/* IBTA 9.9.3, class D. */
+UC(rules_broken__dropped_silently_and_the_qp_goes_on)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 100);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 101);
+	hostile_send(&h, ROCEMU_UC_SEND_LAST, 1, 4);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 2, 17);
+	hostile_send_reth(&h, ROCEMU_UC_WRITE_ONLY, 3, 8, HOSTILE_MEM, 8);
+	hostile_send_reth(&h, ROCEMU_UC_WRITE_ONLY, 4, 8, 0, 9);
+	hostile_send(&h, ROCEMU_UC_SEND_MIDDLE, 5, HOSTILE_MTU);
+	EXPECT(&h, "drop TOO_LONG; drop SEQUENCE; drop LENGTH; drop ACCESS; drop LENGTH; drop SEQUENCE");
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 6, 100);
+	EXPECT(&h, "recv 1 len 100");
+	hostile_free(&h);
+}
+
+UC(receive_memory_gone__local_protection_error)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 100);
+	hostile_recv(&h, 2, 0, 100);
+	assert_int_equal(rocemu_mr_dereg(h.recv_mr), 0);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 8);
+	EXPECT(&h, "drop ACCESS; recv 1 LOC_PROT_ERR; recv 2 WR_FLUSH_ERR; ERR");
+	hostile_free(&h);
+}
+
+UC(first_packet__in_rtr__communication_established)
+{
+	hostile_new(&h, IBV_QPT_UC, false);
+	hostile_connect(&h, IBV_QPS_RTR);
+	hostile_send(&h, ROCEMU_UC_WRITE_ONLY, 0, 8);
+	EXPECT(&h, "event COMM_EST");
+	hostile_free(&h);
+}
