@@ -313,6 +313,13 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
 ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
 				      const struct rocemu_path *ud_path);
 
+/**
+ * What rocemu_qp_post_send() would say of wr if ahead others had been posted before it; posts nothing. When it
+ * says 0 for each of a chain, posting the chain under the same lock cannot fail half way.
+ */
+ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struct ibv_send_wr *wr,
+				       const struct rocemu_path *ud_path);
+
 /** Post receives, a chain as for ibv_post_recv(). On error *bad is the first not posted. */
 ROCEMU_PUBLIC int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,
 				      const struct ibv_recv_wr **bad);

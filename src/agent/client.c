@@ -45,13 +45,16 @@ static void close_fd(int *fd)
 	*fd = -1;
 }
 
-/* Send a request and receive its answer. An ERROR becomes its errno and text. */
-static int ask(int fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf, size_t errlen)
+/*
+ * Send a request and receive its answer. An ERROR becomes its errno and text. When the connection fails it is
+ * closed (*fd -1): a late answer must not be taken for the next request's.
+ */
+static int ask(int *fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf, size_t errlen)
 {
-	int r = agent_msg_send(fd, request, 0);
+	int r = agent_msg_send(*fd, request, 0);
 
 	if (!r)
-		r = agent_msg_recv(fd, answer, 0);
+		r = agent_msg_recv(*fd, answer, 0);
 	if (r == -EAGAIN)
 		r = -ETIMEDOUT;
 	if (r == -EPIPE)
@@ -59,6 +62,7 @@ static int ask(int fd, const struct agent_msg *request, struct agent_msg *answer
 	if (r) {
 		snprintf(errbuf, errlen, "the agent does not answer: %s",
 			 r == -EPROTO ? "it is of another version of rocemu" : strerror(-r));
+		close_fd(fd);
 		return r;
 	}
 	if (answer->type == AGENT_ERROR) {
@@ -93,13 +97,23 @@ static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
 	return fd;
 }
 
-/* Connect, and spawn an agent as often as there is none: one may leave, idle, at any moment. */
-static int connect_or_spawn(struct agent_realm *realm, uint64_t deadline, char *errbuf, size_t errlen)
+/*
+ * Connect, and spawn an agent as often as there is none: one may leave, idle, at any moment. again: to an agent of
+ * the realm given, no other one could do anything with what we have of the last one.
+ */
+static int connect_or_spawn(struct agent_realm *realm, bool again, uint64_t deadline, char *errbuf, size_t errlen)
 {
 	for (;;) {
-		int fd = connect_any(realm, errbuf, errlen), r;
+		int fd, r;
 
-		if (fd != -ECONNREFUSED)
+		if (again) {
+			fd = agent_connect(realm, TIMEOUT_MS);
+			if (fd < 0)
+				snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
+		} else {
+			fd = connect_any(realm, errbuf, errlen);
+		}
+		if (fd != -ECONNREFUSED || realm->system)
 			return fd;
 		r = agent_spawn(errbuf, errlen);
 		if (r)
@@ -135,11 +149,11 @@ static int join(struct agent_client *c, char *errbuf, size_t errlen)
 	int r;
 
 	do {
-		r = connect_or_spawn(&c->realm, deadline, errbuf, errlen);
+		r = connect_or_spawn(&c->realm, false, deadline, errbuf, errlen);
 		if (r < 0)
 			return r;
 		c->fd = r;
-		r = ask(c->fd, &hello, &m, errbuf, errlen);
+		r = ask(&c->fd, &hello, &m, errbuf, errlen);
 		if (!r)
 			r = take_welcome(c, &m, errbuf, errlen);
 		if (r)
@@ -236,28 +250,17 @@ int agent_client_fd(const struct agent_client *c)
 static int rejoin(struct agent_client *c, char *errbuf, size_t errlen)
 {
 	struct agent_msg m = {.type = AGENT_REJOIN, .u.slot = {c->slot, c->first_index}}, answer;
-	struct agent_realm realm = c->realm;
-	int r;
+	int r = connect_or_spawn(&c->realm, true, now_ms() + TIMEOUT_MS, errbuf, errlen);
 
-	/* Of the same realm: an agent of another could do nothing with token and stash. */
-	r = agent_connect(&realm, TIMEOUT_MS);
-	if (r == -ECONNREFUSED && !realm.system) {
-		r = agent_spawn(errbuf, errlen);
-		if (r)
-			return r;
-		r = agent_connect(&realm, TIMEOUT_MS);
-	}
-	if (r < 0) {
-		snprintf(errbuf, errlen, "the agent is gone and no other one is to be reached: %s", strerror(-r));
+	if (r < 0)
 		return r;
-	}
 	c->fd = r;
 	m.fds[m.nfds++] = c->token;
 	if (c->stash[0] >= 0) {
 		m.fds[m.nfds++] = c->stash[0];
 		m.fds[m.nfds++] = c->stash[1];
 	}
-	r = ask(c->fd, &m, &answer, errbuf, errlen);
+	r = ask(&c->fd, &m, &answer, errbuf, errlen);
 	if (!r) {
 		agent_msg_close_fds(&answer);
 		if (answer.type != AGENT_WELCOME || answer.u.slot.slot != c->slot)
@@ -309,13 +312,13 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 	if (c->lone)
 		return lone_socket(addr, scope_id, errbuf, errlen);
 	if (c->fd >= 0)
-		r = ask(c->fd, &m, &answer, errbuf, errlen);
+		r = ask(&c->fd, &m, &answer, errbuf, errlen);
 	if (r == -ECONNRESET) {
 		/* The agent died: once more with the next one. */
 		close_fd(&c->fd);
 		r = rejoin(c, errbuf, errlen);
 		if (!r)
-			r = ask(c->fd, &m, &answer, errbuf, errlen);
+			r = ask(&c->fd, &m, &answer, errbuf, errlen);
 	}
 	if (r)
 		return r;
@@ -366,7 +369,7 @@ int agent_client_status(bool system, struct agent_status **out, char *errbuf, si
 
 		m.u.from.client = (uint16_t)st->nclients;
 		m.u.from.addr = (uint16_t)st->naddrs;
-		r = ask(fd, &m, &answer, errbuf, errlen);
+		r = ask(&fd, &m, &answer, errbuf, errlen);
 		if (r)
 			break;
 		r = answer.type == AGENT_STATUS_PAGE ? add_page(st, &answer.u.page) : -EPROTO;

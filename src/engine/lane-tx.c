@@ -421,10 +421,10 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 void lane_tx_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
-	unsigned n = ROCEMU_OUTPUT_BATCH;
+	unsigned n;
 
-	for (unsigned batches = 1; n == ROCEMU_OUTPUT_BATCH; batches++) {
-		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
+	/* Until there is none: the call that fills none tells the endpoint that the ones before have left. */
+	for (unsigned batches = 1; (n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH)); batches++) {
 		for (unsigned i = 0; i < n; i++)
 			pkt[i] = &l->tx.desc[i];
 		if (unlikely(l->impair.on))

@@ -245,6 +245,17 @@ static void wr_copy_remote(struct swqe *w, const struct ibv_send_wr *wr)
 	}
 }
 
+int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struct ibv_send_wr *wr,
+			 const struct rocemu_path *ud_path)
+{
+	uint64_t length;
+	int r = wr_check(qp, wr, ud_path, &length);
+
+	if (r)
+		return r;
+	return ahead >= qp->sq.max_wr - (qp->sq.head - qp->sq.tail) ? -ENOMEM : 0;
+}
+
 int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
 			const struct rocemu_path *ud_path)
 {

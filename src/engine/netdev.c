@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/netdev.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/if_addr.h>
+#include <net/if_arp.h>
+#include <netinet/in.h>
+#include <netpacket/packet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+
+enum {
+	/* IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, ICRC 4: the headers of an RDMA WRITE ONLY with immediate. */
+	MAX_OVERHEAD = 84,
+	MAX_INTERFACES = 256,
+};
+
+static const uint8_t ipv4_mapped[12] = { [10] = 0xff, [11] = 0xff };
+
+/** What was found on the host before anybody asked for devices. */
+struct inventory {
+	struct netdev *ifs;            /* owned; name is empty */
+	unsigned n;
+};
+
+static int fail(char *errbuf, size_t errlen, int err, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+static int fail(char *errbuf, size_t errlen, int err, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(errbuf, errlen, fmt, ap);
+	va_end(ap);
+	return err;
+}
+
+enum ibv_mtu netdev_active_mtu(unsigned mtu)
+{
+	static const enum ibv_mtu mtus[] = { IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512 };
+
+	for (unsigned i = 0; i < ARRAY_LEN(mtus); i++)
+		if (mtu >= (128u << mtus[i]) + MAX_OVERHEAD)
+			return mtus[i];
+	return IBV_MTU_256;
+}
+
+const char *netdev_gid_text(const struct rocemu_gid *gid, char *buf, size_t len)
+{
+	if (!memcmp(gid->raw, ipv4_mapped, 12))
+		inet_ntop(AF_INET, gid->raw + 12, buf, (socklen_t)len);
+	else
+		inet_ntop(AF_INET6, gid->raw, buf, (socklen_t)len);
+	return buf;
+}
+
+/* ---- what sysfs and procfs say ---- */
+
+static bool sysfs_number(const char *ifname, const char *file, int base, long *value)
+{
+	char path[128], line[32];
+	char *end;
+	FILE *f;
+	bool ok;
+
+	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, file);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	/* speed gives EINVAL on read where the driver does not know it */
+	ok = fgets(line, sizeof(line), f) != NULL;
+	fclose(f);
+	if (!ok)
+		return false;
+	errno = 0;
+	*value = strtol(line, &end, base);
+	return end != line && errno == 0;
+}
+
+/** True when the kernel does not yet, or no longer, use the address (duplicate address detection). */
+static bool ipv6_unusable(const struct in6_addr *addr, unsigned ifindex)
+{
+	char hex[33], line[128], want[33];
+	unsigned idx, plen, scope, flags;
+	bool bad = false;
+	FILE *f = fopen("/proc/net/if_inet6", "re");
+
+	if (!f)
+		return false;
+	for (unsigned i = 0; i < 16; i++)
+		snprintf(want + 2 * i, 3, "%02x", addr->s6_addr[i]);
+	while (fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%32s %x %x %x %x", hex, &idx, &plen, &scope, &flags) != 5)
+			continue;
+		if (idx == ifindex && !strcmp(hex, want))
+			bad = (flags & IFA_F_DADFAILED) ||
+			      ((flags & IFA_F_TENTATIVE) && !(flags & IFA_F_OPTIMISTIC));
+	}
+	fclose(f);
+	return bad;
+}
+
+/* ---- inventory ---- */
+
+static void interface_read(struct netdev *d, unsigned flags)
+{
+	long v;
+
+	d->loopback = flags & IFF_LOOPBACK;
+	d->active = (flags & IFF_UP) && (flags & IFF_RUNNING);
+	if (sysfs_number(d->ifname, "mtu", 10, &v) && v > 0)
+		d->mtu = (unsigned)v;
+	d->speed_mbps = sysfs_number(d->ifname, "speed", 10, &v) && v > 0 ? (unsigned)v : 0;
+}
+
+void netdev_refresh(struct netdev *d)
+{
+	long flags;
+
+	if (!sysfs_number(d->ifname, "flags", 0, &flags)) {
+		/* No sysfs in this sandbox says nothing; a vanished interface does. */
+		if (!if_nametoindex(d->ifname))
+			d->active = false;
+		return;
+	}
+	/* sysfs has no IFF_RUNNING: that is what "carrier" says, which fails when the interface is down. */
+	if (flags & IFF_UP) {
+		long carrier;
+
+		if (!sysfs_number(d->ifname, "carrier", 10, &carrier) || carrier)
+			flags |= IFF_RUNNING;
+	}
+	interface_read(d, (unsigned)flags);
+}
+
+static struct netdev *inventory_interface(struct inventory *inv, const struct ifaddrs *ifa)
+{
+	struct netdev *d;
+
+	for (unsigned i = 0; i < inv->n; i++)
+		if (!strcmp(inv->ifs[i].ifname, ifa->ifa_name))
+			return &inv->ifs[i];
+	if (inv->n == MAX_INTERFACES || strlen(ifa->ifa_name) >= IF_NAMESIZE)
+		return NULL;
+	d = &inv->ifs[inv->n++];
+	memset(d, 0, sizeof(*d));
+	snprintf(d->ifname, sizeof(d->ifname), "%s", ifa->ifa_name);
+	d->ifindex = if_nametoindex(d->ifname);
+	d->mtu = 1500;
+	interface_read(d, ifa->ifa_flags);
+	return d;
+}
+
+/** Rank of an address in the GID table. */
+static unsigned gid_class(const struct rocemu_gid *g)
+{
+	struct in6_addr a;
+
+	if (!memcmp(g->raw, ipv4_mapped, 12))
+		return 0;
+	memcpy(&a, g->raw, 16);
+	return IN6_IS_ADDR_LINKLOCAL(&a) ? 2 : 1;
+}
+
+static void gid_insert(struct netdev *d, const struct netdev_gid *g)
+{
+	unsigned at = d->ngids;
+
+	for (unsigned i = 0; i < d->ngids; i++)
+		if (!memcmp(&d->gids[i].gid, &g->gid, 16))
+			return;
+	if (d->ngids == ROCEMU_MAX_GID)
+		return;
+	while (at > 0 && gid_class(&d->gids[at - 1].gid) > gid_class(&g->gid)) {
+		d->gids[at] = d->gids[at - 1];
+		at--;
+	}
+	d->gids[at] = *g;
+	d->ngids++;
+}
+
+static void inventory_address(struct netdev *d, const struct sockaddr *sa)
+{
+	struct netdev_gid g = { 0 };
+
+	if (sa->sa_family == AF_INET) {
+		struct sockaddr_in in;
+
+		memcpy(&in, sa, sizeof(in));
+		memcpy(g.gid.raw, ipv4_mapped, 12);
+		memcpy(g.gid.raw + 12, &in.sin_addr, 4);
+	} else if (sa->sa_family == AF_INET6) {
+		struct sockaddr_in6 in6;
+
+		memcpy(&in6, sa, sizeof(in6));
+		if (ipv6_unusable(&in6.sin6_addr, d->ifindex))
+			return;
+		memcpy(g.gid.raw, &in6.sin6_addr, 16);
+		if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
+			g.scope_id = d->ifindex;
+	} else {
+		return;
+	}
+	gid_insert(d, &g);
+}
+
+static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
+{
+	struct sockaddr_ll ll;
+
+	memcpy(&ll, sa, sizeof(ll));
+	if (ll.sll_hatype == ARPHRD_ETHER && ll.sll_halen == 6)
+		memcpy(d->mac, ll.sll_addr, 6);
+}
+
+/** Order of the default device list: what a program that takes the first device wants comes first. */
+static int by_use(const void *va, const void *vb)
+{
+	const struct netdev *a = va, *b = vb;
+
+	if (a->loopback != b->loopback)
+		return a->loopback ? 1 : -1;
+	if (a->active != b->active)
+		return a->active ? -1 : 1;
+	return a->ifindex < b->ifindex ? -1 : a->ifindex > b->ifindex;
+}
+
+static int inventory_take(struct inventory *inv, char *errbuf, size_t errlen)
+{
+	struct ifaddrs *all;
+
+	inv->n = 0;
+	inv->ifs = calloc(MAX_INTERFACES, sizeof(*inv->ifs));
+	if (!inv->ifs)
+		return fail(errbuf, errlen, -ENOMEM, "out of memory");
+	if (getifaddrs(&all) < 0) {
+		int err = errno;
+
+		free(inv->ifs);
+		return fail(errbuf, errlen, -err, "cannot list the network interfaces: %s", strerror(err));
+	}
+	for (const struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
+		struct netdev *d = ifa->ifa_addr ? inventory_interface(inv, ifa) : NULL;
+
+		if (!d)
+			continue;
+		if (ifa->ifa_addr->sa_family == AF_PACKET)
+			inventory_mac(d, ifa->ifa_addr);
+		else
+			inventory_address(d, ifa->ifa_addr);
+	}
+	freeifaddrs(all);
+	qsort(inv->ifs, inv->n, sizeof(*inv->ifs), by_use);
+	return 0;
+}
+
+/** "lo (127.0.0.1, ::1), eth0 (10.0.0.1)": for messages. */
+static const char *inventory_text(const struct inventory *inv, char *buf, size_t len)
+{
+	char addr[INET6_ADDRSTRLEN];
+	size_t at = 0;
+
+	buf[0] = 0;
+	for (unsigned i = 0; i < inv->n && at < len; i++) {
+		const struct netdev *d = &inv->ifs[i];
+
+		at += (size_t)snprintf(buf + at, len - at, "%s%s (", i ? ", " : "", d->ifname);
+		for (unsigned j = 0; j < d->ngids && at < len; j++)
+			at += (size_t)snprintf(buf + at, len - at, "%s%s", j ? ", " : "",
+					       netdev_gid_text(&d->gids[j].gid, addr, sizeof(addr)));
+		if (at < len)
+			at += (size_t)snprintf(buf + at, len - at, "%s)", d->ngids ? "" : "no address");
+	}
+	return buf;
+}
+
+/* ---- devices ---- */
+
+/**
+ * EUI-64 of the MAC (IBTA 4.1.1) where the device is a whole interface that has one, else made of its first
+ * address, with the "locally administered" bit set.
+ */
+static uint64_t make_guid(const struct netdev *d, bool whole_interface)
+{
+	static const uint8_t no_mac[6];
+	const uint8_t *m = d->mac, *g = d->gids[0].gid.raw;
+	uint8_t eui[8];
+
+	if (whole_interface && memcmp(m, no_mac, 6) != 0) {
+		const uint8_t id[8] = { m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5] };
+
+		memcpy(eui, id, 8);
+	} else if (!memcmp(g, ipv4_mapped, 12)) {
+		const uint8_t id[8] = { 0x02, 0x52, 0x6f, 0x43, g[12], g[13], g[14], g[15] };
+
+		memcpy(eui, id, 8);
+	} else {
+		for (unsigned i = 0; i < 8; i++)
+			eui[i] = g[i] ^ g[i + 8];
+		eui[0] |= 2;
+	}
+	return get_be64(eui);
+}
+
+static int list_all(const struct inventory *inv, struct netdev *out, unsigned *n)
+{
+	*n = 0;
+	for (unsigned i = 0; i < inv->n; i++) {
+		struct netdev *d = &out[*n];
+
+		if (inv->ifs[i].ngids == 0)
+			continue;
+		*d = inv->ifs[i];
+		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
+		d->guid = make_guid(d, true);
+		(*n)++;
+	}
+	return 0;
+}
+
+static bool parse_address(const char *text, struct rocemu_gid *gid)
+{
+	char addr[INET6_ADDRSTRLEN];
+	size_t len = strcspn(text, "%");   /* "fe80::1%eth0": the address says enough */
+
+	if (len >= sizeof(addr))
+		return false;
+	memcpy(addr, text, len);
+	addr[len] = 0;
+	if (inet_pton(AF_INET6, addr, gid->raw) == 1)
+		return true;
+	memcpy(gid->raw, ipv4_mapped, 12);
+	return inet_pton(AF_INET, addr, gid->raw + 12) == 1;
+}
+
+/** The interface that has the address, and which of its GIDs it is; or NULL. */
+static const struct netdev *find_address(const struct inventory *inv, const struct rocemu_gid *gid,
+					 struct netdev_gid *entry)
+{
+	for (unsigned i = 0; i < inv->n; i++)
+		for (unsigned j = 0; j < inv->ifs[i].ngids; j++)
+			if (!memcmp(&inv->ifs[i].gids[j].gid, gid, 16)) {
+				*entry = inv->ifs[i].gids[j];
+				return &inv->ifs[i];
+			}
+	/* All of 127.0.0.0/8 is local, though only 127.0.0.1 is listed. */
+	if (gid_class(gid) == 0 && gid->raw[12] == 127)
+		for (unsigned i = 0; i < inv->n; i++)
+			if (inv->ifs[i].loopback) {
+				*entry = (struct netdev_gid){ .gid = *gid };
+				return &inv->ifs[i];
+			}
+	return NULL;
+}
+
+static bool name_ok(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 0 && len < NETDEV_NAME_MAX && name[0] != '.' &&
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == len;
+}
+
+/** Make *d of target, an interface or an address. @return false: neither is here, or it has no address. */
+static bool device_from_target(const struct inventory *inv, const char *target, struct netdev *d)
+{
+	struct netdev_gid entry;
+	struct rocemu_gid gid;
+	const struct netdev *on;
+
+	if (parse_address(target, &gid)) {
+		on = find_address(inv, &gid, &entry);
+		if (!on)
+			return false;
+		*d = *on;
+		memset(d->gids, 0, sizeof(d->gids));
+		d->gids[0] = entry;
+		d->ngids = 1;
+		d->guid = make_guid(d, false);
+		return true;
+	}
+	for (unsigned i = 0; i < inv->n; i++)
+		if (!strcmp(inv->ifs[i].ifname, target) && inv->ifs[i].ngids) {
+			*d = inv->ifs[i];
+			d->guid = make_guid(d, true);
+			return true;
+		}
+	return false;
+}
+
+/** One entry of a spec; entry is taken apart. */
+static int parse_entry(const struct inventory *inv, char *entry, struct netdev *devs, unsigned *n,
+		       char *errbuf, size_t errlen)
+{
+	struct netdev *d = &devs[*n];
+	char *eq = strchr(entry, '=');
+	const char *target = eq ? eq + 1 : entry;
+	char have[512];
+
+	if (eq)
+		*eq = 0;
+	if (!*target || (eq && !*entry))
+		return fail(errbuf, errlen, -EINVAL,
+			    "device \"%s%s%s\": expected name=interface, name=address, interface or address",
+			    entry, eq ? "=" : "", eq ? target : "");
+	if (eq && !name_ok(entry))
+		return fail(errbuf, errlen, -EINVAL,
+			    "device name \"%s\": only letters, digits, '_', '-' and '.', at most %d", entry,
+			    NETDEV_NAME_MAX - 1);
+	if (!device_from_target(inv, target, d))
+		return fail(errbuf, errlen, -EINVAL, "device \"%s\": no such interface or address here; there are: %s",
+			    target, inventory_text(inv, have, sizeof(have)));
+	if (eq)
+		snprintf(d->name, sizeof(d->name), "%s", entry);
+	else
+		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
+	for (unsigned i = 0; i < *n; i++)
+		if (!strcmp(devs[i].name, d->name))
+			return fail(errbuf, errlen, -EINVAL,
+				    "two devices are called \"%s\": give them names, as in a=%s,b=%s", d->name,
+				    target, target);
+	(*n)++;
+	return 0;
+}
+
+static int parse_spec(const struct inventory *inv, const char *spec, struct netdev *devs, unsigned *n,
+		      char *errbuf, size_t errlen)
+{
+	char *copy = strdup(spec), *at = copy;
+	int ret = copy ? 0 : fail(errbuf, errlen, -ENOMEM, "out of memory");
+
+	*n = 0;
+	while (ret == 0 && at) {
+		char *entry = strsep(&at, ",");
+
+		if (*n == MAX_INTERFACES)
+			ret = fail(errbuf, errlen, -EINVAL, "more than %d devices", MAX_INTERFACES);
+		else
+			ret = parse_entry(inv, entry, devs, n, errbuf, errlen);
+	}
+	free(copy);
+	return ret;
+}
+
+int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen)
+{
+	struct inventory inv;
+	struct netdev *devs;
+	unsigned found = 0;
+	int ret = inventory_take(&inv, errbuf, errlen);
+
+	if (ret < 0)
+		return ret;
+	devs = calloc(MAX_INTERFACES, sizeof(*devs));
+	if (!devs)
+		ret = fail(errbuf, errlen, -ENOMEM, "out of memory");
+	else if (spec && *spec)
+		ret = parse_spec(&inv, spec, devs, &found, errbuf, errlen);
+	else
+		ret = list_all(&inv, devs, &found);
+	free(inv.ifs);
+	if (ret < 0) {
+		free(devs);
+		return ret;
+	}
+	*out = devs;
+	*n = found;
+	return 0;
+}

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Address handles, and the address of who sent a UD message. */
+#include <netinet/in.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "verbs/objects.h"
+
+struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
+{
+	struct vb_context *c = vb_context_of(ibpd->context);
+	struct vb_ah *ah;
+	int ret;
+
+	if (!c)
+		return vb_null(EOPNOTSUPP);
+	/* RoCE has no LIDs: without a GRH there is no destination (IBTA A16.4). */
+	if (!attr->is_global || attr->port_num != 1)
+		return vb_null(EINVAL);
+	ah = calloc(1, sizeof(*ah));
+	if (!ah)
+		return vb_null(ENOMEM);
+	lane_lock(c->lane);
+	ret = rocemu_path_resolve(lane_ep(c->lane), attr, &ah->path);
+	lane_unlock(c->lane);
+	if (ret < 0) {
+		free(ah);
+		return vb_null(-ret);
+	}
+	ah->base.context = ibpd->context;
+	ah->base.pd = ibpd;
+	atomic_fetch_add(&vb_pd_of(ibpd)->refs, 1);
+	return &ah->base;
+}
+
+int ibv_destroy_ah(struct ibv_ah *ibah)
+{
+	if (!vb_context_of(ibah->context))
+		return vb_foreign();
+	atomic_fetch_sub(&vb_pd_of(ibah->pd)->refs, 1);
+	free(vb_ah_of(ibah));
+	return 0;
+}
+
+/** What the 40 bytes before a UD message say about its sender. */
+struct grh_view {
+	struct rocemu_gid src, dst;
+	uint32_t flow_label;
+	uint8_t tclass, hop_limit;
+};
+
+/** RoCEv2 over IPv4 puts the IPv4 header at offset 20 and nothing before it (IBTA A17.4.5.1). */
+static bool ipv4_header_ok(const uint8_t *ip)
+{
+	uint32_t sum = 0;
+
+	if (ip[0] != 0x45 || ip[9] != IPPROTO_UDP)
+		return false;
+	for (unsigned i = 0; i < 20; i += 2)
+		sum += get_be16(ip + i);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum == 0xffff || get_be16(ip + 10) == 0;
+}
+
+static bool grh_parse(const struct ibv_grh *grh, struct grh_view *v)
+{
+	const uint8_t *p = (const uint8_t *)grh, *ip = p + 20;
+
+	memset(v, 0, sizeof(*v));
+	if (ipv4_header_ok(ip)) {
+		v->src.raw[10] = v->src.raw[11] = v->dst.raw[10] = v->dst.raw[11] = 0xff;
+		memcpy(v->src.raw + 12, ip + 12, 4);
+		memcpy(v->dst.raw + 12, ip + 16, 4);
+		v->tclass = ip[1];
+		v->hop_limit = ip[8];
+		return true;
+	}
+	if (p[0] >> 4 != 6)
+		return false;
+	memcpy(v->src.raw, p + 8, 16);
+	memcpy(v->dst.raw, p + 24, 16);
+	v->flow_label = get_be32(p) & 0xfffff;
+	v->tclass = (uint8_t)(get_be16(p) >> 4);
+	v->hop_limit = p[7];
+	return true;
+}
+
+/** The GID table's entry for an address; for a multicast address, the first of the same family. */
+static int find_sgid(const struct vb_context *c, const struct rocemu_gid *dst)
+{
+	bool v4 = rocemu_gid_is_ipv4(dst);
+	bool multicast = v4 ? (dst->raw[12] & 0xf0) == 0xe0 : dst->raw[0] == 0xff;
+
+	for (unsigned i = 0; i < c->netdev.ngids; i++) {
+		const struct rocemu_gid *g = &c->netdev.gids[i].gid;
+
+		if (multicast ? rocemu_gid_is_ipv4(g) == v4 : !memcmp(g, dst, sizeof(*g)))
+			return (int)i;
+	}
+	return -1;
+}
+
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
+			struct ibv_ah_attr *attr)
+{
+	struct vb_context *c = vb_context_of(context);
+	struct grh_view v;
+	int sgid_index;
+
+	if (!c) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	memset(attr, 0, sizeof(*attr));
+	if (port_num != 1 || !(wc->wc_flags & IBV_WC_GRH) || !grh_parse(grh, &v)) {
+		errno = EINVAL;
+		return -1;
+	}
+	sgid_index = find_sgid(c, &v.dst);
+	if (sgid_index < 0) {
+		errno = ENOENT;
+		return -1;
+	}
+	attr->sl = wc->sl;
+	attr->port_num = port_num;
+	attr->is_global = 1;
+	memcpy(attr->grh.dgid.raw, v.src.raw, 16);
+	attr->grh.sgid_index = (uint8_t)sgid_index;
+	attr->grh.flow_label = v.flow_label;
+	attr->grh.traffic_class = v.tclass;
+	attr->grh.hop_limit = 0xff;   /* as far as it takes: what is left of the sender's says nothing about ours */
+	return 0;
+}
+
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
+{
+	struct ibv_ah_attr attr;
+
+	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) < 0)
+		return NULL;
+	return ibv_create_ah(pd, &attr);
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a context can be asked: device and port attributes, GID and P_Key tables. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "verbs/objects.h"
+
+#undef ibv_query_port
+
+enum {
+	PKEY_DEFAULT = 0xffff,         /* the only entry of the P_Key table: full member of the default partition */
+	VENDOR_ID = 0x02726f,          /* the form of an OUI with the "locally administered" bit: nobody's */
+	VENDOR_PART_ID = 1,
+	PHYS_LINK_UP = 5,              /* IBTA 14.2.5.6, PortPhysicalState */
+	PHYS_DISABLED = 3,
+};
+
+/* ---- device ---- */
+
+/** perftest and others choose their data path by this number, so a test may want to be taken for a known one. */
+static uint32_t vendor_part_id(void)
+{
+	const char *env = getenv("ROCEMU_VENDOR_PART_ID");
+	unsigned long v;
+	char *end;
+
+	if (!env || !*env)
+		return VENDOR_PART_ID;
+	v = strtoul(env, &end, 0);
+	return *end || v == 0 || v > UINT32_MAX ? VENDOR_PART_ID : (uint32_t)v;
+}
+
+static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
+{
+	memset(a, 0, sizeof(*a));
+	snprintf(a->fw_ver, sizeof(a->fw_ver), "%s", ROCEMU_VERSION);
+	a->node_guid = ibv_get_device_guid(&c->dev->base);
+	a->sys_image_guid = a->node_guid;
+	a->max_mr_size = UINT64_MAX;
+	a->page_size_cap = 0xfffff000;
+	a->vendor_id = VENDOR_ID;
+	a->vendor_part_id = vendor_part_id();
+	a->max_qp = (1 << ROCEMU_QPN_INDEX_BITS) - 2;
+	a->max_qp_wr = ROCEMU_MAX_WR;
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
+			      IBV_DEVICE_SRQ_RESIZE;
+	a->max_sge = ROCEMU_MAX_SGE;
+	a->max_sge_rd = ROCEMU_MAX_SGE;
+	a->max_cq = 1 << 16;
+	a->max_cqe = ROCEMU_MAX_CQE;
+	a->max_mr = 1 << 20;
+	a->max_pd = 1 << 16;
+	a->max_qp_rd_atom = ROCEMU_MAX_RD_ATOMIC;
+	a->max_qp_init_rd_atom = ROCEMU_MAX_RD_ATOMIC;
+	a->max_res_rd_atom = ROCEMU_MAX_RD_ATOMIC * a->max_qp;
+	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->max_ah = 1 << 20;
+	a->max_srq = 1 << 16;
+	a->max_srq_wr = ROCEMU_MAX_WR;
+	a->max_srq_sge = ROCEMU_MAX_SGE;
+	a->max_pkeys = 1;
+	a->local_ca_ack_delay = 15;
+	a->phys_port_cnt = 1;
+}
+
+int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
+{
+	struct vb_context *c = vb_context_of(context);
+
+	if (!c)
+		return vb_foreign();
+	fill_device_attr(c, attr);
+	return 0;
+}
+
+int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size)
+{
+	struct ibv_device_attr_ex full = { 0 };
+
+	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
+		return vb_errno(-EINVAL);
+	fill_device_attr(vb_context_of(ctx), &full.orig_attr);
+	full.completion_timestamp_mask = UINT64_MAX;
+	full.hca_core_clock = 1000000;   /* kHz: timestamps count nanoseconds */
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.phys_port_cnt_ex = 1;
+	memset(attr, 0, attr_size);
+	memcpy(attr, &full, MIN(attr_size, sizeof(full)));
+	return 0;
+}
+
+int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
+{
+	rocemu_ns_t now = lane_now();
+
+	(void)ctx;
+	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
+		values->raw_clock.tv_sec = (time_t)(now / 1000000000u);
+		values->raw_clock.tv_nsec = (long)(now % 1000000000u);
+	}
+	values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
+	return 0;
+}
+
+/* ---- port ---- */
+
+/** The InfiniBand lanes and rate (IBTA 14.2.5.6) that come nearest to an Ethernet speed. */
+static void link_speed(unsigned mbps, struct ibv_port_attr *a)
+{
+	enum { X1 = 1, X4 = 2, X2 = 16, SDR = 1, QDR = 4, EDR = 32, HDR = 64 };
+	static const struct {
+		unsigned mbps;
+		uint8_t width, speed;
+	} table[] = {
+		{ 5000, X1, SDR },   { 20000, X1, QDR },  { 32000, X1, EDR },         { 45000, X4, QDR },
+		{ 80000, X2, EDR },  { 150000, X4, EDR }, { UINT32_MAX, X4, HDR },
+	};
+	unsigned i = 0;
+
+	if (mbps == 0)
+		mbps = 40000;   /* lo and the like do not say; programs that rank links should not think them slow */
+	while (mbps > table[i].mbps)
+		i++;
+	a->active_width = table[i].width;
+	a->active_speed = table[i].speed;
+}
+
+static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
+{
+	struct netdev now = c->netdev;
+
+	netdev_refresh(&now);
+	memset(a, 0, sizeof(*a));
+	a->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
+	a->max_mtu = IBV_MTU_4096;
+	/* What the lane was made with: a path MTU above it is refused. */
+	a->active_mtu = netdev_active_mtu(c->netdev.mtu);
+	a->gid_tbl_len = (int)c->netdev.ngids;
+	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
+	a->max_msg_sz = ROCEMU_MAX_MSG;
+	a->pkey_tbl_len = 1;
+	a->max_vl_num = 1;
+	link_speed(now.speed_mbps, a);
+	a->phys_state = now.active ? PHYS_LINK_UP : PHYS_DISABLED;
+	a->link_layer = IBV_LINK_LAYER_ETHERNET;
+	a->flags = IBV_QPF_GRH_REQUIRED;
+}
+
+int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr, size_t attr_size)
+{
+	struct ibv_port_attr full;
+
+	if (port_num != 1)
+		return vb_errno(-EINVAL);
+	fill_port_attr(vb_context_of(ctx), &full);
+	memset(attr, 0, attr_size);
+	memcpy(attr, &full, MIN(attr_size, sizeof(full)));
+	return 0;
+}
+
+/** Of before verbs_context.query_port: the structure ended before port_cap_flags2. */
+int ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *port_attr)
+{
+	if (!vb_context_of(context))
+		return vb_foreign();
+	return vb_query_port(context, port_num, (struct ibv_port_attr *)(void *)port_attr,
+			     offsetof(struct ibv_port_attr, port_cap_flags2));
+}
+
+/* ---- GIDs ---- */
+
+static bool gid_in_table(const struct vb_context *c, uint32_t port_num, uint32_t index)
+{
+	return port_num == 1 && index < c->netdev.ngids;
+}
+
+int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
+{
+	struct vb_context *c = vb_context_of(context);
+
+	if (!c || index < 0 || !gid_in_table(c, port_num, (uint32_t)index)) {
+		errno = c ? EINVAL : EOPNOTSUPP;
+		return -1;
+	}
+	memcpy(gid->raw, c->netdev.gids[index].gid.raw, 16);
+	return 0;
+}
+
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, enum vb_gid_type_sysfs *type)
+{
+	struct vb_context *c = vb_context_of(context);
+
+	if (!c || !gid_in_table(c, port_num, index)) {
+		errno = c ? EINVAL : EOPNOTSUPP;
+		return -1;
+	}
+	*type = VB_GID_TYPE_ROCE_V2;
+	return 0;
+}
+
+static void fill_gid_entry(const struct vb_context *c, uint32_t index, void *entry, size_t entry_size)
+{
+	struct ibv_gid_entry full = {
+		.gid_index = index,
+		.port_num = 1,
+		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.ndev_ifindex = c->netdev.ifindex,
+	};
+
+	memcpy(full.gid.raw, c->netdev.gids[index].gid.raw, 16);
+	memset(entry, 0, entry_size);
+	memcpy(entry, &full, MIN(entry_size, sizeof(full)));
+}
+
+int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t gid_index,
+		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
+{
+	struct vb_context *c = vb_context_of(context);
+
+	if (!c)
+		return vb_foreign();
+	if (flags)
+		return vb_errno(-EOPNOTSUPP);
+	if (port_num != 1)
+		return vb_errno(-EINVAL);
+	if (gid_index >= c->netdev.ngids)
+		return vb_errno(-ENODATA);
+	fill_gid_entry(c, gid_index, entry, entry_size);
+	return 0;
+}
+
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
+			     uint32_t flags, size_t entry_size)
+{
+	struct vb_context *c = vb_context_of(context);
+
+	if (!c)
+		return -EOPNOTSUPP;
+	if (flags)
+		return -EOPNOTSUPP;
+	if (max_entries < c->netdev.ngids)
+		return -EINVAL;
+	for (uint32_t i = 0; i < c->netdev.ngids; i++)
+		fill_gid_entry(c, i, (char *)entries + i * entry_size, entry_size);
+	return c->netdev.ngids;
+}
+
+/* ---- P_Keys ---- */
+
+int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
+{
+	if (!vb_context_of(context) || port_num != 1 || index != 0) {
+		errno = vb_context_of(context) ? EINVAL : EOPNOTSUPP;
+		return -1;
+	}
+	*pkey = PKEY_DEFAULT;
+	return 0;
+}
+
+int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
+{
+	if (vb_context_of(context) && port_num == 1 && pkey == PKEY_DEFAULT)
+		return 0;
+	errno = vb_context_of(context) ? EINVAL : EOPNOTSUPP;
+	return -1;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The extended completion queue: one completion at a time, read field by field between start_poll and end_poll. */
+#include <arpa/inet.h>
+#include <time.h>
+
+#include "verbs/objects.h"
+
+static inline struct vb_cq *ex_of(struct ibv_cq_ex *cq)
+{
+	return container_of(cq, struct vb_cq, base);
+}
+
+static bool take(struct vb_cq *cq)
+{
+	if (!vb_cq_take(cq, &cq->cur))
+		return false;
+	cq->base.wr_id = cq->cur.wr_id;
+	cq->base.status = cq->cur.status;
+	return true;
+}
+
+static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	struct vb_cq *cq = ex_of(ex);
+
+	if (attr && attr->comp_mask)
+		return EINVAL;
+	pthread_mutex_lock(&cq->consumer);
+	if (take(cq))
+		return 0;
+	/* No end_poll follows a start_poll that failed. */
+	pthread_mutex_unlock(&cq->consumer);
+	return ENOENT;
+}
+
+static int next_poll(struct ibv_cq_ex *ex)
+{
+	return take(ex_of(ex)) ? 0 : ENOENT;
+}
+
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	pthread_mutex_unlock(&ex_of(ex)->consumer);
+}
+
+static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.opcode;
+}
+
+static uint32_t read_vendor_err(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.vendor_err;
+}
+
+static uint32_t read_byte_len(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.byte_len;
+}
+
+static __be32 read_imm_data(struct ibv_cq_ex *ex)
+{
+	const struct rocemu_cqe *cqe = &ex_of(ex)->cur;
+
+	/* Also ibv_wc_read_invalidated_rkey(), which is in host order. */
+	return cqe->wc_flags & IBV_WC_WITH_INV ? cqe->imm : htonl(cqe->imm);
+}
+
+static uint32_t read_qp_num(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.qpn;
+}
+
+static uint32_t read_src_qp(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.src_qp;
+}
+
+static unsigned int read_wc_flags(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.wc_flags;
+}
+
+static uint32_t read_slid(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+static uint8_t read_sl(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.sl;
+}
+
+static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
+{
+	(void)ex;
+	return 0;
+}
+
+static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
+{
+	return ex_of(ex)->cur.timestamp;
+}
+
+static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
+{
+	struct timespec real;
+	uint64_t now;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	now = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
+	return now - (lane_now() - ex_of(ex)->cur.timestamp);
+}
+
+struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
+{
+	struct ibv_cq_ex *ex;
+	struct vb_cq *cq;
+
+	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+					 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+		return vb_null(EOPNOTSUPP);
+	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
+		return vb_null(EOPNOTSUPP);
+	/* Single-threaded needs nothing of us; ignoring an overrun is what our CQs cannot do. */
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
+	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
+		return vb_null(EOPNOTSUPP);
+	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
+	    (!attr->parent_domain || attr->parent_domain->context != ctx || !vb_pd_of(attr->parent_domain)->parent))
+		return vb_null(EINVAL);
+	cq = vb_cq_new(vb_context_of(ctx), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	if (!cq)
+		return NULL;
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
+		cq->pd = vb_pd_of(attr->parent_domain);
+		atomic_fetch_add(&cq->pd->refs, 1);
+	}
+	ex = &cq->base;
+	ex->start_poll = start_poll;
+	ex->next_poll = next_poll;
+	ex->end_poll = end_poll;
+	ex->read_opcode = read_opcode;
+	ex->read_vendor_err = read_vendor_err;
+	ex->read_byte_len = read_byte_len;
+	ex->read_imm_data = read_imm_data;
+	ex->read_qp_num = read_qp_num;
+	ex->read_src_qp = read_src_qp;
+	ex->read_wc_flags = read_wc_flags;
+	ex->read_slid = read_slid;
+	ex->read_sl = read_sl;
+	ex->read_dlid_path_bits = read_dlid_path_bits;
+	ex->read_completion_ts = read_completion_ts;
+	ex->read_completion_wallclock_ns = read_completion_wallclock_ns;
+	return ex;
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion queues: creation, polling, arming, and waiting for acknowledged events at the end. */
+#include <arpa/inet.h>
+#include <stdlib.h>
+
+#include "verbs/objects.h"
+
+enum { POLL_BATCH = 16 };
+
+/* ---- polling ---- */
+
+/** src_qp, flags and the rest mean nothing on an error (IBTA 11.4.2.1): they stay as the endpoint left them. */
+static void wc_from_cqe(struct ibv_wc *wc, const struct rocemu_cqe *cqe)
+{
+	wc->wr_id = cqe->wr_id;
+	wc->status = cqe->status;
+	wc->opcode = cqe->opcode;
+	wc->vendor_err = cqe->vendor_err;
+	wc->byte_len = cqe->byte_len;
+	if (cqe->wc_flags & IBV_WC_WITH_INV)
+		wc->invalidated_rkey = cqe->imm;
+	else
+		wc->imm_data = htonl(cqe->imm);
+	wc->qp_num = cqe->qpn;
+	wc->src_qp = cqe->src_qp;
+	wc->wc_flags = cqe->wc_flags;
+	wc->pkey_index = 0;
+	wc->slid = 0;
+	wc->sl = cqe->sl;
+	wc->dlid_path_bits = 0;
+}
+
+/** Take what is there, up to n. */
+static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
+{
+	struct rocemu_cqe batch[POLL_BATCH];
+	int got = 0;
+
+	if (rocemu_cq_count(cq->rcq) == 0)
+		return 0;
+	pthread_mutex_lock(&cq->consumer);
+	while (got < n) {
+		unsigned want = (unsigned)MIN(n - got, POLL_BATCH);
+		unsigned m = rocemu_cq_poll(cq->rcq, batch, want);
+
+		for (unsigned i = 0; i < m; i++)
+			wc_from_cqe(&wc[got++], &batch[i]);
+		if (m < want)
+			break;
+	}
+	pthread_mutex_unlock(&cq->consumer);
+	return got;
+}
+
+int vb_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+{
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	struct vb_context *c = vb_context_of(ibcq->context);
+	int got = drain(cq, n, wc);
+
+	if (got > 0 || !atomic_load_explicit(&c->attached, memory_order_relaxed))
+		return got;
+	lane_poll(c->lane);
+	return drain(cq, n, wc);
+}
+
+bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe)
+{
+	struct vb_context *c = vb_context_of(cq->base.context);
+
+	if (rocemu_cq_poll(cq->rcq, cqe, 1) == 1)
+		return true;
+	if (!atomic_load_explicit(&c->attached, memory_order_relaxed))
+		return false;
+	lane_poll(c->lane);
+	return rocemu_cq_poll(cq->rcq, cqe, 1) == 1;
+}
+
+int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
+{
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	struct vb_context *c = vb_context_of(ibcq->context);
+
+	lane_lock(c->lane);
+	rocemu_cq_arm(cq->rcq, solicited_only != 0);
+	/* The program is about to wait: nothing that was held back for company should wait with it. */
+	if (c->attached)
+		lane_kick(c->lane);
+	vb_deliver_events(c, lane_ep(c->lane));
+	lane_unlock(c->lane);
+	return 0;
+}
+
+void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b)
+{
+	pthread_mutex_lock(a < b ? &a->consumer : &b->consumer);
+	if (a != b)
+		pthread_mutex_lock(a < b ? &b->consumer : &a->consumer);
+}
+
+void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b)
+{
+	pthread_mutex_unlock(&a->consumer);
+	if (a != b)
+		pthread_mutex_unlock(&b->consumer);
+}
+
+/* ---- life ---- */
+
+static void channel_ref(struct vb_context *c, struct ibv_comp_channel *channel, int by)
+{
+	if (!channel)
+		return;
+	pthread_mutex_lock(&c->lock);
+	channel->refcnt += by;
+	pthread_mutex_unlock(&c->lock);
+}
+
+struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
+			uint32_t comp_vector)
+{
+	struct ibv_context *ctx = &c->vctx.context;
+	struct vb_cq *cq;
+	int ret;
+
+	if (cqe == 0 || cqe > ROCEMU_MAX_CQE || comp_vector >= (uint32_t)ctx->num_comp_vectors ||
+	    (channel && channel->context != ctx))
+		return vb_null(EINVAL);
+	cq = calloc(1, sizeof(*cq));
+	if (!cq)
+		return vb_null(ENOMEM);
+	lane_lock(c->lane);
+	ret = rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq);
+	lane_unlock(c->lane);
+	if (ret < 0) {
+		free(cq);
+		return vb_null(-ret);
+	}
+	cq->base.context = ctx;
+	cq->base.channel = channel;
+	cq->base.cq_context = cq_context;
+	cq->base.cqe = (int)rocemu_cq_depth(cq->rcq);
+	pthread_mutex_init(&cq->base.mutex, NULL);
+	pthread_cond_init(&cq->base.cond, NULL);
+	pthread_mutex_init(&cq->consumer, NULL);
+	evq_source_init(&cq->comp);
+	vb_async_init(&cq->async, IBV_EVENT_CQ_ERR);
+	cq->async.event.element.cq = ibv_cq_ex_to_cq(&cq->base);
+	channel_ref(c, channel, 1);
+	return cq;
+}
+
+struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_context,
+			     struct ibv_comp_channel *channel, int comp_vector)
+{
+	struct vb_context *c = vb_context_of(context);
+	struct vb_cq *cq;
+
+	if (!c)
+		return vb_null(EOPNOTSUPP);
+	if (cqe <= 0 || comp_vector < 0)
+		return vb_null(EINVAL);
+	cq = vb_cq_new(c, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
+	return cq ? ibv_cq_ex_to_cq(&cq->base) : NULL;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
+{
+	struct vb_context *c = vb_context_of(ibcq->context);
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	int ret;
+
+	if (!c)
+		return vb_foreign();
+	if (cqe <= 0 || cqe > ROCEMU_MAX_CQE)
+		return vb_errno(-EINVAL);
+	pthread_mutex_lock(&cq->consumer);
+	lane_lock(c->lane);
+	ret = rocemu_cq_resize(cq->rcq, (unsigned)cqe);
+	lane_unlock(c->lane);
+	if (ret == 0)
+		cq->base.cqe = (int)rocemu_cq_depth(cq->rcq);
+	pthread_mutex_unlock(&cq->consumer);
+	return vb_errno(ret);
+}
+
+int ibv_destroy_cq(struct ibv_cq *ibcq)
+{
+	struct vb_context *c = vb_context_of(ibcq->context);
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	unsigned comp = 0, async;
+	int ret;
+
+	if (!c)
+		return vb_foreign();
+	lane_lock(c->lane);
+	ret = rocemu_cq_destroy(cq->rcq);
+	lane_unlock(c->lane);
+	if (ret < 0)
+		return vb_errno(ret);
+	/* From here nothing posts events; what the program has got it must have acknowledged. */
+	if (ibcq->channel)
+		comp = evq_drop(&vb_channel_of(ibcq->channel)->events, &cq->comp);
+	async = vb_async_drop(c, &cq->async, 1);
+	pthread_mutex_lock(&ibcq->mutex);
+	while (ibcq->comp_events_completed != comp || ibcq->async_events_completed != async)
+		pthread_cond_wait(&ibcq->cond, &ibcq->mutex);
+	pthread_mutex_unlock(&ibcq->mutex);
+	channel_ref(c, ibcq->channel, -1);
+	if (cq->pd)
+		atomic_fetch_sub(&cq->pd->refs, 1);
+	pthread_mutex_destroy(&cq->consumer);
+	free(cq);
+	return 0;
+}

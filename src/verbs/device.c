@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The registry of devices: what ibv_get_device_list() shows. A device that a list or an open context holds keeps
+ * its address from one list to the next, because programs compare pointers.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "base/log.h"
+#include "verbs/objects.h"
+
+static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list registry = { &registry, &registry };   /* struct vb_device, guarded by registry_lock */
+
+/* A child of fork() must find the lock free, whatever another thread was doing. */
+static void registry_before_fork(void)
+{
+	pthread_mutex_lock(&registry_lock);
+}
+
+static void registry_after_fork(void)
+{
+	pthread_mutex_unlock(&registry_lock);
+}
+
+__attribute__((constructor)) static void registry_init(void)
+{
+	pthread_atfork(registry_before_fork, registry_after_fork, registry_after_fork);
+}
+
+static void device_fill(struct vb_device *d, const struct netdev *nd, int index)
+{
+	struct ibv_device *b = &d->base;
+
+	d->netdev = *nd;
+	d->index = index;
+	b->node_type = IBV_NODE_CA;
+	b->transport_type = IBV_TRANSPORT_IB;
+	snprintf(b->name, sizeof(b->name), "%s", nd->name);
+	snprintf(b->dev_name, sizeof(b->dev_name), "%s", nd->name);
+	snprintf(b->dev_path, sizeof(b->dev_path), "/sys/class/infiniband_verbs/%s", nd->name);
+	snprintf(b->ibdev_path, sizeof(b->ibdev_path), "/sys/class/infiniband/%s", nd->name);
+}
+
+/** The live device of that name on that interface, or a new one. Registry lock held. */
+static struct vb_device *device_find_or_new(const struct netdev *nd)
+{
+	struct vb_device *d;
+
+	list_for_each(n, &registry) {
+		d = list_entry(n, struct vb_device, node);
+		if (!strcmp(d->netdev.name, nd->name) && !strcmp(d->netdev.ifname, nd->ifname))
+			return d;
+	}
+	d = calloc(1, sizeof(*d));
+	if (d)
+		list_append(&registry, &d->node);
+	return d;
+}
+
+static void device_put_locked(struct vb_device *d)
+{
+	if (--d->refs > 0)
+		return;
+	list_remove(&d->node);
+	free(d);
+}
+
+void vb_device_get(struct vb_device *dev)
+{
+	pthread_mutex_lock(&registry_lock);
+	dev->refs++;
+	pthread_mutex_unlock(&registry_lock);
+}
+
+void vb_device_put(struct vb_device *dev)
+{
+	pthread_mutex_lock(&registry_lock);
+	device_put_locked(dev);
+	pthread_mutex_unlock(&registry_lock);
+}
+
+struct vb_device *vb_device_of(struct ibv_device *device)
+{
+	struct vb_device *found = NULL;
+
+	pthread_mutex_lock(&registry_lock);
+	list_for_each(n, &registry) {
+		struct vb_device *d = list_entry(n, struct vb_device, node);
+
+		if (&d->base == device)
+			found = d;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	return found;
+}
+
+/** Say once per process what is wrong with ROCEMU_DEVICES; programs ask for the list again and again. */
+static void complain(const char *text)
+{
+	static atomic_flag said = ATOMIC_FLAG_INIT;
+
+	if (!atomic_flag_test_and_set(&said))
+		log_error("%s", text);
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct ibv_device **list;
+	struct netdev *found;
+	unsigned n, out = 0;
+	char err[768];
+	int ret;
+
+	if (num_devices)
+		*num_devices = 0;
+	ret = netdev_list(getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
+	if (ret < 0) {
+		complain(err);
+		return vb_null(-ret);
+	}
+	list = calloc(n + 1, sizeof(*list));
+	if (!list) {
+		free(found);
+		return vb_null(ENOMEM);
+	}
+	pthread_mutex_lock(&registry_lock);
+	for (unsigned i = 0; i < n; i++) {
+		struct vb_device *d = device_find_or_new(&found[i]);
+
+		if (!d)
+			break;
+		device_fill(d, &found[i], (int)i);
+		d->refs++;
+		list[out++] = &d->base;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	free(found);
+	if (out < n) {
+		ibv_free_device_list(list);
+		return vb_null(ENOMEM);
+	}
+	if (num_devices)
+		*num_devices = (int)n;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	pthread_mutex_lock(&registry_lock);
+	for (unsigned i = 0; list[i]; i++)
+		device_put_locked(container_of(list[i], struct vb_device, base));
+	pthread_mutex_unlock(&registry_lock);
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+int ibv_get_device_index(struct ibv_device *device)
+{
+	struct vb_device *d = vb_device_of(device);
+
+	return d ? d->index : -1;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	struct vb_device *d = vb_device_of(device);
+	uint8_t bytes[8] = { 0 };
+	__be64 guid;
+
+	if (d)
+		put_be64(bytes, d->netdev.guid);
+	memcpy(&guid, bytes, sizeof(guid));
+	return guid;
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels and asynchronous events: from the endpoint's event ring to file descriptors. */
+#include <stdlib.h>
+
+#include "base/log.h"
+#include "verbs/objects.h"
+
+/* ---- delivery, with the lane's lock held ---- */
+
+void vb_async_init(struct vb_async *a, enum ibv_event_type type)
+{
+	evq_source_init(&a->src);
+	a->event.event_type = type;
+}
+
+void vb_async_post(struct vb_context *c, struct vb_async *a)
+{
+	evq_post(&c->async, &a->src, true);
+}
+
+unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n)
+{
+	unsigned delivered = 0;
+
+	for (unsigned i = 0; i < n; i++)
+		delivered += evq_drop(&c->async, &a[i].src);
+	return delivered;
+}
+
+static void post_one_of(struct vb_context *c, struct vb_async *a, unsigned n, enum ibv_event_type type)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (a[i].event.event_type == type)
+			vb_async_post(c, &a[i]);
+}
+
+void vb_deliver_events(void *user, struct rocemu_ep *ep)
+{
+	struct vb_context *c = user;
+	struct rocemu_event ev;
+
+	while (rocemu_ep_next_event(ep, &ev)) {
+		struct vb_cq *cq;
+		struct vb_qp *qp;
+		struct vb_srq *srq;
+
+		switch (ev.type) {
+		case ROCEMU_EVENT_CQ:
+			cq = rocemu_cq_user(ev.u.cq);
+			if (cq->base.channel)
+				evq_post(&vb_channel_of(cq->base.channel)->events, &cq->comp, false);
+			break;
+		case ROCEMU_EVENT_CQ_ERR:
+			cq = rocemu_cq_user(ev.u.cq);
+			post_one_of(c, &cq->async, 1, ev.async);
+			break;
+		case ROCEMU_EVENT_QP:
+			qp = rocemu_qp_user(ev.u.qp);
+			post_one_of(c, qp->async, ARRAY_LEN(qp->async), ev.async);
+			break;
+		case ROCEMU_EVENT_SRQ:
+			srq = rocemu_srq_user(ev.u.srq);
+			post_one_of(c, srq->async, ARRAY_LEN(srq->async), ev.async);
+			break;
+		}
+	}
+}
+
+/* ---- completion channels ---- */
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct vb_channel *ch;
+	int ret;
+
+	if (!vb_context_of(context))
+		return vb_null(EOPNOTSUPP);
+	ch = calloc(1, sizeof(*ch));
+	if (!ch)
+		return vb_null(ENOMEM);
+	ret = evq_init(&ch->events);
+	if (ret < 0) {
+		free(ch);
+		return vb_null(-ret);
+	}
+	ch->base.context = context;
+	ch->base.fd = ch->events.fd;
+	return &ch->base;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
+{
+	struct vb_context *c = vb_context_of(channel->context);
+	struct vb_channel *ch = vb_channel_of(channel);
+	bool busy;
+
+	if (!c)
+		return vb_foreign();
+	pthread_mutex_lock(&c->lock);
+	busy = channel->refcnt > 0;
+	pthread_mutex_unlock(&c->lock);
+	if (busy)
+		return vb_errno(-EBUSY);
+	evq_fini(&ch->events);
+	free(ch);
+	return 0;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct evq_source *s;
+
+	if (!vb_context_of(channel->context)) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	s = evq_get(&vb_channel_of(channel)->events);
+	if (!s)
+		return -1;
+	*cq = ibv_cq_ex_to_cq(&container_of(s, struct vb_cq, comp)->base);
+	*cq_context = (*cq)->cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+/* ---- asynchronous events ---- */
+
+int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *event)
+{
+	struct vb_context *c = vb_context_of(context);
+	struct evq_source *s;
+
+	if (!c) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	s = evq_get(&c->async);
+	if (!s)
+		return -1;
+	*event = container_of(s, struct vb_async, src)->event;
+	return 0;
+}
+
+/** Count an acknowledgement, for the destroy that waits for it. */
+static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *completed)
+{
+	pthread_mutex_lock(mutex);
+	(*completed)++;
+	pthread_cond_signal(cond);
+	pthread_mutex_unlock(mutex);
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
+		break;
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR:
+	case IBV_EVENT_COMM_EST:
+	case IBV_EVENT_SQ_DRAINED:
+	case IBV_EVENT_PATH_MIG:
+	case IBV_EVENT_PATH_MIG_ERR:
+	case IBV_EVENT_QP_LAST_WQE_REACHED:
+		ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		ack(&srq->mutex, &srq->cond, &srq->events_completed);
+		break;
+	default:
+		/* Of the port or the device: nobody waits for it. */
+		break;
+	}
+}

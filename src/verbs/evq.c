@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "verbs/evq.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+int evq_init(struct evq *q)
+{
+	q->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	if (q->fd < 0)
+		return -errno;
+	pthread_mutex_init(&q->lock, NULL);
+	list_init(&q->ready);
+	return 0;
+}
+
+void evq_fini(struct evq *q)
+{
+	close(q->fd);
+	pthread_mutex_destroy(&q->lock);
+}
+
+void evq_source_init(struct evq_source *s)
+{
+	list_init(&s->node);
+	s->waiting = 0;
+	s->delivered = 0;
+}
+
+void evq_post(struct evq *q, struct evq_source *s, bool once)
+{
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&q->lock);
+	if (!once || s->waiting == 0) {
+		if (s->waiting++ == 0)
+			list_append(&q->ready, &s->node);
+		/* Cannot block: the counter's limit is 2^64 - 2. Fails only if the program closed our fd. */
+		if (write(q->fd, &one, sizeof(one)) < 0) {
+			if (--s->waiting == 0)
+				list_remove(&s->node);
+		}
+	}
+	pthread_mutex_unlock(&q->lock);
+}
+
+static struct evq_source *take_first(struct evq *q)
+{
+	struct list *n = list_first(&q->ready);
+	struct evq_source *s;
+
+	if (!n)
+		return NULL;
+	s = list_entry(n, struct evq_source, node);
+	list_remove(n);
+	if (--s->waiting > 0)
+		list_append(&q->ready, n);
+	s->delivered++;
+	return s;
+}
+
+struct evq_source *evq_get(struct evq *q)
+{
+	struct evq_source *s = NULL;
+	uint64_t token;
+
+	while (!s) {
+		bool empty = read(q->fd, &token, sizeof(token)) < 0;
+		bool really = true;
+
+		if (empty && errno != EAGAIN)
+			return NULL;
+		pthread_mutex_lock(&q->lock);
+		if (empty) /* or was it evq_drop() that made the fd non-blocking for a moment? */
+			really = fcntl(q->fd, F_GETFL) & O_NONBLOCK;
+		else
+			s = take_first(q);
+		pthread_mutex_unlock(&q->lock);
+		if (empty && really) {
+			errno = EAGAIN;
+			return NULL;
+		}
+	}
+	return s;
+}
+
+unsigned evq_drop(struct evq *q, struct evq_source *s)
+{
+	unsigned delivered;
+	uint64_t token;
+	int flags;
+
+	pthread_mutex_lock(&q->lock);
+	if (s->waiting > 0) {
+		flags = fcntl(q->fd, F_GETFL);
+		fcntl(q->fd, F_SETFL, flags | O_NONBLOCK);
+		/* A reader may hold the token already; it will find nothing and go on waiting. */
+		while (s->waiting > 0 && read(q->fd, &token, sizeof(token)) > 0)
+			s->waiting--;
+		fcntl(q->fd, F_SETFL, flags);
+		s->waiting = 0;
+		list_remove(&s->node);
+	}
+	delivered = s->delivered;
+	pthread_mutex_unlock(&q->lock);
+	return delivered;
+}

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Make the drop-in's export table from the system library's.
+
+usage: gen-symbols.py READELF SYSTEM_LIBRARY OUR_ARCHIVE OUT.map OUT.c
+
+The system's libibverbs.so.1 says which symbol@version there must be, the archive of our objects says which
+of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as stubs (macros of
+verbs/stub.h) that fail the way each function's convention has it. Nothing is listed twice by hand, so an
+rdma-core with more symbols, or with another number in its private node, needs no change here.
+"""
+
+import re
+import subprocess
+import sys
+
+# Functions that return a pointer; all others return an int (an errno or -1, see MINUS_ONE) or nothing.
+POINTER = re.compile(
+    r"^(ibv_(open|alloc|create|import|reg)_\w+|ibv_get_device_(list|name|guid)|ibv_get_sysfs_path"
+    r"|_?verbs_(init_and_alloc_context|open_device)|ibv_qp_to_qp_ex|ibv_\w+_str)$"
+)
+VOID = re.compile(r"^(ibv_ack_\w+|ibv_free_\w+|ibv_unimport_\w+|ibv_copy_\w+|verbs_(init_cq|set_ops|uninit_context))$")
+MINUS_ONE = re.compile(r"^ibv_(read_\w*sysfs_file|get_cq_event|get_async_event|query_(gid|pkey)|close_device)$")
+# Called by every provider library's constructor, and by their logging: nothing to report.
+SILENT = re.compile(r"^(verbs_register_driver_\d+|ibv_register_driver|__verbs_log|__ioctl_final_num_attrs)$")
+
+
+def readelf(tool, *args):
+    return subprocess.run([tool, "-W", *args], check=True, capture_output=True, text=True).stdout
+
+
+def exported(tool, library):
+    """[(name, version, is_default, size if it is data else 0)], in a stable order."""
+    table = []
+    for line in readelf(tool, "--dyn-syms", library).splitlines():
+        f = line.split()
+        if len(f) < 8 or f[6] in ("UND", "ABS", "Ndx") or f[4] not in ("GLOBAL", "WEAK") or "@" not in f[7]:
+            continue
+        name, at, version = f[7].partition("@")
+        size = int(f[2], 0) if f[3] == "OBJECT" else 0
+        table.append((name, version.lstrip("@"), version.startswith("@"), size))
+    return sorted(table)
+
+
+def defined(tool, archive):
+    names = set()
+    for line in readelf(tool, "--syms", archive).splitlines():
+        f = line.split()
+        if len(f) >= 8 and f[3] in ("FUNC", "OBJECT") and f[4] == "GLOBAL" and f[6] != "UND":
+            names.add(f[7])
+    return names
+
+
+def version_key(version):
+    return [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", version)]
+
+
+def write_map(path, table):
+    nodes = {}
+    for name, version, default, _ in table:
+        nodes.setdefault(version, []).append(name if default else None)
+    order = sorted(nodes, key=version_key)
+    # "local: *" hides the old versions of its own node too, so it goes where there are none.
+    hiding = next(v for v in order if None not in nodes[v])
+    before = ""
+    with open(path, "w") as out:
+        for version in order:
+            out.write("%s {\n" % version)
+            names = [n for n in nodes[version] if n]
+            if names:
+                out.write("\tglobal:\n" + "".join("\t\t%s;\n" % n for n in names))
+            if version == hiding:
+                out.write("\tlocal:\n\t\t*;\n")
+            out.write("}%s;\n\n" % before)
+            before = " " + version
+
+
+def kind(name):
+    for test, macro in ((SILENT, "SILENT"), (POINTER, "NULL"), (VOID, "VOID"), (MINUS_ONE, "MINUS_ONE")):
+        if test.match(name):
+            return macro
+    return "ERRNO"
+
+
+def write_stubs(path, table, ours):
+    with open(path, "w") as out:
+        out.write('/* Made by gen-symbols.py. */\n#include "verbs/stub.h"\n\n')
+        for name, version, default, size in table:
+            if default and name in ours:
+                continue
+            if not default:
+                alias = "compat_%s_%s" % (name, re.sub(r"\W", "_", version))
+                out.write('STUB_OLD_%s(%s, "%s@%s")\n' % (kind(name), alias, name, version))
+            elif size:
+                out.write("STUB_DATA(%s, %d)\n" % (name, size))
+            else:
+                out.write("STUB_%s(%s)\n" % (kind(name), name))
+
+
+def main():
+    tool, library, archive, out_map, out_c = sys.argv[1:]
+    table = exported(tool, library)
+    if not table:
+        sys.exit("%s: no versioned symbols in it" % library)
+    write_map(out_map, table)
+    write_stubs(out_c, table, defined(tool, archive))
+
+
+main()

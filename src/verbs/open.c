@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Contexts: opening a device makes a lane, closing it frees the lane with whatever the program left in it. */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "verbs/objects.h"
+
+static const struct ibv_context_ops context_ops = {
+	.poll_cq = vb_poll_cq,
+	.req_notify_cq = vb_req_notify_cq,
+	.post_srq_recv = vb_post_srq_recv,
+	.post_send = vb_post_send,
+	.post_recv = vb_post_recv,
+	/* alloc_mw NULL: ibv_alloc_mw() says EOPNOTSUPP. */
+};
+
+/** Entry points of the extended interface. What is NULL makes verbs.h's inline function return EOPNOTSUPP. */
+static void set_extended_ops(struct verbs_context *v)
+{
+	v->sz = sizeof(*v);
+	v->query_port = vb_query_port;
+	v->query_device_ex = vb_query_device_ex;
+	v->query_rt_values = vb_query_rt_values;
+	v->alloc_td = vb_alloc_td;
+	v->dealloc_td = vb_dealloc_td;
+	v->alloc_parent_domain = vb_alloc_parent_domain;
+	v->create_cq_ex = vb_create_cq_ex;
+	v->create_srq_ex = vb_create_srq_ex;
+	v->create_qp_ex = vb_create_qp_ex;
+}
+
+static int open_lane(struct vb_context *c)
+{
+	struct lane_gid gids[ROCEMU_MAX_GID];
+	struct lane_config config = {
+		.device = c->netdev.name,
+		.ep = { .active_mtu = netdev_active_mtu(c->netdev.mtu) },
+		.gids = gids,
+		.ngids = c->netdev.ngids,
+		.on_events = vb_deliver_events,
+		.user = c,
+	};
+	char err[512] = "";
+	int ret;
+
+	for (unsigned i = 0; i < c->netdev.ngids; i++)
+		gids[i] = (struct lane_gid){
+			.index = i,
+			.gid = c->netdev.gids[i].gid,
+			.scope_id = c->netdev.gids[i].scope_id,
+		};
+	/* Keys must not be guessable from one run to the next; without entropy they are merely regular. */
+	if (getentropy(&config.ep.seed, sizeof(config.ep.seed)) < 0)
+		config.ep.seed = lane_now();
+	ret = lane_new(&c->lane, &config, err, sizeof(err));
+	if (ret < 0)
+		log_error("%s", err);
+	return ret;
+}
+
+static int context_init(struct vb_context *c, struct vb_device *dev)
+{
+	struct ibv_context *ctx = &c->vctx.context;
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+	int ret;
+
+	c->dev = dev;
+	c->netdev = dev->netdev;
+	pthread_mutex_init(&c->lock, NULL);
+	ret = evq_init(&c->async);
+	if (ret < 0)
+		return ret;
+	ret = open_lane(c);
+	if (ret < 0) {
+		evq_fini(&c->async);
+		return ret;
+	}
+	set_extended_ops(&c->vctx);
+	ctx->device = &dev->base;
+	ctx->ops = context_ops;
+	ctx->cmd_fd = -1;
+	ctx->async_fd = c->async.fd;
+	ctx->num_comp_vectors = (int)MAX(cpus, 1);
+	pthread_mutex_init(&ctx->mutex, NULL);
+	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	return 0;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct vb_device *dev = vb_device_of(device);
+	struct vb_context *c;
+	int ret;
+
+	if (!dev)
+		return vb_null(EOPNOTSUPP);
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return vb_null(ENOMEM);
+	vb_device_get(dev);
+	ret = context_init(c, dev);
+	if (ret < 0) {
+		vb_device_put(dev);
+		free(c);
+		return vb_null(-ret);
+	}
+	return &c->vctx.context;
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+	struct vb_context *c = vb_context_of(context);
+
+	if (!c) {
+		errno = EOPNOTSUPP;
+		return -1;
+	}
+	lane_free(c->lane);
+	evq_fini(&c->async);
+	vb_device_put(c->dev);
+	free(c);
+	return 0;
+}
+
+int vb_context_attach(struct vb_context *c)
+{
+	char err[512] = "";
+	int ret = 0;
+
+	if (atomic_load_explicit(&c->attached, memory_order_acquire))
+		return 0;
+	pthread_mutex_lock(&c->lock);
+	if (!c->attached) {
+		ret = lane_attach(c->lane, err, sizeof(err));
+		if (ret == 0)
+			atomic_store_explicit(&c->attached, true, memory_order_release);
+		else if (!c->complained)
+			log_error("%s", err);
+		c->complained = ret < 0;
+	}
+	pthread_mutex_unlock(&c->lock);
+	return ret;
+}

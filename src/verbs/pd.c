@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Protection domains, and the thread and parent domains made of them. Thread domains are promises of the program
+ * (one thread at a time) that we do not need; a parent domain is its protection domain under another handle.
+ */
+#include <stdlib.h>
+
+#include "verbs/objects.h"
+
+struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
+{
+	struct vb_context *c = vb_context_of(context);
+	struct vb_pd *pd;
+
+	if (!c)
+		return vb_null(EOPNOTSUPP);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return vb_null(ENOMEM);
+	lane_lock(c->lane);
+	pd->rpd = rocemu_pd_new(lane_ep(c->lane));
+	lane_unlock(c->lane);
+	if (!pd->rpd) {
+		free(pd);
+		return vb_null(ENOMEM);
+	}
+	pd->base.context = context;
+	return &pd->base;
+}
+
+int ibv_dealloc_pd(struct ibv_pd *ibpd)
+{
+	struct vb_context *c = vb_context_of(ibpd->context);
+	struct vb_pd *pd = vb_pd_of(ibpd);
+	int ret = 0;
+
+	if (!c)
+		return vb_foreign();
+	if (atomic_load(&pd->refs) > 0)
+		return vb_errno(-EBUSY);
+	if (pd->parent) {
+		atomic_fetch_sub(&pd->parent->refs, 1);
+		if (pd->td)
+			atomic_fetch_sub(&pd->td->refs, 1);
+	} else {
+		lane_lock(c->lane);
+		ret = rocemu_pd_free(pd->rpd);
+		lane_unlock(c->lane);
+	}
+	if (ret == 0)
+		free(pd);
+	return vb_errno(ret);
+}
+
+struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr)
+{
+	struct vb_td *td;
+
+	if (attr->comp_mask)
+		return vb_null(EOPNOTSUPP);
+	td = calloc(1, sizeof(*td));
+	if (!td)
+		return vb_null(ENOMEM);
+	td->base.context = ctx;
+	return &td->base;
+}
+
+int vb_dealloc_td(struct ibv_td *ibtd)
+{
+	struct vb_td *td = vb_td_of(ibtd);
+
+	if (atomic_load(&td->refs) > 0)
+		return vb_errno(-EBUSY);
+	free(td);
+	return 0;
+}
+
+struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
+{
+	struct vb_pd *pd;
+
+	/* The program's allocators are an offer that a provider may decline; we take no memory of its kinds. */
+	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
+		return vb_null(EOPNOTSUPP);
+	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
+		return vb_null(EINVAL);
+	pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return vb_null(ENOMEM);
+	pd->parent = vb_pd_of(attr->pd);
+	pd->rpd = pd->parent->rpd;
+	atomic_fetch_add(&pd->parent->refs, 1);
+	if (attr->td) {
+		pd->td = vb_td_of(attr->td);
+		atomic_fetch_add(&pd->td->refs, 1);
+	}
+	pd->base.context = ctx;
+	return &pd->base;
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Posting work requests, on the caller's thread: the first packets leave before the call returns. */
+#include "verbs/objects.h"
+
+/** Where a UD send goes; other QPs need no path. -EINVAL: no address handle of this context. */
+static int ud_path(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path **path)
+{
+	*path = NULL;
+	if (qp->qp_type != IBV_QPT_UD)
+		return 0;
+	if (!wr->wr.ud.ah || wr->wr.ud.ah->context != qp->context)
+		return -EINVAL;
+	*path = &vb_ah_of(wr->wr.ud.ah)->path;
+	return 0;
+}
+
+int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+{
+	struct vb_context *c = vb_context_of(ibqp->context);
+	struct vb_qp *qp = vb_qp_of(ibqp);
+	rocemu_ns_t now = lane_now();
+	int ret = 0;
+
+	lane_lock(c->lane);
+	for (; wr; wr = wr->next) {
+		const struct rocemu_path *path;
+
+		ret = ud_path(ibqp, wr, &path);
+		if (ret == 0)
+			ret = rocemu_qp_post_send(qp->rqp, now, wr, path);
+		if (ret < 0) {
+			*bad = wr;
+			break;
+		}
+	}
+	lane_kick(c->lane);
+	lane_unlock(c->lane);
+	return vb_errno(ret);
+}
+
+int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
+{
+	struct ibv_qp *ibqp = &qp->base.qp_base;
+	struct vb_context *c = vb_context_of(ibqp->context);
+	const struct rocemu_path *path;
+	rocemu_ns_t now = lane_now();
+	int ret = 0;
+
+	lane_lock(c->lane);
+	for (unsigned i = 0; i < n && ret == 0; i++) {
+		ret = ud_path(ibqp, &wrs[i], &path);
+		if (ret == 0)
+			ret = rocemu_qp_check_send(qp->rqp, i, &wrs[i], path);
+	}
+	if (ret == 0) {
+		for (unsigned i = 0; i < n; i++) {
+			ud_path(ibqp, &wrs[i], &path);
+			rocemu_qp_post_send(qp->rqp, now, &wrs[i], path);
+		}
+		lane_kick(c->lane);
+	}
+	lane_unlock(c->lane);
+	return vb_errno(ret);
+}
+
+int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+{
+	struct vb_context *c = vb_context_of(ibqp->context);
+	const struct ibv_recv_wr *cbad = NULL;
+	int ret;
+
+	lane_lock(c->lane);
+	ret = rocemu_qp_post_recv(vb_qp_of(ibqp)->rqp, lane_now(), wr, &cbad);
+	/* Nothing is sent for it, but in the error state it is flushed at once, which may be an event. */
+	vb_deliver_events(c, lane_ep(c->lane));
+	lane_unlock(c->lane);
+	if (ret < 0)
+		*bad = (struct ibv_recv_wr *)(uintptr_t)cbad;
+	return vb_errno(ret);
+}

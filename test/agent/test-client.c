@@ -1,0 +1,451 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Slots, sockets and steering, by real client processes and a real agent. */
+#include <errno.h>
+#include <poll.h>
+#include <netinet/in.h>
+#include <arpa/inet.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "peer.h"
+#include "test.h"
+
+enum { MANY = 64 };
+
+#define QPN(slot, index) ((uint32_t)(slot) << 14 | (index))
+
+static void start_many(struct peer *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		p[i] = peer_start(0);
+}
+
+static void kill_many(struct peer *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		peer_kill(&p[i]);
+}
+
+/* All at once; slots[i] is what p[i] got. They must be 1 .. n in any order. */
+static void join_many(struct peer *p, uint32_t *slots, unsigned n)
+{
+	bool seen[1024] = {0};
+
+	for (unsigned i = 0; i < n; i++)
+		peer_send_join(&p[i]);
+	for (unsigned i = 0; i < n; i++) {
+		struct peer_reply re = peer_reply(&p[i]);
+
+		assert_string_equal(re.text, "");
+		assert_int_equal(re.r, 0);
+		slots[i] = re.value;
+		assert_in_range(re.value, 1, n);
+		assert_false(seen[re.value]);
+		seen[re.value] = true;
+	}
+}
+
+static void assert_steered(struct peer *p, uint32_t slot, uint8_t socket, const struct rocemu_gid *addr,
+			   uint32_t index)
+{
+	send_to_qpn(addr, QPN(slot, index));
+	assert_int_equal(peer_receive(p, socket), QPN(slot, index));
+}
+
+TEST(agent_client, sixty_four_at_once__distinct_slots_and_one_agent)
+{
+	struct agent_status *st;
+	struct peer p[MANY];
+	uint32_t slots[MANY];
+	char text[400];
+
+	env_enter();
+	start_many(p, MANY);
+	join_many(p, slots, MANY);
+	/* All of them are clients of the one that answers, so no second agent was left with some. */
+	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
+	assert_int_equal(st->nclients, MANY);
+	for (unsigned i = 0; i < MANY; i++) {
+		bool found = false;
+
+		for (unsigned k = 0; k < st->nclients; k++)
+			if (st->clients[k].pid == (uint32_t)p[i].pid)
+				found = st->clients[k].slot == slots[i];
+		assert_true(found);
+	}
+	agent_status_free(st);
+	kill_many(p, MANY);
+	env_leave();
+}
+
+TEST(agent_client, sixty_four_slots_two_addresses__each_packet_reaches_its_slot)
+{
+	struct rocemu_gid addr[2] = {gid_v4(127, 0, 0, 1), gid_v6_loopback()};
+	struct peer p[MANY];
+	uint32_t slots[MANY];
+
+	env_enter();
+	start_many(p, MANY);
+	join_many(p, slots, MANY);
+	for (unsigned a = 0; a < 2; a++) {
+		for (unsigned i = 0; i < MANY; i++)
+			peer_send_socket(&p[i], &addr[a]);
+		for (unsigned i = 0; i < MANY; i++)
+			assert_int_equal(peer_reply(&p[i]).r, 0);
+	}
+	for (unsigned i = 0; i < MANY; i++)
+		for (uint8_t a = 0; a < 2; a++)
+			assert_steered(&p[i], slots[i], a, &addr[a], 0x3fff - i);
+	kill_many(p, MANY);
+	env_leave();
+}
+
+TEST(agent_client, killed__slot_is_free_and_others_unharmed)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 2);
+	struct peer p[5], next;
+	struct peer_reply re;
+	uint16_t index = 0;
+
+	env_enter();
+	start_many(p, 5);
+	for (unsigned i = 0; i < 5; i++) {
+		re = peer_join(&p[i]);
+		assert_int_equal(re.value, i + 1);
+		if (i == 1)
+			index = re.first_index;
+		assert_int_equal(peer_socket(&p[i], &addr), 0);
+	}
+	peer_kill(&p[1]);
+	send_to_qpn(&addr, QPN(2, index)); /* to the dead: the next owner of the slot must not see it */
+	for (unsigned i = 0; i < 5; i++)
+		if (i != 1)
+			assert_steered(&p[i], i + 1, 0, &addr, 7);
+	next = peer_start(0);
+	re = peer_join(&next);
+	assert_int_equal(re.value, 2);
+	assert_int_not_equal(re.first_index, index);
+	assert_int_equal(peer_socket(&next, &addr), 0);
+	assert_steered(&next, 2, 0, &addr, 9);
+	peer_kill(&next);
+	peer_kill(&p[0]);
+	kill_many(p + 2, 3);
+	env_leave();
+}
+
+TEST(agent_client, agent_killed__sockets_work_and_the_next_agent_goes_on)
+{
+	struct rocemu_gid addr[2] = {gid_v4(127, 0, 0, 1), gid_v6_loopback()}, later = gid_v4(127, 0, 0, 3);
+	struct peer p[6], fresh;
+	struct peer_reply re;
+	pid_t first;
+
+	env_enter();
+	start_many(p, 6);
+	for (unsigned i = 0; i < 6; i++) {
+		assert_int_equal(peer_join(&p[i]).value, i + 1);
+		for (unsigned a = 0; a < 2; a++)
+			assert_int_equal(peer_socket(&p[i], &addr[a]), 0);
+	}
+	/* A hole: nobody but the stash keeps slot 3's sockets open. */
+	peer_kill(&p[2]);
+	first = agent_pid();
+	kill_agent();
+	for (unsigned i = 0; i < 6; i++)
+		if (i != 2)
+			assert_steered(&p[i], i + 1, 0, &addr[0], 1);
+	for (unsigned i = 0; i < 6; i++)
+		if (i != 2)
+			assert_int_equal(peer_service(&p[i]), 0);
+	assert_int_not_equal(agent_pid(), first);
+	fresh = peer_start(0);
+	re = peer_join(&fresh);
+	assert_int_equal(re.r, 0);
+	assert_int_equal(re.value, 3);
+	for (uint8_t a = 0; a < 2; a++) {
+		assert_int_equal(peer_socket(&fresh, &addr[a]), 0);
+		assert_steered(&fresh, 3, a, &addr[a], 2);
+	}
+	for (uint8_t i = 0; i < 6; i++) {
+		if (i == 2)
+			continue;
+		assert_steered(&p[i], i + 1u, 1, &addr[1], 3);
+		assert_int_equal(peer_socket(&p[i], &later), 0);
+		assert_steered(&p[i], i + 1u, 2, &later, 4);
+	}
+	peer_kill(&fresh);
+	kill_many(p, 2);
+	kill_many(p + 3, 3);
+	env_leave();
+}
+
+TEST(agent_client, agent_killed_while_it_grew_the_stash_often__all_places_right)
+{
+	struct rocemu_gid addr[3] = {gid_v4(127, 1, 0, 1), gid_v4(127, 1, 0, 2), gid_v6_loopback()};
+	struct peer p[MANY], fresh;
+	uint32_t slots[MANY];
+
+	env_enter();
+	start_many(p, MANY);
+	join_many(p, slots, MANY);
+	for (unsigned i = 0; i < MANY; i++)
+		for (unsigned a = 0; a < 3; a++)
+			assert_int_equal(peer_socket(&p[i], &addr[a]), 0);
+	for (unsigned round = 0; round < 2; round++) {
+		kill_agent();
+		for (unsigned i = 0; i < MANY; i++)
+			assert_int_equal(peer_service(&p[i]), 0);
+	}
+	fresh = peer_start(0);
+	assert_int_equal(peer_join(&fresh).value, MANY + 1);
+	for (uint8_t a = 0; a < 3; a++) {
+		assert_int_equal(peer_socket(&fresh, &addr[a]), 0);
+		assert_steered(&fresh, MANY + 1, a, &addr[a], 5);
+		for (unsigned i = 0; i < MANY; i++)
+			assert_steered(&p[i], slots[i], a, &addr[a], i);
+	}
+	peer_kill(&fresh);
+	kill_many(p, MANY);
+	env_leave();
+}
+
+/* Ask until the agent that is to come says that it waits. */
+static void wait_recovering(void)
+{
+	for (unsigned tries = 0; tries < 100000; tries++) {
+		struct agent_status *st;
+		char text[400];
+		bool recovering;
+
+		if (agent_client_status(false, &st, text, sizeof(text))) {
+			sched_yield();
+			continue;
+		}
+		recovering = st->agent.recovering;
+		agent_status_free(st);
+		assert_true(recovering);
+		return;
+	}
+	fail_msg("no agent came");
+}
+
+TEST(agent_client, fresh_one_meets_the_new_agent_first__waits_for_the_stash)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct peer old, fresh;
+	struct peer_reply re;
+
+	env_enter();
+	old = peer_start(0);
+	assert_int_equal(peer_join(&old).value, 1);
+	assert_int_equal(peer_socket(&old, &addr), 0);
+	kill_agent();
+	fresh = peer_start(0);
+	peer_send_join(&fresh);
+	wait_recovering();
+	assert_int_equal(peer_service(&old), 0);
+	re = peer_reply(&fresh);
+	assert_int_equal(re.r, 0);
+	assert_int_equal(re.value, 2);
+	assert_int_equal(peer_socket(&fresh, &addr), 0);
+	assert_steered(&fresh, 2, 0, &addr, 1);
+	assert_steered(&old, 1, 0, &addr, 1);
+	peer_kill(&old);
+	peer_kill(&fresh);
+	env_leave();
+}
+
+TEST(agent_client, old_one_dies_while_a_fresh_one_waits__served_anew)
+{
+	struct peer old, fresh;
+	struct peer_reply re;
+
+	env_enter();
+	old = peer_start(0);
+	assert_int_equal(peer_join(&old).value, 1);
+	kill_agent();
+	fresh = peer_start(0);
+	peer_send_join(&fresh);
+	wait_recovering();
+	peer_kill(&old);
+	re = peer_reply(&fresh);
+	assert_int_equal(re.r, 0);
+	assert_int_equal(re.value, 1);
+	peer_kill(&fresh);
+	env_leave();
+}
+
+TEST(agent_client, old_one_keeps_the_stash_back__fresh_one_is_told)
+{
+	struct peer old, fresh;
+	struct peer_reply re;
+
+	env_enter();
+	old = peer_start(0);
+	assert_int_equal(peer_join(&old).value, 1);
+	kill_agent();
+	fresh = peer_start(0);
+	re = peer_join(&fresh);
+	assert_int_equal(re.r, -EBUSY);
+	assert_non_null(strstr(re.text, "earlier agent"));
+	/* And it is not for ever. */
+	assert_int_equal(peer_service(&old), 0);
+	assert_int_equal(peer_join(&fresh).value, 2);
+	peer_kill(&old);
+	peer_kill(&fresh);
+	env_leave();
+}
+
+TEST(agent_client, socket_asked_for_when_the_agent_is_dead__next_agent_gives_it)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct peer p;
+
+	env_enter();
+	p = peer_start(0);
+	assert_int_equal(peer_join(&p).value, 1);
+	kill_agent();
+	assert_int_equal(peer_socket(&p, &addr), 0);
+	assert_steered(&p, 1, 0, &addr, 1);
+	peer_kill(&p);
+	env_leave();
+}
+
+TEST(agent_client, forked_child_forgets__parent_keeps_and_frees_the_slot)
+{
+	struct peer p, q;
+	int child, fds;
+
+	env_enter();
+	p = peer_start(0);
+	fds = peer_count_fds(&p);
+	assert_int_equal(peer_join(&p).value, 1);
+	child = peer_fork_and_forget(&p);
+	assert_true(child > 0);
+	q = peer_start(0);
+	assert_int_equal(peer_join(&q).value, 2);
+	assert_int_equal(peer_leave(&p), 0);
+	assert_int_equal(peer_count_fds(&p), fds);
+	/* The child lives, and holds nothing. */
+	assert_int_equal(peer_join(&p).value, 1);
+	kill(child, SIGKILL);
+	peer_kill(&p);
+	peer_kill(&q);
+	env_leave();
+}
+
+static int take_port(const char *address)
+{
+	struct sockaddr_in sa = {.sin_family = AF_INET, .sin_port = htons(4791)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+
+	assert_int_equal(inet_pton(AF_INET, address, &sa.sin_addr), 1);
+	/* Even one that would share the port is no member of ours. */
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)(void *)&sa, sizeof(sa)), 0);
+	return fd;
+}
+
+TEST(agent_client, port_taken__says_which_and_what_to_do)
+{
+	static const char *const holders[] = {"127.0.0.1", "0.0.0.0"};
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1), other = gid_v4(127, 0, 0, 2);
+	struct agent_client *c;
+	char text[400];
+	int fd;
+
+	env_enter();
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		int taken = take_port(holders[i]);
+
+		assert_int_equal(agent_client_socket(c, &addr, 0, text, sizeof(text)), -EADDRINUSE);
+		assert_non_null(strstr(text, "UDP port 4791 of 127.0.0.1 is taken by another program of user"));
+		assert_non_null(strstr(text, "ss -ulpn"));
+		close(taken);
+	}
+	fd = agent_client_socket(c, &other, 0, text, sizeof(text));
+	assert_true(fd >= 0);
+	close(fd);
+	/* Free again. */
+	fd = agent_client_socket(c, &addr, 0, text, sizeof(text));
+	assert_true(fd >= 0);
+	close(fd);
+	agent_client_free(c);
+	env_leave();
+}
+
+TEST(agent_client, foreign_address__says_so)
+{
+	struct rocemu_gid addr = gid_v4(192, 0, 2, 1);
+	struct agent_client *c;
+	char text[400];
+
+	env_enter();
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_client_socket(c, &addr, 0, text, sizeof(text)), -EADDRNOTAVAIL);
+	assert_non_null(strstr(text, "192.0.2.1 is not an address of this host"));
+	agent_client_free(c);
+	env_leave();
+}
+
+TEST(agent_client, agent_off__slot_1_and_the_port_alone)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct agent_client *a, *b;
+	char text[400];
+	int fd;
+
+	env_enter();
+	setenv("ROCEMU_AGENT", "off", 1);
+	assert_int_equal(agent_client_new(&a, text, sizeof(text)), 0);
+	assert_int_equal(agent_client_new(&b, text, sizeof(text)), 0);
+	assert_int_equal(agent_client_slot(a), 1);
+	assert_int_equal(agent_client_fd(a), -1);
+	assert_int_equal(agent_client_service(a), 0);
+	fd = agent_client_socket(a, &addr, 0, text, sizeof(text));
+	assert_true(fd >= 0);
+	assert_int_equal(agent_client_socket(b, &addr, 0, text, sizeof(text)), -EADDRINUSE);
+	assert_non_null(strstr(text, "127.0.0.1"));
+	close(fd);
+	agent_client_free(a);
+	agent_client_free(b);
+	assert_int_equal(agent_pid(), 0);
+	unsetenv("ROCEMU_AGENT");
+}
+
+TEST(agent_client, wrong_environment__refused_with_what_was_expected)
+{
+	struct agent_client *c;
+	char text[400];
+
+	env_enter();
+	setenv("ROCEMU_AGENT", "perhaps", 1);
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -EINVAL);
+	assert_string_equal(text, "ROCEMU_AGENT is 'perhaps': expected 'on' or 'off'");
+	unsetenv("ROCEMU_AGENT");
+	setenv("ROCEMU_AGENT_NAME", "a:b", 1);
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -EINVAL);
+	assert_non_null(strstr(text, "ROCEMU_AGENT_NAME"));
+}
+
+TEST(agent_client, no_agent_program__says_where_it_looked)
+{
+	char *bin = strdup(getenv("ROCEMU_AGENT_BIN")), text[400];
+	struct agent_client *c;
+
+	env_enter();
+	setenv("ROCEMU_AGENT_BIN", "/nonexistent/rocemu-agent", 1);
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -ECONNREFUSED);
+	assert_non_null(strstr(text, "/nonexistent/rocemu-agent"));
+	setenv("ROCEMU_AGENT_BIN", "/bin/true", 1);
+	assert_true(agent_client_new(&c, text, sizeof(text)) < 0);
+	assert_non_null(strstr(text, "ended at once"));
+	setenv("ROCEMU_AGENT_BIN", bin, 1);
+	free(bin);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/protocol.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "test.h"
+
+static int round_trip(const struct agent_msg *in, struct agent_msg *out)
+{
+	uint8_t buf[AGENT_MSG_MAX];
+	size_t len = agent_msg_encode(in, buf);
+
+	memset(out, 0xa5, sizeof(*out));
+	out->nfds = in->nfds;
+	return agent_msg_decode(buf, len, out);
+}
+
+TEST(protocol, each_message__decodes_to_what_was_encoded)
+{
+	struct agent_msg in = {.type = AGENT_HELLO}, out;
+
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_int_equal(out.type, AGENT_HELLO);
+
+	in = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 3, .u.slot = {1023, 16383}};
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_int_equal(out.u.slot.slot, 1023);
+	assert_int_equal(out.u.slot.first_index, 16383);
+
+	in = (struct agent_msg){.type = AGENT_SOCKET, .u.socket = {{.raw = {1, [15] = 2}}, 0x12345678}};
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_memory_equal(&out.u.socket.addr, &in.u.socket.addr, 16);
+	assert_int_equal(out.u.socket.scope_id, 0x12345678);
+
+	agent_msg_set_error(&in, ENOSPC, "%s", "no more");
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_int_equal(out.u.error.err, ENOSPC);
+	assert_string_equal(out.u.error.text, "no more");
+
+	in = (struct agent_msg){.type = AGENT_STATUS, .u.from = {64, 16}};
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_int_equal(out.u.from.client, 64);
+	assert_int_equal(out.u.from.addr, 16);
+}
+
+TEST(protocol, full_page__fits_and_decodes)
+{
+	struct agent_msg in = {.type = AGENT_STATUS_PAGE}, out;
+	struct agent_page *pg = &in.u.page;
+
+	pg->pid = 1;
+	pg->uid = 2;
+	pg->uptime_ms = 1ull << 40;
+	pg->recovering = true;
+	pg->clients_total = 1023;
+	pg->nclients = AGENT_PAGE_CLIENTS;
+	pg->naddrs = AGENT_PAGE_ADDRS;
+	pg->clients[63] = (struct agent_client_info){.pid = 3, .uid = 4, .slot = 5};
+	pg->addrs[15] = (struct agent_addr_info){.addr.raw = {9}, .scope_id = 6, .sockets = 7, .dropped = 8};
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_true(out.u.page.recovering);
+	assert_false(out.u.page.system);
+	assert_true(out.u.page.uptime_ms == 1ull << 40);
+	assert_int_equal(out.u.page.clients[63].slot, 5);
+	assert_int_equal(out.u.page.addrs[15].dropped, 8);
+}
+
+TEST(protocol, wrong_length_type_version_or_fds__refused)
+{
+	struct agent_msg in = {.type = AGENT_SOCKET}, out = {.nfds = 0};
+	uint8_t buf[AGENT_MSG_MAX + 1] = {0};
+	size_t len = agent_msg_encode(&in, buf);
+
+	assert_int_equal(agent_msg_decode(buf, len, &out), 0);
+	for (size_t n = 0; n < len; n++)
+		assert_int_equal(agent_msg_decode(buf, n, &out), -EBADMSG);
+	assert_int_equal(agent_msg_decode(buf, len + 1, &out), -EBADMSG);
+	out.nfds = 1;
+	assert_int_equal(agent_msg_decode(buf, len, &out), -EBADMSG);
+	out.nfds = 0;
+	put_be16(buf + 6, 99);
+	assert_int_equal(agent_msg_decode(buf, len, &out), -EBADMSG);
+	put_be16(buf + 4, AGENT_VERSION + 1);
+	assert_int_equal(agent_msg_decode(buf, len, &out), -EPROTO);
+	buf[0] ^= 1;
+	assert_int_equal(agent_msg_decode(buf, len, &out), -EBADMSG);
+}
+
+TEST(protocol, error_of_another_version__still_read)
+{
+	struct agent_msg in, out = {.nfds = 0};
+	uint8_t buf[AGENT_MSG_MAX];
+	size_t len;
+
+	agent_msg_set_error(&in, EPROTO, "too old");
+	len = agent_msg_encode(&in, buf);
+	put_be16(buf + 4, 77);
+	assert_int_equal(agent_msg_decode(buf, len, &out), 0);
+	assert_string_equal(out.u.error.text, "too old");
+}
+
+TEST(protocol, values_out_of_range__refused)
+{
+	struct agent_msg in = {.type = AGENT_WELCOME, .nfds = 1, .u.slot = {1024, 0}}, out;
+
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in.u.slot.slot = 1;
+	in.u.slot.first_index = 16384;
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	/* Slot 0 hands over a stash and no token; another slot has a token. */
+	in = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 2, .u.slot = {5, 0}};
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 3, .u.slot = {0, 0}};
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in = (struct agent_msg){.type = AGENT_ERROR, .u.error = {.err = 0}};
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+}
+
+TEST(protocol, error_text_with_control_characters__cleaned)
+{
+	struct agent_msg in, out;
+
+	agent_msg_set_error(&in, EPERM, "a\033[2Jb\nc");
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_string_equal(out.u.error.text, "a?[2Jb?c");
+}
+
+TEST(protocol, too_many_descriptors_received__refused_and_closed)
+{
+	struct agent_msg m = {.type = AGENT_REJOIN, .nfds = 3, .u.slot = {1, 1}}, out;
+	int pair[2], probe, after;
+	uint8_t buf[AGENT_MSG_MAX];
+	union {
+		struct cmsghdr align;
+		uint8_t buf[CMSG_SPACE(8 * sizeof(int))];
+	} control = {0};
+	struct iovec iov = {.iov_base = buf};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf)};
+	struct cmsghdr *cm = CMSG_FIRSTHDR(&mh);
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	iov.iov_len = agent_msg_encode(&m, buf);
+	cm->cmsg_level = SOL_SOCKET;
+	cm->cmsg_type = SCM_RIGHTS;
+	cm->cmsg_len = CMSG_LEN(8 * sizeof(int));
+	for (unsigned i = 0; i < 8; i++)
+		memcpy(CMSG_DATA(cm) + i * sizeof(int), &pair[0], sizeof(int));
+	probe = dup(0);
+	close(probe);
+	assert_true(sendmsg(pair[0], &mh, 0) > 0);
+	assert_int_equal(agent_msg_recv(pair[1], &out, 0), -EBADMSG);
+	assert_int_equal(out.nfds, 0);
+	after = dup(0);
+	assert_int_equal(after, probe); /* the lowest free descriptor is the same: none leaked */
+	close(after);
+	/* Three, as many as fit, arrive. */
+	m.fds[0] = m.fds[1] = m.fds[2] = pair[0];
+	assert_int_equal(agent_msg_send(pair[0], &m, 0), 0);
+	assert_int_equal(agent_msg_recv(pair[1], &out, 0), 0);
+	assert_int_equal(out.nfds, 3);
+	agent_msg_close_fds(&out);
+	close(pair[0]);
+	assert_int_equal(agent_msg_recv(pair[1], &out, 0), -ECONNRESET);
+	close(pair[1]);
+}
+
+TEST(protocol, realm_names__differ_by_user_name_and_part)
+{
+	struct agent_realm a = {.uid = 1}, b = {.uid = 1, .name = "x"}, c = {.system = true};
+	struct sockaddr_un sa, sb;
+	socklen_t len = agent_realm_addr(&a, "", &sa);
+
+	assert_int_equal(sa.sun_path[0], 0);
+	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v1:1::", 19);
+	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 20);
+	assert_int_not_equal(agent_realm_addr(&b, "", &sb), len);
+	agent_realm_addr(&c, "slot-7", &sb);
+	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v1:system::slot-7");
+}

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/util.h"
+#include "engine/impair.h"
+
+static struct impair parse(const char *spec)
+{
+	struct impair im;
+	char err[256] = "";
+
+	if (impair_parse(&im, spec, err, sizeof(err)))
+		fail_msg("\"%s\": %s", spec, err);
+	return im;
+}
+
+static void assert_refused(const char *spec, const char *part, const char *expected)
+{
+	struct impair im = { .seed = 99 };
+	char err[256] = "";
+
+	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), -EINVAL);
+	if (!strstr(err, part) || !strstr(err, expected))
+		fail_msg("\"%s\": message \"%s\" lacks \"%s\" or \"%s\"", spec, err, part, expected);
+	assert_null(strchr(err, '\n'));
+	assert_int_equal(im.seed, 99);
+}
+
+static bool near(double a, double b)
+{
+	return a - b < 1e-9 && b - a < 1e-9;
+}
+
+TEST(impair, no_spec__off)
+{
+	assert_false(parse(NULL).on);
+	assert_false(parse("").on);
+}
+
+TEST(impair, all_keys__values_taken)
+{
+	struct impair im = parse("loss=1%,dup=0.5%,reorder=0.02,corrupt=1,delay=10us..2ms,seed=7");
+
+	assert_true(im.on);
+	assert_true(near(im.loss, 0.01) && near(im.dup, 0.005) && near(im.reorder, 0.02) && near(im.corrupt, 1));
+	assert_int_equal(im.delay_min_ns, 10000);
+	assert_int_equal(im.delay_max_ns, 2000000);
+	assert_int_equal(im.seed, 7);
+}
+
+TEST(impair, single_delay__both_ends)
+{
+	struct impair im = parse("delay=1.5us");
+
+	assert_int_equal(im.delay_min_ns, 1500);
+	assert_int_equal(im.delay_max_ns, 1500);
+	assert_int_equal(parse("delay=10s").delay_max_ns, 10000000000u);
+}
+
+TEST(impair, no_seed_or_zero__random_one)
+{
+	assert_true(parse("loss=1%").seed != 0);
+	assert_true(parse("loss=1%,seed=0").seed != 0);
+}
+
+TEST(impair, bad_part__named_with_what_was_expected)
+{
+	static const char *const bad_chance[] = { "loss=101%", "loss=1.01", "loss=-1%", "loss=", "loss=1%%", "loss=x",
+						  "loss=1 %", "dup=nan", "reorder=inf", "corrupt=0x1", "loss=1,5%" };
+	static const char *const bad_delay[] = { "delay=10", "delay=10us..", "delay=2ms..10us", "delay=11s",
+						 "delay=1us..2us..3us", "delay=us", "delay=-1us", "delay=1usx" };
+	static const char *const bad_seed[] = { "seed=", "seed=-1", "seed=x", "seed=18446744073709551616", "seed=1e3" };
+	char part[64];
+
+	for (unsigned i = 0; i < ARRAY_LEN(bad_chance); i++) {
+		snprintf(part, sizeof(part), "%.*s", (int)strcspn(bad_chance[i], ","), bad_chance[i]);
+		if (!strcmp(bad_chance[i], "loss=1,5%"))
+			assert_refused(bad_chance[i], "\"5%\"", "key=value");
+		else
+			assert_refused(bad_chance[i], part, "from 0% to 100%");
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(bad_delay); i++)
+		assert_refused(bad_delay[i], bad_delay[i], "ns, us, ms or s");
+	for (unsigned i = 0; i < ARRAY_LEN(bad_seed); i++)
+		assert_refused(bad_seed[i], bad_seed[i], "a number");
+	assert_refused("los=1%", "los=1%", "loss, dup, reorder");
+	assert_refused("loss", "loss", "key=value");
+	assert_refused(",", "\"\"", "key=value");
+	assert_refused("loss=1%,,dup=1%", "\"\"", "key=value");
+}
+
+TEST(impair, part_longer_than_any__refused)
+{
+	char spec[4096];
+
+	memset(spec, '1', sizeof(spec));
+	memcpy(spec, "loss=0.", 7);
+	spec[sizeof(spec) - 1] = '\0';
+	assert_refused(spec, "loss=0.111", "key=value");
+}
+
+TEST(impair, same_seed__same_fates)
+{
+	struct impair a = parse("loss=10%,dup=10%,reorder=10%,corrupt=10%,delay=1us..1ms,seed=42");
+	struct impair b = a, c = parse("loss=10%,dup=10%,reorder=10%,corrupt=10%,delay=1us..1ms,seed=43");
+	unsigned differ = 0;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		struct impair_fate fa = impair_roll(&a), fb = impair_roll(&b), fc = impair_roll(&c);
+
+		assert_int_equal(fa.lost, fb.lost);
+		assert_int_equal(fa.dup, fb.dup);
+		assert_int_equal(fa.reorder, fb.reorder);
+		assert_int_equal(fa.corrupt_bits, fb.corrupt_bits);
+		assert_int_equal(fa.delay_ns, fb.delay_ns);
+		differ += fa.lost != fc.lost || fa.delay_ns != fc.delay_ns;
+	}
+	assert_true(differ > 500);
+}
+
+TEST(impair, many_rolls__rates_as_asked)
+{
+	enum { N = 200000 };
+	struct impair im = parse("loss=1%,dup=2%,reorder=3%,corrupt=4%,delay=10us..20us,seed=1");
+	unsigned lost = 0, dup = 0, reorder = 0, corrupt = 0;
+	uint64_t delay = 0;
+
+	for (unsigned i = 0; i < N; i++) {
+		struct impair_fate f = impair_roll(&im);
+
+		lost += f.lost;
+		dup += f.dup;
+		reorder += f.reorder;
+		corrupt += f.corrupt_bits > 0;
+		assert_true(f.corrupt_bits <= 3);
+		delay += f.delay_ns;
+		if (f.lost)
+			assert_false(f.dup || f.reorder || f.corrupt_bits || f.delay_ns);
+		else
+			assert_true(f.delay_ns >= 10000 && f.delay_ns <= 20000);
+	}
+	/* More than six standard deviations to either side. */
+	assert_in_range(lost, N / 100 - 300, N / 100 + 300);
+	assert_in_range(dup, N / 50 - 500, N / 50 + 300);
+	assert_in_range(reorder, N * 3 / 100 - 700, N * 3 / 100 + 500);
+	assert_in_range(corrupt, N / 25 - 800, N / 25 + 600);
+	assert_in_range(delay / (N - lost), 14900, 15100);
+}
+
+TEST(impair, all_or_nothing__certain)
+{
+	struct impair all = parse("loss=100%,seed=3"), none = parse("loss=0,seed=3");
+
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_true(impair_roll(&all).lost);
+		assert_false(impair_roll(&none).lost);
+	}
+}
+
+TEST(impair, corrupt__at_least_one_bit_at_most_as_asked)
+{
+	struct impair im = parse("corrupt=1,seed=5");
+
+	for (unsigned i = 0; i < 1000; i++) {
+		uint8_t buf[3] = { 0 };
+		unsigned bits = 1 + i % 3, flipped;
+
+		impair_corrupt(&im, buf, sizeof(buf), bits);
+		flipped = (unsigned)(__builtin_popcount(buf[0]) + __builtin_popcount(buf[1]) +
+				     __builtin_popcount(buf[2]));
+		assert_in_range(flipped, 1, bits);
+	}
+}

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include "engine/progress.h"
+
+static const rocemu_ns_t us = 1000, ms = 1000000, s = 1000000000;
+
+/* Wake-ups for nothing until the thread stops watching. */
+static unsigned wakes_until_polled(struct progress *p, rocemu_ns_t now)
+{
+	unsigned n = 1;
+
+	while (!progress_woken(p, now, false, true))
+		n++;
+	return n;
+}
+
+TEST(progress, thread_gets_the_data__stays_armed)
+{
+	struct progress p;
+
+	progress_init(&p);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(progress_woken(&p, i * us, true, false));
+	assert_int_equal(p.mode, PROGRESS_ARMED);
+}
+
+TEST(progress, woken_for_nothing__stops_after_evidence)
+{
+	struct progress p;
+
+	progress_init(&p);
+	assert_int_equal(wakes_until_polled(&p, s), PROGRESS_EVIDENCE);
+	assert_int_equal(p.mode, PROGRESS_POLLED);
+	assert_false(progress_woken(&p, s, false, true));
+}
+
+TEST(progress, data_without_poller__evidence_starts_over)
+{
+	struct progress p;
+
+	progress_init(&p);
+	for (unsigned i = 0; i < 1000; i++)
+		assert_false(progress_woken(&p, s, i % PROGRESS_EVIDENCE == 0, false));
+}
+
+TEST(progress, data_beside_poller__evidence_kept)
+{
+	struct progress p;
+
+	progress_init(&p);
+	for (unsigned i = 0; i < PROGRESS_EVIDENCE - 1; i++)
+		assert_false(progress_woken(&p, s, false, true));
+	assert_false(progress_woken(&p, s, true, true));
+	assert_true(progress_woken(&p, s, false, true));
+}
+
+TEST(progress, stall__needs_twice_as_much_and_forgives)
+{
+	struct progress p;
+
+	progress_init(&p);
+	wakes_until_polled(&p, s);
+	progress_rearm(&p, s, true);
+	assert_int_equal(p.mode, PROGRESS_ARMED);
+	assert_int_equal(wakes_until_polled(&p, s + ms), 2 * PROGRESS_EVIDENCE);
+	progress_rearm(&p, s + ms, true);
+	assert_int_equal(wakes_until_polled(&p, s + 2 * ms), 4 * PROGRESS_EVIDENCE);
+	progress_rearm(&p, s + 2 * ms, false);
+	assert_int_equal(wakes_until_polled(&p, s + 3 * ms), 4 * PROGRESS_EVIDENCE);
+	progress_rearm(&p, 20 * s, false);
+	assert_int_equal(wakes_until_polled(&p, 20 * s), PROGRESS_EVIDENCE);
+}
+
+TEST(progress, stalls_for_ever__evidence_bounded)
+{
+	struct progress p;
+
+	progress_init(&p);
+	for (unsigned i = 0; i < 100; i++) {
+		wakes_until_polled(&p, s);
+		progress_rearm(&p, s, true);
+	}
+	assert_int_equal(wakes_until_polled(&p, s), PROGRESS_EVIDENCE_MAX);
+}
+
+TEST(ackhold, answers_follow__held)
+{
+	struct ackhold a;
+
+	ackhold_init(&a);
+	for (unsigned i = 0; i < 100; i++) {
+		assert_true(ackhold_offer(&a, i * 10 * us));
+		ackhold_answered(&a, i * 10 * us + us);
+		assert_false(a.held);
+	}
+}
+
+TEST(ackhold, nobody_answers__soon_no_longer_held)
+{
+	struct ackhold a;
+	unsigned held = 0;
+
+	ackhold_init(&a);
+	for (unsigned i = 0; i < 100; i++) {
+		held += ackhold_offer(&a, i * 10 * us);
+		a.held = false; /* sent when the wait was over */
+	}
+	assert_true(held <= 2);
+}
+
+TEST(ackhold, late_answer__is_none)
+{
+	struct ackhold a;
+	unsigned held = 0;
+
+	ackhold_init(&a);
+	for (unsigned i = 1; i <= 100; i++) {
+		held += ackhold_offer(&a, i * ms);
+		ackhold_answered(&a, i * ms + ms / 2);
+	}
+	assert_true(held <= 2);
+}
+
+TEST(ackhold, more_packets_before_the_answer__sent)
+{
+	struct ackhold a;
+
+	ackhold_init(&a);
+	ackhold_answered(&a, 0);
+	a.score = ACKHOLD_MAX_SCORE;
+	assert_true(ackhold_offer(&a, us));
+	assert_false(ackhold_offer(&a, 2 * us));
+}
+
+TEST(ackhold, answers_begin_again__learned_again)
+{
+	struct ackhold a;
+	unsigned i;
+
+	ackhold_init(&a);
+	for (i = 0; i < 100; i++)
+		ackhold_offer(&a, i * us);
+	for (i = 0; i < 10 && !ackhold_offer(&a, s + i * ms); i++)
+		ackhold_answered(&a, s + i * ms + us);
+	assert_true(i < 10);
+}
