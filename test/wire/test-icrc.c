@@ -187,6 +187,24 @@ static void icrc_check__every_id__solved(void **state)
 	}
 }
 
+/* Only the 16 bits of the identification are free: the bits right behind them are not. */
+static void icrc_check__id_unknown_flags_differ__fails(void **state)
+{
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 10);
+	for (unsigned bit = 0; bit < 16; bit++) {
+		struct rocemu_icrc_ctx c = v4;
+		uint8_t *p;
+
+		c.ip_frag ^= (uint16_t)(1u << bit);
+		p = sealed(&c, 100, &rng);
+		assert_int_equal(rocemu_icrc_check(&v4, false, p, 100), -1);
+		free(p);
+	}
+}
+
 static void icrc_check__ipv6__full_check_whatever_is_known(void **state)
 {
 	struct rng rng;
@@ -253,6 +271,7 @@ int main(void)
 		cmocka_unit_test(icrc__packet_in_pieces__as_in_one),
 		cmocka_unit_test(icrc_check__id_unknown_any_length__solves_to_the_real_id),
 		cmocka_unit_test(icrc_check__every_id__solved),
+		cmocka_unit_test(icrc_check__id_unknown_flags_differ__fails),
 		cmocka_unit_test(icrc_check__ipv6__full_check_whatever_is_known),
 		cmocka_unit_test(icrc_check__addressing_changed__fails),
 		cmocka_unit_test(icrc_check__no_room_for_bth_and_icrc__fails),
