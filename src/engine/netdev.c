@@ -15,14 +15,14 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
+#include "engine/addr.h"
+#include "wire/ip.h"
 
 enum {
 	/* IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, ICRC 4: the headers of an RDMA WRITE ONLY with immediate. */
 	MAX_OVERHEAD = 84,
 	MAX_INTERFACES = 256,
 };
-
-static const uint8_t ipv4_mapped[12] = { [10] = 0xff, [11] = 0xff };
 
 /** What was found on the host before anybody asked for devices. */
 struct inventory {
@@ -51,15 +51,6 @@ enum ibv_mtu netdev_active_mtu(unsigned mtu)
 		if (mtu >= (128u << mtus[i]) + MAX_OVERHEAD)
 			return mtus[i];
 	return IBV_MTU_256;
-}
-
-const char *netdev_gid_text(const struct rocemu_gid *gid, char *buf, size_t len)
-{
-	if (!memcmp(gid->raw, ipv4_mapped, 12))
-		inet_ntop(AF_INET, gid->raw + 12, buf, (socklen_t)len);
-	else
-		inet_ntop(AF_INET6, gid->raw, buf, (socklen_t)len);
-	return buf;
 }
 
 /* ---- what sysfs and procfs say ---- */
@@ -162,12 +153,7 @@ static struct netdev *inventory_interface(struct inventory *inv, const struct if
 /** Rank of an address in the GID table. */
 static unsigned gid_class(const struct rocemu_gid *g)
 {
-	struct in6_addr a;
-
-	if (!memcmp(g->raw, ipv4_mapped, 12))
-		return 0;
-	memcpy(&a, g->raw, 16);
-	return IN6_IS_ADDR_LINKLOCAL(&a) ? 2 : 1;
+	return gid_is_ipv4(g) ? 0 : addr_gid_is_link_local(g) ? 2 : 1;
 }
 
 static void gid_insert(struct netdev *d, const struct netdev_gid *g)
@@ -175,7 +161,7 @@ static void gid_insert(struct netdev *d, const struct netdev_gid *g)
 	unsigned at = d->ngids;
 
 	for (unsigned i = 0; i < d->ngids; i++)
-		if (!memcmp(&d->gids[i].gid, &g->gid, 16))
+		if (addr_gid_equal(&d->gids[i].gid, &g->gid))
 			return;
 	if (d->ngids == ROCEMU_MAX_GID)
 		return;
@@ -195,8 +181,7 @@ static void inventory_address(struct netdev *d, const struct sockaddr *sa)
 		struct sockaddr_in in;
 
 		memcpy(&in, sa, sizeof(in));
-		memcpy(g.gid.raw, ipv4_mapped, 12);
-		memcpy(g.gid.raw + 12, &in.sin_addr, 4);
+		gid_from_ipv4(&g.gid, (const uint8_t *)&in.sin_addr);
 	} else if (sa->sa_family == AF_INET6) {
 		struct sockaddr_in6 in6;
 
@@ -265,7 +250,7 @@ static int inventory_take(struct inventory *inv, char *errbuf, size_t errlen)
 /** "lo (127.0.0.1, ::1), eth0 (10.0.0.1)": for messages. */
 static const char *inventory_text(const struct inventory *inv, char *buf, size_t len)
 {
-	char addr[INET6_ADDRSTRLEN];
+	char addr[ADDR_TEXT_LEN];
 	size_t at = 0;
 
 	buf[0] = 0;
@@ -275,7 +260,7 @@ static const char *inventory_text(const struct inventory *inv, char *buf, size_t
 		at += (size_t)snprintf(buf + at, len - at, "%s%s (", i ? ", " : "", d->ifname);
 		for (unsigned j = 0; j < d->ngids && at < len; j++)
 			at += (size_t)snprintf(buf + at, len - at, "%s%s", j ? ", " : "",
-					       netdev_gid_text(&d->gids[j].gid, addr, sizeof(addr)));
+					       addr_gid_text(&d->gids[j].gid, addr));
 		if (at < len)
 			at += (size_t)snprintf(buf + at, len - at, "%s)", d->ngids ? "" : "no address");
 	}
@@ -298,7 +283,7 @@ static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 		const uint8_t id[8] = { m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5] };
 
 		memcpy(eui, id, 8);
-	} else if (!memcmp(g, ipv4_mapped, 12)) {
+	} else if (gid_is_ipv4(&d->gids[0].gid)) {
 		const uint8_t id[8] = { 0x02, 0x52, 0x6f, 0x43, g[12], g[13], g[14], g[15] };
 
 		memcpy(eui, id, 8);
@@ -329,6 +314,7 @@ static int list_all(const struct inventory *inv, struct netdev *out, unsigned *n
 static bool parse_address(const char *text, struct rocemu_gid *gid)
 {
 	char addr[INET6_ADDRSTRLEN];
+	uint8_t v4[4];
 	size_t len = strcspn(text, "%");   /* "fe80::1%eth0": the address says enough */
 
 	if (len >= sizeof(addr))
@@ -337,8 +323,10 @@ static bool parse_address(const char *text, struct rocemu_gid *gid)
 	addr[len] = 0;
 	if (inet_pton(AF_INET6, addr, gid->raw) == 1)
 		return true;
-	memcpy(gid->raw, ipv4_mapped, 12);
-	return inet_pton(AF_INET, addr, gid->raw + 12) == 1;
+	if (inet_pton(AF_INET, addr, v4) != 1)
+		return false;
+	gid_from_ipv4(gid, v4);
+	return true;
 }
 
 /** The interface that has the address, and which of its GIDs it is; or NULL. */
@@ -347,7 +335,7 @@ static const struct netdev *find_address(const struct inventory *inv, const stru
 {
 	for (unsigned i = 0; i < inv->n; i++)
 		for (unsigned j = 0; j < inv->ifs[i].ngids; j++)
-			if (!memcmp(&inv->ifs[i].gids[j].gid, gid, 16)) {
+			if (addr_gid_equal(&inv->ifs[i].gids[j].gid, gid)) {
 				*entry = inv->ifs[i].gids[j];
 				return &inv->ifs[i];
 			}
@@ -409,14 +397,14 @@ static int parse_entry(const struct inventory *inv, char *entry, struct netdev *
 		*eq = 0;
 	if (!*target || (eq && !*entry))
 		return fail(errbuf, errlen, -EINVAL,
-			    "device \"%s%s%s\": expected name=interface, name=address, interface or address",
+			    "\"%s%s%s\": expected name=interface, name=address, interface or address",
 			    entry, eq ? "=" : "", eq ? target : "");
 	if (eq && !name_ok(entry))
 		return fail(errbuf, errlen, -EINVAL,
 			    "device name \"%s\": only letters, digits, '_', '-' and '.', at most %d", entry,
 			    NETDEV_NAME_MAX - 1);
 	if (!device_from_target(inv, target, d))
-		return fail(errbuf, errlen, -EINVAL, "device \"%s\": no such interface or address here; there are: %s",
+		return fail(errbuf, errlen, -EINVAL, "\"%s\" is no interface with an address, and no address, of this machine; it has: %s",
 			    target, inventory_text(inv, have, sizeof(have)));
 	if (eq)
 		snprintf(d->name, sizeof(d->name), "%s", entry);

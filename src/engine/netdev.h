@@ -57,7 +57,4 @@ void netdev_refresh(struct netdev *d);
  */
 enum ibv_mtu netdev_active_mtu(unsigned mtu);
 
-/** A GID as text: "10.0.0.1" for IPv4, else as IPv6. buf: at least INET6_ADDRSTRLEN bytes. @return buf. */
-const char *netdev_gid_text(const struct rocemu_gid *gid, char *buf, size_t len);
-
 #endif

@@ -103,7 +103,7 @@ static void complain(const char *text)
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said))
-		log_error("%s", text);
+		log_error("ROCEMU_DEVICES: %s", text);
 }
 
 struct ibv_device **ibv_get_device_list(int *num_devices)

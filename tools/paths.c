@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the other parts are: found from our own executable's place, so that a build tree works as it is and an
+ * installed tree may be moved.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/util.h"
+#include "tool.h"
+
+/** Directory of this program, without a slash at the end. */
+static bool own_directory(char *out, size_t len)
+{
+	ssize_t n = readlink("/proc/self/exe", out, len - 1);
+	char *slash;
+
+	if (n < 0)
+		return false;
+	out[n] = 0;
+	slash = strrchr(out, '/');
+	if (!slash)
+		return false;
+	*slash = 0;
+	return true;
+}
+
+/** dir/file, if it is there. out may not be dir. */
+static bool beside(char *out, size_t len, const char *dir, const char *file)
+{
+	return snprintf(out, len, "%s/%s", dir, file) < (int)len && access(out, F_OK) == 0;
+}
+
+/** Append the directory of library, which is relative to dir or absolute, to the list. */
+static bool append_if_there(char *list, size_t len, const char *dir, const char *sub, const char *library)
+{
+	char at[PATH_MAX], file[PATH_MAX], real[PATH_MAX];
+	size_t used = strlen(list);
+
+	if (*sub == '/' ? snprintf(at, sizeof(at), "%s", sub) >= (int)sizeof(at) :
+			  snprintf(at, sizeof(at), "%s/%s", dir, sub) >= (int)sizeof(at))
+		return false;
+	if (!beside(file, sizeof(file), at, library) || !realpath(at, real))
+		return false;
+	return snprintf(list + used, len - used, "%s%s", used ? ":" : "", real) < (int)(len - used);
+}
+
+bool paths_libraries(char *out, size_t len)
+{
+	char dir[PATH_MAX];
+
+	out[0] = 0;
+	if (!own_directory(dir, sizeof(dir)))
+		return false;
+	if (append_if_there(out, len, dir, "../src/verbs", "libibverbs.so.1")) {
+		append_if_there(out, len, dir, "../src/cm", "librdmacm.so.1");
+		return true;
+	}
+	return append_if_there(out, len, dir, LIBDIR_FROM_BINDIR, "libibverbs.so.1") ||
+	       append_if_there(out, len, dir, LIBDIR_INSTALLED, "libibverbs.so.1");
+}
+
+bool paths_agent(char out[static PATH_MAX])
+{
+	static const char *const places[] = { "../src/agent", LIBDIR_FROM_BINDIR };
+	char dir[PATH_MAX], at[PATH_MAX];
+
+	if (!own_directory(dir, sizeof(dir)))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		if (snprintf(at, sizeof(at), "%s/%s", dir, places[i]) < (int)sizeof(at) &&
+		    beside(out, PATH_MAX, at, "rocemu-agent"))
+			return true;
+	return beside(out, PATH_MAX, LIBDIR_INSTALLED, "rocemu-agent");
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rocemu run: set the environment that makes a program find our devices, and become that program. What can be
+ * checked is checked before, because the program may swallow what the library complains about.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "engine/impair.h"
+#include "engine/netdev.h"
+#include "tool.h"
+
+enum { EXIT_CANNOT_EXEC = 126, EXIT_NOT_FOUND = 127 };   /* as shells and env(1) have it */
+
+struct run {
+	const char *self;              /* "rocemu run" */
+	char devices[4096];
+	const char *pcap;
+	const char *impair;
+};
+
+static void usage(FILE *f)
+{
+	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC] [--] CMD [ARGUMENTS]\n"
+	      "\n"
+	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is passed on.\n"
+	      "\n"
+	      "  --device SPEC   devices to have: interface, address, name=interface or name=address; several\n"
+	      "                  separated by commas (default: one for each interface with an address)\n"
+	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
+	      "  --impair SPEC   do harm to packets that are sent, for instance loss=1%,delay=10us..2ms,seed=7;\n"
+	      "                  keys: loss, dup, reorder, corrupt, delay, seed\n"
+	      "  --help\n",
+	      f);
+}
+
+static int complain(const struct run *r, const char *option, const char *what)
+{
+	fprintf(stderr, "%s: %s: %s\n", r->self, option, what);
+	return TOOL_USAGE;
+}
+
+/** Several --device options are one list. */
+static int add_device(struct run *r, const char *spec)
+{
+	size_t used = strlen(r->devices);
+	int n = snprintf(r->devices + used, sizeof(r->devices) - used, "%s%s", used ? "," : "", spec);
+
+	return n < (int)(sizeof(r->devices) - used) ? TOOL_OK : complain(r, "--device", "list too long");
+}
+
+static int check_devices(const struct run *r)
+{
+	struct netdev *devs;
+	char err[768];
+	unsigned n;
+
+	if (netdev_list(r->devices, &devs, &n, err, sizeof(err)) < 0)
+		return complain(r, "--device", err);
+	free(devs);
+	return TOOL_OK;
+}
+
+/** Make path absolute, for programs that change directory, and see that it can be written. */
+static int check_pcap(const struct run *r, char path[static PATH_MAX])
+{
+	char dir[PATH_MAX] = "", text[PATH_MAX + 128];
+	struct stat st;
+	char *slash;
+	size_t n;
+
+	if (!*r->pcap)
+		return complain(r, "--pcap", "expected a file name");
+	if (*r->pcap != '/' && !getcwd(dir, sizeof(dir)))
+		return complain(r, "--pcap", strerror(errno));
+	n = (size_t)snprintf(path, PATH_MAX, "%s%s%s", dir, *dir ? "/" : "", r->pcap);
+	if (n >= PATH_MAX)
+		return complain(r, "--pcap", strerror(ENAMETOOLONG));
+	memcpy(dir, path, n + 1);
+	slash = strrchr(dir, '/');
+	*slash = 0;
+	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+		errno = EISDIR;
+	else if (stat(path, &st) == 0 ? access(path, W_OK) == 0 : access(*dir ? dir : "/", W_OK | X_OK) == 0)
+		return TOOL_OK;
+	snprintf(text, sizeof(text), "cannot write %s: %m", path);
+	return complain(r, "--pcap", text);
+}
+
+static int check_impair(const struct run *r)
+{
+	struct impair im;
+	char err[512];
+
+	return impair_parse(&im, r->impair, err, sizeof(err)) < 0 ? complain(r, "--impair", err) : TOOL_OK;
+}
+
+/** Our libraries before whatever the caller has. */
+static int set_library_path(const struct run *r)
+{
+	const char *old = getenv("LD_LIBRARY_PATH");
+	char dirs[2 * PATH_MAX], *value;
+	int n;
+
+	if (!paths_libraries(dirs, sizeof(dirs))) {
+		fprintf(stderr, "%s: libibverbs.so.1 is not where this program's installation should have it\n",
+			r->self);
+		return TOOL_FAILED;
+	}
+	n = old && *old ? asprintf(&value, "%s:%s", dirs, old) : asprintf(&value, "%s", dirs);
+	if (n < 0 || setenv("LD_LIBRARY_PATH", value, 1) < 0) {
+		fprintf(stderr, "%s: out of memory\n", r->self);
+		return TOOL_FAILED;
+	}
+	free(value);
+	return TOOL_OK;
+}
+
+static int set_environment(const struct run *r)
+{
+	char path[PATH_MAX], agent[PATH_MAX];
+	int ret;
+
+	if (*r->devices) {
+		ret = check_devices(r);
+		if (ret)
+			return ret;
+		setenv("ROCEMU_DEVICES", r->devices, 1);
+	}
+	if (r->pcap) {
+		ret = check_pcap(r, path);
+		if (ret)
+			return ret;
+		setenv("ROCEMU_PCAP", path, 1);
+	}
+	if (r->impair) {
+		ret = check_impair(r);
+		if (ret)
+			return ret;
+		setenv("ROCEMU_IMPAIR", r->impair, 1);
+	}
+	if (paths_agent(agent))
+		setenv("ROCEMU_AGENT_BIN", agent, 0);
+	return set_library_path(r);
+}
+
+/** @return -1: go on, else the exit code. */
+static int parse(int argc, char **argv, struct run *r)
+{
+	static const struct option longs[] = {
+		{ "device", required_argument, NULL, 'd' }, { "pcap", required_argument, NULL, 'p' },
+		{ "impair", required_argument, NULL, 'i' }, { "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int opt;
+
+	/* "+": options after CMD are CMD's own */
+	while ((opt = getopt_long(argc, argv, "+d:h", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'd':
+			if (!*optarg)
+				return complain(r, "--device", "expected an interface or an address");
+			if (add_device(r, optarg))
+				return TOOL_USAGE;
+			break;
+		case 'p':
+			r->pcap = optarg;
+			break;
+		case 'i':
+			r->impair = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			return TOOL_OK;
+		default:
+			return TOOL_USAGE;   /* getopt_long() has said what is wrong */
+		}
+	}
+	if (optind < argc)
+		return -1;
+	fprintf(stderr, "%s: no command to run; see \"%s --help\"\n", r->self, r->self);
+	return TOOL_USAGE;
+}
+
+int tool_run(int argc, char **argv)
+{
+	struct run r = { .self = argv[0] };
+	int ret = parse(argc, argv, &r);
+
+	if (ret >= 0)
+		return ret;
+	ret = set_environment(&r);
+	if (ret)
+		return ret;
+	execvp(argv[optind], argv + optind);
+	ret = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
+	fprintf(stderr, "%s: cannot run \"%s\": %s\n", r.self, argv[optind], strerror(errno));
+	return ret;
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the subcommands of rocemu share. A subcommand is one file with one function; main.c has the table.
+ *
+ * Exit codes: 0 done, 1 it could not be done or something was found wrong, 2 wrong usage. Messages go to standard
+ * error, one line each, beginning with "rocemu SUBCOMMAND: ".
+ */
+#ifndef TOOLS_TOOL_H
+#define TOOLS_TOOL_H
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+
+enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
+
+/* argv[0] is "rocemu SUBCOMMAND", for getopt's messages. */
+int tool_run(int argc, char **argv);
+int tool_devices(int argc, char **argv);
+int tool_decode(int argc, char **argv);
+int tool_agent(int argc, char **argv);
+
+/* ---- paths.c: where our other parts lie, in the build tree or installed ---- */
+
+/** The directories with the drop-in libraries as LD_LIBRARY_PATH wants them. @return false: not found. */
+bool paths_libraries(char *out, size_t len);
+/** The agent's program. @return false: not found. */
+bool paths_agent(char out[static PATH_MAX]);
+
+/* ---- output.c ---- */
+
+/** Red where that can be seen: text in colour when f is a terminal and NO_COLOR is not set, else plain. */
+void out_bad(FILE *f, const char *text);
+/** A JSON string with its quotes. */
+void out_json_string(FILE *f, const char *text);
+
+#endif
