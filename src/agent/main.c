@@ -143,7 +143,7 @@ static void detach_stdio(void)
 }
 
 /* The parent reports and leaves; the child goes on, without terminal, working directory and foreign descriptors. */
-static int daemonize(const struct options *o, int listen_fd)
+static int daemonize(const struct options *o)
 {
 	pid_t pid = fork();
 
@@ -163,7 +163,6 @@ static int daemonize(const struct options *o, int listen_fd)
 		log_warn("cannot go to /: %s", strerror(errno));
 	if (o->spawned)
 		close(SPAWN_REPORT_FD);
-	(void)listen_fd;
 	return 0;
 }
 
@@ -189,11 +188,12 @@ static int serve(const struct options *o)
 		return 1;
 	}
 	if (!o->foreground)
-		r = daemonize(o, config.listen_fd);
+		r = daemonize(o);
 	if (r < 0)
 		return 1;
 	raise_limits();
 	sigaction(SIGPIPE, &ignore, NULL);
+	sigaction(SIGCHLD, &ignore, NULL); /* keepers are not waited for */
 	r = server_run(&config);
 	if (r)
 		log_error("the agent cannot run: %s", strerror(-r));

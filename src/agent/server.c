@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/keeper.h"
 #include "agent/socket.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -144,6 +145,45 @@ void server_watch_group(struct server *s, struct group *g)
 	ev_io_start(s->loop, w);
 }
 
+static void start_keeper(struct server *s);
+
+/* The keeper has ended, which it does not do by itself while the agent lives: another one. */
+static void on_keeper(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct server *s = w->data;
+
+	(void)revents;
+	ev_io_stop(loop, w);
+	close(s->keeper);
+	start_keeper(s);
+}
+
+static void start_keeper(struct server *s)
+{
+	s->keeper = keeper_start(&s->realm, &s->stash);
+	if (s->keeper < 0) {
+		log_warn("no keeper: if the agent dies, running connections may break");
+		s->keeper = -1;
+		return;
+	}
+	ev_io_init(&s->keeper_watcher, on_keeper, s->keeper, EV_READ);
+	s->keeper_watcher.data = s;
+	ev_io_start(s->loop, &s->keeper_watcher);
+}
+
+/* A keeper that is needed no more leaves; one that is hands the stash to the next agent. */
+static void release_keeper(struct server *s, bool needed)
+{
+	if (s->keeper < 0)
+		return;
+	ev_io_stop(s->loop, &s->keeper_watcher);
+	if (needed)
+		close(s->keeper);
+	else
+		keeper_dismiss(s->keeper);
+	s->keeper = -1;
+}
+
 static struct conn *next_waiting(struct server *s)
 {
 	list_for_each(it, &s->conns)
@@ -165,6 +205,8 @@ static void resume_all(struct server *s)
 
 void server_recovered(struct server *s)
 {
+	if (s->realm.system)
+		start_keeper(s);
 	list_for_each(it, &s->groups.all)
 		server_watch_group(s, list_entry(it, struct group, node));
 	resume_all(s);
@@ -186,7 +228,8 @@ static int start(struct server *s, const struct server_config *config)
 {
 	int r;
 
-	*s = (struct server){.realm = config->realm, .idle_timeout_s = config->idle_timeout_s};
+	*s = (struct server){.realm = config->realm, .idle_timeout_s = config->idle_timeout_s,
+			      .keeper = -1};
 	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (!s->loop)
 		return -ENOMEM;
@@ -212,11 +255,14 @@ static int start(struct server *s, const struct server_config *config)
 	ev_signal_init(&s->intr, on_signal, SIGINT);
 	ev_signal_start(s->loop, &s->intr);
 	update_idle(s);
+	if (s->realm.system && !server_recovering(s))
+		start_keeper(s);
 	return 0;
 }
 
 static void stop(struct server *s)
 {
+	release_keeper(s, s->nconns > 0);
 	list_for_each_safe(it, next, &s->conns)
 		conn_close(list_entry(it, struct conn, node));
 	list_for_each(it, &s->groups.all) {

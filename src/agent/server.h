@@ -41,6 +41,8 @@ struct server {
 	ev_timer idle_timer;
 	ev_timer recovery_timer;       /* runs while somebody waits */
 	ev_signal term, intr;
+	int keeper;                    /* lifeline of a system-wide agent's keeper; -1: none */
+	ev_io keeper_watcher;
 };
 
 /** A client's connection. */

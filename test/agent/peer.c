@@ -46,6 +46,7 @@ void env_enter(void)
 	close(fd);
 	snprintf(name, sizeof(name), "test-%d-%u", (int)getpid(), count++);
 	setenv("ROCEMU_AGENT_NAME", name, 1);
+	setenv("ROCEMU_AGENT_BIN", AGENT_BIN, 1);
 	unsetenv("ROCEMU_AGENT");
 }
 
