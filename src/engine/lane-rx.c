@@ -167,7 +167,6 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 	for (size_t offset = 0; offset < b->len;) {
 		d.data = b->data + offset;
 		d.len = (uint32_t)MIN(b->seg_len, b->len - offset);
-		l->stats.rx_datagrams++;
 		if (unlikely(is_for_other_slot(l, d.data, d.len))) {
 			/* Once is enough: what was forwarded to the wrong lane goes no further. */
 			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
@@ -177,6 +176,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 			offset += len;
 			continue;
 		}
+		l->stats.rx_datagrams++;
 		if (unlikely(l->tap != NULL))
 			tap_received(l, now, &d);
 		rocemu_ep_input(l->ep, now, &d);

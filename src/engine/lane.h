@@ -94,7 +94,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 /* clang-format off */
 #define LANE_STATS(X)                                                            \
 	X(rx_syscalls,    "receive calls that returned something")               \
-	X(rx_datagrams,   "datagrams received (after splitting what GRO merged)") \
+	X(rx_datagrams,   "datagrams received for this slot (after splitting what GRO merged)") \
 	X(rx_forwarded,   "datagrams for another slot, forwarded")               \
 	X(rx_misrouted,   "datagrams for a slot that nobody could be handed")    \
 	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "node.h"
+
+#include <arpa/inet.h>
+#include <net/if.h>
+#include <poll.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "test.h"
+
+void node_namespace(void)
+{
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	static bool done;
+	int fd;
+
+	if (done)
+		return;
+	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
+		print_message("skipped: no network namespace can be made here (neither root nor user namespaces)\n");
+		skip();
+	}
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	close(fd);
+	done = true;
+}
+
+static void on_events(void *user, struct rocemu_ep *ep)
+{
+	struct node *n = user;
+	struct rocemu_event ev;
+	const uint64_t one = 1;
+
+	while (rocemu_ep_next_event(ep, &ev))
+		if (ev.type == ROCEMU_EVENT_CQ && write(n->event_fd, &one, sizeof(one)) != sizeof(one))
+			abort();
+}
+
+static struct rocemu_gid parse(const char *address)
+{
+	struct rocemu_gid g = { .raw = { [10] = 0xff, [11] = 0xff } };
+
+	if (inet_pton(AF_INET, address, g.raw + 12) != 1)
+		assert_int_equal(inet_pton(AF_INET6, address, g.raw), 1);
+	return g;
+}
+
+static void make_objects(struct node *n)
+{
+	struct rocemu_ep *ep = lane_ep(n->lane);
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	struct rocemu_qp_init init = {
+		.type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = NODE_DEPTH,
+			.max_recv_wr = NODE_DEPTH,
+			.max_send_sge = 1,
+			.max_recv_sge = 1,
+			.max_inline_data = 64,
+		},
+	};
+
+	n->pd = rocemu_pd_new(ep);
+	assert_non_null(n->pd);
+	assert_int_equal(rocemu_mr_reg(n->pd, n->mem, NODE_MEM, (uintptr_t)n->mem, access, &n->mr), 0);
+	assert_int_equal(rocemu_cq_create(ep, 2 * NODE_DEPTH, n, &n->cq), 0);
+	init.pd = n->pd;
+	init.send_cq = init.recv_cq = n->cq;
+	assert_int_equal(rocemu_qp_create(ep, &init, &n->qp), 0);
+}
+
+void node_open(struct node *n, const char *address)
+{
+	struct lane_gid gid = { .gid = parse(address) };
+	struct lane_config config = {
+		.device = address,
+		.ep = { .seed = 1 },
+		.gids = &gid,
+		.ngids = 1,
+		.on_events = on_events,
+		.user = n,
+	};
+	char err[512] = "";
+
+	node_namespace();
+	memset(n, 0, sizeof(*n));
+	n->gid = gid.gid;
+	n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	n->mem = calloc(1, NODE_MEM);
+	assert_non_null(n->mem);
+	if (lane_new(&n->lane, &config, err, sizeof(err)) || lane_attach(n->lane, err, sizeof(err)))
+		fail_msg("%s: %s", address, err);
+	lane_lock(n->lane);
+	make_objects(n);
+	lane_unlock(n->lane);
+}
+
+void node_close(struct node *n)
+{
+	lane_free(n->lane);
+	free(n->mem);
+	close(n->event_fd);
+}
+
+static void to_rts(struct node *n, const struct node *peer)
+{
+	struct ibv_qp_attr init = {
+		.qp_state = IBV_QPS_INIT,
+		.port_num = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+	};
+	struct ibv_qp_attr rtr = {
+		.qp_state = IBV_QPS_RTR,
+		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 64 } },
+		.path_mtu = IBV_MTU_1024,
+		.dest_qp_num = rocemu_qp_num(peer->qp),
+		.max_dest_rd_atomic = 4,
+		.min_rnr_timer = 1,
+	};
+	struct ibv_qp_attr rts = {
+		.qp_state = IBV_QPS_RTS,
+		.timeout = 12,
+		.retry_cnt = 7,
+		.rnr_retry = 7,
+		.max_rd_atomic = 4,
+	};
+
+	memcpy(rtr.ah_attr.grh.dgid.raw, peer->gid.raw, 16);
+	lane_lock(n->lane);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &init,
+					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+			 0);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &rtr,
+					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+						  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+			 0);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &rts,
+					  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+						  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+			 0);
+	lane_unlock(n->lane);
+}
+
+void node_connect(struct node *a, struct node *b)
+{
+	to_rts(a, b);
+	to_rts(b, a);
+}
+
+static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32_t len, bool signaled)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)n->mem + offset, .length = len };
+
+	sge.lkey = rocemu_mr_lkey(n->mr);
+	wr->sg_list = &sge;
+	wr->num_sge = 1;
+	wr->send_flags = signaled ? IBV_SEND_SIGNALED : 0;
+	lane_lock(n->lane);
+	assert_int_equal(rocemu_qp_post_send(n->qp, lane_now(), wr, NULL), 0);
+	lane_kick(n->lane);
+	lane_unlock(n->lane);
+}
+
+void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+
+	wr.wr.rdma.remote_addr = (uintptr_t)to->mem + offset;
+	wr.wr.rdma.rkey = rocemu_mr_rkey(to->mr);
+	post(from, &wr, offset, len, signaled);
+}
+
+void node_send(struct node *from, uint32_t offset, uint32_t len, bool signaled)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+
+	post(from, &wr, offset, len, signaled);
+}
+
+void node_recv(struct node *n, uint32_t offset, uint32_t len)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)n->mem + offset, .length = len };
+	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	const struct ibv_recv_wr *bad;
+
+	sge.lkey = rocemu_mr_lkey(n->mr);
+	lane_lock(n->lane);
+	assert_int_equal(rocemu_qp_post_recv(n->qp, lane_now(), &wr, &bad), 0);
+	lane_unlock(n->lane);
+}
+
+static bool take(struct node *n)
+{
+	struct rocemu_cqe cqe;
+
+	if (!rocemu_cq_poll(n->cq, &cqe, 1))
+		return false;
+	assert_int_equal(cqe.status, IBV_WC_SUCCESS);
+	return true;
+}
+
+bool node_try(struct node *n)
+{
+	if (take(n))
+		return true;
+	lane_poll(n->lane);
+	return take(n);
+}
+
+void node_poll(struct node *n)
+{
+	const rocemu_ns_t end = lane_now() + NODE_PATIENCE_MS * (rocemu_ns_t)1000000;
+
+	while (!node_try(n))
+		if (lane_now() > end)
+			fail_msg("no completion within %u ms", NODE_PATIENCE_MS);
+}
+
+void node_wait(struct node *n)
+{
+	struct pollfd pfd = { .fd = n->event_fd, .events = POLLIN };
+	uint64_t count;
+
+	lane_lock(n->lane);
+	rocemu_cq_arm(n->cq, false);
+	lane_wait_hint(n->lane);
+	lane_unlock(n->lane);
+	while (!take(n)) {
+		if (poll(&pfd, 1, NODE_PATIENCE_MS) != 1)
+			fail_msg("no event within %u ms", NODE_PATIENCE_MS);
+		assert_int_equal(read(n->event_fd, &count, sizeof(count)), sizeof(count));
+	}
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A lane with one of each object on it, in a network namespace of the test's own. Everything aborts the test
+ * on failure.
+ */
+#ifndef TEST_ENGINE_NODE_H
+#define TEST_ENGINE_NODE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/lane.h"
+
+enum {
+	NODE_MEM = 4 << 20,
+	NODE_DEPTH = 512,
+	NODE_PATIENCE_MS = 10000,
+};
+
+struct node {
+	struct lane *lane;
+	struct rocemu_gid gid;
+	struct rocemu_pd *pd;
+	struct rocemu_mr *mr;
+	struct rocemu_cq *cq;
+	struct rocemu_qp *qp;
+	uint8_t *mem;
+	int event_fd;                  /* readable: the armed CQ got a completion */
+};
+
+/** A private namespace with lo up, once a process; skips the test when there can be none. */
+void node_namespace(void);
+
+/** A lane on a loopback address ("127.0.0.2", "::1"), attached. */
+void node_open(struct node *n, const char *address);
+void node_close(struct node *n);
+
+/** RC QPs of both, connected, ready to send. */
+void node_connect(struct node *a, struct node *b);
+
+/** Post on the caller's thread, as verbs does. Offsets into both memories. */
+void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled);
+void node_send(struct node *from, uint32_t offset, uint32_t len, bool signaled);
+void node_recv(struct node *n, uint32_t offset, uint32_t len);
+
+/** Poll until a completion came; it must be a success. Spins as verbs does. */
+void node_poll(struct node *n);
+/** One look, receiving if there is nothing yet. @return there was a (successful) completion. */
+bool node_try(struct node *n);
+/** Arm the CQ, tell the lane, and sleep until a completion came, without polling the lane; take it. */
+void node_wait(struct node *n);
+
+#endif

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Two lanes of one process that talk over loopback sockets in a namespace of their own, with a real agent. */
+#include "test.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/rng.h"
+#include "engine/forward.h"
+#include "engine/lane-internal.h"
+#include "node.h"
+#include "wire/capture.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+static void open_pair(struct node *a, struct node *b, const char *addr_a, const char *addr_b)
+{
+	node_open(a, addr_a);
+	node_open(b, addr_b);
+	node_connect(a, b);
+}
+
+static void close_pair(struct node *a, struct node *b)
+{
+	node_close(a);
+	node_close(b);
+}
+
+static void fill(struct node *n, uint64_t seed, uint32_t len)
+{
+	struct rng r;
+
+	rng_init(&r, seed);
+	for (uint32_t i = 0; i < len; i++)
+		n->mem[i] = (uint8_t)rng_u32(&r);
+}
+
+static struct lane_stats stats(struct node *n)
+{
+	struct lane_stats s;
+
+	lane_get_stats(n->lane, &s);
+	return s;
+}
+
+/* A message there and one back, both sides' calls on this thread. */
+static void ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t len)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		node_recv(b, 0, len);
+		node_recv(a, 0, len);
+		node_send(a, 0, len, false);
+		node_poll(b);
+		node_send(b, 0, len, false);
+		node_poll(a);
+	}
+}
+
+static void send_and_compare(const char *addr_a, const char *addr_b)
+{
+	struct node a, b;
+
+	open_pair(&a, &b, addr_a, addr_b);
+	for (uint32_t len = 0; len < 10000; len = len * 3 + 1) {
+		fill(&a, len, len);
+		node_recv(&b, 0, len);
+		node_send(&a, 0, len, true);
+		node_poll(&b);
+		node_poll(&a);
+		assert_memory_equal(a.mem, b.mem, len);
+	}
+	close_pair(&a, &b);
+}
+
+TEST(lane, send_over_ipv4__bytes_arrive)
+{
+	send_and_compare("127.0.0.1", "127.0.0.2");
+}
+
+TEST(lane, send_within_one_address__bytes_arrive)
+{
+	send_and_compare("127.0.0.1", "127.0.0.1");
+}
+
+TEST(lane, send_over_ipv6__bytes_arrive)
+{
+	send_and_compare("::1", "::1");
+}
+
+TEST(lane, long_write__travels_in_bursts)
+{
+	const uint32_t len = 2 << 20;
+	struct node a, b;
+	struct lane_stats s;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	fill(&a, 1, len);
+	node_write(&a, &b, 0, len, true);
+	node_poll(&a);
+	assert_memory_equal(a.mem, b.mem, len);
+	s = stats(&a);
+	assert_true(s.tx_datagrams >= len / 1024);
+	assert_true(s.tx_syscalls * 8 < s.tx_datagrams);
+	assert_int_equal(s.tx_errors, 0);
+	close_pair(&a, &b);
+}
+
+TEST(lane, bursts_refused__single_datagrams)
+{
+	const uint32_t len = 64 << 10;
+	struct rocemu_path path = { .sport = 0 };
+	struct node a, b;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_write(&a, &b, 0, 8, true);
+	node_poll(&a);
+	lane_lock(a.lane);
+	assert_int_equal(a.lane->tx.set[0]->count, 1);
+	path.sport = a.lane->tx.set[0]->sock[0].port;
+	a.lane->tx.set[0]->sock[0].no_gso = true;
+	lane_unlock(a.lane);
+	fill(&a, 2, len);
+	node_write(&a, &b, 0, len, true);
+	node_poll(&a);
+	assert_memory_equal(a.mem, b.mem, len);
+	assert_true(path.sport >= 0xc000);
+	close_pair(&a, &b);
+}
+
+TEST(lane, nobody_polls__thread_serves)
+{
+	struct node a, b;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < 200; i++) {
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		node_wait(&b);
+		node_wait(&a);
+	}
+	assert_true(stats(&b).thread_wakeups > 0);
+	close_pair(&a, &b);
+}
+
+/* One wake-up for nothing is enough: the threads are to change between their modes as often as they can. */
+static void make_hasty(struct node *n)
+{
+	lane_lock(n->lane);
+	n->lane->progress.need = 1;
+	lane_unlock(n->lane);
+}
+
+/* The lane's mode has an effect on speed only: whatever it is, a packet is never left lying. */
+TEST(lane, polling_stops_and_starts__no_lost_wakeup)
+{
+	struct node a, b;
+	unsigned polled = 0;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < 50; i++) {
+		make_hasty(&a);
+		make_hasty(&b);
+		ping_pong(&a, &b, 40 + i, 16);
+		lane_lock(b.lane);
+		/* Both threads share the machine with this one: whether they come to stop watching is chance. */
+		if (b.lane->progress.mode == PROGRESS_POLLED)
+			polled++;
+		lane_unlock(b.lane);
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		if (i % 2)
+			node_wait(&b);
+		node_wait(&a);
+		if (i % 2 == 0)
+			node_wait(&b);
+	}
+	print_message("found in mode POLLED: %u of 50\n", polled);
+	close_pair(&a, &b);
+}
+
+/* Without the hint, and without a poll, the tick must find out. */
+TEST(lane, polled_then_silent__tick_watches_again)
+{
+	struct pollfd pfd = { .events = POLLIN };
+	struct node a, b;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	pfd.fd = b.event_fd;
+	for (unsigned i = 0; i < 20; i++) {
+		make_hasty(&b);
+		ping_pong(&a, &b, 100, 16);
+		node_recv(&b, 0, 64);
+		lane_lock(b.lane);
+		rocemu_cq_arm(b.cq, false);
+		lane_unlock(b.lane);
+		node_send(&a, 0, 64, true);
+		assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
+		node_wait(&b);
+		node_poll(&a);
+	}
+	close_pair(&a, &b);
+}
+
+static uint64_t thread_cpu_ns(struct node *n)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	assert_int_equal(pthread_getcpuclockid(n->lane->thread.id, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &ts), 0);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Nothing to wait for but time itself: the subject is that nothing happens in it. */
+static void let_pass(long ms)
+{
+	const struct itimerspec its = { .it_value = { .tv_nsec = ms * 1000000 } };
+	struct pollfd pfd = { .fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), .events = POLLIN };
+
+	assert_int_equal(timerfd_settime(pfd.fd, 0, &its, NULL), 0);
+	assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
+	close(pfd.fd);
+}
+
+TEST(lane, idle_after_traffic__no_cpu)
+{
+	struct node a, b;
+	uint64_t wakeups, cpu;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	ping_pong(&a, &b, 200, 16);
+	let_pass(100); /* tick and timers run out */
+	wakeups = stats(&a).thread_wakeups + stats(&b).thread_wakeups;
+	cpu = thread_cpu_ns(&a) + thread_cpu_ns(&b);
+	let_pass(300);
+	assert_int_equal(stats(&a).thread_wakeups + stats(&b).thread_wakeups, wakeups);
+	assert_in_range(thread_cpu_ns(&a) + thread_cpu_ns(&b) - cpu, 0, 100000);
+	close_pair(&a, &b);
+}
+
+TEST(lane, source_port_taken__next_one_and_right_icrc)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET };
+	struct node a, b;
+	struct rocemu_path path;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	/* Everybody's first choice, all of the range's end: wraps to its start. */
+	path = (struct rocemu_path){ .sgid = a.gid, .dgid = b.gid, .sport = 0xffff, .hop_limit = 64 };
+	inet_pton(AF_INET, "127.0.0.1", &sin.sin_addr);
+	sin.sin_port = htons(0xffff);
+	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
+	lane_lock(a.lane);
+	assert_int_equal(lane_prepare_path(a.lane, &path), 0);
+	assert_int_equal(a.lane->tx.set[0]->sock[0].port, 0xc000);
+	assert_int_equal(a.lane->tx.set[0]->sock[0].want, 0xffff);
+	/* The same flow again finds the same socket; sixteen more flows share what there is. */
+	for (uint16_t i = 0; i < 40; i++) {
+		path.sport = (uint16_t)(0xffff - i);
+		assert_int_equal(lane_prepare_path(a.lane, &path), 0);
+		assert_true(a.lane->tx.set[0]->count <= TXSOCK_PER_ADDRESS);
+	}
+	lane_unlock(a.lane);
+	close(fd);
+	/* The QP's own flow shares a socket now, and its packets still pass the ICRC check. */
+	ping_pong(&a, &b, 10, 100);
+	close_pair(&a, &b);
+}
+
+TEST(lane, path_of_another_address__refused)
+{
+	struct rocemu_path path = { .sport = 0xc000, .sgid_index = 0 };
+	struct node a;
+
+	node_open(&a, "127.0.0.1");
+	path.sgid = a.gid;
+	path.sgid.raw[15] = 99;
+	lane_lock(a.lane);
+	assert_int_equal(lane_prepare_path(a.lane, &path), -EADDRNOTAVAIL);
+	path.sgid = a.gid;
+	path.sgid_index = 200;
+	assert_int_equal(lane_prepare_path(a.lane, &path), -EADDRNOTAVAIL);
+	lane_unlock(a.lane);
+	node_close(&a);
+}
+
+/* One burst for two slots, as GRO makes of two QPs' packets with one source port. */
+TEST(lane, burst_for_two_slots__second_forwarded)
+{
+	enum { SEG = 32 };
+	uint8_t data[3 * SEG] = { 0 };
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(4791) };
+	const int seg = SEG;
+	struct node a, b;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	uint64_t end;
+
+	node_open(&a, "127.0.0.1");
+	node_open(&b, "127.0.0.1");
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	put_be24(data + 5, rocemu_qp_num(a.qp));
+	put_be24(data + SEG + 5, rocemu_qp_num(b.qp));
+	put_be24(data + 2 * SEG + 5, rocemu_qp_num(b.qp));
+	assert_int_equal(setsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &seg, sizeof(seg)), 0);
+	assert_int_equal(sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)), sizeof(data));
+	end = lane_now() + NODE_PATIENCE_MS * (uint64_t)1000000;
+	while (stats(&b).rx_datagrams < 2 && lane_now() < end)
+		sched_yield();
+	assert_int_equal(stats(&a).rx_datagrams, 1);
+	assert_int_equal(stats(&a).rx_forwarded, 2);
+	assert_int_equal(stats(&b).rx_datagrams, 2);
+	assert_int_equal(stats(&b).rx_misrouted, 0);
+	close(fd);
+	close_pair(&a, &b);
+}
+
+/* Hostile messages from another process of this very user: a right header with anything behind it, or not. */
+static void forward_garbage(uint16_t slot, const uint8_t *data, size_t len)
+{
+	const struct forward_hdr h = {
+		.dst = { { [10] = 0xff, 0xff, 127, 0, 0, 1 } },
+		.seg_len = (uint16_t)(len % 3 + 1),
+	};
+	int fd = forward_open(1020), err;
+
+	assert_true(fd >= 0);
+	do
+		err = forward_send(fd, slot, &h, data, len);
+	while (err == -EAGAIN);
+	assert_int_equal(err, 0);
+	close(fd);
+}
+
+TEST(lane, any_bytes__nothing_but_counters)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(4791) };
+	uint8_t data[2000];
+	struct node a, b;
+	struct rng r;
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
+	rng_init(&r, 7);
+	for (unsigned i = 0; i < 500; i++) {
+		size_t len = i < 100 ? i : rng_below(&r, sizeof(data));
+
+		for (size_t k = 0; k < len; k++)
+			data[k] = (uint8_t)rng_u32(&r);
+		if (len >= 12)
+			put_be24(data + 5, rocemu_qp_num(a.qp));
+		assert_int_equal(sendto(fd, data, len, 0, (struct sockaddr *)&to, sizeof(to)), len);
+		/* Hostile forwarded messages too: from this very user. */
+		if (i % 5 == 0)
+			forward_garbage(a.lane->slot, data, len);
+	}
+	ping_pong(&a, &b, 20, 64);
+	close(fd);
+	close_pair(&a, &b);
+}
+
+TEST(lane, impaired__all_arrives_all_the_same)
+{
+	const uint32_t len = 512 << 10;
+	struct node a, b;
+	struct lane_stats s;
+
+	setenv("ROCEMU_IMPAIR", "loss=2%,dup=2%,reorder=2%,corrupt=2%,delay=0us..200us,seed=3", 1);
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	unsetenv("ROCEMU_IMPAIR");
+	fill(&a, 4, len);
+	for (uint32_t at = 0; at < len; at += 32 << 10)
+		node_write(&a, &b, at, 32 << 10, at + (32 << 10) == len);
+	node_poll(&a);
+	assert_memory_equal(a.mem, b.mem, len);
+	s = stats(&a);
+	assert_true(s.impair_lost && s.impair_dup && s.impair_reorder && s.impair_corrupt && s.impair_delay);
+	close_pair(&a, &b);
+}
+
+TEST(lane, impairment_spec_bad__said_at_once)
+{
+	struct lane_config config = { .device = "x" };
+	struct lane *l = NULL;
+	char err[256] = "";
+
+	setenv("ROCEMU_IMPAIR", "loss=200%", 1);
+	assert_int_equal(lane_new(&l, &config, err, sizeof(err)), -EINVAL);
+	unsetenv("ROCEMU_IMPAIR");
+	assert_null(l);
+	assert_non_null(strstr(err, "loss=200%"));
+}
+
+static unsigned check_capture(const char *path)
+{
+	struct capture_reader *r;
+	struct capture_rec rec;
+	char err[256] = "";
+	unsigned n = 0;
+
+	if (capture_reader_open(&r, path, err, sizeof(err)))
+		fail_msg("%s", err);
+	for (; capture_next(r, &rec) == 1; n++) {
+		const struct rocemu_icrc_ctx c = {
+			.src = rec.ip.src,
+			.dst = rec.ip.dst,
+			.sport = rec.ip.sport,
+			.dport = rec.ip.dport,
+			.ip_id = rec.ip.ip_id,
+			.ip_frag = rec.ip.ip_frag,
+		};
+
+		assert_int_equal(rec.len, rec.wire_len);
+		assert_true(rec.len >= 16);
+		if (rocemu_icrc_check(&c, true, rec.data, rec.len) < 0)
+			fail_msg("frame %llu: ICRC wrong", (unsigned long long)rec.number);
+	}
+	capture_reader_close(r);
+	return n;
+}
+
+TEST(lane, captured__every_packet_once_sent_once_received_icrc_right)
+{
+	char path[] = "/tmp/rocemu-lane-XXXXXX";
+	struct node a, b;
+	struct lane_stats sa, sb;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	setenv("ROCEMU_PCAP", path, 1);
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	unsetenv("ROCEMU_PCAP");
+	ping_pong(&a, &b, 20, 100);
+	ping_pong(&a, &b, 5, 9000);
+	node_write(&a, &b, 0, 300000, true);
+	node_poll(&a);
+	/* Stop the threads, so that no acknowledgement comes between counting and closing. */
+	lane_lock(a.lane);
+	lane_lock(b.lane);
+	sa = a.lane->stats;
+	sb = b.lane->stats;
+	tap_flush(a.lane->tap);
+	assert_int_equal(check_capture(path),
+			 sa.tx_datagrams + sa.rx_datagrams + sb.tx_datagrams + sb.rx_datagrams);
+	lane_unlock(b.lane);
+	lane_unlock(a.lane);
+	close_pair(&a, &b);
+	unlink(path);
+}
+
+TEST(lane, forked_child__own_lane_works_and_parents_too)
+{
+	struct node a, b;
+	int status;
+	pid_t pid;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	ping_pong(&a, &b, 50, 64);
+	pid = fork();
+	if (pid == 0) {
+		struct node c, d;
+		char err[256];
+
+		/* The copies are dead, and say so. */
+		if (!lane_poll(a.lane) || lane_attach(a.lane, err, sizeof(err)) != -ENODEV)
+			_exit(1);
+		node_close(&a);
+		open_pair(&c, &d, "127.0.0.1", "127.0.0.3");
+		ping_pong(&c, &d, 50, 64);
+		close_pair(&c, &d);
+		_exit(0);
+	}
+	ping_pong(&a, &b, 500, 64);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	ping_pong(&a, &b, 50, 64);
+	close_pair(&a, &b);
+}
+
+TEST(lane, opened_and_closed__again_and_again)
+{
+	struct node a, b;
+
+	for (unsigned i = 0; i < 20; i++) {
+		open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+		ping_pong(&a, &b, 2, 64);
+		close_pair(&a, &b);
+	}
+}
+
+TEST(lane, address_not_here__clear_error)
+{
+	struct lane_gid gid = { .gid = { { [10] = 0xff, 0xff, 10, 99, 99, 99 } } };
+	struct lane_config config = { .device = "x", .gids = &gid, .ngids = 1 };
+	struct lane *l;
+	char err[256] = "";
+
+	node_namespace();
+	assert_int_equal(lane_new(&l, &config, err, sizeof(err)), 0);
+	assert_int_equal(lane_attach(l, err, sizeof(err)), -EADDRNOTAVAIL);
+	assert_non_null(strstr(err, "10.99.99.99"));
+	lane_free(l);
+}
