@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Execution of SEND and WRITE packets, the same for RC and UC: message state, placing of payload, completion of
- * receives. It says what a packet came to; what follows from that, the caller decides.
+ * Execution of SEND and WRITE packets, the same for RC and UC: message state, placing of payload,
+ * completion of receives. It says what a packet came to; what follows from that, the caller
+ * decides.
  */
 #include <string.h>
 
@@ -42,7 +43,8 @@ bool resp_take(struct rocemu_qp *qp)
 	return r->have_rwqe;
 }
 
-void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err)
+void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+		    uint32_t vendor_err)
 {
 	struct rocemu_cqe cqe = qp_cqe(qp, now, qp->resp.rwqe.wr_id, status, IBV_WC_RECV);
 
@@ -51,7 +53,8 @@ void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status st
 	cq_push(qp->recv_cq, &cqe);
 }
 
-static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt, uint32_t ops)
+static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			  uint32_t ops)
 {
 	enum ibv_wc_opcode opcode = ops & ROCEMU_OP_WRITE ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV;
 	struct rocemu_cqe cqe = qp_cqe(qp, now, qp->resp.rwqe.wr_id, IBV_WC_SUCCESS, opcode);
@@ -69,8 +72,9 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 	cq_push(qp->recv_cq, &cqe);
 }
 
-/* SEND with invalidate: only memory windows and fast-registered regions can be invalidated by a peer, and
- * neither exists yet, so every key is one that does not allow it. Memory windows hook in here. */
+/* SEND with invalidate: only memory windows and fast-registered regions can be invalidated by a
+ * peer, and neither exists yet, so every key is one that does not allow it. Memory windows hook in
+ * here. */
 static enum resp_verdict check_invalidate(const struct rocemu_qp *qp, uint32_t rkey)
 {
 	(void)qp;
@@ -78,7 +82,8 @@ static enum resp_verdict check_invalidate(const struct rocemu_qp *qp, uint32_t r
 	return RESP_ACCESS;
 }
 
-static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops)
+static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				   uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 
@@ -95,16 +100,16 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 		if (v != RESP_PASS)
 			return v;
 	}
-	if (pkt->payload_len && sge_scatter(&qp->ep->mrs, qp->pd, r->rwqe.sge, r->rwqe.nsge, r->offset, pkt->payload,
-					    pkt->payload_len))
+	if (pkt->payload_len && sge_scatter(&qp->ep->mrs, qp->pd, r->rwqe.sge, r->rwqe.nsge,
+					    r->offset, pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
 	r->offset += pkt->payload_len;
 	return RESP_PASS;
 }
 
 /*
- * Programs spin on the last word of a WRITE and take the rest for written when it changes; no memcpy promises
- * that order. So the end of a message is stored last, behind a release fence.
+ * Programs spin on the last word of a WRITE and take the rest for written when it changes; no
+ * memcpy promises that order. So the end of a message is stored last, behind a release fence.
  */
 static void place_last(uint8_t *dst, const uint8_t *src, uint32_t len)
 {
@@ -125,7 +130,8 @@ static void place_last(uint8_t *dst, const uint8_t *src, uint32_t len)
 		__atomic_store_n(&dst[i], src[i], __ATOMIC_RELEASE);
 }
 
-static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops)
+static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				    uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 	uint32_t len = pkt->payload_len;
@@ -146,8 +152,9 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	    ((ops & ROCEMU_OP_LAST) && r->offset + len != r->write_length))
 		return RESP_LENGTH;
 
-	/* The whole range at the first packet, so that nothing is written of what does not fit; then what each
-	 * packet touches, because the region may have gone. Length 0 needs no valid key (C9-88). */
+	/* The whole range at the first packet, so that nothing is written of what does not fit;
+	 * then what each packet touches, because the region may have gone. Length 0 needs no valid
+	 * key (C9-88). */
 	check = ops & ROCEMU_OP_FIRST ? r->write_length : len;
 	host = mr_access(&qp->ep->mrs, qp->pd, r->write_rkey, r->write_va + r->offset, check,
 			 IBV_ACCESS_REMOTE_WRITE);
@@ -164,10 +171,12 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	return RESP_PASS;
 }
 
-enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt, uint32_t ops)
+enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			    uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
-	enum resp_verdict v = ops & ROCEMU_OP_SEND ? exec_send(qp, pkt, ops) : exec_write(qp, pkt, ops);
+	enum resp_verdict v =
+		ops & ROCEMU_OP_SEND ? exec_send(qp, pkt, ops) : exec_write(qp, pkt, ops);
 
 	if (unlikely(v != RESP_PASS))
 		return v;

@@ -36,14 +36,14 @@ enum resp_job_kind { RESP_JOB_READ, RESP_JOB_ATOMIC, RESP_JOB_NAK };
 /** A response to make that is more than an ACK. */
 struct resp_job {
 	enum resp_job_kind kind;
-	bool dup;                      /* for a repeated request: not counted against max_dest_rd_atomic */
-	bool begun;                    /* READ: its first response went out */
-	uint32_t psn, npsn;            /* PSN of the next response packet, and how many there are to come */
+	bool dup;	    /* for a repeated request: not counted against max_dest_rd_atomic */
+	bool begun;	    /* READ: its first response went out */
+	uint32_t psn, npsn; /* PSN of the next response packet, and how many there are to come */
 	uint32_t msn;
-	uint32_t rkey;                 /* READ: what is left to send */
+	uint32_t rkey; /* READ: what is left to send */
 	uint32_t left;
 	uint64_t va;
-	uint64_t orig;                 /* atomic: the value before */
+	uint64_t orig; /* atomic: the value before */
 };
 
 /** A READ or atomic that was executed, for the case that it is asked for again. */
@@ -60,8 +60,8 @@ static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 }
 
 /**
- * Does [psn, psn + n) lie in [from, from + count)? Not by psn_diff: one READ may take 2^23 PSNs (2 GiB in packets of
- * 256 bytes), half of all there are.
+ * Does [psn, psn + n) lie in [from, from + count)? Not by psn_diff: one READ may take 2^23 PSNs (2
+ * GiB in packets of 256 bytes), half of all there are.
  */
 static inline bool psn_within(uint32_t psn, uint32_t n, uint32_t from, uint32_t count)
 {
@@ -86,30 +86,35 @@ enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops, ui
 /** Opcode against what went before in the message (IBTA 9.7.4.1). */
 enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops);
 /**
- * Execute a SEND or WRITE packet whose PSN, length and place in the message are right; when it PASSes, the
- * message's state has moved on. NO_RECV: nothing was done.
+ * Execute a SEND or WRITE packet whose PSN, length and place in the message are right; when it
+ * PASSes, the message's state has moved on. NO_RECV: nothing was done.
  */
-enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt, uint32_t ops);
+enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			    uint32_t ops);
 /** Have a receive at hand: the one left over or a new one. False: none posted. */
 bool resp_take(struct rocemu_qp *qp);
 /** Complete the receive at hand in error. */
-void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err);
+void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+		    uint32_t vendor_err);
 /** First packet taken in RTR (IBTA 11.6.3: communication established). */
 void resp_established(struct rocemu_qp *qp);
 
 /* resp-read.c */
 
-/** Execute a READ, atomic, FLUSH or ATOMIC WRITE with the expected PSN; npsn is how far the PSN moves on. */
-enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops, uint32_t *npsn);
+/** Execute a READ, atomic, FLUSH or ATOMIC WRITE with the expected PSN; npsn is how far the PSN
+ * moves on. */
+enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				 uint32_t ops, uint32_t *npsn);
 /** The same again: answer it, or drop it. behind: how many PSNs it lies before the expected one. */
-enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
-				  uint32_t behind);
+enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				  uint32_t ops, uint32_t behind);
 
 /* resp-out.c */
 
 /** Room for one more job; fresh: for a new request. */
 bool resp_job_fits(const struct rocemu_qp *qp, bool fresh);
-/** Put it where its PSN belongs. What an older job has still to send of the same is left to the new one. */
+/** Put it where its PSN belongs. What an older job has still to send of the same is left to the new
+ * one. */
 void resp_job_add(struct rocemu_qp *qp, const struct resp_job *job);
 /** Are these PSNs going to be answered by a job that is there already? */
 bool resp_job_covers(const struct rocemu_qp *qp, uint32_t psn, uint32_t npsn);
@@ -125,8 +130,9 @@ void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint
 enum rocemu_drop resp_drop(enum resp_verdict v);
 
 /* resp-uc.c, resp-ud.c */
-enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt);
-enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
-			       const struct rocemu_dgram *d);
+enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt);
+enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt, const struct rocemu_dgram *d);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The RC responder's packets. Everything goes out in PSN order: an ACK or a READ response tells the requester that
- * all before it arrived, and one beyond an unanswered READ that the READ's responses were lost (IBTA 9.7.5.1). So
- * jobs first (READ and atomic responses, by PSN), then the NAK or else the ACK.
+ * The RC responder's packets. Everything goes out in PSN order: an ACK or a READ response tells the
+ * requester that all before it arrived, and one beyond an unanswered READ that the READ's responses
+ * were lost (IBTA 9.7.5.1). So jobs first (READ and atomic responses, by PSN), then the NAK or else
+ * the ACK.
  */
 #include <string.h>
 
@@ -92,7 +93,8 @@ void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn)
 
 /* ---- packets ---- */
 
-static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct rocemu_hdrs *h, uint32_t payload_len)
+static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct rocemu_hdrs *h,
+		     uint32_t payload_len)
 {
 	uint32_t pad = -payload_len & 3;
 
@@ -109,20 +111,26 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 	memset(tx->trailer, 0, sizeof(tx->trailer));
 }
 
-static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t syndrome, uint32_t psn, uint32_t msn)
+static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t syndrome,
+		     uint32_t psn, uint32_t msn)
 {
 	struct rocemu_hdrs h = {
-		.opcode = ROCEMU_RC_ACK, .psn = psn, .aeth = { .syndrome = syndrome, .msn = msn },
+		.opcode = ROCEMU_RC_ACK,
+		.psn = psn,
+		.aeth = {.syndrome = syndrome, .msn = msn},
 	};
 
 	tx_begin(qp, tx, &h, 0);
 }
 
-static void make_atomic_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, const struct resp_job *job)
+static void make_atomic_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx,
+			    const struct resp_job *job)
 {
 	struct rocemu_hdrs h = {
-		.opcode = ROCEMU_RC_ATOMIC_ACK, .psn = job->psn, .atomicack = job->orig,
-		.aeth = { .syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn },
+		.opcode = ROCEMU_RC_ATOMIC_ACK,
+		.psn = job->psn,
+		.atomicack = job->orig,
+		.aeth = {.syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn},
 	};
 
 	tx_begin(qp, tx, &h, 0);
@@ -135,14 +143,17 @@ static uint8_t read_opcode(const struct resp_job *job, bool last)
 	return job->begun ? ROCEMU_RC_READ_RESP_MIDDLE : ROCEMU_RC_READ_RESP_FIRST;
 }
 
-/* The region is looked up for each packet, because it may go away in between; the payload is copied, because its
- * owner may write to it between the ICRC and the send. @return false: the memory is not there any more. */
-static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struct resp_job *job, uint8_t *copy)
+/* The region is looked up for each packet, because it may go away in between; the payload is
+ * copied, because its owner may write to it between the ICRC and the send. @return false: the
+ * memory is not there any more. */
+static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struct resp_job *job,
+			       uint8_t *copy)
 {
 	uint32_t len = MIN(job->left, qp->mtu);
 	struct rocemu_hdrs h = {
-		.opcode = read_opcode(job, len == job->left), .psn = job->psn,
-		.aeth = { .syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn },
+		.opcode = read_opcode(job, len == job->left),
+		.psn = job->psn,
+		.aeth = {.syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn},
 	};
 	const uint8_t *host;
 
@@ -152,7 +163,7 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 	tx_begin(qp, tx, &h, len);
 	if (len) {
 		memcpy(copy, host, len);
-		tx->iov[0] = (struct iovec){ .iov_base = copy, .iov_len = len };
+		tx->iov[0] = (struct iovec){.iov_base = copy, .iov_len = len};
 		tx->niov = 1;
 	}
 	job->begun = true;
@@ -163,7 +174,8 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 	return true;
 }
 
-/* The memory of a READ went away before all of it was sent. What the peer waits for after it is not to come. */
+/* The memory of a READ went away before all of it was sent. What the peer waits for after it is not
+ * to come. */
 static void read_lost(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_resp *r = &qp->resp;
@@ -179,7 +191,8 @@ static void read_lost(struct rocemu_qp *qp, rocemu_ns_t now)
 	resp_owe_nak(qp, ROCEMU_NAK_REM_ACCESS, job->psn);
 	if (qp->state == IBV_QPS_ERR)
 		return;
-	qp_event(qp, IBV_EVENT_QP_ACCESS_ERR); /* a receive under way is not to blame: it is flushed */
+	/* Not resp_fatal(): a receive under way is not to blame, it is flushed. */
+	qp_event(qp, IBV_EVENT_QP_ACCESS_ERR);
 	qp_fail(qp, now);
 }
 
@@ -220,8 +233,8 @@ static void count_nak(struct rocemu_ep_stats *s, uint8_t syndrome)
 		s->err_naks_sent++;
 }
 
-/* The NAK owed, which acknowledges all before it, or else the ACK: one for whatever came in since the last, with the
- * newest PSN (IBTA 9.7.5.1 allows to coalesce). */
+/* The NAK owed, which acknowledges all before it, or else the ACK: one for whatever came in since
+ * the last, with the newest PSN (IBTA 9.7.5.1 allows to coalesce). */
 static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_resp *r = &qp->resp;
@@ -230,7 +243,8 @@ static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 		make_ack(qp, tx, r->nak, r->nak_psn, r->msn);
 		count_nak(&qp->ep->stats, r->nak);
 	} else if (r->ack_owed) {
-		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, psn_add(r->epsn, ROCEMU_PSN_MASK), r->msn);
+		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS,
+			 psn_add(r->epsn, ROCEMU_PSN_MASK), r->msn);
 		qp->ep->stats.acks_sent++;
 	} else {
 		return 0;
@@ -240,7 +254,8 @@ static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 	return 1;
 }
 
-unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first)
+unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+		     unsigned first)
 {
 	unsigned i = 0;
 

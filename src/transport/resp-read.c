@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE. An atomic is executed
- * when it comes in; a READ's memory is read when its responses are made (resp-out.c). What was executed is kept in
- * the replay ring, so that an atomic is never executed twice (IBTA 9.7.5.1).
+ * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE. An
+ * atomic is executed when it comes in; a READ's memory is read when its responses are made
+ * (resp-out.c). What was executed is kept in the replay ring, so that an atomic is never executed
+ * twice (IBTA 9.7.5.1).
  *
- * FLUSH (annex A19) needs access rights that <infiniband/verbs.h> has no names for yet: NAK invalid request.
+ * FLUSH (annex A19) needs access rights that <infiniband/verbs.h> has no names for yet: NAK invalid
+ * request.
  */
 #include <string.h>
 
@@ -17,19 +19,25 @@ static void replay_add(struct rocemu_qp *qp, uint8_t opcode, uint32_t npsn, uint
 	struct qp_resp *r = &qp->resp;
 
 	r->replay[r->replay_next] = (struct resp_replay){
-		.opcode = opcode, .psn = r->epsn, .npsn = npsn, .msn = psn_add(r->msn, 1), .orig = orig,
+		.opcode = opcode,
+		.psn = r->epsn,
+		.npsn = npsn,
+		.msn = psn_add(r->msn, 1),
+		.orig = orig,
 	};
 	r->replay_next = (r->replay_next + 1) % r->limit;
 	r->nreplay = MIN(r->nreplay + 1, r->limit);
 }
 
 /* The newest first: PSNs wrap, and an old entry may bear the number of a new one. */
-static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t opcode, uint32_t psn)
+static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t opcode,
+					     uint32_t psn)
 {
 	const struct qp_resp *r = &qp->resp;
 
 	for (uint32_t i = 1; i <= r->nreplay; i++) {
-		const struct resp_replay *e = &r->replay[(r->replay_next + r->limit - i) % r->limit];
+		const struct resp_replay *e =
+			&r->replay[(r->replay_next + r->limit - i) % r->limit];
 
 		if (e->opcode == opcode && psn_within(psn, 1, e->psn, e->npsn))
 			return e;
@@ -49,7 +57,8 @@ static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct roc
 	return RESP_PASS;
 }
 
-static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t *npsn)
+static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				   uint32_t *npsn)
 {
 	struct qp_resp *r = &qp->resp;
 	enum resp_verdict v = check_read(qp, pkt);
@@ -59,9 +68,14 @@ static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_pac
 	*npsn = resp_npsn(qp, pkt->h.reth.length);
 	replay_add(qp, pkt->h.opcode, *npsn, 0);
 	resp_job_add(qp, &(struct resp_job){
-		.kind = RESP_JOB_READ, .psn = r->epsn, .npsn = *npsn, .msn = psn_add(r->msn, 1),
-		.rkey = pkt->h.reth.rkey, .va = pkt->h.reth.va, .left = pkt->h.reth.length,
-	});
+				 .kind = RESP_JOB_READ,
+				 .psn = r->epsn,
+				 .npsn = *npsn,
+				 .msn = psn_add(r->msn, 1),
+				 .rkey = pkt->h.reth.rkey,
+				 .va = pkt->h.reth.va,
+				 .left = pkt->h.reth.length,
+			 });
 	return RESP_PASS;
 }
 
@@ -73,13 +87,15 @@ static uint64_t atomic_execute(uint64_t *word, const struct rocemu_packet *pkt)
 
 	if (pkt->h.opcode == ROCEMU_RC_FETCH_ADD)
 		return __atomic_fetch_add(word, pkt->h.atomiceth.swap_add, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(word, &orig, pkt->h.atomiceth.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	__atomic_compare_exchange_n(word, &orig, pkt->h.atomiceth.swap_add, false, __ATOMIC_SEQ_CST,
+				    __ATOMIC_SEQ_CST);
 	return orig;
 }
 
-/* An aligned word that the peer may touch. Where a region's address for the peer and its place in memory differ in
- * alignment, no word of it can be accessed atomically. */
-static enum resp_verdict atomic_word(struct rocemu_qp *qp, uint64_t va, uint32_t rkey, int access, uint64_t **word)
+/* An aligned word that the peer may touch. Where a region's address for the peer and its place in
+ * memory differ in alignment, no word of it can be accessed atomically. */
+static enum resp_verdict atomic_word(struct rocemu_qp *qp, uint64_t va, uint32_t rkey, int access,
+				     uint64_t **word)
 {
 	uint8_t *host;
 
@@ -102,15 +118,19 @@ static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_p
 	uint64_t *word, orig;
 	enum resp_verdict v;
 
-	v = atomic_word(qp, pkt->h.atomiceth.va, pkt->h.atomiceth.rkey, IBV_ACCESS_REMOTE_ATOMIC, &word);
+	v = atomic_word(qp, pkt->h.atomiceth.va, pkt->h.atomiceth.rkey, IBV_ACCESS_REMOTE_ATOMIC,
+			&word);
 	if (v != RESP_PASS)
 		return v;
 	orig = atomic_execute(word, pkt);
 	replay_add(qp, pkt->h.opcode, 1, orig);
 	resp_job_add(qp, &(struct resp_job){
-		.kind = RESP_JOB_ATOMIC, .psn = r->epsn, .npsn = 1, .msn = psn_add(r->msn, 1),
-		.orig = orig,
-	});
+				 .kind = RESP_JOB_ATOMIC,
+				 .psn = r->epsn,
+				 .npsn = 1,
+				 .msn = psn_add(r->msn, 1),
+				 .orig = orig,
+			 });
 	return RESP_PASS;
 }
 
@@ -118,8 +138,12 @@ static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_p
 static void answer_empty(struct rocemu_qp *qp, uint32_t psn, uint32_t msn, bool dup)
 {
 	resp_job_add(qp, &(struct resp_job){
-		.kind = RESP_JOB_READ, .dup = dup, .psn = psn, .npsn = 1, .msn = msn,
-	});
+				 .kind = RESP_JOB_READ,
+				 .dup = dup,
+				 .psn = psn,
+				 .npsn = 1,
+				 .msn = msn,
+			 });
 }
 
 static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
@@ -140,7 +164,8 @@ static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct ro
 	return RESP_PASS;
 }
 
-enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops, uint32_t *npsn)
+enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				 uint32_t ops, uint32_t *npsn)
 {
 	if (!(ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_ATOMIC_WRITE)))
 		return RESP_UNSUPPORTED;
@@ -155,19 +180,26 @@ enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packe
 }
 
 /*
- * A READ again, perhaps from a later packet of the earlier one on (the requester advances the RETH). It must lie in
- * what was asked before. When its memory is no longer to be had, the answer is a NAK that does not end the
- * connection on this side: a copy of a request that was answered long ago must not break a healthy one; a peer that
- * waits for it learns why, and one that does not ignores a NAK for nothing outstanding.
+ * A READ again, perhaps from a later packet of the earlier one on (the requester advances the
+ * RETH). It must lie in what was asked before. When its memory is no longer to be had, the answer
+ * is a NAK that does not end the connection on this side: a copy of a request that was answered
+ * long ago must not break a healthy one; a peer that waits for it learns why, and one that does not
+ * ignores a NAK for nothing outstanding.
  */
-static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t behind)
+static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				    uint32_t behind)
 {
 	uint32_t npsn = resp_npsn(qp, pkt->h.reth.length);
 	const struct resp_replay *old = replay_find(qp, pkt->h.opcode, pkt->h.psn);
 	struct resp_job job = {
-		.kind = RESP_JOB_READ, .dup = true, .psn = pkt->h.psn, .npsn = npsn,
+		.kind = RESP_JOB_READ,
+		.dup = true,
+		.psn = pkt->h.psn,
+		.npsn = npsn,
 		.msn = old ? old->msn : qp->resp.msn,
-		.rkey = pkt->h.reth.rkey, .va = pkt->h.reth.va, .left = pkt->h.reth.length,
+		.rkey = pkt->h.reth.rkey,
+		.va = pkt->h.reth.va,
+		.left = pkt->h.reth.length,
 	};
 
 	if (npsn > behind)
@@ -188,8 +220,8 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 	return ROCEMU_DROP_NONE;
 }
 
-enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
-				  uint32_t behind)
+enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				  uint32_t ops, uint32_t behind)
 {
 	const struct resp_replay *old;
 
@@ -206,9 +238,13 @@ enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_pack
 		return ROCEMU_DROP_NONE;
 	if (ops & ROCEMU_OP_ATOMIC)
 		resp_job_add(qp, &(struct resp_job){
-			.kind = RESP_JOB_ATOMIC, .dup = true, .psn = old->psn, .npsn = 1,
-			.msn = old->msn, .orig = old->orig,
-		});
+					 .kind = RESP_JOB_ATOMIC,
+					 .dup = true,
+					 .psn = old->psn,
+					 .npsn = 1,
+					 .msn = old->msn,
+					 .orig = old->orig,
+				 });
 	else
 		answer_empty(qp, old->psn, old->msn, true);
 	return ROCEMU_DROP_NONE;

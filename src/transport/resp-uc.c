@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UC responder: no responses. What a peer does wrong costs the message it happens in and nothing else (IBTA 9.8.2,
- * 9.9.3 class D): the rest is dropped silently until a packet begins the next one, whatever its PSN. A receive that
- * such a message had taken stays at hand for the next message of this QP, from an SRQ as well; a message longer
- * than its receive is dropped that way too, for a remote peer must not be able to use up receives with errors.
+ * UC responder: no responses. What a peer does wrong costs the message it happens in and nothing
+ * else (IBTA 9.8.2, 9.9.3 class D): the rest is dropped silently until a packet begins the next
+ * one, whatever its PSN. A receive that such a message had taken stays at hand for the next message
+ * of this QP, from an SRQ as well; a message longer than its receive is dropped that way too, for a
+ * remote peer must not be able to use up receives with errors.
  *
- * Only a receive whose own memory is not accessible completes in error and takes the QP down: that is this side's
- * fault (class A).
+ * Only a receive whose own memory is not accessible completes in error and takes the QP down: that
+ * is this side's fault (class A).
  */
 #include "transport/resp-int.h"
 
@@ -17,7 +18,8 @@ static enum rocemu_drop give_up(struct qp_resp *r, enum rocemu_drop why)
 	return why;
 }
 
-enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt)
+enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt)
 {
 	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
 	struct qp_resp *r = &qp->resp;

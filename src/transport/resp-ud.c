@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3). Whatever is wrong with a datagram, it is
- * dropped silently and no receive is used: wrong Q_Key, no receive, and also longer than the receive (class D; some
- * hardware completes that receive in error and stops the QP, which would let anybody who knows the Q_Key stop it).
+ * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3). Whatever is wrong with a
+ * datagram, it is dropped silently and no receive is used: wrong Q_Key, no receive, and also longer
+ * than the receive (class D; some hardware completes that receive in error and stops the QP, which
+ * would let anybody who knows the Q_Key stop it).
  *
- * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17): the IPv6 header, or the IPv4
- * header in the last 20 of them.
+ * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17): the IPv6 header,
+ * or the IPv4 header in the last 20 of them.
  */
 #include <string.h>
 
@@ -14,13 +15,19 @@
 
 enum { GRH_LEN = 40 };
 
-/* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv6 flow label, IPv4
- * identification unless told). */
+/* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv6 flow label,
+ * IPv4 identification unless told). */
 static void grh_build(const struct rocemu_dgram *d, uint8_t grh[GRH_LEN])
 {
 	struct ip_udp ip = {
-		.src = d->src, .dst = d->dst, .sport = d->sport, .dport = d->dport, .tclass = d->tclass,
-		.hop_limit = d->hop_limit, .ip_id = d->ip_id_known ? d->ip_id : 0, .ip_frag = IP_FLAG_DF,
+		.src = d->src,
+		.dst = d->dst,
+		.sport = d->sport,
+		.dport = d->dport,
+		.tclass = d->tclass,
+		.hop_limit = d->hop_limit,
+		.ip_id = d->ip_id_known ? d->ip_id : 0,
+		.ip_frag = IP_FLAG_DF,
 	};
 	uint8_t buf[IP_UDP_MAX_LEN];
 	size_t len = ip_udp_encode(&ip, d->len, buf) - UDP_LEN;
@@ -29,7 +36,8 @@ static void grh_build(const struct rocemu_dgram *d, uint8_t grh[GRH_LEN])
 	memcpy(grh + GRH_LEN - len, buf, len);
 }
 
-static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
+static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+		 const struct rocemu_dgram *d)
 {
 	const struct rwqe *w = &qp->resp.rwqe;
 	uint8_t grh[GRH_LEN];
@@ -37,11 +45,12 @@ static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt, const st
 	grh_build(d, grh);
 	if (sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, 0, grh, GRH_LEN))
 		return -1;
-	return sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, GRH_LEN, pkt->payload, pkt->payload_len);
+	return sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, GRH_LEN, pkt->payload,
+			   pkt->payload_len);
 }
 
-enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
-			       const struct rocemu_dgram *d)
+enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
 {
 	struct qp_resp *r = &qp->resp;
 	struct rocemu_cqe cqe;

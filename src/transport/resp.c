@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The responder's life cycle, and for RC the order of the checks (IBTA 9.7.4): PSN, place in the message, length,
- * then execution; what a duplicate, a gap and a broken rule lead to. Checks that need no responder state (form,
- * ICRC, P_Key, address, QP state) were made before, by ep.c.
+ * The responder's life cycle, and for RC the order of the checks (IBTA 9.7.4): PSN, place in the
+ * message, length, then execution; what a duplicate, a gap and a broken rule lead to. Checks that
+ * need no responder state (form, ICRC, P_Key, address, QP state) were made before, by ep.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct rule {
 };
 
 static const struct rule rules[] = {
-#define X(name, syn, dr, st, ev) [RESP_##name] = { syn, ROCEMU_DROP_##dr, IBV_WC_##st, ev },
+#define X(name, syn, dr, st, ev) [RESP_##name] = {syn, ROCEMU_DROP_##dr, IBV_WC_##st, ev},
 	RESP_VERDICTS(X)
 #undef X
 };
@@ -31,7 +31,7 @@ int resp_init(struct rocemu_qp *qp)
 {
 	struct qp_resp *r = &qp->resp;
 
-	*r = (struct qp_resp){ 0 };
+	*r = (struct qp_resp){0};
 	if (qp->type != IBV_QPT_RC)
 		return 0;
 	r->room = qp->ep->cfg.max_rd_atomic ? qp->ep->cfg.max_rd_atomic : ROCEMU_MAX_RD_ATOMIC;
@@ -56,7 +56,7 @@ void resp_reset(struct rocemu_qp *qp)
 {
 	struct qp_resp *r = &qp->resp;
 
-	*r = (struct qp_resp){ .jobs = r->jobs, .replay = r->replay, .room = r->room };
+	*r = (struct qp_resp){.jobs = r->jobs, .replay = r->replay, .room = r->room};
 }
 
 void resp_start(struct rocemu_qp *qp)
@@ -94,8 +94,9 @@ void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint
 	qp_fail(qp, now);
 }
 
-/* A packet beyond the expected one: one NAK per gap, then silence until the gap is filled (IBTA 9.7.5.2 says
- * the same of RNR: what follows the packet that found no receive is dropped silently). */
+/* A packet beyond the expected one: one NAK per gap, then silence until the gap is filled
+ * (IBTA 9.7.5.2 says the same of RNR: what follows the packet that found no receive is dropped
+ * silently). */
 static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
 {
 	struct qp_resp *r = &qp->resp;
@@ -107,10 +108,11 @@ static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
 	return ROCEMU_DROP_PSN;
 }
 
-/* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the newest PSN; READs
- * and atomics are answered again. Nothing of the expected PSN and message state moves. */
-static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
-					uint32_t behind)
+/* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the
+ * newest PSN; READs and atomics are answered again. Nothing of the expected PSN and message state
+ * moves. */
+static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					uint32_t ops, uint32_t behind)
 {
 	qp->ep->stats.duplicates++;
 	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
@@ -120,8 +122,8 @@ static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocem
 	return resp_repeat_read(qp, pkt, ops, behind);
 }
 
-static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
-				    uint32_t ops, uint32_t *npsn)
+static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now,
+				    const struct rocemu_packet *pkt, uint32_t ops, uint32_t *npsn)
 {
 	enum resp_verdict v;
 
@@ -136,14 +138,15 @@ static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now, const
 	return resp_exec(qp, now, pkt, ops);
 }
 
-static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
-				       uint32_t ops)
+static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
+				       const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 	uint32_t npsn = 1;
 	enum resp_verdict v;
 
-	/* The gap is filled, or what found no receive comes again: a NAK not sent yet is out of date. */
+	/* The gap is filled, or what found no receive comes again: a NAK not sent yet is out of
+	 * date. */
 	r->nak_sent = false;
 	r->nak = 0;
 
@@ -158,7 +161,9 @@ static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now, co
 	}
 	if (v == RESP_NO_RECV) {
 		r->nak_sent = true;
-		resp_owe_nak(qp, (uint8_t)(ROCEMU_AETH_RNR | (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
+		resp_owe_nak(qp,
+			     (uint8_t)(ROCEMU_AETH_RNR |
+				       (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
 			     r->epsn);
 	} else {
 		resp_fatal(qp, now, v, r->epsn);

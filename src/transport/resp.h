@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Responder: executes request packets (RC, UC, UD) and makes the responses (RC). Files: resp.c (RC: PSN, duplicates,
- * what follows a broken rule), resp-exec.c (SEND, WRITE), resp-read.c (READ and atomics, new and repeated),
- * resp-out.c (ACKs, NAKs, READ and atomic responses), resp-uc.c, resp-ud.c. What they share is in resp-int.h.
+ * Responder: executes request packets (RC, UC, UD) and makes the responses (RC). Files: resp.c (RC:
+ * PSN, duplicates, what follows a broken rule), resp-exec.c (SEND, WRITE), resp-read.c (READ and
+ * atomics, new and repeated), resp-out.c (ACKs, NAKs, READ and atomic responses), resp-uc.c,
+ * resp-ud.c. What they share is in resp-int.h.
  */
 #ifndef TRANSPORT_RESP_H
 #define TRANSPORT_RESP_H
@@ -16,31 +17,34 @@ struct resp_replay;
 
 /** Only resp*.c write these. */
 struct qp_resp {
-	uint32_t epsn;                 /* PSN expected next */
-	uint32_t msn;                  /* requests completed */
-	uint32_t message;              /* ROCEMU_OP_SEND or _WRITE while inside of a message (FIRST seen), else 0 */
-	bool skip;                     /* UC: the rest of this message is dropped */
-	bool nak_sent;                 /* a gap or RNR was told to the peer: silence until epsn arrives */
-	bool comm_est;                 /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
-	bool have_rwqe;                /* rwqe is taken and not completed yet */
+	uint32_t epsn;	  /* PSN expected next */
+	uint32_t msn;	  /* requests completed */
+	uint32_t message; /* ROCEMU_OP_SEND or _WRITE while inside of a message (FIRST seen), else 0
+			   */
+	bool skip;	  /* UC: the rest of this message is dropped */
+	bool nak_sent;	  /* a gap or RNR was told to the peer: silence until epsn arrives */
+	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
+	bool have_rwqe;	  /* rwqe is taken and not completed yet */
 	struct rwqe rwqe;
-	uint64_t offset;               /* bytes of the message so far */
+	uint64_t offset; /* bytes of the message so far */
 
-	/* The WRITE under way. The key is looked up for every packet: the region may go away meanwhile. */
+	/* The WRITE under way. The key is looked up for every packet: the region may go away
+	 * meanwhile. */
 	uint64_t write_va;
 	uint32_t write_rkey;
 	uint32_t write_length;
 
-	/* RC: what is owed to the peer, in the order in which it goes out: jobs, then the NAK or else the ACK. */
+	/* RC: what is owed to the peer, in the order in which it goes out: jobs, then the NAK or
+	 * else the ACK. */
 	bool ack_owed;
-	uint8_t nak;                   /* syndrome of the NAK owed, or 0 */
+	uint8_t nak; /* syndrome of the NAK owed, or 0 */
 	uint32_t nak_psn;
-	struct resp_job *jobs;         /* owned ring of 2 * room, by PSN: responses of READs and atomics */
-	struct resp_replay *replay;    /* owned ring of room: the last READs and atomics */
-	uint32_t room;                 /* most READs and atomics this QP can be set up for */
-	uint32_t limit;                /* attr.max_dest_rd_atomic, at most room */
+	struct resp_job *jobs; /* owned ring of 2 * room, by PSN: responses of READs and atomics */
+	struct resp_replay *replay; /* owned ring of room: the last READs and atomics */
+	uint32_t room;		    /* most READs and atomics this QP can be set up for */
+	uint32_t limit;		    /* attr.max_dest_rd_atomic, at most room */
 	uint32_t job_head, njobs;
-	uint32_t nfresh;               /* jobs that are not for duplicates */
+	uint32_t nfresh; /* jobs that are not for duplicates */
 	uint32_t replay_next, nreplay;
 };
 
@@ -50,20 +54,23 @@ void resp_fini(struct rocemu_qp *qp);
 void resp_reset(struct rocemu_qp *qp);
 /** INIT -> RTR: start at attr.rq_psn. */
 void resp_start(struct rocemu_qp *qp);
-/** A request packet came for this QP (checked: form, ICRC, service, address, P_Key, state receives). */
+/** A request packet came for this QP (checked: form, ICRC, service, address, P_Key, state
+ * receives). */
 enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
 			    const struct rocemu_dgram *d);
 /**
- * Fill tx[0..n) with responses; first as for req_output(). To be called in ERR too: what was owed before, and
- * the NAK that tells the peer why, still go out.
+ * Fill tx[0..n) with responses; first as for req_output(). To be called in ERR too: what was owed
+ * before, and the NAK that tells the peer why, still go out.
  */
-unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first);
+unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+		     unsigned first);
 bool resp_has_output(const struct rocemu_qp *qp);
 /** True when all of it is a positive ACK, which may wait for company. */
 bool resp_output_is_acks(const struct rocemu_qp *qp);
 /**
- * To ERR: complete the receive under way and all posted ones with IBV_WC_WR_FLUSH_ERR (an SRQ's stay). Responses
- * owed stay owed: their requests were executed, and the peer would have to guess otherwise.
+ * To ERR: complete the receive under way and all posted ones with IBV_WC_WR_FLUSH_ERR (an SRQ's
+ * stay). Responses owed stay owed: their requests were executed, and the peer would have to guess
+ * otherwise.
  */
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 

@@ -65,10 +65,11 @@ void hostile_new(struct hostile *h, enum ibv_qp_type type, bool srq)
 		.cap = {16, 16, 4, 4, 64},
 	};
 	assert_int_equal(rocemu_qp_create(h->ep, &init, &h->qp), 0);
-	assert_int_equal(rocemu_mr_reg(h->pd, h->mem, sizeof(h->mem), (uintptr_t)h->mem, HOSTILE_ALL_ACCESS, &h->mr),
+	assert_int_equal(rocemu_mr_reg(h->pd, h->mem, sizeof(h->mem), (uintptr_t)h->mem,
+				       HOSTILE_ALL_ACCESS, &h->mr),
 			 0);
-	assert_int_equal(rocemu_mr_reg(h->pd, h->recv, sizeof(h->recv), (uintptr_t)h->recv, IBV_ACCESS_LOCAL_WRITE,
-				       &h->recv_mr),
+	assert_int_equal(rocemu_mr_reg(h->pd, h->recv, sizeof(h->recv), (uintptr_t)h->recv,
+				       IBV_ACCESS_LOCAL_WRITE, &h->recv_mr),
 			 0);
 	h->rkey = rocemu_mr_rkey(h->mr);
 }
@@ -84,9 +85,9 @@ static int rtr_mask(enum ibv_qp_type type)
 static int rts_mask(enum ibv_qp_type type)
 {
 	return IBV_QP_STATE | IBV_QP_SQ_PSN |
-	       (type == IBV_QPT_RC
-			? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-			: 0);
+	       (type == IBV_QPT_RC ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+					     IBV_QP_MAX_QP_RD_ATOMIC
+				   : 0);
 }
 
 void hostile_connect(struct hostile *h, enum ibv_qp_state to)
@@ -111,10 +112,11 @@ void hostile_connect(struct hostile *h, enum ibv_qp_state to)
 	a.ah_attr.is_global = 1;
 	a.ah_attr.port_num = 1;
 	memcpy(a.ah_attr.grh.dgid.raw, h->peer.raw, 16);
-	assert_int_equal(rocemu_qp_modify(h->qp, 0, &a,
-					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						  (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
-			 0);
+	assert_int_equal(
+		rocemu_qp_modify(h->qp, 0, &a,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+					 (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)),
+		0);
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(rocemu_qp_modify(h->qp, 0, &a, rtr_mask(type)), 0);
 	if (to == IBV_QPS_RTR)
@@ -152,8 +154,11 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 {
 	uint8_t buf[ROCEMU_MAX_PACKET];
 	uint32_t pad = -len & 3;
-	struct rocemu_icrc_ctx ctx = {
-		.src = h->peer, .dst = h->self, .sport = 0xc000, .dport = ROCEMU_UDP_PORT, .ip_frag = 0x4000};
+	struct rocemu_icrc_ctx ctx = {.src = h->peer,
+				      .dst = h->self,
+				      .sport = 0xc000,
+				      .dport = ROCEMU_UDP_PORT,
+				      .ip_frag = 0x4000};
 	struct iovec iov = {.iov_base = h->payload, .iov_len = len};
 	struct rocemu_dgram d = {.data = buf,
 				 .src = h->peer,
@@ -188,7 +193,8 @@ void hostile_send(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t len)
 	hostile_send_reth(h, opcode, psn, len, 0, len);
 }
 
-void hostile_send_reth(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t len, uint64_t off, uint32_t total)
+void hostile_send_reth(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t len, uint64_t off,
+		       uint32_t total)
 {
 	struct rocemu_hdrs hdrs = {
 		.opcode = opcode,
@@ -203,8 +209,8 @@ void hostile_send_reth(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t
 	hostile_send_hdrs(h, &hdrs, len);
 }
 
-void hostile_send_atomic(struct hostile *h, uint8_t opcode, uint32_t psn, uint64_t off, uint64_t swap_add,
-			 uint64_t compare)
+void hostile_send_atomic(struct hostile *h, uint8_t opcode, uint32_t psn, uint64_t off,
+			 uint64_t swap_add, uint64_t compare)
 {
 	struct rocemu_hdrs hdrs = {
 		.opcode = opcode,
@@ -229,7 +235,8 @@ static void say_aeth(struct hostile *h, const struct rocemu_hdrs *p)
 		say(h, "ack %u/%u", p->psn, p->aeth.msn);
 		break;
 	case ROCEMU_AETH_RNR:
-		say(h, "rnr %u %u/%u", p->aeth.syndrome & ROCEMU_AETH_VALUE_MASK, p->psn, p->aeth.msn);
+		say(h, "rnr %u %u/%u", p->aeth.syndrome & ROCEMU_AETH_VALUE_MASK, p->psn,
+		    p->aeth.msn);
 		break;
 	default:
 		say(h, "nak %x %u/%u", p->aeth.syndrome, p->psn, p->aeth.msn);
@@ -247,13 +254,15 @@ static void say_packet(struct hostile *h, const struct rocemu_packet *p)
 		say_aeth(h, &p->h);
 		break;
 	case ROCEMU_RC_ATOMIC_ACK:
-		say(h, "atomic %u/%u =%llu", p->h.psn, p->h.aeth.msn, (unsigned long long)p->h.atomicack);
+		say(h, "atomic %u/%u =%llu", p->h.psn, p->h.aeth.msn,
+		    (unsigned long long)p->h.atomicack);
 		break;
 	case ROCEMU_RC_READ_RESP_FIRST:
 	case ROCEMU_RC_READ_RESP_MIDDLE:
 	case ROCEMU_RC_READ_RESP_LAST:
 	case ROCEMU_RC_READ_RESP_ONLY:
-		say(h, "%s %u+%u", place[p->h.opcode - ROCEMU_RC_READ_RESP_FIRST], p->h.psn, p->payload_len);
+		say(h, "%s %u+%u", place[p->h.opcode - ROCEMU_RC_READ_RESP_FIRST], p->h.psn,
+		    p->payload_len);
 		break;
 	default:
 		say(h, "sent %s", rocemu_opcode_name(p->h.opcode));
@@ -301,7 +310,7 @@ static const char *status_name(enum ibv_wc_status status)
 {
 	static const char *const names[] = {
 #define N(name) [IBV_WC_##name] = #name
-		N(LOC_LEN_ERR),	   N(LOC_QP_OP_ERR),	N(LOC_PROT_ERR),   N(WR_FLUSH_ERR),
+		N(LOC_LEN_ERR),	   N(LOC_QP_OP_ERR),   N(LOC_PROT_ERR),	  N(WR_FLUSH_ERR),
 		N(LOC_ACCESS_ERR), N(REM_INV_REQ_ERR), N(REM_ACCESS_ERR), N(REM_OP_ERR),
 #undef N
 	};
@@ -314,7 +323,7 @@ static const char *event_name(enum ibv_event_type type)
 {
 	static const char *const names[] = {
 #define N(name) [IBV_EVENT_##name] = #name
-		N(QP_FATAL), N(QP_REQ_ERR),	     N(QP_ACCESS_ERR),
+		N(QP_FATAL), N(QP_REQ_ERR),	   N(QP_ACCESS_ERR),
 		N(COMM_EST), N(SRQ_LIMIT_REACHED), N(QP_LAST_WQE_REACHED),
 #undef N
 	};

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A queue pair under test and a peer that sends it whatever a test wants: right packets, wrong ones, in any order.
- * What happens is collected as text, so that a test is a list of packets and the string that must come of it:
+ * A queue pair under test and a peer that sends it whatever a test wants: right packets, wrong
+ *ones, in any order. What happens is collected as text, so that a test is a list of packets and the
+ *string that must come of it:
  *
  *	hostile_send(h, ROCEMU_RC_SEND_ONLY, 0, 8);
  *	hostile_send(h, ROCEMU_RC_SEND_ONLY, 0, 8);
@@ -33,31 +34,32 @@ enum {
 	HOSTILE_MTU = 256,
 	HOSTILE_MEM = 16384,
 	HOSTILE_RD_ATOMIC = 2,
-	HOSTILE_ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			     IBV_ACCESS_REMOTE_ATOMIC,
+	HOSTILE_ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
 struct hostile {
 	struct rocemu_ep *ep;
 	struct rocemu_pd *pd;
 	struct rocemu_cq *cq;
-	struct rocemu_srq *srq;        /* or NULL */
+	struct rocemu_srq *srq; /* or NULL */
 	struct rocemu_qp *qp;
-	struct rocemu_mr *mr;          /* mem, all rights; iova is its address */
-	struct rocemu_mr *recv_mr;     /* recv, local write only */
+	struct rocemu_mr *mr;	   /* mem, all rights; iova is its address */
+	struct rocemu_mr *recv_mr; /* recv, local write only */
 	rocemu_ns_t now;
 	uint32_t rkey;
 	struct rocemu_gid peer, self;
-	unsigned qp_access;            /* to be set before hostile_connect(); default all */
-	uint32_t psn;                  /* rq_psn, default 0 */
-	uint8_t rd_atomic;             /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
+	unsigned qp_access; /* to be set before hostile_connect(); default all */
+	uint32_t psn;	    /* rq_psn, default 0 */
+	uint8_t rd_atomic;  /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
 	bool told_err;
 	char log[8192];
 	char text[8192];
 	uint8_t mem[HOSTILE_MEM] __attribute__((aligned(64)));
 	uint8_t recv[HOSTILE_MEM] __attribute__((aligned(64)));
 	uint8_t payload[ROCEMU_MAX_MTU]; /* what the next packet carries; a pattern by default */
-	uint8_t answer[ROCEMU_MAX_MTU];  /* what the last packet with payload that came back carried */
+	uint8_t answer[ROCEMU_MAX_MTU];	 /* what the last packet with payload that came back carried
+					  */
 };
 
 /** Objects, QP in RESET, srq if asked for. */
@@ -71,15 +73,17 @@ void hostile_free(struct hostile *h);
 /** Post a receive of len bytes at h->recv + off. */
 void hostile_recv(struct hostile *h, uint64_t wr_id, uint32_t off, uint32_t len);
 
-/** Send a packet with payload h->payload[0..len). Extension headers, AckReq: as the variants below. */
+/** Send a packet with payload h->payload[0..len). Extension headers, AckReq: as the variants below.
+ */
 void hostile_send(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t len);
 /** All headers given; pad, dqpn, pkey are filled in. */
 void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len);
 /** With a RETH: off into h->mem, total bytes. */
-void hostile_send_reth(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t len, uint64_t off, uint32_t total);
+void hostile_send_reth(struct hostile *h, uint8_t opcode, uint32_t psn, uint32_t len, uint64_t off,
+		       uint32_t total);
 /** An atomic on the word at off in h->mem. */
-void hostile_send_atomic(struct hostile *h, uint8_t opcode, uint32_t psn, uint64_t off, uint64_t swap_add,
-			 uint64_t compare);
+void hostile_send_atomic(struct hostile *h, uint8_t opcode, uint32_t psn, uint64_t off,
+			 uint64_t swap_add, uint64_t compare);
 
 /** Let the endpoint send at most n packets; what they are is added to the log. */
 void hostile_output(struct hostile *h, unsigned n);

@@ -31,7 +31,8 @@ RC(send__receive_of_several_pieces__scattered)
 
 	hostile_start(&h, IBV_QPT_RC);
 	for (unsigned i = 0; i < 3; i++)
-		sge[i] = (struct ibv_sge){(uintptr_t)h.recv + 100 * i, i == 1 ? 0 : 10, rocemu_mr_lkey(h.recv_mr)};
+		sge[i] = (struct ibv_sge){(uintptr_t)h.recv + 100 * i, i == 1 ? 0 : 10,
+					  rocemu_mr_lkey(h.recv_mr)};
 	assert_int_equal(rocemu_qp_post_recv(h.qp, 0, &wr, &bad), 0);
 	hostile_send(&h, ROCEMU_RC_SEND_ONLY, 0, 15);
 	EXPECT(&h, "ack 0/1; recv 1 len 15");
@@ -59,9 +60,12 @@ RC(length__not_fitting_the_opcode__nak_invalid_request)
 		uint8_t opcode;
 		uint32_t len;
 	} bad[] = {
-		{ROCEMU_RC_SEND_FIRST, HOSTILE_MTU - 1},  {ROCEMU_RC_SEND_FIRST, HOSTILE_MTU + 4},
-		{ROCEMU_RC_SEND_FIRST, 0},		  {ROCEMU_RC_SEND_ONLY, HOSTILE_MTU + 1},
-		{ROCEMU_RC_WRITE_FIRST, HOSTILE_MTU - 4}, {ROCEMU_RC_WRITE_ONLY, HOSTILE_MTU + 1},
+		{ROCEMU_RC_SEND_FIRST, HOSTILE_MTU - 1},
+		{ROCEMU_RC_SEND_FIRST, HOSTILE_MTU + 4},
+		{ROCEMU_RC_SEND_FIRST, 0},
+		{ROCEMU_RC_SEND_ONLY, HOSTILE_MTU + 1},
+		{ROCEMU_RC_WRITE_FIRST, HOSTILE_MTU - 4},
+		{ROCEMU_RC_WRITE_ONLY, HOSTILE_MTU + 1},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -196,7 +200,8 @@ RC(write__not_allowed_by_the_qp__nak_invalid_request)
 RC(write__key_bounds_rights_or_domain_wrong__nak_access_and_nothing_written)
 {
 	for (unsigned what = 0; what < 6; what++) {
-		struct rocemu_hdrs hdrs = {.opcode = ROCEMU_RC_WRITE_ONLY, .ackreq = true, .reth.length = 8};
+		struct rocemu_hdrs hdrs = {
+			.opcode = ROCEMU_RC_WRITE_ONLY, .ackreq = true, .reth.length = 8};
 		struct rocemu_pd *pd;
 		struct rocemu_mr *mr;
 
@@ -222,7 +227,9 @@ RC(write__key_bounds_rights_or_domain_wrong__nak_access_and_nothing_written)
 			break;
 		default:
 			pd = rocemu_pd_new(h.ep);
-			assert_int_equal(rocemu_mr_reg(pd, h.mem, 64, (uintptr_t)h.mem, HOSTILE_ALL_ACCESS, &mr), 0);
+			assert_int_equal(rocemu_mr_reg(pd, h.mem, 64, (uintptr_t)h.mem,
+						       HOSTILE_ALL_ACCESS, &mr),
+					 0);
 			hdrs.reth.rkey = rocemu_mr_rkey(mr);
 			break;
 		}
@@ -237,7 +244,8 @@ RC(write__key_bounds_rights_or_domain_wrong__nak_access_and_nothing_written)
 RC(write__end_beyond_the_region__nothing_of_the_first_packet_written)
 {
 	hostile_start(&h, IBV_QPT_RC);
-	hostile_send_reth(&h, ROCEMU_RC_WRITE_FIRST, 0, HOSTILE_MTU, HOSTILE_MEM - HOSTILE_MTU, HOSTILE_MTU + 1);
+	hostile_send_reth(&h, ROCEMU_RC_WRITE_FIRST, 0, HOSTILE_MTU, HOSTILE_MEM - HOSTILE_MTU,
+			  HOSTILE_MTU + 1);
 	EXPECT(&h, "drop ACCESS; nak 62 0/0; event QP_ACCESS_ERR; ERR");
 	assert_int_equal(h.mem[HOSTILE_MEM - 1], (uint8_t)((HOSTILE_MEM - 1) * 13 + 5));
 	hostile_free(&h);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RC responder: the order of what goes out, and that it goes out in bounded pieces and in bad times. */
+/* RC responder: the order of what goes out, and that it goes out in bounded pieces and in bad
+ * times. */
 #include "hostile.h"
 
 #include <string.h>

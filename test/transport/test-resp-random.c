@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random request packets, mostly near what is expected, into an RC responder whose output is made now and then. What
- * must hold whatever comes: every packet sent is one that a peer takes (hostile.c checks), PSNs never run ahead of what
- * was taken, the rings stay within bounds, memory that no key names stays as it was. For the sanitizers too.
+ * Random request packets, mostly near what is expected, into an RC responder whose output is made
+ * now and then. What must hold whatever comes: every packet sent is one that a peer takes
+ * (hostile.c checks), PSNs never run ahead of what was taken, the rings stay within bounds, memory
+ * that no key names stays as it was. For the sanitizers too.
  */
 #include "hostile.h"
 
@@ -16,12 +17,14 @@ enum { ROUNDS = 40, PACKETS = 400 };
 static struct hostile h;
 
 static const uint8_t opcodes[] = {
-	ROCEMU_RC_SEND_FIRST,	    ROCEMU_RC_SEND_MIDDLE,  ROCEMU_RC_SEND_LAST,     ROCEMU_RC_SEND_LAST_IMM,
-	ROCEMU_RC_SEND_ONLY,	    ROCEMU_RC_SEND_ONLY,    ROCEMU_RC_SEND_ONLY_IMM, ROCEMU_RC_WRITE_FIRST,
-	ROCEMU_RC_WRITE_MIDDLE,	    ROCEMU_RC_WRITE_LAST,   ROCEMU_RC_WRITE_ONLY,    ROCEMU_RC_WRITE_ONLY,
-	ROCEMU_RC_WRITE_ONLY_IMM,   ROCEMU_RC_READ_REQUEST, ROCEMU_RC_READ_REQUEST,  ROCEMU_RC_READ_REQUEST,
-	ROCEMU_RC_CMP_SWAP,	    ROCEMU_RC_FETCH_ADD,    ROCEMU_RC_FETCH_ADD,     ROCEMU_RC_ATOMIC_WRITE,
-	ROCEMU_RC_SEND_ONLY_INV,    ROCEMU_RC_FLUSH,
+	ROCEMU_RC_SEND_FIRST,	  ROCEMU_RC_SEND_MIDDLE,  ROCEMU_RC_SEND_LAST,
+	ROCEMU_RC_SEND_LAST_IMM,  ROCEMU_RC_SEND_ONLY,	  ROCEMU_RC_SEND_ONLY,
+	ROCEMU_RC_SEND_ONLY_IMM,  ROCEMU_RC_WRITE_FIRST,  ROCEMU_RC_WRITE_MIDDLE,
+	ROCEMU_RC_WRITE_LAST,	  ROCEMU_RC_WRITE_ONLY,	  ROCEMU_RC_WRITE_ONLY,
+	ROCEMU_RC_WRITE_ONLY_IMM, ROCEMU_RC_READ_REQUEST, ROCEMU_RC_READ_REQUEST,
+	ROCEMU_RC_READ_REQUEST,	  ROCEMU_RC_CMP_SWAP,	  ROCEMU_RC_FETCH_ADD,
+	ROCEMU_RC_FETCH_ADD,	  ROCEMU_RC_ATOMIC_WRITE, ROCEMU_RC_SEND_ONLY_INV,
+	ROCEMU_RC_FLUSH,
 };
 
 /* Does an opcode go on with the message under way, or begin one when there is none? */

@@ -179,7 +179,8 @@ RC(duplicate_atomic__no_longer_held__dropped_silently)
 		hostile_effects(&h);
 	}
 	hostile_send_atomic(&h, ROCEMU_RC_FETCH_ADD, 0, 0, 1, 0);
-	hostile_send_atomic(&h, ROCEMU_RC_CMP_SWAP, 1, 0, 1, 0); /* held, but was another operation */
+	hostile_send_atomic(&h, ROCEMU_RC_CMP_SWAP, 1, 0, 1,
+			    0); /* held, but was another operation */
 	EXPECT(&h, "drop STALE_ATOMIC; drop STALE_ATOMIC");
 	hostile_free(&h);
 }

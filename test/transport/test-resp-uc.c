@@ -78,7 +78,8 @@ UC(rules_broken__dropped_silently_and_the_qp_goes_on)
 	hostile_send_reth(&h, ROCEMU_UC_WRITE_ONLY, 3, 8, HOSTILE_MEM, 8);
 	hostile_send_reth(&h, ROCEMU_UC_WRITE_ONLY, 4, 8, 0, 9);
 	hostile_send(&h, ROCEMU_UC_SEND_MIDDLE, 5, HOSTILE_MTU);
-	EXPECT(&h, "drop TOO_LONG; drop SEQUENCE; drop LENGTH; drop ACCESS; drop LENGTH; drop SEQUENCE");
+	EXPECT(&h, "drop TOO_LONG; drop SEQUENCE; drop LENGTH; drop ACCESS; drop LENGTH; drop "
+		   "SEQUENCE");
 	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 6, 100);
 	EXPECT(&h, "recv 1 len 100");
 	hostile_free(&h);

@@ -31,9 +31,10 @@ UD(grh__ipv4__header_in_the_last_20_bytes_and_checksum_right)
 	EXPECT(&h, "recv 1 len 44 grh from 1234");
 	assert_memory_equal(h.recv, nothing, 20);
 	assert_int_equal(h.recv[20], 0x45);
-	assert_int_equal(h.recv[21], 0x20);		     /* TOS */
-	assert_int_equal(h.recv[23], 20 + 8 + 20 + 4 + 4); /* total length: UDP, BTH + DETH, payload, ICRC */
-	assert_int_equal(h.recv[28], 61);		     /* TTL */
+	assert_int_equal(h.recv[21], 0x20); /* TOS */
+	assert_int_equal(h.recv[23],
+			 20 + 8 + 20 + 4 + 4); /* total length: UDP, BTH + DETH, payload, ICRC */
+	assert_int_equal(h.recv[28], 61);      /* TTL */
 	assert_memory_equal(h.recv + 32, h.peer.raw + 12, 4);
 	assert_memory_equal(h.recv + 36, h.self.raw + 12, 4);
 	assert_int_equal(ip_checksum(h.recv + 20, 20), 0);
@@ -58,7 +59,8 @@ UD(grh__ipv6__header_fills_it)
 
 UD(datagram__not_acceptable__dropped_and_no_receive_used)
 {
-	struct rocemu_hdrs wrong = {.opcode = ROCEMU_UD_SEND_ONLY, .deth = {.qkey = HOSTILE_QKEY + 1}};
+	struct rocemu_hdrs wrong = {.opcode = ROCEMU_UD_SEND_ONLY,
+				    .deth = {.qkey = HOSTILE_QKEY + 1}};
 
 	hostile_start(&h, IBV_QPT_UD);
 	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 8);

@@ -214,10 +214,12 @@ RC(opcode__out_of_order__nak_invalid_request_and_error)
 			EXPECT(&h, "drop SEQUENCE; nak 61 1/0; recv 1 REM_INV_REQ_ERR; ERR");
 			break;
 		case ROCEMU_RC_WRITE_FIRST:
-			EXPECT(&h, "drop SEQUENCE; nak 61 1/0; recv 1 WR_FLUSH_ERR; event QP_REQ_ERR; ERR");
+			EXPECT(&h, "drop SEQUENCE; nak 61 1/0; recv 1 WR_FLUSH_ERR; event "
+				   "QP_REQ_ERR; ERR");
 			break;
 		default:
-			EXPECT(&h, "drop SEQUENCE; nak 61 1/1; recv 1 WR_FLUSH_ERR; event QP_REQ_ERR; ERR");
+			EXPECT(&h, "drop SEQUENCE; nak 61 1/1; recv 1 WR_FLUSH_ERR; event "
+				   "QP_REQ_ERR; ERR");
 			break;
 		}
 		hostile_free(&h);
@@ -291,7 +293,8 @@ RC(srq__error_in_a_message__only_the_receive_in_use_completes)
 	hostile_recv(&h, 2, 0, 1024);
 	hostile_send(&h, ROCEMU_RC_SEND_FIRST, 0, HOSTILE_MTU);
 	hostile_send(&h, ROCEMU_RC_SEND_FIRST, 1, HOSTILE_MTU);
-	EXPECT(&h, "drop SEQUENCE; nak 61 1/0; recv 1 REM_INV_REQ_ERR; event QP_LAST_WQE_REACHED; ERR");
+	EXPECT(&h,
+	       "drop SEQUENCE; nak 61 1/0; recv 1 REM_INV_REQ_ERR; event QP_LAST_WQE_REACHED; ERR");
 	assert_int_equal(rq_count(&h.srq->rq), 1);
 	hostile_free(&h);
 }
