@@ -141,6 +141,12 @@ void lane_kick(struct lane *l)
 	settle(l);
 }
 
+void lane_flush(struct lane *l)
+{
+	if (!l->dead && l->attached)
+		lane_drive(l, lane_now());
+}
+
 bool lane_poll(struct lane *l)
 {
 	const rocemu_ns_t now = lane_now();

@@ -92,6 +92,24 @@ static void fork_child(void)
 	pthread_mutex_unlock(&registry_lock);
 }
 
+/* A program may exit with its QPs open, right after its last completion. */
+__attribute__((destructor)) static void flush_at_exit(void)
+{
+	pthread_mutex_lock(&registry_lock);
+	list_for_each(it, &registry) {
+		struct lane *l = list_entry(it, struct lane, node);
+
+		/* A lane that is busy sends by itself. */
+		if (!lane_trylock(l))
+			continue;
+		lane_flush(l);
+		if (l->tap)
+			tap_flush(l->tap);
+		lane_unlock(l);
+	}
+	pthread_mutex_unlock(&registry_lock);
+}
+
 static void register_atfork(void)
 {
 	pthread_atfork(fork_prepare, fork_parent, fork_child);

@@ -75,6 +75,12 @@ rocemu_ns_t lane_now(void);
 void lane_kick(struct lane *l) REQUIRES(l);
 
 /**
+ * Send all that waits, held acknowledgements too (lock held): whoever has seen a message complete may be about to
+ * leave, and the peer waits for the acknowledgement. To be called before a QP goes; at exit the engine does so.
+ */
+void lane_flush(struct lane *l) REQUIRES(l);
+
+/**
  * A consumer found its CQ empty (lock not held): if the lock is free, receive what is there without blocking,
  * let timers that are due act, send. When packets came in, acknowledgements may be left for the next kick or
  * poll, at most for PROGRESS_TICK_NS: the caller is likely to have something to send with them.

@@ -164,6 +164,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return vb_foreign();
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(c->lane);
+	if ((mask & IBV_QP_STATE) && (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
+		lane_flush(c->lane);
 	ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
 	if (ret == 0) {
 		if ((mask & IBV_QP_AV) && rocemu_path_resolve(lane_ep(c->lane), &attr->ah_attr, &path) == 0)
@@ -226,6 +228,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	rcq = vb_cq_of(ibqp->recv_cq);
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(c->lane);
+	lane_flush(c->lane);
 	vb_deliver_events(c, lane_ep(c->lane));
 	ret = rocemu_qp_destroy(qp->rqp);
 	lane_unlock(c->lane);
