@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Fail on an #include that points to the right in the order of the layers.
+
+usage: includes.py SOURCE_ROOT
+
+    base -> wire -> transport -> engine -> verbs, cm -> tools
+
+A layer includes itself and what stands to its left. The agent stands beside verbs and cm, above the engine's
+addresses: its clients see AGENT_PUBLIC of it and nothing else. Inside src, a file is included by its layer's
+name ("wire/ip.h"); whatever has no layer in its name must be a header of the includer's own folder.
+"""
+import pathlib
+import re
+import sys
+
+ALLOWED = {
+    "base": {"base"},
+    "wire": {"base", "wire"},
+    "transport": {"base", "wire", "transport"},
+    "engine": {"base", "wire", "transport", "engine", "agent"},
+    "agent": {"base", "wire", "agent"},
+    "verbs": {"base", "wire", "transport", "engine", "agent", "verbs"},
+    "cm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm"},
+    "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "tools"},
+    "examples": set(),
+}
+AGENT_PUBLIC = {"agent/client.h", "agent/protocol.h"}
+
+# System headers that a layer has no business with: it must not know sockets, clocks, threads, the loop.
+FORBIDDEN_SYSTEM = {
+    "base": r"infiniband/|ev\.h|pcap|sys/socket|rocemu/",
+    "wire": r"infiniband/|ev\.h|sys/socket|sys/epoll|pthread|time\.h|sys/time|rocemu/endpoint\.h",
+    "transport": r"ev\.h|pcap|sys/socket|netinet/|arpa/|sys/epoll|sys/timerfd|pthread|time\.h|sys/time|unistd|stdio|"
+    r"threads\.h|fcntl|signal",
+    "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
+}
+# The one file of the codec that prints, and captures, which are files, are not in librocemu.
+EXCEPT = {"wire/capture.c", "wire/capture.h", "wire/print.c", "wire/print.h"}
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def layer_of(root, path):
+    parts = path.relative_to(root).parts
+    return parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
+
+
+def check(root, path, layer):
+    name = f"{layer}/{path.name}"
+    for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        if kind == "<":
+            bad = FORBIDDEN_SYSTEM.get(layer)
+            if bad and name not in EXCEPT and re.match(bad, target):
+                yield f"{layer} must not know <{target}>"
+            continue
+        head = target.split("/")[0]
+        if "/" not in target:
+            if not (path.parent / target).exists():
+                yield f'"{target}" is not beside it; say its layer'
+        elif target.startswith("."):
+            yield f'"{target}": say the layer instead of a way through the tree'
+        elif head not in ALLOWED[layer] and not (path.parent / target).exists():
+            yield f"{layer} must not include {target}"
+        elif head == "agent" and layer != "agent" and target not in AGENT_PUBLIC:
+            yield f"{layer} reaches the agent through {' and '.join(sorted(AGENT_PUBLIC))} only, not {target}"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1]).resolve()
+    files = [p for top in ("src", "tools", "examples") for p in sorted((root / top).rglob("*.[ch]"))]
+    errors = 0
+    for path in files:
+        for text in check(root, path, layer_of(root, path)):
+            print(f"{path.relative_to(root)}: {text}", file=sys.stderr)
+            errors += 1
+    print(f"{len(files)} files, {errors} includes that must not be")
+    return 1 if errors or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
