@@ -17,16 +17,16 @@
 
 enum {
 	TIMEOUT_MS = 10000,
-	LONE_SLOT = 1,                 /* without an agent */
+	LONE_SLOT = 1, /* without an agent */
 };
 
 struct agent_client {
-	struct agent_realm realm;      /* of the agent that gave the slot */
-	int fd;                        /* connection; -1: none now, or works without */
-	int token;                     /* holds the slot; -1 without agent */
-	int stash[2];                  /* read and write end; -1 when not entrusted with it */
+	struct agent_realm realm; /* of the agent that gave the slot */
+	int fd;			  /* connection; -1: none now, or works without */
+	int token;		  /* holds the slot; -1 without agent */
+	int stash[2];		  /* read and write end; -1 when not entrusted with it */
 	uint16_t slot, first_index;
-	bool lone;                     /* ROCEMU_AGENT=off */
+	bool lone; /* ROCEMU_AGENT=off */
 	bool forgotten;
 };
 
@@ -46,10 +46,11 @@ static void close_fd(int *fd)
 }
 
 /*
- * Send a request and receive its answer. An ERROR becomes its errno and text. When the connection fails it is
- * closed (*fd -1): a late answer must not be taken for the next request's.
+ * Send a request and receive its answer. An ERROR becomes its errno and text. When the connection
+ * fails it is closed (*fd -1): a late answer must not be taken for the next request's.
  */
-static int ask(int *fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf, size_t errlen)
+static int ask(int *fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf,
+	       size_t errlen)
 {
 	int r = agent_msg_send(*fd, request, 0);
 
@@ -81,27 +82,31 @@ static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
 		r = agent_realm_init(realm, system);
 		if (r) {
 			snprintf(errbuf, errlen,
-				 "ROCEMU_AGENT_NAME is not a name of at most 32 letters, digits, '_', '.', '-'");
+				 "ROCEMU_AGENT_NAME is not a name of at most 32 letters, digits, "
+				 "'_', '.', '-'");
 			return r;
 		}
 		fd = agent_connect(realm, TIMEOUT_MS);
 		if (fd >= 0)
 			return fd;
 		if (fd == -EPERM && system)
-			log_warn("somebody who is not root sits on the name of the system-wide agent: not used");
+			log_warn("somebody who is not root sits on the name of the system-wide "
+				 "agent: not used");
 	}
 	if (fd == -EPERM)
-		snprintf(errbuf, errlen, "another user's program sits on the name of this user's agent");
+		snprintf(errbuf, errlen,
+			 "another user's program sits on the name of this user's agent");
 	else
 		snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
 	return fd;
 }
 
 /*
- * Connect, and spawn an agent as often as there is none: one may leave, idle, at any moment. again: to an agent of
- * the realm given, no other one could do anything with what we have of the last one.
+ * Connect, and spawn an agent as often as there is none: one may leave, idle, at any moment. again:
+ * to an agent of the realm given, no other one could do anything with what we have of the last one.
  */
-static int connect_or_spawn(struct agent_realm *realm, bool again, uint64_t deadline, char *errbuf, size_t errlen)
+static int connect_or_spawn(struct agent_realm *realm, bool again, uint64_t deadline, char *errbuf,
+			    size_t errlen)
 {
 	for (;;) {
 		int fd, r;
@@ -109,7 +114,8 @@ static int connect_or_spawn(struct agent_realm *realm, bool again, uint64_t dead
 		if (again) {
 			fd = agent_connect(realm, TIMEOUT_MS);
 			if (fd < 0)
-				snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
+				snprintf(errbuf, errlen, "cannot connect to the agent: %s",
+					 strerror(-fd));
 		} else {
 			fd = connect_any(realm, errbuf, errlen);
 		}
@@ -129,7 +135,8 @@ static int take_welcome(struct agent_client *c, struct agent_msg *m, char *errbu
 {
 	if (m->type != AGENT_WELCOME || m->nfds == 0 || m->u.slot.slot == 0) {
 		agent_msg_close_fds(m);
-		snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)", (unsigned)m->type);
+		snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)",
+			 (unsigned)m->type);
 		return -EPROTO;
 	}
 	c->slot = m->u.slot.slot;
@@ -294,7 +301,8 @@ int agent_client_service(struct agent_client *c)
 	return r;
 }
 
-static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf, size_t errlen)
+static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
+		       size_t errlen)
 {
 	int fd = data_socket_open(addr, scope_id, false);
 
@@ -303,8 +311,8 @@ static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *e
 	return fd;
 }
 
-int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
-			size_t errlen)
+int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+			char *errbuf, size_t errlen)
 {
 	struct agent_msg m = {.type = AGENT_SOCKET, .u.socket = {*addr, scope_id}}, answer;
 	int r = -ECONNRESET;
@@ -324,7 +332,8 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 		return r;
 	if (answer.type != AGENT_SOCKET_IS) {
 		agent_msg_close_fds(&answer);
-		snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)", (unsigned)answer.type);
+		snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)",
+			 (unsigned)answer.type);
 		return -EPROTO;
 	}
 	return answer.fds[0];

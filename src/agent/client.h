@@ -2,14 +2,16 @@
 /*
  * A process's side of the agent: get a slot, get the slot's sockets, survive the agent's death.
  *
- * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace and user). With
- * the slot comes a token, a socket bound to the slot's name: as long as it is open, the slot is the client's; so
- * a process killed with SIGKILL leaves nothing behind, and a dead agent takes nothing with it.
+ * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace
+ * and user). With the slot comes a token, a socket bound to the slot's name: as long as it is open,
+ * the slot is the client's; so a process killed with SIGKILL leaves nothing behind, and a dead
+ * agent takes nothing with it.
  *
- * Every socket of a reuseport group must stay open as long as anybody uses the group, or the kernel moves
- * the group's members about and slots no longer match places. So the agent also puts a copy of each socket
- * it makes into a "stash": the queue of a Unix socket pair whose ends every client holds. When the agent
- * dies the stash lives on; the first client that meets the new agent hands it over.
+ * Every socket of a reuseport group must stay open as long as anybody uses the group, or the kernel
+ * moves the group's members about and slots no longer match places. So the agent also puts a copy
+ * of each socket it makes into a "stash": the queue of a Unix socket pair whose ends every client
+ * holds. When the agent dies the stash lives on; the first client that meets the new agent hands it
+ * over.
  *
  * Not thread-safe: the lane's lock or its thread serialises calls. Blocking calls time out (10 s).
  */
@@ -27,17 +29,18 @@
 struct agent_client;
 
 /**
- * Connect to the agent of this network namespace and user, spawning it when there is none, and take a slot.
- * With the environment's ROCEMU_AGENT=off no agent is asked: slot 1, and agent_client_socket() binds the port
- * itself (one process per address).
+ * Connect to the agent of this network namespace and user, spawning it when there is none, and take
+ * a slot. With the environment's ROCEMU_AGENT=off no agent is asked: slot 1, and
+ * agent_client_socket() binds the port itself (one process per address).
  *
- * A system-wide agent (`rocemu agent --system`) comes before the user's own. No fork() happens in the caller (the
- * agent is spawned with posix_spawn()), so pthread_atfork handlers do not run.
+ * A system-wide agent (`rocemu agent --system`) comes before the user's own. No fork() happens in
+ * the caller (the agent is spawned with posix_spawn()), so pthread_atfork handlers do not run.
  *
  * errbuf gets one line that says what is wrong and what to do.
- * @return 0, or -errno: -ECONNREFUSED no agent and none could be spawned, -ENOSPC no slot free, -EPERM an
- *         agent of another user that does not serve us, -EPROTO another version, -ETIMEDOUT, -EBUSY processes
- *         of an earlier agent do not hand its sockets over, -EINVAL a wrong ROCEMU_AGENT or ROCEMU_AGENT_NAME.
+ * @return 0, or -errno: -ECONNREFUSED no agent and none could be spawned, -ENOSPC no slot free,
+ * -EPERM an agent of another user that does not serve us, -EPROTO another version, -ETIMEDOUT,
+ * -EBUSY processes of an earlier agent do not hand its sockets over, -EINVAL a wrong ROCEMU_AGENT
+ * or ROCEMU_AGENT_NAME.
  */
 int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen);
 
@@ -45,8 +48,9 @@ int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen);
 void agent_client_free(struct agent_client *c);
 
 /**
- * In a forked child: close the child's copies; the parent's slot stays the parent's. Async-signal-safe, so fit
- * for pthread_atfork. Nothing but agent_client_free() may be called afterwards.
+ * In a forked child: close the child's copies; the parent's slot stays the parent's.
+ * Async-signal-safe, so fit for pthread_atfork. Nothing but agent_client_free() may be called
+ * afterwards.
  */
 void agent_client_forget(struct agent_client *c);
 
@@ -55,31 +59,37 @@ uint16_t agent_client_slot(const struct agent_client *c);
 uint16_t agent_client_first_index(const struct agent_client *c);
 
 /**
- * The slot's receive socket on port 4791 of an address of this host: a non-connected UDP socket, member of
- * the address's reuseport group, steered by QPN, GRO on where the kernel has it, don't-fragment, zero
- * checksum taken on IPv6, receive buffer as large as allowed, TOS/TTL/hop limit/packet info delivered as
- * control messages (see agent/protocol.h). Without an agent (ROCEMU_AGENT=off): not in a group.
+ * The slot's receive socket on port 4791 of an address of this host: a non-connected UDP socket,
+ * member of the address's reuseport group, steered by QPN, GRO on where the kernel has it,
+ * don't-fragment, zero checksum taken on IPv6, receive buffer as large as allowed, TOS/TTL/hop
+ * limit delivered as control messages (see agent/protocol.h). Without an agent
+ * (ROCEMU_AGENT=off): not in a group.
  *
  * @param scope_id interface index for link-local IPv6 addresses, else 0.
- * @return a file descriptor owned by the caller, or -errno with errbuf: -EADDRINUSE port 4791 of that address
- *         is taken by another program, -EADDRNOTAVAIL, -EACCES.
+ * @return a file descriptor owned by the caller, or -errno with errbuf: -EADDRINUSE port 4791 of
+ * that address is taken by another program, -EADDRNOTAVAIL, -EACCES.
  */
-int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
-			size_t errlen);
+int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+			char *errbuf, size_t errlen);
 
-/** To be watched for readability by the lane's loop: the agent has died, or speaks. -1 without an agent. */
+/**
+ * To be watched for readability by the lane's loop: the agent has died, or speaks. -1: works
+ * without an agent, or has none at the moment, since agent_client_service() or _socket() failed.
+ */
 int agent_client_fd(const struct agent_client *c);
 
 /**
- * agent_client_fd() is readable: take what is there. When the agent has died, find or spawn the next one and
- * hand slot and stash over; agent_client_fd() may be another one afterwards.
- * @return 0, or -errno: there is no agent now (data paths go on; call again later, with a growing pause).
+ * agent_client_fd() is readable: take what is there. When the agent has died, find or spawn the
+ * next one and hand slot and stash over; agent_client_fd() may be another one afterwards.
+ * @return 0, or -errno: there is no agent now (data paths go on; call again later, with a growing
+ * pause).
  */
 int agent_client_service(struct agent_client *c);
 
 /** What an agent says of itself. */
 struct agent_status {
-	struct agent_page agent;       /* its counts and lists of entries are of the last page: not to be used */
+	/* Of the last page: its own lists are not to be used. */
+	struct agent_page agent;
 	struct agent_client_info *clients;
 	struct agent_addr_info *addrs;
 	size_t nclients, naddrs;

@@ -30,13 +30,13 @@ static void group_free(struct groups *gs, struct group *g)
 
 void groups_fini(struct groups *gs)
 {
-	list_for_each_safe(it, next, &gs->all)
+	list_for_each_safe (it, next, &gs->all)
 		group_free(gs, list_entry(it, struct group, node));
 }
 
 struct group *groups_find(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id)
 {
-	list_for_each(it, &gs->all) {
+	list_for_each (it, &gs->all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		if (g->scope_id == scope_id && !memcmp(g->addr.raw, addr->raw, 16))
@@ -140,7 +140,8 @@ int groups_need(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope
 		snprintf(errbuf, errlen, "the agent serves %d addresses and no more", GROUPS_MAX);
 	else if (r == -ENOBUFS || r == -ETOOMANYREFS)
 		snprintf(errbuf, errlen,
-			 "no room for more sockets: raise net.core.wmem_max or the hard limit of open files");
+			 "no room for more sockets: raise net.core.wmem_max or the hard limit of "
+			 "open files");
 	else
 		data_socket_explain(r, addr, scope_id, errbuf, errlen);
 	if (g && g->count == 0)
@@ -148,8 +149,8 @@ int groups_need(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope
 	return r;
 }
 
-int groups_adopt(void *user, const struct rocemu_gid *addr, uint32_t scope_id, unsigned first, const int *fds,
-		 unsigned n)
+int groups_adopt(void *user, const struct rocemu_gid *addr, uint32_t scope_id, unsigned first,
+		 const int *fds, unsigned n)
 {
 	struct groups *gs = user;
 	struct group *g = groups_find(gs, addr, scope_id);
@@ -170,7 +171,7 @@ int groups_adopt(void *user, const struct rocemu_gid *addr, uint32_t scope_id, u
 
 int groups_steer(struct groups *gs)
 {
-	list_for_each(it, &gs->all) {
+	list_for_each (it, &gs->all) {
 		struct group *g = list_entry(it, struct group, node);
 		int r = data_socket_steer(g->fds[0], g->count);
 

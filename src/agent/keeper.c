@@ -16,7 +16,8 @@ enum { CONNECT_MS = 2000, RETRY_MS = 50 };
 /* The keeper's descriptors, beyond standard input, output and error. */
 enum { KEEP_LIFELINE = 3, KEEP_R, KEEP_W, KEEP_END };
 
-/* Keep the three, at known places, and nothing else: neither the agent's name nor anybody's connection. */
+/* Keep the three, at known places, and nothing else: neither the agent's name nor anybody's
+ * connection. */
 static int keep_only(int lifeline, int r, int w)
 {
 	int from[] = {lifeline, r, w};

@@ -66,7 +66,8 @@ int agent_listen(const struct agent_realm *realm)
 	return -err;
 }
 
-/* Beside the library or program that this code is in, installed or in the build tree; else where it was to go. */
+/* Beside the library or program that this code is in, installed or in the build tree; else where it
+ * was to go. */
 static const char *find_agent(char path[static PATH_MAX])
 {
 	static const char *const beside[] = {"rocemu-agent", "../agent/rocemu-agent",
@@ -90,7 +91,8 @@ static const char *find_agent(char path[static PATH_MAX])
 	return AGENT_INSTALLED;
 }
 
-/* The environment without what would make the agent carry somebody's tool with it. Strings are borrowed. */
+/* The environment without what would make the agent carry somebody's tool with it. Strings are
+ * borrowed. */
 static char **agent_environ(void)
 {
 	size_t n = 0, kept = 0;
@@ -108,8 +110,9 @@ static char **agent_environ(void)
 }
 
 /*
- * posix_spawn(), not fork(): the caller may have many threads, much memory and pthread_atfork handlers. The agent
- * itself closes what it inherits besides standard input, output and error and the report pipe.
+ * posix_spawn(), not fork(): the caller may have many threads, much memory and pthread_atfork
+ * handlers. The agent itself closes what it inherits besides standard input, output and error and
+ * the report pipe.
  */
 static int spawn(const char *path, int report_fd, pid_t *pid)
 {
@@ -127,13 +130,14 @@ static int spawn(const char *path, int report_fd, pid_t *pid)
 	posix_spawnattr_init(&attr);
 	err = posix_spawn_file_actions_adddup2(&fa, report_fd, SPAWN_REPORT_FD);
 	for (int fd = 0; fd <= 2 && !err; fd++)
-		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null", fd ? O_WRONLY : O_RDONLY, 0);
+		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null",
+						       fd ? O_WRONLY : O_RDONLY, 0);
 	sigfillset(&set);
 	posix_spawnattr_setsigdefault(&attr, &set);
 	sigemptyset(&set);
 	posix_spawnattr_setsigmask(&attr, &set);
-	posix_spawnattr_setflags(&attr,
-				 POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSID);
+	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK |
+						POSIX_SPAWN_SETSID);
 	if (!err)
 		err = posix_spawn(pid, path, &fa, &attr, argv, env);
 	posix_spawnattr_destroy(&attr);
@@ -197,19 +201,21 @@ int agent_spawn(char *errbuf, size_t errlen)
 	close(p[1]);
 	if (r) {
 		snprintf(errbuf, errlen,
-			 "cannot start %s: %s; say where it is in ROCEMU_AGENT_BIN, or do without it with "
-			 "ROCEMU_AGENT=off (one process per address)",
+			 "cannot start %s: %s; say where it is in ROCEMU_AGENT_BIN, or do "
+			 "without it with ROCEMU_AGENT=off (one process per address)",
 			 path, strerror(-r));
 		close(p[0]);
 		return -ECONNREFUSED;
 	}
 	r = read_report(p[0]);
 	close(p[0]);
-	/* The first process of the two it takes to become a daemon; the program may have reaped it already. */
+	/* The first process of the two it takes to become a daemon; the program may have reaped it
+	 * already. */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
 	if (r)
-		snprintf(errbuf, errlen, "%s did not start: %s; ROCEMU_AGENT_LOG=FILE shows what it says", path,
+		snprintf(errbuf, errlen,
+			 "%s did not start: %s; ROCEMU_AGENT_LOG=FILE shows what it says", path,
 			 r == -EPIPE ? "it ended at once" : strerror(-r));
 	return r;
 }

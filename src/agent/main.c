@@ -26,32 +26,55 @@ static void usage(FILE *f)
 	fputs("usage: rocemu-agent [--foreground] [--system] [--idle-timeout SECONDS]\n"
 	      "       rocemu-agent --status [--system] [--json]\n"
 	      "\n"
-	      "Hands out lanes of UDP port 4791 to RDMA programs of one user and network namespace. Programs start it\n"
-	      "when they need it; there is no need to call it by hand, but to serve all users of a machine.\n"
+	      "Hands out lanes of UDP port 4791 to the RDMA programs of one user and network\n"
+	      "namespace. Programs start it when they need it; there is no need to call it by\n"
+	      "hand, except to serve all users of a machine.\n"
 	      "\n"
 	      "  --foreground            stay in the foreground, log to standard error\n"
-	      "  --system                serve all users (as root), until told to end unless --idle-timeout says else\n"
-	      "  --idle-timeout SECONDS  leave when there was no client for so long; 0: never (default 5)\n"
-	      "  --status                tell what the running agent does; exit code 1 when there is none\n"
-	      "  --json                  tell it in JSON\n"
+	      "  --system                serve all users (as root); never leaves by itself\n"
+	      "                          unless --idle-timeout is given\n"
+	      "  --idle-timeout SECONDS  leave when there was no client for so long;\n"
+	      "                          0: never (default 5)\n"
+	      "  --status                say what the running agent does; exit code 1 when\n"
+	      "                          there is none\n"
+	      "  --json                  say it in JSON\n"
 	      "  --help, --version\n"
 	      "\n"
-	      "environment: ROCEMU_AGENT_LOG=FILE (of an agent in the background), ROCEMU_LOG=error|warn|info|debug,\n"
-	      "             ROCEMU_AGENT_NAME=NAME (an agent apart from the others)\n",
+	      "environment:\n"
+	      "  ROCEMU_AGENT_LOG=FILE   where an agent in the background logs\n"
+	      "  ROCEMU_AGENT_NAME=NAME  use an agent apart from the others\n"
+	      "  ROCEMU_LOG=LEVEL        error, warn, info or debug\n",
 	      f);
+}
+
+static int parse_seconds(const char *arg, double *out)
+{
+	char *end;
+
+	errno = 0;
+	*out = strtod(arg, &end);
+	if (!errno && end != arg && !*end && *out >= 0 && *out < 1e9)
+		return 0;
+	fprintf(stderr, "rocemu-agent: --idle-timeout %s: expected seconds, such as 5 or 0.5\n",
+		arg);
+	return -1;
 }
 
 /* @return 0 go on, 1 done (exit code 0), 2 wrong usage. */
 static int parse(int argc, char **argv, struct options *o)
 {
 	static const struct option longs[] = {
-		{"foreground", no_argument, NULL, 'f'}, {"system", no_argument, NULL, 's'},
-		{"idle-timeout", required_argument, NULL, 'i'}, {"spawned", no_argument, NULL, 'S'},
-		{"status", no_argument, NULL, 't'}, {"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {0},
+		{"foreground", no_argument, NULL, 'f'},
+		{"system", no_argument, NULL, 's'},
+		{"idle-timeout", required_argument, NULL, 'i'},
+		{"spawned", no_argument, NULL, 'S'},
+		{"status", no_argument, NULL, 't'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{0},
 	};
 	bool idle_given = false;
-	char *end;
 	int opt;
 
 	*o = (struct options){.idle_timeout_s = 5};
@@ -74,13 +97,8 @@ static int parse(int argc, char **argv, struct options *o)
 			break;
 		case 'i':
 			idle_given = true;
-			errno = 0;
-			o->idle_timeout_s = strtod(optarg, &end);
-			if (errno || end == optarg || *end || !(o->idle_timeout_s >= 0 && o->idle_timeout_s < 1e9)) {
-				fprintf(stderr, "rocemu-agent: --idle-timeout %s: expected seconds, such as 5 or 0.5\n",
-					optarg);
+			if (parse_seconds(optarg, &o->idle_timeout_s))
 				return 2;
-			}
 			break;
 		case 'h':
 			usage(stdout);
@@ -94,7 +112,8 @@ static int parse(int argc, char **argv, struct options *o)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "rocemu-agent: unexpected argument '%s'; see --help\n", argv[optind]);
+		fprintf(stderr, "rocemu-agent: unexpected argument '%s'; see --help\n",
+			argv[optind]);
 		return 2;
 	}
 	if (o->json && !o->status) {
@@ -142,7 +161,8 @@ static void detach_stdio(void)
 		close(out);
 }
 
-/* The parent reports and leaves; the child goes on, without terminal, working directory and foreign descriptors. */
+/* The parent reports and leaves; the child goes on, without terminal, working directory and foreign
+ * descriptors. */
 static int daemonize(const struct options *o)
 {
 	pid_t pid = fork();
@@ -183,8 +203,8 @@ static int serve(const struct options *o)
 		report(o, -r);
 		fprintf(stderr, "rocemu-agent: cannot start: %s\n",
 			r == -EADDRINUSE ? "another agent runs already; see --status"
-			: r == -EINVAL	 ? "ROCEMU_AGENT_NAME is not a name of at most 32 of A-Z a-z 0-9 _ . -"
-					 : strerror(-r));
+			: r == -EINVAL ? "ROCEMU_AGENT_NAME is not at most 32 of A-Z a-z 0-9 _ . -"
+				       : strerror(-r));
 		return 1;
 	}
 	if (!o->foreground)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reader and writer of the messages between clients and the agent, and the names they meet under. */
+/* Reader and writer of the messages between clients and the agent, and the names they meet under.
+ */
 #include "agent/protocol.h"
 
 #include <errno.h>
@@ -248,7 +249,8 @@ int agent_msg_send(int sock, const struct agent_msg *m, int flags)
 	return n < 0 ? -errno : 0;
 }
 
-/* Move the descriptors of a received message to m; more than fit are closed and make it malformed. */
+/* Move the descriptors of a received message to m; more than fit are closed and make it malformed.
+ */
 static int take_fds(struct msghdr *mh, struct agent_msg *m)
 {
 	int err = mh->msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EBADMSG : 0;
@@ -331,7 +333,8 @@ int agent_realm_init(struct agent_realm *r, bool system)
 
 	*r = (struct agent_realm){.system = system, .uid = geteuid()};
 	if (n >= sizeof(r->name) ||
-	    (n && strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != n))
+	    (n && strspn(name,
+			 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != n))
 		return -EINVAL;
 	if (n)
 		memcpy(r->name, name, n + 1);
@@ -346,7 +349,8 @@ socklen_t agent_realm_addr(const struct agent_realm *r, const char *part, struct
 	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (!r->system)
 		snprintf(who, sizeof(who), "%u", (unsigned)r->uid);
-	/* The name begins after a NUL byte: abstract. ':' cannot be in r->name, so names cannot collide. */
+	/* The name begins after a NUL byte: abstract. ':' cannot be in r->name, so names cannot
+	 * collide. */
 	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "rocemu-agent-v%d:%s:%s:%s",
 		     AGENT_VERSION, who, r->name, part);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);

@@ -2,15 +2,16 @@
 /*
  * What clients and the agent say to each other, and under which names they meet.
  *
- * Messages are packets of a SOCK_SEQPACKET Unix socket: a header (magic, version, type) and a body whose length
- * the type fixes; integers in network order; file descriptors beside them (SCM_RIGHTS), whose number the type
- * fixes too. A client asks, the agent answers each request with one message. The header and AGENT_ERROR are
- * the same in every version, so that two versions can tell each other apart.
+ * Messages are packets of a SOCK_SEQPACKET Unix socket: a header (magic, version, type) and a body
+ *whose length the type fixes; integers in network order; file descriptors beside them (SCM_RIGHTS),
+ *whose number the type fixes too. A client asks, the agent answers each request with one message.
+ *The header and AGENT_ERROR are the same in every version, so that two versions can tell each other
+ *apart.
  *
  *	client                          agent
  *	HELLO                      ->
- *	                           <-   WELCOME slot, first index; fds: token [, stash read, stash write]
- *	REJOIN slot; fds: the same ->
+ *	                           <-   WELCOME slot, first index; fds: token [, stash read, stash
+ *write] REJOIN slot; fds: the same ->
  *	                           <-   WELCOME slot, first index; no fds
  *	SOCKET address             ->
  *	                           <-   SOCKET_IS; fd: the slot's socket of that address
@@ -19,9 +20,9 @@
  *	anything                   ->
  *	                           <-   ERROR errno, text
  *
- * The token is a Unix socket bound to the slot's name and held by the client alone: as long as it is open the
- * kernel lets nobody else bind that name. So the kernel knows which slots are in use, whatever happens to the
- * agent, and a token handed over proves that the slot is its owner's.
+ * The token is a Unix socket bound to the slot's name and held by the client alone: as long as it
+ *is open the kernel lets nobody else bind that name. So the kernel knows which slots are in use,
+ *whatever happens to the agent, and a token handed over proves that the slot is its owner's.
  *
  * The data sockets that SOCKET_IS carries deliver these control messages:
  *	SOL_UDP, UDP_GRO (int)              segment size, when datagrams were merged
@@ -44,12 +45,12 @@
 
 enum {
 	AGENT_VERSION = 1,
-	AGENT_PORT = 4791,           /* RoCEv2 */
-	AGENT_SLOTS = 1024,          /* of a QPN's upper 10 bits; 0 is the agent's own */
-	AGENT_INDEXES = 1 << 14,     /* of a QPN's lower 14 bits */
-	AGENT_MSG_MAX = 2048,        /* bytes */
+	AGENT_PORT = 4791,	 /* RoCEv2 */
+	AGENT_SLOTS = 1024,	 /* of a QPN's upper 10 bits; 0 is the agent's own */
+	AGENT_INDEXES = 1 << 14, /* of a QPN's lower 14 bits */
+	AGENT_MSG_MAX = 2048,	 /* bytes */
 	AGENT_MSG_FDS = 3,
-	AGENT_TEXT_MAX = 400,        /* of an error's text */
+	AGENT_TEXT_MAX = 400, /* of an error's text */
 	AGENT_PAGE_CLIENTS = 64,
 	AGENT_PAGE_ADDRS = 16,
 };
@@ -73,18 +74,18 @@ struct agent_client_info {
 struct agent_addr_info {
 	struct rocemu_gid addr;
 	uint32_t scope_id;
-	uint16_t sockets;              /* in the reuseport group */
-	uint64_t dropped;              /* datagrams to slot 0 or to a slot without socket */
+	uint16_t sockets; /* in the reuseport group */
+	uint64_t dropped; /* datagrams to slot 0 or to a slot without socket */
 };
 
 /** Part of the agent's state; as many pages as it takes are asked for. */
 struct agent_page {
-	uint32_t pid, uid;             /* the agent's */
+	uint32_t pid, uid; /* the agent's */
 	uint64_t uptime_ms;
 	bool system;
-	bool recovering;               /* waits for a client of an earlier agent to hand the stash over */
+	bool recovering; /* waits for a client of an earlier agent to hand the stash over */
 	uint16_t clients_total, addrs_total;
-	uint16_t nclients, naddrs;     /* in this page */
+	uint16_t nclients, naddrs; /* in this page */
 	struct agent_client_info clients[AGENT_PAGE_CLIENTS];
 	struct agent_addr_info addrs[AGENT_PAGE_ADDRS];
 };
@@ -92,24 +93,24 @@ struct agent_page {
 struct agent_msg {
 	enum agent_msg_type type;
 	unsigned nfds;
-	int fds[AGENT_MSG_FDS];        /* received ones are owned by the message: agent_msg_close_fds() */
+	int fds[AGENT_MSG_FDS]; /* received ones are owned by the message: agent_msg_close_fds() */
 	union {
 		struct {
-			uint16_t slot;         /* REJOIN: 0 when only the stash is handed over */
+			uint16_t slot; /* REJOIN: 0 when only the stash is handed over */
 			uint16_t first_index;
-		} slot;                        /* REJOIN, WELCOME */
+		} slot; /* REJOIN, WELCOME */
 		struct {
 			struct rocemu_gid addr;
 			uint32_t scope_id;
-		} socket;                      /* SOCKET */
+		} socket; /* SOCKET */
 		struct {
-			int err;               /* positive errno */
+			int err; /* positive errno */
 			char text[AGENT_TEXT_MAX];
-		} error;                       /* ERROR */
+		} error; /* ERROR */
 		struct {
 			uint16_t client, addr; /* how many of each to leave out */
-		} from;                        /* STATUS */
-		struct agent_page page;        /* STATUS_PAGE */
+		} from;			       /* STATUS */
+		struct agent_page page;	       /* STATUS_PAGE */
 	} u;
 };
 
@@ -134,21 +135,23 @@ int agent_msg_recv(int sock, struct agent_msg *m, int flags);
 void agent_msg_close_fds(struct agent_msg *m);
 
 /** Fill in an ERROR. err: positive errno. */
-void agent_msg_set_error(struct agent_msg *m, int err, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
+void agent_msg_set_error(struct agent_msg *m, int err, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /** Which agent: one per network namespace and user, or the system-wide one. */
 struct agent_realm {
 	bool system;
-	uid_t uid;                     /* whose, unless system */
-	char name[33];                 /* from ROCEMU_AGENT_NAME, or empty */
+	uid_t uid;     /* whose, unless system */
+	char name[33]; /* from ROCEMU_AGENT_NAME, or empty */
 };
 
-/** The caller's realm. @return 0, or -EINVAL: ROCEMU_AGENT_NAME has other characters than [A-Za-z0-9_.-] or > 32. */
+/** The caller's realm. @return 0, or -EINVAL: ROCEMU_AGENT_NAME has other characters than
+ * [A-Za-z0-9_.-] or > 32. */
 int agent_realm_init(struct agent_realm *r, bool system);
 
 /**
- * The abstract name of a part of the realm: "" is where the agent listens, "stash" the stash's, "slot-N" slot
- * N's token's. @return the address's length.
+ * The abstract name of a part of the realm: "" is where the agent listens, "stash" the stash's,
+ * "slot-N" slot N's token's. @return the address's length.
  */
 socklen_t agent_realm_addr(const struct agent_realm *r, const char *part, struct sockaddr_un *sa);
 

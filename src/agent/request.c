@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The agent's answers to its clients' requests. Whatever a client sends, the answer is a message to it, or the end
- * of its connection: other clients do not notice.
+ * The agent's answers to its clients' requests. Whatever a client sends, the answer is a message to
+ * it, or the end of its connection: other clients do not notice.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +14,8 @@
 #include "base/log.h"
 #include "base/util.h"
 
-/* A client reads each answer before its next request, so there is room for one unless it misbehaves. */
+/* A client reads each answer before its next request, so there is room for one unless it
+ * misbehaves. */
 static int reply(struct conn *c, const struct agent_msg *m)
 {
 	return agent_msg_send(c->fd, m, MSG_DONTWAIT);
@@ -34,8 +35,8 @@ static bool may_use(const struct conn *c)
 }
 
 /*
- * The stash holds everybody's sockets. A user's own processes may read each other's memory anyway; clients of
- * other users of a system-wide agent get their own sockets only.
+ * The stash holds everybody's sockets. A user's own processes may read each other's memory anyway;
+ * clients of other users of a system-wide agent get their own sockets only.
  */
 static bool may_hold_stash(const struct conn *c)
 {
@@ -45,7 +46,7 @@ static bool may_hold_stash(const struct conn *c)
 /* A slot changed hands: whoever is still connected with it has no right to it any more. */
 static void drop_others(struct conn *c, uint16_t slot)
 {
-	list_for_each_safe(it, next, &c->server->conns) {
+	list_for_each_safe (it, next, &c->server->conns) {
 		struct conn *other = list_entry(it, struct conn, node);
 
 		if (other != c && other->slot == slot)
@@ -63,13 +64,14 @@ static int hello(struct conn *c)
 		return -EPROTO;
 	slot = slots_take(&s->slots, &token, &m.u.slot.first_index);
 	if (slot == -ENOSPC)
-		return reply_error(c, slot, "all 1023 slots of this host are in use: end some RDMA processes");
+		return reply_error(
+			c, slot, "all 1023 slots of this host are in use: end some RDMA processes");
 	if (slot < 0)
 		return reply_error(c, slot, strerror(-slot));
 	c->slot = (uint16_t)slot;
 	drop_others(c, c->slot);
 	/* What came for the slot's last user. */
-	list_for_each(it, &s->groups.all) {
+	list_for_each (it, &s->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		if (c->slot < g->count)
@@ -91,7 +93,8 @@ static int hello(struct conn *c)
 /* Take over an earlier agent's stash. Its sockets are the groups from now on. */
 static int adopt(struct server *s, int r_fd, int w_fd)
 {
-	struct stash stash = {.r = fcntl(r_fd, F_DUPFD_CLOEXEC, 0), .w = fcntl(w_fd, F_DUPFD_CLOEXEC, 0)};
+	struct stash stash = {.r = fcntl(r_fd, F_DUPFD_CLOEXEC, 0),
+			      .w = fcntl(w_fd, F_DUPFD_CLOEXEC, 0)};
 	int r = stash.r >= 0 && stash.w >= 0 ? 0 : -EMFILE;
 
 	if (!r)
@@ -142,8 +145,8 @@ static int give_socket(struct conn *c, const struct agent_msg *m)
 	struct agent_msg answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
 	char text[AGENT_TEXT_MAX];
 	struct group *g;
-	int r = groups_need(&s->groups, &m->u.socket.addr, m->u.socket.scope_id, c->slot, &s->stash, &g, text,
-			    sizeof(text));
+	int r = groups_need(&s->groups, &m->u.socket.addr, m->u.socket.scope_id, c->slot, &s->stash,
+			    &g, text, sizeof(text));
 
 	if (r)
 		return reply_error(c, r, text);
@@ -163,23 +166,24 @@ static int give_status(struct conn *c, const struct agent_msg *m)
 	pg->uptime_ms = (uint64_t)((ev_now(s->loop) - s->started) * 1e3);
 	pg->system = s->realm.system;
 	pg->recovering = server_recovering(s);
-	list_for_each(it, &s->conns) {
+	list_for_each (it, &s->conns) {
 		struct conn *o = list_entry(it, struct conn, node);
 
 		if (!o->slot)
 			continue;
 		if (pg->clients_total++ >= m->u.from.client && pg->nclients < AGENT_PAGE_CLIENTS)
-			pg->clients[pg->nclients++] =
-				(struct agent_client_info){.pid = o->pid, .uid = o->uid, .slot = o->slot};
+			pg->clients[pg->nclients++] = (struct agent_client_info){
+				.pid = o->pid, .uid = o->uid, .slot = o->slot};
 	}
-	list_for_each(it, &s->groups.all) {
+	list_for_each (it, &s->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		if (pg->addrs_total++ >= m->u.from.addr && pg->naddrs < AGENT_PAGE_ADDRS)
-			pg->addrs[pg->naddrs++] = (struct agent_addr_info){.addr = g->addr,
-									   .scope_id = g->scope_id,
-									   .sockets = (uint16_t)g->count,
-									   .dropped = g->dropped};
+			pg->addrs[pg->naddrs++] =
+				(struct agent_addr_info){.addr = g->addr,
+							 .scope_id = g->scope_id,
+							 .sockets = (uint16_t)g->count,
+							 .dropped = g->dropped};
 	}
 	return reply(c, &answer);
 }
@@ -227,8 +231,8 @@ int conn_request(struct conn *c, struct agent_msg *m)
 		r = answer(c, m);
 	else
 		r = reply_error(c, -EPERM,
-				"this agent serves another user: for all users of a machine, run `rocemu agent "
-				"--system` as root");
+				"this agent serves another user: for all users of a machine, "
+				"run `rocemu agent --system` as root");
 	agent_msg_close_fds(m);
 	if (r)
 		log_debug("client %u: %s", c->pid, strerror(-r));
@@ -240,8 +244,8 @@ int conn_resume(struct conn *c)
 	c->waits = false;
 	if (server_recovering(c->server))
 		return reply_error(c, -EBUSY,
-				   "RDMA processes of an earlier agent hold its sockets and do not answer (stopped, or "
-				   "in a debugger?): continue or end them");
+				   "RDMA processes of an earlier agent hold its sockets and do not "
+				   "answer (stopped, or in a debugger?): continue or end them");
 	return answer(c, &c->pending);
 }
 
@@ -253,10 +257,11 @@ void conn_refuse(struct conn *c, int err)
 		return;
 	log_info("client %u sent no proper message: %s", c->pid, strerror(-err));
 	if (err == -EPROTO)
-		agent_msg_set_error(&m, EPROTO,
-				    "the agent (process %d) is of another version of rocemu: end it, or wait until "
-				    "the programs that use it have ended",
-				    (int)getpid());
+		agent_msg_set_error(
+			&m, EPROTO,
+			"the agent (process %d) is of another version of rocemu: end it, "
+			"or wait until the programs that use it have ended",
+			(int)getpid());
 	else
 		agent_msg_set_error(&m, EBADMSG, "malformed message");
 	(void)reply(c, &m);

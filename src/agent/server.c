@@ -96,7 +96,8 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	}
 	if (errno != EMFILE && errno != ENFILE)
 		return;
-	/* Not accepting would spin: use the spare descriptor to close the connection in the client's face. */
+	/* Not accepting would spin: use the spare descriptor to close the connection in the
+	 * client's face. */
 	log_warn("out of file descriptors: a client is turned away");
 	if (s->spare_fd >= 0)
 		close(s->spare_fd);
@@ -186,7 +187,7 @@ static void release_keeper(struct server *s, bool needed)
 
 static struct conn *next_waiting(struct server *s)
 {
-	list_for_each(it, &s->conns)
+	list_for_each (it, &s->conns)
 		if (list_entry(it, struct conn, node)->waits)
 			return list_entry(it, struct conn, node);
 	return NULL;
@@ -207,7 +208,7 @@ void server_recovered(struct server *s)
 {
 	if (s->realm.system)
 		start_keeper(s);
-	list_for_each(it, &s->groups.all)
+	list_for_each (it, &s->groups.all)
 		server_watch_group(s, list_entry(it, struct group, node));
 	resume_all(s);
 }
@@ -228,8 +229,8 @@ static int start(struct server *s, const struct server_config *config)
 {
 	int r;
 
-	*s = (struct server){.realm = config->realm, .idle_timeout_s = config->idle_timeout_s,
-			      .keeper = -1};
+	*s = (struct server){
+		.realm = config->realm, .idle_timeout_s = config->idle_timeout_s, .keeper = -1};
 	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (!s->loop)
 		return -ENOMEM;
@@ -263,9 +264,9 @@ static int start(struct server *s, const struct server_config *config)
 static void stop(struct server *s)
 {
 	release_keeper(s, s->nconns > 0);
-	list_for_each_safe(it, next, &s->conns)
+	list_for_each_safe (it, next, &s->conns)
 		conn_close(list_entry(it, struct conn, node));
-	list_for_each(it, &s->groups.all) {
+	list_for_each (it, &s->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		if (g->user)
@@ -291,7 +292,8 @@ int server_run(const struct server_config *config)
 	r = start(s, config);
 	if (!r)
 		ev_run(s->loop, 0);
-	/* First the name, so that who comes now spawns the next agent; who waits to be accepted sees the end. */
+	/* First the name, so that who comes now spawns the next agent; who waits to be accepted
+	 * sees the end. */
 	close(config->listen_fd);
 	if (s->loop)
 		stop(s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The agent's state and loop: accepts clients, hands out slots and sockets, leaves when nobody is there.
- * One thread, a libev loop, no blocking call. Requests are in request.c.
+ * The agent's state and loop: accepts clients, hands out slots and sockets, leaves when nobody is
+ * there. One thread, a libev loop, no blocking call. Requests are in request.c.
  */
 #ifndef AGENT_SERVER_H
 #define AGENT_SERVER_H
@@ -21,8 +21,8 @@
 
 struct server_config {
 	struct agent_realm realm;
-	int listen_fd;                 /* owned by the server from then on; listening, non-blocking */
-	double idle_timeout_s;         /* leave when there was no client for so long; 0: never */
+	int listen_fd;	       /* owned by the server from then on; listening, non-blocking */
+	double idle_timeout_s; /* leave when there was no client for so long; 0: never */
 };
 
 struct server {
@@ -30,18 +30,18 @@ struct server {
 	struct agent_realm realm;
 	double idle_timeout_s;
 	double started;
-	struct stash stash;            /* both -1: not yet, an earlier agent's lives (recovering) */
+	struct stash stash; /* both -1: not yet, an earlier agent's lives (recovering) */
 	struct slots slots;
 	struct groups groups;
-	struct list conns;             /* of conn */
+	struct list conns; /* of conn */
 	unsigned nconns;
-	int spare_fd;                  /* given up for a moment to turn a client away when out of descriptors */
-	double recovery_ends;          /* loop time; while somebody waits */
+	int spare_fd; /* given up for a moment to turn a client away when out of descriptors */
+	double recovery_ends; /* loop time; while somebody waits */
 	ev_io accept_watcher;
 	ev_timer idle_timer;
-	ev_timer recovery_timer;       /* runs while somebody waits */
+	ev_timer recovery_timer; /* runs while somebody waits */
 	ev_signal term, intr;
-	int keeper;                    /* lifeline of a system-wide agent's keeper; -1: none */
+	int keeper; /* lifeline of a system-wide agent's keeper; -1: none */
 	ev_io keeper_watcher;
 };
 
@@ -50,10 +50,10 @@ struct conn {
 	struct list node;
 	struct server *server;
 	int fd;
-	uint32_t pid, uid;             /* as the kernel says, at connect */
-	uint16_t slot;                 /* 0: none (yet) */
-	bool waits;                    /* pending is to be answered when the stash has come */
-	struct agent_msg pending;      /* HELLO or SOCKET */
+	uint32_t pid, uid;	  /* as the kernel says, at connect */
+	uint16_t slot;		  /* 0: none (yet) */
+	bool waits;		  /* pending is to be answered when the stash has come */
+	struct agent_msg pending; /* HELLO or SOCKET */
 	ev_io watcher;
 };
 
@@ -75,7 +75,8 @@ void server_recovered(struct server *s);
 /** request.c: one message from a client. @return 0, or -errno: the connection is to be closed. */
 int conn_request(struct conn *c, struct agent_msg *m);
 
-/** request.c: a message that could not be read, agent_msg_recv() having returned err. Says why if it can. */
+/** request.c: a message that could not be read, agent_msg_recv() having returned err. Says why if
+ * it can. */
 void conn_refuse(struct conn *c, int err);
 
 /** request.c: answer what waited; the stash is there, or it has not come in time. */

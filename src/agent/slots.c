@@ -11,8 +11,9 @@
 #include "base/rng.h"
 
 /*
- * How far numbering moves on each time a slot is used again. Odd, so that all 2^14 starts come round, and well
- * above the number of QPs of most programs, so that QPNs of the last users stay unused for long.
+ * How far numbering moves on each time a slot is used again. Odd, so that all 2^14 starts come
+ * round, and well above the number of QPs of most programs, so that QPNs of the last users stay
+ * unused for long.
  */
 enum { INDEX_STRIDE = 509 };
 
@@ -31,7 +32,8 @@ void slots_init(struct slots *s, const struct agent_realm *realm)
 		struct timespec ts;
 
 		clock_gettime(CLOCK_REALTIME, &ts);
-		seed = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + (uint64_t)getpid();
+		seed = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec +
+		       (uint64_t)getpid();
 	}
 	rng_init(&rng, seed);
 	for (unsigned i = 0; i < AGENT_SLOTS; i++)
@@ -54,7 +56,8 @@ int slots_take(struct slots *s, int *token, uint16_t *first_index)
 		if (bind(fd, (struct sockaddr *)(void *)&sa, len) == 0) {
 			*token = fd;
 			*first_index = s->next_index[slot];
-			s->next_index[slot] = (uint16_t)((*first_index + INDEX_STRIDE) % AGENT_INDEXES);
+			s->next_index[slot] =
+				(uint16_t)((*first_index + INDEX_STRIDE) % AGENT_INDEXES);
 			return (int)slot;
 		}
 		if (errno != EADDRINUSE) {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which slot is whose. The kernel keeps the book: a slot is in use as long as its token, a Unix socket bound to
- * the slot's name, is open somewhere. So the table here is no more than where QP numbering starts next, and
- * losing it with the agent loses nothing.
+ * Which slot is whose. The kernel keeps the book: a slot is in use as long as its token, a Unix
+ * socket bound to the slot's name, is open somewhere. So the table here is no more than where QP
+ * numbering starts next, and losing it with the agent loses nothing.
  */
 #ifndef AGENT_SLOTS_H
 #define AGENT_SLOTS_H
@@ -21,7 +21,8 @@ struct slots {
 void slots_init(struct slots *s, const struct agent_realm *realm);
 
 /**
- * Take the lowest free slot, 1..1023. *token: a descriptor that holds the slot, owned by the caller.
+ * Take the lowest free slot, 1..1023. *token: a descriptor that holds the slot, owned by the
+ * caller.
  * @return the slot, -ENOSPC: all in use, or another -errno.
  */
 int slots_take(struct slots *s, int *token, uint16_t *first_index);

@@ -53,7 +53,8 @@ static socklen_t to_sockaddr(const struct rocemu_gid *g, uint32_t scope_id, unio
 	return sizeof(a->v6);
 }
 
-const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id, char buf[static AGENT_ADDR_STRLEN])
+const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
+			  char buf[static AGENT_ADDR_STRLEN])
 {
 	size_t n;
 
@@ -74,8 +75,9 @@ static int set_int(int fd, int level, int option, int value)
 }
 
 /*
- * What the data path cannot do without. DO: the kernel sends identification 0 (0, 1, 2, ... over a GSO burst),
- * which the ICRC covers. NO_CHECK6_RX: Soft-RoCE and hardware send UDP checksum 0 on IPv6.
+ * What the data path cannot do without. DO: the kernel sends identification 0 (0, 1, 2, ... over a
+ * GSO burst), which the ICRC covers. NO_CHECK6_RX: Soft-RoCE and hardware send UDP checksum 0 on
+ * IPv6.
  */
 static int set_required(int fd, bool ipv4)
 {
@@ -91,7 +93,8 @@ static int set_required(int fd, bool ipv4)
 	return r;
 }
 
-/* What makes it faster or lets it see more, where the kernel has it. The receiver copes without each. */
+/* What makes it faster or lets it see more, where the kernel has it. The receiver copes without
+ * each. */
 static void set_optional(int fd, bool ipv4)
 {
 	if (ipv4) {
@@ -143,7 +146,8 @@ int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id)
 
 int data_socket_steer(int fd, unsigned places)
 {
-	/* The packet begins at the BTH; too short a one reads as slot 0. Slot: the upper 10 bits of the QPN. */
+	/* The packet begins at the BTH; too short a one reads as slot 0. Slot: the upper 10 bits of
+	 * the QPN. */
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
@@ -154,7 +158,8 @@ int data_socket_steer(int fd, unsigned places)
 	};
 	struct sock_fprog prog = {.len = ARRAY_LEN(code), .filter = code};
 
-	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) ? -errno : 0;
+	return setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog, sizeof(prog)) ? -errno
+											 : 0;
 }
 
 unsigned data_socket_drain(int fd)
@@ -176,10 +181,12 @@ bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) || type != SOCK_DGRAM)
 		return false;
-	if (getsockname(fd, &is.sa, &len) || len != want_len || is.sa.sa_family != want.sa.sa_family)
+	if (getsockname(fd, &is.sa, &len) || len != want_len ||
+	    is.sa.sa_family != want.sa.sa_family)
 		return false;
 	if (is.sa.sa_family == AF_INET)
-		return is.v4.sin_port == want.v4.sin_port && is.v4.sin_addr.s_addr == want.v4.sin_addr.s_addr;
+		return is.v4.sin_port == want.v4.sin_port &&
+		       is.v4.sin_addr.s_addr == want.v4.sin_addr.s_addr;
 	return is.v6.sin6_port == want.v6.sin6_port &&
 	       memcmp(&is.v6.sin6_addr, &want.v6.sin6_addr, 16) == 0 &&
 	       is.v6.sin6_scope_id == want.v6.sin6_scope_id;
@@ -188,9 +195,10 @@ bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
 enum owner { OWNER_UNKNOWN, OWNER_USER, OWNER_KERNEL };
 
 /*
- * Who has the port, of that address or of all: from the kernel's table of UDP sockets ("sl local_address
- * rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ..."). Soft-RoCE's own sockets are
- * root's and bound to any address; whether they are there at all, its module tells.
+ * Who has the port, of that address or of all: from the kernel's table of UDP sockets ("sl
+ * local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...").
+ * Soft-RoCE's own sockets are root's and bound to any address; whether they are there at all, its
+ * module tells.
  */
 static enum owner find_owner(const char *table, const union addr *a, unsigned *uid)
 {
@@ -219,10 +227,12 @@ static enum owner find_owner(const char *table, const union addr *a, unsigned *u
 		}
 		any = strspn(local, "0") == strlen(local);
 		same = words == 1 ? a->sa.sa_family == AF_INET && !memcmp(bytes, &a->v4.sin_addr, 4)
-				  : a->sa.sa_family == AF_INET6 && !memcmp(bytes, &a->v6.sin6_addr, 16);
+				  : a->sa.sa_family == AF_INET6 &&
+					    !memcmp(bytes, &a->v6.sin6_addr, 16);
 		if (any || same)
-			found = any && *uid == 0 && access("/sys/module/rdma_rxe", F_OK) == 0 ? OWNER_KERNEL
-											      : OWNER_USER;
+			found = any && *uid == 0 && access("/sys/module/rdma_rxe", F_OK) == 0
+					? OWNER_KERNEL
+					: OWNER_USER;
 	}
 	fclose(f);
 	return found;
@@ -259,27 +269,33 @@ static void explain_in_use(const union addr *a, const char *name, char *buf, siz
 		owner = find_owner(tables[i], a, &uid);
 	if (owner == OWNER_KERNEL)
 		snprintf(buf, len,
-			 "UDP port %d of %s is taken by the kernel's Soft-RoCE (rdma_rxe): remove its devices "
+			 "UDP port %d of %s is taken by the kernel's Soft-RoCE (rdma_rxe): remove "
+			 "its devices "
 			 "(`rdma link delete NAME`), or use it instead of rocemu",
 			 AGENT_PORT, name);
-	else if (owner == OWNER_USER && uid != geteuid() && (agent_runs(false, uid) || agent_runs(true, 0)))
+	else if (owner == OWNER_USER && uid != geteuid() &&
+		 (agent_runs(false, uid) || agent_runs(true, 0)))
 		snprintf(buf, len,
-			 "UDP port %d of %s is taken by the rocemu agent of user %u: use another address, or have "
+			 "UDP port %d of %s is taken by the rocemu agent of user %u: use another "
+			 "address, or have "
 			 "one agent serve all users (as root: `rocemu agent --system`)",
 			 AGENT_PORT, name, uid);
 	else if (owner == OWNER_USER)
 		snprintf(buf, len,
 			 "UDP port %d of %s is taken by another program of user %u: find it with "
-			 "`ss -ulpn sport = :%d` and end it, or use another address (ROCEMU_DEVICES)",
+			 "`ss -ulpn sport = :%d` and end it, or use another address "
+			 "(ROCEMU_DEVICES)",
 			 AGENT_PORT, name, uid, AGENT_PORT);
 	else
 		snprintf(buf, len,
-			 "UDP port %d of %s is taken by another program: find it with `ss -ulpn sport = :%d` (as "
+			 "UDP port %d of %s is taken by another program: find it with `ss -ulpn "
+			 "sport = :%d` (as "
 			 "root) and end it, or use another address (ROCEMU_DEVICES)",
 			 AGENT_PORT, name, AGENT_PORT);
 }
 
-void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf, size_t len)
+void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf,
+			 size_t len)
 {
 	char name[AGENT_ADDR_STRLEN];
 	union addr a;
@@ -291,19 +307,25 @@ void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_
 		explain_in_use(&a, name, buf, len);
 		break;
 	case EADDRNOTAVAIL:
-		snprintf(buf, len, "%s is not an address of this host (any more): see `ip address`", name);
+		snprintf(buf, len, "%s is not an address of this host (any more): see `ip address`",
+			 name);
 		break;
 	case EACCES:
 	case EPERM:
-		snprintf(buf, len, "no permission to open UDP port %d of %s: a sandbox or security policy forbids it",
+		snprintf(buf, len,
+			 "no permission to open UDP port %d of %s: a sandbox or security policy "
+			 "forbids it",
 			 AGENT_PORT, name);
 		break;
 	case EMFILE:
 	case ENFILE:
 		snprintf(buf, len,
-			 "too many open files for another socket on %s: raise the hard limit (`ulimit -Hn`)", name);
+			 "too many open files for another socket on %s: raise the hard limit "
+			 "(`ulimit -Hn`)",
+			 name);
 		break;
 	default:
-		snprintf(buf, len, "cannot open UDP port %d of %s: %s", AGENT_PORT, name, strerror(-err));
+		snprintf(buf, len, "cannot open UDP port %d of %s: %s", AGENT_PORT, name,
+			 strerror(-err));
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The data sockets: UDP port 4791 of one address, as protocol.h describes them. Used by the agent, and by a
- * client that works without one. */
+/* The data sockets: UDP port 4791 of one address, as protocol.h describes them. Used by the agent,
+ * and by a client that works without one. */
 #ifndef AGENT_SOCKET_H
 #define AGENT_SOCKET_H
 
@@ -13,11 +13,12 @@
 enum { AGENT_ADDR_STRLEN = 64 };
 
 /** "10.0.0.1", "fe80::1%2". */
-const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id, char buf[static AGENT_ADDR_STRLEN]);
+const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
+			  char buf[static AGENT_ADDR_STRLEN]);
 
 /**
- * Open, set up and bind a socket. shared: as a member of the address's reuseport group, which it joins at the
- * last place; else alone.
+ * Open, set up and bind a socket. shared: as a member of the address's reuseport group, which it
+ * joins at the last place; else alone.
  * @return a descriptor, or -errno, as bind() has it.
  */
 int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared);
@@ -26,8 +27,9 @@ int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shar
 int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
- * Give the group that fd belongs to the program that steers each packet by its QPN to the place of its slot,
- * and to place 0 when the slot is not below places. Replaces an earlier program at once. @return 0 or -errno.
+ * Give the group that fd belongs to the program that steers each packet by its QPN to the place of
+ * its slot, and to place 0 when the slot is not below places. Replaces an earlier program at once.
+ * @return 0 or -errno.
  */
 int data_socket_steer(int fd, unsigned places);
 
@@ -38,9 +40,10 @@ unsigned data_socket_drain(int fd);
 bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
- * One line for a user: why the port could not be had (err: what open or probe returned) and what to do.
- * It names who has the port as far as the system tells.
+ * One line for a user: why the port could not be had (err: what open or probe returned) and what to
+ * do. It names who has the port as far as the system tells.
  */
-void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf, size_t len);
+void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf,
+			 size_t len);
 
 #endif

@@ -71,8 +71,8 @@ bool stash_is(int r, int w, const struct agent_realm *realm)
 	       agent_realm_owns(realm, w, true, "stash");
 }
 
-int stash_append(struct stash *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned first, const int *fds,
-		 unsigned n)
+int stash_append(struct stash *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned first,
+		 const int *fds, unsigned n)
 {
 	union control control = {0};
 	uint8_t rec[REC_LEN];
@@ -140,8 +140,8 @@ static int load_one(struct stash *s, stash_record_fn *fn, void *user)
 	if (len == 0)
 		return 0;
 	n = received_fds(&mh, fds);
-	if (len == REC_LEN && !(mh.msg_flags & MSG_CTRUNC) && get_be32(rec + REC_MAGIC) == MAGIC && n > 0 &&
-	    get_be16(rec + REC_COUNT) == n) {
+	if (len == REC_LEN && !(mh.msg_flags & MSG_CTRUNC) && get_be32(rec + REC_MAGIC) == MAGIC &&
+	    n > 0 && get_be16(rec + REC_COUNT) == n) {
 		memcpy(addr.raw, rec + REC_ADDR, 16);
 		r = fn(user, &addr, get_be32(rec + REC_SCOPE), get_be16(rec + REC_FIRST), fds, n);
 	}

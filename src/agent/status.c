@@ -23,8 +23,8 @@ static void print_text(const struct agent_status *st)
 	printf("addresses: %zu\n", st->naddrs);
 	for (size_t i = 0; i < st->naddrs; i++)
 		printf("  %-24s %u sockets, %" PRIu64 " datagrams for nobody\n",
-		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name), st->addrs[i].sockets,
-		       st->addrs[i].dropped);
+		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
+		       st->addrs[i].sockets, st->addrs[i].dropped);
 }
 
 static void print_json(const struct agent_status *st)
@@ -32,17 +32,19 @@ static void print_json(const struct agent_status *st)
 	const struct agent_page *a = &st->agent;
 	char name[AGENT_ADDR_STRLEN];
 
-	printf("{\"pid\": %" PRIu32 ", \"uid\": %" PRIu32 ", \"system\": %s, \"recovering\": %s, \"uptime_ms\": %" PRIu64
-	       ", \"clients\": [",
-	       a->pid, a->uid, a->system ? "true" : "false", a->recovering ? "true" : "false", a->uptime_ms);
+	printf("{\"pid\": %" PRIu32 ", \"uid\": %" PRIu32
+	       ", \"system\": %s, \"recovering\": %s, \"uptime_ms\": %" PRIu64 ", \"clients\": [",
+	       a->pid, a->uid, a->system ? "true" : "false", a->recovering ? "true" : "false",
+	       a->uptime_ms);
 	for (size_t i = 0; i < st->nclients; i++)
-		printf("%s{\"slot\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32 "}", i ? ", " : "",
-		       st->clients[i].slot, st->clients[i].pid, st->clients[i].uid);
+		printf("%s{\"slot\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32 "}",
+		       i ? ", " : "", st->clients[i].slot, st->clients[i].pid, st->clients[i].uid);
 	printf("], \"addresses\": [");
 	for (size_t i = 0; i < st->naddrs; i++)
-		printf("%s{\"address\": \"%s\", \"sockets\": %u, \"dropped\": %" PRIu64 "}", i ? ", " : "",
-		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name), st->addrs[i].sockets,
-		       st->addrs[i].dropped);
+		printf("%s{\"address\": \"%s\", \"sockets\": %u, \"dropped\": %" PRIu64 "}",
+		       i ? ", " : "",
+		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
+		       st->addrs[i].sockets, st->addrs[i].dropped);
 	printf("]}\n");
 }
 

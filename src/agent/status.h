@@ -5,7 +5,8 @@
 
 #include <stdbool.h>
 
-/** Print the agent's status on standard output. @return exit code: 0, or 1 when there is no agent. */
+/** Print the agent's status on standard output. @return exit code: 0, or 1 when there is no agent.
+ */
 int status_print(bool system, bool json);
 
 #endif

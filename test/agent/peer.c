@@ -37,7 +37,8 @@ void env_enter(void)
 	int fd;
 
 	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here (neither root nor user namespaces)\n");
+		print_message("skipped: no network namespace can be made here (neither root nor "
+			      "user namespaces)\n");
 		skip();
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -62,7 +63,8 @@ void env_leave(void)
 
 struct rocemu_gid gid_v4(uint8_t a, uint8_t b, uint8_t c, uint8_t d)
 {
-	return (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff, [12] = a, [13] = b, [14] = c, [15] = d}};
+	return (struct rocemu_gid){
+		.raw = {[10] = 0xff, [11] = 0xff, [12] = a, [13] = b, [14] = c, [15] = d}};
 }
 
 struct rocemu_gid gid_v6_loopback(void)
@@ -166,7 +168,8 @@ static void peer_main(int ctl)
 			break;
 		case 'v':
 			pfd = (struct pollfd){.fd = agent_client_fd(client), .events = POLLIN};
-			re.r = poll(&pfd, 1, PATIENCE_MS) == 1 ? agent_client_service(client) : -ETIME;
+			re.r = poll(&pfd, 1, PATIENCE_MS) == 1 ? agent_client_service(client)
+							       : -ETIME;
 			break;
 		case 'f':
 			re.r = fork_and_forget(client, ctl);
@@ -290,9 +293,11 @@ void send_to_qpn(const struct rocemu_gid *addr, uint32_t qpn)
 	memcpy(&v4sa.sin_addr, addr->raw + 12, 4);
 	memcpy(&v6sa.sin6_addr, addr->raw, 16);
 	if (v6)
-		n = sendto(fd, packet, sizeof(packet), 0, (struct sockaddr *)(void *)&v6sa, sizeof(v6sa));
+		n = sendto(fd, packet, sizeof(packet), 0, (struct sockaddr *)(void *)&v6sa,
+			   sizeof(v6sa));
 	else
-		n = sendto(fd, packet, sizeof(packet), 0, (struct sockaddr *)(void *)&v4sa, sizeof(v4sa));
+		n = sendto(fd, packet, sizeof(packet), 0, (struct sockaddr *)(void *)&v4sa,
+			   sizeof(v4sa));
 	assert_int_equal(n, sizeof(packet));
 	close(fd);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Client processes for the agent's tests, driven one command at a time, and a network namespace of its own for each
- * test, so that port 4791 is always free at first and nobody's real agent is met.
+ * Client processes for the agent's tests, driven one command at a time, and a network namespace of
+ * its own for each test, so that port 4791 is always free at first and nobody's real agent is met.
  */
 #ifndef TEST_AGENT_PEER_H
 #define TEST_AGENT_PEER_H
@@ -32,8 +32,8 @@ struct peer {
 };
 
 struct peer_reply {
-	int r;                         /* of the call */
-	uint32_t value;                /* the slot, or the QPN that was received */
+	int r;		/* of the call */
+	uint32_t value; /* the slot, or the QPN that was received */
 	uint16_t first_index;
 	char text[400];
 };
@@ -52,7 +52,8 @@ struct peer_reply peer_reply(struct peer *p);
 struct peer_reply peer_join(struct peer *p);
 int peer_leave(struct peer *p);
 int peer_socket(struct peer *p, const struct rocemu_gid *addr);
-/** Wait for a datagram on the i-th socket that was opened. @return the QPN in it; ~0: none within 10 s. */
+/** Wait for a datagram on the i-th socket that was opened. @return the QPN in it; ~0: none within
+ * 10 s. */
 uint32_t peer_receive(struct peer *p, uint8_t i);
 /** Wait until the agent speaks or dies, then service. */
 int peer_service(struct peer *p);

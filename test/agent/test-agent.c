@@ -79,7 +79,8 @@ static int raw_connect(void)
 	return fd;
 }
 
-/* Wait for an answer or the end. @return an answer's errno, 0: another message, -1: the connection has ended. */
+/* Wait for an answer or the end. @return an answer's errno, 0: another message, -1: the connection
+ * has ended. */
 static int raw_answer(int fd)
 {
 	struct agent_msg m;
@@ -94,8 +95,9 @@ static int raw_answer(int fd)
 }
 
 /*
- * How many descriptors the agent has once it has seen all that was done before. It accepts in order, and handles what
- * is ready at the same time in any order; by its second answer, it has handled all that was ready before the first.
+ * How many descriptors the agent has once it has seen all that was done before. It accepts in
+ * order, and handles what is ready at the same time in any order; by its second answer, it has
+ * handled all that was ready before the first.
  */
 static int settled_fds(pid_t pid)
 {
@@ -177,7 +179,8 @@ TEST(agent, other_version__told_so)
 
 TEST(agent, requests_out_of_order__cut_off)
 {
-	struct agent_msg hello = {.type = AGENT_HELLO}, answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
+	struct agent_msg hello = {.type = AGENT_HELLO},
+			 answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
 	struct agent_msg sock = {.type = AGENT_SOCKET, .u.socket.addr = gid_v4(127, 0, 0, 1)};
 	struct agent_client *c;
 	int fd;
@@ -400,7 +403,8 @@ TEST(agent, options__exit_codes)
 	assert_int_equal(exit_code(exec_agent((const char *[]){"--version", NULL})), 0);
 	assert_int_equal(exit_code(exec_agent((const char *[]){"--status", NULL})), 1);
 	assert_int_equal(exit_code(exec_agent((const char *[]){"--nonsense", NULL})), 2);
-	assert_int_equal(exit_code(exec_agent((const char *[]){"--idle-timeout", "soon", NULL})), 2);
+	assert_int_equal(exit_code(exec_agent((const char *[]){"--idle-timeout", "soon", NULL})),
+			 2);
 	assert_int_equal(exit_code(exec_agent((const char *[]){"surplus", NULL})), 2);
 	pid = exec_agent((const char *[]){"--foreground", NULL});
 	wait_up(false);
@@ -439,7 +443,10 @@ TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 		fd = agent_connect(&realm, 1000);
 		if (fd < 0 || agent_msg_send(fd, &hello, 0) || agent_msg_recv(fd, &m, 0))
 			_exit(2);
-		_exit(m.type == AGENT_ERROR && m.u.error.err == EPERM && strstr(m.u.error.text, "--system") ? 0 : 3);
+		_exit(m.type == AGENT_ERROR && m.u.error.err == EPERM &&
+				      strstr(m.u.error.text, "--system")
+			      ? 0
+			      : 3);
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);

@@ -50,8 +50,8 @@ static void join_many(struct peer *p, uint32_t *slots, unsigned n)
 	}
 }
 
-static void assert_steered(struct peer *p, uint32_t slot, uint8_t socket, const struct rocemu_gid *addr,
-			   uint32_t index)
+static void assert_steered(struct peer *p, uint32_t slot, uint8_t socket,
+			   const struct rocemu_gid *addr, uint32_t index)
 {
 	send_to_qpn(addr, QPN(slot, index));
 	assert_int_equal(peer_receive(p, socket), QPN(slot, index));
@@ -67,7 +67,8 @@ TEST(agent_client, sixty_four_at_once__distinct_slots_and_one_agent)
 	env_enter();
 	start_many(p, MANY);
 	join_many(p, slots, MANY);
-	/* All of them are clients of the one that answers, so no second agent was left with some. */
+	/* All of them are clients of the one that answers, so no second agent was left with some.
+	 */
 	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
 	assert_int_equal(st->nclients, MANY);
 	for (unsigned i = 0; i < MANY; i++) {
@@ -122,7 +123,8 @@ TEST(agent_client, killed__slot_is_free_and_others_unharmed)
 		assert_int_equal(peer_socket(&p[i], &addr), 0);
 	}
 	peer_kill(&p[1]);
-	send_to_qpn(&addr, QPN(2, index)); /* to the dead: the next owner of the slot must not see it */
+	send_to_qpn(&addr,
+		    QPN(2, index)); /* to the dead: the next owner of the slot must not see it */
 	for (unsigned i = 0; i < 5; i++)
 		if (i != 1)
 			assert_steered(&p[i], i + 1, 0, &addr, 7);
@@ -140,7 +142,8 @@ TEST(agent_client, killed__slot_is_free_and_others_unharmed)
 
 TEST(agent_client, agent_killed__sockets_work_and_the_next_agent_goes_on)
 {
-	struct rocemu_gid addr[2] = {gid_v4(127, 0, 0, 1), gid_v6_loopback()}, later = gid_v4(127, 0, 0, 3);
+	struct rocemu_gid addr[2] = {gid_v4(127, 0, 0, 1), gid_v6_loopback()},
+			  later = gid_v4(127, 0, 0, 3);
 	struct peer p[6], fresh;
 	struct peer_reply re;
 	pid_t first;
@@ -365,7 +368,8 @@ TEST(agent_client, port_taken__says_which_and_what_to_do)
 		int taken = take_port(holders[i]);
 
 		assert_int_equal(agent_client_socket(c, &addr, 0, text, sizeof(text)), -EADDRINUSE);
-		assert_non_null(strstr(text, "UDP port 4791 of 127.0.0.1 is taken by another program of user"));
+		assert_non_null(strstr(
+			text, "UDP port 4791 of 127.0.0.1 is taken by another program of user"));
 		assert_non_null(strstr(text, "ss -ulpn"));
 		close(taken);
 	}

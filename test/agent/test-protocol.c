@@ -32,7 +32,8 @@ TEST(protocol, each_message__decodes_to_what_was_encoded)
 	assert_int_equal(out.u.slot.slot, 1023);
 	assert_int_equal(out.u.slot.first_index, 16383);
 
-	in = (struct agent_msg){.type = AGENT_SOCKET, .u.socket = {{.raw = {1, [15] = 2}}, 0x12345678}};
+	in = (struct agent_msg){.type = AGENT_SOCKET,
+				.u.socket = {{.raw = {1, [15] = 2}}, 0x12345678}};
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_memory_equal(&out.u.socket.addr, &in.u.socket.addr, 16);
 	assert_int_equal(out.u.socket.scope_id, 0x12345678);
@@ -61,7 +62,8 @@ TEST(protocol, full_page__fits_and_decodes)
 	pg->nclients = AGENT_PAGE_CLIENTS;
 	pg->naddrs = AGENT_PAGE_ADDRS;
 	pg->clients[63] = (struct agent_client_info){.pid = 3, .uid = 4, .slot = 5};
-	pg->addrs[15] = (struct agent_addr_info){.addr.raw = {9}, .scope_id = 6, .sockets = 7, .dropped = 8};
+	pg->addrs[15] = (struct agent_addr_info){
+		.addr.raw = {9}, .scope_id = 6, .sockets = 7, .dropped = 8};
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_true(out.u.page.recovering);
 	assert_false(out.u.page.system);
@@ -140,7 +142,9 @@ TEST(protocol, too_many_descriptors_received__refused_and_closed)
 		uint8_t buf[CMSG_SPACE(8 * sizeof(int))];
 	} control = {0};
 	struct iovec iov = {.iov_base = buf};
-	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+	struct msghdr mh = {.msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
 			    .msg_controllen = sizeof(control.buf)};
 	struct cmsghdr *cm = CMSG_FIRSTHDR(&mh);
 
