@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completer. Responses come in any order, twice, or not at all; requests complete in the order of posting all the
- * same, because everything here happens at the oldest unacknowledged PSN (una_psn): a response for a later one first
- * acknowledges what lies before it. That stops at a READ or an atomic, whose own response is needed; to go beyond it
- * shows that this response was lost (the implied NAK of IBTA 9.7.5.1.1) and it is asked for again.
+ * Completer. Responses come in any order, twice, or not at all; requests complete in the order of
+ * posting all the same, because everything here happens at the oldest unacknowledged PSN (una_psn):
+ * a response for a later one first acknowledges what lies before it. That stops at a READ or an
+ * atomic, whose own response is needed; to go beyond it shows that this response was lost (the
+ * implied NAK of IBTA 9.7.5) and it is asked for again.
  */
 #include "transport/comp.h"
 
@@ -15,7 +16,7 @@
 
 void comp_reset(struct rocemu_qp *qp)
 {
-	qp->comp = (struct qp_comp){ 0 };
+	qp->comp = (struct qp_comp){0};
 }
 
 void comp_start(struct rocemu_qp *qp)
@@ -43,7 +44,8 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode op)
 }
 
 /** Push the completion of the entry at tail and take it off the queue. */
-static void comp_push(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err)
+static void comp_push(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+		      uint32_t vendor_err)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
 	struct rocemu_cqe cqe = qp_cqe(qp, now, w->wr_id, status, wc_opcode(w->opcode));
@@ -65,7 +67,8 @@ void comp_complete(struct rocemu_qp *qp, rocemu_ns_t now)
 		qp->sq.tail++;
 }
 
-void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t vendor_err)
+void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+	       uint32_t vendor_err)
 {
 	if (qp->sq.tail != qp->sq.head)
 		comp_push(qp, now, status, vendor_err);
@@ -91,10 +94,11 @@ void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 /** Is a PSN sent and not acknowledged yet? */
 static bool outstanding(const struct rocemu_qp *qp, uint32_t psn)
 {
-	return rocemu_psn_diff(psn, qp->comp.una_psn) >= 0 && rocemu_psn_diff(psn, qp->req.next_psn) < 0;
+	return rocemu_psn_diff(psn, qp->comp.una_psn) >= 0 &&
+	       rocemu_psn_diff(psn, qp->req.next_psn) < 0;
 }
 
-/** Everything before una is done: tell the requester and complete the entries that end before it. */
+/** Everything before una is done: tell the requester, complete the entries that end before it. */
 static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint32_t tail)
 {
 	qp->comp.una_psn = una;
@@ -147,8 +151,9 @@ static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t
 	if (comp_advance(qp, now, (psn + 1) & ROCEMU_PSN_MASK))
 		return ROCEMU_DROP_NONE;
 	/*
-	 * A READ or atomic holds it. Only an ACK for a later request says that its response is lost: one within it may
-	 * answer a duplicate, with the newest PSN, while the responses are still under way.
+	 * A READ or atomic holds it. Only an ACK for a later request says that its response is
+	 * lost: one within it may answer a duplicate, with the newest PSN, while the responses are
+	 * still under way.
 	 */
 	w = sq_wqe(&qp->sq, qp->sq.tail);
 	return swqe_pkt(w, psn) >= w->npkts ? comp_lost(qp, now) : ROCEMU_DROP_NONE;
@@ -169,7 +174,8 @@ static enum ibv_wc_status nak_status(uint8_t syndrome)
 	}
 }
 
-static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome, uint32_t psn)
+static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome,
+				 uint32_t psn)
 {
 	struct rocemu_ep_stats *stats = &qp->ep->stats;
 	bool rnr = (syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR;
@@ -180,7 +186,7 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 		stats->naks_rcvd++;
 	else
 		stats->err_naks_rcvd++;
-	/* Each NAK acknowledges what lies before its PSN (IBTA 9.7.5.2.1). */
+	/* Each NAK acknowledges what lies before its PSN (IBTA 9.7.5.2). */
 	if (!comp_advance(qp, now, psn) || syndrome == ROCEMU_NAK_PSN_SEQ)
 		return comp_lost(qp, now);
 	if (!rnr)
@@ -193,10 +199,12 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 /* ---- responses with data ---- */
 
 /** Put response bytes where the entry at tail wants them. */
-static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t off, const void *src, uint32_t len)
+static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t off, const void *src,
+				     uint32_t len)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
-	int r = sge_scatter(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->sq.tail), w->nsge, off, src, len);
+	int r = sge_scatter(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->sq.tail), w->nsge, off, src,
+			    len);
 
 	if (!r)
 		return IBV_WC_SUCCESS;
@@ -204,17 +212,19 @@ static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t off, const v
 }
 
 /**
- * Packet pkt of the READ at tail. FIRST and ONLY may stand within a request's range too, and MIDDLE and LAST at the
- * start of what was asked for again: responders differ in how they answer a repeated READ. What ends a request's
- * responses and how long each one is, is fixed.
+ * Packet pkt of the READ at tail. FIRST and ONLY may stand within a request's range too, and MIDDLE
+ * and LAST at the start of what was asked for again: responders differ in how they answer a
+ * repeated READ. What ends a request's responses and how long each one is, is fixed.
  */
-static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t at)
+static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					 uint32_t at)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
 	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
 	bool last = swqe_read_end(&qp->req, w->npkts, at) == at + 1;
 
-	if (!(ops & ROCEMU_OP_READ_RESP) || w->opcode != IBV_WR_RDMA_READ || !(ops & ROCEMU_OP_LAST) == last)
+	if (!(ops & ROCEMU_OP_READ_RESP) || w->opcode != IBV_WR_RDMA_READ ||
+	    !(ops & ROCEMU_OP_LAST) == last)
 		return IBV_WC_BAD_RESP_ERR;
 	if (pkt->payload_len != swqe_bytes(&qp->req, w, w->npkts, at, at + 1))
 		return IBV_WC_LOC_LEN_ERR;
@@ -231,7 +241,8 @@ static enum ibv_wc_status comp_take_atomic(struct rocemu_qp *qp, const struct ro
 	return comp_place(qp, 0, &pkt->h.atomicack, sizeof(pkt->h.atomicack));
 }
 
-static enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt)
+static enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
+				      const struct rocemu_packet *pkt)
 {
 	enum ibv_wc_status status;
 	const struct swqe *w;
@@ -257,7 +268,7 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 	uint8_t class = has_aeth ? pkt->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK : ROCEMU_AETH_ACK;
 	enum rocemu_drop why;
 
-	/* Ghosts and duplicates: C9-156. */
+	/* Ghosts and duplicates are dropped silently (IBTA 9.7.5). */
 	if (!outstanding(qp, pkt->h.psn))
 		return ROCEMU_DROP_GHOST;
 	if (class != ROCEMU_AETH_ACK && class != ROCEMU_AETH_RNR && class != ROCEMU_AETH_NAK)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The congestion window of a remote lane: halved when something was lost, grown by about one full packet per window
- * that was acknowledged. It does not pace and keeps no clock: acknowledgements are what releases the next packets.
+ * The congestion window of a remote lane: halved when something was lost, grown by about one full
+ * packet per window that was acknowledged. It does not pace and keeps no clock: acknowledgements
+ * are what releases the next packets.
  */
 #include "transport/peer.h"
 
@@ -12,11 +13,11 @@
 #include "transport/qp.h"
 
 enum {
-	/* What a small packet costs a socket buffer on Linux beyond its payload: headers, struct sk_buff. */
+	/* What a packet costs a socket buffer on Linux beyond its payload, about. */
 	COST_OVERHEAD = 512,
 	COST_ROUND = 256,
 	COST_FULL = ROCEMU_MAX_MTU + COST_OVERHEAD,
-	/* So many full packets may always be under way: less could not show a loss by a sequence NAK. */
+	/* Full packets that may always be under way: fewer would not show a loss by a NAK. */
 	FLOOR_PACKETS = 4,
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known of a remote lane (address, slot): how many bytes may be under way to it. Software peers lose packets
- * by overrunning a socket buffer that all QPs of a lane share, so the window is the lane's, not the QP's.
+ * What is known of a remote lane (address, slot): how many bytes may be under way to it. Software
+ * peers lose packets by overrunning a socket buffer that all QPs of a lane share, so the window is
+ * the lane's, not the QP's.
  */
 #ifndef TRANSPORT_PEER_H
 #define TRANSPORT_PEER_H
@@ -9,15 +10,15 @@
 #include "transport/ep.h"
 
 struct peer {
-	struct list link;              /* in ep->peers */
-	struct list blocked;           /* of qp_req.peer_link: QPs that wait for the window */
+	struct list link;    /* in ep->peers */
+	struct list blocked; /* of qp_req.peer_link: QPs that wait for the window */
 	struct rocemu_gid gid;
 	uint16_t slot;
 	uint32_t refs;
-	uint64_t inflight;             /* bytes charged */
-	uint64_t cwnd;                 /* bytes allowed */
-	uint64_t max;                  /* most that cwnd grows to */
-	uint64_t recover;              /* bytes that were under way at the last loss and still are */
+	uint64_t inflight; /* bytes charged */
+	uint64_t cwnd;	   /* bytes allowed */
+	uint64_t max;	   /* most that cwnd grows to */
+	uint64_t recover;  /* bytes that were under way at the last loss and still are */
 };
 
 /** Find or make; -> ref. NULL: out of memory. */
@@ -35,8 +36,8 @@ void peer_on_ack(struct peer *p, uint64_t cost);
 /** Bytes given up without acknowledgement (QP stopped, going back). */
 void peer_on_forget(struct peer *p, uint64_t cost);
 /**
- * Loss or congestion was seen: the window shrinks. Not again until what was under way then is acknowledged or
- * given up, so that a burst lost by many QPs counts once.
+ * Loss or congestion was seen: the window shrinks. Not again until what was under way then is
+ * acknowledged or given up, so that a burst lost by many QPs counts once.
  */
 void peer_on_loss(struct peer *p);
 

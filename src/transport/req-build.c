@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How request packets are made. Nothing is kept of them: a retransmission is built again from entry and PSN. */
+/*
+ * How request packets are made. Nothing is kept of them: a retransmission is built again from entry
+ * and PSN.
+ */
 #include "transport/req-build.h"
 
 #include <string.h>
@@ -7,7 +10,7 @@
 #include "transport/req-wqe.h"
 
 enum {
-	/* A long message asks for an acknowledgement every so many packets, so that the window moves on. */
+	/* A long message asks for an ACK every so many packets, so that the window moves on. */
 	ACKREQ_EVERY = 16,
 	PKEY_DEFAULT = 0xffff,
 	QKEY_CONTROLLED = 1u << 31, /* IBTA 10.2.5: use the QP's Q_Key instead of the request's */
@@ -99,7 +102,7 @@ static void tx_fill(const struct rocemu_qp *qp, const struct swqe *w, struct roc
 /** Walks over the iovecs of several packets' payload. */
 struct cursor {
 	const struct iovec *v;
-	size_t used;                   /* bytes of *v */
+	size_t used; /* bytes of *v */
 };
 
 /** The next len bytes as iovecs. @return how many. */
@@ -110,7 +113,8 @@ static uint8_t cursor_take(struct cursor *c, size_t len, struct iovec *out)
 	while (len) {
 		size_t piece = MIN(len, c->v->iov_len - c->used);
 
-		out[n++] = (struct iovec){ .iov_base = (uint8_t *)c->v->iov_base + c->used, .iov_len = piece };
+		out[n++] = (struct iovec){.iov_base = (uint8_t *)c->v->iov_base + c->used,
+					  .iov_len = piece};
 		len -= piece;
 		c->used += piece;
 		if (c->used == c->v->iov_len) {
@@ -140,8 +144,9 @@ static void req_charge(struct rocemu_qp *qp, uint64_t cost)
 }
 
 /**
- * Charge packet pkt to the window and say whether it asks for an acknowledgement: at the end of the message, now and
- * then before, and when the window has no room for the next one, which would else wait for the timer.
+ * Charge packet pkt to the window and say whether it asks for an acknowledgement: at the end of the
+ * message, now and then before, and when the window has no room for the next one, which would else
+ * wait for the timer.
  */
 static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt)
 {
@@ -149,7 +154,8 @@ static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32
 
 	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, pkt + 1));
 	req->since_ackreq++;
-	if (pkt + 1 < w->npkts && req->since_ackreq < ACKREQ_EVERY && peer_may_send(req->peer, req->full_cost))
+	if (pkt + 1 < w->npkts && req->since_ackreq < ACKREQ_EVERY &&
+	    peer_may_send(req->peer, req->full_cost))
 		return false;
 	req->since_ackreq = 0;
 	return true;
@@ -165,7 +171,7 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 	struct rocemu_hdrs h = message_hdrs(qp, w);
 	uint8_t service = service_bits(qp);
 	struct iovec iov[ROCEMU_MAX_SGE];
-	struct cursor c = { .v = iov };
+	struct cursor c = {.v = iov};
 	unsigned made = 0;
 
 	if (sq_payload(qp, req->cur, pkt << req->mtu_shift, bytes, iov) < 0) {

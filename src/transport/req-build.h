@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Making request packets out of the send queue entry at req.cur; which one and whether at all, req.c decides. */
+/*
+ * Making request packets out of the send queue entry at req.cur; which one and whether at all,
+ * req.c decides.
+ */
 #ifndef TRANSPORT_REQ_BUILD_H
 #define TRANSPORT_REQ_BUILD_H
 
 #include "transport/qp.h"
 
 /**
- * The next packets of a SEND or WRITE: to the end of the message, of the window or of tx[0..n), n > 0.
+ * The next packets of a SEND or WRITE: to the end of the message, of the window or of tx[0..n).
+ * n > 0.
  * @return how many; 0: its memory cannot be read, see req.fault.
  */
 unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A begun send queue entry seen as packets: pkt is a packet's number in its message, 0 .. npkts - 1. A READ's packets are
- * its responses; they are asked for by several READ requests, each for read_pkts of them at most.
+ * A begun send queue entry seen as packets: pkt is a packet's number in its message, below npkts. A
+ * READ's packets are its responses; they are asked for by several READ requests, each for read_pkts
+ * of them at most.
  */
 #ifndef TRANSPORT_REQ_WQE_H
 #define TRANSPORT_REQ_WQE_H
@@ -33,31 +34,35 @@ static inline uint32_t swqe_pkt(const struct swqe *w, uint32_t psn)
 }
 
 /** Payload bytes of packets [from, to) of npkts. */
-static inline uint32_t swqe_bytes(const struct qp_req *req, const struct swqe *w, uint32_t npkts, uint32_t from,
-				  uint32_t to)
+static inline uint32_t swqe_bytes(const struct qp_req *req, const struct swqe *w, uint32_t npkts,
+				  uint32_t from, uint32_t to)
 {
 	/* to == npkts is at most 2^31 bytes of message and a packet, so it fits. */
 	return (to == npkts ? w->length : to << req->mtu_shift) - (from << req->mtu_shift);
 }
 
 /** What packets [from, to) of npkts, from < to, are charged to the peer's window. */
-static inline uint64_t swqe_cost(const struct qp_req *req, const struct swqe *w, uint32_t npkts, uint32_t from,
-				 uint32_t to)
+static inline uint64_t swqe_cost(const struct qp_req *req, const struct swqe *w, uint32_t npkts,
+				 uint32_t from, uint32_t to)
 {
 	if (to < npkts)
 		return (uint64_t)(to - from) * req->full_cost;
-	return (uint64_t)(to - from - 1) * req->full_cost + peer_cost(swqe_bytes(req, w, npkts, npkts - 1, npkts));
+	return (uint64_t)(to - from - 1) * req->full_cost +
+	       peer_cost(swqe_bytes(req, w, npkts, npkts - 1, npkts));
 }
 
-/** READ: where the request that covers pkt ends. Fixed for an entry, because a responder knows a repeated READ only as
- *  part of the first one (IBTA 9.7.5.1.5). */
+/**
+ * READ: where the request that covers pkt ends. Fixed for an entry, because a responder takes a
+ * repeated READ only for a part of the one it saw first (IBTA 9.7.1.2).
+ */
 static inline uint32_t swqe_read_end(const struct qp_req *req, uint32_t npkts, uint32_t pkt)
 {
 	return MIN((pkt | (req->read_pkts - 1)) + 1, npkts);
 }
 
 /** READ and atomics: the number of requests whose last response lies in [from, to). */
-static inline uint32_t swqe_fetches_ended(const struct qp_req *req, const struct swqe *w, uint32_t from, uint32_t to)
+static inline uint32_t swqe_fetches_ended(const struct qp_req *req, const struct swqe *w,
+					  uint32_t from, uint32_t to)
 {
 	uint32_t n = to / req->read_pkts - from / req->read_pkts;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which packet goes out next, and what holds the requester back. How it is made: req-build.c; again: retry.c. */
+/*
+ * Which packet goes out next, and what holds the requester back. How it is made: req-build.c; what
+ * becomes of it: retry.c.
+ */
 #include "transport/req.h"
 
 #include <errno.h>
@@ -11,8 +14,10 @@
 #include "transport/req-wqe.h"
 
 enum {
-	/* Responses to one READ request: bounded so that they cannot overrun the socket buffer that we ask them into.
-	 * A power of two. */
+	/*
+	 * Responses to one READ request: bounded, so that they do not overrun the socket buffer
+	 * that they are asked into. Powers of two.
+	 */
 	READ_BYTES = 64 * 1024,
 	READ_MAX_PKTS = 32,
 };
@@ -93,13 +98,16 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 	return swqe_cost(req, w, npkts, pkt, end);
 }
 
-/** Exempt from the window are: a QP with nothing in flight, and one whose packets in flight nobody will acknowledge
- *  until it has sent one more. Without that, a window that shrank would stop them for good. */
+/**
+ * Exempt from the window are a QP with nothing in flight, and one whose packets in flight nobody
+ * acknowledges until it has sent one more. Else a window that shrank would stop them for good.
+ */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 {
 	const struct qp_req *req = &qp->req;
 
-	return !req->inflight || req->since_ackreq || peer_may_send(req->peer, req_next_cost(qp, w));
+	return !req->inflight || req->since_ackreq ||
+	       peer_may_send(req->peer, req_next_cost(qp, w));
 }
 
 enum req_hold req_hold(const struct rocemu_qp *qp)
@@ -160,8 +168,8 @@ static enum ibv_wc_status req_check(const struct rocemu_qp *qp, const struct swq
 	if (swqe_is_fetch(w)) {
 		if (!qp->attr.max_rd_atomic)
 			return IBV_WC_LOC_QP_OP_ERR;
-		r = sge_gather(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->req.cur), w->nsge, 0, w->length,
-			       IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
+		r = sge_gather(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->req.cur), w->nsge, 0,
+			       w->length, IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
 	} else if (w->npkts > 1) {
 		r = sq_payload(qp, qp->req.cur, 0, w->length, iov);
 	} else {
@@ -170,7 +178,7 @@ static enum ibv_wc_status req_check(const struct rocemu_qp *qp, const struct swq
 	return r < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
 }
 
-/** The entry at cur is to be sent for the first time: give it its PSNs. False: it cannot be executed. */
+/** The entry at cur is sent for the first time: give it its PSNs. False: it cannot be executed. */
 static bool req_begin(struct rocemu_qp *qp)
 {
 	struct qp_req *req = &qp->req;
@@ -200,7 +208,8 @@ static unsigned req_turn(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
 	return made;
 }
 
-unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first)
+unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+		    unsigned first)
 {
 	enum req_hold hold;
 	unsigned made = 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requester: turns send work requests into request packets (RC, UC, UD), and decides what to send again and when.
- * Files: req.c (which packet next), req-build.c (how it is made), retry.c (timers, RNR, going back), peer.c (the
- * congestion window per remote lane). What responses mean is the completer's business (comp.h).
+ * Requester: turns send work requests into request packets (RC, UC, UD), and decides what to send
+ * again and when. Files: req.c (which packet next), req-build.c (how it is made), retry.c (timers,
+ * RNR, going back), peer.c (the congestion window per remote lane). What responses mean is the
+ * completer's business (comp.h).
  */
 #ifndef TRANSPORT_REQ_H
 #define TRANSPORT_REQ_H
@@ -15,13 +16,13 @@ struct peer;
 
 /** Why the requester sends nothing just now. */
 enum req_hold {
-	REQ_GO,                        /* nothing holds it */
-	REQ_HOLD_IDLE,                 /* nothing to send in this state */
-	REQ_HOLD_RNR,                  /* the peer asked for a pause */
-	REQ_HOLD_READ,                 /* fence, or max_rd_atomic requests are in flight */
-	REQ_HOLD_WINDOW,               /* the peer's congestion window is full */
-	REQ_HOLD_FAULT,                /* the next request cannot be executed; those before it are not done yet */
-	REQ_FAULT,                     /* ... they are done: it is to be failed now */
+	REQ_GO,		 /* nothing holds it */
+	REQ_HOLD_IDLE,	 /* nothing to send in this state */
+	REQ_HOLD_RNR,	 /* the peer asked for a pause */
+	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
+	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
+	REQ_HOLD_FAULT,	 /* the next request cannot be executed; those before it are not done yet */
+	REQ_FAULT,	 /* ... they are done: it is to be failed now */
 };
 
 /**
@@ -30,54 +31,57 @@ enum req_hold {
  *     acked_psn ........ send_psn ......... next_psn
  *        in flight           sent before, given up by going back
  *
- * inflight and rd_atomic_out count what lies in [acked_psn, send_psn). UC and UD use send_psn == next_psn only.
- * Only req.c, req-build.c and retry.c write these.
+ * inflight and rd_atomic_out count what lies in [acked_psn, send_psn). UC and UD use send_psn ==
+ * next_psn only. Only req.c, req-build.c and retry.c write these.
  */
 struct qp_req {
-	uint32_t acked_psn;            /* oldest PSN that is not acknowledged */
-	uint32_t send_psn;             /* PSN of the next packet to send */
-	uint32_t next_psn;             /* PSN of the next packet never sent before */
-	uint32_t acked;                /* index of the send queue entry that acked_psn lies in */
-	uint32_t cur;                  /* index of the send queue entry that send_psn lies in */
-	uint32_t rd_atomic_out;        /* READ requests and atomics in flight */
-	uint32_t since_ackreq;         /* packets in flight behind the last one with AckReq */
-	uint32_t mtu_shift;            /* log2 of the path MTU */
-	uint32_t full_cost;            /* peer_cost() of a packet of path MTU */
-	uint32_t read_pkts;            /* response packets that one READ request asks for, at most */
+	uint32_t acked_psn;	/* oldest PSN that is not acknowledged */
+	uint32_t send_psn;	/* PSN of the next packet to send */
+	uint32_t next_psn;	/* PSN of the next packet never sent before */
+	uint32_t acked;		/* index of the send queue entry that acked_psn lies in */
+	uint32_t cur;		/* index of the send queue entry that send_psn lies in */
+	uint32_t rd_atomic_out; /* READ requests and atomics in flight */
+	uint32_t since_ackreq;	/* packets in flight behind the last one with AckReq */
+	uint32_t mtu_shift;	/* log2 of the path MTU */
+	uint32_t full_cost;	/* peer_cost() of a packet of path MTU */
+	uint32_t read_pkts;	/* response packets that one READ request asks for, at most */
 	uint8_t retry_left;
 	uint8_t rnr_left;
-	bool rnr_wait;                 /* the timer is an RNR wait: send nothing until it ends */
-	bool went_back;                /* for acked_psn; the next NAK for the same PSN is an echo */
-	enum ibv_wc_status fault;      /* the entry at cur cannot be executed, for this reason; or success */
-	rocemu_ns_t deadline;          /* of the ACK timer; qp->timer may run out earlier and is then set anew */
-	struct peer *peer;             /* ref; RC only */
-	uint64_t inflight;             /* bytes charged to the peer's window */
-	struct list peer_link;         /* in peer->blocked while the window is full */
-	struct list handed_link;       /* in ep->handed: see req_handed_done() */
+	bool rnr_wait;		  /* the timer is an RNR wait: send nothing until it ends */
+	bool went_back;		  /* for acked_psn; the next NAK for the same PSN is an echo */
+	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
+	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
+	rocemu_ns_t deadline;
+	struct peer *peer;	 /* ref; RC only */
+	uint64_t inflight;	 /* bytes charged to the peer's window */
+	struct list peer_link;	 /* in peer->blocked while the window is full */
+	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };
 
-/** RESET -> INIT and at creation: forget everything. Not the send queue's indices, which qp.c resets. */
+/** At creation and in RESET: forget everything but the send queue's indices, which qp.c resets. */
 void req_reset(struct rocemu_qp *qp);
 /** Before RTR -> RTS: find the peer that qp->path and attr.dest_qp_num name. -ENOMEM. */
 int req_attach(struct rocemu_qp *qp);
-/** RTR -> RTS, after req_attach(): start at attr.sq_psn with fresh counters; the send queue is empty. */
+/** RTR -> RTS, after req_attach(): start at attr.sq_psn; the send queue is empty. */
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP goes away or to RESET/ERR: stop the timer, leave the peer's window. */
 void req_stop(struct rocemu_qp *qp);
 /** Something was posted, or the state allows sending again (RTS after SQD/SQE, window open). */
 void req_kick(struct rocemu_qp *qp, rocemu_ns_t now);
 /**
- * Fill tx[0..n). Call it with n = 0 too before the QP leaves ep->tx_ready: it notes what it waits for.
- * first is the index of tx[0] in the output call (as for resp_output(); not used). @return how many.
+ * Fill tx[0..n). To be called, if with n = 0, before the QP leaves ep->tx_ready: it notes what it
+ * waits for. first is the index of tx[0] in the output call (as for resp_output(); not used).
+ * @return how many.
  */
-unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n, unsigned first);
+unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+		    unsigned first);
 bool req_has_output(const struct rocemu_qp *qp);
 /** What keeps it from sending. */
 enum req_hold req_hold(const struct rocemu_qp *qp);
 /**
- * What the last output call handed out is sent: complete the UC and UD requests among it, fail requests that could
- * not be executed. An application may write to its buffers as soon as it sees a completion, so they complete only
- * now. Called first in each output call.
+ * What the last output call handed out is sent: complete the UC and UD requests among it, fail
+ * requests that could not be executed. An application may write to its buffers as soon as it sees a
+ * completion, so they complete only now. Called first in each output call.
  */
 void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now);
 /** Packets of an RC QP went out: the ACK timer runs from now on, if it does not already. */
@@ -89,11 +93,11 @@ bool req_idle(const struct rocemu_qp *qp);
 
 /* What the completer tells. */
 
-/** Packets up to and including psn are acknowledged: moves the window, restarts or stops the timer. */
+/** Packets up to and including psn are acknowledged: moves window and timer on. */
 void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /**
- * What follows the last acknowledged packet was lost: sequence NAK or implied NAK. Goes back once; does nothing until
- * an acknowledgement or the timer shows that it helped or not. Consumes a retry.
+ * What follows the last acknowledged packet was lost: sequence NAK or implied NAK. Goes back once;
+ * does nothing until an acknowledgement or the timer shows that it helped or not. Consumes a retry.
  * @return false: none was left (the caller fails the QP).
  */
 bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now);

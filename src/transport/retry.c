@@ -3,10 +3,11 @@
  * What happens to request packets after they went out (RC): they are acknowledged, or sent again.
  *
  * A QP has one timer, which is either
- *   - the ACK timer: runs while something is in flight; 4.096 us * 2^timeout from the first packet in flight or the
- *     last progress (IBTA 9.7.6.1.3), or
+ *   - the ACK timer, which runs while something is in flight: 4.096 us * 2^timeout from the first
+ *     packet or the last progress (IBTA 9.7.6.1.3), or
  *   - an RNR wait: nothing is sent until it ends (IBTA 9.7.5.2.8).
- * The ACK timer is moved on by changing req.deadline alone; when the heap's entry runs out before that, it is set anew.
+ * The ACK timer is moved on by changing req.deadline alone; when the heap's entry runs out before
+ * that, it is set anew.
  *
  * Going back means that send_psn becomes acked_psn: everything sent is sent again, from there on.
  */
@@ -48,7 +49,10 @@ static void req_rewind(struct rocemu_qp *qp)
 	req->fault = IBV_WC_SUCCESS;
 }
 
-/** Move acked_psn to end. @return what that takes off the window; *fetches: READ requests and atomics completed. */
+/**
+ * Move acked_psn to end. *fetches: the READ requests and atomics that this completes.
+ * @return what it takes off the window.
+ */
 static uint64_t acked_move(struct rocemu_qp *qp, uint32_t end, uint32_t *fetches)
 {
 	struct qp_req *req = &qp->req;

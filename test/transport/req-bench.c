@@ -30,7 +30,9 @@ struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 		.timeout = o->timeout ? o->timeout : 1,
 		.retry_cnt = o->retry_cnt ? o->retry_cnt : 2,
 		.rnr_retry = o->rnr_retry ? o->rnr_retry : 2,
-		.max_rd_atomic = o->no_rd_atomic ? 0 : o->rd_atomic ? o->rd_atomic : 2,
+		.max_rd_atomic = o->no_rd_atomic ? 0
+				 : o->rd_atomic	 ? o->rd_atomic
+						 : 2,
 		.ah_attr = {.is_global = 1, .port_num = 1},
 	};
 	int conn = init.type != IBV_QPT_UD, rc = init.type == IBV_QPT_RC;
@@ -44,18 +46,22 @@ struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 			 0);
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(
-		rocemu_qp_modify(qp, b->now, &a,
-				 IBV_QP_STATE |
-					 (conn ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN : 0) |
-					 (rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),
+		rocemu_qp_modify(
+			qp, b->now, &a,
+			IBV_QP_STATE |
+				(conn ? IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+						 IBV_QP_RQ_PSN
+				      : 0) |
+				(rc ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0)),
 		0);
 	a.qp_state = IBV_QPS_RTS;
-	assert_int_equal(rocemu_qp_modify(qp, b->now, &a,
-					  IBV_QP_STATE | IBV_QP_SQ_PSN |
-						  (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-								IBV_QP_MAX_QP_RD_ATOMIC
-						      : 0)),
-			 0);
+	assert_int_equal(
+		rocemu_qp_modify(qp, b->now, &a,
+				 IBV_QP_STATE | IBV_QP_SQ_PSN |
+					 (rc ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+							  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+					     : 0)),
+		0);
 	return qp;
 }
 
@@ -76,7 +82,8 @@ struct bench *bench_new(const struct bench_opts *o)
 	b->pd = rocemu_pd_new(b->ep);
 	assert_non_null(b->pd);
 	assert_int_equal(rocemu_cq_create(b->ep, 1024, NULL, &b->cq), 0);
-	assert_int_equal(rocemu_mr_reg(b->pd, b->buf, BENCH_BUF, 0, IBV_ACCESS_LOCAL_WRITE, &b->mr), 0);
+	assert_int_equal(rocemu_mr_reg(b->pd, b->buf, BENCH_BUF, 0, IBV_ACCESS_LOCAL_WRITE, &b->mr),
+			 0);
 	b->qp = bench_qp(b, o);
 	return b;
 }
@@ -87,7 +94,8 @@ void bench_free(struct bench *b)
 	free(b);
 }
 
-struct ibv_send_wr bench_wr(struct bench *b, enum ibv_wr_opcode op, uint32_t off, uint32_t len, struct ibv_sge *sge)
+struct ibv_send_wr bench_wr(struct bench *b, enum ibv_wr_opcode op, uint32_t off, uint32_t len,
+			    struct ibv_sge *sge)
 {
 	struct ibv_send_wr wr = {.wr_id = ++b->next_wr, .opcode = op, .sg_list = sge, .num_sge = 1};
 
@@ -151,7 +159,8 @@ static void note(struct bench *b, struct rocemu_tx *t)
 	if (p.h.opcode == ROCEMU_RC_READ_REQUEST)
 		snprintf(bytes, sizeof(bytes), "+%u", p.h.reth.length);
 	snprintf(text, sizeof(text), "%s %u%s%s%s", strchr(rocemu_opcode_name(p.h.opcode), '_') + 1,
-		 (p.h.psn - BENCH_PSN) & ROCEMU_PSN_MASK, bytes, p.h.ackreq ? " A" : "", p.h.se ? " S" : "");
+		 (p.h.psn - BENCH_PSN) & ROCEMU_PSN_MASK, bytes, p.h.ackreq ? " A" : "",
+		 p.h.se ? " S" : "");
 	append(b->out, sizeof(b->out), text);
 	b->last = *t;
 }
@@ -204,7 +213,8 @@ const char *bench_done(struct bench *b)
 	return b->done;
 }
 
-static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, const void *payload, uint32_t len)
+static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, const void *payload,
+			      uint32_t len)
 {
 	struct rocemu_path path = {.sgid = peer, .dgid = self, .sport = 0xc123};
 	struct rocemu_tx t = {.path = &path, .payload_len = len, .niov = len != 0};
@@ -249,7 +259,8 @@ enum rocemu_drop bench_answer(struct bench *b, enum rocemu_opcode op, int32_t ps
 
 enum rocemu_drop bench_ack(struct bench *b, int32_t psn)
 {
-	return bench_answer(b, ROCEMU_RC_ACK, psn, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, NULL, 0);
+	return bench_answer(b, ROCEMU_RC_ACK, psn, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, NULL,
+			    0);
 }
 
 enum rocemu_drop bench_nak(struct bench *b, int32_t psn, uint8_t syndrome)
@@ -257,7 +268,8 @@ enum rocemu_drop bench_nak(struct bench *b, int32_t psn, uint8_t syndrome)
 	return bench_answer(b, ROCEMU_RC_ACK, psn, syndrome, NULL, 0);
 }
 
-enum rocemu_drop bench_read_resp(struct bench *b, enum rocemu_opcode op, int32_t psn, uint8_t fill, uint32_t len)
+enum rocemu_drop bench_read_resp(struct bench *b, enum rocemu_opcode op, int32_t psn, uint8_t fill,
+				 uint32_t len)
 {
 	uint8_t bytes[ROCEMU_MAX_MTU];
 

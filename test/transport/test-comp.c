@@ -152,7 +152,8 @@ TEST(comp_read, responses__placed_and_complete)
 	bench_out(b);
 	bench_read_resp(b, ROCEMU_RC_READ_RESP_FIRST, 0, 0xa1, 256);
 	bench_read_resp(b, ROCEMU_RC_READ_RESP_MIDDLE, 1, 0xa2, 256);
-	assert_int_equal(bench_read_resp(b, ROCEMU_RC_READ_RESP_MIDDLE, 1, 0xff, 256), ROCEMU_DROP_GHOST);
+	assert_int_equal(bench_read_resp(b, ROCEMU_RC_READ_RESP_MIDDLE, 1, 0xff, 256),
+			 ROCEMU_DROP_GHOST);
 	assert_int_equal(rocemu_cq_count(b->cq), 0);
 	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 2, 0xa3, 88);
 	assert_int_equal(rocemu_cq_poll(b->cq, &c, 1), 1);
@@ -211,8 +212,10 @@ TEST(comp_read, malformed_response__request_fails)
 		uint32_t len;
 		const char *done;
 	} cases[] = {
-		{ROCEMU_RC_READ_RESP_FIRST, 252, "1 LOC_LEN"},  {ROCEMU_RC_READ_RESP_FIRST, 512, "1 LOC_LEN"},
-		{ROCEMU_RC_READ_RESP_LAST, 256, "1 BAD_RESP"},  {ROCEMU_RC_READ_RESP_ONLY, 256, "1 BAD_RESP"},
+		{ROCEMU_RC_READ_RESP_FIRST, 252, "1 LOC_LEN"},
+		{ROCEMU_RC_READ_RESP_FIRST, 512, "1 LOC_LEN"},
+		{ROCEMU_RC_READ_RESP_LAST, 256, "1 BAD_RESP"},
+		{ROCEMU_RC_READ_RESP_ONLY, 256, "1 BAD_RESP"},
 		{ROCEMU_RC_ATOMIC_ACK, 0, "1 BAD_RESP"},
 	};
 

@@ -30,7 +30,8 @@ TEST(peer_get, same_lane__same_peer)
 
 TEST(peer_window, filled__no_room_until_acknowledged)
 {
-	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .window_bytes = 3 * FULL});
+	struct rocemu_ep *ep =
+		rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .window_bytes = 3 * FULL});
 	struct peer *p = peer_get(ep, &gid, 0);
 
 	for (int i = 0; i < 3; i++) {

@@ -28,7 +28,8 @@ TEST(req_send, three_packets__first_middle_last)
 
 	bench_post(b, IBV_WR_SEND, 600);
 	bench_post(b, IBV_WR_SEND, 0);
-	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_MIDDLE 1; SEND_LAST 2 A; SEND_ONLY 3 A");
+	assert_string_equal(bench_out(b),
+			    "SEND_FIRST 0; SEND_MIDDLE 1; SEND_LAST 2 A; SEND_ONLY 3 A");
 	bench_free(b);
 }
 
@@ -39,7 +40,8 @@ TEST(req_send, batches_of_one__same_packets)
 	b->batch = 1;
 	bench_post(b, IBV_WR_RDMA_WRITE, 600);
 	bench_post(b, IBV_WR_SEND, 256);
-	assert_string_equal(bench_out(b), "WRITE_FIRST 0; WRITE_MIDDLE 1; WRITE_LAST 2 A; SEND_ONLY 3 A");
+	assert_string_equal(bench_out(b),
+			    "WRITE_FIRST 0; WRITE_MIDDLE 1; WRITE_LAST 2 A; SEND_ONLY 3 A");
 	bench_free(b);
 }
 
@@ -105,7 +107,8 @@ TEST(req_send, immediate_and_invalidate__in_the_last_packet)
 TEST(req_send, solicited__where_a_receive_completes)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});
-	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM};
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE,
+						 IBV_WR_RDMA_WRITE_WITH_IMM};
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct ibv_sge sge;
@@ -114,8 +117,9 @@ TEST(req_send, solicited__where_a_receive_completes)
 		wr.send_flags = IBV_SEND_SOLICITED;
 		bench_post_wr(b, &wr);
 	}
-	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_LAST 1 A S; WRITE_FIRST 2; WRITE_LAST 3 A; "
-					  "WRITE_FIRST 4; WRITE_LAST_IMM 5 A S");
+	assert_string_equal(bench_out(b),
+			    "SEND_FIRST 0; SEND_LAST 1 A S; WRITE_FIRST 2; WRITE_LAST 3 A; "
+			    "WRITE_FIRST 4; WRITE_LAST_IMM 5 A S");
 	bench_free(b);
 }
 
@@ -140,7 +144,8 @@ TEST(req_send, long_message__asks_for_ack_every_16_packets)
 	struct bench *b = bench_new(&(struct bench_opts){0});
 
 	bench_post(b, IBV_WR_SEND, 18 * 256);
-	assert_non_null(strstr(bench_out(b), "SEND_MIDDLE 14; SEND_MIDDLE 15 A; SEND_MIDDLE 16; SEND_LAST 17 A"));
+	assert_non_null(strstr(bench_out(b),
+			       "SEND_MIDDLE 14; SEND_MIDDLE 15 A; SEND_MIDDLE 16; SEND_LAST 17 A"));
 	bench_free(b);
 }
 
@@ -177,7 +182,8 @@ TEST(req_window, shared__freed_by_the_other_qp)
 	struct rocemu_qp *second = bench_qp(b, &(struct bench_opts){0});
 
 	bench_post(b, IBV_WR_SEND, 4 * 256);
-	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_MIDDLE 1; SEND_MIDDLE 2; SEND_LAST 3 A");
+	assert_string_equal(bench_out(b),
+			    "SEND_FIRST 0; SEND_MIDDLE 1; SEND_MIDDLE 2; SEND_LAST 3 A");
 	b->qp = second;
 	bench_post(b, IBV_WR_SEND, 3 * 256);
 	/* With nothing in flight one packet may always go. */
@@ -211,7 +217,8 @@ TEST(req_read, long__several_requests_with_psns_of_responses)
 
 	bench_post(b, IBV_WR_RDMA_READ, 100 * 1024);
 	bench_post(b, IBV_WR_SEND, 0);
-	assert_string_equal(bench_out(b), "READ_REQUEST 0+65536 A; READ_REQUEST 16+36864 A; SEND_ONLY 25 A");
+	assert_string_equal(bench_out(b),
+			    "READ_REQUEST 0+65536 A; READ_REQUEST 16+36864 A; SEND_ONLY 25 A");
 	bench_free(b);
 	b = bench_new(&(struct bench_opts){.mtu = IBV_MTU_4096});
 	bench_post(b, IBV_WR_RDMA_READ, 65536 + 1);
@@ -235,7 +242,7 @@ TEST(req_read, limit_reached__waits_for_a_response)
 	bench_free(b);
 }
 
-/* IBTA 10.8.3.3 */
+/* IBTA 10.8.3 */
 TEST(req_fence, read_outstanding__waits_for_it)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});
@@ -405,7 +412,8 @@ TEST(req_uc, error_state_between__what_left_is_complete)
 TEST(req_ud, controlled_qkey__the_qps_own)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.type = IBV_QPT_UD});
-	struct rocemu_path path = {.sgid = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}}, .hop_limit = 9};
+	struct rocemu_path path = {.sgid = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}},
+				   .hop_limit = 9};
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = bench_wr(b, IBV_WR_SEND_WITH_IMM, 0, 5, &sge);
 	uint8_t raw[ROCEMU_MAX_PACKET];
@@ -438,7 +446,8 @@ TEST(req_sqd, draining__begun_goes_on_new_waits)
 	bench_post(b, IBV_WR_SEND, 3 * 256);
 	bench_post(b, IBV_WR_SEND, 4);
 	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_MIDDLE 1 A");
-	assert_int_equal(rocemu_qp_modify(b->qp, b->now, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	assert_int_equal(
+		rocemu_qp_modify(b->qp, b->now, &a, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 	bench_ack(b, 1);
 	assert_string_equal(bench_out(b), "SEND_LAST 2 A");
 	assert_false(rocemu_ep_next_event(b->ep, &ev));
