@@ -191,6 +191,9 @@ static void run_seed(unsigned long long seed)
 	cfg.nodes = 2 + rng_below(&r, 2);
 	cfg.ipv6 = rng_chance(&r, 0.5);
 	cfg.link = random_link(&r);
+	/* From one packet at a time to more than a link's queue holds. */
+	if (rng_chance(&r, 0.5))
+		cfg.ep.window_bytes = 1 + rng_below(&r, rng_chance(&r, 0.5) ? 300000 : 9000);
 	s = sim_new(&cfg);
 	s->now += rng_below(&r, (uint32_t)(cfg.link.storm_ns + cfg.link.calm_ns));
 	npairs = 1 + rng_below(&r, MAX_PAIRS);
