@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""verbs-check, our own program that checks every byte: over every transport, topology, data path and way of
+completion, and over RC while packets are lost, duplicated, reordered and corrupted on purpose."""
+import re
+
+from harness import FULL, NORMAL, QUICK, Case, Lab, expect, pair, sanitizer_env
+
+POST, WR = (), ('--wr', '--cq-ex')
+MODES = {
+    'post.poll': POST,
+    'post.events': (*POST, '--events'),
+    'wr.poll': WR,
+    'wr.events': (*WR, '--events'),
+}
+KILLED = (-9, 137)
+IMPAIRMENTS = {
+    'loss': 'loss=1%,seed=1',
+    'dup': 'dup=2%,seed=2',
+    'reorder': 'reorder=2%,seed=3',
+    'corrupt': 'corrupt=1%,seed=4',
+    'delay': 'delay=10us..500us,seed=5',
+    'all': 'loss=0.5%,dup=0.5%,reorder=0.5%,corrupt=0.5%,delay=1us..100us,seed=6',
+}
+
+
+def verbs_check(name, where, options, level=NORMAL, impair=None, env=None, kill=False, timeout=120):
+    def check(config, lab):
+        topo = lab.get(where)
+        topo.check()
+        program = config.program('prog', 'verbs-check')
+        argv = [[program, '--port', '{port}', '--device', side.name, '--address', side.address, *options]
+                for side in (topo.server, topo.client)]
+        # Built with the sanitizer, it needs no library before it; the rocemu binary neither.
+        run_options = ('--impair', impair) if impair else ()
+        own_env = {k: v for k, v in sanitizer_env(config).items() if k != 'LD_PRELOAD'}
+        server, client = pair(config, topo, argv[0], argv[1] + ['{server}'], env={**own_env, **(env or {})},
+                              server_options=run_options, client_options=run_options,
+                              expect_server=KILLED if kill else (0,), timeout=timeout)
+        expect('\nnot ok' not in '\n' + client.stdout, 'checks failed', client)
+        plan = re.search(r'^1\.\.(\d+)$', client.stdout, re.M)
+        expect(plan is not None, 'no plan line', client)
+        passed = len(re.findall(r'^ok ', client.stdout, re.M))
+        expect(passed == int(plan.group(1)) > 0, 'not all checks ran', client)
+        return f'{passed} checks'
+
+    return Case(name, check, level)
+
+
+def cases():
+    result = []
+
+    def add(group, transport, where, mode, level, suffix='', extra=(), **more):
+        name = f'verbs/{group}.{transport}/{where}/{mode}{suffix}'
+        options = ('--type', transport, '--group', group, *MODES[mode], *extra)
+        result.append(verbs_check(name, where, options, level, **more))
+
+    for transport in ('rc', 'uc', 'ud'):
+        for where in Lab.NAMES:
+            for mode in MODES:
+                if where == 'lo':
+                    level = QUICK if mode in ('post.poll', 'wr.events') else NORMAL
+                else:
+                    level = NORMAL if mode in ('post.events', 'wr.poll') else FULL
+                add('ops', transport, where, mode, level)
+                add('flow', transport, where, mode, level)
+        for mtu in (256, 512, 1024, 2048):
+            level = NORMAL if transport == 'rc' or mtu == 256 else FULL
+            add('ops', transport, 'lo', 'post.poll', level, f'.mtu{mtu}', ('--mtu', mtu))
+        add('errors', transport, 'lo', 'post.poll', QUICK, extra=('--kill',) if transport == 'rc' else (),
+            kill=transport == 'rc')
+        add('errors', transport, 'lo', 'wr.events', NORMAL)
+        add('errors', transport, 'veth1500-v4', 'post.poll', NORMAL)
+        for group in ('ops', 'flow', 'errors'):
+            add(group, transport, 'lo', 'post.events', NORMAL, '.srq', ('--srq',))
+    add('ops', 'rc', 'lo', 'post.poll', NORMAL, '.big', ('--big',))
+    add('ops', 'rc', 'lo', 'post.poll', FULL, '.huge', ('--huge',), timeout=600)
+    for name, spec in IMPAIRMENTS.items():
+        level = QUICK if name == 'all' else NORMAL
+        add('flow', 'rc', 'lo', 'post.poll', level, f'.{name}', impair=spec)
+        add('ops', 'rc', 'lo', 'wr.events', NORMAL if name in ('loss', 'all') else FULL, f'.{name}', impair=spec)
+    add('flow', 'rc', 'veth1500-v6', 'wr.poll', NORMAL, '.all', impair=IMPAIRMENTS['all'])
+    return result

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# To be sourced: installs what is missing of the packages that building, trying or testing rocemu takes.
+# Debian 12, Ubuntu 22.04 and 24.04. Nothing is asked of the network when everything is there.
+#
+#	packages_need build|quickstart|test ...
+#
+# Messages go to stderr. Returns 0, or 1 after one message that says what to do.
+
+# Recommended packages are not installed: libc6-dev is only recommended by gcc.
+PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev libev-dev libpcap-dev libisal-dev python3"
+PACKAGES_QUICKSTART="ibverbs-utils perftest"
+PACKAGES_TEST="ibverbs-utils perftest libcmocka-dev clang tshark iperf3 iproute2 ethtool binutils util-linux"
+# Those that not every release has under that name: installed where there is one. (clang's sanitizer and
+# fuzzer runtime is a package of its own on Debian 12 and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
+PACKAGES_TEST_OPTIONAL="libclang-rt-dev"
+
+packages_say() {
+	echo "rocemu: $*" >&2
+}
+
+packages_installed() {
+	[ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# Prints those of its arguments that are not installed.
+packages_missing() {
+	for p in "$@"; do
+		packages_installed "$p" || printf '%s ' "$p"
+	done
+}
+
+# Is there a version of it that could be installed?
+packages_available() {
+	apt-cache policy "$1" 2>/dev/null | grep -q '^  Candidate: [^(]'
+}
+
+packages_as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		sudo "$@"
+	fi
+}
+
+packages_update() {
+	packages_say "apt-get update"
+	packages_as_root apt-get update -q >&2 || {
+		packages_say "apt-get update failed: check the network and /etc/apt/sources.list"
+		return 1
+	}
+}
+
+packages_install() {
+	packages_as_root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends "$@" >&2
+}
+
+packages_need() {
+	want="" optional=""
+	for set in "$@"; do
+		case $set in
+		build) want="$want $PACKAGES_BUILD" ;;
+		quickstart) want="$want $PACKAGES_QUICKSTART" ;;
+		test) want="$want $PACKAGES_TEST" optional="$PACKAGES_TEST_OPTIONAL" ;;
+		*) packages_say "packages_need: unknown set '$set'"; return 1 ;;
+		esac
+	done
+
+	if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null; then
+		packages_say "this is not a Debian or Ubuntu system; install these (names as in Debian 12) and set" \
+			"ROCEMU_NO_INSTALL=1:$want"
+		[ -n "${ROCEMU_NO_INSTALL:-}" ]
+		return
+	fi
+	# shellcheck disable=SC2086 # lists of words, here and below
+	missing=$(packages_missing $want)
+	maybe=$(packages_missing $optional)
+	[ -n "$missing$maybe" ] || return 0
+	if [ -z "$missing" ]; then
+		wanted_maybe=""
+		for p in $maybe; do
+			packages_available "$p" && wanted_maybe="$wanted_maybe $p"
+		done
+		[ -n "$wanted_maybe" ] || return 0
+	fi
+	if [ -n "${ROCEMU_NO_INSTALL:-}" ]; then
+		packages_say "ROCEMU_NO_INSTALL is set: not installing $missing$maybe"
+		return 0
+	fi
+	if [ "$(id -u)" != 0 ] && ! command -v sudo >/dev/null; then
+		[ -n "$missing" ] || return 0
+		packages_say "these packages are missing and there is neither root nor sudo to install them: $missing"
+		packages_say "as root: apt-get install $missing"
+		return 1
+	fi
+
+	for p in $missing; do
+		packages_available "$p" || {
+			packages_update || return 1
+			break
+		}
+	done
+	for p in $maybe; do
+		packages_available "$p" && missing="$missing $p"
+	done
+	[ -n "$missing" ] || return 0
+	packages_say "installing $missing"
+	packages_install $missing || {
+		# The package lists may be older than the archive.
+		packages_update && packages_install $missing
+	} || {
+		packages_say "could not install $missing(see above); install them by hand and run this again"
+		return 1
+	}
+}
