@@ -17,7 +17,8 @@
 
 enum {
 	TIMEOUT_MS = 10000,
-	LONE_SLOT = 1, /* without an agent */
+	PEER_TIMEOUT_MS = 200, /* asked on the way of a packet */
+	LONE_SLOT = 1,	       /* without an agent */
 };
 
 struct agent_client {
@@ -311,10 +312,32 @@ static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *e
 	return fd;
 }
 
+int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_gid *addr,
+			     uint32_t scope_id, uint16_t slot)
+{
+	struct agent_msg m = {.type = AGENT_PEER, .u.socket = {*addr, scope_id, slot}}, answer;
+	char text[AGENT_TEXT_MAX];
+	int fd, r;
+
+	if (c->lone || c->forgotten)
+		return -ENOENT;
+	fd = agent_connect(&c->realm, PEER_TIMEOUT_MS);
+	if (fd < 0)
+		return fd;
+	r = ask(&fd, &m, &answer, text, sizeof(text));
+	close_fd(&fd);
+	if (r)
+		return r;
+	if (answer.type == AGENT_SOCKET_IS)
+		return answer.fds[0];
+	agent_msg_close_fds(&answer);
+	return -EPROTO;
+}
+
 int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
 			char *errbuf, size_t errlen)
 {
-	struct agent_msg m = {.type = AGENT_SOCKET, .u.socket = {*addr, scope_id}}, answer;
+	struct agent_msg m = {.type = AGENT_SOCKET, .u.socket = {*addr, scope_id, 0}}, answer;
 	int r = -ECONNRESET;
 
 	if (c->lone)

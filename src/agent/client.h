@@ -73,6 +73,16 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 			char *errbuf, size_t errlen);
 
 /**
+ * The receive socket of another slot on an address of this host, to look at (SO_MEMINFO), not to
+ * read from. Asks over a connection of its own, so it may run beside agent_client_service(). May
+ * block for a fifth of a second.
+ * @return a file descriptor owned by the caller, or -errno: -ENOENT no such socket on this host,
+ *         -EPERM another user's, -ECONNREFUSED no agent.
+ */
+int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_gid *addr,
+			     uint32_t scope_id, uint16_t slot);
+
+/**
  * To be watched for readability by the lane's loop: the agent has died, or speaks. -1: works
  * without an agent, or has none at the moment, since agent_client_service() or _socket() failed.
  */

@@ -17,7 +17,7 @@
 
 enum { HDR_MAGIC = 0, HDR_VERSION = 4, HDR_TYPE = 6, HDR_LEN = 8 };
 enum { SLOT_SLOT = 8, SLOT_INDEX = 10, SLOT_LEN = 12 };
-enum { SOCKET_ADDR = 8, SOCKET_SCOPE = 24, SOCKET_LEN = 28 };
+enum { SOCKET_ADDR = 8, SOCKET_SCOPE = 24, SOCKET_LEN = 28, PEER_SLOT = 28, PEER_LEN = 30 };
 enum { ERROR_ERRNO = 8, ERROR_TEXT = 12 };
 enum { FROM_CLIENT = 8, FROM_ADDR = 10, FROM_LEN = 12 };
 enum {
@@ -54,6 +54,7 @@ static const struct msg_form {
 	[AGENT_ERROR]       = {ERROR_TEXT,   ERROR_TEXT + AGENT_TEXT_MAX, FDS(0)},
 	[AGENT_STATUS]      = {FROM_LEN,     FROM_LEN,                    FDS(0)},
 	[AGENT_STATUS_PAGE] = {PAGE_ENTRIES, AGENT_MSG_MAX,               FDS(0)},
+	[AGENT_PEER]        = {PEER_LEN,     PEER_LEN,                    FDS(0)},
 };
 /* clang-format on */
 
@@ -131,9 +132,13 @@ size_t agent_msg_encode(const struct agent_msg *m, uint8_t *buf)
 		put_be16(buf + SLOT_INDEX, m->u.slot.first_index);
 		return SLOT_LEN;
 	case AGENT_SOCKET:
+	case AGENT_PEER:
 		memcpy(buf + SOCKET_ADDR, m->u.socket.addr.raw, 16);
 		put_be32(buf + SOCKET_SCOPE, m->u.socket.scope_id);
-		return SOCKET_LEN;
+		if (m->type == AGENT_SOCKET)
+			return SOCKET_LEN;
+		put_be16(buf + PEER_SLOT, m->u.socket.slot);
+		return PEER_LEN;
 	case AGENT_ERROR:
 		n = strnlen(m->u.error.text, AGENT_TEXT_MAX);
 		put_be32(buf + ERROR_ERRNO, (uint32_t)m->u.error.err);
@@ -204,7 +209,13 @@ int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
 	case AGENT_SOCKET:
 		memcpy(m->u.socket.addr.raw, buf + SOCKET_ADDR, 16);
 		m->u.socket.scope_id = get_be32(buf + SOCKET_SCOPE);
+		m->u.socket.slot = 0;
 		return 0;
+	case AGENT_PEER:
+		memcpy(m->u.socket.addr.raw, buf + SOCKET_ADDR, 16);
+		m->u.socket.scope_id = get_be32(buf + SOCKET_SCOPE);
+		m->u.socket.slot = get_be16(buf + PEER_SLOT);
+		return m->u.socket.slot < AGENT_SLOTS ? 0 : -EBADMSG;
 	case AGENT_ERROR:
 		return decode_error(buf, len, m);
 	case AGENT_STATUS:

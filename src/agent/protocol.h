@@ -15,6 +15,8 @@
  *	                           <-   WELCOME slot, first index; no fds
  *	SOCKET address             ->
  *	                           <-   SOCKET_IS; fd: the slot's socket of that address
+ *	PEER address, slot         ->
+ *	                           <-   SOCKET_IS; fd: that slot's socket of that address
  *	STATUS from where          ->
  *	                           <-   STATUS_PAGE
  *	anything                   ->
@@ -64,6 +66,7 @@ enum agent_msg_type {
 	AGENT_ERROR,
 	AGENT_STATUS,
 	AGENT_STATUS_PAGE,
+	AGENT_PEER,
 };
 
 struct agent_client_info {
@@ -102,7 +105,8 @@ struct agent_msg {
 		struct {
 			struct rocemu_gid addr;
 			uint32_t scope_id;
-		} socket; /* SOCKET */
+			uint16_t slot; /* PEER */
+		} socket;	       /* SOCKET */
 		struct {
 			int err; /* positive errno */
 			char text[AGENT_TEXT_MAX];

@@ -155,6 +155,22 @@ static int give_socket(struct conn *c, const struct agent_msg *m)
 	return reply(c, &answer);
 }
 
+/* Somebody wants to see how full another slot's buffer is. He could read from it as well: see
+ * may_hold_stash(). */
+static int give_peer(struct conn *c, const struct agent_msg *m)
+{
+	struct agent_msg answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
+	const struct group *g =
+		groups_find(&c->server->groups, &m->u.socket.addr, m->u.socket.scope_id);
+
+	if (!may_hold_stash(c))
+		return reply_error(c, -EPERM, "another user's socket");
+	if (!g || m->u.socket.slot >= g->count)
+		return reply_error(c, -ENOENT, "no socket of that address and slot");
+	answer.fds[0] = g->fds[m->u.socket.slot];
+	return reply(c, &answer);
+}
+
 static int give_status(struct conn *c, const struct agent_msg *m)
 {
 	struct server *s = c->server;
@@ -214,6 +230,8 @@ static int answer(struct conn *c, const struct agent_msg *m)
 		return m->type == AGENT_HELLO ? hello(c) : give_socket(c, m);
 	case AGENT_REJOIN:
 		return rejoin(c, m);
+	case AGENT_PEER:
+		return give_peer(c, m);
 	case AGENT_STATUS:
 		return give_status(c, m);
 	default:

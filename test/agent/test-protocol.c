@@ -33,10 +33,17 @@ TEST(protocol, each_message__decodes_to_what_was_encoded)
 	assert_int_equal(out.u.slot.first_index, 16383);
 
 	in = (struct agent_msg){.type = AGENT_SOCKET,
-				.u.socket = {{.raw = {1, [15] = 2}}, 0x12345678}};
+				.u.socket = {{.raw = {1, [15] = 2}}, 0x12345678, 0}};
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_memory_equal(&out.u.socket.addr, &in.u.socket.addr, 16);
 	assert_int_equal(out.u.socket.scope_id, 0x12345678);
+
+	in.type = AGENT_PEER;
+	in.u.socket.slot = 1023;
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_int_equal(out.u.socket.slot, 1023);
+	in.u.socket.slot = 1024;
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 
 	agent_msg_set_error(&in, ENOSPC, "%s", "no more");
 	assert_int_equal(round_trip(&in, &out), 0);
