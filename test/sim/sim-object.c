@@ -499,6 +499,15 @@ void sim_ledger_check(struct sim_qp *q)
 			sim_fail(q->sim, "receive %llu did not complete", (unsigned long long)q->rq.e[i].wr_id);
 }
 
+void sim_ledger_forget(struct sim_qp *q)
+{
+	for (struct sim_ledger *l = &q->sq; l; l = l == &q->sq ? &q->rq : NULL) {
+		for (size_t i = 0; i < l->n; i++)
+			l->e[i].done = true;
+		l->next = l->n;
+	}
+}
+
 void sim_objects_free(struct sim *s)
 {
 	for (struct sim_qp *q; (q = s->qps) != NULL;) {

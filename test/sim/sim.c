@@ -142,10 +142,13 @@ static void link_send(struct sim *s, struct sim_packet *p)
 	struct sim_link *l = &s->link[p->from][p->to];
 	const struct sim_link_config *c = &l->c;
 	struct rocemu_packet decoded;
-	bool lost = masked(s->loss_mask, s->packets++) | masked(c->loss_mask, l->packets++);
+	bool lost = masked(s->loss_mask, s->packets);
 	bool storm = stormy(s, c);
 	rocemu_ns_t at = bottleneck(s, l, p->len);
 
+	lost |= masked(c->loss_mask, l->packets);
+	s->packets++;
+	l->packets++;
 	if (rocemu_packet_decode(&decoded, p->data, p->len) != ROCEMU_DROP_NONE)
 		sim_fail(s, "node %c sent a packet that does not decode", 'A' + (int)p->from);
 	remember(s, p);
@@ -218,10 +221,14 @@ static unsigned node_output_once(struct sim *s, struct sim_node *n)
 	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
 	/* Batches of different sizes: what is sent must not depend on how it is asked for. */
 	unsigned ask = 1 + rng_below(&s->rng, ROCEMU_OUTPUT_BATCH);
+	bool only_acks = rocemu_ep_output_is_acks(n->ep);
 	unsigned got = rocemu_ep_output(n->ep, s->now, tx, ask);
 
 	if (got > ask)
 		sim_fail(s, "output filled %u descriptors of %u", got, ask);
+	for (unsigned i = 0; only_acks && i < got; i++)
+		if (!(rocemu_opcode_ops(tx[i].hdr[0]) & ROCEMU_OP_ACK))
+			sim_fail(s, "output_is_acks said yes, output gives a %s", rocemu_opcode_name(tx[i].hdr[0]));
 	for (unsigned i = 0; i < got; i++) {
 		struct sim_packet *p = flatten(s, n->index, &tx[i]);
 

@@ -297,6 +297,8 @@ void sim_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t 
 /** Take what is in the CQs into the ledgers. The loop does it after each step. */
 void sim_poll(struct sim_qp *q);
 void sim_ledger_check(struct sim_qp *q);
+/** What is posted will not complete: the QP goes to RESET. */
+void sim_ledger_forget(struct sim_qp *q);
 void sim_mem_check(struct sim *s, const struct sim_mem *m);
 void sim_objects_free(struct sim *s);
 
