@@ -150,6 +150,16 @@ ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
 /** True when all there is to send are acknowledgements, which may wait a little for company. */
 ROCEMU_PUBLIC bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep);
 
+/**
+ * How much UC and UD may send from now on: bytes, each packet charged its payload and what it costs the receiver's
+ * socket buffer on top. Nothing in these services tells a sender that it overruns its receiver, so whoever can see the
+ * receiver's buffer says so here, before each output call. UINT64_MAX (the default): no limit.
+ */
+ROCEMU_PUBLIC void rocemu_ep_set_datagram_room(struct rocemu_ep *ep, uint64_t bytes);
+
+/** True while UC or UD requests wait for room. */
+ROCEMU_PUBLIC bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep);
+
 /** When rocemu_ep_expire() wants to be called next; ROCEMU_NEVER when nothing runs. */
 ROCEMU_PUBLIC rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep);
 

@@ -24,6 +24,7 @@
 #include "engine/addr.h"
 #include "engine/impair.h"
 #include "engine/lane.h"
+#include "engine/pace.h"
 #include "engine/progress.h"
 #include "engine/tap.h"
 #include "engine/txgroup.h"
@@ -104,6 +105,7 @@ struct lane {
 	int forward_fd;                /* owned, or -1 */
 	struct lane_rx rx;
 	struct lane_tx tx;
+	struct pace pace;
 
 	struct progress progress;
 	struct ackhold ackhold;

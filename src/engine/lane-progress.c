@@ -51,7 +51,7 @@ static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void send_all(struct lane *l, rocemu_ns_t now)
 {
 	release_acks(l);
-	if (rocemu_ep_has_output(l->ep))
+	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep))
 		lane_tx_output(l, now);
 }
 
@@ -78,6 +78,8 @@ static void settle(struct lane *l)
 	if (l->on_events)
 		l->on_events(l->user, l->ep);
 	due = MIN(due, l->ack_due);
+	if (unlikely(rocemu_ep_wants_datagram_room(l->ep)))
+		due = MIN(due, lane_now() + PACE_RETRY_NS);
 	due = MIN(due, l->tap_due);
 	if (unlikely(l->held != NULL))
 		due = MIN(due, lane_impair_deadline(l));
@@ -172,7 +174,8 @@ bool lane_poll(struct lane *l)
 		settle(l);
 	} else if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
-	} else if (l->ackhold.held ? now - l->ackhold.since >= ACKHOLD_POLL_NS : rocemu_ep_has_output(l->ep)) {
+	} else if (l->ackhold.held ? now - l->ackhold.since >= ACKHOLD_POLL_NS :
+				     rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
 		send_all(l, now);
 		settle(l);
 	}

@@ -418,15 +418,41 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 	}
 }
 
+/* UC and UD requests wait: see how much their receivers can take. @return false: nothing now. */
+static bool give_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static bool give_room(struct lane *l, rocemu_ns_t now)
+{
+	uint64_t room;
+
+	if (!rocemu_ep_wants_datagram_room(l->ep))
+		return false;
+	room = pace_room(&l->pace, now);
+	rocemu_ep_set_datagram_room(l->ep, room);
+	return room > 0;
+}
+
+static uint32_t scope_of(const struct lane *l, const struct rocemu_path *path)
+{
+	for (unsigned i = 0; i < l->ngids; i++)
+		if (l->gids[i].index == path->sgid_index)
+			return l->gids[i].scope_id;
+	return 0;
+}
+
 void lane_tx_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
 	unsigned n;
 
 	/* Until there is none: the call that fills none tells the endpoint that the ones before have left. */
-	for (unsigned batches = 1; (n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH)); batches++) {
+	for (unsigned batches = 1;; batches++) {
+		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
+		if (!n && !give_room(l, now))
+			break;
 		for (unsigned i = 0; i < n; i++)
 			pkt[i] = &l->tx.desc[i];
+		if (n)
+			pace_sending(&l->pace, l->agent, scope_of(l, pkt[0]->path), now, pkt, n);
 		if (unlikely(l->impair.on))
 			lane_impair_send(l, now, pkt, n);
 		else
@@ -436,4 +462,6 @@ void lane_tx_output(struct lane *l, rocemu_ns_t now)
 			lane_rx_hot(l, now);
 		}
 	}
+	/* What is known of the receivers is old the next time. */
+	rocemu_ep_set_datagram_room(l->ep, 0);
 }

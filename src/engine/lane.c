@@ -58,6 +58,7 @@ static void bury(struct lane *l)
 		close(l->socks[i].fd);
 	l->nsocks = 0;
 	lane_tx_fini(l);
+	pace_fini(&l->pace);
 	if (l->forward_fd >= 0)
 		close(l->forward_fd);
 	if (l->thread.timer_fd >= 0)
@@ -142,6 +143,7 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 	l->ep = rocemu_ep_new(&c->ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");
+	rocemu_ep_set_datagram_room(l->ep, 0); /* lane_tx_output() sees to it */
 	for (unsigned i = 0; i < c->ngids; i++) {
 		l->gids[i] = c->gids[i];
 		err = rocemu_ep_set_gid(l->ep, c->gids[i].index, &c->gids[i].gid);
@@ -223,6 +225,7 @@ void lane_free(struct lane *l)
 	pthread_mutex_unlock(&registry_lock);
 	detach(l);
 	lane_impair_fini(l);
+	pace_fini(&l->pace);
 	lane_tx_fini(l);
 	lane_rx_fini(l);
 	tap_put(l->tap);

@@ -133,6 +133,14 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const st
 	return why;
 }
 
+/** Requests that lack room only will be noted as such by the next output call. */
+static bool req_is_due(const struct rocemu_qp *qp)
+{
+	enum req_hold hold = req_hold(qp);
+
+	return hold == REQ_GO || hold == REQ_HOLD_ROOM;
+}
+
 static bool qp_has_output(const struct rocemu_qp *qp)
 {
 	return resp_has_output(qp) || req_has_output(qp);
@@ -171,7 +179,8 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 	if (!list_empty(&ep->handed))
 		return true;
 	list_for_each (n, &ep->tx_ready)
-		if (qp_has_output(list_entry(n, struct rocemu_qp, tx_link)))
+		if (resp_has_output(list_entry(n, struct rocemu_qp, tx_link)) ||
+		    req_is_due(list_entry(n, struct rocemu_qp, tx_link)))
 			return true;
 	return false;
 }
@@ -183,7 +192,7 @@ bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
 	list_for_each (n, &ep->tx_ready) {
 		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
 
-		if (req_has_output(qp) || (resp_has_output(qp) && !resp_output_is_acks(qp)))
+		if (req_is_due(qp) || (resp_has_output(qp) && !resp_output_is_acks(qp)))
 			return false;
 	}
 	return true;

@@ -36,6 +36,8 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->tx_ready);
 	list_init(&ep->handed);
 	list_init(&ep->events);
+	list_init(&ep->room_waiting);
+	ep->datagram_room = UINT64_MAX;
 	list_init(&ep->peers);
 	list_init(&ep->pds);
 	list_init(&ep->cqs);

@@ -40,6 +40,8 @@ struct rocemu_ep {
 	struct list tx_ready;          /* of rocemu_qp.tx_link, round robin */
 	struct list handed;            /* of qp_req.handed_link: see req_handed_done() */
 	struct list events;            /* of event_src.link */
+	struct list room_waiting;      /* of qp_req.peer_link: UC and UD requests that wait for datagram_room */
+	uint64_t datagram_room;        /* see rocemu_ep_set_datagram_room() */
 	struct list peers;             /* of peer.link (see peer.h) */
 	struct list pds, cqs, srqs;    /* every object, for rocemu_ep_free() */
 	struct rocemu_ep_stats stats;

@@ -124,7 +124,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	if (req->cur == qp->sq.head || (fresh && qp->state == IBV_QPS_SQD))
 		return REQ_HOLD_IDLE;
 	if (qp->type != IBV_QPT_RC)
-		return REQ_GO;
+		return qp->ep->datagram_room ? REQ_GO : REQ_HOLD_ROOM;
 	if (req->rnr_wait)
 		return REQ_HOLD_RNR;
 	w = sq_wqe(&qp->sq, req->cur);
@@ -208,6 +208,31 @@ static unsigned req_turn(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
 	return made;
 }
 
+/** UC and UD: what went out counts against the room there is. */
+static void req_charge_room(struct rocemu_ep *ep, const struct rocemu_tx *tx, unsigned n)
+{
+	if (ep->datagram_room == UINT64_MAX)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		ep->datagram_room -= MIN(ep->datagram_room, (uint64_t)peer_cost(tx[i].payload_len));
+}
+
+void rocemu_ep_set_datagram_room(struct rocemu_ep *ep, uint64_t bytes)
+{
+	struct list *n;
+
+	ep->datagram_room = bytes;
+	while (bytes && (n = list_first(&ep->room_waiting))) {
+		list_remove(n);
+		qp_wake(list_entry(n, struct rocemu_qp, req.peer_link));
+	}
+}
+
+bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep)
+{
+	return !list_empty(&ep->room_waiting);
+}
+
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		    unsigned first)
 {
@@ -215,10 +240,17 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 	unsigned made = 0;
 
 	(void)first;
-	while ((hold = req_hold(qp)) == REQ_GO && made < n)
-		made += req_turn(qp, tx + made, n - made);
+	while ((hold = req_hold(qp)) == REQ_GO && made < n) {
+		unsigned turn = req_turn(qp, tx + made, n - made);
+
+		if (qp->type != IBV_QPT_RC)
+			req_charge_room(qp->ep, tx + made, turn);
+		made += turn;
+	}
 	if (hold == REQ_HOLD_WINDOW)
 		peer_block(qp->req.peer, &qp->req.peer_link);
+	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))
+		list_append(&qp->ep->room_waiting, &qp->req.peer_link);
 	if (qp->type == IBV_QPT_RC) {
 		if (made)
 			req_sent(qp, now);

@@ -20,6 +20,7 @@ enum req_hold {
 	REQ_HOLD_IDLE,	 /* nothing to send in this state */
 	REQ_HOLD_RNR,	 /* the peer asked for a pause */
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
+	REQ_HOLD_ROOM,   /* UC, UD: no datagram room */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
 	REQ_HOLD_FAULT,	 /* the next request cannot be executed; those before it are not done yet */
 	REQ_FAULT,	 /* ... they are done: it is to be failed now */
@@ -54,7 +55,7 @@ struct qp_req {
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
-	struct list peer_link;	 /* in peer->blocked while the window is full */
+	struct list peer_link;   /* RC: in peer->blocked while the window is full; UC, UD: in ep->room_waiting */
 	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };
 

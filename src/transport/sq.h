@@ -27,7 +27,6 @@ struct swqe {
 	 * for a READ these are the PSNs of the responses. */
 	uint32_t first_psn;
 	uint32_t npkts;
-	uint64_t posted_seq;
 };
 
 struct sq {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Creation, states and posting; what crosses the wire is tested with requester, responder and the simulator. */
+/* Creation, states and posting; what crosses the wire is tested with requester, responder and the
+ * simulator. */
 #include "test.h"
 
 #include <errno.h>
@@ -25,7 +26,8 @@ static void setup(struct fixture *f, enum ibv_qp_type type)
 	assert_int_equal(rocemu_ep_set_gid(f->ep, 0, &gid4), 0);
 	f->pd = rocemu_pd_new(f->ep);
 	assert_int_equal(rocemu_cq_create(f->ep, 16, NULL, &f->cq), 0);
-	init = (struct rocemu_qp_init){.pd = f->pd, .send_cq = f->cq, .recv_cq = f->cq, .type = type};
+	init = (struct rocemu_qp_init){
+		.pd = f->pd, .send_cq = f->cq, .recv_cq = f->cq, .type = type};
 	init.cap = (struct ibv_qp_cap){4, 4, 2, 2, 32};
 	assert_int_equal(rocemu_qp_create(f->ep, &init, &f->qp), 0);
 }
@@ -59,8 +61,8 @@ enum {
 	UD_INIT = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY,
 	RC_RTR = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 		 IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-	RC_RTS = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-		 IBV_QP_MAX_QP_RD_ATOMIC,
+	RC_RTS = IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		 IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC,
 };
 
 static int move(struct fixture *f, enum ibv_qp_state to, int mask)
@@ -90,7 +92,8 @@ TEST(qp_create, numbers__slot_and_rotating_index)
 	assert_ptr_equal(rocemu_qp_find(f.ep, first), f.qp);
 	assert_null(rocemu_qp_find(f.ep, 100));
 	rocemu_qp_destroy(f.qp);
-	init = (struct rocemu_qp_init){.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RC};
+	init = (struct rocemu_qp_init){
+		.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RC};
 	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), 0);
 	assert_int_equal(rocemu_qp_num(qp), first + 1);
 	rocemu_ep_free(f.ep);
@@ -106,7 +109,8 @@ TEST(qp_create, bad_arguments__errno)
 	setup(&f, IBV_QPT_RC);
 	assert_int_equal(rocemu_qp_create(no_slot, &init, &qp), -ENXIO);
 	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), -EINVAL);
-	init = (struct rocemu_qp_init){.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RAW_PACKET};
+	init = (struct rocemu_qp_init){
+		.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RAW_PACKET};
 	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), -EOPNOTSUPP);
 	init.type = IBV_QPT_UD;
 	init.cap.max_send_sge = ROCEMU_MAX_SGE + 1;
@@ -186,8 +190,10 @@ TEST(qp_post_send, states_and_opcodes__as_the_standard)
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL); /* RESET */
 	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
-	assert_int_equal(move(&f, IBV_QPS_RTR, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						       IBV_QP_RQ_PSN), 0);
+	assert_int_equal(
+		move(&f, IBV_QPS_RTR,
+		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+		0);
 	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 	wr.opcode = IBV_WR_RDMA_READ;
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
@@ -273,5 +279,35 @@ TEST(qp_modify, ud_way__short_masks)
 	assert_int_equal(move(&f, IBV_QPS_RTR, IBV_QP_STATE), 0);
 	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
 	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_QKEY), 0);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(datagram_room, used_up__requests_wait_until_there_is_more)
+{
+	struct fixture f;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct rocemu_tx tx[8];
+
+	setup(&f, IBV_QPT_UC);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	assert_int_equal(
+		move(&f, IBV_QPS_RTR,
+		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
+		0);
+	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	rocemu_ep_set_datagram_room(f.ep, 0);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	assert_true(rocemu_ep_has_output(f.ep));
+	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 0);
+	assert_false(rocemu_ep_has_output(f.ep));
+	assert_true(rocemu_ep_wants_datagram_room(f.ep));
+	/* Any room lets one go: a request must not wait for more than a buffer can have. */
+	rocemu_ep_set_datagram_room(f.ep, 1);
+	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 1);
+	assert_true(rocemu_ep_wants_datagram_room(f.ep));
+	rocemu_ep_set_datagram_room(f.ep, UINT64_MAX);
+	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 2);
+	assert_false(rocemu_ep_wants_datagram_room(f.ep));
 	rocemu_ep_free(f.ep);
 }
