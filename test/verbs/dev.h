@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An opened rocemu_lo with the objects that nearly every test needs, in a network namespace of the test program's
+ * own. Errors end the test.
+ */
+#ifndef TEST_VERBS_DEV_H
+#define TEST_VERBS_DEV_H
+
+#include <infiniband/verbs.h>
+#include <stdint.h>
+
+enum { DEV_MEM = 65536, DEV_CQE = 64, DEV_WR = 16 };
+
+struct dev {
+	struct ibv_context *ctx;
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	struct ibv_comp_channel *channel;
+	struct ibv_cq *cq;             /* on channel */
+	uint8_t mem[DEV_MEM];
+};
+
+/** A namespace with lo up, the first time it is called; skips the test where that is not possible. */
+void dev_namespace(void);
+
+void dev_open(struct dev *d);
+void dev_close(struct dev *d);
+
+/** The list's device of that name, opened; ROCEMU_DEVICES decides what there is. */
+struct ibv_context *dev_open_named(const char *name);
+
+/** ops: IBV_QP_EX_WITH_*, 0 for a QP without ibv_wr_*. */
+struct ibv_qp *dev_qp(struct dev *d, enum ibv_qp_type type, uint64_t ops);
+/** Bring RC or UC QPs to RTS, connected to each other; a UD QP (b NULL) to RTS. */
+void dev_connect(struct ibv_qp *a, struct ibv_qp *b);
+/** A UD destination on the device itself. */
+struct ibv_ah *dev_self_ah(struct dev *d);
+
+/** An SGE of mem[offset..). */
+struct ibv_sge dev_sge(struct dev *d, uint32_t offset, uint32_t length);
+void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset, uint32_t length);
+
+/** Poll until a completion comes; fails after some seconds. */
+struct ibv_wc dev_poll(struct ibv_cq *cq);
+
+#endif

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <time.h>
+
+#include "verbs/evq.h"
+
+static bool readable(const struct evq *q)
+{
+	struct pollfd p = { .fd = q->fd, .events = POLLIN };
+
+	return poll(&p, 1, 0) == 1;
+}
+
+static void init(struct evq *q, struct evq_source *a, struct evq_source *b)
+{
+	assert_int_equal(evq_init(q), 0);
+	evq_source_init(a);
+	evq_source_init(b);
+	fcntl(q->fd, F_SETFL, fcntl(q->fd, F_GETFL) | O_NONBLOCK);
+}
+
+TEST(evq, empty_and_nonblocking__eagain)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	assert_false(readable(&q));
+	assert_null(evq_get(&q));
+	assert_int_equal(errno, EAGAIN);
+	evq_fini(&q);
+}
+
+TEST(evq, three_posted__one_per_get_then_eagain)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_post(&q, &a, false);
+	evq_post(&q, &b, false);
+	evq_post(&q, &a, false);
+	assert_ptr_equal(evq_get(&q), &a);
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_true(readable(&q));
+	assert_ptr_equal(evq_get(&q), &a);
+	assert_false(readable(&q));
+	assert_null(evq_get(&q));
+	evq_fini(&q);
+}
+
+TEST(evq, posted_once_twice__one_event)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_post(&q, &a, true);
+	evq_post(&q, &a, true);
+	assert_ptr_equal(evq_get(&q), &a);
+	assert_null(evq_get(&q));
+	evq_post(&q, &a, true);
+	assert_ptr_equal(evq_get(&q), &a);
+	evq_fini(&q);
+}
+
+TEST(evq, dropped__events_gone_and_delivered_counted)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_post(&q, &a, false);
+	assert_ptr_equal(evq_get(&q), &a);
+	evq_post(&q, &a, false);
+	evq_post(&q, &a, false);
+	evq_post(&q, &b, false);
+	assert_int_equal(evq_drop(&q, &a), 1);
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_false(readable(&q));
+	assert_null(evq_get(&q));
+	evq_fini(&q);
+}
+
+TEST(evq, dropped_while_blocking_fd__fd_blocks_again)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	fcntl(q.fd, F_SETFL, fcntl(q.fd, F_GETFL) & ~O_NONBLOCK);
+	evq_post(&q, &a, false);
+	evq_drop(&q, &a);
+	assert_int_equal(fcntl(q.fd, F_GETFL) & O_NONBLOCK, 0);
+	assert_false(readable(&q));
+	evq_fini(&q);
+}
+
+struct waiter {
+	struct evq *q;
+	struct evq_source *got;
+	int err;
+};
+
+static void on_signal(int sig)
+{
+	(void)sig;
+}
+
+static void *wait_for_one(void *arg)
+{
+	struct waiter *w = arg;
+
+	w->got = evq_get(w->q);
+	w->err = errno;
+	return NULL;
+}
+
+TEST(evq, blocked_reader__woken_by_post)
+{
+	struct evq_source a;
+	struct waiter w = { 0 };
+	struct evq q;
+	pthread_t t;
+
+	assert_int_equal(evq_init(&q), 0);
+	evq_source_init(&a);
+	w.q = &q;
+	assert_int_equal(pthread_create(&t, NULL, wait_for_one, &w), 0);
+	evq_post(&q, &a, false);
+	pthread_join(t, NULL);
+	assert_ptr_equal(w.got, &a);
+	evq_fini(&q);
+}
+
+/* Programs end their event loop by a signal whose handler has no SA_RESTART, and are not ended by one that has. */
+TEST(evq, blocked_reader_gets_signal__eintr_only_without_sa_restart)
+{
+	struct sigaction restart = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+	struct sigaction interrupt = { .sa_handler = on_signal };
+	struct waiter w = { 0 };
+	struct timespec pause = { .tv_nsec = 1000000 };
+	struct evq q;
+	pthread_t t;
+
+	sigaction(SIGUSR1, &restart, NULL);
+	sigaction(SIGUSR2, &interrupt, NULL);
+	assert_int_equal(evq_init(&q), 0);
+	w.q = &q;
+	assert_int_equal(pthread_create(&t, NULL, wait_for_one, &w), 0);
+	pthread_kill(t, SIGUSR1);
+	/* The thread may not be in read() yet: go on until it was. */
+	while (pthread_tryjoin_np(t, NULL) == EBUSY) {
+		pthread_kill(t, SIGUSR2);
+		nanosleep(&pause, NULL);
+	}
+	assert_null(w.got);
+	assert_int_equal(w.err, EINTR);
+	evq_fini(&q);
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Wrong arguments, and objects that others still need. */
+#include "test.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "dev.h"
+
+/* ---- memory ---- */
+
+TEST(mr, unmapped_memory__efault)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	uint8_t *p;
+	struct dev d;
+
+	dev_open(&d);
+	p = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(p != MAP_FAILED);
+	munmap(p + page, page);
+	assert_null(ibv_reg_mr(d.pd, p, 3 * page, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EFAULT);
+	assert_null(ibv_reg_mr(d.pd, p + page, 1, 0));
+	assert_int_equal(errno, EFAULT);
+	munmap(p, 3 * page);
+	dev_close(&d);
+}
+
+TEST(mr, readonly_memory_for_writing__efault)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	struct ibv_mr *mr;
+	uint8_t *p;
+	struct dev d;
+
+	dev_open(&d);
+	p = mmap(NULL, page, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(p != MAP_FAILED);
+	assert_null(ibv_reg_mr(d.pd, p, page, IBV_ACCESS_LOCAL_WRITE));
+	assert_int_equal(errno, EFAULT);
+	mr = ibv_reg_mr(d.pd, p, page, IBV_ACCESS_REMOTE_READ);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	munmap(p, page);
+	dev_close(&d);
+}
+
+static void expect_no_mr(struct dev *d, size_t length, unsigned access, int err)
+{
+	errno = 0;
+	assert_null(ibv_reg_mr_iova2(d->pd, d->mem, length, (uintptr_t)d->mem, access));
+	assert_int_equal(errno, err);
+}
+
+TEST(mr, bad_access_or_length__refused)
+{
+	struct dev d;
+
+	dev_open(&d);
+	expect_no_mr(&d, 0, IBV_ACCESS_LOCAL_WRITE, EINVAL);
+	expect_no_mr(&d, SIZE_MAX, 0, EINVAL);
+	expect_no_mr(&d, 64, IBV_ACCESS_REMOTE_WRITE, EINVAL);
+	expect_no_mr(&d, 64, IBV_ACCESS_REMOTE_ATOMIC, EINVAL);
+	expect_no_mr(&d, 64, IBV_ACCESS_ON_DEMAND, EOPNOTSUPP);
+	expect_no_mr(&d, 64, 1u << 12, EINVAL);
+	dev_close(&d);
+}
+
+TEST(mr, optional_access__ignored)
+{
+	struct ibv_mr *mr;
+	struct dev d;
+
+	dev_open(&d);
+	mr = ibv_reg_mr(d.pd, d.mem, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_RELAXED_ORDERING);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	dev_close(&d);
+}
+
+TEST(mr, rereg__takes_the_new_range_or_stays)
+{
+	struct ibv_mr *mr;
+	struct dev d;
+
+	dev_open(&d);
+	mr = ibv_reg_mr(d.pd, d.mem, 64, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(mr);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, d.mem + 64, 128, 0), 0);
+	assert_ptr_equal(mr->addr, d.mem + 64);
+	assert_int_equal(mr->length, 128);
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
+			 IBV_REREG_MR_ERR_INPUT);
+	assert_int_equal(mr->length, 128);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	dev_close(&d);
+}
+
+/* ---- queues ---- */
+
+TEST(cq, bad_depth_vector_or_channel__einval)
+{
+	struct dev d;
+
+	dev_open(&d);
+	assert_null(ibv_create_cq(d.ctx, 0, NULL, NULL, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_create_cq(d.ctx, 1 << 30, NULL, NULL, 0));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_create_cq(d.ctx, 1, NULL, NULL, d.ctx->num_comp_vectors));
+	assert_int_equal(errno, EINVAL);
+	assert_null(ibv_create_cq(d.ctx, 1, NULL, NULL, -1));
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(ibv_resize_cq(d.cq, 0), EINVAL);
+	assert_int_equal(ibv_resize_cq(d.cq, 500), 0);
+	assert_true(d.cq->cqe >= 500);
+	dev_close(&d);
+}
+
+static int qp_error(struct dev *d, struct ibv_qp_init_attr_ex attr)
+{
+	attr.pd = d->pd;
+	attr.comp_mask |= IBV_QP_INIT_ATTR_PD;
+	errno = 0;
+	assert_null(ibv_create_qp_ex(d->ctx, &attr));
+	return errno;
+}
+
+TEST(qp, unsupported_or_bad_attributes__refused)
+{
+	struct ibv_qp_init_attr_ex ok = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1, .max_recv_wr = 1 } }, a;
+	struct dev d;
+
+	dev_open(&d);
+	ok.send_cq = ok.recv_cq = d.cq;
+	a = ok;
+	a.qp_type = IBV_QPT_RAW_PACKET;
+	assert_int_equal(qp_error(&d, a), EOPNOTSUPP);
+	a = ok;
+	a.qp_type = (enum ibv_qp_type)77;
+	assert_int_equal(qp_error(&d, a), EOPNOTSUPP);
+	a = ok;
+	a.send_cq = NULL;
+	assert_int_equal(qp_error(&d, a), EINVAL);
+	a = ok;
+	a.cap.max_send_wr = 1 << 30;
+	assert_int_equal(qp_error(&d, a), EINVAL);
+	a = ok;
+	a.cap.max_recv_sge = 1000;
+	assert_int_equal(qp_error(&d, a), EINVAL);
+	a = ok;
+	a.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+	a.send_ops_flags = IBV_QP_EX_WITH_BIND_MW;
+	assert_int_equal(qp_error(&d, a), EOPNOTSUPP);
+	a.qp_type = IBV_QPT_UD;
+	a.send_ops_flags = IBV_QP_EX_WITH_RDMA_WRITE;
+	assert_int_equal(qp_error(&d, a), EOPNOTSUPP);
+	a = ok;
+	a.comp_mask = IBV_QP_INIT_ATTR_CREATE_FLAGS;
+	a.create_flags = IBV_QP_CREATE_SCATTER_FCS;
+	assert_int_equal(qp_error(&d, a), EOPNOTSUPP);
+	dev_close(&d);
+}
+
+TEST(qp, queried__real_capabilities)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_qp *a, *b;
+	struct dev d;
+
+	dev_open(&d);
+	a = dev_qp(&d, IBV_QPT_RC, 0);
+	b = dev_qp(&d, IBV_QPT_RC, 0);
+	assert_null(ibv_qp_to_qp_ex(a));
+	dev_connect(a, b);
+	assert_int_equal(a->state, IBV_QPS_RTS);
+	memset(&attr, 0xff, sizeof(attr));
+	assert_int_equal(ibv_query_qp(a, &attr, IBV_QP_STATE | IBV_QP_CAP, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
+	assert_int_equal(attr.dest_qp_num, b->qp_num);
+	assert_true(attr.cap.max_send_wr >= DEV_WR && attr.cap.max_inline_data >= 64);
+	assert_int_equal(init.cap.max_send_wr, attr.cap.max_send_wr);
+	assert_ptr_equal(init.send_cq, d.cq);
+	assert_int_equal(ibv_destroy_qp(a), 0);
+	assert_int_equal(ibv_destroy_qp(b), 0);
+	dev_close(&d);
+}
+
+TEST(qp, posted_to_in_reset__einval_and_bad_wr)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
+	struct ibv_recv_wr rwr = { .num_sge = 0 }, *rbad = NULL;
+	struct ibv_qp *qp;
+	struct dev d;
+
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_RC, 0);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(ibv_post_recv(qp, &rwr, &rbad), EINVAL);
+	assert_ptr_equal(rbad, &rwr);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
+
+TEST(qp, queue_full__enomem_at_the_first_too_many)
+{
+	struct ibv_recv_wr wr[64], *bad = NULL;
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct ibv_qp *qp;
+	struct dev d;
+
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_UD, 0);
+	dev_connect(qp, NULL);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_CAP, &init), 0);
+	assert_true(attr.cap.max_recv_wr < 64);
+	memset(wr, 0, sizeof(wr));
+	for (unsigned i = 0; i + 1 < 64; i++)
+		wr[i].next = &wr[i + 1];
+	assert_int_equal(ibv_post_recv(qp, wr, &bad), ENOMEM);
+	assert_ptr_equal(bad, &wr[attr.cap.max_recv_wr]);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
+
+TEST(ah, no_grh_port_or_gid__einval)
+{
+	struct ibv_ah_attr a = { .port_num = 1, .dlid = 5 };
+	struct dev d;
+
+	dev_open(&d);
+	assert_null(ibv_create_ah(d.pd, &a));
+	assert_int_equal(errno, EINVAL);
+	a.is_global = 1;
+	a.port_num = 2;
+	assert_null(ibv_create_ah(d.pd, &a));
+	a.port_num = 1;
+	a.grh.sgid_index = 63;
+	assert_null(ibv_create_ah(d.pd, &a));
+	assert_int_equal(errno, EINVAL);
+	dev_close(&d);
+}
+
+TEST(ud, sent_without_address_handle__einval)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
+	struct ibv_qp *qp;
+	struct dev d;
+
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_UD, 0);
+	dev_connect(qp, NULL);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
+
+TEST(unsupported, memory_windows_and_more__eopnotsupp)
+{
+	struct ibv_xrcd_init_attr xrcd = { 0 };
+	struct ibv_alloc_dm_attr dm = { .length = 64 };
+	struct dev d;
+
+	dev_open(&d);
+	errno = 0;
+	assert_null(ibv_alloc_mw(d.pd, IBV_MW_TYPE_1));
+	assert_int_equal(errno, EOPNOTSUPP);
+	errno = 0;
+	assert_null(ibv_open_xrcd(d.ctx, &xrcd));
+	assert_int_equal(errno, EOPNOTSUPP);
+	errno = 0;
+	assert_null(ibv_alloc_dm(d.ctx, &dm));
+	assert_int_equal(errno, EOPNOTSUPP);
+	dev_close(&d);
+}
+
+/* ---- objects that are in use ---- */
+
+TEST(busy, pd_cq_channel_and_srq_in_use__ebusy_until_freed)
+{
+	struct ibv_srq_init_attr sattr = { .attr = { .max_wr = 4, .max_sge = 1 } };
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
+	struct ibv_srq *srq;
+	struct ibv_qp *qp;
+	struct dev d;
+
+	dev_open(&d);
+	srq = ibv_create_srq(d.pd, &sattr);
+	assert_non_null(srq);
+	attr.send_cq = attr.recv_cq = d.cq;
+	attr.srq = srq;
+	qp = ibv_create_qp(d.pd, &attr);
+	assert_non_null(qp);
+	assert_int_equal(ibv_dealloc_pd(d.pd), EBUSY);
+	assert_int_equal(ibv_destroy_cq(d.cq), EBUSY);
+	assert_int_equal(ibv_destroy_srq(srq), EBUSY);
+	assert_int_equal(ibv_destroy_comp_channel(d.channel), EBUSY);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_srq(srq), 0);
+	dev_close(&d);
+}
+
+TEST(parent_domain, made_of_pd_and_td__both_busy_until_it_goes)
+{
+	struct ibv_td_init_attr tattr = { 0 };
+	struct ibv_parent_domain_init_attr pattr = { 0 };
+	struct ibv_pd *pd;
+	struct ibv_td *td;
+	struct ibv_mr *mr;
+	struct dev d;
+
+	dev_open(&d);
+	td = ibv_alloc_td(d.ctx, &tattr);
+	assert_non_null(td);
+	pattr.pd = d.pd;
+	pattr.td = td;
+	pd = ibv_alloc_parent_domain(d.ctx, &pattr);
+	assert_non_null(pd);
+	mr = ibv_reg_mr(pd, d.mem, 64, 0);
+	assert_non_null(mr);
+	assert_int_equal(ibv_dealloc_pd(pd), EBUSY);
+	assert_int_equal(ibv_dealloc_td(td), EBUSY);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_dealloc_td(td), 0);
+	dev_close(&d);
+}
