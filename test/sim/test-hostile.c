@@ -316,3 +316,52 @@ TEST(rc_input, cnp__counted)
 	d.s->allowed_drops |= 1ull << ROCEMU_DROP_CNP;
 	sim_end(d.s);
 }
+
+TEST(rc_input, ackreq__acked_within_a_message_and_not_without_it)
+{
+	struct duo d = rc_duo("ackreq");
+	struct rocemu_hdrs h = duo_request(&d, ROCEMU_RC_WRITE_FIRST, 100);
+	static const uint8_t data[256];
+
+	h.reth.va = d.mb->iova;
+	h.reth.rkey = rocemu_mr_rkey(d.mb->mr);
+	h.reth.length = 3 * 256;
+	sim_inject(d.s, 0, 1, NULL, &h, data, 256);
+	sim_run(d.s);
+	assert_string_equal(sim_effects(d.s), "B ACK 100");
+	h.opcode = ROCEMU_RC_WRITE_MIDDLE;
+	h.psn = 101;
+	h.ackreq = false;
+	sim_inject(d.s, 0, 1, NULL, &h, data, 256);
+	sim_run(d.s);
+	assert_string_equal(sim_effects(d.s), "");
+	sim_want_any(d.mb, 0, 3 * 256);
+	d.s->allowed_drops |= 1ull << ROCEMU_DROP_GHOST;
+	sim_end(d.s);
+}
+
+TEST(rc_input, flood_of_duplicate_reads__bounded_and_harmless)
+{
+	struct duo d = rc_duo("dup-flood");
+	struct rocemu_hdrs h = duo_request(&d, ROCEMU_RC_READ_REQUEST, 100);
+
+	sim_read(d.a, d.ma, 0, 4 * 256, d.mb, 0);
+	sim_want_copy(d.ma, 0, d.mb, 0, 4 * 256);
+	sim_run(d.s);
+	/* Each asks for another part of it; all at once, before the first answer. */
+	h.reth.rkey = rocemu_mr_rkey(d.mb->mr);
+	for (uint32_t i = 0; i < 400; i++) {
+		h.psn = 100 + i % 4;
+		h.reth.va = d.mb->iova + i % 4 * 256;
+		h.reth.length = 256 * (1 + i / 4 % (4 - i % 4));
+		sim_inject(d.s, 0, 1, NULL, &h, NULL, 0);
+	}
+	d.s->allowed_drops = UINT64_MAX;
+	sim_run(d.s);
+	assert_int_equal(rocemu_qp_state(d.b->qp), IBV_QPS_RTS);
+	sim_write(d.a, d.ma, 8192, 700, d.mb, 8192);
+	sim_want_copy(d.mb, 8192, d.ma, 8192, 700);
+	sim_run(d.s);
+	assert_true(sim_all_good(d.a));
+	sim_end(d.s);
+}

@@ -292,3 +292,88 @@ TEST(rc_qp, incast_of_7_nodes_through_a_small_queue__all_done)
 	sim_run(s);
 	sim_end(s);
 }
+
+TEST(rc_requester, acks_keep_coming_for_longer_than_the_timeout__no_timeout)
+{
+	struct sim_qp_opts o = SIM_QP_OPTS;
+	struct duo d = duo_new("slow-progress", &o);
+
+	/* 60 packets of 0.1 ms each, at a timeout of 1 ms: each ACK restarts the timer (9.7.6.1.3). */
+	d.s->link[0][1].c.ns_per_kib = 400 * 1000;
+	for (uint32_t i = 0; i < 60; i++) {
+		sim_write(d.a, d.ma, i * 256, 256, d.mb, i * 256);
+		sim_want_copy(d.mb, i * 256, d.ma, i * 256, 256);
+	}
+	sim_run(d.s);
+	assert_int_equal(duo_stats(&d, 0)->timeouts, 0);
+	assert_int_equal(duo_stats(&d, 0)->retransmits, 0);
+	sim_end(d.s);
+}
+
+TEST(window, after_many_losses__opens_again)
+{
+	struct sim_qp_opts o = SIM_QP_OPTS;
+	struct duo d;
+	rocemu_ns_t start;
+
+	o.mtu = IBV_MTU_1024;
+	d = duo_new("window-leak", &o);
+	for (unsigned i = 0; i < 50; i++) {
+		d.s->node[1].gone = true;
+		sim_write(d.a, d.ma, 0, DUO_MEM, d.mb, 0);
+		sim_run_for(d.s, 2 * SIM_MS);
+		d.s->node[1].gone = false;
+		sim_run(d.s);
+	}
+	for (unsigned i = 0; i < 100; i++) {
+		sim_write(d.a, d.ma, 0, DUO_MEM, d.mb, 0);
+		sim_run(d.s);
+	}
+	start = d.s->now;
+	sim_write(d.a, d.ma, 0, DUO_MEM, d.mb, 0);
+	sim_want_copy(d.mb, 0, d.ma, 0, DUO_MEM);
+	sim_run(d.s);
+	/* 64 packets; one at a time would take 64 round trips of 10 us. */
+	assert_true(d.s->now - start < 100 * SIM_US);
+	d.s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
+	sim_end(d.s);
+}
+
+static enum sim_verdict note_msn(struct sim *s, struct sim_packet *p, const struct rocemu_packet *d)
+{
+	uint32_t *msn = s->filter_arg;
+
+	if (p->from == 1 && (rocemu_opcode_hdrs(d->h.opcode) & ROCEMU_HDR_AETH))
+		*msn = d->h.aeth.msn;
+	return SIM_PASS;
+}
+
+/* C9-146..: the MSN counts requests completed, READs and atomics when they are taken. */
+TEST(rc_responder, msn__counts_messages_of_every_kind)
+{
+	struct sim_qp_opts o = SIM_QP_OPTS;
+	struct duo d = duo_new("msn", &o);
+	uint32_t msn = 0;
+
+	d.s->filter = note_msn;
+	d.s->filter_arg = &msn;
+	sim_write(d.a, d.ma, 0, 700, d.mb, 0);
+	sim_want_copy(d.mb, 0, d.ma, 0, 700);
+	sim_run(d.s);
+	assert_int_equal(msn, 1);
+	sim_read(d.a, d.ma, 1024, 700, d.mb, 1024);
+	sim_want_copy(d.ma, 1024, d.mb, 1024, 700);
+	sim_run(d.s);
+	assert_int_equal(msn, 2);
+	sim_faa(d.a, d.ma, 2048, d.mb, 2048, 1);
+	sim_want_copy(d.ma, 2048, d.mb, 2048, 8);
+	sim_want_u64(d.mb, 2048, sim_mem_u64(d.mb, 2048) + 1);
+	sim_run(d.s);
+	assert_int_equal(msn, 3);
+	sim_recv(d.b, d.mb, 4096, 16);
+	sim_send(d.a, d.ma, 4096, 16);
+	sim_want_copy(d.mb, 4096, d.ma, 4096, 16);
+	sim_run(d.s);
+	assert_int_equal(msn, 4);
+	sim_end(d.s);
+}
