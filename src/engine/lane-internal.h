@@ -71,6 +71,13 @@ struct lane_tx {
 	uint32_t errnos_seen[8];                     /* bit per errno: said so already */
 };
 
+/* What others want of the thread, bits. */
+enum lane_ask {
+	LANE_ASK_STOP = 1,             /* end */
+	LANE_ASK_WATCH = 2,            /* watch the polled sockets again */
+	LANE_ASK_STOP_WATCHING = 4,    /* do not watch them, callers poll */
+};
+
 struct lane_thread {
 	pthread_t id;
 	bool running;
@@ -80,7 +87,7 @@ struct lane_thread {
 	int timer_fd, tick_fd;         /* owned */
 	rocemu_ns_t armed;             /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;           /* the thread's own: polls at the last tick */
-	atomic_bool stop, rewatch;     /* asked of the thread; then ev_async_send() */
+	atomic_uint asked;             /* enum lane_ask; then ev_async_send() */
 };
 
 struct lane {
@@ -109,6 +116,7 @@ struct lane {
 
 	struct progress progress;
 	struct ackhold ackhold;
+	unsigned spins;                /* calls of lane_poll() in a row that found nothing */
 	rocemu_ns_t ack_due;           /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
 	rocemu_ns_t tap_due;           /* the capture is flushed then */
 	rocemu_ns_t next_due;          /* the earliest of all deadlines, as of the last drive */
@@ -161,12 +169,14 @@ void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-progress.c ---- */
 
-/** Let everything act that is due, send, deliver events, set the timer. */
+/** Let everything act that is due, send, deliver events, set the timer. Held acknowledgements stay until due. */
 void lane_drive(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** The same, and held acknowledgements go now. */
+void lane_drive_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** The same after the lane's thread received something: acknowledgements may be left to a caller's answer. */
 void lane_drive_received(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** Is some thread spinning in lane_poll()? */
-bool lane_poller_active(struct lane *l, rocemu_ns_t now);
+/** Is a caller spinning in lane_poll()? */
+bool lane_is_spun(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Something was written to the tap. */
 static inline void lane_tap_dirty(struct lane *l, rocemu_ns_t now)
 {
@@ -182,7 +192,7 @@ int lane_thread_start(struct lane *l);
 void lane_thread_stop(struct lane *l);
 /** Make timer_fd fire at due if it would later or not at all. */
 void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);
-/** Ask the thread to watch the polled sockets again. */
-void lane_thread_rewatch(struct lane *l) REQUIRES(l);
+/** Ask the thread to do something in its loop. */
+void lane_thread_ask(struct lane *l, enum lane_ask what);
 
 #endif

@@ -10,8 +10,8 @@
 
 #include "engine/lane-internal.h"
 
-#define POLLER_ACTIVE_NS 10000u        /* a poll this long ago: its thread is still at it */
-#define APP_ACTIVE_NS 50000u           /* a poll or post this long ago: an answer may come */
+#define SPIN_NS 20000u                 /* a fruitless poll this long ago: its thread is still at it */
+#define APP_ACTIVE_NS 1000000u         /* a poll or post this long ago: an answer may come */
 
 rocemu_ns_t lane_now(void)
 {
@@ -27,9 +27,13 @@ static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
 	return then && (now < then || now - then < span);
 }
 
-bool lane_poller_active(struct lane *l, rocemu_ns_t now)
+/*
+ * Two polls for nothing: who looks once and goes to sleep is not spinning, nor is who found what he waited for
+ * (he may spin on memory next, where polling does not help).
+ */
+bool lane_is_spun(struct lane *l, rocemu_ns_t now)
 {
-	return within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed), POLLER_ACTIVE_NS);
+	return l->spins >= 2 && within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed), SPIN_NS);
 }
 
 static void note_active(struct lane *l, rocemu_ns_t now)
@@ -96,12 +100,22 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 		return false;
 	if (!ackhold_offer(&l->ackhold, now))
 		return false;
+	l->stats.acks_held++;
 	l->ack_due = until;
 	atomic_store_explicit(&l->holding, true, memory_order_relaxed);
 	return true;
 }
 
 void lane_drive(struct lane *l, rocemu_ns_t now)
+{
+	run_timers(l, now);
+	/* What is held stays so until its own time: a timer set for something else, or long ago, is no reason. */
+	if (!l->ackhold.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
+		send_all(l, now);
+	settle(l);
+}
+
+void lane_drive_all(struct lane *l, rocemu_ns_t now)
 {
 	run_timers(l, now);
 	send_all(l, now);
@@ -146,7 +160,7 @@ void lane_kick(struct lane *l)
 void lane_flush(struct lane *l)
 {
 	if (!l->dead && l->attached)
-		lane_drive(l, lane_now());
+		lane_drive_all(l, lane_now());
 }
 
 bool lane_poll(struct lane *l)
@@ -168,11 +182,18 @@ bool lane_poll(struct lane *l)
 		const rocemu_ns_t until =
 			l->progress.mode == PROGRESS_POLLED ? ROCEMU_NEVER : now + ACKHOLD_THREAD_NS;
 
+		l->spins = 0;
+		if (unlikely(progress_polled(&l->progress, now)))
+			lane_thread_ask(l, LANE_ASK_STOP_WATCHING);
 		run_timers(l, now);
 		if (!hold_acks(l, now, until))
 			send_all(l, now);
 		settle(l);
-	} else if (unlikely(now >= l->next_due)) {
+		lane_unlock(l);
+		return true;
+	}
+	l->spins++;
+	if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
 	} else if (l->ackhold.held ? now - l->ackhold.since >= ACKHOLD_POLL_NS :
 				     rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
@@ -185,6 +206,10 @@ bool lane_poll(struct lane *l)
 
 void lane_wait_hint(struct lane *l)
 {
-	if (!l->dead && l->attached && l->progress.mode == PROGRESS_POLLED)
-		lane_thread_rewatch(l);
+	if (l->dead || !l->attached)
+		return;
+	l->spins = 0;
+	lane_drive_all(l, lane_now());
+	if (l->progress.mode == PROGRESS_POLLED)
+		lane_thread_ask(l, LANE_ASK_WATCH);
 }

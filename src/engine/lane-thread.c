@@ -58,6 +58,7 @@ static void set_tick(struct lane *l, uint64_t period_ns)
 static void stop_watching(struct lane *l) REQUIRES(l);
 static void stop_watching(struct lane *l)
 {
+	progress_stop_watching(&l->progress);
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = &l->socks[i];
 
@@ -66,6 +67,7 @@ static void stop_watching(struct lane *l)
 		ev_io_stop(l->thread.loop, &s->io);
 		s->watched = false;
 	}
+	l->stats.mode_changes++;
 	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	set_tick(l, PROGRESS_TICK_NS);
 }
@@ -108,7 +110,7 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct lane_sock *s = io->data;
 	struct lane *l = s->lane;
-	bool found = false, bulk = true;
+	bool found = false, bulk = true, spun;
 	rocemu_ns_t now;
 
 	(void)loop;
@@ -116,6 +118,7 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 	lane_lock(l);
 	now = lane_now();
 	l->stats.thread_wakeups++;
+	spun = lane_is_spun(l, now);
 	for (unsigned round = 0; bulk && round < RX_ROUNDS; round++) {
 		const uint64_t before = l->stats.rx_datagrams;
 
@@ -131,7 +134,7 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 			now = lane_now();
 		}
 	}
-	if (progress_woken(&l->progress, now, found, lane_poller_active(l, now)))
+	if (found && progress_woken(&l->progress, now, spun))
 		stop_watching(l);
 	lane_unlock(l);
 }
@@ -155,7 +158,10 @@ static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
 	if (l->progress.mode == PROGRESS_POLLED) {
 		const bool stalled = !polled && lane_rx_hot(l, now);
 
-		lane_drive(l, now);
+		l->stats.stalls += stalled;
+		/* Held since before the last tick, or nobody is left to release them. */
+		if (!polled || now - l->ackhold.since >= PROGRESS_TICK_NS / 2)
+			lane_drive_all(l, now);
 		if (!polled)
 			watch_again(l, now, stalled);
 		cool_down(l, now);
@@ -195,16 +201,18 @@ static void on_forward(struct ev_loop *loop, ev_io *io, int revents)
 static void on_wake(struct ev_loop *loop, ev_async *async, int revents)
 {
 	struct lane *l = async->data;
+	unsigned asked;
 
 	(void)revents;
-	if (atomic_load_explicit(&l->thread.stop, memory_order_acquire)) {
+	asked = atomic_exchange_explicit(&l->thread.asked, 0, memory_order_acq_rel);
+	if (asked & LANE_ASK_STOP) {
 		ev_break(loop, EVBREAK_ALL);
 		return;
 	}
-	if (!atomic_exchange_explicit(&l->thread.rewatch, false, memory_order_acq_rel))
-		return;
 	lane_lock(l);
-	if (l->progress.mode == PROGRESS_POLLED)
+	if (l->progress.mode == PROGRESS_ARMED && (asked & LANE_ASK_STOP_WATCHING))
+		stop_watching(l);
+	if (l->progress.mode == PROGRESS_POLLED && (asked & LANE_ASK_WATCH))
 		watch_again(l, lane_now(), false);
 	lane_unlock(l);
 }
@@ -316,8 +324,7 @@ void lane_thread_stop(struct lane *l)
 	struct lane_thread *t = &l->thread;
 
 	if (t->running) {
-		atomic_store_explicit(&t->stop, true, memory_order_release);
-		ev_async_send(t->loop, &t->wake);
+		lane_thread_ask(l, LANE_ASK_STOP);
 		pthread_join(t->id, NULL);
 		t->running = false;
 	}
@@ -346,8 +353,9 @@ void lane_thread_arm(struct lane *l, rocemu_ns_t due)
 		l->thread.armed = due;
 }
 
-void lane_thread_rewatch(struct lane *l)
+void lane_thread_ask(struct lane *l, enum lane_ask what)
 {
-	if (!atomic_exchange_explicit(&l->thread.rewatch, true, memory_order_acq_rel))
+	/* Asked already and not yet heard: once is enough. */
+	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what))
 		ev_async_send(l->thread.loop, &l->thread.wake);
 }

@@ -212,6 +212,19 @@ static void detach(struct lane *l)
 	l->attached = false;
 }
 
+/* ROCEMU_LOG=debug: what the lane did. */
+static void log_stats(const struct lane *l)
+{
+	if (!log_enabled(LOG_LVL_DEBUG))
+		return;
+#define X(name, text)                                                                              \
+	if (l->stats.name)                                                                         \
+		log_debug("%s: slot %u: %llu %s", l->device, (unsigned)l->slot,                    \
+			  (unsigned long long)l->stats.name, text);
+	LANE_STATS(X)
+#undef X
+}
+
 void lane_free(struct lane *l)
 {
 	if (!l)
@@ -224,6 +237,7 @@ void lane_free(struct lane *l)
 	list_remove(&l->node);
 	pthread_mutex_unlock(&registry_lock);
 	detach(l);
+	log_stats(l);
 	lane_impair_fini(l);
 	pace_fini(&l->pace);
 	lane_tx_fini(l);

@@ -112,7 +112,10 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(impair_reorder, "reordered on purpose")                                \
 	X(impair_corrupt, "corrupted on purpose")                                \
 	X(impair_delay,   "delayed on purpose")                                  \
-	X(thread_wakeups, "times the lane's thread woke up")
+	X(thread_wakeups, "times the lane's thread woke up")                     \
+	X(mode_changes,   "times polling by callers was taken for granted")      \
+	X(stalls,         "times a packet lay there because polling had stopped") \
+	X(acks_held,      "times acknowledgements waited for an answer")
 /* clang-format on */
 
 struct lane_stats {

@@ -17,21 +17,31 @@ static void decay(struct progress *p, rocemu_ns_t now)
 	}
 }
 
-bool progress_woken(struct progress *p, rocemu_ns_t now, bool found, bool poller_active)
+static bool count_evidence(struct progress *p, rocemu_ns_t now)
 {
 	if (p->mode == PROGRESS_POLLED)
 		return false;
-	if (!found)
-		p->evidence++;
-	else if (!poller_active)
-		p->evidence = 0;
-	/* Found beside an active poller: the race went the other way this once; says nothing. */
 	decay(p, now);
-	if (p->evidence < p->need)
-		return false;
+	return ++p->evidence >= p->need;
+}
+
+bool progress_polled(struct progress *p, rocemu_ns_t now)
+{
+	return count_evidence(p, now);
+}
+
+bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning)
+{
+	if (spinning)
+		return count_evidence(p, now);
+	p->evidence /= 2;
+	return false;
+}
+
+void progress_stop_watching(struct progress *p)
+{
 	p->mode = PROGRESS_POLLED;
 	p->evidence = 0;
-	return true;
 }
 
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)

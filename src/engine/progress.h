@@ -3,8 +3,10 @@
  * Who should make progress on a lane, and when acknowledgements should go: decisions only, no socket, no clock,
  * so that tests can put them through in virtual time. Guarded by the lane's lock.
  *
- * Watching: while application threads poll, they take the packets, and a lane's thread woken for each of them
- * only costs time. It judges by what it finds when woken.
+ * Watching: while application threads poll, they take the packets, and waking the lane's thread for each of
+ * them only costs time: an interrupt to another CPU on the sender's side, two context switches on this one. The
+ * thread itself cannot see that it was woken for nothing (epoll looks again and sleeps on), so callers count
+ * what they take.
  *
  *   ARMED    the thread watches the sockets.
  *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and looks only every
@@ -26,7 +28,7 @@
 #define PROGRESS_STALL_DECAY_NS 1000000000u
 
 enum {
-	PROGRESS_EVIDENCE = 16,          /* wake-ups for nothing in a row before the thread stops watching */
+	PROGRESS_EVIDENCE = 16,
 	PROGRESS_EVIDENCE_MAX = 4096,
 	ACKHOLD_MAX_SCORE = 7,
 	ACKHOLD_THRESHOLD = 4,
@@ -34,21 +36,34 @@ enum {
 
 #define ACKHOLD_ANSWER_NS 20000u         /* a post this soon after the packet is an answer to it */
 #define ACKHOLD_POLL_NS 5000u            /* polls that find nothing for this long send what is held */
-#define ACKHOLD_THREAD_NS 50000u         /* held by the lane's thread, or by a caller while ARMED */
+/*
+ * Held by the lane's thread, or by a caller while ARMED. Not shorter, because each such wait may set a timer, whose
+ * interrupt costs more than many system calls on a virtual machine; those that are in vain are soon unlearned.
+ */
+#define ACKHOLD_THREAD_NS 250000u
 
 enum progress_mode { PROGRESS_ARMED, PROGRESS_POLLED };
 
 struct progress {
 	enum progress_mode mode;
-	uint32_t evidence;               /* wake-ups for nothing in a row */
+	uint32_t evidence;               /* receives by callers, less half at each that the thread had to do */
 	uint32_t need;                   /* evidence it takes to stop watching */
 	rocemu_ns_t stalled;             /* when need was last doubled or decayed */
 };
 
 void progress_init(struct progress *p);
 
-/** The thread was woken by a socket; found: it got something. @return true: stop watching, mode is POLLED. */
-bool progress_woken(struct progress *p, rocemu_ns_t now, bool found, bool poller_active);
+/** A caller's poll received something. @return true: the thread should stop watching (progress_stop_watching()). */
+bool progress_polled(struct progress *p, rocemu_ns_t now);
+
+/**
+ * The thread was woken and received something. spinning: while a caller was polling for it, so that it only
+ * won a race. @return as progress_polled().
+ */
+bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning);
+
+/** The thread stops watching: mode is POLLED. */
+void progress_stop_watching(struct progress *p);
 
 /**
  * Nobody polled during a tick, or somebody said that he is about to sleep: watch again, mode is ARMED.

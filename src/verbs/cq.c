@@ -84,7 +84,7 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	lane_lock(c->lane);
 	rocemu_cq_arm(cq->rcq, solicited_only != 0);
 	/* The program is about to wait: nothing that was held back for company should wait with it. */
-	lane_flush(c->lane);
+	lane_wait_hint(c->lane);
 	vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
 	return 0;

@@ -5,13 +5,14 @@
 
 static const rocemu_ns_t us = 1000, ms = 1000000, s = 1000000000;
 
-/* Wake-ups for nothing until the thread stops watching. */
-static unsigned wakes_until_polled(struct progress *p, rocemu_ns_t now)
+/* Receives by a caller until the thread stops watching. */
+static unsigned polls_until_stopped(struct progress *p, rocemu_ns_t now)
 {
 	unsigned n = 1;
 
-	while (!progress_woken(p, now, false, true))
+	while (!progress_polled(p, now))
 		n++;
+	progress_stop_watching(p);
 	return n;
 }
 
@@ -21,38 +22,39 @@ TEST(progress, thread_gets_the_data__stays_armed)
 
 	progress_init(&p);
 	for (unsigned i = 0; i < 1000; i++)
-		assert_false(progress_woken(&p, i * us, true, false));
+		assert_false(progress_woken(&p, i * us, false));
 	assert_int_equal(p.mode, PROGRESS_ARMED);
 }
 
-TEST(progress, woken_for_nothing__stops_after_evidence)
+TEST(progress, callers_get_the_data__stops_after_evidence)
 {
 	struct progress p;
 
 	progress_init(&p);
-	assert_int_equal(wakes_until_polled(&p, s), PROGRESS_EVIDENCE);
+	assert_int_equal(polls_until_stopped(&p, s), PROGRESS_EVIDENCE);
 	assert_int_equal(p.mode, PROGRESS_POLLED);
-	assert_false(progress_woken(&p, s, false, true));
+	assert_false(progress_polled(&p, s));
 }
 
-TEST(progress, data_without_poller__evidence_starts_over)
+TEST(progress, thread_as_often_as_callers__stays_armed)
 {
 	struct progress p;
 
 	progress_init(&p);
-	for (unsigned i = 0; i < 1000; i++)
-		assert_false(progress_woken(&p, s, i % PROGRESS_EVIDENCE == 0, false));
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_false(progress_polled(&p, s));
+		assert_false(progress_woken(&p, s, false));
+	}
 }
 
-TEST(progress, data_beside_poller__evidence_kept)
+TEST(progress, race_won_against_spinning_caller__evidence_too)
 {
 	struct progress p;
 
 	progress_init(&p);
 	for (unsigned i = 0; i < PROGRESS_EVIDENCE - 1; i++)
-		assert_false(progress_woken(&p, s, false, true));
-	assert_false(progress_woken(&p, s, true, true));
-	assert_true(progress_woken(&p, s, false, true));
+		assert_false(progress_woken(&p, s, true));
+	assert_true(progress_woken(&p, s, true));
 }
 
 TEST(progress, stall__needs_twice_as_much_and_forgives)
@@ -60,16 +62,16 @@ TEST(progress, stall__needs_twice_as_much_and_forgives)
 	struct progress p;
 
 	progress_init(&p);
-	wakes_until_polled(&p, s);
+	polls_until_stopped(&p, s);
 	progress_rearm(&p, s, true);
 	assert_int_equal(p.mode, PROGRESS_ARMED);
-	assert_int_equal(wakes_until_polled(&p, s + ms), 2 * PROGRESS_EVIDENCE);
+	assert_int_equal(polls_until_stopped(&p, s + ms), 2 * PROGRESS_EVIDENCE);
 	progress_rearm(&p, s + ms, true);
-	assert_int_equal(wakes_until_polled(&p, s + 2 * ms), 4 * PROGRESS_EVIDENCE);
+	assert_int_equal(polls_until_stopped(&p, s + 2 * ms), 4 * PROGRESS_EVIDENCE);
 	progress_rearm(&p, s + 2 * ms, false);
-	assert_int_equal(wakes_until_polled(&p, s + 3 * ms), 4 * PROGRESS_EVIDENCE);
+	assert_int_equal(polls_until_stopped(&p, s + 3 * ms), 4 * PROGRESS_EVIDENCE);
 	progress_rearm(&p, 20 * s, false);
-	assert_int_equal(wakes_until_polled(&p, 20 * s), PROGRESS_EVIDENCE);
+	assert_int_equal(polls_until_stopped(&p, 20 * s), PROGRESS_EVIDENCE);
 }
 
 TEST(progress, stalls_for_ever__evidence_bounded)
@@ -78,10 +80,10 @@ TEST(progress, stalls_for_ever__evidence_bounded)
 
 	progress_init(&p);
 	for (unsigned i = 0; i < 100; i++) {
-		wakes_until_polled(&p, s);
+		polls_until_stopped(&p, s);
 		progress_rearm(&p, s, true);
 	}
-	assert_int_equal(wakes_until_polled(&p, s), PROGRESS_EVIDENCE_MAX);
+	assert_int_equal(polls_until_stopped(&p, s), PROGRESS_EVIDENCE_MAX);
 }
 
 TEST(ackhold, answers_follow__held)
