@@ -68,22 +68,30 @@ static void keep(const struct agent_realm *realm)
 
 int keeper_start(const struct agent_realm *realm, const struct stash *stash)
 {
+	struct timeval patience = {.tv_sec = 2};
 	int pair[2];
 	pid_t pid;
+	char byte;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
+	(void)setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
 	pid = fork();
 	if (pid == 0) {
 		signal(SIGTERM, SIG_DFL);
 		signal(SIGINT, SIG_DFL);
 		prctl(PR_SET_NAME, "rocemu-keeper");
-		if (keep_only(pair[1], stash->r, stash->w) == 0)
+		if (keep_only(pair[1], stash->r, stash->w) == 0 &&
+		    send(KEEP_LIFELINE, "k", 1, MSG_NOSIGNAL) == 1)
 			keep(realm);
 		_exit(0);
 	}
 	close(pair[1]);
-	if (pid > 0)
+	/*
+	 * Until it has closed its copies, it would keep the name we listen on, and clients would
+	 * knock at a dead agent's door.
+	 */
+	if (pid > 0 && recv(pair[0], &byte, 1, 0) == 1)
 		return pair[0];
 	close(pair[0]);
 	return -EAGAIN;

@@ -225,7 +225,7 @@ static int answer(struct conn *c, const struct agent_msg *m)
 	case AGENT_SOCKET:
 		if (m->type == AGENT_SOCKET && !c->slot)
 			return -EPROTO;
-		if (server_recovering(c->server))
+		if (server_recovering(c->server) && !server_try_anew(c->server))
 			return wait_for_stash(c, m);
 		return m->type == AGENT_HELLO ? hello(c) : give_socket(c, m);
 	case AGENT_REJOIN:

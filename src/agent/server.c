@@ -213,15 +213,21 @@ void server_recovered(struct server *s)
 	resume_all(s);
 }
 
+bool server_try_anew(struct server *s)
+{
+	if (stash_init(&s->stash, &s->realm))
+		return false;
+	server_recovered(s);
+	return true;
+}
+
 /* Somebody waits for the stash: whoever held it may have left, which frees its name. */
 static void on_recovery(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct server *s = w->data;
 
 	(void)revents;
-	if (stash_init(&s->stash, &s->realm) == 0)
-		server_recovered(s);
-	else if (ev_now(loop) >= s->recovery_ends)
+	if (!server_try_anew(s) && ev_now(loop) >= s->recovery_ends)
 		resume_all(s);
 }
 

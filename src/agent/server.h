@@ -72,6 +72,10 @@ static inline bool server_recovering(const struct server *s)
 /** Answer everybody who waited. */
 void server_recovered(struct server *s);
 
+/** While recovering: begin with an empty stash if nobody has the earlier one any more. @return
+ * done. */
+bool server_try_anew(struct server *s);
+
 /** request.c: one message from a client. @return 0, or -errno: the connection is to be closed. */
 int conn_request(struct conn *c, struct agent_msg *m);
 

@@ -54,6 +54,8 @@ int status_print(bool system, bool json)
 	char text[AGENT_TEXT_MAX];
 	int r = agent_client_status(system, &st, text, sizeof(text));
 
+	if (r == -ECONNREFUSED && !system)
+		r = agent_client_status(true, &st, text, sizeof(text));
 	if (r) {
 		fprintf(stderr, "rocemu-agent: %s\n", r == -ECONNREFUSED ? "no agent runs" : text);
 		return 1;

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -119,15 +120,26 @@ static uint32_t receive(int fd)
 
 static int fork_and_forget(struct agent_client *c, int ctl)
 {
-	pid_t pid = fork();
+	int done[2];
+	char byte;
+	pid_t pid;
 
+	if (pipe2(done, O_CLOEXEC))
+		return -errno;
+	pid = fork();
 	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		agent_client_forget(c);
 		agent_client_free(c);
 		close(ctl);
-		pause();
+		if (write(done[1], "", 1) == 1)
+			pause();
 		_exit(0);
 	}
+	close(done[1]);
+	if (read(done[0], &byte, 1) != 1)
+		pid = -1;
+	close(done[0]);
 	return (int)pid;
 }
 
@@ -170,6 +182,9 @@ static void peer_main(int ctl)
 			pfd = (struct pollfd){.fd = agent_client_fd(client), .events = POLLIN};
 			re.r = poll(&pfd, 1, PATIENCE_MS) == 1 ? agent_client_service(client)
 							       : -ETIME;
+			break;
+		case 'V':
+			re.r = agent_client_service(client);
 			break;
 		case 'f':
 			re.r = fork_and_forget(client, ctl);
@@ -267,6 +282,11 @@ uint32_t peer_receive(struct peer *p, uint8_t i)
 int peer_service(struct peer *p)
 {
 	return peer_do(p, (struct command){.what = 'v'}).r;
+}
+
+int peer_service_now(struct peer *p)
+{
+	return peer_do(p, (struct command){.what = 'V'}).r;
 }
 
 int peer_fork_and_forget(struct peer *p)

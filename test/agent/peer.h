@@ -57,6 +57,8 @@ int peer_socket(struct peer *p, const struct rocemu_gid *addr);
 uint32_t peer_receive(struct peer *p, uint8_t i);
 /** Wait until the agent speaks or dies, then service. */
 int peer_service(struct peer *p);
+/** Service at once, as an engine does whose loop has just found the descriptor readable or not. */
+int peer_service_now(struct peer *p);
 /** In a forked child that lives on: forget. */
 int peer_fork_and_forget(struct peer *p);
 /** How many descriptors it has open. */

@@ -217,6 +217,68 @@ TEST(agent_client, agent_killed_while_it_grew_the_stash_often__all_places_right)
 	env_leave();
 }
 
+/* Take n replies to joins in the order in which they come, servicing as an engine would. */
+static void take_joins(struct peer *p, uint32_t *slots, unsigned n)
+{
+	struct pollfd pfd[MANY];
+
+	for (unsigned i = 0; i < n; i++)
+		pfd[i] = (struct pollfd){.fd = p[i].ctl, .events = POLLIN};
+	for (unsigned left = n; left;) {
+		assert_true(poll(pfd, n, 30000) > 0);
+		for (unsigned i = 0; i < n; i++) {
+			struct peer_reply re;
+
+			if (!(pfd[i].revents & POLLIN))
+				continue;
+			re = peer_reply(&p[i]);
+			assert_string_equal(re.text, "");
+			assert_int_equal(re.r, 0);
+			slots[i] = re.value;
+			pfd[i].fd = -1;
+			left--;
+			assert_int_equal(peer_service_now(&p[i]), 0);
+		}
+	}
+}
+
+TEST(agent_client, agent_killed_while_many_join__each_gets_a_slot_of_its_own)
+{
+	enum { N = 16, ROUNDS = 8 };
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct peer p[N], first;
+	uint32_t slots[N];
+
+	env_enter();
+	first = peer_start(0);
+	assert_int_equal(peer_join(&first).value, 1);
+	assert_int_equal(peer_socket(&first, &addr), 0);
+	start_many(p, N);
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		/* Each round the agent is a little further on when it is killed. */
+		for (unsigned i = 0; i < N; i++) {
+			peer_send_join(&p[i]);
+			if (i == round * 2)
+				kill_agent();
+		}
+		assert_int_equal(peer_service_now(&first), 0);
+		take_joins(p, slots, N);
+		for (unsigned i = 0; i < N; i++) {
+			assert_in_range(slots[i], 2, 1023);
+			for (unsigned k = 0; k < i; k++)
+				assert_int_not_equal(slots[i], slots[k]);
+			assert_int_equal(peer_socket(&p[i], &addr), 0);
+			assert_steered(&p[i], slots[i], 0, &addr, round);
+		}
+		assert_steered(&first, 1, 0, &addr, round);
+		for (unsigned i = 0; i < N; i++)
+			assert_int_equal(peer_leave(&p[i]), 0);
+	}
+	peer_kill(&first);
+	kill_many(p, N);
+	env_leave();
+}
+
 /* Ask until the agent that is to come says that it waits. */
 static void wait_recovering(void)
 {
