@@ -4,7 +4,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
+#include <linux/ethtool.h>
 #include <linux/if_addr.h>
+#include <linux/sockios.h>
 #include <net/if_arp.h>
 #include <netinet/in.h>
 #include <netpacket/packet.h>
@@ -12,6 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include "base/bytes.h"
 #include "base/util.h"
@@ -53,27 +58,45 @@ enum ibv_mtu netdev_active_mtu(unsigned mtu)
 	return IBV_MTU_256;
 }
 
-/* ---- what sysfs and procfs say ---- */
+/* ---- what the kernel says of an interface ---- */
 
-static bool sysfs_number(const char *ifname, const char *file, int base, long *value)
+/*
+ * By ioctl and not from /sys/class/net: a sysfs shows the network namespace of whoever mounted it, which need not
+ * be ours.
+ */
+static bool ask(const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
 {
-	char path[128], line[32];
-	char *end;
-	FILE *f;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool ok;
 
-	snprintf(path, sizeof(path), "/sys/class/net/%s/%s", ifname, file);
-	f = fopen(path, "re");
-	if (!f)
+	if (fd < 0)
 		return false;
-	/* speed gives EINVAL on read where the driver does not know it */
-	ok = fgets(line, sizeof(line), f) != NULL;
-	fclose(f);
-	if (!ok)
-		return false;
-	errno = 0;
-	*value = strtol(line, &end, base);
-	return end != line && errno == 0;
+	memset(ifr, 0, sizeof(*ifr));
+	snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", ifname);
+	if (data)
+		ifr->ifr_data = data;
+	ok = ioctl(fd, request, ifr) == 0;
+	close(fd);
+	return ok;
+}
+
+static unsigned ask_mtu(const char *ifname, unsigned otherwise)
+{
+	struct ifreq ifr;
+
+	return ask(ifname, SIOCGIFMTU, &ifr, NULL) && ifr.ifr_mtu > 0 ? (unsigned)ifr.ifr_mtu : otherwise;
+}
+
+static unsigned ask_speed_mbps(const char *ifname)
+{
+	struct ethtool_cmd cmd = { .cmd = ETHTOOL_GSET };
+	struct ifreq ifr;
+	uint32_t speed;
+
+	if (!ask(ifname, SIOCETHTOOL, &ifr, &cmd))
+		return 0;
+	speed = ethtool_cmd_speed(&cmd);
+	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
 /** True when the kernel does not yet, or no longer, use the address (duplicate address detection). */
@@ -103,33 +126,20 @@ static bool ipv6_unusable(const struct in6_addr *addr, unsigned ifindex)
 
 static void interface_read(struct netdev *d, unsigned flags)
 {
-	long v;
-
 	d->loopback = flags & IFF_LOOPBACK;
 	d->active = (flags & IFF_UP) && (flags & IFF_RUNNING);
-	if (sysfs_number(d->ifname, "mtu", 10, &v) && v > 0)
-		d->mtu = (unsigned)v;
-	d->speed_mbps = sysfs_number(d->ifname, "speed", 10, &v) && v > 0 ? (unsigned)v : 0;
+	d->mtu = ask_mtu(d->ifname, d->mtu);
+	d->speed_mbps = d->loopback ? 0 : ask_speed_mbps(d->ifname);
 }
 
 void netdev_refresh(struct netdev *d)
 {
-	long flags;
+	struct ifreq ifr;
 
-	if (!sysfs_number(d->ifname, "flags", 0, &flags)) {
-		/* No sysfs in this sandbox says nothing; a vanished interface does. */
-		if (!if_nametoindex(d->ifname))
-			d->active = false;
-		return;
-	}
-	/* sysfs has no IFF_RUNNING: that is what "carrier" says, which fails when the interface is down. */
-	if (flags & IFF_UP) {
-		long carrier;
-
-		if (!sysfs_number(d->ifname, "carrier", 10, &carrier) || carrier)
-			flags |= IFF_RUNNING;
-	}
-	interface_read(d, (unsigned)flags);
+	if (ask(d->ifname, SIOCGIFFLAGS, &ifr, NULL))
+		interface_read(d, (unsigned short)ifr.ifr_flags);
+	else
+		d->active = false;
 }
 
 static struct netdev *inventory_interface(struct inventory *inv, const struct ifaddrs *ifa)

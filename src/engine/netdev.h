@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The RDMA devices of this host: which network interface or address each one stands on, and its GID table.
- * Only looks (getifaddrs, sysfs, procfs): opens no port and keeps nothing. Reads no environment: the caller
+ * Only looks (getifaddrs, ioctls, /proc/net): opens no port and keeps nothing. Reads no environment: the caller
  * hands over what ROCEMU_DEVICES says.
  */
 #ifndef ENGINE_NETDEV_H
