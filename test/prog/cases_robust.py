@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 
-from harness import (FULL, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, expect, new_port, pair,
+from harness import (FULL, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, Topology, expect, new_port, pair,
                      sanitizer_env, start)
 
 NOBODY = 65534
@@ -159,8 +159,10 @@ def agent_killed_repeatedly(config, lab):
 
 
 def agent_off(config, lab):
-    """One process per address, and no agent."""
-    quick_pair(config, lab.get('lo-two'), env={'ROCEMU_AGENT': 'off'})
+    """One process per address, and no agent. Not on an address where an agent still lingers."""
+    sides = [Side(f'{name}={address}', address, name=name)
+             for name, address in (('hostc', '127.0.0.4'), ('hostd', '127.0.0.5'))]
+    quick_pair(config, Topology('off', *sides), env={'ROCEMU_AGENT': 'off'})
 
 
 def agent_off_second_process(config, lab):

@@ -1,0 +1,170 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Measures rocemu beside raw UDP peers on loopback, polled, two processes on two cores, and prints ratios.
+
+Each figure of rocemu and the raw figure that it is compared with are taken in turns, several rounds, and the
+medians compared, so that a machine that speeds up or slows down meanwhile does so for both. Exit code 0: all bars
+hold, 1: some do not, 2: something could not be measured.
+"""
+import argparse
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'prog'))
+import harness  # pylint: disable=wrong-import-position
+
+HEADERS = {'send': 12 + 4, 'write': 12 + 16 + 4}     # of a one-packet message, beside the payload: BTH, RETH, ICRC
+MTU = 4096
+SERVER_CORE, CLIENT_CORE = 0, 1
+MIB = 1 << 20
+
+
+class Bench:
+    """The programs, pinned, and how to read what they print."""
+
+    def __init__(self, build, quick):
+        self.config = harness.Config(build)
+        self.side = harness.Side('bench0=lo', '127.0.0.1', name='bench0')
+        self.quick = quick
+
+    def pinned(self, core, argv):
+        return ['taskset', '-c', str(core), *argv]
+
+    def stock(self, program, *options):
+        """A perftest pair; the row of numbers that the client prints."""
+        argv = [program, '-d', self.side.name, '-x', '0', '-p', '{port}', '-F', '-m', str(MTU), *map(str, options)]
+        topo = harness.Topology('lo', self.side, self.side)
+        _, client = harness.pair(self.config, topo, self.pinned(SERVER_CORE, argv),
+                                 self.pinned(CLIENT_CORE, argv) + ['{server}'])
+        for line in client.stdout.splitlines():
+            columns = line.split()
+            if len(columns) >= 4 and all(re.fullmatch(r'\d+(\.\d+)?', c) for c in columns):
+                return [float(c) for c in columns]
+        raise harness.Failure(f'no result\n{client.report()}')
+
+    def raw(self, program, *options):
+        """A pair of raw peers; what the client prints."""
+        port = str(harness.new_port())
+        argv = [self.config.program('bench', program), '--port', port, *map(str, options)]
+        server = harness.Proc(self.pinned(SERVER_CORE, argv), name=program)
+        try:
+            server.wait_until(lambda: 'ready' in server.stdout, 'it was ready')
+            client = harness.Proc(self.pinned(CLIENT_CORE, argv + ['127.0.0.1']), name=program)
+            harness.expect(client.wait() == 0, 'failed', server, client)
+            server.wait(20)
+            return client.stdout
+        finally:
+            server.kill()
+
+    # ---- figures: a number each ----
+
+    def send_lat(self):
+        return self.stock('ib_send_lat', '-s', 8, '-n', self.latency_iters())[4]
+
+    def write_lat(self):
+        return self.stock('ib_write_lat', '-s', 8, '-n', self.latency_iters())[4]
+
+    def raw_lat(self, program, kind):
+        text = self.raw(program, '--size', HEADERS[kind] + 8, '--iters', self.latency_iters())
+        return float(re.search(r'median ([\d.]+)', text).group(1))
+
+    def write_bw(self, size):
+        messages = (256 if self.quick else 2048) * MIB // size
+        return self.stock('ib_write_bw', '-s', size, '-n', messages)[3] * MIB * 8 / 1e9
+
+    def raw_bw(self):
+        text = self.raw('udp-bw', '--size', MTU, '--seconds', 1)
+        return float(re.search(r'Gbit/s ([\d.]+)', text).group(1))
+
+    def iperf3(self):
+        port = str(harness.new_port())
+        server = harness.Proc(self.pinned(SERVER_CORE, ['iperf3', '-s', '-1', '-p', port]), name='iperf3')
+        try:
+            server.wait_listening(int(port))
+            client = harness.Proc(self.pinned(CLIENT_CORE, ['iperf3', '-c', '127.0.0.1', '-p', port, '-t', '1', '-J']),
+                                  name='iperf3')
+            harness.expect(client.wait() == 0, 'iperf3 failed', server, client)
+            return json.loads(client.stdout)['end']['sum_received']['bits_per_second'] / 1e9
+        finally:
+            server.kill()
+
+    def idle_cpu(self):
+        """Percent of a core."""
+        p = harness.run(self.config, self.side, [self.config.program('bench', 'idle-qps'), '1000', '3'])
+        m = re.search(r'seconds (\d+) cpu_ms ([\d.]+)', p.stdout)
+        harness.expect(m is not None, 'idle-qps failed', p)
+        return float(m.group(2)) / (float(m.group(1)) * 1000) * 100
+
+    def latency_iters(self):
+        return 5000 if self.quick else 20000
+
+
+def comparisons(b):
+    """name, unit, ours, what it is compared with, the bar: 'most' or 'least' times the other."""
+    raw_bw = b.raw_bw
+    return [
+        ('ib_send_lat 8 B', 'us', b.send_lat, 'raw UDP ping-pong', lambda: b.raw_lat('udp-pingpong', 'send'),
+         'most', 2.0),
+        ('ib_write_lat 8 B', 'us', b.write_lat, 'raw UDP, receiving thread and flag',
+         lambda: b.raw_lat('udp-flag-pingpong', 'write'), 'most', 2.0),
+        ('ib_write_bw 64 KiB', 'Gbit/s', lambda: b.write_bw(65536), 'raw UDP with CRC and copy', raw_bw, 'least', 0.45),
+        ('ib_write_bw 1 MiB', 'Gbit/s', lambda: b.write_bw(MIB), 'raw UDP with CRC and copy', raw_bw, 'least', 0.45),
+        ('ib_write_bw 64 KiB', 'Gbit/s', lambda: b.write_bw(65536), 'iperf3 TCP', b.iperf3, 'least', 1.0),
+        ('ib_write_bw 1 MiB', 'Gbit/s', lambda: b.write_bw(MIB), 'iperf3 TCP', b.iperf3, 'least', 1.0),
+    ]
+
+
+IDLE_BAR_PERCENT = 0.1
+
+
+def measure(b, rounds, show):
+    rows = []
+    for name, unit, ours, other_name, other, kind, bar in comparisons(b):
+        mine, theirs = [], []
+        for _ in range(rounds):
+            mine.append(ours())
+            theirs.append(other())
+        value, reference = statistics.median(mine), statistics.median(theirs)
+        ratio = value / reference
+        holds = ratio <= bar if kind == 'most' else ratio >= bar
+        rows.append({'name': name, 'unit': unit, 'rocemu': value, 'against': other_name, 'reference': reference,
+                     'ratio': ratio, 'bar': f'at {kind} {bar}', 'holds': holds,
+                     'rocemu_rounds': mine, 'reference_rounds': theirs})
+        show(f'{name:20} {value:8.2f} {unit:7} {other_name:36} {reference:8.2f}   ratio {ratio:5.2f}  '
+             f'({kind} {bar}: {"holds" if holds else "MISSED"})')
+    percent = b.idle_cpu()
+    holds = percent <= IDLE_BAR_PERCENT
+    rows.append({'name': 'idle, 1000 connected QPs', 'unit': '% of a core', 'rocemu': percent,
+                 'bar': f'at most {IDLE_BAR_PERCENT}', 'holds': holds})
+    show(f'{"idle, 1000 QPs":20} {percent:8.3f} % of a core   (most {IDLE_BAR_PERCENT}: {"holds" if holds else "MISSED"})')
+    return rows
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
+    p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
+    p.add_argument('--rounds', type=int, default=5, help='of each figure (default: %(default)s)')
+    p.add_argument('--quick', action='store_true', help='one short round: to see that it runs')
+    p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
+    args = p.parse_args()
+    if (os.cpu_count() or 1) < 2:
+        print('bench.py: two cores are needed', file=sys.stderr)
+        return 2
+    harness.own_loopback()
+    try:
+        rows = measure(Bench(args.build, args.quick), 1 if args.quick else args.rounds,
+                       (lambda text: None) if args.json else lambda text: print(text, flush=True))
+    except (harness.Failure, subprocess.SubprocessError, OSError) as e:
+        print(f'bench.py: {e}', file=sys.stderr)
+        return 2
+    if args.json:
+        print(json.dumps(rows, indent=1))
+    return 0 if all(row['holds'] for row in rows) else 1
+
+
+if __name__ == '__main__':
+    sys.exit(main())

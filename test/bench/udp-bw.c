@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Ceiling of a bandwidth: what UDP carries when each packet has a 12 byte header, --size bytes of payload and a
+ * CRC, the sender computes that CRC, the receiver checks it and copies the payload out, and neither has a protocol
+ * to speak of. GSO and GRO, 15 packets a burst. The receiver answers each receive with how much it has, and the
+ * sender keeps --window bytes in flight, so that nothing is lost; what is measured is what arrives.
+ */
+#include <errno.h>
+#include <isa-l/crc.h>
+#include <netinet/udp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#include "bench.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+enum {
+	HEADER = 12,
+	TRAILER = 4,
+	BURST = 15,
+	MEMORY = 1 << 20,              /* source and destination, used round and round */
+	STALL_NS = 20000000,           /* without an answer for so long, what is in flight is lost */
+	RCVBUF = 4 << 20,
+	MAX_DATAGRAM = 65536,
+};
+
+struct answer {
+	uint64_t bytes;                /* of payload, so far */
+};
+
+static uint32_t packet_crc(const uint8_t *header, const uint8_t *payload, size_t len)
+{
+	return crc32_gzip_refl(crc32_gzip_refl(0, header, HEADER), payload, len);
+}
+
+/* ---- sender ---- */
+
+struct sender {
+	int fd;
+	struct sockaddr_in peer;
+	size_t size;
+	uint8_t *memory;
+	size_t at;
+	uint8_t header[BURST][HEADER], trailer[BURST][TRAILER];
+	struct iovec iov[3 * BURST];
+};
+
+static void send_burst(struct sender *s)
+{
+	union {
+		char bytes[CMSG_SPACE(sizeof(uint16_t))];
+		struct cmsghdr align;
+	} control = {{0}};
+	uint16_t segment = (uint16_t)(HEADER + s->size + TRAILER);
+	struct msghdr msg = {
+		.msg_name = &s->peer,
+		.msg_namelen = sizeof(s->peer),
+		.msg_iov = s->iov,
+		.msg_iovlen = 3 * BURST,
+		.msg_control = &control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+
+	c->cmsg_level = SOL_UDP;
+	c->cmsg_type = UDP_SEGMENT;
+	c->cmsg_len = CMSG_LEN(sizeof(segment));
+	memcpy(CMSG_DATA(c), &segment, sizeof(segment));
+	for (int i = 0; i < BURST; i++) {
+		uint8_t *payload = s->memory + s->at;
+		uint32_t crc = packet_crc(s->header[i], payload, s->size);
+
+		memcpy(s->trailer[i], &crc, TRAILER);
+		s->iov[3 * i] = (struct iovec){s->header[i], HEADER};
+		s->iov[3 * i + 1] = (struct iovec){payload, s->size};
+		s->iov[3 * i + 2] = (struct iovec){s->trailer[i], TRAILER};
+		s->at = s->at + 2 * s->size > MEMORY ? 0 : s->at + s->size;
+	}
+	if (sendmsg(s->fd, &msg, 0) < 0)
+		bench_die("send a burst");
+}
+
+static void run_sender(const struct bench_options *o, int fd, const struct sockaddr_in *peer)
+{
+	struct sender s = {.fd = fd, .peer = *peer, .size = o->size, .memory = calloc(1, MEMORY)};
+	uint64_t begin = bench_now_ns(), end = begin + o->seconds * 1000000000ull, heard = begin, now = begin;
+	uint64_t sent = 0, lost = 0, arrived = 0;
+	const size_t burst = BURST * o->size;
+	struct answer a;
+
+	if (!s.memory)
+		bench_die("memory");
+	while (now < end) {
+		if (sent - lost - arrived + burst <= o->window) {
+			send_burst(&s);
+			sent += burst;
+		}
+		while (recv(fd, &a, sizeof(a), MSG_DONTWAIT) == (ssize_t)sizeof(a)) {
+			arrived = a.bytes;
+			heard = now;
+		}
+		now = bench_now_ns();
+		if (now - heard > STALL_NS) {
+			lost = sent - arrived;
+			heard = now;
+		}
+	}
+	printf("Gbit/s %.2f lost %.3f%%\n", (double)arrived * 8 / (double)(now - begin),
+	       (double)lost * 100 / (double)sent);
+	/* An empty datagram ends the receiver; loopback delivers it. */
+	if (sendto(fd, NULL, 0, 0, (const struct sockaddr *)peer, sizeof(*peer)) < 0)
+		bench_die("send the end");
+	free(s.memory);
+}
+
+/* ---- receiver ---- */
+
+static size_t segment_of(struct msghdr *msg, size_t got)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+		if (c->cmsg_level == SOL_UDP && c->cmsg_type == UDP_GRO) {
+			int segment;
+
+			memcpy(&segment, CMSG_DATA(c), sizeof(segment));
+			return (size_t)segment;
+		}
+	return got;
+}
+
+static ssize_t receive_spinning(int fd, struct msghdr *msg, size_t control_len)
+{
+	ssize_t got;
+
+	do {
+		msg->msg_controllen = control_len;
+		got = recvmsg(fd, msg, MSG_DONTWAIT);
+	} while (got < 0 && (errno == EAGAIN || errno == EINTR));
+	if (got < 0)
+		bench_die("receive");
+	return got;
+}
+
+static void run_receiver(int fd)
+{
+	uint8_t *memory = calloc(1, MEMORY), *buf = malloc(MAX_DATAGRAM);
+	char control[CMSG_SPACE(sizeof(int)) * 2];
+	struct sockaddr_in from;
+	struct iovec iov = {buf, MAX_DATAGRAM};
+	struct answer a = {0};
+	size_t at = 0;
+	int one = 1, size = RCVBUF;
+
+	if (!memory || !buf)
+		bench_die("memory");
+	if (setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof(one)) < 0)
+		bench_die("UDP_GRO");
+	setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	bench_ready();
+	for (;;) {
+		struct msghdr msg = {
+			.msg_name = &from,
+			.msg_namelen = sizeof(from),
+			.msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_control = control,
+		};
+		size_t got = (size_t)receive_spinning(fd, &msg, sizeof(control)), segment;
+
+		if (got == 0)
+			break;
+		segment = segment_of(&msg, got);
+		for (uint8_t *p = buf; got >= segment && segment > HEADER + TRAILER; p += segment, got -= segment) {
+			size_t len = segment - HEADER - TRAILER;
+			uint32_t crc = packet_crc(p, p + HEADER, len);
+
+			errno = EBADMSG;
+			if (memcmp(&crc, p + HEADER + len, TRAILER) != 0)
+				bench_die("CRC");
+			memcpy(memory + at, p + HEADER, len);
+			at = at + 2 * len > MEMORY ? 0 : at + len;
+			a.bytes += len;
+		}
+		if (sendto(fd, &a, sizeof(a), 0, (struct sockaddr *)&from, sizeof(from)) < 0)
+			bench_die("answer");
+	}
+	free(memory);
+	free(buf);
+}
+
+int main(int argc, char **argv)
+{
+	struct bench_options o = {.size = 4096, .seconds = 2, .window = 256 * 1024};
+	struct sockaddr_in peer;
+	int fd;
+
+	bench_parse(&o, argc, argv);
+	if (o.size * BURST > MAX_DATAGRAM - 1024 || o.window < o.size * BURST) {
+		fprintf(stderr, "udp-bw: at most 4290 bytes a packet, at least %d packets in flight\n", BURST);
+		return 2;
+	}
+	fd = bench_socket(&o, &peer);
+	if (o.host)
+		run_sender(&o, fd, &peer);
+	else
+		run_receiver(fd);
+	return 0;
+}

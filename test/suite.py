@@ -1,0 +1,264 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Builds rocemu and runs its tests, in stages:
+
+  plain    build/       gcc, warnings are errors: unit tests, simulator, program tests
+  address  build-asan/  AddressSanitizer and UBSan: unit tests, simulator, a part of the program tests
+  thread   build-tsan/  ThreadSanitizer: what has threads (engine, agent), a part of the program tests
+  clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
+
+Started by test/run.sh, which installs what is missing. The last line is "N passed, N failed, N skipped".
+"""
+import argparse
+import fnmatch
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+
+STAGES = ('plain', 'address', 'thread', 'clang')
+FUZZ_SECONDS = 20
+JOBS = max(2, os.cpu_count() or 2)
+BUILDS = {
+    'plain': ('build', {}, ['-Dwerror=true', '-Dtests=true', '-Dfuzz=false', '-Db_sanitize=none']),
+    # gcc warns of things that are not there when it instruments: plain and clang are where warnings are errors.
+    'address': ('build-asan', {}, ['-Dwerror=false', '-Db_sanitize=address,undefined', '-Db_lundef=false']),
+    'thread': ('build-tsan', {}, ['-Dwerror=false', '-Db_sanitize=thread', '-Db_lundef=false']),
+    'clang': ('build-clang', {'CC': 'clang'}, ['-Dwerror=true', '-Dfuzz=true']),
+}
+# Meson suites of each stage; None: all. layering, install and verbs look at the shape of the libraries, which a
+# sanitizer changes.
+SUITES = {
+    'plain': None,
+    'address': ('example', 'wire', 'transport', 'sim', 'engine', 'agent', 'fuzz'),
+    'thread': ('engine', 'agent'),
+    'clang': (),
+}
+SANITIZER_ENV = {
+    'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99',
+    'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
+    'TSAN_OPTIONS': 'exitcode=99',
+}
+
+
+class Tally:
+    """Counts, and what has to be said at the end."""
+
+    def __init__(self):
+        self.counts = {'pass': 0, 'fail': 0, 'skip': 0}
+        self.notes = []
+
+    def add(self, outcome, name, text=''):
+        self.counts[outcome] += 1
+        if outcome != 'pass':
+            self.notes.append(f'{"FAIL" if outcome == "fail" else "skip"} {name}' + (f': {text}' if text else ''))
+
+    def finish(self):
+        if self.notes:
+            print('\n'.join(['', 'not passed:'] + [f'  {note}' for note in self.notes]))
+        c = self.counts
+        print(f'\n{c["pass"]} passed, {c["fail"]} failed, {c["skip"]} skipped', flush=True)
+        return 1 if c['fail'] else 0
+
+
+def say(text):
+    print(f'== {text}', flush=True)
+
+
+def tail(text, lines=60):
+    rows = text.rstrip().splitlines()
+    return '\n'.join((['...'] if len(rows) > lines else []) + rows[-lines:])
+
+
+def run_quietly(argv, env):
+    p = subprocess.run(argv, env={**os.environ, **env}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return p.returncode, p.stdout
+
+
+def build(stage, tally):
+    """Configure (again) and compile; False when that failed."""
+    directory, env, options = BUILDS[stage]
+    begin = time.monotonic()
+    say(f'{stage}: building {directory}/')
+    if os.path.exists(os.path.join(directory, 'build.ninja')):
+        code, text = run_quietly(['meson', 'configure', directory, *options], env)
+    else:
+        code, text = run_quietly(['meson', 'setup', directory, *options], env)
+    if code == 0:
+        code, text = run_quietly(['ninja', '-C', directory], env)
+    if code != 0:
+        print(tail(text), flush=True)
+        tally.add('fail', f'{stage}/build', 'see above')
+        return False
+    tally.add('pass', f'{stage}/build')
+    print(f'   {time.monotonic() - begin:.0f} s', flush=True)
+    return True
+
+
+# ---- unit tests, by meson --------------------------------------------------------------------------------
+
+def meson_tests(directory):
+    """(suite, name) of each test."""
+    out = subprocess.run(['meson', 'introspect', '--tests', directory], capture_output=True, text=True,
+                         check=True).stdout
+    return [(t['suite'][0].split(':')[-1], t['name']) for t in json.loads(out)]
+
+
+def wanted_tests(directory, stage, only):
+    for suite, name in meson_tests(directory):
+        if SUITES[stage] is not None and suite not in SUITES[stage]:
+            continue
+        if only and not any(fnmatch.fnmatchcase(f'{suite}/{name}', f'*{p}*') for p in only):
+            continue
+        yield suite, name
+
+
+def cmocka_cases(output):
+    """Outcome by case, from what cmocka prints; empty for a test of another kind."""
+    cases = {}
+    for word, name in re.findall(r'^\[\s+(OK|FAILED|SKIPPED|ERROR)\s+\] ([A-Za-z_]\w*)', output, re.M):
+        outcome = {'OK': 'pass', 'SKIPPED': 'skip'}.get(word, 'fail')
+        if cases.get(name) != 'fail':
+            cases[name] = outcome
+    return cases
+
+
+def count_meson_test(row, stage, tally):
+    name = f'{stage}/{row["name"].split(":")[-1].strip().replace(" / ", "/")}'
+    output = row.get('stdout', '') + '\n' + row.get('stderr', '')
+    cases = cmocka_cases(output)
+    for case, outcome in cases.items():
+        tally.add(outcome, f'{name}: {case}')
+    if row['result'] == 'SKIP':
+        tally.add('skip', name, tail(output, 1))
+    elif row['result'] != 'OK':
+        print(f'-- {name}: {row["result"]}\n{tail(output)}', flush=True)
+        if 'fail' not in cases.values():
+            tally.add('fail', name, row['result'].lower())
+    elif not cases:
+        tally.add('pass', name)
+
+
+def unit_tests(stage, only, tally):
+    directory, env, _ = BUILDS[stage]
+    names = [name for _, name in wanted_tests(directory, stage, only)]
+    if not names:
+        return
+    say(f'{stage}: {len(names)} unit test programs')
+    log = os.path.join(directory, 'meson-logs', 'testlog.json')
+    if os.path.exists(log):
+        os.unlink(log)
+    multiplier = '1' if stage == 'plain' else '10'
+    code, text = run_quietly(['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', str(JOBS),
+                              '--timeout-multiplier', multiplier, *names], {**SANITIZER_ENV, **env})
+    if not os.path.exists(log):
+        print(tail(text), flush=True)
+        tally.add('fail', f'{stage}/meson test', f'exit code {code}')
+        return
+    with open(log, encoding='utf-8') as f:
+        for line in f:
+            count_meson_test(json.loads(line), stage, tally)
+
+
+# ---- program tests ---------------------------------------------------------------------------------------
+
+def program_argv(stage, args):
+    argv = ['/usr/bin/python3', 'test/prog/run.py', '--build', BUILDS[stage][0]]
+    for pattern in args.only:
+        argv += ['--only', pattern]
+    for option in ('quick', 'full'):
+        if getattr(args, option):
+            argv.append(f'--{option}')
+    if stage != 'plain':
+        argv += ['--sanitize', stage]
+    return argv
+
+
+def program_tests(stage, args, tally):
+    results = os.path.join(BUILDS[stage][0], 'program-tests.json')
+    if os.path.exists(results):
+        os.unlink(results)
+    say(f'{stage}: program tests')
+    p = subprocess.run(program_argv(stage, args) + ['--json', results])
+    if not os.path.exists(results):
+        # 2: no case of that name, which is no failure when a unit test has it.
+        if p.returncode != 2 or not args.only:
+            tally.add('fail', f'{stage}/program tests', f'exit code {p.returncode}')
+        return
+    with open(results, encoding='utf-8') as f:
+        for row in json.load(f):
+            text = row['text'].splitlines()[0] if row['text'] and row['outcome'] != 'pass' else ''
+            tally.add(row['outcome'], f'{stage}/{row["name"]}', text)
+
+
+# ---- fuzzers ---------------------------------------------------------------------------------------------
+
+def fuzzers(tally):
+    """libFuzzer on each target for a bounded time, from the corpus that the bounded test writes."""
+    directory = os.path.join(BUILDS['clang'][0], 'test', 'fuzz')
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        if not name.startswith('fuzz-') or not os.path.isfile(path) or not os.access(path, os.X_OK):
+            continue
+        say(f'clang: {name} for {FUZZ_SECONDS} s')
+        corpus = os.path.join(directory, f'corpus-{name}')
+        os.makedirs(corpus, exist_ok=True)
+        seeder = os.path.join(directory, f'test-{name}')
+        if os.path.exists(seeder):
+            run_quietly([seeder, '-w', corpus], {})
+        code, text = run_quietly([path, f'-max_total_time={FUZZ_SECONDS}', '-timeout=20', '-rss_limit_mb=2048',
+                                  '-print_final_stats=1', f'-artifact_prefix={directory}/', corpus], SANITIZER_ENV)
+        if code != 0:
+            print(tail(text), flush=True)
+        tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
+
+
+# ---- the command line ------------------------------------------------------------------------------------
+
+def arguments():
+    p = argparse.ArgumentParser(prog='test/run.sh', description=__doc__,
+                                formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument('--list', action='store_true', help='print the names of the tests and stop')
+    p.add_argument('--only', metavar='PATTERN', action='append', default=[],
+                   help='only tests whose name matches (* and ?; a part suffices); stage plain unless said otherwise')
+    p.add_argument('--quick', action='store_true', help='stage plain, unit tests and the short cover of programs')
+    p.add_argument('--full', action='store_true', help='the whole matrix of program tests')
+    p.add_argument('--sanitize', choices=('address', 'thread'), help='only the stage of that sanitizer')
+    p.add_argument('--stage', choices=STAGES, action='append', default=[], help='only this stage; may be repeated')
+    return p.parse_args()
+
+
+def list_tests(args):
+    directory = BUILDS['plain'][0]
+    if not build('plain', Tally()):
+        return 1
+    for suite, name in wanted_tests(directory, 'plain', args.only):
+        print(f'{suite}/{name}')
+    sys.stdout.flush()
+    subprocess.run(program_argv('plain', args) + ['--list'], check=False)
+    return 0
+
+
+def main():
+    args = arguments()
+    if args.list:
+        return list_tests(args)
+    stages = args.stage or ([args.sanitize] if args.sanitize else [])
+    if not stages:
+        stages = ['plain'] if args.quick or args.only else list(STAGES)
+    tally = Tally()
+    for stage in stages:
+        if not build(stage, tally):
+            continue
+        if SUITES[stage] != ():
+            unit_tests(stage, args.only, tally)
+            program_tests(stage, args, tally)
+        if stage == 'clang':
+            fuzzers(tally)
+    return tally.finish()
+
+
+if __name__ == '__main__':
+    sys.exit(main())
