@@ -87,6 +87,7 @@ struct lane_thread {
 	int timer_fd, tick_fd;         /* owned */
 	rocemu_ns_t armed;             /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;           /* the thread's own: polls at the last tick */
+	unsigned ticks;                /* the thread's own: in a row in which somebody polled */
 	atomic_uint asked;             /* enum lane_ask; then ev_async_send() */
 };
 

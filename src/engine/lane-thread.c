@@ -22,12 +22,13 @@
 
 #define NS_PER_S 1000000000u
 #define THREAD_SLICE_NS 100000u        /* a short slice is scheduled in sooner (Linux 6.12 and later) */
+#define BULK_SPIN_NS 50000u            /* how long to look for a bulk transfer's next packets */
+#define BULK_TURN_NS 2000000u          /* ... before timers and other sockets have their turn */
 #define COOL_NS 100000000u             /* a polled socket without traffic for this long is watched again */
 
 enum {
 	THREAD_STACK = 256 * 1024,
-	RX_ROUNDS = 16,                /* receives before the loop looks at other sockets and timers */
-	RX_BULK = 8,                   /* datagrams in a receive that make another one worth its while */
+	RX_BULK = 4,                   /* datagrams in a receive that make it a bulk transfer */
 	FORWARD_ROUNDS = 64,
 };
 
@@ -45,7 +46,6 @@ static void watch_all(struct lane *l)
 	}
 }
 
-static void set_tick(struct lane *l, uint64_t period_ns) REQUIRES(l);
 static void set_tick(struct lane *l, uint64_t period_ns)
 {
 	const struct timespec period = { .tv_nsec = (long)period_ns };
@@ -68,6 +68,7 @@ static void stop_watching(struct lane *l)
 		s->watched = false;
 	}
 	l->stats.mode_changes++;
+	l->thread.ticks = 0;
 	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	set_tick(l, PROGRESS_TICK_NS);
 }
@@ -106,12 +107,44 @@ static void drain_fd(int fd)
 		return; /* set anew in between: nothing to take */
 }
 
+/* Take what is there and act on it. @return datagrams. */
+static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
+static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
+{
+	const uint64_t before = l->stats.rx_datagrams;
+
+	if (!lane_rx_sock(l, s, now))
+		return 0;
+	lane_drive_received(l, now);
+	return l->stats.rx_datagrams - before;
+}
+
+/*
+ * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken, which on a
+ * virtual machine is longer than to receive and acknowledge the burst, and the sender's window would run out
+ * meanwhile. So look for it, for a bounded time after the last packet.
+ */
+static void serve_bulk(struct lane *l, struct lane_sock *s)
+{
+	rocemu_ns_t now = lane_now(), last = now;
+	const rocemu_ns_t end = now + BULK_TURN_NS;
+
+	while (now < end && now - last < BULK_SPIN_NS) {
+		lane_lock(l);
+		if (serve(l, s, now))
+			last = now;
+		lane_unlock(l);
+		now = lane_now();
+	}
+}
+
 static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 {
 	struct lane_sock *s = io->data;
 	struct lane *l = s->lane;
-	bool found = false, bulk = true, spun;
+	uint64_t datagrams;
 	rocemu_ns_t now;
+	bool spun;
 
 	(void)loop;
 	(void)revents;
@@ -119,24 +152,12 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 	now = lane_now();
 	l->stats.thread_wakeups++;
 	spun = lane_is_spun(l, now);
-	for (unsigned round = 0; bulk && round < RX_ROUNDS; round++) {
-		const uint64_t before = l->stats.rx_datagrams;
-
-		if (!lane_rx_sock(l, s, now))
-			break;
-		found = true;
-		lane_drive_received(l, now);
-		bulk = l->stats.rx_datagrams - before >= RX_BULK;
-		if (bulk) {
-			/* Whoever wants to post gets his turn. */
-			lane_unlock(l);
-			lane_lock(l);
-			now = lane_now();
-		}
-	}
-	if (found && progress_woken(&l->progress, now, spun))
+	datagrams = serve(l, s, now);
+	if (datagrams && progress_woken(&l->progress, now, spun))
 		stop_watching(l);
 	lane_unlock(l);
+	if (datagrams >= RX_BULK && !spun)
+		serve_bulk(l, s);
 }
 
 static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
@@ -150,6 +171,8 @@ static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
 	(void)revents;
 	drain_fd(l->thread.tick_fd);
 	l->thread.tick_polls = polls;
+	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
+		set_tick(l, PROGRESS_TICK_CALM_NS);
 	/* Mostly the pollers do all there is to do: do not get into their way. */
 	if (polled && !atomic_load_explicit(&l->holding, memory_order_relaxed) && polls % 64)
 		return;

@@ -83,7 +83,7 @@ void lane_flush(struct lane *l) REQUIRES(l);
 /**
  * A consumer found its CQ empty (lock not held): if the lock is free, receive what is there without blocking,
  * let timers that are due act, send. When packets came in, acknowledgements may be left for the next kick or
- * poll, at most for PROGRESS_TICK_NS: the caller is likely to have something to send with them.
+ * poll, at most for a tick (progress.h): the caller is likely to have something to send with them.
  * @return false: the lock was taken by somebody else, who makes progress.
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);

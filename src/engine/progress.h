@@ -10,7 +10,7 @@
  *
  *   ARMED    the thread watches the sockets.
  *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and looks only every
- *            PROGRESS_TICK_NS whether anybody still polls.
+ *            tick whether anybody still polls.
  *
  * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the answer
  * shares its system call and, on the other side, its receive. Whether a lane's applications answer is
@@ -24,10 +24,17 @@
 
 #include <rocemu/endpoint.h>
 
-#define PROGRESS_TICK_NS 250000u         /* how long a packet may lie there when polling has stopped */
+/*
+ * How often the thread looks whether anybody still polls, and so how long a packet may lie there, or an acknowledgement
+ * wait, when polling has stopped. A tick costs the poller some 10 to 20 us (two context switches and a timer interrupt,
+ * on a virtual machine); so it becomes rarer when polling has gone on for a while.
+ */
+#define PROGRESS_TICK_NS 250000u
+#define PROGRESS_TICK_CALM_NS 1000000u
 #define PROGRESS_STALL_DECAY_NS 1000000000u
 
 enum {
+	PROGRESS_CALM_TICKS = 8,
 	PROGRESS_EVIDENCE = 16,
 	PROGRESS_EVIDENCE_MAX = 4096,
 	ACKHOLD_MAX_SCORE = 7,
