@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fuzz-transport starts from: a correct peer's packets of each kind, with what the application does meanwhile. */
+/* What fuzz-transport starts from: a correct peer's packets of each kind, with what the
+ * application does meanwhile. */
 #include "fuzz-transport.h"
 
 #include "driver.h"
@@ -15,22 +16,26 @@
 
 /* Opcodes count among those of their service and direction, from 0, in the order of the table. */
 static const uint8_t rc_requests[] = {
-	1, RECV(0), RECV(1), RECV(0), REQUEST(0, 4, 0), OUT, REQUEST(1, 5, 0), OUT, REQUEST(0, 0, 0),
-	REQUEST(0, 1, 0), REQUEST(0, 2, 0), OUT, REQUEST(0, 6, 20), REQUEST(0, 8, 0), OUT, REQUEST(0, 10, 0), OUT,
-	REQUEST(0, 12, 100), OUT, REQUEST(0, 13, 0), OUT, REQUEST(0, 14, 0), OUT,
+	1, RECV(0), RECV(1), RECV(0), REQUEST(0, 4, 0), OUT, REQUEST(1, 5, 0), OUT,
+	REQUEST(0, 0, 0), REQUEST(0, 1, 0), REQUEST(0, 2, 0), OUT, REQUEST(0, 6, 20),
+	REQUEST(0, 8, 0), OUT, REQUEST(0, 10, 0), OUT, REQUEST(0, 12, 100), OUT,
+	REQUEST(0, 13, 0), OUT, REQUEST(0, 14, 0), OUT,
 };
 static const uint8_t rc_responses[] = {
-	0, SEND(0, 0, 30), OUT, RESPONSE(0, 4), SEND(0, 1, 100), OUT, RESPONSE(0, 4), SEND(0, 2, 10), OUT,
-	RESPONSE(0, 3), SEND(0, 4, 0), OUT, RESPONSE(0, 5), SEND(1, 1, 50), OUT, LATER, OUT, LATER, OUT, LATER, OUT,
-	FUZZ_REVIVE, SEND(1, 2, 120), OUT, RESPONSE(1, 0), LATER, OUT,
+	0, SEND(0, 0, 30), OUT, RESPONSE(0, 4), SEND(0, 1, 100), OUT, RESPONSE(0, 4),
+	SEND(0, 2, 10), OUT, RESPONSE(0, 3), SEND(0, 4, 0), OUT, RESPONSE(0, 5), SEND(1, 1, 50),
+	OUT, LATER, OUT, LATER, OUT, LATER, OUT, FUZZ_REVIVE, SEND(1, 2, 120), OUT,
+	RESPONSE(1, 0), LATER, OUT,
 };
 static const uint8_t uc_and_ud[] = {
-	0, RECV(2), RECV(3), REQUEST(2, 0, 0), REQUEST(2, 1, 0), REQUEST(2, 2, 0), REQUEST(3, 0, 0), REQUEST(3, 1, 0),
-	SEND(2, 0, 100), UD_SEND(0), OUT, REQUEST(2, 6, 50), REQUEST(2, 8, 0), RECV(2), REQUEST(2, 11, 0), OUT,
+	0, RECV(2), RECV(3), REQUEST(2, 0, 0), REQUEST(2, 1, 0), REQUEST(2, 2, 0),
+	REQUEST(3, 0, 0), REQUEST(3, 1, 0), SEND(2, 0, 100), UD_SEND(0), OUT, REQUEST(2, 6, 50),
+	REQUEST(2, 8, 0), RECV(2), REQUEST(2, 11, 0), OUT,
 };
 static const uint8_t states[] = {
-	1, SEND(0, 1, 200), FUZZ_STATE, 0, 1, OUT, RESPONSE(0, 4), FUZZ_STATE, 0, 2, OUT, FUZZ_STATE, 0, 3,
-	SEND(1, 0, 9), FUZZ_STATE, 1, 0, OUT, FUZZ_STATE, 1, 4, RECV(2), FUZZ_STATE, 2, 0, FUZZ_STATE, 3, 3, OUT,
+	1, SEND(0, 1, 200), FUZZ_STATE, 0, 1, OUT, RESPONSE(0, 4), FUZZ_STATE, 0, 2, OUT,
+	FUZZ_STATE, 0, 3, SEND(1, 0, 9), FUZZ_STATE, 1, 0, OUT, FUZZ_STATE, 1, 4, RECV(2),
+	FUZZ_STATE, 2, 0, FUZZ_STATE, 3, 3, OUT,
 };
 /* clang-format on */
 

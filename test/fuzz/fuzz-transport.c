@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An endpoint with RC, UC and UD queue pairs and a peer that sends it anything. The input is a program of commands (see
- * fuzz-transport.h): packets with valid headers and a right ICRC but chosen fields, so that they get beyond the first
- * checks; posts; time; state changes. PSNs are chosen near those that the endpoint expects, for the same reason.
+ * An endpoint with RC, UC and UD queue pairs and a peer that sends it anything. The input is a
+ * program of commands (see fuzz-transport.h): packets with valid headers and a right ICRC but
+ * chosen fields, so that they get beyond the first checks; posts; time; state changes. PSNs are
+ * chosen near those that the endpoint expects, for the same reason.
  *
- * What must hold: memory that no key opens stays as it was; each request completes at most once, in order; what the
- * endpoint sends is well formed; its calls agree with each other; in the end everything can be taken apart.
+ * What must hold: memory that no key opens stays as it was; each request completes at most once, in
+ * order; what the endpoint sends is well formed; its calls agree with each other; in the end
+ * everything can be taken apart.
  */
 #include "fuzz-transport.h"
 
@@ -21,7 +23,7 @@
 enum {
 	MTU = 256,
 	OPEN_LEN = 4096, /* memory open to the peer */
-	GUARD = 512,     /* on either side, closed to it */
+	GUARD = 512,	 /* on either side, closed to it */
 	QPS = 4,
 	QUEUE = 16,
 	PEER_QPN = 0x8011,
@@ -33,9 +35,9 @@ struct fuzz_qp {
 	struct rocemu_qp *qp;
 	struct rocemu_cq *cq;
 	enum ibv_qp_type type;
-	uint32_t expected;   /* our guess at the PSN that its responder expects */
-	uint32_t sent;       /* PSN of the last request that it sent */
-	uint64_t posted[2];  /* last wr_id of sends and receives: wr_id is a count << 1 | is_recv */
+	uint32_t expected;  /* our guess at the PSN that its responder expects */
+	uint32_t sent;	    /* PSN of the last request that it sent */
+	uint64_t posted[2]; /* last wr_id of sends and receives: wr_id is a count << 1 | is_recv */
 	uint64_t done[2];
 };
 
@@ -51,7 +53,7 @@ struct world {
 	uint64_t srq_posted;
 	uint8_t memory[GUARD + OPEN_LEN + GUARD];
 	uint8_t closed[1024]; /* registered for reading by ourselves only */
-	bool has_srq;         /* q[1] takes its receives from it */
+	bool has_srq;	      /* q[1] takes its receives from it */
 };
 
 static const uint64_t OPEN_IOVA = 0x10000, CLOSED_IOVA = 0x80000;
@@ -72,7 +74,8 @@ static struct ibv_qp_attr qp_attr(const struct world *w, const struct fuzz_qp *q
 {
 	struct ibv_qp_attr a = {
 		.port_num = 1,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 		.qkey = QKEY,
 		.path_mtu = IBV_MTU_256,
 		.dest_qp_num = PEER_QPN,
@@ -102,7 +105,8 @@ static void qp_connect(struct world *w, struct fuzz_qp *q)
 		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (q->type == IBV_QPT_RC) {
 		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		       IBV_QP_MAX_QP_RD_ATOMIC;
 	}
 	a.qp_state = IBV_QPS_INIT;
 	FUZZ_CHECK(rocemu_qp_modify(q->qp, w->now, &a, init) == 0);
@@ -136,7 +140,8 @@ static void world_open(struct world *w)
 {
 	struct rocemu_ep_config cfg = {.seed = 1};
 	struct ibv_srq_attr srq = {.max_wr = QUEUE, .max_sge = 2};
-	int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+		  IBV_ACCESS_REMOTE_ATOMIC;
 
 	w->now = 1000;
 	w->self = ipv4(1);
@@ -144,11 +149,14 @@ static void world_open(struct world *w)
 	memset(w->memory, 0xa5, sizeof(w->memory));
 	memset(w->closed, 0x5a, sizeof(w->closed));
 	w->ep = rocemu_ep_new(&cfg);
-	FUZZ_CHECK(w->ep && rocemu_ep_set_slot(w->ep, 1, 16) == 0 && rocemu_ep_set_gid(w->ep, 0, &w->self) == 0);
+	FUZZ_CHECK(w->ep && rocemu_ep_set_slot(w->ep, 1, 16) == 0 &&
+		   rocemu_ep_set_gid(w->ep, 0, &w->self) == 0);
 	w->pd = rocemu_pd_new(w->ep);
 	FUZZ_CHECK(w->pd != NULL);
-	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->memory + GUARD, OPEN_LEN, OPEN_IOVA, all, &w->open_mr) == 0);
-	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->closed, sizeof(w->closed), CLOSED_IOVA, 0, &w->closed_mr) == 0);
+	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->memory + GUARD, OPEN_LEN, OPEN_IOVA, all, &w->open_mr) ==
+		   0);
+	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->closed, sizeof(w->closed), CLOSED_IOVA, 0,
+				 &w->closed_mr) == 0);
 	FUZZ_CHECK(rocemu_srq_create(w->pd, &srq, NULL, &w->srq) == 0);
 	for (unsigned i = 0; i < QPS; i++) {
 		w->q[i] = (struct fuzz_qp){.expected = 0xfffffc, .sent = 0xfffffc};
@@ -215,7 +223,8 @@ static void check_output(struct world *w, struct rocemu_tx *t)
 	uint32_t len = t->hdr_len;
 
 	rocemu_tx_seal(t, 7);
-	FUZZ_CHECK(rocemu_tx_len(t) <= sizeof(flat) && t->niov <= ROCEMU_MAX_SGE && t->payload_len <= 4096);
+	FUZZ_CHECK(rocemu_tx_len(t) <= sizeof(flat) && t->niov <= ROCEMU_MAX_SGE &&
+		   t->payload_len <= 4096);
 	memcpy(flat, t->hdr, t->hdr_len);
 	for (unsigned i = 0; i < t->niov; len += (uint32_t)t->iov[i++].iov_len) {
 		FUZZ_CHECK(len + t->iov[i].iov_len <= sizeof(flat));
@@ -223,7 +232,8 @@ static void check_output(struct world *w, struct rocemu_tx *t)
 	}
 	FUZZ_CHECK(len == t->hdr_len + t->payload_len);
 	memcpy(flat + len, t->trailer, t->trailer_len);
-	ctx = (struct rocemu_icrc_ctx){t->path->sgid, t->path->dgid, t->path->sport, ROCEMU_UDP_PORT, 7, 0x4000};
+	ctx = (struct rocemu_icrc_ctx){
+		t->path->sgid, t->path->dgid, t->path->sport, ROCEMU_UDP_PORT, 7, 0x4000};
 	FUZZ_CHECK(memcmp(&t->path->dgid, &w->peer, sizeof(w->peer)) == 0);
 	FUZZ_CHECK(rocemu_packet_decode(&p, flat, rocemu_tx_len(t)) == ROCEMU_DROP_NONE);
 	FUZZ_CHECK(rocemu_icrc_check(&ctx, true, flat, rocemu_tx_len(t)) == 7);
@@ -286,7 +296,9 @@ static void seal_and_input(struct world *w, uint8_t *pkt, uint32_t len, uint8_t 
 /** The b-th opcode of a service that goes this way; a few values of b give any opcode at all. */
 static uint8_t choose_opcode(enum ibv_qp_type type, uint32_t way, uint8_t b)
 {
-	enum rocemu_service svc = type == IBV_QPT_RC ? ROCEMU_SVC_RC : type == IBV_QPT_UC ? ROCEMU_SVC_UC : ROCEMU_SVC_UD;
+	enum rocemu_service svc = type == IBV_QPT_RC   ? ROCEMU_SVC_RC
+				  : type == IBV_QPT_UC ? ROCEMU_SVC_UC
+						       : ROCEMU_SVC_UD;
 	uint8_t fit[32], n = 0;
 
 	if (b >= FUZZ_ANY)
@@ -312,7 +324,8 @@ static uint32_t choose_payload(uint32_t ops, uint8_t b)
 
 static uint32_t choose_dma_len(uint32_t ops, uint32_t payload, uint8_t b)
 {
-	static const uint32_t odd[] = {0, 1, MTU, OPEN_LEN, OPEN_LEN + 1, 0x7fffffff, 0x80000000, 0xffffffff};
+	static const uint32_t odd[] = {0,	   1,	       MTU,	  OPEN_LEN, OPEN_LEN + 1,
+				       0x7fffffff, 0x80000000, 0xffffffff};
 
 	if (b >= FUZZ_ANY)
 		return odd[b % ARRAY_LEN(odd)];
@@ -323,8 +336,14 @@ static uint32_t choose_dma_len(uint32_t ops, uint32_t payload, uint8_t b)
 
 static uint64_t choose_va(uint8_t b)
 {
-	static const uint64_t odd[] = {0, 0x10000 - 1, 0x10000 + OPEN_LEN - 1, 0x10000 + OPEN_LEN, UINT64_MAX,
-				       UINT64_MAX - 7, 0x80000, 1};
+	static const uint64_t odd[] = {0,
+				       0x10000 - 1,
+				       0x10000 + OPEN_LEN - 1,
+				       0x10000 + OPEN_LEN,
+				       UINT64_MAX,
+				       UINT64_MAX - 7,
+				       0x80000,
+				       1};
 
 	return b >= FUZZ_ANY ? odd[b % ARRAY_LEN(odd)] : OPEN_IOVA + b * 8u;
 }
@@ -394,14 +413,19 @@ static void cmd_raw(struct world *w)
 
 static void cmd_send(struct world *w)
 {
-	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND,      IBV_WR_RDMA_WRITE,          IBV_WR_RDMA_READ,
-						 IBV_WR_SEND_WITH_IMM, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_RDMA_WRITE_WITH_IMM,
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND,
+						 IBV_WR_RDMA_WRITE,
+						 IBV_WR_RDMA_READ,
+						 IBV_WR_SEND_WITH_IMM,
+						 IBV_WR_ATOMIC_FETCH_AND_ADD,
+						 IBV_WR_RDMA_WRITE_WITH_IMM,
 						 IBV_WR_ATOMIC_CMP_AND_SWP};
 	unsigned i = take(w) % QPS;
 	struct fuzz_qp *q = &w->q[i];
 	struct ibv_sge sge = {.addr = OPEN_IOVA, .lkey = rocemu_mr_lkey(w->open_mr)};
 	struct ibv_send_wr wr = {.wr_id = (q->posted[0] + 1) << 1, .sg_list = &sge, .num_sge = 1};
-	struct rocemu_path path = {.sgid = w->self, .dgid = w->peer, .sport = 0xc001, .hop_limit = 64};
+	struct rocemu_path path = {
+		.sgid = w->self, .dgid = w->peer, .sport = 0xc001, .hop_limit = 64};
 	uint8_t b = take(w);
 
 	wr.opcode = ops[b % ARRAY_LEN(ops)];

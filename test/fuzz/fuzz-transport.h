@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The language of fuzz-transport's inputs: one byte of options (bit 0: the second RC QP uses the SRQ), then commands, a
- * byte each (modulo FUZZ_COMMANDS), each followed by its bytes. What the input does not have is 0.
+ * The language of fuzz-transport's inputs: one byte of options (bit 0: the second RC QP uses the
+ * SRQ), then commands, a byte each (modulo FUZZ_COMMANDS), each followed by its bytes. What the
+ * input does not have is 0.
  */
 #ifndef TEST_FUZZ_TRANSPORT_H
 #define TEST_FUZZ_TRANSPORT_H
 
 enum fuzz_command {
-	/* 0..7: a request packet, as are the numbers without a name: QP, opcode, PSN, flags, payload length, address,
-	 * key, DMA length, value, odd [position, byte] */
+	/* 0..7: a request packet: QP, opcode, PSN, flags, payload length, address, key, DMA length,
+	 * value, odd [position, byte] */
 	FUZZ_REQUEST = 0,
 	FUZZ_RESPONSE = 8, /* the same, for the requester */
 	FUZZ_RAW,          /* length, bytes */

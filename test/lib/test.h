@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every test file begins with: cmocka, and test cases that register themselves, so that none can be
- * written and then forgotten in a list.
+ * What every test file begins with: cmocka, and test cases that register themselves, so that none
+ * can be written and then forgotten in a list.
  *
- *	TEST(psn, wraps_at_2_24__difference_is_one) { assert_int_equal(rocemu_psn_diff(0, 0xffffff), 1); }
+ *	TEST(psn, wraps_at_2_24__difference_is_one)
+ *	{
+ *		assert_int_equal(rocemu_psn_diff(0, 0xffffff), 1);
+ *	}
  *
- * The test's name is what its file, its subject and the second argument say: subject__condition__outcome.
- * A test program is one or more such files linked with lib_test, which brings main(): its arguments are name
- * patterns (with * and ?), none means all.
+ * The test's name is what its file, its subject and the second argument say:
+ * subject__condition__outcome. A test program is one or more such files linked with lib_test, which
+ * brings main(): its arguments are name patterns (with * and ?), none means all.
  */
 #ifndef TEST_LIB_TEST_H
 #define TEST_LIB_TEST_H
@@ -35,19 +38,19 @@ void test_register(struct test_case *t);
 int test_run(const char *program, char *const *patterns, int n);
 
 #define TEST(subject, name) TEST_CASE_(subject##__##name)
-#define TEST_CASE_(id)                                                                             \
-	static void id(void);                                                                      \
-	static void id##_run(void **state)                                                         \
-	{                                                                                          \
-		(void)state;                                                                       \
-		id();                                                                              \
-	}                                                                                          \
-	__attribute__((constructor)) static void id##_register(void)                               \
-	{                                                                                          \
-		static struct test_case t = {.name = #id, .run = id##_run};                        \
-                                                                                                   \
-		test_register(&t);                                                                 \
-	}                                                                                          \
+#define TEST_CASE_(id)                                                      \
+	static void id(void);                                               \
+	static void id##_run(void **state)                                  \
+	{                                                                   \
+		(void)state;                                                \
+		id();                                                       \
+	}                                                                   \
+	__attribute__((constructor)) static void id##_register(void)        \
+	{                                                                   \
+		static struct test_case t = {.name = #id, .run = id##_run}; \
+                                                                            \
+		test_register(&t);                                          \
+	}                                                                   \
 	static void id(void)
 
 #endif

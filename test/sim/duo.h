@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What most tests begin with: two nodes on a 5 us link, one connected pair, a region on each node. */
+/* What most tests begin with: two nodes on a 5 us link, one connected pair, a region on each
+ * node. */
 #ifndef TEST_SIM_DUO_H
 #define TEST_SIM_DUO_H
 
@@ -41,7 +42,8 @@ static inline struct rocemu_hdrs duo_request(const struct duo *d, uint8_t opcode
 }
 
 /** A response packet as b's QP would send it to a. */
-static inline struct rocemu_hdrs duo_response(const struct duo *d, uint8_t opcode, uint32_t psn, uint8_t syndrome)
+static inline struct rocemu_hdrs duo_response(const struct duo *d, uint8_t opcode, uint32_t psn,
+					      uint8_t syndrome)
 {
 	return (struct rocemu_hdrs){
 		.opcode = opcode,

@@ -43,7 +43,8 @@ static enum ibv_wr_opcode wr_opcode(enum op_kind kind)
 
 bool op_needs_recv(enum op_kind kind)
 {
-	return kind == OP_SEND || kind == OP_SEND_IMM || kind == OP_SEND_INLINE || kind == OP_WRITE_IMM;
+	return kind == OP_SEND || kind == OP_SEND_IMM || kind == OP_SEND_INLINE ||
+	       kind == OP_WRITE_IMM;
 }
 
 static bool is_send(enum op_kind kind)
@@ -75,7 +76,8 @@ static struct sim_recv_todo *todo_add(struct op_way *w)
 }
 
 /** Spread [off, off+len) over n SGEs of sizes that are nothing in particular. */
-static void add_sges(struct sim_wr *wr, struct rng *rng, const struct sim_mem *m, uint32_t off, uint32_t len, unsigned n)
+static void add_sges(struct sim_wr *wr, struct rng *rng, const struct sim_mem *m, uint32_t off,
+		     uint32_t len, unsigned n)
 {
 	while (n-- > 1) {
 		uint32_t part = rng_below(rng, len + 1);
@@ -87,10 +89,12 @@ static void add_sges(struct sim_wr *wr, struct rng *rng, const struct sim_mem *m
 	sim_wr_local(wr, m, off, len);
 }
 
-static void prepare_atomic(struct op_way *w, const struct op *o, struct sim_wr *wr, uint32_t off, uint32_t roff)
+static void prepare_atomic(struct op_way *w, const struct op *o, struct sim_wr *wr, uint32_t off,
+			   uint32_t roff)
 {
 	struct rng *rng = &w->from->sim->rng;
-	uint64_t old = sim_mem_u64(w->remote, roff), swap = rng_u64(rng), arg = rng_u64(rng), new = old + arg;
+	uint64_t old = sim_mem_u64(w->remote, roff), swap = rng_u64(rng), arg = rng_u64(rng),
+		 new = old + arg;
 
 	if (o->kind == OP_CAS) {
 		if (rng_chance(rng, 0.5))
@@ -103,7 +107,8 @@ static void prepare_atomic(struct op_way *w, const struct op *o, struct sim_wr *
 	sim_want_u64(w->remote, roff, new);
 }
 
-static void note_recv(struct op_way *w, const struct op *o, const struct sim_wr *wr, uint32_t roff, uint32_t room)
+static void note_recv(struct op_way *w, const struct op *o, const struct sim_wr *wr, uint32_t roff,
+		      uint32_t room)
 {
 	bool has_imm = o->kind == OP_SEND_IMM || o->kind == OP_WRITE_IMM;
 
@@ -147,7 +152,8 @@ bool op_post(struct op_way *w, const struct op *o)
 		return false;
 	}
 	if (rc != 0)
-		sim_fail(s, "post of %s, %u bytes in %u pieces: %d", op_text(o->kind), len, o->nsge, rc);
+		sim_fail(s, "post of %s, %u bytes in %u pieces: %d", op_text(o->kind), len, o->nsge,
+			 rc);
 	w->posted++;
 	if (o->kind == OP_READ)
 		sim_want_copy(w->local, off, w->remote, roff, len);
@@ -158,7 +164,8 @@ bool op_post(struct op_way *w, const struct op *o)
 	/* Inline data was copied by the post: its owner may do what he likes with it at once. */
 	if (inl)
 		for (uint32_t i = 0; i < len; i++)
-			w->local->buf[off + i] = w->local->want[off + i] = (uint8_t)~w->local->buf[off + i];
+			w->local->buf[off + i] = w->local->want[off + i] =
+				(uint8_t)~w->local->buf[off + i];
 	return true;
 }
 

@@ -31,8 +31,8 @@ int sim_capture(const struct sim *s, char *path, size_t size)
 	struct capture_writer *w;
 	char err[256];
 
-	snprintf(path, size, "%s/failed-%s-%llu.pcap", SIM_CAPTURE_DIR, s->cfg.name ? s->cfg.name : "run",
-		 (unsigned long long)s->cfg.seed);
+	snprintf(path, size, "%s/failed-%s-%llu.pcap", SIM_CAPTURE_DIR,
+		 s->cfg.name ? s->cfg.name : "run", (unsigned long long)s->cfg.seed);
 	if (capture_writer_open(&w, path, err, sizeof(err)) != 0) {
 		fprintf(stderr, "  no capture: %s\n", err);
 		return -1;

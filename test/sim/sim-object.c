@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects on the simulated endpoints: memory with its wanted image, QPs and their states, posting, the ledger. */
+/* Objects on the simulated endpoints: memory with its wanted image, QPs and their states,
+ * posting, the ledger. */
 #include "sim.h"
 
 #include <stdlib.h>
@@ -56,7 +57,8 @@ uint32_t sim_mem_take(struct sim_mem *m, uint32_t len)
 	return off;
 }
 
-void sim_want_copy(struct sim_mem *dst, uint32_t d, const struct sim_mem *src, uint32_t so, uint32_t len)
+void sim_want_copy(struct sim_mem *dst, uint32_t d, const struct sim_mem *src, uint32_t so,
+		   uint32_t len)
 {
 	memcpy(dst->want + d, src->want + so, len);
 }
@@ -93,8 +95,9 @@ void sim_mem_check(struct sim *s, const struct sim_mem *m)
 		return;
 	while (m->alloc[i] == m->want_alloc[i])
 		i++;
-	sim_fail(s, "memory of node %c (%u bytes): byte %ld is %02x and must be %02x", 'A' + (int)m->node->index,
-		 m->len, (long)i - SIM_GUARD, m->alloc[i], m->want_alloc[i]);
+	sim_fail(s, "memory of node %c (%u bytes): byte %ld is %02x and must be %02x",
+		 'A' + (int)m->node->index, m->len, (long)i - SIM_GUARD, m->alloc[i],
+		 m->want_alloc[i]);
 }
 
 /* ---- queue pairs ---- */
@@ -153,7 +156,8 @@ static void modify(struct sim_qp *q, const struct ibv_qp_attr *attr, int mask)
 	int rc = rocemu_qp_modify(q->qp, q->sim->now, attr, mask);
 
 	if (rc != 0)
-		sim_fail(q->sim, "modify to state %d (mask %#x): %d", attr->qp_state, (unsigned)mask, rc);
+		sim_fail(q->sim, "modify to state %d (mask %#x): %d", attr->qp_state,
+			 (unsigned)mask, rc);
 }
 
 void sim_qp_state(struct sim_qp *q, enum ibv_qp_state state)
@@ -203,7 +207,8 @@ void sim_qp_rtr(struct sim_qp *q, struct sim_qp *peer, const struct sim_qp_opts 
 
 	q->peer = peer;
 	if (o->type == IBV_QPT_UD)
-		sim_assert(q->sim, rocemu_path_resolve(q->node->ep, &attr.ah_attr, &q->ud_path) == 0);
+		sim_assert(q->sim,
+			   rocemu_path_resolve(q->node->ep, &attr.ah_attr, &q->ud_path) == 0);
 	else
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (o->type == IBV_QPT_RC)
@@ -224,7 +229,8 @@ void sim_qp_rts(struct sim_qp *q, const struct sim_qp_opts *o)
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
 	if (o->type == IBV_QPT_RC)
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 	modify(q, &attr, mask);
 }
 
@@ -258,7 +264,8 @@ static struct sim_done *ledger_add(struct sim_ledger *l, uint64_t wr_id)
 		l->e = must(realloc(l->e, l->size * sizeof(*l->e)));
 	}
 	e = &l->e[l->n++];
-	*e = (struct sim_done){.wr_id = wr_id, .signaled = true, .opcode = IBV_WC_RECV, .want_len = -1};
+	*e = (struct sim_done){
+		.wr_id = wr_id, .signaled = true, .opcode = IBV_WC_RECV, .want_len = -1};
 	return e;
 }
 
@@ -296,7 +303,8 @@ void sim_wr_local(struct sim_wr *w, const struct sim_mem *m, uint32_t off, uint3
 
 void sim_wr_remote(struct sim_wr *w, const struct sim_mem *m, uint32_t off)
 {
-	if (w->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	if (w->wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	    w->wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		w->wr.wr.atomic.remote_addr = m->iova + off;
 		w->wr.wr.atomic.rkey = rocemu_mr_rkey(m->mr);
 	} else {
@@ -315,8 +323,10 @@ int sim_post(struct sim_qp *q, struct sim_wr *w)
 	if (w->wr.wr_id == 0)
 		w->wr.wr_id = s->next_wr_id++;
 	if (q->type == IBV_QPT_UD) {
-		w->wr.wr.ud.remote_qpn = w->wr.wr.ud.remote_qpn ? w->wr.wr.ud.remote_qpn : rocemu_qp_num(q->peer->qp);
-		w->wr.wr.ud.remote_qkey = w->wr.wr.ud.remote_qkey ? w->wr.wr.ud.remote_qkey : q->qkey;
+		w->wr.wr.ud.remote_qpn = w->wr.wr.ud.remote_qpn ? w->wr.wr.ud.remote_qpn
+								: rocemu_qp_num(q->peer->qp);
+		w->wr.wr.ud.remote_qkey =
+			w->wr.wr.ud.remote_qkey ? w->wr.wr.ud.remote_qkey : q->qkey;
 	}
 	rc = rocemu_qp_post_send(q->qp, s->now, &w->wr, w->ud_path ? w->ud_path : &q->ud_path);
 	if (rc != 0)
@@ -334,7 +344,8 @@ int sim_post(struct sim_qp *q, struct sim_wr *w)
 
 static struct ibv_sge sge_of(const struct sim_mem *m, uint32_t off, uint32_t len)
 {
-	return (struct ibv_sge){.addr = m->iova + off, .length = len, .lkey = rocemu_mr_lkey(m->mr)};
+	return (struct ibv_sge){
+		.addr = m->iova + off, .length = len, .lkey = rocemu_mr_lkey(m->mr)};
 }
 
 int sim_post_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len)
@@ -352,7 +363,8 @@ int sim_post_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint3
 int sim_srq_post(struct sim_srq *srq, const struct sim_mem *m, uint32_t off, uint32_t len)
 {
 	struct ibv_sge sge = sge_of(m, off, len);
-	struct ibv_recv_wr wr = {.wr_id = srq->node->sim->next_wr_id++, .sg_list = &sge, .num_sge = 1};
+	struct ibv_recv_wr wr = {
+		.wr_id = srq->node->sim->next_wr_id++, .sg_list = &sge, .num_sge = 1};
 	const struct ibv_recv_wr *bad = NULL;
 	int rc = rocemu_srq_post(srq->srq, &wr, &bad);
 
@@ -377,8 +389,8 @@ void sim_send(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t 
 	post_ok(q, &w);
 }
 
-void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len, const struct sim_mem *r,
-	       uint32_t roff)
+void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
+	       const struct sim_mem *r, uint32_t roff)
 {
 	struct sim_wr w = sim_wr(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED);
 
@@ -387,8 +399,8 @@ void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t
 	post_ok(q, &w);
 }
 
-void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len, const struct sim_mem *r,
-	      uint32_t roff)
+void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
+	      const struct sim_mem *r, uint32_t roff)
 {
 	struct sim_wr w = sim_wr(IBV_WR_RDMA_READ, IBV_SEND_SIGNALED);
 
@@ -397,8 +409,8 @@ void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t 
 	post_ok(q, &w);
 }
 
-void sim_faa(struct sim_qp *q, const struct sim_mem *m, uint32_t off, const struct sim_mem *r, uint32_t roff,
-	     uint64_t add)
+void sim_faa(struct sim_qp *q, const struct sim_mem *m, uint32_t off, const struct sim_mem *r,
+	     uint32_t roff, uint64_t add)
 {
 	struct sim_wr w = sim_wr(IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_SEND_SIGNALED);
 
@@ -419,7 +431,8 @@ void sim_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t 
 /* ---- the ledger ---- */
 
 /** The entry that a completion is for; unsignaled ones before it are complete with it. */
-static struct sim_done *ledger_match(struct sim_qp *q, struct sim_ledger *l, const struct rocemu_cqe *c, bool ordered)
+static struct sim_done *ledger_match(struct sim_qp *q, struct sim_ledger *l,
+				     const struct rocemu_cqe *c, bool ordered)
 {
 	bool skipped = false;
 
@@ -431,7 +444,8 @@ static struct sim_done *ledger_match(struct sim_qp *q, struct sim_ledger *l, con
 		if (e->wr_id == c->wr_id) {
 			/* C11-8: once flushing, every request completes, signaled or not. */
 			if (skipped && c->status == IBV_WC_WR_FLUSH_ERR)
-				sim_fail(q->sim, "an unsignaled request before %llu was not flushed",
+				sim_fail(q->sim,
+					 "an unsignaled request before %llu was not flushed",
 					 (unsigned long long)c->wr_id);
 			if (ordered)
 				l->next = i + 1;
@@ -467,11 +481,14 @@ static void take(struct sim_qp *q, struct sim_ledger *l, const struct rocemu_cqe
 	if (c->opcode != e->opcode && !(e->want_len < 0 && c->opcode == IBV_WC_RECV_RDMA_WITH_IMM))
 		sim_fail(s, "completion %llu: opcode %d, must be %d", id, c->opcode, e->opcode);
 	if (e->want_len >= 0 && c->byte_len != e->want_len)
-		sim_fail(s, "completion %llu: %u bytes, must be %lld", id, c->byte_len, (long long)e->want_len);
+		sim_fail(s, "completion %llu: %u bytes, must be %lld", id, c->byte_len,
+			 (long long)e->want_len);
 	if (e->want_len >= 0 && e->want_imm != !!(c->wc_flags & IBV_WC_WITH_IMM))
-		sim_fail(s, "completion %llu: immediate data %d, must be %d", id, !e->want_imm, e->want_imm);
+		sim_fail(s, "completion %llu: immediate data %d, must be %d", id, !e->want_imm,
+			 e->want_imm);
 	if (e->want_imm && c->imm != e->imm)
-		sim_fail(s, "completion %llu: immediate data %08x, must be %08x", id, c->imm, e->imm);
+		sim_fail(s, "completion %llu: immediate data %08x, must be %08x", id, c->imm,
+			 e->imm);
 }
 
 void sim_poll(struct sim_qp *q)
@@ -493,10 +510,12 @@ void sim_ledger_check(struct sim_qp *q)
 {
 	for (size_t i = 0; i < q->sq.n; i++)
 		if (q->sq.e[i].signaled && !q->sq.e[i].done)
-			sim_fail(q->sim, "request %llu did not complete", (unsigned long long)q->sq.e[i].wr_id);
+			sim_fail(q->sim, "request %llu did not complete",
+				 (unsigned long long)q->sq.e[i].wr_id);
 	for (size_t i = 0; i < q->rq.n && !q->may_lose_receives; i++)
 		if (!q->rq.e[i].done)
-			sim_fail(q->sim, "receive %llu did not complete", (unsigned long long)q->rq.e[i].wr_id);
+			sim_fail(q->sim, "receive %llu did not complete",
+				 (unsigned long long)q->rq.e[i].wr_id);
 }
 
 void sim_ledger_forget(struct sim_qp *q)

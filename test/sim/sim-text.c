@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What happened, as text: packets and completions for tests to compare, and the report of a failing run. */
+/* What happened, as text: packets and completions for tests to compare, and the report of a
+ * failing run. */
 #include "sim.h"
 
 #include <stdio.h>
@@ -42,11 +43,13 @@ void sim_note_packet(struct sim *s, const struct sim_packet *p, const char *fate
 	if (rocemu_packet_decode(&d, p->data, p->len) != ROCEMU_DROP_NONE)
 		return;
 	snprintf(what, sizeof(what), "%s", short_name(d.h.opcode));
-	if ((rocemu_opcode_hdrs(d.h.opcode) & ROCEMU_HDR_AETH) && (d.h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK)) {
+	if ((rocemu_opcode_hdrs(d.h.opcode) & ROCEMU_HDR_AETH) &&
+	    (d.h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK)) {
 		unsigned class = d.h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK;
 
 		if (class == ROCEMU_AETH_RNR)
-			snprintf(what, sizeof(what), "RNR %02x", d.h.aeth.syndrome & ROCEMU_AETH_VALUE_MASK);
+			snprintf(what, sizeof(what), "RNR %02x",
+				 d.h.aeth.syndrome & ROCEMU_AETH_VALUE_MASK);
 		else
 			snprintf(what, sizeof(what), "NAK %02x", d.h.aeth.syndrome);
 	}
@@ -90,8 +93,8 @@ void sim_effects_clear(struct sim *s)
 static const char *status_text(enum ibv_wc_status st)
 {
 	switch (st) {
-#define X(name, text)                                                                              \
-	case IBV_WC_##name:                                                                        \
+#define X(name, text)       \
+	case IBV_WC_##name: \
 		return text;
 		STATUSES(X)
 #undef X
@@ -133,34 +136,41 @@ static void print_parameters(const struct sim *s)
 {
 	const struct sim_link_config *c = &s->cfg.link;
 
-	fprintf(stderr, "  run \"%s\", seed %llu, at %llu ns, %llu packets\n", s->cfg.name ? s->cfg.name : "",
-		(unsigned long long)s->cfg.seed, (unsigned long long)s->now, (unsigned long long)s->packets);
+	fprintf(stderr, "  run \"%s\", seed %llu, at %llu ns, %llu packets\n",
+		s->cfg.name ? s->cfg.name : "", (unsigned long long)s->cfg.seed,
+		(unsigned long long)s->now, (unsigned long long)s->packets);
 	fprintf(stderr,
-		"  links: delay %llu ns, %u ns/KiB, queue %u, loss %g, dup %g, reorder %g, corrupt %g, "
+		"  links: delay %llu ns, %u ns/KiB, queue %u, loss %g, dup %g, reorder %g, corrupt "
+		"%g, "
 		"masks %#llx %#llx (A>B) %#llx (B>A)\n",
-		(unsigned long long)c->delay_ns, c->ns_per_kib, c->queue_bytes, c->loss, c->dup, c->reorder,
-		c->corrupt, (unsigned long long)s->loss_mask, (unsigned long long)s->link[0][1].c.loss_mask,
+		(unsigned long long)c->delay_ns, c->ns_per_kib, c->queue_bytes, c->loss, c->dup,
+		c->reorder, c->corrupt, (unsigned long long)s->loss_mask,
+		(unsigned long long)s->link[0][1].c.loss_mask,
 		(unsigned long long)s->link[1][0].c.loss_mask);
 	for (const struct sim_qp *q = s->qps; q; q = q->next) {
 		struct ibv_qp_attr attr;
 
 		rocemu_qp_query(q->qp, &attr);
-		fprintf(stderr, "  QP %06x of %c: type %d state %d mtu %d sq_psn %u rq_psn %u; sends %zu/%zu recvs %zu/%zu\n",
-			rocemu_qp_num(q->qp), 'A' + (int)q->node->index, q->type, attr.qp_state, attr.path_mtu,
-			attr.sq_psn, attr.rq_psn, q->sq.good + q->sq.bad, q->sq.n, q->rq.good + q->rq.bad, q->rq.n);
+		fprintf(stderr,
+			"  QP %06x of %c: type %d state %d mtu %d sq_psn %u rq_psn %u; sends "
+			"%zu/%zu recvs %zu/%zu\n",
+			rocemu_qp_num(q->qp), 'A' + (int)q->node->index, q->type, attr.qp_state,
+			attr.path_mtu, attr.sq_psn, attr.rq_psn, q->sq.good + q->sq.bad, q->sq.n,
+			q->rq.good + q->rq.bad, q->rq.n);
 	}
 	for (unsigned i = 0; i < s->nodes; i++) {
 		const struct rocemu_ep_stats *st = rocemu_ep_get_stats(s->node[i].ep);
 
 		fprintf(stderr, "  node %c:", 'A' + (int)i);
-#define X(field, text)                                                                             \
-	if (st->field)                                                                             \
+#define X(field, text) \
+	if (st->field) \
 		fprintf(stderr, " " #field " %llu", (unsigned long long)st->field);
 		ROCEMU_STATS(X)
 #undef X
-#define X(name, text)                                                                              \
-	if (st->drops[ROCEMU_DROP_##name])                                                         \
-		fprintf(stderr, " drop_" #name " %llu", (unsigned long long)st->drops[ROCEMU_DROP_##name]);
+#define X(name, text)                                   \
+	if (st->drops[ROCEMU_DROP_##name])              \
+		fprintf(stderr, " drop_" #name " %llu", \
+			(unsigned long long)st->drops[ROCEMU_DROP_##name]);
 		ROCEMU_DROPS(X)
 #undef X
 		fputc('\n', stderr);

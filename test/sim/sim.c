@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Virtual time: the heap of packets under way, the links and their faults, and the loop that drives the endpoints. */
+/* Virtual time: the heap of packets under way, the links and their faults, and the loop that
+ * drives the endpoints. */
 #include "sim.h"
 
 #include <stdlib.h>
@@ -105,7 +106,8 @@ static bool stormy(const struct sim *s, const struct sim_link_config *c)
 	return c->storm_ns == 0 || s->now % (c->storm_ns + c->calm_ns) < c->storm_ns;
 }
 
-/* At most three flipped bits: a CRC-32 finds every such error in a packet of up to 4 KiB, so none may pass. */
+/* At most three flipped bits: a CRC-32 finds every such error in a packet of up to 4 KiB, so
+ * none may pass. */
 static void corrupt(struct sim *s, struct sim_packet *p)
 {
 	unsigned n = 1 + rng_below(&s->rng, 3);
@@ -117,7 +119,10 @@ static void corrupt(struct sim *s, struct sim_packet *p)
 	}
 }
 
-/** When a packet that enters the link now is through its bottleneck; ROCEMU_NEVER: its queue is full. */
+/**
+ * When a packet that enters the link now is through its bottleneck; ROCEMU_NEVER: its queue is
+ * full.
+ */
 static rocemu_ns_t bottleneck(struct sim *s, struct sim_link *l, uint32_t len)
 {
 	rocemu_ns_t cost = (rocemu_ns_t)len * l->c.ns_per_kib / 1024;
@@ -163,7 +168,8 @@ static void link_send(struct sim *s, struct sim_packet *p)
 	sim_note_packet(s, p, "");
 	at += c->delay_ns;
 	if (storm && rng_chance(&s->rng, c->dup))
-		packet_launch(s, packet_copy(p), at + rng_below(&s->rng, (uint32_t)c->delay_ns + 1));
+		packet_launch(s, packet_copy(p),
+			      at + rng_below(&s->rng, (uint32_t)c->delay_ns + 1));
 	if (storm && rng_chance(&s->rng, c->corrupt)) {
 		/* The history keeps the packet as it was sent. */
 		struct sim_packet *damaged = packet_copy(p);
@@ -228,7 +234,8 @@ static unsigned node_output_once(struct sim *s, struct sim_node *n)
 		sim_fail(s, "output filled %u descriptors of %u", got, ask);
 	for (unsigned i = 0; only_acks && i < got; i++)
 		if (!(rocemu_opcode_ops(tx[i].hdr[0]) & ROCEMU_OP_ACK))
-			sim_fail(s, "output_is_acks said yes, output gives a %s", rocemu_opcode_name(tx[i].hdr[0]));
+			sim_fail(s, "output_is_acks said yes, output gives a %s",
+				 rocemu_opcode_name(tx[i].hdr[0]));
 	for (unsigned i = 0; i < got; i++) {
 		struct sim_packet *p = flatten(s, n->index, &tx[i]);
 
@@ -249,11 +256,14 @@ static void node_output(struct sim *s, struct sim_node *n)
 
 	while (rocemu_ep_has_output(n->ep)) {
 		idle = node_output_once(s, n) ? 0 : idle + 1;
-		/* One such call completes what left (see rocemu_ep_output()); a loop of them would spin an engine. */
+		/* One such call completes what left (see rocemu_ep_output()); a loop of them
+		 * would spin an engine. */
 		if (idle > 3)
-			sim_fail(s, "node %c: has_output for ever, and output gives none", 'A' + (int)n->index);
+			sim_fail(s, "node %c: has_output for ever, and output gives none",
+				 'A' + (int)n->index);
 		if (s->packets > s->cfg.max_packets)
-			sim_fail(s, "more than %llu packets", (unsigned long long)s->cfg.max_packets);
+			sim_fail(s, "more than %llu packets",
+				 (unsigned long long)s->cfg.max_packets);
 	}
 	if (node_output_once(s, n))
 		sim_fail(s, "node %c: output although has_output said no", 'A' + (int)n->index);
@@ -287,7 +297,8 @@ static void node_events(struct sim *s, struct sim_node *n)
 
 	while (rocemu_ep_next_event(n->ep, &ev)) {
 		if (n->nevents == ARRAY_LEN(n->events))
-			sim_fail(s, "node %c: more than %u events", 'A' + (int)n->index, n->nevents);
+			sim_fail(s, "node %c: more than %u events", 'A' + (int)n->index,
+				 n->nevents);
 		n->events[n->nevents++] = ev;
 	}
 }
@@ -332,7 +343,8 @@ static void step(struct sim *s)
 			continue;
 		rocemu_ep_expire(ep, s->now);
 		if (rocemu_ep_deadline(ep) <= s->now)
-			sim_fail(s, "node %c: the deadline is still due after expire", 'A' + (int)i);
+			sim_fail(s, "node %c: the deadline is still due after expire",
+				 'A' + (int)i);
 	}
 	settle(s);
 }
@@ -419,7 +431,8 @@ void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_g
 	packet_launch(s, p, s->now + s->link[from][to].c.delay_ns);
 }
 
-unsigned sim_count_events(struct sim *s, unsigned node, enum rocemu_event_type type, enum ibv_event_type async)
+unsigned sim_count_events(struct sim *s, unsigned node, enum rocemu_event_type type,
+			  enum ibv_event_type async)
 {
 	const struct sim_node *n = &s->node[node];
 	unsigned count = 0;
@@ -462,19 +475,22 @@ static void node_init(struct sim *s, unsigned i)
 	n->pd = must(rocemu_pd_new(n->ep));
 }
 
-/** Drops that faults of the links explain (those of a bad form: a flipped bit may hit any field). */
+/**
+ * Drops that faults of the links explain (those of a bad form: a flipped bit may hit any field).
+ */
 static uint64_t explained_drops(const struct sim_config *cfg)
 {
 	const struct sim_link_config *c = &cfg->link;
 	uint64_t d = 0;
 
-	if (c->loss_mask || cfg->loss_mask || c->loss > 0 || c->dup > 0 || c->reorder > 0 || c->corrupt > 0 ||
-	    c->queue_bytes)
-		d |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_STALE_ATOMIC |
-		     1ull << ROCEMU_DROP_SEQUENCE;
+	if (c->loss_mask || cfg->loss_mask || c->loss > 0 || c->dup > 0 || c->reorder > 0 ||
+	    c->corrupt > 0 || c->queue_bytes)
+		d |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST |
+		     1ull << ROCEMU_DROP_STALE_ATOMIC | 1ull << ROCEMU_DROP_SEQUENCE;
 	if (c->corrupt > 0)
-		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE | 1ull << ROCEMU_DROP_TVER |
-		     1ull << ROCEMU_DROP_PAD | 1ull << ROCEMU_DROP_LENGTH | 1ull << ROCEMU_DROP_SHORT;
+		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE |
+		     1ull << ROCEMU_DROP_TVER | 1ull << ROCEMU_DROP_PAD |
+		     1ull << ROCEMU_DROP_LENGTH | 1ull << ROCEMU_DROP_SHORT;
 	return d;
 }
 

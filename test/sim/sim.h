@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The simulator: endpoints ("nodes") in virtual time, joined by virtual links with faults. It drives each endpoint
- * exactly as an engine would (output, input, deadline, expire), through <rocemu/endpoint.h> alone, and keeps a
- * ledger of everything posted, so that each run can be checked against what must hold whatever the network did:
+ * The simulator: endpoints ("nodes") in virtual time, joined by virtual links with faults. It
+ * drives each endpoint exactly as an engine would (output, input, deadline, expire), through
+ * <rocemu/endpoint.h> alone, and keeps a ledger of everything posted, so that each run can be
+ * checked against what must hold whatever the network did:
  *
  *	- memory is what the operations make it, guard bytes and everything untouched included;
- *	- every signaled request completes exactly once, in posting order, and so does every receive;
+ *	- every signaled request completes exactly once, in posting order; so does every receive;
  *	- the run ends: nothing to send, nothing under way, no timer running;
  *	- no packet was dropped for a reason that cannot occur on these links.
  *
- * A run that breaks one of them prints its seed and parameters and leaves a capture of its last packets.
+ * A run that breaks one of them prints its seed and parameters and leaves a capture of its last
+ * packets.
  *
- * Files: sim.c (time, links, the loop), sim-object.c (QPs, memory, posting, the ledger), sim-text.c (effects and
- * completions as text, the failure report), op.h (operations with their expected outcome).
+ * Files: sim.c (time, links, the loop), sim-object.c (QPs, memory, posting, the ledger), sim-text.c
+ * (effects and completions as text, the failure report), op.h (operations with their expected
+ * outcome).
  */
 #ifndef TEST_SIM_H
 #define TEST_SIM_H
@@ -23,7 +26,7 @@
 
 enum {
 	SIM_MAX_NODES = 8,
-	SIM_GUARD = 128,            /* bytes before and after each memory region that nobody may touch */
+	SIM_GUARD = 128,            /* bytes around each memory region that nobody may touch */
 	SIM_TEXT_MAX = 8192,
 	SIM_HISTORY = 4096,         /* packets kept for the capture of a failing run */
 };
@@ -36,10 +39,10 @@ enum {
 struct sim_link_config {
 	rocemu_ns_t delay_ns;
 	uint32_t ns_per_kib;        /* the bottleneck: time to send 1024 bytes */
-	uint32_t queue_bytes;       /* what waits for the bottleneck at most, the rest is lost; 0: no limit */
+	uint32_t queue_bytes;       /* most bytes that wait for it, the rest is lost; 0: no limit */
 	uint64_t loss_mask;         /* bit i: the i-th packet of this direction is lost */
 	double loss, dup, reorder, corrupt; /* probabilities of each packet */
-	rocemu_ns_t storm_ns, calm_ns;      /* the rates apply for storm_ns, then not for calm_ns, ...; 0: always */
+	rocemu_ns_t storm_ns, calm_ns;      /* the rates apply in storms only; 0: always */
 };
 
 struct sim_link {
@@ -53,7 +56,7 @@ struct sim_config {
 	uint64_t seed;
 	unsigned nodes;             /* 0: 2 */
 	bool ipv6;
-	struct sim_link_config link; /* of every direction; sim->link[][] may be changed afterwards */
+	struct sim_link_config link; /* of every direction; see also sim->link[][] */
 	uint64_t loss_mask;         /* counts the packets of all directions together */
 	rocemu_ns_t max_ns;         /* bound of virtual time, 0: 1000 s */
 	uint64_t max_packets;       /* 0: 4 million */
@@ -87,7 +90,8 @@ struct sim_node {
 
 /** What a test may do to a packet between two nodes. */
 enum sim_verdict { SIM_PASS, SIM_LOSE };
-typedef enum sim_verdict sim_filter(struct sim *s, struct sim_packet *p, const struct rocemu_packet *decoded);
+typedef enum sim_verdict sim_filter(struct sim *s, struct sim_packet *p,
+				    const struct rocemu_packet *decoded);
 
 struct sim {
 	struct sim_config cfg;
@@ -96,7 +100,7 @@ struct sim {
 	struct sim_node node[SIM_MAX_NODES];
 	unsigned nodes;
 	struct sim_link link[SIM_MAX_NODES][SIM_MAX_NODES];
-	sim_filter *filter;         /* sees each packet as it is sent; may change it (see sim_reseal()) */
+	sim_filter *filter;         /* sees each packet sent; may change it (sim_reseal()) */
 	void *filter_arg;
 	uint64_t packets;           /* sent so far, all directions */
 	uint64_t loss_mask;
@@ -115,7 +119,10 @@ struct sim {
 	char done[SIM_TEXT_MAX];
 };
 
-/** Registered memory filled with random bytes; want is what it must hold at the end, guards included. */
+/**
+ * Registered memory filled with random bytes; want is what it must hold at the end, guards
+ * included.
+ */
 struct sim_mem {
 	struct sim_node *node;
 	struct sim_mem *next;
@@ -186,7 +193,10 @@ struct sim_qp_opts {
 	struct sim_srq *srq;        /* of sim_qp_new(), and of the second one of sim_connect() */
 };
 
-/** RC at MTU 256, PSNs 100 and 500, everything allowed; timeout 1 ms, 7 retries, RNR for ever at 10 us. */
+/**
+ * RC at MTU 256, PSNs 100 and 500, everything allowed; timeout 1 ms, 7 retries, RNR for ever at 10
+ * us.
+ */
 #define SIM_QP_OPTS                                                                                \
 	((struct sim_qp_opts){                                                                     \
 		.type = IBV_QPT_RC,                                                                \
@@ -212,7 +222,10 @@ struct sim_qp_opts {
 /* ---- sim.c: the network ---- */
 
 struct sim *sim_new(const struct sim_config *cfg);
-/** Everything is given back in the order that the endpoint asks for; fails the test where one refuses. */
+/**
+ * Everything is given back in the order that the endpoint asks for; fails the test where one
+ * refuses.
+ */
 void sim_free(struct sim *s);
 /** Check the invariants, then sim_free(). */
 void sim_end(struct sim *s);
@@ -226,8 +239,9 @@ void sim_run_for(struct sim *s, rocemu_ns_t ns);
 bool sim_quiescent(struct sim *s);
 
 /**
- * A packet from node `from` to node `to` with these headers (pad is set here), as any host could send it; it
- * takes the link's delay but meets no faults and is not shown to the filter. src: NULL for from's own address.
+ * A packet from node `from` to node `to` with these headers (pad is set here), as any host could
+ * send it; it takes the link's delay but meets no faults and is not shown to the filter. src: NULL
+ * for from's own address.
  */
 void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_gid *src,
 		const struct rocemu_hdrs *h, const void *payload, uint32_t len);
@@ -235,8 +249,12 @@ void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_g
 void sim_reseal(struct sim_packet *p);
 /** Rewrite a packet's headers (of the same length) and its ICRC. */
 void sim_rewrite(struct sim_packet *p, const struct rocemu_hdrs *h);
-/** How often an async event has come on a node so far (ROCEMU_EVENT_CQ: type IBV_EVENT_CQ_ERR + 100). */
-unsigned sim_count_events(struct sim *s, unsigned node, enum rocemu_event_type type, enum ibv_event_type async);
+/**
+ * How often an async event has come on a node so far (ROCEMU_EVENT_CQ: type IBV_EVENT_CQ_ERR +
+ * 100).
+ */
+unsigned sim_count_events(struct sim *s, unsigned node, enum rocemu_event_type type,
+			  enum ibv_event_type async);
 
 /* ---- sim-object.c ---- */
 
@@ -244,7 +262,8 @@ struct sim_mem *sim_mem_new(struct sim *s, unsigned node, uint32_t len, unsigned
 /** The next len bytes of m, aligned to 8, with a gap behind them. @return their offset. */
 uint32_t sim_mem_take(struct sim_mem *m, uint32_t len);
 /** The operation copies src[so..so+len) to dst[d..). */
-void sim_want_copy(struct sim_mem *dst, uint32_t d, const struct sim_mem *src, uint32_t so, uint32_t len);
+void sim_want_copy(struct sim_mem *dst, uint32_t d, const struct sim_mem *src, uint32_t so,
+		   uint32_t len);
 /** What is there is left open: it is taken as it is. Only at the end of a run. */
 void sim_want_any(struct sim_mem *m, uint32_t off, uint32_t len);
 /** m's bytes at off as a number, in host order; and what they must be. */
@@ -266,7 +285,10 @@ struct sim_pair {
 	struct sim_qp *a, *b;
 };
 
-/** Two QPs, on nodes na and nb, connected and in RTS; a's requests begin at o->psn, b's at o->peer_psn. */
+/**
+ * Two QPs, on nodes na and nb, connected and in RTS; a's requests begin at o->psn, b's at
+ * o->peer_psn.
+ */
 struct sim_pair sim_connect(struct sim *s, unsigned na, unsigned nb, const struct sim_qp_opts *o);
 
 /** A work request under construction. */
@@ -279,19 +301,22 @@ struct sim_wr {
 struct sim_wr sim_wr(enum ibv_wr_opcode opcode, unsigned flags);
 void sim_wr_local(struct sim_wr *w, const struct sim_mem *m, uint32_t off, uint32_t len);
 void sim_wr_remote(struct sim_wr *w, const struct sim_mem *m, uint32_t off);
-/** Post; wr_id 0 becomes the next number. 0 or the endpoint's error; only what was taken is in the ledger. */
+/**
+ * Post; wr_id 0 becomes the next number. 0 or the endpoint's error; only what was taken is in the
+ * ledger.
+ */
 int sim_post(struct sim_qp *q, struct sim_wr *w);
 int sim_post_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
 int sim_srq_post(struct sim_srq *srq, const struct sim_mem *m, uint32_t off, uint32_t len);
 
 /* Shorthands; they must succeed. Flags are IBV_SEND_SIGNALED unless the name says otherwise. */
 void sim_send(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
-void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len, const struct sim_mem *r,
-	       uint32_t roff);
-void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len, const struct sim_mem *r,
-	      uint32_t roff);
-void sim_faa(struct sim_qp *q, const struct sim_mem *m, uint32_t off, const struct sim_mem *r, uint32_t roff,
-	     uint64_t add);
+void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
+	       const struct sim_mem *r, uint32_t roff);
+void sim_read(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
+	      const struct sim_mem *r, uint32_t roff);
+void sim_faa(struct sim_qp *q, const struct sim_mem *m, uint32_t off, const struct sim_mem *r,
+	     uint32_t roff, uint64_t add);
 void sim_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
 
 /** Take what is in the CQs into the ledgers. The loop does it after each step. */
@@ -307,8 +332,9 @@ void sim_objects_free(struct sim *s);
 /** Note a packet in the effects. */
 void sim_note_packet(struct sim *s, const struct sim_packet *p, const char *fate);
 /**
- * What was sent since the last call (or sim_effects_clear()), one item a packet: "A SEND_ONLY 100; B ACK 100":
- * node, opcode without its service, PSN; "NAK 62" and "RNR 01" for AETHs that say so; "lost" where it was.
+ * What was sent since the last call (or sim_effects_clear()), one item a packet: "A SEND_ONLY 100;
+ * B ACK 100": node, opcode without its service, PSN; "NAK 62" and "RNR 01" for AETHs that say so;
+ * "lost" where it was.
  */
 const char *sim_effects(struct sim *s);
 void sim_effects_clear(struct sim *s);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a responder refuses (IBTA 9.7.4.1, 9.7.5.2, table 61): keys, bounds, rights, the QP's access flags, messages
- * longer than the receive; and what the requester's own memory does not allow.
+ * What a responder refuses (IBTA 9.7.4.1, 9.7.5.2, table 61): keys, bounds, rights, the QP's access
+ * flags, messages longer than the receive; and what the requester's own memory does not allow.
  */
 #include <errno.h>
 #include <string.h>
@@ -9,7 +9,8 @@
 #include "duo.h"
 
 static const uint64_t REFUSED = 1ull << ROCEMU_DROP_ACCESS | 1ull << ROCEMU_DROP_TOO_LONG |
-				1ull << ROCEMU_DROP_SEQUENCE | 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_STATE;
+				1ull << ROCEMU_DROP_SEQUENCE | 1ull << ROCEMU_DROP_PSN |
+				1ull << ROCEMU_DROP_STATE;
 
 static struct sim_wr rdma(const struct duo *d, enum ibv_wr_opcode op, uint32_t len)
 {
@@ -20,7 +21,10 @@ static struct sim_wr rdma(const struct duo *d, enum ibv_wr_opcode op, uint32_t l
 	return w;
 }
 
-/** Post w; it must fail with the status text, the responder's QP must be in error, and memory be untouched. */
+/**
+ * Post w; it must fail with the status text, the responder's QP must be in error, and memory be
+ * untouched.
+ */
 static void refused(struct duo *d, struct sim_wr *w, const char *nak, const char *done)
 {
 	assert_int_equal(sim_post(d->a, w), 0);
@@ -42,12 +46,14 @@ enum { NREMOTE = 4 };
 
 static uint64_t *remote_addr(struct sim_wr *w)
 {
-	return w->wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? &w->wr.wr.atomic.remote_addr : &w->wr.wr.rdma.remote_addr;
+	return w->wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? &w->wr.wr.atomic.remote_addr
+							 : &w->wr.wr.rdma.remote_addr;
 }
 
 static uint32_t *remote_key(struct sim_wr *w)
 {
-	return w->wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? &w->wr.wr.atomic.rkey : &w->wr.wr.rdma.rkey;
+	return w->wr.opcode >= IBV_WR_ATOMIC_CMP_AND_SWP ? &w->wr.wr.atomic.rkey
+							 : &w->wr.wr.rdma.rkey;
 }
 
 TEST(rc_responder, unknown_rkey__remote_access_error)
@@ -165,7 +171,8 @@ TEST(rc_responder, region_of_another_pd__remote_access_error)
 	assert_int_equal(rocemu_mr_reg(pd, memory, sizeof(memory), 0x1000, SIM_ACCESS_ALL, &mr), 0);
 	w.wr.wr.rdma.remote_addr = 0x1000;
 	w.wr.wr.rdma.rkey = rocemu_mr_rkey(mr);
-	refused(&d, &w, "B NAK 62 100", "send REM_ACCESS"); /* frees the endpoint with what is left in it */
+	refused(&d, &w, "B NAK 62 100",
+		"send REM_ACCESS"); /* frees the endpoint with what is left in it */
 }
 
 TEST(rc_responder, unaligned_atomic__refused)
@@ -252,10 +259,8 @@ TEST(rc_responder, packet_of_a_wrong_size__invalid_request)
 		uint8_t opcode;
 		uint32_t len;
 	} bad[] = {
-		{ROCEMU_RC_SEND_FIRST, 255},
-		{ROCEMU_RC_SEND_FIRST, 257},
-		{ROCEMU_RC_SEND_ONLY, 257},
-		{ROCEMU_RC_WRITE_FIRST, 255},
+		{ROCEMU_RC_SEND_FIRST, 255}, {ROCEMU_RC_SEND_FIRST, 257},
+		{ROCEMU_RC_SEND_ONLY, 257},  {ROCEMU_RC_WRITE_FIRST, 255},
 		{ROCEMU_RC_WRITE_ONLY, 257},
 	};
 	static const uint8_t data[512];
@@ -274,7 +279,8 @@ TEST(rc_responder, packet_of_a_wrong_size__invalid_request)
 		sim_run(d.s);
 		assert_string_equal(sim_effects(d.s), "B NAK 61 100");
 		sim_want_any(d.mb, 0, 8192);
-		d.s->allowed_drops |= REFUSED | 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_LENGTH;
+		d.s->allowed_drops |=
+			REFUSED | 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_LENGTH;
 		sim_end(d.s);
 	}
 }
@@ -282,8 +288,9 @@ TEST(rc_responder, packet_of_a_wrong_size__invalid_request)
 /* C9-49, table 38: an opcode that cannot follow the last one is an invalid request. */
 TEST(rc_responder, opcode_out_of_sequence__invalid_request)
 {
-	static const uint8_t bad[] = {ROCEMU_RC_SEND_MIDDLE, ROCEMU_RC_SEND_LAST, ROCEMU_RC_WRITE_MIDDLE,
-				      ROCEMU_RC_WRITE_LAST, ROCEMU_RC_WRITE_LAST_IMM};
+	static const uint8_t bad[] = {ROCEMU_RC_SEND_MIDDLE, ROCEMU_RC_SEND_LAST,
+				      ROCEMU_RC_WRITE_MIDDLE, ROCEMU_RC_WRITE_LAST,
+				      ROCEMU_RC_WRITE_LAST_IMM};
 	static const uint8_t data[256];
 
 	for (unsigned i = 0; i < sizeof(bad); i++) {
@@ -372,8 +379,9 @@ TEST(rc_requester, error__requests_before_complete_and_those_after_flush_in_orde
 	assert_int_equal(sim_post(d.a, &quiet), 0);
 	sim_read(d.a, d.ma, 0, 8, d.mb, 0);
 	sim_run(d.s);
-	assert_string_equal(sim_done(d.a),
-			    "send OK; send REM_ACCESS; send FLUSH; send FLUSH; recv FLUSH; recv FLUSH");
+	assert_string_equal(
+		sim_done(d.a),
+		"send OK; send REM_ACCESS; send FLUSH; send FLUSH; recv FLUSH; recv FLUSH");
 	d.s->allowed_drops |= REFUSED;
 	sim_end(d.s);
 }

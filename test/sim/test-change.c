@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What changes while packets are under way: keys that go, connections made anew, queues resized, paths that die. */
+/* What changes while packets are under way: keys that go, connections made anew, queues resized,
+ * paths that die. */
 #include <errno.h>
 #include <string.h>
 
@@ -60,7 +61,8 @@ TEST(rc_write, source_gone_before_it_is_repeated__local_protection_error)
 	sim_end(d.s);
 }
 
-static enum sim_verdict lose_read_responses(struct sim *s, struct sim_packet *p, const struct rocemu_packet *d)
+static enum sim_verdict lose_read_responses(struct sim *s, struct sim_packet *p,
+					    const struct rocemu_packet *d)
 {
 	(void)s;
 	(void)p;
@@ -77,7 +79,8 @@ TEST(rc_read, responses_never_come_but_acks_do__retries_used_up)
 	sim_want_copy(d.mb, 1024, d.ma, 1024, 300);
 	sim_run(d.s);
 	assert_string_equal(sim_done(d.a), "send RETRY_EXC; send FLUSH");
-	d.s->allowed_drops |= 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_STATE;
+	d.s->allowed_drops |=
+		1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_STATE;
 	sim_end(d.s);
 }
 
@@ -89,8 +92,7 @@ TEST(rc_read, response_of_a_wrong_size__fails_and_writes_nothing_beyond)
 		uint32_t len;
 	} bad[] = {
 		{ROCEMU_RC_READ_RESP_ONLY, 101}, /* more than was asked for */
-		{ROCEMU_RC_READ_RESP_ONLY, 99},
-		{ROCEMU_RC_READ_RESP_ONLY, 0},
+		{ROCEMU_RC_READ_RESP_ONLY, 99},	  {ROCEMU_RC_READ_RESP_ONLY, 0},
 		{ROCEMU_RC_READ_RESP_FIRST, 256}, /* one packet was expected */
 		{ROCEMU_RC_ATOMIC_ACK, 0},
 	};
@@ -137,7 +139,8 @@ TEST(uc_send, own_memory_bad__send_queue_error_and_recovery)
 	sim_end(d.s);
 }
 
-/* Only windows and fast-registered regions may be invalidated from afar (10.6.3.1), and there are none. */
+/* Only windows and fast-registered regions may be invalidated from afar (10.6.3.1), and there
+ * are none. */
 TEST(rc_send, invalidating_an_ordinary_region__remote_access_error_and_region_stays)
 {
 	struct duo d = rc_duo("send-inv");
@@ -226,7 +229,8 @@ TEST(srq, resized_with_receives_in_it__none_lost)
 	sim_end(s);
 }
 
-/* Old responders restart a repeated READ at its first packet, rxe in the middle: a requester must take both. */
+/* Old responders restart a repeated READ at its first packet, rxe in the middle: a requester
+ * must take both. */
 TEST(rc_read, middle_response_lost__only_the_rest_is_asked_for)
 {
 	struct duo d = rc_duo("read-restart");
@@ -236,9 +240,11 @@ TEST(rc_read, middle_response_lost__only_the_rest_is_asked_for)
 	sim_read(d.a, d.ma, 0, 5 * 256, d.mb, 0);
 	sim_want_copy(d.ma, 0, d.mb, 0, 5 * 256);
 	sim_run(d.s);
-	assert_string_equal(sim_effects(d.s),
-			    "A READ_REQUEST 100; B READ_RESP_FIRST 100; B READ_RESP_MIDDLE 101; "
-			    "B READ_RESP_MIDDLE 102 lost; B READ_RESP_MIDDLE 103; B READ_RESP_LAST 104; "
-			    "A READ_REQUEST 102; B READ_RESP_FIRST 102; B READ_RESP_MIDDLE 103; B READ_RESP_LAST 104");
+	assert_string_equal(
+		sim_effects(d.s),
+		"A READ_REQUEST 100; B READ_RESP_FIRST 100; B READ_RESP_MIDDLE 101; "
+		"B READ_RESP_MIDDLE 102 lost; B READ_RESP_MIDDLE 103; B READ_RESP_LAST 104; "
+		"A READ_REQUEST 102; B READ_RESP_FIRST 102; B READ_RESP_MIDDLE 103; B "
+		"READ_RESP_LAST 104");
 	sim_end(d.s);
 }

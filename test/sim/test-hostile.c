@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that a correct peer would not have sent, or not now: wrong addresses and keys, every NAK code, responses to
- * nothing, old duplicates. Nothing of this may change memory, complete a request that is not done, or stop a good QP.
+ * Packets that a correct peer would not have sent, or not now: wrong addresses and keys, every NAK
+ * code, responses to nothing, old duplicates. Nothing of this may change memory, complete a request
+ * that is not done, or stop a good QP.
  */
 #include <string.h>
 
@@ -86,7 +87,8 @@ TEST(rc_input, qpn_that_nobody_has__dropped)
 
 TEST(rc_input, opcode_of_another_service__dropped)
 {
-	static const uint8_t ops[] = {ROCEMU_UC_WRITE_ONLY, ROCEMU_UD_SEND_ONLY, ROCEMU_XRC_WRITE_ONLY};
+	static const uint8_t ops[] = {ROCEMU_UC_WRITE_ONLY, ROCEMU_UD_SEND_ONLY,
+				      ROCEMU_XRC_WRITE_ONLY};
 
 	for (unsigned i = 0; i < sizeof(ops); i++) {
 		struct duo d = rc_duo("wrong-service");
@@ -189,7 +191,8 @@ TEST(rc_input, duplicate_atomic__replayed_and_not_executed_again)
 		sim_inject(d.s, 0, 1, NULL, &h, NULL, 0);
 		sim_run(d.s);
 	}
-	assert_string_equal(sim_effects(d.s), "B ATOMIC_ACK 100; B ATOMIC_ACK 100; B ATOMIC_ACK 100");
+	assert_string_equal(sim_effects(d.s),
+			    "B ATOMIC_ACK 100; B ATOMIC_ACK 100; B ATOMIC_ACK 100");
 	d.s->allowed_drops |= 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_PSN;
 	sim_end(d.s);
 }
@@ -280,7 +283,8 @@ TEST(rc_input, ack_of_what_was_never_sent__ignored)
 TEST(rc_input, read_response_to_nothing__ignored)
 {
 	struct duo d = rc_duo("ghost-read");
-	struct rocemu_hdrs h = duo_response(&d, ROCEMU_RC_READ_RESP_ONLY, 100, ROCEMU_AETH_NO_CREDITS);
+	struct rocemu_hdrs h =
+		duo_response(&d, ROCEMU_RC_READ_RESP_ONLY, 100, ROCEMU_AETH_NO_CREDITS);
 
 	sim_inject(d.s, 1, 0, NULL, &h, "evil", 4);
 	sim_run(d.s);
@@ -307,7 +311,8 @@ TEST(rc_input, ack_beyond_an_open_read__the_read_is_repeated)
 TEST(rc_input, cnp__counted)
 {
 	struct duo d = rc_duo("cnp");
-	struct rocemu_hdrs h = {.opcode = ROCEMU_CNP, .dqpn = rocemu_qp_num(d.b->qp), .pkey = 0xffff, .becn = true};
+	struct rocemu_hdrs h = {
+		.opcode = ROCEMU_CNP, .dqpn = rocemu_qp_num(d.b->qp), .pkey = 0xffff, .becn = true};
 	static const uint8_t zero[16];
 
 	sim_inject(d.s, 0, 1, NULL, &h, zero, sizeof(zero));

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The longest message, 2 GiB - 1 at MTU 4096, without 2 GiB of memory: both regions map the same small file over and
- * over, so that what is written at any offset shows everywhere. Its pattern repeats with the file, so the target must
- * look like the source in the end. What crosses in between is counted, and each packet's PSN and length is checked.
+ * The longest message, 2 GiB - 1 at MTU 4096, without 2 GiB of memory: both regions map the same
+ * small file over and over, so that what is written at any offset shows everywhere. Its pattern
+ * repeats with the file, so the target must look like the source in the end. What crosses in
+ * between is counted, and each packet's PSN and length is checked.
  */
 #include <errno.h>
 #include <string.h>
@@ -22,10 +23,12 @@ static uint8_t *map_repeated(void)
 
 	if (fd < 0)
 		return NULL;
-	base = ftruncate(fd, PIECE) == 0 ? mmap(NULL, AREA, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
+	base = ftruncate(fd, PIECE) == 0 ? mmap(NULL, AREA, PROT_NONE,
+						MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)
 					 : MAP_FAILED;
 	for (size_t off = 0; base != MAP_FAILED && off < AREA; off += PIECE) {
-		if (mmap(base + off, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) != MAP_FAILED)
+		if (mmap(base + off, PIECE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+			 0) != MAP_FAILED)
 			continue;
 		munmap(base, AREA);
 		base = MAP_FAILED;
@@ -53,7 +56,9 @@ static struct large large_new(const char *name, uint8_t *a, uint8_t *b)
 		a[i] = (uint8_t)(i >> 12 ^ i);
 	memset(b, 0, PIECE);
 	for (unsigned i = 0; i < 2; i++)
-		assert_int_equal(rocemu_mr_reg(l.d.s->node[i].pd, l.area[i], AREA, 0, SIM_ACCESS_ALL, &l.mr[i]), 0);
+		assert_int_equal(rocemu_mr_reg(l.d.s->node[i].pd, l.area[i], AREA, 0,
+					       SIM_ACCESS_ALL, &l.mr[i]),
+				 0);
 	return l;
 }
 
@@ -74,10 +79,12 @@ static void large_op(const char *name, enum ibv_wr_opcode op)
 		memset(b, 0, PIECE);
 	}
 	w.wr.num_sge = 1;
-	w.sge[0] = (struct ibv_sge){.addr = 0, .length = ROCEMU_MAX_MSG, .lkey = rocemu_mr_lkey(l.mr[0])};
+	w.sge[0] = (struct ibv_sge){
+		.addr = 0, .length = ROCEMU_MAX_MSG, .lkey = rocemu_mr_lkey(l.mr[0])};
 	w.wr.wr.rdma.rkey = rocemu_mr_rkey(l.mr[1]);
 	if (op == IBV_WR_SEND) {
-		struct ibv_sge sge = {.addr = 0, .length = ROCEMU_MAX_MSG, .lkey = rocemu_mr_lkey(l.mr[1])};
+		struct ibv_sge sge = {
+			.addr = 0, .length = ROCEMU_MAX_MSG, .lkey = rocemu_mr_lkey(l.mr[1])};
 		struct ibv_recv_wr wr = {.wr_id = 1, .sg_list = &sge, .num_sge = 1};
 		const struct ibv_recv_wr *bad;
 

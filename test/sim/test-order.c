@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Order and limits among requests of one QP: READs and atomics in flight, fences, signaling, SQD, PSN wrap. */
+/* Order and limits among requests of one QP: READs and atomics in flight, fences, signaling,
+ * SQD, PSN wrap. */
 #include <string.h>
 
 #include "duo.h"
@@ -9,7 +10,8 @@ struct in_flight {
 	unsigned now, most;
 };
 
-static enum sim_verdict count_in_flight(struct sim *s, struct sim_packet *p, const struct rocemu_packet *d)
+static enum sim_verdict count_in_flight(struct sim *s, struct sim_packet *p,
+					const struct rocemu_packet *d)
 {
 	struct in_flight *f = s->filter_arg;
 	uint32_t ops = rocemu_opcode_ops(d->h.opcode);
@@ -18,7 +20,8 @@ static enum sim_verdict count_in_flight(struct sim *s, struct sim_packet *p, con
 		f->now++;
 	if (f->now > f->most)
 		f->most = f->now;
-	if (p->from == 1 && (ops & (ROCEMU_OP_READ_RESP | ROCEMU_OP_ATOMIC_ACK)) && (ops & ROCEMU_OP_LAST))
+	if (p->from == 1 && (ops & (ROCEMU_OP_READ_RESP | ROCEMU_OP_ATOMIC_ACK)) &&
+	    (ops & ROCEMU_OP_LAST))
 		f->now--;
 	return SIM_PASS;
 }
@@ -83,7 +86,8 @@ TEST(rc_requester, fence__waits_for_the_reads_before_it)
 	sim_want_copy(d.mb, 4096, d.mb, 0, 600);
 	sim_run(d.s);
 	assert_string_equal(sim_effects(d.s),
-			    "A READ_REQUEST 100; B READ_RESP_FIRST 100; B READ_RESP_MIDDLE 101; B READ_RESP_LAST 102; "
+			    "A READ_REQUEST 100; B READ_RESP_FIRST 100; B READ_RESP_MIDDLE 101; B "
+			    "READ_RESP_LAST 102; "
 			    "A WRITE_FIRST 103; A WRITE_MIDDLE 104; A WRITE_LAST 105; B ACK 105");
 	sim_end(d.s);
 }
@@ -98,7 +102,9 @@ TEST(rc_requester, no_fence__write_goes_on_beside_the_read)
 	sim_write(d.a, d.ma, 1024, 100, d.mb, 1024);
 	sim_want_copy(d.mb, 1024, d.ma, 1024, 100);
 	sim_run(d.s);
-	assert_string_equal(sim_effects(d.s), "A READ_REQUEST 100; A WRITE_ONLY 101; B READ_RESP_ONLY 100; B ACK 101");
+	assert_string_equal(
+		sim_effects(d.s),
+		"A READ_REQUEST 100; A WRITE_ONLY 101; B READ_RESP_ONLY 100; B ACK 101");
 	sim_end(d.s);
 }
 
@@ -189,7 +195,9 @@ TEST(rc_requester, sqd__finishes_what_it_began_and_raises_drained)
 	sim_write(d.a, d.ma, 0, 100, d.mb, 0);
 	sim_want_copy(d.mb, 0, d.ma, 0, 100);
 	sim_run_for(d.s, 1); /* sent, not acknowledged yet */
-	assert_int_equal(rocemu_qp_modify(d.a->qp, d.s->now, &sqd, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
+	assert_int_equal(rocemu_qp_modify(d.a->qp, d.s->now, &sqd,
+					  IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY),
+			 0);
 	sim_write(d.a, d.ma, 1024, 100, d.mb, 1024);
 	sim_run(d.s);
 	assert_string_equal(sim_done(d.a), "send OK");
@@ -271,7 +279,8 @@ TEST(rc_qp, to_itself__works)
 
 TEST(rc_qp, incast_of_7_nodes_through_a_small_queue__all_done)
 {
-	struct sim_config cfg = {.name = "incast", .seed = 1, .nodes = 8, .link = {.delay_ns = 5 * SIM_US}};
+	struct sim_config cfg = {
+		.name = "incast", .seed = 1, .nodes = 8, .link = {.delay_ns = 5 * SIM_US}};
 	struct sim *s = sim_new(&cfg);
 	struct sim_mem *mb = sim_mem_new(s, 0, 7 * 65536, SIM_ACCESS_ALL);
 
@@ -298,7 +307,8 @@ TEST(rc_requester, acks_keep_coming_for_longer_than_the_timeout__no_timeout)
 	struct sim_qp_opts o = SIM_QP_OPTS;
 	struct duo d = duo_new("slow-progress", &o);
 
-	/* 60 packets of 0.1 ms each, at a timeout of 1 ms: each ACK restarts the timer (9.7.6.1.3). */
+	/* 60 packets of 0.1 ms each, at a timeout of 1 ms: each ACK restarts the timer
+	 * (9.7.6.1.3). */
 	d.s->link[0][1].c.ns_per_kib = 400 * 1000;
 	for (uint32_t i = 0; i < 60; i++) {
 		sim_write(d.a, d.ma, i * 256, 256, d.mb, i * 256);

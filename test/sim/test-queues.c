@@ -51,8 +51,11 @@ TEST(srq, below_its_limit__one_event)
 		sim_send(p.a, ma, i * 256, 10);
 		sim_want_copy(mb, i * 256, ma, i * 256, 10);
 		sim_run(s);
-		/* It fires once, when the third is taken and two are left; then it is disarmed (11.2.4.4). */
-		assert_int_equal(sim_count_events(s, 1, ROCEMU_EVENT_SRQ, IBV_EVENT_SRQ_LIMIT_REACHED), i >= 2);
+		/* It fires once, when the third is taken and two are left; then it is disarmed
+		 * (11.2.4.4). */
+		assert_int_equal(
+			sim_count_events(s, 1, ROCEMU_EVENT_SRQ, IBV_EVENT_SRQ_LIMIT_REACHED),
+			i >= 2);
 	}
 	rocemu_srq_query(o.srq->srq, &limit);
 	assert_int_equal(limit.srq_limit, 0);
@@ -221,7 +224,8 @@ TEST(event, first_packet_in_rtr__comm_est)
 	struct sim_config cfg = {.name = "comm-est", .seed = 1};
 	struct sim *s = sim_new(&cfg);
 	struct sim_qp_opts o = SIM_QP_OPTS, ob = SIM_QP_OPTS;
-	struct sim_mem *ma = sim_mem_new(s, 0, 4096, SIM_ACCESS_ALL), *mb = sim_mem_new(s, 1, 4096, SIM_ACCESS_ALL);
+	struct sim_mem *ma = sim_mem_new(s, 0, 4096, SIM_ACCESS_ALL),
+		       *mb = sim_mem_new(s, 1, 4096, SIM_ACCESS_ALL);
 	struct sim_qp *a = sim_qp_new(s, 0, &o), *b = sim_qp_new(s, 1, &ob);
 
 	ob.psn = o.peer_psn;
@@ -238,7 +242,8 @@ TEST(event, first_packet_in_rtr__comm_est)
 	sim_end(s);
 }
 
-/* Table 61: access and request errors at the responder are affiliated asynchronous errors of its QP. */
+/* Table 61: access and request errors at the responder are affiliated asynchronous errors of its
+ * QP. */
 TEST(event, remote_access_error__event_at_the_responder)
 {
 	struct sim_qp_opts o = SIM_QP_OPTS;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random networks, random operations: one run a seed, everything about it drawn from the seed. Normally some thousand
- * seeds; `test-random --seeds N --start S` runs as many as one has nights for, and says how far it is.
+ * Random networks, random operations: one run a seed, everything about it drawn from the seed.
+ * Normally some thousand seeds; `test-random --seeds N --start S` runs as many as one has nights
+ * for, and says how far it is.
  *
- * The links' faults come in storms with a calm after each: seven retries then always suffice, so that every run must
- * end with every operation done exactly once. A run that gives up has found something.
+ * The links' faults come in storms with a calm after each: seven retries then always suffice, so
+ * that every run must end with every operation done exactly once. A run that gives up has found
+ * something.
  */
 #include "op.h"
 #include "test.h"
@@ -125,7 +127,8 @@ static struct sim_qp_opts random_opts(struct rng *r)
 	o.mtu = (enum ibv_mtu)(IBV_MTU_256 + rng_below(r, 5));
 	/* Most runs wrap around. */
 	o.psn = rng_chance(r, 0.7) ? 0xffffff - rng_below(r, 100) : rng_u32(r) & ROCEMU_PSN_MASK;
-	o.peer_psn = rng_chance(r, 0.7) ? 0xffffff - rng_below(r, 100) : rng_u32(r) & ROCEMU_PSN_MASK;
+	o.peer_psn =
+		rng_chance(r, 0.7) ? 0xffffff - rng_below(r, 100) : rng_u32(r) & ROCEMU_PSN_MASK;
 	o.rd_atomic = (uint8_t)(1 + rng_below(r, ROCEMU_MAX_RD_ATOMIC));
 	o.dest_rd_atomic = o.rd_atomic;
 	o.depth = 4 + rng_below(r, 60);
@@ -133,7 +136,10 @@ static struct sim_qp_opts random_opts(struct rng *r)
 	return o;
 }
 
-/** Post a little, run a little, until all is posted. Receives lag behind: some requests meet an RNR NAK. */
+/**
+ * Post a little, run a little, until all is posted. Receives lag behind: some requests meet an RNR
+ * NAK.
+ */
 static void drive(struct sim *s, struct load *loads, unsigned n)
 {
 	bool left = true;
@@ -214,7 +220,8 @@ static void run_seed(unsigned long long seed)
 		free(loads[i].ops);
 	}
 	/* RNR NAKs are what late receives are for. */
-	s->allowed_drops |= 1ull << ROCEMU_DROP_NO_RECV | 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
+	s->allowed_drops |=
+		1ull << ROCEMU_DROP_NO_RECV | 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
 	sim_end(s);
 }
 
@@ -230,8 +237,9 @@ TEST(rc, random_operations_on_random_networks__each_exactly_once)
 		print_totals();
 	}
 	/* Nothing of what this is about may have stayed away. */
-	assert_true(seeds < 100 || (total.retransmits && total.timeouts && total.naks_rcvd && total.rnr_naks_rcvd &&
-				    total.duplicates && total.drops[ROCEMU_DROP_ICRC]));
+	assert_true(seeds < 100 ||
+		    (total.retransmits && total.timeouts && total.naks_rcvd &&
+		     total.rnr_naks_rcvd && total.duplicates && total.drops[ROCEMU_DROP_ICRC]));
 }
 
 static bool number(const char *text, unsigned long long *v)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RC's timers and counters: ACK timeout, retries used up, RNR NAKs, and when they happen in virtual time. */
+/* RC's timers and counters: ACK timeout, retries used up, RNR NAKs, and when they happen in
+ * virtual time. */
 #include <string.h>
 
 #include "duo.h"
@@ -87,8 +88,9 @@ TEST(rc_retry, lost_ack__duplicate_acked_and_not_executed_again)
 	sim_want_u64(d.ma, 0, sim_mem_u64(d.mb, 0));
 	sim_want_u64(d.mb, 0, sim_mem_u64(d.mb, 0) + 5);
 	sim_run(d.s);
-	assert_string_equal(sim_effects(d.s),
-			    "A FETCH_ADD 100; B ATOMIC_ACK 100 lost; A FETCH_ADD 100; B ATOMIC_ACK 100");
+	assert_string_equal(
+		sim_effects(d.s),
+		"A FETCH_ADD 100; B ATOMIC_ACK 100 lost; A FETCH_ADD 100; B ATOMIC_ACK 100");
 	assert_int_equal(duo_stats(&d, 1)->duplicates, 1);
 	sim_end(d.s);
 }

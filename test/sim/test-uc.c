@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UC under loss (IBTA 9.8): nothing is acknowledged and nothing repeated; a message that lost a packet never completes
- * at the receiver, the next one does, and takes the receive that the damaged one did not use up.
+ * UC under loss (IBTA 9.8): nothing is acknowledged and nothing repeated; a message that lost a
+ * packet never completes at the receiver, the next one does, and takes the receive that the damaged
+ * one did not use up.
  */
 #include <string.h>
 
@@ -77,14 +78,16 @@ static void write_under_mask(unsigned mask, bool imm)
 	unsigned whole = 0;
 
 	for (unsigned i = 0; i < MESSAGES; i++) {
-		struct sim_wr w = sim_wr(imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED);
+		struct sim_wr w = sim_wr(imm ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_RDMA_WRITE,
+					 IBV_SEND_SIGNALED);
 
 		if (imm)
 			sim_recv(d.b, d.mb, 32768, 16);
 		sim_wr_local(&w, d.ma, i * 1024, LEN);
 		sim_wr_remote(&w, d.mb, i * 1024);
 		assert_int_equal(sim_post(d.a, &w), 0);
-		/* What came before the first loss is placed, nothing after it (9.8.3.2.1: the rest is dropped). */
+		/* What came before the first loss is placed, nothing after it (9.8.3.2.1: the
+		 * rest is dropped). */
 		sim_want_copy(d.mb, i * 1024, d.ma, i * 1024, prefix(mask, i));
 		whole += all_arrived(mask, i);
 	}
@@ -136,7 +139,9 @@ TEST(uc_write, wrong_rkey__dropped_without_a_word)
 	assert_int_equal(sim_post(d.a, &w), 0);
 	sim_run(d.s);
 	assert_string_equal(sim_done(d.a), "send OK");
-	assert_string_equal(sim_effects(d.s), "A WRITE_FIRST 16777213; A WRITE_MIDDLE 16777214; A WRITE_LAST 16777215");
+	assert_string_equal(
+		sim_effects(d.s),
+		"A WRITE_FIRST 16777213; A WRITE_MIDDLE 16777214; A WRITE_LAST 16777215");
 	assert_true(duo_stats(&d, 1)->drops[ROCEMU_DROP_ACCESS] > 0);
 	d.s->allowed_drops |= 1ull << ROCEMU_DROP_ACCESS | 1ull << ROCEMU_DROP_SEQUENCE;
 	sim_end(d.s);
@@ -146,8 +151,8 @@ TEST(uc, operations_that_only_rc_has__refused)
 {
 	struct sim_qp_opts o = uc_opts();
 	struct duo d = duo_new("uc-refused", &o);
-	static const enum ibv_wr_opcode rc_only[] = {
-		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode rc_only[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+						     IBV_WR_ATOMIC_FETCH_AND_ADD};
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct sim_wr w = sim_wr(rc_only[i], IBV_SEND_SIGNALED);

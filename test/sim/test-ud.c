@@ -50,7 +50,8 @@ TEST(ud_send, over_ipv6__header_fills_the_grh)
 	struct sim *s = sim_new(&cfg);
 	struct sim_qp_opts o = ud_opts();
 	struct sim_pair p = sim_connect(s, 0, 1, &o);
-	struct sim_mem *ma = sim_mem_new(s, 0, 4096, SIM_ACCESS_ALL), *mb = sim_mem_new(s, 1, 4096, SIM_ACCESS_ALL);
+	struct sim_mem *ma = sim_mem_new(s, 0, 4096, SIM_ACCESS_ALL),
+		       *mb = sim_mem_new(s, 1, 4096, SIM_ACCESS_ALL);
 
 	sim_recv(p.b, mb, 0, GRH + 256);
 	sim_send(p.a, ma, 0, 256);
