@@ -124,8 +124,8 @@ static const struct {
 	{ IBV_RATE_300_GBPS,  120,  309375 },
 	{ IBV_RATE_400_GBPS,  160,  425000 },
 	{ IBV_RATE_600_GBPS,  240,  637500 },
-	{ IBV_RATE_800_GBPS,  320,  850000 },
-	{ IBV_RATE_1200_GBPS, 480, 1275000 },
+	{ (enum ibv_rate)23,  320,  850000 },   /* IBV_RATE_800_GBPS and _1200_GBPS, which older headers lack */
+	{ (enum ibv_rate)24,  480, 1275000 },
 };
 /* clang-format on */
 
