@@ -7,7 +7,8 @@
 
 enum { GID_IPV4 = 12 }; /* where the IPv4 address lies in ::ffff:a.b.c.d */
 
-socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t port, uint32_t scope_id)
+socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t port,
+			uint32_t scope_id)
 {
 	if (rocemu_gid_is_ipv4(gid)) {
 		memset(&a->in, 0, sizeof(a->in));
@@ -54,9 +55,9 @@ bool addr_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b)
 
 const char *addr_gid_text(const struct rocemu_gid *gid, char buf[ADDR_TEXT_LEN])
 {
-	const char *text = rocemu_gid_is_ipv4(gid) ?
-				   inet_ntop(AF_INET, gid->raw + GID_IPV4, buf, ADDR_TEXT_LEN) :
-				   inet_ntop(AF_INET6, gid->raw, buf, ADDR_TEXT_LEN);
+	const char *text = rocemu_gid_is_ipv4(gid)
+				   ? inet_ntop(AF_INET, gid->raw + GID_IPV4, buf, ADDR_TEXT_LEN)
+				   : inet_ntop(AF_INET6, gid->raw, buf, ADDR_TEXT_LEN);
 
 	return text ? text : "?";
 }

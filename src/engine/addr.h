@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* GIDs as socket addresses and back: an IPv4-mapped GID is an AF_INET address, any other an AF_INET6 one. */
+/* GIDs as socket addresses and back: an IPv4-mapped GID is an AF_INET address, any other an
+ * AF_INET6 one. */
 #ifndef ENGINE_ADDR_H
 #define ENGINE_ADDR_H
 
@@ -15,7 +16,8 @@ union addr {
 };
 
 /** @return the length of the socket address. scope_id counts for IPv6 only. */
-socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t port, uint32_t scope_id);
+socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t port,
+			uint32_t scope_id);
 
 /** @return 0, or -EAFNOSUPPORT: a is of another family or shorter than its family's addresses. */
 int addr_to_gid(const union addr *a, socklen_t len, struct rocemu_gid *gid, uint16_t *port);

@@ -8,18 +8,18 @@
 #include "agent/client.h"
 #include "base/util.h"
 
-#define PAUSE_FIRST 0.05               /* seconds */
-#define PAUSE_MAX 30.0
+#define PAUSE_FIRST 0.05 /* seconds */
+#define PAUSE_MAX   30.0
 
 struct agent_watch {
-	struct ev_loop *loop;          /* borrowed */
-	struct agent_client *client;   /* borrowed */
+	struct ev_loop *loop;	     /* borrowed */
+	struct agent_client *client; /* borrowed */
 	ev_io io;
 	ev_timer retry;
-	ev_async done;                 /* the helper is through */
+	ev_async done; /* the helper is through */
 	pthread_t helper;
-	bool busy;                     /* helper exists */
-	int result;                    /* the helper's, until it is joined */
+	bool busy;  /* helper exists */
+	int result; /* the helper's, until it is joined */
 	double pause;
 };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Keeps a lane's connection to the agent alive without the data path waiting for it: the connection is
- * watched in the lane's loop, but finding, spawning and talking to the next agent, which may take seconds,
- * happens on a helper thread that lives as long as that takes. When no agent can be had, it is tried again
- * with a growing pause.
+ * Keeps a lane's connection to the agent alive without the data path waiting for it: the connection
+ * is watched in the lane's loop, but finding, spawning and talking to the next agent, which may
+ * take seconds, happens on a helper thread that lives as long as that takes. When no agent can be
+ * had, it is tried again with a growing pause.
  *
  * All functions are called on the loop's thread, or when there is none.
  */

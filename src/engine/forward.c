@@ -24,7 +24,7 @@ enum {
 	FWD_RESV    = 44,              /* 4 bytes, zero */
 };
 /* clang-format on */
-#define FORWARD_MAGIC 0x72666431u      /* "rfd1": counts on with the layout */
+#define FORWARD_MAGIC 0x72666431u /* "rfd1": counts on with the layout */
 
 void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN])
 {
@@ -41,7 +41,8 @@ void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN])
 
 int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len)
 {
-	if (len <= FORWARD_HDR_LEN || get_be32(buf + FWD_MAGIC) != FORWARD_MAGIC || get_be32(buf + FWD_RESV))
+	if (len <= FORWARD_HDR_LEN || get_be32(buf + FWD_MAGIC) != FORWARD_MAGIC ||
+	    get_be32(buf + FWD_RESV))
 		return -EBADMSG;
 	memcpy(h->src.raw, buf + FWD_SRC, 16);
 	memcpy(h->dst.raw, buf + FWD_DST, 16);
@@ -60,8 +61,8 @@ static socklen_t forward_name(struct sockaddr_un *un, uint16_t slot)
 
 	memset(un, 0, sizeof(*un));
 	un->sun_family = AF_UNIX;
-	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-%u-%u", (unsigned)geteuid(),
-		     (unsigned)slot);
+	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-%u-%u",
+		     (unsigned)geteuid(), (unsigned)slot);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -83,15 +84,16 @@ int forward_open(uint16_t slot)
 	return fd;
 }
 
-int forward_send(int fd, uint16_t slot, const struct forward_hdr *h, const uint8_t *data, size_t len)
+int forward_send(int fd, uint16_t slot, const struct forward_hdr *h, const uint8_t *data,
+		 size_t len)
 {
 	uint8_t hdr[FORWARD_HDR_LEN];
 	struct sockaddr_un un;
 	struct iovec iov[2] = {
-		{ .iov_base = hdr, .iov_len = sizeof(hdr) },
-		{ .iov_base = (void *)(uintptr_t)data, .iov_len = len },
+		{.iov_base = hdr, .iov_len = sizeof(hdr)},
+		{.iov_base = (void *)(uintptr_t)data, .iov_len = len},
 	};
-	struct msghdr m = { .msg_name = &un, .msg_iov = iov, .msg_iovlen = 2 };
+	struct msghdr m = {.msg_name = &un, .msg_iov = iov, .msg_iovlen = 2};
 
 	m.msg_namelen = forward_name(&un, slot);
 	forward_encode(h, hdr);
@@ -121,8 +123,8 @@ ssize_t forward_recv(int fd, struct forward_hdr *h, uint8_t *buf, size_t size)
 		uint8_t room[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct iovec iov[2] = {
-		{ .iov_base = hdr, .iov_len = sizeof(hdr) },
-		{ .iov_base = buf, .iov_len = size },
+		{.iov_base = hdr, .iov_len = sizeof(hdr)},
+		{.iov_base = buf, .iov_len = size},
 	};
 	struct msghdr m = {
 		.msg_iov = iov,
@@ -130,7 +132,8 @@ ssize_t forward_recv(int fd, struct forward_hdr *h, uint8_t *buf, size_t size)
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
-	/* File descriptors somebody may attach do not fit the control buffer and are closed by the kernel. */
+	/* File descriptors somebody may attach do not fit the control buffer and are closed by the
+	 * kernel. */
 	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int err;
 

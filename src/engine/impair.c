@@ -12,7 +12,8 @@
 
 enum { PART_LEN = 64 };
 
-/* strtod() would take the locale's comma, "inf", "nan", hexadecimal and leading blanks: none of them is meant. */
+/* strtod() would take the locale's comma, "inf", "nan", hexadecimal and leading blanks: none of
+ * them is meant. */
 static bool parse_decimal(const char *s, const char **end, double *out)
 {
 	double value = 0, unit = 1;
@@ -49,7 +50,7 @@ static bool parse_time(const char *s, const char **end, uint64_t *out)
 	static const struct {
 		const char *name;
 		double ns;
-	} units[] = { { "ns", 1 }, { "us", 1e3 }, { "ms", 1e6 }, { "s", 1e9 } };
+	} units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
 	double v;
 
 	if (!parse_decimal(s, end, &v))
@@ -99,23 +100,24 @@ static const char *parse_part(struct impair *im, const char *key, const char *va
 		const char *key;
 		double *chance;
 	} chances[] = {
-		{ "loss", &im->loss },
-		{ "dup", &im->dup },
-		{ "reorder", &im->reorder },
-		{ "corrupt", &im->corrupt },
+		{"loss", &im->loss},
+		{"dup", &im->dup},
+		{"reorder", &im->reorder},
+		{"corrupt", &im->corrupt},
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(chances); i++)
 		if (!strcmp(key, chances[i].key))
-			return parse_chance(value, chances[i].chance) ?
-				       NULL :
-				       "a chance from 0% to 100%, such as 1.5% or 0.015";
+			return parse_chance(value, chances[i].chance)
+				       ? NULL
+				       : "a chance from 0% to 100%, such as 1.5% or 0.015";
 	if (!strcmp(key, "delay"))
-		return parse_delay(value, im) ? NULL :
-						"a time or a range up to 10s with ns, us, ms or s, "
+		return parse_delay(value, im) ? NULL
+					      : "a time or a range up to 10s with ns, us, ms or s, "
 						"such as 50us or 10us..2ms";
 	if (!strcmp(key, "seed"))
-		return parse_seed(value, &im->seed) ? NULL : "a number from 0 to 18446744073709551615";
+		return parse_seed(value, &im->seed) ? NULL
+						    : "a number from 0 to 18446744073709551615";
 	return "one of the keys loss, dup, reorder, corrupt, delay, seed";
 }
 
@@ -146,20 +148,22 @@ static uint64_t random_seed(void)
 
 int impair_parse(struct impair *im, const char *spec, char *errbuf, size_t errlen)
 {
-	struct impair parsed = { .on = spec && *spec };
+	struct impair parsed = {.on = spec && *spec};
 	char part[PART_LEN], key[PART_LEN];
 
 	for (const char *rest = spec; rest && *rest;) {
 		bool fits = next_part(&rest, part);
 		char *eq = strchr(part, '=');
-		const char *expected = "key=value with a key of loss, dup, reorder, corrupt, delay, seed";
+		const char *expected =
+			"key=value with a key of loss, dup, reorder, corrupt, delay, seed";
 
 		if (fits && eq) {
 			snprintf(key, sizeof(key), "%.*s", (int)(eq - part), part);
 			expected = parse_part(&parsed, key, eq + 1);
 		}
 		if (expected) {
-			snprintf(errbuf, errlen, "impairment: bad part \"%s\": expected %s", part, expected);
+			snprintf(errbuf, errlen, "impairment: bad part \"%s\": expected %s", part,
+				 expected);
 			return -EINVAL;
 		}
 	}
@@ -172,10 +176,11 @@ int impair_parse(struct impair *im, const char *spec, char *errbuf, size_t errle
 
 struct impair_fate impair_roll(struct impair *im)
 {
-	struct impair_fate f = { 0 };
+	struct impair_fate f = {0};
 	uint64_t range = im->delay_max_ns - im->delay_min_ns;
 
-	/* Drawn whether they are set or not, so that one chance does not shift the sequence of another. */
+	/* Drawn whether they are set or not, so that one chance does not shift the sequence of
+	 * another. */
 	f.lost = rng_chance(&im->rng, im->loss);
 	f.dup = rng_chance(&im->rng, im->dup);
 	f.reorder = rng_chance(&im->rng, im->reorder);
@@ -184,7 +189,7 @@ struct impair_fate impair_roll(struct impair *im)
 		f.corrupt_bits = (uint8_t)(1 + rng_below(&im->rng, 3));
 	f.delay_ns = im->delay_min_ns + (range ? rng_u64(&im->rng) % (range + 1) : 0);
 	if (f.lost)
-		f = (struct impair_fate){ .lost = true };
+		f = (struct impair_fate){.lost = true};
 	return f;
 }
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose: what happens to each packet that a process sends, by seeded chance. Here the SPEC is
- * parsed and the dice are rolled; the lane acts on it (lane-impair.c).
+ * Faults on purpose: what happens to each packet that a process sends, by seeded chance. Here the
+ * SPEC is parsed and the dice are rolled; the lane acts on it (lane-impair.c).
  *
  * SPEC is a comma-separated list of key=value:
- *   loss, dup, reorder, corrupt   a chance per packet, as a percentage ("1.5%") or a fraction ("0.015")
- *   delay                         a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s
- *   seed                          a number; 0 or absent: a random one, logged at level info
+ *   loss, dup, reorder, corrupt   a chance per packet, as a percentage ("1.5%") or a fraction
+ * ("0.015") delay                         a time ("10us") or a range ("10us..2ms") drawn from
+ * uniformly; ns us ms s seed                          a number; 0 or absent: a random one, logged
+ * at level info
  */
 #ifndef ENGINE_IMPAIR_H
 #define ENGINE_IMPAIR_H
@@ -17,12 +18,12 @@
 
 #include "base/rng.h"
 
-#define IMPAIR_MAX_DELAY_NS 10000000000u   /* 10 s */
+#define IMPAIR_MAX_DELAY_NS 10000000000u /* 10 s */
 
 struct impair {
 	bool on;
-	double loss, dup, reorder, corrupt;        /* chances, 0..1 */
-	uint64_t delay_min_ns, delay_max_ns;       /* 0, 0: none */
+	double loss, dup, reorder, corrupt;  /* chances, 0..1 */
+	uint64_t delay_min_ns, delay_max_ns; /* 0, 0: none */
 	uint64_t seed;
 	struct rng rng;
 };
@@ -30,9 +31,9 @@ struct impair {
 /** What becomes of one packet. Lost packets suffer nothing else. */
 struct impair_fate {
 	bool lost;
-	bool dup;                      /* goes out twice */
-	bool reorder;                  /* overtaken by the ones after it */
-	uint8_t corrupt_bits;          /* 0, or 1..3 bits to flip */
+	bool dup;	      /* goes out twice */
+	bool reorder;	      /* overtaken by the ones after it */
+	uint8_t corrupt_bits; /* 0, or 1..3 bits to flip */
 	uint64_t delay_ns;
 };
 

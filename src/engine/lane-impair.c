@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Impairment on the way out, so that each process decides about its own packets. What goes at once and
- * unharmed keeps to lane_tx_send(), bursts and all; the rest is copied, ICRC included, and sent singly.
+ * Impairment on the way out, so that each process decides about its own packets. What goes at once
+ * and unharmed keeps to lane_tx_send(), bursts and all; the rest is copied, ICRC included, and sent
+ * singly.
  *
- * Held-back packets leave when their time has come: a delay that was drawn, or, for reordering, once a few
- * packets have overtaken. A delay range lets packets overtake each other too.
+ * Held-back packets leave when their time has come: a delay that was drawn, or, for reordering,
+ * once a few packets have overtaken. A delay range lets packets overtake each other too.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -13,22 +14,22 @@
 #include "engine/lane-internal.h"
 
 enum {
-	HELD_MAX = 8192,               /* packets held back at most; beyond, the "link" loses them */
-	REORDER_PACKETS = 3,           /* a reordered packet is overtaken by 1 to 3 others */
-	REORDER_WAIT_NS = 1000000,     /* ... or sent after this when nothing follows */
+	HELD_MAX = 8192,	   /* packets held back at most; beyond, the "link" loses them */
+	REORDER_PACKETS = 3,	   /* a reordered packet is overtaken by 1 to 3 others */
+	REORDER_WAIT_NS = 1000000, /* ... or sent after this when nothing follows */
 };
 
 struct held {
 	struct list node;
 	rocemu_ns_t due;
-	unsigned overtakers;           /* leaves when it reaches 0; ignored when 0 from the start */
+	unsigned overtakers; /* leaves when it reaches 0; ignored when 0 from the start */
 	struct rocemu_path path;
 	size_t len;
 	uint8_t data[];
 };
 
 struct lane_impair {
-	struct list queue;             /* of struct held, by due */
+	struct list queue; /* of struct held, by due */
 	unsigned count;
 };
 
@@ -39,10 +40,11 @@ int lane_impair_init(struct lane *l)
 		return -1;
 	list_init(&l->held->queue);
 	l->held->count = 0;
-	log_info("%s: impairment: loss %g dup %g reorder %g corrupt %g delay %llu..%llu ns seed %llu", l->device,
-		 l->impair.loss, l->impair.dup, l->impair.reorder, l->impair.corrupt,
-		 (unsigned long long)l->impair.delay_min_ns, (unsigned long long)l->impair.delay_max_ns,
-		 (unsigned long long)l->impair.seed);
+	log_info("%s: impairment: loss %g dup %g reorder %g corrupt %g delay %llu..%llu ns seed "
+		 "%llu",
+		 l->device, l->impair.loss, l->impair.dup, l->impair.reorder, l->impair.corrupt,
+		 (unsigned long long)l->impair.delay_min_ns,
+		 (unsigned long long)l->impair.delay_max_ns, (unsigned long long)l->impair.seed);
 	return 0;
 }
 
@@ -50,7 +52,7 @@ void lane_impair_fini(struct lane *l)
 {
 	if (!l->held)
 		return;
-	list_for_each_safe(it, tmp, &l->held->queue)
+	list_for_each_safe (it, tmp, &l->held->queue)
 		free(list_entry(it, struct held, node));
 	free(l->held);
 	l->held = NULL;
@@ -104,7 +106,7 @@ static void release(struct lane *l, struct held *h)
 static void overtake(struct lane *l) REQUIRES(l);
 static void overtake(struct lane *l)
 {
-	list_for_each_safe(it, tmp, &l->held->queue) {
+	list_for_each_safe (it, tmp, &l->held->queue) {
 		struct held *h = list_entry(it, struct held, node);
 
 		if (h->overtakers && --h->overtakers == 0)
@@ -113,8 +115,10 @@ static void overtake(struct lane *l)
 }
 
 /* Copy, harm and hold back, or send, one packet. */
-static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, const struct impair_fate *f) REQUIRES(l);
-static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, const struct impair_fate *f)
+static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
+		      const struct impair_fate *f) REQUIRES(l);
+static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
+		      const struct impair_fate *f)
 {
 	struct rocemu_path path = *t->path;
 	const struct rocemu_path *asked = t->path;

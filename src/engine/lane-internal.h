@@ -33,31 +33,32 @@
 struct agent_client;
 
 enum {
-	LANE_RX_BATCH = 4,             /* datagrams, each perhaps a GRO-merged one, per receive call */
+	LANE_RX_BATCH = 4, /* datagrams, each perhaps a GRO-merged one, per receive call */
 	LANE_RX_BUF = 65536,
 	LANE_RX_CONTROL = 256,
-	LANE_LINEAR_MAX = 128,         /* payload up to this is copied next to its headers: fewer iovecs */
+	LANE_LINEAR_MAX = 128, /* payload up to this is copied next to its headers: fewer iovecs */
 };
 
 /* A receive socket: one per address. */
 struct lane_sock {
 	struct lane *lane;
-	int fd;                        /* owned */
+	int fd; /* owned */
 	unsigned gid_index;
 	struct rocemu_gid gid;
 	/*
-	 * Had traffic of late: callers poll it. A socket that is not hot is watched by the lane's thread in either
-	 * mode, so that callers need not ask every address of the device each time.
+	 * Had traffic of late: callers poll it. A socket that is not hot is watched by the lane's
+	 * thread in either mode, so that callers need not ask every address of the device each
+	 * time.
 	 */
 	bool hot;
-	bool watched;                  /* in the thread's loop; the thread's own field, set with the lock held */
-	uint32_t ovfl;                 /* the kernel's drop counter as last seen */
+	bool watched;  /* in the thread's loop; the thread's own field, set with the lock held */
+	uint32_t ovfl; /* the kernel's drop counter as last seen */
 	rocemu_ns_t last_rx;
-	ev_io io;                      /* the thread's own */
+	ev_io io; /* the thread's own */
 };
 
 struct lane_rx {
-	uint8_t *buf;                  /* LANE_RX_BATCH * LANE_RX_BUF, owned */
+	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */
 	struct mmsghdr msg[LANE_RX_BATCH];
 	struct iovec iov[LANE_RX_BATCH];
 	union addr from[LANE_RX_BATCH];
@@ -66,41 +67,42 @@ struct lane_rx {
 
 struct lane_tx {
 	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
-	struct rocemu_path alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
-	struct txsock_set *set[ROCEMU_MAX_GID];      /* by GID index; owned */
-	uint32_t errnos_seen[8];                     /* bit per errno: said so already */
+	struct rocemu_path
+		alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
+	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
+	uint32_t errnos_seen[8];		/* bit per errno: said so already */
 };
 
 /* What others want of the thread, bits. */
 enum lane_ask {
-	LANE_ASK_STOP = 1,             /* end */
-	LANE_ASK_WATCH = 2,            /* watch the polled sockets again */
-	LANE_ASK_STOP_WATCHING = 4,    /* do not watch them, callers poll */
+	LANE_ASK_STOP = 1,	    /* end */
+	LANE_ASK_WATCH = 2,	    /* watch the polled sockets again */
+	LANE_ASK_STOP_WATCHING = 4, /* do not watch them, callers poll */
 };
 
 struct lane_thread {
 	pthread_t id;
 	bool running;
-	struct ev_loop *loop;          /* the thread's own */
+	struct ev_loop *loop; /* the thread's own */
 	ev_async wake;
 	ev_io timer_io, tick_io, forward_io;
-	int timer_fd, tick_fd;         /* owned */
-	rocemu_ns_t armed;             /* what timer_fd is set to; ROCEMU_NEVER: not */
-	uint32_t tick_polls;           /* the thread's own: polls at the last tick */
-	unsigned ticks;                /* the thread's own: in a row in which somebody polled */
-	atomic_uint asked;             /* enum lane_ask; then ev_async_send() */
+	int timer_fd, tick_fd; /* owned */
+	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
+	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
+	unsigned ticks;	       /* the thread's own: in a row in which somebody polled */
+	atomic_uint asked;     /* enum lane_ask; then ev_async_send() */
 };
 
 struct lane {
 	pthread_mutex_t lock;
-	struct list node;              /* in the registry of lane.c, guarded by its lock */
+	struct list node; /* in the registry of lane.c, guarded by its lock */
 	char device[64];
-	struct rocemu_ep *ep;          /* owned */
+	struct rocemu_ep *ep; /* owned */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
 	void *user;
 
 	bool attached;
-	bool dead;                     /* a forked child's copy: nothing of it may be touched */
+	bool dead; /* a forked child's copy: nothing of it may be touched */
 	uint16_t slot;
 	unsigned ngids;
 	struct lane_gid gids[ROCEMU_MAX_GID];
@@ -110,27 +112,27 @@ struct lane {
 
 	unsigned nsocks;
 	struct lane_sock socks[ROCEMU_MAX_GID];
-	int forward_fd;                /* owned, or -1 */
+	int forward_fd; /* owned, or -1 */
 	struct lane_rx rx;
 	struct lane_tx tx;
 	struct pace pace;
 
 	struct progress progress;
 	struct ackhold ackhold;
-	unsigned spins;                /* calls of lane_poll() in a row that found nothing */
-	rocemu_ns_t ack_due;           /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
-	rocemu_ns_t tap_due;           /* the capture is flushed then */
-	rocemu_ns_t next_due;          /* the earliest of all deadlines, as of the last drive */
+	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
+	rocemu_ns_t ack_due;  /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
+	rocemu_ns_t tap_due;  /* the capture is flushed then */
+	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */
 	/* Written by any caller without the lock. */
-	atomic_uint polls;             /* calls of lane_poll() and lane_kick() */
-	_Atomic uint64_t last_poll;    /* time of the last lane_poll() */
-	_Atomic uint64_t last_active;  /* time of the last lane_poll() or lane_kick() */
-	atomic_bool holding;           /* ackhold.held, for the tick to look at */
+	atomic_uint polls;	      /* calls of lane_poll() and lane_kick() */
+	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
+	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
+	atomic_bool holding;	      /* ackhold.held, for the tick to look at */
 
 	struct lane_thread thread;
 	struct impair impair;
-	struct lane_impair *held;      /* packets that impairment holds back; owned, NULL when off */
-	struct tap *tap;               /* ref, or NULL */
+	struct lane_impair *held; /* packets that impairment holds back; owned, NULL when off */
+	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats stats;
 };
 
@@ -138,7 +140,8 @@ struct lane {
 
 int lane_rx_init(struct lane *l);
 void lane_rx_fini(struct lane *l);
-/** One receive call on a socket, and its datagrams into the endpoint. @return messages taken (0: was empty). */
+/** One receive call on a socket, and its datagrams into the endpoint. @return messages taken (0:
+ * was empty). */
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 /** lane_rx_sock() on each hot socket. */
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now) REQUIRES(l);
@@ -150,10 +153,12 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 void lane_tx_fini(struct lane *l);
 /** Send all that the endpoint has to send now. */
 void lane_tx_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** Send descriptors without impairment, as few system calls as possible. Changes their order and their paths. */
+/** Send descriptors without impairment, as few system calls as possible. Changes their order and
+ * their paths. */
 void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
 /** Send one packet whose bytes are ready, ICRC included (identification 0). */
-void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len) REQUIRES(l);
+void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
+		      size_t len) REQUIRES(l);
 /** The socket a path leaves by, and thereby its source port. NULL: none; counted and said. */
 struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
 
@@ -162,7 +167,8 @@ struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQU
 int lane_impair_init(struct lane *l);
 void lane_impair_fini(struct lane *l);
 /** As lane_tx_send(), with what chance does to each packet. */
-void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
+void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n)
+	REQUIRES(l);
 /** When the next packet held back is due. */
 rocemu_ns_t lane_impair_deadline(const struct lane *l) REQUIRES(l);
 /** Send those that are due. */
@@ -170,11 +176,13 @@ void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-progress.c ---- */
 
-/** Let everything act that is due, send, deliver events, set the timer. Held acknowledgements stay until due. */
+/** Let everything act that is due, send, deliver events, set the timer. Held acknowledgements stay
+ * until due. */
 void lane_drive(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** The same, and held acknowledgements go now. */
 void lane_drive_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** The same after the lane's thread received something: acknowledgements may be left to a caller's answer. */
+/** The same after the lane's thread received something: acknowledgements may be left to a caller's
+ * answer. */
 void lane_drive_received(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Is a caller spinning in lane_poll()? */
 bool lane_is_spun(struct lane *l, rocemu_ns_t now) REQUIRES(l);

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Driving a lane: what acts when, on the caller's thread or the lane's. The judgement is in progress.h.
+ * Driving a lane: what acts when, on the caller's thread or the lane's. The judgement is in
+ * progress.h.
  *
- * The time after a receive in which acknowledgements may wait (ackhold) ends by whatever comes first: a post
- * (the answer they wait for, one system call for both), more packets, ACKHOLD_POLL_NS of polls that find
- * nothing, or a timer: the tick while callers poll, else ack_due.
+ * The time after a receive in which acknowledgements may wait (ackhold) ends by whatever comes
+ * first: a post (the answer they wait for, one system call for both), more packets, ACKHOLD_POLL_NS
+ * of polls that find nothing, or a timer: the tick while callers poll, else ack_due.
  */
 #include <time.h>
 
 #include "engine/lane-internal.h"
 
-#define SPIN_NS 20000u                 /* a fruitless poll this long ago: its thread is still at it */
-#define APP_ACTIVE_NS 1000000u         /* a poll or post this long ago: an answer may come */
+#define SPIN_NS	      20000u   /* a fruitless poll this long ago: its thread is still at it */
+#define APP_ACTIVE_NS 1000000u /* a poll or post this long ago: an answer may come */
 
 rocemu_ns_t lane_now(void)
 {
@@ -28,12 +29,13 @@ static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
 }
 
 /*
- * Two polls for nothing: who looks once and goes to sleep is not spinning, nor is who found what he waited for
- * (he may spin on memory next, where polling does not help).
+ * Two polls for nothing: who looks once and goes to sleep is not spinning, nor is who found what he
+ * waited for (he may spin on memory next, where polling does not help).
  */
 bool lane_is_spun(struct lane *l, rocemu_ns_t now)
 {
-	return l->spins >= 2 && within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed), SPIN_NS);
+	return l->spins >= 2 &&
+	       within(now, atomic_load_explicit(&l->last_poll, memory_order_relaxed), SPIN_NS);
 }
 
 static void note_active(struct lane *l, rocemu_ns_t now)
@@ -109,7 +111,8 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 void lane_drive(struct lane *l, rocemu_ns_t now)
 {
 	run_timers(l, now);
-	/* What is held stays so until its own time: a timer set for something else, or long ago, is no reason. */
+	/* What is held stays so until its own time: a timer set for something else, or long ago, is
+	 * no reason. */
 	if (!l->ackhold.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
 		send_all(l, now);
 	settle(l);
@@ -124,7 +127,8 @@ void lane_drive_all(struct lane *l, rocemu_ns_t now)
 
 void lane_drive_received(struct lane *l, rocemu_ns_t now)
 {
-	const bool app = within(now, atomic_load_explicit(&l->last_active, memory_order_relaxed), APP_ACTIVE_NS);
+	const bool app = within(now, atomic_load_explicit(&l->last_active, memory_order_relaxed),
+				APP_ACTIVE_NS);
 
 	run_timers(l, now);
 	if (!app || !hold_acks(l, now, now + ACKHOLD_THREAD_NS))
@@ -179,8 +183,9 @@ bool lane_poll(struct lane *l)
 		return true;
 	}
 	if (lane_rx_hot(l, now)) {
-		const rocemu_ns_t until =
-			l->progress.mode == PROGRESS_POLLED ? ROCEMU_NEVER : now + ACKHOLD_THREAD_NS;
+		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
+						  ? ROCEMU_NEVER
+						  : now + ACKHOLD_THREAD_NS;
 
 		l->spins = 0;
 		if (unlikely(progress_polled(&l->progress, now)))
@@ -195,8 +200,9 @@ bool lane_poll(struct lane *l)
 	l->spins++;
 	if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
-	} else if (l->ackhold.held ? now - l->ackhold.since >= ACKHOLD_POLL_NS :
-				     rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
+	} else if (l->ackhold.held
+			   ? now - l->ackhold.since >= ACKHOLD_POLL_NS
+			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
 		send_all(l, now);
 		settle(l);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: sockets to endpoint. Splits what GRO merged, hands on what belongs to another slot, and tells
- * the endpoint what the socket tells about a datagram.
+ * Receiving: sockets to endpoint. Splits what GRO merged, hands on what belongs to another slot,
+ * and tells the endpoint what the socket tells about a datagram.
  */
 #include <errno.h>
 #include <linux/udp.h>
@@ -28,7 +28,7 @@ struct burst {
 	const uint8_t *data;
 	size_t len;
 	size_t seg_len;
-	struct rocemu_dgram meta;      /* data and len not set */
+	struct rocemu_dgram meta; /* data and len not set */
 };
 
 int lane_rx_init(struct lane *l)
@@ -111,7 +111,7 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 		.ip_id = d->ip_id,
 		.ip_frag = IP_DF,
 	};
-	const struct iovec iov = { .iov_base = (void *)(uintptr_t)d->data, .iov_len = d->len };
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)d->data, .iov_len = d->len};
 	struct tap_addr a = {
 		.when_ns = tap_now(),
 		.src = d->src,
@@ -123,7 +123,8 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 	};
 	int32_t id = -1;
 
-	/* The identification that the socket does not show, so that the ICRC in the capture can be checked. */
+	/* The identification that the socket does not show, so that the ICRC in the capture can be
+	 * checked. */
 	if (d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN)
 		id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
 	if (id >= 0)
@@ -132,7 +133,8 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 	lane_tap_dirty(l, now);
 }
 
-/* Segments from offset on that belong to the same other slot go in one message. @return bytes handed on. */
+/* Segments from offset on that belong to the same other slot go in one message. @return bytes
+ * handed on. */
 static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, uint16_t index)
 {
 	const uint32_t slot = get_be24(b->data + offset + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS;
@@ -153,7 +155,8 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 		end += MIN(b->seg_len, b->len - end);
 		n++;
 	}
-	if (l->forward_fd >= 0 && !forward_send(l->forward_fd, (uint16_t)slot, &h, b->data + offset, end - offset))
+	if (l->forward_fd >= 0 &&
+	    !forward_send(l->forward_fd, (uint16_t)slot, &h, b->data + offset, end - offset))
 		l->stats.rx_forwarded += n;
 	else
 		l->stats.rx_misrouted += n;
@@ -209,7 +212,7 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 			.data = rx->iov[i].iov_base,
 			.len = rx->msg[i].msg_len,
 			.seg_len = rx->msg[i].msg_len,
-			.meta = { .dst = s->gid, .dport = ROCEMU_UDP_PORT },
+			.meta = {.dst = s->gid, .dport = ROCEMU_UDP_PORT},
 		};
 
 		if (addr_to_gid(&rx->from[i], m->msg_namelen, &b.meta.src, &b.meta.sport))
@@ -234,7 +237,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 {
 	struct forward_hdr h;
 	ssize_t n = forward_recv(l->forward_fd, &h, l->rx.buf, LANE_RX_BUF);
-	struct burst b = { .data = l->rx.buf };
+	struct burst b = {.data = l->rx.buf};
 
 	if (n <= 0)
 		return n == -EPERM || n == -EBADMSG;

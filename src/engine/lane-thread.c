@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lane's own thread: serves everybody who does not poll, and the timers. It alone touches the loop and
- * its watchers; others ask it by a flag and ev_async_send().
+ * The lane's own thread: serves everybody who does not poll, and the timers. It alone touches the
+ * loop and its watchers; others ask it by a flag and ev_async_send().
  *
- * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and capture, set
- * lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode POLLED only. An idle
- * lane has neither.
+ * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and
+ * capture, set lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode
+ * POLLED only. An idle lane has neither.
  */
 #include <errno.h>
 #include <linux/sched.h>
@@ -20,15 +20,14 @@
 #include "engine/agent-watch.h"
 #include "engine/lane-internal.h"
 
-#define NS_PER_S 1000000000u
-#define THREAD_SLICE_NS 100000u        /* a short slice is scheduled in sooner (Linux 6.12 and later) */
-#define BULK_SPIN_NS 50000u            /* how long to look for a bulk transfer's next packets */
-#define BULK_TURN_NS 2000000u          /* ... before timers and other sockets have their turn */
-#define COOL_NS 100000000u             /* a polled socket without traffic for this long is watched again */
+#define NS_PER_S	1000000000u
+#define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
+#define BULK_SPIN_NS	50000u	 /* how long to look for a bulk transfer's next packets */
+#define BULK_TURN_NS	2000000u /* ... before timers and other sockets have their turn */
+#define COOL_NS		100000000u /* a polled socket without traffic for this long is watched again */
 
 enum {
-	THREAD_STACK = 256 * 1024,
-	RX_BULK = 4,                   /* datagrams in a receive that make it a bulk transfer */
+	RX_BULK = 4, /* datagrams in a receive that make it a bulk transfer */
 	FORWARD_ROUNDS = 64,
 };
 
@@ -48,8 +47,8 @@ static void watch_all(struct lane *l)
 
 static void set_tick(struct lane *l, uint64_t period_ns)
 {
-	const struct timespec period = { .tv_nsec = (long)period_ns };
-	const struct itimerspec its = { .it_interval = period, .it_value = period };
+	const struct timespec period = {.tv_nsec = (long)period_ns};
+	const struct itimerspec its = {.it_interval = period, .it_value = period};
 
 	timerfd_settime(l->thread.tick_fd, 0, &its, NULL);
 }
@@ -120,9 +119,9 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 }
 
 /*
- * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken, which on a
- * virtual machine is longer than to receive and acknowledge the burst, and the sender's window would run out
- * meanwhile. So look for it, for a bounded time after the last packet.
+ * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken,
+ * which on a virtual machine is longer than to receive and acknowledge the burst, and the sender's
+ * window would run out meanwhile. So look for it, for a bounded time after the last packet.
  */
 static void serve_bulk(struct lane *l, struct lane_sock *s)
 {
@@ -252,7 +251,8 @@ struct sched_attr_v0 {
 	uint64_t runtime, deadline, period;
 };
 
-/* A thread that is woken for a packet should run at once. Each of these is a wish; nothing depends on it. */
+/* A thread that is woken for a packet should run at once. Each of these is a wish; nothing depends
+ * on it. */
 static void ask_for_short_slice(void)
 {
 	struct sched_attr_v0 attr = {
@@ -297,18 +297,14 @@ static int open_fds(struct lane *l)
 
 static int spawn(struct lane *l)
 {
-	pthread_attr_t attr;
 	sigset_t all, old;
 	int err;
 
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, THREAD_STACK);
 	/* The application's signals are for the application's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&l->thread.id, &attr, thread_main, l);
+	err = pthread_create(&l->thread.id, NULL, thread_main, l);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
 	if (!err)
 		pthread_setname_np(l->thread.id, "rocemu-lane");
 	return -err;
@@ -366,10 +362,12 @@ void lane_thread_stop(struct lane *l)
 void lane_thread_arm(struct lane *l, rocemu_ns_t due)
 {
 	const struct itimerspec its = {
-		.it_value = {
-			.tv_sec = (time_t)(due / NS_PER_S),
-			.tv_nsec = (long)(due % NS_PER_S) + (due == 0), /* all zero would disarm it */
-		},
+		.it_value =
+			{
+				.tv_sec = (time_t)(due / NS_PER_S),
+				.tv_nsec = (long)(due % NS_PER_S) +
+					   (due == 0), /* all zero would disarm it */
+			},
 	};
 
 	if (timerfd_settime(l->thread.timer_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0)

@@ -2,8 +2,8 @@
 /*
  * Sending: what the endpoint has to send, as UDP_SEGMENT bursts, several in one sendmmsg().
  *
- * Headers, small payloads and trailers are copied into one linear area so that a packet costs at most one
- * iovec beside its payload's; payload goes by reference and is copied once, by the kernel.
+ * Headers, small payloads and trailers are copied into one linear area so that a packet costs at
+ * most one iovec beside its payload's; payload goes by reference and is copied once, by the kernel.
  */
 #include <errno.h>
 #include <linux/udp.h>
@@ -20,8 +20,9 @@
 #endif
 
 enum {
-	DEFAULT_HOP_LIMIT = 64,        /* for an address vector that left it 0, which no IP stack sends */
-	BATCHES_BETWEEN_RX = 8,        /* a long send looks for what came in, lest the receive buffer overflow */
+	DEFAULT_HOP_LIMIT = 64, /* for an address vector that left it 0, which no IP stack sends */
+	BATCHES_BETWEEN_RX =
+		8, /* a long send looks for what came in, lest the receive buffer overflow */
 	TX_CONTROL = CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)),
 	TX_LINEAR = ROCEMU_OUTPUT_BATCH * (ROCEMU_MAX_HDR_LEN + LANE_LINEAR_MAX + 8),
 	TX_IOV = ROCEMU_OUTPUT_BATCH * (ROCEMU_MAX_SGE + 2),
@@ -63,7 +64,8 @@ static void report_error(struct lane *l, int err, const struct rocemu_path *path
 	if (*word & bit)
 		return;
 	*word |= bit;
-	log_info("%s: sending to %s: %s (said once)", l->device, addr_gid_text(&path->dgid, to), strerror(err));
+	log_info("%s: sending to %s: %s (said once)", l->device, addr_gid_text(&path->dgid, to),
+		 strerror(err));
 }
 
 static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path, int *err)
@@ -118,7 +120,8 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path)
 
 static void add_control(struct msghdr *m, int level, int type, const void *data, size_t len)
 {
-	struct cmsghdr *c = (struct cmsghdr *)(void *)((uint8_t *)m->msg_control + m->msg_controllen);
+	struct cmsghdr *c =
+		(struct cmsghdr *)(void *)((uint8_t *)m->msg_control + m->msg_controllen);
 
 	c->cmsg_level = level;
 	c->cmsg_type = type;
@@ -153,7 +156,8 @@ static struct msghdr *begin_message(const struct txsock_set *set, const struct t
 	if (path->tclass != s->tclass)
 		add_int(m, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, path->tclass);
 	if (path->hop_limit != s->hop_limit)
-		add_int(m, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT, path->hop_limit);
+		add_int(m, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT,
+			path->hop_limit);
 	if (!m->msg_controllen)
 		m->msg_control = NULL;
 	return m;
@@ -165,7 +169,8 @@ static void append_iov(struct msghdr *m, const struct iovec *iov)
 	m->msg_iovlen++;
 }
 
-/* Copy bytes into the linear area; they join the message's last iovec when that ends where they begin. */
+/* Copy bytes into the linear area; they join the message's last iovec when that ends where they
+ * begin. */
 static void append_copy(struct msghdr *m, const void *data, size_t len)
 {
 	uint8_t *at = batch.linear + batch.linear_len;
@@ -176,7 +181,7 @@ static void append_copy(struct msghdr *m, const void *data, size_t len)
 	if (last && (uint8_t *)last->iov_base + last->iov_len == at)
 		last->iov_len += len;
 	else
-		append_iov(m, &(struct iovec){ .iov_base = at, .iov_len = len });
+		append_iov(m, &(struct iovec){.iov_base = at, .iov_len = len});
 }
 
 static void append_packet(struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
@@ -194,14 +199,15 @@ static void append_packet(struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
 	append_copy(m, t->trailer, t->trailer_len);
 }
 
-static void build(const struct txsock_set *set, const struct txsock *s, struct rocemu_tx *const *pkt,
-		  const struct txburst *burst, unsigned n)
+static void build(const struct txsock_set *set, const struct txsock *s,
+		  struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 {
 	batch.nmsg = batch.niov = 0;
 	batch.linear_len = 0;
 	for (unsigned b = 0; b < n; b++) {
 		struct rocemu_tx *const *p = pkt + burst[b].first;
-		struct msghdr *m = begin_message(set, s, p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0);
+		struct msghdr *m = begin_message(set, s, p[0]->path,
+						 burst[b].count > 1 ? burst[b].seg_len : 0);
 
 		for (unsigned i = 0; i < burst[b].count; i++)
 			append_packet(m, p[i], (uint16_t)i);
@@ -220,7 +226,7 @@ static unsigned cut_front(struct iovec **iov, size_t len, struct iovec *out)
 		size_t take = MIN(len, v->iov_len);
 
 		if (take)
-			out[n++] = (struct iovec){ .iov_base = v->iov_base, .iov_len = take };
+			out[n++] = (struct iovec){.iov_base = v->iov_base, .iov_len = take};
 		v->iov_base = (uint8_t *)v->iov_base + take;
 		v->iov_len -= take;
 		len -= take;
@@ -231,7 +237,8 @@ static unsigned cut_front(struct iovec **iov, size_t len, struct iovec *out)
 }
 
 /* The message was sent; its iovecs are used up by this. */
-static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct rocemu_tx *const *p, unsigned count)
+static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct rocemu_tx *const *p,
+		     unsigned count)
 {
 	struct iovec piece[ROCEMU_MAX_SGE + 3], *iov = m->msg_iov;
 
@@ -253,23 +260,26 @@ static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct roc
 
 /* ---- sending ---- */
 
-static void sent(struct lane *l, uint64_t when, struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
+static void sent(struct lane *l, uint64_t when, struct rocemu_tx *const *pkt,
+		 const struct txburst *burst, unsigned n)
 {
 	for (unsigned b = 0; b < n; b++) {
 		l->stats.tx_datagrams += burst[b].count;
 		if (unlikely(l->tap != NULL))
-			tap_sent(l, when, &batch.msg[b].msg_hdr, pkt + burst[b].first, burst[b].count);
+			tap_sent(l, when, &batch.msg[b].msg_hdr, pkt + burst[b].first,
+				 burst[b].count);
 	}
 	if (unlikely(l->tap != NULL))
 		lane_tap_dirty(l, lane_now());
 }
 
-static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct txsock *s, struct rocemu_tx *const *pkt,
-			    const struct txburst *burst, unsigned n) REQUIRES(l);
+static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct txsock *s,
+			    struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
+	REQUIRES(l);
 
 /*
- * A burst was refused: packets larger than the path's MTU, or a device that cannot segment (no checksum
- * offload). Alone they may go; when they do, bursts are not tried here again.
+ * A burst was refused: packets larger than the path's MTU, or a device that cannot segment (no
+ * checksum offload). Alone they may go; when they do, bursts are not tried here again.
  */
 static unsigned send_singly(struct lane *l, const struct txsock_set *set, struct txsock *s,
 			    struct rocemu_tx *const *pkt, unsigned count) REQUIRES(l);
@@ -280,12 +290,13 @@ static unsigned send_singly(struct lane *l, const struct txsock_set *set, struct
 	unsigned done;
 
 	for (unsigned i = 0; i < count; i++)
-		single[i] = (struct txburst){ .first = (uint16_t)i, .count = 1 };
+		single[i] = (struct txburst){.first = (uint16_t)i, .count = 1};
 	done = send_bursts(l, set, s, pkt, single, count);
 	if (done && !s->no_gso) {
 		s->no_gso = true;
-		log_debug("%s: source port %u: UDP segmentation refused, sending datagrams one by one", l->device,
-			  (unsigned)s->port);
+		log_debug("%s: source port %u: UDP segmentation refused, sending datagrams one by "
+			  "one",
+			  l->device, (unsigned)s->port);
 	}
 	return done;
 }
@@ -329,7 +340,8 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 }
 
 /* Find each packet's socket and give it the path it really takes. @return packets that have one. */
-static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, struct txsock **sock) REQUIRES(l);
+static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, struct txsock **sock)
+	REQUIRES(l);
 static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, struct txsock **sock)
 {
 	const struct rocemu_path *asked = NULL, *taken = NULL;
@@ -375,15 +387,18 @@ void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 
 		if (i < n && sock[i] == sock[start])
 			continue;
-		bursts = txgroup_build(pkt + start, i - start, sock[start]->no_gso ? 1 : TXGROUP_MAX_SEGMENTS, burst);
-		send_bursts(l, l->tx.set[pkt[start]->path->sgid_index], sock[start], pkt + start, burst, bursts);
+		bursts = txgroup_build(pkt + start, i - start,
+				       sock[start]->no_gso ? 1 : TXGROUP_MAX_SEGMENTS, burst);
+		send_bursts(l, l->tx.set[pkt[start]->path->sgid_index], sock[start], pkt + start,
+			    burst, bursts);
 		start = i;
 	}
 }
 
-void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len)
+void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
+		      size_t len)
 {
-	const struct iovec iov = { .iov_base = (void *)(uintptr_t)data, .iov_len = len };
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
 	struct txsock *s = lane_tx_sock(l, path);
 	uint64_t when = l->tap ? tap_now() : 0;
 	ssize_t r;
@@ -444,7 +459,8 @@ void lane_tx_output(struct lane *l, rocemu_ns_t now)
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
 	unsigned n;
 
-	/* Until there is none: the call that fills none tells the endpoint that the ones before have left. */
+	/* Until there is none: the call that fills none tells the endpoint that the ones before
+	 * have left. */
 	for (unsigned batches = 1;; batches++) {
 		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
 		if (!n && !give_room(l, now))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of a lane: made, attached to a slot of port 4791, freed, and what a fork leaves of it. */
+/* The life of a lane: made, attached to a slot of port 4791, freed, and what a fork leaves of it.
+ */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,9 +12,10 @@
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
 
-/* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's lock. */
+/* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's
+ * lock. */
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list registry = { &registry, &registry };
+static struct list registry = {&registry, &registry};
 
 /* ---- the lock ---- */
 
@@ -46,9 +48,10 @@ static void lock_init(struct lane *l)
 /* ---- fork ---- */
 
 /*
- * A child has none of the lanes' threads, and the sockets are the parent's: packets taken from them, a slot
- * given back or a capture written to would be the parent's loss. So its copies are dead: their descriptors
- * are closed, calls on them do nothing. A lane that the child makes itself is like any other.
+ * A child has none of the lanes' threads, and the sockets are the parent's: packets taken from
+ * them, a slot given back or a capture written to would be the parent's loss. So its copies are
+ * dead: their descriptors are closed, calls on them do nothing. A lane that the child makes itself
+ * is like any other.
  */
 static void bury(struct lane *l)
 {
@@ -85,7 +88,7 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
-	list_for_each_safe(it, tmp, &registry) {
+	list_for_each_safe (it, tmp, &registry) {
 		bury(list_entry(it, struct lane, node));
 		list_remove(it);
 	}
@@ -97,7 +100,7 @@ static void fork_child(void)
 __attribute__((destructor)) static void flush_at_exit(void)
 {
 	pthread_mutex_lock(&registry_lock);
-	list_for_each(it, &registry) {
+	list_for_each (it, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
 
 		/* A lane that is busy sends by itself. */
@@ -217,9 +220,9 @@ static void log_stats(const struct lane *l)
 {
 	if (!log_enabled(LOG_LVL_DEBUG))
 		return;
-#define X(name, text)                                                                              \
-	if (l->stats.name)                                                                         \
-		log_debug("%s: slot %u: %llu %s", l->device, (unsigned)l->slot,                    \
+#define X(name, text)                                                           \
+	if (l->stats.name)                                                      \
+		log_debug("%s: slot %u: %llu %s", l->device, (unsigned)l->slot, \
 			  (unsigned long long)l->stats.name, text);
 	LANE_STATS(X)
 #undef X
@@ -230,7 +233,8 @@ void lane_free(struct lane *l)
 	if (!l)
 		return;
 	if (l->dead) {
-		/* The endpoint may have been in the middle of a change when the parent forked: left alone. */
+		/* The endpoint may have been in the middle of a change when the parent forked: left
+		 * alone. */
 		return;
 	}
 	pthread_mutex_lock(&registry_lock);
@@ -251,8 +255,8 @@ void lane_free(struct lane *l)
 /* ---- attach ---- */
 
 /*
- * An address may have gone, or be an IPv6 one whose duplicate detection is not through: the others will do.
- * Everything else concerns the user.
+ * An address may have gone, or be an IPv6 one whose duplicate detection is not through: the others
+ * will do. Everything else concerns the user.
  */
 static int open_sockets(struct lane *l, char *errbuf, size_t errlen)
 {
@@ -287,8 +291,8 @@ static void open_forward(struct lane *l)
 
 	/* Without it, datagrams that GRO merged into another lane's are lost and sent again. */
 	if (fd < 0)
-		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device, (unsigned)l->slot,
-			 strerror(-fd));
+		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device,
+			 (unsigned)l->slot, strerror(-fd));
 	l->forward_fd = fd < 0 ? -1 : fd;
 }
 

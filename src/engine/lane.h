@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane: an endpoint and all that moves its packets: a slot of port 4791, one receive socket per address of
- * its device, transmit sockets, a lock, a thread with a libev loop. One lane per opened device context; the
- * transport inside knows nothing of any of this.
+ * A lane: an endpoint and all that moves its packets: a slot of port 4791, one receive socket per
+ * address of its device, transmit sockets, a lock, a thread with a libev loop. One lane per opened
+ * device context; the transport inside knows nothing of any of this.
  *
- * Who makes progress: the caller's own thread, in lane_kick() (after posting) and lane_poll() (a poll of an
- * empty CQ); the lane's thread for everybody who does neither. See src/README.md, "Progress".
+ * Who makes progress: the caller's own thread, in lane_kick() (after posting) and lane_poll() (a
+ * poll of an empty CQ); the lane's thread for everybody who does neither. See src/README.md,
+ * "Progress".
  *
- * Lock order: consumer locks of CQs (verbs) before the lane's lock. Nothing is taken under the lane's lock but
- * leaf locks of the verbs layer's event queues.
+ * Lock order: consumer locks of CQs (verbs) before the lane's lock. Nothing is taken under the
+ * lane's lock but leaf locks of the verbs layer's event queues.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -25,36 +26,40 @@ struct CAPABILITY("lane's lock") lane;
 
 /** An address of the lane's device, one per GID table entry. */
 struct lane_gid {
-	unsigned index;                /* in the GID table */
+	unsigned index; /* in the GID table */
 	struct rocemu_gid gid;
-	uint32_t scope_id;             /* interface index for link-local IPv6, else 0 */
+	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
 };
 
 struct lane_config {
-	const char *device;            /* device name, for messages and capture comments; borrowed for the call */
+	const char
+		*device; /* device name, for messages and capture comments; borrowed for the call */
 	struct rocemu_ep_config ep;
-	const struct lane_gid *gids;   /* borrowed for the call */
+	const struct lane_gid *gids; /* borrowed for the call */
 	unsigned ngids;
 	/*
-	 * Called with the lane's lock held after the endpoint was driven and has events: drain them with
-	 * rocemu_ep_next_event(). From whichever thread made progress.
+	 * Called with the lane's lock held after the endpoint was driven and has events: drain them
+	 * with rocemu_ep_next_event(). From whichever thread made progress.
 	 */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
 	void *user;
 };
 
 /**
- * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent. Reads
- * ROCEMU_IMPAIR and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what open said).
+ * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
+ * Reads ROCEMU_IMPAIR and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
+ * open said).
  */
 int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen);
 
-/** Stop the thread, close the sockets, give the slot back, flush the capture, free the endpoint. Lock not held. */
+/** Stop the thread, close the sockets, give the slot back, flush the capture, free the endpoint.
+ * Lock not held. */
 void lane_free(struct lane *l);
 
 /**
- * Get slot and sockets from the agent and start the thread; at once done when that is so already. To be called
- * before the first QP is created. Takes the lock itself. Errors: as agent_client_new() and _socket(), in errbuf.
+ * Get slot and sockets from the agent and start the thread; at once done when that is so already.
+ * To be called before the first QP is created. Takes the lock itself. Errors: as agent_client_new()
+ * and _socket(), in errbuf.
  */
 int lane_attach(struct lane *l, char *errbuf, size_t errlen);
 
@@ -69,32 +74,36 @@ struct rocemu_ep *lane_ep(struct lane *l);
 rocemu_ns_t lane_now(void);
 
 /**
- * Something was posted or changed (lock held): send what the endpoint has to send, deliver events, keep the
- * deadline. Acknowledgements that wait go out with it.
+ * Something was posted or changed (lock held): send what the endpoint has to send, deliver events,
+ * keep the deadline. Acknowledgements that wait go out with it.
  */
 void lane_kick(struct lane *l) REQUIRES(l);
 
 /**
- * Send all that waits, held acknowledgements too (lock held): whoever has seen a message complete may be about to
- * leave, and the peer waits for the acknowledgement. To be called before a QP goes; at exit the engine does so.
+ * Send all that waits, held acknowledgements too (lock held): whoever has seen a message complete
+ * may be about to leave, and the peer waits for the acknowledgement. To be called before a QP goes;
+ * at exit the engine does so.
  */
 void lane_flush(struct lane *l) REQUIRES(l);
 
 /**
- * A consumer found its CQ empty (lock not held): if the lock is free, receive what is there without blocking,
- * let timers that are due act, send. When packets came in, acknowledgements may be left for the next kick or
- * poll, at most for a tick (progress.h): the caller is likely to have something to send with them.
+ * A consumer found its CQ empty (lock not held): if the lock is free, receive what is there without
+ * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
+ * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
+ * something to send with them.
  * @return false: the lock was taken by somebody else, who makes progress.
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 
 /**
- * A consumer armed a CQ and is about to sleep (lock held): the lane's thread watches the sockets again at once
- * instead of when it notices that nobody polls any more. Cheap when it does so already.
+ * A consumer armed a CQ and is about to sleep (lock held): the lane's thread watches the sockets
+ * again at once instead of when it notices that nobody polls any more. Cheap when it does so
+ * already.
  */
 void lane_wait_hint(struct lane *l) REQUIRES(l);
 
-/** A QP's address vector was set: opens what transmitting on it takes, so that posting need not. Lock held. */
+/** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
+ * Lock held. */
 int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
 
 /* clang-format off */

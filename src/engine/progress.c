@@ -5,7 +5,7 @@
 
 void progress_init(struct progress *p)
 {
-	*p = (struct progress){ .mode = PROGRESS_ARMED, .need = PROGRESS_EVIDENCE };
+	*p = (struct progress){.mode = PROGRESS_ARMED, .need = PROGRESS_EVIDENCE};
 }
 
 /* The price of an old mistake fades: half of it every second. */
@@ -57,7 +57,7 @@ void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)
 
 void ackhold_init(struct ackhold *a)
 {
-	*a = (struct ackhold){ .score = ACKHOLD_THRESHOLD };
+	*a = (struct ackhold){.score = ACKHOLD_THRESHOLD};
 }
 
 bool ackhold_offer(struct ackhold *a, rocemu_ns_t now)

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who should make progress on a lane, and when acknowledgements should go: decisions only, no socket, no clock,
- * so that tests can put them through in virtual time. Guarded by the lane's lock.
+ * Who should make progress on a lane, and when acknowledgements should go: decisions only, no
+ * socket, no clock, so that tests can put them through in virtual time. Guarded by the lane's lock.
  *
- * Watching: while application threads poll, they take the packets, and waking the lane's thread for each of
- * them only costs time: an interrupt to another CPU on the sender's side, two context switches on this one. The
- * thread itself cannot see that it was woken for nothing (epoll looks again and sleeps on), so callers count
- * what they take.
+ * Watching: while application threads poll, they take the packets, and waking the lane's thread for
+ * each of them only costs time: an interrupt to another CPU on the sender's side, two context
+ * switches on this one. The thread itself cannot see that it was woken for nothing (epoll looks
+ * again and sleeps on), so callers count what they take.
  *
  *   ARMED    the thread watches the sockets.
- *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and looks only every
- *            tick whether anybody still polls.
+ *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and looks only
+ * every tick whether anybody still polls.
  *
- * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the answer
- * shares its system call and, on the other side, its receive. Whether a lane's applications answer is
- * learned, as a branch predictor learns.
+ * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the
+ * answer shares its system call and, on the other side, its receive. Whether a lane's applications
+ * answer is learned, as a branch predictor learns.
  */
 #ifndef ENGINE_PROGRESS_H
 #define ENGINE_PROGRESS_H
@@ -25,12 +25,13 @@
 #include <rocemu/endpoint.h>
 
 /*
- * How often the thread looks whether anybody still polls, and so how long a packet may lie there, or an acknowledgement
- * wait, when polling has stopped. A tick costs the poller some 10 to 20 us (two context switches and a timer interrupt,
- * on a virtual machine); so it becomes rarer when polling has gone on for a while.
+ * How often the thread looks whether anybody still polls, and so how long a packet may lie there,
+ * or an acknowledgement wait, when polling has stopped. A tick costs the poller some 10 to 20 us
+ * (two context switches and a timer interrupt, on a virtual machine); so it becomes rarer when
+ * polling has gone on for a while.
  */
-#define PROGRESS_TICK_NS 250000u
-#define PROGRESS_TICK_CALM_NS 1000000u
+#define PROGRESS_TICK_NS	250000u
+#define PROGRESS_TICK_CALM_NS	1000000u
 #define PROGRESS_STALL_DECAY_NS 1000000000u
 
 enum {
@@ -41,11 +42,12 @@ enum {
 	ACKHOLD_THRESHOLD = 4,
 };
 
-#define ACKHOLD_ANSWER_NS 20000u         /* a post this soon after the packet is an answer to it */
-#define ACKHOLD_POLL_NS 5000u            /* polls that find nothing for this long send what is held */
+#define ACKHOLD_ANSWER_NS 20000u /* a post this soon after the packet is an answer to it */
+#define ACKHOLD_POLL_NS	  5000u	 /* polls that find nothing for this long send what is held */
 /*
- * Held by the lane's thread, or by a caller while ARMED. Not shorter, because each such wait may set a timer, whose
- * interrupt costs more than many system calls on a virtual machine; those that are in vain are soon unlearned.
+ * Held by the lane's thread, or by a caller while ARMED. Not shorter, because each such wait may
+ * set a timer, whose interrupt costs more than many system calls on a virtual machine; those that
+ * are in vain are soon unlearned.
  */
 #define ACKHOLD_THREAD_NS 250000u
 
@@ -53,19 +55,20 @@ enum progress_mode { PROGRESS_ARMED, PROGRESS_POLLED };
 
 struct progress {
 	enum progress_mode mode;
-	uint32_t evidence;               /* receives by callers, less half at each that the thread had to do */
-	uint32_t need;                   /* evidence it takes to stop watching */
-	rocemu_ns_t stalled;             /* when need was last doubled or decayed */
+	uint32_t evidence;   /* receives by callers, less half at each that the thread had to do */
+	uint32_t need;	     /* evidence it takes to stop watching */
+	rocemu_ns_t stalled; /* when need was last doubled or decayed */
 };
 
 void progress_init(struct progress *p);
 
-/** A caller's poll received something. @return true: the thread should stop watching (progress_stop_watching()). */
+/** A caller's poll received something. @return true: the thread should stop watching
+ * (progress_stop_watching()). */
 bool progress_polled(struct progress *p, rocemu_ns_t now);
 
 /**
- * The thread was woken and received something. spinning: while a caller was polling for it, so that it only
- * won a race. @return as progress_polled().
+ * The thread was woken and received something. spinning: while a caller was polling for it, so that
+ * it only won a race. @return as progress_polled().
  */
 bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning);
 
@@ -73,16 +76,17 @@ bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning);
 void progress_stop_watching(struct progress *p);
 
 /**
- * Nobody polled during a tick, or somebody said that he is about to sleep: watch again, mode is ARMED.
- * stalled: a packet had been waiting, so it was wrong to stop; next time it takes more evidence.
+ * Nobody polled during a tick, or somebody said that he is about to sleep: watch again, mode is
+ * ARMED. stalled: a packet had been waiting, so it was wrong to stop; next time it takes more
+ * evidence.
  */
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled);
 
 struct ackhold {
-	uint8_t score;                   /* ACKHOLD_THRESHOLD and above: answers are expected */
-	bool open;                       /* packets came, no answer yet */
-	bool held;                       /* acknowledgements are waiting */
-	rocemu_ns_t since;               /* of open */
+	uint8_t score;	   /* ACKHOLD_THRESHOLD and above: answers are expected */
+	bool open;	   /* packets came, no answer yet */
+	bool held;	   /* acknowledgements are waiting */
+	rocemu_ns_t since; /* of open */
 };
 
 void ackhold_init(struct ackhold *a);

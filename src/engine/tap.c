@@ -19,13 +19,14 @@ enum { TAP_PATH_LEN = 4096 };
 
 struct tap {
 	unsigned refs;
-	int lock_fd;                   /* holds the file's flock(): owned */
+	int lock_fd;		       /* holds the file's flock(): owned */
 	struct capture_writer *writer; /* owned; NULL after a write error */
 	bool dirty;
 	char path[TAP_PATH_LEN];
 };
 
-/* Guards the process's tap and everything in it. A leaf: taken under a lane's lock, nothing taken under it. */
+/* Guards the process's tap and everything in it. A leaf: taken under a lane's lock, nothing taken
+ * under it. */
 static pthread_mutex_t tap_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct tap *the_tap;
 
@@ -51,8 +52,9 @@ static int expand_path(const char *spec, char *path, size_t size)
 }
 
 /*
- * Claim a file: two processes that write one file destroy both captures. Not truncated here: it may be
- * another's. @return a file descriptor that holds the lock, -EWOULDBLOCK when it is another's, other -errno.
+ * Claim a file: two processes that write one file destroy both captures. Not truncated here: it may
+ * be another's. @return a file descriptor that holds the lock, -EWOULDBLOCK when it is another's,
+ * other -errno.
  */
 static int claim(const char *path)
 {
@@ -74,7 +76,8 @@ static int tap_open(struct tap *t, const char *spec, char *errbuf, size_t errlen
 
 	t->lock_fd = err ? err : claim(t->path);
 	if (t->lock_fd == -EWOULDBLOCK) {
-		if ((size_t)snprintf(t->path + n, sizeof(t->path) - n, ".%ld", (long)getpid()) >= sizeof(t->path) - n)
+		if ((size_t)snprintf(t->path + n, sizeof(t->path) - n, ".%ld", (long)getpid()) >=
+		    sizeof(t->path) - n)
 			t->lock_fd = -ENAMETOOLONG;
 		else
 			t->lock_fd = claim(t->path);
@@ -166,16 +169,17 @@ uint64_t tap_now(void)
 void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov)
 {
 	const struct capture_pkt pkt = {
-		.ip = {
-			.src = a->src,
-			.dst = a->dst,
-			.sport = a->sport,
-			.dport = ROCEMU_UDP_PORT,
-			.ip_id = a->ip_id,
-			.ip_frag = IP_FLAG_DF,
-			.tclass = a->tclass,
-			.hop_limit = a->hop_limit,
-		},
+		.ip =
+			{
+				.src = a->src,
+				.dst = a->dst,
+				.sport = a->sport,
+				.dport = ROCEMU_UDP_PORT,
+				.ip_id = a->ip_id,
+				.ip_frag = IP_FLAG_DF,
+				.tclass = a->tclass,
+				.hop_limit = a->hop_limit,
+			},
 		.iov = iov,
 		.niov = niov,
 	};

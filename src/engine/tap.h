@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The capture tap: every packet of the process as it stands on the wire, into the file that ROCEMU_PCAP names.
- * One tap per process, shared by its lanes; "%p" in the name stands for the process ID. A name that another
- * live process (or the parent of a fork) writes to already gets ".PID" appended.
+ * The capture tap: every packet of the process as it stands on the wire, into the file that
+ * ROCEMU_PCAP names. One tap per process, shared by its lanes; "%p" in the name stands for the
+ * process ID. A name that another live process (or the parent of a fork) writes to already gets
+ * ".PID" appended.
  *
- * Sent packets are written as they are handed to the kernel, after impairment: lost ones are not in it,
- * duplicates twice, corrupted ones corrupted. Received ones are written by the process whose lane takes them.
+ * Sent packets are written as they are handed to the kernel, after impairment: lost ones are not in
+ * it, duplicates twice, corrupted ones corrupted. Received ones are written by the process whose
+ * lane takes them.
  */
 #ifndef ENGINE_TAP_H
 #define ENGINE_TAP_H
@@ -21,7 +23,7 @@ struct tap;
 
 /** The addressing of a packet. UDP destination port is always 4791. */
 struct tap_addr {
-	uint64_t when_ns;              /* tap_now() of the moment */
+	uint64_t when_ns; /* tap_now() of the moment */
 	struct rocemu_gid src, dst;
 	uint16_t sport;
 	uint16_t ip_id;
@@ -29,7 +31,8 @@ struct tap_addr {
 };
 
 /**
- * The process's tap; *out is NULL when ROCEMU_PCAP is not set or empty. A reference, to be given back.
+ * The process's tap; *out is NULL when ROCEMU_PCAP is not set or empty. A reference, to be given
+ * back.
  * @return 0, or -errno with one line in errbuf: the file cannot be written.
  */
 int tap_get(struct tap **out, char *errbuf, size_t errlen);
@@ -39,13 +42,15 @@ void tap_put(struct tap *t);
 /** Nanoseconds since 1970, for tap_addr::when_ns. */
 uint64_t tap_now(void);
 
-/** Write one packet, in pieces from the BTH to the ICRC. After a write error nothing more is written. */
+/** Write one packet, in pieces from the BTH to the ICRC. After a write error nothing more is
+ * written. */
 void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov);
 
 /** Bring what was written to the file, so that a killed process leaves a readable one. */
 void tap_flush(struct tap *t);
 
-/** In a forked child, from its atfork handler: forget the parent's tap without touching its file. */
+/** In a forked child, from its atfork handler: forget the parent's tap without touching its file.
+ */
 void tap_forget(void);
 /** Around fork(): nobody is in the middle of a write when the child is made. */
 void tap_fork_prepare(void);

@@ -10,9 +10,10 @@ enum { BTH_DQPN = 5 };
 
 bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
 {
-	return a == b || (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
-			  !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
-			  !memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)));
+	return a == b ||
+	       (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
+		!memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
+		!memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)));
 }
 
 static bool is_response(const struct rocemu_tx *t)
@@ -57,7 +58,8 @@ static uint32_t slot_of(const struct rocemu_tx *t)
 	return get_be24(t->hdr + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS;
 }
 
-unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments, struct txburst *out)
+unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments,
+		       struct txburst *out)
 {
 	unsigned bursts = 0;
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/filter.h>
+#include <linux/udp.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,16 +12,20 @@
 #include "base/util.h"
 #include "engine/addr.h"
 
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
 enum {
-	PORT_FIRST = 0xc000,           /* IBTA annex A17: the dynamic range */
+	PORT_FIRST = 0xc000, /* IBTA annex A17: the dynamic range */
 	PORT_MASK = 0x3fff,
-	PORT_TRIES = 16,               /* ports looked at before the flow shares somebody else's */
-	SEND_BUFFER = 1 << 20,         /* asked for; the kernel gives what wmem_max allows */
+	PORT_TRIES = 16,       /* ports looked at before the flow shares somebody else's */
+	SEND_BUFFER = 1 << 20, /* asked for; the kernel gives what wmem_max allows */
 };
 
 void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id)
 {
-	*set = (struct txsock_set){ .gid = *gid, .scope_id = scope_id };
+	*set = (struct txsock_set){.gid = *gid, .scope_id = scope_id};
 }
 
 void txsock_set_fini(struct txsock_set *set)
@@ -39,9 +44,9 @@ static void set_int(int fd, int level, int name, int value)
 
 static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock *s)
 {
-	static const struct sock_filter drop_all[] = { BPF_STMT(BPF_RET | BPF_K, 0) };
+	static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 	const int on = 1;
-	struct sock_fprog deaf = { .len = 1, .filter = NULL };
+	struct sock_fprog deaf = {.len = 1, .filter = NULL};
 	struct sock_filter filter[ARRAY_LEN(drop_all)];
 
 	memcpy(filter, drop_all, sizeof(filter));
@@ -57,8 +62,10 @@ static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock
 		set_int(fd, IPPROTO_IP, IP_TOS, s->tclass);
 		set_int(fd, IPPROTO_IP, IP_TTL, s->hop_limit);
 		set_int(fd, IPPROTO_IP, IP_MULTICAST_TTL, s->hop_limit);
-		/* Without DF the kernel picks a random identification: every ICRC would be wrong. */
-		return setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)) < 0 ? -errno : 0;
+		/* Without DF the kernel picks a random identification: every ICRC would be wrong.
+		 */
+		return setsockopt(fd, IPPROTO_IP, IP_MTU_DISCOVER, &df, sizeof(df)) < 0 ? -errno
+											: 0;
 	}
 	set_int(fd, IPPROTO_IPV6, IPV6_TCLASS, s->tclass);
 	set_int(fd, IPPROTO_IPV6, IPV6_UNICAST_HOPS, s->hop_limit);
@@ -67,6 +74,15 @@ static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock
 	set_int(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
 	set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
 	return 0;
+}
+
+/* A kernel before 4.18 would overlook the control message and send a burst as one datagram. */
+static bool lacks_gso(int fd)
+{
+	int size;
+	socklen_t len = sizeof(size);
+
+	return getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) < 0;
 }
 
 static int open_socket(const struct txsock_set *set, struct txsock *s)
@@ -85,6 +101,7 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 		len = addr_from_gid(&a, &set->gid, s->port, set->scope_id);
 		if (!bind(fd, &a.sa, len)) {
 			s->fd = fd;
+			s->no_gso = lacks_gso(fd);
 			return 0;
 		}
 		if (errno != EADDRINUSE)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Transmit sockets of a lane. The receive sockets are bound to port 4791, but a RoCEv2 packet's source port is
- * its flow's entropy (0xc000-0xffff), and the ICRC covers it. So each (address, source port) gets a socket of
- * its own: unconnected and don't-fragment, so that the IPv4 identification is 0, blocking, so that a full
- * queue pushes back, and deaf. At most TXSOCK_PER_ADDRESS per address; flows beyond share them.
+ * Transmit sockets of a lane. The receive sockets are bound to port 4791, but a RoCEv2 packet's
+ * source port is its flow's entropy (0xc000-0xffff), and the ICRC covers it. So each (address,
+ * source port) gets a socket of its own: unconnected and don't-fragment, so that the IPv4
+ * identification is 0, blocking, so that a full queue pushes back, and deaf. At most
+ * TXSOCK_PER_ADDRESS per address; flows beyond share them.
  *
  * Owner: the lane; to be used with its lock held.
  */
@@ -20,16 +21,16 @@ enum { TXSOCK_PER_ADDRESS = 16 };
 
 struct txsock {
 	int fd;
-	uint16_t want;                 /* the port it was opened for */
-	uint16_t port;                 /* the one it got */
-	uint8_t tclass, hop_limit;     /* the socket's defaults; others take control messages */
-	bool no_gso;                   /* bursts were refused here and single datagrams were not */
+	uint16_t want;		   /* the port it was opened for */
+	uint16_t port;		   /* the one it got */
+	uint8_t tclass, hop_limit; /* the socket's defaults; others take control messages */
+	bool no_gso;		   /* bursts were refused here and single datagrams were not */
 };
 
 /** The sockets of one address. */
 struct txsock_set {
 	struct rocemu_gid gid;
-	uint32_t scope_id;             /* for link-local addresses, else 0 */
+	uint32_t scope_id; /* for link-local addresses, else 0 */
 	unsigned count;
 	struct txsock sock[TXSOCK_PER_ADDRESS];
 };
@@ -39,8 +40,9 @@ void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint3
 void txsock_set_fini(struct txsock_set *set);
 
 /**
- * The socket for a path whose sgid is the set's: the one for its port, else a new one (on the port or the next
- * one free), else, when the set is full, one of the others. Its port is the one that counts.
+ * The socket for a path whose sgid is the set's: the one for its port, else a new one (on the port
+ * or the next one free), else, when the set is full, one of the others. Its port is the one that
+ * counts.
  * @return NULL: none could be opened; *err is a negative errno then.
  */
 struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *path, int *err);

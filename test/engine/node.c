@@ -17,14 +17,15 @@
 
 void node_namespace(void)
 {
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	static bool done;
 	int fd;
 
 	if (done)
 		return;
 	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here (neither root nor user namespaces)\n");
+		print_message("skipped: no network namespace can be made here (neither root nor "
+			      "user namespaces)\n");
 		skip();
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -41,13 +42,14 @@ static void on_events(void *user, struct rocemu_ep *ep)
 	const uint64_t one = 1;
 
 	while (rocemu_ep_next_event(ep, &ev))
-		if (ev.type == ROCEMU_EVENT_CQ && write(n->event_fd, &one, sizeof(one)) != sizeof(one))
+		if (ev.type == ROCEMU_EVENT_CQ &&
+		    write(n->event_fd, &one, sizeof(one)) != sizeof(one))
 			abort();
 }
 
 static struct rocemu_gid parse(const char *address)
 {
-	struct rocemu_gid g = { .raw = { [10] = 0xff, [11] = 0xff } };
+	struct rocemu_gid g = {.raw = {[10] = 0xff, [11] = 0xff}};
 
 	if (inet_pton(AF_INET, address, g.raw + 12) != 1)
 		assert_int_equal(inet_pton(AF_INET6, address, g.raw), 1);
@@ -57,21 +59,24 @@ static struct rocemu_gid parse(const char *address)
 static void make_objects(struct node *n)
 {
 	struct rocemu_ep *ep = lane_ep(n->lane);
-	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+	const int access =
+		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	struct rocemu_qp_init init = {
 		.type = IBV_QPT_RC,
-		.cap = {
-			.max_send_wr = NODE_DEPTH,
-			.max_recv_wr = NODE_DEPTH,
-			.max_send_sge = 1,
-			.max_recv_sge = 1,
-			.max_inline_data = 64,
-		},
+		.cap =
+			{
+				.max_send_wr = NODE_DEPTH,
+				.max_recv_wr = NODE_DEPTH,
+				.max_send_sge = 1,
+				.max_recv_sge = 1,
+				.max_inline_data = 64,
+			},
 	};
 
 	n->pd = rocemu_pd_new(ep);
 	assert_non_null(n->pd);
-	assert_int_equal(rocemu_mr_reg(n->pd, n->mem, NODE_MEM, (uintptr_t)n->mem, access, &n->mr), 0);
+	assert_int_equal(rocemu_mr_reg(n->pd, n->mem, NODE_MEM, (uintptr_t)n->mem, access, &n->mr),
+			 0);
 	assert_int_equal(rocemu_cq_create(ep, 2 * NODE_DEPTH, n, &n->cq), 0);
 	init.pd = n->pd;
 	init.send_cq = init.recv_cq = n->cq;
@@ -80,10 +85,10 @@ static void make_objects(struct node *n)
 
 void node_open(struct node *n, const char *address)
 {
-	struct lane_gid gid = { .gid = parse(address) };
+	struct lane_gid gid = {.gid = parse(address)};
 	struct lane_config config = {
 		.device = address,
-		.ep = { .seed = 1 },
+		.ep = {.seed = 1},
 		.gids = &gid,
 		.ngids = 1,
 		.on_events = on_events,
@@ -120,7 +125,7 @@ static void to_rts(struct node *n, const struct node *peer)
 	};
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.ah_attr = { .is_global = 1, .port_num = 1, .grh = { .hop_limit = 64 } },
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = rocemu_qp_num(peer->qp),
 		.max_dest_rd_atomic = 4,
@@ -137,15 +142,18 @@ static void to_rts(struct node *n, const struct node *peer)
 	memcpy(rtr.ah_attr.grh.dgid.raw, peer->gid.raw, 16);
 	lane_lock(n->lane);
 	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &init,
-					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						  IBV_QP_ACCESS_FLAGS),
 			 0);
 	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &rtr,
-					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-						  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+					  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU |
+						  IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+						  IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
 			 0);
 	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &rts,
-					  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						  IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC),
+					  IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT |
+						  IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						  IBV_QP_MAX_QP_RD_ATOMIC),
 			 0);
 	lane_unlock(n->lane);
 }
@@ -156,9 +164,10 @@ void node_connect(struct node *a, struct node *b)
 	to_rts(b, a);
 }
 
-static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32_t len, bool signaled)
+static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32_t len,
+		 bool signaled)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)n->mem + offset, .length = len };
+	struct ibv_sge sge = {.addr = (uintptr_t)n->mem + offset, .length = len};
 
 	sge.lkey = rocemu_mr_lkey(n->mr);
 	wr->sg_list = &sge;
@@ -172,7 +181,7 @@ static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32
 
 void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled)
 {
-	struct ibv_send_wr wr = { .opcode = IBV_WR_RDMA_WRITE };
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
 
 	wr.wr.rdma.remote_addr = (uintptr_t)to->mem + offset;
 	wr.wr.rdma.rkey = rocemu_mr_rkey(to->mr);
@@ -181,15 +190,15 @@ void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t le
 
 void node_send(struct node *from, uint32_t offset, uint32_t len, bool signaled)
 {
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND };
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
 
 	post(from, &wr, offset, len, signaled);
 }
 
 void node_recv(struct node *n, uint32_t offset, uint32_t len)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)n->mem + offset, .length = len };
-	struct ibv_recv_wr wr = { .sg_list = &sge, .num_sge = 1 };
+	struct ibv_sge sge = {.addr = (uintptr_t)n->mem + offset, .length = len};
+	struct ibv_recv_wr wr = {.sg_list = &sge, .num_sge = 1};
 	const struct ibv_recv_wr *bad;
 
 	sge.lkey = rocemu_mr_lkey(n->mr);
@@ -227,7 +236,7 @@ void node_poll(struct node *n)
 
 void node_wait(struct node *n)
 {
-	struct pollfd pfd = { .fd = n->event_fd, .events = POLLIN };
+	struct pollfd pfd = {.fd = n->event_fd, .events = POLLIN};
 	uint64_t count;
 
 	lane_lock(n->lane);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane with one of each object on it, in a network namespace of the test's own. Everything aborts the test
- * on failure.
+ * A lane with one of each object on it, in a network namespace of the test's own. Everything aborts
+ * the test on failure.
  */
 #ifndef TEST_ENGINE_NODE_H
 #define TEST_ENGINE_NODE_H
@@ -25,7 +25,7 @@ struct node {
 	struct rocemu_cq *cq;
 	struct rocemu_qp *qp;
 	uint8_t *mem;
-	int event_fd;                  /* readable: the armed CQ got a completion */
+	int event_fd; /* readable: the armed CQ got a completion */
 };
 
 /** A private namespace with lo up, once a process; skips the test when there can be none. */
@@ -47,7 +47,8 @@ void node_recv(struct node *n, uint32_t offset, uint32_t len);
 void node_poll(struct node *n);
 /** One look, receiving if there is nothing yet. @return there was a (successful) completion. */
 bool node_try(struct node *n);
-/** Arm the CQ, tell the lane, and sleep until a completion came, without polling the lane; take it. */
+/** Arm the CQ, tell the lane, and sleep until a completion came, without polling the lane; take it.
+ */
 void node_wait(struct node *n);
 
 #endif

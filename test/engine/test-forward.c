@@ -9,11 +9,15 @@
 #include "base/rng.h"
 #include "engine/forward.h"
 
-enum { SLOT_A = 1022, SLOT_B = 1023, FREE_SLOT = 1021 }; /* the agent hands out the low ones first */
+enum {
+	SLOT_A = 1022,
+	SLOT_B = 1023,
+	FREE_SLOT = 1021
+}; /* the agent hands out the low ones first */
 
 static const struct forward_hdr sample = {
-	.src = { { 0xfe, 0x80, 1, 2, 3 } },
-	.dst = { { [10] = 0xff, 0xff, 127, 0, 0, 1 } },
+	.src = {{0xfe, 0x80, 1, 2, 3}},
+	.dst = {{[10] = 0xff, 0xff, 127, 0, 0, 1}},
 	.sport = 0xc123,
 	.seg_len = 4140,
 	.ip_id = 7,
@@ -40,7 +44,7 @@ TEST(forward, encode_decode__same)
 
 TEST(forward, short_or_foreign__refused)
 {
-	uint8_t buf[FORWARD_HDR_LEN + 1] = { 0 };
+	uint8_t buf[FORWARD_HDR_LEN + 1] = {0};
 	struct forward_hdr h, zero = sample;
 
 	assert_int_equal(forward_decode(&h, buf, sizeof(buf)), -EBADMSG);
@@ -75,7 +79,7 @@ TEST(forward, sent_to_a_slot__arrives_there)
 TEST(forward, larger_than_the_buffer__refused)
 {
 	int a = forward_open(SLOT_A), b = forward_open(SLOT_B);
-	uint8_t data[300] = { 0 }, got[299];
+	uint8_t data[300] = {0}, got[299];
 	struct forward_hdr h;
 
 	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
@@ -87,7 +91,7 @@ TEST(forward, larger_than_the_buffer__refused)
 TEST(forward, nobody_there__error)
 {
 	int a = forward_open(SLOT_A);
-	uint8_t data[1] = { 0 };
+	uint8_t data[1] = {0};
 
 	assert_int_equal(forward_send(a, FREE_SLOT, &sample, data, 1), -ECONNREFUSED);
 	close(a);

@@ -20,12 +20,13 @@ static struct impair parse(const char *spec)
 
 static void assert_refused(const char *spec, const char *part, const char *expected)
 {
-	struct impair im = { .seed = 99 };
+	struct impair im = {.seed = 99};
 	char err[256] = "";
 
 	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), -EINVAL);
 	if (!strstr(err, part) || !strstr(err, expected))
-		fail_msg("\"%s\": message \"%s\" lacks \"%s\" or \"%s\"", spec, err, part, expected);
+		fail_msg("\"%s\": message \"%s\" lacks \"%s\" or \"%s\"", spec, err, part,
+			 expected);
 	assert_null(strchr(err, '\n'));
 	assert_int_equal(im.seed, 99);
 }
@@ -46,7 +47,8 @@ TEST(impair, all_keys__values_taken)
 	struct impair im = parse("loss=1%,dup=0.5%,reorder=0.02,corrupt=1,delay=10us..2ms,seed=7");
 
 	assert_true(im.on);
-	assert_true(near(im.loss, 0.01) && near(im.dup, 0.005) && near(im.reorder, 0.02) && near(im.corrupt, 1));
+	assert_true(near(im.loss, 0.01) && near(im.dup, 0.005) && near(im.reorder, 0.02) &&
+		    near(im.corrupt, 1));
 	assert_int_equal(im.delay_min_ns, 10000);
 	assert_int_equal(im.delay_max_ns, 2000000);
 	assert_int_equal(im.seed, 7);
@@ -69,15 +71,19 @@ TEST(impair, no_seed_or_zero__random_one)
 
 TEST(impair, bad_part__named_with_what_was_expected)
 {
-	static const char *const bad_chance[] = { "loss=101%", "loss=1.01", "loss=-1%", "loss=", "loss=1%%", "loss=x",
-						  "loss=1 %", "dup=nan", "reorder=inf", "corrupt=0x1", "loss=1,5%" };
-	static const char *const bad_delay[] = { "delay=10", "delay=10us..", "delay=2ms..10us", "delay=11s",
-						 "delay=1us..2us..3us", "delay=us", "delay=-1us", "delay=1usx" };
-	static const char *const bad_seed[] = { "seed=", "seed=-1", "seed=x", "seed=18446744073709551616", "seed=1e3" };
+	static const char *const bad_chance[] = {
+		"loss=101%", "loss=1.01", "loss=-1%",	 "loss=",	"loss=1%%", "loss=x",
+		"loss=1 %",  "dup=nan",	  "reorder=inf", "corrupt=0x1", "loss=1,5%"};
+	static const char *const bad_delay[] = {
+		"delay=10", "delay=10us..", "delay=2ms..10us", "delay=11s", "delay=1us..2us..3us",
+		"delay=us", "delay=-1us",   "delay=1usx"};
+	static const char *const bad_seed[] = {"seed=", "seed=-1", "seed=x",
+					       "seed=18446744073709551616", "seed=1e3"};
 	char part[64];
 
 	for (unsigned i = 0; i < ARRAY_LEN(bad_chance); i++) {
-		snprintf(part, sizeof(part), "%.*s", (int)strcspn(bad_chance[i], ","), bad_chance[i]);
+		snprintf(part, sizeof(part), "%.*s", (int)strcspn(bad_chance[i], ","),
+			 bad_chance[i]);
 		if (!strcmp(bad_chance[i], "loss=1,5%"))
 			assert_refused(bad_chance[i], "\"5%\"", "key=value");
 		else
@@ -106,7 +112,8 @@ TEST(impair, part_longer_than_any__refused)
 TEST(impair, same_seed__same_fates)
 {
 	struct impair a = parse("loss=10%,dup=10%,reorder=10%,corrupt=10%,delay=1us..1ms,seed=42");
-	struct impair b = a, c = parse("loss=10%,dup=10%,reorder=10%,corrupt=10%,delay=1us..1ms,seed=43");
+	struct impair b = a,
+		      c = parse("loss=10%,dup=10%,reorder=10%,corrupt=10%,delay=1us..1ms,seed=43");
 	unsigned differ = 0;
 
 	for (unsigned i = 0; i < 1000; i++) {
@@ -166,7 +173,7 @@ TEST(impair, corrupt__at_least_one_bit_at_most_as_asked)
 	struct impair im = parse("corrupt=1,seed=5");
 
 	for (unsigned i = 0; i < 1000; i++) {
-		uint8_t buf[3] = { 0 };
+		uint8_t buf[3] = {0};
 		unsigned bits = 1 + i % 3, flipped;
 
 		impair_corrupt(&im, buf, sizeof(buf), bits);

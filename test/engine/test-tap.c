@@ -56,8 +56,8 @@ static struct tap *get(void)
 
 static const struct tap_addr v4 = {
 	.when_ns = 1700000000123456789u,
-	.src = { { [10] = 0xff, 0xff, 127, 0, 0, 1 } },
-	.dst = { { [10] = 0xff, 0xff, 127, 0, 0, 2 } },
+	.src = {{[10] = 0xff, 0xff, 127, 0, 0, 1}},
+	.dst = {{[10] = 0xff, 0xff, 127, 0, 0, 2}},
 	.sport = 0xc111,
 	.ip_id = 5,
 	.tclass = 2,
@@ -67,8 +67,8 @@ static const struct tap_addr v4 = {
 static void write_one(struct tap *t, const char *text)
 {
 	const struct iovec iov[2] = {
-		{ .iov_base = (void *)(uintptr_t)text, .iov_len = 5 },
-		{ .iov_base = (void *)(uintptr_t)(text + 5), .iov_len = strlen(text) - 5 },
+		{.iov_base = (void *)(uintptr_t)text, .iov_len = 5},
+		{.iov_base = (void *)(uintptr_t)(text + 5), .iov_len = strlen(text) - 5},
 	};
 
 	tap_write(t, &v4, iov, 2);
@@ -95,8 +95,8 @@ static const char *contents(const char *path)
 		assert_int_equal(rec.ip.hop_limit, v4.hop_limit);
 		assert_memory_equal(&rec.ip.src, &v4.src, 16);
 		assert_memory_equal(&rec.ip.dst, &v4.dst, 16);
-		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%.*s", n ? "|" : "", (int)rec.len,
-				      (const char *)rec.data);
+		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%.*s", n ? "|" : "",
+				      (int)rec.len, (const char *)rec.data);
 	}
 	capture_reader_close(r);
 	out[n] = '\0';
@@ -130,7 +130,8 @@ TEST(tap, packets_of_two_lanes__all_in_one_file)
 	tap_put(a);
 	write_one(b, "third packet here");
 	tap_put(b);
-	assert_string_equal(contents(file("one.pcap")), "hello world one.|hello world two.|third packet here");
+	assert_string_equal(contents(file("one.pcap")),
+			    "hello world one.|hello world two.|third packet here");
 }
 
 TEST(tap, percent_p__process_id)

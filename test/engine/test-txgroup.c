@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets are written as text: a letter is a path, then w (a request) or a (an ACK), then the length; bursts
- * come back as the lengths in them: "Aw40 Aa20" makes "40+20".
+ * Packets are written as text: a letter is a path, then w (a request) or a (an ACK), then the
+ * length; bursts come back as the lengths in them: "Aw40 Aa20" makes "40+20".
  */
 #include "test.h"
 
@@ -29,7 +29,7 @@ static unsigned make(const char *text)
 		struct rocemu_tx *t = &tx[n];
 		char *end;
 
-		*t = (struct rocemu_tx){ .path = &paths[text[0] - 'A'], .trailer_len = TRAILER };
+		*t = (struct rocemu_tx){.path = &paths[text[0] - 'A'], .trailer_len = TRAILER};
 		t->hdr[0] = text[1] == 'a' ? ROCEMU_RC_ACK : ROCEMU_RC_WRITE_ONLY;
 		t->hdr_len = HDR;
 		t->payload_len = (uint32_t)strtoul(text + 2, &end, 10) - HDR - TRAILER;
@@ -54,7 +54,10 @@ static const char *bursts(unsigned n, unsigned max_segments)
 		covered += burst[b].count;
 		assert_int_equal(burst[b].seg_len, rocemu_tx_len(pkt[burst[b].first]));
 		for (unsigned i = 0; i < burst[b].count; i++)
-			used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%u", i ? "+" : b ? " " : "",
+			used += (size_t)snprintf(out + used, sizeof(out) - used, "%s%u",
+						 i   ? "+"
+						 : b ? " "
+						     : "",
 						 rocemu_tx_len(pkt[burst[b].first + i]));
 	}
 	assert_int_equal(covered, n);
