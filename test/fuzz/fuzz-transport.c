@@ -11,6 +11,7 @@
  */
 #include "fuzz-transport.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,7 +29,7 @@ enum {
 	QUEUE = 16,
 	PEER_QPN = 0x8011,
 	QKEY = 0x11111111,
-	CQ_DEPTH = 4096,
+	CQ_DEPTH = 256,
 };
 
 struct fuzz_qp {
@@ -428,6 +429,7 @@ static void cmd_send(struct world *w)
 		.sgid = w->self, .dgid = w->peer, .sport = 0xc001, .hop_limit = 64};
 	uint8_t b = take(w);
 
+	check_completions(w, q);
 	wr.opcode = ops[b % ARRAY_LEN(ops)];
 	wr.send_flags = b & 128 ? IBV_SEND_SIGNALED : IBV_SEND_SIGNALED | IBV_SEND_FENCE;
 	sge.length = q->type == IBV_QPT_UD ? 100 : take(w) * 8u;
@@ -457,6 +459,7 @@ static void cmd_recv(struct world *w)
 	const struct ibv_recv_wr *bad;
 	uint8_t b = take(w);
 
+	check_completions(w, q);
 	sge.length = rooms[b % ARRAY_LEN(rooms)];
 	if (b >= 250)
 		sge.lkey = rocemu_mr_lkey(w->closed_mr);
@@ -594,6 +597,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct world w;
 
+#ifdef M_MMAP_THRESHOLD
+	mallopt(M_MMAP_THRESHOLD, 16 << 20); /* keep memory for the next input */
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+#endif
 	memset(&w, 0, sizeof(w));
 	w.in = data;
 	w.end = data + size;

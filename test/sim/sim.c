@@ -3,6 +3,7 @@
  * drives the endpoints. */
 #include "sim.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -494,10 +495,20 @@ static uint64_t explained_drops(const struct sim_config *cfg)
 	return d;
 }
 
+/** Thousands of short runs: keep memory for the next one instead of handing it back to the kernel. */
+static void keep_memory(void)
+{
+#ifdef M_MMAP_THRESHOLD
+	mallopt(M_MMAP_THRESHOLD, 16 << 20);
+	mallopt(M_TRIM_THRESHOLD, 64 << 20);
+#endif
+}
+
 struct sim *sim_new(const struct sim_config *cfg)
 {
 	struct sim *s = must(calloc(1, sizeof(*s)));
 
+	keep_memory();
 	s->cfg = *cfg;
 	if (s->cfg.nodes == 0)
 		s->cfg.nodes = 2;

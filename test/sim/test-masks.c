@@ -44,6 +44,7 @@ static void run_mask(const char *name, const struct op *o, enum direction dir, u
 	struct op_way w;
 
 	opts.retry_cnt = RETRIES;
+	opts.depth = 16;
 	opts.psn = 0xfffffe; /* wraps within the run */
 	p = sim_connect(s, 0, 1, &opts);
 	op_way_init(&w, p.a, p.b, 16384);
