@@ -16,7 +16,10 @@ int tool_agent(int argc, char **argv)
 	if (env && *env) {
 		snprintf(path, sizeof(path), "%s", env);
 	} else if (!paths_agent(path)) {
-		fprintf(stderr, "%s: rocemu-agent is not where this program's installation should have it\n", argv[0]);
+		fprintf(stderr,
+			"%s: rocemu-agent is not where this program's installation should have "
+			"it\n",
+			argv[0]);
 		return TOOL_FAILED;
 	}
 	execv(path, argv);

@@ -12,30 +12,32 @@
 
 struct decode {
 	bool json;
-	uint64_t limit;                /* packets to print; 0: all */
-	uint64_t t0_ns;                /* of the first packet */
+	uint64_t limit; /* packets to print; 0: all */
+	uint64_t t0_ns; /* of the first packet */
 	uint64_t packets, malformed, bad_icrc, cut;
 };
 
 /** What is to be said about a packet. */
 struct verdict {
-	enum rocemu_drop form;         /* ROCEMU_DROP_NONE: decoded */
-	bool cut;                      /* the capture does not have all of it */
-	bool icrc_ok;                  /* meaningless when cut or malformed */
+	enum rocemu_drop form; /* ROCEMU_DROP_NONE: decoded */
+	bool cut;	       /* the capture does not have all of it */
+	bool icrc_ok;	       /* meaningless when cut or malformed */
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu decode [--limit N] [--json] FILE\n"
 	      "\n"
-	      "Prints the RoCEv2 packets of a capture file (pcap or pcapng, \"-\" for standard input), one line each,\n"
+	      "Prints the RoCEv2 packets of a capture file (pcap or pcapng, \"-\" for standard "
+	      "input), one line each,\n"
 	      "with the ICRC checked. The last line, on standard error, counts them.\n"
 	      "\n"
 	      "  --limit N   print the first N packets only (all are checked)\n"
 	      "  --json      a JSON object per line\n"
 	      "  --help\n"
 	      "\n"
-	      "Exit code 1: a packet was malformed or its ICRC wrong, or the file could not be read to its end.\n",
+	      "Exit code 1: a packet was malformed or its ICRC wrong, or the file could not be "
+	      "read to its end.\n",
 	      f);
 }
 
@@ -49,7 +51,7 @@ static struct verdict judge(const struct capture_rec *rec, struct rocemu_packet 
 		.ip_id = rec->ip.ip_id,
 		.ip_frag = rec->ip.ip_frag,
 	};
-	struct verdict v = { .cut = rec->wire_len > rec->len };
+	struct verdict v = {.cut = rec->wire_len > rec->len};
 
 	v.form = rocemu_packet_decode(pkt, rec->data, rec->len);
 	if (!v.cut && v.form == ROCEMU_DROP_NONE)
@@ -77,20 +79,21 @@ static void describe(char *text, size_t len, const struct capture_rec *rec, cons
 	if (v->form == ROCEMU_DROP_NONE && !v->cut)
 		print_packet(text, len, pkt);
 	else if (rec->len >= ROCEMU_BTH_LEN)
-		snprintf(text, len, "%s qpn 0x%x psn %u", rocemu_opcode_name(pkt->h.opcode), pkt->h.dqpn, pkt->h.psn);
+		snprintf(text, len, "%s qpn 0x%x psn %u", rocemu_opcode_name(pkt->h.opcode),
+			 pkt->h.dqpn, pkt->h.psn);
 	else
 		snprintf(text, len, "%zu bytes", rec->len);
 }
 
-static void print_line(const struct decode *d, const struct capture_rec *rec, const struct verdict *v,
-		       const char *text)
+static void print_line(const struct decode *d, const struct capture_rec *rec,
+		       const struct verdict *v, const char *text)
 {
 	uint64_t t = rec->ts_ns - d->t0_ns;
 	char flow[128];
 
 	print_flow(flow, sizeof(flow), &rec->ip);
-	printf("%5" PRIu64 " %3" PRIu64 ".%09" PRIu64 " %s %s  ", rec->number, t / 1000000000u, t % 1000000000u, flow,
-	       text);
+	printf("%5" PRIu64 " %3" PRIu64 ".%09" PRIu64 " %s %s  ", rec->number, t / 1000000000u,
+	       t % 1000000000u, flow, text);
 	if (verdict_bad(v))
 		out_bad(stdout, verdict_text(v));
 	else
@@ -98,21 +101,24 @@ static void print_line(const struct decode *d, const struct capture_rec *rec, co
 	putchar('\n');
 }
 
-static void print_json(const struct capture_rec *rec, const struct verdict *v, const struct rocemu_packet *pkt,
-		       const char *text)
+static void print_json(const struct capture_rec *rec, const struct verdict *v,
+		       const struct rocemu_packet *pkt, const char *text)
 {
 	char src[64], dst[64];
 
 	print_gid(src, sizeof(src), &rec->ip.src);
 	print_gid(dst, sizeof(dst), &rec->ip.dst);
-	printf("{\"number\": %" PRIu64 ", \"time_ns\": %" PRIu64 ", \"src\": \"%s\", \"dst\": \"%s\", \"sport\": %u",
+	printf("{\"number\": %" PRIu64 ", \"time_ns\": %" PRIu64
+	       ", \"src\": \"%s\", \"dst\": \"%s\", \"sport\": %u",
 	       rec->number, rec->ts_ns, src, dst, rec->ip.sport);
 	if (rec->len >= ROCEMU_BTH_LEN)
-		printf(", \"opcode\": \"%s\", \"qpn\": %u, \"psn\": %u", rocemu_opcode_name(pkt->h.opcode), pkt->h.dqpn,
-		       pkt->h.psn);
+		printf(", \"opcode\": \"%s\", \"qpn\": %u, \"psn\": %u",
+		       rocemu_opcode_name(pkt->h.opcode), pkt->h.dqpn, pkt->h.psn);
 	if (v->form == ROCEMU_DROP_NONE)
 		printf(", \"payload_len\": %u, \"icrc\": %s", pkt->payload_len,
-		       v->cut ? "null" : v->icrc_ok ? "true" : "false");
+		       v->cut	    ? "null"
+		       : v->icrc_ok ? "true"
+				    : "false");
 	printf(", \"text\": ");
 	out_json_string(stdout, text);
 	printf(", \"verdict\": ");
@@ -159,8 +165,9 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 	fflush(stdout);
 	if (ret < 0)
 		fprintf(stderr, "%s: %s\n", self, capture_reader_error(r));
-	fprintf(stderr, "%" PRIu64 " RoCEv2 packets in %" PRIu64 " frames, %" PRIu64 " malformed, %" PRIu64
-			" with a wrong ICRC, %" PRIu64 " cut short\n",
+	fprintf(stderr,
+		"%" PRIu64 " RoCEv2 packets in %" PRIu64 " frames, %" PRIu64 " malformed, %" PRIu64
+		" with a wrong ICRC, %" PRIu64 " cut short\n",
 		d->packets, capture_reader_frames(r), d->malformed, d->bad_icrc, d->cut);
 	capture_reader_close(r);
 	return ret < 0 || d->malformed || d->bad_icrc ? TOOL_FAILED : TOOL_OK;
@@ -169,12 +176,12 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 int tool_decode(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "limit", required_argument, NULL, 'n' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"limit", required_argument, NULL, 'n'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
-	struct decode d = { 0 };
+	struct decode d = {0};
 	char *end;
 	int opt;
 
@@ -184,7 +191,8 @@ int tool_decode(int argc, char **argv)
 			errno = 0;
 			d.limit = strtoull(optarg, &end, 10);
 			if (errno || end == optarg || *end || *optarg == '-' || d.limit == 0) {
-				fprintf(stderr, "%s: --limit %s: expected a number from 1\n", argv[0], optarg);
+				fprintf(stderr, "%s: --limit %s: expected a number from 1\n",
+					argv[0], optarg);
 				return TOOL_USAGE;
 			}
 			break;

@@ -14,10 +14,12 @@ static void usage(FILE *f)
 {
 	fputs("usage: rocemu devices [--device SPEC] [--json]\n"
 	      "\n"
-	      "Lists the RDMA devices that programs under \"rocemu run\" see: name, interface, state, MTU of the\n"
+	      "Lists the RDMA devices that programs under \"rocemu run\" see: name, interface, "
+	      "state, MTU of the\n"
 	      "interface and the largest path MTU, and the GID table.\n"
 	      "\n"
-	      "  --device SPEC   as for \"rocemu run\" (default: what ROCEMU_DEVICES says, or all interfaces)\n"
+	      "  --device SPEC   as for \"rocemu run\" (default: what ROCEMU_DEVICES says, or all "
+	      "interfaces)\n"
 	      "  --json          as a JSON array\n"
 	      "  --help\n",
 	      f);
@@ -37,8 +39,8 @@ static void print_table(const struct netdev *devs, unsigned n)
 		name_width = MAX(name_width, (int)strlen(devs[i].name));
 		if_width = MAX(if_width, (int)strlen(devs[i].ifname));
 	}
-	printf("%-*s  %-*s  %-6s  %5s  %8s  %s\n", name_width, "device", if_width, "interface", "state", "MTU",
-	       "path MTU", "GIDs");
+	printf("%-*s  %-*s  %-6s  %5s  %8s  %s\n", name_width, "device", if_width, "interface",
+	       "state", "MTU", "path MTU", "GIDs");
 	for (unsigned i = 0; i < n; i++) {
 		const struct netdev *d = &devs[i];
 
@@ -68,8 +70,10 @@ static void print_json(const struct netdev *devs, unsigned n)
 		out_json_string(stdout, d->name);
 		printf(", \"interface\": ");
 		out_json_string(stdout, d->ifname);
-		printf(", \"state\": \"%s\", \"mtu\": %u, \"path_mtu\": %u, \"guid\": \"%016llx\", \"gids\": [",
-		       d->active ? "active" : "down", d->mtu, path_mtu(d), (unsigned long long)d->guid);
+		printf(", \"state\": \"%s\", \"mtu\": %u, \"path_mtu\": %u, \"guid\": \"%016llx\", "
+		       "\"gids\": [",
+		       d->active ? "active" : "down", d->mtu, path_mtu(d),
+		       (unsigned long long)d->guid);
 		for (unsigned j = 0; j < d->ngids; j++) {
 			print_gid(gid, sizeof(gid), &d->gids[j].gid);
 			printf("%s\"%s\"", j ? ", " : "", gid);
@@ -82,10 +86,10 @@ static void print_json(const struct netdev *devs, unsigned n)
 int tool_devices(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{ "device", required_argument, NULL, 'd' },
-		{ "json", no_argument, NULL, 'j' },
-		{ "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"device", required_argument, NULL, 'd'},
+		{"json", no_argument, NULL, 'j'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	const char *spec = getenv("ROCEMU_DEVICES");
 	struct netdev *devs;
@@ -110,7 +114,8 @@ int tool_devices(int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "%s: unexpected argument \"%s\"; see --help\n", argv[0], argv[optind]);
+		fprintf(stderr, "%s: unexpected argument \"%s\"; see --help\n", argv[0],
+			argv[optind]);
 		return TOOL_USAGE;
 	}
 	if (netdev_list(spec, &devs, &n, err, sizeof(err)) < 0) {

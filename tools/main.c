@@ -10,10 +10,10 @@ static const struct command {
 	int (*run)(int argc, char **argv);
 	const char *what;
 } commands[] = {
-	{ "run", tool_run, "run a program with emulated RDMA devices" },
-	{ "devices", tool_devices, "list the devices that programs will see" },
-	{ "decode", tool_decode, "print the RoCEv2 packets of a capture" },
-	{ "agent", tool_agent, "start the agent, or ask what it does" },
+	{"run", tool_run, "run a program with emulated RDMA devices"},
+	{"devices", tool_devices, "list the devices that programs will see"},
+	{"decode", tool_decode, "print the RoCEv2 packets of a capture"},
+	{"agent", tool_agent, "start the agent, or ask what it does"},
 };
 
 static void usage(FILE *f)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the other parts are: found from our own executable's place, so that a build tree works as it is and an
- * installed tree may be moved.
+ * Where the other parts are: found from our own executable's place, so that a build tree works as
+ * it is and an installed tree may be moved.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -33,13 +33,14 @@ static bool beside(char *out, size_t len, const char *dir, const char *file)
 }
 
 /** Append the directory of library, which is relative to dir or absolute, to the list. */
-static bool append_if_there(char *list, size_t len, const char *dir, const char *sub, const char *library)
+static bool append_if_there(char *list, size_t len, const char *dir, const char *sub,
+			    const char *library)
 {
 	char at[PATH_MAX], file[PATH_MAX], real[PATH_MAX];
 	size_t used = strlen(list);
 
-	if (*sub == '/' ? snprintf(at, sizeof(at), "%s", sub) >= (int)sizeof(at) :
-			  snprintf(at, sizeof(at), "%s/%s", dir, sub) >= (int)sizeof(at))
+	if (*sub == '/' ? snprintf(at, sizeof(at), "%s", sub) >= (int)sizeof(at)
+			: snprintf(at, sizeof(at), "%s/%s", dir, sub) >= (int)sizeof(at))
 		return false;
 	if (!beside(file, sizeof(file), at, library) || !realpath(at, real))
 		return false;
@@ -63,7 +64,7 @@ bool paths_libraries(char *out, size_t len)
 
 bool paths_agent(char out[static PATH_MAX])
 {
-	static const char *const places[] = { "../src/agent", LIBDIR_FROM_BINDIR };
+	static const char *const places[] = {"../src/agent", LIBDIR_FROM_BINDIR};
 	char dir[PATH_MAX], at[PATH_MAX];
 
 	if (!own_directory(dir, sizeof(dir)))

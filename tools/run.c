@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rocemu run: set the environment that makes a program find our devices, and become that program. What can be
- * checked is checked before, because the program may swallow what the library complains about.
+ * rocemu run: set the environment that makes a program find our devices, and become that program.
+ * What can be checked is checked before, because the program may swallow what the library complains
+ * about.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -14,10 +15,10 @@
 #include "engine/netdev.h"
 #include "tool.h"
 
-enum { EXIT_CANNOT_EXEC = 126, EXIT_NOT_FOUND = 127 };   /* as shells and env(1) have it */
+enum { EXIT_CANNOT_EXEC = 126, EXIT_NOT_FOUND = 127 }; /* as shells and env(1) have it */
 
 struct run {
-	const char *self;              /* "rocemu run" */
+	const char *self; /* "rocemu run" */
 	char devices[4096];
 	const char *pcap;
 	const char *impair;
@@ -25,14 +26,19 @@ struct run {
 
 static void usage(FILE *f)
 {
-	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC] [--] CMD [ARGUMENTS]\n"
+	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC] [--] CMD "
+	      "[ARGUMENTS]\n"
 	      "\n"
-	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is passed on.\n"
+	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
+	      "passed on.\n"
 	      "\n"
-	      "  --device SPEC   devices to have: interface, address, name=interface or name=address; several\n"
-	      "                  separated by commas (default: one for each interface with an address)\n"
+	      "  --device SPEC   devices to have: interface, address, name=interface or "
+	      "name=address; several\n"
+	      "                  separated by commas (default: one for each interface with an "
+	      "address)\n"
 	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
-	      "  --impair SPEC   do harm to packets that are sent, for instance loss=1%,delay=10us..2ms,seed=7;\n"
+	      "  --impair SPEC   do harm to packets that are sent, for instance "
+	      "loss=1%,delay=10us..2ms,seed=7;\n"
 	      "                  keys: loss, dup, reorder, corrupt, delay, seed\n"
 	      "  --help\n",
 	      f);
@@ -48,9 +54,11 @@ static int complain(const struct run *r, const char *option, const char *what)
 static int add_device(struct run *r, const char *spec)
 {
 	size_t used = strlen(r->devices);
-	int n = snprintf(r->devices + used, sizeof(r->devices) - used, "%s%s", used ? "," : "", spec);
+	int n = snprintf(r->devices + used, sizeof(r->devices) - used, "%s%s", used ? "," : "",
+			 spec);
 
-	return n < (int)(sizeof(r->devices) - used) ? TOOL_OK : complain(r, "--device", "list too long");
+	return n < (int)(sizeof(r->devices) - used) ? TOOL_OK
+						    : complain(r, "--device", "list too long");
 }
 
 static int check_devices(const struct run *r)
@@ -85,7 +93,8 @@ static int check_pcap(const struct run *r, char path[static PATH_MAX])
 	*slash = 0;
 	if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 		errno = EISDIR;
-	else if (stat(path, &st) == 0 ? access(path, W_OK) == 0 : access(*dir ? dir : "/", W_OK | X_OK) == 0)
+	else if (stat(path, &st) == 0 ? access(path, W_OK) == 0
+				      : access(*dir ? dir : "/", W_OK | X_OK) == 0)
 		return TOOL_OK;
 	snprintf(text, sizeof(text), "cannot write %s: %m", path);
 	return complain(r, "--pcap", text);
@@ -96,7 +105,8 @@ static int check_impair(const struct run *r)
 	struct impair im;
 	char err[512];
 
-	return impair_parse(&im, r->impair, err, sizeof(err)) < 0 ? complain(r, "--impair", err) : TOOL_OK;
+	return impair_parse(&im, r->impair, err, sizeof(err)) < 0 ? complain(r, "--impair", err)
+								  : TOOL_OK;
 }
 
 /** Our libraries before whatever the caller has. */
@@ -107,7 +117,9 @@ static int set_library_path(const struct run *r)
 	int n;
 
 	if (!paths_libraries(dirs, sizeof(dirs))) {
-		fprintf(stderr, "%s: libibverbs.so.1 is not where this program's installation should have it\n",
+		fprintf(stderr,
+			"%s: libibverbs.so.1 is not where this program's installation should have "
+			"it\n",
 			r->self);
 		return TOOL_FAILED;
 	}
@@ -152,9 +164,11 @@ static int set_environment(const struct run *r)
 static int parse(int argc, char **argv, struct run *r)
 {
 	static const struct option longs[] = {
-		{ "device", required_argument, NULL, 'd' }, { "pcap", required_argument, NULL, 'p' },
-		{ "impair", required_argument, NULL, 'i' }, { "help", no_argument, NULL, 'h' },
-		{ 0 },
+		{"device", required_argument, NULL, 'd'},
+		{"pcap", required_argument, NULL, 'p'},
+		{"impair", required_argument, NULL, 'i'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
 	int opt;
 
@@ -163,7 +177,8 @@ static int parse(int argc, char **argv, struct run *r)
 		switch (opt) {
 		case 'd':
 			if (!*optarg)
-				return complain(r, "--device", "expected an interface or an address");
+				return complain(r, "--device",
+						"expected an interface or an address");
 			if (add_device(r, optarg))
 				return TOOL_USAGE;
 			break;
@@ -177,7 +192,7 @@ static int parse(int argc, char **argv, struct run *r)
 			usage(stdout);
 			return TOOL_OK;
 		default:
-			return TOOL_USAGE;   /* getopt_long() has said what is wrong */
+			return TOOL_USAGE; /* getopt_long() has said what is wrong */
 		}
 	}
 	if (optind < argc)
@@ -188,7 +203,7 @@ static int parse(int argc, char **argv, struct run *r)
 
 int tool_run(int argc, char **argv)
 {
-	struct run r = { .self = argv[0] };
+	struct run r = {.self = argv[0]};
 	int ret = parse(argc, argv, &r);
 
 	if (ret >= 0)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the subcommands of rocemu share. A subcommand is one file with one function; main.c has the table.
+ * What the subcommands of rocemu share. A subcommand is one file with one function; main.c has the
+ * table.
  *
- * Exit codes: 0 done, 1 it could not be done or something was found wrong, 2 wrong usage. Messages go to standard
- * error, one line each, beginning with "rocemu SUBCOMMAND: ".
+ * Exit codes: 0 done, 1 it could not be done or something was found wrong, 2 wrong usage. Messages
+ * go to standard error, one line each, beginning with "rocemu SUBCOMMAND: ".
  */
 #ifndef TOOLS_TOOL_H
 #define TOOLS_TOOL_H
@@ -22,14 +23,20 @@ int tool_agent(int argc, char **argv);
 
 /* ---- paths.c: where our other parts lie, in the build tree or installed ---- */
 
-/** The directories with the drop-in libraries as LD_LIBRARY_PATH wants them. @return false: not found. */
+/**
+ * The directories with the drop-in libraries as LD_LIBRARY_PATH wants them. @return false: not
+ * found.
+ */
 bool paths_libraries(char *out, size_t len);
 /** The agent's program. @return false: not found. */
 bool paths_agent(char out[static PATH_MAX]);
 
 /* ---- output.c ---- */
 
-/** Red where that can be seen: text in colour when f is a terminal and NO_COLOR is not set, else plain. */
+/**
+ * Red where that can be seen: text in colour when f is a terminal and NO_COLOR is not set, else
+ * plain.
+ */
 void out_bad(FILE *f, const char *text);
 /** A JSON string with its quotes. */
 void out_json_string(FILE *f, const char *text);

@@ -24,14 +24,17 @@
 #include "wire/ip.h"
 
 enum {
-	/* IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, ICRC 4: the headers of an RDMA WRITE ONLY with immediate. */
+	/*
+	 * IPv6 40, UDP 8, BTH 12, RETH 16, ImmDt 4, ICRC 4: the headers of an RDMA WRITE ONLY with
+	 * immediate.
+	 */
 	MAX_OVERHEAD = 84,
 	MAX_INTERFACES = 256,
 };
 
 /** What was found on the host before anybody asked for devices. */
 struct inventory {
-	struct netdev *ifs;            /* owned; name is empty */
+	struct netdev *ifs; /* owned; name is empty */
 	unsigned n;
 };
 
@@ -50,7 +53,7 @@ static int fail(char *errbuf, size_t errlen, int err, const char *fmt, ...)
 
 enum ibv_mtu netdev_active_mtu(unsigned mtu)
 {
-	static const enum ibv_mtu mtus[] = { IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512 };
+	static const enum ibv_mtu mtus[] = {IBV_MTU_4096, IBV_MTU_2048, IBV_MTU_1024, IBV_MTU_512};
 
 	for (unsigned i = 0; i < ARRAY_LEN(mtus); i++)
 		if (mtu >= (128u << mtus[i]) + MAX_OVERHEAD)
@@ -61,8 +64,8 @@ enum ibv_mtu netdev_active_mtu(unsigned mtu)
 /* ---- what the kernel says of an interface ---- */
 
 /*
- * By ioctl and not from /sys/class/net: a sysfs shows the network namespace of whoever mounted it, which need not
- * be ours.
+ * By ioctl and not from /sys/class/net: a sysfs shows the network namespace of whoever mounted it,
+ * which need not be ours.
  */
 static bool ask(const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
 {
@@ -84,12 +87,13 @@ static unsigned ask_mtu(const char *ifname, unsigned otherwise)
 {
 	struct ifreq ifr;
 
-	return ask(ifname, SIOCGIFMTU, &ifr, NULL) && ifr.ifr_mtu > 0 ? (unsigned)ifr.ifr_mtu : otherwise;
+	return ask(ifname, SIOCGIFMTU, &ifr, NULL) && ifr.ifr_mtu > 0 ? (unsigned)ifr.ifr_mtu
+								      : otherwise;
 }
 
 static unsigned ask_speed_mbps(const char *ifname)
 {
-	struct ethtool_cmd cmd = { .cmd = ETHTOOL_GSET };
+	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
 	struct ifreq ifr;
 	uint32_t speed;
 
@@ -99,7 +103,9 @@ static unsigned ask_speed_mbps(const char *ifname)
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
-/** True when the kernel does not yet, or no longer, use the address (duplicate address detection). */
+/**
+ * True when the kernel does not yet, or no longer, use the address (duplicate address detection).
+ */
 static bool ipv6_unusable(const struct in6_addr *addr, unsigned ifindex)
 {
 	char hex[33], line[128], want[33];
@@ -185,7 +191,7 @@ static void gid_insert(struct netdev *d, const struct netdev_gid *g)
 
 static void inventory_address(struct netdev *d, const struct sockaddr *sa)
 {
-	struct netdev_gid g = { 0 };
+	struct netdev_gid g = {0};
 
 	if (sa->sa_family == AF_INET) {
 		struct sockaddr_in in;
@@ -216,7 +222,9 @@ static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
 		memcpy(d->mac, ll.sll_addr, 6);
 }
 
-/** Order of the default device list: what a program that takes the first device wants comes first. */
+/**
+ * Order of the default device list: what a program that takes the first device wants comes first.
+ */
 static int by_use(const void *va, const void *vb)
 {
 	const struct netdev *a = va, *b = vb;
@@ -240,7 +248,8 @@ static int inventory_take(struct inventory *inv, char *errbuf, size_t errlen)
 		int err = errno;
 
 		free(inv->ifs);
-		return fail(errbuf, errlen, -err, "cannot list the network interfaces: %s", strerror(err));
+		return fail(errbuf, errlen, -err, "cannot list the network interfaces: %s",
+			    strerror(err));
 	}
 	for (const struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
 		struct netdev *d = ifa->ifa_addr ? inventory_interface(inv, ifa) : NULL;
@@ -272,7 +281,8 @@ static const char *inventory_text(const struct inventory *inv, char *buf, size_t
 			at += (size_t)snprintf(buf + at, len - at, "%s%s", j ? ", " : "",
 					       addr_gid_text(&d->gids[j].gid, addr));
 		if (at < len)
-			at += (size_t)snprintf(buf + at, len - at, "%s)", d->ngids ? "" : "no address");
+			at += (size_t)snprintf(buf + at, len - at, "%s)",
+					       d->ngids ? "" : "no address");
 	}
 	return buf;
 }
@@ -280,8 +290,8 @@ static const char *inventory_text(const struct inventory *inv, char *buf, size_t
 /* ---- devices ---- */
 
 /**
- * EUI-64 of the MAC (IBTA 4.1.1) where the device is a whole interface that has one, else made of its first
- * address, with the "locally administered" bit set.
+ * EUI-64 of the MAC (IBTA 4.1.1) where the device is a whole interface that has one, else made of
+ * its first address, with the "locally administered" bit set.
  */
 static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 {
@@ -290,11 +300,11 @@ static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 	uint8_t eui[8];
 
 	if (whole_interface && memcmp(m, no_mac, 6) != 0) {
-		const uint8_t id[8] = { m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5] };
+		const uint8_t id[8] = {m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
 
 		memcpy(eui, id, 8);
 	} else if (gid_is_ipv4(&d->gids[0].gid)) {
-		const uint8_t id[8] = { 0x02, 0x52, 0x6f, 0x43, g[12], g[13], g[14], g[15] };
+		const uint8_t id[8] = {0x02, 0x52, 0x6f, 0x43, g[12], g[13], g[14], g[15]};
 
 		memcpy(eui, id, 8);
 	} else {
@@ -325,7 +335,7 @@ static bool parse_address(const char *text, struct rocemu_gid *gid)
 {
 	char addr[INET6_ADDRSTRLEN];
 	uint8_t v4[4];
-	size_t len = strcspn(text, "%");   /* "fe80::1%eth0": the address says enough */
+	size_t len = strcspn(text, "%"); /* "fe80::1%eth0": the address says enough */
 
 	if (len >= sizeof(addr))
 		return false;
@@ -353,7 +363,7 @@ static const struct netdev *find_address(const struct inventory *inv, const stru
 	if (gid_class(gid) == 0 && gid->raw[12] == 127)
 		for (unsigned i = 0; i < inv->n; i++)
 			if (inv->ifs[i].loopback) {
-				*entry = (struct netdev_gid){ .gid = *gid };
+				*entry = (struct netdev_gid){.gid = *gid};
 				return &inv->ifs[i];
 			}
 	return NULL;
@@ -364,10 +374,14 @@ static bool name_ok(const char *name)
 	size_t len = strlen(name);
 
 	return len > 0 && len < NETDEV_NAME_MAX && name[0] != '.' &&
-	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == len;
+	       strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") ==
+		       len;
 }
 
-/** Make *d of target, an interface or an address. @return false: neither is here, or it has no address. */
+/**
+ * Make *d of target, an interface or an address. @return false: neither is here, or it has no
+ * address.
+ */
 static bool device_from_target(const struct inventory *inv, const char *target, struct netdev *d)
 {
 	struct netdev_gid entry;
@@ -406,15 +420,19 @@ static int parse_entry(const struct inventory *inv, char *entry, struct netdev *
 	if (eq)
 		*eq = 0;
 	if (!*target || (eq && !*entry))
-		return fail(errbuf, errlen, -EINVAL,
-			    "\"%s%s%s\": expected name=interface, name=address, interface or address",
-			    entry, eq ? "=" : "", eq ? target : "");
+		return fail(
+			errbuf, errlen, -EINVAL,
+			"\"%s%s%s\": expected name=interface, name=address, interface or address",
+			entry, eq ? "=" : "", eq ? target : "");
 	if (eq && !name_ok(entry))
-		return fail(errbuf, errlen, -EINVAL,
-			    "device name \"%s\": only letters, digits, '_', '-' and '.', at most %d", entry,
-			    NETDEV_NAME_MAX - 1);
+		return fail(
+			errbuf, errlen, -EINVAL,
+			"device name \"%s\": only letters, digits, '_', '-' and '.', at most %d",
+			entry, NETDEV_NAME_MAX - 1);
 	if (!device_from_target(inv, target, d))
-		return fail(errbuf, errlen, -EINVAL, "\"%s\" is no interface with an address, and no address, of this machine; it has: %s",
+		return fail(errbuf, errlen, -EINVAL,
+			    "\"%s\" is no interface with an address, and no address, of this "
+			    "machine; it has: %s",
 			    target, inventory_text(inv, have, sizeof(have)));
 	if (eq)
 		snprintf(d->name, sizeof(d->name), "%s", entry);
@@ -422,15 +440,16 @@ static int parse_entry(const struct inventory *inv, char *entry, struct netdev *
 		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
 	for (unsigned i = 0; i < *n; i++)
 		if (!strcmp(devs[i].name, d->name))
-			return fail(errbuf, errlen, -EINVAL,
-				    "two devices are called \"%s\": give them names, as in a=%s,b=%s", d->name,
-				    target, target);
+			return fail(
+				errbuf, errlen, -EINVAL,
+				"two devices are called \"%s\": give them names, as in a=%s,b=%s",
+				d->name, target, target);
 	(*n)++;
 	return 0;
 }
 
-static int parse_spec(const struct inventory *inv, const char *spec, struct netdev *devs, unsigned *n,
-		      char *errbuf, size_t errlen)
+static int parse_spec(const struct inventory *inv, const char *spec, struct netdev *devs,
+		      unsigned *n, char *errbuf, size_t errlen)
 {
 	char *copy = strdup(spec), *at = copy;
 	int ret = copy ? 0 : fail(errbuf, errlen, -ENOMEM, "out of memory");

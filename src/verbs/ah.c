@@ -101,8 +101,8 @@ static int find_sgid(const struct vb_context *c, const struct rocemu_gid *dst)
 	return -1;
 }
 
-int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc, struct ibv_grh *grh,
-			struct ibv_ah_attr *attr)
+int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,
+			struct ibv_grh *grh, struct ibv_ah_attr *attr)
 {
 	struct vb_context *c = vb_context_of(context);
 	struct grh_view v;
@@ -129,11 +129,13 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	attr->grh.sgid_index = (uint8_t)sgid_index;
 	attr->grh.flow_label = v.flow_label;
 	attr->grh.traffic_class = v.tclass;
-	attr->grh.hop_limit = 0xff;   /* as far as it takes: what is left of the sender's says nothing about ours */
+	/* As far as it takes: what is left of the sender's says nothing about ours. */
+	attr->grh.hop_limit = 0xff;
 	return 0;
 }
 
-struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh, uint8_t port_num)
+struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struct ibv_grh *grh,
+				     uint8_t port_num)
 {
 	struct ibv_ah_attr attr;
 

@@ -8,16 +8,19 @@
 #undef ibv_query_port
 
 enum {
-	PKEY_DEFAULT = 0xffff,         /* the only entry of the P_Key table: full member of the default partition */
-	VENDOR_ID = 0x02726f,          /* the form of an OUI with the "locally administered" bit: nobody's */
+	PKEY_DEFAULT = 0xffff, /* full member of the default partition: the table's only entry */
+	VENDOR_ID = 0x02726f, /* the form of an OUI with the "locally administered" bit: nobody's */
 	VENDOR_PART_ID = 1,
-	PHYS_LINK_UP = 5,              /* IBTA 14.2.5.6, PortPhysicalState */
+	PHYS_LINK_UP = 5, /* IBTA 14.2.5.6, PortPhysicalState */
 	PHYS_DISABLED = 3,
 };
 
 /* ---- device ---- */
 
-/** perftest and others choose their data path by this number, so a test may want to be taken for a known one. */
+/**
+ * perftest and others choose their data path by this number, so a test may want to be taken for a
+ * known one.
+ */
 static uint32_t vendor_part_id(void)
 {
 	const char *env = getenv("ROCEMU_VENDOR_PART_ID");
@@ -42,8 +45,8 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->vendor_part_id = vendor_part_id();
 	a->max_qp = (1 << ROCEMU_QPN_INDEX_BITS) - 2;
 	a->max_qp_wr = ROCEMU_MAX_WR;
-	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN |
-			      IBV_DEVICE_SRQ_RESIZE;
+	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
 	a->max_sge = ROCEMU_MAX_SGE;
 	a->max_sge_rd = ROCEMU_MAX_SGE;
 	a->max_cq = 1 << 16;
@@ -76,13 +79,13 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
 {
-	struct ibv_device_attr_ex full = { 0 };
+	struct ibv_device_attr_ex full = {0};
 
 	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
 		return vb_errno(-EINVAL);
 	fill_device_attr(vb_context_of(ctx), &full.orig_attr);
 	full.completion_timestamp_mask = UINT64_MAX;
-	full.hca_core_clock = 1000000;   /* kHz: timestamps count nanoseconds */
+	full.hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
 	full.phys_port_cnt_ex = 1;
 	memset(attr, 0, attr_size);
@@ -113,13 +116,14 @@ static void link_speed(unsigned mbps, struct ibv_port_attr *a)
 		unsigned mbps;
 		uint8_t width, speed;
 	} table[] = {
-		{ 5000, X1, SDR },   { 20000, X1, QDR },  { 32000, X1, EDR },         { 45000, X4, QDR },
-		{ 80000, X2, EDR },  { 150000, X4, EDR }, { UINT32_MAX, X4, HDR },
+		{5000, X1, SDR},  {20000, X1, QDR},  {32000, X1, EDR},	    {45000, X4, QDR},
+		{80000, X2, EDR}, {150000, X4, EDR}, {UINT32_MAX, X4, HDR},
 	};
 	unsigned i = 0;
 
+	/* lo and the like do not say; programs that rank links should not think them slow. */
 	if (mbps == 0)
-		mbps = 40000;   /* lo and the like do not say; programs that rank links should not think them slow */
+		mbps = 40000;
 	while (mbps > table[i].mbps)
 		i++;
 	a->active_width = table[i].width;
@@ -147,7 +151,8 @@ static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 	a->flags = IBV_QPF_GRH_REQUIRED;
 }
 
-int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr, size_t attr_size)
+int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr,
+		  size_t attr_size)
 {
 	struct ibv_port_attr full;
 
@@ -160,7 +165,8 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 }
 
 /** Of before verbs_context.query_port: the structure ended before port_cap_flags2. */
-int ibv_query_port(struct ibv_context *context, uint8_t port_num, struct _compat_ibv_port_attr *port_attr)
+int ibv_query_port(struct ibv_context *context, uint8_t port_num,
+		   struct _compat_ibv_port_attr *port_attr)
 {
 	if (!vb_context_of(context))
 		return vb_foreign();
@@ -187,7 +193,8 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 	return 0;
 }
 
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, enum vb_gid_type_sysfs *type)
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
+		       enum vb_gid_type_sysfs *type)
 {
 	struct vb_context *c = vb_context_of(context);
 
@@ -199,7 +206,8 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	return 0;
 }
 
-static void fill_gid_entry(const struct vb_context *c, uint32_t index, void *entry, size_t entry_size)
+static void fill_gid_entry(const struct vb_context *c, uint32_t index, void *entry,
+			   size_t entry_size)
 {
 	struct ibv_gid_entry full = {
 		.gid_index = index,
@@ -230,8 +238,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	return 0;
 }
 
-ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries, size_t max_entries,
-			     uint32_t flags, size_t entry_size)
+ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *entries,
+			     size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	struct vb_context *c = vb_context_of(context);
 

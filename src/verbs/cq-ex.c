@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The extended completion queue: one completion at a time, read field by field between start_poll and end_poll. */
+/*
+ * The extended completion queue: one completion at a time, read field by field between start_poll
+ * and end_poll.
+ */
 #include <arpa/inet.h>
 #include <time.h>
 
@@ -118,8 +121,9 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	struct ibv_cq_ex *ex;
 	struct vb_cq *cq;
 
-	if (attr->wc_flags & ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
-					 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
+	if (attr->wc_flags &
+	    ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		return vb_null(EOPNOTSUPP);
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return vb_null(EOPNOTSUPP);
@@ -128,9 +132,11 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return vb_null(EOPNOTSUPP);
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
-	    (!attr->parent_domain || attr->parent_domain->context != ctx || !vb_pd_of(attr->parent_domain)->parent))
+	    (!attr->parent_domain || attr->parent_domain->context != ctx ||
+	     !vb_pd_of(attr->parent_domain)->parent))
 		return vb_null(EINVAL);
-	cq = vb_cq_new(vb_context_of(ctx), attr->cqe, attr->cq_context, attr->channel, attr->comp_vector);
+	cq = vb_cq_new(vb_context_of(ctx), attr->cqe, attr->cq_context, attr->channel,
+		       attr->comp_vector);
 	if (!cq)
 		return NULL;
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {

@@ -9,7 +9,10 @@ enum { POLL_BATCH = 16 };
 
 /* ---- polling ---- */
 
-/** src_qp, flags and the rest mean nothing on an error (IBTA 11.4.2.1): they stay as the endpoint left them. */
+/**
+ * src_qp, flags and the rest mean nothing on an error (IBTA 11.4.2.1): they stay as the endpoint
+ * left them.
+ */
 static void wc_from_cqe(struct ibv_wc *wc, const struct rocemu_cqe *cqe)
 {
 	wc->wr_id = cqe->wr_id;
@@ -83,7 +86,9 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 
 	lane_lock(c->lane);
 	rocemu_cq_arm(cq->rcq, solicited_only != 0);
-	/* The program is about to wait: nothing that was held back for company should wait with it. */
+	/*
+	 * The program is about to wait: nothing that was held back for company should wait with it.
+	 */
 	lane_wait_hint(c->lane);
 	vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
@@ -115,8 +120,8 @@ static void channel_ref(struct vb_context *c, struct ibv_comp_channel *channel, 
 	pthread_mutex_unlock(&c->lock);
 }
 
-struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
-			uint32_t comp_vector)
+struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
+			struct ibv_comp_channel *channel, uint32_t comp_vector)
 {
 	struct ibv_context *ctx = &c->vctx.context;
 	struct vb_cq *cq;

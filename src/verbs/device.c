@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The registry of devices: what ibv_get_device_list() shows. A device that a list or an open context holds keeps
- * its address from one list to the next, because programs compare pointers.
+ * The registry of devices: what ibv_get_device_list() shows. A device that a list or an open
+ * context holds keeps its address from one list to the next, because programs compare pointers.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -12,7 +12,8 @@
 #include "verbs/objects.h"
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list registry = { &registry, &registry };   /* struct vb_device, guarded by registry_lock */
+/* struct vb_device, guarded by registry_lock */
+static struct list registry = {&registry, &registry};
 
 /* A child of fork() must find the lock free, whatever another thread was doing. */
 static void registry_before_fork(void)
@@ -49,7 +50,7 @@ static struct vb_device *device_find_or_new(const struct netdev *nd)
 {
 	struct vb_device *d;
 
-	list_for_each(n, &registry) {
+	list_for_each (n, &registry) {
 		d = list_entry(n, struct vb_device, node);
 		if (!strcmp(d->netdev.name, nd->name) && !strcmp(d->netdev.ifname, nd->ifname))
 			return d;
@@ -87,7 +88,7 @@ struct vb_device *vb_device_of(struct ibv_device *device)
 	struct vb_device *found = NULL;
 
 	pthread_mutex_lock(&registry_lock);
-	list_for_each(n, &registry) {
+	list_for_each (n, &registry) {
 		struct vb_device *d = list_entry(n, struct vb_device, node);
 
 		if (&d->base == device)
@@ -97,7 +98,10 @@ struct vb_device *vb_device_of(struct ibv_device *device)
 	return found;
 }
 
-/** Say once per process what is wrong with ROCEMU_DEVICES; programs ask for the list again and again. */
+/**
+ * Say once per process what is wrong with ROCEMU_DEVICES; programs ask for the list again and
+ * again.
+ */
 static void complain(const char *text)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -171,7 +175,7 @@ int ibv_get_device_index(struct ibv_device *device)
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
 	struct vb_device *d = vb_device_of(device);
-	uint8_t bytes[8] = { 0 };
+	uint8_t bytes[8] = {0};
 	__be64 guid;
 
 	if (d)

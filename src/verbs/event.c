@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Completion channels and asynchronous events: from the endpoint's event ring to file descriptors. */
+/*
+ * Completion channels and asynchronous events: from the endpoint's event ring to file descriptors.
+ */
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -27,7 +29,8 @@ unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n)
 	return delivered;
 }
 
-static void post_one_of(struct vb_context *c, struct vb_async *a, unsigned n, enum ibv_event_type type)
+static void post_one_of(struct vb_context *c, struct vb_async *a, unsigned n,
+			enum ibv_event_type type)
 {
 	for (unsigned i = 0; i < n; i++)
 		if (a[i].event.event_type == type)
@@ -48,7 +51,8 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 		case ROCEMU_EVENT_CQ:
 			cq = rocemu_cq_user(ev.u.cq);
 			if (cq->base.channel)
-				evq_post(&vb_channel_of(cq->base.channel)->events, &cq->comp, false);
+				evq_post(&vb_channel_of(cq->base.channel)->events, &cq->comp,
+					 false);
 			break;
 		case ROCEMU_EVENT_CQ_ERR:
 			cq = rocemu_cq_user(ev.u.cq);

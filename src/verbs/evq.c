@@ -38,7 +38,10 @@ void evq_post(struct evq *q, struct evq_source *s, bool once)
 	if (!once || s->waiting == 0) {
 		if (s->waiting++ == 0)
 			list_append(&q->ready, &s->node);
-		/* Cannot block: the counter's limit is 2^64 - 2. Fails only if the program closed our fd. */
+		/*
+		 * Cannot block: the counter's limit is 2^64 - 2. Fails only if the program closed
+		 * our fd.
+		 */
 		if (write(q->fd, &one, sizeof(one)) < 0) {
 			if (--s->waiting == 0)
 				list_remove(&s->node);

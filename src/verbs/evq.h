@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A queue of events behind a file descriptor, as completion channels and a context's async events are: readable
- * while something waits, one event per get, EAGAIN when empty and O_NONBLOCK. What can happen is embedded in
- * the objects it can happen to (struct evq_source), so posting allocates nothing.
+ * A queue of events behind a file descriptor, as completion channels and a context's async events
+ * are: readable while something waits, one event per get, EAGAIN when empty and O_NONBLOCK. What
+ * can happen is embedded in the objects it can happen to (struct evq_source), so posting allocates
+ * nothing.
  *
- * The fd is an eventfd semaphore with one token per waiting event. evq_get() blocks in read() and not in poll(),
- * so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that has taken a token and finds
- * its event dropped meanwhile goes back to read().
+ * The fd is an eventfd semaphore with one token per waiting event. evq_get() blocks in read() and
+ * not in poll(), so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that
+ * has taken a token and finds its event dropped meanwhile goes back to read().
  */
 #ifndef VERBS_EVQ_H
 #define VERBS_EVQ_H
@@ -17,15 +18,16 @@
 #include "base/list.h"
 
 struct evq {
-	int fd;                        /* owned */
-	pthread_mutex_t lock;          /* leaf: may be taken under the lane's lock; never held while blocking */
-	struct list ready;             /* struct evq_source, guarded by lock */
+	int fd; /* owned */
+	/* A leaf: may be taken under the lane's lock; never held while blocking. */
+	pthread_mutex_t lock;
+	struct list ready; /* struct evq_source, guarded by lock */
 };
 
 struct evq_source {
-	struct list node;              /* on evq.ready while waiting > 0 */
-	unsigned waiting;              /* events posted and not yet got; guarded by evq.lock */
-	unsigned delivered;            /* events got since init; guarded by evq.lock */
+	struct list node;   /* on evq.ready while waiting > 0 */
+	unsigned waiting;   /* events posted and not yet got; guarded by evq.lock */
+	unsigned delivered; /* events got since init; guarded by evq.lock */
 };
 
 int evq_init(struct evq *q); /* -errno */
@@ -36,10 +38,16 @@ void evq_source_init(struct evq_source *s);
 /** Post an event. once: not if one of this source waits already. */
 void evq_post(struct evq *q, struct evq_source *s, bool once);
 
-/** Wait for the next event and take it. @return NULL with errno: EAGAIN, EINTR and what else read() says. */
+/**
+ * Wait for the next event and take it. @return NULL with errno: EAGAIN, EINTR and what else read()
+ * says.
+ */
 struct evq_source *evq_get(struct evq *q);
 
-/** Forget what waits of this source, for good: nothing may post it again. @return events that were delivered. */
+/**
+ * Forget what waits of this source, for good: nothing may post it again. @return events that were
+ * delivered.
+ */
 unsigned evq_drop(struct evq *q, struct evq_source *s);
 
 #endif

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Entry points that belong to no object of ours: fork support, sysfs helpers, Ethernet addresses. */
+/*
+ * Entry points that belong to no object of ours: fork support, sysfs helpers, Ethernet addresses.
+ */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -8,7 +10,7 @@
 
 #include "verbs/objects.h"
 
-/* ---- fork: the adapter is in the process, copy-on-write cannot take a page away from under it ---- */
+/* ---- fork: the adapter is in the process, copy-on-write takes no page away from under it ---- */
 
 int ibv_fork_init(void)
 {
@@ -86,7 +88,8 @@ static bool arp_lookup(const uint8_t ip[4], const char *ifname, uint8_t mac[ETHE
 		if (sscanf(line, "%63s 0x%x 0x%x %63s %*s %63s", addr, &type, &flags, hw, dev) != 5)
 			continue;
 		found = !strcmp(addr, want) && !strcmp(dev, ifname) && (flags & 2) &&
-			sscanf(hw, "%x:%x:%x:%x:%x:%x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5]) == 6;
+			sscanf(hw, "%x:%x:%x:%x:%x:%x", &m[0], &m[1], &m[2], &m[3], &m[4], &m[5]) ==
+				6;
 	}
 	fclose(f);
 	for (unsigned i = 0; found && i < ETHERNET_LL_SIZE; i++)
@@ -94,21 +97,23 @@ static bool arp_lookup(const uint8_t ip[4], const char *ifname, uint8_t mac[ETHE
 	return found;
 }
 
-/** The MAC that an address stands for by its form: multicast, or a link-local address made of a MAC. */
+/**
+ * The MAC that an address stands for by its form: multicast, or a link-local address made of a MAC.
+ */
 static bool mac_by_form(const struct rocemu_gid *g, uint8_t mac[ETHERNET_LL_SIZE])
 {
 	const uint8_t *r = g->raw;
 
 	if (rocemu_gid_is_ipv4(g) && (r[12] & 0xf0) == 0xe0) {
-		const uint8_t m[] = { 0x01, 0x00, 0x5e, r[13] & 0x7f, r[14], r[15] };
+		const uint8_t m[] = {0x01, 0x00, 0x5e, r[13] & 0x7f, r[14], r[15]};
 
 		memcpy(mac, m, sizeof(m));
 	} else if (r[0] == 0xff) {
-		const uint8_t m[] = { 0x33, 0x33, r[12], r[13], r[14], r[15] };
+		const uint8_t m[] = {0x33, 0x33, r[12], r[13], r[14], r[15]};
 
 		memcpy(mac, m, sizeof(m));
 	} else if (r[0] == 0xfe && r[1] == 0x80 && r[11] == 0xff && r[12] == 0xfe) {
-		const uint8_t m[] = { r[8] ^ 2, r[9], r[10], r[13], r[14], r[15] };
+		const uint8_t m[] = {r[8] ^ 2, r[9], r[10], r[13], r[14], r[15]};
 
 		memcpy(mac, m, sizeof(m));
 	} else {
@@ -128,7 +133,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	if (!attr->is_global || attr->port_num != 1 || attr->grh.sgid_index >= c->netdev.ngids)
 		return vb_errno(-EINVAL);
 	if (vid)
-		*vid = 0xffff;   /* no VLAN tag of ours: the interface puts its own on */
+		*vid = 0xffff; /* no VLAN tag of ours: the interface puts its own on */
 	memcpy(g.raw, attr->grh.dgid.raw, 16);
 	if (mac_by_form(&g, eth_mac))
 		return 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory regions. The memory stays the program's own and is read and written by this process, so registering
- * pins nothing; it is checked that there is memory, as a kernel would that pins the pages.
+ * Memory regions. The memory stays the program's own and is read and written by this process, so
+ * registering pins nothing; it is checked that there is memory, as a kernel would that pins the
+ * pages.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -18,7 +19,8 @@
 
 enum {
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB,
+		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+		       IBV_ACCESS_HUGETLB,
 };
 
 /** Can the page be written to? Unknown (an older kernel) counts as yes. */
@@ -27,19 +29,21 @@ static bool page_writable(uintptr_t page, size_t page_size)
 	static atomic_int supported = -1;
 
 	if (atomic_load(&supported) < 0) {
-		char *probe = mmap(NULL, page_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		char *probe = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 		if (probe == MAP_FAILED)
 			return true;
 		atomic_store(&supported, madvise(probe, page_size, MADV_POPULATE_WRITE) == 0);
 		munmap(probe, page_size);
 	}
-	return !atomic_load(&supported) || madvise((void *)page, page_size, MADV_POPULATE_WRITE) == 0;
+	return !atomic_load(&supported) ||
+	       madvise((void *)page, page_size, MADV_POPULATE_WRITE) == 0;
 }
 
 /**
- * Is all of addr[0..length) mapped, and, at its ends, writable if it is to be written? (What lies between
- * belongs nearly always to the same mapping; asking about every page would touch them all.)
+ * Is all of addr[0..length) mapped, and, at its ends, writable if it is to be written? (What lies
+ * between belongs nearly always to the same mapping; asking about every page would touch them all.)
  */
 static int check_memory(const void *addr, size_t length, int access)
 {
@@ -54,7 +58,8 @@ static int check_memory(const void *addr, size_t length, int access)
 	if (msync((void *)first, last - first + page_size, MS_ASYNC) < 0 && errno == ENOMEM)
 		return -EFAULT;
 	if ((access & IBV_ACCESS_LOCAL_WRITE) &&
-	    (!page_writable(first, page_size) || (last != first && !page_writable(last, page_size))))
+	    (!page_writable(first, page_size) ||
+	     (last != first && !page_writable(last, page_size))))
 		return -EFAULT;
 	return 0;
 }
@@ -66,12 +71,12 @@ static int check_access(unsigned access)
 	return access & IBV_ACCESS_ON_DEMAND ? -EOPNOTSUPP : 0;
 }
 
-static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access,
-	       struct rocemu_mr **out)
+static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
+	       unsigned access, struct rocemu_mr **out)
 {
 	int ret = check_access(access);
 
-	access &= ACCESS_KNOWN;   /* optional flags are hints */
+	access &= ACCESS_KNOWN; /* optional flags are hints */
 	if (ret == 0 && length == 0)
 		ret = -EINVAL;
 	if (ret == 0)
@@ -98,7 +103,8 @@ static void show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, 
 	mr->access = (int)access;
 }
 
-struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova, unsigned access)
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
+				unsigned access)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
 	struct vb_pd *pd = vb_pd_of(ibpd);
@@ -125,7 +131,8 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
-struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
+			       int access)
 {
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
@@ -156,8 +163,12 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	return 0;
 }
 
-/** Done as a new registration that takes the old one's place, so the keys change, which the API allows. */
-int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length, int access)
+/**
+ * Done as a new registration that takes the old one's place, so the keys change, which the API
+ * allows.
+ */
+int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
+		 int access)
 {
 	struct vb_context *c = vb_context_of(ibmr->context);
 	struct vb_mr *mr = vb_mr_of(ibmr);

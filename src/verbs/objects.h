@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The objects behind the drop-in libibverbs: each begins with what <infiniband/verbs.h> shows of it, then
- * comes ours. The protocol is the endpoint's (include/rocemu/endpoint.h), the packets are the lane's; this
- * layer checks arguments, keeps references, translates errors and wakes up who waits for events.
+ * The objects behind the drop-in libibverbs: each begins with what <infiniband/verbs.h> shows of
+ * it, then comes ours. The protocol is the endpoint's (include/rocemu/endpoint.h), the packets are
+ * the lane's; this layer checks arguments, keeps references, translates errors and wakes up who
+ * waits for events.
  *
- * Whose object is it? Every exported entry point first asks vb_context_of() (or vb_device_of()): NULL means that
- * the object belongs to another libibverbs, the place where a backend for real devices will forward. What
- * verbs.h calls through a context's ops reaches us with our own objects only.
+ * Whose object is it? Every exported entry point first asks vb_context_of() (or vb_device_of()):
+ * NULL means that the object belongs to another libibverbs, the place where a backend for real
+ * devices will forward. What verbs.h calls through a context's ops reaches us with our own objects
+ * only.
  *
  * Locks, in order:
  *   vb_cq.consumer      who takes completions out; two CQs: lower address first
@@ -18,7 +20,10 @@
 #ifndef VERBS_OBJECTS_H
 #define VERBS_OBJECTS_H
 
-/* What verbs.h declares is exported: the version script chooses, but it cannot make hidden symbols visible. */
+/*
+ * What verbs.h declares is exported: the version script chooses, but it cannot make hidden symbols
+ * visible.
+ */
 #pragma GCC visibility push(default)
 #include <infiniband/verbs.h>
 #pragma GCC visibility pop
@@ -31,50 +36,51 @@
 #include "verbs/evq.h"
 
 struct vb_device {
-	struct ibv_device base;        /* first: what programs see */
+	struct ibv_device base; /* first: what programs see */
 	/*
-	 * Provider libraries look behind an ibv_device for their own private header's fields (an ops pointer to
-	 * compare with their own, at most some words): they must find memory, and zeros.
+	 * Provider libraries look behind an ibv_device for their own private header's fields (an
+	 * ops pointer to compare with their own, at most some words): they must find memory, and
+	 * zeros.
 	 */
 	uint64_t provider_view[64];
-	struct netdev netdev;          /* as it was when listed last */
-	int index;                     /* place in the list */
-	unsigned refs;                 /* lists and contexts that hold it; guarded by the registry's lock */
-	struct list node;              /* in the registry */
+	struct netdev netdev; /* as it was when listed last */
+	int index;	      /* place in the list */
+	unsigned refs;	      /* lists and contexts that hold it; guarded by the registry's lock */
+	struct list node;     /* in the registry */
 };
 
 struct vb_context {
-	struct verbs_context vctx;     /* programs see &vctx.context */
-	struct vb_device *dev;         /* ref */
-	struct netdev netdev;          /* as it was when opened: the GID table of the lane */
-	struct lane *lane;             /* owned */
-	struct evq async;              /* async_fd is its fd */
+	struct verbs_context vctx; /* programs see &vctx.context */
+	struct vb_device *dev;	   /* ref */
+	struct netdev netdev;	   /* as it was when opened: the GID table of the lane */
+	struct lane *lane;	   /* owned */
+	struct evq async;	   /* async_fd is its fd */
 	pthread_mutex_t lock;
-	atomic_bool attached;          /* the lane has its slot; set under lock */
-	bool complained;               /* about not getting one; guarded by lock */
+	atomic_bool attached; /* the lane has its slot; set under lock */
+	bool complained;      /* about not getting one; guarded by lock */
 };
 
 struct vb_pd {
 	struct ibv_pd base;
-	struct rocemu_pd *rpd;         /* owned, or the parent's */
-	struct vb_pd *parent;          /* ref; NULL but for parent domains */
-	struct vb_td *td;              /* ref or NULL */
-	atomic_uint refs;              /* objects made with it */
+	struct rocemu_pd *rpd; /* owned, or the parent's */
+	struct vb_pd *parent;  /* ref; NULL but for parent domains */
+	struct vb_td *td;      /* ref or NULL */
+	atomic_uint refs;      /* objects made with it */
 };
 
 struct vb_td {
 	struct ibv_td base;
-	atomic_uint refs;              /* parent domains made with it */
+	atomic_uint refs; /* parent domains made with it */
 };
 
 struct vb_mr {
 	struct ibv_mr base;
-	struct rocemu_mr *rmr;         /* owned */
+	struct rocemu_mr *rmr; /* owned */
 	int access;
 };
 
 struct vb_channel {
-	struct ibv_comp_channel base;  /* refcnt is guarded by vb_context.lock */
+	struct ibv_comp_channel base; /* refcnt is guarded by vb_context.lock */
 	struct evq events;
 };
 
@@ -85,18 +91,19 @@ struct vb_async {
 };
 
 struct vb_cq {
-	struct ibv_cq_ex base;         /* begins like an ibv_cq */
-	struct rocemu_cq *rcq;         /* owned */
-	pthread_mutex_t consumer;      /* whoever takes completions out; held from start_poll to end_poll */
-	struct rocemu_cqe cur;         /* what the extended readers read; guarded by consumer */
-	struct evq_source comp;        /* events for base.channel */
-	struct vb_async async;         /* IBV_EVENT_CQ_ERR */
-	struct vb_pd *pd;              /* ref to the parent domain it was made with, or NULL */
+	struct ibv_cq_ex base; /* begins like an ibv_cq */
+	struct rocemu_cq *rcq; /* owned */
+	pthread_mutex_t
+		consumer;      /* whoever takes completions out; held from start_poll to end_poll */
+	struct rocemu_cqe cur; /* what the extended readers read; guarded by consumer */
+	struct evq_source comp; /* events for base.channel */
+	struct vb_async async;	/* IBV_EVENT_CQ_ERR */
+	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */
 };
 
 struct vb_srq {
 	struct ibv_srq base;
-	struct rocemu_srq *rsrq;       /* owned */
+	struct rocemu_srq *rsrq; /* owned */
 	struct vb_async async[2];
 };
 
@@ -108,11 +115,11 @@ struct vb_ah {
 struct vb_wr;
 
 struct vb_qp {
-	struct ibv_qp_ex base;         /* begins with an ibv_qp */
-	struct rocemu_qp *rqp;         /* owned */
+	struct ibv_qp_ex base; /* begins with an ibv_qp */
+	struct rocemu_qp *rqp; /* owned */
 	struct ibv_qp_cap cap;
 	bool sig_all;
-	struct vb_wr *wr;              /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
+	struct vb_wr *wr; /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
 	struct vb_async async[6];
 };
 
@@ -125,14 +132,15 @@ int vb_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 /** Our context, or NULL: another library's. */
 static inline struct vb_context *vb_context_of(struct ibv_context *c)
 {
-	return c->ops.poll_cq == vb_poll_cq ? container_of(c, struct vb_context, vctx.context) : NULL;
+	return c->ops.poll_cq == vb_poll_cq ? container_of(c, struct vb_context, vctx.context)
+					    : NULL;
 }
 
 /* Casts from what the program holds, for objects whose context is ours. */
-#define VB_CAST(type, object, member)                                                              \
-	static inline struct vb_##type *vb_##type##_of(struct object *o)                           \
-	{                                                                                          \
-		return container_of(o, struct vb_##type, member);                                  \
+#define VB_CAST(type, object, member)                                    \
+	static inline struct vb_##type *vb_##type##_of(struct object *o) \
+	{                                                                \
+		return container_of(o, struct vb_##type, member);        \
 	}
 VB_CAST(pd, ibv_pd, base)
 VB_CAST(td, ibv_td, base)
@@ -155,7 +163,10 @@ static inline void *vb_null(int err)
 	return NULL;
 }
 
-/** Fail the way calls that return an errno do; err is -errno or 0. Sets errno too, which some programs read. */
+/**
+ * Fail the way calls that return an errno do; err is -errno or 0. Sets errno too, which some
+ * programs read.
+ */
 static inline int vb_errno(int err)
 {
 	if (err < 0)
@@ -172,7 +183,8 @@ static inline int vb_foreign(void)
 /* context.c */
 int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size);
-int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr, size_t attr_size);
+int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr,
+		  size_t attr_size);
 int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 
 /* open.c */
@@ -190,11 +202,12 @@ unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n);
 /* pd.c */
 struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
 int vb_dealloc_td(struct ibv_td *td);
-struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr);
+struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
+				      struct ibv_parent_domain_init_attr *attr);
 
 /* cq.c */
-struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context, struct ibv_comp_channel *channel,
-			uint32_t comp_vector);
+struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
+			struct ibv_comp_channel *channel, uint32_t comp_vector);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 /** One completion; when there is none, drive the lane once and look again. Consumer lock held. */
 bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
@@ -220,7 +233,10 @@ int vb_post_recv(struct ibv_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr *
 int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n);
 
 /* wr.c */
-/** Make the staging of the ibv_wr_* interface and set its entry points. ops: IBV_QP_EX_WITH_*. -errno. */
+/**
+ * Make the staging of the ibv_wr_* interface and set its entry points. ops: IBV_QP_EX_WITH_*.
+ * -errno.
+ */
 int vb_wr_init(struct vb_qp *qp, uint64_t ops);
 void vb_wr_fini(struct vb_qp *qp);
 
@@ -229,7 +245,8 @@ void vb_wr_fini(struct vb_qp *qp);
  */
 #pragma GCC visibility push(default)
 enum vb_gid_type_sysfs { VB_GID_TYPE_IB_ROCE_V1, VB_GID_TYPE_ROCE_V2 };
-int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index, enum vb_gid_type_sysfs *type);
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
+		       enum vb_gid_type_sysfs *type);
 int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 const char *ibv_get_sysfs_path(void);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Contexts: opening a device makes a lane, closing it frees the lane with whatever the program left in it. */
+/*
+ * Contexts: opening a device makes a lane, closing it frees the lane with whatever the program left
+ * in it.
+ */
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -15,7 +18,10 @@ static const struct ibv_context_ops context_ops = {
 	/* alloc_mw NULL: ibv_alloc_mw() says EOPNOTSUPP. */
 };
 
-/** Entry points of the extended interface. What is NULL makes verbs.h's inline function return EOPNOTSUPP. */
+/**
+ * Entry points of the extended interface. What is NULL makes verbs.h's inline function return
+ * EOPNOTSUPP.
+ */
 static void set_extended_ops(struct verbs_context *v)
 {
 	v->sz = sizeof(*v);
@@ -35,7 +41,7 @@ static int open_lane(struct vb_context *c)
 	struct lane_gid gids[ROCEMU_MAX_GID];
 	struct lane_config config = {
 		.device = c->netdev.name,
-		.ep = { .active_mtu = netdev_active_mtu(c->netdev.mtu) },
+		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu)},
 		.gids = gids,
 		.ngids = c->netdev.ngids,
 		.on_events = vb_deliver_events,
@@ -50,7 +56,10 @@ static int open_lane(struct vb_context *c)
 			.gid = c->netdev.gids[i].gid,
 			.scope_id = c->netdev.gids[i].scope_id,
 		};
-	/* Keys must not be guessable from one run to the next; without entropy they are merely regular. */
+	/*
+	 * Keys must not be guessable from one run to the next; without entropy they are merely
+	 * regular.
+	 */
 	if (getentropy(&config.ep.seed, sizeof(config.ep.seed)) < 0)
 		config.ep.seed = lane_now();
 	ret = lane_new(&c->lane, &config, err, sizeof(err));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains, and the thread and parent domains made of them. Thread domains are promises of the program
- * (one thread at a time) that we do not need; a parent domain is its protection domain under another handle.
+ * Protection domains, and the thread and parent domains made of them. Thread domains are promises
+ * of the program (one thread at a time) that we do not need; a parent domain is its protection
+ * domain under another handle.
  */
 #include <stdlib.h>
 
@@ -75,11 +76,15 @@ int vb_dealloc_td(struct ibv_td *ibtd)
 	return 0;
 }
 
-struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx, struct ibv_parent_domain_init_attr *attr)
+struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
+				      struct ibv_parent_domain_init_attr *attr)
 {
 	struct vb_pd *pd;
 
-	/* The program's allocators are an offer that a provider may decline; we take no memory of its kinds. */
+	/*
+	 * The program's allocators are an offer that a provider may decline; we take no memory of
+	 * its kinds.
+	 */
 	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
 		return vb_null(EOPNOTSUPP);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Posting work requests, on the caller's thread: the first packets leave before the call returns. */
+/*
+ * Posting work requests, on the caller's thread: the first packets leave before the call returns.
+ */
 #include "verbs/objects.h"
 
 /** Where a UD send goes; other QPs need no path. -EINVAL: no address handle of this context. */
-static int ud_path(const struct ibv_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path **path)
+static int ud_path(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
+		   const struct rocemu_path **path)
 {
 	*path = NULL;
 	if (qp->qp_type != IBV_QPT_UD)
@@ -71,7 +74,10 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 
 	lane_lock(c->lane);
 	ret = rocemu_qp_post_recv(vb_qp_of(ibqp)->rqp, lane_now(), wr, &cbad);
-	/* Nothing is sent for it, but in the error state it is flushed at once, which may be an event. */
+	/*
+	 * Nothing is sent for it, but in the error state it is flushed at once, which may be an
+	 * event.
+	 */
 	vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
 	if (ret < 0)

@@ -32,7 +32,8 @@ static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_att
 		return -EOPNOTSUPP;
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && a->create_flags)
 		return -EOPNOTSUPP;
-	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && a->send_ops_flags & ~supported_ops(a->qp_type))
+	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
+	    a->send_ops_flags & ~supported_ops(a->qp_type))
 		return -EOPNOTSUPP;
 	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq)
 		return -EINVAL;
@@ -164,12 +165,14 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return vb_foreign();
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(c->lane);
-	if ((mask & IBV_QP_STATE) && (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
+	if ((mask & IBV_QP_STATE) &&
+	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		lane_flush(c->lane);
 	ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
 	if (ret == 0) {
-		if ((mask & IBV_QP_AV) && rocemu_path_resolve(lane_ep(c->lane), &attr->ah_attr, &path) == 0)
-			lane_prepare_path(c->lane, &path);   /* if it fails, sending tells */
+		if ((mask & IBV_QP_AV) &&
+		    rocemu_path_resolve(lane_ep(c->lane), &attr->ah_attr, &path) == 0)
+			lane_prepare_path(c->lane, &path); /* if it fails, sending tells */
 		ibqp->state = rocemu_qp_state(qp->rqp);
 		lane_kick(c->lane);
 		vb_deliver_events(c, lane_ep(c->lane));
@@ -179,12 +182,13 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	return vb_errno(ret);
 }
 
-int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask, struct ibv_qp_init_attr *init)
+int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
+		 struct ibv_qp_init_attr *init)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 
-	(void)mask;   /* all of it, whatever was asked */
+	(void)mask; /* all of it, whatever was asked */
 	if (!c)
 		return vb_foreign();
 	memset(attr, 0, sizeof(*attr));
@@ -209,7 +213,7 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 	(void)qp;
 	(void)op;
 	(void)flags;
-	return 0;   /* no promise: packets that come again are placed again */
+	return 0; /* no promise: packets that come again are placed again */
 }
 
 /* ---- end ---- */

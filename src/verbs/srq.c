@@ -38,7 +38,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *at
 
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
 {
-	struct ibv_srq_init_attr plain = { .srq_context = attr->srq_context, .attr = attr->attr };
+	struct ibv_srq_init_attr plain = {.srq_context = attr->srq_context, .attr = attr->attr};
 	struct ibv_srq *srq;
 
 	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD))

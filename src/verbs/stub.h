@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bodies of the exported functions that nobody has written: each fails as its convention has it. Used only by
- * the generated list (gen-symbols.py). They are defined without arguments: all C calling conventions we run on
- * let a callee ignore what it was passed.
+ * Bodies of the exported functions that nobody has written: each fails as its convention has it.
+ * Used only by the generated list (gen-symbols.py). They are defined without arguments: all C
+ * calling conventions we run on let a callee ignore what it was passed.
  */
 #ifndef VERBS_STUB_H
 #define VERBS_STUB_H
@@ -15,60 +15,60 @@
 #define STUB_EXPORT __attribute__((visibility("default"), used))
 
 /* Returns an errno, as most of verbs does. */
-#define STUB_ERRNO(name)                                                                           \
-	STUB_EXPORT int name(void);                                                                \
-	int name(void)                                                                             \
-	{                                                                                          \
-		errno = EOPNOTSUPP;                                                                \
-		return EOPNOTSUPP;                                                                 \
+#define STUB_ERRNO(name)            \
+	STUB_EXPORT int name(void); \
+	int name(void)              \
+	{                           \
+		errno = EOPNOTSUPP; \
+		return EOPNOTSUPP;  \
 	}
 
 /* Returns -1 with errno set. */
-#define STUB_MINUS_ONE(name)                                                                       \
-	STUB_EXPORT int name(void);                                                                \
-	int name(void)                                                                             \
-	{                                                                                          \
-		errno = EOPNOTSUPP;                                                                \
-		return -1;                                                                         \
+#define STUB_MINUS_ONE(name)        \
+	STUB_EXPORT int name(void); \
+	int name(void)              \
+	{                           \
+		errno = EOPNOTSUPP; \
+		return -1;          \
 	}
 
 /* Returns an object. */
-#define STUB_NULL(name)                                                                            \
-	STUB_EXPORT void *name(void);                                                              \
-	void *name(void)                                                                           \
-	{                                                                                          \
-		errno = EOPNOTSUPP;                                                                \
-		return NULL;                                                                       \
+#define STUB_NULL(name)               \
+	STUB_EXPORT void *name(void); \
+	void *name(void)              \
+	{                             \
+		errno = EOPNOTSUPP;   \
+		return NULL;          \
 	}
 
 /* Cannot return an error, so it says so. */
-#define STUB_VOID(name)                                                                            \
-	STUB_EXPORT void name(void);                                                               \
-	void name(void)                                                                            \
-	{                                                                                          \
-		errno = EOPNOTSUPP;                                                                \
-		log_error("%s() is not supported", #name);                                         \
+#define STUB_VOID(name)                                    \
+	STUB_EXPORT void name(void);                       \
+	void name(void)                                    \
+	{                                                  \
+		errno = EOPNOTSUPP;                        \
+		log_error("%s() is not supported", #name); \
 	}
 
 /* Called by others' constructors; there is nothing that it fails to do. */
-#define STUB_SILENT(name)                                                                          \
-	STUB_EXPORT int name(void);                                                                \
-	int name(void)                                                                             \
-	{                                                                                          \
-		return 0;                                                                          \
+#define STUB_SILENT(name)           \
+	STUB_EXPORT int name(void); \
+	int name(void)              \
+	{                           \
+		return 0;           \
 	}
 
-#define STUB_DATA(name, size)                                                                      \
-	extern __attribute__((visibility("default"))) char name[size];                                                        \
+#define STUB_DATA(name, size)                                          \
+	extern __attribute__((visibility("default"))) char name[size]; \
 	char name[size];
 
 /* The versions of before rdma-core, which programs built since 2006 do not ask for. */
-#define STUB_OLD(kind, alias, versioned)                                                           \
+#define STUB_OLD(kind, alias, versioned) \
 	STUB_##kind(alias) __asm__(".symver " #alias "," versioned);
-#define STUB_OLD_ERRNO(alias, versioned) STUB_OLD(ERRNO, alias, versioned)
+#define STUB_OLD_ERRNO(alias, versioned)     STUB_OLD(ERRNO, alias, versioned)
 #define STUB_OLD_MINUS_ONE(alias, versioned) STUB_OLD(MINUS_ONE, alias, versioned)
-#define STUB_OLD_NULL(alias, versioned) STUB_OLD(NULL, alias, versioned)
-#define STUB_OLD_VOID(alias, versioned) STUB_OLD(VOID, alias, versioned)
-#define STUB_OLD_SILENT(alias, versioned) STUB_OLD(SILENT, alias, versioned)
+#define STUB_OLD_NULL(alias, versioned)	     STUB_OLD(NULL, alias, versioned)
+#define STUB_OLD_VOID(alias, versioned)	     STUB_OLD(VOID, alias, versioned)
+#define STUB_OLD_SILENT(alias, versioned)    STUB_OLD(SILENT, alias, versioned)
 
 #endif

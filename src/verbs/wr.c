@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ibv_wr_* interface. What is built between ibv_wr_start() and ibv_wr_complete() is staged here as plain work
- * requests, and posted at complete: all of it or, when anything in it is wrong, nothing. The program's lock that
- * the interface asks for (one builder at a time) is a mutex held from start to complete or abort.
+ * The ibv_wr_* interface. What is built between ibv_wr_start() and ibv_wr_complete() is staged here
+ * as plain work requests, and posted at complete: all of it or, when anything in it is wrong,
+ * nothing. The program's lock that the interface asks for (one builder at a time) is a mutex held
+ * from start to complete or abort.
  *
- * All room is taken when the QP is made: as many requests as its send queue has, each with its SGEs and its inline
- * bytes (inline data is the program's again when the setter returns).
+ * All room is taken when the QP is made: as many requests as its send queue has, each with its SGEs
+ * and its inline bytes (inline data is the program's again when the setter returns).
  */
 #include <stdlib.h>
 
@@ -13,13 +14,13 @@
 
 struct vb_wr {
 	pthread_mutex_t building;
-	struct ibv_send_wr *wrs;       /* owned, cap.max_send_wr */
-	struct ibv_sge *sges;          /* owned, max_sge for each of wrs */
-	uint8_t *inl;                  /* owned, cap.max_inline_data for each of wrs, or NULL */
-	unsigned max_sge;              /* at least 1: inline data takes one */
-	unsigned n;                    /* staged so far */
-	int err;                       /* errno of the first thing that went wrong, or 0 */
-	uint64_t ops;                  /* IBV_QP_EX_WITH_* that the program asked for */
+	struct ibv_send_wr *wrs; /* owned, cap.max_send_wr */
+	struct ibv_sge *sges;	 /* owned, max_sge for each of wrs */
+	uint8_t *inl;		 /* owned, cap.max_inline_data for each of wrs, or NULL */
+	unsigned max_sge;	 /* at least 1: inline data takes one */
+	unsigned n;		 /* staged so far */
+	int err;		 /* errno of the first thing that went wrong, or 0 */
+	uint64_t ops;		 /* IBV_QP_EX_WITH_* that the program asked for */
 };
 
 static inline struct vb_qp *ex_of(struct ibv_qp_ex *ex)
@@ -84,8 +85,8 @@ static void wr_send_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 		wr->invalidate_rkey = invalidate_rkey;
 }
 
-static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op, uint32_t rkey,
-				      uint64_t remote_addr)
+static struct ibv_send_wr *begin_rdma(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op,
+				      uint32_t rkey, uint64_t remote_addr)
 {
 	struct ibv_send_wr *wr = begin(ex, opcode, op);
 
@@ -106,17 +107,18 @@ static void wr_rdma_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_a
 	begin_rdma(ex, IBV_WR_RDMA_WRITE, IBV_QP_EX_WITH_RDMA_WRITE, rkey, remote_addr);
 }
 
-static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, __be32 imm_data)
+static void wr_rdma_write_imm(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      __be32 imm_data)
 {
-	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rkey,
-					    remote_addr);
+	struct ibv_send_wr *wr = begin_rdma(ex, IBV_WR_RDMA_WRITE_WITH_IMM,
+					    IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, rkey, remote_addr);
 
 	if (wr)
 		wr->imm_data = imm_data;
 }
 
-static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op, uint32_t rkey,
-			 uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
+static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64_t op,
+			 uint32_t rkey, uint64_t remote_addr, uint64_t compare_add, uint64_t swap)
 {
 	struct ibv_send_wr *wr = begin(ex, opcode, op);
 
@@ -128,19 +130,23 @@ static void begin_atomic(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, uint64
 	wr->wr.atomic.swap = swap;
 }
 
-static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, uint64_t compare,
-			      uint64_t swap)
+static void wr_atomic_cmp_swp(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			      uint64_t compare, uint64_t swap)
 {
-	begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, rkey, remote_addr, compare,
-		     swap);
+	begin_atomic(ex, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, rkey,
+		     remote_addr, compare, swap);
 }
 
-static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, uint64_t add)
+static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+				uint64_t add)
 {
-	begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey, remote_addr, add, 0);
+	begin_atomic(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, rkey,
+		     remote_addr, add, 0);
 }
 
-/* What we do not have; a QP that asked for it could not be created, so calling it spoils the batch. */
+/*
+ * What we do not have; a QP that asked for it could not be created, so calling it spoils the batch.
+ */
 
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
@@ -148,7 +154,8 @@ static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 	spoil(ex_of(ex)->wr, EOPNOTSUPP);
 }
 
-static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey, const struct ibv_mw_bind_info *info)
+static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
+		       const struct ibv_mw_bind_info *info)
 {
 	(void)mw;
 	(void)rkey;
@@ -171,7 +178,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 }
 
 #ifdef HAVE_WR_ATOMIC_WRITE
-static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, const void *atomic_wr)
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
 {
 	(void)rkey;
 	(void)remote_addr;
@@ -181,8 +189,8 @@ static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote
 #endif
 
 #ifdef HAVE_WR_FLUSH
-static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len, uint8_t type,
-		     uint8_t level)
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t type, uint8_t level)
 {
 	(void)rkey;
 	(void)remote_addr;
@@ -195,7 +203,8 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 
 /* ---- setters ---- */
 
-static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn, uint32_t remote_qkey)
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t remote_qpn,
+			   uint32_t remote_qkey)
 {
 	struct vb_wr *w = ex_of(ex)->wr;
 	struct ibv_send_wr *wr = current(w);
@@ -226,12 +235,13 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 
 static void wr_set_sge(struct ibv_qp_ex *ex, uint32_t lkey, uint64_t addr, uint32_t length)
 {
-	struct ibv_sge sge = { .addr = addr, .length = length, .lkey = lkey };
+	struct ibv_sge sge = {.addr = addr, .length = length, .lkey = lkey};
 
 	wr_set_sge_list(ex, 1, &sge);
 }
 
-static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf, const struct ibv_data_buf *bufs)
+static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
+				    const struct ibv_data_buf *bufs)
 {
 	struct vb_qp *qp = ex_of(ex);
 	struct vb_wr *w = qp->wr;
@@ -253,14 +263,14 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf, const 
 			memcpy(to + len, bufs[i].addr, bufs[i].length);
 		len += bufs[i].length;
 	}
-	wr->sg_list[0] = (struct ibv_sge){ .addr = (uintptr_t)to, .length = (uint32_t)len };
+	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)to, .length = (uint32_t)len};
 	wr->num_sge = len ? 1 : 0;
 	wr->send_flags |= IBV_SEND_INLINE;
 }
 
 static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 {
-	struct ibv_data_buf buf = { .addr = addr, .length = length };
+	struct ibv_data_buf buf = {.addr = addr, .length = length};
 
 	wr_set_inline_data_list(ex, 1, &buf);
 }

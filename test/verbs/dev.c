@@ -17,14 +17,15 @@ enum { PATIENCE_S = 20 };
 
 void dev_namespace(void)
 {
-	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING };
+	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	static bool done;
 	int fd;
 
 	if (done)
 		return;
 	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here (neither root nor user namespaces)\n");
+		print_message("skipped: no network namespace can be made here (neither root nor "
+			      "user namespaces)\n");
 		skip();
 	}
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -50,8 +51,8 @@ struct ibv_context *dev_open_named(const char *name)
 
 void dev_open(struct dev *d)
 {
-	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			   IBV_ACCESS_REMOTE_ATOMIC;
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
 	dev_namespace();
 	unsetenv("ROCEMU_DEVICES");
@@ -81,8 +82,11 @@ struct ibv_qp *dev_qp(struct dev *d, enum ibv_qp_type type, uint64_t ops)
 	struct ibv_qp_init_attr_ex attr = {
 		.send_cq = d->cq,
 		.recv_cq = d->cq,
-		.cap = { .max_send_wr = DEV_WR, .max_recv_wr = DEV_WR, .max_send_sge = 2, .max_recv_sge = 2,
-			 .max_inline_data = 64 },
+		.cap = {.max_send_wr = DEV_WR,
+			.max_recv_wr = DEV_WR,
+			.max_send_sge = 2,
+			.max_recv_sge = 2,
+			.max_inline_data = 64},
 		.qp_type = type,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | (ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
 		.pd = d->pd,
@@ -100,7 +104,8 @@ static void to_init(struct ibv_qp *qp)
 		.qp_state = IBV_QPS_INIT,
 		.port_num = 1,
 		.qkey = 0x11111111,
-		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
@@ -118,7 +123,7 @@ static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
 		.dest_qp_num = peer ? peer->qp_num : 0,
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 1,
-		.ah_attr = { .is_global = 1, .port_num = 1 },
+		.ah_attr = {.is_global = 1, .port_num = 1},
 		.timeout = 14,
 		.retry_cnt = 7,
 		.rnr_retry = 7,
@@ -132,7 +137,8 @@ static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
 		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 	if (qp->qp_type == IBV_QPT_RC) {
 		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+		       IBV_QP_MAX_QP_RD_ATOMIC;
 	}
 	assert_int_equal(ibv_modify_qp(qp, &a, rtr), 0);
 	a.qp_state = IBV_QPS_RTS;
@@ -151,7 +157,7 @@ void dev_connect(struct ibv_qp *a, struct ibv_qp *b)
 
 struct ibv_ah *dev_self_ah(struct dev *d)
 {
-	struct ibv_ah_attr a = { .is_global = 1, .port_num = 1 };
+	struct ibv_ah_attr a = {.is_global = 1, .port_num = 1};
 	struct ibv_ah *ah;
 
 	a.grh.hop_limit = 1;
@@ -170,10 +176,11 @@ struct ibv_sge dev_sge(struct dev *d, uint32_t offset, uint32_t length)
 	};
 }
 
-void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset, uint32_t length)
+void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset,
+		   uint32_t length)
 {
 	struct ibv_sge sge = dev_sge(d, offset, length);
-	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad;
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1}, *bad;
 
 	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
 }

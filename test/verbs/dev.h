@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An opened rocemu_lo with the objects that nearly every test needs, in a network namespace of the test program's
- * own. Errors end the test.
+ * An opened rocemu_lo with the objects that nearly every test needs, in a network namespace of the
+ * test program's own. Errors end the test.
  */
 #ifndef TEST_VERBS_DEV_H
 #define TEST_VERBS_DEV_H
@@ -16,11 +16,13 @@ struct dev {
 	struct ibv_pd *pd;
 	struct ibv_mr *mr;
 	struct ibv_comp_channel *channel;
-	struct ibv_cq *cq;             /* on channel */
+	struct ibv_cq *cq; /* on channel */
 	uint8_t mem[DEV_MEM];
 };
 
-/** A namespace with lo up, the first time it is called; skips the test where that is not possible. */
+/**
+ * A namespace with lo up, the first time it is called; skips the test where that is not possible.
+ */
 void dev_namespace(void);
 
 void dev_open(struct dev *d);
@@ -38,7 +40,8 @@ struct ibv_ah *dev_self_ah(struct dev *d);
 
 /** An SGE of mem[offset..). */
 struct ibv_sge dev_sge(struct dev *d, uint32_t offset, uint32_t length);
-void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset, uint32_t length);
+void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset,
+		   uint32_t length);
 
 /** Poll until a completion comes; fails after some seconds. */
 struct ibv_wc dev_poll(struct ibv_cq *cq);

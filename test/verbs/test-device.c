@@ -18,9 +18,10 @@ TEST(netdev, mtu_of_interface__largest_path_mtu_that_fits)
 		unsigned mtu;
 		enum ibv_mtu path;
 	} t[] = {
-		{ 65536, IBV_MTU_4096 }, { 9000, IBV_MTU_4096 }, { 4200, IBV_MTU_4096 }, { 4180, IBV_MTU_4096 },
-		{ 4179, IBV_MTU_2048 },	 { 1500, IBV_MTU_1024 }, { 1400, IBV_MTU_1024 }, { 1107, IBV_MTU_512 },
-		{ 576, IBV_MTU_256 },	 { 68, IBV_MTU_256 },
+		{65536, IBV_MTU_4096}, {9000, IBV_MTU_4096}, {4200, IBV_MTU_4096},
+		{4180, IBV_MTU_4096},  {4179, IBV_MTU_2048}, {1500, IBV_MTU_1024},
+		{1400, IBV_MTU_1024},  {1107, IBV_MTU_512},  {576, IBV_MTU_256},
+		{68, IBV_MTU_256},
 	};
 
 	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++)
@@ -80,7 +81,8 @@ TEST(netdev, several_loopback_addresses__several_devices_with_one_gid)
 	unsigned n;
 
 	dev_namespace();
-	assert_int_equal(netdev_list("a=127.0.0.1,b=127.0.0.2,c=::1", &devs, &n, err, sizeof(err)), 0);
+	assert_int_equal(netdev_list("a=127.0.0.1,b=127.0.0.2,c=::1", &devs, &n, err, sizeof(err)),
+			 0);
 	assert_int_equal(n, 3);
 	assert_string_equal(devs[1].name, "b");
 	assert_string_equal(devs[1].ifname, "lo");
@@ -153,7 +155,7 @@ TEST(port, of_lo__active_ethernet)
 
 TEST(gid, index_0__ipv4_mapped)
 {
-	static const uint8_t want[16] = { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 };
+	static const uint8_t want[16] = {[10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1};
 	struct ibv_gid_entry e, table[64];
 	union ibv_gid gid;
 	struct dev d;
@@ -221,7 +223,7 @@ TEST(device_attr, part_id_in_environment__reported)
 TEST(strings, any_value__some_text)
 {
 	assert_string_equal(ibv_wc_status_str(IBV_WC_SUCCESS), "success");
-	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)-1), "unknown");
+	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status) - 1), "unknown");
 	assert_string_equal(ibv_wc_status_str((enum ibv_wc_status)1000), "unknown");
 	assert_string_equal(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
 	assert_non_null(ibv_port_state_str(IBV_PORT_ACTIVE));

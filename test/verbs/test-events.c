@@ -35,14 +35,16 @@ static void pair_close(struct pair *p)
 static void message(struct pair *p, unsigned send_flags)
 {
 	struct ibv_sge sge = dev_sge(&p->d, 0, 32);
-	struct ibv_send_wr wr = {
-		.wr_id = 1,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_SEND_WITH_IMM,
-		.send_flags = send_flags,
-		.imm_data = htonl(0x12345678),
-	}, *bad;
+	struct ibv_send_wr wr =
+				   {
+					   .wr_id = 1,
+					   .sg_list = &sge,
+					   .num_sge = 1,
+					   .opcode = IBV_WR_SEND_WITH_IMM,
+					   .send_flags = send_flags,
+					   .imm_data = htonl(0x12345678),
+				   },
+			   *bad;
 
 	dev_post_recv(&p->d, p->b, 2, 1024, 64);
 	assert_int_equal(ibv_post_send(p->a, &wr, &bad), 0);
@@ -94,7 +96,7 @@ TEST(channel, cq_armed__one_event_then_none_until_armed_again)
 
 TEST(channel, armed_for_solicited_only__no_event_for_others)
 {
-	struct pollfd pfd = { .events = POLLIN };
+	struct pollfd pfd = {.events = POLLIN};
 	struct ibv_cq *cq;
 	void *user;
 	struct pair p;
@@ -127,7 +129,7 @@ TEST(channel, cq_destroyed__waits_for_acks_and_takes_unread_events_along)
 	pair_open(&p);
 	nonblocking(p.d.channel->fd);
 	for (int i = 0; i < 3; i++) {
-		struct pollfd pfd = { .fd = p.d.channel->fd, .events = POLLIN };
+		struct pollfd pfd = {.fd = p.d.channel->fd, .events = POLLIN};
 
 		assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
 		message(&p, IBV_SEND_SIGNALED);
@@ -156,8 +158,8 @@ TEST(channel, cq_destroyed__waits_for_acks_and_takes_unread_events_along)
 
 TEST(async, srq_below_limit__one_event_and_destroy_after_ack)
 {
-	struct ibv_srq_init_attr sattr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_srq_attr limit = { .srq_limit = 1 };
+	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_srq_attr limit = {.srq_limit = 1};
 	struct ibv_async_event ev;
 	struct ibv_srq *srq;
 	struct dev d;
@@ -168,7 +170,10 @@ TEST(async, srq_below_limit__one_event_and_destroy_after_ack)
 	assert_int_equal(errno, EAGAIN);
 	srq = ibv_create_srq(d.pd, &sattr);
 	assert_non_null(srq);
-	/* Set above what is posted: reached at once or with the next receive taken; here nothing is posted. */
+	/*
+	 * Set above what is posted: reached at once or with the next receive taken; here nothing is
+	 * posted.
+	 */
 	assert_int_equal(ibv_modify_srq(srq, &limit, IBV_SRQ_LIMIT), 0);
 	if (ibv_get_async_event(d.ctx, &ev) == 0) {
 		assert_int_equal(ev.event_type, IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -181,9 +186,10 @@ TEST(async, srq_below_limit__one_event_and_destroy_after_ack)
 
 TEST(async, qp_with_srq_goes_to_error__last_wqe_reached)
 {
-	struct ibv_srq_init_attr sattr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1, .max_send_sge = 1 } };
-	struct ibv_qp_attr to_err = { .qp_state = IBV_QPS_ERR };
+	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC,
+					.cap = {.max_send_wr = 1, .max_send_sge = 1}};
+	struct ibv_qp_attr to_err = {.qp_state = IBV_QPS_ERR};
 	struct ibv_async_event ev;
 	struct ibv_srq *srq;
 	struct ibv_qp *a, *b;
@@ -231,7 +237,7 @@ static struct ibv_cq_ex *make_cq_ex(struct dev *d)
 
 TEST(cq_ex, completions_read_field_by_field__as_sent)
 {
-	struct ibv_poll_cq_attr none = { 0 };
+	struct ibv_poll_cq_attr none = {0};
 	struct ibv_cq_ex *ex;
 	struct ibv_cq *plain;
 	struct pair p;
@@ -278,8 +284,8 @@ TEST(cq_ex, completions_read_field_by_field__as_sent)
 
 TEST(cq_ex, wish_that_cannot_be_granted__eopnotsupp)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = 16, .wc_flags = IBV_WC_EX_WITH_CVLAN };
-	struct ibv_poll_cq_attr bad = { .comp_mask = 1 };
+	struct ibv_cq_init_attr_ex attr = {.cqe = 16, .wc_flags = IBV_WC_EX_WITH_CVLAN};
+	struct ibv_poll_cq_attr bad = {.comp_mask = 1};
 	struct ibv_cq_ex *ex;
 	struct dev d;
 

@@ -13,7 +13,7 @@
 
 static bool readable(const struct evq *q)
 {
-	struct pollfd p = { .fd = q->fd, .events = POLLIN };
+	struct pollfd p = {.fd = q->fd, .events = POLLIN};
 
 	return poll(&p, 1, 0) == 1;
 }
@@ -126,7 +126,7 @@ static void *wait_for_one(void *arg)
 TEST(evq, blocked_reader__woken_by_post)
 {
 	struct evq_source a;
-	struct waiter w = { 0 };
+	struct waiter w = {0};
 	struct evq q;
 	pthread_t t;
 
@@ -140,13 +140,16 @@ TEST(evq, blocked_reader__woken_by_post)
 	evq_fini(&q);
 }
 
-/* Programs end their event loop by a signal whose handler has no SA_RESTART, and are not ended by one that has. */
+/*
+ * Programs end their event loop by a signal whose handler has no SA_RESTART, and are not ended by
+ * one that has.
+ */
 TEST(evq, blocked_reader_gets_signal__eintr_only_without_sa_restart)
 {
-	struct sigaction restart = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
-	struct sigaction interrupt = { .sa_handler = on_signal };
-	struct waiter w = { 0 };
-	struct timespec pause = { .tv_nsec = 1000000 };
+	struct sigaction restart = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	struct sigaction interrupt = {.sa_handler = on_signal};
+	struct waiter w = {0};
+	struct timespec pause = {.tv_nsec = 1000000};
 	struct evq q;
 	pthread_t t;
 

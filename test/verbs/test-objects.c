@@ -89,10 +89,12 @@ TEST(mr, rereg__takes_the_new_range_or_stays)
 	dev_open(&d);
 	mr = ibv_reg_mr(d.pd, d.mem, 64, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(mr);
-	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, d.mem + 64, 128, 0), 0);
+	assert_int_equal(
+		ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, d.mem + 64, 128, 0), 0);
 	assert_ptr_equal(mr->addr, d.mem + 64);
 	assert_int_equal(mr->length, 128);
-	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_REMOTE_WRITE),
+	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      IBV_ACCESS_REMOTE_WRITE),
 			 IBV_REREG_MR_ERR_INPUT);
 	assert_int_equal(mr->length, 128);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -131,7 +133,9 @@ static int qp_error(struct dev *d, struct ibv_qp_init_attr_ex attr)
 
 TEST(qp, unsupported_or_bad_attributes__refused)
 {
-	struct ibv_qp_init_attr_ex ok = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1, .max_recv_wr = 1 } }, a;
+	struct ibv_qp_init_attr_ex ok = {.qp_type = IBV_QPT_RC,
+					 .cap = {.max_send_wr = 1, .max_recv_wr = 1}},
+				   a;
 	struct dev d;
 
 	dev_open(&d);
@@ -192,8 +196,8 @@ TEST(qp, queried__real_capabilities)
 
 TEST(qp, posted_to_in_reset__einval_and_bad_wr)
 {
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
-	struct ibv_recv_wr rwr = { .num_sge = 0 }, *rbad = NULL;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
+	struct ibv_recv_wr rwr = {.num_sge = 0}, *rbad = NULL;
 	struct ibv_qp *qp;
 	struct dev d;
 
@@ -231,7 +235,7 @@ TEST(qp, queue_full__enomem_at_the_first_too_many)
 
 TEST(ah, no_grh_port_or_gid__einval)
 {
-	struct ibv_ah_attr a = { .port_num = 1, .dlid = 5 };
+	struct ibv_ah_attr a = {.port_num = 1, .dlid = 5};
 	struct dev d;
 
 	dev_open(&d);
@@ -249,7 +253,7 @@ TEST(ah, no_grh_port_or_gid__einval)
 
 TEST(ud, sent_without_address_handle__einval)
 {
-	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad = NULL;
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
 	struct ibv_qp *qp;
 	struct dev d;
 
@@ -264,8 +268,8 @@ TEST(ud, sent_without_address_handle__einval)
 
 TEST(unsupported, memory_windows_and_more__eopnotsupp)
 {
-	struct ibv_xrcd_init_attr xrcd = { 0 };
-	struct ibv_alloc_dm_attr dm = { .length = 64 };
+	struct ibv_xrcd_init_attr xrcd = {0};
+	struct ibv_alloc_dm_attr dm = {.length = 64};
 	struct dev d;
 
 	dev_open(&d);
@@ -285,8 +289,8 @@ TEST(unsupported, memory_windows_and_more__eopnotsupp)
 
 TEST(busy, pd_cq_channel_and_srq_in_use__ebusy_until_freed)
 {
-	struct ibv_srq_init_attr sattr = { .attr = { .max_wr = 4, .max_sge = 1 } };
-	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { .max_send_wr = 1 } };
+	struct ibv_srq_init_attr sattr = {.attr = {.max_wr = 4, .max_sge = 1}};
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_RC, .cap = {.max_send_wr = 1}};
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 	struct dev d;
@@ -309,8 +313,8 @@ TEST(busy, pd_cq_channel_and_srq_in_use__ebusy_until_freed)
 
 TEST(parent_domain, made_of_pd_and_td__both_busy_until_it_goes)
 {
-	struct ibv_td_init_attr tattr = { 0 };
-	struct ibv_parent_domain_init_attr pattr = { 0 };
+	struct ibv_td_init_attr tattr = {0};
+	struct ibv_parent_domain_init_attr pattr = {0};
 	struct ibv_pd *pd;
 	struct ibv_td *td;
 	struct ibv_mr *mr;

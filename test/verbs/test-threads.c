@@ -17,13 +17,15 @@ enum { ROUNDS = 200, WORKERS = 4 };
 static bool write_and_wait(struct dev *d, struct ibv_qp *qp, struct ibv_cq *cq, uint64_t id)
 {
 	struct ibv_sge sge = dev_sge(d, (uint32_t)(id % 64) * 64, 64);
-	struct ibv_send_wr wr = {
-		.wr_id = id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-	}, *bad;
+	struct ibv_send_wr wr =
+				   {
+					   .wr_id = id,
+					   .sg_list = &sge,
+					   .num_sge = 1,
+					   .opcode = IBV_WR_RDMA_WRITE,
+					   .send_flags = IBV_SEND_SIGNALED,
+				   },
+			   *bad;
 	struct ibv_wc wc;
 	int n;
 
@@ -63,7 +65,7 @@ static void *work(void *arg)
 
 TEST(threads, each_with_its_qp_on_one_context__all_complete)
 {
-	struct worker w[WORKERS] = { { 0 } };
+	struct worker w[WORKERS] = {{0}};
 	pthread_t t[WORKERS];
 	struct dev d;
 
@@ -90,17 +92,20 @@ static void *post_and_poll(void *arg)
 {
 	struct shared *s = arg;
 	struct ibv_sge sge = dev_sge(s->d, 0, 8);
-	struct ibv_send_wr wr = {
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-	}, *bad;
+	struct ibv_send_wr wr =
+				   {
+					   .sg_list = &sge,
+					   .num_sge = 1,
+					   .opcode = IBV_WR_RDMA_WRITE,
+					   .send_flags = IBV_SEND_SIGNALED,
+				   },
+			   *bad;
 	struct ibv_wc wc;
 
 	wr.wr.rdma.rkey = s->d->mr->rkey;
 	wr.wr.rdma.remote_addr = (uintptr_t)s->d->mem + 32768;
-	for (unsigned posted = 0; posted < ROUNDS || atomic_load(&s->completed) < WORKERS * ROUNDS;) {
+	for (unsigned posted = 0;
+	     posted < ROUNDS || atomic_load(&s->completed) < WORKERS * ROUNDS;) {
 		if (posted < ROUNDS && ibv_post_send(s->a, &wr, &bad) == 0)
 			posted++;
 		if (ibv_poll_cq(s->d->cq, 1, &wc) != 1)
@@ -114,7 +119,7 @@ static void *post_and_poll(void *arg)
 
 TEST(threads, one_qp_and_one_cq__each_completion_seen_once)
 {
-	struct shared s = { 0 };
+	struct shared s = {0};
 	pthread_t t[WORKERS];
 	struct ibv_wc wc;
 	struct ibv_qp *b;
@@ -174,7 +179,9 @@ TEST(fork, child_opens_its_own_device__both_work)
 	child = fork();
 	assert_true(child >= 0);
 	if (child == 0)
-		exit(use_own_device() ? 0 : 1);   /* exit(): the library's destructors run on the copies, too */
+		exit(use_own_device()
+			     ? 0
+			     : 1); /* exit(): the library's destructors run on the copies, too */
 	for (uint64_t i = 0; i < ROUNDS; i++)
 		assert_true(write_and_wait(&d, a, d.cq, i));
 	assert_int_equal(waitpid(child, &status, 0), child);

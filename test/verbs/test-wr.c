@@ -8,15 +8,15 @@
 
 #include "dev.h"
 
-#define RC_OPS                                                                                     \
-	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE |          \
-	 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |                          \
+#define RC_OPS                                                                            \
+	(IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM | IBV_QP_EX_WITH_RDMA_WRITE | \
+	 IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |                 \
 	 IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP)
 
 struct pair {
 	struct dev d;
 	struct ibv_qp *a, *b;
-	struct ibv_qp_ex *ex;          /* of a */
+	struct ibv_qp_ex *ex; /* of a */
 };
 
 static void pair_open(struct pair *p, uint64_t ops)
@@ -152,7 +152,7 @@ TEST(wr, batch_of_all_kinds__done_in_order)
 	struct pair p;
 	uint64_t *word;
 	char text[] = "inline";
-	struct ibv_data_buf bufs[] = { { text, 3 }, { text + 3, 4 } };
+	struct ibv_data_buf bufs[] = {{text, 3}, {text + 3, 4}};
 	struct ibv_wc wc;
 
 	pair_open(&p, RC_OPS);
@@ -223,7 +223,9 @@ TEST(wr, ud_address__reaches_the_peer_with_its_qpn)
 	/* And the answer's address can be made of what came. */
 	struct ibv_ah_attr back;
 
-	assert_int_equal(ibv_init_ah_from_wc(d.ctx, 1, &wc, (struct ibv_grh *)(void *)(d.mem + 1024), &back), 0);
+	assert_int_equal(
+		ibv_init_ah_from_wc(d.ctx, 1, &wc, (struct ibv_grh *)(void *)(d.mem + 1024), &back),
+		0);
 	assert_int_equal(back.is_global, 1);
 	assert_int_equal(back.grh.dgid.raw[12], 127);
 	assert_int_equal(back.grh.sgid_index, 0);
