@@ -65,13 +65,12 @@ bool paths_libraries(char *out, size_t len)
 bool paths_agent(char out[static PATH_MAX])
 {
 	static const char *const places[] = {"../src/agent", LIBDIR_FROM_BINDIR};
-	char dir[PATH_MAX], at[PATH_MAX];
+	char dir[PATH_MAX], at[PATH_MAX], file[PATH_MAX];
 
-	if (!own_directory(dir, sizeof(dir)))
-		return false;
-	for (size_t i = 0; i < ARRAY_LEN(places); i++)
-		if (snprintf(at, sizeof(at), "%s/%s", dir, places[i]) < (int)sizeof(at) &&
-		    beside(out, PATH_MAX, at, "rocemu-agent"))
-			return true;
+	if (own_directory(dir, sizeof(dir)))
+		for (size_t i = 0; i < ARRAY_LEN(places); i++)
+			if (snprintf(at, sizeof(at), "%s/%s", dir, places[i]) < (int)sizeof(at) &&
+			    beside(file, sizeof(file), at, "rocemu-agent"))
+				return realpath(file, out) != NULL;
 	return beside(out, PATH_MAX, LIBDIR_INSTALLED, "rocemu-agent");
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/log.h"
 #include "verbs/objects.h"
 
 #undef ibv_query_port
@@ -23,6 +24,7 @@ enum {
  */
 static uint32_t vendor_part_id(void)
 {
+	static atomic_flag said = ATOMIC_FLAG_INIT;
 	const char *env = getenv("ROCEMU_VENDOR_PART_ID");
 	unsigned long v;
 	char *end;
@@ -30,7 +32,13 @@ static uint32_t vendor_part_id(void)
 	if (!env || !*env)
 		return VENDOR_PART_ID;
 	v = strtoul(env, &end, 0);
-	return *end || v == 0 || v > UINT32_MAX ? VENDOR_PART_ID : (uint32_t)v;
+	if (!*end && v > 0 && v <= UINT32_MAX && *env != '-')
+		return (uint32_t)v;
+	if (!atomic_flag_test_and_set(&said))
+		log_error("ROCEMU_VENDOR_PART_ID=%s: expected a number from 1, such as 4119; %d is "
+			  "used",
+			  env, VENDOR_PART_ID);
+	return VENDOR_PART_ID;
 }
 
 static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -248,6 +249,47 @@ TEST(ah, no_grh_port_or_gid__einval)
 	a.grh.sgid_index = 63;
 	assert_null(ibv_create_ah(d.pd, &a));
 	assert_int_equal(errno, EINVAL);
+	dev_close(&d);
+}
+
+/* What a receive of our own left in front of the message is in test-wr.c; here: IPv6, and nonsense.
+ */
+TEST(ah, from_grh__answers_the_sender_or_refuses)
+{
+	struct ibv_wc wc = {.wc_flags = IBV_WC_GRH};
+	uint8_t grh[40] = {0};
+	struct ibv_grh *view = (struct ibv_grh *)(void *)grh;
+	struct ibv_ah_attr attr;
+	unsigned seed = 3;
+	struct dev d;
+
+	dev_open(&d);
+	assert_int_equal(ibv_init_ah_from_wc(d.ctx, 1, &wc, view, &attr), -1);
+	assert_int_equal(errno, EINVAL);
+	grh[0] = 0x6a; /* version 6, traffic class 0xab, flow label 0x12345 */
+	grh[1] = 0xb1;
+	grh[2] = 0x23;
+	grh[3] = 0x45;
+	grh[8] = 0xfd; /* from fd00::7 to ::1, which is on lo */
+	grh[23] = 7;
+	grh[39] = 1;
+	assert_int_equal(ibv_init_ah_from_wc(d.ctx, 1, &wc, view, &attr), 0);
+	assert_int_equal(attr.grh.dgid.raw[0], 0xfd);
+	assert_int_equal(attr.grh.dgid.raw[15], 7);
+	assert_int_equal(attr.grh.traffic_class, 0xab);
+	assert_int_equal(attr.grh.flow_label, 0x12345);
+	assert_int_equal(attr.grh.sgid_index, 1);
+	grh[39] = 2;
+	assert_int_equal(ibv_init_ah_from_wc(d.ctx, 1, &wc, view, &attr), -1);
+	assert_int_equal(errno, ENOENT);
+	wc.wc_flags = 0;
+	assert_int_equal(ibv_init_ah_from_wc(d.ctx, 1, &wc, view, &attr), -1);
+	wc.wc_flags = IBV_WC_GRH;
+	for (int i = 0; i < 1000; i++) {
+		for (size_t j = 0; j < sizeof(grh); j++)
+			grh[j] = (uint8_t)rand_r(&seed);
+		(void)ibv_init_ah_from_wc(d.ctx, 1, &wc, view, &attr);
+	}
 	dev_close(&d);
 }
 
