@@ -309,6 +309,9 @@ ROCEMU_PUBLIC int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const 
 ROCEMU_PUBLIC void rocemu_qp_query(const struct rocemu_qp *qp, struct ibv_qp_attr *attr);
 ROCEMU_PUBLIC enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp);
 
+/** Where a connected QP (RC, UC) sends to, borrowed until its address vector changes; NULL: it has none. */
+ROCEMU_PUBLIC const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp);
+
 /** The path of an address handle for UD sends (struct rocemu_post::ud_path). -EINVAL: no GRH, no such GID. */
 ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr,
 				      struct rocemu_path *path);

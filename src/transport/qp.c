@@ -149,6 +149,13 @@ uint32_t rocemu_qp_num(const struct rocemu_qp *qp)
 	return qp->qpn;
 }
 
+const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp)
+{
+	bool connected = qp->type != IBV_QPT_UD && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT;
+
+	return connected && qp->path.sport ? &qp->path : NULL;
+}
+
 void *rocemu_qp_user(const struct rocemu_qp *qp)
 {
 	return qp->user;

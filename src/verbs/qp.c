@@ -158,7 +158,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct vb_cq *scq = vb_cq_of(ibqp->send_cq), *rcq = vb_cq_of(ibqp->recv_cq);
-	struct rocemu_path path;
+	const struct rocemu_path *path;
 	int ret;
 
 	if (!c)
@@ -170,9 +170,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		lane_flush(c->lane);
 	ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
 	if (ret == 0) {
-		if ((mask & IBV_QP_AV) &&
-		    rocemu_path_resolve(lane_ep(c->lane), &attr->ah_attr, &path) == 0)
-			lane_prepare_path(c->lane, &path); /* if it fails, sending tells */
+		path = rocemu_qp_path(qp->rqp);
+		if ((mask & IBV_QP_AV) && path)
+			lane_prepare_path(c->lane, path); /* if it fails, sending tells */
 		ibqp->state = rocemu_qp_state(qp->rqp);
 		lane_kick(c->lane);
 		vb_deliver_events(c, lane_ep(c->lane));
