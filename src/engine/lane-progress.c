@@ -7,11 +7,13 @@
  * first: a post (the answer they wait for, one system call for both), more packets, ACKHOLD_POLL_NS
  * of polls that find nothing, or a timer: the tick while callers poll, else ack_due.
  */
+#include <sched.h>
 #include <time.h>
 
 #include "engine/lane-internal.h"
 
 #define SPIN_NS	      20000u   /* a fruitless poll this long ago: its thread is still at it */
+#define BUSY_NS	      30000u   /* longer than the lock is held to send a batch */
 #define APP_ACTIVE_NS 1000000u /* a poll or post this long ago: an answer may come */
 
 rocemu_ns_t lane_now(void)
@@ -167,6 +169,21 @@ void lane_flush(struct lane *l)
 		lane_drive_all(l, lane_now());
 }
 
+/*
+ * Somebody else holds the lock, and longer than it takes to send a batch: perhaps the lane's
+ * thread, preempted by this very spinning. Then nobody makes progress until it runs.
+ */
+static void give_way(struct lane *l, rocemu_ns_t now)
+{
+	const uint64_t since = atomic_load_explicit(&l->busy_since, memory_order_relaxed);
+
+	if (since && within(now, since, BUSY_NS))
+		return;
+	atomic_store_explicit(&l->busy_since, now, memory_order_relaxed);
+	if (since)
+		sched_yield();
+}
+
 bool lane_poll(struct lane *l)
 {
 	const rocemu_ns_t now = lane_now();
@@ -176,8 +193,11 @@ bool lane_poll(struct lane *l)
 	atomic_store_explicit(&l->polls, polls + 1, memory_order_relaxed);
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
 	note_active(l, now);
-	if (!lane_trylock(l))
+	if (!lane_trylock(l)) {
+		give_way(l, now);
 		return false;
+	}
+	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
 	if (unlikely(l->dead || !l->attached)) {
 		lane_unlock(l);
 		return true;
