@@ -188,7 +188,7 @@ void sim_fail(struct sim *s, const char *fmt, ...)
 	va_end(ap);
 	fputc('\n', stderr);
 	print_parameters(s);
-	fprintf(stderr, "  last packets: %s\n", sim_effects(s));
+	fprintf(stderr, "  first packets: %s\n", sim_effects(s));
 	if (sim_capture(s, path, sizeof(path)) == 0)
 		fprintf(stderr, "  capture: %s\n", path);
 	fail();
