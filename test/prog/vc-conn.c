@@ -374,7 +374,7 @@ static bool to_rts(struct vc_conn *c, const struct vc_attr *attr)
 
 	if (vc->opt.type == IBV_QPT_RC) {
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-		a.timeout = attr->timeout ? attr->timeout : 14;
+		a.timeout = attr->timeout ? attr->timeout : vc->opt.timeout;
 		a.retry_cnt = attr->retry_cnt ? attr->retry_cnt : 7;
 		a.rnr_retry = attr->rnr_retry == VC_ZERO ? 0 : attr->rnr_retry ? attr->rnr_retry : 7;
 		a.max_rd_atomic = VC_RD_ATOMIC;

@@ -69,6 +69,8 @@ static void usage(FILE *f)
 	      "Without SERVER: the server. Both sides must get the same options.\n"
 	      "  --device NAME      --address IP (of the GID; default: GID index 0)\n"
 	      "  --type rc|uc|ud    --mtu BYTES   --psn N   --srq\n"
+	      "  --timeout CODE     of the acknowledgement, 4.096 us * 2^CODE (default 14)\n"
+	      "  --max-size BYTES   leave out what is longer\n"
 	      "  --wr               post by ibv_wr_* instead of ibv_post_send\n"
 	      "  --cq-ex            poll by ibv_start_poll instead of ibv_poll_cq\n"
 	      "  --events           sleep on the completion channel\n"
@@ -97,6 +99,7 @@ static void parse(struct vc_options *o, int argc, char **argv)
 		{"wr", 0, NULL, 'w'},    {"cq-ex", 0, NULL, 'x'},  {"events", 0, NULL, 'e'},
 		{"group", 1, NULL, 'g'}, {"big", 0, NULL, 'b'},    {"huge", 0, NULL, 'H'},
 		{"srq", 0, NULL, 's'},   {"kill", 0, NULL, 'k'},   {"help", 0, NULL, 'h'},
+		{"timeout", 1, NULL, 'T'}, {"max-size", 1, NULL, 'M'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -110,6 +113,8 @@ static void parse(struct vc_options *o, int argc, char **argv)
 		case 't': parse_type(o, optarg); break;
 		case 'm': o->mtu = (unsigned)strtoul(optarg, NULL, 0); break;
 		case 'n': o->psn = (uint32_t)strtoul(optarg, NULL, 0) & 0xffffff; break;
+		case 'T': o->timeout = (uint8_t)(strtoul(optarg, NULL, 0) & 31); break;
+		case 'M': o->max_size = strtoul(optarg, NULL, 0); break;
 		case 'w': o->wr_api = true; break;
 		case 'x': o->cq_ex = true; break;
 		case 'e': o->events = true; break;
@@ -142,7 +147,7 @@ int main(int argc, char **argv)
 		{"errors", vc_group_errors},
 	};
 	/* The first PSN is near the end of the number space: every run wraps. */
-	struct vc vc = {.opt = {.type = IBV_QPT_RC, .psn = 0xfffff0}};
+	struct vc vc = {.opt = {.type = IBV_QPT_RC, .psn = 0xfffff0, .timeout = 14}};
 	bool known = false;
 
 	parse(&vc.opt, argc, argv);

@@ -342,6 +342,8 @@ void vc_group_ops(struct vc *vc)
 						    : 1u << 20;
 	struct shared s = {.c = {.vc = vc}};
 
+	if (vc->opt.max_size && limit > vc->opt.max_size)
+		limit = vc->opt.max_size;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		if (sizes[i] <= limit)
 			one_size(vc, &s, false, sizes[i]);

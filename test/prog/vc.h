@@ -46,6 +46,8 @@ struct vc_options {
 	bool big, huge;                /* sizes: up to 16 MiB, 2 GiB - 1 */
 	bool kill;                     /* the server kills itself in the last error case */
 	uint32_t psn;                  /* first PSN, both ways */
+	size_t max_size;               /* leave out what is longer; 0: no limit */
+	uint8_t timeout;               /* ack timeout code where the case does not matter */
 	const char *group;             /* "ops", "flow", "errors" */
 };
 
@@ -77,7 +79,7 @@ struct vc {
 /** What a conn is made with; zero means the default. */
 struct vc_attr {
 	int qp_access;                 /* -1: none; 0: everything */
-	uint8_t timeout;               /* ack timeout code, default 14 */
+	uint8_t timeout;               /* ack timeout code, default: the option's */
 	uint8_t retry_cnt;             /* default 7 */
 	uint8_t rnr_retry;             /* default 7; VC_ZERO: 0 */
 	uint8_t min_rnr_timer;         /* default 1 */
