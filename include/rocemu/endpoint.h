@@ -43,6 +43,7 @@ enum {
 struct rocemu_ep;
 struct rocemu_pd;
 struct rocemu_mr;
+struct rocemu_mw;
 struct rocemu_cq;
 struct rocemu_srq;
 struct rocemu_qp;
@@ -220,7 +221,7 @@ ROCEMU_PUBLIC const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct roc
 /* ---- protection domains and memory ---- */
 
 ROCEMU_PUBLIC struct rocemu_pd *rocemu_pd_new(struct rocemu_ep *ep); /* NULL: out of memory */
-/** -EBUSY while an MR, QP or SRQ belongs to it. */
+/** -EBUSY while an MR, memory window, QP or SRQ belongs to it. */
 ROCEMU_PUBLIC int rocemu_pd_free(struct rocemu_pd *pd);
 
 /**
@@ -232,6 +233,18 @@ ROCEMU_PUBLIC int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length,
 ROCEMU_PUBLIC int rocemu_mr_dereg(struct rocemu_mr *mr); /* -EBUSY: a memory window is bound to it */
 ROCEMU_PUBLIC uint32_t rocemu_mr_lkey(const struct rocemu_mr *mr);
 ROCEMU_PUBLIC uint32_t rocemu_mr_rkey(const struct rocemu_mr *mr);
+
+/**
+ * A memory window, not bound: a key with which a peer may reach a part of a region, from a bind request
+ * (IBV_WR_BIND_MW) until it is bound anew, unbound (type 1: bound with length 0), invalidated (type 2:
+ * IBV_WR_LOCAL_INV, or the peer's SEND with invalidate), freed, or the QP that bound it (type 2) is destroyed. Type 2
+ * is of kind 2B. Errors: -EINVAL not a type, -ENOMEM.
+ */
+ROCEMU_PUBLIC int rocemu_mw_new(struct rocemu_pd *pd, enum ibv_mw_type type, struct rocemu_mw **out);
+/** Free a window, bound or not. */
+ROCEMU_PUBLIC void rocemu_mw_free(struct rocemu_mw *mw);
+/** The key of the last bind; before the first, the one that the next differs from in its low 8 bits only. */
+ROCEMU_PUBLIC uint32_t rocemu_mw_rkey(const struct rocemu_mw *mw);
 
 /* ---- completion queues ---- */
 
@@ -320,8 +333,13 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
  * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is not looked at.
  * imm_data and invalidate_rkey as in struct ibv_send_wr. Inline data (IBV_SEND_INLINE) is copied here.
  *
- * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed; -ENOMEM queue full.
- * Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR).
+ * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before them has been
+ * sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn. Of bind_mw.mw only rkey is read,
+ * of bind_info.mr only lkey; the new rkey must differ from mw->rkey in its low 8 bits only.
+ *
+ * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed, new rkey of another window;
+ * -ENOMEM queue full. Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as
+ * is what a bind or local invalidate names (IBV_WC_MW_BIND_ERR).
  */
 ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
 				      const struct rocemu_path *ud_path);

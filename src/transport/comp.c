@@ -38,6 +38,10 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode op)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -65,6 +69,14 @@ void comp_complete(struct rocemu_qp *qp, rocemu_ns_t now)
 		comp_push(qp, now, IBV_WC_SUCCESS, 0);
 	else
 		qp->sq.tail++;
+}
+
+void comp_local(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	uint32_t end = swqe_skip_local(&qp->sq, qp->sq.tail);
+
+	while (qp->sq.tail != end)
+		comp_complete(qp, now);
 }
 
 void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
@@ -105,6 +117,7 @@ static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint
 	req_acked(qp, now, (una - 1) & ROCEMU_PSN_MASK);
 	while (qp->sq.tail != tail)
 		comp_complete(qp, now);
+	comp_local(qp, now);
 	if (qp->req.cur != qp->sq.head)
 		req_kick(qp, now);
 }

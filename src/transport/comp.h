@@ -20,6 +20,8 @@ void comp_start(struct rocemu_qp *qp);
 enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt);
 /** Complete the entry at tail (if it is to be signaled). UC/UD: called by the requester. */
 void comp_complete(struct rocemu_qp *qp, rocemu_ns_t now);
+/** Complete the local requests at tail that were executed; what stands before them is complete. */
+void comp_local(struct rocemu_qp *qp, rocemu_ns_t now);
 /**
  * Fail the entry at tail with status, then the QP (RC: ERR, UC/UD: SQE). Entries before tail are
  * complete. vendor_err: the syndrome that told, or 0.

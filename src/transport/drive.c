@@ -170,6 +170,9 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 			ep->stats.tx_bytes += tx[done + i].payload_len;
 		done += made;
 	}
+	/* Nothing to be sent first: what became of requests that make no packet is due now. */
+	if (!done)
+		req_handed_done(ep, now);
 	ep->stats.tx_packets += done;
 	return done;
 }

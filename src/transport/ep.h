@@ -54,7 +54,7 @@ struct rocemu_ep {
 struct rocemu_pd {
 	struct rocemu_ep *ep;          /* borrowed */
 	struct list link;              /* in ep->pds */
-	uint32_t refs;                 /* MRs, QPs, SRQs */
+	uint32_t refs;                 /* MRs, memory windows, QPs, SRQs */
 };
 
 /** The piece of scratch that belongs to descriptor i of the output call under way. */

@@ -63,33 +63,70 @@ static int mr_table_take(struct mr_table *t, uint32_t *index)
 	return 0;
 }
 
+struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index)
+{
+	return index < t->size ? t->slots[index] : NULL;
+}
+
 struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
 {
-	uint32_t index = key >> 8;
-	struct rocemu_mr *mr;
+	struct rocemu_mr *mr = mr_at(t, key >> 8);
 
-	if (index >= t->size)
-		return NULL;
-	mr = t->slots[index];
 	return mr && mr->key == key ? mr : NULL;
+}
+
+int mr_table_add(struct rocemu_pd *pd, struct rocemu_mr *entry)
+{
+	struct mr_table *t = &pd->ep->mrs;
+	uint32_t index;
+
+	if (mr_table_take(t, &index))
+		return -ENOMEM;
+	if (!t->tags[index])
+		t->tags[index] = (uint8_t)rng_u32(&pd->ep->rng);
+	entry->key = index << 8 | (uint8_t)(t->tags[index] + 1);
+	entry->pd = pd;
+	t->slots[index] = entry;
+	pd->refs++;
+	return 0;
+}
+
+void mr_table_remove(struct rocemu_mr *entry)
+{
+	struct mr_table *t = &entry->pd->ep->mrs;
+
+	t->slots[entry->key >> 8] = NULL;
+	t->tags[entry->key >> 8] = (uint8_t)entry->key;
+	entry->pd->refs--;
+}
+
+uint8_t *mr_nowhere(void)
+{
+	static uint8_t nothing;
+
+	return &nothing;
+}
+
+uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access)
+{
+	uint64_t off = addr - mr->iova;
+
+	if (mr->pd != pd || (mr->access & access) != access)
+		return NULL;
+	if (addr < mr->iova || off > mr->length || len > mr->length - off)
+		return NULL;
+	return mr->host + off;
 }
 
 uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
 		   int access)
 {
-	static uint8_t nothing;
 	const struct rocemu_mr *mr;
-	uint64_t off;
 
 	if (!len)
-		return &nothing; /* C9-88: a zero-length operation's key is not checked */
+		return mr_nowhere();
 	mr = mr_find(t, key);
-	if (!mr || mr->pd != pd || (mr->access & access) != access)
-		return NULL;
-	off = addr - mr->iova;
-	if (addr < mr->iova || off > mr->length || len > mr->length - off)
-		return NULL;
-	return mr->host + off;
+	return mr && !mr->window ? mr_range(mr, pd, addr, len, access) : NULL;
 }
 
 uint64_t sge_total(const struct ibv_sge *sge, unsigned n)
@@ -145,9 +182,7 @@ int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const stru
 
 int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access, struct rocemu_mr **out)
 {
-	struct mr_table *t = &pd->ep->mrs;
 	struct rocemu_mr *mr;
-	uint32_t index;
 
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
@@ -156,28 +191,23 @@ int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
-	if (mr_table_take(t, &index)) {
+	if (mr_table_add(pd, mr)) {
 		free(mr);
 		return -ENOMEM;
 	}
-	if (!t->tags[index])
-		t->tags[index] = (uint8_t)rng_u32(&pd->ep->rng);
-	mr->key = index << 8 | ++t->tags[index];
-	mr->pd = pd;
 	mr->host = addr;
 	mr->iova = iova;
 	mr->length = length;
 	mr->access = access;
-	t->slots[index] = mr;
-	pd->refs++;
 	*out = mr;
 	return 0;
 }
 
 int rocemu_mr_dereg(struct rocemu_mr *mr)
 {
-	mr->pd->ep->mrs.slots[mr->key >> 8] = NULL;
-	mr->pd->refs--;
+	if (mr->windows)
+		return -EBUSY;
+	mr_table_remove(mr);
 	free(mr);
 	return 0;
 }

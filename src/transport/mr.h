@@ -17,10 +17,12 @@ struct rocemu_mr {
 	uint64_t length;
 	uint32_t key;
 	int access;                    /* IBV_ACCESS_* */
+	uint32_t windows;              /* memory windows that are bound to it */
+	struct rocemu_mw *window;      /* NULL; else not a region but the entry of this window (see mw.h) */
 };
 
 struct mr_table {
-	struct rocemu_mr **slots;      /* owned array; entries owned */
+	struct rocemu_mr **slots;      /* owned array; entries owned (a window's begins its own object) */
 	uint8_t *tags;                 /* owned, per slot */
 	uint32_t size;
 	uint32_t next;                 /* where the search for a free slot starts */
@@ -28,11 +30,21 @@ struct mr_table {
 
 void mr_table_init(struct mr_table *t);
 void mr_table_fini(struct mr_table *t);
-/** The region of a key, or NULL. */
+/** The entry (region or window) of a key, or NULL. */
 struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key);
+/** The entry at an index, which is a key's upper 24 bits, or NULL. */
+struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index);
+/** Put a new entry into the table of pd's endpoint: sets its key and pd. -ENOMEM. */
+int mr_table_add(struct rocemu_pd *pd, struct rocemu_mr *entry);
+void mr_table_remove(struct rocemu_mr *entry);
+
+/** Where [addr, addr+len) lies in memory, if the entry is of this PD, spans it and grants all bits of access; or NULL. */
+uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access);
+/** An address for no bytes. */
+uint8_t *mr_nowhere(void);
 
 /**
- * Check one access: key known and of this PD, [addr, addr+len) inside, all bits of access granted.
+ * Check one access by L_Key: key of a region, of this PD, [addr, addr+len) inside, all bits of access granted.
  * @return where it lies in memory, or NULL. len 0 needs no valid key: any non-NULL pointer comes back.
  */
 uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,

@@ -93,6 +93,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	list_init(&qp->tx_link);
 	list_init(&qp->req.peer_link);
 	list_init(&qp->req.handed_link);
+	list_init(&qp->windows);
 	event_src_init(&qp->ev, ROCEMU_EVENT_QP);
 	r = qp_alloc_queues(qp, &init->cap);
 	if (r) {
@@ -129,6 +130,7 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 	timer_stop(&ep->timers, &qp->timer);
 	timer_release(&ep->timers);
 	list_remove(&qp->tx_link);
+	mw_unbind_all(qp);
 	event_src_fini(&qp->ev);
 	cq_purge(qp->send_cq, qp->qpn);
 	if (qp->recv_cq != qp->send_cq)
@@ -186,8 +188,9 @@ static bool wr_opcode_allowed(enum ibv_qp_type type, enum ibv_wr_opcode op)
 	static const uint32_t allowed[] = {
 		[IBV_QPT_RC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(SEND_WITH_INV) | WR(RDMA_WRITE) |
 			       WR(RDMA_WRITE_WITH_IMM) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) |
-			       WR(ATOMIC_FETCH_AND_ADD),
-		[IBV_QPT_UC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM),
+			       WR(ATOMIC_FETCH_AND_ADD) | WR(BIND_MW) | WR(LOCAL_INV),
+		[IBV_QPT_UC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM) |
+			       WR(BIND_MW) | WR(LOCAL_INV),
 		[IBV_QPT_UD] = WR(SEND) | WR(SEND_WITH_IMM),
 	};
 
@@ -199,15 +202,16 @@ static bool wr_is_atomic(enum ibv_wr_opcode op)
 	return op == IBV_WR_ATOMIC_CMP_AND_SWP || op == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path,
-		    uint64_t *length)
+static bool wr_is_local(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_BIND_MW || op == IBV_WR_LOCAL_INV;
+}
+
+/** The payload of a request against the QP's limits. */
+static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint64_t *length)
 {
 	bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr_is_atomic(wr->opcode);
 
-	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR)
-		return -EINVAL; /* C10-96 */
-	if (!wr_opcode_allowed(qp->type, wr->opcode))
-		return -EINVAL;
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
 		return -EINVAL;
 	*length = sge_total(wr->sg_list, (unsigned)wr->num_sge);
@@ -215,15 +219,35 @@ static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, co
 		return -EINVAL;
 	if (wr_is_atomic(wr->opcode) && *length < 8)
 		return -EINVAL;
-	if (qp->type == IBV_QPT_UD && (!ud_path || *length > qp->mtu))
+	if (qp->type == IBV_QPT_UD && *length > qp->mtu)
 		return -EINVAL;
-	if (*length > ROCEMU_MAX_MSG)
+	return *length > ROCEMU_MAX_MSG ? -EINVAL : 0;
+}
+
+static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path,
+		    uint64_t *length)
+{
+	int r;
+
+	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR)
+		return -EINVAL; /* C10-96 */
+	if (!wr_opcode_allowed(qp->type, wr->opcode))
 		return -EINVAL;
+	if (qp->type == IBV_QPT_UD && !ud_path)
+		return -EINVAL;
+	*length = 0;
+	if (wr->opcode == IBV_WR_BIND_MW)
+		r = mw_check_post(wr);
+	else
+		r = wr_is_local(wr->opcode) ? 0 : wr_check_payload(qp, wr, length);
+	if (r)
+		return r;
 	return qp->sq.head - qp->sq.tail >= qp->sq.max_wr ? -ENOMEM : 0;
 }
 
 static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint32_t at)
 {
+	sq_wqe(&qp->sq, at)->nsge = (uint32_t)wr->num_sge;
 	if (wr->send_flags & IBV_SEND_INLINE) {
 		uint8_t *to = sq_inline(&qp->sq, at);
 
@@ -236,6 +260,11 @@ static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, 
 	} else if (wr->num_sge) {
 		memcpy(sq_sges(&qp->sq, at), wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
 	}
+}
+
+static bool wr_invalidates(enum ibv_wr_opcode op)
+{
+	return op == IBV_WR_SEND_WITH_INV || op == IBV_WR_LOCAL_INV;
 }
 
 static void wr_copy_remote(struct swqe *w, const struct ibv_send_wr *wr)
@@ -277,10 +306,12 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	w->opcode = wr->opcode;
 	w->flags = wr->send_flags;
 	w->length = (uint32_t)length;
-	w->nsge = (uint32_t)wr->num_sge;
 	/* imm_data is in network byte order; invalidate_rkey shares its place and is a host-order number. */
-	w->imm = wr->opcode == IBV_WR_SEND_WITH_INV ? wr->invalidate_rkey : be32toh(wr->imm_data);
-	wr_copy_payload(qp, wr, qp->sq.head);
+	w->imm = wr_invalidates(wr->opcode) ? wr->invalidate_rkey : be32toh(wr->imm_data);
+	if (wr->opcode == IBV_WR_BIND_MW)
+		w->bind = mw_bind_of(wr);
+	if (!wr_is_local(wr->opcode))
+		wr_copy_payload(qp, wr, qp->sq.head);
 	if (qp->type == IBV_QPT_UD) {
 		w->path = *ud_path;
 		w->path.sport = path_sport_datagram(ud_path->flow_label, qp->qpn);

@@ -10,6 +10,7 @@
 #include "transport/comp.h"
 #include "transport/cq.h"
 #include "transport/ep.h"
+#include "transport/mw.h"
 #include "transport/req.h"
 #include "transport/resp.h"
 #include "transport/rq.h"
@@ -35,6 +36,7 @@ struct rocemu_qp {
 	struct list tx_link;           /* in ep->tx_ready while it may have something to send */
 	struct timer timer;            /* the requester's */
 	struct event_src ev;
+	struct list windows;           /* of rocemu_mw.link: type 2 memory windows bound to it */
 	struct qp_req req;
 	struct qp_comp comp;
 	struct qp_resp resp;

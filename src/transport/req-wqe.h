@@ -22,9 +22,28 @@ static inline bool swqe_is_fetch(const struct swqe *w)
 	return w->opcode == IBV_WR_RDMA_READ || swqe_is_atomic(w);
 }
 
+/** Executed by the requester alone: it makes no packet. */
+static inline bool swqe_is_local(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_BIND_MW || w->opcode == IBV_WR_LOCAL_INV;
+}
+
+/**
+ * The first entry from i on that is not a local request that was executed. Those wait only to
+ * complete in their turn; acked_psn and send_psn never lie in one.
+ */
+static inline uint32_t swqe_skip_local(const struct sq *sq, uint32_t i)
+{
+	while (i != sq->next && swqe_is_local(sq_wqe(sq, i)))
+		i++;
+	return i;
+}
+
 /** Packets that the entry takes; also before it is begun. Zero length takes one. */
 static inline uint32_t swqe_count(const struct qp_req *req, const struct swqe *w)
 {
+	if (swqe_is_local(w))
+		return 0;
 	return w->length ? ((w->length - 1) >> req->mtu_shift) + 1 : 1;
 }
 

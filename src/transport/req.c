@@ -110,6 +110,12 @@ static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 	       peer_may_send(req->peer, req_next_cost(qp, w));
 }
 
+/** A local request with a fence waits until all before it is complete. */
+static bool local_is_fenced(const struct rocemu_qp *qp, const struct swqe *w)
+{
+	return qp->type == IBV_QPT_RC && (w->flags & IBV_SEND_FENCE) && qp->sq.tail != qp->req.cur;
+}
+
 enum req_hold req_hold(const struct rocemu_qp *qp)
 {
 	const struct qp_req *req = &qp->req;
@@ -123,11 +129,13 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	/* SQD: requests begun go on, no new ones (IBTA 10.3.1.5). */
 	if (req->cur == qp->sq.head || (fresh && qp->state == IBV_QPS_SQD))
 		return REQ_HOLD_IDLE;
+	w = sq_wqe(&qp->sq, req->cur);
+	if (swqe_is_local(w))
+		return local_is_fenced(qp, w) ? REQ_HOLD_READ : REQ_GO;
 	if (qp->type != IBV_QPT_RC)
 		return qp->ep->datagram_room ? REQ_GO : REQ_HOLD_ROOM;
 	if (req->rnr_wait)
 		return REQ_HOLD_RNR;
-	w = sq_wqe(&qp->sq, req->cur);
 	if (req->rd_atomic_out) {
 		if (fresh && (w->flags & IBV_SEND_FENCE))
 			return REQ_HOLD_READ;
@@ -159,12 +167,17 @@ void req_kick(struct rocemu_qp *qp, rocemu_ns_t now)
 
 /* ---- going over the queue ---- */
 
-/** Can the entry be executed? All of its memory is checked before its first packet goes out. */
-static enum ibv_wc_status req_check(const struct rocemu_qp *qp, const struct swqe *w)
+/**
+ * Can the entry be executed? All of its memory is checked before its first packet goes out. A local
+ * request is executed here and now.
+ */
+static enum ibv_wc_status req_check(struct rocemu_qp *qp, const struct swqe *w)
 {
 	struct iovec iov[ROCEMU_MAX_SGE];
 	int r;
 
+	if (swqe_is_local(w))
+		return mw_execute(qp, w);
 	if (swqe_is_fetch(w)) {
 		if (!qp->attr.max_rd_atomic)
 			return IBV_WC_LOC_QP_OP_ERR;
@@ -193,8 +206,18 @@ static bool req_begin(struct rocemu_qp *qp)
 	return true;
 }
 
+/** The local request at cur was executed: go on behind it, and complete it if it is its turn. */
+static void req_local_done(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	qp->req.cur++;
+	if (qp->type != IBV_QPT_RC)
+		return; /* completes with what was handed out before it */
+	qp->req.acked = swqe_skip_local(&qp->sq, qp->req.acked);
+	comp_local(qp, now);
+}
+
 /** Packets of the entry at cur. */
-static unsigned req_turn(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
+static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
 {
 	struct qp_req *req = &qp->req;
 	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
@@ -202,9 +225,13 @@ static unsigned req_turn(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
 
 	if (req->cur == qp->sq.next && !req_begin(qp))
 		return 0;
+	if (swqe_is_local(w)) {
+		req_local_done(qp, now);
+		return 0;
+	}
 	made = swqe_is_fetch(w) ? req_build_fetch(qp, tx) : req_build_message(qp, tx, n);
 	if (made && swqe_pkt(w, req->send_psn) == w->npkts)
-		req->cur++;
+		req->cur = swqe_skip_local(&qp->sq, req->cur + 1);
 	return made;
 }
 
@@ -241,7 +268,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 
 	(void)first;
 	while ((hold = req_hold(qp)) == REQ_GO && made < n) {
-		unsigned turn = req_turn(qp, tx + made, n - made);
+		unsigned turn = req_turn(qp, now, tx + made, n - made);
 
 		if (qp->type != IBV_QPT_RC)
 			req_charge_room(qp->ep, tx + made, turn);

@@ -72,20 +72,11 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 	cq_push(qp->recv_cq, &cqe);
 }
 
-/* SEND with invalidate: only memory windows and fast-registered regions can be invalidated by a
- * peer, and neither exists yet, so every key is one that does not allow it. Memory windows hook in
- * here. */
-static enum resp_verdict check_invalidate(const struct rocemu_qp *qp, uint32_t rkey)
-{
-	(void)qp;
-	(void)rkey;
-	return RESP_ACCESS;
-}
-
 static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 				   uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
+	struct rocemu_mw *mw = NULL;
 
 	if (ops & ROCEMU_OP_FIRST) {
 		if (!resp_take(qp))
@@ -95,14 +86,15 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 	if (r->offset + pkt->payload_len > r->rwqe.length)
 		return RESP_TOO_LONG;
 	if (ops & ROCEMU_OP_INV) {
-		enum resp_verdict v = check_invalidate(qp, pkt->h.ieth);
-
-		if (v != RESP_PASS)
-			return v;
+		mw = mw_invalidable(qp, pkt->h.ieth);
+		if (!mw)
+			return RESP_ACCESS;
 	}
 	if (pkt->payload_len && sge_scatter(&qp->ep->mrs, qp->pd, r->rwqe.sge, r->rwqe.nsge,
 					    r->offset, pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
+	if (mw)
+		mw_unbind(mw); /* before the receive completes: its completion says so */
 	r->offset += pkt->payload_len;
 	return RESP_PASS;
 }
@@ -156,7 +148,7 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	 * then what each packet touches, because the region may have gone. Length 0 needs no valid
 	 * key (C9-88). */
 	check = ops & ROCEMU_OP_FIRST ? r->write_length : len;
-	host = mr_access(&qp->ep->mrs, qp->pd, r->write_rkey, r->write_va + r->offset, check,
+	host = mw_access(qp, r->write_rkey, r->write_va + r->offset, check,
 			 IBV_ACCESS_REMOTE_WRITE);
 	if (!host)
 		return RESP_ACCESS;

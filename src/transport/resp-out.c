@@ -157,7 +157,7 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 	};
 	const uint8_t *host;
 
-	host = mr_access(&qp->ep->mrs, qp->pd, job->rkey, job->va, len, IBV_ACCESS_REMOTE_READ);
+	host = mw_access(qp, job->rkey, job->va, len, IBV_ACCESS_REMOTE_READ);
 	if (!host)
 		return false;
 	tx_begin(qp, tx, &h, len);

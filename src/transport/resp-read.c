@@ -51,7 +51,7 @@ static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct roc
 		return RESP_NOT_ENABLED;
 	if (pkt->h.reth.length > ROCEMU_MAX_MSG)
 		return RESP_LENGTH;
-	if (!mr_access(&qp->ep->mrs, qp->pd, pkt->h.reth.rkey, pkt->h.reth.va, pkt->h.reth.length,
+	if (!mw_access(qp, pkt->h.reth.rkey, pkt->h.reth.va, pkt->h.reth.length,
 		       IBV_ACCESS_REMOTE_READ))
 		return RESP_ACCESS;
 	return RESP_PASS;
@@ -103,7 +103,7 @@ static enum resp_verdict atomic_word(struct rocemu_qp *qp, uint64_t va, uint32_t
 		return RESP_NOT_ENABLED;
 	if (va % ATOMIC_LEN)
 		return RESP_MISALIGNED;
-	host = mr_access(&qp->ep->mrs, qp->pd, rkey, va, ATOMIC_LEN, access);
+	host = mw_access(qp, rkey, va, ATOMIC_LEN, access);
 	if (!host)
 		return RESP_ACCESS;
 	if ((uintptr_t)host % ATOMIC_LEN)

@@ -68,7 +68,8 @@ static uint64_t acked_move(struct rocemu_qp *qp, uint32_t end, uint32_t *fetches
 		if (swqe_is_fetch(w))
 			*fetches += swqe_fetches_ended(req, w, from, from + n);
 		req->acked_psn = (req->acked_psn + n) & ROCEMU_PSN_MASK;
-		req->acked += from + n == w->npkts;
+		if (from + n == w->npkts)
+			req->acked = swqe_skip_local(&qp->sq, req->acked + 1);
 	}
 	return cost;
 }

@@ -8,6 +8,7 @@
 #define TRANSPORT_SQ_H
 
 #include "transport/ep.h"
+#include "transport/mw.h"
 
 struct swqe {
 	uint64_t wr_id;
@@ -19,12 +20,16 @@ struct swqe {
 	uint32_t rkey;
 	uint64_t remote_addr;
 	uint64_t compare_add, swap;
-	/* UD */
-	uint32_t dqpn;
-	uint32_t qkey;
-	struct rocemu_path path;
+	union {
+		struct {               /* UD */
+			uint32_t dqpn;
+			uint32_t qkey;
+			struct rocemu_path path;
+		};
+		struct mw_bind bind;   /* IBV_WR_BIND_MW */
+	};
 	/* The requester's, from when the request is begun: its packets have PSNs first_psn .. first_psn + npkts - 1;
-	 * for a READ these are the PSNs of the responses. */
+	 * for a READ these are the PSNs of the responses. npkts 0: a local request, which was executed. */
 	uint32_t first_psn;
 	uint32_t npkts;
 };

@@ -310,8 +310,9 @@ static const char *status_name(enum ibv_wc_status status)
 {
 	static const char *const names[] = {
 #define N(name) [IBV_WC_##name] = #name
-		N(LOC_LEN_ERR),	   N(LOC_QP_OP_ERR),   N(LOC_PROT_ERR),	  N(WR_FLUSH_ERR),
-		N(LOC_ACCESS_ERR), N(REM_INV_REQ_ERR), N(REM_ACCESS_ERR), N(REM_OP_ERR),
+		N(LOC_LEN_ERR),	   N(LOC_QP_OP_ERR),  N(LOC_PROT_ERR),
+		N(WR_FLUSH_ERR),   N(LOC_ACCESS_ERR), N(REM_INV_REQ_ERR),
+		N(REM_ACCESS_ERR), N(REM_OP_ERR),     N(MW_BIND_ERR),
 #undef N
 	};
 
@@ -337,10 +338,22 @@ static void say_cqe(struct hostile *h, const struct rocemu_cqe *c)
 	char text[128] = "";
 	size_t n = 0;
 
+	const char *what = c->opcode == IBV_WC_BIND_MW	   ? "bind"
+			   : c->opcode == IBV_WC_LOCAL_INV ? "inval"
+							   : "recv";
+
 	assert_int_equal(c->qpn, rocemu_qp_num(h->qp));
 	if (c->status != IBV_WC_SUCCESS) {
-		say(h, "recv %llu %s", (unsigned long long)c->wr_id, status_name(c->status));
+		say(h, "%s %llu %s", what, (unsigned long long)c->wr_id, status_name(c->status));
 		return;
+	}
+	if (c->opcode == IBV_WC_BIND_MW || c->opcode == IBV_WC_LOCAL_INV) {
+		say(h, "%s %llu", what, (unsigned long long)c->wr_id);
+		return;
+	}
+	if (c->wc_flags & IBV_WC_WITH_INV) {
+		n += (size_t)snprintf(text + n, sizeof(text) - n, " inv");
+		h->invalidated = c->imm;
 	}
 	if (c->wc_flags & IBV_WC_WITH_IMM)
 		n += (size_t)snprintf(text + n, sizeof(text) - n, " imm %x", c->imm);

@@ -15,7 +15,8 @@
  *	rnr TIMER PSN/MSN
  *	first|middle|last|only PSN+LEN   READ responses
  *	atomic PSN/MSN =VALUE      atomic response
- *	recv ID len N [imm N] [grh from QPN] [sol] [write]    a receive completed
+ *	recv ID len N [inv] [imm N] [grh from QPN] [sol] [write]    a receive completed
+ *	bind ID, inval ID          a bind or local invalidate completed
  *	recv ID STATUS             ... in error, IBV_WC_ left out
  *	event NAME                 async event, IBV_EVENT_ left out
  *	ERR                        the QP is in the error state (said once)
@@ -49,9 +50,10 @@ struct hostile {
 	rocemu_ns_t now;
 	uint32_t rkey;
 	struct rocemu_gid peer, self;
-	unsigned qp_access; /* to be set before hostile_connect(); default all */
-	uint32_t psn;	    /* rq_psn, default 0 */
-	uint8_t rd_atomic;  /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
+	unsigned qp_access;   /* to be set before hostile_connect(); default all */
+	uint32_t psn;	      /* rq_psn, default 0 */
+	uint8_t rd_atomic;    /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
+	uint32_t invalidated; /* the key that the last receive with "inv" said */
 	bool told_err;
 	char log[8192];
 	char text[8192];

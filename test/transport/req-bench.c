@@ -188,6 +188,7 @@ static const char *status_text(enum ibv_wc_status s)
 	case IBV_WC_LOC_QP_OP_ERR:     return "LOC_QP_OP";
 	case IBV_WC_LOC_PROT_ERR:      return "LOC_PROT";
 	case IBV_WC_WR_FLUSH_ERR:      return "FLUSH";
+	case IBV_WC_MW_BIND_ERR:       return "MW_BIND";
 	case IBV_WC_BAD_RESP_ERR:      return "BAD_RESP";
 	case IBV_WC_REM_INV_REQ_ERR:   return "REM_INV_REQ";
 	case IBV_WC_REM_ACCESS_ERR:    return "REM_ACCESS";
