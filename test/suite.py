@@ -130,7 +130,9 @@ def count_meson_test(row, stage, tally):
     output = row.get('stdout', '') + '\n' + row.get('stderr', '')
     cases = cmocka_cases(output)
     for case, outcome in cases.items():
-        tally.add(outcome, f'{name}: {case}')
+        # A case that skips itself says why in a line of its own.
+        why = re.search(r'skipped: (.*)', output) if outcome == 'skip' else None
+        tally.add(outcome, f'{name}: {case}', why.group(1) if why else '')
     if row['result'] == 'SKIP':
         tally.add('skip', name, tail(output, 1))
     elif row['result'] != 'OK':

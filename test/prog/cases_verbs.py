@@ -29,7 +29,7 @@ def verbs_check(name, where, options, level=NORMAL, impair=None, env=None, kill=
         topo.check()
         program = config.program('prog', 'verbs-check')
         # The thread sanitizer works hard on each payload that it was told not to report.
-        patience = ('--timeout', 18, '--max-size', 65536) if config.sanitize == 'thread' and not impair else ()
+        patience = ('--timeout', 16, '--max-size', 65536) if config.sanitize == 'thread' else ()
         argv = [[program, '--port', '{port}', '--device', side.name, '--address', side.address, *options, *patience]
                 for side in (topo.server, topo.client)]
         run_options = ('--impair', impair) if impair else ()
