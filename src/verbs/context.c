@@ -54,12 +54,14 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->max_qp = (1 << ROCEMU_QPN_INDEX_BITS) - 2;
 	a->max_qp_wr = ROCEMU_MAX_WR;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE;
+			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
+			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS;
 	a->max_sge = ROCEMU_MAX_SGE;
 	a->max_sge_rd = ROCEMU_MAX_SGE;
 	a->max_cq = 1 << 16;
 	a->max_cqe = ROCEMU_MAX_CQE;
-	a->max_mr = 1 << 20;
+	a->max_mr = a->max_mw = 1 << 20; /* together: they share the table of keys */
 	a->max_pd = 1 << 16;
 	a->max_qp_rd_atom = ROCEMU_MAX_RD_ATOMIC;
 	a->max_qp_init_rd_atom = ROCEMU_MAX_RD_ATOMIC;

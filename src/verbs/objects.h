@@ -79,6 +79,11 @@ struct vb_mr {
 	int access;
 };
 
+struct vb_mw {
+	struct ibv_mw base;
+	struct rocemu_mw *rmw; /* owned */
+};
+
 struct vb_channel {
 	struct ibv_comp_channel base; /* refcnt is guarded by vb_context.lock */
 	struct evq events;
@@ -145,6 +150,7 @@ static inline struct vb_context *vb_context_of(struct ibv_context *c)
 VB_CAST(pd, ibv_pd, base)
 VB_CAST(td, ibv_td, base)
 VB_CAST(mr, ibv_mr, base)
+VB_CAST(mw, ibv_mw, base)
 VB_CAST(channel, ibv_comp_channel, base)
 VB_CAST(srq, ibv_srq, base)
 VB_CAST(ah, ibv_ah, base)
@@ -204,6 +210,14 @@ struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *att
 int vb_dealloc_td(struct ibv_td *td);
 struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 				      struct ibv_parent_domain_init_attr *attr);
+
+/* mw.c */
+struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
+int vb_dealloc_mw(struct ibv_mw *mw);
+int vb_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *mw_bind);
+/** May a bind request name this window and region: of the QP's context, and of that type? */
+bool vb_bind_allowed(const struct ibv_qp *qp, const struct ibv_mw *mw, enum ibv_mw_type type,
+		     const struct ibv_mw_bind_info *info);
 
 /* cq.c */
 struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,

@@ -15,7 +15,9 @@ static const struct ibv_context_ops context_ops = {
 	.post_srq_recv = vb_post_srq_recv,
 	.post_send = vb_post_send,
 	.post_recv = vb_post_recv,
-	/* alloc_mw NULL: ibv_alloc_mw() says EOPNOTSUPP. */
+	.alloc_mw = vb_alloc_mw,
+	.bind_mw = vb_bind_mw,
+	.dealloc_mw = vb_dealloc_mw,
 };
 
 /**

@@ -4,11 +4,17 @@
  */
 #include "verbs/objects.h"
 
-/** Where a UD send goes; other QPs need no path. -EINVAL: no address handle of this context. */
-static int ud_path(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
+/**
+ * The objects that a request names must be this context's. path: where a UD send goes; other QPs
+ * need none. -EINVAL. Type 1 windows are bound by ibv_bind_mw() only.
+ */
+static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 		   const struct rocemu_path **path)
 {
 	*path = NULL;
+	if (unlikely(wr->opcode == IBV_WR_BIND_MW) &&
+	    !vb_bind_allowed(qp, wr->bind_mw.mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info))
+		return -EINVAL;
 	if (qp->qp_type != IBV_QPT_UD)
 		return 0;
 	if (!wr->wr.ud.ah || wr->wr.ud.ah->context != qp->context)
@@ -28,7 +34,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	for (; wr; wr = wr->next) {
 		const struct rocemu_path *path;
 
-		ret = ud_path(ibqp, wr, &path);
+		ret = resolve(ibqp, wr, &path);
 		if (ret == 0)
 			ret = rocemu_qp_post_send(qp->rqp, now, wr, path);
 		if (ret < 0) {
@@ -51,13 +57,13 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 
 	lane_lock(c->lane);
 	for (unsigned i = 0; i < n && ret == 0; i++) {
-		ret = ud_path(ibqp, &wrs[i], &path);
+		ret = resolve(ibqp, &wrs[i], &path);
 		if (ret == 0)
 			ret = rocemu_qp_check_send(qp->rqp, i, &wrs[i], path);
 	}
 	if (ret == 0) {
 		for (unsigned i = 0; i < n; i++) {
-			ud_path(ibqp, &wrs[i], &path);
+			resolve(ibqp, &wrs[i], &path);
 			rocemu_qp_post_send(qp->rqp, now, &wrs[i], path);
 		}
 		lane_kick(c->lane);

@@ -144,24 +144,29 @@ static void wr_atomic_fetch_add(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t re
 		     remote_addr, add, 0);
 }
 
-/*
- * What we do not have; a QP that asked for it could not be created, so calling it spoils the batch.
- */
-
 static void wr_local_inv(struct ibv_qp_ex *ex, uint32_t invalidate_rkey)
 {
-	(void)invalidate_rkey;
-	spoil(ex_of(ex)->wr, EOPNOTSUPP);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_LOCAL_INV, IBV_QP_EX_WITH_LOCAL_INV);
+
+	if (wr)
+		wr->invalidate_rkey = invalidate_rkey;
 }
 
 static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 		       const struct ibv_mw_bind_info *info)
 {
-	(void)mw;
-	(void)rkey;
-	(void)info;
-	spoil(ex_of(ex)->wr, EOPNOTSUPP);
+	struct ibv_send_wr *wr = begin(ex, IBV_WR_BIND_MW, IBV_QP_EX_WITH_BIND_MW);
+
+	if (!wr)
+		return;
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = rkey;
+	wr->bind_mw.bind_info = *info;
 }
+
+/*
+ * What we do not have; a QP that asked for it could not be created, so calling it spoils the batch.
+ */
 
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {

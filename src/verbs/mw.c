@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Memory windows. Binding and invalidating are work requests; ibv_bind_mw() of type 1 windows is
+ * one as well, which chooses the new key.
+ */
+#include <stdlib.h>
+
+#include "verbs/objects.h"
+
+struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
+{
+	struct vb_context *c = vb_context_of(ibpd->context);
+	struct vb_pd *pd = vb_pd_of(ibpd);
+	struct vb_mw *mw = calloc(1, sizeof(*mw));
+	int ret;
+
+	if (!mw)
+		return vb_null(ENOMEM);
+	lane_lock(c->lane);
+	ret = rocemu_mw_new(pd->rpd, type, &mw->rmw);
+	lane_unlock(c->lane);
+	if (ret < 0) {
+		free(mw);
+		return vb_null(-ret);
+	}
+	atomic_fetch_add(&pd->refs, 1);
+	mw->base.context = ibpd->context;
+	mw->base.pd = ibpd;
+	mw->base.rkey = rocemu_mw_rkey(mw->rmw);
+	mw->base.handle = mw->base.rkey >> 8;
+	mw->base.type = type;
+	return &mw->base;
+}
+
+int vb_dealloc_mw(struct ibv_mw *ibmw)
+{
+	struct vb_context *c = vb_context_of(ibmw->context);
+	struct vb_mw *mw = vb_mw_of(ibmw);
+
+	lane_lock(c->lane);
+	rocemu_mw_free(mw->rmw);
+	lane_unlock(c->lane);
+	atomic_fetch_sub(&vb_pd_of(ibmw->pd)->refs, 1);
+	free(mw);
+	return 0;
+}
+
+bool vb_bind_allowed(const struct ibv_qp *qp, const struct ibv_mw *mw, enum ibv_mw_type type,
+		     const struct ibv_mw_bind_info *info)
+{
+	return mw && mw->context == qp->context && mw->type == type &&
+	       (!info->mr || info->mr->context == qp->context);
+}
+
+int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
+{
+	struct vb_context *c = vb_context_of(ibqp->context);
+	struct ibv_send_wr wr = {
+		.wr_id = b->wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = b->send_flags,
+		.bind_mw = {.mw = ibmw,
+			    .rkey = ibv_inc_rkey(ibmw->rkey),
+			    .bind_info = b->bind_info},
+	};
+	int ret;
+
+	if (!c || !vb_bind_allowed(ibqp, ibmw, IBV_MW_TYPE_1, &b->bind_info))
+		return vb_errno(-EINVAL);
+	lane_lock(c->lane);
+	ret = rocemu_qp_post_send(vb_qp_of(ibqp)->rqp, lane_now(), &wr, NULL);
+	if (ret == 0)
+		ibmw->rkey = wr.bind_mw.rkey;
+	lane_kick(c->lane);
+	lane_unlock(c->lane);
+	return vb_errno(ret);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Memory windows and SEND with invalidate between two QPs over loopback. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "dev.h"
+
+enum { WINDOW = 1024, LEN = 512, RW = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE };
+
+#define OPS                                                                                    \
+	(IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_LOCAL_INV | \
+	 IBV_QP_EX_WITH_BIND_MW)
+
+/** b owns a region for windows, the upper half of the memory; a is its peer. */
+struct pair {
+	struct dev d;
+	struct ibv_qp *a, *b;
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+};
+
+static void pair_open(struct pair *p, enum ibv_mw_type type)
+{
+	dev_open(&p->d);
+	p->a = dev_qp(&p->d, IBV_QPT_RC, OPS);
+	p->b = dev_qp(&p->d, IBV_QPT_RC, OPS);
+	dev_connect(p->a, p->b);
+	p->mr = ibv_reg_mr(p->d.pd, p->d.mem + DEV_MEM / 2, DEV_MEM / 2,
+			   IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	assert_non_null(p->mr);
+	p->mw = ibv_alloc_mw(p->d.pd, type);
+	assert_non_null(p->mw);
+}
+
+static void pair_close(struct pair *p)
+{
+	assert_int_equal(ibv_dealloc_mw(p->mw), 0);
+	assert_int_equal(ibv_dereg_mr(p->mr), 0);
+	assert_int_equal(ibv_destroy_qp(p->a), 0);
+	assert_int_equal(ibv_destroy_qp(p->b), 0);
+	dev_close(&p->d);
+}
+
+static uint8_t *window(struct pair *p)
+{
+	return p->d.mem + DEV_MEM / 2 + WINDOW;
+}
+
+static struct ibv_mw_bind_info info(struct pair *p)
+{
+	return (struct ibv_mw_bind_info){p->mr, (uintptr_t)window(p), LEN, RW};
+}
+
+static struct ibv_wc expect(struct pair *p, uint64_t wr_id, enum ibv_wc_status status)
+{
+	struct ibv_wc wc = dev_poll(p->d.cq);
+
+	assert_int_equal(wc.wr_id, wr_id);
+	assert_int_equal(wc.status, status);
+	return wc;
+}
+
+static int post_bind2(struct pair *p, struct ibv_qp *qp, uint64_t wr_id)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.opcode = IBV_WR_BIND_MW,
+		.send_flags = IBV_SEND_SIGNALED,
+		.bind_mw = {p->mw, ibv_inc_rkey(p->mw->rkey), info(p)},
+	};
+	struct ibv_send_wr *bad;
+	int err = ibv_post_send(qp, &wr, &bad);
+
+	if (!err)
+		p->mw->rkey = wr.bind_mw.rkey;
+	return err;
+}
+
+static void post_inv(struct ibv_qp *qp, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t rkey)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.opcode = op,
+		.send_flags = IBV_SEND_SIGNALED,
+		.invalidate_rkey = rkey,
+	};
+	struct ibv_send_wr *bad;
+
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+}
+
+static void post_write(struct pair *p, uint64_t wr_id, uint32_t rkey)
+{
+	struct ibv_sge sge = dev_sge(&p->d, 0, LEN);
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = &sge,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = {(uintptr_t)window(p), rkey},
+	};
+	struct ibv_send_wr *bad;
+
+	assert_int_equal(ibv_post_send(p->a, &wr, &bad), 0);
+}
+
+TEST(mw, device__says_what_it_has)
+{
+	struct ibv_device_attr attr;
+	struct dev d;
+
+	dev_open(&d);
+	assert_int_equal(ibv_query_device(d.ctx, &attr), 0);
+	assert_true(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW);
+	assert_true(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
+	assert_false(attr.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2A);
+	assert_true(attr.device_cap_flags & IBV_DEVICE_MEM_MGT_EXTENSIONS);
+	assert_true(attr.max_mw > 0);
+	errno = 0;
+	assert_null(ibv_alloc_mw(d.pd, (enum ibv_mw_type)0));
+	assert_int_equal(errno, EINVAL);
+	dev_close(&d);
+}
+
+TEST(mw, type_1_bound__key_updated_and_write_arrives)
+{
+	struct pair p;
+	struct ibv_mw_bind bind;
+	uint32_t before;
+
+	pair_open(&p, IBV_MW_TYPE_1);
+	before = p.mw->rkey;
+	bind = (struct ibv_mw_bind){7, IBV_SEND_SIGNALED, info(&p)};
+	assert_int_equal(ibv_bind_mw(p.b, p.mw, &bind), 0);
+	assert_int_not_equal(p.mw->rkey, before);
+	assert_int_equal(expect(&p, 7, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+	memset(p.d.mem, 0x5a, LEN);
+	post_write(&p, 8, p.mw->rkey);
+	expect(&p, 8, IBV_WC_SUCCESS);
+	assert_memory_equal(window(&p), p.d.mem, LEN);
+	assert_int_equal(ibv_dereg_mr(p.mr), EBUSY);
+	bind.bind_info = (struct ibv_mw_bind_info){0};
+	assert_int_equal(ibv_bind_mw(p.b, p.mw, &bind), 0);
+	expect(&p, 7, IBV_WC_SUCCESS);
+	post_write(&p, 9, p.mw->rkey);
+	expect(&p, 9, IBV_WC_REM_ACCESS_ERR);
+	pair_close(&p);
+}
+
+TEST(mw, wrong_type_for_the_call__einval)
+{
+	struct pair p;
+	struct ibv_mw_bind bind;
+
+	pair_open(&p, IBV_MW_TYPE_1);
+	assert_int_equal(post_bind2(&p, p.b, 1), EINVAL);
+	pair_close(&p);
+	pair_open(&p, IBV_MW_TYPE_2);
+	bind = (struct ibv_mw_bind){7, IBV_SEND_SIGNALED, info(&p)};
+	assert_int_equal(ibv_bind_mw(p.b, p.mw, &bind), EINVAL);
+	pair_close(&p);
+}
+
+TEST(mw, send_with_inv__receive_names_the_key_and_it_is_dead)
+{
+	struct pair p;
+	struct ibv_wc wc;
+
+	pair_open(&p, IBV_MW_TYPE_2);
+	assert_int_equal(post_bind2(&p, p.b, 1), 0);
+	assert_int_equal(expect(&p, 1, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+	dev_post_recv(&p.d, p.b, 50, 4096, 64);
+	memset(p.d.mem, 0x33, LEN);
+	post_write(&p, 2, p.mw->rkey);
+	expect(&p, 2, IBV_WC_SUCCESS);
+	assert_memory_equal(window(&p), p.d.mem, LEN);
+	post_inv(p.a, IBV_WR_SEND_WITH_INV, 3, p.mw->rkey);
+	for (unsigned i = 0; i < 2; i++) {
+		wc = dev_poll(p.d.cq);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+		if (wc.wr_id != 50)
+			continue;
+		assert_int_equal(wc.opcode, IBV_WC_RECV);
+		assert_int_equal(wc.wc_flags & IBV_WC_WITH_INV, IBV_WC_WITH_INV);
+		assert_int_equal(wc.invalidated_rkey, p.mw->rkey);
+	}
+	assert_int_equal(post_bind2(&p, p.b, 4), 0); /* it may be bound again */
+	expect(&p, 4, IBV_WC_SUCCESS);
+	post_inv(p.b, IBV_WR_LOCAL_INV, 5, p.mw->rkey);
+	assert_int_equal(expect(&p, 5, IBV_WC_SUCCESS).opcode, IBV_WC_LOCAL_INV);
+	post_write(&p, 6, p.mw->rkey);
+	expect(&p, 6, IBV_WC_REM_ACCESS_ERR);
+	pair_close(&p);
+}
+
+TEST(mw, send_with_inv_of_a_region__both_sides_told)
+{
+	struct pair p;
+	struct ibv_wc wc;
+
+	pair_open(&p, IBV_MW_TYPE_2);
+	dev_post_recv(&p.d, p.b, 50, 4096, 64);
+	post_inv(p.a, IBV_WR_SEND_WITH_INV, 3, p.d.mr->rkey);
+	for (unsigned i = 0; i < 2; i++) {
+		wc = dev_poll(p.d.cq);
+		assert_int_equal(wc.status,
+				 wc.wr_id == 50 ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_REM_ACCESS_ERR);
+	}
+	pair_close(&p);
+}
+
+/* Everything in one batch of b's, in order: what stands behind the bind is sent after it. */
+TEST(mw, wr_batch__bind_then_invalidate_in_order)
+{
+	struct pair p;
+	struct ibv_qp_ex *ex;
+	struct ibv_mw_bind_info i;
+	uint32_t key;
+
+	pair_open(&p, IBV_MW_TYPE_2);
+	ex = ibv_qp_to_qp_ex(p.b);
+	i = info(&p);
+	key = ibv_inc_rkey(p.mw->rkey);
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ex->wr_id = 1;
+	ibv_wr_bind_mw(ex, p.mw, key, &i);
+	ex->wr_id = 2;
+	ibv_wr_rdma_write(ex, p.d.mr->rkey, (uintptr_t)p.d.mem);
+	ibv_wr_set_sge(ex, p.d.mr->lkey, (uintptr_t)p.d.mem, 8);
+	ex->wr_id = 3;
+	ibv_wr_local_inv(ex, key);
+	ex->wr_id = 4;
+	ibv_wr_bind_mw(ex, p.mw, key, &i);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(expect(&p, 1, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+	assert_int_equal(expect(&p, 2, IBV_WC_SUCCESS).opcode, IBV_WC_RDMA_WRITE);
+	assert_int_equal(expect(&p, 3, IBV_WC_SUCCESS).opcode, IBV_WC_LOCAL_INV);
+	assert_int_equal(expect(&p, 4, IBV_WC_SUCCESS).opcode, IBV_WC_BIND_MW);
+
+	/* And from a: SEND with invalidate by the same interface. */
+	dev_post_recv(&p.d, p.b, 50, 4096, 64);
+	ex = ibv_qp_to_qp_ex(p.a);
+	ibv_wr_start(ex);
+	ex->wr_flags = 0;
+	ibv_wr_send_inv(ex, key);
+	ibv_wr_set_inline_data(ex, p.d.mem, 8);
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	assert_int_equal(expect(&p, 50, IBV_WC_SUCCESS).invalidated_rkey, key);
+	pair_close(&p);
+}
+
+TEST(mw, bad_bind__completes_in_error)
+{
+	struct pair p;
+
+	pair_open(&p, IBV_MW_TYPE_2);
+	assert_int_equal(ibv_dereg_mr(p.mr), 0);
+	p.mr = ibv_reg_mr(p.d.pd, p.d.mem + DEV_MEM / 2, DEV_MEM / 2, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(p.mr);
+	assert_int_equal(post_bind2(&p, p.b, 1), 0);
+	expect(&p, 1, IBV_WC_MW_BIND_ERR);
+	pair_close(&p);
+}
+
+/* A failure that no packet and no poll brings to light: the event must come all the same. */
+TEST(mw, local_request_and_event_wait__event_comes)
+{
+	static const enum ibv_wc_status status[] = {IBV_WC_SUCCESS, IBV_WC_MW_BIND_ERR};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct pair p;
+		struct ibv_cq *cq;
+		void *context;
+
+		pair_open(&p, IBV_MW_TYPE_2);
+		assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
+		if (i == 0)
+			assert_int_equal(post_bind2(&p, p.b, 1), 0);
+		else
+			post_inv(p.b, IBV_WR_LOCAL_INV, 1, p.mw->rkey);
+		assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &context), 0);
+		ibv_ack_cq_events(cq, 1);
+		expect(&p, 1, status[i]);
+		pair_close(&p);
+	}
+}
