@@ -194,9 +194,13 @@ static void buf_free(struct vc_buf *b)
 void vc_open(struct vc *vc)
 {
 	size_t len = vc->opt.huge ? 0x80001000u : vc->opt.big ? 16u << 20 : 2u << 20;
+	struct ibv_device_attr dev;
 	struct ibv_port_attr port;
 
 	open_device(vc);
+	if (ibv_query_device(vc->ctx, &dev))
+		vc_die("ibv_query_device: %s", strerror(errno));
+	vc->windows = dev.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B;
 	vc->pd = ibv_alloc_pd(vc->ctx);
 	if (!vc->pd)
 		vc_die("ibv_alloc_pd: %s", strerror(errno));
@@ -291,6 +295,9 @@ static bool new_qp(struct vc_conn *c)
 		if (vc->opt.type == IBV_QPT_RC)
 			a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 					    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+		if (vc->opt.type == IBV_QPT_RC && vc->windows)
+			a.send_ops_flags |= IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW |
+					    IBV_QP_EX_WITH_LOCAL_INV;
 		c->qp = ibv_create_qp_ex(vc->ctx, &a);
 		VC_CHECK(vc, c->qp, "ibv_create_qp_ex: %s", strerror(errno));
 		c->qpx = ibv_qp_to_qp_ex(c->qp);

@@ -21,6 +21,14 @@ static void old_wr(struct vc_conn *c, struct vc_op *op, struct ibv_send_wr *wr)
 		.num_sge = op->nsge,
 		.imm_data = htonl(op->imm),
 	};
+	if (op->opcode == IBV_WR_SEND_WITH_INV || op->opcode == IBV_WR_LOCAL_INV)
+		wr->invalidate_rkey = op->rkey;
+	if (op->opcode == IBV_WR_BIND_MW) {
+		wr->bind_mw.mw = op->mw;
+		wr->bind_mw.rkey = op->rkey;
+		wr->bind_mw.bind_info = op->bind;
+		return;
+	}
 	if (c->vc->opt.type == IBV_QPT_UD) {
 		wr->wr.ud.ah = c->ah;
 		wr->wr.ud.remote_qpn = c->peer.qpn;
@@ -55,6 +63,15 @@ static int begin_wr(struct ibv_qp_ex *q, struct vc_op *op)
 		return 0;
 	case IBV_WR_SEND_WITH_IMM:
 		ibv_wr_send_imm(q, htonl(op->imm));
+		return 0;
+	case IBV_WR_SEND_WITH_INV:
+		ibv_wr_send_inv(q, op->rkey);
+		return 0;
+	case IBV_WR_BIND_MW:
+		ibv_wr_bind_mw(q, op->mw, op->rkey, &op->bind);
+		return 0;
+	case IBV_WR_LOCAL_INV:
+		ibv_wr_local_inv(q, op->rkey);
 		return 0;
 	case IBV_WR_RDMA_WRITE:
 		ibv_wr_rdma_write(q, op->rkey, op->raddr);
@@ -111,7 +128,8 @@ static int post_new(struct vc_conn *c, struct vc_op *ops, int n)
 		}
 		if (c->vc->opt.type == IBV_QPT_UD)
 			ibv_wr_set_ud_addr(q, c->ah, c->peer.qpn, ops[i].qkey ? ops[i].qkey : VC_QKEY);
-		add_data(q, &ops[i]);
+		if (ops[i].opcode != IBV_WR_BIND_MW && ops[i].opcode != IBV_WR_LOCAL_INV)
+			add_data(q, &ops[i]);
 	}
 	return ibv_wr_complete(q);
 }
@@ -145,6 +163,7 @@ static bool poll_old(struct ibv_cq *cq, struct vc_done *d)
 		.opcode = wc.opcode,
 		.byte_len = wc.byte_len,
 		.imm = wc.wc_flags & IBV_WC_WITH_IMM ? ntohl(wc.imm_data) : 0,
+		.invalidated = wc.wc_flags & IBV_WC_WITH_INV ? wc.invalidated_rkey : 0,
 		.qp_num = wc.qp_num,
 		.src_qp = wc.src_qp,
 		.flags = wc.wc_flags,
@@ -168,6 +187,8 @@ static bool poll_ex(struct ibv_cq *cq, struct vc_done *d)
 		d->src_qp = ibv_wc_read_src_qp(x);
 		if (d->flags & IBV_WC_WITH_IMM)
 			d->imm = ntohl(ibv_wc_read_imm_data(x));
+		if (d->flags & IBV_WC_WITH_INV)
+			d->invalidated = ibv_wc_read_invalidated_rkey(x);
 	}
 	ibv_end_poll(x);
 	return true;

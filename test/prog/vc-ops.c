@@ -3,6 +3,7 @@
  * verbs-check: each operation, each size class, each way of giving the data, one request at a time on one
  * long-lived connection. See vc.h.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -106,6 +107,10 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode o)
 		return IBV_WC_COMP_SWAP;
 	case IBV_WR_ATOMIC_FETCH_AND_ADD:
 		return IBV_WC_FETCH_ADD;
+	case IBV_WR_BIND_MW:
+		return IBV_WC_BIND_MW;
+	case IBV_WR_LOCAL_INV:
+		return IBV_WC_LOCAL_INV;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -241,6 +246,81 @@ static bool case_atomic(struct vc *vc, void *p)
 	return true;
 }
 
+/* ---- memory windows ---- */
+
+enum { WINDOW_OFF = 256, WINDOW_LEN = 5000, ANSWER_OFF = 8192 };
+
+/** The owner: a window over a part of vc->in, its key to the peer, until the peer gives it back. */
+static bool own_window(struct vc *vc, const struct arg *a, struct ibv_mr *mr, struct ibv_mw *mw)
+{
+	struct vc_op bind = {
+		.opcode = IBV_WR_BIND_MW,
+		.mw = mw,
+		.rkey = ibv_inc_rkey(mw->rkey),
+		.bind = {mr, (uintptr_t)vc->in.data + WINDOW_OFF, WINDOW_LEN, IBV_ACCESS_REMOTE_WRITE},
+	};
+	struct vc_op inv = {.opcode = IBV_WR_LOCAL_INV, .rkey = bind.rkey};
+	struct ibv_sge sge;
+	uint32_t none;
+	struct vc_done d;
+
+	vc_buf_clear(&vc->in, ANSWER_OFF + a->size);
+	VC_TRY(vc_post_recv(a->c, 77, &sge, vc_cut(&sge, 1, &vc->in, ANSWER_OFF, a->size)));
+	VC_TRY(complete(vc, a->c, &bind));
+	VC_TRY(vc_swap(vc, &bind.rkey, &none, sizeof(none)));
+	VC_TRY(vc_wait_ok(a->c, a->c->rcq, 77, &d));
+	VC_CHECK(vc, d.opcode == IBV_WC_RECV && d.byte_len == a->size, "receive opcode %d, %u bytes", d.opcode,
+		 d.byte_len);
+	VC_CHECK(vc, (d.flags & IBV_WC_WITH_INV) && d.invalidated == bind.rkey, "wc_flags 0x%x, key 0x%x not 0x%x",
+		 d.flags, d.invalidated, bind.rkey);
+	VC_TRY(vc_same(vc, vc->in.data + WINDOW_OFF, WINDOW_LEN, a->seed, "written through the window"));
+	VC_TRY(vc_same(vc, vc->in.data + ANSWER_OFF, a->size, a->seed + 1, "received"));
+	VC_CHECK(vc, vc->in.data[WINDOW_OFF - 1] == 0xee && vc->in.data[WINDOW_OFF + WINDOW_LEN] == 0xee,
+		 "wrote beside the window");
+	/* It is free again: bound anew, and invalidated on this side. */
+	VC_TRY(complete(vc, a->c, &bind));
+	VC_TRY(complete(vc, a->c, &inv));
+	return vc_sync(vc);
+}
+
+static bool use_window(struct vc *vc, const struct arg *a)
+{
+	struct vc_op write = {.opcode = IBV_WR_RDMA_WRITE, .raddr = a->c->peer.in_addr + WINDOW_OFF};
+	struct vc_op answer = {.opcode = IBV_WR_SEND_WITH_INV};
+	uint32_t key = 0;
+
+	vc_fill(vc->out.data, WINDOW_LEN, a->seed);
+	vc_fill(vc->out.data + ANSWER_OFF, a->size, a->seed + 1);
+	VC_TRY(vc_swap(vc, &key, &key, sizeof(key)));
+	write.rkey = answer.rkey = key;
+	write.nsge = vc_cut(write.sge, 2, &vc->out, 0, WINDOW_LEN);
+	answer.nsge = vc_cut(answer.sge, a->nsge, &vc->out, ANSWER_OFF, a->size);
+	VC_TRY(complete(vc, a->c, &write));
+	VC_TRY(complete(vc, a->c, &answer));
+	return vc_sync(vc);
+}
+
+static bool case_window(struct vc *vc, void *p)
+{
+	const struct arg *a = p;
+	bool theirs, ok;
+	struct ibv_mr *mr;
+	struct ibv_mw *mw;
+
+	VC_TRY(vc_swap(vc, &vc->windows, &theirs, sizeof(theirs)));
+	if (!vc->windows || !theirs)
+		return true; /* nothing to test */
+	if (vc->active)
+		return use_window(vc, a);
+	mr = ibv_reg_mr(vc->pd, vc->in.data, WINDOW_OFF + WINDOW_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	VC_CHECK(vc, mr, "ibv_reg_mr: %s", strerror(errno));
+	mw = ibv_alloc_mw(vc->pd, IBV_MW_TYPE_2);
+	VC_CHECK(vc, mw, "ibv_alloc_mw: %s", strerror(errno));
+	ok = own_window(vc, a, mr, mw);
+	VC_CHECK(vc, ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0, "window or its region not given up");
+	return ok;
+}
+
 /* ---- the group ---- */
 
 struct shared {
@@ -280,6 +360,15 @@ static void push(struct vc *vc, struct shared *s, bool reverse, const char *what
 		run(vc, s, name, reverse, case_read, &a);
 	else
 		run(vc, s, name, reverse, case_push, &a);
+}
+
+static void window(struct vc *vc, struct shared *s, bool reverse, size_t size)
+{
+	struct arg a = {.c = &s->c, .size = size, .nsge = 1, .seed = s->seed};
+	char name[80];
+
+	snprintf(name, sizeof(name), "send_inv %zu", size);
+	run(vc, s, name, reverse, case_window, &a);
 }
 
 static void one_size(struct vc *vc, struct shared *s, bool reverse, size_t size)
@@ -353,6 +442,8 @@ void vc_group_ops(struct vc *vc)
 	if (vc->opt.type == IBV_QPT_RC) {
 		run(vc, &s, "atomics", false, case_atomic, &s.c);
 		run(vc, &s, "atomics", true, case_atomic, &s.c);
+		for (int i = 0; i < 3; i++)
+			window(vc, &s, i == 1, (size_t[]){1, 0, 3 * m + 2}[i]);
 	}
 	if (vc->opt.huge)
 		huge(vc, &s);

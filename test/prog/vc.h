@@ -68,6 +68,7 @@ struct vc {
 	uint8_t gid_index;
 	enum ibv_mtu path_mtu;
 	unsigned mtu;                  /* bytes */
+	bool windows;                  /* the device has memory windows of type 2B */
 	struct vc_buf out, in;         /* what this side sends from, what it receives into */
 	bool active;                   /* in the current case */
 	bool peer_ended;               /* the peer has left the current case */
@@ -115,7 +116,9 @@ struct vc_op {
 	int nsge;
 	struct ibv_sge sge[VC_MAX_SGE];
 	uint64_t raddr;
-	uint32_t rkey;
+	uint32_t rkey;                 /* also the one to invalidate, or to bind as */
+	struct ibv_mw *mw;             /* IBV_WR_BIND_MW */
+	struct ibv_mw_bind_info bind;
 	uint32_t imm;                  /* host order */
 	uint64_t compare_add, swap;
 	uint32_t qkey;                 /* UD; 0: VC_QKEY */
@@ -127,6 +130,7 @@ struct vc_done {
 	enum ibv_wc_status status;
 	enum ibv_wc_opcode opcode;
 	uint32_t byte_len, imm, qp_num, src_qp;
+	uint32_t invalidated;
 	unsigned flags;                /* IBV_WC_* */
 };
 
