@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Measures rocemu beside raw UDP peers on loopback, polled, two processes on two cores, and prints ratios.
 
-Each figure of rocemu and the raw figure that it is compared with are taken in turns, several rounds, and the
-medians compared, so that a machine that speeds up or slows down meanwhile does so for both. Exit code 0: all bars
-hold, 1: some do not, 2: something could not be measured.
+Each figure of rocemu and the raw figure that it is compared with are taken in turns, several rounds, so that a machine
+that speeds up or slows down meanwhile does so for both. Medians are compared; with latencies, the median with the
+best raw figure. Exit code 0: all bars hold, 1: some do not, 2: something could not be measured.
 """
 import argparse
 import json
@@ -128,7 +128,9 @@ def measure(b, rounds, show):
         for _ in range(rounds):
             mine.append(ours())
             theirs.append(other())
-        value, reference = statistics.median(mine), statistics.median(theirs)
+        value = statistics.median(mine)
+        # A floor is the best that was seen; the flag ping-pong has two speeds, by how the scheduler places it.
+        reference = min(theirs) if kind == 'most' else statistics.median(theirs)
         ratio = value / reference
         holds = ratio <= bar if kind == 'most' else ratio >= bar
         rows.append({'name': name, 'unit': unit, 'rocemu': value, 'against': other_name, 'reference': reference,
