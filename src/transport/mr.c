@@ -75,7 +75,7 @@ struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
 	return mr && mr->key == key ? mr : NULL;
 }
 
-int mr_table_add(struct rocemu_pd *pd, struct rocemu_mr *entry)
+int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry)
 {
 	struct mr_table *t = &pd->ep->mrs;
 	uint32_t index;
@@ -91,7 +91,7 @@ int mr_table_add(struct rocemu_pd *pd, struct rocemu_mr *entry)
 	return 0;
 }
 
-void mr_table_remove(struct rocemu_mr *entry)
+void mr_entry_fini(struct rocemu_mr *entry)
 {
 	struct mr_table *t = &entry->pd->ep->mrs;
 
@@ -191,7 +191,7 @@ int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova
 	mr = calloc(1, sizeof(*mr));
 	if (!mr)
 		return -ENOMEM;
-	if (mr_table_add(pd, mr)) {
+	if (mr_entry_init(pd, mr)) {
 		free(mr);
 		return -ENOMEM;
 	}
@@ -207,7 +207,7 @@ int rocemu_mr_dereg(struct rocemu_mr *mr)
 {
 	if (mr->windows)
 		return -EBUSY;
-	mr_table_remove(mr);
+	mr_entry_fini(mr);
 	free(mr);
 	return 0;
 }

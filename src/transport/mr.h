@@ -35,8 +35,8 @@ struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key);
 /** The entry at an index, which is a key's upper 24 bits, or NULL. */
 struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index);
 /** Put a new entry into the table of pd's endpoint: sets its key and pd. -ENOMEM. */
-int mr_table_add(struct rocemu_pd *pd, struct rocemu_mr *entry);
-void mr_table_remove(struct rocemu_mr *entry);
+int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry);
+void mr_entry_fini(struct rocemu_mr *entry);
 
 /** Where [addr, addr+len) lies in memory, if the entry is of this PD, spans it and grants all bits of access; or NULL. */
 uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access);

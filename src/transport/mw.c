@@ -22,7 +22,7 @@ int rocemu_mw_new(struct rocemu_pd *pd, enum ibv_mw_type type, struct rocemu_mw 
 	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return -ENOMEM;
-	if (mr_table_add(pd, &mw->entry)) {
+	if (mr_entry_init(pd, &mw->entry)) {
 		free(mw);
 		return -ENOMEM;
 	}
@@ -36,7 +36,7 @@ int rocemu_mw_new(struct rocemu_pd *pd, enum ibv_mw_type type, struct rocemu_mw 
 void rocemu_mw_free(struct rocemu_mw *mw)
 {
 	mw_unbind(mw);
-	mr_table_remove(&mw->entry);
+	mr_entry_fini(&mw->entry);
 	free(mw);
 }
 
