@@ -380,12 +380,23 @@ class VethPair:
             self.ip('-n', name, 'address', 'add', self.v6[i] + '/64', 'dev', 'veth0', 'nodad')
             self.ip('-n', name, 'link', 'set', 'lo', 'up')
             self.ip('-n', name, 'link', 'set', 'veth0', 'up')
+        self.wait_running()
+
+    def wait_running(self):
+        """The kernel tells the carrier a moment after both ends are up; until then their ports are not active."""
+        end = time.monotonic() + 10
+        for name in self.names:
+            while 'state UP' not in self.ip('-n', name, 'link', 'show', 'veth0'):
+                if time.monotonic() > end:
+                    raise Failure(f'veth0 in {name} does not come up')
+                time.sleep(POLL_S)
 
     @staticmethod
     def ip(*args):
         p = subprocess.run(['ip', *map(str, args)], capture_output=True, text=True)
         if p.returncode != 0:
             raise Failure(f'ip {" ".join(map(str, args))}: {p.stderr.strip()}')
+        return p.stdout
 
     def close(self):
         for name in self.names:
