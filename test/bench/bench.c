@@ -21,7 +21,8 @@ void bench_die(const char *what)
 static void usage(void)
 {
 	fprintf(stderr,
-		"usage: %s --port PORT [--size BYTES] [--iters N] [--seconds N] [--window BYTES] [HOST]\n",
+		"usage: %s --port PORT [--size BYTES] [--iters N] [--seconds N] [--window BYTES] "
+		"[HOST]\n",
 		program_invocation_short_name);
 	exit(2);
 }
@@ -41,7 +42,7 @@ static unsigned long number(const char *s, unsigned long max)
 void bench_parse(struct bench_options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"port", 1, NULL, 'p'},    {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
+		{"port", 1, NULL, 'p'},	   {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
 		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {NULL, 0, NULL, 0},
 	};
 	int c;
@@ -96,7 +97,8 @@ size_t bench_recv_spinning(int fd, void *buf, size_t len, struct sockaddr_in *fr
 
 	for (unsigned spins = 0;; spins++) {
 		socklen_t n = sizeof(*from);
-		ssize_t got = recvfrom(fd, buf, len, MSG_DONTWAIT, (struct sockaddr *)from, from ? &n : NULL);
+		ssize_t got = recvfrom(fd, buf, len, MSG_DONTWAIT, (struct sockaddr *)from,
+				       from ? &n : NULL);
 
 		if (got >= 0)
 			return (size_t)got;

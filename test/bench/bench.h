@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the raw peers share: plain UDP programs without anything of rocemu, as floors and ceilings for bench.py.
- * Each is a server (no HOST) and a client; the server prints "ready" when it can be reached.
+ * What the raw peers share: plain UDP programs without anything of rocemu, as floors and ceilings
+ * for bench.py. Each is a server (no HOST) and a client; the server prints "ready" when it can be
+ * reached.
  */
 #ifndef BENCH_H
 #define BENCH_H
@@ -12,12 +13,12 @@
 #include <stdint.h>
 
 struct bench_options {
-	const char *host;              /* NULL: the server */
+	const char *host; /* NULL: the server */
 	uint16_t port;
-	size_t size;                   /* bytes: of a datagram, or of payload in each */
+	size_t size; /* bytes: of a datagram, or of payload in each */
 	unsigned iters;
 	unsigned seconds;
-	size_t window;                 /* bytes in flight */
+	size_t window; /* bytes in flight */
 };
 
 /** Parse the command line into *o, which holds the defaults. Exits when it is wrong. */
@@ -25,9 +26,11 @@ void bench_parse(struct bench_options *o, int argc, char **argv);
 /** Prints "PROGRAM: what: errno's text" and exits. */
 void bench_die(const char *what) __attribute__((noreturn));
 uint64_t bench_now_ns(void);
-/** The server's socket bound to the port, the client's to any; *peer is the server's address for a client. */
+/** The server's socket bound to the port, the client's to any; *peer is the server's address for a
+ * client. */
 int bench_socket(const struct bench_options *o, struct sockaddr_in *peer);
-/** Spin until a datagram comes; *from may be NULL. Gives up (exits) after 10 s. @return its length. */
+/** Spin until a datagram comes; *from may be NULL. Gives up (exits) after 10 s. @return its length.
+ */
 size_t bench_recv_spinning(int fd, void *buf, size_t len, struct sockaddr_in *from);
 void bench_ready(void);
 /** Prints median and average of n half round trips; sorts rtt_ns. */

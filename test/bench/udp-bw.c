@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ceiling of a bandwidth: what UDP carries when each packet has a 12 byte header, --size bytes of payload and a
- * CRC, the sender computes that CRC, the receiver checks it and copies the payload out, and neither has a protocol
- * to speak of. GSO and GRO, 15 packets a burst. The receiver answers each receive with how much it has, and the
- * sender keeps --window bytes in flight, so that nothing is lost; what is measured is what arrives.
+ * Ceiling of a bandwidth: what UDP carries when each packet has a 12 byte header, --size bytes of
+ * payload and a CRC, the sender computes that CRC, the receiver checks it and copies the payload
+ * out, and neither has a protocol to speak of. GSO and GRO, 15 packets a burst. The receiver
+ * answers each receive with how much it has, and the sender keeps --window bytes in flight, so that
+ * nothing is lost; what is measured is what arrives.
  */
 #include <errno.h>
 #include <isa-l/crc.h>
@@ -27,14 +28,14 @@ enum {
 	HEADER = 12,
 	TRAILER = 4,
 	BURST = 15,
-	MEMORY = 1 << 20,              /* source and destination, used round and round */
-	STALL_NS = 20000000,           /* without an answer for so long, what is in flight is lost */
+	MEMORY = 1 << 20,    /* source and destination, used round and round */
+	STALL_NS = 20000000, /* without an answer for so long, what is in flight is lost */
 	RCVBUF = 4 << 20,
 	MAX_DATAGRAM = 65536,
 };
 
 struct answer {
-	uint64_t bytes;                /* of payload, so far */
+	uint64_t bytes; /* of payload, so far */
 };
 
 static uint32_t packet_crc(const uint8_t *header, const uint8_t *payload, size_t len)
@@ -92,7 +93,8 @@ static void send_burst(struct sender *s)
 static void run_sender(const struct bench_options *o, int fd, const struct sockaddr_in *peer)
 {
 	struct sender s = {.fd = fd, .peer = *peer, .size = o->size, .memory = calloc(1, MEMORY)};
-	uint64_t begin = bench_now_ns(), end = begin + o->seconds * 1000000000ull, heard = begin, now = begin;
+	uint64_t begin = bench_now_ns(), end = begin + o->seconds * 1000000000ull, heard = begin,
+		 now = begin;
 	uint64_t sent = 0, lost = 0, arrived = 0;
 	const size_t burst = BURST * o->size;
 	struct answer a;
@@ -178,7 +180,8 @@ static void run_receiver(int fd)
 		if (got == 0)
 			break;
 		segment = segment_of(&msg, got);
-		for (uint8_t *p = buf; got >= segment && segment > HEADER + TRAILER; p += segment, got -= segment) {
+		for (uint8_t *p = buf; got >= segment && segment > HEADER + TRAILER;
+		     p += segment, got -= segment) {
 			size_t len = segment - HEADER - TRAILER;
 			uint32_t crc = packet_crc(p, p + HEADER, len);
 
@@ -204,7 +207,9 @@ int main(int argc, char **argv)
 
 	bench_parse(&o, argc, argv);
 	if (o.size * BURST > MAX_DATAGRAM - 1024 || o.window < o.size * BURST) {
-		fprintf(stderr, "udp-bw: at most 4290 bytes a packet, at least %d packets in flight\n", BURST);
+		fprintf(stderr,
+			"udp-bw: at most 4290 bytes a packet, at least %d packets in flight\n",
+			BURST);
 		return 2;
 	}
 	fd = bench_socket(&o, &peer);

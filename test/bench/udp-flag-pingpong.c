@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floor of a latency whose receiver spins on memory, as ib_write_lat does: the main thread spins on a counter
- * that a second thread, blocked in recv(), counts up. The second thread asks for a short time slice, without which
- * the spinning one would keep it waiting (Linux 6.12 and later; elsewhere the call does no harm).
+ * Floor of a latency whose receiver spins on memory, as ib_write_lat does: the main thread spins on
+ * a counter that a second thread, blocked in recv(), counts up. The second thread asks for a short
+ * time slice, without which the spinning one would keep it waiting (Linux 6.12 and later; elsewhere
+ * the call does no harm).
  */
 #include <linux/sched.h>
 #include <linux/types.h>
@@ -31,7 +32,7 @@ struct slice_attr {
 struct side {
 	int fd;
 	_Atomic unsigned arrived;
-	_Atomic unsigned short peer_port;      /* network order; the server learns it */
+	_Atomic unsigned short peer_port; /* network order; the server learns it */
 };
 
 static void *receive(void *arg)

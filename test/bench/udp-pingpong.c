@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Floor of a latency whose receiver polls: both sides spin on a UDP socket. --size is the datagram's. */
+/* Floor of a latency whose receiver polls: both sides spin on a UDP socket. --size is the
+ * datagram's. */
 #include <stdlib.h>
 #include <sys/socket.h>
 

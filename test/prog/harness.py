@@ -5,10 +5,10 @@ Readiness is an event (the server's listening TCP port shows in its /proc/PID/ne
 guard, and a process that is ended is one that was started here, by its process ID.
 """
 import ctypes
+import ipaddress
 import itertools
 import os
 import re
-import select
 import shutil
 import signal
 import subprocess
@@ -33,11 +33,10 @@ class Skip(Exception):
 class Config:
     """What the command line of the runner said."""
 
-    def __init__(self, build, sanitize=None, keep=None):
+    def __init__(self, build, sanitize=None):
         self.build = os.path.abspath(build)
         self.rocemu = os.path.join(self.build, 'tools', 'rocemu')
         self.sanitize = sanitize
-        self.keep = keep
 
     def program(self, *parts):
         return os.path.join(self.build, 'test', *parts)
@@ -262,7 +261,6 @@ def gid_index(config, side):
 
 
 def same_address(a, b):
-    import ipaddress
     try:
         return ipaddress.IPv6Address(a.rstrip(',')) == ipaddress.IPv6Address(b)
     except ValueError:
@@ -471,7 +469,3 @@ class Case:
             if not shutil.which(program):
                 raise Skip(f'{program} is not installed')
         return self.function(config, lab)
-
-
-def readable(fd, timeout):
-    return bool(select.select([fd], [], [], timeout)[0])

@@ -19,8 +19,8 @@
 
 enum { MSG_STEP = 'S', MSG_END = 'E' };
 
-/** Everything on the TCP connection is a record of this one size, so that a side that has left a case can skip
- *  what the other one still sent in it. */
+/** Everything on the TCP connection is a record of this one size, so that a side that has left a
+ * case can skip what the other one still sent in it. */
 struct msg {
 	char type;
 	char ok;
@@ -275,13 +275,14 @@ static bool new_qp(struct vc_conn *c)
 		.send_cq = c->scq,
 		.recv_cq = c->rcq,
 		.srq = c->srq,
-		.cap = {
-			.max_send_wr = VC_DEPTH,
-			.max_recv_wr = c->srq ? 0 : VC_DEPTH,
-			.max_send_sge = VC_MAX_SGE,
-			.max_recv_sge = c->srq ? 0 : VC_MAX_SGE,
-			.max_inline_data = VC_INLINE,
-		},
+		.cap =
+			{
+				.max_send_wr = VC_DEPTH,
+				.max_recv_wr = c->srq ? 0 : VC_DEPTH,
+				.max_send_sge = VC_MAX_SGE,
+				.max_recv_sge = c->srq ? 0 : VC_MAX_SGE,
+				.max_inline_data = VC_INLINE,
+			},
 		.qp_type = vc->opt.type,
 		.pd = vc->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
@@ -291,9 +292,11 @@ static bool new_qp(struct vc_conn *c)
 		a.comp_mask |= IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
 		a.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
 		if (vc->opt.type != IBV_QPT_UD)
-			a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+			a.send_ops_flags |=
+				IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
 		if (vc->opt.type == IBV_QPT_RC)
-			a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			a.send_ops_flags |= IBV_QP_EX_WITH_RDMA_READ |
+					    IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
 					    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
 		if (vc->opt.type == IBV_QPT_RC && vc->windows)
 			a.send_ops_flags |= IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_BIND_MW |
@@ -380,10 +383,13 @@ static bool to_rts(struct vc_conn *c, const struct vc_attr *attr)
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN, rc;
 
 	if (vc->opt.type == IBV_QPT_RC) {
-		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+			IBV_QP_MAX_QP_RD_ATOMIC;
 		a.timeout = attr->timeout ? attr->timeout : vc->opt.timeout;
 		a.retry_cnt = attr->retry_cnt ? attr->retry_cnt : 7;
-		a.rnr_retry = attr->rnr_retry == VC_ZERO ? 0 : attr->rnr_retry ? attr->rnr_retry : 7;
+		a.rnr_retry = attr->rnr_retry == VC_ZERO ? 0
+			      : attr->rnr_retry		 ? attr->rnr_retry
+							 : 7;
 		a.max_rd_atomic = VC_RD_ATOMIC;
 	}
 	rc = ibv_modify_qp(c->qp, &a, mask);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs-check: what must fail, fails with the status that IBTA gives it, harms nobody's memory, and leaves the
- * queue pair in the state it should. Every case has a connection of its own. See vc.h.
+ * verbs-check: what must fail, fails with the status that IBTA gives it, harms nobody's memory, and
+ * leaves the queue pair in the state it should. Every case has a connection of its own. See vc.h.
  */
 #include <errno.h>
 #include <signal.h>
@@ -29,7 +29,8 @@ static bool case_once(struct vc *vc, void *arg)
 }
 
 /** The active side's request ends with the status wanted, and the QP is in the error state. */
-static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op, enum ibv_wc_status status)
+static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op,
+		       enum ibv_wc_status status)
 {
 	struct vc_op behind = {.opcode = IBV_WR_SEND, .wr_id = 2, .flags = IBV_SEND_SIGNALED};
 	struct vc_done d;
@@ -42,8 +43,9 @@ static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op, enum 
 	rc = vc_post(c, &behind, 1);
 	VC_CHECK(vc, rc == 0, "post behind: %s", strerror(rc));
 	VC_TRY(vc_wait(c, c->scq, &d));
-	VC_CHECK(vc, d.wr_id == 1 && d.status == status, "wr_id %llu: %s, not %s", (unsigned long long)d.wr_id,
-		 ibv_wc_status_str(d.status), ibv_wc_status_str(status));
+	VC_CHECK(vc, d.wr_id == 1 && d.status == status, "wr_id %llu: %s, not %s",
+		 (unsigned long long)d.wr_id, ibv_wc_status_str(d.status),
+		 ibv_wc_status_str(status));
 	VC_TRY(vc_wait(c, c->scq, &d));
 	VC_CHECK(vc, d.wr_id == 2 && d.status == IBV_WC_WR_FLUSH_ERR, "behind it: wr_id %llu %s",
 		 (unsigned long long)d.wr_id, ibv_wc_status_str(d.status));
@@ -52,7 +54,8 @@ static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op, enum 
 }
 
 /** One bad request by the active side; the passive side's memory must not change. */
-static bool bad_request(struct vc *vc, struct vc_conn *c, struct vc_op *op, size_t size, enum ibv_wc_status status)
+static bool bad_request(struct vc *vc, struct vc_conn *c, struct vc_op *op, size_t size,
+			enum ibv_wc_status status)
 {
 	vc_buf_clear(&vc->in, 4096);
 	vc_fill(vc->out.data, 4096, 1);
@@ -126,7 +129,8 @@ static bool no_permission(struct vc *vc, struct vc_conn *c)
 static bool stale_key(struct vc *vc, struct vc_conn *c)
 {
 	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE};
-	struct ibv_mr *mr = ibv_reg_mr(vc->pd, vc->in.data, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	struct ibv_mr *mr = ibv_reg_mr(vc->pd, vc->in.data, 4096,
+				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	uint32_t mine, theirs = 0;
 
 	VC_CHECK(vc, mr, "ibv_reg_mr: %s", strerror(errno));
@@ -162,7 +166,8 @@ static bool other_pd(struct vc *vc, struct vc_conn *c)
 /** The QP allows no remote access at all: IBTA has an invalid-request NAK for it. */
 static bool qp_forbids(struct vc *vc, struct vc_conn *c)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
+	struct vc_op op = {
+		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
 
 	return bad_request(vc, c, &op, 100, IBV_WC_REM_INV_REQ_ERR);
 }
@@ -240,7 +245,8 @@ static bool retry_exhausted(struct vc *vc, struct vc_conn *c)
 /** The peer destroys its QP under a connection that works. */
 static bool peer_destroys(struct vc *vc, struct vc_conn *c)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
+	struct vc_op op = {
+		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
 
 	if (!vc->active) {
 		VC_CHECK(vc, ibv_destroy_qp(c->qp) == 0, "ibv_destroy_qp");
@@ -258,7 +264,8 @@ static bool peer_destroys(struct vc *vc, struct vc_conn *c)
 
 static bool bad_lkey(struct vc *vc, struct vc_conn *c)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
+	struct vc_op op = {
+		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
 
 	vc_buf_clear(&vc->in, 100);
 	VC_TRY(vc_sync(vc));
@@ -296,11 +303,13 @@ static bool flush(struct vc *vc, struct vc_conn *c)
 	op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 8);
 	VC_CHECK(vc, vc_post(c, &op, 1) == 0, "post in the error state");
 	VC_TRY(vc_wait(c, c->scq, &d));
-	VC_CHECK(vc, d.wr_id == 100 && d.status == IBV_WC_WR_FLUSH_ERR, "send: %s", ibv_wc_status_str(d.status));
+	VC_CHECK(vc, d.wr_id == 100 && d.status == IBV_WC_WR_FLUSH_ERR, "send: %s",
+		 ibv_wc_status_str(d.status));
 	for (int i = 0; !c->srq && i < 5; i++) {
 		VC_TRY(vc_wait(c, c->rcq, &d));
-		VC_CHECK(vc, d.wr_id == (uint64_t)i && d.status == IBV_WC_WR_FLUSH_ERR, "receive %d: wr_id %llu %s",
-			 i, (unsigned long long)d.wr_id, ibv_wc_status_str(d.status));
+		VC_CHECK(vc, d.wr_id == (uint64_t)i && d.status == IBV_WC_WR_FLUSH_ERR,
+			 "receive %d: wr_id %llu %s", i, (unsigned long long)d.wr_id,
+			 ibv_wc_status_str(d.status));
 	}
 	return vc_sync(vc);
 }
@@ -365,7 +374,8 @@ static bool uc_survives(struct vc *vc, struct vc_conn *c)
 /** UD: a wrong Q_Key drops the message silently; the next one arrives. */
 static bool ud_bad_qkey(struct vc *vc, struct vc_conn *c)
 {
-	struct vc_op op = {.opcode = IBV_WR_SEND, .wr_id = 1, .flags = IBV_SEND_SIGNALED, .qkey = 0x7654321};
+	struct vc_op op = {
+		.opcode = IBV_WR_SEND, .wr_id = 1, .flags = IBV_SEND_SIGNALED, .qkey = 0x7654321};
 	struct ibv_sge sge;
 	struct vc_done d;
 
@@ -389,10 +399,12 @@ static bool ud_bad_qkey(struct vc *vc, struct vc_conn *c)
 	return vc_sync(vc);
 }
 
-/** The server dies by SIGKILL in the middle of a connection: the client's requests end with an error. */
+/** The server dies by SIGKILL in the middle of a connection: the client's requests end with an
+ * error. */
 static bool peer_killed(struct vc *vc, struct vc_conn *c)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
+	struct vc_op op = {
+		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
 	char nothing;
 
 	VC_TRY(vc_sync(vc));

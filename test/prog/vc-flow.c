@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs-check: order and notification: many requests in flight both ways, unsignaled ones, fences, solicited
- * events, more READs than the connection has room for. See vc.h.
+ * verbs-check: order and notification: many requests in flight both ways, unsignaled ones, fences,
+ * solicited events, more READs than the connection has room for. See vc.h.
  */
 #include <errno.h>
 #include <poll.h>
@@ -11,11 +11,11 @@
 #include "vc.h"
 
 enum {
-	SLOT = 16384,              /* bytes; a request of the storm has one of its own */
-	STORM = 48,                /* requests a round, each way */
+	SLOT = 16384, /* bytes; a request of the storm has one of its own */
+	STORM = 48,   /* requests a round, each way */
 	STORM_ROUNDS = 4,
-	COUNTER = STORM * SLOT,    /* offset of the word for atomics in `in` */
-	RESULTS = COUNTER + 64,    /* offset of what READs and atomics bring back */
+	COUNTER = STORM * SLOT, /* offset of the word for atomics in `in` */
+	RESULTS = COUNTER + 64, /* offset of what READs and atomics bring back */
 };
 
 struct flow {
@@ -38,18 +38,20 @@ struct plan {
 static struct plan plan_of(const struct vc *vc, unsigned round, bool by_server, int i)
 {
 	static const enum ibv_wr_opcode kinds[] = {
-		IBV_WR_SEND,      IBV_WR_RDMA_WRITE,           IBV_WR_RDMA_WRITE_WITH_IMM,
+		IBV_WR_SEND,	  IBV_WR_RDMA_WRITE,	       IBV_WR_RDMA_WRITE_WITH_IMM,
 		IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_IMM,
 	};
 	unsigned state = round * 1000 + (unsigned)i * 2 + by_server;
-	/* Nothing holds UC and UD back, and nothing sends again: all of it must fit a socket buffer. */
+	/* Nothing holds UC and UD back, and nothing sends again: all of it must fit a socket
+	 * buffer. */
 	size_t limit = vc->opt.type == IBV_QPT_RC ? SLOT - VC_GRH : vc->mtu < 1024 ? vc->mtu : 1024;
 	struct plan p;
 
 	next_random(&state);
 	p.opcode = kinds[next_random(&state) % 6];
 	p.size = next_random(&state) % (limit + 1);
-	if (vc->opt.type == IBV_QPT_UD || (vc->opt.type == IBV_QPT_UC && p.opcode != IBV_WR_RDMA_WRITE))
+	if (vc->opt.type == IBV_QPT_UD ||
+	    (vc->opt.type == IBV_QPT_UC && p.opcode != IBV_WR_RDMA_WRITE))
 		p.opcode = IBV_WR_SEND;
 	if (p.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		p.size = 8;
@@ -78,8 +80,9 @@ static bool storm_receives(struct vc *vc, struct flow *f, size_t grh)
 		if (p.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
 			VC_TRY(vc_post_recv(&f->c, (uint64_t)i, NULL, 0));
 		else if (takes_recv(p.opcode))
-			VC_TRY(vc_post_recv(&f->c, (uint64_t)i, &sge,
-					    vc_cut(&sge, 1, &vc->in, (size_t)i * SLOT, grh + p.size)));
+			VC_TRY(vc_post_recv(
+				&f->c, (uint64_t)i, &sge,
+				vc_cut(&sge, 1, &vc->in, (size_t)i * SLOT, grh + p.size)));
 	}
 	return true;
 }
@@ -123,8 +126,10 @@ static bool storm_check(struct vc *vc, struct flow *f, size_t grh)
 		if (theirs.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 			adds++;
 		else if (theirs.opcode != IBV_WR_RDMA_READ)
-			VC_TRY(vc_same(vc, vc->in.data + at + (theirs.opcode == IBV_WR_SEND ? grh : 0),
-				       theirs.size, seed_of(f->round, !vc->opt.server, i), "storm: arrived"));
+			VC_TRY(vc_same(vc,
+				       vc->in.data + at + (theirs.opcode == IBV_WR_SEND ? grh : 0),
+				       theirs.size, seed_of(f->round, !vc->opt.server, i),
+				       "storm: arrived"));
 		if (mine.opcode == IBV_WR_RDMA_READ)
 			VC_TRY(vc_same(vc, vc->in.data + RESULTS + at, mine.size,
 				       seed_of(f->round, !vc->opt.server, i), "storm: read"));
@@ -136,12 +141,13 @@ static bool storm_check(struct vc *vc, struct flow *f, size_t grh)
 		}
 	}
 	memcpy(&counter, vc->in.data + COUNTER, 8);
-	VC_CHECK(vc, counter == adds, "storm: the counter is %llu, not %llu", (unsigned long long)counter,
-		 (unsigned long long)adds);
+	VC_CHECK(vc, counter == adds, "storm: the counter is %llu, not %llu",
+		 (unsigned long long)counter, (unsigned long long)adds);
 	return true;
 }
 
-/** Both sides post STORM requests of all kinds in lists of 1 to 8, and each checks order and bytes. */
+/** Both sides post STORM requests of all kinds in lists of 1 to 8, and each checks order and bytes.
+ */
 static bool case_storm(struct vc *vc, void *arg)
 {
 	struct flow *f = arg;
@@ -193,7 +199,8 @@ static bool case_unsignaled(struct vc *vc, void *arg)
 
 	if (!vc->active) {
 		for (int i = 0; i < 8; i++)
-			VC_TRY(vc_post_recv(c, (uint64_t)i, &sge, vc_cut(&sge, 1, &vc->in, 0, 128)));
+			VC_TRY(vc_post_recv(c, (uint64_t)i, &sge,
+					    vc_cut(&sge, 1, &vc->in, 0, 128)));
 		VC_TRY(vc_sync(vc));
 		for (int i = 0; i < 8; i++)
 			VC_TRY(vc_wait_ok(c, c->rcq, (uint64_t)i, &d));
@@ -217,7 +224,8 @@ static bool case_unsignaled(struct vc *vc, void *arg)
 	return true;
 }
 
-/** Far more requests than the queue holds, nearly all unsignaled: the places come back all the same. */
+/** Far more requests than the queue holds, nearly all unsignaled: the places come back all the
+ * same. */
 static bool case_many_unsignaled(struct vc *vc, void *arg)
 {
 	enum { BATCH = VC_DEPTH / 2, BATCHES = 12 };
@@ -264,8 +272,10 @@ static bool case_fence(struct vc *vc, void *arg)
 		VC_TRY(vc_same(vc, vc->in.data, size, 42, "sent behind the fence"));
 		return vc_sync(vc);
 	}
-	ops[0] = (struct vc_op){
-		.opcode = IBV_WR_RDMA_READ, .wr_id = 1, .raddr = c->peer.out_addr, .rkey = c->peer.out_rkey};
+	ops[0] = (struct vc_op){.opcode = IBV_WR_RDMA_READ,
+				.wr_id = 1,
+				.raddr = c->peer.out_addr,
+				.rkey = c->peer.out_rkey};
 	ops[0].nsge = vc_cut(ops[0].sge, 1, &vc->in, 0, size);
 	ops[1] = (struct vc_op){
 		.opcode = IBV_WR_SEND, .wr_id = 2, .flags = IBV_SEND_SIGNALED | IBV_SEND_FENCE};
@@ -325,14 +335,16 @@ static bool take_event(struct vc *vc, struct ibv_comp_channel *channel, struct i
 	void *context;
 
 	VC_CHECK(vc, poll(&p, 1, VC_WAIT_S * 1000) == 1, "no event");
-	VC_CHECK(vc, ibv_get_cq_event(channel, &which, &context) == 0 && which == cq, "ibv_get_cq_event");
+	VC_CHECK(vc, ibv_get_cq_event(channel, &which, &context) == 0 && which == cq,
+		 "ibv_get_cq_event");
 	ibv_ack_cq_events(cq, 1);
 	return true;
 }
 
 /**
- * A CQ armed for solicited completions only: silent for an ordinary SEND (the RC acknowledgement proves that it
- * was completed), an event for a solicited one; and nothing at all when it is not armed.
+ * A CQ armed for solicited completions only: silent for an ordinary SEND (the RC acknowledgement
+ * proves that it was completed), an event for a solicited one; and nothing at all when it is not
+ * armed.
  */
 static bool case_solicited(struct vc *vc, void *arg)
 {

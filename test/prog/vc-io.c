@@ -33,7 +33,8 @@ static void old_wr(struct vc_conn *c, struct vc_op *op, struct ibv_send_wr *wr)
 		wr->wr.ud.ah = c->ah;
 		wr->wr.ud.remote_qpn = c->peer.qpn;
 		wr->wr.ud.remote_qkey = op->qkey ? op->qkey : VC_QKEY;
-	} else if (op->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
+	} else if (op->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+		   op->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD) {
 		wr->wr.atomic.remote_addr = op->raddr;
 		wr->wr.atomic.rkey = op->rkey;
 		wr->wr.atomic.compare_add = op->compare_add;
@@ -127,7 +128,8 @@ static int post_new(struct vc_conn *c, struct vc_op *ops, int n)
 			return EINVAL;
 		}
 		if (c->vc->opt.type == IBV_QPT_UD)
-			ibv_wr_set_ud_addr(q, c->ah, c->peer.qpn, ops[i].qkey ? ops[i].qkey : VC_QKEY);
+			ibv_wr_set_ud_addr(q, c->ah, c->peer.qpn,
+					   ops[i].qkey ? ops[i].qkey : VC_QKEY);
 		if (ops[i].opcode != IBV_WR_BIND_MW && ops[i].opcode != IBV_WR_LOCAL_INV)
 			add_data(q, &ops[i]);
 	}
@@ -178,7 +180,8 @@ static bool poll_ex(struct ibv_cq *cq, struct vc_done *d)
 
 	if (ibv_start_poll(x, &attr))
 		return false;
-	*d = (struct vc_done){.wr_id = x->wr_id, .status = x->status, .qp_num = ibv_wc_read_qp_num(x)};
+	*d = (struct vc_done){
+		.wr_id = x->wr_id, .status = x->status, .qp_num = ibv_wc_read_qp_num(x)};
 	/* As with ibv_wc, the rest means nothing in a failed completion. */
 	if (x->status == IBV_WC_SUCCESS) {
 		d->opcode = ibv_wc_read_opcode(x);
@@ -205,7 +208,8 @@ static bool sleep_on_channel(struct vc_conn *c, struct ibv_cq *cq, struct ibv_co
 	struct ibv_cq *which;
 	void *context;
 
-	VC_CHECK(c->vc, poll(&p, 1, VC_WAIT_S * 1000) == 1, "no completion event within %d s", VC_WAIT_S);
+	VC_CHECK(c->vc, poll(&p, 1, VC_WAIT_S * 1000) == 1, "no completion event within %d s",
+		 VC_WAIT_S);
 	VC_CHECK(c->vc, ibv_get_cq_event(channel, &which, &context) == 0, "ibv_get_cq_event: %s",
 		 strerror(errno));
 	VC_CHECK(c->vc, which == cq, "an event of another CQ");
@@ -245,10 +249,10 @@ bool vc_wait(struct vc_conn *c, struct ibv_cq *cq, struct vc_done *d)
 bool vc_wait_ok(struct vc_conn *c, struct ibv_cq *cq, uint64_t wr_id, struct vc_done *d)
 {
 	VC_TRY(vc_wait(c, cq, d));
-	VC_CHECK(c->vc, d->status == IBV_WC_SUCCESS, "wr_id %llu: %s (%d)", (unsigned long long)d->wr_id,
-		 ibv_wc_status_str(d->status), d->status);
-	VC_CHECK(c->vc, d->wr_id == wr_id, "completion of wr_id %llu, not %llu", (unsigned long long)d->wr_id,
-		 (unsigned long long)wr_id);
+	VC_CHECK(c->vc, d->status == IBV_WC_SUCCESS, "wr_id %llu: %s (%d)",
+		 (unsigned long long)d->wr_id, ibv_wc_status_str(d->status), d->status);
+	VC_CHECK(c->vc, d->wr_id == wr_id, "completion of wr_id %llu, not %llu",
+		 (unsigned long long)d->wr_id, (unsigned long long)wr_id);
 	VC_CHECK(c->vc, d->qp_num == c->qp->qp_num, "completion of QP 0x%x, not 0x%x", d->qp_num,
 		 c->qp->qp_num);
 	return true;
@@ -289,8 +293,8 @@ void vc_fill(uint8_t *p, size_t len, unsigned seed)
 bool vc_same(struct vc *vc, const uint8_t *p, size_t len, unsigned seed, const char *what)
 {
 	for (size_t i = 0; i < len; i++)
-		VC_CHECK(vc, p[i] == byte_at(i, seed), "%s: byte %zu of %zu is 0x%02x, not 0x%02x", what, i, len,
-			 p[i], byte_at(i, seed));
+		VC_CHECK(vc, p[i] == byte_at(i, seed), "%s: byte %zu of %zu is 0x%02x, not 0x%02x",
+			 what, i, len, p[i], byte_at(i, seed));
 	return true;
 }
 
@@ -305,8 +309,10 @@ void vc_buf_clear(struct vc_buf *b, size_t len)
 bool vc_buf_guards(struct vc *vc, const struct vc_buf *b, size_t used)
 {
 	for (int i = 0; i < VC_GUARD; i++) {
-		VC_CHECK(vc, b->base[i] == CLEAR, "written %d bytes before the buffer", VC_GUARD - i);
-		VC_CHECK(vc, b->data[used + (size_t)i] == CLEAR, "written %d bytes behind the message", i);
+		VC_CHECK(vc, b->base[i] == CLEAR, "written %d bytes before the buffer",
+			 VC_GUARD - i);
+		VC_CHECK(vc, b->data[used + (size_t)i] == CLEAR,
+			 "written %d bytes behind the message", i);
 	}
 	return true;
 }

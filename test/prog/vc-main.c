@@ -94,13 +94,12 @@ static void parse_type(struct vc_options *o, const char *s)
 static void parse(struct vc_options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"port", 1, NULL, 'p'},  {"device", 1, NULL, 'd'}, {"address", 1, NULL, 'a'},
-		{"type", 1, NULL, 't'},  {"mtu", 1, NULL, 'm'},    {"psn", 1, NULL, 'n'},
-		{"wr", 0, NULL, 'w'},    {"cq-ex", 0, NULL, 'x'},  {"events", 0, NULL, 'e'},
-		{"group", 1, NULL, 'g'}, {"big", 0, NULL, 'b'},    {"huge", 0, NULL, 'H'},
-		{"srq", 0, NULL, 's'},   {"kill", 0, NULL, 'k'},   {"help", 0, NULL, 'h'},
-		{"timeout", 1, NULL, 'T'}, {"max-size", 1, NULL, 'M'},
-		{NULL, 0, NULL, 0},
+		{"port", 1, NULL, 'p'},	   {"device", 1, NULL, 'd'},   {"address", 1, NULL, 'a'},
+		{"type", 1, NULL, 't'},	   {"mtu", 1, NULL, 'm'},      {"psn", 1, NULL, 'n'},
+		{"wr", 0, NULL, 'w'},	   {"cq-ex", 0, NULL, 'x'},    {"events", 0, NULL, 'e'},
+		{"group", 1, NULL, 'g'},   {"big", 0, NULL, 'b'},      {"huge", 0, NULL, 'H'},
+		{"srq", 0, NULL, 's'},	   {"kill", 0, NULL, 'k'},     {"help", 0, NULL, 'h'},
+		{"timeout", 1, NULL, 'T'}, {"max-size", 1, NULL, 'M'}, {NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -162,6 +161,7 @@ int main(int argc, char **argv)
 		vc_die("--group: ops, flow or errors expected, not '%s'", vc.opt.group);
 	vc_close(&vc);
 	if (!vc.opt.server)
-		printf("1..%u\n# %u passed, %u failed\n", vc.passed + vc.failed, vc.passed, vc.failed);
+		printf("1..%u\n# %u passed, %u failed\n", vc.passed + vc.failed, vc.passed,
+		       vc.failed);
 	return vc.failed ? 1 : 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs-check: each operation, each size class, each way of giving the data, one request at a time on one
- * long-lived connection. See vc.h.
+ * verbs-check: each operation, each size class, each way of giving the data, one request at a time
+ * on one long-lived connection. See vc.h.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -15,9 +15,9 @@ struct arg {
 	struct vc_conn *c;
 	enum ibv_wr_opcode opcode;
 	size_t size;
-	int nsge;                      /* on the active side */
-	int nrecv;                     /* pieces of the receive buffer */
-	unsigned flags;                /* IBV_SEND_*, besides SIGNALED */
+	int nsge;	/* on the active side */
+	int nrecv;	/* pieces of the receive buffer */
+	unsigned flags; /* IBV_SEND_*, besides SIGNALED */
 	unsigned seed;
 };
 
@@ -34,8 +34,8 @@ static bool is_send(enum ibv_wr_opcode o)
 }
 
 /**
- * A completed WRITE on UC has left, not arrived, and the target is told nothing. Packets of a connection
- * arrive in order, so an empty SEND behind it says when it is there.
+ * A completed WRITE on UC has left, not arrived, and the target is told nothing. Packets of a
+ * connection arrive in order, so an empty SEND behind it says when it is there.
  */
 static bool needs_marker(const struct vc *vc, const struct arg *a)
 {
@@ -51,7 +51,8 @@ static bool check_grh(struct vc_conn *c, const uint8_t *grh)
 	if (memcmp(vc->gid.raw, v4, sizeof(v4)) == 0) {
 		VC_CHECK(vc, grh[20] == 0x45, "GRH: byte 20 is 0x%02x, no IPv4 header", grh[20]);
 		VC_CHECK(vc, memcmp(grh + 32, c->peer.gid.raw + 12, 4) == 0, "GRH: source address");
-		VC_CHECK(vc, memcmp(grh + 36, vc->gid.raw + 12, 4) == 0, "GRH: destination address");
+		VC_CHECK(vc, memcmp(grh + 36, vc->gid.raw + 12, 4) == 0,
+			 "GRH: destination address");
 	} else {
 		VC_CHECK(vc, grh[0] >> 4 == 6, "GRH: byte 0 is 0x%02x, no IPv6 header", grh[0]);
 		VC_CHECK(vc, memcmp(grh + 8, c->peer.gid.raw, 16) == 0, "GRH: source address");
@@ -77,10 +78,13 @@ static bool receive(struct vc *vc, const struct arg *a)
 	VC_TRY(vc_sync(vc)); /* ready */
 	if (takes_recv) {
 		VC_TRY(vc_wait_ok(c, c->rcq, 77, &d));
-		VC_CHECK(vc, d.byte_len == grh + a->size, "byte_len %u, not %zu", d.byte_len, grh + a->size);
-		VC_CHECK(vc, d.opcode == (is_send(a->opcode) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM),
+		VC_CHECK(vc, d.byte_len == grh + a->size, "byte_len %u, not %zu", d.byte_len,
+			 grh + a->size);
+		VC_CHECK(vc,
+			 d.opcode == (is_send(a->opcode) ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM),
 			 "receive opcode %d", d.opcode);
-		VC_CHECK(vc, !(d.flags & IBV_WC_WITH_IMM) == !is_imm(a->opcode), "wc_flags 0x%x", d.flags);
+		VC_CHECK(vc, !(d.flags & IBV_WC_WITH_IMM) == !is_imm(a->opcode), "wc_flags 0x%x",
+			 d.flags);
 		VC_CHECK(vc, !is_imm(a->opcode) || d.imm == IMM, "immediate 0x%x", d.imm);
 	}
 	if (needs_marker(vc, a))
@@ -157,7 +161,8 @@ static bool case_push(struct vc *vc, void *p)
 		VC_TRY(complete(vc, a->c, &marker));
 	}
 	if (!(a->flags & IBV_SEND_INLINE))
-		VC_TRY(vc_same(vc, vc->out.data + OFFSET, a->size, a->seed, "the source afterwards"));
+		VC_TRY(vc_same(vc, vc->out.data + OFFSET, a->size, a->seed,
+			       "the source afterwards"));
 	return vc_sync(vc);
 }
 
@@ -228,8 +233,8 @@ static bool case_atomic(struct vc *vc, void *p)
 			op.nsge = vc_cut(op.sge, 1, &vc->out, 16, 8);
 			VC_TRY(complete(vc, c, &op));
 			memcpy(&value, vc->out.data + 16, sizeof(value));
-			VC_CHECK(vc, value == s->old_value, "step %zu returned 0x%llx, not 0x%llx", i,
-				 (unsigned long long)value, (unsigned long long)s->old_value);
+			VC_CHECK(vc, value == s->old_value, "step %zu returned 0x%llx, not 0x%llx",
+				 i, (unsigned long long)value, (unsigned long long)s->old_value);
 			VC_CHECK(vc, vc->out.data[15] == 0xee && vc->out.data[24] == 0xee,
 				 "step %zu wrote beside the result", i);
 		}
@@ -257,7 +262,8 @@ static bool own_window(struct vc *vc, const struct arg *a, struct ibv_mr *mr, st
 		.opcode = IBV_WR_BIND_MW,
 		.mw = mw,
 		.rkey = ibv_inc_rkey(mw->rkey),
-		.bind = {mr, (uintptr_t)vc->in.data + WINDOW_OFF, WINDOW_LEN, IBV_ACCESS_REMOTE_WRITE},
+		.bind = {mr, (uintptr_t)vc->in.data + WINDOW_OFF, WINDOW_LEN,
+			 IBV_ACCESS_REMOTE_WRITE},
 	};
 	struct vc_op inv = {.opcode = IBV_WR_LOCAL_INV, .rkey = bind.rkey};
 	struct ibv_sge sge;
@@ -269,13 +275,16 @@ static bool own_window(struct vc *vc, const struct arg *a, struct ibv_mr *mr, st
 	VC_TRY(complete(vc, a->c, &bind));
 	VC_TRY(vc_swap(vc, &bind.rkey, &none, sizeof(none)));
 	VC_TRY(vc_wait_ok(a->c, a->c->rcq, 77, &d));
-	VC_CHECK(vc, d.opcode == IBV_WC_RECV && d.byte_len == a->size, "receive opcode %d, %u bytes", d.opcode,
-		 d.byte_len);
-	VC_CHECK(vc, (d.flags & IBV_WC_WITH_INV) && d.invalidated == bind.rkey, "wc_flags 0x%x, key 0x%x not 0x%x",
-		 d.flags, d.invalidated, bind.rkey);
-	VC_TRY(vc_same(vc, vc->in.data + WINDOW_OFF, WINDOW_LEN, a->seed, "written through the window"));
+	VC_CHECK(vc, d.opcode == IBV_WC_RECV && d.byte_len == a->size,
+		 "receive opcode %d, %u bytes", d.opcode, d.byte_len);
+	VC_CHECK(vc, (d.flags & IBV_WC_WITH_INV) && d.invalidated == bind.rkey,
+		 "wc_flags 0x%x, key 0x%x not 0x%x", d.flags, d.invalidated, bind.rkey);
+	VC_TRY(vc_same(vc, vc->in.data + WINDOW_OFF, WINDOW_LEN, a->seed,
+		       "written through the window"));
 	VC_TRY(vc_same(vc, vc->in.data + ANSWER_OFF, a->size, a->seed + 1, "received"));
-	VC_CHECK(vc, vc->in.data[WINDOW_OFF - 1] == 0xee && vc->in.data[WINDOW_OFF + WINDOW_LEN] == 0xee,
+	VC_CHECK(vc,
+		 vc->in.data[WINDOW_OFF - 1] == 0xee &&
+			 vc->in.data[WINDOW_OFF + WINDOW_LEN] == 0xee,
 		 "wrote beside the window");
 	/* It is free again: bound anew, and invalidated on this side. */
 	VC_TRY(complete(vc, a->c, &bind));
@@ -285,7 +294,8 @@ static bool own_window(struct vc *vc, const struct arg *a, struct ibv_mr *mr, st
 
 static bool use_window(struct vc *vc, const struct arg *a)
 {
-	struct vc_op write = {.opcode = IBV_WR_RDMA_WRITE, .raddr = a->c->peer.in_addr + WINDOW_OFF};
+	struct vc_op write = {.opcode = IBV_WR_RDMA_WRITE,
+			      .raddr = a->c->peer.in_addr + WINDOW_OFF};
 	struct vc_op answer = {.opcode = IBV_WR_SEND_WITH_INV};
 	uint32_t key = 0;
 
@@ -312,12 +322,14 @@ static bool case_window(struct vc *vc, void *p)
 		return true; /* nothing to test */
 	if (vc->active)
 		return use_window(vc, a);
-	mr = ibv_reg_mr(vc->pd, vc->in.data, WINDOW_OFF + WINDOW_LEN, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	mr = ibv_reg_mr(vc->pd, vc->in.data, WINDOW_OFF + WINDOW_LEN,
+			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
 	VC_CHECK(vc, mr, "ibv_reg_mr: %s", strerror(errno));
 	mw = ibv_alloc_mw(vc->pd, IBV_MW_TYPE_2);
 	VC_CHECK(vc, mw, "ibv_alloc_mw: %s", strerror(errno));
 	ok = own_window(vc, a, mr, mw);
-	VC_CHECK(vc, ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0, "window or its region not given up");
+	VC_CHECK(vc, ibv_dealloc_mw(mw) == 0 && ibv_dereg_mr(mr) == 0,
+		 "window or its region not given up");
 	return ok;
 }
 
@@ -335,7 +347,8 @@ static bool case_connect(struct vc *vc, void *p)
 }
 
 /** After a failure the connection may be in any state: the next case gets a new one. */
-static void run(struct vc *vc, struct shared *s, const char *name, bool reverse, vc_run fn, void *arg)
+static void run(struct vc *vc, struct shared *s, const char *name, bool reverse, vc_run fn,
+		void *arg)
 {
 	if (!s->alive) {
 		vc_conn_free(&s->c);
@@ -377,20 +390,30 @@ static void one_size(struct vc *vc, struct shared *s, bool reverse, size_t size)
 
 	push(vc, s, reverse, "send", (struct arg){.opcode = IBV_WR_SEND, .size = size, .nsge = 1});
 	push(vc, s, reverse, "send_imm",
-	     (struct arg){.opcode = IBV_WR_SEND_WITH_IMM, .size = size, .nsge = 1, .flags = IBV_SEND_SOLICITED});
+	     (struct arg){.opcode = IBV_WR_SEND_WITH_IMM,
+			  .size = size,
+			  .nsge = 1,
+			  .flags = IBV_SEND_SOLICITED});
 	push(vc, s, reverse, "send_sge",
 	     (struct arg){.opcode = IBV_WR_SEND, .size = size, .nsge = VC_MAX_SGE, .nrecv = 3});
 	if (size == 0)
 		push(vc, s, reverse, "send_no_sge", (struct arg){.opcode = IBV_WR_SEND, .nsge = 0});
 	if (size <= VC_INLINE) {
 		push(vc, s, reverse, "send_inline",
-		     (struct arg){.opcode = IBV_WR_SEND, .size = size, .nsge = 1, .flags = IBV_SEND_INLINE});
+		     (struct arg){.opcode = IBV_WR_SEND,
+				  .size = size,
+				  .nsge = 1,
+				  .flags = IBV_SEND_INLINE});
 		push(vc, s, reverse, "send_inline_sge",
-		     (struct arg){.opcode = IBV_WR_SEND, .size = size, .nsge = 2, .flags = IBV_SEND_INLINE});
+		     (struct arg){.opcode = IBV_WR_SEND,
+				  .size = size,
+				  .nsge = 2,
+				  .flags = IBV_SEND_INLINE});
 	}
 	if (ud)
 		return;
-	push(vc, s, reverse, "write", (struct arg){.opcode = IBV_WR_RDMA_WRITE, .size = size, .nsge = 1});
+	push(vc, s, reverse, "write",
+	     (struct arg){.opcode = IBV_WR_RDMA_WRITE, .size = size, .nsge = 1});
 	push(vc, s, reverse, "write_imm",
 	     (struct arg){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .size = size, .nsge = 1});
 	push(vc, s, reverse, "write_imm_sge",
@@ -403,8 +426,10 @@ static void one_size(struct vc *vc, struct shared *s, bool reverse, size_t size)
 				  .flags = IBV_SEND_INLINE});
 	if (!rc)
 		return;
-	push(vc, s, reverse, "read", (struct arg){.opcode = IBV_WR_RDMA_READ, .size = size, .nsge = 1});
-	push(vc, s, reverse, "read_sge", (struct arg){.opcode = IBV_WR_RDMA_READ, .size = size, .nsge = 3});
+	push(vc, s, reverse, "read",
+	     (struct arg){.opcode = IBV_WR_RDMA_READ, .size = size, .nsge = 1});
+	push(vc, s, reverse, "read_sge",
+	     (struct arg){.opcode = IBV_WR_RDMA_READ, .size = size, .nsge = 3});
 }
 
 /** The longest message there is, 2 GiB - 1. */
@@ -416,13 +441,16 @@ static void huge(struct vc *vc, struct shared *s)
 	     (struct arg){.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .size = size, .nsge = 1});
 	push(vc, s, false, "send", (struct arg){.opcode = IBV_WR_SEND, .size = size, .nsge = 1});
 	if (vc->opt.type == IBV_QPT_RC)
-		push(vc, s, false, "read", (struct arg){.opcode = IBV_WR_RDMA_READ, .size = size, .nsge = 1});
+		push(vc, s, false, "read",
+		     (struct arg){.opcode = IBV_WR_RDMA_READ, .size = size, .nsge = 1});
 }
 
 void vc_group_ops(struct vc *vc)
 {
-	size_t m = vc->mtu, sizes[] = {0,     1,         2,         3,       4,         5,      64,     m - 1, m,
-				       m + 1, 2 * m - 1, 3 * m + 2, 65536, 1u << 20, 4u << 20, (16u << 20) - OFFSET};
+	size_t m = vc->mtu, sizes[] = {0,     1,	2,	   3,
+				       4,     5,	64,	   m - 1,
+				       m,     m + 1,	2 * m - 1, 3 * m + 2,
+				       65536, 1u << 20, 4u << 20,  (16u << 20) - OFFSET};
 	size_t few[] = {0, 1, m, m + 1, 65536};
 	/* A UC message must fit the receiver's socket buffer. */
 	size_t limit = vc->opt.type == IBV_QPT_UD   ? m

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs-check: a program on plain libibverbs that checks every byte. A server and a client process run the same
- * list of cases in step over a TCP connection; in each case one of them is active (posts requests), the other
- * passive. It knows nothing of rocemu: it runs on any RoCE v2 device.
+ * verbs-check: a program on plain libibverbs that checks every byte. A server and a client process
+ *run the same list of cases in step over a TCP connection; in each case one of them is active
+ *(posts requests), the other passive. It knows nothing of rocemu: it runs on any RoCE v2 device.
  *
  *	vc-main.c   options, the list of cases, the tally
  *	vc-conn.c   the TCP connection, device, queue pairs
@@ -21,42 +21,42 @@
 #include <infiniband/verbs.h>
 
 enum {
-	VC_GUARD = 64,         /* bytes around each buffer that nobody may touch */
+	VC_GUARD = 64, /* bytes around each buffer that nobody may touch */
 	VC_MAX_SGE = 4,
 	VC_INLINE = 64,
-	VC_DEPTH = 128,        /* of each work queue */
+	VC_DEPTH = 128, /* of each work queue */
 	VC_RD_ATOMIC = 4,
 	VC_GRH = 40,
 	VC_QKEY = 0x1234567,
-	VC_WAIT_S = 60,        /* hang guard of every wait */
+	VC_WAIT_S = 60, /* hang guard of every wait */
 };
 
 struct vc_options {
 	bool server;
-	const char *host;              /* client: the server's TCP address */
-	unsigned port;                 /* TCP */
-	const char *device;            /* NULL: the first */
-	const char *address;           /* of the local GID; NULL: GID index 0 */
+	const char *host;    /* client: the server's TCP address */
+	unsigned port;	     /* TCP */
+	const char *device;  /* NULL: the first */
+	const char *address; /* of the local GID; NULL: GID index 0 */
 	enum ibv_qp_type type;
-	unsigned mtu;                  /* bytes; 0: the port's */
-	bool wr_api;                   /* ibv_wr_* instead of ibv_post_send */
-	bool cq_ex;                    /* ibv_start_poll instead of ibv_poll_cq */
-	bool events;                   /* sleep on the completion channel */
+	unsigned mtu; /* bytes; 0: the port's */
+	bool wr_api;  /* ibv_wr_* instead of ibv_post_send */
+	bool cq_ex;   /* ibv_start_poll instead of ibv_poll_cq */
+	bool events;  /* sleep on the completion channel */
 	bool srq;
-	bool big, huge;                /* sizes: up to 16 MiB, 2 GiB - 1 */
-	bool kill;                     /* the server kills itself in the last error case */
-	uint32_t psn;                  /* first PSN, both ways */
-	size_t max_size;               /* leave out what is longer; 0: no limit */
-	uint8_t timeout;               /* ack timeout code where the case does not matter */
-	const char *group;             /* "ops", "flow", "errors" */
+	bool big, huge;	   /* sizes: up to 16 MiB, 2 GiB - 1 */
+	bool kill;	   /* the server kills itself in the last error case */
+	uint32_t psn;	   /* first PSN, both ways */
+	size_t max_size;   /* leave out what is longer; 0: no limit */
+	uint8_t timeout;   /* ack timeout code where the case does not matter */
+	const char *group; /* "ops", "flow", "errors" */
 };
 
 /** A buffer with guard zones, registered. */
 struct vc_buf {
-	uint8_t *base;                 /* owned: mmap, len + 2 guards */
-	uint8_t *data;                 /* base + guard */
+	uint8_t *base; /* owned: mmap, len + 2 guards */
+	uint8_t *data; /* base + guard */
 	size_t len;
-	struct ibv_mr *mr;             /* owned */
+	struct ibv_mr *mr; /* owned */
 };
 
 struct vc {
@@ -67,25 +67,25 @@ struct vc {
 	union ibv_gid gid;
 	uint8_t gid_index;
 	enum ibv_mtu path_mtu;
-	unsigned mtu;                  /* bytes */
-	bool windows;                  /* the device has memory windows of type 2B */
-	struct vc_buf out, in;         /* what this side sends from, what it receives into */
-	bool active;                   /* in the current case */
-	bool peer_ended;               /* the peer has left the current case */
+	unsigned mtu;	       /* bytes */
+	bool windows;	       /* the device has memory windows of type 2B */
+	struct vc_buf out, in; /* what this side sends from, what it receives into */
+	bool active;	       /* in the current case */
+	bool peer_ended;       /* the peer has left the current case */
 	bool peer_ok;
-	char why[200], peer_why[200];  /* of the current case's failure */
+	char why[200], peer_why[200]; /* of the current case's failure */
 	unsigned passed, failed;
 };
 
 /** What a conn is made with; zero means the default. */
 struct vc_attr {
-	int qp_access;                 /* -1: none; 0: everything */
-	uint8_t timeout;               /* ack timeout code, default: the option's */
-	uint8_t retry_cnt;             /* default 7 */
-	uint8_t rnr_retry;             /* default 7; VC_ZERO: 0 */
-	uint8_t min_rnr_timer;         /* default 1 */
-	uint32_t wrong_qpn;            /* not the peer's QPN but this one */
-	bool stay_init;                /* do not connect */
+	int qp_access;	       /* -1: none; 0: everything */
+	uint8_t timeout;       /* ack timeout code, default: the option's */
+	uint8_t retry_cnt;     /* default 7 */
+	uint8_t rnr_retry;     /* default 7; VC_ZERO: 0 */
+	uint8_t min_rnr_timer; /* default 1 */
+	uint32_t wrong_qpn;    /* not the peer's QPN but this one */
+	bool stay_init;	       /* do not connect */
 };
 enum { VC_ZERO = 0xff };
 
@@ -98,13 +98,13 @@ struct vc_remote {
 
 /** A queue pair with all that belongs to it. */
 struct vc_conn {
-	struct vc *vc;                 /* borrowed */
+	struct vc *vc; /* borrowed */
 	struct ibv_comp_channel *schannel, *rchannel;
-	struct ibv_cq *scq, *rcq;      /* extended ones when opt.cq_ex */
+	struct ibv_cq *scq, *rcq; /* extended ones when opt.cq_ex */
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
 	struct ibv_qp_ex *qpx;
-	struct ibv_ah *ah;             /* UD */
+	struct ibv_ah *ah; /* UD */
 	struct vc_remote peer;
 };
 
@@ -112,16 +112,16 @@ struct vc_conn {
 struct vc_op {
 	enum ibv_wr_opcode opcode;
 	uint64_t wr_id;
-	unsigned flags;                /* IBV_SEND_* */
+	unsigned flags; /* IBV_SEND_* */
 	int nsge;
 	struct ibv_sge sge[VC_MAX_SGE];
 	uint64_t raddr;
-	uint32_t rkey;                 /* also the one to invalidate, or to bind as */
-	struct ibv_mw *mw;             /* IBV_WR_BIND_MW */
+	uint32_t rkey;	   /* also the one to invalidate, or to bind as */
+	struct ibv_mw *mw; /* IBV_WR_BIND_MW */
 	struct ibv_mw_bind_info bind;
-	uint32_t imm;                  /* host order */
+	uint32_t imm; /* host order */
 	uint64_t compare_add, swap;
-	uint32_t qkey;                 /* UD; 0: VC_QKEY */
+	uint32_t qkey; /* UD; 0: VC_QKEY */
 };
 
 /** A completion, whatever way it came. */
@@ -131,21 +131,21 @@ struct vc_done {
 	enum ibv_wc_opcode opcode;
 	uint32_t byte_len, imm, qp_num, src_qp;
 	uint32_t invalidated;
-	unsigned flags;                /* IBV_WC_* */
+	unsigned flags; /* IBV_WC_* */
 };
 
 /** Fail the current case: text into vc->why, false out of the function. */
-#define VC_CHECK(vc, cond, ...)                                                                    \
-	do {                                                                                       \
-		if (!(cond)) {                                                                     \
-			vc_fail((vc), __FILE__, __LINE__, __VA_ARGS__);                            \
-			return false;                                                              \
-		}                                                                                  \
+#define VC_CHECK(vc, cond, ...)                                         \
+	do {                                                            \
+		if (!(cond)) {                                          \
+			vc_fail((vc), __FILE__, __LINE__, __VA_ARGS__); \
+			return false;                                   \
+		}                                                       \
 	} while (0)
-#define VC_TRY(expr)                                                                               \
-	do {                                                                                       \
-		if (!(expr))                                                                       \
-			return false;                                                              \
+#define VC_TRY(expr)                  \
+	do {                          \
+		if (!(expr))          \
+			return false; \
 	} while (0)
 
 /* vc-main.c */
