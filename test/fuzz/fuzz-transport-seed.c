@@ -11,6 +11,8 @@
 #define SEND(qp, op, len) FUZZ_SEND, qp, op, len, 0
 #define UD_SEND(op) FUZZ_SEND, 3, op, 0
 #define RECV(qp) FUZZ_RECV, qp, 5
+#define BIND(qp, what) FUZZ_SEND, qp, 7, 0, what, 0
+#define WINDOW_WRITE(qp) FUZZ_REQUEST, qp, 10, 0, 1, 100, 39, FUZZ_WINDOW + 1, 0, 7, 0
 #define OUT FUZZ_OUTPUT, 63
 #define LATER FUZZ_TIME, 200
 
@@ -37,6 +39,12 @@ static const uint8_t states[] = {
 	FUZZ_STATE, 0, 3, SEND(1, 0, 9), FUZZ_STATE, 1, 0, OUT, FUZZ_STATE, 1, 4, RECV(2),
 	FUZZ_STATE, 2, 0, FUZZ_STATE, 3, 3, OUT,
 };
+/* Type 2 bound, written through, invalidated by the peer, bound, invalidated here; type 1. */
+static const uint8_t windows[] = {
+	0, RECV(0), BIND(0, 39), OUT, WINDOW_WRITE(0), OUT, REQUEST(0, 16, 0), OUT, BIND(0, 39),
+	SEND(0, 0, 30), SEND(0, 8, 0), OUT, RESPONSE(0, 4), BIND(1, 38), BIND(1, 0), OUT,
+	BIND(2, 39), OUT, FUZZ_STATE, 2, 3, SEND(0, 9, 10), OUT, WINDOW_WRITE(0), OUT,
+};
 /* clang-format on */
 
 void fuzz_seed(struct fuzz_corpus *c)
@@ -45,4 +53,5 @@ void fuzz_seed(struct fuzz_corpus *c)
 	fuzz_corpus_add(c, rc_responses, sizeof(rc_responses));
 	fuzz_corpus_add(c, uc_and_ud, sizeof(uc_and_ud));
 	fuzz_corpus_add(c, states, sizeof(states));
+	fuzz_corpus_add(c, windows, sizeof(windows));
 }

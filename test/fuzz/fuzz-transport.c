@@ -49,6 +49,8 @@ struct world {
 	struct rocemu_pd *pd;
 	struct rocemu_srq *srq;
 	struct rocemu_mr *open_mr, *closed_mr;
+	struct rocemu_mr *window_mr; /* the open memory again, for windows only */
+	struct rocemu_mw *mw[2];     /* of type 1 and 2 */
 	struct rocemu_gid self, peer;
 	struct fuzz_qp q[QPS];
 	uint64_t srq_posted;
@@ -158,6 +160,10 @@ static void world_open(struct world *w)
 		   0);
 	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->closed, sizeof(w->closed), CLOSED_IOVA, 0,
 				 &w->closed_mr) == 0);
+	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->memory + GUARD, OPEN_LEN, OPEN_IOVA,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, &w->window_mr) == 0);
+	FUZZ_CHECK(rocemu_mw_new(w->pd, IBV_MW_TYPE_1, &w->mw[0]) == 0 &&
+		   rocemu_mw_new(w->pd, IBV_MW_TYPE_2, &w->mw[1]) == 0);
 	FUZZ_CHECK(rocemu_srq_create(w->pd, &srq, NULL, &w->srq) == 0);
 	for (unsigned i = 0; i < QPS; i++) {
 		w->q[i] = (struct fuzz_qp){.expected = 0xfffffc, .sent = 0xfffffc};
@@ -351,6 +357,8 @@ static uint64_t choose_va(uint8_t b)
 
 static uint32_t choose_key(const struct world *w, uint8_t b)
 {
+	if (b >= FUZZ_WINDOW && b < FUZZ_ANY)
+		return rocemu_mw_rkey(w->mw[b & 1]);
 	if (b < FUZZ_ANY)
 		return rocemu_mr_rkey(w->open_mr);
 	return b & 1 ? rocemu_mr_rkey(w->closed_mr) : rocemu_mr_rkey(w->open_mr) + b;
@@ -383,7 +391,8 @@ static void cmd_packet(struct world *w, uint32_t way)
 	h.aeth.msn = b * 3u;
 	h.atomiceth.compare = b & 1 ? 0xa5a5a5a5a5a5a5a5 : b;
 	h.atomiceth.swap_add = b;
-	h.atomicack = h.imm = h.ieth = b;
+	h.atomicack = h.imm = b;
+	h.ieth = b & 1 ? rocemu_mw_rkey(w->mw[1]) : b;
 	h.pad = (uint8_t)(-payload & 3);
 	base = (uint32_t)rocemu_hdrs_encode(&h, pkt);
 	if (base == 0) {
@@ -412,6 +421,26 @@ static void cmd_raw(struct world *w)
 
 /* ---- the application ---- */
 
+/** What a bind says; some are not allowed. */
+static void make_bind(struct world *w, struct ibv_send_wr *wr, struct ibv_mw *mw, struct ibv_mr *mr)
+{
+	uint8_t b = take(w);
+	bool unbind = b == 0;
+
+	mw->rkey = rocemu_mw_rkey(w->mw[b & 1]);
+	wr->bind_mw.mw = mw;
+	wr->bind_mw.rkey = b & 2 ? mw->rkey : ibv_inc_rkey(mw->rkey);
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		.mr = unbind ? NULL : mr,
+		.addr = unbind ? 0 : OPEN_IOVA + b * 8u,
+		.length = unbind	  ? 0
+			  : b >= FUZZ_ANY ? OPEN_LEN
+					  : b * 4u,
+		.mw_access_flags = IBV_ACCESS_REMOTE_READ | (b & 4 ? IBV_ACCESS_REMOTE_WRITE : 0) |
+				   (b & 8 ? IBV_ACCESS_ZERO_BASED : 0),
+	};
+}
+
 static void cmd_send(struct world *w)
 {
 	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND,
@@ -420,7 +449,12 @@ static void cmd_send(struct world *w)
 						 IBV_WR_SEND_WITH_IMM,
 						 IBV_WR_ATOMIC_FETCH_AND_ADD,
 						 IBV_WR_RDMA_WRITE_WITH_IMM,
-						 IBV_WR_ATOMIC_CMP_AND_SWP};
+						 IBV_WR_ATOMIC_CMP_AND_SWP,
+						 IBV_WR_BIND_MW,
+						 IBV_WR_LOCAL_INV,
+						 IBV_WR_SEND_WITH_INV};
+	struct ibv_mr mr = {.lkey = rocemu_mr_lkey(w->window_mr)};
+	struct ibv_mw mw = {0};
 	unsigned i = take(w) % QPS;
 	struct fuzz_qp *q = &w->q[i];
 	struct ibv_sge sge = {.addr = OPEN_IOVA, .lkey = rocemu_mr_lkey(w->open_mr)};
@@ -437,6 +471,10 @@ static void cmd_send(struct world *w)
 		sge.length = 8;
 		wr.wr.atomic.remote_addr = 4096;
 	}
+	if (wr.opcode == IBV_WR_BIND_MW)
+		make_bind(w, &wr, &mw, &mr);
+	if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_SEND_WITH_INV)
+		wr.invalidate_rkey = rocemu_mw_rkey(w->mw[1]);
 	if (q->type == IBV_QPT_UD) {
 		wr.wr.ud.remote_qpn = PEER_QPN;
 		wr.wr.ud.remote_qkey = QKEY;
@@ -587,6 +625,9 @@ static void world_close(struct world *w)
 	}
 	FUZZ_CHECK(rocemu_ep_deadline(w->ep) == ROCEMU_NEVER);
 	FUZZ_CHECK(rocemu_srq_destroy(w->srq) == 0);
+	rocemu_mw_free(w->mw[0]);
+	FUZZ_CHECK(rocemu_mr_dereg(w->window_mr) == 0); /* type 2 went with its QP */
+	rocemu_mw_free(w->mw[1]);
 	FUZZ_CHECK(rocemu_mr_dereg(w->open_mr) == 0 && rocemu_mr_dereg(w->closed_mr) == 0);
 	FUZZ_CHECK(rocemu_pd_free(w->pd) == 0);
 	check_memory(w);

@@ -12,17 +12,20 @@ enum fuzz_command {
 	 * value, odd [position, byte] */
 	FUZZ_REQUEST = 0,
 	FUZZ_RESPONSE = 8, /* the same, for the requester */
-	FUZZ_RAW,          /* length, bytes */
-	FUZZ_SEND,         /* QP, opcode, length (not UD), odd */
-	FUZZ_RECV,         /* QP, room */
-	FUZZ_OUTPUT,       /* descriptors at a time */
-	FUZZ_TIME,         /* how far */
-	FUZZ_STATE,        /* QP, what */
+	FUZZ_RAW,	   /* length, bytes */
+	FUZZ_SEND,	   /* QP, opcode, length (not UD), [bind], odd */
+	FUZZ_RECV,	   /* QP, room */
+	FUZZ_OUTPUT,	   /* descriptors at a time */
+	FUZZ_TIME,	   /* how far */
+	FUZZ_STATE,	   /* QP, what */
 	FUZZ_REVIVE,
 	FUZZ_COMMANDS,
 };
 
 /** A field's byte from here on asks for something other than what a correct peer would send. */
 enum { FUZZ_ANY = 232 };
+
+/** ... and a key's byte from here on to FUZZ_ANY for a memory window's. */
+enum { FUZZ_WINDOW = 200 };
 
 #endif
