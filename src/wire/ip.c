@@ -45,11 +45,11 @@ uint16_t ip_checksum(const uint8_t *buf, size_t len)
 	return (uint16_t)~sum;
 }
 
-static size_t ipv4_encode(const struct ip_udp *h, size_t udp_len, uint8_t *p)
+size_t ipv4_encode(const struct ip_udp *h, size_t ip_payload, uint8_t *p)
 {
 	p[V4_VERSION_IHL] = 0x45;
 	p[V4_TOS] = h->tclass;
-	put_be16(p + V4_LEN, (uint16_t)(IPV4_LEN + udp_len));
+	put_be16(p + V4_LEN, (uint16_t)(IPV4_LEN + ip_payload));
 	put_be16(p + V4_ID, h->ip_id);
 	put_be16(p + V4_FRAG, h->ip_frag);
 	p[V4_TTL] = h->hop_limit;
@@ -89,10 +89,7 @@ size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf)
 	return n + UDP_LEN;
 }
 
-/* Both: on IPHDR_OK *ip_payload is what the IP header says follows it; the caller has checked len
- * >= 1. */
-static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len,
-				   size_t *ip_payload)
+enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload)
 {
 	if (len < IPV4_LEN)
 		return IPHDR_SHORT;
@@ -114,6 +111,7 @@ static enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t le
 	return IPHDR_OK;
 }
 
+/* As ipv4_decode(). */
 static enum ip_verdict ipv6_decode(struct ip_udp *h, const uint8_t *p, size_t len,
 				   size_t *ip_payload)
 {

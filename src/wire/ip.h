@@ -75,6 +75,19 @@ size_t ip_udp_encode(const struct ip_udp *h, size_t payload_len, uint8_t *buf);
 enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len,
 			      const uint8_t **payload, size_t *payload_len, size_t *wire_len);
 
+/**
+ * Write the IPv4 header alone, for ip_payload bytes after it (<= 65515), checksum included. Ports
+ * are not used. @return IPV4_LEN.
+ */
+size_t ipv4_encode(const struct ip_udp *h, size_t ip_payload, uint8_t *p);
+
+/**
+ * Read the IPv4 header at p[0..len), whose version the caller has seen to be 4. On IPHDR_OK the
+ * address and IPv4 members of *h are filled and *ip_payload is what the header says follows it. The
+ * checksum is not checked.
+ */
+enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload);
+
 /** True for the ethertypes of IPv4 and IPv6. */
 bool ethertype_is_ip(uint16_t ethertype);
 

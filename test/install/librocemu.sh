@@ -25,8 +25,8 @@ config()
 	pkg-config --define-variable=prefix="$root" "$@" rocemu
 }
 
-for file in include/rocemu/wire.h include/rocemu/opcodes.h include/rocemu/endpoint.h "$libdir/librocemu.so" \
-	"$libdir/librocemu.a"; do
+for file in include/rocemu/wire.h include/rocemu/opcodes.h include/rocemu/endpoint.h include/rocemu/mad.h \
+	"$libdir/librocemu.so" "$libdir/librocemu.a"; do
 	[ -e "$root/$file" ] || fail "$file is not installed"
 done
 [ "$(config --modversion)" ] || fail "pkg-config does not know rocemu"
