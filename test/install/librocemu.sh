@@ -26,7 +26,7 @@ config()
 }
 
 for file in include/rocemu/wire.h include/rocemu/opcodes.h include/rocemu/endpoint.h include/rocemu/mad.h \
-	"$libdir/librocemu.so" "$libdir/librocemu.a"; do
+	include/rocemu/cm.h "$libdir/librocemu.so" "$libdir/librocemu.a"; do
 	[ -e "$root/$file" ] || fail "$file is not installed"
 done
 [ "$(config --modversion)" ] || fail "pkg-config does not know rocemu"
