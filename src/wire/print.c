@@ -5,36 +5,15 @@
  */
 #include "wire/print.h"
 
-#include <arpa/inet.h>
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
+#include <rocemu/mad.h>
+
 #include "base/util.h"
+#include "wire/text.h"
 
 enum { PKEY_DEFAULT = 0xffff };
-
-/* Text under construction; len goes on counting when the buffer is full. */
-struct text {
-	char *buf;
-	size_t size, len;
-};
-
-static void text_add(struct text *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-
-static void text_add(struct text *t, const char *fmt, ...)
-{
-	size_t room = t->len < t->size ? t->size - t->len : 0;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(room != 0 ? t->buf + t->len : NULL, room, fmt, ap);
-	va_end(ap);
-	if (n > 0)
-		t->len += (size_t)n;
-}
 
 /* "RC_SEND_ONLY" reads better as "RC SEND_ONLY". */
 static void add_opcode(struct text *t, uint8_t opcode)
@@ -127,44 +106,46 @@ static void add_ext(struct text *t, const struct rocemu_hdrs *h, uint32_t hdrs)
 		text_add(t, " inv 0x%" PRIx32, h->ieth);
 }
 
+/* To the QP of general services, with the Q_Key that it takes: a MAD. */
+static bool is_gsi(const struct rocemu_hdrs *h)
+{
+	return (rocemu_opcode_hdrs(h->opcode) & ROCEMU_HDR_DETH) != 0 &&
+	       h->dqpn == ROCEMU_GSI_QPN && h->deth.qkey == ROCEMU_GSI_QKEY;
+}
+
 size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p)
 {
-	struct text t = {.buf = buf, .size = size};
+	struct text t = text_start(buf, size);
+	size_t room;
 
-	if (size != 0)
-		buf[0] = '\0';
 	add_opcode(&t, p->h.opcode);
 	add_bth(&t, &p->h);
 	add_ext(&t, &p->h, rocemu_opcode_hdrs(p->h.opcode));
 	if ((rocemu_opcode_ops(p->h.opcode) & ROCEMU_OP_PAYLOAD) != 0)
 		text_add(&t, " len %" PRIu32, p->payload_len);
+	if (is_gsi(&p->h)) {
+		text_add(&t, " ");
+		room = t.len < size ? size - t.len : 0;
+		t.len +=
+			print_mad(room != 0 ? buf + t.len : NULL, room, p->payload, p->payload_len);
+	}
 	return t.len;
-}
-
-static void add_gid(struct text *t, const struct rocemu_gid *g)
-{
-	char s[INET6_ADDRSTRLEN];
-
-	if (gid_is_ipv4(g))
-		text_add(t, "%s", inet_ntop(AF_INET, g->raw + 12, s, sizeof(s)));
-	else
-		text_add(t, "%s", inet_ntop(AF_INET6, g->raw, s, sizeof(s)));
 }
 
 size_t print_gid(char *buf, size_t size, const struct rocemu_gid *g)
 {
-	struct text t = {.buf = buf, .size = size};
+	struct text t = text_start(buf, size);
 
-	add_gid(&t, g);
+	text_add_gid(&t, g);
 	return t.len;
 }
 
 size_t print_flow(char *buf, size_t size, const struct ip_udp *ip)
 {
-	struct text t = {.buf = buf, .size = size};
+	struct text t = text_start(buf, size);
 
-	add_gid(&t, &ip->src);
+	text_add_gid(&t, &ip->src);
 	text_add(&t, " > ");
-	add_gid(&t, &ip->dst);
+	text_add_gid(&t, &ip->dst);
 	return t.len;
 }

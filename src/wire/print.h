@@ -12,10 +12,22 @@
 
 #include "wire/ip.h"
 
-enum { PRINT_PACKET_MAX = 320 }; /* a line of print_packet() with its zero, at most */
+enum {
+	PRINT_MAD_MAX = 512,			/* a line of print_mad() with its zero, at most */
+	PRINT_PACKET_MAX = 320 + PRINT_MAD_MAX, /* of print_packet() */
+};
 
-/** "RC SEND_ONLY qpn 0x12 psn 256 ackreq len 64": a packet that was decoded. */
+/**
+ * "RC SEND_ONLY qpn 0x12 psn 256 ackreq len 64": a packet that was decoded. Its payload is read,
+ * and printed after it, when it is a MAD: UD to QP 1 with that QP's Q_Key.
+ */
 size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p);
+
+/**
+ * "CM RTU local-comm-id 0xdbe82725 remote-comm-id 0xcbad23d8": the MAD in data[0..len). Any bytes
+ * are safe; of a MAD of another class the header is printed, and what is wrong if something is.
+ */
+size_t print_mad(char *buf, size_t size, const uint8_t *data, size_t len);
 
 /** "10.77.0.2" or "fd77::2". */
 size_t print_gid(char *buf, size_t size, const struct rocemu_gid *g);
