@@ -8,44 +8,40 @@
  * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17): the IPv6 header,
  * or the IPv4 header in the last 20 of them.
  */
-#include <string.h>
+#include <rocemu/mad.h>
 
 #include "transport/resp-int.h"
 #include "wire/ip.h"
 
-enum { GRH_LEN = 40 };
-
 /* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv6 flow label,
  * IPv4 identification unless told). */
-static void grh_build(const struct rocemu_dgram *d, uint8_t grh[GRH_LEN])
+static void grh_build(const struct rocemu_dgram *d, uint8_t buf[ROCEMU_GRH_LEN])
 {
-	struct ip_udp ip = {
-		.src = d->src,
-		.dst = d->dst,
-		.sport = d->sport,
-		.dport = d->dport,
+	struct rocemu_grh grh = {
+		.ipver = gid_is_ipv4(&d->src) && gid_is_ipv4(&d->dst) ? 4 : 6,
 		.tclass = d->tclass,
+		.paylen = (uint16_t)(UDP_LEN + d->len),
+		.nxthdr = IP_PROTO_UDP,
 		.hop_limit = d->hop_limit,
+		.sgid = d->src,
+		.dgid = d->dst,
 		.ip_id = d->ip_id_known ? d->ip_id : 0,
 		.ip_frag = IP_FLAG_DF,
 	};
-	uint8_t buf[IP_UDP_MAX_LEN];
-	size_t len = ip_udp_encode(&ip, d->len, buf) - UDP_LEN;
 
-	memset(grh, 0, GRH_LEN - len);
-	memcpy(grh + GRH_LEN - len, buf, len);
+	rocemu_grh_encode(&grh, buf);
 }
 
 static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 		 const struct rocemu_dgram *d)
 {
 	const struct rwqe *w = &qp->resp.rwqe;
-	uint8_t grh[GRH_LEN];
+	uint8_t grh[ROCEMU_GRH_LEN];
 
 	grh_build(d, grh);
-	if (sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, 0, grh, GRH_LEN))
+	if (sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, 0, grh, ROCEMU_GRH_LEN))
 		return -1;
-	return sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, GRH_LEN, pkt->payload,
+	return sge_scatter(&qp->ep->mrs, qp->pd, w->sge, w->nsge, ROCEMU_GRH_LEN, pkt->payload,
 			   pkt->payload_len);
 }
 
@@ -61,7 +57,7 @@ enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
 		return ROCEMU_DROP_LENGTH;
 	if (!resp_take(qp))
 		return ROCEMU_DROP_NO_RECV;
-	if (GRH_LEN + pkt->payload_len > r->rwqe.length)
+	if (ROCEMU_GRH_LEN + pkt->payload_len > r->rwqe.length)
 		return ROCEMU_DROP_TOO_LONG;
 	if (place(qp, pkt, d)) {
 		resp_fail_recv(qp, now, IBV_WC_LOC_PROT_ERR, 0);
@@ -69,7 +65,7 @@ enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
 		return ROCEMU_DROP_ACCESS;
 	}
 	cqe = qp_cqe(qp, now, r->rwqe.wr_id, IBV_WC_SUCCESS, IBV_WC_RECV);
-	cqe.byte_len = GRH_LEN + pkt->payload_len;
+	cqe.byte_len = ROCEMU_GRH_LEN + pkt->payload_len;
 	cqe.src_qp = pkt->h.deth.sqpn;
 	cqe.solicited = pkt->h.se;
 	cqe.wc_flags = IBV_WC_GRH;
