@@ -13,7 +13,7 @@ int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 {
 	uint32_t size = 1;
 
-	*rq = (struct rq){ .max_wr = max_wr, .max_sge = max_sge };
+	*rq = (struct rq){.max_wr = max_wr, .max_sge = max_sge};
 	while (size < max_wr)
 		size *= 2;
 	rq->mask = size - 1;
@@ -32,7 +32,7 @@ void rq_fini(struct rq *rq)
 	free(rq->wr_ids);
 	free(rq->nsges);
 	free(rq->sges);
-	*rq = (struct rq){ 0 };
+	*rq = (struct rq){0};
 }
 
 int rq_post(struct rq *rq, const struct ibv_recv_wr *wr)
@@ -81,7 +81,8 @@ bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out)
 	return true;
 }
 
-int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user, struct rocemu_srq **out)
+int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user,
+		      struct rocemu_srq **out)
 {
 	struct rocemu_srq *srq;
 
@@ -117,8 +118,9 @@ int rocemu_srq_destroy(struct rocemu_srq *srq)
 	return 0;
 }
 
-/** Move the posted requests into a ring of another size. */
-static int srq_resize(struct rocemu_srq *srq, uint32_t max_wr)
+/** Move the posted requests into a ring of another size. Not inlined: it allocates, its caller by
+ * its name may not. */
+__attribute__((noinline)) static int srq_resize(struct rocemu_srq *srq, uint32_t max_wr)
 {
 	struct rq bigger;
 	struct rwqe w;
@@ -128,7 +130,8 @@ static int srq_resize(struct rocemu_srq *srq, uint32_t max_wr)
 	if (rq_init(&bigger, max_wr, srq->rq.max_sge))
 		return -ENOMEM;
 	while (rq_take(&srq->rq, &w)) {
-		struct ibv_recv_wr wr = { .wr_id = w.wr_id, .sg_list = w.sge, .num_sge = (int)w.nsge };
+		struct ibv_recv_wr wr = {
+			.wr_id = w.wr_id, .sg_list = w.sge, .num_sge = (int)w.nsge};
 
 		rq_post(&bigger, &wr);
 	}
@@ -168,7 +171,8 @@ void rocemu_srq_query(const struct rocemu_srq *srq, struct ibv_srq_attr *attr)
 	attr->srq_limit = srq->limit;
 }
 
-int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad)
+int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_wr *wr,
+		    const struct ibv_recv_wr **bad)
 {
 	for (; wr; wr = wr->next) {
 		int r = rq_post(&srq->rq, wr);
