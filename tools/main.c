@@ -13,6 +13,7 @@ static const struct command {
 	{"run", tool_run, "run a program with emulated RDMA devices"},
 	{"devices", tool_devices, "list the devices that programs will see"},
 	{"decode", tool_decode, "print the RoCEv2 packets of a capture"},
+	{"verify", tool_verify, "check the packets of a capture against the standard"},
 	{"agent", tool_agent, "start the agent, or ask what it does"},
 };
 

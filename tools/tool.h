@@ -19,6 +19,7 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 int tool_run(int argc, char **argv);
 int tool_devices(int argc, char **argv);
 int tool_decode(int argc, char **argv);
+int tool_verify(int argc, char **argv);
 int tool_agent(int argc, char **argv);
 
 /* ---- paths.c: where our other parts lie, in the build tree or installed ---- */

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Flows: finding them, pairing them, their figures. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "verify/model.h"
+
+enum {
+	HASH_SIZE = 1 << 14, /* of both tables */
+	MAX_CANDIDATES = 1024,
+};
+
+static uint32_t hash_bytes(uint32_t h, const void *p, size_t n)
+{
+	const uint8_t *b = p;
+
+	while (n-- != 0)
+		h = (h ^ *b++) * 0x01000193u;
+	return h;
+}
+
+static uint32_t hash_hosts(const struct rocemu_gid *src, const struct rocemu_gid *dst,
+			   enum rocemu_service svc)
+{
+	return hash_bytes(hash_bytes((uint32_t)svc ^ 0x811c9dc5u, src->raw, 16), dst->raw, 16);
+}
+
+static struct hosts *hosts_find(struct verify *v, const struct rocemu_gid *src,
+				const struct rocemu_gid *dst, enum rocemu_service svc,
+				uint32_t hash)
+{
+	struct hosts *h = v->hosts_hash[hash % HASH_SIZE];
+
+	while (h != NULL && (h->svc != svc || memcmp(&h->src, src, sizeof(*src)) != 0 ||
+			     memcmp(&h->dst, dst, sizeof(*dst)) != 0))
+		h = h->hash_next;
+	return h;
+}
+
+static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
+			       const struct rocemu_gid *dst, enum rocemu_service svc)
+{
+	uint32_t hash = hash_hosts(src, dst, svc);
+	struct hosts *h = hosts_find(v, src, dst, svc, hash);
+
+	if (h != NULL)
+		return h;
+	h = calloc(1, sizeof(*h));
+	if (h == NULL)
+		return NULL;
+	h->src = *src;
+	h->dst = *dst;
+	h->svc = svc;
+	h->hash_next = v->hosts_hash[hash % HASH_SIZE];
+	v->hosts_hash[hash % HASH_SIZE] = h;
+	h->reverse = hosts_find(v, dst, src, svc, hash_hosts(dst, src, svc));
+	if (h->reverse != NULL)
+		h->reverse->reverse = h;
+	return h;
+}
+
+static bool flow_is(const struct flow *f, const struct ip_udp *ip, enum rocemu_service svc,
+		    uint32_t dqpn)
+{
+	return f->dqpn == dqpn && f->svc == svc &&
+	       memcmp(&f->hosts->src, &ip->src, sizeof(ip->src)) == 0 &&
+	       memcmp(&f->hosts->dst, &ip->dst, sizeof(ip->dst)) == 0;
+}
+
+static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
+			     uint32_t dqpn, struct flow **bucket)
+{
+	struct flow *f = v->flow_n < MAX_FLOWS ? calloc(1, sizeof(*f)) : NULL;
+
+	if (f == NULL)
+		return NULL;
+	f->hosts = hosts_get(v, &ip->src, &ip->dst, svc);
+	if (f->hosts == NULL) {
+		free(f);
+		return NULL;
+	}
+	f->dqpn = dqpn;
+	f->svc = svc;
+	f->hash_next = *bucket;
+	*bucket = f;
+	f->hosts_next = f->hosts->flows;
+	f->hosts->flows = f;
+	*v->flows_tail = f;
+	v->flows_tail = &f->all_next;
+	v->flow_n++;
+	return f;
+}
+
+struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
+		      uint32_t dqpn)
+{
+	uint32_t h = hash_bytes(hash_hosts(&ip->src, &ip->dst, svc), &dqpn, sizeof(dqpn));
+	struct flow **bucket = &v->flow_hash[h % HASH_SIZE];
+	struct flow *f = *bucket;
+
+	while (f != NULL && !flow_is(f, ip, svc, dqpn))
+		f = f->hash_next;
+	return f != NULL ? f : flow_new(v, ip, svc, dqpn, bucket);
+}
+
+void flow_pair(struct flow *a, struct flow *b)
+{
+	if (a->peer == b)
+		return;
+	if (a->peer != NULL)
+		a->peer->peer = NULL;
+	if (b->peer != NULL)
+		b->peer->peer = NULL;
+	a->peer = b;
+	b->peer = a;
+	if (a->mtu == 0)
+		a->mtu = b->mtu;
+	else if (b->mtu == 0)
+		b->mtu = a->mtu;
+	request_mtu_known(a);
+	request_mtu_known(b);
+}
+
+static bool answers(const struct flow *q, const struct pkt *p)
+{
+	uint32_t psn = p->p.h.psn;
+	uint32_t kind = ROCEMU_OP_READ_RESP | ROCEMU_OP_ATOMIC_ACK;
+
+	if (!q->rq.started)
+		return false;
+	for (uint32_t i = q->rq.asked_n; (p->ops & kind) != 0 && i-- > 0;) {
+		const struct asked *a = &q->rq.asked[i];
+		uint32_t n = a->total != 0 ? a->total : read_responses(a->len, 256);
+
+		if (rocemu_psn_diff(psn, a->psn) >= 0 &&
+		    rocemu_psn_diff(psn, psn_add(a->psn, n)) < 0)
+			return true;
+	}
+	return (p->ops & kind) == 0 && sent_find(&q->rq, psn) != NULL;
+}
+
+/*
+ * A connection's two directions name only the QP they go to, so what answers what must be guessed
+ * from PSNs; where several fit, from the UDP source ports, which many senders choose alike for both
+ * directions; else later packets decide.
+ */
+struct flow *flow_pair_by_response(struct flow *r, const struct pkt *p)
+{
+	struct flow *fit = NULL, *port_fit = NULL;
+	unsigned fits = 0, port_fits = 0, seen = 0;
+
+	if (r->hosts->reverse == NULL)
+		return NULL;
+	for (struct flow *q = r->hosts->reverse->flows; q != NULL; q = q->hosts_next) {
+		if (q->peer != NULL || q == r)
+			continue;
+		if (++seen > MAX_CANDIDATES)
+			return NULL;
+		if (!answers(q, p))
+			continue;
+		fits++;
+		fit = q;
+		if (q->sport == p->rec->ip.sport) {
+			port_fits++;
+			port_fit = q;
+		}
+	}
+	if (fits != 1)
+		fit = port_fits == 1 ? port_fit : NULL;
+	if (fit != NULL)
+		flow_pair(r, fit);
+	return fit;
+}
+
+void flow_restart(struct flow *f)
+{
+	struct requests *rq = &f->rq;
+	struct requests fresh = {
+		.sent = rq->sent,
+		.sent_mask = rq->sent_mask,
+		.asked = rq->asked,
+		.packets = rq->packets,
+		.again = rq->again,
+		.bytes = rq->bytes,
+		.epoch = (uint16_t)(rq->epoch + 1),
+	};
+
+	if (rq->sent != NULL)
+		memset(rq->sent, 0, (rq->sent_mask + 1) * sizeof(*rq->sent));
+	*rq = fresh;
+}
+
+void flow_free(struct flow *f)
+{
+	free(f->rq.sent);
+	free(f->rq.asked);
+	free(f->rtt);
+	free(f->findings.kept);
+	free(f);
+}
+
+void rate_add(struct rate *r, uint64_t ts_ns, uint64_t bytes)
+{
+	if (r->width_ns == 0) {
+		r->start_ns = ts_ns;
+		r->width_ns = 1000;
+	}
+	if (ts_ns < r->start_ns) /* time went back: the first slot */
+		ts_ns = r->start_ns;
+	while ((ts_ns - r->start_ns) / r->width_ns >= RATE_SLOTS) {
+		for (unsigned i = 0; i < RATE_SLOTS / 2; i++)
+			r->bytes[i] = r->bytes[2 * i] + r->bytes[2 * i + 1];
+		memset(r->bytes + RATE_SLOTS / 2, 0, sizeof(r->bytes) / 2);
+		r->width_ns *= 2;
+	}
+	r->bytes[(ts_ns - r->start_ns) / r->width_ns] += bytes;
+}
+
+void rtt_add(struct flow *f, uint64_t ns)
+{
+	unsigned b;
+
+	if (f->rtt == NULL)
+		f->rtt = calloc(RTT_BUCKETS, sizeof(*f->rtt));
+	if (f->rtt == NULL)
+		return;
+	b = ns == 0 ? 0 : (unsigned)(log2((double)ns) * RTT_STEPS);
+	f->rtt[b < RTT_BUCKETS ? b : RTT_BUCKETS - 1]++;
+	f->rtt_n++;
+}
+
+uint64_t rtt_quantile(const struct flow *f, double q)
+{
+	double want = q * (double)f->rtt_n, sum = 0;
+
+	for (unsigned b = 0; f->rtt_n != 0 && b < RTT_BUCKETS; b++) {
+		sum += f->rtt[b];
+		if (sum >= want && sum > 0)
+			return (uint64_t)exp2((b + 0.5) / RTT_STEPS);
+	}
+	return 0;
+}

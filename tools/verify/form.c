@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What can be said of a packet by itself: its form, ICRC, pad, reserved bits, P_Key. */
+#include <string.h>
+
+#include "verify/model.h"
+
+enum {
+	VENDOR_OPCODES = 0xc0,
+	CNP_PAYLOAD = 16,
+	ECN_MASK = 3,
+	ECN_CE = 3,
+	PKEY_FULL = 0x8000,
+};
+
+static void check_icrc(struct verify *v, const struct pkt *p)
+{
+	const struct capture_rec *rec = p->rec;
+	const struct rocemu_icrc_ctx ctx = {
+		.src = rec->ip.src,
+		.dst = rec->ip.dst,
+		.sport = rec->ip.sport,
+		.dport = rec->ip.dport,
+		.ip_id = rec->ip.ip_id,
+		.ip_frag = rec->ip.ip_frag,
+	};
+
+	v->icrc_checked++;
+	if (rocemu_icrc_check(&ctx, true, rec->data, rec->len) < 0)
+		v->icrc_wrong++;
+}
+
+/*
+ * Decode a packet of which the capture has only the beginning: its headers in front of zeros, as
+ * long as it was. The payload then points to zeros.
+ */
+static enum rocemu_drop decode_cut(struct verify *v, struct pkt *p)
+{
+	const struct capture_rec *rec = p->rec;
+	size_t hdr = rec->len != 0 ? rocemu_opcode_hdr_len(rec->data[0]) : 0;
+
+	if (rec->wire_len > sizeof(v->scratch))
+		return ROCEMU_DROP_LENGTH;
+	if (hdr == 0 || rec->len < hdr)
+		return rocemu_packet_decode(&p->p, rec->data, rec->len) == ROCEMU_DROP_OPCODE
+			       ? ROCEMU_DROP_OPCODE
+			       : ROCEMU_DROP_SHORT;
+	memcpy(v->scratch, rec->data, hdr);
+	memset(v->scratch + hdr, 0, rec->wire_len > hdr ? rec->wire_len - hdr : 0);
+	return rocemu_packet_decode(&p->p, v->scratch, rec->wire_len);
+}
+
+static bool form_bad(struct verify *v, const struct pkt *p, enum rocemu_drop why)
+{
+	const struct capture_rec *rec = p->rec;
+
+	switch (why) {
+	case ROCEMU_DROP_NONE:
+		return false;
+	case ROCEMU_DROP_OPCODE:
+		FOUND(v, NULL, OPCODE_UNKNOWN, p, "opcode 0x%02x%s", rec->data[0],
+		      rec->data[0] >= VENDOR_OPCODES ? ", a manufacturer's own" : "");
+		return true;
+	case ROCEMU_DROP_TVER:
+		FOUND(v, NULL, TVER, p, "version %u", p->p.h.tver);
+		return true;
+	case ROCEMU_DROP_PAD:
+		FOUND(v, NULL, PAD, p, "pad count %u on %s of %zu bytes", p->p.h.pad,
+		      rocemu_opcode_name(p->p.h.opcode), rec->wire_len);
+		return true;
+	case ROCEMU_DROP_SHORT:
+		if (!p->cut)
+			FOUND(v, NULL, MALFORMED, p, "%zu bytes from the BTH to the ICRC",
+			      rec->wire_len);
+		return true;
+	default:
+		if (rec->wire_len > ROCEMU_MAX_PACKET - 4)
+			FOUND(v, NULL, UNSEGMENTED, p, "%zu bytes", rec->wire_len);
+		else
+			FOUND(v, NULL, MALFORMED, p, "%s of %zu bytes: %s",
+			      rocemu_opcode_name(rec->data[0]), rec->wire_len,
+			      rocemu_drop_text(why));
+		return true;
+	}
+}
+
+static void check_cnp(struct verify *v, const struct pkt *p)
+{
+	bool zero = true;
+
+	if (!p->p.h.becn) {
+		FOUND(v, NULL, CNP_FORM, p, "BECN is not set");
+		return;
+	}
+	for (uint32_t i = 0; !p->cut && i < p->p.payload_len; i++)
+		zero = zero && p->p.payload[i] == 0;
+	if (p->p.payload_len != CNP_PAYLOAD || !zero)
+		FOUND(v, NULL, CNP_FORM, p, "%u bytes of payload%s", p->p.payload_len,
+		      zero ? "" : ", not all zero");
+}
+
+bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
+{
+	enum rocemu_drop why;
+	uint64_t wrong = v->icrc_wrong;
+
+	p->rec = rec;
+	p->cut = rec->wire_len > rec->len;
+	p->ops = 0;
+	if (p->cut) {
+		v->icrc_unchecked++;
+		FOUND(v, NULL, CUT, p, "%zu of %zu bytes captured", rec->len, rec->wire_len);
+		why = decode_cut(v, p);
+	} else {
+		why = rocemu_packet_decode(&p->p, rec->data, rec->len);
+	}
+	if (form_bad(v, p, why))
+		return false;
+	p->ops = rocemu_opcode_ops(p->p.h.opcode);
+	if (!p->cut)
+		check_icrc(v, p);
+	if (v->icrc_wrong != wrong) {
+		FOUND(v, NULL, ICRC_WRONG, p, "%s psn %u to QP 0x%x: 0x%08x",
+		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, p->p.h.dqpn, p->p.icrc);
+		return false;
+	}
+	if (((p->p.payload_len + p->p.h.pad) & 3) != 0)
+		FOUND(v, NULL, PAD, p, "%u bytes of payload with pad count %u", p->p.payload_len,
+		      p->p.h.pad);
+	if (p->p.h.resv7 != 0 || p->p.h.resv8a != 0)
+		FOUND(v, NULL, RESERVED, p, "resv8a 0x%x, resv7 0x%x", p->p.h.resv8a, p->p.h.resv7);
+	if (p->ops & ROCEMU_OP_CNP)
+		check_cnp(v, p);
+	return true;
+}
+
+void form_check_flow(struct verify *v, struct flow *f, const struct pkt *p)
+{
+	uint16_t pkey = p->p.h.pkey;
+
+	if ((p->rec->ip.tclass & ECN_MASK) == ECN_CE)
+		f->ce++;
+	if ((p->ops & ROCEMU_OP_CNP) != 0)
+		return; /* senders differ in what P_Key they put there */
+	if ((pkey & ~PKEY_FULL) == 0) {
+		FOUND(v, f, PKEY, p, "P_Key 0x%04x", pkey);
+		return;
+	}
+	if (!f->pkey_known) {
+		f->pkey = pkey;
+		f->pkey_known = true;
+	} else if (pkey != f->pkey) {
+		FOUND(v, f, PKEY, p, "P_Key 0x%04x, before 0x%04x", pkey, f->pkey);
+		return;
+	}
+	if (f->peer == NULL || !f->peer->pkey_known)
+		return;
+	if (((pkey ^ f->peer->pkey) & ~PKEY_FULL) != 0 || ((pkey | f->peer->pkey) & PKEY_FULL) == 0)
+		FOUND(v, f, PKEY, p, "P_Key 0x%04x, in the other direction 0x%04x", pkey,
+		      f->peer->pkey);
+}

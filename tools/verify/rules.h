@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Every finding there is: one table for the IDs, their severities, where the rule comes from, and
+ * what they mean. IDs are stable: scripts filter by them.
+ *
+ * ERROR: the wire shows something that no correct implementation sends. WARN: it may be right, or
+ * the network's doing, and somebody should look. NOTE: what happened (a retransmission), or what
+ * the capture cannot decide.
+ */
+#ifndef VERIFY_RULES_H
+#define VERIFY_RULES_H
+
+enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
+
+/* clang-format off */
+/* X(NAME, "id", severity, "clause", "one line", "explanation") */
+#define VERIFY_RULES(X) \
+	X(ICRC_WRONG, "icrc-wrong", ERROR, "IBTA A17.3.3", "the ICRC does not fit the packet", \
+	  "A receiver drops such a packet silently. Either it was damaged on the way, or its sender computes the ICRC over " \
+	  "other fields than the standard does. The rest of the rules pass the packet over, as a receiver would.") \
+	X(CUT, "cut", NOTE, "", "the capture does not have all of the packet: its ICRC cannot be checked", \
+	  "Taken with a snap length shorter than the packet. Headers that are there are judged; ICRC and pad bytes are not.") \
+	X(UNSEGMENTED, "unsegmented", NOTE, "", "longer than any path MTU: captured before the sender's interface segmented it", \
+	  "tcpdump on a sender's own interface sees bursts (UDP_SEGMENT) as one frame. Its parts cannot be judged; capture at the " \
+	  "receiver, on the wire, or with \"rocemu run --pcap\".") \
+	X(MALFORMED, "malformed", ERROR, "IBTA 9.2, 9.3", "shorter than its headers, or payload on an opcode without", \
+	  "The lengths in IP and UDP do not leave room for what the opcode promises, or there is more than it allows.") \
+	X(OPCODE_UNKNOWN, "opcode-unknown", WARN, "IBTA 9.2", "opcode that is not known here", \
+	  "Reserved, of the RD service, or a manufacturer's own (0xc0-0xff). The packet is not judged further.") \
+	X(TVER, "tver", ERROR, "IBTA 9.2", "transport header version is not 0", \
+	  "There is only version 0; a receiver drops the packet.") \
+	X(PAD, "pad", ERROR, "IBTA 9.2", "pad count wrong: payload and pad are no multiple of four, or pad without payload", \
+	  "PadCnt says how many bytes (0-3) follow the payload to make it a multiple of four.") \
+	X(RESERVED, "reserved-bits", WARN, "IBTA 9.2", "reserved bits of the BTH are set", \
+	  "Senders set reserved bits to zero; receivers ignore them.") \
+	X(PKEY, "pkey", ERROR, "IBTA 9.2, 10.9", "P_Key without partition, or not its connection's", \
+	  "The low 15 bits are the partition and never 0; all packets of a connection carry the same partition, and at least " \
+	  "one side is a full member (bit 15).") \
+	X(OPCODE_ORDER, "opcode-order", ERROR, "IBTA 9.7.4.1", "opcode cannot follow the packet before it", \
+	  "A message is ONLY, or FIRST, MIDDLE..., LAST of one kind; a new one begins only when the one before has ended. The " \
+	  "responder answers NAK invalid request.") \
+	X(MTU_LENGTH, "mtu-length", ERROR, "IBTA 9.7.4.1", "FIRST or MIDDLE does not carry exactly the path MTU", \
+	  "All packets of a message but its last carry exactly the path MTU, which is 256, 512, 1024, 2048 or 4096 bytes. The " \
+	  "path MTU is taken from the CM messages, or else from the connection's first such packet.") \
+	X(LAST_LENGTH, "last-length", ERROR, "IBTA 9.7.4.1", "LAST is empty, or LAST or ONLY is longer than the path MTU", \
+	  "The last packet of several carries 1 byte to the path MTU; an ONLY carries 0 bytes to the path MTU.") \
+	X(RETH_LENGTH, "reth-length", ERROR, "IBTA 9.7.4.1", "the RETH's length is not what the message carries", \
+	  "The RETH of a WRITE's first packet announces the bytes of the whole message.") \
+	X(PSN_GAP, "psn-gap", WARN, "IBTA 9.7.2", "PSNs are missing: packets not captured, lost before the capture, or skipped", \
+	  "Requests are numbered without gaps. What happened to the missing ones, later packets tell: see capture-loss, " \
+	  "retransmission and late.") \
+	X(PSN_JUMP, "psn-jump", WARN, "IBTA 9.7.2", "PSN far from the expected: a new connection on the same QP, or a skip", \
+	  "Nothing before this point is used to judge what follows.") \
+	X(LATE, "late", NOTE, "", "a missing PSN came late: reordered by the network, or sent again", "") \
+	X(DUP_FRAME, "dup-frame", NOTE, "", "the very same packet twice: duplicated by the network or by the capture", \
+	  "Same PSN and same IPv4 identification, so not a retransmission.") \
+	X(RETRANSMIT, "retransmission", NOTE, "IBTA 9.7.5.1, 9.7.6.1.3", "requests were sent again", \
+	  "The text says after what (NAK, RNR NAK, else a timeout or an implied NAK) and how: go-back-N resends everything from " \
+	  "there on, selective only a part. A READ that is sent again may start at a response that is missing.") \
+	X(RETRANS_DIFFERS, "retransmission-differs", ERROR, "IBTA 9.7.3", "sent again, but not the same packet", \
+	  "A retransmitted request has the opcode, length, remote address, key and operands of the original.") \
+	X(ACK_UNSENT, "ack-unsent", ERROR, "IBTA 9.7.6.1.3", "answers a PSN that was not sent", \
+	  "A requester drops such a response as a ghost. Reported once the requester's next PSN shows that it had not sent it.") \
+	X(ACK_UNSEEN, "ack-unseen", NOTE, "", "answers a PSN that the capture never shows", \
+	  "Either the capture missed the request, or the responder answered what was not sent; it ends before that is decided.") \
+	X(CAPTURE_LOSS, "capture-loss", NOTE, "", "acknowledged, but not in the capture: the capture misses packets", \
+	  "Missing PSNs were acknowledged without having been seen again. Rules that need them are not applied.") \
+	X(ACK_OLD, "ack-old", NOTE, "IBTA 9.7.6.1.3", "acknowledges less than was acknowledged before", \
+	  "Reordered on the way. A correct responder's ACKs do not go back: a duplicate is answered with the newest PSN.") \
+	X(AETH, "aeth-reserved", ERROR, "IBTA 9.7.5.2", "reserved syndrome in the AETH", \
+	  "Bits 6:5 are 00 ACK, 01 RNR NAK, 11 NAK with codes 0-4; 4 is of the RD service only. Responses with data carry ACK.") \
+	X(NAK_SEQUENCE, "nak-sequence", WARN, "IBTA 9.7.5.2", "NAK: PSN sequence error", \
+	  "The responder misses packets from this PSN on.") \
+	X(NAK_NO_GAP, "nak-no-gap", ERROR, "IBTA 9.7.4.1, 9.7.5.2", "sequence NAK although nothing behind its PSN was sent", \
+	  "The responder may ask for a PSN only when a later one has reached it.") \
+	X(NAK_REPEATED, "nak-repeated", WARN, "IBTA 9.7.5.1", "a second sequence NAK for a PSN that was not sent again", \
+	  "One NAK per gap; the next only after the requester has been back at that PSN. A network that duplicates looks the same.") \
+	X(NAK_ERROR, "nak-error", WARN, "IBTA 9.7.5.2", "NAK: the responder refuses the request", \
+	  "Invalid request, remote access error or remote operational error: the requester's QP goes to the error state.") \
+	X(RXE_NAK_TOO_LONG, "rxe-nak-too-long", NOTE, "IBTA 9.7.4.1", "remote operational error for a SEND: Linux rxe, message longer than the receive", \
+	  "IBTA asks for \"invalid request\" there; Linux's Soft-RoCE answers with remote operational error. Other responders mean " \
+	  "what they say by it.") \
+	X(MSN, "msn", ERROR, "IBTA 9.7.7", "the MSN does not fit the requests completed", \
+	  "The MSN counts completed requests. Judged relative to the first answer seen: not less than the requests that end at or " \
+	  "before the PSN that is answered, not more than all that were sent.") \
+	X(RNR, "rnr-nak", NOTE, "IBTA 9.7.5.2.8", "receiver not ready", \
+	  "No receive was posted. The requester waits for the time that the NAK gives and sends again.") \
+	X(RNR_EARLY, "rnr-early", ERROR, "IBTA 9.7.5.2.8", "sent again before the RNR NAK's time was over", \
+	  "The requester waits at least the time of the timer code (code 0 is 655.36 ms).") \
+	X(RNR_EARLY_MAYBE, "rnr-early-unsure", NOTE, "IBTA 9.7.5.2.8", "same packet before the RNR NAK's time was over: early, or duplicated by the network", \
+	  "Where the packets carry no distinct IPv4 identification the two cannot be told apart.") \
+	X(READ_STRAY, "read-response-stray", ERROR, "IBTA 9.7.5.1", "READ response or atomic acknowledge to no such request", \
+	  "Responses repeat the PSNs that their request reserved: request PSN, +1 for each path MTU of its length.") \
+	X(READ_OPCODE, "read-response-opcode", ERROR, "IBTA 9.7.5.1", "READ response's FIRST, MIDDLE, LAST, ONLY does not fit its place", \
+	  "The first response is FIRST, the last LAST, a single one ONLY, counted from the request or from a repeated request.") \
+	X(READ_LENGTH, "read-response-length", ERROR, "IBTA 9.7.5.1", "READ response's length does not fit its request", \
+	  "All but the last carry the path MTU, and together they carry the request's length.") \
+	X(READ_GAP, "read-response-gap", WARN, "IBTA 9.7.6.1.3", "READ responses are missing", \
+	  "Lost, or not captured. The requester asks again from the missing one on.") \
+	X(READ_RESTART, "read-restart", ERROR, "IBTA 9.7.3", "a READ sent again asks for something else", \
+	  "A repeated READ may begin at any response that is missing: its PSN, address and length then advance together, and " \
+	  "it stays within the original.") \
+	X(READ_OVERTAKEN, "read-overtaken", NOTE, "IBTA 9.7.5.1", "acknowledged past a READ or atomic whose response is missing", \
+	  "An implied NAK for the requester: its response was lost, or not captured.") \
+	X(RXE_READ_REPLAY, "rxe-read-replay", NOTE, "IBTA 9.7.5.1", "repeated READ answered with the original's opcodes: Linux rxe, or a first answer that comes late", \
+	  "A repeated READ that begins in the middle should be answered as one of its own (FIRST or ONLY); rxe answers with the " \
+	  "opcode of the original place.") \
+	X(ATOMIC_REPLAY, "atomic-replay", ERROR, "IBTA 9.7.5.1 (C9-105)", "a repeated atomic was answered with another result", \
+	  "Atomics execute once: a duplicate is answered with the result that was kept. Two results mean it was executed twice, or " \
+	  "the kept one was damaged.") \
+	X(CREDIT, "credit", ERROR, "IBTA 9.7.7", "a SEND beyond the credits that the responder gave", \
+	  "With end-to-end credits, at most one message more than MSN + credits may be sent.") \
+	X(CREDIT_MIXED, "credit-mixed", WARN, "IBTA 9.7.7", "credits given and not given in the same direction", \
+	  "A credit field of 31 says that credits are not used; a responder does not change its mind.") \
+	X(CNP_FORM, "cnp-form", ERROR, "IBTA A17.9", "CNP without BECN, or its payload is not 16 zero bytes", \
+	  "A congestion notification packet has opcode 0x81, BECN set and 16 reserved bytes of zero.") \
+	X(CNP, "cnp", NOTE, "IBTA A17.9", "congestion notification", \
+	  "The receiver of the other direction's packets saw them marked (ECN).") \
+	X(CNP_NO_CE, "cnp-without-ce", NOTE, "IBTA A17.9", "congestion notification, but no packet marked CE was captured", \
+	  "Right where the capture was taken before the switch that marks.") \
+	X(CM_ORDER, "cm-order", ERROR, "IBTA 12.9", "connection message that its exchange does not allow here", \
+	  "REQ, then REP or REJ, then RTU; DREQ only on a connection that got a REP; DREP only after a DREQ. Judged only for " \
+	  "exchanges whose REQ is in the capture.") \
+	X(CM_START_PSN, "cm-start-psn", WARN, "IBTA 12.6", "the first request has not the starting PSN that the CM announced", \
+	  "REQ and REP announce the PSN that their receiver is to begin with. Its first packets may be missing in the capture.") \
+	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
+	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
+	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", "")
+/* clang-format on */
+
+enum rule_id {
+#define X(name, id, sev, clause, line, text) RULE_##name,
+	VERIFY_RULES(X)
+#undef X
+		RULE_COUNT
+};
+
+struct rule {
+	const char *id;
+	enum severity severity;
+	const char *clause; /* empty: none */
+	const char *line;
+	const char *text; /* may be empty */
+};
+
+extern const struct rule rules[RULE_COUNT];
+/** "note", "warning", "error". */
+extern const char *const severity_names[SEV_COUNT];
+
+/** The rule with this ID; NULL: none. */
+const struct rule *rule_find(const char *id);
+
+#endif
