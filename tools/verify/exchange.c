@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
-#include "verify/model.h"
+#include "model.h"
 
 /* clang-format off */
 enum { MAD_CLASS = 1, MAD_ATTR = 16, MAD_LEN = 256, CLASS_CM = 7, MAX_EXCHANGES = 1 << 14 };

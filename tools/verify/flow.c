@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/model.h"
+#include "model.h"
 
 enum {
 	HASH_SIZE = 1 << 14, /* of both tables */

@@ -2,7 +2,7 @@
 /* What can be said of a packet by itself: its form, ICRC, pad, reserved bits, P_Key. */
 #include <string.h>
 
-#include "verify/model.h"
+#include "model.h"
 
 enum {
 	VENDOR_OPCODES = 0xc0,

@@ -2,8 +2,8 @@
 /* The findings for programs: JSON. */
 #include <inttypes.h>
 
-#include "verify/report.h"
-#include "verify/verify.h"
+#include "report.h"
+#include "verify.h"
 #include "wire/print.h"
 
 void json_string(FILE *f, const char *text)

@@ -12,7 +12,7 @@
 
 #include <rocemu/wire.h>
 
-#include "verify/rules.h"
+#include "rules.h"
 #include "wire/capture.h"
 
 enum {

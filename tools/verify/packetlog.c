@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "verify/packetlog.h"
+#include "packetlog.h"
 
 #include <stdlib.h>
 

@@ -3,7 +3,7 @@
 #ifndef VERIFY_PACKETLOG_H
 #define VERIFY_PACKETLOG_H
 
-#include "verify/model.h"
+#include "model.h"
 #include "wire/print.h"
 
 struct logged {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The findings for people: text. */
-#include "verify/report.h"
+#include "report.h"
 
 #include <inttypes.h>
 
-#include "verify/verify.h"
+#include "verify.h"
 #include "wire/print.h"
 
 static const char *const colours[SEV_COUNT] = {"\033[36m", "\033[33m", "\033[31m"};

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "verify/model.h"
+#include "model.h"
 
 /** Of one direction of a connection. */
 struct figures {

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/model.h"
+#include "model.h"
 
 enum { KIND = ROCEMU_OP_SEND | ROCEMU_OP_WRITE };
 enum { ASKED = ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE };

@@ -2,7 +2,7 @@
 /* What a responder says, against the requests that passed in the other direction. */
 #include <inttypes.h>
 
-#include "verify/model.h"
+#include "model.h"
 
 enum {
 	CLASS_RESERVED = 0x40,

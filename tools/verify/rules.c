@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The table of findings, and looking up in it. */
-#include "verify/rules.h"
+#include "rules.h"
 
 #include <stddef.h>
 #include <string.h>

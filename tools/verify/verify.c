@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The judge's desk: takes packets, sends them to the rules, keeps the findings. */
-#include "verify/verify.h"
+#include "verify.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "verify/model.h"
+#include "model.h"
 
 enum { QP1 = 1, HASH_SIZE = 1 << 14 };
 
