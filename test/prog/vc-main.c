@@ -75,6 +75,7 @@ static void usage(FILE *f)
 	      "  --cq-ex            poll by ibv_start_poll instead of ibv_poll_cq\n"
 	      "  --events           sleep on the completion channel\n"
 	      "  --group ops|flow|errors   --big (sizes to 16 MiB)   --huge (one of 2 GiB - 1)\n"
+	      "  --no-inv-flag      the device does not mark the receive of a SEND with invalidate\n"
 	      "  --kill             the server kills itself in the last case of the errors\n",
 	      f);
 }
@@ -99,7 +100,8 @@ static void parse(struct vc_options *o, int argc, char **argv)
 		{"wr", 0, NULL, 'w'},	   {"cq-ex", 0, NULL, 'x'},    {"events", 0, NULL, 'e'},
 		{"group", 1, NULL, 'g'},   {"big", 0, NULL, 'b'},      {"huge", 0, NULL, 'H'},
 		{"srq", 0, NULL, 's'},	   {"kill", 0, NULL, 'k'},     {"help", 0, NULL, 'h'},
-		{"timeout", 1, NULL, 'T'}, {"max-size", 1, NULL, 'M'}, {NULL, 0, NULL, 0},
+		{"timeout", 1, NULL, 'T'}, {"max-size", 1, NULL, 'M'}, {"no-inv-flag", 0, NULL, 'I'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -120,6 +122,7 @@ static void parse(struct vc_options *o, int argc, char **argv)
 		case 'g': o->group = optarg; break;
 		case 'b': o->big = true; break;
 		case 'H': o->huge = true; break;
+		case 'I': o->no_inv_flag = true; break;
 		case 's': o->srq = true; break;
 		case 'k': o->kill = true; break;
 		case 'h': usage(stdout); exit(0);

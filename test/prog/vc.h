@@ -43,6 +43,7 @@ struct vc_options {
 	bool cq_ex;   /* ibv_start_poll instead of ibv_poll_cq */
 	bool events;  /* sleep on the completion channel */
 	bool srq;
+	bool no_inv_flag; /* do not look for IBV_WC_WITH_INV: rxe has another value for it */
 	bool big, huge;	   /* sizes: up to 16 MiB, 2 GiB - 1 */
 	bool kill;	   /* the server kills itself in the last error case */
 	uint32_t psn;	   /* first PSN, both ways */
