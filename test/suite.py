@@ -6,6 +6,7 @@
   address  build-asan/  AddressSanitizer and UBSan: unit tests, simulator, a part of the program tests
   thread   build-tsan/  ThreadSanitizer: what has threads (engine, agent), a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
+  interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
 Started by test/run.sh, which installs what is missing. The last line is "N passed, N failed, N skipped".
 """
@@ -18,10 +19,11 @@ import subprocess
 import sys
 import time
 
-STAGES = ('plain', 'address', 'thread', 'clang')
+STAGES = ('plain', 'address', 'thread', 'clang', 'interop')
+CANNOT_RUN = 77
 FUZZ_SECONDS = 20
 JOBS = max(2, os.cpu_count() or 2)
-BUILDS = {
+BUILDS = {  # of each stage that has one of its own
     'plain': ('build', {}, ['-Dwerror=true', '-Dtests=true', '-Dfuzz=false', '-Db_sanitize=none']),
     # gcc warns of things that are not there when it instruments: plain and clang are where warnings are errors.
     'address': ('build-asan', {}, ['-Dwerror=false', '-Db_sanitize=address,undefined', '-Db_lundef=false']),
@@ -189,6 +191,10 @@ def program_tests(stage, args, tally):
         if p.returncode != 2 or not args.only:
             tally.add('fail', f'{stage}/program tests', f'exit code {p.returncode}')
         return
+    count_program_tests(stage, results, tally)
+
+
+def count_program_tests(stage, results, tally):
     with open(results, encoding='utf-8') as f:
         for row in json.load(f):
             text = row['text'].splitlines()[0] if row['text'] and row['outcome'] != 'pass' else ''
@@ -215,6 +221,33 @@ def fuzzers(tally):
         if code != 0:
             print(tail(text), flush=True)
         tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
+
+
+# ---- another implementation on the wire ------------------------------------------------------------------
+
+def interop(args, tally):
+    """rocemu and rxe; a case each, or one skip with the reason."""
+    if not os.path.exists(os.path.join(BUILDS['plain'][0], 'build.ninja')) and not build('plain', tally):
+        return
+    say('interop: against the kernel in a guest')
+    results = os.path.join(BUILDS['plain'][0], 'interop-tests.json')
+    if os.path.exists(results):
+        os.unlink(results)
+    argv = ['test/interop/run.sh', '--build', BUILDS['plain'][0], '--json', results]
+    for pattern in args.only:
+        argv += ['--only', pattern]
+    p = subprocess.Popen(argv + (['--full'] if args.full else []), stdout=subprocess.PIPE, text=True)
+    last = ''
+    for line in p.stdout:
+        print(line, end='', flush=True)
+        last = line.strip()
+    code = p.wait()
+    if os.path.exists(results):
+        count_program_tests('interop', results, tally)
+    elif code == CANNOT_RUN:
+        tally.add('skip', 'interop', last)
+    elif code != 2 or not args.only:
+        tally.add('fail', 'interop', f'exit code {code}')
 
 
 # ---- the command line ------------------------------------------------------------------------------------
@@ -252,6 +285,9 @@ def main():
         stages = ['plain'] if args.quick or args.only else list(STAGES)
     tally = Tally()
     for stage in stages:
+        if stage == 'interop':
+            interop(args, tally)
+            continue
         if not build(stage, tally):
             continue
         if SUITES[stage] != ():

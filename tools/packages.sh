@@ -14,6 +14,10 @@ PACKAGES_TEST="ibverbs-utils perftest libcmocka-dev clang tshark iperf3 iproute2
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian 12 and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev"
+# The guest of test/interop is made of the packages of a Debian host.
+if grep -qs '^ID=debian' /etc/os-release; then
+	PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL qemu-system-x86 mmdebstrap"
+fi
 
 packages_say() {
 	echo "rocemu: $*" >&2

@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What is run against rxe: the cases, which of them are the short cover, and the differences of rxe that are known."""
+import re
+import time
+
+import harness
+from peers import FAMILIES, MTUS, ROLES, code, gid_index
+
+NORMAL, FULL = 1, 2
+TRANSPORTS = ('rc', 'uc', 'ud')
+SOAK_S = {NORMAL: 5, FULL: 60}
+
+# Where rxe differs from the specification, and what is seen of it: (number, check, what it says, explanation).
+KNOWN = (
+    (1, r'send_too_long', r'remote operation error, not remote invalid request error|local QP operation error',
+     'rxe answers a SEND longer than the receive buffer with NAK 0x63 (remote operational error) and completes the '
+     'receive with LOC_QP_OP_ERR; IBTA has NAK 0x61 and LOC_LEN_ERR.'),
+    (2, r'bad_lkey', r'local QP operation error, not local protection error',
+     'rxe completes a request whose L_Key is unknown with LOC_QP_OP_ERR; IBTA has LOC_PROT_ERR. Nothing of it is on '
+     'the wire.'),
+)
+NOTES = (
+    'rxe allows 128 outstanding READs and atomics, rocemu 16, as common hardware does. perftest asks its own device for the '
+    'number that the peer\'s allows, so between devices that differ it needs `-o 16`.',
+    'rxe marks the receive completion of a SEND with invalidate by the kernel\'s flag value, 4, which user space reads '
+    'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end; the data, '
+    'and that the window is gone, are checked.',
+)
+
+
+class Row:
+    """An outcome of the table: pass, fail, or known (a difference of rxe with a number)."""
+
+    def __init__(self, group, label, outcome, text='', known=0):
+        self.group, self.label, self.outcome, self.text, self.known = group, label, outcome, text, known
+
+
+class Case:
+    def __init__(self, name, role, family, mtu, level, run, corrupts=False):
+        self.name = f'{name}/rocemu-{role}/{family}/{mtu}'
+        self.role, self.family, self.mtu, self.level, self.run = role, family, mtu, level, run
+        self.corrupts = corrupts       # the capture is to hold packets with a wrong ICRC
+
+
+def places():
+    for role in ROLES:
+        for family in FAMILIES:
+            for mtu in MTUS:
+                yield role, family, mtu
+
+
+# ---- verbs-check -----------------------------------------------------------------------------------------
+
+def tap_rows(group, transport, text):
+    """A row for each operation, of TAP lines with one for each size."""
+    rows = {}
+    lines = text.splitlines()
+    for i, line in enumerate(lines):
+        m = re.match(r'(ok|not ok) \d+ - ([a-z_]+)', line)
+        if not m or m.group(2) == 'connect' and m.group(1) == 'ok':
+            continue
+        label = f'{transport.upper()} {m.group(2)}'
+        row = rows.setdefault(label, Row(group, label, 'pass'))
+        if m.group(1) == 'ok':
+            continue
+        why = ' '.join(x for x in lines[i + 1:i + 3] if x.startswith('# '))
+        known = next((k for k in KNOWN if re.match(k[1], m.group(2)) and re.search(k[2], why)), None)
+        if known and row.outcome != 'fail':
+            row.outcome, row.known = 'known', known[0]
+        elif not known:
+            row.outcome, row.text = 'fail', f'{line} {why}'
+    return list(rows.values())
+
+
+def check_argv(transport, group, family, options):
+    def argv(end, port, server):
+        own = ('--no-inv-flag',) if end.device == 'rxe0' else ()
+        return [end.program('verbs-check'), '--device', end.device, '--address', end.address(family), '--port', port,
+                '--type', transport, '--group', group, *own, *options, *((server,) if server else ())]
+    return argv
+
+
+def verbs(wire, role, family, transport, group, options=(), impair=None):
+    argv = check_argv(transport, group, family, options)
+    server, client = wire.pair(role, argv, argv, impair=impair)
+    rows = tap_rows({'ops': 'Operations', 'flow': 'Order and notification', 'errors': 'Errors'}[group], transport,
+                    client.stdout)
+    plan = re.search(r'^1\.\.(\d+)$', client.stdout, re.M)
+    ran = len(re.findall(r'^(?:not )?ok ', client.stdout, re.M))
+    if not plan or ran != int(plan.group(1)):
+        raise harness.Failure(f'not all checks ran\n{server.report()}\n{client.report()}')
+    return rows, f'{ran} checks'
+
+
+def verbs_cases():
+    for role, family, mtu in places():
+        cover = (family, mtu) in (('v4', 1500), ('v6', 4200))
+        for transport in TRANSPORTS:
+            for group in ('ops', 'flow', 'errors'):
+                yield Case(f'verbs/{transport}.{group}', role, family, mtu, NORMAL if cover else FULL,
+                           lambda w, c, t=transport, g=group: verbs(w, c.role, c.family, t, g))
+        yield Case('verbs/rc.ops.wr.events.srq', role, family, mtu, FULL,
+                   lambda w, c: verbs(w, c.role, c.family, 'rc', 'ops', ('--cq-ex', '--events', '--srq')))
+
+
+# ---- bad networks ----------------------------------------------------------------------------------------
+
+IMPAIR = {
+    'loss': 'loss=2%,seed=1',
+    'duplication': 'dup=3%,seed=2',
+    'reordering': 'reorder=3%,seed=3',
+    'corruption': 'corrupt=2%,seed=4',
+    'all of it': 'loss=1%,dup=1%,reorder=1%,delay=1us..100us,seed=6',
+}
+NETEM = {
+    'loss': 'loss 2%',
+    'duplication': 'duplicate 3%',
+    'reordering': 'delay 1ms reorder 90%',
+    'all of it': 'delay 200us 100us loss 1% duplicate 1%',
+}
+
+
+def impaired(wire, case, kind, by_guest):
+    label = f'RC, {kind} of what {"rxe" if by_guest else "rocemu"} sends'
+    if by_guest:
+        wire.impair_guest(NETEM[kind])
+    try:
+        rows, text = verbs(wire, case.role, case.family, 'rc', 'flow', ('--timeout', '12'),
+                           None if by_guest else IMPAIR[kind])
+    finally:
+        if by_guest:
+            wire.clear_guest()
+    bad = [r for r in rows if r.outcome == 'fail']
+    return [Row('Bad networks', label, 'fail' if bad else 'pass', bad[0].text if bad else '')], text
+
+
+def impair_cases():
+    for role, family, mtu in places():
+        for by_guest, kinds in ((False, IMPAIR), (True, NETEM)):
+            for kind in kinds:
+                cover = (family, mtu) == ('v4', 1500) and kind == 'all of it'
+                name = f'{"netem" if by_guest else "impair"}/{kind.replace(" ", "-")}'
+                yield Case(name, role, family, mtu, NORMAL if cover else FULL,
+                           lambda w, c, k=kind, b=by_guest: impaired(w, c, k, b), corrupts=kind == 'corruption')
+
+
+# ---- stock programs --------------------------------------------------------------------------------------
+
+def pingpong(wire, case, kind):
+    # A UD message is one packet.
+    size = ('-s', 1000) if kind == 'ud' else ('-m', MTUS[case.mtu])
+
+    def argv(end, port, server):
+        return [f'ibv_{kind}_pingpong', '-d', end.device, '-g', gid_index(end, case.family), '-n', 100, '-p', port, '-c',
+                *size, *((server,) if server else ())]
+
+    server, client = wire.pair(case.role, argv, argv)
+    good = all(re.search(r'\d+ iters in', p.stdout) and 'invalid data' not in p.output and code(p) == 0
+               for p in (server, client))
+    return [Row('Stock programs', f'ibv_{kind}_pingpong', 'pass' if good else 'fail',
+                '' if good else f'{server.report()}\n{client.report()}')], ''
+
+
+PERFTEST = {
+    'ib_send_lat': ('RC', 'UC', 'UD'),
+    'ib_send_bw': ('RC',),
+    'ib_write_lat': ('RC', 'UC'),
+    'ib_write_bw': ('RC',),
+    'ib_read_lat': ('RC',),
+    'ib_read_bw': ('RC',),
+    'ib_atomic_lat': ('RC',),
+    'ib_atomic_bw': ('RC',),
+}
+
+
+def perftest(wire, case, program, transport, options=(), label=None, iters=100):
+    kind = ('-c', transport) if len(PERFTEST[program]) > 1 else ()
+    if program.startswith(('ib_read', 'ib_atomic')):
+        # perftest takes the peer's limit of outstanding READs for its own device's.
+        kind += ('-o', 16)
+
+    def argv(end, port, server):
+        return [program, '-d', end.device, '-x', gid_index(end, case.family), '-p', port, '-F', '-n', iters, *kind,
+                *options, *((server,) if server else ())]
+
+    server, client = wire.pair(case.role, argv, argv)
+    good = code(server) == 0 and code(client) == 0 and re.search(r'^ *\d+ +\d+ +\d+\.\d+', client.stdout, re.M)
+    return [Row('Stock programs', label or f'{program} {transport}', 'pass' if good else 'fail',
+                '' if good else f'{server.report()}\n{client.report()}')], ''
+
+
+def stock_cases():
+    for role, family, mtu in places():
+        for kind in ('rc', 'uc', 'ud', 'srq'):
+            cover = (family, mtu) in (('v6', 1500), ('v4', 4200))
+            yield Case(f'pingpong/{kind}', role, family, mtu, NORMAL if cover else FULL,
+                       lambda w, c, k=kind: pingpong(w, c, k))
+        for program, transports in PERFTEST.items():
+            for t in transports:
+                cover = (family, mtu) == ('v4', 1500) and program in ('ib_send_lat', 'ib_write_bw', 'ib_read_bw',
+                                                                      'ib_atomic_lat') and t == 'RC'
+                yield Case(f'perftest/{program}.{t.lower()}', role, family, mtu, NORMAL if cover else FULL,
+                           lambda w, c, p=program, t=t: perftest(w, c, p, t))
+        for program in ('ib_write_bw', 'ib_read_bw', 'ib_send_bw'):
+            cover = (family, mtu) == ('v6', 1500) and program == 'ib_write_bw'
+            yield Case(f'perftest/{program}.64qps', role, family, mtu, NORMAL if cover else FULL,
+                       lambda w, c, p=program: perftest(w, c, p, 'RC', ('-q', 64, '-s', 4096), f'{p} RC, 64 QPs', 20))
+
+
+# ---- soak ------------------------------------------------------------------------------------------------
+
+def soak(wire, case, seconds):
+    begin, rounds = time.monotonic(), 0
+    while time.monotonic() - begin < seconds:
+        rows, _ = verbs(wire, case.role, case.family, 'rc', 'flow')
+        rounds += 1
+        bad = [r for r in rows if r.outcome == 'fail']
+        if bad:
+            return [Row('Stock programs', 'soak', 'fail', f'round {rounds}: {bad[0].text}')], ''
+    return [Row('Order and notification', 'RC soak', 'pass')], f'{rounds} rounds in {seconds} s'
+
+
+def soak_cases(full):
+    for role in ROLES:
+        yield Case('soak/rc', role, 'v4', 1500, NORMAL, lambda w, c: soak(w, c, SOAK_S[FULL if full else NORMAL]))
+
+
+def cases(full):
+    # By MTU, which is changed for each half only.
+    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *soak_cases(full)]
+    return sorted(every, key=lambda c: c.mtu)
