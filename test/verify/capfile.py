@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Captures as lists of frames that can be changed: Ethernet, IPv4 or IPv6, UDP, RoCEv2. Nothing of rocemu is used: the
+ICRC is computed here a second time, with zlib (IBTA annex A17.3.3)."""
+import copy
+import struct
+import zlib
+
+ETHERNET = 1
+ETH_LEN, UDP_LEN, BTH_LEN, ICRC_LEN = 14, 8, 12, 4
+
+
+class Frame:
+    """A RoCEv2 packet in an Ethernet frame. The body reaches from the BTH to the pad; the ICRC is kept apart."""
+
+    def __init__(self, time_ns, data):
+        self.time_ns = time_ns
+        self.eth = data[:ETH_LEN]
+        self.v6 = self.eth[12:14] == b'\x86\xdd'
+        ip_len = 40 if self.v6 else 20
+        at = ETH_LEN + ip_len
+        self.ip = bytearray(data[ETH_LEN:at])
+        self.udp = bytearray(data[at:at + UDP_LEN])
+        end = at + struct.unpack('>H', self.udp[4:6])[0]
+        self.body = bytearray(data[at + UDP_LEN:end - ICRC_LEN])
+        self.icrc = bytes(data[end - ICRC_LEN:end])
+        self.sealed = False  # True: write this ICRC, whatever the rest is
+        self.cut = None      # bytes of the frame that the capture has
+
+    def copy(self, **changes):
+        f = copy.deepcopy(self)
+        for name, value in changes.items():
+            setattr(f, name, value)
+        return f
+
+    opcode = property(lambda s: s.body[0], lambda s, v: s.body.__setitem__(0, v))
+    psn = property(lambda s: int.from_bytes(s.body[9:12], 'big'),
+                   lambda s, v: s.body.__setitem__(slice(9, 12), (v & 0xffffff).to_bytes(3, 'big')))
+    dqpn = property(lambda s: int.from_bytes(s.body[5:8], 'big'),
+                    lambda s, v: s.body.__setitem__(slice(5, 8), v.to_bytes(3, 'big')))
+    syndrome = property(lambda s: s.body[12], lambda s, v: s.body.__setitem__(12, v))
+    msn = property(lambda s: int.from_bytes(s.body[13:16], 'big'),
+                   lambda s, v: s.body.__setitem__(slice(13, 16), (v & 0xffffff).to_bytes(3, 'big')))
+    ip_id = property(lambda s: int.from_bytes(s.ip[4:6], 'big'),
+                     lambda s, v: s.ip.__setitem__(slice(4, 6), (v & 0xffff).to_bytes(2, 'big')))
+
+    def source(self):
+        return bytes(self.ip[8:24] if self.v6 else self.ip[12:16])
+
+    def compute_icrc(self):
+        ip, udp, body = bytearray(self.ip), bytearray(self.udp), bytearray(self.body)
+        if self.v6:
+            ip[0:4] = b'\x6f\xff\xff\xff'
+            ip[7] = 0xff
+        else:
+            ip[1] = ip[8] = 0xff
+            ip[10:12] = b'\xff\xff'
+        udp[6:8] = b'\xff\xff'
+        if len(body) > 4:
+            body[4] = 0xff
+        return struct.pack('<I', zlib.crc32(b'\xff' * 8 + ip + udp + body))
+
+    def encode(self):
+        udp_len = UDP_LEN + len(self.body) + ICRC_LEN
+        self.udp[4:6] = struct.pack('>H', udp_len)
+        if self.v6:
+            self.ip[4:6] = struct.pack('>H', udp_len)
+        else:
+            self.ip[2:4] = struct.pack('>H', 20 + udp_len)
+        icrc = self.icrc if self.sealed else self.compute_icrc()
+        return self.eth + bytes(self.ip) + bytes(self.udp) + bytes(self.body) + icrc
+
+
+def read(path):
+    """The frames of a classic pcap file in microseconds or nanoseconds, Ethernet."""
+    with open(path, 'rb') as f:
+        data = f.read()
+    magic, link = struct.unpack('<I', data[:4])[0], struct.unpack('<I', data[20:24])[0]
+    unit = {0xa1b2c3d4: 1000, 0xa1b23c4d: 1}[magic]
+    if link != ETHERNET:
+        raise ValueError(f'{path}: link type {link}')
+    frames, at = [], 24
+    while at < len(data):
+        sec, frac, length, _ = struct.unpack('<IIII', data[at:at + 16])
+        frames.append(Frame(sec * 10**9 + frac * unit, data[at + 16:at + 16 + length]))
+        at += 16 + length
+    return frames
+
+
+def write(path, frames):
+    with open(path, 'wb') as f:
+        f.write(struct.pack('<IHHiIII', 0xa1b23c4d, 2, 4, 0, 0, 65535, ETHERNET))
+        for frame in frames:
+            data = frame.encode()
+            kept = data if frame.cut is None else data[:frame.cut]
+            f.write(struct.pack('<IIII', frame.time_ns // 10**9, frame.time_ns % 10**9, len(kept), len(data)))
+            f.write(kept)

@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Does `rocemu verify` find what it should, and only that?
+
+usage: mutate.py ROCEMU GOLDEN_DIR [PATTERN]
+
+Every recorded capture is without an error. Each mutation of one (mutations.py) is found, by the ID of the rule it
+breaks; findings are errors exactly where the rule's severity says so. Every ID has a mutation and an explanation.
+"""
+import fnmatch
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+import capfile
+import mutations
+
+
+def verify(rocemu, *args):
+    return subprocess.run([rocemu, 'verify', *args], capture_output=True, text=True, timeout=60, check=False)
+
+
+def rules(rocemu):
+    """ID -> severity."""
+    lines = verify(rocemu, '--list').stdout.splitlines()
+    return {line.split()[0]: line.split()[1] for line in lines}
+
+
+def check_golden(rocemu, golden, problems):
+    files = sorted(glob.glob(os.path.join(golden, '*.pcap')))
+    if not files:
+        problems.append(f'{golden}: no captures')
+    for path in files:
+        p = verify(rocemu, '--json', path)
+        counts = json.loads(p.stdout)
+        for f in counts['findings']:
+            if f['severity'] == 'error':
+                problems.append(f'{path}: {f["id"]} at packet {f["packet"]}: {f["text"]}')
+        if p.returncode != 0 or counts['icrc']['checked'] != counts['packets']:
+            problems.append(f'{path}: exit code {p.returncode}, {p.stderr.strip()}')
+    return len(files)
+
+
+def check_mutation(rocemu, golden, severity, case, directory):
+    finding, capture, function = case
+    name = f'{finding}/{capture}/{function.__name__}'
+    frames = capfile.read(os.path.join(golden, capture + '.pcap'))
+    changed = function(frames)
+    path = os.path.join(directory, name.replace('/', '-') + '.pcap')
+    capfile.write(path, frames if changed is None else changed)
+    p = verify(rocemu, '--json', path)
+    if p.returncode not in (0, 1):
+        return f'{name}: exit code {p.returncode}: {p.stderr.strip()}'
+    counts = json.loads(p.stdout)['counts']
+    if finding not in counts:
+        return f'{name}: not found, but {counts}'
+    errors = any(severity[i] == 'error' for i in counts)
+    if errors != (p.returncode == 1) or (severity[finding] == 'error' and not errors):
+        return f'{name}: exit code {p.returncode} with {counts}'
+    os.unlink(path)
+    return None
+
+
+def main():
+    rocemu, golden = sys.argv[1], sys.argv[2]
+    pattern = sys.argv[3] if len(sys.argv) > 3 else '*'
+    problems = []
+    severity = rules(rocemu)
+    cases = [c for c in mutations.MUTATIONS if fnmatch.fnmatch(f'{c[0]}/{c[1]}/{c[2].__name__}', pattern)]
+    problems += [f'{i}: no mutation' for i in severity if i not in {c[0] for c in mutations.MUTATIONS}]
+    problems += [f'{i}: --explain fails' for i in severity if verify(rocemu, '--explain', i).returncode != 0]
+    files = check_golden(rocemu, golden, problems)
+    with tempfile.TemporaryDirectory(prefix='rocemu-verify-') as directory:
+        problems += filter(None, (check_mutation(rocemu, golden, severity, c, directory) for c in cases))
+    for p in problems:
+        print(p)
+    print(f'{files} captures, {len(severity)} findings, {len(cases)} mutations, {len(problems)} problems')
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

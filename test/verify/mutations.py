@@ -1,0 +1,470 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""For each finding of `rocemu verify`, recorded captures changed in just that respect. A mutation takes the frames of a
+capture (a copy) and changes them or returns others."""
+import struct
+
+SEND_FIRST, SEND_MIDDLE, SEND_LAST, SEND_ONLY = 0, 1, 2, 4
+WRITE_FIRST, WRITE_MIDDLE, WRITE_LAST = 6, 7, 8
+READ, RESP_FIRST, RESP_MIDDLE, RESP_LAST, RESP_ONLY = 12, 13, 14, 15, 16
+ACK, ATOMIC_ACK, FETCH_ADD = 17, 18, 20
+UD_SEND, CNP = 0x64, 0x81
+BTH, RETH = 12, 16
+
+MUTATIONS = []  # (finding, capture, function)
+
+
+def mutation(finding, *captures):
+    def add(function):
+        MUTATIONS.extend((finding, capture, function) for capture in captures)
+        return function
+    return add
+
+
+def those(frames, *opcodes):
+    return [f for f in frames if f.opcode in opcodes]
+
+
+def after(frames, frame, *new):
+    """New frames behind a frame, a microsecond apart."""
+    at = frames.index(frame) + 1
+    for i, n in enumerate(new):
+        n.time_ns = frame.time_ns + 1000 * (i + 1)
+    frames[at:at] = new
+
+
+# ---- a packet by itself ----
+
+@mutation('icrc-wrong', 'rc_send', 'ipv6_rc_send', 'ud_send', 'rc_atomic')
+def bit_flipped(frames):
+    f = frames[-1]
+    f.sealed = True
+    f.body[-1] ^= 4
+
+
+@mutation('icrc-wrong', 'rc_read')
+def icrc_in_the_other_byte_order(frames):
+    frames[2].sealed = True
+    frames[2].icrc = frames[2].icrc[::-1]
+
+
+@mutation('cut', 'rc_write', 'ipv6_rc_read')
+def captured_to_96_bytes(frames):
+    for f in frames:
+        f.cut = 96
+
+
+@mutation('unsegmented', 'rc_write')
+def burst_as_one_frame(frames):
+    those(frames, WRITE_FIRST)[0].body.extend(bytes(8192))
+
+
+@mutation('malformed', 'rc_read')
+def reth_cut_off(frames):
+    f = those(frames, READ)[0]
+    del f.body[BTH + 4:]
+
+
+@mutation('opcode-unknown', 'rc_send')
+def reserved_opcode(frames):
+    frames[0].opcode = 0x1f
+
+
+@mutation('opcode-unknown', 'rc_send')
+def manufacturers_opcode(frames):
+    frames[0].opcode = 0xc1
+
+
+@mutation('tver', 'rc_send', 'ud_send')
+def version_1(frames):
+    frames[0].body[1] |= 1
+
+
+@mutation('pad', 'rc_send')
+def pad_on_an_acknowledge(frames):
+    those(frames, ACK)[0].body[1] |= 0x10
+
+
+@mutation('pad', 'rc_many_sends')
+def length_no_multiple_of_four(frames):
+    del those(frames, SEND_ONLY)[3].body[-1:]
+
+
+@mutation('reserved-bits', 'rc_send')
+def reserved_bit_beside_ackreq(frames):
+    frames[0].body[8] |= 1
+
+
+@mutation('pkey', 'rc_many_sends')
+def pkey_changes(frames):
+    frames[20].body[2:4] = b'\x80\x05'
+
+
+@mutation('pkey', 'uc_send')
+def pkey_zero(frames):
+    frames[1].body[2:4] = b'\x80\x00'
+
+
+@mutation('pkey', 'rc_send')
+def limited_member_on_both_sides(frames):
+    for f in frames:
+        f.body[2:4] = b'\x7f\xff'
+
+
+# ---- messages ----
+
+@mutation('opcode-order', 'rc_write', 'mtu256_rc_write', 'ipv6_rc_write')
+def send_middle_inside_a_write(frames):
+    those(frames, WRITE_MIDDLE)[1].opcode = SEND_MIDDLE
+
+
+@mutation('opcode-order', 'rc_send', 'pingpong_rc')
+def first_instead_of_middle(frames):
+    those(frames, SEND_MIDDLE)[0].opcode = SEND_FIRST
+
+
+@mutation('opcode-order', 'rc_send')
+def middle_without_first(frames):
+    those(frames, SEND_FIRST)[0].opcode = SEND_MIDDLE
+
+
+@mutation('opcode-order', 'uc_write')
+def uc_last_becomes_write_middle(frames):
+    f = those(frames, 0x28)[0]
+    f.opcode = 0x21
+
+
+@mutation('mtu-length', 'rc_write', 'rc_send', 'uc_write')
+def middle_shorter(frames):
+    del those(frames, WRITE_MIDDLE, SEND_MIDDLE, 0x27)[0].body[-4:]
+
+
+@mutation('last-length', 'rc_write', 'uc_write')
+def last_longer_than_the_mtu(frames):
+    f = those(frames, WRITE_LAST, 0x28)[0]
+    f.body.extend(bytes(1028 - (len(f.body) - BTH)))
+
+
+@mutation('last-length', 'rc_send')
+def last_empty(frames):
+    f = those(frames, SEND_LAST)[0]
+    f.body[1] &= 0xcf
+    del f.body[BTH:]
+
+
+@mutation('reth-length', 'rc_write', 'mtu256_rc_write', 'ipv6_uc_write')
+def reth_says_less(frames):
+    f = those(frames, WRITE_FIRST, 0x26)[0]
+    length = struct.unpack('>I', f.body[BTH + 12:BTH + 16])[0]
+    f.body[BTH + 12:BTH + 16] = struct.pack('>I', length - 4)
+
+
+# ---- PSNs ----
+
+@mutation('psn-gap', 'uc_send', 'rc_many_sends', 'mtu256_rc_write_long')
+def request_missing(frames):
+    sends = [f for f in frames if f.opcode not in (ACK,)]
+    frames.remove(sends[len(sends) // 2])
+
+
+@mutation('psn-jump', 'rc_many_sends')
+def psns_moved_from_the_middle_on(frames):
+    for f in frames[len(frames) // 2:]:
+        f.psn += 0x300000
+
+
+@mutation('late', 'rc_write', 'uc_write')
+def two_packets_exchanged(frames):
+    a, b = (frames.index(f) for f in those(frames, WRITE_MIDDLE, 0x27)[:2])
+    frames[a], frames[b] = frames[b], frames[a]
+
+
+@mutation('dup-frame', 'rc_many_sends', 'rc_atomic')
+def frame_twice(frames):
+    after(frames, frames[0], frames[0].copy())
+
+
+@mutation('retransmission', 'rc_many_sends', 'rc_write')
+def sent_again(frames):
+    after(frames, frames[0], frames[0].copy(ip_id=frames[0].ip_id + 999))
+
+
+@mutation('retransmission-differs', 'rc_many_sends')
+def sent_again_with_another_opcode(frames):
+    after(frames, frames[0], frames[0].copy(ip_id=frames[0].ip_id + 999, opcode=SEND_FIRST))
+
+
+@mutation('retransmission-differs', 'rc_atomic')
+def atomic_sent_again_with_another_operand(frames):
+    again = frames[0].copy(ip_id=frames[0].ip_id + 999)
+    again.body[BTH + 19] ^= 1
+    after(frames, frames[0], again)
+
+
+# ---- acknowledges ----
+
+@mutation('ack-unsent', 'rc_many_sends', 'rc_write')
+def ack_ahead(frames):
+    those(frames, ACK)[1].psn += 100
+
+
+@mutation('ack-unseen', 'rc_many_sends')
+def last_ack_ahead(frames):
+    those(frames, ACK)[-1].psn += 5
+
+
+@mutation('capture-loss', 'rc_many_sends', 'pingpong_rc')
+def acknowledged_but_not_captured(frames):
+    f = those(frames, SEND_ONLY, SEND_LAST)[2]
+    frames.remove(f)
+
+
+@mutation('ack-old', 'rc_many_sends')
+def acks_exchanged(frames):
+    a, b = (frames.index(f) for f in those(frames, ACK)[-3:-1])
+    frames[a], frames[b] = frames[b], frames[a]
+
+
+@mutation('aeth-reserved', 'rc_send')
+def syndrome_of_the_reserved_class(frames):
+    those(frames, ACK)[1].syndrome = 0x40
+
+
+@mutation('aeth-reserved', 'rc_send')
+def nak_of_the_rd_service(frames):
+    those(frames, ACK)[1].syndrome = 0x64
+
+
+@mutation('aeth-reserved', 'rc_read')
+def nak_in_a_read_response(frames):
+    those(frames, RESP_ONLY)[0].syndrome = 0x61
+
+
+@mutation('nak-sequence', 'rc_write')
+def sequence_nak(frames):
+    those(frames, ACK)[-1].syndrome = 0x60
+    those(frames, ACK)[-1].psn -= 2
+
+
+@mutation('nak-no-gap', 'rc_send', 'rc_srq')
+def sequence_nak_for_the_newest(frames):
+    those(frames, ACK)[0].syndrome = 0x60
+
+
+@mutation('nak-repeated', 'rc_write')
+def sequence_nak_twice(frames):
+    f = those(frames, ACK)[-1]
+    f.syndrome = 0x60
+    f.psn -= 2
+    after(frames, f, f.copy(ip_id=f.ip_id + 999))
+
+
+@mutation('nak-error', 'rc_acc_err_rkey', 'rc_inv_req_atomic_noperm')
+def refused_as_recorded(_frames):
+    pass
+
+
+@mutation('rxe-nak-too-long', 'rc_inv_req_toolong', 'rc_inv_req_toolong_single')
+def too_long_as_recorded(_frames):
+    pass
+
+
+@mutation('msn', 'rc_many_sends', 'ipv6_rc_send', 'cm_rping')
+def msn_one_less(frames):
+    those(frames, ACK)[3].msn -= 1
+
+
+@mutation('msn', 'rc_write')
+def msn_one_more(frames):
+    those(frames, ACK)[-1].msn += 1
+
+
+@mutation('msn', 'rc_atomic')
+def msn_of_an_atomic_stands(frames):
+    those(frames, ATOMIC_ACK)[2].msn -= 1
+
+
+# ---- RNR ----
+
+@mutation('rnr-nak', 'rc_rnr', 'rc_rnr_exhausted')
+def rnr_as_recorded(_frames):
+    pass
+
+
+def early(frames):
+    again = those(frames, SEND_ONLY)[1]
+    again.time_ns = frames[frames.index(again) - 1].time_ns + 100_000
+
+
+@mutation('rnr-early', 'rc_rnr', 'rc_rnr_exhausted')
+def again_after_a_tenth_of_a_millisecond(frames):
+    early(frames)
+
+
+@mutation('rnr-early-unsure', 'rc_rnr')
+def again_early_without_identification(frames):
+    for f in frames:
+        f.ip_id = 0
+    early(frames)
+
+
+# ---- READ and atomic ----
+
+@mutation('read-response-stray', 'rc_mixed_pipelined')
+def response_to_a_write(frames):
+    those(frames, ATOMIC_ACK)[0].psn = frames[0].psn
+
+
+@mutation('read-response-stray', 'rc_mixed_pipelined')
+def read_response_to_a_write(frames):
+    those(frames, RESP_MIDDLE)[0].psn = frames[0].psn
+
+
+@mutation('read-response-opcode', 'rc_read', 'ipv6_rc_read', 'rc_read_pipelined')
+def only_instead_of_last(frames):
+    those(frames, RESP_LAST)[0].opcode = RESP_ONLY
+
+
+@mutation('read-response-length', 'rc_read', 'mtu4096_rc_read')
+def last_response_shorter(frames):
+    del those(frames, RESP_LAST)[0].body[-4:]
+
+
+@mutation('read-response-length', 'rc_read')
+def only_response_longer(frames):
+    those(frames, RESP_ONLY)[1].body.extend(bytes(4))
+
+
+@mutation('read-response-gap', 'rc_read', 'rc_read_pipelined')
+def response_missing(frames):
+    frames.remove(those(frames, RESP_MIDDLE)[0])
+
+
+def read_repeated(frames, skip):
+    """The longest READ again after its responses, from packet `skip` on."""
+    first = those(frames, RESP_FIRST)[0]
+    read = [f for f in those(frames, READ) if f.psn == first.psn][0]
+    va, key, length = struct.unpack('>QII', read.body[BTH:BTH + RETH])
+    again = read.copy(ip_id=read.ip_id + 999, psn=read.psn + skip)
+    again.body[BTH:BTH + RETH] = struct.pack('>QII', va + 1024 * skip, key, length - 1024 * skip)
+    return those(frames, RESP_LAST)[0], again
+
+
+@mutation('read-restart', 'rc_read')
+def read_again_from_another_address(frames):
+    last, again = read_repeated(frames, 2)
+    again.body[BTH + 7] ^= 8
+    after(frames, last, again)
+
+
+@mutation('read-restart', 'rc_read')
+def read_again_beyond_its_end(frames):
+    last, again = read_repeated(frames, 2)
+    again.body[BTH + 12:BTH + 16] = struct.pack('>I', 5000)
+    after(frames, last, again)
+
+
+@mutation('read-overtaken', 'rc_mixed_pipelined')
+def atomic_response_missing(frames):
+    frames.remove(those(frames, ATOMIC_ACK)[0])
+
+
+@mutation('rxe-read-replay', 'rc_read')
+def repeated_read_answered_by_a_middle(frames):
+    last, again = read_repeated(frames, 2)
+    old = [f for f in those(frames, RESP_MIDDLE) if f.psn == again.psn][0]
+    after(frames, last, again, old.copy(ip_id=old.ip_id + 999))
+
+
+@mutation('atomic-replay', 'rc_atomic', 'ipv6_rc_atomic')
+def second_result(frames):
+    f = those(frames, ATOMIC_ACK)[0]
+    again = f.copy()
+    again.body[-1] ^= 1
+    after(frames, f, again)
+
+
+# ---- credits, congestion ----
+
+@mutation('credit', 'rc_many_sends')
+def sends_without_credit(frames):
+    acks = those(frames, ACK)
+    acks[0].syndrome = 2
+    rest = [f for f in frames if f not in acks[1:]]
+    for f in acks[1:]:
+        f.syndrome = 2
+        f.time_ns = rest[-1].time_ns + 1000
+    return rest + acks[1:]
+
+
+@mutation('credit-mixed', 'rc_many_sends')
+def credits_all_at_once(frames):
+    those(frames, ACK)[5].syndrome = 3
+
+
+def cnp(frames):
+    f = those(frames, ACK)[0].copy(opcode=CNP, psn=0)
+    f.body[4] |= 0x40
+    f.body[BTH:] = bytes(16)
+    after(frames, frames[-1], f)
+    return f
+
+
+@mutation('cnp', 'rc_send')
+def congestion_marked(frames):
+    frames[0].ip[1] |= 3
+    cnp(frames)
+
+
+@mutation('cnp-without-ce', 'rc_send')
+def congestion_not_marked(frames):
+    cnp(frames)
+
+
+@mutation('cnp-form', 'rc_send')
+def cnp_without_becn(frames):
+    cnp(frames).body[4] &= 0xbf
+
+
+@mutation('cnp-form', 'rc_send')
+def cnp_too_short(frames):
+    del cnp(frames).body[-4:]
+
+
+# ---- CM ----
+
+def mads(frames):
+    return [f for f in those(frames, UD_SEND) if f.dqpn == 1]
+
+
+def attribute(frames, wanted):
+    """A MAD by its attribute; the MAD begins behind BTH and DETH."""
+    return [f for f in mads(frames) if f.body[20 + 17] == wanted][0]
+
+
+@mutation('cm-order', 'cm_rping', 'cm_rping_ipv6')
+def rtu_before_rep(frames):
+    rep, rtu = frames.index(attribute(frames, 0x13)), frames.index(attribute(frames, 0x14))
+    frames[rep], frames[rtu] = frames[rtu], frames[rep]
+
+
+@mutation('cm-order', 'cm_rping', 'cm_ucmatose')
+def drep_without_dreq(frames):
+    for f in [f for f in mads(frames) if f.body[20 + 17] == 0x15]:
+        frames.remove(f)
+
+
+@mutation('cm-start-psn', 'cm_rping', 'cm_rping_ipv6', 'cm_ucmatose')
+def rep_announces_another_psn(frames):
+    attribute(frames, 0x13).body[20 + 46] ^= 1
+
+
+# ---- connections ----
+
+@mutation('unpaired', 'rc_send', 'rc_read')
+def one_direction_only(frames):
+    return [f for f in frames if f.source() == frames[0].source()]
+
+
+@mutation('too-many-connections', 'ud_send')
+def seventy_thousand_queue_pairs(frames):
+    return [frames[0].copy(dqpn=qpn) for qpn in range(2, 70002)]
