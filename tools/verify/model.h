@@ -169,6 +169,7 @@ struct flow {
 	struct rate rate;
 	struct findings findings;
 	unsigned index; /* of the connection; set at the end */
+	bool second;	/* of its two directions; set at the end */
 };
 
 struct hosts {

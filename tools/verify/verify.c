@@ -165,8 +165,8 @@ void verify_finish(struct verify *v)
 		ce += f->ce;
 		if (f->cnps != 0 && cnp == NULL)
 			cnp = f;
-		f->index =
-			f->peer != NULL && f->peer->index != 0 ? f->peer->index : ++v->connections;
+		f->second = f->peer != NULL && f->peer->index != 0;
+		f->index = f->second ? f->peer->index : ++v->connections;
 	}
 	if (cnp != NULL && ce == 0)
 		found_at(v, cnp, RULE_CNP_NO_CE, 0, cnp->last_ns, "QP 0x%x", cnp->dqpn);
