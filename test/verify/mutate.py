@@ -4,13 +4,14 @@
 
 usage: mutate.py ROCEMU GOLDEN_DIR [PATTERN]
 
-Every recorded capture is without an error. Each mutation of one (mutations.py) is found, by the ID of the rule it
+Every recorded capture is without an error, also when its beginning or some of its packets are missing. Each mutation of one (mutations.py) is found, by the ID of the rule it
 breaks; findings are errors exactly where the rule's severity says so. Every ID has a mutation and an explanation.
 """
 import fnmatch
 import glob
 import json
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -64,6 +65,23 @@ def check_mutation(rocemu, golden, severity, case, directory):
     return None
 
 
+def check_holes(rocemu, golden, directory, problems):
+    """Captures that begin in the middle of connections, and ones that miss packets."""
+    dice = random.Random(1)
+    path, runs = os.path.join(directory, 'holes.pcap'), 0
+    for capture in sorted(glob.glob(os.path.join(golden, '*.pcap'))):
+        frames = capfile.read(capture)
+        begun = [frames[dice.randrange(1, len(frames)):] for _ in range(3) if len(frames) > 1]
+        holes = [[f for f in frames if dice.random() > 0.15] for _ in range(3)]
+        for left in begun + holes:
+            capfile.write(path, left)
+            p = verify(rocemu, path)
+            runs += 1
+            if p.returncode == 1 or (p.returncode == 2 and 'no RoCEv2' not in p.stderr):
+                problems.append(f'{capture}, {len(left)} of {len(frames)} frames: {p.stdout}{p.stderr}')
+    return runs
+
+
 def main():
     rocemu, golden = sys.argv[1], sys.argv[2]
     pattern = sys.argv[3] if len(sys.argv) > 3 else '*'
@@ -74,10 +92,11 @@ def main():
     problems += [f'{i}: --explain fails' for i in severity if verify(rocemu, '--explain', i).returncode != 0]
     files = check_golden(rocemu, golden, problems)
     with tempfile.TemporaryDirectory(prefix='rocemu-verify-') as directory:
+        holes = check_holes(rocemu, golden, directory, problems)
         problems += filter(None, (check_mutation(rocemu, golden, severity, c, directory) for c in cases))
     for p in problems:
         print(p)
-    print(f'{files} captures, {len(severity)} findings, {len(cases)} mutations, {len(problems)} problems')
+    print(f'{files} captures, {holes} with holes, {len(severity)} findings, {len(cases)} mutations, {len(problems)} problems')
     return 1 if problems else 0
 
 

@@ -447,7 +447,14 @@ def rtu_before_rep(frames):
     frames[rep], frames[rtu] = frames[rtu], frames[rep]
 
 
-@mutation('cm-order', 'cm_rping', 'cm_ucmatose')
+@mutation('cm-order', 'cm_reject_no_listener')
+def rep_after_rej(frames):
+    rep = attribute(frames, 0x12).copy(ip_id=7)
+    rep.body[20 + 17] = 0x13
+    after(frames, frames[-1], rep)
+
+
+@mutation('cm-missing', 'cm_rping', 'cm_ucmatose')
 def drep_without_dreq(frames):
     for f in [f for f in mads(frames) if f.body[20 + 17] == 0x15]:
         frames.remove(f)

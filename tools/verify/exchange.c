@@ -108,18 +108,19 @@ static void exchange_connect(struct verify *v, const struct cm_exchange *e, cons
 	flow_pair(to_passive, to_active);
 }
 
-/* What must have been seen before a message, and what must not. */
+/* A message that cannot be, whatever the capture has missed. */
 static bool order_wrong(const struct cm_exchange *e, unsigned attr, bool from_active)
 {
+	bool repeated = (e->seen & bit(attr)) != 0;
+
 	switch (attr) {
 	case REP:
-		return from_active || (e->seen & bit(REJ)) != 0;
+		return from_active ||
+		       (!repeated && (e->seen & (bit(REJ) | bit(RTU) | bit(DREQ))) != 0);
 	case RTU:
-		return !from_active || (e->seen & bit(REP)) == 0;
+		return !from_active || (!repeated && (e->seen & bit(DREP)) != 0);
 	case DREQ:
-		return (e->seen & bit(REP)) == 0;
-	case DREP:
-		return (e->seen & bit(DREQ)) == 0;
+		return !repeated && (e->seen & bit(DREP)) != 0;
 	case REJ:
 		return (e->seen & bit(RTU)) != 0;
 	default:
@@ -127,12 +128,20 @@ static bool order_wrong(const struct cm_exchange *e, unsigned attr, bool from_ac
 	}
 }
 
+/* The message that must have come before, when it was not seen; else 0. */
+static unsigned missing_before(const struct cm_exchange *e, unsigned attr)
+{
+	unsigned want = attr == RTU || attr == DREQ ? REP : attr == DREP ? DREQ : 0;
+
+	return want != 0 && (e->seen & bit(want)) == 0 ? want : 0;
+}
+
 void exchange_input(struct verify *v, const struct pkt *p)
 {
 	const uint8_t *mad = p->p.payload;
 	const struct ip_udp *ip = &p->rec->ip;
 	struct cm_exchange *e;
-	unsigned attr;
+	unsigned attr, missing;
 	bool first;
 
 	if (p->cut || p->p.payload_len < MAD_LEN || mad[MAD_CLASS] != CLASS_CM)
@@ -150,6 +159,9 @@ void exchange_input(struct verify *v, const struct pkt *p)
 	if (order_wrong(e, attr, same(&e->active, &ip->src)))
 		FOUND(v, NULL, CM_ORDER, p, "%s, communication ID 0x%x", names[attr - REQ],
 		      e->active_id);
+	else if ((missing = missing_before(e, attr)) != 0)
+		FOUND(v, NULL, CM_MISSING, p, "%s without %s, communication ID 0x%x",
+		      names[attr - REQ], names[missing - REQ], e->active_id);
 	first = (e->seen & bit(attr)) == 0;
 	e->seen |= bit(attr);
 	if (attr == REP && first && (e->seen & bit(REJ)) == 0) {

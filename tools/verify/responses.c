@@ -231,6 +231,20 @@ static void nak_input(struct verify *v, struct flow *r, struct flow *q, const st
 
 enum place { PLACE_OUTSIDE, PLACE_WRONG_OPCODE, PLACE_WRONG_LENGTH, PLACE_RIGHT };
 
+/* No request fits: wrong where the PSN is known to be something else's. */
+static void stray(struct verify *v, struct flow *r, const struct flow *q, const struct pkt *p)
+{
+	const struct sent *s = sent_find(&q->rq, p->p.h.psn);
+
+	if (s != NULL)
+		FOUND(v, r, READ_STRAY, p, "%s with PSN %u, which is the %s in packet %" PRIu64,
+		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, rocemu_opcode_name(s->opcode),
+		      s->number);
+	else
+		FOUND(v, r, ACK_UNSEEN, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
+		      p->p.h.psn);
+}
+
 /* How a READ response fits a READ. */
 static enum place place_in(const struct flow *q, struct asked *a, const struct pkt *p)
 {
@@ -317,9 +331,8 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 		}
 	}
 	if (best == PLACE_OUTSIDE) {
-		if (!open && q->rq.asked_n < MAX_ASKED / 2 && q->rq.asked_n != 0)
-			FOUND(v, r, READ_STRAY, p, "%s with PSN %u",
-			      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn);
+		if (!open)
+			stray(v, r, q, p);
 		return;
 	}
 	if (best == PLACE_WRONG_OPCODE)
@@ -347,8 +360,7 @@ static void atomic_response(struct verify *v, struct flow *r, struct flow *q, co
 			a = &q->rq.asked[i];
 	}
 	if (a == NULL) {
-		if (q->rq.asked_n < MAX_ASKED / 2 && q->rq.asked_n != 0)
-			FOUND(v, r, READ_STRAY, p, "ATOMIC_ACK with PSN %u", p->p.h.psn);
+		stray(v, r, q, p);
 		return;
 	}
 	if (a->answered && a->result != p->p.h.atomicack && a->next != 0)

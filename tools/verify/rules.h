@@ -119,8 +119,10 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(CNP_NO_CE, "cnp-without-ce", NOTE, "IBTA A17.9", "congestion notification, but no packet marked CE was captured", \
 	  "Right where the capture was taken before the switch that marks.") \
 	X(CM_ORDER, "cm-order", ERROR, "IBTA 12.9", "connection message that its exchange does not allow here", \
-	  "REQ, then REP or REJ, then RTU; DREQ only on a connection that got a REP; DREP only after a DREQ. Judged only for " \
-	  "exchanges whose REQ is in the capture.") \
+	  "REP comes from the passive side and before RTU and DREQ, never after REJ; no REJ after RTU, no DREQ after DREP. Judged " \
+	  "only for exchanges whose REQ is in the capture.") \
+	X(CM_MISSING, "cm-missing", WARN, "IBTA 12.9", "connection message whose predecessor is not in the capture", \
+	  "RTU and DREQ need a REP before them, DREP a DREQ. It was not captured, or never sent.") \
 	X(CM_START_PSN, "cm-start-psn", WARN, "IBTA 12.6", "the first request has not the starting PSN that the CM announced", \
 	  "REQ and REP announce the PSN that their receiver is to begin with. Its first packets may be missing in the capture.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
