@@ -20,7 +20,8 @@ def results(p):
     rows = []
     for line in p.stdout.splitlines():
         columns = line.split()
-        if len(columns) >= 4 and all(re.fullmatch(r'\d+(\.\d+)?', c) for c in columns):
+        # The deviation of latencies is "-nan" where perftest's own sum of squares comes out negative.
+        if len(columns) >= 4 and all(re.fullmatch(r'\d+(\.\d+)?|-?nan', c) for c in columns):
             rows.append([float(c) for c in columns])
     return rows
 
