@@ -158,6 +158,7 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 				      .dst = h->self,
 				      .sport = 0xc000,
 				      .dport = ROCEMU_UDP_PORT,
+				      .ip_id = h->ip_id,
 				      .ip_frag = 0x4000};
 	struct iovec iov = {.iov_base = h->payload, .iov_len = len};
 	struct rocemu_dgram d = {.data = buf,

@@ -52,6 +52,7 @@ struct hostile {
 	struct rocemu_gid peer, self;
 	unsigned qp_access;   /* to be set before hostile_connect(); default all */
 	uint32_t psn;	      /* rq_psn, default 0 */
+	uint16_t ip_id;	      /* IPv4 identification of what it sends, default 0 */
 	uint8_t rd_atomic;    /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
 	uint32_t invalidated; /* the key that the last receive with "inv" said */
 	bool told_err;

@@ -298,3 +298,31 @@ RC(srq__error_in_a_message__only_the_receive_in_use_completes)
 	assert_int_equal(rq_count(&h.srq->rq), 1);
 	hostile_free(&h);
 }
+
+/* The socket hides the identification: any that makes the ICRC right will do, at first. */
+RC(ip_identification__unlike_what_the_peer_always_had__dropped)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	for (uint32_t psn = 0; psn < 32; psn++)
+		hostile_send(&h, ROCEMU_RC_WRITE_ONLY, psn, 8);
+	EXPECT(&h, "ack 31/32");
+	h.ip_id = 1000;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 32, 8);
+	EXPECT(&h, "drop ICRC");
+	/* A place in a GSO burst. */
+	h.ip_id = 5;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 32, 8);
+	EXPECT(&h, "ack 32/33");
+	hostile_free(&h);
+}
+
+RC(ip_identification__counts_up__taken)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	for (uint32_t psn = 0; psn < 100; psn++) {
+		h.ip_id = (uint16_t)(65500 + psn);
+		hostile_send(&h, ROCEMU_RC_WRITE_ONLY, psn, 8);
+	}
+	EXPECT(&h, "ack 99/100");
+	hostile_free(&h);
+}
