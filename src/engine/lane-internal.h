@@ -146,6 +146,8 @@ void lane_rx_fini(struct lane *l);
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 /** lane_rx_sock() on each hot socket. */
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** All that lies in the sockets, hot or not. */
+void lane_rx_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** One message from another lane. @return false: nothing there. */
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 

@@ -68,8 +68,14 @@ static void run_timers(struct lane *l, rocemu_ns_t now)
 {
 	if (now < l->next_due)
 		return;
-	if (now >= rocemu_ep_deadline(l->ep))
+	if (now >= rocemu_ep_deadline(l->ep)) {
+		/*
+		 * The answer may lie in a socket that is the thread's to watch, and the thread have
+		 * been kept from running by busier ones: that is no timeout.
+		 */
+		lane_rx_all(l, now);
 		rocemu_ep_expire(l->ep, now);
+	}
 	lane_impair_expire(l, now);
 	if (now >= l->tap_due) {
 		l->tap_due = ROCEMU_NEVER;

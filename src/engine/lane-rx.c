@@ -233,6 +233,16 @@ unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 	return n;
 }
 
+void lane_rx_all(struct lane *l, rocemu_ns_t now)
+{
+	enum { CALLS_MAX = 64 }; /* who sends without end must not keep us from our timers */
+
+	for (unsigned i = 0; i < l->nsocks; i++)
+		for (unsigned calls = 0; calls < CALLS_MAX; calls++)
+			if (lane_rx_sock(l, &l->socks[i], now) < LANE_RX_BATCH)
+				break;
+}
+
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 {
 	struct forward_hdr h;

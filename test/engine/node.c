@@ -133,7 +133,7 @@ static void to_rts(struct node *n, const struct node *peer)
 	};
 	struct ibv_qp_attr rts = {
 		.qp_state = IBV_QPS_RTS,
-		.timeout = 12,
+		.timeout = 15, /* 134 ms: other tests may keep a peer's thread from running */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
 		.max_rd_atomic = 4,
