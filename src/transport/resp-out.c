@@ -233,8 +233,13 @@ static void count_nak(struct rocemu_ep_stats *s, uint8_t syndrome)
 		s->err_naks_sent++;
 }
 
-/* The NAK owed, which acknowledges all before it, or else the ACK: one for whatever came in since
- * the last, with the newest PSN (IBTA 9.7.5.1 allows to coalesce). */
+/*
+ * The NAK owed, which acknowledges all before it, or else the ACK: one for whatever came in since
+ * the last, with the newest PSN (IBTA 9.7.5.1 allows to coalesce). Not that of a READ or an atomic
+ * behind it, though: only their responses may bear their PSNs. A requester that still waits for
+ * those takes such an ACK for their loss at best; rxe takes it for the answer, or breaks the
+ * connection.
+ */
 static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_resp *r = &qp->resp;
@@ -243,8 +248,7 @@ static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 		make_ack(qp, tx, r->nak, r->nak_psn, r->msn);
 		count_nak(&qp->ep->stats, r->nak);
 	} else if (r->ack_owed) {
-		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS,
-			 psn_add(r->epsn, ROCEMU_PSN_MASK), r->msn);
+		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, r->ack_psn, r->msn);
 		qp->ep->stats.acks_sent++;
 	} else {
 		return 0;

@@ -64,6 +64,7 @@ void resp_start(struct rocemu_qp *qp)
 	struct qp_resp *r = &qp->resp;
 
 	r->epsn = qp->attr.rq_psn & ROCEMU_PSN_MASK;
+	r->ack_psn = psn_add(r->epsn, ROCEMU_PSN_MASK);
 	r->limit = MIN((uint32_t)qp->attr.max_dest_rd_atomic, r->room);
 }
 
@@ -109,8 +110,8 @@ static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
 }
 
 /* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the
- * newest PSN; READs and atomics are answered again. Nothing of the expected PSN and message state
- * moves. */
+ * newest PSN of such a request (see output_ack()); READs and atomics are answered again. Nothing of
+ * the expected PSN and message state moves. */
 static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 					uint32_t ops, uint32_t behind)
 {
@@ -152,6 +153,8 @@ static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 
 	v = rc_execute(qp, now, pkt, ops, &npsn);
 	if (likely(v == RESP_PASS)) {
+		if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE))
+			r->ack_psn = r->epsn;
 		r->epsn = psn_add(r->epsn, npsn);
 		if (ops & ROCEMU_OP_LAST)
 			r->msn = psn_add(r->msn, 1);

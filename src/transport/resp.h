@@ -18,6 +18,7 @@ struct resp_replay;
 /** Only resp*.c write these. */
 struct qp_resp {
 	uint32_t epsn;	  /* PSN expected next */
+	uint32_t ack_psn; /* RC: newest PSN of a SEND or WRITE, which an ACK may name */
 	uint32_t msn;	  /* requests completed */
 	uint32_t message; /* ROCEMU_OP_SEND or _WRITE while inside of a message (FIRST seen), else 0
 			   */

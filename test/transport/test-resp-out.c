@@ -78,6 +78,18 @@ RC(duplicate_read__earlier_than_one_under_way__answered_before_its_rest)
 	hostile_free(&h);
 }
 
+RC(duplicate_write__newest_is_a_read__ack_names_no_psn_of_the_read)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 0, 8);
+	EXPECT(&h, "ack 0/1");
+	send_read(1, 0, 2 * HOSTILE_MTU);
+	EXPECT(&h, "first 1+256; last 2+256");
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 0, 8);
+	EXPECT(&h, "ack 0/2");
+	hostile_free(&h);
+}
+
 RC(duplicate_read__same_still_waiting__answered_once)
 {
 	hostile_start(&h, IBV_QPT_RC);
