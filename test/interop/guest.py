@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Boots the guest in QEMU on a tap of this process's network namespace, and runs programs in it."""
+import ctypes
 import itertools
 import json
 import os
@@ -19,6 +20,7 @@ GUEST_MAC = '52:54:00:77:00:02'
 BOOT_GUARD_S = 240          # emulated, on a busy machine
 PROBE_GUARD_S = 5           # until a kernel that boots under KVM has printed its first line
 CALL_GUARD_S = 60
+PR_SET_PDEATHSIG = 1
 MARK = 'rocemu-guest: started'
 
 
@@ -39,6 +41,10 @@ def make_wire():
     ip('link', 'set', TAP, 'mtu', 4200, 'up')
     ip('address', 'add', f'{HOST_V4}/{BITS_V4}', 'dev', TAP)
     ip('address', 'add', f'{HOST_V6}/{BITS_V6}', 'dev', TAP, 'nodad')
+
+
+def end_with_parent():
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def may_use_kvm():
@@ -145,7 +151,8 @@ class Guest:
             if os.path.exists(self.path(name)):
                 os.unlink(self.path(name))
         with open(self.path('qemu.log'), 'wb') as log:
-            self.qemu = subprocess.Popen(self.argv(accel), stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.qemu = subprocess.Popen(self.argv(accel), stdin=subprocess.DEVNULL, stdout=log, stderr=log,
+                                         preexec_fn=end_with_parent)
         self.accel = accel
 
     def until(self, condition, seconds):
