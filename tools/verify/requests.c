@@ -12,6 +12,8 @@
 
 enum { KIND = ROCEMU_OP_SEND | ROCEMU_OP_WRITE };
 enum { ASKED = ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE };
+/* Identifications below it are those of a segmented burst (0, 1, 2, ...): they come again. */
+enum { SEGMENTS = 256 };
 #define CLOCK_SLACK_NS 2000u /* of a capture in microseconds */
 
 static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
@@ -304,7 +306,7 @@ static void request_again(struct verify *v, struct flow *f, const struct pkt *p)
 	struct asked *a;
 
 	if (s != NULL && gid_is_ipv4(&p->rec->ip.src) && s->ip_id == p->rec->ip.ip_id &&
-	    s->ip_id != 0 && s->digest == digest(p)) {
+	    s->ip_id >= SEGMENTS && s->digest == digest(p)) {
 		FOUND(v, f, DUP_FRAME, p, "PSN %u, as packet %" PRIu64, psn, s->number);
 		return;
 	}

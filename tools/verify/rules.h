@@ -53,7 +53,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "Nothing before this point is used to judge what follows.") \
 	X(LATE, "late", NOTE, "", "a missing PSN came late: reordered by the network, or sent again", "") \
 	X(DUP_FRAME, "dup-frame", NOTE, "", "the very same packet twice: duplicated by the network or by the capture", \
-	  "Same PSN and same IPv4 identification, so not a retransmission.") \
+	  "Same PSN and same IPv4 identification, so not a retransmission. Senders that number each burst of packets from 0 (Linux, " \
+	  "for sockets that are not connected) do not show the difference: theirs count as retransmissions.") \
 	X(RETRANSMIT, "retransmission", NOTE, "IBTA 9.7.5.1, 9.7.6.1.3", "requests were sent again", \
 	  "The text says after what (NAK, RNR NAK, else a timeout or an implied NAK) and how: go-back-N resends everything from " \
 	  "there on, selective only a part. A READ that is sent again may start at a response that is missing.") \

@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Makes the captures of this folder anew, and MANIFEST: what is in each, as tshark and `rocemu verify` see it.
+
+usage: regenerate.py BUILD_DIR
+
+Stock perftest programs run under `rocemu run --pcap` in a network namespace of their own. PSNs, QPNs, keys, addresses of
+memory and times differ from run to run.
+"""
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+PORT = 18650
+V4, V6 = ('127.0.0.1', '127.0.0.2'), ('fd77::1', 'fd77::2')
+
+# name: what it shows, addresses, impairment, program and its arguments
+SAMPLES = {
+    'rc_write_ipv4': ('RC WRITE of 3000 bytes, both ways', V4, None, 'ib_write_lat -s 3000 -m 1024'),
+    'rc_write_ipv6': ('the same over IPv6', V6, None, 'ib_write_lat -s 3000 -m 1024'),
+    'rc_write_only_ipv4': ('RC WRITE of 13 bytes: ONLY, with pad', V4, None, 'ib_write_lat -s 13'),
+    'rc_send_ipv4': ('RC SEND of 3000 bytes, both ways', V4, None, 'ib_send_lat -s 3000 -m 1024'),
+    'rc_send_ipv6': ('the same over IPv6', V6, None, 'ib_send_lat -s 3000 -m 1024'),
+    'rc_read_ipv4': ('RC READ of 5000 bytes', V4, None, 'ib_read_lat -s 5000 -m 1024'),
+    'rc_read_ipv6': ('the same over IPv6', V6, None, 'ib_read_lat -s 5000 -m 1024'),
+    'rc_fetch_add_ipv4': ('RC fetch and add', V4, None, 'ib_atomic_lat -A FETCH_AND_ADD'),
+    'rc_cmp_swap_ipv6': ('RC compare and swap over IPv6', V6, None, 'ib_atomic_lat -A CMP_AND_SWAP'),
+    'uc_write_ipv4': ('UC WRITE of 3000 bytes', V4, None, 'ib_write_lat -c UC -s 3000 -m 1024'),
+    'uc_send_ipv6': ('UC SEND of 3000 bytes over IPv6', V6, None, 'ib_send_lat -c UC -s 3000 -m 1024'),
+    'ud_send_ipv4': ('UD SEND', V4, None, 'ib_send_lat -c UD -s 512'),
+    'ud_send_ipv6': ('UD SEND over IPv6', V6, None, 'ib_send_lat -c UD -s 512'),
+    'rc_write_loss_ipv4': ('RC WRITE where one packet in ten is lost: NAK, timeout, sent again', V4, 'loss=10%,seed=2',
+                           'ib_write_lat -s 3000 -m 1024'),
+    'rc_read_loss_ipv4': ('RC READ where three packets in ten are lost: READ restarts', V4, 'loss=30%,seed=7',
+                          'ib_read_lat -s 5000 -m 1024'),
+    'rc_send_reorder_ipv4': ('RC SEND where one packet in five is late', V4, 'reorder=20%,seed=4',
+                             'ib_send_lat -s 3000 -m 1024'),
+    'rc_send_dup_ipv4': ('RC SEND where one packet in five comes twice', V4, 'dup=20%,seed=5',
+                         'ib_send_lat -s 3000 -m 1024'),
+}
+FIELDS = ('infiniband.bth.opcode', 'infiniband.bth.psn', 'infiniband.bth.destqp', 'infiniband.bth.padcnt',
+          'infiniband.bth.a', 'infiniband.aeth.syndrome', 'infiniband.aeth.msn', 'infiniband.reth.dmalen',
+          'infiniband.invariant.crc')
+
+
+def tshark(path):
+    """The fields of each packet, one list a packet."""
+    argv = ['tshark', '-r', path, '-o', 'infiniband.try_heuristic_first:FALSE', '-T', 'fields', '-E', 'separator=/t']
+    for field in FIELDS:
+        argv += ['-e', field]
+    out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
+    return [line.split('\t') for line in out.splitlines()]
+
+
+def verify(rocemu, path):
+    p = subprocess.run([rocemu, 'verify', '--json', path], capture_output=True, text=True, check=False)
+    return json.loads(p.stdout)
+
+
+def describe(rocemu, path):
+    """What MANIFEST says of a capture, and the test compares."""
+    packets, report = tshark(path), verify(rocemu, path)
+    return {'packets': len(packets), 'verify': {k: report[k] for k in ('errors', 'warnings', 'notes', 'counts')},
+            'tshark': packets}
+
+
+def record(build, name, sample, port):
+    _, addresses, impair, command = sample
+    rocemu, path = os.path.join(build, 'tools', 'rocemu'), os.path.join(HERE, name + '.pcap')
+    argv = command.split() + ['-F', '-n', '5', '-p', str(port)]
+    run = [[rocemu, 'run', '--device', f'dev{i}={a}'] + (['--impair', impair] if impair else []) + extra
+           for i, a in enumerate(addresses) for extra in [['--pcap', path] if i else []]]
+    with subprocess.Popen(run[0] + ['--'] + argv, stdout=subprocess.DEVNULL) as server:
+        wait_listening(port, server)
+        subprocess.run(run[1] + ['--'] + argv + ['127.0.0.1'], stdout=subprocess.DEVNULL, timeout=60, check=True)
+        if server.wait(timeout=60) != 0:
+            raise RuntimeError(f'{name}: the server ended with {server.returncode}')
+
+
+def wait_listening(port, server):
+    """Until somebody listens on the TCP port; looks, and does not connect: perftest serves the first who does."""
+    wanted = f':{port:04X} '
+    while server.poll() is None:
+        for table in ('/proc/net/tcp', '/proc/net/tcp6'):
+            with open(table, encoding='ascii') as f:
+                if any(wanted in line and line.split()[3] == '0A' for line in f):
+                    return
+    raise RuntimeError(f'the server ended with {server.returncode}')
+
+
+def main():
+    build = os.path.abspath(sys.argv[1])
+    if os.environ.get('SAMPLES_NAMESPACE') is None:
+        os.environ['SAMPLES_NAMESPACE'] = 'yes'
+        os.execvp('unshare', ['unshare', '-rn', sys.executable, os.path.abspath(__file__), build])
+    subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
+    for address in V6:
+        subprocess.run(['ip', 'addr', 'add', address + '/128', 'dev', 'lo', 'nodad'], check=True)
+    os.environ['ROCEMU_AGENT_NAME'] = 'samples'
+    manifest = {}
+    for i, (name, sample) in enumerate(SAMPLES.items()):
+        record(build, name, sample, PORT + i)
+        manifest[name] = {'what': sample[0], 'command': sample[3], 'impair': sample[2],
+                          **describe(os.path.join(build, 'tools', 'rocemu'), os.path.join(HERE, name + '.pcap'))}
+        print(f'{name}: {manifest[name]["packets"]} packets, {manifest[name]["verify"]["counts"]}')
+    with open(os.path.join(HERE, 'MANIFEST.json'), 'w', encoding='ascii') as f:
+        f.write('{\n')
+        for i, (name, entry) in enumerate(manifest.items()):
+            rows = entry.pop('tshark')
+            f.write(f'"{name}": {json.dumps(entry)[:-1]}, "tshark": [\n')
+            f.write(',\n'.join(json.dumps(row) for row in rows))
+            f.write(']}' + (',\n' if i + 1 < len(manifest) else '\n'))
+        f.write('}\n')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,41 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The captures of pcap-samples/ are what their MANIFEST says: to tshark, field by field, and to `rocemu verify`.
+
+usage: samples.py ROCEMU SAMPLES_DIR
+
+Exit code 77 (skipped) where no tshark is installed.
+"""
+import importlib.util
+import json
+import os
+import shutil
+import sys
+
+SKIP = 77
+
+
+def main():
+    rocemu, samples = sys.argv[1:3]
+    if shutil.which('tshark') is None:
+        print('skipped: tshark is not installed')
+        return SKIP
+    sys.dont_write_bytecode = True
+    spec = importlib.util.spec_from_file_location('regenerate', os.path.join(samples, 'regenerate.py'))
+    regenerate = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(regenerate)
+    with open(os.path.join(samples, 'MANIFEST.json'), encoding='ascii') as f:
+        manifest = json.load(f)
+    problems = [f'{name} is not in MANIFEST.json' for name in regenerate.SAMPLES if name not in manifest]
+    for name, entry in manifest.items():
+        found = regenerate.describe(rocemu, os.path.join(samples, name + '.pcap'))
+        problems += [f'{name}: {key} is {found[key]}, in MANIFEST.json {entry[key]}' for key in found
+                     if found[key] != entry[key]]
+        if found['verify']['errors']:
+            problems.append(f'{name}: verify finds errors')
+    print('\n'.join(problems) or f'{len(manifest)} captures are as MANIFEST.json says')
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
