@@ -340,7 +340,7 @@ def may_make_netns():
         return 'network namespaces need root'
     if not shutil.which('ip'):
         return 'no ip command (package iproute2)'
-    probe = f'rocemu-probe-{os.getpid()}'
+    probe = f'rocemu-probe-{os.getpid()}-{threading.get_ident()}'
     p = subprocess.run(['ip', 'netns', 'add', probe], capture_output=True, text=True)
     if p.returncode != 0:
         return f'cannot make network namespaces here: {p.stderr.strip()}'
