@@ -134,6 +134,9 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 		req->rnr_left--;
 	}
 	req_rewind(qp);
+	/* The peer is there, and has all before. Without this a peer that also sends a sequence NAK
+	 * for what came behind (rxe does) would use up the retries in a few waits. */
+	req->retry_left = qp->attr.retry_cnt;
 	req->went_back = false;
 	req->rnr_wait = true;
 	timer_set(&qp->ep->timers, &qp->timer, now + rocemu_rnr_timer_ns(timer_code));

@@ -197,6 +197,23 @@ TEST(retry_rnr, rnr_retry_7__for_ever)
 	bench_free(b);
 }
 
+TEST(retry_rnr, sequence_nak_after_each__retries_not_used_up)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.rnr_retry = 7});
+
+	bench_post(b, IBV_WR_SEND, 4);
+	bench_post(b, IBV_WR_SEND, 4);
+	for (int i = 0; i < 20; i++) {
+		assert_string_equal(bench_out(b), "SEND_ONLY 0 A; SEND_ONLY 1 A");
+		bench_nak(b, 0, ROCEMU_AETH_RNR | 1);
+		bench_wait(b, 10000);
+		assert_string_equal(bench_out(b), "SEND_ONLY 0 A; SEND_ONLY 1 A");
+		bench_nak(b, 0, ROCEMU_NAK_PSN_SEQ);
+	}
+	assert_string_equal(bench_done(b), "");
+	bench_free(b);
+}
+
 TEST(retry_rnr, code_0__655_ms)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});
