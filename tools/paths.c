@@ -62,15 +62,31 @@ bool paths_libraries(char *out, size_t len)
 	       append_if_there(out, len, dir, LIBDIR_INSTALLED, "libibverbs.so.1");
 }
 
-bool paths_agent(char out[static PATH_MAX])
+/** Look in n directories, relative to our own, then where we were to be installed, for a program.
+ */
+static bool find_program(char out[static PATH_MAX], const char *const *places, size_t n,
+			 const char *program)
 {
-	static const char *const places[] = {"../src/agent", LIBDIR_FROM_BINDIR};
 	char dir[PATH_MAX], at[PATH_MAX], file[PATH_MAX];
 
 	if (own_directory(dir, sizeof(dir)))
-		for (size_t i = 0; i < ARRAY_LEN(places); i++)
+		for (size_t i = 0; i < n; i++)
 			if (snprintf(at, sizeof(at), "%s/%s", dir, places[i]) < (int)sizeof(at) &&
-			    beside(file, sizeof(file), at, "rocemu-agent"))
+			    beside(file, sizeof(file), at, program))
 				return realpath(file, out) != NULL;
-	return beside(out, PATH_MAX, LIBDIR_INSTALLED, "rocemu-agent");
+	return beside(out, PATH_MAX, LIBDIR_INSTALLED, program);
+}
+
+bool paths_agent(char out[static PATH_MAX])
+{
+	static const char *const places[] = {"../src/agent", LIBDIR_FROM_BINDIR};
+
+	return find_program(out, places, ARRAY_LEN(places), "rocemu-agent");
+}
+
+bool paths_parity(char out[static PATH_MAX])
+{
+	static const char *const places[] = {"parity", LIBDIR_FROM_BINDIR};
+
+	return find_program(out, places, ARRAY_LEN(places), "rocemu-parity");
 }

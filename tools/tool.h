@@ -21,6 +21,7 @@ int tool_devices(int argc, char **argv);
 int tool_decode(int argc, char **argv);
 int tool_verify(int argc, char **argv);
 int tool_agent(int argc, char **argv);
+int tool_parity(int argc, char **argv);
 
 /* ---- paths.c: where our other parts lie, in the build tree or installed ---- */
 
@@ -31,6 +32,8 @@ int tool_agent(int argc, char **argv);
 bool paths_libraries(char *out, size_t len);
 /** The agent's program. @return false: not found. */
 bool paths_agent(char out[static PATH_MAX]);
+/** The program behind "rocemu parity". @return false: not found. */
+bool paths_parity(char out[static PATH_MAX]);
 
 /* ---- output.c ---- */
 
