@@ -4,8 +4,8 @@
 
 usage: regenerate.py BUILD_DIR
 
-Stock perftest programs run under `rocemu run --pcap` in a network namespace of their own. PSNs, QPNs, keys, addresses of
-memory and times differ from run to run.
+Stock perftest programs and our own verbs-check run under `rocemu run --pcap` in a network namespace of their own. PSNs,
+QPNs, keys, addresses of memory and times differ from run to run.
 """
 import json
 import os
@@ -39,6 +39,8 @@ SAMPLES = {
                              'ib_send_lat -s 3000 -m 1024'),
     'rc_send_dup_ipv4': ('RC SEND where one packet in five comes twice', V4, 'dup=20%,seed=5',
                          'ib_send_lat -s 3000 -m 1024'),
+    'rc_errors_ipv4': ('RC errors: NAKs of each kind, RNR NAKs, retries that run out', V4, None,
+                       'verbs-check --group errors'),
 }
 FIELDS = ('infiniband.bth.opcode', 'infiniband.bth.psn', 'infiniband.bth.destqp', 'infiniband.bth.padcnt',
           'infiniband.bth.a', 'infiniband.aeth.syndrome', 'infiniband.aeth.msn', 'infiniband.reth.dmalen',
@@ -66,15 +68,22 @@ def describe(rocemu, path):
             'tshark': packets}
 
 
+def program(build, command, side, port):
+    argv = command.split()
+    if argv[0] == 'verbs-check':
+        return [os.path.join(build, 'test', 'prog', argv[0]), *argv[1:], '--device', f'dev{side}', '--port', str(port)]
+    return argv + ['-F', '-n', '5', '-p', str(port)]
+
+
 def record(build, name, sample, port):
     _, addresses, impair, command = sample
     rocemu, path = os.path.join(build, 'tools', 'rocemu'), os.path.join(HERE, name + '.pcap')
-    argv = command.split() + ['-F', '-n', '5', '-p', str(port)]
+    argv = [program(build, command, i, port) for i in range(2)]
     run = [[rocemu, 'run', '--device', f'dev{i}={a}'] + (['--impair', impair] if impair else []) + extra
            for i, a in enumerate(addresses) for extra in [['--pcap', path] if i else []]]
-    with subprocess.Popen(run[0] + ['--'] + argv, stdout=subprocess.DEVNULL) as server:
+    with subprocess.Popen(run[0] + ['--'] + argv[0], stdout=subprocess.DEVNULL) as server:
         wait_listening(port, server)
-        subprocess.run(run[1] + ['--'] + argv + ['127.0.0.1'], stdout=subprocess.DEVNULL, timeout=60, check=True)
+        subprocess.run(run[1] + ['--'] + argv[1] + ['127.0.0.1'], stdout=subprocess.DEVNULL, timeout=60, check=True)
         if server.wait(timeout=60) != 0:
             raise RuntimeError(f'{name}: the server ended with {server.returncode}')
 

@@ -4,8 +4,8 @@
 
 usage: mutate.py ROCEMU GOLDEN_DIR [PATTERN]
 
-Every recorded capture is without an error, also when its beginning or some of its packets are missing. Each mutation of one (mutations.py) is found, by the ID of the rule it
-breaks; findings are errors exactly where the rule's severity says so. Every ID has a mutation and an explanation.
+Every recorded capture is without an error, also when its beginning or some of its packets are missing. Each
+mutation of one (mutations.py) is found, by the ID of the rule it breaks; findings are errors exactly where the rule's severity says so. Every ID has a mutation and an explanation.
 """
 import fnmatch
 import glob
@@ -96,7 +96,8 @@ def main():
         problems += filter(None, (check_mutation(rocemu, golden, severity, c, directory) for c in cases))
     for p in problems:
         print(p)
-    print(f'{files} captures, {holes} with holes, {len(severity)} findings, {len(cases)} mutations, {len(problems)} problems')
+    print(f'{files} captures, {holes} with holes, {len(severity)} findings, {len(cases)} mutations, '
+          f'{len(problems)} problems')
     return 1 if problems else 0
 
 

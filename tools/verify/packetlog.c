@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* Packets kept for the page; what does not fit is counted. */
 #include "packetlog.h"
 
 #include <stdlib.h>

@@ -7,10 +7,12 @@
 #include <string.h>
 
 #include "packetlog.h"
-#include "page-html.h"
 #include "report.h"
 #include "verify.h"
 #include "wire/print.h"
+
+/* page.html with a zero behind it; a source made of it when building. */
+extern const unsigned char page_html[];
 
 static const char data_mark[] = "@DATA@";
 
