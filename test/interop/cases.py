@@ -22,6 +22,10 @@ KNOWN = (
      'the wire.'),
 )
 NOTES = (
+    'rxe takes an ACK that bears the PSN of a READ or an atomic for its answer: the request completes without data, or the '
+    'QP breaks. rocemu sends none (`duplicate_write__newest_is_a_read` in `test/transport`).',
+    'After an RNR NAK for the first packet of a message, rxe sends a sequence NAK for the packets behind it; IBTA has '
+    'them dropped silently.',
     'rxe takes a retry count of 7 for "without end": an rxe QP whose peer has gone sends for ever.',
     'rxe allows 128 outstanding READs and atomics, rocemu 16, as common hardware does. perftest asks its own device for the '
     'number that the peer\'s allows, so between devices that differ it needs `-o 16`.',
