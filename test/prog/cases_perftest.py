@@ -12,6 +12,8 @@ from harness import FULL, NORMAL, QUICK, Case, expect, gid_index, pair
 # A latency row is bytes, iterations, minimum, maximum, typical, average, deviation, two percentiles; with -D
 # it is bytes, iterations, average, transactions a second.
 AVERAGE_US = {9: 5, 4: 2}
+# Acknowledgement timeout (4.096 us * 2^18): a busy machine lets a process wait for longer than the default allows.
+PATIENCE = 18
 WR_PATH = {'ROCEMU_VENDOR_PART_ID': '4119'}
 
 
@@ -32,7 +34,7 @@ def perftest(name, program, where, options, iters=100, env=None, level=NORMAL, t
         topo.check()
         sides = []
         for side in (topo.server, topo.client):
-            sides.append([program, '-d', side.name, '-x', gid_index(config, side), '-p', '{port}', '-F',
+            sides.append([program, '-d', side.name, '-x', gid_index(config, side), '-p', '{port}', '-F', '-u', PATIENCE,
                           *(() if timed else ('-n', iters)), *options])
         server, client = pair(config, topo, sides[0], sides[1] + ['{server}'], env=env)
         rows = results(client)
