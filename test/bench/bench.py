@@ -36,7 +36,7 @@ class Bench:
 
     def stock(self, program, *options):
         """A perftest pair; the row of numbers that the client prints."""
-        argv = [program, '-d', self.side.name, '-x', '0', '-p', '{port}', '-F', '-m', str(MTU), *map(str, options)]
+        argv = [program, '-d', self.side.name, '-x', '0', '-p', '{port}', '-F', '-u', '18', '-m', str(MTU), *map(str, options)]
         topo = harness.Topology('lo', self.side, self.side)
         _, client = harness.pair(self.config, topo, self.pinned(SERVER_CORE, argv),
                                  self.pinned(CLIENT_CORE, argv) + ['{server}'])
