@@ -78,6 +78,9 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	progress_rearm(&l->progress, now, stalled);
 	set_tick(l, 0);
 	watch_all(l);
+	/* What a poll left for the tick to send: there are no ticks any more. */
+	if (l->ackhold.held)
+		lane_drive_all(l, now);
 }
 
 /* Sockets whose traffic has ended need not be polled. */
