@@ -43,10 +43,11 @@ class Row:
 
 
 class Case:
-    def __init__(self, name, role, family, mtu, level, run, corrupts=False):
+    def __init__(self, name, role, family, mtu, level, run, corrupts=False, behind=False):
         self.name = f'{name}/rocemu-{role}/{family}/{mtu}'
         self.role, self.family, self.mtu, self.level, self.run = role, family, mtu, level, run
         self.corrupts = corrupts       # the capture is to hold packets with a wrong ICRC
+        self.behind = behind           # the capture is taken behind the bad network: what was sent is not to be seen
 
 
 def places():
@@ -123,7 +124,7 @@ NETEM = {
     'loss': 'loss 2%',
     'duplication': 'duplicate 3%',
     'reordering': 'delay 1ms reorder 90%',
-    'all of it': 'delay 200us 100us loss 1% duplicate 1%',
+    'all of it': 'delay 1ms reorder 95% loss 1% duplicate 1%',
 }
 
 
@@ -149,7 +150,7 @@ def impair_cases():
                 cover = (family, mtu) == ('v4', 1500) and kind == 'all of it'
                 name = f'{"netem" if by_guest else "impair"}/{kind.replace(" ", "-")}'
                 yield Case(name, role, family, mtu, NORMAL if cover else FULL,
-                           lambda w, c, k=kind, b=by_guest: impaired(w, c, k, b), corrupts=kind == 'corruption')
+                           lambda w, c, k=kind, b=by_guest: impaired(w, c, k, b), corrupts=kind == 'corruption', behind=by_guest)
 
 
 # ---- stock programs --------------------------------------------------------------------------------------
