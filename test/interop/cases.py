@@ -225,8 +225,8 @@ def soak(wire, case, seconds):
         rounds += 1
         bad = [r for r in rows if r.outcome == 'fail']
         if bad:
-            return [Row('Stock programs', 'soak', 'fail', f'round {rounds}: {bad[0].text}')], ''
-    return [Row('Order and notification', 'RC soak', 'pass')], f'{rounds} rounds in {seconds} s'
+            return [Row('Order and notification', f'RC soak, {seconds} s', 'fail', f'round {rounds}: {bad[0].text}')], ''
+    return [Row('Order and notification', f'RC soak, {seconds} s', 'pass')], f'{rounds} rounds in {seconds} s'
 
 
 def soak_cases(full):
