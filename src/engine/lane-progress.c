@@ -12,8 +12,9 @@
 
 #include "engine/lane-internal.h"
 
-#define SPIN_NS	      20000u   /* a fruitless poll this long ago: its thread is still at it */
-#define BUSY_NS	      30000u   /* longer than the lock is held to send a batch */
+#define SPIN_NS	      20000u /* a fruitless poll this long ago: its thread is still at it */
+#define BUSY_NS	      30000u /* longer than the lock is held to send a batch */
+#define COLD_SPINS    256u /* fruitless polls after which sockets that are not hot are looked at */
 #define APP_ACTIVE_NS 1000000u /* a poll or post this long ago: an answer may come */
 
 rocemu_ns_t lane_now(void)
@@ -224,7 +225,11 @@ bool lane_poll(struct lane *l)
 		return true;
 	}
 	l->spins++;
-	if (unlikely(now >= l->next_due)) {
+	if (unlikely(l->spins % COLD_SPINS == 0)) {
+		/* The thread watches the other sockets; it may be waiting for this very core. */
+		lane_rx_all(l, now);
+		lane_drive(l, now);
+	} else if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
 	} else if (l->ackhold.held
 			   ? now - l->ackhold.since >= ACKHOLD_POLL_NS
