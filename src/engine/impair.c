@@ -128,7 +128,8 @@ static bool next_part(const char **spec, char part[PART_LEN])
 
 	snprintf(part, PART_LEN, "%.*s", (int)MIN(n, (size_t)PART_LEN - 1), *spec);
 	*spec += n;
-	if (**spec == ',')
+	/* A comma with nothing behind it stays: the next part is empty, and refused as such. */
+	if (**spec == ',' && (*spec)[1])
 		(*spec)++;
 	return n < PART_LEN;
 }

@@ -97,6 +97,8 @@ TEST(impair, bad_part__named_with_what_was_expected)
 	assert_refused("loss", "loss", "key=value");
 	assert_refused(",", "\"\"", "key=value");
 	assert_refused("loss=1%,,dup=1%", "\"\"", "key=value");
+	assert_refused("loss=1%,", "\"\"", "key=value");
+	assert_refused(",", "\"\"", "key=value");
 }
 
 TEST(impair, part_longer_than_any__refused)
