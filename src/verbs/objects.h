@@ -33,7 +33,7 @@
 
 #include "engine/lane.h"
 #include "engine/netdev.h"
-#include "verbs/evq.h"
+#include "base/evq.h"
 
 struct vb_device {
 	struct ibv_device base; /* first: what programs see */

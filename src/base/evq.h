@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A queue of events behind a file descriptor, as completion channels and a context's async events
+ * A queue of events behind a file descriptor, as completion, async and connection event channels
  * are: readable while something waits, one event per get, EAGAIN when empty and O_NONBLOCK. What
  * can happen is embedded in the objects it can happen to (struct evq_source), so posting allocates
  * nothing.
@@ -9,8 +9,8 @@
  * not in poll(), so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that
  * has taken a token and finds its event dropped meanwhile goes back to read().
  */
-#ifndef VERBS_EVQ_H
-#define VERBS_EVQ_H
+#ifndef BASE_EVQ_H
+#define BASE_EVQ_H
 
 #include <pthread.h>
 #include <stdbool.h>

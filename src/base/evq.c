@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "verbs/evq.h"
+#include "base/evq.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <time.h>
 
-#include "verbs/evq.h"
+#include "base/evq.h"
 
 static bool readable(const struct evq *q)
 {
