@@ -55,6 +55,12 @@ enum {
 	AGENT_TEXT_MAX = 400, /* of an error's text */
 	AGENT_PAGE_CLIENTS = 64,
 	AGENT_PAGE_ADDRS = 16,
+	/* Connection management. */
+	AGENT_CM_CLIENTS = 1024, /* of a communication ID's upper 10 bits; 0 is nobody's */
+	AGENT_CM_ID_BITS = 22,	 /* the lower bits of a communication ID */
+	AGENT_CM_DGRAM_LEN = 12 + 8 + 256 + 4, /* BTH, DETH, MAD, ICRC */
+	AGENT_CM_BINDS_MAX = 32768,	       /* of one client */
+	AGENT_CM_WILLS_MAX = 16384,	       /* of one client */
 };
 
 enum agent_msg_type {
@@ -91,6 +97,31 @@ struct agent_page {
 	uint16_t nclients, naddrs; /* in this page */
 	struct agent_client_info clients[AGENT_PAGE_CLIENTS];
 	struct agent_addr_info addrs[AGENT_PAGE_ADDRS];
+};
+
+/** A packet of QP 1 with its addressing. */
+struct agent_cm_dgram {
+	struct rocemu_gid src, dst; /* both IPv4-mapped, or neither */
+	uint32_t scope_id;	    /* interface of link-local addresses, else 0 */
+	uint16_t sport;		    /* UDP source port */
+	uint16_t ip_id;		    /* received: the IPv4 identification with which the ICRC fits */
+	uint8_t tclass;		    /* traffic class, TOS */
+	uint8_t hop_limit;   /* TTL; to send: 0 is the system's default; received: 0 is not known */
+	uint16_t len;	     /* bytes at data; AGENT_CM_DGRAM_LEN */
+	const uint8_t *data; /* BTH to ICRC; borrowed */
+};
+
+enum agent_cm_bind_flags {
+	AGENT_CM_REUSEADDR = 1, /* may share with others that have it */
+	AGENT_CM_AFONLY = 2,	/* an IPv6 wildcard does not take IPv4 in */
+};
+
+/** The use of a port or service ID. */
+struct agent_cm_bind {
+	uint64_t service_id;
+	struct rocemu_gid addr; /* ::, ::ffff:0.0.0.0: wildcards */
+	uint32_t scope_id;
+	uint32_t flags; /* enum agent_cm_bind_flags */
 };
 
 struct agent_msg {
