@@ -4,9 +4,10 @@
 
 usage: includes.py SOURCE_ROOT
 
-    base -> wire -> transport -> engine -> verbs, cm -> tools
+    base -> wire -> transport -> engine -> verbs -> rdmacm -> tools
 
-A layer includes itself and what stands to its left. The agent stands beside verbs and cm, above the engine's
+A layer includes itself and what stands to its left. The connection manager (cm) stands beside the engine: it knows
+nothing of it. The agent stands beside verbs and rdmacm, above the engine's
 addresses: its clients see AGENT_PUBLIC of it and nothing else. Inside src, a file is included by its layer's
 name ("wire/ip.h"); whatever has no layer in its name must be a header of the includer's own folder.
 """
@@ -21,8 +22,9 @@ ALLOWED = {
     "engine": {"base", "wire", "transport", "engine", "agent"},
     "agent": {"base", "wire", "agent"},
     "verbs": {"base", "wire", "transport", "engine", "agent", "verbs"},
-    "cm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm"},
-    "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "tools"},
+    "cm": {"base", "wire", "transport", "cm"},
+    "rdmacm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
+    "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
     "examples": set(),
 }
 AGENT_PUBLIC = {"agent/client.h", "agent/client-cm.h", "agent/protocol.h"}
@@ -32,6 +34,8 @@ FORBIDDEN_SYSTEM = {
     "base": r"infiniband/|ev\.h|pcap|sys/socket|rocemu/",
     "wire": r"infiniband/|ev\.h|sys/socket|sys/epoll|pthread|time\.h|sys/time|rocemu/endpoint\.h",
     "transport": r"ev\.h|pcap|sys/socket|netinet/|arpa/|sys/epoll|sys/timerfd|pthread|time\.h|sys/time|unistd|stdio|"
+    r"threads\.h|fcntl|signal",
+    "cm": r"ev\.h|pcap|sys/socket|netinet/|arpa/|sys/epoll|sys/timerfd|pthread|time\.h|sys/time|unistd|stdio|"
     r"threads\.h|fcntl|signal",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
 }
