@@ -35,6 +35,8 @@ enum {
 	ROCEMU_MAX_CQE = 1 << 20,
 	ROCEMU_MAX_RD_ATOMIC = 16,
 	ROCEMU_MAX_GID = 64,
+	ROCEMU_MAX_MCAST_GROUPS = 128, /* that QPs of one endpoint are attached to */
+	ROCEMU_MAX_MCAST_QPS = 1024,   /* attached to one group */
 	ROCEMU_QPN_INDEX_BITS = 14,    /* a QPN is slot (10 bits) : index (14 bits) */
 	ROCEMU_OUTPUT_BATCH = 64,      /* most descriptors one rocemu_ep_output() call fills */
 };
@@ -302,13 +304,15 @@ struct rocemu_qp_init {
 	enum ibv_qp_type type;         /* IBV_QPT_RC, _UC, _UD */
 	struct ibv_qp_cap cap;         /* in: asked for; out: given, at least as much */
 	bool sq_sig_all;
+	bool block_own_mcast;          /* UD: what it sends to a group that it is attached to does not come back */
 	void *user;                    /* rocemu_qp_user() */
 };
 
 /** Errors: -EINVAL (caps beyond the limits, no CQ), -ENOMEM (also: all QPNs taken), -ENXIO no slot yet,
  *  -EOPNOTSUPP another type. */
 ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out);
-/** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer locks too. */
+/** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer locks too.
+ *  -EBUSY while it is attached to a multicast group. */
 ROCEMU_PUBLIC int rocemu_qp_destroy(struct rocemu_qp *qp);
 ROCEMU_PUBLIC uint32_t rocemu_qp_num(const struct rocemu_qp *qp);
 ROCEMU_PUBLIC void *rocemu_qp_user(const struct rocemu_qp *qp);
@@ -324,6 +328,19 @@ ROCEMU_PUBLIC enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp);
 
 /** Where a connected QP (RC, UC) sends to, borrowed until its address vector changes; NULL: it has none. */
 ROCEMU_PUBLIC const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp);
+
+/**
+ * Attach a UD QP, in any state, to a multicast group: what comes in for the group's address and QPN ROCEMU_MCAST_QPN
+ * with the QP's Q_Key goes to each attached QP, the sender's own too if it is one of them (but see block_own_mcast).
+ * Attaching again does nothing more. That such datagrams come in at all is for the caller to see to.
+ *
+ * Errors: -EINVAL not a UD QP or not a multicast address, -ENOSPC one of the limits above, -ENOMEM.
+ */
+ROCEMU_PUBLIC int rocemu_qp_attach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group);
+/** Detach it, however often it was attached. -EINVAL: it is not attached. */
+ROCEMU_PUBLIC int rocemu_qp_detach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group);
+/** Is any QP attached to the group? */
+ROCEMU_PUBLIC bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *group);
 
 /** The path of an address handle for UD sends (struct rocemu_post::ud_path). -EINVAL: no GRH, no such GID. */
 ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr,

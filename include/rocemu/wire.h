@@ -31,6 +31,7 @@ enum {
 	ROCEMU_MAX_PACKET = ROCEMU_MAX_HDR_LEN + ROCEMU_MAX_MTU + 4 + ROCEMU_ICRC_LEN,
 	ROCEMU_QPN_MASK = 0xffffff,
 	ROCEMU_PSN_MASK = 0xffffff,
+	ROCEMU_MCAST_QPN = 0xffffff, /* destination of packets to a multicast group */
 };
 
 /** AETH syndromes (IBTA 9.7.5.1.1, tables 45 and 46). The low five bits of an ACK are its credit field. */
@@ -216,6 +217,9 @@ ROCEMU_PUBLIC int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip
 
 /** True for ::ffff:a.b.c.d. */
 ROCEMU_PUBLIC bool rocemu_gid_is_ipv4(const struct rocemu_gid *g);
+
+/** True for a multicast group's address: 224.0.0.0/4 as ::ffff:a.b.c.d, or ff00::/8. */
+ROCEMU_PUBLIC bool rocemu_gid_is_multicast(const struct rocemu_gid *g);
 
 /** RNR timer code (5 bits) to nanoseconds (IBTA 9.7.5.2.8, table 46): 0 is 655.36 ms, 1 is 10 us. */
 ROCEMU_PUBLIC uint64_t rocemu_rnr_timer_ns(uint8_t code);

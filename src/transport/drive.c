@@ -9,6 +9,7 @@
 
 #include "base/util.h"
 #include "transport/ep.h"
+#include "transport/mcast.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
 
@@ -80,12 +81,25 @@ static bool state_takes(const struct rocemu_qp *qp, uint32_t ops)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
+/** IBTA 9.6.1.2, 10.5: only UD packets are multicast, and the multicast QPN goes with a multicast address only. */
+static enum rocemu_drop deliver_mcast(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
+				      const struct rocemu_packet *pkt)
+{
+	if (rocemu_opcode_service(pkt->h.opcode) != ROCEMU_SVC_UD)
+		return ROCEMU_DROP_SERVICE;
+	if (!pkey_matches(pkt->h.pkey))
+		return ROCEMU_DROP_PKEY;
+	return mcast_input(ep, now, pkt, d);
+}
+
 static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
 				const struct rocemu_packet *pkt, int32_t id)
 {
 	struct rocemu_qp *qp = rocemu_qp_find(ep, pkt->h.dqpn);
 	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
 
+	if (pkt->h.dqpn == ROCEMU_MCAST_QPN)
+		return deliver_mcast(ep, now, d, pkt);
 	if (!qp)
 		return ROCEMU_DROP_QPN;
 	if (!service_matches(qp, pkt->h.opcode))
@@ -94,6 +108,8 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_STATE;
 	if (!pkey_matches(pkt->h.pkey))
 		return ROCEMU_DROP_PKEY;
+	if (rocemu_gid_is_multicast(&d->dst))
+		return ROCEMU_DROP_SOURCE;
 	if (qp->type != IBV_QPT_UD && (!gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid)))
 		return ROCEMU_DROP_SOURCE;
 	if (!id_plausible(qp, d, (uint32_t)id))

@@ -8,6 +8,7 @@
 
 #include "base/util.h"
 #include "transport/cq.h"
+#include "transport/mcast.h"
 #include "transport/qp.h"
 #include "transport/rq.h"
 
@@ -39,6 +40,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->room_waiting);
 	ep->datagram_room = UINT64_MAX;
 	list_init(&ep->peers);
+	list_init(&ep->mcast_groups);
 	list_init(&ep->pds);
 	list_init(&ep->cqs);
 	list_init(&ep->srqs);
@@ -50,8 +52,10 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 	if (!ep)
 		return;
 	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
-		if (ep->qps[i])
+		if (ep->qps[i]) {
+			mcast_members_free(ep->qps[i]);
 			rocemu_qp_destroy(ep->qps[i]);
+		}
 	list_for_each_safe (s, snext, &ep->srqs)
 		rocemu_srq_destroy(list_entry(s, struct rocemu_srq, link));
 	list_for_each_safe (c, cnext, &ep->cqs)

@@ -43,6 +43,8 @@ struct rocemu_ep {
 	struct list room_waiting;      /* of qp_req.peer_link: UC and UD requests that wait for datagram_room */
 	uint64_t datagram_room;        /* see rocemu_ep_set_datagram_room() */
 	struct list peers;             /* of peer.link (see peer.h) */
+	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
+	unsigned nmcast_groups;
 	struct list pds, cqs, srqs;    /* every object, for rocemu_ep_free() */
 	struct rocemu_ep_stats stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */

@@ -24,7 +24,8 @@ static int qpn_index_take(struct rocemu_ep *ep)
 	for (uint32_t i = 0; i < EP_QPN_COUNT; i++) {
 		uint32_t at = (ep->next_index + i) % EP_QPN_COUNT;
 
-		if (ep->qps[at] || (ep->slot == 0 && at < 2))
+		if (ep->qps[at] || (ep->slot == 0 && at < 2) ||
+		    (ep->slot << ROCEMU_QPN_INDEX_BITS | at) == ROCEMU_MCAST_QPN)
 			continue;
 		ep->next_index = (at + 1) % EP_QPN_COUNT;
 		return (int)at;
@@ -89,11 +90,13 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	qp->type = init->type;
 	qp->user = init->user;
 	qp->sq_sig_all = init->sq_sig_all;
+	qp->block_own_mcast = init->block_own_mcast;
 	qp->state = IBV_QPS_RESET;
 	list_init(&qp->tx_link);
 	list_init(&qp->req.peer_link);
 	list_init(&qp->req.handed_link);
 	list_init(&qp->windows);
+	list_init(&qp->groups);
 	event_src_init(&qp->ev, ROCEMU_EVENT_QP);
 	r = qp_alloc_queues(qp, &init->cap);
 	if (r) {
@@ -126,6 +129,8 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 {
 	struct rocemu_ep *ep = qp->ep;
 
+	if (!list_empty(&qp->groups))
+		return -EBUSY;
 	req_stop(qp);
 	timer_stop(&ep->timers, &qp->timer);
 	timer_release(&ep->timers);

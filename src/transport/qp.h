@@ -27,6 +27,7 @@ struct rocemu_qp {
 	uint32_t qpn;
 	uint32_t mtu;                  /* path MTU in bytes */
 	bool sq_sig_all;
+	bool block_own_mcast;          /* see struct rocemu_qp_init */
 	bool sq_draining;              /* SQD: requests begun before it are still under way */
 	uint8_t id_fits;               /* see drive.c: IPv4 identifications as predicted, in a row */
 	struct ibv_qp_attr attr;       /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */
@@ -36,6 +37,7 @@ struct rocemu_qp {
 	struct list tx_link;           /* in ep->tx_ready while it may have something to send */
 	struct timer timer;            /* the requester's */
 	struct event_src ev;
+	struct list groups;            /* of mcast_member.in_qp: multicast groups it is attached to */
 	struct list windows;           /* of rocemu_mw.link: type 2 memory windows bound to it */
 	struct qp_req req;
 	struct qp_comp comp;

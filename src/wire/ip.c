@@ -24,6 +24,11 @@ bool rocemu_gid_is_ipv4(const struct rocemu_gid *g)
 	return gid_is_ipv4(g);
 }
 
+bool rocemu_gid_is_multicast(const struct rocemu_gid *g)
+{
+	return gid_is_ipv4(g) ? (g->raw[12] & 0xf0) == 0xe0 : g->raw[0] == 0xff;
+}
+
 void gid_from_ipv4(struct rocemu_gid *g, const uint8_t *addr)
 {
 	memset(g->raw, 0, 10);

@@ -19,7 +19,7 @@ OUTSIDE = re.compile(
 )
 HEAP = re.compile(r"(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup)$")
 # peer_get/_put: a QP's way into and out of RTS.
-MAY_ALLOCATE = re.compile(r"\w+_(new|free|create|destroy|reg|dereg|init|fini|resize|reserve|set_slot)$|peer_(get|put)$")
+MAY_ALLOCATE = re.compile(r"\w+_(new|free|create|destroy|reg|dereg|init|fini|resize|reserve|set_slot|(at|de)tach_mcast)$|peer_(get|put)$")
 
 
 def run(*args):

@@ -222,6 +222,21 @@ static struct sim_packet *flatten(struct sim *s, unsigned from, struct rocemu_tx
 	return p;
 }
 
+/** A copy to each node of the group, the sender's too if it is one; each link decides for itself. */
+static void group_send(struct sim *s, struct sim_packet *p)
+{
+	for (unsigned i = 0; i < s->nodes; i++) {
+		struct sim_packet *copy;
+
+		if (!rocemu_ep_has_mcast(s->node[i].ep, &p->dst))
+			continue;
+		copy = packet_copy(p);
+		copy->to = i;
+		link_send(s, copy);
+	}
+	packet_put(p);
+}
+
 /** @return packets sent. */
 static unsigned node_output_once(struct sim *s, struct sim_node *n)
 {
@@ -240,7 +255,9 @@ static unsigned node_output_once(struct sim *s, struct sim_node *n)
 	for (unsigned i = 0; i < got; i++) {
 		struct sim_packet *p = flatten(s, n->index, &tx[i]);
 
-		if (p->to == SIM_MAX_NODES) {
+		if (rocemu_gid_is_multicast(&p->dst)) {
+			group_send(s, p);
+		} else if (p->to == SIM_MAX_NODES) {
 			remember(s, p);
 			packet_put(p);
 			s->packets++;

@@ -175,7 +175,7 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 	hdrs->pad = (uint8_t)pad;
 	hdrs->migreq = true;
 	hdrs->pkey = 0xffff;
-	hdrs->dqpn = rocemu_qp_num(h->qp);
+	hdrs->dqpn = h->dqpn ? h->dqpn : rocemu_qp_num(h->qp);
 	n = rocemu_hdrs_encode(hdrs, buf);
 	icrc = rocemu_icrc(&ctx, buf, n, &iov, 1, (const uint8_t[4]){0}, pad);
 	memcpy(buf + n, h->payload, len);

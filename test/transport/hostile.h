@@ -50,6 +50,7 @@ struct hostile {
 	rocemu_ns_t now;
 	uint32_t rkey;
 	struct rocemu_gid peer, self;
+	uint32_t dqpn;	      /* of what it sends; 0: the QP's */
 	unsigned qp_access;   /* to be set before hostile_connect(); default all */
 	uint32_t psn;	      /* rq_psn, default 0 */
 	uint16_t ip_id;	      /* IPv4 identification of what it sends, default 0 */

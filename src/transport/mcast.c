@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/mcast.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "transport/qp.h"
+
+static struct mcast_group *group_find(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
+{
+	list_for_each (it, &ep->mcast_groups) {
+		struct mcast_group *g = list_entry(it, struct mcast_group, link);
+
+		if (!memcmp(&g->gid, gid, sizeof(*gid)))
+			return g;
+	}
+	return NULL;
+}
+
+static struct mcast_member *member_find(const struct rocemu_qp *qp, const struct rocemu_gid *gid)
+{
+	list_for_each (it, &qp->groups) {
+		struct mcast_member *m = list_entry(it, struct mcast_member, in_qp);
+
+		if (!memcmp(&m->group->gid, gid, sizeof(*gid)))
+			return m;
+	}
+	return NULL;
+}
+
+/* -ENOSPC: as many groups as there may be; -ENOMEM. */
+static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
+			   struct mcast_group **out)
+{
+	struct mcast_group *g;
+
+	if (ep->nmcast_groups == ROCEMU_MAX_MCAST_GROUPS)
+		return -ENOSPC;
+	g = calloc(1, sizeof(*g));
+	if (!g)
+		return -ENOMEM;
+	g->gid = *gid;
+	list_init(&g->members);
+	list_append(&ep->mcast_groups, &g->link);
+	ep->nmcast_groups++;
+	*out = g;
+	return 0;
+}
+
+/* Nobody is in it any more. */
+static void mcast_group_free(struct rocemu_ep *ep, struct mcast_group *g)
+{
+	list_remove(&g->link);
+	ep->nmcast_groups--;
+	free(g);
+}
+
+static void mcast_member_free(struct mcast_member *m)
+{
+	struct mcast_group *g = m->group;
+	struct rocemu_ep *ep = m->qp->ep;
+
+	list_remove(&m->in_group);
+	list_remove(&m->in_qp);
+	free(m);
+	if (--g->count == 0)
+		mcast_group_free(ep, g);
+}
+
+void mcast_members_free(struct rocemu_qp *qp)
+{
+	list_for_each_safe (it, tmp, &qp->groups)
+		mcast_member_free(list_entry(it, struct mcast_member, in_qp));
+}
+
+int rocemu_qp_attach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group)
+{
+	struct mcast_group *g = group_find(qp->ep, group);
+	struct mcast_member *m;
+	int r = 0;
+
+	if (qp->type != IBV_QPT_UD || !rocemu_gid_is_multicast(group))
+		return -EINVAL;
+	if (member_find(qp, group))
+		return 0;
+	if (g && g->count == ROCEMU_MAX_MCAST_QPS)
+		return -ENOSPC;
+	m = calloc(1, sizeof(*m));
+	if (!m)
+		return -ENOMEM;
+	if (!g)
+		r = mcast_group_new(qp->ep, group, &g);
+	if (r) {
+		free(m);
+		return r;
+	}
+	m->group = g;
+	m->qp = qp;
+	list_append(&g->members, &m->in_group);
+	list_append(&qp->groups, &m->in_qp);
+	g->count++;
+	return 0;
+}
+
+int rocemu_qp_detach_mcast(struct rocemu_qp *qp, const struct rocemu_gid *group)
+{
+	struct mcast_member *m = member_find(qp, group);
+
+	if (!m)
+		return -EINVAL;
+	mcast_member_free(m);
+	return 0;
+}
+
+bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *group)
+{
+	return group_find(ep, group) != NULL;
+}
+
+/* The program asked not to get its own messages back, and this is one. */
+static bool own_message(const struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+			const struct rocemu_dgram *d)
+{
+	return qp->block_own_mcast && pkt->h.deth.sqpn == qp->qpn &&
+	       ep_find_gid(qp->ep, &d->src) >= 0;
+}
+
+enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_packet *pkt,
+			     const struct rocemu_dgram *d)
+{
+	struct mcast_group *g = group_find(ep, &d->dst);
+	enum rocemu_drop why = ROCEMU_DROP_NONE;
+	bool taken = false;
+
+	if (!g)
+		return ROCEMU_DROP_QPN;
+	list_for_each (it, &g->members) {
+		struct rocemu_qp *qp = list_entry(it, struct mcast_member, in_group)->qp;
+		enum rocemu_drop one = ROCEMU_DROP_STATE;
+
+		if (own_message(qp, pkt, d))
+			continue;
+		if (qp_can_receive(qp))
+			one = resp_input(qp, now, pkt, d);
+		if (one && why)
+			ep->stats.drops[why]++; /* the caller counts the last one */
+		if (one)
+			why = one;
+		taken |= !one;
+	}
+	/* What some QPs could not take is counted, but the packet was taken. */
+	if (taken && why)
+		ep->stats.drops[why]++;
+	return taken ? ROCEMU_DROP_NONE : why;
+}
