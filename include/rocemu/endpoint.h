@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, UC and UD protocols,
+ * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, XRC, UC and UD protocols,
  * driven by four calls: input, output, deadline, expire. No socket, no clock, no thread, no environment:
  * datagrams, the time (monotonic nanoseconds) and the seed of all randomness come from the caller. There are
  * no callbacks: completions and events lie in rings that the caller drains.
@@ -48,6 +48,7 @@ struct rocemu_mr;
 struct rocemu_mw;
 struct rocemu_cq;
 struct rocemu_srq;
+struct rocemu_xrcd;
 struct rocemu_qp;
 
 /** Where a packet goes and comes from. */
@@ -268,7 +269,7 @@ struct rocemu_cqe {
 
 /** Errors: -EINVAL depth 0 or > ROCEMU_MAX_CQE, -ENOMEM. depth is rounded up; see rocemu_cq_depth(). */
 ROCEMU_PUBLIC int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct rocemu_cq **out);
-ROCEMU_PUBLIC int rocemu_cq_destroy(struct rocemu_cq *cq); /* -EBUSY while a QP uses it */
+ROCEMU_PUBLIC int rocemu_cq_destroy(struct rocemu_cq *cq); /* -EBUSY while a QP or XRC SRQ uses it */
 /** -EINVAL: depth bad or less than the completions in it. Needs the consumer's lock as well. */
 ROCEMU_PUBLIC int rocemu_cq_resize(struct rocemu_cq *cq, unsigned depth);
 ROCEMU_PUBLIC unsigned rocemu_cq_depth(const struct rocemu_cq *cq);
@@ -295,20 +296,44 @@ ROCEMU_PUBLIC int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_
 				  const struct ibv_recv_wr **bad);
 ROCEMU_PUBLIC void *rocemu_srq_user(const struct rocemu_srq *srq);
 
+/* ---- extended reliable connected service (XRC, IBTA annex A14) ---- */
+
+/*
+ * One-way connections from a QP of type IBV_QPT_XRC_SEND, which has only a send queue, to one of type
+ * IBV_QPT_XRC_RECV, which has no queue at all: each request names the SRQ at the other end that takes its receives,
+ * by a number (ibv_send_wr::qp_type.xrc.remote_srqn). SRQ and target QP must be of one domain. What a request may
+ * touch is what the SRQ's PD may. A receive completes in the SRQ's CQ: qpn is the target QP's, src_qp the initiator's.
+ * An unknown number or one of another domain is answered by "invalid request" and ends the connection.
+ */
+
+ROCEMU_PUBLIC struct rocemu_xrcd *rocemu_xrcd_new(struct rocemu_ep *ep); /* NULL: out of memory */
+/** -EBUSY while an SRQ or a QP belongs to it. */
+ROCEMU_PUBLIC int rocemu_xrcd_free(struct rocemu_xrcd *xrcd);
+
+/**
+ * An SRQ of a domain. As rocemu_srq_create(), and -EINVAL without domain or CQ. It may be destroyed at any time:
+ * a message under way to it is lost, and its connection fails at the next packet; its completions stay in the CQ.
+ */
+ROCEMU_PUBLIC int rocemu_xrc_srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
+					struct ibv_srq_attr *attr, void *user, struct rocemu_srq **out);
+/** The number, 24 bits, never 0; of a basic SRQ: 0. */
+ROCEMU_PUBLIC uint32_t rocemu_srq_num(const struct rocemu_srq *srq);
+
 /* ---- queue pairs ---- */
 
 struct rocemu_qp_init {
 	struct rocemu_pd *pd;
 	struct rocemu_cq *send_cq, *recv_cq;
-	struct rocemu_srq *srq;        /* or NULL */
-	enum ibv_qp_type type;         /* IBV_QPT_RC, _UC, _UD */
+	struct rocemu_srq *srq;        /* a basic one, or NULL */
+	struct rocemu_xrcd *xrcd;      /* _XRC_RECV: which has nothing else of all this */
+	enum ibv_qp_type type;         /* IBV_QPT_RC, _UC, _UD, _XRC_SEND (no recv_cq, no srq), _XRC_RECV */
 	struct ibv_qp_cap cap;         /* in: asked for; out: given, at least as much */
 	bool sq_sig_all;
 	bool block_own_mcast;          /* UD: what it sends to a group that it is attached to does not come back */
 	void *user;                    /* rocemu_qp_user() */
 };
 
-/** Errors: -EINVAL (caps beyond the limits, no CQ), -ENOMEM (also: all QPNs taken), -ENXIO no slot yet,
+/** Errors: -EINVAL (caps beyond the limits, an object too few or too many for the type), -ENOMEM (also: all QPNs taken), -ENXIO no slot yet,
  *  -EOPNOTSUPP another type. */
 ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out);
 /** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer locks too.
@@ -316,6 +341,8 @@ ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *
 ROCEMU_PUBLIC int rocemu_qp_destroy(struct rocemu_qp *qp);
 ROCEMU_PUBLIC uint32_t rocemu_qp_num(const struct rocemu_qp *qp);
 ROCEMU_PUBLIC void *rocemu_qp_user(const struct rocemu_qp *qp);
+ROCEMU_PUBLIC void rocemu_qp_set_user(struct rocemu_qp *qp, void *user);
+ROCEMU_PUBLIC struct rocemu_xrcd *rocemu_qp_xrcd(const struct rocemu_qp *qp); /* NULL: not an XRC_RECV QP */
 ROCEMU_PUBLIC struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn); /* or NULL */
 /**
  * ibv_modify_qp(): the transition and its attributes by the table of IBTA 11.2.5.2. -EINVAL: transition or
@@ -348,7 +375,7 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
 
 /**
  * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is not looked at.
- * imm_data and invalidate_rkey as in struct ibv_send_wr. Inline data (IBV_SEND_INLINE) is copied here.
+ * imm_data, invalidate_rkey and qp_type.xrc as in struct ibv_send_wr. Inline data (IBV_SEND_INLINE) is copied here.
  *
  * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before them has been
  * sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn. Of bind_mw.mw only rkey is read,

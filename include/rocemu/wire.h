@@ -134,6 +134,7 @@ struct rocemu_packet {
 	X(TOO_LONG,    "message longer than the receive buffer")               \
 	X(ACCESS,      "remote key, bounds or rights")                         \
 	X(GHOST,       "response to nothing outstanding")                      \
+	X(XRC_SRQ,     "SRQ number unknown or of another XRC domain")          \
 	X(STALE_ATOMIC,"duplicate atomic no longer in the replay cache")       \
 	X(CNP,         "congestion notification (counted, not an error)")
 /* clang-format on */

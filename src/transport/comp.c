@@ -84,7 +84,7 @@ void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 {
 	if (qp->sq.tail != qp->sq.head)
 		comp_push(qp, now, status, vendor_err);
-	if (qp->type == IBV_QPT_RC)
+	if (qp_is_reliable(qp))
 		qp_fail(qp, now);
 	else
 		qp_fail_send(qp, now);
@@ -93,7 +93,7 @@ void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	/* UC, UD: those before cur have left and only wait for the next output call to complete. */
-	while (qp->type != IBV_QPT_RC && (int32_t)(qp->req.cur - qp->sq.tail) > 0)
+	while (!qp_is_reliable(qp) && (int32_t)(qp->req.cur - qp->sq.tail) > 0)
 		comp_complete(qp, now);
 	while (qp->sq.tail != qp->sq.head)
 		comp_push(qp, now, IBV_WC_WR_FLUSH_ERR, 0);

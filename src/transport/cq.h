@@ -19,7 +19,7 @@ struct rocemu_cq {
 	uint32_t mask;
 	uint32_t depth;                /* completions it may hold */
 	enum cq_armed armed;
-	uint32_t refs;                 /* QPs; a QP with one CQ for both counts twice */
+	uint32_t refs;                 /* QPs and XRC SRQs; a QP with one CQ for both counts twice */
 	struct event_src ev;
 	void *user;
 	_Alignas(64) _Atomic uint32_t head; /* producer's, free running */

@@ -56,7 +56,8 @@ static bool pkey_matches(uint16_t theirs)
 	return (theirs & 0x7fff) == 0x7fff;
 }
 
-static bool service_matches(const struct rocemu_qp *qp, uint8_t opcode)
+/** XRC is one-way: requests are for the target, responses for the initiator. */
+static bool service_matches(const struct rocemu_qp *qp, uint8_t opcode, uint32_t ops)
 {
 	switch (rocemu_opcode_service(opcode)) {
 	case ROCEMU_SVC_RC:
@@ -67,8 +68,9 @@ static bool service_matches(const struct rocemu_qp *qp, uint8_t opcode)
 		return qp->type == IBV_QPT_UD;
 	case ROCEMU_SVC_CNP:
 		return true;
-	case ROCEMU_SVC_RD:
 	case ROCEMU_SVC_XRC:
+		return qp->type == (ops & ROCEMU_OP_REQUEST ? IBV_QPT_XRC_RECV : IBV_QPT_XRC_SEND);
+	case ROCEMU_SVC_RD:
 	default:
 		return false;
 	}
@@ -102,7 +104,7 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return deliver_mcast(ep, now, d, pkt);
 	if (!qp)
 		return ROCEMU_DROP_QPN;
-	if (!service_matches(qp, pkt->h.opcode))
+	if (!service_matches(qp, pkt->h.opcode, ops))
 		return ROCEMU_DROP_SERVICE;
 	if (!state_takes(qp, ops))
 		return ROCEMU_DROP_STATE;

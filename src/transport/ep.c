@@ -44,6 +44,8 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->pds);
 	list_init(&ep->cqs);
 	list_init(&ep->srqs);
+	list_init(&ep->xrcds);
+	xrc_table_init(&ep->xrc_srqs);
 	return ep;
 }
 
@@ -60,6 +62,9 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 		rocemu_srq_destroy(list_entry(s, struct rocemu_srq, link));
 	list_for_each_safe (c, cnext, &ep->cqs)
 		rocemu_cq_destroy(list_entry(c, struct rocemu_cq, link));
+	list_for_each_safe (x, xnext, &ep->xrcds)
+		rocemu_xrcd_free(list_entry(x, struct rocemu_xrcd, link));
+	xrc_table_fini(&ep->xrc_srqs);
 	mr_table_fini(&ep->mrs);
 	list_for_each_safe (p, pnext, &ep->pds)
 		free(list_entry(p, struct rocemu_pd, link));

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "transport/mr.h"
 #include "transport/timer.h"
+#include "transport/xrc.h"
 
 enum {
 	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
@@ -45,7 +46,8 @@ struct rocemu_ep {
 	struct list peers;             /* of peer.link (see peer.h) */
 	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
 	unsigned nmcast_groups;
-	struct list pds, cqs, srqs;    /* every object, for rocemu_ep_free() */
+	struct list pds, cqs, srqs, xrcds; /* every object, for rocemu_ep_free() */
+	struct xrc_srq_table xrc_srqs; /* by number */
 	struct rocemu_ep_stats stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct rng rng;

@@ -177,8 +177,8 @@ enum ibv_wc_status mw_execute(struct rocemu_qp *qp, const struct swqe *w)
 
 /* ---- access ---- */
 
-uint8_t *mw_access(const struct rocemu_qp *qp, uint32_t rkey, uint64_t addr, uint64_t len,
-		   int access)
+uint8_t *mw_access(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
+		   uint64_t addr, uint64_t len, int access)
 {
 	const struct rocemu_mr *entry;
 
@@ -187,5 +187,5 @@ uint8_t *mw_access(const struct rocemu_qp *qp, uint32_t rkey, uint64_t addr, uin
 	entry = mr_find(&qp->ep->mrs, rkey);
 	if (!entry || (entry->window && entry->window->qp && entry->window->qp != qp))
 		return NULL;
-	return mr_range(entry, qp->pd, addr, len, access);
+	return mr_range(entry, pd, addr, len, access);
 }

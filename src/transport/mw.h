@@ -53,10 +53,10 @@ void mw_unbind(struct rocemu_mw *mw);
 void mw_unbind_all(struct rocemu_qp *qp);
 
 /**
- * Check one access of the peer of qp by R_Key: a region's or a bound window's. As mr_access(), and
- * a type 2 window must be bound to qp.
+ * Check one access of the peer of qp by R_Key: a region's or a bound window's of this PD. As
+ * mr_access(), and a type 2 window must be bound to qp.
  */
-uint8_t *mw_access(const struct rocemu_qp *qp, uint32_t rkey, uint64_t addr, uint64_t len,
-		   int access);
+uint8_t *mw_access(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
+		   uint64_t addr, uint64_t len, int access);
 
 #endif

@@ -92,9 +92,7 @@ static void qp_to_reset(struct rocemu_qp *qp)
 	req_stop(qp);
 	list_remove(&qp->tx_link);
 	event_src_fini(&qp->ev);
-	cq_purge(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		cq_purge(qp->recv_cq, qp->qpn);
+	qp_purge_cqs(qp);
 	qp->sq.head = qp->sq.next = qp->sq.tail = 0;
 	qp->rq.head = qp->rq.tail = 0;
 	qp->attr = (struct ibv_qp_attr){ .cap = cap };
@@ -188,7 +186,7 @@ void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now)
 	req_stop(qp);
 	comp_flush(qp, now);
 	resp_flush(qp, now);
-	if (qp->srq)
+	if (qp->srq || qp->type == IBV_QPT_XRC_RECV)
 		qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 

@@ -33,15 +33,31 @@ static int qpn_index_take(struct rocemu_ep *ep)
 	return -1;
 }
 
+static bool type_known(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
+	       type == IBV_QPT_XRC_RECV;
+}
+
+/** Exactly the objects that a QP of this type has. */
+static bool objects_fit(const struct rocemu_qp_init *i)
+{
+	if (i->type == IBV_QPT_XRC_RECV)
+		return i->xrcd && !i->pd && !i->send_cq && !i->recv_cq && !i->srq;
+	if (!i->pd || !i->send_cq || i->xrcd)
+		return false;
+	return i->type == IBV_QPT_XRC_SEND ? !i->recv_cq && !i->srq : i->recv_cq != NULL;
+}
+
 static int qp_check_init(const struct rocemu_ep *ep, const struct rocemu_qp_init *init)
 {
 	const struct ibv_qp_cap *c = &init->cap;
 
-	if (init->type != IBV_QPT_RC && init->type != IBV_QPT_UC && init->type != IBV_QPT_UD)
+	if (!type_known(init->type))
 		return -EOPNOTSUPP;
 	if (!ep->qps)
 		return -ENXIO;
-	if (!init->pd || !init->send_cq || !init->recv_cq)
+	if (!objects_fit(init) || (init->srq && init->srq->xrcd))
 		return -EINVAL;
 	if (c->max_send_wr > ROCEMU_MAX_WR || c->max_recv_wr > ROCEMU_MAX_WR || c->max_send_sge > ROCEMU_MAX_SGE ||
 	    c->max_recv_sge > ROCEMU_MAX_SGE || c->max_inline_data > ROCEMU_MAX_INLINE)
@@ -51,8 +67,11 @@ static int qp_check_init(const struct rocemu_ep *ep, const struct rocemu_qp_init
 
 static int qp_alloc_queues(struct rocemu_qp *qp, struct ibv_qp_cap *cap)
 {
-	cap->max_send_sge = MAX(cap->max_send_sge, 1u);
-	if (qp->srq)
+	if (qp->type == IBV_QPT_XRC_RECV)
+		*cap = (struct ibv_qp_cap){0};
+	else
+		cap->max_send_sge = MAX(cap->max_send_sge, 1u);
+	if (qp->srq || !qp->recv_cq)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	else
 		cap->max_recv_sge = MAX(cap->max_recv_sge, 1u);
@@ -71,6 +90,24 @@ static void qp_free_queues(struct rocemu_qp *qp)
 	free(qp);
 }
 
+/** Count the QP in (by 1) or out (by -1) at all it refers to. */
+static void qp_refer(struct rocemu_qp *qp, int by)
+{
+	uint32_t *refs[] = {
+		qp->pd ? &qp->pd->refs : NULL,           qp->send_cq ? &qp->send_cq->refs : NULL,
+		qp->recv_cq ? &qp->recv_cq->refs : NULL, qp->srq ? &qp->srq->refs : NULL,
+		qp->xrcd ? &qp->xrcd->refs : NULL,
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(refs); i++)
+		if (refs[i])
+			*refs[i] += (uint32_t)by;
+	if (qp->xrcd && by > 0)
+		list_append(&qp->xrcd->targets, &qp->target_link);
+	else
+		list_remove(&qp->target_link);
+}
+
 int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out)
 {
 	int r = qp_check_init(ep, init);
@@ -87,6 +124,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	qp->send_cq = init->send_cq;
 	qp->recv_cq = init->recv_cq;
 	qp->srq = init->srq;
+	qp->xrcd = init->xrcd;
 	qp->type = init->type;
 	qp->user = init->user;
 	qp->sq_sig_all = init->sq_sig_all;
@@ -97,6 +135,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	list_init(&qp->req.handed_link);
 	list_init(&qp->windows);
 	list_init(&qp->groups);
+	list_init(&qp->target_link);
 	event_src_init(&qp->ev, ROCEMU_EVENT_QP);
 	r = qp_alloc_queues(qp, &init->cap);
 	if (r) {
@@ -113,16 +152,20 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	qp->attr.cap = init->cap;
 	ep->qps[index] = qp;
 	ep->nqps++;
-	qp->pd->refs++;
-	qp->send_cq->refs++;
-	qp->recv_cq->refs++;
-	if (qp->srq)
-		qp->srq->refs++;
+	qp_refer(qp, 1);
 	req_reset(qp);
 	comp_reset(qp);
 	resp_reset(qp);
 	*out = qp;
 	return 0;
+}
+
+void qp_purge_cqs(struct rocemu_qp *qp)
+{
+	if (qp->send_cq)
+		cq_purge(qp->send_cq, qp->qpn);
+	if (qp->recv_cq && qp->recv_cq != qp->send_cq)
+		cq_purge(qp->recv_cq, qp->qpn);
 }
 
 int rocemu_qp_destroy(struct rocemu_qp *qp)
@@ -137,16 +180,10 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 	list_remove(&qp->tx_link);
 	mw_unbind_all(qp);
 	event_src_fini(&qp->ev);
-	cq_purge(qp->send_cq, qp->qpn);
-	if (qp->recv_cq != qp->send_cq)
-		cq_purge(qp->recv_cq, qp->qpn);
+	qp_purge_cqs(qp);
 	ep->qps[qp->qpn % EP_QPN_COUNT] = NULL;
 	ep->nqps--;
-	qp->pd->refs--;
-	qp->send_cq->refs--;
-	qp->recv_cq->refs--;
-	if (qp->srq)
-		qp->srq->refs--;
+	qp_refer(qp, -1);
 	qp_free_queues(qp);
 	return 0;
 }
@@ -163,9 +200,19 @@ const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp)
 	return connected && qp->path.sport ? &qp->path : NULL;
 }
 
+struct rocemu_xrcd *rocemu_qp_xrcd(const struct rocemu_qp *qp)
+{
+	return qp->xrcd;
+}
+
 void *rocemu_qp_user(const struct rocemu_qp *qp)
 {
 	return qp->user;
+}
+
+void rocemu_qp_set_user(struct rocemu_qp *qp, void *user)
+{
+	qp->user = user;
 }
 
 enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp)
@@ -186,17 +233,20 @@ void qp_event(struct rocemu_qp *qp, enum ibv_event_type type)
 
 /* ---- posting ---- */
 
-/** Operations that a transport service has (IBTA table 78); each bit is 1 << enum ibv_wr_opcode. */
 #define WR(op) (1u << IBV_WR_##op)
+enum {
+	WR_UD = WR(SEND) | WR(SEND_WITH_IMM),
+	WR_UC = WR_UD | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM) | WR(BIND_MW) | WR(LOCAL_INV),
+	WR_RC = WR_UC | WR(SEND_WITH_INV) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) | WR(ATOMIC_FETCH_AND_ADD),
+};
+#undef WR
+
+/** Operations that a transport service has (IBTA table 78); each bit is 1 << enum ibv_wr_opcode. */
 static bool wr_opcode_allowed(enum ibv_qp_type type, enum ibv_wr_opcode op)
 {
 	static const uint32_t allowed[] = {
-		[IBV_QPT_RC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(SEND_WITH_INV) | WR(RDMA_WRITE) |
-			       WR(RDMA_WRITE_WITH_IMM) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) |
-			       WR(ATOMIC_FETCH_AND_ADD) | WR(BIND_MW) | WR(LOCAL_INV),
-		[IBV_QPT_UC] = WR(SEND) | WR(SEND_WITH_IMM) | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM) |
-			       WR(BIND_MW) | WR(LOCAL_INV),
-		[IBV_QPT_UD] = WR(SEND) | WR(SEND_WITH_IMM),
+		[IBV_QPT_RC] = WR_RC, [IBV_QPT_UC] = WR_UC, [IBV_QPT_UD] = WR_UD,
+		[IBV_QPT_XRC_SEND] = WR_RC, [IBV_QPT_XRC_RECV] = 0,
 	};
 
 	return (unsigned)op < 32 && (allowed[type] & 1u << op);
@@ -323,6 +373,7 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 		w->dqpn = wr->wr.ud.remote_qpn & ROCEMU_QPN_MASK;
 		w->qkey = wr->wr.ud.remote_qkey;
 	} else {
+		w->srqn = wr->qp_type.xrc.remote_srqn & ROCEMU_QPN_MASK;
 		wr_copy_remote(w, wr);
 	}
 	qp->sq.head++;
@@ -338,7 +389,7 @@ int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 {
 	int r = 0;
 
-	if (qp->state == IBV_QPS_RESET || qp->srq) {
+	if (qp->state == IBV_QPS_RESET || qp->srq || !qp->recv_cq) {
 		*bad = wr;
 		return -EINVAL;
 	}

@@ -18,9 +18,11 @@
 
 struct rocemu_qp {
 	struct rocemu_ep *ep;          /* borrowed */
-	struct rocemu_pd *pd;          /* ref, as are the CQs and the SRQ */
-	struct rocemu_cq *send_cq, *recv_cq;
+	struct rocemu_pd *pd;          /* ref, as are the CQs, the SRQ and the domain; XRC_RECV: NULL */
+	struct rocemu_cq *send_cq, *recv_cq; /* XRC_SEND: the first only; XRC_RECV: none */
 	struct rocemu_srq *srq;        /* or NULL */
+	struct rocemu_xrcd *xrcd;      /* XRC_RECV */
+	struct list target_link;       /* XRC_RECV: in xrcd->targets */
 	void *user;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state;
@@ -59,8 +61,33 @@ void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now);
 /** UC and UD: to the send queue error state (SQE): flushes the send queue only. */
 void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now);
 
+/** Remove its completions from its CQs (not from those of XRC SRQs). Needs the consumers' locks too. */
+void qp_purge_cqs(struct rocemu_qp *qp);
+
 /** The requester has nothing under way any more: when the QP is draining (SQD), say so. */
 void qp_check_drained(struct rocemu_qp *qp);
+
+/** Are its requests acknowledged and sent again? RC and both kinds of XRC. */
+static inline bool qp_is_reliable(const struct rocemu_qp *qp)
+{
+	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
+}
+
+/** The transport service: the upper three bits of its packets' opcodes; the lower five mean the same in all. */
+static inline uint8_t qp_service_bits(const struct rocemu_qp *qp)
+{
+	switch ((int)qp->type) {
+	case IBV_QPT_UC:
+		return ROCEMU_SVC_UC << 5;
+	case IBV_QPT_UD:
+		return ROCEMU_SVC_UD << 5;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return ROCEMU_SVC_XRC << 5;
+	default:
+		return ROCEMU_SVC_RC << 5;
+	}
+}
 
 /** May it receive requests / send requests in its present state? */
 static inline bool qp_can_receive(const struct rocemu_qp *qp)

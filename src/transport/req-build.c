@@ -20,7 +20,7 @@ enum {
 enum place { FIRST, MIDDLE, LAST, ONLY };
 
 /* clang-format off */
-/** The RC opcodes of a work request's packets; those of UC and UD differ in the service bits only. */
+/** The RC opcodes of a work request's packets; those of other services differ in the service bits only. */
 static const uint8_t opcodes[][4] = {
 	[IBV_WR_SEND] = {
 		[FIRST] = ROCEMU_RC_SEND_FIRST,      [MIDDLE] = ROCEMU_RC_SEND_MIDDLE,
@@ -47,18 +47,6 @@ static enum place place_of(uint32_t pkt, uint32_t npkts)
 	return pkt ? MIDDLE : FIRST;
 }
 
-static uint8_t service_bits(const struct rocemu_qp *qp)
-{
-	switch (qp->type) {
-	case IBV_QPT_UC:
-		return ROCEMU_SVC_UC << 5;
-	case IBV_QPT_UD:
-		return ROCEMU_SVC_UD << 5;
-	default:
-		return ROCEMU_SVC_RC << 5;
-	}
-}
-
 /** The headers that all packets of a message have in common. */
 static struct rocemu_hdrs message_hdrs(const struct rocemu_qp *qp, const struct swqe *w)
 {
@@ -70,6 +58,7 @@ static struct rocemu_hdrs message_hdrs(const struct rocemu_qp *qp, const struct 
 		.ieth = w->imm,
 	};
 
+	h.xrceth.srqn = w->srqn;
 	h.reth.va = w->remote_addr;
 	h.reth.rkey = w->rkey;
 	h.reth.length = w->length;
@@ -169,7 +158,7 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 	uint32_t end = (uint32_t)MIN((uint64_t)pkt + n, w->npkts);
 	uint32_t bytes = swqe_bytes(req, w, w->npkts, pkt, end);
 	struct rocemu_hdrs h = message_hdrs(qp, w);
-	uint8_t service = service_bits(qp);
+	uint8_t service = qp_service_bits(qp);
 	struct iovec iov[ROCEMU_MAX_SGE];
 	struct cursor c = {.v = iov};
 	unsigned made = 0;
@@ -186,7 +175,7 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 		h.psn = req->send_psn;
 		h.pad = (uint8_t)(-len & 3);
 		h.se = pkt + 1 == w->npkts && solicits(w);
-		h.ackreq = qp->type == IBV_QPT_RC && req_charge_packet(qp, w, pkt);
+		h.ackreq = qp_is_reliable(qp) && req_charge_packet(qp, w, pkt);
 		tx_fill(qp, w, &tx[made], &h, len);
 		tx[made].niov = cursor_take(&c, len, tx[made].iov);
 		made++;
@@ -210,13 +199,13 @@ unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
 	if (swqe_is_atomic(w)) {
 		bool swap = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
 
-		h.opcode = swap ? ROCEMU_RC_CMP_SWAP : ROCEMU_RC_FETCH_ADD;
+		h.opcode = qp_service_bits(qp) | (swap ? ROCEMU_RC_CMP_SWAP : ROCEMU_RC_FETCH_ADD);
 		h.atomiceth.va = w->remote_addr;
 		h.atomiceth.rkey = w->rkey;
 		h.atomiceth.swap_add = swap ? w->swap : w->compare_add;
 		h.atomiceth.compare = swap ? w->compare_add : 0;
 	} else {
-		h.opcode = ROCEMU_RC_READ_REQUEST;
+		h.opcode = qp_service_bits(qp) | ROCEMU_RC_READ_REQUEST;
 		h.reth.va = w->remote_addr + (pkt << req->mtu_shift);
 		h.reth.length = swqe_bytes(req, w, w->npkts, pkt, end);
 	}

@@ -33,7 +33,7 @@ void req_reset(struct rocemu_qp *qp)
 
 int req_attach(struct rocemu_qp *qp)
 {
-	if (qp->type != IBV_QPT_RC || qp->req.peer)
+	if (!qp_is_reliable(qp) || qp->type == IBV_QPT_XRC_RECV || qp->req.peer)
 		return 0;
 	qp->req.peer = peer_get(qp->ep, &qp->path.dgid, qp->attr.dest_qp_num);
 	return qp->req.peer ? 0 : -ENOMEM;
@@ -113,7 +113,7 @@ static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 /** A local request with a fence waits until all before it is complete. */
 static bool local_is_fenced(const struct rocemu_qp *qp, const struct swqe *w)
 {
-	return qp->type == IBV_QPT_RC && (w->flags & IBV_SEND_FENCE) && qp->sq.tail != qp->req.cur;
+	return qp_is_reliable(qp) && (w->flags & IBV_SEND_FENCE) && qp->sq.tail != qp->req.cur;
 }
 
 enum req_hold req_hold(const struct rocemu_qp *qp)
@@ -132,7 +132,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	w = sq_wqe(&qp->sq, req->cur);
 	if (swqe_is_local(w))
 		return local_is_fenced(qp, w) ? REQ_HOLD_READ : REQ_GO;
-	if (qp->type != IBV_QPT_RC)
+	if (!qp_is_reliable(qp))
 		return qp->ep->datagram_room ? REQ_GO : REQ_HOLD_ROOM;
 	if (req->rnr_wait)
 		return REQ_HOLD_RNR;
@@ -210,7 +210,7 @@ static bool req_begin(struct rocemu_qp *qp)
 static void req_local_done(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	qp->req.cur++;
-	if (qp->type != IBV_QPT_RC)
+	if (!qp_is_reliable(qp))
 		return; /* completes with what was handed out before it */
 	qp->req.acked = swqe_skip_local(&qp->sq, qp->req.acked);
 	comp_local(qp, now);
@@ -270,7 +270,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 	while ((hold = req_hold(qp)) == REQ_GO && made < n) {
 		unsigned turn = req_turn(qp, now, tx + made, n - made);
 
-		if (qp->type != IBV_QPT_RC)
+		if (!qp_is_reliable(qp))
 			req_charge_room(qp->ep, tx + made, turn);
 		made += turn;
 	}
@@ -278,7 +278,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 		peer_block(qp->req.peer, &qp->req.peer_link);
 	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))
 		list_append(&qp->ep->room_waiting, &qp->req.peer_link);
-	if (qp->type == IBV_QPT_RC) {
+	if (qp_is_reliable(qp)) {
 		if (made)
 			req_sent(qp, now);
 	} else if (qp->sq.tail != qp->req.cur) {
@@ -297,7 +297,7 @@ void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now)
 		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.handed_link);
 
 		list_remove(n);
-		while (qp->type != IBV_QPT_RC && qp->sq.tail != qp->req.cur)
+		while (!qp_is_reliable(qp) && qp->sq.tail != qp->req.cur)
 			comp_complete(qp, now);
 		if (req_hold(qp) == REQ_FAULT)
 			comp_fail(qp, now, qp->req.fault, 0);

@@ -53,7 +53,7 @@ struct qp_req {
 	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
-	struct peer *peer;	 /* ref; RC only */
+	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
 	struct list peer_link;   /* RC: in peer->blocked while the window is full; UC, UD: in ep->room_waiting */
 	struct list handed_link; /* in ep->handed: see req_handed_done() */

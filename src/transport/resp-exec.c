@@ -43,14 +43,22 @@ bool resp_take(struct rocemu_qp *qp)
 	return r->have_rwqe;
 }
 
+/** XRC: a receive completes where its SRQ says (A14.2). */
+static void push_recv(struct rocemu_qp *qp, const struct rocemu_cqe *cqe)
+{
+	struct qp_resp *r = &qp->resp;
+
+	r->have_rwqe = false;
+	cq_push(qp->type == IBV_QPT_XRC_RECV ? r->srq->cq : qp->recv_cq, cqe);
+}
+
 void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 		    uint32_t vendor_err)
 {
 	struct rocemu_cqe cqe = qp_cqe(qp, now, qp->resp.rwqe.wr_id, status, IBV_WC_RECV);
 
 	cqe.vendor_err = vendor_err;
-	qp->resp.have_rwqe = false;
-	cq_push(qp->recv_cq, &cqe);
+	push_recv(qp, &cqe);
 }
 
 static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
@@ -68,8 +76,9 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 		cqe.imm = pkt->h.ieth;
 		cqe.wc_flags = IBV_WC_WITH_INV;
 	}
-	qp->resp.have_rwqe = false;
-	cq_push(qp->recv_cq, &cqe);
+	if (qp->type == IBV_QPT_XRC_RECV)
+		cqe.src_qp = qp->attr.dest_qp_num;
+	push_recv(qp, &cqe);
 }
 
 static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
@@ -90,8 +99,9 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 		if (!mw)
 			return RESP_ACCESS;
 	}
-	if (pkt->payload_len && sge_scatter(&qp->ep->mrs, qp->pd, r->rwqe.sge, r->rwqe.nsge,
-					    r->offset, pkt->payload, pkt->payload_len))
+	if (pkt->payload_len &&
+	    sge_scatter(&qp->ep->mrs, resp_pd(qp, pkt->h.xrceth.srqn), r->rwqe.sge, r->rwqe.nsge,
+			r->offset, pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
 	if (mw)
 		mw_unbind(mw); /* before the receive completes: its completion says so */
@@ -148,8 +158,8 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	 * then what each packet touches, because the region may have gone. Length 0 needs no valid
 	 * key (C9-88). */
 	check = ops & ROCEMU_OP_FIRST ? r->write_length : len;
-	host = mw_access(qp, r->write_rkey, r->write_va + r->offset, check,
-			 IBV_ACCESS_REMOTE_WRITE);
+	host = mw_access(qp, resp_pd(qp, pkt->h.xrceth.srqn), r->write_rkey,
+			 r->write_va + r->offset, check, IBV_ACCESS_REMOTE_WRITE);
 	if (!host)
 		return RESP_ACCESS;
 	if ((ops & ROCEMU_OP_IMM) && !resp_take(qp))

@@ -4,6 +4,7 @@
 #define TRANSPORT_RESP_INT_H
 
 #include "transport/qp.h"
+#include "transport/xrc.h"
 
 /* clang-format off */
 /*
@@ -20,6 +21,7 @@
 	X(TOO_MANY,     ROCEMU_NAK_INV_REQ,    SEQUENCE, REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)  /* max_dest_rd_atomic */ \
 	X(MISALIGNED,   ROCEMU_NAK_INV_REQ,    ACCESS,   REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
 	X(NOT_ENABLED,  ROCEMU_NAK_INV_REQ,    ACCESS,   REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)  /* QP access flags */ \
+	X(XRCETH,       ROCEMU_NAK_INV_REQ,    XRC_SRQ,  REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
 	X(TOO_LONG,     ROCEMU_NAK_INV_REQ,    TOO_LONG, LOC_LEN_ERR,      IBV_EVENT_QP_REQ_ERR)                   \
 	X(ACCESS,       ROCEMU_NAK_REM_ACCESS, ACCESS,   LOC_ACCESS_ERR,   IBV_EVENT_QP_ACCESS_ERR)                \
 	X(LOCAL_PROT,   ROCEMU_NAK_REM_OP,     ACCESS,   LOC_PROT_ERR,     IBV_EVENT_QP_FATAL)
@@ -40,6 +42,7 @@ struct resp_job {
 	bool begun;	    /* READ: its first response went out */
 	uint32_t psn, npsn; /* PSN of the next response packet, and how many there are to come */
 	uint32_t msn;
+	uint32_t srqn; /* READ over XRC: as its request said, for the rights */
 	uint32_t rkey; /* READ: what is left to send */
 	uint32_t left;
 	uint64_t va;
@@ -77,6 +80,20 @@ static inline uint32_t resp_npsn(const struct rocemu_qp *qp, uint32_t length)
 static inline bool resp_allows(const struct rocemu_qp *qp, unsigned access)
 {
 	return (qp->attr.qp_access_flags & access) != 0;
+}
+
+/**
+ * Whose memory a request may touch: the QP's protection domain; over XRC that of the SRQ which the
+ * request names (A14.2), NULL: there is no such SRQ.
+ */
+static inline const struct rocemu_pd *resp_pd(const struct rocemu_qp *qp, uint32_t srqn)
+{
+	const struct rocemu_srq *srq;
+
+	if (likely(qp->type != IBV_QPT_XRC_RECV))
+		return qp->pd;
+	srq = xrc_srq_find(qp, srqn);
+	return srq ? srq->pd : NULL;
 }
 
 /* resp-exec.c */

@@ -98,6 +98,7 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 {
 	uint32_t pad = -payload_len & 3;
 
+	h->opcode |= qp_service_bits(qp);
 	h->pad = (uint8_t)pad;
 	h->migreq = true;
 	h->pkey = 0xffff;
@@ -157,7 +158,8 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 	};
 	const uint8_t *host;
 
-	host = mw_access(qp, job->rkey, job->va, len, IBV_ACCESS_REMOTE_READ);
+	host = mw_access(qp, resp_pd(qp, job->srqn), job->rkey, job->va, len,
+			 IBV_ACCESS_REMOTE_READ);
 	if (!host)
 		return false;
 	tx_begin(qp, tx, &h, len);

@@ -51,8 +51,8 @@ static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct roc
 		return RESP_NOT_ENABLED;
 	if (pkt->h.reth.length > ROCEMU_MAX_MSG)
 		return RESP_LENGTH;
-	if (!mw_access(qp, pkt->h.reth.rkey, pkt->h.reth.va, pkt->h.reth.length,
-		       IBV_ACCESS_REMOTE_READ))
+	if (!mw_access(qp, resp_pd(qp, pkt->h.xrceth.srqn), pkt->h.reth.rkey, pkt->h.reth.va,
+		       pkt->h.reth.length, IBV_ACCESS_REMOTE_READ))
 		return RESP_ACCESS;
 	return RESP_PASS;
 }
@@ -72,6 +72,7 @@ static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_pac
 				 .psn = r->epsn,
 				 .npsn = *npsn,
 				 .msn = psn_add(r->msn, 1),
+				 .srqn = pkt->h.xrceth.srqn,
 				 .rkey = pkt->h.reth.rkey,
 				 .va = pkt->h.reth.va,
 				 .left = pkt->h.reth.length,
@@ -85,7 +86,7 @@ static uint64_t atomic_execute(uint64_t *word, const struct rocemu_packet *pkt)
 {
 	uint64_t orig = pkt->h.atomiceth.compare;
 
-	if (pkt->h.opcode == ROCEMU_RC_FETCH_ADD)
+	if (pkt->h.opcode == ROCEMU_RC_FETCH_ADD || pkt->h.opcode == ROCEMU_XRC_FETCH_ADD)
 		return __atomic_fetch_add(word, pkt->h.atomiceth.swap_add, __ATOMIC_SEQ_CST);
 	__atomic_compare_exchange_n(word, &orig, pkt->h.atomiceth.swap_add, false, __ATOMIC_SEQ_CST,
 				    __ATOMIC_SEQ_CST);
@@ -94,8 +95,8 @@ static uint64_t atomic_execute(uint64_t *word, const struct rocemu_packet *pkt)
 
 /* An aligned word that the peer may touch. Where a region's address for the peer and its place in
  * memory differ in alignment, no word of it can be accessed atomically. */
-static enum resp_verdict atomic_word(struct rocemu_qp *qp, uint64_t va, uint32_t rkey, int access,
-				     uint64_t **word)
+static enum resp_verdict atomic_word(const struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				     uint64_t va, uint32_t rkey, int access, uint64_t **word)
 {
 	uint8_t *host;
 
@@ -103,7 +104,7 @@ static enum resp_verdict atomic_word(struct rocemu_qp *qp, uint64_t va, uint32_t
 		return RESP_NOT_ENABLED;
 	if (va % ATOMIC_LEN)
 		return RESP_MISALIGNED;
-	host = mw_access(qp, rkey, va, ATOMIC_LEN, access);
+	host = mw_access(qp, resp_pd(qp, pkt->h.xrceth.srqn), rkey, va, ATOMIC_LEN, access);
 	if (!host)
 		return RESP_ACCESS;
 	if ((uintptr_t)host % ATOMIC_LEN)
@@ -118,8 +119,8 @@ static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_p
 	uint64_t *word, orig;
 	enum resp_verdict v;
 
-	v = atomic_word(qp, pkt->h.atomiceth.va, pkt->h.atomiceth.rkey, IBV_ACCESS_REMOTE_ATOMIC,
-			&word);
+	v = atomic_word(qp, pkt, pkt->h.atomiceth.va, pkt->h.atomiceth.rkey,
+			IBV_ACCESS_REMOTE_ATOMIC, &word);
 	if (v != RESP_PASS)
 		return v;
 	orig = atomic_execute(word, pkt);
@@ -154,7 +155,7 @@ static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct ro
 
 	if (pkt->payload_len != ATOMIC_LEN || pkt->h.reth.length != ATOMIC_LEN)
 		return RESP_LENGTH;
-	v = atomic_word(qp, pkt->h.reth.va, pkt->h.reth.rkey, IBV_ACCESS_REMOTE_WRITE, &word);
+	v = atomic_word(qp, pkt, pkt->h.reth.va, pkt->h.reth.rkey, IBV_ACCESS_REMOTE_WRITE, &word);
 	if (v != RESP_PASS)
 		return v;
 	memcpy(&value, pkt->payload, sizeof(value)); /* bytes, not a number: no order is changed */
@@ -197,6 +198,7 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 		.psn = pkt->h.psn,
 		.npsn = npsn,
 		.msn = old ? old->msn : qp->resp.msn,
+		.srqn = pkt->h.xrceth.srqn,
 		.rkey = pkt->h.reth.rkey,
 		.va = pkt->h.reth.va,
 		.left = pkt->h.reth.length,

@@ -32,7 +32,7 @@ int resp_init(struct rocemu_qp *qp)
 	struct qp_resp *r = &qp->resp;
 
 	*r = (struct qp_resp){0};
-	if (qp->type != IBV_QPT_RC)
+	if (!qp_is_reliable(qp) || qp->type == IBV_QPT_XRC_SEND)
 		return 0;
 	r->room = qp->ep->cfg.max_rd_atomic ? qp->ep->cfg.max_rd_atomic : ROCEMU_MAX_RD_ATOMIC;
 	r->jobs = calloc(2 * (size_t)r->room, sizeof(*r->jobs));
@@ -66,6 +66,7 @@ void resp_start(struct rocemu_qp *qp)
 	r->epsn = qp->attr.rq_psn & ROCEMU_PSN_MASK;
 	r->ack_psn = psn_add(r->epsn, ROCEMU_PSN_MASK);
 	r->limit = MIN((uint32_t)qp->attr.max_dest_rd_atomic, r->room);
+	r->srq = qp->srq;
 }
 
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
@@ -75,12 +76,22 @@ void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	r->message = 0;
 	if (r->have_rwqe)
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
-	if (qp->srq)
+	if (qp->srq || qp->type == IBV_QPT_XRC_RECV)
 		return; /* its receives are for the other QPs */
 	while (rq_take(&qp->rq, &r->rwqe)) {
 		r->have_rwqe = true;
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
 	}
+}
+
+void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq)
+{
+	struct qp_resp *r = &qp->resp;
+
+	if (r->srq != srq)
+		return;
+	r->srq = NULL;
+	r->have_rwqe = false; /* the rest of its message will name an unknown SRQ */
 }
 
 void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn)
@@ -123,12 +134,32 @@ static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocem
 	return resp_repeat_read(qp, pkt, ops, behind);
 }
 
+/**
+ * XRC: each request names an SRQ of the QP's domain (A14.3), each packet of a message the same one.
+ * The domain is the SRQ's right to be reached at all, so READs and WRITEs are checked as well.
+ */
+static enum resp_verdict check_xrceth(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				      uint32_t ops)
+{
+	struct rocemu_srq *srq;
+
+	if (likely(qp->type != IBV_QPT_XRC_RECV))
+		return RESP_PASS;
+	srq = xrc_srq_find(qp, pkt->h.xrceth.srqn);
+	if (!srq || (!(ops & ROCEMU_OP_FIRST) && srq != qp->resp.srq))
+		return RESP_XRCETH;
+	qp->resp.srq = srq;
+	return RESP_PASS;
+}
+
 static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now,
 				    const struct rocemu_packet *pkt, uint32_t ops, uint32_t *npsn)
 {
 	enum resp_verdict v;
 
 	v = resp_check_sequence(qp, ops);
+	if (v == RESP_PASS)
+		v = check_xrceth(qp, pkt, ops);
 	if (v != RESP_PASS)
 		return v;
 	if (!(ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)))

@@ -26,6 +26,9 @@ struct qp_resp {
 	bool nak_sent;	  /* a gap or RNR was told to the peer: silence until epsn arrives */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
 	bool have_rwqe;	  /* rwqe is taken and not completed yet */
+	/* Where receives come from, or NULL: the QP's own queue. XRC: the SRQ that the message under
+	 * way names, see resp_forget_srq(). */
+	struct rocemu_srq *srq;
 	struct rwqe rwqe;
 	uint64_t offset; /* bytes of the message so far */
 
@@ -74,5 +77,7 @@ bool resp_output_is_acks(const struct rocemu_qp *qp);
  * otherwise.
  */
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
+/** XRC: the SRQ goes away, and with it the receive under way if it came from there. */
+void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq);
 
 #endif

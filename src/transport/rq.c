@@ -68,7 +68,7 @@ bool rq_take(struct rq *rq, struct rwqe *out)
 
 bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out)
 {
-	struct rocemu_srq *srq = qp->srq;
+	struct rocemu_srq *srq = qp->resp.srq;
 
 	if (!srq)
 		return rq_take(&qp->rq, out);
@@ -81,8 +81,8 @@ bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out)
 	return true;
 }
 
-int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user,
-		      struct rocemu_srq **out)
+static int srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
+		      struct ibv_srq_attr *attr, void *user, struct rocemu_srq **out)
 {
 	struct rocemu_srq *srq;
 
@@ -97,6 +97,11 @@ int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *use
 		free(srq);
 		return -ENOMEM;
 	}
+	if (xrcd && xrc_srq_init(srq, xrcd, cq)) {
+		rq_fini(&srq->rq);
+		free(srq);
+		return -ENOMEM;
+	}
 	srq->pd = pd;
 	srq->user = user;
 	event_src_init(&srq->ev, ROCEMU_EVENT_SRQ);
@@ -106,10 +111,31 @@ int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *use
 	return 0;
 }
 
+int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user,
+		      struct rocemu_srq **out)
+{
+	return srq_create(pd, NULL, NULL, attr, user, out);
+}
+
+int rocemu_xrc_srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
+			  struct ibv_srq_attr *attr, void *user, struct rocemu_srq **out)
+{
+	if (!xrcd || !cq)
+		return -EINVAL;
+	return srq_create(pd, xrcd, cq, attr, user, out);
+}
+
+uint32_t rocemu_srq_num(const struct rocemu_srq *srq)
+{
+	return srq->num;
+}
+
 int rocemu_srq_destroy(struct rocemu_srq *srq)
 {
 	if (srq->refs)
 		return -EBUSY;
+	if (srq->xrcd)
+		xrc_srq_fini(srq);
 	event_src_fini(&srq->ev);
 	list_remove(&srq->link);
 	srq->pd->refs--;

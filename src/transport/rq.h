@@ -40,12 +40,15 @@ struct rocemu_srq {
 	struct list link;              /* in ep->srqs */
 	struct rq rq;
 	uint32_t limit;                /* raise SRQ_LIMIT_REACHED when fewer are left; 0: off */
-	uint32_t refs;                 /* QPs */
+	uint32_t refs;                 /* QPs; none for an XRC SRQ, which packets name */
+	struct rocemu_xrcd *xrcd;      /* XRC: ref, as is the CQ; NULL: a basic SRQ */
+	struct rocemu_cq *cq;          /* XRC: where its receives complete */
+	uint32_t num;                  /* XRC: see xrc.h */
 	struct event_src ev;
 	void *user;
 };
 
-/** Take one for a QP: from its SRQ (with the limit event) or from its own queue. @return false: none. */
+/** Take one for a QP: from the SRQ that its responder uses (with the limit event) or from its own queue. @return false: none. */
 bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out);
 
 #endif

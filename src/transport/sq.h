@@ -18,6 +18,7 @@ struct swqe {
 	uint32_t nsge;
 	uint32_t imm;                  /* as rocemu_hdrs.imm; or the R_Key to invalidate */
 	uint32_t rkey;
+	uint32_t srqn;                 /* XRC: the remote SRQ's number */
 	uint64_t remote_addr;
 	uint64_t compare_add, swap;
 	union {

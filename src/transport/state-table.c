@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transport/state-table.h"
 
-enum svc { SVC_RC, SVC_UC, SVC_UD, SVC_COUNT };
+/* XRC: the initiator has RC's requester, the target its responder; each needs that half's attributes. */
+enum svc { SVC_RC, SVC_UC, SVC_UD, SVC_XS, SVC_XR, SVC_COUNT };
 
 struct transition {
 	bool ok;
@@ -19,6 +20,8 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 		[IBV_QPS_INIT]  = { .ok = true,
 			.need = { [SVC_RC] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			          [SVC_UC] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XS] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XR] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			          [SVC_UD] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY } },
 	},
 	[IBV_QPS_INIT] = {
@@ -27,13 +30,20 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 		[IBV_QPS_INIT]  = { .ok = true,
 			.may  = { [SVC_RC] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			          [SVC_UC] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XS] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XR] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			          [SVC_UD] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY } },
 		[IBV_QPS_RTR]   = { .ok = true,
 			.need = { [SVC_RC] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
 			                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
-			          [SVC_UC] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN },
+			          [SVC_UC] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+			          [SVC_XS] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+			          [SVC_XR] = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			                     IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER },
 			.may  = { [SVC_RC] = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
 			          [SVC_UC] = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+			          [SVC_XS] = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+			          [SVC_XR] = IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
 			          [SVC_UD] = IBV_QP_PKEY_INDEX | IBV_QP_QKEY } },
 	},
 	[IBV_QPS_RTR] = {
@@ -43,9 +53,14 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 			.need = { [SVC_RC] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
 			                     IBV_QP_MAX_QP_RD_ATOMIC,
 			          [SVC_UC] = IBV_QP_SQ_PSN,
-			          [SVC_UD] = IBV_QP_SQ_PSN },
+			          [SVC_UD] = IBV_QP_SQ_PSN,
+			          [SVC_XS] = IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+			                     IBV_QP_MAX_QP_RD_ATOMIC,
+			          [SVC_XR] = IBV_QP_TIMEOUT | IBV_QP_SQ_PSN },
 			.may  = { [SVC_RC] = UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UC] = UC_ALT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XS] = UC_ALT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XR] = UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UD] = IBV_QP_QKEY } },
 	},
 	[IBV_QPS_RTS] = {
@@ -54,10 +69,14 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 		[IBV_QPS_RTS]   = { .ok = true,
 			.may  = { [SVC_RC] = UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UC] = UC_ALT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XS] = UC_ALT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XR] = UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UD] = IBV_QP_QKEY } },
 		[IBV_QPS_SQD]   = { .ok = true,
 			.may  = { [SVC_RC] = IBV_QP_EN_SQD_ASYNC_NOTIFY,
 			          [SVC_UC] = IBV_QP_EN_SQD_ASYNC_NOTIFY,
+			          [SVC_XS] = IBV_QP_EN_SQD_ASYNC_NOTIFY,
+			          [SVC_XR] = IBV_QP_EN_SQD_ASYNC_NOTIFY,
 			          [SVC_UD] = IBV_QP_EN_SQD_ASYNC_NOTIFY } },
 	},
 	[IBV_QPS_SQD] = {
@@ -66,6 +85,8 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 		[IBV_QPS_RTS]   = { .ok = true,
 			.may  = { [SVC_RC] = UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UC] = UC_ALT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XS] = UC_ALT | IBV_QP_ACCESS_FLAGS,
+			          [SVC_XR] = UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UD] = IBV_QP_QKEY } },
 		[IBV_QPS_SQD]   = { .ok = true,
 			.may  = { [SVC_RC] = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
@@ -73,6 +94,12 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 			                     IBV_QP_MAX_DEST_RD_ATOMIC | UC_ALT | IBV_QP_ACCESS_FLAGS |
 			                     IBV_QP_PKEY_INDEX | IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UC] = IBV_QP_AV | UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+			          [SVC_XS] = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
+			                     IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC | UC_ALT |
+			                     IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX,
+			          [SVC_XR] = IBV_QP_PORT | IBV_QP_AV | IBV_QP_TIMEOUT | IBV_QP_MAX_DEST_RD_ATOMIC |
+			                     UC_ALT | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX |
+			                     IBV_QP_MIN_RNR_TIMER,
 			          [SVC_UD] = IBV_QP_PKEY_INDEX | IBV_QP_QKEY } },
 	},
 	[IBV_QPS_SQE] = {
@@ -89,9 +116,25 @@ static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 };
 /* clang-format on */
 
+static enum svc svc_of(enum ibv_qp_type type)
+{
+	switch ((int)type) {
+	case IBV_QPT_RC:
+		return SVC_RC;
+	case IBV_QPT_UC:
+		return SVC_UC;
+	case IBV_QPT_XRC_SEND:
+		return SVC_XS;
+	case IBV_QPT_XRC_RECV:
+		return SVC_XR;
+	default:
+		return SVC_UD;
+	}
+}
+
 bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
 {
-	enum svc svc = type == IBV_QPT_RC ? SVC_RC : type == IBV_QPT_UC ? SVC_UC : SVC_UD;
+	enum svc svc = svc_of(type);
 	const struct transition *t;
 
 	if ((unsigned)from > IBV_QPS_ERR || (unsigned)to > IBV_QPS_ERR)

@@ -174,13 +174,16 @@ void op_post_recvs(struct op_way *w, size_t n)
 	while (n-- && w->todo_next < w->todo_len) {
 		const struct sim_recv_todo *t = &w->todo[w->todo_next];
 		/* A WRITE with immediate consumes a receive but not its buffer. */
-		int rc = sim_post_recv(w->to, w->remote, t->off, t->len);
+		struct sim_srq *srq = w->to->srq;
+		struct sim_ledger *l = srq ? &srq->rq : &w->to->rq;
+		int rc = srq ? sim_srq_post(srq, w->remote, t->off, t->len)
+			     : sim_post_recv(w->to, w->remote, t->off, t->len);
 		struct sim_done *e;
 
 		if (rc == -ENOMEM)
 			return;
 		sim_assert(w->to->sim, rc == 0);
-		e = &w->to->rq.e[w->to->rq.n - 1];
+		e = &l->e[l->n - 1];
 		e->opcode = t->opcode;
 		e->want_len = t->message;
 		e->want_imm = t->has_imm;

@@ -115,6 +115,11 @@ struct sim_srq *sim_srq_new(struct sim *s, unsigned node, unsigned depth)
 	return q;
 }
 
+static bool is_xrc(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
 struct sim_qp *sim_qp_new(struct sim *s, unsigned node, const struct sim_qp_opts *o)
 {
 	struct sim_qp *q = must(calloc(1, sizeof(*q)));
@@ -126,14 +131,17 @@ struct sim_qp *sim_qp_new(struct sim *s, unsigned node, const struct sim_qp_opts
 	q->qkey = o->qkey;
 	q->sig_all = o->sig_all;
 	q->srq = o->srq;
-	q->may_lose_receives = o->type != IBV_QPT_RC;
-	sim_assert(s, rocemu_cq_create(q->node->ep, 2 * o->depth, q, &q->scq) == 0);
-	sim_assert(s, rocemu_cq_create(q->node->ep, 2 * o->depth, q, &q->rcq) == 0);
+	q->may_lose_receives = o->type == IBV_QPT_UC || o->type == IBV_QPT_UD;
+	if (o->type != IBV_QPT_XRC_RECV)
+		sim_assert(s, rocemu_cq_create(q->node->ep, 2 * o->depth, q, &q->scq) == 0);
+	if (!is_xrc(o->type))
+		sim_assert(s, rocemu_cq_create(q->node->ep, 2 * o->depth, q, &q->rcq) == 0);
 	init = (struct rocemu_qp_init){
-		.pd = q->node->pd,
+		.pd = o->type == IBV_QPT_XRC_RECV ? NULL : q->node->pd,
 		.send_cq = q->scq,
 		.recv_cq = q->rcq,
-		.srq = o->srq ? o->srq->srq : NULL,
+		.srq = o->srq && !is_xrc(o->type) ? o->srq->srq : NULL,
+		.xrcd = o->type == IBV_QPT_XRC_RECV ? q->node->xrcd : NULL,
 		.type = o->type,
 		.cap = {.max_send_wr = o->depth,
 			.max_recv_wr = o->srq ? 0 : o->depth,
@@ -211,7 +219,7 @@ void sim_qp_rtr(struct sim_qp *q, struct sim_qp *peer, const struct sim_qp_opts 
 			   rocemu_path_resolve(q->node->ep, &attr.ah_attr, &q->ud_path) == 0);
 	else
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (o->type == IBV_QPT_RC)
+	if (o->type == IBV_QPT_RC || o->type == IBV_QPT_XRC_RECV)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 	modify(q, &attr, mask);
 }
@@ -228,7 +236,9 @@ void sim_qp_rts(struct sim_qp *q, const struct sim_qp_opts *o)
 	};
 	int mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	if (o->type == IBV_QPT_RC)
+	if (o->type == IBV_QPT_XRC_RECV)
+		mask |= IBV_QP_TIMEOUT;
+	if (o->type == IBV_QPT_RC || o->type == IBV_QPT_XRC_SEND)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
 	modify(q, &attr, mask);
@@ -242,6 +252,10 @@ struct sim_pair sim_connect(struct sim *s, unsigned na, unsigned nb, const struc
 	oa.srq = NULL;
 	ob.psn = o->peer_psn;
 	ob.peer_psn = o->psn;
+	if (o->type == IBV_QPT_XRC_SEND) {
+		ob.type = IBV_QPT_XRC_RECV;
+		ob.srq = o->srq ? o->srq : sim_xrc_srq_new(s, nb, NULL, o->depth);
+	}
 	p.a = sim_qp_new(s, na, &oa);
 	p.b = sim_qp_new(s, nb, &ob);
 	sim_qp_init(p.a, &oa);
@@ -332,6 +346,8 @@ int sim_post(struct sim_qp *q, struct sim_wr *w)
 		w->wr.wr.ud.remote_qkey =
 			w->wr.wr.ud.remote_qkey ? w->wr.wr.ud.remote_qkey : q->qkey;
 	}
+	if (q->type == IBV_QPT_XRC_SEND && w->wr.qp_type.xrc.remote_srqn == 0)
+		w->wr.qp_type.xrc.remote_srqn = rocemu_srq_num(q->peer->srq->srq);
 	rc = rocemu_qp_post_send(q->qp, s->now, &w->wr, w->ud_path ? w->ud_path : &q->ud_path);
 	if (rc != 0)
 		return rc;
@@ -463,7 +479,7 @@ static struct sim_done *ledger_match(struct sim_qp *q, struct sim_ledger *l,
 		 rocemu_qp_num(q->qp), (unsigned long long)c->wr_id);
 }
 
-static void take(struct sim_qp *q, struct sim_ledger *l, const struct rocemu_cqe *c, bool ordered)
+void sim_take(struct sim_qp *q, struct sim_ledger *l, const struct rocemu_cqe *c, bool ordered)
 {
 	struct sim *s = q->sim;
 	struct sim_done *e = ledger_match(q, l, c, ordered);
@@ -500,13 +516,13 @@ void sim_poll(struct sim_qp *q)
 	struct rocemu_cqe c[16];
 	unsigned n;
 
-	while ((n = rocemu_cq_poll(q->scq, c, ARRAY_LEN(c))) > 0)
+	while (q->scq && (n = rocemu_cq_poll(q->scq, c, ARRAY_LEN(c))) > 0)
 		for (unsigned i = 0; i < n; i++)
-			take(q, &q->sq, &c[i], true);
-	while ((n = rocemu_cq_poll(q->rcq, c, ARRAY_LEN(c))) > 0)
+			sim_take(q, &q->sq, &c[i], true);
+	while (q->rcq && (n = rocemu_cq_poll(q->rcq, c, ARRAY_LEN(c))) > 0)
 		for (unsigned i = 0; i < n; i++)
-			take(q, q->srq ? &q->srq->rq : &q->rq, &c[i], !q->srq);
-	if (rocemu_cq_overrun(q->scq) || rocemu_cq_overrun(q->rcq))
+			sim_take(q, q->srq ? &q->srq->rq : &q->rq, &c[i], !q->srq);
+	if ((q->scq && rocemu_cq_overrun(q->scq)) || (q->rcq && rocemu_cq_overrun(q->rcq)))
 		sim_fail(q->sim, "a CQ of QP %06x overran", rocemu_qp_num(q->qp));
 }
 
@@ -536,15 +552,16 @@ void sim_objects_free(struct sim *s)
 	for (struct sim_qp *q; (q = s->qps) != NULL;) {
 		s->qps = q->next;
 		sim_assert(s, rocemu_qp_destroy(q->qp) == 0);
-		sim_assert(s, rocemu_cq_destroy(q->scq) == 0);
-		sim_assert(s, rocemu_cq_destroy(q->rcq) == 0);
+		sim_assert(s, !q->scq || rocemu_cq_destroy(q->scq) == 0);
+		sim_assert(s, !q->rcq || rocemu_cq_destroy(q->rcq) == 0);
 		free(q->sq.e);
 		free(q->rq.e);
 		free(q);
 	}
 	for (struct sim_srq *q; (q = s->srqs) != NULL;) {
 		s->srqs = q->next;
-		sim_assert(s, rocemu_srq_destroy(q->srq) == 0);
+		sim_assert(s, !q->srq || rocemu_srq_destroy(q->srq) == 0);
+		sim_assert(s, !q->cq || rocemu_cq_destroy(q->cq) == 0);
 		free(q->rq.e);
 		free(q);
 	}

@@ -331,6 +331,8 @@ static void settle(struct sim *s)
 	for (struct sim_qp *q = s->qps; q; q = q->next)
 		if (!q->no_poll)
 			sim_poll(q);
+	for (struct sim_srq *q = s->srqs; q; q = q->next)
+		sim_xrc_poll(q);
 }
 
 static rocemu_ns_t next_time(const struct sim *s)
@@ -491,6 +493,7 @@ static void node_init(struct sim *s, unsigned i)
 	sim_assert(s, rocemu_ep_set_slot(n->ep, (uint16_t)(i + 1), 16) == 0);
 	sim_assert(s, rocemu_ep_set_gid(n->ep, 0, &n->gid) == 0);
 	n->pd = must(rocemu_pd_new(n->ep));
+	n->xrcd = must(rocemu_xrcd_new(n->ep));
 }
 
 /**
@@ -572,6 +575,8 @@ void sim_free(struct sim *s)
 	for (unsigned i = 0; i < s->nodes; i++) {
 		if (rocemu_pd_free(s->node[i].pd) != 0)
 			sim_fail(s, "the PD of node %c is still in use", 'A' + (int)i);
+		if (rocemu_xrcd_free(s->node[i].xrcd) != 0)
+			sim_fail(s, "the XRC domain of node %c is still in use", 'A' + (int)i);
 		rocemu_ep_free(s->node[i].ep);
 	}
 	while (s->heap_len)

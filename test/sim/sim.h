@@ -13,9 +13,9 @@
  * A run that breaks one of them prints its seed and parameters and leaves a capture of its last
  * packets.
  *
- * Files: sim.c (time, links, the loop), sim-object.c (QPs, memory, posting, the ledger), sim-text.c
- * (effects and completions as text, the failure report), op.h (operations with their expected
- * outcome).
+ * Files: sim.c (time, links, the loop), sim-object.c (QPs, memory, posting, the ledger), sim-xrc.c,
+ * sim-text.c (effects and completions as text, the failure report), op.h (operations with their
+ * expected outcome).
  */
 #ifndef TEST_SIM_H
 #define TEST_SIM_H
@@ -81,6 +81,7 @@ struct sim_node {
 	struct sim *sim;            /* borrowed */
 	struct rocemu_ep *ep;       /* owned */
 	struct rocemu_pd *pd;       /* owned; what sim_qp_new() and sim_mem_new() use */
+	struct rocemu_xrcd *xrcd;   /* owned; of XRC_RECV QPs and of SRQs that name no other */
 	struct rocemu_gid gid;
 	unsigned index;
 	bool gone;                  /* takes no packets and sends none: a dead host */
@@ -159,7 +160,8 @@ struct sim_ledger {
 struct sim_srq {
 	struct sim_srq *next;
 	struct sim_node *node;
-	struct rocemu_srq *srq;
+	struct rocemu_srq *srq;     /* NULL once destroyed */
+	struct rocemu_cq *cq;       /* XRC: owned */
 	struct sim_ledger rq;
 };
 
@@ -169,8 +171,8 @@ struct sim_qp {
 	struct sim_node *node;
 	struct sim_qp *peer;        /* or NULL */
 	struct rocemu_qp *qp;
-	struct rocemu_cq *scq, *rcq; /* owned, one pair per QP */
-	struct sim_srq *srq;        /* or NULL */
+	struct rocemu_cq *scq, *rcq; /* owned, one pair per QP; XRC_RECV: none, XRC_SEND: the first */
+	struct sim_srq *srq;        /* or NULL; XRC_RECV: the one its peer sends to */
 	enum ibv_qp_type type;
 	struct rocemu_path ud_path; /* UD: to the peer */
 	uint32_t qkey;
@@ -181,7 +183,7 @@ struct sim_qp {
 };
 
 struct sim_qp_opts {
-	enum ibv_qp_type type;
+	enum ibv_qp_type type;      /* for an XRC connection: XRC_SEND */
 	enum ibv_mtu mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t rd_atomic, dest_rd_atomic;
@@ -272,6 +274,9 @@ void sim_mem_set_u64(struct sim_mem *m, uint32_t off, uint64_t v);
 void sim_want_u64(struct sim_mem *m, uint32_t off, uint64_t v);
 
 struct sim_srq *sim_srq_new(struct sim *s, unsigned node, unsigned depth);
+/** An XRC SRQ of that domain (NULL: the node's). */
+struct sim_srq *sim_xrc_srq_new(struct sim *s, unsigned node, struct rocemu_xrcd *xrcd,
+				unsigned depth);
 /** A QP in RESET. */
 struct sim_qp *sim_qp_new(struct sim *s, unsigned node, const struct sim_qp_opts *o);
 /** RESET -> INIT, INIT -> RTR towards peer, RTR -> RTS. */
@@ -287,7 +292,7 @@ struct sim_pair {
 
 /**
  * Two QPs, on nodes na and nb, connected and in RTS; a's requests begin at o->psn, b's at
- * o->peer_psn.
+ * o->peer_psn. XRC_SEND: b is an XRC_RECV QP and has an SRQ of that kind, o->srq or a new one.
  */
 struct sim_pair sim_connect(struct sim *s, unsigned na, unsigned nb, const struct sim_qp_opts *o);
 
@@ -321,6 +326,9 @@ void sim_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t 
 
 /** Take what is in the CQs into the ledgers. The loop does it after each step. */
 void sim_poll(struct sim_qp *q);
+void sim_xrc_poll(struct sim_srq *srq);
+/** Take one completion into the ledger that has its request; ordered: where it must be the next. */
+void sim_take(struct sim_qp *q, struct sim_ledger *l, const struct rocemu_cqe *c, bool ordered);
 void sim_ledger_check(struct sim_qp *q);
 /** What is posted will not complete: the QP goes to RESET. */
 void sim_ledger_forget(struct sim_qp *q);

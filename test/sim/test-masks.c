@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every RC operation under every loss mask over the first 8 packets: of the forward direction, of
+ * Every operation of RC and XRC under every loss mask over the first 8 packets: of the forward direction, of
  * the reverse direction, and of both counted together. Three operations of a kind are posted back
  * to back, so that a loss also meets what its neighbours have under way.
  */
@@ -36,13 +36,15 @@ static bool may_give_up(unsigned mask)
 	return mask == 0xff;
 }
 
-static void run_mask(const char *name, const struct op *o, enum direction dir, unsigned mask)
+static void run_mask(const char *name, enum ibv_qp_type type, const struct op *o,
+		     enum direction dir, unsigned mask)
 {
 	struct sim *s = mask_sim(name, dir, mask);
 	struct sim_qp_opts opts = SIM_QP_OPTS;
 	struct sim_pair p;
 	struct op_way w;
 
+	opts.type = type;
 	opts.retry_cnt = RETRIES;
 	opts.depth = 16;
 	opts.psn = 0xfffffe; /* wraps within the run */
@@ -60,24 +62,31 @@ static void run_mask(const char *name, const struct op *o, enum direction dir, u
 		return;
 	}
 	sim_assert(s, sim_all_good(p.a) && sim_all_good(p.b));
+	if (p.b->srq)
+		sim_assert(s, p.b->srq->rq.good == p.b->srq->rq.n);
 	sim_end(s);
 }
 
-static void all_masks(const char *name, struct op o)
+static void all_masks(const char *name, enum ibv_qp_type type, struct op o)
 {
 	o.flags |= IBV_SEND_SIGNALED;
 	if (o.nsge == 0)
 		o.nsge = 1;
 	for (enum direction dir = FORWARD; dir <= BOTH; dir++)
 		for (unsigned mask = 0; mask < 256; mask++)
-			run_mask(name, &o, dir, mask);
+			run_mask(name, type, &o, dir, mask);
 }
 
 /* clang-format off */
 #define MASK_TEST(subject, ...)                                                                    \
 	TEST(subject, first_8_packets_lost_in_any_pattern__exactly_once)                           \
 	{                                                                                          \
-		all_masks(#subject, (struct op){__VA_ARGS__});                                     \
+		all_masks(#subject, IBV_QPT_RC, (struct op){__VA_ARGS__});                         \
+	}                                                                                          \
+                                                                                                   \
+	TEST(xrc_##subject, first_8_packets_lost_in_any_pattern__exactly_once)                     \
+	{                                                                                          \
+		all_masks("xrc_" #subject, IBV_QPT_XRC_SEND, (struct op){__VA_ARGS__});            \
 	}
 
 MASK_TEST(send,                     OP_SEND, 100)

@@ -33,8 +33,20 @@ static void set_pattern(struct hostile *h)
 	memset(h->recv, 0xee, sizeof(h->recv));
 }
 
+static struct rocemu_xrcd *new_xrc(struct hostile *h)
+{
+	struct ibv_srq_attr attr = {.max_wr = 16, .max_sge = 4};
+
+	h->xrcd = rocemu_xrcd_new(h->ep);
+	assert_non_null(h->xrcd);
+	assert_int_equal(rocemu_xrc_srq_create(h->pd, h->xrcd, h->cq, &attr, NULL, &h->srq), 0);
+	h->srqn = rocemu_srq_num(h->srq);
+	return h->xrcd;
+}
+
 void hostile_new(struct hostile *h, enum ibv_qp_type type, bool srq)
 {
+	struct ibv_srq_attr attr = {.max_wr = 16, .max_sge = 4};
 	struct rocemu_qp_init init;
 
 	*h = (struct hostile){
@@ -51,19 +63,16 @@ void hostile_new(struct hostile *h, enum ibv_qp_type type, bool srq)
 	h->pd = rocemu_pd_new(h->ep);
 	assert_non_null(h->pd);
 	assert_int_equal(rocemu_cq_create(h->ep, 64, NULL, &h->cq), 0);
-	if (srq) {
-		struct ibv_srq_attr attr = {.max_wr = 16, .max_sge = 4};
-
-		assert_int_equal(rocemu_srq_create(h->pd, &attr, NULL, &h->srq), 0);
+	init = (struct rocemu_qp_init){.type = type, .cap = {16, 16, 4, 4, 64}};
+	if (type == IBV_QPT_XRC_RECV) {
+		init.xrcd = new_xrc(h);
+	} else {
+		if (srq)
+			assert_int_equal(rocemu_srq_create(h->pd, &attr, NULL, &h->srq), 0);
+		init.pd = h->pd;
+		init.send_cq = init.recv_cq = h->cq;
+		init.srq = h->srq;
 	}
-	init = (struct rocemu_qp_init){
-		.pd = h->pd,
-		.send_cq = h->cq,
-		.recv_cq = h->cq,
-		.srq = h->srq,
-		.type = type,
-		.cap = {16, 16, 4, 4, 64},
-	};
 	assert_int_equal(rocemu_qp_create(h->ep, &init, &h->qp), 0);
 	assert_int_equal(rocemu_mr_reg(h->pd, h->mem, sizeof(h->mem), (uintptr_t)h->mem,
 				       HOSTILE_ALL_ACCESS, &h->mr),
@@ -79,12 +88,12 @@ static int rtr_mask(enum ibv_qp_type type)
 	if (type == IBV_QPT_UD)
 		return IBV_QP_STATE;
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	       (type == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
+	       (type != IBV_QPT_UC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 }
 
 static int rts_mask(enum ibv_qp_type type)
 {
-	return IBV_QP_STATE | IBV_QP_SQ_PSN |
+	return IBV_QP_STATE | IBV_QP_SQ_PSN | (type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0) |
 	       (type == IBV_QPT_RC ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 					     IBV_QP_MAX_QP_RD_ATOMIC
 				   : 0);
@@ -176,6 +185,7 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 	hdrs->migreq = true;
 	hdrs->pkey = 0xffff;
 	hdrs->dqpn = h->dqpn ? h->dqpn : rocemu_qp_num(h->qp);
+	hdrs->xrceth.srqn = h->srqn;
 	n = rocemu_hdrs_encode(hdrs, buf);
 	icrc = rocemu_icrc(&ctx, buf, n, &iov, 1, (const uint8_t[4]){0}, pad);
 	memcpy(buf + n, h->payload, len);
@@ -248,9 +258,12 @@ static void say_aeth(struct hostile *h, const struct rocemu_hdrs *p)
 static void say_packet(struct hostile *h, const struct rocemu_packet *p)
 {
 	static const char *const place[] = {"first", "middle", "last", "only"};
+	unsigned opcode = p->h.opcode & 0x1f; /* the same in all services */
 
 	assert_int_equal(p->h.dqpn, HOSTILE_QPN);
-	switch (p->h.opcode) {
+	assert_int_equal(rocemu_opcode_service(p->h.opcode),
+			 h->xrcd ? ROCEMU_SVC_XRC : ROCEMU_SVC_RC);
+	switch (opcode) {
 	case ROCEMU_RC_ACK:
 		say_aeth(h, &p->h);
 		break;
@@ -262,7 +275,7 @@ static void say_packet(struct hostile *h, const struct rocemu_packet *p)
 	case ROCEMU_RC_READ_RESP_MIDDLE:
 	case ROCEMU_RC_READ_RESP_LAST:
 	case ROCEMU_RC_READ_RESP_ONLY:
-		say(h, "%s %u+%u", place[p->h.opcode - ROCEMU_RC_READ_RESP_FIRST], p->h.psn,
+		say(h, "%s %u+%u", place[opcode - ROCEMU_RC_READ_RESP_FIRST], p->h.psn,
 		    p->payload_len);
 		break;
 	default:

@@ -43,8 +43,10 @@ struct hostile {
 	struct rocemu_ep *ep;
 	struct rocemu_pd *pd;
 	struct rocemu_cq *cq;
-	struct rocemu_srq *srq; /* or NULL */
+	struct rocemu_srq *srq; /* or NULL; XRC_RECV: the one whose number its packets bear */
+	struct rocemu_xrcd *xrcd; /* XRC_RECV */
 	struct rocemu_qp *qp;
+	uint32_t srqn;		  /* what packets bear */
 	struct rocemu_mr *mr;	   /* mem, all rights; iova is its address */
 	struct rocemu_mr *recv_mr; /* recv, local write only */
 	rocemu_ns_t now;
@@ -66,11 +68,11 @@ struct hostile {
 					  */
 };
 
-/** Objects, QP in RESET, srq if asked for. */
+/** Objects, QP in RESET, srq if asked for or of the XRC kind. */
 void hostile_new(struct hostile *h, enum ibv_qp_type type, bool srq);
 /** The QP to RTR (0) or RTS. */
 void hostile_connect(struct hostile *h, enum ibv_qp_state to);
-/** Both: an RC, UC or UD QP in RTS with the defaults. */
+/** Both: an RC, UC, UD or XRC_RECV QP in RTS with the defaults. */
 void hostile_start(struct hostile *h, enum ibv_qp_type type);
 void hostile_free(struct hostile *h);
 

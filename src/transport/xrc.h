@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Extended reliable connected service (IBTA annex A14): domains, and the numbers by which request
+ * packets name shared receive queues. The two kinds of QP share the RC requester (XRC_SEND) and the
+ * RC responder (XRC_RECV); what differs is here and where the responder asks for a request's SRQ.
+ *
+ * A number is index | tag << 16; the tag changes each time an index is used again, so that an old
+ * number is not mistaken for a new queue.
+ */
+#ifndef TRANSPORT_XRC_H
+#define TRANSPORT_XRC_H
+
+#include <rocemu/endpoint.h>
+
+#include "base/list.h"
+
+struct rocemu_xrcd {
+	struct rocemu_ep *ep; /* borrowed */
+	struct list link;     /* in ep->xrcds */
+	struct list targets;  /* of rocemu_qp.target_link */
+	uint32_t refs;	      /* SRQs and XRC_RECV QPs */
+};
+
+struct xrc_srq_table {
+	struct rocemu_srq **slots; /* owned array, entries borrowed */
+	uint8_t *tags;		   /* owned, per slot */
+	uint32_t size;
+	uint32_t next; /* where the search for a free slot starts */
+};
+
+void xrc_table_init(struct xrc_srq_table *t);
+void xrc_table_fini(struct xrc_srq_table *t);
+
+/** Give an SRQ its number and references to domain and CQ. -ENOMEM: nothing has changed. */
+int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq);
+/** Take both back, and whatever the domain's QPs have of the queue under way. */
+void xrc_srq_fini(struct rocemu_srq *srq);
+
+/** The SRQ that a request packet for this QP names: of its domain. NULL: there is none. */
+struct rocemu_srq *xrc_srq_find(const struct rocemu_qp *qp, uint32_t srqn);
+
+#endif

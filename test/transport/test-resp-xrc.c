@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The XRC target: RC's responder, with receives and rights of the SRQ that each packet names. */
+#include <errno.h>
+#include <string.h>
+
+#include "hostile.h"
+
+static struct hostile h;
+#define XRC(name) TEST(resp_xrc, name)
+
+XRC(send_and_write_imm__receives_of_the_srq)
+{
+	hostile_start(&h, IBV_QPT_XRC_RECV);
+	hostile_recv(&h, 1, 0, 1000);
+	hostile_recv(&h, 2, 1000, 1000);
+	hostile_send(&h, ROCEMU_XRC_SEND_FIRST, 0, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_XRC_SEND_LAST_IMM, 1, 10);
+	hostile_send(&h, ROCEMU_XRC_WRITE_ONLY_IMM, 2, 8);
+	EXPECT(&h, "ack 2/2; recv 1 len 266 imm 1020304; recv 2 len 8 imm 1020304 write");
+	assert_memory_equal(h.recv, h.payload, HOSTILE_MTU);
+	assert_memory_equal(h.mem, h.payload, 8);
+	hostile_free(&h);
+}
+
+XRC(read_and_atomics__answered_in_its_own_service)
+{
+	uint64_t word = 5;
+
+	hostile_start(&h, IBV_QPT_XRC_RECV);
+	memcpy(h.mem, &word, 8);
+	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 300);
+	hostile_send_atomic(&h, ROCEMU_XRC_FETCH_ADD, 2, 0, 3, 0);
+	EXPECT(&h, "first 0+256; last 1+44; atomic 2/2 =5");
+	hostile_send_atomic(&h, ROCEMU_XRC_CMP_SWAP, 3, 0, 9, 8);
+	EXPECT(&h, "atomic 3/3 =8");
+	hostile_send_reth(&h, ROCEMU_XRC_ATOMIC_WRITE, 4, 8, 8, 8);
+	EXPECT(&h, "only 4+0");
+	memcpy(&word, h.mem, 8);
+	assert_int_equal(word, 9);
+	assert_memory_equal(h.mem + 8, h.payload, 8);
+	/* Again: answered, not executed. */
+	hostile_send_atomic(&h, ROCEMU_XRC_CMP_SWAP, 3, 0, 1, 9);
+	EXPECT(&h, "atomic 3/3 =8");
+	hostile_free(&h);
+}
+
+XRC(read__srq_destroyed_before_all_is_sent__access_error)
+{
+	hostile_start(&h, IBV_QPT_XRC_RECV);
+	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 1000);
+	hostile_output(&h, 2);
+	assert_int_equal(rocemu_srq_destroy(h.srq), 0);
+	EXPECT(&h, "first 0+256; middle 1+256; nak 62 2/1; event QP_ACCESS_ERR; "
+		   "event QP_LAST_WQE_REACHED; ERR");
+	hostile_free(&h);
+}
+
+XRC(read_again__srq_gone__nak_and_the_connection_stays)
+{
+	hostile_start(&h, IBV_QPT_XRC_RECV);
+	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 8);
+	EXPECT(&h, "only 0+8");
+	assert_int_equal(rocemu_srq_destroy(h.srq), 0);
+	hostile_send_reth(&h, ROCEMU_XRC_READ_REQUEST, 0, 0, 0, 8);
+	EXPECT(&h, "nak 62 0/1");
+	assert_int_equal(h.qp->state, IBV_QPS_RTS);
+	hostile_free(&h);
+}
+
+XRC(number_zero_and_beyond_the_table__invalid_request)
+{
+	static const uint32_t numbers[] = {0, 0xffff, 0xffffff, 0x10001};
+
+	for (unsigned i = 0; i < ARRAY_LEN(numbers); i++) {
+		hostile_start(&h, IBV_QPT_XRC_RECV);
+		h.srqn = numbers[i];
+		hostile_send(&h, ROCEMU_XRC_WRITE_ONLY, 0, 8);
+		EXPECT(&h, "drop XRC_SRQ; nak 61 0/0; event QP_REQ_ERR; "
+			   "event QP_LAST_WQE_REACHED; ERR");
+		hostile_free(&h);
+	}
+}
+
+XRC(send_with_inv__nothing_a_target_could_have_bound__access_error)
+{
+	hostile_start(&h, IBV_QPT_XRC_RECV);
+	hostile_recv(&h, 1, 0, 1000);
+	hostile_send(&h, ROCEMU_XRC_SEND_ONLY_INV, 0, 8);
+	EXPECT(&h, "drop ACCESS; nak 62 0/0; recv 1 LOC_ACCESS_ERR; event QP_LAST_WQE_REACHED; ERR");
+	hostile_free(&h);
+}
+
+XRC(srq_limit__event_once)
+{
+	struct ibv_srq_attr attr = {.srq_limit = 1};
+
+	hostile_start(&h, IBV_QPT_XRC_RECV);
+	hostile_recv(&h, 1, 0, 8);
+	assert_int_equal(rocemu_srq_modify(h.srq, &attr, IBV_SRQ_LIMIT), 0);
+	hostile_send(&h, ROCEMU_XRC_SEND_ONLY, 0, 8);
+	EXPECT(&h, "ack 0/1; recv 1 len 8; event SRQ_LIMIT_REACHED");
+	hostile_free(&h);
+}
+
+/* ---- states and creation ---- */
+
+static int move(enum ibv_qp_state to, int mask)
+{
+	struct ibv_qp_attr a = {.qp_state = to, .port_num = 1, .path_mtu = IBV_MTU_256};
+
+	a.ah_attr.is_global = 1;
+	a.ah_attr.port_num = 1;
+	memcpy(a.ah_attr.grh.dgid.raw, h.peer.raw, 16);
+	return rocemu_qp_modify(h.qp, 0, &a, mask | IBV_QP_STATE);
+}
+
+enum {
+	INIT = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
+	RTR = IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	RTR_TARGET = IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER,
+	RTS = IBV_QP_TIMEOUT | IBV_QP_SQ_PSN,
+	RTS_INITIATOR = IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
+};
+
+XRC(target_states__a_responders_attributes)
+{
+	hostile_new(&h, IBV_QPT_XRC_RECV, false);
+	assert_int_equal(move(IBV_QPS_INIT, INIT & ~IBV_QP_ACCESS_FLAGS), -EINVAL);
+	assert_int_equal(move(IBV_QPS_INIT, INIT), 0);
+	assert_int_equal(move(IBV_QPS_RTR, RTR), -EINVAL);
+	assert_int_equal(move(IBV_QPS_RTR, RTR | RTR_TARGET), 0);
+	assert_int_equal(move(IBV_QPS_RTS, RTS | RTS_INITIATOR), -EINVAL);
+	assert_int_equal(move(IBV_QPS_RTS, IBV_QP_SQ_PSN), -EINVAL);
+	assert_int_equal(move(IBV_QPS_RTS, RTS), 0);
+	assert_int_equal(move(IBV_QPS_RTS, IBV_QP_MIN_RNR_TIMER), 0);
+	assert_int_equal(move(IBV_QPS_SQD, 0), 0);
+	assert_int_equal(move(IBV_QPS_SQD, IBV_QP_RETRY_CNT), -EINVAL);
+	assert_int_equal(move(IBV_QPS_SQD, IBV_QP_MAX_DEST_RD_ATOMIC), 0);
+	assert_int_equal(move(IBV_QPS_ERR, 0), 0);
+	assert_int_equal(move(IBV_QPS_RESET, 0), 0);
+	hostile_free(&h);
+}
+
+XRC(initiator_states__a_requesters_attributes)
+{
+	struct rocemu_qp_init init = {.type = IBV_QPT_XRC_SEND, .cap.max_send_wr = 1};
+	struct rocemu_qp *target;
+
+	hostile_new(&h, IBV_QPT_XRC_RECV, false);
+	target = h.qp;
+	init.pd = h.pd;
+	init.send_cq = h.cq;
+	assert_int_equal(rocemu_qp_create(h.ep, &init, &h.qp), 0);
+	assert_int_equal(move(IBV_QPS_INIT, INIT), 0);
+	assert_int_equal(move(IBV_QPS_RTR, RTR | RTR_TARGET), -EINVAL);
+	assert_int_equal(move(IBV_QPS_RTR, RTR), 0);
+	assert_int_equal(move(IBV_QPS_RTS, RTS), -EINVAL);
+	assert_int_equal(move(IBV_QPS_RTS, RTS | RTS_INITIATOR), 0);
+	assert_int_equal(move(IBV_QPS_RTS, IBV_QP_MIN_RNR_TIMER), -EINVAL);
+	assert_int_equal(move(IBV_QPS_SQD, 0), 0);
+	assert_int_equal(move(IBV_QPS_SQD, IBV_QP_RETRY_CNT | IBV_QP_TIMEOUT), 0);
+	assert_int_equal(move(IBV_QPS_RTS, 0), 0);
+	h.qp = target;
+	hostile_free(&h);
+}
+
+XRC(creation__an_object_too_few_or_too_many__einval)
+{
+	struct ibv_srq_attr attr = {.max_wr = 1};
+	struct rocemu_qp_init ini, tgt;
+	struct rocemu_srq *srq;
+	struct rocemu_qp *qp;
+
+	hostile_new(&h, IBV_QPT_XRC_RECV, false);
+	ini = (struct rocemu_qp_init){.type = IBV_QPT_XRC_SEND, .pd = h.pd, .send_cq = h.cq};
+	tgt = (struct rocemu_qp_init){.type = IBV_QPT_XRC_RECV, .xrcd = h.xrcd};
+#define REFUSED(init, field, value)                                                      \
+	do {                                                                             \
+		struct rocemu_qp_init bad = init;                                        \
+		bad.field = value;                                                       \
+		assert_int_equal(rocemu_qp_create(h.ep, &bad, &qp), -EINVAL);            \
+	} while (0)
+	REFUSED(ini, pd, NULL);
+	REFUSED(ini, send_cq, NULL);
+	REFUSED(ini, recv_cq, h.cq);
+	REFUSED(ini, xrcd, h.xrcd);
+	REFUSED(tgt, xrcd, NULL);
+	REFUSED(tgt, pd, h.pd);
+	REFUSED(tgt, send_cq, h.cq);
+	REFUSED(tgt, srq, h.srq);
+	assert_int_equal(rocemu_xrc_srq_create(h.pd, NULL, h.cq, &attr, NULL, &srq), -EINVAL);
+	assert_int_equal(rocemu_xrc_srq_create(h.pd, h.xrcd, NULL, &attr, NULL, &srq), -EINVAL);
+	hostile_free(&h);
+}
