@@ -15,8 +15,8 @@ struct transition {
 /* clang-format off */
 static const struct transition table[IBV_QPS_ERR + 1][IBV_QPS_ERR + 1] = {
 	[IBV_QPS_RESET] = {
+		/* Not to ERR: a QP in RESET has no path to fail on; the kernel's table for all devices refuses it, too. */
 		[IBV_QPS_RESET] = { .ok = true },
-		[IBV_QPS_ERR]   = { .ok = true },
 		[IBV_QPS_INIT]  = { .ok = true,
 			.need = { [SVC_RC] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,
 			          [SVC_UC] = IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS,

@@ -155,6 +155,19 @@ TEST(qp_modify, mask_incomplete_or_too_wide__einval_and_unchanged)
 	rocemu_ep_free(f.ep);
 }
 
+/* What every device of the kernel refuses (ib_modify_qp_is_ok); IBTA 10.3.1 leads from RESET to INIT only. */
+TEST(qp_modify, reset_to_error__einval)
+{
+	struct fixture f;
+
+	setup(&f, IBV_QPT_RC);
+	assert_int_equal(move(&f, IBV_QPS_ERR, IBV_QP_STATE), -EINVAL);
+	assert_int_equal(rocemu_qp_state(f.qp), IBV_QPS_RESET);
+	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
+	assert_int_equal(move(&f, IBV_QPS_ERR, IBV_QP_STATE), 0);
+	rocemu_ep_free(f.ep);
+}
+
 TEST(qp_modify, value_out_of_range__einval)
 {
 	struct fixture f;
