@@ -179,27 +179,31 @@ static void run_full_send(struct pair *p, const void *arg)
 	say(&p->req, "bad_wr is %s", bad == &wr ? "the request" : "another");
 }
 
+enum { TOO_MANY = 1000 };
+
 /** A list with a bad request in the middle: what is before it is posted, bad_wr points at it. */
 static void run_bad_in_list(struct pair *p, const void *arg)
 {
-	struct ibv_sge sge;
+	/* All of them there: a provider may add up their lengths before it counts them. */
+	static struct ibv_sge sge[TOO_MANY];
 	struct ibv_send_wr wr[3], *bad = NULL;
 	int err;
 
 	(void)arg;
 	pair_setup(p, &(struct setup){0});
-	sge = (struct ibv_sge){(uintptr_t)p->req.mem, 10, p->req.mr->lkey};
+	for (unsigned i = 0; i < TOO_MANY; i++)
+		sge[i] = (struct ibv_sge){(uintptr_t)p->req.mem, 10, p->req.mr->lkey};
 	for (unsigned i = 0; i < 3; i++) {
 		memset(&wr[i], 0, sizeof(wr[i]));
 		wr[i].wr_id = i;
 		wr[i].opcode = IBV_WR_RDMA_WRITE;
-		wr[i].sg_list = &sge;
+		wr[i].sg_list = sge;
 		wr[i].num_sge = 1;
 		wr[i].wr.rdma.remote_addr = (uintptr_t)p->rsp.mem + DST;
 		wr[i].wr.rdma.rkey = p->rsp.mr->rkey;
 		wr[i].next = i < 2 ? &wr[i + 1] : NULL;
 	}
-	wr[1].num_sge = 1000;
+	wr[1].num_sge = TOO_MANY;
 	err = ibv_post_send(p->req.qp, wr, &bad);
 	say_result(&p->req, "a list with 1000 pieces in the second", err);
 	say(&p->req, "bad_wr is the %s",

@@ -248,7 +248,8 @@ static void wc_say(const struct end *e, const char *queue, const struct ibv_wc *
 		printf(" %s", text_wc_opcode(wc->opcode));
 		if (wc->opcode & IBV_WC_RECV || wc->opcode == IBV_WC_RDMA_READ)
 			printf(" %u bytes", wc->byte_len);
-		if (wc->wc_flags & IBV_WC_GRH)
+		/* Set by some devices on RC, too; it is defined for UD only. */
+		if (e->qp->qp_type == IBV_QPT_UD && wc->wc_flags & IBV_WC_GRH)
 			printf(" GRH");
 		if (wc->opcode & IBV_WC_RECV && wc->wc_flags & IBV_WC_WITH_IMM)
 			printf(" imm %08x", ntohl(wc->imm_data));
