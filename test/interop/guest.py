@@ -122,7 +122,7 @@ class Guest:
     def argv(self, accel):
         v4, v6 = f'{GUEST_V4}/{BITS_V4}', f'{GUEST_V6}/{BITS_V6}'
         return ['qemu-system-x86_64', '-M', 'pc', '-accel', accel, *(['-cpu', 'max'] if accel != 'kvm' else ['-cpu', 'host']),
-                '-m', '1024', '-smp', '2', '-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none',
+                '-m', '1024', '-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none',
                 '-kernel', self.kernel, '-initrd', self.initrd,
                 '-append', f'console=ttyS0 quiet panic=-1 mitigations=off rdinit=/init rocemu.v4={v4} rocemu.v6={v6}',
                 '-serial', f'file:{self.console()}',

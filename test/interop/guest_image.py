@@ -20,7 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PACKAGES = ('linux-image-amd64', 'rdma-core', 'ibverbs-providers', 'ibverbs-utils', 'rdmacm-utils', 'perftest',
             'python3-pyverbs', 'python3-minimal', 'iproute2', 'kmod', 'mount', 'dash', 'coreutils', 'libc-bin')
 MODULES = ('virtio_pci', 'virtio_console', 'virtio_net', '9pnet_virtio', '9p', 'crc32_generic', 'ib_uverbs', 'ib_umad',
-           'rdma_rxe', 'rdma_ucm', 'sch_netem', 'sch_prio', 'cls_u32')
+           'rdma_rxe', 'rdma_ucm', 'veth', 'sch_netem', 'sch_prio', 'cls_u32')
 LEFT_OUT = re.compile(r'(boot|dev|proc|sys|tmp|var|usr/share|usr/include|usr/lib/(udev|systemd|git-core|modules)|'
                       r'lib/(udev|systemd|modules)|usr/lib/x86_64-linux-gnu/(perl|gconv)|usr/share/perl5)(/|$)')
 ELF, GZIP, XZ, ZSTD, LZ4 = b'\x7fELF', b'\x1f\x8b\x08', b'\xfd7zXZ\x00', b'\x28\xb5\x2f\xfd', b'\x02\x21\x4c\x18'
