@@ -312,6 +312,20 @@ static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *e
 	return fd;
 }
 
+int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *errbuf,
+		       size_t errlen)
+{
+	char name[AGENT_ADDR_STRLEN];
+	int fd = data_socket_open_group(group, ifindex);
+
+	if (fd == -EADDRINUSE)
+		data_socket_explain(fd, group, 0, errbuf, errlen);
+	else if (fd < 0)
+		snprintf(errbuf, errlen, "cannot join the multicast group %s on interface %u: %s",
+			 data_addr_str(group, 0, name), ifindex, strerror(-fd));
+	return fd;
+}
+
 int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_gid *addr,
 			     uint32_t scope_id, uint16_t slot)
 {

@@ -73,6 +73,15 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 			char *errbuf, size_t errlen);
 
 /**
+ * A receive socket for a multicast group's address, like the others but for that it is no member of
+ * a reuseport group: the kernel gives a copy of each packet to every such socket. No agent has a part in
+ * it. It has joined the group on that interface (0: the kernel's choice), and leaves it when closed.
+ * @return a file descriptor owned by the caller, or -errno with errbuf.
+ */
+int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *errbuf,
+		       size_t errlen);
+
+/**
  * The receive socket of another slot on an address of this host, to look at (SO_MEMINFO), not to
  * read from. Asks over a connection of its own, so it may run beside agent_client_service(). May
  * block for a fifth of a second.

@@ -18,6 +18,9 @@
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
+#ifndef SO_BINDTOIFINDEX
+#define SO_BINDTOIFINDEX 62
+#endif
 #ifndef UDP_NO_CHECK6_RX
 #define UDP_NO_CHECK6_RX 102
 #endif
@@ -128,6 +131,50 @@ int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shar
 	set_optional(fd, ipv4);
 	if (!r && bind(fd, &a.sa, len))
 		r = -errno;
+	if (!r)
+		return fd;
+	close(fd);
+	return r;
+}
+
+static int join(int fd, const struct rocemu_gid *group, unsigned ifindex)
+{
+	struct ip_mreqn v4 = {.imr_ifindex = (int)ifindex};
+	struct ipv6_mreq v6 = {.ipv6mr_interface = ifindex};
+
+	if (is_ipv4(group)) {
+		memcpy(&v4.imr_multiaddr, group->raw + 12, 4);
+		return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4)) ? -errno : 0;
+	}
+	memcpy(&v6.ipv6mr_multiaddr, group->raw, 16);
+	return setsockopt(fd, IPPROTO_IPV6, IPV6_ADD_MEMBERSHIP, &v6, sizeof(v6)) ? -errno : 0;
+}
+
+int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
+{
+	/* Needs a scope: link-local and interface-local groups. */
+	const bool scoped = group->raw[0] == 0xff && (group->raw[1] & 0x0f) <= 2;
+	const bool ipv4 = is_ipv4(group);
+	union addr a;
+	socklen_t len = to_sockaddr(group, scoped ? ifindex : 0, &a);
+	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
+
+	if (fd < 0)
+		return -errno;
+	r = set_required(fd, ipv4);
+	/* REUSEADDR, not REUSEPORT: other users' processes have the group too. */
+	if (!r)
+		r = set_int(fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	set_optional(fd, ipv4);
+	/* Of this interface only, not what other sockets' memberships bring in. */
+	if (ipv4)
+		(void)set_int(fd, IPPROTO_IP, IP_MULTICAST_ALL, 0);
+	if (ifindex)
+		(void)set_int(fd, SOL_SOCKET, SO_BINDTOIFINDEX, (int)ifindex);
+	if (!r && bind(fd, &a.sa, len))
+		r = -errno;
+	if (!r)
+		r = join(fd, group, ifindex);
 	if (!r)
 		return fd;
 	close(fd);

@@ -23,6 +23,14 @@ const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
  */
 int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared);
 
+/**
+ * A socket of one's own for a multicast group's address, joined on an interface (0: the kernel's
+ * choice). The kernel gives a copy of each packet to all that are open, whoever's they are; it goes
+ * by interface where it can (IPv4 always, IPv6 where binding to a device is allowed).
+ * @return a descriptor, or -errno.
+ */
+int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex);
+
 /** Would an unshared socket get the port? Nothing stays open. @return 0 or -errno. */
 int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id);
 

@@ -3,6 +3,7 @@
  * A lane's inside, for the files lane*.c only.
  *
  *   lane.c           life: new, attach, free, fork
+ *   lane-sock.c      which receive sockets there are
  *   lane-rx.c        sockets to endpoint
  *   lane-tx.c        endpoint to sockets
  *   lane-impair.c    the faults on the way out
@@ -39,12 +40,13 @@ enum {
 	LANE_LINEAR_MAX = 128, /* payload up to this is copied next to its headers: fewer iovecs */
 };
 
-/* A receive socket: one per address. */
+/* A receive socket: one per address or multicast group. On the heap: the loop points to it. */
 struct lane_sock {
 	struct lane *lane;
-	int fd; /* owned */
-	unsigned gid_index;
-	struct rocemu_gid gid;
+	int fd;		       /* owned */
+	struct rocemu_gid gid; /* what it is bound to: where the packets went to */
+	bool group;	       /* of a multicast group */
+	struct list retired;   /* in lane.retired */
 	/*
 	 * Had traffic of late: callers poll it. A socket that is not hot is watched by the lane's
 	 * thread in either mode, so that callers need not ask every address of the device each
@@ -78,6 +80,7 @@ enum lane_ask {
 	LANE_ASK_STOP = 1,	    /* end */
 	LANE_ASK_WATCH = 2,	    /* watch the polled sockets again */
 	LANE_ASK_STOP_WATCHING = 4, /* do not watch them, callers poll */
+	LANE_ASK_SOCKS = 8,	    /* sockets have come or gone */
 };
 
 struct lane_thread {
@@ -110,8 +113,10 @@ struct lane {
 	struct agent_client *agent;
 	struct agent_watch *watch;
 
+	unsigned ifindex;
 	unsigned nsocks;
-	struct lane_sock socks[ROCEMU_MAX_GID];
+	struct lane_sock *socks[ROCEMU_MAX_GID + ROCEMU_MAX_MCAST_GROUPS]; /* owned */
+	struct list retired; /* of lane_sock.retired: for the thread to close */
 	int forward_fd; /* owned, or -1 */
 	struct lane_rx rx;
 	struct lane_tx tx;
@@ -136,6 +141,17 @@ struct lane {
 	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats stats;
 };
+
+/* ---- lane-sock.c ---- */
+
+/** A socket for each address of the device. -errno with errbuf. */
+int lane_sock_open_all(struct lane *l, char *errbuf, size_t errlen) REQUIRES(l);
+/** Close the sockets that have gone; on the lane's thread, or when there is none. */
+void lane_sock_reap(struct lane *l) REQUIRES(l);
+/** Close all; the thread has ended. */
+void lane_sock_close_all(struct lane *l);
+/** In a forked child: close the child's copies. */
+void lane_sock_bury(struct lane *l);
 
 /* ---- lane-rx.c ---- */
 
@@ -200,7 +216,9 @@ static inline void lane_tap_dirty(struct lane *l, rocemu_ns_t now)
 
 /* ---- lane-thread.c ---- */
 
-int lane_thread_start(struct lane *l);
+int lane_thread_start(struct lane *l) REQUIRES(l);
+/** Prepare a socket for the loop, which it joins when the thread starts or is asked to look. */
+void lane_thread_init_sock(struct lane_sock *s);
 void lane_thread_stop(struct lane *l);
 /** Make timer_fd fire at due if it would later or not at all. */
 void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);

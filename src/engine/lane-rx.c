@@ -28,6 +28,7 @@ struct burst {
 	const uint8_t *data;
 	size_t len;
 	size_t seg_len;
+	bool group; /* came to a multicast group: a copy for each lane, none for another */
 	struct rocemu_dgram meta; /* data and len not set */
 };
 
@@ -170,7 +171,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 	for (size_t offset = 0; offset < b->len;) {
 		d.data = b->data + offset;
 		d.len = (uint32_t)MIN(b->seg_len, b->len - offset);
-		if (unlikely(is_for_other_slot(l, d.data, d.len))) {
+		if (unlikely(!b->group && is_for_other_slot(l, d.data, d.len))) {
 			/* Once is enough: what was forwarded to the wrong lane goes no further. */
 			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
 
@@ -212,6 +213,7 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 			.data = rx->iov[i].iov_base,
 			.len = rx->msg[i].msg_len,
 			.seg_len = rx->msg[i].msg_len,
+			.group = s->group,
 			.meta = {.dst = s->gid, .dport = ROCEMU_UDP_PORT},
 		};
 
@@ -228,8 +230,8 @@ unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < l->nsocks; i++)
-		if (l->socks[i].hot)
-			n += lane_rx_sock(l, &l->socks[i], now);
+		if (l->socks[i]->hot)
+			n += lane_rx_sock(l, l->socks[i], now);
 	return n;
 }
 
@@ -239,7 +241,7 @@ void lane_rx_all(struct lane *l, rocemu_ns_t now)
 
 	for (unsigned i = 0; i < l->nsocks; i++)
 		for (unsigned calls = 0; calls < CALLS_MAX; calls++)
-			if (lane_rx_sock(l, &l->socks[i], now) < LANE_RX_BATCH)
+			if (lane_rx_sock(l, l->socks[i], now) < LANE_RX_BATCH)
 				break;
 }
 
@@ -252,7 +254,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 	if (n <= 0)
 		return n == -EPERM || n == -EBADMSG;
 	for (unsigned i = 0; i < l->nsocks; i++) {
-		if (!addr_gid_equal(&h.dst, &l->socks[i].gid))
+		if (l->socks[i]->group || !addr_gid_equal(&h.dst, &l->socks[i]->gid))
 			continue;
 		b.len = (size_t)n;
 		b.seg_len = h.seg_len;

@@ -33,14 +33,16 @@ enum {
 
 /* ---- watching ---- */
 
-static void watch_all(struct lane *l) REQUIRES(l);
-static void watch_all(struct lane *l)
+/* Those that callers poll in mode POLLED are not watched then; all others always. */
+static void watch(struct lane *l) REQUIRES(l);
+static void watch(struct lane *l)
 {
 	for (unsigned i = 0; i < l->nsocks; i++) {
-		struct lane_sock *s = &l->socks[i];
+		struct lane_sock *s = l->socks[i];
 
-		if (!s->watched)
-			ev_io_start(l->thread.loop, &s->io);
+		if (s->watched || (s->hot && l->progress.mode == PROGRESS_POLLED))
+			continue;
+		ev_io_start(l->thread.loop, &s->io);
 		s->watched = true;
 	}
 }
@@ -59,7 +61,7 @@ static void stop_watching(struct lane *l)
 {
 	progress_stop_watching(&l->progress);
 	for (unsigned i = 0; i < l->nsocks; i++) {
-		struct lane_sock *s = &l->socks[i];
+		struct lane_sock *s = l->socks[i];
 
 		if (!s->hot)
 			continue;
@@ -77,7 +79,7 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 {
 	progress_rearm(&l->progress, now, stalled);
 	set_tick(l, 0);
-	watch_all(l);
+	watch(l);
 	/* What a poll left for the tick to send: there are no ticks any more. */
 	if (l->ackhold.held)
 		lane_drive_all(l, now);
@@ -88,7 +90,7 @@ static void cool_down(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void cool_down(struct lane *l, rocemu_ns_t now)
 {
 	for (unsigned i = 0; i < l->nsocks; i++) {
-		struct lane_sock *s = &l->socks[i];
+		struct lane_sock *s = l->socks[i];
 
 		if (!s->hot || now < s->last_rx || now - s->last_rx < COOL_NS)
 			continue;
@@ -235,11 +237,21 @@ static void on_wake(struct ev_loop *loop, ev_async *async, int revents)
 		return;
 	}
 	lane_lock(l);
+	if (asked & LANE_ASK_SOCKS) {
+		lane_sock_reap(l);
+		watch(l);
+	}
 	if (l->progress.mode == PROGRESS_ARMED && (asked & LANE_ASK_STOP_WATCHING))
 		stop_watching(l);
 	if (l->progress.mode == PROGRESS_POLLED && (asked & LANE_ASK_WATCH))
 		watch_again(l, lane_now(), false);
 	lane_unlock(l);
+}
+
+void lane_thread_init_sock(struct lane_sock *s)
+{
+	ev_io_init(&s->io, on_socket, s->fd, EV_READ);
+	s->io.data = s;
 }
 
 /* ---- the thread ---- */
@@ -321,14 +333,7 @@ int lane_thread_start(struct lane *l)
 	if (err)
 		return err;
 	t->armed = ROCEMU_NEVER;
-	for (unsigned i = 0; i < l->nsocks; i++) {
-		struct lane_sock *s = &l->socks[i];
-
-		ev_io_init(&s->io, on_socket, s->fd, EV_READ);
-		s->io.data = s;
-		ev_io_start(t->loop, &s->io);
-		s->watched = true;
-	}
+	watch(l);
 	watch_fd(l, &t->timer_io, on_timer, t->timer_fd);
 	watch_fd(l, &t->tick_io, on_tick, t->tick_fd);
 	watch_fd(l, &t->forward_io, on_forward, l->forward_fd);

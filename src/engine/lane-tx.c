@@ -87,7 +87,7 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 		*err = -ENOMEM;
 		if (!set)
 			return NULL;
-		txsock_set_init(set, &g->gid, g->scope_id);
+		txsock_set_init(set, &g->gid, g->scope_id, l->ifindex);
 		l->tx.set[path->sgid_index] = set;
 		return set;
 	}

@@ -57,9 +57,7 @@ static void bury(struct lane *l)
 {
 	l->dead = true;
 	lock_init(l);
-	for (unsigned i = 0; i < l->nsocks; i++)
-		close(l->socks[i].fd);
-	l->nsocks = 0;
+	lane_sock_bury(l);
 	lane_tx_fini(l);
 	pace_fini(&l->pace);
 	if (l->forward_fd >= 0)
@@ -154,6 +152,7 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 			return fail(errbuf, errlen, err, "GID table");
 	}
 	l->ngids = c->ngids;
+	l->ifindex = c->ifindex;
 	return 0;
 }
 
@@ -177,6 +176,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	if (!l)
 		return fail(errbuf, errlen, -ENOMEM, "lane");
 	list_init(&l->node);
+	list_init(&l->retired);
 	lock_init(l);
 	snprintf(l->device, sizeof(l->device), "%s", config->device ? config->device : "lane");
 	l->on_events = config->on_events;
@@ -195,21 +195,14 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	return 0;
 }
 
-static void close_sockets(struct lane *l)
-{
-	for (unsigned i = 0; i < l->nsocks; i++)
-		close(l->socks[i].fd);
-	l->nsocks = 0;
-	if (l->forward_fd >= 0)
-		close(l->forward_fd);
-	l->forward_fd = -1;
-}
-
 /* Back to the state before lane_attach(). */
 static void detach(struct lane *l)
 {
 	lane_thread_stop(l);
-	close_sockets(l);
+	lane_sock_close_all(l);
+	if (l->forward_fd >= 0)
+		close(l->forward_fd);
+	l->forward_fd = -1;
 	agent_client_free(l->agent);
 	l->agent = NULL;
 	l->attached = false;
@@ -254,37 +247,6 @@ void lane_free(struct lane *l)
 
 /* ---- attach ---- */
 
-/*
- * An address may have gone, or be an IPv6 one whose duplicate detection is not through: the others
- * will do. Everything else concerns the user.
- */
-static int open_sockets(struct lane *l, char *errbuf, size_t errlen)
-{
-	int first = -EADDRNOTAVAIL;
-
-	if (!l->ngids)
-		snprintf(errbuf, errlen, "%s: the device has no address", l->device);
-	for (unsigned i = 0; i < l->ngids; i++) {
-		const struct lane_gid *g = &l->gids[i];
-		const int fd = agent_client_socket(l->agent, &g->gid, g->scope_id, errbuf, errlen);
-
-		if (fd == -EADDRNOTAVAIL) {
-			log_debug("%s: %s", l->device, errbuf);
-			continue;
-		}
-		if (fd < 0)
-			return fd;
-		first = 0;
-		l->socks[l->nsocks++] = (struct lane_sock){
-			.lane = l,
-			.fd = fd,
-			.gid_index = g->index,
-			.gid = g->gid,
-		};
-	}
-	return first;
-}
-
 static void open_forward(struct lane *l)
 {
 	const int fd = forward_open(l->slot);
@@ -304,7 +266,7 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 	if (err)
 		return err;
 	l->slot = agent_client_slot(l->agent);
-	err = open_sockets(l, errbuf, errlen);
+	err = lane_sock_open_all(l, errbuf, errlen);
 	if (err)
 		return err;
 	open_forward(l);

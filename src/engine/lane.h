@@ -37,6 +37,7 @@ struct lane_config {
 	struct rocemu_ep_config ep;
 	const struct lane_gid *gids; /* borrowed for the call */
 	unsigned ngids;
+	unsigned ifindex; /* of the interface on which it joins multicast groups; 0: the kernel's choice */
 	/*
 	 * Called with the lane's lock held after the endpoint was driven and has events: drain them
 	 * with rocemu_ep_next_event(). From whichever thread made progress.
@@ -101,6 +102,18 @@ bool lane_poll(struct lane *l) EXCLUDES(l);
  * already.
  */
 void lane_wait_hint(struct lane *l) REQUIRES(l);
+
+/**
+ * rocemu_qp_attach_mcast(), and with the group's first QP of this lane, attached to a slot, the
+ * kernel joins the group on the device's interface. Lock held.
+ *
+ * @return 0 or -errno: that function's, or the kernel's, with a line in errbuf (else "").
+ */
+int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group,
+		      char *errbuf, size_t errlen) REQUIRES(l);
+/** rocemu_qp_detach_mcast(), and the kernel leaves with the last QP. Lock held. */
+int lane_detach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group)
+	REQUIRES(l);
 
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
  * Lock held. */

@@ -23,9 +23,10 @@ enum {
 	SEND_BUFFER = 1 << 20, /* asked for; the kernel gives what wmem_max allows */
 };
 
-void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id)
+void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id,
+		     unsigned ifindex)
 {
-	*set = (struct txsock_set){.gid = *gid, .scope_id = scope_id};
+	*set = (struct txsock_set){.gid = *gid, .scope_id = scope_id, .ifindex = ifindex};
 }
 
 void txsock_set_fini(struct txsock_set *set)
@@ -40,6 +41,22 @@ static void set_int(int fd, int level, int name, int value)
 {
 	if (setsockopt(fd, level, name, &value, sizeof(value)) < 0)
 		return;
+}
+
+/* By which interface packets to a group leave, and that this host gets them too, if in the group. */
+static void set_multicast(int fd, const struct txsock_set *set)
+{
+	const struct ip_mreqn leave = {.imr_ifindex = (int)set->ifindex};
+
+	if (rocemu_gid_is_ipv4(&set->gid)) {
+		set_int(fd, IPPROTO_IP, IP_MULTICAST_LOOP, 1);
+		if (!set->ifindex ||
+		    !setsockopt(fd, IPPROTO_IP, IP_MULTICAST_IF, &leave, sizeof(leave)))
+			return;
+	} else {
+		set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_LOOP, 1);
+		set_int(fd, IPPROTO_IPV6, IPV6_MULTICAST_IF, (int)set->ifindex);
+	}
 }
 
 static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock *s)
@@ -92,6 +109,7 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 
 	if (fd < 0)
 		return -errno;
+	set_multicast(fd, set);
 	err = set_options(fd, &set->gid, s);
 	for (unsigned try = 0; !err && try < PORT_TRIES; try++) {
 		union addr a;

@@ -31,11 +31,13 @@ struct txsock {
 struct txsock_set {
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* for link-local addresses, else 0 */
+	unsigned ifindex;  /* of the interface that multicast leaves by; 0: the kernel's choice */
 	unsigned count;
 	struct txsock sock[TXSOCK_PER_ADDRESS];
 };
 
-void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id);
+void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id,
+		     unsigned ifindex);
 /** Close the sockets. */
 void txsock_set_fini(struct txsock_set *set);
 

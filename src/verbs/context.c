@@ -67,6 +67,9 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->max_qp_init_rd_atom = ROCEMU_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = ROCEMU_MAX_RD_ATOMIC * a->max_qp;
 	a->atomic_cap = IBV_ATOMIC_HCA;
+	a->max_mcast_grp = ROCEMU_MAX_MCAST_GROUPS;
+	a->max_mcast_qp_attach = ROCEMU_MAX_MCAST_QPS;
+	a->max_total_mcast_qp_attach = ROCEMU_MAX_MCAST_GROUPS * ROCEMU_MAX_MCAST_QPS;
 	a->max_ah = 1 << 20;
 	a->max_srq = 1 << 16;
 	a->max_srq_wr = ROCEMU_MAX_WR;

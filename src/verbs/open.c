@@ -46,6 +46,7 @@ static int open_lane(struct vb_context *c)
 		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu)},
 		.gids = gids,
 		.ngids = c->netdev.ngids,
+		.ifindex = c->netdev.ifindex,
 		.on_events = vb_deliver_events,
 		.user = c,
 	};

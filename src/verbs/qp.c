@@ -24,6 +24,11 @@ static uint64_t supported_ops(enum ibv_qp_type type)
 
 /* ---- creation ---- */
 
+static uint32_t create_flags(const struct ibv_qp_init_attr_ex *a)
+{
+	return a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
+}
+
 static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
 	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
@@ -31,8 +36,10 @@ static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_att
 		return -EOPNOTSUPP;
 	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
 		return -EOPNOTSUPP;
-	if ((a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS) && a->create_flags)
+	if (create_flags(a) & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return -EOPNOTSUPP;
+	if (create_flags(a) && a->qp_type != IBV_QPT_UD)
+		return -EINVAL;
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    a->send_ops_flags & ~supported_ops(a->qp_type))
 		return -EOPNOTSUPP;
@@ -74,6 +81,7 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 		.type = a->qp_type,
 		.cap = a->cap,
 		.sq_sig_all = a->sq_sig_all != 0,
+		.block_own_mcast = create_flags(a) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
 		.user = qp,
 	};
 	int ret;

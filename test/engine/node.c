@@ -56,13 +56,13 @@ static struct rocemu_gid parse(const char *address)
 	return g;
 }
 
-static void make_objects(struct node *n)
+static void make_objects(struct node *n, enum ibv_qp_type type)
 {
 	struct rocemu_ep *ep = lane_ep(n->lane);
 	const int access =
 		IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
 	struct rocemu_qp_init init = {
-		.type = IBV_QPT_RC,
+		.type = type,
 		.cap =
 			{
 				.max_send_wr = NODE_DEPTH,
@@ -83,7 +83,7 @@ static void make_objects(struct node *n)
 	assert_int_equal(rocemu_qp_create(ep, &init, &n->qp), 0);
 }
 
-void node_open(struct node *n, const char *address)
+static void open_node(struct node *n, const char *address, enum ibv_qp_type type)
 {
 	struct lane_gid gid = {.gid = parse(address)};
 	struct lane_config config = {
@@ -91,6 +91,7 @@ void node_open(struct node *n, const char *address)
 		.ep = {.seed = 1},
 		.gids = &gid,
 		.ngids = 1,
+		.ifindex = if_nametoindex("lo"),
 		.on_events = on_events,
 		.user = n,
 	};
@@ -105,7 +106,28 @@ void node_open(struct node *n, const char *address)
 	if (lane_new(&n->lane, &config, err, sizeof(err)) || lane_attach(n->lane, err, sizeof(err)))
 		fail_msg("%s: %s", address, err);
 	lane_lock(n->lane);
-	make_objects(n);
+	make_objects(n, type);
+	lane_unlock(n->lane);
+}
+
+void node_open(struct node *n, const char *address)
+{
+	open_node(n, address, IBV_QPT_RC);
+}
+
+void node_open_ud(struct node *n, const char *address, uint32_t qkey)
+{
+	static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
+	static const int masks[] = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN};
+	struct ibv_qp_attr attr = {.port_num = 1, .qkey = qkey};
+
+	open_node(n, address, IBV_QPT_UD);
+	lane_lock(n->lane);
+	for (unsigned i = 0; i < 3; i++) {
+		attr.qp_state = states[i];
+		assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE | masks[i]),
+				 0);
+	}
 	lane_unlock(n->lane);
 }
 

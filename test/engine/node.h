@@ -33,6 +33,8 @@ void node_namespace(void);
 
 /** A lane on a loopback address ("127.0.0.2", "::1"), attached. */
 void node_open(struct node *n, const char *address);
+/** The same with a UD QP, in RTS; its send requests make no completions. */
+void node_open_ud(struct node *n, const char *address, uint32_t qkey);
 void node_close(struct node *n);
 
 /** RC QPs of both, connected, ready to send. */

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast groups. As with a hardware RNIC, attaching says which groups' packets a QP gets. Joining
+ * the group on the network, for which on hardware rdma_cm asks the kernel, comes with it: the socket
+ * that receives is what joins. Sending needs neither, so a send-only member does nothing here.
+ */
+#include "base/log.h"
+#include "verbs/objects.h"
+
+int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct vb_context *c = vb_context_of(ibqp->context);
+	struct rocemu_gid group;
+	char err[512];
+	int ret;
+
+	(void)lid; /* RoCE has none */
+	if (!c)
+		return vb_foreign();
+	memcpy(group.raw, gid->raw, sizeof(group.raw));
+	lane_lock(c->lane);
+	ret = lane_attach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group, err, sizeof(err));
+	lane_unlock(c->lane);
+	if (ret < 0 && *err)
+		log_error("%s", err);
+	return vb_errno(ret);
+}
+
+int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
+{
+	struct vb_context *c = vb_context_of(ibqp->context);
+	struct rocemu_gid group;
+	int ret;
+
+	(void)lid;
+	if (!c)
+		return vb_foreign();
+	memcpy(group.raw, gid->raw, sizeof(group.raw));
+	lane_lock(c->lane);
+	ret = lane_detach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group);
+	lane_unlock(c->lane);
+	return vb_errno(ret);
+}
