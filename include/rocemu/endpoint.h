@@ -109,6 +109,12 @@ struct rocemu_ep_config {
 	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: default 192 KiB */
 	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
 	enum ibv_mtu active_mtu;       /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
+	/*
+	 * For regions registered with IBV_ACCESS_ON_DEMAND, whose pages may be absent: make addr[0..len) present, for
+	 * writing if write. @return false: there is no such memory. Asked before each access; must not call the endpoint.
+	 * NULL: such regions are refused.
+	 */
+	bool (*page_in)(void *addr, size_t len, bool write);
 };
 
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */
@@ -229,11 +235,21 @@ ROCEMU_PUBLIC int rocemu_pd_free(struct rocemu_pd *pd);
 
 /**
  * Register addr[0..length) under the address iova. access: IBV_ACCESS_* bits; remote write and remote atomic
- * need local write (-EINVAL). The memory is borrowed until rocemu_mr_dereg(). Errors: -EINVAL, -ENOMEM.
+ * need local write (-EINVAL). The memory is borrowed until rocemu_mr_dereg(). With IBV_ACCESS_ON_DEMAND there need be no
+ * memory until it is accessed; what is accessed and is not there ends like an access out of bounds. Errors: -EINVAL,
+ * -ENOMEM, -EOPNOTSUPP on demand without rocemu_ep_config::page_in.
  */
 ROCEMU_PUBLIC int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access,
 				struct rocemu_mr **out);
 ROCEMU_PUBLIC int rocemu_mr_dereg(struct rocemu_mr *mr); /* -EBUSY: a memory window is bound to it */
+/**
+ * Let a region stand for other memory, with other rights or in another PD; all as in rocemu_mr_reg(). The keys stay.
+ * Errors, with the region as it was: those of rocemu_mr_reg(), -EBUSY a memory window is bound to it.
+ */
+ROCEMU_PUBLIC int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova,
+				   int access);
+/** A region for local use only, at all addresses, that reads as zeros and forgets what is written to it. -ENOMEM. */
+ROCEMU_PUBLIC int rocemu_mr_null(struct rocemu_pd *pd, struct rocemu_mr **out);
 ROCEMU_PUBLIC uint32_t rocemu_mr_lkey(const struct rocemu_mr *mr);
 ROCEMU_PUBLIC uint32_t rocemu_mr_rkey(const struct rocemu_mr *mr);
 
@@ -282,6 +298,13 @@ ROCEMU_PUBLIC unsigned rocemu_cq_count(const struct rocemu_cq *cq);
 ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
 /** Ask for one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one). */
 ROCEMU_PUBLIC void rocemu_cq_arm(struct rocemu_cq *cq, bool solicited_only);
+
+/**
+ * Moderation: an armed CQ raises its event at the count-th completion since it was armed, or period ns after the first of
+ * them, whichever comes first. One in error, or a solicited one where only such were asked for, raises it at once. count 0
+ * or 1: no moderation; period 0: no time limit.
+ */
+ROCEMU_PUBLIC void rocemu_cq_moderate(struct rocemu_cq *cq, unsigned count, rocemu_ns_t period);
 
 /* ---- shared receive queues ---- */
 

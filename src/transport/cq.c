@@ -27,10 +27,12 @@ int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct ro
 	cq->depth = pow2_at_least(depth);
 	cq->mask = cq->depth - 1;
 	cq->ring = calloc(cq->depth, sizeof(*cq->ring));
-	if (!cq->ring) {
+	if (!cq->ring || timer_reserve(&ep->timers)) {
+		free(cq->ring);
 		free(cq);
 		return -ENOMEM;
 	}
+	cq->timer.owner = TIMER_CQ;
 	event_src_init(&cq->ev, ROCEMU_EVENT_CQ);
 	list_append(&ep->cqs, &cq->link);
 	*out = cq;
@@ -42,6 +44,8 @@ int rocemu_cq_destroy(struct rocemu_cq *cq)
 	if (cq->refs)
 		return -EBUSY;
 	event_src_fini(&cq->ev);
+	timer_stop(&cq->ep->timers, &cq->timer);
+	timer_release(&cq->ep->timers);
 	list_remove(&cq->link);
 	free(cq->ring);
 	free(cq);
@@ -80,6 +84,31 @@ void *rocemu_cq_user(const struct rocemu_cq *cq)
 	return cq->user;
 }
 
+void cq_notify(struct rocemu_cq *cq)
+{
+	cq->armed = CQ_DISARMED;
+	cq->held = 0;
+	timer_stop(&cq->ep->timers, &cq->timer);
+	event_raise(cq->ep, &cq->ev, CQ_PEND_COMP);
+}
+
+/** Is the completion what the CQ was armed for? IBTA 11.4.2.2: an error also meets a request for solicited ones. */
+static bool cq_is_awaited(const struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
+{
+	return cq->armed == CQ_ARMED_ANY ||
+	       (cq->armed == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS));
+}
+
+/** May the event wait for more completions? */
+static bool cq_holds(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
+{
+	if (cqe->status != IBV_WC_SUCCESS || cq->armed == CQ_ARMED_SOLICITED || ++cq->held >= cq->mod_count)
+		return false;
+	if (cq->mod_period && !timer_running(&cq->timer))
+		timer_set(&cq->ep->timers, &cq->timer, cqe->timestamp + cq->mod_period);
+	return true;
+}
+
 void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
@@ -92,12 +121,19 @@ void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 	cq->ring[head & cq->mask] = *cqe;
 	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
 
-	/* IBTA 11.4.2.2: a request for solicited events is also met by a completion in error. */
-	if (cq->armed == CQ_ARMED_ANY ||
-	    (cq->armed == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS))) {
-		cq->armed = CQ_DISARMED;
-		event_raise(cq->ep, &cq->ev, CQ_PEND_COMP);
-	}
+	if (cq_is_awaited(cq, cqe) && !cq_holds(cq, cqe))
+		cq_notify(cq);
+}
+
+void rocemu_cq_moderate(struct rocemu_cq *cq, unsigned count, rocemu_ns_t period)
+{
+	const bool waits = cq->held > 0;
+
+	cq->mod_count = count;
+	cq->mod_period = period;
+	/* What waits by the old rule might wait for ever by the new one. */
+	if (waits)
+		cq_notify(cq);
 }
 
 unsigned rocemu_cq_poll(struct rocemu_cq *cq, struct rocemu_cqe *out, unsigned n)

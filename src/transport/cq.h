@@ -20,6 +20,10 @@ struct rocemu_cq {
 	uint32_t depth;                /* completions it may hold */
 	enum cq_armed armed;
 	uint32_t refs;                 /* QPs and XRC SRQs; a QP with one CQ for both counts twice */
+	uint32_t held;                 /* completions since it was armed that moderation keeps from its event */
+	uint32_t mod_count;            /* see rocemu_cq_moderate(); 0, 1: none */
+	rocemu_ns_t mod_period;
+	struct timer timer;            /* ends mod_period */
 	struct event_src ev;
 	void *user;
 	_Alignas(64) _Atomic uint32_t head; /* producer's, free running */
@@ -29,6 +33,8 @@ struct rocemu_cq {
 
 /** Add a completion, wake whoever armed the CQ. Overrun: it is lost, IBV_EVENT_CQ_ERR is raised once. */
 void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe);
+/** The CQ was armed and its event is due now: raise it, disarm. */
+void cq_notify(struct rocemu_cq *cq);
 /** Remove all completions of a QP. Needs the consumer's lock too. */
 void cq_purge(struct rocemu_cq *cq, uint32_t qpn);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "transport/cq.h"
 #include "transport/ep.h"
 #include "transport/mcast.h"
 #include "transport/peer.h"
@@ -229,5 +230,12 @@ void rocemu_ep_expire(struct rocemu_ep *ep, rocemu_ns_t now)
 	struct timer *t;
 
 	while ((t = timer_pop_due(&ep->timers, now)))
-		req_expire(container_of(t, struct rocemu_qp, timer), now);
+		switch (t->owner) {
+		case TIMER_QP:
+			req_expire(container_of(t, struct rocemu_qp, timer), now);
+			break;
+		case TIMER_CQ:
+			cq_notify(container_of(t, struct rocemu_cq, timer));
+			break;
+		}
 }

@@ -5,9 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "transport/ep.h"
 
-enum { MR_MAX = 1 << 20 };
+enum {
+	MR_MAX = 1 << 20,
+	WRITING = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
+};
 
 void mr_table_init(struct mr_table *t)
 {
@@ -20,6 +24,7 @@ void mr_table_fini(struct mr_table *t)
 		free(t->slots[i]);
 	free(t->slots);
 	free(t->tags);
+	free(t->nothing);
 }
 
 static int mr_table_grow(struct mr_table *t)
@@ -107,15 +112,26 @@ uint8_t *mr_nowhere(void)
 	return &nothing;
 }
 
+static bool page_in(const struct rocemu_mr *mr, uint8_t *host, uint64_t len, int access)
+{
+	return mr->pd->ep->cfg.page_in(host, len < MR_PIECE_MAX ? (size_t)len : MR_PIECE_MAX, access & WRITING);
+}
+
 uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access)
 {
 	uint64_t off = addr - mr->iova;
+	uint8_t *host;
 
 	if (mr->pd != pd || (mr->access & access) != access)
 		return NULL;
 	if (addr < mr->iova || off > mr->length || len > mr->length - off)
 		return NULL;
-	return mr->host + off;
+	if (unlikely(mr->null))
+		return access & WRITING ? mr->host + MR_PIECE_MAX : mr->host;
+	host = (uint8_t *)((uintptr_t)mr->host + off); /* a region on demand may begin at NULL */
+	if (unlikely(mr->access & IBV_ACCESS_ON_DEMAND) && !page_in(mr, host, len, access))
+		return NULL;
+	return host;
 }
 
 uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
@@ -180,25 +196,81 @@ int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const stru
 	return used < 0 ? used : 0;
 }
 
-int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access, struct rocemu_mr **out)
+static int check_region(const struct rocemu_ep *ep, const void *addr, size_t length, uint64_t iova, int access)
 {
-	struct rocemu_mr *mr;
-
 	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	if (iova + length < iova || (uint64_t)(uintptr_t)addr + length < length)
 		return -EINVAL;
-	mr = calloc(1, sizeof(*mr));
+	return (access & IBV_ACCESS_ON_DEMAND) && !ep->cfg.page_in ? -EOPNOTSUPP : 0;
+}
+
+static int new_region(struct rocemu_pd *pd, struct rocemu_mr **out)
+{
+	struct rocemu_mr *mr = calloc(1, sizeof(*mr));
+
 	if (!mr)
 		return -ENOMEM;
 	if (mr_entry_init(pd, mr)) {
 		free(mr);
 		return -ENOMEM;
 	}
+	*out = mr;
+	return 0;
+}
+
+int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access, struct rocemu_mr **out)
+{
+	int ret = check_region(pd->ep, addr, length, iova, access);
+	struct rocemu_mr *mr;
+
+	if (ret == 0)
+		ret = new_region(pd, &mr);
+	if (ret < 0)
+		return ret;
 	mr->host = addr;
 	mr->iova = iova;
 	mr->length = length;
 	mr->access = access;
+	*out = mr;
+	return 0;
+}
+
+int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+{
+	int ret = check_region(pd->ep, addr, length, iova, access);
+
+	if (ret < 0)
+		return ret;
+	if (mr->windows)
+		return -EBUSY;
+	mr->pd->refs--;
+	pd->refs++;
+	mr->pd = pd;
+	mr->host = addr;
+	mr->iova = iova;
+	mr->length = length;
+	mr->access = access;
+	return 0;
+}
+
+int rocemu_mr_null(struct rocemu_pd *pd, struct rocemu_mr **out)
+{
+	struct mr_table *t = &pd->ep->mrs;
+	struct rocemu_mr *mr;
+	int ret;
+
+	if (!t->nothing)
+		t->nothing = calloc(1, MR_PIECE_MAX + ROCEMU_MAX_MTU);
+	if (!t->nothing)
+		return -ENOMEM;
+	ret = new_region(pd, &mr);
+	if (ret < 0)
+		return ret;
+	mr->null = true;
+	mr->host = t->nothing;
+	mr->length = UINT64_MAX;
+	mr->access = IBV_ACCESS_LOCAL_WRITE;
 	*out = mr;
 	return 0;
 }

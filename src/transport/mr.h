@@ -2,30 +2,39 @@
 /*
  * Memory regions and their keys, and scatter/gather over them.
  *
- * A key is index << 8 | tag; the tag changes each time an index is used again, so that an old key is not
- * mistaken for a new region. L_Key and R_Key of a region are the same number.
+ * A key is index << 8 | tag; the tag changes each time an index is used again, so that an old key
+ * is not mistaken for a new region. L_Key and R_Key of a region are the same number.
  */
 #ifndef TRANSPORT_MR_H
 #define TRANSPORT_MR_H
 
 #include <rocemu/endpoint.h>
 
+/* Most bytes that one look-up is made for and then read: what an output call sends of a message.
+ * Written is a packet at most. */
+enum { MR_PIECE_MAX = ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU };
+
 struct rocemu_mr {
-	struct rocemu_pd *pd;          /* ref */
-	uint8_t *host;                 /* borrowed until dereg */
-	uint64_t iova;                 /* the address that keys' users give for host[0] */
+	struct rocemu_pd *pd; /* ref */
+	uint8_t *host;	      /* borrowed until dereg */
+	uint64_t iova;	      /* the address that keys' users give for host[0] */
 	uint64_t length;
 	uint32_t key;
-	int access;                    /* IBV_ACCESS_* */
-	uint32_t windows;              /* memory windows that are bound to it */
-	struct rocemu_mw *window;      /* NULL; else not a region but the entry of this window (see mw.h) */
+	int access;	  /* IBV_ACCESS_* */
+	uint32_t windows; /* memory windows that are bound to it */
+	bool null;	  /* of rocemu_mr_null(): host is the table's nothing */
+	struct rocemu_mw
+		*window; /* NULL; else not a region but the entry of this window (see mw.h) */
 };
 
 struct mr_table {
-	struct rocemu_mr **slots;      /* owned array; entries owned (a window's begins its own object) */
-	uint8_t *tags;                 /* owned, per slot */
+	struct rocemu_mr *
+		*slots; /* owned array; entries owned (a window's begins its own object) */
+	uint8_t *tags;	/* owned, per slot */
 	uint32_t size;
-	uint32_t next;                 /* where the search for a free slot starts */
+	uint32_t next;	  /* where the search for a free slot starts */
+	uint8_t *nothing; /* owned, or NULL; null regions' memory: MR_PIECE_MAX zeros, then an MTU
+			     to write into */
 };
 
 void mr_table_init(struct mr_table *t);
@@ -38,17 +47,25 @@ struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index);
 int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry);
 void mr_entry_fini(struct rocemu_mr *entry);
 
-/** Where [addr, addr+len) lies in memory, if the entry is of this PD, spans it and grants all bits of access; or NULL. */
-uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access);
+/**
+ * Where [addr, addr+len) lies in memory, if the entry is of this PD, spans it and grants all bits
+ * of access; or NULL. Who checks a whole message so, must ask again for the part of it that he
+ * reads (MR_PIECE_MAX at most) or writes (an MTU): of a region on demand no more is paged in, and a
+ * null region has no more memory.
+ */
+uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr,
+		  uint64_t len, int access);
 /** An address for no bytes. */
 uint8_t *mr_nowhere(void);
 
 /**
- * Check one access by L_Key: key of a region, of this PD, [addr, addr+len) inside, all bits of access granted.
- * @return where it lies in memory, or NULL. len 0 needs no valid key: any non-NULL pointer comes back.
+ * Check one access by L_Key: key of a region, of this PD, [addr, addr+len) inside, all bits of
+ * access granted.
+ * @return where it lies in memory, or NULL. len 0 needs no valid key: any non-NULL pointer comes
+ * back.
  */
-uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
-		   int access);
+uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key,
+		   uint64_t addr, uint64_t len, int access);
 
 /** Total bytes of a list. */
 uint64_t sge_total(const struct ibv_sge *sge, unsigned n);
@@ -57,14 +74,14 @@ uint64_t sge_total(const struct ibv_sge *sge, unsigned n);
  * The memory of bytes [off, off+len) of a list as iovecs.
  * @return number of iovecs (0 for len 0), or -EFAULT: a key, bound or right does not hold.
  */
-int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
-	       uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max);
+int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
+	       unsigned n, uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max);
 
 /**
  * Copy src[0..len) to bytes [off, off+len) of a list (needs local write).
  * @return 0, or -EFAULT: nothing was written; -EMSGSIZE: the list is shorter than that.
  */
-int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
-		uint64_t off, const uint8_t *src, uint32_t len);
+int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
+		unsigned n, uint64_t off, const uint8_t *src, uint32_t len);
 
 #endif

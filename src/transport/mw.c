@@ -112,10 +112,11 @@ static void bind_to(struct rocemu_mw *mw, struct rocemu_mr *mr, struct rocemu_qp
 		mw->qp = qp;
 		list_append(&qp->windows, &mw->link);
 	}
-	mw->entry.host = mr->host + (b->addr - mr->iova);
+	/* The region may begin at NULL: one of all memory, on demand. */
+	mw->entry.host = (uint8_t *)((uintptr_t)mr->host + (b->addr - mr->iova));
 	mw->entry.iova = b->access & IBV_ACCESS_ZERO_BASED ? 0 : b->addr;
 	mw->entry.length = b->length;
-	mw->entry.access = b->access & ~IBV_ACCESS_ZERO_BASED;
+	mw->entry.access = (b->access & ~IBV_ACCESS_ZERO_BASED) | (mr->access & IBV_ACCESS_ON_DEMAND);
 }
 
 /** Type 1 may be bound again while bound, and length 0 unbinds it; type 2 must be free

@@ -8,8 +8,12 @@
 
 #include <rocemu/endpoint.h>
 
+/** Whose it is: what it is embedded in. */
+enum timer_owner { TIMER_QP, TIMER_CQ };
+
 struct timer {
 	rocemu_ns_t deadline;
+	enum timer_owner owner;
 	uint32_t pos;                  /* place in the heap + 1; 0: not running */
 };
 

@@ -89,6 +89,21 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	return 0;
 }
 
+static void fill_odp_caps(struct ibv_device_attr_ex *a)
+{
+	const uint32_t two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
+	const uint32_t all = two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
+			     IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+
+	if (!vb_can_page_in())
+		return;
+	a->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	a->odp_caps.per_transport_caps.rc_odp_caps = all;
+	a->odp_caps.per_transport_caps.uc_odp_caps = two_sided | IBV_ODP_SUPPORT_WRITE;
+	a->odp_caps.per_transport_caps.ud_odp_caps = two_sided;
+	a->xrc_odp_caps = all;
+}
+
 int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
 {
@@ -97,6 +112,10 @@ int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex
 	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
 		return vb_errno(-EINVAL);
 	fill_device_attr(vb_context_of(ctx), &full.orig_attr);
+	fill_odp_caps(&full);
+	full.cq_mod_caps.max_cq_count = UINT16_MAX;
+	full.cq_mod_caps.max_cq_period = UINT16_MAX;
+	full.max_dm_size = VB_DM_MAX;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
 	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;

@@ -95,6 +95,23 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	return 0;
 }
 
+int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
+{
+	struct vb_cq *cq = vb_cq_of(ibcq);
+	struct vb_context *c = vb_context_of(ibcq->context);
+
+	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
+		return vb_errno(-EOPNOTSUPP);
+	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
+		return 0;
+	lane_lock(c->lane);
+	rocemu_cq_moderate(cq->rcq, attr->moderate.cq_count,
+			   (rocemu_ns_t)attr->moderate.cq_period * 1000u);
+	vb_deliver_events(c, lane_ep(c->lane));
+	lane_unlock(c->lane);
+	return 0;
+}
+
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b)
 {
 	pthread_mutex_lock(a < b ? &a->consumer : &b->consumer);

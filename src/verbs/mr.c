@@ -13,33 +13,11 @@
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 enum {
 	ACCESS_KNOWN = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
-		       IBV_ACCESS_HUGETLB,
+		       IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND,
 };
-
-/** Can the page be written to? Unknown (an older kernel) counts as yes. */
-static bool page_writable(uintptr_t page, size_t page_size)
-{
-	static atomic_int supported = -1;
-
-	if (atomic_load(&supported) < 0) {
-		char *probe = mmap(NULL, page_size, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (probe == MAP_FAILED)
-			return true;
-		atomic_store(&supported, madvise(probe, page_size, MADV_POPULATE_WRITE) == 0);
-		munmap(probe, page_size);
-	}
-	return !atomic_load(&supported) ||
-	       madvise((void *)page, page_size, MADV_POPULATE_WRITE) == 0;
-}
 
 /**
  * Is all of addr[0..length) mapped, and, at its ends, writable if it is to be written? (What lies
@@ -57,42 +35,74 @@ static int check_memory(const void *addr, size_t length, int access)
 	/* With MS_ASYNC msync() does nothing on Linux but to look whether everything is mapped. */
 	if (msync((void *)first, last - first + page_size, MS_ASYNC) < 0 && errno == ENOMEM)
 		return -EFAULT;
-	if ((access & IBV_ACCESS_LOCAL_WRITE) &&
-	    (!page_writable(first, page_size) ||
-	     (last != first && !page_writable(last, page_size))))
+	/* A kernel that cannot tell counts as "yes". */
+	if ((access & IBV_ACCESS_LOCAL_WRITE) && vb_can_page_in() &&
+	    (!vb_page_in((void *)first, 1, true) || !vb_page_in((void *)last, 1, true)))
 		return -EFAULT;
 	return 0;
 }
 
-static int check_access(unsigned access)
+/** All of memory as one region: pages are looked for when they are accessed. */
+static bool is_implicit(const void *addr, size_t length, unsigned access)
 {
-	if (access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE | IBV_ACCESS_ON_DEMAND))
+	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
+}
+
+/** What the endpoint is told, and whether the request can be met. On demand, nothing need be there
+ * yet. */
+static int check_region(const void *addr, size_t length, unsigned *access, uint64_t *iova)
+{
+	const bool on_demand = *access & IBV_ACCESS_ON_DEMAND;
+
+	if (*access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE) || length == 0)
 		return -EINVAL;
-	return access & IBV_ACCESS_ON_DEMAND ? -EOPNOTSUPP : 0;
+	/* All of memory is where it is: it has no other address. */
+	if (is_implicit(addr, length, *access) && ((*access & IBV_ACCESS_ZERO_BASED) || *iova))
+		return -EINVAL;
+	if (on_demand && !vb_can_page_in())
+		return -EOPNOTSUPP;
+	if (*access & IBV_ACCESS_ZERO_BASED)
+		*iova = 0;
+	*access &= ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB);
+	return on_demand ? 0 : check_memory(addr, length, (int)*access);
 }
 
 static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
 	       unsigned access, struct rocemu_mr **out)
 {
-	int ret = check_access(access);
+	int ret = check_region(addr, length, &access, &iova);
 
-	access &= ACCESS_KNOWN; /* optional flags are hints */
-	if (ret == 0 && length == 0)
-		ret = -EINVAL;
-	if (ret == 0)
-		ret = check_memory(addr, length, (int)access);
 	if (ret < 0)
 		return ret;
-	if (access & IBV_ACCESS_ZERO_BASED)
-		iova = 0;
-	access &= ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB);
 	lane_lock(c->lane);
 	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, out);
 	lane_unlock(c->lane);
 	return ret;
 }
 
-static void show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, unsigned access)
+/** Keep the context's list of regions on demand, which advice is looked up in. */
+static void track(struct vb_context *c, struct vb_mr *mr, unsigned access)
+{
+	pthread_mutex_lock(&c->lock);
+	list_remove(&mr->on_demand);
+	if (access & IBV_ACCESS_ON_DEMAND)
+		list_append(&c->on_demand, &mr->on_demand);
+	mr->access = access;
+	pthread_mutex_unlock(&c->lock);
+}
+
+struct vb_mr *vb_mr_new(enum vb_mr_kind kind)
+{
+	struct vb_mr *mr = calloc(1, sizeof(*mr));
+
+	if (!mr)
+		return vb_null(ENOMEM);
+	mr->kind = kind;
+	list_init(&mr->on_demand);
+	return mr;
+}
+
+void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length)
 {
 	mr->base.context = pd->base.context;
 	mr->base.pd = &pd->base;
@@ -100,7 +110,7 @@ static void show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, 
 	mr->base.length = length;
 	mr->base.lkey = rocemu_mr_lkey(mr->rmr);
 	mr->base.rkey = rocemu_mr_rkey(mr->rmr);
-	mr->access = (int)access;
+	atomic_fetch_add(&pd->refs, 1);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
@@ -113,16 +123,17 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 
 	if (!c)
 		return vb_null(EOPNOTSUPP);
-	mr = calloc(1, sizeof(*mr));
+	mr = vb_mr_new(VB_MR_MEMORY);
 	if (!mr)
-		return vb_null(ENOMEM);
+		return NULL;
 	ret = reg(c, pd, addr, length, iova, access, &mr->rmr);
 	if (ret < 0) {
 		free(mr);
 		return vb_null(-ret);
 	}
-	atomic_fetch_add(&pd->refs, 1);
-	show(mr, pd, addr, length, access);
+	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
+	vb_mr_show(mr, pd, addr, length);
+	track(c, mr, access);
 	return &mr->base;
 }
 
@@ -159,24 +170,26 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	if (ret < 0)
 		return vb_errno(ret);
 	atomic_fetch_sub(&vb_pd_of(ibmr->pd)->refs, 1);
+	track(c, mr, 0);
+	if (mr->dm)
+		atomic_fetch_sub(&mr->dm->refs, 1);
 	free(mr);
 	return 0;
 }
 
-/**
- * Done as a new registration that takes the old one's place, so the keys change, which the API
- * allows.
- */
+/** What is not to change keeps its address for the peer as well, which ibv_reg_mr_iova() may have
+ * set. */
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		 int access)
 {
 	struct vb_context *c = vb_context_of(ibmr->context);
 	struct vb_mr *mr = vb_mr_of(ibmr);
 	struct vb_pd *pd = vb_pd_of(ibmr->pd), *old_pd = pd;
-	struct rocemu_mr *fresh;
+	uint64_t iova = (uintptr_t)addr;
+	unsigned kept, asked = (unsigned)access;
 	int ret;
 
-	if (!c || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || !flags ||
+	if (!c || mr->kind != VB_MR_MEMORY || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || !flags ||
 	    ((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context))) {
 		errno = c ? EINVAL : EOPNOTSUPP;
 		return IBV_REREG_MR_ERR_INPUT;
@@ -186,22 +199,44 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {
 		addr = ibmr->addr;
 		length = ibmr->length;
+		iova = mr->iova;
 	}
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
-		access = mr->access;
-	ret = reg(c, pd, addr, length, (uintptr_t)addr, (unsigned)access, &fresh);
+		asked = mr->access;
+	kept = asked;
+	ret = check_region(addr, length, &asked, &iova);
 	if (ret == 0) {
-		ret = dereg(c, mr->rmr);
-		if (ret < 0)
-			dereg(c, fresh);
+		lane_lock(c->lane);
+		ret = rocemu_mr_change(mr->rmr, pd->rpd, addr, length, iova, (int)asked);
+		lane_unlock(c->lane);
 	}
 	if (ret < 0) {
 		errno = -ret;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
-	mr->rmr = fresh;
-	atomic_fetch_add(&pd->refs, 1);
+	track(c, mr, kept);
+	mr->iova = iova;
+	vb_mr_show(mr, pd, addr, length);
 	atomic_fetch_sub(&old_pd->refs, 1);
-	show(mr, pd, addr, length, (unsigned)access);
 	return 0;
+}
+
+struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
+{
+	struct vb_context *c = vb_context_of(ibpd->context);
+	struct vb_pd *pd = vb_pd_of(ibpd);
+	struct vb_mr *mr = vb_mr_new(VB_MR_NULL);
+	int ret;
+
+	if (!mr)
+		return NULL;
+	lane_lock(c->lane);
+	ret = rocemu_mr_null(pd->rpd, &mr->rmr);
+	lane_unlock(c->lane);
+	if (ret < 0) {
+		free(mr);
+		return vb_null(-ret);
+	}
+	vb_mr_show(mr, pd, NULL, SIZE_MAX);
+	return &mr->base;
 }

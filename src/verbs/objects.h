@@ -31,6 +31,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/list.h"
 #include "engine/lane.h"
 #include "engine/netdev.h"
 #include "base/evq.h"
@@ -56,8 +57,10 @@ struct vb_context {
 	struct lane *lane;	   /* owned */
 	struct evq async;	   /* async_fd is its fd */
 	pthread_mutex_t lock;
-	atomic_bool attached; /* the lane has its slot; set under lock */
-	bool complained;      /* about not getting one; guarded by lock */
+	atomic_bool attached;  /* the lane has its slot; set under lock */
+	bool complained;       /* about not getting one; guarded by lock */
+	size_t dm_used;	       /* bytes of device memory; guarded by lock */
+	struct list on_demand; /* of vb_mr.on_demand; guarded by lock */
 };
 
 struct vb_pd {
@@ -73,10 +76,23 @@ struct vb_td {
 	atomic_uint refs; /* parent domains made with it */
 };
 
+enum vb_mr_kind { VB_MR_MEMORY, VB_MR_NULL, VB_MR_DM };
+
 struct vb_mr {
 	struct ibv_mr base;
 	struct rocemu_mr *rmr; /* owned */
-	int access;
+	enum vb_mr_kind kind;
+	uint64_t iova;	       /* what peers and SGEs call its first byte */
+	unsigned access;       /* as asked for */
+	struct vb_dm *dm;      /* ref; NULL but for VB_MR_DM */
+	struct list on_demand; /* in vb_context.on_demand; linked to itself: is not on demand */
+};
+
+struct vb_dm {
+	struct ibv_dm base;
+	uint8_t *mem; /* owned */
+	size_t length;
+	atomic_uint refs; /* regions of it */
 };
 
 struct vb_mw {
@@ -151,6 +167,7 @@ VB_CAST(pd, ibv_pd, base)
 VB_CAST(td, ibv_td, base)
 VB_CAST(mr, ibv_mr, base)
 VB_CAST(mw, ibv_mw, base)
+VB_CAST(dm, ibv_dm, base)
 VB_CAST(channel, ibv_comp_channel, base)
 VB_CAST(srq, ibv_srq, base)
 VB_CAST(ah, ibv_ah, base)
@@ -211,6 +228,28 @@ int vb_dealloc_td(struct ibv_td *td);
 struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 				      struct ibv_parent_domain_init_attr *attr);
 
+/* mr.c */
+/** An object without a region yet, or NULL with errno. */
+struct vb_mr *vb_mr_new(enum vb_mr_kind kind);
+/** Fill in what the program sees of a region whose rmr is made; takes a reference of pd. */
+void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length);
+struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *pd);
+
+/* odp.c */
+/** Can this kernel tell whether memory is there (Linux 5.14)? */
+bool vb_can_page_in(void);
+/** Make addr[0..len) present, for writing if write. False: no such memory, or not writable. */
+bool vb_page_in(void *addr, size_t len, bool write);
+int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
+		 struct ibv_sge *sgl, uint32_t n);
+
+/* dm.c */
+#define VB_DM_MAX ((size_t)64 << 20) /* bytes of device memory of a context */
+struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr);
+int vb_free_dm(struct ibv_dm *dm);
+struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *dm, uint64_t offset, size_t length,
+			    unsigned access);
+
 /* mw.c */
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type);
 int vb_dealloc_mw(struct ibv_mw *mw);
@@ -223,6 +262,7 @@ bool vb_bind_allowed(const struct ibv_qp *qp, const struct ibv_mw *mw, enum ibv_
 struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 			struct ibv_comp_channel *channel, uint32_t comp_vector);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
+int vb_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 /** One completion; when there is none, drive the lane once and look again. Consumer lock held. */
 bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
 /** Take and release the consumer locks of a QP's two CQs (which may be one), in order. */

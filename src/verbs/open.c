@@ -36,6 +36,12 @@ static void set_extended_ops(struct verbs_context *v)
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_srq_ex = vb_create_srq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
+	v->modify_cq = vb_modify_cq;
+	v->alloc_null_mr = vb_alloc_null_mr;
+	v->advise_mr = vb_advise_mr;
+	v->alloc_dm = vb_alloc_dm;
+	v->free_dm = vb_free_dm;
+	v->reg_dm_mr = vb_reg_dm_mr;
 }
 
 static int open_lane(struct vb_context *c)
@@ -43,7 +49,8 @@ static int open_lane(struct vb_context *c)
 	struct lane_gid gids[ROCEMU_MAX_GID];
 	struct lane_config config = {
 		.device = c->netdev.name,
-		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu)},
+		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu),
+		       .page_in = vb_can_page_in() ? vb_page_in : NULL},
 		.gids = gids,
 		.ngids = c->netdev.ngids,
 		.ifindex = c->netdev.ifindex,
@@ -80,6 +87,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	c->dev = dev;
 	c->netdev = dev->netdev;
 	pthread_mutex_init(&c->lock, NULL);
+	list_init(&c->on_demand);
 	ret = evq_init(&c->async);
 	if (ret < 0)
 		return ret;

@@ -88,6 +88,9 @@ def cases():
             result.append(named(pingpong(t, 'lo', ('-m', mtu, '-s', 10000, '-c'), 50), f'mtu{mtu}', level))
     result.append(named(pingpong('rc', 'lo', ('-N', '-c')), 'new_send', NORMAL))
     result.append(named(pingpong('rc', 'lo', ('-t',)), 'timestamps', FULL))
+    for name, options in (('odp', ('-o', '-c')), ('odp_implicit', ('-O', '-c')), ('odp_prefetch', ('-o', '-P', '-c')),
+                          ('device_memory', ('-j', '-c'))):
+        result.append(named(pingpong('rc', 'lo', options), name, NORMAL))
     for t in ('rc', 'uc', 'srq'):
         result.append(named(pingpong(t, 'veth9000-v4', ('-m', 4096, '-s', 20000, '-c'), 50), 'mtu4096', NORMAL))
     return result

@@ -147,3 +147,98 @@ TEST(cq_resize, with_completions_waiting__kept_in_order)
 		assert_int_equal(out[i].wr_id, i);
 	rocemu_ep_free(ep);
 }
+
+/* ---- moderation ---- */
+
+static void push_at(struct rocemu_cq *cq, rocemu_ns_t when, enum ibv_wc_status status)
+{
+	cq_push(cq, &(struct rocemu_cqe){.status = status, .timestamp = when});
+}
+
+static bool event_came(struct rocemu_ep *ep)
+{
+	struct rocemu_event ev;
+
+	return rocemu_ep_next_event(ep, &ev) && ev.type == ROCEMU_EVENT_CQ;
+}
+
+TEST(cq_moderate, count__one_event_for_so_many_completions)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 64);
+
+	rocemu_cq_moderate(cq, 4, 0);
+	for (unsigned round = 0; round < 3; round++) {
+		rocemu_cq_arm(cq, false);
+		for (unsigned i = 0; i < 3; i++)
+			push_at(cq, i, IBV_WC_SUCCESS);
+		assert_false(event_came(ep));
+		assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+		push_at(cq, 3, IBV_WC_SUCCESS);
+		assert_true(event_came(ep));
+		push_at(cq, 4, IBV_WC_SUCCESS);
+		assert_false(event_came(ep));
+	}
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_moderate, period__ends_with_fewer_completions)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 64);
+
+	rocemu_cq_moderate(cq, 100, 5000);
+	rocemu_cq_arm(cq, false);
+	push_at(cq, 1000, IBV_WC_SUCCESS);
+	push_at(cq, 3000, IBV_WC_SUCCESS);
+	assert_int_equal(rocemu_ep_deadline(ep), 6000);
+	rocemu_ep_expire(ep, 5999);
+	assert_false(event_came(ep));
+	rocemu_ep_expire(ep, 6000);
+	assert_true(event_came(ep));
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_moderate, error__waits_for_nobody)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 64);
+
+	rocemu_cq_moderate(cq, 100, 5000);
+	rocemu_cq_arm(cq, false);
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	push_at(cq, 2, IBV_WC_WR_FLUSH_ERR);
+	assert_true(event_came(ep));
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_moderate, changed_while_an_event_waits__it_comes)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 64);
+
+	rocemu_cq_moderate(cq, 100, 0);
+	rocemu_cq_arm(cq, false);
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	rocemu_cq_moderate(cq, 0, 0);
+	assert_true(event_came(ep));
+	rocemu_cq_arm(cq, false);
+	push_at(cq, 2, IBV_WC_SUCCESS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_destroy, period_running__timer_goes_with_it)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 64);
+
+	rocemu_cq_moderate(cq, 100, 5000);
+	rocemu_cq_arm(cq, false);
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	assert_int_equal(rocemu_cq_destroy(cq), 0);
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	rocemu_ep_free(ep);
+}

@@ -147,3 +147,78 @@ TEST(sge, gather_and_scatter_across_pieces__right_bytes)
 	assert_int_equal(f.mem[0], 0);
 	mr_table_fini(&f.ep.mrs);
 }
+
+TEST(mr_change, other_place_and_rights__same_key)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+	uint32_t key;
+
+	setup(&f);
+	mr = reg(&f, 0, 64, 0);
+	key = mr->key;
+	assert_int_equal(rocemu_mr_change(mr, &f.other, f.mem + 100, 8, 0x50, IBV_ACCESS_REMOTE_READ), 0);
+	assert_null(mr_access(&f.ep.mrs, &f.pd, key, 0x50, 8, IBV_ACCESS_REMOTE_READ));
+	assert_ptr_equal(mr_access(&f.ep.mrs, &f.other, key, 0x50, 8, IBV_ACCESS_REMOTE_READ), f.mem + 100);
+	assert_int_equal(f.pd.refs, 0);
+	assert_int_equal(f.other.refs, 1);
+	assert_int_equal(rocemu_mr_change(mr, &f.pd, f.mem, 8, 0, IBV_ACCESS_REMOTE_WRITE), -EINVAL);
+	mr->windows = 1;
+	assert_int_equal(rocemu_mr_change(mr, &f.pd, f.mem, 8, 0, 0), -EBUSY);
+	assert_ptr_equal(mr_access(&f.ep.mrs, &f.other, key, 0x50, 8, 0), f.mem + 100);
+	mr_table_fini(&f.ep.mrs);
+}
+
+static struct {
+	void *addr;
+	size_t len;
+	bool write, there;
+} asked;
+
+static bool page_in(void *addr, size_t len, bool write)
+{
+	asked.addr = addr;
+	asked.len = len;
+	asked.write = write;
+	return asked.there;
+}
+
+TEST(mr_on_demand, each_access__asks_for_its_pages)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+
+	setup(&f);
+	assert_int_equal(rocemu_mr_reg(&f.pd, f.mem, 64, 0, IBV_ACCESS_ON_DEMAND, &mr), -EOPNOTSUPP);
+	f.ep.cfg.page_in = page_in;
+	mr = reg(&f, 0, 64, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
+	asked.there = true;
+	assert_ptr_equal(mr_access(&f.ep.mrs, &f.pd, mr->key, 0x1010, 8, 0), f.mem + 16);
+	assert_ptr_equal(asked.addr, f.mem + 16);
+	assert_int_equal(asked.len, 8);
+	assert_false(asked.write);
+	assert_non_null(mr_access(&f.ep.mrs, &f.pd, mr->key, 0x1000, 8, IBV_ACCESS_LOCAL_WRITE));
+	assert_true(asked.write);
+	asked.there = false;
+	assert_null(mr_access(&f.ep.mrs, &f.pd, mr->key, 0x1010, 8, 0));
+	mr_table_fini(&f.ep.mrs);
+}
+
+TEST(mr_null, any_address__zeros_and_a_place_to_write)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+	const uint8_t *zeros;
+	uint8_t *sink;
+
+	setup(&f);
+	assert_int_equal(rocemu_mr_null(&f.pd, &mr), 0);
+	sink = mr_access(&f.ep.mrs, &f.pd, mr->key, 0xffff0000u, ROCEMU_MAX_MTU, IBV_ACCESS_LOCAL_WRITE);
+	assert_non_null(sink);
+	memset(sink, 0xff, ROCEMU_MAX_MTU);
+	zeros = mr_access(&f.ep.mrs, &f.pd, mr->key, 17, MR_PIECE_MAX, 0);
+	for (size_t i = 0; i < MR_PIECE_MAX; i++)
+		assert_int_equal(zeros[i], 0);
+	assert_null(mr_access(&f.ep.mrs, &f.pd, mr->key, 17, 1, IBV_ACCESS_REMOTE_READ));
+	mr_table_fini(&f.ep.mrs);
+}

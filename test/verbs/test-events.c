@@ -70,6 +70,42 @@ TEST(channel, empty_and_nonblocking__eagain)
 	dev_close(&d);
 }
 
+TEST(channel, moderated__event_by_count_or_by_time)
+{
+	struct ibv_modify_cq_attr attr = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					  .moderate = {.cq_count = 4, .cq_period = 0}};
+	struct ibv_cq *cq = NULL;
+	struct pollfd fd;
+	void *user;
+	struct pair p;
+
+	pair_open(&p);
+	fd = (struct pollfd){.fd = p.d.channel->fd, .events = POLLIN};
+	assert_int_equal(ibv_modify_cq(p.d.cq, &attr), 0);
+	assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
+	message(&p, IBV_SEND_SIGNALED);
+	dev_poll(p.d.cq);
+	dev_poll(p.d.cq);
+	assert_int_equal(poll(&fd, 1, 0), 0); /* two completions, of four */
+	message(&p, IBV_SEND_SIGNALED);
+	assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &user), 0);
+	dev_poll(p.d.cq);
+	dev_poll(p.d.cq);
+
+	attr.moderate.cq_count = 1000;
+	attr.moderate.cq_period = 2000;
+	assert_int_equal(ibv_modify_cq(p.d.cq, &attr), 0);
+	assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
+	message(&p, IBV_SEND_SIGNALED);
+	assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &user), 0);
+	dev_poll(p.d.cq);
+	dev_poll(p.d.cq);
+	ibv_ack_cq_events(p.d.cq, 2);
+	attr.attr_mask = 1u << 7;
+	assert_int_equal(ibv_modify_cq(p.d.cq, &attr), EOPNOTSUPP);
+	pair_close(&p);
+}
+
 TEST(channel, cq_armed__one_event_then_none_until_armed_again)
 {
 	struct ibv_cq *cq = NULL;

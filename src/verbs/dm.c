@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Device memory. Ours is the process's own, apart from what the program registers: it reaches it by
+ * the two copying calls and by keys only, as it would an adapter's.
+ */
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "verbs/objects.h"
+
+static bool in_bounds(const struct vb_dm *dm, uint64_t offset, size_t length)
+{
+	return offset <= dm->length && length <= dm->length - offset;
+}
+
+static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *host, size_t length)
+{
+	struct vb_dm *dm = vb_dm_of(ibdm);
+
+	if (!in_bounds(dm, offset, length))
+		return EFAULT;
+	memcpy(dm->mem + offset, host, length);
+	return 0;
+}
+
+static int copy_from(void *host, struct ibv_dm *ibdm, uint64_t offset, size_t length)
+{
+	struct vb_dm *dm = vb_dm_of(ibdm);
+
+	if (!in_bounds(dm, offset, length))
+		return EFAULT;
+	memcpy(host, dm->mem + offset, length);
+	return 0;
+}
+
+/** Take length bytes from what the context may have. */
+static bool take(struct vb_context *c, size_t length)
+{
+	bool ok;
+
+	pthread_mutex_lock(&c->lock);
+	ok = length <= VB_DM_MAX - c->dm_used;
+	if (ok)
+		c->dm_used += length;
+	pthread_mutex_unlock(&c->lock);
+	return ok;
+}
+
+static void give_back(struct vb_context *c, size_t length)
+{
+	pthread_mutex_lock(&c->lock);
+	c->dm_used -= length;
+	pthread_mutex_unlock(&c->lock);
+}
+
+struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr)
+{
+	struct vb_context *c = vb_context_of(ctx);
+	struct vb_dm *dm;
+
+	/* A mapping begins at a page: no other alignment has to be asked for. */
+	if (attr->comp_mask || attr->length == 0 || attr->log_align_req >= 32 ||
+	    1u << attr->log_align_req > (unsigned)sysconf(_SC_PAGESIZE))
+		return vb_null(EINVAL);
+	if (!take(c, attr->length))
+		return vb_null(ENOMEM);
+	dm = calloc(1, sizeof(*dm));
+	if (dm)
+		dm->mem = mmap(NULL, attr->length, PROT_READ | PROT_WRITE,
+			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (!dm || dm->mem == MAP_FAILED) {
+		free(dm);
+		give_back(c, attr->length);
+		return vb_null(ENOMEM);
+	}
+	dm->length = attr->length;
+	dm->base.context = ctx;
+	dm->base.memcpy_to_dm = copy_to;
+	dm->base.memcpy_from_dm = copy_from;
+	return &dm->base;
+}
+
+int vb_free_dm(struct ibv_dm *ibdm)
+{
+	struct vb_context *c = vb_context_of(ibdm->context);
+	struct vb_dm *dm = vb_dm_of(ibdm);
+
+	if (atomic_load(&dm->refs) > 0)
+		return vb_errno(-EBUSY);
+	munmap(dm->mem, dm->length);
+	give_back(c, dm->length);
+	free(dm);
+	return 0;
+}
+
+struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t offset,
+			    size_t length, unsigned access)
+{
+	const unsigned known = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			       IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
+			       IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
+			       IBV_ACCESS_OPTIONAL_RANGE;
+	struct vb_context *c = vb_context_of(ibpd->context);
+	struct vb_dm *dm = vb_dm_of(ibdm);
+	struct vb_pd *pd = vb_pd_of(ibpd);
+	struct vb_mr *mr;
+	int ret;
+
+	if (ibdm->context != ibpd->context || access & ~known ||
+	    !(access & IBV_ACCESS_ZERO_BASED) || length == 0 || !in_bounds(dm, offset, length))
+		return vb_null(EINVAL);
+	mr = vb_mr_new(VB_MR_DM);
+	if (!mr)
+		return NULL;
+	access &= ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE);
+	lane_lock(c->lane);
+	ret = rocemu_mr_reg(pd->rpd, dm->mem + offset, length, 0, (int)access, &mr->rmr);
+	lane_unlock(c->lane);
+	if (ret < 0) {
+		free(mr);
+		return vb_null(-ret);
+	}
+	mr->access = access;
+	mr->dm = dm;
+	atomic_fetch_add(&dm->refs, 1);
+	vb_mr_show(mr, pd, NULL, length);
+	return &mr->base;
+}
