@@ -146,7 +146,7 @@ int cm_client_listen(struct cm_client *c, uint32_t key);
 int cm_client_unbind(struct cm_client *c, uint32_t key);
 
 /** What is to be sent for a connection when this process ends. */
-struct cm_will {
+struct agent_cm_will {
 	struct agent_cm_dgram dgram; /* a REJ, or a DREQ, as for cm_client_send() */
 	uint8_t cm_timeout;	     /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
 	uint8_t retries;	     /* ... so often, 0-15, until DREP, REJ or DREQ comes */
@@ -160,7 +160,7 @@ struct cm_will {
  * @return 0, -EINVAL: comm_id is not ours, or the datagram's length is wrong; -ENOBUFS: too many;
  *	   -ENOMEM. No connection is no error: the next agent will be told.
  */
-int cm_client_will_set(struct cm_client *c, uint32_t comm_id, const struct cm_will *will);
+int cm_client_will_set(struct cm_client *c, uint32_t comm_id, const struct agent_cm_will *will);
 
 /** Take it back. @return 0, also when there is none. */
 int cm_client_will_clear(struct cm_client *c, uint32_t comm_id);
