@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 {
@@ -13,7 +13,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	int ret;
 
 	if (!c)
-		return vb_null(EOPNOTSUPP);
+		return REAL_CALL(ibv_create_ah, ibpd, attr);
 	/* RoCE has no LIDs: without a GRH there is no destination (IBTA A16.4). */
 	if (!attr->is_global || attr->port_num != 1)
 		return vb_null(EINVAL);
@@ -36,7 +36,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 int ibv_destroy_ah(struct ibv_ah *ibah)
 {
 	if (!vb_context_of(ibah->context))
-		return vb_foreign();
+		return REAL_CALL(ibv_destroy_ah, ibah);
 	atomic_fetch_sub(&vb_pd_of(ibah->pd)->refs, 1);
 	free(vb_ah_of(ibah));
 	return 0;
@@ -108,10 +108,8 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	struct grh_view v;
 	int sgid_index;
 
-	if (!c) {
-		errno = EOPNOTSUPP;
-		return -1;
-	}
+	if (!c)
+		return REAL_CALL(ibv_init_ah_from_wc, context, port_num, wc, grh, attr);
 	memset(attr, 0, sizeof(*attr));
 	if (port_num != 1 || !(wc->wc_flags & IBV_WC_GRH) || !grh_parse(grh, &v)) {
 		errno = EINVAL;
@@ -139,6 +137,8 @@ struct ibv_ah *ibv_create_ah_from_wc(struct ibv_pd *pd, struct ibv_wc *wc, struc
 {
 	struct ibv_ah_attr attr;
 
+	if (!vb_context_of(pd->context))
+		return REAL_CALL(ibv_create_ah_from_wc, pd, wc, grh, port_num);
 	if (ibv_init_ah_from_wc(pd->context, port_num, wc, grh, &attr) < 0)
 		return NULL;
 	return ibv_create_ah(pd, &attr);

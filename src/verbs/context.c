@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 #undef ibv_query_port
 
@@ -84,7 +84,7 @@ int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 	struct vb_context *c = vb_context_of(context);
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_query_device, context, attr);
 	fill_device_attr(c, attr);
 	return 0;
 }
@@ -201,7 +201,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr)
 {
 	if (!vb_context_of(context))
-		return vb_foreign();
+		return REAL_CALL(ibv_query_port, context, port_num, port_attr);
 	return vb_query_port(context, port_num, (struct ibv_port_attr *)(void *)port_attr,
 			     offsetof(struct ibv_port_attr, port_cap_flags2));
 }
@@ -217,8 +217,10 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 {
 	struct vb_context *c = vb_context_of(context);
 
-	if (!c || index < 0 || !gid_in_table(c, port_num, (uint32_t)index)) {
-		errno = c ? EINVAL : EOPNOTSUPP;
+	if (!c)
+		return REAL_CALL(ibv_query_gid, context, port_num, index, gid);
+	if (index < 0 || !gid_in_table(c, port_num, (uint32_t)index)) {
+		errno = EINVAL;
 		return -1;
 	}
 	memcpy(gid->raw, c->netdev.gids[index].gid.raw, 16);
@@ -230,8 +232,10 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 {
 	struct vb_context *c = vb_context_of(context);
 
-	if (!c || !gid_in_table(c, port_num, index)) {
-		errno = c ? EINVAL : EOPNOTSUPP;
+	if (!c)
+		return REAL_CALL(ibv_query_gid_type, context, port_num, index, type);
+	if (!gid_in_table(c, port_num, index)) {
+		errno = EINVAL;
 		return -1;
 	}
 	*type = VB_GID_TYPE_ROCE_V2;
@@ -259,7 +263,8 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	struct vb_context *c = vb_context_of(context);
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(_ibv_query_gid_ex, context, port_num, gid_index, entry, flags,
+				 entry_size);
 	if (flags)
 		return vb_errno(-EOPNOTSUPP);
 	if (port_num != 1)
@@ -276,7 +281,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	struct vb_context *c = vb_context_of(context);
 
 	if (!c)
-		return -EOPNOTSUPP;
+		return REAL_CALL(_ibv_query_gid_table, context, entries, max_entries, flags,
+				 entry_size);
 	if (flags)
 		return -EOPNOTSUPP;
 	if (max_entries < c->netdev.ngids)
@@ -290,8 +296,10 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
-	if (!vb_context_of(context) || port_num != 1 || index != 0) {
-		errno = vb_context_of(context) ? EINVAL : EOPNOTSUPP;
+	if (!vb_context_of(context))
+		return REAL_CALL(ibv_query_pkey, context, port_num, index, pkey);
+	if (port_num != 1 || index != 0) {
+		errno = EINVAL;
 		return -1;
 	}
 	*pkey = PKEY_DEFAULT;
@@ -300,8 +308,10 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 
 int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pkey)
 {
-	if (vb_context_of(context) && port_num == 1 && pkey == PKEY_DEFAULT)
+	if (!vb_context_of(context))
+		return REAL_CALL(ibv_get_pkey_index, context, port_num, pkey);
+	if (port_num == 1 && pkey == PKEY_DEFAULT)
 		return 0;
-	errno = vb_context_of(context) ? EINVAL : EOPNOTSUPP;
+	errno = EINVAL;
 	return -1;
 }

@@ -3,7 +3,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 enum { POLL_BATCH = 16 };
 
@@ -177,8 +177,10 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	struct vb_context *c = vb_context_of(context);
 	struct vb_cq *cq;
 
+	if (!c && vb_mixed(channel ? channel->context : NULL))
+		return vb_null(EINVAL);
 	if (!c)
-		return vb_null(EOPNOTSUPP);
+		return REAL_CALL(ibv_create_cq, context, cqe, cq_context, channel, comp_vector);
 	if (cqe <= 0 || comp_vector < 0)
 		return vb_null(EINVAL);
 	cq = vb_cq_new(c, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
@@ -192,7 +194,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_resize_cq, ibcq, cqe);
 	if (cqe <= 0 || cqe > ROCEMU_MAX_CQE)
 		return vb_errno(-EINVAL);
 	pthread_mutex_lock(&cq->consumer);
@@ -213,7 +215,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_destroy_cq, ibcq);
 	lane_lock(c->lane);
 	ret = rocemu_cq_destroy(cq->rcq);
 	lane_unlock(c->lane);

@@ -9,7 +9,13 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
-#include "verbs/objects.h"
+#include "verbs/real.h"
+
+/** What a program gets is devices: ours, then the real ones, then NULL. */
+struct vb_list {
+	struct ibv_device **real; /* owned, the real library's own list; NULL without one */
+	struct ibv_device *devices[];
+};
 
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 /* struct vb_device, guarded by registry_lock */
@@ -61,6 +67,18 @@ static struct vb_device *device_find_or_new(const struct netdev *nd)
 	return d;
 }
 
+/** The device of ours that this is, or NULL. Registry lock held. */
+static struct vb_device *device_of_locked(struct ibv_device *device)
+{
+	list_for_each (n, &registry) {
+		struct vb_device *d = list_entry(n, struct vb_device, node);
+
+		if (&d->base == device)
+			return d;
+	}
+	return NULL;
+}
+
 static void device_put_locked(struct vb_device *d)
 {
 	if (--d->refs > 0)
@@ -85,15 +103,10 @@ void vb_device_put(struct vb_device *dev)
 
 struct vb_device *vb_device_of(struct ibv_device *device)
 {
-	struct vb_device *found = NULL;
+	struct vb_device *found;
 
 	pthread_mutex_lock(&registry_lock);
-	list_for_each (n, &registry) {
-		struct vb_device *d = list_entry(n, struct vb_device, node);
-
-		if (&d->base == device)
-			found = d;
-	}
+	found = device_of_locked(device);
 	pthread_mutex_unlock(&registry_lock);
 	return found;
 }
@@ -110,12 +123,41 @@ static void complain(const char *text)
 		log_error("ROCEMU_DEVICES: %s", text);
 }
 
+/** Room for n devices of ours and those of real, which it takes. NULL without memory. */
+static struct vb_list *list_new(unsigned n, struct ibv_device **real, unsigned nreal)
+{
+	struct vb_list *l = calloc(1, sizeof(*l) + (n + nreal + 1) * sizeof(l->devices[0]));
+
+	if (l)
+		l->real = real;
+	else if (real)
+		REAL_CALL_VOID(ibv_free_device_list, real);
+	return l;
+}
+
+/** Append ours to the list. Registry lock held. @return false when memory ran out. */
+static bool list_ours(struct vb_list *l, unsigned *out, const struct netdev *found, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		struct vb_device *d = device_find_or_new(&found[i]);
+
+		if (!d)
+			return false;
+		device_fill(d, &found[i], (int)i);
+		d->refs++;
+		l->devices[(*out)++] = &d->base;
+	}
+	return true;
+}
+
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
-	struct ibv_device **list;
+	struct ibv_device **real;
+	unsigned n, nreal, out = 0;
 	struct netdev *found;
-	unsigned n, out = 0;
+	struct vb_list *l;
 	char err[768];
+	bool ok;
 	int ret;
 
 	if (num_devices)
@@ -125,61 +167,65 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 		complain(err);
 		return vb_null(-ret);
 	}
-	list = calloc(n + 1, sizeof(*list));
-	if (!list) {
+	real = real_device_list(&nreal);
+	l = list_new(n, real, nreal);
+	if (!l) {
 		free(found);
 		return vb_null(ENOMEM);
 	}
 	pthread_mutex_lock(&registry_lock);
-	for (unsigned i = 0; i < n; i++) {
-		struct vb_device *d = device_find_or_new(&found[i]);
-
-		if (!d)
-			break;
-		device_fill(d, &found[i], (int)i);
-		d->refs++;
-		list[out++] = &d->base;
-	}
+	ok = list_ours(l, &out, found, n);
 	pthread_mutex_unlock(&registry_lock);
 	free(found);
-	if (out < n) {
-		ibv_free_device_list(list);
+	if (!ok) {
+		ibv_free_device_list(l->devices);
 		return vb_null(ENOMEM);
 	}
+	for (unsigned i = 0; i < nreal; i++)
+		l->devices[out++] = l->real[i];
 	if (num_devices)
-		*num_devices = (int)n;
-	return list;
+		*num_devices = (int)out;
+	return l->devices;
 }
 
 void ibv_free_device_list(struct ibv_device **list)
 {
+	struct vb_list *l = container_of(list, struct vb_list, devices);
+
 	pthread_mutex_lock(&registry_lock);
-	for (unsigned i = 0; list[i]; i++)
-		device_put_locked(container_of(list[i], struct vb_device, base));
+	for (unsigned i = 0; list[i]; i++) {
+		struct vb_device *d = device_of_locked(list[i]);
+
+		if (d)
+			device_put_locked(d);
+	}
 	pthread_mutex_unlock(&registry_lock);
-	free(list);
+	if (l->real)
+		REAL_CALL_VOID(ibv_free_device_list, l->real);
+	free(l);
 }
 
 const char *ibv_get_device_name(struct ibv_device *device)
 {
-	return device->name;
+	return vb_device_of(device) ? device->name : REAL_CALL(ibv_get_device_name, device);
 }
 
 int ibv_get_device_index(struct ibv_device *device)
 {
 	struct vb_device *d = vb_device_of(device);
 
-	return d ? d->index : -1;
+	return d ? d->index : REAL_CALL(ibv_get_device_index, device);
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
 	struct vb_device *d = vb_device_of(device);
-	uint8_t bytes[8] = {0};
+	uint8_t bytes[8];
 	__be64 guid;
 
-	if (d)
-		put_be64(bytes, d->netdev.guid);
+	if (!d)
+		return REAL_CALL(ibv_get_device_guid, device);
+	put_be64(bytes, d->netdev.guid);
 	memcpy(&guid, bytes, sizeof(guid));
 	return guid;
 }

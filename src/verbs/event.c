@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 /* ---- delivery, with the lane's lock held ---- */
 
@@ -78,7 +78,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	int ret;
 
 	if (!vb_context_of(context))
-		return vb_null(EOPNOTSUPP);
+		return REAL_CALL(ibv_create_comp_channel, context);
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return vb_null(ENOMEM);
@@ -99,7 +99,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	bool busy;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_destroy_comp_channel, channel);
 	pthread_mutex_lock(&c->lock);
 	busy = channel->refcnt > 0;
 	pthread_mutex_unlock(&c->lock);
@@ -114,10 +114,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 {
 	struct evq_source *s;
 
-	if (!vb_context_of(channel->context)) {
-		errno = EOPNOTSUPP;
-		return -1;
-	}
+	if (!vb_context_of(channel->context))
+		return REAL_CALL(ibv_get_cq_event, channel, cq, cq_context);
 	s = evq_get(&vb_channel_of(channel)->events);
 	if (!s)
 		return -1;
@@ -128,6 +126,10 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 {
+	if (!vb_context_of(cq->context)) {
+		REAL_CALL_VOID(ibv_ack_cq_events, cq, nevents);
+		return;
+	}
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);
@@ -141,10 +143,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 	struct vb_context *c = vb_context_of(context);
 	struct evq_source *s;
 
-	if (!c) {
-		errno = EOPNOTSUPP;
-		return -1;
-	}
+	if (!c)
+		return REAL_CALL(ibv_get_async_event, context, event);
 	s = evq_get(&c->async);
 	if (!s)
 		return -1;
@@ -161,16 +161,12 @@ static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *complete
 	pthread_mutex_unlock(mutex);
 }
 
-void ibv_ack_async_event(struct ibv_async_event *event)
+/** Whose event it is; NULL for the port's and the device's, which nobody waits for. */
+static struct ibv_context *context_of_event(const struct ibv_async_event *event)
 {
-	struct ibv_cq *cq = event->element.cq;
-	struct ibv_qp *qp = event->element.qp;
-	struct ibv_srq *srq = event->element.srq;
-
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
-		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
-		break;
+		return event->element.cq->context;
 	case IBV_EVENT_QP_FATAL:
 	case IBV_EVENT_QP_REQ_ERR:
 	case IBV_EVENT_QP_ACCESS_ERR:
@@ -179,14 +175,40 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	case IBV_EVENT_PATH_MIG:
 	case IBV_EVENT_PATH_MIG_ERR:
 	case IBV_EVENT_QP_LAST_WQE_REACHED:
-		ack(&qp->mutex, &qp->cond, &qp->events_completed);
+		return event->element.qp->context;
+	case IBV_EVENT_SRQ_ERR:
+	case IBV_EVENT_SRQ_LIMIT_REACHED:
+		return event->element.srq->context;
+	case IBV_EVENT_WQ_FATAL:
+		return event->element.wq->context;
+	default:
+		return NULL;
+	}
+}
+
+void ibv_ack_async_event(struct ibv_async_event *event)
+{
+	struct ibv_context *ctx = context_of_event(event);
+	struct ibv_cq *cq = event->element.cq;
+	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
+
+	if (!ctx)
+		return;
+	if (!vb_context_of(ctx)) {
+		REAL_CALL_VOID(ibv_ack_async_event, event);
+		return;
+	}
+	switch (event->event_type) {
+	case IBV_EVENT_CQ_ERR:
+		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);
 		break;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		ack(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
-	default:
-		/* Of the port or the device: nobody waits for it. */
+	default: /* we have no WQs */
+		ack(&qp->mutex, &qp->cond, &qp->events_completed);
 		break;
 	}
 }

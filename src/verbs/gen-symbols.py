@@ -3,13 +3,17 @@
 """Make the drop-in's export table from the system library's.
 
 usage: gen-symbols.py READELF SYSTEM_LIBRARY OUR_ARCHIVE OUT.map OUT.c
+       gen-symbols.py READELF SYSTEM_LIBRARY OUT.h
 
 The system's libibverbs.so.1 says which symbol@version there must be, the archive of our objects says which
 of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as stubs (macros of
 verbs/stub.h) that fail the way each function's convention has it. Nothing is listed twice by hand, so an
 rdma-core with more symbols, or with another number in its private node, needs no change here.
+OUT.h is the table of public symbols that verbs/real.c looks up in the real library: name, version, and
+which way the function fails when it is not there.
 """
 
+import os
 import re
 import subprocess
 import sys
@@ -20,7 +24,16 @@ POINTER = re.compile(
     r"|_?verbs_(init_and_alloc_context|open_device)|ibv_qp_to_qp_ex|ibv_\w+_str)$"
 )
 VOID = re.compile(r"^(ibv_ack_\w+|ibv_free_\w+|ibv_unimport_\w+|ibv_copy_\w+|verbs_(init_cq|set_ops|uninit_context))$")
-MINUS_ONE = re.compile(r"^ibv_(read_\w*sysfs_file|get_cq_event|get_async_event|query_(gid|pkey)|close_device)$")
+MINUS_ONE = re.compile(
+    r"^ibv_(read_\w*sysfs_file|get_cq_event|get_async_event|query_(gid|pkey|gid_type)|close_device"
+    r"|init_ah_from_wc|get_pkey_index|get_device_index|rereg_mr)$"
+)
+# A count, or -errno.
+NEGATIVE = re.compile(r"^_ibv_query_gid_table$")
+# Nothing to fail: 0 is the answer "no".
+ZERO = re.compile(r"^ibv_query_qp_data_in_order$")
+# Provider libraries and their tools have no business with our objects, but ibv_devinfo calls this one.
+PUBLIC_ALL_THE_SAME = "ibv_query_gid_type"
 # Called by every provider library's constructor, and by their logging: nothing to report.
 SILENT = re.compile(r"^(verbs_register_driver_\d+|ibv_register_driver|__verbs_log|__ioctl_final_num_attrs)$")
 
@@ -76,7 +89,14 @@ def write_map(path, table):
 
 
 def kind(name):
-    for test, macro in ((SILENT, "SILENT"), (POINTER, "NULL"), (VOID, "VOID"), (MINUS_ONE, "MINUS_ONE")):
+    for test, macro in (
+        (SILENT, "SILENT"),
+        (ZERO, "SILENT"),
+        (POINTER, "NULL"),
+        (VOID, "VOID"),
+        (MINUS_ONE, "MINUS_ONE"),
+        (NEGATIVE, "NEGATIVE"),
+    ):
         if test.match(name):
             return macro
     return "ERRNO"
@@ -97,11 +117,27 @@ def write_stubs(path, table, ours):
                 out.write("STUB_%s(%s)\n" % (kind(name), name))
 
 
+def write_real(path, library, table):
+    with open(path, "w") as out:
+        out.write("/* Made by gen-symbols.py. */\n")
+        out.write('#define REAL_SYSTEM_DIR "%s"\n' % os.path.realpath(os.path.dirname(library)))
+        out.write("#define REAL_TABLE(X) \\\n")
+        for name, version, default, size in table:
+            public = "PRIVATE" not in version or name == PUBLIC_ALL_THE_SAME
+            if default and public and not size:
+                out.write('\tX(%s, "%s", %s) \\\n' % (name, version, kind(name)))
+        out.write("\n")
+
+
 def main():
-    tool, library, archive, out_map, out_c = sys.argv[1:]
+    tool, library = sys.argv[1:3]
     table = exported(tool, library)
     if not table:
         sys.exit("%s: no versioned symbols in it" % library)
+    if len(sys.argv) == 4:
+        write_real(sys.argv[3], library, table)
+        return
+    archive, out_map, out_c = sys.argv[3:]
     write_map(out_map, table)
     write_stubs(out_c, table, defined(tool, archive))
 

@@ -5,7 +5,7 @@
  * that receives is what joins. Sending needs neither, so a send-only member does nothing here.
  */
 #include "base/log.h"
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
@@ -14,9 +14,8 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	char err[512];
 	int ret;
 
-	(void)lid; /* RoCE has none */
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_attach_mcast, ibqp, gid, lid); /* ours has no LIDs */
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
 	lane_lock(c->lane);
 	ret = lane_attach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group, err, sizeof(err));
@@ -32,9 +31,8 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	struct rocemu_gid group;
 	int ret;
 
-	(void)lid;
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_detach_mcast, ibqp, gid, lid);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
 	lane_lock(c->lane);
 	ret = lane_detach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group);

@@ -8,32 +8,31 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
-/* ---- fork: the adapter is in the process, copy-on-write takes no page away from under it ---- */
+/*
+ * ---- fork: our adapter is in the process, copy-on-write takes no page away from under it; that a
+ * real one needs more, its library knows ----
+ */
 
 int ibv_fork_init(void)
 {
-	return 0;
+	return real_fork_init();
 }
 
 enum ibv_fork_status ibv_is_fork_initialized(void)
 {
-	return IBV_FORK_UNNEEDED;
+	return real_loaded() ? REAL_CALL(ibv_is_fork_initialized) : IBV_FORK_UNNEEDED;
 }
 
 int ibv_dontfork_range(void *base, size_t size)
 {
-	(void)base;
-	(void)size;
-	return 0;
+	return real_loaded() ? REAL_CALL(ibv_dontfork_range, base, size) : 0;
 }
 
 int ibv_dofork_range(void *base, size_t size)
 {
-	(void)base;
-	(void)size;
-	return 0;
+	return real_loaded() ? REAL_CALL(ibv_dofork_range, base, size) : 0;
 }
 
 /* ---- sysfs ---- */
@@ -129,7 +128,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	struct rocemu_gid g;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_resolve_eth_l2_from_gid, context, attr, eth_mac, vid);
 	if (!attr->is_global || attr->port_num != 1 || attr->grh.sgid_index >= c->netdev.ngids)
 		return vb_errno(-EINVAL);
 	if (vid)
@@ -151,14 +150,15 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
-	(void)ece;
+	if (!vb_context_of(qp->context))
+		return REAL_CALL(ibv_set_ece, qp, ece);
 	return vb_errno(-EOPNOTSUPP);
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
-	(void)qp;
+	if (!vb_context_of(qp->context))
+		return REAL_CALL(ibv_query_ece, qp, ece);
 	memset(ece, 0, sizeof(*ece));
 	return vb_errno(-EOPNOTSUPP);
 }

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -122,7 +122,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 	int ret;
 
 	if (!c)
-		return vb_null(EOPNOTSUPP);
+		return REAL_CALL(ibv_reg_mr_iova2, ibpd, addr, length, iova, access);
 	mr = vb_mr_new(VB_MR_MEMORY);
 	if (!mr)
 		return NULL;
@@ -139,12 +139,16 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 
 struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access)
 {
+	if (!vb_context_of(pd->context))
+		return REAL_CALL(ibv_reg_mr, pd, addr, length, access);
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 
 struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
 			       int access)
 {
+	if (!vb_context_of(pd->context))
+		return REAL_CALL(ibv_reg_mr_iova, pd, addr, length, iova, access);
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
 }
 
@@ -165,7 +169,7 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_dereg_mr, ibmr);
 	ret = dereg(c, mr->rmr);
 	if (ret < 0)
 		return vb_errno(ret);
@@ -189,11 +193,13 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	unsigned kept, asked = (unsigned)access;
 	int ret;
 
-	if (!c || mr->kind != VB_MR_MEMORY || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || !flags ||
-	    ((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context))) {
-		errno = c ? EINVAL : EOPNOTSUPP;
+	if (((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context)) ||
+	    (c && (mr->kind != VB_MR_MEMORY || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || !flags))) {
+		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
+	if (!c)
+		return REAL_CALL(ibv_rereg_mr, ibmr, flags, ibpd, addr, length, access);
 	if (flags & IBV_REREG_MR_CHANGE_PD)
 		pd = vb_pd_of(ibpd);
 	if (!(flags & IBV_REREG_MR_CHANGE_TRANSLATION)) {

@@ -6,9 +6,9 @@
  * waits for events.
  *
  * Whose object is it? Every exported entry point first asks vb_context_of() (or vb_device_of()):
- * NULL means that the object belongs to another libibverbs, the place where a backend for real
- * devices will forward. What verbs.h calls through a context's ops reaches us with our own objects
- * only.
+ * NULL means that the object belongs to the system's libibverbs and goes there (real.h). Objects of
+ * both kinds in one call are EINVAL. What verbs.h calls through a context's ops reaches us with a
+ * first object of our own.
  *
  * Locks, in order:
  *   vb_cq.consumer      who takes completions out; two CQs: lower address first
@@ -197,10 +197,10 @@ static inline int vb_errno(int err)
 	return -err;
 }
 
-/** An entry point got another library's object: nobody to forward to yet. */
-static inline int vb_foreign(void)
+/** Is this one of our contexts, where a real device's is wanted? NULL (no such object) is not. */
+static inline bool vb_mixed(struct ibv_context *c)
 {
-	return vb_errno(-EOPNOTSUPP);
+	return c && vb_context_of(c);
 }
 
 /* context.c */

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 static const struct ibv_context_ops context_ops = {
 	.poll_cq = vb_poll_cq,
@@ -107,6 +107,15 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	return 0;
 }
 
+static struct ibv_context *open_real(struct ibv_device *device)
+{
+	struct ibv_context *ctx = REAL_CALL(ibv_open_device, device);
+
+	if (ctx)
+		real_ops_wrap(ctx);
+	return ctx;
+}
+
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct vb_device *dev = vb_device_of(device);
@@ -114,7 +123,7 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	int ret;
 
 	if (!dev)
-		return vb_null(EOPNOTSUPP);
+		return open_real(device);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return vb_null(ENOMEM);
@@ -133,8 +142,8 @@ int ibv_close_device(struct ibv_context *context)
 	struct vb_context *c = vb_context_of(context);
 
 	if (!c) {
-		errno = EOPNOTSUPP;
-		return -1;
+		real_ops_forget(context);
+		return REAL_CALL(ibv_close_device, context);
 	}
 	lane_free(c->lane);
 	evq_fini(&c->async);

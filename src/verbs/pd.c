@@ -6,7 +6,7 @@
  */
 #include <stdlib.h>
 
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -14,7 +14,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct vb_pd *pd;
 
 	if (!c)
-		return vb_null(EOPNOTSUPP);
+		return REAL_CALL(ibv_alloc_pd, context);
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
 		return vb_null(ENOMEM);
@@ -36,7 +36,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	int ret = 0;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_dealloc_pd, ibpd);
 	if (atomic_load(&pd->refs) > 0)
 		return vb_errno(-EBUSY);
 	if (pd->parent) {

@@ -2,7 +2,7 @@
 /* Queue pairs: creation, attributes, end. Posting is in post.c and wr.c. */
 #include <stdlib.h>
 
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 enum {
 	OPS_UD = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
@@ -132,6 +132,15 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 	return &qp->base.qp_base;
 }
 
+static struct ibv_qp *create_real(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	if (vb_mixed(attr->send_cq ? attr->send_cq->context : NULL) ||
+	    vb_mixed(attr->recv_cq ? attr->recv_cq->context : NULL) ||
+	    vb_mixed(attr->srq ? attr->srq->context : NULL))
+		return vb_null(EINVAL);
+	return REAL_CALL(ibv_create_qp, pd, attr);
+}
+
 struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
 	struct ibv_qp_init_attr_ex ex = {
@@ -148,7 +157,7 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	struct ibv_qp *qp;
 
 	if (!vb_context_of(pd->context))
-		return vb_null(EOPNOTSUPP);
+		return create_real(pd, attr);
 	qp = vb_create_qp_ex(pd->context, &ex);
 	if (qp)
 		attr->cap = ex.cap;
@@ -157,7 +166,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 {
-	return vb_context_of(qp->context) && vb_qp_of(qp)->wr ? &vb_qp_of(qp)->base : NULL;
+	if (!vb_context_of(qp->context))
+		return REAL_CALL(ibv_qp_to_qp_ex, qp);
+	return vb_qp_of(qp)->wr ? &vb_qp_of(qp)->base : NULL;
 }
 
 /* ---- attributes ---- */
@@ -171,7 +182,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_modify_qp, ibqp, attr, mask);
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(c->lane);
 	if ((mask & IBV_QP_STATE) &&
@@ -197,9 +208,9 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 
-	(void)mask; /* all of it, whatever was asked */
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_query_qp, ibqp, attr, mask, init);
+	/* All of it, whatever was asked. */
 	memset(attr, 0, sizeof(*attr));
 	lane_lock(c->lane);
 	rocemu_qp_query(qp->rqp, attr);
@@ -219,9 +230,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags)
 {
-	(void)qp;
-	(void)op;
-	(void)flags;
+	if (!vb_context_of(qp->context))
+		return REAL_CALL(ibv_query_qp_data_in_order, qp, op, flags);
 	return 0; /* no promise: packets that come again are placed again */
 }
 
@@ -236,7 +246,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_destroy_qp, ibqp);
 	scq = vb_cq_of(ibqp->send_cq);
 	rcq = vb_cq_of(ibqp->recv_cq);
 	vb_cq_lock_pair(scq, rcq);

@@ -2,7 +2,7 @@
 /* Shared receive queues (the basic kind). */
 #include <stdlib.h>
 
-#include "verbs/objects.h"
+#include "verbs/real.h"
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
 {
@@ -12,7 +12,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *at
 	int ret;
 
 	if (!c)
-		return vb_null(EOPNOTSUPP);
+		return REAL_CALL(ibv_create_srq, ibpd, attr);
 	srq = calloc(1, sizeof(*srq));
 	if (!srq)
 		return vb_null(ENOMEM);
@@ -59,7 +59,7 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_modify_srq, ibsrq, attr, mask);
 	lane_lock(c->lane);
 	ret = rocemu_srq_modify(vb_srq_of(ibsrq)->rsrq, attr, mask);
 	vb_deliver_events(c, lane_ep(c->lane));
@@ -72,7 +72,7 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	struct vb_context *c = vb_context_of(ibsrq->context);
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_query_srq, ibsrq, attr);
 	lane_lock(c->lane);
 	rocemu_srq_query(vb_srq_of(ibsrq)->rsrq, attr);
 	lane_unlock(c->lane);
@@ -87,7 +87,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	int ret;
 
 	if (!c)
-		return vb_foreign();
+		return REAL_CALL(ibv_destroy_srq, ibsrq);
 	lane_lock(c->lane);
 	ret = rocemu_srq_destroy(srq->rsrq);
 	lane_unlock(c->lane);

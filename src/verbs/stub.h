@@ -32,6 +32,14 @@
 		return -1;          \
 	}
 
+/* Returns a count, or -errno. */
+#define STUB_NEGATIVE(name)          \
+	STUB_EXPORT long name(void); \
+	long name(void)              \
+	{                            \
+		return -EOPNOTSUPP;  \
+	}
+
 /* Returns an object. */
 #define STUB_NULL(name)               \
 	STUB_EXPORT void *name(void); \
@@ -67,6 +75,7 @@
 	STUB_##kind(alias) __asm__(".symver " #alias "," versioned);
 #define STUB_OLD_ERRNO(alias, versioned)     STUB_OLD(ERRNO, alias, versioned)
 #define STUB_OLD_MINUS_ONE(alias, versioned) STUB_OLD(MINUS_ONE, alias, versioned)
+#define STUB_OLD_NEGATIVE(alias, versioned)  STUB_OLD(NEGATIVE, alias, versioned)
 #define STUB_OLD_NULL(alias, versioned)	     STUB_OLD(NULL, alias, versioned)
 #define STUB_OLD_VOID(alias, versioned)	     STUB_OLD(VOID, alias, versioned)
 #define STUB_OLD_SILENT(alias, versioned)    STUB_OLD(SILENT, alias, versioned)

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Entry points that only real devices have: what is ours is never shared between processes through
+ * a kernel's handles, and its memory is none of another device's.
+ */
+#include "base/log.h"
+#include "verbs/real.h"
+
+struct ibv_context *ibv_import_device(int cmd_fd)
+{
+	struct ibv_context *ctx;
+
+	/* The program may have got the file descriptor without ever asking for a list. */
+	real_load();
+	ctx = REAL_CALL(ibv_import_device, cmd_fd);
+	if (ctx)
+		real_ops_wrap(ctx);
+	return ctx;
+}
+
+struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
+{
+	return vb_context_of(context) ? vb_null(EOPNOTSUPP)
+				      : REAL_CALL(ibv_import_pd, context, pd_handle);
+}
+
+struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
+{
+	return vb_context_of(pd->context) ? vb_null(EOPNOTSUPP)
+					  : REAL_CALL(ibv_import_mr, pd, mr_handle);
+}
+
+struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
+{
+	return vb_context_of(context) ? vb_null(EOPNOTSUPP)
+				      : REAL_CALL(ibv_import_dm, context, dm_handle);
+}
+
+/** What cannot have come from us goes back to the real library, or is complained about. */
+static bool unimportable(struct ibv_context *ctx, const char *call)
+{
+	if (vb_context_of(ctx))
+		log_error("%s: an object of a rocemu device, which cannot have been imported",
+			  call);
+	return vb_context_of(ctx);
+}
+
+void ibv_unimport_pd(struct ibv_pd *pd)
+{
+	if (!unimportable(pd->context, __func__))
+		REAL_CALL_VOID(ibv_unimport_pd, pd);
+}
+
+void ibv_unimport_mr(struct ibv_mr *mr)
+{
+	if (!unimportable(mr->context, __func__))
+		REAL_CALL_VOID(ibv_unimport_mr, mr);
+}
+
+void ibv_unimport_dm(struct ibv_dm *dm)
+{
+	if (!unimportable(dm->context, __func__))
+		REAL_CALL_VOID(ibv_unimport_dm, dm);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				 int fd, int access)
+{
+	return vb_context_of(pd->context)
+		       ? vb_null(EOPNOTSUPP)
+		       : REAL_CALL(ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
+}

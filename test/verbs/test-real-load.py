@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Which libibverbs the drop-in takes real devices from, and what it says when it cannot: ibv_devices under it.
+
+usage: test-real-load.py OUR_LIBRARY FAKE_LIBRARY SYSTEM_LIBRARY
+"""
+
+import ctypes
+import fcntl
+import os
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+
+CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
+SKIP = 77
+
+OURS, FAKE, SYSTEM = (os.path.realpath(p) for p in sys.argv[1:])
+
+
+def skip(reason):
+    print("skipped: " + reason)
+    sys.exit(SKIP)
+
+
+def namespace():
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) and libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
+        skip("no network namespace can be made here (neither root nor user namespaces)")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING))
+
+
+def ibv_devices(**env):
+    """Names of the devices that it lists, and what was said on stderr."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCEMU_")}
+    env = {**clean, "LD_LIBRARY_PATH": os.path.dirname(OURS), **env}
+    p = subprocess.run(["ibv_devices"], capture_output=True, text=True, timeout=60, env=env)
+    assert p.returncode == 0, p.stderr
+    return [line.split()[0] for line in p.stdout.splitlines()[2:]], p.stderr
+
+
+def refused(path, why):
+    devices, err = ibv_devices(ROCEMU_REAL_LIBIBVERBS=path)
+    assert devices == ["rocemu_lo"], devices
+    assert err.count("\n") == 1, "not one line: %r" % err
+    assert why in err and path in err and "ROCEMU_REAL=off" in err, err
+
+
+def fake__named__listed_after_ours():
+    devices, err = ibv_devices(ROCEMU_REAL_LIBIBVERBS=FAKE)
+    assert devices == ["rocemu_lo", "fakenic0", "fakenic1"] and not err, (devices, err)
+
+
+def fake__switched_off__not_listed():
+    devices, err = ibv_devices(ROCEMU_REAL_LIBIBVERBS=FAKE, ROCEMU_REAL="off")
+    assert devices == ["rocemu_lo"] and not err, (devices, err)
+
+
+def switch__nonsense__said_and_on():
+    devices, err = ibv_devices(ROCEMU_REAL_LIBIBVERBS=FAKE, ROCEMU_REAL="maybe")
+    assert len(devices) == 3 and "ROCEMU_REAL=maybe: expected on or off" in err, (devices, err)
+
+
+def system_library__loaded_beside_ours__all_symbols():
+    devices, err = ibv_devices(ROCEMU_REAL_LIBIBVERBS=SYSTEM, ROCEMU_LOG="info")
+    assert devices[0] == "rocemu_lo", devices
+    found, _, all_of = err.rpartition(": ")[2].split()[:3]
+    assert int(found) == int(all_of) > 70, err
+
+
+def no_such_file__refused():
+    refused("/nonexistent/libibverbs.so.1", "cannot open shared object file")
+
+
+def relative_path__refused():
+    refused("libibverbs.so.1", "expected an absolute path")
+
+
+def another_library__refused():
+    refused(os.path.join(os.path.dirname(SYSTEM), "libc.so.6"), "this is not a libibverbs")
+
+
+def our_own__refused():
+    refused(OURS, "this is rocemu's own library")
+
+
+def not_a_library__refused():
+    refused(os.path.realpath(__file__), "invalid ELF header")
+
+
+def main():
+    if not shutil.which("ibv_devices"):
+        skip("ibv_devices is not installed (package ibverbs-utils)")
+    namespace()
+    try:
+        ibv_devices()
+    except AssertionError as e:
+        # A sanitizer's runtime must be the program's own, for instance.
+        skip("ibv_devices does not run with this build of the library: %s" % str(e).strip())
+    failed = 0
+    for name, test in sorted(globals().items()):
+        if "__" not in name or not callable(test):
+            continue
+        try:
+            test()
+            print("ok   " + name)
+        except AssertionError as e:
+            failed += 1
+            print("FAIL %s: %s" % (name, e))
+    sys.exit(1 if failed else 0)
+
+
+main()
