@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the files of the connection manager share. A struct cm owns everything below it; who moves what:
+ *
+ *     input.c     a MAD came in: which object, which message; answers to what has none
+ *     request.c   a REQ came in             setup.c     the calls and messages from REQ to RTU
+ *     teardown.c  rejecting, disconnecting, destroying, timeouts, time wait
+ *     path.c      LAP and APR               sidr.c      service ID resolution
+ *     conn.c      the connection object, its tables       listen.c    listeners
+ *     xchg.c      sending and repeating                   event.c, will.c
+ *
+ * A connection's state changes in conn_set_state() alone.
+ */
+#ifndef CM_CM_INTERNAL_H
+#define CM_CM_INTERNAL_H
+
+#include "base/list.h"
+#include "cm/cm.h"
+#include "cm/xchg.h"
+#include "transport/timer.h"
+
+enum {
+	CM_BUCKETS = 1024,             /* of each hash table; a power of 2 */
+	CM_ID_COUNT = 1 << CM_ID_PREFIX_SHIFT,
+	CM_ANSWERS = 64,               /* answers without a connection that may wait to be sent */
+	CM_DEFAULT_HALF_OPEN = 4096,
+	CM_DEFAULT_LINGERING = 16384,
+	CM_EVENT_RETRY_NS = 1000000,   /* no memory for the event of a timeout: try again then */
+};
+
+/** Memory is had and given back by functions that are called so, and by no other (test/layering/symbols.py): they must
+ *  not dissolve in their callers. */
+#define CM_HEAP __attribute__((noinline))
+
+struct cm {
+	struct cm_config cfg;
+	uint32_t next_id;              /* low bits of the next communication or request ID */
+	uint32_t salt;                 /* of the hash: peers choose what is hashed */
+	struct timer_heap timers;      /* of xchg.timer */
+	struct list tx;                /* of xchg.tx_link: what has something to send, in turn */
+	struct list events;            /* of event.link, oldest first; owned */
+	struct list wills;             /* of cm_conn.will_link: those that changed */
+	struct list lingering;         /* of xchg.linger_link: detached, oldest first */
+	uint32_t nlingering;
+	struct list listeners;         /* of cm_listener.link; owned */
+	struct list by_id[CM_BUCKETS];        /* of cm_conn.id_link, all; by local communication ID; owned */
+	struct list by_remote[CM_BUCKETS];    /* of cm_conn.remote_link, by remote communication ID */
+	struct list by_qpn[CM_BUCKETS];       /* of cm_conn.qpn_link, by remote QPN */
+	struct list sidrs[CM_BUCKETS];        /* of cm_sidr.link, all; by request ID; owned */
+	struct list peers;             /* of cm_conn.peer_link: peer to peer, in REQ_SENT or MRA_REQ_RCVD */
+	struct cm_mad answers[CM_ANSWERS]; /* ring */
+	uint32_t answer_first, answer_count;
+	struct cm_stats stats;
+};
+
+struct cm_listener {
+	struct cm *cm;                 /* borrowed */
+	struct list link;
+	struct list conns;             /* of cm_conn.listener_link */
+	struct list sidrs;             /* of cm_sidr.listener_link */
+	struct cm_listen_param p;
+	uint32_t waiting;              /* requests that its consumer has not decided on */
+};
+
+/** Alternate paths, beside the state (IBTA 12.8): one proposal at a time each way. */
+enum lap_state { LAP_NONE, LAP_SENT, LAP_RCVD };
+
+enum will_kind { WILL_NONE, WILL_REJ_TIMEOUT, WILL_REJ, WILL_DREQ, WILL_DREP };
+
+struct cm_conn {
+	struct xchg x;
+	struct list id_link, remote_link, qpn_link, peer_link, listener_link, will_link;
+	struct cm_listener *listener;  /* borrowed until it is freed, which sets this to NULL */
+	enum cm_state state;
+	enum lap_state lap;
+	enum will_kind will;           /* as the state asks for */
+	bool will_told;                /* the last that cm_next_will() said of it was "present" */
+	bool active;                   /* we sent the REQ that counts */
+	bool peer_to_peer;
+	bool lap_asked;                /* LAP_SENT: the peer has asked for time */
+	bool half_open;                /* counts in cm->stats.half_open and listener->waiting */
+	uint32_t local_id, remote_id;
+	uint32_t local_qpn, remote_qpn;
+	uint64_t remote_guid;
+	uint64_t tid;                  /* of the exchange under way that the peer began */
+	uint64_t req_tid;              /* of the REQ; REP and RTU repeat it */
+	uint32_t lap_count;            /* LAPs sent: gives each a transaction ID of its own */
+	uint64_t lap_tid;              /* of the one sent last */
+	uint64_t lap_sum;              /* of the LAP answered last, see path.c */
+	rocemu_ns_t timeout_ns;        /* between two tries */
+	rocemu_ns_t life_ns;           /* twice a packet's life time, from the ACK timeout */
+	uint8_t max_retries;
+	struct rocemu_cm_req req;
+	struct rocemu_cm_rep rep;
+};
+
+struct cm_sidr {
+	struct xchg x;
+	struct list link, listener_link;
+	struct cm_listener *listener;  /* as of a connection; passive side */
+	bool active;
+	bool answered;
+	bool half_open;
+	uint32_t id;                   /* request ID: ours or the peer's */
+	uint64_t service_id;
+	uint64_t tid;
+};
+
+/** Bucket of an ID or QPN. */
+static inline uint32_t cm_bucket(const struct cm *cm, uint32_t key)
+{
+	uint32_t h = (key ^ cm->salt) * 0x9e3779b1u;
+
+	return (h ^ h >> 15) % CM_BUCKETS;
+}
+
+/* cm.c */
+void cm_count_sent(struct cm *cm, uint16_t attr_id);
+/** A new communication or request ID. */
+uint32_t cm_id_next(struct cm *cm);
+/** Transaction ID of an exchange that id begins. */
+uint64_t cm_tid(uint32_t id);
+/** Queue an answer that belongs to no object, back to where it came from. When too many wait it is dropped: the
+ *  peer repeats itself. */
+void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m);
+/** Turned around: the addressing of an answer. */
+struct cm_addr cm_addr_back(const struct cm_addr *from);
+/** The object may have been the last of its kind to send something, or to wait: free it if nothing keeps it. */
+void cm_xchg_settle(struct xchg *x);
+/** The consumer has done with x; forget the oldest such object when there are too many. */
+void cm_linger(struct xchg *x);
+/** Copy what a message has room for. @return 0, or -EMSGSIZE: nothing was written. */
+int cm_fill(uint8_t *to, size_t room, const void *data, size_t len);
+bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
+
+/* event.c */
+struct event;
+/** @return memory for an event, or NULL. To be given to event_post(). */
+CM_HEAP struct event *event_new(void);
+CM_HEAP void event_free(struct event *e);
+/** An event of a connection or SIDR; m and from may be NULL. */
+void event_post(struct event *e, enum cm_event_type type, struct xchg *x, const struct rocemu_cm_msg *m,
+		const struct cm_addr *from);
+/** Take away the events of x that were not taken. */
+void event_forget(struct cm *cm, struct xchg *x);
+/** An event of that type was not taken. */
+bool event_waits(const struct cm *cm, const struct xchg *x, enum cm_event_type type);
+void event_list_fini(struct cm *cm);
+
+/* conn.c */
+CM_HEAP struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active);
+CM_HEAP void conn_free(struct cm_conn *c);
+struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id);
+/** By what the peer calls it. guid NULL: not known. */
+struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, const uint64_t *guid,
+				 const struct rocemu_gid *peer);
+/** The connection in which the peer's QP is, or was and is in time wait. */
+struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid, const struct rocemu_gid *peer);
+/** The peer is known: by what it calls the connection, and its QP. */
+void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint32_t qpn);
+void conn_set_state(struct cm_conn *c, enum cm_state state);
+/** The REQ of the connection is known: intervals and retries are as it says, for our side of it. */
+void conn_set_times(struct cm_conn *c);
+/** The consumer has decided on a REQ. */
+void conn_decided(struct cm_conn *c);
+void conn_settle(struct cm_conn *c);
+
+/* teardown.c */
+/** Over, without time wait. */
+void conn_close(struct cm_conn *c);
+void conn_timewait(struct cm_conn *c, rocemu_ns_t now);
+/** Send a REJ as the state asks for; then the connection is over or in time wait. */
+void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej *rej);
+/** The REJ that goes out when the consumer is gone or has not answered. */
+void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm_rej *rej);
+void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq);
+void conn_expire(struct cm_conn *c, rocemu_ns_t now);
+enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			     const struct cm_addr *from);
+enum cm_drop conn_input_drep(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			     const struct cm_addr *from);
+
+/* request.c, setup.c, path.c: a message came in */
+enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_mra(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_apr(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+/** A REJ to a message that has no connection here, or none any more. */
+void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint16_t reason);
+
+/* listen.c */
+/** The most specific listener for a request to dst, or NULL. */
+struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct rocemu_gid *dst,
+				  const uint8_t *private_data, size_t len);
+/** A request more may wait for the consumer's decision. */
+bool listener_has_room(const struct cm_listener *l);
+CM_HEAP void listener_free(struct cm_listener *l);
+
+/* sidr.c */
+enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+/** Answer a SIDR_REQ that gets no object. */
+void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status);
+void sidr_expire(struct cm_sidr *s, rocemu_ns_t now);
+void sidr_settle(struct cm_sidr *s);
+CM_HEAP void sidr_free(struct cm_sidr *s);
+
+/* will.c */
+/** The state has changed: so may what is to be sent when the process dies. */
+void will_update(struct cm_conn *c);
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The connection object: where it is found, how its state changes, when its memory is given back. It lives on after
+ * the consumer's cm_conn_destroy() as long as something is to be sent or answered for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cm/cm-internal.h"
+
+struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active)
+{
+	struct cm_conn *c = calloc(1, sizeof(*c));
+
+	if (!c || timer_reserve(&cm->timers)) {
+		free(c);
+		return NULL;
+	}
+	xchg_init(&c->x, cm, XCHG_CONN, addr);
+	list_init(&c->id_link);
+	list_init(&c->remote_link);
+	list_init(&c->qpn_link);
+	list_init(&c->peer_link);
+	list_init(&c->listener_link);
+	list_init(&c->will_link);
+	c->active = active;
+	c->local_id = cm_id_next(cm);
+	list_append(&cm->by_id[cm_bucket(cm, c->local_id)], &c->id_link);
+	cm->stats.conns++;
+	return c;
+}
+
+void conn_free(struct cm_conn *c)
+{
+	struct cm *cm = c->x.cm;
+
+	conn_decided(c);
+	if (c->x.detached)
+		cm->nlingering--;
+	list_remove(&c->id_link);
+	list_remove(&c->remote_link);
+	list_remove(&c->qpn_link);
+	list_remove(&c->peer_link);
+	list_remove(&c->listener_link);
+	list_remove(&c->will_link);
+	xchg_fini(&c->x);
+	timer_release(&cm->timers);
+	cm->stats.conns--;
+	free(c);
+}
+
+struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id)
+{
+	list_for_each(it, &cm->by_id[cm_bucket(cm, local_id)]) {
+		struct cm_conn *c = list_entry(it, struct cm_conn, id_link);
+
+		if (c->local_id == local_id)
+			return c;
+	}
+	return NULL;
+}
+
+struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, const uint64_t *guid,
+				 const struct rocemu_gid *peer)
+{
+	list_for_each(it, &cm->by_remote[cm_bucket(cm, remote_id)]) {
+		struct cm_conn *c = list_entry(it, struct cm_conn, remote_link);
+
+		if (c->remote_id == remote_id && (!guid || c->remote_guid == *guid) &&
+		    cm_gid_equal(&c->x.addr.dst, peer))
+			return c;
+	}
+	return NULL;
+}
+
+/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. CAs without a GUID are told apart by address. */
+struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid, const struct rocemu_gid *peer)
+{
+	if (qpn <= 1)
+		return NULL;
+	list_for_each(it, &cm->by_qpn[cm_bucket(cm, qpn)]) {
+		struct cm_conn *c = list_entry(it, struct cm_conn, qpn_link);
+
+		if (c->remote_qpn == qpn && c->remote_guid == guid &&
+		    (guid != 0 || cm_gid_equal(&c->x.addr.dst, peer)))
+			return c;
+	}
+	return NULL;
+}
+
+void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint32_t qpn)
+{
+	struct cm *cm = c->x.cm;
+
+	c->remote_id = remote_id;
+	c->remote_guid = guid;
+	c->remote_qpn = qpn;
+	list_append(&cm->by_remote[cm_bucket(cm, remote_id)], &c->remote_link);
+	list_append(&cm->by_qpn[cm_bucket(cm, qpn)], &c->qpn_link);
+}
+
+void conn_set_state(struct cm_conn *c, enum cm_state state)
+{
+	c->state = state;
+	if (state == CM_ESTABLISHED)
+		c->x.cm->stats.established++;
+	else
+		c->lap = LAP_NONE;
+	if (state != CM_REQ_SENT && state != CM_MRA_REQ_RCVD)
+		list_remove(&c->peer_link);
+	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
+		conn_decided(c);
+	if (state == CM_IDLE)
+		list_remove(&c->qpn_link);
+	will_update(c);
+}
+
+/**
+ * IBTA 12.10.1: a message may take a packet's life time each way, and the peer its CM response timeout. The ACK
+ * timeout of the path covers twice the life time (and the CA's delay, a little more).
+ */
+void conn_set_times(struct cm_conn *c)
+{
+	c->life_ns = rocemu_ack_timeout_ns(c->req.primary.ack_timeout);
+	c->timeout_ns = cm_timeout_ns(c->active ? c->req.remote_cm_timeout : c->req.local_cm_timeout) + c->life_ns;
+	c->max_retries = c->req.max_cm_retries;
+}
+
+void conn_decided(struct cm_conn *c)
+{
+	if (!c->half_open)
+		return;
+	c->half_open = false;
+	c->x.cm->stats.half_open--;
+	if (c->listener)
+		c->listener->waiting--;
+}
+
+void conn_settle(struct cm_conn *c)
+{
+	if (c->x.detached && c->state == CM_IDLE && !timer_running(&c->x.timer) && !xchg_pending(&c->x) &&
+	    !list_linked(&c->will_link))
+		conn_free(c);
+}
+
+enum cm_state cm_conn_state(const struct cm_conn *c)
+{
+	return c->state;
+}
+
+uint32_t cm_conn_local_id(const struct cm_conn *c)
+{
+	return c->local_id;
+}
+
+uint32_t cm_conn_remote_id(const struct cm_conn *c)
+{
+	return c->remote_id;
+}
+
+void cm_conn_set_user(struct cm_conn *c, void *user)
+{
+	c->x.user = user;
+}
+
+void *cm_conn_user(const struct cm_conn *c)
+{
+	return c->x.user;
+}
+
+bool cm_conn_active(const struct cm_conn *c)
+{
+	return c->active;
+}
+
+const struct rocemu_cm_req *cm_conn_req(const struct cm_conn *c)
+{
+	return &c->req;
+}
+
+const struct rocemu_cm_rep *cm_conn_rep(const struct cm_conn *c)
+{
+	return &c->rep;
+}
+
+const struct cm_addr *cm_conn_addr(const struct cm_conn *c)
+{
+	return &c->x.addr;
+}
+
+struct cm_listener *cm_conn_listener(const struct cm_conn *c)
+{
+	return c->listener;
+}

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A REQ came in. In this order: is it one seen before; one of a peer that we have sent a REQ ourselves; does it come
+ * from a QP that is connected here; and who listens.
+ */
+#include "cm/cm-internal.h"
+
+void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint16_t reason)
+{
+	bool rep = m->attr_id == ROCEMU_CM_REP;
+	struct rocemu_cm_msg rej = {
+		.attr_id = ROCEMU_CM_REJ,
+		.tid = m->tid,
+		.rej = {
+			.local_comm_id = rep ? m->rep.remote_comm_id : 0,
+			.remote_comm_id = rep ? m->rep.local_comm_id : m->req.local_comm_id,
+			.answered = rep ? ROCEMU_CM_TO_REP : ROCEMU_CM_TO_REQ,
+			.reason = reason,
+		},
+	};
+
+	cm->stats.rejects++;
+	cm_answer_stray(cm, from, &rej);
+}
+
+static bool transport_known(const struct rocemu_cm_req *req)
+{
+	return req->transport == ROCEMU_CM_RC || req->transport == ROCEMU_CM_UC ||
+	       (req->transport == ROCEMU_CM_EXTENDED && req->extended_transport == ROCEMU_CM_EXTENDED_XRC);
+}
+
+/** The same REQ again, not another of a peer that has lost its memory. */
+static bool same(const struct cm_conn *c, const struct rocemu_cm_msg *m)
+{
+	return !c->active && c->req_tid == m->tid && c->req.local_qpn == m->req.local_qpn &&
+	       c->req.service_id == m->req.service_id && c->req.starting_psn == m->req.starting_psn;
+}
+
+/** IBTA 12.9.8.3.1: what was answered is answered again; what waits for the consumer goes on waiting. */
+static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	switch (c->state) {
+	case CM_MRA_REQ_SENT:
+		xchg_answer_again(&c->x, ROCEMU_CM_MRA);
+		break;
+	case CM_REP_SENT:
+		xchg_request_again(&c->x);
+		break;
+	case CM_IDLE:
+		xchg_answer_again(&c->x, ROCEMU_CM_REJ);
+		break;
+	case CM_TIMEWAIT:
+		if (!xchg_answer_again(&c->x, ROCEMU_CM_REJ))
+			cm_rej_stray(c->x.cm, from, m, ROCEMU_CM_REJ_STALE);
+		break;
+	default:
+		break;
+	}
+	return CM_DROP_DUPLICATE;
+}
+
+/** The peer's end of c is gone, as what it sends shows: so must ours go. */
+static enum cm_drop stale(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			  const struct cm_addr *from, uint16_t reason)
+{
+	struct rocemu_cm_dreq none = { 0 };
+
+	cm_rej_stray(c->x.cm, from, m, reason);
+	if (c->state == CM_ESTABLISHED)
+		conn_send_dreq(c, now, &none);
+	return CM_DROP_STALE;
+}
+
+/** Our own connection that waits for this peer: same service, same addresses, but not its own REQ come back. */
+static struct cm_conn *find_peer(const struct cm *cm, const struct rocemu_cm_req *req, const struct cm_addr *from)
+{
+	list_for_each(it, &cm->peers) {
+		struct cm_conn *c = list_entry(it, struct cm_conn, peer_link);
+
+		if (c->req.service_id == req->service_id && cm_gid_equal(&c->x.addr.dst, &from->src) &&
+		    cm_gid_equal(&c->x.addr.src, &from->dst) &&
+		    (req->local_ca_guid != cm->cfg.ca_guid || req->local_qpn != c->local_qpn))
+			return c;
+	}
+	return NULL;
+}
+
+static void take_request(struct cm_conn *c, const struct rocemu_cm_msg *m)
+{
+	c->req = m->req;
+	c->req_tid = m->tid;
+	conn_set_remote(c, m->req.local_comm_id, m->req.local_ca_guid, m->req.local_qpn);
+	conn_set_times(c);
+	conn_set_state(c, CM_REQ_RCVD);
+}
+
+/** Peer to peer (IBTA 12.10.4): both sent a REQ; the larger CA GUID, then QPN, stays the active side. */
+static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	uint64_t own = c->x.cm->cfg.ca_guid, other = m->req.local_ca_guid;
+	struct event *e;
+
+	if (own > other || (own == other && c->local_qpn > m->req.local_qpn)) {
+		/* It may have come before the peer was ready for it. */
+		xchg_request_again(&c->x);
+		return CM_DROP_NONE;
+	}
+	e = event_new();
+	if (!e)
+		return CM_DROP_NO_MEMORY;
+	xchg_stop(&c->x);
+	c->active = false;
+	take_request(c, m);
+	event_post(e, CM_EV_REQ, &c->x, m, from);
+	return CM_DROP_NONE;
+}
+
+static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	struct cm *cm = l->cm;
+	struct cm_addr back = cm_addr_back(from);
+	struct event *e = event_new();
+	struct cm_conn *c = e ? conn_new(cm, &back, false) : NULL;
+
+	if (!c) {
+		event_free(e);
+		return CM_DROP_NO_MEMORY;
+	}
+	c->listener = l;
+	list_append(&l->conns, &c->listener_link);
+	c->half_open = true;
+	l->waiting++;
+	cm->stats.half_open++;
+	take_request(c, m);
+	event_post(e, CM_EV_REQ, &c->x, m, from);
+	return CM_DROP_NONE;
+}
+
+enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	const struct rocemu_cm_req *req = &m->req;
+	struct cm_listener *l;
+	struct cm_conn *c;
+
+	if (req->local_comm_id == 0) /* kept for "not known" */
+		return CM_DROP_MALFORMED;
+	if (!transport_known(req)) {
+		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_TRANSPORT);
+		return CM_DROP_UNSUPPORTED;
+	}
+	c = conn_find_remote(cm, req->local_comm_id, &req->local_ca_guid, &from->src);
+	if (c && same(c, m))
+		return repeated(c, m, from);
+	if (c && c->state != CM_IDLE)
+		return stale(c, now, m, from, ROCEMU_CM_REJ_DUPLICATE_COMM_ID);
+	if (c)
+		list_remove(&c->remote_link);
+	c = find_peer(cm, req, from);
+	if (c)
+		return crossed(c, m, from);
+	c = conn_find_qpn(cm, req->local_qpn, req->local_ca_guid, &from->src);
+	if (c)
+		return stale(c, now, m, from, ROCEMU_CM_REJ_STALE);
+	l = listener_find(cm, req->service_id, &from->dst, req->private_data, sizeof(req->private_data));
+	if (!l) {
+		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_SERVICE_ID);
+		return CM_DROP_NO_SERVICE;
+	}
+	if (!listener_has_room(l)) {
+		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_NO_RESOURCES);
+		return CM_DROP_NO_RESOURCES;
+	}
+	return accepted(l, m, from);
+}

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Service ID resolution (IBTA 12.11): one question, one answer. The answering side keeps its answer for a while, so
+ * that a question whose answer was lost is not put to the consumer twice.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "cm/cm-internal.h"
+
+CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, const struct cm_addr *addr, bool active)
+{
+	struct cm_sidr *s = calloc(1, sizeof(*s));
+
+	if (!s || timer_reserve(&cm->timers)) {
+		free(s);
+		return NULL;
+	}
+	xchg_init(&s->x, cm, XCHG_SIDR, addr);
+	list_init(&s->listener_link);
+	s->active = active;
+	s->id = id;
+	list_append(&cm->sidrs[cm_bucket(cm, id)], &s->link);
+	return s;
+}
+
+/** Answered, or over. */
+static void decided(struct cm_sidr *s)
+{
+	if (!s->half_open)
+		return;
+	s->half_open = false;
+	s->x.cm->stats.half_open--;
+	if (s->listener)
+		s->listener->waiting--;
+}
+
+void sidr_free(struct cm_sidr *s)
+{
+	struct cm *cm = s->x.cm;
+
+	decided(s);
+	if (s->x.detached)
+		cm->nlingering--;
+	list_remove(&s->link);
+	list_remove(&s->listener_link);
+	xchg_fini(&s->x);
+	timer_release(&cm->timers);
+	free(s);
+}
+
+void sidr_settle(struct cm_sidr *s)
+{
+	if (s->x.detached && !timer_running(&s->x.timer) && !xchg_pending(&s->x))
+		sidr_free(s);
+}
+
+/** Ours by its ID; the peer's by its ID and address. */
+static struct cm_sidr *find(const struct cm *cm, uint32_t id, bool active, const struct rocemu_gid *peer)
+{
+	list_for_each(it, &cm->sidrs[cm_bucket(cm, id)]) {
+		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
+
+		if (s->id == id && s->active == active && cm_gid_equal(&s->x.addr.dst, peer))
+			return s;
+	}
+	return NULL;
+}
+
+int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *param, struct cm_sidr **sidr)
+{
+	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_SIDR_REQ };
+	struct cm_sidr *s;
+	int r;
+
+	r = cm_fill(m.sidr_req.private_data, sizeof(m.sidr_req.private_data), param->private_data,
+		    param->private_data_len);
+	if (r)
+		return r;
+	if (param->timeout > 31)
+		return -EINVAL;
+	s = sidr_new(cm, cm_id_next(cm), &param->addr, true);
+	if (!s)
+		return -ENOMEM;
+	s->x.user = param->user;
+	s->service_id = param->service_id;
+	s->tid = m.tid = cm_tid(s->id);
+	m.sidr_req.request_id = s->id;
+	m.sidr_req.pkey = param->pkey;
+	m.sidr_req.service_id = param->service_id;
+	xchg_request(&s->x, now, &m, cm_timeout_ns(param->timeout), param->retries);
+	*sidr = s;
+	return 0;
+}
+
+int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t qpn, uint32_t qkey, const void *info,
+		  size_t info_len, const void *private_data, size_t len)
+{
+	struct rocemu_cm_msg m = {
+		.attr_id = ROCEMU_CM_SIDR_REP,
+		.tid = s->tid,
+		.sidr_rep = {
+			.request_id = s->id,
+			.status = status,
+			.qpn = qpn,
+			.service_id = s->service_id,
+			.qkey = qkey,
+		},
+	};
+
+	if (s->active || s->answered)
+		return -EINVAL;
+	if (info_len > sizeof(m.sidr_rep.info) || len > sizeof(m.sidr_rep.private_data))
+		return -EMSGSIZE;
+	cm_fill(m.sidr_rep.info, sizeof(m.sidr_rep.info), info, info_len);
+	cm_fill(m.sidr_rep.private_data, sizeof(m.sidr_rep.private_data), private_data, len);
+	m.sidr_rep.info_len = (uint8_t)info_len;
+	s->answered = true;
+	decided(s);
+	xchg_answer(&s->x, &m);
+	/* The message does not say how often it comes again: two of the usual tries. */
+	xchg_timer_set(&s->x, now + 2 * cm_timeout_ns(CM_DEFAULT_TIMEOUT));
+	return 0;
+}
+
+void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now)
+{
+	event_forget(s->x.cm, &s->x);
+	if (s->active)
+		xchg_stop(&s->x);
+	else if (!s->answered)
+		cm_sidr_reply(s, now, ROCEMU_CM_SIDR_REJECTED, 0, 0, NULL, 0, NULL, 0);
+	list_remove(&s->listener_link);
+	s->listener = NULL;
+	s->x.user = NULL;
+	cm_linger(&s->x);
+}
+
+/** A SIDR_REP to a question that has no object here. */
+void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status)
+{
+	struct rocemu_cm_msg rep = {
+		.attr_id = ROCEMU_CM_SIDR_REP,
+		.tid = m->tid,
+		.sidr_rep = {
+			.request_id = m->sidr_req.request_id,
+			.status = status,
+			.service_id = m->sidr_req.service_id,
+		},
+	};
+
+	cm->stats.rejects++;
+	cm_answer_stray(cm, from, &rep);
+}
+
+static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	struct cm *cm = l->cm;
+	struct cm_addr back = cm_addr_back(from);
+	struct event *e = event_new();
+	struct cm_sidr *s = e ? sidr_new(cm, m->sidr_req.request_id, &back, false) : NULL;
+
+	if (!s) {
+		event_free(e);
+		return CM_DROP_NO_MEMORY;
+	}
+	s->service_id = m->sidr_req.service_id;
+	s->tid = m->tid;
+	s->listener = l;
+	list_append(&l->sidrs, &s->listener_link);
+	s->half_open = true;
+	l->waiting++;
+	cm->stats.half_open++;
+	event_post(e, CM_EV_SIDR_REQ, &s->x, m, from);
+	return CM_DROP_NONE;
+}
+
+enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	const struct rocemu_cm_sidr_req *req = &m->sidr_req;
+	struct cm_sidr *s = find(cm, req->request_id, false, &from->src);
+	struct cm_listener *l;
+
+	if (s && s->tid == m->tid && s->service_id == req->service_id) {
+		xchg_answer_again(&s->x, ROCEMU_CM_SIDR_REP);
+		return CM_DROP_DUPLICATE;
+	}
+	l = listener_find(cm, req->service_id, &from->dst, req->private_data, sizeof(req->private_data));
+	if (!l) {
+		sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_SERVICE_ID);
+		return CM_DROP_NO_SERVICE;
+	}
+	if (!listener_has_room(l)) {
+		sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_NO_QP);
+		return CM_DROP_NO_RESOURCES;
+	}
+	return accepted(l, m, from);
+}
+
+enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+{
+	struct cm_sidr *s = find(cm, m->sidr_rep.request_id, true, &from->src);
+	struct event *e;
+
+	if (!s)
+		return CM_DROP_UNKNOWN_ID;
+	if (s->answered)
+		return CM_DROP_DUPLICATE;
+	e = event_new();
+	if (!e)
+		return CM_DROP_NO_MEMORY;
+	xchg_stop(&s->x);
+	s->answered = true;
+	event_post(e, CM_EV_SIDR_REP, &s->x, m, from);
+	return CM_DROP_NONE;
+}
+
+void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
+{
+	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_SIDR_REQ };
+	struct event *e;
+
+	if (!s->active) {
+		sidr_settle(s);
+		return;
+	}
+	if (s->x.retries > 0) {
+		xchg_retry(&s->x, now);
+		return;
+	}
+	e = event_new();
+	if (!e) {
+		xchg_timer_set(&s->x, now + CM_EVENT_RETRY_NS);
+		return;
+	}
+	xchg_retry(&s->x, now);
+	xchg_stop(&s->x);
+	s->answered = true;
+	event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
+}
+
+void cm_sidr_set_user(struct cm_sidr *s, void *user)
+{
+	s->x.user = user;
+}
+
+void *cm_sidr_user(const struct cm_sidr *s)
+{
+	return s->x.user;
+}
+
+uint32_t cm_sidr_id(const struct cm_sidr *s)
+{
+	return s->id;
+}
+
+const struct cm_addr *cm_sidr_addr(const struct cm_sidr *s)
+{
+	return &s->x.addr;
+}

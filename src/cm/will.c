@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Wills: what is to be sent for a connection when its process dies, so that the peer does not wait for a timeout.
+ * Whoever outlives the process (the agent) is told each time that a connection's will becomes another.
+ */
+#include "base/bytes.h"
+#include "cm/cm-internal.h"
+
+static enum will_kind kind_of(enum cm_state state)
+{
+	switch (state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RCVD:
+		return WILL_REJ_TIMEOUT;
+	case CM_REQ_RCVD:
+	case CM_MRA_REQ_SENT:
+	case CM_REP_SENT:
+	case CM_MRA_REP_RCVD:
+	case CM_REP_RCVD:
+	case CM_MRA_REP_SENT:
+		return WILL_REJ;
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		return WILL_DREQ;
+	case CM_DREQ_RCVD:
+		return WILL_DREP;
+	default:
+		return WILL_NONE;
+	}
+}
+
+void will_update(struct cm_conn *c)
+{
+	c->will = kind_of(c->state);
+	if (!c->x.cm->cfg.wills)
+		return;
+	if (c->will == WILL_NONE && !c->will_told)
+		list_remove(&c->will_link);
+	else if (!list_linked(&c->will_link))
+		list_append(&c->x.cm->wills, &c->will_link);
+}
+
+bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
+{
+	struct rocemu_cm_msg m = { .tid = c->req_tid };
+
+	switch (c->will) {
+	case WILL_NONE:
+		return false;
+	case WILL_REJ_TIMEOUT:
+	case WILL_REJ:
+		m.attr_id = ROCEMU_CM_REJ;
+		conn_rej_default(c, c->will == WILL_REJ ? ROCEMU_CM_REJ_CONSUMER : ROCEMU_CM_REJ_TIMEOUT, &m.rej);
+		break;
+	case WILL_DREQ:
+		m.attr_id = ROCEMU_CM_DREQ;
+		m.tid = cm_tid(c->local_id);
+		m.dreq.local_comm_id = c->local_id;
+		m.dreq.remote_comm_id = c->remote_id;
+		m.dreq.remote_qpn = c->remote_qpn;
+		break;
+	case WILL_DREP:
+		m.attr_id = ROCEMU_CM_DREP;
+		m.tid = c->tid;
+		m.drep.local_comm_id = c->local_id;
+		m.drep.remote_comm_id = c->remote_id;
+		break;
+	}
+	rocemu_cm_encode(&m, mad->data);
+	mad->addr = c->x.addr;
+	return true;
+}
+
+bool cm_next_will(struct cm *cm, struct cm_will *will)
+{
+	struct list *l = list_first(&cm->wills);
+	struct cm_conn *c;
+
+	if (!l)
+		return false;
+	c = list_entry(l, struct cm_conn, will_link);
+	list_remove(l);
+	will->comm_id = c->local_id;
+	will->present = cm_conn_will(c, &will->mad);
+	c->will_told = will->present;
+	conn_settle(c);
+	return true;
+}

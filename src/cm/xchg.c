@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm/xchg.h"
+
+#include <string.h>
+
+#include "cm/cm-internal.h"
+
+void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct cm_addr *addr)
+{
+	x->cm = cm;
+	x->kind = kind;
+	x->addr = *addr;
+	list_init(&x->tx_link);
+	list_init(&x->linger_link);
+}
+
+void xchg_fini(struct xchg *x)
+{
+	xchg_timer_stop(x);
+	list_remove(&x->tx_link);
+	list_remove(&x->linger_link);
+}
+
+void xchg_timer_set(struct xchg *x, rocemu_ns_t deadline)
+{
+	timer_set(&x->cm->timers, &x->timer, deadline);
+}
+
+void xchg_timer_stop(struct xchg *x)
+{
+	if (timer_running(&x->timer))
+		timer_stop(&x->cm->timers, &x->timer);
+}
+
+static void put(struct xchg *x, struct xchg_mad *slot)
+{
+	slot->pending = true;
+	if (!list_linked(&x->tx_link))
+		list_append(&x->cm->tx, &x->tx_link);
+}
+
+void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m, rocemu_ns_t interval,
+		  uint8_t retries)
+{
+	rocemu_cm_encode(m, x->request.data);
+	x->request.attr_id = m->attr_id;
+	x->interval = interval;
+	x->retries = retries;
+	put(x, &x->request);
+	xchg_timer_set(x, now + interval);
+}
+
+void xchg_stop(struct xchg *x)
+{
+	xchg_timer_stop(x);
+	x->request.attr_id = 0;
+	x->request.pending = false;
+	if (!x->answer.pending)
+		list_remove(&x->tx_link);
+}
+
+bool xchg_retry(struct xchg *x, rocemu_ns_t now)
+{
+	if (x->retries == 0) {
+		x->cm->stats.timeouts++;
+		return false;
+	}
+	x->retries--;
+	x->cm->stats.retries++;
+	put(x, &x->request);
+	xchg_timer_set(x, now + x->interval);
+	return true;
+}
+
+void xchg_request_again(struct xchg *x)
+{
+	x->cm->stats.answers++;
+	put(x, &x->request);
+}
+
+void xchg_answer(struct xchg *x, const struct rocemu_cm_msg *m)
+{
+	rocemu_cm_encode(m, x->answer.data);
+	x->answer.attr_id = m->attr_id;
+	put(x, &x->answer);
+}
+
+bool xchg_answer_again(struct xchg *x, uint16_t attr_id)
+{
+	if (x->answer.attr_id != attr_id)
+		return false;
+	x->cm->stats.answers++;
+	put(x, &x->answer);
+	return true;
+}
+
+static void take(struct xchg *x, struct xchg_mad *slot, struct cm_mad *out)
+{
+	slot->pending = false;
+	memcpy(out->data, slot->data, sizeof(out->data));
+	out->addr = x->addr;
+	cm_count_sent(x->cm, slot->attr_id);
+}
+
+/** An RTU goes before the DREQ that was called for in the same breath: answers first. */
+unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n)
+{
+	unsigned filled = 0;
+	struct list *l;
+
+	while (filled < n && (l = list_first(&cm->tx))) {
+		struct xchg *x = list_entry(l, struct xchg, tx_link);
+
+		take(x, x->answer.pending ? &x->answer : &x->request, &out[filled++]);
+		if (!x->request.pending) {
+			list_remove(&x->tx_link);
+			cm_xchg_settle(x);
+		}
+	}
+	return filled;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * An exchange: the sending half that connections and SIDRs have in common. It keeps two MADs: a request, which is
+ * sent again until it is answered or its retries are spent, and an answer, which is sent again when the peer's
+ * message comes again. One timer. What a timeout means is its owner's business.
+ */
+#ifndef CM_XCHG_H
+#define CM_XCHG_H
+
+#include "base/list.h"
+#include "cm/cm.h"
+#include "transport/timer.h"
+
+enum xchg_kind { XCHG_CONN, XCHG_SIDR };
+
+/** A MAD kept for sending: now (pending), or again. */
+struct xchg_mad {
+	uint8_t data[ROCEMU_MAD_LEN];
+	uint16_t attr_id;              /* 0: none */
+	bool pending;
+};
+
+struct xchg {
+	struct cm *cm;                 /* borrowed */
+	struct timer timer;
+	struct list tx_link;           /* in cm->tx while a MAD is pending */
+	struct list linger_link;       /* in cm->lingering once the consumer has done with it */
+	struct cm_addr addr;           /* src is the own address */
+	struct xchg_mad request, answer;
+	rocemu_ns_t interval;          /* between two tries of the request */
+	void *user;                    /* borrowed: the consumer's */
+	uint32_t events;               /* in cm->events that are of it */
+	enum xchg_kind kind;
+	uint8_t retries;               /* of the request, still to do */
+	bool detached;                 /* the consumer has done with it */
+};
+
+void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct cm_addr *addr);
+/** Out of every list of the manager. */
+void xchg_fini(struct xchg *x);
+
+/** Send a message, again every interval, retries times: then the timer says so. */
+void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m, rocemu_ns_t interval,
+		  uint8_t retries);
+/** The request was answered, or does not matter any more; it is forgotten, and not sent when it still waits. */
+void xchg_stop(struct xchg *x);
+/** The timer has come and a request waits: send it again. @return false: no retries are left. */
+bool xchg_retry(struct xchg *x, rocemu_ns_t now);
+/** Send the request again now, beside its timer. */
+void xchg_request_again(struct xchg *x);
+
+/** Send a message, and keep it for xchg_answer_again(). */
+void xchg_answer(struct xchg *x, const struct rocemu_cm_msg *m);
+/** The peer has repeated itself: send the answer again, if the one kept is the message attr_id.
+ *  @return false: it is not. */
+bool xchg_answer_again(struct xchg *x, uint16_t attr_id);
+
+/** Something is still to be sent. */
+static inline bool xchg_pending(const struct xchg *x)
+{
+	return list_linked(&x->tx_link);
+}
+
+void xchg_timer_set(struct xchg *x, rocemu_ns_t deadline);
+void xchg_timer_stop(struct xchg *x);
+
+/** Fill out[0..n) from the exchanges that have something to send; see cm_output(). */
+unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n);
+
+#endif
