@@ -172,6 +172,26 @@ def psns_moved_from_the_middle_on(frames):
         f.psn += 0x300000
 
 
+@mutation('psn-reserved', 'rc_mixed_pipelined')
+def atomic_within_the_psns_of_a_read(frames):
+    those(frames, FETCH_ADD)[0].psn -= 1
+
+
+def as_xrc(frames):
+    """The same over XRC: requests have an XRCETH behind the BTH."""
+    for f in frames:
+        if f.opcode not in (ACK, ATOMIC_ACK, RESP_FIRST, RESP_MIDDLE, RESP_LAST, RESP_ONLY):
+            f.body[BTH:BTH] = struct.pack('>I', 77)
+        f.opcode |= 0xa0
+
+
+@mutation('xrc-srq', 'rc_write', 'rc_send')
+def srq_changes_within_a_message(frames):
+    last = those(frames, SEND_LAST, WRITE_LAST)[0]
+    as_xrc(frames)
+    last.body[BTH + 3] ^= 1
+
+
 @mutation('late', 'rc_write', 'uc_write')
 def two_packets_exchanged(frames):
     a, b = (frames.index(f) for f in those(frames, WRITE_MIDDLE, 0x27)[:2])
@@ -202,9 +222,15 @@ def atomic_sent_again_with_another_operand(frames):
 
 # ---- acknowledges ----
 
-@mutation('ack-unsent', 'rc_many_sends', 'rc_write')
+@mutation('ack-unsent', 'rc_many_sends')
 def ack_ahead(frames):
-    those(frames, ACK)[1].psn += 100
+    those(frames, ACK)[1].psn += 200
+
+
+@mutation('ack-early', 'rc_many_sends', 'pingpong_rc', 'rc_atomic')
+def request_and_answer_exchanged(frames):
+    at = [i for i, f in enumerate(frames) if f.opcode in (ACK, ATOMIC_ACK) and f.psn == frames[i - 1].psn][2]
+    frames[at - 1], frames[at] = frames[at], frames[at - 1]
 
 
 @mutation('ack-unseen', 'rc_many_sends')
@@ -270,17 +296,18 @@ def too_long_as_recorded(_frames):
 
 @mutation('msn', 'rc_many_sends', 'ipv6_rc_send', 'cm_rping')
 def msn_one_less(frames):
-    those(frames, ACK)[3].msn -= 1
+    those(frames, ACK)[-1].msn -= 1
 
 
-@mutation('msn', 'rc_write')
-def msn_one_more(frames):
-    those(frames, ACK)[-1].msn += 1
+@mutation('msn', 'rc_many_sends')
+def msn_counts_twice(frames):
+    for i, f in enumerate(those(frames, ACK)):
+        f.msn += 2 * max(0, i - 5)
 
 
-@mutation('msn', 'rc_atomic')
-def msn_of_an_atomic_stands(frames):
-    those(frames, ATOMIC_ACK)[2].msn -= 1
+@mutation('msn', 'cm_rping')
+def msn_of_a_read_stands(frames):
+    those(frames, RESP_ONLY)[-1].msn -= 1
 
 
 # ---- RNR ----
@@ -291,8 +318,10 @@ def rnr_as_recorded(_frames):
 
 
 def early(frames):
-    again = those(frames, SEND_ONLY)[1]
-    again.time_ns = frames[frames.index(again) - 1].time_ns + 100_000
+    first, again = those(frames, SEND_ONLY)[:2]
+    nak = frames[frames.index(again) - 1]
+    nak.time_ns = first.time_ns + 100_000
+    again.time_ns = nak.time_ns + 100_000
 
 
 @mutation('rnr-early', 'rc_rnr', 'rc_rnr_exhausted')
@@ -305,6 +334,12 @@ def again_early_without_identification(frames):
     for f in frames:
         f.ip_id = 0
     early(frames)
+
+
+@mutation('undecided', 'rc_rnr')
+def again_early_in_a_network_that_doubles(frames):
+    early(frames)
+    after(frames, frames[-1], those(frames, SEND_ONLY)[-1].copy())
 
 
 # ---- READ and atomic ----
@@ -320,8 +355,26 @@ def read_response_to_a_write(frames):
 
 
 @mutation('read-response-opcode', 'rc_read', 'ipv6_rc_read', 'rc_read_pipelined')
+def middle_instead_of_last(frames):
+    those(frames, RESP_LAST)[0].opcode = RESP_MIDDLE
+
+
+@mutation('read-response-opcode', 'rc_read', 'rc_read_pipelined')
+def middle_instead_of_first(frames):
+    f = those(frames, RESP_FIRST)[-1]
+    f.opcode = RESP_MIDDLE
+    del f.body[BTH:BTH + 4]  # no AETH
+
+
+@mutation('read-response-unsure', 'rc_read', 'ipv6_rc_read', 'rc_read_pipelined')
 def only_instead_of_last(frames):
     those(frames, RESP_LAST)[0].opcode = RESP_ONLY
+
+
+@mutation('response-again', 'rc_read', 'ipv6_rc_read')
+def response_twice(frames):
+    f = those(frames, RESP_MIDDLE)[1]
+    after(frames, f, f.copy())
 
 
 @mutation('read-response-length', 'rc_read', 'mtu4096_rc_read')

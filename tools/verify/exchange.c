@@ -105,7 +105,7 @@ static void exchange_connect(struct verify *v, const struct cm_exchange *e, cons
 	/* "Starting PSN": what the receiver of the message is to begin with (12.7.31). */
 	announce(to_passive, get_be24(mad + REP_PSN), e->mtu);
 	announce(to_active, e->psn, e->mtu);
-	flow_pair(to_passive, to_active);
+	flow_pair(v, to_passive, to_active);
 }
 
 /* A message that cannot be, whatever the capture has missed. */

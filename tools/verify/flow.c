@@ -104,7 +104,7 @@ struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_ser
 	return f != NULL ? f : flow_new(v, ip, svc, dqpn, bucket);
 }
 
-void flow_pair(struct flow *a, struct flow *b)
+void flow_pair(struct verify *v, struct flow *a, struct flow *b)
 {
 	if (a->peer == b)
 		return;
@@ -118,8 +118,10 @@ void flow_pair(struct flow *a, struct flow *b)
 		a->mtu = b->mtu;
 	else if (b->mtu == 0)
 		b->mtu = a->mtu;
-	request_mtu_known(a);
-	request_mtu_known(b);
+	request_mtu_known(v, a);
+	request_mtu_known(v, b);
+	if (a->disordered || b->disordered)
+		disorder(v, a);
 }
 
 static bool answers(const struct flow *q, const struct pkt *p)
@@ -145,7 +147,7 @@ static bool answers(const struct flow *q, const struct pkt *p)
  * from PSNs; where several fit, from the UDP source ports, which many senders choose alike for both
  * directions; else later packets decide.
  */
-struct flow *flow_pair_by_response(struct flow *r, const struct pkt *p)
+struct flow *flow_pair_by_response(struct verify *v, struct flow *r, const struct pkt *p)
 {
 	struct flow *fit = NULL, *port_fit = NULL;
 	unsigned fits = 0, port_fits = 0, seen = 0;
@@ -169,7 +171,7 @@ struct flow *flow_pair_by_response(struct flow *r, const struct pkt *p)
 	if (fits != 1)
 		fit = port_fits == 1 ? port_fit : NULL;
 	if (fit != NULL)
-		flow_pair(r, fit);
+		flow_pair(v, r, fit);
 	return fit;
 }
 
@@ -183,7 +185,6 @@ void flow_restart(struct flow *f)
 		.packets = rq->packets,
 		.again = rq->again,
 		.bytes = rq->bytes,
-		.epoch = (uint16_t)(rq->epoch + 1),
 	};
 
 	if (rq->sent != NULL)
@@ -195,6 +196,7 @@ void flow_free(struct flow *f)
 {
 	free(f->rq.sent);
 	free(f->rq.asked);
+	free(f->doubts);
 	free(f->rtt);
 	free(f->findings.kept);
 	free(f);

@@ -25,6 +25,7 @@ enum {
 	RTT_STEPS = 8, /* histogram steps per doubling */
 	RTT_BUCKETS = 40 * RTT_STEPS,
 	RATE_SLOTS = 60,
+	ID_COUNT = 4, /* IPv4 identifications remembered of a packet's copies */
 };
 
 /** A packet under judgement. */
@@ -53,14 +54,19 @@ struct findings {
 struct sent {
 	uint64_t number, ts_ns; /* of its newest copy */
 	uint32_t psn;
+	uint32_t span; /* PSNs that it takes; 0: a READ of unknown MTU */
 	uint32_t len;
 	uint32_t digest; /* of what a retransmission must repeat */
-	uint32_t done;	 /* messages completed with this packet, from the flow's start on */
-	uint16_t ip_id;
-	uint16_t epoch; /* `done` of different epochs cannot be compared */
+	uint32_t epoch;	 /* the same for all that follow each other without a gap */
+	uint32_t done;	 /* messages that end with this packet or before it; within an epoch */
+	uint32_t offset, reth_len; /* packets since the message's beginning, where that is known */
+	uint32_t srqn;
+	uint16_t ip_ids[ID_COUNT]; /* of its copies, the newest first */
+	uint16_t copies, rnrs;	   /* of it, and the RNR NAKs for it */
 	uint8_t opcode;
-	bool again; /* seen more than once */
-	bool late;  /* filled a gap: `done` is not known */
+	bool begin_known;
+	bool anchored; /* the packet before it was seen */
+	bool tail;     /* stands for a READ, at its last PSN */
 	bool used;
 };
 
@@ -70,24 +76,14 @@ struct asked {
 	uint64_t va;
 	uint64_t result; /* of an atomic, once answered */
 	uint64_t swap_add, compare;
+	uint64_t seen; /* of the responses before next: bit 0 is the newest */
 	uint32_t psn, rkey;
 	uint32_t len;
-	uint32_t done;	/* messages completed with this one */
-	uint32_t next;	/* responses seen in order */
+	uint32_t next;	/* the response expected */
 	uint32_t total; /* responses expected, 0: path MTU not known yet */
-	uint16_t epoch;
 	uint8_t opcode;
 	bool answered;
 	bool repeat; /* a READ sent again, perhaps from its middle on */
-};
-
-/** The message that a requester is in the middle of. */
-struct message {
-	bool open;
-	bool start_known;
-	uint32_t kind; /* ROCEMU_OP_SEND or WRITE */
-	uint32_t first_psn;
-	uint32_t reth_len;
 };
 
 struct resend {
@@ -104,39 +100,50 @@ struct nak {
 	uint32_t psn;
 	uint64_t number, ts_ns, wait_ns;
 	uint16_t ip_id; /* of the request that was refused */
+	bool matched;	/* as many NAKs as copies of that request were seen */
+};
+
+/** A response to what was not sent yet. */
+struct early {
+	bool active;
+	uint32_t psn;
+	uint32_t passed; /* requests since, none of them missing */
+	uint64_t number, ts_ns;
+};
+
+/**
+ * MSN less the messages that ended before it, as plain acknowledges have it: the same for all of an
+ * epoch. What answers a READ or an atomic may be ahead.
+ */
+struct msn_base {
+	bool known;
+	uint32_t epoch, base;
+	uint32_t agreed; /* acknowledges */
 };
 
 /** The requests of a flow, and what the other direction said to them. */
 struct requests {
 	bool started;
-	uint32_t next;	/* PSN expected */
-	bool next_open; /* after a READ with unknown MTU: next is only its least value */
+	uint32_t first;	 /* the first PSN seen */
+	uint32_t next;	 /* PSN expected */
+	uint32_t newest; /* PSN of the request before that */
+	bool next_open;	 /* after a READ with unknown MTU: next is only its least value */
 	struct asked *open_read;
-	struct message msg;
 	struct sent *sent; /* owned ring, by PSN */
 	uint32_t sent_mask;
+	uint32_t epochs;
 	struct asked *asked; /* owned ring, newest at asked_n - 1 */
 	uint32_t asked_n;
-	uint32_t done;
-	uint16_t epoch;
 	bool una_known;
 	uint32_t una; /* all before are acknowledged */
-	bool msn_known;
-	uint16_t msn_epoch;
-	/* The MSN before the first message lies between these two (all 24 bits). */
-	uint32_t msn_low, msn_high;
-	bool msn_low_known;
+	struct msn_base msn;
 	bool gap;
 	uint32_t gap_psn;
 	struct resend resend;
 	struct nak nak;
-	struct {
-		bool active;
-		uint32_t psn;
-		uint64_t number, ts_ns;
-	} unsent;
+	struct early early;
 	bool credit_used, credit_none, limit_known;
-	uint32_t limit; /* message number up to which SENDs are allowed */
+	uint32_t limit; /* MSN up to which SENDs are allowed */
 	uint64_t packets, again, bytes;
 };
 
@@ -147,6 +154,7 @@ struct rate {
 };
 
 struct hosts;
+struct doubt;
 
 /** Packets of one transport service from one address to one QP of another. */
 struct flow {
@@ -168,6 +176,10 @@ struct flow {
 	uint64_t rtt_n;
 	struct rate rate;
 	struct findings findings;
+	struct doubt *doubts; /* owned */
+	unsigned doubt_n;
+	uint64_t clock, disorder_at; /* packets of the connection since the flow is there */
+	bool disordered;
 	unsigned index; /* of the connection; set at the end */
 	bool second;	/* of its two directions; set at the end */
 };
@@ -212,10 +224,10 @@ __attribute__((format(printf, 6, 7))) void found_at(struct verify *v, struct flo
 struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
 		      uint32_t dqpn);
 /** Two flows are one connection's. */
-void flow_pair(struct flow *a, struct flow *b);
+void flow_pair(struct verify *v, struct flow *a, struct flow *b);
 /** Find the flow whose request PSN a response of r answers, and pair the two; NULL: none, or
  * several. */
-struct flow *flow_pair_by_response(struct flow *r, const struct pkt *p);
+struct flow *flow_pair_by_response(struct verify *v, struct flow *r, const struct pkt *p);
 /** Forget what is known of the flow's requests: a new connection began. */
 void flow_restart(struct flow *f);
 void flow_free(struct flow *f);
@@ -224,16 +236,60 @@ void rtt_add(struct flow *f, uint64_t ns);
 /** The q-th (0..1) quantile of the round trips, in ns; 0: none measured. */
 uint64_t rtt_quantile(const struct flow *f, double q);
 
+/* ---- sent.c ---- */
+
+/** The request packet with this PSN; NULL: not seen, or forgotten. A READ is found at its last PSN,
+ * too. */
+struct sent *sent_find(const struct requests *rq, uint32_t psn);
+/**
+ * Remember a request packet and judge it with its neighbours.
+ * @param span  PSNs that it takes: more than 1 for READs only, 0 when that is not known yet
+ * @return borrowed until the next call; NULL: no memory.
+ */
+struct sent *sent_add(struct verify *v, struct flow *f, const struct pkt *p, uint32_t span);
+/** It became known how many PSNs it takes. */
+void sent_span(struct verify *v, struct flow *f, struct sent *s, uint32_t span);
+/** A hash of what a retransmission repeats. */
+uint32_t sent_digest(const struct pkt *p);
+
+/* ---- asked.c ---- */
+
+/** @return borrowed until the next call; NULL: no memory. */
+struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat);
+/** The READ, not itself a repetition, that a PSN lies in; NULL: not remembered. */
+struct asked *asked_original(const struct requests *rq, uint32_t psn);
+/** A READ was sent again. @return as asked_add(). */
+struct asked *read_again(struct verify *v, struct flow *f, const struct pkt *p);
+/** Responses of a READ of len bytes. */
+uint32_t read_responses(uint32_t len, uint32_t mtu);
+/** The path MTU became known: compute what depended on it. */
+void request_mtu_known(struct verify *v, struct flow *f);
+/**
+ * A request with this PSN follows a READ whose number of responses depends on an MTU that is not
+ * known yet. It would tell the MTU, were it sure that no request between the two is missing: so
+ * only go on from here.
+ */
+void asked_settle_open(struct flow *f, uint32_t psn);
+
+/* ---- doubt.c ---- */
+
+/** A sign that packets of the connection are missing, double or out of order. */
+void disorder(struct verify *v, struct flow *f);
+/** A finding that such a network explains as well. */
+__attribute__((format(printf, 6, 7))) void doubt_at(struct verify *v, struct flow *f,
+						    enum rule_id rule, uint64_t number,
+						    uint64_t ts_ns, const char *fmt, ...);
+#define DOUBT(v, f, rule, p, ...) \
+	doubt_at(v, f, RULE_##rule, (p)->rec->number, (p)->rec->ts_ns, __VA_ARGS__)
+/** A packet of the flow passes. */
+void doubts_tick(struct verify *v, struct flow *f);
+void doubts_finish(struct verify *v, struct flow *f);
+
 /* ---- requests.c ---- */
 
 void request_input(struct verify *v, struct flow *f, const struct pkt *p);
 /** The end of the capture: say what is still open. */
 void request_finish(struct verify *v, struct flow *f);
-struct sent *sent_find(const struct requests *rq, uint32_t psn);
-/** Responses of a READ of len bytes. */
-uint32_t read_responses(uint32_t len, uint32_t mtu);
-/** The path MTU became known: compute what depended on it. */
-void request_mtu_known(struct flow *f);
 
 /* ---- responses.c ---- */
 

@@ -5,6 +5,8 @@
 #include "model.h"
 
 enum {
+	MSN_AGREED = 3, /* acknowledges that make a count sure */
+	MSN_AHEAD = 32, /* messages that may have been sent and are not seen yet */
 	CLASS_RESERVED = 0x40,
 	NAK_LAST = ROCEMU_NAK_REM_OP, /* of a reliable connection */
 };
@@ -24,45 +26,48 @@ static int32_t msn_diff(uint32_t a, uint32_t b)
 
 /* ---- MSN and credits ---- */
 
+/* The newest request that was seen; NULL: forgotten. */
+static const struct sent *newest(const struct requests *rq)
+{
+	return sent_find(rq, rq->newest);
+}
+
 /*
- * The MSN that the flow's first message found is not known, and a responder may have completed more
- * than what it answers here. So every answer narrows the interval in which it must have been: least
- * are the messages complete with what is answered; not more than all that were sent can be. An
- * answer that leaves nothing of the interval is wrong.
+ * The MSN counts messages, of which the capture shows only those since the last PSN that is
+ * missing. Plain acknowledges tell the count before: MSN less what has ended with the PSN that they
+ * name. Once some agree, an answer with less is wrong in whatever order it came. One with more is
+ * right as long as so many were sent: responders may be ahead of what they answer.
  */
 static void check_msn(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p,
-		      uint32_t least, uint16_t epoch)
+		      const struct sent *s, uint32_t ended)
 {
-	struct requests *rq = &q->rq;
-	uint32_t msn = p->p.h.aeth.msn, high = (msn - least) & ROCEMU_PSN_MASK;
-	uint32_t low = (msn - rq->done) & ROCEMU_PSN_MASK;
+	struct msn_base *b = &q->rq.msn;
+	uint32_t msn = p->p.h.aeth.msn, base = (msn - ended) & ROCEMU_PSN_MASK;
+	const struct sent *last = newest(&q->rq);
+	bool plain = (p->ops & ROCEMU_OP_ACK) != 0 &&
+		     (p->p.h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK;
+	int32_t more;
 
-	if (epoch == 0 || (rq->msn_known && (int16_t)(epoch - rq->msn_epoch) < 0))
-		return;
-	if (!rq->msn_known || rq->msn_epoch != epoch) {
-		rq->msn_known = true;
-		rq->msn_epoch = epoch;
-		rq->msn_high = high;
-		rq->msn_low_known = rq->epoch == epoch;
-		rq->msn_low = low;
-		rq->limit_known = false;
+	if (!b->known || b->epoch != s->epoch) {
+		*b = (struct msn_base){
+			.known = plain, .epoch = s->epoch, .base = base, .agreed = plain};
+		q->rq.limit_known = false;
 		return;
 	}
-	if (rq->msn_low_known && msn_diff(high, rq->msn_low) < 0) {
-		FOUND(v, r, MSN, p, "MSN %u for PSN %u, at least %u are complete", msn, p->p.h.psn,
-		      (rq->msn_low + least) & ROCEMU_PSN_MASK);
-		return;
-	}
-	if (rq->epoch == epoch && msn_diff(low, rq->msn_high) > 0) {
-		FOUND(v, r, MSN, p, "MSN %u for PSN %u, but only %u requests were sent", msn,
-		      p->p.h.psn, (rq->msn_high + rq->done) & ROCEMU_PSN_MASK);
-		return;
-	}
-	if (msn_diff(high, rq->msn_high) < 0)
-		rq->msn_high = high;
-	if (rq->epoch == epoch && (!rq->msn_low_known || msn_diff(low, rq->msn_low) > 0)) {
-		rq->msn_low_known = true;
-		rq->msn_low = low;
+	more = msn_diff(base, b->base);
+	if (more == 0) {
+		b->agreed += plain;
+	} else if (more < 0) {
+		if (b->agreed >= MSN_AGREED)
+			FOUND(v, r, MSN, p, "MSN %u for PSN %u, at least %u are complete", msn,
+			      p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
+		else if (plain)
+			*b = (struct msn_base){
+				.known = true, .epoch = s->epoch, .base = base, .agreed = 1};
+	} else if (b->agreed >= MSN_AGREED && last != NULL && last->epoch == s->epoch &&
+		   (int32_t)(ended + (uint32_t)more - last->done) > MSN_AHEAD) {
+		DOUBT(v, r, MSN, p, "MSN %u for PSN %u, but only %u requests were sent", msn,
+		      p->p.h.psn, (b->base + last->done) & ROCEMU_PSN_MASK);
 	}
 }
 
@@ -82,10 +87,10 @@ static void note_credits(struct verify *v, struct flow *r, struct flow *q, const
 		FOUND(v, r, CREDIT_MIXED, p, "%u credits, before there were none",
 		      credit_count(code));
 	rq->credit_used = true;
-	if (!rq->msn_known || !rq->msn_low_known)
+	if (!rq->msn.known)
 		return;
-	limit = (uint32_t)msn_diff(p->p.h.aeth.msn, rq->msn_low) + credit_count(code);
-	if (!rq->limit_known || (int32_t)(limit - rq->limit) > 0)
+	limit = (p->p.h.aeth.msn + credit_count(code)) & ROCEMU_PSN_MASK;
+	if (!rq->limit_known || msn_diff(limit, rq->limit) > 0)
 		rq->limit = limit;
 	rq->limit_known = true;
 }
@@ -103,6 +108,7 @@ static void check_overtaken(struct verify *v, struct flow *r, struct flow *q, co
 		if (a->total != 0 && rocemu_psn_diff(p->p.h.psn, psn_add(a->psn, a->total)) < 0)
 			continue;
 		a->answered = true; /* once is enough */
+		disorder(v, q);
 		FOUND(v, r, READ_OVERTAKEN, p, "PSN %u passes %s with PSN %u", p->p.h.psn,
 		      rocemu_opcode_name(a->opcode), a->psn);
 	}
@@ -123,18 +129,20 @@ static void ack_input(struct verify *v, struct flow *r, struct flow *q, const st
 	uint32_t psn = p->p.h.psn;
 	struct sent *s = sent_find(rq, psn);
 
-	if (rq->una_known && rocemu_psn_diff(psn, rq->una) < -1 && s != NULL && !s->again)
+	if (rq->una_known && rocemu_psn_diff(psn, rq->una) < -1 && s != NULL && s->copies == 1) {
+		disorder(v, q);
 		FOUND(v, r, ACK_OLD, p, "PSN %u, before %u", psn,
 		      psn_add(rq->una, ROCEMU_PSN_MASK));
+	}
 	if (rq->gap && rocemu_psn_diff(psn, rq->gap_psn) >= 0) {
 		if (sent_find(rq, rq->gap_psn) == NULL)
 			FOUND(v, r, CAPTURE_LOSS, p, "PSN %u is acknowledged, %u was not seen", psn,
 			      rq->gap_psn);
 		rq->gap = false;
 	}
-	if (s != NULL && !s->late) {
-		check_msn(v, r, q, p, s->done, s->epoch);
-		if (!s->again && p->rec->ts_ns >= s->ts_ns &&
+	if (s != NULL) {
+		check_msn(v, r, q, p, s, s->done);
+		if (s->copies == 1 && p->rec->ts_ns >= s->ts_ns &&
 		    (!rq->una_known || rocemu_psn_diff(psn, rq->una) >= 0))
 			rtt_add(q, p->rec->ts_ns - s->ts_ns);
 	}
@@ -145,24 +153,13 @@ static void ack_input(struct verify *v, struct flow *r, struct flow *q, const st
 	advance(q, psn_add(psn, 1));
 }
 
-/* Requests completed before the one with this PSN. */
-static bool done_before(const struct requests *rq, uint32_t psn, uint32_t *done, uint16_t *epoch)
-{
-	const struct sent *s = sent_find(rq, psn);
-
-	if (s == NULL || s->late)
-		return false;
-	*done = s->done - ((rocemu_opcode_ops(s->opcode) & ROCEMU_OP_LAST) != 0);
-	*epoch = s->epoch;
-	return true;
-}
-
 static void nak_sequence(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
 	struct requests *rq = &q->rq;
 	uint32_t psn = p->p.h.psn;
 	const struct sent *s = sent_find(rq, psn);
 
+	disorder(v, q);
 	FOUND(v, r, NAK_SEQUENCE, p, "from PSN %u on", psn);
 	if (rq->nak.active && !rq->nak.rnr && rq->nak.psn == psn)
 		FOUND(v, r, NAK_REPEATED, p, "PSN %u, as in packet %" PRIu64, psn, rq->nak.number);
@@ -180,9 +177,13 @@ static void nak_sequence(struct verify *v, struct flow *r, struct flow *q, const
 static void rnr_input(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
 	struct requests *rq = &q->rq;
-	const struct sent *s = sent_find(rq, p->p.h.psn);
+	struct sent *s = sent_find(rq, p->p.h.psn);
 
 	r->rnrs++;
+	if (s != NULL)
+		s->rnrs++;
+	if (s == NULL || s->rnrs > s->copies)
+		disorder(v, q); /* its request is missing, or the NAK is double */
 	rq->nak = (struct nak){
 		.active = true,
 		.rnr = true,
@@ -190,7 +191,8 @@ static void rnr_input(struct verify *v, struct flow *r, struct flow *q, const st
 		.number = p->rec->number,
 		.ts_ns = p->rec->ts_ns,
 		.wait_ns = rocemu_rnr_timer_ns(p->p.h.aeth.syndrome & ROCEMU_AETH_VALUE_MASK),
-		.ip_id = s != NULL ? s->ip_id : p->rec->ip.ip_id,
+		.ip_id = s != NULL ? s->ip_ids[0] : 0,
+		.matched = s != NULL && s->rnrs == s->copies,
 	};
 	FOUND(v, r, RNR, p, "PSN %u, %.2f ms", p->p.h.psn, (double)rq->nak.wait_ns / 1e6);
 	advance(q, p->p.h.psn);
@@ -212,13 +214,13 @@ static void nak_error(struct verify *v, struct flow *r, struct flow *q, const st
 
 static void nak_input(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
+	const struct sent *s = sent_find(&q->rq, p->p.h.psn);
 	uint8_t syndrome = p->p.h.aeth.syndrome;
-	uint32_t done;
-	uint16_t epoch;
 
 	r->naks++;
-	if (done_before(&q->rq, p->p.h.psn, &done, &epoch))
-		check_msn(v, r, q, p, done, epoch);
+	if (s != NULL) /* what came before it is complete */
+		check_msn(v, r, q, p, s,
+			  s->done - ((rocemu_opcode_ops(s->opcode) & ROCEMU_OP_LAST) != 0));
 	if ((syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR)
 		rnr_input(v, r, q, p);
 	else if (syndrome == ROCEMU_NAK_PSN_SEQ)
@@ -229,14 +231,19 @@ static void nak_input(struct verify *v, struct flow *r, struct flow *q, const st
 
 /* ---- READ and atomic ---- */
 
-enum place { PLACE_OUTSIDE, PLACE_WRONG_OPCODE, PLACE_WRONG_LENGTH, PLACE_RIGHT };
+/* How well a response fits a READ; the best of all READs counts. */
+enum place { PLACE_OUTSIDE, PLACE_WRONG_OPCODE, PLACE_WRONG_LENGTH, PLACE_UNSURE, PLACE_RIGHT };
 
 /* No request fits: wrong where the PSN is known to be something else's. */
 static void stray(struct verify *v, struct flow *r, const struct flow *q, const struct pkt *p)
 {
 	const struct sent *s = sent_find(&q->rq, p->p.h.psn);
+	uint32_t asks = (p->ops & ROCEMU_OP_ATOMIC_ACK) != 0
+				? ROCEMU_OP_ATOMIC
+				: ROCEMU_OP_READ_REQ | ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE;
 
-	if (s != NULL)
+	/* One that asks may be forgotten among those that do. */
+	if (s != NULL && (rocemu_opcode_ops(s->opcode) & asks) == 0)
 		FOUND(v, r, READ_STRAY, p, "%s with PSN %u, which is the %s in packet %" PRIu64,
 		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, rocemu_opcode_name(s->opcode),
 		      s->number);
@@ -245,11 +252,32 @@ static void stray(struct verify *v, struct flow *r, const struct flow *q, const 
 		      p->p.h.psn);
 }
 
+/*
+ * LAST and ONLY are where the READ ends, also when it is repeated. FIRST and ONLY are where it
+ * begins, but a repeated one, of which the capture need not have the request, may begin anywhere;
+ * and a READ that was seen may be the repetition of one that was not.
+ */
+static enum place place_of_opcode(const struct flow *q, const struct asked *a, const struct pkt *p)
+{
+	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn);
+	bool first = (p->ops & ROCEMU_OP_FIRST) != 0, last = (p->ops & ROCEMU_OP_LAST) != 0;
+	const struct sent *s;
+
+	if (last != (at + 1 == a->total))
+		return PLACE_WRONG_OPCODE;
+	if (first == (at == 0))
+		return PLACE_RIGHT;
+	if (at != 0)
+		return PLACE_UNSURE;
+	s = sent_find(&q->rq, a->psn);
+	return s != NULL && s->anchored && !a->repeat ? PLACE_WRONG_OPCODE : PLACE_UNSURE;
+}
+
 /* How a READ response fits a READ. */
 static enum place place_in(const struct flow *q, struct asked *a, const struct pkt *p)
 {
-	uint32_t ops = p->ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE | ROCEMU_OP_LAST);
-	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn), want = 0, len;
+	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn), len;
+	enum place opcode;
 
 	/* A READ of one response although the path MTU is not known. */
 	if (a->total == 0 && at == 0 && (p->ops & ROCEMU_OP_FIRST) && (p->ops & ROCEMU_OP_LAST))
@@ -257,29 +285,54 @@ static enum place place_in(const struct flow *q, struct asked *a, const struct p
 	if (rocemu_psn_diff(p->p.h.psn, a->psn) < 0 || at >= a->total ||
 	    (rocemu_opcode_ops(a->opcode) & ROCEMU_OP_ATOMIC) != 0)
 		return PLACE_OUTSIDE;
-	want |= at == 0 ? ROCEMU_OP_FIRST : 0;
-	want |= at + 1 == a->total ? ROCEMU_OP_LAST : 0;
-	if (ops != (want != 0 ? want : ROCEMU_OP_MIDDLE))
-		return PLACE_WRONG_OPCODE;
+	opcode = place_of_opcode(q, a, p);
+	if (opcode == PLACE_WRONG_OPCODE)
+		return opcode;
 	len = at + 1 == a->total ? a->len - at * q->mtu : q->mtu;
-	return p->p.payload_len == len ? PLACE_RIGHT : PLACE_WRONG_LENGTH;
+	return p->p.payload_len == len ? opcode : PLACE_WRONG_LENGTH;
+}
+
+enum { SEEN_BITS = 64 };
+
+/* Responses in their order; what comes behind its place is late, or comes again. */
+static void note_place(struct verify *v, struct flow *r, struct flow *q, struct asked *a,
+		       const struct pkt *p)
+{
+	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn), ahead = at - a->next;
+	uint64_t bit;
+
+	if (at >= a->next) {
+		if (ahead != 0) {
+			disorder(v, q);
+			FOUND(v, r, READ_GAP, p,
+			      "PSN %u of the READ in packet %" PRIu64 ", %u missing before",
+			      p->p.h.psn, a->number, ahead);
+		}
+		a->seen = ahead + 1 < SEEN_BITS ? a->seen << (ahead + 1) | 1 : 1;
+		a->next = at + 1;
+		return;
+	}
+	disorder(v, q);
+	if (a->next - at > SEEN_BITS)
+		return;
+	bit = (uint64_t)1 << (a->next - at - 1);
+	if (a->seen & bit)
+		FOUND(v, r, RESPONSE_AGAIN, p, "PSN %u of the READ in packet %" PRIu64, p->p.h.psn,
+		      a->number);
+	else
+		FOUND(v, r, LATE, p, "response with PSN %u", p->p.h.psn);
+	a->seen |= bit;
 }
 
 static void note_progress(struct verify *v, struct flow *r, struct flow *q, struct asked *a,
 			  const struct pkt *p)
 {
-	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn);
+	bool ends = a->next < a->total;
 
-	if (at > a->next)
-		FOUND(v, r, READ_GAP, p,
-		      "PSN %u of the READ in packet %" PRIu64 ", %u missing before", p->p.h.psn,
-		      a->number, at - a->next);
-	if (at < a->next)
-		return;
-	a->next = at + 1;
+	note_place(v, r, q, a, p);
 	r->response_bytes += p->p.payload_len;
 	rate_add(&r->rate, p->rec->ts_ns, p->p.payload_len);
-	if (a->next < a->total)
+	if (!ends || a->next < a->total)
 		return;
 	a->answered = true;
 	advance(q, psn_add(a->psn, a->total));
@@ -292,7 +345,7 @@ static void note_progress(struct verify *v, struct flow *r, struct flow *q, stru
 	}
 }
 
-static void learn_mtu(struct flow *r, struct flow *q, const struct pkt *p)
+static void learn_mtu(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
 	if (q->mtu != 0 || (p->ops & ROCEMU_OP_LAST) != 0)
 		return;
@@ -301,16 +354,18 @@ static void learn_mtu(struct flow *r, struct flow *q, const struct pkt *p)
 			 : 0;
 	if (r->mtu == 0)
 		r->mtu = q->mtu;
-	request_mtu_known(q);
-	request_mtu_known(r);
+	request_mtu_known(v, q);
+	request_mtu_known(v, r);
 }
 
 static void check_read_msn(struct verify *v, struct flow *r, struct flow *q, const struct asked *a,
 			   const struct pkt *p)
 {
+	const struct sent *s = sent_find(&q->rq, a->psn);
+
 	/* Counted when the READ is taken, or only when its last response is made: both are seen. */
-	if (!a->repeat && (rocemu_opcode_hdrs(p->p.h.opcode) & ROCEMU_HDR_AETH) != 0)
-		check_msn(v, r, q, p, a->done - ((p->ops & ROCEMU_OP_LAST) == 0), a->epoch);
+	if (s != NULL && !a->repeat && (rocemu_opcode_hdrs(p->p.h.opcode) & ROCEMU_HDR_AETH) != 0)
+		check_msn(v, r, q, p, s, s->done - ((p->ops & ROCEMU_OP_LAST) == 0));
 }
 
 static void read_response(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
@@ -319,7 +374,7 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 	struct asked *fit = NULL, *newest = NULL;
 	bool open = false; /* a READ of which nobody knows how many PSNs it has */
 
-	learn_mtu(r, q, p);
+	learn_mtu(v, r, q, p);
 	for (uint32_t i = q->rq.asked_n; i-- > 0 && best != PLACE_RIGHT;) {
 		place = place_in(q, &q->rq.asked[i], p);
 		open = open || q->rq.asked[i].total == 0;
@@ -343,6 +398,10 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 		FOUND(v, r, READ_LENGTH, p,
 		      "%u bytes with PSN %u for the READ of %u bytes in packet %" PRIu64,
 		      p->p.payload_len, p->p.h.psn, fit->len, fit->number);
+	else if (best == PLACE_UNSURE)
+		FOUND(v, r, READ_UNSURE, p,
+		      "%s with PSN %u for the READ of %u bytes in packet %" PRIu64,
+		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len, fit->number);
 	if (newest != fit && newest->repeat && newest->psn == p->p.h.psn && best == PLACE_RIGHT)
 		FOUND(v, r, RXE_READ_REPLAY, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
 		      p->p.h.psn);
@@ -352,6 +411,7 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 
 static void atomic_response(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
+	const struct sent *s = sent_find(&q->rq, p->p.h.psn);
 	struct asked *a = NULL;
 
 	for (uint32_t i = q->rq.asked_n; i-- > 0 && a == NULL;) {
@@ -369,7 +429,8 @@ static void atomic_response(struct verify *v, struct flow *r, struct flow *q, co
 	a->result = p->p.h.atomicack;
 	a->answered = true;
 	a->next = 1;
-	check_msn(v, r, q, p, a->done, a->epoch);
+	if (s != NULL)
+		check_msn(v, r, q, p, s, s->done);
 	advance(q, psn_add(a->psn, 1));
 }
 
@@ -386,21 +447,23 @@ static bool syndrome_legal(const struct pkt *p)
 	return (s & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_NAK || s <= NAK_LAST;
 }
 
-/* The response is to something not sent yet: whether that can be, the requester's next PSN tells.
+/* The response is to something not sent yet: whether that can be, the requester's next PSNs tell.
  */
-static bool beyond(struct verify *v, struct flow *q, const struct pkt *p)
+static bool beyond(struct flow *q, const struct pkt *p)
 {
 	struct requests *rq = &q->rq;
+	int32_t ahead = rocemu_psn_diff(p->p.h.psn, rq->next);
 
-	if (rq->next_open || rocemu_psn_diff(p->p.h.psn, rq->next) < 0)
+	if (rq->next_open || ahead < 0)
 		return false;
-	if (rq->unsent.active)
-		found_at(v, q, RULE_ACK_UNSEEN, rq->unsent.number, rq->unsent.ts_ns, "PSN %u",
-			 rq->unsent.psn);
-	rq->unsent.active = true;
-	rq->unsent.psn = p->p.h.psn;
-	rq->unsent.number = p->rec->number;
-	rq->unsent.ts_ns = p->rec->ts_ns;
+	if (rq->early.active && rocemu_psn_diff(p->p.h.psn, rq->early.psn) <= 0)
+		return true;
+	rq->early = (struct early){
+		.active = true,
+		.psn = p->p.h.psn,
+		.number = p->rec->number,
+		.ts_ns = p->rec->ts_ns,
+	};
 	return true;
 }
 
@@ -416,13 +479,13 @@ void response_input(struct verify *v, struct flow *r, const struct pkt *p)
 		return;
 	}
 	if (q == NULL)
-		q = flow_pair_by_response(r, p);
+		q = flow_pair_by_response(v, r, p);
 	if (q == NULL || !q->rq.started) {
 		r->unpaired++;
 		return;
 	}
 	r->judged++;
-	if (beyond(v, q, p))
+	if (beyond(q, p))
 		return;
 	if (p->ops & ROCEMU_OP_READ_RESP)
 		read_response(v, r, q, p);

@@ -55,13 +55,20 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(DUP_FRAME, "dup-frame", NOTE, "", "the very same packet twice: duplicated by the network or by the capture", \
 	  "Same PSN and same IPv4 identification, so not a retransmission. Senders that number each burst of packets from 0 (Linux, " \
 	  "for sockets that are not connected) do not show the difference: theirs count as retransmissions.") \
+	X(PSN_RESERVED, "psn-reserved", ERROR, "IBTA 9.7.4.1", "a request's PSN is one that a READ before it has reserved", \
+	  "A READ takes as many PSNs as it has responses: one for each path MTU of its length. The next request begins behind them.") \
+	X(XRC_SRQ, "xrc-srq", ERROR, "IBTA A14.5", "packets of one message name different SRQs", \
+	  "The XRCETH of all packets of a message names the same SRQ.") \
 	X(RETRANSMIT, "retransmission", NOTE, "IBTA 9.7.5.1, 9.7.6.1.3", "requests were sent again", \
 	  "The text says after what (NAK, RNR NAK, else a timeout or an implied NAK) and how: go-back-N resends everything from " \
 	  "there on, selective only a part. A READ that is sent again may start at a response that is missing.") \
 	X(RETRANS_DIFFERS, "retransmission-differs", ERROR, "IBTA 9.7.3", "sent again, but not the same packet", \
 	  "A retransmitted request has the opcode, length, remote address, key and operands of the original.") \
 	X(ACK_UNSENT, "ack-unsent", ERROR, "IBTA 9.7.6.1.3", "answers a PSN that was not sent", \
-	  "A requester drops such a response as a ghost. Reported once the requester's next PSN shows that it had not sent it.") \
+	  "A requester drops such a response as a ghost. Reported when the requester, many requests later and without a gap, still " \
+	  "has not sent that PSN.") \
+	X(ACK_EARLY, "ack-early", NOTE, "", "answered before its request was seen: the capture has packets out of order", \
+	  "The request followed within a few packets. Packets of the two directions may take different ways to where they are captured.") \
 	X(ACK_UNSEEN, "ack-unseen", NOTE, "", "answers a PSN that the capture never shows", \
 	  "Either the capture missed the request, or the responder answered what was not sent; it ends before that is decided.") \
 	X(CAPTURE_LOSS, "capture-loss", NOTE, "", "acknowledged, but not in the capture: the capture misses packets", \
@@ -72,8 +79,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "Bits 6:5 are 00 ACK, 01 RNR NAK, 11 NAK with codes 0-4; 4 is of the RD service only. Responses with data carry ACK.") \
 	X(NAK_SEQUENCE, "nak-sequence", WARN, "IBTA 9.7.5.2", "NAK: PSN sequence error", \
 	  "The responder misses packets from this PSN on.") \
-	X(NAK_NO_GAP, "nak-no-gap", ERROR, "IBTA 9.7.4.1, 9.7.5.2", "sequence NAK although nothing behind its PSN was sent", \
-	  "The responder may ask for a PSN only when a later one has reached it.") \
+	X(NAK_NO_GAP, "nak-no-gap", WARN, "IBTA 9.7.4.1, 9.7.5.2", "sequence NAK although nothing behind its PSN was sent", \
+	  "The responder may ask for a PSN only when a later one has reached it: it did not, or the capture misses that one.") \
 	X(NAK_REPEATED, "nak-repeated", WARN, "IBTA 9.7.5.1", "a second sequence NAK for a PSN that was not sent again", \
 	  "One NAK per gap; the next only after the requester has been back at that PSN. A network that duplicates looks the same.") \
 	X(NAK_ERROR, "nak-error", WARN, "IBTA 9.7.5.2", "NAK: the responder refuses the request", \
@@ -82,18 +89,23 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "IBTA asks for \"invalid request\" there; Linux's Soft-RoCE answers with remote operational error. Other responders mean " \
 	  "what they say by it.") \
 	X(MSN, "msn", ERROR, "IBTA 9.7.7", "the MSN does not fit the requests completed", \
-	  "The MSN counts completed requests. Judged relative to the first answer seen: not less than the requests that end at or " \
-	  "before the PSN that is answered, not more than all that were sent.") \
+	  "The MSN counts completed requests. Judged relative to other acknowledges, between PSNs that are missing: not less than " \
+	  "the requests that end at or before the PSN that is answered, not far more than all that were sent.") \
 	X(RNR, "rnr-nak", NOTE, "IBTA 9.7.5.2.8", "receiver not ready", \
 	  "No receive was posted. The requester waits for the time that the NAK gives and sends again.") \
 	X(RNR_EARLY, "rnr-early", ERROR, "IBTA 9.7.5.2.8", "sent again before the RNR NAK's time was over", \
 	  "The requester waits at least the time of the timer code (code 0 is 655.36 ms).") \
 	X(RNR_EARLY_MAYBE, "rnr-early-unsure", NOTE, "IBTA 9.7.5.2.8", "same packet before the RNR NAK's time was over: early, or duplicated by the network", \
-	  "Where the packets carry no distinct IPv4 identification the two cannot be told apart.") \
+	  "Where the packets carry no distinct IPv4 identification the two cannot be told apart; nor where there were more copies " \
+	  "than NAKs, or where the time had passed since the copy before.") \
 	X(READ_STRAY, "read-response-stray", ERROR, "IBTA 9.7.5.1", "READ response or atomic acknowledge to no such request", \
 	  "Responses repeat the PSNs that their request reserved: request PSN, +1 for each path MTU of its length.") \
 	X(READ_OPCODE, "read-response-opcode", ERROR, "IBTA 9.7.5.1", "READ response's FIRST, MIDDLE, LAST, ONLY does not fit its place", \
 	  "The first response is FIRST, the last LAST, a single one ONLY, counted from the request or from a repeated request.") \
+	X(READ_UNSURE, "read-response-unsure", WARN, "IBTA 9.7.5.1", "READ response's opcode fits only a repeated READ that was not captured", \
+	  "A READ that is sent again may begin at any response that is missing, and is answered from FIRST or ONLY on. Where the " \
+	  "capture does not have that READ, it cannot be told from a wrong opcode.") \
+	X(RESPONSE_AGAIN, "response-again", NOTE, "", "the same READ response again: asked for again, or doubled by the network", "") \
 	X(READ_LENGTH, "read-response-length", ERROR, "IBTA 9.7.5.1", "READ response's length does not fit its request", \
 	  "All but the last carry the path MTU, and together they carry the request's length.") \
 	X(READ_GAP, "read-response-gap", WARN, "IBTA 9.7.6.1.3", "READ responses are missing", \
@@ -109,8 +121,9 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(ATOMIC_REPLAY, "atomic-replay", ERROR, "IBTA 9.7.5.1 (C9-105)", "a repeated atomic was answered with another result", \
 	  "Atomics execute once: a duplicate is answered with the result that was kept. Two results mean it was executed twice, or " \
 	  "the kept one was damaged.") \
-	X(CREDIT, "credit", ERROR, "IBTA 9.7.7", "a SEND beyond the credits that the responder gave", \
-	  "With end-to-end credits, at most one message more than MSN + credits may be sent.") \
+	X(CREDIT, "credit", WARN, "IBTA 9.7.7", "a SEND beyond the credits that the responder gave", \
+	  "With end-to-end credits, at most one message more than MSN + credits may be sent. The acknowledge that gave more may be " \
+	  "missing in the capture.") \
 	X(CREDIT_MIXED, "credit-mixed", WARN, "IBTA 9.7.7", "credits given and not given in the same direction", \
 	  "A credit field of 31 says that credits are not used; a responder does not change its mind.") \
 	X(CNP_FORM, "cnp-form", ERROR, "IBTA A17.9", "CNP without BECN, or its payload is not 16 zero bytes", \
@@ -119,13 +132,16 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "The receiver of the other direction's packets saw them marked (ECN).") \
 	X(CNP_NO_CE, "cnp-without-ce", NOTE, "IBTA A17.9", "congestion notification, but no packet marked CE was captured", \
 	  "Right where the capture was taken before the switch that marks.") \
-	X(CM_ORDER, "cm-order", ERROR, "IBTA 12.9", "connection message that its exchange does not allow here", \
+	X(CM_ORDER, "cm-order", WARN, "IBTA 12.9", "connection message that its exchange does not allow here", \
 	  "REP comes from the passive side and before RTU and DREQ, never after REJ; no REJ after RTU, no DREQ after DREP. Judged " \
 	  "only for exchanges whose REQ is in the capture.") \
 	X(CM_MISSING, "cm-missing", WARN, "IBTA 12.9", "connection message whose predecessor is not in the capture", \
 	  "RTU and DREQ need a REP before them, DREP a DREQ. It was not captured, or never sent.") \
 	X(CM_START_PSN, "cm-start-psn", WARN, "IBTA 12.6", "the first request has not the starting PSN that the CM announced", \
 	  "REQ and REP announce the PSN that their receiver is to begin with. Its first packets may be missing in the capture.") \
+	X(UNDECIDED, "undecided", NOTE, "", "would be an error, were the capture complete and in order", \
+	  "The text begins with the ID of the rule. Near this packet the connection has packets that are missing, double or out of " \
+	  "order, and such a network or capture can make what is seen of correct implementations.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
 	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
 	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", "")

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* READs, atomics and the others that are answered by more than an acknowledge, as they are asked.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model.h"
+
+enum { LEAST_MTU = 256 };
+
+uint32_t read_responses(uint32_t len, uint32_t mtu)
+{
+	return len <= mtu ? 1 : (uint32_t)(((uint64_t)len + mtu - 1) / mtu);
+}
+
+struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat)
+{
+	struct requests *rq = &f->rq;
+	const struct rocemu_hdrs *h = &p->p.h;
+	struct asked *a;
+
+	if (rq->asked == NULL)
+		rq->asked = calloc(MAX_ASKED, sizeof(*rq->asked));
+	if (rq->asked == NULL) {
+		v->out_of_memory = true;
+		return NULL;
+	}
+	if (rq->asked_n == MAX_ASKED) {
+		memmove(rq->asked, rq->asked + MAX_ASKED / 2, MAX_ASKED / 2 * sizeof(*rq->asked));
+		rq->asked_n = MAX_ASKED / 2;
+		rq->open_read = NULL;
+	}
+	a = &rq->asked[rq->asked_n++];
+	*a = (struct asked){
+		.number = p->rec->number,
+		.psn = h->psn,
+		.opcode = h->opcode,
+		.repeat = repeat,
+		.total = 1,
+	};
+	if (p->ops & ROCEMU_OP_READ_REQ) {
+		a->va = h->reth.va;
+		a->rkey = h->reth.rkey;
+		a->len = h->reth.length;
+		a->total = f->mtu != 0		 ? read_responses(a->len, f->mtu)
+			   : a->len <= LEAST_MTU ? 1
+						 : 0;
+	} else if (p->ops & ROCEMU_OP_ATOMIC) {
+		a->va = h->atomiceth.va;
+		a->rkey = h->atomiceth.rkey;
+		a->swap_add = h->atomiceth.swap_add;
+		a->compare = h->atomiceth.compare;
+	}
+	return a;
+}
+
+void request_mtu_known(struct verify *v, struct flow *f)
+{
+	struct requests *rq = &f->rq;
+	struct sent *s;
+
+	if (f->mtu == 0)
+		return;
+	for (uint32_t i = 0; i < rq->asked_n; i++) {
+		struct asked *a = &rq->asked[i];
+
+		if (a->total == 0)
+			a->total = read_responses(a->len, f->mtu);
+		s = a->repeat ? NULL : sent_find(rq, a->psn);
+		if (s != NULL && s->span == 0)
+			sent_span(v, f, s, a->total);
+	}
+	if (rq->next_open && rq->open_read != NULL)
+		rq->next = psn_add(rq->open_read->psn, rq->open_read->total);
+	rq->next_open = false;
+	rq->open_read = NULL;
+}
+
+void asked_settle_open(struct flow *f, uint32_t psn)
+{
+	struct requests *rq = &f->rq;
+	const struct asked *a = rq->open_read;
+
+	if (a == NULL || rocemu_psn_diff(psn, psn_add(a->psn, 1)) < 0)
+		return;
+	rq->next = psn;
+	rq->next_open = false;
+	rq->open_read = NULL;
+}
+
+struct asked *asked_original(const struct requests *rq, uint32_t psn)
+{
+	for (uint32_t i = 0; i < rq->asked_n; i++) {
+		struct asked *a = &rq->asked[i];
+		uint32_t n = a->total != 0 ? a->total : 1;
+
+		if (!a->repeat && (rocemu_opcode_ops(a->opcode) & ROCEMU_OP_READ_REQ) != 0 &&
+		    rocemu_psn_diff(psn, a->psn) >= 0 &&
+		    rocemu_psn_diff(psn, psn_add(a->psn, n)) < 0)
+			return a;
+	}
+	return NULL;
+}
+
+struct asked *read_again(struct verify *v, struct flow *f, const struct pkt *p)
+{
+	const struct asked *o = asked_original(&f->rq, p->p.h.psn);
+	const struct rocemu_hdrs *h = &p->p.h;
+	uint64_t skip;
+
+	if (o != NULL && f->mtu != 0) {
+		skip = (uint64_t)(uint32_t)rocemu_psn_diff(h->psn, o->psn) * f->mtu;
+		if (h->reth.rkey != o->rkey || h->reth.va != o->va + skip ||
+		    h->reth.length + skip > o->len ||
+		    (skip == 0 && h->reth.length == 0 && o->len != 0))
+			FOUND(v, f, READ_RESTART, p,
+			      "PSN %u: %u bytes at 0x%" PRIx64 "; packet %" PRIu64
+			      " asked for %u bytes at 0x%" PRIx64 " from PSN %u",
+			      h->psn, h->reth.length, h->reth.va, o->number, o->len, o->va, o->psn);
+	}
+	return asked_add(v, f, p, true);
+}

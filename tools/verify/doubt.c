@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Faults that could also be the network's doing. Some rules compare what came when; a packet that
+ * is missing, double or out of order then makes a fault of nothing. What such a rule finds is held
+ * back until many more packets of the connection have passed: it is a finding where neither before
+ * nor after it there was a sign of such a network (disorder()), else it is "undecided".
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "model.h"
+
+enum {
+	CALM = 4096, /* packets of the connection without disorder, on either side of a doubt */
+	MAX_DOUBTS = 16,
+};
+
+struct doubt {
+	struct finding found;
+	uint64_t at; /* the flow's clock */
+};
+
+/* Settle the first n doubts. */
+static void settle(struct verify *v, struct flow *f, unsigned n, bool decided)
+{
+	struct finding *d;
+
+	for (unsigned i = 0; i < n; i++) {
+		d = &f->doubts[i].found;
+		if (decided)
+			found_at(v, f, d->rule, d->number, d->ts_ns, "%s", d->text);
+		else
+			found_at(v, f, RULE_UNDECIDED, d->number, d->ts_ns, "%s: %s",
+				 rules[d->rule].id, d->text);
+	}
+	f->doubt_n -= n;
+	for (unsigned i = 0; i < f->doubt_n; i++)
+		f->doubts[i] = f->doubts[i + n];
+}
+
+static void disturb(struct verify *v, struct flow *f)
+{
+	f->disordered = true;
+	f->disorder_at = f->clock;
+	settle(v, f, f->doubt_n, false);
+}
+
+void disorder(struct verify *v, struct flow *f)
+{
+	disturb(v, f);
+	if (f->peer != NULL)
+		disturb(v, f->peer);
+}
+
+void doubt_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t number, uint64_t ts_ns,
+	      const char *fmt, ...)
+{
+	struct doubt d = {
+		.found = {.rule = rule, .number = number, .ts_ns = ts_ns},
+		.at = f->clock,
+	};
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(d.found.text, sizeof(d.found.text), fmt, ap);
+	va_end(ap);
+	if (f->disordered && f->clock - f->disorder_at < CALM) {
+		found_at(v, f, RULE_UNDECIDED, number, ts_ns, "%s: %s", rules[rule].id,
+			 d.found.text);
+		return;
+	}
+	if (f->doubts == NULL)
+		f->doubts = calloc(MAX_DOUBTS, sizeof(*f->doubts));
+	if (f->doubts == NULL) {
+		v->out_of_memory = true;
+		return;
+	}
+	if (f->doubt_n == MAX_DOUBTS) /* so many, and no disorder: it is a habit */
+		settle(v, f, 1, true);
+	f->doubts[f->doubt_n++] = d;
+}
+
+static void tick(struct verify *v, struct flow *f)
+{
+	unsigned n = 0;
+
+	f->clock++;
+	while (n < f->doubt_n && f->clock - f->doubts[n].at >= CALM)
+		n++;
+	if (n != 0)
+		settle(v, f, n, true);
+}
+
+void doubts_tick(struct verify *v, struct flow *f)
+{
+	tick(v, f);
+	if (f->peer != NULL)
+		tick(v, f->peer);
+}
+
+void doubts_finish(struct verify *v, struct flow *f)
+{
+	settle(v, f, f->doubt_n, true);
+}
