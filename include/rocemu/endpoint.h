@@ -40,6 +40,27 @@ enum {
 	ROCEMU_QPN_INDEX_BITS = 14,    /* a QPN is slot (10 bits) : index (14 bits) */
 	ROCEMU_OUTPUT_BATCH = 64,      /* most descriptors one rocemu_ep_output() call fills */
 };
+/*
+ * FLUSH and ATOMIC WRITE (IBTA annex A19) with the numbers that <infiniband/verbs.h> gives them; versions of it that
+ * do not have the names yet lack nothing else for it.
+ */
+enum {
+	ROCEMU_WR_FLUSH = 14,                      /* IBV_WR_FLUSH */
+	ROCEMU_WR_ATOMIC_WRITE = 15,               /* IBV_WR_ATOMIC_WRITE */
+	ROCEMU_WC_FLUSH = 8,                       /* IBV_WC_FLUSH */
+	ROCEMU_WC_ATOMIC_WRITE = 9,                /* IBV_WC_ATOMIC_WRITE */
+	ROCEMU_ACCESS_FLUSH_GLOBAL = 1 << 8,       /* IBV_ACCESS_FLUSH_GLOBAL */
+	ROCEMU_ACCESS_FLUSH_PERSISTENT = 1 << 9,   /* IBV_ACCESS_FLUSH_PERSISTENT */
+	/* Placement types, to be or-ed: what was written is visible to all; it outlives the power. */
+	ROCEMU_FLUSH_GLOBAL = 1 << 0,
+	ROCEMU_FLUSH_PERSISTENT = 1 << 1,
+	/* Selectivity levels: a range; all of the region, whatever the range. */
+	ROCEMU_FLUSH_RANGE = 0,
+	ROCEMU_FLUSH_MR = 1,
+	ROCEMU_FETH_LEVEL_SHIFT = 4,               /* the header: type | level << 4 */
+	ROCEMU_FETH_LEVEL_MASK = 3,
+	ROCEMU_FETH_TYPE_MASK = 15,
+};
 #define ROCEMU_MAX_MSG 0x7fffffffu     /* bytes, 2 GiB - 1 */
 
 struct rocemu_ep;
@@ -235,9 +256,10 @@ ROCEMU_PUBLIC int rocemu_pd_free(struct rocemu_pd *pd);
 
 /**
  * Register addr[0..length) under the address iova. access: IBV_ACCESS_* bits; remote write and remote atomic
- * need local write (-EINVAL). The memory is borrowed until rocemu_mr_dereg(). With IBV_ACCESS_ON_DEMAND there need be no
- * memory until it is accessed; what is accessed and is not there ends like an access out of bounds. Errors: -EINVAL,
- * -ENOMEM, -EOPNOTSUPP on demand without rocemu_ep_config::page_in.
+ * need local write (-EINVAL). ROCEMU_ACCESS_FLUSH_PERSISTENT is the caller's word that what is stored there lasts
+ * (persistent memory): the endpoint only stores. The memory is borrowed until rocemu_mr_dereg(). With
+ * IBV_ACCESS_ON_DEMAND there need be no memory until it is accessed; what is accessed and is not there ends like an
+ * access out of bounds. Errors: -EINVAL, -ENOMEM, -EOPNOTSUPP on demand without rocemu_ep_config::page_in.
  */
 ROCEMU_PUBLIC int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access,
 				struct rocemu_mr **out);
@@ -403,6 +425,10 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
  * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before them has been
  * sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn. Of bind_mw.mw only rkey is read,
  * of bind_info.mr only lkey; the new rkey must differ from mw->rkey in its low 8 bits only.
+ *
+ * ROCEMU_WR_ATOMIC_WRITE writes 8 bytes to an aligned address at once (wr.rdma). ROCEMU_WR_FLUSH (wr.rdma) completes
+ * when all that this QP wrote before is placed as asked; type | level << 4 is in invalidate_rkey, the length of the
+ * range in sg_list[0].length (nothing else of it is read). Both count as READs against max_rd_atomic.
  *
  * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed, new rkey of another window;
  * -ENOMEM queue full. Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as

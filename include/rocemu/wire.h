@@ -81,7 +81,7 @@ struct rocemu_hdrs {
 		uint8_t resv;
 	} deth;
 	struct {
-		uint32_t raw;      /* reserved 24 bits, selectivity level 4 bits, placement type 4 bits */
+		uint32_t raw;      /* reserved 26 bits, selectivity level 2 bits, placement type 4 bits */
 	} feth;
 	struct {
 		uint64_t va;

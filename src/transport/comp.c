@@ -2,8 +2,8 @@
 /*
  * Completer. Responses come in any order, twice, or not at all; requests complete in the order of
  * posting all the same, because everything here happens at the oldest unacknowledged PSN (una_psn):
- * a response for a later one first acknowledges what lies before it. That stops at a READ or an
- * atomic, whose own response is needed; to go beyond it shows that this response was lost (the
+ * a response for a later one first acknowledges what lies before it. That stops at a READ, an
+ * atomic, a FLUSH or an ATOMIC WRITE, whose own response is needed; to go beyond it shows that this response was lost (the
  * implied NAK of IBTA 9.7.5) and it is asked for again.
  */
 #include "transport/comp.h"
@@ -28,7 +28,7 @@ void comp_start(struct rocemu_qp *qp)
 
 static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode op)
 {
-	switch (op) {
+	switch ((int)op) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return IBV_WC_RDMA_WRITE;
@@ -42,6 +42,10 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode op)
 		return IBV_WC_BIND_MW;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
+	case ROCEMU_WR_FLUSH:
+		return (enum ibv_wc_opcode)ROCEMU_WC_FLUSH;
+	case ROCEMU_WR_ATOMIC_WRITE:
+		return (enum ibv_wc_opcode)ROCEMU_WC_ATOMIC_WRITE;
 	default:
 		return IBV_WC_SEND;
 	}
@@ -54,7 +58,7 @@ static void comp_push(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status 
 	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
 	struct rocemu_cqe cqe = qp_cqe(qp, now, w->wr_id, status, wc_opcode(w->opcode));
 
-	if (swqe_is_fetch(w))
+	if (swqe_is_read(w))
 		cqe.byte_len = w->length;
 	cqe.vendor_err = vendor_err;
 	cq_push(qp->send_cq, &cqe);
@@ -254,6 +258,17 @@ static enum ibv_wc_status comp_take_atomic(struct rocemu_qp *qp, const struct ro
 	return comp_place(qp, 0, &pkt->h.atomicack, sizeof(pkt->h.atomicack));
 }
 
+/** FLUSH and ATOMIC WRITE are answered by a READ response of nothing (annex A19). */
+static enum ibv_wc_status comp_take_empty(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+{
+	enum { ONLY = ROCEMU_OP_READ_RESP | ROCEMU_OP_FIRST | ROCEMU_OP_LAST };
+	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+
+	if (!swqe_is_fetch(sq_wqe(&qp->sq, qp->sq.tail)) || (ops & ONLY) != ONLY)
+		return IBV_WC_BAD_RESP_ERR;
+	return pkt->payload_len ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}
+
 static enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 				      const struct rocemu_packet *pkt)
 {
@@ -265,7 +280,10 @@ static enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 		return comp_lost(qp, now);
 	w = sq_wqe(&qp->sq, qp->sq.tail);
 	at = swqe_pkt(w, pkt->h.psn);
-	status = swqe_is_atomic(w) ? comp_take_atomic(qp, pkt) : comp_take_read(qp, pkt, at);
+	if (w->opcode == IBV_WR_RDMA_READ)
+		status = comp_take_read(qp, pkt, at);
+	else
+		status = swqe_is_atomic(w) ? comp_take_atomic(qp, pkt) : comp_take_empty(qp, pkt);
 	if (status) {
 		comp_fail(qp, now, status, 0);
 		return ROCEMU_DROP_NONE;

@@ -178,6 +178,16 @@ enum ibv_wc_status mw_execute(struct rocemu_qp *qp, const struct swqe *w)
 
 /* ---- access ---- */
 
+/** The entry of a key that the peer of qp may use, or NULL. */
+static const struct rocemu_mr *reachable(const struct rocemu_qp *qp, uint32_t rkey)
+{
+	const struct rocemu_mr *entry = mr_find(&qp->ep->mrs, rkey);
+
+	if (!entry || (entry->window && entry->window->qp && entry->window->qp != qp))
+		return NULL;
+	return entry;
+}
+
 uint8_t *mw_access(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
 		   uint64_t addr, uint64_t len, int access)
 {
@@ -185,8 +195,17 @@ uint8_t *mw_access(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint3
 
 	if (!len)
 		return mr_nowhere(); /* C9-88: a zero-length operation's key is not checked */
-	entry = mr_find(&qp->ep->mrs, rkey);
-	if (!entry || (entry->window && entry->window->qp && entry->window->qp != qp))
-		return NULL;
-	return mr_range(entry, pd, addr, len, access);
+	entry = reachable(qp, rkey);
+	return entry ? mr_range(entry, pd, addr, len, access) : NULL;
+}
+
+bool mw_grants(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
+	       const struct mw_range *range, int access)
+{
+	const struct rocemu_mr *entry = reachable(qp, rkey);
+
+	if (!entry)
+		return false;
+	return mr_range(entry, pd, range ? range->addr : entry->iova, range ? range->len : 0,
+			access) != NULL;
 }

@@ -59,4 +59,15 @@ void mw_unbind_all(struct rocemu_qp *qp);
 uint8_t *mw_access(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
 		   uint64_t addr, uint64_t len, int access);
 
+struct mw_range {
+	uint64_t addr, len;
+};
+
+/**
+ * Does the key grant the peer of qp all bits of access over the range, or, with NULL, over all it
+ * opens? Also where len is 0 the key must be valid.
+ */
+bool mw_grants(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
+	       const struct mw_range *range, int access);
+
 #endif

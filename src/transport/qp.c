@@ -237,7 +237,8 @@ void qp_event(struct rocemu_qp *qp, enum ibv_event_type type)
 enum {
 	WR_UD = WR(SEND) | WR(SEND_WITH_IMM),
 	WR_UC = WR_UD | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM) | WR(BIND_MW) | WR(LOCAL_INV),
-	WR_RC = WR_UC | WR(SEND_WITH_INV) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) | WR(ATOMIC_FETCH_AND_ADD),
+	WR_RC = WR_UC | WR(SEND_WITH_INV) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) | WR(ATOMIC_FETCH_AND_ADD) |
+		1u << ROCEMU_WR_FLUSH | 1u << ROCEMU_WR_ATOMIC_WRITE,
 };
 #undef WR
 
@@ -262,10 +263,20 @@ static bool wr_is_local(enum ibv_wr_opcode op)
 	return op == IBV_WR_BIND_MW || op == IBV_WR_LOCAL_INV;
 }
 
+/** Its placement types and level are such as there are (A19.4.1). */
+static bool flush_valid(const struct ibv_send_wr *wr)
+{
+	uint32_t type = wr->invalidate_rkey & ROCEMU_FETH_TYPE_MASK;
+	uint32_t level = wr->invalidate_rkey >> ROCEMU_FETH_LEVEL_SHIFT;
+
+	return type && !(type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT)) && level <= ROCEMU_FLUSH_MR;
+}
+
 /** The payload of a request against the QP's limits. */
 static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint64_t *length)
 {
-	bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr_is_atomic(wr->opcode);
+	bool flushes = (int)wr->opcode == ROCEMU_WR_FLUSH;
+	bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr_is_atomic(wr->opcode) || flushes;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
 		return -EINVAL;
@@ -274,6 +285,10 @@ static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr
 		return -EINVAL;
 	if (wr_is_atomic(wr->opcode) && *length < 8)
 		return -EINVAL;
+	if ((int)wr->opcode == ROCEMU_WR_ATOMIC_WRITE && *length != 8)
+		return -EINVAL;
+	if (flushes)
+		return wr->num_sge <= 1 && flush_valid(wr) ? 0 : -EINVAL;
 	if (qp->type == IBV_QPT_UD && *length > qp->mtu)
 		return -EINVAL;
 	return *length > ROCEMU_MAX_MSG ? -EINVAL : 0;
@@ -317,9 +332,10 @@ static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, 
 	}
 }
 
-static bool wr_invalidates(enum ibv_wr_opcode op)
+/** imm_data is in network byte order; invalidate_rkey shares its place and is a host-order number. */
+static bool wr_has_key(enum ibv_wr_opcode op)
 {
-	return op == IBV_WR_SEND_WITH_INV || op == IBV_WR_LOCAL_INV;
+	return op == IBV_WR_SEND_WITH_INV || op == IBV_WR_LOCAL_INV || (int)op == ROCEMU_WR_FLUSH;
 }
 
 static void wr_copy_remote(struct swqe *w, const struct ibv_send_wr *wr)
@@ -333,6 +349,10 @@ static void wr_copy_remote(struct swqe *w, const struct ibv_send_wr *wr)
 	} else {
 		w->remote_addr = wr->wr.rdma.remote_addr;
 		w->rkey = wr->wr.rdma.rkey;
+	}
+	if ((int)wr->opcode == ROCEMU_WR_FLUSH) {
+		w->flush_len = w->length;
+		w->length = w->nsge = 0; /* it carries nothing */
 	}
 }
 
@@ -361,8 +381,7 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	w->opcode = wr->opcode;
 	w->flags = wr->send_flags;
 	w->length = (uint32_t)length;
-	/* imm_data is in network byte order; invalidate_rkey shares its place and is a host-order number. */
-	w->imm = wr_invalidates(wr->opcode) ? wr->invalidate_rkey : be32toh(wr->imm_data);
+	w->imm = wr_has_key(wr->opcode) ? wr->invalidate_rkey : be32toh(wr->imm_data);
 	if (wr->opcode == IBV_WR_BIND_MW)
 		w->bind = mw_bind_of(wr);
 	if (!wr_is_local(wr->opcode))

@@ -186,6 +186,37 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 	return made;
 }
 
+static void atomic_hdrs(struct rocemu_hdrs *h, const struct swqe *w)
+{
+	bool swap = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
+
+	h->opcode = swap ? ROCEMU_RC_CMP_SWAP : ROCEMU_RC_FETCH_ADD;
+	h->atomiceth.va = w->remote_addr;
+	h->atomiceth.rkey = w->rkey;
+	h->atomiceth.swap_add = swap ? w->swap : w->compare_add;
+	h->atomiceth.compare = swap ? w->compare_add : 0;
+}
+
+/** Packets [pkt, end) of a READ, or the one packet of another fetch. */
+static void fetch_hdrs(const struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt, uint32_t end,
+		       struct rocemu_hdrs *h)
+{
+	if (swqe_is_atomic(w)) {
+		atomic_hdrs(h, w);
+	} else if ((int)w->opcode == ROCEMU_WR_ATOMIC_WRITE) {
+		h->opcode = ROCEMU_RC_ATOMIC_WRITE;
+	} else if ((int)w->opcode == ROCEMU_WR_FLUSH) {
+		h->opcode = ROCEMU_RC_FLUSH;
+		h->feth.raw = w->imm;
+		h->reth.length = w->flush_len;
+	} else {
+		h->opcode = ROCEMU_RC_READ_REQUEST;
+		h->reth.va = w->remote_addr + (pkt << qp->req.mtu_shift);
+		h->reth.length = swqe_bytes(&qp->req, w, w->npkts, pkt, end);
+	}
+	h->opcode |= qp_service_bits(qp);
+}
+
 unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_req *req = &qp->req;
@@ -193,23 +224,18 @@ unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
 	struct rocemu_hdrs h = message_hdrs(qp, w);
 	uint32_t pkt = swqe_pkt(w, req->send_psn);
 	uint32_t end = swqe_read_end(req, w->npkts, pkt);
+	uint32_t payload = swqe_is_read(w) ? 0 : w->length;
+	int niov = sq_payload(qp, req->cur, 0, payload, tx->iov);
 
+	if (niov < 0) {
+		req->fault = IBV_WC_LOC_PROT_ERR;
+		return 0;
+	}
 	h.psn = req->send_psn;
 	h.ackreq = true;
-	if (swqe_is_atomic(w)) {
-		bool swap = w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP;
-
-		h.opcode = qp_service_bits(qp) | (swap ? ROCEMU_RC_CMP_SWAP : ROCEMU_RC_FETCH_ADD);
-		h.atomiceth.va = w->remote_addr;
-		h.atomiceth.rkey = w->rkey;
-		h.atomiceth.swap_add = swap ? w->swap : w->compare_add;
-		h.atomiceth.compare = swap ? w->compare_add : 0;
-	} else {
-		h.opcode = qp_service_bits(qp) | ROCEMU_RC_READ_REQUEST;
-		h.reth.va = w->remote_addr + (pkt << req->mtu_shift);
-		h.reth.length = swqe_bytes(req, w, w->npkts, pkt, end);
-	}
-	tx_fill(qp, w, tx, &h, 0);
+	fetch_hdrs(qp, w, pkt, end, &h);
+	tx_fill(qp, w, tx, &h, payload);
+	tx->niov = (uint8_t)niov;
 	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, end));
 	req->rd_atomic_out++;
 	req->since_ackreq = 0;

@@ -14,7 +14,10 @@
  * @return how many; 0: its memory cannot be read, see req.fault.
  */
 unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n);
-/** The next READ request, or the atomic request. @return 1. */
+/**
+ * The next READ request, or the request of an atomic, FLUSH or ATOMIC WRITE.
+ * @return 1; 0: its memory cannot be read, see req.fault.
+ */
 unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx);
 
 #endif

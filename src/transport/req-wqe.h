@@ -16,10 +16,17 @@ static inline bool swqe_is_atomic(const struct swqe *w)
 	return w->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || w->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
-/** READ or atomic: it brings something back, and no ACK stands for that. */
-static inline bool swqe_is_fetch(const struct swqe *w)
+/** READ or atomic: its response is placed in memory. */
+static inline bool swqe_is_read(const struct swqe *w)
 {
 	return w->opcode == IBV_WR_RDMA_READ || swqe_is_atomic(w);
+}
+
+/** Those, FLUSH and ATOMIC WRITE: it has a response of its own, and no ACK stands for that. */
+static inline bool swqe_is_fetch(const struct swqe *w)
+{
+	return swqe_is_read(w) || (int)w->opcode == ROCEMU_WR_FLUSH ||
+	       (int)w->opcode == ROCEMU_WR_ATOMIC_WRITE;
 }
 
 /** Executed by the requester alone: it makes no packet. */
@@ -79,7 +86,7 @@ static inline uint32_t swqe_read_end(const struct qp_req *req, uint32_t npkts, u
 	return MIN((pkt | (req->read_pkts - 1)) + 1, npkts);
 }
 
-/** READ and atomics: the number of requests whose last response lies in [from, to). */
+/** Fetches: the number of requests whose last response lies in [from, to). */
 static inline uint32_t swqe_fetches_ended(const struct qp_req *req, const struct swqe *w,
 					  uint32_t from, uint32_t to)
 {

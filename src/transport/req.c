@@ -178,9 +178,9 @@ static enum ibv_wc_status req_check(struct rocemu_qp *qp, const struct swqe *w)
 
 	if (swqe_is_local(w))
 		return mw_execute(qp, w);
-	if (swqe_is_fetch(w)) {
-		if (!qp->attr.max_rd_atomic)
-			return IBV_WC_LOC_QP_OP_ERR;
+	if (swqe_is_fetch(w) && !qp->attr.max_rd_atomic)
+		return IBV_WC_LOC_QP_OP_ERR;
+	if (swqe_is_read(w)) {
 		r = sge_gather(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->req.cur), w->nsge, 0,
 			       w->length, IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
 	} else if (w->npkts > 1) {

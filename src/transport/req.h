@@ -41,7 +41,7 @@ struct qp_req {
 	uint32_t next_psn;	/* PSN of the next packet never sent before */
 	uint32_t acked;		/* index of the send queue entry that acked_psn lies in */
 	uint32_t cur;		/* index of the send queue entry that send_psn lies in */
-	uint32_t rd_atomic_out; /* READ requests and atomics in flight */
+	uint32_t rd_atomic_out; /* READ requests, atomics, FLUSHes and ATOMIC WRITEs in flight */
 	uint32_t since_ackreq;	/* packets in flight behind the last one with AckReq */
 	uint32_t mtu_shift;	/* log2 of the path MTU */
 	uint32_t full_cost;	/* peer_cost() of a packet of path MTU */

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE. An
- * atomic is executed when it comes in; a READ's memory is read when its responses are made
+ * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE, FLUSH.
+ * An atomic is executed when it comes in; a READ's memory is read when its responses are made
  * (resp-out.c). What was executed is kept in the replay ring, so that an atomic is never executed
  * twice (IBTA 9.7.5.1).
- *
- * FLUSH (annex A19) needs access rights that <infiniband/verbs.h> has no names for yet: NAK invalid
- * request.
  */
 #include <string.h>
 
@@ -135,7 +132,7 @@ static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_p
 	return RESP_PASS;
 }
 
-/* The answer to an ATOMIC WRITE looks like that to a READ of nothing (annex A19). */
+/* The answer to an ATOMIC WRITE or FLUSH looks like that to a READ of nothing (annex A19). */
 static void answer_empty(struct rocemu_qp *qp, uint32_t psn, uint32_t msn, bool dup)
 {
 	resp_job_add(qp, &(struct resp_job){
@@ -165,11 +162,42 @@ static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct ro
 	return RESP_PASS;
 }
 
+/** The rights that a FLUSH needs of QP and region; 0: placement types or level that there are not. */
+static int flush_access(uint32_t feth)
+{
+	uint32_t type = feth & ROCEMU_FETH_TYPE_MASK;
+	uint32_t level = feth >> ROCEMU_FETH_LEVEL_SHIFT & ROCEMU_FETH_LEVEL_MASK;
+
+	if (level > ROCEMU_FLUSH_MR || type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT))
+		return 0;
+	return (type & ROCEMU_FLUSH_GLOBAL ? ROCEMU_ACCESS_FLUSH_GLOBAL : 0) |
+	       (type & ROCEMU_FLUSH_PERSISTENT ? ROCEMU_ACCESS_FLUSH_PERSISTENT : 0);
+}
+
+/* What was written before was stored when it came in; that all may see it, a fence says. */
+static enum resp_verdict exec_flush(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+{
+	struct qp_resp *r = &qp->resp;
+	int access = flush_access(pkt->h.feth.raw);
+	bool whole = (pkt->h.feth.raw >> ROCEMU_FETH_LEVEL_SHIFT & ROCEMU_FETH_LEVEL_MASK) ==
+		     ROCEMU_FLUSH_MR;
+
+	if (!access)
+		return RESP_UNSUPPORTED;
+	if ((qp->attr.qp_access_flags & (unsigned)access) != (unsigned)access)
+		return RESP_NOT_ENABLED;
+	if (!mw_grants(qp, resp_pd(qp, pkt->h.xrceth.srqn), pkt->h.reth.rkey,
+		       whole ? NULL : &(struct mw_range){pkt->h.reth.va, pkt->h.reth.length}, access))
+		return RESP_ACCESS;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	replay_add(qp, pkt->h.opcode, 1, 0);
+	answer_empty(qp, r->epsn, psn_add(r->msn, 1), false);
+	return RESP_PASS;
+}
+
 enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 				 uint32_t ops, uint32_t *npsn)
 {
-	if (!(ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_ATOMIC_WRITE)))
-		return RESP_UNSUPPORTED;
 	/* More than max_dest_rd_atomic at a time (IBTA 9.7.4.1); 0 of them: not set up for any. */
 	if (!resp_job_fits(qp, true))
 		return RESP_TOO_MANY;
@@ -177,6 +205,8 @@ enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packe
 		return exec_read(qp, pkt, npsn);
 	if (ops & ROCEMU_OP_ATOMIC)
 		return exec_atomic(qp, pkt);
+	if (ops & ROCEMU_OP_FLUSH)
+		return exec_flush(qp, pkt);
 	return exec_atomic_write(qp, pkt);
 }
 

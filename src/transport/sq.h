@@ -20,7 +20,12 @@ struct swqe {
 	uint32_t rkey;
 	uint32_t srqn;                 /* XRC: the remote SRQ's number */
 	uint64_t remote_addr;
-	uint64_t compare_add, swap;
+	union {
+		struct {
+			uint64_t compare_add, swap;
+		};
+		uint32_t flush_len;    /* FLUSH: bytes of the range; imm: what its header says */
+	};
 	union {
 		struct {               /* UD */
 			uint32_t dqpn;

@@ -81,7 +81,7 @@ static void add_ext(struct text *t, const struct rocemu_hdrs *h, uint32_t hdrs)
 		text_add(t, " sqpn 0x%" PRIx32 " qkey 0x%" PRIx32, h->deth.sqpn, h->deth.qkey);
 	if ((hdrs & ROCEMU_HDR_FETH) != 0)
 		text_add(t, " placement %" PRIu32 " selectivity %" PRIu32, h->feth.raw & 0xf,
-			 h->feth.raw >> 4 & 0xf);
+			 h->feth.raw >> 4 & 3);
 	if ((hdrs & ROCEMU_HDR_RETH) != 0)
 		text_add(t, " va 0x%" PRIx64 " rkey 0x%" PRIx32 " dmalen %" PRIu32, h->reth.va,
 			 h->reth.rkey, h->reth.length);

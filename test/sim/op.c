@@ -36,6 +36,10 @@ static enum ibv_wr_opcode wr_opcode(enum op_kind kind)
 		return IBV_WR_ATOMIC_CMP_AND_SWP;
 	case OP_FAA:
 		return IBV_WR_ATOMIC_FETCH_AND_ADD;
+	case OP_ATOMIC_WRITE:
+		return (enum ibv_wr_opcode)ROCEMU_WR_ATOMIC_WRITE;
+	case OP_FLUSH:
+		return (enum ibv_wr_opcode)ROCEMU_WR_FLUSH;
 	default:
 		return IBV_WR_SEND;
 	}
@@ -126,8 +130,9 @@ bool op_post(struct op_way *w, const struct op *o)
 {
 	struct sim *s = w->from->sim;
 	bool atomic = o->kind == OP_CAS || o->kind == OP_FAA;
+	bool flush = o->kind == OP_FLUSH, word = atomic || o->kind == OP_ATOMIC_WRITE;
 	bool inl = o->kind == OP_SEND_INLINE || o->kind == OP_WRITE_INLINE;
-	uint32_t len = atomic ? 8 : o->len, room = len + rng_below(&s->rng, 64);
+	uint32_t len = word ? 8 : o->len, room = len + rng_below(&s->rng, 64);
 	uint32_t lused = w->local->used, rused = w->remote->used;
 	uint32_t off = sim_mem_take(w->local, len), roff = sim_mem_take(w->remote, room);
 	struct sim_wr wr = sim_wr(wr_opcode(o->kind), o->flags | (inl ? IBV_SEND_INLINE : 0));
@@ -135,7 +140,9 @@ bool op_post(struct op_way *w, const struct op *o)
 	int rc;
 
 	wr.wr.imm_data = rng_u32(&s->rng);
-	add_sges(&wr, &s->rng, w->local, off, len, atomic ? 1 : o->nsge);
+	if (flush)
+		wr.wr.invalidate_rkey = ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_RANGE << ROCEMU_FETH_LEVEL_SHIFT;
+	add_sges(&wr, &s->rng, w->local, off, len, atomic || flush ? 1 : o->nsge);
 	if (!is_send(o->kind))
 		sim_wr_remote(&wr, w->remote, roff);
 	if (atomic)
@@ -157,7 +164,7 @@ bool op_post(struct op_way *w, const struct op *o)
 	w->posted++;
 	if (o->kind == OP_READ)
 		sim_want_copy(w->local, off, w->remote, roff, len);
-	else if (!atomic)
+	else if (!atomic && !flush)
 		sim_want_copy(w->remote, roff, w->local, off, len);
 	if (op_needs_recv(o->kind))
 		note_recv(w, o, &wr, roff, room);

@@ -20,7 +20,9 @@
 	X(WRITE_INLINE, "write-inline") \
 	X(READ,         "read")       \
 	X(CAS,          "compare-and-swap") \
-	X(FAA,          "fetch-and-add")
+	X(FAA,          "fetch-and-add") \
+	X(ATOMIC_WRITE, "atomic-write") \
+	X(FLUSH,        "flush")
 /* clang-format on */
 
 enum op_kind {
@@ -55,7 +57,7 @@ void op_way_fini(struct op_way *w);
 
 struct op {
 	enum op_kind kind;
-	uint32_t len;	/* not for atomics */
+	uint32_t len;	/* not for atomics and ATOMIC WRITE; FLUSH: of the range */
 	unsigned nsge;	/* 1..: the message is spread over so many */
 	unsigned flags; /* IBV_SEND_SIGNALED, _FENCE, _SOLICITED */
 };

@@ -285,7 +285,7 @@ static struct sim_done *ledger_add(struct sim_ledger *l, uint64_t wr_id)
 
 static enum ibv_wc_opcode completes_as(enum ibv_wr_opcode op)
 {
-	switch (op) {
+	switch ((int)op) {
 	case IBV_WR_RDMA_WRITE:
 	case IBV_WR_RDMA_WRITE_WITH_IMM:
 		return IBV_WC_RDMA_WRITE;
@@ -299,6 +299,10 @@ static enum ibv_wc_opcode completes_as(enum ibv_wr_opcode op)
 		return IBV_WC_BIND_MW;
 	case IBV_WR_LOCAL_INV:
 		return IBV_WC_LOCAL_INV;
+	case ROCEMU_WR_FLUSH:
+		return (enum ibv_wc_opcode)ROCEMU_WC_FLUSH;
+	case ROCEMU_WR_ATOMIC_WRITE:
+		return (enum ibv_wc_opcode)ROCEMU_WC_ATOMIC_WRITE;
 	default:
 		return IBV_WC_SEND;
 	}

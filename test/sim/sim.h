@@ -211,15 +211,14 @@ struct sim_qp_opts {
 		.dest_rd_atomic = 4,                                                               \
 		.psn = 100,                                                                        \
 		.peer_psn = 500,                                                                   \
-		.access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |                       \
-			  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,                       \
+		.access = SIM_ACCESS_ALL,                                                          \
 		.depth = 256,                                                                      \
 		.qkey = 0x11111111,                                                                \
 	})
 
 #define SIM_ACCESS_ALL                                                                             \
 	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
-	 IBV_ACCESS_REMOTE_ATOMIC)
+	 IBV_ACCESS_REMOTE_ATOMIC | ROCEMU_ACCESS_FLUSH_GLOBAL | ROCEMU_ACCESS_FLUSH_PERSISTENT)
 
 /* ---- sim.c: the network ---- */
 

@@ -111,4 +111,6 @@ MASK_TEST(read_of_3_packets,        OP_READ, 700)
 MASK_TEST(read_into_4_sges,         OP_READ, 1025, 4)
 MASK_TEST(compare_and_swap,         OP_CAS)
 MASK_TEST(fetch_and_add,            OP_FAA)
+MASK_TEST(atomic_write,             OP_ATOMIC_WRITE)
+MASK_TEST(flush,                    OP_FLUSH, 100)
 /* clang-format on */

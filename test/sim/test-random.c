@@ -133,6 +133,7 @@ static struct sim_qp_opts random_opts(struct rng *r)
 	o.dest_rd_atomic = o.rd_atomic;
 	o.depth = 4 + rng_below(r, 60);
 	o.sig_all = rng_chance(r, 0.2);
+	o.type = rng_chance(r, 0.25) ? IBV_QPT_XRC_SEND : IBV_QPT_RC;
 	return o;
 }
 
@@ -209,13 +210,19 @@ static void run_seed(unsigned long long seed)
 		uint32_t mtu = 128u << o.mtu;
 
 		load_init(&loads[2 * i], p.a, p.b, mtu);
-		load_init(&loads[2 * i + 1], p.b, p.a, mtu);
+		if (o.type == IBV_QPT_XRC_SEND) /* one-way */
+			loads[2 * i + 1] = (struct load){.way.from = p.b};
+		else
+			load_init(&loads[2 * i + 1], p.b, p.a, mtu);
 	}
 	drive(s, loads, 2 * npairs);
 	sim_run(s);
 	add_up(s, loads, 2 * npairs);
 	for (unsigned i = 0; i < 2 * npairs; i++) {
-		sim_assert(s, sim_all_good(loads[i].way.from));
+		const struct sim_qp *q = loads[i].way.from;
+
+		sim_assert(s, sim_all_good(q));
+		sim_assert(s, !q->srq || q->srq->rq.good == q->srq->rq.n);
 		op_way_fini(&loads[i].way);
 		free(loads[i].ops);
 	}

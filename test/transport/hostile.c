@@ -75,7 +75,7 @@ void hostile_new(struct hostile *h, enum ibv_qp_type type, bool srq)
 	}
 	assert_int_equal(rocemu_qp_create(h->ep, &init, &h->qp), 0);
 	assert_int_equal(rocemu_mr_reg(h->pd, h->mem, sizeof(h->mem), (uintptr_t)h->mem,
-				       HOSTILE_ALL_ACCESS, &h->mr),
+				       HOSTILE_FLUSHABLE, &h->mr),
 			 0);
 	assert_int_equal(rocemu_mr_reg(h->pd, h->recv, sizeof(h->recv), (uintptr_t)h->recv,
 				       IBV_ACCESS_LOCAL_WRITE, &h->recv_mr),
