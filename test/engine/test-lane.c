@@ -267,6 +267,55 @@ TEST(lane, polled_then_silent__tick_watches_again)
 	close_pair(&a, &b);
 }
 
+/* No timer of the requester may come to the rescue of an ACK that got lost on the way. */
+static void wait_for_acks_for_ever(struct node *n)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+
+	lane_lock(n->lane);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE), 0);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE | IBV_QP_TIMEOUT),
+			 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE), 0);
+	lane_unlock(n->lane);
+}
+
+/* As if every message so far had been answered at once: ACKs wait for the answer. */
+static void make_hopeful(struct node *n)
+{
+	lane_lock(n->lane);
+	n->lane->ackhold.score = ACKHOLD_MAX_SCORE;
+	n->lane->ackhold.open = false;
+	lane_unlock(n->lane);
+}
+
+/* A caller's poll leaves an ACK to the tick, and the tick ends before it came: another caller has
+ * asked the thread to watch again. Who comes first is chance, so it is tried often. */
+TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
+{
+	struct node a, b;
+	unsigned held = 0;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	wait_for_acks_for_ever(&a);
+	for (unsigned i = 0; i < 200; i++) {
+		make_hasty(&b);
+		ping_pong(&a, &b, 20, 16);
+		make_hopeful(&b);
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		lane_thread_ask(b.lane, LANE_ASK_WATCH);
+		node_poll(&b);
+		lane_lock(b.lane);
+		held += b.lane->ackhold.held;
+		lane_unlock(b.lane);
+		node_wait(&a);
+	}
+	print_message("ACKs found held: %u of 200\n", held);
+	close_pair(&a, &b);
+}
+
 static uint64_t thread_cpu_ns(struct node *n)
 {
 	struct timespec ts;

@@ -119,9 +119,7 @@ def parity__two_emulated_devices__every_scenario_same():
         odd = [s for s in d["scenarios"] if s["verdict"] == verdict]
         for s in odd:
             print("        %s: %s: %s" % (verdict, s["name"], {k: v["transcript"] for k, v in s["runs"].items()}))
-        # A peer that answered too late for the requester's retries: see docs/parity.md. The cause is not proved;
-        # once it is, none is to be allowed.
-        assert len(odd) <= (8 if verdict == "unstable" else 0), "%d %s" % (len(odd), verdict)
+        assert not odd, "%d %s" % (len(odd), verdict)
     r.expect(0)
     assert d["summary"]["same"] >= LEAST_SCENARIOS, d["summary"]
     # What is across is across: both directions, for what needs two ends.
