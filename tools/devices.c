@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* rocemu devices: the list that programs will get from ibv_get_device_list(). */
-#include <netinet/in.h>
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/util.h"
+#include "devices.h"
 #include "engine/netdev.h"
 #include "tool.h"
 #include "wire/print.h"
@@ -14,9 +14,11 @@ static void usage(FILE *f)
 {
 	fputs("usage: rocemu devices [--device SPEC] [--json]\n"
 	      "\n"
-	      "Lists the RDMA devices that programs under \"rocemu run\" see: name, interface, "
-	      "state, MTU of the\n"
-	      "interface and the largest path MTU, and the GID table.\n"
+	      "Lists the RDMA devices that programs under \"rocemu run\" see, emulated and real "
+	      "ones: name, interface,\n"
+	      "state, MTU of the interface and the largest path MTU, and the GID table. Real "
+	      "devices are those of this\n"
+	      "machine's libibverbs; ROCEMU_REAL=off leaves them out.\n"
 	      "\n"
 	      "  --device SPEC   as for \"rocemu run\" (default: what ROCEMU_DEVICES says, or all "
 	      "interfaces)\n"
@@ -25,59 +27,99 @@ static void usage(FILE *f)
 	      f);
 }
 
-static unsigned path_mtu(const struct netdev *d)
+static void fill_port(struct port_info *p, const struct netdev *d)
 {
-	return 128u << netdev_active_mtu(d->mtu);
+	memset(p, 0, sizeof(*p));
+	snprintf(p->name, sizeof(p->name), "%s", d->name);
+	snprintf(p->ifname, sizeof(p->ifname), "%s", d->ifname);
+	p->port = 1;
+	p->state = d->active ? "active" : "down";
+	p->mtu = d->mtu;
+	p->path_mtu = 128u << netdev_active_mtu(d->mtu);
+	p->guid = d->guid;
+	_Static_assert(PORT_GIDS_MAX >= (int)ROCEMU_MAX_GID, "all of a device's GIDs");
+	for (unsigned j = 0; j < d->ngids; j++) {
+		p->gids[j].index = j;
+		print_gid(p->gids[j].text, sizeof(p->gids[j].text), &d->gids[j].gid);
+	}
+	p->ngids = d->ngids;
 }
 
-static void print_table(const struct netdev *devs, unsigned n)
+/** Ours first, then the real ones, as ibv_get_device_list() has them. */
+static struct port_info *all_ports(const char *who, const struct netdev *devs, unsigned ndevs,
+				   unsigned *n)
+{
+	struct port_info *real, *all;
+	unsigned nreal = real_ports(who, &real);
+
+	all = calloc(ndevs + nreal + 1, sizeof(*all));
+	*n = all ? ndevs + nreal : 0;
+	for (unsigned i = 0; all && i < ndevs; i++)
+		fill_port(&all[i], &devs[i]);
+	if (all && nreal)
+		memcpy(all + ndevs, real, nreal * sizeof(*all));
+	free(real);
+	return all;
+}
+
+static void print_number(int width, unsigned value)
+{
+	if (value)
+		printf("  %*u", width, value);
+	else
+		printf("  %*s", width, "-");
+}
+
+static void print_table(const struct port_info *ports, unsigned n)
 {
 	int name_width = 6, if_width = 9;
-	char gid[INET6_ADDRSTRLEN];
+	char state[8];
 
 	for (unsigned i = 0; i < n; i++) {
-		name_width = MAX(name_width, (int)strlen(devs[i].name));
-		if_width = MAX(if_width, (int)strlen(devs[i].ifname));
+		name_width = MAX(name_width, (int)strlen(ports[i].name));
+		if_width = MAX(if_width, (int)strlen(ports[i].ifname));
 	}
-	printf("%-*s  %-*s  %-6s  %5s  %8s  %s\n", name_width, "device", if_width, "interface",
-	       "state", "MTU", "path MTU", "GIDs");
+	printf("%-*s  kind      port  %-*s  %-7s  %5s  %8s  %s\n", name_width, "device", if_width,
+	       "interface", "state", "MTU", "path MTU", "GIDs");
 	for (unsigned i = 0; i < n; i++) {
-		const struct netdev *d = &devs[i];
+		const struct port_info *p = &ports[i];
 
-		printf("%-*s  %-*s  ", name_width, d->name, if_width, d->ifname);
-		if (d->active)
-			printf("%-6s", "active");
+		printf("%-*s  %-8s  %4u  %-*s  ", name_width, p->name,
+		       p->real ? "real" : "emulated", p->port, if_width,
+		       *p->ifname ? p->ifname : "-");
+		snprintf(state, sizeof(state), "%-7s", p->state);
+		if (!strcmp(p->state, "active"))
+			fputs(state, stdout);
 		else
-			out_bad(stdout, "down  ");
-		printf("  %5u  %8u ", d->mtu, path_mtu(d));
-		for (unsigned j = 0; j < d->ngids; j++) {
-			print_gid(gid, sizeof(gid), &d->gids[j].gid);
-			printf("%s %u:%s", j ? "," : "", j, gid);
-		}
+			out_bad(stdout, state);
+		print_number(5, p->mtu);
+		print_number(8, p->path_mtu);
+		putchar(' ');
+		for (unsigned j = 0; j < p->ngids; j++)
+			printf("%s %u:%s", j ? "," : "", p->gids[j].index, p->gids[j].text);
 		putchar('\n');
 	}
 }
 
-static void print_json(const struct netdev *devs, unsigned n)
+static void print_json(const struct port_info *ports, unsigned n)
 {
-	char gid[INET6_ADDRSTRLEN];
-
 	printf("[");
 	for (unsigned i = 0; i < n; i++) {
-		const struct netdev *d = &devs[i];
+		const struct port_info *p = &ports[i];
 
 		printf("%s\n  {\"name\": ", i ? "," : "");
-		out_json_string(stdout, d->name);
-		printf(", \"interface\": ");
-		out_json_string(stdout, d->ifname);
+		out_json_string(stdout, p->name);
+		printf(", \"kind\": \"%s\", \"port\": %u, \"interface\": ",
+		       p->real ? "real" : "emulated", p->port);
+		out_json_string(stdout, p->ifname);
 		printf(", \"state\": \"%s\", \"mtu\": %u, \"path_mtu\": %u, \"guid\": \"%016llx\", "
 		       "\"gids\": [",
-		       d->active ? "active" : "down", d->mtu, path_mtu(d),
-		       (unsigned long long)d->guid);
-		for (unsigned j = 0; j < d->ngids; j++) {
-			print_gid(gid, sizeof(gid), &d->gids[j].gid);
-			printf("%s\"%s\"", j ? ", " : "", gid);
-		}
+		       p->state, p->mtu, p->path_mtu, (unsigned long long)p->guid);
+		for (unsigned j = 0; j < p->ngids; j++)
+			printf("%s\"%s\"", j ? ", " : "", p->gids[j].text);
+		printf("], \"gid_index\": [");
+		for (unsigned j = 0; j < p->ngids; j++)
+			printf("%s%u", j ? ", " : "", p->gids[j].index);
 		printf("]}");
 	}
 	printf("%s]\n", n ? "\n" : "");
@@ -92,6 +134,7 @@ int tool_devices(int argc, char **argv)
 		{0},
 	};
 	const char *spec = getenv("ROCEMU_DEVICES");
+	struct port_info *ports;
 	struct netdev *devs;
 	bool json = false;
 	char err[768];
@@ -122,10 +165,12 @@ int tool_devices(int argc, char **argv)
 		fprintf(stderr, "%s: %s\n", argv[0], err);
 		return TOOL_USAGE;
 	}
-	if (json)
-		print_json(devs, n);
-	else
-		print_table(devs, n);
+	ports = all_ports(argv[0], devs, n, &n);
 	free(devs);
+	if (json)
+		print_json(ports, n);
+	else
+		print_table(ports, n);
+	free(ports);
 	return TOOL_OK;
 }

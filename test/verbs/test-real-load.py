@@ -2,11 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Which libibverbs the drop-in takes real devices from, and what it says when it cannot: ibv_devices under it.
 
-usage: test-real-load.py OUR_LIBRARY FAKE_LIBRARY SYSTEM_LIBRARY
+usage: test-real-load.py OUR_LIBRARY FAKE_LIBRARY SYSTEM_LIBRARY ROCEMU
 """
 
 import ctypes
 import fcntl
+import json
 import os
 import shutil
 import socket
@@ -18,7 +19,7 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 SKIP = 77
 
-OURS, FAKE, SYSTEM = (os.path.realpath(p) for p in sys.argv[1:])
+OURS, FAKE, SYSTEM, ROCEMU = (os.path.realpath(p) for p in sys.argv[1:])
 
 
 def skip(reason):
@@ -90,6 +91,14 @@ def our_own__refused():
 
 def not_a_library__refused():
     refused(os.path.realpath(__file__), "invalid ELF header")
+
+
+def rocemu_devices__real_ones__marked():
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCEMU_")}
+    p = subprocess.run([ROCEMU, "devices", "--json"], capture_output=True, text=True, timeout=60, check=True,
+                       env={**clean, "ROCEMU_REAL_LIBIBVERBS": FAKE})
+    kinds = [(d["name"], d["kind"], d["port"]) for d in json.loads(p.stdout)]
+    assert kinds == [("rocemu_lo", "emulated", 1), ("fakenic0", "real", 1), ("fakenic1", "real", 1)], kinds
 
 
 def main():
