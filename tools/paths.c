@@ -55,7 +55,7 @@ bool paths_libraries(char *out, size_t len)
 	if (!own_directory(dir, sizeof(dir)))
 		return false;
 	if (append_if_there(out, len, dir, "../src/verbs", "libibverbs.so.1")) {
-		append_if_there(out, len, dir, "../src/cm", "librdmacm.so.1");
+		append_if_there(out, len, dir, "../src/rdmacm", "librdmacm.so.1");
 		return true;
 	}
 	return append_if_there(out, len, dir, LIBDIR_FROM_BINDIR, "libibverbs.so.1") ||

@@ -5,10 +5,10 @@
 usage: gen-symbols.py READELF SYSTEM_LIBRARY OUR_ARCHIVE OUT.map OUT.c
        gen-symbols.py READELF SYSTEM_LIBRARY OUT.h
 
-The system's libibverbs.so.1 says which symbol@version there must be, the archive of our objects says which
-of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as stubs (macros of
-verbs/stub.h) that fail the way each function's convention has it. Nothing is listed twice by hand, so an
-rdma-core with more symbols, or with another number in its private node, needs no change here.
+The system's library (libibverbs.so.1, librdmacm.so.1) says which symbol@version there must be, the archive of our
+objects says which of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as
+stubs (macros of verbs/stub.h) that fail the way each function's convention has it. Nothing is listed twice by hand,
+so an rdma-core with more symbols, or with another number in its private node, needs no change here.
 OUT.h is the table of public symbols that verbs/real.c looks up in the real library: name, version, and
 which way the function fails when it is not there.
 """
@@ -21,12 +21,17 @@ import sys
 # Functions that return a pointer; all others return an int (an errno or -1, see MINUS_ONE) or nothing.
 POINTER = re.compile(
     r"^(ibv_(open|alloc|create|import|reg)_\w+|ibv_get_device_(list|name|guid)|ibv_get_sysfs_path"
-    r"|_?verbs_(init_and_alloc_context|open_device)|ibv_qp_to_qp_ex|ibv_\w+_str)$"
+    r"|_?verbs_(init_and_alloc_context|open_device)|ibv_qp_to_qp_ex|ibv_\w+_str"
+    r"|rdma_(create_event_channel|get_devices|event_str))$"
 )
-VOID = re.compile(r"^(ibv_ack_\w+|ibv_free_\w+|ibv_unimport_\w+|ibv_copy_\w+|verbs_(init_cq|set_ops|uninit_context))$")
+VOID = re.compile(
+    r"^(ibv_ack_\w+|ibv_free_\w+|ibv_unimport_\w+|ibv_copy_\w+|verbs_(init_cq|set_ops|uninit_context)"
+    r"|rdma_(destroy_(event_channel|qp|srq|ep)|free\w+))$"
+)
 MINUS_ONE = re.compile(
-    r"^ibv_(read_\w*sysfs_file|get_cq_event|get_async_event|query_(gid|pkey|gid_type)|close_device"
-    r"|init_ah_from_wc|get_pkey_index|get_device_index|rereg_mr)$"
+    r"^(ibv_(read_\w*sysfs_file|get_cq_event|get_async_event|query_(gid|pkey|gid_type)|close_device"
+    r"|init_ah_from_wc|get_pkey_index|get_device_index|rereg_mr)"
+    r"|rdma_\w+|r[a-z]+)$"  # all of librdmacm, rsockets too
 )
 # A count, or -errno.
 NEGATIVE = re.compile(r"^_ibv_query_gid_table$")

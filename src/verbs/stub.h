@@ -23,13 +23,13 @@
 		return EOPNOTSUPP;  \
 	}
 
-/* Returns -1 with errno set. */
-#define STUB_MINUS_ONE(name)        \
-	STUB_EXPORT int name(void); \
-	int name(void)              \
-	{                           \
-		errno = EOPNOTSUPP; \
-		return -1;          \
+/* Returns -1 with errno set; an int, ssize_t or off_t, of which long has all bits. */
+#define STUB_MINUS_ONE(name)         \
+	STUB_EXPORT long name(void); \
+	long name(void)              \
+	{                            \
+		errno = EOPNOTSUPP;  \
+		return -1;           \
 	}
 
 /* Returns a count, or -errno. */

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Event channels: events from post to acknowledgement, who waits for what, and synchronous IDs,
+ * which wait for the event that a call brings about.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rdmacm/objects.h"
+
+struct rcm_channel *rcm_channel_new(void)
+{
+	struct rcm_channel *ch = calloc(1, sizeof(*ch));
+	int err;
+
+	if (!ch) {
+		errno = ENOMEM;
+		return NULL;
+	}
+	err = evq_init(&ch->q);
+	if (err) {
+		free(ch);
+		errno = -err;
+		return NULL;
+	}
+	ch->base.fd = ch->q.fd;
+	return ch;
+}
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct rcm_channel *ch = rcm_channel_new();
+
+	return ch ? &ch->base : NULL;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	struct rcm_channel *ch = rcm_channel_of(channel);
+
+	evq_fini(&ch->q);
+	free(ch);
+}
+
+struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct rcm_event *ev = calloc(1, sizeof(*ev));
+
+	if (!ev) {
+		log_error("out of memory: event %s of a connection is lost", rdma_event_str(type));
+		return NULL;
+	}
+	evq_source_init(&ev->src);
+	list_init(&ev->node);
+	ev->owner = id;
+	ev->base.id = &id->base;
+	ev->base.event = type;
+	ev->base.status = status;
+	return ev;
+}
+
+void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t len)
+{
+	memcpy(ev->private_data, data, MIN(len, sizeof(ev->private_data)));
+	if (ud) {
+		ev->base.param.ud.private_data = ev->private_data;
+		ev->base.param.ud.private_data_len = (uint8_t)len;
+	} else {
+		ev->base.param.conn.private_data = ev->private_data;
+		ev->base.param.conn.private_data_len = (uint8_t)len;
+	}
+}
+
+static struct evq *queue_of(const struct rcm_id *id)
+{
+	return &rcm_channel_of(id->base.channel)->q;
+}
+
+void rcm_event_post(struct rcm_event *ev)
+{
+	list_append(&ev->owner->events, &ev->node);
+	evq_post(queue_of(ev->owner), &ev->src, false);
+}
+
+void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct rcm_event *ev = rcm_event_new(id, type, status);
+
+	if (ev)
+		rcm_event_post(ev);
+}
+
+/* Take back what the program has not got yet. Those go to a list. */
+static void withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock)
+{
+	list_for_each_safe (n, tmp, &id->events) {
+		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
+
+		if (evq_drop(queue_of(id), &ev->src) > 0)
+			continue;
+		list_remove(n);
+		list_append(taken, n);
+	}
+}
+
+static void wait_for_acks(struct rcm_id *id) REQUIRES(rcm_lock)
+{
+	while (!list_empty(&id->events))
+		rcm_lock_wait();
+}
+
+void rcm_events_drop(struct rcm_id *id)
+{
+	struct list taken = {&taken, &taken};
+
+	withdraw(id, &taken);
+	list_for_each_safe (n, tmp, &taken) {
+		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
+		struct rcm_id *child = rcm_id_of(ev->base.id);
+
+		list_remove(n);
+		free(ev);
+		if (child == id)
+			continue;
+		/* A request that the program has never seen. */
+		rcm_id_stop(child);
+		rcm_events_drop(child);
+		rcm_id_free(child);
+	}
+	wait_for_acks(id);
+}
+
+static struct rcm_event *find_of_group(struct rcm_id *id, const struct rcm_group *group)
+	REQUIRES(rcm_lock)
+{
+	list_for_each (n, &id->events) {
+		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
+
+		if (ev->group == group)
+			return ev;
+	}
+	return NULL;
+}
+
+void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group)
+{
+	struct rcm_event *ev;
+
+	while ((ev = find_of_group(id, group)) != NULL) {
+		if (evq_drop(queue_of(id), &ev->src) > 0) {
+			rcm_lock_wait();
+			continue;
+		}
+		list_remove(&ev->node);
+		free(ev);
+	}
+}
+
+void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
+{
+	struct list taken = {&taken, &taken};
+
+	withdraw(id, &taken);
+	while (!list_empty(&id->events)) {
+		rcm_lock_wait();
+		withdraw(id, &taken);
+	}
+	id->base.channel = &to->base;
+	list_for_each_safe (n, tmp, &taken) {
+		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
+
+		list_remove(n);
+		evq_source_init(&ev->src);
+		rcm_event_post(ev);
+	}
+}
+
+/* What an event asks for before the program sees it. The ID cannot go meanwhile: the event is not
+ * acknowledged. */
+static void on_take(struct rcm_event *ev)
+{
+	struct rcm_id *id = ev->owner;
+	int err;
+
+	switch (ev->on_take) {
+	case RCM_TAKE_NOTHING:
+		break;
+	case RCM_TAKE_ERROR:
+		rcm_qp_error(id);
+		break;
+	case RCM_TAKE_JOIN:
+		rcm_group_attach(id, ev);
+		break;
+	case RCM_TAKE_REP:
+		err = rcm_qp_connect(id);
+		rcm_lock_take();
+		if (!id->conn)
+			err = err ? err : -ENOTCONN;
+		else if (!err)
+			err = cm_rtu(id->conn, rcm_now(), NULL, 0);
+		else
+			cm_reject(id->conn, rcm_now(), ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
+		rcm_drive();
+		rcm_lock_drop();
+		ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+		ev->base.status = err;
+		if (err)
+			rcm_qp_error(id);
+		break;
+	}
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
+{
+	struct evq_source *src;
+	struct rcm_event *ev;
+
+	if (!channel || !event)
+		return rcm_ret(-EINVAL);
+	src = evq_get(&rcm_channel_of(channel)->q);
+	if (!src)
+		return -1;
+	ev = container_of(src, struct rcm_event, src);
+	on_take(ev);
+	*event = &ev->base;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *event)
+{
+	struct rcm_event *ev;
+
+	if (!event)
+		return rcm_ret(-EINVAL);
+	ev = container_of(event, struct rcm_event, base);
+	rcm_lock_take();
+	list_remove(&ev->node);
+	rcm_wake_all();
+	rcm_lock_drop();
+	free(ev);
+	return 0;
+}
+
+void rcm_drop_sync_event(struct rcm_id *id)
+{
+	struct rdma_cm_event *ev = id->base.event;
+
+	id->base.event = NULL;
+	if (ev)
+		rdma_ack_cm_event(ev);
+}
+
+int rcm_complete(struct rcm_id *id)
+{
+	const struct rdma_cm_event *ev;
+
+	if (!id->sync)
+		return 0;
+	rcm_drop_sync_event(id);
+	if (rdma_get_cm_event(id->base.channel, &id->base.event) < 0)
+		return -1;
+	ev = id->base.event;
+	if (!ev->status)
+		return 0;
+	return rcm_ret(ev->event == RDMA_CM_EVENT_REJECTED ? -ECONNREFUSED : -abs(ev->status));
+}
+
+const char *rdma_event_str(enum rdma_cm_event_type event)
+{
+	static const char *const texts[] = {
+#define TEXT(type) [RDMA_CM_EVENT_##type] = "RDMA_CM_EVENT_" #type
+		TEXT(ADDR_RESOLVED),  TEXT(ADDR_ERROR),	     TEXT(ROUTE_RESOLVED),
+		TEXT(ROUTE_ERROR),    TEXT(CONNECT_REQUEST), TEXT(CONNECT_RESPONSE),
+		TEXT(CONNECT_ERROR),  TEXT(UNREACHABLE),     TEXT(REJECTED),
+		TEXT(ESTABLISHED),    TEXT(DISCONNECTED),    TEXT(DEVICE_REMOVAL),
+		TEXT(MULTICAST_JOIN), TEXT(MULTICAST_ERROR), TEXT(ADDR_CHANGE),
+		TEXT(TIMEWAIT_EXIT),
+#undef TEXT
+	};
+
+	return (size_t)event < ARRAY_LEN(texts) ? texts[event] : "UNKNOWN EVENT";
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections and service lookups: listen, connect, accept, reject, disconnect, establish, notify.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/objects.h"
+
+static bool is_ud(const struct rcm_id *id)
+{
+	return id->base.qp_type == IBV_QPT_UD;
+}
+
+/* Does the ID have something of the CM that still exists? */
+static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
+{
+	return rcm_core_has(id) && (id->conn || id->sidr);
+}
+
+/* ---- listen ---- */
+
+static int listen_locked(struct rcm_id *id, int backlog) REQUIRES(rcm_lock)
+{
+	const struct sockaddr *sa = &id->base.route.addr.src_addr;
+	struct cm_listen_param p = {
+		.service_id = rocemu_cm_service_id((enum rocemu_port_space)id->base.ps,
+						   rcm_addr_port(sa)),
+		.any_addr = rcm_addr_any(sa),
+		.backlog = backlog > 0 && backlog < RCM_MAX_BACKLOG ? (uint32_t)backlog
+								    : RCM_MAX_BACKLOG,
+		.user = id,
+	};
+	int err;
+
+	if (!rcm_core_has(id) || id->state != RCM_BOUND)
+		return -EINVAL;
+	if (p.any_addr && sa->sa_family == AF_INET)
+		p.ip_version = 4;
+	else if (p.any_addr && id->afonly > 0)
+		p.ip_version = 6;
+	rcm_addr_to_gid(sa, &p.addr);
+	err = cm_listen(rcm_core_cm(), &p, &id->cml);
+	if (err)
+		return err;
+	err = rcm_core_listen(id);
+	if (err) {
+		cm_unlisten(id->cml, rcm_now());
+		id->cml = NULL;
+		return err;
+	}
+	id->state = RCM_LISTEN;
+	return 0;
+}
+
+int rdma_listen(struct rdma_cm_id *base, int backlog)
+{
+	static const struct sockaddr_in any = {.sin_family = AF_INET};
+	struct rcm_local *locals = NULL;
+	struct rcm_id *id;
+	int n = 0, err = 0;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	if (id->state == RCM_IDLE)
+		err = rcm_bind(id, (const struct sockaddr *)&any);
+	if (err)
+		return rcm_ret(err);
+	/* A wildcard listens on every address of every device. */
+	if (!id->local.dev) {
+		n = rcm_device_addresses(&locals);
+		if (n <= 0)
+			return rcm_ret(n ? n : -ENODEV);
+	}
+	rcm_lock_take();
+	err = rcm_core_open_all(id->local.dev ? &id->local : locals, id->local.dev ? 1 : n);
+	if (!err)
+		err = listen_locked(id, backlog);
+	rcm_drive();
+	rcm_lock_drop();
+	free(locals);
+	return rcm_ret(err);
+}
+
+/* ---- connect ---- */
+
+static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
+{
+	if (!id->local.dev || (p && p->private_data_len && !p->private_data))
+		return -EINVAL;
+	if (!id->base.qp && !p && !is_ud(id))
+		return -EINVAL; /* whose QP? */
+	if (!p || is_ud(id))
+		return 0;
+	if (p->responder_resources != RDMA_MAX_RESP_RES &&
+	    p->responder_resources > id->local.dev->max_responder_resources)
+		return -EINVAL;
+	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH &&
+	    p->initiator_depth > id->local.dev->max_initiator_depth)
+		return -EINVAL;
+	return 0;
+}
+
+/* The private data of a REQ or SIDR_REQ: who asks, what rdma_create_ep() was given, the program's.
+ */
+static int request_data(const struct rcm_id *id, const struct rdma_conn_param *p, uint8_t *buf,
+			size_t max, size_t *len)
+{
+	const struct rdma_addr *a = &id->base.route.addr;
+	struct rocemu_cma cma = {
+		.ip_version = a->src_addr.sa_family == AF_INET6 ? 6 : 4,
+		.sport = rcm_addr_port(&a->src_addr),
+	};
+	size_t user = p && p->private_data ? p->private_data_len : 0;
+
+	if (ROCEMU_CMA_LEN + id->connect_len + user > max)
+		return -EINVAL;
+	rcm_addr_to_gid(&a->src_addr, &cma.src);
+	rcm_addr_to_gid(&a->dst_addr, &cma.dst);
+	*len = rocemu_cma_encode(&cma, buf);
+	if (id->connect_len)
+		memcpy(buf + *len, id->connect, id->connect_len);
+	*len += id->connect_len;
+	if (user)
+		memcpy(buf + *len, p->private_data, user);
+	*len += user;
+	return 0;
+}
+
+static struct cm_addr mad_addr(const struct rcm_id *id)
+{
+	struct cm_addr a = {
+		.src = id->local.gid,
+		.hop_limit = RCM_HOP_LIMIT,
+		.tclass = id->tos,
+		.sgid_index = id->local.sgid_index,
+	};
+
+	rcm_addr_to_gid(&id->base.route.addr.dst_addr, &a.dst);
+	return a;
+}
+
+static uint64_t service_id(const struct rcm_id *id)
+{
+	return rocemu_cm_service_id((enum rocemu_port_space)id->base.ps,
+				    rcm_addr_port(&id->base.route.addr.dst_addr));
+}
+
+/* What the kernel's rdma_cm makes of the ports: both directions then have one UDP source port. */
+static uint32_t flow_label(const struct rcm_id *id)
+{
+	const struct rdma_addr *a = &id->base.route.addr;
+
+	return (rcm_addr_port(&a->src_addr) * 31u + rcm_addr_port(&a->dst_addr)) & 0xfffff;
+}
+
+static void fill_transport(const struct rcm_id *id, struct rocemu_cm_req *req)
+{
+	switch (id->base.qp_type) {
+	case IBV_QPT_UC:
+		req->transport = ROCEMU_CM_UC;
+		break;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		req->transport = ROCEMU_CM_EXTENDED;
+		req->extended_transport = ROCEMU_CM_EXTENDED_XRC;
+		break;
+	default:
+		req->transport = ROCEMU_CM_RC;
+		break;
+	}
+}
+
+static void fill_req(struct rcm_id *id, const struct rdma_conn_param *param,
+		     struct rocemu_cm_req *req) REQUIRES(rcm_lock)
+{
+	cm_req_init(req);
+	fill_transport(id, req);
+	req->service_id = service_id(id);
+	req->local_qpn = id->base.qp ? id->base.qp->qp_num : param->qp_num;
+	req->srq = id->base.qp ? id->base.qp->srq != NULL : param->srq;
+	req->responder_resources = id->responder_resources;
+	req->initiator_depth = id->initiator_depth;
+	req->flow_control = param && param->flow_control;
+	req->retry_count = id->retry_count;
+	req->rnr_retry_count = id->rnr_retry_count;
+	req->starting_psn = id->psn;
+	req->path_mtu = id->path_rec.mtu;
+	req->primary.local_gid = id->local.gid;
+	rcm_addr_to_gid(&id->base.route.addr.dst_addr, &req->primary.remote_gid);
+	req->primary.flow_label = flow_label(id);
+	req->primary.tclass = id->tos;
+	req->primary.hop_limit = RCM_HOP_LIMIT;
+	req->primary.ack_timeout = id->ack_timeout_set
+					   ? id->ack_timeout
+					   : (uint8_t)(id->path_rec.packet_life_time + 1);
+}
+
+static int connect_qp(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
+{
+	const struct rcm_device *dev = id->local.dev;
+	uint8_t data[ROCEMU_CM_REQ_PRIVATE_LEN];
+	struct cm_connect_param p = {.private_data = data, .user = id, .addr = mad_addr(id)};
+	int err = request_data(id, param, data, sizeof(data), &p.private_data_len);
+
+	if (err)
+		return err;
+	id->responder_resources = param && param->responder_resources != RDMA_MAX_RESP_RES
+					  ? param->responder_resources
+					  : dev->max_responder_resources;
+	id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
+				      ? param->initiator_depth
+				      : dev->max_initiator_depth;
+	id->retry_count = param ? MIN(param->retry_count, 7) : 7;
+	id->rnr_retry_count = param ? MIN(param->rnr_retry_count, 7) : 7;
+	id->psn = rcm_random() & ROCEMU_PSN_MASK;
+	fill_req(id, param, &p.req);
+	return cm_connect(rcm_core_cm(), rcm_now(), &p, &id->conn);
+}
+
+static int lookup_ud(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
+{
+	uint8_t data[ROCEMU_CM_SIDR_REQ_PRIVATE_LEN];
+	struct cm_sidr_param p = {
+		.service_id = service_id(id),
+		.pkey = 0xffff,
+		.timeout = CM_DEFAULT_TIMEOUT,
+		.retries = CM_DEFAULT_RETRIES,
+		.addr = mad_addr(id),
+		.private_data = data,
+		.user = id,
+	};
+	int err = request_data(id, param, data, sizeof(data), &p.private_data_len);
+
+	return err ? err : cm_sidr_request(rcm_core_cm(), rcm_now(), &p, &id->sidr);
+}
+
+int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
+{
+	struct rcm_id *id;
+	int err;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	if (id->state != RCM_ROUTE_RESOLVED)
+		return rcm_ret(-EINVAL);
+	err = check_param(id, param);
+	if (err)
+		return rcm_ret(err);
+	rcm_lock_take();
+	err = rcm_core_start(id);
+	if (!err)
+		err = rcm_core_open_all(&id->local, 1);
+	if (!err)
+		err = is_ud(id) ? lookup_ud(id, param) : connect_qp(id, param);
+	if (!err) {
+		id->state = RCM_CONNECT;
+		id->connect_len = 0;
+		rcm_drive();
+	}
+	rcm_lock_drop();
+	return err ? rcm_ret(err) : rcm_complete(id);
+}
+
+/* ---- the passive side's answers ---- */
+
+/* -EMSGSIZE of the CM is EINVAL here. */
+static int too_long(int err)
+{
+	return err == -EMSGSIZE ? -EINVAL : err;
+}
+
+static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
+{
+	uint32_t qpn = id->base.qp ? id->base.qp->qp_num : param ? param->qp_num : 0;
+	int err;
+
+	if (!qpn)
+		return -EINVAL;
+	rcm_lock_take();
+	if (!is_live(id) || !id->sidr) {
+		err = -EINVAL;
+	} else {
+		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn,
+				    id->qkey ? id->qkey : RDMA_UDP_QKEY, NULL, 0,
+				    param ? param->private_data : NULL,
+				    param ? param->private_data_len : 0);
+		rcm_drive();
+	}
+	rcm_lock_drop();
+	if (!err)
+		rcm_drop_sync_event(id);
+	return too_long(err);
+}
+
+/* May the ID be accepted now? Then what both sides agree on is set. */
+static int prepare_accept(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES(rcm_lock)
+{
+	const struct rcm_device *dev = id->local.dev;
+	enum cm_state state;
+
+	if (!is_live(id) || !id->conn)
+		return -EINVAL;
+	state = cm_conn_state(id->conn);
+	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
+		return -EINVAL;
+	if (p && p->private_data_len > ROCEMU_CM_REP_PRIVATE_LEN)
+		return -EINVAL;
+	if (p && p->initiator_depth != RDMA_MAX_INIT_DEPTH)
+		id->initiator_depth = p->initiator_depth;
+	if (p && p->responder_resources != RDMA_MAX_RESP_RES)
+		id->responder_resources = p->responder_resources;
+	id->initiator_depth = MIN(id->initiator_depth, dev->max_initiator_depth);
+	id->responder_resources = MIN(id->responder_resources, dev->max_responder_resources);
+	id->rnr_retry_count = p ? MIN(p->rnr_retry_count, 7) : 7;
+	id->psn = rcm_random() & ROCEMU_PSN_MASK;
+	return 0;
+}
+
+static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES(rcm_lock)
+{
+	const struct ibv_qp *qp = id->base.qp;
+	struct rocemu_cm_rep rep = {
+		.local_qpn = qp ? qp->qp_num : p->qp_num,
+		.starting_psn = id->psn,
+		.responder_resources = id->responder_resources,
+		.initiator_depth = id->initiator_depth,
+		.target_ack_delay = 15,
+		.flow_control = p && p->flow_control,
+		.rnr_retry_count = id->rnr_retry_count,
+		.srq = qp ? qp->srq != NULL : p->srq,
+	};
+
+	if (!is_live(id) || !id->conn)
+		return -ENOTCONN;
+	return cm_accept(id->conn, rcm_now(), &rep, p ? p->private_data : NULL,
+			 p ? p->private_data_len : 0);
+}
+
+static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *param)
+{
+	int err;
+
+	rcm_lock_take();
+	err = prepare_accept(id, param);
+	rcm_lock_drop();
+	if (err)
+		return err;
+	err = rcm_qp_connect(id);
+	if (err)
+		return err;
+	rcm_lock_take();
+	err = send_rep(id, param);
+	rcm_drive();
+	rcm_lock_drop();
+	if (err)
+		rcm_qp_error(id);
+	return too_long(err);
+}
+
+int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
+{
+	struct rcm_id *id;
+	int err;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	if (id->state != RCM_CONNECT)
+		return rcm_ret(-EINVAL);
+	err = check_param(id, param);
+	if (err)
+		return rcm_ret(err);
+	if (is_ud(id))
+		return rcm_ret(accept_ud(id, param));
+	err = accept_qp(id, param);
+	return err ? rcm_ret(err) : rcm_complete(id);
+}
+
+static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, size_t len)
+{
+	struct rcm_id *id;
+	int err;
+
+	if (!base || (len && !data))
+		return -EINVAL;
+	id = rcm_id_of(base);
+	rcm_lock_take();
+	if (!is_live(id))
+		err = -EINVAL;
+	else if (id->sidr)
+		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_REJECTED, 0, 0, NULL, 0,
+				    data, len);
+	else
+		err = cm_reject(id->conn, rcm_now(), reason, NULL, 0, data, len);
+	rcm_drive();
+	rcm_lock_drop();
+	if (!err)
+		rcm_drop_sync_event(id);
+	return too_long(err);
+}
+
+int rdma_reject(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return rcm_ret(reject(id, ROCEMU_CM_REJ_CONSUMER, private_data, private_data_len));
+}
+
+int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t private_data_len)
+{
+	return rcm_ret(reject(id, ROCEMU_CM_REJ_VENDOR_OPTION, private_data, private_data_len));
+}
+
+/* ---- and the rest ---- */
+
+int rdma_disconnect(struct rdma_cm_id *base)
+{
+	bool outcome = false;
+	struct rcm_id *id;
+	int err = 0;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	rcm_lock_take();
+	if (!is_live(id) || !id->conn)
+		err = -EINVAL;
+	rcm_lock_drop();
+	if (err)
+		return rcm_ret(err);
+	rcm_qp_error(id);
+	rcm_drop_sync_event(id);
+	rcm_lock_take();
+	switch (cm_conn_state(id->conn)) {
+	case CM_ESTABLISHED:
+		err = cm_disconnect(id->conn, rcm_now(), NULL, 0);
+		break;
+	case CM_DREQ_RCVD:
+		err = cm_drep(id->conn, rcm_now(), NULL, 0);
+		break;
+	default: /* nothing to end, or ended already: no error, as in the kernel */
+		break;
+	}
+	rcm_drive();
+	/* A synchronous ID waits only for what will come, or has. */
+	outcome = cm_conn_state(id->conn) == CM_DREQ_SENT || !list_empty(&id->events);
+	rcm_lock_drop();
+	if (err)
+		return rcm_ret(err);
+	return outcome ? rcm_complete(id) : 0;
+}
+
+int rdma_establish(struct rdma_cm_id *base)
+{
+	struct rcm_id *id;
+	int err = -EINVAL;
+
+	if (!base || base->qp)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	rcm_lock_take();
+	if (is_live(id) && id->conn) {
+		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
+		rcm_drive();
+	}
+	rcm_lock_drop();
+	return rcm_ret(err);
+}
+
+int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
+{
+	struct rcm_id *id;
+	int err = -EINVAL;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	rcm_lock_take();
+	if (is_live(id) && id->conn && event == IBV_EVENT_COMM_EST) {
+		err = cm_establish(id->conn, rcm_now());
+		if (err == 0)
+			rcm_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		else if (err > 0)
+			err = -EISCONN;
+		rcm_drive();
+	}
+	rcm_lock_drop();
+	return rcm_ret(err);
+}

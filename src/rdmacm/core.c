@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The process's connection management: the one lock, the connection manager, the connection to the
+ * agent, and the thread that receives MADs and keeps time. Started by the first ID that is bound;
+ * lives as long as the process. When that ends, whatever the reason, the agent tells the peers
+ * (wills).
+ *
+ * A child process made by fork() starts anew: what its parent's IDs had of CM and agent is the
+ * parent's alone.
+ */
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/random.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "agent/client-cm.h"
+#include "base/log.h"
+#include "base/rng.h"
+#include "rdmacm/mad.h"
+#include "rdmacm/objects.h"
+
+struct CAPABILITY("rdmacm's lock") rcm_lock {
+	pthread_mutex_t mutex;
+	pthread_cond_t woken;
+};
+
+struct rcm_lock rcm_lock = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
+
+/* An address whose QP 1 we take part in. */
+struct opened {
+	struct rcm_local local;
+	uint16_t sport;
+};
+
+/* All of it is guarded by the lock. */
+static struct {
+	unsigned generation; /* counts forks; never 0 */
+	bool running;
+	struct cm *cm;		  /* owned */
+	struct cm_client *client; /* owned */
+	struct opened *opened;	  /* owned */
+	size_t nopened;
+	int timer_fd, wake_fd; /* owned */
+	int polled_fd;	       /* the client's descriptor that the thread watches */
+	rocemu_ns_t armed;     /* what timer_fd is set to */
+	bool driving;
+	struct rng rng;
+} core = {.generation = 1};
+
+void rcm_lock_take(void) NO_THREAD_SAFETY_ANALYSIS
+{
+	pthread_mutex_lock(&rcm_lock.mutex);
+}
+
+void rcm_lock_drop(void) NO_THREAD_SAFETY_ANALYSIS
+{
+	pthread_mutex_unlock(&rcm_lock.mutex);
+}
+
+void rcm_lock_wait(void)
+{
+	pthread_cond_wait(&rcm_lock.woken, &rcm_lock.mutex);
+}
+
+void rcm_wake_all(void)
+{
+	pthread_cond_broadcast(&rcm_lock.woken);
+}
+
+rocemu_ns_t rcm_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (rocemu_ns_t)ts.tv_sec * 1000000000u + (rocemu_ns_t)ts.tv_nsec;
+}
+
+uint32_t rcm_random(void)
+{
+	return rng_u32(&core.rng);
+}
+
+struct cm *rcm_core_cm(void)
+{
+	return core.cm;
+}
+
+bool rcm_core_has(const struct rcm_id *id)
+{
+	return core.running && id->generation == core.generation;
+}
+
+void rcm_core_join(struct rcm_id *id)
+{
+	id->generation = core.generation;
+}
+
+/* ---- sending ---- */
+
+static const struct opened *find_opened(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
+{
+	for (size_t i = 0; i < core.nopened; i++)
+		if (memcmp(&core.opened[i].local.gid, gid, sizeof(*gid)) == 0)
+			return &core.opened[i];
+	return NULL;
+}
+
+bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
+{
+	const struct opened *o = find_opened(gid);
+
+	if (o)
+		*local = o->local;
+	return o != NULL;
+}
+
+/* Lost as on any network if it does not go. */
+static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
+{
+	const struct opened *o = find_opened(&m->addr.src);
+	uint8_t packet[AGENT_CM_DGRAM_LEN];
+	struct agent_cm_dgram d;
+
+	if (!o)
+		return;
+	mad_seal(&d, packet, m, o->sport, o->local.scope_id);
+	mad_send(core.client, &d, packet);
+}
+
+static void set_wills(void) REQUIRES(rcm_lock)
+{
+	uint8_t packet[AGENT_CM_DGRAM_LEN];
+	struct cm_will change;
+
+	while (cm_next_will(core.cm, &change)) {
+		const struct opened *o = change.present ? find_opened(&change.mad.addr.src) : NULL;
+		struct agent_cm_will will = {.cm_timeout = CM_DEFAULT_TIMEOUT,
+					     .retries = CM_DEFAULT_RETRIES};
+
+		if (!o) {
+			cm_client_will_clear(core.client, change.comm_id);
+			continue;
+		}
+		mad_seal(&will.dgram, packet, &change.mad, o->sport, o->local.scope_id);
+		cm_client_will_set(core.client, change.comm_id, &will);
+	}
+}
+
+/* Make the timer ring when the CM needs it, if it would later. */
+static void arm(void) REQUIRES(rcm_lock)
+{
+	rocemu_ns_t due = cm_deadline(core.cm);
+	struct itimerspec t = {0};
+
+	if (due >= core.armed)
+		return;
+	core.armed = due;
+	due = due ? due : 1; /* 0 would switch it off */
+	t.it_value.tv_sec = (time_t)(due / 1000000000u);
+	t.it_value.tv_nsec = (long)(due % 1000000000u);
+	timerfd_settime(core.timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
+}
+
+static void wake_thread(void) REQUIRES(rcm_lock)
+{
+	uint64_t one = 1;
+
+	if (write(core.wake_fd, &one, sizeof(one)) < 0)
+		return; /* the counter is full: it wakes anyway */
+}
+
+void rcm_drive(void)
+{
+	struct cm_mad mads[8];
+	struct cm_event ev;
+	bool more = true;
+	unsigned n;
+
+	if (!core.running || core.driving)
+		return; /* whoever drives will see what is new */
+	core.driving = true;
+	while (more) {
+		more = false;
+		while ((n = cm_output(core.cm, rcm_now(), mads, ARRAY_LEN(mads))) > 0)
+			for (unsigned i = 0; i < n; i++)
+				send_mad(&mads[i]);
+		while (cm_next_event(core.cm, &ev)) {
+			more = true;
+			rcm_handle(&ev);
+		}
+	}
+	set_wills();
+	core.driving = false;
+	arm();
+	if (cm_client_fd(core.client) != core.polled_fd)
+		wake_thread();
+}
+
+/* ---- the thread ---- */
+
+static void take(const struct agent_cm_dgram *d) REQUIRES(rcm_lock)
+{
+	struct cm_addr addr;
+	const uint8_t *mad;
+	size_t len;
+
+	if (mad_open(d, &addr, &mad, &len))
+		cm_input(core.cm, rcm_now(), mad, len, &addr);
+}
+
+/* Take what there is. @return false: there is no agent now. */
+static bool receive(void) REQUIRES(rcm_lock)
+{
+	struct agent_cm_dgram d;
+	int ret;
+
+	while ((ret = cm_client_recv(core.client, &d)) != 0) {
+		if (ret == 1)
+			take(&d);
+		else if (ret == -EADDRINUSE)
+			log_error("%s", cm_client_text(core.client));
+		else
+			return false;
+	}
+	return true;
+}
+
+enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 5000 };
+
+static void *run(void *arg)
+{
+	unsigned generation = (unsigned)(uintptr_t)arg;
+	int pause = PAUSE_FIRST_MS;
+	uint64_t n;
+
+	rcm_lock_take();
+	while (core.running && core.generation == generation) {
+		struct pollfd p[3] = {
+			{.fd = cm_client_fd(core.client), .events = POLLIN},
+			{.fd = core.timer_fd, .events = POLLIN},
+			{.fd = core.wake_fd, .events = POLLIN},
+		};
+
+		core.polled_fd = p[0].fd;
+		rcm_lock_drop();
+		poll(p, ARRAY_LEN(p), p[0].fd < 0 ? pause : -1);
+		rcm_lock_take();
+		if ((p[2].revents && read(core.wake_fd, &n, sizeof(n)) < 0) ||
+		    (p[1].revents && read(core.timer_fd, &n, sizeof(n)) < 0))
+			log_debug("connection management: spurious wakeup");
+		if (p[1].revents)
+			core.armed = ROCEMU_NEVER;
+		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
+		cm_expire(core.cm, rcm_now());
+		rcm_drive();
+	}
+	rcm_lock_drop();
+	return NULL;
+}
+
+static int start_thread(void) REQUIRES(rcm_lock)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	/* Signals are the program's threads' business. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, NULL, run, (void *)(uintptr_t)core.generation);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (err)
+		return -err;
+	pthread_detach(thread);
+	return 0;
+}
+
+/* ---- life ---- */
+
+static int start(uint64_t guid) REQUIRES(rcm_lock)
+{
+	struct cm_config config = {.ca_guid = guid, .wills = true};
+	char text[512] = "";
+	int err;
+
+	err = cm_client_new(&core.client, text, sizeof(text));
+	if (err) {
+		log_error("%s", text);
+		return err;
+	}
+	if (getrandom(&config.seed, sizeof(config.seed), 0) < 0)
+		config.seed = rcm_now();
+	rng_init(&core.rng, ~config.seed);
+	config.id_prefix = cm_client_number(core.client);
+	core.cm = cm_new(&config);
+	core.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	core.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	core.armed = ROCEMU_NEVER;
+	core.polled_fd = cm_client_fd(core.client);
+	core.running = true;
+	if (!core.cm)
+		err = -ENOMEM;
+	else if (core.timer_fd < 0 || core.wake_fd < 0)
+		err = -EMFILE;
+	else
+		err = start_thread();
+	if (err) {
+		core.running = false;
+		if (core.timer_fd >= 0)
+			close(core.timer_fd);
+		if (core.wake_fd >= 0)
+			close(core.wake_fd);
+		cm_free(core.cm);
+		cm_client_free(core.client);
+		core.cm = NULL;
+		core.client = NULL;
+	}
+	return err;
+}
+
+int rcm_core_start(struct rcm_id *id)
+{
+	int err = 0;
+
+	/* Of a parent process: what it had there is not ours. */
+	if (id->generation && id->generation != core.generation)
+		return -EINVAL;
+	if (!core.running)
+		err = start(id->local.dev ? id->local.dev->guid : 0);
+	if (!err)
+		rcm_core_join(id);
+	return err;
+}
+
+static void fork_prepare(void) NO_THREAD_SAFETY_ANALYSIS
+{
+	rcm_lock_take();
+}
+
+static void fork_parent(void) NO_THREAD_SAFETY_ANALYSIS
+{
+	rcm_lock_drop();
+}
+
+static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
+{
+	if (core.running) {
+		cm_client_forget(core.client);
+		close(core.timer_fd);
+		close(core.wake_fd);
+		/* The rest of its memory is leaked: freeing is not safe here. */
+		core.cm = NULL;
+		core.client = NULL;
+		core.opened = NULL;
+		core.nopened = 0;
+		core.running = core.driving = false;
+	}
+	core.generation++;
+	pthread_mutex_init(&rcm_lock.mutex, NULL);
+	pthread_cond_init(&rcm_lock.woken, NULL);
+	mad_forget();
+	rcm_device_forget();
+}
+
+__attribute__((constructor)) static void watch_fork(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- addresses and ports ---- */
+
+static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
+{
+	struct opened *v;
+	uint16_t sport;
+	int err;
+
+	if (find_opened(&local->gid))
+		return 0;
+	v = realloc(core.opened, (core.nopened + 1) * sizeof(*v));
+	if (!v)
+		return -ENOMEM;
+	core.opened = v;
+	err = cm_client_open(core.client, &local->gid, local->scope_id, &sport);
+	if (err)
+		return err;
+	v[core.nopened++] = (struct opened){.local = *local, .sport = sport};
+	return 0;
+}
+
+int rcm_core_open_all(const struct rcm_local *locals, int n)
+{
+	int err = 0, good = 0;
+
+	for (int i = 0; i < n; i++) {
+		int ret = open_one(&locals[i]);
+
+		if (ret == 0) {
+			good++;
+			continue;
+		}
+		log_error("%s", cm_client_text(core.client));
+		err = ret;
+	}
+	/* A wildcard does without addresses that cannot be had. */
+	return good ? 0 : err;
+}
+
+int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint16_t *port)
+{
+	struct agent_cm_bind b = {
+		.service_id = rocemu_cm_service_id((enum rocemu_port_space)id->base.ps,
+						   rcm_addr_port(sa)),
+		.scope_id = rcm_addr_scope(sa),
+		.flags = (id->reuseaddr ? AGENT_CM_REUSEADDR : 0) |
+			 (id->afonly > 0 ? AGENT_CM_AFONLY : 0),
+	};
+	int err;
+
+	rcm_addr_to_gid(sa, &b.addr);
+	err = cm_client_bind(core.client, &b, &id->bind_key);
+	if (err)
+		return err;
+	id->bound = true;
+	*port = (uint16_t)b.service_id;
+	return 0;
+}
+
+int rcm_core_listen(struct rcm_id *id)
+{
+	return id->bound ? cm_client_listen(core.client, id->bind_key) : -EINVAL;
+}
+
+void rcm_core_unbind(struct rcm_id *id)
+{
+	if (id->bound)
+		cm_client_unbind(core.client, id->bind_key);
+	id->bound = false;
+}

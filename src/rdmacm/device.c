@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RDMA devices by their addresses, through public verbs alone. A device is opened when it is needed
+ * first and stays open as long as the process lives, as rdma_get_devices() promises; GID tables are
+ * asked for each time.
+ */
+#include <endian.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "rdmacm/objects.h"
+
+/* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list devices = {&devices, &devices};
+
+enum { GIDS_MAX = 1024 }; /* entries of a GID table that are looked at */
+
+static struct rcm_device *find_open(uint64_t guid, const char *name)
+{
+	list_for_each (n, &devices) {
+		struct rcm_device *d = list_entry(n, struct rcm_device, node);
+
+		if (d->guid == guid && strcmp(ibv_get_device_name(d->verbs->device), name) == 0)
+			return d;
+	}
+	return NULL;
+}
+
+static uint8_t limit(int value)
+{
+	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
+}
+
+/* -errno */
+static int open_device(struct ibv_device *device, struct rcm_device **out)
+{
+	struct rcm_device *d =
+		find_open(be64toh(ibv_get_device_guid(device)), ibv_get_device_name(device));
+	struct ibv_device_attr attr;
+	int err;
+
+	*out = d;
+	if (d)
+		return 0;
+	d = calloc(1, sizeof(*d));
+	if (!d)
+		return -ENOMEM;
+	d->verbs = ibv_open_device(device);
+	if (!d->verbs) {
+		err = errno ? -errno : -ENODEV;
+		free(d);
+		return err;
+	}
+	d->guid = be64toh(ibv_get_device_guid(device));
+	err = rcm_verbs_err(ibv_query_device(d->verbs, &attr));
+	if (!err) {
+		d->max_responder_resources = limit(attr.max_qp_rd_atom);
+		d->max_initiator_depth = limit(attr.max_qp_init_rd_atom);
+		d->pd = ibv_alloc_pd(d->verbs);
+		if (!d->pd)
+			err = -errno;
+	}
+	if (err) {
+		ibv_close_device(d->verbs);
+		free(d);
+		return err;
+	}
+	list_append(&devices, &d->node);
+	*out = d;
+	return 0;
+}
+
+/* Calls fn for every address of every device until it returns true. @return it did: 1; 0, or
+ * -errno: no device could be opened. */
+typedef bool address_fn(const struct rcm_local *local, void *user);
+
+static bool each_gid(struct rcm_device *d, struct ibv_gid_entry *entries, address_fn *fn,
+		     void *user)
+{
+	ssize_t n = ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0);
+
+	for (ssize_t i = 0; i < n; i++) {
+		struct rcm_local l = {
+			.dev = d,
+			.port_num = (uint8_t)entries[i].port_num,
+			.sgid_index = (uint8_t)entries[i].gid_index,
+		};
+
+		if (entries[i].gid_type != IBV_GID_TYPE_ROCE_V2 || entries[i].gid_index > 0xff)
+			continue;
+		memcpy(l.gid.raw, entries[i].gid.raw, 16);
+		if (l.gid.raw[0] == 0xfe && (l.gid.raw[1] & 0xc0) == 0x80)
+			l.scope_id = entries[i].ndev_ifindex;
+		if (fn(&l, user))
+			return true;
+	}
+	return false;
+}
+
+static int each_address(address_fn *fn, void *user)
+{
+	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct rcm_device *d;
+	int err = 0, opened = 0, found = 0, last = 0;
+
+	if (!entries || !list) {
+		err = entries ? -errno : -ENOMEM;
+		goto out;
+	}
+	pthread_mutex_lock(&devices_lock);
+	for (struct ibv_device **p = list; *p && !found; p++) {
+		err = open_device(*p, &d);
+		if (err) {
+			last = err;
+			continue;
+		}
+		opened++;
+		found = each_gid(d, entries, fn, user);
+	}
+	pthread_mutex_unlock(&devices_lock);
+	err = found ? 1 : opened ? 0 : last;
+out:
+	if (list)
+		ibv_free_device_list(list);
+	free(entries);
+	return err;
+}
+
+struct wanted {
+	struct rocemu_gid gid;
+	uint32_t scope_id; /* 0: any */
+	struct rcm_local *out;
+};
+
+static bool is_wanted(const struct rcm_local *l, void *user)
+{
+	struct wanted *w = user;
+
+	if (memcmp(&l->gid, &w->gid, sizeof(l->gid)) != 0 ||
+	    (w->scope_id && l->scope_id && w->scope_id != l->scope_id))
+		return false;
+	*w->out = *l;
+	return true;
+}
+
+/* Is the address this host's? */
+static bool is_ours(const struct sockaddr *sa)
+{
+	struct sockaddr_storage ss;
+	int fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool ours = false;
+
+	if (fd < 0)
+		return false;
+	rcm_addr_copy(&ss, sa);
+	rcm_addr_set_port((struct sockaddr *)&ss, 0);
+	ours = bind(fd, (struct sockaddr *)&ss, rcm_addr_len(sa)) == 0;
+	close(fd);
+	return ours;
+}
+
+int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
+{
+	struct wanted w = {.scope_id = rcm_addr_scope(sa), .out = out};
+	int ret;
+
+	rcm_addr_to_gid(sa, &w.gid);
+	ret = each_address(is_wanted, &w);
+	if (ret)
+		return ret > 0 ? 0 : ret;
+	return is_ours(sa) ? -ENODEV : -EADDRNOTAVAIL;
+}
+
+struct loopback {
+	int family;
+	struct rcm_local *out;
+};
+
+static bool is_loopback(const struct rcm_local *l, void *user)
+{
+	struct loopback *w = user;
+	struct sockaddr_storage ss;
+	struct sockaddr *sa = (struct sockaddr *)&ss;
+
+	rcm_addr_from_gid(sa, &l->gid, 0, 0);
+	if (sa->sa_family != w->family || !rcm_addr_loopback(sa))
+		return false;
+	*w->out = *l;
+	return true;
+}
+
+int rcm_device_find_loopback(int family, struct rcm_local *out)
+{
+	struct loopback w = {.family = family, .out = out};
+	int ret = each_address(is_loopback, &w);
+
+	return ret > 0 ? 0 : ret ? ret : -ENODEV;
+}
+
+struct collection {
+	struct rcm_local *v;
+	int n, room;
+};
+
+static bool collect(const struct rcm_local *l, void *user)
+{
+	struct collection *c = user;
+
+	if (c->n == c->room) {
+		int room = c->room ? 2 * c->room : 16;
+		struct rcm_local *v = realloc(c->v, (size_t)room * sizeof(*v));
+
+		if (!v) {
+			c->n = -ENOMEM;
+			return true;
+		}
+		c->v = v;
+		c->room = room;
+	}
+	c->v[c->n++] = *l;
+	return false;
+}
+
+int rcm_device_addresses(struct rcm_local **out)
+{
+	struct collection c = {0};
+	int ret = each_address(collect, &c);
+
+	if (ret < 0 || c.n < 0) {
+		free(c.v);
+		return ret < 0 ? ret : c.n;
+	}
+	*out = c.v;
+	return c.n;
+}
+
+struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = -1,
+		.oflags = O_CREAT,
+	};
+	struct ibv_xrcd *xrcd;
+
+	pthread_mutex_lock(&devices_lock);
+	if (!dev->xrcd)
+		dev->xrcd = ibv_open_xrcd(dev->verbs, &attr);
+	xrcd = dev->xrcd;
+	pthread_mutex_unlock(&devices_lock);
+	return xrcd;
+}
+
+void rcm_device_forget(void)
+{
+	/* What they hold is the parent's: leaked. */
+	list_init(&devices);
+	pthread_mutex_init(&devices_lock, NULL);
+}
+
+struct ibv_context **rdma_get_devices(int *num_devices)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context **out;
+	struct rcm_device *d;
+	int n = 0;
+
+	if (!list)
+		return NULL;
+	while (list[n])
+		n++;
+	out = calloc((size_t)n + 1, sizeof(struct ibv_context *));
+	n = 0;
+	pthread_mutex_lock(&devices_lock);
+	for (struct ibv_device **p = list; out && *p; p++)
+		if (open_device(*p, &d) == 0)
+			out[n++] = d->verbs;
+	pthread_mutex_unlock(&devices_lock);
+	ibv_free_device_list(list);
+	if (num_devices)
+		*num_devices = n;
+	if (out && n == 0) {
+		free(out);
+		errno = ENODEV;
+		return NULL;
+	}
+	return out;
+}
+
+void rdma_free_devices(struct ibv_context **list)
+{
+	free(list);
+}

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the connection manager says, as events of rdma_cm. All of it under the lock. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/objects.h"
+
+/* ---- requests: a new ID each ---- */
+
+/* The addresses of both ends, as the private data's header has them. */
+static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
+			   const struct cm_addr *mad, const uint8_t *data, size_t len)
+{
+	struct rdma_addr *a = &id->base.route.addr;
+	struct rocemu_cma cma;
+
+	if (rocemu_cma_decode(&cma, data, len) != ROCEMU_MAD_OK)
+		return false;
+	rcm_addr_from_gid(&a->src_addr, &cma.dst,
+			  rcm_addr_port(&listener->base.route.addr.src_addr), id->local.scope_id);
+	rcm_addr_from_gid(&a->dst_addr, &cma.src, cma.sport, id->local.scope_id);
+	memcpy(a->addr.ibaddr.dgid.raw, mad->src.raw, 16);
+	return true;
+}
+
+/* The program's part of the private data of a request. */
+static void give_data(struct rcm_event *ev, bool ud, const uint8_t *data, size_t len)
+{
+	rcm_event_private(ev, ud, data + ROCEMU_CMA_LEN, len - ROCEMU_CMA_LEN);
+}
+
+/*
+ * The ID of a request, on its listener's channel (a synchronous listener's has one of its own).
+ * @return NULL: it cannot be had, or the request says nothing of addresses; to be refused.
+ */
+static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *mad,
+				const uint8_t *data, size_t len) REQUIRES(rcm_lock)
+{
+	struct rcm_local local;
+	struct rcm_id *id;
+
+	if (!rcm_core_local(&mad->dst, &local))
+		return NULL;
+	id = rcm_id_new(listener->base.ps, listener->base.qp_type, listener->base.context);
+	if (!id)
+		return NULL;
+	rcm_core_join(id);
+	rcm_id_set_local(id, &local);
+	id->tos = listener->tos;
+	id->ack_timeout = listener->ack_timeout;
+	id->ack_timeout_set = listener->ack_timeout_set;
+	id->state = RCM_CONNECT;
+	id->base.channel = listener->base.channel;
+	if (listener->sync) {
+		struct rcm_channel *ch = rcm_channel_new();
+
+		id->base.channel = ch ? &ch->base : NULL;
+		id->sync = ch != NULL;
+	}
+	if (!id->base.channel || !read_addresses(id, listener, mad, data, len)) {
+		rcm_id_free(id);
+		return NULL;
+	}
+	return id;
+}
+
+/* Post CONNECT_REQUEST, which counts as the listener's. */
+static struct rcm_event *new_request(struct rcm_id *listener, struct rcm_id *child)
+{
+	struct rcm_event *ev = rcm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	if (!ev)
+		return NULL;
+	ev->base.id = &child->base;
+	ev->base.listen_id = &listener->base;
+	return ev;
+}
+
+/* Is the request's service the one that the listener's QPs have? */
+static bool same_transport(const struct rcm_id *listener, const struct rocemu_cm_req *req)
+{
+	switch (listener->base.qp_type) {
+	case IBV_QPT_RC:
+		return req->transport == ROCEMU_CM_RC;
+	case IBV_QPT_UC:
+		return req->transport == ROCEMU_CM_UC;
+	case IBV_QPT_XRC_RECV:
+	case IBV_QPT_XRC_SEND:
+		return req->transport == ROCEMU_CM_EXTENDED &&
+		       req->extended_transport == ROCEMU_CM_EXTENDED_XRC;
+	default:
+		return false;
+	}
+}
+
+static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
+{
+	const struct rocemu_cm_req *req = &e->msg.req;
+	struct rcm_id *listener = e->user, *id = NULL;
+	struct rcm_event *ev = NULL;
+
+	if (!same_transport(listener, req)) {
+		cm_reject(e->conn, rcm_now(), ROCEMU_CM_REJ_TRANSPORT, NULL, 0, NULL, 0);
+	} else {
+		id = new_child(listener, &e->addr, req->private_data, sizeof(req->private_data));
+		ev = id ? new_request(listener, id) : NULL;
+	}
+	if (!ev) {
+		if (id)
+			rcm_id_free(id);
+		cm_conn_destroy(e->conn, rcm_now());
+		return;
+	}
+	id->conn = e->conn;
+	cm_conn_set_user(e->conn, id);
+	/* What the peer starts at once, we must take, and the other way round. */
+	id->responder_resources = req->initiator_depth;
+	id->initiator_depth = req->responder_resources;
+	ev->base.param.conn = (struct rdma_conn_param){
+		.responder_resources = req->initiator_depth,
+		.initiator_depth = req->responder_resources,
+		.flow_control = req->flow_control,
+		.retry_count = req->retry_count,
+		.rnr_retry_count = req->rnr_retry_count,
+		.srq = req->srq,
+		.qp_num = req->local_qpn,
+	};
+	give_data(ev, false, req->private_data, sizeof(req->private_data));
+	rcm_event_post(ev);
+}
+
+static void on_sidr_req(struct cm_event *e) REQUIRES(rcm_lock)
+{
+	const struct rocemu_cm_sidr_req *req = &e->msg.sidr_req;
+	struct rcm_id *listener = e->user, *id = NULL;
+	struct rcm_event *ev = NULL;
+
+	if (listener->base.qp_type == IBV_QPT_UD)
+		id = new_child(listener, &e->addr, req->private_data, sizeof(req->private_data));
+	if (id)
+		ev = new_request(listener, id);
+	if (!ev) {
+		if (id)
+			rcm_id_free(id);
+		cm_sidr_destroy(e->sidr, rcm_now());
+		return;
+	}
+	id->sidr = e->sidr;
+	cm_sidr_set_user(e->sidr, id);
+	give_data(ev, true, req->private_data, sizeof(req->private_data));
+	rcm_event_post(ev);
+}
+
+/* ---- answers ---- */
+
+static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(rcm_lock)
+{
+	struct rcm_event *ev = rcm_event_new(
+		id, id->base.qp ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
+
+	if (!ev)
+		return; /* the peer repeats its REP */
+	if (id->base.qp)
+		ev->on_take = RCM_TAKE_REP;
+	/* No more than was offered, whatever the peer says. */
+	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
+	id->responder_resources = MIN(id->responder_resources, rep->initiator_depth);
+	ev->base.param.conn = (struct rdma_conn_param){
+		.responder_resources = rep->initiator_depth,
+		.initiator_depth = rep->responder_resources,
+		.flow_control = rep->flow_control,
+		.rnr_retry_count = rep->rnr_retry_count,
+		.srq = rep->srq,
+		.qp_num = rep->local_qpn,
+	};
+	rcm_event_private(ev, false, rep->private_data, sizeof(rep->private_data));
+	rcm_event_post(ev);
+}
+
+static void on_rej(struct rcm_id *id, const struct rocemu_cm_rej *rej) REQUIRES(rcm_lock)
+{
+	struct rcm_event *ev = rcm_event_new(id, RDMA_CM_EVENT_REJECTED, rej->reason);
+
+	if (!ev)
+		return;
+	ev->on_take = RCM_TAKE_ERROR;
+	rcm_event_private(ev, false, rej->private_data, sizeof(rej->private_data));
+	rcm_event_post(ev);
+}
+
+static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep) REQUIRES(rcm_lock)
+{
+	const struct cm_addr *a = cm_sidr_addr(id->sidr);
+	struct rcm_event *ev;
+
+	if (rep->status != ROCEMU_CM_SIDR_VALID) {
+		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
+		return;
+	}
+	ev = rcm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	if (!ev)
+		return;
+	rcm_fill_ah(id, &ev->base.param.ud.ah_attr, &a->dst, 0, id->tos, RCM_HOP_LIMIT);
+	ev->base.param.ud.qp_num = rep->qpn;
+	ev->base.param.ud.qkey = rep->qkey;
+	rcm_event_private(ev, true, rep->private_data, sizeof(rep->private_data));
+	rcm_event_post(ev);
+}
+
+static void disconnected(struct rcm_id *id, int status) REQUIRES(rcm_lock)
+{
+	if (id->disconnect_reported)
+		return;
+	id->disconnect_reported = true;
+	id->state = RCM_DISCONNECTED;
+	rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, status);
+}
+
+static void on_timeout(struct rcm_id *id, uint16_t of) REQUIRES(rcm_lock)
+{
+	switch (of) {
+	case ROCEMU_CM_REQ:
+	case ROCEMU_CM_REP:
+	case ROCEMU_CM_SIDR_REQ:
+		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		break;
+	case ROCEMU_CM_DREQ:
+		disconnected(id, -ETIMEDOUT);
+		break;
+	default:
+		break;
+	}
+}
+
+void rcm_handle(struct cm_event *e)
+{
+	struct rcm_id *id = e->user;
+
+	if (!id)
+		return;
+	switch (e->type) {
+	case CM_EV_REQ:
+		on_req(e);
+		break;
+	case CM_EV_SIDR_REQ:
+		on_sidr_req(e);
+		break;
+	case CM_EV_REP:
+		on_rep(id, &e->msg.rep);
+		break;
+	case CM_EV_RTU:
+		rcm_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		break;
+	case CM_EV_REJ:
+		on_rej(id, &e->msg.rej);
+		break;
+	case CM_EV_DREQ:
+	case CM_EV_DREP:
+		disconnected(id, 0);
+		break;
+	case CM_EV_TIMEOUT:
+		on_timeout(id, e->msg.attr_id);
+		break;
+	case CM_EV_TIMEWAIT_EXIT:
+		rcm_post(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		break;
+	case CM_EV_SIDR_REP:
+		on_sidr_rep(id, &e->msg.sidr_rep);
+		break;
+	case CM_EV_MRA: /* the CM waits longer */
+	case CM_EV_LAP: /* answered there */
+	case CM_EV_APR:
+	default:
+		break;
+	}
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* IDs: made, moved between channels, destroyed; and what programs see of their addresses. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/objects.h"
+
+struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context)
+{
+	struct rcm_id *id = calloc(1, sizeof(*id));
+
+	if (!id)
+		return NULL;
+	id->base.ps = ps;
+	id->base.qp_type = type;
+	id->base.context = context;
+	id->afonly = -1;
+	list_init(&id->events);
+	list_init(&id->groups);
+	return id;
+}
+
+int rcm_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+		  enum rdma_port_space ps, enum ibv_qp_type type)
+{
+	struct rcm_id *id = rcm_id_new(ps, type, context);
+	struct rcm_channel *own = NULL;
+
+	if (!id)
+		return -ENOMEM;
+	if (!channel) {
+		own = rcm_channel_new();
+		if (!own) {
+			free(id);
+			return -errno;
+		}
+		id->sync = true;
+	}
+	id->base.channel = channel ? channel : &own->base;
+	*out = &id->base;
+	return 0;
+}
+
+int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, void *context,
+		   enum rdma_port_space ps)
+{
+	enum ibv_qp_type type = IBV_QPT_RC;
+
+	if (!id)
+		return rcm_ret(-EINVAL);
+	switch (ps) {
+	case RDMA_PS_IPOIB:
+	case RDMA_PS_UDP:
+		type = IBV_QPT_UD;
+		break;
+	case RDMA_PS_TCP:
+	case RDMA_PS_IB:
+		break;
+	default:
+		return rcm_ret(-EINVAL);
+	}
+	return rcm_ret(rcm_create_id(channel, id, context, ps, type));
+}
+
+void rcm_id_stop(struct rcm_id *id)
+{
+	if (rcm_core_has(id)) {
+		if (id->cml)
+			cm_unlisten(id->cml, rcm_now());
+		if (id->conn)
+			cm_conn_destroy(id->conn, rcm_now());
+		if (id->sidr)
+			cm_sidr_destroy(id->sidr, rcm_now());
+		rcm_core_unbind(id);
+		rcm_drive();
+	}
+	id->cml = NULL;
+	id->conn = NULL;
+	id->sidr = NULL;
+}
+
+void rcm_id_free(struct rcm_id *id)
+{
+	if (id->sync)
+		rdma_destroy_event_channel(id->base.channel);
+	free(id->qp_init_attr);
+	free(id->connect);
+	free(id);
+}
+
+int rdma_destroy_id(struct rdma_cm_id *base)
+{
+	struct rcm_id *id;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	rcm_drop_sync_event(id);
+	rcm_groups_leave(id);
+	rcm_lock_take();
+	rcm_id_stop(id);
+	rcm_events_drop(id);
+	rcm_lock_drop();
+	rcm_id_free(id);
+	return 0;
+}
+
+int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
+{
+	struct rcm_channel *to, *old = NULL;
+	struct rcm_id *id;
+
+	if (!base)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	if (id->sync && !channel)
+		return rcm_ret(-EINVAL);
+	to = channel ? rcm_channel_of(channel) : rcm_channel_new();
+	if (!to)
+		return -1;
+	rcm_drop_sync_event(id);
+	rcm_lock_take();
+	if (id->sync)
+		old = rcm_channel_of(id->base.channel);
+	rcm_events_move(id, to);
+	id->sync = !channel;
+	rcm_lock_drop();
+	if (old)
+		rdma_destroy_event_channel(&old->base);
+	return 0;
+}
+
+void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
+{
+	struct rdma_ib_addr *ib = &id->base.route.addr.addr.ibaddr;
+
+	id->local = *local;
+	id->base.verbs = local->dev->verbs;
+	id->base.port_num = local->port_num;
+	if (!id->base.pd)
+		id->base.pd = local->dev->pd;
+	memcpy(ib->sgid.raw, local->gid.raw, 16);
+	ib->pkey = htons(0xffff);
+}
+
+__be16 rdma_get_src_port(struct rdma_cm_id *id)
+{
+	return htons(rcm_addr_len(&id->route.addr.src_addr)
+			     ? rcm_addr_port(&id->route.addr.src_addr)
+			     : 0);
+}
+
+__be16 rdma_get_dst_port(struct rdma_cm_id *id)
+{
+	return htons(rcm_addr_len(&id->route.addr.dst_addr)
+			     ? rcm_addr_port(&id->route.addr.dst_addr)
+			     : 0);
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * MADs as packets of QP 1, on the way between the connection manager and the agent: made and
+ * sealed, taken apart, captured, and harmed on purpose when ROCEMU_IMPAIR says so. Guarded by
+ * rdmacm's lock.
+ */
+#ifndef RDMACM_MAD_H
+#define RDMACM_MAD_H
+
+#include "agent/client-cm.h"
+#include "cm/cm.h"
+
+/** Make the packet of a MAD, which stands in packet then, and its addressing. */
+void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
+	      uint16_t sport, uint32_t scope_id);
+
+/** Capture and send. packet is d's data; corrupted when chance says so. Errors are losses. */
+void mad_send(struct cm_client *client, struct agent_cm_dgram *d, uint8_t *packet);
+
+/** A packet that came in: capture it and find the MAD in it (borrowed from d). @return false: there
+ * is none. */
+bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_t **mad,
+	      size_t *len);
+
+/** In a forked child: begin anew. */
+void mad_forget(void);
+
+#endif

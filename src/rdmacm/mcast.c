@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Multicast groups. RoCEv2 needs no subnet administrator: a group's GID is its IP address, and the
+ * membership is the kernel's (IGMP, MLD), which ibv_attach_mcast() asks for. So joining is done at
+ * once; the QP is attached when the program takes the event.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "rdmacm/objects.h"
+
+static bool same_addr(const struct sockaddr *a, const struct sockaddr *b)
+{
+	struct rocemu_gid x, y;
+
+	if (a->sa_family != b->sa_family)
+		return false;
+	rcm_addr_to_gid(a, &x);
+	rcm_addr_to_gid(b, &y);
+	return memcmp(&x, &y, sizeof(x)) == 0;
+}
+
+static struct rcm_group *find_group(struct rcm_id *id, const struct sockaddr *addr)
+	REQUIRES(rcm_lock)
+{
+	list_for_each (n, &id->groups) {
+		struct rcm_group *g = list_entry(n, struct rcm_group, node);
+
+		if (same_addr((struct sockaddr *)&g->addr, addr))
+			return g;
+	}
+	return NULL;
+}
+
+/* Of the group that an address names. */
+static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *ev)
+	REQUIRES(rcm_lock)
+{
+	struct rdma_ud_param *ud = &ev->base.param.ud;
+	struct rocemu_gid gid;
+
+	memcpy(gid.raw, g->mgid.raw, sizeof(gid.raw));
+	ud->private_data = g->context;
+	rcm_fill_ah(id, &ud->ah_attr, &gid, 0, id->tos, RCM_HOP_LIMIT);
+	ud->qp_num = RCM_MULTICAST_QPN;
+	ud->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
+	ev->group = g;
+	ev->on_take = RCM_TAKE_JOIN;
+	rcm_event_post(ev);
+}
+
+static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, void *context)
+{
+	struct rcm_event *ev;
+	struct rcm_group *g;
+	struct rocemu_gid gid;
+	int err = 0;
+
+	if (!rcm_addr_len(addr) || !rcm_addr_multicast(addr))
+		return -EINVAL;
+	if (id->base.qp_type != IBV_QPT_UD || !id->local.dev || id->state == RCM_LISTEN)
+		return -EINVAL;
+	g = calloc(1, sizeof(*g));
+	ev = rcm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
+	if (!g || !ev) {
+		free(g);
+		free(ev);
+		return -ENOMEM;
+	}
+	rcm_addr_copy(&g->addr, addr);
+	rcm_addr_to_gid(addr, &gid);
+	memcpy(g->mgid.raw, gid.raw, sizeof(gid.raw));
+	g->send_only = send_only;
+	g->context = context;
+	rcm_lock_take();
+	if (find_group(id, addr)) {
+		err = -EADDRINUSE;
+		free(g);
+		free(ev);
+	} else {
+		list_append(&id->groups, &g->node);
+		post_join(id, g, ev);
+	}
+	rcm_lock_drop();
+	return err;
+}
+
+int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *context)
+{
+	int err;
+
+	if (!id || !addr)
+		return rcm_ret(-EINVAL);
+	err = join(rcm_id_of(id), addr, false, context);
+	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(id));
+}
+
+int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
+			   void *context)
+{
+	int err;
+
+	if (!id || !attr || attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED ||
+	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
+	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) || !attr->addr ||
+	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
+		return rcm_ret(-EINVAL);
+	err = join(rcm_id_of(id), attr->addr,
+		   attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
+	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(id));
+}
+
+void rcm_group_attach(struct rcm_id *id, struct rcm_event *ev)
+{
+	struct rcm_group *g = ev->group;
+	int err = 0;
+
+	/* The program that leaves a group takes its events back first; so the group is there. */
+	if (!id->base.qp || g->send_only)
+		return;
+	err = rcm_verbs_err(ibv_attach_mcast(id->base.qp, &g->mgid, 0));
+	g->attached = !err;
+	if (err) {
+		ev->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		ev->base.status = err;
+	}
+}
+
+static void detach(struct rcm_id *id, struct rcm_group *g)
+{
+	if (g->attached && id->base.qp)
+		ibv_detach_mcast(id->base.qp, &g->mgid, 0);
+	g->attached = false;
+}
+
+int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *addr)
+{
+	struct rcm_group *g = NULL;
+	struct rcm_id *id;
+
+	if (!base || !addr || !rcm_addr_len(addr))
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	rcm_lock_take();
+	g = find_group(id, addr);
+	if (g) {
+		list_remove(&g->node);
+		rcm_events_drop_group(id, g);
+	}
+	rcm_lock_drop();
+	if (!g)
+		return rcm_ret(-EADDRNOTAVAIL);
+	detach(id, g);
+	free(g);
+	return 0;
+}
+
+void rcm_groups_detach(struct rcm_id *id)
+{
+	/* Only the program's own calls change the list, and it makes none on an ID whose QP it
+	 * destroys. */
+	list_for_each (n, &id->groups)
+		detach(id, list_entry(n, struct rcm_group, node));
+}
+
+void rcm_groups_leave(struct rcm_id *id)
+{
+	rcm_groups_detach(id);
+	rcm_lock_take();
+	list_for_each_safe (n, tmp, &id->groups) {
+		struct rcm_group *g = list_entry(n, struct rcm_group, node);
+
+		list_remove(n);
+		rcm_events_drop_group(id, g);
+		free(g);
+	}
+	rcm_lock_drop();
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The objects behind the drop-in librdmacm: each begins with what <rdma/rdma_cma.h> shows of it,
+ * then comes ours. The protocol is the connection manager's (src/cm), MADs go through the agent
+ * (agent/client-cm.h), and of verbs only public calls are used, so that an ID works on whatever
+ * device has its address.
+ *
+ * Whose thread does what: calls act on the caller's thread under the one lock and wait for nothing
+ * but the agent's answers. A thread of the process (core.c) receives MADs and keeps time; what
+ * comes of that are events, put on channels under the lock. QPs are moved in rdma_get_cm_event()
+ * and rdma_accept(), on the program's thread and without the lock: so no call of verbs is made
+ * under it.
+ *
+ * Errors: internal functions return -errno, the exported ones -1 with errno (rcm_ret()).
+ */
+#ifndef RDMACM_OBJECTS_H
+#define RDMACM_OBJECTS_H
+
+/* What these declare is exported: the version script chooses, but it cannot make hidden symbols
+ * visible. */
+#pragma GCC visibility push(default)
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+#pragma GCC visibility pop
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "base/evq.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "cm/cm.h"
+
+enum {
+	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
+	RCM_MAX_BACKLOG = 1024, /* what a backlog of 0 means, and the largest there is */
+	RCM_HOP_LIMIT = 64,
+	RCM_DEFAULT_PACKET_LIFE = 18, /* 4.096 us * 2^18: a second; the ACK timeout is one more */
+	RCM_MULTICAST_QPN = 0xffffff,
+};
+
+/** The lock that guards everything of this layer but device.c's list. */
+struct CAPABILITY("rdmacm's lock") rcm_lock;
+extern struct rcm_lock rcm_lock;
+void rcm_lock_take(void) ACQUIRE(rcm_lock);
+void rcm_lock_drop(void) RELEASE(rcm_lock);
+/** Wait until rcm_wake_all(); the lock is dropped meanwhile. */
+void rcm_lock_wait(void) REQUIRES(rcm_lock);
+void rcm_wake_all(void) REQUIRES(rcm_lock);
+
+/* ---- devices (device.c) ---- */
+
+/** An opened device; lives as long as the process. */
+struct rcm_device {
+	struct list node;	   /* guarded by device.c's lock */
+	struct ibv_context *verbs; /* owned */
+	struct ibv_pd *pd;	   /* owned: the default PD */
+	struct ibv_xrcd
+		*xrcd; /* owned, or NULL as long as nobody asked; guarded by device.c's lock */
+	uint64_t guid; /* node GUID as a number */
+	uint8_t max_responder_resources, max_initiator_depth;
+};
+
+/** Where an address is: device, port, index in its GID table. */
+struct rcm_local {
+	struct rcm_device *dev;
+	uint8_t port_num;
+	uint8_t sgid_index;
+	struct rocemu_gid gid;
+	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
+};
+
+/**
+ * Find the device that has an address (port and wildcards do not count).
+ * @return 0, -ENODEV: no device has it; -EADDRNOTAVAIL: it is not this host's; or what opening a
+ * device said.
+ */
+int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out);
+/** The first loopback address that a device has, of that family. As rcm_device_find(). */
+int rcm_device_find_loopback(int family, struct rcm_local *out);
+/** All addresses of all devices. @return how many, *out for the caller to free(); or -errno. */
+int rcm_device_addresses(struct rcm_local **out);
+/** The device's default XRC domain. NULL with errno. */
+struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev);
+/** In a forked child: devices were the parent's. */
+void rcm_device_forget(void);
+
+/* ---- channels and events (channel.c) ---- */
+
+struct rcm_channel {
+	struct rdma_event_channel base; /* first; fd is q's */
+	struct evq q;
+};
+
+/** What is to be done when the program takes an event, before it sees it. */
+enum rcm_on_take {
+	RCM_TAKE_NOTHING,
+	RCM_TAKE_REP,	/* move the QP, confirm: ESTABLISHED or CONNECT_ERROR */
+	RCM_TAKE_ERROR, /* move the QP to ERR */
+	RCM_TAKE_JOIN,	/* attach the QP to the group */
+};
+
+struct rcm_event {
+	struct rdma_cm_event base; /* first */
+	struct evq_source src;
+	struct list node; /* in owner->events, from post to ack */
+	struct rcm_id
+		*owner; /* whose it counts as: the listener for CONNECT_REQUEST, else base.id */
+	enum rcm_on_take on_take;
+	struct rcm_group *group; /* RCM_TAKE_JOIN */
+	uint8_t private_data[RCM_PRIVATE_MAX];
+};
+
+/* ---- IDs ---- */
+
+enum rcm_state {
+	RCM_IDLE,
+	RCM_BOUND,
+	RCM_ADDR_RESOLVED,
+	RCM_ROUTE_RESOLVED,
+	RCM_CONNECT, /* from rdma_connect() or a request on */
+	RCM_DISCONNECTED,
+	RCM_LISTEN,
+};
+
+/** A multicast group joined by an ID. */
+struct rcm_group {
+	struct list node; /* in rcm_id.groups */
+	struct sockaddr_storage addr;
+	union ibv_gid mgid;
+	void *context;
+	bool send_only;
+	bool attached;
+};
+
+struct rcm_id {
+	struct rdma_cm_id base; /* first: what programs see */
+	bool sync;		/* base.channel is our own, and calls wait */
+	enum rcm_state state;
+	struct list events;	/* rcm_event.node: posted or with the program, of this owner */
+	struct rcm_local local; /* local.dev NULL: not bound to a device */
+	unsigned generation;	/* the core's (core.c) that has what follows; 0: none */
+	bool bound;		/* bind_key is a port taken from the agent */
+	uint32_t bind_key;
+
+	/* connection manager; at most one of them */
+	struct cm_listener *cml;
+	struct cm_conn *conn;
+	struct cm_sidr *sidr;
+
+	uint8_t responder_resources, initiator_depth; /* of the local QP */
+	uint8_t retry_count, rnr_retry_count;	      /* of the local QP */
+	uint32_t psn;				      /* starting PSN of what we receive */
+	uint32_t qkey;
+	bool disconnect_reported;
+
+	/* options */
+	uint8_t tos;
+	bool reuseaddr;
+	signed char afonly; /* -1: not said */
+	uint8_t ack_timeout;
+	bool ack_timeout_set;
+	struct ibv_ece local_ece, remote_ece;
+
+	struct list groups; /* rcm_group */
+	struct ibv_sa_path_rec path_rec;
+
+	/* rdma_create_ep() */
+	struct ibv_qp_init_attr *qp_init_attr; /* owned, of a listener */
+	uint8_t *connect; /* owned: goes before the private data of rdma_connect() */
+	size_t connect_len;
+};
+
+static inline struct rcm_id *rcm_id_of(struct rdma_cm_id *id)
+{
+	return container_of(id, struct rcm_id, base);
+}
+
+static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *ch)
+{
+	return container_of(ch, struct rcm_channel, base);
+}
+
+/** -errno to the API's convention; 0 stays. */
+static inline int rcm_ret(int err)
+{
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
+}
+
+/** What a call of verbs that returns an errno, or -1 with errno, or 0 said, as 0 or -errno. */
+static inline int rcm_verbs_err(int ret)
+{
+	return ret == 0 ? 0 : ret < 0 ? -errno : -ret;
+}
+
+/* channel.c */
+struct rcm_channel *rcm_channel_new(void);
+/** Make an event for id. NULL: out of memory (said in the log). */
+struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status);
+/** Copy private data and point the event's to it; ud: into param.ud. */
+void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t len);
+/** Put it on its owner's channel. */
+void rcm_event_post(struct rcm_event *ev) REQUIRES(rcm_lock);
+/** Make and post one without further data. */
+void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status) REQUIRES(rcm_lock);
+/** Drop what waits, and wait until what the program has is acknowledged. */
+void rcm_events_drop(struct rcm_id *id) REQUIRES(rcm_lock);
+/** Drop the events of a multicast group that wait; those that the program has are waited for. */
+void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group) REQUIRES(rcm_lock);
+/** Move what waits to another channel; before, wait until what the program has is acknowledged. */
+void rcm_events_move(struct rcm_id *id, struct rcm_channel *to) REQUIRES(rcm_lock);
+/** A synchronous ID waits for the outcome of a call: base.event. Lock not held. -1 with errno. */
+int rcm_complete(struct rcm_id *id) EXCLUDES(rcm_lock);
+/** Acknowledge base.event of a synchronous ID, if there is one. */
+void rcm_drop_sync_event(struct rcm_id *id) EXCLUDES(rcm_lock);
+
+/* id.c */
+/** A new ID without a channel. NULL: out of memory. */
+struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context);
+/** Give back all that the ID has of CM and agent: nothing comes for it any more. */
+void rcm_id_stop(struct rcm_id *id) REQUIRES(rcm_lock);
+void rcm_id_free(struct rcm_id *id);
+int rcm_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+		  enum rdma_port_space ps, enum ibv_qp_type type);
+/** Fill in what programs see of an ID that has its device. */
+void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local);
+
+/* addr.c */
+socklen_t rcm_addr_len(const struct sockaddr *sa); /* 0: neither IPv4 nor IPv6 */
+bool rcm_addr_any(const struct sockaddr *sa);
+bool rcm_addr_loopback(const struct sockaddr *sa);
+bool rcm_addr_multicast(const struct sockaddr *sa);
+uint16_t rcm_addr_port(const struct sockaddr *sa); /* host order */
+void rcm_addr_set_port(struct sockaddr *sa, uint16_t port);
+uint32_t rcm_addr_scope(const struct sockaddr *sa);
+void rcm_addr_to_gid(const struct sockaddr *sa, struct rocemu_gid *gid);
+void rcm_addr_from_gid(struct sockaddr *sa, const struct rocemu_gid *gid, uint16_t port,
+		       uint32_t scope);
+/** Copy to a sockaddr_storage that is zero beyond it. */
+void rcm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *sa);
+/** The source address by which the kernel would route to dst. -errno. */
+int rcm_addr_route(const struct sockaddr *dst, struct sockaddr_storage *src);
+
+/* resolve.c */
+int rcm_bind(struct rcm_id *id, const struct sockaddr *sa) EXCLUDES(rcm_lock);
+/** Like rdma_resolve_route(), without waiting. -errno. */
+int rcm_resolve_route(struct rcm_id *id) EXCLUDES(rcm_lock);
+
+/* qp.c */
+/** Move the ID's QP (if it has one) to RTR and RTS for its connection. Lock not held. */
+int rcm_qp_connect(struct rcm_id *id) EXCLUDES(rcm_lock);
+void rcm_qp_error(struct rcm_id *id) EXCLUDES(rcm_lock);
+/** An AV towards gid on the ID's port. */
+void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
+		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit);
+
+/* mcast.c */
+/** On taking MULTICAST_JOIN: attach the QP. When that fails, the event becomes MULTICAST_ERROR. */
+void rcm_group_attach(struct rcm_id *id, struct rcm_event *ev) EXCLUDES(rcm_lock);
+/** The ID's QP goes: detach it from its groups. */
+void rcm_groups_detach(struct rcm_id *id) EXCLUDES(rcm_lock);
+/** Leave all groups. */
+void rcm_groups_leave(struct rcm_id *id) EXCLUDES(rcm_lock);
+
+/* handle.c */
+/** Act on an event of the connection manager. */
+void rcm_handle(struct cm_event *ev) REQUIRES(rcm_lock);
+
+/* ---- core.c ---- */
+
+/** Start CM, agent connection and thread if need be, for an ID. @return 0 or -errno, with a line on
+ * stderr. */
+int rcm_core_start(struct rcm_id *id) REQUIRES(rcm_lock);
+/** Does what the ID has of CM and agent still exist? Not in a process forked since. */
+bool rcm_core_has(const struct rcm_id *id) REQUIRES(rcm_lock);
+/** The ID is about to have something of the running core. */
+void rcm_core_join(struct rcm_id *id) REQUIRES(rcm_lock);
+/** The connection manager; only after rcm_core_start(). */
+struct cm *rcm_core_cm(void) REQUIRES(rcm_lock);
+rocemu_ns_t rcm_now(void);
+/** Send what the CM has to send, hand its events out, set the timer. To be called after every call
+ * of the CM. */
+void rcm_drive(void) REQUIRES(rcm_lock);
+/** Take part in QP 1 of addresses. @return 0: of one at least, or -errno. */
+int rcm_core_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
+/** The device of an address that was opened. */
+bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local) REQUIRES(rcm_lock);
+/** Take the port of sa, or any when it is 0, in the ID's port space; listen on it; give it back.
+ * -errno. */
+int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint16_t *port) REQUIRES(rcm_lock);
+int rcm_core_listen(struct rcm_id *id) REQUIRES(rcm_lock);
+void rcm_core_unbind(struct rcm_id *id) REQUIRES(rcm_lock);
+/** A random number, for PSNs and ports. */
+uint32_t rcm_random(void) REQUIRES(rcm_lock);
+
+#endif

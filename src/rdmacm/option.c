@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Options of IDs, and the vendors' connection options (ECE). */
+#include <endian.h>
+#include <string.h>
+
+#include "rdmacm/objects.h"
+
+static int set_tos(struct rcm_id *id, const void *value)
+{
+	id->tos = *(const uint8_t *)value;
+	id->path_rec.traffic_class = id->tos;
+	return 0;
+}
+
+static int set_ack_timeout(struct rcm_id *id, const void *value)
+{
+	enum { ACK_TIMEOUT_MAX = 31 };
+	uint8_t timeout = *(const uint8_t *)value;
+
+	if (timeout > ACK_TIMEOUT_MAX || id->base.qp_type == IBV_QPT_UD)
+		return -EINVAL;
+	id->ack_timeout = timeout;
+	id->ack_timeout_set = true;
+	return 0;
+}
+
+static int get_int(const void *value)
+{
+	int n;
+
+	memcpy(&n, value, sizeof(n));
+	return n;
+}
+
+/* These two say how the port is taken, so they come before bind. */
+static int set_reuseaddr(struct rcm_id *id, const void *value)
+{
+	if (id->state != RCM_IDLE)
+		return -EINVAL;
+	id->reuseaddr = get_int(value) != 0;
+	return 0;
+}
+
+static int set_afonly(struct rcm_id *id, const void *value)
+{
+	if (id->state != RCM_IDLE)
+		return -EINVAL;
+	id->afonly = get_int(value) != 0;
+	return 0;
+}
+
+static int set_id_option(struct rcm_id *id, int name, const void *value, size_t len)
+{
+	static const struct {
+		size_t len;
+		int (*set)(struct rcm_id *id, const void *value);
+	} options[] = {
+		[RDMA_OPTION_ID_TOS] = {sizeof(uint8_t), set_tos},
+		[RDMA_OPTION_ID_REUSEADDR] = {sizeof(int), set_reuseaddr},
+		[RDMA_OPTION_ID_AFONLY] = {sizeof(int), set_afonly},
+		[RDMA_OPTION_ID_ACK_TIMEOUT] = {sizeof(uint8_t), set_ack_timeout},
+	};
+
+	if (name < 0 || (size_t)name >= ARRAY_LEN(options))
+		return -ENOSYS;
+	if (len != options[name].len)
+		return -EINVAL;
+	return options[name].set(id, value);
+}
+
+/* A path from elsewhere: of it, what RoCE has a use for. */
+static int set_path(struct rcm_id *id, const void *value, size_t len)
+{
+	struct ibv_path_data data;
+	uint8_t mtu;
+	int err;
+
+	if (len == 0 || len % sizeof(data) != 0)
+		return -EINVAL;
+	memcpy(&data, value, sizeof(data));
+	err = rcm_resolve_route(id);
+	if (err)
+		return err;
+	mtu = data.path.mtu & 0x3f;
+	if (mtu >= IBV_MTU_256 && mtu < id->path_rec.mtu)
+		id->path_rec.mtu = mtu;
+	id->tos = data.path.tclass ? data.path.tclass : id->tos;
+	id->path_rec.traffic_class = id->tos;
+	if (data.path.packetlifetime & 0x3f)
+		id->path_rec.packet_life_time = MIN(data.path.packetlifetime & 0x3f, 30);
+	return 0;
+}
+
+int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optval, size_t optlen)
+{
+	struct rcm_id *id;
+	int err;
+
+	if (!base || !optval)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	switch (level) {
+	case RDMA_OPTION_ID:
+		return rcm_ret(set_id_option(id, optname, optval, optlen));
+	case RDMA_OPTION_IB:
+		if (optname != RDMA_OPTION_IB_PATH)
+			return rcm_ret(-ENOSYS);
+		err = set_path(id, optval, optlen);
+		return err ? rcm_ret(err) : rcm_complete(id);
+	default:
+		return rcm_ret(-ENOSYS);
+	}
+}
+
+int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
+{
+	struct rcm_id *id;
+
+	/* For QPs that the program manages itself. */
+	if (!base || base->qp || !ece || !ece->vendor_id || ece->comp_mask)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	id->local_ece = *ece;
+	return 0;
+}
+
+int rdma_get_remote_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
+{
+	if (!base || base->qp || !ece)
+		return rcm_ret(-EINVAL);
+	*ece = rcm_id_of(base)->remote_ece;
+	return 0;
+}

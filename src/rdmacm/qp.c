@@ -1,0 +1,377 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * QPs of IDs: created with default PD, CQs and SRQ where the program gives none, and moved through
+ * their states as the connection asks for it. Public verbs only, and never under the lock.
+ */
+#include <string.h>
+
+#include "rdmacm/objects.h"
+
+static void destroy_cqs(struct rdma_cm_id *id)
+{
+	/* Those of an XRC SRQ are its own. */
+	if (id->qp_type == IBV_QPT_XRC_RECV && id->srq)
+		return;
+	if (id->recv_cq_channel) {
+		if (id->recv_cq)
+			ibv_destroy_cq(id->recv_cq);
+		ibv_destroy_comp_channel(id->recv_cq_channel);
+	}
+	if (id->send_cq_channel) {
+		if (id->send_cq)
+			ibv_destroy_cq(id->send_cq);
+		ibv_destroy_comp_channel(id->send_cq_channel);
+	}
+	id->recv_cq = id->send_cq = NULL;
+	id->recv_cq_channel = id->send_cq_channel = NULL;
+}
+
+/* A CQ with a channel of its own, whose context is the ID: as rdma_get_send_comp() and its like
+ * expect. */
+static int create_cq(struct rdma_cm_id *id, uint32_t size, struct ibv_cq **cq,
+		     struct ibv_comp_channel **channel)
+{
+	*channel = ibv_create_comp_channel(id->verbs);
+	if (!*channel)
+		return -errno;
+	*cq = ibv_create_cq(id->verbs, (int)size, id, *channel, 0);
+	return *cq ? 0 : -errno;
+}
+
+static int create_cqs(struct rdma_cm_id *id, uint32_t send_size, uint32_t recv_size)
+{
+	int err = 0;
+
+	if (recv_size)
+		err = create_cq(id, recv_size, &id->recv_cq, &id->recv_cq_channel);
+	if (!err && send_size)
+		err = create_cq(id, send_size, &id->send_cq, &id->send_cq_channel);
+	if (err)
+		destroy_cqs(id);
+	return err;
+}
+
+/* ---- attributes ---- */
+
+void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
+		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit)
+{
+	*ah = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = id->local.port_num,
+		.grh =
+			{
+				.sgid_index = id->local.sgid_index,
+				.flow_label = flow_label,
+				.traffic_class = tclass,
+				.hop_limit = hop_limit,
+			},
+	};
+	memcpy(ah->grh.dgid.raw, gid->raw, 16);
+}
+
+static void init_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask)
+{
+	a->pkey_index = 0;
+	a->port_num = id->local.port_num;
+	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
+	if (id->base.qp_type == IBV_QPT_UD) {
+		a->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
+		*mask |= IBV_QP_QKEY;
+		return;
+	}
+	*mask |= IBV_QP_ACCESS_FLAGS;
+	a->qp_access_flags = 0;
+	if (id->conn) {
+		a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
+		if (id->responder_resources && id->base.qp_type != IBV_QPT_UC)
+			a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+	}
+}
+
+static bool is_uc(const struct rcm_id *id)
+{
+	return id->base.qp_type == IBV_QPT_UC;
+}
+
+/* What RTR and RTS take from REQ and REP. -EINVAL: not both are known yet. */
+static int rtr_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) REQUIRES(rcm_lock)
+{
+	const struct rocemu_cm_req *req = cm_conn_req(id->conn);
+	bool active = cm_conn_active(id->conn);
+
+	if (active && !cm_conn_rep(id->conn)->local_comm_id)
+		return -EINVAL;
+	rcm_fill_ah(id, &a->ah_attr, &cm_conn_addr(id->conn)->dst, req->primary.flow_label,
+		    req->primary.tclass,
+		    req->primary.hop_limit ? req->primary.hop_limit : RCM_HOP_LIMIT);
+	a->path_mtu = (enum ibv_mtu)req->path_mtu;
+	a->dest_qp_num = active ? cm_conn_rep(id->conn)->local_qpn : req->local_qpn;
+	a->rq_psn = id->psn;
+	*mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	if (is_uc(id))
+		return 0;
+	if (id->base.qp_type != IBV_QPT_XRC_SEND) {
+		a->max_dest_rd_atomic = id->responder_resources;
+		a->min_rnr_timer = 0;
+		*mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+	}
+	return 0;
+}
+
+static int rts_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) REQUIRES(rcm_lock)
+{
+	const struct rocemu_cm_req *req = cm_conn_req(id->conn);
+	const struct rocemu_cm_rep *rep = cm_conn_rep(id->conn);
+	bool active = cm_conn_active(id->conn);
+
+	if (active && !rep->local_comm_id)
+		return -EINVAL;
+	a->sq_psn = active ? rep->starting_psn : req->starting_psn;
+	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
+	if (is_uc(id))
+		return 0;
+	a->timeout = id->ack_timeout_set ? id->ack_timeout : req->primary.ack_timeout;
+	*mask |= IBV_QP_TIMEOUT;
+	if (id->base.qp_type == IBV_QPT_XRC_RECV)
+		return 0;
+	a->retry_cnt = req->retry_count;
+	a->rnr_retry = active ? rep->rnr_retry_count : req->rnr_retry_count;
+	a->max_rd_atomic = id->initiator_depth;
+	*mask |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
+	return 0;
+}
+
+static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDES(rcm_lock)
+{
+	enum ibv_qp_state state = a->qp_state;
+	int err = 0;
+
+	rcm_lock_take();
+	if (!id->local.dev || (state != IBV_QPS_INIT && !rcm_core_has(id)))
+		err = -EINVAL;
+	else if (state == IBV_QPS_INIT)
+		init_attr(id, a, mask);
+	else if (id->base.qp_type == IBV_QPT_UD && (state == IBV_QPS_RTR || state == IBV_QPS_RTS)) {
+		a->sq_psn = 0;
+		*mask = IBV_QP_STATE | (state == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0);
+	} else if (state == IBV_QPS_RTR && id->conn)
+		err = rtr_attr(id, a, mask);
+	else if (state == IBV_QPS_RTS && id->conn)
+		err = rts_attr(id, a, mask);
+	else
+		err = -EINVAL;
+	rcm_lock_drop();
+	return err;
+}
+
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
+{
+	if (!id || !qp_attr || !qp_attr_mask)
+		return rcm_ret(-EINVAL);
+	return rcm_ret(get_attr(rcm_id_of(id), qp_attr, qp_attr_mask));
+}
+
+/* ---- moving QPs ---- */
+
+static int modify(struct rcm_id *id, struct ibv_qp *qp, enum ibv_qp_state state) EXCLUDES(rcm_lock)
+{
+	struct ibv_qp_attr attr = {.qp_state = state};
+	int mask, err = get_attr(id, &attr, &mask);
+
+	return err ? err : rcm_verbs_err(ibv_modify_qp(qp, &attr, mask));
+}
+
+int rcm_qp_connect(struct rcm_id *id)
+{
+	int err;
+
+	if (!id->base.qp)
+		return 0;
+	/* The access flags depend on what was agreed on: INIT again. */
+	err = modify(id, id->base.qp, IBV_QPS_INIT);
+	if (!err)
+		err = modify(id, id->base.qp, IBV_QPS_RTR);
+	if (!err)
+		err = modify(id, id->base.qp, IBV_QPS_RTS);
+	return err;
+}
+
+void rcm_qp_error(struct rcm_id *id)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+
+	if (id->base.qp)
+		ibv_modify_qp(id->base.qp, &attr, IBV_QP_STATE);
+}
+
+static int ready_qp(struct rcm_id *id, struct ibv_qp *qp)
+{
+	int err = modify(id, qp, IBV_QPS_INIT);
+
+	if (err || id->base.qp_type != IBV_QPT_UD)
+		return err;
+	err = modify(id, qp, IBV_QPS_RTR);
+	return err ? err : modify(id, qp, IBV_QPS_RTS);
+}
+
+/* ---- the calls ---- */
+
+static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
+{
+	struct rdma_cm_id *id = &rid->base;
+	struct ibv_qp *qp;
+	int err;
+
+	if (id->qp || !id->verbs)
+		return -EINVAL;
+	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
+		attr->pd = id->pd;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;
+	}
+	if (attr->pd->context != id->verbs ||
+	    (id->recv_cq && attr->recv_cq && id->recv_cq != attr->recv_cq) ||
+	    (id->send_cq && attr->send_cq && id->send_cq != attr->send_cq))
+		return -EINVAL;
+	if (id->qp_type == IBV_QPT_XRC_RECV &&
+	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
+		attr->xrcd = rcm_device_xrcd(rid->local.dev);
+		if (!attr->xrcd)
+			return -errno;
+		attr->comp_mask |= IBV_QP_INIT_ATTR_XRCD;
+	}
+	err = create_cqs(id, attr->send_cq || id->send_cq ? 0 : attr->cap.max_send_wr,
+			 attr->recv_cq || id->recv_cq ? 0 : attr->cap.max_recv_wr);
+	if (err)
+		return err;
+	if (!attr->send_cq)
+		attr->send_cq = id->send_cq;
+	if (!attr->recv_cq)
+		attr->recv_cq = id->recv_cq;
+	if (id->srq && !attr->srq)
+		attr->srq = id->srq;
+	qp = ibv_create_qp_ex(id->verbs, attr);
+	err = qp ? ready_qp(rid, qp) : -errno;
+	if (err) {
+		if (qp)
+			ibv_destroy_qp(qp);
+		destroy_cqs(id);
+		return err;
+	}
+	id->pd = attr->pd;
+	id->qp = qp;
+	return 0;
+}
+
+int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
+{
+	if (!id || !attr)
+		return rcm_ret(-EINVAL);
+	return rcm_ret(create_qp(rcm_id_of(id), attr));
+}
+
+int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
+{
+	struct ibv_qp_init_attr_ex ex;
+	int err;
+
+	if (!id || !attr)
+		return rcm_ret(-EINVAL);
+	ex = (struct ibv_qp_init_attr_ex){
+		.qp_context = attr->qp_context,
+		.send_cq = attr->send_cq,
+		.recv_cq = attr->recv_cq,
+		.srq = attr->srq,
+		.cap = attr->cap,
+		.qp_type = attr->qp_type,
+		.sq_sig_all = attr->sq_sig_all,
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = pd ? pd : id->pd,
+	};
+	err = create_qp(rcm_id_of(id), &ex);
+	attr->send_cq = ex.send_cq;
+	attr->recv_cq = ex.recv_cq;
+	attr->srq = ex.srq;
+	attr->cap = ex.cap;
+	return rcm_ret(err);
+}
+
+void rdma_destroy_qp(struct rdma_cm_id *id)
+{
+	if (!id || !id->qp)
+		return;
+	rcm_groups_detach(rcm_id_of(id));
+	ibv_destroy_qp(id->qp);
+	id->qp = NULL;
+	destroy_cqs(id);
+}
+
+static int create_srq(struct rcm_id *rid, struct ibv_srq_init_attr_ex *attr)
+{
+	struct rdma_cm_id *id = &rid->base;
+	int err;
+
+	if (id->srq || !id->verbs || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
+		return -EINVAL;
+	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
+		attr->pd = id->pd;
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
+	}
+	if (attr->srq_type == IBV_SRQT_XRC) {
+		if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_XRCD) || !attr->xrcd)
+			attr->xrcd = rcm_device_xrcd(rid->local.dev);
+		if (!attr->xrcd)
+			return -errno;
+		if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_CQ) || !attr->cq) {
+			err = create_cqs(id, 0, attr->attr.max_wr);
+			if (err)
+				return err;
+			attr->cq = id->recv_cq;
+		}
+		attr->comp_mask |= IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+	}
+	id->srq = ibv_create_srq_ex(id->verbs, attr);
+	if (!id->srq) {
+		err = -errno;
+		destroy_cqs(id);
+		return err;
+	}
+	if (!id->pd)
+		id->pd = attr->pd;
+	return 0;
+}
+
+int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
+{
+	if (!id || !attr)
+		return rcm_ret(-EINVAL);
+	return rcm_ret(create_srq(rcm_id_of(id), attr));
+}
+
+int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	struct ibv_srq_init_attr_ex ex;
+	int err;
+
+	if (!id || !attr)
+		return rcm_ret(-EINVAL);
+	ex = (struct ibv_srq_init_attr_ex){
+		.srq_context = attr->srq_context,
+		.attr = attr->attr,
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
+		.srq_type = id->qp_type == IBV_QPT_XRC_RECV ? IBV_SRQT_XRC : IBV_SRQT_BASIC,
+		.pd = pd,
+	};
+	err = create_srq(rcm_id_of(id), &ex);
+	attr->attr = ex.attr;
+	return rcm_ret(err);
+}
+
+void rdma_destroy_srq(struct rdma_cm_id *id)
+{
+	if (!id || !id->srq)
+		return;
+	ibv_destroy_srq(id->srq);
+	id->srq = NULL;
+	destroy_cqs(id);
+}
