@@ -4,6 +4,7 @@ import re
 import time
 
 import harness
+import parity
 from peers import FAMILIES, MTUS, ROLES, code, gid_index
 
 NORMAL, FULL = 1, 2
@@ -44,8 +45,9 @@ class Row:
 
 class Case:
     def __init__(self, name, role, family, mtu, level, run, corrupts=False, behind=False):
-        self.name = f'{name}/rocemu-{role}/{family}/{mtu}'
+        self.name = f'{name}/rocemu-{role}/{family}/{mtu}' if role else name
         self.role, self.family, self.mtu, self.level, self.run = role, family, mtu, level, run
+        self.on_wire = role is not None
         self.corrupts = corrupts       # the capture is to hold packets with a wrong ICRC
         self.behind = behind           # the capture is taken behind the bad network: what was sent is not to be seen
 
@@ -234,7 +236,17 @@ def soak_cases(full):
         yield Case('soak/rc', role, 'v4', 1500, NORMAL, lambda w, c: soak(w, c, SOAK_S[FULL if full else NORMAL]))
 
 
+# ---- both devices in the guest ---------------------------------------------------------------------------
+
+def parity_case(wire, full):
+    report, text = parity.compare(wire, () if full else parity.COVER)
+    if full:
+        wire.parity_report = report
+    return [Row(parity.GROUP, 'rocemu parity', 'pass')], text
+
+
 def cases(full):
     # By MTU, which is changed for each half only.
-    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *soak_cases(full)]
+    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *soak_cases(full),
+             Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full))]
     return sorted(every, key=lambda c: c.mtu)

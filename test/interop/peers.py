@@ -131,6 +131,8 @@ class Wire:
         self.rocemu, self.rxe = Rocemu(config), Rxe(guest)
         self.ports = itertools.count(20000)
         self.mtu = None
+        self.parity_ready = False
+        self.parity_report = None      # for docs/parity.md, of a run of all scenarios
 
     def set_mtu(self, mtu):
         if mtu == self.mtu:

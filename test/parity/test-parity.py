@@ -4,10 +4,12 @@
 command line are told.
 
 usage: test-parity.py ROCEMU [PATTERN]...
+       test-parity.py ROCEMU --write-docs       the table of docs/parity.md, from a run
 
 Runs in a network namespace of its own.
 """
 
+import collections
 import ctypes
 import fcntl
 import fnmatch
@@ -19,6 +21,12 @@ import subprocess
 import sys
 import tempfile
 
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.insert(0, os.path.join(TOP, "test", "prog"))
+
+import doctable  # noqa: E402 # pylint: disable=wrong-import-position
+
+DOCUMENT = os.path.join(TOP, "docs", "parity.md")
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
 SKIP = 77
@@ -108,6 +116,10 @@ def command__bad_line_in_known_file__2_and_its_number():
         Result(*TWO, "--known", f.name).expect(2, "line 3").one_line()
 
 
+def command__known_name_that_is_none__2():
+    Result(*TWO, "--known", "no-such-device").expect(2, "no-such-device").one_line()
+
+
 # ---- comparing ----
 
 
@@ -176,8 +188,55 @@ def unreachable__across_skipped_with_a_reason():
     assert "no RC connection from a to b" in r.out, r.out
 
 
+def known__rxe__explains_what_it_is_about_and_nothing_else():
+    """The explanations of rxe's ways leave rocemu's own differences alone."""
+    address = interface_of_other_mtu()
+    if not address:
+        return "no veth can be made here"
+    r = Result("--device", "a=127.0.0.1", "--device", "b=" + address, "--strict", "--known", "rxe", "--only",
+               "query/port").expect(1)
+    assert "+ req active_mtu 1024" in r.out, r.out
+    return None
+
+
+# ---- documents ----
+
+
+def subject(name):
+    parts = name.split("/")
+    return "/".join(parts[:2]) if parts[1] in ("rc", "uc", "ud") else parts[0]
+
+
+def docs__tables__are_of_the_present_scenarios():
+    """A table that is older than the list of scenarios is to be written again: see the comment before it."""
+    names = Result("--list").expect(0).out.split()
+    want = collections.Counter(subject(name) for name in names)
+    want["all"] = len(names)
+    for part in ("rocemu", "rxe"):
+        text = doctable.read(DOCUMENT, part)
+        have = {row[0]: int(row[1]) for row in doctable.rows(text) if len(row) > 2}
+        assert have == want, "%s, table %s: %s" % (DOCUMENT, part, {k: (have.get(k), want.get(k)) for k in
+                                                                     set(have) | set(want) if have.get(k) != want.get(k)})
+        gone = [n for row in doctable.rows(text) if len(row) == 2 for n in row[1].replace("`", "").split(", ")
+                if n not in names]
+        assert not gone, "%s, table %s has scenarios that are no more: %s" % (DOCUMENT, part, gone)
+
+
+def markdown__two_emulated_devices__counts_add_up():
+    rows = doctable.rows(Result(*TWO, "--only", "query", "--only", "data/uc/send", "--markdown").expect(0).out)
+    assert {row[0] for row in rows} == {"query", "data/uc", "all"}, rows
+    assert all(int(row[1]) == sum(int(cell or 0) for cell in row[2:]) for row in rows), rows
+
+
+def write_docs():
+    doctable.write(DOCUMENT, "rocemu", Result(*TWO, "--markdown").expect(0).out)
+
+
 def main():
     namespace()
+    if sys.argv[2:] == ["--write-docs"]:
+        write_docs()
+        return
     patterns = sys.argv[2:] or ["*"]
     failed = False
     for name, case in list(globals().items()):

@@ -63,22 +63,31 @@ void diff(const char *a, const char *b, void (*line)(void *arg, char mark, const
 
 struct explain {
 	const struct known_list *known;
-	const char *scenario;
-	const char *why; /* of the first line explained */
+	struct result *result;
 	bool all;
 };
+
+static void add_why(struct result *r, const char *why)
+{
+	for (unsigned i = 0; i < r->nwhy; i++)
+		if (!strcmp(r->why[i], why))
+			return;
+	if (r->nwhy < WHYS)
+		r->why[r->nwhy++] = why;
+}
 
 static void explain_line(void *arg, char mark, const char *text)
 {
 	struct explain *e = arg;
-	const char *why = mark == ' ' ? NULL : known_find(e->known, e->scenario, text);
+	const char *why;
 
 	if (mark == ' ')
 		return;
-	if (!why)
+	why = known_find(e->known, e->result->scenario->name, text);
+	if (why)
+		add_why(e->result, why);
+	else
 		e->all = false;
-	else if (!e->why)
-		e->why = why;
 }
 
 static bool bad(enum outcome o)
@@ -88,7 +97,7 @@ static bool bad(enum outcome o)
 
 void compare(struct result *r, const struct known_list *k)
 {
-	struct explain e = {.known = k, .scenario = r->scenario->name, .all = true};
+	struct explain e = {.known = k, .result = r, .all = true};
 	bool any_bad = false;
 
 	for (unsigned i = 0; i < RUNS; i++)
@@ -107,5 +116,4 @@ void compare(struct result *r, const struct known_list *k)
 	if (!r->differs)
 		return;
 	r->verdict = e.all ? KNOWN : DIFFERS;
-	r->why = e.why;
 }

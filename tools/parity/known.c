@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Differences that have an explanation. Three fields a line, separated by "|": pattern of the
- * scenario, pattern of the line that differs, explanation. "#" begins a comment. The file of
- * differences that are known to us, known.txt, is compiled in.
+ * scenario, pattern of the line that differs, explanation. "#" begins a comment. The files of
+ * differences that are known to us, known.txt and those of certain devices, are compiled in.
  */
 #include <ctype.h>
 #include <fnmatch.h>
@@ -11,7 +11,12 @@
 
 #include "parity.h"
 
-extern const char known_text[]; /* known.txt, as a C string */
+/* known.txt and known-rxe.txt, as C strings */
+extern const char known_text[], known_rxe_text[];
+
+static const struct {
+	const char *name, *text;
+} builtin[] = {{"", known_text}, {"rxe", known_rxe_text}};
 
 static char *trim(char *s)
 {
@@ -52,22 +57,23 @@ static bool add_line(struct known_list *k, char *line)
 	return *k->items[k->n - 1].why != 0;
 }
 
-int known_builtin(struct known_list *k)
+bool known_builtin(struct known_list *k, const char *name)
 {
-	char *all = strdup(known_text), *save = NULL;
-	int number = 0;
+	char *all, *save = NULL;
+	unsigned i = 0;
 
+	while (i < COUNT(builtin) && strcmp(builtin[i].name, name) != 0)
+		i++;
+	if (i == COUNT(builtin))
+		return false;
+	all = strdup(builtin[i].text);
 	if (!all)
 		abort();
-	for (char *s = strtok_r(all, "\n", &save); s; s = strtok_r(NULL, "\n", &save)) {
-		number++;
-		if (!add_line(k, s)) {
-			free(all);
-			return number;
-		}
-	}
+	for (char *s = strtok_r(all, "\n", &save); s; s = strtok_r(NULL, "\n", &save))
+		if (!add_line(k, s))
+			broken("known%s%s.txt is not as it should be: %s", *name ? "-" : "", name, s);
 	free(all);
-	return 0;
+	return true;
 }
 
 bool known_read(struct known_list *k, const char *path)

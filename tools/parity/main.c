@@ -24,14 +24,15 @@ struct options {
 	unsigned nonly;
 	struct known_list known;
 	unsigned timeout_ms;
-	bool json, list, alone, strict;
+	report_fn *report;
+	bool list, alone, strict;
 	char specs[4096]; /* name=interface of the devices, for ROCEMU_DEVICES */
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu parity --device A --device B [--only PATTERN]... [--known FILE] "
-	      "[--json]\n"
+	      "[--json|--markdown]\n"
 	      "       rocemu parity --list [--only PATTERN]...\n"
 	      "\n"
 	      "Runs the same scenarios on two RDMA devices, each alone and from one to the other, "
@@ -44,10 +45,13 @@ static void usage(FILE *f)
 	      "  --gid INDEX     GID index of A; given twice: of B too (default: a RoCE v2 one)\n"
 	      "  --only PATTERN  only scenarios whose name matches (* and ?; a part suffices)\n"
 	      "  --alone         leave out the runs from one device to the other\n"
-	      "  --known FILE    more explained differences: \"scenario | line | explanation\"\n"
+	      "  --known FILE    more explained differences: \"scenario | line | explanation\"; "
+	      "\"rxe\": the\n"
+	      "                  kernel's Soft-RoCE\n"
 	      "  --strict        leave out the differences that are known to this program\n"
 	      "  --timeout S     seconds that a scenario may take (default 20)\n"
 	      "  --json          the result as JSON, with all transcripts\n"
+	      "  --markdown      the result as tables for a document\n"
 	      "  --list          the names of the scenarios\n"
 	      "  --help\n"
 	      "\n"
@@ -114,14 +118,19 @@ static int option(struct options *o, int opt, int gids[2])
 		o->only[o->nonly++] = optarg;
 		return -1;
 	case 'k':
-		return known_read(&o->known, optarg) ? -1 : EXIT_USAGE;
+		return (*optarg && known_builtin(&o->known, optarg)) || known_read(&o->known, optarg)
+			       ? -1
+			       : EXIT_USAGE;
 	case 't':
 		if (!number(optarg, 1, 3600, &v))
 			return complain("--timeout", "expected seconds from 1 to 3600", optarg);
 		o->timeout_ms = (unsigned)v * 1000;
 		return -1;
 	case 'j':
-		o->json = true;
+		o->report = report_json;
+		return -1;
+	case 'm':
+		o->report = report_markdown;
 		return -1;
 	case 'l':
 		o->list = true;
@@ -149,6 +158,7 @@ static int parse(int argc, char **argv, struct options *o)
 		{"known", required_argument, NULL, 'k'},
 		{"timeout", required_argument, NULL, 't'},
 		{"json", no_argument, NULL, 'j'},
+		{"markdown", no_argument, NULL, 'm'},
 		{"list", no_argument, NULL, 'l'},
 		{"alone", no_argument, NULL, 'a'},
 		{"strict", no_argument, NULL, 's'},
@@ -304,7 +314,7 @@ static int run_all(const struct options *o, const struct runner *r, struct resul
 	}
 	if (isatty(STDERR_FILENO))
 		fputs("\r          \r", stderr);
-	(o->json ? report_json : report_table)(results, n, o->target, across);
+	o->report(results, n, o->target, across);
 	return code;
 }
 
@@ -323,7 +333,7 @@ static void free_all(struct options *o, struct result *results, unsigned n)
 
 int main(int argc, char **argv)
 {
-	struct options o = {.timeout_ms = TIMEOUT_S * 1000};
+	struct options o = {.timeout_ms = TIMEOUT_S * 1000, .report = report_table};
 	struct runner r = {.self = "/proc/self/exe", .drop_in = getenv("ROCEMU_PARITY_LIBS")};
 	struct result *results;
 	unsigned n;
@@ -335,7 +345,7 @@ int main(int argc, char **argv)
 	signal(SIGCHLD, SIG_DFL);
 	ret = parse(argc, argv, &o);
 	if (!o.strict)
-		known_builtin(&o.known);
+		known_builtin(&o.known, "");
 	results = choose(&o, &n);
 	if (ret < 0 && n == 0)
 		ret = complain("--only", "no scenario of that name", o.only[0]);

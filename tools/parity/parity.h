@@ -226,6 +226,7 @@ struct transcript runner_run(const struct runner *r, const struct target *req,
 			     const struct target *rsp, const char *scenario);
 int worker_main(int argc, char **argv);
 
+enum { WHYS = 6 };
 enum verdict { SAME, DIFFERS, KNOWN, UNSTABLE, UNSUPPORTED, FAILED, VERDICTS };
 
 struct result {
@@ -234,10 +235,11 @@ struct result {
 	enum verdict verdict;
 	bool not_a, not_b; /* UNSUPPORTED by which */
 	unsigned differs;  /* bit RUN_*: differs from RUN_A */
-	const char *why;   /* KNOWN */
+	const char *why[WHYS]; /* KNOWN: the explanations of its lines, each once */
+	unsigned nwhy;
 };
 
-/** Explanations of differences: the built-in ones, and those of a file. */
+/** Explanations of differences: built-in ones, and those of a file. */
 struct known {
 	char *scenario, *line, *why; /* owned; the first two are patterns as of fnmatch(3) */
 };
@@ -245,7 +247,8 @@ struct known_list {
 	struct known *items;
 	unsigned n;
 };
-int known_builtin(struct known_list *k);
+/** Those of that name: "" for all devices, "rxe". @return false: no such name. */
+bool known_builtin(struct known_list *k, const char *name);
 /** @return false: said on stderr what is wrong with the file. */
 bool known_read(struct known_list *k, const char *path);
 /** Why that line of that scenario may differ, or NULL. */
@@ -258,9 +261,12 @@ void compare(struct result *r, const struct known_list *k);
 void diff(const char *a, const char *b, void (*line)(void *arg, char mark, const char *text),
 	  void *arg);
 
-void report_table(const struct result *results, unsigned n, const struct target t[2],
-		  const char *across);
-void report_json(const struct result *results, unsigned n, const struct target t[2],
-		 const char *across);
+/** Print what came of n scenarios. across: NULL, or why there were no runs from one to the other. */
+typedef void report_fn(const struct result *results, unsigned n, const struct target t[2],
+		       const char *across);
+report_fn report_table, report_json, report_markdown;
+
+extern const char *const verdict_names[VERDICTS];
+void count_verdicts(const struct result *r, unsigned n, unsigned counts[VERDICTS]);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include "parity.h"
 
-static const char *const verdicts[VERDICTS] = {
+const char *const verdict_names[VERDICTS] = {
 	[SAME] = "same",	 [DIFFERS] = "differs",		  [KNOWN] = "known difference",
 	[UNSTABLE] = "unstable", [UNSUPPORTED] = "not supported", [FAILED] = "failed",
 };
@@ -14,7 +14,7 @@ static const char *const outcomes[] = {
 	[OUT_NO_DEVICE] = "no device",
 };
 
-static void count_verdicts(const struct result *r, unsigned n, unsigned counts[VERDICTS])
+void count_verdicts(const struct result *r, unsigned n, unsigned counts[VERDICTS])
 {
 	memset(counts, 0, VERDICTS * sizeof(*counts));
 	for (unsigned i = 0; i < n; i++)
@@ -44,13 +44,15 @@ static void print_which(const struct result *r)
 			sep = ", ";
 		}
 	printf(" from A");
+	for (unsigned i = 0; r->verdict == KNOWN && i < r->nwhy; i++)
+		printf("%s%s", i ? "; " : " (", r->why[i]);
 	if (r->verdict == KNOWN)
-		printf(" (%s)", r->why);
+		putchar(')');
 }
 
 static void print_row(const struct result *r)
 {
-	printf("%-48s %s", r->scenario->name, verdicts[r->verdict]);
+	printf("%-48s %s", r->scenario->name, verdict_names[r->verdict]);
 	if (r->verdict == UNSUPPORTED)
 		print_unsupported(r);
 	else if (r->verdict == DIFFERS || r->verdict == KNOWN || r->verdict == UNSTABLE)
@@ -107,7 +109,7 @@ void report_table(const struct result *results, unsigned n, const struct target 
 		print_transcripts(&results[i]);
 	printf("\n%u scenarios:", n);
 	for (unsigned i = 0; i < VERDICTS; i++)
-		printf("%s %u %s", i ? "," : "", counts[i], verdicts[i]);
+		printf("%s %u %s", i ? "," : "", counts[i], verdict_names[i]);
 	putchar('\n');
 }
 
@@ -157,10 +159,14 @@ static void json_result(const struct result *r)
 	printf("  {\"name\": ");
 	json_text(r->scenario->name);
 	printf(", \"verdict\": ");
-	json_text(verdicts[r->verdict]);
+	json_text(verdict_names[r->verdict]);
 	if (r->verdict == KNOWN) {
-		printf(", \"why\": ");
-		json_text(r->why);
+		printf(", \"why\": [");
+		for (unsigned i = 0; i < r->nwhy; i++) {
+			printf("%s", i ? ", " : "");
+			json_text(r->why[i]);
+		}
+		putchar(']');
 	}
 	printf(", \"runs\": {");
 	for (unsigned i = 0; i < RUNS; i++) {
@@ -190,7 +196,7 @@ void report_json(const struct result *results, unsigned n, const struct target t
 	json_text(across ? across : "both directions");
 	printf(",\n \"summary\": {");
 	for (unsigned i = 0; i < VERDICTS; i++)
-		printf("%s\"%s\": %u", i ? ", " : "", verdicts[i], counts[i]);
+		printf("%s\"%s\": %u", i ? ", " : "", verdict_names[i], counts[i]);
 	printf("},\n \"scenarios\": [\n");
 	for (unsigned i = 0; i < n; i++) {
 		json_result(&results[i]);
