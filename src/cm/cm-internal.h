@@ -24,7 +24,7 @@ enum {
 	CM_ID_COUNT = 1 << CM_ID_PREFIX_SHIFT,
 	CM_ANSWERS = 64,               /* answers without a connection that may wait to be sent */
 	CM_DEFAULT_HALF_OPEN = 4096,
-	CM_DEFAULT_LINGERING = 16384,
+	CM_DEFAULT_LINGERING = 8192,
 	CM_EVENT_RETRY_NS = 1000000,   /* no memory for the event of a timeout: try again then */
 };
 
@@ -77,6 +77,7 @@ struct cm_conn {
 	bool will_told;                /* the last that cm_next_will() said of it was "present" */
 	bool active;                   /* we sent the REQ that counts */
 	bool peer_to_peer;
+	bool agreed;                   /* the peer has said that it ends: nothing it sends late needs an answer */
 	bool lap_asked;                /* LAP_SENT: the peer has asked for time */
 	bool half_open;                /* counts in cm->stats.half_open and listener->waiting */
 	uint32_t local_id, remote_id;

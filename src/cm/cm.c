@@ -50,12 +50,12 @@ void cm_free(struct cm *cm)
 		return;
 	event_list_fini(cm);
 	for (unsigned i = 0; i < CM_BUCKETS; i++) {
-		list_for_each_safe(it, next, &cm->by_id[i])
+		list_for_each_safe (it, next, &cm->by_id[i])
 			conn_free(list_entry(it, struct cm_conn, id_link));
-		list_for_each_safe(it, next, &cm->sidrs[i])
+		list_for_each_safe (it, next, &cm->sidrs[i])
 			sidr_free(list_entry(it, struct cm_sidr, link));
 	}
-	list_for_each_safe(it, next, &cm->listeners)
+	list_for_each_safe (it, next, &cm->listeners)
 		listener_free(list_entry(it, struct cm_listener, link));
 	timer_heap_fini(&cm->timers);
 	free(cm);
@@ -70,7 +70,7 @@ static bool id_taken(const struct cm *cm, uint32_t id)
 {
 	if (id == 0 || conn_find(cm, id))
 		return true;
-	list_for_each(it, &cm->sidrs[cm_bucket(cm, id)])
+	list_for_each (it, &cm->sidrs[cm_bucket(cm, id)])
 		if (list_entry(it, struct cm_sidr, link)->id == id)
 			return true;
 	return false;

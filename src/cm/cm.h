@@ -68,7 +68,7 @@ struct cm_config {
 	bool lap_events;               /* false: a LAP is answered "not supported" here, without an event */
 	bool wills;                    /* keep track of wills, see cm_next_will() */
 	uint32_t max_half_open;        /* REQs and SIDR_REQs that wait for their consumer, of all listeners; 0: 4096 */
-	uint32_t max_lingering;        /* connections and SIDRs kept only to answer late duplicates; 0: 16384 */
+	uint32_t max_lingering;        /* connections and SIDRs kept only to answer late duplicates; 0: 8192 */
 };
 
 /** @return a new manager, owned by the caller; NULL: out of memory, or id_prefix > 1023. */

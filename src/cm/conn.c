@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection object: where it is found, how its state changes, when its memory is given back. It lives on after
- * the consumer's cm_conn_destroy() as long as something is to be sent or answered for it.
+ * The connection object: where it is found, how its state changes, when its memory is given back.
+ * It lives on after the consumer's cm_conn_destroy() as long as something is to be sent or answered
+ * for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -51,7 +52,7 @@ void conn_free(struct cm_conn *c)
 
 struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id)
 {
-	list_for_each(it, &cm->by_id[cm_bucket(cm, local_id)]) {
+	list_for_each (it, &cm->by_id[cm_bucket(cm, local_id)]) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, id_link);
 
 		if (c->local_id == local_id)
@@ -63,7 +64,7 @@ struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id)
 struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, const uint64_t *guid,
 				 const struct rocemu_gid *peer)
 {
-	list_for_each(it, &cm->by_remote[cm_bucket(cm, remote_id)]) {
+	list_for_each (it, &cm->by_remote[cm_bucket(cm, remote_id)]) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, remote_link);
 
 		if (c->remote_id == remote_id && (!guid || c->remote_guid == *guid) &&
@@ -73,12 +74,14 @@ struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, const 
 	return NULL;
 }
 
-/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. CAs without a GUID are told apart by address. */
-struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid, const struct rocemu_gid *peer)
+/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. CAs without a GUID are told
+ * apart by address. */
+struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
+			      const struct rocemu_gid *peer)
 {
 	if (qpn <= 1)
 		return NULL;
-	list_for_each(it, &cm->by_qpn[cm_bucket(cm, qpn)]) {
+	list_for_each (it, &cm->by_qpn[cm_bucket(cm, qpn)]) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, qpn_link);
 
 		if (c->remote_qpn == qpn && c->remote_guid == guid &&
@@ -116,13 +119,16 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 }
 
 /**
- * IBTA 12.10.1: a message may take a packet's life time each way, and the peer its CM response timeout. The ACK
- * timeout of the path covers twice the life time (and the CA's delay, a little more).
+ * IBTA 12.10.1: a message may take a packet's life time each way, and the peer its CM response
+ * timeout. The ACK timeout of the path covers twice the life time (and the CA's delay, a little
+ * more).
  */
 void conn_set_times(struct cm_conn *c)
 {
 	c->life_ns = rocemu_ack_timeout_ns(c->req.primary.ack_timeout);
-	c->timeout_ns = cm_timeout_ns(c->active ? c->req.remote_cm_timeout : c->req.local_cm_timeout) + c->life_ns;
+	c->timeout_ns =
+		cm_timeout_ns(c->active ? c->req.remote_cm_timeout : c->req.local_cm_timeout) +
+		c->life_ns;
 	c->max_retries = c->req.max_cm_retries;
 }
 
@@ -138,8 +144,8 @@ void conn_decided(struct cm_conn *c)
 
 void conn_settle(struct cm_conn *c)
 {
-	if (c->x.detached && c->state == CM_IDLE && !timer_running(&c->x.timer) && !xchg_pending(&c->x) &&
-	    !list_linked(&c->will_link))
+	if (c->x.detached && c->state == CM_IDLE && !timer_running(&c->x.timer) &&
+	    !xchg_pending(&c->x) && !list_linked(&c->will_link))
 		conn_free(c);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events wait in one list, in the order in which they were made. Memory for one is had before the state changes, so
- * that without memory a message is as good as lost, and a timeout comes again.
+ * Events wait in one list, in the order in which they were made. Memory for one is had before the
+ * state changes, so that without memory a message is as good as lost, and a timeout comes again.
  */
 #include <stdlib.h>
 
@@ -9,7 +9,7 @@
 
 struct event {
 	struct list link;
-	struct xchg *x;                /* borrowed; events of an object do not outlive it */
+	struct xchg *x; /* borrowed; events of an object do not outlive it */
 	struct cm_event pub;
 };
 
@@ -33,8 +33,8 @@ void event_free(struct event *e)
 	free(e);
 }
 
-void event_post(struct event *e, enum cm_event_type type, struct xchg *x, const struct rocemu_cm_msg *m,
-		const struct cm_addr *from)
+void event_post(struct event *e, enum cm_event_type type, struct xchg *x,
+		const struct rocemu_cm_msg *m, const struct cm_addr *from)
 {
 	if (x->detached) {
 		event_free(e);
@@ -60,7 +60,7 @@ bool event_waits(const struct cm *cm, const struct xchg *x, enum cm_event_type t
 {
 	if (x->events == 0)
 		return false;
-	list_for_each(it, &cm->events) {
+	list_for_each (it, &cm->events) {
 		const struct event *e = list_entry(it, struct event, link);
 
 		if (e->x == x && e->pub.type == type)
@@ -73,7 +73,7 @@ void event_forget(struct cm *cm, struct xchg *x)
 {
 	if (x->events == 0)
 		return;
-	list_for_each_safe(it, next, &cm->events) {
+	list_for_each_safe (it, next, &cm->events) {
 		struct event *e = list_entry(it, struct event, link);
 
 		if (e->x == x)
@@ -83,7 +83,7 @@ void event_forget(struct cm *cm, struct xchg *x)
 
 void event_list_fini(struct cm *cm)
 {
-	list_for_each_safe(it, next, &cm->events)
+	list_for_each_safe (it, next, &cm->events)
 		event_free(list_entry(it, struct event, link));
 }
 

@@ -6,9 +6,10 @@
 
 enum { MAD_CLASS_VERSION = 2 }; /* offset in the MAD header */
 
-/** A request of another class version: its beginning is the same in all of them, and IBTA has an answer for that
- *  (12.6.7.2, code 31). Other messages are dropped. */
-static enum cm_drop version_unsupported(struct cm *cm, const uint8_t *mad, const struct cm_addr *from)
+/** A request of another class version: its beginning is the same in all of them, and IBTA has an
+ * answer for that (12.6.7.2, code 31). Other messages are dropped. */
+static enum cm_drop version_unsupported(struct cm *cm, const uint8_t *mad,
+					const struct cm_addr *from)
 {
 	uint8_t copy[ROCEMU_MAD_LEN];
 	struct rocemu_cm_msg m;
@@ -24,9 +25,10 @@ static enum cm_drop version_unsupported(struct cm *cm, const uint8_t *mad, const
 	return CM_DROP_VERSION;
 }
 
-/** Messages that are for a connection which must be there: both IDs, and the address, must be its own. */
-static enum cm_drop find(const struct cm *cm, uint32_t local_id, uint32_t remote_id, const struct cm_addr *from,
-			 struct cm_conn **c)
+/** Messages that are for a connection which must be there: both IDs, and the address, must be its
+ * own. */
+static enum cm_drop find(const struct cm *cm, uint32_t local_id, uint32_t remote_id,
+			 const struct cm_addr *from, struct cm_conn **c)
 {
 	*c = conn_find(cm, local_id);
 	if (!*c || ((*c)->remote_id != 0 && (*c)->remote_id != remote_id))
@@ -73,7 +75,8 @@ static enum cm_drop dispatch(struct cm *cm, rocemu_ns_t now, const struct rocemu
 	return CM_DROP_MALFORMED;
 }
 
-enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t len, const struct cm_addr *addr)
+enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t len,
+		      const struct cm_addr *addr)
 {
 	struct rocemu_cm_msg m;
 	enum cm_drop drop;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listeners: which of them a request is for. They lie in one list that each request walks: a process has few.
+ * Listeners: which of them a request is for. They lie in one list that each request walks: a
+ * process has few.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -55,9 +56,10 @@ int cm_listen(struct cm *cm, const struct cm_listen_param *param, struct cm_list
 {
 	if (param->compare_len > CM_COMPARE_MAX)
 		return -EINVAL;
-	if (param->any_addr && param->ip_version != 0 && param->ip_version != 4 && param->ip_version != 6)
+	if (param->any_addr && param->ip_version != 0 && param->ip_version != 4 &&
+	    param->ip_version != 6)
 		return -EINVAL;
-	list_for_each(it, &cm->listeners)
+	list_for_each (it, &cm->listeners)
 		if (collides(&list_entry(it, struct cm_listener, link)->p, param))
 			return -EADDRINUSE;
 	*listener = listener_new(cm, param);
@@ -77,7 +79,7 @@ void listener_free(struct cm_listener *l)
 
 void cm_unlisten(struct cm_listener *l, rocemu_ns_t now)
 {
-	list_for_each_safe(it, next, &l->conns) {
+	list_for_each_safe (it, next, &l->conns) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, listener_link);
 
 		if (event_waits(l->cm, &c->x, CM_EV_REQ)) {
@@ -87,7 +89,7 @@ void cm_unlisten(struct cm_listener *l, rocemu_ns_t now)
 		list_remove(&c->listener_link);
 		c->listener = NULL;
 	}
-	list_for_each_safe(it, next, &l->sidrs) {
+	list_for_each_safe (it, next, &l->sidrs) {
 		struct cm_sidr *s = list_entry(it, struct cm_sidr, listener_link);
 
 		if (event_waits(l->cm, &s->x, CM_EV_SIDR_REQ)) {
@@ -126,20 +128,22 @@ static int match(const struct cm_listen_param *p, uint64_t service_id, const str
 		if ((size_t)p->compare_offset + p->compare_len > len)
 			return 0;
 		for (unsigned i = 0; i < p->compare_len; i++)
-			if ((data[p->compare_offset + i] ^ p->compare_value[i]) & p->compare_mask[i])
+			if ((data[p->compare_offset + i] ^ p->compare_value[i]) &
+			    p->compare_mask[i])
 				return 0;
 		score += 1;
 	}
 	return score;
 }
 
-struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct rocemu_gid *dst,
-				  const uint8_t *private_data, size_t len)
+struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id,
+				  const struct rocemu_gid *dst, const uint8_t *private_data,
+				  size_t len)
 {
 	struct cm_listener *best = NULL;
 	int best_score = 0;
 
-	list_for_each(it, &cm->listeners) {
+	list_for_each (it, &cm->listeners) {
 		struct cm_listener *l = list_entry(it, struct cm_listener, link);
 		int score = match(&l->p, service_id, dst, private_data, len);
 

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Alternate paths: LAP proposes one, APR answers (IBTA 12.8). A LAP that comes again is answered again; as some peers
- * give all LAPs of a connection one transaction ID, "again" is "the same message".
+ * Alternate paths: LAP proposes one, APR answers (IBTA 12.8). A LAP that comes again is answered
+ * again; as some peers give all LAPs of a connection one transaction ID, "again" is "the same
+ * message".
  */
 #include <errno.h>
 #include <string.h>
 
 #include "cm/cm-internal.h"
 
-int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alternate, uint8_t remote_cm_timeout,
-	   const void *private_data, size_t len)
+int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alternate,
+	   uint8_t remote_cm_timeout, const void *private_data, size_t len)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_LAP };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_LAP};
 	int r;
 
 	if (c->state != CM_ESTABLISHED || c->lap != LAP_NONE || remote_cm_timeout > 31)
@@ -34,7 +35,7 @@ int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alte
 int cm_apr(struct cm_conn *c, rocemu_ns_t now, uint8_t status, const void *info, size_t info_len,
 	   const void *private_data, size_t len)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_APR, .tid = c->tid };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_APR, .tid = c->tid};
 
 	(void)now;
 	if (c->state != CM_ESTABLISHED || c->lap != LAP_RCVD)
@@ -65,22 +66,25 @@ static uint64_t sum_of(const struct rocemu_cm_msg *m)
 }
 
 /** Answer without the consumer, and without disturbing what is kept for it. */
-static void apr_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status)
+static void apr_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
+		      uint8_t status)
 {
 	struct rocemu_cm_msg apr = {
 		.attr_id = ROCEMU_CM_APR,
 		.tid = m->tid,
-		.apr = {
-			.local_comm_id = m->lap.remote_comm_id,
-			.remote_comm_id = m->lap.local_comm_id,
-			.status = status,
-		},
+		.apr =
+			{
+				.local_comm_id = m->lap.remote_comm_id,
+				.remote_comm_id = m->lap.local_comm_id,
+				.status = status,
+			},
 	};
 
 	cm_answer_stray(cm, from, &apr);
 }
 
-enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	struct cm_conn *c = conn_find(cm, m->lap.remote_comm_id);
 	uint64_t sum = sum_of(m);
@@ -119,7 +123,8 @@ enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m, const 
 	return CM_DROP_NONE;
 }
 
-enum cm_drop conn_input_apr(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop conn_input_apr(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	struct event *e;
 

@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A REQ came in. In this order: is it one seen before; one of a peer that we have sent a REQ ourselves; does it come
- * from a QP that is connected here; and who listens.
+ * A REQ came in. In this order: is it one seen before; one of a peer that we have sent a REQ
+ * ourselves; does it come from a QP that is connected here; and who listens.
  */
 #include "cm/cm-internal.h"
 
-void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint16_t reason)
+void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
+		  uint16_t reason)
 {
 	bool rep = m->attr_id == ROCEMU_CM_REP;
 	struct rocemu_cm_msg rej = {
 		.attr_id = ROCEMU_CM_REJ,
 		.tid = m->tid,
-		.rej = {
-			.local_comm_id = rep ? m->rep.remote_comm_id : 0,
-			.remote_comm_id = rep ? m->rep.local_comm_id : m->req.local_comm_id,
-			.answered = rep ? ROCEMU_CM_TO_REP : ROCEMU_CM_TO_REQ,
-			.reason = reason,
-		},
+		.rej =
+			{
+				.local_comm_id = rep ? m->rep.remote_comm_id : 0,
+				.remote_comm_id = rep ? m->rep.local_comm_id : m->req.local_comm_id,
+				.answered = rep ? ROCEMU_CM_TO_REP : ROCEMU_CM_TO_REQ,
+				.reason = reason,
+			},
 	};
 
 	cm->stats.rejects++;
@@ -26,7 +28,8 @@ void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu
 static bool transport_known(const struct rocemu_cm_req *req)
 {
 	return req->transport == ROCEMU_CM_RC || req->transport == ROCEMU_CM_UC ||
-	       (req->transport == ROCEMU_CM_EXTENDED && req->extended_transport == ROCEMU_CM_EXTENDED_XRC);
+	       (req->transport == ROCEMU_CM_EXTENDED &&
+		req->extended_transport == ROCEMU_CM_EXTENDED_XRC);
 }
 
 /** The same REQ again, not another of a peer that has lost its memory. */
@@ -36,8 +39,10 @@ static bool same(const struct cm_conn *c, const struct rocemu_cm_msg *m)
 	       c->req.service_id == m->req.service_id && c->req.starting_psn == m->req.starting_psn;
 }
 
-/** IBTA 12.9.8.3.1: what was answered is answered again; what waits for the consumer goes on waiting. */
-static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+/** IBTA 12.9.8.3.1: what was answered is answered again; what waits for the consumer goes on
+ * waiting. */
+static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			     const struct cm_addr *from)
 {
 	switch (c->state) {
 	case CM_MRA_REQ_SENT:
@@ -50,7 +55,7 @@ static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m, c
 		xchg_answer_again(&c->x, ROCEMU_CM_REJ);
 		break;
 	case CM_TIMEWAIT:
-		if (!xchg_answer_again(&c->x, ROCEMU_CM_REJ))
+		if (!xchg_answer_again(&c->x, ROCEMU_CM_REJ) && !c->agreed)
 			cm_rej_stray(c->x.cm, from, m, ROCEMU_CM_REJ_STALE);
 		break;
 	default:
@@ -63,7 +68,7 @@ static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m, c
 static enum cm_drop stale(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			  const struct cm_addr *from, uint16_t reason)
 {
-	struct rocemu_cm_dreq none = { 0 };
+	struct rocemu_cm_dreq none = {0};
 
 	cm_rej_stray(c->x.cm, from, m, reason);
 	if (c->state == CM_ESTABLISHED)
@@ -71,13 +76,16 @@ static enum cm_drop stale(struct cm_conn *c, rocemu_ns_t now, const struct rocem
 	return CM_DROP_STALE;
 }
 
-/** Our own connection that waits for this peer: same service, same addresses, but not its own REQ come back. */
-static struct cm_conn *find_peer(const struct cm *cm, const struct rocemu_cm_req *req, const struct cm_addr *from)
+/** Our own connection that waits for this peer: same service, same addresses, but not its own REQ
+ * come back. */
+static struct cm_conn *find_peer(const struct cm *cm, const struct rocemu_cm_req *req,
+				 const struct cm_addr *from)
 {
-	list_for_each(it, &cm->peers) {
+	list_for_each (it, &cm->peers) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, peer_link);
 
-		if (c->req.service_id == req->service_id && cm_gid_equal(&c->x.addr.dst, &from->src) &&
+		if (c->req.service_id == req->service_id &&
+		    cm_gid_equal(&c->x.addr.dst, &from->src) &&
 		    cm_gid_equal(&c->x.addr.src, &from->dst) &&
 		    (req->local_ca_guid != cm->cfg.ca_guid || req->local_qpn != c->local_qpn))
 			return c;
@@ -94,8 +102,10 @@ static void take_request(struct cm_conn *c, const struct rocemu_cm_msg *m)
 	conn_set_state(c, CM_REQ_RCVD);
 }
 
-/** Peer to peer (IBTA 12.10.4): both sent a REQ; the larger CA GUID, then QPN, stays the active side. */
-static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+/** Peer to peer (IBTA 12.10.4): both sent a REQ; the larger CA GUID, then QPN, stays the active
+ * side. */
+static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	uint64_t own = c->x.cm->cfg.ca_guid, other = m->req.local_ca_guid;
 	struct event *e;
@@ -115,7 +125,8 @@ static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m, co
 	return CM_DROP_NONE;
 }
 
-static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *m,
+			     const struct cm_addr *from)
 {
 	struct cm *cm = l->cm;
 	struct cm_addr back = cm_addr_back(from);
@@ -136,7 +147,8 @@ static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *
 	return CM_DROP_NONE;
 }
 
-enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	const struct rocemu_cm_req *req = &m->req;
 	struct cm_listener *l;
@@ -151,6 +163,9 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 	c = conn_find_remote(cm, req->local_comm_id, &req->local_ca_guid, &from->src);
 	if (c && same(c, m))
 		return repeated(c, m, from);
+	if (c && c->active &&
+	    c->peer_to_peer) /* the peer's own REQ, which gave way to ours, comes late */
+		return CM_DROP_DUPLICATE;
 	if (c && c->state != CM_IDLE)
 		return stale(c, now, m, from, ROCEMU_CM_REJ_DUPLICATE_COMM_ID);
 	if (c)
@@ -161,7 +176,8 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 	c = conn_find_qpn(cm, req->local_qpn, req->local_ca_guid, &from->src);
 	if (c)
 		return stale(c, now, m, from, ROCEMU_CM_REJ_STALE);
-	l = listener_find(cm, req->service_id, &from->dst, req->private_data, sizeof(req->private_data));
+	l = listener_find(cm, req->service_id, &from->dst, req->private_data,
+			  sizeof(req->private_data));
 	if (!l) {
 		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_SERVICE_ID);
 		return CM_DROP_NO_SERVICE;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Setting a connection up: REQ, REP, RTU, and MRA for those who need time. Both sides' calls, and what comes in but
- * the REQ (request.c). */
+/* Setting a connection up: REQ, REP, RTU, and MRA for those who need time. Both sides' calls, and
+ * what comes in but the REQ (request.c). */
 #include <errno.h>
 
 #include "cm/cm-internal.h"
@@ -14,28 +14,32 @@ void cm_req_init(struct rocemu_cm_req *req)
 		.remote_cm_timeout = CM_DEFAULT_TIMEOUT,
 		.local_cm_timeout = CM_DEFAULT_TIMEOUT,
 		.max_cm_retries = CM_DEFAULT_RETRIES,
-		.primary = {
-			.local_lid = 0xffff,
-			.remote_lid = 0xffff,
-			.hop_limit = 64,
-			.ack_timeout = CM_DEFAULT_ACK_TIMEOUT,
-		},
+		.primary =
+			{
+				.local_lid = 0xffff,
+				.remote_lid = 0xffff,
+				.hop_limit = 64,
+				.ack_timeout = CM_DEFAULT_ACK_TIMEOUT,
+			},
 	};
 }
 
-/** Annex A14: an XRC target has no QP to send with, and gives its number where an EE context's would be. */
+/** Annex A14: an XRC target has no QP to send with, and gives its number where an EE context's
+ * would be. */
 static uint32_t rep_qpn(const struct cm_conn *c, const struct rocemu_cm_rep *rep)
 {
 	return c->req.transport == ROCEMU_CM_EXTENDED ? rep->local_eecn : rep->local_qpn;
 }
 
-int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *param, struct cm_conn **conn)
+int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *param,
+	       struct cm_conn **conn)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_REQ, .req = param->req };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ, .req = param->req};
 	struct cm_conn *c;
 	int r;
 
-	r = cm_fill(m.req.private_data, sizeof(m.req.private_data), param->private_data, param->private_data_len);
+	r = cm_fill(m.req.private_data, sizeof(m.req.private_data), param->private_data,
+		    param->private_data_len);
 	if (r)
 		return r;
 	c = conn_new(cm, &param->addr, true);
@@ -58,10 +62,10 @@ int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *pa
 	return 0;
 }
 
-int cm_accept(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rep *rep, const void *private_data,
-	      size_t len)
+int cm_accept(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rep *rep,
+	      const void *private_data, size_t len)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_REP, .tid = c->req_tid, .rep = *rep };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REP, .tid = c->req_tid, .rep = *rep};
 	int r;
 
 	if (c->state != CM_REQ_RCVD && c->state != CM_MRA_REQ_SENT)
@@ -81,7 +85,7 @@ int cm_accept(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rep *re
 
 int cm_rtu(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_RTU, .tid = c->req_tid };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_RTU, .tid = c->req_tid};
 	int r;
 
 	(void)now;
@@ -128,9 +132,10 @@ static bool mra_allowed(const struct cm_conn *c, uint8_t *answered, enum cm_stat
 	}
 }
 
-int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const void *private_data, size_t len)
+int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const void *private_data,
+	   size_t len)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_MRA };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_MRA};
 	enum cm_state next;
 	int r;
 
@@ -151,7 +156,8 @@ int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const vo
 }
 
 /** A REP that no connection waits for: again, or of one that is gone. */
-static enum cm_drop rep_unexpected(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+static enum cm_drop rep_unexpected(struct cm_conn *c, const struct rocemu_cm_msg *m,
+				   const struct cm_addr *from)
 {
 	switch (c->state) {
 	case CM_ESTABLISHED:
@@ -161,7 +167,7 @@ static enum cm_drop rep_unexpected(struct cm_conn *c, const struct rocemu_cm_msg
 		xchg_answer_again(&c->x, ROCEMU_CM_MRA);
 		return CM_DROP_DUPLICATE;
 	case CM_TIMEWAIT:
-		if (!xchg_answer_again(&c->x, ROCEMU_CM_REJ))
+		if (!xchg_answer_again(&c->x, ROCEMU_CM_REJ) && !c->agreed)
 			cm_rej_stray(c->x.cm, from, m, ROCEMU_CM_REJ_STALE);
 		return CM_DROP_STALE;
 	case CM_IDLE:
@@ -176,7 +182,8 @@ static enum cm_drop rep_unexpected(struct cm_conn *c, const struct rocemu_cm_msg
 	}
 }
 
-enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	const struct rocemu_cm_rep *rep = &m->rep;
 	struct cm_conn *c = conn_find(cm, rep->remote_comm_id);
@@ -209,7 +216,8 @@ enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const 
 	return CM_DROP_NONE;
 }
 
-enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	struct event *e;
 
@@ -226,7 +234,8 @@ enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m, co
 	return CM_DROP_NONE;
 }
 
-/** The request that an MRA is about, and the state that it leads to; false: that request does not wait. */
+/** The request that an MRA is about, and the state that it leads to; false: that request does not
+ * wait. */
 static bool mra_expected(const struct cm_conn *c, uint8_t answered, enum cm_state *next)
 {
 	bool req = c->state == CM_REQ_SENT || c->state == CM_MRA_REQ_RCVD;
@@ -240,7 +249,8 @@ static bool mra_expected(const struct cm_conn *c, uint8_t answered, enum cm_stat
 	return answered == ROCEMU_CM_TO_OTHER && c->lap == LAP_SENT;
 }
 
-/** The peer needs time: wait so long before the next try (IBTA 12.6.6, 12.9.8.5). Said once, repeated at will. */
+/** The peer needs time: wait so long before the next try (IBTA 12.6.6, 12.9.8.5). Said once,
+ * repeated at will. */
 enum cm_drop conn_input_mra(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Service ID resolution (IBTA 12.11): one question, one answer. The answering side keeps its answer for a while, so
- * that a question whose answer was lost is not put to the consumer twice.
+ * Service ID resolution (IBTA 12.11): one question, one answer. The answering side keeps its answer
+ * for a while, so that a question whose answer was lost is not put to the consumer twice.
  */
 #include <errno.h>
 #include <stdlib.h>
 
 #include "cm/cm-internal.h"
 
-CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, const struct cm_addr *addr, bool active)
+CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, const struct cm_addr *addr,
+					bool active)
 {
 	struct cm_sidr *s = calloc(1, sizeof(*s));
 
@@ -56,9 +57,10 @@ void sidr_settle(struct cm_sidr *s)
 }
 
 /** Ours by its ID; the peer's by its ID and address. */
-static struct cm_sidr *find(const struct cm *cm, uint32_t id, bool active, const struct rocemu_gid *peer)
+static struct cm_sidr *find(const struct cm *cm, uint32_t id, bool active,
+			    const struct rocemu_gid *peer)
 {
-	list_for_each(it, &cm->sidrs[cm_bucket(cm, id)]) {
+	list_for_each (it, &cm->sidrs[cm_bucket(cm, id)]) {
 		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
 
 		if (s->id == id && s->active == active && cm_gid_equal(&s->x.addr.dst, peer))
@@ -67,9 +69,10 @@ static struct cm_sidr *find(const struct cm *cm, uint32_t id, bool active, const
 	return NULL;
 }
 
-int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *param, struct cm_sidr **sidr)
+int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *param,
+		    struct cm_sidr **sidr)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_SIDR_REQ };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_SIDR_REQ};
 	struct cm_sidr *s;
 	int r;
 
@@ -93,19 +96,20 @@ int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *
 	return 0;
 }
 
-int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t qpn, uint32_t qkey, const void *info,
-		  size_t info_len, const void *private_data, size_t len)
+int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t qpn, uint32_t qkey,
+		  const void *info, size_t info_len, const void *private_data, size_t len)
 {
 	struct rocemu_cm_msg m = {
 		.attr_id = ROCEMU_CM_SIDR_REP,
 		.tid = s->tid,
-		.sidr_rep = {
-			.request_id = s->id,
-			.status = status,
-			.qpn = qpn,
-			.service_id = s->service_id,
-			.qkey = qkey,
-		},
+		.sidr_rep =
+			{
+				.request_id = s->id,
+				.status = status,
+				.qpn = qpn,
+				.service_id = s->service_id,
+				.qkey = qkey,
+			},
 	};
 
 	if (s->active || s->answered)
@@ -118,8 +122,8 @@ int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t q
 	s->answered = true;
 	decided(s);
 	xchg_answer(&s->x, &m);
-	/* The message does not say how often it comes again: two of the usual tries. */
-	xchg_timer_set(&s->x, now + 2 * cm_timeout_ns(CM_DEFAULT_TIMEOUT));
+	/* The message does not say how often it comes again: as often as usual. */
+	xchg_timer_set(&s->x, now + (CM_DEFAULT_RETRIES + 1) * cm_timeout_ns(CM_DEFAULT_TIMEOUT));
 	return 0;
 }
 
@@ -137,23 +141,26 @@ void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now)
 }
 
 /** A SIDR_REP to a question that has no object here. */
-void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status)
+void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
+		    uint8_t status)
 {
 	struct rocemu_cm_msg rep = {
 		.attr_id = ROCEMU_CM_SIDR_REP,
 		.tid = m->tid,
-		.sidr_rep = {
-			.request_id = m->sidr_req.request_id,
-			.status = status,
-			.service_id = m->sidr_req.service_id,
-		},
+		.sidr_rep =
+			{
+				.request_id = m->sidr_req.request_id,
+				.status = status,
+				.service_id = m->sidr_req.service_id,
+			},
 	};
 
 	cm->stats.rejects++;
 	cm_answer_stray(cm, from, &rep);
 }
 
-static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *m,
+			     const struct cm_addr *from)
 {
 	struct cm *cm = l->cm;
 	struct cm_addr back = cm_addr_back(from);
@@ -175,7 +182,8 @@ static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *
 	return CM_DROP_NONE;
 }
 
-enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	const struct rocemu_cm_sidr_req *req = &m->sidr_req;
 	struct cm_sidr *s = find(cm, req->request_id, false, &from->src);
@@ -185,7 +193,8 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const 
 		xchg_answer_again(&s->x, ROCEMU_CM_SIDR_REP);
 		return CM_DROP_DUPLICATE;
 	}
-	l = listener_find(cm, req->service_id, &from->dst, req->private_data, sizeof(req->private_data));
+	l = listener_find(cm, req->service_id, &from->dst, req->private_data,
+			  sizeof(req->private_data));
 	if (!l) {
 		sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_SERVICE_ID);
 		return CM_DROP_NO_SERVICE;
@@ -197,7 +206,8 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const 
 	return accepted(l, m, from);
 }
 
-enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	struct cm_sidr *s = find(cm, m->sidr_rep.request_id, true, &from->src);
 	struct event *e;
@@ -217,7 +227,7 @@ enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const 
 
 void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_SIDR_REQ };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_SIDR_REQ};
 	struct event *e;
 
 	if (!s->active) {

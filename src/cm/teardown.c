@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a connection ends: rejected, disconnected, given up after a timeout, destroyed. After that comes TIMEWAIT when a
- * packet of it may still be under way (IBTA 12.9.8.6), and IDLE.
+ * How a connection ends: rejected, disconnected, given up after a timeout, destroyed. After that
+ * comes TIMEWAIT when a packet of it may still be under way (IBTA 12.9.8.6), and IDLE.
  */
 #include <errno.h>
 
@@ -35,22 +35,25 @@ void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm
 		rej->answered = ROCEMU_CM_TO_REQ;
 	else if (c->state == CM_REP_RCVD || c->state == CM_MRA_REP_SENT)
 		rej->answered = ROCEMU_CM_TO_REP;
-	/* The peer may not have told its communication ID yet: with the GUID it finds ours (12.6.7.2, code 4). */
+	/* The peer may not have told its communication ID yet: with the GUID it finds ours
+	 * (12.6.7.2, code 4). */
 	if (reason == ROCEMU_CM_REJ_TIMEOUT) {
 		put_be64(rej->ari, c->x.cm->cfg.ca_guid);
 		rej->ari_len = 8;
 	}
 }
 
-/** A REQ that was refused comes again while the REJ is lost: remember it for two of its sender's tries. */
+/** A REQ that was refused comes again while the REJ is lost: remember it for all of its sender's
+ * tries. */
 static rocemu_ns_t linger_ns(const struct cm_conn *c)
 {
-	return 2 * (cm_timeout_ns(c->req.remote_cm_timeout) + c->life_ns);
+	return (c->req.max_cm_retries + 1u) *
+	       (cm_timeout_ns(c->req.remote_cm_timeout) + c->life_ns);
 }
 
 void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej *rej)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_REJ, .tid = c->req_tid, .rej = *rej };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REJ, .tid = c->req_tid, .rej = *rej};
 
 	xchg_answer(&c->x, &m);
 	switch (c->state) {
@@ -103,14 +106,16 @@ static void reject_by_itself(struct cm_conn *c, rocemu_ns_t now, uint16_t reason
 }
 
 /** By our ID; or, when the peer never had that, by its own and its GUID. */
-static struct cm_conn *find_rejected(const struct cm *cm, const struct rocemu_cm_rej *rej, const struct cm_addr *from)
+static struct cm_conn *find_rejected(const struct cm *cm, const struct rocemu_cm_rej *rej,
+				     const struct cm_addr *from)
 {
 	struct cm_conn *c;
 	uint64_t guid;
 
 	if (rej->remote_comm_id == 0) {
 		guid = get_be64(rej->ari);
-		return conn_find_remote(cm, rej->local_comm_id, rej->ari_len >= 8 ? &guid : NULL, &from->src);
+		return conn_find_remote(cm, rej->local_comm_id, rej->ari_len >= 8 ? &guid : NULL,
+					&from->src);
 	}
 	c = conn_find(cm, rej->remote_comm_id);
 	if (c && c->remote_id != 0 && rej->local_comm_id != 0 && c->remote_id != rej->local_comm_id)
@@ -119,17 +124,18 @@ static struct cm_conn *find_rejected(const struct cm *cm, const struct rocemu_cm
 }
 
 /** Where a REJ leads; CM_REQ_SENT: nowhere, it is not for this state. */
-static enum cm_state after_rej(const struct cm_conn *c, uint16_t reason)
+static enum cm_state after_rej(const struct cm_conn *c, const struct rocemu_cm_rej *rej)
 {
+	/* Peer to peer: "not yet", or late; or to our REQ, which does not count any more. */
+	if (c->peer_to_peer && (rej->reason == ROCEMU_CM_REJ_SERVICE_ID ||
+				(!c->active && rej->answered == ROCEMU_CM_TO_REQ)))
+		return CM_REQ_SENT;
 	switch (c->state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD:
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
-		/* Both are active: the peer's service comes to be when it connects itself. */
-		if (c->peer_to_peer && reason == ROCEMU_CM_REJ_SERVICE_ID)
-			return CM_REQ_SENT;
-		return reason == ROCEMU_CM_REJ_STALE ? CM_TIMEWAIT : CM_IDLE;
+		return rej->reason == ROCEMU_CM_REJ_STALE ? CM_TIMEWAIT : CM_IDLE;
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
 	case CM_REP_RCVD:
@@ -142,7 +148,8 @@ static enum cm_state after_rej(const struct cm_conn *c, uint16_t reason)
 	}
 }
 
-enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
 {
 	struct cm_conn *c = find_rejected(cm, &m->rej, from);
 	enum cm_state next;
@@ -152,7 +159,7 @@ enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 		return CM_DROP_UNKNOWN_ID;
 	if (!cm_gid_equal(&c->x.addr.dst, &from->src))
 		return CM_DROP_ADDRESS;
-	next = after_rej(c, m->rej.reason);
+	next = after_rej(c, &m->rej);
 	if (next == CM_REQ_SENT)
 		return CM_DROP_STATE;
 	e = event_new();
@@ -171,7 +178,8 @@ enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_DREQ, .tid = cm_tid(c->local_id), .dreq = *dreq };
+	struct rocemu_cm_msg m = {
+		.attr_id = ROCEMU_CM_DREQ, .tid = cm_tid(c->local_id), .dreq = *dreq};
 
 	m.dreq.local_comm_id = c->local_id;
 	m.dreq.remote_comm_id = c->remote_id;
@@ -184,7 +192,7 @@ void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_d
 /** A DREP to the DREQ whose transaction ID is c->tid. */
 static void send_drep(struct cm_conn *c, const struct rocemu_cm_drep *drep)
 {
-	struct rocemu_cm_msg m = { .attr_id = ROCEMU_CM_DREP, .tid = c->tid, .drep = *drep };
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_DREP, .tid = c->tid, .drep = *drep};
 
 	m.drep.local_comm_id = c->local_id;
 	m.drep.remote_comm_id = c->remote_id;
@@ -193,7 +201,7 @@ static void send_drep(struct cm_conn *c, const struct rocemu_cm_drep *drep)
 
 int cm_disconnect(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len)
 {
-	struct rocemu_cm_dreq dreq = { 0 };
+	struct rocemu_cm_dreq dreq = {0};
 	int r;
 
 	if (c->state != CM_ESTABLISHED)
@@ -207,7 +215,7 @@ int cm_disconnect(struct cm_conn *c, rocemu_ns_t now, const void *private_data, 
 
 int cm_drep(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len)
 {
-	struct rocemu_cm_drep drep = { 0 };
+	struct rocemu_cm_drep drep = {0};
 	int r;
 
 	if (c->state != CM_DREQ_RCVD)
@@ -221,31 +229,35 @@ int cm_drep(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t
 }
 
 /** The peer has a connection that we do not (any more): it may go. */
-static enum cm_drop drep_stray(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from)
+static enum cm_drop drep_stray(struct cm *cm, const struct rocemu_cm_msg *m,
+			       const struct cm_addr *from)
 {
 	struct rocemu_cm_msg drep = {
 		.attr_id = ROCEMU_CM_DREP,
 		.tid = m->tid,
-		.drep = {
-			.local_comm_id = m->dreq.remote_comm_id,
-			.remote_comm_id = m->dreq.local_comm_id,
-		},
+		.drep =
+			{
+				.local_comm_id = m->dreq.remote_comm_id,
+				.remote_comm_id = m->dreq.local_comm_id,
+			},
 	};
 
 	cm_answer_stray(cm, from, &drep);
 	return CM_DROP_UNKNOWN_ID;
 }
 
-/** A DREQ in ESTABLISHED; or in REP_SENT, when the RTU was lost; or in DREQ_SENT, when both disconnect. */
+/** A DREQ in ESTABLISHED; or in REP_SENT, when the RTU was lost; or in DREQ_SENT, when both
+ * disconnect. */
 static enum cm_drop take_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			      const struct cm_addr *from)
 {
-	const struct rocemu_cm_drep none = { 0 };
+	const struct rocemu_cm_drep none = {0};
 	struct event *e = event_new();
 
 	if (!e)
 		return CM_DROP_NO_MEMORY;
 	c->tid = m->tid;
+	c->agreed = true;
 	if (c->state == CM_DREQ_SENT) {
 		conn_timewait(c, now);
 		send_drep(c, &none);
@@ -261,7 +273,7 @@ static enum cm_drop take_dreq(struct cm_conn *c, rocemu_ns_t now, const struct r
 enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from)
 {
-	const struct rocemu_cm_drep none = { 0 };
+	const struct rocemu_cm_drep none = {0};
 	struct cm_conn *c = conn_find(cm, m->dreq.remote_comm_id);
 
 	if (!c || c->remote_id != m->dreq.local_comm_id || c->state == CM_IDLE)
@@ -298,6 +310,7 @@ enum cm_drop conn_input_drep(struct cm_conn *c, rocemu_ns_t now, const struct ro
 	e = event_new();
 	if (!e)
 		return CM_DROP_NO_MEMORY;
+	c->agreed = true;
 	conn_timewait(c, now);
 	event_post(e, CM_EV_DREP, &c->x, m, from);
 	return CM_DROP_NONE;
@@ -320,7 +333,7 @@ static void give_up(struct cm_conn *c, rocemu_ns_t now)
 
 void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 {
-	struct rocemu_cm_msg m = { .attr_id = c->x.request.attr_id };
+	struct rocemu_cm_msg m = {.attr_id = c->x.request.attr_id};
 	bool repeats = c->state != CM_TIMEWAIT && c->state != CM_IDLE;
 	struct event *e;
 
@@ -353,8 +366,8 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now)
 {
-	const struct rocemu_cm_dreq no_dreq = { 0 };
-	const struct rocemu_cm_drep no_drep = { 0 };
+	const struct rocemu_cm_dreq no_dreq = {0};
+	const struct rocemu_cm_drep no_drep = {0};
 
 	event_forget(c->x.cm, &c->x);
 	switch (c->state) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Wills: what is to be sent for a connection when its process dies, so that the peer does not wait for a timeout.
- * Whoever outlives the process (the agent) is told each time that a connection's will becomes another.
+ * Wills: what is to be sent for a connection when its process dies, so that the peer does not wait
+ * for a timeout. Whoever outlives the process (the agent) is told each time that a connection's
+ * will becomes another.
  */
 #include "base/bytes.h"
 #include "cm/cm-internal.h"
@@ -42,7 +43,7 @@ void will_update(struct cm_conn *c)
 
 bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
 {
-	struct rocemu_cm_msg m = { .tid = c->req_tid };
+	struct rocemu_cm_msg m = {.tid = c->req_tid};
 
 	switch (c->will) {
 	case WILL_NONE:
@@ -50,7 +51,9 @@ bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
 	case WILL_REJ_TIMEOUT:
 	case WILL_REJ:
 		m.attr_id = ROCEMU_CM_REJ;
-		conn_rej_default(c, c->will == WILL_REJ ? ROCEMU_CM_REJ_CONSUMER : ROCEMU_CM_REJ_TIMEOUT, &m.rej);
+		conn_rej_default(
+			c, c->will == WILL_REJ ? ROCEMU_CM_REJ_CONSUMER : ROCEMU_CM_REJ_TIMEOUT,
+			&m.rej);
 		break;
 	case WILL_DREQ:
 		m.attr_id = ROCEMU_CM_DREQ;

@@ -39,8 +39,8 @@ static void put(struct xchg *x, struct xchg_mad *slot)
 		list_append(&x->cm->tx, &x->tx_link);
 }
 
-void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m, rocemu_ns_t interval,
-		  uint8_t retries)
+void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+		  rocemu_ns_t interval, uint8_t retries)
 {
 	rocemu_cm_encode(m, x->request.data);
 	x->request.attr_id = m->attr_id;

@@ -13,7 +13,7 @@ static void append(char *to, size_t room, const char *sep, const char *text)
 
 void net_start_config(struct net *n, const struct cm_config *a, const struct cm_config *b)
 {
-	const struct cm_listen_param listen = { .service_id = NET_SERVICE, .any_addr = true };
+	const struct cm_listen_param listen = {.service_id = NET_SERVICE, .any_addr = true};
 
 	memset(n, 0, sizeof(*n));
 	n->now = 1000;
@@ -25,15 +25,18 @@ void net_start_config(struct net *n, const struct cm_config *a, const struct cm_
 	for (unsigned i = 0; i < 2; i++) {
 		assert_non_null(n->side[i].cm);
 		n->side[i].later = ROCEMU_NEVER;
-		n->side[i].gid = (struct rocemu_gid){ { [10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(i + 1) } };
+		n->side[i].gid =
+			(struct rocemu_gid){{[10] = 0xff, 0xff, 10, 0, 0, (uint8_t)(i + 1)}};
 	}
 	assert_int_equal(cm_listen(n->side[B].cm, &listen, &n->side[B].listener), 0);
 }
 
 void net_start(struct net *n, uint64_t seed)
 {
-	const struct cm_config a = { .seed = seed, .ca_guid = 0xa1, .id_prefix = 5, .lap_events = true };
-	const struct cm_config b = { .seed = seed + 1, .ca_guid = 0xb2, .id_prefix = 6, .lap_events = true };
+	const struct cm_config a = {
+		.seed = seed, .ca_guid = 0xa1, .id_prefix = 5, .lap_events = true};
+	const struct cm_config b = {
+		.seed = seed + 1, .ca_guid = 0xb2, .id_prefix = 6, .lap_events = true};
 
 	net_start_config(n, &a, &b);
 }
@@ -68,7 +71,7 @@ void net_sidr(struct net *n, unsigned side)
 		.pkey = 0xffff,
 		.timeout = CM_DEFAULT_TIMEOUT,
 		.retries = CM_DEFAULT_RETRIES,
-		.addr = { .src = n->side[side].gid, .dst = n->side[!side].gid },
+		.addr = {.src = n->side[side].gid, .dst = n->side[!side].gid},
 	};
 
 	assert_int_equal(cm_sidr_request(n->side[side].cm, n->now, &p, &n->side[side].sidr), 0);
@@ -76,40 +79,44 @@ void net_sidr(struct net *n, unsigned side)
 
 /* ---- the consumers ---- */
 
-static void answer(struct net *n, struct net_side *s, enum cm_event_type to)
+static void answer(struct net *n, struct net_side *s, struct cm_conn *c, enum cm_event_type to)
 {
-	const struct rocemu_cm_rep rep = { .local_qpn = s->qpn, .starting_psn = 0x200, .responder_resources = 1 };
+	const struct rocemu_cm_rep rep = {
+		.local_qpn = s->qpn, .starting_psn = 0x200, .responder_resources = 1};
 	int r = 0;
 
 	switch (to) {
 	case CM_EV_REQ:
-		r = s->policy & NET_REJECT ? cm_reject(s->conn, n->now, ROCEMU_CM_REJ_CONSUMER, NULL, 0, "no", 2)
-					   : cm_accept(s->conn, n->now, &rep, "yes", 3);
+		r = s->policy & NET_REJECT
+			    ? cm_reject(c, n->now, ROCEMU_CM_REJ_CONSUMER, NULL, 0, "no", 2)
+			    : cm_accept(c, n->now, &rep, "yes", 3);
 		break;
 	case CM_EV_REP:
 		r = s->policy & NET_REJECT_REP
-			    ? cm_reject(s->conn, n->now, ROCEMU_CM_REJ_CONSUMER, NULL, 0, "no", 2)
-			    : cm_rtu(s->conn, n->now, NULL, 0);
+			    ? cm_reject(c, n->now, ROCEMU_CM_REJ_CONSUMER, NULL, 0, "no", 2)
+			    : cm_rtu(c, n->now, NULL, 0);
 		if (r == 0 && s->policy & NET_HASTY)
-			r = cm_disconnect(s->conn, n->now, NULL, 0);
+			r = cm_disconnect(c, n->now, NULL, 0);
 		break;
 	case CM_EV_RTU:
-		if (s->policy & NET_HASTY)
-			r = cm_disconnect(s->conn, n->now, NULL, 0);
+		/* A DREQ may have come right behind it. */
+		if (s->policy & NET_HASTY && cm_conn_state(c) == CM_ESTABLISHED)
+			r = cm_disconnect(c, n->now, NULL, 0);
 		break;
 	case CM_EV_DREQ:
 		if (s->policy & NET_DESTROY) {
-			cm_conn_destroy(s->conn, n->now);
+			cm_conn_destroy(c, n->now);
 			s->conn = NULL;
 		} else {
-			r = cm_drep(s->conn, n->now, NULL, 0);
+			r = cm_drep(c, n->now, NULL, 0);
 		}
 		break;
 	case CM_EV_LAP:
-		r = cm_apr(s->conn, n->now, ROCEMU_CM_APR_LOADED, NULL, 0, NULL, 0);
+		r = cm_apr(c, n->now, ROCEMU_CM_APR_LOADED, NULL, 0, NULL, 0);
 		break;
 	case CM_EV_SIDR_REQ:
-		r = cm_sidr_reply(s->sidr, n->now, ROCEMU_CM_SIDR_VALID, s->qpn, 0x1234567, NULL, 0, NULL, 0);
+		r = cm_sidr_reply(s->sidr, n->now, ROCEMU_CM_SIDR_VALID, s->qpn, 0x1234567, NULL, 0,
+				  NULL, 0);
 		break;
 	default:
 		return;
@@ -130,12 +137,13 @@ static void react(struct net *n, struct net_side *s, const struct cm_event *ev)
 		return;
 	if (asks && s->policy & (NET_MRA | NET_SLOW)) {
 		if (s->policy & NET_MRA && ev->conn)
-			s->refused += cm_mra(s->conn, n->now, 23, NULL, 0) != 0;
+			s->refused += cm_mra(ev->conn, n->now, 23, NULL, 0) != 0;
 		s->later = n->now + NET_LATER_NS;
 		s->owed = ev->type;
+		s->owed_conn = ev->conn;
 		return;
 	}
-	answer(n, s, ev->type);
+	answer(n, s, ev->conn, ev->type);
 }
 
 static void log_event(struct net_side *s, const struct cm_event *ev)
@@ -249,7 +257,7 @@ void net_run_until(struct net *n, rocemu_ns_t end)
 			cm_expire(s->cm, n->now);
 			if (s->later <= n->now) {
 				s->later = ROCEMU_NEVER;
-				answer(n, s, s->owed);
+				answer(n, s, s->owed_conn, s->owed);
 			}
 		}
 	}
@@ -269,9 +277,12 @@ void net_finish(struct net *n)
 
 		if (s->conn)
 			cm_conn_destroy(s->conn, n->now);
+		if (s->extra)
+			cm_conn_destroy(s->extra, n->now);
 		if (s->sidr)
 			cm_sidr_destroy(s->sidr, n->now);
 		s->conn = NULL;
+		s->extra = NULL;
 		s->sidr = NULL;
 	}
 	net_run(n);

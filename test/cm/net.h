@@ -47,11 +47,13 @@ struct net_side {
 	unsigned policy;
 	struct cm_listener *listener;
 	struct cm_conn *conn;          /* its own; of a REQ: the last */
+	struct cm_conn *extra;         /* a second one, which it made itself */
 	struct cm_sidr *sidr;
 	rocemu_ns_t later;             /* when a slow consumer answers; ROCEMU_NEVER: it owes nothing */
 	enum cm_event_type owed;       /* to what */
+	struct cm_conn *owed_conn;
 	char log[2048];                /* events, "REQ; RTU; DREQ" */
-	unsigned refused;              /* calls that its policy made in a state that does not allow them */
+	unsigned refused;              /* calls that the state did not allow */
 	struct cm_event last;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A connection comes about, or does not: the messages on a network that loses nothing, and what the consumers see. */
+/* A connection comes about, or does not: the messages on a network that loses nothing, and what the
+ * consumers see. */
 #include "net.h"
 
 #include <errno.h>
