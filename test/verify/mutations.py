@@ -490,21 +490,141 @@ def mads(frames):
 
 
 def attribute(frames, wanted):
-    """A MAD by its attribute; the MAD begins behind BTH and DETH."""
-    return [f for f in mads(frames) if f.body[20 + 17] == wanted][0]
+    """The first MAD with an attribute."""
+    return [f for f in mads(frames) if f.body[MAD + 17] == wanted][0]
 
 
-@mutation('cm-order', 'cm_rping', 'cm_rping_ipv6')
-def rtu_before_rep(frames):
-    rep, rtu = frames.index(attribute(frames, 0x13)), frames.index(attribute(frames, 0x14))
-    frames[rep], frames[rtu] = frames[rtu], frames[rep]
+REQ, MRA, REJ, REP, RTU, DREQ, DREP, SIDR_REQ, SIDR_REP, LAP, APR = range(0x10, 0x1b)
+MAD = 20  # where it begins: behind BTH and DETH
+
+
+def flip(frame, offset):
+    """Change a byte of the MAD."""
+    frame.body[MAD + offset] ^= 1
+
+
+@mutation('cm-form', 'cm_reject_no_listener')
+def reject_information_too_long(frames):
+    attribute(frames, REJ).body[MAD + 33] = 0xff
+
+
+@mutation('cm-form', 'cm_rping', 'cm_udaddy')
+def mad_shorter(frames):
+    del mads(frames)[0].body[-4:]
+
+
+@mutation('cm-side', 'cm_rping', 'cm_rping_ipv6')
+def rep_from_the_active_side(frames):
+    attribute(frames, RTU).body[MAD + 17] = REP
+
+
+@mutation('cm-side', 'cm_rping')
+def lap_from_the_passive_side(frames):
+    attribute(frames, DREP).body[MAD + 17] = LAP
+
+
+@mutation('cm-side', 'cm_reject_no_listener')
+def reject_of_a_rep_by_who_sends_reps(frames):
+    attribute(frames, REJ).body[MAD + 32] = 0x40
+
+
+def seconds_later(frames, frame, attr):
+    """The last frame again as another message, two seconds later."""
+    again = frame.copy(ip_id=frame.ip_id + 999, time_ns=frames[-1].time_ns + 2_000_000_000)
+    again.body[MAD + 17] = attr
+    frames.append(again)
+    return again
 
 
 @mutation('cm-order', 'cm_reject_no_listener')
 def rep_after_rej(frames):
-    rep = attribute(frames, 0x12).copy(ip_id=7)
-    rep.body[20 + 17] = 0x13
-    after(frames, frames[-1], rep)
+    seconds_later(frames, attribute(frames, REJ), REP)
+
+
+@mutation('cm-order', 'cm_rping')
+def rej_after_rtu(frames):
+    seconds_later(frames, attribute(frames, RTU), REJ).body[MAD + 32] = 0x40
+
+
+@mutation('cm-order', 'cm_rping', 'cm_ucmatose')
+def dreq_after_drep(frames):
+    seconds_later(frames, attribute(frames, DREP), DREQ)
+
+
+@mutation('undecided', 'cm_reject_no_listener')
+def rep_right_after_rej(frames):
+    seconds_later(frames, attribute(frames, REJ), REP).time_ns = frames[-2].time_ns + 1000
+
+
+@mutation('cm-tid', 'cm_rping', 'cm_rping_ipv6')
+def rep_of_another_transaction(frames):
+    flip(attribute(frames, REP), 15)
+
+
+@mutation('cm-tid', 'cm_ucmatose')
+def drep_of_another_transaction(frames):
+    flip(attribute(frames, DREP), 15)
+
+
+@mutation('cm-tid', 'cm_udaddy')
+def sidr_rep_of_another_transaction(frames):
+    flip(attribute(frames, SIDR_REP), 12)
+
+
+@mutation('cm-comm-id', 'cm_rping', 'cm_ucmatose')
+def rtu_to_another_id(frames):
+    flip(attribute(frames, RTU), 31)
+
+
+@mutation('cm-comm-id', 'cm_rping')
+def drep_from_another_id(frames):
+    flip(attribute(frames, DREP), 27)
+
+
+@mutation('cm-qpn', 'cm_rping', 'cm_ucmatose')
+def dreq_for_another_qp(frames):
+    flip(attribute(frames, DREQ), 34)
+
+
+@mutation('cm-qpn', 'cm_rping')
+def lap_for_another_qp(frames):
+    dreq = attribute(frames, DREQ)
+    dreq.body[MAD + 17] = LAP
+    flip(dreq, 36)
+
+
+@mutation('cm-address', 'cm_rping', 'cm_rping_ipv6')
+def path_from_another_gid(frames):
+    flip(attribute(frames, REQ), 80 + 15)
+
+
+@mutation('cm-address', 'cm_rping', 'cm_rping_ipv6')
+def private_data_from_another_address(frames):
+    flip(attribute(frames, REQ), 164 + 4 + 15)
+
+
+@mutation('cm-address', 'cm_udaddy')
+def private_data_of_another_version(frames):
+    attribute(frames, SIDR_REQ).body[MAD + 24 + 16] = 0x77
+
+
+@mutation('cm-again', 'cm_rping', 'cm_udaddy')
+def request_sent_again(frames):
+    req = mads(frames)[0]
+    after(frames, req, req.copy(ip_id=req.ip_id + 999))
+
+
+@mutation('cm-differs', 'cm_rping', 'cm_reject_no_listener')
+def request_sent_again_with_another_psn(frames):
+    req = attribute(frames, REQ)
+    again = req.copy(ip_id=req.ip_id + 999)
+    flip(again, 70)
+    after(frames, req, again)
+
+
+@mutation('cm-unanswered', 'cm_reject_no_listener', 'cm_rping', 'cm_udaddy')
+def last_answer_missing(frames):
+    frames.remove([f for f in mads(frames) if f.body[MAD + 17] in (REJ, DREP, SIDR_REP)][-1])
 
 
 @mutation('cm-missing', 'cm_rping', 'cm_ucmatose')

@@ -1,87 +1,300 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CM messages (IBTA chapter 12): their order, and what they tell about the connection they make:
- * which QPs belong together, the path MTU, the starting PSNs.
+ * CM messages (IBTA chapter 12): who may send which, what they have to repeat of each other, their
+ * order; and what they tell about the connection they make: which QPs belong together, the path
+ * MTU, the starting PSNs, a UD service's Q_Key.
+ *
+ * Messages are sent again until they are answered, both by timeouts and because the other side
+ * repeats its own, and the network reorders them. So order counts only where much time has passed;
+ * what a message says counts in whatever order it came.
  */
+#include "exchange.h"
+
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "model.h"
 
-/* clang-format off */
-enum { MAD_CLASS = 1, MAD_ATTR = 16, MAD_LEN = 256, CLASS_CM = 7, MAX_EXCHANGES = 1 << 14 };
-/* Offsets from the start of the MAD (12.6). */
-enum { CM_LOCAL = 24, CM_REMOTE = 28, REQ_QPN = 56, REQ_PSN = 68, REQ_MTU = 74, REP_QPN = 36, REP_PSN = 44 };
-enum { REQ = 0x10, MRA, REJ, REP, RTU, DREQ, DREP };
-/* clang-format on */
+enum { MAX_EXCHANGES = 1 << 14, HASH_SIZE = 1 << 10 };
+#define LATE_NS 1000000000u /* no network delays a packet for so long */
 
-static const char *const names[] = {"REQ", "MRA", "REJ", "REP", "RTU", "DREQ", "DREP"};
-
-/** What has been seen of an exchange; bits 1 << (attribute - REQ). */
-struct cm_exchange {
-	struct cm_exchange *next;
-	struct rocemu_gid active, passive; /* who sent the REQ, and to whom */
-	uint32_t active_id, passive_id;
-	bool passive_known;
-	uint32_t seen, qpn, psn, mtu;
-};
-
-static uint32_t bit(unsigned attr)
-{
-	return 1u << (attr - REQ);
-}
+static const char *const sides[] = {"the active side", "the passive side"};
 
 static bool same(const struct rocemu_gid *a, const struct rocemu_gid *b)
 {
 	return memcmp(a, b, sizeof(*a)) == 0;
 }
 
-/* The exchange that a message other than REQ belongs to; NULL: its REQ was not seen. */
-static struct cm_exchange *exchange_find(struct verify *v, const struct ip_udp *ip, uint32_t local,
-					 uint32_t remote)
+static struct cm_seen *seen_of(struct cm_exchange *e, enum cm_side side, uint16_t attr)
 {
-	for (struct cm_exchange *e = v->exchanges; e != NULL; e = e->next) {
-		bool passive_match = !e->passive_known || e->passive_id == local;
-
-		if (same(&e->active, &ip->dst) && same(&e->passive, &ip->src) &&
-		    e->active_id == remote && passive_match)
-			return e;
-		if (same(&e->active, &ip->src) && same(&e->passive, &ip->dst) &&
-		    e->active_id == local && (!e->passive_known || e->passive_id == remote))
-			return e;
-	}
-	return NULL;
+	return &e->seen[side][attr - ROCEMU_CM_REQ];
 }
 
-static void exchange_begin(struct verify *v, const struct ip_udp *ip, const uint8_t *mad)
-{
-	struct cm_exchange *e = v->exchanges;
-	uint32_t id = get_be32(mad + CM_LOCAL);
+/* ---- finding exchanges ---- */
 
-	while (e != NULL && !(e->active_id == id && same(&e->active, &ip->src) &&
-			      same(&e->passive, &ip->dst) && e->qpn == get_be24(mad + REQ_QPN)))
+static struct cm_exchange **bucket(struct verify *v, uint32_t id)
+{
+	return &v->exchanges[id % HASH_SIZE];
+}
+
+/* The newest exchange of this host's with this ID. */
+static struct cm_exchange *exchange_find(struct verify *v, const struct rocemu_gid *active,
+					 const struct rocemu_gid *passive, uint32_t id, bool sidr)
+{
+	struct cm_exchange *e = v->exchanges != NULL ? *bucket(v, id) : NULL;
+
+	while (e != NULL && (e->active_id != id || e->sidr != sidr || !same(&e->active, active) ||
+			     !same(&e->passive, passive)))
 		e = e->next;
-	if (e != NULL) /* repeated */
-		return;
+	return e;
+}
+
+static struct cm_exchange *exchange_new(struct verify *v, const struct pkt *p, uint32_t id,
+					bool sidr)
+{
+	struct cm_exchange *e;
+
 	if (v->exchange_n >= MAX_EXCHANGES)
-		return;
-	e = calloc(1, sizeof(*e));
+		return NULL;
+	if (v->exchanges == NULL)
+		v->exchanges = calloc(HASH_SIZE, sizeof(struct cm_exchange *));
+	e = v->exchanges != NULL ? calloc(1, sizeof(*e)) : NULL;
 	if (e == NULL) {
 		v->out_of_memory = true;
-		return;
+		return NULL;
 	}
 	v->exchange_n++;
-	e->next = v->exchanges;
-	v->exchanges = e;
-	e->active = ip->src;
-	e->passive = ip->dst;
+	e->active = p->rec->ip.src;
+	e->passive = p->rec->ip.dst;
 	e->active_id = id;
-	e->seen = bit(REQ);
-	e->qpn = get_be24(mad + REQ_QPN);
-	e->psn = get_be24(mad + REQ_PSN);
-	e->mtu = mad[REQ_MTU] >> 4;
-	e->mtu = e->mtu >= 1 && e->mtu <= 5 ? 128u << e->mtu : 0;
+	e->sidr = sidr;
+	e->next = *bucket(v, id);
+	*bucket(v, id) = e;
+	return e;
+}
+
+/* ---- what every message is held to ---- */
+
+/* A message and whose it is. */
+struct turn {
+	struct verify *v;
+	const struct pkt *p;
+	struct cm_exchange *e;
+	const struct rocemu_cm_msg *m;
+	enum cm_side side;
+};
+
+#define TURN_FOUND(t, rule, ...) FOUND((t)->v, NULL, rule, (t)->p, __VA_ARGS__)
+
+/* The message whose TID this one repeats; 0: it begins a transaction. */
+static uint16_t answered_by(const struct rocemu_cm_msg *m)
+{
+	switch (m->attr_id) {
+	case ROCEMU_CM_DREP:
+		return ROCEMU_CM_DREQ;
+	case ROCEMU_CM_APR:
+		return ROCEMU_CM_LAP;
+	case ROCEMU_CM_SIDR_REP:
+		return ROCEMU_CM_SIDR_REQ;
+	case ROCEMU_CM_MRA:
+		return m->mra.answered == ROCEMU_CM_TO_OTHER ? ROCEMU_CM_LAP : ROCEMU_CM_REQ;
+	case ROCEMU_CM_REP:
+	case ROCEMU_CM_RTU:
+	case ROCEMU_CM_REJ:
+		return ROCEMU_CM_REQ;
+	default:
+		return 0;
+	}
+}
+
+static void check_tid(const struct turn *t)
+{
+	uint16_t of = answered_by(t->m);
+	const struct cm_seen *s;
+
+	if (of == 0)
+		return;
+	/* All of establishing is one transaction, the active side's; else it is the other side's.
+	 */
+	s = seen_of(t->e, of == ROCEMU_CM_REQ ? CM_ACTIVE : !t->side, of);
+	if (s->count != 0 && s->tid != t->m->tid)
+		TURN_FOUND(t, CM_TID, "%s with 0x%" PRIx64 ", the %s has 0x%" PRIx64,
+			   rocemu_cm_name(t->m->attr_id), t->m->tid, rocemu_cm_name(of), s->tid);
+}
+
+/* Which side sends a message, and may say that it answers what. */
+static void check_side(const struct turn *t)
+{
+	uint16_t attr = t->m->attr_id;
+	uint8_t to = attr == ROCEMU_CM_MRA   ? t->m->mra.answered
+		     : attr == ROCEMU_CM_REJ ? t->m->rej.answered
+					     : ROCEMU_CM_TO_OTHER;
+	bool active = t->side == CM_ACTIVE;
+
+	if (attr == ROCEMU_CM_REP || attr == ROCEMU_CM_APR ? active
+	    : attr == ROCEMU_CM_RTU || attr == ROCEMU_CM_LAP
+		    ? !active
+		    : to > ROCEMU_CM_TO_OTHER || (to == ROCEMU_CM_TO_REQ && active) ||
+			      (to == ROCEMU_CM_TO_REP && !active))
+		TURN_FOUND(t, CM_SIDE, "%s from %s%s, communication ID 0x%x", rocemu_cm_name(attr),
+			   sides[t->side],
+			   to == ROCEMU_CM_TO_REQ   ? ", to a REQ"
+			   : to == ROCEMU_CM_TO_REP ? ", to a REP"
+						    : "",
+			   t->e->active_id);
+}
+
+/* clang-format off */
+/* Who has sent the one does not send the other any more. */
+static const struct { uint16_t attr, after; enum cm_side side, after_side; } over[] = {
+	{ROCEMU_CM_REP,  ROCEMU_CM_REJ,  CM_PASSIVE, CM_PASSIVE},
+	{ROCEMU_CM_RTU,  ROCEMU_CM_REJ,  CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_RTU,  ROCEMU_CM_DREQ, CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_REJ,  ROCEMU_CM_RTU,  CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_LAP,  ROCEMU_CM_DREQ, CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_DREQ, ROCEMU_CM_DREP, CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_DREQ, ROCEMU_CM_DREP, CM_PASSIVE, CM_PASSIVE},
+	{ROCEMU_CM_DREQ, ROCEMU_CM_REJ,  CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_DREQ, ROCEMU_CM_REJ,  CM_PASSIVE, CM_PASSIVE},
+};
+
+/* What must have been seen before, and from which side. */
+enum { CM_OTHER = CM_SIDES };
+static const struct { uint16_t attr, before; unsigned side; } needs[] = {
+	{ROCEMU_CM_RTU,  ROCEMU_CM_REP,  CM_PASSIVE},
+	{ROCEMU_CM_DREQ, ROCEMU_CM_REP,  CM_PASSIVE},
+	{ROCEMU_CM_LAP,  ROCEMU_CM_REP,  CM_PASSIVE},
+	{ROCEMU_CM_APR,  ROCEMU_CM_LAP,  CM_ACTIVE},
+	{ROCEMU_CM_DREP, ROCEMU_CM_DREQ, CM_OTHER},
+};
+/* clang-format on */
+
+static void check_order(const struct turn *t)
+{
+	uint16_t attr = t->m->attr_id;
+	const struct cm_seen *s;
+
+	for (unsigned i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
+		s = seen_of(t->e, over[i].after_side, over[i].after);
+		if (over[i].attr != attr || over[i].side != t->side || s->count == 0 ||
+		    seen_of(t->e, t->side, attr)->count != 0)
+			continue;
+		if (t->p->rec->ts_ns >= s->first_ns + LATE_NS)
+			TURN_FOUND(t, CM_ORDER,
+				   "%s %.1f s after %s of the same side, communication ID 0x%x",
+				   rocemu_cm_name(attr),
+				   (double)(t->p->rec->ts_ns - s->first_ns) / 1e9,
+				   rocemu_cm_name(over[i].after), t->e->active_id);
+		else
+			TURN_FOUND(t, UNDECIDED, "cm-order: %s right after %s of the same side",
+				   rocemu_cm_name(attr), rocemu_cm_name(over[i].after));
+	}
+	for (unsigned i = 0; i < sizeof(needs) / sizeof(needs[0]); i++) {
+		enum cm_side side = needs[i].side == CM_OTHER ? !t->side : needs[i].side;
+
+		if (needs[i].attr == attr && seen_of(t->e, side, needs[i].before)->count == 0)
+			TURN_FOUND(t, CM_MISSING, "%s without %s, communication ID 0x%x",
+				   rocemu_cm_name(attr), rocemu_cm_name(needs[i].before),
+				   t->e->active_id);
+	}
+}
+
+/* A hash of what a repeated message repeats; private data and all. */
+static uint32_t digest(const struct pkt *p)
+{
+	uint32_t h = 0x811c9dc5u;
+
+	for (uint32_t i = ROCEMU_MAD_HDR_LEN; i < p->p.payload_len; i++)
+		h = (h ^ p->p.payload[i]) * 0x01000193u;
+	return h;
+}
+
+static void note(const struct turn *t)
+{
+	struct cm_seen *s = seen_of(t->e, t->side, t->m->attr_id);
+	uint32_t d = digest(t->p);
+
+	if (s->count == 0) {
+		s->first_ns = t->p->rec->ts_ns;
+		s->number = t->p->rec->number;
+		s->digest = d;
+		s->tid = t->m->tid;
+	} else {
+		TURN_FOUND(t, CM_AGAIN, "%s, as packet %" PRIu64 ", %.3f s later",
+			   rocemu_cm_name(t->m->attr_id), s->number,
+			   t->p->rec->ts_ns > s->first_ns
+				   ? (double)(t->p->rec->ts_ns - s->first_ns) / 1e9
+				   : 0.0);
+		if (s->digest != d &&
+		    (t->m->attr_id == ROCEMU_CM_REQ || t->m->attr_id == ROCEMU_CM_REP ||
+		     t->m->attr_id == ROCEMU_CM_SIDR_REQ))
+			TURN_FOUND(t, CM_DIFFERS, "%s, as packet %" PRIu64,
+				   rocemu_cm_name(t->m->attr_id), s->number);
+	}
+	if (s->count < UINT16_MAX)
+		s->count++;
+}
+
+/* ---- addresses ---- */
+
+static void check_addresses(const struct turn *t, const struct rocemu_cm_path *path,
+			    uint64_t service, const uint8_t *private_data, size_t len)
+{
+	const struct ip_udp *ip = &t->p->rec->ip;
+	struct rocemu_cma cma;
+
+	if (path != NULL &&
+	    (!same(&path->local_gid, &ip->src) || !same(&path->remote_gid, &ip->dst)))
+		TURN_FOUND(t, CM_ADDRESS, "the primary path's GIDs are not the packet's addresses");
+	if (!rocemu_cm_service_is_ip(service))
+		return;
+	if (rocemu_cma_decode(&cma, private_data, len) != ROCEMU_MAD_OK)
+		TURN_FOUND(t, CM_ADDRESS,
+			   "no IP addresses in the private data for service 0x%" PRIx64, service);
+	else if (!same(&cma.src, &ip->src) || !same(&cma.dst, &ip->dst))
+		TURN_FOUND(t, CM_ADDRESS, "the private data has other addresses than the packet");
+}
+
+/* ---- the messages ---- */
+
+static bool ended(struct cm_exchange *e)
+{
+	static const uint16_t attrs[] = {ROCEMU_CM_REJ, ROCEMU_CM_DREQ, ROCEMU_CM_DREP,
+					 ROCEMU_CM_SIDR_REP};
+
+	for (unsigned i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
+		if (seen_of(e, CM_ACTIVE, attrs[i])->count != 0 ||
+		    seen_of(e, CM_PASSIVE, attrs[i])->count != 0)
+			return true;
+	}
+	return false;
+}
+
+static void req_input(struct turn *t)
+{
+	const struct rocemu_cm_req *req = &t->m->req;
+	struct cm_exchange *e = exchange_find(t->v, &t->p->rec->ip.src, &t->p->rec->ip.dst,
+					      req->local_comm_id, false);
+
+	/* IDs are used again, too; a REQ that is only repeated says the same. */
+	if (e != NULL && ended(e) && seen_of(e, CM_ACTIVE, ROCEMU_CM_REQ)->digest != digest(t->p))
+		e = NULL;
+	if (e == NULL) {
+		e = exchange_new(t->v, t->p, req->local_comm_id, false);
+		if (e == NULL)
+			return;
+		e->qpn[CM_ACTIVE] = req->local_qpn;
+		e->psn = req->starting_psn;
+		e->mtu = req->path_mtu >= 1 && req->path_mtu <= 5 ? 128u << req->path_mtu : 0;
+		e->svc = req->transport == ROCEMU_CM_UC	  ? ROCEMU_SVC_UC
+			 : req->transport == ROCEMU_CM_RC ? ROCEMU_SVC_RC
+							  : ROCEMU_SVC_XRC;
+	}
+	t->e = e;
+	note(t);
+	check_addresses(t, &req->primary, req->service_id, req->private_data,
+			sizeof(req->private_data));
 }
 
 static void announce(struct flow *f, uint32_t psn, uint32_t mtu)
@@ -92,91 +305,191 @@ static void announce(struct flow *f, uint32_t psn, uint32_t mtu)
 	f->mtu = mtu;
 }
 
-static void exchange_connect(struct verify *v, const struct cm_exchange *e, const uint8_t *mad)
+static void connect_flows(struct verify *v, const struct cm_exchange *e, uint32_t psn)
 {
 	struct ip_udp out = {.src = e->active, .dst = e->passive};
 	struct ip_udp back = {.src = e->passive, .dst = e->active};
-	struct flow *to_passive, *to_active;
+	struct flow *to_passive = flow_get(v, &out, e->svc, e->qpn[CM_PASSIVE]);
+	struct flow *to_active = flow_get(v, &back, e->svc, e->qpn[CM_ACTIVE]);
 
-	to_passive = flow_get(v, &out, ROCEMU_SVC_RC, get_be24(mad + REP_QPN));
-	to_active = flow_get(v, &back, ROCEMU_SVC_RC, e->qpn);
 	if (to_passive == NULL || to_active == NULL)
 		return;
 	/* "Starting PSN": what the receiver of the message is to begin with (12.7.31). */
-	announce(to_passive, get_be24(mad + REP_PSN), e->mtu);
+	announce(to_passive, psn, e->mtu);
 	announce(to_active, e->psn, e->mtu);
 	flow_pair(v, to_passive, to_active);
 }
 
-/* A message that cannot be, whatever the capture has missed. */
-static bool order_wrong(const struct cm_exchange *e, unsigned attr, bool from_active)
+static void rep_input(const struct turn *t)
 {
-	bool repeated = (e->seen & bit(attr)) != 0;
+	const struct rocemu_cm_rep *rep = &t->m->rep;
+	struct cm_exchange *e = t->e;
 
-	switch (attr) {
-	case REP:
-		return from_active ||
-		       (!repeated && (e->seen & (bit(REJ) | bit(RTU) | bit(DREQ))) != 0);
-	case RTU:
-		return !from_active || (!repeated && (e->seen & bit(DREP)) != 0);
-	case DREQ:
-		return !repeated && (e->seen & bit(DREP)) != 0;
-	case REJ:
-		return (e->seen & bit(RTU)) != 0;
-	default:
-		return false;
-	}
+	if (e->passive_known || t->side != CM_PASSIVE ||
+	    seen_of(e, CM_PASSIVE, ROCEMU_CM_REJ)->count != 0)
+		return;
+	e->passive_id = rep->local_comm_id;
+	e->passive_known = true;
+	/* An XRC target's number stands where that of an EE context would (annex A14). */
+	e->qpn[CM_PASSIVE] = e->svc == ROCEMU_SVC_XRC ? rep->local_eecn : rep->local_qpn;
+	connect_flows(t->v, e, rep->starting_psn);
 }
 
-/* The message that must have come before, when it was not seen; else 0. */
-static unsigned missing_before(const struct cm_exchange *e, unsigned attr)
+/* DREQ and LAP name the receiver's QP. */
+static void check_qpn(const struct turn *t, uint32_t qpn)
 {
-	unsigned want = attr == RTU || attr == DREQ ? REP : attr == DREP ? DREQ : 0;
+	uint32_t want = t->e->qpn[!t->side];
 
-	return want != 0 && (e->seen & bit(want)) == 0 ? want : 0;
+	if (t->e->passive_known && t->e->svc != ROCEMU_SVC_XRC && qpn != want)
+		TURN_FOUND(t, CM_QPN, "%s for QP 0x%x, its receiver's is 0x%x",
+			   rocemu_cm_name(t->m->attr_id), qpn, want);
+}
+
+static void sidr_input(struct turn *t)
+{
+	const struct rocemu_cm_sidr_req *req = &t->m->sidr_req;
+	const struct rocemu_cm_sidr_rep *rep = &t->m->sidr_rep;
+	const struct ip_udp *ip = &t->p->rec->ip;
+	struct flow *f;
+
+	if (t->m->attr_id == ROCEMU_CM_SIDR_REQ) {
+		t->e = exchange_find(t->v, &ip->src, &ip->dst, req->request_id, true);
+		if (t->e == NULL ||
+		    (ended(t->e) &&
+		     seen_of(t->e, CM_ACTIVE, ROCEMU_CM_SIDR_REQ)->digest != digest(t->p)))
+			t->e = exchange_new(t->v, t->p, req->request_id, true);
+		if (t->e == NULL)
+			return;
+		note(t);
+		check_addresses(t, NULL, req->service_id, req->private_data,
+				sizeof(req->private_data));
+		return;
+	}
+	if (rep->status == ROCEMU_CM_SIDR_VALID) {
+		f = flow_get(t->v, &(struct ip_udp){.src = ip->dst, .dst = ip->src}, ROCEMU_SVC_UD,
+			     rep->qpn);
+		if (f != NULL) {
+			f->qkey = rep->qkey;
+			f->qkey_known = true;
+		}
+	}
+	t->side = CM_PASSIVE;
+	t->e = exchange_find(t->v, &ip->dst, &ip->src, rep->request_id, true);
+	if (t->e == NULL)
+		return;
+	check_tid(t);
+	note(t);
+}
+
+/* The exchange and side of a message that has both IDs; NULL: its REQ was not seen. */
+static struct cm_exchange *exchange_of(struct turn *t, uint32_t local, uint32_t remote)
+{
+	const struct ip_udp *ip = &t->p->rec->ip;
+	struct cm_exchange *e = exchange_find(t->v, &ip->dst, &ip->src, remote, false);
+	struct cm_exchange *mine = exchange_find(t->v, &ip->src, &ip->dst, local, false);
+
+	/* Two hosts may have used the same number: the passive side's tells. */
+	if (e != NULL && mine != NULL && e->passive_known && e->passive_id != local)
+		e = NULL;
+	if (e != NULL) {
+		t->side = CM_PASSIVE;
+		/* A REJ may come from who has no ID. */
+		if (e->passive_known && e->passive_id != local && local != 0)
+			TURN_FOUND(t, CM_COMM_ID, "%s from 0x%x, the REP was from 0x%x",
+				   rocemu_cm_name(t->m->attr_id), local, e->passive_id);
+		return e;
+	}
+	if (mine == NULL)
+		return NULL;
+	t->side = CM_ACTIVE;
+	if (mine->passive_known && mine->passive_id != remote && remote != 0)
+		TURN_FOUND(t, CM_COMM_ID, "%s to 0x%x, the REP was from 0x%x",
+			   rocemu_cm_name(t->m->attr_id), remote, mine->passive_id);
+	return mine;
 }
 
 void exchange_input(struct verify *v, const struct pkt *p)
 {
-	const uint8_t *mad = p->p.payload;
-	const struct ip_udp *ip = &p->rec->ip;
-	struct cm_exchange *e;
-	unsigned attr, missing;
-	bool first;
+	struct rocemu_cm_msg m;
+	struct turn t = {.v = v, .p = p, .m = &m, .side = CM_ACTIVE};
+	enum rocemu_mad_verdict verdict;
 
-	if (p->cut || p->p.payload_len < MAD_LEN || mad[MAD_CLASS] != CLASS_CM)
+	if (p->cut)
 		return;
-	attr = get_be16(mad + MAD_ATTR);
-	if (attr == REQ) {
-		exchange_begin(v, ip, mad);
+	verdict = rocemu_cm_decode(&m, p->p.payload, p->p.payload_len);
+	if (verdict == ROCEMU_MAD_LENGTH || verdict == ROCEMU_MAD_FIELD)
+		FOUND(v, NULL, CM_FORM, p, "%u bytes: %s", p->p.payload_len,
+		      rocemu_mad_verdict_text(verdict));
+	if (verdict != ROCEMU_MAD_OK)
+		return;
+	if (m.attr_id == ROCEMU_CM_REQ) {
+		req_input(&t);
 		return;
 	}
-	if (attr < MRA || attr > DREP)
-		return; /* SIDR has no states; alternate paths are not followed */
-	e = exchange_find(v, ip, get_be32(mad + CM_LOCAL), get_be32(mad + CM_REMOTE));
-	if (e == NULL)
+	if (m.attr_id == ROCEMU_CM_SIDR_REQ || m.attr_id == ROCEMU_CM_SIDR_REP) {
+		sidr_input(&t);
 		return;
-	if (order_wrong(e, attr, same(&e->active, &ip->src)))
-		FOUND(v, NULL, CM_ORDER, p, "%s, communication ID 0x%x", names[attr - REQ],
-		      e->active_id);
-	else if ((missing = missing_before(e, attr)) != 0)
-		FOUND(v, NULL, CM_MISSING, p, "%s without %s, communication ID 0x%x",
-		      names[attr - REQ], names[missing - REQ], e->active_id);
-	first = (e->seen & bit(attr)) == 0;
-	e->seen |= bit(attr);
-	if (attr == REP && first && (e->seen & bit(REJ)) == 0) {
-		e->passive_id = get_be32(mad + CM_LOCAL);
-		e->passive_known = true;
-		exchange_connect(v, e, mad);
+	}
+	/* All others begin with both communication IDs. */
+	t.e = exchange_of(&t, m.rtu.local_comm_id, m.rtu.remote_comm_id);
+	if (t.e == NULL)
+		return;
+	check_side(&t);
+	check_tid(&t);
+	check_order(&t);
+	if (m.attr_id == ROCEMU_CM_REP)
+		rep_input(&t);
+	else if (m.attr_id == ROCEMU_CM_DREQ)
+		check_qpn(&t, m.dreq.remote_qpn);
+	else if (m.attr_id == ROCEMU_CM_LAP)
+		check_qpn(&t, m.lap.remote_qpn);
+	note(&t);
+}
+
+/* ---- the end ---- */
+
+static bool answered(struct cm_exchange *e, enum cm_side side, uint16_t attr)
+{
+	return seen_of(e, !side, attr)->count != 0;
+}
+
+static void finish_one(struct verify *v, struct cm_exchange *e)
+{
+	static const uint16_t asks[] = {ROCEMU_CM_REQ, ROCEMU_CM_SIDR_REQ, ROCEMU_CM_DREQ};
+
+	for (unsigned i = 0; i < 2 * sizeof(asks) / sizeof(asks[0]); i++) {
+		enum cm_side side = i & 1 ? CM_PASSIVE : CM_ACTIVE;
+		uint16_t attr = asks[i / 2];
+		const struct cm_seen *s = seen_of(e, side, attr);
+		bool done = attr == ROCEMU_CM_REQ ? answered(e, side, ROCEMU_CM_REP) ||
+							    answered(e, side, ROCEMU_CM_REJ)
+			    : attr == ROCEMU_CM_DREQ ? answered(e, side, ROCEMU_CM_DREP) ||
+							       answered(e, side, ROCEMU_CM_DREQ)
+						     : answered(e, side, ROCEMU_CM_SIDR_REP);
+
+		if (s->count != 0 && !done)
+			found_at(v, NULL, RULE_CM_UNANSWERED, s->number, s->first_ns,
+				 "%s, %u times", rocemu_cm_name(attr), s->count);
+	}
+}
+
+void exchange_finish(struct verify *v)
+{
+	for (unsigned i = 0; v->exchanges != NULL && i < HASH_SIZE; i++) {
+		for (struct cm_exchange *e = v->exchanges[i]; e != NULL; e = e->next)
+			finish_one(v, e);
 	}
 }
 
 void exchange_free(struct verify *v)
 {
-	while (v->exchanges != NULL) {
-		struct cm_exchange *e = v->exchanges;
+	for (unsigned i = 0; v->exchanges != NULL && i < HASH_SIZE; i++) {
+		while (v->exchanges[i] != NULL) {
+			struct cm_exchange *e = v->exchanges[i];
 
-		v->exchanges = e->next;
-		free(e);
+			v->exchanges[i] = e->next;
+			free(e);
+		}
 	}
+	free(v->exchanges);
 }

@@ -164,8 +164,9 @@ struct flow {
 	uint32_t dqpn;
 	enum rocemu_service svc;
 	uint16_t sport, pkey;
-	bool pkey_known;
-	uint32_t mtu; /* 0: not known yet */
+	bool pkey_known, qkey_known;
+	uint32_t qkey; /* of a UD receiver */
+	uint32_t mtu;  /* 0: not known yet */
 	bool psn_announced;
 	uint32_t announced_psn;
 	uint64_t packets, wire_bytes, first_ns, last_ns, first_number;
@@ -200,7 +201,7 @@ struct verify {
 	struct hosts **hosts_hash;
 	struct flow *flows, **flows_tail;
 	unsigned flow_n, connections;
-	struct cm_exchange *exchanges;
+	struct cm_exchange **exchanges; /* owned; hashed by the active side's ID */
 	unsigned exchange_n;
 	struct packet_log *log;	  /* NULL: not wanted */
 	struct findings findings; /* of no flow */
@@ -306,6 +307,8 @@ void form_check_flow(struct verify *v, struct flow *f, const struct pkt *p);
 
 /** A packet to QP 1. */
 void exchange_input(struct verify *v, const struct pkt *p);
+/** The end of the capture: say what was not answered. */
+void exchange_finish(struct verify *v);
 void exchange_free(struct verify *v);
 
 /* ---- packetlog.c ---- */

@@ -132,11 +132,31 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "The receiver of the other direction's packets saw them marked (ECN).") \
 	X(CNP_NO_CE, "cnp-without-ce", NOTE, "IBTA A17.9", "congestion notification, but no packet marked CE was captured", \
 	  "Right where the capture was taken before the switch that marks.") \
-	X(CM_ORDER, "cm-order", WARN, "IBTA 12.9", "connection message that its exchange does not allow here", \
-	  "REP comes from the passive side and before RTU and DREQ, never after REJ; no REJ after RTU, no DREQ after DREP. Judged " \
-	  "only for exchanges whose REQ is in the capture.") \
+	X(CM_FORM, "cm-form", ERROR, "IBTA 13.4.2, 12.6", "connection message of a wrong length, or a length in it is too large", \
+	  "A MAD has 256 bytes; the information in REJ, APR and SIDR_REP at most 72.") \
+	X(CM_SIDE, "cm-side", ERROR, "IBTA 12.6", "connection message that this side does not send", \
+	  "REP and APR come from the passive side (who was sent the REQ), RTU and LAP from the active one. MRA and REJ say what they " \
+	  "answer: a REQ is answered by the passive side, a REP by the active one. Judged for exchanges whose REQ is in the capture.") \
+	X(CM_ORDER, "cm-order", ERROR, "IBTA 12.9", "connection message that its exchange does not allow any more", \
+	  "No REP after the own REJ, no RTU after the own REJ or DREQ, no REJ after the own RTU, no DREQ after the own DREP or REJ. An error when a " \
+	  "second and more lies between, for messages overtake each other; else undecided.") \
+	X(CM_TID, "cm-tid", WARN, "IBTA 12.6, 13.4.6.4", "connection message with another transaction ID than what it answers", \
+	  "REP, MRA, REJ and RTU repeat the REQ's transaction ID, DREP the DREQ's, APR the LAP's, SIDR_REP the SIDR_REQ's.") \
+	X(CM_COMM_ID, "cm-comm-id", ERROR, "IBTA 12.7.1", "connection message with another communication ID than the REP's", \
+	  "Each side chooses its communication ID once, in REQ and REP; all that follows names both.") \
+	X(CM_QPN, "cm-qpn", ERROR, "IBTA 12.6.10, 12.8.1", "DREQ or LAP for another QP than REQ and REP named", \
+	  "Both name the receiver's QP, so that a message for an earlier connection ends none.") \
+	X(CM_ADDRESS, "cm-address", WARN, "IBTA 12.7.11, A11", "addresses in the connection message are not the packet's", \
+	  "The GIDs of the primary path and the IP addresses in the private data (annex A11) are those between which the connection " \
+	  "is to be. They differ behind address translation, or when something else is asked for.") \
+	X(CM_AGAIN, "cm-again", NOTE, "IBTA 12.9.8", "connection message sent again", \
+	  "After a timeout, or because the other side repeated its own: an answer was lost or late.") \
+	X(CM_DIFFERS, "cm-differs", WARN, "IBTA 12.9.8", "connection message sent again with the same ID, but another content", \
+	  "Retransmissions are the same message. It may be a new exchange with an ID that is used again.") \
 	X(CM_MISSING, "cm-missing", WARN, "IBTA 12.9", "connection message whose predecessor is not in the capture", \
-	  "RTU and DREQ need a REP before them, DREP a DREQ. It was not captured, or never sent.") \
+	  "RTU, DREQ and LAP need a REP before them, DREP a DREQ, APR a LAP. It was not captured, or never sent.") \
+	X(CM_UNANSWERED, "cm-unanswered", NOTE, "IBTA 12.9", "connection request that the capture has no answer to", \
+	  "REQ, DREQ or SIDR_REQ: nobody listened to the CM's QP, the answer was lost, or the capture ends before it.") \
 	X(CM_START_PSN, "cm-start-psn", WARN, "IBTA 12.6", "the first request has not the starting PSN that the CM announced", \
 	  "REQ and REP announce the PSN that their receiver is to begin with. Its first packets may be missing in the capture.") \
 	X(UNDECIDED, "undecided", NOTE, "", "would be an error, were the capture complete and in order", \

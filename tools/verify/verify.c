@@ -169,6 +169,7 @@ void verify_finish(struct verify *v)
 		f->second = f->peer != NULL && f->peer->index != 0;
 		f->index = f->second ? f->peer->index : ++v->connections;
 	}
+	exchange_finish(v);
 	if (cnp != NULL && ce == 0)
 		found_at(v, cnp, RULE_CNP_NO_CE, 0, cnp->last_ns, "QP 0x%x", cnp->dqpn);
 }
