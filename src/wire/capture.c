@@ -256,6 +256,7 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 		if (rec->ip.dport != ROCEMU_UDP_PORT)
 			continue;
 		rec->number = r->frames;
+		rec->dmac = r->linktype == DLT_EN10MB ? frame : NULL;
 		rec->ts_ns = (uint64_t)h->ts.tv_sec * NS_PER_S + (uint64_t)h->ts.tv_usec;
 		return 1;
 	}

@@ -55,6 +55,8 @@ struct capture_rec {
 	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
 	size_t len;	     /* bytes at data */
 	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */
+	const uint8_t *dmac; /* destination of an Ethernet frame, 6 bytes; borrowed as data; NULL:
+				another link layer */
 };
 
 /**

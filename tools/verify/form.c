@@ -10,6 +10,11 @@ enum {
 	ECN_MASK = 3,
 	ECN_CE = 3,
 	PKEY_FULL = 0x8000,
+	FETH_TYPE_MASK = 0xf,
+	FETH_TYPES = 0x3, /* global visibility, persistence */
+	FETH_LEVEL_SHIFT = 4,
+	FETH_LEVEL_MR = 1,
+	ATOMIC_LEN = 8,
 };
 
 static void check_icrc(struct verify *v, const struct pkt *p)
@@ -98,6 +103,31 @@ static void check_cnp(struct verify *v, const struct pkt *p)
 		      zero ? "" : ", not all zero");
 }
 
+/* Extension headers whose values the opcode restricts. */
+static void check_extensions(struct verify *v, const struct pkt *p)
+{
+	const struct rocemu_hdrs *h = &p->p.h;
+	uint32_t hdrs = rocemu_opcode_hdrs(h->opcode), feth = h->feth.raw;
+
+	if ((hdrs & ROCEMU_HDR_DETH && h->deth.resv != 0) ||
+	    (hdrs & ROCEMU_HDR_XRCETH && h->xrceth.resv != 0))
+		FOUND(v, NULL, RESERVED, p, "in the %s",
+		      hdrs & ROCEMU_HDR_DETH ? "DETH" : "XRCETH");
+	if (hdrs & ROCEMU_HDR_FETH &&
+	    ((feth >> FETH_LEVEL_SHIFT) > FETH_LEVEL_MR || (feth & FETH_TYPES) == 0 ||
+	     (feth & FETH_TYPE_MASK) > FETH_TYPES))
+		FOUND(v, NULL, FLUSH_FORM, p, "placement type 0x%x, level %u",
+		      feth & FETH_TYPE_MASK, feth >> FETH_LEVEL_SHIFT);
+	if (p->ops & ROCEMU_OP_ATOMIC_WRITE &&
+	    (h->reth.length != ATOMIC_LEN || p->p.payload_len != ATOMIC_LEN))
+		FOUND(v, NULL, ATOMIC_WRITE, p, "%u bytes, the RETH says %u", p->p.payload_len,
+		      h->reth.length);
+	if ((p->ops & ROCEMU_OP_ATOMIC_WRITE && h->reth.va % ATOMIC_LEN != 0) ||
+	    (p->ops & ROCEMU_OP_ATOMIC && h->atomiceth.va % ATOMIC_LEN != 0))
+		FOUND(v, NULL, ATOMIC_ALIGN, p, "%s with PSN %u", rocemu_opcode_name(h->opcode),
+		      h->psn);
+}
+
 bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 {
 	enum rocemu_drop why;
@@ -128,6 +158,7 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 		      p->p.h.pad);
 	if (p->p.h.resv7 != 0 || p->p.h.resv8a != 0)
 		FOUND(v, NULL, RESERVED, p, "resv8a 0x%x, resv7 0x%x", p->p.h.resv8a, p->p.h.resv7);
+	check_extensions(v, p);
 	if (p->ops & ROCEMU_OP_CNP)
 		check_cnp(v, p);
 	return true;

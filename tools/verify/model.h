@@ -194,6 +194,7 @@ struct hosts {
 
 struct packet_log;
 struct cm_exchange;
+struct ud_source;
 
 struct verify {
 	unsigned keep; /* findings of each rule kept per flow */
@@ -203,6 +204,8 @@ struct verify {
 	unsigned flow_n, connections;
 	struct cm_exchange **exchanges; /* owned; hashed by the active side's ID */
 	unsigned exchange_n;
+	struct ud_source **ud_sources; /* owned; hashed by address and QPN */
+	unsigned ud_source_n;
 	struct packet_log *log;	  /* NULL: not wanted */
 	struct findings findings; /* of no flow */
 	uint64_t frames, packets, bytes, icrc_checked, icrc_unchecked, icrc_wrong;
@@ -302,6 +305,13 @@ void response_input(struct verify *v, struct flow *r, const struct pkt *p);
 bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec);
 /** What is checked of a packet once its flow is known. */
 void form_check_flow(struct verify *v, struct flow *f, const struct pkt *p);
+
+/* ---- ud.c ---- */
+
+void ud_input(struct verify *v, struct flow *f, const struct pkt *p);
+/** Multicast addresses and QPN 0xffffff belong together. For packets of all services. */
+void multicast_check(struct verify *v, struct flow *f, const struct pkt *p);
+void ud_free(struct verify *v);
 
 /* ---- exchange.c ---- */
 

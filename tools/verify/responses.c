@@ -4,6 +4,8 @@
 
 #include "model.h"
 
+enum { ASKED = ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE };
+
 enum {
 	MSN_AGREED = 3, /* acknowledges that make a count sure */
 	MSN_AHEAD = 32, /* messages that may have been sent and are not seen yet */
@@ -140,6 +142,9 @@ static void ack_input(struct verify *v, struct flow *r, struct flow *q, const st
 			      rq->gap_psn);
 		rq->gap = false;
 	}
+	if (s != NULL && (rocemu_opcode_ops(s->opcode) & ASKED) != 0)
+		FOUND(v, r, ACK_OF_READ, p, "PSN %u, %s in packet %" PRIu64, psn,
+		      rocemu_opcode_name(s->opcode), s->number);
 	if (s != NULL) {
 		check_msn(v, r, q, p, s, s->done);
 		if (s->copies == 1 && p->rec->ts_ns >= s->ts_ns &&

@@ -31,11 +31,31 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "There is only version 0; a receiver drops the packet.") \
 	X(PAD, "pad", ERROR, "IBTA 9.2", "pad count wrong: payload and pad are no multiple of four, or pad without payload", \
 	  "PadCnt says how many bytes (0-3) follow the payload to make it a multiple of four.") \
-	X(RESERVED, "reserved-bits", WARN, "IBTA 9.2", "reserved bits of the BTH are set", \
+	X(RESERVED, "reserved-bits", WARN, "IBTA 9.2", "reserved bits of the BTH, DETH or XRCETH are set", \
 	  "Senders set reserved bits to zero; receivers ignore them.") \
 	X(PKEY, "pkey", ERROR, "IBTA 9.2, 10.9", "P_Key without partition, or not its connection's", \
 	  "The low 15 bits are the partition and never 0; all packets of a connection carry the same partition, and at least " \
 	  "one side is a full member (bit 15).") \
+	X(FLUSH_FORM, "flush-form", ERROR, "IBTA A19.4.1", "FLUSH of no known placement type, or of a reserved level", \
+	  "The FETH asks for global visibility (1), persistence (2) or both, of a range (level 0) or the whole region (level 1).") \
+	X(ATOMIC_WRITE, "atomic-write-form", ERROR, "IBTA A19.4.2", "ATOMIC WRITE that is not of 8 bytes", \
+	  "It writes exactly 8 bytes, in the payload and by its RETH.") \
+	X(ATOMIC_ALIGN, "atomic-unaligned", WARN, "IBTA 9.4.5, A19.4.2", "atomic at an address that is no multiple of 8", \
+	  "The responder refuses it (NAK invalid request or remote access error).") \
+	X(QKEY, "qkey", WARN, "IBTA 9.6.1.5, 10.2.5", "datagrams to one QP carry different Q_Keys", \
+	  "A receiver drops what has not its Q_Key: one of the senders' is wrong, or the receiver's was changed. What SIDR_REP has told " \
+	  "of a QP's Q_Key counts, too.") \
+	X(GSI, "gsi-qkey", ERROR, "IBTA 10.2.5", "packet to QP 1 without its well-known Q_Key", \
+	  "QP 1, of general services and so of communication management, takes only Q_Key 0x80010000.") \
+	X(UD_QPN, "ud-qpn", ERROR, "IBTA 9.6.1, 10.2.4", "datagram from or to a QP that cannot be", \
+	  "The DETH's source is a QP of one host: neither 0 nor 0xffffff (multicast). QP 0 does not exist on RoCE.") \
+	X(UD_PSN, "ud-psn", NOTE, "IBTA 9.8.3", "a source QP's datagrams are not numbered in a row", \
+	  "Lost, late, doubled, or sent to where the capture does not look: a QP numbers what it sends to all. No receiver looks " \
+	  "at it.") \
+	X(MCAST_QPN, "multicast-qpn", ERROR, "IBTA 10.5.2, A17.4.8", "QPN 0xffffff and a multicast address do not go together", \
+	  "Multicast goes to QPN 0xffffff at a multicast address, both or neither, and only UD does.") \
+	X(MCAST_MAC, "multicast-mac", ERROR, "RFC 1112, RFC 2464", "the frame's destination is not the multicast group's", \
+	  "01:00:5e and the low 23 bits of an IPv4 group, 33:33 and the low 32 bits of an IPv6 group.") \
 	X(OPCODE_ORDER, "opcode-order", ERROR, "IBTA 9.7.4.1", "opcode cannot follow the packet before it", \
 	  "A message is ONLY, or FIRST, MIDDLE..., LAST of one kind; a new one begins only when the one before has ended. The " \
 	  "responder answers NAK invalid request.") \
@@ -51,7 +71,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "retransmission and late.") \
 	X(PSN_JUMP, "psn-jump", WARN, "IBTA 9.7.2", "PSN far from the expected: a new connection on the same QP, or a skip", \
 	  "Nothing before this point is used to judge what follows.") \
-	X(LATE, "late", NOTE, "", "a missing PSN came late: reordered by the network, or sent again", "") \
+	X(LATE, "late", NOTE, "", "a missing PSN came late: reordered by the network, or sent again", \
+	  "It closes the gap that psn-gap or read-response-gap has told, and is judged as if it had come in its turn.") \
 	X(DUP_FRAME, "dup-frame", NOTE, "", "the very same packet twice: duplicated by the network or by the capture", \
 	  "Same PSN and same IPv4 identification, so not a retransmission. Senders that number each burst of packets from 0 (Linux, " \
 	  "for sockets that are not connected) do not show the difference: theirs count as retransmissions.") \
@@ -98,6 +119,9 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(RNR_EARLY_MAYBE, "rnr-early-unsure", NOTE, "IBTA 9.7.5.2.8", "same packet before the RNR NAK's time was over: early, or duplicated by the network", \
 	  "Where the packets carry no distinct IPv4 identification the two cannot be told apart; nor where there were more copies " \
 	  "than NAKs, or where the time had passed since the copy before.") \
+	X(ACK_OF_READ, "ack-names-read", WARN, "IBTA 9.7.5.1", "acknowledge with the PSN of a READ or an atomic", \
+	  "Those are acknowledged by their response; an acknowledge may name the PSN before or one behind. Linux's Soft-RoCE takes " \
+	  "it for the response.") \
 	X(READ_STRAY, "read-response-stray", ERROR, "IBTA 9.7.5.1", "READ response or atomic acknowledge to no such request", \
 	  "Responses repeat the PSNs that their request reserved: request PSN, +1 for each path MTU of its length.") \
 	X(READ_OPCODE, "read-response-opcode", ERROR, "IBTA 9.7.5.1", "READ response's FIRST, MIDDLE, LAST, ONLY does not fit its place", \
@@ -105,7 +129,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(READ_UNSURE, "read-response-unsure", WARN, "IBTA 9.7.5.1", "READ response's opcode fits only a repeated READ that was not captured", \
 	  "A READ that is sent again may begin at any response that is missing, and is answered from FIRST or ONLY on. Where the " \
 	  "capture does not have that READ, it cannot be told from a wrong opcode.") \
-	X(RESPONSE_AGAIN, "response-again", NOTE, "", "the same READ response again: asked for again, or doubled by the network", "") \
+	X(RESPONSE_AGAIN, "response-again", NOTE, "", "the same READ response again: asked for again, or doubled by the network", \
+	  "A requester that misses a response asks again from there on, and gets all that follow once more.") \
 	X(READ_LENGTH, "read-response-length", ERROR, "IBTA 9.7.5.1", "READ response's length does not fit its request", \
 	  "All but the last carry the path MTU, and together they carry the request's length.") \
 	X(READ_GAP, "read-response-gap", WARN, "IBTA 9.7.6.1.3", "READ responses are missing", \
@@ -164,7 +189,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "order, and such a network or capture can make what is seen of correct implementations.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
 	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
-	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", "")
+	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", \
+	  "65536 directions are followed, so that memory has an end. Split the capture by hosts (tcpdump -r FILE -w PART host ADDRESS).")
 /* clang-format on */
 
 enum rule_id {

@@ -9,7 +9,7 @@
 
 #include "model.h"
 
-enum { QP1 = 1, HASH_SIZE = 1 << 14 };
+enum { HASH_SIZE = 1 << 14 };
 
 struct verify *verify_new(unsigned keep, unsigned packets)
 {
@@ -49,6 +49,7 @@ void verify_free(struct verify *v)
 		}
 	}
 	exchange_free(v);
+	ud_free(v);
 	packet_log_free(v->log);
 	free(v->findings.kept);
 	free(v->flow_hash);
@@ -113,14 +114,12 @@ static void judge(struct verify *v, struct flow *f, const struct pkt *p)
 
 	doubts_tick(v, f);
 	form_check_flow(v, f, p);
+	multicast_check(v, f, p);
 	if (p->ops & ROCEMU_OP_CNP) {
 		f->cnps++;
 		FOUND(v, f, CNP, p, "to QP 0x%x", f->dqpn);
 	} else if (f->svc == ROCEMU_SVC_UD) {
-		f->rq.packets++;
-		f->rq.bytes += p->p.payload_len;
-		if (f->dqpn == QP1)
-			exchange_input(v, p);
+		ud_input(v, f, p);
 	} else if (p->ops & ROCEMU_OP_RESPONSE) {
 		response_input(v, f, p);
 	} else {

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Unreliable datagrams. Receivers neither order nor acknowledge them: wrong is only what makes a
+ * receiver drop them, or names what cannot be. PSNs count per source QP, whatever QPs it sends to.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include <rocemu/mad.h>
+
+#include "model.h"
+
+enum {
+	MAX_SOURCES = 1 << 16,
+	HASH_SIZE = 1 << 12,
+	QPN_MULTICAST = 0xffffff,
+	RECENT = 64,
+};
+
+/** A QP that sends datagrams. */
+struct ud_source {
+	struct ud_source *next;
+	struct rocemu_gid src;
+	uint32_t qpn;
+	uint32_t expected; /* PSN */
+	uint64_t seen;	   /* bit 0: the PSN before */
+};
+
+static struct ud_source **bucket(struct verify *v, const struct rocemu_gid *src, uint32_t qpn)
+{
+	uint32_t h = qpn * 0x9e3779b1u;
+
+	for (unsigned i = 0; i < sizeof(src->raw); i++)
+		h = (h ^ src->raw[i]) * 0x01000193u;
+	return &v->ud_sources[h % HASH_SIZE];
+}
+
+/* NULL: too many, or no memory. A new one has seen nothing. */
+static struct ud_source *source_get(struct verify *v, const struct rocemu_gid *src, uint32_t qpn)
+{
+	struct ud_source **b, *s;
+
+	if (v->ud_sources == NULL)
+		v->ud_sources = calloc(HASH_SIZE, sizeof(struct ud_source *));
+	if (v->ud_sources == NULL) {
+		v->out_of_memory = true;
+		return NULL;
+	}
+	b = bucket(v, src, qpn);
+	for (s = *b; s != NULL; s = s->next) {
+		if (s->qpn == qpn && memcmp(&s->src, src, sizeof(*src)) == 0)
+			return s;
+	}
+	s = v->ud_source_n < MAX_SOURCES ? calloc(1, sizeof(*s)) : NULL;
+	if (s == NULL)
+		return NULL;
+	v->ud_source_n++;
+	s->src = *src;
+	s->qpn = qpn;
+	s->next = *b;
+	*b = s;
+	return s;
+}
+
+/* What is missing may have gone where the capture does not look: all of this are notes. */
+static void check_psn(struct verify *v, struct flow *f, const struct pkt *p)
+{
+	struct ud_source *s = source_get(v, &p->rec->ip.src, p->p.h.deth.sqpn);
+	uint32_t psn = p->p.h.psn;
+	int32_t d;
+
+	if (s == NULL)
+		return;
+	d = s->seen != 0 ? rocemu_psn_diff(psn, s->expected) : 0;
+	if (d >= 0) {
+		if (d > 0)
+			FOUND(v, f, UD_PSN, p, "PSN %u from QP 0x%x, expected %u", psn, s->qpn,
+			      s->expected);
+		s->seen = d + 1 < RECENT ? s->seen << (d + 1) | 1 : 1;
+		s->expected = psn_add(psn, 1);
+		return;
+	}
+	if (-d > RECENT) {
+		FOUND(v, f, UD_PSN, p, "PSN %u from QP 0x%x, expected %u: counted anew", psn,
+		      s->qpn, s->expected);
+		s->seen = 1;
+		s->expected = psn_add(psn, 1);
+		return;
+	}
+	FOUND(v, f, UD_PSN, p, "PSN %u from QP 0x%x %s", psn, s->qpn,
+	      s->seen >> (-d - 1) & 1 ? "again: doubled by the network" : "came late");
+	s->seen |= (uint64_t)1 << (-d - 1);
+}
+
+static void check_qkey(struct verify *v, struct flow *f, const struct pkt *p)
+{
+	uint32_t qkey = p->p.h.deth.qkey;
+
+	if (f->dqpn == ROCEMU_GSI_QPN) {
+		if (qkey != ROCEMU_GSI_QKEY)
+			FOUND(v, f, GSI, p, "Q_Key 0x%08x", qkey);
+		return;
+	}
+	if (f->qkey_known && f->qkey != qkey)
+		FOUND(v, f, QKEY, p, "0x%08x to QP 0x%x, before 0x%08x", qkey, f->dqpn, f->qkey);
+	f->qkey_known = true;
+	f->qkey = qkey;
+}
+
+void ud_input(struct verify *v, struct flow *f, const struct pkt *p)
+{
+	uint32_t sqpn = p->p.h.deth.sqpn;
+
+	f->rq.packets++;
+	f->rq.bytes += p->p.payload_len;
+	if (sqpn == 0 || sqpn == QPN_MULTICAST || f->dqpn == 0)
+		FOUND(v, f, UD_QPN, p, "from QP 0x%x to QP 0x%x", sqpn, f->dqpn);
+	check_qkey(v, f, p);
+	check_psn(v, f, p);
+	if (f->dqpn == ROCEMU_GSI_QPN)
+		exchange_input(v, p);
+}
+
+static bool is_multicast(const struct rocemu_gid *g)
+{
+	return gid_is_ipv4(g) ? (g->raw[12] & 0xf0) == 0xe0 : g->raw[0] == 0xff;
+}
+
+/* RFC 1112 and RFC 2464: the group's address is part of the frame's. */
+static bool mac_fits(const struct rocemu_gid *g, const uint8_t *mac)
+{
+	if (gid_is_ipv4(g))
+		return mac[0] == 0x01 && mac[1] == 0x00 && mac[2] == 0x5e &&
+		       mac[3] == (g->raw[13] & 0x7f) && mac[4] == g->raw[14] &&
+		       mac[5] == g->raw[15];
+	return mac[0] == 0x33 && mac[1] == 0x33 && memcmp(mac + 2, g->raw + 12, 4) == 0;
+}
+
+void multicast_check(struct verify *v, struct flow *f, const struct pkt *p)
+{
+	const struct rocemu_gid *dst = &p->rec->ip.dst;
+	const uint8_t *mac = p->rec->dmac;
+	bool group = is_multicast(dst);
+
+	if (group != (p->p.h.dqpn == QPN_MULTICAST) || (group && f->svc != ROCEMU_SVC_UD))
+		FOUND(v, f, MCAST_QPN, p, "%s to QP 0x%x at %s address",
+		      rocemu_opcode_name(p->p.h.opcode), p->p.h.dqpn,
+		      group ? "a multicast" : "an ordinary");
+	if (group && mac != NULL && !mac_fits(dst, mac))
+		FOUND(v, f, MCAST_MAC, p, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2],
+		      mac[3], mac[4], mac[5]);
+}
+
+void ud_free(struct verify *v)
+{
+	for (unsigned i = 0; v->ud_sources != NULL && i < HASH_SIZE; i++) {
+		while (v->ud_sources[i] != NULL) {
+			struct ud_source *s = v->ud_sources[i];
+
+			v->ud_sources[i] = s->next;
+			free(s);
+		}
+	}
+	free(v->ud_sources);
+}
