@@ -2,6 +2,7 @@
 #include "agent/client.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ enum {
 
 struct agent_client {
 	struct agent_realm realm; /* of the agent that gave the slot */
+	pthread_mutex_t lock;	  /* guards fd and what is said over it */
 	int fd;			  /* connection; -1: none now, or works without */
 	int token;		  /* holds the slot; -1 without agent */
 	int stash[2];		  /* read and write end; -1 when not entrusted with it */
@@ -196,6 +198,7 @@ int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen)
 		snprintf(errbuf, errlen, "out of memory");
 		return -ENOMEM;
 	}
+	pthread_mutex_init(&c->lock, NULL);
 	c->fd = c->token = c->stash[0] = c->stash[1] = -1;
 	c->lone = off;
 	if (off) {
@@ -249,9 +252,14 @@ uint16_t agent_client_first_index(const struct agent_client *c)
 	return c->first_index;
 }
 
-int agent_client_fd(const struct agent_client *c)
+int agent_client_fd(struct agent_client *c)
 {
-	return c->fd;
+	int fd;
+
+	pthread_mutex_lock(&c->lock);
+	fd = c->fd;
+	pthread_mutex_unlock(&c->lock);
+	return fd;
 }
 
 /* Find or spawn the next agent and show it what we have of the last one. */
@@ -279,7 +287,8 @@ static int rejoin(struct agent_client *c, char *errbuf, size_t errlen)
 	return r;
 }
 
-int agent_client_service(struct agent_client *c)
+/* The lock is held, as below. */
+static int service(struct agent_client *c)
 {
 	char text[AGENT_TEXT_MAX];
 	struct agent_msg m;
@@ -299,6 +308,16 @@ int agent_client_service(struct agent_client *c)
 	r = rejoin(c, text, sizeof(text));
 	if (r)
 		log_info("%s", text);
+	return r;
+}
+
+int agent_client_service(struct agent_client *c)
+{
+	int r;
+
+	pthread_mutex_lock(&c->lock);
+	r = service(c);
+	pthread_mutex_unlock(&c->lock);
 	return r;
 }
 
@@ -348,8 +367,8 @@ int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_g
 	return -EPROTO;
 }
 
-int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
-			char *errbuf, size_t errlen)
+static int get_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+		      char *errbuf, size_t errlen)
 {
 	struct agent_msg m = {.type = AGENT_SOCKET, .u.socket = {*addr, scope_id, 0}}, answer;
 	int r = -ECONNRESET;
@@ -374,6 +393,17 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 		return -EPROTO;
 	}
 	return answer.fds[0];
+}
+
+int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+			char *errbuf, size_t errlen)
+{
+	int r;
+
+	pthread_mutex_lock(&c->lock);
+	r = get_socket(c, addr, scope_id, errbuf, errlen);
+	pthread_mutex_unlock(&c->lock);
+	return r;
 }
 
 /* Append one page's entries. @return 1: there are more, 0, or -errno. */

@@ -13,7 +13,8 @@
  * holds. When the agent dies the stash lives on; the first client that meets the new agent hands it
  * over.
  *
- * Not thread-safe: the lane's lock or its thread serialises calls. Blocking calls time out (10 s).
+ * agent_client_socket(), _service(), _fd() and _peer_socket() may be called by several threads at
+ * once; all else is serialised by the lane's lock or its thread. Blocking calls time out (10 s).
  */
 #ifndef AGENT_CLIENT_H
 #define AGENT_CLIENT_H
@@ -95,7 +96,7 @@ int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_g
  * To be watched for readability by the lane's loop: the agent has died, or speaks. -1: works
  * without an agent, or has none at the moment, since agent_client_service() or _socket() failed.
  */
-int agent_client_fd(const struct agent_client *c);
+int agent_client_fd(struct agent_client *c);
 
 /**
  * agent_client_fd() is readable: take what is there. When the agent has died, find or spawn the

@@ -17,6 +17,7 @@ struct agent_watch {
 	ev_io io;
 	ev_timer retry;
 	ev_async done; /* the helper is through */
+	ev_async look; /* the connection may be another */
 	pthread_t helper;
 	bool busy;  /* helper exists */
 	int result; /* the helper's, until it is joined */
@@ -92,6 +93,22 @@ static void on_done(struct ev_loop *loop, ev_async *async, int revents)
 	watch_fd(w);
 }
 
+static void on_look(struct ev_loop *loop, ev_async *async, int revents)
+{
+	struct agent_watch *w = async->data;
+
+	(void)revents;
+	if (w->busy || ev_is_active(&w->retry))
+		return;
+	ev_io_stop(loop, &w->io);
+	watch_fd(w);
+}
+
+void agent_watch_look(struct agent_watch *w)
+{
+	ev_async_send(w->loop, &w->look);
+}
+
 struct agent_watch *agent_watch_new(struct ev_loop *loop, struct agent_client *client)
 {
 	struct agent_watch *w = calloc(1, sizeof(*w));
@@ -104,8 +121,10 @@ struct agent_watch *agent_watch_new(struct ev_loop *loop, struct agent_client *c
 	ev_init(&w->io, on_readable);
 	ev_init(&w->retry, on_retry);
 	ev_async_init(&w->done, on_done);
-	w->io.data = w->retry.data = w->done.data = w;
+	ev_async_init(&w->look, on_look);
+	w->io.data = w->retry.data = w->done.data = w->look.data = w;
 	ev_async_start(loop, &w->done);
+	ev_async_start(loop, &w->look);
 	watch_fd(w);
 	return w;
 }
@@ -119,5 +138,6 @@ void agent_watch_free(struct agent_watch *w)
 	ev_io_stop(w->loop, &w->io);
 	ev_timer_stop(w->loop, &w->retry);
 	ev_async_stop(w->loop, &w->done);
+	ev_async_stop(w->loop, &w->look);
 	free(w);
 }

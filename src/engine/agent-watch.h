@@ -5,7 +5,7 @@
  * take seconds, happens on a helper thread that lives as long as that takes. When no agent can be
  * had, it is tried again with a growing pause.
  *
- * All functions are called on the loop's thread, or when there is none.
+ * All functions but agent_watch_look() are called on the loop's thread, or when there is none.
  */
 #ifndef ENGINE_AGENT_WATCH_H
 #define ENGINE_AGENT_WATCH_H
@@ -19,5 +19,7 @@ struct agent_watch;
 struct agent_watch *agent_watch_new(struct ev_loop *loop, struct agent_client *client);
 /** Waits for a helper thread that is at work. NULL is allowed. */
 void agent_watch_free(struct agent_watch *w);
+/** The client was used by another thread, and may have another connection now. From any thread. */
+void agent_watch_look(struct agent_watch *w);
 
 #endif

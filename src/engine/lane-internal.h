@@ -170,6 +170,8 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /* ---- lane-tx.c ---- */
 
 void lane_tx_fini(struct lane *l);
+/** The index has this address now: sockets of the one it had before go. */
+void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now) REQUIRES(l);
 /** Send all that the endpoint has to send now. */
 void lane_tx_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Send descriptors without impairment, as few system calls as possible. Changes their order and

@@ -17,6 +17,7 @@
 
 #include "agent/client.h"
 #include "base/log.h"
+#include "engine/agent-watch.h"
 #include "engine/lane-internal.h"
 
 static void sock_free(struct lane_sock *s)
@@ -118,6 +119,83 @@ int lane_sock_open_all(struct lane *l, char *errbuf, size_t errlen)
 		first = 0;
 	}
 	return first;
+}
+
+/* ---- addresses that come and go ---- */
+
+/* The entry of that index; a new one if there is none. NULL: no room. */
+static struct lane_gid *gid_entry(struct lane *l, unsigned index) REQUIRES(l);
+static struct lane_gid *gid_entry(struct lane *l, unsigned index)
+{
+	for (unsigned i = 0; i < l->ngids; i++)
+		if (l->gids[i].index == index)
+			return &l->gids[i];
+	return l->ngids < ARRAY_LEN(l->gids) ? &l->gids[l->ngids++] : NULL;
+}
+
+static void gid_remove(struct lane *l, unsigned index) REQUIRES(l);
+static void gid_remove(struct lane *l, unsigned index)
+{
+	rocemu_ep_set_gid(l->ep, index, NULL);
+	for (unsigned i = 0; i < l->ngids; i++) {
+		if (l->gids[i].index != index)
+			continue;
+		sock_remove(l, &l->gids[i].gid);
+		l->gids[i] = l->gids[--l->ngids];
+		return;
+	}
+}
+
+/* @return whether it needs a socket now: else lane_attach() will see to that. */
+static bool gid_add(struct lane *l, const struct lane_gid *g) REQUIRES(l);
+static bool gid_add(struct lane *l, const struct lane_gid *g)
+{
+	struct lane_gid *entry = gid_entry(l, g->index);
+
+	if (!entry || rocemu_ep_set_gid(l->ep, g->index, &g->gid))
+		return false;
+	*entry = *g;
+	lane_tx_forget(l, g->index, &g->gid);
+	return l->attached;
+}
+
+static void open_socket(struct lane *l, const struct lane_gid *g)
+{
+	char err[512];
+	/* The agent may take its time; the lane goes on meanwhile. */
+	const int fd = agent_client_socket(l->agent, &g->gid, g->scope_id, err, sizeof(err));
+
+	if (l->watch)
+		agent_watch_look(l->watch);
+	if (fd < 0) {
+		log_warn("%s: %s", l->device, err);
+		return;
+	}
+	lane_lock(l);
+	sock_add(l, fd, &g->gid, false);
+	lane_unlock(l);
+}
+
+void lane_set_gid(struct lane *l, unsigned index, const struct lane_gid *g)
+{
+	bool wants_socket = false;
+
+	lane_lock(l);
+	if (!l->dead && g)
+		wants_socket = gid_add(l, g);
+	else if (!l->dead)
+		gid_remove(l, index);
+	lane_unlock(l);
+	if (wants_socket)
+		open_socket(l, g);
+}
+
+void lane_set_mtu(struct lane *l, enum ibv_mtu mtu)
+{
+	lane_lock(l);
+	if (!l->dead)
+		rocemu_ep_set_active_mtu(l->ep, mtu);
+	lane_unlock(l);
 }
 
 /* ---- multicast groups ---- */

@@ -42,15 +42,25 @@ struct tx_batch {
 /* One per thread rather than per lane: it lives for one call only, and the pages stay warm. */
 static _Thread_local struct tx_batch batch;
 
+static void set_free(struct lane *l, unsigned index)
+{
+	if (!l->tx.set[index])
+		return;
+	txsock_set_fini(l->tx.set[index]);
+	free(l->tx.set[index]);
+	l->tx.set[index] = NULL;
+}
+
 void lane_tx_fini(struct lane *l)
 {
-	for (unsigned i = 0; i < ARRAY_LEN(l->tx.set); i++) {
-		if (!l->tx.set[i])
-			continue;
-		txsock_set_fini(l->tx.set[i]);
-		free(l->tx.set[i]);
-		l->tx.set[i] = NULL;
-	}
+	for (unsigned i = 0; i < ARRAY_LEN(l->tx.set); i++)
+		set_free(l, i);
+}
+
+void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now)
+{
+	if (l->tx.set[index] && !addr_gid_equal(&l->tx.set[index]->gid, now))
+		set_free(l, index);
 }
 
 /* Refused packets are lost packets to the transport; people get to know once per reason. */
@@ -76,8 +86,9 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 	if (path->sgid_index >= ROCEMU_MAX_GID)
 		return NULL;
 	set = l->tx.set[path->sgid_index];
+	/* Of an address that is gone, and whose index is another's now, there is none any more. */
 	if (likely(set != NULL))
-		return set;
+		return addr_gid_equal(&set->gid, &path->sgid) ? set : NULL;
 	for (unsigned i = 0; i < l->ngids; i++) {
 		const struct lane_gid *g = &l->gids[i];
 

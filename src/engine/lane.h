@@ -115,6 +115,16 @@ int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_
 int lane_detach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group)
 	REQUIRES(l);
 
+/**
+ * An address of the device came (g) or went (NULL): the endpoint's GID table, and the address's
+ * sockets. QPs that use one that went stay as they are and run into their timeouts, as on hardware.
+ * May ask the agent and so wait for it; lock not held, one caller at a time.
+ */
+void lane_set_gid(struct lane *l, unsigned index, const struct lane_gid *g) EXCLUDES(l);
+
+/** The interface's MTU changed: what path MTU may be asked for from now on. Lock not held. */
+void lane_set_mtu(struct lane *l, enum ibv_mtu mtu) EXCLUDES(l);
+
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
  * Lock held. */
 int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l);

@@ -396,6 +396,7 @@ static bool device_from_target(const struct inventory *inv, const char *target, 
 		memset(d->gids, 0, sizeof(d->gids));
 		d->gids[0] = entry;
 		d->ngids = 1;
+		d->one_address = true;
 		d->guid = make_guid(d, false);
 		return true;
 	}
@@ -491,4 +492,93 @@ int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf
 	*out = devs;
 	*n = found;
 	return 0;
+}
+
+/* ---- changes ---- */
+
+/** Keep of a device on one address that address, if it is still there. */
+static void narrow(const struct inventory *inv, const struct netdev *d, struct netdev *now)
+{
+	struct netdev_gid entry;
+	const struct netdev *on = find_address(inv, &d->gids[0].gid, &entry);
+
+	now->ngids = on && on->ifindex == d->ifindex;
+	now->gids[0] = entry;
+}
+
+int netdev_reread(const struct netdev *d, struct netdev *now)
+{
+	struct inventory inv;
+	char err[128];
+	int ret = inventory_take(&inv, err, sizeof(err));
+
+	*now = *d;
+	if (ret < 0)
+		return ret;
+	ret = -ENODEV;
+	for (unsigned i = 0; i < inv.n; i++) {
+		if (inv.ifs[i].ifindex != d->ifindex)
+			continue;
+		*now = inv.ifs[i];
+		memcpy(now->name, d->name, sizeof(now->name));
+		now->guid = d->guid;
+		now->one_address = d->one_address;
+		if (d->one_address)
+			narrow(&inv, d, now);
+		ret = 0;
+	}
+	free(inv.ifs);
+	if (ret) {
+		now->ngids = 0;
+		now->active = false;
+	}
+	return ret;
+}
+
+static bool has_address(const struct netdev *d, const struct rocemu_gid *gid)
+{
+	for (unsigned i = 0; i < d->ngids; i++)
+		if (!d->gids[i].gone && addr_gid_equal(&d->gids[i].gid, gid))
+			return true;
+	return false;
+}
+
+/** The place for a new address; ROCEMU_MAX_GID: none. */
+static unsigned free_place(const struct netdev *d, const struct rocemu_gid *gid)
+{
+	unsigned first = d->ngids;
+
+	for (unsigned i = d->ngids; i-- > 0;)
+		if (d->gids[i].gone)
+			first = i;
+	for (unsigned i = 0; i < d->ngids; i++)
+		if (d->gids[i].gone && addr_gid_equal(&d->gids[i].gid, gid))
+			return i;
+	return first;
+}
+
+unsigned netdev_merge(struct netdev *d, const struct netdev *now, struct netdev_change *out)
+{
+	unsigned n = 0, at;
+
+	d->active = now->active;
+	d->mtu = now->mtu;
+	d->speed_mbps = now->speed_mbps;
+	for (unsigned i = 0; i < d->ngids; i++) {
+		if (d->gids[i].gone || has_address(now, &d->gids[i].gid))
+			continue;
+		d->gids[i].gone = true;
+		out[n++] = (struct netdev_change){.index = i};
+	}
+	for (unsigned i = 0; i < now->ngids; i++) {
+		if (has_address(d, &now->gids[i].gid))
+			continue;
+		at = free_place(d, &now->gids[i].gid);
+		if (at == ROCEMU_MAX_GID)
+			continue;
+		d->gids[at] = now->gids[i];
+		d->ngids = MAX(d->ngids, at + 1);
+		out[n++] = (struct netdev_change){.index = at, .added = true};
+	}
+	return n;
 }

@@ -19,6 +19,7 @@ enum { NETDEV_NAME_MAX = 64 }; /* a device's name with its 0 byte, as IBV_SYSFS_
 struct netdev_gid {
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
+	bool gone;	   /* a hole: the address was removed (netdev_merge()) */
 };
 
 struct netdev {
@@ -29,6 +30,7 @@ struct netdev {
 	unsigned speed_mbps; /* 0: not known, as for lo */
 	bool loopback;
 	bool active;	/* up and running */
+	bool one_address; /* the device stands on its address, not on the interface */
 	uint8_t mac[6]; /* zero where there is none */
 	uint64_t guid;	/* node GUID as a number, most significant byte first on the wire */
 	unsigned ngids; /* at least 1 */
@@ -56,6 +58,29 @@ int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf
  * active).
  */
 void netdev_refresh(struct netdev *d);
+
+/**
+ * Look at d's interface again: *now gets its state, MTU, speed and the addresses that d is to have,
+ * in the order of netdev_list(); name and GUID stay d's.
+ * @return 0, or -errno: -ENODEV the interface is gone; then *now is d without addresses, not
+ * active.
+ */
+int netdev_reread(const struct netdev *d, struct netdev *now);
+
+/** What netdev_merge() did to an entry of the table. */
+struct netdev_change {
+	unsigned index;
+	bool added; /* else: it is a hole now */
+};
+
+/**
+ * Bring d's GID table up to date without moving anything: an address that is gone leaves a hole, a
+ * new one takes the hole it had before, else the first hole, else the next index; beyond
+ * ROCEMU_MAX_GID it is left out.
+ * @param out what has changed, holes first; room for 2 * ROCEMU_MAX_GID.
+ * @return how much.
+ */
+unsigned netdev_merge(struct netdev *d, const struct netdev *now, struct netdev_change *out);
 
 /**
  * The largest path MTU whose longest packet fits into IP packets of mtu bytes. The headers count as

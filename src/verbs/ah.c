@@ -87,17 +87,17 @@ static bool grh_parse(const struct ibv_grh *grh, struct grh_view *v)
 }
 
 /** The GID table's entry for an address; for a multicast address, the first of the same family. */
-static int find_sgid(const struct vb_context *c, const struct rocemu_gid *dst)
+static int find_sgid(struct vb_context *c, const struct rocemu_gid *dst)
 {
 	bool v4 = rocemu_gid_is_ipv4(dst);
-	bool multicast = v4 ? (dst->raw[12] & 0xf0) == 0xe0 : dst->raw[0] == 0xff;
+	struct netdev now;
 
-	for (unsigned i = 0; i < c->netdev.ngids; i++) {
-		const struct rocemu_gid *g = &c->netdev.gids[i].gid;
-
-		if (multicast ? rocemu_gid_is_ipv4(g) == v4 : !memcmp(g, dst, sizeof(*g)))
+	if (!rocemu_gid_is_multicast(dst))
+		return vb_port_find_gid(c, dst);
+	vb_port_get(c, &now);
+	for (unsigned i = 0; i < now.ngids; i++)
+		if (!now.gids[i].gone && rocemu_gid_is_ipv4(&now.gids[i].gid) == v4)
 			return (int)i;
-	}
 	return -1;
 }
 

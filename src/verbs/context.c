@@ -164,15 +164,16 @@ static void link_speed(unsigned mbps, struct ibv_port_attr *a)
 
 static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 {
-	struct netdev now = c->netdev;
+	struct netdev now;
 
-	netdev_refresh(&now);
+	/* State and speed by the moment; the rest as the lane has it. */
+	if (vb_port_get(c, &now))
+		netdev_refresh(&now);
 	memset(a, 0, sizeof(*a));
 	a->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a->max_mtu = IBV_MTU_4096;
-	/* What the lane was made with: a path MTU above it is refused. */
-	a->active_mtu = netdev_active_mtu(c->netdev.mtu);
-	a->gid_tbl_len = (int)c->netdev.ngids;
+	a->active_mtu = vb_port_mtu(c);
+	a->gid_tbl_len = (int)now.ngids;
 	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a->max_msg_sz = ROCEMU_MAX_MSG;
 	a->pkey_tbl_len = 1;
@@ -208,10 +209,19 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 
 /* ---- GIDs ---- */
 
-static bool gid_in_table(const struct vb_context *c, uint32_t port_num, uint32_t index)
+/** As vb_port_gid(), port number included; an address that is gone reads as zeros. */
+static int gid_get(struct vb_context *c, uint32_t port_num, uint32_t index, void *gid)
 {
-	return port_num == 1 && index < c->netdev.ngids;
+	struct rocemu_gid g = {{0}};
+	int ret = port_num == 1 ? vb_port_gid(c, index, &g) : -EINVAL;
+
+	memset(gid, 0, sizeof(g));
+	if (!ret)
+		memcpy(gid, &g, sizeof(g));
+	return ret;
 }
+
+/* The two old calls have no way to say that an entry is empty: it is all zeros, of the first type. */
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
@@ -219,11 +229,10 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 
 	if (!c)
 		return REAL_CALL(ibv_query_gid, context, port_num, index, gid);
-	if (index < 0 || !gid_in_table(c, port_num, (uint32_t)index)) {
+	if (index < 0 || gid_get(c, port_num, (uint32_t)index, gid->raw) == -EINVAL) {
 		errno = EINVAL;
 		return -1;
 	}
-	memcpy(gid->raw, c->netdev.gids[index].gid.raw, 16);
 	return 0;
 }
 
@@ -231,28 +240,30 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 		       enum vb_gid_type_sysfs *type)
 {
 	struct vb_context *c = vb_context_of(context);
+	union ibv_gid gid;
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_query_gid_type, context, port_num, index, type);
-	if (!gid_in_table(c, port_num, index)) {
+	ret = gid_get(c, port_num, index, gid.raw);
+	if (ret == -EINVAL) {
 		errno = EINVAL;
 		return -1;
 	}
-	*type = VB_GID_TYPE_ROCE_V2;
+	*type = ret ? VB_GID_TYPE_IB_ROCE_V1 : VB_GID_TYPE_ROCE_V2;
 	return 0;
 }
 
-static void fill_gid_entry(const struct vb_context *c, uint32_t index, void *entry,
-			   size_t entry_size)
+static void fill_gid_entry(const struct netdev *d, uint32_t index, void *entry, size_t entry_size)
 {
 	struct ibv_gid_entry full = {
 		.gid_index = index,
 		.port_num = 1,
 		.gid_type = IBV_GID_TYPE_ROCE_V2,
-		.ndev_ifindex = c->netdev.ifindex,
+		.ndev_ifindex = d->ifindex,
 	};
 
-	memcpy(full.gid.raw, c->netdev.gids[index].gid.raw, 16);
+	memcpy(full.gid.raw, d->gids[index].gid.raw, 16);
 	memset(entry, 0, entry_size);
 	memcpy(entry, &full, MIN(entry_size, sizeof(full)));
 }
@@ -261,6 +272,7 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 		      struct ibv_gid_entry *entry, uint32_t flags, size_t entry_size)
 {
 	struct vb_context *c = vb_context_of(context);
+	struct netdev now;
 
 	if (!c)
 		return REAL_CALL(_ibv_query_gid_ex, context, port_num, gid_index, entry, flags,
@@ -269,9 +281,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 		return vb_errno(-EOPNOTSUPP);
 	if (port_num != 1)
 		return vb_errno(-EINVAL);
-	if (gid_index >= c->netdev.ngids)
+	vb_port_get(c, &now);
+	if (gid_index >= now.ngids || now.gids[gid_index].gone)
 		return vb_errno(-ENODATA);
-	fill_gid_entry(c, gid_index, entry, entry_size);
+	fill_gid_entry(&now, gid_index, entry, entry_size);
 	return 0;
 }
 
@@ -279,17 +292,23 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 			     size_t max_entries, uint32_t flags, size_t entry_size)
 {
 	struct vb_context *c = vb_context_of(context);
+	struct netdev now;
+	size_t n = 0;
 
 	if (!c)
 		return REAL_CALL(_ibv_query_gid_table, context, entries, max_entries, flags,
 				 entry_size);
 	if (flags)
 		return -EOPNOTSUPP;
-	if (max_entries < c->netdev.ngids)
-		return -EINVAL;
-	for (uint32_t i = 0; i < c->netdev.ngids; i++)
-		fill_gid_entry(c, i, (char *)entries + i * entry_size, entry_size);
-	return c->netdev.ngids;
+	vb_port_get(c, &now);
+	for (uint32_t i = 0; i < now.ngids; i++) {
+		if (now.gids[i].gone)
+			continue;
+		if (n == max_entries)
+			return -EINVAL;
+		fill_gid_entry(&now, i, (char *)entries + n++ * entry_size, entry_size);
+	}
+	return (ssize_t)n;
 }
 
 /* ---- P_Keys ---- */

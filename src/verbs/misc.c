@@ -129,18 +129,17 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 
 	if (!c)
 		return REAL_CALL(ibv_resolve_eth_l2_from_gid, context, attr, eth_mac, vid);
-	if (!attr->is_global || attr->port_num != 1 || attr->grh.sgid_index >= c->netdev.ngids)
+	if (!attr->is_global || attr->port_num != 1 || vb_port_gid(c, attr->grh.sgid_index, &g))
 		return vb_errno(-EINVAL);
 	if (vid)
 		*vid = 0xffff; /* no VLAN tag of ours: the interface puts its own on */
 	memcpy(g.raw, attr->grh.dgid.raw, 16);
 	if (mac_by_form(&g, eth_mac))
 		return 0;
-	for (unsigned i = 0; i < c->netdev.ngids; i++)
-		if (!memcmp(&c->netdev.gids[i].gid, &g, 16)) {
-			memcpy(eth_mac, c->netdev.mac, ETHERNET_LL_SIZE);
-			return 0;
-		}
+	if (vb_port_find_gid(c, &g) >= 0) {
+		memcpy(eth_mac, c->netdev.mac, ETHERNET_LL_SIZE);
+		return 0;
+	}
 	if (rocemu_gid_is_ipv4(&g) && arp_lookup(g.raw + 12, c->netdev.ifname, eth_mac))
 		return 0;
 	return vb_errno(-EHOSTUNREACH);

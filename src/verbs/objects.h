@@ -11,10 +11,12 @@
  * first object of our own.
  *
  * Locks, in order:
+ *   vb_port.update      following the interface
  *   vb_cq.consumer      who takes completions out; two CQs: lower address first
  *   vb_context.lock     attaching the lane, references of channels
  *   the lane's lock     the endpoint and all its objects
  *   evq.lock            waiting events (a leaf)
+ *   vb_port.lock        the GID table (a leaf)
  * vb_device's registry lock is taken alone. No lock is held while a thread blocks for an event.
  */
 #ifndef VERBS_OBJECTS_H
@@ -34,6 +36,7 @@
 #include "base/list.h"
 #include "engine/lane.h"
 #include "engine/netdev.h"
+#include "engine/netmon.h"
 #include "base/evq.h"
 
 struct vb_device {
@@ -50,12 +53,31 @@ struct vb_device {
 	struct list node;     /* in the registry */
 };
 
+/** One kind of async event of one object. */
+struct vb_async {
+	struct evq_source src;
+	struct ibv_async_event event;
+};
+
+enum vb_port_event { VB_PORT_GID_CHANGE, VB_PORT_ACTIVE, VB_PORT_ERR, VB_PORT_FATAL };
+
+/** How a context follows its interface (port.c). */
+struct vb_port {
+	pthread_mutex_t update; /* who looks and changes; before the lane's lock */
+	/* Guards gone, and vb_context.netdev but for its index, MAC and names; a leaf. */
+	pthread_mutex_t lock;
+	bool gone; /* the interface */
+	struct netmon_listener listener;
+	struct vb_async events[4]; /* by enum vb_port_event */
+};
+
 struct vb_context {
 	struct verbs_context vctx; /* programs see &vctx.context */
 	struct vb_device *dev;	   /* ref */
-	struct netdev netdev;	   /* as it was when opened: the GID table of the lane */
+	struct netdev netdev;	   /* now: the GID table of the lane; see port */
 	struct lane *lane;	   /* owned */
 	struct evq async;	   /* async_fd is its fd */
+	struct vb_port port;
 	pthread_mutex_t lock;
 	atomic_bool attached;  /* the lane has its slot; set under lock */
 	bool complained;       /* about not getting one; guarded by lock */
@@ -103,12 +125,6 @@ struct vb_mw {
 struct vb_channel {
 	struct ibv_comp_channel base; /* refcnt is guarded by vb_context.lock */
 	struct evq events;
-};
-
-/** One kind of async event of one object. */
-struct vb_async {
-	struct evq_source src;
-	struct ibv_async_event event;
 };
 
 struct vb_cq {
@@ -213,6 +229,20 @@ int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 /* open.c */
 /** Get the lane its slot, once; complains on stderr the first time it fails. -errno. */
 int vb_context_attach(struct vb_context *c);
+
+/* port.c */
+/** Follow the interface from now on; the lane is there. */
+void vb_port_start(struct vb_context *c);
+/** Stop, before the lane goes. */
+void vb_port_stop(struct vb_context *c);
+/** A copy of the port and its GID table, holes included. @return false: the interface is gone. */
+bool vb_port_get(struct vb_context *c, struct netdev *now);
+/** The largest path MTU that a QP may have. */
+enum ibv_mtu vb_port_mtu(struct vb_context *c);
+/** An entry of the GID table. -EINVAL beyond its end, -ENODATA a hole (*gid: what was there). */
+int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid);
+/** The index of an address, or -1. */
+int vb_port_find_gid(struct vb_context *c, const struct rocemu_gid *gid);
 
 /* event.c */
 /** The lane's on_events: hand the endpoint's events to channels and async fd. Lane's lock held. */

@@ -87,6 +87,8 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	c->dev = dev;
 	c->netdev = dev->netdev;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->port.lock, NULL);
+	pthread_mutex_init(&c->port.update, NULL);
 	list_init(&c->on_demand);
 	ret = evq_init(&c->async);
 	if (ret < 0)
@@ -104,6 +106,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	ctx->num_comp_vectors = (int)MAX(cpus, 1);
 	pthread_mutex_init(&ctx->mutex, NULL);
 	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
+	vb_port_start(c);
 	return 0;
 }
 
@@ -145,6 +148,7 @@ int ibv_close_device(struct ibv_context *context)
 		real_ops_forget(context);
 		return REAL_CALL(ibv_close_device, context);
 	}
+	vb_port_stop(c);
 	lane_free(c->lane);
 	evq_fini(&c->async);
 	vb_device_put(c->dev);

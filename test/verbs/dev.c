@@ -115,7 +115,7 @@ static void to_init(struct ibv_qp *qp)
 	assert_int_equal(ibv_modify_qp(qp, &a, mask), 0);
 }
 
-static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
+static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer, uint8_t gid_index)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTR,
@@ -131,7 +131,8 @@ static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
 	};
 	int rtr = IBV_QP_STATE, rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
 
-	assert_int_equal(ibv_query_gid(qp->context, 1, 0, &a.ah_attr.grh.dgid), 0);
+	assert_int_equal(ibv_query_gid(qp->context, 1, gid_index, &a.ah_attr.grh.dgid), 0);
+	a.ah_attr.grh.sgid_index = gid_index;
 	a.ah_attr.grh.hop_limit = 1;
 	if (peer)
 		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
@@ -145,14 +146,19 @@ static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer)
 	assert_int_equal(ibv_modify_qp(qp, &a, rts), 0);
 }
 
-void dev_connect(struct ibv_qp *a, struct ibv_qp *b)
+void dev_connect_on(struct ibv_qp *a, struct ibv_qp *b, uint8_t gid_index)
 {
 	to_init(a);
 	if (b)
 		to_init(b);
-	to_rts(a, b);
+	to_rts(a, b, gid_index);
 	if (b)
-		to_rts(b, a);
+		to_rts(b, a, gid_index);
+}
+
+void dev_connect(struct ibv_qp *a, struct ibv_qp *b)
+{
+	dev_connect_on(a, b, 0);
 }
 
 struct ibv_ah *dev_self_ah(struct dev *d)

@@ -35,6 +35,8 @@ struct ibv_context *dev_open_named(const char *name);
 struct ibv_qp *dev_qp(struct dev *d, enum ibv_qp_type type, uint64_t ops);
 /** Bring RC or UC QPs to RTS, connected to each other; a UD QP (b NULL) to RTS. */
 void dev_connect(struct ibv_qp *a, struct ibv_qp *b);
+/** The same for two QPs of one device over another of its addresses. */
+void dev_connect_on(struct ibv_qp *a, struct ibv_qp *b, uint8_t gid_index);
 /** A UD destination on the device itself. */
 struct ibv_ah *dev_self_ah(struct dev *d);
 

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/netmon.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/util.h"
+
+enum { NEWS_BYTES = 16384 };
+
+/*
+ * life: starting and ending the thread; taken before lock. lock: the list, and who is being told;
+ * not held while somebody is, so that telling may take its time.
+ */
+static struct {
+	pthread_mutex_t life, lock;
+	pthread_cond_t told;
+	struct list listeners;		       /* guarded by lock */
+	const struct netmon_listener *telling; /* guarded by lock */
+	bool running;			       /* guarded by life, as are the following */
+	pthread_t thread;
+	int netlink_fd, stop_fd; /* owned; the thread's while it runs */
+} mon = {
+	.life = PTHREAD_MUTEX_INITIALIZER,
+	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.told = PTHREAD_COND_INITIALIZER,
+	.listeners = {&mon.listeners, &mon.listeners},
+	.netlink_fd = -1,
+	.stop_fd = -1,
+};
+
+/* ---- telling ---- */
+
+static void tell_all(const struct netmon_news *news)
+{
+	pthread_mutex_lock(&mon.lock);
+	list_for_each (it, &mon.listeners) {
+		const struct netmon_listener *l = list_entry(it, struct netmon_listener, node);
+
+		mon.telling = l;
+		pthread_mutex_unlock(&mon.lock);
+		l->tell(l->user, news);
+		pthread_mutex_lock(&mon.lock);
+		mon.telling = NULL;
+		pthread_cond_broadcast(&mon.told);
+	}
+	pthread_mutex_unlock(&mon.lock);
+}
+
+/** What a message of the kernel says that anybody wants to know. @return false: nothing. */
+static bool read_news(const struct nlmsghdr *h, struct netmon_news *news)
+{
+	const struct ifinfomsg *link = NLMSG_DATA(h);
+	const struct ifaddrmsg *addr = NLMSG_DATA(h);
+
+	switch (h->nlmsg_type) {
+	case RTM_NEWLINK:
+	case RTM_DELLINK:
+		/* Bridges speak of their ports in the same words. */
+		if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*link)) || link->ifi_family != AF_UNSPEC)
+			return false;
+		*news = (struct netmon_news){
+			.what = h->nlmsg_type == RTM_DELLINK ? NETMON_GONE : NETMON_LINK,
+			.ifindex = (unsigned)link->ifi_index,
+			.active = (link->ifi_flags & IFF_UP) && (link->ifi_flags & IFF_RUNNING),
+		};
+		return true;
+	case RTM_NEWADDR:
+	case RTM_DELADDR:
+		if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*addr)))
+			return false;
+		*news = (struct netmon_news){.what = NETMON_ADDRESSES, .ifindex = addr->ifa_index};
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void read_messages(int fd)
+{
+	/* The thread's own, and as aligned as the kernel's structures want it. */
+	static _Alignas(struct nlmsghdr) char buf[NEWS_BYTES];
+	struct netmon_news news;
+	const struct nlmsghdr *h;
+	struct sockaddr_nl from = {0};
+	socklen_t from_len = sizeof(from);
+	ssize_t n = recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from,
+			     &from_len);
+
+	if (n < 0 && errno == ENOBUFS) {
+		tell_all(&(struct netmon_news){.what = NETMON_ANYTHING});
+		return;
+	}
+	if (from.nl_pid != 0) /* not the kernel */
+		return;
+	for (h = (const void *)buf; n > 0 && NLMSG_OK(h, (size_t)n);
+	     h = (const void *)NLMSG_NEXT(h, n))
+		if (read_news(h, &news))
+			tell_all(&news);
+}
+
+static void *thread_main(void *arg)
+{
+	struct pollfd fds[] = {
+		{.fd = mon.netlink_fd, .events = POLLIN},
+		{.fd = mon.stop_fd, .events = POLLIN},
+	};
+
+	(void)arg;
+	for (;;) {
+		if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
+			return NULL;
+		if (fds[1].revents)
+			return NULL;
+		if (fds[0].revents)
+			read_messages(fds[0].fd);
+	}
+}
+
+/* ---- the thread's life; all with mon.life held ---- */
+
+static void close_fds(void)
+{
+	if (mon.netlink_fd >= 0)
+		close(mon.netlink_fd);
+	if (mon.stop_fd >= 0)
+		close(mon.stop_fd);
+	mon.netlink_fd = mon.stop_fd = -1;
+}
+
+static int open_fds(void)
+{
+	const struct sockaddr_nl groups = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+
+	mon.netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	mon.stop_fd = eventfd(0, EFD_CLOEXEC);
+	if (mon.netlink_fd < 0 || mon.stop_fd < 0 ||
+	    bind(mon.netlink_fd, (const struct sockaddr *)&groups, sizeof(groups)) < 0)
+		return -errno;
+	return 0;
+}
+
+static int spawn(void)
+{
+	sigset_t all, old;
+	int err;
+
+	/* The application's signals are for the application's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&mon.thread, NULL, thread_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!err)
+		pthread_setname_np(mon.thread, "rocemu-net");
+	return -err;
+}
+
+static int start(void)
+{
+	int err = open_fds();
+
+	if (!err)
+		err = spawn();
+	if (err)
+		close_fds();
+	mon.running = !err;
+	return err;
+}
+
+static void stop(void)
+{
+	const uint64_t one = 1;
+
+	if (write(mon.stop_fd, &one, sizeof(one)) < 0)
+		log_debug("the watch over the network does not end: %s", strerror(errno));
+	pthread_join(mon.thread, NULL);
+	mon.running = false;
+	close_fds();
+}
+
+/* ---- fork ---- */
+
+/* Nobody is being told at that moment, so that the child finds no lock of a listener taken. */
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&mon.life);
+	pthread_mutex_lock(&mon.lock);
+	while (mon.telling)
+		pthread_cond_wait(&mon.told, &mon.lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&mon.lock);
+	pthread_mutex_unlock(&mon.life);
+}
+
+/* The child has no thread; its listeners' devices are the parent's. */
+static void fork_child(void)
+{
+	list_for_each_safe (it, tmp, &mon.listeners)
+		list_remove(it);
+	mon.running = false;
+	close_fds();
+	pthread_cond_init(&mon.told, NULL);
+	pthread_mutex_unlock(&mon.lock);
+	pthread_mutex_unlock(&mon.life);
+}
+
+static void register_atfork(void)
+{
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- listeners ---- */
+
+int netmon_add(struct netmon_listener *l)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	int err = 0;
+
+	pthread_once(&once, register_atfork);
+	list_init(&l->node);
+	pthread_mutex_lock(&mon.life);
+	if (!mon.running)
+		err = start();
+	if (!err) {
+		pthread_mutex_lock(&mon.lock);
+		list_append(&mon.listeners, &l->node);
+		pthread_mutex_unlock(&mon.lock);
+	}
+	pthread_mutex_unlock(&mon.life);
+	return err;
+}
+
+void netmon_remove(struct netmon_listener *l)
+{
+	bool last;
+
+	pthread_mutex_lock(&mon.life);
+	pthread_mutex_lock(&mon.lock);
+	while (mon.telling == l)
+		pthread_cond_wait(&mon.told, &mon.lock);
+	list_remove(&l->node);
+	last = list_empty(&mon.listeners);
+	pthread_mutex_unlock(&mon.lock);
+	if (last && mon.running)
+		stop();
+	pthread_mutex_unlock(&mon.life);
+}

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A context's port and GID table as they are now: what the interface and its addresses do at run
+ * time becomes entries of the table, asynchronous events and the lane's addresses.
+ *
+ * As with a hardware RNIC under Linux: an address that goes leaves a hole, all others keep their
+ * index; QPs and address handles of it stay, and time out (or go on, if it comes back soon). The
+ * interface's end is the device's: IBV_EVENT_DEVICE_FATAL.
+ */
+#include "base/log.h"
+#include "verbs/objects.h"
+
+static const enum ibv_event_type events[] = {
+	[VB_PORT_GID_CHANGE] = IBV_EVENT_GID_CHANGE,
+	[VB_PORT_ACTIVE] = IBV_EVENT_PORT_ACTIVE,
+	[VB_PORT_ERR] = IBV_EVENT_PORT_ERR,
+	[VB_PORT_FATAL] = IBV_EVENT_DEVICE_FATAL,
+};
+
+bool vb_port_get(struct vb_context *c, struct netdev *now)
+{
+	bool there;
+
+	pthread_mutex_lock(&c->port.lock);
+	*now = c->netdev;
+	there = !c->port.gone;
+	pthread_mutex_unlock(&c->port.lock);
+	return there;
+}
+
+enum ibv_mtu vb_port_mtu(struct vb_context *c)
+{
+	unsigned mtu;
+
+	pthread_mutex_lock(&c->port.lock);
+	mtu = c->netdev.mtu;
+	pthread_mutex_unlock(&c->port.lock);
+	return netdev_active_mtu(mtu);
+}
+
+int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid)
+{
+	int ret = -EINVAL;
+
+	pthread_mutex_lock(&c->port.lock);
+	if (index < c->netdev.ngids) {
+		*gid = c->netdev.gids[index].gid;
+		ret = c->netdev.gids[index].gone ? -ENODATA : 0;
+	}
+	pthread_mutex_unlock(&c->port.lock);
+	return ret;
+}
+
+int vb_port_find_gid(struct vb_context *c, const struct rocemu_gid *gid)
+{
+	int found = -1;
+
+	pthread_mutex_lock(&c->port.lock);
+	for (unsigned i = 0; found < 0 && i < c->netdev.ngids; i++)
+		if (!c->netdev.gids[i].gone && !memcmp(&c->netdev.gids[i].gid, gid, sizeof(*gid)))
+			found = (int)i;
+	pthread_mutex_unlock(&c->port.lock);
+	return found;
+}
+
+/* ---- changes ---- */
+
+static void set_lane_gids(struct vb_context *c, const struct netdev *now,
+			  const struct netdev_change *change, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++) {
+		const unsigned at = change[i].index;
+		const struct lane_gid g = {
+			.index = at,
+			.gid = now->gids[at].gid,
+			.scope_id = now->gids[at].scope_id,
+		};
+
+		lane_set_gid(c->lane, at, change[i].added ? &g : NULL);
+	}
+}
+
+static void post(struct vb_context *c, enum vb_port_event which)
+{
+	evq_post(&c->async, &c->port.events[which].src, false);
+}
+
+/* What has changed between two looks, for the program. The addresses first: a port that becomes
+ * active has them already. */
+static void tell_program(struct vb_context *c, const struct netdev *before,
+			 const struct netdev *now, bool gids, bool gone)
+{
+	if (gids)
+		post(c, VB_PORT_GID_CHANGE);
+	if (before->active != now->active)
+		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
+	if (gone)
+		post(c, VB_PORT_FATAL);
+}
+
+/* Bring table, lane and program up to date. active: NULL, or what the news say of the link. */
+static void update(struct vb_context *c, const bool *active, bool silent)
+{
+	struct netdev_change change[2 * ROCEMU_MAX_GID];
+	struct netdev before, now;
+	unsigned n;
+	bool gone;
+	int ret;
+
+	pthread_mutex_lock(&c->port.update);
+	before = c->netdev; /* nobody else writes it */
+	ret = netdev_reread(&before, &now);
+	gone = ret == -ENODEV;
+	if (ret < 0 && !gone) {
+		log_info("%s: %s", before.name, strerror(-ret));
+		pthread_mutex_unlock(&c->port.update);
+		return;
+	}
+	if (active && !gone)
+		now.active = *active;
+	pthread_mutex_lock(&c->port.lock);
+	n = netdev_merge(&c->netdev, &now, change);
+	now = c->netdev;
+	gone &= !c->port.gone;
+	c->port.gone |= gone;
+	pthread_mutex_unlock(&c->port.lock);
+	set_lane_gids(c, &now, change, n);
+	if (now.mtu != before.mtu)
+		lane_set_mtu(c->lane, netdev_active_mtu(now.mtu));
+	if (!silent)
+		tell_program(c, &before, &now, n > 0, gone);
+	pthread_mutex_unlock(&c->port.update);
+}
+
+static void on_news(void *user, const struct netmon_news *news)
+{
+	struct vb_context *c = user;
+
+	if (news->what == NETMON_ANYTHING || news->ifindex == c->netdev.ifindex)
+		update(c, news->what == NETMON_LINK ? &news->active : NULL, false);
+}
+
+void vb_port_start(struct vb_context *c)
+{
+	int ret;
+
+	_Static_assert(ARRAY_LEN(events) == ARRAY_LEN(c->port.events), "one source per event");
+	for (unsigned i = 0; i < ARRAY_LEN(events); i++) {
+		vb_async_init(&c->port.events[i], events[i]);
+		c->port.events[i].event.element.port_num = 1;
+	}
+	c->port.listener = (struct netmon_listener){.tell = on_news, .user = c};
+	ret = netmon_add(&c->port.listener);
+	if (ret < 0)
+		log_info("%s: changes of the network will not be seen: %s", c->netdev.name,
+			 strerror(-ret));
+	/* What has changed since the device was listed. */
+	update(c, NULL, true);
+}
+
+void vb_port_stop(struct vb_context *c)
+{
+	netmon_remove(&c->port.listener);
+}
