@@ -28,8 +28,22 @@ static const char *state_name(enum ibv_port_state state)
 	}
 }
 
+/**
+ * The name of the interface that a GID belongs to. By sysfs: an index means nothing to a process in
+ * another network namespace than the interface's, and the kernel shows its devices in all of them.
+ */
+static void find_interface(struct ibv_device *device, unsigned port, unsigned gid_index,
+			   char ifname[IF_NAMESIZE])
+{
+	char file[64];
+
+	snprintf(file, sizeof(file), "ports/%u/gid_attrs/ndevs/%u", port, gid_index);
+	if (ibv_read_sysfs_file(device->ibdev_path, file, ifname, IF_NAMESIZE) <= 0)
+		ifname[0] = 0;
+}
+
 /** RoCE v2 and InfiniBand addresses; those of RoCE v1 are the same ones again. */
-static void fill_gids(struct ibv_context *ctx, struct port_info *p)
+static void fill_gids(struct ibv_context *ctx, struct ibv_device *device, struct port_info *p)
 {
 	struct ibv_gid_entry *table = calloc(TABLE_MAX, sizeof(*table));
 	ssize_t n = table ? ibv_query_gid_table(ctx, table, TABLE_MAX, 0) : 0;
@@ -42,8 +56,8 @@ static void fill_gids(struct ibv_context *ctx, struct port_info *p)
 		memcpy(gid.raw, table[i].gid.raw, sizeof(gid.raw));
 		p->gids[p->ngids].index = table[i].gid_index;
 		print_gid(p->gids[p->ngids].text, sizeof(p->gids[0].text), &gid);
-		if (p->ngids++ == 0 && table[i].ndev_ifindex)
-			if_indextoname(table[i].ndev_ifindex, p->ifname);
+		if (p->ngids++ == 0)
+			find_interface(device, p->port, table[i].gid_index, p->ifname);
 	}
 	free(table);
 }
@@ -68,7 +82,7 @@ static void fill_port(struct ibv_context *ctx, struct ibv_device *device, unsign
 		p->state = state_name(attr.state);
 		p->path_mtu = attr.active_mtu ? 128u << attr.active_mtu : 0;
 	}
-	fill_gids(ctx, p);
+	fill_gids(ctx, device, p);
 }
 
 /** Its ports; one without particulars when it cannot be opened. @return false without memory. */
