@@ -5,6 +5,7 @@ import time
 
 import harness
 import parity
+import realnic
 from peers import FAMILIES, MTUS, ROLES, code, gid_index
 
 NORMAL, FULL = 1, 2
@@ -245,8 +246,15 @@ def parity_case(wire, full):
     return [Row(parity.GROUP, 'rocemu parity', 'pass')], text
 
 
+def real_nic(wire, name):
+    text = realnic.run(wire, name)
+    return [Row(realnic.GROUP, name, 'pass')], text
+
+
 def cases(full):
     # By MTU, which is changed for each half only.
     every = [*verbs_cases(), *impair_cases(), *stock_cases(), *soak_cases(full),
-             Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full))]
+             Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full)),
+             *(Case(f'real-nic/{name}', None, None, 4200, NORMAL, lambda w, c, n=name: real_nic(w, n))
+               for name in realnic.CASES)]
     return sorted(every, key=lambda c: c.mtu)
