@@ -16,6 +16,14 @@ enum {
 	PHYS_DISABLED = 3,
 };
 
+/* device_cap_flags_ex; the kernel's numbers (IB_UVERBS_DEVICE_*), for which verbs.h has no names. */
+#define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
+#ifdef HAVE_WR_FLUSH
+#define CAP_FLUSH (UINT64_C(1) << 38) /* global visibility; memory of a process does not persist */
+#else
+#define CAP_FLUSH UINT64_C(0)
+#endif
+
 /* ---- device ---- */
 
 /**
@@ -56,7 +64,7 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
 			      IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B |
-			      IBV_DEVICE_MEM_MGT_EXTENSIONS;
+			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 	a->max_sge = ROCEMU_MAX_SGE;
 	a->max_sge_rd = ROCEMU_MAX_SGE;
 	a->max_cq = 1 << 16;
@@ -118,7 +126,7 @@ int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex
 	full.max_dm_size = VB_DM_MAX;
 	full.completion_timestamp_mask = UINT64_MAX;
 	full.hca_core_clock = 1000000; /* kHz: timestamps count nanoseconds */
-	full.device_cap_flags_ex = full.orig_attr.device_cap_flags;
+	full.device_cap_flags_ex = full.orig_attr.device_cap_flags | CAP_ATOMIC_WRITE | CAP_FLUSH;
 	full.phys_port_cnt_ex = 1;
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, MIN(attr_size, sizeof(full)));

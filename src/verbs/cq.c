@@ -114,15 +114,19 @@ int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b)
 {
-	pthread_mutex_lock(a < b ? &a->consumer : &b->consumer);
-	if (a != b)
-		pthread_mutex_lock(a < b ? &b->consumer : &a->consumer);
+	struct vb_cq *low = a < b ? a : b, *high = a < b ? b : a;
+
+	if (low)
+		pthread_mutex_lock(&low->consumer);
+	if (high && high != low)
+		pthread_mutex_lock(&high->consumer);
 }
 
 void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b)
 {
-	pthread_mutex_unlock(&a->consumer);
-	if (a != b)
+	if (a)
+		pthread_mutex_unlock(&a->consumer);
+	if (b && a != b)
 		pthread_mutex_unlock(&b->consumer);
 }
 

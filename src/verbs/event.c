@@ -61,6 +61,9 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 		case ROCEMU_EVENT_QP:
 			qp = rocemu_qp_user(ev.u.qp);
 			post_one_of(c, qp->async, ARRAY_LEN(qp->async), ev.async);
+			list_for_each (n, &qp->sharing)
+				post_one_of(c, list_entry(n, struct vb_qp, sharing)->async,
+					    ARRAY_LEN(qp->async), ev.async);
 			break;
 		case ROCEMU_EVENT_SRQ:
 			srq = rocemu_srq_user(ev.u.srq);

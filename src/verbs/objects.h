@@ -83,6 +83,7 @@ struct vb_context {
 	bool complained;       /* about not getting one; guarded by lock */
 	size_t dm_used;	       /* bytes of device memory; guarded by lock */
 	struct list on_demand; /* of vb_mr.on_demand; guarded by lock */
+	struct list xrc_domains; /* of vb_xrc_domain.node; guarded by lock */
 };
 
 struct vb_pd {
@@ -138,9 +139,19 @@ struct vb_cq {
 	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */
 };
 
+struct vb_xrc_domain;
+
+struct vb_xrcd {
+	struct ibv_xrcd base;
+	struct vb_xrc_domain *domain; /* ref; all handles of a file's have the same */
+	struct rocemu_xrcd *rx;	      /* the domain's */
+	atomic_uint refs;	      /* SRQs and QPs made with this handle */
+};
+
 struct vb_srq {
 	struct ibv_srq base;
 	struct rocemu_srq *rsrq; /* owned */
+	struct vb_xrcd *xrcd;	 /* ref; NULL: a basic SRQ */
 	struct vb_async async[2];
 };
 
@@ -153,7 +164,9 @@ struct vb_wr;
 
 struct vb_qp {
 	struct ibv_qp_ex base; /* begins with an ibv_qp */
-	struct rocemu_qp *rqp; /* owned */
+	struct rocemu_qp *rqp; /* owned, XRC_RECV: by all its handles together */
+	struct list sharing;   /* ring of those handles; guarded by the lane's lock */
+	struct vb_xrcd *xrcd;  /* ref, XRC_RECV */
 	struct ibv_qp_cap cap;
 	bool sig_all;
 	struct vb_wr *wr; /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
@@ -184,6 +197,7 @@ VB_CAST(td, ibv_td, base)
 VB_CAST(mr, ibv_mr, base)
 VB_CAST(mw, ibv_mw, base)
 VB_CAST(dm, ibv_dm, base)
+VB_CAST(xrcd, ibv_xrcd, base)
 VB_CAST(channel, ibv_comp_channel, base)
 VB_CAST(srq, ibv_srq, base)
 VB_CAST(ah, ibv_ah, base)
@@ -295,7 +309,7 @@ int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int vb_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 /** One completion; when there is none, drive the lane once and look again. Consumer lock held. */
 bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
-/** Take and release the consumer locks of a QP's two CQs (which may be one), in order. */
+/** Take and release the consumer locks of a QP's two CQs (one, or NULL, perhaps), in order. */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b);
 void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b);
 
@@ -305,9 +319,23 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 /* srq.c */
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
 int vb_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
+int vb_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 
 /* qp.c */
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
+/** What programs see of a QP (handle) whose rqp is known. */
+void vb_qp_show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a);
+/** Its events, and a ring of one. */
+void vb_qp_events_init(struct vb_qp *qp);
+
+/* xrc.c */
+struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
+int vb_close_xrcd(struct ibv_xrcd *xrcd);
+struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
+/** This handle is done with its QP, which goes with the last one. Lane's and CQs' locks held. -EBUSY. */
+int vb_qp_unshare(struct vb_qp *qp);
+/** The context goes away: what is left of its domains. */
+void vb_xrc_fini(struct vb_context *c);
 
 /* post.c */
 int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

@@ -36,6 +36,10 @@ static void set_extended_ops(struct verbs_context *v)
 	v->create_cq_ex = vb_create_cq_ex;
 	v->create_srq_ex = vb_create_srq_ex;
 	v->create_qp_ex = vb_create_qp_ex;
+	v->open_qp = vb_open_qp;
+	v->get_srq_num = vb_get_srq_num;
+	v->open_xrcd = vb_open_xrcd;
+	v->close_xrcd = vb_close_xrcd;
 	v->modify_cq = vb_modify_cq;
 	v->alloc_null_mr = vb_alloc_null_mr;
 	v->advise_mr = vb_advise_mr;
@@ -90,6 +94,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	pthread_mutex_init(&c->port.lock, NULL);
 	pthread_mutex_init(&c->port.update, NULL);
 	list_init(&c->on_demand);
+	list_init(&c->xrc_domains);
 	ret = evq_init(&c->async);
 	if (ret < 0)
 		return ret;
@@ -150,6 +155,7 @@ int ibv_close_device(struct ibv_context *context)
 	}
 	vb_port_stop(c);
 	lane_free(c->lane);
+	vb_xrc_fini(c);
 	evq_fini(&c->async);
 	vb_device_put(c->dev);
 	free(c);

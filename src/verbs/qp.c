@@ -4,12 +4,27 @@
 
 #include "verbs/real.h"
 
+/* Not in every version's verbs.h. */
+enum {
+#ifdef HAVE_WR_ATOMIC_WRITE
+	OP_ATOMIC_WRITE = IBV_QP_EX_WITH_ATOMIC_WRITE,
+#else
+	OP_ATOMIC_WRITE = 0,
+#endif
+#ifdef HAVE_WR_FLUSH
+	OP_FLUSH = IBV_QP_EX_WITH_FLUSH,
+#else
+	OP_FLUSH = 0,
+#endif
+};
+
 enum {
 	OPS_UD = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM,
 	OPS_UC = OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 		 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
 	OPS_RC = OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV,
+		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | OP_ATOMIC_WRITE |
+		 OP_FLUSH,
 };
 
 static const enum ibv_event_type qp_events[] = {
@@ -19,7 +34,17 @@ static const enum ibv_event_type qp_events[] = {
 
 static uint64_t supported_ops(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC ? OPS_RC : type == IBV_QPT_UC ? OPS_UC : OPS_UD;
+	switch ((int)type) {
+	case IBV_QPT_RC:
+	case IBV_QPT_XRC_SEND:
+		return OPS_RC;
+	case IBV_QPT_UC:
+		return OPS_UC;
+	case IBV_QPT_UD:
+		return OPS_UD;
+	default:
+		return 0;
+	}
 }
 
 /* ---- creation ---- */
@@ -29,12 +54,33 @@ static uint32_t create_flags(const struct ibv_qp_init_attr_ex *a)
 	return a->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS ? a->create_flags : 0;
 }
 
+static bool type_known(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+	       type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+/** All objects that its type needs are there and of this context. Others are not looked at. */
+static bool objects_fit(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a)
+{
+	if (a->qp_type == IBV_QPT_XRC_RECV)
+		return (a->comp_mask & IBV_QP_INIT_ATTR_XRCD) && a->xrcd && a->xrcd->context == ctx;
+	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || a->pd->context != ctx ||
+	    !a->send_cq || a->send_cq->context != ctx)
+		return false;
+	if (a->qp_type == IBV_QPT_XRC_SEND)
+		return true;
+	return a->recv_cq && a->recv_cq->context == ctx &&
+	       (!a->srq || (a->srq->context == ctx && !vb_srq_of(a->srq)->xrcd));
+}
+
 static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS |
+	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+				       IBV_QP_INIT_ATTR_CREATE_FLAGS |
 				       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return -EOPNOTSUPP;
-	if (a->qp_type != IBV_QPT_RC && a->qp_type != IBV_QPT_UC && a->qp_type != IBV_QPT_UD)
+	if (!type_known(a->qp_type))
 		return -EOPNOTSUPP;
 	if (create_flags(a) & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return -EOPNOTSUPP;
@@ -43,16 +89,31 @@ static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_att
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    a->send_ops_flags & ~supported_ops(a->qp_type))
 		return -EOPNOTSUPP;
-	if (!(a->comp_mask & IBV_QP_INIT_ATTR_PD) || !a->pd || !a->send_cq || !a->recv_cq)
-		return -EINVAL;
-	if (a->pd->context != ctx || a->send_cq->context != ctx || a->recv_cq->context != ctx ||
-	    (a->srq && a->srq->context != ctx))
-		return -EINVAL;
-	return 0;
+	return objects_fit(ctx, a) ? 0 : -EINVAL;
 }
 
-/** What programs see, and the events it can have. */
-static void show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a)
+/** What the type has no use for is taken as not given. */
+static struct ibv_qp_init_attr_ex normalize(const struct ibv_qp_init_attr_ex *a)
+{
+	struct ibv_qp_init_attr_ex n = *a;
+
+	if (n.qp_type != IBV_QPT_XRC_RECV)
+		n.xrcd = NULL;
+	else
+		n.pd = NULL;
+	if (n.qp_type == IBV_QPT_XRC_RECV)
+		n.send_cq = NULL;
+	if (n.qp_type == IBV_QPT_XRC_RECV || n.qp_type == IBV_QPT_XRC_SEND) {
+		n.recv_cq = NULL;
+		n.srq = NULL;
+	}
+	/* The eight bytes of an ATOMIC WRITE are in the request (ibv_wr_atomic_write()). */
+	if ((n.comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) && n.send_ops_flags & OP_ATOMIC_WRITE)
+		n.cap.max_inline_data = MAX(n.cap.max_inline_data, 8u);
+	return n;
+}
+
+void vb_qp_show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
 	struct ibv_qp *b = &qp->base.qp_base;
 
@@ -69,15 +130,32 @@ static void show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_
 	pthread_mutex_init(&b->mutex, NULL);
 	pthread_cond_init(&b->cond, NULL);
 	qp->sig_all = a->sq_sig_all != 0;
+	if (a->pd)
+		atomic_fetch_add(&vb_pd_of(a->pd)->refs, 1);
+	if (a->xrcd) {
+		qp->xrcd = vb_xrcd_of(a->xrcd);
+		atomic_fetch_add(&qp->xrcd->refs, 1);
+	}
+}
+
+void vb_qp_events_init(struct vb_qp *qp)
+{
+	_Static_assert(ARRAY_LEN(qp_events) == ARRAY_LEN(qp->async), "one source per event");
+	for (unsigned i = 0; i < ARRAY_LEN(qp_events); i++) {
+		vb_async_init(&qp->async[i], qp_events[i]);
+		qp->async[i].event.element.qp = &qp->base.qp_base;
+	}
+	list_init(&qp->sharing);
 }
 
 static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_attr_ex *a)
 {
 	struct rocemu_qp_init init = {
-		.pd = vb_pd_of(a->pd)->rpd,
-		.send_cq = vb_cq_of(a->send_cq)->rcq,
-		.recv_cq = vb_cq_of(a->recv_cq)->rcq,
+		.pd = a->pd ? vb_pd_of(a->pd)->rpd : NULL,
+		.send_cq = a->send_cq ? vb_cq_of(a->send_cq)->rcq : NULL,
+		.recv_cq = a->recv_cq ? vb_cq_of(a->recv_cq)->rcq : NULL,
 		.srq = a->srq ? vb_srq_of(a->srq)->rsrq : NULL,
+		.xrcd = a->xrcd ? vb_xrcd_of(a->xrcd)->rx : NULL,
 		.type = a->qp_type,
 		.cap = a->cap,
 		.sq_sig_all = a->sq_sig_all != 0,
@@ -86,18 +164,13 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	};
 	int ret;
 
-	_Static_assert(ARRAY_LEN(qp_events) == ARRAY_LEN(qp->async), "one source per event");
-	for (unsigned i = 0; i < ARRAY_LEN(qp_events); i++) {
-		vb_async_init(&qp->async[i], qp_events[i]);
-		qp->async[i].event.element.qp = &qp->base.qp_base;
-	}
+	vb_qp_events_init(qp);
 	lane_lock(c->lane);
 	ret = rocemu_qp_create(lane_ep(c->lane), &init, &qp->rqp);
 	lane_unlock(c->lane);
 	if (ret < 0)
 		return ret;
 	qp->cap = init.cap;
-	show(qp, &c->vctx.context, a);
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		ret = vb_wr_init(qp, a->send_ops_flags);
 	if (ret < 0) {
@@ -106,14 +179,15 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 		lane_unlock(c->lane);
 		return ret;
 	}
+	vb_qp_show(qp, &c->vctx.context, a);
 	a->cap = init.cap;
-	atomic_fetch_add(&vb_pd_of(a->pd)->refs, 1);
 	return 0;
 }
 
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vb_context *c = vb_context_of(ctx);
+	struct ibv_qp_init_attr_ex a;
 	struct vb_qp *qp;
 	int ret = check_init_attr(ctx, attr);
 
@@ -124,11 +198,13 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
 		return vb_null(ENOMEM);
-	ret = create(c, qp, attr);
+	a = normalize(attr);
+	ret = create(c, qp, &a);
 	if (ret < 0) {
 		free(qp);
 		return vb_null(-ret);
 	}
+	attr->cap = a.cap;
 	return &qp->base.qp_base;
 }
 
@@ -173,6 +249,19 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *qp)
 
 /* ---- attributes ---- */
 
+/**
+ * Programs set up XRC QPs as they do RC QPs. As with the kernel's drivers, attributes of the half
+ * that a QP does not have are passed over.
+ */
+static int mask_for(enum ibv_qp_type type, int mask)
+{
+	if (type == IBV_QPT_XRC_SEND)
+		return mask & ~(IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+	if (type == IBV_QPT_XRC_RECV)
+		return mask & ~(IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY);
+	return mask;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
@@ -183,6 +272,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 
 	if (!c)
 		return REAL_CALL(ibv_modify_qp, ibqp, attr, mask);
+	mask = mask_for(ibqp->qp_type, mask);
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(c->lane);
 	if ((mask & IBV_QP_STATE) &&
@@ -253,7 +343,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	lane_lock(c->lane);
 	lane_flush(c->lane);
 	vb_deliver_events(c, lane_ep(c->lane));
-	ret = rocemu_qp_destroy(qp->rqp);
+	ret = vb_qp_unshare(qp);
 	lane_unlock(c->lane);
 	vb_cq_unlock_pair(scq, rcq);
 	if (ret < 0)
@@ -263,7 +353,10 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	while (ibqp->events_completed != delivered)
 		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
 	pthread_mutex_unlock(&ibqp->mutex);
-	atomic_fetch_sub(&vb_pd_of(ibqp->pd)->refs, 1);
+	if (ibqp->pd)
+		atomic_fetch_sub(&vb_pd_of(ibqp->pd)->refs, 1);
+	if (qp->xrcd)
+		atomic_fetch_sub(&qp->xrcd->refs, 1);
 	vb_wr_fini(qp);
 	free(qp);
 	return 0;

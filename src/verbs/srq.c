@@ -1,56 +1,92 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues (the basic kind). */
+/* Shared receive queues, of the basic kind and of XRC's. */
 #include <stdlib.h>
 
 #include "verbs/real.h"
 
-struct ibv_srq *ibv_create_srq(struct ibv_pd *ibpd, struct ibv_srq_init_attr *attr)
+/** xrcd and cq: of an XRC SRQ, or both NULL. -errno. */
+static int create(struct vb_srq *srq, struct vb_pd *pd, struct vb_xrcd *xrcd, struct vb_cq *cq,
+		  struct ibv_srq_attr *attr)
 {
-	struct vb_context *c = vb_context_of(ibpd->context);
-	struct vb_pd *pd = vb_pd_of(ibpd);
-	struct vb_srq *srq;
+	struct vb_context *c = vb_context_of(pd->base.context);
 	int ret;
 
-	if (!c)
-		return REAL_CALL(ibv_create_srq, ibpd, attr);
-	srq = calloc(1, sizeof(*srq));
+	lane_lock(c->lane);
+	if (xrcd)
+		ret = rocemu_xrc_srq_create(pd->rpd, xrcd->rx, cq->rcq, attr, srq, &srq->rsrq);
+	else
+		ret = rocemu_srq_create(pd->rpd, attr, srq, &srq->rsrq);
+	lane_unlock(c->lane);
+	if (ret < 0)
+		return ret;
+	atomic_fetch_add(&pd->refs, 1);
+	if (xrcd)
+		atomic_fetch_add(&xrcd->refs, 1);
+	srq->xrcd = xrcd;
+	return 0;
+}
+
+static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
+			       struct ibv_srq_attr *attr, void *srq_context)
+{
+	struct vb_srq *srq = calloc(1, sizeof(*srq));
+	int ret;
+
 	if (!srq)
 		return vb_null(ENOMEM);
-	lane_lock(c->lane);
-	ret = rocemu_srq_create(pd->rpd, &attr->attr, srq, &srq->rsrq);
-	lane_unlock(c->lane);
+	ret = create(srq, vb_pd_of(pd), xrcd ? vb_xrcd_of(xrcd) : NULL, vb_cq_of(cq), attr);
 	if (ret < 0) {
 		free(srq);
 		return vb_null(-ret);
 	}
-	srq->base.context = ibpd->context;
-	srq->base.srq_context = attr->srq_context;
-	srq->base.pd = ibpd;
+	srq->base.context = pd->context;
+	srq->base.srq_context = srq_context;
+	srq->base.pd = pd;
+	srq->base.handle = rocemu_srq_num(srq->rsrq);
 	pthread_mutex_init(&srq->base.mutex, NULL);
 	pthread_cond_init(&srq->base.cond, NULL);
 	vb_async_init(&srq->async[0], IBV_EVENT_SRQ_LIMIT_REACHED);
 	vb_async_init(&srq->async[1], IBV_EVENT_SRQ_ERR);
 	for (unsigned i = 0; i < ARRAY_LEN(srq->async); i++)
 		srq->async[i].event.element.srq = &srq->base;
-	atomic_fetch_add(&pd->refs, 1);
 	return &srq->base;
+}
+
+struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
+{
+	if (!vb_context_of(pd->context))
+		return REAL_CALL(ibv_create_srq, pd, attr);
+	return srq_new(pd, NULL, NULL, &attr->attr, attr->srq_context);
 }
 
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr)
 {
-	struct ibv_srq_init_attr plain = {.srq_context = attr->srq_context, .attr = attr->attr};
-	struct ibv_srq *srq;
+	enum { XRC = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ };
+	enum { KNOWN = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | XRC };
+	bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC;
 
-	if (attr->comp_mask & ~(uint32_t)(IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD))
+	if (attr->comp_mask & ~(uint32_t)KNOWN)
 		return vb_null(EOPNOTSUPP);
-	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC)
-		return vb_null(EOPNOTSUPP);
+	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && !xrc && attr->srq_type != IBV_SRQT_BASIC)
+		return vb_null(EOPNOTSUPP); /* tag matching */
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
 		return vb_null(EINVAL);
-	srq = ibv_create_srq(attr->pd, &plain);
-	if (srq)
-		attr->attr = plain.attr;
-	return srq;
+	if (!xrc)
+		return srq_new(attr->pd, NULL, NULL, &attr->attr, attr->srq_context);
+	if ((attr->comp_mask & XRC) != XRC || !attr->xrcd || attr->xrcd->context != ctx ||
+	    !attr->cq || attr->cq->context != ctx)
+		return vb_null(EINVAL);
+	return srq_new(attr->pd, attr->xrcd, attr->cq, &attr->attr, attr->srq_context);
+}
+
+int vb_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
+{
+	struct vb_srq *srq = vb_srq_of(ibsrq);
+
+	if (!srq->xrcd)
+		return vb_errno(-EOPNOTSUPP); /* a basic SRQ has none */
+	*srq_num = rocemu_srq_num(srq->rsrq);
+	return 0;
 }
 
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
@@ -99,6 +135,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
 	pthread_mutex_unlock(&ibsrq->mutex);
 	atomic_fetch_sub(&vb_pd_of(ibsrq->pd)->refs, 1);
+	if (srq->xrcd)
+		atomic_fetch_sub(&srq->xrcd->refs, 1);
 	free(srq);
 	return 0;
 }

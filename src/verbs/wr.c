@@ -164,10 +164,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	wr->bind_mw.bind_info = *info;
 }
 
-/*
- * What we do not have; a QP that asked for it could not be created, so calling it spoils the batch.
- */
-
+/** What we do not have; a QP that asked for it could not be created, so calling it spoils the batch. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	(void)hdr;
@@ -175,36 +172,6 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 	(void)mss;
 	spoil(ex_of(ex)->wr, EOPNOTSUPP);
 }
-
-static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
-{
-	(void)remote_srqn;
-	spoil(ex_of(ex)->wr, EOPNOTSUPP);
-}
-
-#ifdef HAVE_WR_ATOMIC_WRITE
-static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
-			    const void *atomic_wr)
-{
-	(void)rkey;
-	(void)remote_addr;
-	(void)atomic_wr;
-	spoil(ex_of(ex)->wr, EOPNOTSUPP);
-}
-#endif
-
-#ifdef HAVE_WR_FLUSH
-static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
-		     uint8_t type, uint8_t level)
-{
-	(void)rkey;
-	(void)remote_addr;
-	(void)len;
-	(void)type;
-	(void)level;
-	spoil(ex_of(ex)->wr, EOPNOTSUPP);
-}
-#endif
 
 /* ---- setters ---- */
 
@@ -221,6 +188,17 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	wr->wr.ud.ah = ah;
 	wr->wr.ud.remote_qpn = remote_qpn;
 	wr->wr.ud.remote_qkey = remote_qkey;
+}
+
+static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
+{
+	struct vb_wr *w = ex_of(ex)->wr;
+	struct ibv_send_wr *wr = current(w);
+
+	if (!wr || ex->qp_base.qp_type != IBV_QPT_XRC_SEND)
+		spoil(w, EINVAL);
+	else
+		wr->qp_type.xrc.remote_srqn = remote_srqn;
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *sg_list)
@@ -279,6 +257,39 @@ static void wr_set_inline_data(struct ibv_qp_ex *ex, void *addr, size_t length)
 
 	wr_set_inline_data_list(ex, 1, &buf);
 }
+
+/* ---- operations that not every version's verbs.h has ---- */
+
+#ifdef HAVE_WR_ATOMIC_WRITE
+/** The eight bytes are the program's again when this returns: they go as inline data. */
+static void wr_atomic_write(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr,
+			    const void *atomic_wr)
+{
+	struct ibv_data_buf word = {.addr = (void *)(uintptr_t)atomic_wr, .length = 8};
+
+	if (begin_rdma(ex, IBV_WR_ATOMIC_WRITE, IBV_QP_EX_WITH_ATOMIC_WRITE, rkey, remote_addr))
+		wr_set_inline_data_list(ex, 1, &word);
+}
+#endif
+
+#ifdef HAVE_WR_FLUSH
+static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, size_t len,
+		     uint8_t type, uint8_t level)
+{
+	struct ibv_send_wr *wr;
+
+	if (len > UINT32_MAX) {
+		spoil(ex_of(ex)->wr, EINVAL);
+		return;
+	}
+	wr = begin_rdma(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, rkey, remote_addr);
+	if (!wr)
+		return;
+	wr->invalidate_rkey = type | (uint32_t)level << ROCEMU_FETH_LEVEL_SHIFT;
+	wr->sg_list[0] = (struct ibv_sge){.length = (uint32_t)len};
+	wr->num_sge = 1;
+}
+#endif
 
 /* ---- start, complete, abort ---- */
 

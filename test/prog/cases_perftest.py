@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""perftest (ib_*_bw, ib_*_lat) over RC, UC and UD, by both of its data paths.
+"""perftest (ib_*_bw, ib_*_lat) over RC, XRC, UC and UD, by both of its data paths.
 
 perftest chooses between ibv_post_send and the ibv_wr_* calls by the device's vendor_part_id: 4119 is one for
 which it takes the latter. UC and UD promise nothing about loss, and perftest waits for every message, so their
@@ -55,25 +55,20 @@ def perftest(name, program, where, options, iters=100, env=None, level=NORMAL, t
 
 # program: the transports that it allows
 PROGRAMS = {
-    'ib_send_bw': ('RC', 'UC', 'UD'),
-    'ib_send_lat': ('RC', 'UC', 'UD'),
-    'ib_write_bw': ('RC', 'UC'),
-    'ib_write_lat': ('RC', 'UC'),
-    'ib_read_bw': ('RC',),
-    'ib_read_lat': ('RC',),
-    'ib_atomic_bw': ('RC',),
-    'ib_atomic_lat': ('RC',),
+    'ib_send_bw': ('RC', 'XRC', 'UC', 'UD'),
+    'ib_send_lat': ('RC', 'XRC', 'UC', 'UD'),
+    'ib_write_bw': ('RC', 'XRC', 'UC'),
+    'ib_write_lat': ('RC', 'XRC', 'UC'),
+    'ib_read_bw': ('RC', 'XRC'),
+    'ib_read_lat': ('RC', 'XRC'),
+    'ib_atomic_bw': ('RC', 'XRC'),
+    'ib_atomic_lat': ('RC', 'XRC'),
 }
-
-
-def connection(program, transport):
-    # The one-transport programs refuse -c.
-    return ('-c', transport) if len(PROGRAMS[program]) > 1 else ()
 
 
 def lossy(transport, program):
     """Fewer and smaller messages where nothing is sent again."""
-    small = transport != 'RC' and program.endswith('_bw')
+    small = transport in ('UC', 'UD') and program.endswith('_bw')
     return {'iters': 32 if small else 100}, (('-s', 1024) if small else ())
 
 
@@ -82,7 +77,7 @@ def matrix():
     for program, transports in PROGRAMS.items():
         for transport in transports:
             count, size = lossy(transport, program)
-            options = connection(program, transport) + size
+            options = ('-c', transport, *size)
             for path, env in (('path_post', None), ('path_wr', WR_PATH)):
                 for where in ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6', 'veth9000-v4', 'veth9000-v6'):
                     if where == 'lo':
@@ -129,7 +124,9 @@ def options_cases():
             yield case('inline_wr', ('-I', 64, '-s', 64), NORMAL, env=WR_PATH)
         if kind.startswith('send'):
             yield case('srq', ('--use-srq',), NORMAL)
+            yield case('xrc_all_sizes', ('-c', 'XRC', '-a'), FULL, iters=20)
             if bw:
+                yield case('xrc_qps4', ('-c', 'XRC', '-q', 4), NORMAL, iters=50)
                 yield case('srq_qps16', ('--use-srq', '-q', 16), NORMAL, iters=50)
                 yield case('ud_qps4', ('-c', 'UD', '-q', 4, '-s', 512), FULL, iters=16)
         yield case('duration', ('-D', 3), when('write_bw', 'send_lat'), timed=True)

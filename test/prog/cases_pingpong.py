@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""ibv_devices, ibv_devinfo and the four ibv_*_pingpong programs of rdma-core."""
+"""ibv_devices, ibv_devinfo and the five ibv_*_pingpong programs of rdma-core."""
 import re
 
 from harness import FULL, NORMAL, QUICK, Case, Lab, expect, gid_index, pair, run
@@ -28,6 +28,22 @@ def pingpong(transport, where, options, iters=ITERS):
         return re.search(r'= ([\d.]+ usec/iter)', client.stdout).group(1)
 
     return Case(f'pingpong/{transport}/{where}', check)
+
+
+def xsrq(where, suffix, options, level):
+    """XRC: one target QP and one initiator QP on each side, an SRQ for all clients."""
+
+    def check(config, lab):
+        topo = lab.get(where)
+        topo.check()
+        argv = [['ibv_xsrq_pingpong', '-d', side.name, '-g', gid_index(config, side), '-n', ITERS, '-p', '{port}',
+                 *options] for side in (topo.server, topo.client)]
+        server, client = pair(config, topo, argv[0], argv[1] + ['{server}'])
+        for p in (server, client):
+            expect(re.search(r'^success$', p.stdout, re.M), 'no success', server, client)
+            expect(re.search(r'local:.* SRQN (?!000000)[0-9a-f]{6}', p.stdout), 'no SRQ number', p)
+
+    return Case(f'pingpong/xsrq/{where}/{suffix}', check, level)
 
 
 def named(case, suffix, level):
@@ -74,6 +90,11 @@ def cases():
             small = ('-s', 1000) if t == 'ud' else ()
             result.append(named(pingpong(t, where, ('-c', *small)), 'poll', QUICK if on_lo else NORMAL))
             result.append(named(pingpong(t, where, ('-c', '-e', *small)), 'events', QUICK if on_lo else NORMAL))
+    for where in Lab.NAMES:
+        result.append(xsrq(where, 'poll', (), QUICK if where == 'lo' else NORMAL))
+        result.append(xsrq(where, 'events', ('-e',), NORMAL if where == 'lo' else FULL))
+    for size in (1, 4097, 1 << 20):
+        result.append(xsrq('lo', f'size{size}', ('-s', size), FULL))
     for size in (1, 2, 3, 4, 255, 256, 1024, 1025, 4095, 4097, 65536, 1 << 20):
         iters = 20 if size > 65536 else 100
         level = NORMAL if size in (1, 4097, 1 << 20) else FULL

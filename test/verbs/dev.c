@@ -136,7 +136,7 @@ static void to_rts(struct ibv_qp *qp, const struct ibv_qp *peer, uint8_t gid_ind
 	a.ah_attr.grh.hop_limit = 1;
 	if (peer)
 		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->qp_type == IBV_QPT_RC) {
+	if (qp->qp_type != IBV_QPT_UC && qp->qp_type != IBV_QPT_UD) {
 		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 		       IBV_QP_MAX_QP_RD_ATOMIC;

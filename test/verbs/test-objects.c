@@ -307,18 +307,6 @@ TEST(ud, sent_without_address_handle__einval)
 	dev_close(&d);
 }
 
-TEST(unsupported, xrc_domains__eopnotsupp)
-{
-	struct ibv_xrcd_init_attr xrcd = {0};
-	struct dev d;
-
-	dev_open(&d);
-	errno = 0;
-	assert_null(ibv_open_xrcd(d.ctx, &xrcd));
-	assert_int_equal(errno, EOPNOTSUPP);
-	dev_close(&d);
-}
-
 /* ---- objects that are in use ---- */
 
 TEST(busy, pd_cq_channel_and_srq_in_use__ebusy_until_freed)
