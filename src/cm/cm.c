@@ -175,9 +175,11 @@ void cm_xchg_settle(struct xchg *x)
 		sidr_settle(container_of(x, struct cm_sidr, x));
 }
 
-/** End whatever x still waits for. */
+/** End whatever x still waits for; it goes as soon as its will is told. */
 static void forget(struct xchg *x)
 {
+	list_remove(&x->linger_link);
+	x->cm->nlingering--;
 	x->answer.pending = false;
 	xchg_stop(x);
 	if (x->kind == XCHG_CONN)

@@ -36,7 +36,7 @@ void conn_free(struct cm_conn *c)
 	struct cm *cm = c->x.cm;
 
 	conn_decided(c);
-	if (c->x.detached)
+	if (list_linked(&c->x.linger_link))
 		cm->nlingering--;
 	list_remove(&c->id_link);
 	list_remove(&c->remote_link);

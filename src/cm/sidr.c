@@ -41,7 +41,7 @@ void sidr_free(struct cm_sidr *s)
 	struct cm *cm = s->x.cm;
 
 	decided(s);
-	if (s->x.detached)
+	if (list_linked(&s->x.linger_link))
 		cm->nlingering--;
 	list_remove(&s->link);
 	list_remove(&s->listener_link);
