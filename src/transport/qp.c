@@ -69,8 +69,11 @@ static int qp_alloc_queues(struct rocemu_qp *qp, struct ibv_qp_cap *cap)
 {
 	if (qp->type == IBV_QPT_XRC_RECV)
 		*cap = (struct ibv_qp_cap){0};
-	else
+	else {
 		cap->max_send_sge = MAX(cap->max_send_sge, 1u);
+		/* A piece's place holds as many bytes: every provider has that room, and programs rely on it unasked. */
+		cap->max_inline_data = MAX(cap->max_inline_data, (uint32_t)sizeof(struct ibv_sge));
+	}
 	if (qp->srq || !qp->recv_cq)
 		cap->max_recv_wr = cap->max_recv_sge = 0;
 	else
