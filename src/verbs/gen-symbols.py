@@ -39,6 +39,9 @@ NEGATIVE = re.compile(r"^_ibv_query_gid_table$")
 ZERO = re.compile(r"^ibv_query_qp_data_in_order$")
 # Provider libraries and their tools have no business with our objects, but ibv_devinfo calls this one.
 PUBLIC_ALL_THE_SAME = "ibv_query_gid_type"
+# What our two libraries need of each other (verbs/private.h), in a node of its own.
+OWN = "rocemu_private_"
+OWN_VERSION = "ROCEMU_PRIVATE"
 # Called by every provider library's constructor, and by their logging: nothing to report.
 SILENT = re.compile(r"^(verbs_register_driver_\d+|ibv_register_driver|__verbs_log|__ioctl_final_num_attrs)$")
 
@@ -73,7 +76,7 @@ def version_key(version):
     return [int(p) if p.isdigit() else p for p in re.split(r"(\d+)", version)]
 
 
-def write_map(path, table):
+def write_map(path, table, own):
     nodes = {}
     for name, version, default, _ in table:
         nodes.setdefault(version, []).append(name if default else None)
@@ -91,6 +94,8 @@ def write_map(path, table):
                 out.write("\tlocal:\n\t\t*;\n")
             out.write("}%s;\n\n" % before)
             before = " " + version
+        if own:
+            out.write("%s {\n\tglobal:\n%s};\n" % (OWN_VERSION, "".join("\t\t%s;\n" % n for n in own)))
 
 
 def kind(name):
@@ -143,8 +148,9 @@ def main():
         write_real(sys.argv[3], library, table)
         return
     archive, out_map, out_c = sys.argv[3:]
-    write_map(out_map, table)
-    write_stubs(out_c, table, defined(tool, archive))
+    ours = defined(tool, archive)
+    write_map(out_map, table, sorted(n for n in ours if n.startswith(OWN)))
+    write_stubs(out_c, table, ours)
 
 
 main()

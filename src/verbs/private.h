@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What our librdmacm.so.1 asks of our libibverbs.so.1 beyond the public calls: exported in a
+ * version node of its own (ROCEMU_PRIVATE, gen-symbols.py), looked up at run time, so that the one
+ * works without the other. Both are of one build: nothing here is kept compatible.
+ */
+#ifndef VERBS_PRIVATE_H
+#define VERBS_PRIVATE_H
+
+#include <stddef.h>
+
+#include "engine/tap.h"
+
+#define PRIVATE_VERSION "ROCEMU_PRIVATE"
+
+/**
+ * Write a packet that did not go through a lane to the process's capture, if there is one (a
+ * process has one file). packet: BTH to ICRC.
+ */
+typedef void private_capture_fn(const struct tap_addr *a, const void *packet, size_t len);
+#define PRIVATE_CAPTURE "rocemu_private_capture"
+
+#endif
