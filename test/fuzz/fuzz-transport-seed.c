@@ -45,6 +45,19 @@ static const uint8_t windows[] = {
 	SEND(0, 0, 30), SEND(0, 8, 0), OUT, RESPONSE(0, 4), BIND(1, 38), BIND(1, 0), OUT,
 	BIND(2, 39), OUT, FUZZ_STATE, 2, 3, SEND(0, 9, 10), OUT, WINDOW_WRITE(0), OUT,
 };
+/* XRC: SENDs and WRITEs to the SRQ, READ, atomics, FLUSH; one of another domain; the SRQ made anew. */
+#define XRC(op, dma, srqn) FUZZ_REQUEST, 4, op, 0, 1, 100, 16, 0, dma, 7, srqn, 0
+static const uint8_t xrc[] = {
+	0, RECV(4), RECV(4), XRC(4, 0, 0), OUT, XRC(0, 0, 0), XRC(1, 0, 0), XRC(2, 0, 0), OUT,
+	XRC(10, 0, 0), OUT, XRC(12, 100, 0), OUT, XRC(13, 0, 0), OUT, XRC(17, 0, 0), OUT,
+	SEND(5, 0, 30), SEND(5, 2, 10), OUT, RESPONSE(5, 4), FUZZ_STATE, 4, 5, XRC(0, 0, 0),
+	FUZZ_STATE, 4, 5, XRC(2, 0, 0), OUT, FUZZ_REVIVE, XRC(4, 0, 255), OUT, FUZZ_REVIVE,
+};
+/* FLUSH and ATOMIC WRITE, both ways. */
+static const uint8_t flush[] = {
+	0, REQUEST(0, 17, 20), OUT, REQUEST(0, 18, 0), OUT, SEND(0, 10, 30), OUT, RESPONSE(0, 3),
+	SEND(0, 11, 1), OUT, RESPONSE(0, 3), OUT,
+};
 /* clang-format on */
 
 void fuzz_seed(struct fuzz_corpus *c)
@@ -54,4 +67,6 @@ void fuzz_seed(struct fuzz_corpus *c)
 	fuzz_corpus_add(c, uc_and_ud, sizeof(uc_and_ud));
 	fuzz_corpus_add(c, states, sizeof(states));
 	fuzz_corpus_add(c, windows, sizeof(windows));
+	fuzz_corpus_add(c, xrc, sizeof(xrc));
+	fuzz_corpus_add(c, flush, sizeof(flush));
 }

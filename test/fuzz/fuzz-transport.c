@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An endpoint with RC, UC and UD queue pairs and a peer that sends it anything. The input is a
+ * An endpoint with RC, XRC, UC and UD queue pairs and a peer that sends it anything. The input is a
  * program of commands (see fuzz-transport.h): packets with valid headers and a right ICRC but
  * chosen fields, so that they get beyond the first checks; posts; time; state changes. PSNs are
  * chosen near those that the endpoint expects, for the same reason.
@@ -20,250 +20,7 @@
 #include "base/bytes.h"
 #include "base/util.h"
 #include "driver.h"
-
-enum {
-	MTU = 256,
-	OPEN_LEN = 4096, /* memory open to the peer */
-	GUARD = 512,	 /* on either side, closed to it */
-	QPS = 4,
-	QUEUE = 16,
-	PEER_QPN = 0x8011,
-	QKEY = 0x11111111,
-	CQ_DEPTH = 256,
-};
-
-struct fuzz_qp {
-	struct rocemu_qp *qp;
-	struct rocemu_cq *cq;
-	enum ibv_qp_type type;
-	uint32_t expected;  /* our guess at the PSN that its responder expects */
-	uint32_t sent;	    /* PSN of the last request that it sent */
-	uint64_t posted[2]; /* last wr_id of sends and receives: wr_id is a count << 1 | is_recv */
-	uint64_t done[2];
-};
-
-struct world {
-	const uint8_t *in, *end; /* the program */
-	rocemu_ns_t now;
-	struct rocemu_ep *ep;
-	struct rocemu_pd *pd;
-	struct rocemu_srq *srq;
-	struct rocemu_mr *open_mr, *closed_mr;
-	struct rocemu_mr *window_mr; /* the open memory again, for windows only */
-	struct rocemu_mw *mw[2];     /* of type 1 and 2 */
-	struct rocemu_gid self, peer;
-	struct fuzz_qp q[QPS];
-	uint64_t srq_posted;
-	uint8_t memory[GUARD + OPEN_LEN + GUARD];
-	uint8_t closed[1024]; /* registered for reading by ourselves only */
-	bool has_srq;	      /* q[1] takes its receives from it */
-};
-
-static const uint64_t OPEN_IOVA = 0x10000, CLOSED_IOVA = 0x80000;
-
-static uint8_t take(struct world *w)
-{
-	return w->in < w->end ? *w->in++ : 0;
-}
-
-static struct rocemu_gid ipv4(uint8_t last)
-{
-	return (struct rocemu_gid){{[10] = 0xff, 0xff, 10, 0, 0, last}};
-}
-
-/* ---- the endpoint ---- */
-
-static struct ibv_qp_attr qp_attr(const struct world *w, const struct fuzz_qp *q)
-{
-	struct ibv_qp_attr a = {
-		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-		.qkey = QKEY,
-		.path_mtu = IBV_MTU_256,
-		.dest_qp_num = PEER_QPN,
-		.rq_psn = q->expected,
-		.sq_psn = (q->sent + 1) & ROCEMU_PSN_MASK,
-		.max_rd_atomic = 4,
-		.max_dest_rd_atomic = 4,
-		.min_rnr_timer = 1,
-		.timeout = 8,
-		.retry_cnt = 2,
-		.rnr_retry = 2,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
-	};
-
-	memcpy(a.ah_attr.grh.dgid.raw, w->peer.raw, sizeof(w->peer.raw));
-	return a;
-}
-
-static void qp_connect(struct world *w, struct fuzz_qp *q)
-{
-	struct ibv_qp_attr a = qp_attr(w, q);
-	int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT, rtr = IBV_QP_STATE,
-	    rts = IBV_QP_STATE | IBV_QP_SQ_PSN;
-
-	init |= q->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-	if (q->type != IBV_QPT_UD)
-		rtr |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (q->type == IBV_QPT_RC) {
-		rtr |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-		rts |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-		       IBV_QP_MAX_QP_RD_ATOMIC;
-	}
-	a.qp_state = IBV_QPS_INIT;
-	FUZZ_CHECK(rocemu_qp_modify(q->qp, w->now, &a, init) == 0);
-	a.qp_state = IBV_QPS_RTR;
-	FUZZ_CHECK(rocemu_qp_modify(q->qp, w->now, &a, rtr) == 0);
-	a.qp_state = IBV_QPS_RTS;
-	FUZZ_CHECK(rocemu_qp_modify(q->qp, w->now, &a, rts) == 0);
-}
-
-static void qp_make(struct world *w, unsigned i)
-{
-	static const enum ibv_qp_type types[QPS] = {IBV_QPT_RC, IBV_QPT_RC, IBV_QPT_UC, IBV_QPT_UD};
-	struct fuzz_qp *q = &w->q[i];
-	struct rocemu_qp_init init = {
-		.pd = w->pd,
-		.send_cq = q->cq,
-		.recv_cq = q->cq,
-		.srq = i == 1 && w->has_srq ? w->srq : NULL,
-		.type = types[i],
-		.cap = {QUEUE, QUEUE, 4, 4, 64},
-	};
-
-	if (init.srq)
-		init.cap.max_recv_wr = init.cap.max_recv_sge = 0;
-	q->type = types[i];
-	FUZZ_CHECK(rocemu_qp_create(w->ep, &init, &q->qp) == 0);
-	qp_connect(w, q);
-}
-
-static void world_open(struct world *w)
-{
-	struct rocemu_ep_config cfg = {.seed = 1};
-	struct ibv_srq_attr srq = {.max_wr = QUEUE, .max_sge = 2};
-	int all = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-		  IBV_ACCESS_REMOTE_ATOMIC;
-
-	w->now = 1000;
-	w->self = ipv4(1);
-	w->peer = ipv4(2);
-	memset(w->memory, 0xa5, sizeof(w->memory));
-	memset(w->closed, 0x5a, sizeof(w->closed));
-	w->ep = rocemu_ep_new(&cfg);
-	FUZZ_CHECK(w->ep && rocemu_ep_set_slot(w->ep, 1, 16) == 0 &&
-		   rocemu_ep_set_gid(w->ep, 0, &w->self) == 0);
-	w->pd = rocemu_pd_new(w->ep);
-	FUZZ_CHECK(w->pd != NULL);
-	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->memory + GUARD, OPEN_LEN, OPEN_IOVA, all, &w->open_mr) ==
-		   0);
-	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->closed, sizeof(w->closed), CLOSED_IOVA, 0,
-				 &w->closed_mr) == 0);
-	FUZZ_CHECK(rocemu_mr_reg(w->pd, w->memory + GUARD, OPEN_LEN, OPEN_IOVA,
-				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND, &w->window_mr) == 0);
-	FUZZ_CHECK(rocemu_mw_new(w->pd, IBV_MW_TYPE_1, &w->mw[0]) == 0 &&
-		   rocemu_mw_new(w->pd, IBV_MW_TYPE_2, &w->mw[1]) == 0);
-	FUZZ_CHECK(rocemu_srq_create(w->pd, &srq, NULL, &w->srq) == 0);
-	for (unsigned i = 0; i < QPS; i++) {
-		w->q[i] = (struct fuzz_qp){.expected = 0xfffffc, .sent = 0xfffffc};
-		FUZZ_CHECK(rocemu_cq_create(w->ep, CQ_DEPTH, NULL, &w->q[i].cq) == 0);
-		qp_make(w, i);
-	}
-}
-
-/* ---- what must hold ---- */
-
-static void check_memory(const struct world *w)
-{
-	for (size_t i = 0; i < GUARD; i++)
-		FUZZ_CHECK(w->memory[i] == 0xa5 && w->memory[GUARD + OPEN_LEN + i] == 0xa5);
-	for (size_t i = 0; i < sizeof(w->closed); i++)
-		FUZZ_CHECK(w->closed[i] == 0x5a);
-}
-
-static void check_completions(struct world *w, struct fuzz_qp *q)
-{
-	struct rocemu_cqe c;
-
-	while (rocemu_cq_poll(q->cq, &c, 1) == 1) {
-		bool recv = c.wr_id & 1;
-		bool from_srq = recv && q == &w->q[1] && w->has_srq;
-		uint64_t count = c.wr_id >> 1;
-
-		if (from_srq) {
-			FUZZ_CHECK(count >= 1 && count <= w->srq_posted);
-			continue;
-		}
-		/* In order, once, and nothing that was not posted. */
-		FUZZ_CHECK(count > q->done[recv] && count <= q->posted[recv]);
-		q->done[recv] = count;
-		if (c.status == IBV_WC_SUCCESS && recv)
-			FUZZ_CHECK(c.byte_len <= OPEN_LEN);
-	}
-	FUZZ_CHECK(!rocemu_cq_overrun(q->cq));
-}
-
-static void learn_from(struct world *w, const struct rocemu_packet *p, uint32_t lqpn)
-{
-	for (unsigned i = 0; i < QPS; i++) {
-		struct fuzz_qp *q = &w->q[i];
-		uint32_t ops = rocemu_opcode_ops(p->h.opcode);
-		bool stay;
-
-		if (rocemu_qp_num(q->qp) != lqpn)
-			continue;
-		if (ops & ROCEMU_OP_REQUEST)
-			q->sent = p->h.psn;
-		if (!(ops & ROCEMU_OP_RESPONSE))
-			continue;
-		stay = (ops & ROCEMU_OP_ACK) && (p->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK);
-		q->expected = (p->h.psn + !stay) & ROCEMU_PSN_MASK;
-	}
-}
-
-static void check_output(struct world *w, struct rocemu_tx *t)
-{
-	uint8_t flat[ROCEMU_MAX_PACKET];
-	struct rocemu_icrc_ctx ctx;
-	struct rocemu_packet p;
-	uint32_t len = t->hdr_len;
-
-	rocemu_tx_seal(t, 7);
-	FUZZ_CHECK(rocemu_tx_len(t) <= sizeof(flat) && t->niov <= ROCEMU_MAX_SGE &&
-		   t->payload_len <= 4096);
-	memcpy(flat, t->hdr, t->hdr_len);
-	for (unsigned i = 0; i < t->niov; len += (uint32_t)t->iov[i++].iov_len) {
-		FUZZ_CHECK(len + t->iov[i].iov_len <= sizeof(flat));
-		memcpy(flat + len, t->iov[i].iov_base, t->iov[i].iov_len);
-	}
-	FUZZ_CHECK(len == t->hdr_len + t->payload_len);
-	memcpy(flat + len, t->trailer, t->trailer_len);
-	ctx = (struct rocemu_icrc_ctx){
-		t->path->sgid, t->path->dgid, t->path->sport, ROCEMU_UDP_PORT, 7, 0x4000};
-	FUZZ_CHECK(memcmp(&t->path->dgid, &w->peer, sizeof(w->peer)) == 0);
-	FUZZ_CHECK(rocemu_packet_decode(&p, flat, rocemu_tx_len(t)) == ROCEMU_DROP_NONE);
-	FUZZ_CHECK(rocemu_icrc_check(&ctx, true, flat, rocemu_tx_len(t)) == 7);
-	learn_from(w, &p, t->lqpn);
-}
-
-static void output(struct world *w, unsigned ask)
-{
-	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
-	unsigned idle = 0;
-
-	/* Bounded: an RC requester may have 192 KiB to say. */
-	while (rocemu_ep_has_output(w->ep)) {
-		unsigned got = rocemu_ep_output(w->ep, w->now, tx, ask);
-
-		FUZZ_CHECK(got <= ask);
-		for (unsigned i = 0; i < got; i++)
-			check_output(w, &tx[i]);
-		idle = got ? 0 : idle + 1;
-		FUZZ_CHECK(idle <= 3);
-	}
-	FUZZ_CHECK(rocemu_ep_output(w->ep, w->now, tx, 1) == 0);
-}
+#include "fuzz-world.h"
 
 /* ---- packets ---- */
 
@@ -300,12 +57,25 @@ static void seal_and_input(struct world *w, uint8_t *pkt, uint32_t len, uint8_t 
 	free(exact);
 }
 
+static enum rocemu_service service_of(enum ibv_qp_type type)
+{
+	switch ((int)type) {
+	case IBV_QPT_UC:
+		return ROCEMU_SVC_UC;
+	case IBV_QPT_UD:
+		return ROCEMU_SVC_UD;
+	case IBV_QPT_XRC_SEND:
+	case IBV_QPT_XRC_RECV:
+		return ROCEMU_SVC_XRC;
+	default:
+		return ROCEMU_SVC_RC;
+	}
+}
+
 /** The b-th opcode of a service that goes this way; a few values of b give any opcode at all. */
 static uint8_t choose_opcode(enum ibv_qp_type type, uint32_t way, uint8_t b)
 {
-	enum rocemu_service svc = type == IBV_QPT_RC   ? ROCEMU_SVC_RC
-				  : type == IBV_QPT_UC ? ROCEMU_SVC_UC
-						       : ROCEMU_SVC_UD;
+	enum rocemu_service svc = service_of(type);
 	uint8_t fit[32], n = 0;
 
 	if (b >= FUZZ_ANY)
@@ -364,6 +134,13 @@ static uint32_t choose_key(const struct world *w, uint8_t b)
 	return b & 1 ? rocemu_mr_rkey(w->closed_mr) : rocemu_mr_rkey(w->open_mr) + b;
 }
 
+static uint32_t choose_srqn(const struct world *w, uint8_t b)
+{
+	if (b < FUZZ_ANY)
+		return rocemu_srq_num(w->xrc_srq);
+	return b & 1 ? rocemu_srq_num(w->other_xrc_srq) : b * 0x10001u;
+}
+
 static void cmd_packet(struct world *w, uint32_t way)
 {
 	struct fuzz_qp *q = &w->q[take(w) % QPS];
@@ -392,7 +169,10 @@ static void cmd_packet(struct world *w, uint32_t way)
 	h.atomiceth.compare = b & 1 ? 0xa5a5a5a5a5a5a5a5 : b;
 	h.atomiceth.swap_add = b;
 	h.atomicack = h.imm = b;
+	h.feth.raw = b < FUZZ_ANY ? ROCEMU_FLUSH_GLOBAL | (b & 1u) << ROCEMU_FETH_LEVEL_SHIFT : b;
 	h.ieth = b & 1 ? rocemu_mw_rkey(w->mw[1]) : b;
+	if (rocemu_opcode_hdrs(h.opcode) & ROCEMU_HDR_XRCETH)
+		h.xrceth.srqn = choose_srqn(w, take(w));
 	h.pad = (uint8_t)(-payload & 3);
 	base = (uint32_t)rocemu_hdrs_encode(&h, pkt);
 	if (base == 0) {
@@ -452,7 +232,9 @@ static void cmd_send(struct world *w)
 						 IBV_WR_ATOMIC_CMP_AND_SWP,
 						 IBV_WR_BIND_MW,
 						 IBV_WR_LOCAL_INV,
-						 IBV_WR_SEND_WITH_INV};
+						 IBV_WR_SEND_WITH_INV,
+						 (enum ibv_wr_opcode)ROCEMU_WR_FLUSH,
+						 (enum ibv_wr_opcode)ROCEMU_WR_ATOMIC_WRITE};
 	struct ibv_mr mr = {.lkey = rocemu_mr_lkey(w->window_mr)};
 	struct ibv_mw mw = {0};
 	unsigned i = take(w) % QPS;
@@ -463,7 +245,7 @@ static void cmd_send(struct world *w)
 		.sgid = w->self, .dgid = w->peer, .sport = 0xc001, .hop_limit = 64};
 	uint8_t b = take(w);
 
-	check_completions(w, q);
+	world_check_completions(w, q);
 	wr.opcode = ops[b % ARRAY_LEN(ops)];
 	wr.send_flags = b & 128 ? IBV_SEND_SIGNALED : IBV_SEND_SIGNALED | IBV_SEND_FENCE;
 	sge.length = q->type == IBV_QPT_UD ? 100 : take(w) * 8u;
@@ -471,6 +253,10 @@ static void cmd_send(struct world *w)
 		sge.length = 8;
 		wr.wr.atomic.remote_addr = 4096;
 	}
+	if ((int)wr.opcode == ROCEMU_WR_ATOMIC_WRITE)
+		sge.length = 8;
+	if ((int)wr.opcode == ROCEMU_WR_FLUSH)
+		wr.invalidate_rkey = ROCEMU_FLUSH_GLOBAL;
 	if (wr.opcode == IBV_WR_BIND_MW)
 		make_bind(w, &wr, &mw, &mr);
 	if (wr.opcode == IBV_WR_LOCAL_INV || wr.opcode == IBV_WR_SEND_WITH_INV)
@@ -497,11 +283,14 @@ static void cmd_recv(struct world *w)
 	const struct ibv_recv_wr *bad;
 	uint8_t b = take(w);
 
-	check_completions(w, q);
+	world_check_completions(w, q);
 	sge.length = rooms[b % ARRAY_LEN(rooms)];
 	if (b >= 250)
 		sge.lkey = rocemu_mr_lkey(w->closed_mr);
-	if (srq) {
+	if (q == &w->q[XRC_TARGET]) {
+		wr.wr_id = (w->xrc_srq_posted + 1) << 1 | 1;
+		w->xrc_srq_posted += rocemu_srq_post(w->xrc_srq, &wr, &bad) == 0;
+	} else if (srq) {
 		wr.wr_id = (w->srq_posted + 1) << 1 | 1;
 		w->srq_posted += rocemu_srq_post(w->srq, &wr, &bad) == 0;
 	} else {
@@ -536,8 +325,8 @@ static void cmd_state(struct world *w)
 	struct fuzz_qp *q = &w->q[i];
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RESET};
 
-	check_completions(w, q);
-	switch (take(w) % 5) {
+	world_check_completions(w, q);
+	switch (take(w) % 6) {
 	case 0:
 		a.qp_state = IBV_QPS_ERR;
 		FUZZ_CHECK(rocemu_qp_modify(q->qp, w->now, &a, IBV_QP_STATE) == 0);
@@ -550,15 +339,18 @@ static void cmd_state(struct world *w)
 		a.qp_state = IBV_QPS_RTS;
 		rocemu_qp_modify(q->qp, w->now, &a, IBV_QP_STATE);
 		break;
+	case 5:
+		world_xrc_srq_make(w);
+		break;
 	case 3:
 		FUZZ_CHECK(rocemu_qp_destroy(q->qp) == 0);
 		qp_forget_posts(q);
-		qp_make(w, i);
+		world_qp_make(w, i);
 		break;
 	default:
 		FUZZ_CHECK(rocemu_qp_modify(q->qp, w->now, &a, IBV_QP_STATE) == 0);
 		qp_forget_posts(q);
-		qp_connect(w, q);
+		world_qp_connect(w, q);
 	}
 }
 
@@ -572,10 +364,10 @@ static void revive(struct world *w)
 
 		if (st != IBV_QPS_ERR && st != IBV_QPS_SQE)
 			continue;
-		check_completions(w, &w->q[i]);
+		world_check_completions(w, &w->q[i]);
 		FUZZ_CHECK(rocemu_qp_modify(w->q[i].qp, w->now, &a, IBV_QP_STATE) == 0);
 		qp_forget_posts(&w->q[i]);
-		qp_connect(w, &w->q[i]);
+		world_qp_connect(w, &w->q[i]);
 	}
 }
 
@@ -595,7 +387,7 @@ static void command(struct world *w)
 		cmd_recv(w);
 		break;
 	case FUZZ_OUTPUT:
-		output(w, 1 + take(w) % ROCEMU_OUTPUT_BATCH);
+		world_output(w, 1 + take(w) % ROCEMU_OUTPUT_BATCH);
 		break;
 	case FUZZ_TIME:
 		cmd_time(w);
@@ -609,29 +401,6 @@ static void command(struct world *w)
 	default:
 		cmd_packet(w, ROCEMU_OP_REQUEST);
 	}
-}
-
-static void world_close(struct world *w)
-{
-	struct rocemu_event ev;
-
-	output(w, ROCEMU_OUTPUT_BATCH);
-	while (rocemu_ep_next_event(w->ep, &ev))
-		;
-	for (unsigned i = 0; i < QPS; i++) {
-		check_completions(w, &w->q[i]);
-		FUZZ_CHECK(rocemu_qp_destroy(w->q[i].qp) == 0);
-		FUZZ_CHECK(rocemu_cq_destroy(w->q[i].cq) == 0);
-	}
-	FUZZ_CHECK(rocemu_ep_deadline(w->ep) == ROCEMU_NEVER);
-	FUZZ_CHECK(rocemu_srq_destroy(w->srq) == 0);
-	rocemu_mw_free(w->mw[0]);
-	FUZZ_CHECK(rocemu_mr_dereg(w->window_mr) == 0); /* type 2 went with its QP */
-	rocemu_mw_free(w->mw[1]);
-	FUZZ_CHECK(rocemu_mr_dereg(w->open_mr) == 0 && rocemu_mr_dereg(w->closed_mr) == 0);
-	FUZZ_CHECK(rocemu_pd_free(w->pd) == 0);
-	check_memory(w);
-	rocemu_ep_free(w->ep);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

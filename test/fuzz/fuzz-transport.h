@@ -9,7 +9,7 @@
 
 enum fuzz_command {
 	/* 0..7: a request packet: QP, opcode, PSN, flags, payload length, address, key, DMA length,
-	 * value, odd [position, byte] */
+	 * value, [XRC: SRQ number], odd [position, byte] */
 	FUZZ_REQUEST = 0,
 	FUZZ_RESPONSE = 8, /* the same, for the requester */
 	FUZZ_RAW,	   /* length, bytes */
