@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "verbs/private.h"
 
 /* ---- what is called when there is no real library, or its version lacks the symbol ---- */
 
@@ -217,6 +218,10 @@ static bool load(void)
 	handle = dlmopen(LM_ID_NEWLM, path, RTLD_NOW | RTLD_LOCAL);
 	if (!handle)
 		return fail(path, dlerror());
+	if (dlsym(handle, PRIVATE_CAPTURE)) { /* a copy of it */
+		dlclose(handle);
+		return fail(path, "this is rocemu's own library");
+	}
 	if (!dlsym(handle, "ibv_get_device_list") || !dlsym(handle, "__errno_location")) {
 		dlclose(handle);
 		return fail(path, "this is not a libibverbs");

@@ -14,6 +14,7 @@ import socket
 import struct
 import subprocess
 import sys
+import tempfile
 
 CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
@@ -87,6 +88,12 @@ def another_library__refused():
 
 def our_own__refused():
     refused(OURS, "this is rocemu's own library")
+
+
+def copy_of_our_own__refused():
+    with tempfile.TemporaryDirectory() as d:
+        copy = shutil.copy(OURS, os.path.join(d, "libibverbs.so.1"))
+        refused(copy, "this is rocemu's own library")
 
 
 def not_a_library__refused():
