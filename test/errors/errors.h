@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The errors table: one row for each way in which a request, or a queue pair, comes to grief, with
+ * what both ends must see of it. The rows know nothing of what carries them out: a bench does, and
+ * there are two, the drop-in libibverbs over real sockets (bench-verbs.c) and the simulator, which
+ * also loses packets (bench-sim.c). docs/errors.md is printed from the same rows.
+ */
+#ifndef TEST_ERRORS_H
+#define TEST_ERRORS_H
+
+#include <infiniband/verbs.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum err_end { REQ, RSP, ENDS };
+
+enum {
+	ERR_MEM = 16384, /* bytes of a region */
+	ERR_MTU = 1024,
+	ERR_NONE = -1,	      /* as a status: there is no such completion */
+	ERR_COMPLETIONS = 40, /* most of a row, of one end */
+	ERR_QKEY = 0x11111111,
+};
+
+/* Work request IDs: the request that fails, the one behind it, and receives. */
+enum err_wr { WR_FIRST = 1, WR_BEHIND = 2, WR_RECV = 11, WR_RECV_BEHIND = 12, WR_RECV_REQ = 21 };
+
+/* ---- the bench ---- */
+
+struct err_config {
+	enum ibv_qp_type type;
+	unsigned access; /* IBV_ACCESS_* of the responder's QP */
+	uint8_t rnr_retry, retry_cnt;
+	unsigned cqe;	    /* of the responder's CQ; 0: plenty */
+	bool srq;	    /* the responder receives from one */
+	bool stay_rtr;	    /* the responder is left in RTR */
+	bool no_rd_atomic;  /* the requester may have no READ or atomic outstanding */
+	uint32_t loss_mask; /* simulator only: which of the first packets are lost */
+};
+
+struct err_region {
+	uint64_t addr;
+	uint32_t lkey, rkey;
+	void *handle; /* the bench's */
+};
+
+struct err_wc {
+	uint64_t wr_id;
+	enum ibv_wc_status status;
+	uint32_t vendor_err;
+	uint32_t byte_len;
+};
+
+struct err_bench;
+
+struct err_bench_ops {
+	const char *name;
+	struct err_bench *(*open)(const struct err_config *c);
+	void (*close)(struct err_bench *b);
+	/** A region of ERR_MEM bytes. */
+	struct err_region (*reg)(struct err_bench *b, enum err_end end, unsigned access,
+				 bool other_pd);
+	void (*dereg)(struct err_bench *b, enum err_end end, struct err_region *r);
+	/** Post to the other end; of a UD request only remote_qpn and remote_qkey are set. An
+	 * errno. */
+	int (*post)(struct err_bench *b, enum err_end end, struct ibv_send_wr *wr);
+	int (*recv)(struct err_bench *b, enum err_end end, struct ibv_recv_wr *wr);
+	int (*modify)(struct err_bench *b, enum err_end end, struct ibv_qp_attr *attr, int mask);
+	/** Post the bind of a new window to a region without IBV_ACCESS_MW_BIND. */
+	int (*bind)(struct err_bench *b, enum err_end end, uint64_t wr_id);
+	int (*arm_srq)(struct err_bench *b, unsigned limit);
+	/** The responder answers a request that is under way with nonsense; NULL: cannot be had
+	 * here. */
+	int (*bad_response)(struct err_bench *b);
+	/** Destroy the QP. */
+	void (*vanish)(struct err_bench *b, enum err_end end);
+	enum ibv_qp_state (*state)(struct err_bench *b, enum err_end end);
+	uint32_t (*qpn)(struct err_bench *b, enum err_end end);
+	/**
+	 * Let things happen until that many completions and all these events (bits 1 <<
+	 * ibv_event_type) have come at an end; more than that is reported as well.
+	 * @return completions in wc, at most ERR_COMPLETIONS.
+	 */
+	unsigned (*collect)(struct err_bench *b, enum err_end end, unsigned least, uint32_t events,
+			    struct err_wc *wc, uint32_t *came);
+	/** Was a packet lost that says how it ended? Then the requester may run out of retries. */
+	bool (*nak_lost)(struct err_bench *b);
+};
+
+struct err_bench {
+	const struct err_bench_ops *ops;
+	struct err_region mem[ENDS]; /* all access */
+};
+
+/* ---- a row ---- */
+
+/** What is wrong with the request. */
+enum err_fault {
+	FAULT_NONE,
+	FAULT_LKEY,	    /* the local key is nobody's */
+	FAULT_LOCAL_BOUNDS, /* local memory ends before the message */
+	FAULT_LOCAL_RIGHT,  /* the local region may not be written to */
+	FAULT_RKEY,
+	FAULT_REMOTE_BOUNDS,
+	FAULT_REMOTE_BEFORE, /* it begins before the region */
+	FAULT_REMOTE_WRAPS,
+	FAULT_UNALIGNED,
+	FAULT_REGION_RIGHT, /* the remote region allows local access only */
+	FAULT_REGION_PD,    /* the remote region is in another PD */
+	FAULT_REGION_GONE,  /* deregistered */
+	FAULT_QKEY,
+	FAULT_QPN, /* no such QP */
+};
+
+struct err_ends {
+	int first, behind;     /* completions of the requester: ibv_wc_status or ERR_NONE */
+	int recv_req;	       /* its receive */
+	int recv, recv_behind; /* the responder's receives */
+	uint8_t nak;	       /* AETH syndrome in vendor_err; 0: none */
+	enum ibv_qp_state state[ENDS];
+	uint32_t events[ENDS];
+};
+
+struct err_row {
+	const char *name;
+	const char *how; /* for the docs */
+	enum ibv_qp_type type;
+	enum ibv_wr_opcode opcode;
+	uint32_t len;
+	unsigned flags;
+	enum err_fault fault;
+	struct err_config config; /* type, retries: 0 is the default */
+	bool with_recv;		  /* WR_RECV is posted */
+	uint32_t recv_len;
+	bool recv_lkey_bad;
+	bool no_recv_behind; /* WR_RECV_BEHIND is not */
+	int err;	     /* refused when posted; then the rest does not apply */
+	struct err_ends want;
+	/**
+	 * Instead of one request: does what it does, then what the ends show is compared with want.
+	 * Returns what it found wrong, or NULL.
+	 */
+	const char *(*body)(struct err_bench *b, const struct err_row *row);
+	bool sim_only; /* takes a peer that does wrong */
+};
+
+/** Statuses and events that no row has, and why. */
+struct err_absent {
+	int code; /* enum ibv_wc_status or enum ibv_event_type */
+	const char *name, *why;
+};
+extern const struct err_absent err_absent_statuses[], err_absent_events[];
+extern const unsigned err_nabsent_statuses, err_nabsent_events;
+
+extern const struct err_row err_rows[];
+extern const unsigned err_nrows;
+
+/** Events and immediate errors that are more than one request: rows with a body. */
+extern const struct err_row err_bodies[];
+extern const unsigned err_nbodies;
+
+/* ---- run.c ---- */
+
+/** Carry out a row. @return true: as wanted; else it has been printed what is not. */
+bool err_run(const struct err_bench_ops *ops, const struct err_row *row, uint32_t loss_mask);
+
+/* ---- for bodies ---- */
+
+struct ibv_send_wr err_wr(struct err_bench *b, enum err_end from, struct ibv_sge *sge,
+			  enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len);
+int err_post_recv(struct err_bench *b, enum err_end end, uint64_t wr_id, uint32_t len);
+
+extern const struct err_bench_ops err_bench_sim, err_bench_verbs;
+
+#endif

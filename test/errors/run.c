@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Carries out a row of the errors table on a bench and compares. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <rocemu/opcodes.h>
+#include <rocemu/wire.h>
+
+#include "errors.h"
+
+enum { BEHIND_LEN = 8, NO_KEY = 0x00badbad };
+
+static const unsigned all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+
+static struct err_config config_of(const struct err_row *row, uint32_t loss_mask)
+{
+	struct err_config c = row->config;
+
+	c.type = row->type;
+	c.loss_mask = loss_mask;
+	if (!c.access)
+		c.access = all_access;
+	if (!c.retry_cnt)
+		c.retry_cnt = 7;
+	if (!c.rnr_retry)
+		c.rnr_retry = 7;
+	return c;
+}
+
+struct ibv_send_wr err_wr(struct err_bench *b, enum err_end from, struct ibv_sge *sge,
+			  enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len)
+{
+	const enum err_end to = from == REQ ? RSP : REQ;
+	struct ibv_send_wr wr = {
+		.wr_id = wr_id,
+		.sg_list = sge,
+		.num_sge = 1,
+		.opcode = opcode,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+
+	*sge = (struct ibv_sge){
+		.addr = b->mem[from].addr, .length = len, .lkey = b->mem[from].lkey};
+	switch (opcode) {
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+	case IBV_WR_RDMA_READ:
+		wr.wr.rdma.remote_addr = b->mem[to].addr;
+		wr.wr.rdma.rkey = b->mem[to].rkey;
+		break;
+	case IBV_WR_ATOMIC_CMP_AND_SWP:
+	case IBV_WR_ATOMIC_FETCH_AND_ADD:
+		wr.wr.atomic.remote_addr = b->mem[to].addr;
+		wr.wr.atomic.rkey = b->mem[to].rkey;
+		break;
+	case IBV_WR_SEND_WITH_INV:
+	case IBV_WR_LOCAL_INV:
+		wr.invalidate_rkey = NO_KEY;
+		break;
+	default:
+		/* UD; other services do not look there. */
+		wr.wr.ud.remote_qpn = b->ops->qpn(b, to);
+		wr.wr.ud.remote_qkey = ERR_QKEY;
+		break;
+	}
+	return wr;
+}
+
+int err_post_recv(struct err_bench *b, enum err_end end, uint64_t wr_id, uint32_t len)
+{
+	struct ibv_sge sge = {.addr = b->mem[end].addr, .length = len, .lkey = b->mem[end].lkey};
+	struct ibv_recv_wr wr = {.wr_id = wr_id, .sg_list = &sge, .num_sge = 1};
+
+	return b->ops->recv(b, end, &wr);
+}
+
+/* ---- the request that fails ---- */
+
+static bool is_atomic(enum ibv_wr_opcode opcode)
+{
+	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+}
+
+static void set_remote(struct ibv_send_wr *wr, uint64_t addr, uint32_t rkey)
+{
+	if (is_atomic(wr->opcode)) {
+		wr->wr.atomic.remote_addr = addr;
+		wr->wr.atomic.rkey = rkey;
+	} else {
+		wr->wr.rdma.remote_addr = addr;
+		wr->wr.rdma.rkey = rkey;
+	}
+}
+
+/** A region that is not what it should be. */
+static struct err_region bad_region(struct err_bench *b, const struct err_row *row)
+{
+	switch (row->fault) {
+	case FAULT_LOCAL_RIGHT:
+		return b->ops->reg(b, REQ, 0, false);
+	case FAULT_REGION_RIGHT:
+		return b->ops->reg(b, RSP, IBV_ACCESS_LOCAL_WRITE, false);
+	case FAULT_REGION_PD:
+		return b->ops->reg(b, RSP, all_access, true);
+	case FAULT_REGION_GONE:
+		return b->ops->reg(b, RSP, all_access, false);
+	default:
+		return (struct err_region){0};
+	}
+}
+
+static void spoil(struct err_bench *b, const struct err_row *row, struct ibv_send_wr *wr,
+		  struct err_region *bad)
+{
+	const struct err_region *remote = &b->mem[RSP];
+
+	switch (row->fault) {
+	case FAULT_NONE:
+		break;
+	case FAULT_LKEY:
+		wr->sg_list->lkey = NO_KEY;
+		break;
+	case FAULT_LOCAL_BOUNDS:
+		wr->sg_list->addr += ERR_MEM - row->len + 1;
+		break;
+	case FAULT_LOCAL_RIGHT:
+		wr->sg_list->addr = bad->addr;
+		wr->sg_list->lkey = bad->lkey;
+		break;
+	case FAULT_RKEY:
+		set_remote(wr, remote->addr, NO_KEY);
+		break;
+	case FAULT_REMOTE_BOUNDS:
+		set_remote(wr, remote->addr + ERR_MEM - row->len + (is_atomic(row->opcode) ? 8 : 1),
+			   remote->rkey);
+		break;
+	case FAULT_REMOTE_BEFORE:
+		set_remote(wr, remote->addr - 8, remote->rkey);
+		break;
+	case FAULT_REMOTE_WRAPS:
+		set_remote(wr, UINT64_MAX - 7, remote->rkey);
+		break;
+	case FAULT_UNALIGNED:
+		set_remote(wr, remote->addr + 4, remote->rkey);
+		break;
+	case FAULT_REGION_GONE:
+		set_remote(wr, bad->addr, bad->rkey);
+		b->ops->dereg(b, RSP, bad);
+		break;
+	case FAULT_REGION_RIGHT:
+	case FAULT_REGION_PD:
+		set_remote(wr, bad->addr, bad->rkey);
+		break;
+	case FAULT_QKEY:
+		wr->wr.ud.remote_qkey ^= 0x01010101;
+		break;
+	case FAULT_QPN:
+		wr->wr.ud.remote_qpn ^= 0x3000;
+		break;
+	}
+}
+
+static const char *post_receives(struct err_bench *b, const struct err_row *row)
+{
+	const uint32_t grh = row->type == IBV_QPT_UD ? 40 : 0;
+	struct ibv_sge sge = {.addr = b->mem[RSP].addr,
+			      .length = row->recv_len,
+			      .lkey = row->recv_lkey_bad ? (uint32_t)NO_KEY : b->mem[RSP].lkey};
+	struct ibv_recv_wr wr = {.wr_id = WR_RECV, .sg_list = &sge, .num_sge = 1};
+
+	if (row->with_recv && b->ops->recv(b, RSP, &wr))
+		return "the receive was refused";
+	if (!row->no_recv_behind && err_post_recv(b, RSP, WR_RECV_BEHIND, BEHIND_LEN + grh))
+		return "the receive behind was refused";
+	if (!row->config.srq && err_post_recv(b, REQ, WR_RECV_REQ, BEHIND_LEN + grh))
+		return "the requester's receive was refused";
+	return NULL;
+}
+
+/** Post the row's requests. *refused: the first one was, as it is to be. */
+static const char *provoke(struct err_bench *b, const struct err_row *row, bool *refused)
+{
+	struct err_region bad = bad_region(b, row);
+	const char *wrong = post_receives(b, row);
+	struct ibv_sge sge, sge_behind;
+	struct ibv_send_wr wr = err_wr(b, REQ, &sge, row->opcode, WR_FIRST, row->len), behind;
+	int err;
+
+	if (wrong)
+		return wrong;
+	wr.send_flags |= row->flags;
+	spoil(b, row, &wr, &bad);
+	err = b->ops->post(b, REQ, &wr);
+	*refused = err != 0;
+	if (err != row->err)
+		return err ? strerror(err) : "the request was not refused";
+	if (err)
+		return NULL;
+	behind = err_wr(b, REQ, &sge_behind, IBV_WR_SEND, WR_BEHIND, BEHIND_LEN);
+	err = b->ops->post(b, REQ, &behind);
+	return err ? "the request behind was refused" : NULL;
+}
+
+/* ---- comparing ---- */
+
+struct seen {
+	struct err_wc wc[ERR_COMPLETIONS];
+	unsigned n;
+	uint32_t events;
+};
+
+static bool complain(const struct err_bench *b, const struct err_row *row, uint32_t loss,
+		     const char *what, const char *got, const char *want)
+{
+	printf("%s, %s, loss mask %#x: %s: %s, wanted %s\n", b->ops->name, row->name, loss, what,
+	       got, want);
+	return false;
+}
+
+static const char *status_text(int status)
+{
+	return status == ERR_NONE ? "no completion" : ibv_wc_status_str((enum ibv_wc_status)status);
+}
+
+static int status_of(const struct seen *s, uint64_t wr_id, uint32_t *vendor_err)
+{
+	int status = ERR_NONE;
+
+	for (unsigned i = 0; i < s->n; i++)
+		if (s->wc[i].wr_id == wr_id) {
+			status = status == ERR_NONE ? (int)s->wc[i].status : 1000; /* twice */
+			*vendor_err = s->wc[i].vendor_err;
+		}
+	return status;
+}
+
+static unsigned wanted_at(const struct err_ends *w, enum err_end end)
+{
+	const int at[ENDS][3] = {{w->first, w->behind, w->recv_req},
+				 {w->recv, w->recv_behind, ERR_NONE}};
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < 3; i++)
+		n += at[end][i] != ERR_NONE;
+	return n;
+}
+
+/**
+ * Whose answer was lost learns nothing of its reason: the responder has gone into the error state
+ * and is silent, so the requester tries in vain.
+ */
+static bool may_be_in_the_dark(struct err_bench *b, const struct err_row *row, uint32_t loss,
+			       int got)
+{
+	return loss && row->want.nak && got == IBV_WC_RETRY_EXC_ERR && b->ops->nak_lost(b);
+}
+
+static bool compare_completions(struct err_bench *b, const struct err_row *row, uint32_t loss,
+				const struct seen seen[ENDS])
+{
+	const struct {
+		enum err_end end;
+		uint64_t wr_id;
+		int want;
+		const char *what;
+	} list[] = {
+		{REQ, WR_FIRST, row->want.first, "the request"},
+		{REQ, WR_BEHIND, row->want.behind, "the request behind it"},
+		{REQ, WR_RECV_REQ, row->want.recv_req, "the requester's receive"},
+		{RSP, WR_RECV, row->want.recv, "the receive"},
+		{RSP, WR_RECV_BEHIND, row->want.recv_behind, "the receive behind it"},
+	};
+	uint32_t vendor_err = 0;
+	bool ok = true;
+
+	for (unsigned i = 0; i < sizeof(list) / sizeof(list[0]); i++) {
+		int got = status_of(&seen[list[i].end], list[i].wr_id, &vendor_err);
+
+		if (list[i].wr_id == WR_FIRST && may_be_in_the_dark(b, row, loss, got))
+			continue;
+		if (got != list[i].want)
+			ok = complain(b, row, loss, list[i].what, status_text(got),
+				      status_text(list[i].want));
+		else if (list[i].wr_id == WR_FIRST && row->want.nak &&
+			 vendor_err != row->want.nak) {
+			printf("%s, %s: vendor_err %#x, wanted the NAK %#x\n", b->ops->name,
+			       row->name, vendor_err, row->want.nak);
+			ok = false;
+		}
+	}
+	for (unsigned end = 0; end < ENDS; end++)
+		if (seen[end].n != wanted_at(&row->want, end)) {
+			printf("%s, %s: %u completions at %s\n", b->ops->name, row->name,
+			       seen[end].n, end == REQ ? "the requester" : "the responder");
+			ok = false;
+		}
+	return ok;
+}
+
+static bool compare_states(struct err_bench *b, const struct err_row *row, uint32_t loss,
+			   const struct seen seen[ENDS])
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS",
+					    "SQD",   "SQE",  "ERR", "UNKNOWN"};
+	bool ok = true;
+
+	for (unsigned end = 0; end < ENDS; end++) {
+		const enum ibv_qp_state got = b->ops->state(b, end);
+		const char *what = end == REQ ? "the requester's QP" : "the responder's QP";
+
+		if (got != row->want.state[end])
+			ok = complain(b, row, loss, what, names[got], names[row->want.state[end]]);
+		if (seen[end].events != row->want.events[end]) {
+			printf("%s, %s, loss mask %#x: %s: async events %#x, wanted %#x\n",
+			       b->ops->name, row->name, loss, what, seen[end].events,
+			       row->want.events[end]);
+			ok = false;
+		}
+	}
+	return ok;
+}
+
+static bool compare(struct err_bench *b, const struct err_row *row, uint32_t loss)
+{
+	struct seen seen[ENDS];
+	bool ok;
+
+	for (unsigned end = 0; end < ENDS; end++)
+		seen[end].n =
+			b->ops->collect(b, end, wanted_at(&row->want, end), row->want.events[end],
+					seen[end].wc, &seen[end].events);
+	/* Both have something to say. */
+	ok = compare_completions(b, row, loss, seen);
+	return compare_states(b, row, loss, seen) && ok;
+}
+
+bool err_run(const struct err_bench_ops *ops, const struct err_row *row, uint32_t loss_mask)
+{
+	const struct err_config config = config_of(row, loss_mask);
+	bool refused = false, ok;
+	struct err_bench *b;
+	const char *wrong;
+
+	if (row->sim_only && !ops->bad_response)
+		return true;
+	b = ops->open(&config);
+	wrong = row->body ? row->body(b, row) : provoke(b, row, &refused);
+	if (wrong)
+		printf("%s, %s, loss mask %#x: %s\n", ops->name, row->name, loss_mask, wrong);
+	ok = !wrong && (refused || compare(b, row, loss_mask));
+	ops->close(b);
+	return ok;
+}

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The errors table as a document: docs/errors.md on stdout, or with that file as the argument: is
+ * it what would be printed?
+ */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "errors.h"
+
+static const char *const head =
+	"# Errors and what they look like\n"
+	"\n"
+	"Printed by `errors-table` from the rows in `test/errors`, which run over the drop-in "
+	"libibverbs on real sockets, and in the simulator over all\n"
+	"losses of their first packets (RC). A second request stands behind the first one, and a "
+	"receive on each side, so that it shows what is flushed.\n"
+	"\n"
+	"How to read it: *local* is the completion of the request, *behind* that of the request "
+	"posted after it; *NAK* is the AETH syndrome on the wire, also in\n"
+	"`vendor_err`; *receive* is the completion of the receive that the request takes at the "
+	"peer, *peer behind* that of the one after it; *states* are those of\n"
+	"the requester's and the responder's QP afterwards; *event* is asynchronous, at the "
+	"responder unless it says \"local\". A dash: there is none. Where the answer\n"
+	"that carries a NAK is lost, the requester ends with `RETRY_EXC_ERR` instead, as with any "
+	"RNIC: the responder is in ERR by then and silent.\n";
+
+static const char *status(int s)
+{
+	static const char *const names[] = {
+#define S(name) [IBV_WC_##name] = #name
+		S(SUCCESS),	      S(LOC_LEN_ERR),	 S(LOC_QP_OP_ERR), S(LOC_PROT_ERR),
+		S(WR_FLUSH_ERR),      S(MW_BIND_ERR),	 S(BAD_RESP_ERR),  S(LOC_ACCESS_ERR),
+		S(REM_INV_REQ_ERR),   S(REM_ACCESS_ERR), S(REM_OP_ERR),	   S(RETRY_EXC_ERR),
+		S(RNR_RETRY_EXC_ERR),
+#undef S
+	};
+
+	return s == ERR_NONE ? "-" : names[s];
+}
+
+static const char *state(enum ibv_qp_state s)
+{
+	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS",
+					    "SQD",   "SQE",  "ERR", "destroyed"};
+
+	return names[s];
+}
+
+static void print_event(FILE *out, const struct err_ends *w)
+{
+	static const struct {
+		int code;
+		const char *name;
+	} names[] = {
+#define E(name) {IBV_EVENT_##name, #name}
+		E(CQ_ERR),     E(QP_REQ_ERR),	     E(QP_ACCESS_ERR),	     E(COMM_EST),
+		E(SQ_DRAINED), E(SRQ_LIMIT_REACHED), E(QP_LAST_WQE_REACHED),
+#undef E
+	};
+	bool any = false;
+
+	for (unsigned end = 0; end < ENDS; end++)
+		for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			if (w->events[end] >> names[i].code & 1) {
+				fprintf(out, "%s%s%s", any ? ", " : "", names[i].name,
+					end == REQ ? " (local)" : "");
+				any = true;
+			}
+	if (!any)
+		fputs("-", out);
+}
+
+static void print_row(FILE *out, const struct err_row *r)
+{
+	const struct err_ends *w = &r->want;
+	char nak[8] = "-";
+
+	fprintf(out, "| %s | %s | ",
+		r->type == IBV_QPT_RC	? "RC"
+		: r->type == IBV_QPT_UC ? "UC"
+					: "UD",
+		r->how);
+	if (r->err) {
+		fprintf(out, "refused: EINVAL | | | | | | |\n");
+		return;
+	}
+	if (w->nak)
+		snprintf(nak, sizeof(nak), "0x%02x", w->nak);
+	fprintf(out, "%s | %s | %s | %s | %s | %s / %s | ", status(w->first), status(w->behind),
+		nak, status(w->recv), status(w->recv_behind), state(w->state[REQ]),
+		state(w->state[RSP]));
+	print_event(out, w);
+	fputs(" |\n", out);
+}
+
+static void print_rows(FILE *out, const char *title, const struct err_row *rows, unsigned n)
+{
+	fprintf(out,
+		"\n## %s\n\n| service | what | local | behind | NAK | receive | peer behind | "
+		"states | event |\n"
+		"|---|---|---|---|---|---|---|---|---|\n",
+		title);
+	for (unsigned i = 0; i < n; i++)
+		print_row(out, &rows[i]);
+}
+
+static void print_absent(FILE *out, const char *title, const struct err_absent *list, unsigned n)
+{
+	fprintf(out, "\n## %s\n\n| | |\n|---|---|\n", title);
+	for (unsigned i = 0; i < n; i++)
+		fprintf(out, "| %s | %s |\n", list[i].name, list[i].why);
+}
+
+static void print_all(FILE *out)
+{
+	fputs(head, out);
+	print_rows(out, "A request that fails", err_rows, err_nrows);
+	print_rows(out, "States, queues, events", err_bodies, err_nbodies);
+	print_absent(out, "Statuses that have no row", err_absent_statuses, err_nabsent_statuses);
+	print_absent(out, "Asynchronous events that have no row", err_absent_events,
+		     err_nabsent_events);
+}
+
+static bool same(FILE *f, const char *text, size_t len)
+{
+	char *have = malloc(len + 1);
+	bool ok = have && fread(have, 1, len + 1, f) == len && !memcmp(have, text, len);
+
+	free(have);
+	return ok;
+}
+
+int main(int argc, char **argv)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f;
+	bool ok;
+
+	if (argc < 2) {
+		print_all(stdout);
+		return 0;
+	}
+	f = open_memstream(&text, &len);
+	if (!f)
+		return 2;
+	print_all(f);
+	fclose(f);
+	f = fopen(argv[1], "r");
+	if (!f) {
+		perror(argv[1]);
+		return 2;
+	}
+	ok = same(f, text, len);
+	if (!ok)
+		fprintf(stderr, "%s is not what the rows say: write it anew with \"%s > %s\"\n",
+			argv[1], argv[0], argv[1]);
+	fclose(f);
+	free(text);
+	return !ok;
+}
