@@ -14,18 +14,47 @@
 
 #include "verify/verify.h"
 
-enum { HEADER = 4, KEEP_ICRC = 2, CUT = 4, KEEP = 2 };
+enum { HEADER = 4, KEEP = 2 };
+enum {
+	BACK = 1,
+	KEEP_ICRC = 2,
+	CUT = 4,
+	IPV6 = 8,
+	GROUP = 16,
+	FRAME = 32,
+	EARLIER = 64
+}; /* flags */
 
-static const struct ip_udp ways[2] = {
-	{.src.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-	 .dst.raw = {[10] = 0xff, 0xff, 127, 0, 0, 2},
-	 .sport = 0xc000,
-	 .dport = ROCEMU_UDP_PORT},
-	{.src.raw = {[10] = 0xff, 0xff, 127, 0, 0, 2},
-	 .dst.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1},
-	 .sport = 0xc000,
-	 .dport = ROCEMU_UDP_PORT},
+#define IPV4_HOST(n)                                       \
+	{                                                  \
+		.raw = { [10] = 0xff, 0xff, 127, 0, 0, n } \
+	}
+#define IPV6_HOST(n)                            \
+	{                                       \
+		.raw = { 0xfd, 0x77, [15] = n } \
+	}
+
+static const struct rocemu_gid hosts[2][2] = {
+	{IPV4_HOST(1), IPV4_HOST(2)},
+	{IPV6_HOST(1), IPV6_HOST(2)},
 };
+static const struct rocemu_gid groups[2] = {
+	{.raw = {[10] = 0xff, 0xff, 239, 1, 2, 3}},
+	{.raw = {0xff, 0x0e, [15] = 3}},
+};
+static const uint8_t group_mac[6] = {0x01, 0x00, 0x5e, 0x01, 0x02, 0x03};
+
+static struct ip_udp way(uint8_t flags)
+{
+	bool v6 = (flags & IPV6) != 0, back = (flags & BACK) != 0;
+
+	return (struct ip_udp){
+		.src = hosts[v6][back],
+		.dst = (flags & GROUP) != 0 ? groups[v6] : hosts[v6][!back],
+		.sport = 0xc000,
+		.dport = ROCEMU_UDP_PORT,
+	};
+}
 
 static void seal(const struct ip_udp *ip, uint8_t *pkt, size_t len)
 {
@@ -47,8 +76,12 @@ static size_t feed(struct verify *v, const uint8_t *data, size_t size, struct ca
 		len = size - HEADER;
 	memcpy(pkt, data + HEADER, len);
 	rec->number++;
-	rec->ts_ns += (uint64_t)data[1] << 10;
-	rec->ip = ways[data[0] & 1];
+	if ((data[0] & EARLIER) != 0)
+		rec->ts_ns -= (uint64_t)data[1];
+	else
+		rec->ts_ns += (uint64_t)data[1] << 10;
+	rec->ip = way(data[0]);
+	rec->dmac = (data[0] & FRAME) != 0 ? group_mac : NULL;
 	if ((data[0] & KEEP_ICRC) == 0 && len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN)
 		seal(&rec->ip, pkt, len);
 	rec->data = pkt;

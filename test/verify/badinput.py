@@ -31,9 +31,9 @@ def run(rocemu, *args):
     return subprocess.run([rocemu, 'verify', *args], capture_output=True, text=True, timeout=60, check=False)
 
 
-def problem(name, p, says):
+def problem(name, p, says, silent=True):
     lines = p.stderr.splitlines()
-    if p.returncode != 2 or p.stdout or len(lines) != 1 or says not in p.stderr:
+    if p.returncode != 2 or (silent and p.stdout) or len(lines) != 1 or says not in p.stderr:
         return f'{name}: exit code {p.returncode}, stdout {p.stdout[:80]!r}, stderr {p.stderr[:300]!r}'
     return None
 
@@ -50,6 +50,11 @@ def main():
                     f.write(data)
             problems.append(problem(name, run(rocemu, path), says))
         problems.append(problem('html of two', run(rocemu, '--html', directory + '/p', good, good), 'one capture'))
+        problems.append(problem('directory', run(rocemu, directory), 'not a capture'))
+        problems.append(problem('page nowhere', run(rocemu, '--json', '--html', directory + '/no/p', good), 'cannot write',
+                                silent=False))
+    problems.append(problem('page full', run(rocemu, '--html', '/dev/full', good), 'cannot write', silent=False))
+    problems.append(problem('packets', run(rocemu, '--packets', '-1', good), 'expected a number'))
     problems.append(problem('no argument', run(rocemu), 'expected a capture'))
     problems.append(problem('unknown ID', run(rocemu, '--explain', 'no-such'), 'no finding'))
     problems.append(problem('keep', run(rocemu, '--keep', '0', good), 'expected a number'))

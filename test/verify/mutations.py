@@ -320,6 +320,11 @@ def as_xrc(frames):
         f.opcode |= 0xa0
 
 
+@mutation('', 'rc_write', 'rc_send', 'rc_read', 'rc_read_pipelined', 'rc_atomic', 'rc_rnr', 'ipv6_rc_read', 'mtu256_rc_write')
+def over_xrc(frames):
+    as_xrc(frames)
+
+
 @mutation('xrc-srq', 'rc_write', 'rc_send')
 def srq_changes_within_a_message(frames):
     last = those(frames, SEND_LAST, WRITE_LAST)[0]

@@ -7,11 +7,27 @@
 
 #include "model.h"
 
-enum { LEAST_MTU = 256 };
+enum { LEAST_MTU = 256, LEAST_ROOM = 4 };
 
 uint32_t read_responses(uint32_t len, uint32_t mtu)
 {
 	return len <= mtu ? 1 : (uint32_t)(((uint64_t)len + mtu - 1) / mtu);
+}
+
+/* Room for one more, while there are few: most connections never have many at a time. */
+static bool asked_grow(struct requests *rq)
+{
+	uint32_t room = rq->asked_room != 0 ? rq->asked_room * 2 : LEAST_ROOM;
+	uint32_t open = rq->open_read != NULL ? (uint32_t)(rq->open_read - rq->asked) : 0;
+	struct asked *bigger = realloc(rq->asked, room * sizeof(*bigger));
+
+	if (bigger == NULL)
+		return false;
+	rq->asked = bigger;
+	rq->asked_room = room;
+	if (rq->open_read != NULL)
+		rq->open_read = &rq->asked[open];
+	return true;
 }
 
 struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat)
@@ -20,9 +36,7 @@ struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, b
 	const struct rocemu_hdrs *h = &p->p.h;
 	struct asked *a;
 
-	if (rq->asked == NULL)
-		rq->asked = calloc(MAX_ASKED, sizeof(*rq->asked));
-	if (rq->asked == NULL) {
+	if (rq->asked_n == rq->asked_room && rq->asked_room < MAX_ASKED && !asked_grow(rq)) {
 		v->out_of_memory = true;
 		return NULL;
 	}

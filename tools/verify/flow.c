@@ -182,6 +182,7 @@ void flow_restart(struct flow *f)
 		.sent = rq->sent,
 		.sent_mask = rq->sent_mask,
 		.asked = rq->asked,
+		.asked_room = rq->asked_room,
 		.packets = rq->packets,
 		.again = rq->again,
 		.bytes = rq->bytes,

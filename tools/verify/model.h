@@ -133,7 +133,7 @@ struct requests {
 	uint32_t sent_mask;
 	uint32_t epochs;
 	struct asked *asked; /* owned ring, newest at asked_n - 1 */
-	uint32_t asked_n;
+	uint32_t asked_n, asked_room;
 	bool una_known;
 	uint32_t una; /* all before are acknowledged */
 	struct msn_base msn;
