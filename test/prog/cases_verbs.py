@@ -76,6 +76,15 @@ def cases():
         add('errors', transport, 'veth1500-v4', 'post.poll', NORMAL)
         for group in ('ops', 'flow', 'errors'):
             add(group, transport, 'lo', 'post.events', NORMAL, '.srq', ('--srq',))
+    for where in Lab.NAMES:
+        for mode in MODES:
+            in_ci = where == 'lo' or mode == 'wr.poll'
+            for group in ('ops', 'flow'):
+                add(group, 'xrc', where, mode, NORMAL if in_ci else FULL)
+    add('ops', 'xrc', 'lo', 'post.poll', NORMAL, '.mtu256', ('--mtu', 256))
+    add('errors', 'xrc', 'lo', 'post.poll', QUICK)
+    add('errors', 'xrc', 'lo', 'wr.events', NORMAL)
+    add('flow', 'xrc', 'lo', 'post.poll', NORMAL, '.all', impair=IMPAIRMENTS['all'])
     add('ops', 'rc', 'lo', 'post.poll', NORMAL, '.big', ('--big',))
     add('ops', 'rc', 'lo', 'post.poll', FULL, '.huge', ('--huge',), timeout=600)
     for name, spec in IMPAIRMENTS.items():

@@ -200,7 +200,10 @@ void vc_open(struct vc *vc)
 	open_device(vc);
 	if (ibv_query_device(vc->ctx, &dev))
 		vc_die("ibv_query_device: %s", strerror(errno));
-	vc->windows = dev.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+	if (vc->opt.xrc && !(dev.device_cap_flags & IBV_DEVICE_XRC))
+		vc_die("the device has no XRC");
+	/* A type 2 window is for the QP that bound it, which a target cannot. */
+	vc->windows = !vc->opt.xrc && (dev.device_cap_flags & IBV_DEVICE_MEM_WINDOW_TYPE_2B);
 	vc->pd = ibv_alloc_pd(vc->ctx);
 	if (!vc->pd)
 		vc_die("ibv_alloc_pd: %s", strerror(errno));
@@ -271,10 +274,11 @@ static bool new_cqs(struct vc_conn *c)
 static bool new_qp(struct vc_conn *c)
 {
 	struct vc *vc = c->vc;
+	struct ibv_srq *srq = vc->opt.xrc ? NULL : c->srq;
 	struct ibv_qp_init_attr_ex a = {
 		.send_cq = c->scq,
-		.recv_cq = c->rcq,
-		.srq = c->srq,
+		.recv_cq = vc->opt.xrc ? NULL : c->rcq,
+		.srq = srq,
 		.cap =
 			{
 				.max_send_wr = VC_DEPTH,
@@ -283,7 +287,7 @@ static bool new_qp(struct vc_conn *c)
 				.max_recv_sge = c->srq ? 0 : VC_MAX_SGE,
 				.max_inline_data = VC_INLINE,
 			},
-		.qp_type = vc->opt.type,
+		.qp_type = vc->opt.xrc ? IBV_QPT_XRC_SEND : vc->opt.type,
 		.pd = vc->pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 	};
@@ -322,7 +326,7 @@ static bool new_qp(struct vc_conn *c)
 	return true;
 }
 
-static bool to_init(struct vc_conn *c, const struct vc_attr *attr)
+static bool to_init(struct vc_conn *c, struct ibv_qp *qp, const struct vc_attr *attr)
 {
 	struct vc *vc = c->vc;
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = VC_QKEY};
@@ -339,7 +343,7 @@ static bool to_init(struct vc_conn *c, const struct vc_attr *attr)
 		if (attr->qp_access == -1)
 			a.qp_access_flags = 0;
 	}
-	rc = ibv_modify_qp(c->qp, &a, mask);
+	rc = ibv_modify_qp(qp, &a, mask);
 	VC_CHECK(vc, rc == 0, "modify to INIT: %s", strerror(rc));
 	return true;
 }
@@ -353,7 +357,8 @@ static struct ibv_ah_attr address(struct vc_conn *c)
 	};
 }
 
-static bool to_rtr(struct vc_conn *c, const struct vc_attr *attr)
+/** dqpn: the peer's QP for this one. */
+static bool to_rtr(struct vc_conn *c, struct ibv_qp *qp, uint32_t dqpn, const struct vc_attr *attr)
 {
 	struct vc *vc = c->vc;
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR};
@@ -363,7 +368,7 @@ static bool to_rtr(struct vc_conn *c, const struct vc_attr *attr)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
 		a.ah_attr = address(c);
 		a.path_mtu = vc->path_mtu;
-		a.dest_qp_num = attr->wrong_qpn ? attr->wrong_qpn : c->peer.qpn;
+		a.dest_qp_num = attr->wrong_qpn ? attr->wrong_qpn : dqpn;
 		a.rq_psn = c->peer.psn;
 	}
 	if (vc->opt.type == IBV_QPT_RC) {
@@ -371,12 +376,12 @@ static bool to_rtr(struct vc_conn *c, const struct vc_attr *attr)
 		a.max_dest_rd_atomic = VC_RD_ATOMIC;
 		a.min_rnr_timer = attr->min_rnr_timer ? attr->min_rnr_timer : 1;
 	}
-	rc = ibv_modify_qp(c->qp, &a, mask);
+	rc = ibv_modify_qp(qp, &a, mask);
 	VC_CHECK(vc, rc == 0, "modify to RTR: %s", strerror(rc));
 	return true;
 }
 
-static bool to_rts(struct vc_conn *c, const struct vc_attr *attr)
+static bool to_rts(struct vc_conn *c, struct ibv_qp *qp, const struct vc_attr *attr)
 {
 	struct vc *vc = c->vc;
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTS, .sq_psn = vc->opt.psn};
@@ -392,7 +397,7 @@ static bool to_rts(struct vc_conn *c, const struct vc_attr *attr)
 							 : 7;
 		a.max_rd_atomic = VC_RD_ATOMIC;
 	}
-	rc = ibv_modify_qp(c->qp, &a, mask);
+	rc = ibv_modify_qp(qp, &a, mask);
 	VC_CHECK(vc, rc == 0, "modify to RTS: %s", strerror(rc));
 	return true;
 }
@@ -415,12 +420,18 @@ bool vc_conn_new(struct vc *vc, struct vc_conn *c, const struct vc_attr *attr)
 		attr = &defaults;
 	*c = (struct vc_conn){.vc = vc};
 	VC_TRY(new_cqs(c));
-	if (vc->opt.srq) {
+	if (vc->opt.xrc) {
+		VC_TRY(vc_xrc_new(c));
+		mine.target_qpn = c->target->qp_num;
+		VC_CHECK(vc, ibv_get_srq_num(c->srq, &mine.srqn) == 0, "ibv_get_srq_num");
+	} else if (vc->opt.srq) {
 		c->srq = ibv_create_srq(vc->pd, &sa);
 		VC_CHECK(vc, c->srq, "ibv_create_srq: %s", strerror(errno));
 	}
 	VC_TRY(new_qp(c));
-	VC_TRY(to_init(c, attr));
+	VC_TRY(to_init(c, c->qp, attr));
+	if (c->target)
+		VC_TRY(to_init(c, c->target, attr));
 	mine.qpn = c->qp->qp_num;
 	VC_TRY(vc_swap(vc, &mine, &c->peer, sizeof(mine)));
 	if (attr->stay_init)
@@ -431,8 +442,12 @@ bool vc_conn_new(struct vc *vc, struct vc_conn *c, const struct vc_attr *attr)
 		c->ah = ibv_create_ah(vc->pd, &aa);
 		VC_CHECK(vc, c->ah, "ibv_create_ah: %s", strerror(errno));
 	}
-	VC_TRY(to_rtr(c, attr));
-	VC_TRY(to_rts(c, attr));
+	VC_TRY(to_rtr(c, c->qp, c->target ? c->peer.target_qpn : c->peer.qpn, attr));
+	VC_TRY(to_rts(c, c->qp, attr));
+	if (c->target) {
+		VC_TRY(to_rtr(c, c->target, c->peer.qpn, attr));
+		VC_TRY(to_rts(c, c->target, attr));
+	}
 	return vc_sync(vc);
 }
 
@@ -448,6 +463,8 @@ void vc_conn_free(struct vc_conn *c)
 		must("ibv_destroy_qp", ibv_destroy_qp(c->qp));
 	if (c->ah)
 		must("ibv_destroy_ah", ibv_destroy_ah(c->ah));
+	if (c->xrcd)
+		vc_xrc_free(c);
 	if (c->srq)
 		must("ibv_destroy_srq", ibv_destroy_srq(c->srq));
 	if (c->scq)
@@ -466,7 +483,7 @@ enum ibv_qp_state vc_qp_state(struct vc_conn *c)
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr a;
 
-	if (ibv_query_qp(c->qp, &a, IBV_QP_STATE, &init))
+	if (ibv_query_qp(vc_qp_here(c), &a, IBV_QP_STATE, &init))
 		return IBV_QPS_UNKNOWN;
 	return a.qp_state;
 }

@@ -248,16 +248,39 @@ static bool peer_destroys(struct vc *vc, struct vc_conn *c)
 	struct vc_op op = {
 		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
 
-	if (!vc->active) {
-		VC_CHECK(vc, ibv_destroy_qp(c->qp) == 0, "ibv_destroy_qp");
-		c->qp = NULL;
-	}
+	if (!vc->active)
+		VC_TRY(vc_qp_destroy_here(c));
 	VC_TRY(vc_sync(vc));
 	if (vc->active) {
 		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
 		VC_TRY(fails_with(vc, c, &op, IBV_WC_RETRY_EXC_ERR));
 	}
 	return vc_sync(vc);
+}
+
+/** XRC: an SRQ number that nobody has. The target goes to the error state, its SRQ loses nothing. */
+static bool wrong_srqn(struct vc *vc, struct vc_conn *c)
+{
+	struct vc_op op = {.opcode = IBV_WR_SEND};
+	struct ibv_sge sge;
+	struct vc_done d;
+
+	if (!vc->opt.xrc)
+		return vc_sync(vc);
+	if (!vc->active)
+		VC_TRY(vc_post_recv(c, 5, &sge, vc_cut(&sge, 1, &vc->in, 0, 100)));
+	VC_TRY(vc_sync(vc));
+	if (vc->active) {
+		c->peer.srqn ^= 0x5a5a5a;
+		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
+		VC_TRY(fails_with(vc, c, &op, IBV_WC_REM_INV_REQ_ERR));
+	}
+	VC_TRY(vc_sync(vc));
+	if (vc->active)
+		return true;
+	VC_CHECK(vc, vc_qp_state(c) == IBV_QPS_ERR, "target's state %d, not ERR", vc_qp_state(c));
+	VC_CHECK(vc, !vc_poll(c, c->rcq, &d), "a receive completed");
+	return true;
 }
 
 /* ---- local faults ---- */
@@ -452,6 +475,7 @@ static const struct {
 	{"rnr_recovers",     IBV_QPT_RC, {.body = rnr_recovers}},
 	{"wrong_qpn",        IBV_QPT_RC, {.body = retry_exhausted, .attr = {.wrong_qpn = 0xfffffe, .timeout = 10, .retry_cnt = 2}}},
 	{"peer_destroys",    IBV_QPT_RC, {.body = peer_destroys, .attr = {.timeout = 10, .retry_cnt = 2}}},
+	{"wrong_srqn",       IBV_QPT_RC, {.body = wrong_srqn}},
 	{"bad_lkey",         IBV_QPT_RC, {.body = bad_lkey}},
 	{"local_bounds",     IBV_QPT_RC, {.body = local_bounds}},
 	{"flush",            IBV_QPT_RC, {.body = flush}},

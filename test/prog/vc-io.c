@@ -29,6 +29,7 @@ static void old_wr(struct vc_conn *c, struct vc_op *op, struct ibv_send_wr *wr)
 		wr->bind_mw.bind_info = op->bind;
 		return;
 	}
+	wr->qp_type.xrc.remote_srqn = c->peer.srqn;
 	if (c->vc->opt.type == IBV_QPT_UD) {
 		wr->wr.ud.ah = c->ah;
 		wr->wr.ud.remote_qpn = c->peer.qpn;
@@ -130,6 +131,8 @@ static int post_new(struct vc_conn *c, struct vc_op *ops, int n)
 		if (c->vc->opt.type == IBV_QPT_UD)
 			ibv_wr_set_ud_addr(q, c->ah, c->peer.qpn,
 					   ops[i].qkey ? ops[i].qkey : VC_QKEY);
+		if (c->vc->opt.xrc)
+			ibv_wr_set_xrc_srqn(q, c->peer.srqn);
 		if (ops[i].opcode != IBV_WR_BIND_MW && ops[i].opcode != IBV_WR_LOCAL_INV)
 			add_data(q, &ops[i]);
 	}
@@ -253,8 +256,8 @@ bool vc_wait_ok(struct vc_conn *c, struct ibv_cq *cq, uint64_t wr_id, struct vc_
 		 (unsigned long long)d->wr_id, ibv_wc_status_str(d->status), d->status);
 	VC_CHECK(c->vc, d->wr_id == wr_id, "completion of wr_id %llu, not %llu",
 		 (unsigned long long)d->wr_id, (unsigned long long)wr_id);
-	VC_CHECK(c->vc, d->qp_num == c->qp->qp_num, "completion of QP 0x%x, not 0x%x", d->qp_num,
-		 c->qp->qp_num);
+	VC_CHECK(c->vc, d->qp_num == vc_qpn_of(c, cq), "completion of QP 0x%x, not 0x%x", d->qp_num,
+		 vc_qpn_of(c, cq));
 	return true;
 }
 

@@ -68,7 +68,7 @@ static void usage(FILE *f)
 	fputs("usage: verbs-check --port PORT [options] [SERVER]\n"
 	      "Without SERVER: the server. Both sides must get the same options.\n"
 	      "  --device NAME      --address IP (of the GID; default: GID index 0)\n"
-	      "  --type rc|uc|ud    --mtu BYTES   --psn N   --srq\n"
+	      "  --type rc|xrc|uc|ud   --mtu BYTES   --psn N   --srq\n"
 	      "  --timeout CODE     of the acknowledgement, 4.096 us * 2^CODE (default 14)\n"
 	      "  --max-size BYTES   leave out what is longer\n"
 	      "  --wr               post by ibv_wr_* instead of ibv_post_send\n"
@@ -84,12 +84,14 @@ static void parse_type(struct vc_options *o, const char *s)
 {
 	if (strcmp(s, "rc") == 0)
 		o->type = IBV_QPT_RC;
+	else if (strcmp(s, "xrc") == 0)
+		o->xrc = true;
 	else if (strcmp(s, "uc") == 0)
 		o->type = IBV_QPT_UC;
 	else if (strcmp(s, "ud") == 0)
 		o->type = IBV_QPT_UD;
 	else
-		vc_die("--type: rc, uc or ud expected, not '%s'", s);
+		vc_die("--type: rc, uc, ud or xrc expected, not '%s'", s);
 }
 
 static void parse(struct vc_options *o, int argc, char **argv)

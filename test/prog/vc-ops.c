@@ -89,6 +89,7 @@ static bool receive(struct vc *vc, const struct arg *a)
 	}
 	if (needs_marker(vc, a))
 		VC_TRY(vc_wait_ok(c, c->rcq, 77, &d));
+	VC_CHECK(vc, !vc->opt.xrc || !takes_recv || d.src_qp == c->peer.qpn, "src_qp 0x%x", d.src_qp);
 	if (grh) {
 		VC_CHECK(vc, d.src_qp == c->peer.qpn, "src_qp 0x%x", d.src_qp);
 		VC_CHECK(vc, d.flags & IBV_WC_GRH, "no GRH flag: 0x%x", d.flags);

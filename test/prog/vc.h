@@ -6,6 +6,7 @@
  *
  *	vc-main.c   options, the list of cases, the tally
  *	vc-conn.c   the TCP connection, device, queue pairs
+ *	vc-xrc.c    what a conn over XRC has besides
  *	vc-io.c     posting by either data path, completions by any of four ways
  *	vc-ops.c    cases where all goes well
  *	vc-flow.c   cases about order and notification: pipelines, fences, solicited events
@@ -37,7 +38,8 @@ struct vc_options {
 	unsigned port;	     /* TCP */
 	const char *device;  /* NULL: the first */
 	const char *address; /* of the local GID; NULL: GID index 0 */
-	enum ibv_qp_type type;
+	enum ibv_qp_type type; /* RC with xrc: the operations are the same */
+	bool xrc;
 	unsigned mtu; /* bytes; 0: the port's */
 	bool wr_api;  /* ibv_wr_* instead of ibv_post_send */
 	bool cq_ex;   /* ibv_start_poll instead of ibv_poll_cq */
@@ -93,6 +95,7 @@ enum { VC_ZERO = 0xff };
 /** What one side tells the other about its queue pair and its buffers. */
 struct vc_remote {
 	uint32_t qpn, psn, in_rkey, out_rkey;
+	uint32_t target_qpn, srqn; /* XRC */
 	uint64_t in_addr, out_addr, in_len;
 	union ibv_gid gid;
 };
@@ -103,8 +106,10 @@ struct vc_conn {
 	struct ibv_comp_channel *schannel, *rchannel;
 	struct ibv_cq *scq, *rcq; /* extended ones when opt.cq_ex */
 	struct ibv_srq *srq;
-	struct ibv_qp *qp;
+	struct ibv_qp *qp; /* XRC: the initiator */
 	struct ibv_qp_ex *qpx;
+	struct ibv_qp *target; /* XRC: the peer's initiator is connected to it; its receives are srq's */
+	struct ibv_xrcd *xrcd;
 	struct ibv_ah *ah; /* UD */
 	struct vc_remote peer;
 };
@@ -169,8 +174,18 @@ void vc_open(struct vc *vc);
 void vc_close(struct vc *vc);
 bool vc_conn_new(struct vc *vc, struct vc_conn *c, const struct vc_attr *attr);
 void vc_conn_free(struct vc_conn *c);
+/** The QP that the present case is about: XRC, on the passive side: the target. */
+struct ibv_qp *vc_qp_here(const struct vc_conn *c);
+/** The QP that completions of this CQ name. */
+uint32_t vc_qpn_of(const struct vc_conn *c, const struct ibv_cq *cq);
 enum ibv_qp_state vc_qp_state(struct vc_conn *c);
 bool vc_qp_to_error(struct vc_conn *c);
+bool vc_qp_destroy_here(struct vc_conn *c);
+
+/* vc-xrc.c */
+/** Domain, SRQ and target QP; c->qp is made by vc_conn_new(). */
+bool vc_xrc_new(struct vc_conn *c);
+void vc_xrc_free(struct vc_conn *c);
 
 /* vc-io.c */
 int vc_post(struct vc_conn *c, struct vc_op *ops, int n);
