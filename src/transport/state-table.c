@@ -140,6 +140,9 @@ bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_
 	if ((unsigned)from > IBV_QPS_ERR || (unsigned)to > IBV_QPS_ERR)
 		return false;
 	t = &table[from][to];
+	/* What state the program takes it to be in may be said on the way to RTS, whatever the way. */
+	if ((mask & IBV_QP_CUR_STATE) && to != IBV_QPS_RTS)
+		return false;
 	mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
 	return t->ok && (mask & t->need[svc]) == t->need[svc] && !(mask & ~(t->need[svc] | t->may[svc]));
 }

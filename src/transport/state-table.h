@@ -7,7 +7,7 @@
 
 #include <infiniband/verbs.h>
 
-/** May a QP of this type go from -> to with this mask (IBV_QP_STATE and IBV_QP_CUR_STATE aside)? */
+/** May a QP of this type go from -> to with this mask (IBV_QP_STATE aside)? */
 bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
 
 #endif
