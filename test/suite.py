@@ -34,7 +34,7 @@ BUILDS = {  # of each stage that has one of its own
 # sanitizer changes.
 SUITES = {
     'plain': None,
-    'address': ('example', 'wire', 'transport', 'sim', 'engine', 'agent', 'fuzz'),
+    'address': ('example', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'fuzz'),
     'thread': ('engine', 'agent'),
     'clang': (),
 }

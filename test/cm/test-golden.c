@@ -77,19 +77,19 @@ static void rename_id(struct rocemu_cm_msg *m, uint32_t from, uint32_t to)
 	case ROCEMU_CM_SIDR_REP:
 		swap_u32(&m->sidr_rep.request_id, from, to);
 		break;
-#define BOTH(name, member)                                      \
-	case ROCEMU_CM_##name:                                  \
-		swap_u32(&m->member.local_comm_id, from, to);   \
-		swap_u32(&m->member.remote_comm_id, from, to);  \
+#define BOTH(name, member)                                     \
+	case ROCEMU_CM_##name:                                 \
+		swap_u32(&m->member.local_comm_id, from, to);  \
+		swap_u32(&m->member.remote_comm_id, from, to); \
 		break;
-	BOTH(MRA, mra)
-	BOTH(REJ, rej)
-	BOTH(REP, rep)
-	BOTH(RTU, rtu)
-	BOTH(DREQ, dreq)
-	BOTH(DREP, drep)
-	BOTH(LAP, lap)
-	BOTH(APR, apr)
+		BOTH(MRA, mra)
+		BOTH(REJ, rej)
+		BOTH(REP, rep)
+		BOTH(RTU, rtu)
+		BOTH(DREQ, dreq)
+		BOTH(DREP, drep)
+		BOTH(LAP, lap)
+		BOTH(APR, apr)
 #undef BOTH
 	}
 }

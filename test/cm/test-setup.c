@@ -43,3 +43,50 @@ TEST(disconnect, from_the_active_side__timewait_then_idle)
 	assert_string_equal(n.side[B].log, "REQ; RTU; DREQ; TIMEWAIT_EXIT");
 	net_finish(&n);
 }
+
+TEST(user, of_connection_and_resolution__in_their_events)
+{
+	struct net n;
+	int mark;
+
+	net_start(&n, 1);
+	net_connect(&n, A);
+	cm_conn_set_user(n.side[A].conn, &mark);
+	assert_ptr_equal(cm_conn_user(n.side[A].conn), &mark);
+	net_run(&n);
+	assert_ptr_equal(n.side[A].last.user, &mark);
+	net_sidr(&n, A);
+	cm_sidr_set_user(n.side[A].sidr, &n);
+	assert_ptr_equal(cm_sidr_user(n.side[A].sidr), &n);
+	net_run(&n);
+	assert_ptr_equal(n.side[A].last.user, &n);
+	assert_memory_equal(&cm_sidr_addr(n.side[B].sidr)->dst, &n.side[A].gid, 16);
+	net_finish(&n);
+}
+
+TEST(unlisten, resolution_under_way__lives_on)
+{
+	struct net n;
+
+	net_start(&n, 1);
+	n.side[B].policy = NET_SILENT;
+	net_sidr(&n, A);
+	net_run_until(&n, n.now + 2 * NET_DELAY_NS);
+	assert_string_equal(n.side[B].log, "SIDR_REQ");
+	cm_unlisten(n.side[B].listener, n.now);
+	cm_sidr_destroy(n.side[B].sidr, n.now);
+	n.side[B].sidr = NULL;
+	net_run(&n);
+	assert_int_equal(n.side[A].last.msg.sidr_rep.status, ROCEMU_CM_SIDR_REJECTED);
+	net_finish(&n);
+}
+
+TEST(texts, outside_of_the_enumerations__unknown)
+{
+	assert_string_equal(cm_state_text(CM_REP_SENT), "REP_SENT");
+	assert_string_equal(cm_state_text(CM_STATE_COUNT), "unknown");
+	assert_string_equal(cm_event_text(CM_EV_SIDR_REP), "SIDR_REP");
+	assert_string_equal(cm_event_text(CM_EV_COUNT), "unknown");
+	assert_string_equal(cm_drop_text(CM_DROP_STALE), "of a stale connection");
+	assert_string_equal(cm_drop_text(CM_DROP_COUNT), "unknown");
+}

@@ -24,8 +24,8 @@ struct fuzz {
 	struct cm_conn *conn[SLOTS];
 	struct cm_sidr *sidr[SLOTS];
 	struct cm_listener *listener[LISTENERS];
-	struct cm_mad sent;             /* the last */
-	uint8_t mad[ROCEMU_MAD_LEN];    /* the last that came in */
+	struct cm_mad sent;	     /* the last */
+	uint8_t mad[ROCEMU_MAD_LEN]; /* the last that came in */
 	struct cm_addr from;
 	bool wills;
 };
@@ -107,22 +107,23 @@ static void make_message(struct fuzz *f, struct rocemu_cm_msg *m, uint8_t slot, 
 							  .service_id = SERVICE + b % 4};
 		break;
 	case ROCEMU_CM_SIDR_REP:
-		m->sidr_rep.request_id = f->sidr[slot % SLOTS] ? cm_sidr_id(f->sidr[slot % SLOTS]) : a;
+		m->sidr_rep.request_id =
+			f->sidr[slot % SLOTS] ? cm_sidr_id(f->sidr[slot % SLOTS]) : a;
 		m->sidr_rep.status = b;
 		break;
-#define BOTH(name, member)                            \
-	case ROCEMU_CM_##name:                        \
-		m->member.local_comm_id = local;      \
-		m->member.remote_comm_id = remote;    \
+#define BOTH(name, member)                         \
+	case ROCEMU_CM_##name:                     \
+		m->member.local_comm_id = local;   \
+		m->member.remote_comm_id = remote; \
 		break;
-	BOTH(MRA, mra)
-	BOTH(REJ, rej)
-	BOTH(REP, rep)
-	BOTH(RTU, rtu)
-	BOTH(DREQ, dreq)
-	BOTH(DREP, drep)
-	BOTH(LAP, lap)
-	BOTH(APR, apr)
+		BOTH(MRA, mra)
+		BOTH(REJ, rej)
+		BOTH(REP, rep)
+		BOTH(RTU, rtu)
+		BOTH(DREQ, dreq)
+		BOTH(DREP, drep)
+		BOTH(LAP, lap)
+		BOTH(APR, apr)
 #undef BOTH
 	}
 	if (m->attr_id == ROCEMU_CM_MRA) {
@@ -289,7 +290,8 @@ static void sidr(struct fuzz *f)
 {
 	struct cm_sidr **s = &f->sidr[byte(f) % SLOTS];
 	uint8_t what = byte(f);
-	struct cm_sidr_param p = {.service_id = SERVICE + what % 4, .addr = {.src = own, .dst = peer}};
+	struct cm_sidr_param p = {.service_id = SERVICE + what % 4,
+				  .addr = {.src = own, .dst = peer}};
 
 	if (!*s) {
 		p.timeout = what & 31;

@@ -1,0 +1,486 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A REQ: who gets it, and when it is refused. */
+#include <errno.h>
+#include <string.h>
+
+#include "bench.h"
+
+static const struct cm_config small = {
+	.ca_guid = BENCH_OWN_GUID, .id_prefix = 9, .max_half_open = 4, .max_lingering = 3};
+
+static struct cm_listener *listen_as(struct bench *b, struct cm_listen_param p)
+{
+	struct cm_listener *l;
+
+	p.service_id = BENCH_SERVICE;
+	assert_int_equal(cm_listen(b->cm, &p, &l), 0);
+	return l;
+}
+
+/** A REQ of another connection of the peer's. */
+static enum cm_drop request(struct bench *b, unsigned number)
+{
+	struct rocemu_cm_msg m;
+
+	bench_message(b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_comm_id += number;
+	m.req.local_qpn += number;
+	m.tid += number;
+	return bench_in(b, &m);
+}
+
+TEST(request, taken__event_has_message_listener_and_address)
+{
+	struct bench b;
+
+	bench_start(&b);
+	assert_int_equal(bench_says(&b, NULL, ROCEMU_CM_REQ), CM_DROP_NONE);
+	assert_string_equal(bench_events(&b), "REQ");
+	assert_ptr_equal(b.event.listener, b.listener);
+	assert_int_equal(b.event.state, CM_REQ_RCVD);
+	assert_int_equal(b.event.msg.req.local_qpn, BENCH_PEER_QPN);
+	assert_memory_equal(&b.event.addr.src, &bench_peer, sizeof(bench_peer));
+	assert_memory_equal(&cm_conn_addr(b.event.conn)->dst, &bench_peer, sizeof(bench_peer));
+	assert_int_equal(cm_conn_addr(b.event.conn)->tclass, 0x20);
+	assert_false(cm_conn_active(b.event.conn));
+	bench_end(&b);
+}
+
+TEST(request, unknown_service__rej_8)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.service_id++;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NO_SERVICE);
+	assert_string_equal(bench_sends(&b), "REJ 8");
+	assert_int_equal(b.sent.rej.remote_comm_id, BENCH_PEER_ID);
+	assert_int_equal(b.sent.rej.local_comm_id, 0);
+	assert_int_equal(b.sent.rej.answered, ROCEMU_CM_TO_REQ);
+	assert_int_equal(b.sent.tid, BENCH_TID);
+	assert_memory_equal(&b.sent_addr.dst, &bench_peer, sizeof(bench_peer));
+	assert_memory_equal(&b.sent_addr.src, &bench_own, sizeof(bench_own));
+	bench_end(&b);
+}
+
+TEST(request, unknown_transport__rej_9)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.transport = ROCEMU_CM_RD;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_UNSUPPORTED);
+	m.req.transport = ROCEMU_CM_EXTENDED;
+	m.req.extended_transport = 2;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_UNSUPPORTED);
+	assert_string_equal(bench_sends(&b), "REJ 9 REJ 9");
+	m.req.extended_transport = ROCEMU_CM_EXTENDED_XRC;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	bench_end(&b);
+}
+
+/* ---- listeners ---- */
+
+TEST(listen, several_match__most_specific_one)
+{
+	struct cm_listener *any, *ip4, *own, *compares;
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	any = listen_as(&b, (struct cm_listen_param){.any_addr = true});
+	request(&b, 0);
+	bench_events(&b);
+	assert_ptr_equal(b.event.listener, any);
+	ip4 = listen_as(&b, (struct cm_listen_param){.any_addr = true, .ip_version = 4});
+	request(&b, 1);
+	bench_events(&b);
+	assert_ptr_equal(b.event.listener, ip4);
+	own = listen_as(&b, (struct cm_listen_param){.addr = bench_own});
+	request(&b, 2);
+	bench_events(&b);
+	assert_ptr_equal(b.event.listener, own);
+	compares = listen_as(&b, (struct cm_listen_param){.addr = bench_own,
+							  .compare_len = 1,
+							  .compare_offset = 2,
+							  .compare_value = {0x70},
+							  .compare_mask = {0xf0}});
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_comm_id += 3;
+	m.req.local_qpn += 3;
+	m.req.private_data[2] = 0x7f;
+	bench_in(&b, &m);
+	bench_events(&b);
+	assert_ptr_equal(b.event.listener, compares);
+	bench_end(&b);
+}
+
+TEST(listen, other_address_or_kind__not_found)
+{
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.addr = bench_other});
+	listen_as(&b, (struct cm_listen_param){.any_addr = true, .ip_version = 6});
+	listen_as(&b, (struct cm_listen_param){.any_addr = true,
+					       .compare_len = 1,
+					       .compare_value = {1},
+					       .compare_mask = {1}});
+	assert_int_equal(request(&b, 0), CM_DROP_NO_SERVICE);
+	bench_end(&b);
+}
+
+TEST(listen, masked_service__all_of_its_range)
+{
+	struct cm_listen_param p = {
+		.service_id = BENCH_SERVICE, .service_mask = ~0xffffull, .any_addr = true};
+	struct rocemu_cm_msg m;
+	struct cm_listener *l;
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.service_id ^= 0x1234;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	m.req.service_id ^= 0x10000;
+	m.req.local_comm_id++;
+	m.req.local_qpn++;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NO_SERVICE);
+	bench_end(&b);
+}
+
+TEST(listen, same_again__eaddrinuse)
+{
+	struct cm_listen_param p = {.service_id = BENCH_SERVICE, .any_addr = true};
+	struct cm_listener *l;
+	struct bench b;
+
+	bench_start(&b);
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EADDRINUSE);
+	p.ip_version = 6;
+	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EADDRINUSE);
+	p.ip_version = 5;
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EINVAL);
+	p.any_addr = false;
+	p.addr = bench_own;
+	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EADDRINUSE);
+	p.compare_len = 1;
+	p.compare_mask[0] = 0xff;
+	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	p.compare_len = CM_COMPARE_MAX + 1;
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EINVAL);
+	bench_end(&b);
+}
+
+TEST(unlisten, requests_nobody_saw__rejected_and_the_others_live_on)
+{
+	struct cm_conn *seen;
+	struct bench b;
+
+	bench_start(&b);
+	request(&b, 0);
+	bench_events(&b);
+	seen = b.event.conn;
+	request(&b, 1);
+	cm_unlisten(b.listener, b.now);
+	assert_string_equal(bench_sends(&b), "REJ 28");
+	assert_string_equal(bench_events(&b), "-");
+	assert_int_equal(cm_conn_state(seen), CM_REQ_RCVD);
+	assert_null(cm_conn_listener(seen));
+	assert_int_equal(cm_reject(seen, b.now, ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0), 0);
+	assert_int_equal(request(&b, 2), CM_DROP_NO_SERVICE);
+	bench_end(&b);
+}
+
+/* ---- floods ---- */
+
+TEST(backlog, full__rej_3_until_one_is_decided)
+{
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true, .backlog = 2});
+	assert_int_equal(request(&b, 0), CM_DROP_NONE);
+	assert_int_equal(request(&b, 1), CM_DROP_NONE);
+	assert_int_equal(request(&b, 2), CM_DROP_NO_RESOURCES);
+	assert_string_equal(bench_sends(&b), "REJ 3");
+	assert_string_equal(bench_events(&b), "REQ REQ");
+	assert_int_equal(cm_reject(b.event.conn, b.now, ROCEMU_CM_REJ_NO_QP, NULL, 0, NULL, 0), 0);
+	assert_int_equal(request(&b, 2), CM_DROP_NONE);
+	bench_end(&b);
+}
+
+TEST(flood, of_all_listeners__bounded)
+{
+	const unsigned reqs = 1000;
+	unsigned taken = 0, sent = 0;
+	struct cm_mad mad;
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true, .backlog = reqs});
+	for (unsigned i = 0; i < reqs; i++)
+		taken += request(&b, i) == CM_DROP_NONE;
+	assert_int_equal(taken, small.max_half_open);
+	assert_int_equal(cm_get_stats(b.cm)->conns, taken);
+	/* Answers wait in a ring: more than it has room for are left out, not piled up. */
+	while (cm_output(b.cm, b.now, &mad, 1))
+		sent++;
+	assert_in_range(sent, 1, 100);
+	assert_int_equal(cm_get_stats(b.cm)->unsent, reqs - taken - sent);
+	bench_end(&b);
+}
+
+TEST(flood, of_rejected_ones__oldest_forgotten)
+{
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true});
+	for (unsigned i = 0; i < 10; i++) {
+		assert_int_equal(request(&b, i), CM_DROP_NONE);
+		bench_events(&b);
+		cm_conn_destroy(b.event.conn, b.now);
+		assert_string_equal(bench_sends(&b), "REJ 28");
+		assert_true(cm_get_stats(b.cm)->conns <= 3);
+	}
+	assert_int_equal(cm_get_stats(b.cm)->evicted, 7);
+	/* The newest are remembered. */
+	assert_int_equal(request(&b, 9), CM_DROP_DUPLICATE);
+	assert_string_equal(bench_sends(&b), "REJ 28");
+	bench_end(&b);
+}
+
+/* ---- stale connections ---- */
+
+TEST(stale, same_qp_in_a_new_req__rej_10_and_the_old_one_ends)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_ESTABLISHED);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_comm_id += 7;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_STALE);
+	assert_string_equal(bench_sends(&b), "REJ 10 DREQ");
+	assert_int_equal(cm_conn_state(c), CM_DREQ_SENT);
+	bench_end(&b);
+}
+
+TEST(stale, same_qp_in_timewait__rej_10_until_it_is_over)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_conn(&b, CM_TIMEWAIT);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_comm_id += 7;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_STALE);
+	assert_string_equal(bench_sends(&b), "REJ 10");
+	bench_expire(&b);
+	assert_string_equal(bench_events(&b), "TIMEWAIT_EXIT");
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	bench_end(&b);
+}
+
+TEST(stale, same_qp_of_another_ca__a_connection_of_its_own)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_conn(&b, CM_ESTABLISHED);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_comm_id += 7;
+	m.req.local_ca_guid++;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	bench_end(&b);
+}
+
+/** CAs that have no GUID are told apart by their address. */
+TEST(stale, same_qp_without_guid_elsewhere__a_connection_of_its_own)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_ca_guid = 0;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	assert_int_equal(bench_in_from(&b, &m, &bench_other), CM_DROP_NONE);
+	assert_int_equal(bench_in(&b, &m), CM_DROP_DUPLICATE);
+	bench_end(&b);
+}
+
+TEST(stale, peer_restarted_with_the_same_id__rej_30_and_the_old_one_ends)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_ESTABLISHED);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_qpn += 7;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_STALE);
+	assert_string_equal(bench_sends(&b), "REJ 30 DREQ");
+	assert_int_equal(cm_conn_state(c), CM_DREQ_SENT);
+	bench_end(&b);
+}
+
+TEST(stale, rep_of_a_connected_qp__rej_10)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	bench_conn(&b, CM_ESTABLISHED);
+	c = bench_connect(&b, false);
+	bench_sends(&b);
+	bench_message(&b, c, ROCEMU_CM_REP, &m);
+	m.rep.local_comm_id += 7;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_STALE);
+	assert_string_equal(bench_sends(&b), "REJ 10");
+	assert_int_equal(b.sent.rej.answered, ROCEMU_CM_TO_REP);
+	assert_int_equal(cm_conn_state(c), CM_REQ_SENT);
+	bench_end(&b);
+}
+
+/* ---- peer to peer ---- */
+
+TEST(peers, larger_guid__stays_active_and_repeats_its_req)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_connect(&b, true);
+	bench_sends(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_ca_guid = BENCH_OWN_GUID - 1;
+	bench_in(&b, &m);
+	assert_string_equal(bench_sends(&b), "REQ");
+	assert_string_equal(bench_events(&b), "-");
+	assert_true(cm_conn_active(c));
+	bench_end(&b);
+}
+
+TEST(peers, same_guid__larger_qpn_stays_active)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_connect(&b, true);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.local_ca_guid = BENCH_OWN_GUID;
+	m.req.local_qpn = BENCH_OWN_QPN - 1;
+	bench_in(&b, &m);
+	assert_int_equal(cm_conn_state(c), CM_REQ_SENT);
+	m.req.local_qpn = BENCH_OWN_QPN + 1;
+	m.req.local_comm_id++;
+	bench_in(&b, &m);
+	assert_string_equal(bench_events(&b), "REQ");
+	assert_ptr_equal(b.event.conn, c);
+	assert_null(b.event.listener);
+	assert_int_equal(cm_conn_state(c), CM_REQ_RCVD);
+	assert_false(cm_conn_active(c));
+	bench_end(&b);
+}
+
+TEST(peers, no_such_service__not_yet)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_connect(&b, true);
+	bench_message(&b, c, ROCEMU_CM_REJ, &m);
+	m.rej.reason = ROCEMU_CM_REJ_SERVICE_ID;
+	bench_in(&b, &m);
+	assert_int_equal(cm_conn_state(c), CM_REQ_SENT);
+	m.rej.reason = ROCEMU_CM_REJ_NO_QP;
+	bench_in(&b, &m);
+	assert_int_equal(cm_conn_state(c), CM_IDLE);
+	bench_end(&b);
+}
+
+/* ---- what is not a message ---- */
+
+TEST(input, malformed__dropped_and_counted)
+{
+	const struct cm_addr addr = {.src = bench_peer, .dst = bench_own};
+	uint8_t mad[ROCEMU_MAD_LEN];
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	rocemu_cm_encode(&m, mad);
+	assert_int_equal(cm_input(b.cm, 0, mad, 255, &addr), CM_DROP_MALFORMED);
+	mad[0] = 2; /* base version */
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_MALFORMED);
+	mad[0] = 1;
+	mad[1] = 4; /* class */
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_MALFORMED);
+	mad[1] = ROCEMU_CM_CLASS;
+	mad[3] = 1; /* method Get */
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_MALFORMED);
+	mad[3] = ROCEMU_CM_METHOD_SEND;
+	mad[17] = 0x30; /* attribute */
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_MALFORMED);
+	m.req.local_comm_id = 0;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_MALFORMED);
+	assert_int_equal(cm_get_stats(b.cm)->drops[CM_DROP_MALFORMED], 6);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_end(&b);
+}
+
+TEST(input, unknown_class_version__rej_31_for_a_req_only)
+{
+	const struct cm_addr addr = {.src = bench_peer, .dst = bench_own};
+	uint8_t mad[ROCEMU_MAD_LEN];
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	rocemu_cm_encode(&m, mad);
+	mad[2] = 3;
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_VERSION);
+	assert_string_equal(bench_sends(&b), "REJ 31");
+	bench_message(&b, NULL, ROCEMU_CM_SIDR_REQ, &m);
+	rocemu_cm_encode(&m, mad);
+	mad[2] = 1;
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_VERSION);
+	assert_string_equal(bench_sends(&b), "SIDR_REP");
+	assert_int_equal(b.sent.sidr_rep.status, ROCEMU_CM_SIDR_VERSION);
+	bench_message(&b, NULL, ROCEMU_CM_RTU, &m);
+	rocemu_cm_encode(&m, mad);
+	mad[2] = 3;
+	assert_int_equal(cm_input(b.cm, 0, mad, 256, &addr), CM_DROP_VERSION);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_end(&b);
+}
+
+TEST(manager, prefix_out_of_range__not_made)
+{
+	const struct cm_config config = {.id_prefix = 1024};
+
+	assert_null(cm_new(&config));
+	cm_free(NULL);
+}
