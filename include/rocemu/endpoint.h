@@ -38,6 +38,7 @@ enum {
 	ROCEMU_MAX_MCAST_GROUPS = 128, /* that QPs of one endpoint are attached to */
 	ROCEMU_MAX_MCAST_QPS = 1024,   /* attached to one group */
 	ROCEMU_QPN_INDEX_BITS = 14,    /* a QPN is slot (10 bits) : index (14 bits) */
+	ROCEMU_MAX_QP = (1 << ROCEMU_QPN_INDEX_BITS) - 3, /* of an endpoint: see rocemu_ep_set_slot() */
 	ROCEMU_OUTPUT_BATCH = 64,      /* most descriptors one rocemu_ep_output() call fills */
 };
 /*
@@ -147,7 +148,7 @@ ROCEMU_PUBLIC void rocemu_ep_free(struct rocemu_ep *ep);
 /**
  * Give the endpoint its slot: its QPNs are slot << 14 | index. Once, before the first QP is created;
  * first_index (0..16383) says where allocation of indices starts, so that a slot that is used again does not
- * hand out the QPNs of its last user. Index 0 and 1 of slot 0 are never handed out (QP 0 and QP 1).
+ * hand out the QPNs of its last user. Index 0, 1 and the last are never handed out (QP 0, QP 1, the multicast QPN).
  * Errors: -EINVAL slot > 1023, -EBUSY set already.
  */
 ROCEMU_PUBLIC int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index);

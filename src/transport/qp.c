@@ -18,14 +18,16 @@ struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 	return ep->qps[qpn % EP_QPN_COUNT];
 }
 
-/** A free index, going round so that a number is not used again soon. -1: none. */
+/**
+ * A free index, going round so that a number is not used again soon. -1: none. The first two and the last are nobody's: in
+ * slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and every endpoint has as many.
+ */
 static int qpn_index_take(struct rocemu_ep *ep)
 {
 	for (uint32_t i = 0; i < EP_QPN_COUNT; i++) {
 		uint32_t at = (ep->next_index + i) % EP_QPN_COUNT;
 
-		if (ep->qps[at] || (ep->slot == 0 && at < 2) ||
-		    (ep->slot << ROCEMU_QPN_INDEX_BITS | at) == ROCEMU_MCAST_QPN)
+		if (ep->qps[at] || at < 2 || at == EP_QPN_COUNT - 1)
 			continue;
 		ep->next_index = (at + 1) % EP_QPN_COUNT;
 		return (int)at;

@@ -17,13 +17,14 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	/* RoCE has no LIDs: without a GRH there is no destination (IBTA A16.4). */
 	if (!attr->is_global || attr->port_num != 1)
 		return vb_null(EINVAL);
-	ah = calloc(1, sizeof(*ah));
-	if (!ah)
+	if (!vb_take(c, VB_AHS))
 		return vb_null(ENOMEM);
+	ah = calloc(1, sizeof(*ah));
 	lane_lock(c->lane);
-	ret = rocemu_path_resolve(lane_ep(c->lane), attr, &ah->path);
+	ret = ah ? rocemu_path_resolve(lane_ep(c->lane), attr, &ah->path) : -ENOMEM;
 	lane_unlock(c->lane);
 	if (ret < 0) {
+		vb_give_back(c, VB_AHS);
 		free(ah);
 		return vb_null(-ret);
 	}
@@ -35,8 +36,11 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 
 int ibv_destroy_ah(struct ibv_ah *ibah)
 {
-	if (!vb_context_of(ibah->context))
+	struct vb_context *c = vb_context_of(ibah->context);
+
+	if (!c)
 		return REAL_CALL(ibv_destroy_ah, ibah);
+	vb_give_back(c, VB_AHS);
 	atomic_fetch_sub(&vb_pd_of(ibah->pd)->refs, 1);
 	free(vb_ah_of(ibah));
 	return 0;

@@ -59,7 +59,7 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->page_size_cap = 0xfffff000;
 	a->vendor_id = VENDOR_ID;
 	a->vendor_part_id = vendor_part_id();
-	a->max_qp = (1 << ROCEMU_QPN_INDEX_BITS) - 2;
+	a->max_qp = ROCEMU_MAX_QP;
 	a->max_qp_wr = ROCEMU_MAX_WR;
 	a->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
 			      IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_SRQ_RESIZE |
@@ -67,10 +67,10 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 			      IBV_DEVICE_MEM_MGT_EXTENSIONS | IBV_DEVICE_XRC;
 	a->max_sge = ROCEMU_MAX_SGE;
 	a->max_sge_rd = ROCEMU_MAX_SGE;
-	a->max_cq = 1 << 16;
+	a->max_cq = VB_LIMIT;
 	a->max_cqe = ROCEMU_MAX_CQE;
 	a->max_mr = a->max_mw = 1 << 20; /* together: they share the table of keys */
-	a->max_pd = 1 << 16;
+	a->max_pd = VB_LIMIT;
 	a->max_qp_rd_atom = ROCEMU_MAX_RD_ATOMIC;
 	a->max_qp_init_rd_atom = ROCEMU_MAX_RD_ATOMIC;
 	a->max_res_rd_atom = ROCEMU_MAX_RD_ATOMIC * a->max_qp;
@@ -78,8 +78,8 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->max_mcast_grp = ROCEMU_MAX_MCAST_GROUPS;
 	a->max_mcast_qp_attach = ROCEMU_MAX_MCAST_QPS;
 	a->max_total_mcast_qp_attach = ROCEMU_MAX_MCAST_GROUPS * ROCEMU_MAX_MCAST_QPS;
-	a->max_ah = 1 << 20;
-	a->max_srq = 1 << 16;
+	a->max_ah = VB_LIMIT;
+	a->max_srq = VB_LIMIT;
 	a->max_srq_wr = ROCEMU_MAX_WR;
 	a->max_srq_sge = ROCEMU_MAX_SGE;
 	a->max_pkeys = 1;

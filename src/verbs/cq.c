@@ -151,13 +151,14 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 	if (cqe == 0 || cqe > ROCEMU_MAX_CQE || comp_vector >= (uint32_t)ctx->num_comp_vectors ||
 	    (channel && channel->context != ctx))
 		return vb_null(EINVAL);
-	cq = calloc(1, sizeof(*cq));
-	if (!cq)
+	if (!vb_take(c, VB_CQS))
 		return vb_null(ENOMEM);
+	cq = calloc(1, sizeof(*cq));
 	lane_lock(c->lane);
-	ret = rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq);
+	ret = cq ? rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq) : -ENOMEM;
 	lane_unlock(c->lane);
 	if (ret < 0) {
+		vb_give_back(c, VB_CQS);
 		free(cq);
 		return vb_null(-ret);
 	}
@@ -237,6 +238,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (cq->pd)
 		atomic_fetch_sub(&cq->pd->refs, 1);
 	pthread_mutex_destroy(&cq->consumer);
+	vb_give_back(c, VB_CQS);
 	free(cq);
 	return 0;
 }

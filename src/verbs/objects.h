@@ -71,6 +71,10 @@ struct vb_port {
 	struct vb_async events[4]; /* by enum vb_port_event */
 };
 
+/** What a context may have only so many of, as ibv_query_device() says. */
+enum vb_limited { VB_PDS, VB_CQS, VB_SRQS, VB_AHS, VB_LIMITED };
+enum { VB_LIMIT = 1 << 16 }; /* of each */
+
 struct vb_context {
 	struct verbs_context vctx; /* programs see &vctx.context */
 	struct vb_device *dev;	   /* ref */
@@ -79,10 +83,11 @@ struct vb_context {
 	struct evq async;	   /* async_fd is its fd */
 	struct vb_port port;
 	pthread_mutex_t lock;
-	atomic_bool attached;  /* the lane has its slot; set under lock */
-	bool complained;       /* about not getting one; guarded by lock */
-	size_t dm_used;	       /* bytes of device memory; guarded by lock */
-	struct list on_demand; /* of vb_mr.on_demand; guarded by lock */
+	atomic_bool attached; /* the lane has its slot; set under lock */
+	bool complained;      /* about not getting one; guarded by lock */
+	atomic_uint used[VB_LIMITED];
+	size_t dm_used;		 /* bytes of device memory; guarded by lock */
+	struct list on_demand;	 /* of vb_mr.on_demand; guarded by lock */
 	struct list xrc_domains; /* of vb_xrc_domain.node; guarded by lock */
 };
 
@@ -209,6 +214,20 @@ static inline struct vb_cq *vb_cq_of(struct ibv_cq *cq)
 	return (struct vb_cq *)(void *)cq;
 }
 
+/** One more of a kind; false: there are as many as there may be. */
+static inline bool vb_take(struct vb_context *c, enum vb_limited kind)
+{
+	if (atomic_fetch_add(&c->used[kind], 1) < VB_LIMIT)
+		return true;
+	atomic_fetch_sub(&c->used[kind], 1);
+	return false;
+}
+
+static inline void vb_give_back(struct vb_context *c, enum vb_limited kind)
+{
+	atomic_fetch_sub(&c->used[kind], 1);
+}
+
 /** Fail the way calls that return an object do. err: an errno. */
 static inline void *vb_null(int err)
 {
@@ -332,7 +351,8 @@ void vb_qp_events_init(struct vb_qp *qp);
 struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int vb_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-/** This handle is done with its QP, which goes with the last one. Lane's and CQs' locks held. -EBUSY. */
+/** This handle is done with its QP, which goes with the last one. Lane's and CQs' locks held.
+ * -EBUSY. */
 int vb_qp_unshare(struct vb_qp *qp);
 /** The context goes away: what is left of its domains. */
 void vb_xrc_fini(struct vb_context *c);

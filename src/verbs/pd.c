@@ -8,6 +8,26 @@
 
 #include "verbs/real.h"
 
+static struct vb_pd *new_pd(struct vb_context *c)
+{
+	struct vb_pd *pd;
+
+	if (!vb_take(c, VB_PDS))
+		return NULL;
+	pd = calloc(1, sizeof(*pd));
+	if (pd)
+		pd->base.context = &c->vctx.context;
+	else
+		vb_give_back(c, VB_PDS);
+	return pd;
+}
+
+static void free_pd(struct vb_pd *pd)
+{
+	vb_give_back(vb_context_of(pd->base.context), VB_PDS);
+	free(pd);
+}
+
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
 	struct vb_context *c = vb_context_of(context);
@@ -15,17 +35,16 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 
 	if (!c)
 		return REAL_CALL(ibv_alloc_pd, context);
-	pd = calloc(1, sizeof(*pd));
+	pd = new_pd(c);
 	if (!pd)
 		return vb_null(ENOMEM);
 	lane_lock(c->lane);
 	pd->rpd = rocemu_pd_new(lane_ep(c->lane));
 	lane_unlock(c->lane);
 	if (!pd->rpd) {
-		free(pd);
+		free_pd(pd);
 		return vb_null(ENOMEM);
 	}
-	pd->base.context = context;
 	return &pd->base;
 }
 
@@ -49,7 +68,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		lane_unlock(c->lane);
 	}
 	if (ret == 0)
-		free(pd);
+		free_pd(pd);
 	return vb_errno(ret);
 }
 
@@ -90,7 +109,7 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 		return vb_null(EOPNOTSUPP);
 	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
 		return vb_null(EINVAL);
-	pd = calloc(1, sizeof(*pd));
+	pd = new_pd(vb_context_of(ctx));
 	if (!pd)
 		return vb_null(ENOMEM);
 	pd->parent = vb_pd_of(attr->pd);
@@ -100,6 +119,5 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 		pd->td = vb_td_of(attr->td);
 		atomic_fetch_add(&pd->td->refs, 1);
 	}
-	pd->base.context = ctx;
 	return &pd->base;
 }

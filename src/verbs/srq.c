@@ -29,13 +29,17 @@ static int create(struct vb_srq *srq, struct vb_pd *pd, struct vb_xrcd *xrcd, st
 static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct ibv_cq *cq,
 			       struct ibv_srq_attr *attr, void *srq_context)
 {
-	struct vb_srq *srq = calloc(1, sizeof(*srq));
+	struct vb_context *c = vb_context_of(pd->context);
+	struct vb_srq *srq;
 	int ret;
 
-	if (!srq)
+	if (!vb_take(c, VB_SRQS))
 		return vb_null(ENOMEM);
-	ret = create(srq, vb_pd_of(pd), xrcd ? vb_xrcd_of(xrcd) : NULL, vb_cq_of(cq), attr);
+	srq = calloc(1, sizeof(*srq));
+	ret = srq ? create(srq, vb_pd_of(pd), xrcd ? vb_xrcd_of(xrcd) : NULL, vb_cq_of(cq), attr)
+		  : -ENOMEM;
 	if (ret < 0) {
+		vb_give_back(c, VB_SRQS);
 		free(srq);
 		return vb_null(-ret);
 	}
@@ -137,6 +141,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	atomic_fetch_sub(&vb_pd_of(ibsrq->pd)->refs, 1);
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->refs, 1);
+	vb_give_back(c, VB_SRQS);
 	free(srq);
 	return 0;
 }

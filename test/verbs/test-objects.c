@@ -307,6 +307,100 @@ TEST(ud, sent_without_address_handle__einval)
 	dev_close(&d);
 }
 
+/* ---- as many as the device says, and no more ---- */
+
+static void *new_pd(struct dev *d)
+{
+	return ibv_alloc_pd(d->ctx);
+}
+
+static int free_pd(void *pd)
+{
+	return ibv_dealloc_pd(pd);
+}
+
+static void *new_cq(struct dev *d)
+{
+	return ibv_create_cq(d->ctx, 1, NULL, NULL, 0);
+}
+
+static int free_cq(void *cq)
+{
+	return ibv_destroy_cq(cq);
+}
+
+static void *new_srq(struct dev *d)
+{
+	struct ibv_srq_init_attr attr = {.attr = {.max_wr = 1, .max_sge = 1}};
+
+	return ibv_create_srq(d->pd, &attr);
+}
+
+static int free_srq(void *srq)
+{
+	return ibv_destroy_srq(srq);
+}
+
+static void *new_ah(struct dev *d)
+{
+	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1};
+
+	ibv_query_gid(d->ctx, 1, 0, &attr.grh.dgid);
+	return ibv_create_ah(d->pd, &attr);
+}
+
+static int free_ah(void *ah)
+{
+	return ibv_destroy_ah(ah);
+}
+
+static void *new_qp(struct dev *d)
+{
+	struct ibv_qp_init_attr attr = {.qp_type = IBV_QPT_UD, .send_cq = d->cq, .recv_cq = d->cq};
+
+	return ibv_create_qp(d->pd, &attr);
+}
+
+static int free_qp(void *qp)
+{
+	return ibv_destroy_qp(qp);
+}
+
+static void exhaust(struct dev *d, void *(*make)(struct dev *), int (*unmake)(void *), int max,
+		    int had)
+{
+	void **list = calloc((size_t)max + 1, sizeof(*list));
+	int n = 0;
+
+	assert_non_null(list);
+	while (n <= max && (list[n] = make(d)))
+		n++;
+	assert_int_equal(errno, ENOMEM);
+	assert_int_equal(n, max - had);
+	/* One that goes makes room for another. */
+	assert_int_equal(unmake(list[0]), 0);
+	list[0] = make(d);
+	assert_non_null(list[0]);
+	while (n-- > 0)
+		assert_int_equal(unmake(list[n]), 0);
+	free(list);
+}
+
+TEST(limits, of_each_kind__as_many_as_the_device_says)
+{
+	struct ibv_device_attr attr;
+	struct dev d;
+
+	dev_open(&d); /* has a PD and a CQ */
+	assert_int_equal(ibv_query_device(d.ctx, &attr), 0);
+	exhaust(&d, new_pd, free_pd, attr.max_pd, 1);
+	exhaust(&d, new_cq, free_cq, attr.max_cq, 1);
+	exhaust(&d, new_srq, free_srq, attr.max_srq, 0);
+	exhaust(&d, new_ah, free_ah, attr.max_ah, 0);
+	exhaust(&d, new_qp, free_qp, attr.max_qp, 0);
+	dev_close(&d);
+}
+
 /* ---- objects that are in use ---- */
 
 TEST(busy, pd_cq_channel_and_srq_in_use__ebusy_until_freed)
