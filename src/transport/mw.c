@@ -8,7 +8,9 @@
 
 enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-	BIND_ACCESS = REMOTE_WRITES | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_ZERO_BASED,
+	/* Local write access means nothing to a window: programs ask for it, adapters pass over it. */
+	NO_ACCESS = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE,
+	BIND_ACCESS = REMOTE_WRITES | IBV_ACCESS_REMOTE_READ | NO_ACCESS,
 };
 
 /* ---- life ---- */
@@ -116,7 +118,7 @@ static void bind_to(struct rocemu_mw *mw, struct rocemu_mr *mr, struct rocemu_qp
 	mw->entry.host = (uint8_t *)((uintptr_t)mr->host + (b->addr - mr->iova));
 	mw->entry.iova = b->access & IBV_ACCESS_ZERO_BASED ? 0 : b->addr;
 	mw->entry.length = b->length;
-	mw->entry.access = (b->access & ~IBV_ACCESS_ZERO_BASED) | (mr->access & IBV_ACCESS_ON_DEMAND);
+	mw->entry.access = (b->access & ~NO_ACCESS) | (mr->access & IBV_ACCESS_ON_DEMAND);
 }
 
 /** Type 1 may be bound again while bound, and length 0 unbinds it; type 2 must be free

@@ -9,16 +9,23 @@
 
 #include "verbs/objects.h"
 
+enum { GRANULE = 4 }; /* of the copying calls, as adapters have it */
+
 static bool in_bounds(const struct vb_dm *dm, uint64_t offset, size_t length)
 {
 	return offset <= dm->length && length <= dm->length - offset;
+}
+
+static bool may_copy(const struct vb_dm *dm, uint64_t offset, size_t length)
+{
+	return in_bounds(dm, offset, length) && offset % GRANULE == 0 && length % GRANULE == 0;
 }
 
 static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *host, size_t length)
 {
 	struct vb_dm *dm = vb_dm_of(ibdm);
 
-	if (!in_bounds(dm, offset, length))
+	if (!may_copy(dm, offset, length))
 		return EFAULT;
 	memcpy(dm->mem + offset, host, length);
 	return 0;
@@ -28,7 +35,7 @@ static int copy_from(void *host, struct ibv_dm *ibdm, uint64_t offset, size_t le
 {
 	struct vb_dm *dm = vb_dm_of(ibdm);
 
-	if (!in_bounds(dm, offset, length))
+	if (!may_copy(dm, offset, length))
 		return EFAULT;
 	memcpy(host, dm->mem + offset, length);
 	return 0;
@@ -108,7 +115,7 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 	int ret;
 
 	if (ibdm->context != ibpd->context || access & ~known ||
-	    !(access & IBV_ACCESS_ZERO_BASED) || length == 0 || !in_bounds(dm, offset, length))
+	    !(access & IBV_ACCESS_ZERO_BASED) || !in_bounds(dm, offset, length))
 		return vb_null(EINVAL);
 	mr = vb_mr_new(VB_MR_DM);
 	if (!mr)

@@ -277,6 +277,13 @@ int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid);
 /** The index of an address, or -1. */
 int vb_port_find_gid(struct vb_context *c, const struct rocemu_gid *gid);
 
+/* real-forward.c */
+/**
+ * What a context of ours shows as its cmd_fd, for programs that duplicate it or set flags on it:
+ * nothing is behind it. -1 without one.
+ */
+int vb_placeholder_fd(void);
+
 /* event.c */
 /** The lane's on_events: hand the endpoint's events to channels and async fd. Lane's lock held. */
 void vb_deliver_events(void *user, struct rocemu_ep *ep);

@@ -106,7 +106,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	set_extended_ops(&c->vctx);
 	ctx->device = &dev->base;
 	ctx->ops = context_ops;
-	ctx->cmd_fd = -1;
+	ctx->cmd_fd = vb_placeholder_fd();
 	ctx->async_fd = c->async.fd;
 	ctx->num_comp_vectors = (int)MAX(cpus, 1);
 	pthread_mutex_init(&ctx->mutex, NULL);
@@ -122,6 +122,17 @@ static struct ibv_context *open_real(struct ibv_device *device)
 	if (ctx)
 		real_ops_wrap(ctx);
 	return ctx;
+}
+
+static int close_real(struct ibv_context *ctx)
+{
+	int ret;
+
+	real_ops_unwrap(ctx);
+	ret = REAL_CALL(ibv_close_device, ctx);
+	if (ret)
+		real_ops_wrap(ctx);
+	return ret;
 }
 
 struct ibv_context *ibv_open_device(struct ibv_device *device)
@@ -149,15 +160,15 @@ int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *c = vb_context_of(context);
 
-	if (!c) {
-		real_ops_forget(context);
-		return REAL_CALL(ibv_close_device, context);
-	}
+	if (!c)
+		return close_real(context);
 	vb_port_stop(c);
 	lane_free(c->lane);
 	vb_xrc_fini(c);
 	evq_fini(&c->async);
 	vb_device_put(c->dev);
+	if (context->cmd_fd >= 0)
+		close(context->cmd_fd);
 	free(c);
 	return 0;
 }

@@ -3,13 +3,36 @@
  * Entry points that only real devices have: what is ours is never shared between processes through
  * a kernel's handles, and its memory is none of another device's.
  */
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include "base/log.h"
 #include "verbs/real.h"
+
+#define PLACEHOLDER "rocemu-context"
+
+int vb_placeholder_fd(void)
+{
+	return memfd_create(PLACEHOLDER, MFD_CLOEXEC);
+}
+
+static bool is_placeholder(int fd)
+{
+	static const char name[] = "/memfd:" PLACEHOLDER;
+	char link[64], target[64] = "";
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	return readlink(link, target, sizeof(target) - 1) > 0 &&
+	       !strncmp(target, name, sizeof(name) - 1);
+}
 
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct ibv_context *ctx;
 
+	if (is_placeholder(cmd_fd))
+		return vb_null(EOPNOTSUPP);
 	/* The program may have got the file descriptor without ever asking for a list. */
 	real_load();
 	ctx = REAL_CALL(ibv_import_device, cmd_fd);

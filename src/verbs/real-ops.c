@@ -127,6 +127,23 @@ static int wrap_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind
 
 /* ---- life ---- */
 
+#define WRAPPED_OPS(X)            \
+	X(create_qp_ex)           \
+	X(open_qp)                \
+	X(create_cq_ex)           \
+	X(create_srq_ex)          \
+	X(create_wq)              \
+	X(alloc_parent_domain)    \
+	X(open_xrcd)              \
+	X(alloc_td)               \
+	X(alloc_dm)               \
+	X(create_counters)        \
+	X(create_flow_action_esp) \
+	X(create_rwq_ind_table)   \
+	X(alloc_null_mr)          \
+	X(reg_dm_mr)              \
+	X(ibv_create_flow)
+
 void real_ops_wrap(struct ibv_context *ctx)
 {
 	struct wrapped *w = calloc(1, sizeof(*w));
@@ -151,21 +168,7 @@ void real_ops_wrap(struct ibv_context *ctx)
 #define REPLACE(op)                    \
 	if (verbs_get_ctx_op(ctx, op)) \
 		v->op = wrap_##op;
-	REPLACE(create_qp_ex)
-	REPLACE(open_qp)
-	REPLACE(create_cq_ex)
-	REPLACE(create_srq_ex)
-	REPLACE(create_wq)
-	REPLACE(alloc_parent_domain)
-	REPLACE(open_xrcd)
-	REPLACE(alloc_td)
-	REPLACE(alloc_dm)
-	REPLACE(create_counters)
-	REPLACE(create_flow_action_esp)
-	REPLACE(create_rwq_ind_table)
-	REPLACE(alloc_null_mr)
-	REPLACE(reg_dm_mr)
-	REPLACE(ibv_create_flow)
+	WRAPPED_OPS(REPLACE)
 #undef REPLACE
 	if (ctx->ops.alloc_mw)
 		ctx->ops.alloc_mw = wrap_alloc_mw;
@@ -173,8 +176,9 @@ void real_ops_wrap(struct ibv_context *ctx)
 		ctx->ops.bind_mw = wrap_bind_mw;
 }
 
-void real_ops_forget(struct ibv_context *ctx)
+void real_ops_unwrap(struct ibv_context *ctx)
 {
+	struct verbs_context *v = verbs_get_ctx(ctx);
 	struct wrapped *w = find(ctx);
 
 	if (!w)
@@ -182,5 +186,12 @@ void real_ops_forget(struct ibv_context *ctx)
 	pthread_mutex_lock(&wrapped_lock);
 	list_remove(&w->node);
 	pthread_mutex_unlock(&wrapped_lock);
+#define RESTORE(op)                    \
+	if (verbs_get_ctx_op(ctx, op)) \
+		v->op = w->orig.op;
+	WRAPPED_OPS(RESTORE)
+#undef RESTORE
+	ctx->ops.alloc_mw = w->orig.context.ops.alloc_mw;
+	ctx->ops.bind_mw = w->orig.context.ops.bind_mw;
 	free(w);
 }

@@ -68,7 +68,7 @@ int real_fork_init(void);
 /* real-ops.c */
 /** Stand between verbs.h and a real context's ops where errno or objects of both kinds meet. */
 void real_ops_wrap(struct ibv_context *ctx);
-/** To be called before the context is closed. */
-void real_ops_forget(struct ibv_context *ctx);
+/** Give the context back its own ops, as before closing it. */
+void real_ops_unwrap(struct ibv_context *ctx);
 
 #endif

@@ -280,7 +280,7 @@ TEST(mw_bind, post_of_nonsense__einval)
 			 -EINVAL);
 	assert_int_equal(post_bind(&f.h, 1, &(struct bind){f.mw, NULL, 0, 8, RW, 0}), -EINVAL);
 	assert_int_equal(
-		post_bind(&f.h, 1, &(struct bind){f.mw, f.mr, 0, 8, IBV_ACCESS_LOCAL_WRITE, 0}),
+		post_bind(&f.h, 1, &(struct bind){f.mw, f.mr, 0, 8, IBV_ACCESS_MW_BIND, 0}),
 		-EINVAL);
 	EXPECT(&f.h, "");
 	end(&f);

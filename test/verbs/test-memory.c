@@ -420,12 +420,12 @@ TEST(dm, peers_and_copies__see_the_same_bytes)
 	mr = ibv_reg_dm_mr(p.d.pd, dm, 100, 1000, ALL_ACCESS | IBV_ACCESS_ZERO_BASED);
 	assert_non_null(mr);
 	memset(p.d.mem, 0x66, 64);
-	assert_int_equal(access_remote(&p, IBV_WR_RDMA_WRITE, dev_sge(&p.d, 0, 64), 10, mr->rkey),
+	assert_int_equal(access_remote(&p, IBV_WR_RDMA_WRITE, dev_sge(&p.d, 0, 64), 12, mr->rkey),
 			 IBV_WC_SUCCESS);
-	assert_int_equal(ibv_memcpy_from_dm(out, dm, 110, sizeof(out)), 0);
+	assert_int_equal(ibv_memcpy_from_dm(out, dm, 112, sizeof(out)), 0);
 	assert_memory_equal(out, p.d.mem, sizeof(out));
-	assert_int_equal(ibv_memcpy_to_dm(dm, 110, "rocemu", 6), 0);
-	assert_int_equal(access_remote(&p, IBV_WR_RDMA_READ, dev_sge(&p.d, 4096, 6), 10, mr->rkey),
+	assert_int_equal(ibv_memcpy_to_dm(dm, 112, "rocemu..", 8), 0);
+	assert_int_equal(access_remote(&p, IBV_WR_RDMA_READ, dev_sge(&p.d, 4096, 6), 12, mr->rkey),
 			 IBV_WC_SUCCESS);
 	assert_memory_equal(p.d.mem + 4096, "rocemu", 6);
 	assert_int_equal(ibv_free_dm(dm), EBUSY);
@@ -451,8 +451,10 @@ TEST(dm, out_of_bounds_or_wrong_flags__refused)
 	assert_null(ibv_alloc_dm(p.d.ctx, &attr));
 	assert_int_equal(errno, ENOMEM);
 	dm = new_dm(&p, 4096);
-	assert_int_equal(ibv_memcpy_from_dm(out, dm, 4090, sizeof(out)), EFAULT);
-	assert_int_equal(ibv_memcpy_to_dm(dm, UINT64_MAX, out, 2), EFAULT);
+	assert_int_equal(ibv_memcpy_from_dm(out, dm, 4084, sizeof(out)), EFAULT);
+	assert_int_equal(ibv_memcpy_to_dm(dm, UINT64_MAX - 3, out, 4), EFAULT);
+	assert_int_equal(ibv_memcpy_to_dm(dm, 2, out, 4), EFAULT);
+	assert_int_equal(ibv_memcpy_from_dm(out, dm, 0, 3), EFAULT);
 	assert_null(ibv_reg_dm_mr(p.d.pd, dm, 0, 4096, ALL_ACCESS));
 	assert_int_equal(errno, EINVAL);
 	assert_null(ibv_reg_dm_mr(p.d.pd, dm, 1, 4096, IBV_ACCESS_ZERO_BASED));

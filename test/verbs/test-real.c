@@ -346,6 +346,21 @@ TEST(real_import, device__by_the_real_library)
 	fake_close(&f);
 }
 
+TEST(real_import, device_of_ours__eopnotsupp)
+{
+	struct fake f;
+	struct dev d;
+
+	dev_open(&d);
+	fake_open(&f);
+	assert_true(d.ctx->cmd_fd >= 0);
+	assert_null(ibv_import_device(d.ctx->cmd_fd));
+	assert_int_equal(errno, EOPNOTSUPP);
+	assert_string_not_equal(f.notes->last, "ibv_import_device");
+	fake_close(&f);
+	dev_close(&d);
+}
+
 /* ---- inline functions of verbs.h ---- */
 
 /** The op of that name was the last to be called, and its errno is ours. */
