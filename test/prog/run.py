@@ -23,10 +23,12 @@ import cases_network
 import cases_perftest
 import cases_pingpong
 import cases_port
+import cases_rdmacore
 import cases_robust
 import cases_verbs
 
-MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_port, cases_robust, cases_badinput)
+MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_port, cases_rdmacore,
+           cases_robust, cases_badinput)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.

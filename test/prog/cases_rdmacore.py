@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""rdma-core's own tests, which distributions install as documentation of python3-pyverbs, on an emulated device."""
+import gzip
+import os
+import re
+import shutil
+import tempfile
+
+from harness import FULL, NORMAL, Case, Skip, expect, gid_index, run
+
+INSTALLED = '/usr/share/doc/rdma-core/tests'
+# Modules of it that are not of one vendor's devices, by how many of their tests must at least have run on ours: a
+# module that only skips tells nothing. None for what no emulated device has (raw Ethernet, tag matching, import).
+MODULES = {
+    'addr': 3, 'atomic': 9, 'cq': 4, 'cq_events': 2, 'cqex': 5, 'device': 15, 'flow': None, 'fork': 1, 'mr': 15,
+    'odp': 8, 'parent_domain': 5, 'pd': 4, 'qp': 18, 'qpex': 18, 'relaxed_ordering': 3, 'rss_traffic': None,
+    'shared_pd': None, 'tag_matching': None,
+}
+GUARD_S = 300
+
+
+def unpacked(where):
+    """The tests as files that Python runs."""
+    to = os.path.join(where, 'tests')
+    shutil.copytree(INSTALLED, to)
+    for name in os.listdir(to):
+        if name.endswith('.gz'):
+            with gzip.open(os.path.join(to, name)) as packed, open(os.path.join(to, name[:-3]), 'wb') as plain:
+                shutil.copyfileobj(packed, plain)
+    return os.path.join(to, 'run_tests.py')
+
+
+def module(name, where):
+    def check(config, lab):
+        if not os.path.isdir(INSTALLED):
+            raise Skip('rdma-core\'s tests are not installed (package python3-pyverbs)')
+        topo = lab.get(where)
+        topo.check()
+        with tempfile.TemporaryDirectory(prefix='rocemu-rdma-core-') as d:
+            program = unpacked(d)
+            if not os.path.exists(os.path.join(d, 'tests', f'test_{name}.py')):
+                raise Skip('not among the tests of this rdma-core')
+            p = run(config, topo.client, ['/usr/bin/python3', '-B', program, '--dev', topo.client.name, '--gid',
+                                          gid_index(config, topo.client), '-v', f'tests.test_{name}'],
+                    timeout=GUARD_S)
+        total = re.search(r'^Ran (\d+) tests? in', p.stderr, re.M)
+        expect(p.popen.returncode == 0 and total, 'tests of rdma-core failed', p)
+        skipped = re.search(r'^OK \(skipped=(\d+)\)', p.stderr, re.M)
+        ran = int(total.group(1)) - (int(skipped.group(1)) if skipped else 0)
+        expect(ran >= (MODULES[name] or 0), f'only {ran} tests ran, the others were skipped', p)
+        return f'{ran} ran, {int(total.group(1)) - ran} skipped'
+
+    return check
+
+
+def cases():
+    for name, least in MODULES.items():
+        yield Case(f'rdma-core/{name}/lo', module(name, 'lo'), FULL if least is None else NORMAL)
+        if least is not None:
+            yield Case(f'rdma-core/{name}/veth9000-v6', module(name, 'veth9000-v6'), FULL)
