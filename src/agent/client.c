@@ -8,16 +8,15 @@
 #include <string.h>
 #include <sys/random.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/socket.h"
 #include "agent/launch.h"
+#include "agent/link.h"
 #include "base/log.h"
 #include "base/util.h"
 
 enum {
-	TIMEOUT_MS = 10000,
 	PEER_TIMEOUT_MS = 200, /* asked on the way of a packet */
 	LONE_SLOT = 1,	       /* without an agent */
 };
@@ -32,107 +31,6 @@ struct agent_client {
 	bool lone; /* ROCEMU_AGENT=off */
 	bool forgotten;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
-static void close_fd(int *fd)
-{
-	if (*fd >= 0)
-		close(*fd);
-	*fd = -1;
-}
-
-/*
- * Send a request and receive its answer. An ERROR becomes its errno and text. When the connection
- * fails it is closed (*fd -1): a late answer must not be taken for the next request's.
- */
-static int ask(int *fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf,
-	       size_t errlen)
-{
-	int r = agent_msg_send(*fd, request, 0);
-
-	if (!r)
-		r = agent_msg_recv(*fd, answer, 0);
-	if (r == -EAGAIN)
-		r = -ETIMEDOUT;
-	if (r == -EPIPE)
-		r = -ECONNRESET;
-	if (r) {
-		snprintf(errbuf, errlen, "the agent does not answer: %s",
-			 r == -EPROTO ? "it is of another version of rocemu" : strerror(-r));
-		close_fd(fd);
-		return r;
-	}
-	if (answer->type == AGENT_ERROR) {
-		snprintf(errbuf, errlen, "%s", answer->u.error.text);
-		return -answer->u.error.err;
-	}
-	return 0;
-}
-
-/* The system-wide agent if there is one, else the user's. realm: whose it is. */
-static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
-{
-	int fd, r;
-
-	for (int system = 1; system >= 0; system--) {
-		r = agent_realm_init(realm, system);
-		if (r) {
-			snprintf(errbuf, errlen,
-				 "ROCEMU_AGENT_NAME is not a name of at most 32 letters, digits, "
-				 "'_', '.', '-'");
-			return r;
-		}
-		fd = agent_connect(realm, TIMEOUT_MS);
-		if (fd >= 0)
-			return fd;
-		if (fd == -EPERM && system)
-			log_warn("somebody who is not root sits on the name of the system-wide "
-				 "agent: not used");
-	}
-	if (fd == -EPERM)
-		snprintf(errbuf, errlen,
-			 "another user's program sits on the name of this user's agent");
-	else
-		snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
-	return fd;
-}
-
-/*
- * Connect, and spawn an agent as often as there is none: one may leave, idle, at any moment. again:
- * to an agent of the realm given, no other one could do anything with what we have of the last one.
- */
-static int connect_or_spawn(struct agent_realm *realm, bool again, uint64_t deadline, char *errbuf,
-			    size_t errlen)
-{
-	for (;;) {
-		int fd, r;
-
-		if (again) {
-			fd = agent_connect(realm, TIMEOUT_MS);
-			if (fd < 0)
-				snprintf(errbuf, errlen, "cannot connect to the agent: %s",
-					 strerror(-fd));
-		} else {
-			fd = connect_any(realm, errbuf, errlen);
-		}
-		if (fd != -ECONNREFUSED || realm->system)
-			return fd;
-		r = agent_spawn(errbuf, errlen);
-		if (r)
-			return r;
-		if (now_ms() > deadline) {
-			snprintf(errbuf, errlen, "the agent starts but is not to be reached");
-			return -ETIMEDOUT;
-		}
-	}
-}
 
 static int take_welcome(struct agent_client *c, struct agent_msg *m, char *errbuf, size_t errlen)
 {
@@ -154,42 +52,29 @@ static int take_welcome(struct agent_client *c, struct agent_msg *m, char *errbu
 
 static int join(struct agent_client *c, char *errbuf, size_t errlen)
 {
-	uint64_t deadline = now_ms() + TIMEOUT_MS;
+	uint64_t deadline = link_now_ms() + LINK_TIMEOUT_MS;
 	struct agent_msg hello = {.type = AGENT_HELLO}, m;
 	int r;
 
 	do {
-		r = connect_or_spawn(&c->realm, false, deadline, errbuf, errlen);
+		r = link_connect(&c->realm, false, deadline, errbuf, errlen);
 		if (r < 0)
 			return r;
 		c->fd = r;
-		r = ask(&c->fd, &hello, &m, errbuf, errlen);
+		r = link_ask(&c->fd, &hello, &m, errbuf, errlen);
 		if (!r)
 			r = take_welcome(c, &m, errbuf, errlen);
 		if (r)
-			close_fd(&c->fd);
+			link_close_fd(&c->fd);
 		/* An agent that left between connect and answer: the next one. */
-	} while (r == -ECONNRESET && now_ms() < deadline);
+	} while (r == -ECONNRESET && link_now_ms() < deadline);
 	return r;
-}
-
-/* @return 1: off, 0: on, or -EINVAL. */
-static int agent_is_off(char *errbuf, size_t errlen)
-{
-	const char *env = getenv("ROCEMU_AGENT");
-
-	if (!env || !*env || !strcmp(env, "on"))
-		return 0;
-	if (!strcmp(env, "off"))
-		return 1;
-	snprintf(errbuf, errlen, "ROCEMU_AGENT is '%.40s': expected 'on' or 'off'", env);
-	return -EINVAL;
 }
 
 int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen)
 {
 	struct agent_client *c;
-	int off = agent_is_off(errbuf, errlen), r = 0;
+	int off = link_agent_is_off(errbuf, errlen), r = 0;
 
 	if (off < 0)
 		return off;
@@ -222,10 +107,10 @@ int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen)
 static void close_all(struct agent_client *c)
 {
 	/* The token first: the slot is to be free when the agent sees the connection end. */
-	close_fd(&c->token);
-	close_fd(&c->fd);
-	close_fd(&c->stash[0]);
-	close_fd(&c->stash[1]);
+	link_close_fd(&c->token);
+	link_close_fd(&c->fd);
+	link_close_fd(&c->stash[0]);
+	link_close_fd(&c->stash[1]);
 }
 
 void agent_client_free(struct agent_client *c)
@@ -266,7 +151,7 @@ int agent_client_fd(struct agent_client *c)
 static int rejoin(struct agent_client *c, char *errbuf, size_t errlen)
 {
 	struct agent_msg m = {.type = AGENT_REJOIN, .u.slot = {c->slot, c->first_index}}, answer;
-	int r = connect_or_spawn(&c->realm, true, now_ms() + TIMEOUT_MS, errbuf, errlen);
+	int r = link_connect(&c->realm, true, link_now_ms() + LINK_TIMEOUT_MS, errbuf, errlen);
 
 	if (r < 0)
 		return r;
@@ -276,14 +161,14 @@ static int rejoin(struct agent_client *c, char *errbuf, size_t errlen)
 		m.fds[m.nfds++] = c->stash[0];
 		m.fds[m.nfds++] = c->stash[1];
 	}
-	r = ask(&c->fd, &m, &answer, errbuf, errlen);
+	r = link_ask(&c->fd, &m, &answer, errbuf, errlen);
 	if (!r) {
 		agent_msg_close_fds(&answer);
 		if (answer.type != AGENT_WELCOME || answer.u.slot.slot != c->slot)
 			r = -EPROTO;
 	}
 	if (r)
-		close_fd(&c->fd);
+		link_close_fd(&c->fd);
 	return r;
 }
 
@@ -303,7 +188,7 @@ static int service(struct agent_client *c)
 		if (!r)
 			agent_msg_close_fds(&m);
 		/* It died, or speaks unasked, which none of ours does. */
-		close_fd(&c->fd);
+		link_close_fd(&c->fd);
 	}
 	r = rejoin(c, text, sizeof(text));
 	if (r)
@@ -357,8 +242,8 @@ int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_g
 	fd = agent_connect(&c->realm, PEER_TIMEOUT_MS);
 	if (fd < 0)
 		return fd;
-	r = ask(&fd, &m, &answer, text, sizeof(text));
-	close_fd(&fd);
+	r = link_ask(&fd, &m, &answer, text, sizeof(text));
+	link_close_fd(&fd);
 	if (r)
 		return r;
 	if (answer.type == AGENT_SOCKET_IS)
@@ -376,13 +261,13 @@ static int get_socket(struct agent_client *c, const struct rocemu_gid *addr, uin
 	if (c->lone)
 		return lone_socket(addr, scope_id, errbuf, errlen);
 	if (c->fd >= 0)
-		r = ask(&c->fd, &m, &answer, errbuf, errlen);
+		r = link_ask(&c->fd, &m, &answer, errbuf, errlen);
 	if (r == -ECONNRESET) {
 		/* The agent died: once more with the next one. */
-		close_fd(&c->fd);
+		link_close_fd(&c->fd);
 		r = rejoin(c, errbuf, errlen);
 		if (!r)
-			r = ask(&c->fd, &m, &answer, errbuf, errlen);
+			r = link_ask(&c->fd, &m, &answer, errbuf, errlen);
 	}
 	if (r)
 		return r;
@@ -437,7 +322,7 @@ int agent_client_status(bool system, struct agent_status **out, char *errbuf, si
 	int fd = -1, r = st ? agent_realm_init(&realm, system) : -ENOMEM;
 
 	if (!r)
-		r = fd = agent_connect(&realm, TIMEOUT_MS);
+		r = fd = agent_connect(&realm, LINK_TIMEOUT_MS);
 	if (r < 0)
 		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
 	while (r >= 0) {
@@ -445,14 +330,14 @@ int agent_client_status(bool system, struct agent_status **out, char *errbuf, si
 
 		m.u.from.client = (uint16_t)st->nclients;
 		m.u.from.addr = (uint16_t)st->naddrs;
-		r = ask(&fd, &m, &answer, errbuf, errlen);
+		r = link_ask(&fd, &m, &answer, errbuf, errlen);
 		if (r)
 			break;
 		r = answer.type == AGENT_STATUS_PAGE ? add_page(st, &answer.u.page) : -EPROTO;
 		if (r == 0)
 			break;
 	}
-	close_fd(&fd);
+	link_close_fd(&fd);
 	if (r < 0) {
 		agent_status_free(st);
 		return r;
