@@ -113,6 +113,11 @@ struct agent_status {
 	struct agent_client_info *clients;
 	struct agent_addr_info *addrs;
 	size_t nclients, naddrs;
+	/* Connection management; of the last page, too. */
+	struct agent_cm_page cm;
+	struct agent_cm_client_info *cm_clients;
+	struct agent_cm_listener_info *listeners;
+	size_t ncm_clients, nlisteners;
 };
 
 /**

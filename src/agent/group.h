@@ -5,8 +5,7 @@
  * member of a group closes, the kernel moves the last one into the hole; so nothing is closed here,
  * but the last ones when making them failed, last first.
  *
- * Slot 0's sockets get what is meant for QP 0 and QP 1 and for slots without socket; it is dropped
- * and counted.
+ * Slot 0's sockets get what is meant for QP 0 and QP 1 and for slots without socket: see qp1.h.
  */
 #ifndef AGENT_GROUP_H
 #define AGENT_GROUP_H
@@ -24,9 +23,9 @@ struct group {
 	struct rocemu_gid addr;
 	uint32_t scope_id;
 	unsigned count; /* sockets: places 0 .. count - 1 */
-	uint64_t dropped;
+	uint64_t dropped; /* what came to slot 0 and was not for QP 1 */
 	int fds[AGENT_SLOTS]; /* owned; in places' order */
-	void *user;	      /* the server's watcher of fds[0] */
+	void *user;	      /* the server's QP 1 on fds[0] */
 };
 
 struct groups {

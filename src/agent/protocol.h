@@ -22,7 +22,27 @@
  *	anything                   ->
  *	                           <-   ERROR errno, text
  *
- * The token is a Unix socket bound to the slot's name and held by the client alone: as long as it
+ * A client of connection management (QP 1; client-cm.h) has a connection of its own:
+ *
+ *	CM_HELLO 0                 ->
+ *	                           <-   CM_WELCOME number; fds: frames, token
+ *	CM_HELLO number; fd: token ->
+ *	                           <-   CM_WELCOME number; fd: frames
+ *	CM_OPEN address            ->
+ *	                           <-   CM_DONE UDP source port
+ *	CM_BIND key, what          ->
+ *	                           <-   CM_DONE service ID
+ *	CM_LISTEN key              ->
+ *	                           <-   CM_DONE 0
+ *	CM_UNBIND key              ->
+ *	                           <-   CM_DONE 0
+ *
+ * "frames" is a second Unix socket of packets, for what nobody answers: datagrams in both
+ * directions, and wills (protocol-cm.h). So a datagram never stands between a request and its
+ * answer, and one descriptor tells the client both of datagrams and of the agent's death. Anybody
+ * may ask for CM_STATUS from where, and gets a CM_STATUS_PAGE.
+ *
+ * A token is a Unix socket bound to the slot's name and held by the client alone: as long as it
  *is open the kernel lets nobody else bind that name. So the kernel knows which slots are in use,
  *whatever happens to the agent, and a token handed over proves that the slot is its owner's.
  *
@@ -59,8 +79,10 @@ enum {
 	AGENT_CM_CLIENTS = 1024, /* of a communication ID's upper 10 bits; 0 is nobody's */
 	AGENT_CM_ID_BITS = 22,	 /* the lower bits of a communication ID */
 	AGENT_CM_DGRAM_LEN = 12 + 8 + 256 + 4, /* BTH, DETH, MAD, ICRC */
-	AGENT_CM_BINDS_MAX = 32768,	       /* of one client */
-	AGENT_CM_WILLS_MAX = 16384,	       /* of one client */
+	AGENT_CM_PAGE_CLIENTS = 16,
+	AGENT_CM_PAGE_LISTENERS = 24,
+	AGENT_CM_BINDS_MAX = 32768, /* of one client */
+	AGENT_CM_WILLS_MAX = 16384, /* of one client */
 };
 
 enum agent_msg_type {
@@ -73,6 +95,15 @@ enum agent_msg_type {
 	AGENT_STATUS,
 	AGENT_STATUS_PAGE,
 	AGENT_PEER,
+	AGENT_CM_HELLO,
+	AGENT_CM_WELCOME,
+	AGENT_CM_OPEN,
+	AGENT_CM_BIND,
+	AGENT_CM_LISTEN,
+	AGENT_CM_UNBIND,
+	AGENT_CM_DONE,
+	AGENT_CM_STATUS,
+	AGENT_CM_STATUS_PAGE,
 };
 
 struct agent_client_info {
@@ -124,6 +155,59 @@ struct agent_cm_bind {
 	uint32_t flags; /* enum agent_cm_bind_flags */
 };
 
+/** What connection management counts. */
+/* clang-format off */
+#define AGENT_CM_COUNTERS(X)                                                              \
+	X(rx,           "datagrams for QP 1")                                            \
+	X(rx_form,      "dropped: no MAD of connection management from QP 1")            \
+	X(rx_icrc,      "dropped: wrong ICRC")                                           \
+	X(rx_key,       "dropped: wrong Q_Key or P_Key")                                 \
+	X(rx_overflow,  "dropped: the socket's buffer was full")                         \
+	X(delivered,    "given to a client")                                             \
+	X(queue_full,   "dropped: a client does not read")                               \
+	X(no_listener,  "requests that nobody listens for: rejected")                    \
+	X(unknown_id,   "for a communication ID of nobody: answered")                    \
+	X(unanswered,   "for a communication ID of nobody: not to be answered")          \
+	X(tx,           "sent for clients")                                              \
+	X(tx_refused,   "not sent for a client: not what it may send")                   \
+	X(tx_failed,    "not sent: the network did not take it")                         \
+	X(wills_sent,   "wills sent, each time")                                         \
+	X(wills_answered, "wills whose answer came")                                     \
+	X(wills_given_up, "wills that nobody answered")
+/* clang-format on */
+
+enum agent_cm_counter {
+#define X(name, text) AGENT_CM_COUNT_##name,
+	AGENT_CM_COUNTERS(X)
+#undef X
+		AGENT_CM_COUNTER_COUNT
+};
+
+struct agent_cm_client_info {
+	uint32_t pid, uid;
+	uint16_t number;
+	uint16_t addrs; /* opened */
+	uint32_t binds, wills;
+	uint32_t queued;	     /* datagrams that it has not read */
+	uint64_t delivered, dropped; /* dropped: it did not read */
+};
+
+struct agent_cm_listener_info {
+	uint16_t number; /* whose */
+	struct agent_cm_bind bind;
+};
+
+/** Part of what the agent knows of connection management. */
+struct agent_cm_page {
+	uint64_t counters[AGENT_CM_COUNTER_COUNT];
+	uint32_t lingering; /* wills of dead clients that are still repeated */
+	uint16_t clients_total;
+	uint32_t listeners_total;
+	uint16_t nclients, nlisteners; /* in this page */
+	struct agent_cm_client_info clients[AGENT_CM_PAGE_CLIENTS];
+	struct agent_cm_listener_info listeners[AGENT_CM_PAGE_LISTENERS];
+};
+
 struct agent_msg {
 	enum agent_msg_type type;
 	unsigned nfds;
@@ -137,7 +221,7 @@ struct agent_msg {
 			struct rocemu_gid addr;
 			uint32_t scope_id;
 			uint16_t slot; /* PEER */
-		} socket;	       /* SOCKET */
+		} socket;	       /* SOCKET, PEER, CM_OPEN */
 		struct {
 			int err; /* positive errno */
 			char text[AGENT_TEXT_MAX];
@@ -146,6 +230,21 @@ struct agent_msg {
 			uint16_t client, addr; /* how many of each to leave out */
 		} from;			       /* STATUS */
 		struct agent_page page;	       /* STATUS_PAGE */
+		struct {
+			uint16_t number;
+		} cm_number; /* CM_HELLO, CM_WELCOME */
+		struct {
+			uint32_t key; /* the client's name for it */
+			struct agent_cm_bind bind;
+		} cm_bind; /* CM_BIND; CM_LISTEN, CM_UNBIND: key only */
+		struct {
+			uint64_t value;
+		} cm_done; /* CM_DONE */
+		struct {
+			uint16_t client;
+			uint32_t listener;
+		} cm_from;		      /* CM_STATUS */
+		struct agent_cm_page cm_page; /* CM_STATUS_PAGE */
 	} u;
 };
 

@@ -16,17 +16,17 @@
 
 /* A client reads each answer before its next request, so there is room for one unless it
  * misbehaves. */
-static int reply(struct conn *c, const struct agent_msg *m)
+int conn_reply(struct conn *c, const struct agent_msg *m)
 {
 	return agent_msg_send(c->fd, m, MSG_DONTWAIT);
 }
 
-static int reply_error(struct conn *c, int err, const char *text)
+int conn_reply_error(struct conn *c, int err, const char *text)
 {
 	struct agent_msg m;
 
 	agent_msg_set_error(&m, -err, "%s", text);
-	return reply(c, &m);
+	return conn_reply(c, &m);
 }
 
 static bool may_use(const struct conn *c)
@@ -60,14 +60,14 @@ static int hello(struct conn *c)
 	struct agent_msg m = {.type = AGENT_WELCOME};
 	int token, slot, r;
 
-	if (c->slot)
+	if (c->slot || c->cm)
 		return -EPROTO;
 	slot = slots_take(&s->slots, &token, &m.u.slot.first_index);
 	if (slot == -ENOSPC)
-		return reply_error(
+		return conn_reply_error(
 			c, slot, "all 1023 slots of this host are in use: end some RDMA processes");
 	if (slot < 0)
-		return reply_error(c, slot, strerror(-slot));
+		return conn_reply_error(c, slot, strerror(-slot));
 	c->slot = (uint16_t)slot;
 	drop_others(c, c->slot);
 	/* What came for the slot's last user. */
@@ -83,7 +83,7 @@ static int hello(struct conn *c)
 		m.fds[m.nfds++] = s->stash.r;
 		m.fds[m.nfds++] = s->stash.w;
 	}
-	r = reply(c, &m);
+	r = conn_reply(c, &m);
 	/* From here the client alone holds it. */
 	close(token);
 	log_debug("client %u of user %u: slot %u", c->pid, c->uid, c->slot);
@@ -120,23 +120,25 @@ static int rejoin(struct conn *c, const struct agent_msg *m)
 	unsigned has_token = slot ? 1 : 0;
 	struct agent_msg answer = {.type = AGENT_WELCOME, .u.slot = {slot, m->u.slot.first_index}};
 
-	if (c->slot)
+	if (c->slot || c->cm)
 		return -EPROTO;
 	if (slot && !slots_is_token(&s->slots, m->fds[0], slot))
-		return reply_error(c, -EBADMSG, "that slot's token is not what was sent with it");
+		return conn_reply_error(c, -EBADMSG,
+					"that slot's token is not what was sent with it");
 	if (m->nfds > has_token) {
 		int r_fd = m->fds[has_token], w_fd = m->fds[has_token + 1];
 
 		if (!stash_is(r_fd, w_fd, &s->realm))
-			return reply_error(c, -EBADMSG, "what was handed over is not the stash");
+			return conn_reply_error(c, -EBADMSG,
+						"what was handed over is not the stash");
 		if (server_recovering(s) && adopt(s, r_fd, w_fd))
-			return reply_error(c, -EBADMSG, "the stash cannot be read");
+			return conn_reply_error(c, -EBADMSG, "the stash cannot be read");
 	}
 	if (slot) {
 		drop_others(c, slot);
 		c->slot = slot;
 	}
-	return reply(c, &answer);
+	return conn_reply(c, &answer);
 }
 
 static int give_socket(struct conn *c, const struct agent_msg *m)
@@ -149,10 +151,10 @@ static int give_socket(struct conn *c, const struct agent_msg *m)
 			    &g, text, sizeof(text));
 
 	if (r)
-		return reply_error(c, r, text);
+		return conn_reply_error(c, r, text);
 	server_watch_group(s, g);
 	answer.fds[0] = g->fds[c->slot];
-	return reply(c, &answer);
+	return conn_reply(c, &answer);
 }
 
 /* Somebody wants to see how full another slot's buffer is. He could read from it as well: see
@@ -164,11 +166,11 @@ static int give_peer(struct conn *c, const struct agent_msg *m)
 		groups_find(&c->server->groups, &m->u.socket.addr, m->u.socket.scope_id);
 
 	if (!may_hold_stash(c))
-		return reply_error(c, -EPERM, "another user's socket");
+		return conn_reply_error(c, -EPERM, "another user's socket");
 	if (!g || m->u.socket.slot >= g->count)
-		return reply_error(c, -ENOENT, "no socket of that address and slot");
+		return conn_reply_error(c, -ENOENT, "no socket of that address and slot");
 	answer.fds[0] = g->fds[m->u.socket.slot];
-	return reply(c, &answer);
+	return conn_reply(c, &answer);
 }
 
 static int give_status(struct conn *c, const struct agent_msg *m)
@@ -201,7 +203,7 @@ static int give_status(struct conn *c, const struct agent_msg *m)
 							 .sockets = (uint16_t)g->count,
 							 .dropped = g->dropped};
 	}
-	return reply(c, &answer);
+	return conn_reply(c, &answer);
 }
 
 /* Leave the request until the stash is there. */
@@ -223,11 +225,14 @@ static int answer(struct conn *c, const struct agent_msg *m)
 	switch (m->type) {
 	case AGENT_HELLO:
 	case AGENT_SOCKET:
-		if (m->type == AGENT_SOCKET && !c->slot)
+	case AGENT_CM_OPEN:
+		if ((m->type == AGENT_SOCKET && !c->slot) || (m->type == AGENT_CM_OPEN && !c->cm))
 			return -EPROTO;
 		if (server_recovering(c->server) && !server_try_anew(c->server))
 			return wait_for_stash(c, m);
-		return m->type == AGENT_HELLO ? hello(c) : give_socket(c, m);
+		return m->type == AGENT_HELLO	 ? hello(c)
+		       : m->type == AGENT_SOCKET ? give_socket(c, m)
+						 : conn_cm_request(c, m);
 	case AGENT_REJOIN:
 		return rejoin(c, m);
 	case AGENT_PEER:
@@ -235,7 +240,7 @@ static int answer(struct conn *c, const struct agent_msg *m)
 	case AGENT_STATUS:
 		return give_status(c, m);
 	default:
-		return -EPROTO;
+		return conn_cm_request(c, m);
 	}
 }
 
@@ -248,9 +253,9 @@ int conn_request(struct conn *c, struct agent_msg *m)
 	else if (may_use(c))
 		r = answer(c, m);
 	else
-		r = reply_error(c, -EPERM,
-				"this agent serves another user: for all users of a machine, "
-				"run `rocemu agent --system` as root");
+		r = conn_reply_error(c, -EPERM,
+				     "this agent serves another user: for all users of a machine, "
+				     "run `rocemu agent --system` as root");
 	agent_msg_close_fds(m);
 	if (r)
 		log_debug("client %u: %s", c->pid, strerror(-r));
@@ -261,9 +266,10 @@ int conn_resume(struct conn *c)
 {
 	c->waits = false;
 	if (server_recovering(c->server))
-		return reply_error(c, -EBUSY,
-				   "RDMA processes of an earlier agent hold its sockets and do not "
-				   "answer (stopped, or in a debugger?): continue or end them");
+		return conn_reply_error(
+			c, -EBUSY,
+			"RDMA processes of an earlier agent hold its sockets and do not "
+			"answer (stopped, or in a debugger?): continue or end them");
 	return answer(c, &c->pending);
 }
 
@@ -282,5 +288,5 @@ void conn_refuse(struct conn *c, int err)
 			(int)getpid());
 	else
 		agent_msg_set_error(&m, EBADMSG, "malformed message");
-	(void)reply(c, &m);
+	(void)conn_reply(c, &m);
 }

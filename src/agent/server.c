@@ -20,7 +20,7 @@ enum { CONNS_MAX = 2 * AGENT_SLOTS };
 static void update_idle(struct server *s)
 {
 	ev_timer_stop(s->loop, &s->idle_timer);
-	if (s->nconns == 0 && s->idle_timeout_s > 0) {
+	if (s->nconns == 0 && !cm_is_busy(&s->cm) && s->idle_timeout_s > 0) {
 		ev_now_update(s->loop);
 		ev_timer_set(&s->idle_timer, s->idle_timeout_s, 0.);
 		ev_timer_start(s->loop, &s->idle_timer);
@@ -33,6 +33,8 @@ void conn_close(struct conn *c)
 
 	log_debug("client %u (slot %u) is gone", c->pid, c->slot);
 	ev_io_stop(s->loop, &c->watcher);
+	if (c->cm)
+		cm_member_free(c->cm);
 	close(c->fd);
 	list_remove(&c->node);
 	free(c);
@@ -122,28 +124,15 @@ static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
-static void on_slot0(struct ev_loop *loop, ev_io *w, int revents)
+static void on_calm(void *user)
 {
-	struct group *g = w->data;
-
-	(void)loop;
-	(void)revents;
-	g->dropped += data_socket_drain(w->fd);
+	update_idle(user);
 }
 
 void server_watch_group(struct server *s, struct group *g)
 {
-	ev_io *w = g->user;
-
-	if (w || g->count == 0)
-		return;
-	w = calloc(1, sizeof(*w));
-	if (!w)
-		return;
-	ev_io_init(w, on_slot0, g->fds[0], EV_READ);
-	w->data = g;
-	g->user = w;
-	ev_io_start(s->loop, w);
+	if (!g->user && g->count)
+		g->user = qp1_new(&s->cm, g, s->loop);
 }
 
 static void start_keeper(struct server *s);
@@ -244,6 +233,9 @@ static int start(struct server *s, const struct server_config *config)
 	list_init(&s->conns);
 	groups_init(&s->groups);
 	slots_init(&s->slots, &s->realm);
+	cm_init(&s->cm, s->loop, &s->realm, &s->groups);
+	s->cm.on_calm = on_calm;
+	s->cm.user = s;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	r = stash_init(&s->stash, &s->realm);
 	if (r && r != -EADDRINUSE)
@@ -270,15 +262,16 @@ static int start(struct server *s, const struct server_config *config)
 static void stop(struct server *s)
 {
 	release_keeper(s, s->nconns > 0);
+	s->cm.leaving = true;
 	list_for_each_safe (it, next, &s->conns)
 		conn_close(list_entry(it, struct conn, node));
 	list_for_each (it, &s->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		if (g->user)
-			ev_io_stop(s->loop, g->user);
-		free(g->user);
+			qp1_free(g->user);
 	}
+	cm_fini(&s->cm);
 	groups_fini(&s->groups);
 	stash_fini(&s->stash);
 	if (s->spare_fd >= 0)

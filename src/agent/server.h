@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The agent's state and loop: accepts clients, hands out slots and sockets, leaves when nobody is
- * there. One thread, a libev loop, no blocking call. Requests are in request.c.
+ * there. One thread, a libev loop, no blocking call. Requests are in request.c and cm-request.c,
+ * connection management is in cm.c.
  */
 #ifndef AGENT_SERVER_H
 #define AGENT_SERVER_H
@@ -10,6 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/cm.h"
 #include "agent/group.h"
 #include "agent/protocol.h"
 #include "agent/slots.h"
@@ -32,7 +34,8 @@ struct server {
 	double started;
 	struct stash stash; /* both -1: not yet, an earlier agent's lives (recovering) */
 	struct slots slots;
-	struct groups groups;
+	struct groups groups; /* group.user: struct qp1 */
+	struct cm cm;
 	struct list conns; /* of conn */
 	unsigned nconns;
 	int spare_fd; /* given up for a moment to turn a client away when out of descriptors */
@@ -52,8 +55,9 @@ struct conn {
 	int fd;
 	uint32_t pid, uid;	  /* as the kernel says, at connect */
 	uint16_t slot;		  /* 0: none (yet) */
+	struct cm_member *cm;	  /* owned; NULL: no client of connection management */
 	bool waits;		  /* pending is to be answered when the stash has come */
-	struct agent_msg pending; /* HELLO or SOCKET */
+	struct agent_msg pending; /* HELLO, SOCKET or CM_OPEN */
 	ev_io watcher;
 };
 
@@ -86,7 +90,15 @@ void conn_refuse(struct conn *c, int err);
 /** request.c: answer what waited; the stash is there, or it has not come in time. */
 int conn_resume(struct conn *c);
 
-/** Watch slot 0's socket of a new group. */
+/** request.c: send a message to a client. @return 0, or -errno: the connection is to be closed. */
+int conn_reply(struct conn *c, const struct agent_msg *m);
+/** Send an ERROR; err is negative. */
+int conn_reply_error(struct conn *c, int err, const char *text);
+
+/** cm-request.c: a CM_* message. @return as conn_request(). */
+int conn_cm_request(struct conn *c, const struct agent_msg *m);
+
+/** Have QP 1 of a new group. */
 void server_watch_group(struct server *s, struct group *g);
 
 #endif

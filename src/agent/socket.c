@@ -27,12 +27,6 @@
 
 enum { BUFFER_BYTES = 4 << 20 };
 
-union addr {
-	struct sockaddr sa;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-
 static bool is_ipv4(const struct rocemu_gid *g)
 {
 	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
@@ -40,20 +34,26 @@ static bool is_ipv4(const struct rocemu_gid *g)
 	return memcmp(g->raw, mapped, sizeof(mapped)) == 0;
 }
 
-static socklen_t to_sockaddr(const struct rocemu_gid *g, uint32_t scope_id, union addr *a)
+socklen_t data_addr_from_gid(const struct rocemu_gid *g, uint32_t scope_id, uint16_t port,
+			     union data_addr *a)
 {
 	memset(a, 0, sizeof(*a));
 	if (is_ipv4(g)) {
 		a->v4.sin_family = AF_INET;
-		a->v4.sin_port = htons(AGENT_PORT);
+		a->v4.sin_port = htons(port);
 		memcpy(&a->v4.sin_addr, g->raw + 12, 4);
 		return sizeof(a->v4);
 	}
 	a->v6.sin6_family = AF_INET6;
-	a->v6.sin6_port = htons(AGENT_PORT);
+	a->v6.sin6_port = htons(port);
 	memcpy(&a->v6.sin6_addr, g->raw, 16);
 	a->v6.sin6_scope_id = scope_id;
 	return sizeof(a->v6);
+}
+
+static socklen_t to_sockaddr(const struct rocemu_gid *g, uint32_t scope_id, union data_addr *a)
+{
+	return data_addr_from_gid(g, scope_id, AGENT_PORT, a);
 }
 
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
@@ -116,11 +116,12 @@ static void set_optional(int fd, bool ipv4)
 		(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
 }
 
-int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared)
+int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port,
+			  bool shared)
 {
 	bool ipv4 = is_ipv4(addr);
-	union addr a;
-	socklen_t len = to_sockaddr(addr, scope_id, &a);
+	union data_addr a;
+	socklen_t len = data_addr_from_gid(addr, scope_id, port, &a);
 	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
 
 	if (fd < 0)
@@ -155,7 +156,7 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
 	/* Needs a scope: link-local and interface-local groups. */
 	const bool scoped = group->raw[0] == 0xff && (group->raw[1] & 0x0f) <= 2;
 	const bool ipv4 = is_ipv4(group);
-	union addr a;
+	union data_addr a;
 	socklen_t len = to_sockaddr(group, scoped ? ifindex : 0, &a);
 	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
 
@@ -179,6 +180,11 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
 		return fd;
 	close(fd);
 	return r;
+}
+
+int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared)
+{
+	return data_socket_open_port(addr, scope_id, AGENT_PORT, shared);
 }
 
 int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id)
@@ -222,7 +228,7 @@ unsigned data_socket_drain(int fd)
 
 bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
 {
-	union addr want, is = {0};
+	union data_addr want, is = {0};
 	socklen_t want_len = to_sockaddr(addr, scope_id, &want), len = sizeof(is), n = sizeof(int);
 	int type = 0;
 
@@ -247,7 +253,7 @@ enum owner { OWNER_UNKNOWN, OWNER_USER, OWNER_KERNEL };
  * Soft-RoCE's own sockets are root's and bound to any address; whether they are there at all, its
  * module tells.
  */
-static enum owner find_owner(const char *table, const union addr *a, unsigned *uid)
+static enum owner find_owner(const char *table, const union data_addr *a, unsigned *uid)
 {
 	FILE *f = fopen(table, "re");
 	enum owner found = OWNER_UNKNOWN;
@@ -306,7 +312,7 @@ static bool agent_runs(bool system, uid_t uid)
 	return up;
 }
 
-static void explain_in_use(const union addr *a, const char *name, char *buf, size_t len)
+static void explain_in_use(const union data_addr *a, const char *name, char *buf, size_t len)
 {
 	static const char *const tables[] = {"/proc/net/udp", "/proc/net/udp6"};
 	enum owner owner = OWNER_UNKNOWN;
@@ -345,7 +351,7 @@ void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_
 			 size_t len)
 {
 	char name[AGENT_ADDR_STRLEN];
-	union addr a;
+	union data_addr a;
 
 	to_sockaddr(addr, scope_id, &a);
 	data_addr_str(addr, scope_id, name);

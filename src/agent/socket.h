@@ -6,7 +6,9 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <netinet/in.h>
 #include <stdint.h>
+#include <sys/socket.h>
 
 #include <rocemu/wire.h>
 
@@ -16,9 +18,23 @@ enum { AGENT_ADDR_STRLEN = 64 };
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
 			  char buf[static AGENT_ADDR_STRLEN]);
 
+union data_addr {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/** @return the address's length. */
+socklen_t data_addr_from_gid(const struct rocemu_gid *g, uint32_t scope_id, uint16_t port,
+			     union data_addr *a);
+
+/** As data_socket_open(), on another port. */
+int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port,
+			  bool shared);
+
 /**
- * Open, set up and bind a socket. shared: as a member of the address's reuseport group, which it
- * joins at the last place; else alone.
+ * Open, set up and bind a socket on port 4791. shared: as a member of the address's reuseport
+ * group, which it joins at the last place; else alone.
  * @return a descriptor, or -errno, as bind() has it.
  */
 int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared);

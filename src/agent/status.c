@@ -8,6 +8,78 @@
 #include "agent/client.h"
 #include "agent/socket.h"
 
+static const char *const counter_names[] = {
+#define X(name, text) #name,
+	AGENT_CM_COUNTERS(X)
+#undef X
+};
+
+static const char *const counter_texts[] = {
+#define X(name, text) text,
+	AGENT_CM_COUNTERS(X)
+#undef X
+};
+
+/* A wildcard is the address of nobody: "0.0.0.0", "::". */
+static const char *listener_addr(const struct agent_cm_listener_info *l,
+				 char buf[static AGENT_ADDR_STRLEN])
+{
+	return data_addr_str(&l->bind.addr, l->bind.scope_id, buf);
+}
+
+static void print_cm_text(const struct agent_status *st)
+{
+	char name[AGENT_ADDR_STRLEN];
+
+	printf("connection management: %zu clients\n", st->ncm_clients);
+	for (size_t i = 0; i < st->ncm_clients; i++) {
+		const struct agent_cm_client_info *c = &st->cm_clients[i];
+
+		printf("  number %4u  process %" PRIu32 " of user %" PRIu32
+		       ": %u addresses, %" PRIu32 " ports, %" PRIu32 " wills, %" PRIu64
+		       " datagrams, %" PRIu32 " waiting, %" PRIu64 " dropped\n",
+		       c->number, c->pid, c->uid, c->addrs, c->binds, c->wills, c->delivered,
+		       c->queued, c->dropped);
+	}
+	printf("listeners: %zu\n", st->nlisteners);
+	for (size_t i = 0; i < st->nlisteners; i++)
+		printf("  service ID 0x%016" PRIx64 "  %-24s number %u\n",
+		       st->listeners[i].bind.service_id, listener_addr(&st->listeners[i], name),
+		       st->listeners[i].number);
+	if (st->cm.lingering)
+		printf("wills being executed: %" PRIu32 "\n", st->cm.lingering);
+	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+		if (st->cm.counters[i])
+			printf("%12" PRIu64 " %s\n", st->cm.counters[i], counter_texts[i]);
+}
+
+static void print_cm_json(const struct agent_status *st)
+{
+	char name[AGENT_ADDR_STRLEN];
+
+	printf("\"cm\": {\"lingering\": %" PRIu32 ", \"clients\": [", st->cm.lingering);
+	for (size_t i = 0; i < st->ncm_clients; i++) {
+		const struct agent_cm_client_info *c = &st->cm_clients[i];
+
+		printf("%s{\"number\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32
+		       ", \"addresses\": %u, \"ports\": %" PRIu32 ", \"wills\": %" PRIu32
+		       ", \"delivered\": %" PRIu64 ", \"queued\": %" PRIu32
+		       ", \"dropped\": %" PRIu64 "}",
+		       i ? ", " : "", c->number, c->pid, c->uid, c->addrs, c->binds, c->wills,
+		       c->delivered, c->queued, c->dropped);
+	}
+	printf("], \"listeners\": [");
+	for (size_t i = 0; i < st->nlisteners; i++)
+		printf("%s{\"number\": %u, \"service_id\": \"0x%016" PRIx64
+		       "\", \"address\": \"%s\"}",
+		       i ? ", " : "", st->listeners[i].number, st->listeners[i].bind.service_id,
+		       listener_addr(&st->listeners[i], name));
+	printf("], \"counters\": {");
+	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i], st->cm.counters[i]);
+	printf("}}");
+}
+
 static void print_text(const struct agent_status *st)
 {
 	const struct agent_page *a = &st->agent;
@@ -25,6 +97,7 @@ static void print_text(const struct agent_status *st)
 		printf("  %-24s %u sockets, %" PRIu64 " datagrams for nobody\n",
 		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
 		       st->addrs[i].sockets, st->addrs[i].dropped);
+	print_cm_text(st);
 }
 
 static void print_json(const struct agent_status *st)
@@ -45,7 +118,9 @@ static void print_json(const struct agent_status *st)
 		       i ? ", " : "",
 		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
 		       st->addrs[i].sockets, st->addrs[i].dropped);
-	printf("]}\n");
+	printf("], ");
+	print_cm_json(st);
+	printf("}\n");
 }
 
 int status_print(bool system, bool json)

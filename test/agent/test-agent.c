@@ -344,7 +344,7 @@ TEST(agent, packets_for_nobody__dropped_and_counted)
 	c = join();
 	fd = agent_client_socket(c, &addr, 0, text, sizeof(text));
 	assert_true(fd >= 0);
-	send_to_qpn(&addr, 1);
+	send_to_qpn(&addr, 0);
 	send_to_qpn(&addr, QPN(900, 5)); /* beyond the group's places */
 	for (unsigned tries = 0; tries < 1000 && dropped < 2; tries++) {
 		assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);

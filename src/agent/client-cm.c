@@ -1,0 +1,598 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/client-cm.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "agent/link.h"
+#include "agent/protocol-cm.h"
+#include "agent/socket.h"
+#include "base/list.h"
+#include "base/log.h"
+#include "base/util.h"
+
+enum { WILL_BUCKETS = 1024, KEY_BUCKETS = 1024 };
+
+/* What the next agent is to be told, too. */
+struct opened {
+	struct list node;
+	struct rocemu_gid addr;
+	uint32_t scope_id;
+	uint16_t sport;
+};
+
+struct binding {
+	struct list node;
+	uint32_t key;
+	bool listens;
+	struct agent_cm_bind bind;
+};
+
+struct will {
+	struct list node;
+	uint32_t comm_id;
+	size_t len;
+	uint8_t frame[CM_FRAME_MAX];
+};
+
+struct cm_client {
+	struct agent_realm realm; /* of the agent that gave the number */
+	pid_t pid;		  /* whose it is */
+	int fd;			  /* connection for requests; -1: none now */
+	int frames;		  /* second socket; -1 together with fd */
+	int token;		  /* holds the number */
+	uint16_t number;
+	uint32_t next_key;
+	unsigned nbindings, nwills;
+	struct list opened; /* of struct opened */
+	struct list bindings[KEY_BUCKETS];
+	struct list wills[WILL_BUCKETS];
+	bool lost;		  /* a binding, with an agent; text says which */
+	uint8_t rx[CM_FRAME_MAX]; /* what cm_client_recv() lends */
+	char text[AGENT_TEXT_MAX];
+};
+
+static int fail(struct cm_client *c, int err, const char *text)
+{
+	snprintf(c->text, sizeof(c->text), "%s", text);
+	return err;
+}
+
+static int not_ours(struct cm_client *c)
+{
+	return fail(c, -ECHILD,
+		    "the connection to the agent is that of the process this one was "
+		    "forked from");
+}
+
+bool cm_client_is_ours(const struct cm_client *c)
+{
+	return c->pid == getpid();
+}
+
+const char *cm_client_text(const struct cm_client *c)
+{
+	return c->text;
+}
+
+uint16_t cm_client_number(const struct cm_client *c)
+{
+	return c->number;
+}
+
+int cm_client_fd(const struct cm_client *c)
+{
+	return c->frames;
+}
+
+static void disconnect(struct cm_client *c)
+{
+	link_close_fd(&c->frames);
+	link_close_fd(&c->fd);
+}
+
+/* One request over the connection there is. */
+static int ask(struct cm_client *c, const struct agent_msg *m, uint64_t *value)
+{
+	struct agent_msg answer;
+	int r = link_ask(&c->fd, m, &answer, c->text, sizeof(c->text));
+
+	if (c->fd < 0)
+		disconnect(c);
+	if (r)
+		return r;
+	if (answer.type != AGENT_CM_DONE) {
+		agent_msg_close_fds(&answer);
+		return fail(c, -EPROTO, "the agent's answer makes no sense");
+	}
+	*value = answer.u.cm_done.value;
+	return 0;
+}
+
+/* HELLO and what comes of it. number 0: the first time. */
+static int hello(struct cm_client *c)
+{
+	struct agent_msg m = {.type = AGENT_CM_HELLO, .u.cm_number.number = c->number}, answer;
+	struct timeval tv = {.tv_sec = LINK_TIMEOUT_MS / 1000};
+	int r;
+
+	if (c->number)
+		m.fds[m.nfds++] = c->token;
+	r = link_ask(&c->fd, &m, &answer, c->text, sizeof(c->text));
+	if (!r && (answer.type != AGENT_CM_WELCOME || answer.nfds != (c->number ? 1 : 2) ||
+		   (c->number && answer.u.cm_number.number != c->number))) {
+		agent_msg_close_fds(&answer);
+		r = fail(c, -EPROTO, "the agent's answer makes no sense");
+	}
+	if (r) {
+		disconnect(c);
+		return r;
+	}
+	c->frames = answer.fds[0];
+	if (!c->number) {
+		c->number = answer.u.cm_number.number;
+		c->token = answer.fds[1];
+	}
+	(void)setsockopt(c->frames, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+	return 0;
+}
+
+static int join(struct cm_client *c)
+{
+	uint64_t deadline = link_now_ms() + LINK_TIMEOUT_MS;
+	int r;
+
+	do {
+		r = link_connect(&c->realm, c->number != 0, deadline, c->text, sizeof(c->text));
+		if (r < 0)
+			return r;
+		c->fd = r;
+		r = hello(c);
+		/* An agent that left between connect and answer: the next one. */
+	} while (r == -ECONNRESET && link_now_ms() < deadline);
+	return r;
+}
+
+int cm_client_new(struct cm_client **out, char *errbuf, size_t errlen)
+{
+	int off = link_agent_is_off(errbuf, errlen), r;
+	struct cm_client *c;
+
+	if (off < 0)
+		return off;
+	if (off) {
+		snprintf(errbuf, errlen,
+			 "connection management (rdma_cm) needs the agent: unset ROCEMU_AGENT=off");
+		return -EOPNOTSUPP;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		snprintf(errbuf, errlen, "out of memory");
+		return -ENOMEM;
+	}
+	c->pid = getpid();
+	c->fd = c->frames = c->token = -1;
+	list_init(&c->opened);
+	for (unsigned i = 0; i < KEY_BUCKETS; i++)
+		list_init(&c->bindings[i]);
+	for (unsigned i = 0; i < WILL_BUCKETS; i++)
+		list_init(&c->wills[i]);
+	r = join(c);
+	if (r) {
+		snprintf(errbuf, errlen, "%s", c->text);
+		free(c);
+		return r;
+	}
+	c->text[0] = '\0';
+	if (errlen)
+		errbuf[0] = '\0'; /* a first try may have failed */
+	*out = c;
+	return 0;
+}
+
+void cm_client_forget(struct cm_client *c)
+{
+	link_close_fd(&c->frames);
+	link_close_fd(&c->fd);
+	link_close_fd(&c->token);
+}
+
+void cm_client_free(struct cm_client *c)
+{
+	if (!c)
+		return;
+	cm_client_forget(c);
+	list_for_each_safe (it, next, &c->opened)
+		free(list_entry(it, struct opened, node));
+	for (unsigned i = 0; i < KEY_BUCKETS; i++)
+		list_for_each_safe (it, next, &c->bindings[i])
+			free(list_entry(it, struct binding, node));
+	for (unsigned i = 0; i < WILL_BUCKETS; i++)
+		list_for_each_safe (it, next, &c->wills[i])
+			free(list_entry(it, struct will, node));
+	free(c);
+}
+
+/* Never waits, or, wait: until the agent has taken what came before. */
+static int send_frame(struct cm_client *c, const uint8_t *buf, size_t len, bool wait)
+{
+	ssize_t n;
+
+	if (c->frames < 0)
+		return fail(c, -ENOTCONN, "there is no agent now");
+	do
+		n = send(c->frames, buf, len, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return 0;
+	if (errno == EAGAIN || errno == ENOBUFS)
+		return fail(c, -EAGAIN, "the agent does not keep up");
+	return fail(c, -ENOTCONN, "the agent has died");
+}
+
+static struct agent_msg open_msg(const struct opened *o)
+{
+	return (struct agent_msg){.type = AGENT_CM_OPEN, .u.socket = {o->addr, o->scope_id, 0}};
+}
+
+static struct agent_msg bind_msg(const struct binding *b)
+{
+	return (struct agent_msg){.type = AGENT_CM_BIND, .u.cm_bind = {b->key, b->bind}};
+}
+
+static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
+{
+	return (struct agent_msg){.type = type, .u.cm_bind.key = key};
+}
+
+static struct list *key_bucket(struct cm_client *c, uint32_t key)
+{
+	return &c->bindings[key % KEY_BUCKETS];
+}
+
+static struct binding *find_binding(struct cm_client *c, uint32_t key)
+{
+	list_for_each (it, key_bucket(c, key)) {
+		struct binding *b = list_entry(it, struct binding, node);
+
+		if (b->key == key)
+			return b;
+	}
+	return NULL;
+}
+
+static void binding_free(struct cm_client *c, struct binding *b)
+{
+	list_remove(&b->node);
+	c->nbindings--;
+	free(b);
+}
+
+/* A binding that the next agent does not give us again: somebody was quicker. */
+static void lose(struct cm_client *c, struct binding *b)
+{
+	char name[AGENT_ADDR_STRLEN], why[200];
+
+	snprintf(why, sizeof(why), "%.199s", c->text);
+	snprintf(c->text, sizeof(c->text),
+		 "service ID 0x%016" PRIx64 " at %s could not be had again from another agent: %s",
+		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
+	log_warn("%s", c->text);
+	c->lost = true;
+	binding_free(c, b);
+}
+
+static int replay_opened(struct cm_client *c, struct opened *o)
+{
+	struct agent_msg m = open_msg(o);
+	uint64_t sport;
+	int r = ask(c, &m, &sport);
+
+	if (r)
+		log_warn("%s", c->text);
+	else
+		o->sport = (uint16_t)sport;
+	return c->fd < 0 ? r : 0;
+}
+
+static int replay_binding(struct cm_client *c, struct binding *b)
+{
+	struct agent_msg m = bind_msg(b);
+	uint64_t value;
+	int r = ask(c, &m, &value);
+
+	m = key_msg(AGENT_CM_LISTEN, b->key);
+	if (!r && b->listens)
+		r = ask(c, &m, &value);
+	if (c->fd < 0)
+		return r;
+	if (r)
+		lose(c, b);
+	return 0;
+}
+
+/* Show the next agent what we had with the last one. @return 0, or -errno: it has died, too. */
+static int replay(struct cm_client *c)
+{
+	int r = 0;
+
+	list_for_each (it, &c->opened) {
+		r = replay_opened(c, list_entry(it, struct opened, node));
+		if (r)
+			return r;
+	}
+	for (unsigned i = 0; i < KEY_BUCKETS; i++) {
+		list_for_each_safe (it, next, &c->bindings[i]) {
+			r = replay_binding(c, list_entry(it, struct binding, node));
+			if (r)
+				return r;
+		}
+	}
+	for (unsigned i = 0; i < WILL_BUCKETS; i++) {
+		list_for_each (it, &c->wills[i]) {
+			const struct will *w = list_entry(it, struct will, node);
+
+			r = send_frame(c, w->frame, w->len, true);
+			if (r)
+				return r;
+		}
+	}
+	return 0;
+}
+
+static int rejoin(struct cm_client *c)
+{
+	int r;
+
+	disconnect(c);
+	r = join(c);
+	if (!r)
+		r = replay(c);
+	if (r)
+		disconnect(c);
+	return r;
+}
+
+/* As ask(), with the next agent if the last one has died. */
+static int request(struct cm_client *c, const struct agent_msg *m, uint64_t *value)
+{
+	int r = c->fd >= 0 ? ask(c, m, value) : -ECONNRESET;
+
+	if (r != -ECONNRESET)
+		return r;
+	r = rejoin(c);
+	return r ? r : ask(c, m, value);
+}
+
+int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+		   uint16_t *sport)
+{
+	struct opened *o = NULL;
+	struct agent_msg m;
+	uint64_t value;
+	int r;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	list_for_each (it, &c->opened) {
+		struct opened *known = list_entry(it, struct opened, node);
+
+		if (known->scope_id == scope_id && !memcmp(known->addr.raw, addr->raw, 16))
+			o = known;
+	}
+	if (!o) {
+		o = calloc(1, sizeof(*o));
+		if (!o)
+			return fail(c, -ENOMEM, "out of memory");
+		o->addr = *addr;
+		o->scope_id = scope_id;
+		m = open_msg(o);
+		r = request(c, &m, &value);
+		if (r) {
+			free(o);
+			return r;
+		}
+		o->sport = (uint16_t)value;
+		list_append(&c->opened, &o->node);
+	}
+	if (sport)
+		*sport = o->sport;
+	return 0;
+}
+
+int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d)
+{
+	struct cm_frame f;
+	ssize_t n = 0;
+	int r;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	while (c->frames >= 0) {
+		do
+			n = recv(c->frames, c->rx, sizeof(c->rx), MSG_DONTWAIT);
+		while (n < 0 && errno == EINTR);
+		if (n <= 0)
+			break;
+		if (cm_frame_decode(c->rx, (size_t)n, &f) || f.type != CM_FRAME_DGRAM)
+			continue;
+		*d = f.d;
+		return 1;
+	}
+	if (c->frames < 0 || n == 0 || errno != EAGAIN) {
+		r = rejoin(c);
+		if (r)
+			return r;
+	}
+	if (c->lost) {
+		c->lost = false;
+		return -EADDRINUSE;
+	}
+	return 0;
+}
+
+int cm_client_send(struct cm_client *c, const struct agent_cm_dgram *d)
+{
+	struct cm_frame f = {.type = CM_FRAME_DGRAM, .d = *d};
+	uint8_t buf[CM_FRAME_MAX];
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	if (d->len != AGENT_CM_DGRAM_LEN)
+		return fail(c, -EINVAL, "no packet of QP 1 has that length");
+	return send_frame(c, buf, cm_frame_encode(&f, buf), false);
+}
+
+int cm_client_bind(struct cm_client *c, struct agent_cm_bind *bind, uint32_t *key)
+{
+	struct agent_msg m;
+	struct binding *b;
+	int r;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	if (c->nbindings >= AGENT_CM_BINDS_MAX)
+		return fail(c, -ENOBUFS, "this process has as many ports as the agent lets it");
+	b = calloc(1, sizeof(*b));
+	if (!b)
+		return fail(c, -ENOMEM, "out of memory");
+	b->bind = *bind;
+	do
+		b->key = ++c->next_key;
+	while (find_binding(c, b->key));
+	m = bind_msg(b);
+	r = request(c, &m, &b->bind.service_id);
+	if (r) {
+		free(b);
+		return r;
+	}
+	list_append(key_bucket(c, b->key), &b->node);
+	c->nbindings++;
+	*bind = b->bind;
+	*key = b->key;
+	return 0;
+}
+
+static int no_such_key(struct cm_client *c)
+{
+	return fail(c, -ENOENT, "no such binding");
+}
+
+int cm_client_listen(struct cm_client *c, uint32_t key)
+{
+	struct agent_msg m = key_msg(AGENT_CM_LISTEN, key);
+	struct binding *b;
+	uint64_t nothing;
+	int r;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	b = find_binding(c, key);
+	if (!b)
+		return no_such_key(c);
+	if (b->listens)
+		return 0;
+	r = request(c, &m, &nothing);
+	/* The binding may have been lost with an agent. */
+	b = find_binding(c, key);
+	if (!r && b)
+		b->listens = true;
+	return r;
+}
+
+int cm_client_unbind(struct cm_client *c, uint32_t key)
+{
+	struct agent_msg m = key_msg(AGENT_CM_UNBIND, key);
+	struct binding *b;
+	uint64_t nothing;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	b = find_binding(c, key);
+	if (!b)
+		return no_such_key(c);
+	binding_free(c, b);
+	/* An agent that died has forgotten it; the next one will not hear of it. */
+	if (c->fd >= 0)
+		(void)ask(c, &m, &nothing);
+	return 0;
+}
+
+static struct list *will_bucket(struct cm_client *c, uint32_t comm_id)
+{
+	return &c->wills[comm_id % WILL_BUCKETS];
+}
+
+static struct will *find_will(struct cm_client *c, uint32_t comm_id)
+{
+	list_for_each (it, will_bucket(c, comm_id)) {
+		struct will *w = list_entry(it, struct will, node);
+
+		if (w->comm_id == comm_id)
+			return w;
+	}
+	return NULL;
+}
+
+/*
+ * Wills are waited with when the agent is behind, since one that is missing is noticed too late. No
+ * agent is no error: rejoin() shows them to the next one.
+ */
+static void send_will(struct cm_client *c, const uint8_t *frame, size_t len)
+{
+	if (send_frame(c, frame, len, true) == -EAGAIN)
+		disconnect(c);
+}
+
+int cm_client_will_set(struct cm_client *c, uint32_t comm_id, const struct agent_cm_will *will)
+{
+	struct cm_frame f = {.type = CM_FRAME_WILL,
+			     .comm_id = comm_id,
+			     .cm_timeout = will->cm_timeout,
+			     .retries = will->retries,
+			     .d = will->dgram};
+	struct will *w;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	if (comm_id >> AGENT_CM_ID_BITS != c->number || will->dgram.len != AGENT_CM_DGRAM_LEN)
+		return fail(c, -EINVAL, "a will for an ID that is not ours, or without a packet");
+	w = find_will(c, comm_id);
+	if (!w) {
+		if (c->nwills >= AGENT_CM_WILLS_MAX)
+			return fail(c, -ENOBUFS, "as many wills as the agent keeps are there");
+		w = calloc(1, sizeof(*w));
+		if (!w)
+			return fail(c, -ENOMEM, "out of memory");
+		w->comm_id = comm_id;
+		list_append(will_bucket(c, comm_id), &w->node);
+		c->nwills++;
+	}
+	w->len = cm_frame_encode(&f, w->frame);
+	send_will(c, w->frame, w->len);
+	return 0;
+}
+
+int cm_client_will_clear(struct cm_client *c, uint32_t comm_id)
+{
+	struct cm_frame f = {.type = CM_FRAME_WILL, .comm_id = comm_id};
+	uint8_t buf[CM_FRAME_MAX];
+	struct will *w;
+
+	if (!cm_client_is_ours(c))
+		return not_ours(c);
+	w = find_will(c, comm_id);
+	if (!w)
+		return 0;
+	list_remove(&w->node);
+	c->nwills--;
+	free(w);
+	send_will(c, buf, cm_frame_encode(&f, buf));
+	return 0;
+}

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Asking an agent what it does, page by page. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "agent/client.h"
+#include "agent/launch.h"
+#include "agent/link.h"
+
+/* Append n entries of a page to a list. @return 0 or -ENOMEM. */
+static int append(void **list, size_t *count, const void *entries, size_t n, size_t size)
+{
+	uint8_t *grown = realloc(*list, (*count + n + 1) * size);
+
+	if (!grown)
+		return -ENOMEM;
+	memcpy(grown + *count * size, entries, n * size);
+	*list = grown;
+	*count += n;
+	return 0;
+}
+
+#define APPEND(list, count, entries, n)                                             \
+	({                                                                          \
+		void *list_ = (list);                                               \
+		int r_ = append(&list_, &(count), (entries), (n), sizeof(*(list))); \
+                                                                                    \
+		(list) = list_;                                                     \
+		r_;                                                                 \
+	})
+
+/* @return 1: there are more, 0, or -errno. */
+static int add_page(struct agent_status *st, const struct agent_page *pg)
+{
+	int r = APPEND(st->clients, st->nclients, pg->clients, pg->nclients);
+
+	if (!r)
+		r = APPEND(st->addrs, st->naddrs, pg->addrs, pg->naddrs);
+	if (r)
+		return r;
+	st->agent = *pg;
+	return pg->nclients || pg->naddrs
+		       ? st->nclients < pg->clients_total || st->naddrs < pg->addrs_total
+		       : 0;
+}
+
+static int add_cm_page(struct agent_status *st, const struct agent_cm_page *pg)
+{
+	int r = APPEND(st->cm_clients, st->ncm_clients, pg->clients, pg->nclients);
+
+	if (!r)
+		r = APPEND(st->listeners, st->nlisteners, pg->listeners, pg->nlisteners);
+	if (r)
+		return r;
+	st->cm = *pg;
+	return pg->nclients || pg->nlisteners
+		       ? st->ncm_clients < pg->clients_total || st->nlisteners < pg->listeners_total
+		       : 0;
+}
+
+static int ask_page(int *fd, struct agent_status *st, char *errbuf, size_t errlen)
+{
+	struct agent_msg m = {.type = AGENT_STATUS,
+			      .u.from = {(uint16_t)st->nclients, (uint16_t)st->naddrs}};
+	struct agent_msg answer;
+	int r = link_ask(fd, &m, &answer, errbuf, errlen);
+
+	if (r)
+		return r;
+	return answer.type == AGENT_STATUS_PAGE ? add_page(st, &answer.u.page) : -EPROTO;
+}
+
+static int ask_cm_page(int *fd, struct agent_status *st, char *errbuf, size_t errlen)
+{
+	struct agent_msg m = {.type = AGENT_CM_STATUS,
+			      .u.cm_from = {(uint16_t)st->ncm_clients, (uint32_t)st->nlisteners}};
+	struct agent_msg answer;
+	int r = link_ask(fd, &m, &answer, errbuf, errlen);
+
+	if (r)
+		return r;
+	return answer.type == AGENT_CM_STATUS_PAGE ? add_cm_page(st, &answer.u.cm_page) : -EPROTO;
+}
+
+int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen)
+{
+	struct agent_status *st = calloc(1, sizeof(*st));
+	struct agent_realm realm;
+	int fd = -1, r = st ? agent_realm_init(&realm, system) : -ENOMEM;
+
+	if (!r)
+		r = fd = agent_connect(&realm, LINK_TIMEOUT_MS);
+	if (r < 0)
+		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
+	for (r = r < 0 ? r : 1; r > 0;)
+		r = ask_page(&fd, st, errbuf, errlen);
+	for (r = r < 0 ? r : 1; r > 0;)
+		r = ask_cm_page(&fd, st, errbuf, errlen);
+	link_close_fd(&fd);
+	if (r < 0) {
+		agent_status_free(st);
+		return r;
+	}
+	*out = st;
+	return 0;
+}
+
+void agent_status_free(struct agent_status *st)
+{
+	if (!st)
+		return;
+	free(st->clients);
+	free(st->addrs);
+	free(st->cm_clients);
+	free(st->listeners);
+	free(st);
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The agent's side of a client of connection management: its number, its second socket with the
+ * queue behind it, and what it holds. A client that does not read costs at most a full queue: what
+ * comes then is dropped and counted, and nobody else waits.
+ */
+#ifndef AGENT_CM_MEMBER_H
+#define AGENT_CM_MEMBER_H
+
+#include <ev.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/protocol-cm.h"
+#include "base/list.h"
+
+struct cm;
+struct conn;
+
+enum { CM_QUEUE_MAX = 4096 }; /* frames behind what the socket's buffer holds */
+
+struct cm_member {
+	struct cm *cm;	   /* borrowed */
+	struct conn *conn; /* borrowed: closing it ends the member */
+	uint16_t number;
+	int fd;		      /* owned: the agent's end of the second socket */
+	ev_io reader, writer; /* the writer runs while something is queued */
+	struct list queue;    /* of queued frames, oldest first */
+	unsigned queued;
+	struct list ports; /* of cm_port.of_client */
+	struct list wills; /* of cm_will_entry.node */
+	unsigned nports, nwills, naddrs;
+	uint64_t delivered, dropped;
+};
+
+/**
+ * Make a member of a connection. number 0: a new number, and *token is its token; else the number
+ * that the client has shown the token of. *client_fd: the client's end of the second socket. Both
+ * descriptors are the caller's.
+ * @return 0, -ENOSPC: no number is free, -ENOMEM, -EMFILE, ...
+ */
+int cm_member_new(struct cm *cm, struct conn *conn, uint16_t number, int *token, int *client_fd);
+
+/** Take what the client sent before its end, and free everything but its wills. */
+void cm_member_free(struct cm_member *m);
+
+/** Give it a datagram. */
+void cm_member_deliver(struct cm_member *m, const struct agent_cm_dgram *d);
+
+#endif

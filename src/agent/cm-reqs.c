@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/cm-reqs.h"
+
+#include <string.h>
+
+#include "base/bytes.h"
+
+static unsigned bucket_of(const struct cm_req_id *id)
+{
+	uint64_t h = get_be64(id->src.raw) ^ get_be64(id->src.raw + 8) * 0xff51afd7ed558ccdu;
+
+	h = (h ^ id->comm_id ^ id->tid << 17) * 0x9e3779b97f4a7c15u;
+	return (unsigned)(h >> 54);
+}
+
+static bool same(const struct cm_req_id *a, const struct cm_req_id *b)
+{
+	return a->comm_id == b->comm_id && a->tid == b->tid && a->sidr == b->sidr &&
+	       memcmp(a->src.raw, b->src.raw, sizeof(a->src.raw)) == 0;
+}
+
+void cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number, uint64_t now_ms)
+{
+	struct cm_req *bucket = rs->buckets[bucket_of(id)], *e = &bucket[0];
+
+	for (unsigned i = 0; i < CM_REQS_WAYS; i++) {
+		if (bucket[i].number && same(&bucket[i].id, id)) {
+			e = &bucket[i];
+			break;
+		}
+		if (bucket[i].when_ms < e->when_ms)
+			e = &bucket[i];
+	}
+	*e = (struct cm_req){.id = *id, .when_ms = now_ms, .number = number};
+}
+
+uint16_t cm_reqs_find(const struct cm_reqs *rs, const struct cm_req_id *id, uint64_t now_ms)
+{
+	const struct cm_req *bucket = rs->buckets[bucket_of(id)];
+
+	for (unsigned i = 0; i < CM_REQS_WAYS; i++)
+		if (bucket[i].number && same(&bucket[i].id, id) &&
+		    now_ms - bucket[i].when_ms < CM_REQS_MS)
+			return bucket[i].number;
+	return 0;
+}

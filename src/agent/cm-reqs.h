@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Which client got a request (REQ, SIDR_REQ), for a while: its repetitions go to the same one,
+ * though another one may listen by then or nobody; and a REJ whose sender has not learned our
+ * communication ID yet can only be routed by the ID of the REQ it takes back (IBTA 12.6.7). A table
+ * of fixed size whose oldest entries give way: one that is missing is as if the request had not
+ * come. Pure.
+ */
+#ifndef AGENT_CM_REQS_H
+#define AGENT_CM_REQS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/protocol.h"
+
+enum {
+	CM_REQS_BUCKETS = 1024,
+	CM_REQS_WAYS = 8,
+	CM_REQS_MS = 120000, /* how long one is remembered; longer than requests are repeated */
+};
+
+struct cm_req_id {
+	struct rocemu_gid src;
+	uint32_t comm_id; /* the requester's */
+	uint64_t tid;	  /* of the MAD: the same in repetitions and in a REJ */
+	bool sidr;	  /* a SIDR_REQ, else a REQ */
+};
+
+struct cm_reqs {
+	struct cm_req {
+		struct cm_req_id id;
+		uint64_t when_ms;
+		uint16_t number; /* 0: free */
+	} buckets[CM_REQS_BUCKETS][CM_REQS_WAYS];
+};
+
+/** Remember who got it. */
+void cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number, uint64_t now_ms);
+
+/** @return the client's number, or 0: not known. */
+uint16_t cm_reqs_find(const struct cm_reqs *rs, const struct cm_req_id *id, uint64_t now_ms);
+
+#endif

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/protocol-cm.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+
+enum { NUMBER = CM_MSG_HDR_LEN };
+enum { BIND_KEY = CM_MSG_HDR_LEN, BIND_BIND = BIND_KEY + 4 };
+/* Of a binding, wherever it stands. */
+enum { B_SERVICE = 0, B_ADDR = 8, B_SCOPE = 24, B_FLAGS = 28, B_LEN = 32 };
+enum { DONE_VALUE = CM_MSG_HDR_LEN };
+enum { FROM_CLIENT = CM_MSG_HDR_LEN, FROM_LISTENER = FROM_CLIENT + 2 };
+enum {
+	PAGE_LINGERING = CM_MSG_HDR_LEN,
+	PAGE_CLIENTS_TOTAL = PAGE_LINGERING + 4,
+	PAGE_LISTENERS_TOTAL = PAGE_CLIENTS_TOTAL + 2,
+	PAGE_NCLIENTS = PAGE_LISTENERS_TOTAL + 4,
+	PAGE_NLISTENERS = PAGE_NCLIENTS + 2,
+	PAGE_COUNTERS = PAGE_NLISTENERS + 2,
+	PAGE_ENTRIES = PAGE_COUNTERS + 8 * AGENT_CM_COUNTER_COUNT,
+};
+enum {
+	C_PID = 0,
+	C_UID = 4,
+	C_NUMBER = 8,
+	C_ADDRS = 10,
+	C_BINDS = 12,
+	C_WILLS = 16,
+	C_QUEUED = 20,
+	C_DELIVERED = 24,
+	C_DROPPED = 32,
+	C_LEN = 40,
+};
+enum { L_NUMBER = 0, L_BIND = 2, L_LEN = L_BIND + B_LEN };
+
+_Static_assert((int)CM_BIND_LEN == BIND_BIND + B_LEN, "a CM_BIND's length");
+_Static_assert((int)CM_PAGE_MIN_LEN == PAGE_ENTRIES, "an empty page's length");
+_Static_assert(PAGE_ENTRIES + AGENT_CM_PAGE_CLIENTS * C_LEN + AGENT_CM_PAGE_LISTENERS * L_LEN <=
+		       AGENT_MSG_MAX,
+	       "a page fits in a message");
+
+enum {
+	FRAME_MAGIC = 0,
+	FRAME_TYPE = 4,
+	FRAME_TIMEOUT = 5,
+	FRAME_RETRIES = 6,
+	FRAME_RESV = 7, /* zero */
+	FRAME_COMM_ID = 8,
+	FRAME_SCOPE = 12,
+	FRAME_SRC = 16,
+	FRAME_DST = 32,
+	FRAME_SPORT = 48,
+	FRAME_IP_ID = 50,
+	FRAME_TCLASS = 52,
+	FRAME_HOP_LIMIT = 53,
+	FRAME_LEN = 54,
+};
+#define MAGIC 0x526f434du /* "RoCM" */
+
+static void put_bind(uint8_t *p, const struct agent_cm_bind *b)
+{
+	put_be64(p + B_SERVICE, b->service_id);
+	memcpy(p + B_ADDR, b->addr.raw, 16);
+	put_be32(p + B_SCOPE, b->scope_id);
+	put_be32(p + B_FLAGS, b->flags);
+}
+
+static int get_bind(const uint8_t *p, struct agent_cm_bind *b)
+{
+	b->service_id = get_be64(p + B_SERVICE);
+	memcpy(b->addr.raw, p + B_ADDR, 16);
+	b->scope_id = get_be32(p + B_SCOPE);
+	b->flags = get_be32(p + B_FLAGS);
+	return b->flags & ~(uint32_t)(AGENT_CM_REUSEADDR | AGENT_CM_AFONLY) ? -EBADMSG : 0;
+}
+
+static size_t encode_page(const struct agent_cm_page *pg, uint8_t *buf)
+{
+	uint8_t *p = buf + PAGE_ENTRIES;
+
+	put_be32(buf + PAGE_LINGERING, pg->lingering);
+	put_be16(buf + PAGE_CLIENTS_TOTAL, pg->clients_total);
+	put_be32(buf + PAGE_LISTENERS_TOTAL, pg->listeners_total);
+	put_be16(buf + PAGE_NCLIENTS, pg->nclients);
+	put_be16(buf + PAGE_NLISTENERS, pg->nlisteners);
+	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+		put_be64(buf + PAGE_COUNTERS + 8 * i, pg->counters[i]);
+	for (unsigned i = 0; i < pg->nclients; i++, p += C_LEN) {
+		const struct agent_cm_client_info *c = &pg->clients[i];
+
+		put_be32(p + C_PID, c->pid);
+		put_be32(p + C_UID, c->uid);
+		put_be16(p + C_NUMBER, c->number);
+		put_be16(p + C_ADDRS, c->addrs);
+		put_be32(p + C_BINDS, c->binds);
+		put_be32(p + C_WILLS, c->wills);
+		put_be32(p + C_QUEUED, c->queued);
+		put_be64(p + C_DELIVERED, c->delivered);
+		put_be64(p + C_DROPPED, c->dropped);
+	}
+	for (unsigned i = 0; i < pg->nlisteners; i++, p += L_LEN) {
+		put_be16(p + L_NUMBER, pg->listeners[i].number);
+		put_bind(p + L_BIND, &pg->listeners[i].bind);
+	}
+	return (size_t)(p - buf);
+}
+
+static int decode_page(const uint8_t *buf, size_t len, struct agent_cm_page *pg)
+{
+	const uint8_t *p = buf + PAGE_ENTRIES;
+	int r = 0;
+
+	pg->lingering = get_be32(buf + PAGE_LINGERING);
+	pg->clients_total = get_be16(buf + PAGE_CLIENTS_TOTAL);
+	pg->listeners_total = get_be32(buf + PAGE_LISTENERS_TOTAL);
+	pg->nclients = get_be16(buf + PAGE_NCLIENTS);
+	pg->nlisteners = get_be16(buf + PAGE_NLISTENERS);
+	if (pg->nclients > AGENT_CM_PAGE_CLIENTS || pg->nlisteners > AGENT_CM_PAGE_LISTENERS ||
+	    len != PAGE_ENTRIES + pg->nclients * (size_t)C_LEN + pg->nlisteners * (size_t)L_LEN)
+		return -EBADMSG;
+	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+		pg->counters[i] = get_be64(buf + PAGE_COUNTERS + 8 * i);
+	for (unsigned i = 0; i < pg->nclients; i++, p += C_LEN)
+		pg->clients[i] = (struct agent_cm_client_info){
+			.pid = get_be32(p + C_PID),
+			.uid = get_be32(p + C_UID),
+			.number = get_be16(p + C_NUMBER),
+			.addrs = get_be16(p + C_ADDRS),
+			.binds = get_be32(p + C_BINDS),
+			.wills = get_be32(p + C_WILLS),
+			.queued = get_be32(p + C_QUEUED),
+			.delivered = get_be64(p + C_DELIVERED),
+			.dropped = get_be64(p + C_DROPPED),
+		};
+	for (unsigned i = 0; i < pg->nlisteners && !r; i++, p += L_LEN) {
+		pg->listeners[i].number = get_be16(p + L_NUMBER);
+		r = get_bind(p + L_BIND, &pg->listeners[i].bind);
+	}
+	return r;
+}
+
+size_t cm_msg_encode(const struct agent_msg *m, uint8_t *buf)
+{
+	switch (m->type) {
+	case AGENT_CM_HELLO:
+	case AGENT_CM_WELCOME:
+		put_be16(buf + NUMBER, m->u.cm_number.number);
+		return CM_NUMBER_LEN;
+	case AGENT_CM_BIND:
+		put_be32(buf + BIND_KEY, m->u.cm_bind.key);
+		put_bind(buf + BIND_BIND, &m->u.cm_bind.bind);
+		return CM_BIND_LEN;
+	case AGENT_CM_LISTEN:
+	case AGENT_CM_UNBIND:
+		put_be32(buf + BIND_KEY, m->u.cm_bind.key);
+		return CM_KEY_LEN;
+	case AGENT_CM_DONE:
+		put_be64(buf + DONE_VALUE, m->u.cm_done.value);
+		return CM_DONE_LEN;
+	case AGENT_CM_STATUS:
+		put_be16(buf + FROM_CLIENT, m->u.cm_from.client);
+		put_be32(buf + FROM_LISTENER, m->u.cm_from.listener);
+		return CM_FROM_LEN;
+	case AGENT_CM_STATUS_PAGE:
+		return encode_page(&m->u.cm_page, buf);
+	default:
+		return CM_MSG_HDR_LEN;
+	}
+}
+
+int cm_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
+{
+	switch (m->type) {
+	case AGENT_CM_HELLO:
+	case AGENT_CM_WELCOME:
+		m->u.cm_number.number = get_be16(buf + NUMBER);
+		if (m->u.cm_number.number >= AGENT_CM_CLIENTS)
+			return -EBADMSG;
+		/* A token comes with the number that it stands for. */
+		if (m->type == AGENT_CM_HELLO)
+			return (m->u.cm_number.number != 0) == (m->nfds == 1) ? 0 : -EBADMSG;
+		return m->u.cm_number.number ? 0 : -EBADMSG;
+	case AGENT_CM_BIND:
+		m->u.cm_bind.key = get_be32(buf + BIND_KEY);
+		return get_bind(buf + BIND_BIND, &m->u.cm_bind.bind);
+	case AGENT_CM_LISTEN:
+	case AGENT_CM_UNBIND:
+		m->u.cm_bind.key = get_be32(buf + BIND_KEY);
+		return 0;
+	case AGENT_CM_DONE:
+		m->u.cm_done.value = get_be64(buf + DONE_VALUE);
+		return 0;
+	case AGENT_CM_STATUS:
+		m->u.cm_from.client = get_be16(buf + FROM_CLIENT);
+		m->u.cm_from.listener = get_be32(buf + FROM_LISTENER);
+		return 0;
+	case AGENT_CM_STATUS_PAGE:
+		return decode_page(buf, len, &m->u.cm_page);
+	default:
+		return -EBADMSG;
+	}
+}
+
+size_t cm_frame_encode(const struct cm_frame *f, uint8_t *buf)
+{
+	const struct agent_cm_dgram *d = &f->d;
+
+	put_be32(buf + FRAME_MAGIC, MAGIC);
+	buf[FRAME_TYPE] = (uint8_t)f->type;
+	buf[FRAME_TIMEOUT] = f->cm_timeout & 31;
+	buf[FRAME_RETRIES] = f->retries & 15;
+	buf[FRAME_RESV] = 0;
+	put_be32(buf + FRAME_COMM_ID, f->comm_id);
+	put_be32(buf + FRAME_SCOPE, d->scope_id);
+	memcpy(buf + FRAME_SRC, d->src.raw, 16);
+	memcpy(buf + FRAME_DST, d->dst.raw, 16);
+	put_be16(buf + FRAME_SPORT, d->sport);
+	put_be16(buf + FRAME_IP_ID, d->ip_id);
+	buf[FRAME_TCLASS] = d->tclass;
+	buf[FRAME_HOP_LIMIT] = d->hop_limit;
+	put_be16(buf + FRAME_LEN, d->len);
+	if (d->len)
+		memcpy(buf + CM_FRAME_HDR_LEN, d->data, d->len);
+	return CM_FRAME_HDR_LEN + (size_t)d->len;
+}
+
+int cm_frame_decode(const uint8_t *buf, size_t len, struct cm_frame *f)
+{
+	struct agent_cm_dgram *d = &f->d;
+
+	if (len < CM_FRAME_HDR_LEN || get_be32(buf + FRAME_MAGIC) != MAGIC || buf[FRAME_RESV])
+		return -EBADMSG;
+	f->type = (enum cm_frame_type)buf[FRAME_TYPE];
+	f->cm_timeout = buf[FRAME_TIMEOUT];
+	f->retries = buf[FRAME_RETRIES];
+	f->comm_id = get_be32(buf + FRAME_COMM_ID);
+	d->scope_id = get_be32(buf + FRAME_SCOPE);
+	memcpy(d->src.raw, buf + FRAME_SRC, 16);
+	memcpy(d->dst.raw, buf + FRAME_DST, 16);
+	d->sport = get_be16(buf + FRAME_SPORT);
+	d->ip_id = get_be16(buf + FRAME_IP_ID);
+	d->tclass = buf[FRAME_TCLASS];
+	d->hop_limit = buf[FRAME_HOP_LIMIT];
+	d->len = get_be16(buf + FRAME_LEN);
+	d->data = buf + CM_FRAME_HDR_LEN;
+	if (f->cm_timeout > 31 || f->retries > 15 || len != CM_FRAME_HDR_LEN + (size_t)d->len)
+		return -EBADMSG;
+	if (d->len == 0)
+		return f->type == CM_FRAME_WILL ? 0 : -EBADMSG;
+	if (d->len != AGENT_CM_DGRAM_LEN)
+		return -EBADMSG;
+	return f->type == CM_FRAME_DGRAM || f->type == CM_FRAME_WILL ? 0 : -EBADMSG;
+}

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/qp1.h"
+
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/cm-mad.h"
+#include "agent/cm.h"
+#include "agent/group.h"
+#include "agent/socket.h"
+#include "base/bytes.h"
+#include "base/log.h"
+#include "base/util.h"
+
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
+enum {
+	/* What Soft-RoCE sends QP 1's packets from, and how many beside it are tried. */
+	SPORT = 55410,
+	SPORT_TRIES = 16,
+	RX_BATCH = 32,
+	RX_ROUNDS = 8, /* then others have their turn */
+	/* More than any packet of QP 1 has, so that longer ones show. */
+	RX_BUF = 512,
+	RX_CONTROL = 128,
+	BTH_DQPN = 5,
+	ECN_MASK = 3,
+};
+
+static void set_int(int fd, int level, int option, int value)
+{
+	(void)setsockopt(fd, level, option, &value, sizeof(value));
+}
+
+/* A socket to send from only: what comes to its port is dropped by a filter. */
+static int tx_socket(const struct group *g, uint16_t port)
+{
+	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
+	struct sock_fprog deaf = {.len = 1, .filter = &drop};
+	int fd = data_socket_open_port(&g->addr, g->scope_id, port, false);
+
+	if (fd >= 0)
+		(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
+	return fd;
+}
+
+static void tx_open(struct qp1 *q)
+{
+	for (unsigned i = 0; i < SPORT_TRIES; i++) {
+		uint16_t port = (uint16_t)(SPORT + i);
+		int fd = tx_socket(q->group, port);
+
+		if (fd >= 0) {
+			q->tx_fd = fd;
+			q->sport = port;
+			return;
+		}
+	}
+	/* Unusual, but as good: receivers do not look at it. */
+	q->tx_fd = -1;
+	q->sport = AGENT_PORT;
+}
+
+/* A control message that is an int; some kernels give one byte for TOS. */
+static int cmsg_int(const struct cmsghdr *c)
+{
+	int v = 0;
+
+	if (c->cmsg_len >= CMSG_LEN(sizeof(int)))
+		memcpy(&v, CMSG_DATA(c), sizeof(int));
+	else if (c->cmsg_len >= CMSG_LEN(1))
+		v = *CMSG_DATA(c);
+	return v;
+}
+
+static void read_control(struct qp1 *q, struct msghdr *m, struct agent_cm_dgram *d)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		int v = cmsg_int(c);
+
+		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
+		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
+			d->tclass = (uint8_t)v;
+		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
+			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
+			d->hop_limit = (uint8_t)v;
+		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+			q->cm->counters[AGENT_CM_COUNT_rx_overflow] += (uint32_t)v - q->overflow;
+			q->overflow = (uint32_t)v;
+		}
+	}
+}
+
+static void read_source(const union data_addr *from, struct agent_cm_dgram *d)
+{
+	if (from->sa.sa_family == AF_INET) {
+		d->src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
+		memcpy(d->src.raw + 12, &from->v4.sin_addr, 4);
+		d->sport = ntohs(from->v4.sin_port);
+	} else {
+		memcpy(d->src.raw, &from->v6.sin6_addr, 16);
+		d->sport = ntohs(from->v6.sin6_port);
+	}
+}
+
+/* One datagram. QP 0 and slots without socket have nobody. */
+static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, const uint8_t *data,
+		 size_t len)
+{
+	struct agent_cm_dgram d = {
+		.dst = q->group->addr, .scope_id = q->group->scope_id, .data = data};
+
+	if (len < ROCEMU_BTH_LEN || get_be24(data + BTH_DQPN) != ROCEMU_GSI_QPN) {
+		q->group->dropped++;
+		return;
+	}
+	d.len = (uint16_t)len;
+	read_source(from, &d);
+	read_control(q, m, &d);
+	cm_input(q->cm, q, &d);
+}
+
+static int receive(struct qp1 *q)
+{
+	static uint8_t bufs[RX_BATCH][RX_BUF];
+	static union {
+		struct cmsghdr align;
+		uint8_t bytes[RX_CONTROL];
+	} controls[RX_BATCH];
+	union data_addr from[RX_BATCH];
+	struct iovec iov[RX_BATCH];
+	struct mmsghdr mm[RX_BATCH];
+	int n;
+
+	for (unsigned i = 0; i < RX_BATCH; i++) {
+		iov[i] = (struct iovec){.iov_base = bufs[i], .iov_len = RX_BUF};
+		mm[i].msg_hdr = (struct msghdr){
+			.msg_name = &from[i],
+			.msg_namelen = sizeof(from[i]),
+			.msg_iov = &iov[i],
+			.msg_iovlen = 1,
+			.msg_control = controls[i].bytes,
+			.msg_controllen = RX_CONTROL,
+		};
+	}
+	n = recvmmsg(q->watcher.fd, mm, RX_BATCH, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++)
+		take(q, &mm[i].msg_hdr, &from[i], bufs[i], mm[i].msg_len);
+	return n;
+}
+
+static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct qp1 *q = w->data;
+
+	(void)loop;
+	(void)revents;
+	for (unsigned i = 0; i < RX_ROUNDS; i++)
+		if (receive(q) < RX_BATCH)
+			break;
+}
+
+struct qp1 *qp1_new(struct cm *cm, struct group *group, struct ev_loop *loop)
+{
+	struct qp1 *q = calloc(1, sizeof(*q));
+
+	if (!q)
+		return NULL;
+	q->cm = cm;
+	q->group = group;
+	q->loop = loop;
+	/* Then the kernel splits what a sender's burst merged. */
+	set_int(group->fds[0], IPPROTO_UDP, UDP_GRO, 0);
+	tx_open(q);
+	ev_io_init(&q->watcher, on_readable, group->fds[0], EV_READ);
+	q->watcher.data = q;
+	ev_io_start(loop, &q->watcher);
+	return q;
+}
+
+void qp1_free(struct qp1 *q)
+{
+	ev_io_stop(q->loop, &q->watcher);
+	if (q->tx_fd >= 0)
+		close(q->tx_fd);
+	free(q);
+}
+
+static size_t put_control(struct msghdr *m, int level, int type, int value)
+{
+	struct cmsghdr *c =
+		(struct cmsghdr *)(void *)((uint8_t *)m->msg_control + m->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(sizeof(value));
+	memcpy(CMSG_DATA(c), &value, sizeof(value));
+	return m->msg_controllen + CMSG_SPACE(sizeof(value));
+}
+
+int qp1_send(struct qp1 *q, const struct agent_cm_dgram *d)
+{
+	bool ipv4 = rocemu_gid_is_ipv4(&q->group->addr);
+	union {
+		struct cmsghdr align;
+		uint8_t bytes[2 * CMSG_SPACE(sizeof(int))];
+	} control = {0};
+	uint8_t buf[AGENT_CM_DGRAM_LEN];
+	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+	union data_addr to;
+	struct msghdr m = {.msg_name = &to,
+			   .msg_namelen =
+				   data_addr_from_gid(&d->dst, q->group->scope_id, AGENT_PORT, &to),
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control.bytes};
+	int fd = q->tx_fd >= 0 ? q->tx_fd : q->group->fds[0];
+
+	memcpy(buf, d->data, sizeof(buf));
+	if (d->sport != q->sport) {
+		struct agent_cm_dgram own = *d;
+
+		own.sport = q->sport;
+		cm_mad_seal(&own, buf);
+	}
+	m.msg_controllen = put_control(&m, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+				       ipv4 ? IP_TOS : IPV6_TCLASS, d->tclass);
+	if (d->hop_limit)
+		m.msg_controllen = put_control(&m, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
+					       ipv4 ? IP_TTL : IPV6_HOPLIMIT, d->hop_limit);
+	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}

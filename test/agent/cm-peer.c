@@ -1,0 +1,480 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "cm-peer.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/client.h"
+#include "agent/cm-mad.h"
+#include "agent/socket.h"
+#include "peer.h"
+#include "test.h"
+
+struct command {
+	char what;
+	uint8_t cm_timeout, retries;
+	uint32_t id; /* key or communication ID */
+	struct rocemu_gid addr;
+	struct agent_cm_bind bind;
+	struct agent_cm_dgram d;
+	uint8_t bytes[AGENT_CM_DGRAM_LEN];
+};
+
+struct reply {
+	int r;
+	uint32_t value;
+	struct agent_cm_bind bind;
+	struct agent_cm_dgram d;
+	uint8_t bytes[AGENT_CM_DGRAM_LEN];
+	char text[AGENT_TEXT_MAX];
+};
+
+static int do_recv(struct cm_client *c, bool wait, struct reply *re)
+{
+	int r = cm_client_recv(c, &re->d);
+
+	while (r == 0 && wait) {
+		struct pollfd pfd = {.fd = cm_client_fd(c), .events = POLLIN};
+
+		if (poll(&pfd, 1, PATIENCE_MS) != 1)
+			break;
+		r = cm_client_recv(c, &re->d);
+	}
+	if (r == 1)
+		memcpy(re->bytes, re->d.data, AGENT_CM_DGRAM_LEN);
+	return r;
+}
+
+/* What a child's call returns. */
+static int fork_and_call(struct cm_client *c)
+{
+	struct agent_cm_dgram d;
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		int r = cm_client_recv(c, &d);
+		bool ours = cm_client_is_ours(c);
+
+		cm_client_free(c);
+		_exit(ours ? 1 : -r);
+	}
+	waitpid(pid, &status, 0);
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -1;
+}
+
+/* The child lives until the test lets go of ctl. */
+static int fork_and_forget(struct cm_client *c, int ctl)
+{
+	struct pollfd pfd = {.fd = ctl};
+	int done[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe2(done, O_CLOEXEC))
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
+		cm_client_forget(c);
+		cm_client_free(c);
+		if (write(done[1], "", 1) == 1)
+			poll(&pfd, 1, -1);
+		_exit(0);
+	}
+	close(done[1]);
+	if (read(done[0], &byte, 1) != 1)
+		pid = -1;
+	close(done[0]);
+	return (int)pid;
+}
+
+static void obey(struct cm_client **c, const struct command *cmd, struct reply *re, int ctl)
+{
+	struct agent_cm_will will = {.cm_timeout = cmd->cm_timeout, .retries = cmd->retries};
+	struct agent_cm_dgram d = cmd->d;
+	uint16_t sport = 0;
+
+	d.data = cmd->bytes;
+	will.dgram = d;
+	re->bind = cmd->bind;
+	switch (cmd->what) {
+	case 'j':
+		re->r = cm_client_new(c, re->text, sizeof(re->text));
+		re->value = re->r ? 0 : cm_client_number(*c);
+		return;
+	case 'o':
+		re->r = cm_client_open(*c, &cmd->addr, 0, &sport);
+		re->value = sport;
+		break;
+	case 'b':
+		re->r = cm_client_bind(*c, &re->bind, &re->value);
+		break;
+	case 'l':
+		re->r = cm_client_listen(*c, cmd->id);
+		break;
+	case 'u':
+		re->r = cm_client_unbind(*c, cmd->id);
+		break;
+	case 's':
+		re->r = cm_client_send(*c, &d);
+		break;
+	case 'w':
+		re->r = cm_client_will_set(*c, cmd->id, &will);
+		break;
+	case 'c':
+		re->r = cm_client_will_clear(*c, cmd->id);
+		break;
+	case 'r':
+	case 'R':
+		re->r = do_recv(*c, cmd->what == 'r', re);
+		break;
+	case 'f':
+		re->r = fork_and_call(*c);
+		break;
+	case 'F':
+		re->r = fork_and_forget(*c, ctl);
+		break;
+	case 'q':
+		cm_client_free(*c);
+		_exit(0);
+	default:
+		_exit(3);
+	}
+	memcpy(re->text, cm_client_text(*c), sizeof(re->text));
+}
+
+/* The client process: obey until the other end of ctl is closed. */
+static void peer_main(int ctl)
+{
+	struct cm_client *c = NULL;
+	struct command cmd;
+
+	while (read(ctl, &cmd, sizeof(cmd)) == sizeof(cmd)) {
+		struct reply re = {0};
+
+		obey(&c, &cmd, &re, ctl);
+		if (write(ctl, &re, sizeof(re)) != sizeof(re))
+			break;
+	}
+	_exit(0);
+}
+
+static struct reply peer_do(struct cm_peer *p, const struct command *cmd)
+{
+	struct pollfd pfd = {.fd = p->ctl, .events = POLLIN};
+	struct reply re;
+
+	assert_int_equal(write(p->ctl, cmd, sizeof(*cmd)), sizeof(*cmd));
+	assert_int_equal(poll(&pfd, 1, 3 * PATIENCE_MS), 1);
+	assert_int_equal(read(p->ctl, &re, sizeof(re)), sizeof(re));
+	memcpy(p->text, re.text, sizeof(p->text));
+	return re;
+}
+
+struct cm_peer cm_peer_start_as(uid_t uid, int *r)
+{
+	struct cm_peer p = {0};
+	struct reply re;
+	int pair[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	p.pid = fork();
+	assert_true(p.pid >= 0);
+	if (p.pid == 0) {
+		close(pair[0]);
+		if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
+			_exit(4);
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		peer_main(pair[1]);
+	}
+	close(pair[1]);
+	p.ctl = pair[0];
+	re = peer_do(&p, &(struct command){.what = 'j'});
+	*r = re.r;
+	p.number = (uint16_t)re.value;
+	return p;
+}
+
+struct cm_peer cm_peer_start(void)
+{
+	struct cm_peer p;
+	int r;
+
+	p = cm_peer_start_as(0, &r);
+	if (r)
+		fail_msg("cannot join: %s", p.text);
+	return p;
+}
+
+void cm_peer_kill(struct cm_peer *p)
+{
+	kill(p->pid, SIGKILL);
+	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+	close(p->ctl);
+}
+
+void cm_peer_leave(struct cm_peer *p)
+{
+	struct command cmd = {.what = 'q'};
+
+	assert_int_equal(write(p->ctl, &cmd, sizeof(cmd)), sizeof(cmd));
+	wait_gone(p->pid);
+	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
+	close(p->ctl);
+}
+
+int cm_peer_open(struct cm_peer *p, const struct rocemu_gid *addr)
+{
+	struct reply re = peer_do(p, &(struct command){.what = 'o', .addr = *addr});
+
+	if (!re.r)
+		p->sport = (uint16_t)re.value;
+	return re.r;
+}
+
+int cm_peer_bind(struct cm_peer *p, struct agent_cm_bind *b, uint32_t *key)
+{
+	struct reply re = peer_do(p, &(struct command){.what = 'b', .bind = *b});
+
+	*b = re.bind;
+	*key = re.value;
+	return re.r;
+}
+
+int cm_peer_listen(struct cm_peer *p, uint32_t key)
+{
+	return peer_do(p, &(struct command){.what = 'l', .id = key}).r;
+}
+
+int cm_peer_unbind(struct cm_peer *p, uint32_t key)
+{
+	return peer_do(p, &(struct command){.what = 'u', .id = key}).r;
+}
+
+uint32_t cm_peer_listen_on(struct cm_peer *p, uint64_t service_id, const struct rocemu_gid *addr)
+{
+	struct agent_cm_bind b = {.service_id = service_id, .addr = *addr};
+	uint32_t key;
+
+	if (cm_peer_bind(p, &b, &key) || cm_peer_listen(p, key))
+		fail_msg("cannot listen: %s", p->text);
+	return key;
+}
+
+static struct command with_mail(char what, const struct cm_mail *mail)
+{
+	struct command cmd = {.what = what,
+			      .d = {.src = mail->src,
+				    .dst = mail->dst,
+				    .sport = mail->sport,
+				    .tclass = mail->tclass,
+				    .hop_limit = mail->hop_limit,
+				    .len = AGENT_CM_DGRAM_LEN}};
+
+	memcpy(cmd.bytes, mail->bytes, sizeof(cmd.bytes));
+	return cmd;
+}
+
+int cm_peer_send_bytes(struct cm_peer *p, const struct cm_mail *mail)
+{
+	struct command cmd = with_mail('s', mail);
+
+	return peer_do(p, &cmd).r;
+}
+
+int cm_peer_send(struct cm_peer *p, const struct cm_mail *mail)
+{
+	struct cm_mail sealed = *mail;
+
+	if (!sealed.sport)
+		sealed.sport = p->sport;
+	mail_seal(&sealed);
+	return cm_peer_send_bytes(p, &sealed);
+}
+
+int cm_peer_will(struct cm_peer *p, uint32_t comm_id, const struct cm_mail *mail,
+		 uint8_t cm_timeout, uint8_t retries)
+{
+	struct cm_mail sealed = *mail;
+	struct command cmd;
+
+	sealed.sport = p->sport;
+	mail_seal(&sealed);
+	cmd = with_mail('w', &sealed);
+	cmd.id = comm_id;
+	cmd.cm_timeout = cm_timeout;
+	cmd.retries = retries;
+	return peer_do(p, &cmd).r;
+}
+
+int cm_peer_will_clear(struct cm_peer *p, uint32_t comm_id)
+{
+	return peer_do(p, &(struct command){.what = 'c', .id = comm_id}).r;
+}
+
+static int take_mail(const struct reply *re, struct cm_mail *mail)
+{
+	struct agent_cm_dgram d = re->d;
+
+	if (re->r != 1)
+		return re->r;
+	d.data = re->bytes;
+	assert_int_equal(cm_mad_decode(&d, &mail->m), CM_MAD_OK);
+	mail->src = d.src;
+	mail->dst = d.dst;
+	mail->sport = d.sport;
+	mail->tclass = d.tclass;
+	mail->hop_limit = d.hop_limit;
+	memcpy(mail->bytes, re->bytes, sizeof(mail->bytes));
+	return 1;
+}
+
+int cm_peer_recv(struct cm_peer *p, struct cm_mail *mail)
+{
+	struct reply re = peer_do(p, &(struct command){.what = 'r'});
+
+	return take_mail(&re, mail);
+}
+
+int cm_peer_recv_now(struct cm_peer *p, struct cm_mail *mail)
+{
+	struct reply re = peer_do(p, &(struct command){.what = 'R'});
+
+	return take_mail(&re, mail);
+}
+
+int cm_peer_fork_and_call(struct cm_peer *p)
+{
+	return peer_do(p, &(struct command){.what = 'f'}).r;
+}
+
+int cm_peer_fork_and_forget(struct cm_peer *p)
+{
+	return peer_do(p, &(struct command){.what = 'F'}).r;
+}
+
+int wire_open(const struct rocemu_gid *addr)
+{
+	int fd = data_socket_open(addr, 0, false);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+void mail_seal(struct cm_mail *mail)
+{
+	struct agent_cm_dgram d = {.src = mail->src, .dst = mail->dst, .sport = mail->sport};
+
+	cm_mad_build(&d, &mail->m, 7, mail->bytes);
+}
+
+void wire_send_bytes(int fd, const struct rocemu_gid *dst, const uint8_t *data, size_t len)
+{
+	union data_addr to;
+	socklen_t to_len = data_addr_from_gid(dst, 0, AGENT_PORT, &to);
+
+	assert_int_equal(sendto(fd, data, len, 0, &to.sa, to_len), len);
+}
+
+void wire_send(int fd, const struct cm_mail *mail)
+{
+	struct cm_mail sealed = *mail;
+
+	sealed.sport = AGENT_PORT;
+	mail_seal(&sealed);
+	wire_send_bytes(fd, &mail->dst, sealed.bytes, sizeof(sealed.bytes));
+}
+
+void wire_recv(int fd, const struct rocemu_gid *addr, struct cm_mail *mail)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	struct agent_cm_dgram d = {.dst = *addr, .data = mail->bytes};
+	union data_addr from;
+	socklen_t len = sizeof(from);
+	ssize_t n;
+
+	assert_int_equal(poll(&pfd, 1, PATIENCE_MS), 1);
+	n = recvfrom(fd, mail->bytes, sizeof(mail->bytes), MSG_TRUNC, &from.sa, &len);
+	assert_int_equal(n, AGENT_CM_DGRAM_LEN);
+	assert_int_equal(from.sa.sa_family, AF_INET);
+	d.src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
+	memcpy(d.src.raw + 12, &from.v4.sin_addr, 4);
+	d.sport = ntohs(from.v4.sin_port);
+	d.len = (uint16_t)n;
+	assert_int_equal(cm_mad_decode(&d, &mail->m), CM_MAD_OK);
+	/* A UDP socket that may not fragment sends identification 0; the ICRC covers it. */
+	assert_int_equal(d.ip_id, 0);
+	mail->src = d.src;
+	mail->dst = *addr;
+	mail->sport = d.sport;
+}
+
+void wire_assert_silent(int fd)
+{
+	char byte;
+
+	assert_int_equal(recv(fd, &byte, 1, MSG_DONTWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+}
+
+uint64_t cm_counter(enum agent_cm_counter which)
+{
+	struct agent_status *st;
+	char text[AGENT_TEXT_MAX];
+	uint64_t value;
+
+	if (agent_client_status(false, &st, text, sizeof(text)))
+		fail_msg("no status: %s", text);
+	value = st->cm.counters[which];
+	agent_status_free(st);
+	return value;
+}
+
+void cm_wait_counter(enum agent_cm_counter which, uint64_t value)
+{
+	for (unsigned tries = 0; tries < 1000000 && cm_counter(which) < value; tries++)
+		sched_yield();
+	assert_true(cm_counter(which) >= value);
+}
+
+struct cm_mail mail_req(const struct rocemu_gid *src, const struct rocemu_gid *dst, uint32_t id,
+			uint64_t service_id)
+{
+	return (struct cm_mail){.src = *src,
+				.dst = *dst,
+				.m = {.attr_id = ROCEMU_CM_REQ,
+				      .tid = 0x1234500000000ull | id,
+				      .req = {.local_comm_id = id, .service_id = service_id}}};
+}
+
+struct cm_mail mail_sidr_req(const struct rocemu_gid *src, const struct rocemu_gid *dst,
+			     uint32_t id, uint64_t service_id)
+{
+	return (struct cm_mail){.src = *src,
+				.dst = *dst,
+				.m = {.attr_id = ROCEMU_CM_SIDR_REQ,
+				      .tid = 0x1234500000000ull | id,
+				      .sidr_req = {.request_id = id, .service_id = service_id}}};
+}
+
+struct cm_mail mail_ids(const struct rocemu_gid *src, const struct rocemu_gid *dst,
+			enum rocemu_cm_attr attr, uint32_t local_id, uint32_t remote_id)
+{
+	struct cm_mail mail = {.src = *src, .dst = *dst, .m = {.attr_id = (uint16_t)attr}};
+
+	mail.m.tid = 0x6789a00000000ull | local_id;
+	/* Of all these messages the first two members are the IDs. */
+	mail.m.rtu.local_comm_id = local_id;
+	mail.m.rtu.remote_comm_id = remote_id;
+	return mail;
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What survives whom: wills of processes that end, clients of an agent that dies, forks. */
+#include "agent/client-cm.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "cm-peer.h"
+#include "peer.h"
+#include "test.h"
+
+#define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
+
+enum {
+	NOBODY = 65534,
+	FAST = 12, /* CM timeout: 17 ms */
+	SLOW = 31, /* as long as can be */
+};
+
+static struct rocemu_gid at, far;
+static int wire;
+
+static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}};
+
+static void enter(void)
+{
+	at = gid_v4(127, 0, 0, 1);
+	far = gid_v4(127, 0, 0, 9);
+	env_enter();
+	wire = wire_open(&far);
+}
+
+static void leave(void)
+{
+	close(wire);
+	env_leave();
+}
+
+static struct cm_peer start(void)
+{
+	struct cm_peer p = cm_peer_start();
+
+	if (cm_peer_open(&p, &at))
+		fail_msg("cannot open QP 1: %s", p.text);
+	return p;
+}
+
+static struct cm_mail dreq(uint32_t ours, uint32_t theirs)
+{
+	return mail_ids(&at, &far, ROCEMU_CM_DREQ, ours, theirs);
+}
+
+/* All that the agent has been told so far it has taken: it answers in order. */
+static void fence(struct cm_peer *p)
+{
+	struct cm_mail m = mail_req(&at, &at, cm_comm_id(p->number, 0x3fffff), 0x1234567), got;
+
+	assert_int_equal(cm_peer_send(p, &m), 0);
+	assert_int_equal(cm_peer_recv(p, &got), 1);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+}
+
+TEST(client_cm, killed__its_wills_are_sent_and_repeated_until_answered)
+{
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+	uint32_t id;
+
+	enter();
+	a = start();
+	b = start();
+	id = cm_comm_id(a.number, 5);
+	m = dreq(id, 77);
+	assert_int_equal(cm_peer_will(&a, id, &m, FAST, 15), 0);
+	fence(&a);
+	cm_peer_kill(&a);
+	for (unsigned i = 0; i < 3; i++) {
+		wire_recv(wire, &far, &got);
+		assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
+		assert_int_equal(got.m.dreq.local_comm_id, id);
+		assert_int_equal(got.m.dreq.remote_comm_id, 77);
+	}
+	m = mail_ids(&far, &at, ROCEMU_CM_DREP, 77, id);
+	wire_send(wire, &m);
+	cm_wait_counter(AGENT_CM_COUNT_wills_answered, 1);
+	assert_int_equal(cm_counter(AGENT_CM_COUNT_wills_given_up), 0);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, killed_and_never_answered__given_up_after_the_retries)
+{
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+	uint32_t id;
+
+	enter();
+	a = start();
+	b = start();
+	id = cm_comm_id(a.number, 5);
+	m = dreq(id, 77);
+	assert_int_equal(cm_peer_will(&a, id, &m, FAST, 2), 0);
+	/* A REJ is sent once. */
+	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id + 1, 78);
+	assert_int_equal(cm_peer_will(&a, id + 1, &m, FAST, 15), 0);
+	fence(&a);
+	cm_peer_kill(&a);
+	cm_wait_counter(AGENT_CM_COUNT_wills_given_up, 1);
+	assert_int_equal(cm_counter(AGENT_CM_COUNT_wills_sent), 4);
+	for (unsigned i = 0, rejs = 0; i < 4; i++) {
+		wire_recv(wire, &far, &got);
+		rejs += got.m.attr_id == ROCEMU_CM_REJ;
+		assert_true(i < 3 || rejs == 1);
+	}
+	wire_assert_silent(wire);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, killed__its_peer_in_another_process_hears_of_it)
+{
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+	uint32_t ida, idb;
+
+	enter();
+	a = start();
+	b = start();
+	ida = cm_comm_id(a.number, 5);
+	idb = cm_comm_id(b.number, 6);
+	m = mail_ids(&at, &at, ROCEMU_CM_DREQ, ida, idb);
+	assert_int_equal(cm_peer_will(&a, ida, &m, SLOW, 15), 0);
+	fence(&a);
+	cm_peer_kill(&a);
+	assert_int_equal(cm_peer_recv(&b, &got), 1);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
+	assert_int_equal(got.m.dreq.remote_comm_id, idb);
+	m = mail_ids(&at, &at, ROCEMU_CM_DREP, idb, ida);
+	assert_int_equal(cm_peer_send(&b, &m), 0);
+	cm_wait_counter(AGENT_CM_COUNT_wills_answered, 1);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, will_replaced_and_taken_back__only_what_is_left_is_sent)
+{
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+	uint32_t id;
+
+	enter();
+	a = start();
+	b = start();
+	id = cm_comm_id(a.number, 5);
+	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
+	assert_int_equal(cm_peer_will(&a, id, &m, SLOW, 0), 0);
+	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 2);
+	assert_int_equal(cm_peer_will(&a, id, &m, SLOW, 0), 0);
+	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id + 1, 3);
+	assert_int_equal(cm_peer_will(&a, id + 1, &m, SLOW, 0), 0);
+	assert_int_equal(cm_peer_will_clear(&a, id + 1), 0);
+	assert_int_equal(cm_peer_will_clear(&a, id + 2), 0);
+	/* Not its own. */
+	assert_int_equal(cm_peer_will(&a, cm_comm_id(b.number, 1), &m, SLOW, 0), -EINVAL);
+	/* No REJ or DREQ: the agent does not keep it. */
+	m = mail_ids(&at, &far, ROCEMU_CM_RTU, id + 3, 4);
+	assert_int_equal(cm_peer_will(&a, id + 3, &m, SLOW, 0), 0);
+	fence(&a);
+	cm_peer_kill(&a);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.rej.remote_comm_id, 2);
+	fence(&b);
+	assert_int_equal(cm_counter(AGENT_CM_COUNT_wills_sent), 1);
+	wire_assert_silent(wire);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, leaves_without_wills__nothing_is_sent)
+{
+	struct cm_peer a, b;
+	struct cm_mail m;
+	uint32_t id;
+
+	enter();
+	a = start();
+	b = start();
+	id = cm_comm_id(a.number, 5);
+	m = dreq(id, 77);
+	assert_int_equal(cm_peer_will(&a, id, &m, FAST, 15), 0);
+	assert_int_equal(cm_peer_will_clear(&a, id), 0);
+	cm_peer_leave(&a);
+	fence(&b);
+	fence(&b);
+	assert_int_equal(cm_counter(AGENT_CM_COUNT_wills_sent), 0);
+	wire_assert_silent(wire);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
+{
+	struct agent_cm_bind bind = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0)};
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+	uint32_t id, key;
+	pid_t before;
+
+	enter();
+	bind.addr = any_v4;
+	a = start();
+	b = start();
+	before = agent_pid();
+	id = cm_comm_id(a.number, 5);
+	cm_peer_listen_on(&a, SERVICE, &any_v4);
+	assert_int_equal(cm_peer_bind(&a, &bind, &key), 0);
+	m = dreq(id, 77);
+	assert_int_equal(cm_peer_will(&a, id, &m, FAST, 15), 0);
+	kill_agent();
+	/* Each notices by itself and finds the next one. */
+	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
+	assert_int_equal(cm_peer_recv_now(&b, &got), 0);
+	assert_int_not_equal(agent_pid(), before);
+	m = mail_req(&far, &at, 5, SERVICE);
+	wire_send(wire, &m);
+	assert_int_equal(cm_peer_recv(&a, &got), 1);
+	assert_int_equal(got.m.req.local_comm_id, 5);
+	m = mail_ids(&far, &at, ROCEMU_CM_DREP, 1, cm_comm_id(b.number, 1));
+	wire_send(wire, &m);
+	assert_int_equal(cm_peer_recv(&b, &got), 1);
+	assert_int_equal(cm_peer_bind(&b, &bind, &key), -EADDRINUSE);
+	bind.service_id = SERVICE;
+	assert_int_equal(cm_peer_bind(&b, &bind, &key), -EADDRINUSE);
+	cm_peer_kill(&a);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
+	assert_int_equal(got.m.dreq.local_comm_id, id);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, agent_dies_during_a_request__asked_again)
+{
+	struct agent_cm_bind bind = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0)};
+	struct cm_peer a;
+	struct cm_mail m, got;
+	uint32_t key;
+
+	enter();
+	a = start();
+	bind.addr = any_v4;
+	kill_agent();
+	assert_int_equal(cm_peer_bind(&a, &bind, &key), 0);
+	assert_int_equal(cm_peer_listen(&a, key), 0);
+	kill_agent();
+	assert_int_equal(cm_peer_unbind(&a, key), 0);
+	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
+	/* A datagram to nobody is lost, as on any network. */
+	kill_agent();
+	m = mail_req(&at, &far, cm_comm_id(a.number, 1), SERVICE);
+	assert_int_equal(cm_peer_send(&a, &m), -ENOTCONN);
+	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
+	assert_int_equal(cm_peer_send(&a, &m), 0);
+	wire_recv(wire, &far, &got);
+	cm_peer_leave(&a);
+	leave();
+}
+
+TEST(client_cm, port_taken_while_no_agent_was_there__client_is_told)
+{
+	struct cm_peer a, b;
+	struct cm_mail got;
+	struct agent_cm_bind bind = {.service_id = SERVICE};
+	uint32_t key;
+
+	enter();
+	bind.addr = any_v4;
+	a = start();
+	b = start();
+	cm_peer_listen_on(&a, SERVICE, &any_v4);
+	kill_agent();
+	assert_int_equal(cm_peer_bind(&b, &bind, &key), 0);
+	assert_int_equal(cm_peer_recv_now(&a, &got), -EADDRINUSE);
+	assert_non_null(strstr(a.text, "0x0000000001061d2f"));
+	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
+	fence(&a);
+	cm_peer_leave(&a);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, fork__the_child_has_no_part_in_it)
+{
+	struct cm_peer a;
+	struct cm_mail m, got;
+	uint32_t id;
+
+	enter();
+	a = start();
+	assert_int_equal(cm_peer_fork_and_call(&a), -ECHILD);
+	fence(&a);
+	/* A child that has let go does not keep its parent alive for the agent. */
+	assert_true(cm_peer_fork_and_forget(&a) > 0);
+	id = cm_comm_id(a.number, 5);
+	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
+	assert_int_equal(cm_peer_will(&a, id, &m, SLOW, 0), 0);
+	fence(&a);
+	kill(a.pid, SIGKILL);
+	assert_int_equal(waitpid(a.pid, NULL, 0), a.pid);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	close(a.ctl);
+	leave();
+}
+
+TEST(client_cm, agent_off__says_what_it_needs)
+{
+	struct cm_client *c;
+	char text[400];
+
+	env_enter();
+	setenv("ROCEMU_AGENT", "off", 1);
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), -EOPNOTSUPP);
+	assert_non_null(strstr(text, "ROCEMU_AGENT"));
+	unsetenv("ROCEMU_AGENT");
+}
+
+TEST(client_cm, address_of_nobody__refused_with_reason)
+{
+	struct rocemu_gid none = gid_v4(192, 0, 2, 1);
+	struct cm_peer a;
+
+	enter();
+	a = start();
+	assert_int_equal(cm_peer_open(&a, &none), -EADDRNOTAVAIL);
+	assert_non_null(strstr(a.text, "192.0.2.1"));
+	/* The wire sits there. */
+	assert_int_equal(cm_peer_open(&a, &far), -EADDRINUSE);
+	fence(&a);
+	cm_peer_leave(&a);
+	leave();
+}
+
+TEST(client_cm, joined_and_left__nothing_leaks)
+{
+	struct cm_client *c;
+	char text[400];
+	int before = -1;
+
+	enter();
+	for (unsigned i = 0; i < 20; i++) {
+		struct agent_cm_bind b = {.service_id = SERVICE, .addr = any_v4};
+		uint32_t key;
+
+		assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
+		assert_int_equal(cm_client_open(c, &at, 0, NULL), 0);
+		while (cm_client_bind(c, &b, &key))
+			; /* the last one's end may not have come through yet */
+		assert_int_equal(cm_client_listen(c, key), 0);
+		cm_client_free(c);
+		if (i == 0)
+			before = count_fds(getpid());
+	}
+	assert_int_equal(count_fds(getpid()), before);
+	leave();
+}
