@@ -30,7 +30,7 @@
  *                        never seen, may have remote_comm_id 0: then by who had the REQ of the sender's address
  *                        and local_comm_id, or to everybody: who does not know it, ignores it.
  *
- * Sources: IBTA vol. 1, chapter 12 (12.9 state machine, 12.10 its timers and peer to peer, 12.11 SIDR) and annex A11.
+ * Sources: IBTA vol. 1, chapter 12 (12.6 and 12.8 messages, 12.9 and 12.10 what leads to what, 12.11 SIDR), annex A11.
  */
 #ifndef CM_CM_H
 #define CM_CM_H
@@ -172,7 +172,7 @@ struct cm_listen_param {
 	bool any_addr;                 /* true: addr is not looked at */
 	struct rocemu_gid addr;        /* local address (destination of the REQ) */
 	uint8_t ip_version;            /* with any_addr: 4 or 6: only addresses of that kind; 0: both */
-	uint32_t backlog;              /* requests that may wait for cm_accept() and the like; 0: CM_DEFAULT_BACKLOG */
+	uint32_t backlog;              /* requests that may wait, see cm_conn_seen(); 0: CM_DEFAULT_BACKLOG */
 	/* Only requests with these bytes at this place of their private data; compare_len 0: all. */
 	uint8_t compare_offset, compare_len;
 	uint8_t compare_value[CM_COMPARE_MAX], compare_mask[CM_COMPARE_MAX];
@@ -196,7 +196,7 @@ void cm_listener_set_backlog(struct cm_listener *l, uint32_t backlog);
 /* ---- connections ---- */
 
 /**
- * States of a connection (IBTA 12.9.7). A connection is made by cm_connect() or by the event of a REQ, then
+ * States of a connection (IBTA 12.9). A connection is made by cm_connect() or by the event of a REQ, then
  * belongs to the consumer in every state, IDLE too, until cm_conn_destroy(). The IDs of LAP's are beside it.
  */
 /* clang-format off */
@@ -248,7 +248,7 @@ struct cm_connect_param {
  * Send a REQ: REQ_SENT. Retried req.max_cm_retries times; a timeout is req.remote_cm_timeout and twice the
  * packet's life time (which the ACK timeout of the primary path tells).
  *
- * Peer to peer (IBTA 12.10.4): when a REQ for the same service comes from the same address, the side with the
+ * Peer to peer: when a REQ for the same service comes from the same address, the side with the
  * larger CA GUID, then QPN, goes on as active side; the other becomes passive: it gets CM_EV_REQ for this
  * connection, whose answer is cm_accept() or cm_reject(). A REJ that says "no such service" is taken as "not yet".
  * The driver must see to it that REQs for the service reach this process.
@@ -306,6 +306,12 @@ int cm_apr(struct cm_conn *c, rocemu_ns_t now, uint8_t status, const void *info,
  */
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now);
 
+/**
+ * The program has seen the request: it does not count in its listener's backlog any more, nor in max_half_open. Without
+ * this it counts until it is accepted, rejected or destroyed. For a consumer that queues events for its program.
+ */
+void cm_conn_seen(struct cm_conn *c);
+
 enum cm_state cm_conn_state(const struct cm_conn *c);
 uint32_t cm_conn_local_id(const struct cm_conn *c);
 uint32_t cm_conn_remote_id(const struct cm_conn *c);     /* 0: not known yet */
@@ -346,6 +352,9 @@ int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t q
 /** The consumer has done with it (one that was not answered is rejected). The manager goes on answering
  *  duplicates of the request for a while. */
 void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now);
+
+/** As cm_conn_seen(). */
+void cm_sidr_seen(struct cm_sidr *s);
 
 void cm_sidr_set_user(struct cm_sidr *s, void *user);
 void *cm_sidr_user(const struct cm_sidr *s);

@@ -119,7 +119,7 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 }
 
 /**
- * IBTA 12.10.1: a message may take a packet's life time each way, and the peer its CM response
+ * A message may take a packet's life time each way, and the peer its CM response
  * timeout. The ACK timeout of the path covers twice the life time (and the CA's delay, a little
  * more).
  */
@@ -140,6 +140,11 @@ void conn_decided(struct cm_conn *c)
 	c->x.cm->stats.half_open--;
 	if (c->listener)
 		c->listener->waiting--;
+}
+
+void cm_conn_seen(struct cm_conn *c)
+{
+	conn_decided(c);
 }
 
 void conn_settle(struct cm_conn *c)

@@ -39,7 +39,7 @@ static bool same(const struct cm_conn *c, const struct rocemu_cm_msg *m)
 	       c->req.service_id == m->req.service_id && c->req.starting_psn == m->req.starting_psn;
 }
 
-/** IBTA 12.9.8.3.1: what was answered is answered again; what waits for the consumer goes on
+/** What was answered is answered again; what waits for the consumer goes on
  * waiting. */
 static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from)
@@ -102,7 +102,7 @@ static void take_request(struct cm_conn *c, const struct rocemu_cm_msg *m)
 	conn_set_state(c, CM_REQ_RCVD);
 }
 
-/** Peer to peer (IBTA 12.10.4): both sent a REQ; the larger CA GUID, then QPN, stays the active
+/** Peer to peer: both sent a REQ; the larger CA GUID, then QPN, stays the active
  * side. */
 static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)

@@ -249,7 +249,7 @@ static bool mra_expected(const struct cm_conn *c, uint8_t answered, enum cm_stat
 	return answered == ROCEMU_CM_TO_OTHER && c->lap == LAP_SENT;
 }
 
-/** The peer needs time: wait so long before the next try (IBTA 12.6.6, 12.9.8.5). Said once,
+/** The peer needs time: wait so long before the next try (IBTA 12.6.6). Said once,
  * repeated at will. */
 enum cm_drop conn_input_mra(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)

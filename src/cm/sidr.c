@@ -249,6 +249,11 @@ void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
 	event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
 }
 
+void cm_sidr_seen(struct cm_sidr *s)
+{
+	decided(s);
+}
+
 void cm_sidr_set_user(struct cm_sidr *s, void *user)
 {
 	s->x.user = user;

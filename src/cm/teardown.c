@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * How a connection ends: rejected, disconnected, given up after a timeout, destroyed. After that
- * comes TIMEWAIT when a packet of it may still be under way (IBTA 12.9.8.6), and IDLE.
+ * comes TIMEWAIT when a packet of it may still be under way, and IDLE.
  */
 #include <errno.h>
 

@@ -217,6 +217,27 @@ TEST(backlog, full__rej_3_until_one_is_decided)
 	bench_end(&b);
 }
 
+TEST(backlog, seen_by_the_program__does_not_count)
+{
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true, .backlog = 1});
+	request(&b, 0);
+	bench_events(&b);
+	cm_conn_seen(b.event.conn);
+	assert_int_equal(cm_get_stats(b.cm)->half_open, 0);
+	bench_says(&b, NULL, ROCEMU_CM_SIDR_REQ);
+	bench_events(&b);
+	assert_int_equal(request(&b, 1), CM_DROP_NO_RESOURCES);
+	cm_sidr_seen(b.event.sidr);
+	assert_int_equal(request(&b, 1), CM_DROP_NONE);
+	/* Deciding on one that was seen counts nothing down. */
+	cm_sidr_destroy(b.event.sidr, b.now);
+	assert_int_equal(cm_get_stats(b.cm)->half_open, 1);
+	bench_end(&b);
+}
+
 TEST(flood, of_all_listeners__bounded)
 {
 	const unsigned reqs = 1000;
