@@ -322,9 +322,9 @@ static void explain_in_use(const union data_addr *a, const char *name, char *buf
 		owner = find_owner(tables[i], a, &uid);
 	if (owner == OWNER_KERNEL)
 		snprintf(buf, len,
-			 "UDP port %d of %s is taken by the kernel's Soft-RoCE (rdma_rxe): remove "
-			 "its devices "
-			 "(`rdma link delete NAME`), or use it instead of rocemu",
+			 "UDP port %d of %s is taken by the kernel's Soft-RoCE, on all addresses "
+			 "of this network namespace: unload it (`modprobe -r rdma_rxe`), or run in "
+			 "another namespace (`ip netns`)",
 			 AGENT_PORT, name);
 	else if (owner == OWNER_USER && uid != geteuid() &&
 		 (agent_runs(false, uid) || agent_runs(true, 0)))
