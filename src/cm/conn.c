@@ -84,7 +84,8 @@ struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 	list_for_each (it, &cm->by_qpn[cm_bucket(cm, qpn)]) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, qpn_link);
 
-		if (c->remote_qpn == qpn && c->remote_guid == guid &&
+		/* In time wait both sides have let go of their QPs: the peer may use its own for the next connection. */
+		if (c->remote_qpn == qpn && c->state != CM_TIMEWAIT && c->remote_guid == guid &&
 		    (guid != 0 || cm_gid_equal(&c->x.addr.dst, peer)))
 			return c;
 	}
