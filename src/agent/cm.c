@@ -222,7 +222,10 @@ static void set_will(struct cm *cm, struct cm_member *member, const struct cm_fr
 {
 	bool dreq = m->attr_id == ROCEMU_CM_DREQ;
 
-	if (member_of(cm, f->comm_id) != member || (!dreq && m->attr_id != ROCEMU_CM_REJ) ||
+	/* A DREP is sent once, as a REJ. */
+	bool once = m->attr_id == ROCEMU_CM_REJ || m->attr_id == ROCEMU_CM_DREP;
+
+	if (member_of(cm, f->comm_id) != member || (!dreq && !once) ||
 	    cm_wills_set(&cm->wills, &member->wills, &member->nwills, f, dreq))
 		count(cm, AGENT_CM_COUNT_tx_refused);
 }
