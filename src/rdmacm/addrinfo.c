@@ -90,28 +90,24 @@ static int lookup(const char *node, const char *service, struct rdma_addrinfo *r
 	return err;
 }
 
-/* Addresses that the hints name are taken over; a source that is not named is what routing says. */
+/*
+ * Addresses that the hints name are taken over. A source that they do not name is left open: which one it is depends on
+ * the devices, and rdma_resolve_addr() knows.
+ */
 static int fill_from_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {
-	struct sockaddr_storage src;
 	int err = 0;
 
-	if (hints && hints->ai_dst_len && hints->ai_dst_addr && !rai->ai_dst_addr) {
+	if (hints->ai_dst_len && hints->ai_dst_addr && !rai->ai_dst_addr) {
 		rai->ai_family = hints->ai_dst_addr->sa_family;
 		err = copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
 				hints->ai_dst_len);
 	}
-	if (!err && hints && hints->ai_src_len && hints->ai_src_addr && !rai->ai_src_addr) {
+	if (!err && hints->ai_src_len && hints->ai_src_addr && !rai->ai_src_addr) {
 		rai->ai_family = hints->ai_src_addr->sa_family;
 		err = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
 				hints->ai_src_len);
 	}
-	if (err || (rai->ai_flags & (RAI_PASSIVE | RAI_NOROUTE)) || rai->ai_src_addr ||
-	    !rai->ai_dst_addr)
-		return err;
-	if (rcm_addr_len(rai->ai_dst_addr) && rcm_addr_route(rai->ai_dst_addr, &src) == 0)
-		err = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, (struct sockaddr *)&src,
-				rcm_addr_len((struct sockaddr *)&src));
 	return err;
 }
 
@@ -138,7 +134,7 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	err = complete_types(rai);
 	if (!err && (node || service))
 		err = lookup(node, service, rai);
-	if (!err)
+	if (!err && hints)
 		err = fill_from_hints(rai, hints);
 	if (err) {
 		rdma_freeaddrinfo(rai);

@@ -314,7 +314,6 @@ static int prepare_accept(struct rcm_id *id, const struct rdma_conn_param *p) RE
 	id->initiator_depth = MIN(id->initiator_depth, dev->max_initiator_depth);
 	id->responder_resources = MIN(id->responder_resources, dev->max_responder_resources);
 	id->rnr_retry_count = p ? MIN(p->rnr_retry_count, 7) : 7;
-	id->psn = rcm_random() & ROCEMU_PSN_MASK;
 	return 0;
 }
 

@@ -220,9 +220,11 @@ static bool receive(void) REQUIRES(rcm_lock)
 	int ret;
 
 	while ((ret = cm_client_recv(core.client, &d)) != 0) {
-		if (ret == 1)
+		if (ret == 1) {
 			take(&d);
-		else if (ret == -EADDRINUSE)
+			/* Each on its own: what a MAD brings about is bounded. */
+			rcm_drive();
+		} else if (ret == -EADDRINUSE)
 			log_error("%s", cm_client_text(core.client));
 		else
 			return false;

@@ -1,11 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/mad.h"
 
+#include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { IP_DONT_FRAGMENT = 0x4000 };
+#include "base/log.h"
+#include "engine/impair.h"
+#include "verbs/private.h"
+
+enum {
+	IP_DONT_FRAGMENT = 0x4000,
+	ROOM_MS = 200, /* how long to wait for an agent that does not keep up */
+};
 
 static uint32_t next_psn;
+static private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
+static struct impair impair;
+static bool ready;
 
 void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
 	      uint16_t sport, uint32_t scope_id)
@@ -46,10 +60,75 @@ void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], cons
 	};
 }
 
+/* What the environment asks for, the first time. */
+static void prepare(void)
+{
+	const char *pcap = getenv("ROCEMU_PCAP");
+	char text[512];
+	void *verbs;
+
+	if (ready)
+		return;
+	ready = true;
+	/* The library that we are linked to is there; the handle is kept for good. */
+	verbs = pcap && *pcap ? dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+	if (verbs) {
+		union {
+			void *object;
+			private_capture_fn *function;
+		} symbol = {dlvsym(verbs, PRIVATE_CAPTURE, PRIVATE_VERSION)};
+
+		capture = symbol.function;
+	}
+	if (impair_parse(&impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
+		log_error("%s", text);
+	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */
+	impair.rng.state = ~impair.rng.state;
+}
+
+static void write_capture(const struct agent_cm_dgram *d)
+{
+	const struct tap_addr a = {
+		.src = d->src,
+		.dst = d->dst,
+		.sport = d->sport,
+		.ip_id = d->ip_id,
+		.tclass = d->tclass,
+		.hop_limit = d->hop_limit,
+	};
+
+	if (capture)
+		capture(&a, d->data, d->len);
+}
+
+static void send_one(struct cm_client *client, const struct agent_cm_dgram *d)
+{
+	struct pollfd p = {.fd = cm_client_fd(client), .events = POLLOUT};
+
+	write_capture(d);
+	/*
+	 * The agent never waits for us, so it soon has room again. A MAD lost costs a timeout of
+	 * seconds, and a program that connects a thousand times at once sends more than the socket
+	 * holds.
+	 */
+	if (cm_client_send(client, d) == -EAGAIN && poll(&p, 1, ROOM_MS) == 1)
+		cm_client_send(client, d);
+}
+
 void mad_send(struct cm_client *client, struct agent_cm_dgram *d, uint8_t *packet)
 {
-	(void)packet;
-	cm_client_send(client, d);
+	struct impair_fate fate = {0};
+
+	prepare();
+	if (impair.on)
+		fate = impair_roll(&impair);
+	if (fate.lost)
+		return;
+	if (fate.corrupt_bits)
+		impair_corrupt(&impair, packet, d->len, fate.corrupt_bits);
+	send_one(client, d);
+	if (fate.dup)
+		send_one(client, d);
 }
 
 bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_t **mad,
@@ -57,6 +136,8 @@ bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_
 {
 	struct rocemu_packet p;
 
+	prepare();
+	write_capture(d);
 	if (rocemu_packet_decode(&p, d->data, d->len) != ROCEMU_DROP_NONE ||
 	    p.h.opcode != ROCEMU_UD_SEND_ONLY)
 		return false;
@@ -73,4 +154,5 @@ bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_
 
 void mad_forget(void)
 {
+	ready = false;
 }
