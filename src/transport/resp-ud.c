@@ -45,6 +45,18 @@ static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 			   pkt->payload_len);
 }
 
+/*
+ * RoCEv2 has no service level. The adapters that most programs were written on put the kind of the
+ * network header there, and UCX reads it to find the receiver's address in the first 40 bytes:
+ * without it, it throws away all that comes over IPv4.
+ */
+static uint8_t service_level(const struct rocemu_dgram *d)
+{
+	enum { HEADER_IPV4 = 2 };
+
+	return gid_is_ipv4(&d->dst) ? HEADER_IPV4 : 0;
+}
+
 enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
 			       const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
 {
@@ -69,6 +81,7 @@ enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
 	cqe.src_qp = pkt->h.deth.sqpn;
 	cqe.solicited = pkt->h.se;
 	cqe.wc_flags = IBV_WC_GRH;
+	cqe.sl = service_level(d);
 	if (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_IMM) {
 		cqe.imm = pkt->h.imm;
 		cqe.wc_flags |= IBV_WC_WITH_IMM;

@@ -83,3 +83,22 @@ UD(receive_memory_gone__local_protection_error)
 	EXPECT(&h, "drop ACCESS; recv 1 LOC_PROT_ERR; ERR");
 	hostile_free(&h);
 }
+
+/* As the adapters have it that programs like UCX were written on. */
+UD(service_level__tells_an_ipv4_header)
+{
+	struct rocemu_cqe cqe;
+
+	hostile_start(&h, IBV_QPT_UD);
+	hostile_recv(&h, 1, 0, 100);
+	hostile_recv(&h, 2, 0, 100);
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 8);
+	assert_int_equal(rocemu_cq_poll(h.cq, &cqe, 1), 1);
+	assert_int_equal(cqe.sl, 2);
+	h.peer = (struct rocemu_gid){{0xfd, [15] = 2}};
+	h.self = (struct rocemu_gid){{0xfd, [15] = 1}};
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 1, 8);
+	assert_int_equal(rocemu_cq_poll(h.cq, &cqe, 1), 1);
+	assert_int_equal(cqe.sl, 0);
+	hostile_free(&h);
+}
