@@ -62,7 +62,7 @@ bool paths_libraries(char *out, size_t len)
 	       append_if_there(out, len, dir, LIBDIR_INSTALLED, "libibverbs.so.1");
 }
 
-/** Look in n directories, relative to our own, then where we were to be installed, for a program.
+/** Look in n directories, relative to our own, then where we were to be installed, for a file.
  */
 static bool find_program(char out[static PATH_MAX], const char *const *places, size_t n,
 			 const char *program)
@@ -82,6 +82,13 @@ bool paths_agent(char out[static PATH_MAX])
 	static const char *const places[] = {"../src/agent", LIBDIR_FROM_BINDIR};
 
 	return find_program(out, places, ARRAY_LEN(places), "rocemu-agent");
+}
+
+bool paths_interposer(char out[static PATH_MAX])
+{
+	static const char *const places[] = {"../src/interpose", LIBDIR_FROM_BINDIR};
+
+	return find_program(out, places, ARRAY_LEN(places), "librocemu-paths.so");
 }
 
 bool paths_parity(char out[static PATH_MAX])

@@ -11,9 +11,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "engine/impair.h"
 #include "engine/netdev.h"
 #include "tool.h"
+#include "tree.h"
 
 enum { EXIT_CANNOT_EXEC = 126, EXIT_NOT_FOUND = 127 }; /* as shells and env(1) have it */
 
@@ -132,11 +134,72 @@ static int set_library_path(const struct run *r)
 	return TOOL_OK;
 }
 
+/** Preload after whatever the caller has: a sanitizer's runtime wants to be the first. */
+static int preload(const char *library)
+{
+	const char *old = getenv("LD_PRELOAD");
+	char *value;
+	int n;
+
+	if (strpbrk(library, " :")) {
+		errno = EINVAL;
+		return -1;
+	}
+	/* Under another "rocemu run" it is there. */
+	if (old && strstr(old, library))
+		return 0;
+	n = old && *old ? asprintf(&value, "%s:%s", old, library) : asprintf(&value, "%s", library);
+	if (n < 0)
+		return -1;
+	n = setenv("LD_PRELOAD", value, 1);
+	free(value);
+	return n;
+}
+
+/**
+ * The files that some programs look at beside the library. Without them most programs work, so
+ * where they cannot be had it is only said to who asks.
+ */
+static void set_paths(void)
+{
+	char library[PATH_MAX], err[768];
+	struct netdev *devs;
+	struct tree tree;
+	unsigned n;
+	int ret;
+
+	if (!paths_interposer(library)) {
+		log_info("librocemu-paths.so is not there: no /sys/class/infiniband");
+		return;
+	}
+	if (netdev_list(getenv("ROCEMU_DEVICES"), &devs, &n, err, sizeof(err)) < 0)
+		return; /* the library will say it */
+	ret = tree_start(&tree, devs, n);
+	free(devs);
+	if (ret < 0)
+		log_info("no /sys/class/infiniband: %s", strerror(-ret));
+	else if (preload(library) < 0 || setenv("ROCEMU_PATHS", tree.root, 1) < 0)
+		log_info("no /sys/class/infiniband: %s: %s", library, strerror(errno));
+}
+
+/** @return false: ROCEMU_PATHS says neither that nor anything else that has a meaning. */
+static bool paths_wanted(bool *wanted)
+{
+	const char *env = getenv("ROCEMU_PATHS");
+
+	*wanted = !env || strcmp(env, "off") != 0;
+	/* A path: we run under another "rocemu run". */
+	return !env || !*env || !*wanted || !strcmp(env, "on") || *env == '/';
+}
+
 static int set_environment(const struct run *r)
 {
 	char path[PATH_MAX], agent[PATH_MAX];
+	bool paths;
 	int ret;
 
+	if (!paths_wanted(&paths))
+		return complain(r, "ROCEMU_PATHS", "expected \"on\" or \"off\"");
 	if (*r->devices) {
 		ret = check_devices(r);
 		if (ret)
@@ -157,7 +220,10 @@ static int set_environment(const struct run *r)
 	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
-	return set_library_path(r);
+	ret = set_library_path(r);
+	if (!ret && paths)
+		set_paths();
+	return ret;
 }
 
 /** @return -1: go on, else the exit code. */

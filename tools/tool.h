@@ -32,6 +32,8 @@ int tool_parity(int argc, char **argv);
 bool paths_libraries(char *out, size_t len);
 /** The agent's program. @return false: not found. */
 bool paths_agent(char out[static PATH_MAX]);
+/** The library that maps paths (src/interpose). @return false: not found. */
+bool paths_interposer(char out[static PATH_MAX]);
 /** The program behind "rocemu parity". @return false: not found. */
 bool paths_parity(char out[static PATH_MAX]);
 

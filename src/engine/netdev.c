@@ -61,6 +61,28 @@ enum ibv_mtu netdev_active_mtu(unsigned mtu)
 	return IBV_MTU_256;
 }
 
+struct netdev_speed netdev_link_speed(unsigned mbps)
+{
+	enum { X1 = 1, X4 = 2, X2 = 16, SDR = 1, QDR = 4, EDR = 32, HDR = 64 };
+	static const struct {
+		unsigned mbps;
+		struct netdev_speed speed;
+	} table[] = {
+		{5000, {X1, SDR, 1, 2500, "SDR"}},    {20000, {X1, QDR, 1, 10000, "QDR"}},
+		{32000, {X1, EDR, 1, 25000, "EDR"}},  {45000, {X4, QDR, 4, 10000, "QDR"}},
+		{80000, {X2, EDR, 2, 25000, "EDR"}},  {150000, {X4, EDR, 4, 25000, "EDR"}},
+		{UINT32_MAX, {X4, HDR, 4, 50000, "HDR"}},
+	};
+	unsigned i = 0;
+
+	/* lo and the like do not say; programs that rank links should not think them slow. */
+	if (mbps == 0)
+		mbps = 40000;
+	while (mbps > table[i].mbps)
+		i++;
+	return table[i].speed;
+}
+
 /* ---- what the kernel says of an interface ---- */
 
 /*

@@ -82,6 +82,16 @@ struct netdev_change {
  */
 unsigned netdev_merge(struct netdev *d, const struct netdev *now, struct netdev_change *out);
 
+/** A port's speed as InfiniBand says it (IBTA 14.2.5.6): so many lanes of such a kind. */
+struct netdev_speed {
+	uint8_t width, speed; /* struct ibv_port_attr::active_width, active_speed */
+	unsigned lanes, lane_mbps;
+	const char *name; /* "QDR" */
+};
+
+/** What comes nearest to an Ethernet speed. 0, not known: a common one. */
+struct netdev_speed netdev_link_speed(unsigned mbps);
+
 /**
  * The largest path MTU whose longest packet fits into IP packets of mtu bytes. The headers count as
  * an IPv6 header, so that one device has one answer.

@@ -148,30 +148,9 @@ int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 
 /* ---- port ---- */
 
-/** The InfiniBand lanes and rate (IBTA 14.2.5.6) that come nearest to an Ethernet speed. */
-static void link_speed(unsigned mbps, struct ibv_port_attr *a)
-{
-	enum { X1 = 1, X4 = 2, X2 = 16, SDR = 1, QDR = 4, EDR = 32, HDR = 64 };
-	static const struct {
-		unsigned mbps;
-		uint8_t width, speed;
-	} table[] = {
-		{5000, X1, SDR},  {20000, X1, QDR},  {32000, X1, EDR},	    {45000, X4, QDR},
-		{80000, X2, EDR}, {150000, X4, EDR}, {UINT32_MAX, X4, HDR},
-	};
-	unsigned i = 0;
-
-	/* lo and the like do not say; programs that rank links should not think them slow. */
-	if (mbps == 0)
-		mbps = 40000;
-	while (mbps > table[i].mbps)
-		i++;
-	a->active_width = table[i].width;
-	a->active_speed = table[i].speed;
-}
-
 static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 {
+	struct netdev_speed speed;
 	struct netdev now;
 
 	/* State and speed by the moment; the rest as the lane has it. */
@@ -186,7 +165,9 @@ static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 	a->max_msg_sz = ROCEMU_MAX_MSG;
 	a->pkey_tbl_len = 1;
 	a->max_vl_num = 1;
-	link_speed(now.speed_mbps, a);
+	speed = netdev_link_speed(now.speed_mbps);
+	a->active_width = speed.width;
+	a->active_speed = speed.speed;
 	a->phys_state = now.active ? PHYS_LINK_UP : PHYS_DISABLED;
 	a->link_layer = IBV_LINK_LAYER_ETHERNET;
 	a->flags = IBV_QPF_GRH_REQUIRED;

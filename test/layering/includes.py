@@ -25,6 +25,7 @@ ALLOWED = {
     "cm": {"base", "wire", "transport", "cm"},
     "rdmacm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
     "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
+    "interpose": {"interpose"},
     "examples": set(),
 }
 AGENT_PUBLIC = {"agent/client.h", "agent/client-cm.h", "agent/protocol.h"}

@@ -20,6 +20,7 @@ import cases_badinput
 import cases_capture
 import cases_mcast
 import cases_network
+import cases_paths
 import cases_perftest
 import cases_pingpong
 import cases_port
@@ -27,8 +28,8 @@ import cases_rdmacore
 import cases_robust
 import cases_verbs
 
-MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_port, cases_rdmacore,
-           cases_robust, cases_badinput)
+MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_paths, cases_port,
+           cases_rdmacore, cases_robust, cases_badinput)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "map.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { ROOT_MAX = 512 };
+
+/* clang-format off */
+static const char *const prefixes[] = {
+	"/sys/class/infiniband",
+	"/sys/class/infiniband_verbs",
+	"/sys/devices/virtual/infiniband",
+	"/sys/devices/virtual/infiniband_verbs",
+	"/dev/infiniband",
+};
+/* clang-format on */
+
+/* Set once, before the program's main(); the same whoever sets it. */
+static char root[ROOT_MAX];
+static size_t root_len; /* 0: nothing is mapped */
+static bool known;
+
+/*
+ * Other libraries' constructors may come before ours. A program that gained privilege by being
+ * executed does not listen to its environment.
+ */
+__attribute__((constructor)) static void find_root(void)
+{
+	const char *env;
+	size_t n;
+
+	if (known)
+		return;
+	env = secure_getenv("ROCEMU_PATHS");
+	n = env && *env == '/' ? strlen(env) : 0;
+	if (n > 1 && n < sizeof(root)) {
+		memcpy(root, env, n + 1);
+		root_len = n;
+	}
+	known = true;
+}
+
+/* With single slashes and without "." components. @return the length; 0: too long. */
+static size_t tidy(const char *path, char *out, size_t size)
+{
+	size_t n = 0;
+
+	while (*path) {
+		const char *end;
+		size_t len;
+
+		while (*path == '/')
+			path++;
+		end = strchrnul(path, '/');
+		len = (size_t)(end - path);
+		/* A slash at the end says "a directory": it stays. */
+		if (len == 0 || (len == 1 && *path == '.')) {
+			path = end;
+			if (*path || (len == 0 && n == 0))
+				continue;
+			len = 0;
+		}
+		if (n + len + 2 > size)
+			return 0;
+		out[n++] = '/';
+		memcpy(out + n, path, len);
+		n += len;
+		path = end;
+	}
+	out[n] = 0;
+	return n;
+}
+
+/** The prefix that path is or lies below; its length, or 0. */
+static size_t prefix_len(const char *path)
+{
+	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
+		const size_t n = strlen(prefixes[i]);
+
+		if (!strncmp(path, prefixes[i], n) && (path[n] == 0 || path[n] == '/'))
+			return n;
+	}
+	return 0;
+}
+
+/**
+ * In the tree, what is really there is a link to itself, so that listings have it. path: in the
+ * tree, of the entry below the prefix or of something in it.
+ */
+static bool is_real(char *path, size_t prefix)
+{
+	char *end = strchrnul(path + prefix + 1, '/');
+	const char cut = *end;
+	char target[MAP_PATH_MAX];
+	long n;
+
+	*end = 0;
+	n = syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof(target));
+	n = n > 0 && (size_t)n == strlen(path + root_len) &&
+	    !memcmp(target, path + root_len, (size_t)n);
+	*end = cut;
+	return n;
+}
+
+static bool in_tree(char *path)
+{
+	const size_t prefix = root_len + prefix_len(path + root_len);
+
+	if (path[prefix] && is_real(path, prefix))
+		return false;
+	return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+}
+
+const char *map_path(const char *path, char buf[MAP_PATH_MAX])
+{
+	const int saved = errno;
+	const char *to = path;
+	size_t n;
+
+	if (!path || path[0] != '/')
+		return path;
+	if (!known)
+		find_root();
+	if (!root_len)
+		return path;
+	n = tidy(path, buf + root_len, MAP_PATH_MAX - root_len);
+	if (n && prefix_len(buf + root_len)) {
+		memcpy(buf, root, root_len);
+		if (in_tree(buf))
+			to = buf;
+		errno = saved;
+	}
+	return to;
+}
+
+size_t map_back(char *path, size_t len)
+{
+	if (!root_len || len <= root_len || memcmp(path, root, root_len) != 0 ||
+	    path[root_len] != '/')
+		return len;
+	memmove(path, path + root_len, len - root_len);
+	return len - root_len;
+}

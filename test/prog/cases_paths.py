@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""The files that programs look at beside the library: /sys/class/infiniband and its like under `rocemu run`."""
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from harness import (HANG_GUARD_S, NORMAL, POLL_S, QUICK, Case, Side, Skip, VethPair, expect, may_make_netns, new_port,
+                     run, sanitizer_env, start)
+
+SIDE = Side('dev0=lo', '127.0.0.1')
+DEV = '/sys/class/infiniband/dev0'
+
+
+def output(config, *argv, side=SIDE, **more):
+    p = run(config, side, argv, **more)
+    expect(p.popen.returncode == 0 and not p.stderr, f'{argv[0]} failed', p)
+    return p.stdout
+
+
+def shell(config, command, **more):
+    return output(config, 'sh', '-c', command, **more)
+
+
+def contents(config, _lab):
+    """The files say what the library says, in the kernel's words."""
+    values = shell(config, f'cd {DEV}/ports/1 && cat state phys_state link_layer lid pkeys/0 gids/0 gid_attrs/types/0 '
+                           'gid_attrs/ndevs/0 counters/port_xmit_data').split('\n')
+    expect(values == ['4: ACTIVE', '5: LinkUp', 'Ethernet', '0x0', '0xffff', '0000:0000:0000:0000:0000:ffff:7f00:0001',
+                      'RoCE v2', 'lo', '0', ''], f'{values}')
+    expect(re.fullmatch(r'\d+(\.5)? Gb/sec \(\dX [A-Z]DR\)\n', shell(config, f'cat {DEV}/ports/1/rate')), 'rate')
+    guid = shell(config, f'cat {DEV}/node_guid').strip()
+    info = output(config, 'ibv_devinfo', '-d', 'dev0')
+    expect(f'node_guid:\t\t\t{guid}' in info, f'{guid} is not what ibv_devinfo says:\n{info}')
+    expect(shell(config, f'cat {DEV}/fw_ver').strip() in info, 'fw_ver')
+    expect(shell(config, f'ls {DEV}/device/net') == 'lo\n', 'device/net')
+    uverbs = shell(config, 'ls /sys/class/infiniband_verbs | grep uverbs').strip()
+    expect(shell(config, f'cat /sys/class/infiniband_verbs/{uverbs}/ibdev') == 'dev0\n', 'ibdev')
+    expect(shell(config, 'cat /sys/class/infiniband_verbs/abi_version') == '6\n', 'abi_version')
+
+
+def tools(config, _lab):
+    """ls, cat, find, test, readlink and Python see them, from children of children, too."""
+    expect('dev0' in shell(config, 'ls -l /sys/class/infiniband'), 'ls')
+    expect('dev0' in shell(config, 'ls /dev/infiniband'), 'ls /dev')
+    expect(shell(config, f'sh -c "sh -c \\"cat {DEV}/node_type\\""') == '1: CA\n', 'grandchild')
+    expect(shell(config, f'readlink -f {DEV}') == '/sys/devices/virtual/infiniband/dev0\n', 'readlink -f')
+    expect(shell(config, f'test -d {DEV} && test -L {DEV} && test -r {DEV}/fw_ver && test -c /dev/infiniband/dev0 '
+                         '&& echo yes') == 'yes\n', 'test')
+    expect(int(shell(config, f'find {DEV}/ -type f | wc -l')) > 30, 'find')
+    python = ('import os; d = "/sys/class/infiniband"; print(os.listdir(d), [e.name for e in os.scandir(d)],'
+              'os.path.realpath(d + "/dev0"), os.access("/dev/infiniband/dev0", os.R_OK | os.W_OK),'
+              'open(d + "/dev0/node_type").read().strip())')
+    names = [*(os.listdir('/sys/class/infiniband') if os.path.isdir('/sys/class/infiniband') else ()), 'dev0']
+    said = output(config, sys.executable, '-c', python)
+    if len(names) == 1:
+        expect(said == f"{names} {names} /sys/devices/virtual/infiniband/dev0 True 1: CA\n", said)
+
+
+def functions(config, _lab):
+    program = config.program('prog', 'paths-check')
+    text = output(config, program, 'dev0')
+    output(config, program, 'dev0', 'child')
+    return text.strip()
+
+
+def off(config, _lab):
+    p = run(config, SIDE, ['sh', '-c', f'echo "$LD_PRELOAD"; test -e {DEV}'], env={'ROCEMU_PATHS': 'off'})
+    expect(p.popen.returncode == 1 and 'rocemu-paths' not in p.stdout, 'not off', p)
+    p = run(config, SIDE, ['true'], env={'ROCEMU_PATHS': 'perhaps'})
+    expect(p.popen.returncode == 2 and 'ROCEMU_PATHS: expected' in p.stderr, 'a wrong value is taken', p)
+
+
+def nested(config, _lab):
+    """Inside another: the inner one's devices, and only them."""
+    text = output(config, config.rocemu, 'run', '--device', 'inner=lo', '--', 'ls', '/sys/class/infiniband', '/dev/infiniband')
+    expect('inner' in text and 'dev0' not in text, text)
+
+
+def root_of(p):
+    p.wait_until(lambda: p.stdout.endswith('\n'), 'it said where')
+    return p.stdout.strip()
+
+
+def gone(p, root):
+    end = time.monotonic() + HANG_GUARD_S
+    while os.path.exists(root):
+        expect(time.monotonic() < end, f'{root} is still there', p)
+        time.sleep(POLL_S)
+
+
+def removed(config, _lab):
+    """The tree goes with the last process, however that ends, and not before."""
+    say = 'echo $ROCEMU_PATHS;'
+    p = run(config, SIDE, ['sh', '-c', say + 'true'])
+    gone(p, root_of(p))
+    p = start(config, SIDE, ['sh', '-c', say + 'exec sleep 1000'], 'sleep')
+    try:
+        root = root_of(p)
+        expect(os.path.isdir(root + DEV), f'no {root}', p)
+        p.signal(signal.SIGKILL)
+        p.popen.wait()
+        gone(p, root)
+    finally:
+        p.kill()
+    with tempfile.TemporaryDirectory() as scratch:
+        fifo = os.path.join(scratch, 'go')
+        os.mkfifo(fifo)
+        # A child that outlives its parent, waiting for us.
+        p = run(config, SIDE, ['sh', '-c', f'{say} (read x < {fifo}; cat {DEV}/node_type > {scratch}/said) > /dev/null 2>&1 &'])
+        root = root_of(p)
+        expect(os.path.isdir(root + DEV), f'no {root} for the child', p)
+        with open(fifo, 'w', encoding='ascii') as f:
+            f.write('go\n')
+        gone(p, root)
+        with open(os.path.join(scratch, 'said'), encoding='ascii') as f:
+            expect(f.read() == '1: CA\n', 'the child did not see it', p)
+
+
+def changes(config, _lab):
+    """What the network does shows in the files."""
+    why_not = may_make_netns()
+    if why_not:
+        raise Skip(why_not)
+    veth = VethPair(1500)
+    side = Side('dev0=veth0', veth.v4[0], veth.names[0])
+    p = start(config, side, ['sh', '-c', 'echo $ROCEMU_PATHS; exec sleep 1000'], 'sleep')
+    try:
+        port = root_of(p) + DEV + '/ports/1/'
+
+        def says(name, text):
+            try:
+                with open(port + name, encoding='ascii') as f:
+                    return text in f.read()
+            except FileNotFoundError:
+                return False
+
+        count = len(os.listdir(port + 'gids'))
+        veth.ip('-n', veth.names[0], 'address', 'add', '10.97.0.1/24', 'dev', 'veth0')
+        p.wait_until(lambda: says(f'gids/{count}', '0a61:0001'), 'the GID was there')
+        p.wait_until(lambda: says(f'gid_attrs/types/{count}', 'RoCE v2'), 'its type was there')
+        veth.ip('-n', veth.names[0], 'address', 'del', '10.97.0.1/24', 'dev', 'veth0')
+        p.wait_until(lambda: says(f'gids/{count}', '0000:0000:0000:0000:0000:0000:0000:0000'), 'the GID was gone')
+        p.wait_until(lambda: not os.path.exists(f'{port}gid_attrs/types/{count}'), 'its type was gone')
+        veth.ip('-n', veth.names[1], 'link', 'set', 'veth0', 'down')
+        p.wait_until(lambda: says('state', '1: DOWN'), 'the port was down')
+        veth.ip('-n', veth.names[1], 'link', 'set', 'veth0', 'up')
+        p.wait_until(lambda: says('state', '4: ACTIVE'), 'the port was up')
+    finally:
+        p.kill()
+        veth.close()
+
+
+def real_devices(config, _lab):
+    """What the machine has stays visible: a /sys of our own, with a device in it."""
+    if os.geteuid() != 0:
+        raise Skip('mounting needs root')
+    script = ('mount -t tmpfs none /sys && mkdir -p /sys/class/infiniband/mlx9_0/ports /sys/class/infiniband_verbs/uverbs4 '
+              '&& echo real > /sys/class/infiniband/mlx9_0/node_desc && exec "$@"')
+    wrapped = ['unshare', '-m', 'sh', '-c', script, 'sh', config.rocemu, 'run', '--device', 'dev0=lo', '--', 'sh', '-c',
+               'ls /sys/class/infiniband /sys/class/infiniband_verbs; cat /sys/class/infiniband/*/node_desc; '
+               'ls -d /sys/class/infiniband/mlx9_0/ports; readlink -f /sys/class/infiniband/mlx9_0']
+    p = subprocess.run(wrapped, capture_output=True, text=True, env={**os.environ, **sanitizer_env(config)}, check=False)
+    if 'mount:' in p.stderr:
+        raise Skip(p.stderr.strip())
+    want = ['/sys/class/infiniband:', 'dev0', 'mlx9_0', '', '/sys/class/infiniband_verbs:', 'abi_version', 'uverbs4',
+            'uverbs5', 'dev0', 'real', '/sys/class/infiniband/mlx9_0/ports', '/sys/class/infiniband/mlx9_0']
+    expect(p.stdout.splitlines() == want and not p.stderr, f'{p.stdout}\n{p.stderr}')
+
+
+def privileged(config, _lab):
+    """A set-user-ID program gets nothing of it, and works."""
+    if os.geteuid() != 0:
+        raise Skip('making a set-user-ID program needs root')
+    with tempfile.TemporaryDirectory(dir='/var/tmp') as scratch:
+        os.chmod(scratch, 0o755)
+        program = os.path.join(scratch, 'ls')
+        shutil.copy('/bin/ls', program)
+        os.chmod(program, 0o4755)
+        p = run(config, SIDE, [program, '-d', DEV], user=65534)
+        if 'LD_PRELOAD' in p.stderr:
+            raise Skip(p.stderr)
+        expect(p.popen.returncode == 2 and 'No such file' in p.stderr, 'it saw the tree', p)
+
+
+def ucx_info(config, _lab):
+    """UCX looks for the device node and the GIDs' types itself."""
+    text = output(config, 'ucx_info', '-d')
+    for transport in ('rc_verbs', 'ud_verbs'):
+        expect(re.search(rf'Transport: {transport}\n#\s+Device: dev0:1', text), f'no {transport}:\n{text}')
+
+
+def ucx_perftest(transport):
+    def check(config, _lab):
+        env = {'UCX_TLS': f'{transport},self', 'UCX_NET_DEVICES': 'dev0:1'}
+        port = new_port()
+        server = start(config, SIDE, ['ucx_perftest', '-p', port], 'server', env)
+        try:
+            server.wait_listening(port)
+            p = run(config, SIDE, ['ucx_perftest', '127.0.0.1', '-p', port, '-t', 'tag_lat', '-n', 500, '-w', 10, '-s', 5000],
+                    'client', env)
+            expect(p.popen.returncode == 0 and 'Final:' in p.stdout, 'ucx_perftest failed', server, p)
+            expect(server.wait() == 0, 'the server failed', server, p)
+        finally:
+            if server.running():
+                server.kill()
+    return check
+
+
+def perftest_counters(config, _lab):
+    """They are there, and 0."""
+    port = new_port()
+    argv = ['ib_write_bw', '-d', 'dev0', '-p', port, '-n', 50, '-W', 'counters/port_xmit_data,counters/port_rcv_data']
+    server = start(config, SIDE, argv, 'server')
+    try:
+        server.wait_listening(port)
+        p = run(config, SIDE, argv + ['127.0.0.1'], 'client')
+        expect(p.popen.returncode == 0 and 'counters/port_xmit_data=0' in p.stdout, 'no counters', server, p)
+        expect(server.wait() == 0, 'the server failed', server)
+    finally:
+        if server.running():
+            server.kill()
+
+
+def cases():
+    return [
+        Case('paths/contents', contents, NORMAL),
+        Case('paths/tools', tools, QUICK),
+        Case('paths/functions', functions, QUICK),
+        Case('paths/off', off, NORMAL),
+        Case('paths/nested', nested, NORMAL),
+        Case('paths/removed', removed, NORMAL),
+        Case('paths/changes', changes, NORMAL),
+        Case('paths/real-devices', real_devices, NORMAL),
+        Case('paths/set-user-id', privileged, NORMAL),
+        Case('paths/perftest-counters', perftest_counters, NORMAL, needs=('ib_write_bw',)),
+        Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
+        Case('ucx/perftest/rc', ucx_perftest('rc_verbs,ud_verbs:aux'), NORMAL, needs=('ucx_perftest',)),
+        Case('ucx/perftest/ud', ucx_perftest('ud_verbs'), NORMAL, needs=('ucx_perftest',)),
+    ]

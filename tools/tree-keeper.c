@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The process that keeps a tree: it brings the tree up to date when the network changes, and
+ * removes it when all programs that use it have ended, however they did. It sees that by the end of
+ * a pipe whose other end they inherit from each other; programs that close all descriptors of their
+ * children leave those to rely on the others.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "engine/netmon.h"
+#include "tree.h"
+
+enum {
+	/* Out of the way of shells and of programs that count their descriptors. */
+	FD_KEPT = 200,
+	FD_LIMIT = 1024, /* to close, where the kernel cannot do it in one call */
+};
+
+static void on_news(void *user, const struct netmon_news *news)
+{
+	(void)news;
+	tree_refresh(user);
+}
+
+/** All but the one; nobody is to wait for an end of file because of us. */
+static void close_others(int keep)
+{
+#ifdef SYS_close_range
+	const bool done = syscall(SYS_close_range, 0u, (unsigned)keep - 1, 0u) == 0 &&
+			  syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u) == 0;
+#else
+	const bool done = false;
+#endif
+	for (int fd = 0; fd < FD_LIMIT && !done; fd++)
+		if (fd != keep)
+			close(fd);
+	/* What is opened later is not to be taken for these. */
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		open("/dev/null", O_RDWR);
+}
+
+static _Noreturn void keep(struct tree *t, int pipe_fd)
+{
+	struct netmon_listener listener = {.tell = on_news, .user = t};
+	char byte;
+	int err;
+
+	setsid();
+	prctl(PR_SET_NAME, "rocemu-paths");
+	signal(SIGHUP, SIG_IGN);
+	signal(SIGINT, SIG_IGN);
+	signal(SIGQUIT, SIG_IGN);
+	if (chdir("/") < 0)
+		_exit(1);
+	close_others(pipe_fd);
+	err = netmon_add(&listener);
+	tree_refresh(t);
+	while (read(pipe_fd, &byte, 1) < 0 && errno == EINTR)
+		;
+	if (!err)
+		netmon_remove(&listener);
+	tree_remove(t);
+	_exit(0);
+}
+
+/** Nobody's child: the program that we become is not to meet one that it did not start. */
+static int spawn(struct tree *t, const int fds[2])
+{
+	const pid_t child = fork();
+	int status = 0;
+
+	if (child < 0)
+		return -errno;
+	if (child == 0) {
+		const pid_t keeper = fork();
+
+		if (keeper == 0) {
+			close(fds[1]);
+			keep(t, fds[0]);
+		}
+		_exit(keeper < 0 ? errno : 0);
+	}
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
+}
+
+int tree_start(struct tree *t, struct netdev *devs, unsigned n)
+{
+	int fds[2] = {-1, -1}, kept = -1, r = tree_make(t, devs, n);
+
+	if (r)
+		return r;
+	if (pipe2(fds, O_CLOEXEC) < 0 || (kept = fcntl(fds[1], F_DUPFD, FD_KEPT)) < 0)
+		r = -errno;
+	if (!r)
+		r = spawn(t, fds);
+	if (r) {
+		tree_remove(t);
+		if (kept >= 0)
+			close(kept);
+	}
+	if (fds[0] >= 0) {
+		close(fds[0]);
+		close(fds[1]);
+	}
+	return r;
+}

@@ -1,0 +1,370 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "tree.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/util.h"
+
+/* clang-format off */
+#define CLASS_IB    "/sys/class/infiniband"
+#define CLASS_VERBS "/sys/class/infiniband_verbs"
+#define DEVICES     "/sys/devices/virtual/infiniband"
+#define DEV         "/dev/infiniband"
+/* clang-format on */
+
+enum { UVERBS_ABI = 6 };
+
+/* ---- files; path: below the root. After an error they do nothing: t->err is the first. ---- */
+
+/** t->root and a path, in buf. @return false: there was an error before, or it is too long. */
+static bool locate(struct tree *t, char buf[PATH_MAX], const char *fmt, va_list ap)
+{
+	const size_t root = strlen(t->root);
+
+	if (t->err)
+		return false;
+	memcpy(buf, t->root, root);
+	if (vsnprintf(buf + root, PATH_MAX - root, fmt, ap) >= (int)(PATH_MAX - root))
+		t->err = -ENAMETOOLONG;
+	return !t->err;
+}
+
+static void note(struct tree *t, const char *path, bool ok)
+{
+	if (ok)
+		return;
+	t->err = -errno;
+	log_info("%s: %s", path, strerror(errno));
+}
+
+/** A directory and those above it. */
+__attribute__((format(printf, 2, 3))) static void make_dir(struct tree *t, const char *fmt, ...)
+{
+	char at[PATH_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (locate(t, at, fmt, ap))
+		for (char *end = at + strlen(t->root); end && !t->err;) {
+			end = strchr(end + 1, '/');
+			if (end)
+				*end = 0;
+			note(t, at, mkdir(at, 0755) == 0 || errno == EEXIST);
+			if (end)
+				*end = '/';
+		}
+	va_end(ap);
+}
+
+__attribute__((format(printf, 3, 4))) static void make_link(struct tree *t, const char *target,
+							    const char *fmt, ...)
+{
+	char at[PATH_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (locate(t, at, fmt, ap))
+		note(t, at, symlink(target, at) == 0 || errno == EEXIST);
+	va_end(ap);
+}
+
+__attribute__((format(printf, 2, 3))) static void remove_file(struct tree *t, const char *fmt, ...)
+{
+	char at[PATH_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (locate(t, at, fmt, ap))
+		unlink(at);
+	va_end(ap);
+}
+
+/** A file of one line, whole at every moment. */
+__attribute__((format(printf, 3, 4))) static void put(struct tree *t, const char *line,
+						      const char *fmt, ...)
+{
+	char at[PATH_MAX], fresh[PATH_MAX];
+	va_list ap;
+	bool ok;
+	FILE *f;
+
+	va_start(ap, fmt);
+	if (locate(t, at, fmt, ap)) {
+		snprintf(fresh, sizeof(fresh), "%s/new", t->root);
+		f = fopen(fresh, "we");
+		ok = f && fprintf(f, "%s\n", line) > 0 && fchmod(fileno(f), 0444) == 0;
+		ok = f && fclose(f) == 0 && ok && rename(fresh, at) == 0;
+		note(t, at, ok);
+	}
+	va_end(ap);
+}
+
+static void put_number(struct tree *t, unsigned number, const char *dir, const char *name)
+{
+	char line[16];
+
+	snprintf(line, sizeof(line), "%u", number);
+	put(t, line, "%s/%s", dir, name);
+}
+
+/* ---- a device; dir: its directory, port: that of its port ---- */
+
+static const char *gid_text(const uint8_t *raw, char buf[40])
+{
+	for (unsigned i = 0; i < 8; i++)
+		snprintf(buf + 5 * i, 6, "%02x%02x%s", raw[2 * i], raw[2 * i + 1], i < 7 ? ":" : "");
+	return buf;
+}
+
+static const char *guid_text(uint64_t guid, char buf[20])
+{
+	snprintf(buf, 20, "%04x:%04x:%04x:%04x", (unsigned)(guid >> 48 & 0xffff),
+		 (unsigned)(guid >> 32 & 0xffff), (unsigned)(guid >> 16 & 0xffff),
+		 (unsigned)(guid & 0xffff));
+	return buf;
+}
+
+/** As the kernel has it, a hole is all zeros and has no attributes. */
+static void put_gids(struct tree *t, const struct netdev *d, const char *port)
+{
+	static const uint8_t none[16];
+	char gid[40];
+
+	for (unsigned i = 0; i < d->ngids; i++) {
+		const bool gone = d->gids[i].gone;
+
+		put(t, gid_text(gone ? none : d->gids[i].gid.raw, gid), "%s/gids/%u", port, i);
+		if (gone) {
+			remove_file(t, "%s/gid_attrs/types/%u", port, i);
+			remove_file(t, "%s/gid_attrs/ndevs/%u", port, i);
+		} else {
+			put(t, "RoCE v2", "%s/gid_attrs/types/%u", port, i);
+			put(t, d->ifname, "%s/gid_attrs/ndevs/%u", port, i);
+		}
+	}
+}
+
+/** What may change at run time. */
+static void put_port(struct tree *t, const struct netdev *d, const char *port)
+{
+	const struct netdev_speed s = netdev_link_speed(d->speed_mbps);
+	const unsigned tenths = s.lanes * s.lane_mbps / 100;
+	char rate[64];
+
+	snprintf(rate, sizeof(rate), "%u%s Gb/sec (%uX %s)", tenths / 10, tenths % 10 ? ".5" : "",
+		 s.lanes, s.name);
+	put(t, rate, "%s/rate", port);
+	put(t, d->active ? "4: ACTIVE" : "1: DOWN", "%s/state", port);
+	/* IBTA 14.2.5.6, PortPhysicalState */
+	put(t, d->active ? "5: LinkUp" : "3: Disabled", "%s/phys_state", port);
+	put_gids(t, d, port);
+}
+
+/** They stay 0: nobody adds up what the processes of a device send. */
+static void put_counters(struct tree *t, const char *port)
+{
+	/* clang-format off */
+	static const char *const names[] = {
+		"VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery",
+		"local_link_integrity_errors", "multicast_rcv_packets", "multicast_xmit_packets",
+		"port_rcv_constraint_errors", "port_rcv_data", "port_rcv_errors", "port_rcv_packets",
+		"port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors",
+		"port_xmit_constraint_errors", "port_xmit_data", "port_xmit_discards",
+		"port_xmit_packets", "port_xmit_wait", "symbol_error", "unicast_rcv_packets",
+		"unicast_xmit_packets",
+	};
+	/* clang-format on */
+
+	make_dir(t, "%s/counters", port);
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+		put(t, "0", "%s/counters/%s", port, names[i]);
+}
+
+static void make_port(struct tree *t, const struct netdev *d, const char *port)
+{
+	char cap_mask[16];
+
+	make_dir(t, "%s/gids", port);
+	make_dir(t, "%s/gid_attrs/types", port);
+	make_dir(t, "%s/gid_attrs/ndevs", port);
+	make_dir(t, "%s/pkeys", port);
+	put(t, "0xffff", "%s/pkeys/0", port);
+	put(t, "Ethernet", "%s/link_layer", port);
+	put(t, "0x0", "%s/lid", port);
+	put(t, "0", "%s/lid_mask_count", port);
+	put(t, "0x0", "%s/sm_lid", port);
+	put(t, "0", "%s/sm_sl", port);
+	snprintf(cap_mask, sizeof(cap_mask), "0x%08x",
+		 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
+	put(t, cap_mask, "%s/cap_mask", port);
+	put_counters(t, port);
+	put_port(t, d, port);
+}
+
+/** The device "behind" it: the network interface, where tools look for its name. */
+static void make_parent(struct tree *t, const struct netdev *d, const char *dir)
+{
+	char net[192];
+
+	snprintf(net, sizeof(net), "%s/device/net/%s", dir, d->ifname);
+	make_dir(t, "%s", net);
+	put(t, "0x0", "%s/dev_id", net);
+	put(t, "0", "%s/dev_port", net);
+	put_number(t, d->mtu, net, "mtu");
+	put_number(t, d->ifindex, net, "ifindex");
+	put(t, "-1", "%s/device/numa_node", dir);
+}
+
+static void make_uverbs(struct tree *t, const struct netdev *d, unsigned number)
+{
+	char target[64];
+
+	snprintf(target, sizeof(target), "../../devices/virtual/infiniband_verbs/uverbs%u", number);
+	make_dir(t, DEVICES "_verbs/uverbs%u", number);
+	put(t, d->name, DEVICES "_verbs/uverbs%u/ibdev", number);
+	put(t, "1", DEVICES "_verbs/uverbs%u/abi_version", number);
+	make_link(t, target, CLASS_VERBS "/uverbs%u", number);
+	make_link(t, "/dev/null", DEV "/uverbs%u", number);
+	/* Some look for the node by the device's name, as ibv_get_device_name() has it. */
+	make_link(t, "/dev/null", DEV "/%s", d->name);
+}
+
+static void make_device(struct tree *t, const struct netdev *d, unsigned number)
+{
+	char dir[128], port[160], target[128], guid[20];
+
+	snprintf(dir, sizeof(dir), DEVICES "/%s", d->name);
+	snprintf(port, sizeof(port), "%s/ports/1", dir);
+	snprintf(target, sizeof(target), "../../devices/virtual/infiniband/%s", d->name);
+	guid_text(d->guid, guid);
+	make_port(t, d, port);
+	make_parent(t, d, dir);
+	put(t, "1: CA", "%s/node_type", dir);
+	put(t, guid, "%s/node_guid", dir);
+	put(t, guid, "%s/sys_image_guid", dir);
+	put(t, d->name, "%s/node_desc", dir);
+	put(t, ROCEMU_VERSION, "%s/fw_ver", dir);
+	put(t, "0x0", "%s/hw_rev", dir);
+	put(t, "rocemu", "%s/hca_type", dir);
+	make_link(t, target, CLASS_IB "/%s", d->name);
+	make_uverbs(t, d, number);
+}
+
+/* ---- the tree ---- */
+
+/**
+ * What is really in a directory, as links to itself. Without the C library: we may be run under a
+ * "rocemu run" ourselves. @return the first number behind those of real uverbs devices, or 0.
+ */
+static unsigned link_real(struct tree *t, const char *dir)
+{
+	const long fd = syscall(SYS_openat, AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	DIR *d = fd < 0 ? NULL : fdopendir((int)fd);
+	unsigned number, next = 0;
+	const struct dirent *e;
+	char path[512];
+
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (sscanf(e->d_name, "uverbs%u", &number) == 1)
+			next = MAX(next, number + 1);
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		make_link(t, path, "%s", path);
+	}
+	if (d)
+		closedir(d);
+	return next;
+}
+
+static void fill(struct tree *t)
+{
+	static const char *const tops[] = {CLASS_IB, CLASS_VERBS, DEV, DEVICES, DEVICES "_verbs"};
+	unsigned uverbs = 0, next;
+	char abi[16];
+
+	for (unsigned i = 0; i < ARRAY_LEN(tops); i++) {
+		make_dir(t, "%s", tops[i]);
+		next = link_real(t, tops[i]);
+		uverbs = MAX(uverbs, next);
+	}
+	for (unsigned i = 0; i < t->ndevs; i++)
+		make_device(t, &t->devs[i], uverbs + i);
+	snprintf(abi, sizeof(abi), "%d", UVERBS_ABI);
+	put(t, abi, CLASS_VERBS "/abi_version");
+	make_link(t, "/dev/null", DEV "/rdma_cm");
+}
+
+int tree_make(struct tree *t, struct netdev *devs, unsigned n)
+{
+	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+	bool made = false;
+
+	*t = (struct tree){.devs = devs, .ndevs = n};
+	for (unsigned i = 0; i < ARRAY_LEN(places) && !made; i++) {
+		if (!places[i] || places[i][0] != '/' ||
+		    snprintf(t->root, sizeof(t->root), "%s/rocemu-paths-XXXXXX", places[i]) >=
+			    (int)sizeof(t->root))
+			continue;
+		made = mkdtemp(t->root);
+	}
+	if (!made)
+		return -errno;
+	/* A program may be started as another user. */
+	note(t, t->root, chmod(t->root, 0755) == 0);
+	fill(t);
+	if (t->err)
+		tree_remove(t);
+	return t->err;
+}
+
+void tree_refresh(struct tree *t)
+{
+	struct netdev_change change[2 * ROCEMU_MAX_GID];
+	struct netdev now;
+	char port[160];
+	int r;
+
+	for (unsigned i = 0; i < t->ndevs; i++) {
+		struct netdev *d = &t->devs[i];
+		const bool active = d->active;
+		const unsigned speed = d->speed_mbps;
+
+		r = netdev_reread(d, &now);
+		if (r < 0 && r != -ENODEV)
+			continue;
+		if (!netdev_merge(d, &now, change) && d->active == active && d->speed_mbps == speed)
+			continue;
+		snprintf(port, sizeof(port), DEVICES "/%s/ports/1", d->name);
+		put_port(t, d, port);
+		t->err = 0; /* another time it may work */
+	}
+}
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *ftw)
+{
+	(void)st;
+	(void)type;
+	(void)ftw;
+	remove(path);
+	return 0;
+}
+
+void tree_remove(struct tree *t)
+{
+	enum { OPEN_DIRS = 16 };
+
+	nftw(t->root, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
+}

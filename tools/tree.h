@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The private tree: what programs would find of our devices in /sys/class/infiniband,
+ * /sys/class/infiniband_verbs and /dev/infiniband, under a root of its own that librocemu-paths.so
+ * (src/interpose) maps these paths to. Laid out as the kernel does for a virtual device:
+ *
+ *	/sys/class/infiniband/DEV            link to ../../devices/virtual/infiniband/DEV
+ *	/sys/class/infiniband_verbs/uverbsN  link to ../../devices/virtual/infiniband_verbs/uverbsN
+ *	/dev/infiniband/DEV, uverbsN, rdma_cm    links to /dev/null
+ *
+ * What is really there is in the listings, too, as a link to itself.
+ */
+#ifndef TOOLS_TREE_H
+#define TOOLS_TREE_H
+
+#include <stdbool.h>
+
+#include "engine/netdev.h"
+
+struct tree {
+	char root[512];
+	struct netdev *devs; /* owned by the caller, kept up to date by tree_refresh() */
+	unsigned ndevs;
+	int err; /* tree.c's */
+};
+
+/**
+ * Make the tree of devs in a new directory and set root. @return 0, or -errno with nothing left
+ * behind.
+ */
+int tree_make(struct tree *t, struct netdev *devs, unsigned n);
+
+/** What has changed of the interfaces goes into the tree. */
+void tree_refresh(struct tree *t);
+
+/** Remove it. */
+void tree_remove(struct tree *t);
+
+/**
+ * tree_make(), and a process that refreshes the tree and removes it when neither the caller nor any
+ * program that it becomes or starts is left: they inherit a file descriptor by which that is seen.
+ */
+int tree_start(struct tree *t, struct netdev *devs, unsigned n);
+
+#endif
