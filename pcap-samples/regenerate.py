@@ -2,15 +2,21 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Makes the captures of this folder anew, and MANIFEST: what is in each, as tshark and `rocemu verify` see it.
 
-usage: regenerate.py BUILD_DIR
+usage: regenerate.py BUILD_DIR [PATTERN]
 
-Stock perftest programs and our own verbs-check run under `rocemu run --pcap` in a network namespace of their own. PSNs,
-QPNs, keys, addresses of memory and times differ from run to run.
+Only those whose names fit the pattern, if there is one; MANIFEST is written for all.
+
+Stock perftest programs and our own verbs-check run under `rocemu run --pcap` in a network namespace of their own: PSNs,
+QPNs, keys, addresses of memory and times differ from run to run. What no installed program asks for, two endpoints or two
+connection managers do in virtual time (sim-samples, cm-samples): the same bytes each time.
 """
+import fnmatch
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 PORT = 18650
@@ -42,9 +48,26 @@ SAMPLES = {
     'rc_errors_ipv4': ('RC errors: NAKs of each kind, RNR NAKs, retries that run out', V4, None,
                        'verbs-check --group errors'),
 }
+# Made by sim-samples: what it shows.
+SIMULATED = {
+    'rc_send_imm': 'RC SEND with immediate: 0, 16 and 700 bytes',
+    'rc_write_imm': 'RC WRITE with immediate: 0, 100 and 700 bytes',
+    'rc_atomic_write': 'RC ATOMIC WRITE (annex A19)',
+    'rc_flush': 'RC WRITE, then FLUSH of its range and of nothing (annex A19)',
+    'rc_send_inv': 'RC WRITE through a memory window, SEND, SEND with invalidate of the window\'s key',
+    'rc_window_gone': 'the same, then a WRITE through the window that is gone: NAK remote access error',
+    'rc_rnr': 'RC SEND before the receive is posted: RNR NAK, wait, again',
+    'xrc_send': 'XRC SEND', 'xrc_send_imm': 'XRC SEND with immediate',
+    'xrc_write': 'XRC WRITE', 'xrc_write_imm': 'XRC WRITE with immediate',
+    'xrc_read': 'XRC READ', 'xrc_atomic': 'XRC compare and swap, fetch and add',
+    'xrc_atomic_write': 'XRC ATOMIC WRITE', 'xrc_flush': 'XRC WRITE and FLUSH',
+    'ud_send_imm': 'UD SEND with immediate, SEND',
+    'ud_multicast': 'UD SEND with immediate and SEND to a multicast group',
+}
 FIELDS = ('infiniband.bth.opcode', 'infiniband.bth.psn', 'infiniband.bth.destqp', 'infiniband.bth.padcnt',
-          'infiniband.bth.a', 'infiniband.aeth.syndrome', 'infiniband.aeth.msn', 'infiniband.reth.dmalen',
-          'infiniband.invariant.crc')
+          'infiniband.bth.a', 'infiniband.deth.srcqp', 'infiniband.deth.q_key', 'infiniband.aeth.syndrome',
+          'infiniband.aeth.msn', 'infiniband.reth.dmalen', 'infiniband.immdt', 'infiniband.ieth',
+          'infiniband.mad.attributeid', 'infiniband.mad.transactionid', 'infiniband.invariant.crc')
 
 
 def tshark(path):
@@ -99,19 +122,48 @@ def wait_listening(port, server):
     raise RuntimeError(f'the server ended with {server.returncode}')
 
 
-def main():
-    build = os.path.abspath(sys.argv[1])
-    if os.environ.get('SAMPLES_NAMESPACE') is None:
-        os.environ['SAMPLES_NAMESPACE'] = 'yes'
-        os.execvp('unshare', ['unshare', '-rn', sys.executable, os.path.abspath(__file__), build])
+def recorded(build, pattern):
+    """Those of SAMPLES that fit, in a network namespace."""
     subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True)
     for address in V6:
         subprocess.run(['ip', 'addr', 'add', address + '/128', 'dev', 'lo', 'nodad'], check=True)
     os.environ['ROCEMU_AGENT_NAME'] = 'samples'
-    manifest = {}
     for i, (name, sample) in enumerate(SAMPLES.items()):
-        record(build, name, sample, PORT + i)
-        manifest[name] = {'what': sample[0], 'command': sample[3], 'impair': sample[2],
+        if fnmatch.fnmatch(name, pattern):
+            record(build, name, sample, PORT + i)
+
+
+def simulated(build, pattern):
+    with tempfile.TemporaryDirectory() as directory:
+        for program in ('sim-samples', 'cm-samples'):
+            subprocess.run([os.path.join(build, 'test', 'verify', program), directory], check=True)
+        for name in os.listdir(directory):
+            if fnmatch.fnmatch(name, pattern + '.pcap'):
+                shutil.copyfile(os.path.join(directory, name), os.path.join(HERE, name))
+
+
+def about(name):
+    """What a capture is, and how it was made."""
+    if name in SAMPLES:
+        what, _, impair, command = SAMPLES[name]
+        return {'what': what, 'command': command, 'impair': impair}
+    subject, version = name.rsplit('_', 1)
+    if subject in SIMULATED:
+        return {'what': SIMULATED[subject] + (' over IPv6' if version == 'ipv6' else ''), 'command': 'sim-samples'}
+    return {'what': 'CM: ' + subject[3:].replace('_', ' '), 'command': 'cm-samples'}
+
+
+def main():
+    build, pattern = os.path.abspath(sys.argv[1]), sys.argv[2] if len(sys.argv) > 2 else '*'
+    if os.environ.get('SAMPLES_NAMESPACE') is None:
+        os.environ['SAMPLES_NAMESPACE'] = 'yes'
+        os.execvp('unshare', ['unshare', '-rn', sys.executable, os.path.abspath(__file__), build, pattern])
+    recorded(build, pattern)
+    simulated(build, pattern)
+    names = [f[:-5] for f in os.listdir(HERE) if f.endswith('.pcap')]
+    manifest = {}
+    for name in sorted(names, key=lambda n: (n.startswith('cm_'), n)):
+        manifest[name] = {**about(name),
                           **describe(os.path.join(build, 'tools', 'rocemu'), os.path.join(HERE, name + '.pcap'))}
         print(f'{name}: {manifest[name]["packets"]} packets, {manifest[name]["verify"]["counts"]}')
     with open(os.path.join(HERE, 'MANIFEST.json'), 'w', encoding='ascii') as f:

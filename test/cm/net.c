@@ -184,6 +184,8 @@ static void send_out(struct net *n, unsigned from)
 		assert_int_equal(rocemu_cm_decode(&m, mad.data, sizeof(mad.data)), ROCEMU_MAD_OK);
 		assert_memory_equal(&mad.addr.src, &n->side[from].gid, sizeof(mad.addr.src));
 		snprintf(text, sizeof(text), "%c:%s", "AB"[from], rocemu_cm_name(m.attr_id));
+		if (n->tap != NULL)
+			n->tap(n, from, &mad);
 		if (i < 64)
 			append(n->wire, sizeof(n->wire), " ", text);
 		if (n->cut || (i < 64 && n->lose >> i & 1))

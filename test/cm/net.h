@@ -64,6 +64,8 @@ struct net_flight {
 };
 
 struct net {
+	void (*tap)(struct net *n, unsigned from, const struct cm_mad *mad); /* NULL: nobody looks */
+	void *tap_arg;
 	rocemu_ns_t now;
 	struct net_side side[2];
 	struct net_flight flight[NET_FLIGHTS];

@@ -25,14 +25,12 @@ static void write_packet(struct capture_writer *w, struct sim_packet *p)
 	capture_write(w, p->sent_at, &pkt);
 }
 
-int sim_capture(const struct sim *s, char *path, size_t size)
+int sim_capture_to(const struct sim *s, const char *path)
 {
 	uint64_t kept = MIN(s->history_len, (uint64_t)SIM_HISTORY);
 	struct capture_writer *w;
 	char err[256];
 
-	snprintf(path, size, "%s/failed-%s-%llu.pcap", SIM_CAPTURE_DIR,
-		 s->cfg.name ? s->cfg.name : "run", (unsigned long long)s->cfg.seed);
 	if (capture_writer_open(&w, path, err, sizeof(err)) != 0) {
 		fprintf(stderr, "  no capture: %s\n", err);
 		return -1;
@@ -40,4 +38,11 @@ int sim_capture(const struct sim *s, char *path, size_t size)
 	for (uint64_t i = s->history_len - kept; i < s->history_len; i++)
 		write_packet(w, s->history[i % SIM_HISTORY]);
 	return capture_writer_close(w);
+}
+
+int sim_capture(const struct sim *s, char *path, size_t size)
+{
+	snprintf(path, size, "%s/failed-%s-%llu.pcap", SIM_CAPTURE_DIR,
+		 s->cfg.name ? s->cfg.name : "run", (unsigned long long)s->cfg.seed);
+	return sim_capture_to(s, path);
 }

@@ -2,12 +2,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What the network and the capture may do to packets is no fault of who sent them: `rocemu verify` must not find any.
 
-usage: disorder.py ROCEMU DIRECTORY... [--trials N] [--seed N]
+usage: disorder.py ROCEMU DIRECTORY... [--trials N] [--seed N] [--cm CM_SAMPLES]
 
 Captures of correct implementations (test/golden, pcap-samples) are taken apart and put together again with packets
 reordered, doubled and missing, as a network, a mirror port or a busy capturing host leaves them. No error may be found in
 them, and beyond what is found in the capture as it was recorded only what speaks of order, loss and repetition. A trial
-that fails is named with its seed and kept.
+that fails is named with its seed and kept. With --cm, connection managers that go through all their exchanges on bad
+networks are judged the same way.
 """
 import argparse
 import glob
@@ -49,10 +50,15 @@ def write(path, header, scale, found):
             f.write(struct.pack('<II', time // scale, time % scale) + rest)
 
 
-def reordered(dice, found):
-    """Places change by up to a window, times stay where they are: as a capture with several queues has it."""
-    window = dice.choice((2, 3, 5, 9, 16))
-    order = sorted(range(len(found)), key=lambda i: i + dice.random() * window)
+def reordered(dice, scale, found):
+    """Places change by up to a window, times stay where they are: as a capture with several queues has it. Nothing
+    overtakes what was sent a tenth of a second earlier."""
+    window, keys, base = dice.choice((2, 3, 5, 9, 16)), [], 0
+    for i, (time, _) in enumerate(found):
+        if i and time - found[i - 1][0] > scale // 10:
+            base += 2 * window
+        keys.append(base + i + dice.random() * window)
+    order = sorted(range(len(found)), key=keys.__getitem__)
     return [(slot[0], found[i][1]) for slot, i in zip(found, order)]
 
 
@@ -84,7 +90,7 @@ def trial(dice, scale, found, normal):
     # Who waits after an RNR NAK waits after he has got it: nothing on the way makes the wait shorter.
     longest = 100 if 'rnr-nak' in normal else 10000
     for change in dice.choice(('r', 'd', 't', 'm', 'rm', 'rd', 'dm', 'td', 'tm', 'rdm', 'tdm')):
-        found = {'r': lambda f: reordered(dice, f), 't': lambda f: delayed(dice, scale, f, longest),
+        found = {'r': lambda f: reordered(dice, scale, f), 't': lambda f: delayed(dice, scale, f, longest),
                  'd': lambda f: doubled(dice, f), 'm': lambda f: missing(dice, f)}[change](found)
     return found
 
@@ -110,6 +116,21 @@ def judge(report, normal):
     return wrong if wrong or not report['errors'] else [f'{report["errors"]} errors']
 
 
+def connection_managers(args):
+    """What their exchanges on bad networks are found guilty of; and how many there are."""
+    failed = 0
+    with tempfile.TemporaryDirectory(prefix='rocemu-disorder-') as directory:
+        subprocess.run([args.cm, directory, str(args.trials)], timeout=300, check=True)
+        paths = sorted(glob.glob(os.path.join(directory, '*.pcap')))
+        for path, report in verify(args.rocemu, paths).items():
+            wrong = judge(report, set())
+            if wrong:
+                failed += 1
+                os.replace(path, kept := os.path.join(args.keep, os.path.basename(path)))
+                print(f'{kept}: ' + '; '.join(wrong[:3]))
+    return len(paths), failed
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument('rocemu')
@@ -117,6 +138,7 @@ def main():
     parser.add_argument('--trials', type=int, default=TRIALS)
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--keep', default='.', help='where captures that failed are left')
+    parser.add_argument('--cm', help='the program cm-samples')
     args = parser.parse_args()
     captures = sorted(p for d in args.directories for p in glob.glob(os.path.join(d, '*.pcap')))
     reports, runs, failed = verify(args.rocemu, captures), 0, 0
@@ -137,6 +159,9 @@ def main():
                     failed += 1
                     os.replace(path, kept := os.path.join(args.keep, os.path.basename(path)))
                     print(f'{kept}: ' + '; '.join(wrong[:3]))
+    if args.cm:
+        n, wrong = connection_managers(args)
+        runs, failed = runs + n, failed + wrong
     print(f'{len(captures)} captures, {runs} trials, {failed} with findings that should not be')
     return 1 if failed or not captures else 0
 

@@ -658,11 +658,6 @@ def rep_from_the_active_side(frames):
     attribute(frames, RTU).body[MAD + 17] = REP
 
 
-@mutation('cm-side', 'cm_rping')
-def lap_from_the_passive_side(frames):
-    attribute(frames, DREP).body[MAD + 17] = LAP
-
-
 @mutation('cm-side', 'cm_reject_no_listener')
 def reject_of_a_rep_by_who_sends_reps(frames):
     attribute(frames, REJ).body[MAD + 32] = 0x40
@@ -676,9 +671,11 @@ def seconds_later(frames, frame, attr):
     return again
 
 
-@mutation('cm-order', 'cm_reject_no_listener')
+@mutation('cm-order', 'cm_rping', 'cm_rping_ipv6')
 def rep_after_rej(frames):
-    seconds_later(frames, attribute(frames, REJ), REP)
+    rep = attribute(frames, REP)
+    seconds_later(frames, rep, REP)
+    rep.body[MAD + 17], rep.body[MAD + 32], rep.body[MAD + 33] = REJ, 0, 0
 
 
 @mutation('cm-order', 'cm_rping')
@@ -691,9 +688,9 @@ def dreq_after_drep(frames):
     seconds_later(frames, attribute(frames, DREP), DREQ)
 
 
-@mutation('undecided', 'cm_reject_no_listener')
-def rep_right_after_rej(frames):
-    seconds_later(frames, attribute(frames, REJ), REP).time_ns = frames[-2].time_ns + 1000
+@mutation('undecided', 'cm_rping')
+def dreq_right_after_drep(frames):
+    seconds_later(frames, attribute(frames, DREP), DREQ).time_ns = frames[-2].time_ns + 1000
 
 
 @mutation('cm-tid', 'cm_rping', 'cm_rping_ipv6')

@@ -6,6 +6,7 @@ usage: samples.py ROCEMU SAMPLES_DIR
 
 Exit code 77 (skipped) where no tshark is installed.
 """
+import concurrent.futures
 import importlib.util
 import json
 import os
@@ -26,9 +27,13 @@ def main():
     spec.loader.exec_module(regenerate)
     with open(os.path.join(samples, 'MANIFEST.json'), encoding='ascii') as f:
         manifest = json.load(f)
-    problems = [f'{name} is not in MANIFEST.json' for name in regenerate.SAMPLES if name not in manifest]
-    for name, entry in manifest.items():
-        found = regenerate.describe(rocemu, os.path.join(samples, name + '.pcap'))
+    there = {f[:-5] for f in os.listdir(samples) if f.endswith('.pcap')} | set(regenerate.SAMPLES)
+    problems = [f'{name} is not in MANIFEST.json' for name in there if name not in manifest]
+    subjects = {name.rsplit('_', 1)[0] for name in manifest}
+    problems += [f'{subject} has no capture' for subject in regenerate.SIMULATED if subject not in subjects]
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        described = pool.map(lambda name: regenerate.describe(rocemu, os.path.join(samples, name + '.pcap')), manifest)
+    for (name, entry), found in zip(manifest.items(), described):
         problems += [f'{name}: {key} is {found[key]}, in MANIFEST.json {entry[key]}' for key in found
                      if found[key] != entry[key]]
         if found['verify']['errors']:

@@ -17,7 +17,8 @@
 #include "model.h"
 
 enum { MAX_EXCHANGES = 1 << 14, HASH_SIZE = 1 << 10 };
-#define LATE_NS 1000000000u /* no network delays a packet for so long */
+#define LATE_NS	 1000000000u   /* no network delays a packet for so long */
+#define AGAIN_NS (LATE_NS / 2) /* a REQ so long after its exchange's end is no copy */
 
 static const char *const sides[] = {"the active side", "the passive side"};
 
@@ -87,18 +88,16 @@ struct turn {
 
 #define TURN_FOUND(t, rule, ...) FOUND((t)->v, NULL, rule, (t)->p, __VA_ARGS__)
 
-/* The message whose TID this one repeats; 0: it begins a transaction. */
+/* The message whose TID this one repeats; 0: none, or one of which there may be several (LAP). */
 static uint16_t answered_by(const struct rocemu_cm_msg *m)
 {
 	switch (m->attr_id) {
 	case ROCEMU_CM_DREP:
 		return ROCEMU_CM_DREQ;
-	case ROCEMU_CM_APR:
-		return ROCEMU_CM_LAP;
 	case ROCEMU_CM_SIDR_REP:
 		return ROCEMU_CM_SIDR_REQ;
 	case ROCEMU_CM_MRA:
-		return m->mra.answered == ROCEMU_CM_TO_OTHER ? ROCEMU_CM_LAP : ROCEMU_CM_REQ;
+		return m->mra.answered == ROCEMU_CM_TO_OTHER ? 0 : ROCEMU_CM_REQ;
 	case ROCEMU_CM_REP:
 	case ROCEMU_CM_RTU:
 	case ROCEMU_CM_REJ:
@@ -123,26 +122,42 @@ static void check_tid(const struct turn *t)
 			   rocemu_cm_name(t->m->attr_id), t->m->tid, rocemu_cm_name(of), s->tid);
 }
 
-/* Which side sends a message, and may say that it answers what. */
-static void check_side(const struct turn *t)
+static bool side_wrong(const struct turn *t)
 {
-	uint16_t attr = t->m->attr_id;
-	uint8_t to = attr == ROCEMU_CM_MRA   ? t->m->mra.answered
-		     : attr == ROCEMU_CM_REJ ? t->m->rej.answered
-					     : ROCEMU_CM_TO_OTHER;
 	bool active = t->side == CM_ACTIVE;
+	uint8_t to;
 
-	if (attr == ROCEMU_CM_REP || attr == ROCEMU_CM_APR ? active
-	    : attr == ROCEMU_CM_RTU || attr == ROCEMU_CM_LAP
-		    ? !active
-		    : to > ROCEMU_CM_TO_OTHER || (to == ROCEMU_CM_TO_REQ && active) ||
-			      (to == ROCEMU_CM_TO_REP && !active))
-		TURN_FOUND(t, CM_SIDE, "%s from %s%s, communication ID 0x%x", rocemu_cm_name(attr),
-			   sides[t->side],
-			   to == ROCEMU_CM_TO_REQ   ? ", to a REQ"
-			   : to == ROCEMU_CM_TO_REP ? ", to a REP"
-						    : "",
-			   t->e->active_id);
+	switch (t->m->attr_id) {
+	case ROCEMU_CM_REP:
+		return active;
+	case ROCEMU_CM_RTU:
+		return !active;
+	case ROCEMU_CM_MRA:
+	case ROCEMU_CM_REJ:
+		to = t->m->attr_id == ROCEMU_CM_MRA ? t->m->mra.answered : t->m->rej.answered;
+		return to > ROCEMU_CM_TO_OTHER || (to == ROCEMU_CM_TO_REQ && active) ||
+		       (to == ROCEMU_CM_TO_REP && !active);
+	default:
+		return false;
+	}
+}
+
+/*
+ * Which side sends a message, and may say that it answers what. Where peers have both sent a REQ
+ * and the capture misses one, the transaction tells.
+ * @return false: it is the other REQ's.
+ */
+static bool check_side(const struct turn *t)
+{
+	const struct cm_seen *req = seen_of(t->e, CM_ACTIVE, ROCEMU_CM_REQ);
+
+	if (!side_wrong(t))
+		return true;
+	if (req->tid != t->m->tid)
+		return false;
+	TURN_FOUND(t, CM_SIDE, "%s from %s, communication ID 0x%x", rocemu_cm_name(t->m->attr_id),
+		   sides[t->side], t->e->active_id);
+	return true;
 }
 
 /* clang-format off */
@@ -153,10 +168,9 @@ static const struct { uint16_t attr, after; enum cm_side side, after_side; } ove
 	{ROCEMU_CM_RTU,  ROCEMU_CM_DREQ, CM_ACTIVE,  CM_ACTIVE},
 	{ROCEMU_CM_REJ,  ROCEMU_CM_RTU,  CM_ACTIVE,  CM_ACTIVE},
 	{ROCEMU_CM_LAP,  ROCEMU_CM_DREQ, CM_ACTIVE,  CM_ACTIVE},
+	{ROCEMU_CM_LAP,  ROCEMU_CM_DREQ, CM_PASSIVE, CM_PASSIVE},
 	{ROCEMU_CM_DREQ, ROCEMU_CM_DREP, CM_ACTIVE,  CM_ACTIVE},
 	{ROCEMU_CM_DREQ, ROCEMU_CM_DREP, CM_PASSIVE, CM_PASSIVE},
-	{ROCEMU_CM_DREQ, ROCEMU_CM_REJ,  CM_ACTIVE,  CM_ACTIVE},
-	{ROCEMU_CM_DREQ, ROCEMU_CM_REJ,  CM_PASSIVE, CM_PASSIVE},
 };
 
 /* What must have been seen before, and from which side. */
@@ -165,7 +179,7 @@ static const struct { uint16_t attr, before; unsigned side; } needs[] = {
 	{ROCEMU_CM_RTU,  ROCEMU_CM_REP,  CM_PASSIVE},
 	{ROCEMU_CM_DREQ, ROCEMU_CM_REP,  CM_PASSIVE},
 	{ROCEMU_CM_LAP,  ROCEMU_CM_REP,  CM_PASSIVE},
-	{ROCEMU_CM_APR,  ROCEMU_CM_LAP,  CM_ACTIVE},
+	{ROCEMU_CM_APR,  ROCEMU_CM_LAP,  CM_OTHER},
 	{ROCEMU_CM_DREP, ROCEMU_CM_DREQ, CM_OTHER},
 };
 /* clang-format on */
@@ -177,6 +191,9 @@ static void check_order(const struct turn *t)
 
 	for (unsigned i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
 		s = seen_of(t->e, over[i].after_side, over[i].after);
+		/* Who rejects without an ID may be asked once more, with the same ID. */
+		if (over[i].after == ROCEMU_CM_REJ && s->anonymous)
+			continue;
 		if (over[i].attr != attr || over[i].side != t->side || s->count == 0 ||
 		    seen_of(t->e, t->side, attr)->count != 0)
 			continue;
@@ -220,7 +237,8 @@ static void note(const struct turn *t)
 		s->number = t->p->rec->number;
 		s->digest = d;
 		s->tid = t->m->tid;
-	} else {
+		s->anonymous = t->m->attr_id == ROCEMU_CM_REJ && t->m->rej.local_comm_id == 0;
+	} else if (t->m->attr_id != ROCEMU_CM_LAP && t->m->attr_id != ROCEMU_CM_APR) {
 		TURN_FOUND(t, CM_AGAIN, "%s, as packet %" PRIu64 ", %.3f s later",
 			   rocemu_cm_name(t->m->attr_id), s->number,
 			   t->p->rec->ts_ns > s->first_ns
@@ -258,14 +276,18 @@ static void check_addresses(const struct turn *t, const struct rocemu_cm_path *p
 
 /* ---- the messages ---- */
 
-static bool ended(struct cm_exchange *e)
+/* A REQ for an exchange that has ended begins another one, when it is not a late copy. */
+static bool begins_anew(struct cm_exchange *e, const struct pkt *p)
 {
 	static const uint16_t attrs[] = {ROCEMU_CM_REJ, ROCEMU_CM_DREQ, ROCEMU_CM_DREP,
 					 ROCEMU_CM_SIDR_REP};
+	uint16_t req = e->sidr ? ROCEMU_CM_SIDR_REQ : ROCEMU_CM_REQ;
+	bool same_again = seen_of(e, CM_ACTIVE, req)->digest == digest(p);
 
-	for (unsigned i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
-		if (seen_of(e, CM_ACTIVE, attrs[i])->count != 0 ||
-		    seen_of(e, CM_PASSIVE, attrs[i])->count != 0)
+	for (unsigned i = 0; i < 2 * sizeof(attrs) / sizeof(attrs[0]); i++) {
+		const struct cm_seen *s = seen_of(e, i & 1 ? CM_PASSIVE : CM_ACTIVE, attrs[i / 2]);
+
+		if (s->count != 0 && (!same_again || p->rec->ts_ns >= s->first_ns + AGAIN_NS))
 			return true;
 	}
 	return false;
@@ -277,8 +299,7 @@ static void req_input(struct turn *t)
 	struct cm_exchange *e = exchange_find(t->v, &t->p->rec->ip.src, &t->p->rec->ip.dst,
 					      req->local_comm_id, false);
 
-	/* IDs are used again, too; a REQ that is only repeated says the same. */
-	if (e != NULL && ended(e) && seen_of(e, CM_ACTIVE, ROCEMU_CM_REQ)->digest != digest(t->p))
+	if (e != NULL && begins_anew(e, t->p))
 		e = NULL;
 	if (e == NULL) {
 		e = exchange_new(t->v, t->p, req->local_comm_id, false);
@@ -354,9 +375,7 @@ static void sidr_input(struct turn *t)
 
 	if (t->m->attr_id == ROCEMU_CM_SIDR_REQ) {
 		t->e = exchange_find(t->v, &ip->src, &ip->dst, req->request_id, true);
-		if (t->e == NULL ||
-		    (ended(t->e) &&
-		     seen_of(t->e, CM_ACTIVE, ROCEMU_CM_SIDR_REQ)->digest != digest(t->p)))
+		if (t->e == NULL || begins_anew(t->e, t->p))
 			t->e = exchange_new(t->v, t->p, req->request_id, true);
 		if (t->e == NULL)
 			return;
@@ -388,8 +407,10 @@ static struct cm_exchange *exchange_of(struct turn *t, uint32_t local, uint32_t 
 	struct cm_exchange *e = exchange_find(t->v, &ip->dst, &ip->src, remote, false);
 	struct cm_exchange *mine = exchange_find(t->v, &ip->src, &ip->dst, local, false);
 
-	/* Two hosts may have used the same number: the passive side's tells. */
-	if (e != NULL && mine != NULL && e->passive_known && e->passive_id != local)
+	/* Both have sent REQs, with these IDs: it belongs to the one that was answered. */
+	if (e != NULL && mine != NULL &&
+	    (mine->passive_known ? mine->passive_id == remote
+				 : e->passive_known && e->passive_id != local))
 		e = NULL;
 	if (e != NULL) {
 		t->side = CM_PASSIVE;
@@ -434,7 +455,8 @@ void exchange_input(struct verify *v, const struct pkt *p)
 	t.e = exchange_of(&t, m.rtu.local_comm_id, m.rtu.remote_comm_id);
 	if (t.e == NULL)
 		return;
-	check_side(&t);
+	if (!check_side(&t))
+		return;
 	check_tid(&t);
 	check_order(&t);
 	if (m.attr_id == ROCEMU_CM_REP)

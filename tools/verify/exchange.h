@@ -16,6 +16,7 @@ struct cm_seen {
 	uint64_t first_ns, number, tid;
 	uint32_t digest;
 	uint16_t count;
+	bool anonymous; /* a REJ from who has no communication ID */
 };
 
 struct cm_exchange {

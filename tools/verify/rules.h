@@ -160,13 +160,13 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(CM_FORM, "cm-form", ERROR, "IBTA 13.4.2, 12.6", "connection message of a wrong length, or a length in it is too large", \
 	  "A MAD has 256 bytes; the information in REJ, APR and SIDR_REP at most 72.") \
 	X(CM_SIDE, "cm-side", ERROR, "IBTA 12.6", "connection message that this side does not send", \
-	  "REP and APR come from the passive side (who was sent the REQ), RTU and LAP from the active one. MRA and REJ say what they " \
+	  "REP comes from the passive side (who was sent the REQ), RTU from the active one. MRA and REJ say what they " \
 	  "answer: a REQ is answered by the passive side, a REP by the active one. Judged for exchanges whose REQ is in the capture.") \
 	X(CM_ORDER, "cm-order", ERROR, "IBTA 12.9", "connection message that its exchange does not allow any more", \
-	  "No REP after the own REJ, no RTU after the own REJ or DREQ, no REJ after the own RTU, no DREQ after the own DREP or REJ. An error when a " \
+	  "No REP after the own REJ, no RTU after the own REJ or DREQ, no REJ after the own RTU, no DREQ after the own DREP. An error when a " \
 	  "second and more lies between, for messages overtake each other; else undecided.") \
 	X(CM_TID, "cm-tid", WARN, "IBTA 12.6, 13.4.6.4", "connection message with another transaction ID than what it answers", \
-	  "REP, MRA, REJ and RTU repeat the REQ's transaction ID, DREP the DREQ's, APR the LAP's, SIDR_REP the SIDR_REQ's.") \
+	  "REP, MRA, REJ and RTU repeat the REQ's transaction ID, DREP the DREQ's, SIDR_REP the SIDR_REQ's.") \
 	X(CM_COMM_ID, "cm-comm-id", ERROR, "IBTA 12.7.1", "connection message with another communication ID than the REP's", \
 	  "Each side chooses its communication ID once, in REQ and REP; all that follows names both.") \
 	X(CM_QPN, "cm-qpn", ERROR, "IBTA 12.6.10, 12.8.1", "DREQ or LAP for another QP than REQ and REP named", \
