@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/cm-reqs.h"
+
+#include <string.h>
+
+#include "test.h"
+
+static struct cm_reqs reqs;
+
+static struct cm_req_id req(uint32_t comm_id)
+{
+	return (struct cm_req_id){.src = {.raw = {1}}, .comm_id = comm_id, .tid = comm_id};
+}
+
+TEST(cm_reqs, request__remembered_for_a_while)
+{
+	struct cm_req_id id = req(1), other = req(1);
+
+	memset(&reqs, 0, sizeof(reqs));
+	assert_int_equal(cm_reqs_find(&reqs, &id, 0), 0);
+	cm_reqs_add(&reqs, &id, 7, 1000);
+	assert_int_equal(cm_reqs_find(&reqs, &id, 1000 + CM_REQS_MS - 1), 7);
+	assert_int_equal(cm_reqs_find(&reqs, &id, 1000 + CM_REQS_MS), 0);
+	other.tid++;
+	assert_int_equal(cm_reqs_find(&reqs, &other, 1000), 0);
+	other = id;
+	other.sidr = true;
+	assert_int_equal(cm_reqs_find(&reqs, &other, 1000), 0);
+	other = id;
+	other.src.raw[15]++;
+	assert_int_equal(cm_reqs_find(&reqs, &other, 1000), 0);
+	/* Once more, to another one. */
+	cm_reqs_add(&reqs, &id, 8, 2000);
+	assert_int_equal(cm_reqs_find(&reqs, &id, 2000), 8);
+}
+
+TEST(cm_reqs, flood__the_newest_are_known)
+{
+	enum { N = 1000000, KNOWN = CM_REQS_BUCKETS };
+	unsigned found = 0;
+
+	memset(&reqs, 0, sizeof(reqs));
+	for (uint32_t i = 1; i <= N; i++) {
+		struct cm_req_id id = req(i);
+
+		cm_reqs_add(&reqs, &id, (uint16_t)(i % 1023 + 1), 1000 + i / 1000);
+	}
+	for (uint32_t i = N - KNOWN + 1; i <= N; i++) {
+		struct cm_req_id id = req(i);
+		uint16_t number = cm_reqs_find(&reqs, &id, 1000 + N / 1000);
+
+		if (number)
+			assert_int_equal(number, i % 1023 + 1);
+		found += number != 0;
+	}
+	/* Those of a bucket give way to each other. */
+	assert_true(found > KNOWN * 9 / 10);
+}
