@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RDMA devices by their addresses, through public verbs alone. A device is opened when it is needed
- * first and stays open as long as the process lives, as rdma_get_devices() promises; GID tables are
- * asked for each time.
+ * The emulated devices by their addresses, through public verbs. A device is opened when it is
+ * needed first and stays open as long as the process lives, as rdma_get_devices() promises; GID
+ * tables are asked for each time.
  */
+#include <dlfcn.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "rdmacm/objects.h"
+#include "verbs/private.h"
 
 /* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -34,7 +36,23 @@ static uint8_t limit(int value)
 	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
 }
 
-/* -errno */
+/**
+ * Does our libibverbs emulate the device? A real one that it lists beside has a connection manager
+ * of its own, in the kernel. Under another libibverbs there is nobody to ask.
+ */
+static bool emulated(struct ibv_device *device)
+{
+	/* The library that we are linked to is there; the handle is kept for good. */
+	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	union {
+		void *object;
+		private_emulates_fn *function;
+	} symbol = {verbs ? dlvsym(verbs, PRIVATE_EMULATES, PRIVATE_VERSION) : NULL};
+
+	return !symbol.function || symbol.function(device);
+}
+
+/* -errno; -ENODEV: not a device of ours */
 static int open_device(struct ibv_device *device, struct rcm_device **out)
 {
 	struct rcm_device *d =
@@ -45,6 +63,8 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 	*out = d;
 	if (d)
 		return 0;
+	if (!emulated(device))
+		return -ENODEV;
 	d = calloc(1, sizeof(*d));
 	if (!d)
 		return -ENOMEM;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "verbs/objects.h"
 
 /* Guards the two; the tap's own lock is taken under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -25,7 +26,14 @@ static struct tap *get_tap(void)
 	return tap;
 }
 
-__attribute__((visibility("default"))) private_capture_fn rocemu_private_capture;
+#define EXPORT __attribute__((visibility("default")))
+EXPORT private_capture_fn rocemu_private_capture;
+EXPORT private_emulates_fn rocemu_private_emulates;
+
+bool rocemu_private_emulates(struct ibv_device *device)
+{
+	return vb_device_of(device) != NULL;
+}
 
 void rocemu_private_capture(const struct tap_addr *a, const void *packet, size_t len)
 {

@@ -7,6 +7,8 @@
 #ifndef VERBS_PRIVATE_H
 #define VERBS_PRIVATE_H
 
+#include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "engine/tap.h"
@@ -19,5 +21,9 @@
  */
 typedef void private_capture_fn(const struct tap_addr *a, const void *packet, size_t len);
 #define PRIVATE_CAPTURE "rocemu_private_capture"
+
+/** Is the device one of ours, and not a real one listed beside them? */
+typedef bool private_emulates_fn(struct ibv_device *device);
+#define PRIVATE_EMULATES "rocemu_private_emulates"
 
 #endif
