@@ -29,7 +29,8 @@ enum { UVERBS_ABI = 6 };
 /* ---- files; path: below the root. After an error they do nothing: t->err is the first. ---- */
 
 /** t->root and a path, in buf. @return false: there was an error before, or it is too long. */
-static bool locate(struct tree *t, char buf[PATH_MAX], const char *fmt, va_list ap)
+__attribute__((format(printf, 3, 0))) static bool locate(struct tree *t, char buf[PATH_MAX],
+							 const char *fmt, va_list ap)
 {
 	const size_t root = strlen(t->root);
 
@@ -124,7 +125,8 @@ static void put_number(struct tree *t, unsigned number, const char *dir, const c
 static const char *gid_text(const uint8_t *raw, char buf[40])
 {
 	for (unsigned i = 0; i < 8; i++)
-		snprintf(buf + 5 * i, 6, "%02x%02x%s", raw[2 * i], raw[2 * i + 1], i < 7 ? ":" : "");
+		snprintf(buf + 5 * i, 6, "%02x%02x%s", raw[2 * i], raw[2 * i + 1],
+			 i < 7 ? ":" : "");
 	return buf;
 }
 

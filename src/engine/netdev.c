@@ -68,9 +68,9 @@ struct netdev_speed netdev_link_speed(unsigned mbps)
 		unsigned mbps;
 		struct netdev_speed speed;
 	} table[] = {
-		{5000, {X1, SDR, 1, 2500, "SDR"}},    {20000, {X1, QDR, 1, 10000, "QDR"}},
-		{32000, {X1, EDR, 1, 25000, "EDR"}},  {45000, {X4, QDR, 4, 10000, "QDR"}},
-		{80000, {X2, EDR, 2, 25000, "EDR"}},  {150000, {X4, EDR, 4, 25000, "EDR"}},
+		{5000, {X1, SDR, 1, 2500, "SDR"}},	  {20000, {X1, QDR, 1, 10000, "QDR"}},
+		{32000, {X1, EDR, 1, 25000, "EDR"}},	  {45000, {X4, QDR, 4, 10000, "QDR"}},
+		{80000, {X2, EDR, 2, 25000, "EDR"}},	  {150000, {X4, EDR, 4, 25000, "EDR"}},
 		{UINT32_MAX, {X4, HDR, 4, 50000, "HDR"}},
 	};
 	unsigned i = 0;

@@ -29,11 +29,11 @@ struct netdev {
 	unsigned mtu;	     /* bytes of an IP packet */
 	unsigned speed_mbps; /* 0: not known, as for lo */
 	bool loopback;
-	bool active;	/* up and running */
+	bool active;	  /* up and running */
 	bool one_address; /* the device stands on its address, not on the interface */
-	uint8_t mac[6]; /* zero where there is none */
-	uint64_t guid;	/* node GUID as a number, most significant byte first on the wire */
-	unsigned ngids; /* at least 1 */
+	uint8_t mac[6];	  /* zero where there is none */
+	uint64_t guid;	  /* node GUID as a number, most significant byte first on the wire */
+	unsigned ngids;	  /* at least 1 */
 	struct netdev_gid gids[ROCEMU_MAX_GID];
 };
 

@@ -59,7 +59,7 @@ static void tell_all(const struct netmon_news *news)
 }
 
 /** What a message of the kernel says that anybody wants to know. @return false: nothing. */
-static bool read_news(const struct nlmsghdr *h, struct netmon_news *news)
+static bool read_news(struct nlmsghdr *h, struct netmon_news *news)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(h);
 	const struct ifaddrmsg *addr = NLMSG_DATA(h);
@@ -92,11 +92,11 @@ static void read_messages(int fd)
 	/* The thread's own, and as aligned as the kernel's structures want it. */
 	static _Alignas(struct nlmsghdr) char buf[NEWS_BYTES];
 	struct netmon_news news;
-	const struct nlmsghdr *h;
+	struct nlmsghdr *h;
 	struct sockaddr_nl from = {0};
 	socklen_t from_len = sizeof(from);
-	ssize_t n = recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from,
-			     &from_len);
+	ssize_t n =
+		recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
 
 	if (n < 0 && errno == ENOBUFS) {
 		tell_all(&(struct netmon_news){.what = NETMON_ANYTHING});
@@ -104,8 +104,7 @@ static void read_messages(int fd)
 	}
 	if (from.nl_pid != 0) /* not the kernel */
 		return;
-	for (h = (const void *)buf; n > 0 && NLMSG_OK(h, (size_t)n);
-	     h = (const void *)NLMSG_NEXT(h, n))
+	for (h = (void *)buf; n > 0 && NLMSG_OK(h, (size_t)n); h = NLMSG_NEXT(h, n))
 		if (read_news(h, &news))
 			tell_all(&news);
 }

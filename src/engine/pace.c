@@ -114,8 +114,8 @@ void pace_sending(struct pace *p, const struct agent_client *agent, uint32_t sco
 			/* Of a group nobody knows who is in it. */
 			d->fd = rocemu_gid_is_multicast(&path->dgid)
 					? -1
-					: agent_client_peer_socket(agent, &path->dgid,
-								   scope_id, slot);
+					: agent_client_peer_socket(agent, &path->dgid, scope_id,
+								   slot);
 			if (d->fd < 0)
 				d->fd = -1;
 		}

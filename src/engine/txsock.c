@@ -43,7 +43,8 @@ static void set_int(int fd, int level, int name, int value)
 		return;
 }
 
-/* By which interface packets to a group leave, and that this host gets them too, if in the group. */
+/* By which interface packets to a group leave, and that this host gets them too, if in the group.
+ */
 static void set_multicast(int fd, const struct txsock_set *set)
 {
 	const struct ip_mreqn leave = {.imr_ifindex = (int)set->ifindex};

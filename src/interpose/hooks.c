@@ -24,16 +24,16 @@
 
 /* The function that would have been called without us. Looked up once; whoever does it a second
  * time finds the same. */
-#define NEXT(name)                                                                          \
-	({                                                                                  \
-		static __typeof__(&name) next_;                                             \
-		__typeof__(&name) f_ = __atomic_load_n(&next_, __ATOMIC_RELAXED);           \
-                                                                                            \
-		if (!f_) {                                                                  \
-			*(void **)(void *)&f_ = dlsym(RTLD_NEXT, #name);                    \
-			__atomic_store_n(&next_, f_, __ATOMIC_RELAXED);                     \
-		}                                                                           \
-		f_;                                                                         \
+#define NEXT(name)                                                                \
+	({                                                                        \
+		static __typeof__(&name) next_;                                   \
+		__typeof__(&name) f_ = __atomic_load_n(&next_, __ATOMIC_RELAXED); \
+                                                                                  \
+		if (!f_) {                                                        \
+			*(void **)(void *)&f_ = dlsym(RTLD_NEXT, #name);          \
+			__atomic_store_n(&next_, f_, __ATOMIC_RELAXED);           \
+		}                                                                 \
+		f_;                                                               \
 	})
 
 /* Called by what was compiled with _FORTIFY_SOURCE, or before glibc 2.33; not in the headers. */
@@ -61,32 +61,32 @@ static mode_t mode_of(int flags, va_list ap)
 	return needed ? va_arg(ap, mode_t) : 0;
 }
 
-#define HOOK_OPEN(name)                                                 \
-	HOOK int name(const char *path, int flags, ...)                 \
-	{                                                               \
-		char buf[MAP_PATH_MAX];                                 \
-		mode_t mode;                                            \
-		va_list ap;                                             \
-                                                                        \
-		va_start(ap, flags);                                    \
-		mode = mode_of(flags, ap);                              \
-		va_end(ap);                                             \
-		return NEXT(name)(map_path(path, buf), flags, mode);    \
+#define HOOK_OPEN(name)                                              \
+	HOOK int name(const char *path, int flags, ...)              \
+	{                                                            \
+		char buf[MAP_PATH_MAX];                              \
+		mode_t mode;                                         \
+		va_list ap;                                          \
+                                                                     \
+		va_start(ap, flags);                                 \
+		mode = mode_of(flags, ap);                           \
+		va_end(ap);                                          \
+		return NEXT(name)(map_path(path, buf), flags, mode); \
 	}
 HOOK_OPEN(open)
 HOOK_OPEN(open64)
 
-#define HOOK_OPENAT(name)                                                    \
-	HOOK int name(int dir, const char *path, int flags, ...)             \
-	{                                                                    \
-		char buf[MAP_PATH_MAX];                                      \
-		mode_t mode;                                                 \
-		va_list ap;                                                  \
-                                                                             \
-		va_start(ap, flags);                                         \
-		mode = mode_of(flags, ap);                                   \
-		va_end(ap);                                                  \
-		return NEXT(name)(dir, map_path(path, buf), flags, mode);    \
+#define HOOK_OPENAT(name)                                                 \
+	HOOK int name(int dir, const char *path, int flags, ...)          \
+	{                                                                 \
+		char buf[MAP_PATH_MAX];                                   \
+		mode_t mode;                                              \
+		va_list ap;                                               \
+                                                                          \
+		va_start(ap, flags);                                      \
+		mode = mode_of(flags, ap);                                \
+		va_end(ap);                                               \
+		return NEXT(name)(dir, map_path(path, buf), flags, mode); \
 	}
 HOOK_OPENAT(openat)
 HOOK_OPENAT(openat64)
@@ -160,12 +160,12 @@ HOOK int statx(int dir, const char *path, int flags, unsigned mask, struct statx
 
 /* Programs built before glibc 2.33. The version says what the structure is like; on the machines
  * that we run on there is one. */
-#define HOOK_XSTAT(name, flags, st_type, real)                            \
-	HOOK int name(int version, const char *path, struct st_type *st)  \
-	{                                                                 \
-		char buf[MAP_PATH_MAX];                                   \
-                                                                          \
-		(void)version;                                            \
+#define HOOK_XSTAT(name, flags, st_type, real)                               \
+	HOOK int name(int version, const char *path, struct st_type *st)     \
+	{                                                                    \
+		char buf[MAP_PATH_MAX];                                      \
+                                                                             \
+		(void)version;                                               \
 		return NEXT(real)(AT_FDCWD, map_path(path, buf), st, flags); \
 	}
 HOOK_XSTAT(__xstat, 0, stat, fstatat)
@@ -191,12 +191,12 @@ HOOK2(int, euidaccess, int)
 HOOK_AT4(int, faccessat, int, int)
 
 /* "ls -l" asks whether there are access control lists. */
-#define HOOK_GETXATTR(name)                                                               \
-	HOOK ssize_t name(const char *path, const char *attr, void *value, size_t size)   \
-	{                                                                                 \
-		char buf[MAP_PATH_MAX];                                                   \
-                                                                                          \
-		return NEXT(name)(map_path(path, buf), attr, value, size);                \
+#define HOOK_GETXATTR(name)                                                             \
+	HOOK ssize_t name(const char *path, const char *attr, void *value, size_t size) \
+	{                                                                               \
+		char buf[MAP_PATH_MAX];                                                 \
+                                                                                        \
+		return NEXT(name)(map_path(path, buf), attr, value, size);              \
 	}
 HOOK_GETXATTR(getxattr)
 HOOK_GETXATTR(lgetxattr)

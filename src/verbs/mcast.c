@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups. As with a hardware RNIC, attaching says which groups' packets a QP gets. Joining
- * the group on the network, for which on hardware rdma_cm asks the kernel, comes with it: the socket
- * that receives is what joins. Sending needs neither, so a send-only member does nothing here.
+ * Multicast groups. As with a hardware RNIC, attaching says which groups' packets a QP gets.
+ * Joining the group on the network, for which on hardware rdma_cm asks the kernel, comes with it:
+ * the socket that receives is what joins. Sending needs neither, so a send-only member does nothing
+ * here.
  */
 #include "base/log.h"
 #include "verbs/real.h"

@@ -55,11 +55,16 @@ __attribute__((constructor(101))) static void make_tree(void)
 __attribute__((destructor)) static void remove_tree(void)
 {
 	static const char *const entries[] = {
-		"/sys/class/infiniband/mlx5_0", "/dev/infiniband/uverbs0",
-		"/dev/infiniband",		"/dev",
-		"/sys/class/infiniband/ours/ports", "/sys/class/infiniband/ours",
-		"/sys/class/infiniband",	"/sys/class",
-		"/sys",				"",
+		"/sys/class/infiniband/mlx5_0",
+		"/dev/infiniband/uverbs0",
+		"/dev/infiniband",
+		"/dev",
+		"/sys/class/infiniband/ours/ports",
+		"/sys/class/infiniband/ours",
+		"/sys/class/infiniband",
+		"/sys/class",
+		"/sys",
+		"",
 	};
 	char at[256];
 
@@ -91,8 +96,7 @@ TEST(map, ours__mapped_however_written)
 	expect_mapped("/sys/class/infiniband/.", "/sys/class/infiniband/");
 	expect_mapped("//sys/./class//infiniband/ours", "/sys/class/infiniband/ours");
 	expect_mapped("/sys/class/infiniband/ours/ports/", "/sys/class/infiniband/ours/ports/");
-	expect_mapped("/sys/class/infiniband/ours/ports/..",
-		      "/sys/class/infiniband/ours/ports/..");
+	expect_mapped("/sys/class/infiniband/ours/ports/..", "/sys/class/infiniband/ours/ports/..");
 	expect_mapped("/dev/infiniband/uverbs0", "/dev/infiniband/uverbs0");
 }
 

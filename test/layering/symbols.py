@@ -18,8 +18,8 @@ OUTSIDE = re.compile(
     r"syslog|random$|rand$|getrandom$|ibv_"
 )
 HEAP = re.compile(r"(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup)$")
-# peer_get/_put: a QP's way into and out of RTS.
-MAY_ALLOCATE = re.compile(r"\w+_(new|free|create|destroy|reg|dereg|init|fini|resize|reserve|set_slot|(at|de)tach_mcast)$|peer_(get|put)$")
+# peer_get/_put: a QP's way into and out of RTS. mr_null: makes a region.
+MAY_ALLOCATE = re.compile(r"\w+_(new|free|create|destroy|reg|dereg|init|fini|resize|reserve|set_slot|(at|de)tach_mcast|mr_null)$|peer_(get|put)$")
 
 
 def run(*args):

@@ -17,14 +17,14 @@ static char class_dir[] = "/sys/class/infiniband";
 static char device_dir[256], file[300], missing[300], text[64];
 static unsigned checks;
 
-#define CHECK(condition)                                                          \
-	do {                                                                      \
-		checks++;                                                         \
-		if (!(condition)) {                                               \
+#define CHECK(condition)                                                           \
+	do {                                                                       \
+		checks++;                                                          \
+		if (!(condition)) {                                                \
 			printf("failed, line %d: %s (%s)\n", __LINE__, #condition, \
-			       strerror(errno));                                  \
-			exit(1);                                                  \
-		}                                                                 \
+			       strerror(errno));                                   \
+			exit(1);                                                   \
+		}                                                                  \
 	} while (0)
 
 static void same_text(int fd)

@@ -27,10 +27,10 @@ static struct rocemu_qp *another(uint32_t qkey, bool block_own)
 	struct rocemu_qp *qp;
 
 	assert_int_equal(rocemu_qp_create(h.ep, &init, &qp), 0);
-	assert_int_equal(rocemu_qp_modify(qp, h.now, &attr,
-					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
-						  IBV_QP_QKEY),
-			 0);
+	assert_int_equal(
+		rocemu_qp_modify(qp, h.now, &attr,
+				 IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY),
+		0);
 	attr.qp_state = IBV_QPS_RTR;
 	assert_int_equal(rocemu_qp_modify(qp, h.now, &attr, IBV_QP_STATE), 0);
 	return qp;

@@ -138,8 +138,9 @@ TEST(mcast, send__to_own_group__comes_back_with_the_groups_address)
 		assert_memory_equal(d.mem + 1024 * i + 36, group.raw + 12, 4);
 	}
 	/* Who answers, answers the sender. */
-	assert_int_equal(ibv_init_ah_from_wc(d.ctx, 1, &wc, (struct ibv_grh *)(void *)(d.mem + 2048), &back),
-			 0);
+	assert_int_equal(
+		ibv_init_ah_from_wc(d.ctx, 1, &wc, (struct ibv_grh *)(void *)(d.mem + 2048), &back),
+		0);
 	assert_int_equal(back.grh.dgid.raw[12], 127);
 	assert_int_equal(ibv_detach_mcast(a, &group, LID), 0);
 	assert_int_equal(ibv_detach_mcast(b, &group, LID), 0);
