@@ -51,6 +51,7 @@ enum {
 	CM_DEFAULT_ACK_TIMEOUT = 19,
 	CM_DEFAULT_BACKLOG = 128,
 	CM_COMPARE_MAX = 64,           /* bytes of private data that a listener may compare */
+	CM_MRA_LATER = 0x80,           /* see cm_mra() */
 };
 
 /** 4.096 us * 2^exponent: response and service timeouts. 31 at most (cut). */
@@ -272,7 +273,11 @@ int cm_rtu(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t 
 int cm_reject(struct cm_conn *c, rocemu_ns_t now, uint16_t reason, const void *ari, size_t ari_len,
 	      const void *private_data, size_t len);
 
-/** Ask the peer for time, 4.096 us * 2^service_timeout: REQ_RCVD, REP_RCVD, or a LAP that waits for cm_apr(). */
+/**
+ * Ask the peer for time, 4.096 us * 2^service_timeout: REQ_RCVD, REP_RCVD, or a LAP that waits for cm_apr(). With
+ * CM_MRA_LATER in service_timeout the MRA is sent when the peer's message comes again, and only then: it costs nothing
+ * while the answer comes in time. The state changes at once in both cases.
+ */
 int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const void *private_data, size_t len);
 
 /**

@@ -176,6 +176,10 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 	c = conn_find_qpn(cm, req->local_qpn, req->local_ca_guid, &from->src);
 	if (c)
 		return stale(c, now, m, from, ROCEMU_CM_REJ_STALE);
+	if (req->path_mtu < 1 || req->path_mtu > 5) {
+		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_MTU);
+		return CM_DROP_UNSUPPORTED;
+	}
 	l = listener_find(cm, req->service_id, &from->dst, req->private_data,
 			  sizeof(req->private_data));
 	if (!l) {

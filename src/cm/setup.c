@@ -140,7 +140,7 @@ int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const vo
 	int r;
 
 	(void)now;
-	if (service_timeout > 31 || !mra_allowed(c, &m.mra.answered, &next))
+	if ((service_timeout & ~CM_MRA_LATER) > 31 || !mra_allowed(c, &m.mra.answered, &next))
 		return -EINVAL;
 	r = cm_fill(m.mra.private_data, sizeof(m.mra.private_data), private_data, len);
 	if (r)
@@ -148,8 +148,11 @@ int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const vo
 	m.tid = m.mra.answered == ROCEMU_CM_TO_OTHER ? c->tid : c->req_tid;
 	m.mra.local_comm_id = c->local_id;
 	m.mra.remote_comm_id = c->remote_id;
-	m.mra.service_timeout = service_timeout;
-	xchg_answer(&c->x, &m);
+	m.mra.service_timeout = service_timeout & 31;
+	if (service_timeout & CM_MRA_LATER)
+		xchg_answer_later(&c->x, &m);
+	else
+		xchg_answer(&c->x, &m);
 	if (next != c->state)
 		conn_set_state(c, next);
 	return 0;

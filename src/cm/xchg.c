@@ -78,10 +78,15 @@ void xchg_request_again(struct xchg *x)
 	put(x, &x->request);
 }
 
-void xchg_answer(struct xchg *x, const struct rocemu_cm_msg *m)
+void xchg_answer_later(struct xchg *x, const struct rocemu_cm_msg *m)
 {
 	rocemu_cm_encode(m, x->answer.data);
 	x->answer.attr_id = m->attr_id;
+}
+
+void xchg_answer(struct xchg *x, const struct rocemu_cm_msg *m)
+{
+	xchg_answer_later(x, m);
 	put(x, &x->answer);
 }
 

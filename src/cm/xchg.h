@@ -51,6 +51,8 @@ void xchg_request_again(struct xchg *x);
 
 /** Send a message, and keep it for xchg_answer_again(). */
 void xchg_answer(struct xchg *x, const struct rocemu_cm_msg *m);
+/** Keep a message for xchg_answer_again(), without sending it now. */
+void xchg_answer_later(struct xchg *x, const struct rocemu_cm_msg *m);
 /** The peer has repeated itself: send the answer again, if the one kept is the message attr_id.
  *  @return false: it is not. */
 bool xchg_answer_again(struct xchg *x, uint16_t attr_id);

@@ -83,6 +83,23 @@ TEST(request, unknown_transport__rej_9)
 	bench_end(&b);
 }
 
+TEST(request, unknown_path_mtu__rej_26)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.path_mtu = 0;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_UNSUPPORTED);
+	m.req.path_mtu = 6;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_UNSUPPORTED);
+	assert_string_equal(bench_sends(&b), "REJ 26 REJ 26");
+	m.req.path_mtu = 5;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	bench_end(&b);
+}
+
 /* ---- listeners ---- */
 
 TEST(listen, several_match__most_specific_one)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* When messages are sent again, when that ends, and how long a connection that is over is kept. */
+#include <errno.h>
 #include <string.h>
 
 #include "bench.h"
@@ -158,6 +159,31 @@ TEST(mra, to_a_lap__waits_and_says_so_once)
 	assert_int_equal(bench_in(&b, &m), CM_DROP_DUPLICATE);
 	assert_string_equal(bench_events(&b), "MRA");
 	assert_int_equal(cm_deadline(b.cm), b.now + (4096ull << 25) + life);
+	bench_end(&b);
+}
+
+TEST(mra, later__sent_when_the_message_comes_again)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_REQ_RCVD);
+	assert_int_equal(cm_mra(c, b.now, 32 | CM_MRA_LATER, NULL, 0), -EINVAL);
+	assert_int_equal(cm_mra(c, b.now, 24 | CM_MRA_LATER, NULL, 0), 0);
+	assert_int_equal(cm_conn_state(c), CM_MRA_REQ_SENT);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_says(&b, NULL, ROCEMU_CM_REQ);
+	assert_string_equal(bench_sends(&b), "MRA");
+	assert_int_equal(b.sent.mra.service_timeout, 24);
+	bench_end(&b);
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_REP_RCVD);
+	assert_int_equal(cm_mra(c, b.now, 24 | CM_MRA_LATER, NULL, 0), 0);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_says(&b, c, ROCEMU_CM_REP);
+	assert_string_equal(bench_sends(&b), "MRA");
 	bench_end(&b);
 }
 

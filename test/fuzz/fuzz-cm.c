@@ -248,7 +248,7 @@ static int make_call(struct fuzz *f, struct cm_conn *c, unsigned call, uint8_t a
 	case FUZZ_CM_REJECT:
 		return cm_reject(c, f->now, a, data, a, data, len);
 	case FUZZ_CM_MRA:
-		return cm_mra(c, f->now, a % 40, data, len);
+		return cm_mra(c, f->now, a & 0xbf, data, len);
 	case FUZZ_CM_DISCONNECT:
 		return cm_disconnect(c, f->now, data, len);
 	case FUZZ_CM_DREP:
