@@ -15,10 +15,13 @@ import glob
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
+
+import capfile
 
 # What may come of packets that are missing, late or double.
 EXPECTED = {
@@ -28,6 +31,7 @@ EXPECTED = {
     'undecided', 'cnp-without-ce', 'ud-psn',
 }
 TRIALS = 12  # of each capture
+FOUR = {'rc_many_sends', 'rc_read', 'rc_mixed_pipelined', 'pingpong_rc', 'rc_write', 'rc_atomic', 'rc_rnr'}
 
 
 def records(path):
@@ -118,17 +122,54 @@ def judge(report, normal):
 
 def connection_managers(args):
     """What their exchanges on bad networks are found guilty of; and how many there are."""
-    failed = 0
     with tempfile.TemporaryDirectory(prefix='rocemu-disorder-') as directory:
         subprocess.run([args.cm, directory, str(args.trials)], timeout=300, check=True)
         paths = sorted(glob.glob(os.path.join(directory, '*.pcap')))
-        for path, report in verify(args.rocemu, paths).items():
-            wrong = judge(report, set())
-            if wrong:
-                failed += 1
-                os.replace(path, kept := os.path.join(args.keep, os.path.basename(path)))
-                print(f'{kept}: ' + '; '.join(wrong[:3]))
-    return len(paths), failed
+        return len(paths), report_wrong(args, paths, set())
+
+
+def take_apart(args, captures):
+    """Trials of each capture; how many, and how many were found guilty."""
+    reports, runs, failed = verify(args.rocemu, captures), 0, 0
+    found_in = {os.path.basename(path): set(report['counts']) for path, report in reports.items()}
+    for capture in captures:
+        header, scale, found = records(capture)
+        name = os.path.basename(capture)
+        normal = found_in[name] | found_in.get(name.replace('four-', ''), set())
+        with tempfile.TemporaryDirectory(prefix='rocemu-disorder-') as directory:
+            trials = {}
+            for n in range(args.trials):
+                seed = f'{args.seed}-{name}-{n}'
+                path = os.path.join(directory, f'disorder-{seed}')
+                write(path, header, scale, trial(random.Random(seed), scale, found, normal))
+                trials[path] = seed
+            runs += len(trials)
+            failed += report_wrong(args, trials, normal)
+    return runs, failed
+
+
+def report_wrong(args, paths, normal):
+    """Print and keep those that were found guilty; how many."""
+    failed = 0
+    for path, report in verify(args.rocemu, list(paths)).items():
+        wrong = judge(report, normal)
+        if wrong:
+            failed += 1
+            shutil.move(path, kept := os.path.join(args.keep, os.path.basename(path)))
+            print(f'{kept}: ' + '; '.join(wrong[:3]))
+    return failed
+
+
+def together(directory, paths):
+    """Captures in which four connections of the same hosts do the same, with the same or nearly the same PSNs."""
+    for path in paths:
+        dice, frames, mixed = random.Random(path), capfile.read(path), []
+        for n in range(4):
+            late, slow, psn = dice.randrange(3 * 10**6), dice.uniform(0.5, 2), dice.choice((0, 0, 3, 20))
+            mixed += [f.copy(dqpn=f.dqpn + 16 * n, psn=f.psn + psn, ip_id=(f.ip_id + 1000 * n) & 0xffff,
+                             time_ns=int(frames[0].time_ns + late + (f.time_ns - frames[0].time_ns) * slow))
+                      for f in frames]
+        capfile.write(os.path.join(directory, 'four-' + os.path.basename(path)), sorted(mixed, key=lambda f: f.time_ns))
 
 
 def main():
@@ -141,24 +182,10 @@ def main():
     parser.add_argument('--cm', help='the program cm-samples')
     args = parser.parse_args()
     captures = sorted(p for d in args.directories for p in glob.glob(os.path.join(d, '*.pcap')))
-    reports, runs, failed = verify(args.rocemu, captures), 0, 0
-    for capture in captures:
-        header, scale, found = records(capture)
-        normal = set(reports[capture]['counts'])
-        with tempfile.TemporaryDirectory(prefix='rocemu-disorder-') as directory:
-            trials = {}
-            for n in range(args.trials):
-                seed = f'{args.seed}-{os.path.basename(capture)}-{n}'
-                path = os.path.join(directory, f'disorder-{seed}')
-                write(path, header, scale, trial(random.Random(seed), scale, found, normal))
-                trials[path] = seed
-            runs += len(trials)
-            for path, report in verify(args.rocemu, list(trials)).items():
-                wrong = judge(report, normal)
-                if wrong:
-                    failed += 1
-                    os.replace(path, kept := os.path.join(args.keep, os.path.basename(path)))
-                    print(f'{kept}: ' + '; '.join(wrong[:3]))
+    with tempfile.TemporaryDirectory(prefix='rocemu-disorder-') as directory:
+        together(directory, [p for p in captures if os.path.basename(p)[:-5] in FOUR])
+        captures += sorted(glob.glob(os.path.join(directory, '*.pcap')))
+        runs, failed = take_apart(args, captures)
     if args.cm:
         n, wrong = connection_managers(args)
         runs, failed = runs + n, failed + wrong

@@ -339,6 +339,7 @@ static void connect_flows(struct verify *v, const struct cm_exchange *e, uint32_
 	announce(to_passive, psn, e->mtu);
 	announce(to_active, e->psn, e->mtu);
 	flow_pair(v, to_passive, to_active);
+	to_passive->peer_told = to_active->peer_told = true;
 }
 
 static void rep_input(const struct turn *t)

@@ -114,6 +114,7 @@ void flow_pair(struct verify *v, struct flow *a, struct flow *b)
 		b->peer->peer = NULL;
 	a->peer = b;
 	b->peer = a;
+	a->peer_told = b->peer_told = false;
 	if (a->mtu == 0)
 		a->mtu = b->mtu;
 	else if (b->mtu == 0)

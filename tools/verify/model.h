@@ -161,6 +161,7 @@ struct flow {
 	struct flow *hash_next, *hosts_next, *all_next;
 	struct hosts *hosts;
 	struct flow *peer; /* the other direction, once known */
+	bool peer_told;	   /* by the CM; else it was found by PSNs */
 	uint32_t dqpn;
 	enum rocemu_service svc;
 	uint16_t sport, pkey;

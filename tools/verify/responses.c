@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a responder says, against the requests that passed in the other direction. */
 #include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
 
 #include "model.h"
 
@@ -24,6 +26,40 @@ static uint32_t credit_count(uint8_t code)
 static int32_t msn_diff(uint32_t a, uint32_t b)
 {
 	return rocemu_psn_diff(a & ROCEMU_PSN_MASK, b & ROCEMU_PSN_MASK);
+}
+
+/*
+ * Which requests r answers was found by PSNs. Where another connection of the same hosts has the
+ * same, that may be wrong.
+ */
+static bool ambiguous(const struct flow *r, const struct flow *q, uint32_t psn)
+{
+	if (r->peer_told)
+		return false;
+	for (const struct flow *o = q->hosts->flows; o != NULL; o = o->hosts_next) {
+		int32_t d = rocemu_psn_diff(psn, o->rq.next);
+
+		if (o != q && o->rq.started && d > -MAX_SENT && d < MAX_SENT)
+			return true;
+	}
+	return false;
+}
+
+/* A finding against q's requests. */
+__attribute__((format(printf, 6, 7))) static void against(struct verify *v, struct flow *r,
+							  const struct flow *q, enum rule_id rule,
+							  const struct pkt *p, const char *fmt, ...)
+{
+	char text[FINDING_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (ambiguous(r, q, p->p.h.psn))
+		FOUND(v, r, UNDECIDED, p, "%s: %s", rules[rule].id, text);
+	else
+		found_at(v, r, rule, p->rec->number, p->rec->ts_ns, "%s", text);
 }
 
 /* ---- MSN and credits ---- */
@@ -61,8 +97,8 @@ static void check_msn(struct verify *v, struct flow *r, struct flow *q, const st
 		b->agreed += plain;
 	} else if (more < 0) {
 		if (b->agreed >= MSN_AGREED)
-			FOUND(v, r, MSN, p, "MSN %u for PSN %u, at least %u are complete", msn,
-			      p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
+			against(v, r, q, RULE_MSN, p, "MSN %u for PSN %u, at least %u are complete",
+				msn, p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
 		else if (plain)
 			*b = (struct msn_base){
 				.known = true, .epoch = s->epoch, .base = base, .agreed = 1};
@@ -143,8 +179,8 @@ static void ack_input(struct verify *v, struct flow *r, struct flow *q, const st
 		rq->gap = false;
 	}
 	if (s != NULL && (rocemu_opcode_ops(s->opcode) & ASKED) != 0)
-		FOUND(v, r, ACK_OF_READ, p, "PSN %u, %s in packet %" PRIu64, psn,
-		      rocemu_opcode_name(s->opcode), s->number);
+		against(v, r, q, RULE_ACK_OF_READ, p, "PSN %u, %s in packet %" PRIu64, psn,
+			rocemu_opcode_name(s->opcode), s->number);
 	if (s != NULL) {
 		check_msn(v, r, q, p, s, s->done);
 		if (s->copies == 1 && p->rec->ts_ns >= s->ts_ns &&
@@ -249,9 +285,10 @@ static void stray(struct verify *v, struct flow *r, const struct flow *q, const 
 
 	/* One that asks may be forgotten among those that do. */
 	if (s != NULL && (rocemu_opcode_ops(s->opcode) & asks) == 0)
-		FOUND(v, r, READ_STRAY, p, "%s with PSN %u, which is the %s in packet %" PRIu64,
-		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, rocemu_opcode_name(s->opcode),
-		      s->number);
+		against(v, r, q, RULE_READ_STRAY, p,
+			"%s with PSN %u, which is the %s in packet %" PRIu64,
+			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn,
+			rocemu_opcode_name(s->opcode), s->number);
 	else
 		FOUND(v, r, ACK_UNSEEN, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
 		      p->p.h.psn);
@@ -396,13 +433,13 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 		return;
 	}
 	if (best == PLACE_WRONG_OPCODE)
-		FOUND(v, r, READ_OPCODE, p,
-		      "%s with PSN %u for the READ of %u bytes in packet %" PRIu64,
-		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len, fit->number);
+		against(v, r, q, RULE_READ_OPCODE, p,
+			"%s with PSN %u for the READ of %u bytes in packet %" PRIu64,
+			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len, fit->number);
 	else if (best == PLACE_WRONG_LENGTH)
-		FOUND(v, r, READ_LENGTH, p,
-		      "%u bytes with PSN %u for the READ of %u bytes in packet %" PRIu64,
-		      p->p.payload_len, p->p.h.psn, fit->len, fit->number);
+		against(v, r, q, RULE_READ_LENGTH, p,
+			"%u bytes with PSN %u for the READ of %u bytes in packet %" PRIu64,
+			p->p.payload_len, p->p.h.psn, fit->len, fit->number);
 	else if (best == PLACE_UNSURE)
 		FOUND(v, r, READ_UNSURE, p,
 		      "%s with PSN %u for the READ of %u bytes in packet %" PRIu64,
@@ -429,8 +466,8 @@ static void atomic_response(struct verify *v, struct flow *r, struct flow *q, co
 		return;
 	}
 	if (a->answered && a->result != p->p.h.atomicack && a->next != 0)
-		FOUND(v, r, ATOMIC_REPLAY, p, "PSN %u: 0x%" PRIx64 ", before 0x%" PRIx64,
-		      p->p.h.psn, p->p.h.atomicack, a->result);
+		against(v, r, q, RULE_ATOMIC_REPLAY, p, "PSN %u: 0x%" PRIx64 ", before 0x%" PRIx64,
+			p->p.h.psn, p->p.h.atomicack, a->result);
 	a->result = p->p.h.atomicack;
 	a->answered = true;
 	a->next = 1;

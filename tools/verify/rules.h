@@ -186,7 +186,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "REQ and REP announce the PSN that their receiver is to begin with. Its first packets may be missing in the capture.") \
 	X(UNDECIDED, "undecided", NOTE, "", "would be an error, were the capture complete and in order", \
 	  "The text begins with the ID of the rule. Near this packet the connection has packets that are missing, double or out of " \
-	  "order, and such a network or capture can make what is seen of correct implementations.") \
+	  "order, and such a network or capture can make what is seen of correct implementations. Or the hosts have several " \
+	  "connections with the same PSNs, and without the CM's messages nobody knows which direction answers which.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
 	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
 	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", \
