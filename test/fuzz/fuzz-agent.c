@@ -3,13 +3,16 @@
  * The messages between clients and the agent: the first byte of the input is the number of
  * descriptors that came along, the rest is the message. What decodes must encode to the same bytes,
  * but for an error's text, which is cleaned and whose version does not matter, and for bits that
- * mean nothing: those must come out the same the second time.
+ * mean nothing: those must come out the same the second time. A first byte from 0x80 on: the rest is
+ * a frame of connection management, or, from 0xc0 on, a packet for QP 1.
  */
 #include "driver.h"
 
 #include <errno.h>
 #include <string.h>
 
+#include "agent/cm-mad.h"
+#include "agent/protocol-cm.h"
 #include "agent/protocol.h"
 
 static void check_ranges(const struct agent_msg *m)
@@ -28,9 +31,49 @@ static void check_ranges(const struct agent_msg *m)
 		FUZZ_CHECK(m->u.page.nclients <= AGENT_PAGE_CLIENTS);
 		FUZZ_CHECK(m->u.page.naddrs <= AGENT_PAGE_ADDRS);
 		break;
+	case AGENT_CM_HELLO:
+	case AGENT_CM_WELCOME:
+		FUZZ_CHECK(m->u.cm_number.number < AGENT_CM_CLIENTS);
+		break;
+	case AGENT_CM_STATUS_PAGE:
+		FUZZ_CHECK(m->u.cm_page.nclients <= AGENT_CM_PAGE_CLIENTS);
+		FUZZ_CHECK(m->u.cm_page.nlisteners <= AGENT_CM_PAGE_LISTENERS);
+		break;
 	default:
 		break;
 	}
+}
+
+static void check_frame(const uint8_t *data, size_t size)
+{
+	uint8_t again[CM_FRAME_MAX];
+	struct cm_frame f;
+
+	if (cm_frame_decode(data, size, &f))
+		return;
+	FUZZ_CHECK(f.d.len == 0 || f.d.len == AGENT_CM_DGRAM_LEN);
+	FUZZ_CHECK(cm_frame_encode(&f, again) == size && memcmp(again, data, size) == 0);
+}
+
+/* The ICRC is made right, or nothing would get behind it. */
+static void check_packet(const uint8_t *data, size_t size)
+{
+	struct agent_cm_dgram d = {.src = {.raw = {1}}, .dst = {.raw = {2}}, .data = data};
+	struct rocemu_cm_msg m, answer, again;
+	uint8_t buf[AGENT_CM_DGRAM_LEN];
+
+	if (size == sizeof(buf)) {
+		memcpy(buf, data, size);
+		cm_mad_seal(&d, buf);
+		d.data = buf;
+	}
+	d.len = (uint16_t)size;
+	if (cm_mad_decode(&d, &m) || !cm_mad_answer(&m, &answer))
+		return;
+	/* An answer is a message, and one that is not answered. */
+	cm_mad_build(&d, &answer, 1, buf);
+	FUZZ_CHECK(cm_mad_decode(&d, &m) == CM_MAD_OK);
+	FUZZ_CHECK(!cm_mad_answer(&m, &again));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -40,8 +83,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size_t len;
 	int r;
 
-	if (size < 1)
+	if (size < 1 || size > UINT16_MAX)
 		return 0;
+	if (data[0] >= 0x80) {
+		(data[0] < 0xc0 ? check_frame : check_packet)(data + 1, size - 1);
+		return 0;
+	}
 	m.nfds = data[0] % (AGENT_MSG_FDS + 1);
 	r = agent_msg_decode(data + 1, size - 1, &m);
 	FUZZ_CHECK(r == 0 || r == -EBADMSG || r == -EPROTO);
