@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* clang-format off */
 /*
  * What clients and the agent say to each other, and under which names they meet.
  *
  * Messages are packets of a SOCK_SEQPACKET Unix socket: a header (magic, version, type) and a body
- *whose length the type fixes; integers in network order; file descriptors beside them (SCM_RIGHTS),
- *whose number the type fixes too. A client asks, the agent answers each request with one message.
- *The header and AGENT_ERROR are the same in every version, so that two versions can tell each other
- *apart.
+ * whose length the type fixes; integers in network order; file descriptors beside them (SCM_RIGHTS),
+ * whose number the type fixes too. A client asks, the agent answers each request with one message.
+ * The header and AGENT_ERROR are the same in every version, so that two versions can tell each other
+ * apart.
  *
  *	client                          agent
  *	HELLO                      ->
- *	                           <-   WELCOME slot, first index; fds: token [, stash read, stash
- *write] REJOIN slot; fds: the same ->
+ *	                           <-   WELCOME slot, first index; fds: token [, stash read, write]
+ *	REJOIN slot; fds: the same ->
  *	                           <-   WELCOME slot, first index; no fds
  *	SOCKET address             ->
  *	                           <-   SOCKET_IS; fd: the slot's socket of that address
@@ -39,12 +40,13 @@
  *
  * "frames" is a second Unix socket of packets, for what nobody answers: datagrams in both
  * directions, and wills (protocol-cm.h). So a datagram never stands between a request and its
- * answer, and one descriptor tells the client both of datagrams and of the agent's death. Anybody
- * may ask for CM_STATUS from where, and gets a CM_STATUS_PAGE.
+ * answer, and one descriptor tells the client both of datagrams and of the agent's death. Whoever
+ * asks for CM_STATUS from where gets a CM_STATUS_PAGE.
  *
- * A token is a Unix socket bound to the slot's name and held by the client alone: as long as it
- *is open the kernel lets nobody else bind that name. So the kernel knows which slots are in use,
- *whatever happens to the agent, and a token handed over proves that the slot is its owner's.
+ * A token is a Unix socket bound to the slot's name and held by the client alone: as long as it is
+ * open the kernel lets nobody else bind that name. So the kernel knows which slots are in use,
+ * whatever happens to the agent, and a token handed over proves that the slot is its owner's. The
+ * numbers of connection management have such tokens, too.
  *
  * The data sockets that SOCKET_IS carries deliver these control messages:
  *	SOL_UDP, UDP_GRO (int)              segment size, when datagrams were merged
@@ -53,6 +55,7 @@
  *	SOL_IPV6, IPV6_TCLASS (int), IPV6_HOPLIMIT (int)            on IPv6
  * There is no packet info: each socket is bound to one address, which is the destination.
  */
+/* clang-format on */
 #ifndef AGENT_PROTOCOL_H
 #define AGENT_PROTOCOL_H
 
