@@ -272,7 +272,7 @@ ROCEMU_PUBLIC int rocemu_mr_dereg(struct rocemu_mr *mr); /* -EBUSY: a memory win
 ROCEMU_PUBLIC int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova,
 				   int access);
 /** A region for local use only, at all addresses, that reads as zeros and forgets what is written to it. -ENOMEM. */
-ROCEMU_PUBLIC int rocemu_mr_null(struct rocemu_pd *pd, struct rocemu_mr **out);
+ROCEMU_PUBLIC int rocemu_mr_null_reg(struct rocemu_pd *pd, struct rocemu_mr **out);
 ROCEMU_PUBLIC uint32_t rocemu_mr_lkey(const struct rocemu_mr *mr);
 ROCEMU_PUBLIC uint32_t rocemu_mr_rkey(const struct rocemu_mr *mr);
 

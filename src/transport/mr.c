@@ -254,7 +254,7 @@ int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, siz
 	return 0;
 }
 
-int rocemu_mr_null(struct rocemu_pd *pd, struct rocemu_mr **out)
+int rocemu_mr_null_reg(struct rocemu_pd *pd, struct rocemu_mr **out)
 {
 	struct mr_table *t = &pd->ep->mrs;
 	struct rocemu_mr *mr;

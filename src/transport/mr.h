@@ -22,7 +22,7 @@ struct rocemu_mr {
 	uint32_t key;
 	int access;	  /* IBV_ACCESS_* */
 	uint32_t windows; /* memory windows that are bound to it */
-	bool null;	  /* of rocemu_mr_null(): host is the table's nothing */
+	bool null;	  /* of rocemu_mr_null_reg(): host is the table's nothing */
 	struct rocemu_mw
 		*window; /* NULL; else not a region but the entry of this window (see mw.h) */
 };

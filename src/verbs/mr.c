@@ -241,7 +241,7 @@ struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 	if (!mr)
 		return NULL;
 	lane_lock(c->lane);
-	ret = rocemu_mr_null(pd->rpd, &mr->rmr);
+	ret = rocemu_mr_null_reg(pd->rpd, &mr->rmr);
 	lane_unlock(c->lane);
 	if (ret < 0) {
 		free(mr);

@@ -212,7 +212,7 @@ TEST(mr_null, any_address__zeros_and_a_place_to_write)
 	uint8_t *sink;
 
 	setup(&f);
-	assert_int_equal(rocemu_mr_null(&f.pd, &mr), 0);
+	assert_int_equal(rocemu_mr_null_reg(&f.pd, &mr), 0);
 	sink = mr_access(&f.ep.mrs, &f.pd, mr->key, 0xffff0000u, ROCEMU_MAX_MTU, IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(sink);
 	memset(sink, 0xff, ROCEMU_MAX_MTU);
