@@ -369,3 +369,67 @@ TEST(client_cm, joined_and_left__nothing_leaks)
 	assert_int_equal(count_fds(getpid()), before);
 	leave();
 }
+
+TEST(client_cm, killed_with_1000_connections__each_peer_hears_of_it_at_once)
+{
+	enum { N = 1000 };
+	static bool heard[N];
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+
+	enter();
+	a = start();
+	b = start();
+	for (uint32_t i = 0; i < N; i++) {
+		m = mail_ids(&at, &at, ROCEMU_CM_DREQ, cm_comm_id(a.number, i),
+			     cm_comm_id(b.number, i));
+		assert_int_equal(cm_peer_will(&a, cm_comm_id(a.number, i), &m, SLOW, 1), 0);
+	}
+	fence(&a);
+	cm_peer_kill(&a);
+	/* None comes twice within a minute, so each must come the first time. */
+	for (uint32_t i = 0; i < N; i++) {
+		uint32_t id;
+
+		assert_int_equal(cm_peer_recv(&b, &got), 1);
+		assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
+		id = got.m.dreq.remote_comm_id - cm_comm_id(b.number, 0);
+		assert_in_range(id, 0, N - 1);
+		assert_false(heard[id]);
+		heard[id] = true;
+	}
+	assert_int_equal(cm_counter(AGENT_CM_COUNT_wills_sent), N);
+	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, last_process_killed__the_agent_stays_until_its_will_is_done)
+{
+	struct cm_peer a;
+	struct cm_mail m, got;
+	uint32_t id;
+	pid_t agent;
+
+	enter();
+	/* On a machine so slow that it leaves at once, another one comes in its place and the test
+	 * shows less. */
+	assert_int_equal(system(AGENT_BIN " --idle-timeout 0.2"), 0);
+	a = start();
+	agent = agent_pid();
+	id = cm_comm_id(a.number, 5);
+	m = dreq(id, 77);
+	/* After 1.07 s once more: longer than the agent would stay. */
+	assert_int_equal(cm_peer_will(&a, id, &m, 18, 1), 0);
+	fence(&a);
+	cm_peer_kill(&a);
+	wire_recv(wire, &far, &got);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(agent_pid(), agent);
+	/* Theirs crosses ours: it is answered, and ends the will. */
+	m = mail_ids(&far, &at, ROCEMU_CM_DREQ, 77, id);
+	wire_send(wire, &m);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREP);
+	wait_gone(agent);
+	leave();
+}

@@ -391,6 +391,28 @@ TEST(cm, what_a_client_may_not_send__not_sent)
 	env_leave();
 }
 
+TEST(cm, sealed_for_another_port__sealed_anew)
+{
+	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
+	struct cm_mail m, got;
+	struct cm_peer a;
+	int fd;
+
+	env_enter();
+	a = start_at(&at);
+	fd = wire_open(&far);
+	/* As after a change of agents, when the next one does not get the same port. */
+	m = mail_req(&at, &far, cm_comm_id(a.number, 1), SERVICE);
+	m.sport = (uint16_t)(a.sport - 1);
+	assert_int_equal(cm_peer_send(&a, &m), 0);
+	wire_recv(fd, &far, &got);
+	assert_int_equal(got.sport, a.sport);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REQ);
+	close(fd);
+	cm_peer_leave(&a);
+	env_leave();
+}
+
 TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
