@@ -176,6 +176,17 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 	}
 }
 
+/* The backlog is of requests that the program has not seen. */
+static void seen(const struct rcm_id *child)
+{
+	rcm_lock_take();
+	if (child->conn)
+		cm_conn_seen(child->conn);
+	if (child->sidr)
+		cm_sidr_seen(child->sidr);
+	rcm_lock_drop();
+}
+
 /* What an event asks for before the program sees it. The ID cannot go meanwhile: the event is not
  * acknowledged. */
 static void on_take(struct rcm_event *ev)
@@ -185,6 +196,9 @@ static void on_take(struct rcm_event *ev)
 
 	switch (ev->on_take) {
 	case RCM_TAKE_NOTHING:
+		break;
+	case RCM_TAKE_REQ:
+		seen(rcm_id_of(ev->base.id));
 		break;
 	case RCM_TAKE_ERROR:
 		rcm_qp_error(id);

@@ -75,6 +75,7 @@ static struct rcm_event *new_request(struct rcm_id *listener, struct rcm_id *chi
 		return NULL;
 	ev->base.id = &child->base;
 	ev->base.listen_id = &listener->base;
+	ev->on_take = RCM_TAKE_REQ;
 	return ev;
 }
 
@@ -115,6 +116,8 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	}
 	id->conn = e->conn;
 	cm_conn_set_user(e->conn, id);
+	/* The program may take its time: a client that asks again is told to wait. */
+	cm_mra(e->conn, rcm_now(), RCM_MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
 	/* What the peer starts at once, we must take, and the other way round. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
@@ -164,6 +167,7 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 		return; /* the peer repeats its REP */
 	if (id->base.qp)
 		ev->on_take = RCM_TAKE_REP;
+	cm_mra(id->conn, rcm_now(), RCM_MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
 	/* No more than was offered, whatever the peer says. */
 	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
 	id->responder_resources = MIN(id->responder_resources, rep->initiator_depth);

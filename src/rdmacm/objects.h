@@ -37,6 +37,7 @@ enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
 	RCM_MAX_BACKLOG = 1024, /* what a backlog of 0 means, and the largest there is */
 	RCM_HOP_LIMIT = 64,
+	RCM_MRA_TIMEOUT = 24, /* 4.096 us * 2^24: 69 s */
 	RCM_DEFAULT_PACKET_LIFE = 18, /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 	RCM_MULTICAST_QPN = 0xffffff,
 };
@@ -97,6 +98,7 @@ struct rcm_channel {
 /** What is to be done when the program takes an event, before it sees it. */
 enum rcm_on_take {
 	RCM_TAKE_NOTHING,
+	RCM_TAKE_REQ,	/* the request is seen: out of the backlog */
 	RCM_TAKE_REP,	/* move the QP, confirm: ESTABLISHED or CONNECT_ERROR */
 	RCM_TAKE_ERROR, /* move the QP to ERR */
 	RCM_TAKE_JOIN,	/* attach the QP to the group */
