@@ -3,8 +3,8 @@
  * Completer. Responses come in any order, twice, or not at all; requests complete in the order of
  * posting all the same, because everything here happens at the oldest unacknowledged PSN (una_psn):
  * a response for a later one first acknowledges what lies before it. That stops at a READ, an
- * atomic, a FLUSH or an ATOMIC WRITE, whose own response is needed; to go beyond it shows that this response was lost (the
- * implied NAK of IBTA 9.7.5) and it is asked for again.
+ * atomic, a FLUSH or an ATOMIC WRITE, whose own response is needed; to go beyond it shows that this
+ * response was lost (the implied NAK of IBTA 9.7.5) and it is asked for again.
  */
 #include "transport/comp.h"
 

@@ -162,13 +162,14 @@ static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct ro
 	return RESP_PASS;
 }
 
-/** The rights that a FLUSH needs of QP and region; 0: placement types or level that there are not. */
+/** The rights that a FLUSH needs of QP and region; 0: no such placement types or level. */
 static int flush_access(uint32_t feth)
 {
 	uint32_t type = feth & ROCEMU_FETH_TYPE_MASK;
 	uint32_t level = feth >> ROCEMU_FETH_LEVEL_SHIFT & ROCEMU_FETH_LEVEL_MASK;
 
-	if (level > ROCEMU_FLUSH_MR || type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT))
+	if (level > ROCEMU_FLUSH_MR ||
+	    type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT))
 		return 0;
 	return (type & ROCEMU_FLUSH_GLOBAL ? ROCEMU_ACCESS_FLUSH_GLOBAL : 0) |
 	       (type & ROCEMU_FLUSH_PERSISTENT ? ROCEMU_ACCESS_FLUSH_PERSISTENT : 0);
@@ -187,7 +188,8 @@ static enum resp_verdict exec_flush(struct rocemu_qp *qp, const struct rocemu_pa
 	if ((qp->attr.qp_access_flags & (unsigned)access) != (unsigned)access)
 		return RESP_NOT_ENABLED;
 	if (!mw_grants(qp, resp_pd(qp, pkt->h.xrceth.srqn), pkt->h.reth.rkey,
-		       whole ? NULL : &(struct mw_range){pkt->h.reth.va, pkt->h.reth.length}, access))
+		       whole ? NULL : &(struct mw_range){pkt->h.reth.va, pkt->h.reth.length},
+		       access))
 		return RESP_ACCESS;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	replay_add(qp, pkt->h.opcode, 1, 0);

@@ -23,8 +23,8 @@ enum {
 	OPS_UC = OPS_UD | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
 		 IBV_QP_EX_WITH_BIND_MW | IBV_QP_EX_WITH_LOCAL_INV,
 	OPS_RC = OPS_UC | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
-		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV | OP_ATOMIC_WRITE |
-		 OP_FLUSH,
+		 IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV |
+		 OP_ATOMIC_WRITE | OP_FLUSH,
 };
 
 static const enum ibv_event_type qp_events[] = {
@@ -76,9 +76,9 @@ static bool objects_fit(struct ibv_context *ctx, const struct ibv_qp_init_attr_e
 
 static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a)
 {
-	if (a->comp_mask & ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
-				       IBV_QP_INIT_ATTR_CREATE_FLAGS |
-				       IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
+	if (a->comp_mask &
+	    ~(uint32_t)(IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_XRCD |
+			IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return -EOPNOTSUPP;
 	if (!type_known(a->qp_type))
 		return -EOPNOTSUPP;

@@ -164,7 +164,8 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	wr->bind_mw.bind_info = *info;
 }
 
-/** What we do not have; a QP that asked for it could not be created, so calling it spoils the batch. */
+/** What we do not have; a QP that asked for it could not be created, so calling it spoils the
+ * batch. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	(void)hdr;

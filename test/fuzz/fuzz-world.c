@@ -12,9 +12,8 @@ static struct ibv_qp_attr qp_attr(const struct world *w, const struct fuzz_qp *q
 {
 	struct ibv_qp_attr a = {
 		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
-			IBV_ACCESS_REMOTE_ATOMIC | ROCEMU_ACCESS_FLUSH_GLOBAL,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
+				   IBV_ACCESS_REMOTE_ATOMIC | ROCEMU_ACCESS_FLUSH_GLOBAL,
 		.qkey = QKEY,
 		.path_mtu = IBV_MTU_256,
 		.dest_qp_num = PEER_QPN,

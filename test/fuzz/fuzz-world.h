@@ -15,7 +15,7 @@ enum {
 	MTU = 256,
 	OPEN_LEN = 4096, /* memory open to the peer */
 	GUARD = 512,	 /* on either side, closed to it */
-	QPS = 6, /* RC, RC, UC, UD, XRC_RECV, XRC_SEND */
+	QPS = 6,	 /* RC, RC, UC, UD, XRC_RECV, XRC_SEND */
 	XRC_TARGET = 4,
 	QUEUE = 16,
 	PEER_QPN = 0x8011,
@@ -52,7 +52,7 @@ struct world {
 	bool has_srq;	      /* q[1] takes its receives from it */
 };
 
-#define OPEN_IOVA UINT64_C(0x10000)
+#define OPEN_IOVA   UINT64_C(0x10000)
 #define CLOSED_IOVA UINT64_C(0x80000)
 
 /** The next byte of the program; 0 at its end. */

@@ -258,7 +258,8 @@ static bool peer_destroys(struct vc *vc, struct vc_conn *c)
 	return vc_sync(vc);
 }
 
-/** XRC: an SRQ number that nobody has. The target goes to the error state, its SRQ loses nothing. */
+/** XRC: an SRQ number that nobody has. The target goes to the error state, its SRQ loses nothing.
+ */
 static bool wrong_srqn(struct vc *vc, struct vc_conn *c)
 {
 	struct vc_op op = {.opcode = IBV_WR_SEND};

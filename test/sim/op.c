@@ -141,7 +141,8 @@ bool op_post(struct op_way *w, const struct op *o)
 
 	wr.wr.imm_data = rng_u32(&s->rng);
 	if (flush)
-		wr.wr.invalidate_rkey = ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_RANGE << ROCEMU_FETH_LEVEL_SHIFT;
+		wr.wr.invalidate_rkey = ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_RANGE
+								      << ROCEMU_FETH_LEVEL_SHIFT;
 	add_sges(&wr, &s->rng, w->local, off, len, atomic || flush ? 1 : o->nsge);
 	if (!is_send(o->kind))
 		sim_wr_remote(&wr, w->remote, roff);

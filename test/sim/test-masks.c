@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every operation of RC and XRC under every loss mask over the first 8 packets: of the forward direction, of
- * the reverse direction, and of both counted together. Three operations of a kind are posted back
- * to back, so that a loss also meets what its neighbours have under way.
+ * Every operation of RC and XRC under every loss mask over the first 8 packets: of the forward
+ * direction, of the reverse direction, and of both counted together. Three operations of a kind are
+ * posted back to back, so that a loss also meets what its neighbours have under way.
  */
 #include "op.h"
 #include "test.h"

@@ -95,10 +95,9 @@ static void refused(struct duo *d)
 	assert_string_equal(sim_done(d->a), "send REM_INV_REQ");
 	assert_int_equal(state_of(d->a), IBV_QPS_ERR);
 	assert_int_equal(state_of(d->b), IBV_QPS_ERR);
-	assert_int_equal(
-		sim_count_events(d->s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_REQ_ERR), 1);
-	assert_int_equal(
-		sim_count_events(d->s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_LAST_WQE_REACHED), 1);
+	assert_int_equal(sim_count_events(d->s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_REQ_ERR), 1);
+	assert_int_equal(sim_count_events(d->s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_LAST_WQE_REACHED),
+			 1);
 	assert_int_equal(duo_stats(d, 1)->drops[ROCEMU_DROP_XRC_SRQ], 1);
 	d->s->allowed_drops |= 1ull << ROCEMU_DROP_XRC_SRQ;
 	sim_end(d->s);
@@ -156,9 +155,9 @@ TEST(xrc, rdma_through_an_srq_of_another_pd__access_error)
 	struct sim_wr w = sim_wr(IBV_WR_RDMA_WRITE, IBV_SEND_SIGNALED);
 	struct rocemu_srq *srq;
 
-	assert_int_equal(rocemu_xrc_srq_create(other, d.s->node[1].xrcd, d.b->srq->cq, &attr, NULL,
-					       &srq),
-			 0);
+	assert_int_equal(
+		rocemu_xrc_srq_create(other, d.s->node[1].xrcd, d.b->srq->cq, &attr, NULL, &srq),
+		0);
 	sim_wr_local(&w, d.ma, 0, 8);
 	sim_wr_remote(&w, d.mb, 0);
 	sim_want_copy(d.mb, 0, d.ma, 0, 8);
@@ -168,8 +167,7 @@ TEST(xrc, rdma_through_an_srq_of_another_pd__access_error)
 	sim_assert(d.s, sim_post(d.a, &w) == 0);
 	sim_run(d.s);
 	assert_string_equal(sim_done(d.a), "send OK; send REM_ACCESS");
-	assert_int_equal(
-		sim_count_events(d.s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_ACCESS_ERR), 1);
+	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_ACCESS_ERR), 1);
 	assert_int_equal(rocemu_srq_destroy(srq), 0);
 	assert_int_equal(rocemu_pd_free(other), 0);
 	d.s->allowed_drops |= 1ull << ROCEMU_DROP_ACCESS;
@@ -241,8 +239,8 @@ TEST(xrc, target_to_err_within_a_message__receive_flushed_to_the_srqs_cq)
 	sim_run(d.s);
 	assert_int_equal(d.b->srq->rq.bad, 1); /* and the one that waits stays */
 	assert_int_equal(d.b->srq->rq.e[0].cqe.status, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(
-		sim_count_events(d.s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_LAST_WQE_REACHED), 1);
+	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_QP, IBV_EVENT_QP_LAST_WQE_REACHED),
+			 1);
 	d.s->allowed_drops |= 1ull << ROCEMU_DROP_GHOST;
 	sim_end(d.s);
 }
@@ -254,7 +252,8 @@ static void dropped(struct duo *d, unsigned to, struct rocemu_hdrs h)
 {
 	uint64_t before = duo_stats(d, to)->drops[ROCEMU_DROP_SERVICE];
 
-	sim_inject(d->s, !to, to, NULL, &h, "evil", rocemu_opcode_ops(h.opcode) & ROCEMU_OP_PAYLOAD ? 4 : 0);
+	sim_inject(d->s, !to, to, NULL, &h, "evil",
+		   rocemu_opcode_ops(h.opcode) & ROCEMU_OP_PAYLOAD ? 4 : 0);
 	sim_run(d->s);
 	assert_string_equal(sim_effects(d->s), "");
 	assert_int_equal(duo_stats(d, to)->drops[ROCEMU_DROP_SERVICE], before + 1);

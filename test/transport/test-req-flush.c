@@ -34,7 +34,8 @@ static struct rocemu_hdrs last_sent(const struct bench *b)
 
 	memcpy(buf, b->last.hdr, b->last.hdr_len);
 	assert_int_equal(
-		rocemu_packet_decode(&p, buf, (size_t)b->last.hdr_len + b->last.payload_len + 4), 0);
+		rocemu_packet_decode(&p, buf, (size_t)b->last.hdr_len + b->last.payload_len + 4),
+		0);
 	return p.h;
 }
 
@@ -47,9 +48,9 @@ TEST(req_flush, one_request__headers_and_answer)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = flush_wr(
-		b, ROCEMU_FLUSH_PERSISTENT | ROCEMU_FLUSH_MR << ROCEMU_FETH_LEVEL_SHIFT,
-		0xfffffff0, &sge);
+	struct ibv_send_wr wr =
+		flush_wr(b, ROCEMU_FLUSH_PERSISTENT | ROCEMU_FLUSH_MR << ROCEMU_FETH_LEVEL_SHIFT,
+			 0xfffffff0, &sge);
 	struct rocemu_hdrs h;
 
 	bench_post_wr(b, &wr);

@@ -86,7 +86,8 @@ XRC(send_with_inv__nothing_a_target_could_have_bound__access_error)
 	hostile_start(&h, IBV_QPT_XRC_RECV);
 	hostile_recv(&h, 1, 0, 1000);
 	hostile_send(&h, ROCEMU_XRC_SEND_ONLY_INV, 0, 8);
-	EXPECT(&h, "drop ACCESS; nak 62 0/0; recv 1 LOC_ACCESS_ERR; event QP_LAST_WQE_REACHED; ERR");
+	EXPECT(&h,
+	       "drop ACCESS; nak 62 0/0; recv 1 LOC_ACCESS_ERR; event QP_LAST_WQE_REACHED; ERR");
 	hostile_free(&h);
 }
 
@@ -174,11 +175,11 @@ XRC(creation__an_object_too_few_or_too_many__einval)
 	hostile_new(&h, IBV_QPT_XRC_RECV, false);
 	ini = (struct rocemu_qp_init){.type = IBV_QPT_XRC_SEND, .pd = h.pd, .send_cq = h.cq};
 	tgt = (struct rocemu_qp_init){.type = IBV_QPT_XRC_RECV, .xrcd = h.xrcd};
-#define REFUSED(init, field, value)                                                      \
-	do {                                                                             \
-		struct rocemu_qp_init bad = init;                                        \
-		bad.field = value;                                                       \
-		assert_int_equal(rocemu_qp_create(h.ep, &bad, &qp), -EINVAL);            \
+#define REFUSED(init, field, value)                                           \
+	do {                                                                  \
+		struct rocemu_qp_init bad = init;                             \
+		bad.field = value;                                            \
+		assert_int_equal(rocemu_qp_create(h.ep, &bad, &qp), -EINVAL); \
 	} while (0)
 	REFUSED(ini, pd, NULL);
 	REFUSED(ini, send_cq, NULL);

@@ -350,8 +350,8 @@ TEST(xrc, set_xrc_srqn_on_an_rc_qp__einval)
 TEST(xrc, unknown_number__rem_inv_req_and_events_at_all_handles)
 {
 	struct ibv_qp_open_attr attr = {
-		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
-			     IBV_QP_OPEN_ATTR_TYPE | IBV_QP_OPEN_ATTR_CONTEXT,
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE |
+			     IBV_QP_OPEN_ATTR_CONTEXT,
 		.qp_type = IBV_QPT_XRC_RECV,
 	};
 	unsigned req_err[2] = {0}, last_wqe[2] = {0};
@@ -577,8 +577,7 @@ TEST(flush, ibv_wr__completes_or_says_that_the_right_is_missing)
 		ibv_wr_flush(ex, i ? d.mr->rkey : mr->rkey, (uintptr_t)d.mem, 4096,
 			     IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
 		assert_int_equal(ibv_wr_complete(ex), 0);
-		assert_int_equal(dev_poll(d.cq).status,
-				 i ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
+		assert_int_equal(dev_poll(d.cq).status, i ? IBV_WC_REM_ACCESS_ERR : IBV_WC_SUCCESS);
 	}
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	assert_int_equal(ibv_destroy_qp(a), 0);

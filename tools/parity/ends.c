@@ -196,6 +196,17 @@ static int init_attr(const struct setup *s, enum ibv_qp_type type, struct ibv_qp
 	       (type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS);
 }
 
+/** Reliable, as the responder; as the requester. */
+static bool answers(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_XRC_RECV;
+}
+
+static bool retries(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+}
+
 static int rtr_attr(const struct end *e, const struct end *peer, const struct setup *s,
 		    struct ibv_qp_attr *a)
 {
@@ -209,8 +220,7 @@ static int rtr_attr(const struct end *e, const struct end *peer, const struct se
 	a->max_dest_rd_atomic = s->rd_atomic ? s->rd_atomic : 1;
 	a->min_rnr_timer = s->rnr_timer ? s->rnr_timer : 1;
 	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-	       (e->qp->qp_type == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-					     : 0);
+	       (answers(e->qp->qp_type) ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0);
 }
 
 static int rts_attr(const struct end *e, const struct setup *s, struct ibv_qp_attr *a)
@@ -222,9 +232,10 @@ static int rts_attr(const struct end *e, const struct setup *s, struct ibv_qp_at
 	a->rnr_retry = s->rnr_retry ? s->rnr_retry : 7;
 	a->max_rd_atomic = s->rd_atomic ? s->rd_atomic : 1;
 	return IBV_QP_STATE | IBV_QP_SQ_PSN |
-	       (e->qp->qp_type == IBV_QPT_RC ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
-						       IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-					     : 0);
+	       (e->qp->qp_type == IBV_QPT_XRC_RECV ? IBV_QP_TIMEOUT : 0) |
+	       (retries(e->qp->qp_type) ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+						  IBV_QP_MAX_QP_RD_ATOMIC
+					: 0);
 }
 
 int step_attr(const struct end *e, const struct end *peer, const struct setup *s, enum step step,

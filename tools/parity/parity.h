@@ -108,6 +108,7 @@ struct msg {
 	uint32_t lkey, rkey;
 	uint32_t remote_qpn, remote_qkey; /* UD */
 	uint64_t compare_add, swap;
+	uint32_t srqn; /* XRC: of the remote SRQ */
 };
 
 /** Post from e to its peer; only a failure is said. Returns ibv_post_send()'s result. */
@@ -187,6 +188,7 @@ void scenarios_queries(void);
 void scenarios_events(void);
 void scenarios_flush(void);
 void scenarios_windows(void);
+void scenarios_xrc(void);
 
 /* ---- running and comparing ---- */
 

@@ -31,6 +31,7 @@ const struct scenario *registry_all(unsigned *n)
 		scenarios_data();
 		scenarios_wr();
 		scenarios_windows();
+		scenarios_xrc();
 		scenarios_errors();
 		scenarios_flush();
 		scenarios_states();

@@ -149,6 +149,7 @@ int msg_post(struct end *e, struct end *peer, const struct msg *m)
 		wr.wr.rdma.remote_addr = remote_address(peer, m);
 		wr.wr.rdma.rkey = rkey;
 	}
+	wr.qp_type.xrc.remote_srqn = m->srqn;
 	err = ibv_post_send(e->qp, &wr, &bad);
 	if (err)
 		say(e, "post %s %llu: %s", text_op(m->op), (unsigned long long)m->id,

@@ -13,7 +13,7 @@ const char *text_errno(int err)
 		int err;
 		const char *name;
 	} names[] = {
-		{EINVAL, "EINVAL"}, {ENOMEM, "ENOMEM"},	  {EBUSY, "EBUSY"},
+		{EINVAL, "EINVAL"}, {EBADF, "EBADF"}, {ENOMEM, "ENOMEM"},	  {EBUSY, "EBUSY"},
 		{EPERM, "EPERM"},   {EACCES, "EACCES"},	  {EFAULT, "EFAULT"},
 		{EAGAIN, "EAGAIN"}, {ENOSYS, "ENOSYS"},	  {EOPNOTSUPP, "EOPNOTSUPP"},
 		{ENOENT, "ENOENT"}, {ENODATA, "ENODATA"}, {EPROTONOSUPPORT, "EPROTONOSUPPORT"},
