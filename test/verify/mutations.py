@@ -41,6 +41,12 @@ def bit_flipped(frames):
     f.body[-1] ^= 4
 
 
+@mutation('icrc-wrong', 'rc_read', 'rc_send')
+def version_damaged_on_the_way(frames):
+    frames[2].sealed = True
+    frames[2].body[1] ^= 4
+
+
 @mutation('icrc-wrong', 'rc_read')
 def icrc_in_the_other_byte_order(frames):
     frames[2].sealed = True
@@ -437,6 +443,14 @@ def too_long_as_recorded(_frames):
 @mutation('msn', 'rc_many_sends', 'ipv6_rc_send', 'cm_rping')
 def msn_one_less(frames):
     those(frames, ACK)[-1].msn -= 1
+
+
+@mutation('', 'rc_many_sends')
+def answers_to_duplicates_name_a_psn_before_a_read(frames):
+    """As who may not acknowledge a READ does: its MSN counts the READ, its PSN is the one before."""
+    f = those(frames, ACK)[0]
+    f.msn += 1
+    after(frames, f, *(f.copy(ip_id=f.ip_id + 900 + n) for n in range(4)))
 
 
 @mutation('msn', 'rc_many_sends')

@@ -15,9 +15,11 @@ enum {
 	FETH_LEVEL_SHIFT = 4,
 	FETH_LEVEL_MR = 1,
 	ATOMIC_LEN = 8,
+	LONGEST = ROCEMU_MAX_PACKET - 4, /* more is a burst that was not segmented yet */
 };
 
-static void check_icrc(struct verify *v, const struct pkt *p)
+/* @return false: wrong, and told. */
+static bool check_icrc(struct verify *v, const struct pkt *p)
 {
 	const struct capture_rec *rec = p->rec;
 	const struct rocemu_icrc_ctx ctx = {
@@ -30,8 +32,12 @@ static void check_icrc(struct verify *v, const struct pkt *p)
 	};
 
 	v->icrc_checked++;
-	if (rocemu_icrc_check(&ctx, true, rec->data, rec->len) < 0)
-		v->icrc_wrong++;
+	if (rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0)
+		return true;
+	v->icrc_wrong++;
+	FOUND(v, NULL, ICRC_WRONG, p, "%s psn %u to QP 0x%x", rocemu_opcode_name(p->p.h.opcode),
+	      p->p.h.psn, p->p.h.dqpn);
+	return false;
 }
 
 /*
@@ -78,7 +84,7 @@ static bool form_bad(struct verify *v, const struct pkt *p, enum rocemu_drop why
 			      rec->wire_len);
 		return true;
 	default:
-		if (rec->wire_len > ROCEMU_MAX_PACKET - 4)
+		if (rec->wire_len > LONGEST)
 			FOUND(v, NULL, UNSEGMENTED, p, "%zu bytes", rec->wire_len);
 		else
 			FOUND(v, NULL, MALFORMED, p, "%s of %zu bytes: %s",
@@ -131,7 +137,6 @@ static void check_extensions(struct verify *v, const struct pkt *p)
 bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 {
 	enum rocemu_drop why;
-	uint64_t wrong = v->icrc_wrong;
 
 	p->rec = rec;
 	p->cut = rec->wire_len > rec->len;
@@ -143,16 +148,13 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 	} else {
 		why = rocemu_packet_decode(&p->p, rec->data, rec->len);
 	}
+	/* What was damaged on the way is nobody's fault, whatever it looks like now. */
+	if (!p->cut && rec->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN && rec->len <= LONGEST &&
+	    !check_icrc(v, p))
+		return false;
 	if (form_bad(v, p, why))
 		return false;
 	p->ops = rocemu_opcode_ops(p->p.h.opcode);
-	if (!p->cut)
-		check_icrc(v, p);
-	if (v->icrc_wrong != wrong) {
-		FOUND(v, NULL, ICRC_WRONG, p, "%s psn %u to QP 0x%x: 0x%08x",
-		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, p->p.h.dqpn, p->p.icrc);
-		return false;
-	}
 	if (((p->p.payload_len + p->p.h.pad) & 3) != 0)
 		FOUND(v, NULL, PAD, p, "%u bytes of payload with pad count %u", p->p.payload_len,
 		      p->p.h.pad);

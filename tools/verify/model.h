@@ -118,6 +118,7 @@ struct early {
 struct msn_base {
 	bool known;
 	uint32_t epoch, base;
+	uint32_t psn;	 /* the newest that agreed */
 	uint32_t agreed; /* acknowledges */
 };
 

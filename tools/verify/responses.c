@@ -70,6 +70,18 @@ static const struct sent *newest(const struct requests *rq)
 	return sent_find(rq, rq->newest);
 }
 
+static void msn_begin(struct msn_base *b, const struct pkt *p, const struct sent *s, uint32_t base,
+		      bool plain)
+{
+	*b = (struct msn_base){
+		.known = plain,
+		.epoch = s->epoch,
+		.base = base,
+		.psn = p->p.h.psn,
+		.agreed = plain,
+	};
+}
+
 /*
  * The MSN counts messages, of which the capture shows only those since the last PSN that is
  * missing. Plain acknowledges tell the count before: MSN less what has ended with the PSN that they
@@ -87,21 +99,24 @@ static void check_msn(struct verify *v, struct flow *r, struct flow *q, const st
 	int32_t more;
 
 	if (!b->known || b->epoch != s->epoch) {
-		*b = (struct msn_base){
-			.known = plain, .epoch = s->epoch, .base = base, .agreed = plain};
+		msn_begin(b, p, s, base, plain);
 		q->rq.limit_known = false;
 		return;
 	}
 	more = msn_diff(base, b->base);
 	if (more == 0) {
-		b->agreed += plain;
+		/* Duplicates are all answered alike: that is one agreement. */
+		b->agreed += plain && rocemu_psn_diff(p->p.h.psn, b->psn) > 0;
+		if (plain && rocemu_psn_diff(p->p.h.psn, b->psn) > 0)
+			b->psn = p->p.h.psn;
 	} else if (more < 0) {
-		if (b->agreed >= MSN_AGREED)
-			against(v, r, q, RULE_MSN, p, "MSN %u for PSN %u, at least %u are complete",
-				msn, p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
+		if (b->agreed >= MSN_AGREED && ambiguous(r, q, p->p.h.psn))
+			FOUND(v, r, UNDECIDED, p, "msn: MSN %u for PSN %u", msn, p->p.h.psn);
+		else if (b->agreed >= MSN_AGREED)
+			DOUBT(v, r, MSN, p, "MSN %u for PSN %u, at least %u are complete", msn,
+			      p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
 		else if (plain)
-			*b = (struct msn_base){
-				.known = true, .epoch = s->epoch, .base = base, .agreed = 1};
+			msn_begin(b, p, s, base, plain);
 	} else if (b->agreed >= MSN_AGREED && last != NULL && last->epoch == s->epoch &&
 		   (int32_t)(ended + (uint32_t)more - last->done) > MSN_AHEAD) {
 		DOUBT(v, r, MSN, p, "MSN %u for PSN %u, but only %u requests were sent", msn,
