@@ -91,8 +91,8 @@ static int lookup(const char *node, const char *service, struct rdma_addrinfo *r
 }
 
 /*
- * Addresses that the hints name are taken over. A source that they do not name is left open: which one it is depends on
- * the devices, and rdma_resolve_addr() knows.
+ * Addresses that the hints name are taken over. A source that they do not name is left open: which
+ * one it is depends on the devices, and rdma_resolve_addr() knows.
  */
 static int fill_from_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
 {

@@ -215,6 +215,8 @@ static void on_take(struct rcm_event *ev)
 			err = cm_rtu(id->conn, rcm_now(), NULL, 0);
 		else
 			cm_reject(id->conn, rcm_now(), ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
+		if (!err)
+			rcm_again_served(id);
 		rcm_drive();
 		rcm_lock_drop();
 		ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;

@@ -103,8 +103,7 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
 
 /* The private data of a REQ or SIDR_REQ: who asks, what rdma_create_ep() was given, the program's.
  */
-static int request_data(const struct rcm_id *id, const struct rdma_conn_param *p, uint8_t *buf,
-			size_t max, size_t *len)
+static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size_t max)
 {
 	const struct rdma_addr *a = &id->base.route.addr;
 	struct rocemu_cma cma = {
@@ -112,18 +111,19 @@ static int request_data(const struct rcm_id *id, const struct rdma_conn_param *p
 		.sport = rcm_addr_port(&a->src_addr),
 	};
 	size_t user = p && p->private_data ? p->private_data_len : 0;
+	uint8_t *to = id->request_data;
 
 	if (ROCEMU_CMA_LEN + id->connect_len + user > max)
 		return -EINVAL;
 	rcm_addr_to_gid(&a->src_addr, &cma.src);
 	rcm_addr_to_gid(&a->dst_addr, &cma.dst);
-	*len = rocemu_cma_encode(&cma, buf);
+	to += rocemu_cma_encode(&cma, to);
 	if (id->connect_len)
-		memcpy(buf + *len, id->connect, id->connect_len);
-	*len += id->connect_len;
+		memcpy(to, id->connect, id->connect_len);
+	to += id->connect_len;
 	if (user)
-		memcpy(buf + *len, p->private_data, user);
-	*len += user;
+		memcpy(to, p->private_data, user);
+	id->request_len = (size_t)(to - id->request_data) + user;
 	return 0;
 }
 
@@ -196,12 +196,24 @@ static void fill_req(struct rcm_id *id, const struct rdma_conn_param *param,
 					   : (uint8_t)(id->path_rec.packet_life_time + 1);
 }
 
+static int send_req(struct rcm_id *id, const struct rocemu_cm_req *req) REQUIRES(rcm_lock)
+{
+	struct cm_connect_param p = {
+		.req = *req,
+		.addr = mad_addr(id),
+		.private_data = id->request_data,
+		.private_data_len = id->request_len,
+		.user = id,
+	};
+
+	return cm_connect(rcm_core_cm(), rcm_now(), &p, &id->conn);
+}
+
 static int connect_qp(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
 {
 	const struct rcm_device *dev = id->local.dev;
-	uint8_t data[ROCEMU_CM_REQ_PRIVATE_LEN];
-	struct cm_connect_param p = {.private_data = data, .user = id, .addr = mad_addr(id)};
-	int err = request_data(id, param, data, sizeof(data), &p.private_data_len);
+	struct rocemu_cm_req req;
+	int err = request_data(id, param, ROCEMU_CM_REQ_PRIVATE_LEN);
 
 	if (err)
 		return err;
@@ -214,25 +226,46 @@ static int connect_qp(struct rcm_id *id, const struct rdma_conn_param *param) RE
 	id->retry_count = param ? MIN(param->retry_count, 7) : 7;
 	id->rnr_retry_count = param ? MIN(param->rnr_retry_count, 7) : 7;
 	id->psn = rcm_random() & ROCEMU_PSN_MASK;
-	fill_req(id, param, &p.req);
-	return cm_connect(rcm_core_cm(), rcm_now(), &p, &id->conn);
+	fill_req(id, param, &req);
+	return send_req(id, &req);
 }
 
-static int lookup_ud(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
+static int send_sidr_req(struct rcm_id *id) REQUIRES(rcm_lock)
 {
-	uint8_t data[ROCEMU_CM_SIDR_REQ_PRIVATE_LEN];
 	struct cm_sidr_param p = {
 		.service_id = service_id(id),
 		.pkey = 0xffff,
 		.timeout = CM_DEFAULT_TIMEOUT,
 		.retries = CM_DEFAULT_RETRIES,
 		.addr = mad_addr(id),
-		.private_data = data,
+		.private_data = id->request_data,
+		.private_data_len = id->request_len,
 		.user = id,
 	};
-	int err = request_data(id, param, data, sizeof(data), &p.private_data_len);
 
-	return err ? err : cm_sidr_request(rcm_core_cm(), rcm_now(), &p, &id->sidr);
+	return cm_sidr_request(rcm_core_cm(), rcm_now(), &p, &id->sidr);
+}
+
+static int lookup_ud(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
+{
+	int err = request_data(id, param, ROCEMU_CM_SIDR_REQ_PRIVATE_LEN);
+
+	return err ? err : send_sidr_req(id);
+}
+
+int rcm_request_again(struct rcm_id *id)
+{
+	struct rocemu_cm_req req;
+
+	if (id->sidr) {
+		cm_sidr_destroy(id->sidr, rcm_now());
+		id->sidr = NULL;
+		return send_sidr_req(id);
+	}
+	req = *cm_conn_req(id->conn);
+	cm_conn_destroy(id->conn, rcm_now());
+	id->conn = NULL;
+	return send_req(id, &req);
 }
 
 int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
@@ -460,6 +493,8 @@ int rdma_establish(struct rdma_cm_id *base)
 	rcm_lock_take();
 	if (is_live(id) && id->conn) {
 		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
+		if (!err)
+			rcm_again_served(id);
 		rcm_drive();
 	}
 	rcm_lock_drop();

@@ -154,7 +154,7 @@ static void set_wills(void) REQUIRES(rcm_lock)
 /* Make the timer ring when the CM needs it, if it would later. */
 static void arm(void) REQUIRES(rcm_lock)
 {
-	rocemu_ns_t due = cm_deadline(core.cm);
+	rocemu_ns_t due = MIN(cm_deadline(core.cm), rcm_again_deadline());
 	struct itimerspec t = {0};
 
 	if (due >= core.armed)
@@ -259,6 +259,7 @@ static void *run(void *arg)
 			core.armed = ROCEMU_NEVER;
 		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
 		cm_expire(core.cm, rcm_now());
+		rcm_again_expire(rcm_now());
 		rcm_drive();
 	}
 	rcm_lock_drop();
@@ -366,6 +367,7 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	pthread_mutex_init(&rcm_lock.mutex, NULL);
 	pthread_cond_init(&rcm_lock.woken, NULL);
 	mad_forget();
+	rcm_again_forget();
 	rcm_device_forget();
 }
 

@@ -185,8 +185,12 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 
 static void on_rej(struct rcm_id *id, const struct rocemu_cm_rej *rej) REQUIRES(rcm_lock)
 {
-	struct rcm_event *ev = rcm_event_new(id, RDMA_CM_EVENT_REJECTED, rej->reason);
+	struct rcm_event *ev;
 
+	if (rej->reason == ROCEMU_CM_REJ_SERVICE_ID && cm_conn_active(id->conn) &&
+	    rcm_again_later(id))
+		return;
+	ev = rcm_event_new(id, RDMA_CM_EVENT_REJECTED, rej->reason);
 	if (!ev)
 		return;
 	ev->on_take = RCM_TAKE_ERROR;
@@ -199,6 +203,8 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 	const struct cm_addr *a = cm_sidr_addr(id->sidr);
 	struct rcm_event *ev;
 
+	if (rep->status == ROCEMU_CM_SIDR_SERVICE_ID && rcm_again_later(id))
+		return;
 	if (rep->status != ROCEMU_CM_SIDR_VALID) {
 		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
 		return;
@@ -206,6 +212,7 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 	ev = rcm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	if (!ev)
 		return;
+	rcm_again_served(id);
 	rcm_fill_ah(id, &ev->base.param.ud.ah_attr, &a->dst, 0, id->tos, RCM_HOP_LIMIT);
 	ev->base.param.ud.qp_num = rep->qpn;
 	ev->base.param.ud.qkey = rep->qkey;

@@ -17,6 +17,7 @@ struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *
 	id->afonly = -1;
 	list_init(&id->events);
 	list_init(&id->groups);
+	list_init(&id->again);
 	return id;
 }
 
@@ -64,6 +65,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 
 void rcm_id_stop(struct rcm_id *id)
 {
+	list_remove(&id->again);
 	if (rcm_core_has(id)) {
 		if (id->cml)
 			cm_unlisten(id->cml, rcm_now());

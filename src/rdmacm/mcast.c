@@ -4,35 +4,42 @@
  * membership is the kernel's (IGMP, MLD), which ibv_attach_mcast() asks for. So joining is done at
  * once; the QP is attached when the program takes the event.
  */
+#include <infiniband/ib.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/objects.h"
 
-static bool same_addr(const struct sockaddr *a, const struct sockaddr *b)
+/* A group's GID: its IP address, or (AF_IB) the GID itself. @return false: no address of a group.
+ */
+static bool group_gid(const struct sockaddr *addr, union ibv_gid *mgid)
 {
-	struct rocemu_gid x, y;
+	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)(const void *)addr;
+	struct sockaddr_storage ss;
+	struct rocemu_gid gid;
 
-	if (a->sa_family != b->sa_family)
+	if (addr->sa_family == AF_IB)
+		memcpy(gid.raw, &ib->sib_addr, sizeof(gid.raw));
+	else if (rcm_addr_len(addr))
+		rcm_addr_to_gid(addr, &gid);
+	else
 		return false;
-	rcm_addr_to_gid(a, &x);
-	rcm_addr_to_gid(b, &y);
-	return memcmp(&x, &y, sizeof(x)) == 0;
+	memcpy(mgid->raw, gid.raw, sizeof(gid.raw));
+	rcm_addr_from_gid((struct sockaddr *)&ss, &gid, 0, 0);
+	return rcm_addr_multicast((struct sockaddr *)&ss);
 }
 
-static struct rcm_group *find_group(struct rcm_id *id, const struct sockaddr *addr)
-	REQUIRES(rcm_lock)
+static struct rcm_group *find_group(struct rcm_id *id, const union ibv_gid *mgid) REQUIRES(rcm_lock)
 {
 	list_for_each (n, &id->groups) {
 		struct rcm_group *g = list_entry(n, struct rcm_group, node);
 
-		if (same_addr((struct sockaddr *)&g->addr, addr))
+		if (memcmp(&g->mgid, mgid, sizeof(*mgid)) == 0)
 			return g;
 	}
 	return NULL;
 }
 
-/* Of the group that an address names. */
 static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *ev)
 	REQUIRES(rcm_lock)
 {
@@ -53,10 +60,10 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 {
 	struct rcm_event *ev;
 	struct rcm_group *g;
-	struct rocemu_gid gid;
+	union ibv_gid mgid;
 	int err = 0;
 
-	if (!rcm_addr_len(addr) || !rcm_addr_multicast(addr))
+	if (!group_gid(addr, &mgid))
 		return -EINVAL;
 	if (id->base.qp_type != IBV_QPT_UD || !id->local.dev || id->state == RCM_LISTEN)
 		return -EINVAL;
@@ -67,13 +74,11 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 		free(ev);
 		return -ENOMEM;
 	}
-	rcm_addr_copy(&g->addr, addr);
-	rcm_addr_to_gid(addr, &gid);
-	memcpy(g->mgid.raw, gid.raw, sizeof(gid.raw));
+	g->mgid = mgid;
 	g->send_only = send_only;
 	g->context = context;
 	rcm_lock_take();
-	if (find_group(id, addr)) {
+	if (find_group(id, &mgid)) {
 		err = -EADDRINUSE;
 		free(g);
 		free(ev);
@@ -136,13 +141,14 @@ static void detach(struct rcm_id *id, struct rcm_group *g)
 int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *addr)
 {
 	struct rcm_group *g = NULL;
+	union ibv_gid mgid;
 	struct rcm_id *id;
 
-	if (!base || !addr || !rcm_addr_len(addr))
+	if (!base || !addr || !group_gid(addr, &mgid))
 		return rcm_ret(-EINVAL);
 	id = rcm_id_of(base);
 	rcm_lock_take();
-	g = find_group(id, addr);
+	g = find_group(id, &mgid);
 	if (g) {
 		list_remove(&g->node);
 		rcm_events_drop_group(id, g);

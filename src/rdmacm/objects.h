@@ -130,7 +130,6 @@ enum rcm_state {
 /** A multicast group joined by an ID. */
 struct rcm_group {
 	struct list node; /* in rcm_id.groups */
-	struct sockaddr_storage addr;
 	union ibv_gid mgid;
 	void *context;
 	bool send_only;
@@ -154,7 +153,13 @@ struct rcm_id {
 
 	uint8_t responder_resources, initiator_depth; /* of the local QP */
 	uint8_t retry_count, rnr_retry_count;	      /* of the local QP */
-	uint32_t psn;				      /* starting PSN of what we receive */
+	/* A request to be made again (again.c): what it carried, how often it was, when next. */
+	uint8_t request_data[ROCEMU_CM_SIDR_REQ_PRIVATE_LEN];
+	size_t request_len;
+	unsigned again_tries;
+	rocemu_ns_t again_due;
+	struct list again;
+	uint32_t psn; /* starting PSN of what we receive */
 	uint32_t qkey;
 	bool disconnect_reported;
 
@@ -268,6 +273,22 @@ void rcm_group_attach(struct rcm_id *id, struct rcm_event *ev) EXCLUDES(rcm_lock
 void rcm_groups_detach(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Leave all groups. */
 void rcm_groups_leave(struct rcm_id *id) EXCLUDES(rcm_lock);
+
+/* conn.c */
+/** Send the REQ or SIDR_REQ of rdma_connect() once more, in the place of the one that was refused.
+ * -errno. */
+int rcm_request_again(struct rcm_id *id) REQUIRES(rcm_lock);
+
+/* again.c */
+/** The ID's peer has served us now. */
+void rcm_again_served(const struct rcm_id *id) REQUIRES(rcm_lock);
+/** The peer says that there is no such service. @return true: it is asked again later, false: it is
+ * to be believed. */
+bool rcm_again_later(struct rcm_id *id) REQUIRES(rcm_lock);
+rocemu_ns_t rcm_again_deadline(void) REQUIRES(rcm_lock);
+void rcm_again_expire(rocemu_ns_t now) REQUIRES(rcm_lock);
+/** In a forked child. */
+void rcm_again_forget(void);
 
 /* handle.c */
 /** Act on an event of the connection manager. */

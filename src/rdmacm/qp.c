@@ -142,22 +142,27 @@ static int rts_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) R
 	return 0;
 }
 
+static bool has_conn(const struct rcm_id *id) REQUIRES(rcm_lock)
+{
+	return rcm_core_has(id) && id->conn;
+}
+
 static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDES(rcm_lock)
 {
 	enum ibv_qp_state state = a->qp_state;
 	int err = 0;
 
 	rcm_lock_take();
-	if (!id->local.dev || (state != IBV_QPS_INIT && !rcm_core_has(id)))
+	if (!id->local.dev)
 		err = -EINVAL;
 	else if (state == IBV_QPS_INIT)
 		init_attr(id, a, mask);
 	else if (id->base.qp_type == IBV_QPT_UD && (state == IBV_QPS_RTR || state == IBV_QPS_RTS)) {
 		a->sq_psn = 0;
 		*mask = IBV_QP_STATE | (state == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0);
-	} else if (state == IBV_QPS_RTR && id->conn)
+	} else if (state == IBV_QPS_RTR && has_conn(id))
 		err = rtr_attr(id, a, mask);
-	else if (state == IBV_QPS_RTS && id->conn)
+	else if (state == IBV_QPS_RTS && has_conn(id))
 		err = rts_attr(id, a, mask);
 	else
 		err = -EINVAL;

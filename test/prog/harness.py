@@ -85,6 +85,7 @@ class Proc:
             command = ['setpriv', f'--reuid={user}', f'--regid={user}', '--clear-groups'] + command
         if netns:
             command = ['ip', 'netns', 'exec', netns] + command
+        self.begin = time.monotonic()
         self.out = tempfile.TemporaryFile()
         self.err = tempfile.TemporaryFile()
         self.popen = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.err,
@@ -115,6 +116,10 @@ class Proc:
 
     def running(self):
         return self.popen.poll() is None
+
+    def age(self):
+        """Seconds since it was started."""
+        return time.monotonic() - self.begin
 
     def wait(self, timeout=HANG_GUARD_S):
         """The exit code, negative for a signal."""

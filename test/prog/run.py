@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import harness
 import cases_badinput
 import cases_capture
+import cases_cm
 import cases_mcast
 import cases_network
 import cases_paths
@@ -29,12 +30,12 @@ import cases_robust
 import cases_verbs
 
 MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_paths, cases_port,
-           cases_rdmacore, cases_robust, cases_badinput)
+           cases_rdmacore, cases_robust, cases_badinput, cases_cm)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
     'address': ('pingpong/*/lo/poll', 'pingpong/*/lo/events', 'verbs/*/lo/*', 'verbs/errors/*', 'perftest/*/lo/path*',
-                'badinput/*'),
+                'badinput/*', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo'),
     # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
 }

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that connect by rdma_cm: rdma-core's examples and perftest -R, unmodified.
+
+A server is ready when the agent lists its service ID; clients name the server by its RDMA address, which is all
+that rdma_cm needs.
+"""
+import contextlib
+import json
+import os
+import re
+import subprocess
+import threading
+
+from harness import FULL, NORMAL, QUICK, Case, Failure, expect, new_port, start, wait_gone
+
+PORT_SPACE = {'tcp': 0x0106, 'udp': 0x0111, 'ib': 0x013f, 'ipoib': 0x0002}
+WHERE = ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6')
+ONCE = ('lo',)
+
+
+def agent_status(config, side):
+    """What the agent of a side's host says, or None: there is none."""
+    argv = [config.rocemu, 'agent', '--status', '--json']
+    if side.netns:
+        argv = ['ip', 'netns', 'exec', side.netns] + argv
+    p = subprocess.run(argv, capture_output=True, text=True, check=False)
+    return json.loads(p.stdout) if p.returncode == 0 else None
+
+
+def is_listened(config, side, space, port):
+    service = f'0x{PORT_SPACE[space] << 16 | port:016x}'
+    status = agent_status(config, side)
+    return bool(status) and any(entry['service_id'] == service for entry in status['cm']['listeners'])
+
+
+class Session:
+    """Processes of one case; those that still run at its end are ended, by the PIDs that it started."""
+
+    def __init__(self, config, topo, env=None, port=None):
+        topo.check()
+        self.config = config
+        self.topo = topo
+        self.env = env
+        self.port = port or new_port()
+        self.procs = []
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        for p in self.procs:
+            if p.running():
+                p.kill()
+
+    def fill(self, argv):
+        places = {'{port}': str(self.port), '{server}': self.topo.server.address,
+                  '{client}': self.topo.client.address}
+        out = []
+        for a in map(str, argv):
+            for name, value in places.items():
+                a = a.replace(name, value)
+            out.append(a)
+        return out
+
+    def start(self, side, argv, name, options=()):
+        p = start(self.config, side, self.fill(argv), name, self.env, options)
+        self.procs.append(p)
+        return p
+
+    def server(self, argv, space='tcp', options=()):
+        p = self.start(self.topo.server, argv, 'server', options)
+        p.wait_until(lambda: is_listened(self.config, self.topo.server, space, self.port),
+                     f'it listened on {space} port {self.port}')
+        return p
+
+    def client(self, argv, name='client', options=()):
+        return self.start(self.topo.client, argv, name, options)
+
+    def finish(self, *procs, codes=(0,)):
+        """All end, with one of these exit codes. When one fails the others may wait for it for ever."""
+        waiting = list(procs)
+        while waiting:
+            for p in list(waiting):
+                wait_gone(p, 0.1)
+                if p.running():
+                    continue
+                waiting.remove(p)
+                expect(p.popen.returncode in codes, f'{p.name}: exit code {p.popen.returncode}', *procs)
+            if waiting and max(p.age() for p in waiting) > self.GUARD_S:
+                where = '\n'.join(p.where() for p in waiting)
+                raise Failure('\n'.join([f'hangs (guard {self.GUARD_S} s)', where] + [p.report() for p in procs]))
+
+    GUARD_S = 120
+
+
+_fixed_ports = threading.Lock()
+
+
+def programs(name, server, client, where=ONCE, level=NORMAL, space='tcp', check=None, options=(), needs=(), port=None):
+    """Cases of one pair of command lines, one for each topology. port: of a program that cannot be told another."""
+    for place in where:
+        def run(config, lab, place=place):
+            with _fixed_ports if port else contextlib.nullcontext(), Session(config, lab.get(place), port=port) as s:
+                srv = s.server(server, space, options)
+                cli = s.client(client, options=options)
+                s.finish(cli, srv)
+                return check(srv, cli) if check else None
+
+        yield Case(f'cm/{name}/{place}', run, QUICK if level == QUICK and place == 'lo' else max(level, NORMAL),
+                   needs=needs or (server[0], client[0]))
+
+
+# ---- rping -----------------------------------------------------------------------------------------------
+
+RPING = ['rping', '-p', '{port}']
+
+
+def pinged(count):
+    def check(srv, cli):
+        for p in (srv, cli):
+            expect(len(re.findall(r'ping data: rdma-ping-\d+', p.stdout)) == count, 'not every ping came', srv, cli)
+    return check
+
+
+def rping(name, options, client_options=(), count=10, **more):
+    common = ['-v', '-V', '-C', count, *options]
+    return programs(name, RPING + ['-s', '-a', '{server}', *common],
+                    RPING + ['-c', '-a', '{server}', *common, *client_options], check=pinged(count), **more)
+
+
+def rping_persistent(config, lab):
+    """A persistent server and five clients at a time; it still serves a sixth afterwards. The clients come one after
+    another: rping itself mixes up requests that come at once."""
+    with Session(config, lab.get('lo')) as s:
+        srv = s.server(RPING + ['-s', '-P', '-a', '{server}'])
+        clients = []
+        for i in range(5):
+            cli = s.client(RPING + ['-c', '-a', '{server}', '-V'], f'client {i}')
+            clients.append(cli)
+            cli.wait_until(lambda: established(s, i + 1), 'it was connected')  # pylint: disable=cell-var-from-loop
+        for cli in clients:
+            expect(cli.running(), 'a client ended', srv, *clients)
+            cli.kill()
+        srv.wait_until(lambda: of_server(s, 'wills') == 0, 'its connections were gone')
+        s.finish(s.client(RPING + ['-c', '-a', '{server}', '-C', 50, '-V'], 'client 6'))
+        expect(srv.running(), 'the server ended', srv)
+
+
+def of_server(session, key):
+    """What the agent says of the first process, the server: wills, delivered, ...; 0 when it does not know it."""
+    status = agent_status(session.config, session.topo.server)
+    return sum(c[key] for c in status['cm']['clients'] if c['pid'] == session.procs[0].pid)
+
+
+def established(session, count):
+    """Were so many connections made, by a REQ and an RTU each?"""
+    return of_server(session, 'delivered') >= 2 * count
+
+
+def rping_no_server(config, lab):
+    """Nobody listens: told at once."""
+    with Session(config, lab.get('lo')) as s:
+        cli = s.client(RPING + ['-c', '-a', '{server}', '-C', 1])
+        cli.wait()
+        expect(cli.popen.returncode != 0 and 'REJECTED' in cli.output, 'not told of the rejection', cli)
+
+
+def rping_killed(config, lab):
+    """The peer of a process that is killed is told by the agent, in either role."""
+    for victim in ('server', 'client'):
+        with Session(config, lab.get('lo')) as s:
+            srv = s.server(RPING + ['-s', '-a', '{server}', '-v'])
+            cli = s.client(RPING + ['-c', '-a', '{server}', '-v'])
+            cli.wait_until(lambda s=s: established(s, 1), 'they were connected')
+            (srv if victim == 'server' else cli).kill()
+            other = cli if victim == 'server' else srv
+            other.wait()
+            expect('DISCONNECT' in other.output, f'not told of the {victim}\'s death', other)
+
+
+# ---- datagrams and multicast -----------------------------------------------------------------------------
+
+def is_member(side, group):
+    """Does the host of a side want packets to an IPv4 or IPv6 group?"""
+    command = ['ip', 'maddress', 'show']
+    if side.netns:
+        command = ['ip', '-n', side.netns] + command[1:]
+    return group in subprocess.run(command, capture_output=True, text=True, check=False).stdout
+
+
+def mckey(group, options=(), count=10):
+    """A receiver and a sender, in two namespaces: over a network, with membership by the kernel."""
+    def run(config, lab, place):
+        with Session(config, lab.get(place)) as s:
+            common = ['-C', count, '-S', 100, *options]
+            receiver = s.start(s.topo.server, ['mckey', *group, '-b', '{server}', *common], 'receiver')
+            receiver.wait_until(lambda: is_member(s.topo.server, group[1].replace('::ffff:', '')), 'it joined')
+            s.finish(receiver, s.client(['mckey', *group, '-b', '{client}', '-s', *common], 'sender'))
+    return run
+
+
+def mckey_cases():
+    for name, group, place in (('mckey', ('-m', '239.1.2.3'), 'veth1500-v4'),
+                               ('mckey', ('-m', 'ff15::1:2:3'), 'veth1500-v6'),
+                               ('mckey.unmapped', ('-M', '::ffff:239.1.2.4'), 'veth1500-v4')):
+        yield Case(f'cm/{name}/{place}', lambda c, l, g=group, p=place: mckey(g)(c, l, p), NORMAL, needs=('mckey',))
+
+
+# ---- many connections ------------------------------------------------------------------------------------
+
+STEPS = re.compile(r'^([a-z ]+?) *: +([\d.]+) +([\d.]+) +([\d.]+) +([\d.]+)$', re.M)
+
+
+def descriptors(p):
+    """Open files of a program under `rocemu run`, which has become it."""
+    return len(os.listdir(f'/proc/{p.pid}/fd'))
+
+
+def cmtime(count):
+    """Connections made and ended, step by step; what remains at the server is what there was before."""
+    def run(config, lab):
+        with Session(config, lab.get('lo')) as s:
+            srv = s.server(['cmtime', '-p', '{port}', '-c', count])
+            seen = []
+            for turn in range(3):
+                cli = s.client(['cmtime', '-p', '{port}', '-c', count, '-s', '{server}'])
+                s.finish(cli)
+                steps = {m.group(1): float(m.group(2)) for m in STEPS.finditer(cli.stdout)}
+                expect({'connect', 'disconnect', 'destroy'} <= steps.keys(), 'no times', cli)
+                if turn == 0:
+                    # The first time opens the device and the lane.
+                    srv.wait_until(lambda: idle(s), 'its connections were gone')
+                    begin = descriptors(srv)
+                srv.wait_until(lambda: idle(s), 'its connections were gone')
+                srv.wait_until(lambda: descriptors(srv) == begin, f'it had {begin} descriptors again')
+                seen.append(steps)
+            total = sum(seen[-1][step] for step in ('resolve addr', 'resolve route', 'connect', 'disconnect'))
+            return (f'{count / total * 1000:.0f} connections/s; ms for {count}: ' +
+                    ', '.join(f'{k} {v:g}' for k, v in seen[-1].items()))
+    return run
+
+
+def idle(session):
+    """Has the agent nothing of a connection any more: no will, one port?"""
+    return of_server(session, 'wills') == 0 and of_server(session, 'ports') == 1
+
+
+# ---- perftest --------------------------------------------------------------------------------------------
+
+PERFTEST = (('ib_write_bw', ()), ('ib_read_bw', ()), ('ib_send_lat', ()), ('ib_send_bw', ()), ('ib_write_lat', ()),
+            ('ib_atomic_bw', ()), ('ib_send_lat', ('-c', 'UD')))
+
+
+def perftest_cases():
+    for program, options in PERFTEST:
+        # -u: a busy machine lets a process wait for longer than the default.
+        common = [program, '-R', '-F', '-p', '{port}', '-n', 50, '-u', 18, *options]
+        name = '.'.join([program] + [o.lower() for o in options if o != '-c'])
+        yield from programs(f'perftest/{name}', common, common + ['{server}'], where=('lo', 'lo-two', 'veth1500-v4'),
+                            level=QUICK if program in ('ib_write_bw', 'ib_send_lat') else NORMAL)
+
+
+# ---- all -------------------------------------------------------------------------------------------------
+
+def complete(text):
+    def check(srv, cli):
+        for p in (srv, cli):
+            expect(text in p.stdout, f'no "{text}"', srv, cli)
+    return check
+
+
+def passed(srv, cli):
+    for p in (srv, cli):
+        expect(re.search(r'end 0', p.stdout), 'not ended well', srv, cli)
+
+
+def cases():
+    found = []
+    found += rping('rping', (), where=WHERE, level=QUICK)
+    found += rping('rping.own_qp', ('-q',), where=('lo', 'lo6'))
+    found += rping('rping.size', ('-S', 65535))
+    found += rping('rping.debug', ('-d',), level=FULL)
+    found += rping('rping.bound', (), ('-I', '{client}'), where=('lo', 'lo-two', 'veth1500-v4', 'veth1500-v6'))
+    found += [
+        Case('cm/rping.persistent/lo', rping_persistent, NORMAL, needs=('rping',)),
+        Case('cm/rping.no_server/lo', rping_no_server, QUICK, needs=('rping',)),
+        Case('cm/rping.killed/lo', rping_killed, NORMAL, needs=('rping',)),
+    ]
+    done = complete('data transfers complete')
+    found += programs('ucmatose', ['ucmatose', '-p', '{port}', '-b', '{server}', '-c', 5],
+                      ['ucmatose', '-p', '{port}', '-s', '{server}', '-c', 5], where=WHERE, check=done)
+    found += programs('ucmatose.many', ['ucmatose', '-p', '{port}', '-c', 200, '-C', 2],
+                      ['ucmatose', '-p', '{port}', '-s', '{server}', '-c', 200, '-C', 2], check=done)
+    found += programs('ucmatose.migrate', ['ucmatose', '-p', '{port}', '-m', '-c', 3],
+                      ['ucmatose', '-p', '{port}', '-s', '{server}', '-m', '-c', 3], check=done)
+    found += programs('ucmatose.ib', ['ucmatose', '-p', '{port}', '-P', 'ib'],
+                      ['ucmatose', '-p', '{port}', '-s', '{server}', '-P', 'ib'], space='ib', check=done)
+    found += programs('udaddy', ['udaddy', '-b', '{server}', '-c', 3], ['udaddy', '-s', '{server}', '-c', 3],
+                      where=WHERE, space='udp', check=done, port=7174)
+    found += programs('rdma_client', ['rdma_server', '-p', '{port}'], ['rdma_client', '-p', '{port}', '-s', '{server}'],
+                      where=('lo', 'veth1500-v4'), level=QUICK, check=passed)
+    found += programs('rdma_xclient', ['rdma_xserver', '-p', '{port}'],
+                      ['rdma_xclient', '-p', '{port}', '-s', '{server}'], check=passed)
+    found += programs('rdma_xclient.xrc', ['rdma_xserver', '-p', '{port}', '-c', 'x'],
+                      ['rdma_xclient', '-p', '{port}', '-s', '{server}', '-c', 'x'], space='ib', check=passed)
+    found += mckey_cases()
+    found += perftest_cases()
+    found.append(Case('cm/cmtime/lo', cmtime(1000), NORMAL, alone=True, needs=('cmtime',)))
+    return found
