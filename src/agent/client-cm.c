@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,11 @@
 #include "base/log.h"
 #include "base/util.h"
 
-enum { WILL_BUCKETS = 1024, KEY_BUCKETS = 1024 };
+enum {
+	WILL_BUCKETS = 1024,
+	KEY_BUCKETS = 1024,
+	SEND_WAIT_MS = 50, /* a burst of a thousand takes the agent less */
+};
 
 /* What the next agent is to be told, too. */
 struct opened {
@@ -219,16 +224,21 @@ void cm_client_free(struct cm_client *c)
 	free(c);
 }
 
-/* Never waits, or, wait: until the agent has taken what came before. */
-static int send_frame(struct cm_client *c, const uint8_t *buf, size_t len, bool wait)
+/* Wait, if need be, until the agent has taken what came before: for a moment only, or as for an
+ * answer. */
+static int send_frame(struct cm_client *c, const uint8_t *buf, size_t len, bool patient)
 {
+	struct pollfd pfd = {.fd = c->frames, .events = POLLOUT};
+	int flags = MSG_NOSIGNAL | (patient ? 0 : MSG_DONTWAIT);
 	ssize_t n;
 
 	if (c->frames < 0)
 		return fail(c, -ENOTCONN, "there is no agent now");
 	do
-		n = send(c->frames, buf, len, MSG_NOSIGNAL | (wait ? 0 : MSG_DONTWAIT));
+		n = send(c->frames, buf, len, flags);
 	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN && !patient && poll(&pfd, 1, SEND_WAIT_MS) > 0)
+		n = send(c->frames, buf, len, flags);
 	if (n >= 0)
 		return 0;
 	if (errno == EAGAIN || errno == ENOBUFS)

@@ -105,8 +105,10 @@ int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d);
 /**
  * Send a datagram from QP 1 of an address that was opened. d->data is the whole UDP payload, BTH to
  * ICRC, AGENT_CM_DGRAM_LEN bytes, sealed with IPv4 identification 0, flags "don't fragment" and
- * d->sport. Communication IDs in it must be ours. Does not wait, and as on any network there is no
- * answer: what the agent does not take it counts and drops (rocemu-agent --status).
+ * d->sport. Communication IDs in it must be ours. As on any network there is no answer: what the
+ * agent does not take it counts and drops (rocemu-agent --status).
+ *
+ * When the agent is behind by a socket's buffer it is waited for, at most 50 ms.
  *
  * @return 0: on its way; -EINVAL: wrong length; -EAGAIN: the agent does not keep up, to be treated
  *	   as a packet lost; -ENOTCONN: there is no agent now, likewise.

@@ -72,14 +72,23 @@ bool cm_is_token(const struct cm *cm, int token, uint16_t number)
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents);
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents);
 
+/* Beyond the system's limit with privilege, else up to it. */
+static void enlarge(int fd)
+{
+	int bytes = SEND_BUFFER;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
+		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
 static int open_frames(struct cm_member *m, int *client_fd)
 {
-	int pair[2], bytes = SEND_BUFFER;
+	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	if (setsockopt(pair[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)))
-		(void)setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+	enlarge(pair[0]);
+	enlarge(pair[1]);
 	m->fd = pair[0];
 	*client_fd = pair[1];
 	return 0;

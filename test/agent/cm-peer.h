@@ -20,7 +20,7 @@ struct cm_peer {
 	pid_t pid;
 	int ctl;
 	uint16_t number;
-	uint16_t sport; /* of the last address opened */
+	uint16_t sport;		   /* of the last address opened */
 	char text[AGENT_TEXT_MAX]; /* of the last call */
 };
 

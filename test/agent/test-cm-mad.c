@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What counts as a MAD of communication management: the kernel's own, and what is wrong in one place. */
+/* What counts as a MAD of communication management: the kernel's own, and what is wrong in one
+ * place. */
 #include "agent/cm-mad.h"
 
 #include <string.h>
@@ -104,11 +105,11 @@ TEST(cm_mad, field_wrong__refused)
 	assert_int_equal(with_byte(7, 0), CM_MAD_FORM);	   /* QP 0 */
 	assert_int_equal(with_byte(15, 1), CM_MAD_KEY);	   /* Q_Key */
 	assert_int_equal(with_byte(12, 0), CM_MAD_KEY);
-	assert_int_equal(with_byte(19, 2), CM_MAD_FORM); /* not from QP 1 */
-	assert_int_equal(with_byte(20, 2), CM_MAD_FORM); /* base version */
-	assert_int_equal(with_byte(21, 4), CM_MAD_FORM); /* class */
-	assert_int_equal(with_byte(22, 1), CM_MAD_FORM); /* class version */
-	assert_int_equal(with_byte(23, 1), CM_MAD_FORM); /* method */
+	assert_int_equal(with_byte(19, 2), CM_MAD_FORM);    /* not from QP 1 */
+	assert_int_equal(with_byte(20, 2), CM_MAD_FORM);    /* base version */
+	assert_int_equal(with_byte(21, 4), CM_MAD_FORM);    /* class */
+	assert_int_equal(with_byte(22, 1), CM_MAD_FORM);    /* class version */
+	assert_int_equal(with_byte(23, 1), CM_MAD_FORM);    /* method */
 	assert_int_equal(with_byte(37, 0x1b), CM_MAD_FORM); /* attribute */
 }
 

@@ -16,7 +16,7 @@
 #include "peer.h"
 #include "test.h"
 
-#define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
+#define SERVICE	      rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
 #define OTHER_SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7472)
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;

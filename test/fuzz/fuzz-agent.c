@@ -3,8 +3,8 @@
  * The messages between clients and the agent: the first byte of the input is the number of
  * descriptors that came along, the rest is the message. What decodes must encode to the same bytes,
  * but for an error's text, which is cleaned and whose version does not matter, and for bits that
- * mean nothing: those must come out the same the second time. A first byte from 0x80 on: the rest is
- * a frame of connection management, or, from 0xc0 on, a packet for QP 1.
+ * mean nothing: those must come out the same the second time. A first byte from 0x80 on: the rest
+ * is a frame of connection management, or, from 0xc0 on, a packet for QP 1.
  */
 #include "driver.h"
 
