@@ -13,7 +13,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { MAP_PATH_MAX = 4096 };
+/* No path of ours is longer; it lies on the stack of whoever opens a file. */
+enum { MAP_PATH_MAX = 1024 };
 
 /** The path to use in place of path (NULL allowed): path itself, or the tree's, in buf. */
 const char *map_path(const char *path, char buf[MAP_PATH_MAX]);

@@ -10,21 +10,21 @@ LINK_LOCAL = 'ff02::4:5:6'
 COUNT = 60
 
 
-def check(config, side, group, *options, name, user=None, env=None, run_options=()):
+def check(config, side, group, *options, name, user=None):
     argv = [config.program('prog', 'mcast-check'), '--device', side.name, '--address', side.address, '--group', group,
             '--count', COUNT, *options]
-    return start(config, side, argv, name, env, run_options, user)
+    return start(config, side, argv, name, user=user)
 
 
-def spread(config, sender, receivers, group, run_options=()):
+def spread(config, sender, receivers, group, *options):
     """All receivers and the sender, which is in the group itself, get every message. receivers: (side, user)."""
     procs = []
     try:
         for i, (side, user) in enumerate(receivers):
-            procs.append(check(config, side, group, '--receive', name=f'receiver {i}', user=user))
+            procs.append(check(config, side, group, '--receive', *options, name=f'receiver {i}', user=user))
         for p in procs:
             p.wait_until(lambda p=p: 'ready' in p.stdout, 'it had joined')
-        procs.append(check(config, sender, group, '--send', '--member', name='sender', run_options=run_options))
+        procs.append(check(config, sender, group, '--send', '--member', *options, name='sender'))
         for p in procs:
             p.wait()
         for p in procs:
@@ -70,26 +70,31 @@ def veth(group, family):
 
 
 def other_interface(config, lab):
-    """A group joined on one interface gets nothing from another."""
+    """A group joined on one interface gets nothing from another, and what a device sends leaves by its own."""
     why_not = may_make_netns()
     if why_not:
         raise Skip(why_not)
     pair = VethPair(1500)
     try:
         name = pair.names[0]
-        pair.ip('-n', name, 'address', 'add', '10.99.0.1/24', 'dev', 'lo')
-        here = Side('dev0=lo', '10.99.0.1', name)
-        there = Side('dev0=veth0', pair.v4[0], name)
-        stranger = check(config, here, GROUPS[4], '--receive', name='receiver on lo')
-        try:
-            stranger.wait_until(lambda: 'ready' in stranger.stdout, 'it had joined')
-            spread(config, there, [(there, None)], GROUPS[4])
-            # Its turn now: had it got one of the others' it would find too many, in the wrong order.
-            spread(config, here, [], GROUPS[4])
-            expect(stranger.wait() == 0, 'the receiver on lo failed', stranger)
-        finally:
-            if stranger.running():
-                stranger.kill()
+        # Later than the first, so that a kernel that may choose does not choose it.
+        pair.ip('-n', name, 'link', 'add', 'late0', 'type', 'veth', 'peer', 'name', 'late1')
+        for link in ('late0', 'late1'):
+            pair.ip('-n', name, 'link', 'set', link, 'up')
+        pair.ip('-n', name, 'address', 'add', '10.99.0.1/24', 'dev', 'late0')
+        pair.ip('-n', name, 'address', 'add', 'fd99::1/64', 'dev', 'late0', 'nodad')
+        for group, here, there in ((GROUPS[4], '10.99.0.1', pair.v4[0]), (GROUPS[6], 'fd99::1', pair.v6[0])):
+            late, first = Side('dev0=late0', here, name), Side('dev0=veth0', there, name)
+            stranger = check(config, late, group, '--receive', '--first', 100, name='receiver on late0')
+            try:
+                stranger.wait_until(lambda p=stranger: 'ready' in p.stdout, 'it had joined')
+                spread(config, first, [(first, None)], group)
+                # Its turn now. One of the others would have been the wrong one.
+                spread(config, late, [], group, '--first', 100)
+                expect(stranger.wait() == 0, 'the receiver on late0 failed', stranger)
+            finally:
+                if stranger.running():
+                    stranger.kill()
     finally:
         pair.close()
 

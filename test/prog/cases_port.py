@@ -18,11 +18,13 @@ class Watch:
     def events(self):
         return re.findall(r'event_type (.*) \(\d+\), port 1', self.proc.stdout)
 
-    def expect(self, *wanted):
-        self.proc.wait_until(lambda: len(self.events()) >= self.seen + len(wanted), f'{wanted} came')
+    def expect_changes(self):
+        """The GID table has changed since the last call, and nothing else; perhaps by a link-local address, too, whose
+        duplicate detection is through."""
+        self.proc.wait_until(lambda: len(self.events()) > self.seen, 'an event came')
         came = self.events()[self.seen:]
-        expect(came == list(wanted), f'{came} instead of {list(wanted)}', self.proc)
-        self.seen += len(wanted)
+        expect(set(came) == {'IBV_EVENT_GID_CHANGE'}, f'{came}', self.proc)
+        self.seen += len(came)
 
 
 def changes(config, _lab):
@@ -47,11 +49,12 @@ def changes(config, _lab):
         for address in ('10.98.0.1/24', '10.98.0.2/24', 'fd98::1/64'):
             nodad = ['nodad'] if ':' in address else []
             veth.ip('-n', veth.names[0], 'address', 'add', address, 'dev', 'veth0', *nodad)
-            watch.expect('IBV_EVENT_GID_CHANGE')
+            watch.expect_changes()
+        # With the first of a network go its other addresses, too.
         veth.ip('-n', veth.names[0], 'address', 'del', '10.98.0.1/24', 'dev', 'veth0')
-        # With the first of a network go its other addresses.
+        watch.expect_changes()
         veth.ip('-n', veth.names[0], 'address', 'del', 'fd98::1/64', 'dev', 'veth0')
-        client.wait_until(lambda: set(watch.events()[watch.seen:]) == {'IBV_EVENT_GID_CHANGE'}, 'the table changed')
+        watch.expect_changes()
         before = packets(veth)
         client.wait_until(lambda: packets(veth) > before + 1000, 'traffic went on')
         expect(server.running() and client.running(), 'the traffic stopped', server, client)
@@ -60,9 +63,9 @@ def changes(config, _lab):
             p.popen.wait()
 
         veth.ip('-n', veth.names[1], 'link', 'set', 'veth0', 'down')
-        watch.proc.wait_until(lambda: watch.events()[-1] == 'IBV_EVENT_PORT_ERR', 'the port was down')
+        watch.proc.wait_until(lambda: 'IBV_EVENT_PORT_ERR' in watch.events(), 'the port was down')
         veth.ip('-n', veth.names[1], 'link', 'set', 'veth0', 'up')
-        watch.proc.wait_until(lambda: 'IBV_EVENT_PORT_ACTIVE' in watch.events()[-2:], 'the port was up')
+        watch.proc.wait_until(lambda: 'IBV_EVENT_PORT_ACTIVE' in watch.events(), 'the port was up')
         veth.ip('-n', veth.names[0], 'link', 'delete', 'veth0')
         watch.proc.wait_until(lambda: 'IBV_EVENT_DEVICE_FATAL' in watch.proc.stdout, 'the device was gone')
     finally:

@@ -5,7 +5,9 @@
  * so many; attached itself (--member), it waits for its own, too. It knows nothing of rocemu.
  *
  * usage: mcast-check --device NAME --address ADDRESS --group GID --count N --send|--receive
- *	[--member]
+ *	[--member] [--first NUMBER]
+ *
+ * The messages are numbered from --first (0) on, which shows in their bytes.
  */
 #include <arpa/inet.h>
 #include <getopt.h>
@@ -31,7 +33,7 @@ enum {
 struct check {
 	const char *device;
 	union ibv_gid self, group;
-	unsigned count;
+	unsigned count, first;
 	bool send, member;
 	unsigned sent, received; /* completions */
 	struct ibv_context *ctx;
@@ -63,10 +65,15 @@ static void parse_gid(const char *text, union ibv_gid *gid)
 static bool parse(int argc, char **argv, struct check *c)
 {
 	static const struct option longs[] = {
-		{"device", required_argument, NULL, 'd'}, {"address", required_argument, NULL, 'a'},
-		{"group", required_argument, NULL, 'g'},  {"count", required_argument, NULL, 'n'},
-		{"send", no_argument, NULL, 's'},	  {"receive", no_argument, NULL, 'r'},
-		{"member", no_argument, NULL, 'm'},	  {0},
+		{"device", required_argument, NULL, 'd'},
+		{"address", required_argument, NULL, 'a'},
+		{"group", required_argument, NULL, 'g'},
+		{"count", required_argument, NULL, 'n'},
+		{"send", no_argument, NULL, 's'},
+		{"receive", no_argument, NULL, 'r'},
+		{"member", no_argument, NULL, 'm'},
+		{"first", required_argument, NULL, 'f'},
+		{0},
 	};
 	int opt;
 
@@ -83,6 +90,9 @@ static bool parse(int argc, char **argv, struct check *c)
 			break;
 		case 'n':
 			c->count = (unsigned)strtoul(optarg, NULL, 0);
+			break;
+		case 'f':
+			c->first = (unsigned)strtoul(optarg, NULL, 0);
 			break;
 		case 's':
 			c->send = true;
@@ -186,7 +196,7 @@ static void check_message(const struct check *c, unsigned i, const struct ibv_wc
 	if ((v4 ? grh[28] : grh[7]) != HOP_LIMIT)
 		die("wrong hop limit");
 	for (unsigned k = 0; k < LEN; k++)
-		if (grh[GRH + k] != pattern(i, k))
+		if (grh[GRH + k] != pattern(c->first + i, k))
 			die("wrong data, or messages out of order");
 }
 
@@ -229,7 +239,7 @@ static void send_all(struct check *c)
 		die("no address handle");
 	for (unsigned i = 0; i < c->count; i++) {
 		for (unsigned k = 0; k < LEN; k++)
-			data[k] = pattern(i, k);
+			data[k] = pattern(c->first + i, k);
 		if (ibv_post_send(c->qp, &wr, &bad))
 			die("post send");
 		complete(c, i + 1, 0);

@@ -185,6 +185,35 @@ TEST(link, mtu__active_mtu_follows)
 	close_veth(ctx);
 }
 
+TEST(link, mtu_smaller_now__path_mtu_refused)
+{
+	struct ibv_qp_attr a = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	const int init = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+	const int rtr =
+		IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
+	struct ibv_qp *qp;
+	struct dev d;
+
+	need_ip();
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_UC, 0);
+	assert_int_equal(ibv_modify_qp(qp, &a, init), 0);
+	ip("link set lo mtu 3000");
+	ip("address add 10.3.3.3/32 dev lo");
+	expect_event(d.ctx, IBV_EVENT_GID_CHANGE);
+	a = (struct ibv_qp_attr){.qp_state = IBV_QPS_RTR,
+				 .path_mtu = IBV_MTU_4096,
+				 .ah_attr = {.is_global = 1, .port_num = 1}};
+	assert_int_equal(ibv_query_gid(d.ctx, 1, 0, &a.ah_attr.grh.dgid), 0);
+	assert_int_equal(ibv_modify_qp(qp, &a, rtr), EINVAL);
+	ip("link set lo mtu 65536");
+	ip("address del 10.3.3.3/32 dev lo");
+	expect_event(d.ctx, IBV_EVENT_GID_CHANGE);
+	assert_int_equal(ibv_modify_qp(qp, &a, rtr), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
+
 TEST(link, interface_removed__device_fatal_once)
 {
 	struct ibv_context *ctx = open_veth(), *other;
