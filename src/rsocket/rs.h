@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rsocket: sockets over RDMA. Stands on rdma_cm and verbs alone, by their public calls.
+ *
+ * A socket's number is the descriptor of its event channel, so it is nobody else's, and it can be polled for what happens
+ * before there is a connection. Streams are RC connections (stream.h), datagrams UD QPs beside a UDP socket (dgram.h); both
+ * begin with a struct rs. What wire and protocol are: docs/rsocket.md; they are those of rdma-core's librdmacm, so that
+ * either end may be its.
+ *
+ * Locks: the table's (table.c) for the list of sockets; each socket's own for all of it. A thread that has to wait gives
+ * the socket's lock up (rs_ops.wait), so one may receive while another sends.
+ *
+ * Internal functions return -errno, the exported ones -1 with errno (rs_ret()).
+ */
+#ifndef RSOCKET_RS_H
+#define RSOCKET_RS_H
+
+#pragma GCC visibility push(default)
+#include <rdma/rdma_cma.h>
+#include <rdma/rsocket.h>
+#pragma GCC visibility pop
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "base/util.h"
+
+enum {
+	RS_DEFAULT_QUEUE = 384,	       /* entries of a stream's send and receive queue */
+	RS_DEFAULT_BUFFER = 128 * 1024, /* bytes of its send and of its receive buffer */
+	RS_DEFAULT_INLINE = 64,
+	RS_SPIN_NS = 10000, /* how long to look for data before sleeping */
+};
+
+/** Settings, by options and by the files of /etc/rdma/rsocket. */
+struct rs_settings {
+	uint32_t sqsize, rqsize; /* entries */
+	uint32_t sndbuf, rcvbuf; /* bytes */
+	uint32_t inline_size;
+	uint32_t iomap_size; /* entries that the peer may map, 0..127 */
+};
+
+struct rs;
+
+struct rs_ops {
+	int (*bind)(struct rs *rs, const struct sockaddr *addr, socklen_t len);
+	int (*listen)(struct rs *rs, int backlog);
+	int (*accept)(struct rs *rs, struct rs **conn);
+	int (*connect)(struct rs *rs, const struct sockaddr *addr, socklen_t len);
+	int (*shutdown)(struct rs *rs, int how);
+	/** Ends all and frees the socket; its lock is held and goes with it. */
+	void (*close)(struct rs *rs);
+	/** flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. from: NULL, or the sender's address. Bytes or -errno. */
+	ssize_t (*recv)(struct rs *rs, const struct iovec *iov, int n, int flags, struct sockaddr_storage *from,
+			socklen_t *from_len);
+	/** to: NULL or where to (datagrams). Bytes or -errno. */
+	ssize_t (*send)(struct rs *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,
+			socklen_t to_len);
+	/** What is so now, of events (POLLIN, POLLOUT) and always POLLERR, POLLHUP; makes progress first. */
+	short (*ready)(struct rs *rs, short events);
+	/**
+	 * Prepare to sleep until ready() may have changed for these events: arms what must be armed, and says what to
+	 * poll. The caller asks ready() once more before it sleeps. @return entries in fds, at most RS_WAIT_FDS.
+	 */
+	unsigned (*arm)(struct rs *rs, short events, struct pollfd *fds);
+	/** It slept, and these came: take them. */
+	void (*woken)(struct rs *rs);
+	int (*getname)(struct rs *rs, bool peer, struct sockaddr_storage *addr, socklen_t *len);
+};
+enum { RS_WAIT_FDS = 4 };
+
+struct rs {
+	const struct rs_ops *ops;
+	pthread_mutex_t lock;
+	int fd; /* its number */
+	int domain, type;
+	unsigned refs;	/* threads that use it; guarded by the table's lock */
+	bool nonblock;	/* O_NONBLOCK */
+	int error;	/* SO_ERROR: an errno, or 0 */
+	struct rs_settings set;
+	bool reuseaddr, keepalive, nodelay, oobinline, v6only;
+	struct linger linger;
+};
+
+/* ---- table.c ---- */
+
+/** The socket of a number with its lock held; NULL with errno EBADF. Give it back by rs_put(). */
+struct rs *rs_get(int fd);
+void rs_put(struct rs *rs);
+/** Is the number a socket of ours? (rpoll() and rselect() take any descriptors.) */
+bool rs_is(int fd);
+/** A socket made by its kind gets its number; it is rs->fd. -ENOMEM. */
+int rs_add(struct rs *rs);
+/** Take it out: nobody finds it any more. Waits until no other thread uses it. Lock held before and after. */
+void rs_remove(struct rs *rs);
+void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type);
+void rs_fini(struct rs *rs);
+
+/** -1 with errno for -errno, else the value. */
+static inline ssize_t rs_ret(ssize_t ret)
+{
+	if (ret >= 0)
+		return ret;
+	errno = (int)-ret;
+	return -1;
+}
+
+/* ---- wait.c ---- */
+
+/** Monotonic nanoseconds. */
+uint64_t rs_now(void);
+/**
+ * Wait until one of events is so, or POLLERR or POLLHUP; the lock is given up meanwhile. flags: MSG_DONTWAIT.
+ * timeout_ms -1: for ever. 0, or -EAGAIN: it is not so and must not wait, or the time is over.
+ */
+int rs_wait(struct rs *rs, short events, int flags, int timeout_ms);
+
+/* ---- setting.c ---- */
+
+/** Defaults, and what the administrator's files say. */
+void rs_settings_load(struct rs_settings *set);
+
+/* ---- kinds ---- */
+
+/** -errno. */
+int rs_stream_new(int domain, struct rs **out);
+int rs_dgram_new(int domain, struct rs **out);
+
+/* stream.c; -EOPNOTSUPP of datagrams */
+int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset);
+int rs_iounmap(struct rs *rs, void *buf, size_t len);
+ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, int flags);
+
+#endif
