@@ -36,6 +36,7 @@ def namespace():
         fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING))
     for name in ("ROCEMU_DEVICES", "ROCEMU_PCAP", "ROCEMU_IMPAIR", "LD_LIBRARY_PATH"):
         os.environ.pop(name, None)
+    os.environ["ROCEMU_REAL"] = "off"  # what this machine has is not ours to try
 
 
 class Result:
