@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
@@ -11,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "verbs/private.h"
@@ -97,15 +100,23 @@ static bool wanted(void)
 	return true;
 }
 
-/** Does the kernel know an RDMA device? Cheap: this is asked at every ibv_get_device_list(). */
+/**
+ * Does the kernel know an RDMA device? Cheap: this is asked at every ibv_get_device_list(). Opened
+ * by system call, because the library that "rocemu run" preloads shows our own devices there.
+ */
 static bool kernel_has_devices(void)
 {
-	DIR *d = opendir("/sys/class/infiniband");
+	int fd = (int)syscall(SYS_openat, AT_FDCWD, "/sys/class/infiniband",
+			      O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *e;
 	bool found = false;
 
-	if (!d)
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
 		return false;
+	}
 	while (!found && (e = readdir(d)))
 		found = e->d_name[0] != '.';
 	closedir(d);

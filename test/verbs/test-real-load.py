@@ -100,6 +100,16 @@ def not_a_library__refused():
     refused(os.path.realpath(__file__), "invalid ELF header")
 
 
+def nothing_named__no_devices_in_the_kernel__not_loaded():
+    """Under rocemu run, whose preloaded library shows emulated devices in /sys/class/infiniband."""
+    if os.path.exists("/sys/class/infiniband") and os.listdir("/sys/class/infiniband"):
+        return
+    clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCEMU_")}
+    p = subprocess.run([ROCEMU, "run", "ibv_devices"], capture_output=True, text=True, timeout=60, check=True,
+                       env={**clean, "ROCEMU_LOG": "info"})
+    assert "rocemu_lo" in p.stdout and "real devices by" not in p.stderr, p.stderr
+
+
 def rocemu_devices__real_ones__marked():
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCEMU_")}
     p = subprocess.run([ROCEMU, "devices", "--json"], capture_output=True, text=True, timeout=60, check=True,
