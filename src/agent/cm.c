@@ -158,17 +158,17 @@ static struct cm_member *whose(struct cm *cm, const struct qp1 *q, const struct 
 }
 
 /* Does the message end what a dead client's will is to end? */
-static void check_wills(struct cm *cm, const struct agent_cm_dgram *d,
-			const struct rocemu_cm_msg *m)
+static bool ends_will(struct cm *cm, const struct agent_cm_dgram *d, const struct rocemu_cm_msg *m)
 {
 	bool ends = m->attr_id == ROCEMU_CM_DREP || m->attr_id == ROCEMU_CM_REJ ||
 		    m->attr_id == ROCEMU_CM_DREQ;
 
 	if (!ends || !cm_wills_answered(&cm->wills, cm_mad_receiver_id(m), &d->src))
-		return;
+		return false;
 	count(cm, AGENT_CM_COUNT_wills_answered);
 	if (!cm_is_busy(cm))
 		cm->on_calm(cm->user);
+	return true;
 }
 
 void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d)
@@ -193,7 +193,9 @@ void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d)
 		cm_member_deliver(member, d);
 		return;
 	}
-	check_wills(cm, d, &m);
+	/* A DREQ that crosses a will is answered all the same. */
+	if (ends_will(cm, d, &m) && m.attr_id != ROCEMU_CM_DREQ)
+		return;
 	answer(cm, q, d, &m);
 }
 

@@ -169,16 +169,26 @@ static void peer_main(int ctl)
 	_exit(0);
 }
 
-static struct reply peer_do(struct cm_peer *p, const struct command *cmd)
+static void peer_send(struct cm_peer *p, const struct command *cmd)
+{
+	assert_int_equal(write(p->ctl, cmd, sizeof(*cmd)), sizeof(*cmd));
+}
+
+static struct reply peer_reply_of(struct cm_peer *p)
 {
 	struct pollfd pfd = {.fd = p->ctl, .events = POLLIN};
 	struct reply re;
 
-	assert_int_equal(write(p->ctl, cmd, sizeof(*cmd)), sizeof(*cmd));
 	assert_int_equal(poll(&pfd, 1, 3 * PATIENCE_MS), 1);
 	assert_int_equal(read(p->ctl, &re, sizeof(re)), sizeof(re));
 	memcpy(p->text, re.text, sizeof(p->text));
 	return re;
+}
+
+static struct reply peer_do(struct cm_peer *p, const struct command *cmd)
+{
+	peer_send(p, cmd);
+	return peer_reply_of(p);
 }
 
 struct cm_peer cm_peer_start_as(uid_t uid, int *r)
@@ -346,11 +356,22 @@ int cm_peer_recv(struct cm_peer *p, struct cm_mail *mail)
 	return take_mail(&re, mail);
 }
 
-int cm_peer_recv_now(struct cm_peer *p, struct cm_mail *mail)
+void cm_peer_send_recv_now(struct cm_peer *p)
 {
-	struct reply re = peer_do(p, &(struct command){.what = 'R'});
+	peer_send(p, &(struct command){.what = 'R'});
+}
+
+int cm_peer_reply(struct cm_peer *p, struct cm_mail *mail)
+{
+	struct reply re = peer_reply_of(p);
 
 	return take_mail(&re, mail);
+}
+
+int cm_peer_recv_now(struct cm_peer *p, struct cm_mail *mail)
+{
+	cm_peer_send_recv_now(p);
+	return cm_peer_reply(p, mail);
 }
 
 int cm_peer_fork_and_call(struct cm_peer *p)

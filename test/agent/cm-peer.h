@@ -58,6 +58,9 @@ int cm_peer_will_clear(struct cm_peer *p, uint32_t comm_id);
 int cm_peer_recv(struct cm_peer *p, struct cm_mail *mail);
 /** Is one there now? */
 int cm_peer_recv_now(struct cm_peer *p, struct cm_mail *mail);
+/** The same in two steps, for what another process must do in between. */
+void cm_peer_send_recv_now(struct cm_peer *p);
+int cm_peer_reply(struct cm_peer *p, struct cm_mail *mail);
 /** Call from a child that it forks. */
 int cm_peer_fork_and_call(struct cm_peer *p);
 /** Have it fork a child that forgets and lives on, holding nothing. */

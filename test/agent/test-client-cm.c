@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -89,6 +90,7 @@ TEST(client_cm, killed__its_wills_are_sent_and_repeated_until_answered)
 	wire_send(wire, &m);
 	cm_wait_counter(AGENT_CM_COUNT_wills_answered, 1);
 	assert_int_equal(cm_counter(AGENT_CM_COUNT_wills_given_up), 0);
+	assert_int_equal(cm_counter(AGENT_CM_COUNT_unanswered), 0);
 	cm_peer_leave(&b);
 	leave();
 }
@@ -241,6 +243,36 @@ TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
 	assert_int_equal(got.m.dreq.local_comm_id, id);
 	cm_peer_leave(&b);
+	leave();
+}
+
+TEST(client_cm, agent_dies_while_lanes_hold_its_sockets__waits_for_them)
+{
+	struct agent_client *lane;
+	struct cm_peer a;
+	struct cm_mail m, got;
+	char text[400];
+	int fd;
+
+	enter();
+	assert_int_equal(agent_client_new(&lane, text, sizeof(text)), 0);
+	fd = agent_client_socket(lane, &at, 0, text, sizeof(text));
+	assert_true(fd >= 0);
+	a = start();
+	cm_peer_listen_on(&a, SERVICE, &any_v4);
+	kill_agent();
+	/* It finds the next agent, which has no sockets until the lane hands them over. */
+	cm_peer_send_recv_now(&a);
+	assert_int_equal(agent_client_service(lane), 0);
+	assert_int_equal(cm_peer_reply(&a, &got), 0);
+	m = mail_req(&far, &at, 5, SERVICE);
+	wire_send(wire, &m);
+	assert_int_equal(cm_peer_recv(&a, &got), 1);
+	send_to_qpn(&at, (uint32_t)agent_client_slot(lane) << 14 | 1);
+	assert_int_equal(recv(fd, text, sizeof(text), 0), 16);
+	close(fd);
+	agent_client_free(lane);
+	cm_peer_leave(&a);
 	leave();
 }
 
@@ -431,5 +463,52 @@ TEST(client_cm, last_process_killed__the_agent_stays_until_its_will_is_done)
 	wire_recv(wire, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREP);
 	wait_gone(agent);
+	leave();
+}
+
+TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
+{
+	struct agent_cm_bind bind = {.service_id = SERVICE};
+	struct agent_status *st;
+	struct cm_peer root, user;
+	struct cm_mail m, got;
+	char text[AGENT_TEXT_MAX];
+	uint32_t id, key;
+	int r;
+
+	if (geteuid() != 0)
+		skip();
+	enter();
+	bind.addr = any_v4;
+	assert_int_equal(system(AGENT_BIN " --system --idle-timeout 5"), 0);
+	root = start();
+	user = cm_peer_start_as(NOBODY, &r);
+	assert_int_equal(r, 0);
+	assert_int_equal(cm_peer_open(&user, &at), 0);
+	cm_peer_listen_on(&root, SERVICE, &any_v4);
+	/* One host, one book of ports. */
+	assert_int_equal(cm_peer_bind(&user, &bind, &key), -EADDRINUSE);
+	id = cm_comm_id(user.number, 1);
+	m = mail_req(&at, &at, id, SERVICE);
+	assert_int_equal(cm_peer_send(&user, &m), 0);
+	assert_int_equal(cm_peer_recv(&root, &got), 1);
+	assert_int_equal(got.m.req.local_comm_id, id);
+	/* But nobody speaks for somebody else. */
+	m = mail_req(&at, &far, cm_comm_id(root.number, 1), SERVICE);
+	assert_int_equal(cm_peer_send(&user, &m), 0);
+	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
+	assert_int_equal(cm_peer_will(&user, id, &m, SLOW, 0), 0);
+	cm_peer_kill(&user);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	assert_int_equal(agent_client_status(true, &st, text, sizeof(text)), 0);
+	assert_int_equal(st->ncm_clients, 1);
+	assert_int_equal(st->nlisteners, 1);
+	assert_int_equal(st->cm.counters[AGENT_CM_COUNT_tx_refused], 1);
+	r = (int)st->agent.pid;
+	agent_status_free(st);
+	cm_peer_leave(&root);
+	kill(r, SIGTERM);
+	wait_gone(r);
 	leave();
 }
