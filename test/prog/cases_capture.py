@@ -130,6 +130,7 @@ def cases():
         captured('rc_pingpong', 'lo', pingpong('rc', '-s', 3000), 300, QUICK),
         captured('uc_pingpong', 'lo', pingpong('uc', '-s', 3000), 300),
         captured('ud_pingpong', 'lo', pingpong('ud', '-s', 999), 100),
+        captured('xsrq_pingpong', 'lo-two', pingpong('xsrq'), 100),
         captured('srq_pingpong', 'lo-two', pingpong('srq', '-s', 1, '-q', 4), 100),
         captured('rc_pingpong', 'lo6', pingpong('rc', '-s', 5), 100, QUICK),
         captured('rc_pingpong', 'veth1500-v4', pingpong('rc', '-s', 3000), 300),
@@ -141,7 +142,7 @@ def cases():
         Case('capture/decode', decode, QUICK),
         Case('capture/no_traffic', devices_only),
     ]
-    for transport in ('rc', 'uc', 'ud'):
+    for transport in ('rc', 'xrc', 'uc', 'ud'):
         result.append(captured(f'verbs_{transport}', 'lo', verbs_check(transport), 100))
         result.append(captured(f'verbs_{transport}', 'lo6', verbs_check(transport, '--wr', '--mtu', 256), 100))
     return result

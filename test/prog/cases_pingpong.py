@@ -93,6 +93,7 @@ def cases():
     for where in Lab.NAMES:
         result.append(xsrq(where, 'poll', (), QUICK if where == 'lo' else NORMAL))
         result.append(xsrq(where, 'events', ('-e',), NORMAL if where == 'lo' else FULL))
+    result.append(xsrq('lo', 'odp', ('-o',), NORMAL))
     for size in (1, 4097, 1 << 20):
         result.append(xsrq('lo', f'size{size}', ('-s', size), FULL))
     for size in (1, 2, 3, 4, 255, 256, 1024, 1025, 4095, 4097, 65536, 1 << 20):
