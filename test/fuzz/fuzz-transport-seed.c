@@ -34,6 +34,12 @@ static const uint8_t uc_and_ud[] = {
 	REQUEST(3, 0, 0), REQUEST(3, 1, 0), SEND(2, 0, 100), UD_SEND(0), OUT, REQUEST(2, 6, 50),
 	REQUEST(2, 8, 0), RECV(2), REQUEST(2, 11, 0), OUT,
 };
+/* To the group that the UD QP is in: SEND, another service's, with nothing to receive into. */
+#define GROUP(qp, op) FUZZ_REQUEST, qp, op, 0, 8, 100, 0, 0, 0, 7, 0
+static const uint8_t mcast[] = {
+	0, RECV(3), GROUP(3, 0), GROUP(3, 1), GROUP(2, 0), GROUP(0, 4), RECV(3), FUZZ_STATE, 3, 3,
+	GROUP(3, 0), OUT,
+};
 static const uint8_t states[] = {
 	1, SEND(0, 1, 200), FUZZ_STATE, 0, 1, OUT, RESPONSE(0, 4), FUZZ_STATE, 0, 2, OUT,
 	FUZZ_STATE, 0, 3, SEND(1, 0, 9), FUZZ_STATE, 1, 0, OUT, FUZZ_STATE, 1, 4, RECV(2),
@@ -65,6 +71,7 @@ void fuzz_seed(struct fuzz_corpus *c)
 	fuzz_corpus_add(c, rc_requests, sizeof(rc_requests));
 	fuzz_corpus_add(c, rc_responses, sizeof(rc_responses));
 	fuzz_corpus_add(c, uc_and_ud, sizeof(uc_and_ud));
+	fuzz_corpus_add(c, mcast, sizeof(mcast));
 	fuzz_corpus_add(c, states, sizeof(states));
 	fuzz_corpus_add(c, windows, sizeof(windows));
 	fuzz_corpus_add(c, xrc, sizeof(xrc));

@@ -30,7 +30,7 @@ static void input(struct world *w, const uint8_t *data, uint32_t len, uint8_t od
 		.data = data,
 		.len = len,
 		.src = odd == 255 ? ipv4(3) : w->peer,
-		.dst = w->self,
+		.dst = w->to_group ? world_group() : w->self,
 		.sport = 0xc000,
 		.dport = ROCEMU_UDP_PORT,
 		.ip_id_known = true,
@@ -43,7 +43,7 @@ static void seal_and_input(struct world *w, uint8_t *pkt, uint32_t len, uint8_t 
 {
 	struct rocemu_icrc_ctx ctx = {
 		.src = odd == 255 ? ipv4(3) : w->peer,
-		.dst = w->self,
+		.dst = w->to_group ? world_group() : w->self,
 		.sport = 0xc000,
 		.dport = ROCEMU_UDP_PORT,
 		.ip_frag = 0x4000,
@@ -157,6 +157,9 @@ static void cmd_packet(struct world *w, uint32_t way)
 	h.ackreq = b & 1;
 	h.se = b & 2;
 	h.becn = b & 4;
+	w->to_group = b & 8;
+	if (w->to_group)
+		h.dqpn = ROCEMU_MCAST_QPN;
 	payload = choose_payload(ops, take(w));
 	h.reth.va = h.atomiceth.va = choose_va(take(w));
 	h.reth.rkey = h.atomiceth.rkey = choose_key(w, take(w));
@@ -184,6 +187,7 @@ static void cmd_packet(struct world *w, uint32_t way)
 		pkt[take(w) % base] = take(w);
 	memset(pkt + base, 0xee, payload);
 	seal_and_input(w, pkt, base + payload + h.pad, b);
+	w->to_group = false;
 	if (way == ROCEMU_OP_REQUEST && q->type == IBV_QPT_UC)
 		q->expected = (h.psn + 1) & ROCEMU_PSN_MASK;
 }
@@ -343,7 +347,7 @@ static void cmd_state(struct world *w)
 		world_xrc_srq_make(w);
 		break;
 	case 3:
-		FUZZ_CHECK(rocemu_qp_destroy(q->qp) == 0);
+		world_qp_destroy(q);
 		qp_forget_posts(q);
 		world_qp_make(w, i);
 		break;

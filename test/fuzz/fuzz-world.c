@@ -2,6 +2,7 @@
 /* See fuzz-world.h. */
 #include "fuzz-world.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -77,6 +78,27 @@ void world_qp_make(struct world *w, unsigned i)
 	q->type = types[i];
 	FUZZ_CHECK(rocemu_qp_create(w->ep, &init, &q->qp) == 0);
 	world_qp_connect(w, q);
+	if (q->type == IBV_QPT_UD) {
+		const struct rocemu_gid group = world_group();
+
+		FUZZ_CHECK(rocemu_qp_attach_mcast(q->qp, &group) == 0);
+	}
+}
+
+struct rocemu_gid world_group(void)
+{
+	return (struct rocemu_gid){{[10] = 0xff, 0xff, 239, 1, 1, 1}};
+}
+
+void world_qp_destroy(struct fuzz_qp *q)
+{
+	const struct rocemu_gid group = world_group();
+
+	if (q->type == IBV_QPT_UD) {
+		FUZZ_CHECK(rocemu_qp_destroy(q->qp) == -EBUSY);
+		FUZZ_CHECK(rocemu_qp_detach_mcast(q->qp, &group) == 0);
+	}
+	FUZZ_CHECK(rocemu_qp_destroy(q->qp) == 0);
 }
 
 void world_xrc_srq_make(struct world *w)
@@ -234,7 +256,7 @@ void world_close(struct world *w)
 		;
 	for (unsigned i = 0; i < QPS; i++) {
 		world_check_completions(w, &w->q[i]);
-		FUZZ_CHECK(rocemu_qp_destroy(w->q[i].qp) == 0);
+		world_qp_destroy(&w->q[i]);
 		if (i == XRC_TARGET) /* its CQ is theirs */
 			FUZZ_CHECK(rocemu_srq_destroy(w->xrc_srq) == 0 &&
 				   rocemu_srq_destroy(w->other_xrc_srq) == 0);

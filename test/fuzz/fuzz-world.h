@@ -45,6 +45,7 @@ struct world {
 	struct rocemu_mr *window_mr; /* the open memory again, for windows only */
 	struct rocemu_mw *mw[2];     /* of type 1 and 2 */
 	struct rocemu_gid self, peer;
+	bool to_group; /* the packet under way goes to the group, which the UD QP is in */
 	struct fuzz_qp q[QPS];
 	uint64_t srq_posted, xrc_srq_posted;
 	uint8_t memory[GUARD + OPEN_LEN + GUARD];
@@ -69,8 +70,11 @@ static inline struct rocemu_gid ipv4(uint8_t last)
 void world_open(struct world *w);
 /** Everything can be taken apart, and memory is as it must be. */
 void world_close(struct world *w);
-/** Create QP i anew and connect it. */
+/** Create QP i anew and connect it; the UD QP joins the group. */
 void world_qp_make(struct world *w, unsigned i);
+void world_qp_destroy(struct fuzz_qp *q);
+/** The group's address. */
+struct rocemu_gid world_group(void);
 void world_qp_connect(struct world *w, struct fuzz_qp *q);
 /** Make the XRC SRQ anew: its number is another one then. */
 void world_xrc_srq_make(struct world *w);

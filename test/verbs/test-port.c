@@ -29,8 +29,8 @@ static void ip(const char *command)
 static void need_ip(void)
 {
 	dev_namespace();
-	if (system("ip link show >/dev/null 2>&1") != 0)
-		skip();
+	if (system("ip link set lo up") != 0)
+		skip(); /* no ip, or no right to change interfaces */
 }
 
 /** The next event must be this one. */
