@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cm/cm-internal.h"
 
 static const struct cm_config small = {
 	.ca_guid = BENCH_OWN_GUID, .id_prefix = 9, .max_half_open = 4, .max_lingering = 3};
@@ -191,6 +192,13 @@ TEST(listen, same_again__eaddrinuse)
 	p.compare_len = 1;
 	p.compare_mask[0] = 0xff;
 	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EADDRINUSE);
+	p.compare_value[0] = 1;
+	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	p.compare_mask[0] = 0x0f;
+	assert_int_equal(cm_listen(b.cm, &p, &l), 0);
+	p.compare_value[0] = 0xf1; /* the same where it counts */
+	assert_int_equal(cm_listen(b.cm, &p, &l), -EADDRINUSE);
 	p.compare_len = CM_COMPARE_MAX + 1;
 	assert_int_equal(cm_listen(b.cm, &p, &l), -EINVAL);
 	bench_end(&b);
@@ -213,6 +221,26 @@ TEST(unlisten, requests_nobody_saw__rejected_and_the_others_live_on)
 	assert_null(cm_conn_listener(seen));
 	assert_int_equal(cm_reject(seen, b.now, ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0), 0);
 	assert_int_equal(request(&b, 2), CM_DROP_NO_SERVICE);
+	bench_end(&b);
+}
+
+/** Another event of a connection that was seen is not its REQ. */
+TEST(unlisten, other_events_wait__their_connections_live_on)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *seen;
+	struct bench b;
+
+	bench_start(&b);
+	request(&b, 0);
+	bench_events(&b);
+	seen = b.event.conn;
+	bench_message(&b, seen, ROCEMU_CM_REJ, &m);
+	bench_in(&b, &m);
+	request(&b, 1);
+	cm_unlisten(b.listener, b.now);
+	assert_string_equal(bench_events(&b), "REJ");
+	assert_ptr_equal(b.event.conn, seen);
 	bench_end(&b);
 }
 
@@ -452,6 +480,72 @@ TEST(peers, no_such_service__not_yet)
 	m.rej.reason = ROCEMU_CM_REJ_NO_QP;
 	bench_in(&b, &m);
 	assert_int_equal(cm_conn_state(c), CM_IDLE);
+	bench_end(&b);
+}
+
+/* ---- identifiers ---- */
+
+TEST(input, rep_of_an_unknown_connection__rej_6)
+{
+	struct rocemu_cm_msg m;
+	struct bench b;
+
+	bench_start(&b);
+	assert_int_equal(bench_says(&b, NULL, ROCEMU_CM_REP), CM_DROP_UNKNOWN_ID);
+	assert_string_equal(bench_sends(&b), "REJ 6");
+	assert_int_equal(b.sent.rej.remote_comm_id, BENCH_PEER_ID);
+	assert_int_equal(b.sent.rej.local_comm_id, 0x1234);
+	assert_int_equal(b.sent.rej.answered, ROCEMU_CM_TO_REP);
+	bench_message(&b, NULL, ROCEMU_CM_REP, &m);
+	m.rep.local_comm_id = 0;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_MALFORMED);
+	bench_end(&b);
+}
+
+TEST(id, in_use__not_given_out_again)
+{
+	const struct cm_sidr_param ask = {.addr = {.src = bench_own, .dst = bench_peer}};
+	struct cm_sidr *s;
+	struct cm_conn *c;
+	struct bench b;
+	uint32_t before;
+
+	bench_start(&b);
+	before = b.cm->next_id;
+	c = bench_connect(&b, false);
+	b.cm->next_id = before; /* as after four million others */
+	assert_int_equal(cm_sidr_request(b.cm, 0, &ask, &s), 0);
+	assert_int_not_equal(cm_sidr_id(s), cm_conn_local_id(c));
+	b.cm->next_id = before;
+	c = bench_connect(&b, false);
+	assert_int_equal(cm_conn_local_id(c), cm_sidr_id(s) + 1);
+	bench_end(&b);
+}
+
+TEST(id, zero__not_given_out)
+{
+	const struct cm_config config = {.id_prefix = 0};
+	struct bench b;
+
+	bench_start_config(&b, &config);
+	b.cm->next_id = CM_ID_COUNT - 1;
+	assert_int_equal(cm_conn_local_id(bench_connect(&b, false)), 1);
+	bench_end(&b);
+}
+
+TEST(stats, messages__counted_by_kind)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_ESTABLISHED);
+	bench_says(&b, c, ROCEMU_CM_RTU);
+	assert_int_equal(cm_get_stats(b.cm)->sent[ROCEMU_CM_REP - ROCEMU_CM_REQ], 1);
+	assert_int_equal(cm_get_stats(b.cm)->rcvd[ROCEMU_CM_REQ - ROCEMU_CM_REQ], 1);
+	assert_int_equal(cm_get_stats(b.cm)->rcvd[ROCEMU_CM_RTU - ROCEMU_CM_REQ], 2);
+	assert_int_equal(cm_get_stats(b.cm)->drops[CM_DROP_DUPLICATE], 1);
+	assert_int_equal(cm_get_stats(b.cm)->established, 1);
 	bench_end(&b);
 }
 

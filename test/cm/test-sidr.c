@@ -206,6 +206,8 @@ TEST(lap, answered_then_again__apr_again_without_an_event)
 	assert_string_equal(bench_sends(&b), "APR");
 	assert_int_equal(b.sent.apr.status, ROCEMU_CM_APR_REJECTED);
 	assert_int_equal(b.sent.apr.info_len, 2);
+	assert_memory_equal(b.sent.apr.info, "xy", 2);
+	assert_memory_equal(b.sent.apr.private_data, "z", 1);
 	assert_int_equal(b.sent.tid, BENCH_TID);
 	assert_int_equal(bench_in(&b, &m), CM_DROP_DUPLICATE);
 	assert_string_equal(bench_sends(&b), "APR");
@@ -250,6 +252,26 @@ TEST(lap, wrong_id_or_qpn__apr_says_so)
 	bench_in(&b, &m);
 	assert_string_equal(bench_sends(&b), "APR");
 	assert_int_equal(b.sent.apr.status, ROCEMU_CM_APR_COMM_ID);
+	bench_end(&b);
+}
+
+TEST(lap, bad_arguments__refused)
+{
+	const struct rocemu_cm_path path = {.sl = 1};
+	static const uint8_t data[256];
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_ESTABLISHED);
+	assert_int_equal(cm_lap(c, b.now, &path, 32, NULL, 0), -EINVAL);
+	bench_says(&b, c, ROCEMU_CM_LAP);
+	assert_int_equal(cm_apr(c, b.now, 0, data, ROCEMU_CM_INFO_LEN + 1, NULL, 0), -EMSGSIZE);
+	assert_int_equal(cm_apr(c, b.now, 0, NULL, 0, data, ROCEMU_CM_APR_PRIVATE_LEN + 1),
+			 -EMSGSIZE);
+	assert_int_equal(
+		cm_apr(c, b.now, 0, data, ROCEMU_CM_INFO_LEN, data, ROCEMU_CM_APR_PRIVATE_LEN), 0);
+	assert_int_equal(cm_lap(c, b.now, &path, 31, NULL, 0), 0);
 	bench_end(&b);
 }
 

@@ -116,6 +116,26 @@ TEST(retry, without_retries__one_try)
 	bench_end(&b);
 }
 
+/** What is answered, or over, is not sent again. */
+TEST(retry, message_answered__no_timer)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_connect(&b, false);
+	bench_says(&b, c, ROCEMU_CM_REJ);
+	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
+	assert_string_equal(bench_sends(&b), "-"); /* it had not even left */
+	assert_string_equal(bench_events(&b), "REJ");
+	c = bench_conn(&b, CM_REP_SENT);
+	assert_true(cm_deadline(b.cm) != ROCEMU_NEVER);
+	bench_says(&b, c, ROCEMU_CM_DREQ);
+	assert_int_equal(cm_conn_state(c), CM_DREQ_RCVD);
+	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
+	bench_end(&b);
+}
+
 TEST(mra, to_a_req__waits_for_its_service_timeout_then_tries_on)
 {
 	struct rocemu_cm_msg m;
@@ -201,6 +221,41 @@ TEST(timewait, over__idle_after_a_packets_life)
 	assert_string_equal(bench_events(&b), "TIMEWAIT_EXIT");
 	assert_int_equal(cm_conn_state(c), CM_IDLE);
 	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
+	bench_end(&b);
+}
+
+/** An end that both sides know of: what is late needs no answer. */
+TEST(timewait, late_req_or_rep_after_the_drep__nothing)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_DREQ_SENT);
+	bench_says(&b, c, ROCEMU_CM_DREP);
+	assert_int_equal(bench_says(&b, NULL, ROCEMU_CM_REQ), CM_DROP_DUPLICATE);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_end(&b);
+
+	bench_start(&b);
+	c = bench_active_conn(&b, CM_DREQ_SENT);
+	bench_says(&b, c, ROCEMU_CM_DREP);
+	assert_int_equal(bench_says(&b, c, ROCEMU_CM_REP), CM_DROP_STALE);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_end(&b);
+}
+
+TEST(timewait, rep_after_an_unanswered_dreq__rej_10)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_active_conn(&b, CM_DREQ_SENT);
+	expect_tries(&b, "DREQ");
+	assert_int_equal(cm_conn_state(c), CM_TIMEWAIT);
+	assert_int_equal(bench_says(&b, c, ROCEMU_CM_REP), CM_DROP_STALE);
+	assert_string_equal(bench_sends(&b), "REJ 10");
 	bench_end(&b);
 }
 
