@@ -25,6 +25,7 @@ ALLOWED = {
     "cm": {"base", "wire", "transport", "cm"},
     "rdmacm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
     "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
+    "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"interpose"},
     "examples": set(),
 }
@@ -40,6 +41,10 @@ FORBIDDEN_SYSTEM = {
     r"threads\.h|fcntl|signal",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
 }
+# Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.
+AGENT_PURE = ("cm-mad", "cm-ports", "cm-reqs", "cm-wills", "cm-set")
+FORBIDDEN_IN_FILE = {f"agent/{f}.{suffix}": FORBIDDEN_SYSTEM["transport"] for f in AGENT_PURE for suffix in "ch"}
+FORBIDDEN_IN_FILE.update({f"agent/client-cm.{suffix}": r"ev\.h|pthread|threads\.h" for suffix in "ch"})
 # The files of the codec that print, and captures, which are files, are not in librocemu.
 EXCEPT = {"wire/cm-print.c", "wire/text.c", "wire/capture.c", "wire/capture.h", "wire/print.c", "wire/print.h"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
@@ -54,9 +59,9 @@ def check(root, path, layer):
     name = f"{layer}/{path.name}"
     for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")):
         if kind == "<":
-            bad = FORBIDDEN_SYSTEM.get(layer)
+            bad = FORBIDDEN_IN_FILE.get(name, FORBIDDEN_SYSTEM.get(layer))
             if bad and name not in EXCEPT and re.match(bad, target):
-                yield f"{layer} must not know <{target}>"
+                yield f"{name if name in FORBIDDEN_IN_FILE else layer} must not know <{target}>"
             continue
         head = target.split("/")[0]
         if "/" not in target:
