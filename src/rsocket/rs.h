@@ -2,13 +2,15 @@
 /*
  * rsocket: sockets over RDMA. Stands on rdma_cm and verbs alone, by their public calls.
  *
- * A socket's number is the descriptor of its event channel, so it is nobody else's, and it can be polled for what happens
- * before there is a connection. Streams are RC connections (stream.h), datagrams UD QPs beside a UDP socket (dgram.h); both
- * begin with a struct rs. What wire and protocol are: docs/rsocket.md; they are those of rdma-core's librdmacm, so that
- * either end may be its.
+ * A socket's number is the descriptor of its event channel, so it is nobody else's, and it can be
+ * polled for what happens before there is a connection. Streams are RC connections (stream.h),
+ * datagrams UD QPs beside a UDP socket (dgram.h); both begin with a struct rs. What wire and
+ * protocol are: docs/rsocket.md; they are those of rdma-core's librdmacm, so that either end may be
+ * its.
  *
- * Locks: the table's (table.c) for the list of sockets; each socket's own for all of it. A thread that has to wait gives
- * the socket's lock up (rs_ops.wait), so one may receive while another sends.
+ * Locks: the table's (table.c) for the list of sockets; each socket's own for all of it. A thread
+ * that has to wait gives the socket's lock up (rs_ops.wait), so one may receive while another
+ * sends.
  *
  * Internal functions return -errno, the exported ones -1 with errno (rs_ret()).
  */
@@ -31,7 +33,7 @@
 #include "base/util.h"
 
 enum {
-	RS_DEFAULT_QUEUE = 384,	       /* entries of a stream's send and receive queue */
+	RS_DEFAULT_QUEUE = 384,		/* entries of a stream's send and receive queue */
 	RS_DEFAULT_BUFFER = 128 * 1024, /* bytes of its send and of its receive buffer */
 	RS_DEFAULT_INLINE = 64,
 	RS_SPIN_NS = 10000, /* how long to look for data before sleeping */
@@ -55,17 +57,20 @@ struct rs_ops {
 	int (*shutdown)(struct rs *rs, int how);
 	/** Ends all and frees the socket; its lock is held and goes with it. */
 	void (*close)(struct rs *rs);
-	/** flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. from: NULL, or the sender's address. Bytes or -errno. */
-	ssize_t (*recv)(struct rs *rs, const struct iovec *iov, int n, int flags, struct sockaddr_storage *from,
-			socklen_t *from_len);
+	/** flags: MSG_DONTWAIT, MSG_PEEK, MSG_WAITALL. from: NULL, or the sender's address. Bytes
+	 * or -errno. */
+	ssize_t (*recv)(struct rs *rs, const struct iovec *iov, int n, int flags,
+			struct sockaddr_storage *from, socklen_t *from_len);
 	/** to: NULL or where to (datagrams). Bytes or -errno. */
-	ssize_t (*send)(struct rs *rs, const struct iovec *iov, int n, int flags, const struct sockaddr *to,
-			socklen_t to_len);
-	/** What is so now, of events (POLLIN, POLLOUT) and always POLLERR, POLLHUP; makes progress first. */
+	ssize_t (*send)(struct rs *rs, const struct iovec *iov, int n, int flags,
+			const struct sockaddr *to, socklen_t to_len);
+	/** What is so now, of events (POLLIN, POLLOUT) and always POLLERR, POLLHUP; makes progress
+	 * first. */
 	short (*ready)(struct rs *rs, short events);
 	/**
-	 * Prepare to sleep until ready() may have changed for these events: arms what must be armed, and says what to
-	 * poll. The caller asks ready() once more before it sleeps. @return entries in fds, at most RS_WAIT_FDS.
+	 * Prepare to sleep until ready() may have changed for these events: arms what must be
+	 * armed, and says what to poll. The caller asks ready() once more before it sleeps. @return
+	 * entries in fds, at most RS_WAIT_FDS.
 	 */
 	unsigned (*arm)(struct rs *rs, short events, struct pollfd *fds);
 	/** It slept, and these came: take them. */
@@ -79,9 +84,9 @@ struct rs {
 	pthread_mutex_t lock;
 	int fd; /* its number */
 	int domain, type;
-	unsigned refs;	/* threads that use it; guarded by the table's lock */
-	bool nonblock;	/* O_NONBLOCK */
-	int error;	/* SO_ERROR: an errno, or 0 */
+	unsigned refs; /* threads that use it; guarded by the table's lock */
+	bool nonblock; /* O_NONBLOCK */
+	int error;     /* SO_ERROR: an errno, or 0 */
 	struct rs_settings set;
 	bool reuseaddr, keepalive, nodelay, oobinline, v6only;
 	struct linger linger;
@@ -96,7 +101,8 @@ void rs_put(struct rs *rs);
 bool rs_is(int fd);
 /** A socket made by its kind gets its number; it is rs->fd. -ENOMEM. */
 int rs_add(struct rs *rs);
-/** Take it out: nobody finds it any more. Waits until no other thread uses it. Lock held before and after. */
+/** Take it out: nobody finds it any more. Waits until no other thread uses it. Lock held before and
+ * after. */
 void rs_remove(struct rs *rs);
 void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type);
 void rs_fini(struct rs *rs);
@@ -115,8 +121,9 @@ static inline ssize_t rs_ret(ssize_t ret)
 /** Monotonic nanoseconds. */
 uint64_t rs_now(void);
 /**
- * Wait until one of events is so, or POLLERR or POLLHUP; the lock is given up meanwhile. flags: MSG_DONTWAIT.
- * timeout_ms -1: for ever. 0, or -EAGAIN: it is not so and must not wait, or the time is over.
+ * Wait until one of events is so, or POLLERR or POLLHUP; the lock is given up meanwhile. flags:
+ * MSG_DONTWAIT. timeout_ms -1: for ever. 0, or -EAGAIN: it is not so and must not wait, or the time
+ * is over.
  */
 int rs_wait(struct rs *rs, short events, int flags, int timeout_ms);
 
@@ -131,7 +138,8 @@ void rs_settings_load(struct rs_settings *set);
 int rs_stream_new(int domain, struct rs **out);
 int rs_dgram_new(int domain, struct rs **out);
 
-/* stream.c; -EOPNOTSUPP of datagrams */
+bool rs_is_stream(const struct rs *rs);
+/* iomap.c; -EOPNOTSUPP of datagrams */
 int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset);
 int rs_iounmap(struct rs *rs, void *buf, size_t len);
 ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, int flags);
