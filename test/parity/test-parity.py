@@ -141,6 +141,29 @@ def parity__two_emulated_devices__every_scenario_same():
     assert all(line for s in d["scenarios"] for line in s["runs"]["A"]["transcript"]), "an empty line"
 
 
+def packets__two_emulated_devices__as_the_specification_has_them():
+    """Every run of the scenario has the same packets, and they are these."""
+    s = json.loads(Result(*TWO, "--only", "data/rc/write-imm/1025", "--json").expect(0).out)["scenarios"][0]
+    for run in ("A", "B", "A>B", "B>A"):
+        assert s["runs"][run]["packets"] == [
+            "packet to 1: RC WRITE First psn 123456, 1024 bytes of 1025",
+            "packet to 1: RC WRITE Last imm psn 123457, 1 bytes, imm 11223344, AckReq",
+            "packet to 2: RC acknowledge psn 123457, 0 bytes, syndrome 1f msn 1"], s["runs"][run]
+
+
+def packets__doubled_by_the_network__the_same():
+    """What is on the wire twice counts once."""
+    r = Result(*TWO, "--only", "data/rc/send/65541", "--only", "data/rc/read/1025", "--only", "data/rc/atomic", "--json",
+               env={"ROCEMU_IMPAIR": "dup=50%,seed=1"}).expect(0)
+    d = json.loads(r.out)
+    assert d["summary"]["same"] == len(d["scenarios"]), r.out
+
+
+def packets__not_wanted__none():
+    s = json.loads(Result(*TWO, "--only", "data/rc/send/1025", "--no-packets", "--json").expect(0).out)["scenarios"][0]
+    assert not any("packets" in run for run in s["runs"].values()), s
+
+
 def parity__other_mtu__known_differences_only():
     address = interface_of_other_mtu()
     if not address:

@@ -90,6 +90,30 @@ static void explain_line(void *arg, char mark, const char *text)
 		e->all = false;
 }
 
+unsigned packets_from(const struct result *r)
+{
+	unsigned i = 0;
+
+	while (i < RUNS && !r->run[i].packets)
+		i++;
+	return i;
+}
+
+static bool other_packets(const struct result *r, unsigned run)
+{
+	const char *mine = r->run[run].packets;
+
+	return mine && strcmp(mine, r->run[packets_from(r)].packets) != 0;
+}
+
+void diff_run(const struct result *r, unsigned run,
+	      void (*line)(void *arg, char mark, const char *text), void *arg)
+{
+	diff(r->run[RUN_A].text, r->run[run].text, line, arg);
+	if (other_packets(r, run))
+		diff(r->run[packets_from(r)].packets, r->run[run].packets, line, arg);
+}
+
 static bool bad(enum outcome o)
 {
 	return o == OUT_BROKEN || o == OUT_HANG || o == OUT_CRASH || o == OUT_NO_DEVICE;
@@ -108,10 +132,11 @@ void compare(struct result *r, const struct known_list *k)
 	if (r->verdict != SAME)
 		return;
 	for (unsigned i = RUN_B; i < RUNS; i++) {
-		if (r->run[i].outcome == OUT_SKIPPED || !strcmp(r->run[i].text, r->run[RUN_A].text))
+		if (r->run[i].outcome == OUT_SKIPPED ||
+		    (!strcmp(r->run[i].text, r->run[RUN_A].text) && !other_packets(r, i)))
 			continue;
 		r->differs |= 1u << i;
-		diff(r->run[RUN_A].text, r->run[i].text, explain_line, &e);
+		diff_run(r, i, explain_line, &e);
 	}
 	if (!r->differs)
 		return;

@@ -25,7 +25,7 @@ struct options {
 	struct known_list known;
 	unsigned timeout_ms;
 	report_fn *report;
-	bool list, alone, strict;
+	bool list, alone, strict, no_packets;
 	char specs[4096]; /* name=interface of the devices, for ROCEMU_DEVICES */
 };
 
@@ -45,6 +45,7 @@ static void usage(FILE *f)
 	      "  --gid INDEX     GID index of A; given twice: of B too (default: a RoCE v2 one)\n"
 	      "  --only PATTERN  only scenarios whose name matches (* and ?; a part suffices)\n"
 	      "  --alone         leave out the runs from one device to the other\n"
+	      "  --no-packets    do not compare the packets of emulated devices\n"
 	      "  --known FILE    more explained differences: \"scenario | line | explanation\"; "
 	      "\"rxe\": the\n"
 	      "                  kernel's Soft-RoCE\n"
@@ -138,6 +139,9 @@ static int option(struct options *o, int opt, int gids[2])
 	case 's':
 		o->strict = true;
 		return -1;
+	case 'p':
+		o->no_packets = true;
+		return -1;
 	case 'a':
 		o->alone = true;
 		return -1;
@@ -161,6 +165,7 @@ static int parse(int argc, char **argv, struct options *o)
 		{"markdown", no_argument, NULL, 'm'},
 		{"list", no_argument, NULL, 'l'},
 		{"alone", no_argument, NULL, 'a'},
+		{"no-packets", no_argument, NULL, 'p'},
 		{"strict", no_argument, NULL, 's'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
@@ -228,7 +233,7 @@ static bool probe(const struct runner *r, const struct target *t)
 	if (!ok)
 		fprintf(stderr, "%s: %.*s\n", me, (int)strcspn(tr.text, "\n"),
 			*tr.text ? tr.text : "the device cannot be opened");
-	free(tr.text);
+	transcript_free(&tr);
 	return ok;
 }
 
@@ -243,7 +248,7 @@ static const char *probe_across(const struct runner *r, const struct target *a,
 	if (!ok)
 		snprintf(reason, sizeof(reason), "skipped, no RC connection from %s to %s: %.*s",
 			 a->name, b->name, (int)strcspn(tr.text, "\n"), tr.text);
-	free(tr.text);
+	transcript_free(&tr);
 	return ok ? NULL : reason;
 }
 
@@ -259,17 +264,18 @@ static const char *across_reason(const struct options *o, const struct runner *r
 
 /* ---- all of it ---- */
 
-static void run_once(struct result *res, const struct options *o, const struct runner *r,
-		     bool across)
+static void run_once(struct result *res, const struct options *o, struct runner r, bool across)
 {
 	const struct target *a = &o->target[0], *b = &o->target[1];
 	const char *name = res->scenario->name;
 
-	res->run[RUN_A] = runner_run(r, a, a, name);
-	res->run[RUN_B] = runner_run(r, b, b, name);
+	if (res->scenario->flags & RACY)
+		*r.capture = 0;
+	res->run[RUN_A] = runner_run(&r, a, a, name);
+	res->run[RUN_B] = runner_run(&r, b, b, name);
 	if (across && !(res->scenario->flags & ALONE)) {
-		res->run[RUN_AB] = runner_run(r, a, b, name);
-		res->run[RUN_BA] = runner_run(r, b, a, name);
+		res->run[RUN_AB] = runner_run(&r, a, b, name);
+		res->run[RUN_BA] = runner_run(&r, b, a, name);
 	}
 	compare(res, &o->known);
 }
@@ -277,7 +283,7 @@ static void run_once(struct result *res, const struct options *o, const struct r
 static void free_runs(struct result *res)
 {
 	for (unsigned i = 0; i < RUNS; i++)
-		free(res->run[i].text);
+		transcript_free(&res->run[i]);
 }
 
 /** A difference has to show twice, else it is the device's (or the network's) mood, and told as
@@ -287,10 +293,10 @@ static void run_one(struct result *res, const struct options *o, const struct ru
 {
 	struct result again = {.scenario = res->scenario};
 
-	run_once(res, o, r, across);
+	run_once(res, o, *r, across);
 	if (res->verdict != DIFFERS)
 		return;
-	run_once(&again, o, r, across);
+	run_once(&again, o, *r, across);
 	if (again.verdict == SAME || again.verdict == KNOWN)
 		res->verdict = UNSTABLE;
 	free_runs(&again);
@@ -316,6 +322,23 @@ static int run_all(const struct options *o, const struct runner *r, struct resul
 		fputs("\r          \r", stderr);
 	o->report(results, n, o->target, across);
 	return code;
+}
+
+/** A directory of our own for captures, or none where there can be none. */
+static void capture_begin(struct runner *r)
+{
+	static char directory[] = "/tmp/rocemu-parity-XXXXXX";
+
+	if (mkdtemp(directory))
+		snprintf(r->capture, sizeof(r->capture), "%s/pcap", directory);
+}
+
+static void capture_end(struct runner *r)
+{
+	if (!*r->capture)
+		return;
+	*strrchr(r->capture, '/') = 0;
+	rmdir(r->capture);
 }
 
 static void free_all(struct options *o, struct result *results, unsigned n)
@@ -360,7 +383,10 @@ int main(int argc, char **argv)
 		for (unsigned i = 0; i < 2; i++)
 			o.target[i].system = known_to_system(o.target[i].name);
 		r.timeout_ms = o.timeout_ms;
+		if (!o.no_packets)
+			capture_begin(&r);
 		ret = run_all(&o, &r, results, n);
+		capture_end(&r);
 	}
 	free_all(&o, results, n);
 	return ret;

@@ -164,7 +164,10 @@ const char *text_op(enum ibv_wr_opcode op);
 
 /* ---- the list of scenarios (registry.c) ---- */
 
-enum { ALONE = 1 }; /* of interest within one device only */
+enum {
+	ALONE = 1, /* of interest within one device only */
+	RACY = 2,  /* how many packets there are is a matter of time: they are not compared */
+};
 
 struct scenario {
 	char name[64]; /* subject/detail/detail */
@@ -204,8 +207,11 @@ enum outcome {
 
 struct transcript {
 	enum outcome outcome;
-	char *text; /* owned; lines, or the reason when there are none */
+	char *text;    /* owned; lines, or the reason when there are none */
+	char *packets; /* owned; lines, NULL: there is no capture */
 };
+
+void transcript_free(struct transcript *t);
 
 /** What to compare: A alone, B alone, A's QP to B's, B's to A's. */
 enum { RUN_A, RUN_B, RUN_AB, RUN_BA, RUNS };
@@ -221,11 +227,14 @@ struct runner {
 	const char *self;    /* the program to start as worker */
 	const char *drop_in; /* directories for LD_LIBRARY_PATH, or NULL: the caller's */
 	unsigned timeout_ms;
+	char capture[64]; /* the file that an emulated device captures in; "": none */
 };
 
 /** Start a worker for a scenario and wait for its end. */
 struct transcript runner_run(const struct runner *r, const struct target *req,
 			     const struct target *rsp, const char *scenario);
+/** What the capture of a run shows, a line a packet (packets.c); NULL: there is none. */
+char *packets_read(const char *path);
 int worker_main(int argc, char **argv);
 
 enum { WHYS = 6 };
@@ -258,6 +267,12 @@ const char *known_find(const struct known_list *k, const char *scenario, const c
 
 /** Fill r's verdict from its transcripts. */
 void compare(struct result *r, const struct known_list *k);
+/** The run that the packets of the others are held against: the first that has a capture; RUNS:
+ *  none has. */
+unsigned packets_from(const struct result *r);
+/** diff() of a run against A's transcript, and of its packets where both have some. */
+void diff_run(const struct result *r, unsigned run,
+	      void (*line)(void *arg, char mark, const char *text), void *arg);
 /** Call line for each line that only one of two texts has, in order: '-' in a, '+' in b, ' ' in
  *  both. */
 void diff(const char *a, const char *b, void (*line)(void *arg, char mark, const char *text),
@@ -268,6 +283,8 @@ typedef void report_fn(const struct result *results, unsigned n, const struct ta
 		       const char *across);
 report_fn report_table, report_json, report_markdown;
 
+/** What a run's transcript and packets are compared with, in words. */
+const char *against(const struct result *r);
 extern const char *const verdict_names[VERDICTS];
 void count_verdicts(const struct result *r, unsigned n, unsigned counts[VERDICTS]);
 

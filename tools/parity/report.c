@@ -76,14 +76,21 @@ static void print_indented(const char *text)
 	}
 }
 
+const char *against(const struct result *r)
+{
+	unsigned from = packets_from(r);
+
+	return from == RUN_B ? "A (packets: B)" : "A";
+}
+
 static void print_transcripts(const struct result *r)
 {
 	if (r->verdict == DIFFERS || r->verdict == UNSTABLE)
 		for (unsigned i = RUN_B; i < RUNS; i++) {
 			if (!(r->differs & 1u << i))
 				continue;
-			printf("\n%s: - A, + %s\n", r->scenario->name, run_names[i]);
-			diff(r->run[RUN_A].text, r->run[i].text, print_diff_line, NULL);
+			printf("\n%s: - %s, + %s\n", r->scenario->name, against(r), run_names[i]);
+			diff_run(r, i, print_diff_line, NULL);
 		}
 	if (r->verdict == FAILED)
 		for (unsigned i = 0; i < RUNS; i++) {
@@ -176,6 +183,10 @@ static void json_result(const struct result *r)
 		       sep, run_names[i], outcomes[r->run[i].outcome],
 		       strcmp(r->run[i].text, r->run[RUN_A].text) ? "false" : "true");
 		json_lines(r->run[i].text);
+		if (r->run[i].packets) {
+			printf(", \"packets\": ");
+			json_lines(r->run[i].packets);
+		}
 		putchar('}');
 		sep = ",";
 	}

@@ -30,6 +30,8 @@ static void become_worker(const struct runner *r, const struct target *req,
 
 	if (r->drop_in && !(req->system && rsp->system))
 		setenv("LD_LIBRARY_PATH", r->drop_in, 1);
+	if (*r->capture)
+		setenv("ROCEMU_PCAP", r->capture, 1);
 	snprintf(req_gid, sizeof(req_gid), "%d", req->gid_index);
 	snprintf(rsp_gid, sizeof(rsp_gid), "%d", rsp->gid_index);
 	if (dup2(out, STDOUT_FILENO) < 0 || dup2(err, STDERR_FILENO) < 0)
@@ -110,6 +112,12 @@ static char *append_reason(char *text, const char *errors, enum outcome o, int s
 	return all;
 }
 
+void transcript_free(struct transcript *t)
+{
+	free(t->text);
+	free(t->packets);
+}
+
 struct transcript runner_run(const struct runner *r, const struct target *req,
 			     const struct target *rsp, const char *scenario)
 {
@@ -134,12 +142,26 @@ struct transcript runner_run(const struct runner *r, const struct target *req,
 	if (t.outcome != OUT_OK && t.outcome != OUT_UNSUPPORTED && t.outcome != OUT_NO_DEVICE)
 		t.text = append_reason(t.text, errors, t.outcome, status);
 	free(errors);
+	if (*r->capture) {
+		t.packets = packets_read(r->capture);
+		unlink(r->capture);
+	}
 	close(out);
 	close(err);
 	return t;
 }
 
 /* ---- the worker ---- */
+
+/** An emulated device captures what it has sent, maybe after its peer has had the answer: what takes
+ *  its lock, as making a CQ does, comes after both. */
+static void settle(struct end *e)
+{
+	struct ibv_cq *cq = e->ctx ? ibv_create_cq(e->ctx, 1, NULL, NULL, 0) : NULL;
+
+	if (cq)
+		ibv_destroy_cq(cq);
+}
 
 int worker_main(int argc, char **argv)
 {
@@ -159,5 +181,7 @@ int worker_main(int argc, char **argv)
 	if (!s)
 		broken("no scenario %s", argv[6]);
 	s->run(&p, s->arg);
+	settle(&p.req);
+	settle(&p.rsp);
 	return RUN_OK;
 }

@@ -203,6 +203,7 @@ static void run_fence(struct pair *p, const void *arg)
 {
 	(void)arg;
 	pair_setup(p, &(struct setup){.rd_atomic = 1});
+	recv_post(&p->rsp, 9, 65536, 20000);
 	msg_post(&p->req, &p->rsp, &(struct msg){.op = IBV_WR_RDMA_WRITE, .id = 1, .len = 20000});
 	/* reads rsp's SRC - SRC + DST = where the WRITE went, into req's DST */
 	msg_post(&p->req, &p->rsp,
@@ -213,7 +214,6 @@ static void run_fence(struct pair *p, const void *arg)
 			       .len = 20000,
 			       .local = DST - SRC,
 			       .flags = IBV_SEND_FENCE});
-	recv_post(&p->rsp, 9, 65536, 20000);
 	poll_send(&p->req, 3);
 	poll_recv(&p->rsp, 1);
 	memory_say(p);

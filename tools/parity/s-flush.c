@@ -118,6 +118,7 @@ static void run_busy(struct pair *p, const void *arg)
 	say_result(e, "ibv_dereg_mr", ibv_dereg_mr(e->mr));
 	say_result(e, "ibv_dealloc_pd", ibv_dealloc_pd(e->pd));
 	say_result(e, "ibv_close_device", ibv_close_device(e->ctx));
+	e->ctx = NULL;
 }
 
 static const enum ibv_qp_type rc = IBV_QPT_RC, uc = IBV_QPT_UC, ud = IBV_QPT_UD;
@@ -129,7 +130,7 @@ void scenarios_flush(void)
 	registry_add(run_receives, &ud, ALONE, "flush/ud/receives");
 	registry_add(run_behind_error, &no, 0, "flush/rc/behind-an-error");
 	registry_add(run_behind_error, &yes, 0, "flush/rc/behind-an-error-unsignaled");
-	registry_add(run_waiting_sends, NULL, 0, "flush/rc/sends-that-wait");
+	registry_add(run_waiting_sends, NULL, RACY, "flush/rc/sends-that-wait");
 	registry_add(run_reset, NULL, ALONE, "flush/rc/reset");
 	registry_add(run_reset_after_error, NULL, ALONE, "flush/rc/reset-after-error");
 	registry_add(run_destroy, NULL, ALONE, "flush/rc/destroy");

@@ -305,7 +305,7 @@ void scenarios_limits(void)
 	for (unsigned i = 0; i < COUNT(zeros); i++)
 		registry_add(run_zero, &zeros[i], ALONE, "limit/zero/%s", zeros[i].name);
 	registry_add(run_full_receive, NULL, ALONE, "limit/receive-queue-full");
-	registry_add(run_full_send, NULL, 0, "limit/send-queue-full");
+	registry_add(run_full_send, NULL, RACY, "limit/send-queue-full");
 	registry_add(run_bad_in_list, NULL, 0, "limit/bad-request-in-a-list");
 	registry_add(run_inline_too_long, NULL, 0, "limit/inline-data");
 	registry_add(run_absurd, NULL, ALONE, "limit/absurd-sizes");
