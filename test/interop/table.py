@@ -68,7 +68,7 @@ def group_table(run, group, places):
 
 def write(path, run, release, known, notes):
     places = [(r, f, m) for r in ROLES for f in FAMILIES for m in MTUS]
-    head = HEAD.format(release=release, verify=', and\n`rocemu verify` finds no error in any capture but those it cannot judge: of packets corrupted on purpose, and behind netem' if run.verify else '',
+    head = HEAD.format(release=release, verify=', and\n`rocemu verify` finds no error in any capture but those of packets corrupted on purpose' if run.verify else '',
                        paths=', '.join(f'{p} at {m}' for m, p in MTUS.items()))
     lines = [head + f'\nThis run: {run.count("pass")} cases passed, {run.count("fail")} failed; {run.packets} packets.']
     for group in GROUPS:

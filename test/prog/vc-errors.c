@@ -108,10 +108,20 @@ static bool address_wraps(struct vc *vc, struct vc_conn *c)
 }
 /* clang-format on */
 
-/** A region that allows nothing remote. */
-static bool no_permission(struct vc *vc, struct vc_conn *c)
+/** An address that is no multiple of 8 is an invalid request, whatever the region's rights. */
+static bool atomic_unaligned(struct vc *vc, struct vc_conn *c)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE};
+	struct vc_op op = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
+			   .raddr = c->peer.in_addr + 4,
+			   .rkey = c->peer.in_rkey};
+
+	return bad_request(vc, c, &op, 8, IBV_WC_REM_INV_REQ_ERR);
+}
+
+/** A region that allows nothing remote. */
+static bool region_forbids(struct vc *vc, struct vc_conn *c, enum ibv_wr_opcode opcode)
+{
+	struct vc_op op = {.opcode = opcode};
 	struct ibv_mr *mr = ibv_reg_mr(vc->pd, vc->in.data, 4096, IBV_ACCESS_LOCAL_WRITE);
 	uint32_t theirs = 0;
 	bool ok;
@@ -120,9 +130,24 @@ static bool no_permission(struct vc *vc, struct vc_conn *c)
 	ok = vc_swap(vc, &mr->rkey, &theirs, sizeof(theirs));
 	op.raddr = c->peer.in_addr;
 	op.rkey = theirs;
-	ok = ok && bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
+	ok = ok && bad_request(vc, c, &op, 8, IBV_WC_REM_ACCESS_ERR);
 	ibv_dereg_mr(mr);
 	return ok;
+}
+
+static bool no_permission(struct vc *vc, struct vc_conn *c)
+{
+	return region_forbids(vc, c, IBV_WR_RDMA_WRITE);
+}
+
+static bool no_read_permission(struct vc *vc, struct vc_conn *c)
+{
+	return region_forbids(vc, c, IBV_WR_RDMA_READ);
+}
+
+static bool no_atomic_permission(struct vc *vc, struct vc_conn *c)
+{
+	return region_forbids(vc, c, IBV_WR_ATOMIC_CMP_AND_SWP);
 }
 
 /** A key that was good until its region was deregistered. */
@@ -194,9 +219,49 @@ static bool send_too_long(struct vc *vc, struct vc_conn *c)
 	return vc_sync(vc);
 }
 
+/** What the receive names is not registered: the responder's own fault, a remote operational error. */
+static bool receive_bad_lkey(struct vc *vc, struct vc_conn *c)
+{
+	struct vc_op op = {.opcode = IBV_WR_SEND};
+	struct ibv_sge sge;
+	struct vc_done d;
+
+	vc_buf_clear(&vc->in, 100);
+	if (!vc->active && !c->srq) {
+		vc_cut(&sge, 1, &vc->in, 0, 100);
+		sge.lkey ^= 0x5a5a5a;
+		VC_TRY(vc_post_recv(c, 9, &sge, 1));
+	}
+	VC_TRY(vc_sync(vc));
+	if (vc->active && !c->srq) {
+		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
+		VC_TRY(fails_with(vc, c, &op, IBV_WC_REM_OP_ERR));
+	} else if (!c->srq) {
+		VC_TRY(vc_wait(c, c->rcq, &d));
+		VC_CHECK(vc, d.wr_id == 9 && d.status == IBV_WC_LOC_PROT_ERR, "receive: %s, not %s",
+			 ibv_wc_status_str(d.status), ibv_wc_status_str(IBV_WC_LOC_PROT_ERR));
+		VC_TRY(vc_buf_guards(vc, &vc->in, 100));
+	}
+	return vc_sync(vc);
+}
+
 static bool rnr_exhausted(struct vc *vc, struct vc_conn *c)
 {
 	struct vc_op op = {.opcode = IBV_WR_SEND};
+
+	VC_TRY(vc_sync(vc));
+	if (vc->active) {
+		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
+		VC_TRY(fails_with(vc, c, &op, IBV_WC_RNR_RETRY_EXC_ERR));
+	}
+	return vc_sync(vc);
+}
+
+static bool rnr_write_imm(struct vc *vc, struct vc_conn *c)
+{
+	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
+			   .raddr = c->peer.in_addr,
+			   .rkey = c->peer.in_rkey};
 
 	VC_TRY(vc_sync(vc));
 	if (vc->active) {
@@ -295,6 +360,21 @@ static bool bad_lkey(struct vc *vc, struct vc_conn *c)
 	VC_TRY(vc_sync(vc));
 	if (vc->active) {
 		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
+		op.sge[0].lkey ^= 0x5a5a5a;
+		VC_TRY(fails_with(vc, c, &op, IBV_WC_LOC_PROT_ERR));
+	}
+	return vc_sync(vc);
+}
+
+/** The response arrives, and there is nowhere to put it. */
+static bool read_bad_lkey(struct vc *vc, struct vc_conn *c)
+{
+	struct vc_op op = {
+		.opcode = IBV_WR_RDMA_READ, .raddr = c->peer.out_addr, .rkey = c->peer.out_rkey};
+
+	VC_TRY(vc_sync(vc));
+	if (vc->active) {
+		op.nsge = vc_cut(op.sge, 1, &vc->in, 0, 100);
 		op.sge[0].lkey ^= 0x5a5a5a;
 		VC_TRY(fails_with(vc, c, &op, IBV_WC_LOC_PROT_ERR));
 	}
@@ -467,10 +547,15 @@ static const struct {
 	{"before_the_start", IBV_QPT_RC, {.body = before_the_start}},
 	{"address_wraps",    IBV_QPT_RC, {.body = address_wraps}},
 	{"no_permission",    IBV_QPT_RC, {.body = no_permission}},
+	{"no_read_permission",   IBV_QPT_RC, {.body = no_read_permission}},
+	{"no_atomic_permission", IBV_QPT_RC, {.body = no_atomic_permission}},
+	{"atomic_unaligned", IBV_QPT_RC, {.body = atomic_unaligned}},
 	{"stale_key",        IBV_QPT_RC, {.body = stale_key}},
 	{"other_pd",         IBV_QPT_RC, {.body = other_pd}},
 	{"qp_forbids",       IBV_QPT_RC, {.body = qp_forbids, .attr = {.qp_access = -1}}},
 	{"send_too_long",    IBV_QPT_RC, {.body = send_too_long}},
+	{"receive_bad_lkey", IBV_QPT_RC, {.body = receive_bad_lkey}},
+	{"rnr_write_imm",    IBV_QPT_RC, {.body = rnr_write_imm, .attr = {.rnr_retry = 2}}},
 	{"rnr_exhausted",    IBV_QPT_RC, {.body = rnr_exhausted, .attr = {.rnr_retry = 2}}},
 	{"rnr_no_retry",     IBV_QPT_RC, {.body = rnr_exhausted, .attr = {.rnr_retry = VC_ZERO}}},
 	{"rnr_recovers",     IBV_QPT_RC, {.body = rnr_recovers}},
@@ -478,6 +563,7 @@ static const struct {
 	{"peer_destroys",    IBV_QPT_RC, {.body = peer_destroys, .attr = {.timeout = 10, .retry_cnt = 2}}},
 	{"wrong_srqn",       IBV_QPT_RC, {.body = wrong_srqn}},
 	{"bad_lkey",         IBV_QPT_RC, {.body = bad_lkey}},
+	{"read_bad_lkey",    IBV_QPT_RC, {.body = read_bad_lkey}},
 	{"local_bounds",     IBV_QPT_RC, {.body = local_bounds}},
 	{"flush",            IBV_QPT_RC, {.body = flush}},
 	{"flush",            IBV_QPT_UC, {.body = flush}},

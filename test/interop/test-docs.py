@@ -1,0 +1,145 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""usage: test-docs.py BUILD
+
+Holds the table of docs/interop.md to what test/interop tries: a row for each operation, error and program, and none
+for what is no more. What verbs-check has is asked of verbs-check, between two devices of the loopback interface. And what
+run.sh says, and with which code it ends, when it cannot do its work.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+sys.path += [HERE, os.path.join(TOP, 'test', 'prog')]
+
+import cases  # noqa: E402 # pylint: disable=wrong-import-position
+import doctable  # noqa: E402 # pylint: disable=wrong-import-position
+import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
+import harness  # noqa: E402 # pylint: disable=wrong-import-position
+import table  # noqa: E402 # pylint: disable=wrong-import-position
+
+SKIPPED = 77
+DOCUMENT = os.path.join(TOP, 'docs', 'interop.md')
+
+
+def said_by_verbs_check(config, transport, group):
+    side = harness.Side('dev0=127.0.0.1', '127.0.0.1')
+    port = harness.new_port()
+    argv = [config.program('prog', 'verbs-check'), '--device', 'dev0', '--address', '127.0.0.1', '--port', port, '--type',
+            transport, '--group', group]
+    server = harness.start(config, side, argv, 'server')
+    try:
+        server.wait_listening(port)
+        client = harness.start(config, side, [*argv, '127.0.0.1'], 'client')
+        client.wait()
+        server.wait()
+        return cases.tap_rows(cases.GROUP_NAMES[group], transport, client.stdout)
+    finally:
+        server.kill()
+
+
+def wanted(config):
+    """(group, label) of each row."""
+    rows = {(r.group, r.label) for t in cases.TRANSPORTS for g in cases.GROUP_NAMES
+            for r in said_by_verbs_check(config, t, g)}
+    return rows | {c.label for c in cases.cases(True) if c.label}
+
+
+def present():
+    with open(DOCUMENT, encoding='utf-8') as f:
+        text = f.read()
+    rows = set()
+    for part in re.split(r'^## ', text, flags=re.M)[1:]:
+        title, _, body = part.partition('\n')
+        if title in table.GROUPS:
+            rows |= {(title, row[0]) for row in doctable.rows(body)}
+    return rows
+
+
+def docs__table__has_a_row_for_each_case(config):
+    want, have = wanted(config), present()
+    assert len(want) > 50, f'verbs-check says too little: {want}'
+    assert have == want, f'{DOCUMENT}: to be written again (run.sh --full --write-docs): it lacks {sorted(want - have)}, ' \
+                         f'and is beyond what there is with {sorted(have - want)}'
+
+
+def run_sh(*args, **env):
+    p = subprocess.run([os.path.join(HERE, 'run.sh'), *args], capture_output=True, text=True, check=False,
+                       env={**os.environ, **env})
+    return p.returncode, p.stdout.splitlines(), p.stderr.splitlines()
+
+
+def command__no_such_case__2_and_one_line(config):
+    code, out, err = run_sh('--build', config.build, '--only', 'nothing-like-that')
+    assert code == 2 and not out and len(err) == 1 and '--list' in err[0], (code, out, err)
+
+
+def command__nothing_built__77_and_what_is_missing(config):
+    with tempfile.TemporaryDirectory() as empty:
+        code, out, err = run_sh('--build', empty, '--only', 'pingpong/rc')
+    assert code == SKIPPED and len(out) == 1 and 'build first' in out[0] and not err, (code, out, err)
+
+
+def run_py(config, *args, path):
+    """run.sh gives itself a PATH: without it, programs can be missing."""
+    p = subprocess.run(['/usr/bin/python3', os.path.join(HERE, 'interop.py'), '--build', config.build, '--only', 'pingpong/rc',
+                        *args], capture_output=True, text=True, check=False, env={**os.environ, 'PATH': path})
+    return p.returncode, p.stdout.splitlines(), p.stderr
+
+
+def command__no_qemu__77_and_the_package(config):
+    with tempfile.TemporaryDirectory() as empty:
+        code, out, err = run_py(config, path=empty)
+    assert code == SKIPPED and len(out) == 1 and 'qemu-system-x86' in out[0] and not err, (code, out, err)
+
+
+def command__no_mmdebstrap__77_and_its_name(config):
+    programs = [shutil.which(name) for name in ('qemu-system-x86_64', 'ip', 'unshare', 'apt-get', 'apt-config')]
+    if None in programs:
+        return f'one of the other programs is not there, either: {programs}'
+    with tempfile.TemporaryDirectory() as some, tempfile.TemporaryDirectory() as cache:
+        for program in programs:
+            os.symlink(program, os.path.join(some, os.path.basename(program)))
+        code, out, err = run_py(config, '--cache', cache, path=some)
+    # Where no tap can be made, that is said first.
+    assert code == SKIPPED and ('mmdebstrap' in out[-1] or 'tap' in out[-1]) and not err, (code, out, err)
+    return None
+
+
+def command__guest_does_not_boot__77_and_its_last_words(config):
+    if not shutil.which('qemu-system-x86_64'):
+        return 'no QEMU here'
+    with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as captures:
+        name = os.path.join(cache, f'{guest_image.codename()}-{guest_image.recipe(guest_image.codename())}')
+        for end in ('.kernel', '.initrd'):
+            with open(name + end, 'wb') as f:
+                f.write(b'this is no kernel' * 1000)
+        code, out, err = run_py(config, '--cache', cache, '--captures', captures, path=os.environ['PATH'])
+    assert code == SKIPPED and ('does not boot: ' in out[-1] or 'tap' in out[-1]) and not err, (code, out, err)
+    return None
+
+
+def main():
+    config = harness.Config(sys.argv[1])
+    if not harness.own_loopback():
+        print('skipped: no network namespace can be made here')
+        sys.exit(SKIPPED)
+    failed = False
+    for name, case in list(globals().items()):
+        if '__' not in name or name.startswith('_'):
+            continue
+        try:
+            why = case(config)
+            print(f'skipped {name}: {why}' if why else f'ok      {name}', flush=True)
+        except (AssertionError, harness.Failure, guest_image.Unavailable) as e:
+            failed = True
+            print(f'FAILED  {name}: {e}', flush=True)
+    sys.exit(1 if failed else 0)
+
+
+main()
