@@ -3,10 +3,11 @@
 import re
 import time
 
+import cases_cm
 import harness
 import parity
 import realnic
-from peers import FAMILIES, MTUS, ROLES, code, gid_index
+from peers import code, FAMILIES, gid_index, MTUS, ROLES, Row
 
 NORMAL, FULL = 1, 2
 TRANSPORTS = ('rc', 'uc', 'ud')
@@ -37,13 +38,6 @@ NOTES = (
     'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end; the data, '
     'and that the window is gone, are checked.',
 )
-
-
-class Row:
-    """An outcome of the table: pass, fail, or known (a difference of rxe with a number)."""
-
-    def __init__(self, group, label, outcome, text='', known=0):
-        self.group, self.label, self.outcome, self.text, self.known = group, label, outcome, text, known
 
 
 class Case:
@@ -260,7 +254,7 @@ def real_nic(wire, name):
 
 def cases(full):
     # By MTU, which is changed for each half only.
-    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *soak_cases(full),
+    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *cases_cm.cm_cases(Case, NORMAL, FULL), *soak_cases(full),
              Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full)),
              *(Case(f'real-nic/{name}', None, None, 4200, NORMAL, lambda w, c, n=name: real_nic(w, n))
                for name in realnic.CASES)]

@@ -20,6 +20,13 @@ FAMILIES = ('v4', 'v6')
 ROLES = ('client', 'server')        # what rocemu is
 
 
+class Row:
+    """An outcome of the table: pass, fail, or known (a difference of rxe with a number)."""
+
+    def __init__(self, group, label, outcome, text='', known=0):
+        self.group, self.label, self.outcome, self.text, self.known = group, label, outcome, text, known
+
+
 class Rocemu:
     """This end: programs under `rocemu run`, on the tap."""
 
@@ -157,15 +164,18 @@ class Wire:
     def clear_guest(self):
         self.guest.run('tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
 
-    def pair(self, role, server_argv, client_argv, impair=None, env=None, guard=GUARD_S):
+    def pair(self, role, server_argv, client_argv, impair=None, env=None, guard=GUARD_S, ready=None):
         """Runs the two; rocemu is the one that `role` says. Each *_argv: a function of (this end, port, the
-        server's TCP address). Returns (server, client), ended."""
+        server's TCP address). ready(end, server, port) waits until the server can be called. Returns (server, client), ended."""
         ends = {'client': (self.rxe, self.rocemu), 'server': (self.rocemu, self.rxe)}[role]
         port = next(self.ports)
         server = ends[0].start(server_argv(ends[0], port, None), 'server', env if role == 'server' else None, impair)
         client = None
         try:
-            server.wait_listening(port)
+            if ready:
+                ready(ends[0], server, port)
+            else:
+                server.wait_listening(port)
             client = ends[1].start(client_argv(ends[1], port, ends[0].tcp), 'client',
                                    env if role == 'client' else None, impair)
             end = time.monotonic() + guard

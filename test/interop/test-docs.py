@@ -7,7 +7,6 @@ for what is no more. What verbs-check has is asked of verbs-check, between two d
 run.sh says, and with which code it ends, when it cannot do its work.
 """
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +17,6 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 sys.path += [HERE, os.path.join(TOP, 'test', 'prog')]
 
 import cases  # noqa: E402 # pylint: disable=wrong-import-position
-import doctable  # noqa: E402 # pylint: disable=wrong-import-position
 import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
 import harness  # noqa: E402 # pylint: disable=wrong-import-position
 import table  # noqa: E402 # pylint: disable=wrong-import-position
@@ -52,13 +50,8 @@ def wanted(config):
 
 def present():
     with open(DOCUMENT, encoding='utf-8') as f:
-        text = f.read()
-    rows = set()
-    for part in re.split(r'^## ', text, flags=re.M)[1:]:
-        title, _, body = part.partition('\n')
-        if title in table.GROUPS:
-            rows |= {(title, row[0]) for row in doctable.rows(body)}
-    return rows
+        groups = table.cells_of(f.read())
+    return {(group, label) for group, labels in groups.items() for label in labels}
 
 
 def docs__table__has_a_row_for_each_case(config):

@@ -331,8 +331,6 @@ static bool wrong_srqn(struct vc *vc, struct vc_conn *c)
 	struct ibv_sge sge;
 	struct vc_done d;
 
-	if (!vc->opt.xrc)
-		return vc_sync(vc);
 	if (!vc->active)
 		VC_TRY(vc_post_recv(c, 5, &sge, vc_cut(&sge, 1, &vc->in, 0, 100)));
 	VC_TRY(vc_sync(vc));
@@ -539,6 +537,7 @@ static const struct {
 	const char *name;
 	enum ibv_qp_type type;
 	struct once once;
+	bool xrc; /* over XRC only */
 } errors[] = {
 	{"bad_rkey_write",   IBV_QPT_RC, {.body = bad_rkey_write}},
 	{"bad_rkey_read",    IBV_QPT_RC, {.body = bad_rkey_read}},
@@ -561,7 +560,7 @@ static const struct {
 	{"rnr_recovers",     IBV_QPT_RC, {.body = rnr_recovers}},
 	{"wrong_qpn",        IBV_QPT_RC, {.body = retry_exhausted, .attr = {.wrong_qpn = 0xfffffe, .timeout = 10, .retry_cnt = 2}}},
 	{"peer_destroys",    IBV_QPT_RC, {.body = peer_destroys, .attr = {.timeout = 10, .retry_cnt = 2}}},
-	{"wrong_srqn",       IBV_QPT_RC, {.body = wrong_srqn}},
+	{"wrong_srqn",       IBV_QPT_RC, {.body = wrong_srqn}, .xrc = true},
 	{"bad_lkey",         IBV_QPT_RC, {.body = bad_lkey}},
 	{"read_bad_lkey",    IBV_QPT_RC, {.body = read_bad_lkey}},
 	{"local_bounds",     IBV_QPT_RC, {.body = local_bounds}},
@@ -583,7 +582,7 @@ void vc_group_errors(struct vc *vc)
 	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
 		struct once o = errors[i].once;
 
-		if (errors[i].type == vc->opt.type)
+		if (errors[i].type == vc->opt.type && (vc->opt.xrc || !errors[i].xrc))
 			vc_case(vc, errors[i].name, false, case_once, &o);
 	}
 	if (vc->opt.kill && vc->opt.type == IBV_QPT_RC)
