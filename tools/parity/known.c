@@ -71,7 +71,8 @@ bool known_builtin(struct known_list *k, const char *name)
 		abort();
 	for (char *s = strtok_r(all, "\n", &save); s; s = strtok_r(NULL, "\n", &save))
 		if (!add_line(k, s))
-			broken("known%s%s.txt is not as it should be: %s", *name ? "-" : "", name, s);
+			broken("known%s%s.txt is not as it should be: %s", *name ? "-" : "", name,
+			       s);
 	free(all);
 	return true;
 }

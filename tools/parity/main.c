@@ -119,7 +119,8 @@ static int option(struct options *o, int opt, int gids[2])
 		o->only[o->nonly++] = optarg;
 		return -1;
 	case 'k':
-		return (*optarg && known_builtin(&o->known, optarg)) || known_read(&o->known, optarg)
+		return (*optarg && known_builtin(&o->known, optarg)) ||
+				       known_read(&o->known, optarg)
 			       ? -1
 			       : EXIT_USAGE;
 	case 't':

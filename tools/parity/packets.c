@@ -4,8 +4,9 @@
  * writes of what it sends and receives. The file is read here by its format's description, so that
  * this program goes on to use nothing of rocemu's.
  *
- * What depends on time is left out: what is sent again, an acknowledgement that a later answer
- * includes, and whether one is asked for in the middle of a message. What depends on the device, too: addresses, keys, ports, numbers of QPs (which are
+ * What depends on time is left out: what is sent again, or behind what is refused, an
+ * acknowledgement that a later answer includes, and whether one is asked for in the middle of a
+ * message. What depends on the device, too: addresses, keys, ports, numbers of QPs (which are
  * counted as they appear). PSNs are the scenario's.
  */
 #include <stdarg.h>
@@ -29,8 +30,17 @@ enum {
 	DEFAULT_PKEY = 0xffff,
 };
 
-enum { HAS_RETH = 1, HAS_AETH = 2, HAS_IMM = 4, HAS_ATOMIC = 8, HAS_INV = 16, HAS_DETH = 32,
-       HAS_RESULT = 64, ANSWERS = 128 };
+enum {
+	HAS_RETH = 1,
+	HAS_AETH = 2,
+	HAS_IMM = 4,
+	HAS_ATOMIC = 8,
+	HAS_INV = 16,
+	HAS_DETH = 32,
+	HAS_RESULT = 64,
+	ANSWERS = 128,
+	HAS_SRQ = 256
+};
 
 static const struct opcode {
 	const char *name;
@@ -50,7 +60,7 @@ static const struct opcode {
 	/* clang-format on */
 };
 static const char *const services[8] = {"RC", "UC", "RD", "UD", NULL, "XRC"};
-enum { UD = 3, OP_READ = 0x0c, OP_ACK = 0x11 };
+enum { UD = 3, XRC = 5, OP_READ = 0x0c, OP_ACK = 0x11, NAK_SEQUENCE = 0x60 };
 
 struct packet {
 	uint8_t op; /* without the service */
@@ -80,7 +90,7 @@ static uint32_t be(const uint8_t *p, unsigned bytes)
 /** The UDP payload of a packet to port 4791, or NULL. */
 static const uint8_t *roce(const uint8_t *p, size_t *len)
 {
-	size_t ip = *len < 1	       ? 0
+	size_t ip = *len < 1	     ? 0
 		    : p[0] >> 4 == 4 ? (size_t)(p[0] & 15) * 4
 		    : p[0] >> 4 == 6 ? 40
 				     : 0;
@@ -99,12 +109,16 @@ static const struct opcode *opcode_of(const struct packet *k)
 /** Headers behind the BTH. @return false: too short. */
 static bool extended(struct packet *k, const uint8_t *p, size_t len)
 {
-	unsigned has = opcode_of(k)->has | (k->service == UD ? HAS_DETH : 0);
+	unsigned has = opcode_of(k)->has;
 	const struct {
 		unsigned bit, size;
-	} order[] = {{HAS_DETH, 8},  {HAS_RETH, 16},  {HAS_ATOMIC, 28}, {HAS_AETH, 4},
-		     {HAS_RESULT, 8}, {HAS_IMM, 4}, {HAS_INV, 4}};
+	} order[] = {{HAS_SRQ, 4},  {HAS_DETH, 8},   {HAS_RETH, 16}, {HAS_ATOMIC, 28},
+		     {HAS_AETH, 4}, {HAS_RESULT, 8}, {HAS_IMM, 4},   {HAS_INV, 4}};
 
+	if (k->service == UD)
+		has |= HAS_DETH;
+	if (k->service == XRC && !(has & ANSWERS)) /* every request names an SRQ */
+		has |= HAS_SRQ;
 	for (unsigned i = 0; i < COUNT(order); i++) {
 		if (!(has & order[i].bit))
 			continue;
@@ -229,8 +243,25 @@ static bool repeats(const struct packet *a, const struct packet *b)
 	return a->psn == b->psn;
 }
 
+/** A request that was refused for good: what its requester had sent behind it by then is a matter
+ * of time. */
+static void leave_out_behind(struct packets *all, const struct packet *nak)
+{
+	for (unsigned i = 0; i < all->n; i++) {
+		struct packet *k = &all->all[i];
+		uint32_t beyond = (k->psn - nak->psn) & 0xffffff;
+
+		if (!answers(k) && k->qpn != nak->qpn && k->service == nak->service && beyond &&
+		    beyond < 0x800000)
+			k->gone = true;
+	}
+}
+
 static void leave_out(struct packets *all)
 {
+	for (unsigned i = 0; i < all->n; i++)
+		if (all->all[i].op == OP_ACK && all->all[i].syndrome > NAK_SEQUENCE)
+			leave_out_behind(all, &all->all[i]);
 	for (unsigned i = 0; i < all->n; i++) {
 		struct packet *k = &all->all[i];
 
@@ -279,7 +310,7 @@ static void packet_say(FILE *f, const struct packet *k, unsigned qp, unsigned ti
 		fprintf(f, ", imm %08x", k->imm);
 	if (k->service == UD)
 		fprintf(f, ", qkey %#x", k->qkey);
-	fprintf(f, "%s%s", k->flags & 0x80 ? ", solicited" : "", 
+	fprintf(f, "%s%s", k->flags & 0x80 ? ", solicited" : "",
 		k->flags & 0x40 && ends_message(k) ? ", AckReq" : "");
 	if (k->flags & 15)
 		fprintf(f, ", version %u", k->flags & 15);

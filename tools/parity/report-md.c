@@ -131,8 +131,8 @@ static void print_other(const struct result *r)
 	for (unsigned i = RUN_B; i < RUNS; i++) {
 		if (!(r->differs & 1u << i))
 			continue;
-		printf("\n`%s`: %s; - %s, + %s\n\n", r->scenario->name,
-		       verdict_names[r->verdict], against(r), run_names[i]);
+		printf("\n`%s`: %s; - %s, + %s\n\n", r->scenario->name, verdict_names[r->verdict],
+		       against(r), run_names[i]);
 		diff_run(r, i, diff_line, NULL);
 	}
 }

@@ -153,8 +153,8 @@ struct transcript runner_run(const struct runner *r, const struct target *req,
 
 /* ---- the worker ---- */
 
-/** An emulated device captures what it has sent, maybe after its peer has had the answer: what takes
- *  its lock, as making a CQ does, comes after both. */
+/** An emulated device captures what it has sent, maybe after its peer has had the answer: what
+ * takes its lock, as making a CQ does, comes after both. */
 static void settle(struct end *e)
 {
 	struct ibv_cq *cq = e->ctx ? ibv_create_cq(e->ctx, 1, NULL, NULL, 0) : NULL;
