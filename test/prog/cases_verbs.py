@@ -84,7 +84,7 @@ def cases():
     add('ops', 'xrc', 'lo', 'post.poll', NORMAL, '.mtu256', ('--mtu', 256))
     add('errors', 'xrc', 'lo', 'post.poll', QUICK)
     add('errors', 'xrc', 'lo', 'wr.events', NORMAL)
-    add('flow', 'xrc', 'lo', 'post.poll', NORMAL, '.all', impair=IMPAIRMENTS['all'])
+    add('flow', 'xrc', 'lo', 'post.poll', FULL, '.all', impair=IMPAIRMENTS['all'])
     add('ops', 'rc', 'lo', 'post.poll', NORMAL, '.big', ('--big',))
     add('ops', 'rc', 'lo', 'post.poll', FULL, '.huge', ('--huge',), timeout=600)
     for name, spec in IMPAIRMENTS.items():
