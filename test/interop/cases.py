@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What is run against rxe: the cases, which of them are the short cover, and the differences of rxe that are known."""
+import os
 import re
 import time
 
-import cases_cm
+import cases_connect
 import harness
 import parity
 import realnic
@@ -247,6 +248,17 @@ def parity_case(wire, full):
     return [Row(parity.GROUP, 'rocemu parity', 'pass')], text
 
 
+def probe(wire):
+    """docs/verbs.md says what rxe supports by the list that the guest printed once: is it still what it prints?"""
+    text = wire.guest.run('/build/test/verbs/verbs-probe', 'rxe0')
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'verbs', 'rxe-probe.txt'), encoding='utf-8') as f:
+        known = f.read()
+    differs = sorted(set(text.splitlines()) ^ set(known.splitlines()))
+    if differs:
+        raise harness.Failure('test/verbs/rxe-probe.txt is not what verbs-probe prints: ' + '; '.join(differs))
+    return [Row(realnic.GROUP, 'verbs-probe', 'pass')], f'{len(text.splitlines())} calls and flags'
+
+
 def real_nic(wire, name):
     text = realnic.run(wire, name)
     return [Row(realnic.GROUP, name, 'pass')], text
@@ -254,8 +266,9 @@ def real_nic(wire, name):
 
 def cases(full):
     # By MTU, which is changed for each half only.
-    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *cases_cm.cm_cases(Case, NORMAL, FULL), *soak_cases(full),
+    every = [*verbs_cases(), *impair_cases(), *stock_cases(), *cases_connect.cm_cases(Case, NORMAL, FULL), *soak_cases(full),
              Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full)),
+             Case('probe/rxe', None, None, 4200, NORMAL, lambda w, c: probe(w)),
              *(Case(f'real-nic/{name}', None, None, 4200, NORMAL, lambda w, c, n=name: real_nic(w, n))
                for name in realnic.CASES)]
     return sorted(every, key=lambda c: c.mtu)
