@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* News of interfaces: who is told what, and that listening begins and ends at any moment. */
+#include "test.h"
+
+#include <net/if.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/netmon.h"
+#include "node.h"
+
+enum { PATIENCE_S = 20 };
+
+struct ear {
+	struct netmon_listener listener;
+	pthread_mutex_t lock;
+	pthread_cond_t heard;
+	char text[256]; /* "up", "down", of lo; guarded by lock */
+	bool down;
+	atomic_uint calls;
+};
+
+/* The kernel tells the same again when it likes: only changes count. lo is up in the beginning. */
+static void hear(void *user, const struct netmon_news *news)
+{
+	struct ear *e = user;
+
+	atomic_fetch_add(&e->calls, 1);
+	if (news->what != NETMON_LINK || news->ifindex != if_nametoindex("lo"))
+		return;
+	pthread_mutex_lock(&e->lock);
+	if (news->active == e->down) {
+		e->down = !news->active;
+		strncat(e->text, news->active ? "up " : "down ",
+			sizeof(e->text) - strlen(e->text) - 1);
+	}
+	pthread_cond_signal(&e->heard);
+	pthread_mutex_unlock(&e->lock);
+}
+
+static void ear_init(struct ear *e)
+{
+	memset(e, 0, sizeof(*e));
+	pthread_mutex_init(&e->lock, NULL);
+	pthread_cond_init(&e->heard, NULL);
+	e->listener.tell = hear;
+	e->listener.user = e;
+}
+
+/** Wait until it has heard this much. @return whether it is this. */
+static bool heard(struct ear *e, const char *text)
+{
+	struct timespec end;
+	bool same;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += PATIENCE_S;
+	pthread_mutex_lock(&e->lock);
+	while (!err && strlen(e->text) < strlen(text))
+		err = pthread_cond_timedwait(&e->heard, &e->lock, &end);
+	same = !strcmp(e->text, text);
+	pthread_mutex_unlock(&e->lock);
+	return same;
+}
+
+static void set_lo(bool up)
+{
+	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = up ? IFF_UP | IFF_RUNNING : 0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	close(fd);
+}
+
+TEST(netmon, link_down_and_up__each_told_in_order)
+{
+	struct ear a, b;
+
+	node_namespace();
+	ear_init(&a);
+	ear_init(&b);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	/* Nobody need be quick to read it. */
+	set_lo(false);
+	set_lo(true);
+	assert_true(heard(&a, "down up "));
+	assert_int_equal(netmon_add(&b.listener), 0);
+	set_lo(false);
+	set_lo(true);
+	assert_true(heard(&a, "down up down up "));
+	assert_true(heard(&b, "down up "));
+	netmon_remove(&a.listener);
+	netmon_remove(&a.listener);
+	set_lo(false);
+	set_lo(true);
+	assert_true(heard(&b, "down up down up "));
+	assert_string_equal(a.text, "down up down up ");
+	netmon_remove(&b.listener);
+	/* The thread has ended; another begins. */
+	assert_int_equal(netmon_add(&a.listener), 0);
+	set_lo(false);
+	set_lo(true);
+	assert_true(heard(&a, "down up down up down up "));
+	netmon_remove(&a.listener);
+}
+
+static atomic_bool flap_on;
+
+static void *flap(void *arg)
+{
+	(void)arg;
+	while (atomic_load(&flap_on)) {
+		set_lo(false);
+		set_lo(true);
+	}
+	return NULL;
+}
+
+static void *come_and_go(void *arg)
+{
+	struct ear *e = arg;
+
+	for (unsigned i = 0; i < 200; i++) {
+		unsigned calls;
+
+		if (netmon_add(&e->listener))
+			return NULL;
+		netmon_remove(&e->listener);
+		/* Not told any more, however much happens. */
+		calls = atomic_load(&e->calls);
+		sched_yield();
+		if (atomic_load(&e->calls) != calls)
+			return NULL;
+	}
+	return e;
+}
+
+TEST(netmon, listeners_come_and_go_while_told__never_told_after)
+{
+	struct ear e[3];
+	pthread_t t[3], flapper;
+	void *ok;
+
+	node_namespace();
+	atomic_store(&flap_on, true);
+	assert_int_equal(pthread_create(&flapper, NULL, flap, NULL), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		ear_init(&e[i]);
+		assert_int_equal(pthread_create(&t[i], NULL, come_and_go, &e[i]), 0);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		pthread_join(t[i], &ok);
+		assert_ptr_equal(ok, &e[i]);
+	}
+	atomic_store(&flap_on, false);
+	pthread_join(flapper, NULL);
+}
+
+struct slow {
+	struct netmon_listener listener;
+	atomic_bool told, removing, done;
+};
+
+static void tell_slowly(void *user, const struct netmon_news *news)
+{
+	struct slow *s = user;
+
+	(void)news;
+	atomic_store(&s->told, true);
+	while (!atomic_load(&s->removing))
+		sched_yield();
+	for (unsigned i = 0; i < 1000; i++)
+		sched_yield();
+	atomic_store(&s->done, true);
+}
+
+TEST(netmon, removed_while_told__waits_for_the_end)
+{
+	struct slow s = {.listener = {.tell = tell_slowly, .user = &s}};
+	struct ear other;
+
+	node_namespace();
+	ear_init(&other); /* keeps the thread */
+	assert_int_equal(netmon_add(&other.listener), 0);
+	assert_int_equal(netmon_add(&s.listener), 0);
+	set_lo(false);
+	while (!atomic_load(&s.told))
+		sched_yield();
+	atomic_store(&s.removing, true);
+	netmon_remove(&s.listener);
+	assert_true(atomic_load(&s.done));
+	set_lo(true);
+	assert_true(heard(&other, "down up "));
+	netmon_remove(&other.listener);
+}
+
+TEST(netmon, forked_child__listens_for_itself)
+{
+	struct ear parent, child;
+	int status = -1;
+	pid_t pid;
+
+#ifdef __SANITIZE_THREAD__
+	print_message("skipped: ThreadSanitizer lets no forked child start threads\n");
+	skip();
+#endif
+	node_namespace();
+	ear_init(&parent);
+	assert_int_equal(netmon_add(&parent.listener), 0);
+	pid = fork();
+	if (pid == 0) {
+		ear_init(&child);
+		netmon_remove(&parent.listener); /* was the parent's: harmless */
+		if (netmon_add(&child.listener))
+			_exit(1);
+		set_lo(false);
+		set_lo(true);
+		if (!heard(&child, "down up "))
+			_exit(2);
+		netmon_remove(&child.listener);
+		_exit(parent.text[0] ? 3 : 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_true(heard(&parent, "down up "));
+	netmon_remove(&parent.listener);
+}
