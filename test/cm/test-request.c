@@ -357,6 +357,24 @@ TEST(stale, same_qp_in_timewait__a_connection_of_its_own)
 	bench_end(&b);
 }
 
+/** The peer uses its ID again, and ours is over, though its consumer still has it. */
+TEST(stale, same_id_when_ours_is_over__a_connection_of_its_own)
+{
+	struct rocemu_cm_msg m;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_IDLE);
+	bench_message(&b, NULL, ROCEMU_CM_REQ, &m);
+	m.req.starting_psn++;
+	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
+	assert_int_equal(bench_in(&b, &m), CM_DROP_DUPLICATE);
+	assert_string_equal(bench_events(&b), "REQ");
+	assert_ptr_not_equal(b.event.conn, c);
+	bench_end(&b);
+}
+
 TEST(stale, same_qp_of_another_ca__a_connection_of_its_own)
 {
 	struct rocemu_cm_msg m;
@@ -462,6 +480,28 @@ TEST(peers, same_guid__larger_qpn_stays_active)
 	assert_null(b.event.listener);
 	assert_int_equal(cm_conn_state(c), CM_REQ_RCVD);
 	assert_false(cm_conn_active(c));
+	bench_end(&b);
+}
+
+/** To its own address: not a peer, but itself. */
+TEST(peers, own_req_comes_back__not_taken_for_the_peers)
+{
+	struct cm_connect_param p = {.peer_to_peer = true};
+	const struct cm_addr addr = {.src = bench_own, .dst = bench_own};
+	struct cm_mad mad;
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	cm_req_init(&p.req);
+	p.req.service_id = BENCH_SERVICE;
+	p.req.local_qpn = BENCH_OWN_QPN;
+	p.addr = addr;
+	assert_int_equal(cm_connect(b.cm, b.now, &p, &c), 0);
+	assert_int_equal(cm_output(b.cm, b.now, &mad, 1), 1);
+	assert_int_equal(cm_input(b.cm, b.now, mad.data, sizeof(mad.data), &addr),
+			 CM_DROP_NO_SERVICE);
+	assert_int_equal(cm_conn_state(c), CM_REQ_SENT);
 	bench_end(&b);
 }
 

@@ -116,6 +116,7 @@ TEST(sidr, asked_again__same_answer_without_the_consumer)
 	assert_int_equal(b.sent.sidr_rep.qpn, 0x77);
 	assert_int_equal(b.sent.sidr_rep.qkey, 0x88);
 	assert_int_equal(b.sent.sidr_rep.info_len, 1);
+	assert_memory_equal(b.sent.sidr_rep.private_data, "private", 7);
 	assert_int_equal(b.sent.sidr_rep.service_id, BENCH_SERVICE);
 	assert_int_equal(b.sent.tid, BENCH_TID);
 	bench_expire(&b);

@@ -336,6 +336,20 @@ TEST(states, private_data_too_long__emsgsize_and_no_effect)
 	}
 }
 
+TEST(states, reject_information_too_long__emsgsize_and_no_effect)
+{
+	static const uint8_t ari[ROCEMU_CM_INFO_LEN + 1];
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_REQ_RCVD);
+	assert_int_equal(cm_reject(c, b.now, 1, ari, sizeof(ari), NULL, 0), -EMSGSIZE);
+	assert_string_equal(effects(&b, c, CM_REQ_RCVD), "-");
+	assert_int_equal(cm_reject(c, b.now, 1, ari, sizeof(ari) - 1, NULL, 0), 0);
+	bench_end(&b);
+}
+
 /* ---- destruction ---- */
 
 /** What the peer is told when its consumer destroys a connection, or its process dies. */

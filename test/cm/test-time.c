@@ -190,12 +190,12 @@ TEST(mra, later__sent_when_the_message_comes_again)
 	bench_start(&b);
 	c = bench_conn(&b, CM_REQ_RCVD);
 	assert_int_equal(cm_mra(c, b.now, 32 | CM_MRA_LATER, NULL, 0), -EINVAL);
-	assert_int_equal(cm_mra(c, b.now, 24 | CM_MRA_LATER, NULL, 0), 0);
+	assert_int_equal(cm_mra(c, b.now, 31 | CM_MRA_LATER, NULL, 0), 0);
 	assert_int_equal(cm_conn_state(c), CM_MRA_REQ_SENT);
 	assert_string_equal(bench_sends(&b), "-");
 	bench_says(&b, NULL, ROCEMU_CM_REQ);
 	assert_string_equal(bench_sends(&b), "MRA");
-	assert_int_equal(b.sent.mra.service_timeout, 24);
+	assert_int_equal(b.sent.mra.service_timeout, 31);
 	bench_end(&b);
 
 	bench_start(&b);
