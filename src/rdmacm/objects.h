@@ -37,7 +37,7 @@ enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
 	RCM_MAX_BACKLOG = 1024, /* what a backlog of 0 means, and the largest there is */
 	RCM_HOP_LIMIT = 64,
-	RCM_MRA_TIMEOUT = 24, /* 4.096 us * 2^24: 69 s */
+	RCM_MRA_TIMEOUT = 24,	      /* 4.096 us * 2^24: 69 s */
 	RCM_DEFAULT_PACKET_LIFE = 18, /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 	RCM_MULTICAST_QPN = 0xffffff,
 };

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two ends of a connection in one process, by the public calls of librdmacm alone, in a network
+ * namespace of the test's own. Every wait has a hang guard; what does not come fails the test.
+ */
+#ifndef TEST_RDMACM_BENCH_H
+#define TEST_RDMACM_BENCH_H
+
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+/** A namespace with lo up, before anything else; skips the test where none can be had. */
+void bench_namespace(void);
+
+/** A socket address: "127.0.0.1" or "::1". Borrowed until the next call but three. */
+struct sockaddr *bench_addr(const char *text, uint16_t port);
+
+struct rdma_event_channel *bench_channel(void);
+
+/** The next event, which must be of that type. To be acknowledged. */
+struct rdma_cm_event *bench_event(struct rdma_event_channel *ch, enum rdma_cm_event_type type);
+/** The same, acknowledged. @return its status. */
+int bench_expect(struct rdma_event_channel *ch, enum rdma_cm_event_type type);
+/** Fail if an event waits. */
+void bench_no_event(struct rdma_event_channel *ch);
+
+/** An ID that listens on a port of its own. */
+struct rdma_cm_id *bench_listener(struct rdma_event_channel *ch, const char *addr,
+				  enum rdma_port_space ps, int backlog);
+/** An ID with address and route of a listener's port resolved. */
+struct rdma_cm_id *bench_client(struct rdma_event_channel *ch, const char *addr,
+				const struct rdma_cm_id *listener);
+/** A QP of the ID's own, with default PD and CQs. */
+void bench_qp(struct rdma_cm_id *id);
+
+/** Listener, client and server side of a connection that is there. */
+struct bench {
+	struct rdma_event_channel *cch, *sch;
+	struct rdma_cm_id *listener, *client, *server;
+};
+
+void bench_connect(struct bench *b, const char *addr);
+void bench_end(struct bench *b);
+
+/** Fail the test unless a call that returns -1 with errno does so. */
+#define assert_errno(call, err)                 \
+	do {                                    \
+		errno = 0;                      \
+		assert_int_equal((call), -1);   \
+		assert_int_equal(errno, (err)); \
+	} while (0)
+
+#endif
