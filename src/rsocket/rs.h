@@ -31,6 +31,7 @@
 #include <sys/socket.h>
 
 #include "base/util.h"
+#include "rsocket/wait.h"
 
 enum {
 	RS_DEFAULT_QUEUE = 384,		/* entries of a stream's send and receive queue */
@@ -76,6 +77,8 @@ struct rs_ops {
 	/** It slept, and these came: take them. */
 	void (*woken)(struct rs *rs);
 	int (*getname)(struct rs *rs, bool peer, struct sockaddr_storage *addr, socklen_t *len);
+	/** NULL, or: the ID of its connection, borrowed while the lock is held. */
+	struct rdma_cm_id *(*id)(struct rs *rs);
 };
 enum { RS_WAIT_FDS = 4 };
 
@@ -88,6 +91,9 @@ struct rs {
 	bool nonblock; /* O_NONBLOCK */
 	int error;     /* SO_ERROR: an errno, or 0 */
 	struct rs_settings set;
+	bool settled; /* connected, or about to be: set no longer changes */
+	struct rs_sleep sleep;
+	unsigned keepidle; /* seconds */
 	bool reuseaddr, keepalive, nodelay, oobinline, v6only;
 	struct linger linger;
 };
@@ -97,6 +103,9 @@ struct rs {
 /** The socket of a number with its lock held; NULL with errno EBADF. Give it back by rs_put(). */
 struct rs *rs_get(int fd);
 void rs_put(struct rs *rs);
+/** The same without the lock. */
+struct rs *rs_ref(int fd);
+void rs_unref(struct rs *rs);
 /** Is the number a socket of ours? (rpoll() and rselect() take any descriptors.) */
 bool rs_is(int fd);
 /** A socket made by its kind gets its number; it is rs->fd. -ENOMEM. */

@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Make the drop-in's export table from the system library's.
 
-usage: gen-symbols.py READELF SYSTEM_LIBRARY OUR_ARCHIVE OUT.map OUT.c
+usage: gen-symbols.py READELF SYSTEM_LIBRARY OUT.map OUT.c OUR_ARCHIVE...
        gen-symbols.py READELF SYSTEM_LIBRARY OUT.h
 
-The system's library (libibverbs.so.1, librdmacm.so.1) says which symbol@version there must be, the archive of our
-objects says which of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as
+The system's library (libibverbs.so.1, librdmacm.so.1) says which symbol@version there must be, the archives of our
+objects say which of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as
 stubs (macros of verbs/stub.h) that fail the way each function's convention has it. Nothing is listed twice by hand,
 so an rdma-core with more symbols, or with another number in its private node, needs no change here.
 OUT.h is the table of public symbols that verbs/real.c looks up in the real library: name, version, and
@@ -63,9 +63,9 @@ def exported(tool, library):
     return sorted(table)
 
 
-def defined(tool, archive):
+def defined(tool, archives):
     names = set()
-    for line in readelf(tool, "--syms", archive).splitlines():
+    for line in readelf(tool, "--syms", *archives).splitlines():
         f = line.split()
         if len(f) >= 8 and f[3] in ("FUNC", "OBJECT") and f[4] == "GLOBAL" and f[6] != "UND":
             names.add(f[7])
@@ -147,8 +147,8 @@ def main():
     if len(sys.argv) == 4:
         write_real(sys.argv[3], library, table)
         return
-    archive, out_map, out_c = sys.argv[3:]
-    ours = defined(tool, archive)
+    out_map, out_c = sys.argv[3:5]
+    ours = defined(tool, sys.argv[5:])
     write_map(out_map, table, sorted(n for n in ours if n.startswith(OWN)))
     write_stubs(out_c, table, ours)
 

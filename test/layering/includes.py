@@ -4,10 +4,10 @@
 
 usage: includes.py SOURCE_ROOT
 
-    base -> wire -> transport -> engine -> verbs -> rdmacm -> tools
+    base -> wire -> transport -> engine -> verbs -> rdmacm -> rsocket -> tools
 
 A layer includes itself and what stands to its left. The connection manager (cm) stands beside the engine: it knows
-nothing of it. The agent stands beside verbs and rdmacm, above the engine's
+nothing of it. rsocket knows rdma_cm and verbs by their public headers alone. The agent stands beside verbs and rdmacm, above the engine's
 addresses: its clients see AGENT_PUBLIC of it and nothing else. Inside src, a file is included by its layer's
 name ("wire/ip.h"); whatever has no layer in its name must be a header of the includer's own folder.
 """
@@ -24,6 +24,7 @@ ALLOWED = {
     "verbs": {"base", "wire", "transport", "engine", "agent", "verbs"},
     "cm": {"base", "wire", "transport", "cm"},
     "rdmacm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
+    "rsocket": {"base", "rsocket"},
     "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
     "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"interpose"},

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The administrator's files, /etc/rdma/rsocket/NAME: one number each. */
+#ifndef RSOCKET_SETTING_H
+#define RSOCKET_SETTING_H
+
+#include <stdint.h>
+
+struct rs_settings;
+
+/** What the files of a directory say: defaults of sockets, and how long to look and to sleep. */
+struct rs_files {
+	uint32_t mem, wmem;	 /* bytes */
+	uint32_t sqsize, rqsize; /* entries */
+	uint32_t inline_size;	 /* bytes */
+	uint32_t iomap_size;	 /* entries */
+	uint32_t polling_us, wake_up_ms;
+};
+
+/** Defaults, changed by what the files of dir say; what is not a number in range changes nothing.
+ */
+void rs_files_read(const char *dir, struct rs_files *files);
+
+/** How long to look for data before sleeping. */
+uint64_t rs_polling_ns(void);
+/** How long to sleep at most before looking again, whatever happens; at least 1. */
+int rs_wake_up_ms(void);
+
+/** The ranges of settings: a number moved into its range. */
+uint32_t rs_queue_size(uint32_t n);
+uint32_t rs_buffer_size(uint32_t n);
+uint32_t rs_inline_size(uint32_t n);
+uint32_t rs_iomap_size(uint32_t n);
+
+#endif
