@@ -45,6 +45,12 @@ SANITIZER_ENV = {
 }
 
 
+def clean_environment():
+    """What the caller has set for programs of their own is not for the tests; a seed to repeat is."""
+    for name in [n for n in os.environ if n.startswith('ROCEMU_') and n != 'ROCEMU_TEST_SEED']:
+        del os.environ[name]
+
+
 class Tally:
     """Counts, and what has to be said at the end."""
 
@@ -278,6 +284,7 @@ def list_tests(args):
 
 def main():
     args = arguments()
+    clean_environment()
     if args.list:
         return list_tests(args)
     stages = args.stage or ([args.sanitize] if args.sanitize else [])
