@@ -34,8 +34,8 @@ BUILDS = {  # of each stage that has one of its own
 # sanitizer changes.
 SUITES = {
     'plain': None,
-    'address': ('example', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'fuzz'),
-    'thread': ('engine', 'agent'),
+    'address': ('example', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'connections', 'fuzz'),
+    'thread': ('engine', 'agent', 'connections'),
     'clang': (),
 }
 SANITIZER_ENV = {

@@ -174,6 +174,10 @@ TEST(fork, child_of_a_process_with_connections__connects_on_its_own)
 	int status;
 	pid_t pid;
 
+#ifdef __SANITIZE_THREAD__
+	print_message("skipped: ThreadSanitizer lets no forked child start threads\n");
+	skip();
+#endif
 	bench_connect(&b, "127.0.0.1");
 	port = ntohs(rdma_get_src_port(b.listener));
 	pid = fork();
