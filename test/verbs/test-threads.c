@@ -47,7 +47,7 @@ struct worker {
 static void *work(void *arg)
 {
 	struct worker *w = arg;
-	struct dev mine = *w->d;
+	struct dev mine = {.ctx = w->d->ctx, .pd = w->d->pd};
 	struct ibv_qp *a, *b;
 
 	mine.cq = ibv_create_cq(mine.ctx, 16, NULL, NULL, 0);
