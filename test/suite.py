@@ -4,7 +4,7 @@
 
   plain    build/       gcc, warnings are errors: unit tests, simulator, program tests
   address  build-asan/  AddressSanitizer and UBSan: unit tests, simulator, a part of the program tests
-  thread   build-tsan/  ThreadSanitizer: what has threads (engine, agent), a part of the program tests
+  thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
@@ -30,12 +30,13 @@ BUILDS = {  # of each stage that has one of its own
     'thread': ('build-tsan', {}, ['-Dwerror=false', '-Db_sanitize=thread', '-Db_lundef=false']),
     'clang': ('build-clang', {'CC': 'clang'}, ['-Dwerror=true', '-Dfuzz=true']),
 }
-# Meson suites of each stage; None: all. layering, install and verbs look at the shape of the libraries, which a
-# sanitizer changes.
+# Meson suites of each stage; None: all. shape, layering and install look at the libraries from outside, or load them
+# into programs without a sanitizer's runtime.
 SUITES = {
     'plain': None,
-    'address': ('example', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'connections', 'fuzz'),
-    'thread': ('engine', 'agent', 'connections'),
+    'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
+                'fuzz'),
+    'thread': ('base', 'engine', 'agent', 'verbs', 'rdmacm'),
     'clang': (),
 }
 SANITIZER_ENV = {
