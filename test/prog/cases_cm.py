@@ -9,6 +9,7 @@ import json
 import os
 import re
 import subprocess
+import tempfile
 import threading
 
 from harness import FULL, NORMAL, QUICK, Case, Failure, expect, new_port, start, wait_gone
@@ -122,10 +123,10 @@ def pinged(count):
     return check
 
 
-def rping(name, options, client_options=(), count=10, **more):
+def rping(name, options, client_options=(), count=10, impair=(), **more):
     common = ['-v', '-V', '-C', count, *options]
     return programs(name, RPING + ['-s', '-a', '{server}', *common],
-                    RPING + ['-c', '-a', '{server}', *common, *client_options], check=pinged(count), **more)
+                    RPING + ['-c', '-a', '{server}', *common, *client_options], check=pinged(count), options=impair, **more)
 
 
 def rping_persistent(config, lab):
@@ -176,6 +177,41 @@ def rping_killed(config, lab):
             other = cli if victim == 'server' else srv
             other.wait()
             expect('DISCONNECT' in other.output, f'not told of the {victim}\'s death', other)
+
+
+def rping_captured(config, lab):
+    """One file has the messages of the connection and its data; nothing in it is against the standard."""
+    with tempfile.TemporaryDirectory(prefix='rocemu-cm-') as d:
+        for place in ('lo-two', 'lo6'):
+            with Session(config, lab.get(place)) as s:
+                files = [os.path.join(d, f'{place}-{role}.pcap') for role in ('server', 'client')]
+                srv = s.server(RPING + ['-s', '-a', '{server}', '-C', 3], options=('--pcap', files[0]))
+                cli = s.client(RPING + ['-c', '-a', '{server}', '-C', 3], options=('--pcap', files[1]))
+                s.finish(srv, cli)
+            for file in files:
+                text = tool(config, 'decode', file)
+                order = re.findall(r'CM (REQ|REP|RTU|DREQ|DREP)\b', text)
+                # One may be gone before the last answer comes.
+                if order[:2] != ['REQ', 'REP'] or not {'REQ', 'REP', 'RTU', 'DREQ'} <= set(order):
+                    raise Failure(f'{file}: {order}\n{text}')
+                if 'RC READ_REQUEST' not in text:
+                    raise Failure(f'no data in {file}\n{text}')
+                tool(config, 'verify', file)
+
+
+def tool(config, *argv):
+    p = subprocess.run([config.rocemu, *argv], capture_output=True, text=True, check=False)
+    if p.returncode != 0:
+        raise Failure(f'rocemu {" ".join(argv)}: exit code {p.returncode}\n{p.stdout}{p.stderr}')
+    return p.stdout
+
+
+def unreachable(config, lab):
+    """A host that has no connection manager says nothing: given up after all tries, 103 s."""
+    with Session(config, lab.get('lo')) as s:
+        cli = s.client(['rping', '-c', '-a', '127.0.0.9', '-C', 1])
+        cli.wait(300)
+        expect('UNREACHABLE, error -110' in cli.output, 'not told that it is unreachable', cli)
 
 
 # ---- datagrams and multicast -----------------------------------------------------------------------------
@@ -280,11 +316,16 @@ def cases():
     found += rping('rping.own_qp', ('-q',), where=('lo', 'lo6'))
     found += rping('rping.size', ('-S', 65535))
     found += rping('rping.debug', ('-d',), level=FULL)
+    # Each message twice; some lost, which costs 6 s each.
+    found += rping('rping.doubled', (), impair=('--impair', 'dup=100%,seed=1'))
+    found += rping('rping.lossy', (), impair=('--impair', 'loss=15%,seed=1'), level=FULL)
     found += rping('rping.bound', (), ('-I', '{client}'), where=('lo', 'lo-two', 'veth1500-v4', 'veth1500-v6'))
     found += [
         Case('cm/rping.persistent/lo', rping_persistent, NORMAL, needs=('rping',)),
         Case('cm/rping.no_server/lo', rping_no_server, QUICK, needs=('rping',)),
         Case('cm/rping.killed/lo', rping_killed, NORMAL, needs=('rping',)),
+        Case('cm/rping.captured', rping_captured, NORMAL, needs=('rping',)),
+        Case('cm/rping.unreachable/lo', unreachable, FULL, needs=('rping',)),
     ]
     done = complete('data transfers complete')
     found += programs('ucmatose', ['ucmatose', '-p', '{port}', '-b', '{server}', '-c', 5],
