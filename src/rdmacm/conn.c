@@ -282,7 +282,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
-	err = rcm_core_start(id);
+	err = rcm_core_start(id, id->local.dev->guid);
 	if (!err)
 		err = rcm_core_open_all(&id->local, 1);
 	if (!err)

@@ -326,7 +326,7 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 	return err;
 }
 
-int rcm_core_start(struct rcm_id *id)
+int rcm_core_start(struct rcm_id *id, uint64_t guid)
 {
 	int err = 0;
 
@@ -334,7 +334,7 @@ int rcm_core_start(struct rcm_id *id)
 	if (id->generation && id->generation != core.generation)
 		return -EINVAL;
 	if (!core.running)
-		err = start(id->local.dev ? id->local.dev->guid : 0);
+		err = start(guid);
 	if (!err)
 		rcm_core_join(id);
 	return err;

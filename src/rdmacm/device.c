@@ -120,6 +120,25 @@ static bool each_gid(struct rcm_device *d, struct ibv_gid_entry *entries, addres
 	return false;
 }
 
+/* Of the devices that are open, which spares making the list. @return fn did. */
+static bool each_open_address(address_fn *fn, void *user)
+{
+	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
+	bool found = false;
+
+	if (!entries)
+		return false;
+	pthread_mutex_lock(&devices_lock);
+	list_for_each (n, &devices) {
+		found = each_gid(list_entry(n, struct rcm_device, node), entries, fn, user);
+		if (found)
+			break;
+	}
+	pthread_mutex_unlock(&devices_lock);
+	free(entries);
+	return found;
+}
+
 static int each_address(address_fn *fn, void *user)
 {
 	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
@@ -189,6 +208,8 @@ int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
 	int ret;
 
 	rcm_addr_to_gid(sa, &w.gid);
+	if (each_open_address(is_wanted, &w))
+		return 0;
 	ret = each_address(is_wanted, &w);
 	if (ret)
 		return ret > 0 ? 0 : ret;
@@ -256,6 +277,21 @@ int rcm_device_addresses(struct rcm_local **out)
 	}
 	*out = c.v;
 	return c.n;
+}
+
+static bool take_guid(const struct rcm_local *l, void *user)
+{
+	*(uint64_t *)user = l->dev->guid;
+	return true;
+}
+
+uint64_t rcm_device_guid(void)
+{
+	uint64_t guid = 0;
+
+	if (!each_open_address(take_guid, &guid))
+		each_address(take_guid, &guid);
+	return guid;
 }
 
 struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev)

@@ -83,6 +83,9 @@ int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out);
 int rcm_device_find_loopback(int family, struct rcm_local *out);
 /** All addresses of all devices. @return how many, *out for the caller to free(); or -errno. */
 int rcm_device_addresses(struct rcm_local **out);
+/** The node GUID of the first device, by which the process's connection manager calls itself; 0:
+ * none. */
+uint64_t rcm_device_guid(void);
 /** The device's default XRC domain. NULL with errno. */
 struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev);
 /** In a forked child: devices were the parent's. */
@@ -296,9 +299,9 @@ void rcm_handle(struct cm_event *ev) REQUIRES(rcm_lock);
 
 /* ---- core.c ---- */
 
-/** Start CM, agent connection and thread if need be, for an ID. @return 0 or -errno, with a line on
- * stderr. */
-int rcm_core_start(struct rcm_id *id) REQUIRES(rcm_lock);
+/** Start CM, agent connection and thread if need be, for an ID. guid: see rcm_device_guid().
+ * @return 0 or -errno, with a line on stderr. */
+int rcm_core_start(struct rcm_id *id, uint64_t guid) REQUIRES(rcm_lock);
 /** Does what the ID has of CM and agent still exist? Not in a process forked since. */
 bool rcm_core_has(const struct rcm_id *id) REQUIRES(rcm_lock);
 /** The ID is about to have something of the running core. */

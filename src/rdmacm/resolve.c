@@ -23,6 +23,7 @@ static int find_local(const struct sockaddr *src, struct rcm_local *local)
 int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 {
 	struct rcm_local local;
+	uint64_t guid;
 	uint16_t port;
 	bool any;
 	int err;
@@ -35,8 +36,9 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 		if (err)
 			return err;
 	}
+	guid = rcm_device_guid();
 	rcm_lock_take();
-	err = id->state == RCM_IDLE ? rcm_core_start(id) : -EINVAL;
+	err = id->state == RCM_IDLE ? rcm_core_start(id, guid) : -EINVAL;
 	if (!err)
 		err = rcm_core_bind(id, sa, &port);
 	if (!err) {

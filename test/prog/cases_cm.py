@@ -292,8 +292,11 @@ def perftest_cases():
         # -u: a busy machine lets a process wait for longer than the default.
         common = [program, '-R', '-F', '-p', '{port}', '-n', 50, '-u', 18, *options]
         name = '.'.join([program] + [o.lower() for o in options if o != '-c'])
-        yield from programs(f'perftest/{name}', common, common + ['{server}'], where=('lo', 'lo-two', 'veth1500-v4'),
-                            level=QUICK if program in ('ib_write_bw', 'ib_send_lat') else NORMAL)
+        everywhere = program in ('ib_write_bw', 'ib_send_lat')
+        lines = common, common + ['{server}']
+        yield from programs(f'perftest/{name}', *lines, level=QUICK if everywhere else NORMAL)
+        yield from programs(f'perftest/{name}', *lines, where=('lo-two', 'veth1500-v4'),
+                            level=NORMAL if everywhere else FULL)
 
 
 # ---- all -------------------------------------------------------------------------------------------------

@@ -188,7 +188,10 @@ TEST(fork, child_of_a_process_with_connections__connects_on_its_own)
 		/* What the parent has is not the child's to use. */
 		if (!ch || rdma_disconnect(b.client) == 0 || errno != EINVAL)
 			_exit(1);
-		_exit(connect_once(ch, port) ? 2 : 0);
+		if (connect_once(ch, port))
+			_exit(2);
+		/* Nor when it has connection management of its own. */
+		_exit(rdma_disconnect(b.client) == 0 || errno != EINVAL ? 3 : 0);
 	}
 	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	assert_int_equal(rdma_accept(ev->id, &(struct rdma_conn_param){.qp_num = 0x123}), 0);
