@@ -195,12 +195,7 @@ int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	return get_name(socket, false, addr, addrlen);
 }
 
-/* ---- receiving ---- */
-
-enum {
-	RECV_FLAGS =
-		MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_TRUNC | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC
-};
+/* ---- receiving; flags that mean nothing here are passed over, as by the kernel ---- */
 
 static ssize_t receive(int socket, const struct iovec *iov, size_t n, int flags,
 		       struct sockaddr_storage *from, socklen_t *from_len)
@@ -210,7 +205,7 @@ static ssize_t receive(int socket, const struct iovec *iov, size_t n, int flags,
 
 	if (n > IOV_MAX)
 		return -EMSGSIZE;
-	if (flags & ~RECV_FLAGS)
+	if (flags & (MSG_OOB | MSG_ERRQUEUE))
 		return -EOPNOTSUPP;
 	rs = rs_get(socket);
 	if (!rs)
@@ -286,8 +281,6 @@ ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 
 /* ---- sending ---- */
 
-enum { SEND_FLAGS = MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE | MSG_EOR | MSG_CONFIRM };
-
 static ssize_t transmit(int socket, const struct iovec *iov, size_t n, int flags,
 			const struct sockaddr *to, socklen_t to_len)
 {
@@ -296,7 +289,7 @@ static ssize_t transmit(int socket, const struct iovec *iov, size_t n, int flags
 
 	if (n > IOV_MAX)
 		return -EMSGSIZE;
-	if (flags & ~SEND_FLAGS)
+	if (flags & MSG_OOB)
 		return -EOPNOTSUPP;
 	rs = rs_get(socket);
 	if (!rs)
@@ -417,7 +410,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 
 	if (!rs)
 		return (size_t)-1;
-	if (flags & ~SEND_FLAGS)
+	if (flags & MSG_OOB)
 		ret = -EOPNOTSUPP;
 	else if (rs->type == SOCK_STREAM)
 		ret = rs_iowrite(rs, buf, count, offset, flags);

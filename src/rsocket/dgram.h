@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A datagram socket: a UDP socket, and a UD QP for each local address that was used. What goes to a
+ * peer whose QP is not known goes over UDP, with a header that names ours; the peer answers with
+ * its own, and from then on UD carries the data. Whoever calls makes progress: there is no thread.
+ */
+#ifndef RSOCKET_DGRAM_H
+#define RSOCKET_DGRAM_H
+
+#include <netinet/in.h>
+
+#include "base/list.h"
+#include "rsocket/rs.h"
+
+enum {
+	DGRAM_BUCKETS = 256,
+	DGRAM_PEERS = 4096, /* most peers that are known; the one not heard of for longest goes */
+	DGRAM_UDP_MAX = 65535,
+};
+
+union dgram_addr {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+struct dgram;
+struct dgram_qp;
+
+/** A datagram that has come: in a receive slot of a QP, or, from UDP, in memory of its own. */
+struct dgram_msg {
+	struct list node;    /* dgram.inbox */
+	struct dgram_qp *qp; /* whose slot it is; NULL: over UDP, freed when read */
+	const uint8_t *data;
+	size_t len;
+	union dgram_addr from;
+};
+
+/** The QP of a local address. */
+struct dgram_qp {
+	struct list node;	/* dgram.qps */
+	union dgram_addr local; /* the port is the UDP socket's */
+	struct rdma_cm_id *id;
+	struct ibv_comp_channel *comp;
+	struct ibv_cq *cq;
+	unsigned unacked; /* CQ events */
+	uint8_t sgid_index;
+	uint32_t mtu; /* bytes of a UD message, our header included */
+	uint32_t inline_max;
+
+	/* Slots: one memory region, receive slots first. */
+	uint8_t *mem;
+	struct ibv_mr *mr;
+	uint32_t recv_count, send_count;
+	size_t recv_size, send_size; /* bytes of a slot */
+	struct dgram_msg *msgs;	     /* [recv_count] */
+	uint32_t *free_send;	     /* stack of send slots */
+	uint32_t free_count;
+};
+
+/** Somebody that datagrams went to or came from over UDP. */
+struct dgram_peer {
+	struct list bucket; /* dgram.buckets */
+	struct list age;    /* dgram.peers: the one used last is at the end */
+	union dgram_addr addr;
+	struct dgram_qp *qp; /* which of ours talks to it */
+	struct ibv_ah *ah;   /* owned, of qp's PD; NULL: its QP is not known */
+	uint32_t qpn;
+	uint64_t asked; /* when it was last asked for its QP, or was heard of */
+};
+
+struct dgram {
+	struct rs rs; /* fd: the UDP socket */
+	int epoll;    /* the UDP socket and the QPs' completion channels */
+	bool connected, no_recv, no_send;
+	union dgram_addr peer; /* if connected */
+	struct list qps;
+	struct list buckets[DGRAM_BUCKETS];
+	struct list peers;
+	unsigned peer_count;
+	struct list inbox;
+	size_t inbox_udp; /* bytes of what is in it from UDP */
+	unsigned idle;	  /* calls since the UDP socket was looked at */
+	uint8_t *udp_buf; /* DGRAM_UDP_MAX bytes */
+};
+
+static inline struct dgram *dgram_of(struct rs *rs)
+{
+	return container_of(rs, struct dgram, rs);
+}
+
+static inline socklen_t dgram_addr_len(const union dgram_addr *a)
+{
+	return a->sa.sa_family == AF_INET6 ? sizeof(a->in6) : sizeof(a->in);
+}
+
+static inline in_port_t dgram_port(const union dgram_addr *a)
+{
+	return a->sa.sa_family == AF_INET6 ? a->in6.sin6_port : a->in.sin_port;
+}
+
+bool dgram_addr_equal(const union dgram_addr *a, const union dgram_addr *b);
+/** As it comes from sockets and headers, in the form that is compared. */
+void dgram_addr_set(union dgram_addr *a, const struct sockaddr *from);
+
+/* ---- dgram-qp.c ---- */
+
+/** The QP of a local address (the port is passed over), made if there is none. -errno; -ENODEV: no
+ * RDMA device there. */
+int dgram_qp_get(struct dgram *d, const union dgram_addr *local, struct dgram_qp **out);
+void dgram_qp_free(struct dgram_qp *qp);
+/** -errno. */
+int dgram_qp_ah(struct dgram_qp *qp, const union dgram_addr *to, struct ibv_ah **out);
+/** Bytes of user data that a message can have. */
+size_t dgram_qp_room(const struct dgram_qp *qp);
+/** There is a free slot. Bytes or -errno. */
+ssize_t dgram_qp_send(struct dgram_qp *qp, const struct dgram_peer *peer, const struct iovec *iov,
+		      int n, size_t len);
+/** Take completions. @return how many. */
+int dgram_qp_progress(struct dgram *d, struct dgram_qp *qp);
+/** A receive slot has been read. */
+void dgram_qp_repost(struct dgram_qp *qp, const struct dgram_msg *msg);
+
+/* ---- dgram-udp.c ---- */
+
+/** The known peer of an address; NULL. */
+struct dgram_peer *dgram_peer_find(struct dgram *d, const union dgram_addr *addr);
+/** Found or made, with a QP of ours. -errno. */
+int dgram_peer_get(struct dgram *d, const union dgram_addr *addr, struct dgram_peer **out);
+void dgram_peers_free(struct dgram *d);
+/** Send user data over UDP; the peer will tell its QP. Bytes or -errno. */
+ssize_t dgram_udp_send(struct dgram *d, struct dgram_peer *peer, const struct iovec *iov, int n,
+		       size_t len, int flags);
+/** Take what has come. */
+void dgram_udp_progress(struct dgram *d);
+/** The UDP socket has a port, if need be a new one. -errno. */
+int dgram_udp_autobind(struct dgram *d);
+
+#endif
