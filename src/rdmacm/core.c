@@ -129,7 +129,7 @@ static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 	if (!o)
 		return;
 	mad_seal(&d, packet, m, o->sport, o->local.scope_id);
-	mad_send(core.client, &d, packet);
+	mad_send(core.client, rcm_now(), &d, packet);
 }
 
 static void set_wills(void) REQUIRES(rcm_lock)
@@ -154,7 +154,7 @@ static void set_wills(void) REQUIRES(rcm_lock)
 /* Make the timer ring when the CM needs it, if it would later. */
 static void arm(void) REQUIRES(rcm_lock)
 {
-	rocemu_ns_t due = MIN(cm_deadline(core.cm), rcm_again_deadline());
+	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), rcm_again_deadline()), mad_deadline());
 	struct itimerspec t = {0};
 
 	if (due >= core.armed)
@@ -260,6 +260,7 @@ static void *run(void *arg)
 		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
 		cm_expire(core.cm, rcm_now());
 		rcm_again_expire(rcm_now());
+		mad_expire(core.client, rcm_now());
 		rcm_drive();
 	}
 	rcm_lock_drop();

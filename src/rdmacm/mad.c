@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/list.h"
 #include "base/log.h"
 #include "engine/impair.h"
 #include "verbs/private.h"
@@ -14,12 +15,24 @@
 enum {
 	IP_DONT_FRAGMENT = 0x4000,
 	ROOM_MS = 200, /* how long to wait for an agent that does not keep up */
+	HELD_MAX = 1024,
+	REORDER_NS = 2000000, /* what is to be overtaken waits so long */
 };
 
 static uint32_t next_psn;
 static private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
 static struct impair impair;
 static bool ready;
+
+/* A packet that is late on purpose. */
+struct held {
+	struct list node; /* in held, by due time */
+	rocemu_ns_t due;
+	struct agent_cm_dgram d;
+	uint8_t packet[AGENT_CM_DGRAM_LEN];
+};
+static struct list held = {&held, &held};
+static unsigned nheld;
 
 void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
 	      uint16_t sport, uint32_t scope_id)
@@ -115,9 +128,29 @@ static void send_one(struct cm_client *client, const struct agent_cm_dgram *d)
 		cm_client_send(client, d);
 }
 
-void mad_send(struct cm_client *client, struct agent_cm_dgram *d, uint8_t *packet)
+/* Keep a packet back. When there is no room or no memory it goes now. */
+static bool hold(const struct agent_cm_dgram *d, rocemu_ns_t due)
+{
+	struct held *h = nheld < HELD_MAX ? malloc(sizeof(*h)) : NULL;
+	struct list *before = held.next;
+
+	if (!h)
+		return false;
+	h->due = due;
+	h->d = *d;
+	h->d.data = h->packet;
+	memcpy(h->packet, d->data, sizeof(h->packet));
+	while (before != &held && list_entry(before, struct held, node)->due <= due)
+		before = before->next;
+	list_append(before, &h->node);
+	nheld++;
+	return true;
+}
+
+void mad_send(struct cm_client *client, rocemu_ns_t now, struct agent_cm_dgram *d, uint8_t *packet)
 {
 	struct impair_fate fate = {0};
+	rocemu_ns_t wait;
 
 	prepare();
 	if (impair.on)
@@ -126,9 +159,29 @@ void mad_send(struct cm_client *client, struct agent_cm_dgram *d, uint8_t *packe
 		return;
 	if (fate.corrupt_bits)
 		impair_corrupt(&impair, packet, d->len, fate.corrupt_bits);
-	send_one(client, d);
-	if (fate.dup)
-		send_one(client, d);
+	wait = fate.delay_ns + (fate.reorder ? REORDER_NS : 0);
+	for (int i = 0; i < 1 + fate.dup; i++)
+		if (!wait || !hold(d, now + wait))
+			send_one(client, d);
+}
+
+rocemu_ns_t mad_deadline(void)
+{
+	struct list *n = list_first(&held);
+
+	return n ? list_entry(n, struct held, node)->due : ROCEMU_NEVER;
+}
+
+void mad_expire(struct cm_client *client, rocemu_ns_t now)
+{
+	while (mad_deadline() <= now) {
+		struct held *h = list_entry(held.next, struct held, node);
+
+		list_remove(&h->node);
+		nheld--;
+		send_one(client, &h->d);
+		free(h);
+	}
 }
 
 bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_t **mad,
@@ -155,4 +208,6 @@ bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_
 void mad_forget(void)
 {
 	ready = false;
+	list_init(&held);
+	nheld = 0;
 }

@@ -14,8 +14,13 @@
 void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
 	      uint16_t sport, uint32_t scope_id);
 
-/** Capture and send. packet is d's data; corrupted when chance says so. Errors are losses. */
-void mad_send(struct cm_client *client, struct agent_cm_dgram *d, uint8_t *packet);
+/** Capture and send, now or when chance says so. packet is d's data; may be corrupted. Errors are
+ * losses. */
+void mad_send(struct cm_client *client, rocemu_ns_t now, struct agent_cm_dgram *d, uint8_t *packet);
+/** When the next packet that was held back is due, or ROCEMU_NEVER. */
+rocemu_ns_t mad_deadline(void);
+/** Send those that are due. */
+void mad_expire(struct cm_client *client, rocemu_ns_t now);
 
 /** A packet that came in: capture it and find the MAD in it (borrowed from d). @return false: there
  * is none. */

@@ -8,6 +8,7 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
 import tempfile
 import threading
@@ -179,6 +180,17 @@ def rping_killed(config, lab):
             expect('DISCONNECT' in other.output, f'not told of the {victim}\'s death', other)
 
 
+def rping_agent_killed(config, lab):
+    """The agent dies while a server listens: the next one knows of it, and connections that are there go on."""
+    with Session(config, lab.get('lo')) as s:
+        srv = s.server(RPING + ['-s', '-P', '-a', '{server}'])
+        first = s.client(RPING + ['-c', '-a', '{server}', '-V'], 'first client')
+        first.wait_until(lambda: established(s, 1), 'it was connected')
+        os.kill(agent_status(config, s.topo.server)['pid'], signal.SIGKILL)
+        s.finish(s.client(RPING + ['-c', '-a', '{server}', '-C', 20, '-V'], 'second client'))
+        expect(srv.running() and first.running(), 'did not survive the agent', srv, first)
+
+
 def rping_captured(config, lab):
     """One file has the messages of the connection and its data; nothing in it is against the standard."""
     with tempfile.TemporaryDirectory(prefix='rocemu-cm-') as d:
@@ -319,14 +331,15 @@ def cases():
     found += rping('rping.own_qp', ('-q',), where=('lo', 'lo6'))
     found += rping('rping.size', ('-S', 65535))
     found += rping('rping.debug', ('-d',), level=FULL)
-    # Each message twice; some lost, which costs 6 s each.
-    found += rping('rping.doubled', (), impair=('--impair', 'dup=100%,seed=1'))
+    # Each message twice, late and out of order; some lost, which costs 6 s each.
+    found += rping('rping.doubled', (), impair=('--impair', 'dup=100%,reorder=30%,delay=0us..5ms,seed=1'))
     found += rping('rping.lossy', (), impair=('--impair', 'loss=15%,seed=1'), level=FULL)
     found += rping('rping.bound', (), ('-I', '{client}'), where=('lo', 'lo-two', 'veth1500-v4', 'veth1500-v6'))
     found += [
         Case('cm/rping.persistent/lo', rping_persistent, NORMAL, needs=('rping',)),
         Case('cm/rping.no_server/lo', rping_no_server, QUICK, needs=('rping',)),
         Case('cm/rping.killed/lo', rping_killed, NORMAL, needs=('rping',)),
+        Case('cm/rping.agent_killed/lo', rping_agent_killed, NORMAL, alone=True, needs=('rping',)),
         Case('cm/rping.captured', rping_captured, NORMAL, needs=('rping',)),
         Case('cm/rping.unreachable/lo', unreachable, FULL, needs=('rping',)),
     ]
