@@ -4,12 +4,16 @@
 
 usage: test-doc.py DOC HEADER_DIR STUBS.c RXE_PROBE PROBE ROCEMU
        test-doc.py DOC HEADER_DIR STUBS.c RXE_PROBE            (without trying: no device can be had)
+
+Runs in a network namespace of its own.
 """
 
 import os
 import re
 import subprocess
 import sys
+
+import netns
 
 STATES = ("works", "differs", "refused")
 
@@ -67,8 +71,10 @@ def main():
     bad += ["%s: Soft-RoCE: %s, in the document %r" % (n, s, have.get(n, ("", ""))[1])
             for n, s in theirs.items() if have.get(n, ("", ""))[1] != s]
     if len(sys.argv) > 5:
+        netns.namespace()
         ours = try_it(*sys.argv[5:7])
-        assert ours.keys() == theirs.keys(), "the two probes are not of one program: make %s anew" % rxe
+        assert ours.keys() == theirs.keys(), "only one of the two probes tells of %s: was %s made by an older program?" % (
+            ", ".join(sorted(ours.keys() ^ theirs.keys())), rxe)
         bad += ["%s: %s, in the document %s" % (n, s, have.get(n)) for n, s in ours.items()
                 if n not in have or (have[n][0] == "refused") != (s == "refused")]
     print("%d calls and flags, %d probed" % (len(have), len(theirs)))

@@ -5,35 +5,16 @@
 usage: test-real-load.py OUR_LIBRARY FAKE_LIBRARY SYSTEM_LIBRARY ROCEMU
 """
 
-import ctypes
-import fcntl
 import json
 import os
 import shutil
-import socket
-import struct
 import subprocess
 import sys
 import tempfile
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
-SKIP = 77
+from netns import namespace, skip
 
 OURS, FAKE, SYSTEM, ROCEMU = (os.path.realpath(p) for p in sys.argv[1:])
-
-
-def skip(reason):
-    print("skipped: " + reason)
-    sys.exit(SKIP)
-
-
-def namespace():
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) and libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
-        skip("no network namespace can be made here (neither root nor user namespaces)")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING))
 
 
 def ibv_devices(**env):

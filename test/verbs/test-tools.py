@@ -7,8 +7,6 @@ usage: test-tools.py ROCEMU [PATTERN]...
 Runs in a network namespace of its own, where there is lo and, when iproute2 is there, a veth pair.
 """
 
-import ctypes
-import fcntl
 import fnmatch
 import json
 import os
@@ -20,23 +18,9 @@ import subprocess
 import sys
 import tempfile
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
-SKIP = 77
+import netns
 
 ROCEMU = os.path.abspath(sys.argv[1])
-
-
-def namespace():
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) and libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
-        print("skipped: no network namespace can be made here (neither root nor user namespaces)")
-        sys.exit(SKIP)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING))
-    for name in ("ROCEMU_DEVICES", "ROCEMU_PCAP", "ROCEMU_IMPAIR", "LD_LIBRARY_PATH"):
-        os.environ.pop(name, None)
-    os.environ["ROCEMU_REAL"] = "off"  # what this machine has is not ours to try
 
 
 class Result:
@@ -252,7 +236,8 @@ def agent__status_without_agent__1():
 
 
 def main():
-    namespace()
+    netns.namespace()
+    os.environ.pop("LD_LIBRARY_PATH", None)
     patterns = sys.argv[2:] or ["*"]
     failed = 0
     for name, test in list(globals().items()):
