@@ -350,6 +350,11 @@ def cases():
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-c', 200, '-C', 2], check=done)
     found += programs('ucmatose.migrate', ['ucmatose', '-p', '{port}', '-m', '-c', 3],
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-m', '-c', 3], check=done)
+    # Where hosts are named, one name has an address of the loopback interface.
+    found += programs('ucmatose.name', ['ucmatose', '-p', '{port}', '-f', 'name'],
+                      ['ucmatose', '-p', '{port}', '-f', 'name', '-s', 'localhost'], check=done)
+    found += programs('ucmatose.tos', ['ucmatose', '-p', '{port}'],
+                      ['ucmatose', '-p', '{port}', '-s', '{server}', '-t', '96'], check=done)
     found += programs('ucmatose.ib', ['ucmatose', '-p', '{port}', '-P', 'ib'],
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-P', 'ib'], space='ib', check=done)
     found += programs('udaddy', ['udaddy', '-b', '{server}', '-c', 3], ['udaddy', '-s', '{server}', '-c', 3],

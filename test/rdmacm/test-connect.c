@@ -250,6 +250,27 @@ TEST(notify, data_before_the_rtu__established)
 	bench_end(&b);
 }
 
+TEST(connect, qp_that_cannot_be_moved__connect_error_and_the_server_is_told)
+{
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
+	struct rdma_conn_param param = {.qp_num = 0x456};
+	struct rdma_cm_event *ev;
+
+	b.listener = bench_listener(b.sch, "127.0.0.1", RDMA_PS_TCP, 0);
+	b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+	bench_qp(b.client);
+	assert_int_equal(rdma_connect(b.client, NULL), 0);
+	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	b.server = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	assert_int_equal(ibv_modify_qp(b.client->qp, &attr, IBV_QP_STATE), 0);
+	assert_int_equal(rdma_accept(b.server, &param), 0);
+	assert_true(bench_expect(b.cch, RDMA_CM_EVENT_CONNECT_ERROR) < 0);
+	assert_int_equal(bench_expect(b.sch, RDMA_CM_EVENT_REJECTED), 28);
+	bench_end(&b);
+}
+
 TEST(option, tos_and_ack_timeout__in_the_attributes)
 {
 	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
@@ -275,6 +296,29 @@ TEST(option, tos_and_ack_timeout__in_the_attributes)
 	assert_int_equal(rdma_init_qp_attr(b.server, &attr, &mask), 0);
 	assert_int_equal(attr.timeout, 14);
 	bench_end(&b);
+}
+
+TEST(option, a_path_from_elsewhere__route_resolved_with_it)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct ibv_path_data path = {
+		.path = {.mtu = IBV_MTU_512, .tclass = 0x20, .packetlifetime = 14}};
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)),
+		     EINVAL);
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("127.0.0.1", 1), 1), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_errno(rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, 5), EINVAL);
+	assert_int_equal(
+		rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, &path, sizeof(path)), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+	assert_int_equal(id->route.num_paths, 1);
+	assert_int_equal(id->route.path_rec->mtu, IBV_MTU_512);
+	assert_int_equal(id->route.path_rec->traffic_class, 0x20);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
 }
 
 /* ---- datagrams ---- */
@@ -325,6 +369,41 @@ TEST(lookup, refused__unreachable_with_2)
 	assert_int_equal(rdma_reject(b.server, NULL, 0), 0);
 	assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_UNREACHABLE), 2);
 	bench_end(&b);
+}
+
+TEST(multicast, joined_and_left__group_in_the_event_each_time)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	static const uint8_t mgid[16] = {[10] = 0xff, [11] = 0xff, 239, 1, 2, 3};
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	int context;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(id, bench_addr("127.0.0.1", 0)), 0);
+	bench_qp(id);
+	for (int turn = 0; turn < 2; turn++) {
+		assert_int_equal(rdma_join_multicast(id, bench_addr("239.1.2.3", 0), &context), 0);
+		assert_errno(rdma_join_multicast(id, bench_addr("239.1.2.3", 0), NULL), EADDRINUSE);
+		ev = bench_event(ch, RDMA_CM_EVENT_MULTICAST_JOIN);
+		assert_int_equal(ev->status, 0);
+		assert_ptr_equal(ev->param.ud.private_data, &context);
+		assert_int_equal(ev->param.ud.qp_num, 0xffffff);
+		assert_int_equal(ev->param.ud.qkey, RDMA_UDP_QKEY);
+		assert_memory_equal(ev->param.ud.ah_attr.grh.dgid.raw, mgid, 16);
+		assert_int_equal(rdma_ack_cm_event(ev), 0);
+		assert_int_equal(rdma_leave_multicast(id, bench_addr("239.1.2.3", 0)), 0);
+	}
+	/* One that is left before its event is taken has none; one that is not left goes with the
+	 * ID. */
+	assert_int_equal(rdma_join_multicast(id, bench_addr("239.1.2.4", 0), NULL), 0);
+	assert_int_equal(rdma_leave_multicast(id, bench_addr("239.1.2.4", 0)), 0);
+	bench_no_event(ch);
+	assert_int_equal(rdma_join_multicast(id, bench_addr("239.1.2.5", 0), NULL), 0);
+	bench_expect(ch, RDMA_CM_EVENT_MULTICAST_JOIN);
+	rdma_destroy_qp(id);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
 }
 
 /* ---- channels ---- */

@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench.h"
 #include "test.h"
@@ -155,6 +158,34 @@ TEST(resolve, no_route__enetunreach)
 	assert_errno(rdma_resolve_addr(id, NULL, bench_addr("192.0.2.1", 1), 1), ENETUNREACH);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
+}
+
+/* In a process of its own, whose devices are its own choice. */
+static int resolve_without_device(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+
+	setenv("ROCEMU_DEVICES", "four=127.0.0.1", 1);
+	if (!ch || rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(id, NULL, bench_addr("::1", 1), 1) || rdma_get_cm_event(ch, &ev))
+		return 1;
+	return ev->event == RDMA_CM_EVENT_ADDR_ERROR && ev->status == -ENODEV ? 0 : 2;
+}
+
+TEST(resolve, source_without_device__addr_error)
+{
+	int status;
+	pid_t pid;
+
+	bench_namespace();
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(resolve_without_device());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
 }
 
 TEST(option, unknown_or_of_another_size__refused)
