@@ -177,6 +177,8 @@ int stream_take_conn_data(struct stream *s, const uint8_t *data, size_t len)
 	s->peer_sgl = get_sge(data + 8);
 	if (s->peer_sgl.length == 0)
 		return -EPROTO;
+	/* The first entry holds the buffer that came with the connection. */
+	s->peer_sgl_at = 1 % s->peer_sgl.length;
 	s->peer_iomap = s->peer_sgl;
 	s->peer_iomap.addr += (uint64_t)s->peer_sgl.length * sizeof(struct stream_sge);
 	/* A size of more than 7 bits is said coarsely (bit 7); none of ours is. */
