@@ -11,6 +11,7 @@
 #include "agent/cm.h"
 #include "agent/server.h"
 #include "base/log.h"
+#include "base/syssocket.h"
 
 enum {
 	READ_BURST = 64,   /* frames of one client, then others have their turn */
@@ -35,7 +36,7 @@ static void cm_number_part(unsigned number, char part[static 16])
  */
 static int take_number(struct cm *cm, int *token)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = ENOSPC;
+	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = ENOSPC;
 
 	if (fd < 0)
 		return -errno;

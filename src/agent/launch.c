@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/syssocket.h"
 #include "agent/launch.h"
 
 #include <dlfcn.h>
@@ -29,7 +30,7 @@ int agent_connect(const struct agent_realm *realm, unsigned timeout_ms)
 	socklen_t cred_len = sizeof(cred);
 	struct sockaddr_un sa;
 	socklen_t len = agent_realm_addr(realm, "", &sa);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
+	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
 
 	if (fd < 0)
 		return -errno;
@@ -55,7 +56,7 @@ int agent_listen(const struct agent_realm *realm)
 {
 	struct sockaddr_un sa;
 	socklen_t len = agent_realm_addr(realm, "", &sa);
-	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
 	if (fd < 0)
 		return -errno;

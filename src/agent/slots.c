@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/rng.h"
+#include "base/syssocket.h"
 
 /*
  * How far numbering moves on each time a slot is used again. Odd, so that all 2^14 starts come
@@ -42,7 +43,7 @@ void slots_init(struct slots *s, const struct agent_realm *realm)
 
 int slots_take(struct slots *s, int *token, uint16_t *first_index)
 {
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/syssocket.h"
 
 /* clang-format off */
 enum {
@@ -71,7 +72,7 @@ int forward_open(uint16_t slot)
 	const int on = 1;
 	struct sockaddr_un un;
 	socklen_t len = forward_name(&un, slot);
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+	int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
 	if (fd < 0)
 		return -errno;

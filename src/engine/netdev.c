@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/syssocket.h"
 #include "base/util.h"
 #include "engine/addr.h"
 #include "wire/ip.h"
@@ -91,7 +92,7 @@ struct netdev_speed netdev_link_speed(unsigned mbps)
  */
 static bool ask(const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
 {
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool ok;
 
 	if (fd < 0)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/syssocket.h"
 #include "base/util.h"
 
 enum { NEWS_BYTES = 16384 };
@@ -145,7 +146,7 @@ static int open_fds(void)
 		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
 	};
 
-	mon.netlink_fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+	mon.netlink_fd = sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	mon.stop_fd = eventfd(0, EFD_CLOEXEC);
 	if (mon.netlink_fd < 0 || mon.stop_fd < 0 ||
 	    bind(mon.netlink_fd, (const struct sockaddr *)&groups, sizeof(groups)) < 0)

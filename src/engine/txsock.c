@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/syssocket.h"
 #include "engine/txsock.h"
 
 #include <errno.h>
@@ -106,7 +107,7 @@ static bool lacks_gso(int fd)
 static int open_socket(const struct txsock_set *set, struct txsock *s)
 {
 	const int family = rocemu_gid_is_ipv4(&set->gid) ? AF_INET : AF_INET6;
-	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+	int fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
 		return -errno;

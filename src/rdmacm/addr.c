@@ -3,6 +3,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/syssocket.h"
 #include "rdmacm/objects.h"
 
 /* Callers hand over a sockaddr that is as long, and as aligned, as its family asks for. */
@@ -106,7 +107,7 @@ int rcm_addr_route(const struct sockaddr *dst, struct sockaddr_storage *src)
 {
 	struct sockaddr_storage to;
 	socklen_t len = sizeof(*src);
-	int err = 0, fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = 0, fd = sys_socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0)
 		return -errno;

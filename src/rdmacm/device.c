@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/syssocket.h"
 #include "rdmacm/objects.h"
 #include "verbs/private.h"
 
@@ -190,7 +191,7 @@ static bool is_wanted(const struct rcm_local *l, void *user)
 static bool is_ours(const struct sockaddr *sa)
 {
 	struct sockaddr_storage ss;
-	int fd = socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int fd = sys_socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	bool ours = false;
 
 	if (fd < 0)

@@ -142,8 +142,9 @@ ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, i
 		if (s->state != STREAM_CONNECTED || !s->writable)
 			return done ? (ssize_t)done : -ENOTCONN;
 		if (!stream_can_send(s)) {
-			if (rs_wait(rs, POLLOUT, flags, -1))
-				return done ? (ssize_t)done : -EAGAIN;
+			ret = rs_wait(rs, POLLOUT, flags, -1);
+			if (ret < 0)
+				return done ? (ssize_t)done : ret;
 			continue;
 		}
 		if (offset < 0 || !find_target(s, (uint64_t)offset + done, &at))

@@ -164,6 +164,7 @@ int stream_accept(struct rs *rs, struct rs **conn)
 {
 	struct stream *s = stream_of(rs);
 	struct rdma_cm_event *ev;
+	int ret;
 
 	if (s->state != STREAM_LISTENING)
 		return -EINVAL;
@@ -171,8 +172,9 @@ int stream_accept(struct rs *rs, struct rs **conn)
 		if (rdma_get_cm_event(s->channel, &ev)) {
 			if (errno != EAGAIN)
 				return -errno;
-			if (rs_wait(rs, POLLIN, 0, -1))
-				return -EAGAIN;
+			ret = rs_wait(rs, POLLIN, 0, -1);
+			if (ret < 0)
+				return ret;
 			continue;
 		}
 		if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST) {
@@ -284,9 +286,11 @@ int stream_connect(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 	if (ret < 0)
 		return ret;
 	s->state = STREAM_RESOLVING;
-	while (s->state == STREAM_RESOLVING || s->state == STREAM_CONNECTING)
-		if (rs_wait(rs, POLLOUT, 0, -1))
-			return -EINPROGRESS;
+	while (s->state == STREAM_RESOLVING || s->state == STREAM_CONNECTING) {
+		ret = rs_wait(rs, POLLOUT, 0, -1);
+		if (ret < 0)
+			return ret == -EAGAIN ? -EINPROGRESS : ret;
+	}
 	ret = -rs->error;
 	rs->error = 0;
 	return ret;

@@ -94,7 +94,10 @@ static int make_qp(struct stream *s)
 int stream_setup(struct stream *s)
 {
 	const uint32_t half = s->rs.set.rcvbuf / 2;
-	int ret = make_qp(s);
+	int ret;
+
+	s->rs.settled = true;
+	ret = make_qp(s);
 
 	if (ret == 0)
 		ret = make_buffers(s);
@@ -272,10 +275,16 @@ static void post_due(struct stream *s)
 		stream_die(s, -ret);
 }
 
+/** The peer writes it while we look; the length comes last, with all before it. */
+static uint32_t target_length(const struct stream_sge *t)
+{
+	return __atomic_load_n(&t->length, __ATOMIC_ACQUIRE);
+}
+
 bool stream_can_send(const struct stream *s)
 {
 	return s->state == STREAM_CONNECTED && s->writable && s->data_used < s->rs.set.sqsize &&
-	       s->sseq != s->sseq_end && s->target->sgl[s->target_at].length > 0 &&
+	       s->sseq != s->sseq_end && target_length(&s->target->sgl[s->target_at]) > 0 &&
 	       s->s_used < s->rs.set.sndbuf;
 }
 
@@ -336,20 +345,22 @@ static int post_from_buffer(struct stream *s, enum ibv_wr_opcode opcode, uint32_
 ssize_t stream_post_data(struct stream *s, struct iovec **iov, int *n)
 {
 	struct stream_sge *t = &s->target->sgl[s->target_at];
-	const uint32_t len = copy_in(s->sbuf + s->s_at, MIN(send_room(s), t->length), iov, n);
+	const uint32_t left = target_length(t);
+	const uint32_t len = copy_in(s->sbuf + s->s_at, MIN(send_room(s), left), iov, n);
+	const uint64_t addr = t->addr;
+	const uint32_t key = t->key;
 	int ret;
 
 	if (len == 0)
 		return 0;
-	ret = post_from_buffer(s, IBV_WR_RDMA_WRITE_WITH_IMM, len, t->addr, t->key);
-	if (ret < 0)
-		return ret;
-	s->sseq++;
+	/* Before the last of it is sent: then the peer may write the entry anew at any time. */
 	t->addr += len;
-	t->length -= len;
-	if (t->length == 0)
+	t->length = left - len;
+	if (left == len)
 		s->target_at = (s->target_at + 1) % STREAM_SGL;
-	return len;
+	s->sseq++;
+	ret = post_from_buffer(s, IBV_WR_RDMA_WRITE_WITH_IMM, len, addr, key);
+	return ret < 0 ? ret : (ssize_t)len;
 }
 
 ssize_t stream_post_write(struct stream *s, const uint8_t *data, size_t len, uint64_t addr,

@@ -44,8 +44,9 @@ static short stream_ready(struct rs *rs, short events)
 	}
 	if (rs->error)
 		r |= POLLERR;
-	if (s->state == STREAM_DEAD ||
-	    (s->state == STREAM_CONNECTED && !s->readable && !s->writable))
+	/* Who still has to read has not been hung up on. */
+	if (s->r_ready == 0 && (s->state == STREAM_DEAD ||
+				(s->state == STREAM_CONNECTED && !s->readable && !s->writable)))
 		r |= POLLHUP;
 	return r;
 }
@@ -152,8 +153,9 @@ static ssize_t stream_recv(struct rs *rs, const struct iovec *iov, int n, int fl
 		ret = done ? s->readable : why_not(s);
 		if (ret <= 0)
 			return done ? (ssize_t)done : ret;
-		if (rs_wait(rs, POLLIN, flags, -1))
-			return done ? (ssize_t)done : -EAGAIN;
+		ret = rs_wait(rs, POLLIN, flags, -1);
+		if (ret < 0)
+			return done ? (ssize_t)done : ret;
 	}
 	return (ssize_t)done;
 }
@@ -190,8 +192,9 @@ static ssize_t send_all(struct rs *rs, struct iovec *iov, int n, int flags)
 
 			if (!may_come || rs->error)
 				return done ? (ssize_t)done : why_not_send(s);
-			if (rs_wait(rs, POLLOUT, flags, -1))
-				return done ? (ssize_t)done : -EAGAIN;
+			ret = rs_wait(rs, POLLOUT, flags, -1);
+			if (ret < 0)
+				return done ? (ssize_t)done : ret;
 			continue;
 		}
 		ret = stream_post_data(s, &iov, &n);
@@ -308,6 +311,11 @@ static int stream_getname(struct rs *rs, bool peer, struct sockaddr_storage *add
 	return 0;
 }
 
+static struct rdma_cm_id *stream_id(struct rs *rs)
+{
+	return stream_of(rs)->id;
+}
+
 static const struct rs_ops stream_ops = {
 	.bind = stream_bind,
 	.listen = stream_listen,
@@ -321,6 +329,7 @@ static const struct rs_ops stream_ops = {
 	.arm = stream_arm,
 	.woken = stream_woken,
 	.getname = stream_getname,
+	.id = stream_id,
 };
 
 int rs_stream_new(int domain, struct rs **out)
