@@ -109,21 +109,51 @@ static void diff_line(void *arg, char mark, const char *text)
 	printf("    %c %s\n", mark, text);
 }
 
-static void print_unsupported(const struct result *r)
+static const char *reason(const struct result *r)
 {
-	const char *text = r->run[r->not_a ? RUN_A : RUN_B].text;
+	return r->run[r->not_a ? RUN_A : RUN_B].text;
+}
 
-	printf("\n`%s`: not supported by %s: %.*s\n", r->scenario->name,
-	       r->not_a && r->not_b ? "both"
-	       : r->not_a	    ? "A"
-				    : "B",
-	       (int)strcspn(text, "\n"), text);
+static bool same_reason(const struct result *a, const struct result *b)
+{
+	size_t n = strcspn(reason(a), "\n");
+
+	return a->verdict == UNSUPPORTED && b->verdict == UNSUPPORTED && a->not_a == b->not_a &&
+	       a->not_b == b->not_b && n == strcspn(reason(b), "\n") &&
+	       !strncmp(reason(a), reason(b), n);
+}
+
+static void unsupported_row(const struct result *r, unsigned n, unsigned first)
+{
+	const char *sep = "";
+
+	for (unsigned i = 0; i < first; i++)
+		if (same_reason(&r[i], &r[first]))
+			return;
+	printf("| by %s: ", r[first].not_a && r[first].not_b ? "both" : r[first].not_a ? "A" : "B");
+	escaped(reason(&r[first]), strcspn(reason(&r[first]), "\n"));
+	printf(" | ");
+	for (unsigned i = first; i < n; i++) {
+		if (!same_reason(&r[i], &r[first]))
+			continue;
+		printf("%s`%s`", sep, r[i].scenario->name);
+		sep = ", ";
+	}
+	puts(" |");
+}
+
+static void unsupported_table(const struct result *r, unsigned n, unsigned count)
+{
+	if (!count)
+		return;
+	puts("\n| not supported | where |\n|---|---|");
+	for (unsigned i = 0; i < n; i++)
+		if (r[i].verdict == UNSUPPORTED)
+			unsupported_row(r, n, i);
 }
 
 static void print_other(const struct result *r)
 {
-	if (r->verdict == UNSUPPORTED)
-		print_unsupported(r);
 	if (r->verdict == FAILED)
 		printf("\n`%s`: failed\n", r->scenario->name);
 	if (r->verdict != DIFFERS && r->verdict != UNSTABLE)
@@ -155,6 +185,7 @@ void report_markdown(const struct result *results, unsigned n, const struct targ
 	count_verdicts(results, n, counts);
 	row("all", 3, counts);
 	known_table(results, n, counts[KNOWN]);
+	unsupported_table(results, n, counts[UNSUPPORTED]);
 	for (unsigned i = 0; i < n; i++)
 		print_other(&results[i]);
 }
