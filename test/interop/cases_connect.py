@@ -14,7 +14,7 @@ GROUP = 'Connection management'
 MULTICAST = '239.77.1.2'
 LISTEN_GUARD_S = 60
 ENOUGH = 10                     # messages
-TCP_SERVICE, UDP_SERVICE = 0x0106, 0x0111
+UDADDY_PORT = 7174              # it has no option for that
 
 
 # ---- when a server is ready ------------------------------------------------------------------------------
@@ -33,7 +33,8 @@ def rxe_listens(wire, port):
     return re.search(rf'state LISTEN .*src-addr \S*:{port}\b', text) is not None
 
 
-def wait_listening(wire, end, server, port):
+def wait_listening(wire, end, server, port, fixed=None):
+    port = fixed or port
     limit = time.monotonic() + LISTEN_GUARD_S
     while True:
         if end is wire.rxe and rxe_listens(wire, port):
@@ -67,30 +68,30 @@ def rping(me, server, port):
     return ['rping', *side, '-p', port, '-C', ENOUGH, '-V', '-v']
 
 
-def cm_program(name, me, server, port):
+def ucmatose(me, server, port):
     side = ('-s', server, '-b', me) if server else ('-b', me)
-    return [name, *side, '-p', port, '-c', 4, '-C', ENOUGH, '-S', 1000]
+    return ['ucmatose', *side, '-p', port, '-c', 4, '-C', ENOUGH, '-S', 1000]
+
+
+def udaddy(me, server, _port):
+    side = ('-s', server, '-b', me) if server else ('-b', me)
+    return ['udaddy', *side, '-c', 4, '-C', ENOUGH, '-S', 1000]
 
 
 def rdma_client_server(me, server, port):
     return ['rdma_client', '-s', server, '-p', port] if server else ['rdma_server', '-s', me, '-p', port]
 
 
-def rstream(me, server, port):
-    return ['rstream', *(('-s', server) if server else ('-b', me)), '-p', port, '-S', 4096, '-C', ENOUGH, '-T', 'b']
-
-
-def perftest(name, options, me, server, port):
+def perftest(name, options, _me, server, port):
     return [name, '-R', '-F', '-p', port, '-n', 100, '-s', 4096, *options, *((server,) if server else ())]
 
 
 PROGRAMS = {
     # label: (arguments, what the client's output has)
     'rping': (rping, r'ping data: rdma-ping-9'),
-    'ucmatose, 4 connections': (functools.partial(cm_program, 'ucmatose'), r'return status 0'),
-    'udaddy, SIDR': (functools.partial(cm_program, 'udaddy'), r'return status 0'),
+    'ucmatose, 4 connections': (ucmatose, r'return status 0'),
+    'udaddy, SIDR': (udaddy, r'return status 0'),
     'rdma_client, rdma_server': (rdma_client_server, r'end 0'),
-    'rstream': (rstream, r'\d'),
     'ib_send_bw -R': (functools.partial(perftest, 'ib_send_bw', ()), r'^ *4096 +\d+ +\d+\.\d+'),
     'ib_write_bw -R': (functools.partial(perftest, 'ib_write_bw', ()), r'^ *4096 +\d+ +\d+\.\d+'),
     'ib_read_lat -R': (functools.partial(perftest, 'ib_read_lat', ('-o', 1)), r'^ *4096 +\d+ +\d+\.\d+'),
@@ -109,9 +110,26 @@ def run_pair(wire, case, argv, ready=wait_listening, **more):
                      ready=lambda end, server, port: ready(wire, end, server, port), **more)
 
 
+def is_perftest(name):
+    return name.endswith(' -R')
+
+
+# perftest's server stops to listen after the first connection, over which the two agree, and listens again for the
+# second: a client that is quick is rejected.
+TOO_EARLY = 'RDMA_CM_EVENT_REJECTED; error: 8'
+TRIES = 4
+
+
 def program(wire, case, name):
     argv, wanted = PROGRAMS[name]
-    server, client = run_pair(wire, case, argv)
+    port = UDADDY_PORT if argv is udaddy else None
+    for last in (*(False,) * (TRIES - 1), True):
+        try:
+            server, client = run_pair(wire, case, argv, ready=functools.partial(wait_listening, fixed=port))
+            break
+        except harness.Failure as e:
+            if last or not is_perftest(name) or TOO_EARLY not in str(e):
+                raise
     return judge(case, server, client, code(client) == 0 and code(server) == 0
                  and re.search(wanted, client.stdout, re.M) is not None)
 
@@ -181,9 +199,10 @@ def wait_connected(wire, case, port):
 
 
 def rows():
-    """(name, level is normal for (family, MTU), families, function, label)"""
+    """(name, families, function, label); perftest's -R has no IPv6, and rxe no multicast with it."""
     for name in PROGRAMS:
-        yield f'cm/{name.split(",")[0].replace(" ", "")}', FAMILIES, lambda w, c, n=name: program(w, c, n), name
+        families = ('v4',) if is_perftest(name) else FAMILIES
+        yield f'cm/{name.split(",")[0].replace(" ", "")}', families, lambda w, c, n=name: program(w, c, n), name
     yield 'cm/mckey', ('v4',), multicast, 'mckey, multicast'
     yield 'cm/reject', FAMILIES, reject, 'no listener: REJ'
     for who in ('client', 'server'):

@@ -95,6 +95,7 @@ class Run:
         self.verify = has_verify(config)
         self.results = []                                # of cases, for JSON
         self.cells = collections.defaultdict(dict)       # (group, label): place: Row
+        self.on_wire = collections.Counter()             # outcomes of the cases that are in the tables
         self.packets = 0
 
     def check_capture(self, case, capture):
@@ -138,12 +139,13 @@ class Run:
         except Exception:  # pylint: disable=broad-except # a mistake of a case must not end the others
             outcome, text = 'fail', traceback.format_exc()
         place = (case.role, case.family, case.mtu)
-        rows = rows or [plan.Row('Not run to their end', case.name.split('/rocemu-', maxsplit=1)[0], 'fail')]
+        rows = rows or [plan.Row(*(case.label or (table.UNFINISHED, case.name.split('/rocemu-', maxsplit=1)[0])), 'fail')]
         for row in rows:
             old = self.cells[row.group, row.label].get(place)
             if old is None or row.outcome == 'fail':
                 self.cells[row.group, row.label][place] = row
         seconds = time.monotonic() - begin
+        self.on_wire[outcome] += case.on_wire
         self.results.append({'name': case.name, 'outcome': outcome, 'seconds': round(seconds, 2), 'text': text})
         known = sorted({r.known for r in rows if r.outcome == 'known'})
         note = ''.join(f'; known difference {n}' for n in known)
