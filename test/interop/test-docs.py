@@ -107,8 +107,12 @@ def command__no_mmdebstrap__77_and_its_name(config):
 def command__guest_does_not_boot__77_and_its_last_words(config):
     if not shutil.which('qemu-system-x86_64'):
         return 'no QEMU here'
+    try:
+        release = guest_image.codename()
+    except guest_image.Unavailable as e:
+        return str(e)
     with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryDirectory() as captures:
-        name = os.path.join(cache, f'{guest_image.codename()}-{guest_image.recipe(guest_image.codename())}')
+        name = os.path.join(cache, f'{release}-{guest_image.recipe(release)}')
         for end in ('.kernel', '.initrd'):
             with open(name + end, 'wb') as f:
                 f.write(b'this is no kernel' * 1000)
@@ -129,7 +133,7 @@ def main():
         try:
             why = case(config)
             print(f'skipped {name}: {why}' if why else f'ok      {name}', flush=True)
-        except (AssertionError, harness.Failure, guest_image.Unavailable) as e:
+        except (AssertionError, harness.Failure) as e:
             failed = True
             print(f'FAILED  {name}: {e}', flush=True)
     sys.exit(1 if failed else 0)
