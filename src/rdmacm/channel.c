@@ -37,8 +37,11 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	struct rcm_channel *ch = rcm_channel_of(channel);
+	struct rcm_channel *ch;
 
+	if (!channel)
+		return;
+	ch = rcm_channel_of(channel);
 	evq_fini(&ch->q);
 	free(ch);
 }

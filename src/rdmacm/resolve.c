@@ -48,6 +48,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 			rcm_id_set_local(id, &local);
 		id->state = RCM_BOUND;
 	}
+	rcm_drive(); /* the agent's descriptor may be another one now */
 	rcm_lock_drop();
 	return err;
 }
