@@ -82,6 +82,10 @@ def rdma_client_server(me, server, port):
     return ['rdma_client', '-s', server, '-p', port] if server else ['rdma_server', '-s', me, '-p', port]
 
 
+def rstream(me, server, port):
+    return ['rstream', *(('-s', server) if server else ('-b', me)), '-p', port, '-S', 4096, '-C', ENOUGH, '-T', 'b']
+
+
 def perftest(name, options, _me, server, port):
     return [name, '-R', '-F', '-p', port, '-n', 100, '-s', 4096, *options, *((server,) if server else ())]
 
@@ -91,6 +95,7 @@ PROGRAMS = {
     'rping': (rping, r'ping data: rdma-ping-9'),
     'ucmatose, 4 connections': (ucmatose, r'return status 0'),
     'udaddy, SIDR': (udaddy, r'return status 0'),
+    'rstream, rsockets': (rstream, r'^custom +4k +10 '),
     'rdma_client, rdma_server': (rdma_client_server, r'end 0'),
     'ib_send_bw -R': (functools.partial(perftest, 'ib_send_bw', ()), r'^ *4096 +\d+ +\d+\.\d+'),
     'ib_write_bw -R': (functools.partial(perftest, 'ib_write_bw', ()), r'^ *4096 +\d+ +\d+\.\d+'),
