@@ -175,18 +175,30 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 
 		list_remove(n);
 		evq_source_init(&ev->src);
+		/* A request that the program has not seen goes along with all that came for it. */
+		if (ev->base.id != &id->base)
+			rcm_events_move(rcm_id_of(ev->base.id), to);
 		rcm_event_post(ev);
 	}
 }
 
-/* The backlog is of requests that the program has not seen. */
-static void seen(const struct rcm_id *child)
+/*
+ * The program is about to see a request: it is out of the backlog. Of a synchronous listener, the
+ * new ID is a synchronous one.
+ */
+static void on_request(const struct rcm_id *listener, struct rcm_id *child)
 {
+	struct rcm_channel *ch = listener->sync ? rcm_channel_new() : NULL;
+
 	rcm_lock_take();
 	if (child->conn)
 		cm_conn_seen(child->conn);
 	if (child->sidr)
 		cm_sidr_seen(child->sidr);
+	if (ch) {
+		rcm_events_move(child, ch);
+		child->sync = true;
+	}
 	rcm_lock_drop();
 }
 
@@ -201,7 +213,7 @@ static void on_take(struct rcm_event *ev)
 	case RCM_TAKE_NOTHING:
 		break;
 	case RCM_TAKE_REQ:
-		seen(rcm_id_of(ev->base.id));
+		on_request(id, rcm_id_of(ev->base.id));
 		break;
 	case RCM_TAKE_ERROR:
 		rcm_qp_error(id);

@@ -30,7 +30,8 @@ static void give_data(struct rcm_event *ev, bool ud, const uint8_t *data, size_t
 }
 
 /*
- * The ID of a request, on its listener's channel (a synchronous listener's has one of its own).
+ * The ID of a request, on its listener's channel (a synchronous listener's gets one of its own when
+ * the program takes it).
  * @return NULL: it cannot be had, or the request says nothing of addresses; to be refused.
  */
 static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *mad,
@@ -53,13 +54,7 @@ static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *m
 	/* Now, because programs with QPs of their own ask for attributes before they accept. */
 	id->psn = rcm_random() & ROCEMU_PSN_MASK;
 	id->base.channel = listener->base.channel;
-	if (listener->sync) {
-		struct rcm_channel *ch = rcm_channel_new();
-
-		id->base.channel = ch ? &ch->base : NULL;
-		id->sync = ch != NULL;
-	}
-	if (!id->base.channel || !read_addresses(id, listener, mad, data, len)) {
+	if (!read_addresses(id, listener, mad, data, len)) {
 		rcm_id_free(id);
 		return NULL;
 	}

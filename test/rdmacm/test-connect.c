@@ -426,6 +426,32 @@ TEST(migrate, event_that_waits__goes_along)
 	rdma_destroy_event_channel(b);
 }
 
+TEST(migrate, listener_with_a_request__both_go_along)
+{
+	struct rdma_event_channel *old = bench_channel();
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 0x123};
+	struct pollfd p = {.fd = old->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+
+	b.listener = bench_listener(old, "127.0.0.1", RDMA_PS_TCP, 0);
+	b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+	assert_int_equal(rdma_connect(b.client, &param), 0);
+	assert_int_equal(poll(&p, 1, 60000), 1);
+	assert_int_equal(rdma_migrate_id(b.listener, b.sch), 0);
+	rdma_destroy_event_channel(old);
+	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	b.server = ev->id;
+	assert_ptr_equal(b.server->channel, b.sch);
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	param.qp_num = 0x456;
+	assert_int_equal(rdma_accept(b.server, &param), 0);
+	bench_expect(b.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	assert_int_equal(rdma_establish(b.client), 0);
+	assert_int_equal(bench_expect(b.sch, RDMA_CM_EVENT_ESTABLISHED), 0);
+	bench_end(&b);
+}
+
 TEST(migrate, to_no_channel__calls_wait)
 {
 	struct rdma_event_channel *ch = bench_channel();
