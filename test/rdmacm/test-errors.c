@@ -179,6 +179,10 @@ TEST(resolve, source_without_device__addr_error)
 	int status;
 	pid_t pid;
 
+#ifdef __SANITIZE_THREAD__
+	print_message("skipped: ThreadSanitizer lets no forked child start threads\n");
+	skip();
+#endif
 	bench_namespace();
 	pid = fork();
 	assert_true(pid >= 0);
