@@ -35,8 +35,8 @@ BUILDS = {  # of each stage that has one of its own
 SUITES = {
     'plain': None,
     'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
-                'fuzz'),
-    'thread': ('base', 'engine', 'agent', 'verbs', 'rdmacm'),
+                'rsocket', 'fuzz'),
+    'thread': ('base', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }
 SANITIZER_ENV = {

@@ -93,7 +93,6 @@ static int make_qp(struct stream *s)
 
 int stream_setup(struct stream *s)
 {
-	const uint32_t half = s->rs.set.rcvbuf / 2;
 	int ret;
 
 	s->rs.settled = true;
@@ -103,10 +102,11 @@ int stream_setup(struct stream *s)
 		ret = make_buffers(s);
 	for (unsigned i = 0; i < s->l_size && ret == 0; i++)
 		ret = post_recv(s);
-	/* The first half goes with the connection's data, the second with the first SGL message. */
-	s->r_given = half;
-	s->r_consumed = half;
-	s->r_next = half;
+	/* All of it goes with the connection's data: a program that has not begun to read is no
+	 * reason for its peer to wait. */
+	s->r_given = s->rs.set.rcvbuf;
+	s->r_consumed = 0;
+	s->r_next = 0;
 	s->rseq_tell = (uint16_t)(s->rs.set.rqsize / 2);
 	return ret;
 }
@@ -168,7 +168,7 @@ void stream_fill_conn_data(const struct stream *s, uint8_t data[STREAM_CONN_DATA
 	put_be16(data + 2, (uint16_t)s->rs.set.rqsize);
 	data[7] = (uint8_t)s->rs.set.iomap_size;
 	put_sge(data + 8, s->target, s->tmr, STREAM_SGL);
-	put_sge(data + 24, s->rbuf, s->rmr, s->rs.set.rcvbuf / 2);
+	put_sge(data + 24, s->rbuf, s->rmr, s->rs.set.rcvbuf);
 }
 
 int stream_take_conn_data(struct stream *s, const uint8_t *data, size_t len)
