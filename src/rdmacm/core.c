@@ -128,7 +128,7 @@ static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 
 	if (!o)
 		return;
-	mad_seal(&d, packet, m, o->sport, o->local.scope_id);
+	mad_seal(&d, packet, m, o->sport, o->local.scope_id, false);
 	mad_send(core.client, rcm_now(), &d, packet);
 }
 
@@ -146,7 +146,7 @@ static void set_wills(void) REQUIRES(rcm_lock)
 			cm_client_will_clear(core.client, change.comm_id);
 			continue;
 		}
-		mad_seal(&will.dgram, packet, &change.mad, o->sport, o->local.scope_id);
+		mad_seal(&will.dgram, packet, &change.mad, o->sport, o->local.scope_id, true);
 		cm_client_will_set(core.client, change.comm_id, &will);
 	}
 }

@@ -35,7 +35,7 @@ static struct list held = {&held, &held};
 static unsigned nheld;
 
 void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
-	      uint16_t sport, uint32_t scope_id)
+	      uint16_t sport, uint32_t scope_id, bool to_keep)
 {
 	const struct rocemu_hdrs h = {
 		.opcode = ROCEMU_UD_SEND_ONLY,
@@ -43,7 +43,7 @@ void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], cons
 		.ackreq = true, /* as the kernel's QP 1 has it */
 		.pkey = 0xffff,
 		.dqpn = ROCEMU_GSI_QPN,
-		.psn = next_psn++ & ROCEMU_PSN_MASK,
+		.psn = next_psn & ROCEMU_PSN_MASK,
 		.deth = {.qkey = ROCEMU_GSI_QKEY, .sqpn = ROCEMU_GSI_QPN},
 	};
 	const struct rocemu_icrc_ctx ctx = {
@@ -56,6 +56,7 @@ void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], cons
 	size_t n = rocemu_hdrs_encode(&h, packet);
 	uint32_t icrc;
 
+	next_psn += !to_keep;
 	memcpy(packet + n, m->data, ROCEMU_MAD_LEN);
 	n += ROCEMU_MAD_LEN;
 	icrc = rocemu_icrc(&ctx, packet, n, NULL, 0, NULL, 0);

@@ -10,9 +10,12 @@
 #include "agent/client-cm.h"
 #include "cm/cm.h"
 
-/** Make the packet of a MAD, which stands in packet then, and its addressing. */
+/**
+ * Make the packet of a MAD, which stands in packet then, and its addressing. to_keep: it is not
+ * sent now, so it takes no PSN from those that are.
+ */
 void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
-	      uint16_t sport, uint32_t scope_id);
+	      uint16_t sport, uint32_t scope_id, bool to_keep);
 
 /** Capture and send, now or when chance says so. packet is d's data; may be corrupted. Errors are
  * losses. */
