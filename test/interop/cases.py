@@ -26,7 +26,11 @@ KNOWN = (
      'the wire is as IBTA has it.'),
     (3, r'atomic_unaligned', r'post: Invalid argument',
      'The provider of rxe in rdma-core refuses an unaligned atomic when it is posted, so that none gets on the wire.'),
+    (4, r'fence', r'client: .*no send completion',
+     'Seen once in some hundred tries: the READ before a fenced SEND is answered to its last packet, and rxe never sends the SEND.'),
 )
+OF_ITS_REQUESTER = (4,)          # known only where rxe is the client
+
 NOTES = (
     'rxe takes an ACK that bears the PSN of a READ or an atomic for its answer: the request completes without data, or the '
     'QP breaks. rocemu sends none (`duplicate_write__newest_is_a_read` in `test/transport`).',
@@ -61,7 +65,7 @@ def places():
 
 # ---- verbs-check -----------------------------------------------------------------------------------------
 
-def tap_rows(group, transport, text):
+def tap_rows(group, transport, text, role=None):
     """A row for each operation, of TAP lines with one for each size."""
     rows = {}
     lines = text.splitlines()
@@ -74,7 +78,8 @@ def tap_rows(group, transport, text):
         if m.group(1) == 'ok':
             continue
         why = ' '.join(x for x in lines[i + 1:i + 3] if x.startswith('# '))
-        known = next((k for k in KNOWN if re.match(k[1], m.group(2)) and re.search(k[2], why)), None)
+        known = next((k for k in KNOWN if re.match(k[1], m.group(2)) and re.search(k[2], why)
+                      and (role == 'server' or k[0] not in OF_ITS_REQUESTER)), None)
         if known and row.outcome != 'fail':
             row.outcome, row.known = 'known', known[0]
         elif not known:
@@ -96,7 +101,7 @@ GROUP_NAMES = {'ops': 'Operations', 'flow': 'Order and notification', 'errors': 
 def verbs(wire, role, family, transport, group, options=(), impair=None):
     argv = check_argv(transport, group, family, options)
     server, client = wire.pair(role, argv, argv, impair=impair)
-    rows = tap_rows(GROUP_NAMES[group], transport, client.stdout)
+    rows = tap_rows(GROUP_NAMES[group], transport, client.stdout, role)
     plan = re.search(r'^1\.\.(\d+)$', client.stdout, re.M)
     ran = len(re.findall(r'^(?:not )?ok ', client.stdout, re.M))
     if not plan or ran != int(plan.group(1)):
