@@ -74,11 +74,11 @@ def env_impair(config, lab):
 
 def env_pcap(config, lab):
     side = lab.get('lo').client
-    argv = ['env', 'ROCEMU_PCAP=/nonexistent/x.pcap', 'ibv_rc_pingpong', '-d', side.name, '-g', '0', '-p',
+    argv = ['env', 'ROCEMU_PCAP=/proc/nonexistent/x.pcap', 'ibv_rc_pingpong', '-d', side.name, '-g', '0', '-p',
             str(new_port())]
     p = start(config, side, argv, 'pingpong')
     p.wait()
-    expect(p.popen.returncode > 0 and '/nonexistent/x.pcap' in p.stderr, 'not refused clearly', p)
+    expect(p.popen.returncode > 0 and '/proc/nonexistent/x.pcap' in p.stderr, 'not refused clearly', p)
 
 
 def check_port_taken(config, bound, device):
@@ -123,7 +123,7 @@ def port_taken_wildcard(config, lab):
 
 def pcap_unwritable(config, lab):
     with tempfile.TemporaryDirectory() as d:
-        for path in ('/nonexistent/x.pcap', d):
+        for path in ('/proc/nonexistent/x.pcap', d):
             p = rocemu(config, 'run', '--pcap', path, '--', 'true')
             expect(p.popen.returncode == USAGE and path in p.stderr, f'{path} not refused', p)
 

@@ -105,7 +105,7 @@ def run__bad_impair__2_and_what_was_expected():
 
 
 def run__pcap_cannot_be_written__2_and_the_path():
-    Result("run", "--pcap", "/nonexistent/x.pcap", "--", "true").expect(2, "/nonexistent/x.pcap").one_line()
+    Result("run", "--pcap", "/proc/nonexistent/x.pcap", "--", "true").expect(2, "/nonexistent/x.pcap").one_line()
     Result("run", "--pcap", "/tmp", "--", "true").expect(2, "/tmp", "directory").one_line()
     Result("run", "--pcap", "", "--", "true").expect(2, "--pcap").one_line()
 
