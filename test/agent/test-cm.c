@@ -534,7 +534,7 @@ TEST(cm, malformed__never_answered)
 TEST(cm, frames_that_are_none__counted_and_nothing_else)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_CM_HELLO}, answer;
+	struct agent_msg m = {.type = AGENT_CM_HELLO}, answer, refusal;
 	uint8_t junk[2 * CM_FRAME_MAX];
 	struct agent_realm realm;
 	struct cm_peer a;
@@ -556,8 +556,12 @@ TEST(cm, frames_that_are_none__counted_and_nothing_else)
 	/* A key of nobody; then what a client of connection management has no business with. */
 	m = (struct agent_msg){.type = AGENT_CM_LISTEN, .u.cm_bind.key = 1};
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
+	assert_int_equal(agent_msg_recv(fd, &refusal, 0), 0);
+	assert_int_equal(refusal.type, AGENT_ERROR);
+	m = (struct agent_msg){.type = AGENT_CM_DONE};
+	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
+	assert_int_equal(agent_msg_recv(fd, &refusal, 0), -ECONNRESET);
 	agent_msg_close_fds(&answer);
-	assert_int_equal(agent_msg_recv(fd, &answer, 0), -ECONNRESET);
 	close(fd);
 	cm_peer_leave(&a);
 	env_leave();
