@@ -9,10 +9,8 @@
  */
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/syssocket.h"
 #include "rsocket/dgram.h"
 
 enum {
@@ -29,6 +27,7 @@ enum {
 	UDP_TAG = 0x55555555,
 	QPN_MASK = 0xffffff,
 	MOST_IOV = 16,
+	RESOLVE_MS = 2000,
 };
 
 /* ---- addresses ---- */
@@ -75,23 +74,24 @@ static int local_for(struct dgram *d, const union dgram_addr *to, union dgram_ad
 {
 	union dgram_addr name;
 	socklen_t len = sizeof(name);
-	int fd, ret = 0;
+	struct rdma_cm_id *id;
+	int ret = 0;
 
 	if (getsockname(d->rs.fd, &name.sa, &len) < 0)
 		return -errno;
-	if (is_any(&name)) {
-		/* The kernel's routes say. */
-		fd = sys_socket(d->rs.domain, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-		if (fd < 0)
-			return -errno;
-		len = sizeof(name);
-		if (connect(fd, &to->sa, dgram_addr_len(to)) < 0 ||
-		    getsockname(fd, &name.sa, &len) < 0)
-			ret = -errno;
-		close(fd);
-	}
-	if (ret == 0)
+	if (!is_any(&name)) {
 		dgram_addr_set(local, &name.sa);
+		return 0;
+	}
+	/* Any: the one that rdma_cm would connect from. */
+	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP))
+		return -errno;
+	name = *to;
+	if (rdma_resolve_addr(id, NULL, &name.sa, RESOLVE_MS))
+		ret = -errno;
+	else
+		dgram_addr_set(local, rdma_get_local_addr(id));
+	rdma_destroy_id(id);
 	return ret;
 }
 
@@ -172,6 +172,56 @@ int dgram_peer_get(struct dgram *d, const union dgram_addr *addr, struct dgram_p
 	if (ret == 0)
 		ret = dgram_qp_get(d, &local, &qp);
 	return ret < 0 ? ret : peer_new(d, addr, qp, out);
+}
+
+static bool same_host(const union dgram_addr *a, const union dgram_addr *b)
+{
+	return a->sa.sa_family == AF_INET6
+		       ? memcmp(&a->in6.sin6_addr, &b->in6.sin6_addr, sizeof(a->in6.sin6_addr)) == 0
+		       : a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
+}
+
+/** A socket that has neither address nor port gets the address that it will send from. */
+static int bind_for(struct dgram *d, const union dgram_addr *to)
+{
+	union dgram_addr name;
+	socklen_t len = sizeof(name);
+	int ret;
+
+	if (getsockname(d->rs.fd, &name.sa, &len) < 0)
+		return -errno;
+	if (dgram_port(&name) != 0)
+		return 0;
+	ret = local_for(d, to, &name);
+	if (ret < 0)
+		return ret;
+	if (name.sa.sa_family == AF_INET6)
+		name.in6.sin6_port = 0;
+	else
+		name.in.sin_port = 0;
+	return bind(d->rs.fd, &name.sa, dgram_addr_len(&name)) < 0 ? -errno : 0;
+}
+
+int dgram_udp_connect(struct dgram *d, const union dgram_addr *to)
+{
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	struct dgram_peer *peer;
+	union dgram_addr name;
+	socklen_t len = sizeof(name);
+	int ret = bind_for(d, to);
+
+	if (ret == 0)
+		ret = dgram_peer_get(d, to, &peer);
+	if (ret < 0)
+		return ret;
+	/* So the kernel tells when nobody is there. It may be of another mind where we send from:
+	 * then it would keep the answers from us, and we do without. */
+	if (connect(d->rs.fd, &to->sa, dgram_addr_len(to)) < 0 ||
+	    getsockname(d->rs.fd, &name.sa, &len) < 0)
+		return -errno;
+	if (!same_host(&name, &peer->qp->local))
+		ret = connect(d->rs.fd, &nobody, sizeof(nobody)) < 0 ? -errno : 0;
+	return ret;
 }
 
 /** It has told its QP. What was known of it may be out of date. */
@@ -356,6 +406,8 @@ static void take(struct dgram *d, const union dgram_addr *from, const union dgra
 	const size_t header = header_decode(d->rs.domain, p, len, &qpn);
 
 	if (header == 0 || (p[OP] != OP_DATA && p[OP] != OP_CTRL))
+		return;
+	if (d->connected && !dgram_addr_equal(from, &d->peer))
 		return;
 	peer = dgram_peer_find(d, from);
 	/* An answer that nobody asked for makes no peer. */

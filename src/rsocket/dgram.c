@@ -104,29 +104,33 @@ static int dgram_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 /** What came from others before is still read, as from UDP. */
 static int dgram_connect(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 {
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
 	struct dgram *d = dgram_of(rs);
-	struct dgram_peer *peer;
 	int ret;
 
-	if (connect(rs->fd, addr, len) < 0)
-		return -errno;
+	(void)len; /* it was checked */
 	if (addr->sa_family == AF_UNSPEC) {
 		d->connected = false;
-		return 0;
+		return connect(rs->fd, &nobody, sizeof(nobody)) < 0 ? -errno : 0;
 	}
 	dgram_addr_set(&d->peer, addr);
-	d->connected = true;
-	ret = dgram_peer_get(d, &d->peer, &peer);
-	if (ret < 0)
-		d->connected = false;
+	ret = dgram_udp_connect(d, &d->peer);
+	d->connected = ret == 0;
 	return ret;
 }
 
 static int dgram_getname(struct rs *rs, bool peer, struct sockaddr_storage *addr, socklen_t *len)
 {
+	const struct dgram *d = dgram_of(rs);
+
+	if (peer && !d->connected)
+		return -ENOTCONN;
+	if (peer) {
+		*len = dgram_addr_len(&d->peer);
+		memcpy(addr, &d->peer, *len);
+		return 0;
+	}
 	*len = sizeof(*addr);
-	if (peer)
-		return getpeername(rs->fd, (struct sockaddr *)addr, len) < 0 ? -errno : 0;
 	return getsockname(rs->fd, (struct sockaddr *)addr, len) < 0 ? -errno : 0;
 }
 

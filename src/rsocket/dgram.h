@@ -133,6 +133,8 @@ ssize_t dgram_udp_send(struct dgram *d, struct dgram_peer *peer, const struct io
 		       size_t len, int flags);
 /** Take what has come. */
 void dgram_udp_progress(struct dgram *d);
+/** The UDP socket talks to one peer, from the address of the QP that does. -errno. */
+int dgram_udp_connect(struct dgram *d, const union dgram_addr *to);
 /** The UDP socket has a port, if need be a new one. -errno. */
 int dgram_udp_autobind(struct dgram *d);
 

@@ -303,7 +303,8 @@ static uint32_t copy_in(uint8_t *to, uint32_t room, struct iovec **iov, int *n)
 	while (*n > 0 && done < room) {
 		const size_t piece = MIN((*iov)->iov_len, (size_t)(room - done));
 
-		memcpy(to + done, (*iov)->iov_base, piece);
+		if (piece)
+			memcpy(to + done, (*iov)->iov_base, piece);
 		done += (uint32_t)piece;
 		(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + piece;
 		(*iov)->iov_len -= piece;

@@ -27,15 +27,17 @@ import cases_pingpong
 import cases_port
 import cases_rdmacore
 import cases_robust
+import cases_rsocket
 import cases_verbs
 
 MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_paths, cases_port,
-           cases_rdmacore, cases_robust, cases_badinput, cases_cm)
+           cases_rdmacore, cases_robust, cases_badinput, cases_cm, cases_rsocket)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
     'address': ('pingpong/*/lo/poll', 'pingpong/*/lo/events', 'verbs/*/lo/*', 'verbs/errors/*', 'perftest/*/lo/path*',
-                'badinput/*', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'mcast/lo/*', 'port/*', 'paths/*'),
+                'badinput/*', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
+                'mcast/lo/*', 'port/*', 'paths/*'),
     # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
 }
