@@ -275,16 +275,27 @@ static void post_due(struct stream *s)
 		stream_die(s, -ret);
 }
 
-/** The peer writes it while we look; the length comes last, with all before it. */
-static uint32_t target_length(const struct stream_sge *t)
+typedef uint64_t __attribute__((may_alias)) sge_end;
+
+/** An entry as it is now. The peer writes it while we look; its end, key and length in one word,
+ * comes last, with all before it. */
+static struct stream_sge target_now(const struct stream_sge *t)
 {
-	return __atomic_load_n(&t->length, __ATOMIC_ACQUIRE);
+	struct stream_sge now;
+	const sge_end end =
+		__atomic_load_n((const sge_end *)(const void *)&t->key, __ATOMIC_ACQUIRE);
+
+	_Static_assert(offsetof(struct stream_sge, length) == offsetof(struct stream_sge, key) + 4,
+		       "one word");
+	memcpy((uint8_t *)&now + offsetof(struct stream_sge, key), &end, sizeof(end));
+	now.addr = t->addr;
+	return now;
 }
 
 bool stream_can_send(const struct stream *s)
 {
 	return s->state == STREAM_CONNECTED && s->writable && s->data_used < s->rs.set.sqsize &&
-	       s->sseq != s->sseq_end && target_length(&s->target->sgl[s->target_at]) > 0 &&
+	       s->sseq != s->sseq_end && target_now(&s->target->sgl[s->target_at]).length > 0 &&
 	       s->s_used < s->rs.set.sndbuf;
 }
 
@@ -346,21 +357,19 @@ static int post_from_buffer(struct stream *s, enum ibv_wr_opcode opcode, uint32_
 ssize_t stream_post_data(struct stream *s, struct iovec **iov, int *n)
 {
 	struct stream_sge *t = &s->target->sgl[s->target_at];
-	const uint32_t left = target_length(t);
-	const uint32_t len = copy_in(s->sbuf + s->s_at, MIN(send_room(s), left), iov, n);
-	const uint64_t addr = t->addr;
-	const uint32_t key = t->key;
+	const struct stream_sge now = target_now(t);
+	const uint32_t len = copy_in(s->sbuf + s->s_at, MIN(send_room(s), now.length), iov, n);
 	int ret;
 
 	if (len == 0)
 		return 0;
 	/* Before the last of it is sent: then the peer may write the entry anew at any time. */
 	t->addr += len;
-	t->length = left - len;
-	if (left == len)
+	t->length = now.length - len;
+	if (now.length == len)
 		s->target_at = (s->target_at + 1) % STREAM_SGL;
 	s->sseq++;
-	ret = post_from_buffer(s, IBV_WR_RDMA_WRITE_WITH_IMM, len, addr, key);
+	ret = post_from_buffer(s, IBV_WR_RDMA_WRITE_WITH_IMM, len, now.addr, now.key);
 	return ret < 0 ? ret : (ssize_t)len;
 }
 
