@@ -205,12 +205,14 @@ TEST(stream, nobody_listens__econnrefused)
 	assert_int_equal(rconnect(fd, &at.sa, sock_len(&at)), -1);
 	assert_int_equal(errno, ECONNREFUSED);
 	assert_int_equal(rclose(fd), 0);
-	/* The same, told by SO_ERROR. */
+	/* The same, told by SO_ERROR, or at once: the refusal may be as quick as that. */
 	fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	assert_int_equal(rconnect(fd, &at.sa, sock_len(&at)), -1);
-	assert_int_equal(errno, EINPROGRESS);
-	assert_true(sock_wait(fd, POLLOUT) & (POLLERR | POLLHUP));
-	assert_int_equal(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	err = errno;
+	if (err == EINPROGRESS) {
+		assert_true(sock_wait(fd, POLLOUT) & (POLLERR | POLLHUP));
+		assert_int_equal(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	}
 	assert_int_equal(err, ECONNREFUSED);
 	assert_int_equal(rclose(fd), 0);
 	assert_int_equal(rclose(bound), 0);
