@@ -7,6 +7,7 @@ from harness import NORMAL, QUICK, Case, Side, Skip, VethPair, expect, may_make_
 NOBODY = 65534
 GROUPS = {4: '239.44.55.66', 6: 'ff15::4:5:6'}
 LINK_LOCAL = 'ff02::4:5:6'
+TWO_USERS = '239.44.55.67'  # not the first: cases may run at the same time on the same lo
 COUNT = 60
 
 
@@ -58,7 +59,7 @@ def two_users(config, lab):
     if may_make_netns():
         raise Skip('other users need root')
     return spread(config, topo.client, [(topo.client, None), (Side('hostc=127.0.0.3', '127.0.0.3', name='hostc'), NOBODY)],
-                  GROUPS[4])
+                  TWO_USERS)
 
 
 def veth(group, family):
