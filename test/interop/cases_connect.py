@@ -83,7 +83,12 @@ def rdma_client_server(me, server, port):
 
 
 def rstream(me, server, port):
-    return ['rstream', *(('-s', server) if server else ('-b', me)), '-p', port, '-S', 4096, '-C', ENOUGH, '-T', 'b']
+    return ['rstream', *(('-s', server) if server else ('-b', me)), '-p', port, '-S', 4096, '-C', ENOUGH, '-T', 'b',
+            '-T', 'v']
+
+
+def riostream(me, server, port):
+    return ['riostream', *rstream(me, server, port)[1:]]
 
 
 def perftest(name, options, _me, server, port):
@@ -96,6 +101,7 @@ PROGRAMS = {
     'ucmatose, 4 connections': (ucmatose, r'return status 0'),
     'udaddy, SIDR': (udaddy, r'return status 0'),
     'rstream, rsockets': (rstream, r'^custom +4k +10 '),
+    'riostream, mapped memory': (riostream, r'^custom +4k +10 '),
     'rdma_client, rdma_server': (rdma_client_server, r'end 0'),
     'ib_send_bw -R': (functools.partial(perftest, 'ib_send_bw', ()), r'^ *4096 +\d+ +\d+\.\d+'),
     'ib_write_bw -R': (functools.partial(perftest, 'ib_write_bw', ()), r'^ *4096 +\d+ +\d+\.\d+'),
