@@ -3,7 +3,8 @@
  * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, XRC, UC and UD protocols,
  * driven by four calls: input, output, deadline, expire. No socket, no clock, no thread, no environment:
  * datagrams, the time (monotonic nanoseconds) and the seed of all randomness come from the caller. There are
- * no callbacks: completions and events lie in rings that the caller drains.
+ * no callbacks: completions and events lie in rings that the caller drains. The one question that the endpoint
+ * asks, and only where the caller offers an answer, is rocemu_ep_config::page_in.
  *
  * Locking: none inside. Whoever holds the caller's lock of an endpoint may call anything on it and on its
  * objects; rocemu_cq_poll() and rocemu_cq_count() alone may run beside that without it, one consumer a CQ.
