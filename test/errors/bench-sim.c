@@ -128,6 +128,7 @@ static struct err_bench *open_bench(const struct err_config *c)
 	if (!b)
 		abort();
 	b->base.ops = &err_bench_sim;
+	b->base.vendor_err_is_nak = true;
 	b->s = sim_new(&cfg);
 	b->s->allowed_drops = UINT64_MAX;
 	if (c->srq)

@@ -1,53 +1,131 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The errors table's bench of reality: two QPs of the drop-in libibverbs, over loopback sockets. */
-#include "test.h"
-
+/*
+ * The errors table's bench of reality: two QPs of libibverbs, of one device or of two. Uses plain
+ * verbs alone, so that it runs over whatever device the library finds. What must not fail, and
+ * does, ends the program.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-#include "base/util.h"
-#include "dev.h"
 #include "errors.h"
 
-enum { REGIONS = 4, DEPTH = 16, PATIENCE_S = 30, PATIENCE_MS = 30000 };
+enum { REGIONS = 4, DEPTH = 16, HOPS = 64 };
+
+struct err_verbs err_verbs = {.patience_ms = 30000};
+
+/* One end: its device's objects. Owns them all. */
+struct verbs_end {
+	struct ibv_context *ctx; /* may be the other end's, too */
+	struct ibv_pd *pd, *other_pd;
+	struct ibv_cq *cq;
+	struct ibv_qp *qp;   /* NULL: destroyed */
+	struct ibv_srq *srq; /* of the responder, or NULL */
+	struct ibv_ah *ah;   /* to the other end */
+	struct ibv_mw *mw;
+	uint8_t gid_index;
+	union ibv_gid gid;
+	uint32_t events; /* that have come: 1 << ibv_event_type */
+};
 
 struct verbs_bench {
 	struct err_bench base;
-	struct dev d;
-	struct ibv_cq *cq[ENDS];
-	struct ibv_qp *qp[ENDS]; /* NULL: destroyed */
-	struct ibv_srq *srq;	 /* the responder's, or NULL */
-	struct ibv_pd *other_pd;
-	struct ibv_mw *mw;
-	struct ibv_mr *mr[REGIONS];
-	struct ibv_ah *ah;
+	struct verbs_end end[ENDS];
+	struct ibv_mr *mr[REGIONS]; /* NULL: deregistered */
 	unsigned nregions;
-	uint32_t events[ENDS];
 	uint8_t mem[REGIONS][ERR_MEM];
 };
 
 static struct verbs_bench *of(struct err_bench *b)
 {
-	return container_of(b, struct verbs_bench, base);
+	return (struct verbs_bench *)(void *)((char *)b - offsetof(struct verbs_bench, base));
 }
+
+/** A call that prepares a row did not do it. */
+static void need(bool done, const char *call)
+{
+	if (done)
+		return;
+	printf("%s: %s\n", call, strerror(errno));
+	fflush(stdout);
+	exit(ERR_EXIT_BROKEN);
+}
+
+/** The same for calls that return an errno. */
+static void need0(int err, const char *call)
+{
+	if (err)
+		errno = err > 0 ? err : errno;
+	need(err == 0, call);
+}
+
+/* ---- devices ---- */
+
+static struct ibv_context *open_named(const char *name)
+{
+	struct ibv_context *ctx = NULL;
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	need(list != NULL, "ibv_get_device_list");
+	for (unsigned i = 0; list[i] && !ctx; i++)
+		if (!strcmp(ibv_get_device_name(list[i]), name))
+			ctx = ibv_open_device(list[i]);
+	ibv_free_device_list(list);
+	need(ctx != NULL, name);
+	need(fcntl(ctx->async_fd, F_SETFL, O_NONBLOCK) == 0, "fcntl of async_fd");
+	return ctx;
+}
+
+/** Of an address of the kind that both devices have: a RoCE v2 GID of an IPv4 address. */
+static void choose_gid(struct verbs_end *e)
+{
+	static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
+	struct ibv_port_attr port;
+	struct ibv_gid_entry g;
+
+	need0(ibv_query_port(e->ctx, 1, &port), "ibv_query_port");
+	for (int i = 0; i < port.gid_tbl_len; i++)
+		if (!ibv_query_gid_ex(e->ctx, 1, (uint32_t)i, &g, 0) &&
+		    g.gid_type == IBV_GID_TYPE_ROCE_V2 && !memcmp(g.gid.raw, v4, sizeof(v4))) {
+			e->gid_index = (uint8_t)i;
+			e->gid = g.gid;
+			return;
+		}
+	errno = ENODEV;
+	need(false, "a RoCE v2 GID of an IPv4 address");
+}
+
+static struct ibv_ah_attr path_to(const struct verbs_end *from, const struct verbs_end *to)
+{
+	return (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = 1,
+		.grh = {.dgid = to->gid, .sgid_index = from->gid_index, .hop_limit = HOPS},
+	};
+}
+
+/* ---- memory ---- */
 
 static struct err_region reg(struct err_bench *base, enum err_end end, unsigned access,
 			     bool other_pd)
 {
 	struct verbs_bench *b = of(base);
+	struct verbs_end *e = &b->end[end];
 	const unsigned i = b->nregions++;
 
-	(void)end; /* both ends are this process's */
-	assert_true(i < REGIONS);
-	if (other_pd && !b->other_pd)
-		b->other_pd = ibv_alloc_pd(b->d.ctx);
-	b->mr[i] = ibv_reg_mr_iova2(other_pd ? b->other_pd : b->d.pd, b->mem[i], ERR_MEM,
+	errno = ENOSPC;
+	need(i < REGIONS, "another region");
+	if (other_pd && !e->other_pd) {
+		e->other_pd = ibv_alloc_pd(e->ctx);
+		need(e->other_pd != NULL, "ibv_alloc_pd");
+	}
+	b->mr[i] = ibv_reg_mr_iova2(other_pd ? e->other_pd : e->pd, b->mem[i], ERR_MEM,
 				    0x10000000u * (i + 1), access);
-	assert_non_null(b->mr[i]);
+	need(b->mr[i] != NULL, "ibv_reg_mr_iova2");
 	return (struct err_region){.addr = 0x10000000u * (i + 1),
 				   .lkey = b->mr[i]->lkey,
 				   .rkey = b->mr[i]->rkey,
@@ -58,21 +136,21 @@ static void dereg(struct err_bench *base, enum err_end end, struct err_region *r
 {
 	struct verbs_bench *b = of(base);
 
-	(void)end;
+	(void)end; /* the region knows */
 	for (unsigned i = 0; i < b->nregions; i++)
 		if (b->mr[i] == r->handle)
 			b->mr[i] = NULL;
-	assert_int_equal(ibv_dereg_mr(r->handle), 0);
+	need0(ibv_dereg_mr(r->handle), "ibv_dereg_mr");
 }
 
 /* ---- the connection ---- */
 
-static struct ibv_qp *new_qp(struct verbs_bench *b, enum err_end end, const struct err_config *c)
+static void make_qp(struct verbs_end *e, const struct err_config *c)
 {
 	struct ibv_qp_init_attr attr = {
-		.send_cq = b->cq[end],
-		.recv_cq = b->cq[end],
-		.srq = end == RSP ? b->srq : NULL,
+		.send_cq = e->cq,
+		.recv_cq = e->cq,
+		.srq = e->srq,
 		.cap = {.max_send_wr = DEPTH,
 			.max_recv_wr = DEPTH,
 			.max_send_sge = 2,
@@ -80,10 +158,9 @@ static struct ibv_qp *new_qp(struct verbs_bench *b, enum err_end end, const stru
 			.max_inline_data = 64},
 		.qp_type = c->type,
 	};
-	struct ibv_qp *qp = ibv_create_qp(b->d.pd, &attr);
 
-	assert_non_null(qp);
-	return qp;
+	e->qp = ibv_create_qp(e->pd, &attr);
+	need(e->qp != NULL, "ibv_create_qp");
 }
 
 static void to_init(struct ibv_qp *qp, unsigned access)
@@ -95,27 +172,26 @@ static void to_init(struct ibv_qp *qp, unsigned access)
 	int mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 
 	mask |= qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS;
-	assert_int_equal(ibv_modify_qp(qp, &a, mask), 0);
+	need0(ibv_modify_qp(qp, &a, mask), "ibv_modify_qp to INIT");
 }
 
-static void to_rtr(struct ibv_qp *qp, const struct ibv_qp *peer)
+static void to_rtr(const struct verbs_end *e, const struct verbs_end *peer)
 {
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_RTR,
 		.path_mtu = IBV_MTU_1024,
-		.dest_qp_num = peer->qp_num,
+		.dest_qp_num = peer->qp->qp_num,
 		.max_dest_rd_atomic = 4,
 		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 1}},
+		.ah_attr = path_to(e, peer),
 	};
 	int mask = IBV_QP_STATE;
 
-	assert_int_equal(ibv_query_gid(qp->context, 1, 0, &a.ah_attr.grh.dgid), 0);
-	if (qp->qp_type != IBV_QPT_UD)
+	if (e->qp->qp_type != IBV_QPT_UD)
 		mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
-	if (qp->qp_type == IBV_QPT_RC)
+	if (e->qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
-	assert_int_equal(ibv_modify_qp(qp, &a, mask), 0);
+	need0(ibv_modify_qp(e->qp, &a, mask), "ibv_modify_qp to RTR");
 }
 
 static void to_rts(struct ibv_qp *qp, const struct err_config *c)
@@ -133,7 +209,7 @@ static void to_rts(struct ibv_qp *qp, const struct err_config *c)
 	if (qp->qp_type == IBV_QPT_RC)
 		mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 			IBV_QP_MAX_QP_RD_ATOMIC;
-	assert_int_equal(ibv_modify_qp(qp, &a, mask), 0);
+	need0(ibv_modify_qp(qp, &a, mask), "ibv_modify_qp to RTS");
 }
 
 static unsigned rights(const struct err_config *c, enum err_end end)
@@ -149,31 +225,55 @@ static unsigned rights(const struct err_config *c, enum err_end end)
 static void connect_qps(struct verbs_bench *b, const struct err_config *c)
 {
 	for (unsigned end = 0; end < ENDS; end++) {
-		b->qp[end] = new_qp(b, end, c);
-		to_init(b->qp[end], rights(c, end));
+		make_qp(&b->end[end], c);
+		to_init(b->end[end].qp, rights(c, end));
 	}
 	for (unsigned end = 0; end < ENDS; end++) {
-		to_rtr(b->qp[end], b->qp[!end]);
+		to_rtr(&b->end[end], &b->end[!end]);
 		if (end == REQ || !c->stay_rtr)
-			to_rts(b->qp[end], c);
+			to_rts(b->end[end].qp, c);
+	}
+}
+
+static void open_ends(struct verbs_bench *b)
+{
+	const char *const *name = err_verbs.device;
+
+	b->end[REQ].ctx = open_named(name[REQ]);
+	b->end[RSP].ctx = strcmp(name[REQ], name[RSP]) ? open_named(name[RSP]) : b->end[REQ].ctx;
+	for (unsigned end = 0; end < ENDS; end++)
+		choose_gid(&b->end[end]);
+}
+
+static void make_objects(struct verbs_end *e, unsigned cqe, bool srq)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = DEPTH, .max_sge = 2}};
+
+	e->pd = ibv_alloc_pd(e->ctx);
+	need(e->pd != NULL, "ibv_alloc_pd");
+	e->cq = ibv_create_cq(e->ctx, (int)cqe, NULL, NULL, 0);
+	need(e->cq != NULL, "ibv_create_cq");
+	if (srq) {
+		e->srq = ibv_create_srq(e->pd, &init);
+		need(e->srq != NULL, "ibv_create_srq");
 	}
 }
 
 static struct err_bench *open_bench(const struct err_config *c)
 {
-	struct ibv_srq_init_attr srq = {.attr = {.max_wr = DEPTH, .max_sge = 2}};
 	struct verbs_bench *b = calloc(1, sizeof(*b));
 
-	assert_non_null(b);
+	need(b != NULL, "calloc");
 	b->base.ops = &err_bench_verbs;
-	dev_open(&b->d);
-	assert_int_equal(fcntl(b->d.ctx->async_fd, F_SETFL, O_NONBLOCK), 0);
-	b->cq[REQ] = ibv_create_cq(b->d.ctx, 4 * DEPTH, NULL, NULL, 0);
-	b->cq[RSP] = ibv_create_cq(b->d.ctx, c->cqe ? (int)c->cqe : 4 * DEPTH, NULL, NULL, 0);
-	b->ah = dev_self_ah(&b->d);
-	if (c->srq) {
-		b->srq = ibv_create_srq(b->d.pd, &srq);
-		assert_non_null(b->srq);
+	b->base.vendor_err_is_nak = err_verbs.vendor_err_is_nak;
+	open_ends(b);
+	for (unsigned end = 0; end < ENDS; end++) {
+		struct verbs_end *e = &b->end[end];
+		struct ibv_ah_attr path = path_to(e, &b->end[!end]);
+
+		make_objects(e, end == RSP && c->cqe ? c->cqe : 4 * DEPTH, end == RSP && c->srq);
+		e->ah = ibv_create_ah(e->pd, &path);
+		need(e->ah != NULL, "ibv_create_ah");
 	}
 	connect_qps(b, c);
 	for (unsigned end = 0; end < ENDS; end++)
@@ -184,26 +284,35 @@ static struct err_bench *open_bench(const struct err_config *c)
 	return &b->base;
 }
 
+static void free_objects(struct verbs_end *e)
+{
+	if (e->srq)
+		need0(ibv_destroy_srq(e->srq), "ibv_destroy_srq");
+	if (e->other_pd)
+		need0(ibv_dealloc_pd(e->other_pd), "ibv_dealloc_pd");
+	need0(ibv_destroy_ah(e->ah), "ibv_destroy_ah");
+	need0(ibv_destroy_cq(e->cq), "ibv_destroy_cq");
+	need0(ibv_dealloc_pd(e->pd), "ibv_dealloc_pd");
+}
+
 static void close_bench(struct err_bench *base)
 {
 	struct verbs_bench *b = of(base);
 
-	for (unsigned end = 0; end < ENDS; end++)
-		if (b->qp[end])
-			assert_int_equal(ibv_destroy_qp(b->qp[end]), 0);
-	if (b->mw)
-		assert_int_equal(ibv_dealloc_mw(b->mw), 0);
+	for (unsigned end = 0; end < ENDS; end++) {
+		if (b->end[end].qp)
+			need0(ibv_destroy_qp(b->end[end].qp), "ibv_destroy_qp");
+		if (b->end[end].mw)
+			need0(ibv_dealloc_mw(b->end[end].mw), "ibv_dealloc_mw");
+	}
 	for (unsigned i = 0; i < b->nregions; i++)
 		if (b->mr[i])
-			assert_int_equal(ibv_dereg_mr(b->mr[i]), 0);
-	if (b->srq)
-		assert_int_equal(ibv_destroy_srq(b->srq), 0);
-	if (b->other_pd)
-		assert_int_equal(ibv_dealloc_pd(b->other_pd), 0);
-	assert_int_equal(ibv_destroy_ah(b->ah), 0);
+			need0(ibv_dereg_mr(b->mr[i]), "ibv_dereg_mr");
 	for (unsigned end = 0; end < ENDS; end++)
-		assert_int_equal(ibv_destroy_cq(b->cq[end]), 0);
-	dev_close(&b->d);
+		free_objects(&b->end[end]);
+	if (b->end[RSP].ctx != b->end[REQ].ctx)
+		need0(ibv_close_device(b->end[RSP].ctx), "ibv_close_device");
+	need0(ibv_close_device(b->end[REQ].ctx), "ibv_close_device");
 	free(b);
 }
 
@@ -211,45 +320,44 @@ static void close_bench(struct err_bench *base)
 
 static int post(struct err_bench *base, enum err_end end, struct ibv_send_wr *wr)
 {
-	struct verbs_bench *b = of(base);
+	struct verbs_end *e = &of(base)->end[end];
 	struct ibv_send_wr *bad;
 
-	if (b->qp[end]->qp_type == IBV_QPT_UD && wr->opcode == IBV_WR_SEND)
-		wr->wr.ud.ah = b->ah;
-	return ibv_post_send(b->qp[end], wr, &bad);
+	if (e->qp->qp_type == IBV_QPT_UD && wr->opcode == IBV_WR_SEND)
+		wr->wr.ud.ah = e->ah;
+	return ibv_post_send(e->qp, wr, &bad);
 }
 
 static int recv(struct err_bench *base, enum err_end end, struct ibv_recv_wr *wr)
 {
-	struct verbs_bench *b = of(base);
+	struct verbs_end *e = &of(base)->end[end];
 	struct ibv_recv_wr *bad;
 
-	return end == RSP && b->srq ? ibv_post_srq_recv(b->srq, wr, &bad)
-				    : ibv_post_recv(b->qp[end], wr, &bad);
+	return e->srq ? ibv_post_srq_recv(e->srq, wr, &bad) : ibv_post_recv(e->qp, wr, &bad);
 }
 
 static int modify(struct err_bench *base, enum err_end end, struct ibv_qp_attr *attr, int mask)
 {
-	return ibv_modify_qp(of(base)->qp[end], attr, mask);
+	return ibv_modify_qp(of(base)->end[end].qp, attr, mask);
 }
 
 static int arm_srq(struct err_bench *base, unsigned limit)
 {
 	struct ibv_srq_attr attr = {.srq_limit = limit};
 
-	return ibv_modify_srq(of(base)->srq, &attr, IBV_SRQ_LIMIT);
+	return ibv_modify_srq(of(base)->end[RSP].srq, &attr, IBV_SRQ_LIMIT);
 }
 
 static int bind_window(struct err_bench *base, enum err_end end, uint64_t wr_id)
 {
-	struct verbs_bench *b = of(base);
+	struct verbs_end *e = &of(base)->end[end];
 	struct ibv_send_wr wr = {
 		.wr_id = wr_id, .opcode = IBV_WR_BIND_MW, .send_flags = IBV_SEND_SIGNALED};
 
-	b->mw = ibv_alloc_mw(b->d.pd, IBV_MW_TYPE_2);
-	assert_non_null(b->mw);
-	wr.bind_mw.mw = b->mw;
-	wr.bind_mw.rkey = ibv_inc_rkey(b->mw->rkey);
+	e->mw = ibv_alloc_mw(e->pd, IBV_MW_TYPE_2);
+	need(e->mw != NULL, "ibv_alloc_mw");
+	wr.bind_mw.mw = e->mw;
+	wr.bind_mw.rkey = ibv_inc_rkey(e->mw->rkey);
 	wr.bind_mw.bind_info = (struct ibv_mw_bind_info){.mr = base->mem[end].handle,
 							 .addr = base->mem[end].addr,
 							 .length = 64,
@@ -259,27 +367,27 @@ static int bind_window(struct err_bench *base, enum err_end end, uint64_t wr_id)
 
 static void vanish(struct err_bench *base, enum err_end end)
 {
-	struct verbs_bench *b = of(base);
+	struct verbs_end *e = &of(base)->end[end];
 
-	assert_int_equal(ibv_destroy_qp(b->qp[end]), 0);
-	b->qp[end] = NULL;
+	need0(ibv_destroy_qp(e->qp), "ibv_destroy_qp");
+	e->qp = NULL;
 }
 
 static enum ibv_qp_state state(struct err_bench *base, enum err_end end)
 {
-	struct ibv_qp *qp = of(base)->qp[end];
+	struct ibv_qp *qp = of(base)->end[end].qp;
 	struct ibv_qp_init_attr init;
 	struct ibv_qp_attr attr;
 
 	if (!qp)
 		return IBV_QPS_UNKNOWN;
-	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	need0(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), "ibv_query_qp");
 	return attr.qp_state;
 }
 
 static uint32_t qpn(struct err_bench *base, enum err_end end)
 {
-	return of(base)->qp[end] ? of(base)->qp[end]->qp_num : 0;
+	return of(base)->end[end].qp ? of(base)->end[end].qp->qp_num : 0;
 }
 
 /* ---- what rows see ---- */
@@ -288,48 +396,77 @@ static enum err_end end_of(const struct verbs_bench *b, const struct ibv_async_e
 {
 	switch (ev->event_type) {
 	case IBV_EVENT_CQ_ERR:
-		return ev->element.cq == b->cq[REQ] ? REQ : RSP;
+		return ev->element.cq == b->end[REQ].cq ? REQ : RSP;
 	case IBV_EVENT_SRQ_ERR:
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		return RSP;
 	default:
-		return ev->element.qp == b->qp[REQ] ? REQ : RSP;
+		return ev->element.qp == b->end[REQ].qp ? REQ : RSP;
 	}
 }
 
-/** Take an event, for at most so long. */
-static bool take_event(struct verbs_bench *b, int ms)
+/** Wait so long for an asynchronous event of either end, and take all that are there. */
+static bool take_events(struct verbs_bench *b, int ms)
 {
-	struct pollfd fd = {.fd = b->d.ctx->async_fd, .events = POLLIN};
+	struct pollfd fd[ENDS];
 	struct ibv_async_event ev;
+	bool any = false;
 
-	if (poll(&fd, 1, ms) != 1 || ibv_get_async_event(b->d.ctx, &ev))
+	for (unsigned end = 0; end < ENDS; end++)
+		fd[end] = (struct pollfd){.fd = b->end[end].ctx->async_fd, .events = POLLIN};
+	if (poll(fd, ENDS, ms) <= 0)
 		return false;
-	b->events[end_of(b, &ev)] |= 1u << ev.event_type;
-	ibv_ack_async_event(&ev);
-	return true;
+	for (unsigned end = 0; end < ENDS; end++)
+		while (!ibv_get_async_event(b->end[end].ctx, &ev)) {
+			b->end[end_of(b, &ev)].events |= 1u << ev.event_type;
+			ibv_ack_async_event(&ev);
+			any = true;
+		}
+	return any;
 }
 
+static unsigned take_completions(struct ibv_cq *cq, struct err_wc *wc, unsigned n)
+{
+	struct ibv_wc one;
+
+	while (n < ERR_COMPLETIONS && ibv_poll_cq(cq, 1, &one) == 1)
+		wc[n++] = (struct err_wc){one.wr_id, one.status, one.vendor_err, one.byte_len};
+	return n;
+}
+
+static int64_t now_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+/*
+ * Until all is there, and then for as long as it takes to see that no more comes. Polls and waits
+ * for events by turns: a completion of a QP in error may be behind its event, and the other way
+ * round.
+ */
 static unsigned collect(struct err_bench *base, enum err_end end, unsigned least, uint32_t events,
 			struct err_wc *wc, uint32_t *came)
 {
-	const time_t until = time(NULL) + PATIENCE_S;
 	struct verbs_bench *b = of(base);
-	struct ibv_wc one;
+	struct verbs_end *e = &b->end[end];
+	int64_t until = now_ms() + err_verbs.patience_ms;
+	bool all = false;
 	unsigned n = 0;
-	int got;
 
 	do {
-		got = ibv_poll_cq(b->cq[end], 1, &one);
-		if (got == 1)
-			wc[n++] = (struct err_wc){one.wr_id, one.status, one.vendor_err,
-						  one.byte_len};
-	} while (n < ERR_COMPLETIONS && (got > 0 || (n < least && time(NULL) < until)));
-	while ((b->events[end] & events) != events && take_event(b, PATIENCE_MS))
-		;
-	while (take_event(b, 0))
-		;
-	*came = b->events[end];
+		const unsigned before = n;
+		const bool event = take_events(b, 1);
+
+		n = take_completions(e->cq, wc, n);
+		if (n >= least && (e->events & events) == events && (!all || n > before || event)) {
+			all = true;
+			until = now_ms() + err_verbs.settle_ms;
+		}
+	} while (now_ms() < until);
+	*came = e->events;
 	return n;
 }
 

@@ -2,8 +2,8 @@
 /*
  * The errors table: one row for each way in which a request, or a queue pair, comes to grief, with
  * what both ends must see of it. The rows know nothing of what carries them out: a bench does, and
- * there are two, the drop-in libibverbs over real sockets (bench-verbs.c) and the simulator, which
- * also loses packets (bench-sim.c). docs/errors.md is printed from the same rows.
+ * there are two, libibverbs (bench-verbs.c) and the simulator, which also loses packets
+ * (bench-sim.c). docs/errors.md is printed from the same rows.
  */
 #ifndef TEST_ERRORS_H
 #define TEST_ERRORS_H
@@ -11,6 +11,7 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 enum err_end { REQ, RSP, ENDS };
 
@@ -89,6 +90,7 @@ struct err_bench_ops {
 
 struct err_bench {
 	const struct err_bench_ops *ops;
+	bool vendor_err_is_nak; /* of the requester's completions */
 	struct err_region mem[ENDS]; /* all access */
 };
 
@@ -161,8 +163,22 @@ extern const unsigned err_nbodies;
 
 /* ---- run.c ---- */
 
-/** Carry out a row. @return true: as wanted; else it has been printed what is not. */
+/**
+ * Carry out a row. @return true: as wanted; else each difference has been printed as a line
+ * "bench, row[, loss mask]: what: is, wanted ...".
+ */
 bool err_run(const struct err_bench_ops *ops, const struct err_row *row, uint32_t loss_mask);
+
+/** Print such a line; false. */
+bool err_differs(const char *bench, const struct err_row *row, uint32_t loss_mask, const char *what,
+		 const char *got, const char *want);
+
+/* ---- names.c ---- */
+
+const char *err_status_name(int status);
+const char *err_state_name(enum ibv_qp_state state);
+/** Print the names of a set of events, separated by commas; *any: something is before, or now is. */
+void err_event_names(uint32_t events, const char *suffix, bool *any, FILE *out);
 
 /* ---- for bodies ---- */
 
@@ -170,6 +186,25 @@ struct ibv_send_wr err_wr(struct err_bench *b, enum err_end from, struct ibv_sge
 			  enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len);
 int err_post_recv(struct err_bench *b, enum err_end end, uint64_t wr_id, uint32_t len);
 
+/* ---- the benches ---- */
+
 extern const struct err_bench_ops err_bench_sim, err_bench_verbs;
+
+/** What bench-verbs.c works on: set by the program before a row is run. */
+struct err_verbs {
+	const char *device[ENDS]; /* borrowed; the same name: one context for both */
+	unsigned settle_ms;	  /* how long nothing more may come before a row's end is seen */
+	unsigned patience_ms;	  /* how long what is wanted may take */
+	bool vendor_err_is_nak;
+};
+extern struct err_verbs err_verbs;
+
+/** Exit code of a program whose devices do not do what a row is prepared with. */
+enum { ERR_EXIT_BROKEN = 3 };
+
+/* ---- naks.c ---- */
+
+/** The AETH syndrome of the first RNR NAK or NAK in a capture; 0: none; <0: it cannot be read. */
+int err_nak_in_capture(const char *path);
 
 #endif

@@ -211,17 +211,30 @@ struct seen {
 	uint32_t events;
 };
 
-static bool complain(const struct err_bench *b, const struct err_row *row, uint32_t loss,
-		     const char *what, const char *got, const char *want)
+bool err_differs(const char *bench, const struct err_row *row, uint32_t loss_mask, const char *what,
+		 const char *got, const char *want)
 {
-	printf("%s, %s, loss mask %#x: %s: %s, wanted %s\n", b->ops->name, row->name, loss, what,
-	       got, want);
+	printf("%s, %s", bench, row->name);
+	if (loss_mask)
+		printf(", loss mask %#x", loss_mask);
+	printf(": %s: %s, wanted %s\n", what, got, want);
 	return false;
 }
 
-static const char *status_text(int status)
+static bool complain(const struct err_bench *b, const struct err_row *row, uint32_t loss,
+		     const char *what, const char *got, const char *want)
 {
-	return status == ERR_NONE ? "no completion" : ibv_wc_status_str((enum ibv_wc_status)status);
+	return err_differs(b->ops->name, row, loss, what, got, want);
+}
+
+static bool complain_of_number(const struct err_bench *b, const struct err_row *row, uint32_t loss,
+			       const char *what, unsigned got, unsigned want)
+{
+	char got_text[16], want_text[16];
+
+	snprintf(got_text, sizeof(got_text), "%#x", got);
+	snprintf(want_text, sizeof(want_text), "%#x", want);
+	return complain(b, row, loss, what, got_text, want_text);
 }
 
 static int status_of(const struct seen *s, uint64_t wr_id, uint32_t *vendor_err)
@@ -281,29 +294,45 @@ static bool compare_completions(struct err_bench *b, const struct err_row *row, 
 		if (list[i].wr_id == WR_FIRST && may_be_in_the_dark(b, row, loss, got))
 			continue;
 		if (got != list[i].want)
-			ok = complain(b, row, loss, list[i].what, status_text(got),
-				      status_text(list[i].want));
-		else if (list[i].wr_id == WR_FIRST && row->want.nak &&
-			 vendor_err != row->want.nak) {
-			printf("%s, %s: vendor_err %#x, wanted the NAK %#x\n", b->ops->name,
-			       row->name, vendor_err, row->want.nak);
-			ok = false;
-		}
+			ok = complain(b, row, loss, list[i].what, err_status_name(got),
+				      err_status_name(list[i].want));
+		else if (list[i].wr_id == WR_FIRST && row->want.nak && b->vendor_err_is_nak &&
+			 vendor_err != row->want.nak)
+			ok = complain_of_number(b, row, loss, "vendor_err", vendor_err,
+						row->want.nak);
 	}
 	for (unsigned end = 0; end < ENDS; end++)
-		if (seen[end].n != wanted_at(&row->want, end)) {
-			printf("%s, %s: %u completions at %s\n", b->ops->name, row->name,
-			       seen[end].n, end == REQ ? "the requester" : "the responder");
-			ok = false;
-		}
+		if (seen[end].n != wanted_at(&row->want, end))
+			ok = complain_of_number(b, row, loss,
+						end == REQ ? "the requester's completions"
+							   : "the responder's completions",
+						seen[end].n, wanted_at(&row->want, end));
 	return ok;
+}
+
+static bool complain_of_events(const struct err_bench *b, const struct err_row *row, uint32_t loss,
+			       enum err_end end, uint32_t got)
+{
+	char text[2][256] = {"none", "none"};
+	const uint32_t events[2] = {got, row->want.events[end]};
+
+	for (unsigned i = 0; i < 2; i++) {
+		FILE *out = events[i] ? fmemopen(text[i], sizeof(text[i]), "w") : NULL;
+		bool any = false;
+
+		if (out) {
+			err_event_names(events[i], "", &any, out);
+			fclose(out);
+		}
+	}
+	return complain(b, row, loss,
+			end == REQ ? "the requester's events" : "the responder's events", text[0],
+			text[1]);
 }
 
 static bool compare_states(struct err_bench *b, const struct err_row *row, uint32_t loss,
 			   const struct seen seen[ENDS])
 {
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS",
-					    "SQD",   "SQE",  "ERR", "UNKNOWN"};
 	bool ok = true;
 
 	for (unsigned end = 0; end < ENDS; end++) {
@@ -311,13 +340,10 @@ static bool compare_states(struct err_bench *b, const struct err_row *row, uint3
 		const char *what = end == REQ ? "the requester's QP" : "the responder's QP";
 
 		if (got != row->want.state[end])
-			ok = complain(b, row, loss, what, names[got], names[row->want.state[end]]);
-		if (seen[end].events != row->want.events[end]) {
-			printf("%s, %s, loss mask %#x: %s: async events %#x, wanted %#x\n",
-			       b->ops->name, row->name, loss, what, seen[end].events,
-			       row->want.events[end]);
-			ok = false;
-		}
+			ok = complain(b, row, loss, what, err_state_name(got),
+				      err_state_name(row->want.state[end]));
+		if (seen[end].events != row->want.events[end])
+			ok = complain_of_events(b, row, loss, end, seen[end].events);
 	}
 	return ok;
 }
@@ -348,7 +374,8 @@ bool err_run(const struct err_bench_ops *ops, const struct err_row *row, uint32_
 	b = ops->open(&config);
 	wrong = row->body ? row->body(b, row) : provoke(b, row, &refused);
 	if (wrong)
-		printf("%s, %s, loss mask %#x: %s\n", ops->name, row->name, loss_mask, wrong);
+		err_differs(ops->name, row, loss_mask, "its calls", wrong,
+			    row->err ? strerror(row->err) : "no error");
 	ok = !wrong && (refused || compare(b, row, loss_mask));
 	ops->close(b);
 	return ok;

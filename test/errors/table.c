@@ -26,48 +26,12 @@ static const char *const head =
 	"that carries a NAK is lost, the requester ends with `RETRY_EXC_ERR` instead, as with any "
 	"RNIC: the responder is in ERR by then and silent.\n";
 
-static const char *status(int s)
+static void print_events(FILE *out, const struct err_ends *w)
 {
-	static const char *const names[] = {
-#define S(name) [IBV_WC_##name] = #name
-		S(SUCCESS),	      S(LOC_LEN_ERR),	 S(LOC_QP_OP_ERR), S(LOC_PROT_ERR),
-		S(WR_FLUSH_ERR),      S(MW_BIND_ERR),	 S(BAD_RESP_ERR),  S(LOC_ACCESS_ERR),
-		S(REM_INV_REQ_ERR),   S(REM_ACCESS_ERR), S(REM_OP_ERR),	   S(RETRY_EXC_ERR),
-		S(RNR_RETRY_EXC_ERR),
-#undef S
-	};
-
-	return s == ERR_NONE ? "-" : names[s];
-}
-
-static const char *state(enum ibv_qp_state s)
-{
-	static const char *const names[] = {"RESET", "INIT", "RTR", "RTS",
-					    "SQD",   "SQE",  "ERR", "destroyed"};
-
-	return names[s];
-}
-
-static void print_event(FILE *out, const struct err_ends *w)
-{
-	static const struct {
-		int code;
-		const char *name;
-	} names[] = {
-#define E(name) {IBV_EVENT_##name, #name}
-		E(CQ_ERR),     E(QP_REQ_ERR),	     E(QP_ACCESS_ERR),	     E(COMM_EST),
-		E(SQ_DRAINED), E(SRQ_LIMIT_REACHED), E(QP_LAST_WQE_REACHED),
-#undef E
-	};
 	bool any = false;
 
-	for (unsigned end = 0; end < ENDS; end++)
-		for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-			if (w->events[end] >> names[i].code & 1) {
-				fprintf(out, "%s%s%s", any ? ", " : "", names[i].name,
-					end == REQ ? " (local)" : "");
-				any = true;
-			}
+	err_event_names(w->events[REQ], " (local)", &any, out);
+	err_event_names(w->events[RSP], "", &any, out);
 	if (!any)
 		fputs("-", out);
 }
@@ -88,10 +52,11 @@ static void print_row(FILE *out, const struct err_row *r)
 	}
 	if (w->nak)
 		snprintf(nak, sizeof(nak), "0x%02x", w->nak);
-	fprintf(out, "%s | %s | %s | %s | %s | %s / %s | ", status(w->first), status(w->behind),
-		nak, status(w->recv), status(w->recv_behind), state(w->state[REQ]),
-		state(w->state[RSP]));
-	print_event(out, w);
+	fprintf(out, "%s | %s | %s | %s | %s | %s / %s | ", err_status_name(w->first),
+		err_status_name(w->behind), nak, err_status_name(w->recv),
+		err_status_name(w->recv_behind), err_state_name(w->state[REQ]),
+		err_state_name(w->state[RSP]));
+	print_events(out, w);
 	fputs(" |\n", out);
 }
 
