@@ -64,7 +64,7 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 		rocemu_cq_destroy(list_entry(c, struct rocemu_cq, link));
 	list_for_each_safe (x, xnext, &ep->xrcds)
 		rocemu_xrcd_free(list_entry(x, struct rocemu_xrcd, link));
-	xrc_table_fini(&ep->xrc_srqs);
+	slot_table_fini(&ep->xrc_srqs);
 	mr_table_fini(&ep->mrs);
 	list_for_each_safe (p, pnext, &ep->pds)
 		free(list_entry(p, struct rocemu_pd, link));

@@ -47,7 +47,7 @@ struct rocemu_ep {
 	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
 	unsigned nmcast_groups;
 	struct list pds, cqs, srqs, xrcds; /* every object, for rocemu_ep_free() */
-	struct xrc_srq_table xrc_srqs; /* by number */
+	struct slot_table xrc_srqs;    /* entries borrowed: they are in srqs */
 	struct rocemu_ep_stats stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct rng rng;

@@ -15,93 +15,48 @@ enum {
 
 void mr_table_init(struct mr_table *t)
 {
-	*t = (struct mr_table){ 0 };
+	*t = (struct mr_table){0};
+	slot_table_init(&t->slots, MR_MAX);
 }
 
 void mr_table_fini(struct mr_table *t)
 {
-	for (uint32_t i = 0; i < t->size; i++)
-		free(t->slots[i]);
-	free(t->slots);
-	free(t->tags);
+	for (uint32_t i = 0; i < t->slots.size; i++)
+		free(slot_at(&t->slots, i));
+	slot_table_fini(&t->slots);
 	free(t->nothing);
-}
-
-static int mr_table_grow(struct mr_table *t)
-{
-	uint32_t size = t->size ? 2 * t->size : 64;
-	struct rocemu_mr **slots;
-	uint8_t *tags;
-
-	if (size > MR_MAX)
-		return -ENOMEM;
-	slots = realloc(t->slots, size * sizeof(*slots));
-	if (!slots)
-		return -ENOMEM;
-	t->slots = slots;
-	tags = realloc(t->tags, size);
-	if (!tags)
-		return -ENOMEM;
-	t->tags = tags;
-	memset(&slots[t->size], 0, (size - t->size) * sizeof(*slots));
-	memset(&tags[t->size], 0, size - t->size);
-	t->size = size;
-	return 0;
-}
-
-/** Index 0 is never given out: key 0 is nobody's. */
-static int mr_table_take(struct mr_table *t, uint32_t *index)
-{
-	for (uint32_t i = 0; i < t->size; i++) {
-		uint32_t at = (t->next + i) % t->size;
-
-		if (at && !t->slots[at]) {
-			*index = at;
-			t->next = at + 1;
-			return 0;
-		}
-	}
-	t->next = t->size ? t->size : 1;
-	if (mr_table_grow(t))
-		return -ENOMEM;
-	*index = t->next++;
-	return 0;
 }
 
 struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index)
 {
-	return index < t->size ? t->slots[index] : NULL;
+	return slot_at(&t->slots, index);
 }
 
 struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
 {
-	struct rocemu_mr *mr = mr_at(t, key >> 8);
+	struct rocemu_mr *mr = slot_at(&t->slots, key >> 8);
 
 	return mr && mr->key == key ? mr : NULL;
 }
 
 int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry)
 {
-	struct mr_table *t = &pd->ep->mrs;
-	uint32_t index;
+	struct slot slot;
 
-	if (mr_table_take(t, &index))
+	if (slot_init(&pd->ep->mrs.slots, &pd->ep->rng, entry, &slot))
 		return -ENOMEM;
-	if (!t->tags[index])
-		t->tags[index] = (uint8_t)rng_u32(&pd->ep->rng);
-	entry->key = index << 8 | (uint8_t)(t->tags[index] + 1);
+	entry->key = slot.index << 8 | slot.tag;
 	entry->pd = pd;
-	t->slots[index] = entry;
 	pd->refs++;
 	return 0;
 }
 
 void mr_entry_fini(struct rocemu_mr *entry)
 {
-	struct mr_table *t = &entry->pd->ep->mrs;
+	/* The tag of a window's key may have become another by a bind. */
+	struct slot slot = {.index = entry->key >> 8, .tag = (uint8_t)entry->key};
 
-	t->slots[entry->key >> 8] = NULL;
-	t->tags[entry->key >> 8] = (uint8_t)entry->key;
+	slot_fini(&entry->pd->ep->mrs.slots, slot);
 	entry->pd->refs--;
 }
 

@@ -2,13 +2,14 @@
 /*
  * Memory regions and their keys, and scatter/gather over them.
  *
- * A key is index << 8 | tag; the tag changes each time an index is used again, so that an old key
- * is not mistaken for a new region. L_Key and R_Key of a region are the same number.
+ * A key is index << 8 | tag (see slot-table.h). L_Key and R_Key of a region are the same number.
  */
 #ifndef TRANSPORT_MR_H
 #define TRANSPORT_MR_H
 
 #include <rocemu/endpoint.h>
+
+#include "transport/slot-table.h"
 
 /* Most bytes that one look-up is made for and then read: what an output call sends of a message.
  * Written is a packet at most. */
@@ -28,13 +29,9 @@ struct rocemu_mr {
 };
 
 struct mr_table {
-	struct rocemu_mr *
-		*slots; /* owned array; entries owned (a window's begins its own object) */
-	uint8_t *tags;	/* owned, per slot */
-	uint32_t size;
-	uint32_t next;	  /* where the search for a free slot starts */
-	uint8_t *nothing; /* owned, or NULL; null regions' memory: MR_PIECE_MAX zeros, then an MTU
-			     to write into */
+	struct slot_table slots; /* entries owned (a window's begins its own object) */
+	uint8_t *nothing;	 /* owned, or NULL; null regions' memory: MR_PIECE_MAX zeros, then an
+				    MTU to write into */
 };
 
 void mr_table_init(struct mr_table *t);

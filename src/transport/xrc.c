@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "transport/qp.h"
 
@@ -34,67 +33,18 @@ int rocemu_xrcd_free(struct rocemu_xrcd *xrcd)
 
 /* ---- numbers ---- */
 
-void xrc_table_init(struct xrc_srq_table *t)
+void xrc_table_init(struct slot_table *t)
 {
-	*t = (struct xrc_srq_table){0};
-}
-
-void xrc_table_fini(struct xrc_srq_table *t)
-{
-	free(t->slots);
-	free(t->tags);
-}
-
-static int table_resize(struct xrc_srq_table *t)
-{
-	uint32_t size = t->size ? 2 * t->size : 16;
-	struct rocemu_srq **slots;
-	uint8_t *tags;
-
-	if (size > INDEX_COUNT)
-		return -ENOMEM;
-	slots = realloc(t->slots, size * sizeof(struct rocemu_srq *));
-	if (!slots)
-		return -ENOMEM;
-	t->slots = slots;
-	tags = realloc(t->tags, size);
-	if (!tags)
-		return -ENOMEM;
-	t->tags = tags;
-	memset(&slots[t->size], 0, (size - t->size) * sizeof(struct rocemu_srq *));
-	memset(&tags[t->size], 0, size - t->size);
-	t->size = size;
-	return 0;
-}
-
-/** A free index, but never 0: number 0 is nobody's. */
-static int table_take(struct xrc_srq_table *t, uint32_t *index)
-{
-	for (uint32_t i = 0; i < t->size; i++) {
-		uint32_t at = (t->next + i) % t->size;
-
-		if (at && !t->slots[at]) {
-			*index = at;
-			t->next = at + 1;
-			return 0;
-		}
-	}
-	t->next = t->size ? t->size : 1;
-	if (table_resize(t))
-		return -ENOMEM;
-	*index = t->next++;
-	return 0;
+	slot_table_init(t, INDEX_COUNT);
 }
 
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq)
 {
-	struct xrc_srq_table *t = &xrcd->ep->xrc_srqs;
-	uint32_t index;
+	struct slot slot;
 
-	if (table_take(t, &index))
+	if (slot_init(&xrcd->ep->xrc_srqs, &xrcd->ep->rng, srq, &slot))
 		return -ENOMEM;
-	t->slots[index] = srq;
-	srq->num = index | (uint32_t)t->tags[index] << INDEX_BITS;
+	srq->num = slot.index | (uint32_t)slot.tag << INDEX_BITS;
 	srq->xrcd = xrcd;
 	srq->cq = cq;
 	xrcd->refs++;
@@ -104,22 +54,18 @@ int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu
 
 void xrc_srq_fini(struct rocemu_srq *srq)
 {
-	struct xrc_srq_table *t = &srq->xrcd->ep->xrc_srqs;
-	uint32_t index = srq->num % INDEX_COUNT;
+	struct slot slot = {.index = srq->num % INDEX_COUNT, .tag = (uint8_t)(srq->num >> INDEX_BITS)};
 
 	list_for_each (n, &srq->xrcd->targets)
 		resp_forget_srq(list_entry(n, struct rocemu_qp, target_link), srq);
-	t->slots[index] = NULL;
-	t->tags[index]++;
+	slot_fini(&srq->xrcd->ep->xrc_srqs, slot);
 	srq->xrcd->refs--;
 	srq->cq->refs--;
 }
 
 struct rocemu_srq *xrc_srq_find(const struct rocemu_qp *qp, uint32_t srqn)
 {
-	const struct xrc_srq_table *t = &qp->ep->xrc_srqs;
-	uint32_t index = srqn % INDEX_COUNT;
-	struct rocemu_srq *srq = index < t->size ? t->slots[index] : NULL;
+	struct rocemu_srq *srq = slot_at(&qp->ep->xrc_srqs, srqn % INDEX_COUNT);
 
 	return srq && srq->num == srqn && srq->xrcd == qp->xrcd ? srq : NULL;
 }

@@ -4,8 +4,7 @@
  * packets name shared receive queues. The two kinds of QP share the RC requester (XRC_SEND) and the
  * RC responder (XRC_RECV); what differs is here and where the responder asks for a request's SRQ.
  *
- * A number is index | tag << 16; the tag changes each time an index is used again, so that an old
- * number is not mistaken for a new queue.
+ * A number is index | tag << 16 (see slot-table.h).
  */
 #ifndef TRANSPORT_XRC_H
 #define TRANSPORT_XRC_H
@@ -13,6 +12,7 @@
 #include <rocemu/endpoint.h>
 
 #include "base/list.h"
+#include "transport/slot-table.h"
 
 struct rocemu_xrcd {
 	struct rocemu_ep *ep; /* borrowed */
@@ -21,15 +21,7 @@ struct rocemu_xrcd {
 	uint32_t refs;	      /* SRQs and XRC_RECV QPs */
 };
 
-struct xrc_srq_table {
-	struct rocemu_srq **slots; /* owned array, entries borrowed */
-	uint8_t *tags;		   /* owned, per slot */
-	uint32_t size;
-	uint32_t next; /* where the search for a free slot starts */
-};
-
-void xrc_table_init(struct xrc_srq_table *t);
-void xrc_table_fini(struct xrc_srq_table *t);
+void xrc_table_init(struct slot_table *t);
 
 /** Give an SRQ its number and references to domain and CQ. -ENOMEM: nothing has changed. */
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq);
