@@ -1,40 +1,36 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_getaddrinfo(): getaddrinfo() for RDMA. One result; its addresses and names are its own
- * copies. */
+/*
+ * rdma_getaddrinfo(): getaddrinfo() for RDMA. One result, the first, whose addresses are its own
+ * copies; its names stay empty, as with rdma-core, which does not ask for them.
+ */
+#include <endian.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/objects.h"
 
-/* Port space and QP type say the same; one is enough. EAI_* or 0. */
+static bool is_datagram(int port_space)
+{
+	return port_space == RDMA_PS_UDP || port_space == RDMA_PS_IPOIB;
+}
+
+/*
+ * Port space and QP type say the same; one is enough, and none is TCP. What both are left to is
+ * what getaddrinfo() would choose, so that two sides that say the same find each other. EAI_* or 0.
+ */
 static int complete_types(struct rdma_addrinfo *rai)
 {
-	if (!rai->ai_qp_type && !rai->ai_port_space) {
-		rai->ai_port_space = RDMA_PS_TCP;
-		rai->ai_qp_type = IBV_QPT_RC;
-	} else if (!rai->ai_qp_type) {
-		bool datagram =
-			rai->ai_port_space == RDMA_PS_UDP || rai->ai_port_space == RDMA_PS_IPOIB;
+	bool stream = rai->ai_qp_type == IBV_QPT_RC || rai->ai_qp_type == IBV_QPT_UC ||
+		      rai->ai_qp_type == IBV_QPT_XRC_SEND || rai->ai_qp_type == IBV_QPT_XRC_RECV;
 
-		rai->ai_qp_type = datagram ? IBV_QPT_UD : IBV_QPT_RC;
-	} else if (!rai->ai_port_space) {
-		switch (rai->ai_qp_type) {
-		case IBV_QPT_UD:
-			rai->ai_port_space = RDMA_PS_UDP;
-			break;
-		case IBV_QPT_RC:
-			rai->ai_port_space = RDMA_PS_TCP;
-			break;
-		default: /* UC, XRC */
-			rai->ai_port_space = RDMA_PS_IB;
-			break;
-		}
-	} else if (rai->ai_port_space == RDMA_PS_TCP
-			   ? rai->ai_qp_type == IBV_QPT_UD
-			   : rai->ai_port_space == RDMA_PS_UDP && rai->ai_qp_type != IBV_QPT_UD) {
+	if ((stream && is_datagram(rai->ai_port_space)) ||
+	    (rai->ai_qp_type == IBV_QPT_UD && rai->ai_port_space == RDMA_PS_TCP))
 		return EAI_SOCKTYPE;
-	}
+	if (!rai->ai_port_space)
+		rai->ai_port_space = rai->ai_qp_type == IBV_QPT_UD ? RDMA_PS_UDP : RDMA_PS_TCP;
+	if (!rai->ai_qp_type)
+		rai->ai_qp_type = is_datagram(rai->ai_port_space) ? IBV_QPT_UD : IBV_QPT_RC;
 	return 0;
 }
 
@@ -44,98 +40,112 @@ static int copy_addr(struct sockaddr **to, socklen_t *to_len, const struct socka
 	*to = calloc(1, sizeof(struct sockaddr_storage));
 	if (!*to)
 		return EAI_MEMORY;
-	memcpy(*to, sa, MIN(len, sizeof(struct sockaddr_storage)));
-	*to_len = len;
+	*to_len = (socklen_t)MIN(len, sizeof(struct sockaddr_storage));
+	memcpy(*to, sa, *to_len);
 	return 0;
 }
 
-static int copy_name(char **to, const char *name)
+/* An address as a GID, with the service ID that it means in the port space. */
+static void to_ib(const struct sockaddr *sa, int port_space, struct sockaddr_storage *ss)
 {
-	if (!name)
-		return 0;
-	*to = strdup(name);
-	return *to ? 0 : EAI_MEMORY;
+	struct sockaddr_ib *ib = (struct sockaddr_ib *)ss;
+	uint16_t port = rcm_addr_port(sa);
+	struct rocemu_gid gid = {0};
+
+	if (!rcm_addr_any(sa))
+		rcm_addr_to_gid(sa, &gid);
+	memset(ss, 0, sizeof(*ss));
+	rcm_addr_make((struct sockaddr *)ss, AF_IB, &gid,
+		      rocemu_cm_service_id((enum rocemu_port_space)port_space, port),
+		      rcm_addr_scope(sa));
+	/* Port 0 is any. */
+	ib->sib_sid_mask = htobe64(RDMA_IB_IP_PS_MASK | (port ? RDMA_IB_IP_PORT_MASK : 0));
 }
 
-static int lookup(const char *node, const char *service, struct rdma_addrinfo *rai)
+/* getaddrinfo()'s first result, as rai's source if it is passive, else its destination. */
+static int take_result(const struct addrinfo *ai, bool as_gid, struct rdma_addrinfo *rai)
 {
-	struct addrinfo hints = {
-		.ai_flags = AI_CANONNAME,
-		.ai_family = rai->ai_flags & RAI_FAMILY ? rai->ai_family : AF_UNSPEC,
-		.ai_socktype = rai->ai_qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM,
+	const struct sockaddr *sa = ai->ai_addr;
+	socklen_t len = ai->ai_addrlen;
+	struct sockaddr_storage ss;
+
+	if (as_gid) {
+		to_ib(sa, rai->ai_port_space, &ss);
+		sa = (const struct sockaddr *)&ss;
+		len = sizeof(struct sockaddr_ib);
+	}
+	rai->ai_family = sa->sa_family;
+	if (rai->ai_flags & RAI_PASSIVE)
+		return copy_addr(&rai->ai_src_addr, &rai->ai_src_len, sa, len);
+	return copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, sa, len);
+}
+
+static int lookup(const char *node, const char *service, const struct rdma_addrinfo *hints,
+		  struct rdma_addrinfo *rai)
+{
+	bool ib = hints->ai_family == AF_IB;
+	struct addrinfo ask = {
+		.ai_flags = (hints->ai_flags & RAI_PASSIVE ? AI_PASSIVE : 0) |
+			    (hints->ai_flags & RAI_NUMERICHOST ? AI_NUMERICHOST : 0),
+		.ai_family = ib ? AF_UNSPEC : hints->ai_family,
 	};
 	struct addrinfo *ai;
 	int err;
 
-	if (rai->ai_flags & RAI_PASSIVE)
-		hints.ai_flags |= AI_PASSIVE;
-	if (rai->ai_flags & RAI_NUMERICHOST)
-		hints.ai_flags |= AI_NUMERICHOST;
-	if (!node)
-		hints.ai_flags &= ~AI_CANONNAME;
-	err = getaddrinfo(node, service, &hints, &ai);
+	rai->ai_flags = hints->ai_flags & RAI_PASSIVE;
+	rai->ai_qp_type = hints->ai_qp_type;
+	rai->ai_port_space = hints->ai_port_space;
+	err = complete_types(rai);
 	if (err)
 		return err;
-	rai->ai_family = ai->ai_family;
-	if (rai->ai_flags & RAI_PASSIVE) {
-		err = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, ai->ai_addr, ai->ai_addrlen);
-		if (!err)
-			err = copy_name(&rai->ai_src_canonname, ai->ai_canonname);
-	} else {
-		err = copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, ai->ai_addr, ai->ai_addrlen);
-		if (!err)
-			err = copy_name(&rai->ai_dst_canonname, ai->ai_canonname);
-	}
+	ask.ai_socktype = rai->ai_qp_type == IBV_QPT_UD ? SOCK_DGRAM : SOCK_STREAM;
+	err = getaddrinfo(node, service, &ask, &ai);
+	if (err)
+		return err;
+	/* Names are for IP: only who asks for numbers gets a GID. */
+	err = take_result(
+		ai, ib && (hints->ai_flags & RAI_FAMILY) && (hints->ai_flags & RAI_NUMERICHOST),
+		rai);
 	freeaddrinfo(ai);
 	return err;
 }
 
-/*
- * Addresses that the hints name are taken over. A source that they do not name is left open: which
- * one it is depends on the devices, and rdma_resolve_addr() knows.
- */
-static int fill_from_hints(struct rdma_addrinfo *rai, const struct rdma_addrinfo *hints)
+/* Nothing to look up: what the hints say. */
+static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
-	int err = 0;
-
-	if (hints->ai_dst_len && hints->ai_dst_addr && !rai->ai_dst_addr) {
-		rai->ai_family = hints->ai_dst_addr->sa_family;
-		err = copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
-				hints->ai_dst_len);
-	}
-	if (!err && hints->ai_src_len && hints->ai_src_addr && !rai->ai_src_addr) {
-		rai->ai_family = hints->ai_src_addr->sa_family;
-		err = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
-				hints->ai_src_len);
-	}
-	return err;
+	rai->ai_flags = hints->ai_flags;
+	rai->ai_family = hints->ai_family;
+	rai->ai_qp_type = hints->ai_qp_type;
+	rai->ai_port_space = hints->ai_port_space;
+	if (!hints->ai_dst_len || !hints->ai_dst_addr)
+		return 0;
+	return copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
+			 hints->ai_dst_len);
 }
 
+/*
+ * A source that neither name nor hints say is left open: which one it is depends on the devices,
+ * and rdma_resolve_addr() knows. Flags that this library does not know (of newer ones) are passed
+ * over, as rdma-core does; RAI_NOROUTE is always so.
+ */
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **res)
 {
-	enum { KNOWN_FLAGS = RAI_PASSIVE | RAI_NUMERICHOST | RAI_NOROUTE | RAI_FAMILY };
+	static const struct rdma_addrinfo nothing;
 	struct rdma_addrinfo *rai;
 	int err;
 
 	if (!res || (!node && !service && !hints))
 		return rcm_ret(-EINVAL);
-	if (hints && (hints->ai_flags & ~KNOWN_FLAGS))
-		return EAI_BADFLAGS;
+	if (!hints)
+		hints = &nothing;
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return EAI_MEMORY;
-	if (hints) {
-		rai->ai_flags = hints->ai_flags;
-		rai->ai_family = hints->ai_family;
-		rai->ai_qp_type = hints->ai_qp_type;
-		rai->ai_port_space = hints->ai_port_space;
-	}
-	err = complete_types(rai);
-	if (!err && (node || service))
-		err = lookup(node, service, rai);
-	if (!err && hints)
-		err = fill_from_hints(rai, hints);
+	err = node || service ? lookup(node, service, hints, rai) : take_hints(hints, rai);
+	if (!err && !rai->ai_src_addr && hints->ai_src_len && hints->ai_src_addr)
+		err = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
+				hints->ai_src_len);
 	if (err) {
 		rdma_freeaddrinfo(rai);
 		return err;

@@ -23,9 +23,8 @@ static int listen_locked(struct rcm_id *id, int backlog) REQUIRES(rcm_lock)
 {
 	const struct sockaddr *sa = &id->base.route.addr.src_addr;
 	struct cm_listen_param p = {
-		.service_id = rocemu_cm_service_id((enum rocemu_port_space)id->base.ps,
-						   rcm_addr_port(sa)),
-		.any_addr = rcm_addr_any(sa),
+		.service_id = rcm_addr_service(id->base.ps, sa),
+		.any_addr = !id->local.dev,
 		.backlog = backlog > 0 && backlog < RCM_MAX_BACKLOG ? (uint32_t)backlog
 								    : RCM_MAX_BACKLOG,
 		.user = id,
@@ -38,7 +37,8 @@ static int listen_locked(struct rcm_id *id, int backlog) REQUIRES(rcm_lock)
 		p.ip_version = 4;
 	else if (p.any_addr && id->afonly > 0)
 		p.ip_version = 6;
-	rcm_addr_to_gid(sa, &p.addr);
+	else if (!p.any_addr)
+		p.addr = id->local.gid;
 	err = cm_listen(rcm_core_cm(), &p, &id->cml);
 	if (err)
 		return err;
@@ -101,23 +101,32 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
 	return 0;
 }
 
-/* The private data of a REQ or SIDR_REQ: who asks, what rdma_create_ep() was given, the program's.
+static uint64_t service_id(const struct rcm_id *id)
+{
+	return rcm_addr_service(id->base.ps, &id->base.route.addr.dst_addr);
+}
+
+/*
+ * The private data of a REQ or SIDR_REQ: who asks, what rdma_create_ep() was given, the program's.
+ * A service outside those of annex A11, which only AF_IB can name, is not told who asks.
  */
 static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size_t max)
 {
 	const struct rdma_addr *a = &id->base.route.addr;
 	struct rocemu_cma cma = {
-		.ip_version = a->src_addr.sa_family == AF_INET6 ? 6 : 4,
+		.ip_version = rocemu_gid_is_ipv4(&id->local.gid) ? 4 : 6,
 		.sport = rcm_addr_port(&a->src_addr),
 	};
+	size_t header = rocemu_cm_service_is_ip(service_id(id)) ? ROCEMU_CMA_LEN : 0;
 	size_t user = p && p->private_data ? p->private_data_len : 0;
 	uint8_t *to = id->request_data;
 
-	if (ROCEMU_CMA_LEN + id->connect_len + user > max)
+	if (header + id->connect_len + user > max)
 		return -EINVAL;
 	rcm_addr_to_gid(&a->src_addr, &cma.src);
 	rcm_addr_to_gid(&a->dst_addr, &cma.dst);
-	to += rocemu_cma_encode(&cma, to);
+	if (header)
+		to += rocemu_cma_encode(&cma, to);
 	if (id->connect_len)
 		memcpy(to, id->connect, id->connect_len);
 	to += id->connect_len;
@@ -138,12 +147,6 @@ static struct cm_addr mad_addr(const struct rcm_id *id)
 
 	rcm_addr_to_gid(&id->base.route.addr.dst_addr, &a.dst);
 	return a;
-}
-
-static uint64_t service_id(const struct rcm_id *id)
-{
-	return rocemu_cm_service_id((enum rocemu_port_space)id->base.ps,
-				    rcm_addr_port(&id->base.route.addr.dst_addr));
 }
 
 /* What the kernel's rdma_cm makes of the ports: both directions then have one UDP source port. */

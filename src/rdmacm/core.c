@@ -416,13 +416,12 @@ int rcm_core_open_all(const struct rcm_local *locals, int n)
 	return good ? 0 : err;
 }
 
-int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint16_t *port)
+int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
 {
 	/* An IPv4 wildcard has never been one of IPv6, so the two may stand side by side. */
 	bool afonly = id->afonly < 0 ? sa->sa_family == AF_INET : id->afonly;
 	struct agent_cm_bind b = {
-		.service_id = rocemu_cm_service_id((enum rocemu_port_space)id->base.ps,
-						   rcm_addr_port(sa)),
+		.service_id = *service_id,
 		.scope_id = rcm_addr_scope(sa),
 		.flags = (id->reuseaddr ? AGENT_CM_REUSEADDR : 0) | (afonly ? AGENT_CM_AFONLY : 0),
 	};
@@ -433,7 +432,7 @@ int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint16_t *port)
 	if (err)
 		return err;
 	id->bound = true;
-	*port = (uint16_t)b.service_id;
+	*service_id = b.service_id;
 	return 0;
 }
 

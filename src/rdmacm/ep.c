@@ -19,7 +19,7 @@ static int prepare_passive(struct rcm_id *id, const struct rdma_addrinfo *res, s
 	if (!id->qp_init_attr)
 		return -ENOMEM;
 	*id->qp_init_attr = *attr;
-	id->qp_init_attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+	id->qp_init_attr->qp_type = id->base.qp_type;
 	id->base.pd = pd;
 	return 0;
 }
@@ -36,7 +36,7 @@ static int prepare_active(struct rcm_id *id, const struct rdma_addrinfo *res, st
 	else if (!ret)
 		ret = rdma_resolve_route(&id->base, 0);
 	if (!ret && attr) {
-		attr->qp_type = (enum ibv_qp_type)res->ai_qp_type;
+		attr->qp_type = id->base.qp_type;
 		ret = rdma_create_qp(&id->base, pd, attr);
 	}
 	if (!ret && res->ai_connect_len) {
@@ -62,10 +62,11 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 		return rcm_ret(-EINVAL);
 	if ((res->ai_flags & RAI_PASSIVE) ? !res->ai_src_addr : !res->ai_dst_addr)
 		return rcm_ret(-EINVAL);
-	ret = rcm_create_id(NULL, &base, NULL, (enum rdma_port_space)res->ai_port_space,
-			    (enum ibv_qp_type)res->ai_qp_type);
+	ret = rdma_create_id(NULL, &base, NULL, (enum rdma_port_space)res->ai_port_space);
 	if (ret)
-		return rcm_ret(ret);
+		return ret;
+	if (res->ai_qp_type)
+		base->qp_type = (enum ibv_qp_type)res->ai_qp_type;
 	id = rcm_id_of(base);
 	if (res->ai_flags & RAI_PASSIVE)
 		ret = rcm_ret(prepare_passive(id, res, pd, qp_init_attr));

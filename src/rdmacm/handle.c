@@ -11,14 +11,16 @@
 static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 			   const struct cm_addr *mad, const uint8_t *data, size_t len)
 {
+	const struct sockaddr *own = &listener->base.route.addr.src_addr;
+	uint64_t service_id = rcm_addr_service(listener->base.ps, own);
 	struct rdma_addr *a = &id->base.route.addr;
 	struct rocemu_cma cma;
 
 	if (rocemu_cma_decode(&cma, data, len) != ROCEMU_MAD_OK)
 		return false;
-	rcm_addr_from_gid(&a->src_addr, &cma.dst,
-			  rcm_addr_port(&listener->base.route.addr.src_addr), id->local.scope_id);
-	rcm_addr_from_gid(&a->dst_addr, &cma.src, cma.sport, id->local.scope_id);
+	rcm_addr_make(&a->src_addr, own->sa_family, &cma.dst, service_id, id->local.scope_id);
+	rcm_addr_make(&a->dst_addr, own->sa_family, &cma.src,
+		      (service_id & RDMA_IB_IP_PS_MASK) | cma.sport, id->local.scope_id);
 	memcpy(a->addr.ibaddr.dgid.raw, mad->src.raw, 16);
 	return true;
 }

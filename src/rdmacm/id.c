@@ -21,8 +21,8 @@ struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *
 	return id;
 }
 
-int rcm_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
-		  enum rdma_port_space ps, enum ibv_qp_type type)
+static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
+		     enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	struct rcm_id *id = rcm_id_new(ps, type, context);
 	struct rcm_channel *own = NULL;
@@ -60,7 +60,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 	default:
 		return rcm_ret(-EINVAL);
 	}
-	return rcm_ret(rcm_create_id(channel, id, context, ps, type));
+	return rcm_ret(create_id(channel, id, context, ps, type));
 }
 
 void rcm_id_stop(struct rcm_id *id)
@@ -142,7 +142,7 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	if (!id->base.pd)
 		id->base.pd = local->dev->pd;
 	memcpy(ib->sgid.raw, local->gid.raw, 16);
-	ib->pkey = htons(0xffff);
+	ib->pkey = htons(RCM_PKEY);
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)

@@ -4,7 +4,6 @@
  * membership is the kernel's (IGMP, MLD), which ibv_attach_mcast() asks for. So joining is done at
  * once; the QP is attached when the program takes the event.
  */
-#include <infiniband/ib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,19 +13,13 @@
  */
 static bool group_gid(const struct sockaddr *addr, union ibv_gid *mgid)
 {
-	const struct sockaddr_ib *ib = (const struct sockaddr_ib *)(const void *)addr;
-	struct sockaddr_storage ss;
 	struct rocemu_gid gid;
 
-	if (addr->sa_family == AF_IB)
-		memcpy(gid.raw, &ib->sib_addr, sizeof(gid.raw));
-	else if (rcm_addr_len(addr))
-		rcm_addr_to_gid(addr, &gid);
-	else
+	if (!rcm_addr_len(addr))
 		return false;
+	rcm_addr_to_gid(addr, &gid);
 	memcpy(mgid->raw, gid.raw, sizeof(gid.raw));
-	rcm_addr_from_gid((struct sockaddr *)&ss, &gid, 0, 0);
-	return rcm_addr_multicast((struct sockaddr *)&ss);
+	return rcm_addr_multicast(addr);
 }
 
 static struct rcm_group *find_group(struct rcm_id *id, const union ibv_gid *mgid) REQUIRES(rcm_lock)

@@ -19,6 +19,7 @@
 /* What these declare is exported: the version script chooses, but it cannot make hidden symbols
  * visible. */
 #pragma GCC visibility push(default)
+#include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #pragma GCC visibility pop
@@ -37,6 +38,7 @@ enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
 	RCM_MAX_BACKLOG = 1024, /* what a backlog of 0 means, and the largest there is */
 	RCM_HOP_LIMIT = 64,
+	RCM_PKEY = 0xffff,
 	RCM_MRA_TIMEOUT = 24,	      /* 4.096 us * 2^24: 69 s */
 	RCM_DEFAULT_PACKET_LIFE = 18, /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 	RCM_MULTICAST_QPN = 0xffffff,
@@ -235,26 +237,41 @@ struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *
 /** Give back all that the ID has of CM and agent: nothing comes for it any more. */
 void rcm_id_stop(struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_id_free(struct rcm_id *id);
-int rcm_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, void *context,
-		  enum rdma_port_space ps, enum ibv_qp_type type);
 /** Fill in what programs see of an ID that has its device. */
 void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local);
 
 /* addr.c */
-socklen_t rcm_addr_len(const struct sockaddr *sa); /* 0: neither IPv4 nor IPv6 */
+socklen_t rcm_addr_len(const struct sockaddr *sa); /* 0: none of AF_INET, AF_INET6, AF_IB */
 bool rcm_addr_any(const struct sockaddr *sa);
 bool rcm_addr_loopback(const struct sockaddr *sa);
 bool rcm_addr_multicast(const struct sockaddr *sa);
-uint16_t rcm_addr_port(const struct sockaddr *sa); /* host order */
+bool rcm_addr_link_local(const struct sockaddr *sa); /* of IPv6 */
+uint16_t rcm_addr_port(const struct sockaddr *sa);   /* host order */
+/** Of AF_INET or AF_INET6. */
 void rcm_addr_set_port(struct sockaddr *sa, uint16_t port);
+/** The service ID of a destination: its port in the ID's port space, or (AF_IB) what it says. */
+uint64_t rcm_addr_service(enum rdma_port_space ps, const struct sockaddr *sa);
+/**
+ * The service ID that an ID of a port space has when it is bound to an address; its port may be 0.
+ * AF_IB names it by value and mask: what the mask leaves open follows the ID's port space, and an
+ * ID of RDMA_PS_IB may have one of another port space. -EPROTONOSUPPORT: not one that it may have.
+ */
+int rcm_addr_own_service(enum rdma_port_space ps, const struct sockaddr *sa, uint64_t *service_id);
 uint32_t rcm_addr_scope(const struct sockaddr *sa);
 void rcm_addr_to_gid(const struct sockaddr *sa, struct rocemu_gid *gid);
 void rcm_addr_from_gid(struct sockaddr *sa, const struct rocemu_gid *gid, uint16_t port,
 		       uint32_t scope);
+/** The IP address and port that an address stands for: itself, but for AF_IB. */
+void rcm_addr_ip(const struct sockaddr *sa, struct sockaddr_storage *ip);
+/** The address of a GID: an AF_IB one if family says so, else that of IP, with the ID's port. */
+void rcm_addr_make(struct sockaddr *sa, sa_family_t family, const struct rocemu_gid *gid,
+		   uint64_t service_id, uint32_t scope);
 /** Copy to a sockaddr_storage that is zero beyond it. */
 void rcm_addr_copy(struct sockaddr_storage *to, const struct sockaddr *sa);
-/** The source address by which the kernel would route to dst. -errno. */
-int rcm_addr_route(const struct sockaddr *dst, struct sockaddr_storage *src);
+/** The source address by which the kernel would route to dst; from: one that it must take, or NULL.
+ * All of IP. -errno. */
+int rcm_addr_route(const struct sockaddr *dst, const struct sockaddr *from,
+		   struct sockaddr_storage *src);
 
 /* resolve.c */
 int rcm_bind(struct rcm_id *id, const struct sockaddr *sa) EXCLUDES(rcm_lock);
@@ -316,9 +333,10 @@ void rcm_drive(void) REQUIRES(rcm_lock);
 int rcm_core_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
 /** The device of an address that was opened. */
 bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local) REQUIRES(rcm_lock);
-/** Take the port of sa, or any when it is 0, in the ID's port space; listen on it; give it back.
- * -errno. */
-int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint16_t *port) REQUIRES(rcm_lock);
+/** Take a service ID, or any of its port space when its port is 0, at an IP address or wildcard;
+ * listen on it; give it back. -errno. */
+int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
+	REQUIRES(rcm_lock);
 int rcm_core_listen(struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_core_unbind(struct rcm_id *id) REQUIRES(rcm_lock);
 /** A random number, for PSNs and ports. */

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From IP addresses to devices: bind, resolve_addr, resolve_route. RoCE needs no route of its own
+ * From addresses to devices: bind, resolve_addr, resolve_route. RoCE needs no route of its own
  * and the kernel looks after neighbours, so all is known at once; the events that programs wait for
- * are posted by the call itself.
+ * are posted by the call itself. AF_IB's GIDs are IP addresses here, and what is found by IP is
+ * shown in the family that the program uses.
  */
+#include <net/if.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/objects.h"
@@ -20,34 +23,98 @@ static int find_local(const struct sockaddr *src, struct rcm_local *local)
 	return err;
 }
 
-int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
+/* ---- bind ---- */
+
+/*
+ * The device of an IP address to be bound.
+ * @return 0; 1: it is a wildcard, or a loopback address that no device has: as with the kernel's
+ * rdma_cm that is one, too; or -errno.
+ */
+static int find_own(const struct sockaddr *ip, struct rcm_local *local)
 {
-	struct rcm_local local;
-	uint64_t guid;
-	uint16_t port;
-	bool any;
+	static const struct sockaddr_in everybody = {.sin_family = AF_INET,
+						     .sin_addr = {.s_addr = INADDR_BROADCAST}};
+	struct rocemu_gid gid, broadcast;
 	int err;
 
-	if (!rcm_addr_len(sa))
-		return -EAFNOSUPPORT;
-	any = rcm_addr_any(sa);
-	if (!any) {
-		err = rcm_device_find(sa, &local);
-		if (err)
-			return err;
-	}
+	if (rcm_addr_any(ip))
+		return 1;
+	rcm_addr_to_gid(ip, &gid);
+	rcm_addr_to_gid((const struct sockaddr *)&everybody, &broadcast);
+	/* The kernel lets sockets be bound to these. */
+	if (rcm_addr_multicast(ip) || memcmp(&gid, &broadcast, sizeof(gid)) == 0)
+		return -EADDRNOTAVAIL;
+	if (rcm_addr_scope(ip) && !if_indextoname(rcm_addr_scope(ip), (char[IF_NAMESIZE]){0}))
+		return -ENODEV;
+	err = rcm_device_find(ip, local);
+	return (err == -ENODEV || err == -EADDRNOTAVAIL) && rcm_addr_loopback(ip) ? 1 : err;
+}
+
+static int take_port(struct rcm_id *id, const struct sockaddr *ip, const struct rcm_local *local,
+		     uint64_t *service_id) REQUIRES(rcm_lock)
+{
+	struct sockaddr_storage where;
+
+	rcm_addr_copy(&where, ip);
+	if (local) /* its scope may have been left open */
+		rcm_addr_from_gid((struct sockaddr *)&where, &local->gid, 0, local->scope_id);
+	else if (ip->sa_family == AF_INET6)
+		((struct sockaddr_in6 *)&where)->sin6_addr = in6addr_any;
+	else
+		((struct sockaddr_in *)&where)->sin_addr.s_addr = htonl(INADDR_ANY);
+	return rcm_core_bind(id, (struct sockaddr *)&where, service_id);
+}
+
+/* local: NULL for a wildcard. */
+static void set_bound(struct rcm_id *id, const struct sockaddr *sa, uint64_t service_id,
+		      const struct rcm_local *local) REQUIRES(rcm_lock)
+{
+	struct rdma_addr *a = &id->base.route.addr;
+	struct rocemu_gid gid;
+
+	rcm_addr_to_gid(sa, &gid);
+	rcm_addr_copy(&a->src_storage, sa);
+	if (sa->sa_family == AF_IB)
+		rcm_addr_make(&a->src_addr, AF_IB, &gid, service_id, local ? local->scope_id : 0);
+	else
+		rcm_addr_set_port(&a->src_addr, (uint16_t)service_id);
+	/* The peer's is of the same family, whoever it will be. */
+	memset(&a->dst_storage, 0, sizeof(a->dst_storage));
+	a->dst_addr.sa_family = sa->sa_family;
+	if (local)
+		rcm_id_set_local(id, local);
+	id->state = RCM_BOUND;
+}
+
+int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
+{
+	struct sockaddr_storage ss;
+	struct sockaddr *ip = (struct sockaddr *)&ss;
+	struct rcm_local found, *local = &found;
+	uint64_t service_id, guid;
+	int err;
+
+	if (!rcm_addr_len(sa) || id->state != RCM_IDLE)
+		return -EINVAL;
+	/* A GID is of one device, an IPv6 address of this kind may be of many. */
+	if (sa->sa_family == AF_INET6 && rcm_addr_link_local(sa) && !rcm_addr_scope(sa))
+		return -EINVAL;
+	err = rcm_addr_own_service(id->base.ps, sa, &service_id);
+	if (err)
+		return err;
+	rcm_addr_ip(sa, &ss);
+	err = find_own(ip, local);
+	if (err < 0)
+		return err;
+	if (err > 0)
+		local = NULL;
 	guid = rcm_device_guid();
 	rcm_lock_take();
-	err = id->state == RCM_IDLE ? rcm_core_start(id, guid) : -EINVAL;
+	err = rcm_core_start(id, guid);
 	if (!err)
-		err = rcm_core_bind(id, sa, &port);
-	if (!err) {
-		rcm_addr_copy(&id->base.route.addr.src_storage, sa);
-		rcm_addr_set_port(&id->base.route.addr.src_addr, port);
-		if (!any)
-			rcm_id_set_local(id, &local);
-		id->state = RCM_BOUND;
-	}
+		err = take_port(id, ip, local, &service_id);
+	if (!err)
+		set_bound(id, sa, service_id, local);
 	rcm_drive(); /* the agent's descriptor may be another one now */
 	rcm_lock_drop();
 	return err;
@@ -60,50 +127,78 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	return rcm_ret(rcm_bind(rcm_id_of(id), addr));
 }
 
+/* ---- resolve_addr ---- */
+
+/* The interface of a link-local destination that does not name it: the ID's, or the first that has
+ * such an address. */
+static void complete_scope(const struct rcm_id *id, struct sockaddr_storage *to)
+{
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
+	struct rcm_local *locals;
+	int n;
+
+	if (to->ss_family != AF_INET6 || !IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr) ||
+	    in6->sin6_scope_id)
+		return;
+	in6->sin6_scope_id = id->local.scope_id;
+	if (in6->sin6_scope_id)
+		return;
+	n = rcm_device_addresses(&locals);
+	for (int i = 0; i < n && !in6->sin6_scope_id; i++)
+		in6->sin6_scope_id = locals[i].scope_id;
+	if (n >= 0)
+		free(locals);
+}
+
 /*
- * Find out where packets to dst would leave. Ports of IDs that only connect are not taken from the
- * agent: they stand in messages for people to read, nobody sends to them.
- * @return 0 with *src and *local, or -errno.
+ * The IP address of a destination. A wildcard is this host: the address that the ID has, or the
+ * loopback address.
  */
-static int choose_source(const struct rcm_id *id, const struct sockaddr *dst,
-			 struct sockaddr_storage *src, struct rcm_local *local)
+static void find_destination(const struct rcm_id *id, const struct sockaddr *dst,
+			     struct sockaddr_storage *to)
+{
+	static const struct rocemu_gid lo4 = {.raw = {[10] = 0xff, 0xff, 127, 0, 0, 1}},
+				       lo6 = {.raw = {[15] = 1}};
+	struct sockaddr *ip = (struct sockaddr *)to;
+	uint16_t port = rcm_addr_port(dst);
+	struct rcm_local local;
+
+	rcm_addr_ip(dst, to);
+	if (!rcm_addr_any(ip))
+		complete_scope(id, to);
+	else if (id->local.dev)
+		rcm_addr_from_gid(ip, &id->local.gid, port, id->local.scope_id);
+	else if (dst->sa_family == AF_INET ||
+		 (dst->sa_family == AF_IB && rcm_device_find_loopback(AF_INET6, &local)))
+		rcm_addr_from_gid(ip, &lo4, port, 0);
+	else
+		rcm_addr_from_gid(ip, &lo6, port, 0);
+}
+
+/*
+ * Find out where packets to an IP address would leave.
+ * @return 0 with *local, or -errno; -ENODEV and -EADDRNOTAVAIL: from an address that no device has.
+ */
+static int choose_source(const struct rcm_id *id, const struct sockaddr *to,
+			 struct rcm_local *local)
 {
 	const struct sockaddr *own = &id->base.route.addr.src_addr;
-	uint16_t port = rcm_addr_len(own) ? rcm_addr_port(own) : 0;
+	struct sockaddr_storage from, src;
 	int err;
 
 	if (id->local.dev) {
-		*src = id->base.route.addr.src_storage;
 		*local = id->local;
-		return 0;
+		rcm_addr_from_gid((struct sockaddr *)&from, &local->gid, 0, local->scope_id);
+		return rcm_addr_route(to, (struct sockaddr *)&from, &src);
 	}
-	err = rcm_addr_route(dst, src);
-	if (err)
-		return err;
-	err = find_local((struct sockaddr *)src, local);
-	if (err)
-		return err;
-	/* Of the device that was found, which need not be the one that routing named. */
-	rcm_addr_from_gid((struct sockaddr *)src, &local->gid, port, local->scope_id);
-	return 0;
-}
-
-/* A wildcard as destination is this host: the address that the ID has, or the loopback address. */
-static void set_destination(struct rcm_id *id, const struct sockaddr *dst)
-{
-	struct sockaddr *to = &id->base.route.addr.dst_addr;
-	uint16_t port = rcm_addr_port(dst);
-
-	rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
-	if (!rcm_addr_any(dst))
-		return;
-	if (id->local.dev)
-		rcm_addr_copy(&id->base.route.addr.dst_storage, &id->base.route.addr.src_addr);
-	else if (dst->sa_family == AF_INET6)
-		((struct sockaddr_in6 *)(void *)to)->sin6_addr = in6addr_loopback;
-	else
-		((struct sockaddr_in *)(void *)to)->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-	rcm_addr_set_port(to, port);
+	if (rcm_addr_len(own) && !rcm_addr_any(own)) {
+		rcm_addr_ip(own, &from);
+		err = rcm_addr_route(to, (struct sockaddr *)&from, &src);
+	} else {
+		err = rcm_addr_route(to, NULL, &src);
+	}
+	/* Of the device that is found, which need not be the one that routing named. */
+	return err ? err : find_local((struct sockaddr *)&src, local);
 }
 
 static uint16_t any_port(void) REQUIRES(rcm_lock)
@@ -113,42 +208,68 @@ static uint16_t any_port(void) REQUIRES(rcm_lock)
 	return (uint16_t)(FIRST + rcm_random() % (LAST - FIRST + 1));
 }
 
+/* Ports of IDs that only connect are not taken from the agent: they stand in messages for people to
+ * read, nobody sends to them. */
+static void set_resolved(struct rcm_id *id, const struct sockaddr *to,
+			 const struct rcm_local *local) REQUIRES(rcm_lock)
+{
+	struct rdma_addr *a = &id->base.route.addr;
+	sa_family_t family = a->dst_addr.sa_family;
+	struct rocemu_gid dgid;
+	uint64_t service_id;
+
+	if (id->state == RCM_BOUND)
+		service_id = rcm_addr_service(id->base.ps, &a->src_addr);
+	else
+		service_id = rocemu_cm_service_id((enum rocemu_port_space)id->base.ps, any_port());
+	memset(&a->src_storage, 0, sizeof(a->src_storage));
+	rcm_addr_make(&a->src_addr, family, &local->gid, service_id, local->scope_id);
+	rcm_id_set_local(id, local);
+	rcm_addr_to_gid(to, &dgid);
+	if (rcm_addr_any(&a->dst_addr))
+		rcm_addr_make(&a->dst_addr, family, &dgid,
+			      rcm_addr_service(id->base.ps, &a->dst_addr), local->scope_id);
+	memcpy(a->addr.ibaddr.dgid.raw, dgid.raw, 16);
+	id->state = RCM_ADDR_RESOLVED;
+}
+
+/* The ID's own address: the one asked for, if it has none yet. */
+static int bind_source(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+{
+	const struct sockaddr *own = &id->base.route.addr.src_addr;
+
+	if (!rcm_addr_len(dst) || (id->state != RCM_IDLE && id->state != RCM_BOUND))
+		return -EINVAL;
+	if (id->state == RCM_BOUND)
+		return own->sa_family == dst->sa_family ? 0 : -EINVAL;
+	if (dst->sa_family == AF_IB && id->base.ps == RDMA_PS_IPOIB)
+		return -EPROTONOSUPPORT;
+	if (!src || !src->sa_family)
+		return 0;
+	if (src->sa_family != dst->sa_family)
+		return -EINVAL;
+	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
+}
+
 static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
-	struct sockaddr_storage from;
-	struct rocemu_gid dgid;
+	struct sockaddr_storage to;
 	struct rcm_local local;
 	int err;
 
-	if (!rcm_addr_len(dst))
-		return -EAFNOSUPPORT;
-	if (id->state == RCM_IDLE && src && rcm_addr_len(src) &&
-	    (!rcm_addr_any(src) || rcm_addr_port(src))) {
-		if (src->sa_family != dst->sa_family)
-			return -EINVAL;
-		err = rcm_bind(id, src);
-		if (err)
-			return err;
-	}
-	if (id->state != RCM_IDLE && id->state != RCM_BOUND)
-		return -EINVAL;
-	if (id->local.dev && id->base.route.addr.src_addr.sa_family != dst->sa_family)
-		return -EINVAL;
-	set_destination(id, dst);
-	err = choose_source(id, &id->base.route.addr.dst_addr, &from, &local);
+	err = bind_source(id, src, dst);
+	if (err)
+		return err;
+	find_destination(id, dst, &to);
+	err = choose_source(id, (struct sockaddr *)&to, &local);
 	if (err && err != -ENODEV && err != -EADDRNOTAVAIL)
 		return err;
 	rcm_lock_take();
+	rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 	if (err) {
 		rcm_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 	} else {
-		if (!rcm_addr_port((struct sockaddr *)&from))
-			rcm_addr_set_port((struct sockaddr *)&from, any_port());
-		id->base.route.addr.src_storage = from;
-		rcm_id_set_local(id, &local);
-		rcm_addr_to_gid(&id->base.route.addr.dst_addr, &dgid);
-		memcpy(id->base.route.addr.addr.ibaddr.dgid.raw, dgid.raw, 16);
-		id->state = RCM_ADDR_RESOLVED;
+		set_resolved(id, (struct sockaddr *)&to, &local);
 		rcm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	}
 	rcm_lock_drop();
@@ -166,6 +287,8 @@ int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct
 	err = resolve_addr(rcm_id_of(base), src_addr, dst_addr);
 	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(base));
 }
+
+/* ---- resolve_route ---- */
 
 /* What programs see of the path. */
 static int fill_path(struct rcm_id *id)

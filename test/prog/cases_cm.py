@@ -119,6 +119,22 @@ def programs(name, server, client, where=ONCE, level=NORMAL, space='tcp', check=
                    needs=needs or (server[0], client[0]))
 
 
+def ucmatose_formats(check):
+    """Addresses written as numbers and as GIDs (AF_IB); one side that says GIDs and one that says IP addresses."""
+    numbers = {'ip': '{server}', 'ip6': '{server}', 'gid': None}
+    for place in WHERE:
+        v6 = place.endswith('6')
+        gid = '{server}' if v6 else '::ffff:{server}'
+        for name in ('gid', 'ip6' if v6 else 'ip'):
+            address = numbers[name] or gid
+            yield from programs(f'ucmatose.{name}', ['ucmatose', '-p', '{port}', '-f', name, '-b', address, '-c', 3],
+                                ['ucmatose', '-p', '{port}', '-f', name, '-s', address, '-c', 3], where=(place,), check=check)
+        yield from programs('ucmatose.gid_to_ip', ['ucmatose', '-p', '{port}', '-b', '{server}'],
+                            ['ucmatose', '-p', '{port}', '-f', 'gid', '-s', gid], where=(place,), check=check)
+        yield from programs('ucmatose.ip_to_any_gid', ['ucmatose', '-p', '{port}', '-P', 'ib', '-f', 'gid', '-b', '::'],
+                            ['ucmatose', '-p', '{port}', '-P', 'ib', '-s', '{server}'], where=(place,), space='ib', check=check)
+
+
 # ---- rping -----------------------------------------------------------------------------------------------
 
 RPING = ['rping', '-p', '{port}']
@@ -364,6 +380,7 @@ def cases():
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-t', '96'], check=done)
     found += programs('ucmatose.ib', ['ucmatose', '-p', '{port}', '-P', 'ib'],
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-P', 'ib'], space='ib', check=done)
+    found += ucmatose_formats(done)
     found += programs('udaddy', ['udaddy', '-b', '{server}', '-c', 3], ['udaddy', '-s', '{server}', '-c', 3],
                       where=WHERE, space='udp', check=done, port=7174)
     found += programs('rdma_client', ['rdma_server', '-p', '{port}'], ['rdma_client', '-p', '{port}', '-s', '{server}'],

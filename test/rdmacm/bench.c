@@ -2,8 +2,10 @@
 #include "bench.h"
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ipv6.h>
 #include <net/if.h>
 #include <poll.h>
 #include <sched.h>
@@ -56,6 +58,40 @@ struct sockaddr *bench_addr(const char *text, uint16_t port)
 		assert_int_equal(inet_pton(AF_INET, text, &in->sin_addr), 1);
 	}
 	return (struct sockaddr *)ss;
+}
+
+struct sockaddr *bench_gid(const char *text, uint64_t service_id, uint64_t mask)
+{
+	struct sockaddr_storage *ss = (struct sockaddr_storage *)(void *)bench_addr(text, 0);
+	struct sockaddr_ib ib = {
+		.sib_family = AF_IB,
+		.sib_pkey = htons(0xffff),
+		.sib_sid = htobe64(service_id),
+		.sib_sid_mask = htobe64(mask),
+	};
+
+	if (ss->ss_family == AF_INET6) {
+		memcpy(&ib.sib_addr, &((struct sockaddr_in6 *)ss)->sin6_addr, 16);
+	} else {
+		ib.sib_addr.sib_addr16[5] = 0xffff;
+		memcpy(&ib.sib_addr.sib_addr8[12], &((struct sockaddr_in *)ss)->sin_addr, 4);
+	}
+	memset(ss, 0, sizeof(*ss));
+	memcpy(ss, &ib, sizeof(ib));
+	return (struct sockaddr *)ss;
+}
+
+void bench_link_local(const char *text)
+{
+	struct in6_ifreq req = {.ifr6_ifindex = (int)if_nametoindex("lo"), .ifr6_prefixlen = 64};
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		skip(); /* no IPv6 here */
+	assert_int_equal(inet_pton(AF_INET6, text, &req.ifr6_addr), 1);
+	if (ioctl(fd, SIOCSIFADDR, &req))
+		assert_int_equal(errno, EEXIST);
+	close(fd);
 }
 
 struct rdma_event_channel *bench_channel(void)

@@ -6,6 +6,7 @@
 #ifndef TEST_RDMACM_BENCH_H
 #define TEST_RDMACM_BENCH_H
 
+#include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 
@@ -14,6 +15,11 @@ void bench_namespace(void);
 
 /** A socket address: "127.0.0.1" or "::1". Borrowed until the next call but three. */
 struct sockaddr *bench_addr(const char *text, uint16_t port);
+
+/** The same as a GID (AF_IB), with a service ID. */
+struct sockaddr *bench_gid(const char *text, uint64_t service_id, uint64_t mask);
+/** Give lo a link-local IPv6 address. */
+void bench_link_local(const char *text);
 
 struct rdma_event_channel *bench_channel(void);
 

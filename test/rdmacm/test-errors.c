@@ -71,7 +71,12 @@ TEST(bind, address_of_nobody__eaddrnotavail)
 	struct rdma_cm_id *id = fresh(ch);
 
 	assert_errno(rdma_bind_addr(id, bench_addr("192.0.2.1", 0)), EADDRNOTAVAIL);
-	assert_errno(rdma_bind_addr(id, &(struct sockaddr){.sa_family = AF_UNIX}), EAFNOSUPPORT);
+	assert_errno(rdma_bind_addr(id, &(struct sockaddr){.sa_family = AF_UNIX}), EINVAL);
+	assert_errno(rdma_bind_addr(id, &(struct sockaddr){.sa_family = AF_UNSPEC}), EINVAL);
+	/* A socket may be bound to these. */
+	assert_errno(rdma_bind_addr(id, bench_addr("239.1.2.3", 0)), EADDRNOTAVAIL);
+	assert_errno(rdma_bind_addr(id, bench_addr("ff15::1", 0)), EADDRNOTAVAIL);
+	assert_errno(rdma_bind_addr(id, bench_addr("255.255.255.255", 0)), EADDRNOTAVAIL);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
 }
