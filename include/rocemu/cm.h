@@ -185,9 +185,19 @@ struct rocemu_cm_path {
 	uint8_t ack_timeout;          /* 5 bits, see rocemu_ack_timeout_ns() */
 };
 
+/**
+ * Enhanced connection establishment: what a vendor's adapters offer each other beyond the standard. A REQ offers, the
+ * REP answers with what of it both sides do. All zero: nothing, as whoever does not know of it sends.
+ */
+struct rocemu_cm_ece {
+	uint32_t vendor_id;           /* 24 bits: whose options; an IEEE OUI */
+	uint32_t options;             /* that vendor's; it is the MAD header's attribute modifier */
+};
+
 /** IBTA 12.6.5, table 106. */
 struct rocemu_cm_req {
 	uint32_t local_comm_id;
+	struct rocemu_cm_ece ece;
 	uint64_t service_id;
 	uint64_t local_ca_guid;
 	uint32_t local_qkey;
@@ -236,6 +246,7 @@ struct rocemu_cm_rej {
 /** IBTA 12.6.8, table 110. */
 struct rocemu_cm_rep {
 	uint32_t local_comm_id, remote_comm_id;
+	struct rocemu_cm_ece ece;
 	uint32_t local_qkey;
 	uint32_t local_qpn;           /* 24 bits */
 	uint32_t local_eecn;          /* 24 bits */
@@ -283,6 +294,7 @@ struct rocemu_cm_sidr_rep {
 	uint32_t request_id;
 	uint8_t status;               /* enum rocemu_cm_sidr_status */
 	uint8_t info_len;             /* 0-72: bytes of info that count */
+	struct rocemu_cm_ece ece;
 	uint32_t qpn;                 /* 24 bits */
 	uint64_t service_id;
 	uint32_t qkey;
@@ -322,8 +334,8 @@ struct rocemu_cm_msg {
 /**
  * Read the message in buf[0..len), the payload of a UD packet to QP 1. All is copied, nothing borrowed.
  *
- * Checks form only: the fields may contradict each other. MAD status, class specific field and attribute modifier
- * are not looked at.
+ * Checks form only: the fields may contradict each other. MAD status and class specific field are not looked at, the
+ * attribute modifier only where it is struct rocemu_cm_ece's.
  *
  * @return ROCEMU_MAD_OK, or why it is not taken (LENGTH, BASE_VERSION, CLASS, CLASS_VERSION, METHOD, ATTRIBUTE;
  *         FIELD: ari_len or info_len is larger than 72): then *m is unset.

@@ -179,6 +179,8 @@ static void fill_req(struct rcm_id *id, const struct rdma_conn_param *param,
 {
 	cm_req_init(req);
 	fill_transport(id, req);
+	req->ece.vendor_id = id->local_ece.vendor_id;
+	req->ece.options = id->local_ece.options;
 	req->service_id = service_id(id);
 	req->local_qpn = id->base.qp ? id->base.qp->qp_num : param->qp_num;
 	req->srq = id->base.qp ? id->base.qp->srq != NULL : param->srq;
@@ -357,6 +359,9 @@ static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES
 {
 	const struct ibv_qp *qp = id->base.qp;
 	struct rocemu_cm_rep rep = {
+		/* What is done of what the peer has offered: the options are read as its vendor's.
+		 */
+		.ece = {.vendor_id = id->remote_ece.vendor_id, .options = id->local_ece.options},
 		.local_qpn = qp ? qp->qp_num : p->qp_num,
 		.starting_psn = id->psn,
 		.responder_resources = id->responder_resources,

@@ -5,6 +5,11 @@
 
 #include "rdmacm/objects.h"
 
+static struct ibv_ece ece(const struct rocemu_cm_ece *e)
+{
+	return (struct ibv_ece){.vendor_id = e->vendor_id, .options = e->options};
+}
+
 /* ---- requests: a new ID each ---- */
 
 /* The addresses of both ends, as the private data's header has them. */
@@ -118,6 +123,7 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	/* What the peer starts at once, we must take, and the other way round. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
+	id->remote_ece = ece(&req->ece);
 	ev->base.param.conn = (struct rdma_conn_param){
 		.responder_resources = req->initiator_depth,
 		.initiator_depth = req->responder_resources,
@@ -168,6 +174,7 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 	/* No more than was offered, whatever the peer says. */
 	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
 	id->responder_resources = MIN(id->responder_resources, rep->initiator_depth);
+	id->remote_ece = ece(&rep->ece);
 	ev->base.param.conn = (struct rdma_conn_param){
 		.responder_resources = rep->initiator_depth,
 		.initiator_depth = rep->responder_resources,

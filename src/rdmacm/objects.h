@@ -174,7 +174,7 @@ struct rcm_id {
 	signed char afonly; /* -1: not said */
 	uint8_t ack_timeout;
 	bool ack_timeout_set;
-	struct ibv_ece local_ece, remote_ece;
+	struct ibv_ece local_ece, remote_ece; /* guarded by the lock, unlike the rest here */
 
 	struct list groups; /* rcm_group */
 	struct ibv_sa_path_rec path_rec;

@@ -112,15 +112,22 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 	}
 }
 
+/*
+ * Vendors' options are for QPs that the program looks after itself: it asks its adapter's driver
+ * what that can do, and tells it what the peer can. The QPs that an ID has been given are of our
+ * devices, which have no options: their requests offer none, and of a peer's none is taken.
+ */
+
 int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 {
 	struct rcm_id *id;
 
-	/* For QPs that the program manages itself. */
 	if (!base || base->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return rcm_ret(-EINVAL);
 	id = rcm_id_of(base);
+	rcm_lock_take();
 	id->local_ece = *ece;
+	rcm_lock_drop();
 	return 0;
 }
 
@@ -128,6 +135,8 @@ int rdma_get_remote_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 {
 	if (!base || base->qp || !ece)
 		return rcm_ret(-EINVAL);
+	rcm_lock_take();
 	*ece = rcm_id_of(base)->remote_ece;
+	rcm_lock_drop();
 	return 0;
 }

@@ -265,6 +265,10 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	}
 	id->pd = attr->pd;
 	id->qp = qp;
+	/* What the program said was of a QP of its own. */
+	rcm_lock_take();
+	rid->local_ece = (struct ibv_ece){0};
+	rcm_lock_drop();
 	return 0;
 }
 

@@ -68,6 +68,13 @@ static void add_transport(struct text *t, const struct rocemu_cm_req *m)
 		text_add(t, " extended-transport %u", m->extended_transport);
 }
 
+/* Vendors' options; most messages have none. */
+static void add_ece(struct text *t, const struct rocemu_cm_ece *e)
+{
+	if (e->vendor_id != 0 || e->options != 0)
+		text_add(t, " ece 0x%06" PRIx32 ":0x%08" PRIx32, e->vendor_id, e->options);
+}
+
 static void add_req(struct text *t, const struct rocemu_cm_req *m)
 {
 	static const struct rocemu_gid none;
@@ -85,6 +92,7 @@ static void add_req(struct text *t, const struct rocemu_cm_req *m)
 		 m->primary.ack_timeout);
 	if (m->srq)
 		text_add(t, " srq");
+	add_ece(t, &m->ece);
 	add_path(t, "path", &m->primary);
 	if (memcmp(&m->alternate.remote_gid, &none, sizeof(none)) != 0)
 		add_path(t, "alternate", &m->alternate);
@@ -99,6 +107,7 @@ static void add_rep(struct text *t, const struct rocemu_cm_rep *m)
 		 m->rnr_retry_count);
 	if (m->srq)
 		text_add(t, " srq");
+	add_ece(t, &m->ece);
 }
 
 static void add_sidr_rep(struct text *t, const struct rocemu_cm_sidr_rep *m)
@@ -108,6 +117,7 @@ static void add_sidr_rep(struct text *t, const struct rocemu_cm_sidr_rep *m)
 	text_add(t, " status %u (%s)", m->status, rocemu_cm_sidr_text(m->status));
 	if (m->status == ROCEMU_CM_SIDR_VALID)
 		text_add(t, " qpn 0x%" PRIx32 " qkey 0x%" PRIx32, m->qpn, m->qkey);
+	add_ece(t, &m->ece);
 }
 
 static void add_cm(struct text *t, const struct rocemu_cm_msg *m)

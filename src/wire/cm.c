@@ -14,24 +14,35 @@
 #include "base/util.h"
 
 struct field {
-	uint8_t byte;  /* in the MAD's data, after the common header */
+	uint8_t byte;  /* in the MAD */
 	uint8_t bit;   /* of that byte, 0 is the most significant */
 	uint8_t bits;  /* 0: bytes, as they are */
+	uint8_t shift; /* this is a part of the member, from this bit of its value on */
 	uint8_t size;  /* bytes of the member */
 	uint8_t max;   /* largest value allowed; 0: all that fit into bits */
 	uint16_t host; /* offset of the member in its message's struct */
 };
 
+enum { MAD_ATTR_MOD = 20 };
+
 /* clang-format off */
 #define AT(msg, member)                                                                 \
 	.size = (uint8_t)sizeof(((const struct rocemu_cm_##msg *)NULL)->member),        \
 	.host = (uint16_t)offsetof(struct rocemu_cm_##msg, member)
+/* As the standard's tables count: from the byte after the common header on. */
+#define BYTE(byte_)                                                                     \
+	.byte = ROCEMU_MAD_HDR_LEN + (byte_)
 #define BITS(msg, member, byte_, bit_, bits_)                                           \
-	{.byte = (byte_), .bit = (bit_), .bits = (bits_), AT(msg, member)}
+	{BYTE(byte_), .bit = (bit_), .bits = (bits_), AT(msg, member)}
+#define PART(msg, member, byte_, bit_, bits_, shift_)                                   \
+	{BYTE(byte_), .bit = (bit_), .bits = (bits_), .shift = (shift_), AT(msg, member)}
 #define UPTO(msg, member, byte_, bit_, bits_, max_)                                     \
-	{.byte = (byte_), .bit = (bit_), .bits = (bits_), .max = (max_), AT(msg, member)}
+	{BYTE(byte_), .bit = (bit_), .bits = (bits_), .max = (max_), AT(msg, member)}
 #define BYTES(msg, member, byte_)                                                       \
-	{.byte = (byte_), AT(msg, member)}
+	{BYTE(byte_), AT(msg, member)}
+/* A member that is in the common header. */
+#define ATTR_MOD(msg, member)                                                           \
+	{.byte = MAD_ATTR_MOD, .bit = 0, .bits = 32, AT(msg, member)}
 
 /* A path as a REQ has it, 44 bytes from byte b on. */
 #define REQ_PATH(path, b)                                 \
@@ -48,7 +59,9 @@ struct field {
 	BITS(req, path.ack_timeout,  (b) + 43, 0, 5)
 
 static const struct field req_fields[] = { /* table 106 */
+	ATTR_MOD(req, ece.options),
 	BITS(req, local_comm_id,       0,   0, 32),
+	BITS(req, ece.vendor_id,       5,   0, 24),
 	BITS(req, service_id,          8,   0, 64),
 	BITS(req, local_ca_guid,       16,  0, 64),
 	BITS(req, local_qkey,          28,  0, 32),
@@ -94,13 +107,18 @@ static const struct field rej_fields[] = { /* table 108 */
 	BYTES(rej, private_data,       84),
 };
 
+/* Its vendor ID came when the table was full: a byte of it wherever one was left. */
 static const struct field rep_fields[] = { /* table 110 */
+	ATTR_MOD(rep, ece.options),
 	BITS(rep, local_comm_id,       0,   0, 32),
 	BITS(rep, remote_comm_id,      4,   0, 32),
 	BITS(rep, local_qkey,          8,   0, 32),
 	BITS(rep, local_qpn,           12,  0, 24),
+	PART(rep, ece.vendor_id,       15,  0, 8, 16),
 	BITS(rep, local_eecn,          16,  0, 24),
+	PART(rep, ece.vendor_id,       19,  0, 8, 8),
 	BITS(rep, starting_psn,        20,  0, 24),
+	PART(rep, ece.vendor_id,       23,  0, 8, 0),
 	BITS(rep, responder_resources, 24,  0, 8),
 	BITS(rep, initiator_depth,     25,  0, 8),
 	BITS(rep, target_ack_delay,    26,  0, 5),
@@ -139,10 +157,13 @@ static const struct field sidr_req_fields[] = { /* table 119 */
 };
 
 static const struct field sidr_rep_fields[] = { /* table 120 */
+	ATTR_MOD(sidr_rep, ece.options),
 	BITS(sidr_rep, request_id,     0,   0, 32),
 	BITS(sidr_rep, status,         4,   0, 8),
 	UPTO(sidr_rep, info_len,       5,   0, 8, ROCEMU_CM_INFO_LEN),
+	PART(sidr_rep, ece.vendor_id,  6,   0, 16, 8),
 	BITS(sidr_rep, qpn,            8,   0, 24),
+	PART(sidr_rep, ece.vendor_id,  11,  0, 8, 0),
 	BITS(sidr_rep, service_id,     12,  0, 64),
 	BITS(sidr_rep, qkey,           20,  0, 32),
 	BYTES(sidr_rep, info,          24),
@@ -203,9 +224,9 @@ static unsigned last_bit(const struct field *f)
 	return (unsigned)f->bit + f->bits - 1;
 }
 
-static uint64_t wire_get(const struct field *f, const uint8_t *data)
+static uint64_t wire_get(const struct field *f, const uint8_t *mad)
 {
-	const uint8_t *p = data + f->byte, *end = p + last_bit(f) / 8;
+	const uint8_t *p = mad + f->byte, *end = p + last_bit(f) / 8;
 	uint64_t v = 0;
 
 	for (; p <= end; p++)
@@ -214,9 +235,9 @@ static uint64_t wire_get(const struct field *f, const uint8_t *data)
 }
 
 /* The place is zero, or holds other fields of the same byte. */
-static void wire_put(const struct field *f, uint8_t *data, uint64_t v)
+static void wire_put(const struct field *f, uint8_t *mad, uint64_t v)
 {
-	uint8_t *first = data + f->byte, *p = first + last_bit(f) / 8;
+	uint8_t *first = mad + f->byte, *p = first + last_bit(f) / 8;
 
 	v = (v & UINT64_MAX >> (64 - f->bits)) << (7 - last_bit(f) % 8);
 	for (; p >= first; p--, v >>= 8)
@@ -297,13 +318,13 @@ enum rocemu_mad_verdict rocemu_cm_decode(struct rocemu_cm_msg *m, const uint8_t 
 	m->tid = mad.tid;
 	for (const struct field *f = layout->fields; f < layout->fields + layout->count; f++) {
 		if (f->bits == 0) {
-			memcpy(msg + f->host, mad.data + f->byte, f->size);
+			memcpy(msg + f->host, buf + f->byte, f->size);
 			continue;
 		}
-		value = wire_get(f, mad.data);
+		value = wire_get(f, buf);
 		if (f->max != 0 && value > f->max)
 			return ROCEMU_MAD_FIELD;
-		host_put(f, msg, value);
+		host_put(f, msg, host_get(f, msg) | value << f->shift);
 	}
 	return ROCEMU_MAD_OK;
 }
@@ -320,20 +341,19 @@ size_t rocemu_cm_encode(const struct rocemu_cm_msg *m, uint8_t buf[ROCEMU_MAD_LE
 		.tid = m->tid,
 		.attr_id = m->attr_id,
 	};
-	uint8_t *data = buf + ROCEMU_MAD_HDR_LEN;
 	uint64_t value;
 
 	if (layout == NULL)
 		return 0;
-	memset(data, 0, ROCEMU_MAD_DATA_LEN);
+	memset(buf + ROCEMU_MAD_HDR_LEN, 0, ROCEMU_MAD_DATA_LEN);
 	rocemu_mad_encode(&mad, buf);
 	for (const struct field *f = layout->fields; f < layout->fields + layout->count; f++) {
 		if (f->bits == 0) {
-			memcpy(data + f->byte, msg + f->host, f->size);
+			memcpy(buf + f->byte, msg + f->host, f->size);
 			continue;
 		}
-		value = host_get(f, msg);
-		wire_put(f, data, f->max != 0 ? MIN(value, f->max) : value);
+		value = host_get(f, msg) >> f->shift;
+		wire_put(f, buf, f->max != 0 ? MIN(value, f->max) : value);
 	}
 	return ROCEMU_MAD_LEN;
 }

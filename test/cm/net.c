@@ -41,12 +41,19 @@ void net_start(struct net *n, uint64_t seed)
 	net_start_config(n, &a, &b);
 }
 
+/** What each side offers of its vendor's options. */
+static struct rocemu_cm_ece ece_of(unsigned side)
+{
+	return (struct rocemu_cm_ece){.vendor_id = 0xa1b2c3 + side, .options = 0xd4e5f607 + side};
+}
+
 void net_connect_param(const struct net *n, unsigned side, struct cm_connect_param *p)
 {
 	memset(p, 0, sizeof(*p));
 	cm_req_init(&p->req);
 	p->req.service_id = NET_SERVICE;
 	p->req.local_qpn = n->side[side].qpn;
+	p->req.ece = ece_of(side);
 	p->req.starting_psn = 0x100 + side;
 	p->addr.src = n->side[side].gid;
 	p->addr.dst = n->side[!side].gid;
@@ -82,7 +89,11 @@ void net_sidr(struct net *n, unsigned side)
 static void answer(struct net *n, struct net_side *s, struct cm_conn *c, enum cm_event_type to)
 {
 	const struct rocemu_cm_rep rep = {
-		.local_qpn = s->qpn, .starting_psn = 0x200, .responder_resources = 1};
+		.ece = ece_of(s == &n->side[B]),
+		.local_qpn = s->qpn,
+		.starting_psn = 0x200,
+		.responder_resources = 1,
+	};
 	int r = 0;
 
 	switch (to) {
@@ -158,6 +169,18 @@ static void log_event(struct net_side *s, const struct cm_event *ev)
 	append(s->log, sizeof(s->log), "; ", text);
 }
 
+/** Whatever was lost, doubled or said again on the way: what the other side offers is in REQ and
+ * REP. */
+static void check_ece(const struct cm_event *ev, unsigned peer)
+{
+	const struct rocemu_cm_ece want = ece_of(peer);
+
+	if (ev->type == CM_EV_REQ)
+		assert_memory_equal(&ev->msg.req.ece, &want, sizeof(want));
+	if (ev->type == CM_EV_REP)
+		assert_memory_equal(&ev->msg.rep.ece, &want, sizeof(want));
+}
+
 /* ---- the network ---- */
 
 static void launch(struct net *n, unsigned from, const struct cm_mad *mad)
@@ -203,6 +226,7 @@ static void drain(struct net *n)
 
 		while (cm_next_event(s->cm, &s->last)) {
 			log_event(s, &s->last);
+			check_ece(&s->last, !i);
 			react(n, s, &s->last);
 		}
 		send_out(n, i);

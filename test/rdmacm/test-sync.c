@@ -256,22 +256,3 @@ TEST(devices, list__open_contexts)
 	assert_null(list[n]);
 	rdma_free_devices(list);
 }
-
-TEST(ece, of_an_id_without_qp__kept_of_one_with_qp__refused)
-{
-	struct rdma_event_channel *ch = bench_channel();
-	struct ibv_ece ece = {.vendor_id = 0x2c9, .options = 1};
-	struct rdma_cm_id *id;
-
-	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
-	assert_int_equal(rdma_bind_addr(id, bench_addr("127.0.0.1", 0)), 0);
-	assert_int_equal(rdma_set_local_ece(id, &ece), 0);
-	assert_int_equal(rdma_get_remote_ece(id, &ece), 0);
-	assert_int_equal(ece.vendor_id, 0);
-	assert_errno(rdma_set_local_ece(id, &ece), EINVAL);
-	bench_qp(id);
-	assert_errno(rdma_get_remote_ece(id, &ece), EINVAL);
-	rdma_destroy_qp(id);
-	assert_int_equal(rdma_destroy_id(id), 0);
-	rdma_destroy_event_channel(ch);
-}

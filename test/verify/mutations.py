@@ -773,6 +773,14 @@ def request_sent_again_with_another_psn(frames):
     after(frames, req, again)
 
 
+@mutation('cm-differs', 'cm_rping', 'cm_reject_no_listener')
+def request_sent_again_with_other_vendor_options(frames):
+    req = attribute(frames, REQ)
+    again = req.copy(ip_id=req.ip_id + 999)
+    again.body[MAD + 23] ^= 1
+    after(frames, req, again)
+
+
 @mutation('cm-unanswered', 'cm_reject_no_listener', 'cm_rping', 'cm_udaddy')
 def last_answer_missing(frames):
     frames.remove([f for f in mads(frames) if f.body[MAD + 17] in (REJ, DREP, SIDR_REP)][-1])

@@ -23,6 +23,7 @@ TEST(print_mad, every_message__name_and_what_tells_it_apart)
 		"CM REQ local-comm-id 0x01020304 service 0x1112131415161718 rd qpn 0x414243 psn "
 		"7434867 mtu 4096 "
 		"resp-res 68 init-depth 84 retry 6 rnr-retry 3 ack-timeout 19 "
+		"ece 0xf1f2f3:0xd5d6d7d8 "
 		"path a0a1:a2a3:a4a5:a6a7:a8a9:aaab:acad:aeaf > "
 		"b0b1:b2b3:b4b5:b6b7:b8b9:babb:bcbd:bebf "
 		"alternate 4041:4243:4445:4647:4849:4a4b:4c4d:4e4f > "
@@ -33,13 +34,13 @@ TEST(print_mad, every_message__name_and_what_tells_it_apart)
 		"(unknown reason)",
 		"CM REP local-comm-id 0x01020304 remote-comm-id 0x05060708 qpn 0x212223 psn "
 		"4276803 resp-res 81 "
-		"init-depth 82 rnr-retry 5 srq",
+		"init-depth 82 rnr-retry 5 srq ece 0xf1f2f3:0xd5d6d7d8",
 		"CM RTU local-comm-id 0x01020304 remote-comm-id 0x05060708",
 		"CM DREQ local-comm-id 0x01020304 remote-comm-id 0x05060708 remote-qpn 0x212223",
 		"CM DREP local-comm-id 0x01020304 remote-comm-id 0x05060708",
 		"CM SIDR_REQ request-id 0x01020304 service 0x1112131415161718",
 		"CM SIDR_REP request-id 0x01020304 service 0x3132333435363738 status 5 (version "
-		"not supported)",
+		"not supported) ece 0xf1f2f3:0xd5d6d7d8",
 		"CM LAP local-comm-id 0x01020304 remote-comm-id 0x05060708 remote-qpn 0x212223 "
 		"alternate a0a1:a2a3:a4a5:a6a7:a8a9:aaab:acad:aeaf > "
 		"b0b1:b2b3:b4b5:b6b7:b8b9:babb:bcbd:bebf",

@@ -16,6 +16,7 @@ enum {
 	MAD_CLASS_VERSION = 2,
 	MAD_METHOD = 3,
 	MAD_ATTR_ID = 16,
+	MAD_ATTR_MOD = 20,
 	DATA = ROCEMU_MAD_HDR_LEN
 };
 
@@ -53,17 +54,15 @@ static const struct reserved {
 } reserved[] = {
 /* clang-format off */
 #define BIT(byte, bit) ((byte) * 8 + (bit))
-	{ROCEMU_CM_REQ, BIT(4, 0), BIT(7, 7)},      {ROCEMU_CM_REQ, BIT(24, 0), BIT(27, 7)},
+	{ROCEMU_CM_REQ, BIT(4, 0), BIT(4, 7)},      {ROCEMU_CM_REQ, BIT(24, 0), BIT(27, 7)},
 	{ROCEMU_CM_REQ, BIT(90, 4), BIT(91, 1)},    {ROCEMU_CM_REQ, BIT(94, 5), BIT(94, 7)},
 	{ROCEMU_CM_REQ, BIT(95, 5), BIT(95, 7)},    {ROCEMU_CM_REQ, BIT(134, 4), BIT(135, 1)},
 	{ROCEMU_CM_REQ, BIT(138, 5), BIT(138, 7)},  {ROCEMU_CM_REQ, BIT(139, 6), BIT(139, 7)},
 	{ROCEMU_CM_MRA, BIT(8, 2), BIT(8, 7)},      {ROCEMU_CM_MRA, BIT(9, 5), BIT(9, 7)},
 	{ROCEMU_CM_REJ, BIT(8, 2), BIT(8, 7)},      {ROCEMU_CM_REJ, BIT(9, 7), BIT(9, 7)},
-	{ROCEMU_CM_REP, BIT(15, 0), BIT(15, 7)},    {ROCEMU_CM_REP, BIT(19, 0), BIT(19, 7)},
-	{ROCEMU_CM_REP, BIT(23, 0), BIT(23, 7)},    {ROCEMU_CM_REP, BIT(27, 4), BIT(27, 7)},
+	{ROCEMU_CM_REP, BIT(27, 4), BIT(27, 7)},
 	{ROCEMU_CM_DREQ, BIT(11, 0), BIT(11, 7)},
 	{ROCEMU_CM_SIDR_REQ, BIT(6, 0), BIT(7, 7)},
-	{ROCEMU_CM_SIDR_REP, BIT(6, 0), BIT(7, 7)}, {ROCEMU_CM_SIDR_REP, BIT(11, 0), BIT(11, 7)},
 	{ROCEMU_CM_LAP, BIT(8, 0), BIT(11, 7)},     {ROCEMU_CM_LAP, BIT(15, 5), BIT(19, 7)},
 	{ROCEMU_CM_LAP, BIT(58, 4), BIT(58, 7)},    {ROCEMU_CM_LAP, BIT(61, 0), BIT(61, 1)},
 	{ROCEMU_CM_LAP, BIT(62, 5), BIT(62, 7)},    {ROCEMU_CM_LAP, BIT(63, 5), BIT(63, 7)},
@@ -113,6 +112,31 @@ TEST(cm, every_bit_alone__comes_back_unless_reserved)
 			if (memcmp(in, out, sizeof(in)) != 0)
 				fail_msg("%s: byte %u bit %u", rocemu_cm_name(id), bit / 8,
 					 bit % 8);
+		}
+	}
+}
+
+/* The attribute modifier holds the options of those messages that have a vendor ID. */
+TEST(cm, every_bit_of_the_attribute_modifier__comes_back_where_it_is_options)
+{
+	const struct cm_vector *v = cm_vectors();
+	uint8_t in[ROCEMU_MAD_LEN] = {0}, out[ROCEMU_MAD_LEN];
+	struct rocemu_cm_msg m;
+
+	for (unsigned i = 0; i < CM_VECTORS; i++) {
+		uint16_t id = v[i].msg.attr_id;
+		bool options =
+			id == ROCEMU_CM_REQ || id == ROCEMU_CM_REP || id == ROCEMU_CM_SIDR_REP;
+
+		for (unsigned bit = 0; bit < 32; bit++) {
+			memcpy(in, v[i].bytes, MAD_ATTR_MOD);
+			memset(in + MAD_ATTR_MOD, 0, sizeof(in) - MAD_ATTR_MOD);
+			in[MAD_ATTR_MOD + bit / 8] = (uint8_t)(0x80 >> bit % 8);
+			assert_int_equal(rocemu_cm_decode(&m, in, sizeof(in)), ROCEMU_MAD_OK);
+			assert_int_equal(rocemu_cm_encode(&m, out), ROCEMU_MAD_LEN);
+			if (!options)
+				in[MAD_ATTR_MOD + bit / 8] = 0;
+			assert_memory_equal(in, out, sizeof(in));
 		}
 	}
 }
@@ -186,7 +210,8 @@ TEST(cm_encode, fields_too_wide__cut_and_neighbours_unharmed)
 {
 	static const struct rocemu_cm_msg wide = {
 		.attr_id = ROCEMU_CM_REQ,
-		.req = {.local_qpn = 0xff000001,
+		.req = {.ece = {.vendor_id = 0xff0002c9},
+			.local_qpn = 0xff000001,
 			.transport = 0xfd,
 			.retry_count = 0xf8,
 			.path_mtu = 0xf3,
@@ -198,6 +223,7 @@ TEST(cm_encode, fields_too_wide__cut_and_neighbours_unharmed)
 
 	rocemu_cm_encode(&wide, buf);
 	assert_int_equal(rocemu_cm_decode(&m, buf, sizeof(buf)), ROCEMU_MAD_OK);
+	assert_int_equal(m.req.ece.vendor_id, 0x2c9);
 	assert_int_equal(m.req.local_qpn, 1);
 	assert_int_equal(m.req.responder_resources, 0);
 	assert_int_equal(m.req.transport, 1);
@@ -207,6 +233,13 @@ TEST(cm_encode, fields_too_wide__cut_and_neighbours_unharmed)
 	assert_int_equal(m.req.path_mtu, 3);
 	assert_int_equal(m.req.primary.flow_label, 1);
 	assert_int_equal(m.req.primary.packet_rate, 1);
+
+	m = (struct rocemu_cm_msg){.attr_id = ROCEMU_CM_REP,
+				   .rep = {.ece = {.vendor_id = 0xff0002c9}}};
+	rocemu_cm_encode(&m, buf);
+	assert_int_equal(rocemu_cm_decode(&m, buf, sizeof(buf)), ROCEMU_MAD_OK);
+	assert_int_equal(m.rep.ece.vendor_id, 0x2c9);
+	assert_int_equal(m.rep.local_qpn | m.rep.local_eecn | m.rep.starting_psn, 0);
 
 	m = (struct rocemu_cm_msg){.attr_id = ROCEMU_CM_REJ,
 				   .rej = {.answered = 0xfd, .ari_len = 0xff}};

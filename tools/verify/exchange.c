@@ -217,12 +217,14 @@ static void check_order(const struct turn *t)
 	}
 }
 
-/* A hash of what a repeated message repeats; private data and all. */
+/* A hash of what a repeated message repeats: private data and all, and of the header the attribute
+ * modifier, where the vendors' options are. */
 static uint32_t digest(const struct pkt *p)
 {
+	enum { MAD_ATTR_MOD = 20 };
 	uint32_t h = 0x811c9dc5u;
 
-	for (uint32_t i = ROCEMU_MAD_HDR_LEN; i < p->p.payload_len; i++)
+	for (uint32_t i = MAD_ATTR_MOD; i < p->p.payload_len; i++)
 		h = (h ^ p->p.payload[i]) * 0x01000193u;
 	return h;
 }
