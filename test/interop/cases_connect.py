@@ -149,6 +149,22 @@ def judge(case, server, client, good):
     return [Row(*case.label, 'pass' if good else 'fail', '' if good else f'{server.report()}\n{client.report()}')], ''
 
 
+def vendor_options(wire, case):
+    """Each side's ECE as the other reads it, the kernel at one end; and as the packets have it, see verify."""
+    ends = {'client': (wire.rxe, wire.rocemu), 'server': (wire.rocemu, wire.rxe)}[case.role]
+    programs = {end: end.program('ece-check') for end in ends}
+
+    def server_argv(end, port, _tcp):
+        return [programs[end], end.address(case.family), port]
+
+    def client_argv(end, port, _tcp):
+        return [programs[end], end.address(case.family), port, ends[0].address(case.family)]
+
+    server, client = wire.pair(case.role, server_argv, client_argv,
+                               ready=lambda end, server, port: wait_listening(wire, end, server, port))
+    return judge(case, server, client, all(code(p) == 0 and 'as they should be' in p.stdout for p in (server, client)))
+
+
 def multicast(wire, case):
     def argv(me, server, _port):
         return ['mckey', '-m', MULTICAST, '-b', me, '-C', ENOUGH, *(('-s',) if server else ())]
@@ -215,6 +231,7 @@ def rows():
         families = ('v4',) if is_perftest(name) else FAMILIES
         yield f'cm/{name.split(",")[0].replace(" ", "")}', families, lambda w, c, n=name: program(w, c, n), name
     yield 'cm/mckey', ('v4',), multicast, 'mckey, multicast'
+    yield 'cm/ece', FAMILIES, vendor_options, 'ece-check, vendor options'
     yield 'cm/reject', FAMILIES, reject, 'no listener: REJ'
     for who in ('client', 'server'):
         yield f'cm/killed-{who}', FAMILIES, lambda w, c, n=who: killed(w, c, n), f'{who} killed: DREQ'

@@ -234,6 +234,24 @@ def rping_captured(config, lab):
                 tool(config, 'verify', file)
 
 
+def vendor_options(place):
+    """Options of vendors, offered and answered between two processes; and as the packets say."""
+    def run(config, lab):
+        program = config.program('prog', 'ece-check')
+        with tempfile.TemporaryDirectory(prefix='rocemu-cm-') as d, Session(config, lab.get(place)) as s:
+            file = os.path.join(d, 'client.pcap')
+            srv = s.server([program, '{server}', '{port}'])
+            cli = s.client([program, '{client}', '{port}', '{server}'], options=('--pcap', file))
+            s.finish(srv, cli)
+            text = tool(config, 'decode', file)
+            for wanted in (r'CM REQ .* ece 0xa1b2c3:0xd4e5f607 ', r'CM REP .* ece 0xa1b2c3:0x18293a4b ',
+                           r'CM REJ .* reason 35 \(vendor option not supported\)'):
+                if not re.search(wanted, text):
+                    raise Failure(f'no "{wanted}" in\n{text}')
+            tool(config, 'verify', file)
+    return Case(f'cm/ece/{place}', run, QUICK if place == 'lo' else NORMAL)
+
+
 def tool(config, *argv):
     p = subprocess.run([config.rocemu, *argv], capture_output=True, text=True, check=False)
     if p.returncode != 0:
@@ -366,6 +384,7 @@ def cases():
         Case('cm/rping.captured', rping_captured, NORMAL, needs=('rping',)),
         Case('cm/rping.unreachable/lo', unreachable, FULL, needs=('rping',)),
     ]
+    found += [vendor_options(place) for place in WHERE]
     done = complete('data transfers complete')
     found += programs('ucmatose', ['ucmatose', '-p', '{port}', '-b', '{server}', '-c', 5],
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-c', 5], where=WHERE, check=done)
