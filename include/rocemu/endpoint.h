@@ -157,6 +157,12 @@ ROCEMU_PUBLIC int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16
 /** Set or change an entry of the GID table. NULL empties it. -EINVAL: index >= ROCEMU_MAX_GID. */
 ROCEMU_PUBLIC int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index, const struct rocemu_gid *gid);
 
+/**
+ * The device is gone: all QPs but those in RESET go to the error state, so that whoever waits for a completion gets
+ * one (IBV_WC_WR_FLUSH_ERR). QPs made later are not affected.
+ */
+ROCEMU_PUBLIC void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now);
+
 /** Change the largest path MTU (the interface's MTU changed). */
 ROCEMU_PUBLIC void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu mtu);
 

@@ -198,6 +198,16 @@ void lane_set_mtu(struct lane *l, enum ibv_mtu mtu)
 	lane_unlock(l);
 }
 
+void lane_fail(struct lane *l)
+{
+	lane_lock(l);
+	if (!l->dead) {
+		rocemu_ep_fail(l->ep, lane_now());
+		lane_kick(l);
+	}
+	lane_unlock(l);
+}
+
 /* ---- multicast groups ---- */
 
 int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group,

@@ -125,6 +125,9 @@ void lane_set_gid(struct lane *l, unsigned index, const struct lane_gid *g) EXCL
 /** The interface's MTU changed: what path MTU may be asked for from now on. Lock not held. */
 void lane_set_mtu(struct lane *l, enum ibv_mtu mtu) EXCLUDES(l);
 
+/** The device is gone for good: rocemu_ep_fail(). Lock not held. */
+void lane_fail(struct lane *l) EXCLUDES(l);
+
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
  * Lock held. */
 int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l);

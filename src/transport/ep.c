@@ -106,6 +106,13 @@ int ep_find_gid(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 	return -1;
 }
 
+void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now)
+{
+	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
+		if (ep->qps[i] && ep->qps[i]->state != IBV_QPS_RESET)
+			qp_fail(ep->qps[i], now);
+}
+
 void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu mtu)
 {
 	ep->cfg.active_mtu = mtu;

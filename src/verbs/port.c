@@ -5,7 +5,8 @@
  *
  * As with a hardware RNIC under Linux: an address that goes leaves a hole, all others keep their
  * index; QPs and address handles of it stay, and time out (or go on, if it comes back soon). The
- * interface's end is the device's: IBV_EVENT_DEVICE_FATAL.
+ * interface's end is the device's: its QPs fail, so that nobody waits for completions that cannot
+ * come, and IBV_EVENT_DEVICE_FATAL says why.
  */
 #include "base/log.h"
 #include "verbs/objects.h"
@@ -86,16 +87,18 @@ static void post(struct vb_context *c, enum vb_port_event which)
 }
 
 /* What has changed between two looks, for the program. The addresses first: a port that becomes
- * active has them already. */
+ * active has them already. Of a device that is gone there is nothing else to say. */
 static void tell_program(struct vb_context *c, const struct netdev *before,
 			 const struct netdev *now, bool gids, bool gone)
 {
+	if (gone) {
+		post(c, VB_PORT_FATAL);
+		return;
+	}
 	if (gids)
 		post(c, VB_PORT_GID_CHANGE);
 	if (before->active != now->active)
 		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
-	if (gone)
-		post(c, VB_PORT_FATAL);
 }
 
 /* Bring table, lane and program up to date. active: NULL, or what the news say of the link. */
@@ -127,6 +130,8 @@ static void update(struct vb_context *c, const bool *active, bool silent)
 	set_lane_gids(c, &now, change, n);
 	if (now.mtu != before.mtu)
 		lane_set_mtu(c->lane, netdev_active_mtu(now.mtu));
+	if (gone)
+		lane_fail(c->lane);
 	if (!silent)
 		tell_program(c, &before, &now, n > 0, gone);
 	pthread_mutex_unlock(&c->port.update);

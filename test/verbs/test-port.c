@@ -241,6 +241,53 @@ TEST(link, interface_removed__device_fatal_once)
 	close_veth(other);
 }
 
+TEST(link, interface_removed__receives_are_flushed_and_their_sleeper_wakes)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_context *ctx = open_veth();
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+	struct ibv_cq *cq = ibv_create_cq(ctx, 4, NULL, channel, 0), *which;
+	struct ibv_pd *pd = ibv_alloc_pd(ctx);
+	struct ibv_qp_init_attr init = {.send_cq = cq,
+					.recv_cq = cq,
+					.cap = {.max_send_wr = 1, .max_recv_wr = 1},
+					.qp_type = IBV_QPT_RC};
+	struct ibv_recv_wr wr = {.wr_id = 7}, *bad;
+	struct ibv_qp *qp, *idle;
+	struct pollfd pfd;
+	void *context;
+	struct ibv_wc wc;
+
+	assert_true(channel && cq && pd);
+	qp = ibv_create_qp(pd, &init);
+	idle = ibv_create_qp(pd, &init);
+	assert_true(qp && idle);
+	assert_int_equal(
+		ibv_modify_qp(qp, &attr,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	assert_int_equal(ibv_post_recv(qp, &wr, &bad), 0);
+	assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
+	ip("link delete p0");
+	pfd = (struct pollfd){.fd = channel->fd, .events = POLLIN};
+	assert_int_equal(poll(&pfd, 1, PATIENCE_MS), 1);
+	assert_int_equal(ibv_get_cq_event(channel, &which, &context), 0);
+	ibv_ack_cq_events(which, 1);
+	assert_int_equal(ibv_poll_cq(cq, 1, &wc), 1);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.wr_id, 7);
+	assert_int_equal(ibv_query_qp(qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_ERR);
+	/* One in RESET has nothing to flush. */
+	assert_int_equal(ibv_query_qp(idle, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, IBV_QPS_RESET);
+	assert_int_equal(ibv_destroy_qp(qp) || ibv_destroy_qp(idle), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_close_device(ctx), 0);
+}
+
 TEST(link, several_contexts__each_gets_the_event)
 {
 	struct ibv_context *a = open_veth(), *b;
