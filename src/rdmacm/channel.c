@@ -292,6 +292,8 @@ int rcm_complete(struct rcm_id *id)
 	if (rdma_get_cm_event(id->base.channel, &id->base.event) < 0)
 		return -1;
 	ev = id->base.event;
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		return rcm_ret(-ENODEV);
 	if (!ev->status)
 		return 0;
 	return rcm_ret(ev->event == RDMA_CM_EVENT_REJECTED ? -ECONNREFUSED : -abs(ev->status));

@@ -31,6 +31,8 @@ static int listen_locked(struct rcm_id *id, int backlog) REQUIRES(rcm_lock)
 	};
 	int err;
 
+	if (id->removed)
+		return -ENODEV;
 	if (!rcm_core_has(id) || id->state != RCM_BOUND)
 		return -EINVAL;
 	if (p.any_addr && sa->sa_family == AF_INET)
@@ -287,7 +289,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
-	err = rcm_core_start(id, id->local.dev->guid);
+	err = id->removed ? -ENODEV : rcm_core_start(id, id->local.dev->guid);
 	if (!err)
 		err = rcm_core_open_all(&id->local, 1);
 	if (!err)
@@ -455,7 +457,7 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 
 int rdma_disconnect(struct rdma_cm_id *base)
 {
-	bool outcome = false;
+	bool outcome = false, removed;
 	struct rcm_id *id;
 	int err = 0;
 
@@ -463,15 +465,19 @@ int rdma_disconnect(struct rdma_cm_id *base)
 		return rcm_ret(-EINVAL);
 	id = rcm_id_of(base);
 	rcm_lock_take();
-	if (!is_live(id) || !id->conn)
+	removed = id->removed;
+	if (!removed && (!is_live(id) || !id->conn))
 		err = -EINVAL;
 	rcm_lock_drop();
 	if (err)
 		return rcm_ret(err);
 	rcm_qp_error(id);
+	/* Without its device it is disconnected, and will not hear of it again. */
+	if (removed)
+		return 0;
 	rcm_drop_sync_event(id);
 	rcm_lock_take();
-	switch (cm_conn_state(id->conn)) {
+	switch (id->conn ? cm_conn_state(id->conn) : CM_IDLE) {
 	case CM_ESTABLISHED:
 		err = cm_disconnect(id->conn, rcm_now(), NULL, 0);
 		break;
@@ -483,7 +489,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	}
 	rcm_drive();
 	/* A synchronous ID waits only for what will come, or has. */
-	outcome = cm_conn_state(id->conn) == CM_DREQ_SENT || !list_empty(&id->events);
+	outcome = (id->conn && cm_conn_state(id->conn) == CM_DREQ_SENT) || !list_empty(&id->events);
 	rcm_lock_drop();
 	if (err)
 		return rcm_ret(err);

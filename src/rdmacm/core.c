@@ -102,7 +102,7 @@ void rcm_core_join(struct rcm_id *id)
 
 /* ---- sending ---- */
 
-static const struct opened *find_opened(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
+static struct opened *find_opened(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
 {
 	for (size_t i = 0; i < core.nopened; i++)
 		if (memcmp(&core.opened[i].local.gid, gid, sizeof(*gid)) == 0)
@@ -166,11 +166,11 @@ static void arm(void) REQUIRES(rcm_lock)
 	timerfd_settime(core.timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 
-static void wake_thread(void) REQUIRES(rcm_lock)
+void rcm_core_wake(void)
 {
 	uint64_t one = 1;
 
-	if (write(core.wake_fd, &one, sizeof(one)) < 0)
+	if (core.running && write(core.wake_fd, &one, sizeof(one)) < 0)
 		return; /* the counter is full: it wakes anyway */
 }
 
@@ -198,7 +198,7 @@ void rcm_drive(void)
 	core.driving = false;
 	arm();
 	if (cm_client_fd(core.client) != core.polled_fd)
-		wake_thread();
+		rcm_core_wake();
 }
 
 /* ---- the thread ---- */
@@ -242,15 +242,18 @@ static void *run(void *arg)
 
 	rcm_lock_take();
 	while (core.running && core.generation == generation) {
-		struct pollfd p[3] = {
+		struct pollfd p[4] = {
 			{.fd = cm_client_fd(core.client), .events = POLLIN},
 			{.fd = core.timer_fd, .events = POLLIN},
 			{.fd = core.wake_fd, .events = POLLIN},
+			{.fd = rcm_watch_fd(), .events = POLLIN},
 		};
 
 		core.polled_fd = p[0].fd;
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), p[0].fd < 0 ? pause : -1);
+		if (p[2].revents || p[3].revents)
+			rcm_watch_look();
 		rcm_lock_take();
 		if ((p[2].revents && read(core.wake_fd, &n, sizeof(n)) < 0) ||
 		    (p[1].revents && read(core.timer_fd, &n, sizeof(n)) < 0))
@@ -369,6 +372,7 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	pthread_cond_init(&rcm_lock.woken, NULL);
 	mad_forget();
 	rcm_again_forget();
+	rcm_watch_forget();
 	rcm_device_forget();
 }
 
@@ -381,12 +385,15 @@ __attribute__((constructor)) static void watch_fork(void)
 
 static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
 {
-	struct opened *v;
+	struct opened *v = find_opened(&local->gid);
 	uint16_t sport;
 	int err;
 
-	if (find_opened(&local->gid))
+	/* It may have moved to another device. */
+	if (v) {
+		v->local = *local;
 		return 0;
+	}
 	v = realloc(core.opened, (core.nopened + 1) * sizeof(*v));
 	if (!v)
 		return -ENOMEM;
@@ -414,6 +421,16 @@ int rcm_core_open_all(const struct rcm_local *locals, int n)
 	}
 	/* A wildcard does without addresses that cannot be had. */
 	return good ? 0 : err;
+}
+
+void rcm_core_close(const struct rcm_device *dev)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < core.nopened; i++)
+		if (core.opened[i].local.dev != dev)
+			core.opened[kept++] = core.opened[i];
+	core.nopened = kept;
 }
 
 int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)

@@ -26,7 +26,9 @@ static struct rcm_device *find_open(uint64_t guid, const char *name)
 	list_for_each (n, &devices) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
-		if (d->guid == guid && strcmp(ibv_get_device_name(d->verbs->device), name) == 0)
+		/* One that is gone does not come back, not under that name either. */
+		if (!atomic_load(&d->gone) && d->guid == guid &&
+		    strcmp(ibv_get_device_name(d->verbs->device), name) == 0)
 			return d;
 	}
 	return NULL;
@@ -89,6 +91,8 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 		free(d);
 		return err;
 	}
+	list_init(&d->ids);
+	rcm_watch_device(d);
 	list_append(&devices, &d->node);
 	*out = d;
 	return 0;
@@ -101,6 +105,7 @@ typedef bool address_fn(const struct rcm_local *local, void *user);
 static bool each_gid(struct rcm_device *d, struct ibv_gid_entry *entries, address_fn *fn,
 		     void *user)
 {
+	unsigned changes = atomic_load(&d->changes); /* before: see rcm_watch_id() */
 	ssize_t n = ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0);
 
 	for (ssize_t i = 0; i < n; i++) {
@@ -108,6 +113,7 @@ static bool each_gid(struct rcm_device *d, struct ibv_gid_entry *entries, addres
 			.dev = d,
 			.port_num = (uint8_t)entries[i].port_num,
 			.sgid_index = (uint8_t)entries[i].gid_index,
+			.changes = changes,
 		};
 
 		if (entries[i].gid_type != IBV_GID_TYPE_ROCE_V2 || entries[i].gid_index > 0xff)
@@ -278,6 +284,33 @@ int rcm_device_addresses(struct rcm_local **out)
 	}
 	*out = c.v;
 	return c.n;
+}
+
+int rcm_device_table(struct rcm_device *dev, struct rcm_local **out)
+{
+	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
+	struct collection c = {0};
+
+	if (!entries)
+		return -ENOMEM;
+	each_gid(dev, entries, collect, &c);
+	free(entries);
+	if (c.n < 0) {
+		free(c.v);
+		return c.n;
+	}
+	*out = c.v;
+	return c.n;
+}
+
+struct rcm_device *rcm_device_next(struct rcm_device *after)
+{
+	struct list *n;
+
+	pthread_mutex_lock(&devices_lock);
+	n = after ? after->node.next : devices.next;
+	pthread_mutex_unlock(&devices_lock);
+	return n == &devices ? NULL : list_entry(n, struct rcm_device, node);
 }
 
 static bool take_guid(const struct rcm_local *l, void *user)

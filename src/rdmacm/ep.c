@@ -105,10 +105,14 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	id = rcm_id_of(listen);
 	if (!id->sync || id->state != RCM_LISTEN)
 		return rcm_ret(-EINVAL);
+	if (rcm_id_removed(id))
+		return rcm_ret(-ENODEV);
 	rcm_drop_sync_event(id);
 	if (rdma_get_cm_event(listen->channel, &ev) < 0)
 		return -1;
-	if (ev->status)
+	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)
+		err = -ENODEV;
+	else if (ev->status)
 		err = -abs(ev->status);
 	else if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		err = -EINVAL;

@@ -62,6 +62,7 @@ static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *m
 	id->psn = rcm_random() & ROCEMU_PSN_MASK;
 	id->base.channel = listener->base.channel;
 	if (!read_addresses(id, listener, mad, data, len)) {
+		rcm_id_stop(id);
 		rcm_id_free(id);
 		return NULL;
 	}
@@ -111,8 +112,10 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 		ev = id ? new_request(listener, id) : NULL;
 	}
 	if (!ev) {
-		if (id)
+		if (id) {
+			rcm_id_stop(id);
 			rcm_id_free(id);
+		}
 		cm_conn_destroy(e->conn, rcm_now());
 		return;
 	}
@@ -148,8 +151,10 @@ static void on_sidr_req(struct cm_event *e) REQUIRES(rcm_lock)
 	if (id)
 		ev = new_request(listener, id);
 	if (!ev) {
-		if (id)
+		if (id) {
+			rcm_id_stop(id);
 			rcm_id_free(id);
+		}
 		cm_sidr_destroy(e->sidr, rcm_now());
 		return;
 	}

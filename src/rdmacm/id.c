@@ -18,6 +18,7 @@ struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *
 	list_init(&id->events);
 	list_init(&id->groups);
 	list_init(&id->again);
+	list_init(&id->on_device);
 	return id;
 }
 
@@ -63,9 +64,20 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 	return rcm_ret(create_id(channel, id, context, ps, type));
 }
 
+bool rcm_id_removed(struct rcm_id *id)
+{
+	bool removed;
+
+	rcm_lock_take();
+	removed = id->removed;
+	rcm_lock_drop();
+	return removed;
+}
+
 void rcm_id_stop(struct rcm_id *id)
 {
 	list_remove(&id->again);
+	list_remove(&id->on_device);
 	if (rcm_core_has(id)) {
 		if (id->cml)
 			cm_unlisten(id->cml, rcm_now());
@@ -143,6 +155,7 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 		id->base.pd = local->dev->pd;
 	memcpy(ib->sgid.raw, local->gid.raw, 16);
 	ib->pkey = htons(RCM_PKEY);
+	rcm_watch_id(id);
 }
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)

@@ -71,8 +71,8 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 	g->send_only = send_only;
 	g->context = context;
 	rcm_lock_take();
-	if (find_group(id, &mgid)) {
-		err = -EADDRINUSE;
+	if (id->removed || find_group(id, &mgid)) {
+		err = id->removed ? -ENODEV : -EADDRINUSE;
 		free(g);
 		free(ev);
 	} else {

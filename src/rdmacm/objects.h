@@ -27,6 +27,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/evq.h"
@@ -64,7 +65,15 @@ struct rcm_device {
 		*xrcd; /* owned, or NULL as long as nobody asked; guarded by device.c's lock */
 	uint64_t guid; /* node GUID as a number */
 	uint8_t max_responder_resources, max_initiator_depth;
+	/* Of watch.c: */
+	struct ibv_context *watch; /* owned: a second one, for its events; or NULL */
+	struct list ids;	   /* rcm_id.on_device; guarded by the lock */
+	atomic_uint changes;	   /* how often something of it has changed */
+	atomic_bool look_again;	   /* an ID came while something changed */
+	atomic_bool gone;
 };
+
+struct rcm_id;
 
 /** Where an address is: device, port, index in its GID table. */
 struct rcm_local {
@@ -73,6 +82,7 @@ struct rcm_local {
 	uint8_t sgid_index;
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
+	unsigned changes;  /* the device's, when this was found out */
 };
 
 /**
@@ -88,10 +98,27 @@ int rcm_device_addresses(struct rcm_local **out);
 /** The node GUID of the first device, by which the process's connection manager calls itself; 0:
  * none. */
 uint64_t rcm_device_guid(void);
+/** The addresses of one device now. As rcm_device_addresses(). */
+int rcm_device_table(struct rcm_device *dev, struct rcm_local **out);
+/** The devices that were opened, one after another; NULL: the first, at the end. */
+struct rcm_device *rcm_device_next(struct rcm_device *after);
 /** The device's default XRC domain. NULL with errno. */
 struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev);
 /** In a forked child: devices were the parent's. */
 void rcm_device_forget(void);
+
+/* ---- what becomes of them (watch.c) ---- */
+
+/** Readable when something has changed: for the core's thread, which then calls rcm_watch_look().
+ * -1: none. */
+int rcm_watch_fd(void);
+void rcm_watch_look(void) EXCLUDES(rcm_lock);
+/** Watch a device that was opened; errors are said in the log. */
+void rcm_watch_device(struct rcm_device *dev);
+/** The ID is on a device now (id->local): it is told when that goes. */
+void rcm_watch_id(struct rcm_id *id) REQUIRES(rcm_lock);
+/** In a forked child. */
+void rcm_watch_forget(void);
 
 /* ---- channels and events (channel.c) ---- */
 
@@ -147,6 +174,9 @@ struct rcm_id {
 	enum rcm_state state;
 	struct list events;	/* rcm_event.node: posted or with the program, of this owner */
 	struct rcm_local local; /* local.dev NULL: not bound to a device */
+	struct list on_device;	/* in local.dev->ids */
+	bool address_lost;	/* local.gid is not the device's any more; ADDR_CHANGE said so */
+	bool removed;		/* the device is gone; what the ID had of CM and agent as well */
 	unsigned generation;	/* the core's (core.c) that has what follows; 0: none */
 	bool bound;		/* bind_key is a port taken from the agent */
 	uint32_t bind_key;
@@ -234,11 +264,13 @@ void rcm_drop_sync_event(struct rcm_id *id) EXCLUDES(rcm_lock);
 /* id.c */
 /** A new ID without a channel. NULL: out of memory. */
 struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context);
+/** Is its device gone? */
+bool rcm_id_removed(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Give back all that the ID has of CM and agent: nothing comes for it any more. */
 void rcm_id_stop(struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_id_free(struct rcm_id *id);
 /** Fill in what programs see of an ID that has its device. */
-void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local);
+void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local) REQUIRES(rcm_lock);
 
 /* addr.c */
 socklen_t rcm_addr_len(const struct sockaddr *sa); /* 0: none of AF_INET, AF_INET6, AF_IB */
@@ -333,6 +365,10 @@ void rcm_drive(void) REQUIRES(rcm_lock);
 int rcm_core_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
 /** The device of an address that was opened. */
 bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local) REQUIRES(rcm_lock);
+/** A device is gone: its addresses are not opened any more. */
+void rcm_core_close(const struct rcm_device *dev) REQUIRES(rcm_lock);
+/** Have the thread look around, in rcm_watch_look(), too. */
+void rcm_core_wake(void) REQUIRES(rcm_lock);
 /** Take a service ID, or any of its port space when its port is 0, at an IP address or wildcard;
  * listen on it; give it back. -errno. */
 int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)

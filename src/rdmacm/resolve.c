@@ -255,6 +255,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 {
 	struct sockaddr_storage to;
 	struct rcm_local local;
+	uint64_t guid;
 	int err;
 
 	err = bind_source(id, src, dst);
@@ -264,16 +265,25 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	err = choose_source(id, (struct sockaddr *)&to, &local);
 	if (err && err != -ENODEV && err != -EADDRNOTAVAIL)
 		return err;
-	rcm_lock_take();
-	rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 	if (err) {
+		rcm_lock_take();
+		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 		rcm_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
-	} else {
+		rcm_lock_drop();
+		return 0;
+	}
+	guid = rcm_device_guid();
+	rcm_lock_take();
+	/* From here on the core's thread tells what becomes of the device. */
+	err = id->removed ? -ENODEV : rcm_core_start(id, guid);
+	if (!err) {
+		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 		set_resolved(id, (struct sockaddr *)&to, &local);
 		rcm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	}
+	rcm_drive(); /* the agent's descriptor may be another one now */
 	rcm_lock_drop();
-	return 0;
+	return err;
 }
 
 int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct sockaddr *dst_addr,
@@ -326,6 +336,8 @@ int rcm_resolve_route(struct rcm_id *id)
 
 	if (id->state != RCM_ADDR_RESOLVED)
 		return -EINVAL;
+	if (rcm_id_removed(id))
+		return -ENODEV;
 	err = fill_path(id);
 	if (err)
 		return err;

@@ -10,6 +10,7 @@
 #include <poll.h>
 #include <sched.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -37,6 +38,46 @@ void bench_namespace(void)
 	close(fd);
 	unsetenv("ROCEMU_DEVICES");
 	done = true;
+}
+
+void bench_ip(const char *command)
+{
+	char line[200];
+
+	bench_namespace();
+	if (system("ip link set lo up") != 0) {
+		print_message("skipped: no ip, or no right to change interfaces\n");
+		skip();
+	}
+	snprintf(line, sizeof(line), "ip %s", command);
+	assert_int_equal(system(line), 0);
+}
+
+/* The kernel may tell the carrier a moment after both ends are up. */
+static bool runs(const char *name)
+{
+	struct ifreq ifr = {0};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_true(fd >= 0);
+	snprintf(ifr.ifr_name, sizeof(ifr.ifr_name), "%s", name);
+	assert_int_equal(ioctl(fd, SIOCGIFFLAGS, &ifr), 0);
+	close(fd);
+	return ifr.ifr_flags & IFF_RUNNING;
+}
+
+void bench_veth(void)
+{
+	bench_ip("link add p0 type veth peer name p1");
+	/* No IPv6: its addresses come and go when they like. */
+	bench_ip("link set p0 addrgenmode none");
+	bench_ip("link set p1 addrgenmode none");
+	bench_ip("link set p0 up");
+	bench_ip("link set p1 up");
+	bench_ip("address add 10.1.1.1/24 dev p0");
+	bench_ip("address add 10.1.1.2/24 dev p0");
+	while (!runs("p0"))
+		sched_yield();
 }
 
 struct sockaddr *bench_addr(const char *text, uint16_t port)

@@ -20,6 +20,10 @@ struct sockaddr *bench_addr(const char *text, uint16_t port);
 struct sockaddr *bench_gid(const char *text, uint64_t service_id, uint64_t mask);
 /** Give lo a link-local IPv6 address. */
 void bench_link_local(const char *text);
+/** Run "ip COMMAND" in the namespace; skips the test where interfaces cannot be changed. */
+void bench_ip(const char *command);
+/** An interface p0 with 10.1.1.1/24 and 10.1.1.2/24, one end of a veth pair; both ends are up. */
+void bench_veth(void);
 
 struct rdma_event_channel *bench_channel(void);
 

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What becomes of devices and their addresses while IDs are on them: DEVICE_REMOVAL and
+ * ADDR_CHANGE.
+ *
+ * The asynchronous events of an ID's context are the program's to read. So each device is opened a
+ * second time, for its events alone; that context's queue is read by the connection manager's
+ * thread.
+ */
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "rdmacm/objects.h"
+
+/* Readable when a device has events. Made once a process, under devices' lock or before there are
+ * any. */
+static int epoll_fd = -1;
+static pthread_mutex_t epoll_lock = PTHREAD_MUTEX_INITIALIZER;
+
+int rcm_watch_fd(void)
+{
+	int fd;
+
+	pthread_mutex_lock(&epoll_lock);
+	if (epoll_fd < 0)
+		epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	fd = epoll_fd;
+	pthread_mutex_unlock(&epoll_lock);
+	return fd;
+}
+
+void rcm_watch_forget(void)
+{
+	/* The parent's; its contexts' descriptors are in it. */
+	if (epoll_fd >= 0)
+		close(epoll_fd);
+	epoll_fd = -1;
+	pthread_mutex_init(&epoll_lock, NULL);
+}
+
+void rcm_watch_device(struct rcm_device *d)
+{
+	struct epoll_event want = {.events = EPOLLIN};
+	struct ibv_context *c = ibv_open_device(d->verbs->device);
+	int flags;
+
+	if (!c) {
+		log_info("%s: its removal will not be seen: %s",
+			 ibv_get_device_name(d->verbs->device), strerror(errno));
+		return;
+	}
+	flags = fcntl(c->async_fd, F_GETFL);
+	if (fcntl(c->async_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    epoll_ctl(rcm_watch_fd(), EPOLL_CTL_ADD, c->async_fd, &want) < 0) {
+		log_info("%s: its removal will not be seen: %s",
+			 ibv_get_device_name(d->verbs->device), strerror(errno));
+		ibv_close_device(c);
+		return;
+	}
+	d->watch = c;
+}
+
+/* ---- telling IDs ---- */
+
+static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gid *gid)
+{
+	for (int i = 0; i < n; i++)
+		if (memcmp(&table[i].gid, gid, sizeof(*gid)) == 0)
+			return true;
+	return false;
+}
+
+/* Those whose address is not the device's any more. A synchronous ID is not told: its calls wait
+ * for outcomes, and this is a hint only. */
+static void tell_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
+{
+	struct rcm_local *table;
+	int n = rcm_device_table(d, &table);
+
+	if (n < 0)
+		return;
+	rcm_lock_take();
+	list_for_each (it, &d->ids) {
+		struct rcm_id *id = list_entry(it, struct rcm_id, on_device);
+		bool lost = !has_gid(table, n, &id->local.gid);
+
+		if (lost && !id->address_lost && !id->sync)
+			rcm_post(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+		id->address_lost = lost;
+	}
+	rcm_lock_drop();
+	free(table);
+}
+
+/* The device is gone: whatever its IDs had of the connection manager ends here. What the peers
+ * would have to be told has no way to them; they will find out by their own timeouts. */
+static void tell_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
+{
+	struct list *n;
+
+	rcm_lock_take();
+	while ((n = list_first(&d->ids)) != NULL) {
+		struct rcm_id *id = list_entry(n, struct rcm_id, on_device);
+		struct rcm_event *ev = rcm_event_new(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+
+		id->removed = true;
+		rcm_id_stop(id); /* takes it off the list */
+		if (!ev)
+			continue;
+		ev->on_take = RCM_TAKE_ERROR;
+		rcm_event_post(ev);
+	}
+	rcm_core_close(d);
+	rcm_lock_drop();
+}
+
+/* ---- on the connection manager's thread ---- */
+
+/* Take all events of the device. @return there were some; *fatal: it is gone. */
+static bool drain(struct rcm_device *d, bool *fatal)
+{
+	struct ibv_async_event ev;
+	bool any = false;
+
+	*fatal = false;
+	while (d->watch && ibv_get_async_event(d->watch, &ev) == 0) {
+		any = true;
+		*fatal |= ev.event_type == IBV_EVENT_DEVICE_FATAL;
+		ibv_ack_async_event(&ev);
+	}
+	return any;
+}
+
+static void look_at(struct rcm_device *d)
+{
+	bool fatal, any = drain(d, &fatal);
+
+	if (atomic_exchange(&d->look_again, false))
+		any = true;
+	if (!any)
+		return;
+	/* Before the table is read: see rcm_watch_id(). */
+	atomic_fetch_add(&d->changes, 1);
+	if (fatal) {
+		atomic_store(&d->gone, true);
+		/* A forked child may have a copy, so that closing alone does not end it. */
+		epoll_ctl(rcm_watch_fd(), EPOLL_CTL_DEL, d->watch->async_fd, NULL);
+		ibv_close_device(d->watch);
+		d->watch = NULL;
+	}
+	if (atomic_load(&d->gone))
+		tell_removal(d);
+	else
+		tell_addresses(d);
+}
+
+void rcm_watch_look(void)
+{
+	for (struct rcm_device *d = rcm_device_next(NULL); d; d = rcm_device_next(d))
+		look_at(d);
+}
+
+void rcm_watch_id(struct rcm_id *id)
+{
+	struct rcm_device *d = id->local.dev;
+
+	list_remove(&id->on_device);
+	list_append(&d->ids, &id->on_device);
+	/* What changed between the look at the device's table and now was told without this ID. */
+	if (id->local.changes != atomic_load(&d->changes)) {
+		atomic_store(&d->look_again, true);
+		rcm_core_wake();
+	}
+}

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices that go and addresses that move while IDs are on them, on a veth pair of the test's own
+ * namespace. */
+#include "test.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+#include "bench.h"
+
+static void assert_qp_state(struct rdma_cm_id *id, enum ibv_qp_state state)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	assert_int_equal(ibv_query_qp(id->qp, &attr, IBV_QP_STATE, &init), 0);
+	assert_int_equal(attr.qp_state, state);
+}
+
+/* ---- DEVICE_REMOVAL ---- */
+
+TEST(removal, connected__both_ids_and_the_listener_are_told_once)
+{
+	struct rdma_cm_event *ev[2];
+	struct bench b;
+
+	bench_veth();
+	bench_connect(&b, "10.1.1.1");
+	bench_ip("link delete p0");
+	assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_DEVICE_REMOVAL), 0);
+	assert_qp_state(b.client, IBV_QPS_ERR);
+	ev[0] = bench_event(b.sch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	ev[1] = bench_event(b.sch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	assert_true((ev[0]->id == b.server && ev[1]->id == b.listener) ||
+		    (ev[1]->id == b.server && ev[0]->id == b.listener));
+	assert_int_equal(rdma_ack_cm_event(ev[0]) || rdma_ack_cm_event(ev[1]), 0);
+	assert_qp_state(b.server, IBV_QPS_ERR);
+	/* Nothing to end, and no event of it. */
+	assert_int_equal(rdma_disconnect(b.client), 0);
+	assert_int_equal(rdma_disconnect(b.server), 0);
+	bench_no_event(b.cch);
+	bench_no_event(b.sch);
+	bench_end(&b);
+}
+
+TEST(removal, then_another_interface_of_that_name__programs_start_again)
+{
+	for (int turn = 0; turn < 3; turn++) {
+		struct bench b;
+
+		bench_veth();
+		bench_connect(&b, "10.1.1.1");
+		bench_ip("link delete p0");
+		assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_DEVICE_REMOVAL), 0);
+		bench_end(&b);
+	}
+}
+
+TEST(removal, of_one_device__wildcard_listener_goes_on_with_others)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_conn_param param = {.qp_num = 77};
+	struct rdma_cm_id *any, *client, *at_any;
+	struct rdma_cm_event *ev;
+	struct bench b;
+
+	bench_veth();
+	any = bench_listener(ch, "0.0.0.0", RDMA_PS_TCP, 0);
+	bench_connect(&b, "10.1.1.1");
+	bench_ip("link delete p0");
+	bench_expect(b.cch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	bench_end(&b);
+	bench_no_event(ch);
+	b.cch = bench_channel();
+	client = bench_client(b.cch, "127.0.0.1", any);
+	assert_int_equal(rdma_connect(client, &param), 0);
+	ev = bench_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	at_any = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	assert_int_equal(rdma_reject(at_any, NULL, 0), 0);
+	bench_expect(b.cch, RDMA_CM_EVENT_REJECTED);
+	assert_int_equal(rdma_destroy_id(at_any) || rdma_destroy_id(client) || rdma_destroy_id(any),
+			 0);
+	rdma_destroy_event_channel(b.cch);
+	rdma_destroy_event_channel(ch);
+}
+
+TEST(removal, before_connecting__calls_say_enodev)
+{
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_cm_id *bound, *route;
+
+	bench_veth();
+	b.listener = bench_listener(b.sch, "10.1.1.1", RDMA_PS_TCP, 0);
+	route = bench_client(b.cch, "10.1.1.1", b.listener);
+	bench_qp(route);
+	assert_int_equal(rdma_create_id(b.cch, &b.client, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(b.client, NULL, bench_addr("10.1.1.9", 7), 1), 0);
+	bench_expect(b.cch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	assert_int_equal(rdma_create_id(b.cch, &bound, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(bound, bench_addr("10.1.1.2", 0)), 0);
+	bench_ip("link delete p0");
+	for (int i = 0; i < 3; i++)
+		bench_expect(b.cch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	assert_errno(rdma_connect(route, NULL), ENODEV);
+	assert_errno(rdma_resolve_route(b.client, 1), ENODEV);
+	assert_errno(rdma_listen(bound, 0), ENODEV);
+	bench_no_event(b.cch);
+	rdma_destroy_qp(route);
+	assert_int_equal(rdma_destroy_id(route) || rdma_destroy_id(bound), 0);
+	bench_end(&b);
+}
+
+TEST(removal, with_a_request_that_nobody_took__both_told)
+{
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 77};
+	struct pollfd p = {.fd = b.sch->fd, .events = POLLIN};
+	struct rdma_cm_event *ev;
+	int removals = 0;
+
+	bench_veth();
+	b.listener = bench_listener(b.sch, "10.1.1.1", RDMA_PS_TCP, 0);
+	b.client = bench_client(b.cch, "10.1.1.1", b.listener);
+	assert_int_equal(rdma_connect(b.client, &param), 0);
+	assert_int_equal(poll(&p, 1, 60000), 1);
+	bench_ip("link delete p0");
+	bench_expect(b.cch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	b.server = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	assert_errno(rdma_accept(b.server, &param), EINVAL);
+	for (; removals < 2; removals++)
+		bench_expect(b.sch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	bench_end(&b);
+}
+
+TEST(removal, the_programs_own_events__are_still_there_for_it)
+{
+	struct ibv_async_event async;
+	struct bench b;
+
+	bench_veth();
+	bench_connect(&b, "10.1.1.1");
+	bench_ip("link delete p0");
+	bench_expect(b.cch, RDMA_CM_EVENT_DEVICE_REMOVAL);
+	do {
+		assert_int_equal(ibv_get_async_event(b.client->verbs, &async), 0);
+		ibv_ack_async_event(&async);
+	} while (async.event_type != IBV_EVENT_DEVICE_FATAL);
+	bench_end(&b);
+}
+
+static void *remove_it(void *arg)
+{
+	(void)arg;
+	if (system("ip link delete p0") != 0)
+		return NULL;
+	return arg;
+}
+
+/* Synchronous IDs: the call that waits ends, and no later one waits. */
+TEST(removal, while_a_call_waits__it_ends_with_enodev)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *listener;
+	pthread_t thread;
+	void *result;
+
+	bench_veth();
+	listener = bench_listener(ch, "10.1.1.1", RDMA_PS_TCP, 0);
+	assert_int_equal(rdma_migrate_id(listener, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, remove_it, ch), 0);
+	{
+		struct rdma_cm_id *request;
+
+		assert_errno(rdma_get_request(listener, &request), ENODEV);
+		assert_errno(rdma_get_request(listener, &request), ENODEV);
+	}
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_non_null(result);
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+}
+
+/* ---- ADDR_CHANGE ---- */
+
+/* Until an ID may be bound to the address again: the table follows a moment later. */
+static void wait_for_address(struct rdma_event_channel *ch, const char *address)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	while (rdma_bind_addr(id, bench_addr(address, 0)) != 0)
+		assert_true(errno == EADDRNOTAVAIL || errno == ENODEV);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+TEST(address, removed__ids_with_it_are_told_and_others_not)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *other;
+	struct bench b;
+
+	bench_veth();
+	/* The other address of that network stays when the first goes. */
+	bench_ip("address add 10.2.2.2/24 dev p0");
+	assert_int_equal(rdma_create_id(ch, &other, NULL, RDMA_PS_TCP), 0);
+	wait_for_address(ch, "10.2.2.2");
+	assert_int_equal(rdma_bind_addr(other, bench_addr("10.2.2.2", 0)), 0);
+	bench_connect(&b, "10.1.1.1");
+	/* It comes back: a loss that follows is news again. */
+	for (int turn = 0; turn < 2; turn++) {
+		bench_ip("address del 10.1.1.1/24 dev p0");
+		assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_ADDR_CHANGE), 0);
+		assert_int_equal(bench_expect(b.sch, RDMA_CM_EVENT_ADDR_CHANGE), 0);
+		assert_int_equal(bench_expect(b.sch, RDMA_CM_EVENT_ADDR_CHANGE), 0);
+		assert_qp_state(b.client, IBV_QPS_RTS);
+		bench_ip("address add 10.1.1.1/24 dev p0");
+		wait_for_address(ch, "10.1.1.1");
+	}
+	/* What was there goes on. */
+	assert_int_equal(rdma_disconnect(b.client), 0);
+	bench_expect(b.sch, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(b.server), 0);
+	bench_expect(b.cch, RDMA_CM_EVENT_DISCONNECTED);
+	bench_no_event(ch);
+	assert_int_equal(rdma_destroy_id(other), 0);
+	bench_end(&b);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
+TEST(address, moved_to_another_device__addr_change_and_the_new_one_serves)
+{
+	struct bench b, after;
+
+	bench_veth();
+	bench_connect(&b, "10.1.1.2");
+	bench_ip("address del 10.1.1.2/24 dev p0");
+	bench_ip("address add 10.1.1.2/24 dev p1");
+	/* The client has the network's first address, as routing says. */
+	bench_expect(b.sch, RDMA_CM_EVENT_ADDR_CHANGE);
+	bench_expect(b.sch, RDMA_CM_EVENT_ADDR_CHANGE);
+	bench_no_event(b.cch);
+	wait_for_address(b.cch, "10.1.1.2");
+	assert_int_equal(rdma_destroy_id(b.listener), 0);
+	b.listener = NULL;
+	bench_connect(&after, "10.1.1.2");
+	assert_ptr_not_equal(after.server->verbs, b.server->verbs);
+	bench_end(&after);
+	bench_end(&b);
+	bench_ip("link delete p0");
+}
