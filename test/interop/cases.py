@@ -4,6 +4,7 @@ import os
 import re
 import time
 
+import cases_addr
 import cases_connect
 import harness
 import parity
@@ -44,6 +45,7 @@ NOTES = (
     'rxe marks the receive completion of a SEND with invalidate by the kernel\'s flag value, 4, which user space reads '
     'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end; the data, '
     'and that the window is gone, are checked.',
+    *cases_addr.NOTES,
 )
 
 
@@ -275,6 +277,7 @@ def cases(full):
     # By MTU, which is changed for each half only.
     every = [*verbs_cases(), *impair_cases(), *stock_cases(), *cases_connect.cm_cases(Case, NORMAL, FULL), *soak_cases(full),
              Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full)),
+             Case('addresses/rxe', None, None, 4200, NORMAL, lambda w, c: cases_addr.compare(w)),
              Case('probe/rxe', None, None, 4200, NORMAL, lambda w, c: probe(w)),
              *(Case(f'real-nic/{name}', None, None, 4200, NORMAL, lambda w, c, n=name: real_nic(w, n))
                for name in realnic.CASES)]

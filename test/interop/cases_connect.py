@@ -7,6 +7,7 @@ import re
 import subprocess
 import time
 
+import guest as vm
 import harness
 from peers import FAMILIES, MTUS, Row, code
 
@@ -73,6 +74,14 @@ def ucmatose(me, server, port):
     return ['ucmatose', *side, '-p', port, '-c', 4, '-C', ENOUGH, '-S', 1000]
 
 
+def gids(me, server, port):
+    """Ours says GIDs, rxe's IP addresses: the kernel has no AF_IB on RoCE."""
+    words = ucmatose(me, server, port)
+    if me not in (vm.HOST_V4, vm.HOST_V6):
+        return words
+    return ['ucmatose', '-f', 'gid', *(f'::ffff:{w}' if w in (vm.HOST_V4, vm.GUEST_V4) else w for w in words[1:])]
+
+
 def udaddy(me, server, _port):
     side = ('-s', server, '-b', me) if server else ('-b', me)
     return ['udaddy', *side, '-c', 4, '-C', ENOUGH, '-S', 1000]
@@ -99,6 +108,7 @@ PROGRAMS = {
     # label: (arguments, what the client's output has)
     'rping': (rping, r'ping data: rdma-ping-9'),
     'ucmatose, 4 connections': (ucmatose, r'return status 0'),
+    'ucmatose -f gid, AF_IB': (gids, r'return status 0'),
     'udaddy, SIDR': (udaddy, r'return status 0'),
     'rstream, rsockets': (rstream, r'^custom +4k +10 '),
     'riostream, mapped memory': (riostream, r'^custom +4k +10 '),
