@@ -11,12 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "errors.h"
 
 enum { REGIONS = 4, DEPTH = 16, HOPS = 64 };
 
-struct err_verbs err_verbs = {.patience_ms = 30000};
+struct err_verbs err_verbs = {.patience_ms = 30000, .event_patience_ms = 30000};
 
 /* One end: its device's objects. Owns them all. */
 struct verbs_end {
@@ -36,8 +37,8 @@ struct verbs_bench {
 	struct err_bench base;
 	struct verbs_end end[ENDS];
 	struct ibv_mr *mr[REGIONS]; /* NULL: deregistered */
+	void *mem[REGIONS];	    /* owned */
 	unsigned nregions;
-	uint8_t mem[REGIONS][ERR_MEM];
 };
 
 static struct verbs_bench *of(struct err_bench *b)
@@ -123,6 +124,8 @@ static struct err_region reg(struct err_bench *base, enum err_end end, unsigned 
 		e->other_pd = ibv_alloc_pd(e->ctx);
 		need(e->other_pd != NULL, "ibv_alloc_pd");
 	}
+	/* The kernel wants an address to have the same place in its page as the IO address. */
+	need0(posix_memalign(&b->mem[i], (size_t)sysconf(_SC_PAGESIZE), ERR_MEM), "posix_memalign");
 	b->mr[i] = ibv_reg_mr_iova2(other_pd ? e->other_pd : e->pd, b->mem[i], ERR_MEM,
 				    0x10000000u * (i + 1), access);
 	need(b->mr[i] != NULL, "ibv_reg_mr_iova2");
@@ -305,9 +308,11 @@ static void close_bench(struct err_bench *base)
 		if (b->end[end].mw)
 			need0(ibv_dealloc_mw(b->end[end].mw), "ibv_dealloc_mw");
 	}
-	for (unsigned i = 0; i < b->nregions; i++)
+	for (unsigned i = 0; i < b->nregions; i++) {
 		if (b->mr[i])
 			need0(ibv_dereg_mr(b->mr[i]), "ibv_dereg_mr");
+		free(b->mem[i]);
+	}
 	for (unsigned end = 0; end < ENDS; end++)
 		free_objects(&b->end[end]);
 	if (b->end[RSP].ctx != b->end[REQ].ctx)
@@ -453,7 +458,7 @@ static unsigned collect(struct err_bench *base, enum err_end end, unsigned least
 	struct verbs_bench *b = of(base);
 	struct verbs_end *e = &b->end[end];
 	int64_t until = now_ms() + err_verbs.patience_ms;
-	bool all = false;
+	enum { COMPLETIONS, EVENTS, MORE } waits = COMPLETIONS;
 	unsigned n = 0;
 
 	do {
@@ -461,8 +466,13 @@ static unsigned collect(struct err_bench *base, enum err_end end, unsigned least
 		const bool event = take_events(b, 1);
 
 		n = take_completions(e->cq, wc, n);
-		if (n >= least && (e->events & events) == events && (!all || n > before || event)) {
-			all = true;
+		if (waits == COMPLETIONS && n >= least) {
+			waits = EVENTS;
+			until = now_ms() + err_verbs.event_patience_ms;
+		}
+		if ((waits == EVENTS && (e->events & events) == events) ||
+		    (waits == MORE && (n > before || event))) {
+			waits = MORE;
 			until = now_ms() + err_verbs.settle_ms;
 		}
 	} while (now_ms() < until);

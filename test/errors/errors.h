@@ -90,7 +90,7 @@ struct err_bench_ops {
 
 struct err_bench {
 	const struct err_bench_ops *ops;
-	bool vendor_err_is_nak; /* of the requester's completions */
+	bool vendor_err_is_nak;	     /* of the requester's completions */
 	struct err_region mem[ENDS]; /* all access */
 };
 
@@ -177,7 +177,8 @@ bool err_differs(const char *bench, const struct err_row *row, uint32_t loss_mas
 
 const char *err_status_name(int status);
 const char *err_state_name(enum ibv_qp_state state);
-/** Print the names of a set of events, separated by commas; *any: something is before, or now is. */
+/** Print the names of a set of events, separated by commas; *any: something is before, or now is.
+ */
 void err_event_names(uint32_t events, const char *suffix, bool *any, FILE *out);
 
 /* ---- for bodies ---- */
@@ -192,9 +193,10 @@ extern const struct err_bench_ops err_bench_sim, err_bench_verbs;
 
 /** What bench-verbs.c works on: set by the program before a row is run. */
 struct err_verbs {
-	const char *device[ENDS]; /* borrowed; the same name: one context for both */
-	unsigned settle_ms;	  /* how long nothing more may come before a row's end is seen */
-	unsigned patience_ms;	  /* how long what is wanted may take */
+	const char *device[ENDS];   /* borrowed; the same name: one context for both */
+	unsigned settle_ms;	    /* how long nothing more may come before a row's end is seen */
+	unsigned patience_ms;	    /* how long the completions that are wanted may take */
+	unsigned event_patience_ms; /* and after them the events */
 	bool vendor_err_is_nak;
 };
 extern struct err_verbs err_verbs;

@@ -27,7 +27,8 @@ static const char usage[] =
 	"  --only PATTERN  rows whose name matches (* and ?)\n"
 	"  --jobs N        rows at a time (default: 1)\n"
 	"  --settle MS     how long nothing more may come before a row's end is seen (default: 0)\n"
-	"  --patience MS   how long what is wanted may take (default: 30000)\n"
+	"  --patience MS   how long the completions that are wanted may take (default: 30000)\n"
+	"  --events MS     and after them the events (default: 30000)\n"
 	"  --list          print names and what they are of, and stop\n";
 
 static const char *only = "*";
@@ -228,6 +229,7 @@ int main(int argc, char **argv)
 						{"jobs", required_argument, NULL, 'j'},
 						{"settle", required_argument, NULL, 't'},
 						{"patience", required_argument, NULL, 'p'},
+						{"events", required_argument, NULL, 'e'},
 						{"list", no_argument, NULL, 'l'},
 						{0}};
 	bool good = true;
@@ -252,6 +254,9 @@ int main(int argc, char **argv)
 			break;
 		case 'p':
 			good = number(optarg, 0, 600000, &err_verbs.patience_ms);
+			break;
+		case 'e':
+			good = number(optarg, 0, 600000, &err_verbs.event_patience_ms);
 			break;
 		case 'l':
 			return list_rows();

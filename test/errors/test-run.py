@@ -46,7 +46,7 @@ def rows__two_emulated_devices__all_as_wanted():
 
 def row__not_as_wanted__what_differs_and_1():
     # A requester whose packets are all lost learns nothing of the responder's reason.
-    r = Result(*TWO, '--only', 'rc/write/unknown-rkey', '--patience', '100', impair='loss=100%').expect(1)
+    r = Result(*TWO, '--only', 'rc/write/unknown-rkey', '--patience', '100', '--events', '100', impair='loss=100%').expect(1)
     assert r.out[-1] == 'differs rc/write/unknown-rkey', r.out
     assert 'verbs, rc/write/unknown-rkey: the receive behind it: -, wanted WR_FLUSH_ERR' in r.out, r.out
     assert 'verbs, rc/write/unknown-rkey: the NAK on the wire: -, wanted 0x62' in r.out, r.out

@@ -6,6 +6,7 @@ import time
 
 import cases_addr
 import cases_connect
+import errors
 import harness
 import parity
 import realnic
@@ -273,12 +274,18 @@ def real_nic(wire, name):
     return [Row(realnic.GROUP, name, 'pass')], text
 
 
+def errors_case(wire, pair):
+    return [Row(errors.GROUP, errors.name_of(pair), 'pass')], errors.run(wire, pair)
+
+
 def cases(full):
     # By MTU, which is changed for each half only.
     every = [*verbs_cases(), *impair_cases(), *stock_cases(), *cases_connect.cm_cases(Case, NORMAL, FULL), *soak_cases(full),
              Case('parity/rxe', None, None, 4200, NORMAL, lambda w, c: parity_case(w, full)),
              Case('addresses/rxe', None, None, 4200, NORMAL, lambda w, c: cases_addr.compare(w)),
              Case('probe/rxe', None, None, 4200, NORMAL, lambda w, c: probe(w)),
+             *(Case(f'errors/{"-".join(pair)}', None, None, 4200, NORMAL, lambda w, c, p=pair: errors_case(w, p))
+               for pair in errors.PAIRS),
              *(Case(f'real-nic/{name}', None, None, 4200, NORMAL, lambda w, c, n=name: real_nic(w, n))
                for name in realnic.CASES)]
     return sorted(every, key=lambda c: c.mtu)

@@ -32,6 +32,7 @@ def ip(*args):
     p = subprocess.run(['ip', *map(str, args)], capture_output=True, text=True, check=False)
     if p.returncode != 0:
         raise Unavailable(f'ip {" ".join(map(str, args))}: {p.stderr.strip()}')
+    return p.stdout
 
 
 def make_wire():

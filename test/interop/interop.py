@@ -24,6 +24,7 @@ sys.path.insert(0, os.path.join(TOP, 'test', 'prog'))
 
 import doctable  # noqa: E402 # pylint: disable=wrong-import-position
 import harness  # noqa: E402 # pylint: disable=wrong-import-position
+import errors  # noqa: E402 # pylint: disable=wrong-import-position
 import cases as plan  # noqa: E402 # pylint: disable=wrong-import-position
 import guest as vm  # noqa: E402 # pylint: disable=wrong-import-position
 import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
@@ -205,6 +206,8 @@ def main():
     except harness.Failure as e:
         print(f'interop: {e}')
         return 1
+    if run.wire.errors:
+        print('\n'.join(errors.table(run.wire.errors)))
     if args.json:
         with open(args.json, 'w', encoding='utf-8') as f:
             json.dump(run.results, f, indent=1)

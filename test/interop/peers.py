@@ -140,6 +140,16 @@ class Wire:
         self.mtu = None
         self.parity_ready = False
         self.parity_report = None      # for docs/parity.md, of a run of all scenarios
+        self.errors = {}               # pair of devices: what the errors table's rows came to
+        self.introduce()
+
+    def introduce(self):
+        """Each end knows the other's MAC address from the start. The first question for a neighbour on a new link can
+        get lost, it is repeated after a second, and that is as long as the kernel's RTR of a QP waits for the answer."""
+        mac = re.search(r'link/ether (\S+)', vm.ip('link', 'show', vm.TAP)).group(1)
+        for ours, theirs in ((vm.HOST_V4, vm.GUEST_V4), (vm.HOST_V6, vm.GUEST_V6)):
+            vm.ip('neigh', 'replace', theirs, 'lladdr', vm.GUEST_MAC, 'dev', vm.TAP, 'nud', 'permanent')
+            self.guest.run('ip', 'neigh', 'replace', ours, 'lladdr', mac, 'dev', 'eth0', 'nud', 'permanent')
 
     def set_mtu(self, mtu):
         if mtu == self.mtu:

@@ -3,6 +3,7 @@
 import re
 
 import doctable
+import errors
 from peers import FAMILIES, MTUS, ROLES
 
 UNFINISHED = 'Not run to their end'
@@ -25,6 +26,18 @@ operations; each is also run in the other direction. Every connection starts at 
 Sizes are 0 to 1 MiB on RC, to 64 KiB on UC, to one packet on UD.
 
 `ok`: as the specification has it. `[n]`: a known difference of rxe, explained below. `.`: not tried.
+'''
+
+ERRORS = '''
+## The errors table
+
+The rows of [errors.md](errors.md), as they are: by one program on plain libibverbs (`test/errors`, `errors-run`) in the guest, whose
+requester is on the device before the `>` and whose responder on the one behind it. `same`: statuses, what is flushed,
+states, events and, where an end is rocemu, the NAK on the wire are those of the row. rxe with itself runs without anything of rocemu's.
+
+<!-- errors: -->
+{errors}
+<!-- end of errors -->
 '''
 
 TAIL = '''
@@ -92,6 +105,11 @@ def write(path, run, release, known, notes, everything):
     for group in GROUPS:
         if groups.get(group):
             lines += group_table(group, groups[group])
+    if set(run.wire.errors) == {errors.name_of(pair) for pair in errors.PAIRS}:
+        part = errors.document(run.wire.errors)
+    else:
+        part = doctable.read(path, errors.PART).rstrip('\n')
+    lines.append(ERRORS.format(errors=part).rstrip('\n'))
     lines.append(TAIL.format(known='\n'.join(f'- [{n}] {text}' for n, _, _, text in known),
                              notes='\n'.join(f'- {text}' for text in notes)))
     with open(path, 'w', encoding='utf-8') as f:

@@ -7,6 +7,7 @@ for what is no more. What verbs-check has is asked of verbs-check, between two d
 run.sh says, and with which code it ends, when it cannot do its work.
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,8 @@ TOP = os.path.dirname(os.path.dirname(HERE))
 sys.path += [HERE, os.path.join(TOP, 'test', 'prog')]
 
 import cases  # noqa: E402 # pylint: disable=wrong-import-position
+import doctable  # noqa: E402 # pylint: disable=wrong-import-position
+import errors  # noqa: E402 # pylint: disable=wrong-import-position
 import guest_image  # noqa: E402 # pylint: disable=wrong-import-position
 import harness  # noqa: E402 # pylint: disable=wrong-import-position
 import table  # noqa: E402 # pylint: disable=wrong-import-position
@@ -59,6 +62,37 @@ def docs__table__has_a_row_for_each_case(config):
     assert len(want) > 50, f'verbs-check says too little: {want}'
     assert have == want, f'{DOCUMENT}: to be written again (run.sh --full --write-docs): it lacks {sorted(want - have)}, ' \
                          f'and is beyond what there is with {sorted(have - want)}'
+
+
+def docs__errors_table__has_a_row_for_each_row_and_each_explanation(config):
+    p = subprocess.run([config.program('errors', 'errors-run'), '--list'], capture_output=True, text=True, check=True)
+    want = [line.split('\t')[0] for line in p.stdout.splitlines()]
+    text = doctable.read(DOCUMENT, errors.PART)
+    rows = doctable.rows(text)
+    known = {k.number: k.why for k in errors.read_known()}
+    again = 'to be written again (run.sh --only errors/r --write-docs)'
+    assert [row[0] for row in rows] == want, f'{DOCUMENT}: {again}: rows differ from errors-run --list'
+    said = dict(re.findall(r'^- \[e(\d+)\] (.*)$', text, re.M))
+    assert said == {str(n): why for n, why in known.items()}, f'{DOCUMENT}: {again}: explanations differ from errors-rxe.txt'
+    cells = {cell for row in rows for cell in row[1:]}
+    assert not cells & {'DIFFERS', 'not run'} and 'same' in cells, f'{DOCUMENT}: {again}: {cells}'
+
+
+def errors__what_differs_has_no_explanation__told():
+    known = [errors.Known(1, 'rxe > *', 'rc/*', 'the NAK*', 'why')]
+    output = 'ok rc/a\nverbs, rc/b: the NAK on the wire: -, wanted 0x61\nverbs, rc/b: the receive: -, wanted SUCCESS\n' \
+             'differs rc/b\nskipped rc/c: no\n'
+    rows = errors.Rows(('rxe', 'rocemu'), output, known)
+    assert rows.unexplained == ['rc/b: the receive: -, wanted SUCCESS'] and not rows.gone(), vars(rows)
+    assert rows.cells == {'rc/a': 'same', 'rc/b': 'DIFFERS', 'rc/c': 'simulator only'}, rows.cells
+    rows = errors.Rows(('rocemu', 'rxe'), output, known)
+    assert len(rows.unexplained) == 2 and not rows.gone(), vars(rows)
+
+
+def errors__what_is_explained_is_not_seen__told():
+    known = [errors.Known(1, 'rxe > *', 'rc/*', 'the NAK*', 'why'), errors.Known(2, '*', 'rc/*', '*', errors.SOMETIMES)]
+    rows = errors.Rows(('rxe', 'rocemu'), 'ok rc/a\n', known)
+    assert rows.gone() == known[:1], rows.gone()
 
 
 def run_sh(*args, **env):
@@ -131,7 +165,7 @@ def main():
         if '__' not in name or name.startswith('_'):
             continue
         try:
-            why = case(config)
+            why = case(*((config,) if case.__code__.co_argcount else ()))
             print(f'skipped {name}: {why}' if why else f'ok      {name}', flush=True)
         except (AssertionError, harness.Failure) as e:
             failed = True
