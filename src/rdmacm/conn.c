@@ -19,14 +19,18 @@ static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
 
 /* ---- listen ---- */
 
-static int listen_locked(struct rcm_id *id, int backlog) REQUIRES(rcm_lock)
+/*
+ * The program's backlog is a hint, and a larger one is kept: the kernel drops what is over it and the
+ * client, which asks again, gets through in the end; a REJ here would be its end. Who floods a
+ * listener is refused.
+ */
+static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 {
 	const struct sockaddr *sa = &id->base.route.addr.src_addr;
 	struct cm_listen_param p = {
 		.service_id = rcm_addr_service(id->base.ps, sa),
 		.any_addr = !id->local.dev,
-		.backlog = backlog > 0 && backlog < RCM_MAX_BACKLOG ? (uint32_t)backlog
-								    : RCM_MAX_BACKLOG,
+		.backlog = RCM_BACKLOG,
 		.user = id,
 	};
 	int err;
@@ -61,6 +65,7 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	struct rcm_id *id;
 	int n = 0, err = 0;
 
+	(void)backlog; /* see listen_locked() */
 	if (!base)
 		return rcm_ret(-EINVAL);
 	id = rcm_id_of(base);
@@ -77,7 +82,7 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	rcm_lock_take();
 	err = rcm_core_open_all(id->local.dev ? &id->local : locals, id->local.dev ? 1 : n);
 	if (!err)
-		err = listen_locked(id, backlog);
+		err = listen_locked(id);
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);

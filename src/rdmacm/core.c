@@ -291,7 +291,8 @@ static int start_thread(void) REQUIRES(rcm_lock)
 
 static int start(uint64_t guid) REQUIRES(rcm_lock)
 {
-	struct cm_config config = {.ca_guid = guid, .wills = true};
+	struct cm_config config = {
+		.ca_guid = guid, .wills = true, .max_half_open = RCM_HALF_OPEN};
 	char text[512] = "";
 	int err;
 

@@ -37,7 +37,8 @@
 
 enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
-	RCM_MAX_BACKLOG = 1024, /* what a backlog of 0 means, and the largest there is */
+	RCM_BACKLOG = 4096,	/* requests that wait at a listener, see listen_locked() */
+	RCM_HALF_OPEN = 16384,	/* the same of all listeners of the process */
 	RCM_HOP_LIMIT = 64,
 	RCM_PKEY = 0xffff,
 	RCM_MRA_TIMEOUT = 24,	      /* 4.096 us * 2^24: 69 s */

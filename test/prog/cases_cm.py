@@ -316,6 +316,7 @@ def cmtime(count):
                 s.finish(cli)
                 steps = {m.group(1): float(m.group(2)) for m in STEPS.finditer(cli.stdout)}
                 expect({'connect', 'disconnect', 'destroy'} <= steps.keys(), 'no times', cli)
+                expect('RDMA_CM_EVENT' not in cli.stdout, 'an event that was not expected', cli)
                 if turn == 0:
                     # The first time opens the device and the lane.
                     srv.wait_until(lambda: idle(s), 'its connections were gone')
@@ -411,4 +412,6 @@ def cases():
     found += mckey_cases()
     found += perftest_cases()
     found.append(Case('cm/cmtime/lo', cmtime(1000), NORMAL, alone=True, needs=('cmtime',)))
+    # More at once than any backlog, as cmtime makes them.
+    found.append(Case('cm/cmtime.burst/lo', cmtime(4000), NORMAL, alone=True, needs=('cmtime',)))
     return found

@@ -307,31 +307,70 @@ TEST(lookup, unknown_service__unreachable_with_1)
 	rdma_destroy_event_channel(ch);
 }
 
-TEST(listen, backlog_full__rejected)
+/* Connections of a client that nobody has seen; destroyed by forget(). */
+static void ask(struct rdma_event_channel *ch, const struct rdma_cm_id *l, struct rdma_cm_id **ids,
+		unsigned n)
 {
+	struct rdma_conn_param param = {0};
+
+	/* First all routes: afterwards answers come. */
+	for (unsigned i = 0; i < n; i++)
+		ids[i] = bench_client(ch, "127.0.0.1", l);
+	for (unsigned i = 0; i < n; i++) {
+		param.qp_num = 100 + i;
+		assert_int_equal(rdma_connect(ids[i], &param), 0);
+	}
+}
+
+static void forget(struct rdma_cm_id **ids, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(rdma_destroy_id(ids[i]), 0);
+}
+
+/* Nobody is refused for coming a moment before the program looks. */
+TEST(listen, more_than_the_backlog__each_is_heard)
+{
+	enum { CLIENTS = 8 };
+	struct rdma_event_channel *cch = bench_channel(), *sch = bench_channel();
+	struct rdma_cm_id *l = bench_listener(sch, "127.0.0.1", RDMA_PS_TCP, 1), *ids[CLIENTS];
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *server;
+
+	ask(cch, l, ids, CLIENTS);
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		ev = bench_event(sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+		server = ev->id;
+		assert_int_equal(rdma_ack_cm_event(ev), 0);
+		/* Destroyed without an answer: that is one. */
+		assert_int_equal(rdma_destroy_id(server), 0);
+		assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 28);
+	}
+	bench_no_event(cch);
+	forget(ids, CLIENTS);
+	assert_int_equal(rdma_destroy_id(l), 0);
+	rdma_destroy_event_channel(cch);
+	rdma_destroy_event_channel(sch);
+}
+
+TEST(listen, flood__rejected_above_4096)
+{
+	enum { CLIENTS = 4096 + 3 };
 	struct rdma_event_channel *cch = bench_channel(), *sch = bench_channel();
 	struct rdma_cm_id *l = bench_listener(sch, "127.0.0.1", RDMA_PS_TCP, 1);
-	struct rdma_cm_id *a = bench_client(cch, "127.0.0.1", l),
-			  *b = bench_client(cch, "127.0.0.1", l);
-	struct rdma_conn_param param = {.qp_num = 77};
-	struct pollfd p = {.fd = sch->fd, .events = POLLIN};
-	struct rdma_cm_id *server;
-	struct rdma_cm_event *ev;
+	struct rdma_cm_id **ids = calloc(CLIENTS, sizeof(struct rdma_cm_id *));
 
-	assert_int_equal(rdma_connect(a, &param), 0);
-	assert_int_equal(poll(&p, 1, 60000), 1);
-	param.qp_num = 78;
-	assert_int_equal(rdma_connect(b, &param), 0);
-	assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 3); /* no resources */
-	ev = bench_event(sch, RDMA_CM_EVENT_CONNECT_REQUEST);
-	server = ev->id;
-	assert_int_equal(rdma_ack_cm_event(ev), 0);
-	/* Destroyed without an answer: that is one. */
-	assert_int_equal(rdma_destroy_id(server), 0);
-	assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 28);
-	assert_int_equal(rdma_destroy_id(a), 0);
-	assert_int_equal(rdma_destroy_id(b), 0);
+	assert_non_null(ids);
+	ask(cch, l, ids, CLIENTS);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 3); /* no resources */
+	bench_no_event(cch);
+	/* The others are told by the listener's end. */
 	assert_int_equal(rdma_destroy_id(l), 0);
+	for (unsigned i = 0; i < CLIENTS - 3; i++)
+		assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 28);
+	forget(ids, CLIENTS);
+	free(ids);
 	rdma_destroy_event_channel(cch);
 	rdma_destroy_event_channel(sch);
 }
