@@ -28,6 +28,10 @@ static int publish(struct rs *rs)
 	if (ret == 0)
 		return fd;
 	pthread_mutex_lock(&rs->lock);
+	rs->sleep.closing = true;
+	pthread_mutex_unlock(&rs->lock);
+	rs_keepalive_stop(rs);
+	pthread_mutex_lock(&rs->lock);
 	rs->ops->close(rs);
 	return ret;
 }

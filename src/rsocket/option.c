@@ -46,7 +46,6 @@ static int give_int(void *value, int n)
 	}
 
 FLAG(reuseaddr, reuseaddr)
-FLAG(keepalive, keepalive)
 FLAG(nodelay, nodelay)
 FLAG(oobinline, oobinline)
 FLAG(v6only, v6only)
@@ -154,32 +153,44 @@ static int get_maxseg(struct rs *rs, void *value, socklen_t *len)
 	return give_int(value, MTU_LEAST << id->route.path_rec->mtu);
 }
 
-static int set_keepidle(struct rs *rs, const void *value, socklen_t len)
+static int set_keepalive(struct rs *rs, const void *value, socklen_t len)
 {
-	const int n = int_at(value);
-
 	(void)len;
-	if (n < 1 || n > 32767)
-		return -EINVAL;
-	rs->keepidle = (unsigned)n;
+	rs->keep.on = int_at(value) != 0;
+	rs_keepalive_update(rs);
 	return 0;
 }
 
-static int get_keepidle(struct rs *rs, void *value, socklen_t *len)
+static int get_keepalive(struct rs *rs, void *value, socklen_t *len)
 {
-	enum { KEEPIDLE_DEFAULT = 7200 };
-
 	(void)len;
-	return give_int(value, rs->keepidle ? (int)rs->keepidle : KEEPIDLE_DEFAULT);
+	return give_int(value, rs->keep.on);
 }
 
-/* RC tries again by itself, as often as it needs to know. */
-static int take_positive(struct rs *rs, const void *value, socklen_t len)
-{
-	(void)rs;
-	(void)len;
-	return int_at(value) > 0 ? 0 : -EINVAL;
-}
+/* The ranges are TCP's. */
+enum { KEEP_SECONDS_MAX = 32767, KEEP_COUNT_MAX = 127 };
+
+#define KEEP(name, field, in_force, most)                                      \
+	static int set_##name(struct rs *rs, const void *value, socklen_t len) \
+	{                                                                      \
+		const int n = int_at(value);                                   \
+                                                                               \
+		(void)len;                                                     \
+		if (n < 1 || n > (most))                                       \
+			return -EINVAL;                                        \
+		rs->keep.field = (unsigned)n;                                  \
+		rs_keepalive_update(rs);                                       \
+		return 0;                                                      \
+	}                                                                      \
+	static int get_##name(struct rs *rs, void *value, socklen_t *len)      \
+	{                                                                      \
+		(void)len;                                                     \
+		return give_int(value, (int)in_force(rs));                     \
+	}
+
+KEEP(keepidle, idle, rs_keepalive_idle_s, KEEP_SECONDS_MAX)
+KEEP(keepintvl, interval, rs_keepalive_interval_s, KEEP_SECONDS_MAX)
+KEEP(keepcnt, count, rs_keepalive_count, KEEP_COUNT_MAX)
 
 static int set_route(struct rs *rs, const void *value, socklen_t len)
 {
@@ -208,8 +219,8 @@ static const struct option options[] = {
 	{IPPROTO_TCP, TCP_NODELAY, true, sizeof(int), set_nodelay, get_nodelay},
 	{IPPROTO_TCP, TCP_MAXSEG, true, sizeof(int), set_maxseg, get_maxseg},
 	{IPPROTO_TCP, TCP_KEEPIDLE, true, sizeof(int), set_keepidle, get_keepidle},
-	{IPPROTO_TCP, TCP_KEEPINTVL, true, sizeof(int), take_positive, NULL},
-	{IPPROTO_TCP, TCP_KEEPCNT, true, sizeof(int), take_positive, NULL},
+	{IPPROTO_TCP, TCP_KEEPINTVL, true, sizeof(int), set_keepintvl, get_keepintvl},
+	{IPPROTO_TCP, TCP_KEEPCNT, true, sizeof(int), set_keepcnt, get_keepcnt},
 	{IPPROTO_IPV6, IPV6_V6ONLY, false, sizeof(int), set_v6only, get_v6only},
 	{SOL_RDMA, RDMA_SQSIZE, false, sizeof(int), set_sqsize, get_sqsize},
 	{SOL_RDMA, RDMA_RQSIZE, false, sizeof(int), set_rqsize, get_rqsize},

@@ -31,6 +31,7 @@
 #include <sys/socket.h>
 
 #include "base/util.h"
+#include "rsocket/keepalive.h"
 #include "rsocket/wait.h"
 
 enum {
@@ -79,6 +80,9 @@ struct rs_ops {
 	int (*getname)(struct rs *rs, bool peer, struct sockaddr_storage *addr, socklen_t *len);
 	/** NULL, or: the ID of its connection, borrowed while the lock is held. */
 	struct rdma_cm_id *(*id)(struct rs *rs);
+	/** NULL, or: see to it that the peer is still there, as the socket's keepalive options say.
+	 * @return when to be called again, or 0: there is no peer. */
+	uint64_t (*tick)(struct rs *rs);
 };
 enum { RS_WAIT_FDS = 4 };
 
@@ -93,8 +97,8 @@ struct rs {
 	struct rs_settings set;
 	bool settled; /* connected, or about to be: set no longer changes */
 	struct rs_sleep sleep;
-	unsigned keepidle; /* seconds */
-	bool reuseaddr, keepalive, nodelay, oobinline, v6only;
+	struct rs_keepalive keep;
+	bool reuseaddr, nodelay, oobinline, v6only;
 	struct linger linger;
 };
 

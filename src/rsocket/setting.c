@@ -11,6 +11,7 @@
 #include "rsocket/rs.h"
 
 #define SETTING_DIR "/etc/rdma/rsocket"
+#define SYSTEM_DIR  "/proc/sys/net/ipv4"
 
 enum {
 	QUEUE_MIN = 8,
@@ -106,17 +107,27 @@ void rs_files_read(const char *dir, struct rs_files *f)
 }
 
 static struct rs_files files;
+static struct rs_system_keepalive keepalive = {.idle = 7200, .interval = 75, .count = 9};
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void read_files(void)
 {
 	rs_files_read(SETTING_DIR, &files);
+	read_number(SYSTEM_DIR, "tcp_keepalive_time", 1, INT32_MAX, &keepalive.idle);
+	read_number(SYSTEM_DIR, "tcp_keepalive_intvl", 1, INT32_MAX, &keepalive.interval);
+	read_number(SYSTEM_DIR, "tcp_keepalive_probes", 1, INT32_MAX, &keepalive.count);
 }
 
 static const struct rs_files *system_files(void)
 {
 	pthread_once(&once, read_files);
 	return &files;
+}
+
+const struct rs_system_keepalive *rs_system_keepalive(void)
+{
+	pthread_once(&once, read_files);
+	return &keepalive;
 }
 
 uint64_t rs_polling_ns(void)

@@ -20,6 +20,12 @@ struct rs_files {
  */
 void rs_files_read(const char *dir, struct rs_files *files);
 
+/** What the system has for TCP, as net.ipv4.tcp_keepalive_*: seconds, seconds, probes. */
+struct rs_system_keepalive {
+	uint32_t idle, interval, count;
+};
+const struct rs_system_keepalive *rs_system_keepalive(void);
+
 /** How long to look for data before sleeping. */
 uint64_t rs_polling_ns(void);
 /** How long to sleep at most before looking again, whatever happens; at least 1. */

@@ -99,6 +99,21 @@ static void connected(struct stream *s)
 {
 	s->state = STREAM_CONNECTED;
 	s->readable = s->writable = true;
+	s->heard = rs_now();
+	rs_keepalive_update(&s->rs);
+}
+
+/** As TCP does it: the listener's options are the connection's. */
+static void inherit(struct rs *rs, const struct rs *from)
+{
+	rs->set = from->set;
+	rs->linger = from->linger;
+	rs->nodelay = from->nodelay;
+	rs->oobinline = from->oobinline;
+	rs->keep.on = from->keep.on;
+	rs->keep.idle = from->keep.idle;
+	rs->keep.interval = from->keep.interval;
+	rs->keep.count = from->keep.count;
 }
 
 /* ---- the passive side ---- */
@@ -116,7 +131,7 @@ static int stream_of_request(struct stream *listener, struct rdma_cm_id *id, con
 	if (!s)
 		return -ENOMEM;
 	rs_init(&s->rs, listener->rs.ops, listener->rs.domain, SOCK_STREAM);
-	s->rs.set = listener->rs.set;
+	inherit(&s->rs, &listener->rs);
 	s->rs.fd = s->channel->fd;
 	s->id = id;
 	ret = cm_ret(rdma_migrate_id(id, s->channel));

@@ -27,7 +27,7 @@ enum { CONN_VERSION = 1, CONN_BIG_ENDIAN = 1, CONN_IOMAP = 2 };
 enum { BATCH = 16, INLINE_MIN = sizeof(struct stream_iomap), SPARE = 2 * STREAM_CTRL };
 
 /* Kinds of work requests, in the upper half of wr_id; the lower is bytes. */
-enum { WR_RECV, WR_DATA, WR_CTRL };
+enum { WR_RECV, WR_DATA, WR_CTRL, WR_PROBE };
 #define WR_ID(kind, len) ((uint64_t)(kind) << 32 | (len))
 
 static bool host_is_big(void)
@@ -394,6 +394,22 @@ int stream_post_iomap(struct stream *s, unsigned index, const struct stream_ioma
 			 s->peer_iomap.addr + (uint64_t)index * sizeof(out), s->peer_iomap.key);
 }
 
+/* A WRITE of nothing: it is acknowledged, and takes none of the peer's receives, which a program
+ * that does not look would run out of. A key is not asked for (C9-88). */
+int stream_post_probe(struct stream *s)
+{
+	struct ibv_send_wr *bad, wr = {.wr_id = WR_ID(WR_PROBE, 0),
+				       .opcode = IBV_WR_RDMA_WRITE,
+				       .send_flags = IBV_SEND_SIGNALED};
+	int ret = ibv_post_send(s->id->qp, &wr, &bad);
+
+	if (ret)
+		return -ret;
+	s->ctrl_used++;
+	s->probing = true;
+	return 0;
+}
+
 /* ---- receiving ---- */
 
 static int take_data(struct stream *s, uint32_t len)
@@ -444,6 +460,10 @@ static int take_wc(struct stream *s, const struct ibv_wc *wc)
 		s->data_used--;
 		s->s_used -= (uint32_t)wc->wr_id;
 		break;
+	case WR_PROBE:
+		s->probing = false;
+		s->ctrl_used--;
+		break;
 	case WR_CTRL:
 		s->ctrl_used--;
 		break;
@@ -454,7 +474,9 @@ static int take_wc(struct stream *s, const struct ibv_wc *wc)
 						     : -EPROTO;
 		return ret < 0 ? ret : post_recv(s);
 	}
-	return wc->status == IBV_WC_SUCCESS ? 0 : -ECONNRESET;
+	if (wc->status == IBV_WC_SUCCESS)
+		return 0;
+	return wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -ECONNRESET;
 }
 
 /** Completions may be left of before it died: they bring data. */
@@ -465,6 +487,8 @@ static void take_completions(struct stream *s)
 
 	do {
 		n = ibv_poll_cq(s->cq, BATCH, wc);
+		if (n > 0 && s->rs.keep.on)
+			s->heard = rs_now();
 		for (int i = 0; i < n; i++) {
 			ret = take_wc(s, &wc[i]);
 			/* Flushed because the connection has ended: no error, but the end. */

@@ -247,19 +247,27 @@ static int stream_shutdown(struct rs *rs, int how)
 	return 0;
 }
 
-/** What was sent has to arrive before the QP goes: RC says when, or that it cannot. */
+/** What was sent has to arrive before the QP goes: RC says when, or that it cannot. SO_LINGER may
+ * say how long it has for that. */
 static void drain(struct stream *s)
 {
+	const struct linger *l = &s->rs.linger;
+	const uint64_t end =
+		l->l_onoff ? rs_now() + (uint64_t)MAX(l->l_linger, 0) * 1000000000u : UINT64_MAX;
 	struct pollfd fds[RS_WAIT_FDS];
+	uint64_t now;
 	unsigned n;
 
 	stream_progress(s);
 	while (s->state == STREAM_CONNECTED && !stream_is_idle(s)) {
+		now = rs_now();
+		if (now >= end)
+			break;
 		n = stream_arm(&s->rs, POLLOUT, fds);
 		stream_progress(s);
 		if (s->state != STREAM_CONNECTED || stream_is_idle(s))
 			break;
-		poll(fds, n, DRAIN_MS);
+		poll(fds, n, (int)MIN((end - now) / 1000000 + 1, (uint64_t)DRAIN_MS));
 		stream_woken(&s->rs);
 		stream_progress(s);
 		stream_cm_progress(s);
@@ -283,6 +291,34 @@ static void stream_close(struct rs *rs)
 	pthread_mutex_unlock(&rs->lock);
 	rs_fini(rs);
 	free(s);
+}
+
+/* ---- keepalive ---- */
+
+/** While something is being sent RC asks by itself, and says so when nobody answers. */
+static uint64_t stream_tick(struct rs *rs)
+{
+	struct stream *s = stream_of(rs);
+	const uint64_t now = rs_now(), idle = rs_keepalive_idle(rs);
+
+	stream_progress(s);
+	if (s->state == STREAM_CONNECTED && s->probing) {
+		if (++s->unanswered < rs_keepalive_count(rs))
+			return now + rs_keepalive_interval(rs);
+		stream_die(s, ETIMEDOUT);
+	}
+	if (s->state != STREAM_CONNECTED) {
+		rs_wake(rs);
+		return 0;
+	}
+	if (now < s->heard + idle)
+		return s->heard + idle;
+	if (!stream_is_idle(s))
+		return now + idle;
+	s->unanswered = 0;
+	if (stream_post_probe(s) < 0)
+		return 0; /* the QP says why */
+	return now + rs_keepalive_interval(rs);
 }
 
 /* ---- names ---- */
@@ -330,6 +366,7 @@ static const struct rs_ops stream_ops = {
 	.woken = stream_woken,
 	.getname = stream_getname,
 	.id = stream_id,
+	.tick = stream_tick,
 };
 
 int rs_stream_new(int domain, struct rs **out)

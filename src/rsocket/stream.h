@@ -59,6 +59,9 @@ struct stream {
 	bool readable, writable;	    /* neither side has ended it */
 	bool fin_due, bye_due; /* to tell the peer when there is room: no more data; the end */
 	bool established;      /* RDMA_CM_EVENT_ESTABLISHED came */
+	uint64_t heard;	       /* with keepalive: when the peer was last known to be there */
+	bool probing;	       /* a probe is under way */
+	unsigned unanswered;   /* how often it was found so */
 
 	/* From here on: when connected. */
 	struct ibv_comp_channel *comp;
@@ -117,6 +120,8 @@ void stream_teardown(struct stream *s);
 void stream_fill_conn_data(const struct stream *s, uint8_t data[STREAM_CONN_DATA]);
 /** -EPROTO: not a peer's that we can talk to. */
 int stream_take_conn_data(struct stream *s, const uint8_t *data, size_t len);
+/** Is the peer there? Without a word to its program. -errno. */
+int stream_post_probe(struct stream *s);
 /** Take completions, say what is due. */
 void stream_progress(struct stream *s);
 /** The connection is over; err: for SO_ERROR, or 0. */

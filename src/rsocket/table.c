@@ -110,6 +110,7 @@ void rs_remove(struct rs *rs)
 	rs->sleep.closing = true;
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
+	rs_keepalive_stop(rs);
 
 	pthread_mutex_lock(&table.lock);
 	table.at[rs->fd] = NULL;
@@ -128,6 +129,7 @@ void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type)
 	rs->fd = -1;
 	pthread_mutex_init(&rs->lock, NULL);
 	rs_sleep_init(&rs->sleep);
+	rs_keepalive_init(&rs->keep);
 	rs_settings_load(&rs->set);
 }
 

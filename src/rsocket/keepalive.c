@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rsocket/keepalive.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/log.h"
+#include "rsocket/rs.h"
+#include "rsocket/setting.h"
+
+static struct {
+	pthread_mutex_t lock;	/* a leaf: nothing is taken under it */
+	pthread_cond_t changed; /* the list, a due time, or what is under way */
+	struct list watched;	/* rs.keep.node */
+	struct rs *under_way;	/* whose tick is being called, without the lock */
+	bool running;		/* the thread */
+} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+enum { SECOND = 1000000000 };
+
+void rs_keepalive_init(struct rs_keepalive *keep)
+{
+	*keep = (struct rs_keepalive){0};
+	list_init(&keep->node);
+}
+
+/* ---- options ---- */
+
+unsigned rs_keepalive_idle_s(const struct rs *rs)
+{
+	return rs->keep.idle ? rs->keep.idle : rs_system_keepalive()->idle;
+}
+
+unsigned rs_keepalive_interval_s(const struct rs *rs)
+{
+	return rs->keep.interval ? rs->keep.interval : rs_system_keepalive()->interval;
+}
+
+unsigned rs_keepalive_count(const struct rs *rs)
+{
+	return rs->keep.count ? rs->keep.count : rs_system_keepalive()->count;
+}
+
+uint64_t rs_keepalive_idle(const struct rs *rs)
+{
+	return (uint64_t)rs_keepalive_idle_s(rs) * SECOND;
+}
+
+uint64_t rs_keepalive_interval(const struct rs *rs)
+{
+	return (uint64_t)rs_keepalive_interval_s(rs) * SECOND;
+}
+
+/* ---- the thread ---- */
+
+/** Whose time comes first; NULL: there is none. */
+static struct rs *first_due(void)
+{
+	struct rs *first = NULL;
+
+	list_for_each (it, &keeper.watched) {
+		struct rs *rs = list_entry(it, struct rs, keep.node);
+
+		if (!first || rs->keep.due < first->keep.due)
+			first = rs;
+	}
+	return first;
+}
+
+/** Keeper's lock held before and after, given up meanwhile. */
+static void tick(struct rs *rs)
+{
+	uint64_t next;
+
+	/* What is set while the tick is under way is newer than what it returns. */
+	rs->keep.due = 0;
+	keeper.under_way = rs;
+	pthread_mutex_unlock(&keeper.lock);
+
+	pthread_mutex_lock(&rs->lock);
+	next = rs->sleep.closing || !rs->keep.on ? 0 : rs->ops->tick(rs);
+	pthread_mutex_unlock(&rs->lock);
+
+	pthread_mutex_lock(&keeper.lock);
+	keeper.under_way = NULL;
+	if (rs->keep.due == 0 && next == 0)
+		list_remove(&rs->keep.node);
+	else if (rs->keep.due == 0)
+		rs->keep.due = next;
+	pthread_cond_broadcast(&keeper.changed);
+}
+
+static void *thread_main(void *unused)
+{
+	struct timespec at;
+	struct rs *rs;
+
+	pthread_mutex_lock(&keeper.lock);
+	while ((rs = first_due())) {
+		if (rs_now() >= rs->keep.due) {
+			tick(rs);
+			continue;
+		}
+		at.tv_sec = (time_t)(rs->keep.due / SECOND);
+		at.tv_nsec = (long)(rs->keep.due % SECOND);
+		pthread_cond_timedwait(&keeper.changed, &keeper.lock, &at);
+	}
+	keeper.running = false;
+	pthread_mutex_unlock(&keeper.lock);
+	return unused;
+}
+
+static void spawn(void)
+{
+	pthread_attr_t attr;
+	sigset_t all, old;
+	pthread_t thread;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	/* The application's signals are for the application's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&thread, &attr, thread_main, NULL);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	pthread_attr_destroy(&attr);
+	keeper.running = err == 0;
+	if (err)
+		log_warn("no thread for SO_KEEPALIVE: %s", strerror(err));
+	else
+		pthread_setname_np(thread, "rocemu-keep");
+}
+
+/* ---- fork: the child has no thread, and its parent's connections are not its own ---- */
+
+static void new_cond(void)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&keeper.changed, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&keeper.lock);
+	while (keeper.under_way) /* the child would find that socket locked */
+		pthread_cond_wait(&keeper.changed, &keeper.lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&keeper.lock);
+}
+
+static void fork_child(void)
+{
+	list_for_each_safe (it, tmp, &keeper.watched)
+		list_remove(it);
+	keeper.under_way = NULL;
+	keeper.running = false;
+	new_cond();
+	pthread_mutex_unlock(&keeper.lock);
+}
+
+static void set_up(void)
+{
+	list_init(&keeper.watched);
+	new_cond();
+	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- who is watched ---- */
+
+void rs_keepalive_update(struct rs *rs)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	uint64_t due = 0;
+
+	if (!rs->ops->tick)
+		return;
+	/* The tick finds out whether there is a peer, and what its time is. */
+	if (rs->keep.on && !rs->sleep.closing)
+		due = rs_now() + MIN(rs_keepalive_idle(rs), rs_keepalive_interval(rs));
+	if (due == 0 && !list_linked(&rs->keep.node))
+		return;
+	pthread_once(&once, set_up);
+	pthread_mutex_lock(&keeper.lock);
+	if (due == 0) {
+		list_remove(&rs->keep.node);
+	} else {
+		if (!list_linked(&rs->keep.node))
+			list_append(&keeper.watched, &rs->keep.node);
+		rs->keep.due = due;
+		if (!keeper.running)
+			spawn();
+	}
+	pthread_cond_broadcast(&keeper.changed);
+	pthread_mutex_unlock(&keeper.lock);
+}
+
+void rs_keepalive_stop(struct rs *rs)
+{
+	if (!rs->ops->tick)
+		return;
+	pthread_mutex_lock(&keeper.lock);
+	while (keeper.under_way == rs)
+		pthread_cond_wait(&keeper.changed, &keeper.lock);
+	list_remove(&rs->keep.node);
+	pthread_mutex_unlock(&keeper.lock);
+}
