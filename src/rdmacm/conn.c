@@ -83,6 +83,8 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	err = rcm_core_open_all(id->local.dev ? &id->local : locals, id->local.dev ? 1 : n);
 	if (!err)
 		err = listen_locked(id);
+	if (!err && !id->local.dev)
+		rcm_watch_network();
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);

@@ -424,6 +424,13 @@ int rcm_core_open_all(const struct rcm_local *locals, int n)
 	return good ? 0 : err;
 }
 
+void rcm_core_open_new(const struct rcm_local *locals, int n)
+{
+	for (int i = 0; i < n && core.running; i++)
+		if (open_one(&locals[i]))
+			log_info("%s", cm_client_text(core.client));
+}
+
 void rcm_core_close(const struct rcm_device *dev)
 {
 	size_t kept = 0;

@@ -118,6 +118,8 @@ void rcm_watch_look(void) EXCLUDES(rcm_lock);
 void rcm_watch_device(struct rcm_device *dev);
 /** The ID is on a device now (id->local): it is told when that goes. */
 void rcm_watch_id(struct rcm_id *id) REQUIRES(rcm_lock);
+/** From now on QP 1 of addresses that come is opened too, since a wildcard listens. */
+void rcm_watch_network(void) REQUIRES(rcm_lock);
 /** In a forked child. */
 void rcm_watch_forget(void);
 
@@ -364,6 +366,9 @@ rocemu_ns_t rcm_now(void);
 void rcm_drive(void) REQUIRES(rcm_lock);
 /** Take part in QP 1 of addresses. @return 0: of one at least, or -errno. */
 int rcm_core_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
+/** The same for those that are not opened yet, as far as they can be had; the rest is said in the
+ * log. */
+void rcm_core_open_new(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
 /** The device of an address that was opened. */
 bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local) REQUIRES(rcm_lock);
 /** A device is gone: its addresses are not opened any more. */

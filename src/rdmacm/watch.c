@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What becomes of devices and their addresses while IDs are on them: DEVICE_REMOVAL and
- * ADDR_CHANGE.
+ * ADDR_CHANGE; and addresses that come later, on which wildcards listen as well.
  *
  * The asynchronous events of an ID's context are the program's to read. So each device is opened a
  * second time, for its events alone; that context's queue is read by the connection manager's
- * thread.
+ * thread. That interfaces have come, which no device can tell, the kernel does.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -14,12 +14,16 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "engine/netmon.h"
 #include "rdmacm/objects.h"
 
 /* Readable when a device has events. Made once a process, under devices' lock or before there are
  * any. */
 static int epoll_fd = -1;
 static pthread_mutex_t epoll_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static bool following; /* listens to the network; guarded by rcm_lock */
+static atomic_bool network_changed;
 
 int rcm_watch_fd(void)
 {
@@ -40,6 +44,8 @@ void rcm_watch_forget(void)
 		close(epoll_fd);
 	epoll_fd = -1;
 	pthread_mutex_init(&epoll_lock, NULL);
+	following = false;
+	atomic_store(&network_changed, false);
 }
 
 void rcm_watch_device(struct rcm_device *d)
@@ -62,6 +68,46 @@ void rcm_watch_device(struct rcm_device *d)
 		return;
 	}
 	d->watch = c;
+}
+
+/* ---- addresses that come ---- */
+
+static void on_network(void *user, const struct netmon_news *news)
+{
+	(void)user;
+	if (news->what == NETMON_GONE)
+		return;
+	atomic_store(&network_changed, true);
+	rcm_lock_take();
+	rcm_core_wake();
+	rcm_lock_drop();
+}
+
+void rcm_watch_network(void)
+{
+	static struct netmon_listener listener = {.tell = on_network};
+	int err;
+
+	if (following)
+		return;
+	err = netmon_add(&listener);
+	if (err)
+		log_info("wildcards will not hear of new addresses: %s", strerror(-err));
+	following = !err;
+}
+
+/* Wildcards listen on all there is now. */
+static void open_addresses(void) EXCLUDES(rcm_lock)
+{
+	struct rcm_local *locals = NULL;
+	int n = rcm_device_addresses(&locals);
+
+	rcm_lock_take();
+	if (n > 0)
+		rcm_core_open_new(locals, n);
+	rcm_drive();
+	rcm_lock_drop();
+	free(locals);
 }
 
 /* ---- telling IDs ---- */
@@ -135,14 +181,15 @@ static bool drain(struct rcm_device *d, bool *fatal)
 	return any;
 }
 
-static void look_at(struct rcm_device *d)
+/* @return something has changed. */
+static bool look_at(struct rcm_device *d)
 {
 	bool fatal, any = drain(d, &fatal);
 
 	if (atomic_exchange(&d->look_again, false))
 		any = true;
 	if (!any)
-		return;
+		return false;
 	/* Before the table is read: see rcm_watch_id(). */
 	atomic_fetch_add(&d->changes, 1);
 	if (fatal) {
@@ -156,12 +203,21 @@ static void look_at(struct rcm_device *d)
 		tell_removal(d);
 	else
 		tell_addresses(d);
+	return true;
 }
 
 void rcm_watch_look(void)
 {
+	/* A device tells of its addresses when its table has them, the network of its interfaces. */
+	bool changed = atomic_exchange(&network_changed, false), follow;
+
 	for (struct rcm_device *d = rcm_device_next(NULL); d; d = rcm_device_next(d))
-		look_at(d);
+		changed |= look_at(d);
+	rcm_lock_take();
+	follow = following;
+	rcm_lock_drop();
+	if (changed && follow)
+		open_addresses();
 }
 
 void rcm_watch_id(struct rcm_id *id)

@@ -107,9 +107,9 @@ def server_listening(two):
 
 def server_request_unseen(two):
     two.client.do('connect 0')
-    # Whether the request was with the process already, nobody can say.
+    # When the process had not even received the request, it is the client's next try that is answered.
     two.server.kill()
-    two.client.event('REJECTED (28|8)')
+    two.client.event('REJECTED (28|8)', GUARD_MS)
 
 
 def server_request_seen(two):

@@ -7,6 +7,8 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -17,6 +19,77 @@ static void assert_qp_state(struct rdma_cm_id *id, enum ibv_qp_state state)
 
 	assert_int_equal(ibv_query_qp(id->qp, &attr, IBV_QP_STATE, &init), 0);
 	assert_int_equal(attr.qp_state, state);
+}
+
+/* ---- addresses that come ---- */
+
+/* In a process of its own, since one process is one end of QP 1. Asks until it is heard. */
+static void ask_until_heard(const char *address, uint16_t port)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	int status;
+
+	do {
+		struct rdma_conn_param param = {.qp_num = 77};
+		struct rdma_cm_id *id;
+
+		if (!ch || rdma_create_id(ch, &id, NULL, RDMA_PS_TCP) ||
+		    rdma_resolve_addr(id, NULL, bench_addr(address, port), 1000))
+			_exit(1);
+		bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+		if (rdma_resolve_route(id, 1000))
+			_exit(2);
+		bench_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		if (rdma_connect(id, &param))
+			_exit(3);
+		status = bench_expect(ch, RDMA_CM_EVENT_REJECTED);
+		rdma_destroy_id(id);
+	} while (status == 8); /* no such service, yet */
+	_exit(status == 28 ? 0 : 4);
+}
+
+static void assert_heard(struct rdma_event_channel *ch, const struct rdma_cm_id *listener,
+			 const char *address)
+{
+	uint16_t port = ntohs(rdma_get_src_port((struct rdma_cm_id *)(uintptr_t)listener));
+	struct rdma_cm_event *ev;
+	struct rdma_cm_id *id;
+	pid_t pid = fork();
+	int status;
+
+	assert_true(pid >= 0);
+	if (pid == 0)
+		ask_until_heard(address, port);
+	ev = bench_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	id = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	assert_int_equal(rdma_reject(id, NULL, 0), 0);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+}
+
+TEST(wildcard, addresses_and_interfaces_that_come_later__listened_on)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *listener;
+
+#ifdef __SANITIZE_THREAD__
+	print_message("skipped: ThreadSanitizer lets no forked child start threads\n");
+	skip();
+#endif
+	bench_veth();
+	listener = bench_listener(ch, "0.0.0.0", RDMA_PS_TCP, 0);
+	bench_ip("address add 10.1.9.9/24 dev p0");
+	assert_heard(ch, listener, "10.1.9.9");
+	bench_ip("link add q0 type veth peer name q1");
+	bench_ip("address add 10.1.8.8/24 dev q0");
+	bench_ip("link set q0 up");
+	assert_heard(ch, listener, "10.1.8.8");
+	assert_int_equal(rdma_destroy_id(listener), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete q0");
+	bench_ip("link delete p0");
 }
 
 /* ---- DEVICE_REMOVAL ---- */
