@@ -12,6 +12,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "rsocket/dgram.h"
+#include "rsocket/setting.h"
 
 enum {
 	GRH = 40,
@@ -24,7 +25,6 @@ enum {
 	ADDR6 = 8,
 	HEADER6 = 24,
 	SEND_SLOTS_MIN = 16,
-	RECV_SLOTS_MIN = 64,
 	HOP_LIMIT = 64,
 };
 
@@ -157,7 +157,8 @@ void dgram_qp_repost(struct dgram_qp *qp, const struct dgram_msg *msg)
 	post_recv(qp, (uint32_t)(msg - qp->msgs));
 }
 
-/** As many messages as the socket's buffers hold of the longest. */
+/** As many messages as the socket's buffers hold of the longest; of receives no fewer than the
+ * queue's default has, for a burst of short ones. What is not used is no memory. */
 static int make_slots(struct dgram_qp *qp, const struct rs_settings *set)
 {
 	enum { ALIGN = 64 };
@@ -165,7 +166,7 @@ static int make_slots(struct dgram_qp *qp, const struct rs_settings *set)
 
 	qp->recv_size = (GRH + qp->mtu + ALIGN - 1) / ALIGN * ALIGN;
 	qp->send_size = (qp->mtu + ALIGN - 1) / ALIGN * ALIGN;
-	qp->recv_count = MIN(MAX(set->rcvbuf / qp->mtu, (uint32_t)RECV_SLOTS_MIN), set->rqsize);
+	qp->recv_count = rs_queue_size(MAX(set->rcvbuf / qp->mtu, set->rqsize));
 	qp->send_count = MIN(MAX(set->sndbuf / qp->mtu, (uint32_t)SEND_SLOTS_MIN), set->sqsize);
 	size = qp->recv_count * qp->recv_size + qp->send_count * qp->send_size;
 	qp->mem = calloc(1, size);
@@ -384,11 +385,11 @@ static void received(struct dgram *d, struct dgram_qp *qp, const struct ibv_wc *
 	list_append(&d->inbox, &msg->node);
 }
 
-int dgram_qp_progress(struct dgram *d, struct dgram_qp *qp)
+void dgram_qp_progress(struct dgram *d, struct dgram_qp *qp)
 {
 	enum { BATCH = 16 };
 	struct ibv_wc wc[BATCH];
-	int n, sum = 0;
+	int n;
 
 	do {
 		n = ibv_poll_cq(qp->cq, BATCH, wc);
@@ -398,7 +399,5 @@ int dgram_qp_progress(struct dgram *d, struct dgram_qp *qp)
 			else
 				received(d, qp, &wc[i]);
 		}
-		sum += MAX(n, 0);
 	} while (n == BATCH);
-	return sum;
 }

@@ -21,13 +21,11 @@ enum {
 
 /* ---- progress and readiness ---- */
 
-static void progress(struct dgram *d, bool all)
+static void progress(struct dgram *d)
 {
-	int came = 0;
-
 	list_for_each (it, &d->qps)
-		came += dgram_qp_progress(d, list_entry(it, struct dgram_qp, node));
-	if (all || came == 0 || ++d->idle >= UDP_EVERY)
+		dgram_qp_progress(d, list_entry(it, struct dgram_qp, node));
+	if (list_empty(&d->inbox) || ++d->idle >= UDP_EVERY)
 		dgram_udp_progress(d);
 }
 
@@ -45,7 +43,7 @@ static short dgram_ready(struct rs *rs, short events)
 	struct dgram *d = dgram_of(rs);
 	short r = 0;
 
-	progress(d, true);
+	progress(d);
 	if (!list_empty(&d->inbox) || d->no_recv)
 		r |= POLLIN;
 	if (can_send(d) || d->no_send)
@@ -188,7 +186,7 @@ static ssize_t dgram_recv(struct rs *rs, const struct iovec *iov, int n, int fla
 	int ret = 0;
 
 	for (;;) {
-		progress(d, false);
+		progress(d);
 		if (!list_empty(&d->inbox))
 			return take(d, iov, n, flags, from, from_len);
 		if (rs->error) {
@@ -231,7 +229,7 @@ static ssize_t dgram_send(struct rs *rs, const struct iovec *iov, int n, int fla
 		addr = d->peer;
 	for (int i = 0; i < n; i++)
 		len += iov[i].iov_len;
-	progress(d, false);
+	progress(d);
 	for (;;) {
 		/* Found again after a wait: it may have gone meanwhile. */
 		ret = dgram_peer_get(d, &addr, &peer);

@@ -116,8 +116,8 @@ size_t dgram_qp_room(const struct dgram_qp *qp);
 /** There is a free slot. Bytes or -errno. */
 ssize_t dgram_qp_send(struct dgram_qp *qp, const struct dgram_peer *peer, const struct iovec *iov,
 		      int n, size_t len);
-/** Take completions. @return how many. */
-int dgram_qp_progress(struct dgram *d, struct dgram_qp *qp);
+/** Take completions. */
+void dgram_qp_progress(struct dgram *d, struct dgram_qp *qp);
 /** A receive slot has been read. */
 void dgram_qp_repost(struct dgram_qp *qp, const struct dgram_msg *msg);
 
