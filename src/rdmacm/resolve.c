@@ -330,9 +330,28 @@ static int fill_path(struct rcm_id *id)
 	return 0;
 }
 
+/* Is there still a way from the ID's address to its destination? -errno: what is missing. */
+static int check_way(const struct rcm_id *id)
+{
+	struct sockaddr_storage from, to, src;
+	struct ibv_port_attr attr;
+	int err = rcm_verbs_err(ibv_query_port(id->base.verbs, id->base.port_num, &attr));
+
+	if (err)
+		return err;
+	find_destination(id, &id->base.route.addr.dst_addr, &to);
+	rcm_addr_from_gid((struct sockaddr *)&from, &id->local.gid, 0, id->local.scope_id);
+	err = rcm_addr_route((struct sockaddr *)&to, (struct sockaddr *)&from, &src);
+	return err ? err : attr.state == IBV_PORT_ACTIVE ? 0 : -ENETDOWN;
+}
+
+/*
+ * As in the kernel, a device that is gone makes the call fail, and a way that is not there any more
+ * is an event (which the kernel has for InfiniBand alone: it does not look at RoCE's).
+ */
 int rcm_resolve_route(struct rcm_id *id)
 {
-	int err;
+	int err, way;
 
 	if (id->state != RCM_ADDR_RESOLVED)
 		return -EINVAL;
@@ -341,9 +360,14 @@ int rcm_resolve_route(struct rcm_id *id)
 	err = fill_path(id);
 	if (err)
 		return err;
+	way = check_way(id);
 	rcm_lock_take();
-	id->state = RCM_ROUTE_RESOLVED;
-	rcm_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	if (way) {
+		rcm_post(id, RDMA_CM_EVENT_ROUTE_ERROR, way);
+	} else {
+		id->state = RCM_ROUTE_RESOLVED;
+		rcm_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	}
 	rcm_lock_drop();
 	return 0;
 }

@@ -53,8 +53,7 @@ void bench_ip(const char *command)
 	assert_int_equal(system(line), 0);
 }
 
-/* The kernel may tell the carrier a moment after both ends are up. */
-static bool runs(const char *name)
+bool bench_runs(const char *name)
 {
 	struct ifreq ifr = {0};
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -76,7 +75,8 @@ void bench_veth(void)
 	bench_ip("link set p1 up");
 	bench_ip("address add 10.1.1.1/24 dev p0");
 	bench_ip("address add 10.1.1.2/24 dev p0");
-	while (!runs("p0"))
+	/* The kernel may tell the carrier a moment after both ends are up. */
+	while (!bench_runs("p0"))
 		sched_yield();
 }
 

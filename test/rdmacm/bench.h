@@ -9,6 +9,7 @@
 #include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+#include <stdbool.h>
 
 /** A namespace with lo up, before anything else; skips the test where none can be had. */
 void bench_namespace(void);
@@ -22,6 +23,8 @@ struct sockaddr *bench_gid(const char *text, uint64_t service_id, uint64_t mask)
 void bench_link_local(const char *text);
 /** Run "ip COMMAND" in the namespace; skips the test where interfaces cannot be changed. */
 void bench_ip(const char *command);
+/** Is the interface up and running? */
+bool bench_runs(const char *name);
 /** An interface p0 with 10.1.1.1/24 and 10.1.1.2/24, one end of a veth pair; both ends are up. */
 void bench_veth(void);
 

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -325,5 +327,88 @@ TEST(address, moved_to_another_device__addr_change_and_the_new_one_serves)
 	assert_ptr_not_equal(after.server->verbs, b.server->verbs);
 	bench_end(&after);
 	bench_end(&b);
+	bench_ip("link delete p0");
+}
+
+/* ---- ROUTE_ERROR ---- */
+
+/* An ID whose destination is another host of p0's network. */
+static struct rdma_cm_id *resolved(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.9", 7), 1), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	return id;
+}
+
+/* What the route's resolution says after a command, and that it may be tried again. */
+static void assert_route_error(const char *harm, const char *repair, int status)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *id;
+	int got;
+
+	bench_veth();
+	id = resolved(ch);
+	bench_ip(harm);
+	/* The kernel tells a carrier's loss a moment later. */
+	while (status == -ENETDOWN && bench_runs("p0"))
+		sched_yield();
+	assert_int_equal(rdma_resolve_route(id, 1), 0);
+	while (true) {
+		struct rdma_cm_event *ev;
+
+		/* Beside the hint about the address, which comes when it comes. */
+		assert_int_equal(rdma_get_cm_event(ch, &ev), 0);
+		got = ev->event == RDMA_CM_EVENT_ROUTE_ERROR ? ev->status : 0;
+		assert_true(got || ev->event == RDMA_CM_EVENT_ADDR_CHANGE);
+		assert_int_equal(rdma_ack_cm_event(ev), 0);
+		if (got)
+			break;
+	}
+	assert_int_equal(got, status);
+	assert_errno(rdma_connect(id, NULL), EINVAL);
+	if (repair) {
+		bench_ip(repair);
+		while (!bench_runs("p0"))
+			sched_yield();
+		assert_int_equal(rdma_resolve_route(id, 1), 0);
+		assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+	}
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
+TEST(route, own_address_gone__route_error)
+{
+	assert_route_error("address flush dev p0", NULL, -EADDRNOTAVAIL);
+}
+
+TEST(route, interface_down__route_error_until_it_is_up)
+{
+	assert_route_error("link set p0 down", "link set p0 up", -ENETUNREACH);
+}
+
+TEST(route, no_carrier__route_error_until_there_is_one)
+{
+	assert_route_error("link set p1 down", "link set p1 up", -ENETDOWN);
+}
+
+TEST(route, synchronous_id__the_call_says_so)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *id;
+
+	bench_veth();
+	id = resolved(ch);
+	assert_int_equal(rdma_migrate_id(id, NULL), 0);
+	bench_ip("link set p0 down");
+	assert_errno(rdma_resolve_route(id, 1), ENETUNREACH);
+	assert_int_equal(id->event->event, RDMA_CM_EVENT_ROUTE_ERROR);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
 	bench_ip("link delete p0");
 }
