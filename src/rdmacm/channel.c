@@ -46,21 +46,50 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	free(ch);
 }
 
-struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+static void event_init(struct rcm_event *ev, struct rcm_id *id, enum rdma_cm_event_type type,
+		       int status)
 {
-	struct rcm_event *ev = calloc(1, sizeof(*ev));
-
-	if (!ev) {
-		log_error("out of memory: event %s of a connection is lost", rdma_event_str(type));
-		return NULL;
-	}
 	evq_source_init(&ev->src);
 	list_init(&ev->node);
 	ev->owner = id;
 	ev->base.id = &id->base;
 	ev->base.event = type;
 	ev->base.status = status;
+}
+
+struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct rcm_event *ev = calloc(1, sizeof(*ev));
+
+	if (ev)
+		event_init(ev, id, type, status);
 	return ev;
+}
+
+struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+{
+	struct rcm_event *ev;
+
+	for (unsigned i = 0; i < RCM_OWN_EVENTS; i++) {
+		if (id->own_events[i].used)
+			continue;
+		ev = &id->own_events[i];
+		*ev = (struct rcm_event){.own = true, .used = true};
+		event_init(ev, id, type, status);
+		return ev;
+	}
+	ev = rcm_event_new(id, type, status);
+	if (!ev)
+		log_error("out of memory: event %s of a connection is lost", rdma_event_str(type));
+	return ev;
+}
+
+void rcm_event_free(struct rcm_event *ev)
+{
+	if (ev->own)
+		ev->used = false;
+	else
+		free(ev);
 }
 
 void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t len)
@@ -88,7 +117,7 @@ void rcm_event_post(struct rcm_event *ev)
 
 void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status)
 {
-	struct rcm_event *ev = rcm_event_new(id, type, status);
+	struct rcm_event *ev = rcm_event_own(id, type, status);
 
 	if (ev)
 		rcm_event_post(ev);
@@ -123,7 +152,7 @@ void rcm_events_drop(struct rcm_id *id)
 		struct rcm_id *child = rcm_id_of(ev->base.id);
 
 		list_remove(n);
-		free(ev);
+		rcm_event_free(ev);
 		if (child == id)
 			continue;
 		/* A request that the program has never seen. */
@@ -156,7 +185,7 @@ void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group)
 			continue;
 		}
 		list_remove(&ev->node);
-		free(ev);
+		rcm_event_free(ev);
 	}
 }
 
@@ -267,9 +296,9 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	ev = container_of(event, struct rcm_event, base);
 	rcm_lock_take();
 	list_remove(&ev->node);
+	rcm_event_free(ev);
 	rcm_wake_all();
 	rcm_lock_drop();
-	free(ev);
 	return 0;
 }
 

@@ -168,11 +168,11 @@ static void on_sidr_req(struct cm_event *e) REQUIRES(rcm_lock)
 
 static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(rcm_lock)
 {
-	struct rcm_event *ev = rcm_event_new(
+	struct rcm_event *ev = rcm_event_own(
 		id, id->base.qp ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE, 0);
 
 	if (!ev)
-		return; /* the peer repeats its REP */
+		return;
 	if (id->base.qp)
 		ev->on_take = RCM_TAKE_REP;
 	cm_mra(id->conn, rcm_now(), RCM_MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
@@ -199,7 +199,7 @@ static void on_rej(struct rcm_id *id, const struct rocemu_cm_rej *rej) REQUIRES(
 	if (rej->reason == ROCEMU_CM_REJ_SERVICE_ID && cm_conn_active(id->conn) &&
 	    rcm_again_later(id))
 		return;
-	ev = rcm_event_new(id, RDMA_CM_EVENT_REJECTED, rej->reason);
+	ev = rcm_event_own(id, RDMA_CM_EVENT_REJECTED, rej->reason);
 	if (!ev)
 		return;
 	ev->on_take = RCM_TAKE_ERROR;
@@ -218,7 +218,7 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
 		return;
 	}
-	ev = rcm_event_new(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+	ev = rcm_event_own(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	if (!ev)
 		return;
 	rcm_again_served(id);

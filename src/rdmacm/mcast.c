@@ -64,7 +64,8 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 	ev = rcm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	if (!g || !ev) {
 		free(g);
-		free(ev);
+		if (ev)
+			rcm_event_free(ev);
 		return -ENOMEM;
 	}
 	g->mgid = mgid;
@@ -74,7 +75,7 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 	if (id->removed || find_group(id, &mgid)) {
 		err = id->removed ? -ENODEV : -EADDRINUSE;
 		free(g);
-		free(ev);
+		rcm_event_free(ev);
 	} else {
 		list_append(&id->groups, &g->node);
 		post_join(id, g, ev);

@@ -44,6 +44,9 @@ enum {
 	RCM_MRA_TIMEOUT = 24,	      /* 4.096 us * 2^24: 69 s */
 	RCM_DEFAULT_PACKET_LIFE = 18, /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 	RCM_MULTICAST_QPN = 0xffffff,
+	/* Events that an ID has memory for, whatever else there is none for: address and route, how a
+	 * connection comes about, that it is refused after all, how it ends, time wait, removal. */
+	RCM_OWN_EVENTS = 7,
 };
 
 /** The lock that guards everything of this layer but device.c's list. */
@@ -147,6 +150,8 @@ struct rcm_event {
 		*owner; /* whose it counts as: the listener for CONNECT_REQUEST, else base.id */
 	enum rcm_on_take on_take;
 	struct rcm_group *group; /* RCM_TAKE_JOIN */
+	bool own;		 /* in its owner's memory, not the heap's */
+	bool used;		 /* own: from the making to the acknowledgement */
 	uint8_t private_data[RCM_PRIVATE_MAX];
 };
 
@@ -176,6 +181,7 @@ struct rcm_id {
 	bool sync;		/* base.channel is our own, and calls wait */
 	enum rcm_state state;
 	struct list events;	/* rcm_event.node: posted or with the program, of this owner */
+	struct rcm_event own_events[RCM_OWN_EVENTS]; /* guarded by the lock */
 	struct rcm_local local; /* local.dev NULL: not bound to a device */
 	struct list on_device;	/* in local.dev->ids */
 	bool address_lost;	/* local.gid is not the device's any more; ADDR_CHANGE said so */
@@ -245,13 +251,21 @@ static inline int rcm_verbs_err(int ret)
 
 /* channel.c */
 struct rcm_channel *rcm_channel_new(void);
-/** Make an event for id. NULL: out of memory (said in the log). */
+/** Make an event for id, for whoever can do without. NULL: out of memory. */
 struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status);
+/**
+ * Make one that the program waits for: in the ID's own memory, and in other only when more than
+ * RCM_OWN_EVENTS are not acknowledged. NULL (said in the log): of that there is none.
+ */
+struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+	REQUIRES(rcm_lock);
+/** Free one that is in no list. */
+void rcm_event_free(struct rcm_event *ev);
 /** Copy private data and point the event's to it; ud: into param.ud. */
 void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t len);
 /** Put it on its owner's channel. */
 void rcm_event_post(struct rcm_event *ev) REQUIRES(rcm_lock);
-/** Make and post one without further data. */
+/** rcm_event_own() and post, without further data. */
 void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status) REQUIRES(rcm_lock);
 /** Drop what waits, and wait until what the program has is acknowledged. */
 void rcm_events_drop(struct rcm_id *id) REQUIRES(rcm_lock);

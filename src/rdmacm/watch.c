@@ -151,7 +151,7 @@ static void tell_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 	rcm_lock_take();
 	while ((n = list_first(&d->ids)) != NULL) {
 		struct rcm_id *id = list_entry(n, struct rcm_id, on_device);
-		struct rcm_event *ev = rcm_event_new(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
+		struct rcm_event *ev = rcm_event_own(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 
 		id->removed = true;
 		rcm_id_stop(id); /* takes it off the list */

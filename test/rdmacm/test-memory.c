@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * No memory for events: what the program waits for comes all the same, and what it does not know of
+ * yet is refused. The peer must never wait for somebody who has dropped a message, nor the program
+ * for an event that was lost: neither comes again.
+ */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "bench.h"
+#include "rdmacm/objects.h"
+#include "test.h"
+
+/* Linked with --wrap=calloc. */
+void *__real_calloc(size_t n, size_t size);
+void *__wrap_calloc(size_t n, size_t size);
+
+static atomic_bool no_memory; /* for events, on whatever thread */
+
+void *__wrap_calloc(size_t n, size_t size)
+{
+	if (atomic_load(&no_memory) && size == sizeof(struct rcm_event))
+		return NULL;
+	return __real_calloc(n, size);
+}
+
+/* A client that has asked and a server that knows of it: from here on there is no memory. */
+static void ask(struct bench *b, bool qp)
+{
+	struct rdma_conn_param param = {.qp_num = 0x123, .retry_count = 7};
+	struct rdma_cm_event *ev;
+
+	*b = (struct bench){.cch = bench_channel(), .sch = bench_channel()};
+	b->listener = bench_listener(b->sch, "127.0.0.1", RDMA_PS_TCP, 0);
+	b->client = bench_client(b->cch, "127.0.0.1", b->listener);
+	if (qp)
+		bench_qp(b->client);
+	assert_int_equal(rdma_connect(b->client, &param), 0);
+	ev = bench_event(b->sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	b->server = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	atomic_store(&no_memory, true);
+}
+
+static void end(struct bench *b)
+{
+	atomic_store(&no_memory, false);
+	bench_end(b);
+}
+
+static void accept_and_disconnect(bool qp)
+{
+	struct rdma_conn_param param = {.qp_num = 0x456};
+	struct bench b;
+
+	ask(&b, qp);
+	assert_int_equal(rdma_accept(b.server, &param), 0);
+	bench_expect(b.cch, qp ? RDMA_CM_EVENT_ESTABLISHED : RDMA_CM_EVENT_CONNECT_RESPONSE);
+	if (!qp)
+		assert_int_equal(rdma_establish(b.client), 0);
+	bench_expect(b.sch, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(rdma_disconnect(b.client), 0);
+	bench_expect(b.sch, RDMA_CM_EVENT_DISCONNECTED);
+	assert_int_equal(rdma_disconnect(b.server), 0);
+	bench_expect(b.cch, RDMA_CM_EVENT_DISCONNECTED);
+	bench_expect(b.cch, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	bench_expect(b.sch, RDMA_CM_EVENT_TIMEWAIT_EXIT);
+	end(&b);
+}
+
+TEST(memory, none_for_any_event_of_a_connection__all_come)
+{
+	accept_and_disconnect(true);
+}
+
+TEST(memory, none_and_the_qp_is_the_programs__all_come)
+{
+	accept_and_disconnect(false);
+}
+
+TEST(memory, none_for_a_rejection__the_program_is_told)
+{
+	struct bench b;
+
+	ask(&b, false);
+	assert_int_equal(rdma_reject(b.server, NULL, 0), 0);
+	assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_REJECTED), 28);
+	end(&b);
+}
+
+TEST(memory, none_and_nothing_is_acknowledged__all_come)
+{
+	static const enum rdma_cm_event_type types[] = {
+		RDMA_CM_EVENT_ADDR_RESOLVED, RDMA_CM_EVENT_ROUTE_RESOLVED,
+		RDMA_CM_EVENT_CONNECT_RESPONSE, RDMA_CM_EVENT_DISCONNECTED,
+		RDMA_CM_EVENT_TIMEWAIT_EXIT};
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 0x123};
+	struct rdma_cm_event *ev[ARRAY_LEN(types)], *req;
+	uint16_t port;
+
+	b.listener = bench_listener(b.sch, "127.0.0.1", RDMA_PS_TCP, 0);
+	port = ntohs(rdma_get_src_port(b.listener));
+	assert_int_equal(rdma_create_id(b.cch, &b.client, NULL, RDMA_PS_TCP), 0);
+	atomic_store(&no_memory, true);
+	for (unsigned i = 0; i < ARRAY_LEN(types); i++) {
+		if (types[i] == RDMA_CM_EVENT_ADDR_RESOLVED)
+			assert_int_equal(rdma_resolve_addr(b.client, NULL,
+							   bench_addr("127.0.0.1", port), 1000),
+					 0);
+		if (types[i] == RDMA_CM_EVENT_ROUTE_RESOLVED)
+			assert_int_equal(rdma_resolve_route(b.client, 1000), 0);
+		if (types[i] == RDMA_CM_EVENT_CONNECT_RESPONSE) {
+			/* Only the request is given memory. */
+			atomic_store(&no_memory, false);
+			assert_int_equal(rdma_connect(b.client, &param), 0);
+			req = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+			b.server = req->id;
+			assert_int_equal(rdma_ack_cm_event(req), 0);
+			atomic_store(&no_memory, true);
+			param.qp_num = 0x456;
+			assert_int_equal(rdma_accept(b.server, &param), 0);
+		}
+		if (types[i] == RDMA_CM_EVENT_DISCONNECTED) {
+			assert_int_equal(rdma_establish(b.client), 0);
+			bench_expect(b.sch, RDMA_CM_EVENT_ESTABLISHED);
+			assert_int_equal(rdma_disconnect(b.server), 0);
+		}
+		if (types[i] == RDMA_CM_EVENT_TIMEWAIT_EXIT)
+			assert_int_equal(rdma_disconnect(b.client), 0);
+		ev[i] = bench_event(b.cch, types[i]);
+	}
+	for (unsigned i = 0; i < ARRAY_LEN(types); i++) {
+		assert_ptr_equal(ev[i]->id, b.client);
+		assert_int_equal(ev[i]->event, types[i]);
+		assert_int_equal(rdma_ack_cm_event(ev[i]), 0);
+	}
+	end(&b);
+}
+
+TEST(memory, none_for_a_lookup__the_program_is_told)
+{
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 0x456};
+	struct rdma_cm_event *ev;
+
+	b.listener = bench_listener(b.sch, "127.0.0.1", RDMA_PS_UDP, 0);
+	b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+	assert_int_equal(rdma_connect(b.client, NULL), 0);
+	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	b.server = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	atomic_store(&no_memory, true);
+	assert_int_equal(rdma_accept(b.server, &param), 0);
+	ev = bench_event(b.cch, RDMA_CM_EVENT_ESTABLISHED);
+	assert_int_equal(ev->param.ud.qp_num, 0x456);
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	end(&b);
+}
+
+/* Nobody waits for a request; the peer does, and is told. */
+TEST(memory, none_for_a_request__the_peer_is_rejected)
+{
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 0x123};
+
+	b.listener = bench_listener(b.sch, "127.0.0.1", RDMA_PS_TCP, 0);
+	b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+	atomic_store(&no_memory, true);
+	assert_int_equal(rdma_connect(b.client, &param), 0);
+	assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_REJECTED), 28);
+	bench_no_event(b.sch);
+	end(&b);
+}
+
+/* A call that brings an event about says so instead. */
+TEST(memory, none_for_a_group__refused)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(ch, &id, NULL, RDMA_PS_UDP), 0);
+	assert_int_equal(rdma_bind_addr(id, bench_addr("127.0.0.1", 0)), 0);
+	atomic_store(&no_memory, true);
+	assert_errno(rdma_join_multicast(id, bench_addr("239.1.2.3", 0), NULL), ENOMEM);
+	atomic_store(&no_memory, false);
+	bench_no_event(ch);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+}
