@@ -12,7 +12,16 @@ static struct ibv_ece ece(const struct rocemu_cm_ece *e)
 
 /* ---- requests: a new ID each ---- */
 
-/* The addresses of both ends, as the private data's header has them. */
+static bool same_gid(const struct rocemu_gid *a, const struct rocemu_gid *b)
+{
+	return memcmp(a, b, sizeof(*a)) == 0;
+}
+
+/*
+ * The addresses of both ends, as the private data's header has them. With RoCE they are those that
+ * the packet came with: who names others is not believed, for programs decide by them whom they
+ * serve.
+ */
 static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 			   const struct cm_addr *mad, const uint8_t *data, size_t len)
 {
@@ -21,7 +30,8 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 	struct rdma_addr *a = &id->base.route.addr;
 	struct rocemu_cma cma;
 
-	if (rocemu_cma_decode(&cma, data, len) != ROCEMU_MAD_OK)
+	if (rocemu_cma_decode(&cma, data, len) != ROCEMU_MAD_OK || !same_gid(&cma.src, &mad->src) ||
+	    !same_gid(&cma.dst, &mad->dst))
 		return false;
 	rcm_addr_make(&a->src_addr, own->sa_family, &cma.dst, service_id, id->local.scope_id);
 	rcm_addr_make(&a->dst_addr, own->sa_family, &cma.src,
