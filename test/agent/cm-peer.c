@@ -6,10 +6,8 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -166,21 +164,20 @@ static void peer_main(int ctl)
 		if (write(ctl, &re, sizeof(re)) != sizeof(re))
 			break;
 	}
-	_exit(0);
 }
 
 static void peer_send(struct cm_peer *p, const struct command *cmd)
 {
-	assert_int_equal(write(p->ctl, cmd, sizeof(*cmd)), sizeof(*cmd));
+	assert_int_equal(write(p->process.ctl, cmd, sizeof(*cmd)), sizeof(*cmd));
 }
 
 static struct reply peer_reply_of(struct cm_peer *p)
 {
-	struct pollfd pfd = {.fd = p->ctl, .events = POLLIN};
+	struct pollfd pfd = {.fd = p->process.ctl, .events = POLLIN};
 	struct reply re;
 
 	assert_int_equal(poll(&pfd, 1, 3 * PATIENCE_MS), 1);
-	assert_int_equal(read(p->ctl, &re, sizeof(re)), sizeof(re));
+	assert_int_equal(read(p->process.ctl, &re, sizeof(re)), sizeof(re));
 	memcpy(p->text, re.text, sizeof(p->text));
 	return re;
 }
@@ -193,22 +190,9 @@ static struct reply peer_do(struct cm_peer *p, const struct command *cmd)
 
 struct cm_peer cm_peer_start_as(uid_t uid, int *r)
 {
-	struct cm_peer p = {0};
+	struct cm_peer p = {.process = peer_spawn(uid, peer_main)};
 	struct reply re;
-	int pair[2];
 
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
-	p.pid = fork();
-	assert_true(p.pid >= 0);
-	if (p.pid == 0) {
-		close(pair[0]);
-		if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
-			_exit(4);
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		peer_main(pair[1]);
-	}
-	close(pair[1]);
-	p.ctl = pair[0];
 	re = peer_do(&p, &(struct command){.what = 'j'});
 	*r = re.r;
 	p.number = (uint16_t)re.value;
@@ -228,19 +212,17 @@ struct cm_peer cm_peer_start(void)
 
 void cm_peer_kill(struct cm_peer *p)
 {
-	kill(p->pid, SIGKILL);
-	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
-	close(p->ctl);
+	peer_kill(&p->process);
 }
 
 void cm_peer_leave(struct cm_peer *p)
 {
 	struct command cmd = {.what = 'q'};
 
-	assert_int_equal(write(p->ctl, &cmd, sizeof(cmd)), sizeof(cmd));
-	wait_gone(p->pid);
-	assert_int_equal(waitpid(p->pid, NULL, 0), p->pid);
-	close(p->ctl);
+	assert_int_equal(write(p->process.ctl, &cmd, sizeof(cmd)), sizeof(cmd));
+	wait_gone(p->process.pid);
+	assert_int_equal(waitpid(p->process.pid, NULL, 0), p->process.pid);
+	close(p->process.ctl);
 }
 
 int cm_peer_open(struct cm_peer *p, const struct rocemu_gid *addr)

@@ -13,12 +13,12 @@
 #include <rocemu/cm.h>
 
 #include "agent/client-cm.h"
+#include "peer.h"
 
 enum { PATIENCE_MS = 20000 };
 
 struct cm_peer {
-	pid_t pid;
-	int ctl;
+	struct peer process;
 	uint16_t number;
 	uint16_t sport;		   /* of the last address opened */
 	char text[AGENT_TEXT_MAX]; /* of the last call */

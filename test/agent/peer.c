@@ -5,14 +5,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "netns.h"
 #include "test.h"
 
 enum { PATIENCE_MS = 10000 };
@@ -32,20 +30,10 @@ struct command {
 
 void env_enter(void)
 {
-	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	static unsigned count;
 	char name[33];
-	int fd;
 
-	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here (neither root nor "
-			      "user namespaces)\n");
-		skip();
-	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-	close(fd);
+	netns_enter();
 	snprintf(name, sizeof(name), "test-%d-%u", (int)getpid(), count++);
 	setenv("ROCEMU_AGENT_NAME", name, 1);
 	setenv("ROCEMU_AGENT_BIN", AGENT_BIN, 1);
@@ -198,10 +186,9 @@ static void peer_main(int ctl)
 		if (write(ctl, &re, sizeof(re)) != sizeof(re))
 			break;
 	}
-	_exit(0);
 }
 
-struct peer peer_start(uid_t uid)
+struct peer peer_spawn(uid_t uid, void (*run)(int ctl))
 {
 	struct peer p;
 	int pair[2];
@@ -214,11 +201,17 @@ struct peer peer_start(uid_t uid)
 		if (uid && (setresgid(uid, uid, uid) || setresuid(uid, uid, uid)))
 			_exit(4);
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		peer_main(pair[1]);
+		run(pair[1]);
+		_exit(0);
 	}
 	close(pair[1]);
 	p.ctl = pair[0];
 	return p;
+}
+
+struct peer peer_start(uid_t uid)
+{
+	return peer_spawn(uid, peer_main);
 }
 
 void peer_kill(struct peer *p)

@@ -38,7 +38,9 @@ struct peer_reply {
 	char text[400];
 };
 
-/** Fork a client process; uid 0: as we are. */
+/** Fork a process that runs run() with its end of the control socket; uid 0: as we are. */
+struct peer peer_spawn(uid_t uid, void (*run)(int ctl));
+/** One that is a client. */
 struct peer peer_start(uid_t uid);
 /** SIGKILL it and reap it. */
 void peer_kill(struct peer *p);

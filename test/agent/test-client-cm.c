@@ -342,11 +342,11 @@ TEST(client_cm, fork__the_child_has_no_part_in_it)
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
 	assert_int_equal(cm_peer_will(&a, id, &m, SLOW, 0), 0);
 	fence(&a);
-	kill(a.pid, SIGKILL);
-	assert_int_equal(waitpid(a.pid, NULL, 0), a.pid);
+	kill(a.process.pid, SIGKILL);
+	assert_int_equal(waitpid(a.process.pid, NULL, 0), a.process.pid);
 	wire_recv(wire, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
-	close(a.ctl);
+	close(a.process.ctl);
 	leave();
 }
 

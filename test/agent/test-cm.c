@@ -427,7 +427,7 @@ TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 	fd = wire_open(&far);
 	cm_peer_listen_on(&stopped, SERVICE, &any_v4);
 	cm_peer_listen_on(&other, OTHER_SERVICE, &any_v4);
-	kill(stopped.pid, SIGSTOP);
+	kill(stopped.process.pid, SIGSTOP);
 	while (cm_counter(AGENT_CM_COUNT_queue_full) == 0) {
 		for (unsigned i = 0; i < 100; i++) {
 			req = mail_req(&far, &at, id++, SERVICE);
@@ -438,7 +438,7 @@ TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 	req = mail_req(&far, &at, 0xfeed, OTHER_SERVICE);
 	wire_send(fd, &req);
 	expect(&other, ROCEMU_CM_REQ, 0xfeed, &got);
-	kill(stopped.pid, SIGCONT);
+	kill(stopped.process.pid, SIGCONT);
 	/* What was queued is there, in order. */
 	for (id = 0; cm_peer_recv_now(&stopped, &got) == 1; n++) {
 		assert_true(got.m.req.local_comm_id > id);

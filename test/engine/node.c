@@ -4,36 +4,15 @@
 #include <arpa/inet.h>
 #include <net/if.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "netns.h"
 #include "test.h"
-
-void node_namespace(void)
-{
-	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	static bool done;
-	int fd;
-
-	if (done)
-		return;
-	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here (neither root nor "
-			      "user namespaces)\n");
-		skip();
-	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-	close(fd);
-	done = true;
-}
 
 static void on_events(void *user, struct rocemu_ep *ep)
 {
@@ -97,7 +76,7 @@ static void open_node(struct node *n, const char *address, enum ibv_qp_type type
 	};
 	char err[512] = "";
 
-	node_namespace();
+	netns_enter_once();
 	memset(n, 0, sizeof(*n));
 	n->gid = gid.gid;
 	n->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -28,9 +28,6 @@ struct node {
 	int event_fd; /* readable: the armed CQ got a completion */
 };
 
-/** A private namespace with lo up, once a process; skips the test when there can be none. */
-void node_namespace(void);
-
 /** A lane on a loopback address ("127.0.0.2", "::1"), attached. */
 void node_open(struct node *n, const char *address);
 /** The same with a UD QP, in RTS; its send requests make no completions. */

@@ -22,6 +22,7 @@
 #include "base/rng.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
+#include "netns.h"
 #include "node.h"
 #include "wire/capture.h"
 
@@ -619,7 +620,7 @@ TEST(lane, address_not_here__clear_error)
 	struct lane *l;
 	char err[256] = "";
 
-	node_namespace();
+	netns_enter_once();
 	assert_int_equal(lane_new(&l, &config, err, sizeof(err)), 0);
 	assert_int_equal(lane_attach(l, err, sizeof(err)), -EADDRNOTAVAIL);
 	assert_non_null(strstr(err, "10.99.99.99"));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "netns.h"
 #include "node.h"
 #include "test.h"
 
@@ -120,7 +121,7 @@ TEST(mcast, ipv4_burst__every_lane_gets_it_the_senders_too)
 
 TEST(mcast, ipv6_burst__every_lane_gets_it_the_senders_too)
 {
-	node_namespace();
+	netns_enter_once();
 	/* The kernel has no route for groups over lo; see docs/troubleshooting.md. */
 	if (system("ip -6 route replace local ff00::/8 dev lo table local") != 0)
 		skip();

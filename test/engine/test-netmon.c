@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "engine/netmon.h"
+#include "netns.h"
 #include "node.h"
 
 enum { PATIENCE_S = 20 };
@@ -87,7 +88,7 @@ TEST(netmon, link_down_and_up__each_told_in_order)
 {
 	struct ear a, b;
 
-	node_namespace();
+	netns_enter_once();
 	ear_init(&a);
 	ear_init(&b);
 	assert_int_equal(netmon_add(&a.listener), 0);
@@ -152,7 +153,7 @@ TEST(netmon, listeners_come_and_go_while_told__never_told_after)
 	pthread_t t[3], flapper;
 	void *ok;
 
-	node_namespace();
+	netns_enter_once();
 	atomic_store(&flap_on, true);
 	assert_int_equal(pthread_create(&flapper, NULL, flap, NULL), 0);
 	for (unsigned i = 0; i < 3; i++) {
@@ -190,7 +191,7 @@ TEST(netmon, removed_while_told__waits_for_the_end)
 	struct slow s = {.listener = {.tell = tell_slowly, .user = &s}};
 	struct ear other;
 
-	node_namespace();
+	netns_enter_once();
 	ear_init(&other); /* keeps the thread */
 	assert_int_equal(netmon_add(&other.listener), 0);
 	assert_int_equal(netmon_add(&s.listener), 0);
@@ -215,7 +216,7 @@ TEST(netmon, forked_child__listens_for_itself)
 	print_message("skipped: ThreadSanitizer lets no forked child start threads\n");
 	skip();
 #endif
-	node_namespace();
+	netns_enter_once();
 	ear_init(&parent);
 	assert_int_equal(netmon_add(&parent.listener), 0);
 	pid = fork();

@@ -10,59 +10,31 @@ Runs in a network namespace of its own.
 """
 
 import collections
-import ctypes
-import fcntl
 import fnmatch
 import json
 import os
 import socket
-import struct
 import subprocess
 import sys
 import tempfile
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-sys.path.insert(0, os.path.join(TOP, "test", "prog"))
+sys.path[:0] = [os.path.join(TOP, "test", "prog"), os.path.join(TOP, "test", "lib")]
 
+import commands  # noqa: E402 # pylint: disable=wrong-import-position
 import doctable  # noqa: E402 # pylint: disable=wrong-import-position
+import netns  # noqa: E402 # pylint: disable=wrong-import-position
 
 DOCUMENT = os.path.join(TOP, "docs", "parity.md")
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
-SIOCSIFFLAGS, IFF_UP, IFF_RUNNING = 0x8914, 0x1, 0x40
-SKIP = 77
 LEAST_SCENARIOS = 150
 TWO = ("--device", "a=127.0.0.1", "--device", "b=127.0.0.2")
 
 ROCEMU = os.path.abspath(sys.argv[1])
 
 
-def namespace():
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(CLONE_NEWNET) and libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
-        print("skipped: no network namespace can be made here (neither root nor user namespaces)")
-        sys.exit(SKIP)
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        fcntl.ioctl(s, SIOCSIFFLAGS, struct.pack("16sh22x", b"lo", IFF_UP | IFF_RUNNING))
-    for name in ("ROCEMU_DEVICES", "ROCEMU_PCAP", "ROCEMU_IMPAIR", "LD_LIBRARY_PATH"):
-        os.environ.pop(name, None)
-    os.environ["ROCEMU_REAL"] = "off"  # what this machine has is not ours to try
-
-
-class Result:
+class Result(commands.Result):
     def __init__(self, *args, env=None):
-        p = subprocess.run([ROCEMU, "parity", *args], capture_output=True, text=True, timeout=500,
-                           env={**os.environ, **(env or {})})
-        self.code, self.out, self.err = p.returncode, p.stdout, p.stderr
-
-    def expect(self, code, *err_parts):
-        assert self.code == code, "exit code %d, expected %d; %s%s" % (self.code, code, self.out[-3000:], self.err)
-        for part in err_parts:
-            assert part in self.err, "stderr has no %r: %s" % (part, self.err)
-        return self
-
-    def one_line(self):
-        assert self.err.count("\n") == 1, "not one line: %r" % self.err
-        return self
+        super().__init__(ROCEMU, "parity", *args, env=env, timeout=500)
 
 
 def interface_of_other_mtu():
@@ -257,7 +229,7 @@ def write_docs():
 
 
 def main():
-    namespace()
+    netns.namespace()
     if sys.argv[2:] == ["--write-docs"]:
         write_docs()
         return

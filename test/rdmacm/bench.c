@@ -16,28 +16,15 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "netns.h"
 #include "test.h"
 
 enum { GUARD_MS = 60000 };
 
 void bench_namespace(void)
 {
-	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	static bool done;
-	int fd;
-
-	if (done)
-		return;
-	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here\n");
-		skip();
-	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-	close(fd);
+	netns_enter_once();
 	unsetenv("ROCEMU_DEVICES");
-	done = true;
 }
 
 void bench_ip(const char *command)

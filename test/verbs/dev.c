@@ -1,38 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "dev.h"
 
-#include <net/if.h>
-#include <sched.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "netns.h"
 #include "test.h"
 
 enum { PATIENCE_S = 20 };
 
 void dev_namespace(void)
 {
-	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
-	static bool done;
-	int fd;
-
-	if (done)
-		return;
-	if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) {
-		print_message("skipped: no network namespace can be made here (neither root nor "
-			      "user namespaces)\n");
-		skip();
-	}
-	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(fd >= 0);
-	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
-	close(fd);
-	done = true;
+	netns_enter_once();
 }
 
 struct ibv_context *dev_open_named(const char *name)

@@ -13,7 +13,9 @@ import re
 import subprocess
 import sys
 
-import netns
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+
+import netns  # noqa: E402 # pylint: disable=wrong-import-position
 
 STATES = ("works", "differs", "refused")
 

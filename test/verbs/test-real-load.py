@@ -12,7 +12,9 @@ import subprocess
 import sys
 import tempfile
 
-from netns import namespace, skip
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+
+from netns import namespace, skip  # noqa: E402 # pylint: disable=wrong-import-position
 
 OURS, FAKE, SYSTEM, ROCEMU = (os.path.realpath(p) for p in sys.argv[1:])
 

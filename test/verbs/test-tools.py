@@ -18,25 +18,17 @@ import subprocess
 import sys
 import tempfile
 
-import netns
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "lib"))
+
+import commands  # noqa: E402 # pylint: disable=wrong-import-position
+import netns  # noqa: E402 # pylint: disable=wrong-import-position
 
 ROCEMU = os.path.abspath(sys.argv[1])
 
 
-class Result:
+class Result(commands.Result):
     def __init__(self, *args, env=None):
-        p = subprocess.run([ROCEMU, *args], capture_output=True, text=True, timeout=60, env={**os.environ, **(env or {})})
-        self.code, self.out, self.err = p.returncode, p.stdout, p.stderr
-
-    def expect(self, code, *err_parts):
-        assert self.code == code, "exit code %d, expected %d; stderr: %s" % (self.code, code, self.err)
-        for part in err_parts:
-            assert part in self.err, "stderr has no %r: %s" % (part, self.err)
-        return self
-
-    def one_line(self):
-        assert self.err.count("\n") == 1, "not one line: %r" % self.err
-        return self
+        super().__init__(ROCEMU, *args, env=env)
 
 
 def shell(script, *options, env=None):

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Network namespaces of the test's own, so that it meets nobody and leaves nothing behind. */
+#ifndef TEST_LIB_NETNS_H
+#define TEST_LIB_NETNS_H
+
+/** Enter a new one, in which only lo is, up. Skips the test where none can be made. */
+void netns_enter(void);
+/** As netns_enter(), but of this process's calls only the first does it. */
+void netns_enter_once(void);
+
+#endif
