@@ -43,14 +43,7 @@ static void usage(FILE *f)
 
 static struct verdict judge(const struct capture_rec *rec, struct rocemu_packet *pkt)
 {
-	struct rocemu_icrc_ctx ctx = {
-		.src = rec->ip.src,
-		.dst = rec->ip.dst,
-		.sport = rec->ip.sport,
-		.dport = rec->ip.dport,
-		.ip_id = rec->ip.ip_id,
-		.ip_frag = rec->ip.ip_frag,
-	};
+	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
 	struct verdict v = {.cut = rec->wire_len > rec->len};
 
 	v.form = rocemu_packet_decode(pkt, rec->data, rec->len);

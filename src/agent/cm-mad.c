@@ -6,10 +6,10 @@
 #include <rocemu/wire.h>
 
 #include "base/bytes.h"
+#include "wire/ip.h"
 
 enum {
 	UD_SEND_ONLY = 0x64,
-	IP_DF = 0x4000,
 	PKEY_DEFAULT = 0xffff,
 	PKEY_MASK = 0x7fff, /* bit 15 tells full from limited members */
 	SEALED_LEN = AGENT_CM_DGRAM_LEN - ROCEMU_ICRC_LEN,
@@ -22,7 +22,7 @@ static struct rocemu_icrc_ctx icrc_ctx(const struct agent_cm_dgram *d, uint16_t 
 					.sport = d->sport,
 					.dport = ROCEMU_UDP_PORT,
 					.ip_id = ip_id,
-					.ip_frag = IP_DF};
+					.ip_frag = IP_FLAG_DF};
 }
 
 enum cm_mad_verdict cm_mad_decode(struct agent_cm_dgram *d, struct rocemu_cm_msg *m)

@@ -15,6 +15,7 @@
 #include "agent/group.h"
 #include "agent/socket.h"
 #include "base/bytes.h"
+#include "base/cmsg.h"
 #include "base/log.h"
 #include "base/util.h"
 
@@ -69,32 +70,16 @@ static void tx_open(struct qp1 *q)
 	q->sport = AGENT_PORT;
 }
 
-/* A control message that is an int; some kernels give one byte for TOS. */
-static int cmsg_int(const struct cmsghdr *c)
-{
-	int v = 0;
-
-	if (c->cmsg_len >= CMSG_LEN(sizeof(int)))
-		memcpy(&v, CMSG_DATA(c), sizeof(int));
-	else if (c->cmsg_len >= CMSG_LEN(1))
-		v = *CMSG_DATA(c);
-	return v;
-}
-
 static void read_control(struct qp1 *q, struct msghdr *m, struct agent_cm_dgram *d)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		int v = cmsg_int(c);
+		if (cmsg_network(c, &d->tclass, &d->hop_limit))
+			continue;
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
+			uint32_t overflow = (uint32_t)cmsg_int(c);
 
-		if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
-		    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
-			d->tclass = (uint8_t)v;
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
-			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
-			d->hop_limit = (uint8_t)v;
-		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
-			q->cm->counters[AGENT_CM_COUNT_rx_overflow] += (uint32_t)v - q->overflow;
-			q->overflow = (uint32_t)v;
+			q->cm->counters[AGENT_CM_COUNT_rx_overflow] += overflow - q->overflow;
+			q->overflow = overflow;
 		}
 	}
 }

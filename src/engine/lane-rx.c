@@ -10,18 +10,17 @@
 #include <sys/mman.h>
 
 #include "base/bytes.h"
+#include "base/cmsg.h"
 #include "base/log.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
+#include "wire/ip.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
 
-enum {
-	BTH_DQPN = 5,
-	IP_DF = 0x4000,
-};
+enum { BTH_DQPN = 5 };
 
 /* What one receive brought: a datagram, or several that GRO merged. */
 struct burst {
@@ -63,35 +62,21 @@ void lane_rx_fini(struct lane *l)
 	l->rx.buf = NULL;
 }
 
-/* A control message that is an int; some kernels give one byte for TOS. */
-static int cmsg_int(const struct cmsghdr *c)
-{
-	int v = 0;
-
-	if (c->cmsg_len >= CMSG_LEN(sizeof(int)))
-		memcpy(&v, CMSG_DATA(c), sizeof(int));
-	else if (c->cmsg_len >= CMSG_LEN(1))
-		v = *CMSG_DATA(c);
-	return v;
-}
-
 static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, struct burst *b)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		const int v = cmsg_int(c);
-
+		if (cmsg_network(c, &b->meta.tclass, &b->meta.hop_limit))
+			continue;
 		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
-			if (v > 0)
-				b->seg_len = (size_t)v;
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
-			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS)) {
-			b->meta.tclass = (uint8_t)v;
-		} else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
-			   (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT)) {
-			b->meta.hop_limit = (uint8_t)v;
+			const int len = cmsg_int(c);
+
+			if (len > 0)
+				b->seg_len = (size_t)len;
 		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
-			l->stats.rx_sock_drops += (uint32_t)v - s->ovfl;
-			s->ovfl = (uint32_t)v;
+			const uint32_t overflow = (uint32_t)cmsg_int(c);
+
+			l->stats.rx_sock_drops += overflow - s->ovfl;
+			s->ovfl = overflow;
 		}
 	}
 }
@@ -110,7 +95,7 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 		.sport = d->sport,
 		.dport = d->dport,
 		.ip_id = d->ip_id,
-		.ip_frag = IP_DF,
+		.ip_frag = IP_FLAG_DF,
 	};
 	const struct iovec iov = {.iov_base = (void *)(uintptr_t)d->data, .iov_len = d->len};
 	struct tap_addr a = {

@@ -11,9 +11,9 @@
 #include "base/log.h"
 #include "engine/impair.h"
 #include "verbs/private.h"
+#include "wire/ip.h"
 
 enum {
-	IP_DONT_FRAGMENT = 0x4000,
 	ROOM_MS = 200, /* how long to wait for an agent that does not keep up */
 	HELD_MAX = 1024,
 	REORDER_NS = 2000000, /* what is to be overtaken waits so long */
@@ -51,7 +51,7 @@ void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], cons
 		.dst = m->addr.dst,
 		.sport = sport,
 		.dport = ROCEMU_UDP_PORT,
-		.ip_frag = IP_DONT_FRAGMENT,
+		.ip_frag = IP_FLAG_DF,
 	};
 	size_t n = rocemu_hdrs_encode(&h, packet);
 	uint32_t icrc;

@@ -13,6 +13,7 @@
 #include "transport/mcast.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
+#include "wire/ip.h"
 
 enum {
 	/* Packets of one QP in a row in one output call, so that QPs share the link. */
@@ -132,7 +133,7 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const st
 {
 	struct rocemu_icrc_ctx ctx = {
 		.src = d->src, .dst = d->dst, .sport = d->sport, .dport = d->dport, .ip_id = d->ip_id,
-		.ip_frag = 0x4000,
+		.ip_frag = IP_FLAG_DF,
 	};
 	struct rocemu_packet pkt;
 	enum rocemu_drop why;

@@ -6,6 +6,7 @@
 #include "base/bytes.h"
 #include "transport/ep.h"
 #include "transport/path.h"
+#include "wire/ip.h"
 
 enum {
 	SPORT_BASE = 0xc000,           /* RoCEv2 source ports: 0xc000-0xffff (IBTA annex A17.6) */
@@ -67,7 +68,7 @@ void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
 		.sport = t->path->sport,
 		.dport = ROCEMU_UDP_PORT,
 		.ip_id = ip_id,
-		.ip_frag = 0x4000,
+		.ip_frag = IP_FLAG_DF,
 	};
 	size_t pad = (size_t)t->trailer_len - ROCEMU_ICRC_LEN;
 

@@ -29,6 +29,18 @@ bool rocemu_gid_is_multicast(const struct rocemu_gid *g)
 	return gid_is_ipv4(g) ? (g->raw[12] & 0xf0) == 0xe0 : g->raw[0] == 0xff;
 }
 
+struct rocemu_icrc_ctx ip_icrc_ctx(const struct ip_udp *h)
+{
+	return (struct rocemu_icrc_ctx){
+		.src = h->src,
+		.dst = h->dst,
+		.sport = h->sport,
+		.dport = h->dport,
+		.ip_id = h->ip_id,
+		.ip_frag = h->ip_frag,
+	};
+}
+
 void gid_from_ipv4(struct rocemu_gid *g, const uint8_t *addr)
 {
 	memset(g->raw, 0, 10);

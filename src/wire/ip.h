@@ -53,6 +53,9 @@ static inline bool gid_is_ipv4(const struct rocemu_gid *g)
 	return memcmp(g->raw, prefix, sizeof(prefix)) == 0;
 }
 
+/** What the ICRC covers of these headers. */
+struct rocemu_icrc_ctx ip_icrc_ctx(const struct ip_udp *h);
+
 /** Make an IPv4-mapped GID of the four bytes at addr. */
 void gid_from_ipv4(struct rocemu_gid *g, const uint8_t *addr);
 

@@ -22,14 +22,7 @@ enum {
 static bool check_icrc(struct verify *v, const struct pkt *p)
 {
 	const struct capture_rec *rec = p->rec;
-	const struct rocemu_icrc_ctx ctx = {
-		.src = rec->ip.src,
-		.dst = rec->ip.dst,
-		.sport = rec->ip.sport,
-		.dport = rec->ip.dport,
-		.ip_id = rec->ip.ip_id,
-		.ip_frag = rec->ip.ip_frag,
-	};
+	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
 
 	v->icrc_checked++;
 	if (rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0)

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What a socket tells beside a datagram: control messages of recvmsg(2). */
+#ifndef BASE_CMSG_H
+#define BASE_CMSG_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+
+/** Of one that is an int; some kernels give one byte for TOS. */
+static inline int cmsg_int(const struct cmsghdr *c)
+{
+	int v = 0;
+
+	if (c->cmsg_len >= CMSG_LEN(sizeof(int)))
+		memcpy(&v, CMSG_DATA(c), sizeof(int));
+	else if (c->cmsg_len >= CMSG_LEN(1))
+		v = *CMSG_DATA(c);
+	return v;
+}
+
+/** Take the network header's traffic class or hop limit. @return false: it is something else. */
+static inline bool cmsg_network(const struct cmsghdr *c, uint8_t *tclass, uint8_t *hop_limit)
+{
+	if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) ||
+	    (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_TCLASS))
+		*tclass = (uint8_t)cmsg_int(c);
+	else if ((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TTL) ||
+		 (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_HOPLIMIT))
+		*hop_limit = (uint8_t)cmsg_int(c);
+	else
+		return false;
+	return true;
+}
+
+#endif
