@@ -29,6 +29,17 @@ unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n)
 	return delivered;
 }
 
+void vb_async_end(struct vb_context *c, struct vb_async *a, unsigned n, pthread_mutex_t *mutex,
+		  pthread_cond_t *cond, const uint32_t *completed)
+{
+	unsigned delivered = vb_async_drop(c, a, n);
+
+	pthread_mutex_lock(mutex);
+	while (*completed != delivered)
+		pthread_cond_wait(cond, mutex);
+	pthread_mutex_unlock(mutex);
+}
+
 static void post_one_of(struct vb_context *c, struct vb_async *a, unsigned n,
 			enum ibv_event_type type)
 {

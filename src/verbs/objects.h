@@ -291,6 +291,10 @@ void vb_async_init(struct vb_async *a, enum ibv_event_type type);
 void vb_async_post(struct vb_context *c, struct vb_async *a);
 /** Drop what waits of n async sources. @return how many of their events were delivered. */
 unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n);
+/** The events of a QP or SRQ that goes away: drop what waits, and sleep until the program has
+ * acknowledged what it got, as *completed counts under the object's mutex. */
+void vb_async_end(struct vb_context *c, struct vb_async *a, unsigned n, pthread_mutex_t *mutex,
+		  pthread_cond_t *cond, const uint32_t *completed);
 
 /* pd.c */
 struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);

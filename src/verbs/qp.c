@@ -332,7 +332,6 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct vb_cq *scq, *rcq;
-	unsigned delivered;
 	int ret;
 
 	if (!c)
@@ -348,11 +347,8 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	vb_cq_unlock_pair(scq, rcq);
 	if (ret < 0)
 		return vb_errno(ret);
-	delivered = vb_async_drop(c, qp->async, ARRAY_LEN(qp->async));
-	pthread_mutex_lock(&ibqp->mutex);
-	while (ibqp->events_completed != delivered)
-		pthread_cond_wait(&ibqp->cond, &ibqp->mutex);
-	pthread_mutex_unlock(&ibqp->mutex);
+	vb_async_end(c, qp->async, ARRAY_LEN(qp->async), &ibqp->mutex, &ibqp->cond,
+		     &ibqp->events_completed);
 	if (ibqp->pd)
 		atomic_fetch_sub(&vb_pd_of(ibqp->pd)->refs, 1);
 	if (qp->xrcd)

@@ -123,7 +123,6 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
 	struct vb_srq *srq = vb_srq_of(ibsrq);
-	unsigned delivered;
 	int ret;
 
 	if (!c)
@@ -133,11 +132,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	lane_unlock(c->lane);
 	if (ret < 0)
 		return vb_errno(ret);
-	delivered = vb_async_drop(c, srq->async, ARRAY_LEN(srq->async));
-	pthread_mutex_lock(&ibsrq->mutex);
-	while (ibsrq->events_completed != delivered)
-		pthread_cond_wait(&ibsrq->cond, &ibsrq->mutex);
-	pthread_mutex_unlock(&ibsrq->mutex);
+	vb_async_end(c, srq->async, ARRAY_LEN(srq->async), &ibsrq->mutex, &ibsrq->cond,
+		     &ibsrq->events_completed);
 	atomic_fetch_sub(&vb_pd_of(ibsrq->pd)->refs, 1);
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->refs, 1);
