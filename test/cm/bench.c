@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "messages.h"
+
 const struct rocemu_gid bench_own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}};
 const struct rocemu_gid bench_peer = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
 const struct rocemu_gid bench_other = {{[10] = 0xff, 0xff, 10, 0, 0, 3}};
@@ -74,14 +76,7 @@ void bench_message(const struct bench *b, const struct cm_conn *c, uint16_t attr
 		m->member.local_comm_id = BENCH_PEER_ID; \
 		m->member.remote_comm_id = own;          \
 		break;
-		BOTH(MRA, mra)
-		BOTH(REJ, rej)
-		BOTH(REP, rep)
-		BOTH(RTU, rtu)
-		BOTH(DREQ, dreq)
-		BOTH(DREP, drep)
-		BOTH(LAP, lap)
-		BOTH(APR, apr)
+		CM_MESSAGES_WITH_IDS(BOTH)
 #undef BOTH
 	}
 	if (attr_id == ROCEMU_CM_REP) {

@@ -13,6 +13,7 @@
 #include "../wire/golden.h"
 #include "base/util.h"
 #include "cm/cm.h"
+#include "messages.h"
 
 enum { MADS_MAX = 16 };
 
@@ -82,14 +83,7 @@ static void rename_id(struct rocemu_cm_msg *m, uint32_t from, uint32_t to)
 		swap_u32(&m->member.local_comm_id, from, to);  \
 		swap_u32(&m->member.remote_comm_id, from, to); \
 		break;
-		BOTH(MRA, mra)
-		BOTH(REJ, rej)
-		BOTH(REP, rep)
-		BOTH(RTU, rtu)
-		BOTH(DREQ, dreq)
-		BOTH(DREP, drep)
-		BOTH(LAP, lap)
-		BOTH(APR, apr)
+		CM_MESSAGES_WITH_IDS(BOTH)
 #undef BOTH
 	}
 }

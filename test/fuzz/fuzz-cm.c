@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "../cm/messages.h"
 #include "base/bytes.h"
 #include "base/util.h"
 #include "cm/cm.h"
@@ -116,14 +117,7 @@ static void make_message(struct fuzz *f, struct rocemu_cm_msg *m, uint8_t slot, 
 		m->member.local_comm_id = local;   \
 		m->member.remote_comm_id = remote; \
 		break;
-		BOTH(MRA, mra)
-		BOTH(REJ, rej)
-		BOTH(REP, rep)
-		BOTH(RTU, rtu)
-		BOTH(DREQ, dreq)
-		BOTH(DREP, drep)
-		BOTH(LAP, lap)
-		BOTH(APR, apr)
+		CM_MESSAGES_WITH_IDS(BOTH)
 #undef BOTH
 	}
 	if (m->attr_id == ROCEMU_CM_MRA) {

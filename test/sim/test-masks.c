@@ -4,31 +4,11 @@
  * direction, of the reverse direction, and of both counted together. Three operations of a kind are
  * posted back to back, so that a loss also meets what its neighbours have under way.
  */
+#include "masked.h"
 #include "op.h"
 #include "test.h"
 
-enum direction { FORWARD, REVERSE, BOTH };
-
 enum { POSTED = 3, RETRIES = 7 };
-
-static struct sim *mask_sim(const char *name, enum direction dir, unsigned mask)
-{
-	struct sim_config cfg = {
-		.name = name,
-		.seed = mask,
-		.ipv6 = mask & 1,
-		.link = {.delay_ns = 5 * SIM_US},
-		.loss_mask = dir == BOTH ? mask : 0,
-	};
-	struct sim *s = sim_new(&cfg);
-
-	if (dir == FORWARD)
-		s->link[0][1].c.loss_mask = mask;
-	if (dir == REVERSE)
-		s->link[1][0].c.loss_mask = mask;
-	s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
-	return s;
-}
 
 /** Eight losses are one more than seven retries survive when each try is one packet. */
 static bool may_give_up(unsigned mask)
@@ -39,7 +19,7 @@ static bool may_give_up(unsigned mask)
 static void run_mask(const char *name, enum ibv_qp_type type, const struct op *o,
 		     enum direction dir, unsigned mask)
 {
-	struct sim *s = mask_sim(name, dir, mask);
+	struct sim *s = masked_new(name, dir, mask);
 	struct sim_qp_opts opts = SIM_QP_OPTS;
 	struct sim_pair p;
 	struct op_way w;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "duo.h"
+#include "masked.h"
 
 enum { ROUNDS = 3, RETRIES = 7, STEP_NS = 10000, ROUND_MEM = 4096 };
 
@@ -137,32 +138,18 @@ static void run(struct exchange *x, uint64_t mask)
 	sim_end(x->s);
 }
 
-enum direction { FROM_A, FROM_B, BOTH };
-
 static void run_mask(const char *name, uint32_t write_len, uint32_t answer_len, enum direction dir,
 		     unsigned mask)
 {
-	struct sim_config cfg = {
-		.name = name,
-		.seed = mask,
-		.ipv6 = mask & 1,
-		.link = {.delay_ns = 5 * SIM_US},
-		.loss_mask = dir == BOTH ? mask : 0,
-	};
 	struct exchange x = {.write_len = write_len, .answer_len = answer_len};
 
-	x.s = sim_new(&cfg);
-	if (dir == FROM_A)
-		x.s->link[0][1].c.loss_mask = mask;
-	if (dir == FROM_B)
-		x.s->link[1][0].c.loss_mask = mask;
-	x.s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
+	x.s = masked_new(name, dir, mask);
 	run(&x, mask);
 }
 
 static void all_masks(const char *name, uint32_t write_len, uint32_t answer_len)
 {
-	for (enum direction dir = FROM_A; dir <= BOTH; dir++)
+	for (enum direction dir = FORWARD; dir <= BOTH; dir++)
 		for (unsigned mask = 0; mask < 256; mask++)
 			run_mask(name, write_len, answer_len, dir, mask);
 }

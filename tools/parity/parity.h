@@ -132,6 +132,8 @@ void state_say(struct end *e, enum ibv_qp_state want);
 /** ibv_modify_qp(), and say what came of it. */
 int modify_say(struct end *e, const char *what, struct ibv_qp_attr *attr, int mask);
 int modify_state(struct end *e, enum ibv_qp_state to);
+/** The pair with rsp in RTR alone; req goes on to RTS, and says so. */
+void setup_receiver_in_rtr(struct pair *p);
 /** Wait for an async event and say its name, or that there is none. */
 void async_say(struct end *e);
 /** Wait for a completion event and say which CQ it names. */

@@ -139,14 +139,8 @@ static void run_request_event(struct pair *p, const void *arg)
 /** The first message comes while the QP is in RTR. */
 static void run_established(struct pair *p, const void *arg)
 {
-	static const struct setup usual = {0};
-	struct ibv_qp_attr attr;
-	int mask;
-
 	(void)arg;
-	pair_setup(p, &(struct setup){.state = IBV_QPS_RTR});
-	mask = step_attr(&p->req, &p->rsp, &usual, TO_RTS, &attr);
-	modify_say(&p->req, "modify to RTS", &attr, mask);
+	setup_receiver_in_rtr(p);
 	one_send(p);
 	poll_recv(&p->rsp, 1);
 	async_say(&p->rsp);

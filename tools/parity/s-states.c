@@ -316,14 +316,8 @@ static const int sqd_quiet = 0, sqd_notify = IBV_QP_EN_SQD_ASYNC_NOTIFY;
 /** In RTR a QP receives already. */
 static void run_receive_in_rtr(struct pair *p, const void *arg)
 {
-	static const struct setup usual = {0};
-	struct ibv_qp_attr attr;
-	int mask;
-
 	(void)arg;
-	pair_setup(p, &(struct setup){.state = IBV_QPS_RTR});
-	mask = step_attr(&p->req, &p->rsp, &usual, TO_RTS, &attr);
-	modify_say(&p->req, "modify to RTS", &attr, mask);
+	setup_receiver_in_rtr(p);
 	recv_post(&p->rsp, 7, 0, 100);
 	msg_post(&p->req, &p->rsp, &(struct msg){.op = IBV_WR_SEND, .id = 1, .len = 100});
 	poll_send(&p->req, 1);

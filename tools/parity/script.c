@@ -351,6 +351,17 @@ int modify_state(struct end *e, enum ibv_qp_state to)
 	return modify_say(e, what, &attr, IBV_QP_STATE);
 }
 
+void setup_receiver_in_rtr(struct pair *p)
+{
+	static const struct setup usual = {0};
+	struct ibv_qp_attr attr;
+	int mask;
+
+	pair_setup(p, &(struct setup){.state = IBV_QPS_RTR});
+	mask = step_attr(&p->req, &p->rsp, &usual, TO_RTS, &attr);
+	modify_say(&p->req, "modify to RTS", &attr, mask);
+}
+
 static bool readable(int fd, int wait_ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
