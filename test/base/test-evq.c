@@ -5,9 +5,13 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
-#include <time.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/evq.h"
 
@@ -107,20 +111,50 @@ struct waiter {
 	struct evq *q;
 	struct evq_source *got;
 	int err;
+	atomic_int tid; /* 0: it does not run yet */
 };
+
+static atomic_int signals;
 
 static void on_signal(int sig)
 {
 	(void)sig;
+	atomic_fetch_add(&signals, 1);
 }
 
 static void *wait_for_one(void *arg)
 {
 	struct waiter *w = arg;
 
+	atomic_store(&w->tid, gettid());
 	w->got = evq_get(w->q);
 	w->err = errno;
 	return NULL;
+}
+
+/** Wait until the waiter sleeps: from its start on it does so in read() alone. @return false: it
+ * has ended. */
+static bool sleeps(const struct waiter *w)
+{
+	char path[64], line[256];
+
+	while (!atomic_load(&w->tid))
+		sched_yield();
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", atomic_load(&w->tid));
+	for (;; sched_yield()) {
+		FILE *f = fopen(path, "re");
+		const char *state = NULL;
+
+		if (!f)
+			return false;
+		if (fgets(line, sizeof(line), f))
+			state = strrchr(line, ')');
+		fclose(f);
+		if (!state || state[2] == 'Z' || state[2] == 'X')
+			return false;
+		if (state[2] == 'S')
+			return true;
+	}
 }
 
 TEST(evq, blocked_reader__woken_by_post)
@@ -134,6 +168,7 @@ TEST(evq, blocked_reader__woken_by_post)
 	evq_source_init(&a);
 	w.q = &q;
 	assert_int_equal(pthread_create(&t, NULL, wait_for_one, &w), 0);
+	assert_true(sleeps(&w));
 	evq_post(&q, &a, false);
 	pthread_join(t, NULL);
 	assert_ptr_equal(w.got, &a);
@@ -149,7 +184,6 @@ TEST(evq, blocked_reader_gets_signal__eintr_only_without_sa_restart)
 	struct sigaction restart = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	struct sigaction interrupt = {.sa_handler = on_signal};
 	struct waiter w = {0};
-	struct timespec pause = {.tv_nsec = 1000000};
 	struct evq q;
 	pthread_t t;
 
@@ -158,12 +192,13 @@ TEST(evq, blocked_reader_gets_signal__eintr_only_without_sa_restart)
 	assert_int_equal(evq_init(&q), 0);
 	w.q = &q;
 	assert_int_equal(pthread_create(&t, NULL, wait_for_one, &w), 0);
+	assert_true(sleeps(&w));
 	pthread_kill(t, SIGUSR1);
-	/* The thread may not be in read() yet: go on until it was. */
-	while (pthread_tryjoin_np(t, NULL) == EBUSY) {
-		pthread_kill(t, SIGUSR2);
-		nanosleep(&pause, NULL);
-	}
+	while (!atomic_load(&signals))
+		sched_yield();
+	assert_true(sleeps(&w));
+	pthread_kill(t, SIGUSR2);
+	pthread_join(t, NULL);
 	assert_null(w.got);
 	assert_int_equal(w.err, EINTR);
 	evq_fini(&q);
