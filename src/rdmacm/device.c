@@ -193,8 +193,7 @@ static bool is_wanted(const struct rcm_local *l, void *user)
 	return true;
 }
 
-/* Is the address this host's? */
-static bool is_ours(const struct sockaddr *sa)
+bool rcm_device_is_ours(const struct sockaddr *sa)
 {
 	struct sockaddr_storage ss;
 	int fd = sys_socket(sa->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -220,7 +219,7 @@ int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
 	ret = each_address(is_wanted, &w);
 	if (ret)
 		return ret > 0 ? 0 : ret;
-	return is_ours(sa) ? -ENODEV : -EADDRNOTAVAIL;
+	return rcm_device_is_ours(sa) ? -ENODEV : -EADDRNOTAVAIL;
 }
 
 struct loopback {

@@ -95,6 +95,8 @@ struct rcm_local {
  * device said.
  */
 int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out);
+/** Is the IP address this host's? */
+bool rcm_device_is_ours(const struct sockaddr *sa);
 /** The first loopback address that a device has, of that family. As rcm_device_find(). */
 int rcm_device_find_loopback(int family, struct rcm_local *out);
 /** All addresses of all devices. @return how many, *out for the caller to free(); or -errno. */
@@ -362,6 +364,8 @@ void rcm_again_forget(void);
 /* handle.c */
 /** Act on an event of the connection manager. */
 void rcm_handle(struct cm_event *ev) REQUIRES(rcm_lock);
+/** The ID loses its way to the peer: say of what was under way that it ended. */
+void rcm_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock);
 
 /* ---- core.c ---- */
 

@@ -342,7 +342,12 @@ static int check_way(const struct rcm_id *id)
 	find_destination(id, &id->base.route.addr.dst_addr, &to);
 	rcm_addr_from_gid((struct sockaddr *)&from, &id->local.gid, 0, id->local.scope_id);
 	err = rcm_addr_route((struct sockaddr *)&to, (struct sockaddr *)&from, &src);
-	return err ? err : attr.state == IBV_PORT_ACTIVE ? 0 : -ENETDOWN;
+	if (err)
+		return err;
+	/* To this host itself it needs no carrier. */
+	return attr.state == IBV_PORT_ACTIVE || rcm_device_is_ours((struct sockaddr *)&to)
+		       ? 0
+		       : -ENETDOWN;
 }
 
 /*
