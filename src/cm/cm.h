@@ -363,6 +363,8 @@ void cm_sidr_seen(struct cm_sidr *s);
 
 void cm_sidr_set_user(struct cm_sidr *s, void *user);
 void *cm_sidr_user(const struct cm_sidr *s);
+/** Did we ask, and was neither answered nor told that time is over? */
+bool cm_sidr_waits(const struct cm_sidr *s);
 uint32_t cm_sidr_id(const struct cm_sidr *s);            /* its request ID */
 const struct cm_addr *cm_sidr_addr(const struct cm_sidr *s); /* src is the own address */
 

@@ -264,6 +264,11 @@ void *cm_sidr_user(const struct cm_sidr *s)
 	return s->x.user;
 }
 
+bool cm_sidr_waits(const struct cm_sidr *s)
+{
+	return s->active && !s->answered;
+}
+
 uint32_t cm_sidr_id(const struct cm_sidr *s)
 {
 	return s->id;

@@ -264,6 +264,34 @@ static void on_timeout(struct rcm_id *id, uint16_t of) REQUIRES(rcm_lock)
 	}
 }
 
+/* A connection that is being made comes to nothing, one that is there ends. */
+static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
+{
+	switch (cm_conn_state(id->conn)) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RCVD:
+	case CM_REP_SENT:
+	case CM_MRA_REP_RCVD:
+		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, status);
+		break;
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+	case CM_DREQ_RCVD:
+		disconnected(id, status);
+		break;
+	default: /* the program knows of its end, or has not decided yet */
+		break;
+	}
+}
+
+void rcm_cut(struct rcm_id *id, int status)
+{
+	if (list_linked(&id->again) || (id->sidr && cm_sidr_waits(id->sidr)))
+		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, status);
+	else if (id->conn)
+		conn_cut(id, status);
+}
+
 void rcm_handle(struct cm_event *e)
 {
 	struct rcm_id *id = e->user;

@@ -125,6 +125,7 @@ static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gi
 static void tell_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
 	struct rcm_local *table;
+	struct rcm_event *ev;
 	int n = rcm_device_table(d, &table);
 
 	if (n < 0)
@@ -134,27 +135,37 @@ static void tell_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 		struct rcm_id *id = list_entry(it, struct rcm_id, on_device);
 		bool lost = !has_gid(table, n, &id->local.gid);
 
-		if (lost && !id->address_lost && !id->sync)
-			rcm_post(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+		if (lost && !id->address_lost && !id->sync) {
+			ev = rcm_event_new(id, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+			if (ev)
+				rcm_event_post(ev);
+		}
 		id->address_lost = lost;
 	}
 	rcm_lock_drop();
 	free(table);
 }
 
-/* The device is gone: whatever its IDs had of the connection manager ends here. What the peers
- * would have to be told has no way to them; they will find out by their own timeouts. */
+/*
+ * The device is gone: whatever its IDs had of the connection manager ends here. What the peers
+ * would have to be told has no way to them; they will find out by their own timeouts.
+ *
+ * DEVICE_REMOVAL is an ID's last event, as in the kernel. Before it comes the end of what was under
+ * way, which there is silent: many programs take no notice of the removal, and wait for that one.
+ */
 static void tell_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
+	struct rcm_event *ev;
 	struct list *n;
 
 	rcm_lock_take();
 	while ((n = list_first(&d->ids)) != NULL) {
 		struct rcm_id *id = list_entry(n, struct rcm_id, on_device);
-		struct rcm_event *ev = rcm_event_own(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 
+		rcm_cut(id, -ENODEV);
 		id->removed = true;
 		rcm_id_stop(id); /* takes it off the list */
+		ev = rcm_event_own(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 		if (!ev)
 			continue;
 		ev->on_take = RCM_TAKE_ERROR;
@@ -208,7 +219,8 @@ static bool look_at(struct rcm_device *d)
 
 void rcm_watch_look(void)
 {
-	/* A device tells of its addresses when its table has them, the network of its interfaces. */
+	/* A device tells of its addresses when its table has them, the network of its interfaces.
+	 */
 	bool changed = atomic_exchange(&network_changed, false), follow;
 
 	for (struct rcm_device *d = rcm_device_next(NULL); d; d = rcm_device_next(d))

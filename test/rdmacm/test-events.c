@@ -376,8 +376,11 @@ TEST(events, address_and_then_interface_removed__addr_change_and_device_removal_
 	assert_int_equal(there(RDMA_CM_EVENT_ADDR_CHANGE), 0);
 	assert_int_equal(there(RDMA_CM_EVENT_ADDR_CHANGE), 0);
 	bench_ip("link delete p0");
+	assert_int_equal(here(ch, RDMA_CM_EVENT_DISCONNECTED), -ENODEV);
 	assert_int_equal(here(ch, RDMA_CM_EVENT_DEVICE_REMOVAL), 0);
+	/* The listener's first, which is the older one. */
 	assert_int_equal(there(RDMA_CM_EVENT_DEVICE_REMOVAL), 0);
+	assert_int_equal(there(RDMA_CM_EVENT_DISCONNECTED), -ENODEV);
 	assert_int_equal(there(RDMA_CM_EVENT_DEVICE_REMOVAL), 0);
 	assert_int_equal(rdma_disconnect(id), 0);
 	finish(ch, id);
