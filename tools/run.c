@@ -39,9 +39,11 @@ static void usage(FILE *f)
 	      "                  separated by commas (default: one for each interface with an "
 	      "address)\n"
 	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
-	      "  --impair SPEC   do harm to packets that are sent, for instance "
+	      "  --impair SPEC   faults on purpose, for instance "
 	      "loss=1%,delay=10us..2ms,seed=7;\n"
-	      "                  keys: loss, dup, reorder, corrupt, delay, seed\n"
+	      "                  loss, dup, reorder, corrupt: a chance for each packet that is sent;\n"
+	      "                  delay: a time or range; rnr: a chance that a message finds no receive;\n"
+	      "                  flap=UP/DOWN: ports go down, flap=2s..5s/200ms say; seed\n"
 	      "  --help\n",
 	      f);
 }
@@ -102,13 +104,23 @@ static int check_pcap(const struct run *r, char path[static PATH_MAX])
 	return complain(r, "--pcap", text);
 }
 
-static int check_impair(const struct run *r)
+/* With the seed, so that all processes of the command have the same. */
+static int set_impair(const struct run *r)
 {
 	struct impair im;
-	char err[512];
+	char err[512], *spec;
 
-	return impair_parse(&im, r->impair, err, sizeof(err)) < 0 ? complain(r, "--impair", err)
-								  : TOOL_OK;
+	if (impair_parse(&im, r->impair, err, sizeof(err)) < 0)
+		return complain(r, "--impair", err);
+	if (!im.on) {
+		setenv("ROCEMU_IMPAIR", "", 1);
+		return TOOL_OK;
+	}
+	if (asprintf(&spec, "%s,seed=%llu", r->impair, (unsigned long long)im.seed) < 0)
+		return complain(r, "--impair", strerror(ENOMEM));
+	setenv("ROCEMU_IMPAIR", spec, 1);
+	free(spec);
+	return TOOL_OK;
 }
 
 /** Our libraries before whatever the caller has. */
@@ -213,10 +225,9 @@ static int set_environment(const struct run *r)
 		setenv("ROCEMU_PCAP", path, 1);
 	}
 	if (r->impair) {
-		ret = check_impair(r);
+		ret = set_impair(r);
 		if (ret)
 			return ret;
-		setenv("ROCEMU_IMPAIR", r->impair, 1);
 	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);

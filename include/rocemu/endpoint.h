@@ -138,6 +138,13 @@ struct rocemu_ep_config {
 	 * NULL: such regions are refused.
 	 */
 	bool (*page_in)(void *addr, size_t len, bool write);
+	/*
+	 * A fault on purpose: the chance (0..1) that a message which takes a receive finds none, whether there is one or
+	 * not, and is answered with an RNR NAK (IBTA 9.7.5.2.8; RC and XRC). The same for all of the endpoint's QPs; by
+	 * dice of its own, seeded with rnr_seed.
+	 */
+	double rnr_chance;
+	uint64_t rnr_seed;
 };
 
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */
@@ -238,6 +245,7 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 	X(rnr_naks_sent,   "RNR NAKs sent")                                    \
 	X(err_naks_sent,   "NAKs sent for invalid requests, access and operational errors") \
 	X(naks_rcvd,       "sequence NAKs received")                           \
+	X(rnr_on_purpose,  "receives not found on purpose")                    \
 	X(rnr_naks_rcvd,   "RNR NAKs received")                                \
 	X(err_naks_rcvd,   "NAKs received for errors")                         \
 	X(timeouts,        "ACK timeouts")                                     \

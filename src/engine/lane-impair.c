@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Impairment on the way out, so that each process decides about its own packets. What goes at once
+ * Impairment on the way out, so that each process decides about its own packets, and the port's flaps. What goes at once
  * and unharmed keeps to lane_tx_send(), bursts and all; the rest is copied, ICRC included, and sent
  * singly.
  *
  * Held-back packets leave when their time has come: a delay that was drawn, or, for reordering,
  * once a few packets have overtaken. A delay range lets packets overtake each other too.
+ *
+ * A port that is down neither sends nor takes packets. What is on its way already (held back) arrives.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -40,12 +42,16 @@ int lane_impair_init(struct lane *l)
 		return -1;
 	list_init(&l->held->queue);
 	l->held->count = 0;
-	log_info("%s: impairment: loss %g dup %g reorder %g corrupt %g delay %llu..%llu ns seed "
-		 "%llu",
-		 l->device, l->impair.loss, l->impair.dup, l->impair.reorder, l->impair.corrupt,
-		 (unsigned long long)l->impair.delay_min_ns,
-		 (unsigned long long)l->impair.delay_max_ns, (unsigned long long)l->impair.seed);
+	log_info("%s: impairment: seed %llu", l->device, (unsigned long long)l->impair.seed);
 	return 0;
+}
+
+void lane_set_link(struct lane *l, bool up)
+{
+	lane_lock(l);
+	l->stats.impair_flaps += !up && !l->down;
+	l->down = !up;
+	lane_unlock(l);
 }
 
 void lane_impair_fini(struct lane *l)
@@ -166,6 +172,10 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 	struct rocemu_tx *plain[ROCEMU_OUTPUT_BATCH];
 	unsigned nplain = 0;
 
+	if (l->down) {
+		l->stats.impair_down += n;
+		return;
+	}
 	for (unsigned i = 0; i < n; i++) {
 		const struct impair_fate f = impair_roll(&l->impair);
 		const bool unharmed = !f.dup && !f.reorder && !f.corrupt_bits && !f.delay_ns;

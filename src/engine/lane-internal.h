@@ -137,6 +137,7 @@ struct lane {
 
 	struct lane_thread thread;
 	struct impair impair;
+	bool down; /* the port, on purpose */
 	struct lane_impair *held; /* packets that impairment holds back; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats stats;

@@ -165,6 +165,11 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 			offset += len;
 			continue;
 		}
+		if (unlikely(l->down)) {
+			l->stats.impair_down++;
+			offset += d.len;
+			continue;
+		}
 		l->stats.rx_datagrams++;
 		if (unlikely(l->tap != NULL))
 			tap_received(l, now, &d);

@@ -480,7 +480,7 @@ void lane_tx_output(struct lane *l, rocemu_ns_t now)
 			pkt[i] = &l->tx.desc[i];
 		if (n)
 			pace_sending(&l->pace, l->agent, scope_of(l, pkt[0]->path), now, pkt, n);
-		if (unlikely(l->impair.on))
+		if (unlikely(l->impair.on || l->down))
 			lane_impair_send(l, now, pkt, n);
 		else
 			lane_tx_send(l, pkt, n);

@@ -137,11 +137,14 @@ static int fail(char *errbuf, size_t errlen, int err, const char *what)
 
 static int init_endpoint(struct lane *l, const struct lane_config *c, char *errbuf, size_t errlen)
 {
+	struct rocemu_ep_config ep = c->ep;
 	int err;
 
 	if (c->ngids > ROCEMU_MAX_GID)
 		return fail(errbuf, errlen, -EINVAL, "too many addresses");
-	l->ep = rocemu_ep_new(&c->ep);
+	ep.rnr_chance = l->impair.rnr;
+	ep.rnr_seed = impair_rnr_seed(&l->impair);
+	l->ep = rocemu_ep_new(&ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");
 	rocemu_ep_set_datagram_room(l->ep, 0); /* lane_tx_output() sees to it */

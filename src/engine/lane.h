@@ -128,6 +128,9 @@ void lane_set_mtu(struct lane *l, enum ibv_mtu mtu) EXCLUDES(l);
 /** The device is gone for good: rocemu_ep_fail(). Lock not held. */
 void lane_fail(struct lane *l) EXCLUDES(l);
 
+/** The port is down on purpose, or up again: down, it neither sends nor takes a packet. Lock not held. */
+void lane_set_link(struct lane *l, bool up) EXCLUDES(l);
+
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
  * Lock held. */
 int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
@@ -147,6 +150,8 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(impair_reorder, "reordered on purpose")                                \
 	X(impair_corrupt, "corrupted on purpose")                                \
 	X(impair_delay,   "delayed on purpose")                                  \
+	X(impair_down,    "not sent or not taken because the port was down on purpose") \
+	X(impair_flaps,   "times the port went down on purpose")                 \
 	X(thread_wakeups, "times the lane's thread woke up")                     \
 	X(mode_changes,   "times polling by callers was taken for granted")      \
 	X(stalls,         "times a packet lay there because polling had stopped") \

@@ -9,14 +9,17 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/syssocket.h"
 #include "base/util.h"
+#include "engine/impair.h"
 
 enum { NEWS_BYTES = 16384 };
 
@@ -29,9 +32,12 @@ static struct {
 	pthread_cond_t told;
 	struct list listeners;		       /* guarded by lock */
 	const struct netmon_listener *telling; /* guarded by lock */
+	bool down;			       /* guarded by lock: see netmon_is_down() */
 	bool running;			       /* guarded by life, as are the following */
 	pthread_t thread;
 	int netlink_fd, stop_fd; /* owned; the thread's while it runs */
+	struct impair impair;	 /* the thread's while it runs, as is the next */
+	struct impair_link link;
 } mon = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -110,6 +116,54 @@ static void read_messages(int fd)
 			tell_all(&news);
 }
 
+/* ---- faults on purpose ---- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static void set_down(void)
+{
+	pthread_mutex_lock(&mon.lock);
+	mon.down = mon.link.down;
+	pthread_mutex_unlock(&mon.lock);
+}
+
+/* What does not parse, the first lane has refused. */
+static void read_impairment(void)
+{
+	char text[256];
+
+	mon.impair.on = false;
+	if (impair_parse(&mon.impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
+		log_debug("%s", text);
+	impair_link_start(&mon.link, &mon.impair, now_ns());
+	set_down();
+}
+
+static void flap(void)
+{
+	if (!impair_link_step(&mon.link, &mon.impair, now_ns()))
+		return;
+	log_info("impairment: ports %s", mon.link.down ? "down" : "up");
+	set_down();
+	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
+}
+
+/* How long poll() may sleep, in ms. */
+static int until_flap(void)
+{
+	const uint64_t now = now_ns(), due = mon.link.next_ns;
+
+	if (due == UINT64_MAX)
+		return -1;
+	return due <= now ? 0 : (int)((due - now) / 1000000 + 1);
+}
+
 static void *thread_main(void *arg)
 {
 	struct pollfd fds[] = {
@@ -119,12 +173,13 @@ static void *thread_main(void *arg)
 
 	(void)arg;
 	for (;;) {
-		if (poll(fds, ARRAY_LEN(fds), -1) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_LEN(fds), until_flap()) < 0 && errno != EINTR)
 			return NULL;
 		if (fds[1].revents)
 			return NULL;
 		if (fds[0].revents)
 			read_messages(fds[0].fd);
+		flap();
 	}
 }
 
@@ -173,6 +228,7 @@ static int start(void)
 {
 	int err = open_fds();
 
+	read_impairment();
 	if (!err)
 		err = spawn();
 	if (err)
@@ -189,6 +245,7 @@ static void stop(void)
 		log_debug("the watch over the network does not end: %s", strerror(errno));
 	pthread_join(mon.thread, NULL);
 	mon.running = false;
+	mon.down = false;
 	close_fds();
 }
 
@@ -214,7 +271,7 @@ static void fork_child(void)
 {
 	list_for_each_safe (it, tmp, &mon.listeners)
 		list_remove(it);
-	mon.running = false;
+	mon.running = mon.down = false;
 	close_fds();
 	pthread_cond_init(&mon.told, NULL);
 	pthread_mutex_unlock(&mon.lock);
@@ -227,6 +284,16 @@ static void register_atfork(void)
 }
 
 /* ---- listeners ---- */
+
+bool netmon_is_down(void)
+{
+	bool down;
+
+	pthread_mutex_lock(&mon.lock);
+	down = mon.down;
+	pthread_mutex_unlock(&mon.lock);
+	return down;
+}
 
 int netmon_add(struct netmon_listener *l)
 {

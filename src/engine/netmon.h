@@ -2,7 +2,8 @@
 /*
  * Tells when network interfaces and their addresses change. One thread a process listens to the
  * kernel (rtnetlink) as long as anybody wants to know; what has changed beyond a link's state, the
- * listener reads for himself (netdev.h).
+ * listener reads for himself (netdev.h). The same thread takes ports down on purpose, as ROCEMU_IMPAIR
+ * says (impair.h); nothing of that is done to the interfaces.
  */
 #ifndef ENGINE_NETMON_H
 #define ENGINE_NETMON_H
@@ -15,6 +16,7 @@ enum netmon_what {
 	NETMON_LINK,	  /* up or down, MTU: see active */
 	NETMON_GONE,	  /* the interface is no more */
 	NETMON_ADDRESSES, /* have come or gone */
+	NETMON_IMPAIRED,  /* on purpose, all ports went down or up again: see netmon_is_down() */
 	NETMON_ANYTHING,  /* news were lost: look at everything (ifindex 0) */
 };
 
@@ -41,5 +43,8 @@ int netmon_add(struct netmon_listener *l);
 /** End; when it returns, tell is not called any more. The last ends the thread. Twice is harmless,
  * and so is a listener of which netmon_add() failed, or one from before fork(). */
 void netmon_remove(struct netmon_listener *l);
+
+/** Are the ports down on purpose? False while nobody listens. */
+bool netmon_is_down(void);
 
 #endif

@@ -209,7 +209,7 @@ static void take(const struct agent_cm_dgram *d) REQUIRES(rcm_lock)
 	const uint8_t *mad;
 	size_t len;
 
-	if (mad_open(d, &addr, &mad, &len))
+	if (mad_open(d, rcm_now(), &addr, &mad, &len))
 		cm_input(core.cm, rcm_now(), mad, len, &addr);
 }
 

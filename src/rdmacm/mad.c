@@ -22,6 +22,7 @@ enum {
 static uint32_t next_psn;
 static private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
 static struct impair impair;
+static struct impair_link port; /* goes down and up when the lanes' does */
 static bool ready;
 
 /* A packet that is late on purpose. */
@@ -75,7 +76,7 @@ void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], cons
 }
 
 /* What the environment asks for, the first time. */
-static void prepare(void)
+static void prepare(rocemu_ns_t now)
 {
 	const char *pcap = getenv("ROCEMU_PCAP");
 	char text[512];
@@ -98,6 +99,7 @@ static void prepare(void)
 		log_error("%s", text);
 	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */
 	impair.rng.state = ~impair.rng.state;
+	impair_link_start(&port, &impair, now);
 }
 
 static void write_capture(const struct agent_cm_dgram *d)
@@ -113,6 +115,12 @@ static void write_capture(const struct agent_cm_dgram *d)
 
 	if (capture)
 		capture(&a, d->data, d->len);
+}
+
+static bool port_is_down(rocemu_ns_t now)
+{
+	impair_link_step(&port, &impair, now);
+	return port.down;
 }
 
 static void send_one(struct cm_client *client, const struct agent_cm_dgram *d)
@@ -153,10 +161,10 @@ void mad_send(struct cm_client *client, rocemu_ns_t now, struct agent_cm_dgram *
 	struct impair_fate fate = {0};
 	rocemu_ns_t wait;
 
-	prepare();
+	prepare(now);
 	if (impair.on)
 		fate = impair_roll(&impair);
-	if (fate.lost)
+	if (fate.lost || port_is_down(now))
 		return;
 	if (fate.corrupt_bits)
 		impair_corrupt(&impair, packet, d->len, fate.corrupt_bits);
@@ -185,12 +193,14 @@ void mad_expire(struct cm_client *client, rocemu_ns_t now)
 	}
 }
 
-bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_t **mad,
-	      size_t *len)
+bool mad_open(const struct agent_cm_dgram *d, rocemu_ns_t now, struct cm_addr *addr,
+	      const uint8_t **mad, size_t *len)
 {
 	struct rocemu_packet p;
 
-	prepare();
+	prepare(now);
+	if (port_is_down(now))
+		return false;
 	write_capture(d);
 	if (rocemu_packet_decode(&p, d->data, d->len) != ROCEMU_DROP_NONE ||
 	    p.h.opcode != ROCEMU_UD_SEND_ONLY)

@@ -26,9 +26,9 @@ rocemu_ns_t mad_deadline(void);
 void mad_expire(struct cm_client *client, rocemu_ns_t now);
 
 /** A packet that came in: capture it and find the MAD in it (borrowed from d). @return false: there
- * is none. */
-bool mad_open(const struct agent_cm_dgram *d, struct cm_addr *addr, const uint8_t **mad,
-	      size_t *len);
+ * is none, or the port is down on purpose. */
+bool mad_open(const struct agent_cm_dgram *d, rocemu_ns_t now, struct cm_addr *addr,
+	      const uint8_t **mad, size_t *len);
 
 /** In a forked child: begin anew. */
 void mad_forget(void);

@@ -32,6 +32,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	}
 	ep->slot = UINT32_MAX;
 	rng_init(&ep->rng, config->seed);
+	rng_init(&ep->rnr_dice, config->rnr_seed);
 	mr_table_init(&ep->mrs);
 	timer_heap_init(&ep->timers);
 	list_init(&ep->tx_ready);

@@ -51,6 +51,7 @@ struct rocemu_ep {
 	struct rocemu_ep_stats stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct rng rng;
+	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];
 };

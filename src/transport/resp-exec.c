@@ -81,6 +81,19 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 	push_recv(qp, &cqe);
 }
 
+/** resp_take(), unless chance will have it that there is none. UC has no word for "later". */
+static bool take(struct rocemu_qp *qp)
+{
+	struct rocemu_ep *ep = qp->ep;
+
+	if (unlikely(ep->cfg.rnr_chance > 0) && qp->type != IBV_QPT_UC &&
+	    rng_chance(&ep->rnr_dice, ep->cfg.rnr_chance)) {
+		ep->stats.rnr_on_purpose++;
+		return false;
+	}
+	return resp_take(qp);
+}
+
 static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 				   uint32_t ops)
 {
@@ -88,7 +101,7 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 	struct rocemu_mw *mw = NULL;
 
 	if (ops & ROCEMU_OP_FIRST) {
-		if (!resp_take(qp))
+		if (!take(qp))
 			return RESP_NO_RECV;
 		r->offset = 0;
 	}
@@ -162,7 +175,7 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 			 r->write_va + r->offset, check, IBV_ACCESS_REMOTE_WRITE);
 	if (!host)
 		return RESP_ACCESS;
-	if ((ops & ROCEMU_OP_IMM) && !resp_take(qp))
+	if ((ops & ROCEMU_OP_IMM) && !take(qp))
 		return RESP_NO_RECV;
 
 	if (!(ops & ROCEMU_OP_LAST))

@@ -64,9 +64,10 @@ enum vb_port_event { VB_PORT_GID_CHANGE, VB_PORT_ACTIVE, VB_PORT_ERR, VB_PORT_FA
 /** How a context follows its interface (port.c). */
 struct vb_port {
 	pthread_mutex_t update; /* who looks and changes; before the lane's lock */
-	/* Guards gone, and vb_context.netdev but for its index, MAC and names; a leaf. */
+	/* Guards gone, down, and vb_context.netdev but for its index, MAC and names; a leaf. */
 	pthread_mutex_t lock;
 	bool gone; /* the interface */
+	bool down; /* on purpose (impairment), whatever the interface is */
 	struct netmon_listener listener;
 	struct vb_async events[4]; /* by enum vb_port_event */
 };

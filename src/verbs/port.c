@@ -24,6 +24,7 @@ bool vb_port_get(struct vb_context *c, struct netdev *now)
 
 	pthread_mutex_lock(&c->port.lock);
 	*now = c->netdev;
+	now->active &= !c->port.down;
 	there = !c->port.gone;
 	pthread_mutex_unlock(&c->port.lock);
 	return there;
@@ -97,7 +98,7 @@ static void tell_program(struct vb_context *c, const struct netdev *before,
 	}
 	if (gids)
 		post(c, VB_PORT_GID_CHANGE);
-	if (before->active != now->active)
+	if (before->active != now->active && !c->port.down)
 		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
 }
 
@@ -137,11 +138,30 @@ static void update(struct vb_context *c, const bool *active, bool silent)
 	pthread_mutex_unlock(&c->port.update);
 }
 
+/* The port as impairment will have it. */
+static void update_link(struct vb_context *c, bool silent)
+{
+	bool down, tell;
+
+	pthread_mutex_lock(&c->port.update);
+	down = netmon_is_down();
+	pthread_mutex_lock(&c->port.lock);
+	tell = down != c->port.down && c->netdev.active && !c->port.gone && !silent;
+	c->port.down = down;
+	pthread_mutex_unlock(&c->port.lock);
+	lane_set_link(c->lane, !down);
+	if (tell)
+		post(c, down ? VB_PORT_ERR : VB_PORT_ACTIVE);
+	pthread_mutex_unlock(&c->port.update);
+}
+
 static void on_news(void *user, const struct netmon_news *news)
 {
 	struct vb_context *c = user;
 
-	if (news->what == NETMON_ANYTHING || news->ifindex == c->netdev.ifindex)
+	if (news->what == NETMON_IMPAIRED)
+		update_link(c, false);
+	else if (news->what == NETMON_ANYTHING || news->ifindex == c->netdev.ifindex)
 		update(c, news->what == NETMON_LINK ? &news->active : NULL, false);
 }
 
@@ -161,6 +181,7 @@ void vb_port_start(struct vb_context *c)
 			 strerror(-ret));
 	/* What has changed since the device was listed. */
 	update(c, NULL, true);
+	update_link(c, true);
 }
 
 void vb_port_stop(struct vb_context *c)

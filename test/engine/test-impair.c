@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/util.h"
 #include "engine/impair.h"
@@ -49,8 +50,8 @@ TEST(impair, all_keys__values_taken)
 	assert_true(im.on);
 	assert_true(near(im.loss, 0.01) && near(im.dup, 0.005) && near(im.reorder, 0.02) &&
 		    near(im.corrupt, 1));
-	assert_int_equal(im.delay_min_ns, 10000);
-	assert_int_equal(im.delay_max_ns, 2000000);
+	assert_int_equal(im.delay.min_ns, 10000);
+	assert_int_equal(im.delay.max_ns, 2000000);
 	assert_int_equal(im.seed, 7);
 }
 
@@ -58,9 +59,94 @@ TEST(impair, single_delay__both_ends)
 {
 	struct impair im = parse("delay=1.5us");
 
-	assert_int_equal(im.delay_min_ns, 1500);
-	assert_int_equal(im.delay_max_ns, 1500);
-	assert_int_equal(parse("delay=10s").delay_max_ns, 10000000000u);
+	assert_int_equal(im.delay.min_ns, 1500);
+	assert_int_equal(im.delay.max_ns, 1500);
+	assert_int_equal(parse("delay=10s").delay.max_ns, 10000000000u);
+}
+
+TEST(impair, rnr_and_flap__values_taken)
+{
+	struct impair im = parse("rnr=20%,flap=2s..5s/200ms");
+
+	assert_true(near(im.rnr, 0.2));
+	assert_int_equal(im.flap_up.min_ns, 2000000000u);
+	assert_int_equal(im.flap_up.max_ns, 5000000000u);
+	assert_int_equal(im.flap_down.min_ns, 200000000u);
+	assert_int_equal(im.flap_down.max_ns, 200000000u);
+	assert_int_equal(parse("flap=3600s/10ms").flap_up.min_ns, IMPAIR_MAX_FLAP_NS);
+}
+
+/* Follow a port from change to change. */
+TEST(impair, port_goes_down_and_up__times_within_what_was_asked_and_the_same_again)
+{
+	struct impair im = parse("flap=100ms..300ms/10ms..20ms,seed=4");
+	struct impair_link a, b;
+
+	assert_false(impair_link_start(&a, &im, 0));
+	assert_false(impair_link_start(&b, &im, 0));
+	for (unsigned i = 0; i < 1000; i++) {
+		const uint64_t at = a.next_ns;
+
+		assert_false(impair_link_step(&a, &im, at - 1));
+		assert_true(impair_link_step(&a, &im, at));
+		assert_true(impair_link_step(&b, &im, at));
+		assert_int_equal(a.down, i % 2 == 0);
+		assert_int_equal(a.down, b.down);
+		assert_int_equal(a.next_ns, b.next_ns);
+		if (a.down)
+			assert_in_range(a.next_ns - at, 10000000, 20000000);
+		else
+			assert_in_range(a.next_ns - at, 100000000, 300000000);
+	}
+}
+
+TEST(impair, looked_at_late__state_of_that_time)
+{
+	struct impair im = parse("flap=100ms/100ms,seed=4");
+	struct impair_link often, late;
+	bool changed = false;
+
+	impair_link_start(&often, &im, 0);
+	late = often;
+	while (often.next_ns < 10050000000u)
+		impair_link_step(&often, &im, often.next_ns);
+	changed = impair_link_step(&late, &im, 10050000000u);
+	assert_int_equal(late.down, often.down);
+	assert_int_equal(late.next_ns, often.next_ns);
+	assert_int_equal(changed, late.down);
+}
+
+/* The sequence begins with the process, and a packet's dice do not shift it. */
+TEST(impair, started_twice__same_place)
+{
+	struct impair im = parse("flap=1s..2s/50ms..100ms,loss=50%,seed=4");
+	struct impair_link a, b;
+	struct timespec ts;
+	uint64_t now;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	impair_link_start(&a, &im, now);
+	for (unsigned i = 0; i < 10; i++)
+		impair_roll(&im);
+	impair_link_start(&b, &im, now + 1000);
+	if (a.next_ns > now + 1000) {
+		assert_int_equal(a.next_ns, b.next_ns);
+		assert_int_equal(a.down, b.down);
+	}
+	/* No later than a first time up after now. */
+	assert_in_range(a.next_ns, now, now + 2000000000u);
+}
+
+TEST(impair, no_flap__never)
+{
+	struct impair im = parse("loss=1%"), off = parse("");
+	struct impair_link link;
+
+	assert_false(impair_link_start(&link, &im, 1));
+	assert_int_equal(link.next_ns, UINT64_MAX);
+	assert_false(impair_link_start(&link, &off, 1));
+	assert_false(impair_link_step(&link, &off, UINT64_MAX - 1));
 }
 
 TEST(impair, no_seed_or_zero__random_one)
@@ -79,6 +165,9 @@ TEST(impair, bad_part__named_with_what_was_expected)
 		"delay=us", "delay=-1us",   "delay=1usx"};
 	static const char *const bad_seed[] = {"seed=", "seed=-1", "seed=x",
 					       "seed=18446744073709551616", "seed=1e3"};
+	static const char *const bad_flap[] = {
+		"flap=1s",	"flap=1s/",	  "flap=/1s",	   "flap=9ms/1s", "flap=1s/9ms",
+		"flap=3601s/1s", "flap=1s/1s/1s", "flap=2s..1s/1s", "flap=1/1",	  "flap=1s/1s..x"};
 	char part[64];
 
 	for (unsigned i = 0; i < ARRAY_LEN(bad_chance); i++) {
@@ -93,6 +182,9 @@ TEST(impair, bad_part__named_with_what_was_expected)
 		assert_refused(bad_delay[i], bad_delay[i], "ns, us, ms or s");
 	for (unsigned i = 0; i < ARRAY_LEN(bad_seed); i++)
 		assert_refused(bad_seed[i], bad_seed[i], "a number");
+	for (unsigned i = 0; i < ARRAY_LEN(bad_flap); i++)
+		assert_refused(bad_flap[i], bad_flap[i], "UP/DOWN");
+	assert_refused("rnr=2", "rnr=2", "from 0% to 100%");
 	assert_refused("los=1%", "los=1%", "loss, dup, reorder");
 	assert_refused("loss", "loss", "key=value");
 	assert_refused(",", "\"\"", "key=value");

@@ -498,6 +498,35 @@ TEST(lane, impaired__all_arrives_all_the_same)
 	close_pair(&a, &b);
 }
 
+TEST(lane, port_down_on_purpose__nothing_passes_until_it_is_up)
+{
+	struct node a, b;
+	struct lane_stats s;
+
+	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	ping_pong(&a, &b, 2, 64);
+	lane_set_link(a.lane, false);
+	fill(&a, 4, 64);
+	node_write(&a, &b, 0, 64, true);
+	s = stats(&a);
+	assert_int_equal(s.impair_down, 1);
+	assert_int_equal(s.impair_flaps, 1);
+	assert_false(node_try(&a));
+	lane_set_link(a.lane, true);
+	node_poll(&a); /* sent again */
+	assert_memory_equal(a.mem, b.mem, 64);
+	/* The other way: what comes in is not taken either. */
+	lane_set_link(a.lane, false);
+	node_write(&b, &a, 0, 64, true);
+	do
+		s = stats(&a);
+	while (s.impair_down < 2);
+	assert_false(node_try(&b));
+	lane_set_link(a.lane, true);
+	node_poll(&b);
+	close_pair(&a, &b);
+}
+
 TEST(lane, impairment_spec_bad__said_at_once)
 {
 	struct lane_config config = {.device = "x"};

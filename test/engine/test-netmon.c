@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -29,6 +30,20 @@ struct ear {
 	bool down;
 	atomic_uint calls;
 };
+
+/* In the same words: ports that go down on purpose. */
+static void hear_impaired(void *user, const struct netmon_news *news)
+{
+	struct ear *e = user;
+
+	if (news->what != NETMON_IMPAIRED)
+		return;
+	pthread_mutex_lock(&e->lock);
+	e->down = !news->active;
+	strncat(e->text, news->active ? "up " : "down ", sizeof(e->text) - strlen(e->text) - 1);
+	pthread_cond_signal(&e->heard);
+	pthread_mutex_unlock(&e->lock);
+}
 
 /* The kernel tells the same again when it likes: only changes count. lo is up in the beginning. */
 static void hear(void *user, const struct netmon_news *news)
@@ -82,6 +97,33 @@ static void set_lo(bool up)
 	assert_true(fd >= 0);
 	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
 	close(fd);
+}
+
+/* When it begins is a matter of how long the process has been running; from then on ups and downs take turns. */
+TEST(netmon, ports_flap_on_purpose__told_in_turns_until_the_last_listener_goes)
+{
+	struct ear a;
+	const char *turns;
+
+	netns_enter_once();
+	ear_init(&a);
+	a.listener.tell = hear_impaired;
+	setenv("ROCEMU_IMPAIR", "flap=20ms..40ms/10ms..20ms,seed=3", 1);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	unsetenv("ROCEMU_IMPAIR");
+	heard(&a, "down up down up ");
+	netmon_remove(&a.listener);
+	turns = a.text + (a.text[0] == 'u' ? strlen("up ") : 0);
+	assert_int_equal(strncmp(turns, "down up down ", strlen("down up down ")), 0);
+	assert_false(netmon_is_down());
+	/* Without the wish, nothing: the kernel's news are as before. */
+	ear_init(&a);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	set_lo(false);
+	set_lo(true);
+	assert_true(heard(&a, "down up "));
+	assert_false(netmon_is_down());
+	netmon_remove(&a.listener);
 }
 
 TEST(netmon, link_down_and_up__each_told_in_order)

@@ -376,6 +376,7 @@ def cases():
     # Each message twice, late and out of order; some lost, which costs 6 s each.
     found += rping('rping.doubled', (), impair=('--impair', 'dup=100%,reorder=30%,delay=0us..5ms,seed=1'))
     found += rping('rping.lossy', (), impair=('--impair', 'loss=15%,seed=1'), level=FULL)
+    found += rping('rping.flaps', (), impair=('--impair', 'flap=300ms..1s/30ms,seed=2'), level=FULL)
     found += rping('rping.bound', (), ('-I', '{client}'), where=('lo', 'lo-two', 'veth1500-v4', 'veth1500-v6'))
     found += [
         Case('cm/rping.persistent/lo', rping_persistent, NORMAL, needs=('rping',)),

@@ -75,10 +75,26 @@ def changes(config, _lab):
         veth.close()
 
 
+def flaps(config, lab):
+    """Taken down on purpose: the program is told, and the interface knows nothing of it."""
+    side = lab.get('lo').client
+    watch = start(config, side, ['stdbuf', '-oL', 'ibv_asyncwatch', '-d', side.name], 'ibv_asyncwatch',
+                  options=('--impair', 'flap=50ms..100ms/20ms..50ms,seed=1'))
+    try:
+        def turns():
+            return re.findall(r'event_type IBV_EVENT_PORT_(ERR|ACTIVE) ', watch.stdout)
+        watch.wait_until(lambda: len(turns()) >= 6, 'the port had gone down three times')
+        expect(all(a != b for a, b in zip(turns(), turns()[1:])), f'not in turns: {turns()}', watch)
+        expect('GID_CHANGE' not in watch.stdout and 'FATAL' not in watch.stdout, 'other events', watch)
+    finally:
+        watch.kill()
+
+
 def packets(veth):
     """Packets that the first end has received."""
     return int(re.search(r'RX:.*\n\s*\d+\s+(\d+)', veth.ip('-n', veth.names[0], '-s', 'link', 'show', 'veth0')).group(1))
 
 
 def cases():
-    return [Case('port/changes', changes, NORMAL, needs=('ibv_asyncwatch', 'stdbuf'))]
+    return [Case('port/changes', changes, NORMAL, needs=('ibv_asyncwatch', 'stdbuf')),
+            Case('port/flaps', flaps, NORMAL, needs=('ibv_asyncwatch', 'stdbuf'))]

@@ -19,6 +19,8 @@ IMPAIRMENTS = {
     'reorder': 'reorder=2%,seed=3',
     'corrupt': 'corrupt=1%,seed=4',
     'delay': 'delay=10us..500us,seed=5',
+    'rnr': 'rnr=20%,seed=7',
+    'flap': 'flap=100ms..300ms/10ms..50ms,rnr=2%,seed=8',
     'all': 'loss=0.5%,dup=0.5%,reorder=0.5%,corrupt=0.5%,delay=1us..100us,seed=6',
 }
 

@@ -15,10 +15,9 @@ struct duo {
 	struct sim_mem *ma, *mb; /* DUO_MEM bytes, all access */
 };
 
-static inline struct duo duo_new(const char *name, const struct sim_qp_opts *o)
+static inline struct duo duo_of(const struct sim_config *cfg, const struct sim_qp_opts *o)
 {
-	struct sim_config cfg = {.name = name, .seed = 1, .link = {.delay_ns = 5 * SIM_US}};
-	struct duo d = {.s = sim_new(&cfg)};
+	struct duo d = {.s = sim_new(cfg)};
 	struct sim_pair p = sim_connect(d.s, 0, 1, o);
 
 	d.a = p.a;
@@ -26,6 +25,13 @@ static inline struct duo duo_new(const char *name, const struct sim_qp_opts *o)
 	d.ma = sim_mem_new(d.s, 0, DUO_MEM, SIM_ACCESS_ALL);
 	d.mb = sim_mem_new(d.s, 1, DUO_MEM, SIM_ACCESS_ALL);
 	return d;
+}
+
+static inline struct duo duo_new(const char *name, const struct sim_qp_opts *o)
+{
+	struct sim_config cfg = {.name = name, .seed = 1, .link = {.delay_ns = 5 * SIM_US}};
+
+	return duo_of(&cfg, o);
 }
 
 /** A request packet as a's QP would send it, without extension headers filled in. */

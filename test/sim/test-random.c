@@ -201,6 +201,10 @@ static void run_seed(unsigned long long seed)
 	/* From one packet at a time to more than a link's queue holds. */
 	if (rng_chance(&r, 0.5))
 		cfg.ep.window_bytes = 1 + rng_below(&r, rng_chance(&r, 0.5) ? 300000 : 9000);
+	if (seed % 4 == 0) {
+		cfg.ep.rnr_chance = 0.3;
+		cfg.ep.rnr_seed = seed;
+	}
 	s = sim_new(&cfg);
 	s->now += rng_below(&r, (uint32_t)(cfg.link.storm_ns + cfg.link.calm_ns));
 	npairs = 1 + rng_below(&r, MAX_PAIRS);
@@ -246,7 +250,7 @@ TEST(rc, random_operations_on_random_networks__each_exactly_once)
 	/* Nothing of what this is about may have stayed away. */
 	assert_true(seeds < 100 ||
 		    (total.retransmits && total.timeouts && total.naks_rcvd &&
-		     total.rnr_naks_rcvd && total.duplicates && total.drops[ROCEMU_DROP_ICRC]));
+		     total.rnr_naks_rcvd && total.rnr_on_purpose && total.duplicates && total.drops[ROCEMU_DROP_ICRC]));
 }
 
 static bool number(const char *text, unsigned long long *v)

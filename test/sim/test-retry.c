@@ -156,6 +156,63 @@ TEST(rnr, rnr_retry_2__gives_up_after_three_sends)
 	sim_end(d.s);
 }
 
+/** A pair whose receives are never found, or by chance. */
+static struct duo unready(const char *name, double chance, const struct sim_qp_opts *o)
+{
+	struct sim_config cfg = {.name = name,
+				 .seed = 1,
+				 .link = {.delay_ns = 5 * SIM_US},
+				 .ep = {.rnr_chance = chance, .rnr_seed = 7}};
+	struct duo d = duo_of(&cfg, o);
+
+	d.s->allowed_drops |= 1ull << ROCEMU_DROP_NO_RECV | 1ull << ROCEMU_DROP_PSN;
+	return d;
+}
+
+TEST(rnr, on_purpose_by_chance__later_is_soon_enough)
+{
+	struct sim_qp_opts o = SIM_QP_OPTS;
+	struct duo d = unready("rnr-on-purpose", 0.5, &o);
+	uint64_t refused;
+
+	for (unsigned i = 0; i < 10; i++) {
+		sim_recv(d.b, d.mb, i * 512, 300);
+		sim_send(d.a, d.ma, i * 512, 300);
+		sim_want_copy(d.mb, i * 512, d.ma, i * 512, 300);
+	}
+	sim_run(d.s);
+	assert_true(sim_all_good(d.a) && sim_all_good(d.b));
+	refused = duo_stats(&d, 1)->rnr_on_purpose;
+	assert_in_range(refused, 1, 60);
+	assert_int_equal(duo_stats(&d, 1)->rnr_naks_sent, refused);
+	assert_int_equal(duo_stats(&d, 0)->rnr_naks_rcvd, refused);
+	/* What takes no receive is not concerned. */
+	sim_write(d.a, d.ma, 0, 300, d.mb, 8192);
+	sim_want_copy(d.mb, 8192, d.ma, 0, 300);
+	sim_run(d.s);
+	assert_int_equal(duo_stats(&d, 1)->rnr_on_purpose, refused);
+	sim_end(d.s);
+}
+
+TEST(rnr, always_on_purpose__retries_used_up_though_a_receive_is_there)
+{
+	struct sim_qp_opts o = SIM_QP_OPTS;
+	struct duo d;
+
+	o.rnr_retry = 3;
+	d = unready("rnr-always", 1, &o);
+	sim_recv(d.b, d.mb, 0, 300);
+	sim_send(d.a, d.ma, 0, 300);
+	sim_run(d.s);
+	assert_string_equal(sim_done(d.a), "send RNR_RETRY_EXC");
+	assert_int_equal(duo_stats(&d, 1)->rnr_on_purpose, 4);
+	assert_string_equal(sim_done(d.b), "");
+	sim_qp_state(d.b, IBV_QPS_ERR); /* gives back the receive that was there */
+	sim_run(d.s);
+	assert_string_equal(sim_done(d.b), "recv FLUSH");
+	sim_end(d.s);
+}
+
 TEST(rnr, rnr_retry_7__for_ever)
 {
 	struct sim_qp_opts o = SIM_QP_OPTS;
