@@ -125,7 +125,7 @@ static void put_number(struct tree *t, unsigned number, const char *dir, const c
 static const char *gid_text(const uint8_t *raw, char buf[40])
 {
 	for (unsigned i = 0; i < 8; i++)
-		snprintf(buf + 5 * i, 6, "%02x%02x%s", raw[2 * i], raw[2 * i + 1],
+		snprintf(buf + 5 * i, 40 - 5 * i, "%02x%02x%s", raw[2 * i], raw[2 * i + 1],
 			 i < 7 ? ":" : "");
 	return buf;
 }
