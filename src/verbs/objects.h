@@ -398,6 +398,9 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 #ifndef HAVE_IBV_QUERY_QP_DATA_IN_ORDER
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 #endif
+#ifndef HAVE_IBV_WR_OPCODE_STR
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
+#endif
 #pragma GCC visibility pop
 
 #endif

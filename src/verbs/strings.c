@@ -96,6 +96,28 @@ const char *ibv_wc_status_str(enum ibv_wc_status status)
 	return name_of(names, ARRAY_LEN(names), status);
 }
 
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode)
+{
+	static const char *const names[] = {
+		[IBV_WR_RDMA_WRITE] = "RDMA write",
+		[IBV_WR_RDMA_WRITE_WITH_IMM] = "RDMA write with immediate",
+		[IBV_WR_SEND] = "send",
+		[IBV_WR_SEND_WITH_IMM] = "send with immediate",
+		[IBV_WR_RDMA_READ] = "RDMA read",
+		[IBV_WR_ATOMIC_CMP_AND_SWP] = "atomic compare and swap",
+		[IBV_WR_ATOMIC_FETCH_AND_ADD] = "atomic fetch and add",
+		[IBV_WR_LOCAL_INV] = "local invalidate",
+		[IBV_WR_BIND_MW] = "bind memory window",
+		[IBV_WR_SEND_WITH_INV] = "send with invalidate",
+		[IBV_WR_TSO] = "TSO",
+		[IBV_WR_DRIVER1] = "driver's own",
+		[14] = "flush", /* IBV_WR_FLUSH and _ATOMIC_WRITE, which older headers lack */
+		[15] = "atomic write",
+	};
+
+	return name_of(names, ARRAY_LEN(names), opcode);
+}
+
 /* ---- rates: enumerator, multiple of 2.5 Gbit/s, true speed ---- */
 
 /* clang-format off */

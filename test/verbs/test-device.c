@@ -10,6 +10,8 @@
 #include "dev.h"
 #include "engine/netdev.h"
 
+const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode); /* not in every version's verbs.h */
+
 /* ---- the list ---- */
 
 TEST(netdev, mtu_of_interface__largest_path_mtu_that_fits)
@@ -228,6 +230,10 @@ TEST(strings, any_value__some_text)
 	assert_string_equal(ibv_node_type_str(IBV_NODE_UNKNOWN), "unknown");
 	assert_non_null(ibv_port_state_str(IBV_PORT_ACTIVE));
 	assert_non_null(ibv_event_type_str(IBV_EVENT_QP_FATAL));
+	assert_string_equal(ibv_wr_opcode_str(IBV_WR_SEND), "send");
+	assert_string_equal(ibv_wr_opcode_str((enum ibv_wr_opcode)15), "atomic write");
+	assert_string_equal(ibv_wr_opcode_str((enum ibv_wr_opcode) - 1), "unknown");
+	assert_string_equal(ibv_wr_opcode_str((enum ibv_wr_opcode)16), "unknown");
 	assert_int_equal(ibv_rate_to_mbps(IBV_RATE_100_GBPS), 103125);
 	assert_int_equal(mult_to_ibv_rate(ibv_rate_to_mult(IBV_RATE_40_GBPS)), IBV_RATE_40_GBPS);
 	assert_int_equal(ibv_rate_to_mult(IBV_RATE_MAX), -1);

@@ -314,6 +314,7 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 		NOT_FORWARDED(ibv_rate_to_mult),
 		NOT_FORWARDED(ibv_read_sysfs_file),
 		NOT_FORWARDED(ibv_wc_status_str),
+		NOT_FORWARDED(ibv_wr_opcode_str),
 		NOT_FORWARDED(mbps_to_ibv_rate),
 		NOT_FORWARDED(mult_to_ibv_rate),
 	};
