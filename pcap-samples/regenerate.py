@@ -76,7 +76,8 @@ def tshark(path):
     for field in FIELDS:
         argv += ['-e', field]
     out = subprocess.run(argv, capture_output=True, text=True, check=True).stdout
-    return [line.split('\t') for line in out.splitlines()]
+    # Wireshark 4.4 spells flags out.
+    return [[{'True': '1', 'False': '0'}.get(field, field) for field in line.split('\t')] for line in out.splitlines()]
 
 
 def verify(rocemu, path):
