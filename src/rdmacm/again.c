@@ -6,16 +6,18 @@
  * here) it is the quicker one, and would be rejected.
  *
  * So "no such service" from a port that has served this process a moment ago is taken as "not yet",
- * and the request is made again for a while. Of others, the rejection is the program's at once.
+ * and the request is made again for half a second, at first soon, then ever later. Of others, the
+ * rejection is the program's at once; of all, with ROCEMU_CM_AGAIN=off.
  */
+#include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/objects.h"
 
 enum {
 	SERVED_MAX = 8,
-	PAUSE_NS = 20000000, /* between two requests */
-	TRIES_MAX = 50,	     /* so for a second */
+	PAUSE_NS = 1000000, /* before the second request; then twice as long each time */
+	TRIES_MAX = 9,	    /* so for 511 ms */
 };
 #define SERVED_NS 5000000000u /* how long a port is remembered */
 
@@ -26,6 +28,13 @@ static struct {
 } served[SERVED_MAX];
 static unsigned next_served;
 static struct list waiting = {&waiting, &waiting}; /* rcm_id.again, by due time */
+
+static bool is_off(void)
+{
+	const char *env = getenv("ROCEMU_CM_AGAIN");
+
+	return env && strcmp(env, "off") == 0;
+}
 
 static bool has_served(const struct rocemu_gid *gid, uint16_t port, rocemu_ns_t now)
 	REQUIRES(rcm_lock)
@@ -47,17 +56,27 @@ void rcm_again_served(const struct rcm_id *id)
 	next_served = (next_served + 1) % SERVED_MAX;
 }
 
+static void wait_until(struct rcm_id *id, rocemu_ns_t due) REQUIRES(rcm_lock)
+{
+	struct list *next = waiting.next;
+
+	while (next != &waiting && list_entry(next, struct rcm_id, again)->again_due <= due)
+		next = next->next;
+	id->again_due = due;
+	list_append(next, &id->again);
+}
+
 bool rcm_again_later(struct rcm_id *id)
 {
 	const struct sockaddr *peer = &id->base.route.addr.dst_addr;
 	struct rocemu_gid gid;
 
 	rcm_addr_to_gid(peer, &gid);
-	if (id->again_tries == TRIES_MAX || !has_served(&gid, rcm_addr_port(peer), rcm_now()))
+	if (id->again_tries == TRIES_MAX || !has_served(&gid, rcm_addr_port(peer), rcm_now()) ||
+	    is_off())
 		return false;
+	wait_until(id, rcm_now() + ((rocemu_ns_t)PAUSE_NS << id->again_tries));
 	id->again_tries++;
-	id->again_due = rcm_now() + PAUSE_NS;
-	list_append(&waiting, &id->again);
 	return true;
 }
 

@@ -12,7 +12,7 @@
 #include "rdmacm/objects.h"
 #include "test.h"
 
-/* Linked with --wrap=calloc. Visible, since sanitized libraries that want a calloc are taken to mean
+/* Linked with --wrap=calloc. Visible: sanitized libraries that want a calloc are taken to mean
  * this one; they get their own. */
 void *__real_calloc(size_t n, size_t size);
 __attribute__((visibility("default"))) void *__wrap_calloc(size_t n, size_t size);
