@@ -14,6 +14,7 @@ import stat
 import subprocess
 import tarfile
 import tempfile
+import time
 import zlib
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -24,6 +25,9 @@ MODULES = ('virtio_pci', 'virtio_console', 'virtio_net', '9pnet_virtio', '9p', '
 LEFT_OUT = re.compile(r'(boot|dev|proc|sys|tmp|var|usr/share|usr/include|usr/lib/(udev|systemd|git-core|modules)|'
                       r'lib/(udev|systemd|modules)|usr/lib/x86_64-linux-gnu/(perl|gconv)|usr/share/perl5)(/|$)')
 ELF, GZIP, XZ, ZSTD, LZ4 = b'\x7fELF', b'\x1f\x8b\x08', b'\xfd7zXZ\x00', b'\x28\xb5\x2f\xfd', b'\x02\x21\x4c\x18'
+
+
+UNUSED_S = 7 * 24 * 3600       # after which a guest of the cache is removed when another one is made
 
 
 class Unavailable(Exception):
@@ -211,18 +215,26 @@ def recipe(release):
     return digest.hexdigest()[:16]
 
 
+def drop_unused(cache):
+    """Guests of other recipes go when nobody has started them for a while: another checkout may still want its own."""
+    for name in os.listdir(cache):
+        path = os.path.join(cache, name)
+        if name.endswith(('.kernel', '.initrd')) and os.stat(path).st_mtime < time.time() - UNUSED_S:
+            os.unlink(path)
+
+
 def get(cache, say):
     """(kernel, initrd), made when they are not in the cache."""
     release = codename()
     name = os.path.join(cache, f'{release}-{recipe(release)}')
     kernel, initrd = name + '.kernel', name + '.initrd'
     if os.path.exists(kernel) and os.path.exists(initrd):
+        for path in (kernel, initrd):
+            os.utime(path)
         return kernel, initrd
     say(f'making the guest of Debian {release} packages')
     os.makedirs(cache, exist_ok=True)
-    for old in os.listdir(cache):
-        if old.endswith(('.kernel', '.initrd')):
-            os.unlink(os.path.join(cache, old))
+    drop_unused(cache)
     with tempfile.TemporaryDirectory(dir=cache) as work:
         tar = download(release, work)
         made = os.path.join(work, 'kernel'), os.path.join(work, 'initrd')
