@@ -95,6 +95,27 @@ def errors__what_is_explained_is_not_seen__told():
     assert rows.gone() == known[:1], rows.gone()
 
 
+FENCE = 'ok 1 - storm\nnot ok 2 - fence\n# client: vc-io.c:239: no send completion within 10 s\n' \
+        '# server: vc-io.c:239: no receive completion within 10 s\nok 3 - solicited\n1..3\n'
+
+
+def known__fence__of_an_rxe_client_only():
+    for role, outcome in (('server', 'known'), ('client', 'fail')):
+        rows = {r.label: r.outcome for r in cases.tap_rows('Errors', 'rc', FENCE, role)}
+        assert rows == {'RC storm': 'pass', 'RC fence': outcome, 'RC solicited': 'pass'}, (role, rows)
+
+
+def known__seen_more_often_than_it_is_rare__soak_fails():
+    case = cases.Case('soak', 'server', 'v4', 1500, cases.NORMAL, None, label=('Order and notification', 'RC soak'))
+    rows = cases.tap_rows('Errors', 'rc', FENCE, 'server')
+    real, cases.verbs = cases.verbs, lambda *_: (rows, '')
+    try:
+        found, _ = cases.soak(None, case, 60)
+    finally:
+        cases.verbs = real
+    assert found[0].outcome == 'fail' and 'round 2' in found[0].text, vars(found[0])
+
+
 def run_sh(*args, **env):
     p = subprocess.run([os.path.join(HERE, 'run.sh'), *args], capture_output=True, text=True, check=False,
                        env={**os.environ, **env})
