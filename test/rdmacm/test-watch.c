@@ -85,8 +85,11 @@ TEST(wildcard, addresses_and_interfaces_that_come_later__listened_on)
 	bench_ip("address add 10.1.9.9/24 dev p0");
 	assert_heard(ch, listener, "10.1.9.9");
 	bench_ip("link add q0 type veth peer name q1");
+	bench_ip("link set q1 up");
 	bench_ip("address add 10.1.8.8/24 dev q0");
 	bench_ip("link set q0 up");
+	while (!bench_runs("q0"))
+		sched_yield();
 	assert_heard(ch, listener, "10.1.8.8");
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(ch);
