@@ -172,8 +172,12 @@ void lane_kick(struct lane *l)
 
 void lane_flush(struct lane *l)
 {
-	if (!l->dead && l->attached)
-		lane_drive_all(l, lane_now());
+	const rocemu_ns_t now = lane_now();
+
+	if (l->dead || !l->attached)
+		return;
+	lane_rx_all(l, now);
+	lane_drive_all(l, now);
 }
 
 /*

@@ -81,8 +81,9 @@ rocemu_ns_t lane_now(void);
 void lane_kick(struct lane *l) REQUIRES(l);
 
 /**
- * Send all that waits, held acknowledgements too (lock held): whoever has seen a message complete
- * may be about to leave, and the peer waits for the acknowledgement. To be called before a QP goes;
+ * Take what has come and send all that waits, held acknowledgements too (lock held): whoever has
+ * seen a message complete may be about to leave, and the peer waits for the acknowledgement; and
+ * what the peer has acknowledged is complete, read or not. To be called before a QP stops or goes;
  * at exit the engine does so.
  */
 void lane_flush(struct lane *l) REQUIRES(l);

@@ -216,6 +216,47 @@ TEST(qp, reset_and_connected_again__works_as_new)
 	pair_close(&p);
 }
 
+/* An acknowledgement that has reached this host counts, as it would with an adapter: when a program
+ * hears that its peer has gone, it stops the QP at once, while the packet may still be unread. */
+TEST(qp, stopped_when_the_ack_is_here__completed_and_not_flushed)
+{
+	enum { ROUNDS = 100, WARM = 40 };
+	struct ibv_send_wr *bad;
+	struct dev x, y;
+	struct ibv_qp *a, *b;
+
+	dev_open(&x);
+	dev_open(&y);
+	a = dev_qp(&x, IBV_QPT_RC, 0);
+	b = dev_qp(&y, IBV_QPT_RC, 0);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		dev_connect(a, b);
+		/* So many that the lane leaves receiving to those who poll. */
+		for (unsigned n = 0; n < WARM; n++) {
+			struct ibv_sge sge = dev_sge(&x, 0, LEN);
+			struct ibv_send_wr wr = {.sg_list = &sge,
+						 .num_sge = 1,
+						 .opcode = IBV_WR_SEND,
+						 .send_flags = IBV_SEND_SIGNALED};
+
+			dev_post_recv(&y, b, 1, 0, LEN);
+			assert_int_equal(ibv_post_send(a, &wr, &bad), 0);
+			assert_int_equal(dev_poll(y.cq).status, IBV_WC_SUCCESS);
+			if (n < WARM - 1)
+				assert_int_equal(dev_poll(x.cq).status, IBV_WC_SUCCESS);
+		}
+		/* Sends what it owes. */
+		assert_int_equal(to_state(b, IBV_QPS_ERR), 0);
+		assert_int_equal(to_state(a, IBV_QPS_ERR), 0);
+		assert_int_equal(dev_poll(x.cq).status, IBV_WC_SUCCESS);
+		assert_int_equal(to_state(a, IBV_QPS_RESET), 0);
+		assert_int_equal(to_state(b, IBV_QPS_RESET), 0);
+	}
+	assert_int_equal(ibv_destroy_qp(a) || ibv_destroy_qp(b), 0);
+	dev_close(&y);
+	dev_close(&x);
+}
+
 TEST(qp, drained__what_was_posted_meanwhile_goes_afterwards)
 {
 	struct ibv_sge sge;
