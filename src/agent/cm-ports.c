@@ -183,6 +183,7 @@ void cm_ports_drop(struct cm_ports *p, struct list *of_client)
 		port_free(p, list_entry(it, struct cm_port, of_client));
 }
 
+/* open: the clients whose wildcards count, NULL: all. */
 static enum fit fit_of(const struct cm_port *port, const struct rocemu_gid *addr, uint32_t scope_id,
 		       const struct cm_set *open)
 {
@@ -191,7 +192,7 @@ static enum fit fit_of(const struct cm_port *port, const struct rocemu_gid *addr
 
 	if (!is_any(b))
 		return b->scope_id == scope_id && gid_eq(&b->addr, addr) ? FIT_ADDR : FIT_NONE;
-	if (!cm_set_has(open, port->number))
+	if (open && !cm_set_has(open, port->number))
 		return FIT_NONE;
 	if (rocemu_gid_is_ipv4(&b->addr) == ipv4)
 		return FIT_ANY;
@@ -218,4 +219,17 @@ const struct cm_port *cm_ports_find(const struct cm_ports *p, uint64_t service_i
 		}
 	}
 	return best;
+}
+
+bool cm_ports_is_bound(const struct cm_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
+		       uint32_t scope_id)
+{
+	list_for_each (it, &p->by_service[service_bucket(service_id)]) {
+		const struct cm_port *port = list_entry(it, struct cm_port, by_service);
+
+		if (!port->listens && port->bind.service_id == service_id &&
+		    fit_of(port, addr, scope_id, NULL) != FIT_NONE)
+			return true;
+	}
+	return false;
 }

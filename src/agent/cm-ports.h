@@ -63,4 +63,8 @@ const struct cm_port *cm_ports_find(const struct cm_ports *p, uint64_t service_i
 				    const struct rocemu_gid *addr, uint32_t scope_id,
 				    const struct cm_set *open);
 
+/** Has anybody taken it there without listening on it (yet)? */
+bool cm_ports_is_bound(const struct cm_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
+		       uint32_t scope_id);
+
 #endif

@@ -100,7 +100,10 @@ static int cm_listen(struct conn *c, const struct agent_msg *m)
 {
 	int r = cm_ports_listen(&c->server->cm.ports, c->cm->number, m->u.cm_bind.key);
 
-	return r ? conn_reply_error(c, r, strerror(-r)) : done(c, 0);
+	if (r)
+		return conn_reply_error(c, r, strerror(-r));
+	cm_listens(&c->server->cm);
+	return done(c, 0);
 }
 
 static int cm_unbind(struct conn *c, const struct agent_msg *m)

@@ -2,6 +2,7 @@
 #include "agent/cm.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -43,6 +44,7 @@ static void local_port_range(uint16_t *first, uint16_t *last)
 }
 
 static void on_will_timer(struct ev_loop *loop, ev_timer *w, int revents);
+static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
 
 void cm_init(struct cm *cm, struct ev_loop *loop, const struct agent_realm *realm,
 	     struct groups *groups)
@@ -62,12 +64,16 @@ void cm_init(struct cm *cm, struct ev_loop *loop, const struct agent_realm *real
 	cm->last_number = (uint16_t)rng_below(&rng, AGENT_CM_CLIENTS);
 	cm->psn = rng_u32(&rng) & PSN_MASK;
 	ev_init(&cm->will_timer, on_will_timer);
-	cm->will_timer.data = cm;
+	ev_init(&cm->early_timer, on_early_timer);
+	cm->will_timer.data = cm->early_timer.data = cm;
+	cm_early_init(&cm->early);
 }
 
 void cm_fini(struct cm *cm)
 {
 	ev_timer_stop(cm->loop, &cm->will_timer);
+	ev_timer_stop(cm->loop, &cm->early_timer);
+	cm_early_fini(&cm->early);
 	cm_wills_fini(&cm->wills);
 }
 
@@ -171,6 +177,80 @@ static bool ends_will(struct cm *cm, const struct agent_cm_dgram *d, const struc
 	return true;
 }
 
+/* ---- requests that come too early ---- */
+
+static void plan_early(struct cm *cm)
+{
+	uint64_t next = cm_early_next_ms(&cm->early), now = link_now_ms();
+
+	ev_timer_stop(cm->loop, &cm->early_timer);
+	if (next == UINT64_MAX)
+		return;
+	ev_now_update(cm->loop);
+	ev_timer_set(&cm->early_timer, next > now ? (double)(next - now) * 1e-3 : 0, 0.);
+	ev_timer_start(cm->loop, &cm->early_timer);
+}
+
+/* Is it kept until its port is listened on? */
+static bool keep_early(struct cm *cm, const struct agent_cm_dgram *d, const struct rocemu_cm_msg *m)
+{
+	uint64_t service_id;
+
+	if (!cm_mad_service(m, &service_id) ||
+	    !cm_ports_is_bound(&cm->ports, service_id, &d->dst, d->scope_id) ||
+	    !cm_early_add(&cm->early, d, link_now_ms()))
+		return false;
+	plan_early(cm);
+	return true;
+}
+
+/* Give a kept request to who listens; late: or say that nobody does. @return it is done with. */
+static bool settle_early(struct cm *cm, struct cm_early_req *r, bool late)
+{
+	const struct group *g = groups_find(cm->groups, &r->d.dst, r->d.scope_id);
+	struct cm_member *member;
+	struct rocemu_cm_msg m;
+
+	if (!g || !g->user || cm_mad_decode(&r->d, &m))
+		return true;
+	member = whose(cm, g->user, &r->d, &m);
+	if (member)
+		cm_member_deliver(member, &r->d);
+	else if (late)
+		answer(cm, g->user, &r->d, &m);
+	return member || late;
+}
+
+void cm_listens(struct cm *cm)
+{
+	for (unsigned n = cm->early.n; n > 0; n--) {
+		struct cm_early_req *r = cm_early_take(&cm->early);
+
+		if (settle_early(cm, r, false))
+			free(r);
+		else
+			cm_early_put_back(&cm->early, r);
+	}
+	plan_early(cm);
+}
+
+static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct cm *cm = w->data;
+
+	(void)loop;
+	(void)revents;
+	while (cm_early_next_ms(&cm->early) <= link_now_ms()) {
+		struct cm_early_req *r = cm_early_take(&cm->early);
+
+		settle_early(cm, r, true);
+		free(r);
+	}
+	plan_early(cm);
+}
+
+/* ---- what comes in ---- */
+
 void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d)
 {
 	static const enum agent_cm_counter drops[] = {
@@ -193,6 +273,8 @@ void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d)
 		cm_member_deliver(member, d);
 		return;
 	}
+	if (keep_early(cm, d, &m))
+		return;
 	/* A DREQ that crosses a will is answered all the same. */
 	if (ends_will(cm, d, &m) && m.attr_id != ROCEMU_CM_DREQ)
 		return;

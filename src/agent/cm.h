@@ -23,6 +23,7 @@
 
 #include <rocemu/cm.h>
 
+#include "agent/cm-early.h"
 #include "agent/cm-member.h"
 #include "agent/cm-ports.h"
 #include "agent/cm-reqs.h"
@@ -42,6 +43,8 @@ struct cm {
 	struct cm_reqs reqs;
 	struct cm_wills wills;
 	ev_timer will_timer;
+	struct cm_early early;
+	ev_timer early_timer;
 	void (*on_calm)(void *user); /* the last will is done */
 	void *user;
 	uint32_t psn; /* of what the agent sends itself */
@@ -56,6 +59,9 @@ void cm_fini(struct cm *cm);
 
 /** A datagram for QP 1 came; d->data is borrowed for the call. */
 void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d);
+
+/** Somebody listens now: requests that came too early go to him. */
+void cm_listens(struct cm *cm);
 
 /** A client's frame. */
 void cm_frame(struct cm *cm, struct cm_member *m, const struct cm_frame *f);

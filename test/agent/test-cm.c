@@ -268,6 +268,45 @@ TEST(cm, repeated_request__to_whom_it_came_first)
 	env_leave();
 }
 
+/* A program that tells its client the port before it listens there. */
+TEST(cm, bound_and_not_listening_yet__request_waits_for_a_moment)
+{
+	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
+	struct agent_cm_bind b = {.service_id = SERVICE, .addr = any_v4};
+	struct cm_mail req, got;
+	struct cm_peer a;
+	uint32_t key;
+	int fd;
+
+	env_enter();
+	a = start_at(&at);
+	fd = wire_open(&far);
+	assert_int_equal(cm_peer_bind(&a, &b, &key), 0);
+	for (uint32_t i = 0; i <= CM_EARLY_MAX; i++) {
+		req = mail_req(&far, &at, 5 + i, SERVICE);
+		wire_send(fd, &req);
+	}
+	/* One is too many; its answer shows that the others are there. */
+	wire_recv(fd, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	assert_int_equal(got.m.rej.remote_comm_id, 5 + CM_EARLY_MAX);
+	assert_int_equal(cm_peer_listen(&a, key), 0);
+	for (uint32_t i = 0; i < CM_EARLY_MAX; i++)
+		expect(&a, ROCEMU_CM_REQ, 5 + i, &got);
+	/* It never listens. */
+	assert_int_equal(cm_peer_unbind(&a, key), 0);
+	assert_int_equal(cm_peer_bind(&a, &b, &key), 0);
+	req = mail_req(&far, &at, 4, SERVICE);
+	wire_send(fd, &req);
+	wire_recv(fd, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	assert_int_equal(got.m.rej.remote_comm_id, 4);
+	assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_SERVICE_ID);
+	close(fd);
+	cm_peer_leave(&a);
+	env_leave();
+}
+
 TEST(cm, nobody_there__answered_as_the_standard_says)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
