@@ -29,10 +29,11 @@ import cases_port
 import cases_rdmacore
 import cases_robust
 import cases_rsocket
+import cases_users
 import cases_verbs
 
 MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_paths, cases_port,
-           cases_rdmacore, cases_robust, cases_badinput, cases_cm, cases_cm_end, cases_rsocket)
+           cases_rdmacore, cases_robust, cases_badinput, cases_cm, cases_cm_end, cases_rsocket, cases_users)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
