@@ -14,7 +14,7 @@ import tempfile
 
 import capfile
 import chromium
-import mutations
+import mutations_rc
 
 SKIP = 77
 # Is there a point of this colour in the plot?
@@ -157,7 +157,7 @@ def main():
     check = Check()
     with tempfile.TemporaryDirectory(prefix='rocemu-page-', ignore_cleanup_errors=True) as directory:
         frames = read('rc_rnr')
-        mutations.early(frames)
+        mutations_rc.early(frames)
         path = make_page(rocemu, directory, frames)
         with open(path, encoding='utf-8') as f:
             check(not re.search(r'(src|href)\s*=|https?://(?!www\.w3\.org)', f.read()), 'it refers to something outside')
