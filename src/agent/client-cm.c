@@ -11,40 +11,13 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "agent/client-book.h"
 #include "agent/link.h"
-#include "agent/protocol-cm.h"
 #include "agent/socket.h"
-#include "base/list.h"
 #include "base/log.h"
 #include "base/util.h"
 
-enum {
-	WILL_BUCKETS = 1024,
-	KEY_BUCKETS = 1024,
-	SEND_WAIT_MS = 50, /* a burst of a thousand takes the agent less */
-};
-
-/* What the next agent is to be told, too. */
-struct opened {
-	struct list node;
-	struct rocemu_gid addr;
-	uint32_t scope_id;
-	uint16_t sport;
-};
-
-struct binding {
-	struct list node;
-	uint32_t key;
-	bool listens;
-	struct agent_cm_bind bind;
-};
-
-struct will {
-	struct list node;
-	uint32_t comm_id;
-	size_t len;
-	uint8_t frame[CM_FRAME_MAX];
-};
+enum { SEND_WAIT_MS = 50 }; /* a burst of a thousand takes the agent less */
 
 struct cm_client {
 	struct agent_realm realm; /* of the agent that gave the number */
@@ -53,11 +26,7 @@ struct cm_client {
 	int frames;		  /* second socket; -1 together with fd */
 	int token;		  /* holds the number */
 	uint16_t number;
-	uint32_t next_key;
-	unsigned nbindings, nwills;
-	struct list opened; /* of struct opened */
-	struct list bindings[KEY_BUCKETS];
-	struct list wills[WILL_BUCKETS];
+	struct cm_book book; /* what the next agent is to be told, too */
 	bool lost;		  /* a binding, with an agent; text says which */
 	uint8_t rx[CM_FRAME_MAX]; /* what cm_client_recv() lends */
 	char text[AGENT_TEXT_MAX];
@@ -183,11 +152,7 @@ int cm_client_new(struct cm_client **out, char *errbuf, size_t errlen)
 	}
 	c->pid = getpid();
 	c->fd = c->frames = c->token = -1;
-	list_init(&c->opened);
-	for (unsigned i = 0; i < KEY_BUCKETS; i++)
-		list_init(&c->bindings[i]);
-	for (unsigned i = 0; i < WILL_BUCKETS; i++)
-		list_init(&c->wills[i]);
+	cm_book_init(&c->book);
 	r = join(c);
 	if (r) {
 		snprintf(errbuf, errlen, "%s", c->text);
@@ -213,14 +178,7 @@ void cm_client_free(struct cm_client *c)
 	if (!c)
 		return;
 	cm_client_forget(c);
-	list_for_each_safe (it, next, &c->opened)
-		free(list_entry(it, struct opened, node));
-	for (unsigned i = 0; i < KEY_BUCKETS; i++)
-		list_for_each_safe (it, next, &c->bindings[i])
-			free(list_entry(it, struct binding, node));
-	for (unsigned i = 0; i < WILL_BUCKETS; i++)
-		list_for_each_safe (it, next, &c->wills[i])
-			free(list_entry(it, struct will, node));
+	cm_book_fini(&c->book);
 	free(c);
 }
 
@@ -261,29 +219,6 @@ static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
 	return (struct agent_msg){.type = type, .u.cm_bind.key = key};
 }
 
-static struct list *key_bucket(struct cm_client *c, uint32_t key)
-{
-	return &c->bindings[key % KEY_BUCKETS];
-}
-
-static struct binding *find_binding(struct cm_client *c, uint32_t key)
-{
-	list_for_each (it, key_bucket(c, key)) {
-		struct binding *b = list_entry(it, struct binding, node);
-
-		if (b->key == key)
-			return b;
-	}
-	return NULL;
-}
-
-static void binding_free(struct cm_client *c, struct binding *b)
-{
-	list_remove(&b->node);
-	c->nbindings--;
-	free(b);
-}
-
 /* A binding that the next agent does not give us again: somebody was quicker. */
 static void lose(struct cm_client *c, struct binding *b)
 {
@@ -295,7 +230,7 @@ static void lose(struct cm_client *c, struct binding *b)
 		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
 	log_warn("%s", c->text);
 	c->lost = true;
-	binding_free(c, b);
+	cm_book_drop_binding(&c->book, b);
 }
 
 static int replay_opened(struct cm_client *c, struct opened *o)
@@ -332,20 +267,20 @@ static int replay(struct cm_client *c)
 {
 	int r = 0;
 
-	list_for_each (it, &c->opened) {
+	list_for_each (it, &c->book.opened) {
 		r = replay_opened(c, list_entry(it, struct opened, node));
 		if (r)
 			return r;
 	}
-	for (unsigned i = 0; i < KEY_BUCKETS; i++) {
-		list_for_each_safe (it, next, &c->bindings[i]) {
+	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
+		list_for_each_safe (it, next, &c->book.bindings[i]) {
 			r = replay_binding(c, list_entry(it, struct binding, node));
 			if (r)
 				return r;
 		}
 	}
-	for (unsigned i = 0; i < WILL_BUCKETS; i++) {
-		list_for_each (it, &c->wills[i]) {
+	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
+		list_for_each (it, &c->book.wills[i]) {
 			const struct will *w = list_entry(it, struct will, node);
 
 			r = send_frame(c, w->frame, w->len, true);
@@ -383,19 +318,14 @@ static int request(struct cm_client *c, const struct agent_msg *m, uint64_t *val
 int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
 		   uint16_t *sport)
 {
-	struct opened *o = NULL;
+	struct opened *o;
 	struct agent_msg m;
 	uint64_t value;
 	int r;
 
 	if (!cm_client_is_ours(c))
 		return not_ours(c);
-	list_for_each (it, &c->opened) {
-		struct opened *known = list_entry(it, struct opened, node);
-
-		if (known->scope_id == scope_id && !memcmp(known->addr.raw, addr->raw, 16))
-			o = known;
-	}
+	o = cm_book_find_opened(&c->book, addr, scope_id);
 	if (!o) {
 		o = calloc(1, sizeof(*o));
 		if (!o)
@@ -409,7 +339,7 @@ int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t 
 			return r;
 		}
 		o->sport = (uint16_t)value;
-		list_append(&c->opened, &o->node);
+		cm_book_add_opened(&c->book, o);
 	}
 	if (sport)
 		*sport = o->sport;
@@ -467,23 +397,20 @@ int cm_client_bind(struct cm_client *c, struct agent_cm_bind *bind, uint32_t *ke
 
 	if (!cm_client_is_ours(c))
 		return not_ours(c);
-	if (c->nbindings >= AGENT_CM_BINDS_MAX)
+	if (c->book.nbindings >= AGENT_CM_BINDS_MAX)
 		return fail(c, -ENOBUFS, "this process has as many ports as the agent lets it");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return fail(c, -ENOMEM, "out of memory");
 	b->bind = *bind;
-	do
-		b->key = ++c->next_key;
-	while (find_binding(c, b->key));
+	b->key = cm_book_new_key(&c->book);
 	m = bind_msg(b);
 	r = request(c, &m, &b->bind.service_id);
 	if (r) {
 		free(b);
 		return r;
 	}
-	list_append(key_bucket(c, b->key), &b->node);
-	c->nbindings++;
+	cm_book_add_binding(&c->book, b);
 	*bind = b->bind;
 	*key = b->key;
 	return 0;
@@ -503,14 +430,14 @@ int cm_client_listen(struct cm_client *c, uint32_t key)
 
 	if (!cm_client_is_ours(c))
 		return not_ours(c);
-	b = find_binding(c, key);
+	b = cm_book_find_binding(&c->book, key);
 	if (!b)
 		return no_such_key(c);
 	if (b->listens)
 		return 0;
 	r = request(c, &m, &nothing);
 	/* The binding may have been lost with an agent. */
-	b = find_binding(c, key);
+	b = cm_book_find_binding(&c->book, key);
 	if (!r && b)
 		b->listens = true;
 	return r;
@@ -524,30 +451,14 @@ int cm_client_unbind(struct cm_client *c, uint32_t key)
 
 	if (!cm_client_is_ours(c))
 		return not_ours(c);
-	b = find_binding(c, key);
+	b = cm_book_find_binding(&c->book, key);
 	if (!b)
 		return no_such_key(c);
-	binding_free(c, b);
+	cm_book_drop_binding(&c->book, b);
 	/* An agent that died has forgotten it; the next one will not hear of it. */
 	if (c->fd >= 0)
 		(void)ask(c, &m, &nothing);
 	return 0;
-}
-
-static struct list *will_bucket(struct cm_client *c, uint32_t comm_id)
-{
-	return &c->wills[comm_id % WILL_BUCKETS];
-}
-
-static struct will *find_will(struct cm_client *c, uint32_t comm_id)
-{
-	list_for_each (it, will_bucket(c, comm_id)) {
-		struct will *w = list_entry(it, struct will, node);
-
-		if (w->comm_id == comm_id)
-			return w;
-	}
-	return NULL;
 }
 
 /*
@@ -573,16 +484,15 @@ int cm_client_will_set(struct cm_client *c, uint32_t comm_id, const struct agent
 		return not_ours(c);
 	if (comm_id >> AGENT_CM_ID_BITS != c->number || will->dgram.len != AGENT_CM_DGRAM_LEN)
 		return fail(c, -EINVAL, "a will for an ID that is not ours, or without a packet");
-	w = find_will(c, comm_id);
+	w = cm_book_find_will(&c->book, comm_id);
 	if (!w) {
-		if (c->nwills >= AGENT_CM_WILLS_MAX)
+		if (c->book.nwills >= AGENT_CM_WILLS_MAX)
 			return fail(c, -ENOBUFS, "as many wills as the agent keeps are there");
 		w = calloc(1, sizeof(*w));
 		if (!w)
 			return fail(c, -ENOMEM, "out of memory");
 		w->comm_id = comm_id;
-		list_append(will_bucket(c, comm_id), &w->node);
-		c->nwills++;
+		cm_book_add_will(&c->book, w);
 	}
 	w->len = cm_frame_encode(&f, w->frame);
 	send_will(c, w->frame, w->len);
@@ -597,12 +507,10 @@ int cm_client_will_clear(struct cm_client *c, uint32_t comm_id)
 
 	if (!cm_client_is_ours(c))
 		return not_ours(c);
-	w = find_will(c, comm_id);
+	w = cm_book_find_will(&c->book, comm_id);
 	if (!w)
 		return 0;
-	list_remove(&w->node);
-	c->nwills--;
-	free(w);
+	cm_book_drop_will(&c->book, w);
 	send_will(c, buf, cm_frame_encode(&f, buf));
 	return 0;
 }
