@@ -210,6 +210,15 @@ struct cm_peer cm_peer_start(void)
 	return p;
 }
 
+struct cm_peer cm_peer_start_at(const struct rocemu_gid *addr)
+{
+	struct cm_peer p = cm_peer_start();
+
+	if (cm_peer_open(&p, addr))
+		fail_msg("cannot open QP 1: %s", p.text);
+	return p;
+}
+
 void cm_peer_kill(struct cm_peer *p)
 {
 	peer_kill(&p->process);

@@ -35,6 +35,8 @@ struct cm_mail {
 
 /** Fork a process, uid 0: as we are, and have it join, with success. */
 struct cm_peer cm_peer_start(void);
+/** As cm_peer_start(), and it has opened an address. */
+struct cm_peer cm_peer_start_at(const struct rocemu_gid *addr);
 /** As cm_peer_start(), for a user; *r is what joining returned. */
 struct cm_peer cm_peer_start_as(uid_t uid, int *r);
 /** SIGKILL it and reap it. */

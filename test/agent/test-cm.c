@@ -21,16 +21,6 @@
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;
 
-/* A process that has opened an address. */
-static struct cm_peer start_at(const struct rocemu_gid *addr)
-{
-	struct cm_peer p = cm_peer_start();
-
-	if (cm_peer_open(&p, addr))
-		fail_msg("cannot open QP 1: %s", p.text);
-	return p;
-}
-
 static void expect(struct cm_peer *p, enum rocemu_cm_attr attr, uint32_t sender_id,
 		   struct cm_mail *mail)
 {
@@ -47,9 +37,9 @@ TEST(cm, three_processes__each_gets_its_own)
 	uint32_t ida, idb;
 
 	env_enter();
-	a = start_at(&at);
-	b = start_at(&at);
-	c = start_at(&at);
+	a = cm_peer_start_at(&at);
+	b = cm_peer_start_at(&at);
+	c = cm_peer_start_at(&at);
 	assert_int_not_equal(a.number, b.number);
 	assert_int_not_equal(b.number, c.number);
 	ida = cm_comm_id(a.number, 1);
@@ -96,8 +86,8 @@ TEST(cm, ipv6__routed_and_answered)
 	uint32_t ida;
 
 	env_enter();
-	a = start_at(&at);
-	b = start_at(&at);
+	a = cm_peer_start_at(&at);
+	b = cm_peer_start_at(&at);
 	ida = cm_comm_id(a.number, 1);
 	cm_peer_listen_on(&b, SERVICE, &any_v6);
 	req = mail_req(&at, &at, ida, SERVICE);
@@ -127,9 +117,9 @@ TEST(cm, wildcard_and_specific__the_more_specific_gets_it)
 	uint32_t key;
 
 	env_enter();
-	a = start_at(&one);
-	b = start_at(&two);
-	c = start_at(&one);
+	a = cm_peer_start_at(&one);
+	b = cm_peer_start_at(&two);
+	c = cm_peer_start_at(&one);
 	assert_int_equal(cm_peer_open(&a, &two), 0);
 	assert_int_equal(cm_peer_bind(&a, &any, &key), 0);
 	assert_int_equal(cm_peer_listen(&a, key), 0);
@@ -161,8 +151,8 @@ TEST(cm, wildcard__hears_only_of_addresses_it_opened)
 	struct cm_mail req, got;
 
 	env_enter();
-	a = start_at(&one);
-	b = start_at(&two);
+	a = cm_peer_start_at(&one);
+	b = cm_peer_start_at(&two);
 	cm_peer_listen_on(&a, SERVICE, &any_v4);
 	req = mail_req(&two, &two, cm_comm_id(b.number, 1), SERVICE);
 	assert_int_equal(cm_peer_send(&b, &req), 0);
@@ -183,8 +173,8 @@ TEST(cm, same_service_of_two__address_in_use_until_freed)
 	uint32_t key, mine;
 
 	env_enter();
-	a = start_at(&at);
-	other = start_at(&at);
+	a = cm_peer_start_at(&at);
+	other = cm_peer_start_at(&at);
 	mine = cm_peer_listen_on(&a, SERVICE, &at);
 	assert_int_equal(cm_peer_bind(&other, &b, &key), -EADDRINUSE);
 	assert_non_null(strstr(other.text, "in use"));
@@ -212,8 +202,8 @@ TEST(cm, port_0__ports_that_nobody_has)
 	uint64_t got[N];
 
 	env_enter();
-	p[0] = start_at(&at);
-	p[1] = start_at(&at);
+	p[0] = cm_peer_start_at(&at);
+	p[1] = cm_peer_start_at(&at);
 	for (unsigned i = 0; i < N; i++) {
 		struct agent_cm_bind b = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0),
 					  .addr = at};
@@ -240,8 +230,8 @@ TEST(cm, repeated_request__to_whom_it_came_first)
 	int fd;
 
 	env_enter();
-	a = start_at(&at);
-	b = start_at(&at);
+	a = cm_peer_start_at(&at);
+	b = cm_peer_start_at(&at);
 	fd = wire_open(&far);
 	key = cm_peer_listen_on(&a, SERVICE, &any_v4);
 	req = mail_req(&far, &at, 5, SERVICE);
@@ -279,7 +269,7 @@ TEST(cm, bound_and_not_listening_yet__request_waits_for_a_moment)
 	int fd;
 
 	env_enter();
-	a = start_at(&at);
+	a = cm_peer_start_at(&at);
 	fd = wire_open(&far);
 	assert_int_equal(cm_peer_bind(&a, &b, &key), 0);
 	for (uint32_t i = 0; i <= CM_EARLY_MAX; i++) {
@@ -316,7 +306,7 @@ TEST(cm, nobody_there__answered_as_the_standard_says)
 	int fd;
 
 	env_enter();
-	a = start_at(&at);
+	a = cm_peer_start_at(&at);
 	nobody = cm_comm_id((uint16_t)(a.number % 1023 + 1), 7);
 	fd = wire_open(&far);
 
@@ -383,53 +373,6 @@ TEST(cm, nobody_there__answered_as_the_standard_says)
 	env_leave();
 }
 
-TEST(cm, what_a_client_may_not_send__not_sent)
-{
-	struct rocemu_gid at = gid_v4(127, 0, 0, 1), two = gid_v4(127, 0, 0, 2),
-			  far = gid_v4(127, 0, 0, 9);
-	struct cm_mail m, got;
-	struct cm_peer a, b;
-	int fd;
-
-	env_enter();
-	a = start_at(&at);
-	b = start_at(&two);
-	fd = wire_open(&far);
-	/* An address that only the other one opened. */
-	m = mail_req(&two, &far, cm_comm_id(a.number, 1), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	/* The other one's communication ID. */
-	m = mail_req(&at, &far, cm_comm_id(b.number, 1), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	/* To another address family. */
-	m = mail_req(&at, &(struct rocemu_gid){.raw = {[15] = 1}}, cm_comm_id(a.number, 1),
-		     SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	/* No MAD; a wrong ICRC; to another QP. */
-	m = mail_req(&at, &far, cm_comm_id(a.number, 1), SERVICE);
-	m.sport = a.sport;
-	mail_seal(&m);
-	m.bytes[20] ^= 1;
-	assert_int_equal(cm_peer_send_bytes(&a, &m), 0);
-	mail_seal(&m);
-	m.bytes[100] ^= 1;
-	assert_int_equal(cm_peer_send_bytes(&a, &m), 0);
-	mail_seal(&m);
-	m.bytes[7] = 2;
-	assert_int_equal(cm_peer_send_bytes(&a, &m), 0);
-	/* After all of them one that it may. */
-	m = mail_req(&at, &far, cm_comm_id(a.number, 7), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	wire_recv(fd, &far, &got);
-	assert_int_equal(got.m.req.local_comm_id, cm_comm_id(a.number, 7));
-	wire_assert_silent(fd);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_tx_refused), 6);
-	close(fd);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
-	env_leave();
-}
-
 TEST(cm, sealed_for_another_port__sealed_anew)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
@@ -438,7 +381,7 @@ TEST(cm, sealed_for_another_port__sealed_anew)
 	int fd;
 
 	env_enter();
-	a = start_at(&at);
+	a = cm_peer_start_at(&at);
 	fd = wire_open(&far);
 	/* As after a change of agents, when the next one does not get the same port. */
 	m = mail_req(&at, &far, cm_comm_id(a.number, 1), SERVICE);
@@ -461,8 +404,8 @@ TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 	int fd;
 
 	env_enter();
-	stopped = start_at(&at);
-	other = start_at(&at);
+	stopped = cm_peer_start_at(&at);
+	other = cm_peer_start_at(&at);
 	fd = wire_open(&far);
 	cm_peer_listen_on(&stopped, SERVICE, &any_v4);
 	cm_peer_listen_on(&other, OTHER_SERVICE, &any_v4);
@@ -497,7 +440,7 @@ TEST(cm, clients_leave__numbers_not_used_again_soon)
 	uint16_t seen[20];
 
 	env_enter();
-	keeper = start_at(&at);
+	keeper = cm_peer_start_at(&at);
 	for (unsigned i = 0; i < 20; i++) {
 		p = cm_peer_start();
 		seen[i] = p.number;
@@ -508,156 +451,5 @@ TEST(cm, clients_leave__numbers_not_used_again_soon)
 		cm_peer_leave(&p);
 	}
 	cm_peer_leave(&keeper);
-	env_leave();
-}
-
-/* From here on: what is wrong is never answered, and the agent lives. */
-static void expect_still_answers(int fd, const struct rocemu_gid *far, const struct rocemu_gid *at)
-{
-	struct cm_mail m = mail_req(far, at, 0xfe11ce, SERVICE), got;
-
-	wire_send(fd, &m);
-	wire_recv(fd, far, &got);
-	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
-	assert_int_equal(got.m.rej.remote_comm_id, 0xfe11ce);
-	wire_assert_silent(fd);
-}
-
-TEST(cm, malformed__never_answered)
-{
-	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
-	static const struct {
-		uint8_t at, value;
-	} wrong[] = {{0, 0x65}, {1, 0x51}, {3, 1},  {12, 0}, {19, 2},
-		     {20, 2},	{21, 3},   {22, 1}, {23, 2}, {37, 0x0f}};
-	uint8_t longer[4 * AGENT_CM_DGRAM_LEN] = {0};
-	struct agent_cm_dgram d;
-	struct cm_peer a;
-	struct cm_mail m;
-	int fd;
-
-	env_enter();
-	a = start_at(&at);
-	fd = wire_open(&far);
-	m = mail_req(&far, &at, 5, SERVICE);
-	m.sport = AGENT_PORT;
-	mail_seal(&m);
-	for (size_t n = 8; n < sizeof(m.bytes); n++)
-		wire_send_bytes(fd, &at, m.bytes, n);
-	expect_still_answers(fd, &far, &at);
-	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
-		mail_seal(&m);
-		m.bytes[wrong[i].at] = wrong[i].value;
-		d = (struct agent_cm_dgram){.src = far, .dst = at, .sport = AGENT_PORT};
-		cm_mad_seal(&d, m.bytes);
-		wire_send_bytes(fd, &at, m.bytes, sizeof(m.bytes));
-	}
-	/* The ICRC itself; then one that is too long. */
-	mail_seal(&m);
-	m.bytes[AGENT_CM_DGRAM_LEN - 1] ^= 0x80;
-	wire_send_bytes(fd, &at, m.bytes, sizeof(m.bytes));
-	expect_still_answers(fd, &far, &at);
-	mail_seal(&m);
-	memcpy(longer, m.bytes, sizeof(m.bytes));
-	wire_send_bytes(fd, &at, longer, sizeof(m.bytes) + 4);
-	wire_send_bytes(fd, &at, longer, sizeof(longer));
-	expect_still_answers(fd, &far, &at);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_rx_icrc), 1);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_rx_key), 2);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_no_listener), 3);
-	close(fd);
-	cm_peer_leave(&a);
-	env_leave();
-}
-
-TEST(cm, frames_that_are_none__counted_and_nothing_else)
-{
-	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_CM_HELLO}, answer, refusal;
-	uint8_t junk[2 * CM_FRAME_MAX];
-	struct agent_realm realm;
-	struct cm_peer a;
-	int fd;
-
-	env_enter();
-	a = start_at(&at);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	fd = agent_connect(&realm, PATIENCE_MS);
-	assert_true(fd >= 0);
-	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
-	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
-	assert_int_equal(answer.type, AGENT_CM_WELCOME);
-	assert_int_equal(answer.nfds, 2);
-	memset(junk, 0x55, sizeof(junk));
-	for (size_t n = 1; n <= sizeof(junk); n++)
-		assert_int_equal(send(answer.fds[0], junk, n, MSG_NOSIGNAL), n);
-	cm_wait_counter(AGENT_CM_COUNT_tx_refused, sizeof(junk));
-	/* A key of nobody; then what a client of connection management has no business with. */
-	m = (struct agent_msg){.type = AGENT_CM_LISTEN, .u.cm_bind.key = 1};
-	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
-	assert_int_equal(agent_msg_recv(fd, &refusal, 0), 0);
-	assert_int_equal(refusal.type, AGENT_ERROR);
-	m = (struct agent_msg){.type = AGENT_CM_DONE};
-	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
-	assert_int_equal(agent_msg_recv(fd, &refusal, 0), -ECONNRESET);
-	agent_msg_close_fds(&answer);
-	close(fd);
-	cm_peer_leave(&a);
-	env_leave();
-}
-
-TEST(cm, number_without_its_token__refused)
-{
-	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_CM_HELLO, .nfds = 1}, answer;
-	struct agent_realm realm;
-	struct cm_mail got;
-	struct cm_peer a;
-	int fd;
-
-	env_enter();
-	a = start_at(&at);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	fd = agent_connect(&realm, PATIENCE_MS);
-	m.u.cm_number.number = a.number;
-	m.fds[0] = fd;
-	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
-	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
-	assert_int_equal(answer.type, AGENT_ERROR);
-	assert_int_equal(answer.u.error.err, EBADMSG);
-	close(fd);
-	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
-	cm_peer_leave(&a);
-	env_leave();
-}
-
-TEST(cm, another_user__refused)
-{
-	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_realm realm;
-	struct agent_msg m = {.type = AGENT_CM_HELLO}, answer;
-	struct cm_peer a;
-	pid_t pid;
-	int status;
-
-	if (geteuid() != 0)
-		skip();
-	env_enter();
-	a = start_at(&at);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	pid = fork();
-	if (pid == 0) {
-		int fd;
-
-		if (setresuid(65534, 65534, 65534))
-			_exit(9);
-		fd = agent_connect(&realm, PATIENCE_MS);
-		if (fd < 0 || agent_msg_send(fd, &m, 0) || agent_msg_recv(fd, &answer, 0))
-			_exit(8);
-		_exit(answer.type == AGENT_ERROR && answer.u.error.err == EPERM ? 0 : 7);
-	}
-	assert_int_equal(waitpid(pid, &status, 0), pid);
-	assert_int_equal(status, 0);
-	cm_peer_leave(&a);
 	env_leave();
 }
