@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is found on the host before anybody asks for devices: its interfaces with their addresses,
+ * as the kernel tells them to whoever asks in this network namespace; netdev_refresh(), too.
+ */
+#ifndef ENGINE_INVENTORY_H
+#define ENGINE_INVENTORY_H
+
+#include "engine/netdev.h"
+
+enum { INVENTORY_MAX = 256 };
+
+struct inventory {
+	struct netdev *ifs; /* owned: free() it; name and guid are empty. What programs want comes
+			       first: active ones, loopback last */
+	unsigned n;
+};
+
+/** -ENOMEM, or -errno of getifaddrs(): there is nothing to free. */
+int inventory_take(struct inventory *inv);
+
+/** "lo (127.0.0.1, ::1), eth0 (10.0.0.1)": for messages. @return buf. */
+const char *inventory_text(const struct inventory *inv, char *buf, size_t len);
+
+#endif
