@@ -250,3 +250,36 @@ void node_wait(struct node *n)
 		assert_int_equal(read(n->event_fd, &count, sizeof(count)), sizeof(count));
 	}
 }
+
+void node_open_pair(struct node *a, struct node *b, const char *addr_a, const char *addr_b)
+{
+	node_open(a, addr_a);
+	node_open(b, addr_b);
+	node_connect(a, b);
+}
+
+void node_close_pair(struct node *a, struct node *b)
+{
+	node_close(a);
+	node_close(b);
+}
+
+struct lane_stats node_stats(struct node *n)
+{
+	struct lane_stats s;
+
+	lane_get_stats(n->lane, &s);
+	return s;
+}
+
+void node_ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t len)
+{
+	for (unsigned i = 0; i < rounds; i++) {
+		node_recv(b, 0, len);
+		node_recv(a, 0, len);
+		node_send(a, 0, len, false);
+		node_poll(b);
+		node_send(b, 0, len, false);
+		node_poll(a);
+	}
+}

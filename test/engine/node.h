@@ -50,4 +50,11 @@ bool node_try(struct node *n);
  */
 void node_wait(struct node *n);
 
+/** Two, connected; and away with both. */
+void node_open_pair(struct node *a, struct node *b, const char *addr_a, const char *addr_b);
+void node_close_pair(struct node *a, struct node *b);
+struct lane_stats node_stats(struct node *n);
+/** A message there and one back, both sides' calls on this thread. */
+void node_ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t len);
+
 #endif

@@ -40,19 +40,6 @@
 #define UDP_SEGMENT 103
 #endif
 
-static void open_pair(struct node *a, struct node *b, const char *addr_a, const char *addr_b)
-{
-	node_open(a, addr_a);
-	node_open(b, addr_b);
-	node_connect(a, b);
-}
-
-static void close_pair(struct node *a, struct node *b)
-{
-	node_close(a);
-	node_close(b);
-}
-
 static void fill(struct node *n, uint64_t seed, uint32_t len)
 {
 	struct rng r;
@@ -62,32 +49,11 @@ static void fill(struct node *n, uint64_t seed, uint32_t len)
 		n->mem[i] = (uint8_t)rng_u32(&r);
 }
 
-static struct lane_stats stats(struct node *n)
-{
-	struct lane_stats s;
-
-	lane_get_stats(n->lane, &s);
-	return s;
-}
-
-/* A message there and one back, both sides' calls on this thread. */
-static void ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t len)
-{
-	for (unsigned i = 0; i < rounds; i++) {
-		node_recv(b, 0, len);
-		node_recv(a, 0, len);
-		node_send(a, 0, len, false);
-		node_poll(b);
-		node_send(b, 0, len, false);
-		node_poll(a);
-	}
-}
-
 static void send_and_compare(const char *addr_a, const char *addr_b)
 {
 	struct node a, b;
 
-	open_pair(&a, &b, addr_a, addr_b);
+	node_open_pair(&a, &b, addr_a, addr_b);
 	for (uint32_t len = 0; len < 10000; len = len * 3 + 1) {
 		fill(&a, len, len);
 		node_recv(&b, 0, len);
@@ -96,7 +62,7 @@ static void send_and_compare(const char *addr_a, const char *addr_b)
 		node_poll(&a);
 		assert_memory_equal(a.mem, b.mem, len);
 	}
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, send_over_ipv4__bytes_arrive)
@@ -120,16 +86,16 @@ TEST(lane, long_write__travels_in_bursts)
 	struct node a, b;
 	struct lane_stats s;
 
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	fill(&a, 1, len);
 	node_write(&a, &b, 0, len, true);
 	node_poll(&a);
 	assert_memory_equal(a.mem, b.mem, len);
-	s = stats(&a);
+	s = node_stats(&a);
 	assert_true(s.tx_datagrams >= len / 1024);
 	assert_true(s.tx_syscalls * 8 < s.tx_datagrams);
 	assert_int_equal(s.tx_errors, 0);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 /* While set, sending is as on a device that cannot segment: bursts are refused. */
@@ -165,194 +131,20 @@ TEST(lane, bursts_refused__single_datagrams_from_then_on)
 	struct node a, b;
 	struct lane_stats s;
 
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	fill(&a, 2, len);
 	bursts_refused = true;
 	node_write(&a, &b, 0, len, true);
 	node_poll(&a);
 	bursts_refused = false;
 	assert_memory_equal(a.mem, b.mem, len);
-	s = stats(&a);
+	s = node_stats(&a);
 	assert_int_equal(s.tx_errors, 0);
 	assert_true(s.tx_datagrams >= len / 1024);
 	lane_lock(a.lane);
 	assert_true(a.lane->tx.set[0]->sock[0].no_gso);
 	lane_unlock(a.lane);
-	close_pair(&a, &b);
-}
-
-/* As on a busy machine: a socket is the thread's to watch, and the thread does not get to run. */
-TEST(lane, thread_kept_from_running__answer_found_before_retries_are_used_up)
-{
-	struct node a, b;
-
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	lane_thread_stop(a.lane);
-	node_write(&a, &b, 0, 64, true);
-	node_poll(&a);
-	close_pair(&a, &b);
-}
-
-TEST(lane, nobody_polls__thread_serves)
-{
-	struct node a, b;
-
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	for (unsigned i = 0; i < 200; i++) {
-		node_recv(&b, 0, 64);
-		node_send(&a, 0, 64, true);
-		node_wait(&b);
-		node_wait(&a);
-	}
-	assert_true(stats(&b).thread_wakeups > 0);
-	close_pair(&a, &b);
-}
-
-/* One wake-up for nothing is enough: the threads are to change between their modes as often as they
- * can. */
-static void make_hasty(struct node *n)
-{
-	lane_lock(n->lane);
-	n->lane->progress.need = 1;
-	lane_unlock(n->lane);
-}
-
-/* The lane's mode has an effect on speed only: whatever it is, a packet is never left lying. */
-TEST(lane, polling_stops_and_starts__no_lost_wakeup)
-{
-	struct node a, b;
-	unsigned polled = 0;
-
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	for (unsigned i = 0; i < 50; i++) {
-		make_hasty(&a);
-		make_hasty(&b);
-		ping_pong(&a, &b, 40 + i, 16);
-		lane_lock(b.lane);
-		/* Both threads share the machine with this one: whether they come to stop watching
-		 * is chance. */
-		if (b.lane->progress.mode == PROGRESS_POLLED)
-			polled++;
-		lane_unlock(b.lane);
-		node_recv(&b, 0, 64);
-		node_send(&a, 0, 64, true);
-		if (i % 2)
-			node_wait(&b);
-		node_wait(&a);
-		if (i % 2 == 0)
-			node_wait(&b);
-	}
-	print_message("found in mode POLLED: %u of 50\n", polled);
-	close_pair(&a, &b);
-}
-
-/* Without the hint, and without a poll, the tick must find out. */
-TEST(lane, polled_then_silent__tick_watches_again)
-{
-	struct pollfd pfd = {.events = POLLIN};
-	struct node a, b;
-
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	pfd.fd = b.event_fd;
-	for (unsigned i = 0; i < 20; i++) {
-		make_hasty(&b);
-		ping_pong(&a, &b, 100, 16);
-		node_recv(&b, 0, 64);
-		lane_lock(b.lane);
-		rocemu_cq_arm(b.cq, false);
-		lane_unlock(b.lane);
-		node_send(&a, 0, 64, true);
-		assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
-		node_wait(&b);
-		node_poll(&a);
-	}
-	close_pair(&a, &b);
-}
-
-/* No timer of the requester may come to the rescue of an ACK that got lost on the way. */
-static void wait_for_acks_for_ever(struct node *n)
-{
-	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
-
-	lane_lock(n->lane);
-	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE), 0);
-	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE | IBV_QP_TIMEOUT),
-			 0);
-	attr.qp_state = IBV_QPS_RTS;
-	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE), 0);
-	lane_unlock(n->lane);
-}
-
-/* As if every message so far had been answered at once: ACKs wait for the answer. */
-static void make_hopeful(struct node *n)
-{
-	lane_lock(n->lane);
-	n->lane->ackhold.score = ACKHOLD_MAX_SCORE;
-	n->lane->ackhold.open = false;
-	lane_unlock(n->lane);
-}
-
-/* A caller's poll leaves an ACK to the tick, and the tick ends before it came: another caller has
- * asked the thread to watch again. Who comes first is chance, so it is tried often. */
-TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
-{
-	struct node a, b;
-	unsigned held = 0;
-
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	wait_for_acks_for_ever(&a);
-	for (unsigned i = 0; i < 200; i++) {
-		make_hasty(&b);
-		ping_pong(&a, &b, 20, 16);
-		make_hopeful(&b);
-		node_recv(&b, 0, 64);
-		node_send(&a, 0, 64, true);
-		lane_thread_ask(b.lane, LANE_ASK_WATCH);
-		node_poll(&b);
-		lane_lock(b.lane);
-		held += b.lane->ackhold.held;
-		lane_unlock(b.lane);
-		node_wait(&a);
-	}
-	print_message("ACKs found held: %u of 200\n", held);
-	close_pair(&a, &b);
-}
-
-static uint64_t thread_cpu_ns(struct node *n)
-{
-	struct timespec ts;
-	clockid_t clock;
-
-	assert_int_equal(pthread_getcpuclockid(n->lane->thread.id, &clock), 0);
-	assert_int_equal(clock_gettime(clock, &ts), 0);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
-/* Nothing to wait for but time itself: the subject is that nothing happens in it. */
-static void let_pass(long ms)
-{
-	const struct itimerspec its = {.it_value = {.tv_nsec = ms * 1000000}};
-	struct pollfd pfd = {.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), .events = POLLIN};
-
-	assert_int_equal(timerfd_settime(pfd.fd, 0, &its, NULL), 0);
-	assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
-	close(pfd.fd);
-}
-
-TEST(lane, idle_after_traffic__no_cpu)
-{
-	struct node a, b;
-	uint64_t wakeups, cpu;
-
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	ping_pong(&a, &b, 200, 16);
-	let_pass(400); /* tick and timers run out */
-	wakeups = stats(&a).thread_wakeups + stats(&b).thread_wakeups;
-	cpu = thread_cpu_ns(&a) + thread_cpu_ns(&b);
-	let_pass(300);
-	assert_int_equal(stats(&a).thread_wakeups + stats(&b).thread_wakeups, wakeups);
-	assert_in_range(thread_cpu_ns(&a) + thread_cpu_ns(&b) - cpu, 0, 100000);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, source_port_taken__next_one_and_right_icrc)
@@ -362,7 +154,7 @@ TEST(lane, source_port_taken__next_one_and_right_icrc)
 	struct rocemu_path path;
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	/* Everybody's first choice, all of the range's end: wraps to its start. */
 	path = (struct rocemu_path){.sgid = a.gid, .dgid = b.gid, .sport = 0xffff, .hop_limit = 64};
 	inet_pton(AF_INET, "127.0.0.1", &sin.sin_addr);
@@ -381,8 +173,8 @@ TEST(lane, source_port_taken__next_one_and_right_icrc)
 	lane_unlock(a.lane);
 	close(fd);
 	/* The QP's own flow shares a socket now, and its packets still pass the ICRC check. */
-	ping_pong(&a, &b, 10, 100);
-	close_pair(&a, &b);
+	node_ping_pong(&a, &b, 10, 100);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, path_of_another_address__refused)
@@ -423,14 +215,14 @@ TEST(lane, burst_for_two_slots__second_forwarded)
 	assert_int_equal(sendto(fd, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
 			 sizeof(data));
 	end = lane_now() + NODE_PATIENCE_MS * (uint64_t)1000000;
-	while (stats(&b).rx_datagrams < 2 && lane_now() < end)
+	while (node_stats(&b).rx_datagrams < 2 && lane_now() < end)
 		sched_yield();
-	assert_int_equal(stats(&a).rx_datagrams, 1);
-	assert_int_equal(stats(&a).rx_forwarded, 2);
-	assert_int_equal(stats(&b).rx_datagrams, 2);
-	assert_int_equal(stats(&b).rx_misrouted, 0);
+	assert_int_equal(node_stats(&a).rx_datagrams, 1);
+	assert_int_equal(node_stats(&a).rx_forwarded, 2);
+	assert_int_equal(node_stats(&b).rx_datagrams, 2);
+	assert_int_equal(node_stats(&b).rx_misrouted, 0);
 	close(fd);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 /* Hostile messages from another process of this very user: a right header with anything behind it,
@@ -459,7 +251,7 @@ TEST(lane, any_bytes__nothing_but_counters)
 	struct rng r;
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
 	rng_init(&r, 7);
 	for (unsigned i = 0; i < 500; i++) {
@@ -474,9 +266,9 @@ TEST(lane, any_bytes__nothing_but_counters)
 		if (i % 5 == 0)
 			forward_garbage(a.lane->slot, data, len);
 	}
-	ping_pong(&a, &b, 20, 64);
+	node_ping_pong(&a, &b, 20, 64);
 	close(fd);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, impaired__all_arrives_all_the_same)
@@ -486,17 +278,17 @@ TEST(lane, impaired__all_arrives_all_the_same)
 	struct lane_stats s;
 
 	setenv("ROCEMU_IMPAIR", "loss=2%,dup=2%,reorder=2%,corrupt=2%,delay=0us..200us,seed=3", 1);
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	unsetenv("ROCEMU_IMPAIR");
 	fill(&a, 4, len);
 	for (uint32_t at = 0; at < len; at += 32 << 10)
 		node_write(&a, &b, at, 32 << 10, at + (32 << 10) == len);
 	node_poll(&a);
 	assert_memory_equal(a.mem, b.mem, len);
-	s = stats(&a);
+	s = node_stats(&a);
 	assert_true(s.impair_lost && s.impair_dup && s.impair_reorder && s.impair_corrupt &&
 		    s.impair_delay);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, port_down_on_purpose__nothing_passes_until_it_is_up)
@@ -505,12 +297,12 @@ TEST(lane, port_down_on_purpose__nothing_passes_until_it_is_up)
 	struct lane_stats s;
 	uint64_t before;
 
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	ping_pong(&a, &b, 2, 64);
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_ping_pong(&a, &b, 2, 64);
 	lane_set_link(a.lane, false);
 	fill(&a, 4, 64);
 	node_write(&a, &b, 0, 64, true);
-	s = stats(&a);
+	s = node_stats(&a);
 	assert_true(s.impair_down >= 1); /* and perhaps an acknowledgement that was held */
 	assert_int_equal(s.impair_flaps, 1);
 	assert_false(node_try(&a));
@@ -519,14 +311,14 @@ TEST(lane, port_down_on_purpose__nothing_passes_until_it_is_up)
 	assert_memory_equal(a.mem, b.mem, 64);
 	/* The other way: what comes in is not taken either. */
 	lane_set_link(a.lane, false);
-	before = stats(&a).impair_down;
+	before = node_stats(&a).impair_down;
 	node_write(&b, &a, 0, 64, true);
-	while (stats(&a).impair_down == before)
+	while (node_stats(&a).impair_down == before)
 		sched_yield();
 	assert_false(node_try(&b));
 	lane_set_link(a.lane, true);
 	node_poll(&b);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, impairment_spec_bad__said_at_once)
@@ -580,10 +372,10 @@ TEST(lane, captured__every_packet_once_sent_once_received_icrc_right)
 	assert_true(fd >= 0);
 	close(fd);
 	setenv("ROCEMU_PCAP", path, 1);
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	unsetenv("ROCEMU_PCAP");
-	ping_pong(&a, &b, 20, 100);
-	ping_pong(&a, &b, 5, 9000);
+	node_ping_pong(&a, &b, 20, 100);
+	node_ping_pong(&a, &b, 5, 9000);
 	node_write(&a, &b, 0, 300000, true);
 	node_poll(&a);
 	/* Stop the threads, so that no acknowledgement comes between counting and closing. */
@@ -596,7 +388,7 @@ TEST(lane, captured__every_packet_once_sent_once_received_icrc_right)
 			 sa.tx_datagrams + sa.rx_datagrams + sb.tx_datagrams + sb.rx_datagrams);
 	lane_unlock(b.lane);
 	lane_unlock(a.lane);
-	close_pair(&a, &b);
+	node_close_pair(&a, &b);
 	unlink(path);
 }
 
@@ -610,8 +402,8 @@ TEST(lane, forked_child__own_lane_works_and_parents_too)
 	print_message("skipped: ThreadSanitizer allows no threads after such a fork\n");
 	skip();
 #endif
-	open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	ping_pong(&a, &b, 50, 64);
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_ping_pong(&a, &b, 50, 64);
 	pid = fork();
 	if (pid == 0) {
 		struct node c, d;
@@ -621,16 +413,16 @@ TEST(lane, forked_child__own_lane_works_and_parents_too)
 		if (!lane_poll(a.lane) || lane_attach(a.lane, err, sizeof(err)) != -ENODEV)
 			_exit(1);
 		node_close(&a);
-		open_pair(&c, &d, "127.0.0.1", "127.0.0.3");
-		ping_pong(&c, &d, 50, 64);
-		close_pair(&c, &d);
+		node_open_pair(&c, &d, "127.0.0.1", "127.0.0.3");
+		node_ping_pong(&c, &d, 50, 64);
+		node_close_pair(&c, &d);
 		_exit(0);
 	}
-	ping_pong(&a, &b, 500, 64);
+	node_ping_pong(&a, &b, 500, 64);
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	ping_pong(&a, &b, 50, 64);
-	close_pair(&a, &b);
+	node_ping_pong(&a, &b, 50, 64);
+	node_close_pair(&a, &b);
 }
 
 TEST(lane, opened_and_closed__again_and_again)
@@ -638,9 +430,9 @@ TEST(lane, opened_and_closed__again_and_again)
 	struct node a, b;
 
 	for (unsigned i = 0; i < 20; i++) {
-		open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-		ping_pong(&a, &b, 2, 64);
-		close_pair(&a, &b);
+		node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+		node_ping_pong(&a, &b, 2, 64);
+		node_close_pair(&a, &b);
 	}
 }
 

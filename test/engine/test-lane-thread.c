@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Who serves a lane when: callers, its thread, and nobody for nothing. */
+#include "test.h"
+
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/lane-internal.h"
+#include "node.h"
+
+/* As on a busy machine: a socket is the thread's to watch, and the thread does not get to run. */
+TEST(lane, thread_kept_from_running__answer_found_before_retries_are_used_up)
+{
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_thread_stop(a.lane);
+	node_write(&a, &b, 0, 64, true);
+	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
+TEST(lane, nobody_polls__thread_serves)
+{
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < 200; i++) {
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		node_wait(&b);
+		node_wait(&a);
+	}
+	assert_true(node_stats(&b).thread_wakeups > 0);
+	node_close_pair(&a, &b);
+}
+
+/* One wake-up for nothing is enough: the threads are to change between their modes as often as they
+ * can. */
+static void make_hasty(struct node *n)
+{
+	lane_lock(n->lane);
+	n->lane->progress.need = 1;
+	lane_unlock(n->lane);
+}
+
+/* The lane's mode has an effect on speed only: whatever it is, a packet is never left lying. */
+TEST(lane, polling_stops_and_starts__no_lost_wakeup)
+{
+	struct node a, b;
+	unsigned polled = 0;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < 50; i++) {
+		make_hasty(&a);
+		make_hasty(&b);
+		node_ping_pong(&a, &b, 40 + i, 16);
+		lane_lock(b.lane);
+		/* Both threads share the machine with this one: whether they come to stop watching
+		 * is chance. */
+		if (b.lane->progress.mode == PROGRESS_POLLED)
+			polled++;
+		lane_unlock(b.lane);
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		if (i % 2)
+			node_wait(&b);
+		node_wait(&a);
+		if (i % 2 == 0)
+			node_wait(&b);
+	}
+	print_message("found in mode POLLED: %u of 50\n", polled);
+	node_close_pair(&a, &b);
+}
+
+/* Without the hint, and without a poll, the tick must find out. */
+TEST(lane, polled_then_silent__tick_watches_again)
+{
+	struct pollfd pfd = {.events = POLLIN};
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	pfd.fd = b.event_fd;
+	for (unsigned i = 0; i < 20; i++) {
+		make_hasty(&b);
+		node_ping_pong(&a, &b, 100, 16);
+		node_recv(&b, 0, 64);
+		lane_lock(b.lane);
+		rocemu_cq_arm(b.cq, false);
+		lane_unlock(b.lane);
+		node_send(&a, 0, 64, true);
+		assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
+		node_wait(&b);
+		node_poll(&a);
+	}
+	node_close_pair(&a, &b);
+}
+
+/* No timer of the requester may come to the rescue of an ACK that got lost on the way. */
+static void wait_for_acks_for_ever(struct node *n)
+{
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_SQD};
+
+	lane_lock(n->lane);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE), 0);
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE | IBV_QP_TIMEOUT),
+			 0);
+	attr.qp_state = IBV_QPS_RTS;
+	assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE), 0);
+	lane_unlock(n->lane);
+}
+
+/* As if every message so far had been answered at once: ACKs wait for the answer. */
+static void make_hopeful(struct node *n)
+{
+	lane_lock(n->lane);
+	n->lane->ackhold.score = ACKHOLD_MAX_SCORE;
+	n->lane->ackhold.open = false;
+	lane_unlock(n->lane);
+}
+
+/* A caller's poll leaves an ACK to the tick, and the tick ends before it came: another caller has
+ * asked the thread to watch again. Who comes first is chance, so it is tried often. */
+TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
+{
+	struct node a, b;
+	unsigned held = 0;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	wait_for_acks_for_ever(&a);
+	for (unsigned i = 0; i < 200; i++) {
+		make_hasty(&b);
+		node_ping_pong(&a, &b, 20, 16);
+		make_hopeful(&b);
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		lane_thread_ask(b.lane, LANE_ASK_WATCH);
+		node_poll(&b);
+		lane_lock(b.lane);
+		held += b.lane->ackhold.held;
+		lane_unlock(b.lane);
+		node_wait(&a);
+	}
+	print_message("ACKs found held: %u of 200\n", held);
+	node_close_pair(&a, &b);
+}
+
+static uint64_t thread_cpu_ns(struct node *n)
+{
+	struct timespec ts;
+	clockid_t clock;
+
+	assert_int_equal(pthread_getcpuclockid(n->lane->thread.id, &clock), 0);
+	assert_int_equal(clock_gettime(clock, &ts), 0);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Nothing to wait for but time itself: the subject is that nothing happens in it. */
+static void let_pass(long ms)
+{
+	const struct itimerspec its = {.it_value = {.tv_nsec = ms * 1000000}};
+	struct pollfd pfd = {.fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC), .events = POLLIN};
+
+	assert_int_equal(timerfd_settime(pfd.fd, 0, &its, NULL), 0);
+	assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
+	close(pfd.fd);
+}
+
+TEST(lane, idle_after_traffic__no_cpu)
+{
+	struct node a, b;
+	uint64_t wakeups, cpu;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_ping_pong(&a, &b, 200, 16);
+	let_pass(400); /* tick and timers run out */
+	wakeups = node_stats(&a).thread_wakeups + node_stats(&b).thread_wakeups;
+	cpu = thread_cpu_ns(&a) + thread_cpu_ns(&b);
+	let_pass(300);
+	assert_int_equal(node_stats(&a).thread_wakeups + node_stats(&b).thread_wakeups, wakeups);
+	assert_in_range(thread_cpu_ns(&a) + thread_cpu_ns(&b) - cpu, 0, 100000);
+	node_close_pair(&a, &b);
+}
