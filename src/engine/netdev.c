@@ -287,6 +287,14 @@ static void narrow(const struct inventory *inv, const struct netdev *d, struct n
 	now->gids[0] = entry;
 }
 
+/** Is there no interface of that index for certain? Asking takes a descriptor. */
+static bool is_gone(unsigned ifindex)
+{
+	char name[IF_NAMESIZE];
+
+	return !if_indextoname(ifindex, name) && errno == ENXIO;
+}
+
 int netdev_reread(const struct netdev *d, struct netdev *now)
 {
 	struct inventory inv;
@@ -308,6 +316,8 @@ int netdev_reread(const struct netdev *d, struct netdev *now)
 		ret = 0;
 	}
 	free(inv.ifs);
+	if (ret && !is_gone(d->ifindex))
+		return -EAGAIN;
 	if (ret) {
 		now->ngids = 0;
 		now->active = false;

@@ -63,7 +63,7 @@ void netdev_refresh(struct netdev *d);
  * Look at d's interface again: *now gets its state, MTU, speed and the addresses that d is to have,
  * in the order of netdev_list(); name and GUID stay d's.
  * @return 0, or -errno: -ENODEV the interface is gone; then *now is d without addresses, not
- * active.
+ * active; -EAGAIN: it was not found, but is there.
  */
 int netdev_reread(const struct netdev *d, struct netdev *now);
 

@@ -37,12 +37,10 @@ __attribute__((constructor)) static void registry_init(void)
 	pthread_atfork(registry_before_fork, registry_after_fork, registry_after_fork);
 }
 
-static void device_fill(struct vb_device *d, const struct netdev *nd, int index)
+static void device_fill(struct vb_device *d, const struct netdev *nd)
 {
 	struct ibv_device *b = &d->base;
 
-	d->netdev = *nd;
-	d->index = index;
 	b->node_type = IBV_NODE_CA;
 	b->transport_type = IBV_TRANSPORT_IB;
 	snprintf(b->name, sizeof(b->name), "%s", nd->name);
@@ -51,19 +49,22 @@ static void device_fill(struct vb_device *d, const struct netdev *nd, int index)
 	snprintf(b->ibdev_path, sizeof(b->ibdev_path), "/sys/class/infiniband/%s", nd->name);
 }
 
-/** The live device of that name on that interface, or a new one. Registry lock held. */
+/** The live device of that name on that interface, or a new one. Registry lock held. Others may be
+ * reading what programs see of it, which does not change. */
 static struct vb_device *device_find_or_new(const struct netdev *nd)
 {
 	struct vb_device *d;
 
 	list_for_each (n, &registry) {
 		d = list_entry(n, struct vb_device, node);
-		if (!strcmp(d->netdev.name, nd->name) && !strcmp(d->netdev.ifname, nd->ifname))
+		if (!strcmp(d->netdev.name, nd->name) && d->netdev.ifindex == nd->ifindex)
 			return d;
 	}
 	d = calloc(1, sizeof(*d));
-	if (d)
-		list_append(&registry, &d->node);
+	if (!d)
+		return NULL;
+	device_fill(d, nd);
+	list_append(&registry, &d->node);
 	return d;
 }
 
@@ -98,6 +99,13 @@ void vb_device_put(struct vb_device *dev)
 {
 	pthread_mutex_lock(&registry_lock);
 	device_put_locked(dev);
+	pthread_mutex_unlock(&registry_lock);
+}
+
+void vb_device_netdev(struct vb_device *dev, struct netdev *out)
+{
+	pthread_mutex_lock(&registry_lock);
+	*out = dev->netdev;
 	pthread_mutex_unlock(&registry_lock);
 }
 
@@ -143,7 +151,8 @@ static bool list_ours(struct vb_list *l, unsigned *out, const struct netdev *fou
 
 		if (!d)
 			return false;
-		device_fill(d, &found[i], (int)i);
+		d->netdev = found[i];
+		d->index = (int)i;
 		d->refs++;
 		l->devices[(*out)++] = &d->base;
 	}
@@ -212,20 +221,30 @@ const char *ibv_get_device_name(struct ibv_device *device)
 
 int ibv_get_device_index(struct ibv_device *device)
 {
-	struct vb_device *d = vb_device_of(device);
+	struct vb_device *d;
+	int index = 0;
 
-	return d ? d->index : REAL_CALL(ibv_get_device_index, device);
+	pthread_mutex_lock(&registry_lock);
+	d = device_of_locked(device);
+	if (d)
+		index = d->index;
+	pthread_mutex_unlock(&registry_lock);
+	return d ? index : REAL_CALL(ibv_get_device_index, device);
 }
 
 __be64 ibv_get_device_guid(struct ibv_device *device)
 {
-	struct vb_device *d = vb_device_of(device);
+	struct vb_device *d;
 	uint8_t bytes[8];
 	__be64 guid;
 
+	pthread_mutex_lock(&registry_lock);
+	d = device_of_locked(device);
+	if (d)
+		put_be64(bytes, d->netdev.guid);
+	pthread_mutex_unlock(&registry_lock);
 	if (!d)
 		return REAL_CALL(ibv_get_device_guid, device);
-	put_be64(bytes, d->netdev.guid);
 	memcpy(&guid, bytes, sizeof(guid));
 	return guid;
 }

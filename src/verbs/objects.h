@@ -47,8 +47,8 @@ struct vb_device {
 	 * zeros.
 	 */
 	uint64_t provider_view[64];
-	struct netdev netdev; /* as it was when listed last */
-	int index;	      /* place in the list */
+	struct netdev netdev; /* as it was when listed last; guarded by the registry's lock */
+	int index;	      /* place in that list; likewise */
 	unsigned refs;	      /* lists and contexts that hold it; guarded by the registry's lock */
 	struct list node;     /* in the registry */
 };
@@ -181,6 +181,8 @@ struct vb_qp {
 
 struct vb_device *vb_device_of(struct ibv_device *device);
 void vb_device_get(struct vb_device *dev);
+/** The interface as it was when it was listed last. */
+void vb_device_netdev(struct vb_device *dev, struct netdev *out);
 void vb_device_put(struct vb_device *dev);
 
 int vb_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);

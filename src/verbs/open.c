@@ -89,7 +89,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	int ret;
 
 	c->dev = dev;
-	c->netdev = dev->netdev;
+	vb_device_netdev(dev, &c->netdev);
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->port.lock, NULL);
 	pthread_mutex_init(&c->port.update, NULL);

@@ -102,8 +102,26 @@ static void tell_program(struct vb_context *c, const struct netdev *before,
 		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
 }
 
-/* Bring table, lane and program up to date. active: NULL, or what the news say of the link. */
-static void update(struct vb_context *c, const bool *active, bool silent)
+/* As netdev_reread(), with what the news say, if there are any. */
+static int look(const struct netdev *before, const struct netmon_news *news, struct netdev *now)
+{
+	int ret;
+
+	if (news && news->what == NETMON_GONE) {
+		*now = *before;
+		now->ngids = 0;
+		now->active = false;
+		return -ENODEV;
+	}
+	ret = netdev_reread(before, now);
+	if (!ret && news && news->what == NETMON_LINK)
+		now->active = news->active;
+	return ret;
+}
+
+/* Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
+ * device that is gone already. */
+static void update(struct vb_context *c, const struct netmon_news *news)
 {
 	struct netdev_change change[2 * ROCEMU_MAX_GID];
 	struct netdev before, now;
@@ -113,15 +131,13 @@ static void update(struct vb_context *c, const bool *active, bool silent)
 
 	pthread_mutex_lock(&c->port.update);
 	before = c->netdev; /* nobody else writes it */
-	ret = netdev_reread(&before, &now);
+	ret = look(&before, news, &now);
 	gone = ret == -ENODEV;
 	if (ret < 0 && !gone) {
 		log_info("%s: %s", before.name, strerror(-ret));
 		pthread_mutex_unlock(&c->port.update);
 		return;
 	}
-	if (active && !gone)
-		now.active = *active;
 	pthread_mutex_lock(&c->port.lock);
 	n = netdev_merge(&c->netdev, &now, change);
 	now = c->netdev;
@@ -133,7 +149,7 @@ static void update(struct vb_context *c, const bool *active, bool silent)
 		lane_set_mtu(c->lane, netdev_active_mtu(now.mtu));
 	if (gone)
 		lane_fail(c->lane);
-	if (!silent)
+	if (news || gone)
 		tell_program(c, &before, &now, n > 0, gone);
 	pthread_mutex_unlock(&c->port.update);
 }
@@ -162,7 +178,7 @@ static void on_news(void *user, const struct netmon_news *news)
 	if (news->what == NETMON_IMPAIRED)
 		update_link(c, false);
 	else if (news->what == NETMON_ANYTHING || news->ifindex == c->netdev.ifindex)
-		update(c, news->what == NETMON_LINK ? &news->active : NULL, false);
+		update(c, news);
 }
 
 void vb_port_start(struct vb_context *c)
@@ -180,7 +196,7 @@ void vb_port_start(struct vb_context *c)
 		log_info("%s: changes of the network will not be seen: %s", c->netdev.name,
 			 strerror(-ret));
 	/* What has changed since the device was listed. */
-	update(c, NULL, true);
+	update(c, NULL);
 	update_link(c, true);
 }
 
