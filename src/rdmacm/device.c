@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <endian.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -21,14 +22,33 @@ static struct list devices = {&devices, &devices};
 
 enum { GIDS_MAX = 1024 }; /* entries of a GID table that are looked at */
 
-static struct rcm_device *find_open(uint64_t guid, const char *name)
+bool rcm_device_is_there(const struct rcm_device *d)
+{
+	char name[IF_NAMESIZE];
+
+	return !atomic_load(&d->gone) &&
+	       (!d->ifindex || if_indextoname(d->ifindex, name) || errno != ENXIO);
+}
+
+/* 0: it has no address. */
+static unsigned interface_of(struct ibv_context *c)
+{
+	struct ibv_gid_entry e;
+	int err = ENODATA; /* a hole */
+
+	for (uint32_t i = 0; i < GIDS_MAX && err == ENODATA; i++)
+		err = ibv_query_gid_ex(c, 1, i, &e, 0);
+	return err ? 0 : e.ndev_ifindex;
+}
+
+static struct rcm_device *find_open(const char *name)
 {
 	list_for_each (n, &devices) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
 		/* One that is gone does not come back, not under that name either. */
-		if (!atomic_load(&d->gone) && d->guid == guid &&
-		    strcmp(ibv_get_device_name(d->verbs->device), name) == 0)
+		if (strcmp(ibv_get_device_name(d->verbs->device), name) == 0 &&
+		    rcm_device_is_there(d))
 			return d;
 	}
 	return NULL;
@@ -58,8 +78,7 @@ static bool emulated(struct ibv_device *device)
 /* -errno; -ENODEV: not a device of ours */
 static int open_device(struct ibv_device *device, struct rcm_device **out)
 {
-	struct rcm_device *d =
-		find_open(be64toh(ibv_get_device_guid(device)), ibv_get_device_name(device));
+	struct rcm_device *d = find_open(ibv_get_device_name(device));
 	struct ibv_device_attr attr;
 	int err;
 
@@ -78,6 +97,7 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 		return err;
 	}
 	d->guid = be64toh(ibv_get_device_guid(device));
+	d->ifindex = interface_of(d->verbs);
 	err = rcm_verbs_err(ibv_query_device(d->verbs, &attr));
 	if (!err) {
 		d->max_responder_resources = limit(attr.max_qp_rd_atom);
@@ -137,7 +157,9 @@ static bool each_open_address(address_fn *fn, void *user)
 		return false;
 	pthread_mutex_lock(&devices_lock);
 	list_for_each (n, &devices) {
-		found = each_gid(list_entry(n, struct rcm_device, node), entries, fn, user);
+		struct rcm_device *d = list_entry(n, struct rcm_device, node);
+
+		found = rcm_device_is_there(d) && each_gid(d, entries, fn, user);
 		if (found)
 			break;
 	}

@@ -68,6 +68,7 @@ struct rcm_device {
 	struct ibv_xrcd
 		*xrcd; /* owned, or NULL as long as nobody asked; guarded by device.c's lock */
 	uint64_t guid; /* node GUID as a number */
+	unsigned ifindex; /* of its interface; 0: not known */
 	uint8_t max_responder_resources, max_initiator_depth;
 	/* Of watch.c: */
 	struct ibv_context *watch; /* owned: a second one, for its events; or NULL */
@@ -104,6 +105,11 @@ int rcm_device_addresses(struct rcm_local **out);
 /** The node GUID of the first device, by which the process's connection manager calls itself; 0:
  * none. */
 uint64_t rcm_device_guid(void);
+/**
+ * Is its interface still there? The device tells of it a moment later, and by then another
+ * interface may have its name and addresses.
+ */
+bool rcm_device_is_there(const struct rcm_device *dev);
 /** The addresses of one device now. As rcm_device_addresses(). */
 int rcm_device_table(struct rcm_device *dev, struct rcm_local **out);
 /** The devices that were opened, one after another; NULL: the first, at the end. */

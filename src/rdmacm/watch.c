@@ -212,7 +212,7 @@ static bool look_at(struct rcm_device *d)
 	}
 	if (atomic_load(&d->gone))
 		tell_removal(d);
-	else
+	else if (rcm_device_is_there(d)) /* or the news of its end are about to come */
 		tell_addresses(d);
 	return true;
 }

@@ -2,12 +2,13 @@
 /*
  * Each type of event that <rdma/rdma_cma.h> has, brought about between two processes, with the
  * status that docs/connections.md says; the last test fails if one was never seen. The other
- * process ("peer") is forked before this one uses the library; it has a listener and does one thing
- * at a time that it is told.
+ * process ("peer") is this program once more; it has a listener and does one thing at a time that
+ * it is told.
  */
 #include "test.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -43,8 +44,7 @@ static struct {
 	struct rdma_cm_id *listener, *id;
 } at_peer;
 
-/* Nothing of cmocka's in the peer: a failed assertion there would run this program's other tests.
- */
+/* Nothing of cmocka's in the peer: it is no test. */
 static int next_of_type(int type)
 {
 	struct pollfd p = {.fd = at_peer.ch->fd, .events = POLLIN};
@@ -123,6 +123,17 @@ static void run_peer(int fd)
 	_exit(0);
 }
 
+#define PEER_FD "ROCEMU_TEST_PEER_FD"
+
+/* Before main(), which would run the tests. */
+__attribute__((constructor)) static void be_peer(void)
+{
+	const char *fd = getenv(PEER_FD);
+
+	if (fd)
+		run_peer(atoi(fd));
+}
+
 /* ---- this process's end of it ---- */
 
 static bool seen[TYPES];
@@ -130,19 +141,24 @@ static int peer_fd = -1;
 
 static void start_peer(void)
 {
+	char number[16];
 	int fds[2];
 	pid_t pid;
 
 	if (peer_fd >= 0)
 		return;
 	bench_namespace();
-	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, fds), 0);
+	fcntl(fds[0], F_SETFD, FD_CLOEXEC);
+	snprintf(number, sizeof(number), "%d", fds[1]);
+	setenv(PEER_FD, number, 1);
 	pid = fork();
-	assert_true(pid >= 0);
 	if (pid == 0) {
-		close(fds[0]);
-		run_peer(fds[1]);
+		execl("/proc/self/exe", "peer", (char *)NULL);
+		_exit(1);
 	}
+	assert_true(pid > 0);
+	unsetenv(PEER_FD);
 	close(fds[1]);
 	peer_fd = fds[0]; /* it ends with this process */
 }

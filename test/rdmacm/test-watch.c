@@ -156,6 +156,25 @@ TEST(removal, then_another_interface_of_that_name__programs_start_again)
 	}
 }
 
+/* The same name, hardware address and IP address, before the end of the first was noticed. */
+TEST(removal, another_interface_at_once__new_ids_are_on_that_one)
+{
+	struct ibv_context *last = NULL;
+
+	for (int turn = 0; turn < 10; turn++) {
+		struct bench b;
+
+		bench_veth();
+		bench_ip("link set p0 address 02:00:00:00:00:01");
+		bench_connect(&b, "10.1.1.1");
+		assert_ptr_not_equal(b.client->verbs, last);
+		assert_ptr_equal(b.client->verbs, b.server->verbs);
+		last = b.client->verbs;
+		bench_ip("link delete p0");
+		bench_end(&b);
+	}
+}
+
 TEST(removal, of_one_device__wildcard_listener_goes_on_with_others)
 {
 	struct rdma_event_channel *ch = bench_channel();
