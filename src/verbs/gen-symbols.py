@@ -30,8 +30,8 @@ VOID = re.compile(
 )
 MINUS_ONE = re.compile(
     r"^(ibv_(read_\w*sysfs_file|get_cq_event|get_async_event|query_(gid|pkey|gid_type)|close_device"
-    r"|init_ah_from_wc|get_pkey_index|get_device_index|rereg_mr)"
-    r"|rdma_\w+|r[a-z]+)$"  # all of librdmacm, rsockets too
+    r"|init_ah_from_wc|get_pkey_index|get_device_index|rereg_mr|\w+_dmabuf_fd)"
+    r"|rdma_\w+|r[a-z_]+)$"  # all of librdmacm, rsockets too
 )
 # A count, or -errno.
 NEGATIVE = re.compile(r"^_ibv_query_gid_table$")
