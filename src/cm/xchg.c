@@ -59,17 +59,16 @@ void xchg_stop(struct xchg *x)
 		list_remove(&x->tx_link);
 }
 
-bool xchg_retry(struct xchg *x, rocemu_ns_t now)
+void xchg_retry(struct xchg *x, rocemu_ns_t now)
 {
 	if (x->retries == 0) {
 		x->cm->stats.timeouts++;
-		return false;
+		return;
 	}
 	x->retries--;
 	x->cm->stats.retries++;
 	put(x, &x->request);
 	xchg_timer_set(x, now + x->interval);
-	return true;
 }
 
 void xchg_request_again(struct xchg *x)

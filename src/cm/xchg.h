@@ -44,8 +44,8 @@ void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m
 		  uint8_t retries);
 /** The request was answered, or does not matter any more; it is forgotten, and not sent when it still waits. */
 void xchg_stop(struct xchg *x);
-/** The timer has come and a request waits: send it again. @return false: no retries are left. */
-bool xchg_retry(struct xchg *x, rocemu_ns_t now);
+/** The timer has come and a request waits: send it again, or, without retries left, count it as given up. */
+void xchg_retry(struct xchg *x, rocemu_ns_t now);
 /** Send the request again now, beside its timer. */
 void xchg_request_again(struct xchg *x);
 
