@@ -154,7 +154,8 @@ static void set_wills(void) REQUIRES(rcm_lock)
 /* Make the timer ring when the CM needs it, if it would later. */
 static void arm(void) REQUIRES(rcm_lock)
 {
-	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), rcm_again_deadline()), mad_deadline());
+	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), rcm_again_deadline()),
+			      MIN(mad_deadline(), rcm_neigh_deadline()));
 	struct itimerspec t = {0};
 
 	if (due >= core.armed)
@@ -263,6 +264,7 @@ static void *run(void *arg)
 		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
 		cm_expire(core.cm, rcm_now());
 		rcm_again_expire(rcm_now());
+		rcm_neigh_expire(rcm_now());
 		mad_expire(core.client, rcm_now());
 		rcm_drive();
 	}
@@ -373,6 +375,7 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	pthread_cond_init(&rcm_lock.woken, NULL);
 	mad_forget();
 	rcm_again_forget();
+	rcm_neigh_forget();
 	rcm_watch_forget();
 	rcm_device_forget();
 }

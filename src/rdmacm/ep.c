@@ -6,6 +6,8 @@
 
 #include "rdmacm/objects.h"
 
+enum { RESOLVE_MS = 2000 }; /* as rdma-core's */
+
 /* A listener keeps PD and QP attributes for the connections that rdma_get_request() will give out.
  */
 static int prepare_passive(struct rcm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
@@ -28,7 +30,7 @@ static int prepare_passive(struct rcm_id *id, const struct rdma_addrinfo *res, s
 static int prepare_active(struct rcm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 			  struct ibv_qp_init_attr *attr)
 {
-	int ret = rdma_resolve_addr(&id->base, res->ai_src_addr, res->ai_dst_addr, 0);
+	int ret = rdma_resolve_addr(&id->base, res->ai_src_addr, res->ai_dst_addr, RESOLVE_MS);
 
 	if (!ret && res->ai_route_len)
 		ret = rdma_set_option(&id->base, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, res->ai_route,

@@ -168,6 +168,7 @@ struct rcm_event {
 enum rcm_state {
 	RCM_IDLE,
 	RCM_BOUND,
+	RCM_ADDR_QUERY, /* waits for a neighbour (neigh.c) */
 	RCM_ADDR_RESOLVED,
 	RCM_ROUTE_RESOLVED,
 	RCM_CONNECT, /* from rdma_connect() or a request on */
@@ -211,6 +212,13 @@ struct rcm_id {
 	unsigned again_tries;
 	rocemu_ns_t again_due;
 	struct list again;
+	/* A neighbour that is waited for (neigh.c): who, from where; when to look, until when. */
+	struct {
+		struct list node;
+		struct sockaddr_storage to;
+		struct rcm_local from;
+		rocemu_ns_t due, pause, until;
+	} asked;
 	uint32_t psn; /* starting PSN of what we receive */
 	uint32_t qkey;
 	bool disconnect_reported;
@@ -332,6 +340,8 @@ int rcm_addr_route(const struct sockaddr *dst, const struct sockaddr *from,
 
 /* resolve.c */
 int rcm_bind(struct rcm_id *id, const struct sockaddr *sa) EXCLUDES(rcm_lock);
+/** What came of the neighbour that an ID waited for. */
+void rcm_resolved(struct rcm_id *id, int err) REQUIRES(rcm_lock);
 /** Like rdma_resolve_route(), without waiting. -errno. */
 int rcm_resolve_route(struct rcm_id *id) EXCLUDES(rcm_lock);
 
@@ -355,6 +365,17 @@ void rcm_groups_leave(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Send the REQ or SIDR_REQ of rdma_connect() once more, in the place of the one that was refused.
  * -errno. */
 int rcm_request_again(struct rcm_id *id) REQUIRES(rcm_lock);
+
+/* neigh.c */
+/** Does somebody have an IP address, or need not be asked for? If not, asks for him. */
+bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from);
+/** Look again, and tell the ID when he is known or the time is over. */
+void rcm_neigh_wait(struct rcm_id *id, const struct sockaddr *to, const struct rcm_local *from,
+		    int timeout_ms) REQUIRES(rcm_lock);
+rocemu_ns_t rcm_neigh_deadline(void) REQUIRES(rcm_lock);
+void rcm_neigh_expire(rocemu_ns_t now) REQUIRES(rcm_lock);
+/** In a forked child. */
+void rcm_neigh_forget(void);
 
 /* again.c */
 /** The ID's peer has served us now. */

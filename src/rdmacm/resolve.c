@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * From addresses to devices: bind, resolve_addr, resolve_route. RoCE needs no route of its own
- * and the kernel looks after neighbours, so all is known at once; the events that programs wait for
- * are posted by the call itself. AF_IB's GIDs are IP addresses here, and what is found by IP is
- * shown in the family that the program uses.
+ * and the kernel looks after neighbours, so nearly all is known at once, and the events that
+ * programs wait for are posted by the call itself; but for neighbours that nobody has asked for
+ * yet. AF_IB's GIDs are IP addresses here, and what is found by IP is shown in the family that the
+ * program uses.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -218,7 +219,7 @@ static void set_resolved(struct rcm_id *id, const struct sockaddr *to,
 	struct rocemu_gid dgid;
 	uint64_t service_id;
 
-	if (id->state == RCM_BOUND)
+	if (id->bound)
 		service_id = rcm_addr_service(id->base.ps, &a->src_addr);
 	else
 		service_id = rocemu_cm_service_id((enum rocemu_port_space)id->base.ps, any_port());
@@ -251,8 +252,19 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
-static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
+void rcm_resolved(struct rcm_id *id, int err)
 {
+	if (err)
+		id->state = id->bound ? RCM_BOUND : RCM_IDLE;
+	else
+		set_resolved(id, (struct sockaddr *)&id->asked.to, &id->asked.from);
+	rcm_post(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+}
+
+static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
+			int timeout_ms)
+{
+	bool known;
 	struct sockaddr_storage to;
 	struct rcm_local local;
 	uint64_t guid;
@@ -272,14 +284,19 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 		rcm_lock_drop();
 		return 0;
 	}
+	known = rcm_neigh_known((struct sockaddr *)&to, &local);
 	guid = rcm_device_guid();
 	rcm_lock_take();
 	/* From here on the core's thread tells what becomes of the device. */
 	err = id->removed ? -ENODEV : rcm_core_start(id, guid);
-	if (!err) {
+	if (!err)
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
+	if (!err && known) {
 		set_resolved(id, (struct sockaddr *)&to, &local);
 		rcm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	} else if (!err) {
+		id->state = RCM_ADDR_QUERY;
+		rcm_neigh_wait(id, (struct sockaddr *)&to, &local, timeout_ms);
 	}
 	rcm_drive(); /* the agent's descriptor may be another one now */
 	rcm_lock_drop();
@@ -291,10 +308,9 @@ int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct
 {
 	int err;
 
-	(void)timeout_ms; /* nothing here takes time */
 	if (!base || !dst_addr)
 		return rcm_ret(-EINVAL);
-	err = resolve_addr(rcm_id_of(base), src_addr, dst_addr);
+	err = resolve_addr(rcm_id_of(base), src_addr, dst_addr, timeout_ms);
 	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(base));
 }
 

@@ -27,7 +27,7 @@ enum {
 	UDP_TAG = 0x55555555,
 	QPN_MASK = 0xffffff,
 	MOST_IOV = 16,
-	RESOLVE_MS = 2000,
+	RESOLVE_MS = 200, /* whoever sends waits for it, when nobody answers */
 };
 
 /* ---- addresses ---- */

@@ -26,9 +26,8 @@ DIFFERENCES = (
      'none may listen there; here the first may, and a wildcard and an address both.'),
     (r'^bind twice', r'bind EINVAL reuseaddr EINVAL afonly EINVAL', r'bind EINVAL reuseaddr ok afonly ok',
      'REUSEADDR and AFONLY are to be set before rdma_bind_addr(): it is there that the port is taken.'),
-    (r'to dead4|own4.* to far4', r'ADDR_RESOLVED|ENETUNREACH', r'ADDR_ERROR ETIMEDOUT',
-     'The kernel asks for the neighbour\'s Ethernet address and says ADDR_ERROR, ETIMEDOUT, when there is none; ours asks for nobody, '
-     'so rdma_connect() is what times out. No route is ENETUNREACH, whether the ID is bound or not.'),
+    (r'own4.* to far4', r'ENETUNREACH', r'ADDR_ERROR ETIMEDOUT',
+     'No route is ENETUNREACH at once, whether the ID is bound or not; from a bound one the kernel asks whoever is on the link.'),
     (r'll6', r'from ll6%:', r'from ll6:', 'A link-local source has its interface (sin6_scope_id) in all cases.'),
     (r'^resolve bound - from lo4', r'from lo4:\+', r'from -',
      'An ID that a failed rdma_resolve_addr() has bound shows its address.'),

@@ -5,6 +5,7 @@ A server is ready when the agent lists its service ID; clients name the server b
 that rdma_cm needs.
 """
 import contextlib
+import ipaddress
 import json
 import os
 import re
@@ -267,6 +268,15 @@ def unreachable(config, lab):
         expect('UNREACHABLE, error -110' in cli.output, 'not told that it is unreachable', cli)
 
 
+def no_such_host(config, lab, place):
+    """Nobody on the link has that address: told when the time for resolving it (2 s) is over."""
+    with Session(config, lab.get(place)) as s:
+        nobody = str(ipaddress.ip_address(s.topo.server.tcp) + 77)
+        cli = s.client(['rping', '-c', '-a', nobody, '-C', 1])
+        cli.wait()
+        expect('ADDR_ERROR, error -110' in cli.output, 'not told that nobody is there', cli)
+
+
 # ---- datagrams and multicast -----------------------------------------------------------------------------
 
 def is_member(side, group):
@@ -385,6 +395,8 @@ def cases():
         Case('cm/rping.agent_killed/lo', rping_agent_killed, NORMAL, alone=True, needs=('rping',)),
         Case('cm/rping.captured', rping_captured, NORMAL, needs=('rping',)),
         Case('cm/rping.unreachable/lo', unreachable, FULL, needs=('rping',)),
+        *(Case(f'cm/rping.no_such_host/{p}', lambda c, l, p=p: no_such_host(c, l, p), NORMAL, needs=('rping',))
+          for p in ('veth1500-v4', 'veth1500-v6')),
     ]
     found += [vendor_options(place) for place in WHERE]
     done = complete('data transfers complete')

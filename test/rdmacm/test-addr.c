@@ -298,6 +298,74 @@ TEST(resolve_addr, link_local_without_interface__found)
 	rdma_destroy_event_channel(ch);
 }
 
+/* ---- neighbours ---- */
+
+TEST(resolve_addr, neighbour_that_does_not_answer__addr_error_in_time)
+{
+	struct rdma_event_channel *ch = start();
+	struct rdma_cm_id *id = new_id(ch, RDMA_PS_TCP), *sync;
+
+	bench_veth();
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.8", 7), 100), 0);
+	/* Not while it waits. */
+	assert_errno(rdma_resolve_addr(id, NULL, bench_addr("127.0.0.1", 7), 100), EINVAL);
+	assert_errno(rdma_bind_addr(id, bench_addr("127.0.0.1", 0)), EINVAL);
+	assert_errno(rdma_resolve_route(id, 1), EINVAL);
+	assert_errno(rdma_listen(id, 1), EINVAL);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_ERROR), -ETIMEDOUT);
+	/* And then it may be tried again. */
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.9", 7), 100), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	/* A call that waits says so. */
+	assert_int_equal(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
+	assert_errno(rdma_resolve_addr(sync, NULL, bench_addr("10.1.1.8", 7), 100), ETIMEDOUT);
+	assert_int_equal(rdma_destroy_id(sync), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
+TEST(resolve_addr, neighbour_found_while_waited_for__resolved)
+{
+	struct rdma_event_channel *ch = start();
+	struct rdma_cm_id *id = new_id(ch, RDMA_PS_TCP), *bound = new_id(ch, RDMA_PS_TCP);
+
+	bench_veth();
+	assert_int_equal(rdma_bind_addr(bound, bench_addr("0.0.0.0", 7501)), 0);
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.7", 7), 60000), 0);
+	assert_int_equal(rdma_resolve_addr(bound, NULL, bench_addr("10.1.1.7", 7), 60000), 0);
+	bench_no_event(ch);
+	assert_int_equal(rdma_get_src_port(id), 0);
+	bench_ip("neighbour replace 10.1.1.7 lladdr 02:00:00:00:00:07 dev p0 nud permanent");
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+	assert_memory_equal(&((struct sockaddr_in *)(void *)rdma_get_local_addr(id))->sin_addr,
+			    &((struct sockaddr_in *)(void *)bench_addr("10.1.1.1", 0))->sin_addr,
+			    4);
+	assert_int_equal(ntohs(rdma_get_src_port(bound)), 7501);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	assert_int_equal(rdma_destroy_id(bound), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
+TEST(resolve_addr, destroyed_while_a_neighbour_is_waited_for__nothing_comes)
+{
+	struct rdma_event_channel *ch = start();
+	struct rdma_cm_id *id = new_id(ch, RDMA_PS_TCP);
+
+	bench_veth();
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.8", 7), 1), 0);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	id = new_id(ch, RDMA_PS_TCP);
+	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.8", 7), 50), 0);
+	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_ERROR), -ETIMEDOUT);
+	bench_no_event(ch);
+	assert_int_equal(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+	bench_ip("link delete p0");
+}
+
 /* ---- connections ---- */
 
 /* A listener at one address, a client to another, both of one host: the request comes, with the
