@@ -376,15 +376,21 @@ class VethPair:
         self.names = (base + 'a', base + 'b')
         self.v4 = (f'10.55.{n}.1', f'10.55.{n}.2')
         self.v6 = (f'fd55:{n}::1', f'fd55:{n}::2')
+        self.mtu = mtu
         for name in self.names:
             self.ip('netns', 'add', name)
+            self.ip('-n', name, 'link', 'set', 'lo', 'up')
+        self.make()
+
+    def make(self):
+        """The pair itself, with addresses; again when it was removed."""
         a, b = self.names
+        mtu = self.mtu
         self.ip('-n', a, 'link', 'add', 'veth0', 'mtu', mtu, 'type', 'veth',
                 'peer', 'name', 'veth0', 'netns', b, 'mtu', mtu)
         for i, name in enumerate(self.names):
             self.ip('-n', name, 'address', 'add', self.v4[i] + '/24', 'dev', 'veth0')
             self.ip('-n', name, 'address', 'add', self.v6[i] + '/64', 'dev', 'veth0', 'nodad')
-            self.ip('-n', name, 'link', 'set', 'lo', 'up')
             self.ip('-n', name, 'link', 'set', 'veth0', 'up')
         self.wait_running()
 

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Programs that connect by rdma_cm, and whose interface or address goes while they run: they end, and say why where
+they look at what they are told."""
+import re
+
+from cases_cm import Session, agent_status, established, is_member, of_server
+from cases_network import on_veth, sides
+from harness import NORMAL, Case, expect
+
+# Each packet of connection management and of data so late, so that all of them happen while they are under way.
+LATE = ('--impair', 'delay=1s..1s')
+
+# What rping says, whose exit code depends on what it happened to wait for.
+END = 'device removal|DISCONNECT'
+
+
+def remove(veth):
+    """Both ends are gone with one."""
+    veth.ip('-n', veth.names[0], 'link', 'delete', 'veth0')
+
+
+def ended(*procs, text=None):
+    """All end by themselves, with this in what they print."""
+    for p in procs:
+        p.wait()
+        expect(p.popen.returncode >= 0, 'killed by a signal', *procs)
+        expect(not text or re.search(text, p.output), f'{p.name} did not say "{text}"', *procs)
+
+
+def rping(config, veth):
+    for addresses in (veth.v4, veth.v6):
+        with Session(config, sides(veth, addresses)) as s:
+            srv = s.server(['rping', '-p', '{port}', '-s', '-a', '{server}'])
+            cli = s.client(['rping', '-p', '{port}', '-c', '-a', '{server}'])
+            cli.wait_until(lambda s=s: established(s, 1), 'they were connected')
+            remove(veth)
+            ended(srv, cli, text=END)
+        veth.make()
+
+
+def rping_again(config, veth):
+    """A persistent server ends, too, as it does with the kernel's. With the interface there again all can be started
+    again, on the same port."""
+    with Session(config, sides(veth, veth.v4)) as s:
+        for _ in range(2):
+            srv = s.server(['rping', '-p', '{port}', '-s', '-P', '-a', '0.0.0.0'])
+            cli = s.client(['rping', '-p', '{port}', '-c', '-a', '{server}'], 'client')
+            cli.wait_until(lambda: is_connected(s), 'they were connected')
+            remove(veth)
+            ended(cli, text=END)
+            ended(srv, text='device removal')
+            veth.make()
+
+
+def is_connected(session):
+    """Has somebody left a will? That is, is there a connection."""
+    status = agent_status(session.config, session.topo.server)
+    return bool(status) and sum(c['wills'] for c in status['cm']['clients']) > 0
+
+
+def rping_address(config, veth):
+    """The client's address is deleted: it ends when nobody has answered for long enough. The server hears of it when
+    the address is back, by the will that the client left."""
+    with Session(config, sides(veth, veth.v4)) as s:
+        srv = s.server(['rping', '-p', '{port}', '-s', '-a', '{server}'])
+        cli = s.client(['rping', '-p', '{port}', '-c', '-a', '{server}'])
+        cli.wait_until(lambda: established(s, 1), 'they were connected')
+        change = ('-n', veth.names[1], 'address', '{}', veth.v4[1] + '/24', 'dev', 'veth0')
+        veth.ip(*(a.format('del') for a in change))
+        ended(cli, text='ADDR_CHANGE')
+        expect(re.search(r'status 12|status 5', cli.output), 'not told that the peer is silent', cli)
+        veth.ip(*(a.format('add') for a in change))
+        ended(srv, text='DISCONNECT|status 12')
+
+
+def ucmatose(config, veth):
+    with Session(config, sides(veth, veth.v4)) as s:
+        srv = s.server(['ucmatose', '-p', '{port}', '-b', '{server}'], options=LATE)
+        cli = s.client(['ucmatose', '-p', '{port}', '-s', '{server}'], options=LATE)
+        srv.wait_until(lambda: established(s, 1), 'they were connected')
+        remove(veth)
+        # What it counts are completions, whatever they say.
+        ended(srv, cli)
+
+
+def ucmatose_connecting(config, veth):
+    with Session(config, sides(veth, veth.v4)) as s:
+        srv = s.server(['ucmatose', '-p', '{port}', '-b', '{server}'], options=LATE)
+        cli = s.client(['ucmatose', '-p', '{port}', '-s', '{server}'], options=LATE)
+        srv.wait_until(lambda: of_server(s, 'delivered') >= 1, 'the request came')
+        remove(veth)
+        ended(srv, cli, text='UNREACHABLE, error: -19')
+
+
+def udaddy(config, veth):
+    with Session(config, sides(veth, veth.v4), port=7174) as s:
+        srv = s.server(['udaddy', '-b', '{server}'], 'udp', options=LATE)
+        cli = s.client(['udaddy', '-s', '{server}'], options=LATE)
+        srv.wait_until(lambda: of_server(s, 'delivered') >= 1, 'it was asked')
+        remove(veth)
+        ended(cli, text='UNREACHABLE, error: -19')
+        ended(srv)
+
+
+def mckey(config, veth):
+    with Session(config, sides(veth, veth.v4)) as s:
+        receiver = s.start(s.topo.server, ['mckey', '-m', '239.1.2.9', '-b', '{server}'], 'receiver')
+        receiver.wait_until(lambda: is_member(s.topo.server, '239.1.2.9'), 'it joined')
+        remove(veth)
+        ended(receiver)
+
+
+def cases():
+    return [Case(f'events/{name}', on_veth(check), NORMAL, needs=(name.split('.', maxsplit=1)[0],))
+            for name, check in (('rping.removed', rping), ('rping.persistent', rping_again),
+                                ('rping.address', rping_address), ('ucmatose.removed', ucmatose),
+                                ('ucmatose.connecting', ucmatose_connecting), ('udaddy.removed', udaddy),
+                                ('mckey.removed', mckey))]
