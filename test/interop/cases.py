@@ -29,7 +29,9 @@ KNOWN = (
     (3, r'atomic_unaligned', r'post: Invalid argument',
      'The provider of rxe in rdma-core refuses an unaligned atomic when it is posted, so that none gets on the wire.'),
     (4, r'fence', r'client: .*no send completion',
-     'Seen once in some hundred tries: the READ before a fenced SEND is answered to its last packet, and rxe never sends the SEND.'),
+     'Rare, on a busy machine: the READ before a fenced SEND is answered to its last packet, and rxe never sends the SEND. It '
+     'looks whether the READ is done before it notes that it waits for it: a response in between wakes nobody. verbs-check '
+     'stops there; the case is run again for the rest.'),
 )
 OF_ITS_REQUESTER = (4,)          # known only where rxe is the client
 
@@ -103,6 +105,16 @@ GROUP_NAMES = {'ops': 'Operations', 'flow': 'Order and notification', 'errors': 
 
 
 def verbs(wire, role, family, transport, group, options=(), impair=None):
+    rows, text = verbs_once(wire, role, family, transport, group, options, impair)
+    if any(r.known in OF_ITS_REQUESTER for r in rows):
+        there = {r.label for r in rows}
+        more, _ = verbs_once(wire, role, family, transport, group, options, impair)
+        rows += [r for r in more if r.label not in there]
+        text += ', run again for those that it did not come to'
+    return rows, text
+
+
+def verbs_once(wire, role, family, transport, group, options, impair):
     argv = check_argv(transport, group, family, options)
     server, client = wire.pair(role, argv, argv, impair=impair)
     rows = tap_rows(GROUP_NAMES[group], transport, client.stdout, role)

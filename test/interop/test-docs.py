@@ -105,6 +105,19 @@ def known__fence__of_an_rxe_client_only():
         assert rows == {'RC storm': 'pass', 'RC fence': outcome, 'RC solicited': 'pass'}, (role, rows)
 
 
+def known__fence__run_again_for_the_checks_behind_it():
+    runs = [cases.tap_rows('Errors', 'rc', FENCE, 'server'),
+            cases.tap_rows('Errors', 'rc', 'ok 1 - storm\nok 2 - fence\nnot ok 3 - many_reads\n# client: wrong\n', 'server')]
+    real, cases.verbs_once = cases.verbs_once, lambda *_: (runs.pop(0), '')
+    try:
+        rows, text = cases.verbs(None, 'server', 'v4', 'rc', 'flow')
+    finally:
+        cases.verbs_once = real
+    found = {r.label: r.outcome for r in rows}
+    assert found == {'RC storm': 'pass', 'RC fence': 'known', 'RC solicited': 'pass', 'RC many_reads': 'fail'}, found
+    assert 'again' in text and not runs, text
+
+
 def known__seen_more_often_than_it_is_rare__soak_fails():
     case = cases.Case('soak', 'server', 'v4', 1500, cases.NORMAL, None, label=('Order and notification', 'RC soak'))
     rows = cases.tap_rows('Errors', 'rc', FENCE, 'server')
