@@ -66,11 +66,11 @@ static void request_add(struct request *r, uint16_t type, const void *data, size
 
 /* The kernel answers before the request has returned. @return the answer of that type, in buf;
  * NULL: there is none, *err says why. */
-static const struct nlmsghdr *request_do(int fd, const struct request *r, uint16_t type, void *buf,
-					 int *err)
+static struct nlmsghdr *request_do(int fd, const struct request *r, uint16_t type, void *buf,
+				   int *err)
 {
-	const struct nlmsghdr *h = buf;
-	const struct nlmsgerr *e;
+	struct nlmsghdr *h = buf;
+	struct nlmsgerr *e;
 	ssize_t n;
 
 	*err = -EPROTO;
@@ -95,8 +95,8 @@ static bool find_hop(int fd, const struct sockaddr *to, const struct rcm_local *
 	size_t skip = to->sa_family == AF_INET ? 12 : 0; /* ::ffff: */
 	struct rtmsg rt = {.rtm_family = (uint8_t)to->sa_family};
 	uint32_t scope = rcm_addr_scope(to);
-	const struct nlmsghdr *h;
-	const struct rtattr *a;
+	struct nlmsghdr *h;
+	struct rtattr *a;
 	struct rocemu_gid gid;
 	struct request r;
 	int err;
@@ -118,7 +118,7 @@ static bool find_hop(int fd, const struct sockaddr *to, const struct rcm_local *
 		return false;
 	for (size_t at = NLMSG_LENGTH(sizeof(rt)); at + RTA_LENGTH(0) <= h->nlmsg_len;
 	     at += RTA_ALIGN(a->rta_len)) {
-		a = (const void *)((const char *)h + at);
+		a = (void *)((char *)h + at);
 		if (a->rta_len < RTA_LENGTH(0) || at + a->rta_len > h->nlmsg_len)
 			return false;
 		if (a->rta_type == RTA_OIF && RTA_PAYLOAD(a) == sizeof(hop->ifindex))
@@ -135,7 +135,7 @@ static bool is_known(int fd, const struct hop *hop)
 {
 	static _Thread_local _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
 	struct ndmsg nd = {.ndm_family = (uint8_t)hop->family, .ndm_ifindex = (int)hop->ifindex};
-	const struct nlmsghdr *h;
+	struct nlmsghdr *h;
 	struct request r;
 	int err;
 
