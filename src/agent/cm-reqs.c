@@ -19,7 +19,8 @@ static bool same(const struct cm_req_id *a, const struct cm_req_id *b)
 	       memcmp(a->src.raw, b->src.raw, sizeof(a->src.raw)) == 0;
 }
 
-void cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number, uint64_t now_ms)
+struct cm_req *cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number,
+			   uint64_t now_ms)
 {
 	struct cm_req *bucket = rs->buckets[bucket_of(id)], *e = &bucket[0];
 
@@ -32,6 +33,7 @@ void cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number
 			e = &bucket[i];
 	}
 	*e = (struct cm_req){.id = *id, .when_ms = now_ms, .number = number};
+	return e;
 }
 
 uint16_t cm_reqs_find(const struct cm_reqs *rs, const struct cm_req_id *id, uint64_t now_ms)
@@ -43,4 +45,29 @@ uint16_t cm_reqs_find(const struct cm_reqs *rs, const struct cm_req_id *id, uint
 		    now_ms - bucket[i].when_ms < CM_REQS_MS)
 			return bucket[i].number;
 	return 0;
+}
+
+void cm_reqs_seen(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number)
+{
+	struct cm_req *bucket = rs->buckets[bucket_of(id)];
+
+	for (unsigned i = 0; i < CM_REQS_WAYS; i++)
+		if (bucket[i].number == number && same(&bucket[i].id, id))
+			bucket[i].seen = true;
+}
+
+bool cm_reqs_take_unseen(struct cm_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,
+			 struct cm_req *req)
+{
+	while (*at < CM_REQS_BUCKETS * CM_REQS_WAYS) {
+		struct cm_req *e = &rs->buckets[*at / CM_REQS_WAYS][*at % CM_REQS_WAYS];
+
+		++*at;
+		if (e->number != number || e->seen || now_ms - e->when_ms >= CM_REQS_MS)
+			continue;
+		*req = *e;
+		*e = (struct cm_req){0};
+		return true;
+	}
+	return false;
 }

@@ -2,9 +2,10 @@
 /*
  * Which client got a request (REQ, SIDR_REQ), for a while: its repetitions go to the same one,
  * though another one may listen by then or nobody; and a REJ whose sender has not learned our
- * communication ID yet can only be routed by the ID of the REQ it takes back (IBTA 12.6.7). A table
- * of fixed size whose oldest entries give way: one that is missing is as if the request had not
- * come. Pure.
+ * communication ID yet can only be routed by the ID of the REQ it takes back (IBTA 12.6.7). And
+ * whether it has seen it: one that dies with a request unseen has left no will for it. A table of
+ * fixed size whose oldest entries give way: one that is missing is as if the request had not come.
+ * Pure.
  */
 #ifndef AGENT_CM_REQS_H
 #define AGENT_CM_REQS_H
@@ -27,18 +28,37 @@ struct cm_req_id {
 	bool sidr;	  /* a SIDR_REQ, else a REQ */
 };
 
-struct cm_reqs {
-	struct cm_req {
-		struct cm_req_id id;
-		uint64_t when_ms;
-		uint16_t number; /* 0: free */
-	} buckets[CM_REQS_BUCKETS][CM_REQS_WAYS];
+struct cm_req {
+	struct cm_req_id id;
+	uint64_t when_ms;
+	uint16_t number; /* 0: free */
+	bool seen;	 /* the client has said something of it */
+	/* What an answer needs, filled in by who adds it. */
+	struct rocemu_gid dst;
+	uint32_t scope_id;
+	uint8_t tclass;
+	uint64_t service_id;
 };
 
-/** Remember who got it. */
-void cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number, uint64_t now_ms);
+struct cm_reqs {
+	struct cm_req buckets[CM_REQS_BUCKETS][CM_REQS_WAYS];
+};
+
+/** Remember who got it. @return its entry, borrowed until the next call. */
+struct cm_req *cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number,
+			   uint64_t now_ms);
 
 /** @return the client's number, or 0: not known. */
 uint16_t cm_reqs_find(const struct cm_reqs *rs, const struct cm_req_id *id, uint64_t now_ms);
+
+/** The client with that number has answered it, or left a will for it. */
+void cm_reqs_seen(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number);
+
+/**
+ * A client is gone: take one of those that it got and never said anything of. *at: 0 at first.
+ * @return false: there is no more.
+ */
+bool cm_reqs_take_unseen(struct cm_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,
+			 struct cm_req *req);
 
 #endif

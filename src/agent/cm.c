@@ -140,10 +140,15 @@ static struct cm_member *who_listens(struct cm *cm, const struct qp1 *q,
 	struct cm_req_id id = req_id(d, m);
 	const struct cm_port *port =
 		cm_ports_find(&cm->ports, service_id, &d->dst, d->scope_id, &q->members);
+	struct cm_req *req;
 
 	if (!port)
 		return NULL;
-	cm_reqs_add(&cm->reqs, &id, port->number, link_now_ms());
+	req = cm_reqs_add(&cm->reqs, &id, port->number, link_now_ms());
+	req->dst = d->dst;
+	req->scope_id = d->scope_id;
+	req->tclass = d->tclass;
+	req->service_id = service_id;
 	return cm->members[port->number];
 }
 
@@ -299,6 +304,18 @@ static struct qp1 *check_outgoing(struct cm *cm, const struct cm_member *member,
 	return id == 0 || member_of(cm, id) == member ? q : NULL;
 }
 
+/* What a client says to a requester shows that it has seen the request. */
+static void note_seen(struct cm *cm, const struct cm_member *member, const struct rocemu_gid *to,
+		      const struct rocemu_cm_msg *m)
+{
+	const struct cm_req_id id = {.src = *to,
+				     .comm_id = cm_mad_receiver_id(m),
+				     .tid = m->tid,
+				     .sidr = m->attr_id == ROCEMU_CM_SIDR_REP};
+
+	cm_reqs_seen(&cm->reqs, &id, member->number);
+}
+
 static void plan_wills(struct cm *cm);
 
 static void set_will(struct cm *cm, struct cm_member *member, const struct cm_frame *f,
@@ -329,20 +346,51 @@ void cm_frame(struct cm *cm, struct cm_member *member, const struct cm_frame *f)
 	if (!q) {
 		log_debug("client %u: a MAD that is not its to send", member->number);
 		count(cm, AGENT_CM_COUNT_tx_refused);
-	} else if (f->type == CM_FRAME_WILL) {
+		return;
+	}
+	note_seen(cm, member, &d.dst, &m);
+	if (f->type == CM_FRAME_WILL)
 		set_will(cm, member, f, &m);
-	} else {
+	else
 		send_from(cm, q, &d, AGENT_CM_COUNT_tx);
+}
+
+/* A client has died with requests that it has not even read: whoever sent them shall not wait for
+ * its next try, when there may be no agent here any more. */
+static void answer_unseen(struct cm *cm, uint16_t number)
+{
+	struct cm_req req;
+	unsigned at = 0;
+
+	while (cm_reqs_take_unseen(&cm->reqs, number, link_now_ms(), &at, &req)) {
+		const struct group *g = groups_find(cm->groups, &req.dst, req.scope_id);
+		const struct agent_cm_dgram d = {.src = req.id.src,
+						 .dst = req.dst,
+						 .scope_id = req.scope_id,
+						 .tclass = req.tclass};
+		struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ, .tid = req.id.tid};
+
+		if (req.id.sidr) {
+			m.attr_id = ROCEMU_CM_SIDR_REQ;
+			m.sidr_req.request_id = req.id.comm_id;
+			m.sidr_req.service_id = req.service_id;
+		} else {
+			m.req.local_comm_id = req.id.comm_id;
+		}
+		if (g && g->user)
+			answer(cm, g->user, &d, &m);
 	}
 }
 
 void cm_member_gone(struct cm *cm, struct cm_member *m)
 {
 	cm_ports_drop(&cm->ports, &m->ports);
-	if (cm->leaving)
+	if (cm->leaving) {
 		cm_wills_forget(&cm->wills, &m->wills);
-	else
+	} else {
 		cm_wills_execute(&cm->wills, &m->wills, link_now_ms());
+		answer_unseen(cm, m->number);
+	}
 	list_for_each (it, &cm->groups->all) {
 		struct qp1 *q = list_entry(it, struct group, node)->user;
 

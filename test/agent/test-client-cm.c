@@ -183,6 +183,54 @@ TEST(client_cm, will_replaced_and_taken_back__only_what_is_left_is_sent)
 	leave();
 }
 
+/* It has left no will for what it does not know of. */
+TEST(client_cm, killed_with_requests_unread__they_are_refused)
+{
+	struct cm_mail req, sidr, got, will;
+	struct cm_peer a, b;
+
+	enter();
+	a = start();
+	b = start();
+	cm_peer_listen_on(&a, SERVICE, &any_v4);
+	/* One that it knows of: its will is all that is said. */
+	req = mail_req(&far, &at, 5, SERVICE);
+	wire_send(wire, &req);
+	assert_int_equal(cm_peer_recv(&a, &got), 1);
+	will = mail_ids(&at, &far, ROCEMU_CM_REJ, cm_comm_id(a.number, 1), 5);
+	will.m.tid = req.m.tid;
+	will.m.rej.reason = ROCEMU_CM_REJ_CONSUMER;
+	assert_int_equal(cm_peer_will(&a, cm_comm_id(a.number, 1), &will, FAST, 0), 0);
+	/* And two that it does not. */
+	req = mail_req(&far, &at, 6, SERVICE);
+	sidr = mail_sidr_req(&far, &at, 7, SERVICE);
+	wire_send(wire, &req);
+	wire_send(wire, &sidr);
+	cm_wait_counter(AGENT_CM_COUNT_delivered, 3);
+	cm_peer_kill(&a);
+	for (unsigned i = 0; i < 3; i++) {
+		wire_recv(wire, &far, &got);
+		if (got.m.attr_id == ROCEMU_CM_SIDR_REP) {
+			assert_int_equal(got.m.sidr_rep.request_id, 7);
+			assert_int_equal(got.m.sidr_rep.status, ROCEMU_CM_SIDR_SERVICE_ID);
+			assert_int_equal(got.m.sidr_rep.service_id, SERVICE);
+			assert_int_equal(got.m.tid, sidr.m.tid);
+			continue;
+		}
+		assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+		if (got.m.rej.remote_comm_id == 5) {
+			assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_CONSUMER);
+			continue;
+		}
+		assert_int_equal(got.m.rej.remote_comm_id, 6);
+		assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_SERVICE_ID);
+		assert_int_equal(got.m.tid, req.m.tid);
+	}
+	wire_assert_silent(wire);
+	cm_peer_leave(&b);
+	leave();
+}
+
 TEST(client_cm, leaves_without_wills__nothing_is_sent)
 {
 	struct cm_peer a, b;
@@ -239,6 +287,10 @@ TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
 	bind.service_id = SERVICE;
 	assert_int_equal(cm_peer_bind(&b, &bind, &key), -EADDRINUSE);
 	cm_peer_kill(&a);
+	/* The request, of which it has said nothing, and its will. */
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	assert_int_equal(got.m.rej.remote_comm_id, 5);
 	wire_recv(wire, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
 	assert_int_equal(got.m.dreq.local_comm_id, id);

@@ -34,6 +34,30 @@ TEST(cm_reqs, request__remembered_for_a_while)
 	assert_int_equal(cm_reqs_find(&reqs, &id, 2000), 8);
 }
 
+TEST(cm_reqs, client_gone__what_it_has_not_seen_is_taken_once)
+{
+	struct cm_req_id unseen = req(1), seen = req(2), others = req(3), old = req(4);
+	struct cm_req got;
+	unsigned at = 0;
+
+	memset(&reqs, 0, sizeof(reqs));
+	cm_reqs_add(&reqs, &old, 7, 1000);
+	cm_reqs_add(&reqs, &unseen, 7, 2000)->service_id = 55;
+	cm_reqs_add(&reqs, &seen, 7, 2000);
+	cm_reqs_add(&reqs, &others, 8, 2000);
+	cm_reqs_seen(&reqs, &seen, 7);
+	cm_reqs_seen(&reqs, &unseen, 8); /* not its own */
+	assert_true(cm_reqs_take_unseen(&reqs, 7, 1000 + CM_REQS_MS, &at, &got));
+	assert_int_equal(got.id.comm_id, 1);
+	assert_int_equal(got.service_id, 55);
+	assert_false(cm_reqs_take_unseen(&reqs, 7, 1000 + CM_REQS_MS, &at, &got));
+	at = 0;
+	assert_false(cm_reqs_take_unseen(&reqs, 7, 1000 + CM_REQS_MS, &at, &got));
+	assert_int_equal(cm_reqs_find(&reqs, &unseen, 2000), 0);
+	assert_int_equal(cm_reqs_find(&reqs, &seen, 2000), 7);
+	assert_int_equal(cm_reqs_find(&reqs, &others, 2000), 8);
+}
+
 TEST(cm_reqs, flood__the_newest_are_known)
 {
 	enum { N = 1000000, KNOWN = CM_REQS_BUCKETS };
