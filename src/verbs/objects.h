@@ -400,6 +400,13 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 #ifndef HAVE_IBV_QUERY_QP_DATA_IN_ORDER
 int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
 #endif
+#ifndef HAVE_IBV_ALLOC_BUF
+struct ibv_buf;
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
+void ibv_free_buf(struct ibv_buf *buf);
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access);
+#endif
 #ifndef HAVE_IBV_WR_OPCODE_STR
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
 #endif

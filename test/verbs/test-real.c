@@ -317,6 +317,27 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 		NOT_FORWARDED(ibv_wr_opcode_str),
 		NOT_FORWARDED(mbps_to_ibv_rate),
 		NOT_FORWARDED(mult_to_ibv_rate),
+		/* Memory of the process for any device. */
+		NOT_FORWARDED(ibv_alloc_buf),
+		NOT_FORWARDED(ibv_free_buf),
+		NOT_FORWARDED(ibv_reg_buf_mr),
+		/* Newer than what the drop-in forwards: refused. */
+		NOT_FORWARDED(_ibv_query_comp_cntr_caps),
+		NOT_FORWARDED(ibv_alloc_dmah),
+		NOT_FORWARDED(ibv_create_comp_cntr),
+		NOT_FORWARDED(ibv_dealloc_dmah),
+		NOT_FORWARDED(ibv_destroy_comp_cntr),
+		NOT_FORWARDED(ibv_dm_export_dmabuf_fd),
+		NOT_FORWARDED(ibv_export_buf_dmabuf_fd),
+		NOT_FORWARDED(ibv_inc_comp_cntr),
+		NOT_FORWARDED(ibv_inc_err_comp_cntr),
+		NOT_FORWARDED(ibv_qp_attach_comp_cntr),
+		NOT_FORWARDED(ibv_query_port_speed),
+		NOT_FORWARDED(ibv_read_comp_cntr),
+		NOT_FORWARDED(ibv_read_err_comp_cntr),
+		NOT_FORWARDED(ibv_reg_mr_ex),
+		NOT_FORWARDED(ibv_set_comp_cntr),
+		NOT_FORWARDED(ibv_set_err_comp_cntr),
 	};
 
 	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {

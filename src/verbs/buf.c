@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Buffers that the library allocates, for drivers whose memory has to be of a kind. Ours need not be:
+ * they are pages of the process, for real devices' domains as well.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+#include "verbs/objects.h"
+
+struct ibv_buf {
+	void *addr; /* owned, a mapping */
+	size_t length;
+};
+
+void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **out)
+{
+	struct ibv_buf *buf;
+
+	(void)pd;
+	if (!size)
+		return vb_null(EINVAL);
+	buf = malloc(sizeof(*buf));
+	if (!buf)
+		return vb_null(ENOMEM);
+	buf->length = size;
+	buf->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (buf->addr == MAP_FAILED) {
+		free(buf);
+		return vb_null(ENOMEM);
+	}
+	*out = buf;
+	return buf->addr;
+}
+
+void ibv_free_buf(struct ibv_buf *buf)
+{
+	if (!buf)
+		return;
+	munmap(buf->addr, buf->length);
+	free(buf);
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access)
+{
+	const uintptr_t offset = (uintptr_t)addr - (uintptr_t)buf->addr;
+
+	if (offset > buf->length || length > buf->length - offset)
+		return vb_null(EINVAL);
+	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
