@@ -452,6 +452,21 @@ uint64_t cm_counter(enum agent_cm_counter which)
 	return value;
 }
 
+uint32_t cm_queued(uint16_t number)
+{
+	struct agent_status *st;
+	char text[AGENT_TEXT_MAX];
+	uint32_t queued = 0;
+
+	if (agent_client_status(false, &st, text, sizeof(text)))
+		fail_msg("no status: %s", text);
+	for (size_t i = 0; i < st->ncm_clients; i++)
+		if (st->cm_clients[i].number == number)
+			queued = st->cm_clients[i].queued;
+	agent_status_free(st);
+	return queued;
+}
+
 void cm_wait_counter(enum agent_cm_counter which, uint64_t value)
 {
 	for (unsigned tries = 0; tries < 1000000 && cm_counter(which) < value; tries++)

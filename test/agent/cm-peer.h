@@ -83,6 +83,8 @@ void mail_seal(struct cm_mail *mail);
 
 /** The agent's counter. */
 uint64_t cm_counter(enum agent_cm_counter which);
+/** Frames that wait for the client of that number. */
+uint32_t cm_queued(uint16_t number);
 /** Wait until a counter has at least that value. */
 void cm_wait_counter(enum agent_cm_counter which, uint64_t value);
 

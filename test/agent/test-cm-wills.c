@@ -92,6 +92,20 @@ TEST(cm_wills, several__in_the_order_of_their_times)
 	cm_wills_fini(&wills);
 }
 
+TEST(cm_wills, given_up_when_another_is_due__the_other_is_sent)
+{
+	fresh();
+	assert_int_equal(set(ID, 1, 0, true), 0);
+	assert_int_equal(set(ID + 1, 2, 1, true), 0);
+	cm_wills_execute(&wills, &mine, 100);
+	assert_int_equal(due(100), 1);
+	assert_int_equal(due(100), 2);
+	assert_int_equal(due(200), 2);
+	assert_int_equal(wills.given_up, 1);
+	assert_int_equal(wills.due_count, 1);
+	cm_wills_fini(&wills);
+}
+
 TEST(cm_wills, answer__from_the_right_peer_ends_it)
 {
 	struct rocemu_gid other = peer;

@@ -417,6 +417,7 @@ TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 		}
 		assert_true(id < 10000000);
 	}
+	assert_int_equal(cm_queued(stopped.number), CM_QUEUE_MAX);
 	req = mail_req(&far, &at, 0xfeed, OTHER_SERVICE);
 	wire_send(fd, &req);
 	expect(&other, ROCEMU_CM_REQ, 0xfeed, &got);

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The processes' side against an agent whose answers are well-formed and wrong, or that grants
+ * whatever it is asked for. */
+#include "test.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "agent/client-cm.h"
+#include "agent/client.h"
+#include "agent/launch.h"
+#include "peer.h"
+
+enum { NUMBER = 7 };
+
+struct liar {
+	struct peer process;
+	int before; /* descriptors of this process */
+};
+
+/* The first answers; from then on whatever is asked for is granted. */
+static struct agent_msg script[4];
+static unsigned scripted;
+static int listener;
+
+/* With the descriptors that it wants: some file, or, for a client of connection management, the way
+ * of its frames. */
+static void answer(int conn, const struct agent_msg *says, int frames)
+{
+	struct agent_msg m = *says;
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	for (unsigned i = 0; i < m.nfds; i++)
+		m.fds[i] = null;
+	if (m.type == AGENT_CM_WELCOME)
+		m.fds[0] = frames;
+	agent_msg_send(conn, &m, 0);
+	close(null);
+}
+
+static void lie(int ctl)
+{
+	struct agent_msg done = {.type = AGENT_CM_DONE}, asked;
+	uint8_t frame[1024];
+	struct pollfd pfd[2];
+	int frames[2];
+
+	(void)ctl;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, frames))
+		_exit(3);
+	pfd[0] = (struct pollfd){.fd = accept(listener, NULL, NULL), .events = POLLIN};
+	pfd[1] = (struct pollfd){.fd = frames[1], .events = POLLIN};
+	for (unsigned n = 0; poll(pfd, 2, -1) > 0;) {
+		if (pfd[1].revents && read(frames[1], frame, sizeof(frame)) <= 0)
+			_exit(4);
+		if (!pfd[0].revents)
+			continue;
+		if (agent_msg_recv(pfd[0].fd, &asked, 0))
+			_exit(0); /* the client has had enough */
+		agent_msg_close_fds(&asked);
+		answer(pfd[0].fd, n < scripted ? &script[n] : &done, frames[0]);
+		n++;
+	}
+}
+
+static struct liar start(unsigned n, ...)
+{
+	struct agent_realm realm;
+	struct liar l;
+	va_list ap;
+
+	env_enter();
+	va_start(ap, n);
+	for (scripted = 0; scripted < n; scripted++)
+		script[scripted] = va_arg(ap, struct agent_msg);
+	va_end(ap);
+	assert_int_equal(agent_realm_init(&realm, false), 0);
+	listener = agent_listen(&realm);
+	assert_true(listener >= 0);
+	fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) & ~O_NONBLOCK);
+	l.process = peer_spawn(0, lie);
+	close(listener);
+	l.before = count_fds(getpid());
+	return l;
+}
+
+/* The client has closed its connection, and nothing that came with the answers is left. */
+static void end(struct liar *l)
+{
+	int status;
+
+	assert_int_equal(count_fds(getpid()), l->before);
+	assert_int_equal(waitpid(l->process.pid, &status, 0), l->process.pid);
+	assert_int_equal(status, 0);
+	close(l->process.ctl);
+}
+
+static const struct agent_msg welcome = {
+	.type = AGENT_WELCOME, .nfds = 1, .u.slot = {.slot = 3, .first_index = 9}};
+static const struct agent_msg socket_is = {.type = AGENT_SOCKET_IS, .nfds = 1};
+static const struct agent_msg cm_welcome = {
+	.type = AGENT_CM_WELCOME, .nfds = 2, .u.cm_number.number = NUMBER};
+
+TEST(liar, hello_answered_with_something_else__eproto_and_nothing_is_kept)
+{
+	struct liar l = start(1, socket_is);
+	struct agent_client *c;
+	char text[AGENT_TEXT_MAX];
+
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -EPROTO);
+	assert_non_null(strstr(text, "makes no sense"));
+	end(&l);
+}
+
+TEST(liar, socket_answered_with_something_else__eproto_and_nothing_is_kept)
+{
+	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
+	struct liar l = start(2, welcome, welcome);
+	struct agent_client *c;
+	char text[AGENT_TEXT_MAX];
+
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(agent_client_socket(c, &at, 0, text, sizeof(text)), -EPROTO);
+	assert_non_null(strstr(text, "makes no sense"));
+	agent_client_free(c);
+	end(&l);
+}
+
+TEST(liar_cm, hello_answered_with_something_else__eproto_and_nothing_is_kept)
+{
+	const struct agent_msg done = {.type = AGENT_CM_DONE};
+	struct liar l = start(1, done);
+	struct cm_client *c;
+	char text[AGENT_TEXT_MAX];
+
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), -EPROTO);
+	assert_non_null(strstr(text, "makes no sense"));
+	end(&l);
+}
+
+/* A first welcome has to bring a token. */
+TEST(liar_cm, welcome_without_token__eproto_and_nothing_is_kept)
+{
+	struct agent_msg m = cm_welcome;
+	struct cm_client *c;
+	char text[AGENT_TEXT_MAX];
+	struct liar l;
+
+	m.nfds = 1;
+	l = start(1, m);
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), -EPROTO);
+	assert_non_null(strstr(text, "makes no sense"));
+	end(&l);
+}
+
+TEST(liar_cm, request_answered_with_something_else__eproto_and_nothing_is_kept)
+{
+	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
+	struct liar l = start(2, cm_welcome, cm_welcome);
+	struct cm_client *c;
+	char text[AGENT_TEXT_MAX];
+
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
+	assert_string_equal(text, "");
+	assert_int_equal(cm_client_number(c), NUMBER);
+	assert_int_equal(cm_client_open(c, &at, 0, NULL), -EPROTO);
+	assert_non_null(strstr(cm_client_text(c), "makes no sense"));
+	cm_client_free(c);
+	end(&l);
+}
+
+TEST(client_cm, key_that_is_none__enoent)
+{
+	struct liar l = start(1, cm_welcome);
+	struct agent_cm_bind bind = {.service_id = 1};
+	struct cm_client *c;
+	char text[AGENT_TEXT_MAX];
+	uint32_t key;
+
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(cm_client_bind(c, &bind, &key), 0);
+	assert_int_equal(cm_client_listen(c, key + 1), -ENOENT);
+	assert_int_equal(cm_client_unbind(c, key + 1), -ENOENT);
+	assert_int_equal(cm_client_listen(c, key), 0);
+	assert_int_equal(cm_client_unbind(c, key), 0);
+	assert_int_equal(cm_client_unbind(c, key), -ENOENT);
+	cm_client_free(c);
+	end(&l);
+}
+
+TEST(client_cm, bindings_as_many_as_may_be__one_more_enobufs_until_one_goes)
+{
+	struct liar l = start(1, cm_welcome);
+	struct agent_cm_bind bind = {0};
+	struct cm_client *c;
+	char text[AGENT_TEXT_MAX];
+	uint32_t key, first;
+
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(cm_client_bind(c, &bind, &first), 0);
+	for (unsigned i = 1; i < AGENT_CM_BINDS_MAX; i++)
+		assert_int_equal(cm_client_bind(c, &bind, &key), 0);
+	assert_int_equal(cm_client_bind(c, &bind, &key), -ENOBUFS);
+	assert_int_equal(cm_client_unbind(c, first), 0);
+	assert_int_equal(cm_client_bind(c, &bind, &key), 0);
+	assert_int_not_equal(key, first);
+	cm_client_free(c);
+	end(&l);
+}
+
+TEST(client_cm, wills_as_many_as_may_be__one_more_enobufs_until_one_goes)
+{
+	static uint8_t bytes[AGENT_CM_DGRAM_LEN];
+	const struct agent_cm_will will = {.dgram = {.data = bytes, .len = sizeof(bytes)}};
+	struct liar l = start(1, cm_welcome);
+	struct cm_client *c;
+	char text[AGENT_TEXT_MAX];
+
+	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER + 1, 0), &will), -EINVAL);
+	for (unsigned i = 0; i < AGENT_CM_WILLS_MAX; i++)
+		assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, i), &will), 0);
+	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, AGENT_CM_WILLS_MAX), &will),
+			 -ENOBUFS);
+	/* In an earlier one's place there is always room. */
+	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, 5), &will), 0);
+	assert_int_equal(cm_client_will_clear(c, cm_comm_id(NUMBER, 6)), 0);
+	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, AGENT_CM_WILLS_MAX), &will), 0);
+	cm_client_free(c);
+	end(&l);
+}
