@@ -213,9 +213,9 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 
 /*
  * The program is about to see a request: it is out of the backlog. Of a synchronous listener, the
- * new ID is a synchronous one.
+ * new ID is a synchronous one. 0 or -ENOMEM: then it is not, and of no use.
  */
-static void on_request(const struct rcm_id *listener, struct rcm_id *child)
+static int on_request(const struct rcm_id *listener, struct rcm_id *child)
 {
 	struct rcm_channel *ch = listener->sync ? rcm_channel_new() : NULL;
 
@@ -229,6 +229,7 @@ static void on_request(const struct rcm_id *listener, struct rcm_id *child)
 		child->sync = true;
 	}
 	rcm_lock_drop();
+	return listener->sync && !ch ? -ENOMEM : 0;
 }
 
 /* What an event asks for before the program sees it. The ID cannot go meanwhile: the event is not
@@ -242,7 +243,7 @@ static void on_take(struct rcm_event *ev)
 	case RCM_TAKE_NOTHING:
 		break;
 	case RCM_TAKE_REQ:
-		on_request(id, rcm_id_of(ev->base.id));
+		ev->base.status = on_request(id, rcm_id_of(ev->base.id));
 		break;
 	case RCM_TAKE_ERROR:
 		rcm_qp_error(id);

@@ -17,11 +17,14 @@
 void *__real_calloc(size_t n, size_t size);
 __attribute__((visibility("default"))) void *__wrap_calloc(size_t n, size_t size);
 
-static atomic_bool no_memory; /* for events, on whatever thread */
+/* On whatever thread. */
+static atomic_bool no_memory; /* for events */
+static atomic_bool no_channel;
 
 void *__wrap_calloc(size_t n, size_t size)
 {
-	if (atomic_load(&no_memory) && size == sizeof(struct rcm_event))
+	if ((atomic_load(&no_memory) && size == sizeof(struct rcm_event)) ||
+	    (atomic_load(&no_channel) && size == sizeof(struct rcm_channel)))
 		return NULL;
 	return __real_calloc(n, size);
 }
@@ -173,6 +176,35 @@ TEST(memory, none_for_a_request__the_peer_is_rejected)
 	assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_REJECTED), 28);
 	bench_no_event(b.sch);
 	end(&b);
+}
+
+/* A synchronous ID has a channel of its own. Without one it could wait for nothing. */
+TEST(memory, none_for_a_synchronous_requests_channel__refused_and_the_peer_is_told)
+{
+	struct bench b = {.cch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 0x123};
+	struct rdma_cm_id *id;
+
+	assert_int_equal(rdma_create_id(NULL, &b.listener, NULL, RDMA_PS_TCP), 0);
+	assert_int_equal(rdma_bind_addr(b.listener, bench_addr("127.0.0.1", 0)), 0);
+	assert_int_equal(rdma_listen(b.listener, 0), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+		param.qp_num++;
+		assert_int_equal(rdma_connect(b.client, &param), 0);
+		atomic_store(&no_channel, i == 0);
+		if (i == 0)
+			assert_errno(rdma_get_request(b.listener, &id), ENOMEM);
+		else
+			assert_int_equal(rdma_get_request(b.listener, &id), 0);
+		atomic_store(&no_channel, false);
+		if (i == 1)
+			assert_int_equal(rdma_destroy_id(id), 0);
+		assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_REJECTED), 28);
+		assert_int_equal(rdma_destroy_id(b.client), 0);
+	}
+	assert_int_equal(rdma_destroy_id(b.listener), 0);
+	rdma_destroy_event_channel(b.cch);
 }
 
 /* A call that brings an event about says so instead. */
