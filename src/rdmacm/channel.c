@@ -251,6 +251,9 @@ static void on_take(struct rcm_event *ev)
 	case RCM_TAKE_JOIN:
 		rcm_group_attach(id, ev);
 		break;
+	case RCM_TAKE_ADDR:
+		rcm_take_address(id, ev->base.status);
+		break;
 	case RCM_TAKE_REP:
 		err = rcm_qp_connect(id);
 		rcm_lock_take();

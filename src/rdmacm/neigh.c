@@ -224,6 +224,19 @@ rocemu_ns_t rcm_neigh_deadline(void)
 	return due;
 }
 
+/* What programs see of the ID is theirs to read until they take the event. */
+static void tell(struct rcm_id *id, int err) REQUIRES(rcm_lock)
+{
+	struct rcm_event *ev = rcm_event_own(
+		id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+
+	list_remove(&id->asked.node);
+	if (!ev)
+		return;
+	ev->on_take = RCM_TAKE_ADDR;
+	rcm_event_post(ev);
+}
+
 void rcm_neigh_expire(rocemu_ns_t now)
 {
 	list_for_each_safe (n, next, &waiting) {
@@ -232,11 +245,9 @@ void rcm_neigh_expire(rocemu_ns_t now)
 		if (id->asked.due > now)
 			continue;
 		if (rcm_neigh_known((struct sockaddr *)&id->asked.to, &id->asked.from)) {
-			list_remove(n);
-			rcm_resolved(id, 0);
+			tell(id, 0);
 		} else if (now >= id->asked.until) {
-			list_remove(n);
-			rcm_resolved(id, -ETIMEDOUT);
+			tell(id, -ETIMEDOUT);
 		} else {
 			id->asked.pause = MIN(2 * id->asked.pause, PAUSE_MAX_NS);
 			id->asked.due = MIN(now + id->asked.pause, id->asked.until);

@@ -148,6 +148,7 @@ enum rcm_on_take {
 	RCM_TAKE_REP,	/* move the QP, confirm: ESTABLISHED or CONNECT_ERROR */
 	RCM_TAKE_ERROR, /* move the QP to ERR */
 	RCM_TAKE_JOIN,	/* attach the QP to the group */
+	RCM_TAKE_ADDR,	/* set the addresses that were waited for */
 };
 
 struct rcm_event {
@@ -340,8 +341,8 @@ int rcm_addr_route(const struct sockaddr *dst, const struct sockaddr *from,
 
 /* resolve.c */
 int rcm_bind(struct rcm_id *id, const struct sockaddr *sa) EXCLUDES(rcm_lock);
-/** What came of the neighbour that an ID waited for. */
-void rcm_resolved(struct rcm_id *id, int err) REQUIRES(rcm_lock);
+/** On taking ADDR_RESOLVED or ADDR_ERROR of an ID that waited for a neighbour. */
+void rcm_take_address(struct rcm_id *id, int err) EXCLUDES(rcm_lock);
 /** Like rdma_resolve_route(), without waiting. -errno. */
 int rcm_resolve_route(struct rcm_id *id) EXCLUDES(rcm_lock);
 

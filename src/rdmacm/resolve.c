@@ -252,13 +252,14 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
-void rcm_resolved(struct rcm_id *id, int err)
+void rcm_take_address(struct rcm_id *id, int err)
 {
+	rcm_lock_take();
 	if (err)
 		id->state = id->bound ? RCM_BOUND : RCM_IDLE;
-	else
+	else if (!id->removed)
 		set_resolved(id, (struct sockaddr *)&id->asked.to, &id->asked.from);
-	rcm_post(id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+	rcm_lock_drop();
 }
 
 static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,

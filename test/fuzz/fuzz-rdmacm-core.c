@@ -231,6 +231,12 @@ void rcm_watch_id(struct rcm_id *id)
 	(void)id;
 }
 
+void rcm_take_address(struct rcm_id *id, int err)
+{
+	(void)id;
+	(void)err;
+}
+
 void rcm_watch_network(void)
 {
 }
