@@ -259,6 +259,35 @@ def wait_connected(wire, case, port):
     raise harness.Failure(f'no connection of port {port}')
 
 
+def removed(wire, case):
+    """rxe is taken away under two that ping each other without end. Its rping is told DEVICE_REMOVAL, ours ends by what
+    the kernel's CM says, or by its own timeouts."""
+    def argv(me, server, port):
+        return [word for word in rping(me, server, port) if word not in ('-C', ENOUGH, '-v')]
+
+    ends = {'client': (wire.rxe, wire.rocemu), 'server': (wire.rocemu, wire.rxe)}[case.role]
+    address = ends[0].address(case.family)
+    port = next(wire.ports)
+    server = ends[0].start(argv(address, None, port), 'server')
+    client = None
+    try:
+        wait_listening(wire, ends[0], server, port)
+        client = ends[1].start(argv(ends[1].address(case.family), address, port), 'client')
+        wait_connected(wire, case, port)
+        wire.guest.run('rdma', 'link', 'delete', 'rxe0')
+        ours, theirs = (client, server) if case.role == 'client' else (server, client)
+        theirs.wait()
+        ours.wait()
+        return judge(case, server, client, 'device removal' in theirs.output
+                     and re.search('DISCONNECT EVENT|cq completion failed|status 12', ours.output) is not None)
+    finally:
+        for p in (client, server):
+            if p is not None:
+                p.kill()
+        wire.guest.run('rdma', 'link', 'add', 'rxe0', 'type', 'rxe', 'netdev', 'eth0')
+        wire.rxe.gids = {}
+
+
 def rows():
     """(name, families, function, label); perftest's -R has no IPv6, and rxe no multicast with it."""
     for name in PROGRAMS:
@@ -267,6 +296,7 @@ def rows():
     yield 'cm/mckey', ('v4',), multicast, 'mckey, multicast'
     yield 'cm/ece', FAMILIES, vendor_options, 'ece-check, vendor options'
     yield 'cm/reject', FAMILIES, reject, 'no listener: REJ'
+    yield 'cm/removed', ('v4',), removed, 'rxe removed: ends'
     for who in ('client', 'server'):
         yield f'cm/killed-{who}', FAMILIES, lambda w, c, n=who: killed(w, c, n), f'{who} killed: DREQ'
 
