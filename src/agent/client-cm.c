@@ -29,6 +29,8 @@ struct cm_client {
 	struct cm_book book; /* what the next agent is to be told, too */
 	bool lost;		  /* a binding, with an agent; text says which */
 	uint8_t rx[CM_FRAME_MAX]; /* what cm_client_recv() lends */
+	uint32_t unreached_id;	  /* see cm_client_unreached() */
+	int unreached_error;
 	char text[AGENT_TEXT_MAX];
 };
 
@@ -360,8 +362,13 @@ int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d)
 		while (n < 0 && errno == EINTR);
 		if (n <= 0)
 			break;
-		if (cm_frame_decode(c->rx, (size_t)n, &f) || f.type != CM_FRAME_DGRAM)
+		if (cm_frame_decode(c->rx, (size_t)n, &f) || f.type == CM_FRAME_WILL)
 			continue;
+		if (f.type == CM_FRAME_UNREACHED) {
+			c->unreached_id = f.comm_id;
+			c->unreached_error = f.error;
+			return 2;
+		}
 		*d = f.d;
 		return 1;
 	}
@@ -375,6 +382,12 @@ int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d)
 		return -EADDRINUSE;
 	}
 	return 0;
+}
+
+int cm_client_unreached(const struct cm_client *c, uint32_t *comm_id)
+{
+	*comm_id = c->unreached_id;
+	return c->unreached_error;
 }
 
 int cm_client_send(struct cm_client *c, const struct agent_cm_dgram *d)

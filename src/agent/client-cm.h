@@ -96,11 +96,18 @@ int cm_client_fd(const struct cm_client *c);
  *
  * When the agent has died, this is where the next one is found.
  *
- * @return 1: *d is filled, 0: there is none now, -EADDRINUSE: another agent lacks a binding that
+ * @return 1: *d is filled; 2: a request of ours did not get to its destination, see
+ *	   cm_client_unreached(); 0: there is none now, -EADDRINUSE: another agent lacks a binding that
  *	   could not be had again (it is gone, cm_client_text() says which; all else is there),
  *	   or -errno: there is no agent now.
  */
 int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d);
+
+/**
+ * After cm_client_recv() returned 2. *comm_id: of the REQ, or request ID of the SIDR_REQ.
+ * @return the errno: ECONNREFUSED: nobody has the port there; EHOSTUNREACH, ENETUNREACH.
+ */
+int cm_client_unreached(const struct cm_client *c, uint32_t *comm_id);
 
 /**
  * Send a datagram from QP 1 of an address that was opened. d->data is the whole UDP payload, BTH to

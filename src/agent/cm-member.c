@@ -222,17 +222,31 @@ static void count_delivered(struct cm_member *m)
 	m->cm->counters[AGENT_CM_COUNT_delivered]++;
 }
 
-void cm_member_deliver(struct cm_member *m, const struct agent_cm_dgram *d)
+static void deliver(struct cm_member *m, const struct cm_frame *f)
 {
-	struct cm_frame f = {.type = CM_FRAME_DGRAM, .d = *d};
 	uint8_t buf[CM_FRAME_MAX];
-	size_t len = cm_frame_encode(&f, buf);
+	size_t len = cm_frame_encode(f, buf);
 
 	if (m->queued || send_frame(m, buf, len) < 0)
 		/* A client that has ended is found by its reader. */
 		enqueue(m, buf, len);
 	else
 		count_delivered(m);
+}
+
+void cm_member_deliver(struct cm_member *m, const struct agent_cm_dgram *d)
+{
+	struct cm_frame f = {.type = CM_FRAME_DGRAM, .d = *d};
+
+	deliver(m, &f);
+}
+
+void cm_member_unreached(struct cm_member *m, uint32_t comm_id, int error)
+{
+	struct cm_frame f = {
+		.type = CM_FRAME_UNREACHED, .comm_id = comm_id, .error = (uint16_t)error};
+
+	deliver(m, &f);
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)

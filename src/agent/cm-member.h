@@ -46,5 +46,7 @@ void cm_member_free(struct cm_member *m);
 
 /** Give it a datagram. */
 void cm_member_deliver(struct cm_member *m, const struct agent_cm_dgram *d);
+/** Tell it that its request did not get to its destination. */
+void cm_member_unreached(struct cm_member *m, uint32_t comm_id, int error);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "agent/cm.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -286,6 +287,22 @@ void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d)
 	answer(cm, q, d, &m);
 }
 
+void cm_returned(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d, int error)
+{
+	struct cm_member *member;
+	struct rocemu_cm_msg m;
+	uint64_t service_id;
+
+	/* Whoever made this up has seen the request: its ICRC is right. */
+	if (error != ECONNREFUSED && error != EHOSTUNREACH && error != ENETUNREACH)
+		return;
+	if (cm_mad_decode(d, &m) || !cm_mad_service(&m, &service_id))
+		return;
+	member = member_of(cm, cm_mad_sender_id(&m));
+	if (member && cm_set_has(&q->members, member->number))
+		cm_member_unreached(member, cm_mad_sender_id(&m), error);
+}
+
 /* The QP 1 that a client's datagram goes out from; NULL: it is none that the client may send. */
 static struct qp1 *check_outgoing(struct cm *cm, const struct cm_member *member,
 				  struct agent_cm_dgram *d, struct rocemu_cm_msg *m)
@@ -337,6 +354,10 @@ void cm_frame(struct cm *cm, struct cm_member *member, const struct cm_frame *f)
 	struct rocemu_cm_msg m;
 	struct qp1 *q;
 
+	if (f->type == CM_FRAME_UNREACHED) {
+		count(cm, AGENT_CM_COUNT_tx_refused);
+		return;
+	}
 	if (!d.len) {
 		if (member_of(cm, f->comm_id) == member)
 			cm_wills_clear(&cm->wills, &member->nwills, f->comm_id);

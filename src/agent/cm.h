@@ -60,6 +60,9 @@ void cm_fini(struct cm *cm);
 /** A datagram for QP 1 came; d->data is borrowed for the call. */
 void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d);
 
+/** The network returned a datagram that q sent; error: an errno that says why. */
+void cm_returned(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d, int error);
+
 /** Somebody listens now: requests that came too early go to him. */
 void cm_listens(struct cm *cm);
 

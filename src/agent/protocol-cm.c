@@ -57,6 +57,7 @@ enum {
 	FRAME_TCLASS = 52,
 	FRAME_HOP_LIMIT = 53,
 	FRAME_LEN = 54,
+	FRAME_ERROR = FRAME_SPORT, /* UNREACHED, which has no datagram */
 };
 #define MAGIC 0x526f434du /* "RoCM" */
 
@@ -222,6 +223,8 @@ size_t cm_frame_encode(const struct cm_frame *f, uint8_t *buf)
 	buf[FRAME_TCLASS] = d->tclass;
 	buf[FRAME_HOP_LIMIT] = d->hop_limit;
 	put_be16(buf + FRAME_LEN, d->len);
+	if (f->type == CM_FRAME_UNREACHED)
+		put_be16(buf + FRAME_ERROR, f->error);
 	if (d->len)
 		memcpy(buf + CM_FRAME_HDR_LEN, d->data, d->len);
 	return CM_FRAME_HDR_LEN + (size_t)d->len;
@@ -237,6 +240,7 @@ int cm_frame_decode(const uint8_t *buf, size_t len, struct cm_frame *f)
 	f->cm_timeout = buf[FRAME_TIMEOUT];
 	f->retries = buf[FRAME_RETRIES];
 	f->comm_id = get_be32(buf + FRAME_COMM_ID);
+	f->error = f->type == CM_FRAME_UNREACHED ? get_be16(buf + FRAME_ERROR) : 0;
 	d->scope_id = get_be32(buf + FRAME_SCOPE);
 	memcpy(d->src.raw, buf + FRAME_SRC, 16);
 	memcpy(d->dst.raw, buf + FRAME_DST, 16);
@@ -249,7 +253,7 @@ int cm_frame_decode(const uint8_t *buf, size_t len, struct cm_frame *f)
 	if (f->cm_timeout > 31 || f->retries > 15 || len != CM_FRAME_HDR_LEN + (size_t)d->len)
 		return -EBADMSG;
 	if (d->len == 0)
-		return f->type == CM_FRAME_WILL ? 0 : -EBADMSG;
+		return f->type == CM_FRAME_WILL || f->error ? 0 : -EBADMSG;
 	if (d->len != AGENT_CM_DGRAM_LEN)
 		return -EBADMSG;
 	return f->type == CM_FRAME_DGRAM || f->type == CM_FRAME_WILL ? 0 : -EBADMSG;

@@ -32,6 +32,7 @@ int cm_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m);
 enum cm_frame_type {
 	CM_FRAME_DGRAM = 1, /* either way */
 	CM_FRAME_WILL,	    /* client to agent; without datagram: taken back */
+	CM_FRAME_UNREACHED, /* agent to client, without datagram */
 };
 
 enum { CM_FRAME_HDR_LEN = 56, CM_FRAME_MAX = CM_FRAME_HDR_LEN + AGENT_CM_DGRAM_LEN };
@@ -39,7 +40,8 @@ enum { CM_FRAME_HDR_LEN = 56, CM_FRAME_MAX = CM_FRAME_HDR_LEN + AGENT_CM_DGRAM_L
 /** A packet of the second socket. */
 struct cm_frame {
 	enum cm_frame_type type;
-	uint32_t comm_id;	 /* WILL */
+	uint32_t comm_id;	 /* WILL; UNREACHED: of the request */
+	uint16_t error;		 /* UNREACHED: errno */
 	uint8_t cm_timeout;	 /* WILL: 5 bits, 4.096 us * 2^value */
 	uint8_t retries;	 /* WILL: 4 bits */
 	struct agent_cm_dgram d; /* d.len: AGENT_CM_DGRAM_LEN, or 0 in a WILL */

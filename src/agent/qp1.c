@@ -2,6 +2,7 @@
 #include "agent/qp1.h"
 
 #include <errno.h>
+#include <linux/errqueue.h>
 #include <linux/filter.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
@@ -41,7 +42,8 @@ static void set_int(int fd, int level, int option, int value)
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* A socket to send from only: what comes to its port is dropped by a filter. */
+/* A socket to send from only: what comes to its port is dropped by a filter. That what was sent did
+ * not get there is told by its error queue. */
 static int tx_socket(const struct group *g, uint16_t port)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -50,6 +52,10 @@ static int tx_socket(const struct group *g, uint16_t port)
 
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
+	if (fd >= 0 && rocemu_gid_is_ipv4(&g->addr))
+		set_int(fd, IPPROTO_IP, IP_RECVERR, 1);
+	else if (fd >= 0)
+		set_int(fd, IPPROTO_IPV6, IPV6_RECVERR, 1);
 	return fd;
 }
 
@@ -142,6 +148,61 @@ static int receive(struct qp1 *q)
 	return n;
 }
 
+/* The error that a control message of the error queue tells. */
+static int returned_error(struct msghdr *m)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
+		struct sock_extended_err e;
+
+		if (((c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) ||
+		     (c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR)) &&
+		    c->cmsg_len >= CMSG_LEN(sizeof(e))) {
+			memcpy(&e, CMSG_DATA(c), sizeof(e));
+			return (int)e.ee_errno;
+		}
+	}
+	return 0;
+}
+
+/* Take what the network returned, with as much of it as a router has quoted. */
+static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
+{
+	struct qp1 *q = w->data;
+	union {
+		struct cmsghdr align;
+		uint8_t bytes[512];
+	} control;
+	union data_addr to;
+	uint8_t buf[RX_BUF];
+
+	(void)loop;
+	(void)revents;
+	for (unsigned i = 0; i < RX_ROUNDS * RX_BATCH; i++) {
+		struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
+		struct msghdr m = {.msg_name = &to,
+				   .msg_namelen = sizeof(to),
+				   .msg_iov = &iov,
+				   .msg_iovlen = 1,
+				   .msg_control = control.bytes,
+				   .msg_controllen = sizeof(control)};
+		ssize_t n = recvmsg(w->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
+		struct agent_cm_dgram d = {.sport = q->sport, .data = buf};
+
+		if (n < 0)
+			return;
+		if (n != AGENT_CM_DGRAM_LEN)
+			continue;
+		/* The address is that of the packet's destination. */
+		read_source(&to, &d);
+		d.dst = d.src;
+		d.src = q->group->addr;
+		d.sport = q->sport;
+		d.scope_id = q->group->scope_id;
+		d.len = (uint16_t)n;
+		cm_returned(q->cm, q, &d, returned_error(&m));
+	}
+}
+
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct qp1 *q = w->data;
@@ -168,12 +229,17 @@ struct qp1 *qp1_new(struct cm *cm, struct group *group, struct ev_loop *loop)
 	ev_io_init(&q->watcher, on_readable, group->fds[0], EV_READ);
 	q->watcher.data = q;
 	ev_io_start(loop, &q->watcher);
+	ev_io_init(&q->returned, on_returned, q->tx_fd, EV_READ);
+	q->returned.data = q;
+	if (q->tx_fd >= 0)
+		ev_io_start(loop, &q->returned);
 	return q;
 }
 
 void qp1_free(struct qp1 *q)
 {
 	ev_io_stop(q->loop, &q->watcher);
+	ev_io_stop(q->loop, &q->returned);
 	if (q->tx_fd >= 0)
 		close(q->tx_fd);
 	free(q);
@@ -221,5 +287,10 @@ int qp1_send(struct qp1 *q, const struct agent_cm_dgram *d)
 	if (d->hop_limit)
 		m.msg_controllen = put_control(&m, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 					       ipv4 ? IP_TTL : IPV6_HOPLIMIT, d->hop_limit);
+	if (sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		return 0;
+	if (errno == EAGAIN)
+		return -EAGAIN;
+	/* That may have been the error of another packet, which is told once. */
 	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }

@@ -138,6 +138,8 @@ bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
 struct event;
 /** @return memory for an event, or NULL. To be given to event_post(). */
 CM_HEAP struct event *event_new(void);
+/** Of a CM_EV_TIMEOUT: why. Before event_post(). */
+void event_set_error(struct event *e, int error);
 CM_HEAP void event_free(struct event *e);
 /** An event of a connection or SIDR; m and from may be NULL. */
 void event_post(struct event *e, enum cm_event_type type, struct xchg *x, const struct rocemu_cm_msg *m,
@@ -175,6 +177,7 @@ void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej 
 /** The REJ that goes out when the consumer is gone or has not answered. */
 void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm_rej *rej);
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq);
+bool conn_unreached(struct cm *cm, uint32_t local_id, int error);
 void conn_expire(struct cm_conn *c, rocemu_ns_t now);
 enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
@@ -206,6 +209,7 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const 
 enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 /** Answer a SIDR_REQ that gets no object. */
 void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status);
+bool sidr_unreached(struct cm *cm, uint32_t id, int error);
 void sidr_expire(struct cm_sidr *s, rocemu_ns_t now);
 void sidr_settle(struct cm_sidr *s);
 CM_HEAP void sidr_free(struct cm_sidr *s);

@@ -122,6 +122,15 @@ const char *cm_drop_text(enum cm_drop drop);
  */
 enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t len, const struct cm_addr *addr);
 
+/**
+ * The network says that a REQ or SIDR_REQ of ours (id: local communication ID or request ID) does not get to its
+ * destination, and why: error, an errno. When nothing has been heard from there, it is given up at once:
+ * CM_EV_TIMEOUT. Peer to peer it goes on: the other side may come up.
+ *
+ * @return false: it is not waited for an answer to it.
+ */
+bool cm_unreached(struct cm *cm, uint32_t id, int error);
+
 /** A MAD to send from QP 1 of addr.src to QP 1 of addr.dst. */
 struct cm_mad {
 	uint8_t data[ROCEMU_MAD_LEN];
@@ -408,6 +417,7 @@ struct cm_event {
 					* of conn) */
 	struct cm_addr addr;           /* of the MAD: src is the peer. TIMEOUT, TIMEWAIT_EXIT: unset */
 	struct rocemu_cm_msg msg;      /* the message, private data included. TIMEOUT: only attr_id */
+	int error;                     /* TIMEOUT: what cm_unreached() was told; 0: no answer to any try */
 };
 
 /** Take the oldest event. All in *ev is a copy but the objects. @return false: there is none. */

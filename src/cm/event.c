@@ -22,6 +22,11 @@ struct event *event_new(void)
 	return e;
 }
 
+void event_set_error(struct event *e, int error)
+{
+	e->pub.error = error;
+}
+
 void event_free(struct event *e)
 {
 	if (!e)

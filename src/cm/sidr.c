@@ -249,6 +249,29 @@ void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
 	event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
 }
 
+bool sidr_unreached(struct cm *cm, uint32_t id, int error)
+{
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_SIDR_REQ};
+
+	list_for_each (it, &cm->sidrs[cm_bucket(cm, id)]) {
+		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
+		struct event *e;
+
+		if (!s->active || s->id != id || s->answered)
+			continue;
+		e = event_new();
+		if (!e)
+			return false; /* its own timeout will tell */
+		cm->stats.timeouts++;
+		xchg_stop(&s->x);
+		s->answered = true;
+		event_set_error(e, error);
+		event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
+		return true;
+	}
+	return false;
+}
+
 void cm_sidr_seen(struct cm_sidr *s)
 {
 	decided(s);

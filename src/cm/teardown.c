@@ -362,6 +362,31 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 	conn_settle(c);
 }
 
+bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
+{
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ};
+	struct cm_conn *c = conn_find(cm, local_id);
+	struct event *e;
+
+	/* One that asked for time is there, or was. */
+	if (!c || c->state != CM_REQ_SENT || c->peer_to_peer)
+		return false;
+	e = event_new();
+	if (!e)
+		return false; /* its own timeout will tell */
+	cm->stats.timeouts++;
+	conn_close(c);
+	event_set_error(e, error);
+	event_post(e, CM_EV_TIMEOUT, &c->x, &m, NULL);
+	conn_settle(c);
+	return true;
+}
+
+bool cm_unreached(struct cm *cm, uint32_t id, int error)
+{
+	return conn_unreached(cm, id, error) || sidr_unreached(cm, id, error);
+}
+
 /* ---- destruction ---- */
 
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now)

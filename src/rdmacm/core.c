@@ -214,6 +214,14 @@ static void take(const struct agent_cm_dgram *d) REQUIRES(rcm_lock)
 		cm_input(core.cm, rcm_now(), mad, len, &addr);
 }
 
+static void unreached(void) REQUIRES(rcm_lock)
+{
+	uint32_t id;
+	int error = cm_client_unreached(core.client, &id);
+
+	cm_unreached(core.cm, id, error);
+}
+
 /* Take what there is. @return false: there is no agent now. */
 static bool receive(void) REQUIRES(rcm_lock)
 {
@@ -221,8 +229,11 @@ static bool receive(void) REQUIRES(rcm_lock)
 	int ret;
 
 	while ((ret = cm_client_recv(core.client, &d)) != 0) {
-		if (ret == 1) {
-			take(&d);
+		if (ret == 1 || ret == 2) {
+			if (ret == 1)
+				take(&d);
+			else
+				unreached();
 			/* Each on its own: what a MAD brings about is bounded. */
 			rcm_drive();
 		} else if (ret == -EADDRINUSE)

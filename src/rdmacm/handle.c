@@ -248,13 +248,13 @@ static void disconnected(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, status);
 }
 
-static void on_timeout(struct rcm_id *id, uint16_t of) REQUIRES(rcm_lock)
+static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_lock)
 {
 	switch (of) {
 	case ROCEMU_CM_REQ:
 	case ROCEMU_CM_REP:
 	case ROCEMU_CM_SIDR_REQ:
-		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
 		break;
 	case ROCEMU_CM_DREQ:
 		disconnected(id, -ETIMEDOUT);
@@ -319,7 +319,7 @@ void rcm_handle(struct cm_event *e)
 		disconnected(id, 0);
 		break;
 	case CM_EV_TIMEOUT:
-		on_timeout(id, e->msg.attr_id);
+		on_timeout(id, e->msg.attr_id, e->error);
 		break;
 	case CM_EV_TIMEWAIT_EXIT:
 		rcm_post(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);

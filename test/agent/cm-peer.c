@@ -48,6 +48,11 @@ static int do_recv(struct cm_client *c, bool wait, struct reply *re)
 			break;
 		r = cm_client_recv(c, &re->d);
 	}
+	if (r == 2) {
+		uint32_t id;
+
+		return CM_PEER_UNREACHED + cm_client_unreached(c, &id);
+	}
 	if (r == 1)
 		memcpy(re->bytes, re->d.data, AGENT_CM_DGRAM_LEN);
 	return r;

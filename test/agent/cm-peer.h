@@ -56,7 +56,9 @@ int cm_peer_send_bytes(struct cm_peer *p, const struct cm_mail *mail);
 int cm_peer_will(struct cm_peer *p, uint32_t comm_id, const struct cm_mail *mail,
 		 uint8_t cm_timeout, uint8_t retries);
 int cm_peer_will_clear(struct cm_peer *p, uint32_t comm_id);
-/** Wait for a datagram. @return 1, or what cm_client_recv() did; 0: none came in 20 s. */
+enum { CM_PEER_UNREACHED = 1000 };
+/** Wait for a datagram. @return 1, or what cm_client_recv() did; 0: none came in 20 s;
+ * CM_PEER_UNREACHED + errno: a request of its own did not arrive. */
 int cm_peer_recv(struct cm_peer *p, struct cm_mail *mail);
 /** Is one there now? */
 int cm_peer_recv_now(struct cm_peer *p, struct cm_mail *mail);

@@ -297,6 +297,37 @@ TEST(cm, bound_and_not_listening_yet__request_waits_for_a_moment)
 	env_leave();
 }
 
+/* There is no agent either, and the port is closed. */
+static void refused(struct rocemu_gid at, struct rocemu_gid far)
+{
+	struct cm_mail m, got;
+	struct cm_peer a;
+
+	a = cm_peer_start_at(&at);
+	m = mail_req(&at, &far, cm_comm_id(a.number, 7), SERVICE);
+	assert_int_equal(cm_peer_send(&a, &m), 0);
+	assert_int_equal(cm_peer_recv(&a, &got), CM_PEER_UNREACHED + ECONNREFUSED);
+	/* Other packets that follow are not held up by it. */
+	m = mail_sidr_req(&at, &far, cm_comm_id(a.number, 8), SERVICE);
+	assert_int_equal(cm_peer_send(&a, &m), 0);
+	assert_int_equal(cm_peer_recv(&a, &got), CM_PEER_UNREACHED + ECONNREFUSED);
+	/* What is no request nobody waits for in this way. */
+	m = mail_ids(&at, &far, ROCEMU_CM_DREQ, cm_comm_id(a.number, 7), 5);
+	assert_int_equal(cm_peer_send(&a, &m), 0);
+	m = mail_req(&at, &at, cm_comm_id(a.number, 9), SERVICE);
+	assert_int_equal(cm_peer_send(&a, &m), 0);
+	assert_int_equal(cm_peer_recv(&a, &got), 1);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
+	cm_peer_leave(&a);
+}
+
+TEST(cm, request_to_a_closed_port__its_sender_is_told)
+{
+	env_enter();
+	refused(gid_v4(127, 0, 0, 1), gid_v4(127, 0, 0, 9));
+	env_leave();
+}
+
 TEST(cm, nobody_there__answered_as_the_standard_says)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);

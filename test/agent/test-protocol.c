@@ -295,3 +295,23 @@ TEST(protocol, frames__decode_to_what_was_encoded_and_nothing_else)
 	len = cm_frame_encode(&in, buf);
 	assert_int_equal(cm_frame_decode(buf, len, &out), -EBADMSG);
 }
+
+TEST(protocol, frame_of_a_request_that_did_not_arrive__has_an_error_and_no_packet)
+{
+	uint8_t bytes[AGENT_CM_DGRAM_LEN] = {0}, buf[CM_FRAME_MAX];
+	struct cm_frame out, in = {.type = CM_FRAME_UNREACHED, .comm_id = 0xfedcba98, .error = 111};
+	size_t len = cm_frame_encode(&in, buf);
+
+	assert_int_equal(cm_frame_decode(buf, len, &out), 0);
+	assert_int_equal(out.type, CM_FRAME_UNREACHED);
+	assert_int_equal(out.comm_id, in.comm_id);
+	assert_int_equal(out.error, 111);
+	in.error = 0;
+	len = cm_frame_encode(&in, buf);
+	assert_int_equal(cm_frame_decode(buf, len, &out), -EBADMSG);
+	in.error = 111;
+	in.d.len = sizeof(bytes);
+	in.d.data = bytes;
+	len = cm_frame_encode(&in, buf);
+	assert_int_equal(cm_frame_decode(buf, len, &out), -EBADMSG);
+}

@@ -43,6 +43,55 @@ TEST(retry, req__rej_timeout_with_own_guid_then_idle)
 	bench_end(&b);
 }
 
+TEST(unreached, req__given_up_at_once_and_nothing_sent)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_conn(&b, CM_REQ_SENT);
+	assert_false(cm_unreached(b.cm, cm_conn_local_id(c) + 1, ECONNREFUSED));
+	assert_true(cm_unreached(b.cm, cm_conn_local_id(c), ECONNREFUSED));
+	assert_string_equal(bench_sends(&b), "-");
+	assert_string_equal(bench_events(&b), "TIMEOUT");
+	assert_int_equal(b.event.msg.attr_id, ROCEMU_CM_REQ);
+	assert_int_equal(b.event.error, ECONNREFUSED);
+	assert_int_equal(cm_conn_state(c), CM_IDLE);
+	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
+	assert_int_equal(cm_get_stats(b.cm)->timeouts, 1);
+	/* Told again, of its repetition. */
+	assert_false(cm_unreached(b.cm, cm_conn_local_id(c), ECONNREFUSED));
+	bench_end(&b);
+}
+
+/* Who has answered is there. */
+TEST(unreached, in_other_states__does_not_change_it)
+{
+	for (enum cm_state state = CM_MRA_REQ_RCVD; state < CM_STATE_COUNT; state++) {
+		struct cm_conn *c;
+		struct bench b;
+
+		bench_start(&b);
+		c = bench_conn(&b, state);
+		assert_false(cm_unreached(b.cm, cm_conn_local_id(c), EHOSTUNREACH));
+		assert_int_equal(cm_conn_state(c), state);
+		assert_string_equal(bench_events(&b), "-");
+		bench_end(&b);
+	}
+}
+
+TEST(unreached, peer_to_peer__goes_on)
+{
+	struct cm_conn *c;
+	struct bench b;
+
+	bench_start(&b);
+	c = bench_connect(&b, true);
+	assert_false(cm_unreached(b.cm, cm_conn_local_id(c), ECONNREFUSED));
+	assert_int_equal(cm_conn_state(c), CM_REQ_SENT);
+	bench_end(&b);
+}
+
 TEST(retry, rep__rej_timeout_then_timewait)
 {
 	struct cm_conn *c;

@@ -49,6 +49,8 @@ static void seed_frames(struct fuzz_corpus *c)
 	struct cm_frame f = {.type = CM_FRAME_WILL, .comm_id = 1, .cm_timeout = 20, .retries = 3};
 
 	fuzz_corpus_add(c, buf, 1 + cm_frame_encode(&f, buf + 1));
+	f = (struct cm_frame){.type = CM_FRAME_UNREACHED, .comm_id = 1, .error = 111};
+	fuzz_corpus_add(c, buf, 1 + cm_frame_encode(&f, buf + 1));
 	for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
 		struct rocemu_cm_msg m = {.attr_id = attrs[i], .tid = i};
 

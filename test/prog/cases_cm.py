@@ -5,17 +5,20 @@ A server is ready when the agent lists its service ID; clients name the server b
 that rdma_cm needs.
 """
 import contextlib
+import errno
 import ipaddress
 import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 import threading
 
-from harness import FULL, NORMAL, QUICK, Case, Failure, expect, new_port, start, wait_gone
+from harness import (FULL, NORMAL, QUICK, Case, Failure, Side, Topology, VethPair, expect, new_port, start, wait_gone)
 
+ROCE_PORT = 4791
 PORT_SPACE = {'tcp': 0x0106, 'udp': 0x0111, 'ib': 0x013f, 'ipoib': 0x0002}
 WHERE = ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6')
 ONCE = ('lo',)
@@ -260,9 +263,10 @@ def tool(config, *argv):
     return p.stdout
 
 
-def unreachable(config, lab):
-    """A host that has no connection manager says nothing: given up after all tries, 103 s."""
-    with Session(config, lab.get('lo')) as s:
+def silent(config, lab):
+    """A host that has the port and says nothing: given up after all tries, 103 s."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody, Session(config, lab.get('lo')) as s:
+        nobody.bind(('127.0.0.9', ROCE_PORT))
         cli = s.client(['rping', '-c', '-a', '127.0.0.9', '-C', 1])
         cli.wait(300)
         expect('UNREACHABLE, error -110' in cli.output, 'not told that it is unreachable', cli)
@@ -275,6 +279,25 @@ def no_such_host(config, lab, place):
         cli = s.client(['rping', '-c', '-a', nobody, '-C', 1])
         cli.wait()
         expect('ADDR_ERROR, error -110' in cli.output, 'not told that nobody is there', cli)
+
+
+def unreachable(family):
+    """A host without a server, whose port is closed, as the network says. In namespaces of its own, where no agent is
+    left of other cases."""
+    def run(config, lab):
+        lab.get('veth1500-v4').check()
+        veth = VethPair(1500)
+        try:
+            addresses = veth.v4 if family == 4 else veth.v6
+            sides = [Side('dev0=veth0', addresses[i], veth.names[i]) for i in (0, 1)]
+            with Session(config, Topology('own', *sides)) as s:
+                cli = s.client(['rping', '-c', '-a', '{server}', '-C', 1])
+                cli.wait()
+                expect(f'UNREACHABLE, error -{errno.ECONNREFUSED}' in cli.output, 'not told why', cli)
+                expect(cli.age() < 60, 'not told before a host that is silent would be given up', cli)
+        finally:
+            veth.close()
+    return run
 
 
 # ---- datagrams and multicast -----------------------------------------------------------------------------
@@ -394,11 +417,12 @@ def cases():
         Case('cm/rping.killed/lo', rping_killed, NORMAL, needs=('rping',)),
         Case('cm/rping.agent_killed/lo', rping_agent_killed, NORMAL, alone=True, needs=('rping',)),
         Case('cm/rping.captured', rping_captured, NORMAL, needs=('rping',)),
-        Case('cm/rping.unreachable/lo', unreachable, FULL, needs=('rping',)),
+        Case('cm/rping.silent/lo', silent, FULL, needs=('rping',)),
         *(Case(f'cm/rping.no_such_host/{p}', lambda c, l, p=p: no_such_host(c, l, p), NORMAL, needs=('rping',))
           for p in ('veth1500-v4', 'veth1500-v6')),
     ]
     found += [vendor_options(place) for place in WHERE]
+    found += [Case(f'cm/rping.unreachable/veth-v{family}', unreachable(family), needs=('rping',)) for family in (4, 6)]
     done = complete('data transfers complete')
     found += programs('ucmatose', ['ucmatose', '-p', '{port}', '-b', '{server}', '-c', 5],
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-c', 5], where=WHERE, check=done)

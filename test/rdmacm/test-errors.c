@@ -294,6 +294,28 @@ TEST(connect, unknown_service__rejected_with_8)
 	rdma_destroy_event_channel(ch);
 }
 
+/* An address where nobody has the RoCE port, as of a host whose server was not started. */
+TEST(connect, nobody_at_the_address__unreachable_at_once)
+{
+	struct rdma_event_channel *ch = bench_channel();
+	struct rdma_conn_param param = {.qp_num = 77};
+	enum rdma_port_space spaces[] = {RDMA_PS_TCP, RDMA_PS_UDP};
+
+	for (unsigned i = 0; i < 2; i++) {
+		struct rdma_cm_id *id;
+
+		assert_int_equal(rdma_create_id(ch, &id, NULL, spaces[i]), 0);
+		assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("127.0.0.9", 7), 1000), 0);
+		assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
+		assert_int_equal(rdma_resolve_route(id, 1000), 0);
+		assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED), 0);
+		assert_int_equal(rdma_connect(id, &param), 0);
+		assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_UNREACHABLE), -ECONNREFUSED);
+		assert_int_equal(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(ch);
+}
+
 TEST(lookup, unknown_service__unreachable_with_1)
 {
 	struct rdma_event_channel *ch = bench_channel();
