@@ -2,9 +2,12 @@
 /* News of interfaces: who is told what, and that listening begins and ends at any moment. */
 #include "test.h"
 
+#include <dirent.h>
 #include <net/if.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -28,6 +31,7 @@ struct ear {
 	pthread_cond_t heard;
 	char text[256]; /* "up", "down", of lo; guarded by lock */
 	bool down;
+	bool wrong; /* netmon_is_down() said otherwise */
 	atomic_uint calls;
 };
 
@@ -40,6 +44,7 @@ static void hear_impaired(void *user, const struct netmon_news *news)
 		return;
 	pthread_mutex_lock(&e->lock);
 	e->down = !news->active;
+	e->wrong |= netmon_is_down() == news->active;
 	strncat(e->text, news->active ? "up " : "down ", sizeof(e->text) - strlen(e->text) - 1);
 	pthread_cond_signal(&e->heard);
 	pthread_mutex_unlock(&e->lock);
@@ -99,7 +104,8 @@ static void set_lo(bool up)
 	close(fd);
 }
 
-/* When it begins is a matter of how long the process has been running; from then on ups and downs take turns. */
+/* When it begins is a matter of how long the process has been running; from then on ups and downs
+ * take turns. */
 TEST(netmon, ports_flap_on_purpose__told_in_turns_until_the_last_listener_goes)
 {
 	struct ear a;
@@ -115,6 +121,7 @@ TEST(netmon, ports_flap_on_purpose__told_in_turns_until_the_last_listener_goes)
 	netmon_remove(&a.listener);
 	turns = a.text + (a.text[0] == 'u' ? strlen("up ") : 0);
 	assert_int_equal(strncmp(turns, "down up down ", strlen("down up down ")), 0);
+	assert_false(a.wrong);
 	assert_false(netmon_is_down());
 	/* Without the wish, nothing: the kernel's news are as before. */
 	ear_init(&a);
@@ -279,4 +286,138 @@ TEST(netmon, forked_child__listens_for_itself)
 	assert_int_equal(WEXITSTATUS(status), 0);
 	assert_true(heard(&parent, "down up "));
 	netmon_remove(&parent.listener);
+}
+
+static sem_t busy, go_on, anything;
+
+/* Takes its time over the first of the news. */
+static void hear_slowly(void *user, const struct netmon_news *news)
+{
+	struct ear *e = user;
+
+	if (atomic_fetch_add(&e->calls, 1) == 0) {
+		sem_post(&busy);
+		while (sem_wait(&go_on))
+			;
+	}
+	if (news->what == NETMON_ANYTHING)
+		sem_post(&anything);
+}
+
+/* Has the kernel lost news for somebody in this namespace? */
+static bool news_were_lost(void)
+{
+	FILE *f = fopen("/proc/thread-self/net/netlink", "re");
+	unsigned drops, lost = 0;
+	char line[256];
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (sscanf(line, "%*s %*s %*s %*s %*s %*s %*s %*s %u", &drops) == 1)
+			lost += drops;
+	fclose(f);
+	return lost;
+}
+
+/* More news than the kernel keeps: which of them are lost nobody knows. */
+TEST(netmon, listener_too_slow__told_that_anything_may_have_changed)
+{
+	struct timespec end;
+	struct ear a;
+
+	netns_enter_once();
+	ear_init(&a);
+	a.listener.tell = hear_slowly;
+	sem_init(&busy, 0, 0);
+	sem_init(&go_on, 0, 0);
+	sem_init(&anything, 0, 0);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	set_lo(false);
+	while (sem_wait(&busy))
+		;
+	while (!news_were_lost()) {
+		set_lo(true);
+		set_lo(false);
+	}
+	set_lo(true);
+	sem_post(&go_on);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += PATIENCE_S;
+	assert_int_equal(sem_timedwait(&anything, &end), 0);
+	netmon_remove(&a.listener);
+}
+
+/** The mask of blocked signals of the thread of that name. */
+static unsigned long long blocked_signals(const char *thread)
+{
+	unsigned long long mask = 0;
+	char path[300], line[128];
+	DIR *tasks = opendir("/proc/self/task");
+	struct dirent *t;
+
+	assert_non_null(tasks);
+	while ((t = readdir(tasks))) {
+		bool it_is = false;
+		FILE *f;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/status", t->d_name);
+		f = fopen(path, "re");
+		while (f && fgets(line, sizeof(line), f)) {
+			char name[32];
+
+			if (sscanf(line, "Name: %31s", name) == 1)
+				it_is = !strcmp(name, thread);
+			if (it_is)
+				sscanf(line, "SigBlk: %llx", &mask);
+		}
+		if (f)
+			fclose(f);
+	}
+	closedir(tasks);
+	return mask;
+}
+
+/* They are for the program's threads, which may wait for them. */
+TEST(netmon, its_thread__takes_no_signals)
+{
+	const unsigned long long wanted = 1ull << (SIGTERM - 1) | 1ull << (SIGUSR1 - 1) |
+					  1ull << (SIGINT - 1) | 1ull << (SIGCHLD - 1);
+	struct ear a;
+
+	netns_enter_once();
+	ear_init(&a);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	/* It has begun: before, the C library blocks them all. */
+	set_lo(false);
+	set_lo(true);
+	assert_true(heard(&a, "down up "));
+	assert_true((blocked_signals("rocemu-net") & wanted) == wanted);
+	netmon_remove(&a.listener);
+}
+
+static unsigned open_files(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	unsigned n = 0;
+
+	assert_non_null(d);
+	while (readdir(d))
+		n++;
+	closedir(d);
+	return n;
+}
+
+TEST(netmon, begun_and_ended_often__no_descriptor_is_left)
+{
+	struct ear a;
+	unsigned before;
+
+	netns_enter_once();
+	ear_init(&a);
+	before = open_files();
+	for (unsigned i = 0; i < 20; i++) {
+		assert_int_equal(netmon_add(&a.listener), 0);
+		netmon_remove(&a.listener);
+	}
+	assert_int_equal(open_files(), before);
 }
