@@ -16,7 +16,8 @@ import subprocess
 import tempfile
 import threading
 
-from harness import (FULL, NORMAL, QUICK, Case, Failure, Side, Topology, VethPair, expect, new_port, start, wait_gone)
+import icrc_check
+from harness import (FULL, NORMAL, QUICK, Case, Failure, Proc, Side, Topology, VethPair, expect, new_port, start, wait_gone)
 
 ROCE_PORT = 4791
 PORT_SPACE = {'tcp': 0x0106, 'udp': 0x0111, 'ib': 0x013f, 'ipoib': 0x0002}
@@ -300,6 +301,47 @@ def unreachable(family):
     return run
 
 
+TOS = 96
+
+
+def tos_on_the_wire(config, lab, place):
+    """What the client asked for is in every packet of the connection, messages and data of both directions."""
+    with tempfile.TemporaryDirectory(prefix='rocemu-tos-') as d, Session(config, lab.get(place)) as s:
+        path = os.path.join(d, 'wire.pcap')
+        # Another user than root may be the one who writes.
+        os.chmod(d, 0o777)
+        wire = Proc(['dumpcap', '-q', '-P', '-i', 'veth0', '-f', f'udp port {ROCE_PORT}', '-w', path],
+                    netns=s.topo.client.netns, name='dumpcap')
+        s.procs.append(wire)
+        wire.wait_until(lambda: os.path.exists(path), 'it captured')
+        srv = s.server(['ucmatose', '-p', '{port}', '-b', '{server}'])
+        s.finish(s.client(['ucmatose', '-p', '{port}', '-s', '{server}', '-t', TOS]), srv)
+        # Both ends are gone; what they sent is in the capture when their last message is.
+        wire.wait_until(lambda: b'DREP' in kinds(path), 'it had the end of the connection')
+        wire.signal(signal.SIGINT)
+        wire.wait()
+        expect({b'REQ', b'REP', b'RTU', b'data'} <= kinds(path).keys(), f'{kinds(path)}', wire)
+        for kind, values in kinds(path).items():
+            expect(values == {TOS}, f'{kind}: {values}, not {TOS}', wire)
+
+
+def kinds(path):
+    """Type of service of each kind of packet in a capture that may still be written."""
+    attributes = {0x10: b'REQ', 0x13: b'REP', 0x14: b'RTU', 0x15: b'DREQ', 0x16: b'DREP'}
+    found = {}
+    try:
+        with open(path, 'rb') as f:
+            for p in icrc_check.packets(f.read()):
+                ip = p.ip_header
+                tos = ip[1] if ip[0] >> 4 == 4 else (ip[0] & 15) << 4 | ip[1] >> 4
+                mad = p.bth_on[5:8] == b'\0\0\1'
+                kind = attributes.get(int.from_bytes(p.bth_on[36:38], 'big'), b'other') if mad else b'data'
+                found.setdefault(kind, set()).add(tos)
+    except icrc_check.BadCapture:
+        pass
+    return found
+
+
 # ---- datagrams and multicast -----------------------------------------------------------------------------
 
 def is_member(side, group):
@@ -423,6 +465,8 @@ def cases():
     ]
     found += [vendor_options(place) for place in WHERE]
     found += [Case(f'cm/rping.unreachable/veth-v{family}', unreachable(family), needs=('rping',)) for family in (4, 6)]
+    found += [Case(f'cm/tos/{place}', lambda c, l, p=place: tos_on_the_wire(c, l, p), needs=('ucmatose', 'dumpcap'))
+              for place in ('veth1500-v4', 'veth1500-v6')]
     done = complete('data transfers complete')
     found += programs('ucmatose', ['ucmatose', '-p', '{port}', '-b', '{server}', '-c', 5],
                       ['ucmatose', '-p', '{port}', '-s', '{server}', '-c', 5], where=WHERE, check=done)
