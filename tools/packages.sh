@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # To be sourced: installs what is missing of the packages that building, trying or testing rocemu takes.
-# Debian 12, Ubuntu 22.04 and 24.04. Nothing is asked of the network when everything is there.
+# Debian 12 and 13, Ubuntu 22.04 and 24.04 (test/install/distros.sh tries them). Nothing is asked of the network when
+# everything is there.
 #
 #	packages_need build|quickstart|test ...
 #
@@ -12,7 +13,7 @@ PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdm
 PACKAGES_QUICKSTART="ibverbs-utils perftest"
 PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark iperf3 iproute2 ethtool binutils util-linux"
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
-# fuzzer runtime is a package of its own on Debian 12 and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
+# fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin"
 # The guest of test/interop is made of the packages of a Debian host; the browser that test/verify opens pages in
 # comes as a package there only (Ubuntu has it as a snap).
