@@ -171,13 +171,9 @@ void conn_settle(struct cm_conn *c);
 /* teardown.c */
 /** Over, without time wait. */
 void conn_close(struct cm_conn *c);
-void conn_timewait(struct cm_conn *c, rocemu_ns_t now);
-/** Send a REJ as the state asks for; then the connection is over or in time wait. */
-void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej *rej);
 /** The REJ that goes out when the consumer is gone or has not answered. */
 void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm_rej *rej);
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq);
-bool conn_unreached(struct cm *cm, uint32_t local_id, int error);
 void conn_expire(struct cm_conn *c, rocemu_ns_t now);
 enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,

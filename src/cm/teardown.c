@@ -14,7 +14,7 @@ void conn_close(struct cm_conn *c)
 	conn_set_state(c, CM_IDLE);
 }
 
-void conn_timewait(struct cm_conn *c, rocemu_ns_t now)
+static void conn_timewait(struct cm_conn *c, rocemu_ns_t now)
 {
 	xchg_stop(&c->x);
 	conn_set_state(c, CM_TIMEWAIT);
@@ -51,7 +51,8 @@ static rocemu_ns_t linger_ns(const struct cm_conn *c)
 	       (cm_timeout_ns(c->req.remote_cm_timeout) + c->life_ns);
 }
 
-void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej *rej)
+/** Send a REJ as the state asks for; then the connection is over or in time wait. */
+static void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej *rej)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REJ, .tid = c->req_tid, .rej = *rej};
 
@@ -362,7 +363,7 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 	conn_settle(c);
 }
 
-bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
+static bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ};
 	struct cm_conn *c = conn_find(cm, local_id);

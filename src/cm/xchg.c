@@ -14,6 +14,12 @@ void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct 
 	list_init(&x->linger_link);
 }
 
+static void xchg_timer_stop(struct xchg *x)
+{
+	if (timer_running(&x->timer))
+		timer_stop(&x->cm->timers, &x->timer);
+}
+
 void xchg_fini(struct xchg *x)
 {
 	xchg_timer_stop(x);
@@ -24,12 +30,6 @@ void xchg_fini(struct xchg *x)
 void xchg_timer_set(struct xchg *x, rocemu_ns_t deadline)
 {
 	timer_set(&x->cm->timers, &x->timer, deadline);
-}
-
-void xchg_timer_stop(struct xchg *x)
-{
-	if (timer_running(&x->timer))
-		timer_stop(&x->cm->timers, &x->timer);
 }
 
 static void put(struct xchg *x, struct xchg_mad *slot)

@@ -64,7 +64,6 @@ static inline bool xchg_pending(const struct xchg *x)
 }
 
 void xchg_timer_set(struct xchg *x, rocemu_ns_t deadline);
-void xchg_timer_stop(struct xchg *x);
 
 /** Fill out[0..n) from the exchanges that have something to send; see cm_output(). */
 unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n);

@@ -8,7 +8,8 @@
 
 enum { BTH_DQPN = 5 };
 
-bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
+/** Same addresses, source port, traffic class and hop limit. */
+static bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
 {
 	return a == b ||
 	       (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&

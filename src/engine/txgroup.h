@@ -27,8 +27,6 @@ struct txburst {
 	uint16_t seg_len; /* bytes of UDP payload of each but the last */
 };
 
-/** Same addresses, source port, traffic class and hop limit. */
-bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b);
 
 /**
  * Put the packets of each run of one path into the order in which they group best: requests before

@@ -63,8 +63,8 @@ static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 }
 
 /**
- * Does [psn, psn + n) lie in [from, from + count)? Not by psn_diff: one READ may take 2^23 PSNs (2
- * GiB in packets of 256 bytes), half of all there are.
+ * Does [psn, psn + n) lie in [from, from + count)? Not by rocemu_psn_diff(): one READ may take 2^23
+ * PSNs (2 GiB in packets of 256 bytes), half of all there are.
  */
 static inline bool psn_within(uint32_t psn, uint32_t n, uint32_t from, uint32_t count)
 {
@@ -139,9 +139,6 @@ void resp_owe_ack(struct rocemu_qp *qp);
 void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn);
 
 /* resp.c */
-
-/** The peer broke a rule for good: NAK, error completion or event, ERR. */
-void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn);
 
 /** Why a packet with this verdict is not taken. */
 enum rocemu_drop resp_drop(enum resp_verdict v);

@@ -94,7 +94,8 @@ void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq)
 	r->have_rwqe = false; /* the rest of its message will name an unknown SRQ */
 }
 
-void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn)
+/** The peer broke a rule for good: NAK, error completion or event, ERR. */
+static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn)
 {
 	const struct rule *rule = &rules[v];
 

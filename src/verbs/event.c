@@ -15,7 +15,7 @@ void vb_async_init(struct vb_async *a, enum ibv_event_type type)
 	a->event.event_type = type;
 }
 
-void vb_async_post(struct vb_context *c, struct vb_async *a)
+static void vb_async_post(struct vb_context *c, struct vb_async *a)
 {
 	evq_post(&c->async, &a->src, true);
 }

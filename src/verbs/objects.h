@@ -291,7 +291,6 @@ int vb_placeholder_fd(void);
 /** The lane's on_events: hand the endpoint's events to channels and async fd. Lane's lock held. */
 void vb_deliver_events(void *user, struct rocemu_ep *ep);
 void vb_async_init(struct vb_async *a, enum ibv_event_type type);
-void vb_async_post(struct vb_context *c, struct vb_async *a);
 /** Drop what waits of n async sources. @return how many of their events were delivered. */
 unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n);
 /** The events of a QP or SRQ that goes away: drop what waits, and sleep until the program has
