@@ -318,15 +318,11 @@ int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct
 /* ---- resolve_route ---- */
 
 /* What programs see of the path. */
-static int fill_path(struct rcm_id *id)
+static void fill_path(struct rcm_id *id, const struct ibv_port_attr *port)
 {
 	struct ibv_sa_path_rec *p = &id->path_rec;
 	const struct rdma_ib_addr *ib = &id->base.route.addr.addr.ibaddr;
-	struct ibv_port_attr attr;
-	int err = rcm_verbs_err(ibv_query_port(id->base.verbs, id->base.port_num, &attr));
 
-	if (err)
-		return err;
 	*p = (struct ibv_sa_path_rec){
 		.dgid = ib->dgid,
 		.sgid = ib->sgid,
@@ -336,7 +332,7 @@ static int fill_path(struct rcm_id *id)
 		.numb_path = 1,
 		.pkey = ib->pkey,
 		.mtu_selector = 2, /* exactly */
-		.mtu = (uint8_t)attr.active_mtu,
+		.mtu = (uint8_t)port->active_mtu,
 		.rate_selector = 2,
 		.rate = IBV_RATE_MAX,
 		.packet_life_time_selector = 2,
@@ -344,25 +340,21 @@ static int fill_path(struct rcm_id *id)
 	};
 	id->base.route.path_rec = p;
 	id->base.route.num_paths = 1;
-	return 0;
 }
 
 /* Is there still a way from the ID's address to its destination? -errno: what is missing. */
-static int check_way(const struct rcm_id *id)
+static int check_way(const struct rcm_id *id, const struct ibv_port_attr *port)
 {
 	struct sockaddr_storage from, to, src;
-	struct ibv_port_attr attr;
-	int err = rcm_verbs_err(ibv_query_port(id->base.verbs, id->base.port_num, &attr));
+	int err;
 
-	if (err)
-		return err;
 	find_destination(id, &id->base.route.addr.dst_addr, &to);
 	rcm_addr_from_gid((struct sockaddr *)&from, &id->local.gid, 0, id->local.scope_id);
 	err = rcm_addr_route((struct sockaddr *)&to, (struct sockaddr *)&from, &src);
 	if (err)
 		return err;
 	/* To this host itself it needs no carrier. */
-	return attr.state == IBV_PORT_ACTIVE || rcm_device_is_ours((struct sockaddr *)&to)
+	return port->state == IBV_PORT_ACTIVE || rcm_device_is_ours((struct sockaddr *)&to)
 		       ? 0
 		       : -ENETDOWN;
 }
@@ -373,16 +365,18 @@ static int check_way(const struct rcm_id *id)
  */
 int rcm_resolve_route(struct rcm_id *id)
 {
+	struct ibv_port_attr port;
 	int err, way;
 
 	if (id->state != RCM_ADDR_RESOLVED)
 		return -EINVAL;
 	if (rcm_id_removed(id))
 		return -ENODEV;
-	err = fill_path(id);
+	err = rcm_verbs_err(ibv_query_port(id->base.verbs, id->base.port_num, &port));
 	if (err)
 		return err;
-	way = check_way(id);
+	fill_path(id, &port);
+	way = check_way(id, &port);
 	rcm_lock_take();
 	if (way) {
 		rcm_post(id, RDMA_CM_EVENT_ROUTE_ERROR, way);
