@@ -41,7 +41,7 @@ ATTEMPTS = 3                          # of a case on a busy machine, see starved
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
     'address': ('pingpong/*/lo/poll', 'pingpong/*/lo/events', 'verbs/*/lo/*', 'verbs/errors/*', 'perftest/*/lo/path*',
-                'badinput/*', 'cm/ece/lo', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
+                'badinput/*', 'cm/ece/lo', 'cm/killed/*/lo', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
                 'rsocket/udpong/lo', 'rsocket/rcopy*/lo', 'mcast/lo/*', 'port/*', 'paths/*', 'events/u*', 'events/rping.removed'),
     # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
