@@ -13,7 +13,7 @@ static int check_kind(int domain, int type, int protocol)
 {
 	const int stream_or_datagram = type == SOCK_STREAM ? IPPROTO_TCP : IPPROTO_UDP;
 
-	if (domain != AF_INET && domain != AF_INET6)
+	if (domain != AF_INET && domain != AF_INET6 && (domain != AF_IB || type != SOCK_STREAM))
 		return -EAFNOSUPPORT;
 	if (type != SOCK_STREAM && type != SOCK_DGRAM)
 		return -EPROTONOSUPPORT;
@@ -91,10 +91,7 @@ static int check_addr(const struct rs *rs, const struct sockaddr *addr, socklen_
 		return -EINVAL;
 	if (addr->sa_family != rs->domain)
 		return -EAFNOSUPPORT;
-	return len < (rs->domain == AF_INET6 ? sizeof(struct sockaddr_in6)
-					     : sizeof(struct sockaddr_in))
-		       ? -EINVAL
-		       : 0;
+	return len < rs_addr_len(rs->domain) ? -EINVAL : 0;
 }
 
 /** As the kernel does it: what fits, and how long it is in truth. */
@@ -247,7 +244,7 @@ ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 	struct sockaddr_storage from;
 	socklen_t from_len;
 
-	if (iovcnt < 0)
+	if (iovcnt < 0 || iovcnt > IOV_MAX)
 		return rs_ret(-EINVAL);
 	return rs_ret(receive(socket, iov, (size_t)iovcnt, 0, &from, &from_len));
 }
@@ -326,7 +323,7 @@ ssize_t rwrite(int socket, const void *buf, size_t count)
 
 ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
-	if (iovcnt < 0)
+	if (iovcnt < 0 || iovcnt > IOV_MAX)
 		return rs_ret(-EINVAL);
 	return rs_ret(transmit(socket, iov, (size_t)iovcnt, 0, NULL, 0));
 }

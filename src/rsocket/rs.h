@@ -18,12 +18,14 @@
 #define RSOCKET_RS_H
 
 #pragma GCC visibility push(default)
+#include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rsocket.h>
 #pragma GCC visibility pop
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -127,6 +129,14 @@ static inline ssize_t rs_ret(ssize_t ret)
 		return ret;
 	errno = (int)-ret;
 	return -1;
+}
+
+/** Bytes of an address. AF_IB: an address that is a GID, and a service ID. */
+static inline socklen_t rs_addr_len(int family)
+{
+	if (family == AF_IB)
+		return sizeof(struct sockaddr_ib);
+	return family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
 }
 
 /* ---- wait.c ---- */

@@ -32,6 +32,8 @@ static short stream_ready(struct rs *rs, short events)
 	struct stream *s = stream_of(rs);
 	short r = 0;
 
+	if (s->state == STREAM_IDLE)
+		return (short)((events & POLLOUT) | POLLHUP); /* as TCP has it */
 	if (s->state == STREAM_LISTENING)
 		return cm_event_waits(s) ? events & POLLIN : 0;
 	stream_progress(s);
@@ -142,7 +144,8 @@ static ssize_t stream_recv(struct rs *rs, const struct iovec *iov, int n, int fl
 	if (from)
 		*from_len = 0; /* a stream's peer is known */
 	while (done < want) {
-		if (s->r_ready == 0)
+		/* Who peeks for more than there is does not get there by reading. */
+		if (s->r_ready == 0 || ((flags & MSG_PEEK) && s->r_ready < want))
 			stream_progress(s);
 		if (s->r_ready > 0) {
 			done += copy_out(s, iov, n, done, flags & MSG_PEEK);
@@ -323,11 +326,6 @@ static uint64_t stream_tick(struct rs *rs)
 
 /* ---- names ---- */
 
-static socklen_t length_of(const struct sockaddr *a)
-{
-	return a->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6) : sizeof(struct sockaddr_in);
-}
-
 static int stream_getname(struct rs *rs, bool peer, struct sockaddr_storage *addr, socklen_t *len)
 {
 	struct stream *s = stream_of(rs);
@@ -339,10 +337,10 @@ static int stream_getname(struct rs *rs, bool peer, struct sockaddr_storage *add
 	memset(addr, 0, sizeof(*addr));
 	if (a->sa_family == AF_UNSPEC) {
 		addr->ss_family = (sa_family_t)rs->domain;
-		*len = length_of((struct sockaddr *)addr);
+		*len = rs_addr_len(rs->domain);
 		return 0;
 	}
-	*len = length_of(a);
+	*len = rs_addr_len(a->sa_family);
 	memcpy(addr, a, *len);
 	return 0;
 }

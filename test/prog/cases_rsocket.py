@@ -10,10 +10,10 @@ from harness import FULL, NORMAL, QUICK, Case, Skip, expect, new_port
 WHERE = ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6')
 
 
-def stream(program, name, options, count=10, iterations=10, where=('lo',), level=NORMAL, wrap=()):
+def stream(program, name, options, count=10, iterations=10, where=('lo',), level=NORMAL, server='{server}'):
     """rstream and riostream check each byte with -T v; both ends must be told the same."""
-    common = [*wrap, program, '-p', '{port}', '-I', iterations, '-C', count, '-T', 'v', *options]
-    for case in programs(name, common + ['-b', '{server}'], common + ['-s', '{server}'], where=where, level=level,
+    common = [program, '-p', '{port}', '-I', iterations, '-C', count, '-T', 'v', *options]
+    for case in programs(name, common + ['-b', server], common + ['-s', server], where=where, level=level,
                          check=carried, needs=(program,)):
         case.name = case.name.replace('cm/', 'rsocket/', 1)
         yield case
@@ -32,6 +32,12 @@ def streams():
         for size in (1, 64, 65536, 1000000):
             yield from stream(program, f'{program}.{size}', ('-S', size, '-T', 'b'))
         yield from stream(program, f'{program}.small_buffers', ('-S', 100000, '-B', 8192, '-T', 'b'))
+        yield from stream(program, f'{program}.inline', ('-S', 100, '-T', 'b', '-i', 200))
+        yield from stream(program, f'{program}.ip', ('-S', 1000, '-T', 'b', '-f', 'ip'))
+        yield from stream(program, f'{program}.ipv6', ('-S', 1000, '-T', 'b', '-f', 'ipv6'), where=('lo6',))
+        # Addresses that are GIDs (AF_IB); the service ID is the port's of TCP.
+        for place, gid in (('lo', '::ffff:{server}'), ('lo6', '{server}')):
+            yield from stream(program, f'{program}.gid', ('-S', 1000, '-T', 'b', '-f', 'gid'), where=(place,), server=gid)
     yield from stream('rstream', 'rstream.resolve', ('-S', 1000, '-T', 'b', '-T', 'r'))
     yield from stream('rstream', 'rstream.keepalive', ('-S', 1000, '-T', 'b', '-k', 1))
     yield from stream('rstream', 'rstream.long', ('-S', 20000, '-T', 'b'), iterations=300, level=FULL)
@@ -105,6 +111,41 @@ def preloaded_rstream(config, lab):
         carried(srv, cli)
 
 
+def preloaded_forks(config, lab):
+    """rstream's own server that forks (-T f), on plain sockets."""
+    common = [*preload(), 'RDMAV_FORK_SAFE=1', 'rstream', '-p', '{port}', '-T', 'f', '-T', 'v', '-T', 'b', '-S', 10000, '-C', 10, '-I', 10]
+    with Session(config, lab.get('lo'), port=new_port()) as s:
+        srv = s.start(s.topo.server, common + ['-b', '{server}'], 'server')
+        srv.wait_until(lambda: tcp_listens(s.port, srv.pid), f'it listened on port {s.port}')
+        cli = s.client(common + ['-s', '{server}'])
+        s.finish(cli, srv)
+        carried(srv, cli)
+
+
+def preloaded_echo(config, lab, how):
+    """A server that answers in the process that listens, or in one for each connection; the data is on the wire."""
+    fork = how == 'fork'
+    common = [*preload(), *(('RDMAV_FORK_SAFE=1',) if fork else ()), config.program('rsocket', 'sock-echo'), how, '{port}']
+    with tempfile.TemporaryDirectory() as folder, Session(config, lab.get('lo'), port=new_port()) as s:
+        wire = os.path.join(folder, 'wire.pcap')
+        srv = s.start(s.topo.server, common, 'server')
+        # With forks it listens on TCP, over which the ends agree to go on with RDMA.
+        srv.wait_until(lambda: tcp_listens(s.port, srv.pid) if fork else is_listened(config, s.topo.server, 'tcp', s.port),
+                       f'it listened on port {s.port}')
+        cli = s.client(common + ['{server}'], options=('--pcap', wire))
+        s.finish(cli, srv)
+        expect(cli.stdout.count('all came back') == 2, 'not all came back', srv, cli)
+        expect(os.path.getsize(wire) > 2 * ECHO_BYTES, 'the data was not sent by RDMA', srv, cli)
+
+
+ECHO_BYTES = 100000
+
+
+def tcp_listens(port, pid):
+    with open(f'/proc/{pid}/net/tcp', encoding='ascii') as f:
+        return any(int(line.split()[1].rsplit(':', 1)[1], 16) == port and line.split()[3] == '0A' for line in f.readlines()[1:])
+
+
 def preloaded_iperf3(config, lab):
     common = [*preload(), 'iperf3', '-p', '{port}', '--forceflush']
     with Session(config, lab.get('lo'), port=new_port()) as s:
@@ -124,6 +165,9 @@ def cases():
     found += [rcopy('lo', 3000000), rcopy('lo', 1), rcopy('veth1500-v4', 300000)]
     found += [
         Case('rsocket/preload.rstream/lo', preloaded_rstream, NORMAL, needs=('rstream',)),
+        Case('rsocket/preload.rstream.forks/lo', preloaded_forks, NORMAL, needs=('rstream',)),
+        *(Case(f'rsocket/preload.echo.{how}/lo', lambda config, lab, h=how: preloaded_echo(config, lab, h), NORMAL)
+          for how in ('one', 'fork')),
         Case('rsocket/preload.iperf3/lo', preloaded_iperf3, NORMAL, needs=('iperf3',)),
     ]
     return found
