@@ -238,6 +238,9 @@ HOOK char *realpath(const char *path, char *out)
 {
 	char buf[MAP_PATH_MAX];
 
+	/* Up to glibc 2.35 RTLD_NEXT finds the oldest version, for which NULL is EINVAL. */
+	if (!out)
+		return shown(NEXT(canonicalize_file_name)(map_path(path, buf)));
 	return shown(NEXT(realpath)(map_path(path, buf), out));
 }
 
