@@ -200,14 +200,14 @@ static int here(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
 static int there(enum rdma_cm_event_type type)
 {
 	seen[type] = true;
-	return tell(EXPECT, type, "");
+	return tell(EXPECT, (int)type, "");
 }
 
 /* An ID on the way to the peer, which listens now. */
 static struct rdma_cm_id *client_of(struct rdma_event_channel **ch, const char *address,
 				    enum rdma_port_space ps)
 {
-	const int port = tell(LISTEN, ps, address);
+	const int port = tell(LISTEN, (int)ps, address);
 	struct rdma_cm_id *id;
 
 	*ch = bench_channel();

@@ -100,17 +100,15 @@ TEST(slot_init, index_used_again__next_tag)
 	slot_table_fini(&f.t);
 }
 
-TEST(slot_init, first_tags__differ_by_index)
+TEST(slot_init, first_tag_of_each_index__from_the_generator)
 {
 	struct fixture f;
-	unsigned same = 0;
-	uint8_t first;
+	struct rng same;
 
 	setup(&f);
-	first = put(&f, 0).tag;
-	for (unsigned i = 1; i < 32; i++)
-		same += put(&f, i).tag == first;
-	assert_in_range(same, 0, 4);
+	same = f.rng;
+	for (unsigned i = 1; i < MAX; i++)
+		assert_int_equal(put(&f, i).tag, (uint8_t)(rng_u32(&same) + 1));
 	slot_table_fini(&f.t);
 }
 
