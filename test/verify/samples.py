@@ -14,6 +14,15 @@ import shutil
 import sys
 
 SKIP = 77
+NEWER = ('28', '29', '188', '189')  # FLUSH and ATOMIC WRITE, RC and XRC: Wireshark 4.0 does not see into them, 4.4 does
+
+
+def same(found, expected):
+    """Is a key's value what MANIFEST has? Of newer packets, what it has."""
+    if not (found and isinstance(found, list) and len(found) == len(expected)):
+        return found == expected
+    return all(f == e or (e[0] in NEWER and all(x == y or not y for x, y in zip(f, e)))
+               for f, e in zip(found, expected))
 
 
 def main():
@@ -35,7 +44,7 @@ def main():
         described = pool.map(lambda name: regenerate.describe(rocemu, os.path.join(samples, name + '.pcap')), manifest)
     for (name, entry), found in zip(manifest.items(), described):
         problems += [f'{name}: {key} is {found[key]}, in MANIFEST.json {entry[key]}' for key in found
-                     if found[key] != entry[key]]
+                     if not same(found[key], entry[key])]
         if found['verify']['errors']:
             problems.append(f'{name}: verify finds errors')
     print('\n'.join(problems) or f'{len(manifest)} captures are as MANIFEST.json says')
