@@ -34,7 +34,7 @@ ROCEMU = os.path.abspath(sys.argv[1])
 
 class Result(commands.Result):
     def __init__(self, *args, env=None):
-        super().__init__(ROCEMU, "parity", *args, env=env, timeout=500)
+        super().__init__(ROCEMU, "parity", *args, env=env, timeout=1500)
 
 
 def interface_of_other_mtu():
