@@ -187,6 +187,9 @@ void rcm_drive(void)
 	core.driving = true;
 	while (more) {
 		more = false;
+		/* First: whoever is told of a connection may end at that very moment, and its peer has to hear the
+		 * right thing. */
+		set_wills();
 		while ((n = cm_output(core.cm, rcm_now(), mads, ARRAY_LEN(mads))) > 0)
 			for (unsigned i = 0; i < n; i++)
 				send_mad(&mads[i]);
