@@ -59,18 +59,19 @@ def is_connected(session):
 
 
 def rping_address(config, veth):
-    """The client's address is deleted: it ends when nobody has answered for long enough. The server hears of it when
-    the address is back, by the will that the client left."""
+    """The client's address is deleted. Whoever had a request under way ends when nobody has answered for long enough;
+    the other one, who may be waiting for nothing but a message, hears of it when the address is back."""
     with Session(config, sides(veth, veth.v4)) as s:
         srv = s.server(['rping', '-p', '{port}', '-s', '-a', '{server}'])
         cli = s.client(['rping', '-p', '{port}', '-c', '-a', '{server}'])
         cli.wait_until(lambda: established(s, 1), 'they were connected')
         change = ('-n', veth.names[1], 'address', '{}', veth.v4[1] + '/24', 'dev', 'veth0')
         veth.ip(*(a.format('del') for a in change))
-        ended(cli, text='ADDR_CHANGE')
-        expect(re.search(r'status 12|status 5', cli.output), 'not told that the peer is silent', cli)
+        cli.wait_until(lambda: not cli.running() or not srv.running(), 'one of them ended')
+        expect(re.search(r'status 12|status 5', cli.output + srv.output), 'not told that the peer is silent', cli, srv)
+        expect('ADDR_CHANGE' in cli.output, 'not told of the address', cli)
         veth.ip(*(a.format('add') for a in change))
-        ended(srv, text='DISCONNECT|status 12')
+        ended(cli, srv, text='DISCONNECT|status 12|status 5')
 
 
 def ucmatose(config, veth):
