@@ -210,6 +210,9 @@ void rs_keepalive_stop(struct rs *rs)
 	pthread_mutex_lock(&keeper.lock);
 	while (keeper.under_way == rs)
 		pthread_cond_wait(&keeper.changed, &keeper.lock);
-	list_remove(&rs->keep.node);
+	if (list_linked(&rs->keep.node)) {
+		list_remove(&rs->keep.node);
+		pthread_cond_broadcast(&keeper.changed); /* perhaps it was the last */
+	}
 	pthread_mutex_unlock(&keeper.lock);
 }

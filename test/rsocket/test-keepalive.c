@@ -41,32 +41,43 @@ static void keep_alive(int fd, int count)
 	set(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
-static bool has_thread(void)
+/** The thread's state as proc(5) has it: 'S' is asleep. 0: there is no thread. */
+static char thread_state(void)
 {
-	char path[300], name[32];
-	bool found = false;
+	char path[300], name[32], state = 0;
 	struct dirent *e;
 	DIR *d = opendir("/proc/self/task");
 	FILE *f;
+	char c;
 
 	assert_non_null(d);
 	while ((e = readdir(d))) {
-		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", e->d_name);
+		snprintf(path, sizeof(path), "/proc/self/task/%s/stat", e->d_name);
 		f = fopen(path, "re");
 		if (!f)
 			continue;
-		found |= fgets(name, sizeof(name), f) && strcmp(name, "rocemu-keep\n") == 0;
+		if (fscanf(f, "%*d (%31[^)]) %c", name, &c) == 2 && strcmp(name, "rocemu-keep") == 0)
+			state = c;
 		fclose(f);
 	}
 	closedir(d);
-	return found;
+	return state;
 }
 
 static void until_thread(bool there)
 {
 	const uint64_t end = rs_now() + (uint64_t)SOCK_GUARD_MS * 1000000;
 
-	while (has_thread() != there)
+	while ((thread_state() != 0) != there)
+		assert_true(rs_now() < end);
+}
+
+/** It has seen what was changed and waits for more. */
+static void until_asleep(void)
+{
+	const uint64_t end = rs_now() + (uint64_t)SOCK_GUARD_MS * 1000000;
+
+	while (thread_state() != 'S')
 		assert_true(rs_now() < end);
 }
 
@@ -93,12 +104,12 @@ TEST(keepalive, thread__is_there_while_a_connection_needs_it)
 	int fds[2];
 
 	sock_pair(AF_INET, fds);
-	assert_false(has_thread());
+	assert_int_equal(thread_state(), 0);
 	set(fds[0], SOL_SOCKET, SO_KEEPALIVE, 1);
 	set(fds[1], SOL_SOCKET, SO_KEEPALIVE, 1);
 	until_thread(true);
 	set(fds[0], SOL_SOCKET, SO_KEEPALIVE, 0);
-	assert_true(has_thread());
+	until_asleep();
 	assert_int_equal(rclose(fds[1]), 0);
 	until_thread(false);
 	assert_int_equal(rclose(fds[0]), 0);
