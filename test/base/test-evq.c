@@ -187,6 +187,10 @@ TEST(evq, blocked_reader_gets_signal__eintr_only_without_sa_restart)
 	struct evq q;
 	pthread_t t;
 
+#ifdef __SANITIZE_THREAD__
+	print_message("skipped: ThreadSanitizer keeps signals back, and a call that they interrupt goes on\n");
+	skip();
+#endif
 	sigaction(SIGUSR1, &restart, NULL);
 	sigaction(SIGUSR2, &interrupt, NULL);
 	assert_int_equal(evq_init(&q), 0);
