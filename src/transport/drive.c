@@ -121,7 +121,7 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 	if (ops & ROCEMU_OP_CNP) {
 		ep->stats.cnps_rcvd++;
 		if (qp->req.peer)
-			peer_on_loss(qp->req.peer);
+			peer_on_cnp(qp->req.peer, now);
 		return ROCEMU_DROP_CNP;
 	}
 	if (ops & ROCEMU_OP_REQUEST)

@@ -86,8 +86,16 @@ static void peer_wake(struct peer *p)
 	struct list *n;
 
 	while (used < p->cwnd && (n = list_first(&p->blocked))) {
+		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.peer_link);
+		enum req_hold hold = req_hold(qp);
+
+		if (hold == REQ_HOLD_WINDOW)
+			break;
 		list_remove(n);
-		qp_wake(list_entry(n, struct rocemu_qp, req.peer_link));
+		/* One that waits for something else by now must not take the turn: nothing would wake the next. */
+		if (hold != REQ_GO && hold != REQ_FAULT)
+			continue;
+		qp_wake(qp);
 		used += COST_FULL;
 	}
 }
@@ -98,8 +106,9 @@ static void peer_release(struct peer *p, uint64_t cost)
 	p->recover -= MIN(p->recover, cost);
 }
 
-void peer_on_ack(struct peer *p, uint64_t cost)
+void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost)
 {
+	(void)now;
 	peer_release(p, cost);
 	if (p->cwnd < p->max)
 		p->cwnd = MIN(p->max, p->cwnd + cost * COST_FULL / p->cwnd);
@@ -112,8 +121,21 @@ void peer_on_forget(struct peer *p, uint64_t cost)
 	peer_wake(p);
 }
 
-void peer_on_loss(struct peer *p)
+void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt)
 {
+	(void)p;
+	(void)now;
+	(void)rtt;
+}
+
+void peer_on_cnp(struct peer *p, rocemu_ns_t now)
+{
+	peer_on_loss(p, now);
+}
+
+void peer_on_loss(struct peer *p, rocemu_ns_t now)
+{
+	(void)now;
 	if (p->recover)
 		return;
 	p->cwnd = MAX(p->cwnd / 2, peer_floor(p));

@@ -26,19 +26,23 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 void peer_put(struct peer *p);
 /** Bytes a packet is charged: its payload and what the kernel's buffers cost on top. */
 uint32_t peer_cost(uint32_t payload);
-/** Is there room for cost bytes more? A QP with nothing under way need not ask. */
+/** Is there room for cost bytes more? While nothing is under way to the lane, one need not ask. */
 bool peer_may_send(const struct peer *p, uint64_t cost);
 void peer_on_send(struct peer *p, uint64_t cost);
 /** A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order. */
 void peer_block(struct peer *p, struct list *node);
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
-void peer_on_ack(struct peer *p, uint64_t cost);
+void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
+/** The time from a packet to its acknowledgement; neither was sent twice (Karn's rule). */
+void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt);
 /** Bytes given up without acknowledgement (QP stopped, going back). */
 void peer_on_forget(struct peer *p, uint64_t cost);
+/** A congestion notification packet came for one of the peer's QPs. */
+void peer_on_cnp(struct peer *p, rocemu_ns_t now);
 /**
  * Loss or congestion was seen: the window shrinks. Not again until what was under way then is
  * acknowledged or given up, so that a burst lost by many QPs counts once.
  */
-void peer_on_loss(struct peer *p);
+void peer_on_loss(struct peer *p, rocemu_ns_t now);
 
 #endif

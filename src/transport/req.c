@@ -99,14 +99,14 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 }
 
 /**
- * Exempt from the window are a QP with nothing in flight, and one whose packets in flight nobody
+ * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight nobody
  * acknowledges until it has sent one more. Else a window that shrank would stop them for good.
  */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 {
 	const struct qp_req *req = &qp->req;
 
-	return !req->inflight || req->since_ackreq ||
+	return !req->peer->inflight || req->since_ackreq ||
 	       peer_may_send(req->peer, req_next_cost(qp, w));
 }
 

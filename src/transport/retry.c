@@ -103,7 +103,7 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 		else
 			req->deadline = ack_deadline(qp, now);
 	}
-	peer_on_ack(req->peer, cost);
+	peer_on_ack(req->peer, now, cost);
 }
 
 bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now)
@@ -117,7 +117,7 @@ bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now)
 	req->retry_left--;
 	req->went_back = true;
 	req_rewind(qp);
-	peer_on_loss(req->peer);
+	peer_on_loss(req->peer, now);
 	req_kick(qp, now);
 	return true;
 }

@@ -39,7 +39,7 @@ TEST(peer_window, filled__no_room_until_acknowledged)
 		peer_on_send(p, FULL);
 	}
 	assert_false(peer_may_send(p, 1));
-	peer_on_ack(p, FULL);
+	peer_on_ack(p, 0, FULL);
 	assert_true(peer_may_send(p, FULL));
 	peer_on_forget(p, 2 * FULL);
 	assert_int_equal(p->inflight, 0);
@@ -52,10 +52,10 @@ TEST(peer_loss, again_and_again__down_to_the_floor)
 	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
 	struct peer *p = peer_get(ep, &gid, 0);
 
-	peer_on_loss(p);
+	peer_on_loss(p, 0);
 	assert_int_equal(p->cwnd, EP_DEFAULT_WINDOW / 2);
 	for (int i = 0; i < 20; i++)
-		peer_on_loss(p);
+		peer_on_loss(p, 0);
 	assert_int_equal(p->cwnd, 4 * FULL);
 	peer_put(p);
 	rocemu_ep_free(ep);
@@ -67,12 +67,12 @@ TEST(peer_loss, same_round_trip__counts_once)
 	struct peer *p = peer_get(ep, &gid, 0);
 
 	peer_on_send(p, 10 * FULL);
-	peer_on_loss(p);
-	peer_on_ack(p, 9 * FULL);
-	peer_on_loss(p);
+	peer_on_loss(p, 0);
+	peer_on_ack(p, 0, 9 * FULL);
+	peer_on_loss(p, 0);
 	assert_true(p->cwnd >= EP_DEFAULT_WINDOW / 2);
 	peer_on_forget(p, FULL);
-	peer_on_loss(p);
+	peer_on_loss(p, 0);
 	assert_true(p->cwnd < EP_DEFAULT_WINDOW / 2);
 	peer_put(p);
 	rocemu_ep_free(ep);
@@ -84,14 +84,14 @@ TEST(peer_window, acknowledged_windows__grows_a_packet_each_up_to_the_limit)
 	struct peer *p = peer_get(ep, &gid, 0);
 	uint64_t before;
 
-	peer_on_loss(p);
+	peer_on_loss(p, 0);
 	before = p->cwnd;
 	peer_on_send(p, before);
-	peer_on_ack(p, before);
+	peer_on_ack(p, 0, before);
 	assert_int_equal(p->cwnd, before + FULL);
 	for (int i = 0; i < 100; i++) {
 		peer_on_send(p, p->cwnd);
-		peer_on_ack(p, p->cwnd);
+		peer_on_ack(p, 0, p->cwnd);
 	}
 	assert_int_equal(p->cwnd, EP_DEFAULT_WINDOW);
 	peer_put(p);

@@ -186,11 +186,11 @@ TEST(req_window, shared__freed_by_the_other_qp)
 			    "SEND_FIRST 0; SEND_MIDDLE 1; SEND_MIDDLE 2; SEND_LAST 3 A");
 	b->qp = second;
 	bench_post(b, IBV_WR_SEND, 3 * 256);
-	/* With nothing in flight one packet may always go. */
-	assert_string_equal(bench_out(b), "SEND_FIRST 0 A");
+	/* Its own flight is empty, the lane's is not: a packet of each QP would overrun the lane's socket. */
+	assert_string_equal(bench_out(b), "");
 	b->qp = first;
 	bench_ack(b, 3);
-	assert_string_equal(bench_out(b), "SEND_MIDDLE 1; SEND_LAST 2 A");
+	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_MIDDLE 1; SEND_LAST 2 A");
 	bench_free(b);
 }
 
@@ -204,9 +204,9 @@ TEST(req_window, qp_destroyed__gives_its_share_back)
 	bench_out(b);
 	b->qp = second;
 	bench_post(b, IBV_WR_SEND, 3 * 256);
-	assert_string_equal(bench_out(b), "SEND_FIRST 0 A");
+	assert_string_equal(bench_out(b), "");
 	rocemu_qp_destroy(first);
-	assert_string_equal(bench_out(b), "SEND_MIDDLE 1; SEND_LAST 2 A");
+	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_MIDDLE 1; SEND_LAST 2 A");
 	bench_free(b);
 }
 
