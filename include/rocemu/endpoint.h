@@ -107,6 +107,7 @@ struct rocemu_tx {
 	uint8_t hdr_len;
 	uint8_t trailer_len;           /* pad bytes + ROCEMU_ICRC_LEN */
 	uint8_t niov;                  /* pieces of payload, 0..ROCEMU_MAX_SGE */
+	bool again;                    /* was sent before: send it from a copy, see rocemu_tx_flatten() */
 	uint8_t hdr[ROCEMU_MAX_HDR_LEN];
 	uint8_t trailer[8];
 	struct iovec iov[ROCEMU_MAX_SGE];
@@ -124,6 +125,14 @@ static inline uint32_t rocemu_tx_len(const struct rocemu_tx *t)
  * repeated with another identification.
  */
 ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
+
+/**
+ * Copy the payload to copy[0..payload_len) and let iov point there. The payload is the program's memory, which it may
+ * change while a request is under way; a change between the seal and the send makes a packet with a wrong ICRC. The
+ * peer drops it, and it is sent again: then from a copy, or a busy program could spoil each try. A NIC sends torn data
+ * with a right ICRC.
+ */
+ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 
 /* ---- endpoint ---- */
 

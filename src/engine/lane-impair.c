@@ -68,7 +68,6 @@ void lane_impair_fini(struct lane *l)
 static struct held *held_new(const struct rocemu_path *path, struct rocemu_tx *t)
 {
 	struct held *h = malloc(sizeof(*h) + rocemu_tx_len(t));
-	uint8_t *p;
 
 	if (!h)
 		return NULL;
@@ -76,15 +75,7 @@ static struct held *held_new(const struct rocemu_path *path, struct rocemu_tx *t
 	h->path = *path;
 	h->len = rocemu_tx_len(t);
 	h->overtakers = 0;
-	rocemu_tx_seal(t, 0);
-	p = h->data;
-	memcpy(p, t->hdr, t->hdr_len);
-	p += t->hdr_len;
-	for (unsigned i = 0; i < t->niov; i++) {
-		memcpy(p, t->iov[i].iov_base, t->iov[i].iov_len);
-		p += t->iov[i].iov_len;
-	}
-	memcpy(p, t->trailer, t->trailer_len);
+	lane_tx_copy(t, h->data);
 	return h;
 }
 

@@ -6,6 +6,7 @@
  *   lane-sock.c      which receive sockets there are
  *   lane-rx.c        sockets to endpoint
  *   lane-tx.c        endpoint to sockets
+ *   lane-backlog.c   what a socket had no room for
  *   lane-impair.c    the faults on the way out
  *   lane-progress.c  kick and poll: what is driven when, on whose thread
  *   lane-thread.c    the lane's own thread and its loop
@@ -73,6 +74,10 @@ struct lane_tx {
 		alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
 	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
 	uint32_t errnos_seen[8];		/* bit per errno: said so already */
+	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out again */
+	struct list backlog; /* of struct backlog_packet, see lane-backlog.c */
+	unsigned nbacklog;
+	rocemu_ns_t retry_at; /* the backlog is tried again then */
 };
 
 /* What others want of the thread, bits. */
@@ -170,6 +175,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-tx.c ---- */
 
+int lane_tx_init(struct lane *l);
 void lane_tx_fini(struct lane *l);
 /** The index has this address now: sockets of the one it had before go. */
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now) REQUIRES(l);
@@ -183,6 +189,27 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 		      size_t len) REQUIRES(l);
 /** The socket a path leaves by, and thereby its source port. NULL: none; counted and said. */
 struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
+
+/**
+ * As lane_tx_send_raw(), for lane-backlog.c: false when the socket has no room (never when wait is
+ * true: then it blocks).
+ */
+bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
+		     bool wait) REQUIRES(l);
+/** The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. */
+void lane_tx_copy(struct rocemu_tx *t, uint8_t *out);
+
+/* ---- lane-backlog.c ---- */
+
+/** Keep copies of packets, to be sent after all that is kept already. */
+void lane_backlog_add(struct lane *l, struct rocemu_tx *const *pkt, unsigned n) REQUIRES(l);
+void lane_backlog_add_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
+			  size_t len) REQUIRES(l);
+/** Send what is kept, if it is time to try. @return true: nothing is kept any more. */
+bool lane_backlog_flush(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Send what is kept, and wait for room: the lane or the process ends. */
+void lane_backlog_drain(struct lane *l) REQUIRES(l);
+void lane_backlog_fini(struct lane *l);
 
 /* ---- lane-impair.c ---- */
 

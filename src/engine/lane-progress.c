@@ -60,7 +60,7 @@ static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void send_all(struct lane *l, rocemu_ns_t now)
 {
 	release_acks(l);
-	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep))
+	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep) || l->tx.nbacklog)
 		lane_tx_output(l, now);
 }
 
@@ -98,6 +98,8 @@ static void settle(struct lane *l)
 	due = MIN(due, l->tap_due);
 	if (unlikely(l->held != NULL))
 		due = MIN(due, lane_impair_deadline(l));
+	if (unlikely(l->tx.nbacklog))
+		due = MIN(due, l->tx.retry_at);
 	l->next_due = due;
 	if (due < l->thread.armed)
 		lane_thread_arm(l, due);

@@ -3,13 +3,16 @@
  * Sending: what the endpoint has to send, as UDP_SEGMENT bursts, several in one sendmmsg().
  *
  * Headers, small payloads and trailers are copied into one linear area so that a packet costs at
- * most one iovec beside its payload's; payload goes by reference and is copied once, by the kernel.
+ * most one iovec beside its payload's; larger payload goes by reference and is copied once, by the
+ * kernel. The ICRC of what is copied is that of the copy: the program may write to its memory
+ * meanwhile. What goes by reference may so get a wrong one; it goes out from a copy the next time.
  */
 #include <errno.h>
 #include <linux/udp.h>
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -51,8 +54,23 @@ static void set_free(struct lane *l, unsigned index)
 	l->tx.set[index] = NULL;
 }
 
+int lane_tx_init(struct lane *l)
+{
+	/* Mapped, not allocated: pages that nothing was copied to cost nothing. */
+	l->tx.copy = mmap(NULL, (size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (l->tx.copy != MAP_FAILED)
+		return 0;
+	l->tx.copy = NULL;
+	return -ENOMEM;
+}
+
 void lane_tx_fini(struct lane *l)
 {
+	if (l->tx.copy)
+		munmap(l->tx.copy, (size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU);
+	l->tx.copy = NULL;
+	lane_backlog_fini(l);
 	for (unsigned i = 0; i < ARRAY_LEN(l->tx.set); i++)
 		set_free(l, i);
 }
@@ -197,16 +215,16 @@ static void append_copy(struct msghdr *m, const void *data, size_t len)
 
 static void append_packet(struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
 {
-	const bool small = t->payload_len <= LANE_LINEAR_MAX;
-
-	rocemu_tx_seal(t, ip_id);
 	append_copy(m, t->hdr, t->hdr_len);
-	for (unsigned i = 0; i < t->niov; i++) {
-		if (small)
-			append_copy(m, t->iov[i].iov_base, t->iov[i].iov_len);
-		else
+	if (t->payload_len && t->payload_len <= LANE_LINEAR_MAX) {
+		rocemu_tx_flatten(t, batch.linear + batch.linear_len);
+		batch.linear_len += t->payload_len;
+		m->msg_iov[m->msg_iovlen - 1].iov_len += t->payload_len;
+	} else {
+		for (unsigned i = 0; i < t->niov; i++)
 			append_iov(m, &t->iov[i]);
 	}
+	rocemu_tx_seal(t, ip_id);
 	append_copy(m, t->trailer, t->trailer_len);
 }
 
@@ -328,8 +346,16 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 		uint64_t when = l->tap ? tap_now() : 0;
 		int r, err;
 
+		if (unlikely(l->tx.nbacklog)) {
+			/* In order, behind what waits. */
+			lane_backlog_add(l, pkt + head->first, head->count);
+			packets += head->count;
+			done++;
+			continue;
+		}
+
 		build(set, s, pkt, head, n - done);
-		r = sendmmsg(s->fd, batch.msg, batch.nmsg, 0);
+		r = sendmmsg(s->fd, batch.msg, batch.nmsg, MSG_DONTWAIT);
 		err = errno;
 		l->stats.tx_syscalls++;
 		if (likely(r > 0)) {
@@ -341,6 +367,12 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 		}
 		if (r < 0 && err == EINTR)
 			continue;
+		if (r < 0 && err == EAGAIN) {
+			lane_backlog_add(l, pkt + head->first, head->count);
+			packets += head->count;
+			done++;
+			continue;
+		}
 		if (head->count > 1 && burst_refused(err))
 			packets += send_singly(l, set, s, pkt + head->first, head->count);
 		else
@@ -409,6 +441,13 @@ void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
 		      size_t len)
 {
+	if (unlikely(l->tx.nbacklog) || !lane_tx_try_raw(l, path, data, len, false))
+		lane_backlog_add_raw(l, path, data, len);
+}
+
+bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
+		     bool wait)
+{
 	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
 	struct txsock *s = lane_tx_sock(l, path);
 	uint64_t when = l->tap ? tap_now() : 0;
@@ -416,17 +455,19 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 
 	if (!s) {
 		l->stats.tx_errors++;
-		return;
+		return true;
 	}
 	batch.nmsg = batch.niov = 0;
 	append_iov(begin_message(l->tx.set[path->sgid_index], s, path, 0), &iov);
 	do
-		r = sendmsg(s->fd, &batch.msg[0].msg_hdr, 0);
+		r = sendmsg(s->fd, &batch.msg[0].msg_hdr, wait ? 0 : MSG_DONTWAIT);
 	while (r < 0 && errno == EINTR);
 	l->stats.tx_syscalls++;
+	if (r < 0 && errno == EAGAIN)
+		return false;
 	if (r < 0) {
 		report_error(l, errno, path, 1);
-		return;
+		return true;
 	}
 	l->stats.tx_datagrams++;
 	if (l->tap) {
@@ -442,6 +483,7 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 		tap_write(l->tap, &a, &iov, 1);
 		lane_tap_dirty(l, lane_now());
 	}
+	return true;
 }
 
 /* UC and UD requests wait: see how much their receivers can take. @return false: nothing now. */
@@ -470,20 +512,27 @@ void lane_tx_output(struct lane *l, rocemu_ns_t now)
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
 	unsigned n;
 
+	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
+		return;
 	/* Until there is none: the call that fills none tells the endpoint that the ones before
 	 * have left. */
 	for (unsigned batches = 1;; batches++) {
 		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
 		if (!n && !give_room(l, now))
 			break;
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < n; i++) {
 			pkt[i] = &l->tx.desc[i];
+			if (unlikely(pkt[i]->again && pkt[i]->niov))
+				rocemu_tx_flatten(pkt[i], l->tx.copy + (size_t)i * ROCEMU_MAX_MTU);
+		}
 		if (n)
 			pace_sending(&l->pace, l->agent, scope_of(l, pkt[0]->path), now, pkt, n);
 		if (unlikely(l->impair.on || l->down))
 			lane_impair_send(l, now, pkt, n);
 		else
 			lane_tx_send(l, pkt, n);
+		if (unlikely(l->tx.nbacklog))
+			break;
 		if (batches % BATCHES_BETWEEN_RX == 0) {
 			now = lane_now();
 			lane_rx_hot(l, now);

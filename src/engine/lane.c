@@ -105,6 +105,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		if (!lane_trylock(l))
 			continue;
 		lane_flush(l);
+		lane_backlog_drain(l);
 		if (l->tap)
 			tap_flush(l->tap);
 		lane_unlock(l);
@@ -165,7 +166,7 @@ static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, 
 
 	if (err)
 		return err;
-	if (lane_rx_init(l) || (l->impair.on && lane_impair_init(l)))
+	if (lane_rx_init(l) || lane_tx_init(l) || (l->impair.on && lane_impair_init(l)))
 		return fail(errbuf, errlen, -ENOMEM, "lane");
 	err = init_endpoint(l, c, errbuf, errlen);
 	return err ? err : tap_get(&l->tap, errbuf, errlen);
@@ -180,6 +181,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 		return fail(errbuf, errlen, -ENOMEM, "lane");
 	list_init(&l->node);
 	list_init(&l->retired);
+	list_init(&l->tx.backlog);
 	lock_init(l);
 	snprintf(l->device, sizeof(l->device), "%s", config->device ? config->device : "lane");
 	l->on_events = config->on_events;
@@ -240,6 +242,9 @@ void lane_free(struct lane *l)
 	log_stats(l);
 	lane_impair_fini(l);
 	pace_fini(&l->pace);
+	lane_lock(l); /* nobody else is there any more */
+	lane_backlog_drain(l);
+	lane_unlock(l);
 	lane_tx_fini(l);
 	lane_rx_fini(l);
 	tap_put(l->tap);

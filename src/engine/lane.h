@@ -146,6 +146,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(tx_syscalls,    "send calls")                                          \
 	X(tx_datagrams,   "datagrams sent (each segment of a GSO burst counted)") \
 	X(tx_errors,      "datagrams the kernel refused")                        \
+	X(tx_backlogged,  "datagrams that waited for room in a transmit socket") \
 	X(impair_lost,    "dropped on purpose")                                  \
 	X(impair_dup,     "duplicated on purpose")                               \
 	X(impair_reorder, "reordered on purpose")                                \

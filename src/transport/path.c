@@ -74,3 +74,15 @@ void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
 
 	put_le32(t->trailer + pad, rocemu_icrc(&ctx, t->hdr, t->hdr_len, t->iov, t->niov, t->trailer, pad));
 }
+
+void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < t->niov; i++) {
+		memmove(copy + at, t->iov[i].iov_base, t->iov[i].iov_len);
+		at += t->iov[i].iov_len;
+	}
+	t->niov = at > 0;
+	t->iov[0] = (struct iovec){.iov_base = copy, .iov_len = at};
+}

@@ -109,6 +109,7 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(h, tx->hdr);
 	tx->trailer_len = (uint8_t)(pad + ROCEMU_ICRC_LEN);
 	tx->niov = 0;
+	tx->again = false; /* READ responses are copies already */
 	memset(tx->trailer, 0, sizeof(tx->trailer));
 }
 
