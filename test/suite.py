@@ -8,6 +8,9 @@
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
+A test that fails is run once more, alone, when its stage's tests have ended: others share the machine. What passes
+then counts as passed and is listed as such, with what it said the first time.
+
 Started by test/run.sh, which installs what is missing. The last line is "N passed, N failed, N skipped".
 """
 import argparse
@@ -22,6 +25,7 @@ import time
 STAGES = ('plain', 'address', 'thread', 'clang', 'interop')
 CANNOT_RUN = 77
 FUZZ_SECONDS = 20
+SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
 BUILDS = {  # of each stage that has one of its own
     'plain': ('build', {}, ['-Dwerror=true', '-Dtests=true', '-Dfuzz=false', '-Db_sanitize=none']),
@@ -58,13 +62,20 @@ class Tally:
     def __init__(self):
         self.counts = {'pass': 0, 'fail': 0, 'skip': 0}
         self.notes = []
+        self.second = []
 
     def add(self, outcome, name, text=''):
         self.counts[outcome] += 1
         if outcome != 'pass':
             self.notes.append(f'{"FAIL" if outcome == "fail" else "skip"} {name}' + (f': {text}' if text else ''))
 
+    def add_second(self, name, text):
+        """It failed, and passed when it was run again alone."""
+        self.second.append(f'{name}: the first time: {text}')
+
     def finish(self):
+        if self.second:
+            print('\n'.join(['', 'passed at the second try, alone:'] + [f'  {note}' for note in self.second]))
         if self.notes:
             print('\n'.join(['', 'not passed:'] + [f'  {note}' for note in self.notes]))
         c = self.counts
@@ -152,25 +163,46 @@ def count_meson_test(row, stage, tally):
         tally.add('pass', name)
 
 
-def unit_tests(stage, only, tally):
+def run_meson_tests(stage, names, jobs, tally):
+    """What meson says of each; None when it does not run."""
     directory, env, _ = BUILDS[stage]
-    names = [name for _, name in wanted_tests(directory, stage, only)]
-    if not names:
-        return
-    say(f'{stage}: {len(names)} unit test programs')
     log = os.path.join(directory, 'meson-logs', 'testlog.json')
     if os.path.exists(log):
         os.unlink(log)
     multiplier = '1' if stage == 'plain' else '10'
-    code, text = run_quietly(['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', str(JOBS),
+    code, text = run_quietly(['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', str(jobs),
                               '--timeout-multiplier', multiplier, *names], {**SANITIZER_ENV, **env})
     if not os.path.exists(log):
         print(tail(text), flush=True)
         tally.add('fail', f'{stage}/meson test', f'exit code {code}')
-        return
+        return None
     with open(log, encoding='utf-8') as f:
-        for line in f:
-            count_meson_test(json.loads(line), stage, tally)
+        return [json.loads(line) for line in f]
+
+
+def short_name(row):
+    """Meson's "project:suite / name" as it takes it on the command line."""
+    return row['name'].split(' / ')[-1].strip()
+
+
+def unit_tests(stage, only, tally):
+    names = [name for _, name in wanted_tests(BUILDS[stage][0], stage, only)]
+    if not names:
+        return
+    say(f'{stage}: {len(names)} unit test programs')
+    rows = run_meson_tests(stage, names, JOBS, tally) or []
+    failed = [row for row in rows if row['result'] not in ('OK', 'SKIP')]
+    again = {}
+    if 0 < len(failed) <= SECOND_TRIES:
+        say(f'{stage}: again, alone: {" ".join(short_name(row) for row in failed)}')
+        again = {row['name']: row for row in run_meson_tests(stage, [short_name(row) for row in failed], 1, tally) or []}
+    for row in rows:
+        second = again.get(row['name'])
+        if second and second['result'] == 'OK':
+            print(f'-- {stage}/{short_name(row)}: {row["result"]}\n{tail(row.get("stdout", "") + row.get("stderr", ""))}', flush=True)
+            tally.add_second(f'{stage}/{short_name(row)}', row['result'].lower())
+            row = second
+        count_meson_test(row, stage, tally)
 
 
 # ---- program tests ---------------------------------------------------------------------------------------
@@ -198,14 +230,42 @@ def program_tests(stage, args, tally):
         if p.returncode != 2 or not args.only:
             tally.add('fail', f'{stage}/program tests', f'exit code {p.returncode}')
         return
+    failed = [row['name'] for row in read_rows(results) if row['outcome'] == 'fail']
+    if 0 < len(failed) <= SECOND_TRIES:
+        program_tests_again(stage, failed, results, tally)
     count_program_tests(stage, results, tally)
 
 
+def read_rows(path):
+    with open(path, encoding='utf-8') as f:
+        return json.load(f)
+
+
+def program_tests_again(stage, failed, results, tally):
+    """The failed cases once more, one at a time; those that pass take their row's place."""
+    second = results + '.second'
+    argv = ['/usr/bin/python3', 'test/prog/run.py', '--build', BUILDS[stage][0], '--full', '--jobs', '1', '--json', second]
+    argv += ['--sanitize', stage] if stage in ('address', 'thread') else []
+    for name in failed:
+        argv += ['--only', name]
+    say(f'{stage}: again, alone: {" ".join(failed)}')
+    if os.path.exists(second):
+        os.unlink(second)
+    subprocess.run(argv)
+    passed = {row['name']: row for row in read_rows(second) if row['outcome'] == 'pass'} if os.path.exists(second) else {}
+    rows = read_rows(results)
+    for row in rows:
+        if row['outcome'] == 'fail' and row['name'] in passed:
+            tally.add_second(f'{stage}/{row["name"]}', row['text'].splitlines()[0] if row['text'] else 'failed')
+            row.update(passed[row['name']])
+    with open(results, 'w', encoding='utf-8') as f:
+        json.dump(rows, f)
+
+
 def count_program_tests(stage, results, tally):
-    with open(results, encoding='utf-8') as f:
-        for row in json.load(f):
-            text = row['text'].splitlines()[0] if row['text'] and row['outcome'] != 'pass' else ''
-            tally.add(row['outcome'], f'{stage}/{row["name"]}', text)
+    for row in read_rows(results):
+        text = row['text'].splitlines()[0] if row['text'] and row['outcome'] != 'pass' else ''
+        tally.add(row['outcome'], f'{stage}/{row["name"]}', text)
 
 
 # ---- fuzzers ---------------------------------------------------------------------------------------------
