@@ -23,6 +23,7 @@ struct qp_resp {
 	uint32_t message; /* ROCEMU_OP_SEND or _WRITE while inside of a message (FIRST seen), else 0
 			   */
 	bool skip;	  /* UC: the rest of this message is dropped */
+	uint32_t seen;	  /* UC: bit i: epsn - 1 - i was executed */
 	bool nak_sent;	  /* a gap or RNR was told to the peer: silence until epsn arrives */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
 	bool have_rwqe;	  /* rwqe is taken and not completed yet */

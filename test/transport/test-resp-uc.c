@@ -104,3 +104,96 @@ UC(first_packet__in_rtr__communication_established)
 	EXPECT(&h, "event COMM_EST");
 	hostile_free(&h);
 }
+
+/* ---- what the network doubled ---- */
+
+UC(message_of_one_packet__doubled__arrives_once)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 64);
+	hostile_recv(&h, 2, 64, 64);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 8);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 8);
+	EXPECT(&h, "drop PSN; recv 1 len 8");
+	assert_int_equal(rocemu_ep_get_stats(h.ep)->duplicates, 1);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 1, 12);
+	EXPECT(&h, "recv 2 len 12");
+	hostile_free(&h);
+}
+
+UC(copy_overtaken_by_others__dropped_and_nothing_else)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 1024);
+	for (uint32_t psn = 0; psn < 31; psn++)
+		hostile_send(&h, ROCEMU_UC_WRITE_ONLY, psn, 8);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 31, HOSTILE_MTU);
+	memset(h.mem, 0, 8);
+	hostile_send(&h, ROCEMU_UC_WRITE_ONLY, 0, 8);
+	assert_int_equal(h.mem[0], 0);
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 31, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_MIDDLE, 32, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_MIDDLE, 32, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_LAST, 33, 4);
+	EXPECT(&h, "drop PSN; drop PSN; drop PSN; recv 1 len 516");
+	hostile_free(&h);
+}
+
+/* UC does not promise order: what was overtaken and not seen is no copy. */
+UC(late_message__between_others__taken_once_and_the_sequence_goes_on)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	for (uint64_t i = 1; i <= 4; i++)
+		hostile_recv(&h, i, 0, 1024);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0xffffff, 1);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 1, 3);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 2);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 1, 3);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 2);
+	EXPECT(&h, "drop PSN; drop PSN; recv 1 len 1; recv 2 len 3; recv 3 len 2");
+	hostile_send(&h, ROCEMU_UC_SEND_FIRST, 2, HOSTILE_MTU);
+	hostile_send(&h, ROCEMU_UC_SEND_LAST, 3, 4);
+	EXPECT(&h, "recv 4 len 260");
+	hostile_free(&h);
+}
+
+UC(message_not_executed__its_copy_may_be)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 8);
+	hostile_recv(&h, 1, 0, 64);
+	hostile_send(&h, ROCEMU_UC_SEND_ONLY, 0, 8);
+	EXPECT(&h, "drop NO_RECV; recv 1 len 8");
+	hostile_free(&h);
+}
+
+UC(peer_starts_again__anywhere_else__everything_taken)
+{
+	static const uint32_t from[] = {0, 67, 5000, 0xfffff0};
+
+	for (unsigned i = 0; i < ARRAY_LEN(from); i++) {
+		hostile_start(&h, IBV_QPT_UC);
+		for (uint32_t psn = 0; psn < 100; psn++)
+			hostile_send(&h, ROCEMU_UC_WRITE_ONLY, psn, 8);
+		hostile_recv(&h, 1, 0, 1024);
+		hostile_recv(&h, 2, 0, 1024);
+		hostile_send(&h, ROCEMU_UC_SEND_FIRST, from[i], HOSTILE_MTU);
+		hostile_send(&h, ROCEMU_UC_SEND_LAST, from[i] + 1, 4);
+		hostile_send(&h, ROCEMU_UC_SEND_ONLY, from[i] + 2, 4);
+		EXPECT(&h, "recv 1 len 260; recv 2 len 4");
+		hostile_free(&h);
+	}
+}
+
+UC(peer_starts_again__just_behind__loses_what_would_be_copies)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	for (uint32_t psn = 0; psn < 100; psn++)
+		hostile_send(&h, ROCEMU_UC_WRITE_ONLY, psn, 8);
+	for (uint64_t i = 0; i < 3; i++)
+		hostile_recv(&h, i, 0, 64);
+	for (uint32_t psn = 97; psn < 103; psn++)
+		hostile_send(&h, ROCEMU_UC_SEND_ONLY, psn, 4);
+	EXPECT(&h, "drop PSN; drop PSN; drop PSN; recv 0 len 4; recv 1 len 4; recv 2 len 4");
+	hostile_free(&h);
+}
