@@ -79,6 +79,8 @@ static void values_apply(struct rocemu_qp *qp, const struct ibv_qp_attr *a, int 
 		q->sq_psn = a->sq_psn & ROCEMU_PSN_MASK;
 	if (mask & IBV_QP_PATH_MTU)
 		qp->mtu = mtu_bytes(a->path_mtu);
+	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
+		resp_limit_changed(qp);
 	if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
 		rocemu_path_resolve(qp->ep, &q->ah_attr, &qp->path);
 		qp->path.sport = path_sport_connected(qp->path.flow_label, qp->qpn, q->dest_qp_num);

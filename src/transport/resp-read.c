@@ -22,7 +22,8 @@ static void replay_add(struct rocemu_qp *qp, uint8_t opcode, uint32_t npsn, uint
 		.msn = psn_add(r->msn, 1),
 		.orig = orig,
 	};
-	r->replay_next = (r->replay_next + 1) % r->limit;
+	/* A peer that was given fewer than before has as few outstanding when it asks for more. */
+	r->replay_next = (r->replay_next + 1) % r->room;
 	r->nreplay = MIN(r->nreplay + 1, r->limit);
 }
 
@@ -34,7 +35,7 @@ static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t
 
 	for (uint32_t i = 1; i <= r->nreplay; i++) {
 		const struct resp_replay *e =
-			&r->replay[(r->replay_next + r->limit - i) % r->limit];
+			&r->replay[(r->replay_next + r->room - i) % r->room];
 
 		if (e->opcode == opcode && psn_within(psn, 1, e->psn, e->npsn))
 			return e;

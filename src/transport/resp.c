@@ -65,8 +65,13 @@ void resp_start(struct rocemu_qp *qp)
 
 	r->epsn = qp->attr.rq_psn & ROCEMU_PSN_MASK;
 	r->ack_psn = psn_add(r->epsn, ROCEMU_PSN_MASK);
-	r->limit = MIN((uint32_t)qp->attr.max_dest_rd_atomic, r->room);
 	r->srq = qp->srq;
+	resp_limit_changed(qp);
+}
+
+void resp_limit_changed(struct rocemu_qp *qp)
+{
+	qp->resp.limit = MIN((uint32_t)qp->attr.max_dest_rd_atomic, qp->resp.room);
 }
 
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)

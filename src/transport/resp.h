@@ -47,7 +47,7 @@ struct qp_resp {
 	struct resp_job *jobs; /* owned ring of 2 * room, by PSN: responses of READs and atomics */
 	struct resp_replay *replay; /* owned ring of room: the last READs and atomics */
 	uint32_t room;		    /* most READs and atomics this QP can be set up for */
-	uint32_t limit;		    /* attr.max_dest_rd_atomic, at most room */
+	uint32_t limit;		    /* attr.max_dest_rd_atomic, at most room; may change */
 	uint32_t job_head, njobs;
 	uint32_t nfresh; /* jobs that are not for duplicates */
 	uint32_t replay_next, nreplay;
@@ -59,6 +59,8 @@ void resp_fini(struct rocemu_qp *qp);
 void resp_reset(struct rocemu_qp *qp);
 /** INIT -> RTR: start at attr.rq_psn. */
 void resp_start(struct rocemu_qp *qp);
+/** attr.max_dest_rd_atomic was set. */
+void resp_limit_changed(struct rocemu_qp *qp);
 /** A request packet came for this QP (checked: form, ICRC, service, address, P_Key, state
  * receives). */
 enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
