@@ -17,7 +17,7 @@ OUTSIDE = re.compile(
     r"timerfd_|ev_|getenv$|secure_getenv$|setenv$|\w*printf|f?puts$|f?write$|fopen|open$|read$|pthread_|thrd_|"
     r"syslog|random$|rand$|getrandom$|ibv_"
 )
-HEAP = re.compile(r"(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup)$")
+HEAP = re.compile(r"(malloc|calloc|realloc|reallocarray|free|aligned_alloc|posix_memalign|strdup|mmap|munmap)$")
 # peer_get/_put: a QP's way into and out of RTS. mr_null: makes a region.
 MAY_ALLOCATE = re.compile(r"\w+_(new|free|create|destroy|reg|dereg|init|fini|resize|reserve|set_slot|(at|de)tach_mcast|mr_null)$|peer_(get|put)$")
 
