@@ -260,6 +260,8 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 	X(timeouts,        "ACK timeouts")                                     \
 	X(retransmits,     "request packets sent again")                       \
 	X(duplicates,      "duplicate requests received")                      \
+	X(kept,            "request packets that came early and were kept")    \
+	X(kept_full,       "request packets that came early and were not kept") \
 	X(cnps_rcvd,       "congestion notification packets received")
 /* clang-format on */
 

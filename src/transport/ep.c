@@ -26,7 +26,8 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	if (!ep->cfg.active_mtu)
 		ep->cfg.active_mtu = IBV_MTU_4096;
 	ep->scratch = malloc((size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU);
-	if (!ep->scratch) {
+	if (!ep->scratch || keep_init(&ep->keep)) {
+		free(ep->scratch);
 		free(ep);
 		return NULL;
 	}
@@ -70,6 +71,7 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 	list_for_each_safe (p, pnext, &ep->pds)
 		free(list_entry(p, struct rocemu_pd, link));
 	timer_heap_fini(&ep->timers);
+	keep_fini(&ep->keep);
 	free(ep->qps);
 	free(ep->scratch);
 	free(ep);

@@ -10,6 +10,7 @@
 
 #include "base/list.h"
 #include "base/rng.h"
+#include "transport/keep.h"
 #include "transport/mr.h"
 #include "transport/timer.h"
 #include "transport/xrc.h"
@@ -50,6 +51,7 @@ struct rocemu_ep {
 	struct slot_table xrc_srqs;    /* entries borrowed: they are in srqs */
 	struct rocemu_ep_stats stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
+	struct keep keep;              /* early request packets of all QPs */
 	struct rng rng;
 	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
 	struct rocemu_gid gids[ROCEMU_MAX_GID];

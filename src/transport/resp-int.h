@@ -142,6 +142,19 @@ void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn);
 
 /** Why a packet with this verdict is not taken. */
 enum rocemu_drop resp_drop(enum resp_verdict v);
+/** RC: execute the packet with the expected PSN, or begin to refuse it. */
+enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt, uint32_t ops);
+
+/* resp-early.c */
+
+/** RC: a packet `ahead` PSNs beyond the expected one. */
+enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
+				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
+				  uint32_t ahead);
+/** The expected packet came while others are kept or known to be lost: execute those whose turn it
+ * is. asked: it had AckReq. */
+void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked);
 
 /* resp-uc.c, resp-ud.c */
 enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,

@@ -32,6 +32,7 @@ int resp_init(struct rocemu_qp *qp)
 	struct qp_resp *r = &qp->resp;
 
 	*r = (struct qp_resp){0};
+	keep_queue_init(&r->early);
 	if (!qp_is_reliable(qp) || qp->type == IBV_QPT_XRC_SEND)
 		return 0;
 	r->room = qp->ep->cfg.max_rd_atomic ? qp->ep->cfg.max_rd_atomic : ROCEMU_MAX_RD_ATOMIC;
@@ -46,6 +47,7 @@ int resp_init(struct rocemu_qp *qp)
 
 void resp_fini(struct rocemu_qp *qp)
 {
+	keep_clear(&qp->ep->keep, &qp->resp.early);
 	free(qp->resp.jobs);
 	free(qp->resp.replay);
 	qp->resp.jobs = NULL;
@@ -56,7 +58,9 @@ void resp_reset(struct rocemu_qp *qp)
 {
 	struct qp_resp *r = &qp->resp;
 
+	keep_clear(&qp->ep->keep, &r->early);
 	*r = (struct qp_resp){.jobs = r->jobs, .replay = r->replay, .room = r->room};
+	keep_queue_init(&r->early);
 }
 
 void resp_start(struct rocemu_qp *qp)
@@ -79,6 +83,7 @@ void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	struct qp_resp *r = &qp->resp;
 
 	r->message = 0;
+	keep_clear(&qp->ep->keep, &r->early);
 	if (r->have_rwqe)
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
 	if (qp->srq || qp->type == IBV_QPT_XRC_RECV)
@@ -110,20 +115,6 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 	else
 		qp_event(qp, rule->event);
 	qp_fail(qp, now);
-}
-
-/* A packet beyond the expected one: one NAK per gap, then silence until the gap is filled
- * (IBTA 9.7.5.2 says the same of RNR: what follows the packet that found no receive is dropped
- * silently). */
-static enum rocemu_drop input_ahead(struct rocemu_qp *qp)
-{
-	struct qp_resp *r = &qp->resp;
-
-	if (!r->nak_sent) {
-		r->nak_sent = true;
-		resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, r->epsn);
-	}
-	return ROCEMU_DROP_PSN;
 }
 
 /* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the
@@ -176,8 +167,8 @@ static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now,
 	return resp_exec(qp, now, pkt, ops);
 }
 
-static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
-				       const struct rocemu_packet *pkt, uint32_t ops)
+enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 	uint32_t npsn = 1;
@@ -185,8 +176,9 @@ static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 
 	/* The gap is filled, or what found no receive comes again: a NAK not sent yet is out of
 	 * date. */
-	r->nak_sent = false;
+	r->nak_sent = r->rnr_sent = r->went_back = false;
 	r->nak = 0;
+	r->ahead = 0;
 
 	v = rc_execute(qp, now, pkt, ops, &npsn);
 	if (likely(v == RESP_PASS)) {
@@ -200,7 +192,10 @@ static enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 		return ROCEMU_DROP_NONE;
 	}
 	if (v == RESP_NO_RECV) {
-		r->nak_sent = true;
+		/* The peer repeats all from here on. Until then nothing is executed, so what comes
+		 * or came before its turn is not kept (IBTA 9.7.5.2.8). */
+		r->rnr_sent = true;
+		keep_clear(&qp->ep->keep, &r->early);
 		resp_owe_nak(qp,
 			     (uint8_t)(ROCEMU_AETH_RNR |
 				       (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
@@ -215,6 +210,7 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 			    const struct rocemu_dgram *d)
 {
 	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+	enum rocemu_drop why;
 	int32_t ahead;
 
 	if (qp->type == IBV_QPT_UD)
@@ -224,9 +220,13 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 		return resp_uc_input(qp, now, pkt);
 
 	ahead = rocemu_psn_diff(pkt->h.psn, qp->resp.epsn);
-	if (likely(ahead == 0))
-		return input_expected(qp, now, pkt, ops);
+	if (likely(ahead == 0)) {
+		why = resp_expected(qp, now, pkt, ops);
+		if (unlikely(!keep_empty(&qp->resp.early)))
+			resp_early_fill(qp, now, pkt->h.ackreq);
+		return why;
+	}
 	if (ahead > 0)
-		return input_ahead(qp);
+		return resp_early_input(qp, now, pkt, d, (uint32_t)ahead);
 	return input_duplicate(qp, pkt, ops, (uint32_t)-ahead);
 }

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Responder: executes request packets (RC, UC, UD) and makes the responses (RC). Files: resp.c (RC:
- * PSN, duplicates, what follows a broken rule), resp-exec.c (SEND, WRITE), resp-read.c (READ and
- * atomics, new and repeated), resp-out.c (ACKs, NAKs, READ and atomic responses), resp-uc.c,
- * resp-ud.c. What they share is in resp-int.h.
+ * PSN, duplicates, what follows a broken rule), resp-early.c (packets before their turn),
+ * resp-exec.c (SEND, WRITE), resp-read.c (READ and atomics, new and repeated), resp-out.c (ACKs,
+ * NAKs, READ and atomic responses), resp-uc.c, resp-ud.c. What they share is in resp-int.h.
  */
 #ifndef TRANSPORT_RESP_H
 #define TRANSPORT_RESP_H
 
 #include <rocemu/endpoint.h>
 
+#include "transport/keep.h"
 #include "transport/rq.h"
 
 struct resp_job;
@@ -24,7 +25,8 @@ struct qp_resp {
 			   */
 	bool skip;	  /* UC: the rest of this message is dropped */
 	uint32_t seen;	  /* UC: bit i: epsn - 1 - i was executed */
-	bool nak_sent;	  /* a gap or RNR was told to the peer: silence until epsn arrives */
+	bool nak_sent;	  /* the gap at epsn was reported: silence until it is filled */
+	bool rnr_sent;	  /* RNR NAK sent: silence, and nothing is kept, until epsn arrives */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
 	bool have_rwqe;	  /* rwqe is taken and not completed yet */
 	/* Where receives come from, or NULL: the QP's own queue. XRC: the SRQ that the message under
@@ -51,6 +53,14 @@ struct qp_resp {
 	uint32_t job_head, njobs;
 	uint32_t nfresh; /* jobs that are not for duplicates */
 	uint32_t replay_next, nreplay;
+
+	/* RC: what came before its turn. */
+	struct keep_queue early;
+	uint32_t ahead_psn; /* of the last packet beyond epsn */
+	uint8_t ahead;	    /* packets beyond epsn since epsn moved, up to the number that means a gap */
+	uint8_t steps;	    /* NAKs in a row for gaps that follow one another without a packet between
+			       them */
+	bool went_back;	    /* the peer repeats what is kept: the NAK for this gap may be repeated */
 };
 
 /** At creation: allocate what depends on nothing but limits. -ENOMEM. */

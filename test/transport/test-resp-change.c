@@ -138,6 +138,18 @@ CHANGE(max_dest_rd_atomic__lowered_with_responses_owed__they_are_sent)
 	hostile_free(&h);
 }
 
+CHANGE(max_dest_rd_atomic__before_kept_reads_have_their_turn__new_limit_holds)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	for (uint32_t psn = 1; psn <= 3; psn++)
+		read_at(psn);
+	EXPECT(&h, "nak 60 0/0");
+	set_limit(3);
+	read_at(0);
+	EXPECT(&h, "only 0+8; only 1+8; only 2+8; nak 61 3/3; event QP_REQ_ERR; ERR");
+	hostile_free(&h);
+}
+
 CHANGE(min_rnr_timer__in_rts__next_rnr_nak_bears_it)
 {
 	hostile_start(&h, IBV_QPT_RC);

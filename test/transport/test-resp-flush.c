@@ -66,11 +66,13 @@ FLUSH(after_writes__answered_behind_them_once_all_is_stored)
 	hostile_free(&h);
 }
 
-FLUSH(before_the_writes_arrived__nothing_but_the_nak)
+FLUSH(before_the_writes_arrived__nothing_but_the_nak_until_they_are_there)
 {
 	start(HOSTILE_FLUSHABLE);
 	flush(1, GLOBAL, 0, 8);
-	EXPECT(&h, "drop PSN; nak 60 0/0");
+	EXPECT(&h, "nak 60 0/0");
+	hostile_send_reth(&h, ROCEMU_RC_WRITE_ONLY, 0, 8, 0, 8);
+	EXPECT(&h, "only 1+0");
 	hostile_free(&h);
 }
 

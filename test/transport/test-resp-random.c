@@ -119,6 +119,7 @@ static void check(uint32_t *epsn)
 	assert_true(r->nfresh <= r->limit && r->nfresh <= r->njobs);
 	assert_true(r->njobs - r->nfresh <= r->room);
 	assert_true(r->nreplay <= r->limit);
+	assert_int_equal(r->early.count, KEEP_SLOTS - h.ep->keep.nfree);
 }
 
 static void round_of(uint64_t seed)
@@ -143,6 +144,7 @@ static void round_of(uint64_t seed)
 	}
 	hostile_effects(&h);
 	assert_false(rocemu_ep_has_output(h.ep));
+	assert_true(rocemu_qp_state(h.qp) != IBV_QPS_ERR || h.ep->keep.nfree == KEEP_SLOTS);
 	for (unsigned i = 0; i < 1024; i++)
 		assert_int_equal(h.recv[i], 0xee);
 	hostile_free(&h);

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * RC: request packets that come before their turn, because one before them was lost or overtaken.
+ * They are kept as they are and executed when the gap is filled; nothing is placed early, because
+ * programs wait for the last byte of a WRITE to change.
+ *
+ * When a gap is reported (sequence NAK, IBTA 9.7.5.1.1):
+ *   - after NAK_AFTER packets beyond it, or at once when one of them asks for an answer (AckReq):
+ *     fewer may have overtaken the missing one;
+ *   - at once, when the gap before it was filled and enough lies beyond the new one, or the packet
+ *     that filled it asks for an answer: the peer repeats single packets and needs to know the
+ * next. A peer that repeats all (go-back-N) is on its way to the next gap already. Its packets fill
+ *     neighbouring gaps one by one, so there are at most STEPS_MAX such NAKs in a row.
+ * And once per gap. Only when the peer repeats kept packets, and not the missing one before them,
+ * was the missing one lost again; then each repetition is worth one more NAK.
+ *
+ * A lost NAK needs no timer here. A peer without an answer repeats its oldest request, which is the
+ * missing packet, or one before it that is answered with an ACK up to the gap.
+ */
+#include "transport/resp-int.h"
+
+enum {
+	NAK_AFTER = 3,
+	STEPS_MAX = 3,
+};
+
+static void owe_gap_nak(struct rocemu_qp *qp)
+{
+	qp->resp.nak_sent = true;
+	qp->resp.went_back = false;
+	resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, qp->resp.epsn);
+}
+
+/** Does this packet beyond the gap make it worth a NAK? */
+static bool shows_gap(struct qp_resp *r, const struct rocemu_packet *pkt, bool again)
+{
+	if (r->ahead < NAK_AFTER)
+		r->ahead++;
+	if (again && rocemu_psn_diff(pkt->h.psn, r->ahead_psn) <= 0)
+		r->went_back = true;
+	r->ahead_psn = pkt->h.psn;
+	if (r->nak_sent)
+		return pkt->h.ackreq && r->went_back;
+	return pkt->h.ackreq || r->ahead >= NAK_AFTER;
+}
+
+enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
+				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
+				  uint32_t ahead)
+{
+	struct rocemu_ep_stats *stats = &qp->ep->stats;
+	struct qp_resp *r = &qp->resp;
+	enum keep_result kept = KEEP_FULL;
+
+	if (r->rnr_sent)
+		return ROCEMU_DROP_PSN;
+	if (keep_empty(&r->early))
+		r->steps = 0;
+	if (ahead <= KEEP_AHEAD)
+		kept = keep_add(&qp->ep->keep, &r->early, now, pkt->h.psn, d->data, d->len);
+	if (shows_gap(r, pkt, kept == KEEP_DOUBLE))
+		owe_gap_nak(qp);
+	switch (kept) {
+	case KEEP_DONE:
+		stats->kept++;
+		return ROCEMU_DROP_NONE;
+	case KEEP_DOUBLE:
+		stats->duplicates++;
+		return ROCEMU_DROP_NONE;
+	case KEEP_FULL:
+		break;
+	}
+	stats->kept_full++;
+	return ROCEMU_DROP_PSN;
+}
+
+/** The packet went through all checks of form when it came. */
+static void replay(struct rocemu_qp *qp, rocemu_ns_t now, const struct keep_slot *s)
+{
+	struct rocemu_packet pkt;
+	enum rocemu_drop why;
+
+	why = rocemu_packet_decode(&pkt, keep_data(&qp->ep->keep, s), s->len);
+	if (!why)
+		why = resp_expected(qp, now, &pkt, rocemu_opcode_ops(pkt.h.opcode));
+	if (why)
+		qp->ep->stats.drops[why]++;
+}
+
+void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked)
+{
+	struct keep *keep = &qp->ep->keep;
+	struct qp_resp *r = &qp->resp;
+	uint32_t before = r->ack_psn;
+	bool some = false;
+	struct keep_slot *s;
+
+	/* Ends as well when a packet finds no receive or breaks a rule: then nothing is kept, and
+	 * the NAK owed goes out in the place of an ACK. */
+	while ((s = keep_take(keep, &r->early, now, r->epsn))) {
+		some = true;
+		replay(qp, now, s);
+		keep_give(keep, s);
+	}
+	if (some) {
+		r->steps = 0;
+		if (r->ack_psn != before)
+			resp_owe_ack(qp);
+	}
+	if (keep_empty(&r->early))
+		return;
+	if (some && (asked || r->early.lost || r->early.count >= NAK_AFTER)) {
+		owe_gap_nak(qp);
+	} else if (!some && asked && r->steps < STEPS_MAX) {
+		r->steps++;
+		owe_gap_nak(qp);
+	}
+}
