@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose, by seeded chance: what happens to each packet that a process sends, when a receive
- * that is there is not found, and when the port is down. Here the SPEC is parsed and the dice are
- * rolled; the lane acts on it (lane-impair.c), and the endpoint (RNR).
+ * Faults on purpose: what happens to the packets of a process, when a receive that is there is not found, and when the port is
+ * down. Here rates are parsed (impair-parse.c) and their dice are rolled (impair.c); rules by packet are in fault.h. The
+ * lane acts on both (lane-impair.c), and the endpoint on rnr.
  *
- * SPEC is a comma-separated list of key=value:
+ * The text (fault-parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of key=value:
  *
  *   loss, dup, reorder, corrupt   a chance per packet sent, as a percentage ("1.5%") or fraction ("0.015")
- *   delay                         a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s
+ *   delay                         a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s. Packets of a QP
+ *                                 stay in order but for reorder
+ *   rate, queue                   "1Gbit": packets leave at this rate, behind a queue of so many bytes ("64k"); what is over is
+ *                                 lost. "64k/mark=16k": packets behind 16k or more are marked CE
  *   rnr                           a chance per message that takes a receive: RNR NAK all the same (RC, XRC)
  *   flap                          "UP/DOWN", two times or ranges: the port is up so long, then down, and again
  *   seed                          a number; 0 or absent: a random one, logged at level info
@@ -20,39 +23,58 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "engine/fault.h"
 
-#define IMPAIR_MAX_DELAY_NS 10000000000u   /* 10 s */
-#define IMPAIR_MIN_FLAP_NS  10000000u	   /* 10 ms: each flap is two events for the program */
-#define IMPAIR_MAX_FLAP_NS  3600000000000u /* 1 h */
-
-/** A time, or what one is drawn from, ends included. */
-struct impair_span {
-	uint64_t min_ns, max_ns;
-};
+#define IMPAIR_MAX_DELAY_NS  10000000000u    /* 10 s */
+#define IMPAIR_MIN_FLAP_NS   10000000u	     /* 10 ms: each flap is two events for the program */
+#define IMPAIR_MAX_FLAP_NS   3600000000000u  /* 1 h */
+#define IMPAIR_MAX_RATE	     1000000000000u  /* bits per second */
+#define IMPAIR_MIN_QUEUE     8192u	     /* bytes: a packet has room in it */
+#define IMPAIR_MAX_QUEUE     (64u << 20)     /* bytes */
+#define IMPAIR_DEFAULT_QUEUE (256u << 10)    /* bytes, where rate is given alone */
 
 struct impair {
 	bool on;
 	double loss, dup, reorder, corrupt, rnr; /* chances, 0..1 */
-	struct impair_span delay;		 /* 0, 0: none */
-	struct impair_span flap_up, flap_down;	 /* 0, 0: the port stays up */
+	struct fault_range delay;		 /* 0, 0: none */
+	struct fault_range flap_up, flap_down;	 /* 0, 0: the port stays up */
+	uint64_t rate_bps;			 /* 0: no limit */
+	uint32_t queue_bytes;
+	uint32_t mark_bytes; /* 0: nothing is marked */
 	uint64_t seed;
-	struct rng rng;
+	struct rng rng;	     /* of impair_roll() */
+	struct rng bits_rng; /* of impair_corrupt() */
+	unsigned nrules;
+	struct fault_rule rule[FAULT_RULES];
 };
 
-/** What becomes of one packet. Lost packets suffer nothing else. */
+/** What becomes of one packet by chance. Lost packets suffer nothing else. */
 struct impair_fate {
 	bool lost;
 	bool dup;	      /* goes out twice */
-	bool reorder;	      /* overtaken by the ones after it */
+	uint8_t overtakers;   /* 0, or by how many packets it is to be overtaken: 1..3 */
 	uint8_t corrupt_bits; /* 0, or 1..3 bits to flip */
 	uint64_t delay_ns;
 };
 
 /**
- * Parse a SPEC; NULL or "" is "off". *im is set only on success.
- * @return 0, or -EINVAL with one line in errbuf that names the bad part and what was expected.
+ * Parse a text, or the file that "@FILE" names; NULL or "" is "off". *im is set only on success.
+ * @return 0, or -EINVAL (or what reading the file gave) with one line in errbuf: the position, what stands there and what was
+ * expected.
  */
 int impair_parse(struct impair *im, const char *spec, char *errbuf, size_t errlen);
+
+/*
+ * The same step by step, for texts from several places that are one in the end: init, add each, finish. After an error *im is
+ * of no use.
+ */
+void impair_init(struct impair *im);
+/** source: a file's name for messages, or NULL. @return 0 or -EINVAL with *e. */
+int impair_add(struct impair *im, const char *text, const char *source, struct fault_error *e);
+/** Check what no part shows by itself, and choose the seed. @return 0 or -EINVAL with e->text. */
+int impair_finish(struct impair *im, struct fault_error *e);
+/** A file's text, to be freed; FAULT_TEXT_MAX bytes at most. NULL: e->text. */
+char *impair_read_file(const char *path, struct fault_error *e);
 
 /** Roll the dice for the next packet. The same seed gives the same sequence. */
 struct impair_fate impair_roll(struct impair *im);
@@ -77,7 +99,7 @@ bool impair_link_step(struct impair_link *link, const struct impair *im, uint64_
 /** The seed of the endpoint's dice (rocemu_ep_config::rnr_seed). */
 uint64_t impair_rnr_seed(const struct impair *im);
 
-/** Flip bits of buf[0..len), len > 0, each chosen from the same dice; at least one bit changes. */
+/** Flip bits of buf[0..len), len > 0, each chosen by dice of their own; at least one bit changes. */
 void impair_corrupt(struct impair *im, uint8_t *buf, size_t len, unsigned bits);
 
 #endif

@@ -17,7 +17,6 @@
 
 enum {
 	HELD_MAX = 8192,	   /* packets held back at most; beyond, the "link" loses them */
-	REORDER_PACKETS = 3,	   /* a reordered packet is overtaken by 1 to 3 others */
 	REORDER_WAIT_NS = 1000000, /* ... or sent after this when nothing follows */
 };
 
@@ -139,8 +138,8 @@ static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
 	if (f->corrupt_bits)
 		impair_corrupt(&l->impair, h->data, h->len, f->corrupt_bits);
 	h->due = now + f->delay_ns;
-	if (f->reorder) {
-		h->overtakers = 1 + rng_below(&l->impair.rng, REORDER_PACKETS);
+	if (f->overtakers) {
+		h->overtakers = f->overtakers;
 		h->due += REORDER_WAIT_NS;
 	}
 	enqueue(l->held, h);
@@ -153,7 +152,7 @@ static void count_fate(struct lane *l, const struct impair_fate *f)
 {
 	l->stats.impair_lost += f->lost;
 	l->stats.impair_dup += f->dup;
-	l->stats.impair_reorder += f->reorder;
+	l->stats.impair_reorder += f->overtakers > 0;
 	l->stats.impair_corrupt += f->corrupt_bits > 0;
 	l->stats.impair_delay += f->delay_ns > 0;
 }
@@ -169,7 +168,7 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 	}
 	for (unsigned i = 0; i < n; i++) {
 		const struct impair_fate f = impair_roll(&l->impair);
-		const bool unharmed = !f.dup && !f.reorder && !f.corrupt_bits && !f.delay_ns;
+		const bool unharmed = !f.dup && !f.overtakers && !f.corrupt_bits && !f.delay_ns;
 
 		count_fate(l, &f);
 		if (f.lost)
@@ -186,7 +185,7 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 			send_copy(l, now, pkt[i], &f);
 		if (f.dup)
 			send_copy(l, now, pkt[i], &f);
-		if (!f.reorder)
+		if (!f.overtakers)
 			overtake(l);
 	}
 	lane_tx_send(l, plain, nplain);

@@ -168,7 +168,7 @@ void mad_send(struct cm_client *client, rocemu_ns_t now, struct agent_cm_dgram *
 		return;
 	if (fate.corrupt_bits)
 		impair_corrupt(&impair, packet, d->len, fate.corrupt_bits);
-	wait = fate.delay_ns + (fate.reorder ? REORDER_NS : 0);
+	wait = fate.delay_ns + (fate.overtakers ? REORDER_NS : 0);
 	for (int i = 0; i < 1 + fate.dup; i++)
 		if (!wait || !hold(d, now + wait))
 			send_one(client, d);

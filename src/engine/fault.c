@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/fault.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include <rocemu/endpoint.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+
+enum {
+	BTH_DQPN = 5,
+	BTH_PSN = 9,
+	QP_INDICES = 1 << ROCEMU_QPN_INDEX_BITS,
+	STARTS = 256,	       /* messages of a QP whose first PSN is remembered */
+	RESTART_PSNS = 65536,  /* so far behind the last message a PSN is another connection's */
+	RULE_DICE = 0x20,      /* apart from the dice of impair.c */
+};
+
+/* The messages of one direction of a QP. */
+struct messages {
+	uint32_t count;
+	uint32_t start[STARTS]; /* PSNs of the last ones, by number modulo STARTS */
+};
+
+enum { SENT, RECEIVED };
+
+struct rule_state {
+	struct rng rng;
+	uint64_t matched, acted;
+	uint8_t *seen; /* a bit for each QP index; owned; NULL: the rule does not ask */
+};
+
+struct faults {
+	unsigned n;
+	bool wants[2];			/* by direction */
+	struct messages **messages[2]; /* by QP index; owned; NULL: no rule asks */
+	struct rule_state state[FAULT_RULES];
+	struct fault_rule rule[FAULT_RULES];
+};
+
+/* ---- life ---- */
+
+static bool state_init(struct faults *f, unsigned i, uint64_t seed)
+{
+	const struct fault_rule *r = &f->rule[i];
+	struct rule_state *s = &f->state[i];
+
+	rng_init(&s->rng, seed ^ (uint64_t)(RULE_DICE + i) << 48);
+	s->rng.state = rng_u64(&s->rng);
+	f->wants[r->dir] = true;
+	if (r->first) {
+		s->seen = calloc(QP_INDICES / 8, 1);
+		if (!s->seen)
+			return false;
+	}
+	if (!r->message.min || f->messages[SENT])
+		return true;
+	/* Messages of responses are known by their requests, which go the other way. */
+	f->wants[FAULT_TX] = f->wants[FAULT_RX] = true;
+	f->messages[SENT] = calloc(QP_INDICES, sizeof(*f->messages[SENT]));
+	f->messages[RECEIVED] = calloc(QP_INDICES, sizeof(*f->messages[RECEIVED]));
+	return f->messages[SENT] && f->messages[RECEIVED];
+}
+
+struct faults *faults_new(const struct fault_rule *rules, unsigned n, uint64_t seed)
+{
+	struct faults *f = calloc(1, sizeof(*f));
+
+	if (!f)
+		return NULL;
+	f->n = n;
+	memcpy(f->rule, rules, n * sizeof(*rules));
+	for (unsigned i = 0; i < n; i++) {
+		if (!state_init(f, i, seed)) {
+			faults_free(f);
+			return NULL;
+		}
+	}
+	return f;
+}
+
+void faults_free(struct faults *f)
+{
+	if (!f)
+		return;
+	for (unsigned i = 0; i < f->n; i++)
+		free(f->state[i].seen);
+	for (unsigned way = SENT; way <= RECEIVED; way++) {
+		for (unsigned i = 0; f->messages[way] && i < QP_INDICES; i++)
+			free(f->messages[way][i]);
+		free(f->messages[way]);
+	}
+	free(f);
+}
+
+bool faults_wants(const struct faults *f, enum fault_dir dir)
+{
+	return f && f->wants[dir];
+}
+
+/* ---- messages ---- */
+
+static struct messages *messages_of(struct faults *f, unsigned way, uint32_t qp)
+{
+	struct messages **m = &f->messages[way][qp % QP_INDICES];
+
+	if (!*m)
+		*m = calloc(1, sizeof(**m));
+	return *m;
+}
+
+/* The PSN of a request's first packet: is it a new message's? */
+static bool is_new(const struct messages *m, uint32_t psn)
+{
+	int32_t ahead;
+
+	if (!m->count)
+		return true;
+	ahead = rocemu_psn_diff(psn, m->start[(m->count - 1) % STARTS]);
+	return ahead > 0 || ahead < -RESTART_PSNS;
+}
+
+/*
+ * Which message of its QP the packet belongs to, from 1: of a request and of its responses the same, a repeated one's as the
+ * first time. 0: not known.
+ */
+static uint32_t message_of(struct faults *f, const struct fault_packet *p)
+{
+	const uint32_t ops = rocemu_opcode_ops(p->hdr[0]), psn = get_be24(p->hdr + BTH_PSN);
+	const bool request = ops & ROCEMU_OP_REQUEST;
+	const enum rocemu_service service = rocemu_opcode_service(p->hdr[0]);
+	struct messages *m;
+
+	if (!(ops & (ROCEMU_OP_REQUEST | ROCEMU_OP_RESPONSE)))
+		return 0;
+	m = messages_of(f, (p->dir == FAULT_TX) == request ? SENT : RECEIVED, p->qp);
+	if (!m)
+		return 0;
+	/* These repeat nothing, and PSNs of several senders may be mixed. */
+	if (service == ROCEMU_SVC_UD || service == ROCEMU_SVC_UC)
+		return m->count += (ops & ROCEMU_OP_FIRST) != 0;
+	if (request && (ops & ROCEMU_OP_FIRST) && is_new(m, psn))
+		m->start[m->count++ % STARTS] = psn;
+	for (uint32_t n = m->count; n && n + STARTS > m->count; n--)
+		if (rocemu_psn_diff(psn, m->start[(n - 1) % STARTS]) >= 0)
+			return n;
+	return 0;
+}
+
+/* ---- rules ---- */
+
+static bool within(const struct fault_range *r, uint64_t v)
+{
+	return v >= r->min && v <= r->max;
+}
+
+/* Where the bit to be flipped may be. */
+static bool corruptible(const struct fault_rule *r, const struct fault_packet *p, uint32_t *first,
+			uint32_t *bits)
+{
+	if (r->field != FAULT_FIELD_BIT)
+		return fault_field_place(r->field, p->hdr, p->len, first, bits);
+	*first = r->bit;
+	*bits = 1;
+	return r->bit < p->len * 8;
+}
+
+static bool matches(const struct fault_rule *r, const struct fault_packet *p, uint32_t message)
+{
+	uint32_t first, bits;
+
+	return r->dir == p->dir && r->opcodes[p->hdr[0] / 64] >> p->hdr[0] % 64 & 1 &&
+	       within(&r->qp, p->qp) && within(&r->dqp, get_be24(p->hdr + BTH_DQPN)) &&
+	       within(&r->psn, get_be24(p->hdr + BTH_PSN)) &&
+	       (!r->by_peer || !memcmp(&r->peer, p->peer, sizeof(r->peer))) &&
+	       within(&r->message, message) &&
+	       (r->action != FAULT_CORRUPT || corruptible(r, p, &first, &bits));
+}
+
+/* "first": and now there was one. */
+static bool is_first(struct rule_state *s, uint32_t qp)
+{
+	const uint32_t index = qp % QP_INDICES;
+	const uint8_t bit = (uint8_t)(1u << index % 8);
+	const bool seen = s->seen[index / 8] & bit;
+
+	s->seen[index / 8] |= bit;
+	return !seen;
+}
+
+/* One that matches: does the rule act on it? The dice are rolled for each. */
+static bool chosen(const struct fault_rule *r, struct rule_state *s)
+{
+	const uint64_t number = ++s->matched;
+	const bool luck = rng_chance(&s->rng, r->chance);
+
+	if (!within(&r->nth, number) || number % r->every || !luck || s->acted >= r->times)
+		return false;
+	s->acted++;
+	return true;
+}
+
+static void act(const struct fault_rule *r, struct rule_state *s, const struct fault_packet *p,
+		struct fault_verdict *v)
+{
+	uint32_t first, bits;
+
+	switch (r->action) {
+	case FAULT_DROP:
+		v->drop = true;
+		break;
+	case FAULT_DUP:
+		v->dups++;
+		break;
+	case FAULT_DELAY:
+		v->delay_ns += r->time.min;
+		if (r->time.max > r->time.min)
+			v->delay_ns += rng_u64(&s->rng) % (r->time.max - r->time.min + 1);
+		break;
+	case FAULT_CORRUPT:
+		if (!corruptible(r, p, &first, &bits))
+			break;
+		first += rng_below(&s->rng, bits);
+		if (r->icrc_right && v->nsealed < FAULT_BITS)
+			v->sealed[v->nsealed++] = first;
+		else if (!r->icrc_right && v->nraw < FAULT_BITS)
+			v->raw[v->nraw++] = first;
+		break;
+	case FAULT_MARK:
+		v->mark = true;
+		break;
+	default:
+		break;
+	}
+}
+
+void faults_decide(struct faults *f, const struct fault_packet *p, struct fault_verdict *v)
+{
+	const uint32_t message = f->messages[SENT] ? message_of(f, p) : 0;
+
+	*v = (struct fault_verdict){0};
+	for (unsigned i = 0; i < f->n; i++) {
+		const struct fault_rule *r = &f->rule[i];
+		struct rule_state *s = &f->state[i];
+
+		if (!matches(r, p, message) || (r->first && !is_first(s, p->qp)))
+			continue;
+		v->matched |= UINT64_C(1) << i;
+		if (!chosen(r, s))
+			continue;
+		v->acted |= UINT64_C(1) << i;
+		act(r, s, p, v);
+	}
+}
