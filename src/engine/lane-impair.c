@@ -1,48 +1,56 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Impairment on the way out, so that each process decides about its own packets, and the port's flaps. What goes at once
- * and unharmed keeps to lane_tx_send(), bursts and all; the rest is copied, ICRC included, and sent
- * singly.
+ * Faults on purpose on the way out and in, and the port's flaps: by rules (fault.h) and by chance (impair.h). Chance is for what
+ * goes out, so that each process decides about its own packets. What goes at once and unharmed keeps to lane_tx_send(), bursts
+ * and all; the rest is copied, ICRC included, and sent singly.
  *
- * Held-back packets leave when their time has come: a delay that was drawn, or, for reordering,
- * once a few packets have overtaken. A delay range lets packets overtake each other too.
+ * A packet that is held back leaves when its time has come, and never before one of its QP that was sent earlier, but for two
+ * kinds: a reordered one waits until a few of its QP have left, and one that a rule delays waits alone.
  *
  * A port that is down neither sends nor takes packets. What is on its way already (held back) arrives.
  */
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-held.h"
+#include "wire/ip.h"
+
+#define LOG_FLUSH_NS 500000000u /* the log's lines are written after this */
 
 enum {
-	HELD_MAX = 8192,	   /* packets held back at most; beyond, the "link" loses them */
-	REORDER_WAIT_NS = 1000000, /* ... or sent after this when nothing follows */
+	BTH_DQPN = 5,
+	ECN_CE = 3,
 };
 
-struct held {
-	struct list node;
-	rocemu_ns_t due;
-	unsigned overtakers; /* leaves when it reaches 0; ignored when 0 from the start */
-	struct rocemu_path path;
-	size_t len;
-	uint8_t data[];
-};
-
-struct lane_impair {
-	struct list queue; /* of struct held, by due */
-	unsigned count;
-};
-
-int lane_impair_init(struct lane *l)
+int lane_impair_init(struct lane *l, char *errbuf, size_t errlen)
 {
-	l->held = malloc(sizeof(*l->held));
-	if (!l->held)
-		return -1;
-	list_init(&l->held->queue);
-	l->held->count = 0;
-	log_info("%s: impairment: seed %llu", l->device, (unsigned long long)l->impair.seed);
-	return 0;
+	struct lane_impair *im = calloc(1, sizeof(*im));
+	const struct impair *spec = &l->impair;
+
+	l->held = im;
+	if (!im) {
+		snprintf(errbuf, errlen, "impairment: out of memory");
+		return -ENOMEM;
+	}
+	list_init(&im->queue[FAULT_TX]);
+	list_init(&im->queue[FAULT_RX]);
+	list_init(&im->reordered);
+	im->log_due = ROCEMU_NEVER;
+	if (spec->nrules)
+		im->faults = faults_new(spec->rule, spec->nrules, spec->seed);
+	if (spec->nrules && !im->faults) {
+		snprintf(errbuf, errlen, "impairment: out of memory");
+		return -ENOMEM;
+	}
+	for (unsigned i = 0; i < spec->nrules; i++)
+		im->total[i] = fault_total_get(spec->rule[i].text, "packets");
+	l->faulty_rx = faults_wants(im->faults, FAULT_RX);
+	log_info("%s: impairment: seed %llu", l->device, (unsigned long long)spec->seed);
+	return fault_report_start(errbuf, errlen);
 }
 
 void lane_set_link(struct lane *l, bool up)
@@ -57,156 +65,356 @@ void lane_impair_fini(struct lane *l)
 {
 	if (!l->held)
 		return;
-	list_for_each_safe (it, tmp, &l->held->queue)
-		free(list_entry(it, struct held, node));
+	for (unsigned dir = FAULT_TX; dir <= FAULT_RX; dir++)
+		list_for_each_safe (it, tmp, &l->held->queue[dir])
+			free(list_entry(it, struct held, node));
+	faults_free(l->held->faults);
+	fault_log_flush();
 	free(l->held);
 	l->held = NULL;
 }
 
-/* A copy of the packet as it goes on the wire on its own. NULL: no memory. */
-static struct held *held_new(const struct rocemu_path *path, struct rocemu_tx *t)
+/* ---- what was done ---- */
+
+static void note(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, const char *by,
+		 const char *what, uint64_t ns) REQUIRES(l);
+static void note(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, const char *by,
+		 const char *what, uint64_t ns)
 {
-	struct held *h = malloc(sizeof(*h) + rocemu_tx_len(t));
-
-	if (!h)
-		return NULL;
-	list_init(&h->node);
-	h->path = *path;
-	h->len = rocemu_tx_len(t);
-	h->overtakers = 0;
-	lane_tx_copy(t, h->data);
-	return h;
-}
-
-/* Behind all that are due earlier or at the same time. */
-static void enqueue(struct lane_impair *q, struct held *h)
-{
-	struct list *at = q->queue.prev;
-
-	while (at != &q->queue && list_entry(at, struct held, node)->due > h->due)
-		at = at->prev;
-	list_append(at->next, &h->node);
-	q->count++;
-}
-
-static void release(struct lane *l, struct held *h) REQUIRES(l);
-static void release(struct lane *l, struct held *h)
-{
-	list_remove(&h->node);
-	l->held->count--;
-	lane_tx_send_raw(l, &h->path, h->data, h->len);
-	free(h);
-}
-
-/* One more packet has left: reordered ones have been overtaken once more. */
-static void overtake(struct lane *l) REQUIRES(l);
-static void overtake(struct lane *l)
-{
-	list_for_each_safe (it, tmp, &l->held->queue) {
-		struct held *h = list_entry(it, struct held, node);
-
-		if (h->overtakers && --h->overtakers == 0)
-			release(l, h);
-	}
-}
-
-/* Copy, harm and hold back, or send, one packet. */
-static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
-		      const struct impair_fate *f) REQUIRES(l);
-static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
-		      const struct impair_fate *f)
-{
-	struct rocemu_path path = *t->path;
-	const struct rocemu_path *asked = t->path;
-	struct txsock *s = lane_tx_sock(l, t->path);
-	struct held *h;
-
-	if (!s || l->held->count >= HELD_MAX) {
-		l->stats.impair_lost++;
+	if (!fault_log_on())
 		return;
-	}
-	path.sport = s->port;
-	if (!path.hop_limit)
-		path.hop_limit = s->hop_limit ? s->hop_limit : 64;
-	t->path = &path;
-	h = held_new(&path, t);
-	t->path = asked;
-	if (!h) {
-		l->stats.impair_lost++;
-		return;
-	}
-	if (f->corrupt_bits)
-		impair_corrupt(&l->impair, h->data, h->len, f->corrupt_bits);
-	h->due = now + f->delay_ns;
-	if (f->overtakers) {
-		h->overtakers = f->overtakers;
-		h->due += REORDER_WAIT_NS;
-	}
-	enqueue(l->held, h);
-	if (h->due <= now)
-		release(l, h);
+	fault_log_packet(l->device, p, by, what, ns);
+	if (l->held->log_due == ROCEMU_NEVER)
+		l->held->log_due = now + LOG_FLUSH_NS;
 }
 
-static void count_fate(struct lane *l, const struct impair_fate *f) REQUIRES(l);
-static void count_fate(struct lane *l, const struct impair_fate *f)
+/* One thing that chance or the queue did. */
+static void count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		  enum fault_count what, const char *name, uint64_t ns) REQUIRES(l);
+static void count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		  enum fault_count what, const char *name, uint64_t ns)
+{
+	fault_report_add(what, 1);
+	note(l, now, p, NULL, name, ns);
+}
+
+static void report_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+			 const struct fault_verdict *v) REQUIRES(l);
+static void report_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+			 const struct fault_verdict *v)
+{
+	static const char *const names[] = {
+#define X(name, text) [FAULT_##name] = text,
+		FAULT_ACTIONS(X)
+#undef X
+	};
+
+	for (uint64_t left = v->matched; left; left &= left - 1) {
+		const unsigned i = (unsigned)__builtin_ctzll(left);
+		const struct fault_rule *r = &l->impair.rule[i];
+		const bool acted = v->acted >> i & 1;
+
+		fault_total_add(l->held->total[i], acted);
+		if (acted)
+			note(l, now, p, r->text, names[r->action],
+			     r->action == FAULT_DELAY ? v->delay_ns : 0);
+	}
+	l->stats.impair_lost += v->drop;
+	l->stats.impair_dup += v->dups;
+	l->stats.impair_corrupt += v->nsealed + v->nraw > 0;
+	l->stats.impair_delay += v->delay_ns > 0;
+	l->stats.impair_marked += v->mark;
+}
+
+static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+			const struct impair_fate *f) REQUIRES(l);
+static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+			const struct impair_fate *f)
 {
 	l->stats.impair_lost += f->lost;
 	l->stats.impair_dup += f->dup;
 	l->stats.impair_reorder += f->overtakers > 0;
 	l->stats.impair_corrupt += f->corrupt_bits > 0;
 	l->stats.impair_delay += f->delay_ns > 0;
+	if (f->lost)
+		count(l, now, p, FAULT_COUNT_LOST, "loss", 0);
+	if (f->dup)
+		count(l, now, p, FAULT_COUNT_DUP, "dup", 0);
+	if (f->overtakers)
+		count(l, now, p, FAULT_COUNT_REORDER, "reorder", 0);
+	if (f->corrupt_bits)
+		count(l, now, p, FAULT_COUNT_CORRUPT, "corrupt", 0);
+	if (f->delay_ns)
+		count(l, now, p, FAULT_COUNT_DELAY, "delay", f->delay_ns);
+}
+
+/* ---- on the way out ---- */
+
+/* What happens to a packet that is not dropped, by rules and by chance. */
+struct plan {
+	struct fault_verdict v;
+	struct impair_fate f;
+	bool mark;
+	rocemu_ns_t due;      /* when its QP's order lets it leave, and its delay */
+	rocemu_ns_t alone_ns; /* how much later than that by a rule, without those behind it */
+};
+
+static void put_icrc(const struct rocemu_icrc_ctx *ctx, uint8_t *packet, size_t len)
+{
+	put_le32(packet + len - ROCEMU_ICRC_LEN,
+		 rocemu_icrc(ctx, packet, len - ROCEMU_ICRC_LEN, NULL, 0, NULL, 0));
+}
+
+/* Flip what rules say; ctx is what the ICRC covers below the BTH, NULL: it is not to be computed. */
+static void corrupt(const struct fault_verdict *v, const struct rocemu_icrc_ctx *ctx,
+		    uint8_t *packet, size_t len)
+{
+	for (unsigned i = 0; i < v->nsealed; i++)
+		fault_flip(packet, v->sealed[i]);
+	if (v->nsealed && ctx)
+		put_icrc(ctx, packet, len);
+	for (unsigned i = 0; i < v->nraw; i++)
+		fault_flip(packet, v->raw[i]);
+}
+
+static void corrupt_held(struct lane *l, struct held *h, const struct plan *plan) REQUIRES(l);
+static void corrupt_held(struct lane *l, struct held *h, const struct plan *plan)
+{
+	const struct rocemu_icrc_ctx ctx = {
+		.src = h->path.sgid,
+		.dst = h->path.dgid,
+		.sport = h->path.sport,
+		.dport = ROCEMU_UDP_PORT,
+		.ip_frag = IP_FLAG_DF,
+	};
+
+	corrupt(&plan->v, &ctx, h->data, h->len);
+	if (plan->f.corrupt_bits)
+		impair_corrupt(&l->impair, h->data, h->len, plan->f.corrupt_bits);
+}
+
+/* Copy, harm and hold back, or send, one packet. */
+static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
+		      const struct plan *plan) REQUIRES(l);
+static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
+		      const struct plan *plan)
+{
+	const struct rocemu_path *asked = t->path;
+	struct txsock *s = lane_tx_sock(l, t->path);
+	struct held *h = s ? held_new(l, FAULT_TX, rocemu_tx_len(t)) : NULL;
+
+	if (!h)
+		return;
+	h->flow = t->lqpn;
+	h->path = *t->path;
+	h->path.sport = s->port;
+	if (!h->path.hop_limit)
+		h->path.hop_limit = s->hop_limit ? s->hop_limit : 64;
+	if (plan->mark)
+		h->path.tclass |= ECN_CE;
+	t->path = &h->path;
+	lane_tx_copy(t, h->data);
+	t->path = asked;
+	corrupt_held(l, h, plan);
+	h->due = plan->due + plan->alone_ns;
+	h->alone = plan->alone_ns > 0;
+	if (plan->f.overtakers)
+		held_add_reordered(l, h, plan->f.overtakers);
+	else
+		held_add(l, now, h);
+}
+
+/* Bytes of the IP packet. */
+static uint32_t link_bytes(const struct rocemu_tx *t)
+{
+	return rocemu_tx_len(t) + UDP_LEN +
+	       (rocemu_gid_is_ipv4(&t->path->dgid) ? IPV4_LEN : IPV6_LEN);
+}
+
+/* When does it leave? @return false: it does not, the queue is full. */
+static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		     const struct rocemu_tx *t, struct plan *plan) REQUIRES(l);
+static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		     const struct rocemu_tx *t, struct plan *plan)
+{
+	const struct fault_link link = {
+		.rate_bps = l->impair.rate_bps,
+		.queue_bytes = l->impair.queue_bytes,
+		.mark_bytes = l->impair.mark_bytes,
+	};
+	struct fault_sched *s = &l->held->sched;
+	uint64_t leaves = now;
+	bool mark = false;
+
+	if (link.rate_bps && !fault_sched_enqueue(s, &link, now, link_bytes(t), &leaves, &mark)) {
+		l->stats.impair_lost++;
+		count(l, now, p, FAULT_COUNT_QUEUE, "queue", 0);
+		return false;
+	}
+	if (mark) {
+		l->stats.impair_marked++;
+		count(l, now, p, FAULT_COUNT_MARK, "mark", 0);
+	}
+	plan->mark = mark || plan->v.mark;
+	plan->due = fault_sched_order(s, t->lqpn, leaves + plan->f.delay_ns);
+	plan->alone_ns = plan->v.delay_ns;
+	return true;
+}
+
+/* Rules and chance. @return false: the packet is dropped. */
+static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		   struct plan *plan) REQUIRES(l);
+static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, struct plan *plan)
+{
+	if (faults_wants(l->held->faults, FAULT_TX)) {
+		faults_decide(l->held->faults, p, &plan->v);
+		report_rules(l, now, p, &plan->v);
+	}
+	/* The dice are rolled for each packet, or rules would shift their sequence. */
+	plan->f = impair_roll(&l->impair);
+	if (plan->v.drop)
+		return false;
+	report_fate(l, now, p, &plan->f);
+	return !plan->f.lost;
+}
+
+/* Does it leave at once and as it is? */
+static bool is_plain(const struct plan *plan, rocemu_ns_t now)
+{
+	return !plan->f.overtakers && !plan->f.corrupt_bits && !plan->v.nsealed &&
+	       !plan->v.nraw && !plan->mark && plan->due + plan->alone_ns <= now;
+}
+
+/* Packets on their way to lane_tx_send(). */
+struct plain {
+	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
+	unsigned n;
+};
+
+static void send_plain(struct lane *l, struct plain *plain) REQUIRES(l);
+static void send_plain(struct lane *l, struct plain *plain)
+{
+	if (plain->n)
+		lane_tx_send(l, plain->pkt, plain->n);
+	plain->n = 0;
+}
+
+static void send_one(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, struct plain *plain)
+	REQUIRES(l);
+static void send_one(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, struct plain *plain)
+{
+	const struct fault_packet p = {
+		.dir = FAULT_TX,
+		.qp = t->lqpn,
+		.peer = &t->path->dgid,
+		.hdr = t->hdr,
+		.len = rocemu_tx_len(t),
+	};
+	struct plan plan = {.mark = false};
+
+	if (!decide(l, now, &p, &plan))
+		return;
+	for (unsigned copies = 1 + plan.f.dup + plan.v.dups, i = 0; i < copies; i++) {
+		if (!schedule(l, now, &p, t, &plan))
+			continue;
+		if (i == 0 && is_plain(&plan, now)) {
+			plain->pkt[plain->n++] = t;
+			/* Whoever waits to be overtaken must see it leave. */
+			if (list_empty(&l->held->reordered))
+				continue;
+			send_plain(l, plain);
+			held_overtaken(l, now, t->lqpn);
+			continue;
+		}
+		send_plain(l, plain);
+		send_copy(l, now, t, &plan);
+		/* Of two only one is late. */
+		plan.f.overtakers = 0;
+	}
 }
 
 void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n)
 {
-	struct rocemu_tx *plain[ROCEMU_OUTPUT_BATCH];
-	unsigned nplain = 0;
+	struct plain plain = {.n = 0};
 
 	if (l->down) {
 		l->stats.impair_down += n;
+		fault_report_add(FAULT_COUNT_DOWN, n);
 		return;
 	}
-	for (unsigned i = 0; i < n; i++) {
-		const struct impair_fate f = impair_roll(&l->impair);
-		const bool unharmed = !f.dup && !f.overtakers && !f.corrupt_bits && !f.delay_ns;
-
-		count_fate(l, &f);
-		if (f.lost)
-			continue;
-		if (unharmed) {
-			plain[nplain++] = pkt[i];
-			/* Whoever waits to be overtaken must see it leave. */
-			if (list_empty(&l->held->queue))
-				continue;
-		}
-		lane_tx_send(l, plain, nplain);
-		nplain = 0;
-		if (!unharmed)
-			send_copy(l, now, pkt[i], &f);
-		if (f.dup)
-			send_copy(l, now, pkt[i], &f);
-		if (!f.overtakers)
-			overtake(l);
-	}
-	lane_tx_send(l, plain, nplain);
+	fault_report_add(FAULT_COUNT_SENT, n);
+	/* What is due goes first, or it would be overtaken. */
+	held_expire(l, now, FAULT_TX);
+	for (unsigned i = 0; i < n; i++)
+		send_one(l, now, pkt[i], &plain);
+	send_plain(l, &plain);
 }
 
-rocemu_ns_t lane_impair_deadline(const struct lane *l)
-{
-	struct list *first = l->held ? list_first(&l->held->queue) : NULL;
+/* ---- on the way in ---- */
 
-	return first ? list_entry(first, struct held, node)->due : ROCEMU_NEVER;
+/* The packet is in a buffer of the lane's, so it can be harmed where it is. */
+static void corrupt_received(const struct fault_verdict *v, const struct rocemu_dgram *d)
+{
+	struct rocemu_icrc_ctx ctx = {
+		.src = d->src,
+		.dst = d->dst,
+		.sport = d->sport,
+		.dport = d->dport,
+		.ip_id = d->ip_id,
+		.ip_frag = IP_FLAG_DF,
+	};
+	const int32_t id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
+
+	/* One whose ICRC is wrong already stays so. */
+	if (id >= 0)
+		ctx.ip_id = (uint16_t)id;
+	corrupt(v, id >= 0 ? &ctx : NULL, (uint8_t *)(uintptr_t)d->data, d->len);
 }
 
-void lane_impair_expire(struct lane *l, rocemu_ns_t now)
+static void hold_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d,
+			  const struct fault_verdict *v) REQUIRES(l);
+static void hold_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d,
+			  const struct fault_verdict *v)
 {
-	struct list *first;
+	struct held *h = held_new(l, FAULT_RX, d->len);
 
-	while (l->held && (first = list_first(&l->held->queue)) != NULL) {
-		struct held *h = list_entry(first, struct held, node);
+	if (!h)
+		return;
+	memcpy(h->data, d->data, d->len);
+	h->d = *d;
+	h->d.data = h->data;
+	h->due = now + v->delay_ns;
+	held_add(l, now, h);
+}
 
-		if (h->due > now)
-			break;
-		release(l, h);
+void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
+{
+	const struct fault_packet p = {
+		.dir = FAULT_RX,
+		.qp = d->len >= ROCEMU_BTH_LEN ? get_be24(d->data + BTH_DQPN) : 0,
+		.peer = &d->src,
+		.hdr = d->data,
+		.len = d->len,
+	};
+	const uint8_t tclass = d->tclass;
+	struct fault_verdict v = {0};
+
+	fault_report_add(FAULT_COUNT_RECEIVED, 1);
+	if (d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN) {
+		faults_decide(l->held->faults, &p, &v);
+		report_rules(l, now, &p, &v);
 	}
+	if (v.drop)
+		return;
+	if (v.nsealed || v.nraw)
+		corrupt_received(&v, d);
+	if (v.mark)
+		d->tclass |= ECN_CE;
+	for (unsigned i = 0; i < 1 + v.dups; i++) {
+		if (v.delay_ns)
+			hold_received(l, now, d, &v);
+		else
+			rocemu_ep_input(l->ep, now, d);
+	}
+	d->tclass = tclass;
 }

@@ -7,7 +7,8 @@
  *   lane-rx.c        sockets to endpoint
  *   lane-tx.c        endpoint to sockets
  *   lane-backlog.c   what a socket had no room for
- *   lane-impair.c    the faults on the way out
+ *   lane-impair.c    the faults on the way out and in
+ *   lane-held.c      the packets that they hold back
  *   lane-progress.c  kick and poll: what is driven when, on whose thread
  *   lane-thread.c    the lane's own thread and its loop
  *
@@ -142,8 +143,9 @@ struct lane {
 
 	struct lane_thread thread;
 	struct impair impair;
-	bool down; /* the port, on purpose */
-	struct lane_impair *held; /* packets that impairment holds back; owned, NULL when off */
+	bool down;	/* the port, on purpose */
+	bool faulty_rx; /* rules ask about what comes in */
+	struct lane_impair *held; /* what faults on purpose keep; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats stats;
 };
@@ -211,17 +213,22 @@ bool lane_backlog_flush(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 void lane_backlog_drain(struct lane *l) REQUIRES(l);
 void lane_backlog_fini(struct lane *l);
 
-/* ---- lane-impair.c ---- */
+/* ---- lane-impair.c, lane-held.c ---- */
 
-int lane_impair_init(struct lane *l);
+/** -errno with errbuf. */
+int lane_impair_init(struct lane *l, char *errbuf, size_t errlen);
 void lane_impair_fini(struct lane *l);
-/** As lane_tx_send(), with what chance does to each packet. */
+/** As lane_tx_send(), with what rules and chance do to each packet. */
 void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n)
 	REQUIRES(l);
 /** When the next packet held back is due. */
 rocemu_ns_t lane_impair_deadline(const struct lane *l) REQUIRES(l);
-/** Send those that are due. */
+/** Send those that are due, and take those that came in and are. */
 void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** The lane ends: send all that is held back now. */
+void lane_impair_release(struct lane *l) REQUIRES(l);
+/** As rocemu_ep_input(), with what rules do to the packet; d->data is in a buffer of the lane's. */
+void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 
 /* ---- lane-progress.c ---- */
 

@@ -173,7 +173,10 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		l->stats.rx_datagrams++;
 		if (unlikely(l->tap != NULL))
 			tap_received(l, now, &d);
-		rocemu_ep_input(l->ep, now, &d);
+		if (unlikely(l->faulty_rx))
+			lane_impair_input(l, now, &d);
+		else
+			rocemu_ep_input(l->ep, now, &d);
 		d.ip_id++;
 		offset += d.len;
 	}

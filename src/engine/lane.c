@@ -105,6 +105,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		if (!lane_trylock(l))
 			continue;
 		lane_flush(l);
+		lane_impair_release(l);
 		lane_backlog_drain(l);
 		if (l->tap)
 			tap_flush(l->tap);
@@ -166,8 +167,11 @@ static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, 
 
 	if (err)
 		return err;
-	if (lane_rx_init(l) || lane_tx_init(l) || (l->impair.on && lane_impair_init(l)))
+	if (lane_rx_init(l) || lane_tx_init(l))
 		return fail(errbuf, errlen, -ENOMEM, "lane");
+	err = l->impair.on ? lane_impair_init(l, errbuf, errlen) : 0;
+	if (err)
+		return err;
 	err = init_endpoint(l, c, errbuf, errlen);
 	return err ? err : tap_get(&l->tap, errbuf, errlen);
 }
@@ -240,6 +244,9 @@ void lane_free(struct lane *l)
 	pthread_mutex_unlock(&registry_lock);
 	detach(l);
 	log_stats(l);
+	lane_lock(l);
+	lane_impair_release(l);
+	lane_unlock(l);
 	lane_impair_fini(l);
 	pace_fini(&l->pace);
 	lane_lock(l); /* nobody else is there any more */

@@ -152,6 +152,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(impair_reorder, "reordered on purpose")                                \
 	X(impair_corrupt, "corrupted on purpose")                                \
 	X(impair_delay,   "delayed on purpose")                                  \
+	X(impair_marked,  "marked CE on purpose")                                \
 	X(impair_down,    "not sent or not taken because the port was down on purpose") \
 	X(impair_flaps,   "times the port went down on purpose")                 \
 	X(thread_wakeups, "times the lane's thread woke up")                     \

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Packets that faults on purpose hold back, for lane-impair.c and lane-held.c only. A packet leaves when its time has come. A
+ * reordered one leaves when a few others of its QP have left; or a while after its time, if nothing follows.
+ */
+#ifndef ENGINE_LANE_HELD_H
+#define ENGINE_LANE_HELD_H
+
+#include "engine/fault-report.h"
+#include "engine/fault-sched.h"
+#include "engine/lane-internal.h"
+
+enum { HELD_MAX = 8192 }; /* packets held back at most; beyond, the "link" loses them */
+
+struct held {
+	struct list node;
+	struct list reordered; /* in lane_impair.reordered until it was overtaken; else empty */
+	enum fault_dir dir;    /* TX: it leaves by path; RX: it goes to the endpoint as d */
+	rocemu_ns_t due;
+	bool alone;	      /* not in the order of its QP: no other one is overtaken by it */
+	rocemu_ns_t earliest; /* of a reordered one: when it may leave if it was overtaken */
+	unsigned overtakers;
+	uint32_t flow;
+	struct rocemu_path path;
+	struct rocemu_dgram d;
+	size_t len;
+	uint8_t data[];
+};
+
+struct lane_impair {
+	struct list queue[2]; /* of struct held, by direction; in the order of due */
+	unsigned count;
+	struct list reordered; /* of struct held.reordered */
+	struct fault_sched sched;
+	struct faults *faults;			/* owned; NULL: no rules */
+	struct fault_total *total[FAULT_RULES]; /* static memory */
+	rocemu_ns_t log_due;			/* ROCEMU_NEVER: nothing to be written */
+};
+
+/** All but the packet's bytes is set: room for len of them. NULL: no memory, or too many; counted as lost. */
+struct held *held_new(struct lane *l, enum fault_dir dir, size_t len) REQUIRES(l);
+/** Keep it until h->due; out it goes at once if that has come. */
+void held_add(struct lane *l, rocemu_ns_t now, struct held *h) REQUIRES(l);
+/** To be overtaken by n others of its QP before it leaves. */
+void held_add_reordered(struct lane *l, struct held *h, unsigned n) REQUIRES(l);
+/** A packet of the flow has left that was not held back. */
+void held_overtaken(struct lane *l, rocemu_ns_t now, uint32_t flow) REQUIRES(l);
+/** Let go of those that are due: out, or into the endpoint. */
+void held_expire(struct lane *l, rocemu_ns_t now, enum fault_dir dir) REQUIRES(l);
+
+#endif
