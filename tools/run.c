@@ -23,13 +23,16 @@ struct run {
 	const char *self; /* "rocemu run" */
 	char devices[4096];
 	const char *pcap;
-	const char *impair;
+	const char *impair_log;
+	char *impair; /* texts of all --impair and --impair-file, a line each; owned, NULL: none */
+	bool impair_plain; /* one list of rates */
+	struct impair parsed;
 };
 
 static void usage(FILE *f)
 {
-	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC] [--] CMD "
-	      "[ARGUMENTS]\n"
+	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC]... [--impair-log "
+	      "FILE] [--] CMD [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -39,11 +42,19 @@ static void usage(FILE *f)
 	      "                  separated by commas (default: one for each interface with an "
 	      "address)\n"
 	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
-	      "  --impair SPEC   faults on purpose, for instance "
-	      "loss=1%,delay=10us..2ms,seed=7;\n"
+	      "  --impair SPEC   faults on purpose: rates, rules, or both, separated by \";\"; @FILE: "
+	      "what is in FILE\n"
+	      "    rates         loss=1%,delay=10us..2ms,seed=7 for instance\n"
 	      "                  loss, dup, reorder, corrupt: a chance for each packet that is sent;\n"
-	      "                  delay: a time or range; rnr: a chance that a message finds no receive;\n"
+	      "                  delay: a time or range; rate=1Gbit,queue=64k: a slow link;\n"
+	      "                  rnr: a chance that a message finds no receive;\n"
 	      "                  flap=UP/DOWN: ports go down, flap=2s..5s/200ms say; seed\n"
+	      "    rules         \"drop opcode=RC_ACK nth=3\" for instance: an action and conditions\n"
+	      "                  drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, mark;\n"
+	      "                  opcode=, qp=, dqp=, psn=, peer=, dir=tx|rx, message=, first;\n"
+	      "                  nth=, every=, times=, once, chance=\n"
+	      "  --impair-file FILE  as --impair @FILE: a rule on each line, # comments\n"
+	      "  --impair-log FILE   append a line for each decision to FILE\n"
 	      "  --help\n",
 	      f);
 }
@@ -77,21 +88,22 @@ static int check_devices(const struct run *r)
 	return TOOL_OK;
 }
 
-/** Make path absolute, for programs that change directory, and see that it can be written. */
-static int check_pcap(const struct run *r, char path[static PATH_MAX])
+/** Make a file's path absolute, for programs that change directory, and see that it can be written. */
+static int check_writable(const struct run *r, const char *option, const char *file,
+			  char path[static PATH_MAX])
 {
 	char dir[PATH_MAX] = "", text[PATH_MAX + 128];
 	struct stat st;
 	char *slash;
 	size_t n;
 
-	if (!*r->pcap)
-		return complain(r, "--pcap", "expected a file name");
-	if (*r->pcap != '/' && !getcwd(dir, sizeof(dir)))
-		return complain(r, "--pcap", strerror(errno));
-	n = (size_t)snprintf(path, PATH_MAX, "%s%s%s", dir, *dir ? "/" : "", r->pcap);
+	if (!*file)
+		return complain(r, option, "expected a file name");
+	if (*file != '/' && !getcwd(dir, sizeof(dir)))
+		return complain(r, option, strerror(errno));
+	n = (size_t)snprintf(path, PATH_MAX, "%s%s%s", dir, *dir ? "/" : "", file);
 	if (n >= PATH_MAX)
-		return complain(r, "--pcap", strerror(ENAMETOOLONG));
+		return complain(r, option, strerror(ENAMETOOLONG));
 	memcpy(dir, path, n + 1);
 	slash = strrchr(dir, '/');
 	*slash = 0;
@@ -101,22 +113,60 @@ static int check_pcap(const struct run *r, char path[static PATH_MAX])
 				      : access(*dir ? dir : "/", W_OK | X_OK) == 0)
 		return TOOL_OK;
 	snprintf(text, sizeof(text), "cannot write %s: %m", path);
-	return complain(r, "--pcap", text);
+	return complain(r, option, text);
+}
+
+static int refuse_impair(const struct run *r, const struct fault_error *e)
+{
+	fprintf(stderr, "%s: %s\n%s", r->self, e->text, e->excerpt);
+	return TOOL_USAGE;
+}
+
+/** One --impair; option names it in messages. Several are one text. */
+static int add_impair(struct run *r, const char *option, const char *text)
+{
+	struct fault_error e;
+	char *all;
+	int n;
+
+	if (impair_add(&r->parsed, text, option, &e) < 0)
+		return refuse_impair(r, &e);
+	r->impair_plain = !r->impair && !strpbrk(text, ";#\n") && !r->parsed.nrules;
+	n = asprintf(&all, "%s%s%s", r->impair ? r->impair : "", r->impair ? "\n" : "", text);
+	if (n < 0)
+		return complain(r, option, strerror(ENOMEM));
+	free(r->impair);
+	r->impair = all;
+	return n <= FAULT_TEXT_MAX ? TOOL_OK : complain(r, option, "longer than 65536 bytes");
+}
+
+static int add_impair_file(struct run *r, const char *path)
+{
+	struct fault_error e;
+	char *text = impair_read_file(path, &e);
+	int ret;
+
+	if (!text)
+		return refuse_impair(r, &e);
+	ret = add_impair(r, path, text);
+	free(text);
+	return ret;
 }
 
 /* With the seed, so that all processes of the command have the same. */
-static int set_impair(const struct run *r)
+static int set_impair(struct run *r)
 {
-	struct impair im;
-	char err[512], *spec;
+	struct fault_error e;
+	char *spec;
 
-	if (impair_parse(&im, r->impair, err, sizeof(err)) < 0)
-		return complain(r, "--impair", err);
-	if (!im.on) {
+	if (impair_finish(&r->parsed, &e) < 0)
+		return refuse_impair(r, &e);
+	if (!r->parsed.on) {
 		setenv("ROCEMU_IMPAIR", "", 1);
 		return TOOL_OK;
 	}
-	if (asprintf(&spec, "%s,seed=%llu", r->impair, (unsigned long long)im.seed) < 0)
+	if (asprintf(&spec, "%s%cseed=%llu", r->impair, r->impair_plain ? ',' : '\n',
+		     (unsigned long long)r->parsed.seed) < 0)
 		return complain(r, "--impair", strerror(ENOMEM));
 	setenv("ROCEMU_IMPAIR", spec, 1);
 	free(spec);
@@ -204,7 +254,7 @@ static bool paths_wanted(bool *wanted)
 	return !env || !*env || !*wanted || !strcmp(env, "on") || *env == '/';
 }
 
-static int set_environment(const struct run *r)
+static int set_environment(struct run *r)
 {
 	char path[PATH_MAX], agent[PATH_MAX];
 	bool paths;
@@ -219,7 +269,7 @@ static int set_environment(const struct run *r)
 		setenv("ROCEMU_DEVICES", r->devices, 1);
 	}
 	if (r->pcap) {
-		ret = check_pcap(r, path);
+		ret = check_writable(r, "--pcap", r->pcap, path);
 		if (ret)
 			return ret;
 		setenv("ROCEMU_PCAP", path, 1);
@@ -228,6 +278,12 @@ static int set_environment(const struct run *r)
 		ret = set_impair(r);
 		if (ret)
 			return ret;
+	}
+	if (r->impair_log) {
+		ret = check_writable(r, "--impair-log", r->impair_log, path);
+		if (ret)
+			return ret;
+		setenv("ROCEMU_IMPAIR_LOG", path, 1);
 	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
@@ -244,6 +300,8 @@ static int parse(int argc, char **argv, struct run *r)
 		{"device", required_argument, NULL, 'd'},
 		{"pcap", required_argument, NULL, 'p'},
 		{"impair", required_argument, NULL, 'i'},
+		{"impair-file", required_argument, NULL, 'f'},
+		{"impair-log", required_argument, NULL, 'l'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -263,7 +321,16 @@ static int parse(int argc, char **argv, struct run *r)
 			r->pcap = optarg;
 			break;
 		case 'i':
-			r->impair = optarg;
+			if (*optarg == '@' ? add_impair_file(r, optarg + 1)
+					   : add_impair(r, "--impair", optarg))
+				return TOOL_USAGE;
+			break;
+		case 'f':
+			if (add_impair_file(r, optarg))
+				return TOOL_USAGE;
+			break;
+		case 'l':
+			r->impair_log = optarg;
 			break;
 		case 'h':
 			usage(stdout);
@@ -278,18 +345,30 @@ static int parse(int argc, char **argv, struct run *r)
 	return TOOL_USAGE;
 }
 
+/** @return only when it cannot: the exit code. */
+static int become(const struct run *r, char **argv)
+{
+	int ret;
+
+	execvp(argv[0], argv);
+	ret = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
+	fprintf(stderr, "%s: cannot run \"%s\": %s\n", r->self, argv[0], strerror(errno));
+	return ret;
+}
+
 int tool_run(int argc, char **argv)
 {
-	struct run r = {.self = argv[0]};
-	int ret = parse(argc, argv, &r);
+	static struct run r; /* large */
+	int ret;
 
-	if (ret >= 0)
-		return ret;
-	ret = set_environment(&r);
-	if (ret)
-		return ret;
-	execvp(argv[optind], argv + optind);
-	ret = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
-	fprintf(stderr, "%s: cannot run \"%s\": %s\n", r.self, argv[optind], strerror(errno));
+	r.self = argv[0];
+	impair_init(&r.parsed);
+	ret = parse(argc, argv, &r);
+	if (ret < 0) {
+		ret = set_environment(&r);
+		if (!ret)
+			ret = become(&r, argv + optind);
+	}
+	free(r.impair);
 	return ret;
 }

@@ -36,7 +36,7 @@ def impairments():
     for n, (spec, word) in enumerate((
             ('loss', 'loss'), ('loss=', 'loss'), ('loss=2', 'loss'), ('loss=101%', 'loss'), ('loss=-1%', 'loss'),
             ('delay=5', 'delay'), ('delay=10us..', 'delay'), ('delay=2ms..1ms', 'delay'),
-            ('seed=x', 'seed'), ('nonsense=1', 'nonsense'), ('loss=nan', 'loss'), ('flap=1s', 'UP/DOWN'), ('flap=1us/1s', '10ms'), ('loss=1%;dup=1%', 'loss'))):
+            ('seed=x', 'seed'), ('nonsense=1', 'nonsense'), ('loss=nan', 'loss'), ('flap=1s', 'UP/DOWN'), ('flap=1us/1s', '10ms'), ('loss=1%;drip', 'drip'), ('drop nth=0', 'column 6'), ('queue=64k', 'rate='))):
         yield refuses(f'impair_{n}', ('run', '--impair', spec, '--', 'true'), (word,))
 
 

@@ -93,8 +93,19 @@ def run__bad_device__2_and_what_there_is():
 
 
 def run__bad_impair__2_and_what_was_expected():
-    Result("run", "--impair", "loss=101%", "--", "true").expect(2, "loss=101%", "expected").one_line()
-    Result("run", "--impair", "los=1%", "--", "true").expect(2, "los").one_line()
+    r = Result("run", "--impair", "loss=101%", "--", "true").expect(2, "loss=101%", "expected")
+    assert r.err.splitlines()[1:] == ["  loss=101%", "  ^~~~~~~~~"], r.err
+    Result("run", "--impair", "los=1%", "--", "true").expect(2, "los", "one of the keys loss,")
+    r = Result("run", "--impair", "dup; drop nht=3", "--", "true").expect(2, "line 1, column 11", "nht=3", "nth=")
+    assert r.err.splitlines()[1:] == ["  dup; drop nht=3", "            ^~~~~"], r.err
+    Result("run", "--impair", "queue=64k", "--", "true").expect(2, "queue without rate").one_line()
+    Result("run", "--impair", "@/nonexistent", "--", "true").expect(2, "/nonexistent", "No such file").one_line()
+    with tempfile.NamedTemporaryFile("w") as f:
+        f.write("# rules\ndrop nth=3\n dup every=0\n")
+        f.flush()
+        r = Result("run", "--impair-file", f.name, "--", "true").expect(2, f.name + ": line 3, column 6", "every=0")
+        assert r.err.splitlines()[1:] == ["   dup every=0", "       ^~~~~~~"], r.err
+    Result("run", "--impair-log", "/nonexistent/x", "--", "true").expect(2, "--impair-log", "/nonexistent").one_line()
 
 
 def run__pcap_cannot_be_written__2_and_the_path():
@@ -110,6 +121,16 @@ def run__options__in_the_environment():
     ).expect(0)
     # The seed is chosen for all that the command starts.
     assert re.fullmatch(r"a=lo,127\.0\.0\.2\|/tmp/%p\.pcap\|loss=1%,seed=\d+\n", r.out), r.out
+    with tempfile.NamedTemporaryFile("w") as f:
+        f.write("drop nth=3 # why\ndup every=2")
+        f.flush()
+        r = shell(
+            'echo "$ROCEMU_IMPAIR|$ROCEMU_IMPAIR_LOG"',
+            "--impair", "loss=1%", "--impair", "@" + f.name, "--impair", "seed=7;mark", "--impair-log", "x.log",
+        ).expect(0)
+        log = os.path.join(os.getcwd(), "x.log")
+        assert r.out == f"loss=1%\ndrop nth=3 # why\ndup every=2\nseed=7;mark\nseed=7|{log}\n", r.out
+    assert shell('echo "[$ROCEMU_IMPAIR]"', "--impair", "", env={"ROCEMU_IMPAIR": "loss=1%"}).expect(0).out == "[]\n"
     r = shell('cd / && echo "$ROCEMU_PCAP"', "--pcap", "x.pcap").expect(0)
     assert r.out.strip() == os.path.join(os.getcwd(), "x.pcap"), r.out
 
