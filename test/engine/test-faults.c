@@ -1,0 +1,403 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Faults with aim on a pair of lanes: each action and direction, what it does to the packets and that the messages arrive. */
+#include "test.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+#include "engine/fault-report.h"
+#include "engine/lane-internal.h"
+#include "netns.h"
+#include "node.h"
+#include "wire/capture.h"
+
+enum {
+	LEN = 256,
+	BTH_PSN = 9,
+	ECN_CE = 3,
+};
+
+/* a has the faults, b has none. */
+struct pair {
+	struct node a, b;
+	char capture[32]; /* a's packets */
+};
+
+static void open_pair(struct pair *p, const char *impairment)
+{
+	int fd;
+
+	netns_enter_once();
+	snprintf(p->capture, sizeof(p->capture), "/tmp/rocemu-faults-XXXXXX");
+	fd = mkstemp(p->capture);
+	assert_true(fd >= 0);
+	close(fd);
+	setenv("ROCEMU_IMPAIR", impairment, 1);
+	setenv("ROCEMU_PCAP", p->capture, 1);
+	node_open(&p->a, "127.0.0.1");
+	unsetenv("ROCEMU_PCAP");
+	unsetenv("ROCEMU_IMPAIR");
+	node_open(&p->b, "127.0.0.2");
+	node_connect(&p->a, &p->b);
+	for (unsigned i = 0; i < NODE_MEM; i++)
+		p->a.mem[i] = (uint8_t)(i * 7 + i / 256);
+}
+
+static void close_pair(struct pair *p)
+{
+	node_close_pair(&p->a, &p->b);
+	unlink(p->capture);
+}
+
+/* n messages of one packet each. @return how long they took. */
+static rocemu_ns_t write_all(struct pair *p, unsigned n)
+{
+	const rocemu_ns_t start = lane_now();
+
+	for (unsigned i = 0; i < n; i++)
+		node_write(&p->a, &p->b, i * LEN, LEN, i == n - 1);
+	node_poll(&p->a);
+	return lane_now() - start;
+}
+
+static void assert_arrived(struct pair *p, unsigned n)
+{
+	assert_memory_equal(p->a.mem, p->b.mem, n * LEN);
+}
+
+static unsigned bits_different(struct pair *p, unsigned n)
+{
+	unsigned bits = 0;
+
+	for (unsigned i = 0; i < n * LEN; i++)
+		bits += (unsigned)__builtin_popcount(p->a.mem[i] ^ p->b.mem[i]);
+	return bits;
+}
+
+static struct rocemu_ep_stats ep_stats(struct node *n)
+{
+	struct rocemu_ep_stats s;
+
+	lane_lock(n->lane);
+	s = *rocemu_ep_get_stats(lane_ep(n->lane));
+	lane_unlock(n->lane);
+	return s;
+}
+
+/* The captured packets that a sent: for each, what each() makes of it. */
+static void for_each_sent(struct pair *p, void (*each)(const struct capture_rec *rec, void *user),
+			  void *user)
+{
+	struct capture_reader *r;
+	struct capture_rec rec;
+	char err[256] = "";
+
+	lane_lock(p->a.lane);
+	tap_flush(p->a.lane->tap);
+	lane_unlock(p->a.lane);
+	if (capture_reader_open(&r, p->capture, err, sizeof(err)))
+		fail_msg("%s", err);
+	while (capture_next(r, &rec) == 1)
+		if (!memcmp(&rec.ip.src, &p->a.gid, sizeof(p->a.gid)))
+			each(&rec, user);
+	capture_reader_close(r);
+}
+
+/* ---- the actions ---- */
+
+TEST(faults, drop__sent_again)
+{
+	struct pair p;
+
+	open_pair(&p, "drop opcode=RC_WRITE_ONLY nth=2");
+	write_all(&p, 3);
+	assert_arrived(&p, 3);
+	assert_int_equal(node_stats(&p.a).impair_lost, 1);
+	assert_true(ep_stats(&p.a).retransmits >= 1);
+	close_pair(&p);
+}
+
+TEST(faults, drop_what_comes_in__as_if_it_were_lost)
+{
+	struct pair p;
+
+	open_pair(&p, "drop dir=rx opcode=RC_ACK once");
+	write_all(&p, 1);
+	assert_arrived(&p, 1);
+	assert_int_equal(node_stats(&p.a).impair_lost, 1);
+	assert_true(ep_stats(&p.a).retransmits >= 1);
+	close_pair(&p);
+}
+
+TEST(faults, dup__comes_twice)
+{
+	struct pair p;
+
+	open_pair(&p, "dup opcode=RC_WRITE_ONLY message=1 once; dup dir=rx opcode=RC_ACK once");
+	write_all(&p, 2);
+	assert_arrived(&p, 2);
+	assert_int_equal(node_stats(&p.a).impair_dup, 2);
+	/* The second copy may come after the ACK of all. */
+	while (!ep_stats(&p.b).duplicates)
+		node_try(&p.b);
+	close_pair(&p);
+}
+
+TEST(faults, delay__no_earlier)
+{
+	const rocemu_ns_t ms = 1000000;
+	struct pair p;
+
+	open_pair(&p, "delay time=20ms opcode=RC_WRITE_ONLY once; delay time=30ms dir=rx opcode=RC_ACK once");
+	assert_true(write_all(&p, 1) >= 50 * ms);
+	assert_arrived(&p, 1);
+	assert_int_equal(node_stats(&p.a).impair_delay, 2);
+	close_pair(&p);
+}
+
+static void count_marked(const struct capture_rec *rec, void *user)
+{
+	*(unsigned *)user += (rec->ip.tclass & ECN_CE) == ECN_CE;
+}
+
+TEST(faults, mark__congestion_experienced)
+{
+	struct pair p;
+	unsigned marked = 0;
+
+	open_pair(&p, "mark opcode=RC_WRITE_ONLY nth=2; mark dir=rx once");
+	write_all(&p, 3);
+	assert_arrived(&p, 3);
+	for_each_sent(&p, count_marked, &marked);
+	assert_int_equal(marked, 1);
+	assert_int_equal(node_stats(&p.a).impair_marked, 2);
+	close_pair(&p);
+}
+
+TEST(faults, corrupt_icrc_wrong__refused_and_sent_again)
+{
+	struct pair p;
+
+	open_pair(&p, "corrupt field=payload opcode=RC_WRITE_ONLY once;seed=1");
+	write_all(&p, 2);
+	assert_arrived(&p, 2);
+	assert_int_equal(ep_stats(&p.b).drops[ROCEMU_DROP_ICRC], 1);
+	close_pair(&p);
+}
+
+TEST(faults, corrupt_icrc_right__taken)
+{
+	struct pair p;
+
+	open_pair(&p, "corrupt field=payload opcode=RC_WRITE_ONLY once icrc=right;seed=1");
+	write_all(&p, 2);
+	assert_int_equal(bits_different(&p, 2), 1);
+	assert_int_equal(ep_stats(&p.b).drops[ROCEMU_DROP_ICRC], 0);
+	close_pair(&p);
+}
+
+/* The other way: a reads, so what comes in has payload. */
+static void read_back(struct pair *p)
+{
+	write_all(p, 1);
+	node_write(&p->b, &p->a, LEN, LEN, true);
+	node_poll(&p->b);
+}
+
+TEST(faults, corrupt_what_comes_in__icrc_wrong_or_right)
+{
+	struct pair p;
+
+	open_pair(&p, "corrupt field=payload dir=rx opcode=RC_WRITE_ONLY once;seed=1");
+	read_back(&p);
+	assert_memory_equal(p.a.mem + LEN, p.b.mem + LEN, LEN);
+	assert_int_equal(ep_stats(&p.a).drops[ROCEMU_DROP_ICRC], 1);
+	close_pair(&p);
+	open_pair(&p, "corrupt field=payload dir=rx opcode=RC_WRITE_ONLY once icrc=right;seed=1");
+	read_back(&p);
+	assert_int_equal(bits_different(&p, 2), 1);
+	assert_int_equal(ep_stats(&p.a).drops[ROCEMU_DROP_ICRC], 0);
+	close_pair(&p);
+}
+
+TEST(faults, by_peer_and_qp__others_are_left_alone)
+{
+	struct pair p;
+	char text[64];
+
+	snprintf(text, sizeof(text), "drop peer=127.0.0.3; drop qp=1; drop dqp=1");
+	open_pair(&p, text);
+	write_all(&p, 2);
+	assert_arrived(&p, 2);
+	assert_int_equal(node_stats(&p.a).impair_lost, 0);
+	close_pair(&p);
+}
+
+/* ---- order ---- */
+
+struct order {
+	bool any;
+	uint32_t highest;
+	unsigned gaps; /* a PSN came out before the one before it */
+};
+
+static void follow(const struct capture_rec *rec, void *user)
+{
+	struct order *o = user;
+	const uint32_t psn = get_be24(rec->data + BTH_PSN);
+	const int32_t ahead = rocemu_psn_diff(psn, o->highest);
+
+	if (!(rocemu_opcode_ops(rec->data[0]) & ROCEMU_OP_REQUEST))
+		return;
+	o->gaps += o->any && ahead > 1;
+	if (!o->any || ahead > 0)
+		o->highest = psn;
+	o->any = true;
+}
+
+static unsigned gaps(const char *impairment)
+{
+	struct order o = {.any = false};
+	struct pair p;
+
+	open_pair(&p, impairment);
+	write_all(&p, 200);
+	assert_arrived(&p, 200);
+	for_each_sent(&p, follow, &o);
+	close_pair(&p);
+	return o.gaps;
+}
+
+TEST(faults, range_of_delays__order_kept)
+{
+	assert_int_equal(gaps("delay=0us..2ms,dup=10%,corrupt=1%,seed=1"), 0);
+	assert_int_equal(gaps("delay=10us..300us,seed=2"), 0);
+}
+
+TEST(faults, reorder_and_rules__order_not_kept)
+{
+	assert_true(gaps("delay=0us..2ms,reorder=20%,seed=1") > 0);
+	assert_true(gaps("delay time=1ms nth=20") > 0);
+}
+
+/* ---- rate and queue ---- */
+
+TEST(faults, rate__not_faster)
+{
+	struct pair p;
+	const uint64_t bits = 200 * LEN * 8;
+
+	open_pair(&p, "rate=10Mbit,queue=1M");
+	/* All but the last packet have to be gone when it leaves. */
+	assert_true(write_all(&p, 200) >= (bits - LEN * 8) * 1000000000 / 10000000);
+	assert_arrived(&p, 200);
+	assert_int_equal(node_stats(&p.a).impair_lost, 0);
+	close_pair(&p);
+}
+
+TEST(faults, queue_too_short__what_is_over_is_lost_or_before_that_marked)
+{
+	struct pair p;
+
+	open_pair(&p, "rate=10Mbit,queue=8k");
+	write_all(&p, 100);
+	assert_arrived(&p, 100);
+	assert_true(node_stats(&p.a).impair_lost > 0);
+	close_pair(&p);
+	open_pair(&p, "rate=10Mbit,queue=1M/mark=4k");
+	write_all(&p, 100);
+	assert_arrived(&p, 100);
+	assert_true(node_stats(&p.a).impair_marked > 0);
+	assert_int_equal(node_stats(&p.a).impair_lost, 0);
+	close_pair(&p);
+}
+
+/* ---- what is left when a lane ends, and what it tells ---- */
+
+TEST(faults, held_back_when_the_lane_ends__leaves_then)
+{
+	struct pair p;
+
+	open_pair(&p, "delay time=10s opcode=RC_WRITE_ONLY");
+	node_write(&p.a, &p.b, 0, LEN, true);
+	lane_free(p.a.lane);
+	p.a.lane = NULL;
+	while (memcmp(p.a.mem, p.b.mem, LEN) != 0)
+		node_try(&p.b);
+	node_close_pair(&p.a, &p.b);
+	unlink(p.capture);
+}
+
+static char *read_text(const char *path, char *buf, size_t size)
+{
+	FILE *f = fopen(path, "re");
+	size_t n;
+
+	assert_non_null(f);
+	n = fread(buf, 1, size - 1, f);
+	fclose(f);
+	buf[n] = '\0';
+	return buf;
+}
+
+TEST(faults, log__a_line_for_each_decision)
+{
+	char path[] = "/tmp/rocemu-faults-log-XXXXXX", text[4096], expected[128];
+	struct pair p;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	setenv("ROCEMU_IMPAIR_LOG", path, 1);
+	open_pair(&p, "drop opcode=RC_WRITE_ONLY nth=2");
+	unsetenv("ROCEMU_IMPAIR_LOG");
+	write_all(&p, 3);
+	snprintf(expected, sizeof(expected),
+		 " 127.0.0.1 tx \"drop opcode=RC_WRITE_ONLY nth=2\" RC_WRITE_ONLY qp=0x%06x dqp=0x%06x psn=1 drop\n",
+		 rocemu_qp_num(p.a.qp), rocemu_qp_num(p.b.qp));
+	close_pair(&p);
+	read_text(path, text, sizeof(text));
+	if (!strstr(text, expected))
+		fail_msg("\"%s\" is not in \"%s\"", expected, text);
+	assert_ptr_equal(strchr(text, '\n') + 1, text + strlen(text));
+	unlink(path);
+}
+
+TEST(faults, log_cannot_be_written__said_when_the_lane_is_made)
+{
+	struct lane_config config = {.device = "x"};
+	struct lane *l = NULL;
+	char err[256] = "";
+
+	setenv("ROCEMU_IMPAIR", "drop nth=1", 1);
+	setenv("ROCEMU_IMPAIR_LOG", "/nonexistent/log", 1);
+	assert_int_equal(lane_new(&l, &config, err, sizeof(err)), -ENOENT);
+	unsetenv("ROCEMU_IMPAIR_LOG");
+	unsetenv("ROCEMU_IMPAIR");
+	assert_null(l);
+	assert_non_null(strstr(err, "/nonexistent/log"));
+}
+
+TEST(faults, rules_from_a_file__position_in_it)
+{
+	struct lane_config config = {.device = "x"};
+	struct lane *l = NULL;
+	char path[] = "/tmp/rocemu-faults-rules-XXXXXX", name[64], err[256] = "";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, "# rules\ndrip\n", 13), 13);
+	close(fd);
+	snprintf(name, sizeof(name), "@%s", path);
+	setenv("ROCEMU_IMPAIR", name, 1);
+	assert_int_equal(lane_new(&l, &config, err, sizeof(err)), -EINVAL);
+	unsetenv("ROCEMU_IMPAIR");
+	unlink(path);
+	assert_non_null(strstr(err, path));
+	assert_non_null(strstr(err, "line 2, column 1"));
+}
