@@ -154,7 +154,8 @@ struct fault_total *fault_total_get(const char *text, const char *unit)
 	t = &totals[MIN(i, (unsigned)TOTALS - 1)];
 	if (i == ntotals && i < TOTALS) {
 		ntotals++;
-		snprintf(t->text, sizeof(t->text), "%s", text);
+		snprintf(t->text, sizeof(t->text), "%s",
+			 i < TOTALS - 1 ? text : "further rules");
 		t->unit = unit;
 	}
 	pthread_mutex_unlock(&report_lock);

@@ -3,10 +3,13 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/util.h"
+#include "engine/fault-sched.h"
 #include "engine/impair.h"
 
 static struct impair parse(const char *spec)
@@ -278,4 +281,97 @@ TEST(impair, corrupt__at_least_one_bit_at_most_as_asked)
 				     __builtin_popcount(buf[2]));
 		assert_in_range(flipped, 1, bits);
 	}
+}
+
+/* ---- the link ---- */
+
+/* 1 Gbit/s: a byte in 8 ns. */
+static const struct fault_link gigabit = {
+	.rate_bps = 1000000000, .queue_bytes = 10000, .mark_bytes = 4000};
+
+TEST(impair, link__packets_leave_at_its_rate_in_order)
+{
+	static struct fault_sched s;
+	uint64_t leaves;
+	bool mark;
+
+	memset(&s, 0, sizeof(s));
+	/* Idle: at once, all its length after that is taken. */
+	assert_true(fault_sched_enqueue(&s, &gigabit, 100, 1000, &leaves, &mark));
+	assert_int_equal(leaves, 100);
+	assert_true(fault_sched_enqueue(&s, &gigabit, 100, 500, &leaves, &mark));
+	assert_int_equal(leaves, 8100);
+	assert_true(fault_sched_enqueue(&s, &gigabit, 8000, 500, &leaves, &mark));
+	assert_int_equal(leaves, 12100);
+	/* Idle again. */
+	assert_true(fault_sched_enqueue(&s, &gigabit, 16100, 500, &leaves, &mark));
+	assert_int_equal(leaves, 16100);
+	/* Another thread's clock reading, a little behind. */
+	assert_true(fault_sched_enqueue(&s, &gigabit, 16000, 500, &leaves, &mark));
+	assert_int_equal(leaves, 20100);
+}
+
+TEST(impair, link_queue__marks_first_then_drops)
+{
+	static struct fault_sched s;
+	uint64_t leaves;
+	bool mark;
+
+	memset(&s, 0, sizeof(s));
+	for (unsigned i = 0; i < 10; i++) {
+		assert_true(fault_sched_enqueue(&s, &gigabit, 0, 1000, &leaves, &mark));
+		assert_int_equal(leaves, i * 8000);
+		assert_int_equal(mark, i >= 4);
+	}
+	assert_false(fault_sched_enqueue(&s, &gigabit, 0, 1000, &leaves, &mark));
+	assert_false(fault_sched_enqueue(&s, &gigabit, 7999, 1000, &leaves, &mark));
+	/* One has left. */
+	assert_true(fault_sched_enqueue(&s, &gigabit, 8000, 1000, &leaves, &mark));
+	assert_int_equal(leaves, 80000);
+	/* What was dropped took no time. */
+	assert_true(fault_sched_enqueue(&s, &gigabit, 88000, 1000, &leaves, &mark));
+	assert_int_equal(leaves, 88000);
+	assert_false(mark);
+}
+
+TEST(impair, flows__each_in_its_order)
+{
+	static struct fault_sched s;
+
+	memset(&s, 0, sizeof(s));
+	assert_int_equal(fault_sched_order(&s, 1, 500), 500);
+	assert_int_equal(fault_sched_order(&s, 1, 300), 500);
+	assert_int_equal(fault_sched_order(&s, 2, 300), 300);
+	assert_int_equal(fault_sched_order(&s, 1, 700), 700);
+	assert_int_equal(fault_sched_order(&s, 2, 100), 300);
+}
+
+TEST(impair, file__read_or_refused)
+{
+	char name[] = "/tmp/rocemu-impair-XXXXXX", spec[64], err[FAULT_ERROR_LEN];
+	static char large[FAULT_TEXT_MAX + 1];
+	static struct impair im;
+	int fd = mkstemp(name);
+
+	assert_true(fd >= 0);
+	snprintf(spec, sizeof(spec), "@%s", name);
+	assert_int_equal(write(fd, "loss=1%\n# x\ndrop\n", 17), 17);
+	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), 0);
+	assert_true(near(im.loss, 0.01) && im.nrules == 1);
+	assert_int_equal(ftruncate(fd, 0), 0);
+	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), 0);
+	assert_false(im.on);
+	assert_int_equal(pwrite(fd, "a\0b", 3, 0), 3);
+	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "NUL"));
+	memset(large, ' ', sizeof(large));
+	assert_int_equal(pwrite(fd, large, sizeof(large), 0), sizeof(large));
+	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, "65536"));
+	close(fd);
+	unlink(name);
+	assert_int_equal(impair_parse(&im, spec, err, sizeof(err)), -EINVAL);
+	assert_non_null(strstr(err, name));
+	assert_int_equal(impair_parse(&im, "@/", err, sizeof(err)), -EINVAL);
+	assert_int_equal(impair_parse(&im, "@", err, sizeof(err)), -EINVAL);
 }
