@@ -41,6 +41,9 @@ static void write_excerpt(struct fault_error *e, const char *line, unsigned leng
 /* At column of the reader's line; what stands there is length bytes long, perhaps none. */
 static int refuse_at(const struct fault_reader *r, unsigned column, unsigned length,
 		     struct fault_error *e, const char *expected, va_list ap)
+	__attribute__((format(printf, 5, 0)));
+static int refuse_at(const struct fault_reader *r, unsigned column, unsigned length,
+		     struct fault_error *e, const char *expected, va_list ap)
 {
 	enum { SHOWN = 64 };
 	char what[SHOWN + 4] = "", wanted[FAULT_ERROR_LEN];

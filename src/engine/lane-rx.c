@@ -150,6 +150,8 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 }
 
 static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+	REQUIRES(l);
+static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
 {
 	struct rocemu_dgram d = b->meta;
 
