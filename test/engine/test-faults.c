@@ -65,8 +65,18 @@ static rocemu_ns_t write_all(struct pair *p, unsigned n)
 	return lane_now() - start;
 }
 
+/* What the lanes' threads have stored until now is to be seen. */
+static void see(struct pair *p)
+{
+	lane_lock(p->a.lane);
+	lane_unlock(p->a.lane);
+	lane_lock(p->b.lane);
+	lane_unlock(p->b.lane);
+}
+
 static void assert_arrived(struct pair *p, unsigned n)
 {
+	see(p);
 	assert_memory_equal(p->a.mem, p->b.mem, n * LEN);
 }
 
@@ -74,6 +84,7 @@ static unsigned bits_different(struct pair *p, unsigned n)
 {
 	unsigned bits = 0;
 
+	see(p);
 	for (unsigned i = 0; i < n * LEN; i++)
 		bits += (unsigned)__builtin_popcount(p->a.mem[i] ^ p->b.mem[i]);
 	return bits;
@@ -215,6 +226,7 @@ TEST(faults, corrupt_what_comes_in__icrc_wrong_or_right)
 
 	open_pair(&p, "corrupt field=payload dir=rx opcode=RC_WRITE_ONLY once;seed=1");
 	read_back(&p);
+	see(&p);
 	assert_memory_equal(p.a.mem + LEN, p.b.mem + LEN, LEN);
 	assert_int_equal(ep_stats(&p.a).drops[ROCEMU_DROP_ICRC], 1);
 	close_pair(&p);
@@ -322,13 +334,18 @@ TEST(faults, queue_too_short__what_is_over_is_lost_or_before_that_marked)
 TEST(faults, held_back_when_the_lane_ends__leaves_then)
 {
 	struct pair p;
+	bool there;
 
 	open_pair(&p, "delay time=10s opcode=RC_WRITE_ONLY");
 	node_write(&p.a, &p.b, 0, LEN, true);
 	lane_free(p.a.lane);
 	p.a.lane = NULL;
-	while (memcmp(p.a.mem, p.b.mem, LEN) != 0)
+	do {
 		node_try(&p.b);
+		lane_lock(p.b.lane);
+		there = !memcmp(p.a.mem, p.b.mem, LEN);
+		lane_unlock(p.b.lane);
+	} while (!there);
 	node_close_pair(&p.a, &p.b);
 	unlink(p.capture);
 }
