@@ -126,6 +126,9 @@ static struct fault_verdict ask_rules(enum fault_dir dir, const struct agent_cm_
 			fault_log_packet("rdma_cm", &p, impair.rule[i].text,
 					 names[impair.rule[i].action], v.delay_ns);
 	}
+	/* These are few, and there is no timer that would do it. */
+	if (v.acted && fault_log_on())
+		fault_log_flush();
 	return v;
 }
 
@@ -265,6 +268,7 @@ static void report_fate(const struct agent_cm_dgram *d, const struct impair_fate
 			continue;
 		fault_report_add(rows[i].what, 1);
 		fault_log_packet("rdma_cm", &p, NULL, rows[i].name, rows[i].ns);
+		fault_log_flush();
 	}
 }
 

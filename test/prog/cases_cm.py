@@ -450,6 +450,8 @@ def cases():
     found += rping('rping.debug', ('-d',), level=FULL)
     # Each message twice, late and out of order; some lost, which costs 6 s each.
     found += rping('rping.doubled', (), impair=('--impair', 'dup=100%,reorder=30%,delay=0us..5ms,seed=1'))
+    # By aim: each message of the connection manager late, every other one twice, the first one that comes in lost (6 s).
+    found += rping('rping.rules', (), impair=('--impair', 'delay time=5ms qp=1; dup qp=1 every=2; drop qp=1 dir=rx once'))
     found += rping('rping.lossy', (), impair=('--impair', 'loss=15%,seed=1'), level=FULL)
     found += rping('rping.flaps', (), impair=('--impair', 'flap=300ms..1s/30ms,seed=2'), level=FULL)
     found += rping('rping.bound', (), ('-I', '{client}'), where=('lo', 'lo-two', 'veth1500-v4', 'veth1500-v6'))
