@@ -194,12 +194,13 @@ static void corrupt_held(struct lane *l, struct held *h, const struct plan *plan
 }
 
 /* Copy, harm and hold back, or send, one packet. */
-static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
+static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t,
 		      const struct plan *plan) REQUIRES(l);
-static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
+static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t,
 		      const struct plan *plan)
 {
-	const struct rocemu_path *asked = t->path;
+	/* Its payload will be the copy, which may be harmed, and be gone when the next one is made. */
+	struct rocemu_tx own = *t;
 	struct txsock *s = lane_tx_sock(l, t->path);
 	struct held *h = s ? held_new(l, FAULT_TX, rocemu_tx_len(t)) : NULL;
 
@@ -212,9 +213,8 @@ static void send_copy(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t,
 		h->path.hop_limit = s->hop_limit ? s->hop_limit : 64;
 	if (plan->mark)
 		h->path.tclass |= ECN_CE;
-	t->path = &h->path;
-	lane_tx_copy(t, h->data);
-	t->path = asked;
+	own.path = &h->path;
+	lane_tx_copy(&own, h->data);
 	corrupt_held(l, h, plan);
 	h->due = plan->due + plan->alone_ns;
 	h->alone = plan->alone_ns > 0;
@@ -311,13 +311,16 @@ static void send_one(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, struc
 		.len = rocemu_tx_len(t),
 	};
 	struct plan plan = {.mark = false};
+	unsigned copies;
 
 	if (!decide(l, now, &p, &plan))
 		return;
-	for (unsigned copies = 1 + plan.f.dup + plan.v.dups, i = 0; i < copies; i++) {
+	copies = 1 + plan.f.dup + plan.v.dups;
+	for (unsigned i = 0; i < copies; i++) {
 		if (!schedule(l, now, &p, t, &plan))
 			continue;
-		if (i == 0 && is_plain(&plan, now)) {
+		/* Sending changes the descriptor: nothing is made of it afterwards. */
+		if (copies == 1 && is_plain(&plan, now)) {
 			plain->pkt[plain->n++] = t;
 			/* Whoever waits to be overtaken must see it leave. */
 			if (list_empty(&l->held->reordered))

@@ -159,6 +159,52 @@ TEST(faults, dup__comes_twice)
 	close_pair(&p);
 }
 
+struct copies {
+	unsigned n, differ;
+	uint8_t first[ROCEMU_MAX_PACKET];
+	uint32_t len;
+};
+
+static void compare_copies(const struct capture_rec *rec, void *user)
+{
+	struct copies *c = user;
+
+	if (rec->data[0] != ROCEMU_RC_WRITE_ONLY)
+		return;
+	if (!c->n++) {
+		c->len = (uint32_t)rec->len;
+		memcpy(c->first, rec->data, rec->len);
+	} else {
+		c->differ += c->len != rec->len || memcmp(c->first, rec->data, rec->len) != 0;
+	}
+}
+
+/* Each is made of the packet, not of the copy before it, which may be harmed or gone. */
+TEST(faults, dup_of_what_is_harmed_or_late__the_same_packet_again)
+{
+	static const char *const texts[] = {
+		"dup once;dup once;corrupt field=payload icrc=right once",
+		"dup once;dup once;corrupt field=payload icrc=right once;delay time=1ms once",
+		"dup=100%,delay=1ms",
+	};
+
+	for (unsigned i = 0; i < ARRAY_LEN(texts); i++) {
+		struct copies c = {.n = 0};
+		struct pair p;
+
+		open_pair(&p, texts[i]);
+		write_all(&p, 1);
+		/* The last copy may leave after the ACK of the first. */
+		while (node_stats(&p.a).tx_datagrams < 2)
+			node_try(&p.a);
+		assert_int_equal(bits_different(&p, 1), i < 2);
+		for_each_sent(&p, compare_copies, &c);
+		assert_true(c.n >= 2);
+		assert_int_equal(c.differ, 0);
+		close_pair(&p);
+	}
+}
+
 TEST(faults, delay__no_earlier)
 {
 	const rocemu_ns_t ms = 1000000;
