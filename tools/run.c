@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/timescale.h"
 #include "engine/impair.h"
 #include "engine/netdev.h"
 #include "tool.h"
@@ -27,12 +28,14 @@ struct run {
 	char *impair; /* texts of all --impair and --impair-file, a line each; owned, NULL: none */
 	bool impair_plain; /* one list of rates */
 	struct impair parsed;
+	const char *time_scale;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC]... [--impair-log "
-	      "FILE] [--] CMD [ARGUMENTS]\n"
+	      "FILE]\n"
+	      "                  [--time-scale N] [--] CMD [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -53,8 +56,11 @@ static void usage(FILE *f)
 	      "                  drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, mark;\n"
 	      "                  opcode=, qp=, dqp=, psn=, peer=, dir=tx|rx, message=, first;\n"
 	      "                  nth=, every=, times=, once, chance=\n"
+	      "                  fail verb=, wc-error, cq-overflow, device-fatal, port-down, gid-remove:\n"
+	      "                  what is not a packet, see rocemu-run(1)\n"
 	      "  --impair-file FILE  as --impair @FILE: a rule on each line, # comments\n"
 	      "  --impair-log FILE   append a line for each decision to FILE\n"
+	      "  --time-scale N  protocol timers N times shorter (100), or longer (0.01: for breakpoints)\n"
 	      "  --help\n",
 	      f);
 }
@@ -173,6 +179,17 @@ static int set_impair(struct run *r)
 	return TOOL_OK;
 }
 
+static int set_time_scale(const struct run *r)
+{
+	char err[256];
+	double scale;
+
+	if (!timescale_parse(r->time_scale, &scale, err, sizeof(err)))
+		return complain(r, "--time-scale", err);
+	setenv("ROCEMU_TIME_SCALE", r->time_scale, 1);
+	return TOOL_OK;
+}
+
 /** Our libraries before whatever the caller has. */
 static int set_library_path(const struct run *r)
 {
@@ -285,6 +302,11 @@ static int set_environment(struct run *r)
 			return ret;
 		setenv("ROCEMU_IMPAIR_LOG", path, 1);
 	}
+	if (r->time_scale) {
+		ret = set_time_scale(r);
+		if (ret)
+			return ret;
+	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
 	ret = set_library_path(r);
@@ -302,6 +324,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"impair", required_argument, NULL, 'i'},
 		{"impair-file", required_argument, NULL, 'f'},
 		{"impair-log", required_argument, NULL, 'l'},
+		{"time-scale", required_argument, NULL, 't'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -331,6 +354,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 'l':
 			r->impair_log = optarg;
+			break;
+		case 't':
+			r->time_scale = optarg;
 			break;
 		case 'h':
 			usage(stdout);

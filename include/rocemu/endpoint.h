@@ -154,6 +154,7 @@ struct rocemu_ep_config {
 	 */
 	double rnr_chance;
 	uint64_t rnr_seed;
+	double time_scale;             /* ACK timeouts and RNR waits are divided by it; 0: 1 */
 };
 
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */

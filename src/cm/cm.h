@@ -70,6 +70,7 @@ struct cm_config {
 	bool wills;                    /* keep track of wills, see cm_next_will() */
 	uint32_t max_half_open;        /* REQs and SIDR_REQs that wait for their consumer, of all listeners; 0: 4096 */
 	uint32_t max_lingering;        /* connections and SIDRs kept only to answer late duplicates; 0: 8192 */
+	double time_scale;             /* all waits are divided by it; 0: 1 */
 };
 
 /** @return a new manager, owned by the caller; NULL: out of memory, or id_prefix > 1023. */

@@ -257,14 +257,13 @@ static bool mra_expected(const struct cm_conn *c, uint8_t answered, enum cm_stat
 enum cm_drop conn_input_mra(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
-	rocemu_ns_t until = now + cm_timeout_ns(m->mra.service_timeout) + c->life_ns;
+	const rocemu_ns_t wait = cm_timeout_ns(m->mra.service_timeout) + c->life_ns;
 	enum cm_state next;
 	struct event *e;
 
 	if (!mra_expected(c, m->mra.answered, &next))
 		return CM_DROP_STATE;
-	if (c->x.timer.deadline < until)
-		xchg_timer_set(&c->x, until);
+	xchg_timer_extend(&c->x, now, wait);
 	if (next == c->state && (next != CM_ESTABLISHED || c->lap_asked))
 		return CM_DROP_DUPLICATE;
 	e = event_new();

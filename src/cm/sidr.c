@@ -123,7 +123,7 @@ int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t q
 	decided(s);
 	xchg_answer(&s->x, &m);
 	/* The message does not say how often it comes again: as often as usual. */
-	xchg_timer_set(&s->x, now + (CM_DEFAULT_RETRIES + 1) * cm_timeout_ns(CM_DEFAULT_TIMEOUT));
+	xchg_timer_set(&s->x, now, (CM_DEFAULT_RETRIES + 1) * cm_timeout_ns(CM_DEFAULT_TIMEOUT));
 	return 0;
 }
 
@@ -240,7 +240,7 @@ void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
 	}
 	e = event_new();
 	if (!e) {
-		xchg_timer_set(&s->x, now + CM_EVENT_RETRY_NS);
+		xchg_timer_set(&s->x, now, CM_EVENT_RETRY_NS);
 		return;
 	}
 	xchg_retry(&s->x, now);

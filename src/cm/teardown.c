@@ -18,7 +18,7 @@ static void conn_timewait(struct cm_conn *c, rocemu_ns_t now)
 {
 	xchg_stop(&c->x);
 	conn_set_state(c, CM_TIMEWAIT);
-	xchg_timer_set(&c->x, now + c->life_ns);
+	xchg_timer_set(&c->x, now, c->life_ns);
 }
 
 /* ---- REJ ---- */
@@ -65,7 +65,7 @@ static void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
 		conn_close(c);
-		xchg_timer_set(&c->x, now + linger_ns(c));
+		xchg_timer_set(&c->x, now, linger_ns(c));
 		break;
 	default:
 		conn_timewait(c, now);
@@ -349,7 +349,7 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 	}
 	e = event_new();
 	if (!e) {
-		xchg_timer_set(&c->x, now + CM_EVENT_RETRY_NS);
+		xchg_timer_set(&c->x, now, CM_EVENT_RETRY_NS);
 		return;
 	}
 	if (repeats) {

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/timescale.h"
 #include "cm/cm-internal.h"
 
 void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct cm_addr *addr)
@@ -27,9 +28,15 @@ void xchg_fini(struct xchg *x)
 	list_remove(&x->linger_link);
 }
 
-void xchg_timer_set(struct xchg *x, rocemu_ns_t deadline)
+void xchg_timer_set(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait)
 {
-	timer_set(&x->cm->timers, &x->timer, deadline);
+	timer_set(&x->cm->timers, &x->timer, now + timescale_wait(x->cm->cfg.time_scale, wait));
+}
+
+void xchg_timer_extend(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait)
+{
+	if (x->timer.deadline < now + timescale_wait(x->cm->cfg.time_scale, wait))
+		xchg_timer_set(x, now, wait);
 }
 
 static void put(struct xchg *x, struct xchg_mad *slot)
@@ -47,7 +54,7 @@ void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m
 	x->interval = interval;
 	x->retries = retries;
 	put(x, &x->request);
-	xchg_timer_set(x, now + interval);
+	xchg_timer_set(x, now, interval);
 }
 
 void xchg_stop(struct xchg *x)
@@ -68,7 +75,7 @@ void xchg_retry(struct xchg *x, rocemu_ns_t now)
 	x->retries--;
 	x->cm->stats.retries++;
 	put(x, &x->request);
-	xchg_timer_set(x, now + x->interval);
+	xchg_timer_set(x, now, x->interval);
 }
 
 void xchg_request_again(struct xchg *x)

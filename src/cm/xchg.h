@@ -63,7 +63,10 @@ static inline bool xchg_pending(const struct xchg *x)
 	return list_linked(&x->tx_link);
 }
 
-void xchg_timer_set(struct xchg *x, rocemu_ns_t deadline);
+/** Set the timer to ring after a wait, which the manager's time scale applies to. */
+void xchg_timer_set(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait);
+/** The same, but never earlier than it would ring now. */
+void xchg_timer_extend(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait);
 
 /** Fill out[0..n) from the exchanges that have something to send; see cm_output(). */
 unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n);

@@ -9,6 +9,7 @@
 
 #include "agent/client.h"
 #include "base/log.h"
+#include "base/timescale.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
 
@@ -146,6 +147,9 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 		return fail(errbuf, errlen, -EINVAL, "too many addresses");
 	ep.rnr_chance = l->impair.rnr;
 	ep.rnr_seed = impair_rnr_seed(&l->impair);
+	err = timescale_get(&ep.time_scale, errbuf, errlen);
+	if (err)
+		return err;
 	l->ep = rocemu_ep_new(&ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");

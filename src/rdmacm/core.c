@@ -21,6 +21,7 @@
 #include "agent/client-cm.h"
 #include "base/log.h"
 #include "base/rng.h"
+#include "base/timescale.h"
 #include "rdmacm/mad.h"
 #include "rdmacm/objects.h"
 
@@ -312,6 +313,11 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 	char text[512] = "";
 	int err;
 
+	err = timescale_get(&config.time_scale, text, sizeof(text));
+	if (err) {
+		log_error("%s", text);
+		return err;
+	}
 	err = cm_client_new(&core.client, text, sizeof(text));
 	if (err) {
 		log_error("%s", text);

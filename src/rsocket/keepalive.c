@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/timescale.h"
 #include "rsocket/rs.h"
 #include "rsocket/setting.h"
 
@@ -42,14 +43,25 @@ unsigned rs_keepalive_count(const struct rs *rs)
 	return rs->keep.count ? rs->keep.count : rs_system_keepalive()->count;
 }
 
+/** A time scale that cannot be read, the device has refused. */
+static uint64_t scaled(unsigned seconds)
+{
+	char text[256];
+	double scale;
+
+	if (timescale_get(&scale, text, sizeof(text)) < 0)
+		scale = 1;
+	return timescale_wait(scale, (uint64_t)seconds * SECOND);
+}
+
 uint64_t rs_keepalive_idle(const struct rs *rs)
 {
-	return (uint64_t)rs_keepalive_idle_s(rs) * SECOND;
+	return scaled(rs_keepalive_idle_s(rs));
 }
 
 uint64_t rs_keepalive_interval(const struct rs *rs)
 {
-	return (uint64_t)rs_keepalive_interval_s(rs) * SECOND;
+	return scaled(rs_keepalive_interval_s(rs));
 }
 
 /* ---- the thread ---- */

@@ -7,6 +7,7 @@
 #ifndef TRANSPORT_QP_H
 #define TRANSPORT_QP_H
 
+#include "base/timescale.h"
 #include "transport/comp.h"
 #include "transport/cq.h"
 #include "transport/ep.h"
@@ -87,6 +88,18 @@ static inline uint8_t qp_service_bits(const struct rocemu_qp *qp)
 	default:
 		return ROCEMU_SVC_RC << 5;
 	}
+}
+
+/** Its ACK timeout, as the endpoint's time scale has it. 0: none. */
+static inline rocemu_ns_t qp_ack_timeout_ns(const struct rocemu_qp *qp)
+{
+	return timescale_wait(qp->ep->cfg.time_scale, rocemu_ack_timeout_ns(qp->attr.timeout));
+}
+
+/** What an RNR NAK's timer code asks for, likewise. */
+static inline rocemu_ns_t qp_rnr_wait_ns(const struct rocemu_qp *qp, uint8_t timer_code)
+{
+	return timescale_wait(qp->ep->cfg.time_scale, rocemu_rnr_timer_ns(timer_code));
 }
 
 /** May it receive requests / send requests in its present state? */

@@ -20,7 +20,7 @@ enum { RNR_RETRY_FOREVER = 7 };
 /** When the ACK timer is due if it starts now. */
 static rocemu_ns_t ack_deadline(const struct rocemu_qp *qp, rocemu_ns_t now)
 {
-	uint64_t timeout = rocemu_ack_timeout_ns(qp->attr.timeout);
+	uint64_t timeout = qp_ack_timeout_ns(qp);
 
 	return timeout ? now + timeout : ROCEMU_NEVER;
 }
@@ -139,7 +139,7 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 	req->retry_left = qp->attr.retry_cnt;
 	req->went_back = false;
 	req->rnr_wait = true;
-	timer_set(&qp->ep->timers, &qp->timer, now + rocemu_rnr_timer_ns(timer_code));
+	timer_set(&qp->ep->timers, &qp->timer, now + qp_rnr_wait_ns(qp, timer_code));
 	return true;
 }
 

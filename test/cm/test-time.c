@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "bench.h"
 
 /* The usual ones of bench.c: 4.096 us * 2^20, and 2^19 for a packet there and back. */
@@ -20,6 +21,32 @@ static void expect_tries(struct bench *b, const char *name)
 		assert_string_equal(bench_events(b), "-");
 	}
 	bench_expire(b);
+}
+
+TEST(retry, time_scale__divides_every_wait)
+{
+	static const double scales[] = {1, 100, 0.01};
+
+	for (unsigned i = 0; i < ARRAY_LEN(scales); i++) {
+		const struct cm_config config = {
+			.seed = 1, .ca_guid = BENCH_OWN_GUID, .id_prefix = 9, .time_scale = scales[i]};
+		rocemu_ns_t before, wait;
+		struct cm_conn *c;
+		struct bench b;
+
+		bench_start_config(&b, &config);
+		c = bench_connect(&b, false);
+		for (unsigned try = 0; try <= BENCH_RETRIES; try++) {
+			before = b.now;
+			wait = cm_deadline(b.cm) - before;
+			assert_true((double)wait * scales[i] > 0.999 * (double)(response + life));
+			assert_true((double)wait * scales[i] < 1.001 * (double)(response + life));
+			bench_expire(&b);
+		}
+		assert_int_equal(cm_conn_state(c), CM_IDLE);
+		cm_conn_destroy(c, b.now);
+		bench_end(&b);
+	}
 }
 
 TEST(retry, req__rej_timeout_with_own_guid_then_idle)

@@ -67,7 +67,8 @@ struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 
 struct bench *bench_new(const struct bench_opts *o)
 {
-	struct rocemu_ep_config cfg = {.seed = 1, .window_bytes = o->window};
+	struct rocemu_ep_config cfg = {.seed = 1, .window_bytes = o->window,
+				       .time_scale = o->time_scale};
 	struct bench *b = calloc(1, sizeof(*b));
 
 	assert_non_null(b);

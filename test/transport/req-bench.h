@@ -37,6 +37,7 @@ struct bench_opts {
 	enum ibv_mtu mtu; /* 0: 256 */
 	uint32_t window;
 	uint8_t timeout, retry_cnt, rnr_retry, rd_atomic;
+	double time_scale;
 	bool no_rd_atomic;
 	bool sig_none; /* only requests with IBV_SEND_SIGNALED complete visibly */
 };

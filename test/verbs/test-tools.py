@@ -108,6 +108,13 @@ def run__bad_impair__2_and_what_was_expected():
     Result("run", "--impair-log", "/nonexistent/x", "--", "true").expect(2, "--impair-log", "/nonexistent").one_line()
 
 
+def run__bad_time_scale__2_and_what_was_expected():
+    for bad in ("0", "fast", "-1", "1e3", "2000000", "0.00001"):
+        Result("run", "--time-scale", bad, "--", "true").expect(2, "--time-scale", f'"{bad}"', "0.0001 to 1000000").one_line()
+    r = shell("ibv_rc_pingpong -g 0", env={"ROCEMU_TIME_SCALE": "fast"})
+    assert r.code and "ROCEMU_TIME_SCALE" in r.err and '"fast"' in r.err, r.err
+
+
 def run__pcap_cannot_be_written__2_and_the_path():
     Result("run", "--pcap", "/proc/nonexistent/x.pcap", "--", "true").expect(2, "/nonexistent/x.pcap").one_line()
     Result("run", "--pcap", "/tmp", "--", "true").expect(2, "/tmp", "directory").one_line()
@@ -116,11 +123,12 @@ def run__pcap_cannot_be_written__2_and_the_path():
 
 def run__options__in_the_environment():
     r = shell(
-        'echo "$ROCEMU_DEVICES|$ROCEMU_PCAP|$ROCEMU_IMPAIR"',
+        'echo "$ROCEMU_DEVICES|$ROCEMU_PCAP|$ROCEMU_IMPAIR|$ROCEMU_TIME_SCALE"',
         "--device", "a=lo", "--device", "127.0.0.2", "--pcap", "/tmp/%p.pcap", "--impair", "loss=1%",
+        "--time-scale", "0.5",
     ).expect(0)
     # The seed is chosen for all that the command starts.
-    assert re.fullmatch(r"a=lo,127\.0\.0\.2\|/tmp/%p\.pcap\|loss=1%,seed=\d+\n", r.out), r.out
+    assert re.fullmatch(r"a=lo,127\.0\.0\.2\|/tmp/%p\.pcap\|loss=1%,seed=\d+\|0\.5\n", r.out), r.out
     with tempfile.NamedTemporaryFile("w") as f:
         f.write("drop nth=3 # why\ndup every=2")
         f.flush()
