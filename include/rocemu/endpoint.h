@@ -346,6 +346,11 @@ ROCEMU_PUBLIC unsigned rocemu_cq_poll(struct rocemu_cq *cq, struct rocemu_cqe *o
 ROCEMU_PUBLIC unsigned rocemu_cq_count(const struct rocemu_cq *cq);
 /** True once the CQ overran (its completions are lost and stay so: poll goes on with those that fitted). */
 ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
+/**
+ * A fault on purpose: the nth completion from now on (1: the next one) finds the CQ full, however much room it has, and so
+ * does each every-th after it (0: none), times times in all. nth 0: none does.
+ */
+ROCEMU_PUBLIC void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint64_t every, uint64_t times);
 /** Ask for one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one). */
 ROCEMU_PUBLIC void rocemu_cq_arm(struct rocemu_cq *cq, bool solicited_only);
 
@@ -471,6 +476,13 @@ ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, con
  */
 ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struct ibv_send_wr *wr,
 				       const struct rocemu_path *ud_path);
+
+/**
+ * A fault on purpose: the request that was posted last, right before this call, ends with status in its turn instead of
+ * being sent, and the QP goes the way of a request that failed. Nothing of it is seen by the peer. No effect where it
+ * is done already (the QP is in the error state).
+ */
+ROCEMU_PUBLIC void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status);
 
 /** Post receives, a chain as for ibv_post_recv(). On error *bad is the first not posted. */
 ROCEMU_PUBLIC int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,

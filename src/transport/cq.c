@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/util.h"
+
 /** Smallest power of two that is at least n. */
 static uint32_t pow2_at_least(uint32_t n)
 {
@@ -109,11 +111,28 @@ static bool cq_holds(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 	return true;
 }
 
+void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint64_t every, uint64_t times)
+{
+	cq->full_in = times ? nth : 0;
+	cq->full_every = every;
+	cq->full_left = times;
+}
+
+/** One more completion: is the CQ full on purpose? */
+static bool cq_is_full_on_purpose(struct rocemu_cq *cq)
+{
+	if (likely(!cq->full_in) || --cq->full_in)
+		return false;
+	cq->full_in = --cq->full_left ? cq->full_every : 0;
+	return true;
+}
+
 void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 
-	if (head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
+	if (cq_is_full_on_purpose(cq) ||
+	    head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
 		if (!atomic_exchange_explicit(&cq->overrun, true, memory_order_relaxed))
 			event_raise(cq->ep, &cq->ev, CQ_PEND_ERR);
 		return;

@@ -26,6 +26,8 @@ struct rocemu_cq {
 	struct timer timer;            /* ends mod_period */
 	struct event_src ev;
 	void *user;
+	uint64_t full_in;              /* on purpose: so many completions from now on it is full; 0: never. See */
+	uint64_t full_every, full_left; /* rocemu_cq_overrun_at() */
 	_Alignas(64) _Atomic uint32_t head; /* producer's, free running */
 	atomic_bool overrun;
 	_Alignas(64) _Atomic uint32_t tail; /* consumer's, free running */

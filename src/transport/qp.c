@@ -385,6 +385,7 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	w->wr_id = wr->wr_id;
 	w->opcode = wr->opcode;
 	w->flags = wr->send_flags;
+	w->fault = IBV_WC_SUCCESS;
 	w->length = (uint32_t)length;
 	w->imm = wr_has_key(wr->opcode) ? wr->invalidate_rkey : be32toh(wr->imm_data);
 	if (wr->opcode == IBV_WR_BIND_MW)
@@ -406,6 +407,13 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	else
 		req_kick(qp, now);
 	return 0;
+}
+
+void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status)
+{
+	/* In ERR and SQE it was flushed; local requests may be done at once. */
+	if (qp->sq.head != qp->sq.tail && qp->sq.head != qp->sq.next)
+		sq_wqe(&qp->sq, qp->sq.head - 1)->fault = status;
 }
 
 int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,

@@ -176,6 +176,8 @@ static enum ibv_wc_status req_check(struct rocemu_qp *qp, const struct swqe *w)
 	struct iovec iov[ROCEMU_MAX_SGE];
 	int r;
 
+	if (unlikely(w->fault != IBV_WC_SUCCESS))
+		return w->fault;
 	if (swqe_is_local(w))
 		return mw_execute(qp, w);
 	if (swqe_is_fetch(w) && !qp->attr.max_rd_atomic)

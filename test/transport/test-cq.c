@@ -2,6 +2,7 @@
 #include "test.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 #include "transport/cq.h"
 
@@ -228,6 +229,42 @@ TEST(cq_moderate, changed_while_an_event_waits__it_comes)
 	push_at(cq, 2, IBV_WC_SUCCESS);
 	assert_true(event_came(ep));
 	rocemu_ep_free(ep);
+}
+
+/* The numbers of the completions that 12 pushes leave behind. */
+static const char *left_of_12(uint64_t nth, uint64_t every, uint64_t times)
+{
+	static char text[64];
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 16);
+	struct rocemu_cqe out[16];
+	struct rocemu_event ev;
+	unsigned n;
+
+	rocemu_cq_overrun_at(cq, nth, every, times);
+	for (uint64_t i = 1; i <= 12; i++)
+		push(cq, i, 1);
+	n = rocemu_cq_poll(cq, out, 16);
+	assert_int_equal(rocemu_cq_overrun(cq), n < 12);
+	assert_int_equal(rocemu_ep_next_event(ep, &ev), n < 12);
+	if (n < 12)
+		assert_int_equal(ev.async, IBV_EVENT_CQ_ERR);
+	text[0] = '\0';
+	for (unsigned i = 0, at = 0; i < n; i++)
+		at += (unsigned)snprintf(text + at, sizeof(text) - at, "%s%u", i ? " " : "",
+					 (unsigned)out[i].wr_id);
+	rocemu_ep_free(ep);
+	return text;
+}
+
+TEST(cq_overrun_at, completions_that_were_named__lost)
+{
+	assert_string_equal(left_of_12(0, 0, 1), "1 2 3 4 5 6 7 8 9 10 11 12");
+	assert_string_equal(left_of_12(3, 0, 0), "1 2 3 4 5 6 7 8 9 10 11 12");
+	assert_string_equal(left_of_12(1, 0, 1), "2 3 4 5 6 7 8 9 10 11 12");
+	assert_string_equal(left_of_12(3, 0, 5), "1 2 4 5 6 7 8 9 10 11 12");
+	assert_string_equal(left_of_12(3, 4, 2), "1 2 4 5 6 8 9 10 11 12");
+	assert_string_equal(left_of_12(3, 4, UINT64_MAX), "1 2 4 5 6 8 9 10 12");
 }
 
 TEST(cq_destroy, period_running__timer_goes_with_it)
