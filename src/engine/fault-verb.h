@@ -81,7 +81,7 @@ struct fault_when {
 };
 
 /** What was counted, of one rule: for the process, or for one object. */
-struct fault_count {
+struct fault_counter {
 	uint64_t seen, hits;
 };
 
@@ -105,15 +105,19 @@ struct fault_verb_rule {
 	unsigned gid_index;
 	struct fault_when when;
 	struct fault_span span;
-	struct fault_count count; /* for the process */
+	struct fault_counter count; /* for the process */
 };
 
-enum { FAULT_VERB_RULES = 64 };
+enum { FAULT_VERB_RULES = 32 };
 
 struct fault_verbs {
 	unsigned n;
 	struct fault_verb_rule rule[FAULT_VERB_RULES];
 };
+
+/** For messages. */
+#define FAULT_VERB_ACTION_NAMES \
+	"fail, wc-error, cq-overflow, device-fatal, port-down, gid-remove"
 
 /** Is the item a rule of these? */
 bool fault_verb_is_rule(const struct fault_item *item);
@@ -122,15 +126,19 @@ int fault_verb_parse(struct fault_verbs *v, const struct fault_reader *r,
 		     const struct fault_item *item, struct fault_error *e);
 
 /** One more match: is it one that the rule is for? Chances are drawn from rng. */
-bool fault_when_hit(const struct fault_when *w, struct fault_count *count, struct rng *rng);
+bool fault_when_hit(const struct fault_when *w, struct fault_counter *count, struct rng *rng);
 
 /** What the rules by time have brought about. */
 struct fault_now {
 	bool down;	  /* ports */
 	bool fatal;	  /* devices */
 	uint64_t gids;	  /* bits: GID table indices without their address */
+	uint64_t rules;	  /* bits: rules that are on */
 	uint64_t next_ns; /* when that changes; UINT64_MAX: never */
 };
+
+/** Are there any? */
+bool fault_verb_has_timed(const struct fault_verbs *v);
 
 /** At elapsed_ns since the process began. */
 struct fault_now fault_now_at(const struct fault_verbs *v, uint64_t elapsed_ns);

@@ -134,10 +134,13 @@ static int parse_item(struct impair *im, const struct fault_reader *r,
 			err = parse_rate_word(im, r, item, &item->word[i], e);
 		return err;
 	}
+	if (fault_verb_is_rule(item))
+		return fault_verb_parse(&im->verbs, r, item, e);
 	if (!fault_rule_is_action(head->key))
 		return fault_refuse(r, item, head, e,
 				    "key=value with a key of " KEYS
-				    ", or a rule that begins with one of " FAULT_ACTION_NAMES);
+				    ", or a rule that begins with one of " FAULT_ACTION_NAMES
+				    ", " FAULT_VERB_ACTION_NAMES);
 	if (im->nrules == FAULT_RULES)
 		return fault_refuse(r, item, head, e, "at most %u rules", FAULT_RULES);
 	return fault_rule_parse(&im->rule[im->nrules++], r, item, e);

@@ -92,23 +92,37 @@ static uint64_t process_start(uint64_t now)
 
 bool impair_link_start(struct impair_link *link, const struct impair *im, uint64_t now)
 {
-	*link = (struct impair_link){.next_ns = UINT64_MAX};
-	if (!im->on || !im->flap_up.min)
+	*link = (struct impair_link){.next_ns = UINT64_MAX, .flap_ns = UINT64_MAX};
+	if (!im->on || (!im->flap_up.min && !fault_verb_has_timed(&im->verbs)))
 		return false;
-	rng_init(&link->rng, seed_of(im, LINK_DICE));
-	link->next_ns = process_start(now) + draw(&link->rng, &im->flap_up);
+	link->start_ns = link->next_ns = process_start(now);
+	if (im->flap_up.min) {
+		rng_init(&link->rng, seed_of(im, LINK_DICE));
+		link->flap_ns = link->start_ns + draw(&link->rng, &im->flap_up);
+	}
 	return impair_link_step(link, im, now);
 }
 
 bool impair_link_step(struct impair_link *link, const struct impair *im, uint64_t now)
 {
-	const bool was = link->down;
+	const struct impair_link was = *link;
+	struct fault_now rules;
 
-	while (link->next_ns <= now) {
-		link->down = !link->down;
-		link->next_ns += draw(&link->rng, link->down ? &im->flap_down : &im->flap_up);
+	if (now < link->next_ns)
+		return false;
+	while (link->flap_ns <= now) {
+		link->flap_down = !link->flap_down;
+		link->flap_ns += draw(&link->rng, link->flap_down ? &im->flap_down : &im->flap_up);
 	}
-	return link->down != was;
+	rules = fault_now_at(&im->verbs, now - link->start_ns);
+	link->down = link->flap_down || rules.down;
+	link->fatal = rules.fatal;
+	link->gids = rules.gids;
+	link->rules = rules.rules;
+	link->next_ns = link->flap_ns;
+	if (rules.next_ns != UINT64_MAX)
+		link->next_ns = MIN(link->next_ns, link->start_ns + rules.next_ns);
+	return link->down != was.down || link->fatal != was.fatal || link->rules != was.rules;
 }
 
 uint64_t impair_rnr_seed(const struct impair *im)

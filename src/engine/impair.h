@@ -23,6 +23,7 @@
 #include <stdint.h>
 
 #include "base/rng.h"
+#include "engine/fault-verb.h"
 #include "engine/fault.h"
 
 #define IMPAIR_MAX_DELAY_NS  10000000000u    /* 10 s */
@@ -46,6 +47,7 @@ struct impair {
 	struct rng bits_rng; /* of impair_corrupt() */
 	unsigned nrules;
 	struct fault_rule rule[FAULT_RULES];
+	struct fault_verbs verbs; /* what is not a packet */
 };
 
 /** What becomes of one packet by chance. Lost packets suffer nothing else. */
@@ -79,11 +81,20 @@ char *impair_read_file(const char *path, struct fault_error *e);
 /** Roll the dice for the next packet. The same seed gives the same sequence. */
 struct impair_fate impair_roll(struct impair *im);
 
-/** The port's ups and downs. It has dice of its own: packets do not shift the sequence. */
+/**
+ * What happens by time: the port's ups and downs, by flap and by rules, and what else rules by time bring about. Flaps have
+ * dice of their own: packets do not shift the sequence.
+ */
 struct impair_link {
 	struct rng rng;
 	bool down;
-	uint64_t next_ns; /* when that changes; UINT64_MAX: never */
+	bool fatal;	  /* the device has failed */
+	uint64_t gids;	  /* bits: GID table indices without their address */
+	uint64_t rules;	  /* bits: rules of impair.verbs that are on */
+	uint64_t next_ns; /* when any of these changes; UINT64_MAX: never */
+	bool flap_down;
+	uint64_t flap_ns;  /* when that changes */
+	uint64_t start_ns; /* of the process */
 };
 
 /**
@@ -92,7 +103,7 @@ struct impair_link {
  */
 bool impair_link_start(struct impair_link *link, const struct impair *im, uint64_t now);
 
-/** Bring link up to date: call it when next_ns has come. @return true: link->down has changed. Of
+/** Bring link up to date: call it when next_ns has come. @return true: something has changed. Of
  * several changes that are due the last one counts. */
 bool impair_link_step(struct impair_link *link, const struct impair *im, uint64_t now);
 

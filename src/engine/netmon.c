@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@
 #include "base/log.h"
 #include "base/syssocket.h"
 #include "base/util.h"
+#include "engine/fault-report.h"
 #include "engine/impair.h"
 
 enum { NEWS_BYTES = 16384 };
@@ -32,10 +34,11 @@ static struct {
 	pthread_cond_t told;
 	struct list listeners;		       /* guarded by lock */
 	const struct netmon_listener *telling; /* guarded by lock */
-	bool down;			       /* guarded by lock: see netmon_is_down() */
+	struct netmon_faults faults;	       /* guarded by lock: see netmon_faults() */
 	bool running;			       /* guarded by life, as are the following */
 	pthread_t thread;
-	int netlink_fd, stop_fd; /* owned; the thread's while it runs */
+	int netlink_fd, wake_fd; /* owned; the thread's while it runs */
+	atomic_bool stopping;	 /* what wake_fd is readable for; else a device has failed */
 	struct impair impair;	 /* the thread's while it runs, as is the next */
 	struct impair_link link;
 } mon = {
@@ -44,7 +47,7 @@ static struct {
 	.told = PTHREAD_COND_INITIALIZER,
 	.listeners = {&mon.listeners, &mon.listeners},
 	.netlink_fd = -1,
-	.stop_fd = -1,
+	.wake_fd = -1,
 };
 
 /* ---- telling ---- */
@@ -126,11 +129,31 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static void set_down(void)
+/* Devices that have failed stay so, whatever the rules by time say. */
+static void set_faults(void)
 {
 	pthread_mutex_lock(&mon.lock);
-	mon.down = mon.link.down;
+	mon.faults = (struct netmon_faults){
+		.down = mon.link.down,
+		.fatal = mon.faults.fatal || mon.link.fatal,
+		.gids = mon.link.gids,
+	};
 	pthread_mutex_unlock(&mon.lock);
+}
+
+/* Into log and summary: the rules by time that have begun, and, in the log, those that have ended. */
+static void report(uint64_t before)
+{
+	for (unsigned i = 0; i < mon.impair.verbs.n; i++) {
+		const struct fault_verb_rule *rule = &mon.impair.verbs.rule[i];
+		const bool was = before >> i & 1, is = mon.link.rules >> i & 1;
+
+		if (was == is)
+			continue;
+		fault_log_line("time \"%s\" %s", rule->text, is ? "begins" : "ends");
+		if (is)
+			fault_total_add(fault_total_get(rule->text, "times"), true);
+	}
 }
 
 /* What does not parse, the first lane has refused. */
@@ -142,16 +165,34 @@ static void read_impairment(void)
 	if (impair_parse(&mon.impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
 		log_debug("%s", text);
 	impair_link_start(&mon.link, &mon.impair, now_ns());
-	set_down();
+	report(0);
+	set_faults();
 }
 
 static void flap(void)
 {
+	const uint64_t before = mon.link.rules;
+
 	if (!impair_link_step(&mon.link, &mon.impair, now_ns()))
 		return;
-	log_info("impairment: ports %s", mon.link.down ? "down" : "up");
-	set_down();
+	report(before);
+	log_info("impairment: ports %s%s%s", mon.link.down ? "down" : "up",
+		 mon.link.gids ? ", addresses removed" : "", mon.link.fatal ? ", devices failed" : "");
+	set_faults();
 	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
+}
+
+/* Somebody wants something of the thread. @return false: its end. */
+static bool woken(void)
+{
+	uint64_t count;
+
+	if (atomic_load(&mon.stopping))
+		return false;
+	if (read(mon.wake_fd, &count, sizeof(count)) < 0)
+		log_debug("the watch over the network: spurious wakeup");
+	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
+	return true;
 }
 
 /* How long poll() may sleep, in ms. */
@@ -168,14 +209,14 @@ static void *thread_main(void *arg)
 {
 	struct pollfd fds[] = {
 		{.fd = mon.netlink_fd, .events = POLLIN},
-		{.fd = mon.stop_fd, .events = POLLIN},
+		{.fd = mon.wake_fd, .events = POLLIN},
 	};
 
 	(void)arg;
 	for (;;) {
 		if (poll(fds, ARRAY_LEN(fds), until_flap()) < 0 && errno != EINTR)
 			return NULL;
-		if (fds[1].revents)
+		if (fds[1].revents && !woken())
 			return NULL;
 		if (fds[0].revents)
 			read_messages(fds[0].fd);
@@ -189,9 +230,9 @@ static void close_fds(void)
 {
 	if (mon.netlink_fd >= 0)
 		close(mon.netlink_fd);
-	if (mon.stop_fd >= 0)
-		close(mon.stop_fd);
-	mon.netlink_fd = mon.stop_fd = -1;
+	if (mon.wake_fd >= 0)
+		close(mon.wake_fd);
+	mon.netlink_fd = mon.wake_fd = -1;
 }
 
 static int open_fds(void)
@@ -202,8 +243,8 @@ static int open_fds(void)
 	};
 
 	mon.netlink_fd = sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
-	mon.stop_fd = eventfd(0, EFD_CLOEXEC);
-	if (mon.netlink_fd < 0 || mon.stop_fd < 0 ||
+	mon.wake_fd = eventfd(0, EFD_CLOEXEC);
+	if (mon.netlink_fd < 0 || mon.wake_fd < 0 ||
 	    bind(mon.netlink_fd, (const struct sockaddr *)&groups, sizeof(groups)) < 0)
 		return -errno;
 	return 0;
@@ -237,15 +278,22 @@ static int start(void)
 	return err;
 }
 
-static void stop(void)
+static void wake(void)
 {
 	const uint64_t one = 1;
 
-	if (write(mon.stop_fd, &one, sizeof(one)) < 0)
-		log_debug("the watch over the network does not end: %s", strerror(errno));
+	if (write(mon.wake_fd, &one, sizeof(one)) < 0)
+		log_debug("the watch over the network is not woken: %s", strerror(errno));
+}
+
+static void stop(void)
+{
+	atomic_store(&mon.stopping, true);
+	wake();
 	pthread_join(mon.thread, NULL);
+	atomic_store(&mon.stopping, false);
 	mon.running = false;
-	mon.down = false;
+	mon.faults = (struct netmon_faults){0};
 	close_fds();
 }
 
@@ -271,7 +319,8 @@ static void fork_child(void)
 {
 	list_for_each_safe (it, tmp, &mon.listeners)
 		list_remove(it);
-	mon.running = mon.down = false;
+	mon.running = false;
+	mon.faults = (struct netmon_faults){0};
 	close_fds();
 	pthread_cond_init(&mon.told, NULL);
 	pthread_mutex_unlock(&mon.lock);
@@ -285,14 +334,26 @@ static void register_atfork(void)
 
 /* ---- listeners ---- */
 
-bool netmon_is_down(void)
+struct netmon_faults netmon_faults(void)
 {
-	bool down;
+	struct netmon_faults faults;
 
 	pthread_mutex_lock(&mon.lock);
-	down = mon.down;
+	faults = mon.faults;
 	pthread_mutex_unlock(&mon.lock);
-	return down;
+	return faults;
+}
+
+void netmon_fail_devices(void)
+{
+	pthread_mutex_lock(&mon.life);
+	if (mon.running) {
+		pthread_mutex_lock(&mon.lock);
+		mon.faults.fatal = true;
+		pthread_mutex_unlock(&mon.lock);
+		wake();
+	}
+	pthread_mutex_unlock(&mon.life);
 }
 
 int netmon_add(struct netmon_listener *l)

@@ -2,13 +2,14 @@
 /*
  * Tells when network interfaces and their addresses change. One thread a process listens to the
  * kernel (rtnetlink) as long as anybody wants to know; what has changed beyond a link's state, the
- * listener reads for himself (netdev.h). The same thread takes ports down on purpose, as ROCEMU_IMPAIR
- * says (impair.h); nothing of that is done to the interfaces.
+ * listener reads for himself (netdev.h). The same thread takes ports down, addresses away and devices out of
+ * service on purpose, as ROCEMU_IMPAIR says (impair.h); nothing of that is done to the interfaces.
  */
 #ifndef ENGINE_NETMON_H
 #define ENGINE_NETMON_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/list.h"
 
@@ -16,7 +17,7 @@ enum netmon_what {
 	NETMON_LINK,	  /* up or down, MTU: see active */
 	NETMON_GONE,	  /* the interface is no more */
 	NETMON_ADDRESSES, /* have come or gone */
-	NETMON_IMPAIRED,  /* on purpose, all ports went down or up again: see netmon_is_down() */
+	NETMON_IMPAIRED,  /* on purpose, ports, addresses or devices came or went: see netmon_faults() */
 	NETMON_ANYTHING,  /* news were lost: look at everything (ifindex 0) */
 };
 
@@ -44,7 +45,15 @@ int netmon_add(struct netmon_listener *l);
  * and so is a listener of which netmon_add() failed, or one from before fork(). */
 void netmon_remove(struct netmon_listener *l);
 
-/** Are the ports down on purpose? False while nobody listens. */
-bool netmon_is_down(void);
+/** What is wrong on purpose, with all devices of the process. Nothing while nobody listens. */
+struct netmon_faults {
+	bool down;     /* ports */
+	bool fatal;    /* devices: for good */
+	uint64_t gids; /* bits: GID table indices without their address */
+};
+struct netmon_faults netmon_faults(void);
+
+/** The devices of the process fail, on purpose and for good: the thread tells all listeners. */
+void netmon_fail_devices(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/bytes.h"
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
@@ -17,6 +18,9 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	/* RoCE has no LIDs: without a GRH there is no destination (IBTA A16.4). */
 	if (!attr->is_global || attr->port_num != 1)
 		return vb_null(EINVAL);
+	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_AH);
+	if (ret < 0)
+		return vb_null(-ret);
 	if (!vb_take(c, VB_AHS))
 		return vb_null(ENOMEM);
 	ah = calloc(1, sizeof(*ah));

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 #undef ibv_query_port
@@ -90,9 +91,13 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *attr)
 {
 	struct vb_context *c = vb_context_of(context);
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_query_device, context, attr);
+	ret = vb_fault(c, NULL, FAULT_VERB_QUERY_DEVICE);
+	if (ret < 0)
+		return vb_errno(ret);
 	fill_device_attr(c, attr);
 	return 0;
 }
@@ -116,9 +121,13 @@ int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex
 		       struct ibv_device_attr_ex *attr, size_t attr_size)
 {
 	struct ibv_device_attr_ex full = {0};
+	int ret;
 
 	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
 		return vb_errno(-EINVAL);
+	ret = vb_fault(vb_context_of(ctx), NULL, FAULT_VERB_QUERY_DEVICE);
+	if (ret < 0)
+		return vb_errno(ret);
 	fill_device_attr(vb_context_of(ctx), &full.orig_attr);
 	fill_odp_caps(&full);
 	full.cq_mod_caps.max_cq_count = UINT16_MAX;
@@ -177,9 +186,13 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 		  size_t attr_size)
 {
 	struct ibv_port_attr full;
+	int ret;
 
 	if (port_num != 1)
 		return vb_errno(-EINVAL);
+	ret = vb_fault(vb_context_of(ctx), NULL, FAULT_VERB_QUERY_PORT);
+	if (ret < 0)
+		return vb_errno(ret);
 	fill_port_attr(vb_context_of(ctx), &full);
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, MIN(attr_size, sizeof(full)));
@@ -215,9 +228,15 @@ static int gid_get(struct vb_context *c, uint32_t port_num, uint32_t index, void
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {
 	struct vb_context *c = vb_context_of(context);
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_query_gid, context, port_num, index, gid);
+	ret = vb_fault(c, NULL, FAULT_VERB_QUERY_GID);
+	if (ret < 0) {
+		errno = -ret;
+		return -1;
+	}
 	if (index < 0 || gid_get(c, port_num, (uint32_t)index, gid->raw) == -EINVAL) {
 		errno = EINVAL;
 		return -1;
@@ -262,10 +281,14 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 {
 	struct vb_context *c = vb_context_of(context);
 	struct netdev now;
+	int ret;
 
 	if (!c)
 		return REAL_CALL(_ibv_query_gid_ex, context, port_num, gid_index, entry, flags,
 				 entry_size);
+	ret = vb_fault(c, NULL, FAULT_VERB_QUERY_GID);
+	if (ret < 0)
+		return vb_errno(ret);
 	if (flags)
 		return vb_errno(-EOPNOTSUPP);
 	if (port_num != 1)

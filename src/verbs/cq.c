@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <stdlib.h>
 
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 enum { POLL_BATCH = 16 };
@@ -83,7 +84,10 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *c = vb_context_of(ibcq->context);
+	const int ret = vb_fault(c, NULL, FAULT_VERB_REQ_NOTIFY_CQ);
 
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	rocemu_cq_arm(cq->rcq, solicited_only != 0);
 	/*
@@ -151,11 +155,16 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 	if (cqe == 0 || cqe > ROCEMU_MAX_CQE || comp_vector >= (uint32_t)ctx->num_comp_vectors ||
 	    (channel && channel->context != ctx))
 		return vb_null(EINVAL);
+	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_CQ);
+	if (ret < 0)
+		return vb_null(-ret);
 	if (!vb_take(c, VB_CQS))
 		return vb_null(ENOMEM);
 	cq = calloc(1, sizeof(*cq));
 	lane_lock(c->lane);
 	ret = cq ? rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq) : -ENOMEM;
+	if (ret == 0)
+		vb_fault_cq_init(cq);
 	lane_unlock(c->lane);
 	if (ret < 0) {
 		vb_give_back(c, VB_CQS);
@@ -202,6 +211,9 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 		return REAL_CALL(ibv_resize_cq, ibcq, cqe);
 	if (cqe <= 0 || cqe > ROCEMU_MAX_CQE)
 		return vb_errno(-EINVAL);
+	ret = vb_fault(c, NULL, FAULT_VERB_RESIZE_CQ);
+	if (ret < 0)
+		return vb_errno(ret);
 	pthread_mutex_lock(&cq->consumer);
 	lane_lock(c->lane);
 	ret = rocemu_cq_resize(cq->rcq, (unsigned)cqe);

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "verbs/fault.h"
 #include "verbs/objects.h"
 
 enum { GRANULE = 4 }; /* of the copying calls, as adapters have it */
@@ -65,7 +66,10 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 {
 	struct vb_context *c = vb_context_of(ctx);
 	struct vb_dm *dm;
+	const int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_DM);
 
+	if (ret < 0)
+		return vb_null(-ret);
 	/* A mapping begins at a page: no other alignment has to be asked for. */
 	if (attr->comp_mask || attr->length == 0 || attr->log_align_req >= 32 ||
 	    1u << attr->log_align_req > (unsigned)sysconf(_SC_PAGESIZE))

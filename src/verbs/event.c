@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/log.h"
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 /* ---- delivery, with the lane's lock held ---- */
@@ -67,6 +68,7 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 			break;
 		case ROCEMU_EVENT_CQ_ERR:
 			cq = rocemu_cq_user(ev.u.cq);
+			vb_fault_cq_overflowed(cq);
 			post_one_of(c, &cq->async, 1, ev.async);
 			break;
 		case ROCEMU_EVENT_QP:
@@ -93,6 +95,9 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 
 	if (!vb_context_of(context))
 		return REAL_CALL(ibv_create_comp_channel, context);
+	ret = vb_fault(vb_context_of(context), NULL, FAULT_VERB_CREATE_COMP_CHANNEL);
+	if (ret < 0)
+		return vb_null(-ret);
 	ch = calloc(1, sizeof(*ch));
 	if (!ch)
 		return vb_null(ENOMEM);

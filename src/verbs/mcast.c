@@ -6,6 +6,7 @@
  * here.
  */
 #include "base/log.h"
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
@@ -17,6 +18,9 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 
 	if (!c)
 		return REAL_CALL(ibv_attach_mcast, ibqp, gid, lid); /* ours has no LIDs */
+	ret = vb_fault(c, NULL, FAULT_VERB_ATTACH_MCAST);
+	if (ret < 0)
+		return vb_errno(ret);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
 	lane_lock(c->lane);
 	ret = lane_attach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group, err, sizeof(err));

@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 #undef ibv_reg_mr
@@ -127,6 +128,9 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 
 	if (!c)
 		return REAL_CALL(ibv_reg_mr_iova2, ibpd, addr, length, iova, access);
+	ret = vb_fault(c, NULL, FAULT_VERB_REG_MR);
+	if (ret < 0)
+		return vb_null(-ret);
 	mr = vb_mr_new(VB_MR_MEMORY);
 	if (!mr)
 		return NULL;
@@ -214,7 +218,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
 		asked = mr->access;
 	kept = asked;
-	ret = check_region(addr, length, &asked, &iova);
+	ret = vb_fault(c, NULL, FAULT_VERB_REREG_MR);
+	if (ret == 0)
+		ret = check_region(addr, length, &asked, &iova);
 	if (ret == 0) {
 		lane_lock(c->lane);
 		ret = rocemu_mr_change(mr->rmr, pd->rpd, addr, length, iova, (int)asked);

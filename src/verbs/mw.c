@@ -5,15 +5,19 @@
  */
 #include <stdlib.h>
 
+#include "verbs/fault.h"
 #include "verbs/objects.h"
 
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
 	struct vb_pd *pd = vb_pd_of(ibpd);
-	struct vb_mw *mw = calloc(1, sizeof(*mw));
-	int ret;
+	struct vb_mw *mw;
+	int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_MW);
 
+	if (ret < 0)
+		return vb_null(-ret);
+	mw = calloc(1, sizeof(*mw));
 	if (!mw)
 		return vb_null(ENOMEM);
 	lane_lock(c->lane);
@@ -67,10 +71,15 @@ int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
 
 	if (!c || !vb_bind_allowed(ibqp, ibmw, IBV_MW_TYPE_1, &b->bind_info))
 		return vb_errno(-EINVAL);
+	ret = vb_fault(c, vb_qp_of(ibqp), FAULT_VERB_BIND_MW);
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	ret = rocemu_qp_post_send(vb_qp_of(ibqp)->rqp, lane_now(), &wr, NULL);
-	if (ret == 0)
+	if (ret == 0) {
 		ibmw->rkey = wr.bind_mw.rkey;
+		vb_fault_posted(vb_qp_of(ibqp));
+	}
 	lane_kick(c->lane);
 	lane_unlock(c->lane);
 	return vb_errno(ret);

@@ -39,6 +39,9 @@
 #include "engine/netmon.h"
 #include "base/evq.h"
 
+struct fault_total;
+struct vb_fault_qp;
+
 struct vb_device {
 	struct ibv_device base; /* first: what programs see */
 	/*
@@ -143,6 +146,7 @@ struct vb_cq {
 	struct evq_source comp; /* events for base.channel */
 	struct vb_async async;	/* IBV_EVENT_CQ_ERR */
 	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */
+	struct fault_total *fault; /* of the rule by which it overflows on purpose; NULL: none */
 };
 
 struct vb_xrc_domain;
@@ -176,6 +180,7 @@ struct vb_qp {
 	struct ibv_qp_cap cap;
 	bool sig_all;
 	struct vb_wr *wr; /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
+	struct vb_fault_qp *fault; /* owned; NULL without rules for faults on purpose */
 	struct vb_async async[6];
 };
 
@@ -275,6 +280,10 @@ void vb_port_stop(struct vb_context *c);
 bool vb_port_get(struct vb_context *c, struct netdev *now);
 /** The largest path MTU that a QP may have. */
 enum ibv_mtu vb_port_mtu(struct vb_context *c);
+/** The device fails, on purpose: of this context at once, of the process's others soon. No lock held. */
+void vb_port_fail(struct vb_context *c);
+/** Has the device failed, or is its interface gone? */
+bool vb_port_is_gone(struct vb_context *c);
 /** An entry of the GID table. -EINVAL beyond its end, -ENODATA a hole (*gid: what was there). */
 int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid);
 /** The index of an address, or -1. */

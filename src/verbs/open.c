@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 static const struct ibv_context_ops context_ops = {
@@ -143,6 +144,10 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 	if (!dev)
 		return open_real(device);
+	vb_faults_load();
+	ret = vb_fault(NULL, NULL, FAULT_VERB_OPEN_DEVICE);
+	if (ret < 0)
+		return vb_null(-ret);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return vb_null(ENOMEM);

@@ -6,19 +6,25 @@
  */
 #include <stdlib.h>
 
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
+/** NULL with errno. */
 static struct vb_pd *new_pd(struct vb_context *c)
 {
+	const int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_PD);
 	struct vb_pd *pd;
 
+	if (ret < 0)
+		return vb_null(-ret);
 	if (!vb_take(c, VB_PDS))
-		return NULL;
+		return vb_null(ENOMEM);
 	pd = calloc(1, sizeof(*pd));
-	if (pd)
-		pd->base.context = &c->vctx.context;
-	else
+	if (!pd) {
 		vb_give_back(c, VB_PDS);
+		return vb_null(ENOMEM);
+	}
+	pd->base.context = &c->vctx.context;
 	return pd;
 }
 
@@ -37,7 +43,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 		return REAL_CALL(ibv_alloc_pd, context);
 	pd = new_pd(c);
 	if (!pd)
-		return vb_null(ENOMEM);
+		return NULL;
 	lane_lock(c->lane);
 	pd->rpd = rocemu_pd_new(lane_ep(c->lane));
 	lane_unlock(c->lane);
@@ -111,7 +117,7 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 		return vb_null(EINVAL);
 	pd = new_pd(vb_context_of(ctx));
 	if (!pd)
-		return vb_null(ENOMEM);
+		return NULL;
 	pd->parent = vb_pd_of(attr->pd);
 	pd->rpd = pd->parent->rpd;
 	atomic_fetch_add(&pd->parent->refs, 1);

@@ -102,12 +102,30 @@ static void tell_program(struct vb_context *c, const struct netdev *before,
 		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
 }
 
-/* As netdev_reread(), with what the news say, if there are any. */
-static int look(const struct netdev *before, const struct netmon_news *news, struct netdev *now)
+/* Addresses that are gone on purpose, by their index, however the interface has them. */
+static void hide_gids(const struct netdev *before, uint64_t hidden, struct netdev *now)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < now->ngids; i++) {
+		bool hide = false;
+
+		for (unsigned at = 0; at < before->ngids; at++)
+			hide |= (hidden >> at & 1) && !memcmp(&before->gids[at].gid, &now->gids[i].gid,
+							      sizeof(now->gids[i].gid));
+		if (!hide)
+			now->gids[kept++] = now->gids[i];
+	}
+	now->ngids = kept;
+}
+
+/* As netdev_reread(), with what the news say, if there are any, and with what is wrong on purpose. */
+static int look(const struct netdev *before, const struct netmon_news *news,
+		const struct netmon_faults *faults, struct netdev *now)
 {
 	int ret;
 
-	if (news && news->what == NETMON_GONE) {
+	if (faults->fatal || (news && news->what == NETMON_GONE)) {
 		*now = *before;
 		now->ngids = 0;
 		now->active = false;
@@ -116,12 +134,15 @@ static int look(const struct netdev *before, const struct netmon_news *news, str
 	ret = netdev_reread(before, now);
 	if (!ret && news && news->what == NETMON_LINK)
 		now->active = news->active;
+	if (!ret && faults->gids)
+		hide_gids(before, faults->gids, now);
 	return ret;
 }
 
 /* Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
  * device that is gone already. */
-static void update(struct vb_context *c, const struct netmon_news *news)
+static void update(struct vb_context *c, const struct netmon_news *news,
+		   const struct netmon_faults *faults)
 {
 	struct netdev_change change[2 * ROCEMU_MAX_GID];
 	struct netdev before, now;
@@ -131,7 +152,7 @@ static void update(struct vb_context *c, const struct netmon_news *news)
 
 	pthread_mutex_lock(&c->port.update);
 	before = c->netdev; /* nobody else writes it */
-	ret = look(&before, news, &now);
+	ret = look(&before, news, faults, &now);
 	gone = ret == -ENODEV;
 	if (ret < 0 && !gone) {
 		log_info("%s: %s", before.name, strerror(-ret));
@@ -155,12 +176,11 @@ static void update(struct vb_context *c, const struct netmon_news *news)
 }
 
 /* The port as impairment will have it. */
-static void update_link(struct vb_context *c, bool silent)
+static void update_link(struct vb_context *c, bool down, bool silent)
 {
-	bool down, tell;
+	bool tell;
 
 	pthread_mutex_lock(&c->port.update);
-	down = netmon_is_down();
 	pthread_mutex_lock(&c->port.lock);
 	tell = down != c->port.down && c->netdev.active && !c->port.gone && !silent;
 	c->port.down = down;
@@ -173,16 +193,38 @@ static void update_link(struct vb_context *c, bool silent)
 
 static void on_news(void *user, const struct netmon_news *news)
 {
+	const struct netmon_faults faults = netmon_faults();
 	struct vb_context *c = user;
 
 	if (news->what == NETMON_IMPAIRED)
-		update_link(c, false);
-	else if (news->what == NETMON_ANYTHING || news->ifindex == c->netdev.ifindex)
-		update(c, news);
+		update_link(c, faults.down, false);
+	if (news->what == NETMON_ANYTHING || news->what == NETMON_IMPAIRED ||
+	    news->ifindex == c->netdev.ifindex)
+		update(c, news, &faults);
+}
+
+void vb_port_fail(struct vb_context *c)
+{
+	const struct netmon_faults faults = {.fatal = true};
+
+	update(c, NULL, &faults);
+	/* The other contexts of the process. */
+	netmon_fail_devices();
+}
+
+bool vb_port_is_gone(struct vb_context *c)
+{
+	bool gone;
+
+	pthread_mutex_lock(&c->port.lock);
+	gone = c->port.gone;
+	pthread_mutex_unlock(&c->port.lock);
+	return gone;
 }
 
 void vb_port_start(struct vb_context *c)
 {
+	struct netmon_faults faults;
 	int ret;
 
 	_Static_assert(ARRAY_LEN(events) == ARRAY_LEN(c->port.events), "one source per event");
@@ -196,8 +238,9 @@ void vb_port_start(struct vb_context *c)
 		log_info("%s: changes of the network will not be seen: %s", c->netdev.name,
 			 strerror(-ret));
 	/* What has changed since the device was listed. */
-	update(c, NULL);
-	update_link(c, true);
+	faults = netmon_faults();
+	update(c, NULL, &faults);
+	update_link(c, faults.down, true);
 }
 
 void vb_port_stop(struct vb_context *c)

@@ -2,6 +2,7 @@
 /*
  * Posting work requests, on the caller's thread: the first packets leave before the call returns.
  */
+#include "verbs/fault.h"
 #include "verbs/objects.h"
 
 /**
@@ -31,8 +32,12 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	rocemu_ns_t now = lane_now();
-	int ret = 0;
+	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
 
+	if (unlikely(ret < 0)) {
+		*bad = wr;
+		return vb_errno(ret);
+	}
 	lane_lock(c->lane);
 	for (; wr; wr = wr->next) {
 		const struct rocemu_path *path;
@@ -44,6 +49,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 			*bad = wr;
 			break;
 		}
+		vb_fault_posted(qp);
 	}
 	lane_kick(c->lane);
 	lane_unlock(c->lane);
@@ -56,8 +62,10 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	struct vb_context *c = vb_context_of(ibqp->context);
 	const struct rocemu_path *path;
 	rocemu_ns_t now = lane_now();
-	int ret = 0;
+	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
 
+	if (unlikely(ret < 0))
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	for (unsigned i = 0; i < n && ret == 0; i++) {
 		ret = resolve(ibqp, &wrs[i], &path);
@@ -68,6 +76,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 		for (unsigned i = 0; i < n; i++) {
 			resolve(ibqp, &wrs[i], &path);
 			rocemu_qp_post_send(qp->rqp, now, &wrs[i], path);
+			vb_fault_posted(qp);
 		}
 		lane_kick(c->lane);
 	}
@@ -79,8 +88,12 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	const struct ibv_recv_wr *cbad = NULL;
-	int ret;
+	int ret = vb_fault(c, vb_qp_of(ibqp), FAULT_VERB_POST_RECV);
 
+	if (unlikely(ret < 0)) {
+		*bad = wr;
+		return vb_errno(ret);
+	}
 	lane_lock(c->lane);
 	ret = rocemu_qp_post_recv(vb_qp_of(ibqp)->rqp, lane_now(), wr, &cbad);
 	/*

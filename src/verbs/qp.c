@@ -2,6 +2,7 @@
 /* Queue pairs: creation, attributes, end. Posting is in post.c and wr.c. */
 #include <stdlib.h>
 
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 /* Not in every version's verbs.h. */
@@ -192,6 +193,8 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 	int ret = check_init_attr(ctx, attr);
 
 	if (ret == 0)
+		ret = vb_fault(c, NULL, FAULT_VERB_CREATE_QP);
+	if (ret == 0)
 		ret = vb_context_attach(c);
 	if (ret < 0)
 		return vb_null(-ret);
@@ -204,6 +207,7 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 		free(qp);
 		return vb_null(-ret);
 	}
+	vb_fault_qp_init(qp);
 	attr->cap = a.cap;
 	return &qp->base.qp_base;
 }
@@ -272,6 +276,9 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 
 	if (!c)
 		return REAL_CALL(ibv_modify_qp, ibqp, attr, mask);
+	ret = vb_fault(c, qp, FAULT_VERB_MODIFY_QP);
+	if (ret < 0)
+		return vb_errno(ret);
 	mask = mask_for(ibqp->qp_type, mask);
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(c->lane);
@@ -297,9 +304,13 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_query_qp, ibqp, attr, mask, init);
+	ret = vb_fault(c, qp, FAULT_VERB_QUERY_QP);
+	if (ret < 0)
+		return vb_errno(ret);
 	/* All of it, whatever was asked. */
 	memset(attr, 0, sizeof(*attr));
 	lane_lock(c->lane);
@@ -354,6 +365,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (qp->xrcd)
 		atomic_fetch_sub(&qp->xrcd->refs, 1);
 	vb_wr_fini(qp);
+	vb_fault_qp_fini(qp);
 	free(qp);
 	return 0;
 }

@@ -2,6 +2,7 @@
 /* Shared receive queues, of the basic kind and of XRC's. */
 #include <stdlib.h>
 
+#include "verbs/fault.h"
 #include "verbs/real.h"
 
 /** xrcd and cq: of an XRC SRQ, or both NULL. -errno. */
@@ -33,6 +34,9 @@ static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct 
 	struct vb_srq *srq;
 	int ret;
 
+	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_SRQ);
+	if (ret < 0)
+		return vb_null(-ret);
 	if (!vb_take(c, VB_SRQS))
 		return vb_null(ENOMEM);
 	srq = calloc(1, sizeof(*srq));
@@ -100,6 +104,9 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 
 	if (!c)
 		return REAL_CALL(ibv_modify_srq, ibsrq, attr, mask);
+	ret = vb_fault(c, NULL, FAULT_VERB_MODIFY_SRQ);
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	ret = rocemu_srq_modify(vb_srq_of(ibsrq)->rsrq, attr, mask);
 	vb_deliver_events(c, lane_ep(c->lane));
@@ -146,8 +153,12 @@ int vb_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
 	const struct ibv_recv_wr *cbad = NULL;
-	int ret;
+	int ret = vb_fault(c, NULL, FAULT_VERB_POST_SRQ_RECV);
 
+	if (unlikely(ret < 0)) {
+		*bad = wr;
+		return vb_errno(ret);
+	}
 	lane_lock(c->lane);
 	ret = rocemu_srq_post(vb_srq_of(ibsrq)->rsrq, wr, &cbad);
 	lane_unlock(c->lane);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "verbs/fault.h"
 #include "verbs/objects.h"
 
 /** What the handles that ibv_open_xrcd() gives have in common. Guarded by vb_context.lock. */
@@ -99,6 +100,9 @@ struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr
 		return vb_null(EOPNOTSUPP);
 	if (attr->comp_mask != NEEDED || attr->fd < -1 || attr->oflags & ~(O_CREAT | O_EXCL))
 		return vb_null(EINVAL);
+	ret = vb_fault(c, NULL, FAULT_VERB_OPEN_XRCD);
+	if (ret < 0)
+		return vb_null(-ret);
 	xrcd = calloc(1, sizeof(*xrcd));
 	if (!xrcd)
 		return vb_null(ENOMEM);

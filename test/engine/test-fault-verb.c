@@ -78,7 +78,7 @@ TEST(fault_verb_parse, values__as_written)
 	assert_int_equal(r->qp.min, 0x4003);
 	assert_int_equal(r->qp.max, 0x4003);
 	assert_true(r->per_qp);
-	assert_int_equal(one("cq-overflow nth=7")->when.times, 1);
+	assert_int_equal(one("cq-overflow")->when.times, 1);
 	assert_int_equal(one("cq-overflow every=7")->when.times, UINT64_MAX);
 	r = one("port-down after=1s for=200ms every=2s");
 	assert_int_equal(r->span.after_ns, 1000 * MS);
@@ -161,7 +161,7 @@ static const char *hits(const char *text)
 {
 	const struct fault_when when = one(text)->when;
 	static char out[64];
-	struct fault_count count = {0};
+	struct fault_counter count = {0};
 	struct rng rng;
 	size_t n = 0;
 

@@ -31,7 +31,7 @@ struct ear {
 	pthread_cond_t heard;
 	char text[256]; /* "up", "down", of lo; guarded by lock */
 	bool down;
-	bool wrong; /* netmon_is_down() said otherwise */
+	bool wrong; /* netmon_faults() said otherwise */
 	atomic_uint calls;
 };
 
@@ -44,7 +44,7 @@ static void hear_impaired(void *user, const struct netmon_news *news)
 		return;
 	pthread_mutex_lock(&e->lock);
 	e->down = !news->active;
-	e->wrong |= netmon_is_down() == news->active;
+	e->wrong |= netmon_faults().down == news->active;
 	strncat(e->text, news->active ? "up " : "down ", sizeof(e->text) - strlen(e->text) - 1);
 	pthread_cond_signal(&e->heard);
 	pthread_mutex_unlock(&e->lock);
@@ -122,14 +122,14 @@ TEST(netmon, ports_flap_on_purpose__told_in_turns_until_the_last_listener_goes)
 	turns = a.text + (a.text[0] == 'u' ? strlen("up ") : 0);
 	assert_int_equal(strncmp(turns, "down up down ", strlen("down up down ")), 0);
 	assert_false(a.wrong);
-	assert_false(netmon_is_down());
+	assert_false(netmon_faults().down);
 	/* Without the wish, nothing: the kernel's news are as before. */
 	ear_init(&a);
 	assert_int_equal(netmon_add(&a.listener), 0);
 	set_lo(false);
 	set_lo(true);
 	assert_true(heard(&a, "down up "));
-	assert_false(netmon_is_down());
+	assert_false(netmon_faults().down);
 	netmon_remove(&a.listener);
 }
 

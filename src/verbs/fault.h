@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Faults on purpose in verbs calls: each call asks here whether it has to fail. What is counted is the process's, whatever
+ * device a call is for, unless a rule says otherwise; the system library's devices are not concerned.
+ */
+#ifndef VERBS_FAULT_H
+#define VERBS_FAULT_H
+
+#include "engine/fault-verb.h"
+#include "verbs/objects.h"
+
+/** Are there rules? Until then a call costs this look at it. */
+extern atomic_bool vb_faults_on;
+
+/** Read ROCEMU_IMPAIR, if it is not what was read last; counts begin anew then. A wrong one the lane refuses. */
+void vb_faults_load(void);
+
+/** See vb_fault(). */
+int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb);
+
+/**
+ * A call begins; no lock is held. c: NULL for ibv_open_device() alone; qp: or NULL.
+ * @return 0, or the -errno with which it is to fail.
+ */
+static inline int vb_fault(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb)
+{
+	if (likely(!atomic_load_explicit(&vb_faults_on, memory_order_relaxed)))
+		return 0;
+	return vb_fault_decide(c, qp, verb);
+}
+
+/** A QP was made. */
+void vb_fault_qp_init(struct vb_qp *qp);
+void vb_fault_qp_fini(struct vb_qp *qp);
+/** A CQ was made; lane's lock held. */
+void vb_fault_cq_init(struct vb_cq *cq);
+/** A CQ has overflowed, perhaps on purpose. */
+void vb_fault_cq_overflowed(struct vb_cq *cq);
+
+/** See vb_fault_posted(). */
+void vb_fault_spoil(struct vb_qp *qp);
+
+/** A send request was posted, nothing sent since; lane's lock held. */
+static inline void vb_fault_posted(struct vb_qp *qp)
+{
+	if (unlikely(qp->fault != NULL))
+		vb_fault_spoil(qp);
+}
+
+#endif
