@@ -54,7 +54,7 @@ static void usage(FILE *f)
 	      "                  flap=UP/DOWN: ports go down, flap=2s..5s/200ms say; seed\n"
 	      "    rules         \"drop opcode=RC_ACK nth=3\" for instance: an action and conditions\n"
 	      "                  drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, mark;\n"
-	      "                  opcode=, qp=, dqp=, psn=, peer=, dir=tx|rx, message=, first;\n"
+	      "                  opcode=, qp=, dqp=, psn=, len=, peer=, dir=tx|rx, message=, first;\n"
 	      "                  nth=, every=, times=, once, chance=\n"
 	      "                  fail verb=, wc-error, cq-overflow, device-fatal, port-down, gid-remove:\n"
 	      "                  what is not a packet, see rocemu-run(1)\n"
@@ -137,7 +137,8 @@ static int add_impair(struct run *r, const char *option, const char *text)
 
 	if (impair_add(&r->parsed, text, option, &e) < 0)
 		return refuse_impair(r, &e);
-	r->impair_plain = !r->impair && !strpbrk(text, ";#\n") && !r->parsed.nrules;
+	r->impair_plain = !r->impair && !strpbrk(text, ";#\n") && !r->parsed.nrules &&
+			  !r->parsed.verbs.n;
 	n = asprintf(&all, "%s%s%s", r->impair ? r->impair : "", r->impair ? "\n" : "", text);
 	if (n < 0)
 		return complain(r, option, strerror(ENOMEM));

@@ -74,6 +74,11 @@ static bool parse_psn(const char *s, struct fault_rule *rule)
 	return fault_value_range(s, ROCEMU_PSN_MASK, &rule->psn);
 }
 
+static bool parse_len(const char *s, struct fault_rule *rule)
+{
+	return fault_value_range(s, ROCEMU_MAX_MTU, &rule->payload);
+}
+
 static bool parse_peer(const char *s, struct fault_rule *rule)
 {
 	rule->by_peer = true;
@@ -173,6 +178,7 @@ static const struct term terms[] = {
 	{"qp",      ANY, false, parse_qp,      "the number of a QP on this side, or a range A..B, up to 0xffffff"},
 	{"dqp",     ANY, false, parse_dqp,     "the number of the destination QP, or a range A..B, up to 0xffffff"},
 	{"psn",     ANY, false, parse_psn,     "a PSN or a range A..B, up to 0xffffff"},
+	{"len",     ANY, false, parse_len,     "bytes of payload, or a range A..B, up to 4096"},
 	{"peer",    ANY, false, parse_peer,    "an IPv4 or IPv6 address"},
 	{"dir",     ANY, false, parse_dir,     "tx (packets that are sent) or rx (packets that are received)"},
 	{"message", ANY, false, parse_message, "a number from 1 on, or a range A..B"},
@@ -263,6 +269,7 @@ int fault_rule_parse(struct fault_rule *rule, const struct fault_reader *r,
 		.qp = {0, ROCEMU_QPN_MASK},
 		.dqp = {0, ROCEMU_QPN_MASK},
 		.psn = {0, ROCEMU_PSN_MASK},
+		.payload = {0, UINT64_MAX},
 		.message = {0, UINT64_MAX},
 		.nth = {1, UINT64_MAX},
 		.every = 1,

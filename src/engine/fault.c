@@ -10,6 +10,8 @@
 #include "base/util.h"
 
 enum {
+	BTH_FLAGS = 1,
+	BTH_PAD_SHIFT = 4,
 	BTH_DQPN = 5,
 	BTH_PSN = 9,
 	QP_INDICES = 1 << ROCEMU_QPN_INDEX_BITS,
@@ -156,6 +158,15 @@ static bool within(const struct fault_range *r, uint64_t v)
 	return v >= r->min && v <= r->max;
 }
 
+/* Bytes of payload, without the pad. */
+static uint32_t payload_len(const struct fault_packet *p)
+{
+	const uint32_t pad = p->hdr[BTH_FLAGS] >> BTH_PAD_SHIFT & 3;
+	const uint32_t rest = (uint32_t)rocemu_opcode_hdr_len(p->hdr[0]) + pad + ROCEMU_ICRC_LEN;
+
+	return p->len > rest ? p->len - rest : 0;
+}
+
 /* Where the bit to be flipped may be. */
 static bool corruptible(const struct fault_rule *r, const struct fault_packet *p, uint32_t *first,
 			uint32_t *bits)
@@ -175,7 +186,7 @@ static bool matches(const struct fault_rule *r, const struct fault_packet *p, ui
 	       within(&r->qp, p->qp) && within(&r->dqp, get_be24(p->hdr + BTH_DQPN)) &&
 	       within(&r->psn, get_be24(p->hdr + BTH_PSN)) &&
 	       (!r->by_peer || !memcmp(&r->peer, p->peer, sizeof(r->peer))) &&
-	       within(&r->message, message) &&
+	       within(&r->payload, payload_len(p)) && within(&r->message, message) &&
 	       (r->action != FAULT_CORRUPT || corruptible(r, p, &first, &bits));
 }
 

@@ -64,6 +64,7 @@ struct fault_rule {
 	/* which packets match */
 	uint64_t opcodes[4]; /* a bit for each opcode */
 	struct fault_range qp, dqp, psn;
+	struct fault_range payload; /* bytes */
 	struct fault_range message; /* min 0: any */
 	bool by_peer;
 	struct rocemu_gid peer;

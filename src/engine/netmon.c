@@ -144,15 +144,17 @@ static void set_faults(void)
 /* Into log and summary: the rules by time that have begun, and, in the log, those that have ended. */
 static void report(uint64_t before)
 {
+	const uint64_t begun = mon.link.rules & ~before, ended = before & ~mon.link.rules;
+
 	for (unsigned i = 0; i < mon.impair.verbs.n; i++) {
 		const struct fault_verb_rule *rule = &mon.impair.verbs.rule[i];
-		const bool was = before >> i & 1, is = mon.link.rules >> i & 1;
 
-		if (was == is)
+		if (ended & UINT64_C(1) << i)
+			fault_log_line("time \"%s\" ends", rule->text);
+		if (!(begun & UINT64_C(1) << i))
 			continue;
-		fault_log_line("time \"%s\" %s", rule->text, is ? "begins" : "ends");
-		if (is)
-			fault_total_add(fault_total_get(rule->text, "times"), true);
+		fault_log_line("time \"%s\" begins", rule->text);
+		fault_total_add(fault_total_get(rule->text, "times"), true);
 	}
 }
 
@@ -187,10 +189,11 @@ static bool woken(void)
 {
 	uint64_t count;
 
-	if (atomic_load(&mon.stopping))
-		return false;
 	if (read(mon.wake_fd, &count, sizeof(count)) < 0)
 		log_debug("the watch over the network: spurious wakeup");
+	/* After the read, which may have taken the wish to end with it. */
+	if (atomic_load(&mon.stopping))
+		return false;
 	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
 	return true;
 }

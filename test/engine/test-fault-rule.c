@@ -39,7 +39,7 @@ TEST(fault_rule, wrong_text__refused_where_it_stands)
 		{"drop opcode=RC_ACK|", 1, 6, "opcode=names"},
 		{"drop opcode=|RC_ACK", 1, 6, "opcode=names"},
 		{"drop opcode=UNKNOWN", 1, 6, "opcode=names"},
-		{"drop nht=3", 1, 6, "one of opcode=, qp=, dqp=, psn=, peer=, dir=, message=, nth=, every=, times=, chance=, first, once"},
+		{"drop nht=3", 1, 6, "one of opcode=, qp=, dqp=, psn=, len=, peer=, dir=, message=, nth=, every=, times=, chance=, first, once"},
 		{"delay nht=3", 1, 7, "once, time="},
 		{"corrupt nht=3", 1, 9, "bit=, field=, icrc="},
 		{"drop nth=0", 1, 6, "from 1 on"},
@@ -56,6 +56,7 @@ TEST(fault_rule, wrong_text__refused_where_it_stands)
 		{"drop dqp=-1", 1, 6, "up to 0xffffff"},
 		{"drop psn=5..", 0, 0, NULL},
 		{"drop psn=16777216", 1, 6, "up to 0xffffff"},
+		{"drop len=4097", 1, 6, "bytes of payload"},
 		{"drop peer=host", 1, 6, "an IPv4 or IPv6 address"},
 		{"drop peer=10.0.0.256", 1, 6, "an IPv4 or IPv6 address"},
 		{"drop dir=in", 1, 6, "tx (packets that are sent) or rx"},
@@ -302,6 +303,31 @@ static void assert_message(struct faults *f, enum fault_dir dir, uint8_t opcode,
 
 	if ((v.acted != 0) != hit)
 		fail_msg("%s PSN %u %s", rocemu_opcode_name(opcode), psn, hit ? "missed" : "hit");
+}
+
+/* A SEND of len bytes: does the rule act on it? */
+static bool acts_on_len(const char *text, uint32_t len)
+{
+	struct rocemu_hdrs h = {.opcode = ROCEMU_RC_SEND_ONLY};
+	uint8_t buf[ROCEMU_MAX_HDR_LEN + PAYLOAD + 4 + ROCEMU_ICRC_LEN] = {0};
+	struct fault_packet p = {.dir = FAULT_TX, .qp = 5, .peer = &peer, .hdr = buf};
+	struct faults *f = start(text);
+	struct fault_verdict v;
+
+	h.pad = -len & 3;
+	p.len = (uint32_t)rocemu_hdrs_encode(&h, buf) + len + h.pad + ROCEMU_ICRC_LEN;
+	faults_decide(f, &p, &v);
+	faults_free(f);
+	return v.drop;
+}
+
+TEST(fault_rule, len__bytes_of_payload_without_the_pad)
+{
+	assert_true(acts_on_len("drop len=0", 0));
+	assert_false(acts_on_len("drop len=0", 1));
+	for (uint32_t len = 0; len <= 8; len++)
+		assert_int_equal(acts_on_len("drop len=3..5", len), len >= 3 && len <= 5);
+	assert_true(acts_on_len("drop len=5..", 8));
 }
 
 /* Message 2 has PSNs 12 to 14; all across the end of the PSNs. */

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Faults on purpose as programs see them, and time scales."""
 import os
+import re
+import shlex
 import signal
 import time
 
 from cases_robust import Traffic, datagrams_sent
-from harness import NORMAL, QUICK, Case, expect, new_port, start
+from harness import NORMAL, QUICK, Case, Failure, Proc, expect, new_port, sanitizer_env, start
 
 STOPPED_S = 3                         # much more than 7 retries of ibv_rc_pingpong's timeout 14 take (0.54 s)
 TIMEOUT_18_S = 8 * 4.096e-6 * 2**18   # 7 retries, without a time scale
@@ -50,6 +52,65 @@ def timeout_comes_soon(config, lab):
     return f'{took:.2f} s'
 
 
+# ---- docs/faults.md ----------------------------------------------------------------------------------------
+
+DOC = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs', 'faults.md')
+EXAMPLE = re.compile(r'^### (.*?)\n.*?```sh\n(.*?)```\n\n```output\n(.*?)```', re.S | re.M)
+EXAMPLES = 5
+
+
+def examples():
+    """(title, commands, lines of the outcome) of each example."""
+    with open(DOC, encoding='utf-8') as f:
+        found = EXAMPLE.findall(f.read())
+    if len(found) != EXAMPLES:
+        raise Failure(f'{DOC} has {len(found)} examples')
+    return [(title, commands.splitlines(), outcome.splitlines()) for title, commands, outcome in found]
+
+
+def words_of(config, command, port):
+    """A command of the document, with a port of its own."""
+    words = shlex.split(command.rstrip('& '))
+    expect(words[:2] == ['rocemu', 'run'], f'{DOC}: {command}')
+    return [config.rocemu] + words[1:] + ['-p', str(port)]
+
+
+def has_line(text, pattern):
+    wanted = re.compile('.*'.join(re.escape(part) for part in pattern.split('*')))
+    return any(wanted.fullmatch(line.strip()) for line in text.splitlines())
+
+
+def check_outcome(outcome, procs):
+    for line in outcome:
+        m = re.fullmatch(r'(client|server)(?:: (.*)| exits with (\d+))', line)
+        expect(m, f'{DOC}: what does "{line}" mean?')
+        p = procs[m.group(1)]
+        if m.group(2) is None:
+            expect(p.wait() == int(m.group(3)), f'not "{line}"', *procs.values())
+        else:
+            p.wait()
+            expect(has_line(p.output, m.group(2)), f'not "{line}"', *procs.values())
+
+
+def example(number):
+    def check(config, _lab):
+        title, commands, outcome = examples()[number]
+        port = new_port()
+        procs = {}
+        try:
+            for command in commands:
+                name = 'server' if command.endswith('&') else 'client'
+                procs[name] = Proc(words_of(config, command, port), env=sanitizer_env(config), name=name)
+                if name == 'server':
+                    procs[name].wait_listening(port)
+            check_outcome(outcome, procs)
+        finally:
+            for p in procs.values():
+                p.kill()
+        return title
+    return check
+
+
 def cases():
     def alone(name, function, level=NORMAL):
         return Case(f'faults/{name}', function, level, alone=True)
@@ -57,4 +118,4 @@ def cases():
     return [
         alone('time_scale_stopped', stopped_peer_lives, QUICK),
         alone('time_scale_timeout', timeout_comes_soon, QUICK),
-    ]
+    ] + [alone(f'example{number + 1}', example(number), QUICK) for number in range(EXAMPLES)]

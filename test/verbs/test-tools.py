@@ -138,6 +138,8 @@ def run__options__in_the_environment():
         ).expect(0)
         log = os.path.join(os.getcwd(), "x.log")
         assert r.out == f"loss=1%\ndrop nth=3 # why\ndup every=2\nseed=7;mark\nseed=7|{log}\n", r.out
+    r = shell('echo "$ROCEMU_IMPAIR"', "--impair", "fail verb=ibv_reg_mr").expect(0)
+    assert re.fullmatch(r"fail verb=ibv_reg_mr\nseed=\d+\n", r.out), r.out
     assert shell('echo "[$ROCEMU_IMPAIR]"', "--impair", "", env={"ROCEMU_IMPAIR": "loss=1%"}).expect(0).out == "[]\n"
     r = shell('cd / && echo "$ROCEMU_PCAP"', "--pcap", "x.pcap").expect(0)
     assert r.out.strip() == os.path.join(os.getcwd(), "x.pcap"), r.out
