@@ -48,7 +48,16 @@
 	X(OPEN_XRCD,           "ibv_open_xrcd")           \
 	X(POST_SEND,           "ibv_post_send")           \
 	X(POST_RECV,           "ibv_post_recv")           \
-	X(POST_SRQ_RECV,       "ibv_post_srq_recv")
+	X(POST_SRQ_RECV,       "ibv_post_srq_recv")       \
+	X(RDMA_CREATE_CHANNEL, "rdma_create_event_channel") \
+	X(RDMA_CREATE_ID,      "rdma_create_id")          \
+	X(RDMA_BIND_ADDR,      "rdma_bind_addr")          \
+	X(RDMA_RESOLVE_ADDR,   "rdma_resolve_addr")       \
+	X(RDMA_RESOLVE_ROUTE,  "rdma_resolve_route")      \
+	X(RDMA_LISTEN,         "rdma_listen")             \
+	X(RDMA_CONNECT,        "rdma_connect")            \
+	X(RDMA_ACCEPT,         "rdma_accept")             \
+	X(RDMA_CREATE_QP,      "rdma_create_qp")
 /* clang-format on */
 
 enum fault_verb {

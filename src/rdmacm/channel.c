@@ -30,8 +30,11 @@ struct rcm_channel *rcm_channel_new(void)
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
-	struct rcm_channel *ch = rcm_channel_new();
+	const int err = rcm_fault(FAULT_VERB_RDMA_CREATE_CHANNEL);
+	struct rcm_channel *ch = err ? NULL : rcm_channel_new();
 
+	if (err)
+		errno = -err;
 	return ch ? &ch->base : NULL;
 }
 

@@ -68,6 +68,9 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	(void)backlog; /* see listen_locked() */
 	if (!base)
 		return rcm_ret(-EINVAL);
+	err = rcm_fault(FAULT_VERB_RDMA_LISTEN);
+	if (err)
+		return rcm_ret(err);
 	id = rcm_id_of(base);
 	if (id->state == RCM_IDLE)
 		err = rcm_bind(id, (const struct sockaddr *)&any);
@@ -289,6 +292,9 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 
 	if (!base)
 		return rcm_ret(-EINVAL);
+	err = rcm_fault(FAULT_VERB_RDMA_CONNECT);
+	if (err)
+		return rcm_ret(err);
 	id = rcm_id_of(base);
 	if (id->state != RCM_ROUTE_RESOLVED)
 		return rcm_ret(-EINVAL);
@@ -415,6 +421,9 @@ int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 
 	if (!base)
 		return rcm_ret(-EINVAL);
+	err = rcm_fault(FAULT_VERB_RDMA_ACCEPT);
+	if (err)
+		return rcm_ret(err);
 	id = rcm_id_of(base);
 	if (id->state != RCM_CONNECT)
 		return rcm_ret(-EINVAL);

@@ -48,6 +48,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 		   enum rdma_port_space ps)
 {
 	enum ibv_qp_type type = IBV_QPT_RC;
+	int err;
 
 	if (!id)
 		return rcm_ret(-EINVAL);
@@ -62,7 +63,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 	default:
 		return rcm_ret(-EINVAL);
 	}
-	return rcm_ret(create_id(channel, id, context, ps, type));
+	err = rcm_fault(FAULT_VERB_RDMA_CREATE_ID);
+	return rcm_ret(err ? err : create_id(channel, id, context, ps, type));
 }
 
 bool rcm_id_removed(struct rcm_id *id)

@@ -34,6 +34,7 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "cm/cm.h"
+#include "engine/fault-verb.h"
 
 enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
@@ -250,6 +251,10 @@ static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *ch)
 {
 	return container_of(ch, struct rcm_channel, base);
 }
+
+/* fault.c */
+/** A call begins: 0, or the -errno with which it is to fail on purpose. Lock not held. */
+int rcm_fault(enum fault_verb verb);
 
 /** -errno to the API's convention; 0 stays. */
 static inline int rcm_ret(int err)

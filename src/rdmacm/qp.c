@@ -230,6 +230,9 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 
 	if (id->qp || !id->verbs)
 		return -EINVAL;
+	err = rcm_fault(FAULT_VERB_RDMA_CREATE_QP);
+	if (err)
+		return err;
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD) || !attr->pd) {
 		attr->pd = id->pd;
 		attr->comp_mask |= IBV_QP_INIT_ATTR_PD;

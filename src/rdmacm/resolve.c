@@ -123,9 +123,12 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
+	int err;
+
 	if (!id || !addr)
 		return rcm_ret(-EINVAL);
-	return rcm_ret(rcm_bind(rcm_id_of(id), addr));
+	err = rcm_fault(FAULT_VERB_RDMA_BIND_ADDR);
+	return rcm_ret(err ? err : rcm_bind(rcm_id_of(id), addr));
 }
 
 /* ---- resolve_addr ---- */
@@ -311,7 +314,9 @@ int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct
 
 	if (!base || !dst_addr)
 		return rcm_ret(-EINVAL);
-	err = resolve_addr(rcm_id_of(base), src_addr, dst_addr, timeout_ms);
+	err = rcm_fault(FAULT_VERB_RDMA_RESOLVE_ADDR);
+	if (!err)
+		err = resolve_addr(rcm_id_of(base), src_addr, dst_addr, timeout_ms);
 	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(base));
 }
 
@@ -395,6 +400,8 @@ int rdma_resolve_route(struct rdma_cm_id *base, int timeout_ms)
 	(void)timeout_ms;
 	if (!base)
 		return rcm_ret(-EINVAL);
-	err = rcm_resolve_route(rcm_id_of(base));
+	err = rcm_fault(FAULT_VERB_RDMA_RESOLVE_ROUTE);
+	if (!err)
+		err = rcm_resolve_route(rcm_id_of(base));
 	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(base));
 }

@@ -181,6 +181,8 @@ int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb
 
 	if (fatal && c)
 		vb_port_fail(c);
+	else if (fatal)
+		netmon_fail_devices();
 	if (!err && c && !outlives_device(verb) && vb_port_is_gone(c))
 		err = -EIO;
 	return err;

@@ -19,7 +19,7 @@ void vb_faults_load(void);
 int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb);
 
 /**
- * A call begins; no lock is held. c: NULL for ibv_open_device() alone; qp: or NULL.
+ * A call begins; no lock is held. c: NULL for ibv_open_device() and librdmacm's; qp: or NULL.
  * @return 0, or the -errno with which it is to fail.
  */
 static inline int vb_fault(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "verbs/fault.h"
 #include "verbs/objects.h"
 
 /* Guards the two; the tap's own lock is taken under it. */
@@ -29,6 +30,13 @@ static struct tap *get_tap(void)
 #define EXPORT __attribute__((visibility("default")))
 EXPORT private_capture_fn rocemu_private_capture;
 EXPORT private_emulates_fn rocemu_private_emulates;
+EXPORT private_fault_fn rocemu_private_fault;
+
+int rocemu_private_fault(enum fault_verb verb)
+{
+	vb_faults_load();
+	return vb_fault(NULL, NULL, verb);
+}
 
 bool rocemu_private_emulates(struct ibv_device *device)
 {

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "engine/fault-verb.h"
 #include "engine/tap.h"
 
 #define PRIVATE_VERSION "ROCEMU_PRIVATE"
@@ -25,5 +26,9 @@ typedef void private_capture_fn(const struct tap_addr *a, const void *packet, si
 /** Is the device one of ours, and not a real one listed beside them? */
 typedef bool private_emulates_fn(struct ibv_device *device);
 #define PRIVATE_EMULATES "rocemu_private_emulates"
+
+/** A call of librdmacm begins: 0, or the -errno with which it is to fail on purpose. */
+typedef int private_fault_fn(enum fault_verb verb);
+#define PRIVATE_FAULT "rocemu_private_fault"
 
 #endif

@@ -247,6 +247,13 @@ int rcm_qp_connect(struct rcm_id *id)
 	return id->base.qp && core.qps_fail ? -EINVAL : 0;
 }
 
+int rcm_fault(enum fault_verb verb)
+{
+	(void)verb;
+	FUZZ_CHECK(!rcm_lock.held);
+	return 0;
+}
+
 void rcm_qp_error(struct rcm_id *id)
 {
 	(void)id;

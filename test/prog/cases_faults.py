@@ -52,6 +52,20 @@ def timeout_comes_soon(config, lab):
     return f'{took:.2f} s'
 
 
+def rdma_connect_fails(config, lab):
+    """The rules are libibverbs', the call is librdmacm's; nobody need listen."""
+    topo = lab.get('lo')
+    rule = 'fail verb=rdma_connect errno=ENETUNREACH'
+    client = start(config, topo.client, ['rdma_client', '-s', topo.server.address, '-p', new_port()], 'client',
+                   options=['--impair', rule])
+    try:
+        expect(client.wait() != 0, 'rdma_client did not fail', client)
+        expect('rdma_connect: Network is unreachable' in client.output, 'another reason', client)
+        expect(f'{rule}: acted on 1 of 1 matching calls' in client.output, 'no summary', client)
+    finally:
+        client.kill()
+
+
 # ---- docs/faults.md ----------------------------------------------------------------------------------------
 
 DOC = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'docs', 'faults.md')
@@ -118,4 +132,5 @@ def cases():
     return [
         alone('time_scale_stopped', stopped_peer_lives, QUICK),
         alone('time_scale_timeout', timeout_comes_soon, QUICK),
+        alone('rdma_connect', rdma_connect_fails),
     ] + [alone(f'example{number + 1}', example(number), QUICK) for number in range(EXAMPLES)]
