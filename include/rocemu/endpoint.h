@@ -138,7 +138,7 @@ ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 
 struct rocemu_ep_config {
 	uint64_t seed;                 /* of every random choice (keys, first QP index) */
-	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: default 192 KiB */
+	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: what the path takes */
 	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
 	enum ibv_mtu active_mtu;       /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
 	/*

@@ -171,6 +171,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 	unsigned done = 0;
 	struct list *node;
 
+	ep->now = now;
 	req_handed_done(ep, now);
 	if (n > ROCEMU_OUTPUT_BATCH)
 		n = ROCEMU_OUTPUT_BATCH;

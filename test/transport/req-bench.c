@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/peer.h"
 #include "transport/qp.h"
 
 static const struct rocemu_gid self = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
@@ -85,6 +86,9 @@ struct bench *bench_new(const struct bench_opts *o)
 	assert_int_equal(rocemu_mr_reg(b->pd, b->buf, BENCH_BUF, 0, IBV_ACCESS_LOCAL_WRITE, &b->mr),
 			 0);
 	b->qp = bench_qp(b, o);
+	/* As after slow start. */
+	if (b->qp->req.peer)
+		b->qp->req.peer->cc.cwnd = cc_max(&b->qp->req.peer->cc);
 	return b;
 }
 
