@@ -58,6 +58,8 @@ struct lane_sock {
 	bool watched;  /* in the thread's loop; the thread's own field, set with the lock held */
 	uint32_t ovfl; /* the kernel's drop counter as last seen */
 	rocemu_ns_t last_rx;
+	rocemu_ns_t fill_at; /* when the kernel was asked how full the buffer is */
+	bool full;	     /* it was filling up then */
 	ev_io io; /* the thread's own */
 };
 
