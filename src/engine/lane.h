@@ -48,7 +48,7 @@ struct lane_config {
 
 /**
  * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
- * Reads ROCEMU_IMPAIR and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
+ * Reads ROCEMU_IMPAIR, ROCEMU_ECN and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
  * open said).
  */
 int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen);
