@@ -158,6 +158,10 @@ static void note(struct bench *b, struct rocemu_tx *t)
 	assert_true(rocemu_tx_len(t) <= sizeof(raw));
 	flatten(t, raw);
 	assert_int_equal(rocemu_packet_decode(&p, raw, rocemu_tx_len(t)), ROCEMU_DROP_NONE);
+	if (p.h.opcode == ROCEMU_CNP) {
+		append(b->out, sizeof(b->out), "CNP");
+		return;
+	}
 	assert_true(p.h.migreq);
 	assert_int_equal(p.h.pkey, 0xffff);
 	if (p.h.opcode == ROCEMU_RC_READ_REQUEST)
@@ -231,6 +235,8 @@ static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, cons
 		.dst = self,
 		.sport = path.sport,
 		.dport = ROCEMU_UDP_PORT,
+		.tclass = b->ecn,
+		.congested = b->congested,
 		.ip_id_known = true,
 	};
 
