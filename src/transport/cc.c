@@ -41,7 +41,7 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 		.ssthresh = UINT64_MAX,
 		.unit = PACKET_COST,
 		/* On one host a batch of packets is late because a thread is, not a link. */
-		.slack_ns = nearby ? 2000000 : 50000,
+		.slack_ns = nearby ? 2000000 : 100000,
 		.short_rtt_ns = nearby ? 300000 : 100000,
 		.alpha = ALPHA_ONE,
 		.explore_after = EXPLORE_SOON,
@@ -182,10 +182,8 @@ void cc_on_loss(struct cc *cc, rocemu_ns_t now)
 	cc->lost++;
 	if (cc->recover && since(now, cc->cut_at) < 8 * cc->srtt + RECOVER_NS)
 		return;
-	if (!is_late(cc) && !is_heavy(cc)) {
-		explore(cc, now);
+	if (!is_late(cc) && !is_heavy(cc))
 		return; /* by chance */
-	}
 	/* What was counted for this cut counts less for the next. */
 	cc->lost /= 2;
 	cc->seen /= 2;

@@ -221,8 +221,8 @@ static uint64_t lose_one_in(unsigned n)
 
 TEST(cc_loss, packets_in_time__chance_up_to_a_fifth)
 {
-	assert_true(lose_one_in(100) > CC_SHORT_BYTES / 2);
-	assert_true(lose_one_in(8) > CC_SHORT_BYTES / 2);
+	assert_int_equal(lose_one_in(100), CC_SHORT_BYTES);
+	assert_int_equal(lose_one_in(8), CC_SHORT_BYTES);
 	assert_true(lose_one_in(3) < CC_SHORT_BYTES / 4);
 }
 
