@@ -92,6 +92,7 @@ struct rocemu_dgram {
 	uint16_t sport, dport;         /* UDP, host order */
 	uint8_t tclass;                /* TOS or traffic class as received, with ECN */
 	uint8_t hop_limit;
+	bool congested;                /* the buffer it came through is filling up, or lost packets before it */
 	bool ip_id_known;              /* see rocemu_icrc_check() */
 	uint16_t ip_id;                /* IPv4: the identification, or the guess */
 };
@@ -138,7 +139,7 @@ ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 
 struct rocemu_ep_config {
 	uint64_t seed;                 /* of every random choice (keys, first QP index) */
-	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: default 192 KiB */
+	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: what the path takes */
 	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
 	enum ibv_mtu active_mtu;       /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
 	/*
@@ -246,24 +247,26 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 
 /* clang-format off */
 #define ROCEMU_STATS(X)                                                        \
-	X(rx_packets,      "packets taken")                                    \
-	X(rx_bytes,        "payload bytes taken")                              \
-	X(tx_packets,      "packets made")                                     \
-	X(tx_bytes,        "payload bytes made")                               \
-	X(acks_sent,       "positive acknowledgements sent")                   \
-	X(naks_sent,       "sequence NAKs sent")                               \
-	X(rnr_naks_sent,   "RNR NAKs sent")                                    \
+	X(rx_packets,      "packets taken") \
+	X(rx_bytes,        "payload bytes taken") \
+	X(tx_packets,      "packets made") \
+	X(tx_bytes,        "payload bytes made") \
+	X(acks_sent,       "positive acknowledgements sent") \
+	X(naks_sent,       "sequence NAKs sent") \
+	X(rnr_naks_sent,   "RNR NAKs sent") \
 	X(err_naks_sent,   "NAKs sent for invalid requests, access and operational errors") \
-	X(naks_rcvd,       "sequence NAKs received")                           \
-	X(rnr_on_purpose,  "receives not found on purpose")                    \
-	X(rnr_naks_rcvd,   "RNR NAKs received")                                \
-	X(err_naks_rcvd,   "NAKs received for errors")                         \
-	X(timeouts,        "ACK timeouts")                                     \
-	X(retransmits,     "request packets sent again")                       \
-	X(duplicates,      "duplicate requests received")                      \
-	X(kept,            "request packets that came early and were kept")    \
+	X(naks_rcvd,       "sequence NAKs received") \
+	X(rnr_on_purpose,  "receives not found on purpose") \
+	X(rnr_naks_rcvd,   "RNR NAKs received") \
+	X(err_naks_rcvd,   "NAKs received for errors") \
+	X(timeouts,        "ACK timeouts") \
+	X(retransmits,     "request packets sent again") \
+	X(duplicates,      "duplicate requests received") \
+	X(kept,            "request packets that came early and were kept") \
 	X(kept_full,       "request packets that came early and were not kept") \
-	X(cnps_rcvd,       "congestion notification packets received")
+	X(cnps_rcvd,       "congestion notification packets received") \
+	X(cnps_sent,       "congestion notification packets sent") \
+	X(ecn_marked,      "packets received that the network marked (ECN CE)")
 /* clang-format on */
 
 struct rocemu_ep_stats {

@@ -26,6 +26,7 @@ enum {
 	ROCEMU_UDP_PORT = 4791,
 	ROCEMU_BTH_LEN = 12,
 	ROCEMU_ICRC_LEN = 4,
+	ROCEMU_CNP_LEN = 16,       /* payload of a congestion notification packet: zeros (annex A17.9.3) */
 	ROCEMU_MAX_HDR_LEN = 64,   /* BTH and the longest legal chain of extension headers, rounded up */
 	ROCEMU_MAX_MTU = 4096,     /* payload bytes of one packet, at most */
 	ROCEMU_MAX_PACKET = ROCEMU_MAX_HDR_LEN + ROCEMU_MAX_MTU + 4 + ROCEMU_ICRC_LEN,

@@ -25,6 +25,7 @@
 
 #include "base/list.h"
 #include "engine/addr.h"
+#include "engine/ecn.h"
 #include "engine/impair.h"
 #include "engine/lane.h"
 #include "engine/pace.h"
@@ -58,6 +59,8 @@ struct lane_sock {
 	bool watched;  /* in the thread's loop; the thread's own field, set with the lock held */
 	uint32_t ovfl; /* the kernel's drop counter as last seen */
 	rocemu_ns_t last_rx;
+	rocemu_ns_t fill_at; /* when the kernel was asked how full the buffer is */
+	bool full;	     /* it was filling up then */
 	ev_io io; /* the thread's own */
 };
 
@@ -74,6 +77,7 @@ struct lane_tx {
 	struct rocemu_path
 		alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
 	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
+	struct ecn ecn;
 	uint32_t errnos_seen[8];		/* bit per errno: said so already */
 	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out again */
 	struct list backlog; /* of struct backlog_packet, see lane-backlog.c */

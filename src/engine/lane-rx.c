@@ -4,6 +4,7 @@
  * and tells the endpoint what the socket tells about a datagram.
  */
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <linux/udp.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -20,7 +21,12 @@
 #define UDP_GRO 104
 #endif
 
-enum { BTH_DQPN = 5 };
+enum {
+	BTH_DQPN = 5,
+	/* A buffer that holds this much after a receive call is filling up. */
+	FULL_PERCENT = 40,
+	FULL_ASK_NS = 20000, /* how often the kernel is asked */
+};
 
 /* What one receive brought: a datagram, or several that GRO merged. */
 struct burst {
@@ -76,6 +82,7 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
 			const uint32_t overflow = (uint32_t)cmsg_int(c);
 
 			l->stats.rx_sock_drops += overflow - s->ovfl;
+			b->meta.congested |= overflow != s->ovfl;
 			s->ovfl = overflow;
 		}
 	}
@@ -173,6 +180,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 			continue;
 		}
 		l->stats.rx_datagrams++;
+		l->stats.rx_congested += d.congested;
 		if (unlikely(l->tap != NULL))
 			tap_received(l, now, &d);
 		if (unlikely(l->faulty_rx))
@@ -184,9 +192,31 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 	}
 }
 
+/*
+ * Does more come in than is taken out? Asked only when there was more than one call could take, so that
+ * no single message waits for the answer.
+ */
+static bool is_full(struct lane_sock *s, unsigned messages, rocemu_ns_t now)
+{
+	uint32_t info[SK_MEMINFO_VARS];
+	socklen_t len = sizeof(info);
+
+	if (messages < LANE_RX_BATCH)
+		return s->full = false;
+	if (now < s->fill_at + FULL_ASK_NS)
+		return s->full;
+	s->fill_at = now;
+	s->full = !getsockopt(s->fd, SOL_SOCKET, SO_MEMINFO, info, &len) &&
+		  len > SK_MEMINFO_RCVBUF * sizeof(info[0]) &&
+		  info[SK_MEMINFO_RMEM_ALLOC] >=
+			  (uint64_t)info[SK_MEMINFO_RCVBUF] * FULL_PERCENT / 100;
+	return s->full;
+}
+
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 {
 	struct lane_rx *rx = &l->rx;
+	bool full;
 	int n;
 
 	for (unsigned i = 0; i < LANE_RX_BATCH; i++) {
@@ -202,6 +232,7 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 	l->stats.rx_syscalls++;
 	s->hot = true;
 	s->last_rx = now;
+	full = !s->group && is_full(s, (unsigned)n, now);
 	for (int i = 0; i < n; i++) {
 		struct msghdr *m = &rx->msg[i].msg_hdr;
 		struct burst b = {
@@ -209,7 +240,7 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 			.len = rx->msg[i].msg_len,
 			.seg_len = rx->msg[i].msg_len,
 			.group = s->group,
-			.meta = {.dst = s->gid, .dport = ROCEMU_UDP_PORT},
+			.meta = {.dst = s->gid, .dport = ROCEMU_UDP_PORT, .congested = full},
 		};
 
 		if (addr_to_gid(&rx->from[i], m->msg_namelen, &b.meta.src, &b.meta.sport))

@@ -138,11 +138,14 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path)
 {
 	int err;
 	struct txsock_set *set;
+	struct rocemu_path marked = *path;
 
 	if (l->dead)
 		return -ENODEV;
+	/* The socket's defaults are for requests: they need no control message then. */
+	marked.tclass = ecn_tclass(l->tx.ecn.mode, path, ROCEMU_RC_SEND_ONLY);
 	set = tx_set(l, path, &err);
-	return set && txsock_find(set, path, &err) ? 0 : err;
+	return set && txsock_find(set, &marked, &err) ? 0 : err;
 }
 
 /* ---- building ---- */
@@ -525,6 +528,7 @@ void lane_tx_output(struct lane *l, rocemu_ns_t now)
 			if (unlikely(pkt[i]->again && pkt[i]->niov))
 				rocemu_tx_flatten(pkt[i], l->tx.copy + (size_t)i * ROCEMU_MAX_MTU);
 		}
+		ecn_mark(&l->tx.ecn, pkt, n);
 		if (n)
 			pace_sending(&l->pace, l->agent, scope_of(l, pkt[0]->path), now, pkt, n);
 		if (unlikely(l->impair.on || l->down))

@@ -171,6 +171,11 @@ static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, 
 
 	if (err)
 		return err;
+	if (!ecn_parse(&l->tx.ecn.mode, getenv("ROCEMU_ECN"))) {
+		snprintf(errbuf, errlen, "ROCEMU_ECN=%s: expected \"auto\", \"on\" or \"off\"",
+			 getenv("ROCEMU_ECN"));
+		return -EINVAL;
+	}
 	if (lane_rx_init(l) || lane_tx_init(l))
 		return fail(errbuf, errlen, -ENOMEM, "lane");
 	err = l->impair.on ? lane_impair_init(l, errbuf, errlen) : 0;

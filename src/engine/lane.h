@@ -48,7 +48,7 @@ struct lane_config {
 
 /**
  * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
- * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
+ * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE, ROCEMU_ECN and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
  * open said).
  */
 int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen);
@@ -143,6 +143,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(rx_forwarded,   "datagrams for another slot, forwarded")               \
 	X(rx_misrouted,   "datagrams for a slot that nobody could be handed")    \
 	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \
+	X(rx_congested,   "datagrams received through a buffer that was filling up")  \
 	X(tx_syscalls,    "send calls")                                          \
 	X(tx_datagrams,   "datagrams sent (each segment of a GSO burst counted)") \
 	X(tx_errors,      "datagrams the kernel refused")                        \

@@ -22,6 +22,8 @@ enum {
 	 * held to that (see id_plausible()). */
 	ID_FITS_NEEDED = 32,
 	GSO_MAX_SEGMENTS = 64,
+	ECN_MASK = 3,
+	ECN_CE = 3,
 };
 
 static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
@@ -96,6 +98,34 @@ static enum rocemu_drop deliver_mcast(struct rocemu_ep *ep, rocemu_ns_t now, con
 	return mcast_input(ep, now, pkt, d);
 }
 
+static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt)
+{
+	if (!pkt->h.becn || pkt->payload_len != ROCEMU_CNP_LEN)
+		return ROCEMU_DROP_LENGTH;
+	qp->ep->stats.cnps_rcvd++;
+	if (qp->req.peer)
+		peer_on_cnp(qp->req.peer, now);
+	return ROCEMU_DROP_CNP;
+}
+
+/**
+ * Annex A17.9.2: a packet that was marked on its way, or that found this host's buffer full, makes its sender slow
+ * down. READ responses come because of our own requests, so our window shrinks; hardware wants to be told as well.
+ * Not for ACKs, which no window holds back, nor UD: its packets are of many senders.
+ */
+static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_dgram *d, uint32_t ops)
+{
+	bool marked = (d->tclass & ECN_MASK) == ECN_CE;
+
+	qp->ep->stats.ecn_marked += marked;
+	if (likely(!marked && !d->congested) || qp->type == IBV_QPT_UD || (ops & ROCEMU_OP_ACK))
+		return;
+	if (!(ops & ROCEMU_OP_REQUEST) && qp->req.peer)
+		peer_on_cnp(qp->req.peer, now);
+	if (marked || (ops & ROCEMU_OP_REQUEST))
+		resp_owe_cnp(qp, now);
+}
+
 static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
 				const struct rocemu_packet *pkt, int32_t id)
 {
@@ -118,12 +148,9 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_SOURCE;
 	if (!id_plausible(qp, d, (uint32_t)id))
 		return ROCEMU_DROP_ICRC;
-	if (ops & ROCEMU_OP_CNP) {
-		ep->stats.cnps_rcvd++;
-		if (qp->req.peer)
-			peer_on_cnp(qp->req.peer, now);
-		return ROCEMU_DROP_CNP;
-	}
+	if (ops & ROCEMU_OP_CNP)
+		return cnp_input(qp, now, pkt);
+	note_congestion(qp, now, d, ops);
 	if (ops & ROCEMU_OP_REQUEST)
 		return resp_input(qp, now, pkt, d);
 	return comp_input(qp, now, pkt);
@@ -171,6 +198,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 	unsigned done = 0;
 	struct list *node;
 
+	ep->now = now;
 	req_handed_done(ep, now);
 	if (n > ROCEMU_OUTPUT_BATCH)
 		n = ROCEMU_OUTPUT_BATCH;

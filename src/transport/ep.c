@@ -19,8 +19,6 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	if (!ep)
 		return NULL;
 	ep->cfg = *config;
-	if (!ep->cfg.window_bytes)
-		ep->cfg.window_bytes = EP_DEFAULT_WINDOW;
 	if (!ep->cfg.max_rd_atomic || ep->cfg.max_rd_atomic > ROCEMU_MAX_RD_ATOMIC)
 		ep->cfg.max_rd_atomic = ROCEMU_MAX_RD_ATOMIC;
 	if (!ep->cfg.active_mtu)

@@ -17,7 +17,6 @@
 
 enum {
 	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
-	EP_DEFAULT_WINDOW = 192 * 1024,
 };
 
 /** Something with pending events: embedded in CQ, QP and SRQ; on ep->events while pending != 0. */
@@ -52,6 +51,7 @@ struct rocemu_ep {
 	struct rocemu_ep_stats stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct keep keep;              /* early request packets of all QPs */
+	rocemu_ns_t now;               /* of the last output call */
 	struct rng rng;
 	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
 	struct rocemu_gid gids[ROCEMU_MAX_GID];

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The congestion window of a remote lane: halved when something was lost, grown by about one full
- * packet per window that was acknowledged. It does not pace and keeps no clock: acknowledgements
- * are what releases the next packets.
+ * The lanes that are sent to, and what is under way to each. How much may be: cc.c. Acknowledgements
+ * are what releases the next packets; nothing is paced by a clock.
  */
 #include "transport/peer.h"
 
@@ -17,8 +16,6 @@ enum {
 	COST_OVERHEAD = 512,
 	COST_ROUND = 256,
 	COST_FULL = ROCEMU_MAX_MTU + COST_OVERHEAD,
-	/* Full packets that may always be under way: fewer would not show a loss by a NAK. */
-	FLOOR_PACKETS = 4,
 };
 
 uint32_t peer_cost(uint32_t payload)
@@ -26,9 +23,13 @@ uint32_t peer_cost(uint32_t payload)
 	return ((payload + COST_ROUND - 1) & ~(uint32_t)(COST_ROUND - 1)) + COST_OVERHEAD;
 }
 
-static uint64_t peer_floor(const struct peer *p)
+/** Is the address this host's? Of the addresses of other interfaces than ours nothing is known. */
+static bool is_nearby(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
-	return MIN(p->max, (uint64_t)FLOOR_PACKETS * COST_FULL);
+	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
+
+	return ep_find_gid(ep, gid) >= 0 || (rocemu_gid_is_ipv4(gid) && gid->raw[12] == 127) ||
+	       !memcmp(gid, &loopback6, sizeof(*gid));
 }
 
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn)
@@ -50,7 +51,8 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	p->gid = *gid;
 	p->slot = slot;
 	p->refs = 1;
-	p->max = p->cwnd = ep->cfg.window_bytes;
+	p->ep = ep;
+	cc_init(&p->cc, ep->cfg.window_bytes, is_nearby(ep, gid));
 	list_append(&ep->peers, &p->link);
 	return p;
 }
@@ -63,20 +65,41 @@ void peer_put(struct peer *p)
 	free(p);
 }
 
+void peer_use_mtu(struct peer *p, uint32_t mtu)
+{
+	p->cc.unit = p->refs == 1 ? peer_cost(mtu) : MAX(p->cc.unit, peer_cost(mtu));
+}
+
 bool peer_may_send(const struct peer *p, uint64_t cost)
 {
-	return p->inflight + cost <= p->cwnd;
+	return p->inflight + cost <= p->cc.cwnd;
 }
 
 void peer_on_send(struct peer *p, uint64_t cost)
 {
+	if (!p->inflight)
+		cc_on_idle(&p->cc, p->ep->now);
 	p->inflight += cost;
+}
+
+static uint64_t *turn_of(struct list *node)
+{
+	return &list_entry(node, struct rocemu_qp, req.peer_link)->req.turn;
 }
 
 void peer_block(struct peer *p, struct list *node)
 {
-	if (!list_linked(node))
-		list_append(&p->blocked, node);
+	struct list *before = p->blocked.next;
+
+	if (list_linked(node))
+		return;
+	if (!*turn_of(node)) {
+		*turn_of(node) = ++p->turns;
+		before = &p->blocked;
+	}
+	while (before != &p->blocked && *turn_of(before) < *turn_of(node))
+		before = before->next;
+	list_append(before, node); /* in front of it */
 }
 
 /** As many of those that wait longest as there is room for, at a full packet each. */
@@ -85,7 +108,7 @@ static void peer_wake(struct peer *p)
 	uint64_t used = p->inflight;
 	struct list *n;
 
-	while (used < p->cwnd && (n = list_first(&p->blocked))) {
+	while (used < p->cc.cwnd && (n = list_first(&p->blocked))) {
 		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.peer_link);
 		enum req_hold hold = req_hold(qp);
 
@@ -100,44 +123,36 @@ static void peer_wake(struct peer *p)
 	}
 }
 
-static void peer_release(struct peer *p, uint64_t cost)
-{
-	p->inflight -= cost;
-	p->recover -= MIN(p->recover, cost);
-}
-
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost)
 {
-	(void)now;
-	peer_release(p, cost);
-	if (p->cwnd < p->max)
-		p->cwnd = MIN(p->max, p->cwnd + cost * COST_FULL / p->cwnd);
+	cc_on_ack(&p->cc, now, cost, p->inflight);
+	p->inflight -= cost;
 	peer_wake(p);
 }
 
 void peer_on_forget(struct peer *p, uint64_t cost)
 {
-	peer_release(p, cost);
+	p->inflight -= cost;
 	peer_wake(p);
 }
 
 void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt)
 {
-	(void)p;
 	(void)now;
-	(void)rtt;
+	cc_on_rtt(&p->cc, rtt);
+}
+
+bool peer_heard_since(const struct peer *p, rocemu_ns_t then)
+{
+	return p->cc.heard_at > then;
 }
 
 void peer_on_cnp(struct peer *p, rocemu_ns_t now)
 {
-	peer_on_loss(p, now);
+	cc_on_cnp(&p->cc, now);
 }
 
 void peer_on_loss(struct peer *p, rocemu_ns_t now)
 {
-	(void)now;
-	if (p->recover)
-		return;
-	p->cwnd = MAX(p->cwnd / 2, peer_floor(p));
-	p->recover = p->inflight;
+	cc_on_loss(&p->cc, now);
 }

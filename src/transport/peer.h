@@ -7,6 +7,7 @@
 #ifndef TRANSPORT_PEER_H
 #define TRANSPORT_PEER_H
 
+#include "transport/cc.h"
 #include "transport/ep.h"
 
 struct peer {
@@ -15,34 +16,41 @@ struct peer {
 	struct rocemu_gid gid;
 	uint16_t slot;
 	uint32_t refs;
-	uint64_t inflight; /* bytes charged */
-	uint64_t cwnd;	   /* bytes allowed */
-	uint64_t max;	   /* most that cwnd grows to */
-	uint64_t recover;  /* bytes that were under way at the last loss and still are */
+	struct rocemu_ep *ep; /* borrowed */
+	uint64_t turns;	      /* given out: see peer_block() */
+	uint64_t inflight;    /* bytes charged */
+	struct cc cc;	      /* how many may be */
 };
 
 /** Find or make; -> ref. NULL: out of memory. */
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn);
 void peer_put(struct peer *p);
+/** A QP of this path MTU uses the lane: the largest one's full packet is the least window. */
+void peer_use_mtu(struct peer *p, uint32_t mtu);
 /** Bytes a packet is charged: its payload and what the kernel's buffers cost on top. */
 uint32_t peer_cost(uint32_t payload);
 /** Is there room for cost bytes more? While nothing is under way to the lane, one need not ask. */
 bool peer_may_send(const struct peer *p, uint64_t cost);
 void peer_on_send(struct peer *p, uint64_t cost);
-/** A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order. */
+/**
+ * A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order; one that was
+ * woken and found the room taken by those before it has its old place, until it has sent (req.turn).
+ */
 void peer_block(struct peer *p, struct list *node);
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
 /** The time from a packet to its acknowledgement; neither was sent twice (Karn's rule). */
 void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt);
-/** Bytes given up without acknowledgement (QP stopped, going back). */
+/**
+ * Bytes given up without acknowledgement: QP stopped, going back, or silent while others of the lane
+ * are heard (peer_heard_since()), whose window they must not take away. They are not released again.
+ */
 void peer_on_forget(struct peer *p, uint64_t cost);
+/** Was anything of this lane acknowledged after then? */
+bool peer_heard_since(const struct peer *p, rocemu_ns_t then);
 /** A congestion notification packet came for one of the peer's QPs. */
 void peer_on_cnp(struct peer *p, rocemu_ns_t now);
-/**
- * Loss or congestion was seen: the window shrinks. Not again until what was under way then is
- * acknowledged or given up, so that a burst lost by many QPs counts once.
- */
+/** A packet was lost, see cc_on_loss(): a burst lost by many QPs counts once. */
 void peer_on_loss(struct peer *p, rocemu_ns_t now);
 
 #endif

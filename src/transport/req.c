@@ -36,7 +36,10 @@ int req_attach(struct rocemu_qp *qp)
 	if (!qp_is_reliable(qp) || qp->type == IBV_QPT_XRC_RECV || qp->req.peer)
 		return 0;
 	qp->req.peer = peer_get(qp->ep, &qp->path.dgid, qp->attr.dest_qp_num);
-	return qp->req.peer ? 0 : -ENOMEM;
+	if (!qp->req.peer)
+		return -ENOMEM;
+	peer_use_mtu(qp->req.peer, qp->mtu);
+	return 0;
 }
 
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
@@ -276,6 +279,8 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 			req_charge_room(qp->ep, tx + made, turn);
 		made += turn;
 	}
+	if (made)
+		qp->req.turn = 0;
 	if (hold == REQ_HOLD_WINDOW)
 		peer_block(qp->req.peer, &qp->req.peer_link);
 	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))

@@ -55,6 +55,7 @@ struct qp_req {
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
+	uint64_t turn;		 /* its place among those that wait for the window; 0: none yet */
 	struct list peer_link;   /* RC: in peer->blocked while the window is full; UC, UD: in ep->room_waiting */
 	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "transport/cc.h"
 #include "transport/resp-int.h"
 
 static struct resp_job *job_at(const struct qp_resp *r, uint32_t i)
@@ -91,6 +92,17 @@ void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn)
 	qp_wake(qp);
 }
 
+void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_resp *r = &qp->resp;
+
+	if (r->cnp_at && now < r->cnp_at + CC_INTERVAL_NS)
+		return;
+	r->cnp_at = MAX(now, (rocemu_ns_t)1);
+	r->cnp_owed = true;
+	qp_wake(qp);
+}
+
 /* ---- packets ---- */
 
 static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct rocemu_hdrs *h,
@@ -123,6 +135,28 @@ static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t s
 	};
 
 	tx_begin(qp, tx, &h, 0);
+}
+
+/* Annex A17.9.3: BECN, PSN 0, 16 bytes of 0, and of the service "CNP" whatever the QP's is. */
+static void make_cnp(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t *payload)
+{
+	struct rocemu_hdrs h = {
+		.opcode = ROCEMU_CNP,
+		.becn = true,
+		.pkey = 0xffff,
+		.dqpn = qp->attr.dest_qp_num,
+	};
+
+	memset(payload, 0, ROCEMU_CNP_LEN);
+	tx->path = &qp->path;
+	tx->lqpn = qp->qpn;
+	tx->again = false;
+	tx->payload_len = ROCEMU_CNP_LEN;
+	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(&h, tx->hdr);
+	tx->trailer_len = ROCEMU_ICRC_LEN;
+	tx->iov[0] = (struct iovec){.iov_base = payload, .iov_len = ROCEMU_CNP_LEN};
+	tx->niov = 1;
+	memset(tx->trailer, 0, sizeof(tx->trailer));
 }
 
 static void make_atomic_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx,
@@ -266,6 +300,11 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 {
 	unsigned i = 0;
 
+	if (n && qp->resp.cnp_owed) {
+		make_cnp(qp, &tx[i++], ep_scratch(qp->ep, first));
+		qp->resp.cnp_owed = false;
+		qp->ep->stats.cnps_sent++;
+	}
 	while (i < n && qp->resp.njobs)
 		if (output_job(qp, now, &tx[i], ep_scratch(qp->ep, first + i)))
 			i++;
@@ -276,10 +315,10 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 
 bool resp_has_output(const struct rocemu_qp *qp)
 {
-	return qp->resp.njobs || qp->resp.nak || qp->resp.ack_owed;
+	return qp->resp.njobs || qp->resp.nak || qp->resp.ack_owed || qp->resp.cnp_owed;
 }
 
 bool resp_output_is_acks(const struct rocemu_qp *qp)
 {
-	return !qp->resp.njobs && !qp->resp.nak && qp->resp.ack_owed;
+	return !qp->resp.njobs && !qp->resp.nak && !qp->resp.cnp_owed && qp->resp.ack_owed;
 }

@@ -46,6 +46,8 @@ struct qp_resp {
 	bool ack_owed;
 	uint8_t nak; /* syndrome of the NAK owed, or 0 */
 	uint32_t nak_psn;
+	bool cnp_owed;	    /* a congestion notification, which goes first */
+	rocemu_ns_t cnp_at; /* when the last one was owed; 0: never */
 	struct resp_job *jobs; /* owned ring of 2 * room, by PSN: responses of READs and atomics */
 	struct resp_replay *replay; /* owned ring of room: the last READs and atomics */
 	uint32_t room;		    /* most READs and atomics this QP can be set up for */
@@ -82,6 +84,8 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		     unsigned first);
 bool resp_has_output(const struct rocemu_qp *qp);
+/** What came in for this QP met congestion: its sender is to get a CNP, one per CC_INTERVAL_NS. */
+void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when all of it is a positive ACK, which may wait for company. */
 bool resp_output_is_acks(const struct rocemu_qp *qp);
 /**

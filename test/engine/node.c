@@ -126,7 +126,7 @@ static void to_rts(struct node *n, const struct node *peer)
 	};
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .traffic_class = n->tclass}},
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = rocemu_qp_num(peer->qp),
 		.max_dest_rd_atomic = 4,

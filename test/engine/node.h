@@ -20,6 +20,7 @@ enum {
 struct node {
 	struct lane *lane;
 	struct rocemu_gid gid;
+	uint8_t tclass; /* of what its QP sends; to be set before node_connect() */
 	struct rocemu_pd *pd;
 	struct rocemu_mr *mr;
 	struct rocemu_cq *cq;

@@ -175,7 +175,8 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 				 .dst = h->self,
 				 .sport = 0xc000,
 				 .dport = ROCEMU_UDP_PORT,
-				 .tclass = 0x20,
+				 .tclass = (uint8_t)(0x20 | h->ecn),
+				 .congested = h->congested,
 				 .hop_limit = 61};
 	enum rocemu_drop why;
 	uint32_t icrc;
@@ -261,6 +262,10 @@ static void say_packet(struct hostile *h, const struct rocemu_packet *p)
 	unsigned opcode = p->h.opcode & 0x1f; /* the same in all services */
 
 	assert_int_equal(p->h.dqpn, HOSTILE_QPN);
+	if (p->h.opcode == ROCEMU_CNP) {
+		say(h, "cnp");
+		return;
+	}
 	assert_int_equal(rocemu_opcode_service(p->h.opcode),
 			 h->xrcd ? ROCEMU_SVC_XRC : ROCEMU_SVC_RC);
 	switch (opcode) {

@@ -14,6 +14,7 @@
  *	nak SYNDROME PSN/MSN       (hexadecimal)
  *	rnr TIMER PSN/MSN
  *	first|middle|last|only PSN+LEN   READ responses
+ *	cnp                        congestion notification
  *	atomic PSN/MSN =VALUE      atomic response
  *	recv ID len N [inv] [imm N] [grh from QPN] [sol] [write]    a receive completed
  *	bind ID, inval ID          a bind or local invalidate completed
@@ -58,6 +59,8 @@ struct hostile {
 	unsigned qp_access;   /* to be set before hostile_connect(); default all */
 	uint32_t psn;	      /* rq_psn, default 0 */
 	uint16_t ip_id;	      /* IPv4 identification of what it sends, default 0 */
+	uint8_t ecn;	      /* ECN bits of what it sends, default 0 */
+	bool congested;	      /* what it sends comes through a full buffer */
 	uint8_t rd_atomic;    /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
 	uint32_t invalidated; /* the key that the last receive with "inv" said */
 	bool told_err;

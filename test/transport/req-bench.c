@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "transport/peer.h"
 #include "transport/qp.h"
 
 static const struct rocemu_gid self = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
@@ -86,6 +87,9 @@ struct bench *bench_new(const struct bench_opts *o)
 	assert_int_equal(rocemu_mr_reg(b->pd, b->buf, BENCH_BUF, 0, IBV_ACCESS_LOCAL_WRITE, &b->mr),
 			 0);
 	b->qp = bench_qp(b, o);
+	/* As after slow start. */
+	if (b->qp->req.peer)
+		b->qp->req.peer->cc.cwnd = cc_max(&b->qp->req.peer->cc);
 	return b;
 }
 
@@ -155,6 +159,10 @@ static void note(struct bench *b, struct rocemu_tx *t)
 	assert_true(rocemu_tx_len(t) <= sizeof(raw));
 	flatten(t, raw);
 	assert_int_equal(rocemu_packet_decode(&p, raw, rocemu_tx_len(t)), ROCEMU_DROP_NONE);
+	if (p.h.opcode == ROCEMU_CNP) {
+		append(b->out, sizeof(b->out), "CNP");
+		return;
+	}
 	assert_true(p.h.migreq);
 	assert_int_equal(p.h.pkey, 0xffff);
 	if (p.h.opcode == ROCEMU_RC_READ_REQUEST)
@@ -228,6 +236,8 @@ static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, cons
 		.dst = self,
 		.sport = path.sport,
 		.dport = ROCEMU_UDP_PORT,
+		.tclass = b->ecn,
+		.congested = b->congested,
 		.ip_id_known = true,
 	};
 

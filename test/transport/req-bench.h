@@ -26,6 +26,8 @@ struct bench {
 	struct rocemu_mr *mr;
 	rocemu_ns_t now;
 	uint64_t next_wr;
+	uint8_t ecn;	 /* ECN bits of the peer's answers */
+	bool congested;	 /* they come through a full buffer */
 	unsigned batch;	       /* descriptors asked for in one output call */
 	struct rocemu_tx last; /* the last packet that went out */
 	char out[8192], done[4096];

@@ -194,6 +194,35 @@ TEST(req_window, shared__freed_by_the_other_qp)
 	bench_free(b);
 }
 
+/* The first one that is woken may take all the room: those woken with it must not lose their turn. */
+TEST(req_window, shared_by_many__all_get_their_turn)
+{
+	enum { QPS = 8, ROUNDS = 400 };
+	struct bench *b = bench_new(&(struct bench_opts){.window = 4 * (4096 + 512)});
+	struct rocemu_qp *qps[QPS] = {b->qp};
+	int32_t least = INT32_MAX, most = 0;
+
+	for (unsigned i = 0; i < QPS; i++) {
+		b->qp = qps[i] = i ? bench_qp(b, &(struct bench_opts){0}) : b->qp;
+		for (unsigned k = 0; k < 8; k++)
+			bench_post(b, IBV_WR_SEND, 1000 * 256);
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		bench_out(b);
+		for (unsigned i = 0; i < QPS; i++) {
+			b->qp = qps[i];
+			if (qps[i]->req.inflight)
+				bench_ack(b, rocemu_psn_diff(qps[i]->req.send_psn, BENCH_PSN) - 1);
+		}
+	}
+	for (unsigned i = 0; i < QPS; i++) {
+		least = MIN(least, rocemu_psn_diff(qps[i]->req.acked_psn, BENCH_PSN));
+		most = MAX(most, rocemu_psn_diff(qps[i]->req.acked_psn, BENCH_PSN));
+	}
+	assert_true(least > 0 && least * 2 > most);
+	bench_free(b);
+}
+
 TEST(req_window, qp_destroyed__gives_its_share_back)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.window = 4 * (256 + 512)});
