@@ -2,8 +2,8 @@
 /*
  * Requester: turns send work requests into request packets (RC, UC, UD), and decides what to send
  * again and when. Files: req.c (which packet next), req-build.c (how it is made), retry.c (timers,
- * RNR, going back), peer.c (the congestion window per remote lane). What responses mean is the
- * completer's business (comp.h).
+ * RNR, going back), recover.c (missing packets alone), peer.c (the congestion window per remote
+ * lane). What responses mean is the completer's business (comp.h).
  */
 #ifndef TRANSPORT_REQ_H
 #define TRANSPORT_REQ_H
@@ -11,6 +11,7 @@
 #include <rocemu/endpoint.h>
 
 #include "base/list.h"
+#include "transport/recover.h"
 
 struct peer;
 
@@ -22,6 +23,7 @@ enum req_hold {
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
 	REQ_HOLD_ROOM,   /* UC, UD: no datagram room */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
+	REQ_HOLD_BUDGET, /* the endpoint's READ budget is used up */
 	REQ_HOLD_FAULT,	 /* the next request cannot be executed; those before it are not done yet */
 	REQ_FAULT,	 /* ... they are done: it is to be failed now */
 };
@@ -49,13 +51,24 @@ struct qp_req {
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	bool rnr_wait;		  /* the timer is an RNR wait: send nothing until it ends */
-	bool went_back;		  /* for acked_psn; the next NAK for the same PSN is an echo */
+	bool went_back;		  /* a retry was used since acked_psn moved last; losses use no other */
+	uint8_t backoff;	  /* probes since acked_psn moved last: each doubles the delay */
+	bool rtt_valid;		  /* rtt_psn was sent once, at rtt_at, and nothing was sent again since */
+	uint32_t rtt_psn;
+	rocemu_ns_t rtt_at;
+	rocemu_ns_t srtt, rttvar, min_rtt; /* 0: not measured */
+	rocemu_ns_t probe_at;		   /* as deadline: when a packet is sent to learn what arrived */
+	struct req_again again;
 	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
-	struct list peer_link;   /* RC: in peer->blocked while the window is full; UC, UD: in ep->room_waiting */
+	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
+	bool read_yield;	 /* sent a READ while others waited: it is their turn */
+	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
+	 * used up; UC, UD: in ep->room_waiting. */
+	struct list peer_link;
 	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };
 
@@ -85,7 +98,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp);
  * completion, so they complete only now. Called first in each output call.
  */
 void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now);
-/** Packets of an RC QP went out: the ACK timer runs from now on, if it does not already. */
+/** Packets of an RC QP went out: its timers run from now on, if they do not already. */
 void req_sent(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP's timer is due (it was taken out of the heap). */
 void req_expire(struct rocemu_qp *qp, rocemu_ns_t now);
@@ -97,11 +110,14 @@ bool req_idle(const struct rocemu_qp *qp);
 /** Packets up to and including psn are acknowledged: moves window and timer on. */
 void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /**
- * What follows the last acknowledged packet was lost: sequence NAK or implied NAK. Goes back once;
- * does nothing until an acknowledgement or the timer shows that it helped or not. Consumes a retry.
+ * A loss was seen. Consumes a retry, unless one was consumed since the last progress.
  * @return false: none was left (the caller fails the QP).
  */
-bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now);
+bool req_use_retry(struct rocemu_qp *qp);
+/** Give up what is in flight, and send it again from the oldest unacknowledged packet on. */
+void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now);
+/** The probe timer starts anew: something was sent that is answered soon. */
+void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now);
 /** RNR NAK with this timer code for the oldest unacknowledged PSN. False: rnr_retry is used up. */
 bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code);
 /** The send queue was flushed: nothing is begun, nothing in flight. */

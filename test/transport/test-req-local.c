@@ -119,9 +119,9 @@ TEST(req_local, sent_again__not_executed_again)
 	bench_post(f.b, IBV_WR_SEND, 300);
 	assert_string_equal(bench_out(f.b), "SEND_ONLY 0 A; SEND_FIRST 1; SEND_LAST 2 A");
 	bench_nak(f.b, 0, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(f.b), "SEND_ONLY 0 A; SEND_FIRST 1; SEND_LAST 2 A");
+	assert_string_equal(bench_out(f.b), "SEND_ONLY 0 A");
 	bench_nak(f.b, 1, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(f.b), "SEND_FIRST 1; SEND_LAST 2 A");
+	assert_string_equal(bench_out(f.b), "SEND_FIRST 1 A");
 	assert_string_equal(bench_done(f.b), "1 OK; 2 OK");
 	bench_wait(f.b, 1000000);
 	assert_string_equal(bench_out(f.b), "SEND_FIRST 1; SEND_LAST 2 A");
@@ -178,11 +178,9 @@ TEST(req_local, behind_a_read__completes_after_it)
 	assert_string_equal(bench_out(f.b), "READ_REQUEST 0+8 A; SEND_ONLY 1 A");
 	bench_ack(f.b, 1); /* the READ's response is lost */
 	assert_string_equal(bench_done(f.b), "");
-	assert_string_equal(bench_out(f.b), "READ_REQUEST 0+8 A; SEND_ONLY 1 A");
+	assert_string_equal(bench_out(f.b), "READ_REQUEST 0+8 A");
 	bench_read_resp(f.b, ROCEMU_RC_READ_RESP_ONLY, 0, 7, 8);
-	assert_string_equal(bench_done(f.b), "1 OK; 2 OK");
-	bench_ack(f.b, 1);
-	assert_string_equal(bench_done(f.b), "3 OK");
+	assert_string_equal(bench_done(f.b), "1 OK; 2 OK; 3 OK");
 	bench_free(f.b);
 }
 
