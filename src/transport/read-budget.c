@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * QPs that wait get turns in order. A turn is one request, and holds room for it until the QP has
+ * sent: a QP that others' completions wake earlier would take it, and the same few would always win.
+ */
 #include "transport/read-budget.h"
 
 #include "base/util.h"
@@ -7,14 +11,20 @@ bool read_budget_open(const struct rocemu_qp *qp)
 {
 	const struct rocemu_ep *ep = qp->ep;
 
-	if (qp->req.read_yield && !list_empty(&ep->read_waiting))
-		return false;
-	return ep->read_out < ep->cfg.read_budget;
+	if (qp->req.read_turn)
+		return true;
+	return list_empty(&ep->read_waiting) && ep->read_out + ep->read_turns < ep->cfg.read_budget;
 }
 
 bool read_budget_left(const struct rocemu_ep *ep)
 {
 	return !list_empty(&ep->read_waiting) && ep->read_out < ep->cfg.read_budget;
+}
+
+static void turn_end(struct rocemu_qp *qp)
+{
+	qp->ep->read_turns -= qp->req.read_turn;
+	qp->req.read_turn = 0;
 }
 
 void read_budget_wait(struct rocemu_qp *qp)
@@ -23,11 +33,17 @@ void read_budget_wait(struct rocemu_qp *qp)
 		list_append(&qp->ep->read_waiting, &qp->req.peer_link);
 }
 
+void read_budget_pass(struct rocemu_qp *qp)
+{
+	turn_end(qp);
+	read_budget_wake(qp->ep);
+}
+
 void read_budget_take(struct rocemu_qp *qp, uint32_t bytes)
 {
+	turn_end(qp);
 	qp->req.read_out += bytes;
 	qp->ep->read_out += bytes;
-	qp->req.read_yield = !list_empty(&qp->ep->read_waiting);
 }
 
 void read_budget_return(struct rocemu_qp *qp, uint32_t bytes)
@@ -38,23 +54,21 @@ void read_budget_return(struct rocemu_qp *qp, uint32_t bytes)
 	read_budget_wake(qp->ep);
 }
 
-/*
- * Those that wait longest are woken until what they will ask for fills the budget. One that waits
- * for something else by now must not take the turn: nothing would wake the next.
- */
 void read_budget_wake(struct rocemu_ep *ep)
 {
-	uint64_t used = ep->read_out;
 	struct list *n;
 
-	while (used < ep->cfg.read_budget && (n = list_first(&ep->read_waiting))) {
+	while (ep->read_out + ep->read_turns < ep->cfg.read_budget &&
+	       (n = list_first(&ep->read_waiting))) {
 		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.peer_link);
 
 		list_remove(n);
-		qp->req.read_yield = false;
+		qp->req.read_turn = qp->req.read_pkts * qp->req.full_cost;
+		ep->read_turns += qp->req.read_turn;
+		/* One that waits for something else by now must not keep the turn. */
+		if (req_hold(qp) != REQ_GO)
+			turn_end(qp);
 		qp_wake(qp);
-		if (req_hold(qp) == REQ_GO)
-			used += (uint64_t)qp->req.read_pkts * qp->req.full_cost;
 	}
 }
 

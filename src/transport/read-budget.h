@@ -8,12 +8,14 @@
 
 #include "transport/qp.h"
 
-/** May the QP send a READ request? A request may exceed the budget once it is begun. */
+/** May the QP send a READ request? The last one may exceed the budget. */
 bool read_budget_open(const struct rocemu_qp *qp);
-/** Some wait although there is room: those that were woken use less than they might have. */
+/** Some wait although there is room: whose turn it is cannot send just now. */
 bool read_budget_left(const struct rocemu_ep *ep);
 /** The QP waits for it (REQ_HOLD_BUDGET). */
 void read_budget_wait(struct rocemu_qp *qp);
+/** The QP sent all that it can: another gets its turn, if it did not use it. */
+void read_budget_pass(struct rocemu_qp *qp);
 /** The QP asked for responses of these bytes, counted as peer_cost() does. */
 void read_budget_take(struct rocemu_qp *qp, uint32_t bytes);
 /** They came, or were given up; at most what is left of what the QP took. */

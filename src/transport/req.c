@@ -69,6 +69,7 @@ void req_stop(struct rocemu_qp *qp)
 		req->peer = NULL;
 	}
 	read_budget_return(qp, req->read_out);
+	read_budget_pass(qp);
 	req->inflight = 0;
 	req->rd_atomic_out = 0;
 	req->rnr_wait = false;
@@ -305,8 +306,8 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 			req_charge_room(qp->ep, tx + made, turn);
 		made += turn;
 	}
-	if (!list_empty(&qp->ep->read_waiting)) {
-		read_budget_wake(qp->ep); /* the next, if this one leaves room */
+	if (hold != REQ_GO && (qp->req.read_turn || !list_empty(&qp->ep->read_waiting))) {
+		read_budget_pass(qp);
 		hold = req_hold(qp);
 	}
 	if (hold == REQ_HOLD_WINDOW)

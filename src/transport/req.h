@@ -65,7 +65,7 @@ struct qp_req {
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
 	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
-	bool read_yield;	 /* sent a READ while others waited: it is their turn */
+	uint32_t read_turn;	 /* bytes that the budget holds ready for its next READ; 0: not its turn */
 	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
 	 * used up; UC, UD: in ep->room_waiting. */
 	struct list peer_link;
