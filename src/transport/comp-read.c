@@ -104,7 +104,8 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	if (ahead < GOT_PSNS) {
 		if (got_test(&qp->req.again, psn))
 			return ROCEMU_DROP_GHOST;
-		/* Wrong ones are left alone: this one fails the request if it is asked for again. */
+		/* Wrong ones are left alone: this one fails the request if it is asked for again.
+		 */
 		if (comp_take(qp, pkt, i))
 			return ROCEMU_DROP_SEQUENCE;
 	}

@@ -190,8 +190,8 @@ static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t
 	const struct swqe *w = sq_wqe(&qp->sq, comp_entry(qp, psn));
 
 	/*
-	 * Within a READ or atomic it may answer a duplicate, with the newest PSN, while the responses
-	 * are still under way. Before that, responses that have not come are lost.
+	 * Within a READ or atomic it may answer a duplicate, with the newest PSN, while the
+	 * responses are still under way. Before that, responses that have not come are lost.
 	 */
 	if (swqe_is_fetch(w))
 		end = w->first_psn;

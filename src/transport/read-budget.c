@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * QPs that wait get turns in order. A turn is one request, and holds room for it until the QP has
- * sent: a QP that others' completions wake earlier would take it, and the same few would always win.
+ * sent: a QP that others' completions wake earlier would take it, and the same few would always
+ * win.
  */
 #include "transport/read-budget.h"
 

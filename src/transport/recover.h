@@ -20,15 +20,32 @@ enum again_reason { AGAIN_NONE, AGAIN_NAK, AGAIN_PROBE };
  * or what one READ request asked for. Only recover.c writes these; got: comp-read.c.
  */
 struct req_again {
-	uint32_t from, to;	  /* what is missing in [from, to) is to be sent again */
-	uint32_t asked;		  /* what is missing below it was sent again since ... */
-	uint32_t mark;		  /* ... next_psn was this: a later answer shows that it was lost too */
-	uint32_t split_to;	  /* a response before it may end what was asked for again in pieces */
-	uint32_t head_end;	  /* end of the unit that was sent again alone */
-	enum again_reason reason; /* why that was; AGAIN_NONE: none, or it was answered */
-	uint8_t steps;		  /* such units in a row that were acknowledged alone */
+	uint32_t from, to; /* what is missing in [from, to) is to be sent again */
+	uint32_t asked;	   /* what is missing below it was sent again since ... */
+	uint32_t mark;	   /* ... send_psn was this: a later answer shows that it was lost too */
+	uint32_t twice;	   /* what is missing below it was sent once more since asked is this */
+	uint32_t split_to; /* a response before it may end what was asked for again in pieces */
+	/* A unit that was sent again alone. */
+	enum again_reason reason; /* why; AGAIN_NONE: none was, or it was answered */
+	uint32_t head_end;	  /* its end */
 	rocemu_ns_t head_at;	  /* when */
-	uint64_t got[GOT_PSNS / 64]; /* bit of PSN % GOT_PSNS: responses that came before their turn */
+	bool once_more;		  /* it is to be sent twice */
+	uint8_t steps;		  /* such units in a row that were acknowledged alone */
+	/* A loss that the window was not cut for yet: it may be merely late. */
+	bool suspected;
+	bool suspect_nak;    /* a NAK named it */
+	uint32_t lost_psn;   /* its oldest packet */
+	rocemu_ns_t lost_at; /* when that was sent again; ROCEMU_NEVER: not yet */
+	uint32_t lateness;   /* smoothed share of what was merely late, of LATENESS_ONE */
+	uint32_t late_max;   /* so many responses may overtake one that is not lost */
+	/* Many gaps in flight: all of it is sent again while nothing else may be sent. */
+	uint32_t gap_psn;	/* the last packet that was lost */
+	uint32_t spacing;	/* PSNs from one such to the next, smoothed; 0: none yet */
+	uint32_t fill, fill_to; /* what is left of it */
+	rocemu_ns_t fill_at;	/* when it began */
+	bool filling;		/* from and to are a part of that: messages only */
+	uint64_t got[GOT_PSNS /
+		     64]; /* bit of PSN % GOT_PSNS: responses that came before their turn */
 };
 
 struct qp_req;
@@ -56,6 +73,12 @@ static inline bool recover_due(const struct req_again *a)
 	return a->from != a->to;
 }
 
+/** Something may be sent again because nothing else may be. */
+static inline bool recover_can_fill(const struct req_again *a)
+{
+	return a->fill != a->fill_to;
+}
+
 /** Nothing is sent again out of turn any more: start, rewinding, flush. */
 void recover_reset(struct rocemu_qp *qp);
 /** acked_psn moved, and what comp.acked_to says of later packets was taken in. bare: by an ACK. */
@@ -73,6 +96,8 @@ bool recover_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /** Send the oldest unacknowledged unit again, to learn what the peer has. */
 void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now);
+/** What recover_can_fill() says may be sent is to be sent now. */
+void recover_fill(struct rocemu_qp *qp);
 /** The next packet out of turn. @return 1, or 0: none is missing any more. */
 unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx);
 

@@ -292,6 +292,18 @@ bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep)
 	return !list_empty(&ep->room_waiting);
 }
 
+/** req_hold(); where nothing new may go, some of what is in flight may go again. */
+static enum req_hold req_ready(struct rocemu_qp *qp)
+{
+	enum req_hold hold = req_hold(qp);
+
+	if (!recover_can_fill(&qp->req.again) ||
+	    (hold != REQ_HOLD_WINDOW && hold != REQ_HOLD_IDLE && hold != REQ_HOLD_READ))
+		return hold;
+	recover_fill(qp);
+	return req_hold(qp);
+}
+
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		    unsigned first)
 {
@@ -299,7 +311,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 	unsigned made = 0;
 
 	(void)first;
-	while ((hold = req_hold(qp)) == REQ_GO && made < n) {
+	while ((hold = req_ready(qp)) == REQ_GO && made < n) {
 		unsigned turn = req_turn(qp, now, tx + made, n - made);
 
 		if (!qp_is_reliable(qp))

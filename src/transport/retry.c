@@ -23,8 +23,8 @@
 
 enum {
 	RNR_RETRY_FOREVER = 7,
-	/* Delays of the probe timer in ns. The peer's thread may be late by some scheduling turns; while
-	 * the answer to a loss is awaited, a probe too many is cheaper than waiting. */
+	/* Delays of the probe timer in ns. The peer's thread may be late by some scheduling turns;
+	 * while the answer to a loss is awaited, a probe too many is cheaper than waiting. */
 	PROBE_MIN_NS = 1000 * 1000,
 	PROBE_MIN_LOSS_NS = 200 * 1000,
 	PROBE_FIRST_NS = 10 * 1000 * 1000, /* no round trip was measured yet */
@@ -45,12 +45,13 @@ static rocemu_ns_t ack_deadline(const struct rocemu_qp *qp, rocemu_ns_t now)
 static rocemu_ns_t probe_delay(const struct rocemu_qp *qp)
 {
 	const struct qp_req *req = &qp->req;
-	rocemu_ns_t floor = req->again.reason == AGAIN_NAK ? PROBE_MIN_LOSS_NS : PROBE_MIN_NS;
+	bool lost = req->again.suspected || req->again.reason == AGAIN_NAK;
 	rocemu_ns_t timeout = rocemu_ack_timeout_ns(qp->attr.timeout);
 	rocemu_ns_t delay = PROBE_FIRST_NS;
 
 	if (req->srtt)
-		delay = MAX(2 * req->srtt + 4 * req->rttvar, floor);
+		delay = lost ? MAX(req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_LOSS_NS)
+			     : MAX(2 * req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_NS);
 	delay <<= MIN(req->backoff, (uint8_t)PROBE_DOUBLINGS);
 	return timeout ? MIN(delay, timeout) : delay;
 }
@@ -193,6 +194,8 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 		req->again.asked = req->acked_psn;
 	if (rocemu_psn_diff(req->again.split_to, req->acked_psn) < 0)
 		req->again.split_to = req->acked_psn;
+	if (rocemu_psn_diff(req->again.twice, req->acked_psn) < 0)
+		req->again.twice = req->acked_psn;
 	rtt_take(qp, now);
 	if (!req->rnr_wait) {
 		if (req->acked_psn == req->send_psn) {

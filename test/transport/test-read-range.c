@@ -133,6 +133,30 @@ TEST(read_range, asked_again_and_lost_again__shown_by_a_later_request)
 	bench_free(b);
 }
 
+/* What is asked for again is answered in order. */
+TEST(read_range, lost_again__shown_by_the_answer_to_the_next_hole)
+{
+	struct bench *b = bench_new(&(struct bench_opts){0});
+
+	bench_post(b, IBV_WR_RDMA_READ, 10 * 256);
+	bench_out(b);
+	middle(b, 0);
+	middle(b, 2);
+	middle(b, 3);
+	middle(b, 5);
+	middle(b, 6);
+	middle(b, 7);
+	assert_string_equal(bench_out(b), "READ_REQUEST 1+256 A; READ_REQUEST 4+256 A");
+	middle(b, 4);
+	assert_string_equal(bench_out(b), "READ_REQUEST 1+256 A");
+	middle(b, 1);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_MIDDLE, 8, 9, 256);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 9, 10, 256);
+	assert_string_equal(bench_done(b), "1 OK");
+	check(b, 10);
+	bench_free(b);
+}
+
 TEST(read_range, silence__only_the_holes_of_the_oldest_request)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14});

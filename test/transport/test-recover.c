@@ -2,6 +2,8 @@
 /* What is sent again alone, by which answers, and how a peer that goes back is found out. */
 #include "req-bench.h"
 
+#include <string.h>
+
 #include "transport/peer.h"
 #include "transport/qp.h"
 
@@ -128,8 +130,9 @@ TEST(recover_nak, each_next_one_missing_too__goes_back_after_three)
 		bench_wait(b, 50000);
 	}
 	bench_nak(b, 4, ROCEMU_NAK_PSN_SEQ);
-	assert_string_equal(bench_out(b),
-			    "SEND_ONLY 4 A; SEND_ONLY 5 A; SEND_ONLY 6 A; SEND_ONLY 7 A; SEND_ONLY 8 A");
+	assert_string_equal(
+		bench_out(b),
+		"SEND_ONLY 4 A; SEND_ONLY 5 A; SEND_ONLY 6 A; SEND_ONLY 7 A; SEND_ONLY 8 A");
 	assert_int_not_equal(b->qp->req.peer->goes_back, 0);
 	bench_free(b);
 }
@@ -249,8 +252,7 @@ TEST(recover_probe, lost_after_a_nak__sooner)
 
 TEST(recover_probe, other_qps_of_the_lane__get_the_window_of_the_silent_one)
 {
-	struct bench *b =
-		bench_new(&(struct bench_opts){.timeout = 14, .window = 4 * (256 + 512)});
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = 4 * (256 + 512)});
 	struct rocemu_qp *silent = b->qp;
 
 	bench_post(b, IBV_WR_SEND, 4 * 256);
@@ -352,5 +354,98 @@ TEST(recover_nak, out_of_range__ghost)
 	assert_int_equal(bench_nak(b, 3, ROCEMU_NAK_PSN_SEQ), ROCEMU_DROP_GHOST);
 	assert_int_equal(bench_nak(b, 0, ROCEMU_NAK_PSN_SEQ), ROCEMU_DROP_GHOST);
 	assert_string_equal(bench_out(b), "");
+	bench_free(b);
+}
+
+/* A packet that was overtaken is no sign of congestion: what it takes to cut is that it was lost.
+ */
+TEST(recover_late, answered_before_it_was_sent_again__no_suspicion)
+{
+	struct bench *b = start(0);
+
+	post(b, 4);
+	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
+	assert_true(b->qp->req.again.suspected);
+	bench_out(b);
+	bench_wait(b, 10000);
+	bench_ack(b, 4);
+	assert_false(b->qp->req.again.suspected);
+	assert_int_not_equal(b->qp->req.again.lateness, 0);
+	assert_int_equal(b->qp->req.again.spacing, 0);
+	bench_free(b);
+}
+
+TEST(recover_late, answered_a_round_trip_later__was_lost)
+{
+	struct bench *b = start(0);
+
+	post(b, 4);
+	bench_nak(b, 1, ROCEMU_NAK_PSN_SEQ);
+	bench_out(b);
+	bench_wait(b, 50000);
+	bench_ack(b, 4);
+	assert_false(b->qp->req.again.suspected);
+	assert_int_equal(b->qp->req.again.lateness, 0);
+	assert_int_not_equal(b->qp->req.again.spacing, 0);
+	bench_free(b);
+}
+
+TEST(recover_nak, losses_are_frequent__sent_twice)
+{
+	struct bench *b = start(0);
+
+	b->qp->req.again.spacing = 20;
+	post(b, 4);
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	assert_string_equal(bench_out(b), "SEND_ONLY 2 A; SEND_ONLY 2 A");
+	bench_free(b);
+}
+
+/** A window that is full of packets of which many are likely lost. */
+static struct bench *start_full(enum ibv_wr_opcode last)
+{
+	struct bench *b = bench_new(
+		&(struct bench_opts){.timeout = 14, .window = 40 * (256 + 512), .rd_atomic = 4});
+
+	b->qp->req.again.spacing = 10;
+	for (int i = 0; i < 2; i++)
+		bench_post(b, IBV_WR_SEND, 15 * 256);
+	bench_post(b, last, 10 * 256);
+	bench_post(b, IBV_WR_SEND, 256);
+	bench_out(b);
+	return b;
+}
+
+TEST(recover_fill, many_gaps_and_nothing_else_to_send__all_in_flight_once)
+{
+	struct bench *b = start_full(IBV_WR_SEND);
+
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	bench_out(b);
+	/* The one named twice, and each of those behind it. */
+	assert_int_equal(rocemu_ep_get_stats(b->ep)->retransmits, 2 + 37);
+	assert_int_equal(b->qp->req.peer->inflight, b->qp->req.inflight);
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	assert_string_equal(bench_out(b), "");
+	bench_free(b);
+}
+
+TEST(recover_fill, reads_in_flight__left_alone)
+{
+	struct bench *b = start_full(IBV_WR_RDMA_READ);
+
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	assert_null(strstr(bench_out(b), "READ_REQUEST"));
+	assert_int_equal(rocemu_ep_get_stats(b->ep)->retransmits, 2 + 27);
+	bench_free(b);
+}
+
+TEST(recover_fill, few_gaps__only_what_is_named)
+{
+	struct bench *b = start_full(IBV_WR_SEND);
+
+	b->qp->req.again.spacing = 100;
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	assert_string_equal(bench_out(b), "SEND_MIDDLE 2 A; SEND_ONLY 40 A");
 	bench_free(b);
 }
