@@ -40,6 +40,48 @@ int req_attach(struct rocemu_qp *qp)
 	return qp->req.peer ? 0 : -ENOMEM;
 }
 
+int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah)
+{
+	struct qp_req *req = &qp->req;
+	struct peer *from = req->peer;
+	struct rocemu_path path;
+
+	if (!from || rocemu_path_resolve(qp->ep, ah, &path))
+		return 0;
+	req->peer = peer_get(qp->ep, &path.dgid, qp->attr.dest_qp_num);
+	if (!req->peer) {
+		req->peer = from;
+		return -ENOMEM;
+	}
+	if (req->peer != from) {
+		list_remove(&req->peer_link);
+		peer_on_forget(from, req->inflight);
+		peer_on_send(req->peer, req->inflight);
+		/* Another path: nothing measured holds for it. */
+		req->rtt_valid = false;
+		req->srtt = req->rttvar = req->min_rtt = 0;
+	}
+	peer_put(from);
+	return 0;
+}
+
+void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
+{
+	struct qp_req *req = &qp->req;
+
+	if (!req->peer)
+		return;
+	if (mask & IBV_QP_RETRY_CNT)
+		req->retry_left = qp->attr.retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		req->rnr_left = qp->attr.rnr_retry;
+	if (mask & IBV_QP_TIMEOUT)
+		req_timeout_restart(qp, now);
+	/* A turn that it cannot use any more goes to the next one. */
+	read_budget_pass(qp);
+	req_kick(qp, now);
+}
+
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_req *req = &qp->req;

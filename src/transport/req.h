@@ -76,6 +76,13 @@ struct qp_req {
 void req_reset(struct rocemu_qp *qp);
 /** Before RTR -> RTS: find the peer that qp->path and attr.dest_qp_num name. -ENOMEM. */
 int req_attach(struct rocemu_qp *qp);
+/**
+ * Before the QP's address changes (SQD): what is in flight counts against the new peer's window, and
+ * who waits for the old one's is woken. Does nothing before req_attach(). -ENOMEM.
+ */
+int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah);
+/** The attributes that mask names, or the state, changed: those of the requester hold from now on. */
+void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask);
 /** RTR -> RTS, after req_attach(): start at attr.sq_psn; the send queue is empty. */
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP goes away or to RESET/ERR: stop the timer, leave the peer's window. */
@@ -116,6 +123,8 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 bool req_use_retry(struct rocemu_qp *qp);
 /** Give up what is in flight, and send it again from the oldest unacknowledged packet on. */
 void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now);
+/** The ACK timer starts anew, with the present timeout. */
+void req_timeout_restart(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The probe timer starts anew: something was sent that is answered soon. */
 void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now);
 /** RNR NAK with this timer code for the oldest unacknowledged PSN. False: rnr_retry is used up. */

@@ -74,6 +74,14 @@ void req_sent(struct rocemu_qp *qp, rocemu_ns_t now)
 	timers_arm(qp);
 }
 
+void req_timeout_restart(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	if (qp->req.rnr_wait || !timer_running(&qp->timer))
+		return;
+	qp->req.deadline = ack_deadline(qp, now);
+	req_probe_restart(qp, now);
+}
+
 void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	qp->req.probe_at = now + probe_delay(qp);

@@ -185,6 +185,25 @@ TEST(req_local, behind_a_read__completes_after_it)
 	bench_free(f.b);
 }
 
+/* Executed: to report it as flushed would have the program bind again. */
+TEST(req_local, qp_fails_behind_it__executed_ones_succeed_in_order)
+{
+	struct fixture f = start(&(struct bench_opts){0});
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+
+	bench_post(f.b, IBV_WR_SEND, 8);
+	post_bind(&f, 0);
+	bench_post(f.b, IBV_WR_SEND, 8);
+	bench_out(f.b);
+	post_inval(&f, IBV_SEND_FENCE); /* waits: not executed */
+	bench_out(f.b);
+	assert_true(bound(&f));
+	assert_int_equal(rocemu_qp_modify(f.b->qp, f.b->now, &err, IBV_QP_STATE), 0);
+	assert_string_equal(bench_done(f.b), "1 FLUSH; 2 OK; 3 FLUSH; 4 FLUSH");
+	assert_true(bound(&f));
+	bench_free(f.b);
+}
+
 TEST(req_local, fails__those_before_complete_those_behind_are_flushed)
 {
 	struct fixture f = start(&(struct bench_opts){0});
