@@ -140,6 +140,11 @@ ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 struct rocemu_ep_config {
 	uint64_t seed;                 /* of every random choice (keys, first QP index) */
 	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: what the path takes */
+	/*
+	 * Bytes of READ responses that may be on their way to the endpoint, each packet counted with what it costs a
+	 * socket buffer on top; the last request may exceed it. 0: default, half of Linux's default receive buffer.
+	 */
+	uint32_t read_budget;
 	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
 	enum ibv_mtu active_mtu;       /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
 	/*
@@ -217,6 +222,9 @@ ROCEMU_PUBLIC void rocemu_ep_set_datagram_room(struct rocemu_ep *ep, uint64_t by
 /** True while UC or UD requests wait for room. */
 ROCEMU_PUBLIC bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep);
 
+/** Change rocemu_ep_config::read_budget. */
+ROCEMU_PUBLIC void rocemu_ep_set_read_budget(struct rocemu_ep *ep, uint32_t bytes);
+
 /** When rocemu_ep_expire() wants to be called next; ROCEMU_NEVER when nothing runs. */
 ROCEMU_PUBLIC rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep);
 
@@ -261,6 +269,7 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 	X(err_naks_rcvd,   "NAKs received for errors") \
 	X(timeouts,        "ACK timeouts") \
 	X(retransmits,     "request packets sent again") \
+	X(probes,          "probe timers run out, each sends a packet again") \
 	X(duplicates,      "duplicate requests received") \
 	X(kept,            "request packets that came early and were kept") \
 	X(kept_full,       "request packets that came early and were not kept") \

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Completer. Responses come in any order, twice, or not at all; requests complete in the order of
- * posting all the same, because everything here happens at the oldest unacknowledged PSN (una_psn):
- * a response for a later one first acknowledges what lies before it. That stops at a READ, an
- * atomic, a FLUSH or an ATOMIC WRITE, whose own response is needed; to go beyond it shows that this
- * response was lost (the implied NAK of IBTA 9.7.5) and it is asked for again.
+ * posting all the same. Each response shows that the peer has executed everything before it
+ * (acked_to); what is complete is that, up to the oldest READ, atomic, FLUSH or ATOMIC WRITE whose
+ * own response has not come (una_psn). A response beyond that shows that it was lost (the implied
+ * NAK of IBTA 9.7.5), and it is asked for again.
  */
 #include "transport/comp.h"
-
-#include <errno.h>
 
 #include "base/util.h"
 #include "transport/qp.h"
@@ -21,7 +19,7 @@ void comp_reset(struct rocemu_qp *qp)
 
 void comp_start(struct rocemu_qp *qp)
 {
-	qp->comp.una_psn = qp->attr.sq_psn;
+	qp->comp.una_psn = qp->comp.acked_to = qp->attr.sq_psn;
 }
 
 /* ---- completions ---- */
@@ -99,10 +97,16 @@ void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	/* UC, UD: those before cur have left and only wait for the next output call to complete. */
 	while (!qp_is_reliable(qp) && (int32_t)(qp->req.cur - qp->sq.tail) > 0)
 		comp_complete(qp, now);
-	while (qp->sq.tail != qp->sq.head)
-		comp_push(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
+	while (qp->sq.tail != qp->sq.head) {
+		/* Begun means executed, for those that make no packet. */
+		if ((int32_t)(qp->sq.next - qp->sq.tail) > 0 &&
+		    swqe_is_local(sq_wqe(&qp->sq, qp->sq.tail)))
+			comp_complete(qp, now);
+		else
+			comp_push(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
+	}
 	req_flushed(qp);
-	qp->comp.una_psn = qp->req.next_psn;
+	qp->comp.una_psn = qp->comp.acked_to = qp->req.next_psn;
 }
 
 /* ---- acknowledgement ---- */
@@ -118,6 +122,8 @@ static bool outstanding(const struct rocemu_qp *qp, uint32_t psn)
 static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint32_t tail)
 {
 	qp->comp.una_psn = una;
+	if (rocemu_psn_diff(qp->comp.acked_to, una) < 0)
+		qp->comp.acked_to = una;
 	req_acked(qp, now, (una - 1) & ROCEMU_PSN_MASK);
 	while (qp->sq.tail != tail)
 		comp_complete(qp, now);
@@ -126,54 +132,76 @@ static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint
 		req_kick(qp, now);
 }
 
-/**
- * Everything before end is acknowledged, as far as no READ or atomic lies there.
- * @return true: all of it.
- */
-static bool comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end)
+/** Of the left packets of w from una on: how many are done, one after the other? */
+static uint32_t comp_done(struct rocemu_qp *qp, const struct swqe *w, uint32_t una, uint32_t left)
+{
+	struct req_again *a = &qp->req.again;
+	uint32_t n = 0;
+
+	if (!swqe_is_fetch(w))
+		return MIN(left, (qp->comp.acked_to - una) & ROCEMU_PSN_MASK);
+	for (; n < left && got_test(a, una + n); n++)
+		got_clear(a, una + n);
+	return n;
+}
+
+void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end)
 {
 	uint32_t una = qp->comp.una_psn;
 	uint32_t i = qp->sq.tail;
 
-	while (una != end) {
+	if (rocemu_psn_diff(end, qp->comp.acked_to) > 0)
+		qp->comp.acked_to = end;
+	while (i != qp->sq.next) {
 		const struct swqe *w = sq_wqe(&qp->sq, i);
 		uint32_t left = w->npkts - swqe_pkt(w, una);
+		uint32_t done = comp_done(qp, w, una, left);
 
-		if (swqe_is_fetch(w))
+		una = (una + done) & ROCEMU_PSN_MASK;
+		if (rocemu_psn_diff(qp->comp.acked_to, una) < 0)
+			qp->comp.acked_to = una;
+		if (done < left)
 			break;
-		if (((end - una) & ROCEMU_PSN_MASK) < left) {
-			una = end;
-			break;
-		}
-		una = (una + left) & ROCEMU_PSN_MASK;
 		i++;
 	}
 	if (una != qp->comp.una_psn)
 		comp_moved(qp, now, una, i);
-	return una == end;
 }
 
-/** A response is missing: get it again. */
-static enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now)
+enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 {
-	if (!req_go_back(qp, now))
+	if (!recover_lost(qp, now, end, nak))
 		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
 	return ROCEMU_DROP_NONE;
 }
 
+uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn)
+{
+	uint32_t i = qp->sq.tail;
+
+	while (swqe_pkt(sq_wqe(&qp->sq, i), psn) >= sq_wqe(&qp->sq, i)->npkts)
+		i++;
+	return i;
+}
+
 static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 {
-	const struct swqe *w;
+	uint32_t end = (psn + 1) & ROCEMU_PSN_MASK;
+	const struct swqe *w = sq_wqe(&qp->sq, comp_entry(qp, psn));
 
-	if (comp_advance(qp, now, (psn + 1) & ROCEMU_PSN_MASK))
-		return ROCEMU_DROP_NONE;
 	/*
-	 * A READ or atomic holds it. Only an ACK for a later request says that its response is
-	 * lost: one within it may answer a duplicate, with the newest PSN, while the responses are
-	 * still under way.
+	 * Within a READ or atomic it may answer a duplicate, with the newest PSN, while the
+	 * responses are still under way. Before that, responses that have not come are lost.
 	 */
-	w = sq_wqe(&qp->sq, qp->sq.tail);
-	return swqe_pkt(w, psn) >= w->npkts ? comp_lost(qp, now) : ROCEMU_DROP_NONE;
+	if (swqe_is_fetch(w))
+		end = w->first_psn;
+	if (rocemu_psn_diff(end, qp->comp.una_psn) <= 0)
+		return ROCEMU_DROP_NONE;
+	comp_advance(qp, now, end);
+	recover_acked(qp, now, true);
+	return qp->comp.una_psn == end || rocemu_psn_diff(qp->comp.una_psn, end) > 0
+		       ? ROCEMU_DROP_NONE
+		       : comp_lost(qp, now, end, false);
 }
 
 /** The status of a request that was refused for good. */
@@ -204,91 +232,15 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	else
 		stats->err_naks_rcvd++;
 	/* Each NAK acknowledges what lies before its PSN (IBTA 9.7.5.2). */
-	if (!comp_advance(qp, now, psn) || syndrome == ROCEMU_NAK_PSN_SEQ)
-		return comp_lost(qp, now);
+	comp_advance(qp, now, psn);
+	recover_acked(qp, now, false);
+	/* READ responses before it were lost: what it refuses is sent again behind them. */
+	if (qp->comp.una_psn != psn || syndrome == ROCEMU_NAK_PSN_SEQ)
+		return comp_lost(qp, now, (psn + 1) & ROCEMU_PSN_MASK, true);
 	if (!rnr)
 		comp_fail(qp, now, nak_status(syndrome), syndrome);
 	else if (!req_rnr(qp, now, syndrome & ROCEMU_AETH_VALUE_MASK))
 		comp_fail(qp, now, IBV_WC_RNR_RETRY_EXC_ERR, syndrome);
-	return ROCEMU_DROP_NONE;
-}
-
-/* ---- responses with data ---- */
-
-/** Put response bytes where the entry at tail wants them. */
-static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t off, const void *src,
-				     uint32_t len)
-{
-	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
-	int r = sge_scatter(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->sq.tail), w->nsge, off, src,
-			    len);
-
-	if (!r)
-		return IBV_WC_SUCCESS;
-	return r == -EMSGSIZE ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_PROT_ERR;
-}
-
-/**
- * Packet pkt of the READ at tail. FIRST and ONLY may stand within a request's range too, and MIDDLE
- * and LAST at the start of what was asked for again: responders differ in how they answer a
- * repeated READ. What ends a request's responses and how long each one is, is fixed.
- */
-static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-					 uint32_t at)
-{
-	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
-	bool last = swqe_read_end(&qp->req, w->npkts, at) == at + 1;
-
-	if (!(ops & ROCEMU_OP_READ_RESP) || w->opcode != IBV_WR_RDMA_READ ||
-	    !(ops & ROCEMU_OP_LAST) == last)
-		return IBV_WC_BAD_RESP_ERR;
-	if (pkt->payload_len != swqe_bytes(&qp->req, w, w->npkts, at, at + 1))
-		return IBV_WC_LOC_LEN_ERR;
-	return comp_place(qp, at << qp->req.mtu_shift, pkt->payload, pkt->payload_len);
-}
-
-static enum ibv_wc_status comp_take_atomic(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
-{
-	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
-
-	if (!(rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_ATOMIC_ACK) || !swqe_is_atomic(w))
-		return IBV_WC_BAD_RESP_ERR;
-	/* The value is a number: in memory it has this host's byte order. */
-	return comp_place(qp, 0, &pkt->h.atomicack, sizeof(pkt->h.atomicack));
-}
-
-/** FLUSH and ATOMIC WRITE are answered by a READ response of nothing (annex A19). */
-static enum ibv_wc_status comp_take_empty(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
-{
-	enum { ONLY = ROCEMU_OP_READ_RESP | ROCEMU_OP_FIRST | ROCEMU_OP_LAST };
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
-
-	if (!swqe_is_fetch(sq_wqe(&qp->sq, qp->sq.tail)) || (ops & ONLY) != ONLY)
-		return IBV_WC_BAD_RESP_ERR;
-	return pkt->payload_len ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
-}
-
-static enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
-				      const struct rocemu_packet *pkt)
-{
-	enum ibv_wc_status status;
-	const struct swqe *w;
-	uint32_t at;
-
-	if (!comp_advance(qp, now, pkt->h.psn))
-		return comp_lost(qp, now);
-	w = sq_wqe(&qp->sq, qp->sq.tail);
-	at = swqe_pkt(w, pkt->h.psn);
-	if (w->opcode == IBV_WR_RDMA_READ)
-		status = comp_take_read(qp, pkt, at);
-	else
-		status = swqe_is_atomic(w) ? comp_take_atomic(qp, pkt) : comp_take_empty(qp, pkt);
-	if (status) {
-		comp_fail(qp, now, status, 0);
-		return ROCEMU_DROP_NONE;
-	}
-	comp_moved(qp, now, (pkt->h.psn + 1) & ROCEMU_PSN_MASK, qp->sq.tail + (at + 1 == w->npkts));
 	return ROCEMU_DROP_NONE;
 }
 

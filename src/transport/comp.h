@@ -2,16 +2,18 @@
 /*
  * Completer (RC): takes ACKs, NAKs, READ responses and atomic responses, places what they carry,
  * and completes send work requests in order. UC and UD requests complete when their last packet was
- * handed out; that too goes through here, so that send completions have one source.
+ * handed out; that too goes through here, so that send completions have one source. Files: comp.c
+ * (acknowledgement and completion), comp-read.c (responses with data).
  */
 #ifndef TRANSPORT_COMP_H
 #define TRANSPORT_COMP_H
 
 #include <rocemu/endpoint.h>
 
-/** Only comp.c writes these. */
+/** Only comp.c and comp-read.c write these. */
 struct qp_comp {
-	uint32_t una_psn; /* oldest PSN not acknowledged; it lies in the entry at tail */
+	uint32_t una_psn;  /* oldest PSN not acknowledged; it lies in the entry at tail */
+	uint32_t acked_to; /* the peer has executed everything before it; una_psn or later */
 };
 
 void comp_reset(struct rocemu_qp *qp);
@@ -28,7 +30,22 @@ void comp_local(struct rocemu_qp *qp, rocemu_ns_t now);
  */
 void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 	       uint32_t vendor_err);
-/** Flush everything from tail to head with IBV_WC_WR_FLUSH_ERR. */
+/**
+ * Flush everything from tail to head with IBV_WC_WR_FLUSH_ERR, but the local requests that were
+ * executed: they are complete.
+ */
 void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
+
+/* Between comp.c and comp-read.c. */
+
+/** The peer has executed everything before end: complete what that completes. */
+void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end);
+/** What is missing before end was lost (nak: as a NAK of end - 1 says). May fail the QP. */
+enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
+/** The send queue entry that psn, which is outstanding, lies in. */
+uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn);
+/** A response of its own: READ, atomic, FLUSH, ATOMIC WRITE. */
+enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt);
 
 #endif

@@ -13,6 +13,7 @@
 #include "transport/mcast.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
+#include "transport/read-budget.h"
 #include "wire/ip.h"
 
 enum {
@@ -200,6 +201,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 
 	ep->now = now;
 	req_handed_done(ep, now);
+	read_budget_wake(ep);
 	if (n > ROCEMU_OUTPUT_BATCH)
 		n = ROCEMU_OUTPUT_BATCH;
 	while (done < n && (node = list_first(&ep->tx_ready))) {
@@ -227,7 +229,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 
 bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 {
-	if (!list_empty(&ep->handed))
+	if (!list_empty(&ep->handed) || read_budget_left(ep))
 		return true;
 	list_for_each (n, &ep->tx_ready)
 		if (resp_has_output(list_entry(n, struct rocemu_qp, tx_link)) ||
@@ -238,7 +240,7 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 
 bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
 {
-	if (!list_empty(&ep->handed))
+	if (!list_empty(&ep->handed) || read_budget_left(ep))
 		return false;
 	list_for_each (n, &ep->tx_ready) {
 		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);

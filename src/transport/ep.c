@@ -19,6 +19,8 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	if (!ep)
 		return NULL;
 	ep->cfg = *config;
+	if (!ep->cfg.read_budget)
+		ep->cfg.read_budget = EP_DEFAULT_READ_BUDGET;
 	if (!ep->cfg.max_rd_atomic || ep->cfg.max_rd_atomic > ROCEMU_MAX_RD_ATOMIC)
 		ep->cfg.max_rd_atomic = ROCEMU_MAX_RD_ATOMIC;
 	if (!ep->cfg.active_mtu)
@@ -38,6 +40,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->handed);
 	list_init(&ep->events);
 	list_init(&ep->room_waiting);
+	list_init(&ep->read_waiting);
 	ep->datagram_room = UINT64_MAX;
 	list_init(&ep->peers);
 	list_init(&ep->mcast_groups);

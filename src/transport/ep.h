@@ -17,6 +17,7 @@
 
 enum {
 	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
+	EP_DEFAULT_READ_BUDGET = 212992 / 2, /* half of a socket's receive buffer as Linux has it */
 };
 
 /** Something with pending events: embedded in CQ, QP and SRQ; on ep->events while pending != 0. */
@@ -43,6 +44,9 @@ struct rocemu_ep {
 	struct list events;            /* of event_src.link */
 	struct list room_waiting;      /* of qp_req.peer_link: UC and UD requests that wait for datagram_room */
 	uint64_t datagram_room;        /* see rocemu_ep_set_datagram_room() */
+	struct list read_waiting;      /* of qp_req.peer_link: QPs that wait for the READ budget */
+	uint64_t read_out;             /* bytes of READ responses asked for and not come yet */
+	uint64_t read_turns;           /* sum of qp_req.read_turn */
 	struct list peers;             /* of peer.link (see peer.h) */
 	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
 	unsigned nmcast_groups;

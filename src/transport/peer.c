@@ -116,7 +116,7 @@ static void peer_wake(struct peer *p)
 			break;
 		list_remove(n);
 		/* One that waits for something else by now must not take the turn: nothing would wake the next. */
-		if (hold != REQ_GO && hold != REQ_FAULT)
+		if (hold != REQ_GO && hold != REQ_FAULT && hold != REQ_HOLD_BUDGET)
 			continue;
 		qp_wake(qp);
 		used += COST_FULL;

@@ -20,7 +20,36 @@ struct peer {
 	uint64_t turns;	      /* given out: see peer_block() */
 	uint64_t inflight;    /* bytes charged */
 	struct cc cc;	      /* how many may be */
+	uint8_t goes_back; /* NAKs to answer by going back; then it is tried again whether it keeps */
+	uint8_t keeps;	   /* times it may look like going back before that is taken for its habit */
 };
+
+enum { PEER_GOES_BACK = 64, PEER_KEEPS = 4 };
+
+/** A NAK came. Does the peer drop what comes early, so that all of it has to be sent again? */
+static inline bool peer_wants_all(struct peer *p)
+{
+	if (!p->goes_back)
+		return false;
+	p->goes_back--;
+	return true;
+}
+
+/** Only what was sent again was acknowledged: the peer had dropped what came early. */
+static inline void peer_saw_drop(struct peer *p)
+{
+	if (p->keeps)
+		p->keeps--;
+	else
+		p->goes_back = PEER_GOES_BACK;
+}
+
+/** More than what was sent again was acknowledged: the peer keeps what comes early. */
+static inline void peer_saw_keep(struct peer *p)
+{
+	p->keeps = PEER_KEEPS;
+	p->goes_back = 0;
+}
 
 /** Find or make; -> ref. NULL: out of memory. */
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn);

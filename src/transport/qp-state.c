@@ -163,9 +163,12 @@ int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_
 		return r;
 	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS && req_attach(qp))
 		return -ENOMEM;
+	if ((mask & IBV_QP_AV) && req_move(qp, &attr->ah_attr))
+		return -ENOMEM;
 	values_apply(qp, attr, mask);
 	qp->state = to;
 	qp_enter(qp, now, from, to);
+	req_changed(qp, now, mask);
 	return 0;
 }
 

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "transport/read-budget.h"
 #include "transport/req-wqe.h"
 
 enum {
@@ -151,6 +152,19 @@ static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32
 	return true;
 }
 
+/** One packet of a message. */
+static void message_packet(const struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt,
+			   struct rocemu_hdrs *h, struct cursor *c, struct rocemu_tx *tx)
+{
+	uint32_t len = swqe_bytes(&qp->req, w, w->npkts, pkt, pkt + 1);
+
+	h->opcode = opcodes[w->opcode][place_of(pkt, w->npkts)] | qp_service_bits(qp);
+	h->pad = (uint8_t)(-len & 3);
+	h->se = pkt + 1 == w->npkts && solicits(w);
+	tx_fill(qp, w, tx, h, len);
+	tx->niov = cursor_take(c, len, tx->iov);
+}
+
 unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
 {
 	struct qp_req *req = &qp->req;
@@ -159,7 +173,6 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 	uint32_t end = (uint32_t)MIN((uint64_t)pkt + n, w->npkts);
 	uint32_t bytes = swqe_bytes(req, w, w->npkts, pkt, end);
 	struct rocemu_hdrs h = message_hdrs(qp, w);
-	uint8_t service = qp_service_bits(qp);
 	struct iovec iov[ROCEMU_MAX_SGE];
 	struct cursor c = {.v = iov};
 	unsigned made = 0;
@@ -169,17 +182,9 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 		return 0;
 	}
 	for (; pkt < end; pkt++) {
-		enum place place = place_of(pkt, w->npkts);
-		uint32_t len = swqe_bytes(req, w, w->npkts, pkt, pkt + 1);
-
-		h.opcode = opcodes[w->opcode][place] | service;
 		h.psn = req->send_psn;
-		h.pad = (uint8_t)(-len & 3);
-		h.se = pkt + 1 == w->npkts && solicits(w);
 		h.ackreq = qp_is_reliable(qp) && req_charge_packet(qp, w, pkt);
-		tx_fill(qp, w, &tx[made], &h, len);
-		tx[made].niov = cursor_take(&c, len, tx[made].iov);
-		made++;
+		message_packet(qp, w, pkt, &h, &c, &tx[made++]);
 		req_advance(qp, 1);
 		if (h.ackreq && pkt + 1 < end && !peer_may_send(req->peer, req->full_cost))
 			break;
@@ -218,28 +223,66 @@ static void fetch_hdrs(const struct rocemu_qp *qp, const struct swqe *w, uint32_
 	h->opcode |= qp_service_bits(qp);
 }
 
-unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
+/** The request for packets [pkt, end) of entry i. False: its memory is gone. */
+static bool fetch_packet(const struct rocemu_qp *qp, uint32_t i, uint32_t pkt, uint32_t end,
+			 struct rocemu_tx *tx)
 {
-	struct qp_req *req = &qp->req;
-	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
+	const struct swqe *w = sq_wqe(&qp->sq, i);
 	struct rocemu_hdrs h = message_hdrs(qp, w);
-	uint32_t pkt = swqe_pkt(w, req->send_psn);
-	uint32_t end = swqe_read_end(req, w->npkts, pkt);
 	uint32_t payload = swqe_is_read(w) ? 0 : w->length;
-	int niov = sq_payload(qp, req->cur, 0, payload, tx->iov);
+	int niov = sq_payload(qp, i, 0, payload, tx->iov);
 
-	if (niov < 0) {
-		req->fault = IBV_WC_LOC_PROT_ERR;
-		return 0;
-	}
-	h.psn = req->send_psn;
+	if (niov < 0)
+		return false;
+	h.psn = (w->first_psn + pkt) & ROCEMU_PSN_MASK;
 	h.ackreq = true;
 	fetch_hdrs(qp, w, pkt, end, &h);
 	tx_fill(qp, w, tx, &h, payload);
 	tx->niov = (uint8_t)niov;
-	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, end));
+	return true;
+}
+
+unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
+{
+	struct qp_req *req = &qp->req;
+	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
+	uint32_t pkt = swqe_pkt(w, req->send_psn);
+	uint32_t end = swqe_read_end(req, w->npkts, pkt);
+	uint64_t cost;
+
+	if (!fetch_packet(qp, req->cur, pkt, end, tx)) {
+		req->fault = IBV_WC_LOC_PROT_ERR;
+		return 0;
+	}
+	cost = swqe_cost(req, w, w->npkts, pkt, end);
+	req_charge(qp, cost);
+	if (w->opcode == IBV_WR_RDMA_READ)
+		read_budget_take(qp, (uint32_t)cost);
 	req->rd_atomic_out++;
 	req->since_ackreq = 0;
 	req_advance(qp, end - pkt);
 	return 1;
+}
+
+bool req_build_again(struct rocemu_qp *qp, struct rocemu_tx *tx, uint32_t i, uint32_t pkt,
+		     uint32_t end, bool ackreq)
+{
+	const struct swqe *w = sq_wqe(&qp->sq, i);
+	struct rocemu_hdrs h = message_hdrs(qp, w);
+	struct iovec iov[ROCEMU_MAX_SGE];
+	struct cursor c = {.v = iov};
+	uint32_t len = swqe_bytes(&qp->req, w, w->npkts, pkt, pkt + 1);
+
+	if (swqe_is_fetch(w)) {
+		if (!fetch_packet(qp, i, pkt, end, tx))
+			return false;
+	} else {
+		if (sq_payload(qp, i, pkt << qp->req.mtu_shift, len, iov) < 0)
+			return false;
+		h.psn = (w->first_psn + pkt) & ROCEMU_PSN_MASK;
+		h.ackreq = ackreq;
+		message_packet(qp, w, pkt, &h, &c, tx);
+	}
+	qp->ep->stats.retransmits++;
+	return true;
 }

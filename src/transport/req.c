@@ -10,6 +10,7 @@
 
 #include "transport/peer.h"
 #include "transport/qp.h"
+#include "transport/read-budget.h"
 #include "transport/req-build.h"
 #include "transport/req-wqe.h"
 
@@ -42,6 +43,49 @@ int req_attach(struct rocemu_qp *qp)
 	return 0;
 }
 
+int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah)
+{
+	struct qp_req *req = &qp->req;
+	struct peer *from = req->peer;
+	struct rocemu_path path;
+
+	if (!from || rocemu_path_resolve(qp->ep, ah, &path))
+		return 0;
+	req->peer = peer_get(qp->ep, &path.dgid, qp->attr.dest_qp_num);
+	if (!req->peer) {
+		req->peer = from;
+		return -ENOMEM;
+	}
+	peer_use_mtu(req->peer, qp->mtu);
+	if (req->peer != from) {
+		list_remove(&req->peer_link);
+		peer_on_forget(from, req->inflight);
+		peer_on_send(req->peer, req->inflight);
+		/* Another path: nothing measured holds for it. */
+		req->rtt_valid = false;
+		req->srtt = req->rttvar = req->min_rtt = 0;
+	}
+	peer_put(from);
+	return 0;
+}
+
+void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
+{
+	struct qp_req *req = &qp->req;
+
+	if (!req->peer)
+		return;
+	if (mask & IBV_QP_RETRY_CNT)
+		req->retry_left = qp->attr.retry_cnt;
+	if (mask & IBV_QP_RNR_RETRY)
+		req->rnr_left = qp->attr.rnr_retry;
+	if (mask & IBV_QP_TIMEOUT)
+		req_timeout_restart(qp, now);
+	/* A turn that it cannot use any more goes to the next one. */
+	read_budget_pass(qp);
+	req_kick(qp, now);
+}
+
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_req *req = &qp->req;
@@ -54,6 +98,8 @@ void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
 	req->read_pkts = MIN((uint32_t)READ_BYTES >> req->mtu_shift, (uint32_t)READ_MAX_PKTS);
 	req->retry_left = qp->attr.retry_cnt;
 	req->rnr_left = qp->attr.rnr_retry;
+	req->again.split_to = req->acked_psn;
+	recover_reset(qp);
 }
 
 void req_stop(struct rocemu_qp *qp)
@@ -68,10 +114,13 @@ void req_stop(struct rocemu_qp *qp)
 		peer_put(req->peer);
 		req->peer = NULL;
 	}
+	read_budget_return(qp, req->read_out);
+	read_budget_pass(qp);
 	req->inflight = 0;
 	req->rd_atomic_out = 0;
 	req->rnr_wait = false;
 	req->fault = IBV_WC_SUCCESS;
+	recover_reset(qp);
 }
 
 void req_flushed(struct rocemu_qp *qp)
@@ -80,6 +129,7 @@ void req_flushed(struct rocemu_qp *qp)
 
 	req->acked_psn = req->send_psn = req->next_psn;
 	req->acked = req->cur = qp->sq.next = qp->sq.head;
+	recover_reset(qp);
 }
 
 bool req_idle(const struct rocemu_qp *qp)
@@ -127,6 +177,8 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 
 	if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD)
 		return REQ_HOLD_IDLE;
+	if (recover_due(&req->again))
+		return REQ_GO;
 	if (req->fault)
 		return qp->sq.tail == req->cur ? REQ_FAULT : REQ_HOLD_FAULT;
 	/* SQD: requests begun go on, no new ones (IBTA 10.3.1.5). */
@@ -145,6 +197,8 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 		if (swqe_is_fetch(w) && req->rd_atomic_out >= qp->attr.max_rd_atomic)
 			return REQ_HOLD_READ;
 	}
+	if (w->opcode == IBV_WR_RDMA_READ && !read_budget_open(qp))
+		return REQ_HOLD_BUDGET;
 	return req_window_open(qp, w) ? REQ_GO : REQ_HOLD_WINDOW;
 }
 
@@ -221,21 +275,42 @@ static void req_local_done(struct rocemu_qp *qp, rocemu_ns_t now)
 	comp_local(qp, now);
 }
 
-/** Packets of the entry at cur. */
+/** Measure the round trip of a packet that asks for an answer, one at a time. */
+static void req_measure(struct qp_req *req, rocemu_ns_t now, uint32_t psn)
+{
+	if (req->rtt_valid)
+		return;
+	req->rtt_valid = true;
+	req->rtt_psn = psn;
+	req->rtt_at = now;
+}
+
+/** Packets of the entry at cur, or one that is missing. */
 static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
 {
 	struct qp_req *req = &qp->req;
 	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
+	uint32_t first = req->send_psn;
 	unsigned made;
+	bool fresh;
 
+	if (recover_due(&req->again))
+		return recover_output(qp, now, tx);
 	if (req->cur == qp->sq.next && !req_begin(qp))
 		return 0;
 	if (swqe_is_local(w)) {
 		req_local_done(qp, now);
 		return 0;
 	}
+	fresh = first == req->next_psn;
 	made = swqe_is_fetch(w) ? req_build_fetch(qp, tx) : req_build_message(qp, tx, n);
-	if (made && swqe_pkt(w, req->send_psn) == w->npkts)
+	if (!made)
+		return 0;
+	/* The last of them asks for an answer; a READ's first response is one. */
+	if (fresh && qp_is_reliable(qp) && !req->since_ackreq)
+		req_measure(req, now,
+			    swqe_is_fetch(w) ? first : (req->send_psn - 1) & ROCEMU_PSN_MASK);
+	if (swqe_pkt(w, req->send_psn) == w->npkts)
 		req->cur = swqe_skip_local(&qp->sq, req->cur + 1);
 	return made;
 }
@@ -265,6 +340,18 @@ bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep)
 	return !list_empty(&ep->room_waiting);
 }
 
+/** req_hold(); where nothing new may go, some of what is in flight may go again. */
+static enum req_hold req_ready(struct rocemu_qp *qp)
+{
+	enum req_hold hold = req_hold(qp);
+
+	if (!recover_can_fill(&qp->req.again) ||
+	    (hold != REQ_HOLD_WINDOW && hold != REQ_HOLD_IDLE && hold != REQ_HOLD_READ))
+		return hold;
+	recover_fill(qp);
+	return req_hold(qp);
+}
+
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		    unsigned first)
 {
@@ -272,7 +359,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 	unsigned made = 0;
 
 	(void)first;
-	while ((hold = req_hold(qp)) == REQ_GO && made < n) {
+	while ((hold = req_ready(qp)) == REQ_GO && made < n) {
 		unsigned turn = req_turn(qp, now, tx + made, n - made);
 
 		if (!qp_is_reliable(qp))
@@ -281,8 +368,14 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 	}
 	if (made)
 		qp->req.turn = 0;
+	if (hold != REQ_GO && (qp->req.read_turn || !list_empty(&qp->ep->read_waiting))) {
+		read_budget_pass(qp);
+		hold = req_hold(qp);
+	}
 	if (hold == REQ_HOLD_WINDOW)
 		peer_block(qp->req.peer, &qp->req.peer_link);
+	if (hold == REQ_HOLD_BUDGET)
+		read_budget_wait(qp);
 	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))
 		list_append(&qp->ep->room_waiting, &qp->req.peer_link);
 	if (qp_is_reliable(qp)) {

@@ -2,8 +2,8 @@
 /*
  * Requester: turns send work requests into request packets (RC, UC, UD), and decides what to send
  * again and when. Files: req.c (which packet next), req-build.c (how it is made), retry.c (timers,
- * RNR, going back), peer.c (the congestion window per remote lane). What responses mean is the
- * completer's business (comp.h).
+ * RNR, going back), recover.c (missing packets alone), peer.c (the congestion window per remote
+ * lane). What responses mean is the completer's business (comp.h).
  */
 #ifndef TRANSPORT_REQ_H
 #define TRANSPORT_REQ_H
@@ -11,6 +11,7 @@
 #include <rocemu/endpoint.h>
 
 #include "base/list.h"
+#include "transport/recover.h"
 
 struct peer;
 
@@ -22,6 +23,7 @@ enum req_hold {
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
 	REQ_HOLD_ROOM,   /* UC, UD: no datagram room */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
+	REQ_HOLD_BUDGET, /* the endpoint's READ budget is used up */
 	REQ_HOLD_FAULT,	 /* the next request cannot be executed; those before it are not done yet */
 	REQ_FAULT,	 /* ... they are done: it is to be failed now */
 };
@@ -49,14 +51,25 @@ struct qp_req {
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	bool rnr_wait;		  /* the timer is an RNR wait: send nothing until it ends */
-	bool went_back;		  /* for acked_psn; the next NAK for the same PSN is an echo */
+	bool went_back;		  /* a retry was used since acked_psn moved last; losses use no other */
+	uint8_t backoff;	  /* probes since acked_psn moved last: each doubles the delay */
+	bool rtt_valid;		  /* rtt_psn was sent once, at rtt_at, and nothing was sent again since */
+	uint32_t rtt_psn;
+	rocemu_ns_t rtt_at;
+	rocemu_ns_t srtt, rttvar, min_rtt; /* 0: not measured */
+	rocemu_ns_t probe_at;		   /* as deadline: when a packet is sent to learn what arrived */
+	struct req_again again;
 	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
 	uint64_t turn;		 /* its place among those that wait for the window; 0: none yet */
-	struct list peer_link;   /* RC: in peer->blocked while the window is full; UC, UD: in ep->room_waiting */
+	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
+	uint32_t read_turn;	 /* bytes that the budget holds ready for its next READ; 0: not its turn */
+	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
+	 * used up; UC, UD: in ep->room_waiting. */
+	struct list peer_link;
 	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };
 
@@ -64,6 +77,13 @@ struct qp_req {
 void req_reset(struct rocemu_qp *qp);
 /** Before RTR -> RTS: find the peer that qp->path and attr.dest_qp_num name. -ENOMEM. */
 int req_attach(struct rocemu_qp *qp);
+/**
+ * Before the QP's address changes (SQD): what is in flight counts against the new peer's window, and
+ * who waits for the old one's is woken. Does nothing before req_attach(). -ENOMEM.
+ */
+int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah);
+/** The attributes that mask names, or the state, changed: those of the requester hold from now on. */
+void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask);
 /** RTR -> RTS, after req_attach(): start at attr.sq_psn; the send queue is empty. */
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP goes away or to RESET/ERR: stop the timer, leave the peer's window. */
@@ -86,7 +106,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp);
  * completion, so they complete only now. Called first in each output call.
  */
 void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now);
-/** Packets of an RC QP went out: the ACK timer runs from now on, if it does not already. */
+/** Packets of an RC QP went out: its timers run from now on, if they do not already. */
 void req_sent(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP's timer is due (it was taken out of the heap). */
 void req_expire(struct rocemu_qp *qp, rocemu_ns_t now);
@@ -98,11 +118,16 @@ bool req_idle(const struct rocemu_qp *qp);
 /** Packets up to and including psn are acknowledged: moves window and timer on. */
 void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /**
- * What follows the last acknowledged packet was lost: sequence NAK or implied NAK. Goes back once;
- * does nothing until an acknowledgement or the timer shows that it helped or not. Consumes a retry.
+ * A loss was seen. Consumes a retry, unless one was consumed since the last progress.
  * @return false: none was left (the caller fails the QP).
  */
-bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now);
+bool req_use_retry(struct rocemu_qp *qp);
+/** Give up what is in flight, and send it again from the oldest unacknowledged packet on. */
+void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now);
+/** The ACK timer starts anew, with the present timeout. */
+void req_timeout_restart(struct rocemu_qp *qp, rocemu_ns_t now);
+/** The probe timer starts anew: something was sent that is answered soon. */
+void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now);
 /** RNR NAK with this timer code for the oldest unacknowledged PSN. False: rnr_retry is used up. */
 bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code);
 /** The send queue was flushed: nothing is begun, nothing in flight. */

@@ -5,17 +5,34 @@
  * A QP has one timer, which is either
  *   - the ACK timer, which runs while something is in flight: 4.096 us * 2^timeout from the first
  *     packet or the last progress (IBTA 9.7.6.1.3), or
+ *   - the probe timer, which runs beside it and is due earlier, or
  *   - an RNR wait: nothing is sent until it ends (IBTA 9.7.5.2.8).
- * The ACK timer is moved on by changing req.deadline alone; when the heap's entry runs out before
- * that, it is set anew.
+ * The first two are moved on by changing req.deadline and req.probe_at alone; when the heap's entry
+ * runs out before both, it is set anew.
+ *
+ * A probe is one packet that was sent before, with AckReq. It costs a round trip where losing the
+ * end of what was sent, or an ACK, would else cost an ACK timeout, which programs set for networks
+ * that lose nothing. It uses no retry: how long a peer may be silent is up to the ACK timer.
  *
  * Going back means that send_psn becomes acked_psn: everything sent is sent again, from there on.
  */
 #include "transport/peer.h"
 #include "transport/qp.h"
+#include "transport/read-budget.h"
 #include "transport/req-wqe.h"
 
-enum { RNR_RETRY_FOREVER = 7 };
+enum {
+	RNR_RETRY_FOREVER = 7,
+	/* Delays of the probe timer in ns. The peer's thread may be late by some scheduling turns;
+	 * while the answer to a loss is awaited, a probe too many is cheaper than waiting. */
+	PROBE_MIN_NS = 1000 * 1000,
+	PROBE_MIN_LOSS_NS = 200 * 1000,
+	PROBE_FIRST_NS = 10 * 1000 * 1000, /* no round trip was measured yet */
+	PROBE_DOUBLINGS = 5,
+	/* Probes without an answer after which a QP's share of what it has in flight is given back:
+	 * others wait for it. */
+	PROBES_SHARE = 2,
+};
 
 /** When the ACK timer is due if it starts now. */
 static rocemu_ns_t ack_deadline(const struct rocemu_qp *qp, rocemu_ns_t now)
@@ -25,28 +42,113 @@ static rocemu_ns_t ack_deadline(const struct rocemu_qp *qp, rocemu_ns_t now)
 	return timeout ? now + timeout : ROCEMU_NEVER;
 }
 
+static rocemu_ns_t probe_delay(const struct rocemu_qp *qp)
+{
+	const struct qp_req *req = &qp->req;
+	bool lost = req->again.suspected || req->again.reason == AGAIN_NAK;
+	rocemu_ns_t timeout = qp_ack_timeout_ns(qp);
+	rocemu_ns_t delay = PROBE_FIRST_NS;
+
+	if (req->srtt)
+		delay = lost ? MAX(req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_LOSS_NS)
+			     : MAX(2 * req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_NS);
+	delay <<= MIN(req->backoff, (uint8_t)PROBE_DOUBLINGS);
+	return timeout ? MIN(delay, timeout) : delay;
+}
+
+/** The heap's entry runs out no later than either timer. */
+static void timers_arm(struct rocemu_qp *qp)
+{
+	rocemu_ns_t next = MIN(qp->req.deadline, qp->req.probe_at);
+
+	if (!timer_running(&qp->timer) || qp->timer.deadline > next)
+		timer_set(&qp->ep->timers, &qp->timer, next);
+}
+
 void req_sent(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	if (timer_running(&qp->timer))
 		return;
 	qp->req.deadline = ack_deadline(qp, now);
-	if (qp->req.deadline != ROCEMU_NEVER)
-		timer_set(&qp->ep->timers, &qp->timer, qp->req.deadline);
+	qp->req.probe_at = now + probe_delay(qp);
+	timers_arm(qp);
 }
 
-/** Give up what is in flight and send it again from the oldest unacknowledged packet on. */
-static void req_rewind(struct rocemu_qp *qp)
+void req_timeout_restart(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	if (qp->req.rnr_wait || !timer_running(&qp->timer))
+		return;
+	qp->req.deadline = ack_deadline(qp, now);
+	req_probe_restart(qp, now);
+}
+
+void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	qp->req.probe_at = now + probe_delay(qp);
+	if (timer_running(&qp->timer))
+		timers_arm(qp);
+}
+
+/** One more round trip was measured; weights as in RFC 6298. */
+static void rtt_add(struct qp_req *req, rocemu_ns_t rtt)
+{
+	rocemu_ns_t off;
+
+	if (!req->min_rtt || rtt < req->min_rtt)
+		req->min_rtt = rtt;
+	if (!req->srtt) {
+		req->srtt = rtt;
+		req->rttvar = rtt / 2;
+		return;
+	}
+	off = rtt > req->srtt ? rtt - req->srtt : req->srtt - rtt;
+	req->rttvar = (3 * req->rttvar + off) / 4;
+	req->srtt = (7 * req->srtt + rtt) / 8;
+}
+
+/** acked_psn moved: was it what is measured? */
+static void rtt_take(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_req *req = &qp->req;
 
-	timer_stop(&qp->ep->timers, &qp->timer);
-	peer_on_forget(req->peer, req->inflight);
+	if (!req->rtt_valid || rocemu_psn_diff(req->acked_psn, req->rtt_psn) <= 0)
+		return;
+	req->rtt_valid = false;
+	if (now <= req->rtt_at)
+		return; /* clocks of two threads */
+	rtt_add(req, now - req->rtt_at);
+	peer_on_rtt(req->peer, now, now - req->rtt_at);
+}
+
+/** What is in flight is taken off the window and the READ budget. */
+static void req_forget(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+	uint64_t cost = req->inflight;
+
 	req->inflight = 0;
+	peer_on_forget(req->peer, cost);
+	read_budget_return(qp, req->read_out);
+}
+
+static void req_go_to_acked(struct rocemu_qp *qp)
+{
+	struct qp_req *req = &qp->req;
+
 	req->rd_atomic_out = 0;
 	req->since_ackreq = 0;
 	req->send_psn = req->acked_psn;
 	req->cur = req->acked;
 	req->fault = IBV_WC_SUCCESS;
+	recover_reset(qp);
+}
+
+void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	timer_stop(&qp->ep->timers, &qp->timer);
+	req_go_to_acked(qp);
+	req_forget(qp);
+	req_kick(qp, now);
 }
 
 /**
@@ -85,40 +187,45 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	if (ahead) {
 		/* What was given up did arrive: go on behind it. */
 		cost = req->inflight;
-		req->rd_atomic_out = 0;
-		req->since_ackreq = 0;
-		req->send_psn = req->acked_psn;
-		req->cur = req->acked;
-		req->fault = IBV_WC_SUCCESS;
+		req_go_to_acked(qp);
+		read_budget_return(qp, req->read_out);
 	} else {
 		req->rd_atomic_out -= fetches;
+		cost = MIN(cost, req->inflight); /* less, when the QP's share was given back */
 	}
 	req->inflight -= cost;
 	req->retry_left = qp->attr.retry_cnt;
 	req->rnr_left = qp->attr.rnr_retry;
 	req->went_back = false;
+	req->backoff = 0;
+	if (rocemu_psn_diff(req->again.asked, req->acked_psn) < 0)
+		req->again.asked = req->acked_psn;
+	if (rocemu_psn_diff(req->again.split_to, req->acked_psn) < 0)
+		req->again.split_to = req->acked_psn;
+	if (rocemu_psn_diff(req->again.twice, req->acked_psn) < 0)
+		req->again.twice = req->acked_psn;
+	rtt_take(qp, now);
 	if (!req->rnr_wait) {
-		if (req->acked_psn == req->send_psn)
+		if (req->acked_psn == req->send_psn) {
 			timer_stop(&qp->ep->timers, &qp->timer);
-		else
+		} else {
 			req->deadline = ack_deadline(qp, now);
+			req_probe_restart(qp, now);
+		}
 	}
 	peer_on_ack(req->peer, now, cost);
 }
 
-bool req_go_back(struct rocemu_qp *qp, rocemu_ns_t now)
+bool req_use_retry(struct rocemu_qp *qp)
 {
 	struct qp_req *req = &qp->req;
 
-	if (req->went_back || req->rnr_wait)
+	if (req->went_back)
 		return true;
 	if (!req->retry_left)
 		return false;
 	req->retry_left--;
 	req->went_back = true;
-	req_rewind(qp);
-	peer_on_loss(req->peer, now);
-	req_kick(qp, now);
 	return true;
 }
 
@@ -133,7 +240,7 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 			return false;
 		req->rnr_left--;
 	}
-	req_rewind(qp);
+	req_rewind(qp, now);
 	/* The peer is there, and has all before. Without this a peer that also sends a sequence NAK
 	 * for what came behind (rxe does) would use up the retries in a few waits. */
 	req->retry_left = qp->attr.retry_cnt;
@@ -141,6 +248,36 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 	req->rnr_wait = true;
 	timer_set(&qp->ep->timers, &qp->timer, now + qp_rnr_wait_ns(qp, timer_code));
 	return true;
+}
+
+/** The peer has been silent for the ACK timeout: everything is sent again, if a retry is left. */
+static void ack_timeout(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_req *req = &qp->req;
+
+	qp->ep->stats.timeouts++;
+	req->went_back = false;
+	if (!req_use_retry(qp)) {
+		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
+		return;
+	}
+	req->went_back = false;
+	peer_on_loss(req->peer, now);
+	req_rewind(qp, now);
+}
+
+static void probe(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_req *req = &qp->req;
+
+	qp->ep->stats.probes++;
+	if (req->backoff < UINT8_MAX)
+		req->backoff++;
+	if (req->backoff == PROBES_SHARE)
+		req_forget(qp);
+	recover_probe(qp, now);
+	req->probe_at = now + probe_delay(qp);
+	timers_arm(qp);
 }
 
 void req_expire(struct rocemu_qp *qp, rocemu_ns_t now)
@@ -152,15 +289,12 @@ void req_expire(struct rocemu_qp *qp, rocemu_ns_t now)
 		req_kick(qp, now);
 		return;
 	}
-	if (req->acked_psn == req->send_psn || req->deadline == ROCEMU_NEVER)
+	if (req->acked_psn == req->send_psn)
 		return;
-	if (now < req->deadline) {
-		timer_set(&qp->ep->timers, &qp->timer, req->deadline);
-		return;
-	}
-	qp->ep->stats.timeouts++;
-	req->went_back = false;
-	if (!req_go_back(qp, now))
-		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
-	req->went_back = false;
+	if (now >= req->deadline)
+		ack_timeout(qp, now);
+	else if (now >= req->probe_at)
+		probe(qp, now);
+	else
+		timers_arm(qp);
 }

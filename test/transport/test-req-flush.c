@@ -95,9 +95,8 @@ TEST(req_flush, ack_instead_of_its_response__asked_again)
 	assert_string_equal(bench_out(b), "WRITE_ONLY 0 A; FLUSH 1 A; WRITE_ONLY 2 A");
 	bench_ack(b, 2);
 	assert_string_equal(bench_done(b), "1 OK");
-	assert_string_equal(bench_out(b), "FLUSH 1 A; WRITE_ONLY 2 A");
+	assert_string_equal(bench_out(b), "FLUSH 1 A");
 	answered(b, 1);
-	bench_ack(b, 2);
 	assert_string_equal(bench_done(b), "2 OK; 3 OK");
 	bench_free(b);
 }

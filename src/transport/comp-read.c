@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Responses with data. Each is placed when it comes, wherever in the send queue its request is, and
+ * noted; requests complete in their order (comp.c). What is wrong with a response fails the request
+ * only when it is that response's turn.
+ */
+#include <errno.h>
+
+#include "base/util.h"
+#include "transport/qp.h"
+#include "transport/read-budget.h"
+#include "transport/req-wqe.h"
+
+/** Put response bytes where entry i wants them. */
+static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t off,
+				     const void *src, uint32_t len)
+{
+	const struct swqe *w = sq_wqe(&qp->sq, i);
+	int r = sge_scatter(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, src, len);
+
+	if (!r)
+		return IBV_WC_SUCCESS;
+	return r == -EMSGSIZE ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_PROT_ERR;
+}
+
+/**
+ * Packet at of the READ i. FIRST and ONLY may stand within a request's range too, and MIDDLE and
+ * LAST at the start of what was asked for again: responders differ in how they answer a repeated
+ * READ. What was asked for again may also end before the request does. How long each one is, is
+ * fixed.
+ */
+static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					 uint32_t i, uint32_t at)
+{
+	const struct swqe *w = sq_wqe(&qp->sq, i);
+	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+	bool last = swqe_read_end(&qp->req, w->npkts, at) == at + 1;
+	bool again = rocemu_psn_diff(pkt->h.psn, qp->req.again.split_to) < 0;
+
+	if (!(ops & ROCEMU_OP_READ_RESP) || w->opcode != IBV_WR_RDMA_READ)
+		return IBV_WC_BAD_RESP_ERR;
+	if (!(ops & ROCEMU_OP_LAST) == last && (last || !again))
+		return IBV_WC_BAD_RESP_ERR;
+	if (pkt->payload_len != swqe_bytes(&qp->req, w, w->npkts, at, at + 1))
+		return IBV_WC_LOC_LEN_ERR;
+	return comp_place(qp, i, at << qp->req.mtu_shift, pkt->payload, pkt->payload_len);
+}
+
+static enum ibv_wc_status comp_take_atomic(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					   uint32_t i)
+{
+	if (!(rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_ATOMIC_ACK) ||
+	    !swqe_is_atomic(sq_wqe(&qp->sq, i)))
+		return IBV_WC_BAD_RESP_ERR;
+	/* The value is a number: in memory it has this host's byte order. */
+	return comp_place(qp, i, 0, &pkt->h.atomicack, sizeof(pkt->h.atomicack));
+}
+
+/** FLUSH and ATOMIC WRITE are answered by a READ response of nothing (annex A19). */
+static enum ibv_wc_status comp_take_empty(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					  uint32_t i)
+{
+	enum { ONLY = ROCEMU_OP_READ_RESP | ROCEMU_OP_FIRST | ROCEMU_OP_LAST };
+	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+
+	if (!swqe_is_fetch(sq_wqe(&qp->sq, i)) || (ops & ONLY) != ONLY)
+		return IBV_WC_BAD_RESP_ERR;
+	return pkt->payload_len ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
+}
+
+/** Place a response for entry i and note that it came. */
+static enum ibv_wc_status comp_take(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				    uint32_t i)
+{
+	const struct swqe *w = sq_wqe(&qp->sq, i);
+	uint32_t at = swqe_pkt(w, pkt->h.psn);
+	enum ibv_wc_status status;
+
+	if (w->opcode == IBV_WR_RDMA_READ)
+		status = comp_take_read(qp, pkt, i, at);
+	else
+		status = swqe_is_atomic(w) ? comp_take_atomic(qp, pkt, i)
+					   : comp_take_empty(qp, pkt, i);
+	if (status)
+		return status;
+	got_set(&qp->req.again, pkt->h.psn);
+	/* Given up by going back: that gave its share of the budget back, too. */
+	if (w->opcode == IBV_WR_RDMA_READ && rocemu_psn_diff(pkt->h.psn, qp->req.send_psn) < 0)
+		read_budget_return(qp, (uint32_t)swqe_cost(&qp->req, w, w->npkts, at, at + 1));
+	return IBV_WC_SUCCESS;
+}
+
+/** A response while one before it is missing. */
+static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
+				   const struct rocemu_packet *pkt)
+{
+	uint32_t psn = pkt->h.psn;
+	uint32_t ahead = (psn - qp->comp.una_psn) & ROCEMU_PSN_MASK;
+	uint32_t i = comp_entry(qp, psn);
+
+	/* Not asked for since going back; or it came before. */
+	if (rocemu_psn_diff(psn, qp->req.send_psn) >= 0)
+		return ROCEMU_DROP_NONE;
+	if (ahead < GOT_PSNS) {
+		if (got_test(&qp->req.again, psn))
+			return ROCEMU_DROP_GHOST;
+		/* Wrong ones are left alone: this one fails the request if it is asked for again.
+		 */
+		if (comp_take(qp, pkt, i))
+			return ROCEMU_DROP_SEQUENCE;
+	}
+	if (!recover_gap(qp, now, psn))
+		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
+	return ROCEMU_DROP_NONE;
+}
+
+enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt)
+{
+	enum ibv_wc_status status;
+
+	comp_advance(qp, now, pkt->h.psn);
+	if (qp->comp.una_psn != pkt->h.psn)
+		return comp_early(qp, now, pkt);
+	status = comp_take(qp, pkt, qp->sq.tail);
+	if (status) {
+		comp_fail(qp, now, status, 0);
+		return ROCEMU_DROP_NONE;
+	}
+	comp_advance(qp, now, qp->comp.acked_to);
+	recover_acked(qp, now, false);
+	return ROCEMU_DROP_NONE;
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * How many bytes of READ responses may be on their way to the endpoint: they all come into one
+ * socket buffer, however many peers send them, and nothing paces them but the requests.
+ */
+#ifndef TRANSPORT_READ_BUDGET_H
+#define TRANSPORT_READ_BUDGET_H
+
+#include "transport/qp.h"
+
+/** May the QP send a READ request? The last one may exceed the budget. */
+bool read_budget_open(const struct rocemu_qp *qp);
+/** Some wait although there is room: whose turn it is cannot send just now. */
+bool read_budget_left(const struct rocemu_ep *ep);
+/** The QP waits for it (REQ_HOLD_BUDGET). */
+void read_budget_wait(struct rocemu_qp *qp);
+/** The QP sent all that it can: another gets its turn, if it did not use it. */
+void read_budget_pass(struct rocemu_qp *qp);
+/** The QP asked for responses of these bytes, counted as peer_cost() does. */
+void read_budget_take(struct rocemu_qp *qp, uint32_t bytes);
+/** They came, or were given up; at most what is left of what the QP took. */
+void read_budget_return(struct rocemu_qp *qp, uint32_t bytes);
+/** Wake those that wait and that there is room for. */
+void read_budget_wake(struct rocemu_ep *ep);
+
+#endif

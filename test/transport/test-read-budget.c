@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How many bytes of READ responses all QPs of an endpoint together ask for. */
+#include "req-bench.h"
+
+#include "transport/peer.h"
+#include "transport/qp.h"
+
+enum { COST = 256 + 512, QPS = 3 };
+
+static struct bench *start(uint32_t budget)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14});
+
+	rocemu_ep_set_read_budget(b->ep, budget);
+	return b;
+}
+
+static void read_on(struct bench *b, struct rocemu_qp *qp, uint32_t len)
+{
+	b->qp = qp;
+	bench_post(b, IBV_WR_RDMA_READ, len);
+}
+
+static void answer(struct bench *b, struct rocemu_qp *qp, int32_t psn)
+{
+	b->qp = qp;
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, psn, 1, 256);
+}
+
+TEST(read_budget, used_up__waits_for_responses_of_any_qp)
+{
+	struct bench *b = start(2 * COST);
+	struct rocemu_qp *first = b->qp, *second = bench_qp(b, &(struct bench_opts){0});
+
+	read_on(b, first, 256);
+	read_on(b, first, 256);
+	read_on(b, second, 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A; READ_REQUEST 1+256 A");
+	assert_int_equal(req_hold(second), REQ_HOLD_BUDGET);
+	answer(b, first, 0);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	answer(b, first, 1);
+	answer(b, second, 0);
+	assert_string_equal(bench_done(b), "1 OK; 2 OK; 3 OK");
+	assert_int_equal(b->ep->read_out, 0);
+	bench_free(b);
+}
+
+/* A request that exceeds it may go while there is room for any. */
+TEST(read_budget, smaller_than_a_request__one_at_a_time)
+{
+	struct bench *b = start(1);
+
+	read_on(b, b->qp, 512);
+	read_on(b, b->qp, 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+512 A");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_FIRST, 0, 1, 256);
+	assert_string_equal(bench_out(b), "");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 1, 1, 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 2+256 A");
+	bench_free(b);
+}
+
+/* What came early is there: it takes no room any more. */
+TEST(read_budget, response_before_its_turn__gives_its_share_back)
+{
+	struct bench *b = start(2 * COST);
+
+	read_on(b, b->qp, 512);
+	bench_out(b);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 1, 1, 256);
+	assert_int_equal(b->ep->read_out, COST);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 1, 1, 256);
+	assert_int_equal(b->ep->read_out, COST);
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_FIRST, 0, 1, 256);
+	assert_int_equal(b->ep->read_out, 0);
+	bench_free(b);
+}
+
+TEST(read_budget, several_qps__in_turns)
+{
+	struct bench *b = start(1);
+	struct rocemu_qp *qps[QPS] = {b->qp};
+	int sent[QPS] = {0}, done[QPS] = {0};
+
+	for (int i = 1; i < QPS; i++)
+		qps[i] = bench_qp(b, &(struct bench_opts){.timeout = 14});
+	for (int i = 0; i < QPS; i++)
+		for (int k = 0; k < 6; k++)
+			read_on(b, qps[i], 256);
+	for (int k = 0; k < 6 * QPS; k++) {
+		int out = 0;
+
+		assert_string_not_equal(bench_out(b), "");
+		for (int i = 0; i < QPS; i++) {
+			sent[i] = (int)((qps[i]->req.send_psn - BENCH_PSN) & ROCEMU_PSN_MASK);
+			out += sent[i] - done[i];
+		}
+		assert_int_equal(out, 1);
+		/* One that began earlier is a request ahead at most, and the first one's two. */
+		for (int i = 1; i < QPS; i++)
+			assert_in_range(sent[0] - sent[i] + 1, 0, 3);
+		for (int i = 0; i < QPS; i++)
+			if (sent[i] != done[i])
+				answer(b, qps[i], done[i]++);
+	}
+	assert_int_equal(b->ep->read_out, 0);
+	bench_free(b);
+}
+
+TEST(read_budget, qp_destroyed__gives_its_share_back)
+{
+	struct bench *b = start(COST);
+	struct rocemu_qp *first = b->qp, *second = bench_qp(b, &(struct bench_opts){0});
+
+	read_on(b, first, 256);
+	read_on(b, second, 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	rocemu_qp_destroy(first);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	bench_free(b);
+}
+
+TEST(read_budget, waiting_qp_destroyed__the_next_gets_its_turn)
+{
+	struct bench *b = start(COST);
+	struct rocemu_qp *first = b->qp, *second = bench_qp(b, &(struct bench_opts){0});
+	struct rocemu_qp *third = bench_qp(b, &(struct bench_opts){0});
+
+	read_on(b, first, 256);
+	read_on(b, second, 256);
+	read_on(b, third, 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	answer(b, first, 0); /* wakes the second, which has not sent yet */
+	rocemu_qp_destroy(second);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	assert_int_equal(third->req.read_out, COST);
+	bench_free(b);
+}
+
+TEST(read_budget, peer_is_silent__share_given_back_at_the_second_probe)
+{
+	struct bench *b = start(COST);
+	struct rocemu_qp *silent = b->qp;
+	struct rocemu_qp *other = bench_qp(b, &(struct bench_opts){.timeout = 14});
+
+	read_on(b, silent, 256);
+	read_on(b, other, 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	bench_wait(b, rocemu_ep_deadline(b->ep) - b->now);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	assert_int_equal(other->req.read_out, 0);
+	bench_wait(b, rocemu_ep_deadline(b->ep) - b->now);
+	bench_out(b);
+	assert_int_equal(other->req.read_out, COST);
+	answer(b, silent, 0);
+	answer(b, other, 0);
+	assert_int_equal(b->ep->read_out, 0);
+	bench_free(b);
+}
+
+/* The window opens while the budget is closed: whoever waits for the window waits for that then. */
+TEST(read_budget, window_too__neither_is_forgotten)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = 2 * COST});
+	struct rocemu_qp *first = b->qp, *second = bench_qp(b, &(struct bench_opts){0});
+
+	rocemu_ep_set_read_budget(b->ep, 2 * COST);
+	bench_post(b, IBV_WR_SEND, 512);
+	bench_out(b);
+	read_on(b, second, 256);
+	assert_string_equal(bench_out(b), "");
+	assert_int_equal(req_hold(second), REQ_HOLD_WINDOW);
+	rocemu_ep_set_read_budget(b->ep, 1);
+	b->ep->read_out += COST; /* somebody else's */
+	b->qp = first;
+	bench_ack(b, 1);
+	assert_string_equal(bench_out(b), "");
+	assert_int_equal(req_hold(second), REQ_HOLD_BUDGET);
+	b->ep->read_out -= COST;
+	rocemu_ep_set_read_budget(b->ep, 2 * COST);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	bench_free(b);
+}
