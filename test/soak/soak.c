@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * soak: see soak.h. With --survive the server takes one client after the other, and each may be
- *killed or stopped: then all requests have to complete, in order, and everything can be taken
- *apart.
+ * soak: see soak.h. With --survive the server takes one client after the other, and
+ * each may be killed or stopped: then all requests have to complete, in order, and
+ * everything can be taken apart.
  *
- *	soak --port N [--device NAME] [--qps N] [--seconds N] [--seed N] [--timeout N] [--survive]
- *[--rounds N] [HOST]
+ *	soak --port N [--device NAME] [--qps N] [--seconds N] [--seed N]
+ *	     [--timeout N] [--survive] [--rounds N] [HOST]
  */
 #include "soak.h"
 
