@@ -82,10 +82,38 @@ TEST(hostile_resp, gap_then_reset__what_was_early_is_gone)
 		assert_int_equal(rocemu_qp_modify(h.qp, h.now, &reset, IBV_QP_STATE), 0);
 		hostile_connect(&h, IBV_QPS_RTS);
 	}
+	assert_int_equal(rocemu_ep_get_stats(h.ep)->kept_full, 0);
 	write_at(0);
 	EXPECT(&h, "ack 0/1");
 	for (size_t i = 8; i < 4096; i++)
 		assert_int_equal(h.mem[i], 0);
+	hostile_free(&h);
+}
+
+TEST(hostile_resp, gaps_filled_or_qp_in_error__room_is_given_back)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET}, err = {.qp_state = IBV_QPS_ERR};
+	uint32_t psn = 0;
+
+	hostile_start(&h, IBV_QPT_RC);
+	for (int round = 0; round < 100; round++, psn += 20) {
+		for (uint32_t i = 1; i < 20; i++)
+			write_at(psn + i);
+		write_at(psn);
+		hostile_effects(&h);
+	}
+	assert_int_equal(rocemu_ep_get_stats(h.ep)->kept, 1900);
+	for (int round = 0; round < 100; round++) {
+		for (uint32_t i = 1; i < 20; i++)
+			write_at(psn + i);
+		assert_int_equal(rocemu_qp_modify(h.qp, h.now, &err, IBV_QP_STATE), 0);
+		hostile_effects(&h);
+		assert_int_equal(rocemu_qp_modify(h.qp, h.now, &reset, IBV_QP_STATE), 0);
+		h.psn = psn;
+		hostile_connect(&h, IBV_QPS_RTS);
+	}
+	assert_int_equal(rocemu_ep_get_stats(h.ep)->kept_full, 0);
+	h.psn = 0;
 	hostile_free(&h);
 }
 
