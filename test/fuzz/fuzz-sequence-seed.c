@@ -53,7 +53,8 @@ static const uint8_t not_ready[] = {
 };
 static const uint8_t congestion[] = {
 	POST(0, SEQ_WRITE, 255), SEQ_CNP, 0, 0, SEQ_CNP, 0, 0, OUT, SEQ_CNP, 0, 20, SEQ_CNP, 1, 0, SEQ_CNP, 0, 7,
-	SEQ_ANSWER_ALL, 0, POST(0, SEQ_WRITE, 255), SEQ_CNP, 3, 0, OUT, LATER, OUT,
+	SEQ_ANSWER_ALL, 0, POST(0, SEQ_WRITE, 255), SEQ_CNP, 3, 32, OUT, LATER, OUT, WRITE(0, 255), RECV(0), SEND(0, 9),
+	SEQ_RUN, 0, 0, 9, 0, OUT, POST(0, SEQ_READ, 255), OUT, SEQ_ANSWER_ALL, 0, OUT,
 };
 static const uint8_t hostile[] = {
 	POST(0, SEQ_WRITE, 255), OUT, SEQ_BAD_RESPONSE, 0, 0, 20, 0x1f, 0, OUT, SEQ_BAD_RESPONSE, 0, 0, 2, 0x60, 0, OUT, LATER,

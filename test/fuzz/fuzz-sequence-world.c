@@ -157,6 +157,7 @@ void seq_input(struct seq *s, struct seq_qp *q, struct rocemu_hdrs *h, const uin
 				 .dst = s->self,
 				 .sport = 0xc000,
 				 .dport = ROCEMU_UDP_PORT,
+				 .tclass = s->tclass,
 				 .ip_id_known = true};
 	uint8_t pkt[ROCEMU_MAX_PACKET] = {0}, *exact;
 	uint32_t at;

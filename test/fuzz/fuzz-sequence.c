@@ -69,6 +69,8 @@ static void send_cnp(struct seq *s)
 		payload[b % 16u] = b;
 	h.psn = b & 8 ? (b * 0x10101u) & ROCEMU_PSN_MASK : 0;
 	seq_input(s, q, &h, payload, b & 16 ? b % 64u : 16);
+	/* From here on the network marks what it carries, or does not (ECN CE). */
+	s->tclass = b & 32 ? 3 : b & 64 ? 2 : 0;
 }
 
 /** Requests that no correct peer would send: the responder may end the QP. */

@@ -120,6 +120,7 @@ struct seq {
 	struct rocemu_xrcd *xrcd;
 	struct rocemu_srq *srq;
 	struct rocemu_gid self, peer;
+	uint8_t tclass; /* of what the endpoint receives */
 	struct seq_qp q[SEQ_QPS];
 };
 
