@@ -59,7 +59,7 @@ enum {
 	SEQ_READABLE = 3072, /* ... from here on what is only READ */
 	SEQ_ROOM = 1024,     /* of a request or receive */
 	SEQ_DEPTH = 16,
-	SEQ_SLOTS = 32,
+	SEQ_SLOTS = SEQ_DEPTH,
 	SEQ_MSG = 768,
 	SEQ_STREAM = 256,
 	SEQ_REQUESTS = 192,
