@@ -274,8 +274,6 @@ void seq_finish_stream(struct seq *s, struct seq_qp *q)
 			seq_deliver(s, q, i);
 		seq_output(s, ROCEMU_OUTPUT_BATCH, 64);
 		seq_take_completions(s, q);
-		if (q->acked < q->packets && rocemu_ep_deadline(s->ep) != ROCEMU_NEVER)
-			seq_expire(s, rocemu_ep_deadline(s->ep));
 	}
 	check_target(q);
 }

@@ -286,15 +286,23 @@ void seq_on_sent(struct seq_qp *q, const struct rocemu_cqe *c)
 		FUZZ_CHECK(back[i] == seq_byte(n, i));
 }
 
-void seq_finish_requests(struct seq *s, struct seq_qp *q)
+static bool unfinished(const struct seq *s)
 {
-	if (q->hostile || !seq_requests(q))
-		return;
-	for (unsigned guard = 0; q->completed < q->requests; guard++) {
+	for (unsigned i = 0; i < SEQ_QPS; i++)
+		if (!s->q[i].hostile && s->q[i].completed < s->q[i].requests)
+			return true;
+	return false;
+}
+
+void seq_finish_requests(struct seq *s)
+{
+	/* All QPs in turns: one that waits for the others' end would time out. */
+	for (unsigned guard = 0; unfinished(s); guard++) {
 		FUZZ_CHECK(guard < ANSWER_ROUNDS);
 		seq_output(s, ROCEMU_OUTPUT_BATCH, 64);
-		seq_answer_all(s, q);
-		if (q->completed < q->requests && !rocemu_ep_has_output(s->ep) &&
+		for (unsigned i = 0; i < SEQ_QPS; i++)
+			seq_answer_all(s, &s->q[i]);
+		if (unfinished(s) && !rocemu_ep_has_output(s->ep) &&
 		    rocemu_ep_deadline(s->ep) != ROCEMU_NEVER)
 			seq_expire(s, rocemu_ep_deadline(s->ep));
 	}

@@ -225,10 +225,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	seq_open(&s);
 	while (s.in < s.end)
 		step(&s);
-	for (unsigned i = 0; i < SEQ_QPS; i++) {
+	for (unsigned i = 0; i < SEQ_QPS; i++)
 		seq_finish_stream(&s, &s.q[i]);
-		seq_finish_requests(&s, &s.q[i]);
-	}
+	seq_finish_requests(&s);
 	seq_close(&s);
 	return 0;
 }

@@ -170,6 +170,6 @@ void seq_answer_all(struct seq *s, struct seq_qp *q);
 void seq_on_request(struct seq_qp *q, const struct rocemu_packet *p, const uint8_t *payload);
 void seq_on_sent(struct seq_qp *q, const struct rocemu_cqe *c);
 /** Answer until all is complete. */
-void seq_finish_requests(struct seq *s, struct seq_qp *q);
+void seq_finish_requests(struct seq *s);
 
 #endif
