@@ -36,7 +36,10 @@ def soak(config, side, seconds, impair=IMPAIR, qps=4, seed=1, timeout=16, show=N
     """Run the pair; the closing numbers of the client and of the server."""
     port = harness.new_port()
     options = ('--qps', qps, '--seconds', seconds, '--timeout', timeout)
-    run_options = lambda n: ('--impair', f'{impair},seed={seed + n}') if impair else ()
+
+    def run_options(n):
+        return ('--impair', f'{impair},seed={seed + n}') if impair else ()
+
     server = harness.start(config, side, argv(config, port, *options, '--seed', seed), 'server', options=run_options(0))
     client = None
     try:
