@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an idle process with many connected queue pairs costs: connects N RC QPs of the first device
- *to each other in pairs, sends one message over each pair, then does nothing for a while and prints
- *the CPU time that took.
+ * What many connected queue pairs cost. Connects N RC QPs of the first device
+ * to each other in pairs, sends one message over each pair, then does nothing
+ * for a while and prints the CPU time that took:
  *
  *	idle-qps [QPS [SECONDS]]
+ *
+ * Or sends messages over 1 % of the pairs (one of them at least) and prints,
+ * several times, what a message costs in CPU time, and the memory of a QP:
+ *
+ *	idle-qps --active QPS MESSAGES
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -80,50 +86,131 @@ static double cpu_ms(void)
 	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e3;
 }
 
-int main(int argc, char **argv)
+static double now_ns(void)
 {
-	int n = argc > 1 ? atoi(argv[1]) : 1000, seconds = argc > 2 ? atoi(argv[2]) : 3;
+	struct timespec t;
+
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+	return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+/** Bytes of anonymous memory of the process that are in RAM. */
+static long resident(void)
+{
+	FILE *f = fopen("/proc/self/status", "re");
+	char line[128];
+	long kib = -1;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "RssAnon: %ld", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	if (kib < 0)
+		die("RssAnon");
+	return kib * 1024;
+}
+
+struct fixture {
+	struct ibv_pd *pd;
+	struct ibv_cq *cq;
+	struct ibv_qp **qps;
+	int n;
+	long bytes_before, bytes_after;
+};
+
+static void open_fixture(struct fixture *f, int n)
+{
 	struct ibv_qp_init_attr attr = {
 		.cap = {.max_send_wr = 4, .max_recv_wr = 4, .max_send_sge = 1, .max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 	};
-	struct timespec pause = {.tv_sec = seconds};
-	struct ibv_device **list;
+	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx;
 	struct ibv_port_attr port;
-	struct ibv_qp **qps;
 	union ibv_gid gid;
-	struct ibv_pd *pd;
-	double before;
 
-	if (n < 2 || n > MAX_QPS || n % 2 || seconds < 1) {
-		fprintf(stderr, "usage: idle-qps [QPS (even, 2-%d) [SECONDS]]\n", MAX_QPS);
-		return 2;
-	}
-	list = ibv_get_device_list(NULL);
 	if (!list || !list[0])
 		die("no RDMA device");
 	ctx = ibv_open_device(list[0]);
 	if (!ctx || ibv_query_port(ctx, 1, &port) || ibv_query_gid(ctx, 1, 0, &gid))
 		die("device");
-	pd = ibv_alloc_pd(ctx);
-	attr.send_cq = attr.recv_cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
-	qps = calloc((size_t)n, sizeof(*qps));
-	if (!pd || !attr.send_cq || !qps)
+	f->n = n;
+	f->pd = ibv_alloc_pd(ctx);
+	attr.send_cq = attr.recv_cq = f->cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	f->qps = calloc((size_t)n, sizeof(*f->qps));
+	if (!f->pd || !f->cq || !f->qps)
 		die("CQ");
 	for (int i = 0; i < n; i++) {
-		qps[i] = ibv_create_qp(pd, &attr);
-		if (!qps[i])
+		/* The first pair opens what the process needs once: sockets, tables. */
+		if (i == 2) {
+			connect_qp(f->qps[0], f->qps[1]->qp_num, &gid, port.active_mtu);
+			connect_qp(f->qps[1], f->qps[0]->qp_num, &gid, port.active_mtu);
+			ping(f->qps[0], f->qps[1], f->cq);
+			f->bytes_before = resident();
+		}
+		f->qps[i] = ibv_create_qp(f->pd, &attr);
+		if (!f->qps[i])
 			die("ibv_create_qp");
 	}
-	for (int i = 0; i < n; i++)
-		connect_qp(qps[i], qps[i ^ 1]->qp_num, &gid, port.active_mtu);
+	for (int i = n > 2 ? 2 : 0; i < n; i++)
+		connect_qp(f->qps[i], f->qps[i ^ 1]->qp_num, &gid, port.active_mtu);
 	for (int i = 0; i < n; i += 2)
-		ping(qps[i], qps[i + 1], attr.send_cq);
+		ping(f->qps[i], f->qps[i + 1], f->cq);
+	f->bytes_after = resident();
+}
 
+/** CPU time of a message, over the first `pairs` pairs in turn. */
+static double cost_ns(const struct fixture *f, int pairs, int messages)
+{
+	double begin = now_ns();
+
+	for (int i = 0; i < messages; i++) {
+		/* Spread over all that there are. */
+		int pair = (int)((long)(i % pairs) * (f->n / 2) / pairs);
+
+		ping(f->qps[2 * pair], f->qps[2 * pair + 1], f->cq);
+	}
+	return (now_ns() - begin) / messages;
+}
+
+static int measure_active(int n, int messages)
+{
+	enum { ROUNDS = 9 };
+	struct fixture f = {0};
+	int pairs = n / 100 / 2 > 0 ? n / 100 / 2 : 1;
+
+	open_fixture(&f, n);
+	printf("qps %d bytes_per_qp %ld\n", n,
+	       n > 2 ? (f.bytes_after - f.bytes_before) / (n - 2) : 0);
+	cost_ns(&f, pairs, messages / ROUNDS + 1); /* warm up */
+	for (int i = 0; i < ROUNDS; i++)
+		printf("pairs %d message_ns %.0f\n", pairs,
+		       cost_ns(&f, pairs, messages / ROUNDS + 1));
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	bool active = argc == 4 && strcmp(argv[1], "--active") == 0;
+	int n = active ? atoi(argv[2]) : argc > 1 ? atoi(argv[1]) : 1000;
+	int count = active ? atoi(argv[3]) : argc > 2 ? atoi(argv[2]) : 3;
+	struct timespec pause = {.tv_sec = count};
+	struct fixture f = {0};
+	double before;
+
+	if (n < 2 || n > MAX_QPS || n % 2 || count < 1) {
+		fprintf(stderr,
+			"usage: idle-qps [QPS (even, 2-%d) [SECONDS]] or --active QPS MESSAGES\n",
+			MAX_QPS);
+		return 2;
+	}
+	if (active)
+		return measure_active(n, count);
+	open_fixture(&f, n);
 	before = cpu_ms();
 	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
 		;
-	printf("qps %d seconds %d cpu_ms %.3f\n", n, seconds, cpu_ms() - before);
+	printf("qps %d seconds %d cpu_ms %.3f\n", n, count, cpu_ms() - before);
 	return 0;
 }

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import harness
 import cases_badinput
+import cases_badnet
 import cases_capture
 import cases_cm
 import cases_events
@@ -32,12 +33,13 @@ import cases_port
 import cases_rdmacore
 import cases_robust
 import cases_rsocket
+import cases_soak
 import cases_users
 import cases_verbs
 
 MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_paths, cases_port,
-           cases_rdmacore, cases_robust, cases_badinput, cases_cm, cases_cm_end, cases_cm_flood,
-           cases_rsocket, cases_users, cases_events, cases_faults)
+           cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm, cases_cm_end, cases_cm_flood,
+           cases_rsocket, cases_soak, cases_users, cases_events, cases_faults)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
