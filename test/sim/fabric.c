@@ -256,6 +256,16 @@ static rocemu_ns_t lateness(struct fabric *f)
 	return late;
 }
 
+/** At most three flipped bits: a CRC-32 finds every such error in a packet of this size. */
+static void corrupt(struct fabric *f, struct fabric_packet *p)
+{
+	for (unsigned n = 1 + rng_below(&f->rng, 3); n; n--) {
+		uint32_t bit = rng_below(&f->rng, p->len * 8);
+
+		p->data[bit / 8] = (uint8_t)(p->data[bit / 8] ^ 1u << bit % 8);
+	}
+}
+
 static void at_switch(struct fabric *f, struct fabric_packet *p)
 {
 	const struct fabric_config *c = &f->cfg;
@@ -263,8 +273,8 @@ static void at_switch(struct fabric *f, struct fabric_packet *p)
 	rocemu_ns_t start = MAX(h->port_busy, f->now), arrival;
 	uint64_t queued = (start - f->now) * c->link_mbit / 8000;
 
-	if ((f->filter && f->filter(f, p, f->filter_arg)) ||
-	    (c->loss > 0 && rng_chance(&f->rng, c->loss))) {
+	if ((f->filter && f->filter(f, p, f->filter_arg)) || f->host[p->from].link_down ||
+	    h->link_down || (c->loss > 0 && rng_chance(&f->rng, c->loss))) {
 		lose(f, p);
 		return;
 	}
@@ -282,6 +292,8 @@ static void at_switch(struct fabric *f, struct fabric_packet *p)
 	if (c->jitter_keeps_order)
 		arrival = MAX(arrival, h->last_arrival);
 	h->last_arrival = arrival;
+	if (c->corrupt > 0 && rng_chance(&f->rng, c->corrupt))
+		corrupt(f, p);
 	if (c->dup > 0 && rng_chance(&f->rng, c->dup))
 		schedule(f, arrival, EV_ARRIVE, h, packet_copy(f, p));
 	schedule(f, arrival, EV_ARRIVE, h, p);
@@ -329,13 +341,15 @@ static void host_input(struct fabric_host *h, const struct fabric_packet *p)
 		rocemu_ep_input(h->ep, f->now, &d);
 }
 
-/** A stopped process leaves packets in the buffer; they are taken a little later, again and again. */
+/** A stopped process leaves packets in the buffer. */
 static void taken(struct fabric *f, struct fabric_packet *p)
 {
 	struct fabric_host *h = &f->host[p->to];
 
 	if (h->paused) {
-		schedule(f, f->now + 10 * FABRIC_US, EV_TAKEN, h, p);
+		p->next = NULL;
+		*h->held_end = p;
+		h->held_end = &p->next;
 		return;
 	}
 	host_input(h, p);
@@ -384,9 +398,19 @@ void fabric_kick(struct fabric *f, unsigned host)
 
 void fabric_pause(struct fabric *f, unsigned host, bool paused)
 {
-	f->host[host].paused = paused;
-	if (!paused)
-		host_expire(&f->host[host]);
+	struct fabric_host *h = &f->host[host];
+	struct fabric_packet *next;
+
+	h->paused = paused;
+	if (paused)
+		return;
+	for (struct fabric_packet *p = h->held; p; p = next) {
+		next = p->next;
+		schedule(f, f->now, EV_TAKEN, h, p);
+	}
+	h->held = NULL;
+	h->held_end = &h->held;
+	host_expire(h);
 }
 
 /* ---- beginning and end ---- */
@@ -415,8 +439,10 @@ static void host_init(struct fabric *f, unsigned i)
 	h->gid = (struct rocemu_gid){
 		.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(i + 1)}};
 	h->timer_at = ROCEMU_NEVER;
+	h->held_end = &h->held;
 	h->ep = must(rocemu_ep_new(&cfg));
 	h->pd = must(rocemu_pd_new(h->ep));
+	h->xrcd = must(rocemu_xrcd_new(h->ep));
 	if (rocemu_ep_set_slot(h->ep, (uint16_t)(i + 1), 16) != 0 ||
 	    rocemu_ep_set_gid(h->ep, 0, &h->gid) != 0)
 		abort();
@@ -456,8 +482,13 @@ void fabric_free(struct fabric *f)
 {
 	struct fabric_packet *next;
 
-	for (unsigned i = 0; i < f->cfg.hosts; i++)
+	for (unsigned i = 0; i < f->cfg.hosts; i++) {
+		for (struct fabric_packet *p = f->host[i].held; p; p = next) {
+			next = p->next;
+			packet_put(f, p);
+		}
 		rocemu_ep_free(f->host[i].ep);
+	}
 	for (size_t i = 0; i < f->heap_len; i++)
 		if (f->heap[i].packet)
 			packet_put(f, f->heap[i].packet);

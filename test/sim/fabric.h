@@ -38,7 +38,7 @@ struct fabric_config {
 	uint32_t cpu_mbit;        /* what a host's CPU takes out of its receive buffer; 0: at once */
 	rocemu_ns_t rtt_ns;       /* of propagation alone */
 	double loss;              /* of every packet, both directions */
-	double dup;
+	double dup, corrupt;
 	double reorder;           /* chance that a packet is late by up to reorder_ns */
 	rocemu_ns_t reorder_ns;
 	rocemu_ns_t jitter_ns;    /* every packet is late by 0..jitter_ns */
@@ -69,12 +69,15 @@ struct fabric_host {
 	struct rocemu_gid gid;
 	struct rocemu_ep *ep;            /* owned */
 	struct rocemu_pd *pd;            /* owned */
+	struct rocemu_xrcd *xrcd;        /* owned */
 	const struct fabric_peer_ops *ops; /* NULL: the endpoint */
 	void *peer;                      /* of ops, borrowed */
 	/** Called after anything happened on the host: polls CQs, posts. May be NULL. */
 	void (*poll)(struct fabric_host *h, void *arg);
 	void *poll_arg;
 	bool paused;                     /* its process is stopped: takes and sends nothing */
+	struct fabric_packet *held, **held_end; /* owned: taken out of the buffer when it goes on */
+	bool link_down;                  /* what it sends and what is for it is lost */
 	/* the card, the port towards the host, its socket and CPU */
 	rocemu_ns_t nic_busy, port_busy, cpu_busy;
 	rocemu_ns_t last_arrival;        /* for jitter that keeps the order */
