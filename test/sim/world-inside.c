@@ -65,7 +65,7 @@ void side_print_inside(const struct world_side *s)
 		(double)qp->req.deadline / 1e3, timer_running(&qp->timer) ? "runs" : "stands",
 		qp->resp.epsn);
 	if (qp->req.peer)
-		fprintf(stderr, "window %llu, in flight %llu\n", (unsigned long long)qp->req.peer->cwnd,
+		fprintf(stderr, "all of its lane have %llu in flight\n",
 			(unsigned long long)qp->req.peer->inflight);
 }
 
