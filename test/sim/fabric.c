@@ -121,7 +121,8 @@ static unsigned host_of(const struct fabric *f, const struct rocemu_gid *gid)
 {
 	unsigned i = (unsigned)gid->raw[15] - 1;
 
-	if (i >= f->cfg.hosts || memcmp(&f->host[i].gid, gid, sizeof(*gid)) != 0)
+	if (i >= f->cfg.hosts || (memcmp(&f->host[i].gid, gid, sizeof(*gid)) != 0 &&
+				  memcmp(&f->host[i].other_gid, gid, sizeof(*gid)) != 0))
 		abort(); /* no test sends to an address that nobody has */
 	return i;
 }
@@ -438,13 +439,16 @@ static void host_init(struct fabric *f, unsigned i)
 	h->index = i;
 	h->gid = (struct rocemu_gid){
 		.raw = {[10] = 0xff, [11] = 0xff, [12] = 10, [15] = (uint8_t)(i + 1)}};
+	h->other_gid = h->gid;
+	h->other_gid.raw[13] = 1;
 	h->timer_at = ROCEMU_NEVER;
 	h->held_end = &h->held;
 	h->ep = must(rocemu_ep_new(&cfg));
 	h->pd = must(rocemu_pd_new(h->ep));
 	h->xrcd = must(rocemu_xrcd_new(h->ep));
 	if (rocemu_ep_set_slot(h->ep, (uint16_t)(i + 1), 16) != 0 ||
-	    rocemu_ep_set_gid(h->ep, 0, &h->gid) != 0)
+	    rocemu_ep_set_gid(h->ep, 0, &h->gid) != 0 ||
+	    rocemu_ep_set_gid(h->ep, 1, &h->other_gid) != 0)
 		abort();
 }
 

@@ -66,7 +66,8 @@ struct fabric_peer_ops {
 struct fabric_host {
 	struct fabric *fabric;
 	unsigned index;
-	struct rocemu_gid gid;
+	struct rocemu_gid gid;           /* entry 0 of the GID table */
+	struct rocemu_gid other_gid;     /* entry 1: another address of the same socket */
 	struct rocemu_ep *ep;            /* owned */
 	struct rocemu_pd *pd;            /* owned */
 	struct rocemu_xrcd *xrcd;        /* owned */

@@ -2,6 +2,8 @@
 /* What happens to a world's connections and hosts. See world.h. */
 #include "world.h"
 
+#include <string.h>
+
 #include "base/util.h"
 
 enum {
@@ -64,15 +66,59 @@ static void change_attributes(struct world_side *s)
 		       IBV_QP_MAX_QP_RD_ATOMIC);
 }
 
-void side_undrain(struct world_side *s)
+struct ibv_ah_attr side_ah(const struct world_side *s)
+{
+	const struct fabric_host *to = &s->world->fabric->host[s->other->host];
+	uint8_t index = s->conn->gid_index;
+	struct ibv_ah_attr ah = {
+		.is_global = 1, .port_num = 1, .grh = {.sgid_index = index, .hop_limit = 64}};
+
+	memcpy(ah.grh.dgid.raw, index ? to->other_gid.raw : to->gid.raw, 16);
+	return ah;
+}
+
+static bool is_drained(const struct world_side *s)
 {
 	struct ibv_qp_attr a;
 
 	if (!s->sqd || !s->qp || rocemu_qp_state(s->qp) != IBV_QPS_SQD)
-		return;
+		return false;
 	rocemu_qp_query(s->qp, &a);
-	if (a.sq_draining)
+	return !a.sq_draining;
+}
+
+/** RC: both sides drain, then both have other addresses; to the endpoints each is another peer then. */
+static void fault_move(struct world_conn *c)
+{
+	if (c->type != IBV_QPT_RC)
 		return;
+	fault_sqd(&c->side[0]);
+	fault_sqd(&c->side[1]);
+	c->moving = c->side[0].sqd && c->side[1].sqd;
+}
+
+static void move(struct world_conn *c)
+{
+	c->moving = false;
+	c->gid_index ^= 1;
+	for (unsigned i = 0; i < 2; i++) {
+		struct ibv_qp_attr a = {.ah_attr = side_ah(&c->side[i])};
+
+		modify(&c->side[i], &a, IBV_QP_AV);
+	}
+}
+
+void side_undrain(struct world_side *s)
+{
+	struct world_conn *c = s->conn;
+
+	if (!is_drained(s))
+		return;
+	if (c->moving && c->state == CONN_ALIVE && !s->world->ending) {
+		if (!is_drained(s->other))
+			return;
+		move(c);
+	}
 	if (s->conn->type == IBV_QPT_RC && rng_chance(&s->world->rng, 0.5))
 		change_attributes(s);
 	to_state(s, IBV_QPS_RTS);
@@ -191,8 +237,10 @@ void world_fault(struct world *w, struct world_conn *c)
 	switch (what) {
 	case 0:
 	case 1:
-	case 2:
 		fault_sqd(s);
+		break;
+	case 2:
+		fault_move(c);
 		break;
 	case 3:
 		fault_pause(w, s->host);

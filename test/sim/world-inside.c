@@ -51,6 +51,64 @@ static void check_qp(const struct world *w, const struct rocemu_qp *qp, unsigned
 			   req->rd_atomic_out);
 }
 
+#if __has_include("transport/keep.h")
+#include "transport/keep.h"
+
+/** Each slot is free or some QP's, and what a QP keeps is early. */
+static void check_keep(const struct world *w, const struct rocemu_ep *ep, unsigned host)
+{
+	uint32_t used = 0;
+
+	for (unsigned i = 0; i < 2 * w->nconns; i++) {
+		const struct world_side *s = &w->conns[i / 2].side[i % 2];
+
+		if (!s->qp || s->host != host)
+			continue;
+		list_for_each (n, &s->qp->resp.early.slots) {
+			const struct keep_slot *slot = list_entry(n, struct keep_slot, link);
+
+			used++;
+			if (rocemu_psn_diff(slot->psn, s->qp->resp.epsn) <= 0)
+				side_fail(s, "keeps packet %u, expects %u", slot->psn, s->qp->resp.epsn);
+		}
+	}
+	if (used + ep->keep.nfree != KEEP_SLOTS)
+		world_fail(w, "host %u: QPs keep %u packets, %u are free", host, used, ep->keep.nfree);
+}
+#else
+static void check_keep(const struct world *w, const struct rocemu_ep *ep, unsigned host)
+{
+	(void)w;
+	(void)ep;
+	(void)host;
+}
+#endif
+
+#if __has_include("transport/read-budget.h")
+/** What is out is what the QPs have out. */
+static void check_read_budget(const struct world *w, const struct rocemu_ep *ep, unsigned host)
+{
+	uint64_t sum = 0;
+
+	for (unsigned i = 0; i < 2 * w->nconns; i++) {
+		const struct world_side *s = &w->conns[i / 2].side[i % 2];
+
+		if (s->qp && s->host == host)
+			sum += s->qp->req.read_out;
+	}
+	if (sum != ep->read_out)
+		world_fail(w, "host %u: %llu bytes of READ responses are out, its QPs have %llu", host,
+			   (unsigned long long)ep->read_out, (unsigned long long)sum);
+}
+#else
+static void check_read_budget(const struct world *w, const struct rocemu_ep *ep, unsigned host)
+{
+	(void)w;
+	(void)ep;
+	(void)host;
+}
+#endif
+
 void side_print_inside(const struct world_side *s)
 {
 	const struct rocemu_qp *qp = s->qp;
@@ -75,11 +133,26 @@ void world_check_inside(struct world *w)
 		const struct rocemu_ep *ep = w->fabric->host[h].ep;
 
 		check_peers(w, ep, h);
+		check_keep(w, ep, h);
+		check_read_budget(w, ep, h);
 		for (unsigned i = 0; i < 2 * w->nconns; i++) {
 			const struct world_side *s = &w->conns[i / 2].side[i % 2];
 
 			if (s->qp && s->host == h)
 				check_qp(w, s->qp, h);
 		}
+	}
+}
+
+void world_check_empty(struct world *w)
+{
+	world_check_inside(w);
+	for (unsigned h = 0; h < w->nhosts; h++) {
+		const struct rocemu_ep *ep = w->fabric->host[h].ep;
+
+		world_assert(w, list_empty(&ep->peers));
+		world_assert(w, list_empty(&ep->tx_ready));
+		world_assert(w, list_empty(&ep->handed));
+		world_assert(w, rocemu_ep_deadline(ep) == ROCEMU_NEVER);
 	}
 }

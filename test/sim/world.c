@@ -152,7 +152,7 @@ static struct ibv_qp_attr attr_of(const struct world_side *s, uint32_t psn, uint
 		.port_num = 1,
 		.qkey = 1,
 		.qp_access_flags = ACCESS & ~IBV_ACCESS_MW_BIND,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}},
+		.ah_attr = side_ah(s),
 		.path_mtu = s->conn->mtu,
 		.dest_qp_num = rocemu_qp_num(s->other->qp),
 		.sq_psn = psn,
@@ -165,7 +165,6 @@ static struct ibv_qp_attr attr_of(const struct world_side *s, uint32_t psn, uint
 		.rnr_retry = 7,
 	};
 
-	memcpy(a.ah_attr.grh.dgid.raw, s->world->fabric->host[s->other->host].gid.raw, 16);
 	return a;
 }
 
@@ -236,7 +235,7 @@ void conn_begin(struct world *w, struct world_conn *c)
 		side_fill(&c->side[i]);
 	}
 	c->state = CONN_ALIVE;
-	c->excused = false;
+	c->excused = c->moving = false;
 	w->stats.lives++;
 }
 
@@ -320,7 +319,7 @@ static void conn_step(struct world *w, struct world_conn *c)
 
 		if (c->state == CONN_WAITING)
 			break;
-		if (s->sqd && (w->ending || c->state == CONN_ENDING || rng_chance(&w->rng, 0.1)))
+		if (s->sqd && (w->ending || c->state == CONN_ENDING || c->moving || rng_chance(&w->rng, 0.1)))
 			side_undrain(s);
 		if (waits_in_vain(s))
 			side_break(s);
@@ -511,6 +510,8 @@ static uint64_t explained_drops(const struct world *w)
 	if (c->corrupt > 0)
 		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE | 1ull << ROCEMU_DROP_TVER |
 		     1ull << ROCEMU_DROP_PAD | 1ull << ROCEMU_DROP_LENGTH | 1ull << ROCEMU_DROP_SHORT;
+	/* A packet of before an address change. */
+	d |= 1ull << ROCEMU_DROP_SOURCE;
 	if (w->stats.lives > w->nconns || w->rough)
 		d |= 1ull << ROCEMU_DROP_QPN | 1ull << ROCEMU_DROP_STATE | 1ull << ROCEMU_DROP_ACCESS |
 		     1ull << ROCEMU_DROP_XRC_SRQ;
@@ -567,6 +568,7 @@ uint64_t world_run(uint64_t seed, bool trace, struct world_stats *stats)
 	for (unsigned i = 0; i < w.nconns; i++)
 		if (w.conns[i].state != CONN_WAITING || w.conns[i].side[0].qp || w.conns[i].side[1].qp)
 			conn_end(&w, &w.conns[i]);
+	world_check_empty(&w);
 	fabric_free(w.fabric);
 	total(stats, &w.stats);
 	return w.digest;

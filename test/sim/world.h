@@ -119,6 +119,8 @@ struct world_conn {
 	enum ibv_mtu mtu;
 	uint8_t timeout;
 	struct world_side side[2];
+	bool moving;                   /* both sides drain, to change their addresses */
+	uint8_t gid_index;             /* of both */
 	bool excused;                  /* something happened to it: its requests may fail */
 	rocemu_ns_t until;             /* WAITING: packets of its last life may be under way */
 };
@@ -179,13 +181,17 @@ void world_fault(struct world *w, struct world_conn *c);
 void world_mend(struct world *w);
 /** To the error state: all that is outstanding is flushed at once. */
 void side_break(struct world_side *s);
-/** Out of SQD, where it is drained. */
+/** Out of SQD, where it is drained and may. */
 void side_undrain(struct world_side *s);
+/** The addresses that the connection uses, for a modify. */
+struct ibv_ah_attr side_ah(const struct world_side *s);
 
 /* ---- world-inside.c ---- */
 
 /** Windows, and what is kept, of all endpoints. */
 void world_check_inside(struct world *w);
+/** All objects were given back: what the endpoints hold of their own is, too. */
+void world_check_empty(struct world *w);
 /** For a report: what the QP of a side waits for. */
 void side_print_inside(const struct world_side *s);
 
