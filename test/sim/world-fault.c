@@ -7,8 +7,8 @@
 #include "base/util.h"
 
 enum {
-	PAUSE_MAX_US = 5000,
-	DOWN_MAX_US = 500000,
+	SHORT_US = 5000,       /* less than any timeout: no request may fail for it */
+	LONG_US = 500000,
 };
 
 static rocemu_ns_t random_us(struct world *w, uint32_t max)
@@ -176,7 +176,8 @@ static void fault_pause(struct world *w, unsigned host)
 {
 	if (w->back_at[host])
 		return;
-	w->back_at[host] = w->fabric->now + random_us(w, PAUSE_MAX_US);
+	w->away[host] = w->rough && rng_chance(&w->rng, 0.2);
+	w->back_at[host] = w->fabric->now + random_us(w, w->away[host] ? LONG_US : SHORT_US);
 	fabric_pause(w->fabric, host, true);
 }
 
@@ -184,7 +185,8 @@ static void fault_link_down(struct world *w, unsigned host)
 {
 	if (w->back_at[host])
 		return;
-	w->back_at[host] = w->fabric->now + random_us(w, rng_chance(&w->rng, 0.8) ? 5000 : DOWN_MAX_US);
+	w->away[host] = true;
+	w->back_at[host] = w->fabric->now + random_us(w, rng_chance(&w->rng, 0.8) ? SHORT_US : LONG_US);
 	w->fabric->host[host].link_down = true;
 }
 
@@ -193,7 +195,7 @@ static void host_back(struct world *w, unsigned host)
 	struct fabric_host *h = &w->fabric->host[host];
 
 	w->back_at[host] = 0;
-	h->link_down = false;
+	w->away[host] = h->link_down = false;
 	for (unsigned i = 0; i < 2 * w->nconns; i++) {
 		struct world_side *s = &w->conns[i / 2].side[i % 2];
 
@@ -204,16 +206,14 @@ static void host_back(struct world *w, unsigned host)
 		fabric_pause(w->fabric, host, false);
 }
 
-static bool link_is_down(const struct world *w, const struct world_conn *c)
-{
-	return w->fabric->host[c->side[0].host].link_down || w->fabric->host[c->side[1].host].link_down;
-}
-
-/** A host that is away sends nothing: what goes on there is nobody's fault. */
+/** Requests to and from a host that is away may fail. */
 static void excuse(struct world *w)
 {
-	for (unsigned i = 0; i < w->nconns; i++)
-		w->conns[i].excused |= link_is_down(w, &w->conns[i]);
+	for (unsigned i = 0; i < w->nconns; i++) {
+		const struct world_conn *c = &w->conns[i];
+
+		w->conns[i].excused |= w->away[c->side[0].host] || w->away[c->side[1].host];
+	}
 }
 
 void world_mend(struct world *w)
@@ -244,6 +244,7 @@ void world_fault(struct world *w, struct world_conn *c)
 		break;
 	case 3:
 		fault_pause(w, s->host);
+		excuse(w);
 		break;
 	case 4:
 		fault_destroy(s);

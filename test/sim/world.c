@@ -328,6 +328,9 @@ static void conn_step(struct world *w, struct world_conn *c)
 	}
 	if (c->state == CONN_ENDING && conn_is_done(c))
 		conn_end(w, c);
+	/* Packets wait in the buffers of a host that is away. */
+	if (w->back_at[c->side[0].host] || w->back_at[c->side[1].host])
+		c->until = MAX(c->until, w->fabric->now + TIME_WAIT_MS * FABRIC_MS);
 	if (c->state == CONN_WAITING && c->until <= w->fabric->now && !w->ending)
 		conn_begin(w, c);
 }

@@ -140,6 +140,7 @@ struct world {
 	bool rough;                    /* connections are destroyed, regions deregistered, links go down */
 	bool ending;                   /* nothing new, all is to come to its end */
 	rocemu_ns_t back_at[WORLD_MAX_HOSTS]; /* when a paused host goes on, or a link comes back; 0: is there */
+	bool away[WORLD_MAX_HOSTS];    /* ... for so long that requests may fail, or its link is down */
 	struct world_stats stats;
 	bool trace;
 };
