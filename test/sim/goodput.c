@@ -49,7 +49,8 @@ struct row {
 struct result {
 	double mbit, jain;
 	unsigned failed;
-	uint64_t retransmits, timeouts, overruns, marks;
+	uint64_t overruns, marks;
+	struct rocemu_ep_stats stats; /* of all hosts */
 	double p50_us, p99_us;
 };
 
@@ -239,8 +240,9 @@ static void add_stats(const struct fabric *f, struct result *r)
 	for (unsigned i = 0; i < f->cfg.hosts; i++) {
 		const struct rocemu_ep_stats *st = rocemu_ep_get_stats(f->host[i].ep);
 
-		r->retransmits += st->retransmits;
-		r->timeouts += st->timeouts;
+#define X(name, text) r->stats.name += st->name;
+		ROCEMU_STATS(X)
+#undef X
 		r->overruns += f->host[i].overruns + f->host[i].tail_drops;
 		r->marks += f->host[i].marks;
 	}
@@ -297,7 +299,7 @@ static const struct result *result_of(const struct load *l)
 
 /* ---- printing ---- */
 
-static bool json;
+static bool json, with_stats;
 static unsigned printed;
 
 static void print_head(void)
@@ -334,13 +336,13 @@ static void print_row(const struct row *row, const struct result *r, double perc
 		       "\"jain\": %.3f, \"failed\": %u, \"retransmits\": %llu, \"timeouts\": %llu, "
 		       "\"overruns\": %llu, \"marks\": %llu, \"p50_us\": %.1f, \"p99_us\": %.1f}",
 		       printed ? "," : "", row->name, r->mbit, percent, bar, good ? "true" : "false",
-		       r->jain, r->failed, (unsigned long long)r->retransmits,
-		       (unsigned long long)r->timeouts, (unsigned long long)r->overruns,
+		       r->jain, r->failed, (unsigned long long)r->stats.retransmits,
+		       (unsigned long long)r->stats.timeouts, (unsigned long long)r->overruns,
 		       (unsigned long long)r->marks, r->p50_us, r->p99_us);
 	} else {
 		printf("%-20s %9.1f %6.1f %%  %-24s %6.3f %6u %9llu %8llu %9llu  %s", row->name, r->mbit,
-		       percent, bar, r->jain, r->failed, (unsigned long long)r->retransmits,
-		       (unsigned long long)r->timeouts, (unsigned long long)r->overruns,
+		       percent, bar, r->jain, r->failed, (unsigned long long)r->stats.retransmits,
+		       (unsigned long long)r->stats.timeouts, (unsigned long long)r->overruns,
 		       good ? "ok" : "MISSED");
 		if (r->p50_us > 0)
 			printf("; 64 bytes: p50 %.1f us, p99 %.1f us", r->p50_us, r->p99_us);
@@ -348,6 +350,13 @@ static void print_row(const struct row *row, const struct result *r, double perc
 	}
 	printed++;
 	fflush(stdout);
+}
+
+static void print_stats(const struct rocemu_ep_stats *st)
+{
+#define X(name, text) if (st->name) fprintf(stderr, "%12llu %s\n", (unsigned long long)st->name, text);
+	ROCEMU_STATS(X)
+#undef X
 }
 
 /** @return whether all bars are reached. */
@@ -361,16 +370,19 @@ static bool measure(const struct row *row)
 		    r.jain >= row->bar_jain && !(row->none_may_fail && r.failed);
 
 	print_row(row, &r, percent, good);
+	if (with_stats)
+		print_stats(&r.stats);
 	return good;
 }
 
 static int usage(FILE *out, const char *program, int rc)
 {
 	fprintf(out,
-		"usage: %s [--only CASE]... [--seed N] [--json] [--list]\n"
+		"usage: %s [--only CASE]... [--seed N] [--stats] [--json] [--list]\n"
 		"Goodput on bad networks in virtual time, against bars. Exit code 1: one is missed.\n"
 		"  --only CASE  cases whose name contains CASE\n"
 		"  --seed N     of the random faults (1)\n"
+		"  --stats      the endpoints' counters as well\n"
 		"  --json       an array of objects\n"
 		"  --list       the cases' names\n",
 		program);
@@ -394,6 +406,8 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--json") == 0) {
 			json = true;
+		} else if (strcmp(argv[i], "--stats") == 0) {
+			with_stats = true;
 		} else if (strcmp(argv[i], "--help") == 0) {
 			return usage(stdout, argv[0], 0);
 		} else if (strcmp(argv[i], "--list") == 0) {
