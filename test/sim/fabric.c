@@ -10,7 +10,8 @@
 
 enum {
 	COST_ROUND = 256,
-	COST_OVERHEAD = 512,  /* what Linux charges a socket for a packet beyond its payload, about */
+	COST_OVERHEAD =
+		512, /* what Linux charges a socket for a packet beyond its payload, about */
 	CONGESTED_PERCENT = 40,
 	TX_BATCH = 16,
 	/* Scripted peers are hardware: they make a packet when the link can take it. */
@@ -23,7 +24,7 @@ enum event_kind {
 	EV_SWITCH, /* a packet is at the switch */
 	EV_ARRIVE, /* ... at the receiver's socket */
 	EV_TAKEN,  /* ... out of the socket buffer */
-	EV_NIC,    /* the card of a host has sent enough */
+	EV_NIC,	   /* the card of a host has sent enough */
 	EV_TIMER,  /* a host's deadline */
 };
 
@@ -123,7 +124,7 @@ static unsigned host_of(const struct fabric *f, const struct rocemu_gid *gid)
 
 	if (i >= f->cfg.hosts || (memcmp(&f->host[i].gid, gid, sizeof(*gid)) != 0 &&
 				  memcmp(&f->host[i].other_gid, gid, sizeof(*gid)) != 0))
-		abort(); /* no test sends to an address that nobody has */
+		abort(); /* no test sends to an unknown address */
 	return i;
 }
 
@@ -181,7 +182,8 @@ static void nic_send(struct fabric_host *h, struct rocemu_tx *t)
 	struct fabric *f = h->fabric;
 	struct fabric_packet *p = flatten(f, h, t);
 
-	h->nic_busy = MAX(h->nic_busy, f->now) + time_of(p->len + FABRIC_OVERHEAD, f->cfg.link_mbit);
+	h->nic_busy =
+		MAX(h->nic_busy, f->now) + time_of(p->len + FABRIC_OVERHEAD, f->cfg.link_mbit);
 	f->packets++;
 	schedule(f, h->nic_busy + f->cfg.rtt_ns / 4, EV_SWITCH, h, p);
 }
@@ -331,8 +333,9 @@ static void host_input(struct fabric_host *h, const struct fabric_packet *p)
 	};
 
 #ifdef HAVE_DGRAM_CONGESTED
-	d.congested = h->overran || (f->cfg.rcvbuf && (uint64_t)h->rcv_used * 100 >
-							      (uint64_t)f->cfg.rcvbuf * CONGESTED_PERCENT);
+	d.congested = h->overran ||
+		      (f->cfg.rcvbuf &&
+		       (uint64_t)h->rcv_used * 100 > (uint64_t)f->cfg.rcvbuf * CONGESTED_PERCENT);
 #endif
 	h->overran = false;
 	h->rcv_used -= p->cost;

@@ -50,7 +50,8 @@ struct flow_config flow_defaults(void)
 static void post_recv(struct flow *fl)
 {
 	const struct flow_set *s = fl->set;
-	struct ibv_sge sge = {(uintptr_t)s->memory, fl->c.bytes, rocemu_mr_lkey(s->hosts[fl->c.to].mr)};
+	struct ibv_sge sge = {(uintptr_t)s->memory, fl->c.bytes,
+			      rocemu_mr_lkey(s->hosts[fl->c.to].mr)};
 	struct ibv_recv_wr wr = {.wr_id = (uintptr_t)fl, .sg_list = &sge, .num_sge = 1};
 	const struct ibv_recv_wr *bad;
 
@@ -153,7 +154,8 @@ struct flow_set *flow_set_new(struct fabric *f, unsigned size, uint32_t bytes)
 		ok(rocemu_cq_create(h->ep, CQ_DEPTH, NULL, &fh->scq), "CQ");
 		ok(rocemu_cq_create(h->ep, CQ_DEPTH, NULL, &fh->rcq), "CQ");
 		ok(rocemu_mr_reg(h->pd, s->memory, bytes, (uintptr_t)s->memory,
-				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ,
+				 IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+					 IBV_ACCESS_REMOTE_READ,
 				 &fh->mr),
 		   "MR");
 		h->poll = host_poll;
@@ -212,7 +214,8 @@ static void qp_connect(struct flow_set *s, struct rocemu_qp *qp, unsigned to, ui
 	a.qp_state = IBV_QPS_RTR;
 	ok(rocemu_qp_modify(qp, now, &a,
 			    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER),
+				    IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				    IBV_QP_MIN_RNR_TIMER),
 	   "RTR");
 	a.qp_state = IBV_QPS_RTS;
 	ok(rocemu_qp_modify(qp, now, &a,

@@ -176,7 +176,7 @@ static void writer_input(struct gbn *g, rocemu_ns_t now, const struct rocemu_pac
 	}
 }
 
-/** Responses must come in order; after a gap all is asked for again from there on. */
+/** Responses must come in order; after a gap the reader requests everything again from there on. */
 static void reader_input(struct gbn *g, rocemu_ns_t now, const struct rocemu_packet *p)
 {
 	uint64_t at = position(g, p->h.psn);
@@ -234,7 +234,8 @@ static unsigned requester_output(struct gbn *g, rocemu_ns_t now, struct rocemu_t
 {
 	unsigned made = 0;
 
-	while (made < n && (g->c.role == GBN_WRITES ? make_write(g, &tx[made]) : make_read(g, &tx[made])))
+	while (made < n &&
+	       (g->c.role == GBN_WRITES ? make_write(g, &tx[made]) : make_read(g, &tx[made])))
 		made++;
 	g->sent_max = MAX(g->sent_max, g->next);
 	if (made && g->deadline == ROCEMU_NEVER)

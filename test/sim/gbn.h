@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that does pure go-back-N, as simple hardware does: written for the tests, it shares nothing
- * with the transport but the codec.
+ * A peer that does pure go-back-N, as simple hardware does: written for the tests, it shares
+ * nothing with the transport but the codec.
  *
  * As a responder it keeps nothing that comes early: one sequence NAK for each gap, and all that
  * follows is dropped until the packet that is missing has come. As a requester it sends
@@ -18,14 +18,14 @@ enum gbn_role { GBN_RESPONDER, GBN_WRITES, GBN_READS_FROM };
 
 struct gbn_config {
 	enum gbn_role role;
-	struct rocemu_path path;     /* to the other host */
+	struct rocemu_path path; /* to the other host */
 	uint32_t dqpn;
-	uint32_t mtu;                /* bytes */
-	uint32_t psn;                /* first one of both directions */
-	uint64_t va;                 /* requester: what it writes to or reads from */
+	uint32_t mtu; /* bytes */
+	uint32_t psn; /* first one of both directions */
+	uint64_t va;  /* requester: what it writes to or reads from */
 	uint32_t rkey;
-	uint32_t bytes;              /* of its messages; a multiple of mtu */
-	unsigned outstanding;        /* messages; READs: at most GBN_READS */
+	uint32_t bytes;	      /* of its messages; a multiple of mtu */
+	unsigned outstanding; /* messages; READs: at most GBN_READS */
 	rocemu_ns_t timeout_ns;
 };
 
@@ -39,7 +39,7 @@ struct gbn {
 	struct gbn_config c;
 	/* responder */
 	uint32_t epsn, msn;
-	bool nak_sent;               /* for epsn */
+	bool nak_sent; /* for epsn */
 	bool ack_due, nak_due;
 	uint32_t ack_psn;
 	struct gbn_job jobs[4 * GBN_READS]; /* ring */
@@ -49,7 +49,7 @@ struct gbn {
 	uint64_t una, next, sent_max; /* packets since the beginning */
 	uint64_t done_bytes;
 	rocemu_ns_t deadline;
-	bool gap_seen;               /* READ: all was asked for again, and nothing has come since */
+	bool gap_seen; /* READ: everything was requested again, no response since */
 	/* for both */
 	uint64_t rewinds, timeouts;
 };

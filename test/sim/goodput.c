@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Goodput on bad networks, in virtual time: one row for each case, with its share of what the same load gets
- * without the fault (or alone), and the bar that it has to reach. `goodput --help`.
+ * Goodput on bad networks, in virtual time: one row for each case, with its share of what the same
+ * load gets without the fault (or alone), and the bar that it has to reach. `goodput --help`.
  *
  * No bar depends on the machine that runs it.
  */
@@ -15,11 +15,11 @@
 #include "base/util.h"
 
 enum pattern {
-	PAIR,         /* qps QPs from one host to another */
-	INCAST,       /* senders hosts to (WRITE) or read by (READ) one */
-	GBN_TARGET,   /* our requester, a go-back-N responder */
-	GBN_SOURCE,   /* a go-back-N requester, our responder */
-	BESIDE,       /* 64-byte WRITEs beside a bulk flow */
+	PAIR,	    /* qps QPs from one host to another */
+	INCAST,	    /* senders hosts to (WRITE) or read by (READ) one */
+	GBN_TARGET, /* our requester, a go-back-N responder */
+	GBN_SOURCE, /* a go-back-N requester, our responder */
+	BESIDE,	    /* 64-byte WRITEs beside a bulk flow */
 };
 
 /** What is run. A case's baseline is a load with less in it. */
@@ -40,7 +40,7 @@ struct load {
 struct row {
 	const char *name;
 	struct load load;
-	double bar_percent;    /* of the baseline */
+	double bar_percent; /* of the baseline */
 	double bar_mbit;
 	double bar_jain;
 	bool none_may_fail;
@@ -332,16 +332,19 @@ static void print_row(const struct row *row, const struct result *r, double perc
 
 	bar_text(row, bar, sizeof(bar));
 	if (json) {
-		printf("%s\n{\"case\": \"%s\", \"mbit\": %.1f, \"percent\": %.1f, \"bar\": \"%s\", \"ok\": %s, "
+		printf("%s\n{\"case\": \"%s\", \"mbit\": %.1f, \"percent\": %.1f, \"bar\": \"%s\", "
+		       "\"ok\": %s, "
 		       "\"jain\": %.3f, \"failed\": %u, \"retransmits\": %llu, \"timeouts\": %llu, "
 		       "\"overruns\": %llu, \"marks\": %llu, \"p50_us\": %.1f, \"p99_us\": %.1f}",
-		       printed ? "," : "", row->name, r->mbit, percent, bar, good ? "true" : "false",
-		       r->jain, r->failed, (unsigned long long)r->stats.retransmits,
+		       printed ? "," : "", row->name, r->mbit, percent, bar,
+		       good ? "true" : "false", r->jain, r->failed,
+		       (unsigned long long)r->stats.retransmits,
 		       (unsigned long long)r->stats.timeouts, (unsigned long long)r->overruns,
 		       (unsigned long long)r->marks, r->p50_us, r->p99_us);
 	} else {
-		printf("%-20s %9.1f %6.1f %%  %-24s %6.3f %6u %9llu %8llu %9llu  %s", row->name, r->mbit,
-		       percent, bar, r->jain, r->failed, (unsigned long long)r->stats.retransmits,
+		printf("%-20s %9.1f %6.1f %%  %-24s %6.3f %6u %9llu %8llu %9llu  %s", row->name,
+		       r->mbit, percent, bar, r->jain, r->failed,
+		       (unsigned long long)r->stats.retransmits,
 		       (unsigned long long)r->stats.timeouts, (unsigned long long)r->overruns,
 		       good ? "ok" : "MISSED");
 		if (r->p50_us > 0)
@@ -354,7 +357,9 @@ static void print_row(const struct row *row, const struct result *r, double perc
 
 static void print_stats(const struct rocemu_ep_stats *st)
 {
-#define X(name, text) if (st->name) fprintf(stderr, "%12llu %s\n", (unsigned long long)st->name, text);
+#define X(name, text) \
+	if (st->name) \
+		fprintf(stderr, "%12llu %s\n", (unsigned long long)st->name, text);
 	ROCEMU_STATS(X)
 #undef X
 }
@@ -379,7 +384,8 @@ static int usage(FILE *out, const char *program, int rc)
 {
 	fprintf(out,
 		"usage: %s [--only CASE]... [--seed N] [--stats] [--json] [--list]\n"
-		"Goodput on bad networks in virtual time, against bars. Exit code 1: one is missed.\n"
+		"Goodput on bad networks in virtual time, against bars. Exit code 1: one is "
+		"missed.\n"
 		"  --only CASE  cases whose name contains CASE\n"
 		"  --seed N     of the random faults (1)\n"
 		"  --stats      the endpoints' counters as well\n"
@@ -414,7 +420,8 @@ int main(int argc, char **argv)
 			for (unsigned k = 0; k < ARRAY_LEN(rows); k++)
 				puts(rows[k].name);
 			return 0;
-		} else if (i + 1 < argc && strcmp(argv[i], "--only") == 0 && nonly < ARRAY_LEN(only)) {
+		} else if (i + 1 < argc && strcmp(argv[i], "--only") == 0 &&
+			   nonly < ARRAY_LEN(only)) {
 			only[nonly++] = argv[++i];
 		} else if (i + 1 < argc && strcmp(argv[i], "--seed") == 0) {
 			seed = strtoull(argv[++i], NULL, 0);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Many connections into one lane whose receive buffer is a stock one, and whose CPU is slower than the links: the
- * buffer overruns wherever senders do not hold back. No connection may fail, and each must get on.
+ * Many connections into one lane whose receive buffer is a stock one, and whose CPU is slower than
+ * the links: the buffer overruns wherever senders do not hold back. No connection may fail, and
+ * each must get on.
  */
 #include "flow.h"
 #include "test.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that does pure go-back-N (gbn.h), as hardware may: every message arrives, none fails, and loss costs
- * about a round trip.
+ * A peer that does pure go-back-N (gbn.h), as hardware may: every message arrives, none fails, and
+ * loss costs about a round trip.
  */
 #include "flow.h"
 #include "gbn.h"

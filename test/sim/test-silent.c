@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A QP whose peer does not answer any more shares its lane's window with others: it must neither hold them for long,
- * nor fail at another time than its attributes say.
+ * A QP whose peer does not answer any more shares its lane's window with others: it must neither
+ * hold them for long, nor fail at another time than its attributes say.
  */
 #include "flow.h"
 #include "test.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Losses that no NAK tells of: of the last packet, of a NAK, of a retransmission, of an acknowledgement. With
- * the ACK timeout that rdma_cm sets (19: 2.1 s) each of them must cost round trips, not the timeout.
+ * Losses that no NAK reports: of the last packet, of a NAK, of a retransmission, of an
+ * acknowledgement. With the ACK timeout that rdma_cm sets (19: 2.1 s) each of them must cost round
+ * trips, not the timeout.
  */
 #include "flow.h"
 #include "test.h"
@@ -11,7 +12,7 @@ enum { PACKETS = 16, MTU = 4096, FIRST_PSN = 0xffff00, BOUND_MS = 100 };
 /** The n-th packet (bit n) of a kind is lost. */
 struct plan {
 	uint32_t request_psn[PACKETS + 1]; /* mask of the transmissions of a PSN that are lost */
-	uint32_t acks, naks;               /* mask of those */
+	uint32_t acks, naks;		   /* mask of those */
 	uint32_t responses[PACKETS + 1];   /* READ responses, as request_psn */
 	unsigned seen_request[PACKETS + 1], seen_response[PACKETS + 1], seen_acks, seen_naks;
 };
@@ -97,8 +98,9 @@ TEST(unlucky, retransmission_lost_too__no_timeout)
 
 TEST(unlucky, everything_at_once__no_timeout)
 {
-	expect_soon(FLOW_WRITE,
-		    (struct plan){.request_psn = {[0] = 1, [5] = 3, [PACKETS - 1] = 3}, .naks = 1, .acks = 5});
+	expect_soon(FLOW_WRITE, (struct plan){.request_psn = {[0] = 1, [5] = 3, [PACKETS - 1] = 3},
+					      .naks = 1,
+					      .acks = 5});
 }
 
 TEST(unlucky, read_request_lost__no_timeout)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Worlds (world.h), one a seed, until so many packets were sent. Without options, the tests: a seed replays
- * exactly, and a number of packets that leaves nothing out. `test-world --help`; night.py runs it on all cores.
+ * Worlds (world.h), one a seed, until so many packets were sent. Without options, the tests: a seed
+ * replays exactly, and a number of packets that leaves nothing out. `test-world --help`; night.py
+ * runs it on all cores.
  */
 #include "test.h"
 #include "world.h"
@@ -41,14 +42,16 @@ TEST(world, random_worlds__all_that_must_hold_holds)
 	for (uint64_t seed = 1; stats.packets < WORLD_CI_PACKETS; seed++)
 		world_run(seed, false, &stats);
 	/* Nothing of what this is about may have stayed away. */
-	assert_true(stats.lost && stats.bad && stats.faults && stats.ep.retransmits && stats.ep.naks_rcvd &&
-		    stats.ep.rnr_naks_rcvd && stats.ep.duplicates && stats.ep.drops[ROCEMU_DROP_ICRC]);
+	assert_true(stats.lost && stats.bad && stats.faults && stats.ep.retransmits &&
+		    stats.ep.naks_rcvd && stats.ep.rnr_naks_rcvd && stats.ep.duplicates &&
+		    stats.ep.drops[ROCEMU_DROP_ICRC]);
 }
 
 static void print_stats(void)
 {
-	fprintf(stderr, "%12llu packets, %llu lost\n%12llu requests, %llu good completions, %llu bad\n"
-			"%12llu lives of connections, %llu faults\n",
+	fprintf(stderr,
+		"%12llu packets, %llu lost\n%12llu requests, %llu good completions, %llu bad\n"
+		"%12llu lives of connections, %llu faults\n",
 		(unsigned long long)stats.packets, (unsigned long long)stats.lost,
 		(unsigned long long)stats.requests, (unsigned long long)stats.good,
 		(unsigned long long)stats.bad, (unsigned long long)stats.lives,
@@ -58,20 +61,22 @@ static void print_stats(void)
 #undef X
 	for (unsigned d = 1; d < ROCEMU_DROP_COUNT; d++)
 		if (stats.ep.drops[d])
-			fprintf(stderr, "%12llu dropped: %s\n", (unsigned long long)stats.ep.drops[d],
+			fprintf(stderr, "%12llu dropped: %s\n",
+				(unsigned long long)stats.ep.drops[d],
 				rocemu_drop_text((enum rocemu_drop)d));
 }
 
 static int usage(FILE *out, int rc)
 {
-	fprintf(out, "usage: test-world [--seed N [--trace]] [--start S] [--seeds N] [--packets N]\n"
-		     "Without options: the tests.\n"
-		     "  --seed N     that world alone; prints its digest\n"
-		     "  --trace      prints each packet as well\n"
-		     "  --start S    the first seed (1)\n"
-		     "  --seeds N    so many worlds\n"
-		     "  --packets N  worlds until so many packets were sent\n"
-		     "A line \"seed packets\" for each 100 worlds goes to standard output.\n");
+	fprintf(out,
+		"usage: test-world [--seed N [--trace]] [--start S] [--seeds N] [--packets N]\n"
+		"Without options: the tests.\n"
+		"  --seed N     that world alone; prints its digest\n"
+		"  --trace      prints each packet as well\n"
+		"  --start S    the first seed (1)\n"
+		"  --seeds N    so many worlds\n"
+		"  --packets N  worlds until so many packets were sent\n"
+		"A line \"seed packets\" for each 100 worlds goes to standard output.\n");
 	return rc;
 }
 
@@ -95,7 +100,8 @@ static int run_worlds(uint64_t start, uint64_t seeds, uint64_t packets)
 			fflush(stdout);
 		}
 	}
-	printf("%llu %llu\n", (unsigned long long)(start + i - 1), (unsigned long long)stats.packets);
+	printf("%llu %llu\n", (unsigned long long)(start + i - 1),
+	       (unsigned long long)stats.packets);
 	print_stats();
 	return 0;
 }

@@ -7,7 +7,7 @@
 #include "base/util.h"
 
 enum {
-	SHORT_US = 5000,       /* less than any timeout: no request may fail for it */
+	SHORT_US = 5000, /* less than any timeout: no request may fail for it */
 	LONG_US = 500000,
 };
 
@@ -87,7 +87,8 @@ static bool is_drained(const struct world_side *s)
 	return !a.sq_draining;
 }
 
-/** RC: both sides drain, then both have other addresses; to the endpoints each is another peer then. */
+/** RC: both sides drain, then both have other addresses; to the endpoints each is another peer
+ * then. */
 static void fault_move(struct world_conn *c)
 {
 	if (c->type != IBV_QPT_RC)
@@ -186,7 +187,8 @@ static void fault_link_down(struct world *w, unsigned host)
 	if (w->back_at[host])
 		return;
 	w->away[host] = true;
-	w->back_at[host] = w->fabric->now + random_us(w, rng_chance(&w->rng, 0.8) ? SHORT_US : LONG_US);
+	w->back_at[host] =
+		w->fabric->now + random_us(w, rng_chance(&w->rng, 0.8) ? SHORT_US : LONG_US);
 	w->fabric->host[host].link_down = true;
 }
 

@@ -27,8 +27,8 @@ static void check_peers(const struct world *w, const struct rocemu_ep *ep, unsig
 		uint64_t sum = inflight_of(w, p);
 
 		if (sum != p->inflight)
-			world_fail(w, "host %u: the window of a peer holds %llu, its QPs %llu", host,
-				   (unsigned long long)p->inflight, (unsigned long long)sum);
+			world_fail(w, "host %u: the window of a peer holds %llu, its QPs %llu",
+				   host, (unsigned long long)p->inflight, (unsigned long long)sum);
 	}
 }
 
@@ -69,11 +69,13 @@ static void check_keep(const struct world *w, const struct rocemu_ep *ep, unsign
 
 			used++;
 			if (rocemu_psn_diff(slot->psn, s->qp->resp.epsn) <= 0)
-				side_fail(s, "keeps packet %u, expects %u", slot->psn, s->qp->resp.epsn);
+				side_fail(s, "keeps packet %u, expects %u", slot->psn,
+					  s->qp->resp.epsn);
 		}
 	}
 	if (used + ep->keep.nfree != KEEP_SLOTS)
-		world_fail(w, "host %u: QPs keep %u packets, %u are free", host, used, ep->keep.nfree);
+		world_fail(w, "host %u: QPs keep %u packets, %u are free", host, used,
+			   ep->keep.nfree);
 }
 #else
 static void check_keep(const struct world *w, const struct rocemu_ep *ep, unsigned host)
@@ -97,8 +99,8 @@ static void check_read_budget(const struct world *w, const struct rocemu_ep *ep,
 			sum += s->qp->req.read_out;
 	}
 	if (sum != ep->read_out)
-		world_fail(w, "host %u: %llu bytes of READ responses are out, its QPs have %llu", host,
-			   (unsigned long long)ep->read_out, (unsigned long long)sum);
+		world_fail(w, "host %u: %llu bytes of READ responses are out, its QPs have %llu",
+			   host, (unsigned long long)ep->read_out, (unsigned long long)sum);
 }
 #else
 static void check_read_budget(const struct world *w, const struct rocemu_ep *ep, unsigned host)
@@ -116,7 +118,8 @@ void side_print_inside(const struct world_side *s)
 	if (!qp)
 		return;
 	fprintf(stderr,
-		"state %d, acked %u, send %u, next %u, hold %d, in flight %llu, fetches %u, retries left %u, "
+		"state %d, acked %u, send %u, next %u, hold %d, in flight %llu, fetches %u, "
+		"retries left %u, "
 		"deadline %.3f us, timer %s, expects %u\n",
 		qp->state, qp->req.acked_psn, qp->req.send_psn, qp->req.next_psn, req_hold(qp),
 		(unsigned long long)qp->req.inflight, qp->req.rd_atomic_out, qp->req.retry_left,

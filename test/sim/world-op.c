@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests of a world, and what must have become of each when it completes. See world.h. */
+/* Requests of a world, and the effects that each must have when it completes. See world.h. */
 #include "world.h"
 
 #include <arpa/inet.h>
@@ -66,7 +66,8 @@ static bool keeps_order(const struct world_side *s)
 
 static bool takes_receive(enum world_op_kind k)
 {
-	return k == WORLD_SEND || k == WORLD_SEND_IMM || k == WORLD_WRITE_IMM || k == WORLD_SEND_INV;
+	return k == WORLD_SEND || k == WORLD_SEND_IMM || k == WORLD_WRITE_IMM ||
+	       k == WORLD_SEND_INV;
 }
 
 static bool is_write(enum world_op_kind k)
@@ -102,18 +103,12 @@ static enum ibv_wr_opcode wr_opcode(enum world_op_kind k)
 static enum ibv_wc_opcode wc_opcode(enum world_op_kind k)
 {
 	static const int code[] = {
-		[WORLD_SEND] = IBV_WC_SEND,
-		[WORLD_SEND_IMM] = IBV_WC_SEND,
-		[WORLD_WRITE] = IBV_WC_RDMA_WRITE,
-		[WORLD_WRITE_IMM] = IBV_WC_RDMA_WRITE,
-		[WORLD_READ] = IBV_WC_RDMA_READ,
-		[WORLD_FAA] = IBV_WC_FETCH_ADD,
-		[WORLD_CAS] = IBV_WC_COMP_SWAP,
-		[WORLD_ATOMIC_WRITE] = ROCEMU_WC_ATOMIC_WRITE,
-		[WORLD_FLUSH] = ROCEMU_WC_FLUSH,
-		[WORLD_BIND] = IBV_WC_BIND_MW,
-		[WORLD_LOCAL_INV] = IBV_WC_LOCAL_INV,
-		[WORLD_SEND_INV] = IBV_WC_SEND,
+		[WORLD_SEND] = IBV_WC_SEND,	      [WORLD_SEND_IMM] = IBV_WC_SEND,
+		[WORLD_WRITE] = IBV_WC_RDMA_WRITE,    [WORLD_WRITE_IMM] = IBV_WC_RDMA_WRITE,
+		[WORLD_READ] = IBV_WC_RDMA_READ,      [WORLD_FAA] = IBV_WC_FETCH_ADD,
+		[WORLD_CAS] = IBV_WC_COMP_SWAP,	      [WORLD_ATOMIC_WRITE] = ROCEMU_WC_ATOMIC_WRITE,
+		[WORLD_FLUSH] = ROCEMU_WC_FLUSH,      [WORLD_BIND] = IBV_WC_BIND_MW,
+		[WORLD_LOCAL_INV] = IBV_WC_LOCAL_INV, [WORLD_SEND_INV] = IBV_WC_SEND,
 	};
 
 	return (enum ibv_wc_opcode)code[k];
@@ -169,7 +164,8 @@ static void fill_atomic(struct world_side *s, struct world_op *o, struct ibv_sen
 		s->counter = wr->wr.atomic.swap;
 }
 
-static void fill_remote(struct world_side *s, struct world_op *o, struct ibv_send_wr *wr, unsigned slot)
+static void fill_remote(struct world_side *s, struct world_op *o, struct ibv_send_wr *wr,
+			unsigned slot)
 {
 	struct world_side *t = s->other;
 
@@ -187,15 +183,16 @@ static void fill_remote(struct world_side *s, struct world_op *o, struct ibv_sen
 			wr->wr.rdma.rkey = rocemu_mw_rkey(t->mw);
 	}
 	if (o->kind == WORLD_FLUSH)
-		wr->invalidate_rkey = ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_RANGE << ROCEMU_FETH_LEVEL_SHIFT;
+		wr->invalidate_rkey = ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_RANGE
+								    << ROCEMU_FETH_LEVEL_SHIFT;
 	if (o->kind == WORLD_SEND_INV) {
 		wr->invalidate_rkey = rocemu_mw_rkey(t->mw);
 		t->mw_state = MW_INVALIDATING;
 	}
 }
 
-static void fill_bind(struct world_side *s, struct world_op *o, struct ibv_send_wr *wr, struct ibv_mw *mw,
-		      struct ibv_mr *mr)
+static void fill_bind(struct world_side *s, struct world_op *o, struct ibv_send_wr *wr,
+		      struct ibv_mw *mw, struct ibv_mr *mr)
 {
 	*mw = (struct ibv_mw){.rkey = rocemu_mw_rkey(s->mw)};
 	*mr = (struct ibv_mr){.lkey = rocemu_mr_lkey(s->remote)};
@@ -207,8 +204,8 @@ static void fill_bind(struct world_side *s, struct world_op *o, struct ibv_send_
 	s->mw_state = MW_BINDING;
 	wr->bind_mw.mw = mw;
 	wr->bind_mw.rkey = (mw->rkey & ~0xffu) | ((mw->rkey + 1) & 0xff);
-	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){mr, (uintptr_t)s->m->dst, sizeof(s->m->dst),
-							  IBV_ACCESS_REMOTE_WRITE};
+	wr->bind_mw.bind_info = (struct ibv_mw_bind_info){
+		mr, (uintptr_t)s->m->dst, sizeof(s->m->dst), IBV_ACCESS_REMOTE_WRITE};
 }
 
 static uint32_t op_len(struct world_side *s, enum world_op_kind kind)
@@ -224,7 +221,8 @@ bool side_post_kind(struct world_side *s, enum world_op_kind kind)
 	unsigned slot = (unsigned)(s->posted % WORLD_DEPTH);
 	struct world_op *o = &s->ops[slot];
 	struct ibv_sge sge = {(uintptr_t)s->m->src[slot], 0, 0};
-	struct ibv_send_wr wr = {.wr_id = s->posted, .opcode = wr_opcode(kind), .sg_list = &sge, .num_sge = 1};
+	struct ibv_send_wr wr = {
+		.wr_id = s->posted, .opcode = wr_opcode(kind), .sg_list = &sge, .num_sge = 1};
 	struct ibv_mw mw;
 	struct ibv_mr mr;
 
@@ -234,14 +232,16 @@ bool side_post_kind(struct world_side *s, enum world_op_kind kind)
 	*o = (struct world_op){.kind = kind, .len = op_len(s, kind)};
 	sge.length = o->len;
 	sge.lkey = rocemu_mr_lkey(s->local);
-	/* One of each half of the queue at least, or its end would never be known. */
-	o->signaled = rng_chance(&w->rng, 0.6) || s->posted % (WORLD_DEPTH / 2) == 0 || is_local(kind);
+	/* At least one of each half of the queue: unsignaled requests alone free no place in it. */
+	o->signaled =
+		rng_chance(&w->rng, 0.6) || s->posted % (WORLD_DEPTH / 2) == 0 || is_local(kind);
 	if (o->signaled)
 		wr.send_flags |= IBV_SEND_SIGNALED;
 	if (s->fetches && rng_chance(&w->rng, 0.05))
 		wr.send_flags |= IBV_SEND_FENCE;
 	wr.imm_data = htonl((uint32_t)s->posted);
-	pattern_fill(s->m->src[slot], o->len, kind == WORLD_READ ? ~key_of(s, s->posted) : key_of(s, s->posted));
+	pattern_fill(s->m->src[slot], o->len,
+		     kind == WORLD_READ ? ~key_of(s, s->posted) : key_of(s, s->posted));
 	if (is_local(kind))
 		fill_bind(s, o, &wr, &mw, &mr);
 	else if (s->conn->type != IBV_QPT_UD)
@@ -270,7 +270,8 @@ void side_post(struct world_side *s)
 	enum world_op_kind kind;
 
 	if (s->conn->type == IBV_QPT_UD || s->conn->type == IBV_QPT_UC) {
-		kind = s->conn->type == IBV_QPT_UC && rng_chance(r, 0.2) ? WORLD_WRITE : WORLD_SEND_IMM;
+		kind = s->conn->type == IBV_QPT_UC && rng_chance(r, 0.2) ? WORLD_WRITE
+									 : WORLD_SEND_IMM;
 	} else if (s->mw && s->mw_state == MW_UNBOUND && rng_chance(r, 0.2)) {
 		kind = WORLD_BIND;
 	} else {
@@ -295,9 +296,10 @@ void side_post_recvs(struct world_side *s, unsigned n)
 		memset((void *)(uintptr_t)sge.addr, BACKGROUND, WORLD_SLOT);
 		if (s->srq)
 			world_assert(s->world, rocemu_srq_post(s->srq, &wr, &bad) == 0);
-		else if (rocemu_qp_state(s->qp) != IBV_QPS_ERR && rocemu_qp_state(s->qp) != IBV_QPS_RESET)
-			world_assert(s->world,
-				     rocemu_qp_post_recv(s->qp, s->world->fabric->now, &wr, &bad) == 0);
+		else if (rocemu_qp_state(s->qp) != IBV_QPS_ERR &&
+			 rocemu_qp_state(s->qp) != IBV_QPS_RESET)
+			world_assert(s->world, rocemu_qp_post_recv(s->qp, s->world->fabric->now,
+								   &wr, &bad) == 0);
 		else
 			return;
 		s->recvs++;
@@ -313,11 +315,13 @@ static void check_write(const struct world_side *s, const struct world_op *o, ui
 	const uint8_t *p = s->other->m->dst[n % WORLD_DEPTH];
 
 	if (!pattern_is(p, o->len, key_of(s, n)))
-		side_fail(s, "request %llu (WRITE of %u bytes) is complete, memory holds something else",
-			  (unsigned long long)n, o->len);
+		side_fail(
+			s,
+			"request %llu (WRITE of %u bytes) is complete, memory holds something else",
+			(unsigned long long)n, o->len);
 	if (!background_is(p + o->len, WORLD_GUARD))
-		side_fail(s, "request %llu (WRITE of %u bytes) wrote behind its end", (unsigned long long)n,
-			  o->len);
+		side_fail(s, "request %llu (WRITE of %u bytes) wrote behind its end",
+			  (unsigned long long)n, o->len);
 }
 
 /** Request n is complete: it has had its effect. */
@@ -332,8 +336,10 @@ static void check_effect(struct world_side *s, uint64_t n)
 	if (is_write(o->kind))
 		check_write(s, o, n);
 	if (o->kind == WORLD_READ && !pattern_is(src, o->len, fixed_key(s->other)))
-		side_fail(s, "request %llu (READ of %u bytes) is complete, memory holds something else",
-			  (unsigned long long)n, o->len);
+		side_fail(
+			s,
+			"request %llu (READ of %u bytes) is complete, memory holds something else",
+			(unsigned long long)n, o->len);
 	if (o->kind == WORLD_FAA || o->kind == WORLD_CAS) {
 		memcpy(&old, src, 8);
 		if (old != o->old)
@@ -344,7 +350,8 @@ static void check_effect(struct world_side *s, uint64_t n)
 	if (takes_receive(o->kind) && s->other->qp && !s->conn->excused) {
 		poll_recv(s->other);
 		if (s->other->received <= o->message)
-			side_fail(s, "request %llu is complete, its receive is not", (unsigned long long)n);
+			side_fail(s, "request %llu is complete, its receive is not",
+				  (unsigned long long)n);
 	}
 	if (o->kind == WORLD_BIND)
 		s->mw_state = MW_BOUND;
@@ -356,8 +363,8 @@ static void first_failure(struct world_side *s, const struct rocemu_cqe *c)
 {
 	s->failed = true;
 	if (!s->conn->excused)
-		side_fail(s, "request %llu failed: status %d, syndrome %#x", (unsigned long long)c->wr_id,
-			  c->status, c->vendor_err);
+		side_fail(s, "request %llu failed: status %d, syndrome %#x",
+			  (unsigned long long)c->wr_id, c->status, c->vendor_err);
 	if (s->conn->state == CONN_ALIVE)
 		s->conn->state = CONN_ENDING;
 }
@@ -374,21 +381,22 @@ static void completed(struct world_side *s, const struct rocemu_cqe *c)
 	/* A local request may have been executed before the one ahead of it failed. */
 	if (s->failed && c->status != IBV_WC_WR_FLUSH_ERR &&
 	    !(good && is_local(s->ops[c->wr_id % WORLD_DEPTH].kind)))
-		side_fail(s, "request %llu after a failed one: status %d", (unsigned long long)c->wr_id,
-			  c->status);
+		side_fail(s, "request %llu after a failed one: status %d",
+			  (unsigned long long)c->wr_id, c->status);
 	for (; s->done < c->wr_id; s->done++) {
 		/* C11-8: once flushing, every request completes, signaled or not. */
 		if (s->ops[s->done % WORLD_DEPTH].signaled || s->failed)
 			side_fail(s, "completion of request %llu (status %d) before that of %llu",
-				  (unsigned long long)c->wr_id, c->status, (unsigned long long)s->done);
+				  (unsigned long long)c->wr_id, c->status,
+				  (unsigned long long)s->done);
 		check_effect(s, s->done);
 	}
 	if (good) {
 		const struct world_op *o = &s->ops[c->wr_id % WORLD_DEPTH];
 
 		if (!o->signaled || c->opcode != wc_opcode(o->kind))
-			side_fail(s, "request %llu: opcode %d, signaled %d", (unsigned long long)c->wr_id,
-				  c->opcode, o->signaled);
+			side_fail(s, "request %llu: opcode %d, signaled %d",
+				  (unsigned long long)c->wr_id, c->opcode, o->signaled);
 		check_effect(s, c->wr_id);
 		s->world->stats.good++;
 	} else {
@@ -420,8 +428,8 @@ static void check_datagram(struct world_side *s, const struct rocemu_cqe *c)
 
 	if (c->imm >= s->other->posted || len != len_of(s->other, c->imm) ||
 	    !pattern_is(recv_data(s, c), len, key_of(s->other, c->imm)))
-		side_fail(s, "receive %llu: message %u, %u bytes, not as sent", (unsigned long long)c->wr_id,
-			  c->imm, len);
+		side_fail(s, "receive %llu: message %u, %u bytes, not as sent",
+			  (unsigned long long)c->wr_id, c->imm, len);
 }
 
 static void check_message(struct world_side *s, const struct rocemu_cqe *c)
@@ -432,9 +440,12 @@ static void check_message(struct world_side *s, const struct rocemu_cqe *c)
 	if (c->wr_id != s->received || s->received >= s->due)
 		side_fail(s, "receive %llu, expected is %llu of %llu", (unsigned long long)c->wr_id,
 			  (unsigned long long)s->received, (unsigned long long)s->due);
-	if (c->opcode != (write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) || c->byte_len != m->len ||
+	if (c->opcode != (write ? IBV_WC_RECV_RDMA_WITH_IMM : IBV_WC_RECV) ||
+	    c->byte_len != m->len ||
 	    ((m->kind == WORLD_SEND_IMM || write) && c->imm != (uint32_t)m->op))
-		side_fail(s, "receive %llu: opcode %d, %u bytes, immediate %u; expected %u bytes of request %llu",
+		side_fail(s,
+			  "receive %llu: opcode %d, %u bytes, immediate %u; expected %u bytes of "
+			  "request %llu",
 			  (unsigned long long)c->wr_id, c->opcode, c->byte_len, c->imm, m->len,
 			  (unsigned long long)m->op);
 	if (!write && (!pattern_is(recv_data(s, c), m->len, key_of(s->other, m->op)) ||

@@ -12,7 +12,7 @@
 enum {
 	CQ_DEPTH = 256,
 	STEPS = 1000,
-	TIME_WAIT_MS = 30,     /* longer than a packet can be under way */
+	TIME_WAIT_MS = 30, /* longer than a packet can be under way */
 	END_MAX_S = 200,
 	MIN_TIMEOUT = 12,
 	MAX_TIMEOUT = 15,
@@ -22,7 +22,8 @@ enum {
 
 /* ---- reports ---- */
 
-static void __attribute__((format(printf, 2, 0))) report(const struct world *w, const char *format, va_list args)
+static void __attribute__((format(printf, 2, 0)))
+report(const struct world *w, const char *format, va_list args)
 {
 	fflush(stdout);
 	fprintf(stderr, "FAILED seed %llu at %.3f us: ", (unsigned long long)w->seed,
@@ -52,8 +53,8 @@ void side_fail(const struct world_side *s, const char *format, ...)
 	const struct world_conn *c = s->conn;
 	va_list args;
 
-	fprintf(stderr, "%s connection %u, host %u to %u, QP %#x: MTU %u, timeout %u, %s%s\n", type[c->type],
-		(unsigned)(c - s->world->conns), s->host, s->other->host,
+	fprintf(stderr, "%s connection %u, host %u to %u, QP %#x: MTU %u, timeout %u, %s%s\n",
+		type[c->type], (unsigned)(c - s->world->conns), s->host, s->other->host,
 		s->qp ? rocemu_qp_num(s->qp) : 0, 128u << c->mtu, c->timeout,
 		c->excused ? "may fail" : "may not fail", s->sqd ? ", SQD" : "");
 	side_print_inside(s);
@@ -85,8 +86,9 @@ static bool watch(struct fabric *f, struct fabric_packet *p, void *arg)
 
 		world_assert(w, rocemu_packet_decode(&d, p->data, p->len) == ROCEMU_DROP_NONE);
 		printf("%.3f us: %u to %u: QP %#x %s PSN %u, %u bytes%s, syndrome %#x\n",
-		       (double)f->now / 1e3, p->from, p->to, d.h.dqpn, rocemu_opcode_name(d.h.opcode),
-		       d.h.psn, d.payload_len, d.h.ackreq ? ", AckReq" : "",
+		       (double)f->now / 1e3, p->from, p->to, d.h.dqpn,
+		       rocemu_opcode_name(d.h.opcode), d.h.psn, d.payload_len,
+		       d.h.ackreq ? ", AckReq" : "",
 		       rocemu_opcode_hdrs(d.h.opcode) & ROCEMU_HDR_AETH ? d.h.aeth.syndrome : 0);
 	}
 	return false;
@@ -104,11 +106,13 @@ static void side_new_memory(struct world_side *s)
 {
 	struct fabric_host *h = &s->world->fabric->host[s->host];
 
-	ok(s, rocemu_mr_reg(h->pd, s->m, offsetof(struct world_memory, dst), (uintptr_t)s->m, ACCESS,
-			    &s->local),
+	ok(s,
+	   rocemu_mr_reg(h->pd, s->m, offsetof(struct world_memory, dst), (uintptr_t)s->m, ACCESS,
+			 &s->local),
 	   "MR");
-	ok(s, rocemu_mr_reg(h->pd, s->m->dst, sizeof(*s->m) - offsetof(struct world_memory, dst),
-			    (uintptr_t)s->m->dst, ACCESS, &s->remote),
+	ok(s,
+	   rocemu_mr_reg(h->pd, s->m->dst, sizeof(*s->m) - offsetof(struct world_memory, dst),
+			 (uintptr_t)s->m->dst, ACCESS, &s->remote),
 	   "MR");
 }
 
@@ -186,7 +190,8 @@ static void side_connect(struct world_side *s, bool target, uint32_t psn, uint32
 		rts |= IBV_QP_TIMEOUT;
 	if (!ud && !uc && !(xrc && target))
 		rts |= IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
-	ok(s, rocemu_path_resolve(s->world->fabric->host[s->host].ep, &a.ah_attr, &s->path), "path");
+	ok(s, rocemu_path_resolve(s->world->fabric->host[s->host].ep, &a.ah_attr, &s->path),
+	   "path");
 	ok(s, rocemu_qp_modify(s->qp, now, &a, init), "INIT");
 	a.qp_state = IBV_QPS_RTR;
 	ok(s, rocemu_qp_modify(s->qp, now, &a, rtr), "RTR");
@@ -206,7 +211,8 @@ static void side_begin(struct world_side *s, bool target)
 	s->fetches = reliable && s->sends;
 	s->sqd = s->failed = false;
 	s->progress = w->fabric->now;
-	/* Others of its lane may be in flight to a QP that does not answer: they have longer timeouts. */
+	/* Others of its lane may be in flight to a QP that does not answer: they have longer
+	 * timeouts. */
 	s->patience = 4 * 8 * rocemu_ack_timeout_ns(MAX_TIMEOUT) + 1000 * FABRIC_MS;
 	if (!s->qp)
 		side_new_qp(s, target);
@@ -299,14 +305,16 @@ static void side_check_progress(const struct world_side *s)
 	    w->back_at[s->other->host] || rocemu_qp_state(s->qp) == IBV_QPS_RESET)
 		return;
 	if (w->fabric->now - MIN(s->progress, w->fabric->now) > s->patience)
-		side_fail(s, "no progress for %.1f ms: request %llu of %llu, the other end has %llu of %llu receives",
+		side_fail(s,
+			  "no progress for %.1f ms: request %llu of %llu, the other end has %llu "
+			  "of %llu receives",
 			  (double)(w->fabric->now - s->progress) / 1e6, (unsigned long long)s->done,
 			  (unsigned long long)s->posted, (unsigned long long)s->other->received,
 			  (unsigned long long)s->other->recvs);
 }
 
-/** Nobody posts receives where the memory for them is gone: the peer would be told to wait for ever. */
-static bool waits_in_vain(const struct world_side *s)
+/** A side whose memory for receives is gone posts none: the peer repeats its SEND without end. */
+static bool waits_for_receives(const struct world_side *s)
 {
 	return s->conn->state == CONN_ENDING && s->qp && !s->other->local && side_waits(s) &&
 	       s->world->fabric->now > s->progress + TIME_WAIT_MS * FABRIC_MS;
@@ -319,9 +327,10 @@ static void conn_step(struct world *w, struct world_conn *c)
 
 		if (c->state == CONN_WAITING)
 			break;
-		if (s->sqd && (w->ending || c->state == CONN_ENDING || c->moving || rng_chance(&w->rng, 0.1)))
+		if (s->sqd &&
+		    (w->ending || c->state == CONN_ENDING || c->moving || rng_chance(&w->rng, 0.1)))
 			side_undrain(s);
-		if (waits_in_vain(s))
+		if (waits_for_receives(s))
 			side_break(s);
 		fabric_kick(w->fabric, s->host);
 		side_check_progress(s);
@@ -507,17 +516,19 @@ static void world_wind_up(struct world *w)
 static uint64_t explained_drops(const struct world *w)
 {
 	const struct fabric_config *c = &w->fabric->cfg;
-	uint64_t d = 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_STALE_ATOMIC |
-		     1ull << ROCEMU_DROP_SEQUENCE | 1ull << ROCEMU_DROP_NO_RECV | 1ull << ROCEMU_DROP_CNP;
+	uint64_t d = 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST |
+		     1ull << ROCEMU_DROP_STALE_ATOMIC | 1ull << ROCEMU_DROP_SEQUENCE |
+		     1ull << ROCEMU_DROP_NO_RECV | 1ull << ROCEMU_DROP_CNP;
 
 	if (c->corrupt > 0)
-		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE | 1ull << ROCEMU_DROP_TVER |
-		     1ull << ROCEMU_DROP_PAD | 1ull << ROCEMU_DROP_LENGTH | 1ull << ROCEMU_DROP_SHORT;
+		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE |
+		     1ull << ROCEMU_DROP_TVER | 1ull << ROCEMU_DROP_PAD |
+		     1ull << ROCEMU_DROP_LENGTH | 1ull << ROCEMU_DROP_SHORT;
 	/* A packet of before an address change. */
 	d |= 1ull << ROCEMU_DROP_SOURCE;
 	if (w->stats.lives > w->nconns || w->rough)
-		d |= 1ull << ROCEMU_DROP_QPN | 1ull << ROCEMU_DROP_STATE | 1ull << ROCEMU_DROP_ACCESS |
-		     1ull << ROCEMU_DROP_XRC_SRQ;
+		d |= 1ull << ROCEMU_DROP_QPN | 1ull << ROCEMU_DROP_STATE |
+		     1ull << ROCEMU_DROP_ACCESS | 1ull << ROCEMU_DROP_XRC_SRQ;
 	return d;
 }
 
@@ -569,7 +580,8 @@ uint64_t world_run(uint64_t seed, bool trace, struct world_stats *stats)
 	world_wind_up(&w);
 	add_stats(&w);
 	for (unsigned i = 0; i < w.nconns; i++)
-		if (w.conns[i].state != CONN_WAITING || w.conns[i].side[0].qp || w.conns[i].side[1].qp)
+		if (w.conns[i].state != CONN_WAITING || w.conns[i].side[0].qp ||
+		    w.conns[i].side[1].qp)
 			conn_end(&w, &w.conns[i]);
 	world_check_empty(&w);
 	fabric_free(w.fabric);

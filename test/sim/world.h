@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Worlds: hosts on a fabric (fabric.h), connections of all services between them, random verbs calls and
- * random faults, all drawn from one seed, so that a seed replays its run exactly. Checked while it
- * runs, whatever network and programs do:
+ * Worlds: hosts on a fabric (fabric.h), connections of all services between them, random verbs
+ *calls and random faults, all drawn from one seed, so that a seed replays its run exactly. Checked
+ *while it runs, whatever network and programs do:
  *
  *	- each signaled request completes exactly once, in posting order, and so does each receive;
  *	- what completed well has had its effect, once: memory, atomics' values, received messages;
@@ -14,8 +14,8 @@
  *
  * A world that breaks one of them prints its seed and what it saw, and ends the process with 1.
  *
- * Files: world.c (objects and the loop), world-op.c (requests and what becomes of them), world-fault.c (what
- * happens to connections and hosts), world-inside.c (looks into the endpoint).
+ * Files: world.c (objects and the loop), world-op.c (requests and their effects),
+ *world-fault.c (what happens to connections and hosts), world-inside.c (looks into the endpoint).
  */
 #ifndef TEST_SIM_WORLD_H
 #define TEST_SIM_WORLD_H
@@ -25,10 +25,10 @@
 enum {
 	WORLD_MAX_HOSTS = 6,
 	WORLD_MAX_CONNS = 16,
-	WORLD_DEPTH = 16,      /* requests of a side */
+	WORLD_DEPTH = 16, /* requests of a side */
 	WORLD_RECVS = 32,
-	WORLD_SLOT = 8192,     /* memory of one request */
-	WORLD_GUARD = 64,      /* ... of which the end is never written */
+	WORLD_SLOT = 8192, /* memory of one request */
+	WORLD_GUARD = 64,  /* ... of which the end is never written */
 	WORLD_GRH = 40,
 };
 
@@ -60,24 +60,24 @@ struct world_op {
 	enum world_op_kind kind;
 	uint32_t len;
 	bool signaled;
-	uint64_t old;          /* atomics: what must come back */
-	uint64_t message;      /* number among those that take a receive at the other end */
+	uint64_t old;	  /* atomics: what must come back */
+	uint64_t message; /* number among those that take a receive at the other end */
 };
 
 /** A message that takes a receive, as the receiver must see it. */
 struct world_message {
-	uint64_t op;           /* number of the request */
+	uint64_t op; /* number of the request */
 	enum world_op_kind kind;
 	uint32_t len;
 };
 
 /** Memory of a side, in the world's arena. */
 struct world_memory {
-	uint8_t src[WORLD_DEPTH][WORLD_SLOT];  /* what requests send, and read into */
+	uint8_t src[WORLD_DEPTH][WORLD_SLOT]; /* what requests send, and read into */
 	uint8_t recv[WORLD_RECVS][WORLD_SLOT];
-	uint8_t dst[WORLD_DEPTH][WORLD_SLOT];  /* what the other side writes */
-	uint8_t fixed[WORLD_SLOT];             /* what it reads */
-	uint64_t counter;                      /* its atomics */
+	uint8_t dst[WORLD_DEPTH][WORLD_SLOT]; /* what the other side writes */
+	uint8_t fixed[WORLD_SLOT];	      /* what it reads */
+	uint64_t counter;		      /* its atomics */
 };
 
 /** Of a side's window, as its owner and the other side together see it. */
@@ -88,26 +88,27 @@ struct world_side {
 	struct world_conn *conn;
 	struct world_side *other;
 	unsigned host;
-	struct rocemu_qp *qp;          /* NULL: destroyed */
+	struct rocemu_qp *qp; /* NULL: destroyed */
 	struct rocemu_cq *scq, *rcq;
-	struct rocemu_srq *srq;        /* XRC, the receiving side */
-	struct rocemu_mr *local, *remote; /* src and recv; dst, fixed and counter. NULL: deregistered */
-	struct rocemu_mw *mw;          /* over dst, for the other side's WRITEs; or NULL */
+	struct rocemu_srq *srq; /* XRC, the receiving side */
+	struct rocemu_mr *local,
+		*remote;      /* src and recv; dst, fixed and counter. NULL: deregistered */
+	struct rocemu_mw *mw; /* over dst, for the other side's WRITEs; or NULL */
 	enum world_mw_state mw_state;
-	struct rocemu_path path;       /* UD */
+	struct rocemu_path path; /* UD */
 	struct world_memory *m;
 	struct world_op ops[WORLD_DEPTH];
 	uint64_t posted, done;
 	struct world_message messages[2 * WORLD_RECVS]; /* that the other side sends here */
-	uint64_t due;                  /* messages that it posted */
-	uint64_t recvs, received;      /* receives posted, completed */
-	uint64_t counter;              /* what the other side's counter is when all posted is executed */
-	uint64_t id;                   /* of its data; another one in each life */
-	bool sends, fetches;           /* can it post, with responses */
-	bool sqd;                      /* in SQD, or on the way */
-	bool failed;                   /* a request completed in error */
-	rocemu_ns_t progress;          /* time of the last */
-	rocemu_ns_t patience;          /* so long it may be without */
+	uint64_t due;					/* messages that it posted */
+	uint64_t recvs, received;			/* receives posted, completed */
+	uint64_t counter;     /* what the other side's counter is when all posted is executed */
+	uint64_t id;	      /* of its data; another one in each life */
+	bool sends, fetches;  /* can it post, with responses */
+	bool sqd;	      /* in SQD, or on the way */
+	bool failed;	      /* a request completed in error */
+	rocemu_ns_t progress; /* time of the last */
+	rocemu_ns_t patience; /* so long it may be without */
 	uint8_t rd_atomic;
 };
 
@@ -119,10 +120,10 @@ struct world_conn {
 	enum ibv_mtu mtu;
 	uint8_t timeout;
 	struct world_side side[2];
-	bool moving;                   /* both sides drain, to change their addresses */
-	uint8_t gid_index;             /* of both */
-	bool excused;                  /* something happened to it: its requests may fail */
-	rocemu_ns_t until;             /* WAITING: packets of its last life may be under way */
+	bool moving;	   /* both sides drain, to change their addresses */
+	uint8_t gid_index; /* of both */
+	bool excused;	   /* something happened to it: its requests may fail */
+	rocemu_ns_t until; /* WAITING: packets of its last life may be under way */
 };
 
 struct world_stats {
@@ -136,24 +137,28 @@ struct world {
 	struct fabric *fabric;
 	struct world_conn conns[WORLD_MAX_CONNS];
 	unsigned nconns, nhosts;
-	struct world_memory *arena;    /* of all sides, kept from one world to the next */
-	bool rough;                    /* connections are destroyed, regions deregistered, links go down */
-	bool ending;                   /* nothing new, all is to come to its end */
-	rocemu_ns_t back_at[WORLD_MAX_HOSTS]; /* when a paused host goes on, or a link comes back; 0: is there */
-	bool away[WORLD_MAX_HOSTS];    /* ... for so long that requests may fail, or its link is down */
+	struct world_memory *arena; /* of all sides, kept from one world to the next */
+	bool rough;  /* connections are destroyed, regions deregistered, links go down */
+	bool ending; /* nothing new, all is to come to its end */
+	rocemu_ns_t back_at[WORLD_MAX_HOSTS]; /* when a paused host goes on, or a link comes back;
+						 0: is there */
+	bool away[WORLD_MAX_HOSTS]; /* ... for so long that requests may fail, or its link is down
+				     */
 	struct world_stats stats;
 	bool trace;
 };
 
 /* ---- world.c ---- */
 
-/** Run the world of that seed to its end. stats are added to. @return the digest of all that happened. */
+/** Run the world of that seed to its end. stats are added to. @return the digest of all that
+ * happened. */
 uint64_t world_run(uint64_t seed, bool trace, struct world_stats *stats);
 void world_fail(const struct world *w, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 /** What happened becomes part of the digest. */
 void world_note(struct world *w, uint64_t what);
-#define world_assert(w, x) ((x) ? (void)0 : world_fail(w, "%s:%d: not so: %s", __FILE__, __LINE__, #x))
+#define world_assert(w, x) \
+	((x) ? (void)0 : world_fail(w, "%s:%d: not so: %s", __FILE__, __LINE__, #x))
 void side_fail(const struct world_side *s, const char *format, ...)
 	__attribute__((format(printf, 2, 3), noreturn));
 /** A new life for a connection: QPs in RTS, memory set up. */
