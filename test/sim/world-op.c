@@ -432,6 +432,19 @@ static void check_datagram(struct world_side *s, const struct rocemu_cqe *c)
 			  (unsigned long long)c->wr_id, c->imm, len);
 }
 
+/** UC, where packets keep their order: a message that the network doubled comes once. */
+static void check_order(struct world_side *s, const struct rocemu_cqe *c)
+{
+	const struct fabric_config *f = &s->world->fabric->cfg;
+
+	if (s->conn->type != IBV_QPT_UC || f->reorder > 0 || f->jitter_ns)
+		return;
+	if (c->imm < s->newest)
+		side_fail(s, "receive %llu: message %u, after message %llu",
+			  (unsigned long long)c->wr_id, c->imm, (unsigned long long)s->newest - 1);
+	s->newest = (uint64_t)c->imm + 1;
+}
+
 static void check_message(struct world_side *s, const struct rocemu_cqe *c)
 {
 	const struct world_message *m = &s->messages[s->received % ARRAY_LEN(s->messages)];
@@ -465,15 +478,17 @@ static void received(struct world_side *s, const struct rocemu_cqe *c)
 		side_fail(s, "completion of receive %llu, outstanding are %llu to %llu",
 			  (unsigned long long)c->wr_id, (unsigned long long)s->received,
 			  (unsigned long long)s->recvs);
-	if (c->status == IBV_WC_SUCCESS && keeps_order(s))
+	if (c->status == IBV_WC_SUCCESS && keeps_order(s)) {
 		check_message(s, c);
-	else if (c->status == IBV_WC_SUCCESS)
+	} else if (c->status == IBV_WC_SUCCESS) {
 		check_datagram(s, c);
-	else if (!s->conn->excused)
+		check_order(s, c);
+	} else if (!s->conn->excused) {
 		side_fail(s, "receive %llu failed: status %d", (unsigned long long)c->wr_id,
 			  c->status);
-	else if (s->conn->state == CONN_ALIVE)
+	} else if (s->conn->state == CONN_ALIVE) {
 		s->conn->state = CONN_ENDING;
+	}
 	s->received++;
 }
 

@@ -206,7 +206,7 @@ static void side_begin(struct world_side *s, bool target)
 	bool reliable = s->conn->type == IBV_QPT_RC || s->conn->type == IBV_QPT_XRC_SEND;
 
 	s->id = rng_u64(&w->rng);
-	s->posted = s->done = s->due = s->recvs = s->received = 0;
+	s->posted = s->done = s->due = s->recvs = s->received = s->newest = 0;
 	s->sends = s->conn->type != IBV_QPT_XRC_SEND || !target;
 	s->fetches = reliable && s->sends;
 	s->sqd = s->failed = false;

@@ -103,6 +103,7 @@ struct world_side {
 	uint64_t due;					/* messages that it posted */
 	uint64_t recvs, received;			/* receives posted, completed */
 	uint64_t counter;     /* what the other side's counter is when all posted is executed */
+	uint64_t newest;      /* UC: number of the newest message received, and one */
 	uint64_t id;	      /* of its data; another one in each life */
 	bool sends, fetches;  /* can it post, with responses */
 	bool sqd;	      /* in SQD, or on the way */
