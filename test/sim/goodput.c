@@ -55,8 +55,8 @@ struct result {
 };
 
 /* clang-format off */
-#define LOSSY .run_ns = 400 * FABRIC_MS
-#define SLOW .warm_ns = 100 * FABRIC_MS, .run_ns = 400 * FABRIC_MS, .rtt_ns = 1 * FABRIC_MS
+#define LOSSY .run_ns = 1000 * FABRIC_MS
+#define SLOW .warm_ns = 100 * FABRIC_MS, .run_ns = 1000 * FABRIC_MS, .rtt_ns = 1 * FABRIC_MS
 #define FAR .warm_ns = 2500 * FABRIC_MS, .run_ns = 1000 * FABRIC_MS, .rtt_ns = 50 * FABRIC_MS, .outstanding = 64
 /* Where the receiving lane is what is overrun: links faster than its CPU. */
 #define CROWD .bytes = 65536, .link_mbit = 40000, .cpu_mbit = 10000, .run_ns = 1000 * FABRIC_MS, .warm_ns = 100 * FABRIC_MS
