@@ -210,10 +210,11 @@ TEST(faults, delay__no_earlier)
 	const rocemu_ns_t ms = 1000000;
 	struct pair p;
 
-	open_pair(&p, "delay time=20ms opcode=RC_WRITE_ONLY once; delay time=30ms dir=rx opcode=RC_ACK once");
+	/* Each of them: what the probe timer sends again must be late as well. */
+	open_pair(&p, "delay time=20ms opcode=RC_WRITE_ONLY; delay time=30ms dir=rx opcode=RC_ACK");
 	assert_true(write_all(&p, 1) >= 50 * ms);
 	assert_arrived(&p, 1);
-	assert_int_equal(node_stats(&p.a).impair_delay, 2);
+	assert_true(node_stats(&p.a).impair_delay >= 2);
 	close_pair(&p);
 }
 
