@@ -119,9 +119,11 @@ enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 {
 	enum ibv_wc_status status;
 
-	comp_advance(qp, now, pkt->h.psn);
-	if (qp->comp.una_psn != pkt->h.psn)
-		return comp_early(qp, now, pkt);
+	if (unlikely(qp->comp.una_psn != pkt->h.psn)) {
+		comp_advance(qp, now, pkt->h.psn);
+		if (qp->comp.una_psn != pkt->h.psn)
+			return comp_early(qp, now, pkt);
+	}
 	status = comp_take(qp, pkt, qp->sq.tail);
 	if (status) {
 		comp_fail(qp, now, status, 0);

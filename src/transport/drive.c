@@ -118,8 +118,10 @@ static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 {
 	bool marked = (d->tclass & ECN_MASK) == ECN_CE;
 
+	if (likely(!marked && !d->congested))
+		return;
 	qp->ep->stats.ecn_marked += marked;
-	if (likely(!marked && !d->congested) || qp->type == IBV_QPT_UD || (ops & ROCEMU_OP_ACK))
+	if (qp->type == IBV_QPT_UD || (ops & ROCEMU_OP_ACK))
 		return;
 	if (!(ops & ROCEMU_OP_REQUEST) && qp->req.peer)
 		peer_on_cnp(qp->req.peer, now);
@@ -189,29 +191,29 @@ static bool req_is_due(const struct rocemu_qp *qp)
 	return hold == REQ_GO || hold == REQ_HOLD_ROOM;
 }
 
-static bool qp_has_output(const struct rocemu_qp *qp)
-{
-	return resp_has_output(qp) || req_has_output(qp);
-}
-
 unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
 {
 	unsigned done = 0;
 	struct list *node;
 
 	ep->now = now;
-	req_handed_done(ep, now);
-	read_budget_wake(ep);
+	if (!list_empty(&ep->handed))
+		req_handed_done(ep, now);
+	if (unlikely(read_budget_left(ep)))
+		read_budget_wake(ep);
 	if (n > ROCEMU_OUTPUT_BATCH)
 		n = ROCEMU_OUTPUT_BATCH;
 	while (done < n && (node = list_first(&ep->tx_ready))) {
 		struct rocemu_qp *qp = list_entry(node, struct rocemu_qp, tx_link);
 		unsigned turn = MIN(n - done, (unsigned)OUTPUT_TURN);
-		unsigned made = resp_output(qp, now, tx + done, turn, done);
+		unsigned made = 0;
+		bool more;
 
-		made += req_output(qp, now, tx + done + made, turn - made, done + made);
+		if (resp_has_output(qp))
+			made = resp_output(qp, now, tx + done, turn, done);
+		made += req_output(qp, now, tx + done + made, turn - made, &more);
 		list_remove(node);
-		if (qp_has_output(qp)) {
+		if (more || resp_has_output(qp)) {
 			list_append(&ep->tx_ready, node);
 			if (!made)
 				break; /* says it has, gives none: not a reason to spin */
@@ -221,7 +223,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		done += made;
 	}
 	/* Nothing to be sent first: what became of requests that make no packet is due now. */
-	if (!done)
+	if (!done && !list_empty(&ep->handed))
 		req_handed_done(ep, now);
 	ep->stats.tx_packets += done;
 	return done;

@@ -17,11 +17,6 @@ bool read_budget_open(const struct rocemu_qp *qp)
 	return list_empty(&ep->read_waiting) && ep->read_out + ep->read_turns < ep->cfg.read_budget;
 }
 
-bool read_budget_left(const struct rocemu_ep *ep)
-{
-	return !list_empty(&ep->read_waiting) && ep->read_out < ep->cfg.read_budget;
-}
-
 static void turn_end(struct rocemu_qp *qp)
 {
 	qp->ep->read_turns -= qp->req.read_turn;
@@ -52,7 +47,8 @@ void read_budget_return(struct rocemu_qp *qp, uint32_t bytes)
 	bytes = MIN(bytes, qp->req.read_out);
 	qp->req.read_out -= bytes;
 	qp->ep->read_out -= bytes;
-	read_budget_wake(qp->ep);
+	if (unlikely(read_budget_left(qp->ep)))
+		read_budget_wake(qp->ep);
 }
 
 void read_budget_wake(struct rocemu_ep *ep)

@@ -11,7 +11,11 @@
 /** May the QP send a READ request? The last one may exceed the budget. */
 bool read_budget_open(const struct rocemu_qp *qp);
 /** Some wait although there is room: whose turn it is cannot send just now. */
-bool read_budget_left(const struct rocemu_ep *ep);
+static inline bool read_budget_left(const struct rocemu_ep *ep)
+{
+	return !list_empty(&ep->read_waiting) && ep->read_out < ep->cfg.read_budget;
+}
+
 /** The QP waits for it (REQ_HOLD_BUDGET). */
 void read_budget_wait(struct rocemu_qp *qp);
 /** The QP sent all that it can: another gets its turn, if it did not use it. */

@@ -237,7 +237,7 @@ static void suspicion_end(struct rocemu_qp *qp, rocemu_ns_t now)
 	struct req_again *a = &req->again;
 	bool late;
 
-	if (!a->suspected || !before(a->lost_psn, req->acked_psn))
+	if (!before(a->lost_psn, req->acked_psn))
 		return;
 	a->suspected = false;
 	late = a->lost_at == ROCEMU_NEVER || now < a->lost_at + req->min_rtt / 4 * 3;
@@ -259,8 +259,9 @@ void recover_acked(struct rocemu_qp *qp, rocemu_ns_t now, bool bare)
 	struct req_again *a = &req->again;
 	enum again_reason reason = a->reason;
 
-	suspicion_end(qp, now);
-	if (!reason || before(req->acked_psn, a->head_end))
+	if (unlikely(a->suspected))
+		suspicion_end(qp, now);
+	if (likely(!reason) || before(req->acked_psn, a->head_end))
 		return;
 	a->reason = AGAIN_NONE;
 	if (answer_is_late(req, now))

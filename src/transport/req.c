@@ -202,11 +202,6 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	return req_window_open(qp, w) ? REQ_GO : REQ_HOLD_WINDOW;
 }
 
-bool req_has_output(const struct rocemu_qp *qp)
-{
-	return req_hold(qp) == REQ_GO;
-}
-
 static void req_hand(struct rocemu_qp *qp)
 {
 	if (!list_linked(&qp->req.handed_link))
@@ -216,7 +211,7 @@ static void req_hand(struct rocemu_qp *qp)
 void req_kick(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	(void)now;
-	if (req_hold(qp) == REQ_FAULT)
+	if (unlikely(qp->req.fault) && req_hold(qp) == REQ_FAULT)
 		req_hand(qp);
 	else
 		qp_wake(qp);
@@ -352,13 +347,25 @@ static enum req_hold req_ready(struct rocemu_qp *qp)
 	return req_hold(qp);
 }
 
+/** Nothing may go now: it is woken when that has changed, or failed. */
+static void req_wait(struct rocemu_qp *qp, enum req_hold hold)
+{
+	if (hold == REQ_HOLD_WINDOW)
+		peer_block(qp->req.peer, &qp->req.peer_link);
+	if (hold == REQ_HOLD_BUDGET)
+		read_budget_wait(qp);
+	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))
+		list_append(&qp->ep->room_waiting, &qp->req.peer_link);
+	if (hold == REQ_FAULT)
+		req_hand(qp);
+}
+
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
-		    unsigned first)
+		    bool *more)
 {
 	enum req_hold hold;
 	unsigned made = 0;
 
-	(void)first;
 	while ((hold = req_ready(qp)) == REQ_GO && made < n) {
 		unsigned turn = req_turn(qp, now, tx + made, n - made);
 
@@ -372,20 +379,15 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 		read_budget_pass(qp);
 		hold = req_hold(qp);
 	}
-	if (hold == REQ_HOLD_WINDOW)
-		peer_block(qp->req.peer, &qp->req.peer_link);
-	if (hold == REQ_HOLD_BUDGET)
-		read_budget_wait(qp);
-	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))
-		list_append(&qp->ep->room_waiting, &qp->req.peer_link);
+	if (hold != REQ_GO && hold != REQ_HOLD_IDLE)
+		req_wait(qp, hold);
 	if (qp_is_reliable(qp)) {
 		if (made)
 			req_sent(qp, now);
 	} else if (qp->sq.tail != qp->req.cur) {
 		req_hand(qp);
 	}
-	if (hold == REQ_FAULT)
-		req_hand(qp);
+	*more = hold == REQ_GO;
 	return made;
 }
 

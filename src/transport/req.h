@@ -92,12 +92,11 @@ void req_stop(struct rocemu_qp *qp);
 void req_kick(struct rocemu_qp *qp, rocemu_ns_t now);
 /**
  * Fill tx[0..n). To be called, if with n = 0, before the QP leaves ep->tx_ready: it notes what it
- * waits for. first is the index of tx[0] in the output call (as for resp_output(); not used).
+ * waits for. *more: it could send more.
  * @return how many.
  */
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
-		    unsigned first);
-bool req_has_output(const struct rocemu_qp *qp);
+		    bool *more);
 /** What keeps it from sending. */
 enum req_hold req_hold(const struct rocemu_qp *qp);
 /**

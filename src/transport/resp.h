@@ -78,8 +78,8 @@ void resp_limit_changed(struct rocemu_qp *qp);
 enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
 			    const struct rocemu_dgram *d);
 /**
- * Fill tx[0..n) with responses; first as for req_output(). To be called in ERR too: what was owed
- * before, and the NAK that tells the peer why, still go out.
+ * Fill tx[0..n) with responses; first is the index of tx[0] in the output call. To be called in ERR
+ * too: what was owed before, and the NAK that tells the peer why, still go out.
  */
 unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		     unsigned first);

@@ -46,14 +46,12 @@ static rocemu_ns_t probe_delay(const struct rocemu_qp *qp)
 {
 	const struct qp_req *req = &qp->req;
 	bool lost = req->again.suspected || req->again.reason == AGAIN_NAK;
-	rocemu_ns_t timeout = qp_ack_timeout_ns(qp);
 	rocemu_ns_t delay = PROBE_FIRST_NS;
 
 	if (req->srtt)
 		delay = lost ? MAX(req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_LOSS_NS)
 			     : MAX(2 * req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_NS);
-	delay <<= MIN(req->backoff, (uint8_t)PROBE_DOUBLINGS);
-	return timeout ? MIN(delay, timeout) : delay;
+	return delay << MIN(req->backoff, (uint8_t)PROBE_DOUBLINGS);
 }
 
 /** The heap's entry runs out no later than either timer. */
