@@ -46,7 +46,9 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 		.alpha = ALPHA_ONE,
 		.explore_after = EXPLORE_SOON,
 	};
-	cc->cwnd = start_window(cc);
+	/* No link on the way: a receiver's buffer takes it, and a round trip may cost a thread's
+	 * turn. */
+	cc->cwnd = nearby ? cc_max(cc) : start_window(cc);
 }
 
 uint64_t cc_max(const struct cc *cc)

@@ -39,6 +39,16 @@ TEST(cc_slow_start, no_congestion__doubles_from_four_packets)
 	}
 }
 
+TEST(cc_slow_start, same_host__starts_with_what_a_default_buffer_takes)
+{
+	struct cc cc;
+
+	cc_init(&cc, 0, true);
+	assert_int_equal(cc.cwnd, CC_SHORT_BYTES);
+	cc_init(&cc, 10 * FULL, true);
+	assert_int_equal(cc.cwnd, 10 * FULL);
+}
+
 TEST(cc_slow_start, short_path__ends_at_what_a_default_buffer_takes)
 {
 	struct cc cc = far_cc();
