@@ -12,10 +12,11 @@
 
 #include "engine/lane-internal.h"
 
-#define SPIN_NS	      20000u /* a fruitless poll this long ago: its thread is still at it */
-#define BUSY_NS	      30000u /* longer than the lock is held to send a batch */
-#define COLD_SPINS    256u /* fruitless polls after which sockets that are not hot are looked at */
-#define APP_ACTIVE_NS 1000000u /* a poll or post this long ago: an answer may come */
+#define SPIN_NS	       20000u /* a fruitless poll this long ago: its thread is still at it */
+#define BUSY_NS	       30000u /* longer than the lock is held to send a batch */
+#define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are looked at */
+#define APP_ACTIVE_NS  1000000u /* a poll or post this long ago: an answer may come */
+#define TIMER_EXACT_NS 500000u	/* a timer due sooner is never late on purpose */
 
 rocemu_ns_t lane_now(void)
 {
@@ -84,15 +85,24 @@ static void run_timers(struct lane *l, rocemu_ns_t now)
 	}
 }
 
-/* Deliver events and see to the next deadline. */
-static void settle(struct lane *l) REQUIRES(l);
-static void settle(struct lane *l)
+/*
+ * How much later than due the endpoint's timer may run out, if the timerfd is set for then: each
+ * message moves it, and with the measured round trip it is a little earlier now and then.
+ */
+static rocemu_ns_t timer_slack(rocemu_ns_t now, rocemu_ns_t due)
 {
-	rocemu_ns_t due = rocemu_ep_deadline(l->ep);
+	return due != ROCEMU_NEVER && due > now + TIMER_EXACT_NS ? (due - now) / 4 : 0;
+}
+
+/* Deliver events and see to the next deadline. */
+static void settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void settle(struct lane *l, rocemu_ns_t now)
+{
+	const rocemu_ns_t timers = rocemu_ep_deadline(l->ep);
+	rocemu_ns_t due = l->ack_due;
 
 	if (l->on_events)
 		l->on_events(l->user, l->ep);
-	due = MIN(due, l->ack_due);
 	if (unlikely(rocemu_ep_wants_datagram_room(l->ep)))
 		due = MIN(due, lane_now() + PACE_RETRY_NS);
 	due = MIN(due, l->tap_due);
@@ -100,9 +110,13 @@ static void settle(struct lane *l)
 		due = MIN(due, lane_impair_deadline(l));
 	if (unlikely(l->tx.nbacklog))
 		due = MIN(due, l->tx.retry_at);
-	l->next_due = due;
+	l->next_due = MIN(due, timers);
+	/* Pollers run the endpoint's timers, and a probe's is due each millisecond or so. When they
+	 * stop, the next tick sees it (watch_again()). */
+	if (l->progress.mode != PROGRESS_POLLED)
+		due = MIN(due, timers + timer_slack(now, timers));
 	if (due < l->thread.armed)
-		lane_thread_arm(l, due);
+		lane_thread_arm(l, l->progress.mode == PROGRESS_POLLED ? due : l->next_due);
 }
 
 /* After a receive: may what there is to send wait for an answer? */
@@ -126,14 +140,14 @@ void lane_drive(struct lane *l, rocemu_ns_t now)
 	 * no reason. */
 	if (!l->ackhold.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
 		send_all(l, now);
-	settle(l);
+	settle(l, now);
 }
 
 void lane_drive_all(struct lane *l, rocemu_ns_t now)
 {
 	run_timers(l, now);
 	send_all(l, now);
-	settle(l);
+	settle(l, now);
 }
 
 void lane_drive_received(struct lane *l, rocemu_ns_t now)
@@ -144,7 +158,7 @@ void lane_drive_received(struct lane *l, rocemu_ns_t now)
 	run_timers(l, now);
 	if (!app || !hold_acks(l, now, now + ACKHOLD_THREAD_NS))
 		send_all(l, now);
-	settle(l);
+	settle(l, now);
 }
 
 /* ---- the callers' side ---- */
@@ -169,7 +183,7 @@ void lane_kick(struct lane *l)
 			send_all(l, now);
 		}
 	}
-	settle(l);
+	settle(l, now);
 }
 
 void lane_flush(struct lane *l)
@@ -226,7 +240,7 @@ bool lane_poll(struct lane *l)
 		run_timers(l, now);
 		if (!hold_acks(l, now, until))
 			send_all(l, now);
-		settle(l);
+		settle(l, now);
 		lane_unlock(l);
 		return true;
 	}
@@ -241,7 +255,7 @@ bool lane_poll(struct lane *l)
 			   ? now - l->ackhold.since >= ACKHOLD_POLL_NS
 			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
 		send_all(l, now);
-		settle(l);
+		settle(l, now);
 	}
 	lane_unlock(l);
 	return true;

@@ -80,6 +80,8 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	progress_rearm(&l->progress, now, stalled);
 	set_tick(l, 0);
 	watch(l);
+	if (l->next_due < l->thread.armed)
+		lane_thread_arm(l, l->next_due);
 	/* What a poll left for the tick to send: there are no ticks any more. */
 	if (l->ackhold.held)
 		lane_drive_all(l, now);
