@@ -244,6 +244,27 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	return ROCEMU_DROP_NONE;
 }
 
+static void comp_credits(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome)
+{
+	uint8_t field = syndrome & ROCEMU_AETH_VALUE_MASK;
+
+	if (unlikely(field != ROCEMU_AETH_NO_CREDITS || qp->req.credit.limited))
+		credit_take(qp, now, field);
+}
+
+/** Once there are credits, the newest ACK comes again when there are more (IBTA 9.7.7.2). */
+static bool comp_more_credits(struct rocemu_qp *qp, rocemu_ns_t now,
+			      const struct rocemu_packet *pkt)
+{
+	if (likely(!qp->req.credit.limited) ||
+	    !(rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_ACK) ||
+	    (pkt->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_ACK ||
+	    pkt->h.psn != ((qp->comp.una_psn - 1) & ROCEMU_PSN_MASK))
+		return false;
+	comp_credits(qp, now, pkt->h.aeth.syndrome);
+	return true;
+}
+
 enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt)
 {
 	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
@@ -253,7 +274,7 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 
 	/* Ghosts and duplicates are dropped silently (IBTA 9.7.5). */
 	if (!outstanding(qp, pkt->h.psn))
-		return ROCEMU_DROP_GHOST;
+		return comp_more_credits(qp, now, pkt) ? ROCEMU_DROP_NONE : ROCEMU_DROP_GHOST;
 	if (class != ROCEMU_AETH_ACK && class != ROCEMU_AETH_RNR && class != ROCEMU_AETH_NAK)
 		return ROCEMU_DROP_SEQUENCE; /* a reserved kind of AETH */
 	if (class != ROCEMU_AETH_ACK)
@@ -262,6 +283,8 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 		why = comp_ack(qp, now, pkt->h.psn);
 	else
 		why = comp_response(qp, now, pkt);
+	if (has_aeth && class == ROCEMU_AETH_ACK)
+		comp_credits(qp, now, pkt->h.aeth.syndrome);
 	qp_check_drained(qp);
 	return why;
 }

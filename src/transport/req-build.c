@@ -146,7 +146,8 @@ static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32
 	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, pkt + 1));
 	req->since_ackreq++;
 	if (pkt + 1 < w->npkts && req->since_ackreq < ACKREQ_EVERY &&
-	    peer_may_send(req->peer, req->full_cost))
+	    peer_may_send(req->peer, req->full_cost) &&
+	    !(unlikely(req->credit.limited) && credit_probes(qp, w)))
 		return false;
 	req->since_ackreq = 0;
 	return true;
@@ -170,7 +171,8 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 	struct qp_req *req = &qp->req;
 	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
 	uint32_t pkt = swqe_pkt(w, req->send_psn);
-	uint32_t end = (uint32_t)MIN((uint64_t)pkt + n, w->npkts);
+	bool probes = unlikely(req->credit.limited) && credit_probes(qp, w);
+	uint32_t end = probes ? pkt + 1 : (uint32_t)MIN((uint64_t)pkt + n, w->npkts);
 	uint32_t bytes = swqe_bytes(req, w, w->npkts, pkt, end);
 	struct rocemu_hdrs h = message_hdrs(qp, w);
 	struct iovec iov[ROCEMU_MAX_SGE];

@@ -199,6 +199,8 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	}
 	if (w->opcode == IBV_WR_RDMA_READ && !read_budget_open(qp))
 		return REQ_HOLD_BUDGET;
+	if (unlikely(req->credit.limited) && credit_holds(qp, w, fresh))
+		return REQ_HOLD_CREDIT;
 	return req_window_open(qp, w) ? REQ_GO : REQ_HOLD_WINDOW;
 }
 

@@ -11,6 +11,7 @@
 #include <rocemu/endpoint.h>
 
 #include "base/list.h"
+#include "transport/credit.h"
 #include "transport/recover.h"
 
 struct peer;
@@ -24,6 +25,7 @@ enum req_hold {
 	REQ_HOLD_ROOM,   /* UC, UD: no datagram room */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
 	REQ_HOLD_BUDGET, /* the endpoint's READ budget is used up */
+	REQ_HOLD_CREDIT, /* the peer has no receive for it */
 	REQ_HOLD_FAULT,	 /* the next request cannot be executed; those before it are not done yet */
 	REQ_FAULT,	 /* ... they are done: it is to be failed now */
 };
@@ -59,6 +61,7 @@ struct qp_req {
 	rocemu_ns_t srtt, rttvar, min_rtt; /* 0: not measured */
 	rocemu_ns_t probe_at;		   /* as deadline: when a packet is sent to learn what arrived */
 	struct req_again again;
+	struct req_credit credit;
 	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
