@@ -129,7 +129,7 @@ enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 		comp_fail(qp, now, status, 0);
 		return ROCEMU_DROP_NONE;
 	}
-	comp_advance(qp, now, qp->comp.acked_to);
+	comp_next(qp, now);
 	recover_acked(qp, now, false);
 	return ROCEMU_DROP_NONE;
 }

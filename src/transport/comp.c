@@ -168,6 +168,20 @@ void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end)
 		comp_moved(qp, now, una, i);
 }
 
+void comp_next(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct req_again *a = &qp->req.again;
+	uint32_t una = qp->comp.una_psn, next = (una + 1) & ROCEMU_PSN_MASK;
+	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
+
+	if (unlikely(qp->comp.acked_to != una || got_test(a, next))) {
+		comp_advance(qp, now, qp->comp.acked_to);
+		return;
+	}
+	got_clear(a, una);
+	comp_moved(qp, now, next, qp->sq.tail + (swqe_pkt(w, next) == w->npkts));
+}
+
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 {
 	if (!recover_lost(qp, now, end, nak))

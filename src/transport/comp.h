@@ -40,6 +40,8 @@ void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 
 /** The peer has executed everything before end: complete what that completes. */
 void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end);
+/** The response with PSN una_psn was placed and noted: complete what that completes. */
+void comp_next(struct rocemu_qp *qp, rocemu_ns_t now);
 /** What is missing before end was lost (nak: as a NAK of end - 1 says). May fail the QP. */
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
 /** The send queue entry that psn, which is outstanding, lies in. */

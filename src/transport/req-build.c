@@ -154,8 +154,8 @@ static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32
 }
 
 /** One packet of a message. */
-static void message_packet(const struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt,
-			   struct rocemu_hdrs *h, struct cursor *c, struct rocemu_tx *tx)
+static inline void message_packet(const struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt,
+				  struct rocemu_hdrs *h, struct cursor *c, struct rocemu_tx *tx)
 {
 	uint32_t len = swqe_bytes(&qp->req, w, w->npkts, pkt, pkt + 1);
 
@@ -226,8 +226,8 @@ static void fetch_hdrs(const struct rocemu_qp *qp, const struct swqe *w, uint32_
 }
 
 /** The request for packets [pkt, end) of entry i. False: its memory is gone. */
-static bool fetch_packet(const struct rocemu_qp *qp, uint32_t i, uint32_t pkt, uint32_t end,
-			 struct rocemu_tx *tx)
+static inline bool fetch_packet(const struct rocemu_qp *qp, uint32_t i, uint32_t pkt, uint32_t end,
+				struct rocemu_tx *tx)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 	struct rocemu_hdrs h = message_hdrs(qp, w);
