@@ -46,7 +46,6 @@ struct rocemu_ep {
 	uint64_t datagram_room;        /* see rocemu_ep_set_datagram_room() */
 	struct list read_waiting;      /* of qp_req.peer_link: QPs that wait for the READ budget */
 	uint64_t read_out;             /* bytes of READ responses asked for and not come yet */
-	uint64_t read_turns;           /* sum of qp_req.read_turn */
 	struct list peers;             /* of peer.link (see peer.h) */
 	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
 	unsigned nmcast_groups;

@@ -82,45 +82,62 @@ void peer_on_send(struct peer *p, uint64_t cost)
 	p->inflight += cost;
 }
 
-static uint64_t *turn_of(struct list *node)
+static struct qp_req *req_of(struct list *node)
 {
-	return &list_entry(node, struct rocemu_qp, req.peer_link)->req.turn;
+	return list_entry(node, struct qp_req, peer_link);
 }
 
 void peer_block(struct peer *p, struct list *node)
 {
-	struct list *before = p->blocked.next;
+	struct qp_req *req = req_of(node);
 
+	req->turn_came = false;
 	if (list_linked(node))
 		return;
-	if (!*turn_of(node)) {
-		*turn_of(node) = ++p->turns;
-		before = &p->blocked;
-	}
-	while (before != &p->blocked && *turn_of(before) < *turn_of(node))
-		before = before->next;
-	list_append(before, node); /* in front of it */
+	list_append(&p->blocked, node);
 }
 
-/** As many of those that wait longest as there is room for, at a full packet each. */
+/**
+ * As many of those that wait longest as there is room for, at a full packet each. They stay in the
+ * line until they have sent, lest somebody else takes the room first.
+ */
 static void peer_wake(struct peer *p)
 {
 	uint64_t used = p->inflight;
-	struct list *n;
 
-	while (used < p->cc.cwnd && (n = list_first(&p->blocked))) {
+	list_for_each_safe (n, next, &p->blocked) {
 		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.peer_link);
-		enum req_hold hold = req_hold(qp);
+		enum req_hold hold;
 
+		if (used >= p->cc.cwnd)
+			break;
+		qp->req.turn_came = true;
+		hold = req_hold(qp);
+		qp->req.turn_came = hold != REQ_HOLD_WINDOW;
 		if (hold == REQ_HOLD_WINDOW)
 			break;
-		list_remove(n);
-		/* One that waits for something else by now must not take the turn: nothing would wake the next. */
-		if (hold != REQ_GO && hold != REQ_FAULT && hold != REQ_HOLD_BUDGET)
-			continue;
-		qp_wake(qp);
-		used += COST_FULL;
+		if (hold == REQ_GO || hold == REQ_FAULT || hold == REQ_HOLD_BUDGET) {
+			qp_wake(qp);
+			used += COST_FULL;
+		} else {
+			/* It must not hold up the line: nothing would wake the next. */
+			peer_turn_end(n);
+		}
 	}
+}
+
+void peer_turn_end(struct list *node)
+{
+	list_remove(node);
+	req_of(node)->turn_came = false;
+}
+
+void peer_leave(struct peer *p, struct list *node)
+{
+	if (!list_linked(node))
+		return;
+	peer_turn_end(node);
+	peer_wake(p);
 }
 
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost)

@@ -17,7 +17,6 @@ struct peer {
 	uint16_t slot;
 	uint32_t refs;
 	struct rocemu_ep *ep; /* borrowed */
-	uint64_t turns;	      /* given out: see peer_block() */
 	uint64_t inflight;    /* bytes charged */
 	struct cc cc;	      /* how many may be */
 	uint8_t goes_back; /* NAKs to answer by going back; then it is tried again whether it keeps */
@@ -62,10 +61,14 @@ uint32_t peer_cost(uint32_t payload);
 bool peer_may_send(const struct peer *p, uint64_t cost);
 void peer_on_send(struct peer *p, uint64_t cost);
 /**
- * A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order; one that was
- * woken and found the room taken by those before it has its old place, until it has sent (req.turn).
+ * A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order, and has its
+ * place in the line until its turn ends.
  */
 void peer_block(struct peer *p, struct list *node);
+/** The QP sent of a request: it waits behind the others before it sends of the next. */
+void peer_turn_end(struct list *node);
+/** The QP does not wait for room any more: a turn that it had goes to the next one. */
+void peer_leave(struct peer *p, struct list *node);
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
 /** The time from a packet to its acknowledgement; neither was sent twice (Karn's rule). */

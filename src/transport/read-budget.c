@@ -1,45 +1,52 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QPs that wait get turns in order. A turn is one request, and holds room for it until the QP has
- * sent: a QP that others' completions wake earlier would take it, and the same few would always
- * win.
+ * QPs that wait stand in a line. Only the first may send, and it stays the first until it has sent
+ * one request: one that others' completions wake earlier would else take the room, and the same few
+ * would always win. All in the line could send if it were not for the budget, so none stops the rest.
  */
 #include "transport/read-budget.h"
 
 #include "base/util.h"
+#include "transport/peer.h"
 
 bool read_budget_open(const struct rocemu_qp *qp)
 {
-	const struct rocemu_ep *ep = qp->ep;
+	struct list *first = list_first(&qp->ep->read_waiting);
 
-	if (qp->req.read_turn)
-		return true;
-	return list_empty(&ep->read_waiting) && ep->read_out + ep->read_turns < ep->cfg.read_budget;
+	return qp->ep->read_out < qp->ep->cfg.read_budget &&
+	       (!first || first == &qp->req.peer_link);
 }
 
-static void turn_end(struct rocemu_qp *qp)
+void read_budget_wait(struct rocemu_qp *qp, uint64_t cost)
 {
-	qp->ep->read_turns -= qp->req.read_turn;
-	qp->req.read_turn = 0;
+	struct qp_req *req = &qp->req;
+
+	if (req->kept)
+		return;
+	peer_turn_end(&req->peer_link);
+	list_append(&qp->ep->read_waiting, &req->peer_link);
+	req->kept = cost;
+	peer_on_send(req->peer, cost);
 }
 
-void read_budget_wait(struct rocemu_qp *qp)
+void read_budget_leave(struct rocemu_qp *qp)
 {
-	if (!list_linked(&qp->req.peer_link))
-		list_append(&qp->ep->read_waiting, &qp->req.peer_link);
-}
+	struct qp_req *req = &qp->req;
+	uint64_t cost = req->kept;
 
-void read_budget_pass(struct rocemu_qp *qp)
-{
-	turn_end(qp);
+	if (!cost)
+		return;
+	req->kept = 0;
+	list_remove(&req->peer_link);
+	peer_on_forget(req->peer, cost);
 	read_budget_wake(qp->ep);
 }
 
 void read_budget_take(struct rocemu_qp *qp, uint32_t bytes)
 {
-	turn_end(qp);
 	qp->req.read_out += bytes;
 	qp->ep->read_out += bytes;
+	read_budget_leave(qp);
 }
 
 void read_budget_return(struct rocemu_qp *qp, uint32_t bytes)
@@ -53,20 +60,8 @@ void read_budget_return(struct rocemu_qp *qp, uint32_t bytes)
 
 void read_budget_wake(struct rocemu_ep *ep)
 {
-	struct list *n;
-
-	while (ep->read_out + ep->read_turns < ep->cfg.read_budget &&
-	       (n = list_first(&ep->read_waiting))) {
-		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.peer_link);
-
-		list_remove(n);
-		qp->req.read_turn = qp->req.read_pkts * qp->req.full_cost;
-		ep->read_turns += qp->req.read_turn;
-		/* One that waits for something else by now must not keep the turn. */
-		if (req_hold(qp) != REQ_GO)
-			turn_end(qp);
-		qp_wake(qp);
-	}
+	if (read_budget_left(ep))
+		qp_wake(list_entry(list_first(&ep->read_waiting), struct rocemu_qp, req.peer_link));
 }
 
 void rocemu_ep_set_read_budget(struct rocemu_ep *ep, uint32_t bytes)

@@ -16,15 +16,15 @@ static inline bool read_budget_left(const struct rocemu_ep *ep)
 	return !list_empty(&ep->read_waiting) && ep->read_out < ep->cfg.read_budget;
 }
 
-/** The QP waits for it (REQ_HOLD_BUDGET). */
-void read_budget_wait(struct rocemu_qp *qp);
-/** The QP sent all that it can: another gets its turn, if it did not use it. */
-void read_budget_pass(struct rocemu_qp *qp);
+/** The QP waits for it (REQ_HOLD_BUDGET); cost bytes of the window are kept for it meanwhile. */
+void read_budget_wait(struct rocemu_qp *qp, uint64_t cost);
+/** It waits no longer: what was kept is given back, and the next one may get its turn. */
+void read_budget_leave(struct rocemu_qp *qp);
 /** The QP asked for responses of these bytes, counted as peer_cost() does. */
 void read_budget_take(struct rocemu_qp *qp, uint32_t bytes);
 /** They came, or were given up; at most what is left of what the QP took. */
 void read_budget_return(struct rocemu_qp *qp, uint32_t bytes);
-/** Wake those that wait and that there is room for. */
+/** Wake the one that waits longest, if there is room. */
 void read_budget_wake(struct rocemu_ep *ep);
 
 #endif

@@ -51,6 +51,7 @@ int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah)
 
 	if (!from || rocemu_path_resolve(qp->ep, ah, &path))
 		return 0;
+	read_budget_leave(qp);
 	req->peer = peer_get(qp->ep, &path.dgid, qp->attr.dest_qp_num);
 	if (!req->peer) {
 		req->peer = from;
@@ -58,7 +59,7 @@ int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah)
 	}
 	peer_use_mtu(req->peer, qp->mtu);
 	if (req->peer != from) {
-		list_remove(&req->peer_link);
+		peer_leave(from, &req->peer_link);
 		peer_on_forget(from, req->inflight);
 		peer_on_send(req->peer, req->inflight);
 		/* Another path: nothing measured holds for it. */
@@ -82,7 +83,8 @@ void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
 	if (mask & IBV_QP_TIMEOUT)
 		req_timeout_restart(qp, now);
 	/* A turn that it cannot use any more goes to the next one. */
-	read_budget_pass(qp);
+	read_budget_leave(qp);
+	peer_leave(req->peer, &req->peer_link);
 	req_kick(qp, now);
 }
 
@@ -107,15 +109,16 @@ void req_stop(struct rocemu_qp *qp)
 	struct qp_req *req = &qp->req;
 
 	timer_stop(&qp->ep->timers, &qp->timer);
-	list_remove(&req->peer_link);
+	read_budget_leave(qp);
 	list_remove(&req->handed_link);
 	if (req->peer) {
+		peer_leave(req->peer, &req->peer_link);
 		peer_on_forget(req->peer, req->inflight);
 		peer_put(req->peer);
 		req->peer = NULL;
 	}
+	list_remove(&req->peer_link);
 	read_budget_return(qp, req->read_out);
-	read_budget_pass(qp);
 	req->inflight = 0;
 	req->rd_atomic_out = 0;
 	req->rnr_wait = false;
@@ -154,13 +157,17 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 /**
  * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight nobody
  * acknowledges until it has sent one more. Else a window that shrank would stop them for good.
+ * While others wait, it is open only to one whose turn came.
  */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 {
 	const struct qp_req *req = &qp->req;
 
-	return !req->peer->inflight || req->since_ackreq ||
-	       peer_may_send(req->peer, req_next_cost(qp, w));
+	if (req->kept || req->since_ackreq)
+		return true;
+	if (!req->turn_came && !list_empty(&req->peer->blocked))
+		return false;
+	return !req->peer->inflight || peer_may_send(req->peer, req_next_cost(qp, w));
 }
 
 /** A local request with a fence waits until all before it is complete. */
@@ -197,11 +204,11 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 		if (swqe_is_fetch(w) && req->rd_atomic_out >= qp->attr.max_rd_atomic)
 			return REQ_HOLD_READ;
 	}
-	if (w->opcode == IBV_WR_RDMA_READ && !read_budget_open(qp))
-		return REQ_HOLD_BUDGET;
 	if (unlikely(req->credit.limited) && credit_holds(qp, w, fresh))
 		return REQ_HOLD_CREDIT;
-	return req_window_open(qp, w) ? REQ_GO : REQ_HOLD_WINDOW;
+	if (!req_window_open(qp, w))
+		return REQ_HOLD_WINDOW;
+	return w->opcode == IBV_WR_RDMA_READ && !read_budget_open(qp) ? REQ_HOLD_BUDGET : REQ_GO;
 }
 
 static void req_hand(struct rocemu_qp *qp)
@@ -349,13 +356,30 @@ static enum req_hold req_ready(struct rocemu_qp *qp)
 	return req_hold(qp);
 }
 
+/**
+ * RC: wait in line for what is lacking: for room in the window first, then with that room kept for
+ * the READ budget. Thus a lane without room holds up none of the READs on other lanes.
+ */
+static void req_line(struct rocemu_qp *qp, enum req_hold hold)
+{
+	struct qp_req *req = &qp->req;
+
+	if (hold == REQ_HOLD_BUDGET) {
+		read_budget_wait(qp, req_next_cost(qp, sq_wqe(&qp->sq, req->cur)));
+		return;
+	}
+	read_budget_leave(qp);
+	if (hold == REQ_HOLD_WINDOW)
+		peer_block(req->peer, &req->peer_link);
+	else
+		peer_leave(req->peer, &req->peer_link);
+}
+
 /** Nothing may go now: it is woken when that has changed, or failed. */
 static void req_wait(struct rocemu_qp *qp, enum req_hold hold)
 {
-	if (hold == REQ_HOLD_WINDOW)
-		peer_block(qp->req.peer, &qp->req.peer_link);
-	if (hold == REQ_HOLD_BUDGET)
-		read_budget_wait(qp);
+	if (qp->req.peer)
+		req_line(qp, hold);
 	if (hold == REQ_HOLD_ROOM && !list_linked(&qp->req.peer_link))
 		list_append(&qp->ep->room_waiting, &qp->req.peer_link);
 	if (hold == REQ_FAULT)
@@ -365,6 +389,7 @@ static void req_wait(struct rocemu_qp *qp, enum req_hold hold)
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		    bool *more)
 {
+	uint32_t psn = qp->req.send_psn;
 	enum req_hold hold;
 	unsigned made = 0;
 
@@ -373,15 +398,12 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 
 		if (!qp_is_reliable(qp))
 			req_charge_room(qp->ep, tx + made, turn);
+		else if (qp->req.send_psn != psn)
+			peer_turn_end(&qp->req.peer_link);
+		psn = qp->req.send_psn;
 		made += turn;
 	}
-	if (made)
-		qp->req.turn = 0;
-	if (hold != REQ_GO && (qp->req.read_turn || !list_empty(&qp->ep->read_waiting))) {
-		read_budget_pass(qp);
-		hold = req_hold(qp);
-	}
-	if (hold != REQ_GO && hold != REQ_HOLD_IDLE)
+	if (hold != REQ_GO && (hold != REQ_HOLD_IDLE || list_linked(&qp->req.peer_link)))
 		req_wait(qp, hold);
 	if (qp_is_reliable(qp)) {
 		if (made)

@@ -67,9 +67,9 @@ struct qp_req {
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
-	uint64_t turn;		 /* its place among those that wait for the window; 0: none yet */
+	bool turn_came; /* it may use the room in the window, before the others in line */
 	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
-	uint32_t read_turn;	 /* bytes that the budget holds ready for its next READ; 0: not its turn */
+	uint64_t kept; /* bytes of the window kept while it waits for the READ budget; 0: does not */
 	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
 	 * used up; UC, UD: in ep->room_waiting. */
 	struct list peer_link;

@@ -133,6 +133,7 @@ static void req_go_to_acked(struct rocemu_qp *qp)
 {
 	struct qp_req *req = &qp->req;
 
+	read_budget_leave(qp);
 	req->rd_atomic_out = 0;
 	req->since_ackreq = 0;
 	req->send_psn = req->acked_psn;
@@ -244,6 +245,7 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 	req->retry_left = qp->attr.retry_cnt;
 	req->went_back = false;
 	req->rnr_wait = true;
+	peer_leave(req->peer, &req->peer_link);
 	timer_set(&qp->ep->timers, &qp->timer, now + qp_rnr_wait_ns(qp, timer_code));
 	return true;
 }

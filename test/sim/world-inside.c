@@ -15,7 +15,7 @@ static uint64_t inflight_of(const struct world *w, const struct peer *p)
 		const struct world_side *s = &w->conns[i / 2].side[i % 2];
 
 		if (s->qp && s->qp->req.peer == p)
-			sum += s->qp->req.inflight;
+			sum += s->qp->req.inflight + s->qp->req.kept;
 	}
 	return sum;
 }

@@ -77,9 +77,9 @@ TEST(read_budget, response_before_its_turn__gives_its_share_back)
 	bench_free(b);
 }
 
-TEST(read_budget, several_qps__in_turns)
+/** There is room for one request at a time. */
+static void expect_turns(struct bench *b)
 {
-	struct bench *b = start(1);
 	struct rocemu_qp *qps[QPS] = {b->qp};
 	int sent[QPS] = {0}, done[QPS] = {0};
 
@@ -105,6 +105,72 @@ TEST(read_budget, several_qps__in_turns)
 				answer(b, qps[i], done[i]++);
 	}
 	assert_int_equal(b->ep->read_out, 0);
+	bench_free(b);
+}
+
+TEST(read_budget, several_qps__in_turns)
+{
+	expect_turns(start(1));
+}
+
+TEST(read_budget, several_qps_and_window_of_one__in_turns)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = COST});
+
+	rocemu_ep_set_read_budget(b->ep, 1);
+	expect_turns(b);
+	b = bench_new(&(struct bench_opts){.timeout = 14, .window = COST});
+	rocemu_ep_set_read_budget(b->ep, 8 * COST);
+	expect_turns(b);
+}
+
+/** Each QP notes what it waits for. */
+static void nothing_goes(struct bench *b)
+{
+	struct rocemu_tx tx[QPS];
+
+	assert_int_equal(rocemu_ep_output(b->ep, b->now, tx, QPS), 0);
+}
+
+/* The room that others of the lane give back is kept until the budget has some, too. */
+TEST(read_budget, others_take_all_of_the_window__waiting_read_has_room)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = 2 * COST});
+	struct rocemu_qp *writer = b->qp, *reader = bench_qp(b, &(struct bench_opts){0});
+
+	rocemu_ep_set_read_budget(b->ep, 1);
+	b->ep->read_out += COST; /* somebody else's */
+	read_on(b, reader, 256);
+	nothing_goes(b);
+	b->qp = writer;
+	for (int i = 0; i < 4; i++)
+		bench_post(b, IBV_WR_SEND, 256);
+	assert_string_equal(bench_out(b), "SEND_ONLY 0 A");
+	b->ep->read_out -= COST;
+	rocemu_ep_set_read_budget(b->ep, 1);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	bench_ack(b, 0);
+	assert_string_equal(bench_out(b), "SEND_ONLY 1 A");
+	rocemu_qp_destroy(reader);
+	assert_string_equal(bench_out(b), "SEND_ONLY 2 A");
+	bench_free(b);
+}
+
+TEST(read_budget, waiting_qp_destroyed__its_room_in_the_window_is_free)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = COST});
+	struct rocemu_qp *writer = b->qp, *reader = bench_qp(b, &(struct bench_opts){0});
+
+	rocemu_ep_set_read_budget(b->ep, 1);
+	b->ep->read_out += COST; /* somebody else's */
+	read_on(b, reader, 256);
+	nothing_goes(b);
+	b->qp = writer;
+	bench_post(b, IBV_WR_SEND, 256);
+	assert_string_equal(bench_out(b), "");
+	rocemu_qp_destroy(reader);
+	assert_string_equal(bench_out(b), "SEND_ONLY 0 A");
+	b->ep->read_out -= COST;
 	bench_free(b);
 }
 
