@@ -198,6 +198,9 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 		return qp->ep->datagram_room ? REQ_GO : REQ_HOLD_ROOM;
 	if (req->rnr_wait)
 		return REQ_HOLD_RNR;
+	/* After going back, one packet shows whether the peer answers again. */
+	if (req_is_silent(req) && req->send_psn != req->acked_psn)
+		return REQ_HOLD_SILENT;
 	if (req->rd_atomic_out) {
 		if (fresh && (w->flags & IBV_SEND_FENCE))
 			return REQ_HOLD_READ;
@@ -307,7 +310,8 @@ static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx
 		return 0;
 	}
 	fresh = first == req->next_psn;
-	made = swqe_is_fetch(w) ? req_build_fetch(qp, tx) : req_build_message(qp, tx, n);
+	made = swqe_is_fetch(w) ? req_build_fetch(qp, tx)
+				: req_build_message(qp, tx, req_is_silent(req) ? 1 : n);
 	if (!made)
 		return 0;
 	/* The last of them asks for an answer; a READ's first response is one. */

@@ -21,6 +21,7 @@ enum req_hold {
 	REQ_GO,		 /* nothing holds it */
 	REQ_HOLD_IDLE,	 /* nothing to send in this state */
 	REQ_HOLD_RNR,	 /* the peer asked for a pause */
+	REQ_HOLD_SILENT, /* the peer does not answer: only probes are sent */
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
 	REQ_HOLD_ROOM,   /* UC, UD: no datagram room */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
@@ -75,6 +76,17 @@ struct qp_req {
 	struct list peer_link;
 	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };
+
+/**
+ * Probes without an answer after which a QP gives back its share of the window and of the READ
+ * budget, and takes no other: others wait for it.
+ */
+enum { REQ_SILENT_PROBES = 2 };
+
+static inline bool req_is_silent(const struct qp_req *req)
+{
+	return req->backoff >= REQ_SILENT_PROBES;
+}
 
 /** At creation and in RESET: forget everything but the send queue's indices, which qp.c resets. */
 void req_reset(struct rocemu_qp *qp);

@@ -29,9 +29,6 @@ enum {
 	PROBE_MIN_LOSS_NS = 200 * 1000,
 	PROBE_FIRST_NS = 10 * 1000 * 1000, /* no round trip was measured yet */
 	PROBE_DOUBLINGS = 5,
-	/* Probes without an answer after which a QP's share of what it has in flight is given back:
-	 * others wait for it. */
-	PROBES_SHARE = 2,
 };
 
 /** When the ACK timer is due if it starts now. */
@@ -244,6 +241,7 @@ bool req_rnr(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t timer_code)
 	 * for what came behind (rxe does) would use up the retries in a few waits. */
 	req->retry_left = qp->attr.retry_cnt;
 	req->went_back = false;
+	req->backoff = 0;
 	req->rnr_wait = true;
 	peer_leave(req->peer, &req->peer_link);
 	timer_set(&qp->ep->timers, &qp->timer, now + qp_rnr_wait_ns(qp, timer_code));
@@ -273,8 +271,11 @@ static void probe(struct rocemu_qp *qp, rocemu_ns_t now)
 	qp->ep->stats.probes++;
 	if (req->backoff < UINT8_MAX)
 		req->backoff++;
-	if (req->backoff == PROBES_SHARE)
+	if (req_is_silent(req)) {
+		peer_leave(req->peer, &req->peer_link);
+		read_budget_leave(qp);
 		req_forget(qp);
+	}
 	recover_probe(qp, now);
 	req->probe_at = now + probe_delay(qp);
 	timers_arm(qp);

@@ -184,6 +184,41 @@ TEST(retry_window, gone_back_often__charged_once)
 	bench_free(b);
 }
 
+TEST(retry_silence, second_probe__nothing_new_until_an_answer)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14});
+
+	bench_post(b, IBV_WR_SEND, 256);
+	assert_string_equal(bench_out(b), "SEND_ONLY 0 A");
+	for (int i = 0; i < 2; i++) {
+		bench_wait(b, rocemu_ep_deadline(b->ep) - b->now);
+		assert_string_equal(bench_out(b), "SEND_ONLY 0 A");
+	}
+	bench_post(b, IBV_WR_SEND, 512);
+	bench_post(b, IBV_WR_RDMA_READ, 256);
+	assert_string_equal(bench_out(b), "");
+	assert_int_equal(b->qp->req.inflight, 0);
+	bench_ack(b, 0);
+	assert_string_equal(bench_out(b), "SEND_FIRST 1; SEND_LAST 2 A; READ_REQUEST 3+256 A");
+	bench_free(b);
+}
+
+TEST(retry_silence, goes_back__one_packet_asks)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14});
+
+	bench_post(b, IBV_WR_SEND, 512);
+	bench_post(b, IBV_WR_SEND, 256);
+	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_LAST 1 A; SEND_ONLY 2 A");
+	while (!b->ep->stats.timeouts) {
+		bench_wait(b, rocemu_ep_deadline(b->ep) - b->now);
+		assert_string_equal(bench_out(b), "SEND_FIRST 0 A");
+	}
+	bench_ack(b, 0);
+	assert_string_equal(bench_out(b), "SEND_LAST 1 A; SEND_ONLY 2 A");
+	bench_free(b);
+}
+
 TEST(retry_rnr, nak__waits_as_long_as_told)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});
