@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "agent/client.h"
@@ -24,6 +25,28 @@ static void sock_free(struct lane_sock *s)
 {
 	close(s->fd);
 	free(s);
+}
+
+/*
+ * READ responses come into any of the sockets: the smallest buffer says how many may be on their
+ * way. Half of it, since other packets come as well.
+ */
+static void fit_read_budget(struct lane *l) REQUIRES(l);
+static void fit_read_budget(struct lane *l)
+{
+	uint32_t least = 0;
+
+	for (unsigned i = 0; i < l->nsocks; i++) {
+		int bytes = 0;
+		socklen_t len = sizeof(bytes);
+
+		if (l->socks[i]->group ||
+		    getsockopt(l->socks[i]->fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len) || bytes <= 0)
+			continue;
+		least = least ? MIN(least, (uint32_t)bytes) : (uint32_t)bytes;
+	}
+	if (least)
+		rocemu_ep_set_read_budget(l->ep, least / 2);
 }
 
 /* Takes fd over, on error too. */
@@ -40,6 +63,7 @@ static int sock_add(struct lane *l, int fd, const struct rocemu_gid *gid, bool g
 	list_init(&s->retired);
 	lane_thread_init_sock(s);
 	l->socks[l->nsocks++] = s;
+	fit_read_budget(l);
 	if (l->thread.running)
 		lane_thread_ask(l, LANE_ASK_SOCKS);
 	return 0;
@@ -55,6 +79,7 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 			continue;
 		l->socks[i] = l->socks[--l->nsocks];
 		list_append(&l->retired, &s->retired);
+		fit_read_budget(l);
 		if (l->thread.running)
 			lane_thread_ask(l, LANE_ASK_SOCKS);
 		else

@@ -25,6 +25,7 @@
 #include "engine/lane-internal.h"
 #include "netns.h"
 #include "node.h"
+#include "transport/ep.h"
 #include "wire/capture.h"
 
 /* Its runtime does not allow threads in the child of a process with threads. */
@@ -423,6 +424,21 @@ TEST(lane, forked_child__own_lane_works_and_parents_too)
 	assert_int_equal(status, 0);
 	node_ping_pong(&a, &b, 50, 64);
 	node_close_pair(&a, &b);
+}
+
+TEST(lane, attached__read_budget_is_half_of_the_receive_buffer)
+{
+	struct node a, b;
+	int bytes = 0;
+	socklen_t len = sizeof(bytes);
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_lock(a.lane);
+	assert_int_equal(getsockopt(a.lane->socks[0]->fd, SOL_SOCKET, SO_RCVBUF, &bytes, &len), 0);
+	assert_int_equal(a.lane->ep->cfg.read_budget, bytes / 2);
+	lane_unlock(a.lane);
+	node_close(&a);
+	node_close(&b);
 }
 
 TEST(lane, opened_and_closed__again_and_again)
