@@ -183,12 +183,18 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const st
 	return why;
 }
 
-/** Requests that lack room only will be noted as such by the next output call. */
+/**
+ * Requests that lack room only will be noted as such by the next output call, and a QP that waits
+ * in line, but for something else by now, gives its turn to the next.
+ */
 static bool req_is_due(const struct rocemu_qp *qp)
 {
 	enum req_hold hold = req_hold(qp);
 
-	return hold == REQ_GO || hold == REQ_HOLD_ROOM;
+	if (hold == REQ_GO || hold == REQ_HOLD_ROOM)
+		return true;
+	return qp->req.peer && list_linked(&qp->req.peer_link) &&
+	       hold != (qp->req.kept ? REQ_HOLD_BUDGET : REQ_HOLD_WINDOW);
 }
 
 unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)

@@ -15,7 +15,6 @@ enum {
 	/* What a packet costs a socket buffer on Linux beyond its payload, about. */
 	COST_OVERHEAD = 512,
 	COST_ROUND = 256,
-	COST_FULL = ROCEMU_MAX_MTU + COST_OVERHEAD,
 };
 
 uint32_t peer_cost(uint32_t payload)
@@ -82,61 +81,36 @@ void peer_on_send(struct peer *p, uint64_t cost)
 	p->inflight += cost;
 }
 
-static struct qp_req *req_of(struct list *node)
-{
-	return list_entry(node, struct qp_req, peer_link);
-}
-
 void peer_block(struct peer *p, struct list *node)
 {
-	struct qp_req *req = req_of(node);
-
-	req->turn_came = false;
-	if (list_linked(node))
-		return;
-	list_append(&p->blocked, node);
+	if (!list_linked(node))
+		list_append(&p->blocked, node);
 }
 
-/**
- * As many of those that wait longest as there is room for, at a full packet each. They stay in the
- * line until they have sent, lest somebody else takes the room first.
- */
-static void peer_wake(struct peer *p)
+void peer_wake(struct peer *p)
 {
-	uint64_t used = p->inflight;
+	struct list *n;
 
-	list_for_each_safe (n, next, &p->blocked) {
+	while ((n = list_first(&p->blocked))) {
 		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.peer_link);
-		enum req_hold hold;
+		enum req_hold hold = req_hold(qp);
 
-		if (used >= p->cc.cwnd)
-			break;
-		qp->req.turn_came = true;
-		hold = req_hold(qp);
-		qp->req.turn_came = hold != REQ_HOLD_WINDOW;
 		if (hold == REQ_HOLD_WINDOW)
 			break;
 		if (hold == REQ_GO || hold == REQ_FAULT || hold == REQ_HOLD_BUDGET) {
 			qp_wake(qp);
-			used += COST_FULL;
-		} else {
-			/* It must not hold up the line: nothing would wake the next. */
-			peer_turn_end(n);
+			break;
 		}
+		/* It waits for something else by now: nothing would wake the next. */
+		list_remove(n);
 	}
-}
-
-void peer_turn_end(struct list *node)
-{
-	list_remove(node);
-	req_of(node)->turn_came = false;
 }
 
 void peer_leave(struct peer *p, struct list *node)
 {
 	if (!list_linked(node))
 		return;
-	peer_turn_end(node);
+	list_remove(node);
 	peer_wake(p);
 }
 

@@ -61,13 +61,13 @@ uint32_t peer_cost(uint32_t payload);
 bool peer_may_send(const struct peer *p, uint64_t cost);
 void peer_on_send(struct peer *p, uint64_t cost);
 /**
- * A QP waits for room: node is its req.peer_link. It is woken by qp_wake(), in order, and has its
- * place in the line until its turn ends.
+ * A QP waits for room: node is its req.peer_link. Only the first in the line may send, and it stays
+ * there until it has sent.
  */
 void peer_block(struct peer *p, struct list *node);
-/** The QP sent of a request: it waits behind the others before it sends of the next. */
-void peer_turn_end(struct list *node);
-/** The QP does not wait for room any more: a turn that it had goes to the next one. */
+/** Wake the first in the line, if there is room. */
+void peer_wake(struct peer *p);
+/** The QP has sent, or does not wait for room any more: it is the next one's turn. */
 void peer_leave(struct peer *p, struct list *node);
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);

@@ -23,10 +23,11 @@ void read_budget_wait(struct rocemu_qp *qp, uint64_t cost)
 
 	if (req->kept)
 		return;
-	peer_turn_end(&req->peer_link);
+	list_remove(&req->peer_link);
 	list_append(&qp->ep->read_waiting, &req->peer_link);
 	req->kept = cost;
 	peer_on_send(req->peer, cost);
+	peer_wake(req->peer);
 }
 
 void read_budget_leave(struct rocemu_qp *qp)

@@ -157,15 +157,16 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 /**
  * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight nobody
  * acknowledges until it has sent one more. Else a window that shrank would stop them for good.
- * While others wait, it is open only to one whose turn came.
+ * While QPs wait, it is open only to the first of them.
  */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 {
 	const struct qp_req *req = &qp->req;
+	struct list *first = list_first(&req->peer->blocked);
 
 	if (req->kept || req->since_ackreq)
 		return true;
-	if (!req->turn_came && !list_empty(&req->peer->blocked))
+	if (first && first != &req->peer_link)
 		return false;
 	return !req->peer->inflight || peer_may_send(req->peer, req_next_cost(qp, w));
 }
@@ -403,7 +404,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 		if (!qp_is_reliable(qp))
 			req_charge_room(qp->ep, tx + made, turn);
 		else if (qp->req.send_psn != psn)
-			peer_turn_end(&qp->req.peer_link);
+			peer_leave(qp->req.peer, &qp->req.peer_link);
 		psn = qp->req.send_psn;
 		made += turn;
 	}

@@ -68,7 +68,6 @@ struct qp_req {
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
-	bool turn_came; /* it may use the room in the window, before the others in line */
 	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
 	uint64_t kept; /* bytes of the window kept while it waits for the READ budget; 0: does not */
 	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
