@@ -287,8 +287,10 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 	enum rocemu_drop why;
 
 	/* Ghosts and duplicates are dropped silently (IBTA 9.7.5). */
-	if (!outstanding(qp, pkt->h.psn))
+	if (!outstanding(qp, pkt->h.psn)) {
+		req_answered_twice(qp, now);
 		return comp_more_credits(qp, now, pkt) ? ROCEMU_DROP_NONE : ROCEMU_DROP_GHOST;
+	}
 	if (class != ROCEMU_AETH_ACK && class != ROCEMU_AETH_RNR && class != ROCEMU_AETH_NAK)
 		return ROCEMU_DROP_SEQUENCE; /* a reserved kind of AETH */
 	if (class != ROCEMU_AETH_ACK)

@@ -65,6 +65,7 @@ int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah)
 		/* Another path: nothing measured holds for it. */
 		req->rtt_valid = false;
 		req->srtt = req->rttvar = req->min_rtt = 0;
+		req->first_delay = 0;
 	}
 	peer_put(from);
 	return 0;

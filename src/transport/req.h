@@ -60,6 +60,7 @@ struct qp_req {
 	uint32_t rtt_psn;
 	rocemu_ns_t rtt_at;
 	rocemu_ns_t srtt, rttvar, min_rtt; /* 0: not measured */
+	rocemu_ns_t first_delay;	   /* of the probe timer until then; 0: no probe yet */
 	rocemu_ns_t probe_at;		   /* as deadline: when a packet is sent to learn what arrived */
 	struct req_again again;
 	struct req_credit credit;
@@ -139,6 +140,8 @@ bool req_use_retry(struct rocemu_qp *qp);
 void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The ACK timer starts anew, with the present timeout. */
 void req_timeout_restart(struct rocemu_qp *qp, rocemu_ns_t now);
+/** An answer came to what was acknowledged before: was the probe that it answers too early? */
+void req_answered_twice(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The probe timer starts anew: something was sent that is answered soon. */
 void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now);
 /** RNR NAK with this timer code for the oldest unacknowledged PSN. False: rnr_retry is used up. */

@@ -27,7 +27,9 @@ enum {
 	 * while the answer to a loss is awaited, a probe too many is cheaper than waiting. */
 	PROBE_MIN_NS = 1000 * 1000,
 	PROBE_MIN_LOSS_NS = 200 * 1000,
-	PROBE_FIRST_NS = 10 * 1000 * 1000, /* no round trip was measured yet */
+	/* No round trip was measured yet: no answer came, or only to what was sent twice. */
+	PROBE_FIRST_NS = 10 * 1000 * 1000,
+	PROBE_FIRST_MAX_NS = 1000 * 1000 * 1000,
 	PROBE_DOUBLINGS = 5,
 };
 
@@ -43,7 +45,7 @@ static rocemu_ns_t probe_delay(const struct rocemu_qp *qp)
 {
 	const struct qp_req *req = &qp->req;
 	bool lost = req->again.suspected || req->again.reason == AGAIN_NAK;
-	rocemu_ns_t delay = PROBE_FIRST_NS;
+	rocemu_ns_t delay = MAX(req->first_delay, (rocemu_ns_t)PROBE_FIRST_NS);
 
 	if (req->srtt)
 		delay = lost ? MAX(req->srtt + 4 * req->rttvar, (rocemu_ns_t)PROBE_MIN_LOSS_NS)
@@ -82,6 +84,21 @@ void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now)
 	qp->req.probe_at = now + probe_delay(qp);
 	if (timer_running(&qp->timer))
 		timers_arm(qp);
+}
+
+/*
+ * What is sent twice measures nothing. On a path longer than the first delay everything would be,
+ * for ever, but both are answered there, as far apart as they were sent; after a loss only the
+ * second is.
+ */
+void req_answered_twice(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_req *req = &qp->req;
+
+	if (req->srtt || !req->first_delay || now < req->first_delay)
+		return;
+	if (!peer_heard_since(req->peer, now - req->first_delay / 2))
+		req->first_delay = MIN(2 * req->first_delay, (rocemu_ns_t)PROBE_FIRST_MAX_NS);
 }
 
 /** One more round trip was measured; weights as in RFC 6298. */
@@ -271,6 +288,7 @@ static void probe(struct rocemu_qp *qp, rocemu_ns_t now)
 	qp->ep->stats.probes++;
 	if (req->backoff < UINT8_MAX)
 		req->backoff++;
+	req->first_delay = MAX(req->first_delay, (rocemu_ns_t)PROBE_FIRST_NS);
 	if (req_is_silent(req)) {
 		peer_leave(req->peer, &req->peer_link);
 		read_budget_leave(qp);

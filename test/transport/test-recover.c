@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
 
@@ -183,6 +184,38 @@ TEST(recover_probe, silence__one_packet_and_the_delay_doubles_five_times)
 	bench_post(b, IBV_WR_SEND, 4);
 	bench_out(b);
 	assert_int_equal(expire(b), MS);
+	bench_free(b);
+}
+
+/*
+ * A path longer than the first delay: each packet is sent several times, and each of them is
+ * answered, until the delay has grown.
+ */
+TEST(recover_probe, path_longer_than_the_first_delay__is_measured)
+{
+	enum { RTT = 50 * MS };
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 18});
+	rocemu_ns_t sent[3][8];
+	int copies[3] = {0};
+
+	for (int i = 0; i < 3; i++) {
+		const rocemu_ns_t begin = b->now;
+
+		bench_post(b, IBV_WR_SEND, 4);
+		for (bench_out(b); b->now < begin + RTT; bench_out(b)) {
+			sent[i][copies[i]++] = b->now;
+			bench_wait(b, MIN(rocemu_ep_deadline(b->ep), begin + RTT) - b->now);
+		}
+		bench_ack(b, i);
+		for (int k = 1; k < copies[i]; k++) {
+			bench_wait(b, sent[i][k] - sent[i][k - 1]);
+			bench_ack(b, i);
+		}
+	}
+	assert_int_equal(copies[0], 3);
+	assert_int_equal(copies[1], 2);
+	assert_int_equal(copies[2], 1);
+	assert_int_equal(b->qp->req.srtt, RTT);
 	bench_free(b);
 }
 
