@@ -142,7 +142,8 @@ struct rocemu_ep_config {
 	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: what the path takes */
 	/*
 	 * Bytes of READ responses that may be on their way to the endpoint, each packet counted with what it costs a
-	 * socket buffer on top; the last request may exceed it. 0: default, half of Linux's default receive buffer.
+	 * socket buffer on top; the last request may exceed it, and what long paths hold comes on top.
+	 * 0: default, half of Linux's default receive buffer.
 	 */
 	uint32_t read_budget;
 	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */

@@ -68,9 +68,16 @@ static enum ibv_wc_status comp_take_empty(struct rocemu_qp *qp, const struct roc
 	return pkt->payload_len ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }
 
+/** The budget has room for bytes more. */
+static void came(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t bytes)
+{
+	read_path_came(&qp->ep->read_path, now, bytes, qp->req.peer->cc.min_rtt);
+	read_budget_return(qp, bytes);
+}
+
 /** Place a response for entry i and note that it came. */
-static enum ibv_wc_status comp_take(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-				    uint32_t i)
+static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
+				    const struct rocemu_packet *pkt, uint32_t i)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 	uint32_t at = swqe_pkt(w, pkt->h.psn);
@@ -86,7 +93,7 @@ static enum ibv_wc_status comp_take(struct rocemu_qp *qp, const struct rocemu_pa
 	got_set(&qp->req.again, pkt->h.psn);
 	/* Given up by going back: that gave its share of the budget back, too. */
 	if (w->opcode == IBV_WR_RDMA_READ && rocemu_psn_diff(pkt->h.psn, qp->req.send_psn) < 0)
-		read_budget_return(qp, (uint32_t)swqe_cost(&qp->req, w, w->npkts, at, at + 1));
+		came(qp, now, (uint32_t)swqe_cost(&qp->req, w, w->npkts, at, at + 1));
 	return IBV_WC_SUCCESS;
 }
 
@@ -106,7 +113,7 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 			return ROCEMU_DROP_GHOST;
 		/* Wrong ones are left alone: this one fails the request if it is asked for again.
 		 */
-		if (comp_take(qp, pkt, i))
+		if (comp_take(qp, now, pkt, i))
 			return ROCEMU_DROP_SEQUENCE;
 	}
 	if (!recover_gap(qp, now, psn))
@@ -124,7 +131,7 @@ enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 		if (qp->comp.una_psn != pkt->h.psn)
 			return comp_early(qp, now, pkt);
 	}
-	status = comp_take(qp, pkt, qp->sq.tail);
+	status = comp_take(qp, now, pkt, qp->sq.tail);
 	if (status) {
 		comp_fail(qp, now, status, 0);
 		return ROCEMU_DROP_NONE;

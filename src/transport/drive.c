@@ -123,8 +123,11 @@ static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 	qp->ep->stats.ecn_marked += marked;
 	if (qp->type == IBV_QPT_UD || (ops & ROCEMU_OP_ACK))
 		return;
-	if (!(ops & ROCEMU_OP_REQUEST) && qp->req.peer)
-		peer_on_cnp(qp->req.peer, now);
+	if (!(ops & ROCEMU_OP_REQUEST)) {
+		qp->ep->read_path.congested = true;
+		if (qp->req.peer)
+			peer_on_cnp(qp->req.peer, now);
+	}
 	if (marked || (ops & ROCEMU_OP_REQUEST))
 		resp_owe_cnp(qp, now);
 }

@@ -12,6 +12,7 @@
 #include "base/rng.h"
 #include "transport/keep.h"
 #include "transport/mr.h"
+#include "transport/read-path.h"
 #include "transport/timer.h"
 #include "transport/xrc.h"
 
@@ -46,6 +47,7 @@ struct rocemu_ep {
 	uint64_t datagram_room;        /* see rocemu_ep_set_datagram_room() */
 	struct list read_waiting;      /* of qp_req.peer_link: QPs that wait for the READ budget */
 	uint64_t read_out;             /* bytes of READ responses asked for and not come yet */
+	struct read_path read_path;    /* what the READ budget may be exceeded by */
 	struct list peers;             /* of peer.link (see peer.h) */
 	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
 	unsigned nmcast_groups;

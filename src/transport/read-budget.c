@@ -13,7 +13,7 @@ bool read_budget_open(const struct rocemu_qp *qp)
 {
 	struct list *first = list_first(&qp->ep->read_waiting);
 
-	return qp->ep->read_out < qp->ep->cfg.read_budget &&
+	return qp->ep->read_out < read_budget_size(qp->ep) &&
 	       (!first || first == &qp->req.peer_link);
 }
 
@@ -45,6 +45,8 @@ void read_budget_leave(struct rocemu_qp *qp)
 
 void read_budget_take(struct rocemu_qp *qp, uint32_t bytes)
 {
+	if (!qp->ep->read_out)
+		read_path_idle(&qp->ep->read_path, qp->ep->now);
 	qp->req.read_out += bytes;
 	qp->ep->read_out += bytes;
 	read_budget_leave(qp);

@@ -8,12 +8,18 @@
 
 #include "transport/qp.h"
 
+/** The budget, and what the paths hold besides. */
+static inline uint64_t read_budget_size(const struct rocemu_ep *ep)
+{
+	return ep->cfg.read_budget + ep->read_path.bytes;
+}
+
 /** May the QP send a READ request? The last one may exceed the budget. */
 bool read_budget_open(const struct rocemu_qp *qp);
 /** Some wait although there is room: whose turn it is cannot send just now. */
 static inline bool read_budget_left(const struct rocemu_ep *ep)
 {
-	return !list_empty(&ep->read_waiting) && ep->read_out < ep->cfg.read_budget;
+	return !list_empty(&ep->read_waiting) && ep->read_out < read_budget_size(ep);
 }
 
 /** The QP waits for it (REQ_HOLD_BUDGET); cost bytes of the window are kept for it meanwhile. */

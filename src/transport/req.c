@@ -158,6 +158,8 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 /**
  * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight nobody
  * acknowledges until it has sent one more. Else a window that shrank would stop them for good.
+ * A READ may exceed it, since its responses come one by one: a third of a short path's window would
+ * else stay empty. How many do is bounded by the READ budget.
  * While QPs wait, it is open only to the first of them.
  */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
@@ -169,7 +171,8 @@ static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 		return true;
 	if (first && first != &req->peer_link)
 		return false;
-	return !req->peer->inflight || peer_may_send(req->peer, req_next_cost(qp, w));
+	return !req->peer->inflight ||
+	       peer_may_send(req->peer, MIN(req_next_cost(qp, w), (uint64_t)req->full_cost));
 }
 
 /** A local request with a fence waits until all before it is complete. */

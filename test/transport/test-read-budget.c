@@ -4,6 +4,7 @@
 
 #include "transport/peer.h"
 #include "transport/qp.h"
+#include "transport/read-budget.h"
 
 enum { COST = 256 + 512, QPS = 3 };
 
@@ -246,5 +247,93 @@ TEST(read_budget, window_too__neither_is_forgotten)
 	b->ep->read_out -= COST;
 	rocemu_ep_set_read_budget(b->ep, 2 * COST);
 	assert_string_equal(bench_out(b), "READ_REQUEST 0+256 A");
+	bench_free(b);
+}
+
+/** Every 10 us a response of 10 bytes: 1000 bytes in a millisecond. */
+static void come(struct read_path *p, rocemu_ns_t *now, rocemu_ns_t time, rocemu_ns_t rtt)
+{
+	const rocemu_ns_t end = *now + time;
+
+	for (; *now < end; *now += 10000)
+		read_path_came(p, *now, 10, rtt);
+}
+
+TEST(read_path, responses_come__those_of_a_round_trip_were_on_the_path)
+{
+	struct read_path p = {0};
+	rocemu_ns_t now = 1000000;
+
+	read_path_idle(&p, now);
+	come(&p, &now, 10000000, 1000000);
+	assert_in_range(p.bytes, 990, 1010);
+	come(&p, &now, 20000000, 100000);
+	assert_in_range(p.bytes, 99, 101);
+	come(&p, &now, 20000000, 0);
+	assert_in_range(p.bytes, 0, 7);
+}
+
+TEST(read_path, congested_or_idle__the_budget_alone)
+{
+	struct read_path p = {0};
+	rocemu_ns_t now = 1000000;
+
+	read_path_idle(&p, now);
+	come(&p, &now, 10000000, 1000000);
+	for (int i = 0; i < 5; i++) {
+		p.congested = true;
+		come(&p, &now, 2000000, 1000000);
+	}
+	assert_in_range(p.bytes, 0, 100);
+	come(&p, &now, 10000000, 1000000);
+	assert_in_range(p.bytes, 990, 1010);
+	read_path_idle(&p, now);
+	assert_int_equal(p.bytes, 0);
+}
+
+TEST(read_path, very_much__is_bounded)
+{
+	struct read_path p = {0};
+
+	read_path_idle(&p, 1000000);
+	for (int i = 1; i < 100; i++)
+		read_path_came(&p, 1000000 + (rocemu_ns_t)i * 100000, 100 * COST, 50000000);
+	read_path_came(&p, 200000000, COST, 50000000);
+	assert_int_equal(p.bytes, READ_PATH_MAX);
+}
+
+/* With a budget of two responses, as many more are asked for as the path holds. */
+TEST(read_budget, far_peer__grows_by_what_the_path_holds)
+{
+	enum { RTT = 1000000, STEP = 50000, READS = 64 };
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .rd_atomic = 16});
+	rocemu_ns_t sent_at[READS];
+	int sent = 0, done = 0, most = 0;
+
+	rocemu_ep_set_read_budget(b->ep, 2 * COST);
+	for (int i = 0; i < READS; i++)
+		read_on(b, b->qp, 256);
+	while (done < READS) {
+		bench_out(b);
+		while (sent < (int)((b->qp->req.send_psn - BENCH_PSN) & ROCEMU_PSN_MASK))
+			sent_at[sent++] = b->now;
+		most = sent - done > most ? sent - done : most;
+		bench_wait(b, STEP);
+		if (done < sent && b->now >= sent_at[done] + RTT)
+			answer(b, b->qp, done++);
+	}
+	assert_in_range(most, 4, 16);
+	assert_int_equal(b->ep->read_out, 0);
+	bench_free(b);
+}
+
+/* Its responses come one by one. */
+TEST(read_budget, window_has_room_for_one_response__the_whole_read_goes)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = 4 * COST});
+
+	read_on(b, b->qp, 3 * 256);
+	read_on(b, b->qp, 3 * 256);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+768 A; READ_REQUEST 3+768 A");
 	bench_free(b);
 }
