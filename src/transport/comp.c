@@ -288,6 +288,8 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 
 	/* Ghosts and duplicates are dropped silently (IBTA 9.7.5). */
 	if (!outstanding(qp, pkt->h.psn)) {
+		if ((ops & ROCEMU_OP_ACK) && class == ROCEMU_AETH_ACK)
+			recover_hint(qp, now, (pkt->h.psn + RECOVER_HINT_BEHIND) & ROCEMU_PSN_MASK);
 		req_answered_twice(qp, now);
 		return comp_more_credits(qp, now, pkt) ? ROCEMU_DROP_NONE : ROCEMU_DROP_GHOST;
 	}

@@ -100,7 +100,7 @@ void keep_clear(struct keep *k, struct keep_queue *q)
 
 static bool has_room(const struct keep *k, const struct keep_queue *q)
 {
-	return q->count < k->nfree;
+	return q->count < 2 * k->nfree;
 }
 
 /** Take the packets of queues that make no progress, until there is room for q. */

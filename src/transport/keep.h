@@ -4,8 +4,8 @@
  * them is filled. One slab per endpoint, a queue per QP.
  *
  * The slab's memory is mapped when a slot is first used, and slots given back are used again first,
- * so that a network without loss costs nothing. A queue may hold as many slots as are free: a QP
- * alone gets half of the slab, n of them 1/(n+1) each, and there is always one left for the next.
+ * so that a network without loss costs nothing. A queue may hold twice as many slots as are
+ * free: a QP alone gets two thirds of the slab, a window of 2.7 MiB, n of them 2/(2n+1) each.
  * A queue that has made no progress for KEEP_STUCK_NS loses its packets when another needs room.
  */
 #ifndef TRANSPORT_KEEP_H

@@ -58,7 +58,8 @@ void recover_reset(struct rocemu_qp *qp)
 	struct req_again *a = &req->again;
 
 	a->from = a->to = a->asked = a->mark = a->head_end = req->acked_psn;
-	a->twice = a->fill = a->fill_to = req->acked_psn;
+	a->twice = a->fill = a->fill_to = a->hinted = req->acked_psn;
+	a->nhints = 0;
 	a->suspected = false;
 	a->reason = AGAIN_NONE;
 	a->steps = 0;
@@ -122,7 +123,7 @@ static void fill_begin(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	struct req_again *a = &req->again;
 	uint32_t flight = (req->send_psn - psn) & ROCEMU_PSN_MASK;
 
-	if (a->spacing < SPACING_MIN || flight < GAPS_MANY * a->spacing)
+	if (a->gets_hints || a->spacing < SPACING_MIN || flight < GAPS_MANY * a->spacing)
 		return;
 	/* Once over all that is in flight in a round trip. */
 	if (before(a->fill, a->fill_to) && now < a->fill_at + req->srtt)
@@ -210,6 +211,23 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	while (before(a->asked, end) && got_test(a, a->asked))
 		a->asked = (a->asked + 1) & ROCEMU_PSN_MASK;
 	return recover_lost(qp, now, end, false);
+}
+
+void recover_hint(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
+{
+	struct qp_req *req = &qp->req;
+	struct req_again *a = &req->again;
+
+	if (req->rnr_wait || !before(req->acked_psn, psn) || !before(psn, req->send_psn) ||
+	    a->nhints == RECOVER_HINTS)
+		return;
+	if (before(req->acked_psn, a->hinted) && !before(a->hinted, psn))
+		return;
+	a->hinted = psn;
+	a->hints[a->nhints++] = psn;
+	a->fill = a->fill_to;
+	a->gets_hints = true;
+	req_kick(qp, now);
 }
 
 void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now)
@@ -306,6 +324,36 @@ static uint32_t missing_end(const struct rocemu_qp *qp, const struct swqe *w, ui
 	return pkt;
 }
 
+/** The next packet that the peer named. */
+static unsigned output_hinted(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx)
+{
+	struct qp_req *req = &qp->req;
+	struct req_again *a = &req->again;
+
+	while (a->nhints) {
+		uint32_t psn = a->hints[--a->nhints];
+		const struct swqe *w;
+		uint32_t i, pkt;
+
+		if (before(psn, qp->comp.acked_to) || !before(psn, req->send_psn))
+			continue;
+		i = entry_of(qp, psn);
+		w = sq_wqe(&qp->sq, i);
+		pkt = swqe_pkt(w, psn);
+		if (swqe_is_fetch(w))
+			continue;
+		if (!req_build_again(qp, tx, i, pkt, pkt + 1, false)) {
+			req_rewind(qp, now);
+			return 0;
+		}
+		req->rtt_valid = false;
+		if (a->lateness <= LATENESS_ONE / 4)
+			peer_on_loss(req->peer, now);
+		return 1;
+	}
+	return 0;
+}
+
 unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx)
 {
 	struct qp_req *req = &qp->req;
@@ -314,6 +362,8 @@ unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx 
 	uint32_t psn = later(a->from, req->acked_psn);
 	uint32_t i = req->acked;
 
+	if (a->from == a->to)
+		return output_hinted(qp, now, tx);
 	while (before(psn, to)) {
 		const struct swqe *w = sq_wqe(&qp->sq, i);
 		uint32_t pkt = swqe_pkt(w, psn), end, sent_to;

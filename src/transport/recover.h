@@ -10,7 +10,13 @@
 
 #include <rocemu/endpoint.h>
 
-enum { GOT_PSNS = 1024 };
+enum {
+	GOT_PSNS = 1024,
+	/* A responder names a gap behind the first one by an ACK of a PSN so far before it: farther
+	 * than any ACK can be late, and in the half of the PSNs that is not outstanding. */
+	RECOVER_HINT_BEHIND = 1 << 22,
+	RECOVER_HINTS = 16,
+};
 
 /** Why a packet was sent again alone. */
 enum again_reason { AGAIN_NONE, AGAIN_NAK, AGAIN_PROBE };
@@ -43,6 +49,11 @@ struct req_again {
 	uint32_t spacing;	/* PSNs from one such to the next, smoothed; 0: none yet */
 	uint32_t fill, fill_to; /* what is left of it */
 	rocemu_ns_t fill_at;	/* when it began */
+	/* Packets behind the first gap that the peer named, and that were not sent again yet. */
+	uint32_t hints[RECOVER_HINTS];
+	uint8_t nhints;
+	uint32_t hinted; /* the newest one that it named */
+	bool gets_hints; /* nothing needs to be filled in */
 	bool filling;		/* from and to are a part of that: messages only */
 	uint64_t got[GOT_PSNS /
 		     64]; /* bit of PSN % GOT_PSNS: responses that came before their turn */
@@ -70,7 +81,7 @@ static inline void got_clear(struct req_again *a, uint32_t psn)
 /** Something is to be sent out of turn. */
 static inline bool recover_due(const struct req_again *a)
 {
-	return a->from != a->to;
+	return a->from != a->to || a->nhints;
 }
 
 /** Something may be sent again because nothing else may be. */
@@ -94,6 +105,8 @@ bool recover_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
  * merely late. @return false: as recover_lost().
  */
 bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
+/** Something says that the peer misses psn, and some before it: it is sent again, once. */
+void recover_hint(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /** Send the oldest unacknowledged unit again, to learn what the peer has. */
 void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now);
 /** What recover_can_fill() says may be sent is to be sent now. */

@@ -14,6 +14,10 @@
  * And once per gap. Only when the peer repeats kept packets, and not the missing one before them,
  * was the missing one lost again; then each repetition is worth one more NAK.
  *
+ * Gaps behind that one are named by hints: an ACK whose PSN is HINT_BEHIND before the missing one.
+ * To any requester that is an ACK of what was acknowledged long ago, which it drops (IBTA 9.7.5);
+ * and only one that repeats gaps alone gets them.
+ *
  * A lost NAK needs no timer here. A peer without an answer repeats its oldest request, which is the
  * missing packet, or one before it that is answered with an ACK up to the gap.
  */
@@ -22,6 +26,13 @@
 enum {
 	NAK_AFTER = 3,
 	STEPS_MAX = 3,
+	/* Gaps after which a peer is one that repeats them alone, and packets in a row that such
+	 * a one may repeat for nothing. */
+	GAPS_ALONE = 3,
+	REPEATS_MAX = 2,
+	/* More kept packets than the window of a short path has: its senders share a queue, and who
+	 * fills gaps fast there takes the room of the others. */
+	FAR_PACKETS = 64,
 };
 
 static void owe_gap_nak(struct rocemu_qp *qp)
@@ -44,6 +55,50 @@ static bool shows_gap(struct qp_resp *r, const struct rocemu_packet *pkt, bool a
 	return pkt->h.ackreq || r->ahead >= NAK_AFTER;
 }
 
+/**
+ * A packet was kept: a new gap may lie before it, or enough behind the newest one. A peer that
+ * repeats nothing but gaps is told of that at once, before the one at epsn is filled: a NAK can
+ * name only the first, so that one gap at most would be filled in a round trip.
+ */
+static void watch_gaps(struct rocemu_qp *qp, uint32_t psn, bool fetch)
+{
+	struct qp_resp *r = &qp->resp;
+	int32_t beyond = r->early.count > 1 ? rocemu_psn_diff(psn, r->top_psn) : 1;
+
+	if (r->early.count == 1 || psn == r->gap_psn)
+		r->gap_behind = 0;
+	if (r->early.count >= FAR_PACKETS)
+		r->far = true;
+	if (beyond > 1 && !r->top_fetch) {
+		r->gap_psn = psn_add(r->top_psn, 1);
+		r->gap_behind = 1;
+	} else if (beyond > 0 && r->gap_behind) {
+		r->gap_behind++;
+	}
+	if (beyond > 0) {
+		r->top_psn = psn;
+		r->top_fetch = fetch;
+	}
+	if (r->gap_behind < NAK_AFTER)
+		return;
+	r->gap_behind = 0;
+	if (!r->far || r->gaps_alone < GAPS_ALONE || !r->nak_sent || r->hint_owed)
+		return;
+	r->hint_owed = true;
+	r->hint_psn = r->gap_psn;
+	qp_wake(qp);
+}
+
+void resp_repeated(struct qp_resp *r)
+{
+	if (r->repeats < REPEATS_MAX) {
+		r->repeats++;
+		return;
+	}
+	r->gaps_alone = 0; /* it goes back */
+	r->far = false;
+}
+
 enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
 				  uint32_t ahead)
@@ -62,9 +117,13 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 		owe_gap_nak(qp);
 	switch (kept) {
 	case KEEP_DONE:
+		r->repeats = 0;
+		watch_gaps(qp, pkt->h.psn,
+			   !(rocemu_opcode_ops(pkt->h.opcode) & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)));
 		stats->kept++;
 		return ROCEMU_DROP_NONE;
 	case KEEP_DOUBLE:
+		resp_repeated(r);
 		stats->duplicates++;
 		return ROCEMU_DROP_NONE;
 	case KEEP_FULL:
@@ -104,9 +163,13 @@ void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked)
 	}
 	if (some) {
 		r->steps = 0;
+		if (r->gaps_alone < GAPS_ALONE)
+			r->gaps_alone++;
 		if (r->ack_psn != before)
 			resp_owe_ack(qp);
 	}
+	if (r->hint_owed && rocemu_psn_diff(r->hint_psn, r->epsn) <= 0)
+		r->hint_owed = false;
 	if (keep_empty(&r->early))
 		return;
 	if (some && (asked || r->early.lost || r->early.count >= NAK_AFTER)) {

@@ -148,6 +148,9 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 
 /* resp-early.c */
 
+/** A SEND or WRITE packet came that is there already. */
+void resp_repeated(struct qp_resp *r);
+
 /** RC: a packet `ahead` PSNs beyond the expected one. */
 enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,

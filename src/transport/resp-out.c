@@ -137,6 +137,16 @@ static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t s
 	tx_begin(qp, tx, &h, 0);
 }
 
+/* Of a gap behind the first one: see resp-early.c. */
+static void make_hint(struct rocemu_qp *qp, struct rocemu_tx *tx)
+{
+	struct qp_resp *r = &qp->resp;
+
+	make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS,
+		 (r->hint_psn - RECOVER_HINT_BEHIND) & ROCEMU_PSN_MASK, r->msn);
+	r->hint_owed = false;
+}
+
 /* Annex A17.9.3: BECN, PSN 0, 16 bytes of 0, and of the service "CNP" whatever the QP's is. */
 static void make_cnp(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t *payload)
 {
@@ -310,15 +320,19 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 			i++;
 	if (i < n)
 		i += output_ack(qp, &tx[i]);
+	if (i < n && qp->resp.hint_owed)
+		make_hint(qp, &tx[i++]);
 	return i;
 }
 
 bool resp_has_output(const struct rocemu_qp *qp)
 {
-	return qp->resp.njobs || qp->resp.nak || qp->resp.ack_owed || qp->resp.cnp_owed;
+	return qp->resp.njobs || qp->resp.nak || qp->resp.ack_owed || qp->resp.cnp_owed ||
+	       qp->resp.hint_owed;
 }
 
 bool resp_output_is_acks(const struct rocemu_qp *qp)
 {
-	return !qp->resp.njobs && !qp->resp.nak && !qp->resp.cnp_owed && qp->resp.ack_owed;
+	return !qp->resp.njobs && !qp->resp.nak && !qp->resp.cnp_owed && !qp->resp.hint_owed &&
+	       qp->resp.ack_owed;
 }

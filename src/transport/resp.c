@@ -83,6 +83,7 @@ void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	struct qp_resp *r = &qp->resp;
 
 	r->message = 0;
+	r->hint_owed = false;
 	keep_clear(&qp->ep->keep, &r->early);
 	if (r->have_rwqe)
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
@@ -125,6 +126,7 @@ static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocem
 {
 	qp->ep->stats.duplicates++;
 	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
+		resp_repeated(&qp->resp);
 		resp_owe_ack(qp);
 		return ROCEMU_DROP_NONE;
 	}
@@ -179,6 +181,7 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 	r->nak_sent = r->rnr_sent = r->went_back = false;
 	r->nak = 0;
 	r->ahead = 0;
+	r->repeats = 0;
 
 	v = rc_execute(qp, now, pkt, ops, &npsn);
 	if (likely(v == RESP_PASS)) {
@@ -195,6 +198,7 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 		/* The peer repeats all from here on. Until then nothing is executed, so what comes
 		 * or came before its turn is not kept (IBTA 9.7.5.2.8). */
 		r->rnr_sent = true;
+		r->hint_owed = false;
 		keep_clear(&qp->ep->keep, &r->early);
 		resp_owe_nak(qp,
 			     (uint8_t)(ROCEMU_AETH_RNR |

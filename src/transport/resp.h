@@ -63,6 +63,16 @@ struct qp_resp {
 	uint8_t steps;	    /* NAKs in a row for gaps that follow one another without a packet between
 			       them */
 	bool went_back;	    /* the peer repeats what is kept: the NAK for this gap may be repeated */
+	/* RC: the newest gap behind the one at epsn, see watch_gaps(). */
+	uint32_t top_psn; /* the newest packet kept */
+	bool top_fetch;	  /* it is a READ or an atomic */
+	uint32_t gap_psn;
+	uint8_t gap_behind;   /* packets that came behind gap_psn, while it is watched; else 0 */
+	uint8_t gaps_alone;   /* gaps in a row that the peer filled without repeating what is kept */
+	uint8_t repeats;      /* packets in a row that came before */
+	bool far;	      /* so much was kept that several gaps may lie in a round trip */
+	bool hint_owed;	      /* the peer is to be told that hint_psn is missing */
+	uint32_t hint_psn;
 };
 
 /** At creation: allocate what depends on nothing but limits. -ENOMEM. */

@@ -108,17 +108,20 @@ TEST(keep, packet_of_the_largest_size__kept_whole_and_a_larger_one_is_not)
 	teardown();
 }
 
-TEST(keep, one_queue__gets_half_and_the_newest_lost_is_noted)
+/* What a queue gets of all slots, and one of what that leaves. */
+enum { ALONE = 2 * KEEP_SLOTS / 3 + 1, SECOND = 2 * (KEEP_SLOTS - ALONE) / 3 + 1 };
+
+TEST(keep, one_queue__gets_two_thirds_and_the_newest_lost_is_noted)
 {
 	setup();
-	assert_int_equal(fill(0, 0, 100), KEEP_SLOTS / 2);
+	assert_int_equal(fill(0, 0, 100), ALONE);
 	assert_true(q[0].lost);
-	assert_int_equal(q[0].lost_psn, 100 + KEEP_SLOTS / 2);
+	assert_int_equal(q[0].lost_psn, 100 + ALONE);
 	assert_int_equal(add(0, 0, 5000), KEEP_FULL);
 	assert_int_equal(add(0, 0, 4000), KEEP_FULL);
 	assert_int_equal(q[0].lost_psn, 5000);
 	/* It matters until the expected PSN is beyond it. */
-	for (uint32_t i = 0; i < KEEP_SLOTS / 2; i++)
+	for (uint32_t i = 0; i < ALONE; i++)
 		assert_true(take(0, 0, 100 + i));
 	assert_false(keep_empty(&q[0]));
 	assert_false(take(0, 0, 5000));
@@ -139,27 +142,27 @@ TEST(keep, many_queues__each_gets_some)
 			more |= add(i, 0, psn) == KEEP_DONE;
 	}
 	for (unsigned i = 0; i < QUEUES; i++)
-		assert_in_range(q[i].count, KEEP_SLOTS / (QUEUES + 1), KEEP_SLOTS / QUEUES);
+		assert_in_range(q[i].count, 2 * KEEP_SLOTS / (2 * QUEUES + 1), KEEP_SLOTS / QUEUES);
 	teardown();
 }
 
 TEST(keep, queue_without_progress__its_packets_are_taken_once_another_needs_room)
 {
 	setup();
-	assert_int_equal(fill(0, 1000, 0), KEEP_SLOTS / 2);
-	assert_int_equal(fill(1, 2000, 0), KEEP_SLOTS / 4);
+	assert_int_equal(fill(0, 1000, 0), ALONE);
+	assert_int_equal(fill(1, 2000, 0), SECOND);
 	/* Not before its time, and not by a clock that went back. */
 	assert_int_equal(add(1, KEEP_STUCK_NS + 999, 4000), KEEP_FULL);
 	assert_int_equal(add(1, 0, 4000), KEEP_FULL);
-	assert_int_equal(q[0].count, KEEP_SLOTS / 2);
+	assert_int_equal(q[0].count, ALONE);
 	assert_int_equal(add(1, KEEP_STUCK_NS + 1000, 4000), KEEP_DONE);
 	assert_int_equal(q[0].count, 0);
 	assert_true(q[0].lost);
-	assert_int_equal(q[0].lost_psn, KEEP_SLOTS / 2);
+	assert_int_equal(q[0].lost_psn, ALONE);
 	/* Never its own. */
 	fill(1, KEEP_STUCK_NS + 1000, 4001);
 	assert_int_equal(add(1, 10ull * KEEP_STUCK_NS, 8000), KEEP_FULL);
-	assert_int_equal(q[1].count, KEEP_SLOTS / 2);
+	assert_int_equal(q[1].count, ALONE);
 	teardown();
 }
 
@@ -170,8 +173,8 @@ TEST(keep, queue_with_progress__is_left_alone)
 	fill(1, 0, 0);
 	assert_true(take(0, KEEP_STUCK_NS, 0));
 	/* The second is now the one that stands still for longest. */
-	assert_int_equal(fill(2, KEEP_STUCK_NS, 0), (KEEP_SLOTS / 2 + 2) / 2);
-	assert_int_equal(q[0].count, KEEP_SLOTS / 2 - 1);
+	assert_int_equal(fill(2, KEEP_STUCK_NS, 0), SECOND);
+	assert_int_equal(q[0].count, ALONE - 1);
 	assert_int_equal(q[1].count, 0);
 	teardown();
 }

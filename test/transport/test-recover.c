@@ -164,6 +164,29 @@ TEST(recover_nak, no_retry__fails)
 	bench_free(b);
 }
 
+TEST(recover_hint, later_gap__sent_once)
+{
+	struct bench *b = start(1);
+
+	post(b, 8);
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	assert_string_equal(bench_out(b), "SEND_ONLY 2 A");
+	bench_ack(b, 5 - RECOVER_HINT_BEHIND);
+	assert_string_equal(bench_out(b), "SEND_ONLY 5");
+	bench_ack(b, 5 - RECOVER_HINT_BEHIND);
+	bench_ack(b, 4 - RECOVER_HINT_BEHIND);
+	bench_ack(b, 9 - RECOVER_HINT_BEHIND); /* not sent yet */
+	bench_ack(b, 1 - RECOVER_HINT_BEHIND); /* acknowledged */
+	assert_string_equal(bench_out(b), "");
+	bench_ack(b, 7 - RECOVER_HINT_BEHIND);
+	bench_ack(b, 7);
+	assert_string_equal(bench_out(b), ""); /* it came meanwhile */
+	bench_ack(b, 8);
+	assert_string_equal(bench_out(b), "");
+	assert_int_equal(b->qp->req.inflight, 0);
+	bench_free(b);
+}
+
 TEST(recover_probe, silence__one_packet_and_the_delay_doubles_five_times)
 {
 	struct bench *b = start(0);

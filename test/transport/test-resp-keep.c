@@ -5,9 +5,13 @@
  */
 #include "hostile.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static struct hostile h;
+
+/* What a QP may have kept alone, and one of what that leaves. */
+enum { ALONE = 2 * KEEP_SLOTS / 3 + 1, SECOND = 2 * (KEEP_SLOTS - ALONE) / 3 + 1 };
 
 #define KEEP(name) TEST(resp_keep, name)
 
@@ -85,6 +89,54 @@ KEEP(three_packets_ahead__one_nak)
 	write_at(0, true);
 	EXPECT(&h, "ack 20/21");
 	assert_int_equal(stats()->naks_sent, 1);
+	finish();
+}
+
+/** Every 100th packet is lost, and the peer repeats it alone: three times. 300 is missing. */
+static void three_gaps(void)
+{
+	writes(1, 99);
+	EXPECT(&h, "nak 60 0/0");
+	writes(101, 199);
+	write_at(0, false);
+	EXPECT(&h, "nak 60 100/100");
+	writes(201, 299);
+	write_at(100, false);
+	EXPECT(&h, "nak 60 200/200");
+	writes(301, 399);
+	write_at(200, false);
+	EXPECT(&h, "nak 60 300/300");
+}
+
+KEEP(peer_fills_gaps_alone__those_behind_the_first_are_named)
+{
+	char hint[32];
+
+	start();
+	three_gaps();
+	writes(401, 402);
+	EXPECT(&h, "");
+	write_at(403, false);
+	snprintf(hint, sizeof(hint), "ack %d/300", 400 + (1 << 24) - RECOVER_HINT_BEHIND);
+	EXPECT(&h, hint);
+	writes(404, 499);
+	EXPECT(&h, "");
+	write_at(400, false);
+	write_at(300, false);
+	EXPECT(&h, "ack 499/500");
+	finish();
+}
+
+KEEP(peer_goes_back__only_the_first_gap_is_named)
+{
+	start();
+	three_gaps();
+	writes(297, 299);
+	EXPECT(&h, "ack 299/300");
+	writes(401, 499);
+	EXPECT(&h, "");
+	write_at(300, false);
+	EXPECT(&h, "nak 60 400/400");
 	finish();
 }
 
@@ -406,7 +458,7 @@ KEEP(far_ahead__reported_but_not_kept)
 
 KEEP(no_room__dropped_and_asked_for_when_the_rest_was_replayed)
 {
-	uint32_t n = KEEP_SLOTS / 2;
+	uint32_t n = ALONE;
 
 	start();
 	writes(1, n);
@@ -490,25 +542,25 @@ KEEP(qp_that_stands_still__another_takes_its_room_and_it_recovers)
 	struct rocemu_qp *stuck, *busy;
 
 	start();
-	writes(1, KEEP_SLOTS / 2);
+	writes(1, ALONE);
 	EXPECT(&h, "nak 60 0/0");
 	stuck = another_qp();
 	busy = h.qp;
 	h.now = KEEP_STUCK_NS - 1;
-	writes(1, KEEP_SLOTS / 4 + 1);
+	writes(1, SECOND + 1);
 	EXPECT(&h, "drop PSN; nak 60 0/0");
 	h.now = KEEP_STUCK_NS;
-	writes(KEEP_SLOTS / 4 + 1, KEEP_SLOTS / 2);
+	writes(SECOND + 1, ALONE);
 	EXPECT(&h, "");
-	assert_int_equal(busy->resp.early.count, KEEP_SLOTS / 2);
+	assert_int_equal(busy->resp.early.count, ALONE);
 	assert_int_equal(stuck->resp.early.count, 0);
 	h.qp = stuck;
 	write_at(0, true);
 	EXPECT(&h, "nak 60 1/1");
-	writes(1, KEEP_SLOTS / 2 - 1);
+	writes(1, ALONE - 1);
 	EXPECT(&h, "");
-	write_at(KEEP_SLOTS / 2, true);
-	EXPECT(&h, "ack 512/513");
+	write_at(ALONE, true);
+	EXPECT(&h, "ack 683/684");
 	assert_int_equal(rocemu_qp_destroy(busy), 0);
 	finish();
 }
