@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QPs that wait stand in a line. Only the first may send, and it stays the first until it has sent
- * one request: one that others' completions wake earlier would else take the room, and the same few
- * would always win. All in the line could send if it were not for the budget, so none stops the rest.
+ * QPs that wait stand in a line. Only the first may send, and it stays the first until it has asked
+ * for READ_TURN bytes, or half of the budget: one that others' completions wake earlier would else take the room, and the
+ * same few would always win. One request a turn would be as fair, but the responses to short READs
+ * leave in bursts only where neighbours are of one QP. All in the line could send if it were not for
+ * the budget, so none stops the rest.
  */
 #include "transport/read-budget.h"
 
 #include "base/util.h"
 #include "transport/peer.h"
+
+enum { READ_TURN = 64 * 1024 };
 
 bool read_budget_open(const struct rocemu_qp *qp)
 {
@@ -24,7 +28,12 @@ void read_budget_wait(struct rocemu_qp *qp, uint64_t cost)
 	if (req->kept)
 		return;
 	list_remove(&req->peer_link);
-	list_append(&qp->ep->read_waiting, &req->peer_link);
+	if (req->read_turn) {
+		list_append(qp->ep->read_waiting.next, &req->peer_link); /* still the first */
+	} else {
+		req->read_turn = (uint32_t)MIN(read_budget_size(qp->ep) / 2, (uint64_t)READ_TURN);
+		list_append(&qp->ep->read_waiting, &req->peer_link);
+	}
 	req->kept = cost;
 	peer_on_send(req->peer, cost);
 	peer_wake(req->peer);
@@ -49,6 +58,7 @@ void read_budget_take(struct rocemu_qp *qp, uint32_t bytes)
 		read_path_idle(&qp->ep->read_path, qp->ep->now);
 	qp->req.read_out += bytes;
 	qp->ep->read_out += bytes;
+	qp->req.read_turn -= MIN(qp->req.read_turn, bytes);
 	read_budget_leave(qp);
 }
 

@@ -21,6 +21,8 @@ enum {
 	 */
 	READ_BYTES = 64 * 1024,
 	READ_MAX_PKTS = 32,
+	/* Of one QP in a row while others wait: neighbours leave in one burst of its socket. */
+	TURN_PACKETS = 32,
 };
 
 void req_reset(struct rocemu_qp *qp)
@@ -365,6 +367,14 @@ static enum req_hold req_ready(struct rocemu_qp *qp)
 	return req_hold(qp);
 }
 
+/** As many as make a burst, but of a small window no QP takes more than half. */
+static uint32_t turn_packets(const struct qp_req *req)
+{
+	uint64_t half = req->peer->cc.cwnd / (2 * (uint64_t)req->full_cost);
+
+	return (uint32_t)MAX(MIN(half, (uint64_t)TURN_PACKETS), 1u);
+}
+
 /**
  * RC: wait in line for what is lacking: for room in the window first, then with that room kept for
  * the READ budget. Thus a lane without room holds up none of the READs on other lanes.
@@ -378,9 +388,23 @@ static void req_line(struct rocemu_qp *qp, enum req_hold hold)
 		return;
 	}
 	read_budget_leave(qp);
-	if (hold == REQ_HOLD_WINDOW)
+	req->read_turn = 0;
+	if (hold == REQ_HOLD_WINDOW) {
+		if (!list_linked(&req->peer_link))
+			req->turn = turn_packets(req);
 		peer_block(req->peer, &req->peer_link);
-	else
+	} else {
+		peer_leave(req->peer, &req->peer_link);
+	}
+}
+
+/** So many packets were sent: when its turn is over, the next QP in line has one. */
+static void req_use_turn(struct rocemu_qp *qp, uint32_t packets)
+{
+	struct qp_req *req = &qp->req;
+
+	req->turn -= MIN(req->turn, packets);
+	if (!req->turn)
 		peer_leave(req->peer, &req->peer_link);
 }
 
@@ -408,7 +432,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 		if (!qp_is_reliable(qp))
 			req_charge_room(qp->ep, tx + made, turn);
 		else if (qp->req.send_psn != psn)
-			peer_leave(qp->req.peer, &qp->req.peer_link);
+			req_use_turn(qp, (qp->req.send_psn - psn) & ROCEMU_PSN_MASK);
 		psn = qp->req.send_psn;
 		made += turn;
 	}

@@ -70,6 +70,8 @@ struct qp_req {
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
 	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
+	uint32_t turn;	    /* packets that it may send before the next QP in the window's line */
+	uint32_t read_turn; /* bytes that it may ask for before the next one in the READ budget's */
 	uint64_t kept; /* bytes of the window kept while it waits for the READ budget; 0: does not */
 	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
 	 * used up; UC, UD: in ep->room_waiting. */
