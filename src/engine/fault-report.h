@@ -28,7 +28,10 @@
 	X(QUEUE,     "lost because the queue was full")             \
 	X(MARK,      "marked by the queue")                         \
 	X(HELD,      "lost because too many were held back")        \
-	X(DOWN,      "not sent because the port was down")
+	X(DOWN,      "not sent because the port was down")          \
+	X(DOWN_RX,   "not taken because the port was down")         \
+	X(FLAP,      "times a port went down")                      \
+	X(RNR,       "receives not found")
 /* clang-format on */
 
 enum fault_count {

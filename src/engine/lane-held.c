@@ -43,7 +43,7 @@ static void release(struct lane *l, rocemu_ns_t now, struct held *h)
 {
 	dequeue(l->held, h);
 	if (h->dir == FAULT_RX) {
-		rocemu_ep_input(l->ep, now, &h->d);
+		lane_impair_deliver(l, now, &h->d);
 	} else {
 		lane_tx_send_raw(l, &h->path, h->data, h->len);
 		if (!h->alone)

@@ -48,7 +48,7 @@ int lane_impair_init(struct lane *l, char *errbuf, size_t errlen)
 	}
 	for (unsigned i = 0; i < spec->nrules; i++)
 		im->total[i] = fault_total_get(spec->rule[i].text, "packets");
-	l->faulty_rx = faults_wants(im->faults, FAULT_RX);
+	l->faulty_rx = faults_wants(im->faults, FAULT_RX) || spec->rnr > 0;
 	log_info("%s: impairment: seed %llu", l->device, (unsigned long long)spec->seed);
 	return fault_report_start(errbuf, errlen);
 }
@@ -56,7 +56,12 @@ int lane_impair_init(struct lane *l, char *errbuf, size_t errlen)
 void lane_set_link(struct lane *l, bool up)
 {
 	lane_lock(l);
-	l->stats.impair_flaps += !up && !l->down;
+	if (l->down == up) {
+		l->stats.impair_flaps += !up;
+		fault_report_add(FAULT_COUNT_FLAP, !up);
+		fault_log_line("%s port %s", l->device, up ? "up" : "down");
+		fault_log_flush();
+	}
 	l->down = !up;
 	lane_unlock(l);
 }
@@ -390,20 +395,38 @@ static void hold_received(struct lane *l, rocemu_ns_t now, const struct rocemu_d
 	held_add(l, now, h);
 }
 
-void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
+static struct fault_packet received(const struct rocemu_dgram *d)
 {
-	const struct fault_packet p = {
+	return (struct fault_packet){
 		.dir = FAULT_RX,
 		.qp = d->len >= ROCEMU_BTH_LEN ? get_be24(d->data + BTH_DQPN) : 0,
 		.peer = &d->src,
 		.hdr = d->data,
 		.len = d->len,
 	};
+}
+
+void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d)
+{
+	const struct rocemu_ep_stats *stats = rocemu_ep_get_stats(l->ep);
+	const uint64_t before = stats->rnr_on_purpose;
+	struct fault_packet p;
+
+	rocemu_ep_input(l->ep, now, d);
+	if (likely(stats->rnr_on_purpose == before))
+		return;
+	p = received(d);
+	count(l, now, &p, FAULT_COUNT_RNR, "rnr", 0);
+}
+
+void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
+{
+	const struct fault_packet p = received(d);
 	const uint8_t tclass = d->tclass;
 	struct fault_verdict v = {0};
 
 	fault_report_add(FAULT_COUNT_RECEIVED, 1);
-	if (d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN) {
+	if (l->held->faults && d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN) {
 		faults_decide(l->held->faults, &p, &v);
 		report_rules(l, now, &p, &v);
 	}
@@ -417,7 +440,7 @@ void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 		if (v.delay_ns)
 			hold_received(l, now, d, &v);
 		else
-			rocemu_ep_input(l->ep, now, d);
+			lane_impair_deliver(l, now, d);
 	}
 	d->tclass = tclass;
 }

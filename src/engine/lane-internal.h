@@ -148,7 +148,7 @@ struct lane {
 	struct lane_thread thread;
 	struct impair impair;
 	bool down;	/* the port, on purpose */
-	bool faulty_rx; /* rules ask about what comes in */
+	bool faulty_rx; /* faults on purpose ask about what comes in */
 	struct lane_impair *held; /* what faults on purpose keep; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats stats;
@@ -231,6 +231,8 @@ rocemu_ns_t lane_impair_deadline(const struct lane *l) REQUIRES(l);
 void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** The lane ends: send all that is held back now. */
 void lane_impair_release(struct lane *l) REQUIRES(l);
+/** As rocemu_ep_input(), and reports a receive that was not found on purpose (rnr). */
+void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d) REQUIRES(l);
 /** As rocemu_ep_input(), with what rules do to the packet; d->data is in a buffer of the lane's. */
 void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 

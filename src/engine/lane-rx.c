@@ -13,6 +13,7 @@
 #include "base/bytes.h"
 #include "base/cmsg.h"
 #include "base/log.h"
+#include "engine/fault-report.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
 #include "wire/ip.h"
@@ -176,6 +177,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		}
 		if (unlikely(l->down)) {
 			l->stats.impair_down++;
+			fault_report_add(FAULT_COUNT_DOWN_RX, 1);
 			offset += d.len;
 			continue;
 		}

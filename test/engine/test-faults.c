@@ -465,3 +465,46 @@ TEST(faults, rules_from_a_file__position_in_it)
 	assert_non_null(strstr(err, path));
 	assert_non_null(strstr(err, "line 2, column 1"));
 }
+
+static unsigned times(const char *text, const char *what)
+{
+	unsigned n = 0;
+
+	for (const char *p = text; (p = strstr(p, what)) != NULL; p++)
+		n++;
+	return n;
+}
+
+TEST(faults, receives_not_found_and_port_down__in_log_and_summary)
+{
+	char path[] = "/tmp/rocemu-faults-log-XXXXXX", text[16384];
+	struct pair p;
+	uint64_t rnr;
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	close(fd);
+	setenv("ROCEMU_IMPAIR_LOG", path, 1);
+	open_pair(&p, "rnr=50%,seed=3");
+	unsetenv("ROCEMU_IMPAIR_LOG");
+	for (unsigned i = 0; i < 8; i++) {
+		node_recv(&p.a, 0, LEN);
+		node_send(&p.b, 0, LEN, true);
+		node_poll(&p.a);
+		node_poll(&p.b);
+	}
+	rnr = ep_stats(&p.a).rnr_on_purpose;
+	assert_true(rnr > 0);
+	lane_set_link(p.a.lane, false);
+	lane_set_link(p.a.lane, false);
+	lane_set_link(p.a.lane, true);
+	close_pair(&p);
+	read_text(path, text, sizeof(text));
+	assert_int_equal(times(text, " 127.0.0.1 rx \"rnr\" RC_SEND_ONLY "), rnr);
+	assert_int_equal(times(text, " 127.0.0.1 port down\n"), 1);
+	assert_int_equal(times(text, " 127.0.0.1 port up\n"), 1);
+	fault_report_text(text, sizeof(text));
+	assert_non_null(strstr(text, " receives not found"));
+	assert_non_null(strstr(text, "1 times a port went down"));
+	unlink(path);
+}
