@@ -198,14 +198,14 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
  * Does more come in than is taken out? Asked only when there was more than one call could take, so that
  * no single message waits for the answer.
  */
-static bool is_full(struct lane_sock *s, unsigned messages, rocemu_ns_t now)
+static bool is_full(struct lane_sock *s, unsigned messages, unsigned batch, rocemu_ns_t now)
 {
 	uint32_t info[SK_MEMINFO_VARS];
 	socklen_t len = sizeof(info);
 
-	if (messages < LANE_RX_BATCH)
+	if (messages < batch)
 		return s->full = false;
-	if (now < s->fill_at + FULL_ASK_NS)
+	if (batch < LANE_RX_BATCH || now < s->fill_at + FULL_ASK_NS)
 		return s->full;
 	s->fill_at = now;
 	s->full = !getsockopt(s->fd, SOL_SOCKET, SO_MEMINFO, info, &len) &&
@@ -215,17 +215,20 @@ static bool is_full(struct lane_sock *s, unsigned messages, rocemu_ns_t now)
 	return s->full;
 }
 
-unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
+static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
+	REQUIRES(l);
+static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
 {
 	struct lane_rx *rx = &l->rx;
 	bool full;
 	int n;
 
-	for (unsigned i = 0; i < LANE_RX_BATCH; i++) {
+	for (unsigned i = 0; i < batch; i++) {
 		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
 		rx->msg[i].msg_hdr.msg_controllen = LANE_RX_CONTROL;
 	}
-	n = recvmmsg(s->fd, rx->msg, LANE_RX_BATCH, MSG_DONTWAIT, NULL);
+	n = recvmmsg(s->fd, rx->msg, batch, MSG_DONTWAIT, NULL);
+	s->several = n > 0 && (unsigned)n == batch;
 	if (n <= 0) {
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			log_debug("%s: receive: %s", l->device, strerror(errno));
@@ -234,7 +237,7 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 	l->stats.rx_syscalls++;
 	s->hot = true;
 	s->last_rx = now;
-	full = !s->group && is_full(s, (unsigned)n, now);
+	full = !s->group && is_full(s, (unsigned)n, batch, now);
 	for (int i = 0; i < n; i++) {
 		struct msghdr *m = &rx->msg[i].msg_hdr;
 		struct burst b = {
@@ -253,13 +256,18 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 	return (unsigned)n;
 }
 
+unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
+{
+	return rx_batch(l, s, now, LANE_RX_BATCH);
+}
+
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 {
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < l->nsocks; i++)
 		if (l->socks[i]->hot)
-			n += lane_rx_sock(l, l->socks[i], now);
+			n += rx_batch(l, l->socks[i], now, l->socks[i]->several ? LANE_RX_BATCH : 1);
 	return n;
 }
 

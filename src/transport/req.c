@@ -173,7 +173,7 @@ static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 		return true;
 	if (first && first != &req->peer_link)
 		return false;
-	return !req->peer->inflight ||
+	return likely(peer_may_send(req->peer, req->full_cost)) || !req->peer->inflight ||
 	       peer_may_send(req->peer, MIN(req_next_cost(qp, w), (uint64_t)req->full_cost));
 }
 
