@@ -170,7 +170,7 @@ def run_meson_tests(stage, names, jobs, tally):
     if os.path.exists(log):
         os.unlink(log)
     # Limits are there for what hangs; others share the machine.
-    multiplier = '4' if stage == 'plain' else '20'
+    multiplier = '4' if stage == 'plain' else '10'
     code, text = run_quietly(['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', str(jobs),
                               '--timeout-multiplier', multiplier, *names], {**SANITIZER_ENV, **env})
     if not os.path.exists(log):

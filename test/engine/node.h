@@ -14,7 +14,7 @@
 enum {
 	NODE_MEM = 4 << 20,
 	NODE_DEPTH = 512,
-	NODE_PATIENCE_MS = 10000,
+	NODE_PATIENCE_MS = 120000, /* a guard against hangs: others share the machine */
 };
 
 struct node {

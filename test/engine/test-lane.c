@@ -203,11 +203,12 @@ TEST(lane, burst_for_two_slots__second_forwarded)
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(4791)};
 	const int seg = SEG;
 	struct node a, b;
-	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 	uint64_t end;
+	int fd;
 
 	node_open(&a, "127.0.0.1");
 	node_open(&b, "127.0.0.1");
+	fd = socket(AF_INET, SOCK_DGRAM, 0); /* in the namespace that the nodes are in */
 	inet_pton(AF_INET, "127.0.0.1", &to.sin_addr);
 	put_be24(data + 5, rocemu_qp_num(a.qp));
 	put_be24(data + SEG + 5, rocemu_qp_num(b.qp));
