@@ -504,6 +504,8 @@ static void world_wind_up(struct world *w)
 		for (unsigned i = 0; i < w->nconns; i++)
 			conn_step(w, &w->conns[i]);
 	}
+	/* Nothing may have been left to wait for above: a host that is still paused goes on now. */
+	world_mend(w);
 	fabric_run_until(w->fabric, w->fabric->now + 200 * FABRIC_MS);
 	world_check_inside(w);
 	for (unsigned i = 0; i < w->nhosts; i++)
