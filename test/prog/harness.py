@@ -100,9 +100,8 @@ class Proc:
 
     def _read(self, f):
         f.flush()
-        pos = f.tell()
+        # The process writes at the offset that this descriptor shares with it: nothing here may set it.
         data = os.pread(f.fileno(), 1 << 24, 0)
-        f.seek(pos)
         return data.decode('utf-8', 'replace')
 
     @property
