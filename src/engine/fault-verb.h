@@ -97,7 +97,7 @@ struct fault_counter {
 /** From after on for length, and again every period; on the clock that begins with the process. */
 struct fault_span {
 	uint64_t after_ns;
-	uint64_t length_ns; /* UINT64_MAX: for good */
+	uint64_t length_ns; /* UINT64_MAX: without an end */
 	uint64_t period_ns; /* 0: once */
 };
 

@@ -108,7 +108,7 @@ struct fault_verdict {
 	uint32_t sealed[FAULT_BITS], raw[FAULT_BITS];
 };
 
-/** A lane's rules with what they have counted. Whoever has it locks it. */
+/** A lane's rules and their counters. The owner does the locking. */
 struct faults;
 
 /** rules are copied. @return NULL: no memory. */

@@ -50,7 +50,7 @@ struct impair {
 	struct fault_verbs verbs; /* what is not a packet */
 };
 
-/** What becomes of one packet by chance. Lost packets suffer nothing else. */
+/** The faults of one packet, by chance. A lost packet has no other fault. */
 struct impair_fate {
 	bool lost;
 	bool dup;	      /* goes out twice */

@@ -258,7 +258,7 @@ void lane_free(struct lane *l)
 	lane_unlock(l);
 	lane_impair_fini(l);
 	pace_fini(&l->pace);
-	lane_lock(l); /* nobody else is there any more */
+	lane_lock(l); /* for the analysis: no other thread uses the lane any more */
 	lane_backlog_drain(l);
 	lane_unlock(l);
 	lane_tx_fini(l);

@@ -184,7 +184,7 @@ static void flap(void)
 	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
 }
 
-/* Somebody wants something of the thread. @return false: its end. */
+/* Another thread has a request for this one. @return false: the thread is to end. */
 static bool woken(void)
 {
 	uint64_t count;

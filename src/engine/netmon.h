@@ -45,7 +45,7 @@ int netmon_add(struct netmon_listener *l);
  * and so is a listener of which netmon_add() failed, or one from before fork(). */
 void netmon_remove(struct netmon_listener *l);
 
-/** What is wrong on purpose, with all devices of the process. Nothing while nobody listens. */
+/** The faults on purpose of all devices of the process. None while there is no listener. */
 struct netmon_faults {
 	bool down;     /* ports */
 	bool fatal;    /* devices: for good */
