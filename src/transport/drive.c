@@ -15,6 +15,7 @@
 #include "transport/qp.h"
 #include "transport/read-budget.h"
 #include "wire/ip.h"
+#include "wire/opcode.h"
 
 enum {
 	/* Packets of one QP in a row in one output call, so that QPs share the link. */
@@ -136,7 +137,7 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 				const struct rocemu_packet *pkt, int32_t id)
 {
 	struct rocemu_qp *qp = rocemu_qp_find(ep, pkt->h.dqpn);
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+	uint32_t ops = opcode_ops(pkt->h.opcode);
 
 	if (pkt->h.dqpn == ROCEMU_MCAST_QPN)
 		return deliver_mcast(ep, now, d, pkt);
@@ -148,9 +149,8 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_STATE;
 	if (!pkey_matches(pkt->h.pkey))
 		return ROCEMU_DROP_PKEY;
-	if (rocemu_gid_is_multicast(&d->dst))
-		return ROCEMU_DROP_SOURCE;
-	if (qp->type != IBV_QPT_UD && (!gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid)))
+	if (qp->type == IBV_QPT_UD ? rocemu_gid_is_multicast(&d->dst)
+				   : !gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid))
 		return ROCEMU_DROP_SOURCE;
 	if (!id_plausible(qp, d, (uint32_t)id))
 		return ROCEMU_DROP_ICRC;

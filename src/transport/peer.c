@@ -11,17 +11,6 @@
 #include "base/util.h"
 #include "transport/qp.h"
 
-enum {
-	/* What a packet costs a socket buffer on Linux beyond its payload, about. */
-	COST_OVERHEAD = 512,
-	COST_ROUND = 256,
-};
-
-uint32_t peer_cost(uint32_t payload)
-{
-	return ((payload + COST_ROUND - 1) & ~(uint32_t)(COST_ROUND - 1)) + COST_OVERHEAD;
-}
-
 /** Is the address this host's? Of the addresses of other interfaces than ours nothing is known. */
 static bool is_nearby(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
@@ -69,18 +58,6 @@ void peer_use_mtu(struct peer *p, uint32_t mtu)
 	p->cc.unit = p->refs == 1 ? peer_cost(mtu) : MAX(p->cc.unit, peer_cost(mtu));
 }
 
-bool peer_may_send(const struct peer *p, uint64_t cost)
-{
-	return p->inflight + cost <= p->cc.cwnd;
-}
-
-void peer_on_send(struct peer *p, uint64_t cost)
-{
-	if (!p->inflight)
-		cc_on_idle(&p->cc, p->ep->now);
-	p->inflight += cost;
-}
-
 void peer_block(struct peer *p, struct list *node)
 {
 	if (!list_linked(node))
@@ -106,10 +83,8 @@ void peer_wake(struct peer *p)
 	}
 }
 
-void peer_leave(struct peer *p, struct list *node)
+void peer_leave_line(struct peer *p, struct list *node)
 {
-	if (!list_linked(node))
-		return;
 	list_remove(node);
 	peer_wake(p);
 }

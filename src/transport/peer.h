@@ -55,11 +55,32 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 void peer_put(struct peer *p);
 /** A QP of this path MTU uses the lane: the largest one's full packet is the least window. */
 void peer_use_mtu(struct peer *p, uint32_t mtu);
+
+enum {
+	/* What a packet costs a socket buffer on Linux beyond its payload, about. */
+	PEER_COST_OVERHEAD = 512,
+	PEER_COST_ROUND = 256, /* a power of two */
+};
+
 /** Bytes a packet is charged: its payload and what the kernel's buffers cost on top. */
-uint32_t peer_cost(uint32_t payload);
+static inline uint32_t peer_cost(uint32_t payload)
+{
+	return ((payload + PEER_COST_ROUND - 1) & ~(PEER_COST_ROUND - 1u)) + PEER_COST_OVERHEAD;
+}
+
 /** Is there room for cost bytes more? While nothing is under way to the lane, one need not ask. */
-bool peer_may_send(const struct peer *p, uint64_t cost);
-void peer_on_send(struct peer *p, uint64_t cost);
+static inline bool peer_may_send(const struct peer *p, uint64_t cost)
+{
+	return p->inflight + cost <= p->cc.cwnd;
+}
+
+static inline void peer_on_send(struct peer *p, uint64_t cost)
+{
+	if (unlikely(!p->inflight))
+		cc_on_idle(&p->cc, p->ep->now);
+	p->inflight += cost;
+}
+
 /**
  * A QP waits for room: node is its req.peer_link. Only the first in the line may send, and it stays
  * there until it has sent.
@@ -67,8 +88,16 @@ void peer_on_send(struct peer *p, uint64_t cost);
 void peer_block(struct peer *p, struct list *node);
 /** Wake the first in the line, if there is room. */
 void peer_wake(struct peer *p);
+/** peer_leave() of one that is in the line. */
+void peer_leave_line(struct peer *p, struct list *node);
+
 /** The QP has sent, or does not wait for room any more: it is the next one's turn. */
-void peer_leave(struct peer *p, struct list *node);
+static inline void peer_leave(struct peer *p, struct list *node)
+{
+	if (unlikely(list_linked(node)))
+		peer_leave_line(p, node);
+}
+
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
 /** The time from a packet to its acknowledgement; neither was sent twice (Karn's rule). */

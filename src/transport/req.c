@@ -360,7 +360,7 @@ static enum req_hold req_ready(struct rocemu_qp *qp)
 {
 	enum req_hold hold = req_hold(qp);
 
-	if (!recover_can_fill(&qp->req.again) ||
+	if (hold == REQ_GO || !recover_can_fill(&qp->req.again) ||
 	    (hold != REQ_HOLD_WINDOW && hold != REQ_HOLD_IDLE && hold != REQ_HOLD_READ))
 		return hold;
 	recover_fill(qp);
@@ -403,9 +403,11 @@ static void req_use_turn(struct rocemu_qp *qp, uint32_t packets)
 {
 	struct qp_req *req = &qp->req;
 
+	if (likely(!list_linked(&req->peer_link)))
+		return;
 	req->turn -= MIN(req->turn, packets);
 	if (!req->turn)
-		peer_leave(req->peer, &req->peer_link);
+		peer_leave_line(req->peer, &req->peer_link);
 }
 
 /** Nothing may go now: it is woken when that has changed, or failed. */

@@ -8,32 +8,6 @@
 
 #include "transport/resp-int.h"
 
-enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops)
-{
-	uint32_t message = qp->resp.message;
-
-	if (ops & ROCEMU_OP_FIRST)
-		return message ? RESP_SEQUENCE : RESP_PASS;
-	return ops & message ? RESP_PASS : RESP_SEQUENCE;
-}
-
-enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops, uint32_t len)
-{
-	if (!(ops & ROCEMU_OP_LAST))
-		return len == qp->mtu ? RESP_PASS : RESP_LENGTH;
-	if (len > qp->mtu || (len == 0 && !(ops & ROCEMU_OP_FIRST)))
-		return RESP_LENGTH;
-	return RESP_PASS;
-}
-
-void resp_established(struct rocemu_qp *qp)
-{
-	if (likely(qp->resp.comm_est || qp->state != IBV_QPS_RTR))
-		return;
-	qp->resp.comm_est = true;
-	qp_event(qp, IBV_EVENT_COMM_EST);
-}
-
 bool resp_take(struct rocemu_qp *qp)
 {
 	struct qp_resp *r = &qp->resp;

@@ -96,12 +96,38 @@ static inline const struct rocemu_pd *resp_pd(const struct rocemu_qp *qp, uint32
 	return srq ? srq->pd : NULL;
 }
 
-/* resp-exec.c */
+/** Opcode against what went before in the message (IBTA 9.7.4.1). */
+static inline enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops)
+{
+	uint32_t message = qp->resp.message;
+
+	if (ops & ROCEMU_OP_FIRST)
+		return message ? RESP_SEQUENCE : RESP_PASS;
+	return ops & message ? RESP_PASS : RESP_SEQUENCE;
+}
 
 /** Payload against the path MTU: FIRST and MIDDLE full, LAST not empty (IBTA 9.7.4.1). */
-enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops, uint32_t len);
-/** Opcode against what went before in the message (IBTA 9.7.4.1). */
-enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops);
+static inline enum resp_verdict resp_check_length(const struct rocemu_qp *qp, uint32_t ops,
+						  uint32_t len)
+{
+	if (!(ops & ROCEMU_OP_LAST))
+		return len == qp->mtu ? RESP_PASS : RESP_LENGTH;
+	if (len > qp->mtu || (len == 0 && !(ops & ROCEMU_OP_FIRST)))
+		return RESP_LENGTH;
+	return RESP_PASS;
+}
+
+/** First packet taken in RTR (IBTA 11.6.3: communication established). */
+static inline void resp_established(struct rocemu_qp *qp)
+{
+	if (likely(qp->resp.comm_est || qp->state != IBV_QPS_RTR))
+		return;
+	qp->resp.comm_est = true;
+	qp_event(qp, IBV_EVENT_COMM_EST);
+}
+
+/* resp-exec.c */
+
 /**
  * Execute a SEND or WRITE packet whose PSN, length and place in the message are right; when it
  * PASSes, the message's state has moved on. NO_RECV: nothing was done.
@@ -113,8 +139,6 @@ bool resp_take(struct rocemu_qp *qp);
 /** Complete the receive at hand in error. */
 void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 		    uint32_t vendor_err);
-/** First packet taken in RTR (IBTA 11.6.3: communication established). */
-void resp_established(struct rocemu_qp *qp);
 
 /* resp-read.c */
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/resp-int.h"
+#include "wire/opcode.h"
 
 struct rule {
 	uint8_t syndrome;
@@ -169,8 +170,8 @@ static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now,
 	return resp_exec(qp, now, pkt, ops);
 }
 
-enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
-			       const struct rocemu_packet *pkt, uint32_t ops)
+static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
+					      const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 	uint32_t npsn = 1;
@@ -179,9 +180,7 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 	/* The gap is filled, or what found no receive comes again: a NAK not sent yet is out of
 	 * date. */
 	r->nak_sent = r->rnr_sent = r->went_back = false;
-	r->nak = 0;
-	r->ahead = 0;
-	r->repeats = 0;
+	r->nak = r->ahead = r->repeats = 0;
 
 	v = rc_execute(qp, now, pkt, ops, &npsn);
 	if (likely(v == RESP_PASS)) {
@@ -210,10 +209,16 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 	return resp_drop(v);
 }
 
+enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
+			       const struct rocemu_packet *pkt, uint32_t ops)
+{
+	return input_expected(qp, now, pkt, ops);
+}
+
 enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
 			    const struct rocemu_dgram *d)
 {
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+	uint32_t ops = opcode_ops(pkt->h.opcode);
 	enum rocemu_drop why;
 	int32_t ahead;
 
@@ -225,7 +230,7 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 
 	ahead = rocemu_psn_diff(pkt->h.psn, qp->resp.epsn);
 	if (likely(ahead == 0)) {
-		why = resp_expected(qp, now, pkt, ops);
+		why = input_expected(qp, now, pkt, ops);
 		if (unlikely(!keep_empty(&qp->resp.early)))
 			resp_early_fill(qp, now, pkt->h.ackreq);
 		return why;

@@ -31,4 +31,10 @@ struct opcode_info {
 
 extern const struct opcode_info opcode_table[256];
 
+/** As rocemu_opcode_ops(), for inlining. */
+static inline uint32_t opcode_ops(uint8_t opcode)
+{
+	return opcode_table[opcode].ops;
+}
+
 #endif
