@@ -120,9 +120,11 @@ static void grow(struct cc *cc, uint64_t cost, uint64_t used)
 	cc->peak = MAX(cc->peak, used);
 	/* Beyond what any receiver can take, only a window that was used, on a path without queue. */
 	if (cc->cwnd >= CC_SHORT_BYTES) {
-		if (is_late(cc))
+		if (is_late(cc)) {
 			cc->ssthresh = MIN(cc->ssthresh, cc->cwnd);
-		if (is_late(cc) || cc->peak < cc->cwnd / 2)
+			return;
+		}
+		if (cc->peak < cc->cwnd / 2)
 			return;
 	}
 	if (cc->cwnd < cc->ssthresh) {
@@ -140,7 +142,7 @@ static void grow(struct cc *cc, uint64_t cost, uint64_t used)
 
 static void fade_losses(struct cc *cc)
 {
-	if (cc->seen < (uint64_t)LOSS_PACKETS * cc->unit)
+	if (likely(cc->seen < (uint64_t)LOSS_PACKETS * cc->unit))
 		return;
 	cc->seen /= 2;
 	cc->lost /= 2;

@@ -30,10 +30,9 @@ static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t 
  * fixed.
  */
 static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-					 uint32_t i, uint32_t at)
+					 uint32_t ops, uint32_t i, uint32_t at)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
 	bool last = swqe_read_end(&qp->req, w->npkts, at) == at + 1;
 	bool again = rocemu_psn_diff(pkt->h.psn, qp->req.again.split_to) < 0;
 
@@ -47,10 +46,9 @@ static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct roce
 }
 
 static enum ibv_wc_status comp_take_atomic(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-					   uint32_t i)
+					   uint32_t ops, uint32_t i)
 {
-	if (!(rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_ATOMIC_ACK) ||
-	    !swqe_is_atomic(sq_wqe(&qp->sq, i)))
+	if (!(ops & ROCEMU_OP_ATOMIC_ACK) || !swqe_is_atomic(sq_wqe(&qp->sq, i)))
 		return IBV_WC_BAD_RESP_ERR;
 	/* The value is a number: in memory it has this host's byte order. */
 	return comp_place(qp, i, 0, &pkt->h.atomicack, sizeof(pkt->h.atomicack));
@@ -58,10 +56,9 @@ static enum ibv_wc_status comp_take_atomic(struct rocemu_qp *qp, const struct ro
 
 /** FLUSH and ATOMIC WRITE are answered by a READ response of nothing (annex A19). */
 static enum ibv_wc_status comp_take_empty(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-					  uint32_t i)
+					  uint32_t ops, uint32_t i)
 {
 	enum { ONLY = ROCEMU_OP_READ_RESP | ROCEMU_OP_FIRST | ROCEMU_OP_LAST };
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
 
 	if (!swqe_is_fetch(sq_wqe(&qp->sq, i)) || (ops & ONLY) != ONLY)
 		return IBV_WC_BAD_RESP_ERR;
@@ -75,22 +72,21 @@ static void came(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t bytes)
 	read_budget_return(qp, bytes);
 }
 
-/** Place a response for entry i and note that it came. */
+/** Place a response for entry i. */
 static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
-				    const struct rocemu_packet *pkt, uint32_t i)
+				    const struct rocemu_packet *pkt, uint32_t ops, uint32_t i)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 	uint32_t at = swqe_pkt(w, pkt->h.psn);
 	enum ibv_wc_status status;
 
 	if (w->opcode == IBV_WR_RDMA_READ)
-		status = comp_take_read(qp, pkt, i, at);
+		status = comp_take_read(qp, pkt, ops, i, at);
 	else
-		status = swqe_is_atomic(w) ? comp_take_atomic(qp, pkt, i)
-					   : comp_take_empty(qp, pkt, i);
+		status = swqe_is_atomic(w) ? comp_take_atomic(qp, pkt, ops, i)
+					   : comp_take_empty(qp, pkt, ops, i);
 	if (status)
 		return status;
-	got_set(&qp->req.again, pkt->h.psn);
 	/* Given up by going back: that gave its share of the budget back, too. */
 	if (w->opcode == IBV_WR_RDMA_READ && rocemu_psn_diff(pkt->h.psn, qp->req.send_psn) < 0)
 		came(qp, now, (uint32_t)swqe_cost(&qp->req, w, w->npkts, at, at + 1));
@@ -99,7 +95,7 @@ static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
 
 /** A response while one before it is missing. */
 static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
-				   const struct rocemu_packet *pkt)
+				   const struct rocemu_packet *pkt, uint32_t ops)
 {
 	uint32_t psn = pkt->h.psn;
 	uint32_t ahead = (psn - qp->comp.una_psn) & ROCEMU_PSN_MASK;
@@ -113,8 +109,9 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 			return ROCEMU_DROP_GHOST;
 		/* Wrong ones are left alone: this one fails the request if it is asked for again.
 		 */
-		if (comp_take(qp, now, pkt, i))
+		if (comp_take(qp, now, pkt, ops, i))
 			return ROCEMU_DROP_SEQUENCE;
+		got_set(&qp->req.again, psn);
 	}
 	if (!recover_gap(qp, now, psn))
 		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
@@ -122,16 +119,16 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 }
 
 enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
-			       const struct rocemu_packet *pkt)
+			       const struct rocemu_packet *pkt, uint32_t ops)
 {
 	enum ibv_wc_status status;
 
 	if (unlikely(qp->comp.una_psn != pkt->h.psn)) {
 		comp_advance(qp, now, pkt->h.psn);
 		if (qp->comp.una_psn != pkt->h.psn)
-			return comp_early(qp, now, pkt);
+			return comp_early(qp, now, pkt, ops);
 	}
-	status = comp_take(qp, now, pkt, qp->sq.tail);
+	status = comp_take(qp, now, pkt, ops, qp->sq.tail);
 	if (status) {
 		comp_fail(qp, now, status, 0);
 		return ROCEMU_DROP_NONE;

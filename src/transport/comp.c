@@ -176,10 +176,10 @@ void comp_next(struct rocemu_qp *qp, rocemu_ns_t now)
 	const struct swqe *w = sq_wqe(&qp->sq, qp->sq.tail);
 
 	if (unlikely(qp->comp.acked_to != una || got_test(a, next))) {
+		got_set(a, una);
 		comp_advance(qp, now, qp->comp.acked_to);
 		return;
 	}
-	got_clear(a, una);
 	comp_moved(qp, now, next, qp->sq.tail + (swqe_pkt(w, next) == w->npkts));
 }
 
@@ -301,7 +301,7 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 	else if (ops & ROCEMU_OP_ACK)
 		why = comp_ack(qp, now, pkt->h.psn);
 	else
-		why = comp_response(qp, now, pkt);
+		why = comp_response(qp, now, pkt, ops);
 	if (has_aeth && class == ROCEMU_AETH_ACK)
 		comp_credits(qp, now, pkt->h.aeth.syndrome);
 	qp_check_drained(qp);

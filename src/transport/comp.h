@@ -40,7 +40,7 @@ void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 
 /** The peer has executed everything before end: complete what that completes. */
 void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end);
-/** The response with PSN una_psn was placed and noted: complete what that completes. */
+/** The response with PSN una_psn was placed: complete what that completes. */
 void comp_next(struct rocemu_qp *qp, rocemu_ns_t now);
 /** What is missing before end was lost (nak: as a NAK of end - 1 says). May fail the QP. */
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
@@ -48,6 +48,6 @@ enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, 
 uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn);
 /** A response of its own: READ, atomic, FLUSH, ATOMIC WRITE. */
 enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
-			       const struct rocemu_packet *pkt);
+			       const struct rocemu_packet *pkt, uint32_t ops);
 
 #endif

@@ -218,11 +218,11 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		unsigned made = 0;
 		bool more;
 
-		if (resp_has_output(qp))
+		if (resp_owes(&qp->resp))
 			made = resp_output(qp, now, tx + done, turn, done);
 		made += req_output(qp, now, tx + done + made, turn - made, &more);
 		list_remove(node);
-		if (more || resp_has_output(qp)) {
+		if (more || resp_owes(&qp->resp)) {
 			list_append(&ep->tx_ready, node);
 			if (!made)
 				break; /* says it has, gives none: not a reason to spin */
@@ -243,7 +243,7 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 	if (!list_empty(&ep->handed) || read_budget_left(ep))
 		return true;
 	list_for_each (n, &ep->tx_ready)
-		if (resp_has_output(list_entry(n, struct rocemu_qp, tx_link)) ||
+		if (resp_owes(&list_entry(n, struct rocemu_qp, tx_link)->resp) ||
 		    req_is_due(list_entry(n, struct rocemu_qp, tx_link)))
 			return true;
 	return false;
@@ -256,7 +256,7 @@ bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
 	list_for_each (n, &ep->tx_ready) {
 		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
 
-		if (req_is_due(qp) || (resp_has_output(qp) && !resp_output_is_acks(qp)))
+		if (req_is_due(qp) || (resp_owes(&qp->resp) && !resp_output_is_acks(qp)))
 			return false;
 	}
 	return true;

@@ -109,11 +109,22 @@ uint64_t sge_total(const struct ibv_sge *sge, unsigned n)
 	return total;
 }
 
+/** Do the bytes lie in the first entry, as those of most messages do? */
+static inline bool in_first(const struct ibv_sge *sge, unsigned n, uint64_t off, uint32_t len)
+{
+	return n && len && off + len <= sge->length;
+}
+
 int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
 	       uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max)
 {
 	unsigned used = 0;
 
+	if (likely(in_first(sge, n, off, len))) {
+		iov->iov_base = mr_access(t, pd, sge->lkey, sge->addr + off, len, access);
+		iov->iov_len = len;
+		return iov->iov_base ? 1 : -EFAULT;
+	}
 	for (unsigned i = 0; i < n && len; i++) {
 		uint32_t piece;
 		uint8_t *host;
@@ -141,6 +152,13 @@ int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const stru
 	struct iovec iov[ROCEMU_MAX_SGE];
 	int used;
 
+	if (likely(in_first(sge, n, off, len))) {
+		uint8_t *host = mr_access(t, pd, sge->lkey, sge->addr + off, len, IBV_ACCESS_LOCAL_WRITE);
+
+		if (host)
+			memcpy(host, src, len);
+		return host ? 0 : -EFAULT;
+	}
 	if (off + len > sge_total(sge, n))
 		return -EMSGSIZE;
 	used = sge_gather(t, pd, sge, n, off, len, IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);

@@ -65,6 +65,7 @@ struct qp_req {
 	struct req_again again;
 	struct req_credit credit;
 	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
+	rocemu_ns_t progress_at; /* when an acknowledgement moved the timers last */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */

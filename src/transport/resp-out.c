@@ -325,12 +325,6 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 	return i;
 }
 
-bool resp_has_output(const struct rocemu_qp *qp)
-{
-	return qp->resp.njobs || qp->resp.nak || qp->resp.ack_owed || qp->resp.cnp_owed ||
-	       qp->resp.hint_owed;
-}
-
 bool resp_output_is_acks(const struct rocemu_qp *qp)
 {
 	return !qp->resp.njobs && !qp->resp.nak && !qp->resp.cnp_owed && !qp->resp.hint_owed &&

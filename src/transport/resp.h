@@ -76,6 +76,12 @@ struct qp_resp {
 	uint32_t hint_psn;
 };
 
+/** Is anything owed? */
+static inline bool resp_owes(const struct qp_resp *r)
+{
+	return r->njobs | r->nak | r->ack_owed | r->cnp_owed | r->hint_owed;
+}
+
 /** At creation: allocate what depends on nothing but limits. -ENOMEM. */
 int resp_init(struct rocemu_qp *qp);
 void resp_fini(struct rocemu_qp *qp);
@@ -94,7 +100,6 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
  */
 unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		     unsigned first);
-bool resp_has_output(const struct rocemu_qp *qp);
 /** What came in for this QP met congestion: its sender is to get a CNP, one per CC_INTERVAL_NS. */
 void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when all of it is a positive ACK, which may wait for company. */

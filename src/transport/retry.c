@@ -221,7 +221,8 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	if (!req->rnr_wait) {
 		if (req->acked_psn == req->send_psn) {
 			timer_stop(&qp->ep->timers, &qp->timer);
-		} else {
+		} else if (now != req->progress_at) {
+			req->progress_at = now; /* once for all that came in a batch */
 			req->deadline = ack_deadline(qp, now);
 			req_probe_restart(qp, now);
 		}
