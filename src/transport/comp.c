@@ -283,7 +283,7 @@ static bool comp_more_credits(struct rocemu_qp *qp, rocemu_ns_t now,
 enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt)
 {
 	uint32_t ops = opcode_ops(pkt->h.opcode);
-	bool has_aeth = rocemu_opcode_hdrs(pkt->h.opcode) & ROCEMU_HDR_AETH;
+	bool has_aeth = opcode_hdrs(pkt->h.opcode) & ROCEMU_HDR_AETH;
 	uint8_t class = has_aeth ? pkt->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK : ROCEMU_AETH_ACK;
 	enum rocemu_drop why;
 

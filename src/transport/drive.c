@@ -136,7 +136,7 @@ static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
 				const struct rocemu_packet *pkt, int32_t id)
 {
-	struct rocemu_qp *qp = rocemu_qp_find(ep, pkt->h.dqpn);
+	struct rocemu_qp *qp = qp_find(ep, pkt->h.dqpn);
 	uint32_t ops = opcode_ops(pkt->h.opcode);
 
 	if (pkt->h.dqpn == ROCEMU_MCAST_QPN)

@@ -13,9 +13,7 @@
 
 struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 {
-	if (!ep->qps || qpn >> ROCEMU_QPN_INDEX_BITS != ep->slot)
-		return NULL;
-	return ep->qps[qpn % EP_QPN_COUNT];
+	return qp_find(ep, qpn);
 }
 
 /**

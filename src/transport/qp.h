@@ -47,6 +47,14 @@ struct rocemu_qp {
 	struct qp_resp resp;
 };
 
+/** As rocemu_qp_find(), for inlining. */
+static inline struct rocemu_qp *qp_find(const struct rocemu_ep *ep, uint32_t qpn)
+{
+	if (!ep->qps || qpn >> ROCEMU_QPN_INDEX_BITS != ep->slot)
+		return NULL;
+	return ep->qps[qpn % EP_QPN_COUNT];
+}
+
 /** It may have something to send: puts it on the endpoint's list. */
 void qp_wake(struct rocemu_qp *qp);
 

@@ -13,14 +13,6 @@
 
 enum { READ_TURN = 64 * 1024 };
 
-bool read_budget_open(const struct rocemu_qp *qp)
-{
-	struct list *first = list_first(&qp->ep->read_waiting);
-
-	return qp->ep->read_out < read_budget_size(qp->ep) &&
-	       (!first || first == &qp->req.peer_link);
-}
-
 void read_budget_wait(struct rocemu_qp *qp, uint64_t cost)
 {
 	struct qp_req *req = &qp->req;
@@ -59,7 +51,8 @@ void read_budget_take(struct rocemu_qp *qp, uint32_t bytes)
 	qp->req.read_out += bytes;
 	qp->ep->read_out += bytes;
 	qp->req.read_turn -= MIN(qp->req.read_turn, bytes);
-	read_budget_leave(qp);
+	if (unlikely(qp->req.kept))
+		read_budget_leave(qp);
 }
 
 void read_budget_return(struct rocemu_qp *qp, uint32_t bytes)

@@ -15,7 +15,14 @@ static inline uint64_t read_budget_size(const struct rocemu_ep *ep)
 }
 
 /** May the QP send a READ request? The last one may exceed the budget. */
-bool read_budget_open(const struct rocemu_qp *qp);
+static inline bool read_budget_open(const struct rocemu_qp *qp)
+{
+	struct list *first = list_first(&qp->ep->read_waiting);
+
+	return qp->ep->read_out < read_budget_size(qp->ep) &&
+	       (!first || first == &qp->req.peer_link);
+}
+
 /** Some wait although there is room: whose turn it is cannot send just now. */
 static inline bool read_budget_left(const struct rocemu_ep *ep)
 {

@@ -31,10 +31,15 @@ struct opcode_info {
 
 extern const struct opcode_info opcode_table[256];
 
-/** As rocemu_opcode_ops(), for inlining. */
+/** As rocemu_opcode_ops() and rocemu_opcode_hdrs(), for inlining. */
 static inline uint32_t opcode_ops(uint8_t opcode)
 {
 	return opcode_table[opcode].ops;
+}
+
+static inline uint32_t opcode_hdrs(uint8_t opcode)
+{
+	return opcode_table[opcode].hdrs;
 }
 
 #endif
