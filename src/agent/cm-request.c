@@ -38,8 +38,10 @@ static int cm_hello(struct conn *c, const struct agent_msg *m)
 	if (number && !cm_is_token(&s->cm, m->fds[0], number))
 		return conn_reply_error(c, -EBADMSG,
 					"that number's token is not what was sent with it");
-	if (number)
+	if (number) {
+		cm_follows(&s->cm);
 		drop_earlier(s, number);
+	}
 	r = cm_member_new(&s->cm, c, number, &token, &frames);
 	if (r == -ENOSPC)
 		return conn_reply_error(c, r,

@@ -16,6 +16,7 @@
 enum {
 	WILLS_BURST = 64, /* sent in a row: their answers are to be read in between */
 	PSN_MASK = 0xffffff,
+	BACK_MS = 2000, /* clients of a dead agent find the next one within this time */
 	ECN_MASK = 3, /* of a traffic class: the network's, not the sender's */
 	/* When the system does not say which ports it gives out. */
 	PORT_FIRST = 32768,
@@ -197,13 +198,14 @@ static void plan_early(struct cm *cm)
 	ev_timer_start(cm->loop, &cm->early_timer);
 }
 
-/* Is it kept until its port is listened on? */
+/* Is it kept until its port is listened on? After a change of agents any may be, when its client is back. */
 static bool keep_early(struct cm *cm, const struct agent_cm_dgram *d, const struct rocemu_cm_msg *m)
 {
 	uint64_t service_id;
 
 	if (!cm_mad_service(m, &service_id) ||
-	    !cm_ports_is_bound(&cm->ports, service_id, &d->dst, d->scope_id) ||
+	    (!cm_ports_is_bound(&cm->ports, service_id, &d->dst, d->scope_id) &&
+	     link_now_ms() >= cm->back_by_ms) ||
 	    !cm_early_add(&cm->early, d, link_now_ms()))
 		return false;
 	plan_early(cm);
@@ -225,6 +227,12 @@ static bool settle_early(struct cm *cm, struct cm_early_req *r, bool late)
 	else if (late)
 		answer(cm, g->user, &r->d, &m);
 	return member || late;
+}
+
+void cm_follows(struct cm *cm)
+{
+	if (!cm->back_by_ms)
+		cm->back_by_ms = link_now_ms() + BACK_MS;
 }
 
 void cm_listens(struct cm *cm)

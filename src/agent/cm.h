@@ -45,6 +45,7 @@ struct cm {
 	ev_timer will_timer;
 	struct cm_early early;
 	ev_timer early_timer;
+	uint64_t back_by_ms; /* see cm_follows(); 0: no client of an earlier agent has come */
 	void (*on_calm)(void *user); /* the last will is done */
 	void *user;
 	uint32_t psn; /* of what the agent sends itself */
@@ -63,7 +64,13 @@ void cm_input(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d);
 /** The network returned a datagram that q sent; error: an errno that says why. */
 void cm_returned(struct cm *cm, struct qp1 *q, struct agent_cm_dgram *d, int error);
 
-/** Somebody listens now: requests that came too early go to him. */
+/**
+ * A client of an earlier agent is back. The others come one by one: requests for those that are not back yet are kept
+ * for a moment, once in the agent's life.
+ */
+void cm_follows(struct cm *cm);
+
+/** A client listens now: requests that came too early go to it. */
 void cm_listens(struct cm *cm);
 
 /** A client's frame. */

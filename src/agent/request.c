@@ -134,6 +134,7 @@ static int rejoin(struct conn *c, const struct agent_msg *m)
 		if (server_recovering(s) && adopt(s, r_fd, w_fd))
 			return conn_reply_error(c, -EBADMSG, "the stash cannot be read");
 	}
+	cm_follows(&s->cm);
 	if (slot) {
 		drop_others(c, slot);
 		c->slot = slot;

@@ -298,6 +298,36 @@ TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
 	leave();
 }
 
+TEST(client_cm, agent_dies__requests_wait_for_a_listener_that_is_not_back_yet)
+{
+	struct cm_peer a, b;
+	struct cm_mail m, got;
+
+	enter();
+	a = start();
+	b = start();
+	cm_peer_listen_on(&a, SERVICE, &any_v4);
+	kill_agent();
+	/* The sockets are the next agent's, but only this client has found it. */
+	assert_int_equal(cm_peer_recv_now(&b, &got), 0);
+	m = mail_req(&far, &at, 5, SERVICE);
+	wire_send(wire, &m);
+	/* The answer to what came behind the request shows that the agent has seen it. */
+	m = mail_ids(&far, &at, ROCEMU_CM_DREQ, 9, 0);
+	wire_send(wire, &m);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREP);
+	assert_int_equal(got.m.drep.remote_comm_id, 9);
+	cm_peer_send_recv_now(&a);
+	assert_int_equal(cm_peer_reply(&a, &got), 0);
+	assert_int_equal(cm_peer_recv(&a, &got), 1);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REQ);
+	assert_int_equal(got.m.req.local_comm_id, 5);
+	cm_peer_leave(&a);
+	cm_peer_leave(&b);
+	leave();
+}
+
 TEST(client_cm, agent_dies_while_lanes_hold_its_sockets__waits_for_them)
 {
 	struct agent_client *lane;
