@@ -92,6 +92,7 @@ struct rocemu_dgram {
 	uint16_t sport, dport;         /* UDP, host order */
 	uint8_t tclass;                /* TOS or traffic class as received, with ECN */
 	uint8_t hop_limit;
+	uint32_t flow_label;           /* 20 bits, IPv6 */
 	bool congested;                /* the buffer it came through is filling up, or lost packets before it */
 	bool ip_id_known;              /* see rocemu_icrc_check() */
 	uint16_t ip_id;                /* IPv4: the identification, or the guess */

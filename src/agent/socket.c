@@ -25,7 +25,10 @@
 #define UDP_NO_CHECK6_RX 102
 #endif
 
-enum { BUFFER_BYTES = 4 << 20 };
+enum {
+	BUFFER_BYTES = 4 << 20,
+	RECV_FLOWINFO = 11, /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
+};
 
 static bool is_ipv4(const struct rocemu_gid *g)
 {
@@ -106,6 +109,7 @@ static void set_optional(int fd, bool ipv4)
 	} else {
 		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 		(void)set_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+		(void)set_int(fd, IPPROTO_IPV6, RECV_FLOWINFO, 1);
 	}
 	(void)set_int(fd, IPPROTO_UDP, UDP_GRO, 1);
 	(void)set_int(fd, SOL_SOCKET, SO_RXQ_OVFL, 1);

@@ -12,6 +12,8 @@
 #include "base/bytes.h"
 #include "base/syssocket.h"
 
+enum { FLOW_LABEL_MAX = 0xfffff };
+
 /* clang-format off */
 enum {
 	FWD_MAGIC   = 0,               /* 4 bytes */
@@ -22,10 +24,10 @@ enum {
 	FWD_IP_ID   = 40,
 	FWD_TCLASS  = 42,
 	FWD_HOP     = 43,
-	FWD_RESV    = 44,              /* 4 bytes, zero */
+	FWD_FLOW    = 44,              /* 4 bytes */
 };
 /* clang-format on */
-#define FORWARD_MAGIC 0x72666431u /* "rfd1": counts on with the layout */
+#define FORWARD_MAGIC 0x72666432u /* "rfd2": counts on with the layout */
 
 void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN])
 {
@@ -37,13 +39,13 @@ void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN])
 	put_be16(buf + FWD_IP_ID, h->ip_id);
 	buf[FWD_TCLASS] = h->tclass;
 	buf[FWD_HOP] = h->hop_limit;
-	put_be32(buf + FWD_RESV, 0);
+	put_be32(buf + FWD_FLOW, h->flow_label);
 }
 
 int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len)
 {
 	if (len <= FORWARD_HDR_LEN || get_be32(buf + FWD_MAGIC) != FORWARD_MAGIC ||
-	    get_be32(buf + FWD_RESV))
+	    get_be32(buf + FWD_FLOW) > FLOW_LABEL_MAX)
 		return -EBADMSG;
 	memcpy(h->src.raw, buf + FWD_SRC, 16);
 	memcpy(h->dst.raw, buf + FWD_DST, 16);
@@ -52,6 +54,7 @@ int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len)
 	h->ip_id = get_be16(buf + FWD_IP_ID);
 	h->tclass = buf[FWD_TCLASS];
 	h->hop_limit = buf[FWD_HOP];
+	h->flow_label = get_be32(buf + FWD_FLOW);
 	return h->seg_len ? 0 : -EBADMSG;
 }
 

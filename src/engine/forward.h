@@ -24,6 +24,7 @@ struct forward_hdr {
 	uint16_t seg_len; /* not 0 */
 	uint16_t ip_id;	  /* guess for the first segment; the following count on */
 	uint8_t tclass, hop_limit;
+	uint32_t flow_label;
 };
 
 void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN]);

@@ -72,7 +72,8 @@ void lane_rx_fini(struct lane *l)
 static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, struct burst *b)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		if (cmsg_network(c, &b->meta.tclass, &b->meta.hop_limit))
+		if (cmsg_network(c, &b->meta.tclass, &b->meta.hop_limit) ||
+		    cmsg_flow_label(c, &b->meta.flow_label))
 			continue;
 		if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
 			const int len = cmsg_int(c);
@@ -114,6 +115,7 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 		.ip_id = d->ip_id,
 		.tclass = d->tclass,
 		.hop_limit = d->hop_limit,
+		.flow_label = d->flow_label,
 	};
 	int32_t id = -1;
 
@@ -140,6 +142,7 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 		.ip_id = index,
 		.tclass = b->meta.tclass,
 		.hop_limit = b->meta.hop_limit,
+		.flow_label = b->meta.flow_label,
 	};
 	size_t end = offset;
 	unsigned n = 0;
@@ -301,6 +304,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 			.dport = ROCEMU_UDP_PORT,
 			.tclass = h.tclass,
 			.hop_limit = h.hop_limit,
+			.flow_label = h.flow_label,
 			.ip_id = h.ip_id,
 		};
 		input_burst(l, now, &b, true);

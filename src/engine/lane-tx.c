@@ -183,6 +183,8 @@ static struct msghdr *begin_message(const struct txsock_set *set, const struct t
 		.msg_iov = &batch.iov[batch.niov],
 		.msg_control = control,
 	};
+	if (unlikely(path->flow_label) && !v4 && !s->no_labels)
+		to->in6.sin6_flowinfo = htonl(path->flow_label);
 	if (gso_size)
 		add_control(m, IPPROTO_UDP, UDP_SEGMENT, &gso_size, sizeof(gso_size));
 	if (path->tclass != s->tclass)
@@ -284,6 +286,7 @@ static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct roc
 			.ip_id = (uint16_t)i,
 			.tclass = path->tclass,
 			.hop_limit = path->hop_limit,
+			.flow_label = path->flow_label,
 		};
 
 		tap_write(l->tap, &a, piece, cut_front(&iov, rocemu_tx_len(p[i]), piece));
@@ -333,6 +336,16 @@ static unsigned send_singly(struct lane *l, const struct txsock_set *set, struct
 	return done;
 }
 
+/* Where one process has a flow label to itself, the kernel lets no other label out that was not asked for. */
+static bool labels_refused(const struct lane *l, struct txsock *s, const struct rocemu_path *path)
+{
+	if (s->no_labels || !path->flow_label || rocemu_gid_is_ipv4(&path->dgid))
+		return false;
+	s->no_labels = true;
+	log_debug("%s: source port %u: flow labels refused, sending without", l->device, (unsigned)s->port);
+	return true;
+}
+
 static bool burst_refused(int err)
 {
 	return err == EINVAL || err == EIO || err == EMSGSIZE || err == EOPNOTSUPP;
@@ -376,6 +389,8 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			done++;
 			continue;
 		}
+		if (err == EINVAL && labels_refused(l, s, pkt[head->first]->path))
+			continue;
 		if (head->count > 1 && burst_refused(err))
 			packets += send_singly(l, set, s, pkt + head->first, head->count);
 		else
@@ -481,6 +496,7 @@ bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8
 			.sport = path->sport,
 			.tclass = path->tclass,
 			.hop_limit = path->hop_limit,
+			.flow_label = path->flow_label,
 		};
 
 		tap_write(l->tap, &a, &iov, 1);

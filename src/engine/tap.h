@@ -28,6 +28,7 @@ struct tap_addr {
 	uint16_t sport;
 	uint16_t ip_id;
 	uint8_t tclass, hop_limit;
+	uint32_t flow_label; /* IPv6 */
 };
 
 /**

@@ -8,12 +8,12 @@
 
 enum { BTH_DQPN = 5 };
 
-/** Same addresses, source port, traffic class and hop limit. */
+/** Same addresses, source port, traffic class, hop limit and flow label. */
 static bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
 {
 	return a == b ||
 	       (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
-		!memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
+		a->flow_label == b->flow_label && !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
 		!memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)));
 }
 

@@ -18,6 +18,7 @@
 #endif
 
 enum {
+	FLOWINFO_SEND = 33, /* IPV6_FLOWINFO_SEND of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
 	PORT_FIRST = 0xc000, /* IBTA annex A17: the dynamic range */
 	PORT_MASK = 0x3fff,
 	PORT_TRIES = 16,       /* ports looked at before the flow shares somebody else's */
@@ -92,6 +93,7 @@ static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock
 	set_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_PMTUDISC_DO);
 	set_int(fd, IPPROTO_IPV6, IPV6_DONTFRAG, 1);
 	set_int(fd, IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, 0);
+	set_int(fd, IPPROTO_IPV6, FLOWINFO_SEND, 1);
 	return 0;
 }
 

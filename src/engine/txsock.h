@@ -25,6 +25,7 @@ struct txsock {
 	uint16_t port;		   /* the one it got */
 	uint8_t tclass, hop_limit; /* the socket's defaults; others take control messages */
 	bool no_gso;		   /* bursts were refused here and single datagrams were not */
+	bool no_labels;		   /* IPv6 flow labels were refused here */
 };
 
 /** The sockets of one address. */

@@ -13,13 +13,14 @@
 #include "transport/resp-int.h"
 #include "wire/ip.h"
 
-/* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv6 flow label,
- * IPv4 identification unless told). */
+/* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv4
+ * identification unless told). */
 static void grh_build(const struct rocemu_dgram *d, uint8_t buf[ROCEMU_GRH_LEN])
 {
 	struct rocemu_grh grh = {
 		.ipver = gid_is_ipv4(&d->src) && gid_is_ipv4(&d->dst) ? 4 : 6,
 		.tclass = d->tclass,
+		.flow_label = d->flow_label,
 		.paylen = (uint16_t)(UDP_LEN + d->len),
 		.nxthdr = IP_PROTO_UDP,
 		.hop_limit = d->hop_limit,

@@ -23,6 +23,7 @@ static const struct forward_hdr sample = {
 	.ip_id = 7,
 	.tclass = 2,
 	.hop_limit = 64,
+	.flow_label = 0xfedcb,
 };
 
 TEST(forward, encode_decode__same)
@@ -40,6 +41,7 @@ TEST(forward, encode_decode__same)
 	assert_int_equal(h.ip_id, sample.ip_id);
 	assert_int_equal(h.tclass, sample.tclass);
 	assert_int_equal(h.hop_limit, sample.hop_limit);
+	assert_int_equal(h.flow_label, sample.flow_label);
 }
 
 TEST(forward, short_or_foreign__refused)
@@ -52,6 +54,10 @@ TEST(forward, short_or_foreign__refused)
 	assert_int_equal(forward_decode(&h, buf, FORWARD_HDR_LEN), -EBADMSG);
 	assert_int_equal(forward_decode(&h, buf, 0), -EBADMSG);
 	zero.seg_len = 0; /* would never end */
+	forward_encode(&zero, buf);
+	assert_int_equal(forward_decode(&h, buf, sizeof(buf)), -EBADMSG);
+	zero = sample;
+	zero.flow_label = 0x100000;
 	forward_encode(&zero, buf);
 	assert_int_equal(forward_decode(&h, buf, sizeof(buf)), -EBADMSG);
 }
