@@ -33,26 +33,43 @@ static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
+/** What is known of a sender of datagrams; one that has the same place takes it over. */
+static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_dgram *d)
+{
+	uint32_t hash = d->sport;
+	struct id_sender *s;
+
+	for (unsigned i = 0; i < sizeof(d->src.raw); i++)
+		hash = hash * 31 + d->src.raw[i];
+	s = &ep->id_senders[hash % EP_ID_SENDERS];
+	if (s->sport != d->sport || !gid_eq(&s->gid, &d->src))
+		*s = (struct id_sender){.gid = d->src, .sport = d->sport};
+	return s;
+}
+
 /**
  * A UDP socket does not show the IPv4 identification, so the ICRC check can only say which one would fit. A peer that
- * sends from a UDP socket as we do has 0, or its place in a GSO burst; once a connection's peer has shown that habit, any
- * other solution is a corrupted packet. That makes a 26-bit check of a 16-bit one, and leaves kernel and hardware
- * peers alone, whose identifications count up.
+ * sends from a UDP socket as we do has 0, or its place in a GSO burst; once a connection's peer, or a sender of
+ * datagrams, has shown that habit, any other solution is a corrupted packet. That makes a 26-bit check of a 16-bit one,
+ * and leaves kernel and hardware peers alone, whose identifications count up.
  */
-static bool id_plausible(struct rocemu_qp *qp, const struct rocemu_dgram *d, uint32_t id)
+static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struct rocemu_dgram *d, uint32_t id)
 {
-	if (d->ip_id_known || qp->type == IBV_QPT_UD)
+	uint8_t *fits;
+
+	if (d->ip_id_known)
 		return true;
+	fits = likely(qp && qp->type != IBV_QPT_UD) ? &qp->id_fits : &id_sender_of(ep, d)->fits;
 	if (id == d->ip_id) {
-		if (qp->id_fits < ID_FITS_NEEDED)
-			qp->id_fits++;
+		if (*fits < ID_FITS_NEEDED)
+			++*fits;
 		return true;
 	}
 	if (id < GSO_MAX_SEGMENTS)
 		return true;
-	if (qp->id_fits >= ID_FITS_NEEDED)
+	if (*fits >= ID_FITS_NEEDED)
 		return false;
-	qp->id_fits = 0;
+	*fits = 0;
 	return true;
 }
 
@@ -91,12 +108,14 @@ static bool state_takes(const struct rocemu_qp *qp, uint32_t ops)
 
 /** IBTA 9.6.1.2, 10.5: only UD packets are multicast, and the multicast QPN goes with a multicast address only. */
 static enum rocemu_drop deliver_mcast(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
-				      const struct rocemu_packet *pkt)
+				      const struct rocemu_packet *pkt, int32_t id)
 {
 	if (rocemu_opcode_service(pkt->h.opcode) != ROCEMU_SVC_UD)
 		return ROCEMU_DROP_SERVICE;
 	if (!pkey_matches(pkt->h.pkey))
 		return ROCEMU_DROP_PKEY;
+	if (!id_plausible(ep, NULL, d, (uint32_t)id))
+		return ROCEMU_DROP_ICRC;
 	return mcast_input(ep, now, pkt, d);
 }
 
@@ -140,7 +159,7 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 	uint32_t ops = opcode_ops(pkt->h.opcode);
 
 	if (pkt->h.dqpn == ROCEMU_MCAST_QPN)
-		return deliver_mcast(ep, now, d, pkt);
+		return deliver_mcast(ep, now, d, pkt, id);
 	if (!qp)
 		return ROCEMU_DROP_QPN;
 	if (!service_matches(qp, pkt->h.opcode, ops))
@@ -152,7 +171,7 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 	if (qp->type == IBV_QPT_UD ? rocemu_gid_is_multicast(&d->dst)
 				   : !gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid))
 		return ROCEMU_DROP_SOURCE;
-	if (!id_plausible(qp, d, (uint32_t)id))
+	if (!id_plausible(ep, qp, d, (uint32_t)id))
 		return ROCEMU_DROP_ICRC;
 	if (ops & ROCEMU_OP_CNP)
 		return cnp_input(qp, now, pkt);

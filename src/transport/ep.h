@@ -32,6 +32,15 @@ struct event_src {
 enum { CQ_PEND_COMP = 1u << 0, CQ_PEND_ERR = 1u << 1 };
 /* Bits of a QP's and an SRQ's event_src: 1u << (enum ibv_event_type), all below 32. */
 
+enum { EP_ID_SENDERS = 64 };
+
+/** A sender of datagrams over IPv4; see drive.c. */
+struct id_sender {
+	struct rocemu_gid gid;
+	uint16_t sport;
+	uint8_t fits;                  /* IPv4 identifications as predicted, in a row */
+};
+
 struct rocemu_ep {
 	struct rocemu_ep_config cfg;
 	uint32_t slot;                 /* UINT32_MAX: none yet */
@@ -59,6 +68,7 @@ struct rocemu_ep {
 	rocemu_ns_t now;               /* of the last output call */
 	struct rng rng;
 	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
+	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];
 };

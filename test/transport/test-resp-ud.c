@@ -102,3 +102,30 @@ UD(service_level__tells_an_ipv4_header)
 	assert_int_equal(cqe.sl, 0);
 	hostile_free(&h);
 }
+
+/* As for connections (test-resp.c), but the habit is the sender's: others are not held to it. */
+UD(ip_identification__unlike_what_the_sender_always_had__dropped)
+{
+	struct rocemu_gid first;
+
+	hostile_start(&h, IBV_QPT_UD);
+	first = h.peer;
+	for (unsigned i = 0; i < 32; i++) {
+		hostile_recv(&h, 1, 0, 128);
+		hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 4);
+		EXPECT(&h, "recv 1 len 44 grh from 1234");
+	}
+	hostile_recv(&h, 1, 0, 128);
+	h.ip_id = 1000;
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 4);
+	EXPECT(&h, "drop ICRC");
+	h.peer.raw[15]++;
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 4);
+	EXPECT(&h, "recv 1 len 44 grh from 1234");
+	h.peer = first;
+	hostile_recv(&h, 2, 0, 128);
+	h.ip_id = 63; /* a place in a GSO burst */
+	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 4);
+	EXPECT(&h, "recv 2 len 44 grh from 1234");
+	hostile_free(&h);
+}
