@@ -470,14 +470,15 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
  * imm_data, invalidate_rkey and qp_type.xrc as in struct ibv_send_wr. Inline data (IBV_SEND_INLINE) is copied here.
  *
  * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before them has been
- * sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn. Of bind_mw.mw only rkey is read,
- * of bind_info.mr only lkey; the new rkey must differ from mw->rkey in its low 8 bits only.
+ * sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn. Of bind_mw.mw only rkey is used,
+ * of bind_info.mr only lkey. Posting a bind sets the low 8 bits of mw->rkey to those of bind_mw.rkey, whose other bits
+ * are ignored: the result is the window's key when the bind has succeeded.
  *
  * ROCEMU_WR_ATOMIC_WRITE writes 8 bytes to an aligned address at once (wr.rdma). ROCEMU_WR_FLUSH (wr.rdma) completes
  * when all that this QP wrote before is placed as asked; type | level << 4 is in invalidate_rkey, the length of the
  * range in sg_list[0].length (nothing else of it is read). Both count as READs against max_rd_atomic.
  *
- * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed, new rkey of another window;
+ * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed;
  * -ENOMEM queue full. Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as
  * is what a bind or local invalidate names (IBV_WC_MW_BIND_ERR).
  */

@@ -13,6 +13,8 @@ enum {
 	BIND_ACCESS = REMOTE_WRITES | IBV_ACCESS_REMOTE_READ | NO_ACCESS,
 };
 
+#define KEY_MASK 0xffu /* the consumer's part of an R_Key; the rest is the window's index */
+
 /* ---- life ---- */
 
 int rocemu_mw_new(struct rocemu_pd *pd, enum ibv_mw_type type, struct rocemu_mw **out)
@@ -72,21 +74,21 @@ int mw_check_post(const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
 
-	if (!wr->bind_mw.mw || (wr->bind_mw.mw->rkey ^ wr->bind_mw.rkey) >> 8)
-		return -EINVAL;
-	if (!info->mr && (info->addr || info->length))
+	if (!wr->bind_mw.mw || (!info->mr && (info->addr || info->length)))
 		return -EINVAL;
 	return info->mw_access_flags & ~(unsigned)BIND_ACCESS ? -EINVAL : 0;
 }
 
-struct mw_bind mw_bind_of(const struct ibv_send_wr *wr)
+struct mw_bind mw_take_bind(const struct ibv_send_wr *wr)
 {
 	const struct ibv_mw_bind_info *info = &wr->bind_mw.bind_info;
+	struct ibv_mw *mw = wr->bind_mw.mw;
 
+	mw->rkey = (mw->rkey & ~KEY_MASK) | (wr->bind_mw.rkey & KEY_MASK);
 	return (struct mw_bind){
 		.addr = info->addr,
 		.length = info->length,
-		.rkey = wr->bind_mw.rkey,
+		.rkey = mw->rkey,
 		.lkey = info->mr ? info->mr->lkey : 0,
 		.access = (int)info->mw_access_flags,
 	};

@@ -30,14 +30,15 @@ struct rocemu_mw {
 /** What a bind request says (struct ibv_mw_bind_info), as the send queue keeps it. */
 struct mw_bind {
 	uint64_t addr, length; /* in the region's addresses; length 0, type 1: unbind */
-	uint32_t rkey;	       /* the new one; its upper 24 bits say which window */
+	uint32_t rkey;	       /* the new one: index of the window, low 8 bits as asked for */
 	uint32_t lkey;	       /* of the region */
 	int access;	       /* IBV_ACCESS_REMOTE_*, _ZERO_BASED */
 };
 
 /** Can this bind request be posted? -EINVAL. Keys and bounds are for when it is executed. */
 int mw_check_post(const struct ibv_send_wr *wr);
-struct mw_bind mw_bind_of(const struct ibv_send_wr *wr);
+/** It is posted: set the low 8 bits of the program's mw->rkey, which the program chooses. */
+struct mw_bind mw_take_bind(const struct ibv_send_wr *wr);
 
 /**
  * Execute a request that is local to the adapter: IBV_WR_BIND_MW, IBV_WR_LOCAL_INV.

@@ -387,7 +387,7 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	w->length = (uint32_t)length;
 	w->imm = wr_has_key(wr->opcode) ? wr->invalidate_rkey : be32toh(wr->imm_data);
 	if (wr->opcode == IBV_WR_BIND_MW)
-		w->bind = mw_bind_of(wr);
+		w->bind = mw_take_bind(wr);
 	if (!wr_is_local(wr->opcode))
 		wr_copy_payload(qp, wr, qp->sq.head);
 	if (qp->type == IBV_QPT_UD) {

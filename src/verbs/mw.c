@@ -76,10 +76,8 @@ int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
 		return vb_errno(ret);
 	lane_lock(c->lane);
 	ret = rocemu_qp_post_send(vb_qp_of(ibqp)->rqp, lane_now(), &wr, NULL);
-	if (ret == 0) {
-		ibmw->rkey = wr.bind_mw.rkey;
+	if (ret == 0)
 		vb_fault_posted(vb_qp_of(ibqp));
-	}
 	lane_kick(c->lane);
 	lane_unlock(c->lane);
 	return vb_errno(ret);

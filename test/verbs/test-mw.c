@@ -35,13 +35,20 @@ static void pair_open(struct pair *p, enum ibv_mw_type type)
 	assert_non_null(p->mw);
 }
 
-static void pair_close(struct pair *p)
+static void pair_close_on(struct pair *p, struct ibv_pd *other)
 {
 	assert_int_equal(ibv_dealloc_mw(p->mw), 0);
 	assert_int_equal(ibv_dereg_mr(p->mr), 0);
+	if (other)
+		assert_int_equal(ibv_dealloc_pd(other), 0);
 	assert_int_equal(ibv_destroy_qp(p->a), 0);
 	assert_int_equal(ibv_destroy_qp(p->b), 0);
 	dev_close(&p->d);
+}
+
+static void pair_close(struct pair *p)
+{
+	pair_close_on(p, NULL);
 }
 
 static uint8_t *window(struct pair *p)
@@ -63,21 +70,40 @@ static struct ibv_wc expect(struct pair *p, uint64_t wr_id, enum ibv_wc_status s
 	return wc;
 }
 
-static int post_bind2(struct pair *p, struct ibv_qp *qp, uint64_t wr_id)
+static int post_bind2_as(struct pair *p, struct ibv_qp *qp, uint64_t wr_id, uint32_t rkey)
 {
 	struct ibv_send_wr wr = {
 		.wr_id = wr_id,
 		.opcode = IBV_WR_BIND_MW,
 		.send_flags = IBV_SEND_SIGNALED,
-		.bind_mw = {p->mw, ibv_inc_rkey(p->mw->rkey), info(p)},
+		.bind_mw = {p->mw, rkey, info(p)},
 	};
 	struct ibv_send_wr *bad;
-	int err = ibv_post_send(qp, &wr, &bad);
 
-	if (!err)
-		p->mw->rkey = wr.bind_mw.rkey;
-	return err;
+	return ibv_post_send(qp, &wr, &bad);
 }
+
+static int post_bind2(struct pair *p, struct ibv_qp *qp, uint64_t wr_id)
+{
+	return post_bind2_as(p, qp, wr_id, ibv_inc_rkey(p->mw->rkey));
+}
+
+/** The same by ibv_wr_bind_mw(). */
+static int build_bind2_as(struct pair *p, struct ibv_qp *qp, uint64_t wr_id, uint32_t rkey)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(qp);
+	struct ibv_mw_bind_info i = info(p);
+
+	ibv_wr_start(ex);
+	ex->wr_flags = IBV_SEND_SIGNALED;
+	ex->wr_id = wr_id;
+	ibv_wr_bind_mw(ex, p->mw, rkey, &i);
+	return ibv_wr_complete(ex);
+}
+
+/** Both ways to bind a window of type 2. */
+static int (*const bind2[])(struct pair *, struct ibv_qp *, uint64_t, uint32_t) = {post_bind2_as,
+										   build_bind2_as};
 
 static void post_inv(struct ibv_qp *qp, enum ibv_wr_opcode op, uint64_t wr_id, uint32_t rkey)
 {
@@ -149,6 +175,96 @@ TEST(mw, type_1_bound__key_updated_and_write_arrives)
 	post_write(&p, 9, p.mw->rkey);
 	expect(&p, 9, IBV_WC_REM_ACCESS_ERR);
 	pair_close(&p);
+}
+
+/* The program chooses 8 bits, the rest is the window's: so the new key is found in the window. */
+TEST(mw, type_2_bound_with_any_key__low_8_bits_taken_and_write_arrives)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct pair p;
+		uint32_t index;
+
+		pair_open(&p, IBV_MW_TYPE_2);
+		index = p.mw->rkey & ~0xffu;
+		assert_int_equal(bind2[i](&p, p.b, 1, 0x4c5), 0);
+		expect(&p, 1, IBV_WC_SUCCESS);
+		assert_int_equal(p.mw->rkey, index | 0xc5);
+		memset(p.d.mem, 0x5a, LEN);
+		post_write(&p, 2, p.mw->rkey);
+		expect(&p, 2, IBV_WC_SUCCESS);
+		assert_memory_equal(window(&p), p.d.mem, LEN);
+		pair_close(&p);
+	}
+}
+
+TEST(mw, type_2_bind_that_is_not_posted__key_as_before)
+{
+	struct pair p;
+	struct ibv_mw_bind_info none = {0};
+	uint32_t before;
+
+	pair_open(&p, IBV_MW_TYPE_2);
+	before = p.mw->rkey;
+	none.mw_access_flags = IBV_ACCESS_MW_BIND;
+	for (unsigned i = 0; i < 2; i++) {
+		struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(p.b);
+		struct ibv_send_wr *bad,
+			wr = {.opcode = IBV_WR_BIND_MW, .bind_mw = {p.mw, before + 1, none}};
+
+		if (i == 0) {
+			assert_int_equal(ibv_post_send(p.b, &wr, &bad), EINVAL);
+		} else {
+			ibv_wr_start(ex);
+			ibv_wr_bind_mw(ex, p.mw, before + 1, &none);
+			assert_int_equal(ibv_wr_complete(ex), EINVAL);
+		}
+		assert_int_equal(p.mw->rkey, before);
+	}
+	pair_close(&p);
+}
+
+/* 10.6.7.2.2: window, region and QP have the same protection domain, or the bind fails. */
+TEST(mw, bind_across_protection_domains__mw_bind_err)
+{
+	enum { WINDOW_OTHER = 1, REGION_OTHER = 2 };
+	static const struct {
+		enum ibv_mw_type type;
+		unsigned other, way;
+	} cases[] = {
+		/* verbs.h refuses type 1 where window and region differ: EPERM. */
+		{IBV_MW_TYPE_1, WINDOW_OTHER | REGION_OTHER, 0},
+		{IBV_MW_TYPE_2, WINDOW_OTHER | REGION_OTHER, 0},
+		{IBV_MW_TYPE_2, WINDOW_OTHER, 0},
+		{IBV_MW_TYPE_2, REGION_OTHER, 0},
+		{IBV_MW_TYPE_2, WINDOW_OTHER, 1},
+		{IBV_MW_TYPE_2, REGION_OTHER, 1},
+	};
+
+	for (unsigned i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct ibv_mw_bind bind;
+		struct ibv_pd *other;
+		struct pair p;
+
+		pair_open(&p, cases[i].type);
+		other = ibv_alloc_pd(p.d.ctx);
+		assert_non_null(other);
+		if (cases[i].other & WINDOW_OTHER) {
+			assert_int_equal(ibv_dealloc_mw(p.mw), 0);
+			p.mw = ibv_alloc_mw(other, cases[i].type);
+		}
+		if (cases[i].other & REGION_OTHER) {
+			assert_int_equal(ibv_dereg_mr(p.mr), 0);
+			p.mr = ibv_reg_mr(other, p.d.mem + DEV_MEM / 2, DEV_MEM / 2,
+					  IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+		}
+		bind = (struct ibv_mw_bind){1, IBV_SEND_SIGNALED, info(&p)};
+		if (cases[i].type == IBV_MW_TYPE_1)
+			assert_int_equal(ibv_bind_mw(p.b, p.mw, &bind), 0);
+		else
+			assert_int_equal(bind2[cases[i].way](&p, p.b, 1, 0x400), 0);
+		expect(&p, 1, IBV_WC_MW_BIND_ERR);
+		pair_close_on(&p, other);
+	}
 }
 
 TEST(mw, wrong_type_for_the_call__einval)
