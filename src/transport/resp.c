@@ -106,11 +106,24 @@ void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq)
 	r->have_rwqe = false; /* the rest of its message will name an unknown SRQ */
 }
 
+/**
+ * A WRITE with immediate that fails at its memory consumes a receive all the same, and that
+ * receive's completion says why (IBTA 11.6.2, local access error).
+ */
+static bool takes_recv(uint32_t ops, enum resp_verdict v)
+{
+	return (ops & ROCEMU_OP_WRITE) && (ops & ROCEMU_OP_IMM) &&
+	       (v == RESP_ACCESS || v == RESP_LENGTH);
+}
+
 /** The peer broke a rule for good: NAK, error completion or event, ERR. */
-static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t psn)
+static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t ops,
+		       uint32_t psn)
 {
 	const struct rule *rule = &rules[v];
 
+	if (takes_recv(ops, v))
+		resp_take(qp);
 	resp_owe_nak(qp, rule->syndrome, psn);
 	if (qp->resp.have_rwqe)
 		resp_fail_recv(qp, now, rule->status, rule->syndrome);
@@ -204,7 +217,7 @@ static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t 
 				       (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
 			     r->epsn);
 	} else {
-		resp_fatal(qp, now, v, r->epsn);
+		resp_fatal(qp, now, v, ops, r->epsn);
 	}
 	return resp_drop(v);
 }

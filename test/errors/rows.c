@@ -62,7 +62,7 @@ const struct err_row err_rows[] = {
 	{"rc/write/unknown-rkey", "WRITE, R_Key unknown", RC, WRITE, .len = 100, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
 	{"rc/write/unknown-rkey-long", "WRITE of several packets, R_Key unknown", RC, WRITE, .len = 5000, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
 	{"rc/write-imm/unknown-rkey", "WRITE with immediate, R_Key unknown", RC, IMM, .len = 100, .fault = FAULT_RKEY,
-	 .with_recv = true, .recv_len = 100, .want = REFUSED(REM_ACCESS_ERR, REM_ACCESS, IBV_WC_WR_FLUSH_ERR, EVENT(QP_ACCESS_ERR))},
+	 .with_recv = true, .recv_len = 100, .want = REFUSED(REM_ACCESS_ERR, REM_ACCESS, IBV_WC_LOC_ACCESS_ERR, 0)},
 	{"rc/read/unknown-rkey", "READ, R_Key unknown", RC, READ, .len = 100, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
 	{"rc/fetch-add/unknown-rkey", "FetchAdd, R_Key unknown", RC, FAA, .len = 8, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
 	{"rc/cmp-swap/unknown-rkey", "CmpSwap, R_Key unknown", RC, CAS, .len = 8, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},

@@ -273,3 +273,52 @@ RC(write__zero_length_with_a_bad_key__taken)
 	EXPECT(&h, "ack 0/1; recv 1 len 0 imm 3 write");
 	hostile_free(&h);
 }
+
+/* The receive that it takes says what was wrong with its memory; those behind it are flushed. */
+RC(write_imm__refused_memory__its_receive_in_error)
+{
+	static const struct {
+		uint8_t opcode;
+		uint32_t len, total;
+		const char *text;
+	} bad[] = {
+		{ROCEMU_RC_WRITE_ONLY_IMM, 8, 8,
+		 "drop ACCESS; nak 62 0/0; recv 1 LOC_ACCESS_ERR; recv 2 WR_FLUSH_ERR; ERR"},
+		{ROCEMU_RC_WRITE_ONLY_IMM, 8, 9,
+		 "drop LENGTH; nak 61 0/0; recv 1 REM_INV_REQ_ERR; recv 2 WR_FLUSH_ERR; ERR"},
+		/* No immediate yet, so no receive is its. */
+		{ROCEMU_RC_WRITE_FIRST, HOSTILE_MTU, HOSTILE_MTU + 8,
+		 "drop ACCESS; nak 62 0/0; recv 1 WR_FLUSH_ERR; recv 2 WR_FLUSH_ERR; "
+		 "event QP_ACCESS_ERR; ERR"},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		hostile_start(&h, IBV_QPT_RC);
+		hostile_recv(&h, 1, 0, 64);
+		hostile_recv(&h, 2, 0, 64);
+		h.rkey ^= 1;
+		hostile_send_reth(&h, bad[i].opcode, 0, bad[i].len, 0, bad[i].total);
+		EXPECT(&h, bad[i].text);
+		hostile_free(&h);
+	}
+}
+
+RC(write_imm__region_gone_before_its_last_packet__its_receive_in_error)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	hostile_recv(&h, 1, 0, 64);
+	hostile_send_reth(&h, ROCEMU_RC_WRITE_FIRST, 0, HOSTILE_MTU, 0, HOSTILE_MTU + 8);
+	assert_int_equal(rocemu_mr_dereg(h.mr), 0);
+	hostile_send(&h, ROCEMU_RC_WRITE_LAST_IMM, 1, 8);
+	EXPECT(&h, "drop ACCESS; nak 62 1/0; recv 1 LOC_ACCESS_ERR; ERR");
+	hostile_free(&h);
+}
+
+RC(write_imm__refused_memory_and_no_receive__event)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	h.rkey ^= 1;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY_IMM, 0, 8);
+	EXPECT(&h, "drop ACCESS; nak 62 0/0; event QP_ACCESS_ERR; ERR");
+	hostile_free(&h);
+}

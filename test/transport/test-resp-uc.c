@@ -197,3 +197,17 @@ UC(peer_starts_again__just_behind__loses_what_would_be_copies)
 	EXPECT(&h, "drop PSN; drop PSN; drop PSN; recv 0 len 4; recv 1 len 4; recv 2 len 4");
 	hostile_free(&h);
 }
+
+/* Nothing is used up by what is dropped: the receive waits for the next message. */
+UC(write_imm__refused_memory__dropped_and_the_receive_stays)
+{
+	hostile_start(&h, IBV_QPT_UC);
+	hostile_recv(&h, 1, 0, 64);
+	h.rkey ^= 1;
+	hostile_send(&h, ROCEMU_UC_WRITE_ONLY_IMM, 0, 8);
+	EXPECT(&h, "drop ACCESS");
+	h.rkey ^= 1;
+	hostile_send(&h, ROCEMU_UC_WRITE_ONLY_IMM, 1, 8);
+	EXPECT(&h, "recv 1 len 8 imm 1020304 write");
+	hostile_free(&h);
+}
