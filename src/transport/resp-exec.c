@@ -87,8 +87,8 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 			return RESP_ACCESS;
 	}
 	if (pkt->payload_len &&
-	    sge_scatter(&qp->ep->mrs, resp_pd(qp, pkt->h.xrceth.srqn), r->rwqe.sge, r->rwqe.nsge,
-			r->offset, pkt->payload, pkt->payload_len))
+	    sge_scatter(&qp->ep->mrs, resp_recv_pd(qp), r->rwqe.sge, r->rwqe.nsge, r->offset,
+			pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
 	if (mw)
 		mw_unbind(mw); /* before the receive completes: its completion says so */

@@ -96,6 +96,13 @@ static inline const struct rocemu_pd *resp_pd(const struct rocemu_qp *qp, uint32
 	return srq ? srq->pd : NULL;
 }
 
+/** Whose memory the receive at hand names: its SRQ's protection domain, else the QP's
+ * (IBTA 10.2.9). */
+static inline const struct rocemu_pd *resp_recv_pd(const struct rocemu_qp *qp)
+{
+	return qp->resp.srq ? qp->resp.srq->pd : qp->pd;
+}
+
 /** Opcode against what went before in the message (IBTA 9.7.4.1). */
 static inline enum resp_verdict resp_check_sequence(const struct rocemu_qp *qp, uint32_t ops)
 {
