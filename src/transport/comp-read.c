@@ -105,13 +105,17 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	if (rocemu_psn_diff(psn, qp->req.send_psn) >= 0)
 		return ROCEMU_DROP_NONE;
 	if (ahead < GOT_PSNS) {
+		enum ibv_wc_status status;
+
 		if (got_test(&qp->req.again, psn))
 			return ROCEMU_DROP_GHOST;
 		/* Wrong ones are left alone: this one fails the request if it is asked for again.
-		 */
-		if (comp_take(qp, now, pkt, ops, i))
+		 * Where our memory is at fault the response is right, and shows the gap. */
+		status = comp_take(qp, now, pkt, ops, i);
+		if (status && status != IBV_WC_LOC_PROT_ERR)
 			return ROCEMU_DROP_SEQUENCE;
-		got_set(&qp->req.again, psn);
+		if (!status)
+			got_set(&qp->req.again, psn);
 	}
 	if (!recover_gap(qp, now, psn))
 		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);

@@ -239,13 +239,14 @@ void req_kick(struct rocemu_qp *qp, rocemu_ns_t now)
 /* ---- going over the queue ---- */
 
 /**
- * Can the entry be executed? All of its memory is checked before its first packet goes out. A local
- * request is executed here and now.
+ * Can the entry be executed? The memory of a message is checked before its first packet goes out.
+ * That of a READ or atomic is checked when the response comes (comp-read.c): adapters have its keys
+ * no sooner, and what the peer refuses is reported as that. A local request is executed here and
+ * now.
  */
 static enum ibv_wc_status req_check(struct rocemu_qp *qp, const struct swqe *w)
 {
 	struct iovec iov[ROCEMU_MAX_SGE];
-	int r;
 
 	if (unlikely(w->fault != IBV_WC_SUCCESS))
 		return w->fault;
@@ -253,15 +254,10 @@ static enum ibv_wc_status req_check(struct rocemu_qp *qp, const struct swqe *w)
 		return mw_execute(qp, w);
 	if (swqe_is_fetch(w) && !qp->attr.max_rd_atomic)
 		return IBV_WC_LOC_QP_OP_ERR;
-	if (swqe_is_read(w)) {
-		r = sge_gather(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, qp->req.cur), w->nsge, 0,
-			       w->length, IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
-	} else if (w->npkts > 1) {
-		r = sq_payload(qp, qp->req.cur, 0, w->length, iov);
-	} else {
-		r = 0; /* found out when its packet is made */
-	}
-	return r < 0 ? IBV_WC_LOC_PROT_ERR : IBV_WC_SUCCESS;
+	/* Of one packet: found out when it is made. */
+	if (w->npkts > 1 && !swqe_is_read(w) && sq_payload(qp, qp->req.cur, 0, w->length, iov) < 0)
+		return IBV_WC_LOC_PROT_ERR;
+	return IBV_WC_SUCCESS;
 }
 
 /** The entry at cur is sent for the first time: give it its PSNs. False: it cannot be executed. */

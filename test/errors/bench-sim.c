@@ -23,7 +23,7 @@ struct sim_bench {
 	unsigned nregions;
 	struct rocemu_mr *mr[REGIONS]; /* NULL: deregistered */
 	bool nak_lost;
-	uint8_t mem[REGIONS][ERR_MEM];
+	uint8_t mem[REGIONS][ERR_MEM] __attribute__((aligned(8)));
 };
 
 static struct sim_bench *of(struct err_bench *b)

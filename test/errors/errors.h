@@ -136,6 +136,7 @@ struct err_row {
 	uint32_t recv_len;
 	bool recv_lkey_bad;
 	bool no_recv_behind; /* WR_RECV_BEHIND is not */
+	bool behind_passes;  /* the request behind may have reached the peer by then */
 	int err;	     /* refused when posted; then the rest does not apply */
 	struct err_ends want;
 	/**

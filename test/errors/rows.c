@@ -105,10 +105,10 @@ const struct err_row err_rows[] = {
 	/* ---- the requester's own fault ---- */
 	{"rc/send/lkey", "SEND, L_Key unknown", RC, SEND, .len = 100, .fault = FAULT_LKEY, .want = LOCAL(LOC_PROT_ERR)},
 	{"rc/write/lkey", "WRITE, L_Key unknown", RC, WRITE, .len = 100, .fault = FAULT_LKEY, .want = LOCAL(LOC_PROT_ERR)},
-	{"rc/read/lkey", "READ, L_Key unknown", RC, READ, .len = 100, .fault = FAULT_LKEY, .want = LOCAL(LOC_PROT_ERR)},
+	{"rc/read/lkey", "READ, L_Key unknown", RC, READ, .len = 100, .fault = FAULT_LKEY, .behind_passes = true, .want = LOCAL(LOC_PROT_ERR)},
 	{"rc/write/local-bounds", "WRITE from beyond the local region", RC, WRITE, .len = 5000, .fault = FAULT_LOCAL_BOUNDS, .want = LOCAL(LOC_PROT_ERR)},
-	{"rc/read/local-right", "READ into a region without local write", RC, READ, .len = 100, .fault = FAULT_LOCAL_RIGHT, .want = LOCAL(LOC_PROT_ERR)},
-	{"rc/fetch-add/local-right", "FetchAdd into a region without local write", RC, FAA, .len = 8, .fault = FAULT_LOCAL_RIGHT, .want = LOCAL(LOC_PROT_ERR)},
+	{"rc/read/local-right", "READ into a region without local write", RC, READ, .len = 100, .fault = FAULT_LOCAL_RIGHT, .behind_passes = true, .want = LOCAL(LOC_PROT_ERR)},
+	{"rc/fetch-add/local-right", "FetchAdd into a region without local write", RC, FAA, .len = 8, .fault = FAULT_LOCAL_RIGHT, .behind_passes = true, .want = LOCAL(LOC_PROT_ERR)},
 	{"rc/read/no-rd-atomic", "READ from a QP whose max_rd_atomic is 0", RC, READ, .len = 100, .config.no_rd_atomic = true, .want = LOCAL(LOC_QP_OP_ERR)},
 	{"rc/local-inv/unknown-rkey", "local invalidate of a key that is no window's", RC, .opcode = IBV_WR_LOCAL_INV, .len = 0, .want = LOCAL(MW_BIND_ERR)},
 

@@ -55,10 +55,10 @@ static void print_row(FILE *out, const struct err_row *r)
 	}
 	if (w->nak)
 		snprintf(nak, sizeof(nak), "0x%02x", w->nak);
-	fprintf(out, "%s | %s | %s | %s | %s | %s / %s | ", err_status_name(w->first),
+	fprintf(out, "%s | %s | %s | %s | %s%s | %s / %s | ", err_status_name(w->first),
 		err_status_name(w->behind), nak, err_status_name(w->recv),
-		err_status_name(w->recv_behind), err_state_name(w->state[REQ]),
-		err_state_name(w->state[RSP]));
+		err_status_name(w->recv_behind), r->behind_passes ? " or SUCCESS" : "",
+		err_state_name(w->state[REQ]), err_state_name(w->state[RSP]));
 	print_events(out, w);
 	fputs(" |\n", out);
 }

@@ -247,6 +247,93 @@ TEST(comp_read, response_to_a_send__request_fails)
 	bench_free(b);
 }
 
+/* ---- READs and atomics whose own memory is not accessible ---- */
+
+static const enum ibv_wr_opcode fetches[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};
+
+/** Posted with a bad L_Key: sent all the same. */
+static void send_bad_key(struct bench *b, enum ibv_wr_opcode op, const char *out)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = bench_wr(b, op, 0, 8, &sge);
+
+	sge.lkey ^= 1;
+	bench_post_wr(b, &wr);
+	assert_string_equal(bench_out(b), out);
+	assert_string_equal(bench_done(b), "");
+}
+
+static const char *const fetch_out[] = {"READ_REQUEST 0+8 A", "FETCH_ADD 0 A"};
+
+TEST(comp_fetch, bad_l_key__fails_when_the_response_comes)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct bench *b = bench_new(&(struct bench_opts){0});
+
+		send_bad_key(b, fetches[i], fetch_out[i]);
+		if (fetches[i] == IBV_WR_RDMA_READ)
+			bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, 0, 1, 8);
+		else
+			bench_answer(b, ROCEMU_RC_ATOMIC_ACK, 0, ROCEMU_AETH_NO_CREDITS, NULL, 0);
+		assert_string_equal(bench_done(b), "1 LOC_PROT");
+		assert_int_equal(b->buf[1], 7);
+		bench_free(b);
+	}
+}
+
+TEST(comp_fetch, bad_l_key_and_refused_by_the_peer__remote_error)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		struct bench *b = bench_new(&(struct bench_opts){0});
+
+		send_bad_key(b, fetches[i], fetch_out[i]);
+		bench_nak(b, 0, ROCEMU_NAK_REM_ACCESS);
+		assert_string_equal(bench_done(b), "1 REM_ACCESS");
+		bench_free(b);
+	}
+}
+
+/* What comes before the bad piece is placed. */
+TEST(comp_read, second_piece_with_a_bad_l_key__fails_at_its_packet)
+{
+	struct bench *b = bench_new(&(struct bench_opts){0});
+	struct ibv_sge sge[2];
+	struct ibv_send_wr wr = bench_wr(b, IBV_WR_RDMA_READ, 0, 256, &sge[0]);
+
+	sge[1] = sge[0];
+	sge[1].addr += 256;
+	sge[1].lkey ^= 1;
+	wr.sg_list = sge;
+	wr.num_sge = 2;
+	bench_post_wr(b, &wr);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+512 A");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_FIRST, 0, 1, 256);
+	assert_string_equal(bench_done(b), "");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_LAST, 1, 2, 256);
+	assert_string_equal(bench_done(b), "1 LOC_PROT");
+	assert_int_equal(b->buf[255], 1);
+	assert_int_not_equal(b->buf[256], 2);
+	bench_free(b);
+}
+
+/* A response that cannot be placed shows a lost one as any other does. */
+TEST(comp_read, bad_l_key_behind_a_lost_response__both_asked_for_and_completed_in_order)
+{
+	struct bench *b = bench_new(&(struct bench_opts){0});
+
+	bench_post(b, IBV_WR_RDMA_READ, 4);
+	bench_out(b);
+	send_bad_key(b, IBV_WR_RDMA_READ, "READ_REQUEST 1+8 A");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, 1, 2, 8);
+	assert_string_equal(bench_done(b), "");
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+4 A");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, 0, 1, 4);
+	assert_string_equal(bench_done(b), "1 OK");
+	bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, 1, 2, 8);
+	assert_string_equal(bench_done(b), "2 LOC_PROT");
+	bench_free(b);
+}
+
 TEST(comp_read, region_gone__local_protection_error)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});

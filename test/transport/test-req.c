@@ -338,10 +338,9 @@ TEST(req_fault, bad_key__fails_after_those_before_it)
 
 TEST(req_fault, bad_key_first__nothing_sent)
 {
-	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ,
-						 IBV_WR_ATOMIC_FETCH_AND_ADD};
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE};
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 2; i++) {
 		struct bench *b = bench_new(&(struct bench_opts){0});
 
 		post_bad_key(b, ops[i], 1000);
