@@ -19,6 +19,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	if (!attr->is_global || attr->port_num != 1)
 		return vb_null(EINVAL);
 	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_AH);
+	if (ret == 0)
+		ret = vb_pd_check(ibpd);
 	if (ret < 0)
 		return vb_null(-ret);
 	if (!vb_take(c, VB_AHS))
@@ -27,6 +29,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	lane_lock(c->lane);
 	ret = ah ? rocemu_path_resolve(lane_ep(c->lane), attr, &ah->path) : -ENOMEM;
 	lane_unlock(c->lane);
+	if (ret == 0)
+		ret = vb_handle_new(c, ah, &ah->base.handle);
 	if (ret < 0) {
 		vb_give_back(c, VB_AHS);
 		free(ah);
@@ -41,12 +45,18 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 int ibv_destroy_ah(struct ibv_ah *ibah)
 {
 	struct vb_context *c = vb_context_of(ibah->context);
+	struct vb_ah *ah = vb_ah_of(ibah);
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_ah, ibah);
+	ret = vb_handle_check(c, ibah->handle, ah);
+	if (ret < 0)
+		return vb_errno(ret);
+	vb_handle_free(c, ibah->handle, ah);
 	vb_give_back(c, VB_AHS);
 	atomic_fetch_sub(&vb_pd_of(ibah->pd)->refs, 1);
-	free(vb_ah_of(ibah));
+	free(ah);
 	return 0;
 }
 

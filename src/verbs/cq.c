@@ -106,6 +106,8 @@ int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return vb_errno(-EOPNOTSUPP);
+	if (vb_cq_check(ibcq))
+		return vb_errno(-ENOENT);
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
 		return 0;
 	lane_lock(c->lane);
@@ -136,6 +138,11 @@ void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b)
 
 /* ---- life ---- */
 
+int vb_cq_check(struct ibv_cq *cq)
+{
+	return vb_handle_check(vb_context_of(cq->context), cq->handle, vb_cq_of(cq));
+}
+
 static void channel_ref(struct vb_context *c, struct ibv_comp_channel *channel, int by)
 {
 	if (!channel)
@@ -161,11 +168,16 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 	if (!vb_take(c, VB_CQS))
 		return vb_null(ENOMEM);
 	cq = calloc(1, sizeof(*cq));
-	lane_lock(c->lane);
-	ret = cq ? rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq) : -ENOMEM;
-	if (ret == 0)
-		vb_fault_cq_init(cq);
-	lane_unlock(c->lane);
+	ret = cq ? vb_handle_new(c, cq, &cq->base.handle) : -ENOMEM;
+	if (ret == 0) {
+		lane_lock(c->lane);
+		ret = rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq);
+		if (ret == 0)
+			vb_fault_cq_init(cq);
+		lane_unlock(c->lane);
+		if (ret < 0)
+			vb_handle_free(c, cq->base.handle, cq);
+	}
 	if (ret < 0) {
 		vb_give_back(c, VB_CQS);
 		free(cq);
@@ -212,6 +224,8 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (cqe <= 0 || cqe > ROCEMU_MAX_CQE)
 		return vb_errno(-EINVAL);
 	ret = vb_fault(c, NULL, FAULT_VERB_RESIZE_CQ);
+	if (ret == 0)
+		ret = vb_cq_check(ibcq);
 	if (ret < 0)
 		return vb_errno(ret);
 	pthread_mutex_lock(&cq->consumer);
@@ -233,11 +247,15 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_cq, ibcq);
+	ret = vb_cq_check(ibcq);
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	ret = rocemu_cq_destroy(cq->rcq);
 	lane_unlock(c->lane);
 	if (ret < 0)
 		return vb_errno(ret);
+	vb_handle_free(c, ibcq->handle, cq);
 	/* From here nothing posts events; what the program has got it must have acknowledged. */
 	if (ibcq->channel)
 		comp = evq_drop(&vb_channel_of(ibcq->channel)->events, &cq->comp);

@@ -80,7 +80,9 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 	if (dm)
 		dm->mem = mmap(NULL, attr->length, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!dm || dm->mem == MAP_FAILED) {
+	if (!dm || dm->mem == MAP_FAILED || vb_handle_new(c, dm, &dm->base.handle)) {
+		if (dm && dm->mem != MAP_FAILED)
+			munmap(dm->mem, attr->length);
 		free(dm);
 		give_back(c, attr->length);
 		return vb_null(ENOMEM);
@@ -96,9 +98,13 @@ int vb_free_dm(struct ibv_dm *ibdm)
 {
 	struct vb_context *c = vb_context_of(ibdm->context);
 	struct vb_dm *dm = vb_dm_of(ibdm);
+	const int ret = vb_handle_check(c, ibdm->handle, dm);
 
+	if (ret < 0)
+		return vb_errno(ret);
 	if (atomic_load(&dm->refs) > 0)
 		return vb_errno(-EBUSY);
+	vb_handle_free(c, ibdm->handle, dm);
 	munmap(dm->mem, dm->length);
 	give_back(c, dm->length);
 	free(dm);
@@ -121,7 +127,7 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 	if (ibdm->context != ibpd->context || access & ~known ||
 	    !(access & IBV_ACCESS_ZERO_BASED) || !in_bounds(dm, offset, length))
 		return vb_null(EINVAL);
-	mr = vb_mr_new(VB_MR_DM);
+	mr = vb_mr_new(ibpd, VB_MR_DM);
 	if (!mr)
 		return NULL;
 	access &= ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE);
@@ -129,7 +135,7 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 	ret = rocemu_mr_reg(pd->rpd, dm->mem + offset, length, 0, (int)access, &mr->rmr);
 	lane_unlock(c->lane);
 	if (ret < 0) {
-		free(mr);
+		vb_mr_free(c, mr);
 		return vb_null(-ret);
 	}
 	mr->access = access;

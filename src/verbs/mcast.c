@@ -19,6 +19,8 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	if (!c)
 		return REAL_CALL(ibv_attach_mcast, ibqp, gid, lid); /* ours has no LIDs */
 	ret = vb_fault(c, NULL, FAULT_VERB_ATTACH_MCAST);
+	if (ret == 0)
+		ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
@@ -38,6 +40,9 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 
 	if (!c)
 		return REAL_CALL(ibv_detach_mcast, ibqp, gid, lid);
+	ret = vb_qp_check(ibqp);
+	if (ret < 0)
+		return vb_errno(ret);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
 	lane_lock(c->lane);
 	ret = lane_detach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group);

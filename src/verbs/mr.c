@@ -96,15 +96,27 @@ static void track(struct vb_context *c, struct vb_mr *mr, unsigned access)
 	pthread_mutex_unlock(&c->lock);
 }
 
-struct vb_mr *vb_mr_new(enum vb_mr_kind kind)
+struct vb_mr *vb_mr_new(struct ibv_pd *ibpd, enum vb_mr_kind kind)
 {
-	struct vb_mr *mr = calloc(1, sizeof(*mr));
+	struct vb_context *c = vb_context_of(ibpd->context);
+	struct vb_mr *mr;
 
-	if (!mr)
+	if (vb_pd_check(ibpd))
+		return vb_null(ENOENT);
+	mr = calloc(1, sizeof(*mr));
+	if (!mr || vb_handle_new(c, mr, &mr->base.handle)) {
+		free(mr);
 		return vb_null(ENOMEM);
+	}
 	mr->kind = kind;
 	list_init(&mr->on_demand);
 	return mr;
+}
+
+void vb_mr_free(struct vb_context *c, struct vb_mr *mr)
+{
+	vb_handle_free(c, mr->base.handle, mr);
+	free(mr);
 }
 
 void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length)
@@ -131,12 +143,12 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 	ret = vb_fault(c, NULL, FAULT_VERB_REG_MR);
 	if (ret < 0)
 		return vb_null(-ret);
-	mr = vb_mr_new(VB_MR_MEMORY);
+	mr = vb_mr_new(ibpd, VB_MR_MEMORY);
 	if (!mr)
 		return NULL;
 	ret = reg(c, pd, addr, length, iova, access, &mr->rmr);
 	if (ret < 0) {
-		free(mr);
+		vb_mr_free(c, mr);
 		return vb_null(-ret);
 	}
 	mr->iova = access & IBV_ACCESS_ZERO_BASED ? 0 : iova;
@@ -178,15 +190,28 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 
 	if (!c)
 		return REAL_CALL(ibv_dereg_mr, ibmr);
-	ret = dereg(c, mr->rmr);
+	ret = vb_handle_check(c, ibmr->handle, mr);
+	if (ret == 0)
+		ret = dereg(c, mr->rmr);
 	if (ret < 0)
 		return vb_errno(ret);
 	atomic_fetch_sub(&vb_pd_of(ibmr->pd)->refs, 1);
 	track(c, mr, 0);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->refs, 1);
-	free(mr);
+	vb_mr_free(c, mr);
 	return 0;
+}
+
+/** What libibverbs itself refuses; the rest is the device's (IBV_REREG_MR_ERR_CMD). */
+static bool rereg_input_ok(const struct vb_mr *mr, int flags, const void *addr, size_t length,
+			   int access)
+{
+	if (mr->kind != VB_MR_MEMORY || !flags || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED)
+		return false;
+	if ((flags & IBV_REREG_MR_CHANGE_TRANSLATION) && (!addr || !length))
+		return false;
+	return !access || (flags & IBV_REREG_MR_CHANGE_ACCESS);
 }
 
 /** What is not to change keeps its address for the peer as well, which ibv_reg_mr_iova() may have
@@ -202,7 +227,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	int ret;
 
 	if (((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context)) ||
-	    (c && (mr->kind != VB_MR_MEMORY || flags & ~IBV_REREG_MR_FLAGS_SUPPORTED || !flags))) {
+	    (c && !rereg_input_ok(mr, flags, addr, length, access))) {
 		errno = EINVAL;
 		return IBV_REREG_MR_ERR_INPUT;
 	}
@@ -220,6 +245,10 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	kept = asked;
 	ret = vb_fault(c, NULL, FAULT_VERB_REREG_MR);
 	if (ret == 0)
+		ret = vb_handle_check(c, ibmr->handle, mr);
+	if (ret == 0 && (flags & IBV_REREG_MR_CHANGE_PD))
+		ret = vb_pd_check(ibpd);
+	if (ret == 0)
 		ret = check_region(addr, length, &asked, &iova);
 	if (ret == 0) {
 		lane_lock(c->lane);
@@ -228,7 +257,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	}
 	if (ret < 0) {
 		errno = -ret;
-		return IBV_REREG_MR_ERR_INPUT;
+		return IBV_REREG_MR_ERR_CMD;
 	}
 	track(c, mr, kept);
 	mr->iova = iova;
@@ -241,7 +270,7 @@ struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
 	struct vb_pd *pd = vb_pd_of(ibpd);
-	struct vb_mr *mr = vb_mr_new(VB_MR_NULL);
+	struct vb_mr *mr = vb_mr_new(ibpd, VB_MR_NULL);
 	int ret;
 
 	if (!mr)
@@ -250,7 +279,7 @@ struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 	ret = rocemu_mr_null_reg(pd->rpd, &mr->rmr);
 	lane_unlock(c->lane);
 	if (ret < 0) {
-		free(mr);
+		vb_mr_free(c, mr);
 		return vb_null(-ret);
 	}
 	vb_mr_show(mr, pd, NULL, SIZE_MAX);

@@ -15,15 +15,20 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	struct vb_mw *mw;
 	int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_MW);
 
+	if (ret == 0)
+		ret = vb_pd_check(ibpd);
 	if (ret < 0)
 		return vb_null(-ret);
 	mw = calloc(1, sizeof(*mw));
-	if (!mw)
+	if (!mw || vb_handle_new(c, mw, &mw->base.handle)) {
+		free(mw);
 		return vb_null(ENOMEM);
+	}
 	lane_lock(c->lane);
 	ret = rocemu_mw_new(pd->rpd, type, &mw->rmw);
 	lane_unlock(c->lane);
 	if (ret < 0) {
+		vb_handle_free(c, mw->base.handle, mw);
 		free(mw);
 		return vb_null(-ret);
 	}
@@ -31,7 +36,6 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	mw->base.context = ibpd->context;
 	mw->base.pd = ibpd;
 	mw->base.rkey = rocemu_mw_rkey(mw->rmw);
-	mw->base.handle = mw->base.rkey >> 8;
 	mw->base.type = type;
 	return &mw->base;
 }
@@ -40,10 +44,14 @@ int vb_dealloc_mw(struct ibv_mw *ibmw)
 {
 	struct vb_context *c = vb_context_of(ibmw->context);
 	struct vb_mw *mw = vb_mw_of(ibmw);
+	const int ret = vb_handle_check(c, ibmw->handle, mw);
 
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	rocemu_mw_free(mw->rmw);
 	lane_unlock(c->lane);
+	vb_handle_free(c, ibmw->handle, mw);
 	atomic_fetch_sub(&vb_pd_of(ibmw->pd)->refs, 1);
 	free(mw);
 	return 0;

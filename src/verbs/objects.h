@@ -17,6 +17,7 @@
  *   the lane's lock     the endpoint and all its objects
  *   evq.lock            waiting events (a leaf)
  *   vb_port.lock        the GID table (a leaf)
+ *   vb_handles.lock     handles of objects (a leaf)
  * vb_device's registry lock is taken alone. No lock is held while a thread blocks for an event.
  */
 #ifndef VERBS_OBJECTS_H
@@ -79,6 +80,14 @@ struct vb_port {
 enum vb_limited { VB_PDS, VB_CQS, VB_SRQS, VB_AHS, VB_LIMITED };
 enum { VB_LIMIT = 1 << 16 }; /* of each */
 
+/** Which object has which handle. */
+struct vb_handles {
+	pthread_mutex_t lock; /* guards all of it; a leaf */
+	uintptr_t *places;    /* owned; by handle: the object's address, or free (handle.c) */
+	uint32_t size;
+	uint32_t next; /* the first free place, or size */
+};
+
 struct vb_context {
 	struct verbs_context vctx; /* programs see &vctx.context */
 	struct vb_device *dev;	   /* ref */
@@ -90,6 +99,7 @@ struct vb_context {
 	atomic_bool attached; /* the lane has its slot; set under lock */
 	bool complained;      /* about not getting one; guarded by lock */
 	atomic_uint used[VB_LIMITED];
+	struct vb_handles handles;
 	size_t dm_used;		 /* bytes of device memory; guarded by lock */
 	struct list on_demand;	 /* of vb_mr.on_demand; guarded by lock */
 	struct list xrc_domains; /* of vb_xrc_domain.node; guarded by lock */
@@ -260,6 +270,16 @@ static inline bool vb_mixed(struct ibv_context *c)
 	return c && vb_context_of(c);
 }
 
+/* handle.c */
+void vb_handles_init(struct vb_handles *h);
+void vb_handles_fini(struct vb_handles *h);
+/** Give an object a handle that no other of the context has. -ENOMEM. */
+int vb_handle_new(struct vb_context *c, const void *object, uint32_t *handle);
+/** Is it the one that the object was given? -ENOENT. */
+int vb_handle_check(struct vb_context *c, uint32_t handle, const void *object);
+/** The object goes. Does nothing unless it is the object's. */
+void vb_handle_free(struct vb_context *c, uint32_t handle, const void *object);
+
 /* context.c */
 int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
 		       struct ibv_device_attr_ex *attr, size_t attr_size);
@@ -308,6 +328,8 @@ void vb_async_end(struct vb_context *c, struct vb_async *a, unsigned n, pthread_
 		  pthread_cond_t *cond, const uint32_t *completed);
 
 /* pd.c */
+/** Its handle is its own; it is of one of our contexts. -ENOENT. */
+int vb_pd_check(struct ibv_pd *pd);
 struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *attr);
 int vb_dealloc_td(struct ibv_td *td);
 struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
@@ -315,7 +337,9 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 
 /* mr.c */
 /** An object without a region yet, or NULL with errno. */
-struct vb_mr *vb_mr_new(enum vb_mr_kind kind);
+struct vb_mr *vb_mr_new(struct ibv_pd *pd, enum vb_mr_kind kind);
+/** Free an object whose region is gone, or was not made. */
+void vb_mr_free(struct vb_context *c, struct vb_mr *mr);
 /** Fill in what the program sees of a region whose rmr is made; takes a reference of pd. */
 void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length);
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *pd);
@@ -344,6 +368,7 @@ bool vb_bind_allowed(const struct ibv_qp *qp, const struct ibv_mw *mw, enum ibv_
 		     const struct ibv_mw_bind_info *info);
 
 /* cq.c */
+int vb_cq_check(struct ibv_cq *cq); /* as vb_pd_check() */
 struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 			struct ibv_comp_channel *channel, uint32_t comp_vector);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
@@ -358,11 +383,13 @@ void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b);
 struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr);
 
 /* srq.c */
+int vb_srq_check(struct ibv_srq *srq); /* as vb_pd_check() */
 struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_attr_ex *attr);
 int vb_post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad);
 int vb_get_srq_num(struct ibv_srq *srq, uint32_t *srq_num);
 
 /* qp.c */
+int vb_qp_check(struct ibv_qp *qp); /* as vb_pd_check() */
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
 /** What programs see of a QP (handle) whose rqp is known. */
 void vb_qp_show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a);

@@ -92,6 +92,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	c->dev = dev;
 	vb_device_netdev(dev, &c->netdev);
 	pthread_mutex_init(&c->lock, NULL);
+	vb_handles_init(&c->handles);
 	pthread_mutex_init(&c->port.lock, NULL);
 	pthread_mutex_init(&c->port.update, NULL);
 	list_init(&c->on_demand);
@@ -170,6 +171,7 @@ int ibv_close_device(struct ibv_context *context)
 	vb_port_stop(c);
 	lane_free(c->lane);
 	vb_xrc_fini(c);
+	vb_handles_fini(&c->handles);
 	evq_fini(&c->async);
 	vb_device_put(c->dev);
 	if (context->cmd_fd >= 0)

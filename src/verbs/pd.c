@@ -20,7 +20,8 @@ static struct vb_pd *new_pd(struct vb_context *c)
 	if (!vb_take(c, VB_PDS))
 		return vb_null(ENOMEM);
 	pd = calloc(1, sizeof(*pd));
-	if (!pd) {
+	if (!pd || vb_handle_new(c, pd, &pd->base.handle)) {
+		free(pd);
 		vb_give_back(c, VB_PDS);
 		return vb_null(ENOMEM);
 	}
@@ -30,8 +31,16 @@ static struct vb_pd *new_pd(struct vb_context *c)
 
 static void free_pd(struct vb_pd *pd)
 {
-	vb_give_back(vb_context_of(pd->base.context), VB_PDS);
+	struct vb_context *c = vb_context_of(pd->base.context);
+
+	vb_give_back(c, VB_PDS);
+	vb_handle_free(c, pd->base.handle, pd);
 	free(pd);
+}
+
+int vb_pd_check(struct ibv_pd *pd)
+{
+	return vb_handle_check(vb_context_of(pd->context), pd->handle, vb_pd_of(pd));
 }
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
@@ -58,10 +67,13 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
 	struct vb_pd *pd = vb_pd_of(ibpd);
-	int ret = 0;
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_dealloc_pd, ibpd);
+	ret = vb_pd_check(ibpd);
+	if (ret < 0)
+		return vb_errno(ret);
 	if (atomic_load(&pd->refs) > 0)
 		return vb_errno(-EBUSY);
 	if (pd->parent) {
@@ -115,6 +127,8 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 		return vb_null(EOPNOTSUPP);
 	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
 		return vb_null(EINVAL);
+	if (vb_pd_check(attr->pd))
+		return vb_null(ENOENT);
 	pd = new_pd(vb_context_of(ctx));
 	if (!pd)
 		return NULL;

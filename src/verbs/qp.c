@@ -125,7 +125,6 @@ void vb_qp_show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_i
 	b->recv_cq = a->recv_cq;
 	b->srq = a->srq;
 	b->qp_num = rocemu_qp_num(qp->rqp);
-	b->handle = b->qp_num;
 	b->state = IBV_QPS_RESET;
 	b->qp_type = a->qp_type;
 	pthread_mutex_init(&b->mutex, NULL);
@@ -185,6 +184,25 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	return 0;
 }
 
+/** The handles of all that it is made of. */
+static int check_handles(const struct ibv_qp_init_attr_ex *a)
+{
+	int ret = a->pd ? vb_pd_check(a->pd) : 0;
+
+	if (ret == 0 && a->send_cq)
+		ret = vb_cq_check(a->send_cq);
+	if (ret == 0 && a->recv_cq)
+		ret = vb_cq_check(a->recv_cq);
+	if (ret == 0 && a->srq)
+		ret = vb_srq_check(a->srq);
+	return ret;
+}
+
+int vb_qp_check(struct ibv_qp *qp)
+{
+	return vb_handle_check(vb_context_of(qp->context), qp->handle, vb_qp_of(qp));
+}
+
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr)
 {
 	struct vb_context *c = vb_context_of(ctx);
@@ -196,14 +214,20 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 		ret = vb_fault(c, NULL, FAULT_VERB_CREATE_QP);
 	if (ret == 0)
 		ret = vb_context_attach(c);
+	if (ret == 0) {
+		a = normalize(attr);
+		ret = check_handles(&a);
+	}
 	if (ret < 0)
 		return vb_null(-ret);
 	qp = calloc(1, sizeof(*qp));
-	if (!qp)
+	if (!qp || vb_handle_new(c, qp, &qp->base.qp_base.handle)) {
+		free(qp);
 		return vb_null(ENOMEM);
-	a = normalize(attr);
+	}
 	ret = create(c, qp, &a);
 	if (ret < 0) {
+		vb_handle_free(c, qp->base.qp_base.handle, qp);
 		free(qp);
 		return vb_null(-ret);
 	}
@@ -277,6 +301,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (!c)
 		return REAL_CALL(ibv_modify_qp, ibqp, attr, mask);
 	ret = vb_fault(c, qp, FAULT_VERB_MODIFY_QP);
+	if (ret == 0)
+		ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);
 	mask = mask_for(ibqp->qp_type, mask);
@@ -309,6 +335,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	if (!c)
 		return REAL_CALL(ibv_query_qp, ibqp, attr, mask, init);
 	ret = vb_fault(c, qp, FAULT_VERB_QUERY_QP);
+	if (ret == 0)
+		ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);
 	/* All of it, whatever was asked. */
@@ -347,6 +375,9 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_qp, ibqp);
+	ret = vb_qp_check(ibqp);
+	if (ret < 0)
+		return vb_errno(ret);
 	scq = vb_cq_of(ibqp->send_cq);
 	rcq = vb_cq_of(ibqp->recv_cq);
 	vb_cq_lock_pair(scq, rcq);
@@ -358,6 +389,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	vb_cq_unlock_pair(scq, rcq);
 	if (ret < 0)
 		return vb_errno(ret);
+	vb_handle_free(c, ibqp->handle, qp);
 	vb_async_end(c, qp->async, ARRAY_LEN(qp->async), &ibqp->mutex, &ibqp->cond,
 		     &ibqp->events_completed);
 	if (ibqp->pd)

@@ -35,13 +35,21 @@ static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct 
 	int ret;
 
 	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_SRQ);
+	if (ret == 0)
+		ret = vb_pd_check(pd);
+	if (ret == 0 && cq)
+		ret = vb_cq_check(cq);
 	if (ret < 0)
 		return vb_null(-ret);
 	if (!vb_take(c, VB_SRQS))
 		return vb_null(ENOMEM);
 	srq = calloc(1, sizeof(*srq));
-	ret = srq ? create(srq, vb_pd_of(pd), xrcd ? vb_xrcd_of(xrcd) : NULL, vb_cq_of(cq), attr)
-		  : -ENOMEM;
+	ret = srq ? vb_handle_new(c, srq, &srq->base.handle) : -ENOMEM;
+	if (ret == 0) {
+		ret = create(srq, vb_pd_of(pd), xrcd ? vb_xrcd_of(xrcd) : NULL, vb_cq_of(cq), attr);
+		if (ret < 0)
+			vb_handle_free(c, srq->base.handle, srq);
+	}
 	if (ret < 0) {
 		vb_give_back(c, VB_SRQS);
 		free(srq);
@@ -50,7 +58,6 @@ static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct 
 	srq->base.context = pd->context;
 	srq->base.srq_context = srq_context;
 	srq->base.pd = pd;
-	srq->base.handle = rocemu_srq_num(srq->rsrq);
 	pthread_mutex_init(&srq->base.mutex, NULL);
 	pthread_cond_init(&srq->base.cond, NULL);
 	vb_async_init(&srq->async[0], IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -58,6 +65,11 @@ static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct 
 	for (unsigned i = 0; i < ARRAY_LEN(srq->async); i++)
 		srq->async[i].event.element.srq = &srq->base;
 	return &srq->base;
+}
+
+int vb_srq_check(struct ibv_srq *srq)
+{
+	return vb_handle_check(vb_context_of(srq->context), srq->handle, vb_srq_of(srq));
 }
 
 struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
@@ -105,6 +117,8 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	if (!c)
 		return REAL_CALL(ibv_modify_srq, ibsrq, attr, mask);
 	ret = vb_fault(c, NULL, FAULT_VERB_MODIFY_SRQ);
+	if (ret == 0)
+		ret = vb_srq_check(ibsrq);
 	if (ret < 0)
 		return vb_errno(ret);
 	lane_lock(c->lane);
@@ -120,6 +134,8 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 
 	if (!c)
 		return REAL_CALL(ibv_query_srq, ibsrq, attr);
+	if (vb_srq_check(ibsrq))
+		return vb_errno(-ENOENT);
 	lane_lock(c->lane);
 	rocemu_srq_query(vb_srq_of(ibsrq)->rsrq, attr);
 	lane_unlock(c->lane);
@@ -134,11 +150,15 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_srq, ibsrq);
+	ret = vb_srq_check(ibsrq);
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	ret = rocemu_srq_destroy(srq->rsrq);
 	lane_unlock(c->lane);
 	if (ret < 0)
 		return vb_errno(ret);
+	vb_handle_free(c, ibsrq->handle, srq);
 	vb_async_end(c, srq->async, ARRAY_LEN(srq->async), &ibsrq->mutex, &ibsrq->cond,
 		     &ibsrq->events_completed);
 	atomic_fetch_sub(&vb_pd_of(ibsrq->pd)->refs, 1);

@@ -166,8 +166,10 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	    !attr->xrcd || attr->xrcd->context != ctx)
 		return vb_null(EINVAL);
 	qp = calloc(1, sizeof(*qp));
-	if (!qp)
+	if (!qp || vb_handle_new(c, qp, &qp->base.qp_base.handle)) {
+		free(qp);
 		return vb_null(ENOMEM);
+	}
 	init.qp_context = attr->comp_mask & IBV_QP_OPEN_ATTR_CONTEXT ? attr->qp_context : NULL;
 	init.xrcd = attr->xrcd;
 	init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
@@ -184,6 +186,7 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	}
 	lane_unlock(c->lane);
 	if (!qp->rqp) {
+		vb_handle_free(c, qp->base.qp_base.handle, qp);
 		free(qp);
 		return vb_null(EINVAL);
 	}

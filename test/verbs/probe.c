@@ -73,7 +73,8 @@ static void probe_rereg(const char *name, int flag)
 	if (!mr)
 		return;
 	errno = 0;
-	ret = ibv_rereg_mr(mr, flag, pd, mem, MEM / 2, IBV_ACCESS_LOCAL_WRITE);
+	ret = ibv_rereg_mr(mr, flag, pd, mem, MEM / 2,
+			   flag == IBV_REREG_MR_CHANGE_ACCESS ? IBV_ACCESS_LOCAL_WRITE : 0);
 	say_flag(name, ret ? (errno ? errno : EIO) : 0);
 	ibv_dereg_mr(mr);
 }

@@ -356,7 +356,7 @@ TEST(rereg, refused__region_is_as_before)
 	errno = 0;
 	assert_int_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
 				      IBV_ACCESS_REMOTE_WRITE),
-			 IBV_REREG_MR_ERR_INPUT);
+			 IBV_REREG_MR_ERR_CMD);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_rereg_mr(mr, 0, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);
 	assert_int_equal(ibv_rereg_mr(mr, 1 << 9, NULL, NULL, 0, 0), IBV_REREG_MR_ERR_INPUT);

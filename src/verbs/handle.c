@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Handles: numbers that a context gives its objects, unique among them, as the kernel's are. A call that is given an
+ * object whose handle is not the one it was given fails as it does there, and leaves all as it was. Calls that post
+ * and poll do not look, as providers do not.
+ */
+#include <stdlib.h>
+
+#include "verbs/objects.h"
+
+/* A place that is free has the number of the next free one, marked by a bit that no object's address has. */
+enum { FREE_MARK = 1, FIRST_SIZE = 64 };
+
+static uintptr_t free_place(uint32_t next)
+{
+	return (uintptr_t)next << 1 | FREE_MARK;
+}
+
+void vb_handles_init(struct vb_handles *h)
+{
+	*h = (struct vb_handles){0};
+	pthread_mutex_init(&h->lock, NULL);
+}
+
+void vb_handles_fini(struct vb_handles *h)
+{
+	pthread_mutex_destroy(&h->lock);
+	free(h->places);
+}
+
+static int grow(struct vb_handles *h)
+{
+	uint32_t size = h->size ? 2 * h->size : FIRST_SIZE;
+	uintptr_t *places = size > h->size ? realloc(h->places, size * sizeof(*places)) : NULL;
+
+	if (!places)
+		return -ENOMEM;
+	for (uint32_t i = h->size; i < size; i++)
+		places[i] = free_place(i + 1);
+	h->places = places;
+	h->size = size;
+	return 0;
+}
+
+int vb_handle_new(struct vb_context *c, const void *object, uint32_t *handle)
+{
+	struct vb_handles *h = &c->handles;
+	int ret = 0;
+
+	pthread_mutex_lock(&h->lock);
+	if (h->next == h->size)
+		ret = grow(h);
+	if (ret == 0) {
+		*handle = h->next;
+		h->next = (uint32_t)(h->places[*handle] >> 1);
+		h->places[*handle] = (uintptr_t)object;
+	}
+	pthread_mutex_unlock(&h->lock);
+	return ret;
+}
+
+static bool names(const struct vb_handles *h, uint32_t handle, const void *object)
+{
+	return handle < h->size && h->places[handle] == (uintptr_t)object;
+}
+
+int vb_handle_check(struct vb_context *c, uint32_t handle, const void *object)
+{
+	bool ok;
+
+	pthread_mutex_lock(&c->handles.lock);
+	ok = names(&c->handles, handle, object);
+	pthread_mutex_unlock(&c->handles.lock);
+	return ok ? 0 : -ENOENT;
+}
+
+void vb_handle_free(struct vb_context *c, uint32_t handle, const void *object)
+{
+	struct vb_handles *h = &c->handles;
+
+	pthread_mutex_lock(&h->lock);
+	if (names(h, handle, object)) {
+		h->places[handle] = free_place(h->next);
+		h->next = handle;
+	}
+	pthread_mutex_unlock(&h->lock);
+}
