@@ -59,7 +59,7 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 {
 	const bool on_demand = *access & IBV_ACCESS_ON_DEMAND;
 
-	if (*access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE) || length == 0)
+	if (*access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE))
 		return -EINVAL;
 	/* All of memory is where it is: it has no other address. */
 	if (is_implicit(addr, length, *access) && ((*access & IBV_ACCESS_ZERO_BASED) || *iova))
@@ -69,7 +69,7 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 	if (*access & IBV_ACCESS_ZERO_BASED)
 		*iova = 0;
 	*access &= ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB);
-	return on_demand ? 0 : check_memory(addr, length, (int)*access);
+	return on_demand || length == 0 ? 0 : check_memory(addr, length, (int)*access);
 }
 
 static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,

@@ -69,6 +69,37 @@ static enum ibv_wc_status access_remote(struct pair *p, enum ibv_wr_opcode opcod
 	return dev_poll(p->d.cq).status;
 }
 
+/* ---- of no bytes ---- */
+
+TEST(zero_length, registered__its_key_opens_nothing)
+{
+	struct pair p;
+
+	setup(&p);
+	for (unsigned i = 0; i < 3; i++) {
+		void *at[] = {p.d.mem + 8, NULL, p.d.mem + p.page};
+		struct ibv_mr *mr = ibv_reg_mr(p.d.pd, at[i], 0, ALL_ACCESS);
+		struct ibv_sge none;
+
+		assert_non_null(mr);
+		assert_ptr_equal(mr->addr, at[i]);
+		assert_int_equal(mr->length, 0);
+		none = (struct ibv_sge){(uintptr_t)at[i], 0, mr->lkey};
+		assert_int_equal(
+			access_remote(&p, IBV_WR_RDMA_WRITE, none, (uintptr_t)at[i], mr->rkey),
+			IBV_WC_SUCCESS);
+		assert_int_equal(
+			access_remote(&p, IBV_WR_RDMA_READ, none, (uintptr_t)at[i], mr->rkey),
+			IBV_WC_SUCCESS);
+		if (i == 2)
+			assert_int_equal(access_remote(&p, IBV_WR_RDMA_WRITE, dev_sge(&p.d, 0, 1),
+						       (uintptr_t)at[i], mr->rkey),
+					 IBV_WC_REM_ACCESS_ERR);
+		assert_int_equal(ibv_dereg_mr(mr), 0);
+	}
+	teardown(&p);
+}
+
 /* ---- on demand ---- */
 
 TEST(odp, device__says_so)
