@@ -84,7 +84,7 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 	if (ops & ROCEMU_OP_INV) {
 		mw = mw_invalidable(qp, pkt->h.ieth);
 		if (!mw)
-			return RESP_ACCESS;
+			return RESP_INVALIDATE;
 	}
 	if (pkt->payload_len &&
 	    sge_scatter(&qp->ep->mrs, resp_recv_pd(qp), r->rwqe.sge, r->rwqe.nsge, r->offset,

@@ -10,7 +10,8 @@
 /*
  * What a request came to, and what follows from it on RC (IBTA 9.7.5.2 for the NAK codes, 9.9.3 for what happens
  * locally). X(VERDICT, NAK syndrome, drop reason, status of a receive in use, event when none is in use).
- * Syndrome 0: the verdict does not end the connection. UC and UD take the drop reason only (see resp-uc.c).
+ * PASS and NO_RECV do not end the connection. Syndrome 0: nothing is answered (class J). UC and UD take the drop reason
+ * only (see resp-uc.c).
  */
 #define RESP_VERDICTS(X)                                                                                          \
 	X(PASS,         0,                     NONE,     SUCCESS,          0)                                      \
@@ -24,6 +25,7 @@
 	X(XRCETH,       ROCEMU_NAK_INV_REQ,    XRC_SRQ,  REM_INV_REQ_ERR,  IBV_EVENT_QP_REQ_ERR)                   \
 	X(TOO_LONG,     ROCEMU_NAK_INV_REQ,    TOO_LONG, LOC_LEN_ERR,      IBV_EVENT_QP_REQ_ERR)                   \
 	X(ACCESS,       ROCEMU_NAK_REM_ACCESS, ACCESS,   LOC_ACCESS_ERR,   IBV_EVENT_QP_ACCESS_ERR)                \
+	X(INVALIDATE,   0,                     ACCESS,   MW_BIND_ERR,      IBV_EVENT_QP_ACCESS_ERR)                \
 	X(LOCAL_PROT,   ROCEMU_NAK_REM_OP,     ACCESS,   LOC_PROT_ERR,     IBV_EVENT_QP_FATAL)
 /* clang-format on */
 

@@ -124,7 +124,10 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 
 	if (takes_recv(ops, v))
 		resp_take(qp);
-	resp_owe_nak(qp, rule->syndrome, psn);
+	if (rule->syndrome)
+		resp_owe_nak(qp, rule->syndrome, psn);
+	else if (qp->resp.msn)
+		resp_owe_ack(qp); /* what was executed before it; of this one the peer hears nothing */
 	if (qp->resp.have_rwqe)
 		resp_fail_recv(qp, now, rule->status, rule->syndrome);
 	else

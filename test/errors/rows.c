@@ -77,7 +77,9 @@ const struct err_row err_rows[] = {
 	{"rc/write/region-pd", "WRITE to a region of another protection domain", RC, WRITE, .len = 100, .fault = FAULT_REGION_PD, .want = REFUSED_ACCESS},
 	{"rc/write/region-gone", "WRITE to a deregistered region", RC, WRITE, .len = 100, .fault = FAULT_REGION_GONE, .want = REFUSED_ACCESS},
 	{"rc/send-inv/unknown-rkey", "SEND with invalidate of an unknown key", RC, .opcode = IBV_WR_SEND_WITH_INV, .len = 100, .fault = FAULT_NONE,
-	 .with_recv = true, .recv_len = 100, .want = REFUSED(REM_ACCESS_ERR, REM_ACCESS, IBV_WC_LOC_ACCESS_ERR, 0)},
+	 .with_recv = true, .recv_len = 100, /* class J: no answer */
+	 .want = {.first = IBV_WC_RETRY_EXC_ERR, .behind = IBV_WC_WR_FLUSH_ERR, .recv_req = IBV_WC_WR_FLUSH_ERR, .recv = IBV_WC_MW_BIND_ERR,
+		  .recv_behind = IBV_WC_WR_FLUSH_ERR, .state = {IBV_QPS_ERR, IBV_QPS_ERR}}},
 
 	/* ---- what the QP does not allow, or cannot be: invalid request (class C) ---- */
 	{"rc/write/qp-right", "WRITE to a QP without remote write", RC, WRITE, .len = 100, .config.access = IBV_ACCESS_REMOTE_READ, .want = REFUSED_REQUEST},
@@ -142,7 +144,7 @@ const struct err_row err_rows[] = {
 	{"ud/read", "READ", UD, READ, .len = 100, .err = EINVAL},
 
 	/* ---- refused when posted ---- */
-	{"rc/fetch-add/length", "FetchAdd whose result is not 8 bytes long", RC, FAA, .len = 4, .err = EINVAL},
+	{"rc/fetch-add/length", "FetchAdd whose result has room for less than 8 bytes", RC, FAA, .len = 4, .err = EINVAL},
 	{"rc/send/inline-too-long", "inline data longer than max_inline_data", RC, SEND, .len = 4096, .flags = IBV_SEND_INLINE, .err = EINVAL},
 	{"rc/read/inline", "inline READ", RC, READ, .len = 8, .flags = IBV_SEND_INLINE, .err = EINVAL},
 	{"rc/unknown-opcode", "an opcode that there is not", RC, .opcode = (enum ibv_wr_opcode)99, .len = 8, .err = EINVAL},

@@ -247,6 +247,33 @@ TEST(comp_read, response_to_a_send__request_fails)
 	bench_free(b);
 }
 
+/* As adapters do: what is beyond the 8 bytes is the program's. */
+TEST(comp_atomic, room_for_more_than_8_bytes__8_written)
+{
+	static const struct ibv_sge pieces[2][2] = {{{0, 9, 0}}, {{0, 3, 0}, {16, 20, 0}}};
+
+	for (int i = 0; i < 2; i++) {
+		struct bench *b = bench_new(&(struct bench_opts){0});
+		struct ibv_sge one, sge[2];
+		struct ibv_send_wr wr = bench_wr(b, IBV_WR_ATOMIC_FETCH_AND_ADD, 0, 8, &one);
+
+		for (int j = 0; j <= i; j++) {
+			sge[j] = pieces[i][j];
+			sge[j].lkey = one.lkey;
+		}
+		wr.sg_list = sge;
+		wr.num_sge = i + 1;
+		memset(b->buf, 0xee, 64);
+		bench_post_wr(b, &wr);
+		assert_string_equal(bench_out(b), "FETCH_ADD 0 A");
+		bench_answer(b, ROCEMU_RC_ATOMIC_ACK, 0, ROCEMU_AETH_NO_CREDITS, NULL, 0);
+		assert_string_equal(bench_done(b), "1 OK");
+		assert_int_not_equal(b->buf[0], 0xee);
+		assert_int_equal(b->buf[i ? 16 + 5 : 8], 0xee);
+		bench_free(b);
+	}
+}
+
 /* ---- READs and atomics whose own memory is not accessible ---- */
 
 static const enum ibv_wr_opcode fetches[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD};

@@ -96,7 +96,8 @@ static uint32_t bad_key(struct window *f, enum bad_key which)
 	}
 }
 
-TEST(send_inv, key_not_to_be_invalidated__remote_access_error)
+/* Class J (9.9.6.3): no answer; the receive says why. */
+TEST(send_inv, key_not_to_be_invalidated__receive_in_error_and_no_answer)
 {
 	for (enum bad_key k = 0; k < BAD_KEYS; k++) {
 		struct window f;
@@ -104,9 +105,23 @@ TEST(send_inv, key_not_to_be_invalidated__remote_access_error)
 
 		hostile_recv(&f.h, 1, 0, 64);
 		window_send_inv(&f.h, ROCEMU_RC_SEND_ONLY_INV, 0, 8, key);
-		EXPECT(&f.h, "drop ACCESS; nak 62 0/0; recv 1 LOC_ACCESS_ERR; ERR");
+		EXPECT(&f.h, "drop ACCESS; recv 1 MW_BIND_ERR; ERR");
 		window_end(&f);
 	}
+}
+
+TEST(send_inv, bad_key_behind_requests_without_ackreq__those_are_acknowledged)
+{
+	struct rocemu_hdrs send = {.opcode = ROCEMU_RC_SEND_ONLY};
+	struct window f;
+	uint32_t key = bad_key(&f, UNKNOWN);
+
+	hostile_recv(&f.h, 1, 0, 64);
+	hostile_recv(&f.h, 2, 0, 64);
+	hostile_send_hdrs(&f.h, &send, 8);
+	window_send_inv(&f.h, ROCEMU_RC_SEND_ONLY_INV, 1, 8, key);
+	EXPECT(&f.h, "drop ACCESS; ack 0/1; recv 1 len 8; recv 2 MW_BIND_ERR; ERR");
+	window_end(&f);
 }
 
 TEST(local_inv, key_not_to_be_invalidated__mw_bind_err)

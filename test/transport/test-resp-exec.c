@@ -119,12 +119,12 @@ RC(send__receive_key_not_valid__local_protection_error_and_nak_operational)
 	hostile_free(&h);
 }
 
-RC(send_inv__no_such_window__nak_access_and_nothing_placed)
+RC(send_inv__no_such_window__no_answer_and_nothing_placed)
 {
 	hostile_start(&h, IBV_QPT_RC);
 	hostile_recv(&h, 1, 0, 300);
 	hostile_send(&h, ROCEMU_RC_SEND_ONLY_INV, 0, 45);
-	EXPECT(&h, "drop ACCESS; nak 62 0/0; recv 1 LOC_ACCESS_ERR; ERR");
+	EXPECT(&h, "drop ACCESS; recv 1 MW_BIND_ERR; ERR");
 	assert_int_equal(h.recv[0], 0xee);
 	hostile_free(&h);
 }
