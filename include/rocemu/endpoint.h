@@ -7,7 +7,7 @@
  * asks, and only where the caller offers an answer, is rocemu_ep_config::page_in.
  *
  * Locking: none inside. Whoever holds the caller's lock of an endpoint may call anything on it and on its
- * objects; rocemu_cq_poll() and rocemu_cq_count() alone may run beside that without it, one consumer a CQ.
+ * objects; rocemu_cq_poll() and the calls that say so may run beside that without it, one consumer a CQ.
  *
  * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return values, where
  * not said otherwise: 0 done, negative -errno.
@@ -365,8 +365,18 @@ ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
  * does each every-th after it (0: none), times times in all. nth 0: none does.
  */
 ROCEMU_PUBLIC void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint64_t every, uint64_t times);
-/** Ask for one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one). */
-ROCEMU_PUBLIC void rocemu_cq_arm(struct rocemu_cq *cq, bool solicited_only);
+/**
+ * Ask for one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one). Completions that the CQ holds
+ * count as well: if they are not polled soon (200 us; 1 ms if they had an event already), a timer raises the event.
+ */
+ROCEMU_PUBLIC void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only);
+/** Is an event still to come? A hint; needs no lock. */
+ROCEMU_PUBLIC bool rocemu_cq_is_armed(const struct rocemu_cq *cq);
+/**
+ * Completions that come between polling true and false are probably polled at once: the event for those that are not
+ * comes 200 us late. Needs no lock; nests.
+ */
+ROCEMU_PUBLIC void rocemu_cq_polling(struct rocemu_cq *cq, bool polling);
 
 /**
  * Moderation: an armed CQ raises its event at the count-th completion since it was armed, or period ns after the first of

@@ -34,7 +34,14 @@ int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct ro
 		free(cq);
 		return -ENOMEM;
 	}
+	if (timer_reserve(&ep->timers)) {
+		timer_release(&ep->timers);
+		free(cq->ring);
+		free(cq);
+		return -ENOMEM;
+	}
 	cq->timer.owner = TIMER_CQ;
+	cq->late.owner = TIMER_CQ_LATE;
 	event_src_init(&cq->ev, ROCEMU_EVENT_CQ);
 	list_append(&ep->cqs, &cq->link);
 	*out = cq;
@@ -47,6 +54,8 @@ int rocemu_cq_destroy(struct rocemu_cq *cq)
 		return -EBUSY;
 	event_src_fini(&cq->ev);
 	timer_stop(&cq->ep->timers, &cq->timer);
+	timer_stop(&cq->ep->timers, &cq->late);
+	timer_release(&cq->ep->timers);
 	timer_release(&cq->ep->timers);
 	list_remove(&cq->link);
 	free(cq->ring);
@@ -86,25 +95,90 @@ void *rocemu_cq_user(const struct rocemu_cq *cq)
 	return cq->user;
 }
 
+static enum cq_armed cq_armed(const struct rocemu_cq *cq)
+{
+	return atomic_load_explicit(&cq->armed, memory_order_relaxed);
+}
+
+static void cq_set_armed(struct rocemu_cq *cq, enum cq_armed armed)
+{
+	atomic_store_explicit(&cq->armed, armed, memory_order_relaxed);
+}
+
 void cq_notify(struct rocemu_cq *cq)
 {
-	cq->armed = CQ_DISARMED;
+	cq_set_armed(cq, CQ_DISARMED);
 	cq->held = 0;
 	timer_stop(&cq->ep->timers, &cq->timer);
 	event_raise(cq->ep, &cq->ev, CQ_PEND_COMP);
 }
 
-/** Is the completion what the CQ was armed for? IBTA 11.4.2.2: an error also meets a request for solicited ones. */
+/** IBTA 11.4.2.2: an error also meets a request for solicited completions. */
+static bool cqe_is_solicited(const struct rocemu_cqe *cqe)
+{
+	return cqe->solicited || cqe->status != IBV_WC_SUCCESS;
+}
+
+/** Is the completion what the CQ was armed for? */
 static bool cq_is_awaited(const struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
-	return cq->armed == CQ_ARMED_ANY ||
-	       (cq->armed == CQ_ARMED_SOLICITED && (cqe->solicited || cqe->status != IBV_WC_SUCCESS));
+	const enum cq_armed armed = cq_armed(cq);
+
+	return armed == CQ_ARMED_ANY || (armed == CQ_ARMED_SOLICITED && cqe_is_solicited(cqe));
+}
+
+/** Does the CQ hold completions that it was armed for? */
+static bool cq_has_awaited(const struct rocemu_cq *cq)
+{
+	const uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	const uint32_t tail = atomic_load_explicit(&cq->tail, memory_order_acquire);
+
+	switch (cq_armed(cq)) {
+	case CQ_ARMED_ANY:
+		return head != tail;
+	case CQ_ARMED_SOLICITED:
+		return cq->solicited - tail - 1 < head - tail;
+	case CQ_DISARMED:
+	default:
+		return false;
+	}
+}
+
+/* The timer is moved lazily: it may run out before due. */
+static void cq_notify_at(struct rocemu_cq *cq, rocemu_ns_t due)
+{
+	cq->late_due = due;
+	if (!timer_running(&cq->late) || due < cq->late.deadline)
+		timer_set(&cq->ep->timers, &cq->late, due);
+}
+
+void cq_late_expire(struct rocemu_cq *cq, rocemu_ns_t now)
+{
+	if (!cq_has_awaited(cq))
+		return;
+	if (now < cq->late_due)
+		timer_set(&cq->ep->timers, &cq->late, cq->late_due);
+	else
+		cq_notify(cq);
+}
+
+/** A completion that the CQ was armed for came at now: raise the event at once or late. awaited: others were there. */
+static void cq_came(struct rocemu_cq *cq, rocemu_ns_t now, bool awaited)
+{
+	const bool late = awaited && timer_running(&cq->late);
+
+	if (late)
+		cq_notify_at(cq, MIN(cq->late_due, now + CQ_LATE_NS));
+	else if (atomic_load_explicit(&cq->polling, memory_order_relaxed))
+		cq_notify_at(cq, now + CQ_LATE_NS);
+	else
+		cq_notify(cq);
 }
 
 /** May the event wait for more completions? */
 static bool cq_holds(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
-	if (cqe->status != IBV_WC_SUCCESS || cq->armed == CQ_ARMED_SOLICITED || ++cq->held >= cq->mod_count)
+	if (cqe->status != IBV_WC_SUCCESS || cq_armed(cq) == CQ_ARMED_SOLICITED || ++cq->held >= cq->mod_count)
 		return false;
 	if (cq->mod_period && !timer_running(&cq->timer))
 		timer_set(&cq->ep->timers, &cq->timer, cqe->timestamp + cq->mod_period);
@@ -130,6 +204,8 @@ static bool cq_is_full_on_purpose(struct rocemu_cq *cq)
 void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+	const bool armed = cq_armed(cq) != CQ_DISARMED;
+	bool awaited;
 
 	if (cq_is_full_on_purpose(cq) ||
 	    head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
@@ -138,10 +214,13 @@ void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 		return;
 	}
 	cq->ring[head & cq->mask] = *cqe;
+	awaited = unlikely(armed) && cq_has_awaited(cq);
+	if (unlikely(cqe_is_solicited(cqe)))
+		cq->solicited = head + 1;
 	atomic_store_explicit(&cq->head, head + 1, memory_order_release);
 
-	if (cq_is_awaited(cq, cqe) && !cq_holds(cq, cqe))
-		cq_notify(cq);
+	if (unlikely(armed) && cq_is_awaited(cq, cqe) && !cq_holds(cq, cqe))
+		cq_came(cq, cqe->timestamp, awaited);
 }
 
 void rocemu_cq_moderate(struct rocemu_cq *cq, unsigned count, rocemu_ns_t period)
@@ -181,13 +260,32 @@ bool rocemu_cq_overrun(const struct rocemu_cq *cq)
 	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
 }
 
-void rocemu_cq_arm(struct rocemu_cq *cq, bool solicited_only)
+void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
 {
+	uint32_t last;
+
 	/* Asking for less than was asked for already changes nothing (IBTA 11.4.2.2). */
 	if (!solicited_only)
-		cq->armed = CQ_ARMED_ANY;
-	else if (cq->armed == CQ_DISARMED)
-		cq->armed = CQ_ARMED_SOLICITED;
+		cq_set_armed(cq, CQ_ARMED_ANY);
+	else if (cq_armed(cq) == CQ_DISARMED)
+		cq_set_armed(cq, CQ_ARMED_SOLICITED);
+	if (!cq_has_awaited(cq))
+		return;
+	last = cq_armed(cq) == CQ_ARMED_ANY ? atomic_load_explicit(&cq->head, memory_order_relaxed) : cq->solicited;
+	cq_notify_at(cq, now + ((int32_t)(last - cq->notified) > 0 ? CQ_LATE_NS : CQ_LATE_AGAIN_NS));
+}
+
+bool rocemu_cq_is_armed(const struct rocemu_cq *cq)
+{
+	return cq_armed(cq) != CQ_DISARMED;
+}
+
+void rocemu_cq_polling(struct rocemu_cq *cq, bool polling)
+{
+	if (polling)
+		atomic_fetch_add_explicit(&cq->polling, 1, memory_order_relaxed);
+	else
+		atomic_fetch_sub_explicit(&cq->polling, 1, memory_order_relaxed);
 }
 
 void cq_purge(struct rocemu_cq *cq, uint32_t qpn)
@@ -197,7 +295,10 @@ void cq_purge(struct rocemu_cq *cq, uint32_t qpn)
 	uint32_t to = tail;
 
 	for (uint32_t i = tail; i != head; i++)
-		if (cq->ring[i & cq->mask].qpn != qpn)
+		if (cq->ring[i & cq->mask].qpn != qpn) {
 			cq->ring[to++ & cq->mask] = cq->ring[i & cq->mask];
+			if (cqe_is_solicited(&cq->ring[i & cq->mask]))
+				cq->solicited = to;
+		}
 	atomic_store_explicit(&cq->head, to, memory_order_release);
 }

@@ -298,5 +298,8 @@ void rocemu_ep_expire(struct rocemu_ep *ep, rocemu_ns_t now)
 		case TIMER_CQ:
 			cq_notify(container_of(t, struct rocemu_cq, timer));
 			break;
+		case TIMER_CQ_LATE:
+			cq_late_expire(container_of(t, struct rocemu_cq, late), now);
+			break;
 		}
 }

@@ -178,6 +178,8 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 		if (1u << bit == CQ_PEND_ERR) {
 			ev->type = ROCEMU_EVENT_CQ_ERR;
 			ev->async = IBV_EVENT_CQ_ERR;
+		} else {
+			ev->u.cq->notified = atomic_load_explicit(&ev->u.cq->head, memory_order_relaxed);
 		}
 		break;
 	case ROCEMU_EVENT_QP:

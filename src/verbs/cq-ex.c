@@ -22,6 +22,15 @@ static bool take(struct vb_cq *cq)
 	return true;
 }
 
+static void end_poll(struct ibv_cq_ex *ex)
+{
+	struct vb_cq *cq = ex_of(ex);
+
+	if (unlikely(cq->quiet))
+		rocemu_cq_polling(cq->rcq, false);
+	pthread_mutex_unlock(&cq->consumer);
+}
+
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	struct vb_cq *cq = ex_of(ex);
@@ -29,21 +38,20 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr && attr->comp_mask)
 		return EINVAL;
 	pthread_mutex_lock(&cq->consumer);
+	/* What next_poll() returns needs no event. */
+	cq->quiet = rocemu_cq_is_armed(cq->rcq);
+	if (unlikely(cq->quiet))
+		rocemu_cq_polling(cq->rcq, true);
 	if (take(cq))
 		return 0;
 	/* No end_poll follows a start_poll that failed. */
-	pthread_mutex_unlock(&cq->consumer);
+	end_poll(ex);
 	return ENOENT;
 }
 
 static int next_poll(struct ibv_cq_ex *ex)
 {
 	return take(ex_of(ex)) ? 0 : ENOENT;
-}
-
-static void end_poll(struct ibv_cq_ex *ex)
-{
-	pthread_mutex_unlock(&ex_of(ex)->consumer);
 }
 
 static enum ibv_wc_opcode read_opcode(struct ibv_cq_ex *ex)
@@ -101,19 +109,55 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 	return 0;
 }
 
+/**
+ * Whoever drives the lane reads the clock before it has the lane's lock: the time of a completion may be a little before
+ * that of its predecessor.
+ */
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
-	return ex_of(ex)->cur.timestamp;
+	struct vb_cq *cq = ex_of(ex);
+
+	cq->last_ts = MAX(cq->last_ts, cq->cur.timestamp);
+	return cq->last_ts;
+}
+
+/* A poll for wall-clock times compares the clocks once: they would be compared a little differently each time, and somebody
+ * may set the wall clock meanwhile. */
+static int start_poll_wallclock(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
+{
+	const int ret = start_poll(ex, attr);
+
+	if (ret == 0)
+		ex_of(ex)->wall.fixed = false;
+	return ret;
+}
+
+/** Find out how far the wall clock is ahead. The old result stays as long as it is not disproved. */
+static void compare_clocks(struct vb_cq *cq)
+{
+	const rocemu_ns_t before = lane_now();
+	struct timespec real;
+	rocemu_ns_t took;
+	int64_t ahead, diff;
+
+	clock_gettime(CLOCK_REALTIME, &real);
+	took = lane_now() - before;
+	ahead = (int64_t)((uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - before);
+	diff = ahead - cq->wall.ahead;
+	if ((uint64_t)(diff < 0 ? -diff : diff) > took + cq->wall.error) {
+		cq->wall.ahead = ahead;
+		cq->wall.error = took;
+	}
+	cq->wall.fixed = cq->base.start_poll == start_poll_wallclock;
 }
 
 static uint64_t read_completion_wallclock_ns(struct ibv_cq_ex *ex)
 {
-	struct timespec real;
-	uint64_t now;
+	struct vb_cq *cq = ex_of(ex);
 
-	clock_gettime(CLOCK_REALTIME, &real);
-	now = (uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec;
-	return now - (lane_now() - ex_of(ex)->cur.timestamp);
+	if (!cq->wall.fixed)
+		compare_clocks(cq);
+	return read_completion_ts(ex) + (uint64_t)cq->wall.ahead;
 }
 
 struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_attr_ex *attr)
@@ -144,7 +188,9 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 		atomic_fetch_add(&cq->pd->refs, 1);
 	}
 	ex = &cq->base;
-	ex->start_poll = start_poll;
+	ex->start_poll = attr->wc_flags & IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK
+				 ? start_poll_wallclock
+				 : start_poll;
 	ex->next_poll = next_poll;
 	ex->end_poll = end_poll;
 	ex->read_opcode = read_opcode;

@@ -56,6 +56,21 @@ static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
 	return got;
 }
 
+/**
+ * Make progress because cq is empty. If it is armed, what comes is for the poll that called this, and raises no event if
+ * that poll returns it.
+ */
+static void drive(struct vb_context *c, struct vb_cq *cq)
+{
+	if (likely(!rocemu_cq_is_armed(cq->rcq))) {
+		lane_poll(c->lane);
+		return;
+	}
+	rocemu_cq_polling(cq->rcq, true);
+	lane_poll(c->lane);
+	rocemu_cq_polling(cq->rcq, false);
+}
+
 int vb_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
@@ -64,7 +79,7 @@ int vb_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 
 	if (got > 0 || !atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return got;
-	lane_poll(c->lane);
+	drive(c, cq);
 	return drain(cq, n, wc);
 }
 
@@ -76,7 +91,7 @@ bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe)
 		return true;
 	if (!atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return false;
-	lane_poll(c->lane);
+	drive(c, cq);
 	return rocemu_cq_poll(cq->rcq, cqe, 1) == 1;
 }
 
@@ -89,7 +104,7 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	if (ret < 0)
 		return vb_errno(ret);
 	lane_lock(c->lane);
-	rocemu_cq_arm(cq->rcq, solicited_only != 0);
+	rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0);
 	/*
 	 * The program is about to wait: nothing that was held back for company should wait with it.
 	 */

@@ -153,6 +153,13 @@ struct vb_cq {
 	pthread_mutex_t
 		consumer;      /* whoever takes completions out; held from start_poll to end_poll */
 	struct rocemu_cqe cur; /* what the extended readers read; guarded by consumer */
+	uint64_t last_ts;      /* the latest time that the readers returned; guarded by consumer */
+	struct {
+		int64_t ahead;	/* of CLOCK_MONOTONIC, ns */
+		uint64_t error; /* within so many ns */
+		bool fixed;	/* until the next poll */
+	} wall;		       /* CLOCK_REALTIME; guarded by consumer */
+	bool quiet;	       /* start_poll called rocemu_cq_polling(); guarded by consumer */
 	struct evq_source comp; /* events for base.channel */
 	struct vb_async async;	/* IBV_EVENT_CQ_ERR */
 	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */

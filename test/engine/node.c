@@ -241,7 +241,7 @@ void node_wait(struct node *n)
 	uint64_t count;
 
 	lane_lock(n->lane);
-	rocemu_cq_arm(n->cq, false);
+	rocemu_cq_arm(n->cq, lane_now(), false);
 	lane_wait_hint(n->lane);
 	lane_unlock(n->lane);
 	while (!take(n)) {

@@ -91,7 +91,7 @@ TEST(lane, polled_then_silent__tick_watches_again)
 		node_ping_pong(&a, &b, 100, 16);
 		node_recv(&b, 0, 64);
 		lane_lock(b.lane);
-		rocemu_cq_arm(b.cq, false);
+		rocemu_cq_arm(b.cq, lane_now(), false);
 		lane_unlock(b.lane);
 		node_send(&a, 0, 64, true);
 		assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);

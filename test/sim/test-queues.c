@@ -122,12 +122,12 @@ TEST(cq, armed__one_event_for_many_completions)
 
 	send_one(&d, 0, 0);
 	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_CQ, 0), 0);
-	rocemu_cq_arm(d.b->rcq, false);
+	rocemu_cq_arm(d.b->rcq, d.s->now, false);
 	send_one(&d, 1, 0);
 	send_one(&d, 2, 0);
 	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_CQ, 0), 1);
 	assert_ptr_equal(d.s->node[1].events[d.s->node[1].nevents - 1].u.cq, d.b->rcq);
-	rocemu_cq_arm(d.b->rcq, false);
+	rocemu_cq_arm(d.b->rcq, d.s->now, false);
 	send_one(&d, 3, 0);
 	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_CQ, 0), 2);
 	sim_end(d.s);
@@ -138,7 +138,7 @@ TEST(cq, armed_for_solicited__event_only_for_those)
 	struct sim_qp_opts o = SIM_QP_OPTS;
 	struct duo d = duo_new("cq-solicited", &o);
 
-	rocemu_cq_arm(d.b->rcq, true);
+	rocemu_cq_arm(d.b->rcq, d.s->now, true);
 	send_one(&d, 0, 0);
 	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_CQ, 0), 0);
 	send_one(&d, 1, IBV_SEND_SOLICITED);
@@ -152,7 +152,7 @@ TEST(cq, armed_for_solicited__event_for_a_failed_one)
 	struct sim_qp_opts o = SIM_QP_OPTS;
 	struct duo d = duo_new("cq-solicited-error", &o);
 
-	rocemu_cq_arm(d.b->rcq, true);
+	rocemu_cq_arm(d.b->rcq, d.s->now, true);
 	sim_recv(d.b, d.mb, 0, 10);
 	sim_qp_state(d.b, IBV_QPS_ERR);
 	sim_run(d.s);
@@ -166,8 +166,8 @@ TEST(cq, armed_for_any_then_for_solicited__stays_armed_for_any)
 	struct duo d = duo_new("cq-arm-twice", &o);
 
 	/* 11.4.2.2: a request for the next completion is not weakened by a later one. */
-	rocemu_cq_arm(d.b->rcq, false);
-	rocemu_cq_arm(d.b->rcq, true);
+	rocemu_cq_arm(d.b->rcq, d.s->now, false);
+	rocemu_cq_arm(d.b->rcq, d.s->now, true);
 	send_one(&d, 0, 0);
 	assert_int_equal(sim_count_events(d.s, 1, ROCEMU_EVENT_CQ, 0), 1);
 	sim_end(d.s);

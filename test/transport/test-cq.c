@@ -82,11 +82,15 @@ TEST(cq_arm, any__one_event_then_disarmed)
 	struct rocemu_ep *ep = new_ep();
 	struct rocemu_cq *cq = new_cq(ep, 8);
 	struct rocemu_event ev;
+	struct rocemu_cqe cqe;
 
+	assert_false(rocemu_cq_is_armed(cq));
 	push(cq, 0, 1);
 	assert_false(rocemu_ep_next_event(ep, &ev)); /* was not armed */
-	rocemu_cq_arm(cq, false);
-	assert_false(rocemu_ep_next_event(ep, &ev)); /* what is there already does not count */
+	assert_int_equal(rocemu_cq_poll(cq, &cqe, 1), 1);
+	rocemu_cq_arm(cq, 0, false);
+	assert_true(rocemu_cq_is_armed(cq));
+	assert_false(rocemu_ep_next_event(ep, &ev));
 	push(cq, 1, 1);
 	push(cq, 2, 1);
 	assert_true(rocemu_ep_next_event(ep, &ev));
@@ -97,21 +101,25 @@ TEST(cq_arm, any__one_event_then_disarmed)
 
 TEST(cq_arm, solicited_only__solicited_or_failed_completion)
 {
+	struct rocemu_cqe out[8];
 	struct rocemu_ep *ep = new_ep();
 	struct rocemu_cq *cq = new_cq(ep, 8);
 	struct rocemu_event ev;
 
-	rocemu_cq_arm(cq, true);
+	rocemu_cq_arm(cq, 0, true);
 	push(cq, 0, 1);
 	assert_false(rocemu_ep_next_event(ep, &ev));
 	cq_push(cq, &(struct rocemu_cqe){.solicited = true});
 	assert_true(rocemu_ep_next_event(ep, &ev));
-	rocemu_cq_arm(cq, true);
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 2);
+	push(cq, 0, 1);
+	rocemu_cq_arm(cq, 0, true);
 	cq_push(cq, &(struct rocemu_cqe){.status = IBV_WC_WR_FLUSH_ERR});
 	assert_true(rocemu_ep_next_event(ep, &ev));
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 2);
 	/* "any" asked for and then "solicited": stays "any" */
-	rocemu_cq_arm(cq, false);
-	rocemu_cq_arm(cq, true);
+	rocemu_cq_arm(cq, 0, false);
+	rocemu_cq_arm(cq, 0, true);
 	push(cq, 0, 1);
 	assert_true(rocemu_ep_next_event(ep, &ev));
 	rocemu_ep_free(ep);
@@ -149,8 +157,6 @@ TEST(cq_resize, with_completions_waiting__kept_in_order)
 	rocemu_ep_free(ep);
 }
 
-/* ---- moderation ---- */
-
 static void push_at(struct rocemu_cq *cq, rocemu_ns_t when, enum ibv_wc_status status)
 {
 	cq_push(cq, &(struct rocemu_cqe){.status = status, .timestamp = when});
@@ -163,14 +169,181 @@ static bool event_came(struct rocemu_ep *ep)
 	return rocemu_ep_next_event(ep, &ev) && ev.type == ROCEMU_EVENT_CQ;
 }
 
+/* ---- armed while completions are in the CQ ---- */
+
+TEST(cq_arm, completions_without_an_event__event_soon)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	rocemu_cq_arm(cq, 1000, false);
+	assert_int_equal(rocemu_ep_deadline(ep), 1000 + CQ_LATE_NS);
+	/* The next completion does not wait for longer. */
+	push_at(cq, 2000, IBV_WC_SUCCESS);
+	rocemu_ep_expire(ep, 999 + CQ_LATE_NS);
+	assert_false(event_came(ep));
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	assert_true(event_came(ep));
+	assert_false(rocemu_cq_is_armed(cq));
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_arm, completions_polled_before_the_event__no_event_and_still_armed)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	rocemu_cq_arm(cq, 1000, false);
+	push_at(cq, 2000, IBV_WC_SUCCESS);
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 2);
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	assert_false(event_came(ep));
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	assert_true(rocemu_cq_is_armed(cq));
+	push_at(cq, 100000, IBV_WC_SUCCESS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+/* The timer of an earlier arming is not the one that counts. */
+TEST(cq_arm, armed_again_before_the_timer_ran_out__counts_from_then)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	rocemu_cq_arm(cq, 1000, false);
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 1);
+	push_at(cq, 20000, IBV_WC_SUCCESS);
+	assert_true(event_came(ep)); /* nothing else was in it */
+	push_at(cq, 20001, IBV_WC_SUCCESS);
+	rocemu_cq_arm(cq, 30000, false);
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	assert_false(event_came(ep));
+	assert_int_equal(rocemu_ep_deadline(ep), 30000 + CQ_LATE_NS);
+	rocemu_ep_expire(ep, 30000 + CQ_LATE_NS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_arm, all_completions_had_an_event__the_next_one_takes_longer)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+
+	rocemu_cq_arm(cq, 0, false);
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	assert_true(event_came(ep));
+	rocemu_cq_arm(cq, 1000, false);
+	rocemu_ep_expire(ep, 999 + CQ_LATE_AGAIN_NS);
+	assert_false(event_came(ep));
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_AGAIN_NS);
+	assert_true(event_came(ep));
+	/* A new one is told of soon. */
+	rocemu_cq_arm(cq, 2000000, false);
+	push_at(cq, 2001000, IBV_WC_SUCCESS);
+	rocemu_ep_expire(ep, 2001000 + CQ_LATE_NS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_arm, solicited_only__counts_unpolled_solicited_ones_alone)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	rocemu_cq_arm(cq, 1000, true);
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	cq_push(cq, &(struct rocemu_cqe){.solicited = true, .timestamp = 2000});
+	assert_true(event_came(ep)); /* at once: those before it do not count */
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 2);
+
+	cq_push(cq, &(struct rocemu_cqe){.solicited = true, .timestamp = 3000});
+	push_at(cq, 3000, IBV_WC_SUCCESS);
+	rocemu_cq_arm(cq, 4000, true);
+	assert_int_equal(rocemu_ep_deadline(ep), 4000 + CQ_LATE_NS);
+	assert_int_equal(rocemu_cq_poll(cq, out, 1), 1);
+	rocemu_ep_expire(ep, 4000 + CQ_LATE_NS);
+	assert_false(event_came(ep)); /* the one that is left is none */
+
+	push_at(cq, 100000, IBV_WC_WR_FLUSH_ERR);
+	assert_true(event_came(ep));
+	rocemu_cq_arm(cq, 200000, true);
+	rocemu_ep_expire(ep, 200000 + CQ_LATE_AGAIN_NS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_arm, solicited_one_moved_by_a_purge__event)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+
+	push(cq, 0, 1);
+	push(cq, 1, 1);
+	cq_push(cq, &(struct rocemu_cqe){.solicited = true, .qpn = 2});
+	cq_purge(cq, 1);
+	rocemu_cq_arm(cq, 1000, true);
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_polling, completion_that_the_poll_returns__no_event)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	rocemu_cq_arm(cq, 0, false);
+	rocemu_cq_polling(cq, true);
+	push_at(cq, 1000, IBV_WC_SUCCESS);
+	rocemu_cq_polling(cq, false);
+	assert_false(event_came(ep));
+	assert_int_equal(rocemu_cq_poll(cq, out, 8), 1);
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	assert_false(event_came(ep));
+	/* What the poll leaves has its event. */
+	rocemu_cq_polling(cq, true);
+	push_at(cq, 200000, IBV_WC_SUCCESS);
+	push_at(cq, 200000, IBV_WC_SUCCESS);
+	rocemu_cq_polling(cq, false);
+	assert_int_equal(rocemu_cq_poll(cq, out, 1), 1);
+	rocemu_ep_expire(ep, 200000 + CQ_LATE_NS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
+TEST(cq_destroy, late_event_to_come__timer_goes_with_it)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+
+	push(cq, 0, 1);
+	rocemu_cq_arm(cq, 0, false);
+	assert_int_equal(rocemu_cq_destroy(cq), 0);
+	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
+	rocemu_ep_free(ep);
+}
+
+/* ---- moderation ---- */
+
 TEST(cq_moderate, count__one_event_for_so_many_completions)
 {
 	struct rocemu_ep *ep = new_ep();
 	struct rocemu_cq *cq = new_cq(ep, 64);
+	struct rocemu_cqe out[8];
 
 	rocemu_cq_moderate(cq, 4, 0);
 	for (unsigned round = 0; round < 3; round++) {
-		rocemu_cq_arm(cq, false);
+		rocemu_cq_arm(cq, 0, false);
 		for (unsigned i = 0; i < 3; i++)
 			push_at(cq, i, IBV_WC_SUCCESS);
 		assert_false(event_came(ep));
@@ -179,6 +352,7 @@ TEST(cq_moderate, count__one_event_for_so_many_completions)
 		assert_true(event_came(ep));
 		push_at(cq, 4, IBV_WC_SUCCESS);
 		assert_false(event_came(ep));
+		assert_int_equal(rocemu_cq_poll(cq, out, 8), 5);
 	}
 	rocemu_ep_free(ep);
 }
@@ -189,7 +363,7 @@ TEST(cq_moderate, period__ends_with_fewer_completions)
 	struct rocemu_cq *cq = new_cq(ep, 64);
 
 	rocemu_cq_moderate(cq, 100, 5000);
-	rocemu_cq_arm(cq, false);
+	rocemu_cq_arm(cq, 0, false);
 	push_at(cq, 1000, IBV_WC_SUCCESS);
 	push_at(cq, 3000, IBV_WC_SUCCESS);
 	assert_int_equal(rocemu_ep_deadline(ep), 6000);
@@ -207,7 +381,7 @@ TEST(cq_moderate, error__waits_for_nobody)
 	struct rocemu_cq *cq = new_cq(ep, 64);
 
 	rocemu_cq_moderate(cq, 100, 5000);
-	rocemu_cq_arm(cq, false);
+	rocemu_cq_arm(cq, 0, false);
 	push_at(cq, 1, IBV_WC_SUCCESS);
 	push_at(cq, 2, IBV_WC_WR_FLUSH_ERR);
 	assert_true(event_came(ep));
@@ -219,13 +393,15 @@ TEST(cq_moderate, changed_while_an_event_waits__it_comes)
 {
 	struct rocemu_ep *ep = new_ep();
 	struct rocemu_cq *cq = new_cq(ep, 64);
+	struct rocemu_cqe cqe;
 
 	rocemu_cq_moderate(cq, 100, 0);
-	rocemu_cq_arm(cq, false);
+	rocemu_cq_arm(cq, 0, false);
 	push_at(cq, 1, IBV_WC_SUCCESS);
 	rocemu_cq_moderate(cq, 0, 0);
 	assert_true(event_came(ep));
-	rocemu_cq_arm(cq, false);
+	assert_int_equal(rocemu_cq_poll(cq, &cqe, 1), 1);
+	rocemu_cq_arm(cq, 0, false);
 	push_at(cq, 2, IBV_WC_SUCCESS);
 	assert_true(event_came(ep));
 	rocemu_ep_free(ep);
@@ -273,7 +449,7 @@ TEST(cq_destroy, period_running__timer_goes_with_it)
 	struct rocemu_cq *cq = new_cq(ep, 64);
 
 	rocemu_cq_moderate(cq, 100, 5000);
-	rocemu_cq_arm(cq, false);
+	rocemu_cq_arm(cq, 0, false);
 	push_at(cq, 1, IBV_WC_SUCCESS);
 	assert_int_equal(rocemu_cq_destroy(cq), 0);
 	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);

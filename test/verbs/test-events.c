@@ -8,8 +8,26 @@
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "dev.h"
+
+/* The library's clocks, which tests set back. */
+static _Atomic int64_t clock_shift_ns[2];
+
+int clock_gettime(clockid_t clock, struct timespec *ts)
+{
+	const long ret = syscall(SYS_clock_gettime, clock, ts);
+	int64_t ns;
+
+	if (ret || clock < 0 || clock > 1)
+		return (int)ret;
+	ns = (int64_t)ts->tv_sec * 1000000000 + ts->tv_nsec + clock_shift_ns[clock];
+	*ts = (struct timespec){.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
+	return 0;
+}
 
 struct pair {
 	struct dev d;
@@ -150,6 +168,46 @@ TEST(channel, armed_for_solicited_only__no_event_for_others)
 	pair_close(&p);
 }
 
+/*
+ * The send completion, in a CQ of its own, says that the receive completion is there. A program that arms the CQ now and
+ * sleeps is woken, as by hardware that compares the CQ's indices.
+ */
+TEST(channel, armed_with_a_completion_in_it__event)
+{
+	struct ibv_cq *send_cq, *cq = NULL;
+	struct pair p;
+	void *user;
+
+	dev_open(&p.d);
+	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+	send_cq = ibv_create_cq(p.d.ctx, 16, NULL, NULL, 0);
+	assert_non_null(send_cq);
+	p.a = ibv_create_qp(p.d.pd, &(struct ibv_qp_init_attr){
+					    .send_cq = send_cq,
+					    .recv_cq = send_cq,
+					    .cap = {.max_send_wr = 4, .max_send_sge = 1},
+					    .qp_type = IBV_QPT_RC,
+				    });
+	assert_non_null(p.a);
+	dev_connect(p.a, p.b);
+	for (int solicited = 0; solicited < 2; solicited++) {
+		message(&p, IBV_SEND_SIGNALED | (solicited ? IBV_SEND_SOLICITED : 0));
+		dev_poll(send_cq);
+		assert_int_equal(ibv_req_notify_cq(p.d.cq, solicited), 0);
+		assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &user), 0);
+		assert_ptr_equal(cq, p.d.cq);
+		/* Armed once more without a poll: once more. */
+		assert_int_equal(ibv_req_notify_cq(p.d.cq, solicited), 0);
+		assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &user), 0);
+		assert_int_equal(ibv_poll_cq(p.d.cq, 1, &(struct ibv_wc){0}), 1);
+	}
+	ibv_ack_cq_events(cq, 4);
+	assert_int_equal(ibv_destroy_qp(p.a), 0);
+	assert_int_equal(ibv_destroy_qp(p.b), 0);
+	assert_int_equal(ibv_destroy_cq(send_cq), 0);
+	dev_close(&p.d);
+}
+
 static void *destroy_cq(void *cq)
 {
 	return (void *)(intptr_t)ibv_destroy_cq(cq);
@@ -261,7 +319,8 @@ static struct ibv_cq_ex *make_cq_ex(struct dev *d)
 	struct ibv_cq_init_attr_ex attr = {
 		.cqe = 16,
 		.cq_context = d,
-		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP,
+		.wc_flags = IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+			    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK,
 		.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS,
 		.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
 	};
@@ -311,6 +370,55 @@ TEST(cq_ex, completions_read_field_by_field__as_sent)
 		ibv_end_poll(ex);
 	}
 	assert_int_equal(ibv_start_poll(ex, &none), ENOENT);
+	assert_int_equal(ibv_destroy_qp(p.a), 0);
+	assert_int_equal(ibv_destroy_qp(p.b), 0);
+	assert_int_equal(ibv_destroy_cq(p.d.cq), 0);
+	p.d.cq = plain;
+	dev_close(&p.d);
+}
+
+/* The two completions of a message, in one poll; between them the wall clock is set back. */
+TEST(cq_ex, wall_clock_set_back_during_a_poll__times_do_not_go_back)
+{
+	struct ibv_poll_cq_attr none = {0};
+	uint64_t first, second, stamp;
+	struct ibv_cq *plain;
+	struct ibv_cq_ex *ex;
+	struct pair p;
+
+	dev_open(&p.d);
+	ex = make_cq_ex(&p.d);
+	plain = p.d.cq;
+	p.d.cq = ibv_cq_ex_to_cq(ex);
+	p.a = dev_qp(&p.d, IBV_QPT_RC, 0);
+	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+	dev_connect(p.a, p.b);
+
+	message(&p, IBV_SEND_SIGNALED);
+	while (ibv_start_poll(ex, &none))
+		;
+	first = ibv_wc_read_completion_wallclock_ns(ex);
+	clock_shift_ns[CLOCK_REALTIME] = -5000000000;
+	while (ibv_next_poll(ex))
+		;
+	second = ibv_wc_read_completion_wallclock_ns(ex);
+	stamp = ibv_wc_read_completion_ts(ex);
+	assert_true(second >= first);
+	ibv_end_poll(ex);
+
+	/* The next poll has the new time; its completions are later than the others, whichever clock was read. */
+	clock_shift_ns[CLOCK_MONOTONIC] = -100000000;
+	message(&p, IBV_SEND_SIGNALED);
+	for (int i = 0; i < 2; i++) {
+		while (ibv_start_poll(ex, &none))
+			;
+		assert_true(ibv_wc_read_completion_wallclock_ns(ex) < first);
+		assert_true(ibv_wc_read_completion_ts(ex) >= stamp);
+		stamp = ibv_wc_read_completion_ts(ex);
+		ibv_end_poll(ex);
+	}
+	clock_shift_ns[CLOCK_MONOTONIC] = 0;
+	clock_shift_ns[CLOCK_REALTIME] = 0;
 	assert_int_equal(ibv_destroy_qp(p.a), 0);
 	assert_int_equal(ibv_destroy_qp(p.b), 0);
 	assert_int_equal(ibv_destroy_cq(p.d.cq), 0);
