@@ -358,6 +358,8 @@ ROCEMU_PUBLIC void *rocemu_cq_user(const struct rocemu_cq *cq);
 ROCEMU_PUBLIC unsigned rocemu_cq_poll(struct rocemu_cq *cq, struct rocemu_cqe *out, unsigned n);
 /** Completions waiting. Needs no lock. */
 ROCEMU_PUBLIC unsigned rocemu_cq_count(const struct rocemu_cq *cq);
+/** Does it hold successful completions of a QP? */
+ROCEMU_PUBLIC bool rocemu_cq_holds_success(const struct rocemu_cq *cq, uint32_t qpn);
 /** True once the CQ overran (its completions are lost and stay so: poll goes on with those that fitted). */
 ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
 /**

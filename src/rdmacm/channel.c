@@ -114,6 +114,7 @@ static struct evq *queue_of(const struct rcm_id *id)
 
 void rcm_event_post(struct rcm_event *ev)
 {
+	rcm_drain_end(ev->owner); /* what comes later is no reason to leave DISCONNECTED out */
 	list_append(&ev->owner->events, &ev->node);
 	evq_post(queue_of(ev->owner), &ev->src, false);
 }

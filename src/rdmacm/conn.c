@@ -194,7 +194,7 @@ static void fill_req(struct rcm_id *id, const struct rdma_conn_param *param,
 	req->ece.vendor_id = id->local_ece.vendor_id;
 	req->ece.options = id->local_ece.options;
 	req->service_id = service_id(id);
-	req->local_qpn = id->base.qp ? id->base.qp->qp_num : param->qp_num;
+	id->local_qpn = req->local_qpn = id->base.qp ? id->base.qp->qp_num : param->qp_num;
 	req->srq = id->base.qp ? id->base.qp->srq != NULL : param->srq;
 	req->responder_resources = id->responder_resources;
 	req->initiator_depth = id->initiator_depth;
@@ -389,6 +389,7 @@ static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES
 
 	if (!is_live(id) || !id->conn)
 		return -ENOTCONN;
+	id->local_qpn = rep.local_qpn;
 	return cm_accept(id->conn, rcm_now(), &rep, p ? p->private_data : NULL,
 			 p ? p->private_data_len : 0);
 }
@@ -493,6 +494,8 @@ int rdma_disconnect(struct rdma_cm_id *base)
 		return 0;
 	rcm_drop_sync_event(id);
 	rcm_lock_take();
+	id->leaving = true;
+	rcm_drain_end(id);
 	switch (id->conn ? cm_conn_state(id->conn) : CM_IDLE) {
 	case CM_ESTABLISHED:
 		err = cm_disconnect(id->conn, rcm_now(), NULL, 0);

@@ -156,7 +156,7 @@ static void set_wills(void) REQUIRES(rcm_lock)
 static void arm(void) REQUIRES(rcm_lock)
 {
 	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), rcm_again_deadline()),
-			      MIN(mad_deadline(), rcm_neigh_deadline()));
+			      MIN(MIN(mad_deadline(), rcm_neigh_deadline()), rcm_drain_deadline()));
 	struct itimerspec t = {0};
 
 	if (due >= core.armed)
@@ -281,6 +281,7 @@ static void *run(void *arg)
 		rcm_again_expire(rcm_now());
 		rcm_neigh_expire(rcm_now());
 		mad_expire(core.client, rcm_now());
+		rcm_drain_look(rcm_now());
 		rcm_drive();
 	}
 	rcm_lock_drop();
@@ -395,6 +396,7 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	pthread_cond_init(&rcm_lock.woken, NULL);
 	mad_forget();
 	rcm_again_forget();
+	rcm_drain_forget();
 	rcm_neigh_forget();
 	rcm_watch_forget();
 	rcm_device_forget();

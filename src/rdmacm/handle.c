@@ -239,13 +239,14 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 	rcm_event_post(ev);
 }
 
-static void disconnected(struct rcm_id *id, int status) REQUIRES(rcm_lock)
+static void disconnected(struct rcm_id *id, int status, bool by_peer) REQUIRES(rcm_lock)
 {
 	if (id->disconnect_reported)
 		return;
 	id->disconnect_reported = true;
 	id->state = RCM_DISCONNECTED;
-	rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, status);
+	if (!by_peer || id->leaving || !rcm_drain_begin(id))
+		rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, status);
 }
 
 static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_lock)
@@ -257,7 +258,7 @@ static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_l
 		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
 		break;
 	case ROCEMU_CM_DREQ:
-		disconnected(id, -ETIMEDOUT);
+		disconnected(id, -ETIMEDOUT, false);
 		break;
 	default:
 		break;
@@ -277,7 +278,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
 	case CM_DREQ_RCVD:
-		disconnected(id, status);
+		disconnected(id, status, false);
 		break;
 	default: /* the program knows of its end, or has not decided yet */
 		break;
@@ -316,7 +317,7 @@ void rcm_handle(struct cm_event *e)
 		break;
 	case CM_EV_DREQ:
 	case CM_EV_DREP:
-		disconnected(id, 0);
+		disconnected(id, 0, e->type == CM_EV_DREQ);
 		break;
 	case CM_EV_TIMEOUT:
 		on_timeout(id, e->msg.attr_id, e->error);

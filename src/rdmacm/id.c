@@ -18,6 +18,7 @@ struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *
 	list_init(&id->events);
 	list_init(&id->groups);
 	list_init(&id->again);
+	list_init(&id->drain.node);
 	list_init(&id->asked.node);
 	list_init(&id->on_device);
 	return id;
@@ -80,6 +81,7 @@ bool rcm_id_removed(struct rcm_id *id)
 void rcm_id_stop(struct rcm_id *id)
 {
 	list_remove(&id->again);
+	rcm_drain_stop(id);
 	list_remove(&id->asked.node);
 	list_remove(&id->on_device);
 	if (rcm_core_has(id)) {

@@ -221,6 +221,14 @@ struct rcm_id {
 		struct rcm_local from;
 		rocemu_ns_t due, pause, until;
 	} asked;
+	/* DISCONNECTED, which waits for completions to be polled (drain.c). */
+	struct {
+		struct list node;
+		rocemu_ns_t due;
+		unsigned looks;
+	} drain;
+	bool leaving;	    /* rdma_disconnect() was called */
+	uint32_t local_qpn; /* as the peer was told it; 0: not yet */
 	uint32_t psn; /* starting PSN of what we receive */
 	uint32_t qkey;
 	bool disconnect_reported;
@@ -393,6 +401,19 @@ rocemu_ns_t rcm_again_deadline(void) REQUIRES(rcm_lock);
 void rcm_again_expire(rocemu_ns_t now) REQUIRES(rcm_lock);
 /** In a forked child. */
 void rcm_again_forget(void);
+
+/* drain.c */
+/** The peer ends the connection: post DISCONNECTED when its completions were polled. @return false: post it now. */
+bool rcm_drain_begin(struct rcm_id *id) REQUIRES(rcm_lock);
+/** Post DISCONNECTED now, if it waits. */
+void rcm_drain_end(struct rcm_id *id) REQUIRES(rcm_lock);
+/** Forget it. */
+void rcm_drain_stop(struct rcm_id *id) REQUIRES(rcm_lock);
+rocemu_ns_t rcm_drain_deadline(void) REQUIRES(rcm_lock);
+/** The thread looks whether something was polled; drops the lock meanwhile. */
+void rcm_drain_look(rocemu_ns_t now) REQUIRES(rcm_lock);
+/** In a forked child. */
+void rcm_drain_forget(void);
 
 /* handle.c */
 /** Act on an event of the connection manager. */

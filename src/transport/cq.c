@@ -255,6 +255,19 @@ unsigned rocemu_cq_count(const struct rocemu_cq *cq)
 	return atomic_load_explicit(&cq->head, memory_order_acquire) - tail;
 }
 
+bool rocemu_cq_holds_success(const struct rocemu_cq *cq, uint32_t qpn)
+{
+	const uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
+
+	for (uint32_t i = atomic_load_explicit(&cq->tail, memory_order_acquire); i != head; i++) {
+		const struct rocemu_cqe *cqe = &cq->ring[i & cq->mask];
+
+		if (cqe->qpn == qpn && cqe->status == IBV_WC_SUCCESS)
+			return true;
+	}
+	return false;
+}
+
 bool rocemu_cq_overrun(const struct rocemu_cq *cq)
 {
 	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);

@@ -31,11 +31,37 @@ static struct tap *get_tap(void)
 EXPORT private_capture_fn rocemu_private_capture;
 EXPORT private_emulates_fn rocemu_private_emulates;
 EXPORT private_fault_fn rocemu_private_fault;
+EXPORT private_unpolled_fn rocemu_private_unpolled;
 
 int rocemu_private_fault(enum fault_verb verb)
 {
 	vb_faults_load();
 	return vb_fault(NULL, NULL, verb);
+}
+
+static bool holds_success(struct ibv_cq *cq, uint32_t qpn)
+{
+	return cq && rocemu_cq_holds_success(vb_cq_of(cq)->rcq, qpn);
+}
+
+bool rocemu_private_unpolled(struct ibv_context *context, uint32_t qpn)
+{
+	struct vb_context *c = vb_context_of(context);
+	struct rocemu_qp *rqp;
+	bool holds = false;
+
+	if (!c || !atomic_load_explicit(&c->attached, memory_order_relaxed))
+		return false;
+	lane_lock(c->lane);
+	lane_flush(c->lane);
+	rqp = rocemu_qp_find(lane_ep(c->lane), qpn);
+	if (rqp) {
+		const struct ibv_qp *qp = &((struct vb_qp *)rocemu_qp_user(rqp))->base.qp_base;
+
+		holds = holds_success(qp->send_cq, qpn) || holds_success(qp->recv_cq, qpn);
+	}
+	lane_unlock(c->lane);
+	return holds;
 }
 
 bool rocemu_private_emulates(struct ibv_device *device)

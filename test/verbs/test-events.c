@@ -13,6 +13,9 @@
 #include <unistd.h>
 
 #include "dev.h"
+#include "verbs/private.h"
+
+private_unpolled_fn rocemu_private_unpolled;
 
 /* The library's clocks, which tests set back. */
 static _Atomic int64_t clock_shift_ns[2];
@@ -206,6 +209,34 @@ TEST(channel, armed_with_a_completion_in_it__event)
 	assert_int_equal(ibv_destroy_qp(p.b), 0);
 	assert_int_equal(ibv_destroy_cq(send_cq), 0);
 	dev_close(&p.d);
+}
+
+/* What librdmacm asks before it says DISCONNECTED. */
+TEST(private_unpolled, successful_completions_of_that_qp_alone)
+{
+	struct pair p;
+
+	pair_open(&p);
+	assert_false(rocemu_private_unpolled(p.d.ctx, p.a->qp_num));
+	message(&p, IBV_SEND_SIGNALED);
+	/* It receives: nobody polls here. */
+	while (!rocemu_private_unpolled(p.d.ctx, p.a->qp_num))
+		;
+	assert_true(rocemu_private_unpolled(p.d.ctx, p.b->qp_num));
+	assert_false(rocemu_private_unpolled(p.d.ctx, 0xfffff));
+	assert_int_equal(dev_poll(p.d.cq).qp_num, p.b->qp_num); /* the receive is before the ACK */
+	assert_false(rocemu_private_unpolled(p.d.ctx, p.b->qp_num));
+	assert_true(rocemu_private_unpolled(p.d.ctx, p.a->qp_num));
+	dev_poll(p.d.cq);
+	assert_false(rocemu_private_unpolled(p.d.ctx, p.a->qp_num));
+	/* Flushed ones are none. */
+	dev_post_recv(&p.d, p.b, 3, 1024, 64);
+	assert_int_equal(
+		ibv_modify_qp(p.b, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE),
+		0);
+	assert_false(rocemu_private_unpolled(p.d.ctx, p.b->qp_num));
+	assert_int_equal(dev_poll(p.d.cq).status, IBV_WC_WR_FLUSH_ERR);
+	pair_close(&p);
 }
 
 static void *destroy_cq(void *cq)
