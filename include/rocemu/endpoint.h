@@ -277,7 +277,24 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 	X(kept_full,       "request packets that came early and were not kept") \
 	X(cnps_rcvd,       "congestion notification packets received") \
 	X(cnps_sent,       "congestion notification packets sent") \
-	X(ecn_marked,      "packets received that the network marked (ECN CE)")
+	X(ecn_marked,      "packets received that the network marked (ECN CE)") \
+	X(tx_octets,       "bytes made, from the BTH to the ICRC") \
+	X(mcast_sent,      "packets made that are for a multicast group") \
+	X(mcast_rcvd,      "packets received that were for a multicast group") \
+	X(writes_rcvd,     "WRITE requests received") \
+	X(reads_rcvd,      "READ requests received") \
+	X(atomics_rcvd,    "atomic requests received") \
+	X(response_gaps,   "responses received that came before one that is missing") \
+	X(req_errors,      "send requests completed with an error") \
+	X(req_flushed,     "of these: flushed") \
+	X(req_rem_access,  "of these: remote access error") \
+	X(req_rem_invalid, "of these: remote invalid request error") \
+	X(req_retry_exc,   "of these: transport retries exceeded") \
+	X(req_rnr_exc,     "of these: RNR retries exceeded") \
+	X(resp_errors,     "receives completed with an error") \
+	X(resp_flushed,    "of these: flushed") \
+	X(resp_too_long,   "of these: local length error") \
+	X(access_errors,   "requests refused for remote key, bounds or rights")
 /* clang-format on */
 
 struct rocemu_ep_stats {
@@ -287,8 +304,14 @@ struct rocemu_ep_stats {
 	uint64_t drops[ROCEMU_DROP_COUNT];
 };
 
-/** The endpoint's counters, borrowed as long as the endpoint lives. */
+/** The endpoint's counters, borrowed until rocemu_ep_count_in() or the endpoint's end. */
 ROCEMU_PUBLIC const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct rocemu_ep *ep);
+
+/**
+ * Count in *to from now on, memory that somebody else may read at any time; the counts so far go there first. to:
+ * borrowed until the next such call; NULL: the endpoint's own, as it is at first.
+ */
+ROCEMU_PUBLIC void rocemu_ep_count_in(struct rocemu_ep *ep, struct rocemu_ep_stats *to);
 
 /* ---- protection domains and memory ---- */
 

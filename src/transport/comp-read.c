@@ -117,6 +117,7 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 		if (!status)
 			got_set(&qp->req.again, psn);
 	}
+	qp->ep->stats->response_gaps++;
 	if (!recover_gap(qp, now, psn))
 		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
 	return ROCEMU_DROP_NONE;

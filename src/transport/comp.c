@@ -50,6 +50,16 @@ static enum ibv_wc_opcode wc_opcode(enum ibv_wr_opcode op)
 	}
 }
 
+static void count_error(struct rocemu_ep_stats *stats, enum ibv_wc_status status)
+{
+	stats->req_errors++;
+	stats->req_flushed += status == IBV_WC_WR_FLUSH_ERR;
+	stats->req_rem_access += status == IBV_WC_REM_ACCESS_ERR;
+	stats->req_rem_invalid += status == IBV_WC_REM_INV_REQ_ERR;
+	stats->req_retry_exc += status == IBV_WC_RETRY_EXC_ERR;
+	stats->req_rnr_exc += status == IBV_WC_RNR_RETRY_EXC_ERR;
+}
+
 /** Push the completion of the entry at tail and take it off the queue. */
 static void comp_push(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 		      uint32_t vendor_err)
@@ -60,6 +70,8 @@ static void comp_push(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status 
 	if (swqe_is_read(w))
 		cqe.byte_len = w->length;
 	cqe.vendor_err = vendor_err;
+	if (unlikely(status != IBV_WC_SUCCESS))
+		count_error(qp->ep->stats, status);
 	cq_push(qp->send_cq, &cqe);
 	qp->sq.tail++;
 }
@@ -237,7 +249,7 @@ static enum ibv_wc_status nak_status(uint8_t syndrome)
 static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome,
 				 uint32_t psn)
 {
-	struct rocemu_ep_stats *stats = &qp->ep->stats;
+	struct rocemu_ep_stats *stats = qp->ep->stats;
 	bool rnr = (syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR;
 
 	if (rnr)

@@ -123,7 +123,7 @@ static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now, const s
 {
 	if (!pkt->h.becn || pkt->payload_len != ROCEMU_CNP_LEN)
 		return ROCEMU_DROP_LENGTH;
-	qp->ep->stats.cnps_rcvd++;
+	qp->ep->stats->cnps_rcvd++;
 	if (qp->req.peer)
 		peer_on_cnp(qp->req.peer, now);
 	return ROCEMU_DROP_CNP;
@@ -140,7 +140,7 @@ static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 
 	if (likely(!marked && !d->congested))
 		return;
-	qp->ep->stats.ecn_marked += marked;
+	qp->ep->stats->ecn_marked += marked;
 	if (qp->type == IBV_QPT_UD || (ops & ROCEMU_OP_ACK))
 		return;
 	if (!(ops & ROCEMU_OP_REQUEST)) {
@@ -197,10 +197,10 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const st
 		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
 	}
 	if (why) {
-		ep->stats.drops[why]++;
+		ep->stats->drops[why]++;
 	} else {
-		ep->stats.rx_packets++;
-		ep->stats.rx_bytes += pkt.payload_len;
+		ep->stats->rx_packets++;
+		ep->stats->rx_bytes += pkt.payload_len;
 	}
 	return why;
 }
@@ -217,6 +217,12 @@ static bool req_is_due(const struct rocemu_qp *qp)
 		return true;
 	return qp->req.peer && list_linked(&qp->req.peer_link) &&
 	       hold != (qp->req.kept ? REQ_HOLD_BUDGET : REQ_HOLD_WINDOW);
+}
+
+static inline void count_made(struct rocemu_ep_stats *stats, const struct rocemu_tx *tx)
+{
+	stats->tx_bytes += tx->payload_len;
+	stats->tx_octets += rocemu_tx_len(tx);
 }
 
 unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
@@ -247,13 +253,13 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 				break; /* says it has, gives none: not a reason to spin */
 		}
 		for (unsigned i = 0; i < made; i++)
-			ep->stats.tx_bytes += tx[done + i].payload_len;
+			count_made(ep->stats, &tx[done + i]);
 		done += made;
 	}
 	/* Nothing to be sent first: what became of requests that make no packet is due now. */
 	if (!done && !list_empty(&ep->handed))
 		req_handed_done(ep, now);
-	ep->stats.tx_packets += done;
+	ep->stats->tx_packets += done;
 	return done;
 }
 

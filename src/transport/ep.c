@@ -31,6 +31,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 		free(ep);
 		return NULL;
 	}
+	ep->stats = &ep->own_stats;
 	ep->slot = UINT32_MAX;
 	rng_init(&ep->rng, config->seed);
 	rng_init(&ep->rnr_dice, config->rnr_seed);
@@ -124,7 +125,17 @@ void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu mtu)
 
 const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct rocemu_ep *ep)
 {
-	return &ep->stats;
+	return ep->stats;
+}
+
+void rocemu_ep_count_in(struct rocemu_ep *ep, struct rocemu_ep_stats *to)
+{
+	if (!to)
+		to = &ep->own_stats;
+	if (to == ep->stats)
+		return;
+	*to = *ep->stats;
+	ep->stats = to;
 }
 
 /* ---- events ---- */

@@ -62,7 +62,8 @@ struct rocemu_ep {
 	unsigned nmcast_groups;
 	struct list pds, cqs, srqs, xrcds; /* every object, for rocemu_ep_free() */
 	struct slot_table xrc_srqs;    /* entries borrowed: they are in srqs */
-	struct rocemu_ep_stats stats;
+	struct rocemu_ep_stats *stats; /* own_stats, or borrowed: rocemu_ep_count_in() */
+	struct rocemu_ep_stats own_stats;
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct keep keep;              /* early request packets of all QPs */
 	rocemu_ns_t now;               /* of the last output call */

@@ -135,6 +135,7 @@ enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct
 
 	if (!g)
 		return ROCEMU_DROP_QPN;
+	ep->stats->mcast_rcvd++;
 	list_for_each (it, &g->members) {
 		struct rocemu_qp *qp = list_entry(it, struct mcast_member, in_group)->qp;
 		enum rocemu_drop one = ROCEMU_DROP_STATE;
@@ -144,13 +145,13 @@ enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct
 		if (qp_can_receive(qp))
 			one = resp_input(qp, now, pkt, d);
 		if (one && why)
-			ep->stats.drops[why]++; /* the caller counts the last one */
+			ep->stats->drops[why]++; /* the caller counts the last one */
 		if (one)
 			why = one;
 		taken |= !one;
 	}
 	/* What some QPs could not take is counted, but the packet was taken. */
 	if (taken && why)
-		ep->stats.drops[why]++;
+		ep->stats->drops[why]++;
 	return taken ? ROCEMU_DROP_NONE : why;
 }

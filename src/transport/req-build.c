@@ -65,6 +65,7 @@ static struct rocemu_hdrs message_hdrs(const struct rocemu_qp *qp, const struct 
 	h.reth.length = w->length;
 	if (qp->type == IBV_QPT_UD) {
 		h.dqpn = w->dqpn;
+		qp->ep->stats->mcast_sent += w->dqpn == ROCEMU_MCAST_QPN;
 		h.deth.sqpn = qp->qpn;
 		h.deth.qkey = w->qkey & QKEY_CONTROLLED ? qp->attr.qkey : w->qkey;
 	}
@@ -122,7 +123,7 @@ static void req_advance(struct rocemu_qp *qp, uint32_t npkts)
 	struct qp_req *req = &qp->req;
 
 	if (req->send_psn != req->next_psn)
-		qp->ep->stats.retransmits++;
+		qp->ep->stats->retransmits++;
 	req->send_psn = (req->send_psn + npkts) & ROCEMU_PSN_MASK;
 	if (rocemu_psn_diff(req->send_psn, req->next_psn) > 0)
 		req->next_psn = req->send_psn;
@@ -285,6 +286,6 @@ bool req_build_again(struct rocemu_qp *qp, struct rocemu_tx *tx, uint32_t i, uin
 		h.ackreq = ackreq;
 		message_packet(qp, w, pkt, &h, &c, tx);
 	}
-	qp->ep->stats.retransmits++;
+	qp->ep->stats->retransmits++;
 	return true;
 }

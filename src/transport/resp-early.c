@@ -103,7 +103,7 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
 				  uint32_t ahead)
 {
-	struct rocemu_ep_stats *stats = &qp->ep->stats;
+	struct rocemu_ep_stats *stats = qp->ep->stats;
 	struct qp_resp *r = &qp->resp;
 	enum keep_result kept = KEEP_FULL;
 
@@ -143,7 +143,7 @@ static void replay(struct rocemu_qp *qp, rocemu_ns_t now, const struct keep_slot
 	if (!why)
 		why = resp_expected(qp, now, &pkt, rocemu_opcode_ops(pkt.h.opcode));
 	if (why)
-		qp->ep->stats.drops[why]++;
+		qp->ep->stats->drops[why]++;
 }
 
 void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked)

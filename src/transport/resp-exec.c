@@ -30,7 +30,11 @@ void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status st
 		    uint32_t vendor_err)
 {
 	struct rocemu_cqe cqe = qp_cqe(qp, now, qp->resp.rwqe.wr_id, status, IBV_WC_RECV);
+	struct rocemu_ep_stats *stats = qp->ep->stats;
 
+	stats->resp_errors++;
+	stats->resp_flushed += status == IBV_WC_WR_FLUSH_ERR;
+	stats->resp_too_long += status == IBV_WC_LOC_LEN_ERR;
 	cqe.vendor_err = vendor_err;
 	push_recv(qp, &cqe);
 }
@@ -62,7 +66,7 @@ static bool take(struct rocemu_qp *qp)
 
 	if (unlikely(ep->cfg.rnr_chance > 0) && qp->type != IBV_QPT_UC &&
 	    rng_chance(&ep->rnr_dice, ep->cfg.rnr_chance)) {
-		ep->stats.rnr_on_purpose++;
+		ep->stats->rnr_on_purpose++;
 		return false;
 	}
 	return resp_take(qp);
@@ -132,6 +136,7 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 			return RESP_NOT_ENABLED;
 		if (pkt->h.reth.length > ROCEMU_MAX_MSG)
 			return RESP_LENGTH;
+		qp->ep->stats->writes_rcvd++;
 		r->write_va = pkt->h.reth.va;
 		r->write_rkey = pkt->h.reth.rkey;
 		r->write_length = pkt->h.reth.length;

@@ -263,7 +263,7 @@ static bool output_job(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *
 		break;
 	case RESP_JOB_NAK:
 		make_ack(qp, tx, ROCEMU_NAK_REM_ACCESS, job->psn, r->msn);
-		qp->ep->stats.err_naks_sent++;
+		qp->ep->stats->err_naks_sent++;
 		break;
 	}
 	job_pop(r);
@@ -293,10 +293,10 @@ static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 
 	if (r->nak) {
 		make_ack(qp, tx, r->nak, r->nak_psn, r->msn);
-		count_nak(&qp->ep->stats, r->nak);
+		count_nak(qp->ep->stats, r->nak);
 	} else if (r->ack_owed) {
 		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, r->ack_psn, r->msn);
-		qp->ep->stats.acks_sent++;
+		qp->ep->stats->acks_sent++;
 	} else {
 		return 0;
 	}
@@ -313,7 +313,7 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 	if (n && qp->resp.cnp_owed) {
 		make_cnp(qp, &tx[i++], ep_scratch(qp->ep, first));
 		qp->resp.cnp_owed = false;
-		qp->ep->stats.cnps_sent++;
+		qp->ep->stats->cnps_sent++;
 	}
 	while (i < n && qp->resp.njobs)
 		if (output_job(qp, now, &tx[i], ep_scratch(qp->ep, first + i)))

@@ -204,10 +204,14 @@ enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packe
 	/* More than max_dest_rd_atomic at a time (IBTA 9.7.4.1); 0 of them: not set up for any. */
 	if (!resp_job_fits(qp, true))
 		return RESP_TOO_MANY;
-	if (ops & ROCEMU_OP_READ_REQ)
+	if (ops & ROCEMU_OP_READ_REQ) {
+		qp->ep->stats->reads_rcvd++;
 		return exec_read(qp, pkt, npsn);
-	if (ops & ROCEMU_OP_ATOMIC)
+	}
+	if (ops & ROCEMU_OP_ATOMIC) {
+		qp->ep->stats->atomics_rcvd++;
 		return exec_atomic(qp, pkt);
+	}
 	if (ops & ROCEMU_OP_FLUSH)
 		return exec_flush(qp, pkt);
 	return exec_atomic_write(qp, pkt);

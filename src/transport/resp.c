@@ -122,6 +122,7 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 {
 	const struct rule *rule = &rules[v];
 
+	qp->ep->stats->access_errors += v == RESP_ACCESS;
 	if (takes_recv(ops, v))
 		resp_take(qp);
 	if (rule->syndrome)
@@ -141,7 +142,7 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 					uint32_t ops, uint32_t behind)
 {
-	qp->ep->stats.duplicates++;
+	qp->ep->stats->duplicates++;
 	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
 		resp_repeated(&qp->resp);
 		resp_owe_ack(qp);

@@ -210,7 +210,7 @@ TEST(retry_silence, goes_back__one_packet_asks)
 	bench_post(b, IBV_WR_SEND, 512);
 	bench_post(b, IBV_WR_SEND, 256);
 	assert_string_equal(bench_out(b), "SEND_FIRST 0; SEND_LAST 1 A; SEND_ONLY 2 A");
-	while (!b->ep->stats.timeouts) {
+	while (!b->ep->stats->timeouts) {
 		bench_wait(b, rocemu_ep_deadline(b->ep) - b->now);
 		assert_string_equal(bench_out(b), "SEND_FIRST 0 A");
 	}
