@@ -7,6 +7,8 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -21,13 +23,19 @@
 enum {
 	/* Out of the way of shells and of programs that count their descriptors. */
 	FD_KEPT = 200,
-	FD_LIMIT = 1024, /* to close, where the kernel cannot do it in one call */
+	COUNTERS_MS = 1000, /* how old the files of counters may be */
+	FD_LIMIT = 1024,    /* to close, where the kernel cannot do it in one call */
 };
+
+/* netmon's thread changes the tree, too. */
+static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static void on_news(void *user, const struct netmon_news *news)
 {
 	(void)news;
+	pthread_mutex_lock(&tree_lock);
 	tree_refresh(user);
+	pthread_mutex_unlock(&tree_lock);
 }
 
 /** All but the one; nobody is to wait for an end of file because of us. */
@@ -47,10 +55,18 @@ static void close_others(int keep)
 		open("/dev/null", O_RDWR);
 }
 
+/** After a second: is there still somebody? */
+static bool is_used(int pipe_fd)
+{
+	struct pollfd p = {.fd = pipe_fd, .events = POLLIN};
+
+	/* Nobody writes: what makes it readable is its end. */
+	return poll(&p, 1, COUNTERS_MS) <= 0;
+}
+
 static _Noreturn void keep(struct tree *t, int pipe_fd)
 {
 	struct netmon_listener listener = {.tell = on_news, .user = t};
-	char byte;
 	int err;
 
 	setsid();
@@ -62,9 +78,12 @@ static _Noreturn void keep(struct tree *t, int pipe_fd)
 		_exit(1);
 	close_others(pipe_fd);
 	err = netmon_add(&listener);
-	tree_refresh(t);
-	while (read(pipe_fd, &byte, 1) < 0 && errno == EINTR)
-		;
+	on_news(t, NULL);
+	while (is_used(pipe_fd)) {
+		pthread_mutex_lock(&tree_lock);
+		tree_refresh_counters(t);
+		pthread_mutex_unlock(&tree_lock);
+	}
 	if (!err)
 		netmon_remove(&listener);
 	tree_remove(t);

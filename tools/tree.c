@@ -11,11 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "base/util.h"
+#include "engine/portcount.h"
 
 /* clang-format off */
 #define CLASS_IB    "/sys/class/infiniband"
@@ -174,26 +176,6 @@ static void put_port(struct tree *t, const struct netdev *d, const char *port)
 	put_gids(t, d, port);
 }
 
-/** They stay 0: nobody adds up what the processes of a device send. */
-static void put_counters(struct tree *t, const char *port)
-{
-	/* clang-format off */
-	static const char *const names[] = {
-		"VL15_dropped", "excessive_buffer_overrun_errors", "link_downed", "link_error_recovery",
-		"local_link_integrity_errors", "multicast_rcv_packets", "multicast_xmit_packets",
-		"port_rcv_constraint_errors", "port_rcv_data", "port_rcv_errors", "port_rcv_packets",
-		"port_rcv_remote_physical_errors", "port_rcv_switch_relay_errors",
-		"port_xmit_constraint_errors", "port_xmit_data", "port_xmit_discards",
-		"port_xmit_packets", "port_xmit_wait", "symbol_error", "unicast_rcv_packets",
-		"unicast_xmit_packets",
-	};
-	/* clang-format on */
-
-	make_dir(t, "%s/counters", port);
-	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
-		put(t, "0", "%s/counters/%s", port, names[i]);
-}
-
 static void make_port(struct tree *t, const struct netdev *d, const char *port)
 {
 	char cap_mask[16];
@@ -211,9 +193,83 @@ static void make_port(struct tree *t, const struct netdev *d, const char *port)
 	snprintf(cap_mask, sizeof(cap_mask), "0x%08x",
 		 (unsigned)(IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS));
 	put(t, cap_mask, "%s/cap_mask", port);
-	put_counters(t, port);
+	make_dir(t, "%s/counters", port);
+	make_dir(t, "%s/hw_counters", port);
 	put_port(t, d, port);
 }
+
+/* ---- counters ---- */
+
+/** Where the processes of a device count: a file of the memory, not of a disk that is written back.
+ */
+static void make_counts_dir(struct tree *t)
+{
+	enum { TMPFS_MAGIC = 0x01021994 };
+	struct statfs fs;
+
+	if (statfs(t->root, &fs) == 0 && fs.f_type != TMPFS_MAGIC) {
+		snprintf(t->counts, sizeof(t->counts), "/dev/shm/rocemu-counters-XXXXXX");
+		if (mkdtemp(t->counts)) {
+			note(t, t->counts, chmod(t->counts, 0755) == 0);
+			make_link(t, t->counts, "/counters");
+			return;
+		}
+		t->counts[0] = 0;
+	}
+	make_dir(t, "/counters");
+}
+
+static void make_counters(struct tree *t, const struct netdev *d, const char *port)
+{
+	const struct countfile_counter *table;
+	char path[PATH_MAX];
+	unsigned n;
+	int err;
+
+	table = portcount_table(&n);
+	for (unsigned i = 0; i < n; i++)
+		put(t, "0", "%s/%s", port, table[i].name);
+	if (t->err || !portcount_path(path, sizeof(path), t->root, d->name))
+		return;
+	/* Without it the counters stay 0. */
+	err = countfile_create(path, table, n);
+	if (err < 0)
+		log_info("%s: %s", path, strerror(-err));
+}
+
+static void refresh_counters(struct tree *t, const struct netdev *d, uint64_t *shown)
+{
+	char path[PATH_MAX], port[160], text[24];
+	struct countfile *f;
+
+	if (!portcount_path(path, sizeof(path), t->root, d->name))
+		return;
+	f = countfile_map(path, false);
+	if (!f)
+		return;
+	snprintf(port, sizeof(port), DEVICES "/%s/ports/1", d->name);
+	for (unsigned i = 0; i < f->ncounters; i++) {
+		const uint64_t now = countfile_get(f, i);
+
+		if (now == shown[i])
+			continue;
+		shown[i] = now;
+		snprintf(text, sizeof(text), "%llu", (unsigned long long)now);
+		put(t, text, "%s/%s", port, f->counter[i].name);
+	}
+	countfile_unmap(f);
+	t->err = 0;
+}
+
+void tree_refresh_counters(struct tree *t)
+{
+	if (!t->shown)
+		t->shown = calloc(t->ndevs, sizeof(*t->shown));
+	for (unsigned i = 0; t->shown && i < t->ndevs; i++)
+		refresh_counters(t, &t->devs[i], t->shown[i]);
+}
+
+/* ---- the rest of a device ---- */
 
 /** The device "behind" it: the network interface, where tools look for its name. */
 static void make_parent(struct tree *t, const struct netdev *d, const char *dir)
@@ -252,6 +308,7 @@ static void make_device(struct tree *t, const struct netdev *d, unsigned number)
 	snprintf(target, sizeof(target), "../../devices/virtual/infiniband/%s", d->name);
 	guid_text(d->guid, guid);
 	make_port(t, d, port);
+	make_counters(t, d, port);
 	make_parent(t, d, dir);
 	put(t, "1: CA", "%s/node_type", dir);
 	put(t, guid, "%s/node_guid", dir);
@@ -297,6 +354,7 @@ static void fill(struct tree *t)
 	unsigned uverbs = 0, next;
 	char abi[16];
 
+	make_counts_dir(t);
 	for (unsigned i = 0; i < ARRAY_LEN(tops); i++) {
 		make_dir(t, "%s", tops[i]);
 		next = link_real(t, tops[i]);
@@ -369,4 +427,8 @@ void tree_remove(struct tree *t)
 	enum { OPEN_DIRS = 16 };
 
 	nftw(t->root, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
+	if (t->counts[0])
+		nftw(t->counts, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
+	free(t->shown);
+	t->shown = NULL;
 }

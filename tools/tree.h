@@ -8,6 +8,8 @@
  *	/sys/class/infiniband_verbs/uverbsN  link to ../../devices/virtual/infiniband_verbs/uverbsN
  *	/dev/infiniband/DEV, uverbsN, rdma_cm    links to /dev/null
  *
+ *	/counters/DEV                        what the processes of DEV count in (base/countfile.h)
+ *
  * What is really there is in the listings, too, as a link to itself.
  */
 #ifndef TOOLS_TREE_H
@@ -15,13 +17,17 @@
 
 #include <stdbool.h>
 
+#include "base/countfile.h"
 #include "engine/netdev.h"
 
 struct tree {
 	char root[512];
 	struct netdev *devs; /* owned by the caller, kept up to date by tree_refresh() */
 	unsigned ndevs;
-	int err; /* tree.c's */
+	/* tree.c's */
+	char counts[64]; /* directory of the files of counters, when it is not in root; "": it is */
+	uint64_t (*shown)[COUNTFILE_COUNTERS]; /* by device: what the counters' files say; owned */
+	int err;
 };
 
 /**
@@ -32,6 +38,10 @@ int tree_make(struct tree *t, struct netdev *devs, unsigned n);
 
 /** What has changed of the interfaces goes into the tree. */
 void tree_refresh(struct tree *t);
+
+/** What has been counted goes into the files of counters, for programs that read them as they are.
+ */
+void tree_refresh_counters(struct tree *t);
 
 /** Remove it. */
 void tree_remove(struct tree *t);

@@ -38,7 +38,7 @@ static struct backlog_packet *packet_new(struct lane *l, const struct rocemu_pat
 		l->tx.nbacklog < BACKLOG_MAX ? malloc(sizeof(*b) + len) : NULL;
 
 	if (!b) {
-		l->stats.tx_errors++;
+		l->stats->tx_errors++;
 		return NULL;
 	}
 	list_init(&b->node);
@@ -53,7 +53,7 @@ static void add(struct lane *l, struct backlog_packet *b)
 	if (!l->tx.nbacklog++)
 		l->tx.retry_at = lane_now() + BACKLOG_RETRY_NS;
 	list_append(&l->tx.backlog, &b->node);
-	l->stats.tx_backlogged++;
+	l->stats->tx_backlogged++;
 }
 
 void lane_backlog_add(struct lane *l, struct rocemu_tx *const *pkt, unsigned n)

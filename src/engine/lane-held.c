@@ -10,7 +10,7 @@ struct held *held_new(struct lane *l, enum fault_dir dir, size_t len)
 	struct held *h = l->held->count < HELD_MAX ? malloc(sizeof(*h) + len) : NULL;
 
 	if (!h) {
-		l->stats.impair_lost++;
+		l->stats->impair_lost++;
 		fault_report_add(FAULT_COUNT_HELD, 1);
 		return NULL;
 	}

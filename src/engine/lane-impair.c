@@ -57,7 +57,7 @@ void lane_set_link(struct lane *l, bool up)
 {
 	lane_lock(l);
 	if (l->down == up) {
-		l->stats.impair_flaps += !up;
+		l->stats->impair_flaps += !up;
 		fault_report_add(FAULT_COUNT_FLAP, !up);
 		fault_log_line("%s port %s", l->device, up ? "up" : "down");
 		fault_log_flush();
@@ -124,11 +124,11 @@ static void report_rules(struct lane *l, rocemu_ns_t now, const struct fault_pac
 			note(l, now, p, r->text, names[r->action],
 			     r->action == FAULT_DELAY ? v->delay_ns : 0);
 	}
-	l->stats.impair_lost += v->drop;
-	l->stats.impair_dup += v->dups;
-	l->stats.impair_corrupt += v->nsealed + v->nraw > 0;
-	l->stats.impair_delay += v->delay_ns > 0;
-	l->stats.impair_marked += v->mark;
+	l->stats->impair_lost += v->drop;
+	l->stats->impair_dup += v->dups;
+	l->stats->impair_corrupt += v->nsealed + v->nraw > 0;
+	l->stats->impair_delay += v->delay_ns > 0;
+	l->stats->impair_marked += v->mark;
 }
 
 static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
@@ -136,11 +136,11 @@ static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_pack
 static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 			const struct impair_fate *f)
 {
-	l->stats.impair_lost += f->lost;
-	l->stats.impair_dup += f->dup;
-	l->stats.impair_reorder += f->overtakers > 0;
-	l->stats.impair_corrupt += f->corrupt_bits > 0;
-	l->stats.impair_delay += f->delay_ns > 0;
+	l->stats->impair_lost += f->lost;
+	l->stats->impair_dup += f->dup;
+	l->stats->impair_reorder += f->overtakers > 0;
+	l->stats->impair_corrupt += f->corrupt_bits > 0;
+	l->stats->impair_delay += f->delay_ns > 0;
 	if (f->lost)
 		count(l, now, p, FAULT_COUNT_LOST, "loss", 0);
 	if (f->dup)
@@ -252,12 +252,12 @@ static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet 
 	bool mark = false;
 
 	if (link.rate_bps && !fault_sched_enqueue(s, &link, now, link_bytes(t), &leaves, &mark)) {
-		l->stats.impair_lost++;
+		l->stats->impair_lost++;
 		count(l, now, p, FAULT_COUNT_QUEUE, "queue", 0);
 		return false;
 	}
 	if (mark) {
-		l->stats.impair_marked++;
+		l->stats->impair_marked++;
 		count(l, now, p, FAULT_COUNT_MARK, "mark", 0);
 	}
 	plan->mark = mark || plan->v.mark;
@@ -346,7 +346,7 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 	struct plain plain = {.n = 0};
 
 	if (l->down) {
-		l->stats.impair_down += n;
+		l->stats->impair_down += n;
 		fault_report_add(FAULT_COUNT_DOWN, n);
 		return;
 	}

@@ -111,6 +111,12 @@ struct lane_thread {
 	atomic_uint asked;     /* enum lane_ask; then ev_async_send() */
 };
 
+/** A row of the device's file of counters; owned. NULL: none. */
+struct lane_count {
+	struct countfile *file;
+	struct countfile_row *row;
+};
+
 struct lane {
 	pthread_mutex_t lock;
 	struct list node; /* in the registry of lane.c, guarded by its lock */
@@ -156,7 +162,9 @@ struct lane {
 	bool faulty_rx; /* faults on purpose ask about what comes in */
 	struct lane_impair *held; /* what faults on purpose keep; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */
-	struct lane_stats stats;
+	struct lane_stats *stats; /* own_stats, or the row's */
+	struct lane_stats own_stats;
+	struct lane_count count;
 };
 
 /* ---- lane-sock.c ---- */
@@ -169,6 +177,13 @@ void lane_sock_reap(struct lane *l) REQUIRES(l);
 void lane_sock_close_all(struct lane *l);
 /** In a forked child: close the child's copies. */
 void lane_sock_bury(struct lane *l);
+
+/* ---- lane-count.c ---- */
+
+/** Count in the device's file from now on, where there is one. */
+void lane_count_start(struct lane *l);
+/** The counts stay in the file, the lane no longer writes to it. The endpoint is freed. */
+void lane_count_stop(struct lane *l);
 
 /* ---- lane-rx.c ---- */
 

@@ -127,7 +127,7 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 		return false;
 	if (!ackhold_offer(&l->ackhold, now))
 		return false;
-	l->stats.acks_held++;
+	l->stats->acks_held++;
 	l->ack_due = until;
 	atomic_store_explicit(&l->holding, true, memory_order_relaxed);
 	return true;

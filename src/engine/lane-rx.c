@@ -83,7 +83,7 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
 		} else if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
 			const uint32_t overflow = (uint32_t)cmsg_int(c);
 
-			l->stats.rx_sock_drops += overflow - s->ovfl;
+			l->stats->rx_sock_drops += overflow - s->ovfl;
 			b->meta.congested |= overflow != s->ovfl;
 			s->ovfl = overflow;
 		}
@@ -154,9 +154,9 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	}
 	if (l->forward_fd >= 0 &&
 	    !forward_send(l->forward_fd, (uint16_t)slot, &h, b->data + offset, end - offset))
-		l->stats.rx_forwarded += n;
+		l->stats->rx_forwarded += n;
 	else
-		l->stats.rx_misrouted += n;
+		l->stats->rx_misrouted += n;
 	return end - offset;
 }
 
@@ -173,19 +173,20 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 			/* Once is enough: what was forwarded to the wrong lane goes no further. */
 			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
 
-			l->stats.rx_misrouted += forwarded;
+			l->stats->rx_misrouted += forwarded;
 			d.ip_id = (uint16_t)(d.ip_id + len / b->seg_len);
 			offset += len;
 			continue;
 		}
 		if (unlikely(l->down)) {
-			l->stats.impair_down++;
+			l->stats->impair_down++;
 			fault_report_add(FAULT_COUNT_DOWN_RX, 1);
 			offset += d.len;
 			continue;
 		}
-		l->stats.rx_datagrams++;
-		l->stats.rx_congested += d.congested;
+		l->stats->rx_datagrams++;
+		l->stats->rx_octets += d.len;
+		l->stats->rx_congested += d.congested;
 		if (unlikely(l->tap != NULL))
 			tap_received(l, now, &d);
 		if (unlikely(l->faulty_rx))
@@ -237,7 +238,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 			log_debug("%s: receive: %s", l->device, strerror(errno));
 		return 0;
 	}
-	l->stats.rx_syscalls++;
+	l->stats->rx_syscalls++;
 	s->hot = true;
 	s->last_rx = now;
 	full = !s->group && is_full(s, (unsigned)n, batch, now);
@@ -310,6 +311,6 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 		input_burst(l, now, &b, true);
 		return true;
 	}
-	l->stats.rx_misrouted++;
+	l->stats->rx_misrouted++;
 	return true;
 }

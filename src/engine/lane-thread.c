@@ -68,7 +68,7 @@ static void stop_watching(struct lane *l)
 		ev_io_stop(l->thread.loop, &s->io);
 		s->watched = false;
 	}
-	l->stats.mode_changes++;
+	l->stats->mode_changes++;
 	l->thread.ticks = 0;
 	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	set_tick(l, PROGRESS_TICK_NS);
@@ -117,12 +117,12 @@ static void drain_fd(int fd)
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 {
-	const uint64_t before = l->stats.rx_datagrams;
+	const uint64_t before = l->stats->rx_datagrams;
 
 	if (!lane_rx_sock(l, s, now))
 		return 0;
 	lane_drive_received(l, now);
-	return l->stats.rx_datagrams - before;
+	return l->stats->rx_datagrams - before;
 }
 
 /*
@@ -156,7 +156,7 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 	(void)revents;
 	lane_lock(l);
 	now = lane_now();
-	l->stats.thread_wakeups++;
+	l->stats->thread_wakeups++;
 	spun = lane_is_spun(l, now);
 	datagrams = serve(l, s, now);
 	if (datagrams && progress_woken(&l->progress, now, spun))
@@ -187,7 +187,7 @@ static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
 	if (l->progress.mode == PROGRESS_POLLED) {
 		const bool stalled = !polled && lane_rx_hot(l, now);
 
-		l->stats.stalls += stalled;
+		l->stats->stalls += stalled;
 		/* Held since before the last tick, or nobody is left to release them. */
 		if (!polled || now - l->ackhold.since >= PROGRESS_TICK_NS / 2)
 			lane_drive_all(l, now);
@@ -206,7 +206,7 @@ static void on_timer(struct ev_loop *loop, ev_io *io, int revents)
 	(void)revents;
 	drain_fd(l->thread.timer_fd);
 	lane_lock(l);
-	l->stats.thread_wakeups++;
+	l->stats->thread_wakeups++;
 	l->thread.armed = ROCEMU_NEVER;
 	lane_drive(l, lane_now());
 	lane_unlock(l);

@@ -88,7 +88,7 @@ static void report_error(struct lane *l, int err, const struct rocemu_path *path
 	uint32_t *word = &l->tx.errnos_seen[(unsigned)err / 32 % ARRAY_LEN(l->tx.errnos_seen)];
 	const uint32_t bit = 1u << (unsigned)err % 32;
 
-	l->stats.tx_errors += packets;
+	l->stats->tx_errors += packets;
 	if (*word & bit)
 		return;
 	*word |= bit;
@@ -299,7 +299,7 @@ static void sent(struct lane *l, uint64_t when, struct rocemu_tx *const *pkt,
 		 const struct txburst *burst, unsigned n)
 {
 	for (unsigned b = 0; b < n; b++) {
-		l->stats.tx_datagrams += burst[b].count;
+		l->stats->tx_datagrams += burst[b].count;
 		if (unlikely(l->tap != NULL))
 			tap_sent(l, when, &batch.msg[b].msg_hdr, pkt + burst[b].first,
 				 burst[b].count);
@@ -373,7 +373,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 		build(set, s, pkt, head, n - done);
 		r = sendmmsg(s->fd, batch.msg, batch.nmsg, MSG_DONTWAIT);
 		err = errno;
-		l->stats.tx_syscalls++;
+		l->stats->tx_syscalls++;
 		if (likely(r > 0)) {
 			sent(l, when, pkt, head, (unsigned)r);
 			for (int i = 0; i < r; i++)
@@ -426,7 +426,7 @@ static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, stru
 			}
 		}
 		if (!s) {
-			l->stats.tx_errors++;
+			l->stats->tx_errors++;
 			continue;
 		}
 		pkt[i]->path = taken;
@@ -472,7 +472,7 @@ bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8
 	ssize_t r;
 
 	if (!s) {
-		l->stats.tx_errors++;
+		l->stats->tx_errors++;
 		return true;
 	}
 	batch.nmsg = batch.niov = 0;
@@ -480,14 +480,14 @@ bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8
 	do
 		r = sendmsg(s->fd, &batch.msg[0].msg_hdr, wait ? 0 : MSG_DONTWAIT);
 	while (r < 0 && errno == EINTR);
-	l->stats.tx_syscalls++;
+	l->stats->tx_syscalls++;
 	if (r < 0 && errno == EAGAIN)
 		return false;
 	if (r < 0) {
 		report_error(l, errno, path, 1);
 		return true;
 	}
-	l->stats.tx_datagrams++;
+	l->stats->tx_datagrams++;
 	if (l->tap) {
 		const struct tap_addr a = {
 			.when_ns = when,

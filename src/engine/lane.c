@@ -192,6 +192,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 
 	if (!l)
 		return fail(errbuf, errlen, -ENOMEM, "lane");
+	l->stats = &l->own_stats;
 	list_init(&l->node);
 	list_init(&l->retired);
 	list_init(&l->tx.backlog);
@@ -232,9 +233,9 @@ static void log_stats(const struct lane *l)
 	if (!log_enabled(LOG_LVL_DEBUG))
 		return;
 #define X(name, text)                                                           \
-	if (l->stats.name)                                                      \
+	if (l->stats->name)                                                      \
 		log_debug("%s: slot %u: %llu %s", l->device, (unsigned)l->slot, \
-			  (unsigned long long)l->stats.name, text);
+			  (unsigned long long)l->stats->name, text);
 	LANE_STATS(X)
 #undef X
 }
@@ -265,6 +266,7 @@ void lane_free(struct lane *l)
 	lane_rx_fini(l);
 	tap_put(l->tap);
 	rocemu_ep_free(l->ep);
+	lane_count_stop(l);
 	pthread_mutex_destroy(&l->lock);
 	free(l);
 }
@@ -300,6 +302,7 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 	err = lane_thread_start(l);
 	if (err)
 		return fail(errbuf, errlen, err, "the lane's thread");
+	lane_count_start(l);
 	l->attached = true;
 	return 0;
 }
@@ -327,6 +330,6 @@ struct rocemu_ep *lane_ep(struct lane *l)
 void lane_get_stats(struct lane *l, struct lane_stats *out)
 {
 	lane_lock(l);
-	*out = l->stats;
+	*out = *l->stats;
 	lane_unlock(l);
 }

@@ -144,6 +144,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(rx_misrouted,   "datagrams for a slot that nobody could be handed")    \
 	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \
 	X(rx_congested,   "datagrams received through a buffer that was filling up")  \
+	X(rx_octets,      "bytes received for this slot, from the BTH to the ICRC")  \
 	X(tx_syscalls,    "send calls")                                          \
 	X(tx_datagrams,   "datagrams sent (each segment of a GSO burst counted)") \
 	X(tx_errors,      "datagrams the kernel refused")                        \

@@ -18,6 +18,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "counter.h"
 #include "map.h"
 
 #define HOOK __attribute__((visibility("default")))
@@ -41,6 +42,9 @@ int __open_2(const char *path, int flags);
 int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
 int __openat64_2(int dir, const char *path, int flags);
+ssize_t __read_chk(int fd, void *out, size_t len, size_t size);
+ssize_t __pread_chk(int fd, void *out, size_t len, off_t offset, size_t size);
+ssize_t __pread64_chk(int fd, void *out, size_t len, off64_t offset, size_t size);
 char *__realpath_chk(const char *path, char *out, size_t size);
 ssize_t __readlink_chk(const char *path, char *out, size_t len, size_t size);
 ssize_t __readlinkat_chk(int dir, const char *path, char *out, size_t len, size_t size);
@@ -71,6 +75,9 @@ static mode_t mode_of(int flags, va_list ap)
 		va_start(ap, flags);                                 \
 		mode = mode_of(flags, ap);                           \
 		va_end(ap);                                          \
+		const int fd = counter_open(AT_FDCWD, path, flags);  \
+		if (fd >= 0)                                         \
+			return fd;                                   \
 		return NEXT(name)(map_path(path, buf), flags, mode); \
 	}
 HOOK_OPEN(open)
@@ -86,6 +93,9 @@ HOOK_OPEN(open64)
 		va_start(ap, flags);                                      \
 		mode = mode_of(flags, ap);                                \
 		va_end(ap);                                               \
+		const int fd = counter_open(dir, path, flags);            \
+		if (fd >= 0)                                              \
+			return fd;                                        \
 		return NEXT(name)(dir, map_path(path, buf), flags, mode); \
 	}
 HOOK_OPENAT(openat)
@@ -122,27 +132,98 @@ HOOK_OPENAT(openat64)
 		return NEXT(name)(dir, map_path(path, buf), a3, a4); \
 	}
 
-HOOK2(int, __open_2, int)
-HOOK2(int, __open64_2, int)
-HOOK_AT3(int, __openat_2, int)
-HOOK_AT3(int, __openat64_2, int)
+#define HOOK_OPEN_2(name)                                           \
+	HOOK int name(const char *path, int flags)                  \
+	{                                                           \
+		char buf[MAP_PATH_MAX];                             \
+		const int fd = counter_open(AT_FDCWD, path, flags); \
+                                                                    \
+		if (fd >= 0)                                        \
+			return fd;                                  \
+		return NEXT(name)(map_path(path, buf), flags);      \
+	}
+HOOK_OPEN_2(__open_2)
+HOOK_OPEN_2(__open64_2)
 
-HOOK2(FILE *, fopen, const char *)
-HOOK2(FILE *, fopen64, const char *)
+#define HOOK_OPENAT_2(name)                                         \
+	HOOK int name(int dir, const char *path, int flags)         \
+	{                                                           \
+		char buf[MAP_PATH_MAX];                             \
+		const int fd = counter_open(dir, path, flags);      \
+                                                                    \
+		if (fd >= 0)                                        \
+			return fd;                                  \
+		return NEXT(name)(dir, map_path(path, buf), flags); \
+	}
+HOOK_OPENAT_2(__openat_2)
+HOOK_OPENAT_2(__openat64_2)
 
-HOOK FILE *freopen(const char *path, const char *mode, FILE *f)
+/** After a call that took counter_path()'s path. */
+static FILE *done_with(int fd, FILE *f)
 {
-	char buf[MAP_PATH_MAX];
+	const int saved = errno;
 
-	return NEXT(freopen)(map_path(path, buf), mode, f);
+	if (fd >= 0)
+		close(fd);
+	errno = saved;
+	return f;
 }
 
-HOOK FILE *freopen64(const char *path, const char *mode, FILE *f)
-{
-	char buf[MAP_PATH_MAX];
+#define HOOK_FOPEN(name)                                                     \
+	HOOK FILE *name(const char *path, const char *mode)                  \
+	{                                                                    \
+		char buf[MAP_PATH_MAX], shown[MAP_PATH_MAX];                 \
+		int fd;                                                      \
+                                                                             \
+		path = counter_path(path, shown, &fd);                       \
+		return done_with(fd, NEXT(name)(map_path(path, buf), mode)); \
+	}
+HOOK_FOPEN(fopen)
+HOOK_FOPEN(fopen64)
 
-	return NEXT(freopen64)(map_path(path, buf), mode, f);
+#define HOOK_FREOPEN(name)                                                      \
+	HOOK FILE *name(const char *path, const char *mode, FILE *f)            \
+	{                                                                       \
+		char buf[MAP_PATH_MAX], shown[MAP_PATH_MAX];                    \
+		int fd;                                                         \
+                                                                                \
+		path = counter_path(path, shown, &fd);                          \
+		return done_with(fd, NEXT(name)(map_path(path, buf), mode, f)); \
+	}
+HOOK_FREOPEN(freopen)
+HOOK_FREOPEN(freopen64)
+
+/* ---- read ---- */
+
+HOOK ssize_t read(int fd, void *out, size_t len)
+{
+	counter_update(fd, -1);
+	return NEXT(read)(fd, out, len);
 }
+
+HOOK ssize_t __read_chk(int fd, void *out, size_t len, size_t size)
+{
+	counter_update(fd, -1);
+	return NEXT(__read_chk)(fd, out, len, size);
+}
+
+#define HOOK_PREAD(name, off_type)                                        \
+	HOOK ssize_t name(int fd, void *out, size_t len, off_type offset) \
+	{                                                                 \
+		counter_update(fd, (off_t)offset);                        \
+		return NEXT(name)(fd, out, len, offset);                  \
+	}
+HOOK_PREAD(pread, off_t)
+HOOK_PREAD(pread64, off64_t)
+
+#define HOOK_PREAD_CHK(name, off_type)                                                 \
+	HOOK ssize_t name(int fd, void *out, size_t len, off_type offset, size_t size) \
+	{                                                                              \
+		counter_update(fd, (off_t)offset);                                     \
+		return NEXT(name)(fd, out, len, offset, size);                         \
+	}
+HOOK_PREAD_CHK(__pread_chk, off_t)
+HOOK_PREAD_CHK(__pread64_chk, off64_t)
 
 HOOK2(int, stat, struct stat *)
 HOOK2(int, stat64, struct stat64 *)

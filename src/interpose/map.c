@@ -139,6 +139,13 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX])
 	return to;
 }
 
+const char *map_root(void)
+{
+	if (!known)
+		find_root();
+	return root;
+}
+
 size_t map_back(char *path, size_t len)
 {
 	if (!root_len || len <= root_len || memcmp(path, root, root_len) != 0 ||

@@ -19,6 +19,9 @@ enum { MAP_PATH_MAX = 1024 };
 /** The path to use in place of path (NULL allowed): path itself, or the tree's, in buf. */
 const char *map_path(const char *path, char buf[MAP_PATH_MAX]);
 
+/** The tree's root, "" when nothing is mapped. */
+const char *map_root(void);
+
 /**
  * An answer of the system that may lie in the tree, as the program is to see it: cut in place.
  * len: of path, without a 0 byte (there need not be one). @return the length now.

@@ -383,8 +383,8 @@ TEST(lane, captured__every_packet_once_sent_once_received_icrc_right)
 	/* Stop the threads, so that no acknowledgement comes between counting and closing. */
 	lane_lock(a.lane);
 	lane_lock(b.lane);
-	sa = a.lane->stats;
-	sb = b.lane->stats;
+	sa = *a.lane->stats;
+	sb = *b.lane->stats;
 	tap_flush(a.lane->tap);
 	assert_int_equal(check_capture(path),
 			 sa.tx_datagrams + sa.rx_datagrams + sb.tx_datagrams + sb.rx_datagrams);

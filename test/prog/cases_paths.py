@@ -211,21 +211,6 @@ def ucx_perftest(transport):
     return check
 
 
-def perftest_counters(config, _lab):
-    """They are there, and 0."""
-    port = new_port()
-    argv = ['ib_write_bw', '-d', 'dev0', '-p', port, '-n', 50, '-W', 'counters/port_xmit_data,counters/port_rcv_data']
-    server = start(config, SIDE, argv, 'server')
-    try:
-        server.wait_listening(port)
-        p = run(config, SIDE, argv + ['127.0.0.1'], 'client')
-        expect(p.popen.returncode == 0 and 'counters/port_xmit_data=0' in p.stdout, 'no counters', server, p)
-        expect(server.wait() == 0, 'the server failed', server)
-    finally:
-        if server.running():
-            server.kill()
-
-
 def cases():
     return [
         Case('paths/contents', contents, NORMAL),
@@ -237,7 +222,6 @@ def cases():
         Case('paths/changes', changes, NORMAL),
         Case('paths/real-devices', real_devices, NORMAL),
         Case('paths/set-user-id', privileged, NORMAL),
-        Case('paths/perftest-counters', perftest_counters, NORMAL, needs=('ib_write_bw',)),
         Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
         Case('ucx/perftest/rc', ucx_perftest('rc_verbs,ud_verbs:aux'), NORMAL, needs=('ucx_perftest',)),
         Case('ucx/perftest/ud', ucx_perftest('ud_verbs'), NORMAL, needs=('ucx_perftest',)),

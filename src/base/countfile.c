@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/countfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* With the layout's size in it: another version's file is refused. */
+#define MAGIC (UINT64_C(0x726f636d63740000) ^ sizeof(struct countfile))
+
+enum { FOLD_TRIES = 1000 }; /* of a reader; a writer may have died while folding */
+
+static uint64_t load(const uint64_t *value)
+{
+	return __atomic_load_n(value, __ATOMIC_RELAXED);
+}
+
+static bool well_formed(const struct countfile_counter *c)
+{
+	if (!c->divisor || !memchr(c->name, 0, sizeof(c->name)))
+		return false;
+	for (unsigned i = 0; i < COUNTFILE_TERMS; i++)
+		if (c->term[i] > COUNTFILE_VALUES || c->term[i] < -COUNTFILE_VALUES)
+			return false;
+	return true;
+}
+
+/* System calls by number: in programs under librocemu-paths.so, open() is its own. */
+static int open_file(const char *path, int flags)
+{
+	return (int)syscall(SYS_openat, AT_FDCWD, path, flags | O_CLOEXEC, 0644);
+}
+
+int countfile_create(const char *path, const struct countfile_counter *counters, unsigned n)
+{
+	struct countfile *f;
+	int fd, err = 0;
+
+	if (n > COUNTFILE_COUNTERS)
+		return -EINVAL;
+	for (unsigned i = 0; i < n; i++)
+		if (!well_formed(&counters[i]))
+			return -EINVAL;
+	fd = open_file(path, O_RDWR | O_CREAT | O_EXCL);
+	if (fd < 0)
+		return -errno;
+	f = MAP_FAILED;
+	if (ftruncate(fd, sizeof(*f)) == 0)
+		f = mmap(NULL, sizeof(*f), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (f == MAP_FAILED) {
+		err = -errno;
+	} else {
+		memcpy(f->counter, counters, n * sizeof(*counters));
+		f->ncounters = n;
+		__atomic_store_n(&f->magic, MAGIC, __ATOMIC_RELEASE);
+		munmap(f, sizeof(*f));
+	}
+	close(fd);
+	return err;
+}
+
+static bool is_ours(const struct countfile *f)
+{
+	if (__atomic_load_n(&f->magic, __ATOMIC_ACQUIRE) != MAGIC ||
+	    f->ncounters > COUNTFILE_COUNTERS)
+		return false;
+	for (unsigned i = 0; i < f->ncounters; i++)
+		if (!well_formed(&f->counter[i]))
+			return false;
+	return true;
+}
+
+struct countfile *countfile_map(const char *path, bool writable)
+{
+	const int fd = open_file(path, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_NONBLOCK);
+	struct countfile *f = MAP_FAILED;
+	struct stat st;
+
+	if (fd < 0)
+		return NULL;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == (off_t)sizeof(*f))
+		f = mmap(NULL, sizeof(*f), PROT_READ | (writable ? PROT_WRITE : 0), MAP_SHARED, fd,
+			 0);
+	syscall(SYS_close, fd);
+	if (f == MAP_FAILED)
+		return NULL;
+	if (is_ours(f))
+		return f;
+	munmap(f, sizeof(*f));
+	return NULL;
+}
+
+void countfile_unmap(struct countfile *f)
+{
+	if (f)
+		munmap(f, sizeof(*f));
+}
+
+int countfile_find(const struct countfile *f, const char *name)
+{
+	for (unsigned i = 0; i < f->ncounters; i++)
+		if (!strcmp(f->counter[i].name, name))
+			return (int)i;
+	return -1;
+}
+
+/** A value of a row, as of no moment at which it is being folded. */
+static uint64_t row_value(const struct countfile_row *r, unsigned i)
+{
+	uint64_t folds, value;
+
+	for (unsigned tries = 0;; tries++) {
+		folds = __atomic_load_n(&r->folds, __ATOMIC_ACQUIRE);
+		value = load(&r->past[i]) + load(&r->live[i]);
+		__atomic_thread_fence(__ATOMIC_ACQUIRE);
+		if ((!(folds & 1) && load(&r->folds) == folds) || tries == FOLD_TRIES)
+			return value;
+	}
+}
+
+uint64_t countfile_get(const struct countfile *f, unsigned index)
+{
+	const struct countfile_counter *c = &f->counter[index];
+	const uint32_t used = __atomic_load_n(&f->used, __ATOMIC_ACQUIRE);
+	uint64_t sum = 0;
+
+	for (uint32_t r = 0; r < used && r < COUNTFILE_ROWS; r++)
+		for (unsigned i = 0; i < COUNTFILE_TERMS && c->term[i]; i++)
+			if (c->term[i] > 0)
+				sum += row_value(&f->row[r], (unsigned)c->term[i] - 1);
+			else
+				sum -= row_value(&f->row[r], (unsigned)-c->term[i] - 1);
+	return sum / c->divisor + c->offset;
+}
+
+/* ---- rows ---- */
+
+/** Process IDs mean something in their namespace only. */
+static uint64_t pid_namespace(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) == 0 ? (uint32_t)st.st_ino : 0;
+}
+
+static bool has_ended(uint64_t owner, uint64_t ns)
+{
+	return owner >> 32 == ns && kill((pid_t)(uint32_t)owner, 0) < 0 && errno == ESRCH;
+}
+
+static void fold(struct countfile_row *r)
+{
+	/* Odd: the predecessor died in the middle, what it had not reached counts twice. */
+	const uint64_t folds = load(&r->folds) | 1;
+
+	__atomic_store_n(&r->folds, folds, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	for (unsigned i = 0; i < COUNTFILE_VALUES; i++) {
+		__atomic_store_n(&r->past[i], load(&r->past[i]) + load(&r->live[i]),
+				 __ATOMIC_RELAXED);
+		__atomic_store_n(&r->live[i], 0, __ATOMIC_RELAXED);
+	}
+	__atomic_store_n(&r->folds, folds + 1, __ATOMIC_RELEASE);
+}
+
+struct countfile_row *countfile_claim(struct countfile *f)
+{
+	const uint64_t ns = pid_namespace(), self = ns << 32 | (uint32_t)getpid();
+	const int saved = errno;
+	struct countfile_row *row = NULL;
+
+	for (uint32_t i = 0; i < COUNTFILE_ROWS && !row; i++) {
+		struct countfile_row *r = &f->row[i];
+		uint64_t owner = __atomic_load_n(&r->owner, __ATOMIC_ACQUIRE);
+		uint32_t used;
+
+		if (owner && !has_ended(owner, ns))
+			continue;
+		if (!__atomic_compare_exchange_n(&r->owner, &owner, self, false, __ATOMIC_ACQ_REL,
+						 __ATOMIC_RELAXED))
+			continue;
+		fold(r);
+		used = __atomic_load_n(&f->used, __ATOMIC_RELAXED);
+		while (used <= i &&
+		       !__atomic_compare_exchange_n(&f->used, &used, i + 1, false, __ATOMIC_RELEASE,
+						    __ATOMIC_RELAXED))
+			;
+		row = r;
+	}
+	errno = saved;
+	return row;
+}
+
+void countfile_release(struct countfile_row *row)
+{
+	__atomic_store_n(&row->owner, 0, __ATOMIC_RELEASE);
+}

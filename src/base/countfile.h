@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A file of counters that several processes write and any process may read at any moment, without
+ * locks. Each writer maps the file and counts in a row of its own, by plain additions; a counter is
+ * the sum of values over all rows. Rows outlive their writers, so counters never go back: the next
+ * writer of a row starts at 0 beside what its predecessors counted.
+ *
+ * The file says itself what its counters are called and which values they are made of. No function
+ * here but countfile_create() allocates or takes locks: librocemu-paths.so reads such files in
+ * programs of any kind.
+ */
+#ifndef BASE_COUNTFILE_H
+#define BASE_COUNTFILE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	COUNTFILE_ROWS = 1024,
+	COUNTFILE_VALUES = 128, /* of a row */
+	COUNTFILE_COUNTERS = 96,
+	COUNTFILE_NAME = 56,
+	COUNTFILE_TERMS = 6,
+};
+
+/** (sum of values + base) / divisor. A term is the index of a value plus 1; negative: subtracted.
+ */
+struct countfile_counter {
+	char name[COUNTFILE_NAME]; /* "counters/port_xmit_data" */
+	int16_t term[COUNTFILE_TERMS];
+	uint16_t divisor; /* at least 1 */
+	uint16_t offset;  /* a constant, added last */
+};
+
+struct countfile_row {
+	uint64_t owner; /* process and its PID namespace; 0: none */
+	uint64_t folds; /* odd while live is being added to past */
+	uint64_t past[COUNTFILE_VALUES];
+	uint64_t live[COUNTFILE_VALUES]; /* the writer's: plain additions */
+} __attribute__((aligned(128)));
+
+struct countfile {
+	uint64_t magic;
+	uint32_t used; /* rows [0, used) have had a writer */
+	uint32_t ncounters;
+	struct countfile_counter counter[COUNTFILE_COUNTERS];
+	struct countfile_row row[COUNTFILE_ROWS];
+};
+
+/** Make the file. -errno, -EINVAL: too many counters, or one that is not well formed. */
+int countfile_create(const char *path, const struct countfile_counter *counters, unsigned n);
+
+/** Map it. NULL: it is not there, may not be opened, or is not such a file of this version. */
+struct countfile *countfile_map(const char *path, bool writable);
+void countfile_unmap(struct countfile *f);
+
+/** Index of a counter, or -1. */
+int countfile_find(const struct countfile *f, const char *name);
+/** A counter's value now. index: below f->ncounters. */
+uint64_t countfile_get(const struct countfile *f, unsigned index);
+
+/** A row to count in, until countfile_release() or the process's end. NULL: all are in use. */
+struct countfile_row *countfile_claim(struct countfile *f);
+void countfile_release(struct countfile_row *row);
+
+#endif
