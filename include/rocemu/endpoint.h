@@ -313,6 +313,37 @@ ROCEMU_PUBLIC const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct roc
  */
 ROCEMU_PUBLIC void rocemu_ep_count_in(struct rocemu_ep *ep, struct rocemu_ep_stats *to);
 
+/** Objects that an endpoint has. */
+enum rocemu_object {
+	ROCEMU_OBJECT_PD,
+	ROCEMU_OBJECT_CQ,
+	ROCEMU_OBJECT_QP,
+	ROCEMU_OBJECT_SRQ,
+	ROCEMU_OBJECT_MR,
+	ROCEMU_OBJECT_COUNT
+};
+
+/** A QP when its state changed last: rocemu_qp_query() knows the present PSNs. */
+struct rocemu_qp_info {
+	uint32_t qpn;                  /* 0: there is none */
+	uint32_t dest_qpn;
+	uint32_t rq_psn, sq_psn;
+	uint8_t type, state, mig_state; /* enum ibv_qp_type, ibv_qp_state, ibv_mig_state */
+	uint8_t reserved[13];
+};
+
+/** What an endpoint shows of itself. */
+struct rocemu_ep_shown {
+	uint32_t objects[16];          /* by enum rocemu_object */
+	struct rocemu_qp_info qp[1 << ROCEMU_QPN_INDEX_BITS]; /* by the QPN's index */
+};
+
+/**
+ * Keep *to up to date from now on, memory that somebody else may read at any time. to: all zeros, borrowed until the
+ * next such call; NULL: nothing is shown, as at first.
+ */
+ROCEMU_PUBLIC void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to);
+
 /* ---- protection domains and memory ---- */
 
 ROCEMU_PUBLIC struct rocemu_pd *rocemu_pd_new(struct rocemu_ep *ep); /* NULL: out of memory */

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/util.h"
+#include "transport/show.h"
 
 /** Smallest power of two that is at least n. */
 static uint32_t pow2_at_least(uint32_t n)
@@ -44,6 +45,7 @@ int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct ro
 	cq->late.owner = TIMER_CQ_LATE;
 	event_src_init(&cq->ev, ROCEMU_EVENT_CQ);
 	list_append(&ep->cqs, &cq->link);
+	show_object(ep, ROCEMU_OBJECT_CQ, 1);
 	*out = cq;
 	return 0;
 }
@@ -57,6 +59,7 @@ int rocemu_cq_destroy(struct rocemu_cq *cq)
 	timer_stop(&cq->ep->timers, &cq->late);
 	timer_release(&cq->ep->timers);
 	timer_release(&cq->ep->timers);
+	show_object(cq->ep, ROCEMU_OBJECT_CQ, -1);
 	list_remove(&cq->link);
 	free(cq->ring);
 	free(cq);

@@ -11,6 +11,7 @@
 #include "transport/mcast.h"
 #include "transport/qp.h"
 #include "transport/rq.h"
+#include "transport/show.h"
 
 struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 {
@@ -215,6 +216,7 @@ struct rocemu_pd *rocemu_pd_new(struct rocemu_ep *ep)
 		return NULL;
 	pd->ep = ep;
 	list_append(&ep->pds, &pd->link);
+	show_object(ep, ROCEMU_OBJECT_PD, 1);
 	return pd;
 }
 
@@ -223,6 +225,7 @@ int rocemu_pd_free(struct rocemu_pd *pd)
 	if (pd->refs)
 		return -EBUSY;
 	list_remove(&pd->link);
+	show_object(pd->ep, ROCEMU_OBJECT_PD, -1);
 	free(pd);
 	return 0;
 }

@@ -64,6 +64,8 @@ struct rocemu_ep {
 	struct slot_table xrc_srqs;    /* entries borrowed: they are in srqs */
 	struct rocemu_ep_stats *stats; /* own_stats, or borrowed: rocemu_ep_count_in() */
 	struct rocemu_ep_stats own_stats;
+	struct rocemu_ep_shown *shown; /* borrowed, or NULL: see show.h */
+	uint32_t objects[ROCEMU_OBJECT_COUNT];
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct keep keep;              /* early request packets of all QPs */
 	rocemu_ns_t now;               /* of the last output call */

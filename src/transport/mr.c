@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "transport/ep.h"
+#include "transport/show.h"
 
 enum {
 	MR_MAX = 1 << 20,
@@ -205,6 +206,7 @@ int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova
 	mr->iova = iova;
 	mr->length = length;
 	mr->access = access;
+	show_object(pd->ep, ROCEMU_OBJECT_MR, 1);
 	*out = mr;
 	return 0;
 }
@@ -244,6 +246,7 @@ int rocemu_mr_null_reg(struct rocemu_pd *pd, struct rocemu_mr **out)
 	mr->host = t->nothing;
 	mr->length = UINT64_MAX;
 	mr->access = IBV_ACCESS_LOCAL_WRITE;
+	show_object(pd->ep, ROCEMU_OBJECT_MR, 1);
 	*out = mr;
 	return 0;
 }
@@ -252,6 +255,7 @@ int rocemu_mr_dereg(struct rocemu_mr *mr)
 {
 	if (mr->windows)
 		return -EBUSY;
+	show_object(mr->pd->ep, ROCEMU_OBJECT_MR, -1);
 	mr_entry_fini(mr);
 	free(mr);
 	return 0;

@@ -4,6 +4,7 @@
 
 #include "transport/path.h"
 #include "transport/qp.h"
+#include "transport/show.h"
 #include "transport/state-table.h"
 
 static bool mtu_valid(const struct rocemu_ep *ep, enum ibv_mtu mtu)
@@ -169,6 +170,7 @@ int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_
 	qp->state = to;
 	qp_enter(qp, now, from, to);
 	req_changed(qp, now, mask);
+	show_qp(qp);
 	return 0;
 }
 
@@ -187,6 +189,7 @@ void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now)
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	qp->state = IBV_QPS_ERR;
+	show_qp(qp);
 	qp->sq_draining = false;
 	req_stop(qp);
 	comp_flush(qp, now);
@@ -200,6 +203,7 @@ void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now)
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		return;
 	qp->state = IBV_QPS_SQE;
+	show_qp(qp);
 	qp->sq_draining = false;
 	req_stop(qp);
 	comp_flush(qp, now);

@@ -10,6 +10,7 @@
 #include "base/util.h"
 #include "transport/mr.h"
 #include "transport/path.h"
+#include "transport/show.h"
 
 struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 {
@@ -159,6 +160,8 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	req_reset(qp);
 	comp_reset(qp);
 	resp_reset(qp);
+	show_object(ep, ROCEMU_OBJECT_QP, 1);
+	show_qp(qp);
 	*out = qp;
 	return 0;
 }
@@ -186,6 +189,8 @@ int rocemu_qp_destroy(struct rocemu_qp *qp)
 	qp_purge_cqs(qp);
 	ep->qps[qp->qpn % EP_QPN_COUNT] = NULL;
 	ep->nqps--;
+	show_object(ep, ROCEMU_OBJECT_QP, -1);
+	show_qp_gone(qp);
 	qp_refer(qp, -1);
 	qp_free_queues(qp);
 	return 0;

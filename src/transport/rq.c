@@ -8,6 +8,7 @@
 
 #include "transport/mr.h"
 #include "transport/qp.h"
+#include "transport/show.h"
 
 int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 {
@@ -106,6 +107,7 @@ static int srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct roc
 	srq->user = user;
 	event_src_init(&srq->ev, ROCEMU_EVENT_SRQ);
 	list_append(&pd->ep->srqs, &srq->link);
+	show_object(pd->ep, ROCEMU_OBJECT_SRQ, 1);
 	pd->refs++;
 	*out = srq;
 	return 0;
@@ -139,6 +141,7 @@ int rocemu_srq_destroy(struct rocemu_srq *srq)
 	event_src_fini(&srq->ev);
 	list_remove(&srq->link);
 	srq->pd->refs--;
+	show_object(srq->pd->ep, ROCEMU_OBJECT_SRQ, -1);
 	rq_fini(&srq->rq);
 	free(srq);
 	return 0;

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/show.h"
+
+#include "transport/qp.h"
+
+void show_object(struct rocemu_ep *ep, enum rocemu_object kind, int by)
+{
+	ep->objects[kind] += (uint32_t)by;
+	if (ep->shown)
+		__atomic_store_n(&ep->shown->objects[kind], ep->objects[kind], __ATOMIC_RELAXED);
+}
+
+void show_qp(struct rocemu_qp *qp)
+{
+	struct rocemu_ep *ep = qp->ep;
+	struct rocemu_qp_info *info;
+
+	if (!ep->shown)
+		return;
+	info = &ep->shown->qp[qp->qpn % EP_QPN_COUNT];
+	info->dest_qpn = qp->attr.dest_qp_num;
+	info->rq_psn = qp->resp.epsn;
+	info->sq_psn = qp->req.next_psn;
+	info->type = (uint8_t)qp->type;
+	info->state = (uint8_t)qp->state;
+	info->mig_state = (uint8_t)qp->attr.path_mig_state;
+	/* Last: it says that there is one. */
+	__atomic_store_n(&info->qpn, qp->qpn, __ATOMIC_RELEASE);
+}
+
+void show_qp_gone(struct rocemu_qp *qp)
+{
+	if (qp->ep->shown)
+		__atomic_store_n(&qp->ep->shown->qp[qp->qpn % EP_QPN_COUNT].qpn, 0,
+				 __ATOMIC_RELEASE);
+}
+
+void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to)
+{
+	ep->shown = to;
+	if (!to)
+		return;
+	for (unsigned kind = 0; kind < ROCEMU_OBJECT_COUNT; kind++)
+		show_object(ep, (enum rocemu_object)kind, 0);
+	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
+		if (ep->qps[i])
+			show_qp(ep->qps[i]);
+}
