@@ -39,7 +39,7 @@ BUILDS = {  # of each stage that has one of its own
 SUITES = {
     'plain': None,
     'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
-                'rsocket', 'fuzz'),
+                'rsocket', 'nldev', 'fuzz'),
     'thread': ('base', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }

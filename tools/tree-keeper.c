@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The process that keeps a tree: it brings the tree up to date when the network changes, and
+ * answers messages of NETLINK_RDMA, and
  * removes it when all programs that use it have ended, however they did. It sees that by the end of
  * a pipe whose other end they inherit from each other; programs that close all descriptors of their
  * children leave those to rely on the others.
@@ -11,14 +12,16 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "engine/netmon.h"
-#include "tree.h"
+#include "tree-nl.h"
 
 enum {
 	/* Out of the way of shells and of programs that count their descriptors. */
@@ -38,33 +41,56 @@ static void on_news(void *user, const struct netmon_news *news)
 	pthread_mutex_unlock(&tree_lock);
 }
 
-/** All but the one; nobody is to wait for an end of file because of us. */
-static void close_others(int keep)
+static void close_from_to(unsigned first, unsigned last)
 {
+	if (first > last)
+		return;
 #ifdef SYS_close_range
-	const bool done = syscall(SYS_close_range, 0u, (unsigned)keep - 1, 0u) == 0 &&
-			  syscall(SYS_close_range, (unsigned)keep + 1, ~0u, 0u) == 0;
-#else
-	const bool done = false;
+	if (syscall(SYS_close_range, first, last, 0u) == 0)
+		return;
 #endif
-	for (int fd = 0; fd < FD_LIMIT && !done; fd++)
-		if (fd != keep)
-			close(fd);
+	for (unsigned fd = first; fd <= last && fd < FD_LIMIT; fd++)
+		close((int)fd);
+}
+
+/** All but two, which may be one; nobody is to wait for an end of file because of us. */
+static void close_others(int a, int b)
+{
+	const unsigned low = (unsigned)MIN(a, b), high = (unsigned)MAX(a, b);
+
+	if (low)
+		close_from_to(0, low - 1);
+	close_from_to(low + 1, high ? high - 1 : 0);
+	close_from_to(high + 1, ~0u);
 	/* What is opened later is not to be taken for these. */
 	for (int fd = 0; fd <= STDERR_FILENO; fd++)
 		open("/dev/null", O_RDWR);
 }
 
-/** After a second: is there still somebody? */
-static bool is_used(int pipe_fd)
+/**
+ * Answer messages of NETLINK_RDMA and keep the counters' files, as long as there is somebody. nl:
+ * the socket, -1: none.
+ */
+static void serve(struct tree *t, int pipe_fd, int nl)
 {
-	struct pollfd p = {.fd = pipe_fd, .events = POLLIN};
+	struct pollfd p[] = {{.fd = pipe_fd, .events = POLLIN}, {.fd = nl, .events = POLLIN}};
 
-	/* Nobody writes: what makes it readable is its end. */
-	return poll(&p, 1, COUNTERS_MS) <= 0;
+	/* Nobody writes into the pipe: what makes it readable is its end. */
+	for (;;) {
+		if (poll(p, ARRAY_LEN(p), COUNTERS_MS) < 0)
+			continue;
+		if (p[0].revents)
+			return;
+		pthread_mutex_lock(&tree_lock);
+		if (p[1].revents)
+			tree_nl_answer(t, nl);
+		else
+			tree_refresh_counters(t);
+		pthread_mutex_unlock(&tree_lock);
+	}
 }
 
-static _Noreturn void keep(struct tree *t, int pipe_fd)
+static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 {
 	struct netmon_listener listener = {.tell = on_news, .user = t};
 	int err;
@@ -76,14 +102,10 @@ static _Noreturn void keep(struct tree *t, int pipe_fd)
 	signal(SIGQUIT, SIG_IGN);
 	if (chdir("/") < 0)
 		_exit(1);
-	close_others(pipe_fd);
+	close_others(pipe_fd, nl < 0 ? pipe_fd : nl);
 	err = netmon_add(&listener);
 	on_news(t, NULL);
-	while (is_used(pipe_fd)) {
-		pthread_mutex_lock(&tree_lock);
-		tree_refresh_counters(t);
-		pthread_mutex_unlock(&tree_lock);
-	}
+	serve(t, pipe_fd, nl);
 	if (!err)
 		netmon_remove(&listener);
 	tree_remove(t);
@@ -91,7 +113,7 @@ static _Noreturn void keep(struct tree *t, int pipe_fd)
 }
 
 /** Nobody's child: the program that we become is not to meet one that it did not start. */
-static int spawn(struct tree *t, const int fds[2])
+static int spawn(struct tree *t, const int fds[2], int nl)
 {
 	const pid_t child = fork();
 	int status = 0;
@@ -103,7 +125,7 @@ static int spawn(struct tree *t, const int fds[2])
 
 		if (keeper == 0) {
 			close(fds[1]);
-			keep(t, fds[0]);
+			keep(t, fds[0], nl);
 		}
 		_exit(keeper < 0 ? errno : 0);
 	}
@@ -115,19 +137,24 @@ static int spawn(struct tree *t, const int fds[2])
 
 int tree_start(struct tree *t, struct netdev *devs, unsigned n)
 {
-	int fds[2] = {-1, -1}, kept = -1, r = tree_make(t, devs, n);
+	int fds[2] = {-1, -1}, kept = -1, nl, r = tree_make(t, devs, n);
 
 	if (r)
 		return r;
+	nl = tree_nl_open(t);
+	if (nl < 0)
+		log_info("no NETLINK_RDMA: %s", strerror(-nl));
 	if (pipe2(fds, O_CLOEXEC) < 0 || (kept = fcntl(fds[1], F_DUPFD, FD_KEPT)) < 0)
 		r = -errno;
 	if (!r)
-		r = spawn(t, fds);
+		r = spawn(t, fds, nl);
 	if (r) {
 		tree_remove(t);
 		if (kept >= 0)
 			close(kept);
 	}
+	if (nl >= 0)
+		close(nl);
 	if (fds[0] >= 0) {
 		close(fds[0]);
 		close(fds[1]);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -200,41 +201,72 @@ static void make_port(struct tree *t, const struct netdev *d, const char *port)
 
 /* ---- counters ---- */
 
-/** Where the processes of a device count: a file of the memory, not of a disk that is written back.
- */
-static void make_counts_dir(struct tree *t)
+/** What processes share: files in memory, not on a disk that is written back. */
+static void make_shared_dir(struct tree *t)
 {
 	enum { TMPFS_MAGIC = 0x01021994 };
 	struct statfs fs;
 
 	if (statfs(t->root, &fs) == 0 && fs.f_type != TMPFS_MAGIC) {
-		snprintf(t->counts, sizeof(t->counts), "/dev/shm/rocemu-counters-XXXXXX");
-		if (mkdtemp(t->counts)) {
-			note(t, t->counts, chmod(t->counts, 0755) == 0);
-			make_link(t, t->counts, "/counters");
-			return;
+		snprintf(t->shared, sizeof(t->shared), "/dev/shm/rocemu-paths-XXXXXX");
+		if (mkdtemp(t->shared)) {
+			note(t, t->shared, chmod(t->shared, 0755) == 0);
+			make_link(t, t->shared, "/shared");
+		} else {
+			t->shared[0] = 0;
 		}
-		t->counts[0] = 0;
 	}
-	make_dir(t, "/counters");
+	make_dir(t, "/shared/counters");
+	make_dir(t, "/shared/objects");
+}
+
+static int make_objects_file(const char *path)
+{
+	const int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, (off_t)COUNTFILE_ROWS * PORTCOUNT_SHOWN_STRIDE) < 0)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+/** Files larger than the user's limit (ulimit -f) are to be an error, not a signal. */
+static void make_shared_files(struct tree *t, const struct netdev *d,
+			      const struct countfile_counter *table, unsigned n)
+{
+	const struct sigaction ignore = {.sa_handler = SIG_IGN};
+	struct sigaction before;
+	char path[PATH_MAX];
+	int err;
+
+	sigaction(SIGXFSZ, &ignore, &before);
+	/* Without it the counters stay 0. */
+	if (portcount_path(path, sizeof(path), t->root, d->name)) {
+		err = countfile_create(path, table, n);
+		if (err < 0)
+			log_info("%s: %s", path, strerror(-err));
+	}
+	/* Without it there are no lists of resources. */
+	if (portcount_shown_path(path, sizeof(path), t->root, d->name)) {
+		err = make_objects_file(path);
+		if (err < 0)
+			log_info("%s: %s", path, strerror(-err));
+	}
+	sigaction(SIGXFSZ, &before, NULL);
 }
 
 static void make_counters(struct tree *t, const struct netdev *d, const char *port)
 {
-	const struct countfile_counter *table;
-	char path[PATH_MAX];
 	unsigned n;
-	int err;
+	const struct countfile_counter *table = portcount_table(&n);
 
-	table = portcount_table(&n);
 	for (unsigned i = 0; i < n; i++)
 		put(t, "0", "%s/%s", port, table[i].name);
-	if (t->err || !portcount_path(path, sizeof(path), t->root, d->name))
-		return;
-	/* Without it the counters stay 0. */
-	err = countfile_create(path, table, n);
-	if (err < 0)
-		log_info("%s: %s", path, strerror(-err));
+	if (!t->err)
+		make_shared_files(t, d, table, n);
 }
 
 static void refresh_counters(struct tree *t, const struct netdev *d, uint64_t *shown)
@@ -354,7 +386,7 @@ static void fill(struct tree *t)
 	unsigned uverbs = 0, next;
 	char abi[16];
 
-	make_counts_dir(t);
+	make_shared_dir(t);
 	for (unsigned i = 0; i < ARRAY_LEN(tops); i++) {
 		make_dir(t, "%s", tops[i]);
 		next = link_real(t, tops[i]);
@@ -427,8 +459,8 @@ void tree_remove(struct tree *t)
 	enum { OPEN_DIRS = 16 };
 
 	nftw(t->root, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
-	if (t->counts[0])
-		nftw(t->counts, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
+	if (t->shared[0])
+		nftw(t->shared, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
 	free(t->shown);
 	t->shown = NULL;
 }

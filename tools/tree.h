@@ -8,7 +8,8 @@
  *	/sys/class/infiniband_verbs/uverbsN  link to ../../devices/virtual/infiniband_verbs/uverbsN
  *	/dev/infiniband/DEV, uverbsN, rdma_cm    links to /dev/null
  *
- *	/counters/DEV                        what the processes of DEV count in (base/countfile.h)
+ *	/shared/counters/DEV, objects/DEV    what the processes of DEV count and have
+ *	                                     (engine/portcount.h)
  *
  * What is really there is in the listings, too, as a link to itself.
  */
@@ -25,7 +26,7 @@ struct tree {
 	struct netdev *devs; /* owned by the caller, kept up to date by tree_refresh() */
 	unsigned ndevs;
 	/* tree.c's */
-	char counts[64]; /* directory of the files of counters, when it is not in root; "": it is */
+	char shared[64]; /* the directory /shared, when it is not in root; "": it is */
 	uint64_t (*shown)[COUNTFILE_COUNTERS]; /* by device: what the counters' files say; owned */
 	int err;
 };

@@ -153,6 +153,17 @@ static bool has_ended(uint64_t owner, uint64_t ns)
 	return owner >> 32 == ns && kill((pid_t)(uint32_t)owner, 0) < 0 && errno == ESRCH;
 }
 
+uint32_t countfile_owner(const struct countfile *f, uint32_t row)
+{
+	const uint64_t owner = __atomic_load_n(&f->row[row].owner, __ATOMIC_ACQUIRE);
+	const uint64_t ns = pid_namespace();
+	const int saved = errno;
+	const bool there = owner && owner >> 32 == ns && !has_ended(owner, ns);
+
+	errno = saved;
+	return there ? (uint32_t)owner : 0;
+}
+
 static void fold(struct countfile_row *r)
 {
 	/* Odd: the predecessor died in the middle, what it had not reached counts twice. */

@@ -41,7 +41,7 @@ struct countfile_row {
 
 struct countfile {
 	uint64_t magic;
-	uint32_t used; /* rows [0, used) have had a writer */
+	uint32_t used; /* rows [0, used) have had a writer; COUNTFILE_ROWS at most */
 	uint32_t ncounters;
 	struct countfile_counter counter[COUNTFILE_COUNTERS];
 	struct countfile_row row[COUNTFILE_ROWS];
@@ -58,6 +58,10 @@ void countfile_unmap(struct countfile *f);
 int countfile_find(const struct countfile *f, const char *name);
 /** A counter's value now. index: below f->ncounters. */
 uint64_t countfile_get(const struct countfile *f, unsigned index);
+
+/** The process that counts in a row; 0: none, or one of another PID namespace. row: below f->used.
+ */
+uint32_t countfile_owner(const struct countfile *f, uint32_t row);
 
 /** A row to count in, until countfile_release() or the process's end. NULL: all are in use. */
 struct countfile_row *countfile_claim(struct countfile *f);

@@ -1,11 +1,73 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where a lane counts: the device's file of counters under `rocemu run`, else memory of its own. */
+#include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "engine/lane-internal.h"
 #include "engine/portcount.h"
+
+static off_t shown_offset(const struct lane *l)
+{
+	return (off_t)(l->count.row - l->count.file->row) * PORTCOUNT_SHOWN_STRIDE;
+}
+
+/** The row's place in the file of what is shown becomes a hole again. */
+static int clear_shown(const struct lane *l, int fd)
+{
+	return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, shown_offset(l),
+			 PORTCOUNT_SHOWN_STRIDE);
+}
+
+static int open_shown(const struct lane *l, const char *root)
+{
+	char path[PATH_MAX];
+
+	if (!portcount_shown_path(path, sizeof(path), root, l->device))
+		return -1;
+	return open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+}
+
+/** Without it the lane works, and is in no list of resources. */
+static void show(struct lane *l, const char *root)
+{
+	const int fd = open_shown(l, root);
+	void *at = MAP_FAILED;
+	struct stat st;
+
+	if (fd < 0)
+		return;
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+	    st.st_size >= shown_offset(l) + PORTCOUNT_SHOWN_STRIDE && clear_shown(l, fd) == 0)
+		at = mmap(NULL, sizeof(*l->count.shown), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			  shown_offset(l));
+	close(fd);
+	if (at == MAP_FAILED)
+		return;
+	l->count.shown = at;
+	rocemu_ep_show(l->ep, l->count.shown);
+}
+
+static void unshow(struct lane *l)
+{
+	const char *root = secure_getenv("ROCEMU_PATHS");
+	int fd;
+
+	if (!l->count.shown)
+		return;
+	munmap(l->count.shown, sizeof(*l->count.shown));
+	l->count.shown = NULL;
+	/* Its memory; who reads it takes a row without owner for nothing anyhow. */
+	fd = root ? open_shown(l, root) : -1;
+	if (fd >= 0) {
+		clear_shown(l, fd);
+		close(fd);
+	}
+}
 
 void lane_count_start(struct lane *l)
 {
@@ -29,12 +91,14 @@ void lane_count_start(struct lane *l)
 	rocemu_ep_count_in(l->ep, &counts->ep);
 	counts->lane = *l->stats;
 	l->stats = &counts->lane;
+	show(l, root);
 }
 
 void lane_count_stop(struct lane *l)
 {
 	if (!l->count.row)
 		return;
+	unshow(l);
 	l->own_stats = *l->stats;
 	l->stats = &l->own_stats;
 	countfile_release(l->count.row);

@@ -115,6 +115,7 @@ struct lane_thread {
 struct lane_count {
 	struct countfile *file;
 	struct countfile_row *row;
+	struct rocemu_ep_shown *shown; /* mapped */
 };
 
 struct lane {

@@ -8,6 +8,7 @@
 
 _Static_assert(sizeof(struct port_counts) <= COUNTFILE_VALUES * sizeof(uint64_t),
 	       "a row has too few values");
+_Static_assert(sizeof(struct rocemu_ep_shown) <= PORTCOUNT_SHOWN_STRIDE, "stride too small");
 
 /* clang-format off */
 #define TERM(member) (int16_t)(offsetof(struct port_counts, member) / sizeof(uint64_t) + 1)
@@ -89,5 +90,10 @@ const struct countfile_counter *portcount_table(unsigned *n)
 
 bool portcount_path(char *out, size_t len, const char *root, const char *device)
 {
-	return snprintf(out, len, "%s/counters/%s", root, device) < (int)len;
+	return snprintf(out, len, "%s/shared/counters/%s", root, device) < (int)len;
+}
+
+bool portcount_shown_path(char *out, size_t len, const char *root, const char *device)
+{
+	return snprintf(out, len, "%s/shared/objects/%s", root, device) < (int)len;
 }

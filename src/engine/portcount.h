@@ -11,6 +11,9 @@
 #include "base/countfile.h"
 #include "engine/lane.h"
 
+/* Bytes from one row's struct rocemu_ep_shown to the next one's: pages of any size. */
+enum { PORTCOUNT_SHOWN_STRIDE = 1 << 20 };
+
 /** What lies in a row's live values. */
 struct port_counts {
 	struct rocemu_ep_stats ep;
@@ -22,5 +25,11 @@ const struct countfile_counter *portcount_table(unsigned *n);
 
 /** Of the directory that ROCEMU_PATHS names: where a device's file is. @return false: too long. */
 bool portcount_path(char *out, size_t len, const char *root, const char *device);
+
+/**
+ * Beside it, a file of what the endpoints show (struct rocemu_ep_shown), one for each row of the
+ * counters' file at the same number; one that is not shown is a hole.
+ */
+bool portcount_shown_path(char *out, size_t len, const char *root, const char *device);
 
 #endif

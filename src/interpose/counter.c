@@ -128,7 +128,7 @@ static struct countfile *file_of(const char *device)
 	struct text t = {path, path + sizeof(path)};
 
 	append(&t, map_root(), strlen(map_root()));
-	append(&t, "/counters/", 10);
+	append(&t, "/shared/counters/", 17);
 	append(&t, device, strlen(device));
 	return is_whole(&t) ? countfile_map(path, false) : NULL;
 }

@@ -14,12 +14,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "counter.h"
 #include "map.h"
+#include "netlink.h"
 
 #define HOOK __attribute__((visibility("default")))
 
@@ -361,4 +363,55 @@ HOOK ssize_t __readlinkat_chk(int dir, const char *path, char *out, size_t len, 
 	char buf[MAP_PATH_MAX];
 
 	return NEXT(__readlinkat_chk)(dir, map_path(path, buf), out, len, size);
+}
+
+/* ---- sockets of NETLINK_RDMA ---- */
+
+HOOK int socket(int domain, int type, int protocol)
+{
+	return NEXT(socket)(domain, type, netlink_protocol(domain, protocol));
+}
+
+HOOK ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,
+		    socklen_t to_len)
+{
+	struct sockaddr_storage other;
+
+	return NEXT(sendto)(fd, data, len, flags, netlink_to(fd, to, to_len, &other), to_len);
+}
+
+HOOK ssize_t sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	struct sockaddr_storage other;
+	struct msghdr mapped;
+	const void *to;
+
+	if (m && m->msg_name) {
+		to = netlink_to(fd, m->msg_name, m->msg_namelen, &other);
+		if (to == &other) {
+			mapped = *m;
+			mapped.msg_name = &other;
+			m = &mapped;
+		}
+	}
+	return NEXT(sendmsg)(fd, m, flags);
+}
+
+HOOK ssize_t recvfrom(int fd, void *out, size_t len, int flags, struct sockaddr *from,
+		      socklen_t *from_len)
+{
+	const ssize_t n = NEXT(recvfrom)(fd, out, len, flags, from, from_len);
+
+	if (n >= 0 && from && from_len)
+		netlink_from(from, *from_len);
+	return n;
+}
+
+HOOK ssize_t recvmsg(int fd, struct msghdr *m, int flags)
+{
+	const ssize_t n = NEXT(recvmsg)(fd, m, flags);
+
+	if (n >= 0 && m->msg_name)
+		netlink_from(m->msg_name, m->msg_namelen);
+	return n;
 }

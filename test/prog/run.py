@@ -31,6 +31,7 @@ import cases_paths
 import cases_perftest
 import cases_pingpong
 import cases_port
+import cases_rdma
 import cases_rdmacore
 import cases_robust
 import cases_rsocket
@@ -39,15 +40,15 @@ import cases_users
 import cases_verbs
 
 MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
-           cases_paths, cases_port, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm, cases_cm_end, cases_cm_flood,
-           cases_rsocket, cases_soak, cases_users, cases_events, cases_faults)
+           cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
+           cases_cm_end, cases_cm_flood, cases_rsocket, cases_soak, cases_users, cases_events, cases_faults)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
     'address': ('pingpong/*/lo/poll', 'pingpong/*/lo/events', 'verbs/*/lo/*', 'verbs/errors/*', 'perftest/*/lo/path*',
                 'badinput/*', 'cm/ece/lo', 'cm/killed/*/lo', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
                 'rsocket/udpong/lo', 'rsocket/rcopy*/lo', 'mcast/lo/*', 'port/*', 'paths/*', 'counters/live', 'counters/errors',
-                'events/u*', 'events/rping.removed'),
+                'rdma/*', 'events/u*', 'events/rping.removed'),
     # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * NETLINK_RDMA for the programs under a `rocemu run`: librocemu-paths.so gives them a socket of
+ * NETLINK_USERSOCK instead, and sends what is for the kernel to the socket here. Which one that is,
+ * the link "netlink" in the tree says: its target is the port number.
+ */
+#ifndef TOOLS_TREE_NL_H
+#define TOOLS_TREE_NL_H
+
+#include "tree.h"
+
+/** Open the socket and make the link. @return the socket, -errno. */
+int tree_nl_open(struct tree *t);
+
+/** Answer what has come in. */
+void tree_nl_answer(struct tree *t, int fd);
+
+#endif
