@@ -23,6 +23,7 @@
 /* clang-format off */
 #define CLASS_IB    "/sys/class/infiniband"
 #define CLASS_VERBS "/sys/class/infiniband_verbs"
+#define CLASS_NET   "/sys/class/net"
 #define DEVICES     "/sys/devices/virtual/infiniband"
 #define DEV         "/dev/infiniband"
 /* clang-format on */
@@ -303,11 +304,80 @@ void tree_refresh_counters(struct tree *t)
 
 /* ---- the rest of a device ---- */
 
-/** The device "behind" it: the network interface, where tools look for its name. */
-static void make_parent(struct tree *t, const struct netdev *d, const char *dir)
+/**
+ * What is really in a directory, as links to itself. Without the C library: we may be run under a
+ * "rocemu run" ourselves. @return the first number behind those of real uverbs devices, or 0.
+ */
+static unsigned link_real(struct tree *t, const char *dir)
 {
-	char net[192];
+	const long fd = syscall(SYS_openat, AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
+	DIR *d = fd < 0 ? NULL : fdopendir((int)fd);
+	unsigned number, next = 0;
+	const struct dirent *e;
+	char path[512];
 
+	while (d && (e = readdir(d))) {
+		if (e->d_name[0] == '.')
+			continue;
+		if (sscanf(e->d_name, "uverbs%u", &number) == 1)
+			next = MAX(next, number + 1);
+		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
+		make_link(t, path, "%s", path);
+	}
+	if (d)
+		closedir(d);
+	return next;
+}
+
+/**
+ * The device that the interface is a function of, where there is one, as for an adapter.
+ */
+static bool find_parent(const struct netdev *d, char real[PATH_MAX])
+{
+	char at[64];
+
+	snprintf(at, sizeof(at), CLASS_NET "/%s/device", d->ifname);
+	return realpath(at, real) != NULL;
+}
+
+/** The way back: infiniband and infiniband_verbs of a directory that is, or stands for, the parent.
+ */
+static void make_way_back(struct tree *t, const struct netdev *d, unsigned number,
+			  const char *parent)
+{
+	char up[PATH_MAX] = "..", dir[PATH_MAX];
+
+	/* From its infiniband/ to /sys. */
+	for (const char *p = strchr(parent + 1, '/'); p; p = strchr(p + 1, '/'))
+		strncat(up, "/..", sizeof(up) - strlen(up) - 1);
+	snprintf(dir, sizeof(dir), "%s/infiniband", parent);
+	make_dir(t, "%s", dir);
+	link_real(t, dir);
+	strncat(up, "/devices/virtual/infiniband", sizeof(up) - strlen(up) - 1);
+	snprintf(dir, sizeof(dir), "%s/%s", up, d->name);
+	make_link(t, dir, "%s/infiniband/%s", parent, d->name);
+	snprintf(dir, sizeof(dir), "%s/infiniband_verbs", parent);
+	make_dir(t, "%s", dir);
+	link_real(t, dir);
+	snprintf(dir, sizeof(dir), "%s_verbs/uverbs%u", up, number);
+	make_link(t, dir, "%s/infiniband_verbs/uverbs%u", parent, number);
+}
+
+/** The device "behind" it: at least the network interface, where tools look for its name. */
+static void make_parent(struct tree *t, const struct netdev *d, const char *dir, unsigned number)
+{
+	char net[192], real[PATH_MAX];
+
+	snprintf(net, sizeof(net), CLASS_NET "/%s/device", d->ifname);
+	make_way_back(t, d, number, net);
+	if (find_parent(d, real)) {
+		/* Leads out of the tree, to what is really known about it. */
+		make_link(t, real, "%s/device", dir);
+		make_way_back(t, d, number, real);
+		return;
+	}
+	snprintf(net, sizeof(net), "%s/device", dir);
+	make_way_back(t, d, number, net);
 	snprintf(net, sizeof(net), "%s/device/net/%s", dir, d->ifname);
 	make_dir(t, "%s", net);
 	put(t, "0x0", "%s/dev_id", net);
@@ -341,7 +411,7 @@ static void make_device(struct tree *t, const struct netdev *d, unsigned number)
 	guid_text(d->guid, guid);
 	make_port(t, d, port);
 	make_counters(t, d, port);
-	make_parent(t, d, dir);
+	make_parent(t, d, dir, number);
 	put(t, "1: CA", "%s/node_type", dir);
 	put(t, guid, "%s/node_guid", dir);
 	put(t, guid, "%s/sys_image_guid", dir);
@@ -354,31 +424,6 @@ static void make_device(struct tree *t, const struct netdev *d, unsigned number)
 }
 
 /* ---- the tree ---- */
-
-/**
- * What is really in a directory, as links to itself. Without the C library: we may be run under a
- * "rocemu run" ourselves. @return the first number behind those of real uverbs devices, or 0.
- */
-static unsigned link_real(struct tree *t, const char *dir)
-{
-	const long fd = syscall(SYS_openat, AT_FDCWD, dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
-	DIR *d = fd < 0 ? NULL : fdopendir((int)fd);
-	unsigned number, next = 0;
-	const struct dirent *e;
-	char path[512];
-
-	while (d && (e = readdir(d))) {
-		if (e->d_name[0] == '.')
-			continue;
-		if (sscanf(e->d_name, "uverbs%u", &number) == 1)
-			next = MAX(next, number + 1);
-		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		make_link(t, path, "%s", path);
-	}
-	if (d)
-		closedir(d);
-	return next;
-}
 
 static void fill(struct tree *t)
 {

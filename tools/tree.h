@@ -6,6 +6,9 @@
  *
  *	/sys/class/infiniband/DEV            link to ../../devices/virtual/infiniband/DEV
  *	/sys/class/infiniband_verbs/uverbsN  link to ../../devices/virtual/infiniband_verbs/uverbsN
+ *	.../infiniband/DEV/device            link to what /sys/class/net/IF/device leads to, or else a directory
+ *	/sys/class/net/IF/device/infiniband/DEV, infiniband_verbs/uverbsN    links;
+ *	                                     the same where /sys/class/net/IF/device leads to
  *	/dev/infiniband/DEV, uverbsN, rdma_cm    links to /dev/null
  *
  *	/shared/counters/DEV, objects/DEV    what the processes of DEV count and have

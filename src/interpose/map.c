@@ -76,16 +76,92 @@ static size_t tidy(const char *path, char *out, size_t size)
 	return n;
 }
 
+static bool ends_component(const char *at)
+{
+	return *at == 0 || *at == '/';
+}
+
+/** Of "/infiniband" or "/infiniband_verbs" at the beginning of path; or 0. */
+static size_t class_len(const char *path)
+{
+	static const char *const names[] = {"/infiniband", "/infiniband_verbs"};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(path, names[i], strlen(names[i])) &&
+		    ends_component(path + strlen(names[i])))
+			return strlen(names[i]);
+	return 0;
+}
+
+static bool is_below(const char *path, const char *dir)
+{
+	return !strncmp(path, dir, strlen(dir));
+}
+
+/**
+ * Of what an adapter's function has: /sys/class/net/INTERFACE/device/infiniband, or .../infiniband
+ * below /sys/devices; or 0.
+ */
+static size_t parent_prefix_len(const char *path)
+{
+	static const char net[] = "/sys/class/net/", devices[] = "/sys/devices/",
+			  device[] = "/device";
+	const char *end = NULL;
+
+	if (is_below(path, net)) {
+		end = strchrnul(path + strlen(net), '/');
+		if (!is_below(end, device))
+			return 0;
+		end += strlen(device);
+	} else if (is_below(path, devices)) {
+		end = path + strlen(devices) - 1;
+		while ((end = strstr(end, "/infiniband")) && !class_len(end))
+			end++;
+	}
+	return end && class_len(end) ? (size_t)(end - path) + class_len(end) : 0;
+}
+
 /** The prefix that path is or lies below; its length, or 0. */
 static size_t prefix_len(const char *path)
 {
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {
 		const size_t n = strlen(prefixes[i]);
 
-		if (!strncmp(path, prefixes[i], n) && (path[n] == 0 || path[n] == '/'))
+		if (!strncmp(path, prefixes[i], n) && ends_component(path + n))
 			return n;
 	}
-	return 0;
+	return parent_prefix_len(path);
+}
+
+/**
+ * A device's link "device" may lead out of the tree, while what it has of ours is in it: path
+ * (tidy) becomes one that goes by the link's target.
+ */
+static void follow_device(char *path)
+{
+	static const char device[] = "/device";
+	const size_t prefix = prefix_len(path);
+	char link[MAP_PATH_MAX], target[MAP_PATH_MAX], *end;
+	size_t len;
+	long n;
+
+	if (!prefix || path[prefix] != '/')
+		return;
+	end = strchrnul(path + prefix + 1, '/');
+	if (!is_below(end, device) || !class_len(end + strlen(device)))
+		return;
+	end += strlen(device);
+	len = (size_t)(end - path);
+	if (root_len + len >= sizeof(link))
+		return;
+	memcpy(link, root, root_len);
+	memcpy(link + root_len, path, len);
+	link[root_len + len] = 0;
+	n = syscall(SYS_readlinkat, AT_FDCWD, link, target, sizeof(target));
+	if (n <= 0 || target[0] != '/' || root_len + (size_t)n + strlen(end) >= MAP_PATH_MAX)
+		return;
+	memmove(path + n, end, strlen(end) + 1);
+	memcpy(path, target, (size_t)n);
 }
 
 /**
@@ -107,10 +183,29 @@ static bool is_real(char *path, size_t prefix)
 	return n;
 }
 
+/** Does ".." lead above where path begins? What is there is not all in the tree. */
+static bool climbs_out(const char *path)
+{
+	int depth = 0;
+
+	while (*path && depth >= 0) {
+		const char *end = strchrnul(path + 1, '/');
+
+		if (end - path == 3 && path[1] == '.' && path[2] == '.')
+			depth--;
+		else
+			depth++;
+		path = end;
+	}
+	return depth < 0;
+}
+
 static bool in_tree(char *path)
 {
 	const size_t prefix = root_len + prefix_len(path + root_len);
 
+	if (climbs_out(path + prefix))
+		return false;
 	if (path[prefix] && is_real(path, prefix))
 		return false;
 	return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
@@ -130,6 +225,8 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX])
 	if (!root_len)
 		return path;
 	n = tidy(path, buf + root_len, MAP_PATH_MAX - root_len);
+	if (n)
+		follow_device(buf + root_len);
 	if (n && prefix_len(buf + root_len)) {
 		memcpy(buf, root, root_len);
 		if (in_tree(buf))

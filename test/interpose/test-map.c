@@ -49,12 +49,34 @@ __attribute__((constructor(101))) static void make_tree(void)
 	make_dir("/dev");
 	make_dir("/dev/infiniband");
 	make_link("/dev/infiniband/uverbs0", "/dev/null");
+	make_dir("/sys/class/net");
+	make_dir("/sys/class/net/eth0");
+	make_dir("/sys/class/net/eth0/device");
+	make_dir("/sys/class/net/eth0/device/infiniband");
+	make_dir("/sys/class/net/eth0/device/infiniband/ours");
+	make_link("/sys/class/net/eth0/device/infiniband/mlx5_0", "/sys/class/net/eth0/device/infiniband/mlx5_0");
+	make_link("/sys/class/infiniband/ours/device", "/sys/devices/system");
+	make_dir("/sys/devices");
+	make_dir("/sys/devices/system");
+	make_dir("/sys/devices/system/infiniband");
+	make_dir("/sys/devices/system/infiniband/ours");
 	make_link("/sys/class/infiniband/mlx5_0", "/sys/class/infiniband/mlx5_0");
 }
 
 __attribute__((destructor)) static void remove_tree(void)
 {
 	static const char *const entries[] = {
+		"/sys/devices/system/infiniband/ours",
+		"/sys/devices/system/infiniband",
+		"/sys/devices/system",
+		"/sys/devices",
+		"/sys/class/net/eth0/device/infiniband/mlx5_0",
+		"/sys/class/net/eth0/device/infiniband/ours",
+		"/sys/class/net/eth0/device/infiniband",
+		"/sys/class/net/eth0/device",
+		"/sys/class/net/eth0",
+		"/sys/class/net",
+		"/sys/class/infiniband/ours/device",
 		"/sys/class/infiniband/mlx5_0",
 		"/dev/infiniband/uverbs0",
 		"/dev/infiniband",
@@ -111,6 +133,8 @@ TEST(map, others__left_alone)
 	expect_left("/sys/class/infinibandit");
 	expect_left("/sys/class");
 	expect_left("/sys/class/infiniband/../net");
+	expect_left("/sys/class/infiniband/ours/ports/../../../net/");
+	expect_left("/sys/class/infiniband/..");
 	expect_left("/sys/class/infiniband/ours/nothing");
 	expect_left("/sys/class/infiniband_verbs"); /* not in this tree */
 	expect_left("/dev/infiniband/uverbs1");
@@ -159,4 +183,29 @@ TEST(map_back, answer_in_the_tree__cut_others_not)
 	assert_int_equal(map_back(path, strlen(path)), strlen(path));
 	in_root("", path);
 	assert_int_equal(map_back(path, strlen(path)), strlen(path));
+}
+
+TEST(map_path, interfaces__their_devices_infiniband_alone)
+{
+	expect_mapped("/sys/class/net/eth0/device/infiniband", "/sys/class/net/eth0/device/infiniband");
+	expect_mapped("/sys/class/net/eth0/device/infiniband/ours", "/sys/class/net/eth0/device/infiniband/ours");
+	expect_left("/sys/class/net/eth0/device/infiniband/mlx5_0");
+	expect_left("/sys/class/net/eth0/device/infiniband_mad");
+	expect_left("/sys/class/net/eth1/device/infiniband");
+	expect_left("/sys/class/net/eth0/infiniband");
+	expect_left("/sys/class/net/eth0");
+}
+
+TEST(map_path, below_the_parent__where_the_link_leads)
+{
+	expect_mapped("/sys/class/infiniband/ours/device", "/sys/class/infiniband/ours/device");
+	expect_mapped("/sys/class/infiniband/ours/device/infiniband/ours", "/sys/devices/system/infiniband/ours");
+	expect_mapped("/sys/class/infiniband//ours/./device/infiniband", "/sys/devices/system/infiniband");
+	expect_mapped("/sys/devices/system/infiniband/ours", "/sys/devices/system/infiniband/ours");
+	expect_left("/sys/class/infiniband/ours/device/infiniband_verbs");
+	expect_left("/sys/class/infiniband/theirs/device/infiniband");
+	expect_left("/sys/class/infiniband/mlx5_0/device/infiniband/ours");
+	expect_left("/sys/devices/system");
+	expect_left("/sys/devices/pci1/infiniband");
+	expect_left("/sys/devices/system/infiniband_mad");
 }

@@ -172,6 +172,31 @@ def real_devices(config, _lab):
     expect(p.stdout.splitlines() == want and not p.stderr, f'{p.stdout}\n{p.stderr}')
 
 
+PARENT = '''
+mount -t tmpfs none /sys && cd /sys && mkdir -p devices/virtual devices/pci0000:00/0000:00:05.0/net/lo/ devices/pci0000:00/0000:00:05.0/infiniband/mlx9_0 \\
+    class/net && cd /sys/devices/pci0000:00/0000:00:05.0 && echo 1 > numa_node && echo real > infiniband/mlx9_0/node_desc && \\
+    ln -s ../../../0000:00:05.0 net/lo/device && ln -s ../../devices/pci0000:00/0000:00:05.0/net/lo /sys/class/net/lo && exec "$@"
+'''
+
+
+def parent(config, _lab):
+    """The device's link "device" is where the interface's leads, and that has it."""
+    if os.geteuid() != 0:
+        raise Skip('mounting needs root')
+    wrapped = ['unshare', '-m', 'sh', '-c', PARENT, 'sh', config.rocemu, 'run', '--device', 'dev0=lo', '--', 'sh', '-c',
+               f'readlink -f {DEV}/device; cat {DEV}/device/numa_node; ls {DEV}/device/net; ls {DEV}/device/infiniband; '
+               'ls /sys/class/net/lo/device/infiniband /sys/class/net/lo/device/infiniband_verbs; '
+               'cat /sys/class/net/lo/device/infiniband/*/node_desc; cat /sys/class/net/*/device/infiniband/dev0/ports/1/link_layer; '
+               'readlink -f /sys/class/net/lo/device/infiniband/dev0']
+    p = subprocess.run(wrapped, capture_output=True, text=True, env={**os.environ, **sanitizer_env(config)}, check=False)
+    if 'mount:' in p.stderr or 'unshare:' in p.stderr:
+        raise Skip(p.stderr.strip())
+    want = ['/sys/devices/pci0000:00/0000:00:05.0', '1', 'lo', 'dev0', 'mlx9_0', '/sys/class/net/lo/device/infiniband:',
+            'dev0', 'mlx9_0', '', '/sys/class/net/lo/device/infiniband_verbs:', 'uverbs0', 'dev0', 'real', 'Ethernet',
+            '/sys/devices/virtual/infiniband/dev0']
+    expect(p.stdout.splitlines() == want and not p.stderr, f'{p.stdout}\n{p.stderr}')
+
+
 def privileged(config, _lab):
     """A set-user-ID program gets nothing of it, and works."""
     if os.geteuid() != 0:
@@ -221,6 +246,7 @@ def cases():
         Case('paths/removed', removed, NORMAL),
         Case('paths/changes', changes, NORMAL),
         Case('paths/real-devices', real_devices, NORMAL),
+        Case('paths/parent', parent, NORMAL),
         Case('paths/set-user-id', privileged, NORMAL),
         Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
         Case('ucx/perftest/rc', ucx_perftest('rc_verbs,ud_verbs:aux'), NORMAL, needs=('ucx_perftest',)),
