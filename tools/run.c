@@ -15,6 +15,7 @@
 #include "base/timescale.h"
 #include "engine/impair.h"
 #include "engine/netdev.h"
+#include "mounts.h"
 #include "tool.h"
 #include "tree.h"
 
@@ -29,13 +30,14 @@ struct run {
 	bool impair_plain; /* one list of rates */
 	struct impair parsed;
 	const char *time_scale;
+	bool mount_paths;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC]... [--impair-log "
 	      "FILE]\n"
-	      "                  [--time-scale N] [--] CMD [ARGUMENTS]\n"
+	      "                  [--time-scale N] [--mount-paths] [--] CMD [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -61,6 +63,8 @@ static void usage(FILE *f)
 	      "  --impair-file FILE  as --impair @FILE: a rule on each line, # comments\n"
 	      "  --impair-log FILE   append a line for each decision to FILE\n"
 	      "  --time-scale N  protocol timers N times shorter (100), or longer (0.01: for breakpoints)\n"
+	      "  --mount-paths   /sys/class/infiniband also for programs that make system calls themselves\n"
+	      "                  (Go): in a mount namespace\n"
 	      "  --help\n",
 	      f);
 }
@@ -236,11 +240,19 @@ static int preload(const char *library)
 	return n;
 }
 
-/**
- * The files that some programs look at beside the library. Without them most programs work, so
- * where they cannot be had it is only said to who asks.
- */
-static void set_paths(void)
+static int no_paths(const struct run *r, const char *what, const char *why)
+{
+	/* Without them most programs work, so it is only said to who asks. */
+	if (!r->mount_paths) {
+		log_info("no /sys/class/infiniband: %s: %s", what, why);
+		return TOOL_OK;
+	}
+	fprintf(stderr, "%s: --mount-paths: %s: %s\n", r->self, what, why);
+	return TOOL_FAILED;
+}
+
+/** The files that some programs look at beside the library. */
+static int set_paths(const struct run *r)
 {
 	char library[PATH_MAX], err[768];
 	struct netdev *devs;
@@ -248,18 +260,20 @@ static void set_paths(void)
 	unsigned n;
 	int ret;
 
-	if (!paths_interposer(library)) {
-		log_info("librocemu-paths.so is not there: no /sys/class/infiniband");
-		return;
-	}
+	if (!paths_interposer(library))
+		return no_paths(r, "librocemu-paths.so", strerror(ENOENT));
 	if (netdev_list(getenv("ROCEMU_DEVICES"), &devs, &n, err, sizeof(err)) < 0)
-		return; /* the library will say it */
-	ret = tree_start(&tree, devs, n);
+		return TOOL_OK; /* the library will say it */
+	ret = tree_start(&tree, devs, n, r->mount_paths);
 	free(devs);
 	if (ret < 0)
-		log_info("no /sys/class/infiniband: %s", strerror(-ret));
-	else if (preload(library) < 0 || setenv("ROCEMU_PATHS", tree.root, 1) < 0)
-		log_info("no /sys/class/infiniband: %s: %s", library, strerror(errno));
+		return no_paths(r, "directory", strerror(-ret));
+	if (preload(library) < 0 || setenv("ROCEMU_PATHS", tree.root, 1) < 0)
+		return no_paths(r, library, strerror(errno));
+	if (!r->mount_paths || mounts_enter(tree.root, err, sizeof(err)) == 0)
+		return TOOL_OK;
+	fprintf(stderr, "%s: --mount-paths: %s\n", r->self, err);
+	return TOOL_FAILED;
 }
 
 /** @return false: ROCEMU_PATHS says neither that nor anything else that has a meaning. */
@@ -311,8 +325,10 @@ static int set_environment(struct run *r)
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
 	ret = set_library_path(r);
+	if (!ret && r->mount_paths && !paths)
+		return complain(r, "--mount-paths", "ROCEMU_PATHS is \"off\"");
 	if (!ret && paths)
-		set_paths();
+		ret = set_paths(r);
 	return ret;
 }
 
@@ -326,6 +342,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"impair-file", required_argument, NULL, 'f'},
 		{"impair-log", required_argument, NULL, 'l'},
 		{"time-scale", required_argument, NULL, 't'},
+		{"mount-paths", no_argument, NULL, 'm'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -358,6 +375,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 't':
 			r->time_scale = optarg;
+			break;
+		case 'm':
+			r->mount_paths = true;
 			break;
 		case 'h':
 			usage(stdout);

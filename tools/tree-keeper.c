@@ -135,9 +135,9 @@ static int spawn(struct tree *t, const int fds[2], int nl)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
 }
 
-int tree_start(struct tree *t, struct netdev *devs, unsigned n)
+int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 {
-	int fds[2] = {-1, -1}, kept = -1, nl, r = tree_make(t, devs, n);
+	int fds[2] = {-1, -1}, kept = -1, nl, r = tree_make(t, devs, n, mounted);
 
 	if (r)
 		return r;

@@ -304,6 +304,18 @@ void tree_refresh_counters(struct tree *t)
 
 /* ---- the rest of a device ---- */
 
+/** What is no link, as a device without a parent, is not to be had. */
+static void copy_link(struct tree *t, const char *path)
+{
+	char target[PATH_MAX];
+	const long n = syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof(target) - 1);
+
+	if (n <= 0)
+		return;
+	target[n] = 0;
+	make_link(t, target, "%s", path);
+}
+
 /**
  * What is really in a directory, as links to itself. Without the C library: we may be run under a
  * "rocemu run" ourselves. @return the first number behind those of real uverbs devices, or 0.
@@ -322,7 +334,10 @@ static unsigned link_real(struct tree *t, const char *dir)
 		if (sscanf(e->d_name, "uverbs%u", &number) == 1)
 			next = MAX(next, number + 1);
 		snprintf(path, sizeof(path), "%s/%s", dir, e->d_name);
-		make_link(t, path, "%s", path);
+		if (t->mounted)
+			copy_link(t, path);
+		else
+			make_link(t, path, "%s", path);
 	}
 	if (d)
 		closedir(d);
@@ -444,12 +459,12 @@ static void fill(struct tree *t)
 	make_link(t, "/dev/null", DEV "/rdma_cm");
 }
 
-int tree_make(struct tree *t, struct netdev *devs, unsigned n)
+int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 {
 	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
 	bool made = false;
 
-	*t = (struct tree){.devs = devs, .ndevs = n};
+	*t = (struct tree){.devs = devs, .ndevs = n, .mounted = mounted};
 	for (unsigned i = 0; i < ARRAY_LEN(places) && !made; i++) {
 		if (!places[i] || places[i][0] != '/' ||
 		    snprintf(t->root, sizeof(t->root), "%s/rocemu-paths-XXXXXX", places[i]) >=

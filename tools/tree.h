@@ -6,10 +6,10 @@
  *
  *	/sys/class/infiniband/DEV            link to ../../devices/virtual/infiniband/DEV
  *	/sys/class/infiniband_verbs/uverbsN  link to ../../devices/virtual/infiniband_verbs/uverbsN
- *	.../infiniband/DEV/device            link to what /sys/class/net/IF/device leads to, or else a directory
- *	/sys/class/net/IF/device/infiniband/DEV, infiniband_verbs/uverbsN    links;
- *	                                     the same where /sys/class/net/IF/device leads to
- *	/dev/infiniband/DEV, uverbsN, rdma_cm    links to /dev/null
+ *	.../infiniband/DEV/device            link to what /sys/class/net/IF/device leads to, or else
+ *a directory /sys/class/net/IF/device/infiniband/DEV, infiniband_verbs/uverbsN    links; the same
+ *where /sys/class/net/IF/device leads to /dev/infiniband/DEV, uverbsN, rdma_cm    links to
+ * /dev/null
  *
  *	/shared/counters/DEV, objects/DEV    what the processes of DEV count and have
  *	                                     (engine/portcount.h)
@@ -31,14 +31,16 @@ struct tree {
 	/* tree.c's */
 	char shared[64]; /* the directory /shared, when it is not in root; "": it is */
 	uint64_t (*shown)[COUNTFILE_COUNTERS]; /* by device: what the counters' files say; owned */
+	bool mounted;
 	int err;
 };
 
 /**
- * Make the tree of devs in a new directory and set root. @return 0, or -errno with nothing left
- * behind.
+ * Make the tree of devs in a new directory and set root. mounted: it will be where the paths say
+ * (mounts.h), so what is really there cannot be a link to itself: it is what it really is a link
+ * to. @return 0, or -errno with nothing left behind.
  */
-int tree_make(struct tree *t, struct netdev *devs, unsigned n);
+int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
 
 /** What has changed of the interfaces goes into the tree. */
 void tree_refresh(struct tree *t);
@@ -54,6 +56,6 @@ void tree_remove(struct tree *t);
  * tree_make(), and a process that refreshes the tree and removes it when neither the caller nor any
  * program that it becomes or starts is left: they inherit a file descriptor by which that is seen.
  */
-int tree_start(struct tree *t, struct netdev *devs, unsigned n);
+int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted);
 
 #endif

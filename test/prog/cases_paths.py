@@ -197,6 +197,27 @@ def parent(config, _lab):
     expect(p.stdout.splitlines() == want and not p.stderr, f'{p.stdout}\n{p.stderr}')
 
 
+def mounted(config, _lab):
+    """In a mount namespace also without the interposer, that is to raw system calls; the rest of /sys is there."""
+    command = (f'unset LD_PRELOAD; cat {DEV}/node_type {DEV}/ports/1/link_layer; ls /sys/class/infiniband; '
+               'readlink -f /sys/class/infiniband/dev0; cat /sys/class/infiniband_verbs/uverbs*/ibdev; ls /sys/class/net/lo; '
+               'ls /sys/devices/virtual | grep -x net; id -u')
+    for user in (None, 65534) if os.geteuid() == 0 else (None,):
+        p = run(config, SIDE, ['sh', '-c', command], options=['--mount-paths'], user=user)
+        if p.popen.returncode == 1 and re.search('--mount-paths: (no |)mount namespace|--mount-paths: (overlay on|/proc/self/)', p.stderr):
+            raise Skip(p.stderr)
+        expect(p.popen.returncode == 0 and not p.stderr, 'failed', p)
+        lines = p.stdout.splitlines()
+        expect(lines[:2] == ['1: CA', 'Ethernet'] and 'dev0' in lines and 'mtu' in lines and 'net' in lines and
+               '/sys/devices/virtual/infiniband/dev0' in lines, 'not all is there', p)
+        expect(lines[-1] == str(os.geteuid() if user is None else user), 'another user', p)
+    expect('dev0' not in (os.listdir('/sys/class/infiniband') if os.path.isdir('/sys/class/infiniband') else []), 'left behind')
+    p = run(config, SIDE, ['ibv_devinfo', '-d', 'dev0'], options=['--mount-paths'])
+    expect(p.popen.returncode == 0 and 'PORT_ACTIVE' in p.stdout, 'the library does not work there', p)
+    p = run(config, SIDE, ['true'], options=['--mount-paths'], env={'ROCEMU_PATHS': 'off'})
+    expect(p.popen.returncode == 2 and '--mount-paths' in p.stderr, 'both are taken', p)
+
+
 def privileged(config, _lab):
     """A set-user-ID program gets nothing of it, and works."""
     if os.geteuid() != 0:
@@ -247,6 +268,7 @@ def cases():
         Case('paths/changes', changes, NORMAL),
         Case('paths/real-devices', real_devices, NORMAL),
         Case('paths/parent', parent, NORMAL),
+        Case('paths/mounted', mounted, NORMAL),
         Case('paths/set-user-id', privileged, NORMAL),
         Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
         Case('ucx/perftest/rc', ucx_perftest('rc_verbs,ud_verbs:aux'), NORMAL, needs=('ucx_perftest',)),

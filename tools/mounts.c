@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* sysfs takes no new directories, so those to mount on come from an overlay of the ones above. */
+static const struct {
+	const char *above, *name;
+} places[] = {
+	{"/sys/class", "infiniband"},
+	{"/sys/class", "infiniband_verbs"},
+	{"/sys/devices/virtual", "infiniband"},
+	{"/sys/devices/virtual", "infiniband_verbs"},
+};
+
+enum { PLACES = sizeof(places) / sizeof(places[0]) };
+
+struct error {
+	char *text;
+	size_t len;
+};
+
+__attribute__((format(printf, 2, 3))) static int fail(const struct error *e, const char *fmt, ...)
+{
+	const int err = errno;
+	const size_t half = e->len / 2;
+	va_list ap;
+	size_t n;
+
+	va_start(ap, fmt);
+	vsnprintf(e->text, half, fmt, ap);
+	va_end(ap);
+	n = strlen(e->text);
+	snprintf(e->text + n, e->len - n, ": %s", strerror(err));
+	return -err;
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	const int fd = open(path, O_WRONLY | O_CLOEXEC);
+	const bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+	const int err = errno;
+
+	if (fd >= 0)
+		close(fd);
+	errno = err;
+	return ok;
+}
+
+/** The user has their IDs in the new namespace too, and no others. */
+static int enter_user(const struct error *e)
+{
+	const unsigned uid = geteuid(), gid = getegid();
+	char map[64];
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
+		return fail(e, "no mount namespace for this user");
+	write_file("/proc/self/setgroups", "deny"); /* fails where it is not needed */
+	snprintf(map, sizeof(map), "%u %u 1", uid, uid);
+	if (!write_file("/proc/self/uid_map", map))
+		return fail(e, "/proc/self/uid_map");
+	snprintf(map, sizeof(map), "%u %u 1", gid, gid);
+	if (!write_file("/proc/self/gid_map", map))
+		return fail(e, "/proc/self/gid_map");
+	return 0;
+}
+
+/** Directories to mount on: root/over, as places has them. */
+static int make_layer(const char *root, const struct error *e)
+{
+	char path[PATH_MAX];
+
+	for (unsigned i = 0; i < PLACES; i++) {
+		char *end = path + strlen(root);
+
+		snprintf(path, sizeof(path), "%s/over%s/%s/", root, places[i].above,
+			 places[i].name);
+		while ((end = strchr(end + 1, '/'))) {
+			*end = 0;
+			if (mkdir(path, 0755) < 0 && errno != EEXIST)
+				return fail(e, "%s", path);
+			*end = '/';
+		}
+	}
+	return 0;
+}
+
+static int mount_all(const char *root, const struct error *e)
+{
+	char from[PATH_MAX], to[PATH_MAX], options[2 * PATH_MAX];
+	const char *last = "";
+
+	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) < 0)
+		return fail(e, "mount namespace");
+	for (unsigned i = 0; i < PLACES; i++) {
+		const char *above = places[i].above;
+
+		if (strcmp(above, last) != 0) {
+			snprintf(options, sizeof(options), "lowerdir=%s/over%s:%s", root, above,
+				 above);
+			if (mount("overlay", above, "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+				  options) < 0)
+				return fail(e, "overlay on %s", above);
+			last = above;
+		}
+		snprintf(from, sizeof(from), "%s%s/%s", root, above, places[i].name);
+		snprintf(to, sizeof(to), "%s/%s", above, places[i].name);
+		if (mount(from, to, NULL, MS_BIND, NULL) < 0)
+			return fail(e, "mount on %s", to);
+	}
+	return 0;
+}
+
+int mounts_enter(const char *root, char *errbuf, size_t errlen)
+{
+	const struct error e = {errbuf, errlen};
+	char cwd[PATH_MAX];
+	int err;
+
+	/* What separates the options of an overlay. */
+	if (strpbrk(root, ":,\\")) {
+		errno = EINVAL;
+		return fail(&e, "%s", root);
+	}
+	err = make_layer(root, &e);
+	if (err)
+		return err;
+	if (unshare(CLONE_NEWNS) < 0) {
+		err = errno == EPERM ? enter_user(&e) : fail(&e, "mount namespace");
+		if (err)
+			return err;
+	}
+	err = mount_all(root, &e);
+	/* A working directory below a new mount is to be what is there now. */
+	if (!err && getcwd(cwd, sizeof(cwd)) && chdir(cwd) < 0)
+		err = fail(&e, "%s", cwd);
+	return err;
+}

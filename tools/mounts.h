@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A mount namespace in which the tree is where its paths say, for programs that make system calls
+ * themselves. What librocemu-paths.so alone can show is not in it: /dev/infiniband, and what is
+ * below other devices.
+ */
+#ifndef TOOLS_MOUNTS_H
+#define TOOLS_MOUNTS_H
+
+#include <stddef.h>
+
+/**
+ * Enter such a namespace, and a user namespace where that is needed to be allowed to. root: the
+ * tree's. Not to be called with threads. @return 0, -errno with a line in errbuf; then the process
+ * may be in another namespace.
+ */
+int mounts_enter(const char *root, char *errbuf, size_t errlen);
+
+#endif
