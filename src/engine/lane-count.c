@@ -106,3 +106,17 @@ void lane_count_stop(struct lane *l)
 	l->count.row = NULL;
 	l->count.file = NULL;
 }
+
+void lane_count_bury(struct lane *l)
+{
+	if (!l->count.row)
+		return;
+	rocemu_ep_show(l->ep, NULL);
+	rocemu_ep_count_in(l->ep, NULL);
+	l->own_stats = *l->stats;
+	l->stats = &l->own_stats;
+	if (l->count.shown)
+		munmap(l->count.shown, sizeof(*l->count.shown));
+	countfile_unmap(l->count.file);
+	l->count = (struct lane_count){0};
+}

@@ -185,6 +185,8 @@ void lane_sock_bury(struct lane *l);
 void lane_count_start(struct lane *l);
 /** The counts stay in the file, the lane no longer writes to it. The endpoint is freed. */
 void lane_count_stop(struct lane *l);
+/** In a forked child: the row is the parent's. */
+void lane_count_bury(struct lane *l);
 
 /* ---- lane-rx.c ---- */
 

@@ -59,6 +59,7 @@ static void bury(struct lane *l)
 	l->dead = true;
 	lock_init(l);
 	lane_sock_bury(l);
+	lane_count_bury(l);
 	lane_tx_fini(l);
 	pace_fini(&l->pace);
 	if (l->forward_fd >= 0)

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
@@ -139,6 +140,19 @@ static void look(int fd, int count, uint8_t state)
 	CHECK(count < 100 || messages > 1);
 }
 
+/** A forked child's copies are not what there is. */
+static void forget_in_child(void)
+{
+	const pid_t child = fork();
+	int status;
+
+	if (child == 0) {
+		ibv_destroy_qp(qps[0]);
+		_exit(0);
+	}
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct ibv_qp_init_attr init = {
@@ -171,6 +185,8 @@ int main(int argc, char **argv)
 		qps[i] = ibv_create_qp(pd, &init);
 		CHECK(qps[i]);
 	}
+	look(fd, nqps, IBV_QPS_RESET);
+	forget_in_child();
 	look(fd, nqps, IBV_QPS_RESET);
 	for (int i = 0; i < nqps; i++)
 		CHECK(ibv_modify_qp(qps[i], &attr,
