@@ -193,7 +193,8 @@ TEST(mw_bind, any_24_bits_asked_for__index_of_the_window)
 	window_start(&f, IBV_MW_TYPE_2);
 	index = rocemu_mw_rkey(f.mw) & ~0xffu;
 	assert_int_equal(
-		window_post_bind(&f.h, 1, &(struct window_bind){f.mw, f.mr, 64, 128, RW, 0x4c5}),
+		window_post_bind(&f.h, 1,
+				 &(struct window_bind){f.mw, f.mr, 64, 128, RW, 0xdeadbec5}),
 		0);
 	EXPECT(&f.h, "bind 1");
 	assert_int_equal(rocemu_mw_rkey(f.mw), index | 0xc5);

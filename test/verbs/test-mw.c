@@ -186,7 +186,7 @@ TEST(mw, type_2_bound_with_any_key__low_8_bits_taken_and_write_arrives)
 
 		pair_open(&p, IBV_MW_TYPE_2);
 		index = p.mw->rkey & ~0xffu;
-		assert_int_equal(bind2[i](&p, p.b, 1, 0x4c5), 0);
+		assert_int_equal(bind2[i](&p, p.b, 1, 0xdeadbec5), 0);
 		expect(&p, 1, IBV_WC_SUCCESS);
 		assert_int_equal(p.mw->rkey, index | 0xc5);
 		memset(p.d.mem, 0x5a, LEN);
