@@ -85,7 +85,8 @@ uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64
 	if (unlikely(mr->null))
 		return access & WRITING ? mr->host + MR_PIECE_MAX : mr->host;
 	host = (uint8_t *)((uintptr_t)mr->host + off); /* a region on demand may begin at NULL */
-	if (unlikely(mr->access & IBV_ACCESS_ON_DEMAND) && !page_in(mr, host, len, access))
+	/* No bytes have no page: a FLUSH of a whole region asks for its rights alone. */
+	if (unlikely(mr->access & IBV_ACCESS_ON_DEMAND) && len && !page_in(mr, host, len, access))
 		return NULL;
 	return host;
 }

@@ -204,6 +204,20 @@ TEST(mr_on_demand, each_access__asks_for_its_pages)
 	mr_table_fini(&f.ep.mrs);
 }
 
+TEST(mr_on_demand, no_bytes__no_page_asked_for)
+{
+	struct fixture f;
+	struct rocemu_mr *mr;
+
+	setup(&f);
+	f.ep.cfg.page_in = page_in;
+	mr = reg(&f, 0, 64, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
+	asked.there = false;
+	assert_ptr_equal(mr_range(mr, &f.pd, 0x1000, 0, IBV_ACCESS_LOCAL_WRITE), f.mem);
+	assert_null(mr_range(mr, &f.pd, 0x1000, 0, IBV_ACCESS_REMOTE_READ));
+	mr_table_fini(&f.ep.mrs);
+}
+
 TEST(mr_null, any_address__zeros_and_a_place_to_write)
 {
 	struct fixture f;
