@@ -7,10 +7,12 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "verbs/newer.h"
 #include "verbs/objects.h"
 
 struct ibv_buf {
-	void *addr; /* owned, a mapping */
+	const struct ibv_pd *pd; /* borrowed; only compared */
+	void *addr;		 /* owned, a mapping */
 	size_t length;
 };
 
@@ -18,12 +20,12 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **out)
 {
 	struct ibv_buf *buf;
 
-	(void)pd;
 	if (!size)
 		return vb_null(EINVAL);
 	buf = malloc(sizeof(*buf));
 	if (!buf)
 		return vb_null(ENOMEM);
+	buf->pd = pd;
 	buf->length = size;
 	buf->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (buf->addr == MAP_FAILED) {
@@ -42,12 +44,24 @@ void ibv_free_buf(struct ibv_buf *buf)
 	free(buf);
 }
 
-struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
-			      int access)
+bool vb_buf_has(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr, size_t length)
 {
 	const uintptr_t offset = (uintptr_t)addr - (uintptr_t)buf->addr;
 
-	if (offset > buf->length || length > buf->length - offset)
+	return buf->pd == pd && offset <= buf->length && length <= buf->length - offset;
+}
+
+struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
+			      int access)
+{
+	if (!vb_buf_has(buf, pd, addr, length))
 		return vb_null(EINVAL);
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
+}
+
+int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
+{
+	(void)buf;
+	errno = ENODATA; /* pages of the process are no DMA-buf */
+	return -1;
 }

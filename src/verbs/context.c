@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "verbs/fault.h"
+#include "verbs/newer.h"
 #include "verbs/real.h"
 
 #undef ibv_query_port
@@ -21,8 +22,10 @@ enum {
 #define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 #ifdef HAVE_WR_FLUSH
 #define CAP_FLUSH (UINT64_C(1) << 38) /* global visibility; memory of a process does not persist */
+#define ODP_FLUSH VB_ODP_SUPPORT_FLUSH
 #else
 #define CAP_FLUSH UINT64_C(0)
+#define ODP_FLUSH 0
 #endif
 
 /* ---- device ---- */
@@ -106,7 +109,8 @@ static void fill_odp_caps(struct ibv_device_attr_ex *a)
 {
 	const uint32_t two_sided = IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV;
 	const uint32_t all = two_sided | IBV_ODP_SUPPORT_WRITE | IBV_ODP_SUPPORT_READ |
-			     IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV;
+			     IBV_ODP_SUPPORT_ATOMIC | IBV_ODP_SUPPORT_SRQ_RECV | ODP_FLUSH |
+			     VB_ODP_SUPPORT_ATOMIC_WRITE;
 
 	if (!vb_can_page_in())
 		return;
@@ -196,6 +200,31 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 	fill_port_attr(vb_context_of(ctx), &full);
 	memset(attr, 0, attr_size);
 	memcpy(attr, &full, MIN(attr_size, sizeof(full)));
+	return 0;
+}
+
+/** The link's speed in units of 100 Mb/s; where the interface does not tell, what ibv_query_port() makes of that. */
+int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
+{
+	struct vb_context *c = vb_context_of(context);
+	struct netdev now;
+	struct netdev_speed s;
+	unsigned mbps;
+
+	if (!c) {
+#ifdef HAVE_IBV_QUERY_PORT_SPEED
+		return REAL_CALL(ibv_query_port_speed, context, port_num, port_speed);
+#else
+		return EOPNOTSUPP;
+#endif
+	}
+	if (port_num != 1)
+		return vb_errno(-EINVAL);
+	if (vb_port_get(c, &now))
+		netdev_refresh(&now);
+	s = netdev_link_speed(now.speed_mbps);
+	mbps = now.speed_mbps ? now.speed_mbps : s.lanes * s.lane_mbps;
+	*port_speed = MAX(mbps / 100, 1u);
 	return 0;
 }
 

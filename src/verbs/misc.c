@@ -145,7 +145,8 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	return vb_errno(-EHOSTUNREACH);
 }
 
-/* ---- enhanced connection establishment: an option of one vendor's adapters ---- */
+/* ---- enhanced connection establishment: an option of one vendor's adapters. As with a provider that has none, what the
+ * program passes stays as it is. ---- */
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
@@ -158,6 +159,5 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!vb_context_of(qp->context))
 		return REAL_CALL(ibv_query_ece, qp, ece);
-	memset(ece, 0, sizeof(*ece));
 	return vb_errno(-EOPNOTSUPP);
 }

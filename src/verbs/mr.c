@@ -5,10 +5,12 @@
  * pages.
  */
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "verbs/fault.h"
+#include "verbs/newer.h"
 #include "verbs/real.h"
 
 #undef ibv_reg_mr
@@ -72,15 +74,16 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 	return on_demand || length == 0 ? 0 : check_memory(addr, length, (int)*access);
 }
 
-static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
-	       unsigned access, struct rocemu_mr **out)
+int vb_mr_reg(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
+	      unsigned access)
 {
+	struct vb_context *c = vb_context_of(pd->base.context);
 	int ret = check_region(addr, length, &access, &iova);
 
 	if (ret < 0)
 		return ret;
 	lane_lock(c->lane);
-	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, out);
+	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, &mr->rmr);
 	lane_unlock(c->lane);
 	return ret;
 }
@@ -146,7 +149,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 	mr = vb_mr_new(ibpd, VB_MR_MEMORY);
 	if (!mr)
 		return NULL;
-	ret = reg(c, pd, addr, length, iova, access, &mr->rmr);
+	ret = vb_mr_reg(mr, pd, addr, length, iova, access);
 	if (ret < 0) {
 		vb_mr_free(c, mr);
 		return vb_null(-ret);
@@ -170,6 +173,74 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 	if (!vb_context_of(pd->context))
 		return REAL_CALL(ibv_reg_mr_iova, pd, addr, length, iova, access);
 	return ibv_reg_mr_iova2(pd, addr, length, iova, (unsigned)access);
+}
+
+#ifdef HAVE_MR_INIT_ATTR_BUF
+/** A region of a buffer of ours is a region of memory. False, with errno: it is not to be had. */
+static bool take_buf(struct ibv_pd *pd, struct ibv_mr_init_attr *a)
+{
+	const uint64_t of_files = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
+
+	if (!(a->comp_mask & IBV_REG_MR_MASK_BUF))
+		return true;
+	if ((a->comp_mask & of_files) || !(a->comp_mask & IBV_REG_MR_MASK_ADDR) ||
+	    !vb_buf_has(a->buf, pd, a->addr, a->length)) {
+		errno = EINVAL;
+		return false;
+	}
+	a->comp_mask &= ~(uint64_t)IBV_REG_MR_MASK_BUF;
+	return true;
+}
+
+/** The structure as the program has it: without the buffer where it was built with an older header. */
+static size_t attr_size(uint64_t mask)
+{
+	return mask & IBV_REG_MR_MASK_BUF ? sizeof(struct ibv_mr_init_attr)
+					  : offsetof(struct ibv_mr_init_attr, buf);
+}
+#else
+static bool take_buf(struct ibv_pd *pd, struct ibv_mr_init_attr *a)
+{
+	(void)pd;
+	(void)a;
+	return true;
+}
+
+static size_t attr_size(uint64_t mask)
+{
+	(void)mask;
+	return sizeof(struct ibv_mr_init_attr);
+}
+#endif
+
+struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
+{
+	const uint64_t known = IBV_REG_MR_MASK_IOVA | IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_FD |
+			       IBV_REG_MR_MASK_FD_OFFSET;
+	const bool is_file = attr->comp_mask & IBV_REG_MR_MASK_FD;
+	struct ibv_mr_init_attr a = {0};
+
+	memcpy(&a, attr, attr_size(attr->comp_mask));
+	/* Buffers are the library's, whatever the device. */
+	if (!take_buf(pd, &a))
+		return NULL;
+#ifdef HAVE_IBV_REG_MR_EX
+	if (!vb_context_of(pd->context))
+		return REAL_CALL(ibv_reg_mr_ex, pd, a.comp_mask == attr->comp_mask ? attr : &a);
+#endif
+	if (a.comp_mask & ~known) /* hints to a bus (IBV_REG_MR_MASK_DMAH), among others */
+		return vb_null(EOPNOTSUPP);
+	/* Memory by address, or by file, offset and IOVA. */
+	if ((a.comp_mask & known & ~(uint64_t)IBV_REG_MR_MASK_IOVA) !=
+		    (is_file ? (uint64_t)(IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET)
+			     : (uint64_t)IBV_REG_MR_MASK_ADDR) ||
+	    (is_file && !(a.comp_mask & IBV_REG_MR_MASK_IOVA)))
+		return vb_null(EINVAL);
+	if (is_file)
+		return ibv_reg_dmabuf_mr(pd, a.fd_offset, a.length, a.iova, a.fd, a.access);
+	if (!(a.comp_mask & IBV_REG_MR_MASK_IOVA))
+		a.iova = (uintptr_t)a.addr;
+	return ibv_reg_mr_iova2(pd, a.addr, a.length, a.iova, (unsigned)a.access);
 }
 
 static int dereg(struct vb_context *c, struct rocemu_mr *rmr)
@@ -199,6 +270,8 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	track(c, mr, 0);
 	if (mr->dm)
 		atomic_fetch_sub(&mr->dm->refs, 1);
+	if (mr->map)
+		munmap(mr->map, mr->map_length);
 	vb_mr_free(c, mr);
 	return 0;
 }

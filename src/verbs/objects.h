@@ -118,7 +118,7 @@ struct vb_td {
 	atomic_uint refs; /* parent domains made with it */
 };
 
-enum vb_mr_kind { VB_MR_MEMORY, VB_MR_NULL, VB_MR_DM };
+enum vb_mr_kind { VB_MR_MEMORY, VB_MR_NULL, VB_MR_DM, VB_MR_DMABUF };
 
 struct vb_mr {
 	struct ibv_mr base;
@@ -128,6 +128,8 @@ struct vb_mr {
 	unsigned access;       /* as asked for */
 	struct vb_dm *dm;      /* ref; NULL but for VB_MR_DM */
 	struct list on_demand; /* in vb_context.on_demand; linked to itself: is not on demand */
+	void *map;	       /* owned, the mapping of a DMA-buf; NULL but for VB_MR_DMABUF */
+	size_t map_length;
 };
 
 struct vb_dm {
@@ -349,7 +351,20 @@ struct vb_mr *vb_mr_new(struct ibv_pd *pd, enum vb_mr_kind kind);
 void vb_mr_free(struct vb_context *c, struct vb_mr *mr);
 /** Fill in what the program sees of a region whose rmr is made; takes a reference of pd. */
 void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length);
+/** Make the region of memory that the process can reach: checks rights and memory. -errno. */
+int vb_mr_reg(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
+	      unsigned access);
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *pd);
+
+/* buf.c */
+struct ibv_buf;
+/** Is addr[0..length) within this buffer, and the buffer of this domain? */
+bool vb_buf_has(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr,
+		size_t length);
+
+/* dmabuf.c */
+struct ibv_mr *vb_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
+				int fd, int access);
 
 /* odp.c */
 /** Can this kernel tell whether memory is there (Linux 5.14)? */
@@ -428,9 +443,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n);
 int vb_wr_init(struct vb_qp *qp, uint64_t ops);
 void vb_wr_fini(struct vb_qp *qp);
 
-/*
- * Exported, but declared only in rdma-core's private headers, or not in every version's public one.
- */
+/* Exported, but declared only in rdma-core's private headers. */
 #pragma GCC visibility push(default)
 enum vb_gid_type_sysfs { VB_GID_TYPE_IB_ROCE_V1, VB_GID_TYPE_ROCE_V2 };
 int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
@@ -439,19 +452,6 @@ int ibv_dontfork_range(void *base, size_t size);
 int ibv_dofork_range(void *base, size_t size);
 const char *ibv_get_sysfs_path(void);
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
-#ifndef HAVE_IBV_QUERY_QP_DATA_IN_ORDER
-int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_t flags);
-#endif
-#ifndef HAVE_IBV_ALLOC_BUF
-struct ibv_buf;
-void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
-void ibv_free_buf(struct ibv_buf *buf);
-struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
-			      int access);
-#endif
-#ifndef HAVE_IBV_WR_OPCODE_STR
-const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode);
-#endif
 #pragma GCC visibility pop
 
 #endif

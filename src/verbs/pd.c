@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "verbs/fault.h"
+#include "verbs/newer.h"
 #include "verbs/real.h"
 
 /** NULL with errno. */
@@ -120,10 +121,11 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 
 	/*
 	 * The program's allocators are an offer that a provider may decline; we take no memory of
-	 * its kinds.
+	 * its kinds. Memory that a confidential guest shares with its host is allowed, not asked for.
 	 */
 	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
-					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT))
+					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
+					  VB_PARENT_DOMAIN_ALLOW_CC_UNPROTECTED_ALLOC))
 		return vb_null(EOPNOTSUPP);
 	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
 		return vb_null(EINVAL);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "verbs/fault.h"
+#include "verbs/newer.h"
 #include "verbs/real.h"
 
 /* Not in every version's verbs.h. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of verbs' enumerations, and the tables of link rates. */
+#include "verbs/newer.h"
 #include "verbs/objects.h"
 
 static const char *name_of(const char *const *names, size_t n, long value)

@@ -9,13 +9,7 @@
 #include <unistd.h>
 
 #include "dev.h"
-
-/* Not in every version's verbs.h. */
-struct ibv_buf;
-void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **buf);
-void ibv_free_buf(struct ibv_buf *buf);
-struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr, size_t length,
-			      int access);
+#include "verbs/newer.h"
 
 enum {
 	ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
@@ -113,6 +107,16 @@ TEST(odp, device__says_so)
 	assert_true(attr.odp_caps.general_caps & IBV_ODP_SUPPORT_IMPLICIT);
 	assert_true(attr.odp_caps.per_transport_caps.rc_odp_caps & IBV_ODP_SUPPORT_ATOMIC);
 	assert_false(attr.odp_caps.per_transport_caps.ud_odp_caps & IBV_ODP_SUPPORT_READ);
+	/* What the device can do at all it can do there. */
+	assert_true(attr.odp_caps.per_transport_caps.rc_odp_caps & VB_ODP_SUPPORT_ATOMIC_WRITE);
+	assert_true(attr.xrc_odp_caps & VB_ODP_SUPPORT_ATOMIC_WRITE);
+	assert_false(attr.odp_caps.per_transport_caps.uc_odp_caps & VB_ODP_SUPPORT_ATOMIC_WRITE);
+#ifdef HAVE_WR_FLUSH
+	assert_true(attr.odp_caps.per_transport_caps.rc_odp_caps & VB_ODP_SUPPORT_FLUSH);
+	assert_true(attr.xrc_odp_caps & VB_ODP_SUPPORT_FLUSH);
+#else
+	assert_false(attr.odp_caps.per_transport_caps.rc_odp_caps & VB_ODP_SUPPORT_FLUSH);
+#endif
 	teardown(&p);
 }
 
@@ -517,55 +521,5 @@ TEST(dm, all_of_it_given_out__comes_back_when_freed)
 		assert_int_equal(errno, ENOMEM);
 		assert_int_equal(ibv_free_dm(dm), 0);
 	}
-	teardown(&p);
-}
-
-/* ---- buffers that the library allocates ---- */
-
-TEST(buf, registered__written_by_a_peer)
-{
-	struct ibv_buf *buf;
-	struct ibv_mr *mr;
-	struct pair p;
-	uint8_t *mem;
-
-	setup(&p);
-	mem = ibv_alloc_buf(p.d.pd, p.page + 10, &buf);
-	assert_non_null(mem);
-	assert_int_equal((uintptr_t)mem % p.page, 0);
-	mr = ibv_reg_buf_mr(p.d.pd, buf, mem + 6, p.page + 4, ALL_ACCESS);
-	assert_non_null(mr);
-	memset(p.d.mem, 0x5a, 64);
-	assert_int_equal(access_remote(&p, IBV_WR_RDMA_WRITE,
-				       (struct ibv_sge){(uintptr_t)p.d.mem, 64, p.d.mr->lkey},
-				       (uintptr_t)mem + p.page - 54, mr->rkey),
-			 IBV_WC_SUCCESS);
-	assert_memory_equal(mem + p.page - 54, p.d.mem, 64);
-	assert_int_equal(ibv_dereg_mr(mr), 0);
-	ibv_free_buf(buf);
-	teardown(&p);
-}
-
-TEST(buf, out_of_bounds__einval)
-{
-	struct ibv_buf *buf;
-	struct pair p;
-	uint8_t *mem;
-
-	setup(&p);
-	assert_null(ibv_alloc_buf(p.d.pd, 0, &buf));
-	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_alloc_buf(p.d.pd, SIZE_MAX, &buf));
-	assert_int_equal(errno, ENOMEM);
-	mem = ibv_alloc_buf(p.d.pd, 100, &buf);
-	assert_non_null(mem);
-	assert_null(ibv_reg_buf_mr(p.d.pd, buf, mem, 101, 0));
-	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_reg_buf_mr(p.d.pd, buf, mem - 1, 2, 0));
-	assert_int_equal(errno, EINVAL);
-	assert_null(ibv_reg_buf_mr(p.d.pd, buf, mem + 1, SIZE_MAX, 0));
-	assert_int_equal(errno, EINVAL);
-	ibv_free_buf(buf);
-	ibv_free_buf(NULL);
 	teardown(&p);
 }

@@ -228,6 +228,9 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 	};
 	struct ibv_qp_init_attr qp_init = {0};
 	struct ibv_async_event event = {.event_type = IBV_EVENT_QP_FATAL};
+#ifdef HAVE_IBV_REG_MR_EX
+	struct ibv_mr_init_attr mr_init = {.comp_mask = IBV_REG_MR_MASK_ADDR};
+#endif
 	struct fake f;
 
 	fake_open(&f);
@@ -301,6 +304,12 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 		NOT_FORWARDED(ibv_get_device_list),
 		NOT_FORWARDED(ibv_import_device),
 		NOT_FORWARDED(ibv_open_device),
+#ifdef HAVE_IBV_QUERY_PORT_SPEED
+		FORWARDED(ibv_query_port_speed, INT, ctx, 1, 2),
+#endif
+#ifdef HAVE_IBV_REG_MR_EX
+		FORWARDED(ibv_reg_mr_ex, WORD, pd, (long)&mr_init),
+#endif
 		/* They know no object. */
 		NOT_FORWARDED(ibv_copy_ah_attr_from_kern),
 		NOT_FORWARDED(ibv_copy_path_rec_from_kern),
@@ -319,6 +328,7 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 		NOT_FORWARDED(mult_to_ibv_rate),
 		/* Memory of the process for any device. */
 		NOT_FORWARDED(ibv_alloc_buf),
+		NOT_FORWARDED(ibv_export_buf_dmabuf_fd),
 		NOT_FORWARDED(ibv_free_buf),
 		NOT_FORWARDED(ibv_reg_buf_mr),
 		/* Newer than what the drop-in forwards: refused. */
@@ -328,14 +338,11 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 		NOT_FORWARDED(ibv_dealloc_dmah),
 		NOT_FORWARDED(ibv_destroy_comp_cntr),
 		NOT_FORWARDED(ibv_dm_export_dmabuf_fd),
-		NOT_FORWARDED(ibv_export_buf_dmabuf_fd),
 		NOT_FORWARDED(ibv_inc_comp_cntr),
 		NOT_FORWARDED(ibv_inc_err_comp_cntr),
 		NOT_FORWARDED(ibv_qp_attach_comp_cntr),
-		NOT_FORWARDED(ibv_query_port_speed),
 		NOT_FORWARDED(ibv_read_comp_cntr),
 		NOT_FORWARDED(ibv_read_err_comp_cntr),
-		NOT_FORWARDED(ibv_reg_mr_ex),
 		NOT_FORWARDED(ibv_set_comp_cntr),
 		NOT_FORWARDED(ibv_set_err_comp_cntr),
 	};
