@@ -74,16 +74,15 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 	return on_demand || length == 0 ? 0 : check_memory(addr, length, (int)*access);
 }
 
-int vb_mr_reg(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
-	      unsigned access)
+static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
+	       unsigned access, struct rocemu_mr **out)
 {
-	struct vb_context *c = vb_context_of(pd->base.context);
 	int ret = check_region(addr, length, &access, &iova);
 
 	if (ret < 0)
 		return ret;
 	lane_lock(c->lane);
-	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, &mr->rmr);
+	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, out);
 	lane_unlock(c->lane);
 	return ret;
 }
@@ -149,7 +148,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 	mr = vb_mr_new(ibpd, VB_MR_MEMORY);
 	if (!mr)
 		return NULL;
-	ret = vb_mr_reg(mr, pd, addr, length, iova, access);
+	ret = reg(c, pd, addr, length, iova, access, &mr->rmr);
 	if (ret < 0) {
 		vb_mr_free(c, mr);
 		return vb_null(-ret);

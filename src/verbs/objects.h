@@ -351,9 +351,6 @@ struct vb_mr *vb_mr_new(struct ibv_pd *pd, enum vb_mr_kind kind);
 void vb_mr_free(struct vb_context *c, struct vb_mr *mr);
 /** Fill in what the program sees of a region whose rmr is made; takes a reference of pd. */
 void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length);
-/** Make the region of memory that the process can reach: checks rights and memory. -errno. */
-int vb_mr_reg(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
-	      unsigned access);
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *pd);
 
 /* buf.c */

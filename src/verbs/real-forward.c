@@ -90,6 +90,6 @@ struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t leng
 				 int fd, int access)
 {
 	return vb_context_of(pd->context)
-		       ? vb_null(EOPNOTSUPP)
+		       ? vb_reg_dmabuf_mr(pd, offset, length, iova, fd, access)
 		       : REAL_CALL(ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
 }

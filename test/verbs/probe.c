@@ -9,6 +9,7 @@
  * may not support. docs/verbs.md has what is printed here, and a test compares.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -112,6 +113,17 @@ static void probe_dm(void)
 	ibv_free_dm(dm);
 }
 
+/* With a file that is no DMA-buf: who has the call says EINVAL. */
+static void probe_dmabuf(void)
+{
+	const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	errno = 0;
+	say("ibv_reg_dmabuf_mr",
+	    error_of(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, fd, IBV_ACCESS_LOCAL_WRITE)));
+	close(fd);
+}
+
 static void probe_memory(void)
 {
 	struct ibv_mr *mr;
@@ -139,9 +151,7 @@ static void probe_memory(void)
 	say("ibv_alloc_null_mr", error_of(mr));
 	if (mr)
 		ibv_dereg_mr(mr);
-	errno = 0;
-	say("ibv_reg_dmabuf_mr",
-	    error_of(ibv_reg_dmabuf_mr(pd, 0, 4096, 0, -1, IBV_ACCESS_LOCAL_WRITE)));
+	probe_dmabuf();
 }
 
 static void probe_mw(const char *name, enum ibv_mw_type type)
