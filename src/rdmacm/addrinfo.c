@@ -10,6 +10,8 @@
 
 #include "rdmacm/objects.h"
 
+enum { ASK_SA = 0x10 }; /* RAI_SA of newer versions of rdma_cma.h */
+
 static bool is_datagram(int port_space)
 {
 	return port_space == RDMA_PS_UDP || port_space == RDMA_PS_IPOIB;
@@ -168,4 +170,94 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 		free(res);
 		res = next;
 	}
+}
+
+/* ---- for an ID, with an event ---- */
+
+/* EAI_* as -errno. What newer versions of rdma-core leave in errno is the EAI_* itself. */
+static int eai_errno(int eai)
+{
+	switch (eai) {
+	case EAI_MEMORY:
+		return -ENOMEM;
+	case EAI_AGAIN:
+		return -EAGAIN;
+	case EAI_NONAME:
+#ifdef EAI_NODATA
+	case EAI_NODATA:
+#endif
+		return -ENOENT;
+	case EAI_SYSTEM:
+		return -errno;
+	default:
+		return -EINVAL;
+	}
+}
+
+static bool begin(struct rcm_id *id)
+{
+	bool free_now;
+
+	rcm_lock_take();
+	free_now = !id->resolving_info;
+	id->resolving_info = true;
+	rcm_lock_drop();
+	return free_now;
+}
+
+/*
+ * As in rdma-core the caller waits for the name service, and a name that is not found is the call's
+ * error; the event says that the result can be taken.
+ */
+int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints)
+{
+	struct rdma_addrinfo *info = NULL;
+	struct rcm_event *ev;
+	struct rcm_id *id;
+	int err;
+
+	if (!base || (!node && !service && !hints))
+		return rcm_ret(-EINVAL);
+	if (hints && (hints->ai_flags & ASK_SA)) /* Ethernet has no subnet administrator */
+		return rcm_ret(-EOPNOTSUPP);
+	id = rcm_id_of(base);
+	if (!begin(id))
+		return rcm_ret(-EBUSY);
+	err = rdma_getaddrinfo(node, service, hints, &info);
+	err = err ? eai_errno(err) : 0;
+	ev = rcm_event_new(id, (enum rdma_cm_event_type)RCM_EVENT_ADDRINFO_RESOLVED, 0);
+	if (!ev)
+		err = -ENOMEM;
+	rcm_lock_take();
+	id->resolving_info = !err;
+	if (!err) {
+		id->info = info;
+		rcm_event_post(ev);
+	}
+	rcm_lock_drop();
+	if (!err)
+		return rcm_complete(id);
+	rdma_freeaddrinfo(info);
+	free(ev);
+	return rcm_ret(err);
+}
+
+int rdma_query_addrinfo(struct rdma_cm_id *base, struct rdma_addrinfo **info)
+{
+	struct rcm_id *id;
+	bool there;
+
+	if (!base || !info)
+		return rcm_ret(-EINVAL);
+	id = rcm_id_of(base);
+	rcm_lock_take();
+	there = id->info != NULL;
+	if (there) {
+		*info = id->info;
+		id->info = NULL;
+		id->resolving_info = false;
+	}
+	rcm_lock_drop();
+	return rcm_ret(there ? 0 : -ENOENT);
 }

@@ -310,6 +310,23 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	return 0;
 }
 
+int rdma_write_cm_event(struct rdma_cm_id *base, enum rdma_cm_event_type event, int status,
+			uint64_t arg)
+{
+	struct rcm_event *ev;
+
+	if (!base || (int)event != RCM_EVENT_USER)
+		return rcm_ret(-EINVAL);
+	ev = rcm_event_new(rcm_id_of(base), event, status);
+	if (!ev)
+		return rcm_ret(-ENOMEM);
+	memcpy(&ev->base.param, &arg, sizeof(arg)); /* param.arg, which older versions do not have */
+	rcm_lock_take();
+	rcm_event_post(ev);
+	rcm_lock_drop();
+	return 0;
+}
+
 void rcm_drop_sync_event(struct rcm_id *id)
 {
 	struct rdma_cm_event *ev = id->base.event;
@@ -347,6 +364,8 @@ const char *rdma_event_str(enum rdma_cm_event_type event)
 		TEXT(MULTICAST_JOIN), TEXT(MULTICAST_ERROR), TEXT(ADDR_CHANGE),
 		TEXT(TIMEWAIT_EXIT),
 #undef TEXT
+		[RCM_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
+		[RCM_EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",
 	};
 
 	return (size_t)event < ARRAY_LEN(texts) ? texts[event] : "UNKNOWN EVENT";

@@ -103,6 +103,7 @@ void rcm_id_free(struct rcm_id *id)
 {
 	if (id->sync)
 		rdma_destroy_event_channel(id->base.channel);
+	rdma_freeaddrinfo(id->info);
 	free(id->qp_init_attr);
 	free(id->connect);
 	free(id);

@@ -22,6 +22,13 @@
 #include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
+
+/* Of newer versions of rdma_cma.h; exported where the system's library has them. */
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
 #pragma GCC visibility pop
 
 #include <errno.h>
@@ -48,6 +55,13 @@ enum {
 	/* Events that an ID has memory for, whatever else there is none for: address and route, how a
 	 * connection comes about, that it is refused after all, how it ends, time wait, removal. */
 	RCM_OWN_EVENTS = 7,
+};
+
+/** Events of newer versions of rdma_cma.h. */
+enum {
+	RCM_EVENT_ADDRINFO_RESOLVED = 16,
+	RCM_EVENT_ADDRINFO_ERROR = 17,
+	RCM_EVENT_USER = 18,
 };
 
 /** The lock that guards everything of this layer but device.c's list. */
@@ -243,6 +257,10 @@ struct rcm_id {
 
 	struct list groups; /* rcm_group */
 	struct ibv_sa_path_rec path_rec;
+
+	/* rdma_resolve_addrinfo(); guarded by the lock */
+	bool resolving_info;	    /* until the program has taken the result */
+	struct rdma_addrinfo *info; /* owned: the result, or NULL */
 
 	/* rdma_create_ep() */
 	struct ibv_qp_init_attr *qp_init_attr; /* owned, of a listener */
