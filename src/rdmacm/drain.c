@@ -8,8 +8,6 @@
  * So the thread first has the device receive what has come. If the QP has successful completions that were not polled,
  * DISCONNECTED waits for the program to poll them, for 63 ms at most.
  */
-#include <dlfcn.h>
-
 #include "rdmacm/objects.h"
 #include "verbs/private.h"
 
@@ -25,12 +23,10 @@ static private_unpolled_fn *has_unpolled; /* NULL: under another libibverbs, eve
 
 static void find(void)
 {
-	/* The library that we are linked to is there; the handle is kept for good. */
-	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	union {
 		void *object;
 		private_unpolled_fn *function;
-	} symbol = {verbs ? dlvsym(verbs, PRIVATE_UNPOLLED, PRIVATE_VERSION) : NULL};
+	} symbol = {rcm_private_symbol(PRIVATE_UNPOLLED)};
 
 	has_unpolled = symbol.function;
 }

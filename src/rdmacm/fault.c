@@ -7,14 +7,20 @@
 
 static private_fault_fn *ask; /* NULL: under another libibverbs there are no such faults */
 
+void *rcm_private_symbol(const char *name)
+{
+	/* The library that we are linked to is loaded; the handle is never closed. */
+	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+
+	return verbs ? dlvsym(verbs, name, PRIVATE_VERSION) : NULL;
+}
+
 static void find(void)
 {
-	/* The library that we are linked to is there; the handle is kept for good. */
-	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	union {
 		void *object;
 		private_fault_fn *function;
-	} symbol = {verbs ? dlvsym(verbs, PRIVATE_FAULT, PRIVATE_VERSION) : NULL};
+	} symbol = {rcm_private_symbol(PRIVATE_FAULT)};
 
 	ask = symbol.function;
 }

@@ -3,7 +3,6 @@
  * A peer that disconnects: DISCONNECTED waits until completions were polled, for a bounded time. What libibverbs says of
  * completions is up to the tests here; test/verbs tests what it does say.
  */
-#include <dlfcn.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <stdatomic.h>
@@ -14,9 +13,9 @@
 #include "test.h"
 #include "verbs/private.h"
 
-/* Linked with --wrap=dlvsym. */
-void *__real_dlvsym(void *lib, const char *name, const char *version);
-void *__wrap_dlvsym(void *lib, const char *name, const char *version);
+/* Linked with --wrap=rcm_private_symbol. */
+void *__real_rcm_private_symbol(const char *name);
+void *__wrap_rcm_private_symbol(const char *name);
 
 static struct {
 	atomic_int looks;
@@ -43,7 +42,7 @@ static bool fake_unpolled(struct ibv_context *context, uint32_t qpn)
 	return look < atomic_load(&fake.unpolled_for);
 }
 
-void *__wrap_dlvsym(void *lib, const char *name, const char *version)
+void *__wrap_rcm_private_symbol(const char *name)
 {
 	union {
 		private_unpolled_fn *function;
@@ -51,7 +50,7 @@ void *__wrap_dlvsym(void *lib, const char *name, const char *version)
 	} symbol = {fake_unpolled};
 
 	return strcmp(name, PRIVATE_UNPOLLED) == 0 ? symbol.object
-						   : __real_dlvsym(lib, name, version);
+						   : __real_rcm_private_symbol(name);
 }
 
 static void begin(struct bench *b, int unpolled_for, bool held)
