@@ -6,6 +6,7 @@
   address  build-asan/  AddressSanitizer and UBSan: unit tests, simulator, a part of the program tests
   thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
+  world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
 A test that fails is run once more, alone, when its stage's tests have ended: others share the machine. What passes
@@ -22,7 +23,7 @@ import subprocess
 import sys
 import time
 
-STAGES = ('plain', 'address', 'thread', 'clang', 'interop')
+STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'interop')
 CANNOT_RUN = 77
 FUZZ_SECONDS = 20
 SECOND_TRIES = 8    # more failures than that are no accident
@@ -291,6 +292,29 @@ def fuzzers(tally):
         tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
 
 
+# ---- programs of others ----------------------------------------------------------------------------------
+
+def world(args, tally):
+    """Each run of a packaged program; it tries a second time by itself."""
+    if not os.path.exists(os.path.join(BUILDS['plain'][0], 'build.ninja')) and not build('plain', tally):
+        return
+    say('world: programs of others')
+    results = os.path.join(BUILDS['plain'][0], 'world-tests.json')
+    if os.path.exists(results):
+        os.unlink(results)
+    argv = ['test/world/run.sh', '--build', BUILDS['plain'][0], '--json', results]
+    for pattern in args.only:
+        argv += ['--only', pattern]
+    p = subprocess.run(argv + (['--all'] if args.full else []))
+    if os.path.exists(results):
+        for row in read_rows(results):
+            if row['first'] and row['outcome'] == 'pass':
+                tally.add_second(f'world/{row["name"]}', row['first'])
+        count_program_tests('world', results, tally)
+    elif p.returncode != 2 or not args.only:
+        tally.add('fail', 'world', f'exit code {p.returncode}')
+
+
 # ---- another implementation on the wire ------------------------------------------------------------------
 
 def interop(args, tally):
@@ -354,8 +378,8 @@ def main():
         stages = ['plain'] if args.quick or args.only else list(STAGES)
     tally = Tally()
     for stage in stages:
-        if stage == 'interop':
-            interop(args, tally)
+        if stage in ('world', 'interop'):
+            {'world': world, 'interop': interop}[stage](args, tally)
             continue
         if not build(stage, tally):
             continue

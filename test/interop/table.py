@@ -46,7 +46,7 @@ TAIL = '''
 {known}
 
 {notes}
-
+{programs}
 ## Running it
 
     test/interop/run.sh                # the short cover that test/run.sh includes
@@ -59,6 +59,8 @@ minute and kept in `$XDG_CACHE_HOME/rocemu-interop` (or `~/.cache`). It uses KVM
 '''
 
 
+# That section is test/world's to write.
+PROGRAMS = re.compile(r'^$\n^## Programs\n.*?^<!-- end of programs -->$\n', re.M | re.S)
 ALL_OF_IT = re.compile(r'^The last run of all of them: .*$', re.M)
 
 
@@ -111,6 +113,6 @@ def write(path, run, release, known, notes, everything):
         part = doctable.read(path, errors.PART).rstrip('\n')
     lines.append(ERRORS.format(errors=part).rstrip('\n'))
     lines.append(TAIL.format(known='\n'.join(f'- [{n}] {text}' for n, _, _, text in known),
-                             notes='\n'.join(f'- {text}' for text in notes)))
+                             notes='\n'.join(f'- {text}' for text in notes), programs=PROGRAMS.search(old).group(0)))
     with open(path, 'w', encoding='utf-8') as f:
         f.write('\n'.join(lines))
