@@ -61,7 +61,8 @@ PROGRAMS = [
     Program('Open MPI', [
         Run('NetPIPE with integrity check over UCX', netpipe(UCX)),
         # librdmacm resolves no loopback address for libfabric's verbs provider.
-        Run('NetPIPE with integrity check over libfabric', netpipe(LIBFABRIC), places=('veth',)),
+        Run('NetPIPE with integrity check over libfabric', netpipe(LIBFABRIC), places=('veth',),
+            needs='`--mca pml cm --mca mtl ofi --mca mtl_ofi_provider_include "verbs;ofi_rxm"`; an interface with an address of its own'),
         Run('ring of mpi4py.bench', ring),
     ], packages=('openmpi-bin', 'netpipe-openmpi', 'python3-mpi4py'), commands=COMMANDS, needs=NEEDS),
     Program('HPC Challenge', [Run('all its benchmarks, N = 200, over Open MPI and UCX', hpcc, larger=True)],

@@ -53,6 +53,6 @@ PROGRAMS = [
             commands=('ib_write_bw',)),
     Program('rdma-core', [some('its pyverbs tests', cases_rdmacore, 'rdma-core/*/{}'),
                           some('ibv_*_pingpong', cases_pingpong, 'pingpong/*/{}/poll'),
-                          some('rping, ucmatose, udaddy, rdma_client, riostream ...', cases_cm, 'cm/*/{}')],
+                          some('rping, ucmatose, udaddy, rdma_client', cases_cm, 'cm/rping*/{}', 'cm/ucmatose*/{}', 'cm/udaddy*/{}', 'cm/rdma_client*/{}')],
             packages=('rdmacm-utils', 'ibverbs-utils', 'python3-pyverbs'), commands=('ibv_rc_pingpong', 'rping')),
 ]

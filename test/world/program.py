@@ -20,11 +20,12 @@ PLACES = {'lo': 'lo', 'veth': 'veth1500-v4'}
 class Run:
     """One thing that a program does, at one or more places."""
 
-    def __init__(self, what, function, places=tuple(PLACES), larger=False):
+    def __init__(self, what, function, places=tuple(PLACES), larger=False, needs=None):
         self.what = what
         self.function = function      # of a World; the note for the result, or None
         self.places = places
         self.larger = larger          # only with --all
+        self.needs = needs            # instead of the program's
 
 
 class Program:

@@ -25,7 +25,7 @@ def write(path, jobs, sources, places):
             continue
         version = job.program.version(sources.get(job.program.source))
         row = rows.setdefault(key, [version] + ['.'] * len(places) + [''])
-        row[0], row[-1] = version, job.program.needs
+        row[0], row[-1] = version, job.program.needs if job.run.needs is None else job.run.needs
         row[1 + places.index(job.place)] = cell(job)
     lines = [f'| {" | ".join(HEAD)} |', '|---' * len(HEAD) + '|']
     lines += [f'| {name} | {row[0]} | {what} | {" | ".join(row[1:])} |' for (name, what), row in
