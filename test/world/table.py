@@ -31,3 +31,10 @@ def write(path, jobs, sources, places):
     lines += [f'| {name} | {row[0]} | {what} | {" | ".join(row[1:])} |' for (name, what), row in
               sorted(rows.items(), key=lambda item: item[0][0].lower())]
     doctable.write(path, PART, '\n'.join(lines))
+
+
+def differences(path, programs):
+    """Rows that the document lacks, and rows of what is no more."""
+    want = {(p.name, run.what.replace('|', '/')) for p in programs for run in p.runs}
+    have = set(rows_now(path))
+    return sorted(want - have), sorted(have - want)

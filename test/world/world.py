@@ -28,6 +28,7 @@ import table  # noqa: E402 # pylint: disable=wrong-import-position
 from program import PLACES, World  # noqa: E402 # pylint: disable=wrong-import-position
 
 ATTEMPTS = 2
+DOCUMENT = os.path.join(TOP, 'docs', 'interop.md')
 
 
 def programs():
@@ -93,6 +94,7 @@ def arguments():
     p.add_argument('--source', metavar='NAME=PATH', action='append', default=[], help='a program from its source tree; may be repeated')
     p.add_argument('--json', metavar='FILE', help='write the results there, too')
     p.add_argument('--write-docs', action='store_true', help='write them into docs/interop.md')
+    p.add_argument('--check-docs', action='store_true', help='has the table of docs/interop.md a row for each run, and no other?')
     p.add_argument('--host-network', action='store_true', help='do not run in a network namespace of its own (root does otherwise)')
     return p.parse_args()
 
@@ -123,6 +125,12 @@ def jobs(args, found):
 
 def main():
     args = arguments()
+    if args.check_docs:
+        lacks, beyond = table.differences(DOCUMENT, programs())
+        for what, rows in (('lacks', lacks), ('has no longer to have', beyond)):
+            for name, run in rows:
+                print(f'docs/interop.md {what} the row "{name}, {run}" (run.sh --only ... --write-docs)')
+        return 1 if lacks or beyond else 0
     known = {p.source for p in programs() if p.source}
     try:
         found = sources(args, known)
@@ -153,7 +161,7 @@ def main():
         with open(args.json, 'w', encoding='utf-8') as f:
             json.dump([job.row() for job in chosen], f, indent=1)
     if args.write_docs:
-        table.write(os.path.join(TOP, 'docs', 'interop.md'), chosen, found, list(PLACES))
+        table.write(DOCUMENT, chosen, found, list(PLACES))
     count = {o: sum(job.outcome == o for job in chosen) for o in ('pass', 'fail', 'skip')}
     print(f'{count["pass"]} passed, {count["fail"]} failed, {count["skip"]} skipped, {time.monotonic() - begin:.0f} s')
     return 1 if count['fail'] else 0
