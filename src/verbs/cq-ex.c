@@ -38,8 +38,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (attr && attr->comp_mask)
 		return EINVAL;
 	pthread_mutex_lock(&cq->consumer);
-	/* What next_poll() returns needs no event. */
-	cq->quiet = rocemu_cq_is_armed(cq->rcq);
+	/* Until end_poll(). */
+	cq->quiet = vb_cq_is_quiet(cq);
 	if (unlikely(cq->quiet))
 		rocemu_cq_polling(cq->rcq, true);
 	if (take(cq))

@@ -27,6 +27,16 @@ static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 	return 0;
 }
 
+/** What is posted now completes after the CQs were armed: vb_cq_is_quiet(). */
+static void cqs_posted(const struct ibv_qp *ibqp)
+{
+	struct ibv_cq *const cqs[] = {ibqp->send_cq, ibqp->recv_cq};
+
+	for (unsigned i = 0; i < ARRAY_LEN(cqs); i++)
+		if (cqs[i] && unlikely(atomic_load_explicit(&vb_cq_of(cqs[i])->fresh, memory_order_relaxed)))
+			atomic_store_explicit(&vb_cq_of(cqs[i])->fresh, false, memory_order_relaxed);
+}
+
 int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
@@ -38,6 +48,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		*bad = wr;
 		return vb_errno(ret);
 	}
+	cqs_posted(ibqp);
 	lane_lock(c->lane);
 	for (; wr; wr = wr->next) {
 		const struct rocemu_path *path;
@@ -66,6 +77,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 
 	if (unlikely(ret < 0))
 		return vb_errno(ret);
+	cqs_posted(ibqp);
 	lane_lock(c->lane);
 	for (unsigned i = 0; i < n && ret == 0; i++) {
 		ret = resolve(ibqp, &wrs[i], &path);

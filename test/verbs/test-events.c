@@ -239,6 +239,32 @@ TEST(private_unpolled, successful_completions_of_that_qp_alone)
 	pair_close(&p);
 }
 
+/*
+ * What is posted after arming raises its event, though a poll makes the progress and takes the completion: as hardware
+ * does, whose polls make none.
+ */
+TEST(channel, polled_after_arming_and_posting__event)
+{
+	struct ibv_cq *cq;
+	struct ibv_wc wc;
+	struct pair p;
+	void *user;
+
+	pair_open(&p);
+	for (int i = 0; i < 300; i++) {
+		struct pollfd fd = {.fd = p.d.channel->fd, .events = POLLIN};
+
+		assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
+		message(&p, IBV_SEND_SIGNALED);
+		for (int got = 0; got < 2;)
+			got += ibv_poll_cq(p.d.cq, 1, &wc);
+		assert_int_equal(poll(&fd, 1, 10000), 1);
+		assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &user), 0);
+		ibv_ack_cq_events(cq, 1);
+	}
+	pair_close(&p);
+}
+
 static void *destroy_cq(void *cq)
 {
 	return (void *)(intptr_t)ibv_destroy_cq(cq);
