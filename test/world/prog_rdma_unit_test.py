@@ -19,6 +19,7 @@ DEVIATIONS = {
     'QpStateTest.PostSendInit': REFUSED,
     'QpStateTest.PostSendRtr': REFUSED,
     'QpStateTest.PostRecvReset': REFUSED,
+    'QpStateTest.PostRecvInit': 'gives up after timeout and retries, 6 s; the suite waits for 2',
     'LoopbackUdQpTest.Read': COMPLETED,
     'LoopbackUdQpTest.Write': COMPLETED,
     'LoopbackUdQpTest.FetchAdd': COMPLETED,
@@ -27,7 +28,7 @@ DEVIATIONS = {
 }
 LEFT_OUT = (
     # A million messages or two, one at a time: minutes.
-    'LoopbackRcQpTest.SendManyWithOneOutstanding', 'SrqMultiThreadTest.*',
+    '*.SendManyWithOneOutstanding', 'SrqMultiThreadTest.*',
     # Never ends: its timeouts are infinite, and a QP that is in an error does not answer, as IBTA has it.
     'MwType2AdvancedTest.Rebind',
 )
@@ -42,7 +43,7 @@ def program(path):
 
 
 def suite(world):
-    argv = [program(world.source), '--device_name=mlx5_0', '--completion_wait_multiplier=6', '--gtest_filter=-' + ':'.join(LEFT_OUT)]
+    argv = [program(world.source), '--device_name=mlx5_0', '--completion_wait_multiplier=2', '--gtest_filter=-' + ':'.join(LEFT_OUT)]
     device = world.server.device
     world.server.device = 'mlx5_0=' + world.interface
     try:
@@ -62,4 +63,4 @@ def suite(world):
 
 
 PROGRAMS = [Program('google/rdma-unit-test', [Run('its unit suite', suite)], source='rdma-unit-test',
-                    needs='a device name of mlx5\'s, `--completion_wait_multiplier=6`')]
+                    needs='a device name of mlx5\'s, `--completion_wait_multiplier=2`')]
