@@ -21,7 +21,8 @@ static void usage(FILE *f)
 	      "machine's libibverbs; ROCEMU_REAL=off leaves them out.\n"
 	      "\n"
 	      "  --device SPEC   as for \"rocemu run\" (default: what ROCEMU_DEVICES says, or all "
-	      "interfaces)\n"
+	      "interfaces,\n"
+	      "                  loopback only where no other is up)\n"
 	      "  --json          as a JSON array\n"
 	      "  --help\n",
 	      f);

@@ -47,21 +47,24 @@ enum ibv_mtu netdev_active_mtu(unsigned mtu)
 
 struct netdev_speed netdev_link_speed(unsigned mbps)
 {
-	enum { X1 = 1, X4 = 2, X2 = 16, SDR = 1, QDR = 4, EDR = 32, HDR = 64 };
+	enum { X1 = 1, X4 = 2, X8 = 4, X2 = 16 };
+	enum { SDR = 1, DDR = 2, QDR = 4, FDR = 16, EDR = 32, HDR = 64, NDR = 128 };
 	static const struct {
 		unsigned mbps;
 		struct netdev_speed speed;
 	} table[] = {
-		{5000, {X1, SDR, 1, 2500, "SDR"}},	  {20000, {X1, QDR, 1, 10000, "QDR"}},
-		{32000, {X1, EDR, 1, 25000, "EDR"}},	  {45000, {X4, QDR, 4, 10000, "QDR"}},
-		{80000, {X2, EDR, 2, 25000, "EDR"}},	  {150000, {X4, EDR, 4, 25000, "EDR"}},
-		{UINT32_MAX, {X4, HDR, 4, 50000, "HDR"}},
+		{3750, {X1, SDR, 1, 2500, "SDR"}},     {7500, {X1, DDR, 1, 5000, "DDR"}},
+		{15000, {X1, QDR, 1, 10000, "QDR"}},   {22500, {X4, DDR, 4, 5000, "DDR"}},
+		{32000, {X1, EDR, 1, 25000, "EDR"}},   {45000, {X4, QDR, 4, 10000, "QDR"}},
+		{53000, {X2, EDR, 2, 25000, "EDR"}},   {78000, {X4, FDR, 4, 14000, "FDR"}},
+		{150000, {X4, EDR, 4, 25000, "EDR"}},  {300000, {X4, HDR, 4, 50000, "HDR"}},
+		{600000, {X4, NDR, 4, 100000, "NDR"}}, {UINT32_MAX, {X8, NDR, 8, 100000, "NDR"}},
 	};
 	unsigned i = 0;
 
-	/* lo and the like do not say; programs that rank links should not think them slow. */
+	/* Not more than the links that are known: programs send most on the fastest. */
 	if (mbps == 0)
-		mbps = 40000;
+		mbps = 10000;
 	while (mbps > table[i].mbps)
 		i++;
 	return table[i].speed;
@@ -95,20 +98,34 @@ static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 	return get_be64(eui);
 }
 
-static int list_all(const struct inventory *inv, struct netdev *out, unsigned *n)
+/** Is there an interface by which other hosts may be reached? */
+static bool has_outside(const struct inventory *inv)
 {
+	for (unsigned i = 0; i < inv->n; i++)
+		if (!inv->ifs[i].loopback && inv->ifs[i].active && inv->ifs[i].ngids)
+			return true;
+	return false;
+}
+
+/*
+ * Programs that use every active port pair a host's loopback with another host's, so loopback is
+ * not listed beside an interface that leads out.
+ */
+static void list_default(const struct inventory *inv, bool loopback, struct netdev *out,
+			 unsigned *n)
+{
+	loopback |= !has_outside(inv);
 	*n = 0;
 	for (unsigned i = 0; i < inv->n; i++) {
 		struct netdev *d = &out[*n];
 
-		if (inv->ifs[i].ngids == 0)
+		if (inv->ifs[i].ngids == 0 || (inv->ifs[i].loopback && !loopback))
 			continue;
 		*d = inv->ifs[i];
 		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
 		d->guid = make_guid(d, true);
 		(*n)++;
 	}
-	return 0;
 }
 
 static bool parse_address(const char *text, struct rocemu_gid *gid)
@@ -248,7 +265,8 @@ static int parse_spec(const struct inventory *inv, const char *spec, struct netd
 	return ret;
 }
 
-int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen)
+static int list_devices(const char *spec, bool loopback, struct netdev **out, unsigned *n,
+			char *errbuf, size_t errlen)
 {
 	struct inventory inv;
 	struct netdev *devs;
@@ -264,7 +282,7 @@ int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf
 	else if (spec && *spec)
 		ret = parse_spec(&inv, spec, devs, &found, errbuf, errlen);
 	else
-		ret = list_all(&inv, devs, &found);
+		list_default(&inv, loopback, devs, &found);
 	free(inv.ifs);
 	if (ret < 0) {
 		free(devs);
@@ -273,6 +291,16 @@ int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf
 	*out = devs;
 	*n = found;
 	return 0;
+}
+
+int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen)
+{
+	return list_devices(spec, false, out, n, errbuf, errlen);
+}
+
+int netdev_list_all(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen)
+{
+	return list_devices(spec, true, out, n, errbuf, errlen);
 }
 
 /* ---- changes ---- */

@@ -38,10 +38,10 @@ struct netdev {
 };
 
 /**
- * Find the devices. spec NULL or "": one for each interface with an address, real ones before
- * loopback, those that run before those that do not. Else a list, separated by commas, of
- * name=interface, name=address, interface or address; an address of 127.0.0.0/8 is good for lo
- * whether the interface lists it or not.
+ * Find the devices that programs list. spec NULL or "": one for each interface with an address,
+ * those that run before those that do not; loopback only where no other interface with an address
+ * runs. Else a list, separated by commas, of name=interface, name=address, interface or address; an
+ * address of 127.0.0.0/8 is good for lo whether the interface lists it or not.
  *
  * GID table: IPv4 first (index 0 is what programs take that do not ask), then global IPv6, then
  * link-local.
@@ -52,6 +52,10 @@ struct netdev {
  *         -ENOMEM and what getifaddrs() says, also with errbuf.
  */
 int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen);
+
+/** As netdev_list(), with loopback as the last device where that one leaves it out. */
+int netdev_list_all(const char *spec, struct netdev **out, unsigned *n, char *errbuf,
+		    size_t errlen);
 
 /**
  * Read state, MTU and speed again; they stay as they were when the interface is gone (then not
@@ -89,7 +93,8 @@ struct netdev_speed {
 	const char *name; /* "QDR" */
 };
 
-/** What comes nearest to an Ethernet speed. 0, not known: a common one. */
+/** The rate nearest to an Ethernet speed. 0, not known (lo, most virtual interfaces): 10 Gbit/s,
+ * what the kernel says of veth. */
 struct netdev_speed netdev_link_speed(unsigned mbps);
 
 /**

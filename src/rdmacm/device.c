@@ -59,20 +59,38 @@ static uint8_t limit(int value)
 	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
 }
 
+/* A function that only our libibverbs has. NULL under another one. */
+typedef void private_fn(void);
+
+static private_fn *private_function(const char *name)
+{
+	/* The library that we are linked to is there; the handle is kept for good. */
+	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
+	union {
+		void *object;
+		private_fn *function;
+	} symbol = {verbs ? dlvsym(verbs, name, PRIVATE_VERSION) : NULL};
+
+	return symbol.function;
+}
+
 /**
  * Does our libibverbs emulate the device? A real one that it lists beside has a connection manager
  * of its own, in the kernel. Under another libibverbs there is nobody to ask.
  */
 static bool emulated(struct ibv_device *device)
 {
-	/* The library that we are linked to is there; the handle is kept for good. */
-	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	union {
-		void *object;
-		private_emulates_fn *function;
-	} symbol = {verbs ? dlvsym(verbs, PRIVATE_EMULATES, PRIVATE_VERSION) : NULL};
+	private_emulates_fn *emulates = (private_emulates_fn *)private_function(PRIVATE_EMULATES);
 
-	return !symbol.function || symbol.function(device);
+	return !emulates || emulates(device);
+}
+
+/* All that have addresses, loopback where programs do not list it too. */
+static struct ibv_device **list_all(void)
+{
+	private_devices_fn *devices_of = (private_devices_fn *)private_function(PRIVATE_DEVICES);
+
+	return devices_of ? devices_of() : ibv_get_device_list(NULL);
 }
 
 /* -errno; -ENODEV: not a device of ours */
@@ -171,7 +189,7 @@ static bool each_open_address(address_fn *fn, void *user)
 static int each_address(address_fn *fn, void *user)
 {
 	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
-	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_device **list = list_all();
 	struct rcm_device *d;
 	int err = 0, opened = 0, found = 0, last = 0;
 

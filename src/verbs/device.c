@@ -159,7 +159,10 @@ static bool list_ours(struct vb_list *l, unsigned *out, const struct netdev *fou
 	return true;
 }
 
-struct ibv_device **ibv_get_device_list(int *num_devices)
+typedef int netdevs_fn(const char *spec, struct netdev **out, unsigned *n, char *errbuf,
+		       size_t errlen);
+
+static struct ibv_device **list_make(netdevs_fn *netdevs, int *num_devices)
 {
 	struct ibv_device **real;
 	unsigned n, nreal, out = 0;
@@ -171,7 +174,7 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 
 	if (num_devices)
 		*num_devices = 0;
-	ret = netdev_list(getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
+	ret = netdevs(getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
 	if (ret < 0) {
 		complain(err);
 		return vb_null(-ret);
@@ -195,6 +198,16 @@ struct ibv_device **ibv_get_device_list(int *num_devices)
 	if (num_devices)
 		*num_devices = (int)out;
 	return l->devices;
+}
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	return list_make(netdev_list, num_devices);
+}
+
+struct ibv_device **vb_device_list_all(void)
+{
+	return list_make(netdev_list_all, NULL);
 }
 
 void ibv_free_device_list(struct ibv_device **list)

@@ -209,6 +209,8 @@ void vb_device_get(struct vb_device *dev);
 /** The interface as it was when it was listed last. */
 void vb_device_netdev(struct vb_device *dev, struct netdev *out);
 void vb_device_put(struct vb_device *dev);
+/** As ibv_get_device_list(), with loopback where that one leaves it out. */
+struct ibv_device **vb_device_list_all(void);
 
 int vb_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 

@@ -29,6 +29,7 @@ static struct tap *get_tap(void)
 
 #define EXPORT __attribute__((visibility("default")))
 EXPORT private_capture_fn rocemu_private_capture;
+EXPORT private_devices_fn rocemu_private_devices;
 EXPORT private_emulates_fn rocemu_private_emulates;
 EXPORT private_fault_fn rocemu_private_fault;
 EXPORT private_unpolled_fn rocemu_private_unpolled;
@@ -62,6 +63,11 @@ bool rocemu_private_unpolled(struct ibv_context *context, uint32_t qpn)
 	}
 	lane_unlock(c->lane);
 	return holds;
+}
+
+struct ibv_device **rocemu_private_devices(void)
+{
+	return vb_device_list_all();
 }
 
 bool rocemu_private_emulates(struct ibv_device *device)

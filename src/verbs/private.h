@@ -23,6 +23,13 @@
 typedef void private_capture_fn(const struct tap_addr *a, const void *packet, size_t len);
 #define PRIVATE_CAPTURE "rocemu_private_capture"
 
+/**
+ * As ibv_get_device_list(), with the loopback device that it leaves out beside others: addresses
+ * like 127.0.0.1 are reached by it. Freed by ibv_free_device_list().
+ */
+typedef struct ibv_device **private_devices_fn(void);
+#define PRIVATE_DEVICES "rocemu_private_devices"
+
 /** Is the device one of ours, and not a real one listed beside them? */
 typedef bool private_emulates_fn(struct ibv_device *device);
 #define PRIVATE_EMULATES "rocemu_private_emulates"

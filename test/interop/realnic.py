@@ -136,7 +136,7 @@ def measured(guest):
 
 def port_taken(guest):
     """In the driver's namespace no address has the port left, and the message says so."""
-    p = guest.start(through_us('ibv_rc_pingpong', '-d', 'rocemu_lo', '-g', 0), 'ibv_rc_pingpong')
+    p = guest.start([ROCEMU, 'run', '--device', 'lo', '--', 'ibv_rc_pingpong', '-d', 'rocemu_lo', '-g', 0], 'ibv_rc_pingpong')
     if p.wait() == 0 or 'Soft-RoCE' not in p.stderr or 'modprobe -r rdma_rxe' not in p.stderr:
         raise harness.Failure(p.report())
     return 'the message names the driver'

@@ -97,6 +97,27 @@ TEST(wildcard, addresses_and_interfaces_that_come_later__listened_on)
 	bench_ip("link delete p0");
 }
 
+TEST(loopback, beside_another_interface__not_listed_and_connects)
+{
+	struct ibv_context **list;
+	struct bench b;
+	int n;
+
+	bench_veth();
+	while (!bench_runs("p0"))
+		sched_yield();
+	list = rdma_get_devices(&n);
+	assert_int_equal(n, 1);
+	assert_string_equal(ibv_get_device_name(list[0]->device), "rocemu_p0");
+	rdma_free_devices(list);
+	bench_connect(&b, "127.0.0.1");
+	assert_string_equal(ibv_get_device_name(b.client->verbs->device), "rocemu_lo");
+	bench_end(&b);
+	bench_connect(&b, "::1");
+	bench_end(&b);
+	bench_ip("link delete p0");
+}
+
 /* ---- DEVICE_REMOVAL ---- */
 
 /* The events of some IDs on a channel, whose order among each other does not matter: each ID's. */

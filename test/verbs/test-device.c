@@ -30,6 +30,24 @@ TEST(netdev, mtu_of_interface__largest_path_mtu_that_fits)
 		assert_int_equal(netdev_active_mtu(t[i].mtu), t[i].path);
 }
 
+TEST(netdev, speed_of_interface__nearest_rate_and_10_gbit_where_not_known)
+{
+	static const unsigned t[][2] = {
+		{0, 10000},	  {10, 2500},	    {1000, 2500},     {2500, 2500},
+		{5000, 5000},	  {10000, 10000},   {20000, 20000},   {25000, 25000},
+		{40000, 40000},	  {50000, 50000},   {56000, 56000},   {100000, 100000},
+		{200000, 200000}, {400000, 400000}, {800000, 800000},
+	};
+	unsigned lanes_of_width[17] = {[1] = 1, [2] = 4, [4] = 8, [16] = 2};
+
+	for (size_t i = 0; i < sizeof(t) / sizeof(t[0]); i++) {
+		const struct netdev_speed s = netdev_link_speed(t[i][0]);
+
+		assert_int_equal(s.lanes * s.lane_mbps, t[i][1]);
+		assert_int_equal(lanes_of_width[s.width], s.lanes);
+	}
+}
+
 static void expect_spec_error(const char *spec, const char *part)
 {
 	struct netdev *devs = NULL;

@@ -111,6 +111,43 @@ static void close_veth(struct ibv_context *ctx)
 	ip("link delete p0");
 }
 
+/** The names of the devices that are listed: "rocemu_lo rocemu_p0". */
+static const char *listed(void)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	static char text[256];
+	size_t at = 0;
+
+	assert_non_null(list);
+	text[0] = 0;
+	for (unsigned i = 0; list[i]; i++)
+		at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%s", at ? " " : "",
+				       ibv_get_device_name(list[i]));
+	ibv_free_device_list(list);
+	return text;
+}
+
+TEST(device_list, loopback__only_where_no_other_interface_runs_with_an_address)
+{
+	struct ibv_context *ctx;
+
+	need_ip();
+	assert_string_equal(listed(), "rocemu_lo");
+	ctx = open_veth();
+	assert_string_equal(listed(), "rocemu_p0");
+	setenv("ROCEMU_DEVICES", "lo", 1);
+	assert_string_equal(listed(), "rocemu_lo");
+	setenv("ROCEMU_DEVICES", "p0,lo", 1);
+	assert_string_equal(listed(), "rocemu_p0 rocemu_lo");
+	unsetenv("ROCEMU_DEVICES");
+	ip("link set p0 down");
+	expect_event(ctx, IBV_EVENT_PORT_ERR);
+	assert_string_equal(listed(), "rocemu_p0 rocemu_lo");
+	ip("address flush dev p0");
+	assert_string_equal(listed(), "rocemu_lo");
+	close_veth(ctx);
+}
+
 TEST(gid_change, addresses_come_and_go__table_follows_with_holes)
 {
 	struct ibv_context *ctx = open_veth();
