@@ -12,7 +12,7 @@
 
 static void usage(FILE *f)
 {
-	fputs("usage: rocemu devices [--device SPEC] [--json]\n"
+	fputs("usage: rocemu devices [--device SPEC] [--gid-layout LAYOUT] [--json]\n"
 	      "\n"
 	      "Lists the RDMA devices that programs under \"rocemu run\" see, emulated and real "
 	      "ones: name, interface,\n"
@@ -23,6 +23,7 @@ static void usage(FILE *f)
 	      "  --device SPEC   as for \"rocemu run\" (default: what ROCEMU_DEVICES says, or all "
 	      "interfaces,\n"
 	      "                  loopback only where no other is up)\n"
+	      "  --gid-layout LAYOUT  as for \"rocemu run\" (default: ROCEMU_GID_LAYOUT)\n"
 	      "  --json          as a JSON array\n"
 	      "  --help\n",
 	      f);
@@ -39,11 +40,15 @@ static void fill_port(struct port_info *p, const struct netdev *d)
 	p->path_mtu = 128u << netdev_active_mtu(d->mtu);
 	p->guid = d->guid;
 	_Static_assert(PORT_GIDS_MAX >= (int)ROCEMU_MAX_GID, "all of a device's GIDs");
-	for (unsigned j = 0; j < d->ngids; j++) {
-		p->gids[j].index = j;
-		print_gid(p->gids[j].text, sizeof(p->gids[j].text), &d->gids[j].gid);
+	for (unsigned j = 0; j < ROCEMU_MAX_GID; j++) {
+		struct port_gid *g = &p->gids[p->ngids];
+
+		if (!d->gids[j].here || d->gids[j].v1)
+			continue;
+		g->index = j;
+		print_gid(g->text, sizeof(g->text), &d->gids[j].gid);
+		p->ngids++;
 	}
-	p->ngids = d->ngids;
 }
 
 /** Ours first, then the real ones, as ibv_get_device_list() has them. */
@@ -130,11 +135,12 @@ int tool_devices(int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"device", required_argument, NULL, 'd'},
+		{"gid-layout", required_argument, NULL, 'g'},
 		{"json", no_argument, NULL, 'j'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
-	const char *spec = getenv("ROCEMU_DEVICES");
+	const char *spec = getenv("ROCEMU_DEVICES"), *layout = getenv("ROCEMU_GID_LAYOUT");
 	struct port_info *ports;
 	struct netdev *devs;
 	bool json = false;
@@ -146,6 +152,9 @@ int tool_devices(int argc, char **argv)
 		switch (opt) {
 		case 'd':
 			spec = optarg;
+			break;
+		case 'g':
+			layout = optarg;
 			break;
 		case 'j':
 			json = true;
@@ -162,7 +171,8 @@ int tool_devices(int argc, char **argv)
 			argv[optind]);
 		return TOOL_USAGE;
 	}
-	if (netdev_list(spec, &devs, &n, err, sizeof(err)) < 0) {
+	if (netdev_list(spec, &devs, &n, err, sizeof(err)) < 0 ||
+	    netdev_set_layout(layout, devs, n, err, sizeof(err)) < 0) {
 		fprintf(stderr, "%s: %s\n", argv[0], err);
 		return TOOL_USAGE;
 	}

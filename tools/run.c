@@ -31,13 +31,15 @@ struct run {
 	struct impair parsed;
 	const char *time_scale;
 	bool mount_paths;
+	const char *gid_layout;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC]... [--impair-log "
 	      "FILE]\n"
-	      "                  [--time-scale N] [--mount-paths] [--] CMD [ARGUMENTS]\n"
+	      "                  [--time-scale N] [--gid-layout LAYOUT] [--mount-paths] [--] CMD "
+	      "[ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -66,6 +68,8 @@ static void usage(FILE *f)
 	      "  --time-scale N  protocol timers N times shorter (100), or longer (0.01: for breakpoints)\n"
 	      "  --mount-paths   /sys/class/infiniband also for programs that make system calls themselves\n"
 	      "                  (Go): in a mount namespace\n"
+	      "  --gid-layout LAYOUT  which address has which GID index: common (the default), mlx5 or "
+	      "rxe\n"
 	      "  --help\n",
 	      f);
 }
@@ -96,6 +100,16 @@ static int check_devices(const struct run *r)
 	if (netdev_list(r->devices, &devs, &n, err, sizeof(err)) < 0)
 		return complain(r, "--device", err);
 	free(devs);
+	return TOOL_OK;
+}
+
+static int set_gid_layout(const struct run *r)
+{
+	char err[256];
+
+	if (netdev_set_layout(r->gid_layout, NULL, 0, err, sizeof(err)) < 0)
+		return complain(r, "--gid-layout", err);
+	setenv("ROCEMU_GID_LAYOUT", r->gid_layout, 1);
 	return TOOL_OK;
 }
 
@@ -264,7 +278,8 @@ static int set_paths(const struct run *r)
 	if (!paths_interposer(library))
 		return no_paths(r, "librocemu-paths.so", strerror(ENOENT));
 	if (netdev_list(getenv("ROCEMU_DEVICES"), &devs, &n, err, sizeof(err)) < 0)
-		return TOOL_OK; /* the library will say it */
+		return TOOL_OK; /* the library will say it, and what is wrong with the layout */
+	netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), devs, n, err, sizeof(err));
 	ret = tree_start(&tree, devs, n, r->mount_paths);
 	free(devs);
 	if (ret < 0)
@@ -323,6 +338,11 @@ static int set_environment(struct run *r)
 		if (ret)
 			return ret;
 	}
+	if (r->gid_layout) {
+		ret = set_gid_layout(r);
+		if (ret)
+			return ret;
+	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
 	ret = set_library_path(r);
@@ -344,6 +364,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"impair-log", required_argument, NULL, 'l'},
 		{"time-scale", required_argument, NULL, 't'},
 		{"mount-paths", no_argument, NULL, 'm'},
+		{"gid-layout", required_argument, NULL, 'g'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -379,6 +400,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 'm':
 			r->mount_paths = true;
+			break;
+		case 'g':
+			r->gid_layout = optarg;
 			break;
 		case 'h':
 			usage(stdout);

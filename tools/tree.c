@@ -85,18 +85,7 @@ __attribute__((format(printf, 3, 4))) static void make_link(struct tree *t, cons
 	va_end(ap);
 }
 
-__attribute__((format(printf, 2, 3))) static void remove_file(struct tree *t, const char *fmt, ...)
-{
-	char at[PATH_MAX];
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (locate(t, at, fmt, ap))
-		unlink(at);
-	va_end(ap);
-}
-
-/** A file of one line, whole at every moment. */
+/** A file of one line, or of none for "", whole at every moment. */
 __attribute__((format(printf, 3, 4))) static void put(struct tree *t, const char *line,
 						      const char *fmt, ...)
 {
@@ -109,11 +98,22 @@ __attribute__((format(printf, 3, 4))) static void put(struct tree *t, const char
 	if (locate(t, at, fmt, ap)) {
 		snprintf(fresh, sizeof(fresh), "%s/new", t->root);
 		f = fopen(fresh, "we");
-		ok = f && fprintf(f, "%s\n", line) > 0 && fchmod(fileno(f), 0444) == 0;
+		ok = f && (!*line || fprintf(f, "%s\n", line) > 0) &&
+		     fchmod(fileno(f), 0444) == 0;
 		ok = f && fclose(f) == 0 && ok && rename(fresh, at) == 0;
 		note(t, at, ok);
 	}
 	va_end(ap);
+}
+
+/** Let a directory's file number to be its file number from as well. @return false: there is one, or no way. */
+static bool make_copy(const struct tree *t, const char *dir, unsigned from, unsigned to)
+{
+	char old[PATH_MAX], new[PATH_MAX];
+
+	return snprintf(old, sizeof(old), "%s%s/%u", t->root, dir, from) < (int)sizeof(old) &&
+	       snprintf(new, sizeof(new), "%s%s/%u", t->root, dir, to) < (int)sizeof(new) &&
+	       link(old, new) == 0;
 }
 
 static void put_number(struct tree *t, unsigned number, const char *dir, const char *name)
@@ -142,24 +142,44 @@ static const char *guid_text(uint64_t guid, char buf[20])
 	return buf;
 }
 
-/** As the kernel has it, a hole is all zeros and has no attributes. */
+/** A file of each entry of a GID table; text: an entry's line, NULL for an empty one. */
+static void put_entries(struct tree *t, const char *dir, const char *none,
+			const char *const text[ROCEMU_MAX_GID])
+{
+	int empty = -1;
+
+	for (unsigned i = 0; i < ROCEMU_MAX_GID; i++) {
+		/* Most are empty: links to one file cost less. They fail where there is a file. */
+		if (!text[i] && empty >= 0 && make_copy(t, dir, (unsigned)empty, i))
+			continue;
+		put(t, text[i] ? text[i] : none, "%s/%u", dir, i);
+		if (!text[i])
+			empty = (int)i;
+	}
+}
+
+/** An empty entry is all zeros, and its attributes are empty: the kernel's cannot be read. */
 static void put_gids(struct tree *t, const struct netdev *d, const char *port)
 {
-	static const uint8_t none[16];
-	char gid[40];
+	const char *gids[ROCEMU_MAX_GID] = {0}, *types[ROCEMU_MAX_GID] = {0};
+	const char *ndevs[ROCEMU_MAX_GID] = {0};
+	char text[ROCEMU_MAX_GID][40], none[40], dir[256];
 
-	for (unsigned i = 0; i < d->ngids; i++) {
-		const bool gone = d->gids[i].gone;
+	for (unsigned i = 0; i < ROCEMU_MAX_GID; i++) {
+		const struct netdev_gid *g = &d->gids[i];
 
-		put(t, gid_text(gone ? none : d->gids[i].gid.raw, gid), "%s/gids/%u", port, i);
-		if (gone) {
-			remove_file(t, "%s/gid_attrs/types/%u", port, i);
-			remove_file(t, "%s/gid_attrs/ndevs/%u", port, i);
-		} else {
-			put(t, "RoCE v2", "%s/gid_attrs/types/%u", port, i);
-			put(t, d->ifname, "%s/gid_attrs/ndevs/%u", port, i);
-		}
+		if (!g->here)
+			continue;
+		gids[i] = gid_text(g->gid.raw, text[i]);
+		types[i] = g->v1 ? "IB/RoCE v1" : "RoCE v2";
+		ndevs[i] = d->ifname;
 	}
+	snprintf(dir, sizeof(dir), "%s/gids", port);
+	put_entries(t, dir, gid_text((const uint8_t[16]){0}, none), gids);
+	snprintf(dir, sizeof(dir), "%s/gid_attrs/types", port);
+	put_entries(t, dir, "", types);
+	snprintf(dir, sizeof(dir), "%s/gid_attrs/ndevs", port);
+	put_entries(t, dir, "", ndevs);
 }
 
 /** What may change at run time. */

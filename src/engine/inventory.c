@@ -126,51 +126,50 @@ static struct netdev *inventory_interface(struct inventory *inv, const struct if
 	return d;
 }
 
-/** Rank of an address in the GID table. */
-static unsigned gid_class(const struct rocemu_gid *g)
+/** Rank of an address among an interface's. */
+static unsigned address_class(const struct rocemu_gid *g)
 {
 	return gid_is_ipv4(g) ? 0 : addr_gid_is_link_local(g) ? 2 : 1;
 }
 
-static void gid_insert(struct netdev *d, const struct netdev_gid *g)
+static void address_insert(struct netdev *d, const struct netdev_addr *a)
 {
-	unsigned at = d->ngids;
+	unsigned at = d->naddrs;
 
-	for (unsigned i = 0; i < d->ngids; i++)
-		if (addr_gid_equal(&d->gids[i].gid, &g->gid))
+	for (unsigned i = 0; i < d->naddrs; i++)
+		if (addr_gid_equal(&d->addrs[i].gid, &a->gid))
 			return;
-	if (d->ngids == ROCEMU_MAX_GID)
+	if (d->naddrs == ARRAY_LEN(d->addrs))
 		return;
-	while (at > 0 && gid_class(&d->gids[at - 1].gid) > gid_class(&g->gid)) {
-		d->gids[at] = d->gids[at - 1];
+	while (at > 0 && address_class(&d->addrs[at - 1].gid) > address_class(&a->gid)) {
+		d->addrs[at] = d->addrs[at - 1];
 		at--;
 	}
-	d->gids[at] = *g;
-	d->ngids++;
+	d->addrs[at] = *a;
+	d->naddrs++;
 }
 
 static void inventory_address(struct netdev *d, const struct sockaddr *sa)
 {
-	struct netdev_gid g = {0};
+	struct netdev_addr a = {0};
 
 	if (sa->sa_family == AF_INET) {
 		struct sockaddr_in in;
 
 		memcpy(&in, sa, sizeof(in));
-		gid_from_ipv4(&g.gid, (const uint8_t *)&in.sin_addr);
+		gid_from_ipv4(&a.gid, (const uint8_t *)&in.sin_addr);
 	} else if (sa->sa_family == AF_INET6) {
 		struct sockaddr_in6 in6;
 
 		memcpy(&in6, sa, sizeof(in6));
-		if (ipv6_unusable(&in6.sin6_addr, d->ifindex))
-			return;
-		memcpy(g.gid.raw, &in6.sin6_addr, 16);
+		a.tentative = ipv6_unusable(&in6.sin6_addr, d->ifindex);
+		memcpy(a.gid.raw, &in6.sin6_addr, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
-			g.scope_id = d->ifindex;
+			a.scope_id = d->ifindex;
 	} else {
 		return;
 	}
-	gid_insert(d, &g);
+	address_insert(d, &a);
 }
 
 static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
@@ -235,12 +234,13 @@ const char *inventory_text(const struct inventory *inv, char *buf, size_t len)
 		const struct netdev *d = &inv->ifs[i];
 
 		at += (size_t)snprintf(buf + at, len - at, "%s%s (", i ? ", " : "", d->ifname);
-		for (unsigned j = 0; j < d->ngids && at < len; j++)
-			at += (size_t)snprintf(buf + at, len - at, "%s%s", j ? ", " : "",
-					       addr_gid_text(&d->gids[j].gid, addr));
+		for (unsigned j = 0; j < d->naddrs && at < len; j++)
+			at += (size_t)snprintf(buf + at, len - at, "%s%s%s", j ? ", " : "",
+					       addr_gid_text(&d->addrs[j].gid, addr),
+					       d->addrs[j].tentative ? " tentative" : "");
 		if (at < len)
 			at += (size_t)snprintf(buf + at, len - at, "%s)",
-					       d->ngids ? "" : "no address");
+					       d->naddrs ? "" : "no address");
 	}
 	return buf;
 }

@@ -91,9 +91,10 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 void lane_sock_reap(struct lane *l)
 {
 	/*
-	 * close() does not take a socket out of the epoll set: the stash holds the same open file. Its events
-	 * would go on, under a number that another thread's socket may have by then. libev removes a descriptor
-	 * only when such an event has come, so have it make its set anew.
+	 * close() does not take a socket out of the epoll set: the stash holds the same open file.
+	 * Its events would go on, under a number that another thread's socket may have by then.
+	 * libev removes a descriptor only when such an event has come, so have it make its set
+	 * anew.
 	 */
 	if (l->thread.running && !list_empty(&l->retired))
 		ev_loop_fork(l->thread.loop);
@@ -126,6 +127,15 @@ void lane_sock_bury(struct lane *l)
 		close(list_entry(it, struct lane_sock, retired)->fd);
 }
 
+/* Does another entry before the n-th have the n-th's address? One socket serves all of them. */
+static bool is_repeated(const struct lane *l, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (addr_gid_equal(&l->gids[i].gid, &l->gids[n].gid))
+			return true;
+	return false;
+}
+
 /*
  * An address may have gone, or be an IPv6 one whose duplicate detection is not through: the others
  * will do. Everything else concerns the user.
@@ -138,8 +148,11 @@ int lane_sock_open_all(struct lane *l, char *errbuf, size_t errlen)
 		snprintf(errbuf, errlen, "%s: the device has no address", l->device);
 	for (unsigned i = 0; i < l->ngids; i++) {
 		const struct lane_gid *g = &l->gids[i];
-		const int fd = agent_client_socket(l->agent, &g->gid, g->scope_id, errbuf, errlen);
+		int fd;
 
+		if (is_repeated(l, i))
+			continue;
+		fd = agent_client_socket(l->agent, &g->gid, g->scope_id, errbuf, errlen);
 		if (fd == -EADDRNOTAVAIL) {
 			log_debug("%s: %s", l->device, errbuf);
 			continue;
@@ -165,15 +178,27 @@ static struct lane_gid *gid_entry(struct lane *l, unsigned index)
 	return l->ngids < ARRAY_LEN(l->gids) ? &l->gids[l->ngids++] : NULL;
 }
 
+static bool has_gid(const struct lane *l, const struct rocemu_gid *gid)
+{
+	for (unsigned i = 0; i < l->ngids; i++)
+		if (addr_gid_equal(&l->gids[i].gid, gid))
+			return true;
+	return false;
+}
+
 static void gid_remove(struct lane *l, unsigned index) REQUIRES(l);
 static void gid_remove(struct lane *l, unsigned index)
 {
+	struct rocemu_gid gid;
+
 	rocemu_ep_set_gid(l->ep, index, NULL);
 	for (unsigned i = 0; i < l->ngids; i++) {
 		if (l->gids[i].index != index)
 			continue;
-		sock_remove(l, &l->gids[i].gid);
+		gid = l->gids[i].gid;
 		l->gids[i] = l->gids[--l->ngids];
+		if (!has_gid(l, &gid))
+			sock_remove(l, &gid);
 		return;
 	}
 }
@@ -182,13 +207,14 @@ static void gid_remove(struct lane *l, unsigned index)
 static bool gid_add(struct lane *l, const struct lane_gid *g) REQUIRES(l);
 static bool gid_add(struct lane *l, const struct lane_gid *g)
 {
+	const bool shared = has_gid(l, &g->gid);
 	struct lane_gid *entry = gid_entry(l, g->index);
 
 	if (!entry || rocemu_ep_set_gid(l->ep, g->index, &g->gid))
 		return false;
 	*entry = *g;
 	lane_tx_forget(l, g->index, &g->gid);
-	return l->attached;
+	return l->attached && !shared;
 }
 
 static void open_socket(struct lane *l, const struct lane_gid *g)

@@ -79,14 +79,14 @@ struct netdev_speed netdev_link_speed(unsigned mbps)
 static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 {
 	static const uint8_t no_mac[6];
-	const uint8_t *m = d->mac, *g = d->gids[0].gid.raw;
+	const uint8_t *m = d->mac, *g = d->addrs[0].gid.raw;
 	uint8_t eui[8];
 
 	if (whole_interface && memcmp(m, no_mac, 6) != 0) {
 		const uint8_t id[8] = {m[0] ^ 2, m[1], m[2], 0xff, 0xfe, m[3], m[4], m[5]};
 
 		memcpy(eui, id, 8);
-	} else if (gid_is_ipv4(&d->gids[0].gid)) {
+	} else if (gid_is_ipv4(&d->addrs[0].gid)) {
 		const uint8_t id[8] = {0x02, 0x52, 0x6f, 0x43, g[12], g[13], g[14], g[15]};
 
 		memcpy(eui, id, 8);
@@ -98,11 +98,19 @@ static uint64_t make_guid(const struct netdev *d, bool whole_interface)
 	return get_be64(eui);
 }
 
+static bool has_usable(const struct netdev *d)
+{
+	for (unsigned i = 0; i < d->naddrs; i++)
+		if (!d->addrs[i].tentative)
+			return true;
+	return false;
+}
+
 /** Is there an interface by which other hosts may be reached? */
 static bool has_outside(const struct inventory *inv)
 {
 	for (unsigned i = 0; i < inv->n; i++)
-		if (!inv->ifs[i].loopback && inv->ifs[i].active && inv->ifs[i].ngids)
+		if (!inv->ifs[i].loopback && inv->ifs[i].active && has_usable(&inv->ifs[i]))
 			return true;
 	return false;
 }
@@ -119,7 +127,7 @@ static void list_default(const struct inventory *inv, bool loopback, struct netd
 	for (unsigned i = 0; i < inv->n; i++) {
 		struct netdev *d = &out[*n];
 
-		if (inv->ifs[i].ngids == 0 || (inv->ifs[i].loopback && !loopback))
+		if (!has_usable(&inv->ifs[i]) || (inv->ifs[i].loopback && !loopback))
 			continue;
 		*d = inv->ifs[i];
 		snprintf(d->name, sizeof(d->name), "rocemu_%s", d->ifname);
@@ -146,21 +154,22 @@ static bool parse_address(const char *text, struct rocemu_gid *gid)
 	return true;
 }
 
-/** The interface that has the address, and which of its GIDs it is; or NULL. */
+/** The interface that has the address, and the address as it has it; or NULL. */
 static const struct netdev *find_address(const struct inventory *inv, const struct rocemu_gid *gid,
-					 struct netdev_gid *entry)
+					 struct netdev_addr *entry)
 {
 	for (unsigned i = 0; i < inv->n; i++)
-		for (unsigned j = 0; j < inv->ifs[i].ngids; j++)
-			if (addr_gid_equal(&inv->ifs[i].gids[j].gid, gid)) {
-				*entry = inv->ifs[i].gids[j];
+		for (unsigned j = 0; j < inv->ifs[i].naddrs; j++)
+			if (!inv->ifs[i].addrs[j].tentative &&
+			    addr_gid_equal(&inv->ifs[i].addrs[j].gid, gid)) {
+				*entry = inv->ifs[i].addrs[j];
 				return &inv->ifs[i];
 			}
 	/* All of 127.0.0.0/8 is local, though only 127.0.0.1 is listed. */
 	if (gid_is_ipv4(gid) && gid->raw[12] == 127)
 		for (unsigned i = 0; i < inv->n; i++)
 			if (inv->ifs[i].loopback) {
-				*entry = (struct netdev_gid){.gid = *gid};
+				*entry = (struct netdev_addr){.gid = *gid};
 				return &inv->ifs[i];
 			}
 	return NULL;
@@ -181,7 +190,7 @@ static bool name_ok(const char *name)
  */
 static bool device_from_target(const struct inventory *inv, const char *target, struct netdev *d)
 {
-	struct netdev_gid entry;
+	struct netdev_addr entry;
 	struct rocemu_gid gid;
 	const struct netdev *on;
 
@@ -190,15 +199,14 @@ static bool device_from_target(const struct inventory *inv, const char *target, 
 		if (!on)
 			return false;
 		*d = *on;
-		memset(d->gids, 0, sizeof(d->gids));
-		d->gids[0] = entry;
-		d->ngids = 1;
+		d->addrs[0] = entry;
+		d->naddrs = 1;
 		d->one_address = true;
 		d->guid = make_guid(d, false);
 		return true;
 	}
 	for (unsigned i = 0; i < inv->n; i++)
-		if (!strcmp(inv->ifs[i].ifname, target) && inv->ifs[i].ngids) {
+		if (!strcmp(inv->ifs[i].ifname, target) && has_usable(&inv->ifs[i])) {
 			*d = inv->ifs[i];
 			d->guid = make_guid(d, true);
 			return true;
@@ -288,6 +296,8 @@ static int list_devices(const char *spec, bool loopback, struct netdev **out, un
 		free(devs);
 		return ret;
 	}
+	for (unsigned i = 0; i < found; i++)
+		netdev_make_gids(&devs[i]);
 	*out = devs;
 	*n = found;
 	return 0;
@@ -308,11 +318,12 @@ int netdev_list_all(const char *spec, struct netdev **out, unsigned *n, char *er
 /** Keep of a device on one address that address, if it is still there. */
 static void narrow(const struct inventory *inv, const struct netdev *d, struct netdev *now)
 {
-	struct netdev_gid entry;
-	const struct netdev *on = find_address(inv, &d->gids[0].gid, &entry);
+	struct netdev_addr entry;
+	const struct netdev *on = find_address(inv, &d->addrs[0].gid, &entry);
 
-	now->ngids = on && on->ifindex == d->ifindex;
-	now->gids[0] = entry;
+	now->naddrs = on && on->ifindex == d->ifindex;
+	if (now->naddrs)
+		now->addrs[0] = entry;
 }
 
 /** Is there no interface of that index for certain? Asking takes a descriptor. */
@@ -347,56 +358,8 @@ int netdev_reread(const struct netdev *d, struct netdev *now)
 	if (ret && !is_gone(d->ifindex))
 		return -EAGAIN;
 	if (ret) {
-		now->ngids = 0;
+		now->naddrs = 0;
 		now->active = false;
 	}
 	return ret;
-}
-
-static bool has_address(const struct netdev *d, const struct rocemu_gid *gid)
-{
-	for (unsigned i = 0; i < d->ngids; i++)
-		if (!d->gids[i].gone && addr_gid_equal(&d->gids[i].gid, gid))
-			return true;
-	return false;
-}
-
-/** The place for a new address; ROCEMU_MAX_GID: none. */
-static unsigned free_place(const struct netdev *d, const struct rocemu_gid *gid)
-{
-	unsigned first = d->ngids;
-
-	for (unsigned i = d->ngids; i-- > 0;)
-		if (d->gids[i].gone)
-			first = i;
-	for (unsigned i = 0; i < d->ngids; i++)
-		if (d->gids[i].gone && addr_gid_equal(&d->gids[i].gid, gid))
-			return i;
-	return first;
-}
-
-unsigned netdev_merge(struct netdev *d, const struct netdev *now, struct netdev_change *out)
-{
-	unsigned n = 0, at;
-
-	d->active = now->active;
-	d->mtu = now->mtu;
-	d->speed_mbps = now->speed_mbps;
-	for (unsigned i = 0; i < d->ngids; i++) {
-		if (d->gids[i].gone || has_address(now, &d->gids[i].gid))
-			continue;
-		d->gids[i].gone = true;
-		out[n++] = (struct netdev_change){.index = i};
-	}
-	for (unsigned i = 0; i < now->ngids; i++) {
-		if (has_address(d, &now->gids[i].gid))
-			continue;
-		at = free_place(d, &now->gids[i].gid);
-		if (at == ROCEMU_MAX_GID)
-			continue;
-		d->gids[at] = now->gids[i];
-		d->ngids = MAX(d->ngids, at + 1);
-		out[n++] = (struct netdev_change){.index = at, .added = true};
-	}
-	return n;
 }

@@ -16,10 +16,26 @@
 
 enum { NETDEV_NAME_MAX = 64 }; /* a device's name with its 0 byte, as IBV_SYSFS_NAME_MAX */
 
-struct netdev_gid {
+/** An address of an interface. */
+struct netdev_addr {
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
-	bool gone;	   /* a hole: the address was removed (netdev_merge()) */
+	bool tentative;	   /* the kernel does not let anybody use it yet: duplicate detection */
+};
+
+/** An entry of a GID table. */
+struct netdev_gid {
+	struct rocemu_gid gid; /* empty: kept for that address, or zero */
+	uint32_t scope_id;     /* as netdev_addr's */
+	bool here;	       /* else the entry is empty */
+	bool v1;	       /* reported as RoCE v1 */
+};
+
+/** Which address has which index of a GID table: netdev-gids.c. */
+enum netdev_layout {
+	NETDEV_LAYOUT_COMMON, /* usable at the indices that programs have built in */
+	NETDEV_LAYOUT_MLX5,
+	NETDEV_LAYOUT_RXE,
 };
 
 struct netdev {
@@ -33,8 +49,10 @@ struct netdev {
 	bool one_address; /* the device stands on its address, not on the interface */
 	uint8_t mac[6];	  /* zero where there is none */
 	uint64_t guid;	  /* node GUID as a number, most significant byte first on the wire */
-	unsigned ngids;	  /* at least 1 */
-	struct netdev_gid gids[ROCEMU_MAX_GID];
+	unsigned naddrs;  /* when listed at least 1, one of them not tentative */
+	struct netdev_addr addrs[ROCEMU_MAX_GID]; /* by kind: IPv4, IPv6, link-local */
+	enum netdev_layout layout;
+	struct netdev_gid gids[ROCEMU_MAX_GID]; /* the GID table; its length never changes */
 };
 
 /**
@@ -43,8 +61,7 @@ struct netdev {
  * runs. Else a list, separated by commas, of name=interface, name=address, interface or address; an
  * address of 127.0.0.0/8 is good for lo whether the interface lists it or not.
  *
- * GID table: IPv4 first (index 0 is what programs take that do not ask), then global IPv6, then
- * link-local.
+ * Their GID tables are of NETDEV_LAYOUT_COMMON.
  *
  * @param out an array of *n devices, for the caller to free(); untouched on error.
  * @return 0, or -EINVAL: something in the spec is wrong, errbuf says what, and which interfaces
@@ -58,14 +75,30 @@ int netdev_list_all(const char *spec, struct netdev **out, unsigned *n, char *er
 		    size_t errlen);
 
 /**
+ * Lay out the GID tables of listed devices as the text says: "common", "mlx5" or "rxe"; NULL or "":
+ * common. @return 0, or -EINVAL with errbuf: none of these.
+ */
+int netdev_set_layout(const char *text, struct netdev *devs, unsigned n, char *errbuf,
+		      size_t errlen);
+
+/** Make the GID table of d's addresses. */
+void netdev_make_gids(struct netdev *d);
+
+/** The index of the address, RoCE v2 if there is a choice; -1: the table does not have it. */
+int netdev_find_gid(const struct netdev *d, const struct rocemu_gid *gid);
+
+/** The same for the first address of a family. */
+int netdev_find_family(const struct netdev *d, bool ipv4);
+
+/**
  * Read state, MTU and speed again; they stay as they were when the interface is gone (then not
  * active).
  */
 void netdev_refresh(struct netdev *d);
 
 /**
- * Look at d's interface again: *now gets its state, MTU, speed and the addresses that d is to have,
- * in the order of netdev_list(); name and GUID stay d's.
+ * Look at d's interface again: *now gets its state, MTU, speed and the addresses that d is to have;
+ * name and GUID stay d's. Its GID table is not to be used.
  * @return 0, or -errno: -ENODEV the interface is gone; then *now is d without addresses, not
  * active; -EAGAIN: it was not found, but is there.
  */
@@ -78,9 +111,9 @@ struct netdev_change {
 };
 
 /**
- * Bring d's GID table up to date without moving anything: an address that is gone leaves a hole, a
- * new one takes the hole it had before, else the first hole, else the next index; beyond
- * ROCEMU_MAX_GID it is left out.
+ * Bring d's GID table up to date with now's addresses without moving anything: an address that is
+ * gone leaves its entries empty, one that comes takes the entries that it had before, else empty
+ * ones as the layout has it; where there is none it is left out.
  * @param out what has changed, holes first; room for 2 * ROCEMU_MAX_GID.
  * @return how much.
  */

@@ -44,8 +44,10 @@ int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *at
 {
 	unsigned index = attr->grh.sgid_index;
 
-	if (!attr->is_global || index >= ROCEMU_MAX_GID || !ep->gid_valid[index])
+	if (!attr->is_global || index >= ROCEMU_MAX_GID)
 		return -EINVAL;
+	if (!ep->gid_valid[index])
+		return -ENODATA;
 	*path = (struct rocemu_path){
 		.sgid = ep->gids[index],
 		.sgid_index = (uint8_t)index,

@@ -107,16 +107,12 @@ static bool grh_parse(const struct ibv_grh *grh, struct grh_view *v)
 /** The GID table's entry for an address; for a multicast address, the first of the same family. */
 static int find_sgid(struct vb_context *c, const struct rocemu_gid *dst)
 {
-	bool v4 = rocemu_gid_is_ipv4(dst);
 	struct netdev now;
 
 	if (!rocemu_gid_is_multicast(dst))
 		return vb_port_find_gid(c, dst);
 	vb_port_get(c, &now);
-	for (unsigned i = 0; i < now.ngids; i++)
-		if (!now.gids[i].gone && rocemu_gid_is_ipv4(&now.gids[i].gid) == v4)
-			return (int)i;
-	return -1;
+	return netdev_find_family(&now, rocemu_gid_is_ipv4(dst));
 }
 
 int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ibv_wc *wc,

@@ -173,7 +173,7 @@ static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 	a->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a->max_mtu = IBV_MTU_4096;
 	a->active_mtu = vb_port_mtu(c);
-	a->gid_tbl_len = (int)now.ngids;
+	a->gid_tbl_len = ROCEMU_MAX_GID;
 	a->port_cap_flags = IBV_PORT_CM_SUP | IBV_PORT_IP_BASED_GIDS;
 	a->max_msg_sz = ROCEMU_MAX_MSG;
 	a->pkey_tbl_len = 1;
@@ -240,7 +240,7 @@ int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 
 /* ---- GIDs ---- */
 
-/** As vb_port_gid(), port number included; an address that is gone reads as zeros. */
+/** As vb_port_gid(), port number included; an empty entry reads as zeros. */
 static int gid_get(struct vb_context *c, uint32_t port_num, uint32_t index, void *gid)
 {
 	struct rocemu_gid g = {{0}};
@@ -277,17 +277,18 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 		       enum vb_gid_type_sysfs *type)
 {
 	struct vb_context *c = vb_context_of(context);
-	union ibv_gid gid;
-	int ret;
+	const struct netdev_gid *g;
+	struct netdev now;
 
 	if (!c)
 		return REAL_CALL(ibv_query_gid_type, context, port_num, index, type);
-	ret = gid_get(c, port_num, index, gid.raw);
-	if (ret == -EINVAL) {
+	if (port_num != 1 || index >= ARRAY_LEN(now.gids)) {
 		errno = EINVAL;
 		return -1;
 	}
-	*type = ret ? VB_GID_TYPE_IB_ROCE_V1 : VB_GID_TYPE_ROCE_V2;
+	vb_port_get(c, &now);
+	g = &now.gids[index];
+	*type = g->here && !g->v1 ? VB_GID_TYPE_ROCE_V2 : VB_GID_TYPE_IB_ROCE_V1;
 	return 0;
 }
 
@@ -296,7 +297,7 @@ static void fill_gid_entry(const struct netdev *d, uint32_t index, void *entry, 
 	struct ibv_gid_entry full = {
 		.gid_index = index,
 		.port_num = 1,
-		.gid_type = IBV_GID_TYPE_ROCE_V2,
+		.gid_type = d->gids[index].v1 ? IBV_GID_TYPE_ROCE_V1 : IBV_GID_TYPE_ROCE_V2,
 		.ndev_ifindex = d->ifindex,
 	};
 
@@ -320,10 +321,10 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 		return vb_errno(ret);
 	if (flags)
 		return vb_errno(-EOPNOTSUPP);
-	if (port_num != 1)
+	if (port_num != 1 || gid_index >= ARRAY_LEN(now.gids))
 		return vb_errno(-EINVAL);
 	vb_port_get(c, &now);
-	if (gid_index >= now.ngids || now.gids[gid_index].gone)
+	if (!now.gids[gid_index].here)
 		return vb_errno(-ENODATA);
 	fill_gid_entry(&now, gid_index, entry, entry_size);
 	return 0;
@@ -342,8 +343,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 	if (flags)
 		return -EOPNOTSUPP;
 	vb_port_get(c, &now);
-	for (uint32_t i = 0; i < now.ngids; i++) {
-		if (now.gids[i].gone)
+	for (uint32_t i = 0; i < ARRAY_LEN(now.gids); i++) {
+		if (!now.gids[i].here)
 			continue;
 		if (n == max_entries)
 			return -EINVAL;

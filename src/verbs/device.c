@@ -120,15 +120,14 @@ struct vb_device *vb_device_of(struct ibv_device *device)
 }
 
 /**
- * Say once per process what is wrong with ROCEMU_DEVICES; programs ask for the list again and
- * again.
+ * Say once per process what is wrong with a variable; programs ask for the list again and again.
  */
-static void complain(const char *text)
+static void complain(const char *variable, const char *text)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
 
 	if (!atomic_flag_test_and_set(&said))
-		log_error("ROCEMU_DEVICES: %s", text);
+		log_error("%s: %s", variable, text);
 }
 
 /** Room for n devices of ours and those of real, which it takes. NULL without memory. */
@@ -176,7 +175,13 @@ static struct ibv_device **list_make(netdevs_fn *netdevs, int *num_devices)
 		*num_devices = 0;
 	ret = netdevs(getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
 	if (ret < 0) {
-		complain(err);
+		complain("ROCEMU_DEVICES", err);
+		return vb_null(-ret);
+	}
+	ret = netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), found, n, err, sizeof(err));
+	if (ret < 0) {
+		complain("ROCEMU_GID_LAYOUT", err);
+		free(found);
 		return vb_null(-ret);
 	}
 	real = real_device_list(&nreal);

@@ -57,7 +57,6 @@ static int open_lane(struct vb_context *c)
 		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu),
 		       .page_in = vb_can_page_in() ? vb_page_in : NULL},
 		.gids = gids,
-		.ngids = c->netdev.ngids,
 		.ifindex = c->netdev.ifindex,
 		.on_events = vb_deliver_events,
 		.user = c,
@@ -65,12 +64,13 @@ static int open_lane(struct vb_context *c)
 	char err[512] = "";
 	int ret;
 
-	for (unsigned i = 0; i < c->netdev.ngids; i++)
-		gids[i] = (struct lane_gid){
-			.index = i,
-			.gid = c->netdev.gids[i].gid,
-			.scope_id = c->netdev.gids[i].scope_id,
-		};
+	for (unsigned i = 0; i < ARRAY_LEN(c->netdev.gids); i++)
+		if (c->netdev.gids[i].here)
+			gids[config.ngids++] = (struct lane_gid){
+				.index = i,
+				.gid = c->netdev.gids[i].gid,
+				.scope_id = c->netdev.gids[i].scope_id,
+			};
 	/*
 	 * Keys must not be guessable from one run to the next; without entropy they are merely
 	 * regular.

@@ -45,9 +45,9 @@ int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid)
 	int ret = -EINVAL;
 
 	pthread_mutex_lock(&c->port.lock);
-	if (index < c->netdev.ngids) {
+	if (index < ARRAY_LEN(c->netdev.gids)) {
 		*gid = c->netdev.gids[index].gid;
-		ret = c->netdev.gids[index].gone ? -ENODATA : 0;
+		ret = c->netdev.gids[index].here ? 0 : -ENODATA;
 	}
 	pthread_mutex_unlock(&c->port.lock);
 	return ret;
@@ -55,12 +55,10 @@ int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid)
 
 int vb_port_find_gid(struct vb_context *c, const struct rocemu_gid *gid)
 {
-	int found = -1;
+	int found;
 
 	pthread_mutex_lock(&c->port.lock);
-	for (unsigned i = 0; found < 0 && i < c->netdev.ngids; i++)
-		if (!c->netdev.gids[i].gone && !memcmp(&c->netdev.gids[i].gid, gid, sizeof(*gid)))
-			found = (int)i;
+	found = netdev_find_gid(&c->netdev, gid);
 	pthread_mutex_unlock(&c->port.lock);
 	return found;
 }
@@ -102,24 +100,26 @@ static void tell_program(struct vb_context *c, const struct netdev *before,
 		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
 }
 
-/* Addresses that are gone on purpose, by their index, however the interface has them. */
+/* Addresses that are gone on purpose, by one of their indices, however the interface has them. */
 static void hide_gids(const struct netdev *before, uint64_t hidden, struct netdev *now)
 {
 	unsigned kept = 0;
 
-	for (unsigned i = 0; i < now->ngids; i++) {
+	for (unsigned i = 0; i < now->naddrs; i++) {
 		bool hide = false;
 
-		for (unsigned at = 0; at < before->ngids; at++)
-			hide |= (hidden >> at & 1) && !memcmp(&before->gids[at].gid, &now->gids[i].gid,
-							      sizeof(now->gids[i].gid));
+		for (unsigned at = 0; at < ARRAY_LEN(before->gids); at++)
+			hide |= (hidden >> at & 1) &&
+				!memcmp(&before->gids[at].gid, &now->addrs[i].gid,
+					sizeof(now->addrs[i].gid));
 		if (!hide)
-			now->gids[kept++] = now->gids[i];
+			now->addrs[kept++] = now->addrs[i];
 	}
-	now->ngids = kept;
+	now->naddrs = kept;
 }
 
-/* As netdev_reread(), with what the news say, if there are any, and with what is wrong on purpose. */
+/* As netdev_reread(), with what the news say, if there are any, and with what is wrong on purpose.
+ */
 static int look(const struct netdev *before, const struct netmon_news *news,
 		const struct netmon_faults *faults, struct netdev *now)
 {
@@ -127,7 +127,7 @@ static int look(const struct netdev *before, const struct netmon_news *news,
 
 	if (faults->fatal || (news && news->what == NETMON_GONE)) {
 		*now = *before;
-		now->ngids = 0;
+		now->naddrs = 0;
 		now->active = false;
 		return -ENODEV;
 	}

@@ -139,13 +139,18 @@ def changes(config, _lab):
             except FileNotFoundError:
                 return False
 
+        def index():
+            return [n for n in range(count) if says(f'gids/{n}', '0a61:0001')]
+
         count = len(os.listdir(port + 'gids'))
         veth.ip('-n', veth.names[0], 'address', 'add', '10.97.0.1/24', 'dev', 'veth0')
-        p.wait_until(lambda: says(f'gids/{count}', '0a61:0001'), 'the GID was there')
-        p.wait_until(lambda: says(f'gid_attrs/types/{count}', 'RoCE v2'), 'its type was there')
+        p.wait_until(index, 'the GID was there')
+        at = index()[0]
+        p.wait_until(lambda: says(f'gid_attrs/types/{at}', 'RoCE v2'), 'its type was there')
         veth.ip('-n', veth.names[0], 'address', 'del', '10.97.0.1/24', 'dev', 'veth0')
-        p.wait_until(lambda: says(f'gids/{count}', '0000:0000:0000:0000:0000:0000:0000:0000'), 'the GID was gone')
-        p.wait_until(lambda: not os.path.exists(f'{port}gid_attrs/types/{count}'), 'its type was gone')
+        p.wait_until(lambda: says(f'gids/{at}', '0000:0000:0000:0000:0000:0000:0000:0000'), 'the GID was gone')
+        p.wait_until(lambda: os.path.getsize(f'{port}gid_attrs/types/{at}') == 0, 'its type was gone')
+        expect(len(os.listdir(port + 'gids')) == count, 'the table has another length', p)
         veth.ip('-n', veth.names[1], 'link', 'set', 'veth0', 'down')
         p.wait_until(lambda: says('state', '1: DOWN'), 'the port was down')
         veth.ip('-n', veth.names[1], 'link', 'set', 'veth0', 'up')
@@ -153,6 +158,37 @@ def changes(config, _lab):
     finally:
         p.kill()
         veth.close()
+
+
+def gid_layout(config, _lab):
+    """The files have the table that the library has, of each layout."""
+    for layout, used in (('common', {0: 2, 1: 2, 3: 2}), ('mlx5', {2: 1, 3: 2, 4: 1, 5: 2}), ('rxe', {1: 2, 2: 2})):
+        text = shell(config, f'cd {DEV}/ports/1 && ibv_devinfo -v -d dev0 && ls gids gid_attrs/types gid_attrs/ndevs | wc -w && '
+                             "grep -H '' gids/* gid_attrs/types/* gid_attrs/ndevs/*", options=('--gid-layout', layout))
+        expect('gid_tbl_len:\t\t64' in text and f'\n{3 * 64 + 3}\n' in text, text)
+        said = {int(n): int(v) for n, v in re.findall(r'GID\[ *(\d+)\]:\t\t[^,\n]*, RoCE v(\d)', text)}
+        gids = dict(re.findall(r'^gids/(\d+):([0-9a-f:]+)$', text, re.M))
+        types = {int(n): int(v) for n, v in re.findall(r'^gid_attrs/types/(\d+):(?:IB/)?RoCE v(\d)$', text, re.M)}
+        ndevs = re.findall(r'^gid_attrs/ndevs/(\d+):lo$', text, re.M)
+        expect(types == used and said in (used, {}), f'{layout}: {types}, {said}')
+        expect({int(n) for n in ndevs} == set(used), f'{layout}: {ndevs}')
+        expect({int(n) for n, gid in gids.items() if gid.strip('0:')} == set(used), f'{layout}: {gids}')
+
+
+def gid_indices(config, _lab):
+    """Programs with any of the indices that hardware's users have built in find a GID; RoCE v1's are good as well."""
+    for layout, indices in (('common', (0, 1, 3)), ('mlx5', (2, 3))):
+        for index in indices:
+            port, options = new_port(), ('--gid-layout', layout)
+            argv = ['ibv_rc_pingpong', '-d', 'dev0', '-g', index, '-n', 10, '-p', port]
+            server = start(config, SIDE, argv, 'server', options=options)
+            try:
+                server.wait_listening(port)
+                client = run(config, SIDE, argv + ['127.0.0.1'], 'client', options=options)
+                expect(client.popen.returncode == 0 and server.wait() == 0, f'-g {index} failed', server, client)
+            finally:
+                if server.running():
+                    server.kill()
 
 
 def real_devices(config, _lab):
@@ -264,6 +300,8 @@ def cases():
         Case('paths/functions', functions, QUICK),
         Case('paths/off', off, NORMAL),
         Case('paths/nested', nested, NORMAL),
+        Case('paths/gid-layout', gid_layout, NORMAL),
+        Case('paths/gid-indices', gid_indices, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('paths/removed', removed, NORMAL),
         Case('paths/changes', changes, NORMAL),
         Case('paths/real-devices', real_devices, NORMAL),

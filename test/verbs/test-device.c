@@ -12,6 +12,10 @@
 
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode); /* not in every version's verbs.h */
 
+enum gid_type { TYPE_ROCE_V1, TYPE_ROCE_V2 }; /* of ibv_query_gid_type(), in no header */
+int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned index,
+		       enum gid_type *type);
+
 /* ---- the list ---- */
 
 TEST(netdev, mtu_of_interface__largest_path_mtu_that_fits)
@@ -106,7 +110,7 @@ TEST(netdev, several_loopback_addresses__several_devices_with_one_gid)
 	assert_int_equal(n, 3);
 	assert_string_equal(devs[1].name, "b");
 	assert_string_equal(devs[1].ifname, "lo");
-	assert_int_equal(devs[1].ngids, 1);
+	assert_int_equal(devs[1].naddrs, 1);
 	assert_int_equal(devs[1].gids[0].gid.raw[15], 2);
 	assert_int_equal(devs[2].gids[0].gid.raw[10], 0);
 	assert_true(devs[0].guid != devs[1].guid && devs[1].guid != devs[2].guid);
@@ -169,7 +173,7 @@ TEST(port, of_lo__active_ethernet)
 	assert_int_equal(attr.active_mtu, IBV_MTU_4096);
 	assert_int_equal(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
 	assert_int_equal(attr.pkey_tbl_len, 1);
-	assert_true(attr.gid_tbl_len >= 1);
+	assert_int_equal(attr.gid_tbl_len, ROCEMU_MAX_GID);
 	dev_close(&d);
 }
 
@@ -192,6 +196,67 @@ TEST(gid, index_0__ipv4_mapped)
 	dev_close(&d);
 }
 
+TEST(gid, empty_entry__zeros_or_no_data_and_skipped)
+{
+	static const uint8_t none[16];
+	enum gid_type type;
+	struct ibv_gid_entry e, table[64];
+	union ibv_gid gid;
+	unsigned used = 0;
+	struct dev d;
+	ssize_t n;
+
+	dev_open(&d);
+	n = ibv_query_gid_table(d.ctx, table, 64, 0);
+	for (unsigned i = 0; i < ROCEMU_MAX_GID; i++) {
+		assert_int_equal(ibv_query_gid(d.ctx, 1, (int)i, &gid), 0);
+		assert_int_equal(ibv_query_gid_type(d.ctx, 1, i, &type), 0);
+		if (ibv_query_gid_ex(d.ctx, 1, i, &e, 0) == 0) {
+			assert_int_equal(type, TYPE_ROCE_V2);
+			assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V2);
+			assert_int_equal(table[used].gid_index, i);
+			assert_memory_equal(gid.raw, table[used++].gid.raw, 16);
+			continue;
+		}
+		assert_int_equal(ibv_query_gid_ex(d.ctx, 1, i, &e, 0), ENODATA);
+		assert_int_equal(type, TYPE_ROCE_V1);
+		assert_memory_equal(gid.raw, none, 16);
+	}
+	assert_int_equal(used, n);
+	assert_true(used < ROCEMU_MAX_GID);
+	dev_close(&d);
+}
+
+TEST(gid, layout_of_mlx5__both_versions)
+{
+	enum gid_type type;
+	struct ibv_gid_entry e;
+	struct dev d;
+
+	setenv("ROCEMU_GID_LAYOUT", "mlx5", 1);
+	dev_open(&d);
+	unsetenv("ROCEMU_GID_LAYOUT");
+	assert_int_equal(ibv_query_gid_ex(d.ctx, 1, 0, &e, 0), ENODATA); /* lo: no link-local */
+	assert_int_equal(ibv_query_gid_ex(d.ctx, 1, 2, &e, 0), 0);
+	assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V1);
+	assert_int_equal(ibv_query_gid_type(d.ctx, 1, 2, &type), 0);
+	assert_int_equal(type, TYPE_ROCE_V1);
+	assert_int_equal(ibv_query_gid_ex(d.ctx, 1, 3, &e, 0), 0);
+	assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V2);
+	assert_int_equal(ibv_query_gid_type(d.ctx, 1, 3, &type), 0);
+	assert_int_equal(type, TYPE_ROCE_V2);
+	dev_close(&d);
+}
+
+TEST(device_list, unknown_gid_layout__null_and_einval)
+{
+	dev_namespace();
+	setenv("ROCEMU_GID_LAYOUT", "mlx4", 1);
+	assert_null(ibv_get_device_list(NULL));
+	assert_int_equal(errno, EINVAL);
+	unsetenv("ROCEMU_GID_LAYOUT");
+}
+
 TEST(gid, index_beyond_table__error)
 {
 	struct ibv_gid_entry e;
@@ -202,7 +267,7 @@ TEST(gid, index_beyond_table__error)
 	assert_int_equal(ibv_query_gid(d.ctx, 1, 64, &gid), -1);
 	assert_int_equal(errno, EINVAL);
 	assert_int_equal(ibv_query_gid(d.ctx, 1, -1, &gid), -1);
-	assert_int_equal(ibv_query_gid_ex(d.ctx, 1, 64, &e, 0), ENODATA);
+	assert_int_equal(ibv_query_gid_ex(d.ctx, 1, 64, &e, 0), EINVAL);
 	assert_int_equal(ibv_query_gid_ex(d.ctx, 1, 0, &e, 1), EOPNOTSUPP);
 	dev_close(&d);
 }

@@ -240,7 +240,7 @@ TEST(qp, queue_full__enomem_at_the_first_too_many)
 	dev_close(&d);
 }
 
-TEST(ah, no_grh_port_or_gid__einval)
+TEST(ah, no_grh_port_or_gid__einval_or_enodata)
 {
 	struct ibv_ah_attr a = {.port_num = 1, .dlid = 5};
 	struct dev d;
@@ -252,9 +252,12 @@ TEST(ah, no_grh_port_or_gid__einval)
 	a.port_num = 2;
 	assert_null(ibv_create_ah(d.pd, &a));
 	a.port_num = 1;
-	a.grh.sgid_index = 63;
+	a.grh.sgid_index = 64;
 	assert_null(ibv_create_ah(d.pd, &a));
 	assert_int_equal(errno, EINVAL);
+	a.grh.sgid_index = 63; /* in the table, and empty */
+	assert_null(ibv_create_ah(d.pd, &a));
+	assert_int_equal(errno, ENODATA);
 	dev_close(&d);
 }
 

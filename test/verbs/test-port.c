@@ -8,15 +8,21 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "dev.h"
 
 enum { PATIENCE_MS = 20000 };
+
+/* Where the interface's first address is. */
+#define FIRST "0:10.1.1.1 1:10.1.1.1 3:10.1.1.1"
 
 static void ip(const char *command)
 {
@@ -151,26 +157,50 @@ TEST(device_list, loopback__only_where_no_other_interface_runs_with_an_address)
 TEST(gid_change, addresses_come_and_go__table_follows_with_holes)
 {
 	struct ibv_context *ctx = open_veth();
+	const int length = port(ctx).gid_tbl_len;
 	struct ibv_gid_entry e;
 	union ibv_gid gid;
 
-	assert_string_equal(table(ctx), "0:10.1.1.1 1:10.1.1.2");
+	assert_string_equal(table(ctx), FIRST " 5:10.1.1.2");
 	ip("address add 10.1.1.3/24 dev p0");
 	expect_event(ctx, IBV_EVENT_GID_CHANGE);
-	assert_string_equal(table(ctx), "0:10.1.1.1 1:10.1.1.2 2:10.1.1.3");
-	assert_int_equal(port(ctx).gid_tbl_len, 3);
+	assert_string_equal(table(ctx), FIRST " 5:10.1.1.2 7:10.1.1.3");
+	assert_int_equal(port(ctx).gid_tbl_len, length);
 	ip("address del 10.1.1.2/24 dev p0");
 	expect_event(ctx, IBV_EVENT_GID_CHANGE);
-	assert_string_equal(table(ctx), "0:10.1.1.1 2:10.1.1.3");
-	/* A hole reads as zeros, or as no data. */
-	assert_int_equal(port(ctx).gid_tbl_len, 3);
-	assert_int_equal(ibv_query_gid(ctx, 1, 1, &gid), 0);
+	assert_string_equal(table(ctx), FIRST " 7:10.1.1.3");
+	/* An empty entry reads as zeros, or as no data. */
+	assert_int_equal(port(ctx).gid_tbl_len, length);
+	assert_int_equal(ibv_query_gid(ctx, 1, 5, &gid), 0);
 	assert_true(gid.global.subnet_prefix == 0 && gid.global.interface_id == 0);
-	assert_int_equal(ibv_query_gid_ex(ctx, 1, 1, &e, 0), ENODATA);
+	assert_int_equal(ibv_query_gid_ex(ctx, 1, 5, &e, 0), ENODATA);
+	/* Beyond the table there is nothing to be empty. */
+	assert_int_equal(ibv_query_gid_ex(ctx, 1, (uint32_t)length, &e, 0), EINVAL);
+	assert_int_equal(ibv_query_gid(ctx, 1, length, &gid), -1);
 	ip("address add 10.1.1.4/24 dev p0");
 	expect_event(ctx, IBV_EVENT_GID_CHANGE);
-	assert_string_equal(table(ctx), "0:10.1.1.1 1:10.1.1.4 2:10.1.1.3");
+	assert_string_equal(table(ctx), FIRST " 5:10.1.1.4 7:10.1.1.3");
 	expect_no_event(ctx);
+	close_veth(ctx);
+}
+
+TEST(gid_change, duplicate_detection_ends__index_that_waited)
+{
+	const union ibv_gid late = {.raw = {0xfd, [15] = 5}};
+	struct ibv_context *ctx = open_veth();
+	struct ibv_gid_entry e;
+
+	assert_int_equal(ibv_close_device(ctx), 0);
+	ip("address add fd00::5/64 dev p0");
+	/* Listed while the kernel does not let anybody use it yet, if that takes long enough. */
+	setenv("ROCEMU_DEVICES", "v=p0", 1);
+	ctx = dev_open_named("v");
+	unsetenv("ROCEMU_DEVICES");
+	while (ibv_query_gid_ex(ctx, 1, 1, &e, 0) == ENODATA)
+		expect_event(ctx, IBV_EVENT_GID_CHANGE);
+	assert_int_equal(e.gid_index, 1);
+	assert_memory_equal(e.gid.raw, late.raw, sizeof(late.raw));
+	assert_string_equal(table(ctx), "0:10.1.1.1 3:10.1.1.1 5:10.1.1.2");
 	close_veth(ctx);
 }
 
@@ -181,7 +211,7 @@ TEST(gid_change, address_of_another_interface__no_event)
 	ip("address add 10.2.2.2/24 dev p1");
 	ip("address add 10.1.1.3/24 dev p0");
 	expect_event(ctx, IBV_EVENT_GID_CHANGE);
-	assert_string_equal(table(ctx), "0:10.1.1.1 1:10.1.1.2 2:10.1.1.3");
+	assert_string_equal(table(ctx), FIRST " 5:10.1.1.2 7:10.1.1.3");
 	expect_no_event(ctx);
 	close_veth(ctx);
 }
@@ -271,7 +301,7 @@ TEST(link, interface_removed__device_fatal_once)
 	assert_string_equal(table(ctx), "");
 	/* Another of the same name is another device. */
 	other = open_veth();
-	assert_string_equal(table(other), "0:10.1.1.1 1:10.1.1.2");
+	assert_string_equal(table(other), FIRST " 5:10.1.1.2");
 	assert_int_equal(port(ctx).state, IBV_PORT_DOWN);
 	expect_no_event(ctx);
 	assert_int_equal(ibv_close_device(ctx), 0);
@@ -358,7 +388,7 @@ TEST(device_of_one_address, others_come__not_its_table)
 	assert_string_equal(table(ctx), "");
 	ip("address add 10.1.1.1/24 dev p0");
 	expect_event(ctx, IBV_EVENT_GID_CHANGE);
-	assert_string_equal(table(ctx), "0:10.1.1.1");
+	assert_string_equal(table(ctx), FIRST);
 	close_veth(ctx);
 }
 
@@ -450,6 +480,67 @@ TEST(traffic, address_added__used_at_once_and_removed_without_harm_to_others)
 }
 
 /* Under ThreadSanitizer: addresses change while packets flow and the table is read. */
+/** The sockets of this process that receive RoCE packets. */
+static unsigned sockets(void)
+{
+	enum { FDS = 1024, ROCE_PORT = 4791 };
+	unsigned n = 0;
+
+	for (int fd = 0; fd < FDS; fd++) {
+		struct sockaddr_in6 sa = {0}; /* the port is where IPv4 has it */
+		socklen_t len = sizeof(sa);
+
+		if (getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
+		    (sa.sin6_family == AF_INET || sa.sin6_family == AF_INET6))
+			n += ntohs(sa.sin6_port) == ROCE_PORT;
+	}
+	return n;
+}
+
+static void expect_sockets(unsigned n)
+{
+	const time_t end = time(NULL) + PATIENCE_MS / 1000;
+
+	/* The lane's thread closes them. */
+	while (sockets() != n)
+		if (time(NULL) > end)
+			fail_msg("%u sockets, not %u", sockets(), n);
+		else
+			sched_yield();
+}
+
+/* 127.0.0.1 is at 0 and 3: QPs on either share its socket, which ends with the address. */
+TEST(traffic, one_address_at_two_indices__one_socket_and_both_work_again_when_it_returns)
+{
+	static const uint8_t at[] = {0, 3};
+	struct ibv_qp *qp[2][2];
+	struct dev d;
+
+	need_ip();
+	dev_open(&d);
+	for (unsigned turn = 0; turn < 2; turn++) {
+		for (unsigned i = 0; i < 2; i++) {
+			qp[i][0] = dev_qp(&d, IBV_QPT_RC, 0);
+			qp[i][1] = dev_qp(&d, IBV_QPT_RC, 0);
+			dev_connect_on(qp[i][0], qp[i][1], at[i]);
+			write_ok(&d, qp[i][0]);
+		}
+		write_ok(&d, qp[0][0]);
+		expect_sockets(2); /* 127.0.0.1 and ::1 */
+		ip("address del 127.0.0.1/8 dev lo");
+		expect_event(d.ctx, IBV_EVENT_GID_CHANGE);
+		expect_sockets(1);
+		ip("address add 127.0.0.1/8 dev lo");
+		expect_event(d.ctx, IBV_EVENT_GID_CHANGE);
+		expect_sockets(2);
+		for (unsigned i = 0; i < 2; i++) {
+			assert_int_equal(ibv_destroy_qp(qp[i][0]), 0);
+			assert_int_equal(ibv_destroy_qp(qp[i][1]), 0);
+		}
+	}
+	dev_close(&d);
+}
+
 TEST(traffic, addresses_change_all_the_time__goes_on)
 {
 	struct ibv_qp *a, *b;
