@@ -104,7 +104,7 @@ static bool next_qp(void *user, unsigned dev, uint64_t *cursor, struct nldev_qp 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct netdev devs[DEVS] = {
-		{.name = "dev0", .ifname = "lo", .active = true, .ngids = 1},
+		{.name = "dev0", .ifname = "lo", .active = true, .naddrs = 1},
 		{.name = "a-name-of-63-characters-as-long-as-one-may-be-and-not-one-more-.",
 		 .ifname = "eth0"},
 		{.name = "x", .ifname = "a-name-of-15-ch"},
