@@ -34,7 +34,7 @@ def write(path, jobs, sources, places):
 
 
 def differences(path, programs):
-    """Rows that the document lacks, and rows of what is no more."""
-    want = {(p.name, run.what.replace('|', '/')) for p in programs for run in p.runs}
+    """Rows that the document lacks, and rows of what is no more. A program from a source tree need not have been run."""
+    runs = [(p, (p.name, run.what.replace('|', '/'))) for p in programs for run in p.runs]
     have = set(rows_now(path))
-    return sorted(want - have), sorted(have - want)
+    return sorted({row for p, row in runs if not p.source} - have), sorted(have - {row for _, row in runs})
