@@ -308,7 +308,7 @@ struct rocemu_ep_stats {
 ROCEMU_PUBLIC const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct rocemu_ep *ep);
 
 /**
- * Count in *to from now on, memory that somebody else may read at any time; the counts so far go there first. to:
+ * Count in *to from now on, memory that other processes may read at any time; the counts so far go there first. to:
  * borrowed until the next such call; NULL: the endpoint's own, as it is at first.
  */
 ROCEMU_PUBLIC void rocemu_ep_count_in(struct rocemu_ep *ep, struct rocemu_ep_stats *to);
@@ -339,7 +339,7 @@ struct rocemu_ep_shown {
 };
 
 /**
- * Keep *to up to date from now on, memory that somebody else may read at any time. to: all zeros, borrowed until the
+ * Keep *to up to date from now on, memory that other processes may read at any time. to: all zeros, borrowed until the
  * next such call; NULL: nothing is shown, as at first.
  */
 ROCEMU_PUBLIC void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to);

@@ -198,7 +198,7 @@ static void plan_early(struct cm *cm)
 	ev_timer_start(cm->loop, &cm->early_timer);
 }
 
-/* Is it kept until its port is listened on? After a change of agents any may be, when its client is back. */
+/* Is it kept until its port is listened on? After a change of agents each is: its client may not be back yet. */
 static bool keep_early(struct cm *cm, const struct agent_cm_dgram *d, const struct rocemu_cm_msg *m)
 {
 	uint64_t service_id;

@@ -64,7 +64,7 @@ typedef void private_fn(void);
 
 static private_fn *private_function(const char *name)
 {
-	/* The library that we are linked to is there; the handle is kept for good. */
+	/* The library that we are linked to is there; the handle is never closed. */
 	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	union {
 		void *object;
