@@ -483,6 +483,8 @@ bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8
 	l->stats->tx_syscalls++;
 	if (r < 0 && errno == EAGAIN)
 		return false;
+	if (r < 0 && errno == EINVAL && labels_refused(l, s, path))
+		return lane_tx_try_raw(l, path, data, len, wait);
 	if (r < 0) {
 		report_error(l, errno, path, 1);
 		return true;

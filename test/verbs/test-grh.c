@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -86,20 +87,24 @@ struct label_req {
 	uint32_t pad;
 };
 
-/* While some process has a label to itself, the kernel refuses those that nobody asked for. */
-TEST(grh, labels_refused_by_the_kernel__sent_without)
+/* While a process holds a label exclusively, the kernel refuses labels that were not asked for. */
+static void labels_refused(const char *impairment)
 {
 	enum { MGR = 32, GET = 0, EXCLUSIVE = 1, CREATE = 1 };
+	static uint32_t label; /* the kernel holds one for some seconds after its socket is closed */
 	struct label_req req = {
-		.dst = IN6ADDR_LOOPBACK_INIT, .label = htonl(7), .action = GET, .share = EXCLUSIVE, .flags = CREATE};
+		.dst = IN6ADDR_LOOPBACK_INIT, .label = htonl(++label), .action = GET, .share = EXCLUSIVE, .flags = CREATE};
 	struct ibv_ah_attr back;
 	struct ibv_ah *ah;
 	struct ibv_qp *qp;
 	struct dev d;
 	int fd;
 
+	if (impairment)
+		setenv("ROCEMU_IMPAIR", impairment, 1);
 	dev_open(&d);
 	qp = dev_qp(&d, IBV_QPT_UD, 0);
+	unsetenv("ROCEMU_IMPAIR");
 	dev_connect(qp, NULL);
 	ah = make_ah(&d, LABEL);
 	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -110,4 +115,15 @@ TEST(grh, labels_refused_by_the_kernel__sent_without)
 	assert_int_equal(ibv_destroy_ah(ah), 0);
 	assert_int_equal(ibv_destroy_qp(qp), 0);
 	dev_close(&d);
+}
+
+TEST(grh, labels_refused_by_the_kernel__sent_without)
+{
+	labels_refused(NULL);
+}
+
+/* Packets that are late on purpose leave another way. */
+TEST(grh, labels_refused_and_packets_delayed__sent_without)
+{
+	labels_refused("delay=1us");
 }
