@@ -75,7 +75,7 @@ static int reg(struct vb_mr *mr, struct vb_pd *pd, uint64_t offset, size_t lengt
 	int ret;
 
 	/* Programs ask with a descriptor that is none whether DMA-bufs of a GPU will do (NCCL, UCX): most will not, and then
-	 * these programs do without only if they are told beforehand. */
+	 * these programs do without only if an earlier call said so. */
 	if (fd < 0)
 		return -EOPNOTSUPP;
 	if (access & ~(ACCESS_KNOWN) || (offset & in_page) != (iova & in_page) || length == 0)

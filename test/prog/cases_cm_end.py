@@ -152,7 +152,7 @@ def client_request_seen(two):
 def client_accepted(two):
     two.accept()
     two.client.kill()
-    # Whether the REP was with it already, nobody can say. 6: it came when its communication ID was no more, which
+    # Whether it had the REP already is not known. 6: it came when its communication ID was no more, which
     # the kernel answers in this way, too.
     two.server.event('REJECTED (4|6|28)')
 

@@ -102,7 +102,7 @@ TEST(write_cm_event, of_the_program__comes_with_its_argument)
 	assert_int_equal(ev->status, -5);
 	assert_memory_equal(&ev->param, &arg, sizeof(arg));
 	assert_int_equal(rdma_ack_cm_event(ev), 0);
-	/* One that nobody takes goes with the ID. */
+	/* A result that is not taken is freed with the ID. */
 	assert_int_equal(rdma_write_cm_event(id, user, 0, arg), 0);
 	assert_int_equal(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);

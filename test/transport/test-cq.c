@@ -244,7 +244,7 @@ TEST(cq_arm, all_completions_had_an_event__the_next_one_takes_longer)
 	assert_false(event_came(ep));
 	rocemu_ep_expire(ep, 1000 + CQ_LATE_AGAIN_NS);
 	assert_true(event_came(ep));
-	/* A new one is told of soon. */
+	/* A new one raises the event soon. */
 	rocemu_cq_arm(cq, 2000000, false);
 	push_at(cq, 2001000, IBV_WC_SUCCESS);
 	rocemu_ep_expire(ep, 2001000 + CQ_LATE_NS);
