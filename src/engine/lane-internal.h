@@ -57,10 +57,10 @@ struct lane_sock {
 	 */
 	bool hot;
 	/*
-	 * The last receive call took all it asked for. A poller asks for one datagram else: to look for
+	 * Calls that ask for several datagrams are left. A poller asks for one else: to look for
 	 * a second one costs a message that comes alone, as answers do, a few percent of its time.
 	 */
-	bool several;
+	uint8_t several;
 	bool watched;  /* in the thread's loop; the thread's own field, set with the lock held */
 	uint32_t ovfl; /* the kernel's drop counter as last seen */
 	rocemu_ns_t last_rx;

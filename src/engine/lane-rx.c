@@ -219,6 +219,22 @@ static bool is_full(struct lane_sock *s, unsigned messages, unsigned batch, roce
 	return s->full;
 }
 
+/*
+ * A call for several datagrams costs a lone one a second look of the kernel; a call for one costs a
+ * stream its batches, of acknowledgements too. So lone ones go on being asked for one by one, and
+ * after several the next calls ask for several.
+ */
+static uint8_t several_after(uint8_t several, int n, unsigned batch)
+{
+	enum { AFTER_SEVERAL = 16 }; /* calls */
+
+	if (n > 1)
+		return AFTER_SEVERAL;
+	if (n == 1)
+		return batch == 1 || !several ? 1 : (uint8_t)(several - 1);
+	return several > 1 ? several : 0;
+}
+
 static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
 	REQUIRES(l);
 static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
@@ -232,7 +248,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 		rx->msg[i].msg_hdr.msg_controllen = LANE_RX_CONTROL;
 	}
 	n = recvmmsg(s->fd, rx->msg, batch, MSG_DONTWAIT, NULL);
-	s->several = n > 0 && (unsigned)n == batch;
+	s->several = several_after(s->several, n, batch);
 	if (n <= 0) {
 		if (n < 0 && errno != EAGAIN && errno != EINTR)
 			log_debug("%s: receive: %s", l->device, strerror(errno));
