@@ -4,7 +4,6 @@
  * needed first and stays open as long as the process lives, as rdma_get_devices() promises; GID
  * tables are asked for each time.
  */
-#include <dlfcn.h>
 #include <endian.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -14,7 +13,7 @@
 
 #include "base/syssocket.h"
 #include "rdmacm/objects.h"
-#include "verbs/private.h"
+#include "rdmacm/private.h"
 
 /* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -59,28 +58,13 @@ static uint8_t limit(int value)
 	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
 }
 
-/* A function that only our libibverbs has. NULL under another one. */
-typedef void private_fn(void);
-
-static private_fn *private_function(const char *name)
-{
-	/* The library that we are linked to is there; the handle is never closed. */
-	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
-	union {
-		void *object;
-		private_fn *function;
-	} symbol = {verbs ? dlvsym(verbs, name, PRIVATE_VERSION) : NULL};
-
-	return symbol.function;
-}
-
 /**
  * Does our libibverbs emulate the device? A real one that it lists beside has a connection manager
  * of its own, in the kernel. Under another libibverbs there is nobody to ask.
  */
 static bool emulated(struct ibv_device *device)
 {
-	private_emulates_fn *emulates = (private_emulates_fn *)private_function(PRIVATE_EMULATES);
+	private_emulates_fn *emulates = (private_emulates_fn *)rcm_private_function(PRIVATE_EMULATES);
 
 	return !emulates || emulates(device);
 }
@@ -88,7 +72,7 @@ static bool emulated(struct ibv_device *device)
 /* All that have addresses, loopback where programs do not list it too. */
 static struct ibv_device **list_all(void)
 {
-	private_devices_fn *devices_of = (private_devices_fn *)private_function(PRIVATE_DEVICES);
+	private_devices_fn *devices_of = (private_devices_fn *)rcm_private_function(PRIVATE_DEVICES);
 
 	return devices_of ? devices_of() : ibv_get_device_list(NULL);
 }

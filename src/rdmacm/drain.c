@@ -9,7 +9,7 @@
  * DISCONNECTED waits for the program to poll them, for 63 ms at most.
  */
 #include "rdmacm/objects.h"
-#include "verbs/private.h"
+#include "rdmacm/private.h"
 
 enum {
 	PAUSE_NS = 1000000, /* before the second look; then twice as long each time */
@@ -23,12 +23,7 @@ static private_unpolled_fn *has_unpolled; /* NULL: under another libibverbs, eve
 
 static void find(void)
 {
-	union {
-		void *object;
-		private_unpolled_fn *function;
-	} symbol = {rcm_private_symbol(PRIVATE_UNPOLLED)};
-
-	has_unpolled = symbol.function;
+	has_unpolled = (private_unpolled_fn *)rcm_private_function(PRIVATE_UNPOLLED);
 }
 
 static void wait_until(struct rcm_id *id, rocemu_ns_t due) REQUIRES(rcm_lock)

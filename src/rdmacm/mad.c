@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/mad.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
@@ -12,7 +11,7 @@
 #include "base/log.h"
 #include "engine/fault-report.h"
 #include "engine/impair.h"
-#include "verbs/private.h"
+#include "rdmacm/private.h"
 #include "wire/ip.h"
 
 enum {
@@ -137,21 +136,12 @@ static void prepare(rocemu_ns_t now)
 {
 	const char *pcap = getenv("ROCEMU_PCAP");
 	char text[512];
-	void *verbs;
 
 	if (ready)
 		return;
 	ready = true;
-	/* The library that we are linked to is there; the handle is kept for good. */
-	verbs = pcap && *pcap ? dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD) : NULL;
-	if (verbs) {
-		union {
-			void *object;
-			private_capture_fn *function;
-		} symbol = {dlvsym(verbs, PRIVATE_CAPTURE, PRIVATE_VERSION)};
-
-		capture = symbol.function;
-	}
+	if (pcap && *pcap)
+		capture = (private_capture_fn *)rcm_private_function(PRIVATE_CAPTURE);
 	if (impair_parse(&impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
 		log_error("%s", text);
 	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */

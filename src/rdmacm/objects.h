@@ -279,8 +279,6 @@ static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *ch)
 }
 
 /* fault.c */
-/** A function of our libibverbs (verbs/private.h). NULL: another libibverbs is loaded. */
-void *rcm_private_symbol(const char *name);
 /** A call begins: 0, or the -errno with which it is to fail on purpose. Lock not held. */
 int rcm_fault(enum fault_verb verb);
 

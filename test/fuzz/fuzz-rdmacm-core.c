@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "rdmacm/private.h"
 
 struct CAPABILITY("rdmacm's lock") rcm_lock {
 	bool held;
@@ -247,7 +248,7 @@ int rcm_qp_connect(struct rcm_id *id)
 	return id->base.qp && core.qps_fail ? -EINVAL : 0;
 }
 
-void *rcm_private_symbol(const char *name)
+rcm_private_fn *rcm_private_function(const char *name)
 {
 	(void)name;
 	return NULL;

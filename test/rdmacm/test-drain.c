@@ -10,12 +10,12 @@
 
 #include "bench.h"
 #include "rdmacm/objects.h"
+#include "rdmacm/private.h"
 #include "test.h"
-#include "verbs/private.h"
 
-/* Linked with --wrap=rcm_private_symbol. */
-void *__real_rcm_private_symbol(const char *name);
-void *__wrap_rcm_private_symbol(const char *name);
+/* Linked with --wrap=rcm_private_function. */
+rcm_private_fn *__real_rcm_private_function(const char *name);
+rcm_private_fn *__wrap_rcm_private_function(const char *name);
 
 static struct {
 	atomic_int looks;
@@ -42,15 +42,10 @@ static bool fake_unpolled(struct ibv_context *context, uint32_t qpn)
 	return look < atomic_load(&fake.unpolled_for);
 }
 
-void *__wrap_rcm_private_symbol(const char *name)
+rcm_private_fn *__wrap_rcm_private_function(const char *name)
 {
-	union {
-		private_unpolled_fn *function;
-		void *object;
-	} symbol = {fake_unpolled};
-
-	return strcmp(name, PRIVATE_UNPOLLED) == 0 ? symbol.object
-						   : __real_rcm_private_symbol(name);
+	return strcmp(name, PRIVATE_UNPOLLED) == 0 ? (rcm_private_fn *)fake_unpolled
+						   : __real_rcm_private_function(name);
 }
 
 static void begin(struct bench *b, int unpolled_for, bool held)
