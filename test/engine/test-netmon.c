@@ -219,7 +219,8 @@ TEST(netmon, listeners_come_and_go_while_told__never_told_after)
 
 struct slow {
 	struct netmon_listener listener;
-	atomic_bool told, removing, done;
+	sem_t told;
+	atomic_bool removing, done;
 };
 
 static void tell_slowly(void *user, const struct netmon_news *news)
@@ -227,10 +228,11 @@ static void tell_slowly(void *user, const struct netmon_news *news)
 	struct slow *s = user;
 
 	(void)news;
-	atomic_store(&s->told, true);
+	sem_post(&s->told);
 	while (!atomic_load(&s->removing))
 		sched_yield();
-	for (unsigned i = 0; i < 1000; i++)
+	/* Time for netmon_remove() to come back too early. */
+	for (unsigned i = 0; i < 20; i++)
 		sched_yield();
 	atomic_store(&s->done, true);
 }
@@ -241,18 +243,20 @@ TEST(netmon, removed_while_told__waits_for_the_end)
 	struct ear other;
 
 	netns_enter_once();
+	sem_init(&s.told, 0, 0);
 	ear_init(&other); /* keeps the thread */
 	assert_int_equal(netmon_add(&other.listener), 0);
 	assert_int_equal(netmon_add(&s.listener), 0);
 	set_lo(false);
-	while (!atomic_load(&s.told))
-		sched_yield();
+	while (sem_wait(&s.told))
+		;
 	atomic_store(&s.removing, true);
 	netmon_remove(&s.listener);
 	assert_true(atomic_load(&s.done));
 	set_lo(true);
 	assert_true(heard(&other, "down up "));
 	netmon_remove(&other.listener);
+	sem_destroy(&s.told);
 }
 
 TEST(netmon, forked_child__listens_for_itself)
