@@ -544,9 +544,10 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
  * when all that this QP wrote before is placed as asked; type | level << 4 is in invalidate_rkey, the length of the
  * range in sg_list[0].length (nothing else of it is read). Both count as READs against max_rd_atomic.
  *
- * Errors: -EINVAL wrong state, opcode, flag or number of SGEs, message longer than allowed;
- * -ENOMEM queue full. Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as
- * is what a bind or local invalidate names (IBV_WC_MW_BIND_ERR).
+ * Errors: -EINVAL wrong state, no such opcode, wrong flag or number of SGEs; -ENOMEM queue full. Keys and bounds of
+ * the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as is what a bind or local invalidate names
+ * (IBV_WC_MW_BIND_ERR). An operation that the QP's service does not have completes with IBV_WC_LOC_QP_OP_ERR, a message
+ * that is longer than the port allows (UD: than its MTU) with IBV_WC_LOC_LEN_ERR.
  */
 ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
 				      const struct rocemu_path *ud_path);

@@ -250,6 +250,11 @@ enum {
 };
 #undef WR
 
+static bool wr_opcode_known(enum ibv_wr_opcode op)
+{
+	return (unsigned)op < 32 && (WR_RC & 1u << op);
+}
+
 /** Operations that a transport service has (IBTA table 78); each bit is 1 << enum ibv_wr_opcode. */
 static bool wr_opcode_allowed(enum ibv_qp_type type, enum ibv_wr_opcode op)
 {
@@ -280,9 +285,16 @@ static bool flush_valid(const struct ibv_send_wr *wr)
 	return type && !(type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT)) && level <= ROCEMU_FLUSH_MR;
 }
 
+/** What wr_check() finds out about a request that may be posted. */
+struct wr_facts {
+	uint64_t length;
+	enum ibv_wc_status fault; /* it completes with this instead of being begun; or IBV_WC_SUCCESS */
+};
+
 /** The payload of a request against the QP's limits. */
-static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint64_t *length)
+static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, struct wr_facts *facts)
 {
+	uint64_t *length = &facts->length;
 	bool flushes = (int)wr->opcode == ROCEMU_WR_FLUSH;
 	bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr_is_atomic(wr->opcode) || flushes;
 
@@ -297,27 +309,42 @@ static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr
 		return -EINVAL;
 	if (flushes)
 		return wr->num_sge <= 1 && flush_valid(wr) ? 0 : -EINVAL;
-	if (qp->type == IBV_QPT_UD && *length > qp->mtu)
+	/* IBTA 11.6.2, local length error */
+	if (*length > (qp->type == IBV_QPT_UD ? qp->mtu : ROCEMU_MAX_MSG))
+		facts->fault = IBV_WC_LOC_LEN_ERR;
+	return 0;
+}
+
+/**
+ * An operation that the QP's service does not have. What makes packets is taken and completes with an error; then only
+ * the number of SGEs is looked at. Memory windows of a UD QP are refused.
+ */
+static int wr_check_foreign(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, struct wr_facts *facts)
+{
+	if (!wr_opcode_known(wr->opcode) || wr_is_local(wr->opcode) || qp->type == IBV_QPT_XRC_RECV)
 		return -EINVAL;
-	return *length > ROCEMU_MAX_MSG ? -EINVAL : 0;
+	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
+		return -EINVAL;
+	facts->fault = IBV_WC_LOC_QP_OP_ERR;
+	return 0;
 }
 
 static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path,
-		    uint64_t *length)
+		    struct wr_facts *facts)
 {
-	int r;
+	int r = 0;
 
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR)
 		return -EINVAL; /* C10-96 */
-	if (!wr_opcode_allowed(qp->type, wr->opcode))
-		return -EINVAL;
-	if (qp->type == IBV_QPT_UD && !ud_path)
-		return -EINVAL;
-	*length = 0;
-	if (wr->opcode == IBV_WR_BIND_MW)
+	*facts = (struct wr_facts){ .fault = IBV_WC_SUCCESS };
+	if (unlikely(!wr_opcode_allowed(qp->type, wr->opcode)))
+		r = wr_check_foreign(qp, wr, facts);
+	else if (qp->type == IBV_QPT_UD && !ud_path)
+		r = -EINVAL;
+	else if (wr->opcode == IBV_WR_BIND_MW)
 		r = mw_check_post(wr);
-	else
-		r = wr_is_local(wr->opcode) ? 0 : wr_check_payload(qp, wr, length);
+	else if (!wr_is_local(wr->opcode))
+		r = wr_check_payload(qp, wr, facts);
 	if (r)
 		return r;
 	return qp->sq.head - qp->sq.tail >= qp->sq.max_wr ? -ENOMEM : 0;
@@ -367,29 +394,19 @@ static void wr_copy_remote(struct swqe *w, const struct ibv_send_wr *wr)
 int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struct ibv_send_wr *wr,
 			 const struct rocemu_path *ud_path)
 {
-	uint64_t length;
-	int r = wr_check(qp, wr, ud_path, &length);
+	struct wr_facts facts;
+	int r = wr_check(qp, wr, ud_path, &facts);
 
 	if (r)
 		return r;
 	return ahead >= qp->sq.max_wr - (qp->sq.head - qp->sq.tail) ? -ENOMEM : 0;
 }
 
-int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
-			const struct rocemu_path *ud_path)
+/** What the requester needs to execute the request in the entry at head. */
+static void wr_copy(struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path)
 {
-	uint64_t length;
-	int r = wr_check(qp, wr, ud_path, &length);
-	struct swqe *w;
+	struct swqe *w = sq_wqe(&qp->sq, qp->sq.head);
 
-	if (r)
-		return r;
-	w = sq_wqe(&qp->sq, qp->sq.head);
-	w->wr_id = wr->wr_id;
-	w->opcode = wr->opcode;
-	w->flags = wr->send_flags;
-	w->fault = IBV_WC_SUCCESS;
-	w->length = (uint32_t)length;
 	w->imm = wr_has_key(wr->opcode) ? wr->invalidate_rkey : be32toh(wr->imm_data);
 	if (wr->opcode == IBV_WR_BIND_MW)
 		w->bind = mw_take_bind(wr);
@@ -403,6 +420,27 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	} else {
 		w->srqn = wr->qp_type.xrc.remote_srqn & ROCEMU_QPN_MASK;
 		wr_copy_remote(w, wr);
+	}
+}
+
+int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
+			const struct rocemu_path *ud_path)
+{
+	struct wr_facts facts;
+	int r = wr_check(qp, wr, ud_path, &facts);
+	struct swqe *w;
+
+	if (r)
+		return r;
+	w = sq_wqe(&qp->sq, qp->sq.head);
+	w->wr_id = wr->wr_id;
+	w->opcode = wr->opcode;
+	w->flags = wr->send_flags;
+	w->fault = facts.fault;
+	w->length = w->nsge = 0;
+	if (likely(facts.fault == IBV_WC_SUCCESS)) {
+		w->length = (uint32_t)facts.length;
+		wr_copy(qp, wr, ud_path);
 	}
 	qp->sq.head++;
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)

@@ -19,7 +19,7 @@ struct swqe {
 	uint32_t imm;                  /* as rocemu_hdrs.imm; or the R_Key to invalidate */
 	uint32_t rkey;
 	uint32_t srqn;                 /* XRC: the remote SRQ's number */
-	enum ibv_wc_status fault;      /* on purpose: ends like this instead of being begun; else IBV_WC_SUCCESS */
+	enum ibv_wc_status fault;      /* ends like this instead of being begun; else IBV_WC_SUCCESS */
 	uint64_t remote_addr;
 	union {
 		struct {

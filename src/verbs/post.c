@@ -18,9 +18,9 @@ static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 		return -EINVAL;
 	if (qp->qp_type != IBV_QPT_UD)
 		return 0;
-	/* Of another opcode, wr.ud is something else and no pointer in it. */
+	/* Of another opcode, wr.ud may be something else: no pointer of it is followed. */
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
-		return -EINVAL;
+		return 0;
 	if (!wr->wr.ud.ah || wr->wr.ud.ah->context != qp->context)
 		return -EINVAL;
 	*path = &vb_ah_of(wr->wr.ud.ah)->path;

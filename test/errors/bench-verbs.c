@@ -328,7 +328,7 @@ static int post(struct err_bench *base, enum err_end end, struct ibv_send_wr *wr
 	struct verbs_end *e = &of(base)->end[end];
 	struct ibv_send_wr *bad;
 
-	if (e->qp->qp_type == IBV_QPT_UD && wr->opcode == IBV_WR_SEND)
+	if (e->qp->qp_type == IBV_QPT_UD)
 		wr->wr.ud.ah = e->ah;
 	return ibv_post_send(e->qp, wr, &bad);
 }

@@ -126,9 +126,9 @@ const struct err_row err_rows[] = {
 	{"uc/send/receive-lkey", "SEND into a receive whose L_Key is unknown", UC, SEND, .len = 100, .with_recv = true, .recv_len = 100, .recv_lkey_bad = true,
 	 .want = {.first = IBV_WC_SUCCESS, .behind = IBV_WC_SUCCESS, .recv_req = ERR_NONE, .recv = IBV_WC_LOC_PROT_ERR, .recv_behind = IBV_WC_WR_FLUSH_ERR,
 		  .state = {IBV_QPS_RTS, IBV_QPS_ERR}}},
-	{"uc/read", "READ", UC, READ, .len = 100, .err = EINVAL},
-	{"uc/fetch-add", "FetchAdd", UC, FAA, .len = 8, .err = EINVAL},
-	{"uc/send-inv", "SEND with invalidate", UC, .opcode = IBV_WR_SEND_WITH_INV, .len = 100, .err = EINVAL},
+	{"uc/read", "READ", UC, READ, .len = 100, .want = LOCAL_SQE(LOC_QP_OP_ERR)},
+	{"uc/fetch-add", "FetchAdd", UC, FAA, .len = 8, .want = LOCAL_SQE(LOC_QP_OP_ERR)},
+	{"uc/send-inv", "SEND with invalidate", UC, .opcode = IBV_WR_SEND_WITH_INV, .len = 100, .want = LOCAL_SQE(LOC_QP_OP_ERR)},
 
 	/* ---- UD ---- */
 	{"ud/send/lkey", "SEND, L_Key unknown", UD, SEND, .len = 100, .fault = FAULT_LKEY, .want = LOCAL_SQE(LOC_PROT_ERR)},
@@ -140,9 +140,9 @@ const struct err_row err_rows[] = {
 	{"ud/send/receive-lkey", "SEND into a receive whose L_Key is unknown", UD, SEND, .len = 100, .with_recv = true, .recv_len = 140, .recv_lkey_bad = true,
 	 .want = {.first = IBV_WC_SUCCESS, .behind = IBV_WC_SUCCESS, .recv_req = ERR_NONE, .recv = IBV_WC_LOC_PROT_ERR, .recv_behind = IBV_WC_WR_FLUSH_ERR,
 		  .state = {IBV_QPS_RTS, IBV_QPS_ERR}}},
-	{"ud/send/longer-than-mtu", "SEND longer than the port's MTU", UD, SEND, .len = 4097, .err = EINVAL},
-	{"ud/write", "WRITE", UD, WRITE, .len = 100, .err = EINVAL},
-	{"ud/read", "READ", UD, READ, .len = 100, .err = EINVAL},
+	{"ud/send/longer-than-mtu", "SEND longer than the port's MTU", UD, SEND, .len = 4097, .want = LOCAL_SQE(LOC_LEN_ERR)},
+	{"ud/write", "WRITE", UD, WRITE, .len = 100, .want = LOCAL_SQE(LOC_QP_OP_ERR)},
+	{"ud/read", "READ", UD, READ, .len = 100, .want = LOCAL_SQE(LOC_QP_OP_ERR)},
 
 	/* ---- refused when posted ---- */
 	{"rc/fetch-add/length", "FetchAdd whose result has room for less than 8 bytes", RC, FAA, .len = 4, .err = EINVAL},

@@ -147,10 +147,10 @@ TEST(uc_write, wrong_rkey__dropped_without_a_word)
 	sim_end(d.s);
 }
 
-TEST(uc, operations_that_only_rc_has__refused)
+TEST(uc, operations_that_only_rc_has__complete_with_an_error)
 {
 	struct sim_qp_opts o = uc_opts();
-	struct duo d = duo_new("uc-refused", &o);
+	struct duo d = duo_new("uc-only-rc", &o);
 	static const enum ibv_wr_opcode rc_only[] = {IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
 						     IBV_WR_ATOMIC_FETCH_AND_ADD};
 
@@ -159,7 +159,10 @@ TEST(uc, operations_that_only_rc_has__refused)
 
 		sim_wr_local(&w, d.ma, 0, 8);
 		sim_wr_remote(&w, d.mb, 0);
-		assert_true(sim_post(d.a, &w) < 0);
+		assert_int_equal(sim_post(d.a, &w), 0);
+		sim_run(d.s);
+		sim_qp_state(d.a, IBV_QPS_RTS);
 	}
+	assert_string_equal(sim_done(d.a), "send LOC_QP_OP; send LOC_QP_OP; send LOC_QP_OP");
 	sim_end(d.s);
 }

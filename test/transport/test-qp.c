@@ -194,7 +194,36 @@ TEST(qp_modify, value_out_of_range__einval)
 	rocemu_ep_free(f.ep);
 }
 
-TEST(qp_post_send, states_and_opcodes__as_the_standard)
+enum {
+	UC_RTR = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN,
+	UC_RTS = IBV_QP_STATE | IBV_QP_SQ_PSN,
+};
+
+static void uc_to_rts(struct fixture *f)
+{
+	assert_int_equal(move(f, IBV_QPS_INIT, RC_INIT), 0);
+	assert_int_equal(move(f, IBV_QPS_RTR, UC_RTR), 0);
+	assert_int_equal(move(f, IBV_QPS_RTS, UC_RTS), 0);
+}
+
+static void ud_to_rts(struct fixture *f)
+{
+	assert_int_equal(move(f, IBV_QPS_INIT, UD_INIT), 0);
+	assert_int_equal(move(f, IBV_QPS_RTR, IBV_QP_STATE), 0);
+	assert_int_equal(move(f, IBV_QPS_RTS, UC_RTS), 0);
+}
+
+/** Packets that the endpoint sends now; the call after that completes requests of UC and UD. */
+static unsigned output(struct fixture *f)
+{
+	struct rocemu_tx tx[8];
+	unsigned n = rocemu_ep_output(f->ep, 0, tx, 8);
+
+	assert_int_equal(rocemu_ep_output(f->ep, 0, tx + n, 8 - n), 0);
+	return n;
+}
+
+TEST(qp_post_send, before_rts__einval)
 {
 	struct fixture f;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -203,20 +232,120 @@ TEST(qp_post_send, states_and_opcodes__as_the_standard)
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL); /* RESET */
 	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
-	assert_int_equal(
-		move(&f, IBV_QPS_RTR,
-		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
-		0);
-	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
-	wr.opcode = IBV_WR_RDMA_READ;
+	assert_int_equal(move(&f, IBV_QPS_RTR, UC_RTR), 0);
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
-	wr.opcode = (enum ibv_wr_opcode)99;
+	wr.opcode = IBV_WR_RDMA_READ; /* which UC does not have */
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_post_send, opcode_or_sges_that_there_are_not__einval)
+{
+	struct fixture f;
+	struct ibv_send_wr wr = {.opcode = (enum ibv_wr_opcode)99};
+
+	setup(&f, IBV_QPT_UC);
+	uc_to_rts(&f);
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	wr.opcode = IBV_WR_TSO;
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
 	wr.opcode = IBV_WR_SEND;
 	wr.num_sge = 3;
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	wr.opcode = IBV_WR_RDMA_READ; /* which UC does not have */
+	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), -EINVAL);
+	wr.opcode = IBV_WR_SEND;
 	wr.num_sge = 0;
 	assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
+	rocemu_ep_free(f.ep);
+}
+
+/** A SEND, then wr, then a SEND, which is flushed: wr completes with status after the first one. */
+static void expect_local_fault(struct fixture *f, struct ibv_send_wr *wr,
+			       const struct rocemu_path *path, enum ibv_wc_status status)
+{
+	struct ibv_send_wr send = {
+		.wr_id = 1, .opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED};
+	struct rocemu_cqe cqe[4];
+
+	wr->wr_id = 2;
+	assert_int_equal(rocemu_qp_post_send(f->qp, 0, &send, path), 0);
+	assert_int_equal(rocemu_qp_check_send(f->qp, 0, wr, path), 0);
+	assert_int_equal(rocemu_qp_post_send(f->qp, 0, wr, path), 0);
+	send.wr_id = 3;
+	assert_int_equal(rocemu_qp_post_send(f->qp, 0, &send, path), 0);
+	assert_int_equal(output(f), 1);
+	assert_int_equal(rocemu_cq_poll(f->cq, cqe, 4), 3);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(cqe[i].wr_id, i + 1);
+	assert_int_equal(cqe[0].status, IBV_WC_SUCCESS);
+	assert_int_equal(cqe[1].status, status);
+	assert_int_equal(cqe[2].status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(rocemu_qp_state(f->qp), IBV_QPS_SQE);
+	/* And the QP can be used again. */
+	assert_int_equal(move(f, IBV_QPS_RTS, IBV_QP_STATE), 0);
+	assert_int_equal(rocemu_qp_post_send(f->qp, 0, &send, path), 0);
+	assert_int_equal(output(f), 1);
+	assert_int_equal(rocemu_cq_poll(f->cq, cqe, 4), 1);
+	assert_int_equal(cqe[0].status, IBV_WC_SUCCESS);
+}
+
+TEST(qp_post_send, uc_without_the_operation__completes_with_qp_operation_error)
+{
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_READ,
+						 IBV_WR_ATOMIC_FETCH_AND_ADD,
+						 IBV_WR_ATOMIC_CMP_AND_SWP,
+						 IBV_WR_SEND_WITH_INV,
+						 (enum ibv_wr_opcode)ROCEMU_WR_FLUSH,
+						 (enum ibv_wr_opcode)ROCEMU_WR_ATOMIC_WRITE};
+	struct fixture f;
+
+	setup(&f, IBV_QPT_UC);
+	uc_to_rts(&f);
+	for (unsigned i = 0; i < ARRAY_LEN(ops); i++) {
+		struct ibv_send_wr wr = {.opcode = ops[i]};
+
+		expect_local_fault(&f, &wr, NULL, IBV_WC_LOC_QP_OP_ERR);
+	}
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_post_send, ud_without_the_operation__completes_with_qp_operation_error)
+{
+	static const enum ibv_wr_opcode ops[] = {
+		IBV_WR_RDMA_WRITE,	     IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+		IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP,	 IBV_WR_SEND_WITH_INV};
+	const struct rocemu_path path = {.sgid = gid4, .dgid = gid4, .hop_limit = 1};
+	struct fixture f;
+
+	setup(&f, IBV_QPT_UD);
+	ud_to_rts(&f);
+	for (unsigned i = 0; i < ARRAY_LEN(ops); i++) {
+		struct ibv_send_wr wr = {.opcode = ops[i]};
+
+		expect_local_fault(&f, &wr, &path, IBV_WC_LOC_QP_OP_ERR);
+	}
+	rocemu_ep_free(f.ep);
+}
+
+/* IBTA 11.6.2 */
+TEST(qp_post_send, longer_than_the_port_allows__completes_with_length_error)
+{
+	const struct rocemu_path path = {.sgid = gid4, .dgid = gid4, .hop_limit = 1};
+	struct ibv_sge sge[2] = {{.length = 2048}, {.length = 1}};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = sge, .num_sge = 2};
+	struct fixture f;
+
+	setup(&f, IBV_QPT_UD);
+	ud_to_rts(&f);
+	expect_local_fault(&f, &wr, &path, IBV_WC_LOC_LEN_ERR);
+	rocemu_ep_free(f.ep);
+
+	sge[0].length = ROCEMU_MAX_MSG;
+	wr.opcode = IBV_WR_RDMA_WRITE;
+	setup(&f, IBV_QPT_UC);
+	uc_to_rts(&f);
+	expect_local_fault(&f, &wr, NULL, IBV_WC_LOC_LEN_ERR);
 	rocemu_ep_free(f.ep);
 }
 
@@ -302,12 +431,7 @@ TEST(datagram_room, used_up__requests_wait_until_there_is_more)
 	struct rocemu_tx tx[8];
 
 	setup(&f, IBV_QPT_UC);
-	assert_int_equal(move(&f, IBV_QPS_INIT, RC_INIT), 0);
-	assert_int_equal(
-		move(&f, IBV_QPS_RTR,
-		     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN),
-		0);
-	assert_int_equal(move(&f, IBV_QPS_RTS, IBV_QP_STATE | IBV_QP_SQ_PSN), 0);
+	uc_to_rts(&f);
 	rocemu_ep_set_datagram_room(f.ep, 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);

@@ -197,9 +197,4 @@ TEST(req_flush, what_cannot_be_posted__einval)
 		assert_int_equal(rocemu_qp_post_send(b->qp, b->now, &wr, NULL), -EINVAL);
 	}
 	bench_free(b);
-
-	b = bench_new(&(struct bench_opts){.type = IBV_QPT_UC});
-	wr = flush_wr(b, ROCEMU_FLUSH_GLOBAL, 8, sge);
-	assert_int_equal(rocemu_qp_post_send(b->qp, b->now, &wr, NULL), -EINVAL);
-	bench_free(b);
 }

@@ -302,6 +302,41 @@ TEST(ah, from_grh__answers_the_sender_or_refuses)
 	dev_close(&d);
 }
 
+/* wr.rdma and wr.ud are the same bytes: what is an address for a READ is no address handle. */
+TEST(ud, operation_that_it_does_not_have__completes_with_an_error)
+{
+	static const enum ibv_wr_opcode ops[] = {IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE,
+						 IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_SEND_WITH_INV};
+	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS};
+	struct ibv_send_wr wr = {.num_sge = 1}, *bad = NULL;
+	struct ibv_sge sge;
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+	struct dev d;
+
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_UD, 0);
+	dev_connect(qp, NULL);
+	sge = dev_sge(&d, 0, 8);
+	wr.sg_list = &sge;
+	wr.wr.rdma.remote_addr = 1;
+	for (unsigned i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		wr.wr_id = i;
+		wr.opcode = ops[i];
+		assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+		wc = dev_poll(d.cq);
+		assert_int_equal(wc.status, IBV_WC_LOC_QP_OP_ERR);
+		assert_int_equal(wc.wr_id, i);
+		assert_int_equal(wc.qp_num, qp->qp_num);
+		assert_int_equal(ibv_modify_qp(qp, &rts, IBV_QP_STATE), 0);
+	}
+	wr.opcode = (enum ibv_wr_opcode)99;
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), EINVAL);
+	assert_ptr_equal(bad, &wr);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
+
 TEST(ud, sent_without_address_handle__einval)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND}, *bad = NULL;
