@@ -369,7 +369,28 @@ HOOK ssize_t __readlinkat_chk(int dir, const char *path, char *out, size_t len, 
 
 HOOK int socket(int domain, int type, int protocol)
 {
-	return NEXT(socket)(domain, type, netlink_protocol(domain, protocol));
+	const int other = netlink_protocol(domain, protocol);
+	const int fd = NEXT(socket)(domain, type, other);
+
+	if (fd >= 0 && other != protocol)
+		netlink_made(fd);
+	return fd;
+}
+
+HOOK int bind(int fd, const struct sockaddr *address, socklen_t len)
+{
+	const int result = NEXT(bind)(fd, address, len);
+
+	if (result == 0)
+		netlink_bound(fd, address, len);
+	return result;
+}
+
+HOOK int connect(int fd, const struct sockaddr *to, socklen_t to_len)
+{
+	struct sockaddr_storage other;
+
+	return NEXT(connect)(fd, netlink_to(fd, to, to_len, &other), to_len);
 }
 
 HOOK ssize_t sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to,

@@ -11,8 +11,13 @@
 
 #include "map.h"
 
-/* RDMA's number, as of its first header. */
-enum { PROTOCOL_RDMA = 20 };
+enum {
+	/* RDMA's number, as of its first header. */
+	PROTOCOL_RDMA = 20,
+	/* Our sockets have this SO_PRIORITY, which netlink makes no use of: other sockets of their
+	 * protocol are the program's own. It stays with the socket through dup(), fork() and exec(). */
+	MARK = 5,
+};
 
 /** The keeper's port, 0: there is none. */
 static uint32_t keeper_port(void)
@@ -46,14 +51,42 @@ int netlink_protocol(int domain, int protocol)
 	return protocol;
 }
 
-/** Sockets of that protocol have no kernel at the other end: who sends to it had asked for RDMA. */
+static bool has_option(int fd, int option, int value)
+{
+	int v = -1;
+	socklen_t len = sizeof(v);
+
+	return getsockopt(fd, SOL_SOCKET, option, &v, &len) == 0 && v == value;
+}
+
 static bool is_ours(int fd)
 {
-	int protocol = 0;
-	socklen_t len = sizeof(protocol);
+	return has_option(fd, SO_PROTOCOL, NETLINK_USERSOCK) && has_option(fd, SO_PRIORITY, MARK);
+}
 
-	return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) == 0 &&
-	       protocol == NETLINK_USERSOCK;
+void netlink_made(int fd)
+{
+	const int saved = errno, mark = MARK;
+
+	setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &mark, sizeof(mark));
+	errno = saved;
+}
+
+void netlink_bound(int fd, const void *address, socklen_t len)
+{
+	const int saved = errno;
+	struct sockaddr_nl nl;
+
+	if (!address || len < sizeof(nl))
+		return;
+	memcpy(&nl, address, sizeof(nl));
+	if (nl.nl_family != AF_NETLINK || !*map_root())
+		return;
+	if (is_ours(fd)) {
+		nl = (struct sockaddr_nl){.nl_family = AF_NETLINK, .nl_pid = keeper_port()};
+		syscall(SYS_connect, fd, &nl, sizeof(nl));
+	}
+	errno = saved;
 }
 
 const void *netlink_to(int fd, const void *to, socklen_t len, struct sockaddr_storage *out)

@@ -15,8 +15,14 @@
 /** The protocol to use in the place of another one in socket(2). */
 int netlink_protocol(int domain, int protocol);
 
+/** A socket was made with another protocol in the place of RDMA's: it is one of those below. */
+void netlink_made(int fd);
+
+/** A socket was bound: what it sends without an address, with any call, goes to the keeper from now on. */
+void netlink_bound(int fd, const void *address, socklen_t len);
+
 /**
- * Where to send what is for an address of a socket.
+ * Where to send or to connect, when a program names an address.
  * @return to itself, or *out, an address of the same size: struct sockaddr_nl.
  */
 const void *netlink_to(int fd, const void *to, socklen_t len, struct sockaddr_storage *out);

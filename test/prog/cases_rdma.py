@@ -137,6 +137,14 @@ check(*s.recvfrom(9999))
 s.sendmsg([request], [], 0, (0, 0))
 data, _, _, sender = s.recvmsg(9999)
 check(data, sender)
+# Without an address it is for the kernel, too: of a bound socket, and of one that is connected to it.
+c = socket.socket(NETLINK, RAW, RDMA)
+c.connect((0, 0))
+for s, send in (s, s.send), (s, lambda m: s.sendmsg([m])), (s, lambda m: os.write(s.fileno(), m)), (c, c.send):
+    port = s.getsockname()[0]
+    send(request)
+    check(*s.recvfrom(9999))
+s, port = c, c.getsockname()[0]
 # A child has the same socket.
 child = os.fork()
 if child == 0:
@@ -150,12 +158,19 @@ r.bind((0, 0))
 r.sendto(struct.pack('IHHII', 20, 18, DUMP, 5, 0) + bytes(4), (0, 0))
 data, sender = r.recvfrom(99999)
 assert struct.unpack_from('IHHII', data)[1] == 16 and sender[:2] == (0, 0)
+# The program's own protocol stays its own.
+a, b = (socket.socket(NETLINK, RAW, 2) for _ in range(2))
+a.bind((0, 0))
+b.bind((0, 0))
+a.sendto(b'x', b.getsockname())
+b.sendto(b'y', a.getsockname())
+assert a.recv(9) == b'y' and b.recv(9) == b'x'
 print('ok')
 '''
 
 
 def sockets(config, _lab):
-    """sendto, sendmsg, recvfrom and recvmsg; children; and sockets of other protocols."""
+    """sendto, sendmsg, recvfrom and recvmsg; no address; children; and sockets of other protocols."""
     expect(output(config, sys.executable, '-c', SOCKET) == 'ok\n', 'failed')
 
 
