@@ -317,7 +317,8 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		path = rocemu_qp_path(qp->rqp);
 		if ((mask & IBV_QP_AV) && path)
 			lane_prepare_path(c->lane, path); /* if it fails, sending tells */
-		ibqp->state = rocemu_qp_state(qp->rqp);
+		if (mask & IBV_QP_STATE)
+			ibqp->state = attr->qp_state;
 		lane_kick(c->lane);
 		vb_deliver_events(c, lane_ep(c->lane));
 	}
@@ -345,7 +346,8 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 	lane_lock(c->lane);
 	rocemu_qp_query(qp->rqp, attr);
 	lane_unlock(c->lane);
-	ibqp->state = attr->qp_state;
+	if (mask & IBV_QP_STATE)
+		ibqp->state = attr->qp_state;
 	*init = (struct ibv_qp_init_attr){
 		.qp_context = ibqp->qp_context,
 		.send_cq = ibqp->send_cq,

@@ -78,6 +78,29 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 
 /* ---- what was set is what is told ---- */
 
+/*
+ * The state in struct ibv_qp is that of the last call that was about the state. UCX asserts that it is RTS, after it
+ * has asked for the address of a QP that failed.
+ */
+TEST(query_qp, of_something_else_than_the_state__state_in_struct_stays)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+	struct pair p;
+
+	pair_open(&p, IBV_QPT_RC);
+	p.a->state = IBV_QPS_SQE;
+	assert_int_equal(ibv_query_qp(p.a, &attr, IBV_QP_DEST_QPN | IBV_QP_AV, &init), 0);
+	assert_int_equal(p.a->state, IBV_QPS_SQE);
+	attr.qp_access_flags = IBV_ACCESS_REMOTE_READ;
+	assert_int_equal(ibv_modify_qp(p.a, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(p.a->state, IBV_QPS_SQE);
+	assert_int_equal(state_of(p.a), IBV_QPS_RTS);
+	assert_int_equal(to_state(p.a, IBV_QPS_ERR), 0);
+	assert_int_equal(p.a->state, IBV_QPS_ERR);
+	pair_close(&p);
+}
+
 TEST(query_qp, rc_in_rts__all_attributes_as_set)
 {
 	struct ibv_qp_attr init_attr = {.qp_state = IBV_QPS_INIT,
