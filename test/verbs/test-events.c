@@ -265,6 +265,50 @@ TEST(channel, polled_after_arming_and_posting__event)
 	pair_close(&p);
 }
 
+static void *poll_one(void *cq)
+{
+	dev_poll(cq);
+	return NULL;
+}
+
+/* A thread that polls does not wake another one, which armed the CQ and sleeps: the event does, as on hardware. */
+TEST(channel, polled_by_another_thread_after_arming__event)
+{
+	struct ibv_cq *cq;
+	struct dev other;
+	struct pair p;
+	pthread_t t;
+	void *user;
+
+	dev_open(&p.d);
+	dev_open(&other);
+	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+	p.a = dev_qp(&other, IBV_QPT_RC, 0);
+	dev_connect(p.a, p.b);
+	for (int i = 0; i < 100; i++) {
+		struct pollfd fd = {.fd = p.d.channel->fd, .events = POLLIN};
+		struct ibv_sge sge = dev_sge(&other, 0, 64);
+		struct ibv_send_wr *bad, wr = {.sg_list = &sge,
+					       .num_sge = 1,
+					       .opcode = IBV_WR_SEND,
+					       .send_flags = IBV_SEND_SIGNALED};
+
+		dev_post_recv(&p.d, p.b, 2, 1024, 64);
+		assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
+		assert_int_equal(ibv_post_send(p.a, &wr, &bad), 0);
+		assert_int_equal(pthread_create(&t, NULL, poll_one, p.d.cq), 0);
+		assert_int_equal(pthread_join(t, NULL), 0);
+		assert_int_equal(poll(&fd, 1, 10000), 1);
+		assert_int_equal(ibv_get_cq_event(p.d.channel, &cq, &user), 0);
+		ibv_ack_cq_events(cq, 1);
+		dev_poll(other.cq);
+	}
+	assert_int_equal(ibv_destroy_qp(p.a), 0);
+	assert_int_equal(ibv_destroy_qp(p.b), 0);
+	dev_close(&other);
+	dev_close(&p.d);
+}
+
 static void *destroy_cq(void *cq)
 {
 	return (void *)(intptr_t)ibv_destroy_cq(cq);
