@@ -44,46 +44,44 @@ def program(path):
     raise Skip(f'no {PROGRAM[0]} under {path}: build it')
 
 
-def parts():
-    """(name, device, multiplier, cases) of each process."""
+def groups():
+    """Processes that run at the same time: (name, device, multiplier, cases) of each."""
     others = '-' + ':'.join((*sorted(LEFT_OUT), *SILENCE, *LONG, *SHORTENED))
-    for i in range(SHARDS):
-        yield f'shard {i}', 'mlx5_0', MULTIPLIER, others
-    yield 'silence', 'mlx5_0', 1, ':'.join(SILENCE)
-    yield 'long', 'mlx5_0', MULTIPLIER, ':'.join(LONG)
-    yield 'shortened', 'rxe0', MULTIPLIER, ':'.join(SHORTENED)
+    yield [(f'shard {i}', 'mlx5_0', MULTIPLIER, others) for i in range(SHARDS)] + [('silence', 'mlx5_0', 1, ':'.join(SILENCE))]
+    yield [('long', 'mlx5_0', MULTIPLIER, ':'.join(LONG))]
+    yield [('shortened', 'rxe0', MULTIPLIER, ':'.join(SHORTENED))]
 
 
-def start(world):
-    """All of them, at the same time."""
-    binary, before, started = program(world.source), world.server.device, []
-    for name, device, multiplier, cases in parts():
-        argv = [binary, f'--device_name={device}', f'--completion_wait_multiplier={multiplier}', f'--gtest_filter={cases}']
-        if device == 'rxe0':
-            argv.append('--ipv4_only')  # without it the suite stops: rxe has no IPv6
-        word, _, number = name.partition(' ')
-        env = {'GTEST_TOTAL_SHARDS': str(SHARDS), 'GTEST_SHARD_INDEX': number} if word == 'shard' else {}
-        world.server.device = f'{device}={world.interface}'
-        started.append(world.start(world.server, argv, name, env))
-    world.server.device = before
-    return started
+def start(world, name, device, multiplier, cases):
+    argv = [program(world.source), f'--device_name={device}', f'--completion_wait_multiplier={multiplier}', f'--gtest_filter={cases}']
+    if device == 'rxe0':
+        argv.append('--ipv4_only')      # without it the suite stops: rxe has no IPv6
+    word, _, number = name.partition(' ')
+    env = {'GTEST_TOTAL_SHARDS': str(SHARDS), 'GTEST_SHARD_INDEX': number} if word == 'shard' else {}
+    before = world.server.device
+    world.server.device = f'{device}={world.interface}'
+    try:
+        return world.start(world.server, argv, name, env)
+    finally:
+        world.server.device = before
 
 
 def of_kind(p, kind):
-    return set(re.findall(rf'^\[ *{kind} \] ([\w./]+) \(\d+ ms\)$', p.stdout, re.M))
+    return set(re.findall(rf'^\[ *{kind} *\] ([\w./]+) \(\d+ ms\)$', p.stdout, re.M))
 
 
 def suite(world):
     ran, skipped, known = 0, set(), set()
-    for p in start(world):
-        p.wait(GUARD_S)
-        ended = re.search(r'^\[==========\] (\d+) tests? from \d+ test suites? ran', p.stdout, re.M)
-        expect(ended, f'{p.name}: it did not get to its end', p)
-        ran += int(ended.group(1))
-        skipped |= of_kind(p, 'SKIPPED')
-        failed = of_kind(p, 'FAILED')
-        expect(failed <= set(DEVIATIONS), f'failed beside what is known: {", ".join(sorted(failed - set(DEVIATIONS)))}', p)
-        known |= failed
+    for group in groups():
+        for p in [start(world, *part) for part in group]:
+            p.wait(GUARD_S)
+            ended = re.search(r'^\[==========\] (\d+) tests? from \d+ test suites? ran', p.stdout, re.M)
+            expect(ended, f'{p.name}: it did not get to its end', p)
+            ran += int(ended.group(1))
+            skipped |= of_kind(p, 'SKIPPED')
+            failed = of_kind(p, 'FAILED')
+            expect(failed <= set(DEVIATIONS), f'failed beside what is known: {", ".join(sorted(failed - set(DEVIATIONS)))}', p)
+            known |= failed
     expect(known == set(DEVIATIONS), f'known to fail, but passed: {", ".join(sorted(set(DEVIATIONS) - known))}')
     return f'{ran - len(skipped) - len(known)} of {ran + len(LEFT_OUT)} cases pass, {len(skipped)} skipped, ' \
         f'{len(known)} known to fail, {len(LEFT_OUT)} left out'
