@@ -23,6 +23,7 @@
 #define ACQUIRE(...) TS(acquire_capability(__VA_ARGS__))
 #define TRY_ACQUIRE(...) TS(try_acquire_capability(__VA_ARGS__))
 #define RELEASE(...) TS(release_capability(__VA_ARGS__))
+#define ASSERT_HELD(...) TS(assert_capability(__VA_ARGS__))
 #define EXCLUDES(...) TS(locks_excluded(__VA_ARGS__))
 #define NO_THREAD_SAFETY_ANALYSIS TS(no_thread_safety_analysis)
 

@@ -3,6 +3,7 @@
  * A lane's inside, for the files lane*.c only.
  *
  *   lane.c           life: new, attach, free, fork
+ *   lane-lock.c      the lock, joined lanes
  *   lane-sock.c      which receive sockets there are
  *   lane-rx.c        sockets to endpoint
  *   lane-tx.c        endpoint to sockets
@@ -120,6 +121,8 @@ struct lane_count {
 
 struct lane {
 	pthread_mutex_t lock;
+	bool joined; /* whoever holds lock holds the joint lock too; see lane-lock.c */
+	struct list joined_node; /* in the list of lane-lock.c */
 	struct list node; /* in the registry of lane.c, guarded by its lock */
 	char device[64];
 	struct rocemu_ep *ep; /* owned */
@@ -167,6 +170,18 @@ struct lane {
 	struct lane_stats own_stats;
 	struct lane_count count;
 };
+
+/* ---- lane-lock.c ---- */
+
+/** Not joined. Also in a forked child, where nobody holds it. */
+void lane_lock_init(struct lane *l);
+void lane_lock_fini(struct lane *l);
+/** In a forked child: no lanes are joined. */
+void lane_lock_forget(void);
+/** The lane ends: others no longer drive it. They may still use its endpoint. */
+void lane_leave(struct lane *l) EXCLUDES(l);
+/** The lane was driven: what came of it in the endpoints of lanes joined with it. */
+void lane_settle_joined(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-sock.c ---- */
 
@@ -269,6 +284,8 @@ void lane_drive_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** The same after the lane's thread received something: acknowledgements may be left to a caller's
  * answer. */
 void lane_drive_received(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Deliver the endpoint's events and see to the next deadline. */
+void lane_settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Is a caller spinning in lane_poll()? */
 bool lane_is_spun(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Something was written to the tap. */

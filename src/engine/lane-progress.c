@@ -94,9 +94,7 @@ static rocemu_ns_t timer_slack(rocemu_ns_t now, rocemu_ns_t due)
 	return due != ROCEMU_NEVER && due > now + TIMER_EXACT_NS ? (due - now) / 4 : 0;
 }
 
-/* Deliver events and see to the next deadline. */
-static void settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-static void settle(struct lane *l, rocemu_ns_t now)
+void lane_settle(struct lane *l, rocemu_ns_t now)
 {
 	const rocemu_ns_t timers = rocemu_ep_deadline(l->ep);
 	rocemu_ns_t due = l->ack_due;
@@ -117,6 +115,14 @@ static void settle(struct lane *l, rocemu_ns_t now)
 		due = MIN(due, timers + timer_slack(now, timers));
 	if (due < l->thread.armed)
 		lane_thread_arm(l, l->progress.mode == PROGRESS_POLLED ? due : l->next_due);
+}
+
+static void settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void settle(struct lane *l, rocemu_ns_t now)
+{
+	lane_settle(l, now);
+	if (unlikely(l->joined))
+		lane_settle_joined(l, now);
 }
 
 /* After a receive: may what there is to send wait for an answer? */

@@ -2,6 +2,7 @@
 /* The life of a lane: made, attached to a slot of port 4791, freed, and what a fork leaves of it.
  */
 #include <errno.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,34 +19,6 @@
 static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list registry = {&registry, &registry};
 
-/* ---- the lock ---- */
-
-void lane_lock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
-{
-	pthread_mutex_lock(&l->lock);
-}
-
-void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
-{
-	pthread_mutex_unlock(&l->lock);
-}
-
-bool lane_trylock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
-{
-	return pthread_mutex_trylock(&l->lock) == 0;
-}
-
-/* Held for a microsecond or so: spinning a little beats sleeping. */
-static void lock_init(struct lane *l)
-{
-	pthread_mutexattr_t attr;
-
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
-	pthread_mutex_init(&l->lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
-
 /* ---- fork ---- */
 
 /*
@@ -57,7 +30,7 @@ static void lock_init(struct lane *l)
 static void bury(struct lane *l)
 {
 	l->dead = true;
-	lock_init(l);
+	lane_lock_init(l);
 	lane_sock_bury(l);
 	lane_count_bury(l);
 	lane_tx_fini(l);
@@ -88,12 +61,29 @@ static void fork_parent(void)
 
 static void fork_child(void)
 {
+	lane_lock_forget();
 	list_for_each_safe (it, tmp, &registry) {
 		bury(list_entry(it, struct lane, node));
 		list_remove(it);
 	}
 	tap_forget();
 	pthread_mutex_unlock(&registry_lock);
+}
+
+/*
+ * A lane that is busy sends by itself; but the lock of a joined one may be taken because another is
+ * busy. Not for ever: the program may exit from a signal handler, with the lock taken.
+ */
+static bool take_at_exit(struct lane *l) TRY_ACQUIRE(true, l) NO_THREAD_SAFETY_ANALYSIS
+{
+	enum { TRIES = 100 };
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (lane_trylock(l))
+			return true;
+		sched_yield();
+	}
+	return false;
 }
 
 /* A program may exit with its QPs open, right after its last completion. */
@@ -103,8 +93,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	list_for_each (it, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
 
-		/* A lane that is busy sends by itself. */
-		if (!lane_trylock(l))
+		if (!take_at_exit(l))
 			continue;
 		lane_flush(l);
 		lane_impair_release(l);
@@ -197,7 +186,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	list_init(&l->node);
 	list_init(&l->retired);
 	list_init(&l->tx.backlog);
-	lock_init(l);
+	lane_lock_init(l);
 	snprintf(l->device, sizeof(l->device), "%s", config->device ? config->device : "lane");
 	l->on_events = config->on_events;
 	l->user = config->user;
@@ -253,6 +242,7 @@ void lane_free(struct lane *l)
 	pthread_mutex_lock(&registry_lock);
 	list_remove(&l->node);
 	pthread_mutex_unlock(&registry_lock);
+	lane_leave(l);
 	detach(l);
 	log_stats(l);
 	lane_lock(l);
@@ -266,9 +256,11 @@ void lane_free(struct lane *l)
 	lane_tx_fini(l);
 	lane_rx_fini(l);
 	tap_put(l->tap);
+	lane_lock(l); /* endpoints of joined lanes may refer to its objects */
 	rocemu_ep_free(l->ep);
+	lane_unlock(l);
 	lane_count_stop(l);
-	pthread_mutex_destroy(&l->lock);
+	lane_lock_fini(l);
 	free(l);
 }
 

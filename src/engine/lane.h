@@ -9,7 +9,8 @@
  * "Progress".
  *
  * Lock order: consumer locks of CQs (verbs) before the lane's lock. Nothing is taken under the
- * lane's lock but leaf locks of the verbs layer's event queues.
+ * lane's lock but leaf locks of the verbs layer's event queues. Two lanes' locks are never held at
+ * once; lane_join() is for endpoints that use each other's objects.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -68,6 +69,13 @@ void lane_lock(struct lane *l) ACQUIRE(l);
 void lane_unlock(struct lane *l) RELEASE(l);
 bool lane_trylock(struct lane *l) TRY_ACQUIRE(true, l);
 
+/**
+ * From now on whoever holds the lock of any joined lane of the process may use the endpoints of all
+ * of them; what comes of it there is delivered by the lane that was driven. The lane is attached.
+ * Once joined, always joined; calling it again does nothing.
+ */
+void lane_join(struct lane *l) EXCLUDES(l);
+
 /** The endpoint; to be used with the lock held. Borrowed as long as the lane lives. */
 struct rocemu_ep *lane_ep(struct lane *l);
 
@@ -93,7 +101,7 @@ void lane_flush(struct lane *l) REQUIRES(l);
  * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
  * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
  * something to send with them.
- * @return false: the lock was taken by somebody else, who makes progress.
+ * @return false: the lock was taken by somebody else, who makes progress (of joined lanes: on one).
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lane's lock, and lanes that are joined.
+ *
+ * The endpoints of joined lanes use each other's objects. Whoever takes such a lane's own lock
+ * takes the joint lock after it. So the joint lock guards all of every joined lane, and who holds
+ * one of them may use the others. A lane is joined with its own lock held, when nobody is inside;
+ * nobody takes two lanes' own locks, nor an own lock under the joint one.
+ */
+#include "engine/lane-internal.h"
+
+static pthread_mutex_t joint = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
+/* of lane.joined_node; guarded by joint */
+static struct list joined_lanes = {&joined_lanes, &joined_lanes};
+/*
+ * Threads that wait for the joint lock. Who polls one lane, and takes the lock again at once, would
+ * else keep it from those whose lane has something to do.
+ */
+static atomic_uint joint_waiting;
+
+/* Held for a microsecond or so: spinning a little beats sleeping. */
+static void mutex_init(pthread_mutex_t *mutex)
+{
+	pthread_mutexattr_t attr;
+
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ADAPTIVE_NP);
+	pthread_mutex_init(mutex, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+void lane_lock_init(struct lane *l)
+{
+	mutex_init(&l->lock);
+	l->joined = false;
+	list_init(&l->joined_node);
+}
+
+void lane_lock_fini(struct lane *l)
+{
+	pthread_mutex_destroy(&l->lock);
+}
+
+void lane_lock_forget(void)
+{
+	mutex_init(&joint);
+	list_init(&joined_lanes);
+	atomic_store(&joint_waiting, 0);
+}
+
+static void joint_lock(void)
+{
+	if (pthread_mutex_trylock(&joint) == 0)
+		return;
+	atomic_fetch_add_explicit(&joint_waiting, 1, memory_order_relaxed);
+	pthread_mutex_lock(&joint);
+	atomic_fetch_sub_explicit(&joint_waiting, 1, memory_order_relaxed);
+}
+
+static bool joint_trylock(void)
+{
+	return atomic_load_explicit(&joint_waiting, memory_order_relaxed) == 0 &&
+	       pthread_mutex_trylock(&joint) == 0;
+}
+
+void lane_lock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	pthread_mutex_lock(&l->lock);
+	if (unlikely(l->joined))
+		joint_lock();
+}
+
+void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	if (unlikely(l->joined))
+		pthread_mutex_unlock(&joint);
+	pthread_mutex_unlock(&l->lock);
+}
+
+bool lane_trylock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	if (pthread_mutex_trylock(&l->lock))
+		return false;
+	if (likely(!l->joined) || joint_trylock())
+		return true;
+	pthread_mutex_unlock(&l->lock);
+	return false;
+}
+
+void lane_join(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
+{
+	lane_lock(l);
+	if (!l->joined) {
+		joint_lock();
+		l->joined = true;
+		if (l->attached && !l->dead)
+			list_append(&joined_lanes, &l->joined_node);
+	}
+	lane_unlock(l);
+}
+
+void lane_leave(struct lane *l)
+{
+	lane_lock(l);
+	list_remove(&l->joined_node);
+	lane_unlock(l);
+}
+
+/* The joint lock is held: l is joined, and some joined lane's lock is held. */
+static void assume_held(struct lane *l) ASSERT_HELD(l);
+static void assume_held(struct lane *l)
+{
+	(void)l;
+}
+
+void lane_settle_joined(struct lane *l, rocemu_ns_t now)
+{
+	list_for_each (n, &joined_lanes) {
+		struct lane *other = list_entry(n, struct lane, joined_node);
+
+		if (other == l)
+			continue;
+		assume_held(other);
+		lane_settle(other, now);
+	}
+}
