@@ -465,7 +465,13 @@ ROCEMU_PUBLIC void *rocemu_srq_user(const struct rocemu_srq *srq);
  */
 
 ROCEMU_PUBLIC struct rocemu_xrcd *rocemu_xrcd_new(struct rocemu_ep *ep); /* NULL: out of memory */
-/** -EBUSY while an SRQ or a QP belongs to it. */
+/**
+ * The part of a domain in one more endpoint: for its target QPs and SRQs, which reach, and are reached by, those of the
+ * other parts. From now on a call on one of the domain's endpoints may also raise events and set deadlines at the others:
+ * their callers share one lock, and look after all of them. NULL: out of memory.
+ */
+ROCEMU_PUBLIC struct rocemu_xrcd *rocemu_xrcd_part_new(struct rocemu_ep *ep, struct rocemu_xrcd *of);
+/** One part, if there are several. -EBUSY while an SRQ or a QP belongs to it. */
 ROCEMU_PUBLIC int rocemu_xrcd_free(struct rocemu_xrcd *xrcd);
 
 /**

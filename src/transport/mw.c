@@ -182,10 +182,12 @@ enum ibv_wc_status mw_execute(struct rocemu_qp *qp, const struct swqe *w)
 
 /* ---- access ---- */
 
-/** The entry of a key that the peer of qp may use, or NULL. */
-static const struct rocemu_mr *reachable(const struct rocemu_qp *qp, uint32_t rkey)
+/** The entry of a key that the peer of qp may use, or NULL. pd: the request's, NULL: none. */
+static const struct rocemu_mr *reachable(const struct rocemu_qp *qp, const struct rocemu_pd *pd,
+					 uint32_t rkey)
 {
-	const struct rocemu_mr *entry = mr_find(&qp->ep->mrs, rkey);
+	/* A PD of XRC may be another endpoint's. */
+	const struct rocemu_mr *entry = pd ? mr_find(&pd->ep->mrs, rkey) : NULL;
 
 	if (!entry || (entry->window && entry->window->qp && entry->window->qp != qp))
 		return NULL;
@@ -199,14 +201,14 @@ uint8_t *mw_access(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint3
 
 	if (!len)
 		return mr_nowhere(); /* C9-88: a zero-length operation's key is not checked */
-	entry = reachable(qp, rkey);
+	entry = reachable(qp, pd, rkey);
 	return entry ? mr_range(entry, pd, addr, len, access) : NULL;
 }
 
 bool mw_grants(const struct rocemu_qp *qp, const struct rocemu_pd *pd, uint32_t rkey,
 	       const struct mw_range *range, int access)
 {
-	const struct rocemu_mr *entry = reachable(qp, rkey);
+	const struct rocemu_mr *entry = reachable(qp, pd, rkey);
 
 	if (!entry)
 		return false;

@@ -76,6 +76,7 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 				   uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
+	const struct rocemu_pd *pd;
 	struct rocemu_mw *mw = NULL;
 
 	if (ops & ROCEMU_OP_FIRST) {
@@ -90,8 +91,9 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 		if (!mw)
 			return RESP_INVALIDATE;
 	}
+	pd = resp_recv_pd(qp);
 	if (pkt->payload_len &&
-	    sge_scatter(&qp->ep->mrs, resp_recv_pd(qp), r->rwqe.sge, r->rwqe.nsge, r->offset,
+	    sge_scatter(&pd->ep->mrs, pd, r->rwqe.sge, r->rwqe.nsge, r->offset,
 			pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
 	if (mw)

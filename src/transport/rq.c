@@ -77,7 +77,7 @@ bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out)
 		return false;
 	if (srq->limit && rq_count(&srq->rq) < srq->limit) {
 		srq->limit = 0; /* once, until it is armed again (IBTA 10.2.9.4) */
-		event_raise(qp->ep, &srq->ev, 1u << IBV_EVENT_SRQ_LIMIT_REACHED);
+		event_raise(srq->pd->ep, &srq->ev, 1u << IBV_EVENT_SRQ_LIMIT_REACHED);
 	}
 	return true;
 }

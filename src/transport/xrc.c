@@ -17,8 +17,18 @@ struct rocemu_xrcd *rocemu_xrcd_new(struct rocemu_ep *ep)
 	if (!xrcd)
 		return NULL;
 	xrcd->ep = ep;
+	list_init(&xrcd->parts);
 	list_init(&xrcd->targets);
 	list_append(&ep->xrcds, &xrcd->link);
+	return xrcd;
+}
+
+struct rocemu_xrcd *rocemu_xrcd_part_new(struct rocemu_ep *ep, struct rocemu_xrcd *of)
+{
+	struct rocemu_xrcd *xrcd = rocemu_xrcd_new(ep);
+
+	if (xrcd)
+		list_append(&of->parts, &xrcd->parts);
 	return xrcd;
 }
 
@@ -26,6 +36,7 @@ int rocemu_xrcd_free(struct rocemu_xrcd *xrcd)
 {
 	if (xrcd->refs)
 		return -EBUSY;
+	list_remove(&xrcd->parts);
 	list_remove(&xrcd->link);
 	free(xrcd);
 	return 0;
@@ -38,13 +49,53 @@ void xrc_table_init(struct slot_table *t)
 	slot_table_init(t, INDEX_COUNT);
 }
 
+static uint32_t slot_number(struct slot slot)
+{
+	return slot.index | (uint32_t)slot.tag << INDEX_BITS;
+}
+
+static struct rocemu_srq *srq_of_part(const struct rocemu_xrcd *part, uint32_t srqn)
+{
+	struct rocemu_srq *srq = slot_at(&part->ep->xrc_srqs, srqn % INDEX_COUNT);
+
+	return srq && srq->num == srqn && srq->xrcd == part ? srq : NULL;
+}
+
+/** In the domain's other parts. */
+static struct rocemu_srq *srq_elsewhere(const struct rocemu_xrcd *xrcd, uint32_t srqn)
+{
+	list_for_each (n, &xrcd->parts) {
+		struct rocemu_srq *srq =
+			srq_of_part(list_entry(n, struct rocemu_xrcd, parts), srqn);
+
+		if (srq)
+			return srq;
+	}
+	return NULL;
+}
+
+/** A slot whose number no other part of the domain has. -ENOMEM. */
+static int number_init(struct rocemu_xrcd *xrcd, struct rocemu_srq *srq, struct slot *slot)
+{
+	struct slot_table *t = &xrcd->ep->xrc_srqs;
+
+	for (unsigned tries = 0; tries < INDEX_COUNT; tries++) {
+		if (slot_init(t, &xrcd->ep->rng, srq, slot))
+			return -ENOMEM;
+		if (likely(!srq_elsewhere(xrcd, slot_number(*slot))))
+			return 0;
+		slot_fini(t, *slot); /* the next one has another index or tag */
+	}
+	return -ENOMEM;
+}
+
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq)
 {
 	struct slot slot;
 
-	if (slot_init(&xrcd->ep->xrc_srqs, &xrcd->ep->rng, srq, &slot))
+	if (number_init(xrcd, srq, &slot))
 		return -ENOMEM;
-	srq->num = slot.index | (uint32_t)slot.tag << INDEX_BITS;
+	srq->num = slot_number(slot);
 	srq->xrcd = xrcd;
 	srq->cq = cq;
 	xrcd->refs++;
@@ -52,12 +103,19 @@ int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu
 	return 0;
 }
 
+static void part_forget_srq(struct rocemu_xrcd *part, const struct rocemu_srq *srq)
+{
+	list_for_each (n, &part->targets)
+		resp_forget_srq(list_entry(n, struct rocemu_qp, target_link), srq);
+}
+
 void xrc_srq_fini(struct rocemu_srq *srq)
 {
 	struct slot slot = {.index = srq->num % INDEX_COUNT, .tag = (uint8_t)(srq->num >> INDEX_BITS)};
 
-	list_for_each (n, &srq->xrcd->targets)
-		resp_forget_srq(list_entry(n, struct rocemu_qp, target_link), srq);
+	part_forget_srq(srq->xrcd, srq);
+	list_for_each (n, &srq->xrcd->parts)
+		part_forget_srq(list_entry(n, struct rocemu_xrcd, parts), srq);
 	slot_fini(&srq->xrcd->ep->xrc_srqs, slot);
 	srq->xrcd->refs--;
 	srq->cq->refs--;
@@ -65,7 +123,7 @@ void xrc_srq_fini(struct rocemu_srq *srq)
 
 struct rocemu_srq *xrc_srq_find(const struct rocemu_qp *qp, uint32_t srqn)
 {
-	struct rocemu_srq *srq = slot_at(&qp->ep->xrc_srqs, srqn % INDEX_COUNT);
+	struct rocemu_srq *srq = srq_of_part(qp->xrcd, srqn);
 
-	return srq && srq->num == srqn && srq->xrcd == qp->xrcd ? srq : NULL;
+	return likely(srq != NULL) ? srq : srq_elsewhere(qp->xrcd, srqn);
 }

@@ -14,21 +14,23 @@
 #include "base/list.h"
 #include "transport/slot-table.h"
 
+/** A domain, or the part of it that is in one endpoint. */
 struct rocemu_xrcd {
 	struct rocemu_ep *ep; /* borrowed */
 	struct list link;     /* in ep->xrcds */
+	struct list parts;    /* ring of the domain's parts; linked to itself: it has no others */
 	struct list targets;  /* of rocemu_qp.target_link */
-	uint32_t refs;	      /* SRQs and XRC_RECV QPs */
+	uint32_t refs;	      /* SRQs and XRC_RECV QPs of this part */
 };
 
 void xrc_table_init(struct slot_table *t);
 
-/** Give an SRQ its number and references to domain and CQ. -ENOMEM: nothing has changed. */
+/** Give an SRQ its number, unique in its endpoint and its domain, and references to domain and CQ. -ENOMEM: nothing has changed. */
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq);
 /** Take both back, and whatever the domain's QPs have of the queue under way. */
 void xrc_srq_fini(struct rocemu_srq *srq);
 
-/** The SRQ that a request packet for this QP names: of its domain. NULL: there is none. */
+/** The SRQ that a request packet for this QP names: of its domain, in whichever endpoint. NULL: there is none. */
 struct rocemu_srq *xrc_srq_find(const struct rocemu_qp *qp, uint32_t srqn);
 
 #endif
