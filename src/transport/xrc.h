@@ -25,12 +25,14 @@ struct rocemu_xrcd {
 
 void xrc_table_init(struct slot_table *t);
 
-/** Give an SRQ its number, unique in its endpoint and its domain, and references to domain and CQ. -ENOMEM: nothing has changed. */
+/** Give an SRQ its number, unique in its endpoint and its domain, and references to domain and CQ.
+ * -ENOMEM: nothing has changed. */
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq);
 /** Take both back, and whatever the domain's QPs have of the queue under way. */
 void xrc_srq_fini(struct rocemu_srq *srq);
 
-/** The SRQ that a request packet for this QP names: of its domain, in whichever endpoint. NULL: there is none. */
+/** The SRQ that a request packet for this QP names: of its domain, in whichever endpoint. NULL:
+ * there is none. */
 struct rocemu_srq *xrc_srq_find(const struct rocemu_qp *qp, uint32_t srqn);
 
 #endif

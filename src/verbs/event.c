@@ -49,6 +49,18 @@ static void post_one_of(struct vb_context *c, struct vb_async *a, unsigned n,
 			vb_async_post(c, &a[i]);
 }
 
+/** At each handle of a QP; one may be another context's. */
+static void post_to_handles(struct vb_qp *qp, enum ibv_event_type type)
+{
+	struct vb_qp *at = qp;
+
+	do {
+		post_one_of(vb_context_of(at->base.qp_base.context), at->async,
+			    ARRAY_LEN(at->async), type);
+		at = list_entry(at->sharing.next, struct vb_qp, sharing);
+	} while (at != qp);
+}
+
 void vb_deliver_events(void *user, struct rocemu_ep *ep)
 {
 	struct vb_context *c = user;
@@ -56,7 +68,6 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 
 	while (rocemu_ep_next_event(ep, &ev)) {
 		struct vb_cq *cq;
-		struct vb_qp *qp;
 		struct vb_srq *srq;
 
 		switch (ev.type) {
@@ -72,11 +83,7 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 			post_one_of(c, &cq->async, 1, ev.async);
 			break;
 		case ROCEMU_EVENT_QP:
-			qp = rocemu_qp_user(ev.u.qp);
-			post_one_of(c, qp->async, ARRAY_LEN(qp->async), ev.async);
-			list_for_each (n, &qp->sharing)
-				post_one_of(c, list_entry(n, struct vb_qp, sharing)->async,
-					    ARRAY_LEN(qp->async), ev.async);
+			post_to_handles(rocemu_qp_user(ev.u.qp), ev.async);
 			break;
 		case ROCEMU_EVENT_SRQ:
 			srq = rocemu_srq_user(ev.u.srq);

@@ -13,6 +13,7 @@
  * Locks, in order:
  *   vb_port.update      following the interface
  *   vb_cq.consumer      who takes completions out; two CQs: lower address first
+ *   xrc.c's lock        XRC domains, which contexts share; not under a consumer's
  *   vb_context.lock     attaching the lane, references of channels
  *   the lane's lock     the endpoint and all its objects
  *   evq.lock            waiting events (a leaf)
@@ -88,6 +89,14 @@ struct vb_handles {
 	uint32_t next; /* the first free place, or size */
 };
 
+/** What a context has of XRC domains; guarded by xrc.c's lock. */
+struct vb_xrc_context {
+	struct list parts;  /* of vb_xrc_part.of_context */
+	struct list guests; /* of vb_qp.guest: handles of QPs that are other contexts' */
+	unsigned lent;	    /* other contexts' handles of this one's QPs */
+	bool closed;	    /* by the program; the last of lent frees it */
+};
+
 struct vb_context {
 	struct verbs_context vctx; /* programs see &vctx.context */
 	struct vb_device *dev;	   /* ref */
@@ -102,7 +111,7 @@ struct vb_context {
 	struct vb_handles handles;
 	size_t dm_used;		 /* bytes of device memory; guarded by lock */
 	struct list on_demand;	 /* of vb_mr.on_demand; guarded by lock */
-	struct list xrc_domains; /* of vb_xrc_domain.node; guarded by lock */
+	struct vb_xrc_context xrc;
 };
 
 struct vb_pd {
@@ -170,13 +179,13 @@ struct vb_cq {
 	struct fault_total *fault; /* of the rule by which it overflows on purpose; NULL: none */
 };
 
-struct vb_xrc_domain;
+struct vb_xrc_part;
 
 struct vb_xrcd {
 	struct ibv_xrcd base;
-	struct vb_xrc_domain *domain; /* ref; all handles of a file's have the same */
-	struct rocemu_xrcd *rx;	      /* the domain's */
-	atomic_uint refs;	      /* SRQs and QPs made with this handle */
+	struct vb_xrc_part *part; /* ref; all handles of a context's for one file have the same */
+	struct rocemu_xrcd *rx;	  /* the part's */
+	atomic_uint refs;	  /* SRQs and QPs made with this handle */
 };
 
 struct vb_srq {
@@ -196,7 +205,9 @@ struct vb_wr;
 struct vb_qp {
 	struct ibv_qp_ex base; /* begins with an ibv_qp */
 	struct rocemu_qp *rqp; /* owned, XRC_RECV: by all its handles together */
-	struct list sharing;   /* ring of those handles; guarded by the lane's lock */
+	struct vb_context *home; /* whose lane rqp lives in; XRC_RECV: perhaps not the handle's */
+	struct list sharing;   /* ring of those handles; guarded by home's lane's lock */
+	struct list guest;     /* in its context's xrc.guests: rqp is another context's */
 	struct vb_xrcd *xrcd;  /* ref, XRC_RECV */
 	struct ibv_qp_cap cap;
 	bool sig_all;
@@ -301,6 +312,8 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 
 /* open.c */
+/** A closed context that nobody needs any more. */
+void vb_context_free(struct vb_context *c);
 /** Get the lane its slot, once; complains on stderr the first time it fails. -errno. */
 int vb_context_attach(struct vb_context *c);
 
@@ -425,11 +438,17 @@ void vb_qp_events_init(struct vb_qp *qp);
 struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int vb_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-/** This handle is done with its QP, which goes with the last one. Lane's and CQs' locks held.
+/** This handle is done with its QP, which goes with the last one. Home's lane's and CQs' locks held.
  * -EBUSY. */
 int vb_qp_unshare(struct vb_qp *qp);
-/** The context goes away: what is left of its domains. */
-void vb_xrc_fini(struct vb_context *c);
+/** After that, no lock held: its home may go, if it was closed before. */
+void vb_qp_leave_home(struct vb_qp *qp);
+void vb_xrc_init(struct vb_context *c);
+/**
+ * The program has closed the context: what is left of its domains and handles goes.
+ * @return false: other contexts have handles of its QPs, the last of which frees it.
+ */
+bool vb_xrc_fini(struct vb_context *c);
 
 /* post.c */
 int vb_post_send(struct ibv_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad);

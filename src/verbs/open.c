@@ -96,7 +96,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	pthread_mutex_init(&c->port.lock, NULL);
 	pthread_mutex_init(&c->port.update, NULL);
 	list_init(&c->on_demand);
-	list_init(&c->xrc_domains);
+	vb_xrc_init(c);
 	ret = evq_init(&c->async);
 	if (ret < 0)
 		return ret;
@@ -162,21 +162,26 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 	return &c->vctx.context;
 }
 
+void vb_context_free(struct vb_context *c)
+{
+	vb_port_stop(c);
+	lane_free(c->lane);
+	vb_handles_fini(&c->handles);
+	evq_fini(&c->async);
+	vb_device_put(c->dev);
+	if (c->vctx.context.cmd_fd >= 0)
+		close(c->vctx.context.cmd_fd);
+	free(c);
+}
+
 int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *c = vb_context_of(context);
 
 	if (!c)
 		return close_real(context);
-	vb_port_stop(c);
-	lane_free(c->lane);
-	vb_xrc_fini(c);
-	vb_handles_fini(&c->handles);
-	evq_fini(&c->async);
-	vb_device_put(c->dev);
-	if (context->cmd_fd >= 0)
-		close(context->cmd_fd);
-	free(c);
+	if (vb_xrc_fini(c))
+		vb_context_free(c);
 	return 0;
 }
 

@@ -147,6 +147,7 @@ void vb_qp_events_init(struct vb_qp *qp)
 		qp->async[i].event.element.qp = &qp->base.qp_base;
 	}
 	list_init(&qp->sharing);
+	list_init(&qp->guest);
 }
 
 static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_attr_ex *a)
@@ -166,6 +167,7 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	int ret;
 
 	vb_qp_events_init(qp);
+	qp->home = c;
 	lane_lock(c->lane);
 	ret = rocemu_qp_create(lane_ep(c->lane), &init, &qp->rqp);
 	lane_unlock(c->lane);
@@ -297,6 +299,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct vb_cq *scq = vb_cq_of(ibqp->send_cq), *rcq = vb_cq_of(ibqp->recv_cq);
 	const struct rocemu_path *path;
+	struct lane *lane;
 	int ret;
 
 	if (!c)
@@ -307,22 +310,23 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (ret < 0)
 		return vb_errno(ret);
 	mask = mask_for(ibqp->qp_type, mask);
+	lane = qp->home->lane;
 	vb_cq_lock_pair(scq, rcq);
-	lane_lock(c->lane);
+	lane_lock(lane);
 	if ((mask & IBV_QP_STATE) &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
-		lane_flush(c->lane);
+		lane_flush(lane);
 	ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
 	if (ret == 0) {
 		path = rocemu_qp_path(qp->rqp);
 		if ((mask & IBV_QP_AV) && path)
-			lane_prepare_path(c->lane, path); /* if it fails, sending tells */
+			lane_prepare_path(lane, path); /* if it fails, sending tells */
 		if (mask & IBV_QP_STATE)
 			ibqp->state = attr->qp_state;
-		lane_kick(c->lane);
-		vb_deliver_events(c, lane_ep(c->lane));
+		lane_kick(lane);
+		vb_deliver_events(qp->home, lane_ep(lane));
 	}
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	vb_cq_unlock_pair(scq, rcq);
 	return vb_errno(ret);
 }
@@ -343,9 +347,9 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		return vb_errno(ret);
 	/* All of it, whatever was asked. */
 	memset(attr, 0, sizeof(*attr));
-	lane_lock(c->lane);
+	lane_lock(qp->home->lane);
 	rocemu_qp_query(qp->rqp, attr);
-	lane_unlock(c->lane);
+	lane_unlock(qp->home->lane);
 	if (mask & IBV_QP_STATE)
 		ibqp->state = attr->qp_state;
 	*init = (struct ibv_qp_init_attr){
@@ -374,6 +378,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct vb_cq *scq, *rcq;
+	struct lane *lane;
 	int ret;
 
 	if (!c)
@@ -381,17 +386,19 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);
+	lane = qp->home->lane;
 	scq = vb_cq_of(ibqp->send_cq);
 	rcq = vb_cq_of(ibqp->recv_cq);
 	vb_cq_lock_pair(scq, rcq);
-	lane_lock(c->lane);
-	lane_flush(c->lane);
-	vb_deliver_events(c, lane_ep(c->lane));
+	lane_lock(lane);
+	lane_flush(lane);
+	vb_deliver_events(qp->home, lane_ep(lane));
 	ret = vb_qp_unshare(qp);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	vb_cq_unlock_pair(scq, rcq);
 	if (ret < 0)
 		return vb_errno(ret);
+	vb_qp_leave_home(qp);
 	vb_handle_free(c, ibqp->handle, qp);
 	vb_async_end(c, qp->async, ARRAY_LEN(qp->async), &ibqp->mutex, &ibqp->cond,
 		     &ibqp->events_completed);

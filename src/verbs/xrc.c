@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * XRC domains, and further handles of a target queue pair. A domain that is opened by file belongs
- * to the file's inode: whoever opens it again, in this context, gets the same one. Other contexts
- * and processes have domains of their own, because a domain's queues live in one lane.
+ * to the file's inode: whoever opens it again, on this device in this process, gets the same one.
+ *
+ * Each context has a part of the domain, in its own endpoint; the lanes of the second context and
+ * of all that follow are joined (lane_join()), so that whoever holds the lock of one may use the
+ * domain's other parts. A target QP lives in the lane of the context that made it, its home, also
+ * when that one is closed: a context goes when nobody has a handle of its QPs any more.
  */
 #include <fcntl.h>
 #include <stdlib.h>
@@ -12,81 +16,215 @@
 #include "verbs/fault.h"
 #include "verbs/objects.h"
 
-/** What the handles that ibv_open_xrcd() gives have in common. Guarded by vb_context.lock. */
+/** A domain. Guarded by the lock. */
 struct vb_xrc_domain {
-	struct list node;	/* in vb_context.xrc_domains */
-	struct rocemu_xrcd *rx; /* owned */
-	unsigned handles;
+	struct list node;      /* in domains */
+	struct list parts;     /* of vb_xrc_part.of_domain */
+	unsigned handles;      /* of all parts */
+	struct vb_device *dev; /* borrowed from the parts' contexts */
 	int fd; /* owned: so that nobody else gets the inode's number; -1: of no file */
-	dev_t dev;
-	ino_t ino;
+	dev_t st_dev;
+	ino_t st_ino;
 };
 
-static struct vb_xrc_domain *find(struct vb_context *c, const struct stat *st)
+/** What a context has of a domain, all its handles together. Guarded by the lock. */
+struct vb_xrc_part {
+	struct list of_domain, of_context;
+	struct vb_xrc_domain *domain; /* ref */
+	struct vb_context *c;	      /* borrowed */
+	struct rocemu_xrcd *rx;	      /* owned */
+	unsigned handles; /* what ibv_open_xrcd() gave; 0: others' QPs may need it yet */
+};
+
+/* Guards all domains and vb_context.xrc. Before contexts' locks and lanes'. */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list domains = {&domains, &domains}; /* of vb_xrc_domain.node */
+
+static void before_fork(void)
 {
-	list_for_each (n, &c->xrc_domains) {
+	pthread_mutex_lock(&lock);
+}
+
+static void after_fork(void)
+{
+	pthread_mutex_unlock(&lock);
+}
+
+/** The parent's lanes are dead here: nobody is to find their domains. */
+static void after_fork_child(void)
+{
+	list_for_each_safe (n, next, &domains)
+		list_remove(n);
+	pthread_mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void handle_forks(void)
+{
+	pthread_atfork(before_fork, after_fork, after_fork_child);
+}
+
+/* ---- domains and parts; the lock held ---- */
+
+static struct vb_xrc_domain *domain_find(const struct vb_device *dev, const struct stat *st)
+{
+	list_for_each (n, &domains) {
 		struct vb_xrc_domain *d = list_entry(n, struct vb_xrc_domain, node);
 
-		if (d->fd >= 0 && d->dev == st->st_dev && d->ino == st->st_ino)
+		if (d->fd >= 0 && d->dev == dev && d->st_dev == st->st_dev &&
+		    d->st_ino == st->st_ino)
 			return d;
 	}
 	return NULL;
 }
 
 /** fd: -1 or the file that st is of. */
-static int domain_new(struct vb_context *c, int fd, const struct stat *st,
+static int domain_new(struct vb_device *dev, int fd, const struct stat *st,
 		      struct vb_xrc_domain **out)
 {
 	struct vb_xrc_domain *d = calloc(1, sizeof(*d));
-	int err = ENOMEM;
 
 	if (!d)
 		return -ENOMEM;
 	d->fd = -1;
-	d->dev = st->st_dev;
-	d->ino = st->st_ino;
+	d->dev = dev;
+	d->st_dev = st->st_dev;
+	d->st_ino = st->st_ino;
 	if (fd >= 0) {
 		d->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-		err = d->fd < 0 ? errno : ENOMEM;
+		if (d->fd < 0) {
+			const int err = errno;
+
+			free(d);
+			return -err;
+		}
 	}
-	if (fd < 0 || d->fd >= 0) {
-		lane_lock(c->lane);
-		d->rx = rocemu_xrcd_new(lane_ep(c->lane));
-		lane_unlock(c->lane);
-	}
-	if (!d->rx) {
-		if (d->fd >= 0)
-			close(d->fd);
-		free(d);
-		return -err;
-	}
-	list_append(&c->xrc_domains, &d->node);
+	list_init(&d->parts);
+	list_append(&domains, &d->node);
 	*out = d;
 	return 0;
 }
 
-/** The last handle is gone, or the context goes with all that is left in it. */
+static void part_unlink(struct vb_xrc_part *part)
+{
+	part->domain->handles -= part->handles;
+	list_remove(&part->of_domain);
+	list_remove(&part->of_context);
+	free(part);
+}
+
+/** Nobody has a handle. What a closed context left in its part goes with the context. */
 static void domain_free(struct vb_xrc_domain *d)
 {
+	list_for_each_safe (n, next, &d->parts) {
+		struct vb_xrc_part *part = list_entry(n, struct vb_xrc_part, of_domain);
+
+		lane_lock(part->c->lane);
+		rocemu_xrcd_free(part->rx);
+		lane_unlock(part->c->lane);
+		part_unlink(part);
+	}
 	list_remove(&d->node);
 	if (d->fd >= 0)
 		close(d->fd);
 	free(d);
 }
 
-/** The domain of a file, by the rules of open(2) as the kernel's drivers have them. */
-static int domain_of_file(struct vb_context *c, int fd, int oflags, struct vb_xrc_domain **out)
+static struct vb_xrc_part *part_find(struct vb_xrc_domain *d, const struct vb_context *c)
+{
+	list_for_each (n, &d->parts) {
+		struct vb_xrc_part *part = list_entry(n, struct vb_xrc_part, of_domain);
+
+		if (part->c == c)
+			return part;
+	}
+	return NULL;
+}
+
+/** The endpoint's part, of a new domain or of one that has parts already, whose lanes it joins. */
+static struct rocemu_xrcd *part_in_lane(struct vb_xrc_domain *d, struct vb_context *c)
+{
+	struct rocemu_xrcd *rx, *of = NULL;
+
+	list_for_each (n, &d->parts) {
+		struct vb_xrc_part *other = list_entry(n, struct vb_xrc_part, of_domain);
+
+		lane_join(other->c->lane);
+		of = other->rx;
+	}
+	if (of)
+		lane_join(c->lane);
+	lane_lock(c->lane);
+	rx = of ? rocemu_xrcd_part_new(lane_ep(c->lane), of) : rocemu_xrcd_new(lane_ep(c->lane));
+	lane_unlock(c->lane);
+	return rx;
+}
+
+static int part_new(struct vb_xrc_domain *d, struct vb_context *c, struct vb_xrc_part **out)
+{
+	struct vb_xrc_part *part = calloc(1, sizeof(*part));
+
+	if (!part)
+		return -ENOMEM;
+	part->rx = part_in_lane(d, c);
+	if (!part->rx) {
+		free(part);
+		return -ENOMEM;
+	}
+	part->domain = d;
+	part->c = c;
+	list_append(&d->parts, &part->of_domain);
+	list_append(&c->xrc.parts, &part->of_context);
+	*out = part;
+	return 0;
+}
+
+/** A context's part of the domain of a file, by the rules of open(2) as the kernel's drivers have
+ * them. */
+static int part_of_file(struct vb_context *c, int fd, const struct stat *st, int oflags,
+			struct vb_xrc_part **out)
+{
+	struct vb_xrc_domain *d = fd >= 0 ? domain_find(c->dev, st) : NULL;
+	int ret;
+
+	if (d && oflags & O_EXCL)
+		return -EINVAL;
+	if (!d && fd >= 0 && !(oflags & O_CREAT))
+		return -EAGAIN;
+	if (!d) {
+		ret = domain_new(c->dev, fd, st, &d);
+		if (ret < 0)
+			return ret;
+	}
+	*out = part_find(d, c);
+	ret = *out ? 0 : part_new(d, c, out);
+	if (ret < 0 && d->handles == 0)
+		domain_free(d);
+	return ret;
+}
+
+/* ---- handles ---- */
+
+static int open_part(struct vb_context *c, struct vb_xrcd *xrcd, int fd, int oflags)
 {
 	struct stat st = {0};
+	int ret = 0;
 
-	if (fd == -1)
-		return domain_new(c, -1, &st, out);
-	if (fstat(fd, &st) < 0)
+	if (fd >= 0 && fstat(fd, &st) < 0)
 		return -errno;
-	*out = find(c, &st);
-	if (*out)
-		return oflags & O_EXCL ? -EINVAL : 0;
-	return oflags & O_CREAT ? domain_new(c, fd, &st, out) : -EAGAIN;
+	/* Joined lanes have their threads. Not under the lock: it may start the agent. */
+	if (fd >= 0)
+		ret = vb_context_attach(c);
+	if (ret < 0)
+		return ret;
+	pthread_mutex_lock(&lock);
+	ret = part_of_file(c, fd, &st, oflags, &xrcd->part);
+	if (ret == 0) {
+		xrcd->part->handles++;
+		xrcd->part->domain->handles++;
+		xrcd->rx = xrcd->part->rx;
+	}
+	pthread_mutex_unlock(&lock);
+	return ret;
 }
 
 struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr)
@@ -107,13 +245,7 @@ struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr
 	if (!xrcd)
 		return vb_null(ENOMEM);
 	xrcd->base.context = ctx;
-	pthread_mutex_lock(&c->lock);
-	ret = domain_of_file(c, attr->fd, attr->oflags, &xrcd->domain);
-	if (ret == 0) {
-		xrcd->domain->handles++;
-		xrcd->rx = xrcd->domain->rx;
-	}
-	pthread_mutex_unlock(&c->lock);
+	ret = open_part(c, xrcd, attr->fd, attr->oflags);
 	if (ret < 0) {
 		free(xrcd);
 		return vb_null(-ret);
@@ -123,31 +255,103 @@ struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr
 
 int vb_close_xrcd(struct ibv_xrcd *ibxrcd)
 {
-	struct vb_context *c = vb_context_of(ibxrcd->context);
 	struct vb_xrcd *xrcd = vb_xrcd_of(ibxrcd);
-	struct vb_xrc_domain *d = xrcd->domain;
+	struct vb_xrc_part *part = xrcd->part;
 
 	if (atomic_load(&xrcd->refs) > 0)
 		return vb_errno(-EBUSY);
-	pthread_mutex_lock(&c->lock);
-	if (--d->handles == 0) {
-		lane_lock(c->lane);
-		rocemu_xrcd_free(d->rx); /* what was in it had a handle */
-		lane_unlock(c->lane);
-		domain_free(d);
-	}
-	pthread_mutex_unlock(&c->lock);
+	pthread_mutex_lock(&lock);
+	part->handles--;
+	if (--part->domain->handles == 0)
+		domain_free(part->domain);
+	pthread_mutex_unlock(&lock);
 	free(xrcd);
 	return 0;
 }
 
-void vb_xrc_fini(struct vb_context *c)
+/* ---- contexts ---- */
+
+void vb_xrc_init(struct vb_context *c)
 {
-	list_for_each_safe (n, next, &c->xrc_domains)
-		domain_free(list_entry(n, struct vb_xrc_domain, node));
+	list_init(&c->xrc.parts);
+	list_init(&c->xrc.guests);
+}
+
+/** A context that goes takes its parts with it, one that is only closed its handles. */
+static void leave_domains(struct vb_context *c, bool goes)
+{
+	list_for_each_safe (n, next, &c->xrc.parts) {
+		struct vb_xrc_part *part = list_entry(n, struct vb_xrc_part, of_context);
+		struct vb_xrc_domain *d = part->domain;
+
+		d->handles -= part->handles;
+		part->handles = 0;
+		if (goes)
+			part_unlink(part); /* the endpoint frees part->rx */
+		if (d->handles == 0)
+			domain_free(d);
+	}
+}
+
+static struct vb_qp *first_guest(struct vb_context *c)
+{
+	struct list *n;
+
+	pthread_mutex_lock(&lock);
+	n = list_first(&c->xrc.guests);
+	pthread_mutex_unlock(&lock);
+	return n ? list_entry(n, struct vb_qp, guest) : NULL;
+}
+
+bool vb_xrc_fini(struct vb_context *c)
+{
+	struct vb_qp *guest;
+	bool goes;
+
+	while ((guest = first_guest(c))) {
+		lane_lock(guest->home->lane);
+		vb_qp_unshare(guest);
+		lane_unlock(guest->home->lane);
+		vb_qp_leave_home(guest);
+	}
+	pthread_mutex_lock(&lock);
+	goes = c->xrc.lent == 0;
+	c->xrc.closed = !goes;
+	leave_domains(c, goes);
+	pthread_mutex_unlock(&lock);
+	return goes;
 }
 
 /* ---- further handles of a target QP ---- */
+
+/**
+ * Make qp, whose number is not known yet, a handle of the domain's target of that number. The lock
+ * and the lane's of the part's context held, which is joined with the other parts'. -EINVAL.
+ */
+static int share_target(struct vb_qp *qp, uint32_t qpn, const struct vb_xrc_part *part,
+			const struct ibv_qp_init_attr_ex *init)
+{
+	list_for_each (n, &part->domain->parts) {
+		struct vb_xrc_part *at = list_entry(n, struct vb_xrc_part, of_domain);
+		struct rocemu_qp *rqp = rocemu_qp_find(lane_ep(at->c->lane), qpn);
+		struct vb_qp *first;
+
+		if (!rqp || rocemu_qp_xrcd(rqp) != at->rx)
+			continue;
+		first = rocemu_qp_user(rqp);
+		qp->rqp = rqp;
+		qp->home = at->c;
+		vb_qp_show(qp, &part->c->vctx.context, init);
+		qp->base.qp_base.state = rocemu_qp_state(rqp);
+		list_append(&first->sharing, &qp->sharing);
+		if (at->c != part->c) {
+			list_append(&part->c->xrc.guests, &qp->guest);
+			at->c->xrc.lent++;
+		}
+		return 0;
+	}
+	return -EINVAL;
+}
 
 struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr)
 {
@@ -157,8 +361,9 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	};
 	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV};
 	struct vb_context *c = vb_context_of(ctx);
-	struct rocemu_qp *rqp;
+	struct vb_xrc_part *part;
 	struct vb_qp *qp;
+	int ret;
 
 	if (attr->comp_mask & ~(uint32_t)KNOWN)
 		return vb_null(EOPNOTSUPP);
@@ -174,21 +379,16 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	init.xrcd = attr->xrcd;
 	init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 	vb_qp_events_init(qp);
+	part = vb_xrcd_of(attr->xrcd)->part;
+	pthread_mutex_lock(&lock);
 	lane_lock(c->lane);
-	rqp = rocemu_qp_find(lane_ep(c->lane), attr->qp_num);
-	if (rqp && rocemu_qp_xrcd(rqp) == vb_xrcd_of(attr->xrcd)->rx) {
-		struct vb_qp *first = rocemu_qp_user(rqp);
-
-		qp->rqp = rqp;
-		vb_qp_show(qp, ctx, &init);
-		qp->base.qp_base.state = rocemu_qp_state(rqp);
-		list_append(&first->sharing, &qp->sharing);
-	}
+	ret = share_target(qp, attr->qp_num, part, &init);
 	lane_unlock(c->lane);
-	if (!qp->rqp) {
+	pthread_mutex_unlock(&lock);
+	if (ret < 0) {
 		vb_handle_free(c, qp->base.qp_base.handle, qp);
 		free(qp);
-		return vb_null(EINVAL);
+		return vb_null(-ret);
 	}
 	return &qp->base.qp_base;
 }
@@ -203,4 +403,21 @@ int vb_qp_unshare(struct vb_qp *qp)
 		rocemu_qp_set_user(rqp, list_entry(qp->sharing.next, struct vb_qp, sharing));
 	list_remove(&qp->sharing);
 	return 0;
+}
+
+void vb_qp_leave_home(struct vb_qp *qp)
+{
+	struct vb_context *home = qp->home;
+	bool last;
+
+	if (home == vb_context_of(qp->base.qp_base.context))
+		return;
+	pthread_mutex_lock(&lock);
+	list_remove(&qp->guest);
+	last = --home->xrc.lent == 0 && home->xrc.closed;
+	if (last)
+		leave_domains(home, true);
+	pthread_mutex_unlock(&lock);
+	if (last)
+		vb_context_free(home);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "dev.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -183,4 +184,59 @@ struct ibv_wc dev_poll(struct ibv_cq *cq)
 			return wc;
 	fail_msg("no completion in %d s", PATIENCE_S);
 	return wc;
+}
+
+/* ---- XRC ---- */
+
+struct ibv_xrcd *dev_xrcd(struct dev *d, int fd, int oflags)
+{
+	struct ibv_xrcd_init_attr attr = {
+		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
+		.fd = fd,
+		.oflags = oflags,
+	};
+
+	errno = 0;
+	return ibv_open_xrcd(d->ctx, &attr);
+}
+
+struct ibv_srq *dev_xrc_srq(struct dev *d, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.attr = {.max_wr = DEV_WR, .max_sge = 1},
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = d->pd,
+		.xrcd = xrcd,
+		.cq = cq,
+	};
+
+	return ibv_create_srq_ex(d->ctx, &attr);
+}
+
+struct ibv_qp *dev_xrc_initiator(struct dev *d, uint64_t ops)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.send_cq = d->cq,
+		.cap = {.max_send_wr = DEV_WR, .max_send_sge = 2},
+		.qp_type = IBV_QPT_XRC_SEND,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | (ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.pd = d->pd,
+		.send_ops_flags = ops,
+	};
+
+	return ibv_create_qp_ex(d->ctx, &attr);
+}
+
+struct ibv_qp *dev_xrc_target(struct dev *d, struct ibv_xrcd *xrcd, void *user)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.qp_context = user,
+		.qp_type = IBV_QPT_XRC_RECV,
+		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
+		.xrcd = xrcd,
+	};
+
+	return ibv_create_qp_ex(d->ctx, &attr);
 }

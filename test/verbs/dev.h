@@ -45,6 +45,12 @@ struct ibv_sge dev_sge(struct dev *d, uint32_t offset, uint32_t length);
 void dev_post_recv(struct dev *d, struct ibv_qp *qp, uint64_t wr_id, uint32_t offset,
 		   uint32_t length);
 
+/* XRC objects; NULL with errno. fd, oflags: ibv_open_xrcd()'s. */
+struct ibv_xrcd *dev_xrcd(struct dev *d, int fd, int oflags);
+struct ibv_srq *dev_xrc_srq(struct dev *d, struct ibv_xrcd *xrcd, struct ibv_cq *cq);
+struct ibv_qp *dev_xrc_initiator(struct dev *d, uint64_t ops);
+struct ibv_qp *dev_xrc_target(struct dev *d, struct ibv_xrcd *xrcd, void *user);
+
 /** Poll until a completion comes; fails after some seconds. */
 struct ibv_wc dev_poll(struct ibv_cq *cq);
 

@@ -14,59 +14,6 @@
 
 #include "dev.h"
 
-static struct ibv_xrcd *open_xrcd(struct dev *d, int fd, int oflags)
-{
-	struct ibv_xrcd_init_attr attr = {
-		.comp_mask = IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS,
-		.fd = fd,
-		.oflags = oflags,
-	};
-
-	errno = 0;
-	return ibv_open_xrcd(d->ctx, &attr);
-}
-
-static struct ibv_srq *new_srq(struct dev *d, struct ibv_xrcd *xrcd, struct ibv_cq *cq)
-{
-	struct ibv_srq_init_attr_ex attr = {
-		.attr = {.max_wr = DEV_WR, .max_sge = 1},
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = d->pd,
-		.xrcd = xrcd,
-		.cq = cq,
-	};
-
-	return ibv_create_srq_ex(d->ctx, &attr);
-}
-
-static struct ibv_qp *new_initiator(struct dev *d, uint64_t ops)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.send_cq = d->cq,
-		.cap = {.max_send_wr = DEV_WR, .max_send_sge = 2},
-		.qp_type = IBV_QPT_XRC_SEND,
-		.comp_mask = IBV_QP_INIT_ATTR_PD | (ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
-		.pd = d->pd,
-		.send_ops_flags = ops,
-	};
-
-	return ibv_create_qp_ex(d->ctx, &attr);
-}
-
-static struct ibv_qp *new_target(struct dev *d, struct ibv_xrcd *xrcd, void *user)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.qp_context = user,
-		.qp_type = IBV_QPT_XRC_RECV,
-		.comp_mask = IBV_QP_INIT_ATTR_XRCD,
-		.xrcd = xrcd,
-	};
-
-	return ibv_create_qp_ex(d->ctx, &attr);
-}
-
 struct xrc {
 	struct dev d;
 	struct ibv_xrcd *xrcd;
@@ -79,15 +26,15 @@ struct xrc {
 static void xrc_open(struct xrc *x, uint64_t ops)
 {
 	dev_open(&x->d);
-	x->xrcd = open_xrcd(&x->d, -1, O_CREAT);
+	x->xrcd = dev_xrcd(&x->d, -1, O_CREAT);
 	assert_non_null(x->xrcd);
 	x->rcq = ibv_create_cq(x->d.ctx, DEV_CQE, NULL, x->d.channel, 0);
 	assert_non_null(x->rcq);
-	x->srq = new_srq(&x->d, x->xrcd, x->rcq);
+	x->srq = dev_xrc_srq(&x->d, x->xrcd, x->rcq);
 	assert_non_null(x->srq);
 	assert_int_equal(ibv_get_srq_num(x->srq, &x->srqn), 0);
-	x->a = new_initiator(&x->d, ops);
-	x->b = new_target(&x->d, x->xrcd, x);
+	x->a = dev_xrc_initiator(&x->d, ops);
+	x->b = dev_xrc_target(&x->d, x->xrcd, x);
 	assert_non_null(x->a);
 	assert_non_null(x->b);
 	dev_connect(x->a, x->b);
@@ -141,11 +88,11 @@ TEST(xrcd, arguments__as_the_kernel_judges_them)
 	attr.comp_mask = IBV_XRCD_INIT_ATTR_FD;
 	assert_null(ibv_open_xrcd(d.ctx, &attr));
 	assert_int_equal(errno, EINVAL);
-	assert_null(open_xrcd(&d, -1, O_CREAT | O_TRUNC));
+	assert_null(dev_xrcd(&d, -1, O_CREAT | O_TRUNC));
 	assert_int_equal(errno, EINVAL);
-	assert_null(open_xrcd(&d, 1 << 20, O_CREAT));
+	assert_null(dev_xrcd(&d, 1 << 20, O_CREAT));
 	assert_int_equal(errno, EBADF);
-	xrcd = open_xrcd(&d, -1, O_CREAT);
+	xrcd = dev_xrcd(&d, -1, O_CREAT);
 	assert_non_null(xrcd);
 	assert_ptr_equal(xrcd->context, d.ctx);
 	assert_int_equal(ibv_close_xrcd(xrcd), 0);
@@ -164,21 +111,21 @@ TEST(xrcd, by_file__one_domain_for_one_inode)
 	again = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0 && other >= 0 && again >= 0);
 	dev_open(&d);
-	assert_null(open_xrcd(&d, fd, 0)); /* there is none yet, and none is asked for */
+	assert_null(dev_xrcd(&d, fd, 0)); /* there is none yet, and none is asked for */
 	assert_int_equal(errno, EAGAIN);
-	first = open_xrcd(&d, fd, O_CREAT | O_EXCL);
+	first = dev_xrcd(&d, fd, O_CREAT | O_EXCL);
 	assert_non_null(first);
 	close(fd); /* the domain does not need it */
-	assert_null(open_xrcd(&d, again, O_CREAT | O_EXCL));
+	assert_null(dev_xrcd(&d, again, O_CREAT | O_EXCL));
 	assert_int_equal(errno, EINVAL);
-	second = open_xrcd(&d, again, 0);
+	second = dev_xrcd(&d, again, 0);
 	assert_non_null(second);
-	third = open_xrcd(&d, other, O_CREAT);
+	third = dev_xrcd(&d, other, O_CREAT);
 	assert_non_null(third);
 
 	/* Of one domain: what was made with one handle is found with the other, but not beyond. */
 	{
-		struct ibv_qp *qp = new_target(&d, first, NULL), *same;
+		struct ibv_qp *qp = dev_xrc_target(&d, first, NULL), *same;
 		struct ibv_qp_open_attr attr = {
 			.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD |
 				     IBV_QP_OPEN_ATTR_TYPE,
@@ -199,7 +146,7 @@ TEST(xrcd, by_file__one_domain_for_one_inode)
 		assert_int_equal(ibv_destroy_qp(same), 0);
 	}
 	assert_int_equal(ibv_close_xrcd(second), 0);
-	assert_null(open_xrcd(&d, again, 0)); /* gone with its last handle */
+	assert_null(dev_xrcd(&d, again, 0)); /* gone with its last handle */
 	assert_int_equal(errno, EAGAIN);
 	assert_int_equal(ibv_close_xrcd(third), 0);
 	close(again);
@@ -215,7 +162,7 @@ TEST(xrcd, left_open__closed_with_the_device)
 
 	dev_open(&d);
 	other.ctx = dev_open_named("rocemu_lo");
-	left = open_xrcd(&other, fd, O_CREAT);
+	left = dev_xrcd(&other, fd, O_CREAT);
 	assert_non_null(left);
 	assert_int_equal(ibv_close_device(other.ctx), 0);
 	free(left); /* the handle, which nobody can close any more */
@@ -417,7 +364,7 @@ TEST(xrc, shared_target__lives_as_long_as_a_handle)
 	assert_int_equal(ibv_destroy_qp(x.b), 0);
 	assert_null(ibv_open_qp(x.d.ctx, &attr));
 	assert_int_equal(errno, EINVAL);
-	x.b = new_target(&x.d, x.xrcd, NULL);
+	x.b = dev_xrc_target(&x.d, x.xrcd, NULL);
 	xrc_close(&x);
 }
 
