@@ -112,6 +112,7 @@ struct vb_mr *vb_mr_new(struct ibv_pd *ibpd, enum vb_mr_kind kind)
 	}
 	mr->kind = kind;
 	list_init(&mr->on_demand);
+	list_init(&mr->of_pd);
 	return mr;
 }
 
@@ -129,7 +130,8 @@ void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length)
 	mr->base.length = length;
 	mr->base.lkey = rocemu_mr_lkey(mr->rmr);
 	mr->base.rkey = rocemu_mr_rkey(mr->rmr);
-	atomic_fetch_add(&pd->refs, 1);
+	if (mr->kind != VB_MR_NULL)
+		atomic_fetch_add(&pd->refs, 1);
 }
 
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
@@ -252,6 +254,38 @@ static int dereg(struct vb_context *c, struct rocemu_mr *rmr)
 	return ret;
 }
 
+/** Without access to its PD, which may be gone. */
+static int dereg_null(struct vb_context *c, struct vb_mr *mr)
+{
+	int ret = 0;
+
+	pthread_mutex_lock(&c->lock);
+	if (mr->rmr)
+		ret = dereg(c, mr->rmr);
+	if (ret == 0)
+		list_remove(&mr->of_pd);
+	pthread_mutex_unlock(&c->lock);
+	if (ret == 0)
+		vb_mr_free(c, mr);
+	return vb_errno(ret);
+}
+
+void vb_mr_end_nulls(struct vb_context *c, struct vb_pd *pd)
+{
+	struct list *first;
+
+	pthread_mutex_lock(&c->lock);
+	while ((first = list_first(&pd->nulls))) {
+		struct vb_mr *mr = list_entry(first, struct vb_mr, of_pd);
+
+		/* Nothing can be bound to it, so nothing keeps it. */
+		(void)dereg(c, mr->rmr);
+		mr->rmr = NULL;
+		list_remove(&mr->of_pd);
+	}
+	pthread_mutex_unlock(&c->lock);
+}
+
 int ibv_dereg_mr(struct ibv_mr *ibmr)
 {
 	struct vb_context *c = vb_context_of(ibmr->context);
@@ -261,6 +295,8 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 	if (!c)
 		return REAL_CALL(ibv_dereg_mr, ibmr);
 	ret = vb_handle_check(c, ibmr->handle, mr);
+	if (ret == 0 && mr->kind == VB_MR_NULL)
+		return dereg_null(c, mr);
 	if (ret == 0)
 		ret = dereg(c, mr->rmr);
 	if (ret < 0)
@@ -338,6 +374,8 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	return 0;
 }
 
+/** A null region does not keep its PD: on mlx5, which alone has them, it is a key that the whole
+ * context shares, and the kernel has no object of it. */
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
@@ -355,5 +393,8 @@ struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 		return vb_null(-ret);
 	}
 	vb_mr_show(mr, pd, NULL, SIZE_MAX);
+	pthread_mutex_lock(&c->lock);
+	list_append(&pd->nulls, &mr->of_pd);
+	pthread_mutex_unlock(&c->lock);
 	return &mr->base;
 }

@@ -119,7 +119,8 @@ struct vb_pd {
 	struct rocemu_pd *rpd; /* owned, or the parent's */
 	struct vb_pd *parent;  /* ref; NULL but for parent domains */
 	struct vb_td *td;      /* ref or NULL */
-	atomic_uint refs;      /* objects made with it */
+	atomic_uint refs;      /* objects made with it, but for null regions */
+	struct list nulls;     /* of vb_mr.of_pd; guarded by the context's lock */
 };
 
 struct vb_td {
@@ -131,12 +132,13 @@ enum vb_mr_kind { VB_MR_MEMORY, VB_MR_NULL, VB_MR_DM, VB_MR_DMABUF };
 
 struct vb_mr {
 	struct ibv_mr base;
-	struct rocemu_mr *rmr; /* owned */
+	struct rocemu_mr *rmr; /* owned; NULL: a null region whose domain is gone */
 	enum vb_mr_kind kind;
 	uint64_t iova;	       /* what peers and SGEs call its first byte */
 	unsigned access;       /* as asked for */
 	struct vb_dm *dm;      /* ref; NULL but for VB_MR_DM */
 	struct list on_demand; /* in vb_context.on_demand; linked to itself: is not on demand */
+	struct list of_pd;     /* in vb_pd.nulls; linked to itself: not a null region, or no PD */
 	void *map;	       /* owned, the mapping of a DMA-buf; NULL but for VB_MR_DMABUF */
 	size_t map_length;
 };
@@ -366,9 +368,13 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 struct vb_mr *vb_mr_new(struct ibv_pd *pd, enum vb_mr_kind kind);
 /** Free an object whose region is gone, or was not made. */
 void vb_mr_free(struct vb_context *c, struct vb_mr *mr);
-/** Fill in what the program sees of a region whose rmr is made; takes a reference of pd. */
+/** Fill in what the program sees of a region whose rmr is made; takes a reference of pd, but for a
+ * null region. */
 void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length);
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *pd);
+
+/** Deregister the null regions of a PD that ends; ibv_dereg_mr() frees what is left of each. */
+void vb_mr_end_nulls(struct vb_context *c, struct vb_pd *pd);
 
 /* buf.c */
 struct ibv_buf;

@@ -27,6 +27,7 @@ static struct vb_pd *new_pd(struct vb_context *c)
 		return vb_null(ENOMEM);
 	}
 	pd->base.context = &c->vctx.context;
+	list_init(&pd->nulls);
 	return pd;
 }
 
@@ -77,6 +78,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		return vb_errno(ret);
 	if (atomic_load(&pd->refs) > 0)
 		return vb_errno(-EBUSY);
+	vb_mr_end_nulls(c, pd);
 	if (pd->parent) {
 		atomic_fetch_sub(&pd->parent->refs, 1);
 		if (pd->td)

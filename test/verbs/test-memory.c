@@ -439,6 +439,51 @@ TEST(null_mr, as_source_and_target__zeros_and_nothing)
 	teardown(&p);
 }
 
+TEST(null_mr, its_pd_is_deallocated__it_is_still_deregistered)
+{
+	struct ibv_mr *mr, *other, *gone;
+	struct ibv_pd *pd;
+	struct pair p;
+
+	setup(&p);
+	pd = ibv_alloc_pd(p.d.ctx);
+	assert_non_null(pd);
+	mr = ibv_alloc_null_mr(pd);
+	other = ibv_alloc_null_mr(pd);
+	gone = ibv_alloc_null_mr(pd);
+	assert_true(mr && other && gone);
+	assert_int_equal(ibv_dereg_mr(gone), 0);
+	assert_int_equal(ibv_dealloc_pd(pd), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	assert_int_equal(ibv_dereg_mr(other), 0);
+	teardown(&p);
+}
+
+TEST(null_mr, its_parent_domain_is_deallocated__other_null_regions_stay)
+{
+	struct ibv_parent_domain_init_attr attr = {0};
+	struct ibv_mr *mr, *mrs;
+	struct ibv_pd *parent;
+	struct ibv_sge sge;
+	struct pair p;
+
+	setup(&p);
+	attr.pd = p.d.pd;
+	parent = ibv_alloc_parent_domain(p.d.ctx, &attr);
+	assert_non_null(parent);
+	mr = ibv_alloc_null_mr(p.d.pd);
+	mrs = ibv_alloc_null_mr(parent);
+	assert_true(mr && mrs);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+	sge = (struct ibv_sge){.addr = 4, .length = 64, .lkey = mr->lkey};
+	assert_int_equal(
+		access_remote(&p, IBV_WR_RDMA_WRITE, sge, (uintptr_t)p.d.mem, p.d.mr->rkey),
+		IBV_WC_SUCCESS);
+	assert_int_equal(ibv_dereg_mr(mrs), 0);
+	assert_int_equal(ibv_dereg_mr(mr), 0);
+	teardown(&p);
+}
+
 /* ---- device memory ---- */
 
 static struct ibv_dm *new_dm(struct pair *p, size_t length)
