@@ -5,7 +5,6 @@ Built in PATH/build by `cmake .. -DBUILD_DOC=OFF -DTESTS_RDMA_CONNECTION=ON && m
 tests. The distribution's packages hold the library alone.
 """
 import os
-import re
 
 import harness
 from harness import Skip, expect
@@ -89,14 +88,15 @@ def threads(world):
     """Each test forks its other side: one host."""
     top = directory(world, 'tests', 'multithreaded')
     ran = 0
-    for group in sorted(os.listdir(top)):
-        for name in sorted(os.listdir(os.path.join(top, group))) if os.path.isdir(os.path.join(top, group)) else ():
-            program = os.path.join(top, group, name)
-            if not re.match(r'rpma_\w+$', name) or not os.path.isfile(program):
+    for where, directories, files in os.walk(top):
+        directories[:] = sorted(d for d in directories if d != 'CMakeFiles')
+        for program in sorted(os.path.join(where, name) for name in files):
+            if not os.access(program, os.X_OK):
                 continue
-            p = world.start(world.server, [program, THREADS, world.server.address, harness.new_port()], f'{group}/{name}')
+            name = os.path.relpath(program, top)
+            p = world.start(world.server, [program, THREADS, world.server.address, harness.new_port()], name)
             p.wait()
-            expect(p.popen.returncode == 0, f'{group}/{name}: exit code {p.popen.returncode}', p)
+            expect(p.popen.returncode == 0, f'{name}: exit code {p.popen.returncode}', p)
             ran += 1
     if not ran:
         raise Skip(f'no tests in {top}: build the targets mtt-*')
