@@ -234,3 +234,35 @@ TEST(wr, ud_address__reaches_the_peer_with_its_qpn)
 	assert_int_equal(ibv_destroy_qp(b), 0);
 	dev_close(&d);
 }
+
+TEST(wr, ud_longer_than_the_mtu__completes_with_length_error)
+{
+	struct ibv_qp_ex *ex;
+	struct ibv_qp *qp;
+	struct ibv_wc wc;
+	struct ibv_ah *ah;
+	struct dev d;
+
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_UD, IBV_QP_EX_WITH_SEND);
+	dev_connect(qp, NULL);
+	ah = dev_self_ah(&d);
+	ex = ibv_qp_to_qp_ex(qp);
+	ibv_wr_start(ex);
+	for (uint32_t i = 0; i < 2; i++) {
+		ex->wr_id = i + 1;
+		ibv_wr_send(ex);
+		ibv_wr_set_ud_addr(ex, ah, qp->qp_num, 0x11111111);
+		ibv_wr_set_sge(ex, d.mr->lkey, (uintptr_t)d.mem, 4097 - i);
+	}
+	assert_int_equal(ibv_wr_complete(ex), 0);
+	wc = dev_poll(d.cq);
+	assert_int_equal(wc.status, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(wc.wr_id, 1);
+	wc = dev_poll(d.cq);
+	assert_int_equal(wc.status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(wc.wr_id, 2);
+	assert_int_equal(ibv_destroy_ah(ah), 0);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
