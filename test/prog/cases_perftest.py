@@ -28,7 +28,7 @@ def results(p):
     return rows
 
 
-def perftest(name, program, where, options, iters=100, env=None, level=NORMAL, timed=False):
+def perftest(name, program, where, options, iters=100, env=None, level=NORMAL, timed=False, client_options=()):
     def check(config, lab):
         topo = lab.get(where)
         topo.check()
@@ -36,7 +36,7 @@ def perftest(name, program, where, options, iters=100, env=None, level=NORMAL, t
         for side in (topo.server, topo.client):
             sides.append([program, '-d', side.name, '-x', gid_index(config, side), '-p', '{port}', '-F', '-u', PATIENCE,
                           *(() if timed else ('-n', iters)), *options])
-        server, client = pair(config, topo, sides[0], sides[1] + ['{server}'], env=env)
+        server, client = pair(config, topo, sides[0], [*sides[1], *client_options, '{server}'], env=env)
         rows = results(client)
         expect(rows, 'no result row', server, client)
         for row in rows:
