@@ -73,6 +73,9 @@ struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type,
 {
 	struct rcm_event *ev;
 
+	/* As with the kernel: the context is still the listener's, and programs take it for a connection's. Accepting fails. */
+	if (id->unaccepted)
+		return NULL;
 	for (unsigned i = 0; i < RCM_OWN_EVENTS; i++) {
 		if (id->own_events[i].used)
 			continue;

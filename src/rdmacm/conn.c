@@ -339,6 +339,8 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
 				    id->qkey ? id->qkey : RDMA_UDP_QKEY, NULL, 0,
 				    param ? param->private_data : NULL,
 				    param ? param->private_data_len : 0);
+		if (!err)
+			id->unaccepted = false;
 		rcm_drive();
 	}
 	rcm_lock_drop();
@@ -386,12 +388,16 @@ static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES
 		.rnr_retry_count = id->rnr_retry_count,
 		.srq = qp ? qp->srq != NULL : p->srq,
 	};
+	int err;
 
 	if (!is_live(id) || !id->conn)
 		return -ENOTCONN;
 	id->local_qpn = rep.local_qpn;
-	return cm_accept(id->conn, rcm_now(), &rep, p ? p->private_data : NULL,
-			 p ? p->private_data_len : 0);
+	err = cm_accept(id->conn, rcm_now(), &rep, p ? p->private_data : NULL,
+			p ? p->private_data_len : 0);
+	if (!err)
+		id->unaccepted = false;
+	return err;
 }
 
 static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *param)

@@ -68,6 +68,7 @@ static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *m
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;
 	id->state = RCM_CONNECT;
+	id->unaccepted = true;
 	/* Now, because programs with QPs of their own ask for attributes before they accept. */
 	id->psn = rcm_random() & ROCEMU_PSN_MASK;
 	id->base.channel = listener->base.channel;

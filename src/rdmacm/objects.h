@@ -220,6 +220,7 @@ struct rcm_id {
 	struct cm_conn *conn;
 	struct cm_sidr *sidr;
 
+	bool unaccepted; /* of a request that the program has not accepted: there are no events of it */
 	uint8_t responder_resources, initiator_depth; /* of the local QP */
 	uint8_t retry_count, rnr_retry_count;	      /* of the local QP */
 	/* A request to be made again (again.c): what it carried, how often it was, when next. */

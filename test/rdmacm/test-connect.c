@@ -250,6 +250,37 @@ TEST(notify, data_before_the_rtu__established)
 	bench_end(&b);
 }
 
+/* Its context is the listener's still: UCX takes it for a connection's. */
+TEST(accept, client_gone_before__no_event_and_refused)
+{
+	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
+	struct rdma_conn_param param = {.qp_num = 0x123};
+	struct rdma_cm_id *second;
+	struct rdma_cm_event *ev;
+
+	b.listener = bench_listener(b.sch, "127.0.0.1", RDMA_PS_TCP, 0);
+	b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+	assert_int_equal(rdma_connect(b.client, &param), 0);
+	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	b.server = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	assert_int_equal(rdma_destroy_id(b.client), 0);
+	/* The next event is the next client's. */
+	b.client = bench_client(b.cch, "127.0.0.1", b.listener);
+	param.qp_num = 0x124;
+	assert_int_equal(rdma_connect(b.client, &param), 0);
+	ev = bench_event(b.sch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	second = ev->id;
+	assert_int_equal(rdma_ack_cm_event(ev), 0);
+	param.qp_num = 0x456;
+	assert_errno(rdma_accept(b.server, &param), EINVAL);
+	assert_int_equal(rdma_destroy_id(b.server), 0);
+	b.server = second;
+	assert_int_equal(rdma_accept(b.server, &param), 0);
+	bench_expect(b.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	bench_end(&b);
+}
+
 TEST(connect, qp_that_cannot_be_moved__connect_error_and_the_server_is_told)
 {
 	struct bench b = {.cch = bench_channel(), .sch = bench_channel()};
