@@ -28,6 +28,22 @@ class Run:
         self.needs = needs            # instead of the program's
 
 
+def describe(tree):
+    """The version of a source tree, by git."""
+    p = subprocess.run(['git', '-C', tree, 'describe', '--always', '--tags'], capture_output=True, text=True, check=False)
+    return p.stdout.strip() or 'source'
+
+
+def describe_cmake(path):
+    """The version of the source tree of a build directory of CMake's (or the tree itself)."""
+    try:
+        with open(os.path.join(path, 'CMakeCache.txt'), encoding='utf-8') as f:
+            home = re.search(r'^CMAKE_HOME_DIRECTORY:INTERNAL=(.+)$', f.read(), re.M)
+    except OSError:
+        home = None
+    return describe(home.group(1) if home else path)
+
+
 class Program:
     """A program, where it comes from, and its runs."""
 
@@ -45,8 +61,7 @@ class Program:
         if self._version:
             return self._version(path)
         if self.source:
-            p = subprocess.run(['git', '-C', path, 'describe', '--always', '--tags'], capture_output=True, text=True, check=False)
-            return p.stdout.strip() or 'source'
+            return describe(path)
         p = subprocess.run(['dpkg-query', '-W', '-f=${Version}', self.packages[0]], capture_output=True, text=True, check=False)
         return p.stdout.strip()
 
