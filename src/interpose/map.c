@@ -8,7 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { ROOT_MAX = 512 };
+enum {
+	ROOT_MAX = 512,
+	STEPS_MAX = 64, /* of links and ".."; the kernel follows 40 links */
+};
 
 /* clang-format off */
 static const char *const prefixes[] = {
@@ -200,11 +203,78 @@ static bool climbs_out(const char *path)
 	return depth < 0;
 }
 
+/** The first ".." component of path, at its slash; or NULL. */
+static char *find_up(char *path)
+{
+	while ((path = strstr(path, "/..")) && !ends_component(path + 3))
+		path++;
+	return path;
+}
+
+/**
+ * What path begins with, up to end, is a link in the tree: its target takes its place.
+ * @return false: left as it was.
+ */
+static bool follow_link(char *path, char *end, const char *target, size_t n)
+{
+	char *at = path + root_len;
+
+	if (target[0] == '/') {
+		if (n == (size_t)(end - at) && !memcmp(at, target, n))
+			return false; /* a real device's: to itself */
+	} else {
+		at = (char *)memrchr(at, '/', (size_t)(end - at)) + 1;
+	}
+	if ((size_t)(at - path) + n + strlen(end) >= MAP_PATH_MAX)
+		return false;
+	memmove(at + n, end, strlen(end) + 1);
+	memcpy(at, target, n);
+	return true;
+}
+
+/**
+ * The tree has nothing beside what is ours, so a path that climbs out of it is to go on in the
+ * system's. path: in the tree; each ".." is taken away with the directory before it, a link being
+ * replaced by its target first, as far as the tree has them. @return whether path is another now.
+ */
+static bool climb(char *path)
+{
+	char *const at = path + root_len;
+	char target[MAP_PATH_MAX], *up;
+	bool changed = false;
+
+	for (int i = 0; i < STEPS_MAX && (up = find_up(at)); i++) {
+		const char after = up[3];
+		bool there;
+		long n;
+
+		up[3] = 0;
+		there = syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0;
+		up[3] = after;
+		if (!there)
+			break;
+		*up = 0;
+		n = up == at ? 0 : syscall(SYS_readlinkat, AT_FDCWD, path, target, sizeof(target));
+		*up = '/';
+		if (n <= 0) {
+			char *const last = up == at ? at : memrchr(at, '/', (size_t)(up - at));
+
+			memmove(last, up + 3, strlen(up + 3) + 1);
+		} else if (!follow_link(path, up, target, (size_t)n)) {
+			break;
+		}
+		changed = true;
+	}
+	if (!*at)
+		memcpy(at, "/", 2);
+	return changed;
+}
+
 static bool in_tree(char *path)
 {
 	const size_t prefix = root_len + prefix_len(path + root_len);
 
-	if (climbs_out(path + prefix))
+	if (prefix == root_len || climbs_out(path + prefix))
 		return false;
 	if (path[prefix] && is_real(path, prefix))
 		return false;
@@ -215,7 +285,7 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX])
 {
 	const int saved = errno;
 	const char *to = path;
-	size_t n;
+	size_t n, prefix;
 
 	/* Nearly every path: not absolute, or it has no such word, however it is written. */
 	if (!path || path[0] != '/' || !strstr(path, "infiniband"))
@@ -227,8 +297,11 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX])
 	n = tidy(path, buf + root_len, MAP_PATH_MAX - root_len);
 	if (n)
 		follow_device(buf + root_len);
-	if (n && prefix_len(buf + root_len)) {
+	prefix = n ? prefix_len(buf + root_len) : 0;
+	if (prefix) {
 		memcpy(buf, root, root_len);
+		if (climbs_out(buf + root_len + prefix) && climb(buf))
+			to = buf + root_len;
 		if (in_tree(buf))
 			to = buf;
 		errno = saved;

@@ -61,11 +61,27 @@ __attribute__((constructor(101))) static void make_tree(void)
 	make_dir("/sys/devices/system/infiniband");
 	make_dir("/sys/devices/system/infiniband/ours");
 	make_link("/sys/class/infiniband/mlx5_0", "/sys/class/infiniband/mlx5_0");
+	make_dir("/sys/devices/virtual");
+	make_dir("/sys/devices/virtual/infiniband");
+	make_dir("/sys/devices/virtual/infiniband/linked");
+	make_dir("/sys/devices/virtual/infiniband/linked/ports");
+	make_link("/sys/class/infiniband/linked", "../../devices/virtual/infiniband/linked");
+	make_link("/sys/class/infiniband/away", "/proc/self");
+	make_link("/sys/class/infiniband/loop", "/sys/class/infiniband/loop2");
+	make_link("/sys/class/infiniband/loop2", "/sys/class/infiniband/loop");
 }
 
 __attribute__((destructor)) static void remove_tree(void)
 {
 	static const char *const entries[] = {
+		"/sys/class/infiniband/loop2",
+		"/sys/class/infiniband/loop",
+		"/sys/class/infiniband/away",
+		"/sys/class/infiniband/linked",
+		"/sys/devices/virtual/infiniband/linked/ports",
+		"/sys/devices/virtual/infiniband/linked",
+		"/sys/devices/virtual/infiniband",
+		"/sys/devices/virtual",
 		"/sys/devices/system/infiniband/ours",
 		"/sys/devices/system/infiniband",
 		"/sys/devices/system",
@@ -111,6 +127,13 @@ static void expect_left(const char *path)
 	assert_ptr_equal(map_path(path, buf), path);
 }
 
+static void expect_outside(const char *path, const char *to)
+{
+	char buf[MAP_PATH_MAX];
+
+	assert_string_equal(map_path(path, buf), to);
+}
+
 TEST(map, ours__mapped_however_written)
 {
 	expect_mapped("/sys/class/infiniband", "/sys/class/infiniband");
@@ -132,13 +155,41 @@ TEST(map, others__left_alone)
 	expect_left("sys/class/infiniband");
 	expect_left("/sys/class/infinibandit");
 	expect_left("/sys/class");
-	expect_left("/sys/class/infiniband/../net");
-	expect_left("/sys/class/infiniband/ours/ports/../../../net/");
-	expect_left("/sys/class/infiniband/..");
 	expect_left("/sys/class/infiniband/ours/nothing");
 	expect_left("/sys/class/infiniband_verbs"); /* not in this tree */
 	expect_left("/dev/infiniband/uverbs1");
 	expect_left("/dev/null");
+}
+
+TEST(map, path_out_of_tree__goes_on_in_the_system)
+{
+	expect_outside("/sys/class/infiniband/..", "/sys/class");
+	expect_outside("/sys/class/infiniband/../", "/sys/class/");
+	expect_outside("/sys/class/infiniband/../net", "/sys/class/net");
+	expect_outside("/sys/class/infiniband/ours/ports/../../../net/", "/sys/class/net/");
+	expect_outside("/sys/class/infiniband/../../../..", "/");
+	expect_outside("/dev/infiniband/../null", "/dev/null");
+	/* A link's parent is its target's. */
+	expect_outside("/sys/class/infiniband/linked/../..", "/sys/devices/virtual");
+	expect_outside("/sys/class/infiniband/linked/../../numa_node",
+		       "/sys/devices/virtual/numa_node");
+	expect_outside("/sys/class/infiniband/linked/ports/../../..", "/sys/devices/virtual");
+	expect_outside("/sys/class/infiniband/away/../..", "/proc/self/../..");
+}
+
+TEST(map, path_out_of_tree_and_back__mapped)
+{
+	expect_mapped("/sys/class/infiniband/../infiniband/ours", "/sys/class/infiniband/ours");
+	expect_mapped("/sys/class/infiniband/linked/../../infiniband",
+		      "/sys/devices/virtual/infiniband");
+}
+
+TEST(map, path_out_of_what_the_tree_lacks__left_alone)
+{
+	expect_left("/sys/class/infiniband/nothing/../..");
+	expect_left("/sys/class/infiniband/mlx5_0/../..");
+	expect_left("/sys/class/infiniband/loop/../..");
+	expect_left("/dev/infiniband/uverbs0/../..");
 }
 
 TEST(map, real_device__left_alone)

@@ -123,6 +123,9 @@ static void check_names(void)
 	name = canonicalize_file_name(device_dir);
 	CHECK(name && !strcmp(name, buf));
 	free(name);
+	/* The parent's directory is the system's. */
+	snprintf(link, sizeof(link), "%s/../..", device_dir);
+	CHECK(realpath(link, buf) && !strcmp(buf, "/sys/devices/virtual"));
 	n = readlink(device_dir, link, sizeof(link));
 	CHECK(n > 0 && !strncmp(link, "../../devices/virtual/infiniband/", 33));
 	CHECK(readlinkat(AT_FDCWD, device_dir, link, sizeof(link)) == n);
