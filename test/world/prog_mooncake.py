@@ -14,8 +14,6 @@ BENCH, VALIDATOR = 'transfer_engine_bench', 'transfer_engine_validator'
 SECONDS = 2
 MEMORY_BYTES = 128 << 20
 COMPLETED = r'Test completed: .*batch count (\d+)'
-# Discovery asks for a device's parent by the path ".../dev0/../..", which is there with this option only.
-MOUNTED = ('--mount-paths',)
 
 
 def built(path, name):
@@ -37,13 +35,12 @@ def is_serving(target):
 def transfer(program, *words, discovered=False):
     def run(world):
         port = new_port()
-        options = MOUNTED if discovered else ()
 
         def start(side, name, mode, env, *more):
             device = '--auto_discovery' if discovered else f'--device_name={side.name}'
             argv = [built(world.source, name), f'--mode={mode}', '--metadata_server=P2PHANDSHAKE', '--protocol=rdma', device,
                     f'--local_server_name={side.tcp}', f'--buffer_size={MEMORY_BYTES}', *more]
-            return world.start(side, argv, mode, env, options)
+            return world.start(side, argv, mode, env)
 
         target = start(world.server, BENCH, 'target', {'MC_MIN_RPC_PORT': str(port), 'MC_MAX_RPC_PORT': str(port)})
         target.wait_until(lambda: is_serving(target), 'it had registered its memory')
@@ -70,7 +67,6 @@ PROGRAMS = [Program('Mooncake', [
     Run(f'{BENCH}: reads, 2 threads, batches of 8', transfer(BENCH, '--operation=read', *FEW)),
     Run(f'{BENCH}: reads, 12 threads, batches of 128', transfer(BENCH, '--operation=read', *MANY)),
     Run(f'{BENCH}: writes, 12 threads, batches of 128', transfer(BENCH, '--operation=write', *MANY)),
-    Run(f'{BENCH}: writes, 2 threads, devices discovered', transfer(BENCH, '--operation=write', *FEW, discovered=True),
-        needs=f'{NEEDS}; `rocemu run --mount-paths`'),
+    Run(f'{BENCH}: writes, 2 threads, devices discovered', transfer(BENCH, '--operation=write', *FEW, discovered=True)),
     Run(f'{VALIDATOR}: written, read and compared', transfer(VALIDATOR, *FEW)),
 ], source='mooncake', needs=NEEDS)]
