@@ -28,6 +28,23 @@ enum {
 #define CRC_POLY   0xedb88320u /* CRC-32's, bit 31 is x^0 */
 
 /*
+ * ISA-L may return with the upper halves of the vector registers in use. Then the next SSE instruction, wherever that
+ * is, waits for them: a fifth of the time of a stream of 4096-byte messages.
+ */
+static uint32_t crc_of(uint32_t crc, const uint8_t *buf, uint64_t len)
+{
+	crc = crc32_gzip_refl(crc, buf, len);
+#ifdef __x86_64__
+	if (__builtin_cpu_supports("avx"))
+		__asm__ volatile("vzeroupper" ::
+					 : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6",
+					   "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
+					   "xmm13", "xmm14", "xmm15");
+#endif
+	return crc;
+}
+
+/*
  * x^(-8 * 2^k) modulo CRC_POLY, k = 0..15 (each is its predecessor squared): going back 2^k bytes.
  */
 static const uint32_t back_pow[16] = {
@@ -83,7 +100,7 @@ static uint32_t crc_headers(const struct rocemu_icrc_ctx *c, size_t udp_payload,
 
 	memcpy(buf + below, pkt, n);
 	buf[below + BTH_RESV8A] = 0xff;
-	return crc32_gzip_refl(CRC_OF_LRH, buf, below + n);
+	return crc_of(CRC_OF_LRH, buf, below + n);
 }
 
 uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *hdr, size_t hdr_len,
@@ -98,11 +115,11 @@ uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *hdr, size_t
 		total += iov[i].iov_len;
 	crc = crc_headers(c, total, hdr, first);
 	if (unlikely(hdr_len > first))
-		crc = crc32_gzip_refl(crc, hdr + first, hdr_len - first);
+		crc = crc_of(crc, hdr + first, hdr_len - first);
 	for (unsigned i = 0; i < niov; i++)
-		crc = crc32_gzip_refl(crc, iov[i].iov_base, iov[i].iov_len);
+		crc = crc_of(crc, iov[i].iov_base, iov[i].iov_len);
 	if (trailer_len != 0)
-		crc = crc32_gzip_refl(crc, trailer, trailer_len);
+		crc = crc_of(crc, trailer, trailer_len);
 	return crc;
 }
 
@@ -155,7 +172,7 @@ int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, con
 	first = MIN(covered, (size_t)ROCEMU_MAX_HDR_LEN);
 	diff = crc_headers(c, len, buf, first);
 	if (covered > first)
-		diff = crc32_gzip_refl(diff, buf + first, covered - first);
+		diff = crc_of(diff, buf + first, covered - first);
 	diff ^= get_le32(buf + covered);
 	if (likely(diff == 0))
 		return ipv4 ? c->ip_id : 0;
