@@ -36,6 +36,41 @@ def unpacked(where):
     return os.path.join(to, 'run_tests.py')
 
 
+class Outcome:
+    """What a run of them wrote, by `-v`: {(module, test): result} and the number of tests."""
+
+    def __init__(self, text):
+        # A line for each, and with its description a second; of a class that is skipped as a whole there is one.
+        parts = re.split(r'^(\w+) \(tests\.(?:test_)?(\w+)\.[\w.]+\)', text, flags=re.M)
+        self.results = {}
+        for test, module_name, said in zip(parts[1::3], parts[2::3], parts[3::3]):
+            result = re.search(r' \.\.\. .*?(ok|skipped|FAIL|ERROR)\b', said, re.S)
+            if result:
+                self.results[module_name, test] = result.group(1)
+        total = re.search(r'^Ran (\d+) tests? in', text, re.M)
+        self.total = int(total.group(1)) if total else None
+        skipped = re.search(r'^(?:OK|FAILED) \(.*?\bskipped=(\d+)', text, re.M)
+        self.skipped = int(skipped.group(1)) if skipped else 0
+        self.failed = re.findall(r'^(?:FAIL|ERROR): (\w+ \(tests\.[\w.]+\))', text, re.M)
+
+    def tests(self, result):
+        """(module, test) of those with a result."""
+        return sorted(key for key, said in self.results.items() if said == result)
+
+    def note(self):
+        return f'{self.total - self.skipped - len(self.failed)} passed, {len(self.failed)} failed, {self.skipped} skipped'
+
+
+def run_tests(config, side, program, names=(), env=None):
+    """Them all, or those of some modules; how it ended, and the process."""
+    p = run(config, side, ['/usr/bin/python3', '-B', program, '--dev', side.name, '--gid', gid_index(config, side, env),
+                           '-v', *(f'tests.test_{name}' for name in names)], 'tests of rdma-core', env, timeout=GUARD_S)
+    outcome = Outcome(p.stderr)
+    expect(p.popen.returncode == 0 and outcome.total and not outcome.failed,
+           f'tests of rdma-core failed: {", ".join(outcome.failed) or "it did not get to its end"}', p)
+    return outcome, p
+
+
 def module(name, where):
     def check(config, lab):
         if not os.path.isdir(INSTALLED):
@@ -46,15 +81,10 @@ def module(name, where):
             program = unpacked(d)
             if not os.path.exists(os.path.join(d, 'tests', f'test_{name}.py')):
                 raise Skip('not among the tests of this rdma-core')
-            p = run(config, topo.client, ['/usr/bin/python3', '-B', program, '--dev', topo.client.name, '--gid',
-                                          gid_index(config, topo.client), '-v', f'tests.test_{name}'],
-                    timeout=GUARD_S)
-        total = re.search(r'^Ran (\d+) tests? in', p.stderr, re.M)
-        expect(p.popen.returncode == 0 and total, 'tests of rdma-core failed', p)
-        skipped = re.search(r'^OK \(skipped=(\d+)\)', p.stderr, re.M)
-        ran = int(total.group(1)) - (int(skipped.group(1)) if skipped else 0)
+            outcome, p = run_tests(config, topo.client, program, [name])
+        ran = outcome.total - outcome.skipped
         expect(ran >= (MODULES[name] or 0), f'only {ran} tests ran, the others were skipped', p)
-        return f'{ran} ran, {int(total.group(1)) - ran} skipped'
+        return f'{ran} ran, {outcome.skipped} skipped'
 
     return check
 

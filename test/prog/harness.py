@@ -251,11 +251,11 @@ def run(config, side, argv, name='program', env=None, options=(), timeout=HANG_G
 _gid_lock = threading.Lock()
 
 
-def gid_index(config, side):
+def gid_index(config, side, env=None):
     """Index of the side's address in its device's GID table, by ibv_devinfo -v."""
     with _gid_lock:
         if side.gid_index is None:
-            p = run(config, side, ['ibv_devinfo', '-v', '-d', side.name], 'ibv_devinfo')
+            p = run(config, side, ['ibv_devinfo', '-v', '-d', side.name], 'ibv_devinfo', env)
             expect(p.popen.returncode == 0, 'ibv_devinfo failed', p)
             wanted = f'::ffff:{side.address}' if '.' in side.address else side.address
             for m in re.finditer(r'GID\[\s*(\d+)\]:\s*([0-9a-fA-F:.]+)', p.stdout):
