@@ -21,6 +21,10 @@ MEMORY_MB = 512
 NO_HUGE_MB = 1176
 TARGET = ('bin', 'nvmf_tgt')
 BDEVPERF = ('examples', 'bdevperf')
+IDENTIFY = ('bin', 'spdk_nvme_identify')
+PERF = ('bin', 'spdk_nvme_perf')
+# Beside bdevperf, these have only SPDK's own --no-huge, or nothing.
+NEEDS_HUGE_PAGES = 'huge pages'
 
 
 def built(world, program):
@@ -30,17 +34,30 @@ def built(world, program):
     return path
 
 
+def mount_point():
+    """Where the host has huge pages mounted, or None."""
+    with open('/proc/mounts', encoding='utf-8') as f:
+        return next((line.split()[1] for line in f if line.split()[2] == 'hugetlbfs'), None)
+
+
 def has_huge_pages():
-    """Enough for two processes, mounted?"""
+    """Enough for two processes, mounted or to be mounted? To be asked before the first of them takes its part."""
     with open('/proc/meminfo', encoding='ascii') as f:
         facts = dict(re.findall(r'^(HugePages_Free|Hugepagesize): +(\d+)', f.read(), re.M))
-    with open('/proc/mounts', encoding='utf-8') as f:
-        mounted = any(line.split()[2] == 'hugetlbfs' for line in f)
-    return mounted and int(facts.get('HugePages_Free', 0)) * int(facts.get('Hugepagesize', 0)) >= 2 * MEMORY_MB * 1024
+    enough = int(facts.get('HugePages_Free', 0)) * int(facts.get('Hugepagesize', 0)) >= 2 * MEMORY_MB * 1024
+    return enough and (os.geteuid() == 0 or mount_point() is not None)
 
 
-def memory():
-    return ['-s', MEMORY_MB] if has_huge_pages() else ['--env-context=--no-huge', '-s', NO_HUGE_MB]
+def mounting(directory):
+    """What a command line begins with, so that its process has huge pages mounted for itself: its files in them end with it."""
+    if os.geteuid() != 0:
+        return []
+    os.makedirs(directory, exist_ok=True)
+    return ['unshare', '--mount', 'sh', '-c', 'mount -t hugetlbfs none "$0" && exec "$@"', mount_point() or directory]
+
+
+def memory(huge):
+    return ['-s', MEMORY_MB] if huge else ['--env-context=--no-huge', '-s', NO_HUGE_MB]
 
 
 def core_mask(last):
@@ -48,10 +65,12 @@ def core_mask(last):
     return hex(1 << cores[-1 if last else 0])
 
 
-def start(world, side, program, name, *words):
+def start(world, side, program, huge, *words):
     """A process of SPDK; what it keeps under /run otherwise is among the run's files."""
+    name = program[-1]
     os.makedirs(world.path(name), exist_ok=True)
-    return world.start(side, [built(world, program), *words], name, {'RUNTIME_DIRECTORY': world.path(name)})
+    before = mounting(world.path(f'{name}-pages')) if huge else []
+    return world.start(side, [*before, built(world, program), *words], name, {'RUNTIME_DIRECTORY': world.path(name)})
 
 
 def configuration(world, name, **subsystems):
@@ -69,6 +88,7 @@ class Target:
     def __init__(self, world):
         self.world = world
         self.port = harness.new_port()
+        self.huge = has_huge_pages()
         self.address = {'trtype': 'RDMA', 'adrfam': 'IPv4', 'traddr': world.server.address, 'trsvcid': str(self.port)}
         calls = configuration(world, 'target.json', bdev=[
             ('bdev_malloc_create', {'name': 'disk', 'num_blocks': BLOCKS, 'block_size': BLOCK_BYTES}),
@@ -78,7 +98,7 @@ class Target:
             ('nvmf_subsystem_add_ns', {'nqn': SUBSYSTEM, 'namespace': {'bdev_name': 'disk'}}),
             ('nvmf_subsystem_add_listener', {'nqn': SUBSYSTEM, 'listen_address': self.address}),
         ])
-        self.process = start(world, world.server, TARGET, 'nvmf_tgt', *memory(), '--no-pci', '-m', core_mask(False),
+        self.process = start(world, world.server, TARGET, self.huge, *memory(self.huge), '--no-pci', '-m', core_mask(False),
                              '-r', world.path('target.sock'), '-c', calls)
         self.process.wait_until(lambda: world.is_listened(self.port), 'it listened')
 
@@ -95,11 +115,45 @@ def bdevperf(workload, size_bytes):
         target = Target(world)
         calls = configuration(world, 'host.json', bdev=[('bdev_nvme_attach_controller',
                                                          {'name': 'remote', 'subnqn': SUBSYSTEM, **target.address})])
-        p = start(world, world.client, BDEVPERF, 'bdevperf', *memory(), '--no-pci', '-m', core_mask(True), '-r', world.path('host.sock'),
-                  '-c', calls, '-q', 16, '-o', size_bytes, '-w', *workload, '-t', 2)
+        p = start(world, world.client, BDEVPERF, target.huge, *memory(target.huge), '--no-pci', '-m', core_mask(True),
+                  '-r', world.path('host.sock'), '-c', calls, '-q', 16, '-o', size_bytes, '-w', *workload, '-t', 2)
         # Requests and MiB in a second, failures and timeouts in a second.
         finished(p, r'^Total +: +[\d.]*[1-9][\d.]* +[\d.]+ +0\.00 +0\.00 ', results)
         target.end()
+    return run
+
+
+def connected(world, program, *words):
+    """A host that makes its connection from an address, with huge pages."""
+    if not has_huge_pages():
+        raise Skip(f'{2 * MEMORY_MB} MiB of huge pages are not free, or not mounted')
+    built(world, program)
+    target = Target(world)
+    address = ' '.join(f'{key}:{value}' for key, value in {**target.address, 'subnqn': SUBSYSTEM}.items())
+    return target, start(world, world.client, program, True, '-r', address, *words)
+
+
+def identify(world):
+    """It connects, asks for what the controller and its disk are, and prints that."""
+    core = sorted(os.sched_getaffinity(0))[-1]
+    target, p = connected(world, IDENTIFY, '-d', MEMORY_MB, '-p', core)
+    p.wait()
+    expect(p.popen.returncode == 0, f'spdk_nvme_identify: exit code {p.popen.returncode}', p)
+    for fact in (f'^NVMe over Fabrics controller at {re.escape(world.server.address)}:{target.port}: {re.escape(SUBSYSTEM)}$',
+                 rf'^Size \(in LBAs\): +{BLOCKS} '):
+        expect(re.search(fact, p.stdout, re.M), f'spdk_nvme_identify prints nothing like "{fact}"', p)
+    target.end()
+
+
+def perf(*workloads):
+    """16 requests under way for 2 s. A request that fails is told of, and so is a connection that is lost."""
+    def run(world):
+        for words in workloads:
+            target, p = connected(world, PERF, '-s', MEMORY_MB, '-c', core_mask(True), '-q', 16, '-t', 2, '-w', *words)
+            # Requests and MiB in a second, and latencies.
+            finished(p, r'^Total +: +[\d.]*[1-9][\d.]* +[\d.]+ ', results)
+            expect('rror' not in p.output, 'spdk_nvme_perf tells of an error', p)
+            target.end()
     return run
 
 
@@ -112,4 +166,7 @@ def results(proc):
 PROGRAMS = [Program('SPDK', [
     Run('nvmf_tgt, bdevperf: 4 KiB, random reads and writes', bdevperf(('randrw', '-M', 50), 4096)),
     Run('nvmf_tgt, bdevperf: 64 KiB, written, read and compared', bdevperf(('verify',), 65536)),
+    Run('nvmf_tgt, spdk_nvme_identify', identify, needs=NEEDS_HUGE_PAGES),
+    Run('nvmf_tgt, spdk_nvme_perf: random reads and writes of 4 KiB, reads and writes of 64 KiB',
+        perf(('randrw', '-M', 50, '-o', 4096), ('rw', '-M', 50, '-o', 65536)), needs=NEEDS_HUGE_PAGES),
 ], source='spdk', needs=f'huge pages; without them `--env-context=--no-huge -s {NO_HUGE_MB}`')]
