@@ -121,7 +121,7 @@ struct lane_count {
 
 struct lane {
 	pthread_mutex_t lock;
-	bool joined; /* whoever holds lock holds the joint lock too; see lane-lock.c */
+	bool joined; /* the joint lock is held with lock; see lane-lock.c */
 	struct list joined_node; /* in the list of lane-lock.c */
 	struct list node; /* in the registry of lane.c, guarded by its lock */
 	char device[64];
@@ -173,7 +173,7 @@ struct lane {
 
 /* ---- lane-lock.c ---- */
 
-/** Not joined. Also in a forked child, where nobody holds it. */
+/** Not joined. Also in a forked child, where no thread holds it. */
 void lane_lock_init(struct lane *l);
 void lane_lock_fini(struct lane *l);
 /** In a forked child: no lanes are joined. */

@@ -2,10 +2,11 @@
 /*
  * The lane's lock, and lanes that are joined.
  *
- * The endpoints of joined lanes use each other's objects. Whoever takes such a lane's own lock
- * takes the joint lock after it. So the joint lock guards all of every joined lane, and who holds
- * one of them may use the others. A lane is joined with its own lock held, when nobody is inside;
- * nobody takes two lanes' own locks, nor an own lock under the joint one.
+ * The endpoints of joined lanes use each other's objects. A thread that takes such a lane's own
+ * lock takes the joint lock after it. So the joint lock guards all of every joined lane, and a
+ * thread that holds one of them may use the others. A lane is joined with its own lock held, while
+ * no other thread is in it. No thread takes two lanes' own locks, nor an own lock under the joint
+ * one.
  */
 #include "engine/lane-internal.h"
 
@@ -13,8 +14,8 @@ static pthread_mutex_t joint = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
 /* of lane.joined_node; guarded by joint */
 static struct list joined_lanes = {&joined_lanes, &joined_lanes};
 /*
- * Threads that wait for the joint lock. Who polls one lane, and takes the lock again at once, would
- * else keep it from those whose lane has something to do.
+ * Threads that wait for the joint lock. A poller, which takes the lock again at once, leaves it to
+ * them.
  */
 static atomic_uint joint_waiting;
 

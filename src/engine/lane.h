@@ -70,8 +70,8 @@ void lane_unlock(struct lane *l) RELEASE(l);
 bool lane_trylock(struct lane *l) TRY_ACQUIRE(true, l);
 
 /**
- * From now on whoever holds the lock of any joined lane of the process may use the endpoints of all
- * of them; what comes of it there is delivered by the lane that was driven. The lane is attached.
+ * From now on a thread that holds the lock of any joined lane of the process may use the endpoints
+ * of all of them. The lane that was driven delivers the events of the others. The lane is attached.
  * Once joined, always joined; calling it again does nothing.
  */
 void lane_join(struct lane *l) EXCLUDES(l);
@@ -101,7 +101,7 @@ void lane_flush(struct lane *l) REQUIRES(l);
  * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
  * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
  * something to send with them.
- * @return false: the lock was taken by somebody else, who makes progress (of joined lanes: on one).
+ * @return false: another thread has the lock and makes progress (of joined lanes: on one).
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 

@@ -314,7 +314,7 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 
 /* open.c */
-/** A closed context that nobody needs any more. */
+/** Free a closed context; no handle of its QPs is left. */
 void vb_context_free(struct vb_context *c);
 /** Get the lane its slot, once; complains on stderr the first time it fails. -errno. */
 int vb_context_attach(struct vb_context *c);

@@ -320,7 +320,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (ret == 0) {
 		path = rocemu_qp_path(qp->rqp);
 		if ((mask & IBV_QP_AV) && path)
-			lane_prepare_path(lane, path); /* if it fails, sending tells */
+			lane_prepare_path(lane, path); /* an error shows when it sends */
 		if (mask & IBV_QP_STATE)
 			ibqp->state = attr->qp_state;
 		lane_kick(lane);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * XRC domains, and further handles of a target queue pair. A domain that is opened by file belongs
- * to the file's inode: whoever opens it again, on this device in this process, gets the same one.
+ * to the file's inode: a process that opens the file again on this device gets the same one.
  *
  * Each context has a part of the domain, in its own endpoint; the lanes of the second context and
- * of all that follow are joined (lane_join()), so that whoever holds the lock of one may use the
+ * of all that follow are joined (lane_join()), so that a thread with the lock of one may use the
  * domain's other parts. A target QP lives in the lane of the context that made it, its home, also
- * when that one is closed: a context goes when nobody has a handle of its QPs any more.
+ * when that one is closed: a context is freed after the last handle of its QPs.
  */
 #include <fcntl.h>
 #include <stdlib.h>
