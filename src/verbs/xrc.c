@@ -50,7 +50,7 @@ static void after_fork(void)
 	pthread_mutex_unlock(&lock);
 }
 
-/** The parent's lanes are dead here: nobody is to find their domains. */
+/** The parent's lanes are dead here: their domains leave the list. */
 static void after_fork_child(void)
 {
 	list_for_each_safe (n, next, &domains)
@@ -112,7 +112,7 @@ static void part_unlink(struct vb_xrc_part *part)
 	free(part);
 }
 
-/** Nobody has a handle. What a closed context left in its part goes with the context. */
+/** No handle is left. What a closed context left in its part is freed with the context. */
 static void domain_free(struct vb_xrc_domain *d)
 {
 	list_for_each_safe (n, next, &d->parts) {

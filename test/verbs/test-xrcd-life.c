@@ -58,7 +58,7 @@ TEST(xrcd_shared, maker_closes_first__target_lives_by_the_other_handle)
 	t.a.d.mr = ibv_reg_mr(c.d.pd, t.a.d.mem, sizeof(t.a.d.mem), IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(t.a.d.mr);
 	two_expect_message(&t, &t.b, 1);
-	/* Nobody has the domain but b, and who comes later. */
+	/* Only b has the domain, and contexts that open it later. */
 	late = dev_xrcd(&c.d, t.fd, 0);
 	assert_non_null(late);
 	c.xrcd = late;

@@ -30,7 +30,7 @@ CLIENTS = {
     '13-messages-ping-pong-with-srq': [('1', ROUNDS), ('5', ROUNDS), ('10', ROUNDS)],
 }
 SIDE_BY_SIDE = ('13-messages-ping-pong-with-srq',)
-# These serve until they are told to stop.
+# These serve until a signal ends them.
 ENDLESS = ('06-multiple-connections', '06scch-multiple-connections')
 
 

@@ -146,13 +146,13 @@ def identify(world):
 
 
 def perf(*workloads):
-    """16 requests under way for 2 s. A request that fails is told of, and so is a connection that is lost."""
+    """16 requests under way for 2 s. It prints requests that fail and connections that are lost."""
     def run(world):
         for words in workloads:
             target, p = connected(world, PERF, '-s', MEMORY_MB, '-c', core_mask(True), '-q', 16, '-t', 2, '-w', *words)
             # Requests and MiB in a second, and latencies.
             finished(p, r'^Total +: +[\d.]*[1-9][\d.]* +[\d.]+ ', results)
-            expect('rror' not in p.output, 'spdk_nvme_perf tells of an error', p)
+            expect('rror' not in p.output, 'spdk_nvme_perf prints an error', p)
             target.end()
     return run
 
