@@ -4,32 +4,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-void cm_book_init(struct cm_book *b)
+void gsi_book_init(struct gsi_book *b)
 {
 	list_init(&b->opened);
 	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
 		list_init(&b->bindings[i]);
-		list_init(&b->wills[i]);
+		list_init(&b->exit_mads[i]);
 	}
-	b->nbindings = b->nwills = 0;
+	b->nbindings = b->nexits = 0;
 	b->last_key = 0;
 }
 
-void cm_book_fini(struct cm_book *b)
+void gsi_book_fini(struct gsi_book *b)
 {
 	list_for_each_safe (it, next, &b->opened)
 		free(list_entry(it, struct opened, node));
 	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
 		list_for_each_safe (it, next, &b->bindings[i])
 			free(list_entry(it, struct binding, node));
-		list_for_each_safe (it, next, &b->wills[i])
+		list_for_each_safe (it, next, &b->exit_mads[i])
 			free(list_entry(it, struct will, node));
 	}
 }
 
 /* ---- addresses ---- */
 
-struct opened *cm_book_find_opened(const struct cm_book *b, const struct rocemu_gid *addr,
+struct opened *gsi_book_find_opened(const struct gsi_book *b, const struct rocemu_gid *addr,
 				   uint32_t scope_id)
 {
 	list_for_each (it, &b->opened) {
@@ -41,22 +41,22 @@ struct opened *cm_book_find_opened(const struct cm_book *b, const struct rocemu_
 	return NULL;
 }
 
-void cm_book_add_opened(struct cm_book *b, struct opened *o)
+void gsi_book_add_opened(struct gsi_book *b, struct opened *o)
 {
 	list_append(&b->opened, &o->node);
 }
 
 /* ---- bindings ---- */
 
-uint32_t cm_book_new_key(struct cm_book *b)
+uint32_t gsi_book_new_key(struct gsi_book *b)
 {
 	do
 		b->last_key++;
-	while (cm_book_find_binding(b, b->last_key));
+	while (gsi_book_find_binding(b, b->last_key));
 	return b->last_key;
 }
 
-struct binding *cm_book_find_binding(const struct cm_book *b, uint32_t key)
+struct binding *gsi_book_find_binding(const struct gsi_book *b, uint32_t key)
 {
 	list_for_each (it, &b->bindings[key % BOOK_BUCKETS]) {
 		struct binding *binding = list_entry(it, struct binding, node);
@@ -67,13 +67,13 @@ struct binding *cm_book_find_binding(const struct cm_book *b, uint32_t key)
 	return NULL;
 }
 
-void cm_book_add_binding(struct cm_book *b, struct binding *binding)
+void gsi_book_add_binding(struct gsi_book *b, struct binding *binding)
 {
 	list_append(&b->bindings[binding->key % BOOK_BUCKETS], &binding->node);
 	b->nbindings++;
 }
 
-void cm_book_drop_binding(struct cm_book *b, struct binding *binding)
+void gsi_book_drop_binding(struct gsi_book *b, struct binding *binding)
 {
 	list_remove(&binding->node);
 	b->nbindings--;
@@ -82,9 +82,9 @@ void cm_book_drop_binding(struct cm_book *b, struct binding *binding)
 
 /* ---- wills ---- */
 
-struct will *cm_book_find_will(const struct cm_book *b, uint32_t comm_id)
+struct will *gsi_book_find_will(const struct gsi_book *b, uint32_t comm_id)
 {
-	list_for_each (it, &b->wills[comm_id % BOOK_BUCKETS]) {
+	list_for_each (it, &b->exit_mads[comm_id % BOOK_BUCKETS]) {
 		struct will *w = list_entry(it, struct will, node);
 
 		if (w->comm_id == comm_id)
@@ -93,15 +93,15 @@ struct will *cm_book_find_will(const struct cm_book *b, uint32_t comm_id)
 	return NULL;
 }
 
-void cm_book_add_will(struct cm_book *b, struct will *will)
+void gsi_book_add_will(struct gsi_book *b, struct will *will)
 {
-	list_append(&b->wills[will->comm_id % BOOK_BUCKETS], &will->node);
-	b->nwills++;
+	list_append(&b->exit_mads[will->comm_id % BOOK_BUCKETS], &will->node);
+	b->nexits++;
 }
 
-void cm_book_drop_will(struct cm_book *b, struct will *will)
+void gsi_book_drop_will(struct gsi_book *b, struct will *will)
 {
 	list_remove(&will->node);
-	b->nwills--;
+	b->nexits--;
 	free(will);
 }

@@ -46,9 +46,9 @@ static int add_page(struct agent_status *st, const struct agent_page *pg)
 		       : 0;
 }
 
-static int add_cm_page(struct agent_status *st, const struct agent_cm_page *pg)
+static int add_cm_page(struct agent_status *st, const struct agent_gsi_page *pg)
 {
-	int r = APPEND(st->cm_clients, st->ncm_clients, pg->clients, pg->nclients);
+	int r = APPEND(st->gsi_clients, st->ncm_clients, pg->clients, pg->nclients);
 
 	if (!r)
 		r = APPEND(st->listeners, st->nlisteners, pg->listeners, pg->nlisteners);
@@ -74,14 +74,14 @@ static int ask_page(int *fd, struct agent_status *st, char *errbuf, size_t errle
 
 static int ask_cm_page(int *fd, struct agent_status *st, char *errbuf, size_t errlen)
 {
-	struct agent_msg m = {.type = AGENT_CM_STATUS,
-			      .u.cm_from = {(uint16_t)st->ncm_clients, (uint32_t)st->nlisteners}};
+	struct agent_msg m = {.type = AGENT_GSI_STATUS,
+			      .u.gsi_from = {(uint16_t)st->ncm_clients, (uint32_t)st->nlisteners}};
 	struct agent_msg answer;
 	int r = link_ask(fd, &m, &answer, errbuf, errlen);
 
 	if (r)
 		return r;
-	return answer.type == AGENT_CM_STATUS_PAGE ? add_cm_page(st, &answer.u.cm_page) : -EPROTO;
+	return answer.type == AGENT_GSI_STATUS_PAGE ? add_cm_page(st, &answer.u.gsi_page) : -EPROTO;
 }
 
 int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen)
@@ -113,7 +113,7 @@ void agent_status_free(struct agent_status *st)
 		return;
 	free(st->clients);
 	free(st->addrs);
-	free(st->cm_clients);
+	free(st->gsi_clients);
 	free(st->listeners);
 	free(st);
 }

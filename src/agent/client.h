@@ -114,9 +114,9 @@ struct agent_status {
 	struct agent_addr_info *addrs;
 	size_t nclients, naddrs;
 	/* Connection management; of the last page, too. */
-	struct agent_cm_page cm;
-	struct agent_cm_client_info *cm_clients;
-	struct agent_cm_listener_info *listeners;
+	struct agent_gsi_page cm;
+	struct agent_gsi_client_info *gsi_clients;
+	struct agent_gsi_listener_info *listeners;
 	size_t ncm_clients, nlisteners;
 };
 

@@ -2,7 +2,7 @@
 /*
  * A client's connection to the agent: finding it, spawning it when there is none, and asking it
  * something. Used by both kinds of clients, lanes (client.c) and connection management
- * (client-cm.c).
+ * (client-gsi.c).
  */
 #ifndef AGENT_LINK_H
 #define AGENT_LINK_H

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "agent/protocol-cm.h"
+#include "agent/protocol-gsi.h"
 #include "base/bytes.h"
 #include "base/util.h"
 
@@ -20,7 +20,7 @@ enum { HDR_MAGIC = 0, HDR_VERSION = 4, HDR_TYPE = 6, HDR_LEN = 8 };
 enum { SLOT_SLOT = 8, SLOT_INDEX = 10, SLOT_LEN = 12 };
 enum { SOCKET_ADDR = 8, SOCKET_SCOPE = 24, SOCKET_LEN = 28, PEER_SLOT = 28, PEER_LEN = 30 };
 enum { ERROR_ERRNO = 8, ERROR_TEXT = 12 };
-_Static_assert((int)CM_MSG_HDR_LEN == HDR_LEN, "bodies begin after the header");
+_Static_assert((int)GSI_MSG_HDR_LEN == HDR_LEN, "bodies begin after the header");
 enum { FROM_CLIENT = 8, FROM_ADDR = 10, FROM_LEN = 12 };
 enum {
 	PAGE_PID = 8,
@@ -57,15 +57,15 @@ static const struct msg_form {
 	[AGENT_STATUS]      = {FROM_LEN,     FROM_LEN,                    FDS(0)},
 	[AGENT_STATUS_PAGE] = {PAGE_ENTRIES, AGENT_MSG_MAX,               FDS(0)},
 	[AGENT_PEER]        = {PEER_LEN,     PEER_LEN,                    FDS(0)},
-	[AGENT_CM_HELLO]    = {CM_NUMBER_LEN, CM_NUMBER_LEN,              FDS(0) | FDS(1)},
-	[AGENT_CM_WELCOME]  = {CM_NUMBER_LEN, CM_NUMBER_LEN,              FDS(1) | FDS(2)},
-	[AGENT_CM_OPEN]     = {SOCKET_LEN,   SOCKET_LEN,                  FDS(0)},
-	[AGENT_CM_BIND]     = {CM_BIND_LEN,  CM_BIND_LEN,                 FDS(0)},
-	[AGENT_CM_LISTEN]   = {CM_KEY_LEN,   CM_KEY_LEN,                  FDS(0)},
-	[AGENT_CM_UNBIND]   = {CM_KEY_LEN,   CM_KEY_LEN,                  FDS(0)},
-	[AGENT_CM_DONE]     = {CM_DONE_LEN,  CM_DONE_LEN,                 FDS(0)},
-	[AGENT_CM_STATUS]   = {CM_FROM_LEN,  CM_FROM_LEN,                 FDS(0)},
-	[AGENT_CM_STATUS_PAGE] = {CM_PAGE_MIN_LEN, AGENT_MSG_MAX,         FDS(0)},
+	[AGENT_GSI_HELLO]    = {GSI_NUMBER_LEN, GSI_NUMBER_LEN,              FDS(0) | FDS(1)},
+	[AGENT_GSI_WELCOME]  = {GSI_NUMBER_LEN, GSI_NUMBER_LEN,              FDS(1) | FDS(2)},
+	[AGENT_GSI_OPEN]     = {SOCKET_LEN,   SOCKET_LEN,                  FDS(0)},
+	[AGENT_GSI_BIND]     = {GSI_BIND_LEN,  GSI_BIND_LEN,                 FDS(0)},
+	[AGENT_GSI_LISTEN]   = {GSI_KEY_LEN,   GSI_KEY_LEN,                  FDS(0)},
+	[AGENT_GSI_UNBIND]   = {GSI_KEY_LEN,   GSI_KEY_LEN,                  FDS(0)},
+	[AGENT_GSI_DONE]     = {GSI_DONE_LEN,  GSI_DONE_LEN,                 FDS(0)},
+	[AGENT_GSI_STATUS]   = {GSI_FROM_LEN,  GSI_FROM_LEN,                 FDS(0)},
+	[AGENT_GSI_STATUS_PAGE] = {GSI_PAGE_MIN_LEN, AGENT_MSG_MAX,         FDS(0)},
 };
 /* clang-format on */
 
@@ -143,7 +143,7 @@ size_t agent_msg_encode(const struct agent_msg *m, uint8_t *buf)
 		put_be16(buf + SLOT_INDEX, m->u.slot.first_index);
 		return SLOT_LEN;
 	case AGENT_SOCKET:
-	case AGENT_CM_OPEN:
+	case AGENT_GSI_OPEN:
 	case AGENT_PEER:
 		memcpy(buf + SOCKET_ADDR, m->u.socket.addr.raw, 16);
 		put_be32(buf + SOCKET_SCOPE, m->u.socket.scope_id);
@@ -162,15 +162,15 @@ size_t agent_msg_encode(const struct agent_msg *m, uint8_t *buf)
 		return FROM_LEN;
 	case AGENT_STATUS_PAGE:
 		return encode_page(&m->u.page, buf);
-	case AGENT_CM_HELLO:
-	case AGENT_CM_WELCOME:
-	case AGENT_CM_BIND:
-	case AGENT_CM_LISTEN:
-	case AGENT_CM_UNBIND:
-	case AGENT_CM_DONE:
-	case AGENT_CM_STATUS:
-	case AGENT_CM_STATUS_PAGE:
-		return cm_msg_encode(m, buf);
+	case AGENT_GSI_HELLO:
+	case AGENT_GSI_WELCOME:
+	case AGENT_GSI_BIND:
+	case AGENT_GSI_LISTEN:
+	case AGENT_GSI_UNBIND:
+	case AGENT_GSI_DONE:
+	case AGENT_GSI_STATUS:
+	case AGENT_GSI_STATUS_PAGE:
+		return gsi_msg_encode(m, buf);
 	}
 	return HDR_LEN;
 }
@@ -228,7 +228,7 @@ int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
 	case AGENT_WELCOME:
 		return decode_slot(buf, m);
 	case AGENT_SOCKET:
-	case AGENT_CM_OPEN:
+	case AGENT_GSI_OPEN:
 		memcpy(m->u.socket.addr.raw, buf + SOCKET_ADDR, 16);
 		m->u.socket.scope_id = get_be32(buf + SOCKET_SCOPE);
 		m->u.socket.slot = 0;
@@ -250,7 +250,7 @@ int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
 	case AGENT_SOCKET_IS:
 		return 0;
 	default:
-		return cm_msg_decode(buf, len, m);
+		return gsi_msg_decode(buf, len, m);
 	}
 }
 

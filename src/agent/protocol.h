@@ -23,25 +23,25 @@
  *	anything                   ->
  *	                           <-   ERROR errno, text
  *
- * A client of connection management (QP 1; client-cm.h) has a connection of its own:
+ * A client of connection management (QP 1; client-gsi.h) has a connection of its own:
  *
- *	CM_HELLO 0                 ->
- *	                           <-   CM_WELCOME number; fds: frames, token
- *	CM_HELLO number; fd: token ->
- *	                           <-   CM_WELCOME number; fd: frames
- *	CM_OPEN address            ->
- *	                           <-   CM_DONE UDP source port
- *	CM_BIND key, what          ->
- *	                           <-   CM_DONE service ID
- *	CM_LISTEN key              ->
- *	                           <-   CM_DONE 0
- *	CM_UNBIND key              ->
- *	                           <-   CM_DONE 0
+ *	GSI_HELLO 0                 ->
+ *	                           <-   GSI_WELCOME number; fds: frames, token
+ *	GSI_HELLO number; fd: token ->
+ *	                           <-   GSI_WELCOME number; fd: frames
+ *	GSI_OPEN address            ->
+ *	                           <-   GSI_DONE UDP source port
+ *	GSI_BIND key, what          ->
+ *	                           <-   GSI_DONE service ID
+ *	GSI_LISTEN key              ->
+ *	                           <-   GSI_DONE 0
+ *	GSI_UNBIND key              ->
+ *	                           <-   GSI_DONE 0
  *
  * "frames" is a second Unix socket of packets, for what nobody answers: datagrams in both
- * directions, and wills (protocol-cm.h). So a datagram never stands between a request and its
+ * directions, and exit MADs (protocol-gsi.h). So a datagram never stands between a request and its
  * answer, and one descriptor tells the client both of datagrams and of the agent's death. Whoever
- * asks for CM_STATUS from where gets a CM_STATUS_PAGE.
+ * asks for GSI_STATUS from where gets a GSI_STATUS_PAGE.
  *
  * A token is a Unix socket bound to the slot's name and held by the client alone: as long as it is
  * open the kernel lets nobody else bind that name. So the kernel knows which slots are in use,
@@ -79,13 +79,13 @@ enum {
 	AGENT_PAGE_CLIENTS = 64,
 	AGENT_PAGE_ADDRS = 16,
 	/* Connection management. */
-	AGENT_CM_CLIENTS = 1024, /* of a communication ID's upper 10 bits; 0 is nobody's */
-	AGENT_CM_ID_BITS = 22,	 /* the lower bits of a communication ID */
-	AGENT_CM_DGRAM_LEN = 12 + 8 + 256 + 4, /* BTH, DETH, MAD, ICRC */
-	AGENT_CM_PAGE_CLIENTS = 16,
-	AGENT_CM_PAGE_LISTENERS = 24,
-	AGENT_CM_BINDS_MAX = 32768, /* of one client */
-	AGENT_CM_WILLS_MAX = 16384, /* of one client */
+	AGENT_GSI_CLIENTS = 1024, /* of a communication ID's upper 10 bits; 0 is nobody's */
+	AGENT_GSI_ID_BITS = 22,	 /* the lower bits of a communication ID */
+	AGENT_GSI_DGRAM_LEN = 12 + 8 + 256 + 4, /* BTH, DETH, MAD, ICRC */
+	AGENT_GSI_PAGE_CLIENTS = 16,
+	AGENT_GSI_PAGE_LISTENERS = 24,
+	AGENT_GSI_BINDS_MAX = 32768, /* of one client */
+	AGENT_GSI_EXITS_MAX = 16384, /* of one client */
 };
 
 enum agent_msg_type {
@@ -98,15 +98,15 @@ enum agent_msg_type {
 	AGENT_STATUS,
 	AGENT_STATUS_PAGE,
 	AGENT_PEER,
-	AGENT_CM_HELLO,
-	AGENT_CM_WELCOME,
-	AGENT_CM_OPEN,
-	AGENT_CM_BIND,
-	AGENT_CM_LISTEN,
-	AGENT_CM_UNBIND,
-	AGENT_CM_DONE,
-	AGENT_CM_STATUS,
-	AGENT_CM_STATUS_PAGE,
+	AGENT_GSI_HELLO,
+	AGENT_GSI_WELCOME,
+	AGENT_GSI_OPEN,
+	AGENT_GSI_BIND,
+	AGENT_GSI_LISTEN,
+	AGENT_GSI_UNBIND,
+	AGENT_GSI_DONE,
+	AGENT_GSI_STATUS,
+	AGENT_GSI_STATUS_PAGE,
 };
 
 struct agent_client_info {
@@ -134,33 +134,33 @@ struct agent_page {
 };
 
 /** A packet of QP 1 with its addressing. */
-struct agent_cm_dgram {
+struct agent_gsi_dgram {
 	struct rocemu_gid src, dst; /* both IPv4-mapped, or neither */
 	uint32_t scope_id;	    /* interface of link-local addresses, else 0 */
 	uint16_t sport;		    /* UDP source port */
 	uint16_t ip_id;		    /* received: the IPv4 identification with which the ICRC fits */
 	uint8_t tclass;		    /* traffic class, TOS */
 	uint8_t hop_limit;   /* TTL; to send: 0 is the system's default; received: 0 is not known */
-	uint16_t len;	     /* bytes at data; AGENT_CM_DGRAM_LEN */
+	uint16_t len;	     /* bytes at data; AGENT_GSI_DGRAM_LEN */
 	const uint8_t *data; /* BTH to ICRC; borrowed */
 };
 
-enum agent_cm_bind_flags {
-	AGENT_CM_REUSEADDR = 1, /* may share with others that have it */
-	AGENT_CM_AFONLY = 2,	/* an IPv6 wildcard does not take IPv4 in */
+enum agent_gsi_bind_flags {
+	AGENT_GSI_REUSEADDR = 1, /* may share with others that have it */
+	AGENT_GSI_AFONLY = 2,	/* an IPv6 wildcard does not take IPv4 in */
 };
 
 /** The use of a port or service ID. */
-struct agent_cm_bind {
+struct agent_gsi_bind {
 	uint64_t service_id;
 	struct rocemu_gid addr; /* ::, ::ffff:0.0.0.0: wildcards */
 	uint32_t scope_id;
-	uint32_t flags; /* enum agent_cm_bind_flags */
+	uint32_t flags; /* enum agent_gsi_bind_flags */
 };
 
 /** What connection management counts. */
 /* clang-format off */
-#define AGENT_CM_COUNTERS(X)                                                              \
+#define AGENT_GSI_COUNTERS(X)                                                              \
 	X(rx,           "datagrams for QP 1")                                            \
 	X(rx_form,      "dropped: no MAD of connection management from QP 1")            \
 	X(rx_icrc,      "dropped: wrong ICRC")                                           \
@@ -174,41 +174,41 @@ struct agent_cm_bind {
 	X(tx,           "sent for clients")                                              \
 	X(tx_refused,   "not sent for a client: not what it may send")                   \
 	X(tx_failed,    "not sent: the network did not take it")                         \
-	X(wills_sent,   "wills sent, each time")                                         \
-	X(wills_answered, "wills whose answer came")                                     \
-	X(wills_given_up, "wills that nobody answered")
+	X(exit_sent,   "exit MADs sent, each time")                                         \
+	X(exit_answered, "exit MADs whose answer came")                                     \
+	X(exit_given_up, "exit MADs that nobody answered")
 /* clang-format on */
 
-enum agent_cm_counter {
-#define X(name, text) AGENT_CM_COUNT_##name,
-	AGENT_CM_COUNTERS(X)
+enum agent_gsi_counter {
+#define X(name, text) AGENT_GSI_COUNT_##name,
+	AGENT_GSI_COUNTERS(X)
 #undef X
-		AGENT_CM_COUNTER_COUNT
+		AGENT_GSI_COUNTER_COUNT
 };
 
-struct agent_cm_client_info {
+struct agent_gsi_client_info {
 	uint32_t pid, uid;
 	uint16_t number;
 	uint16_t addrs; /* opened */
-	uint32_t binds, wills;
+	uint32_t binds, exit_mads;
 	uint32_t queued;	     /* datagrams that it has not read */
 	uint64_t delivered, dropped; /* dropped: it did not read */
 };
 
-struct agent_cm_listener_info {
+struct agent_gsi_listener_info {
 	uint16_t number; /* whose */
-	struct agent_cm_bind bind;
+	struct agent_gsi_bind bind;
 };
 
 /** Part of what the agent knows of connection management. */
-struct agent_cm_page {
-	uint64_t counters[AGENT_CM_COUNTER_COUNT];
-	uint32_t lingering; /* wills of dead clients that are still repeated */
+struct agent_gsi_page {
+	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
+	uint32_t lingering; /* exit MADs of dead clients that are still repeated */
 	uint16_t clients_total;
 	uint32_t listeners_total;
 	uint16_t nclients, nlisteners; /* in this page */
-	struct agent_cm_client_info clients[AGENT_CM_PAGE_CLIENTS];
-	struct agent_cm_listener_info listeners[AGENT_CM_PAGE_LISTENERS];
+	struct agent_gsi_client_info clients[AGENT_GSI_PAGE_CLIENTS];
+	struct agent_gsi_listener_info listeners[AGENT_GSI_PAGE_LISTENERS];
 };
 
 struct agent_msg {
@@ -224,7 +224,7 @@ struct agent_msg {
 			struct rocemu_gid addr;
 			uint32_t scope_id;
 			uint16_t slot; /* PEER */
-		} socket;	       /* SOCKET, PEER, CM_OPEN */
+		} socket;	       /* SOCKET, PEER, GSI_OPEN */
 		struct {
 			int err; /* positive errno */
 			char text[AGENT_TEXT_MAX];
@@ -235,19 +235,19 @@ struct agent_msg {
 		struct agent_page page;	       /* STATUS_PAGE */
 		struct {
 			uint16_t number;
-		} cm_number; /* CM_HELLO, CM_WELCOME */
+		} gsi_number; /* GSI_HELLO, GSI_WELCOME */
 		struct {
 			uint32_t key; /* the client's name for it */
-			struct agent_cm_bind bind;
-		} cm_bind; /* CM_BIND; CM_LISTEN, CM_UNBIND: key only */
+			struct agent_gsi_bind bind;
+		} gsi_bind; /* GSI_BIND; GSI_LISTEN, GSI_UNBIND: key only */
 		struct {
 			uint64_t value;
-		} cm_done; /* CM_DONE */
+		} gsi_done; /* GSI_DONE */
 		struct {
 			uint16_t client;
 			uint32_t listener;
-		} cm_from;		      /* CM_STATUS */
-		struct agent_cm_page cm_page; /* CM_STATUS_PAGE */
+		} gsi_from;		      /* GSI_STATUS */
+		struct agent_gsi_page gsi_page; /* GSI_STATUS_PAGE */
 	} u;
 };
 

@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/cm-mad.h"
-#include "agent/cm.h"
+#include "agent/gsi-mad.h"
+#include "agent/gsi.h"
 #include "agent/group.h"
 #include "agent/socket.h"
 #include "base/bytes.h"
@@ -76,7 +76,7 @@ static void tx_open(struct qp1 *q)
 	q->sport = AGENT_PORT;
 }
 
-static void read_control(struct qp1 *q, struct msghdr *m, struct agent_cm_dgram *d)
+static void read_control(struct qp1 *q, struct msghdr *m, struct agent_gsi_dgram *d)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (cmsg_network(c, &d->tclass, &d->hop_limit))
@@ -84,13 +84,13 @@ static void read_control(struct qp1 *q, struct msghdr *m, struct agent_cm_dgram 
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SO_RXQ_OVFL) {
 			uint32_t overflow = (uint32_t)cmsg_int(c);
 
-			q->cm->counters[AGENT_CM_COUNT_rx_overflow] += overflow - q->overflow;
+			q->gsi->counters[AGENT_GSI_COUNT_rx_overflow] += overflow - q->overflow;
 			q->overflow = overflow;
 		}
 	}
 }
 
-static void read_source(const union data_addr *from, struct agent_cm_dgram *d)
+static void read_source(const union data_addr *from, struct agent_gsi_dgram *d)
 {
 	if (from->sa.sa_family == AF_INET) {
 		d->src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
@@ -106,7 +106,7 @@ static void read_source(const union data_addr *from, struct agent_cm_dgram *d)
 static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, const uint8_t *data,
 		 size_t len)
 {
-	struct agent_cm_dgram d = {
+	struct agent_gsi_dgram d = {
 		.dst = q->group->addr, .scope_id = q->group->scope_id, .data = data};
 
 	if (len < ROCEMU_BTH_LEN || get_be24(data + BTH_DQPN) != ROCEMU_GSI_QPN) {
@@ -116,7 +116,7 @@ static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, c
 	d.len = (uint16_t)len;
 	read_source(from, &d);
 	read_control(q, m, &d);
-	cm_input(q->cm, q, &d);
+	gsi_input(q->gsi, q, &d);
 }
 
 static int receive(struct qp1 *q)
@@ -186,11 +186,11 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 				   .msg_control = control.bytes,
 				   .msg_controllen = sizeof(control)};
 		ssize_t n = recvmsg(w->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
-		struct agent_cm_dgram d = {.sport = q->sport, .data = buf};
+		struct agent_gsi_dgram d = {.sport = q->sport, .data = buf};
 
 		if (n < 0)
 			return;
-		if (n != AGENT_CM_DGRAM_LEN)
+		if (n != AGENT_GSI_DGRAM_LEN)
 			continue;
 		/* The address is that of the packet's destination. */
 		read_source(&to, &d);
@@ -199,7 +199,7 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 		d.sport = q->sport;
 		d.scope_id = q->group->scope_id;
 		d.len = (uint16_t)n;
-		cm_returned(q->cm, q, &d, returned_error(&m));
+		gsi_returned(q->gsi, q, &d, returned_error(&m));
 	}
 }
 
@@ -214,13 +214,13 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 			break;
 }
 
-struct qp1 *qp1_new(struct cm *cm, struct group *group, struct ev_loop *loop)
+struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop)
 {
 	struct qp1 *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return NULL;
-	q->cm = cm;
+	q->gsi = gsi;
 	q->group = group;
 	q->loop = loop;
 	/* Then the kernel splits what a sender's burst merged. */
@@ -257,14 +257,14 @@ static size_t put_control(struct msghdr *m, int level, int type, int value)
 	return m->msg_controllen + CMSG_SPACE(sizeof(value));
 }
 
-int qp1_send(struct qp1 *q, const struct agent_cm_dgram *d)
+int qp1_send(struct qp1 *q, const struct agent_gsi_dgram *d)
 {
 	bool ipv4 = rocemu_gid_is_ipv4(&q->group->addr);
 	union {
 		struct cmsghdr align;
 		uint8_t bytes[2 * CMSG_SPACE(sizeof(int))];
 	} control = {0};
-	uint8_t buf[AGENT_CM_DGRAM_LEN];
+	uint8_t buf[AGENT_GSI_DGRAM_LEN];
 	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 	union data_addr to;
 	struct msghdr m = {.msg_name = &to,
@@ -277,10 +277,10 @@ int qp1_send(struct qp1 *q, const struct agent_cm_dgram *d)
 
 	memcpy(buf, d->data, sizeof(buf));
 	if (d->sport != q->sport) {
-		struct agent_cm_dgram own = *d;
+		struct agent_gsi_dgram own = *d;
 
 		own.sport = q->sport;
-		cm_mad_seal(&own, buf);
+		gsi_mad_seal(&own, buf);
 	}
 	m.msg_controllen = put_control(&m, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 				       ipv4 ? IP_TOS : IPV6_TCLASS, d->tclass);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * QP 1 of one address: reading slot 0's socket of the address's group, and sending from it. What
- * comes in is split by QPN; what is for QP 1 goes to cm_input(), everything else is for nobody and
+ * comes in is split by QPN; what is for QP 1 goes to gsi_input(), everything else is for nobody and
  * is counted.
  */
 #ifndef AGENT_QP1_H
@@ -10,14 +10,14 @@
 #include <ev.h>
 #include <stdint.h>
 
-#include "agent/cm-set.h"
+#include "agent/gsi-set.h"
 #include "agent/protocol.h"
 
-struct cm;
+struct gsi;
 struct group;
 
 struct qp1 {
-	struct cm *cm;	     /* borrowed */
+	struct gsi *gsi;	     /* borrowed */
 	struct group *group; /* borrowed: its fds[0] is received from */
 	struct ev_loop *loop;
 	ev_io watcher;
@@ -25,17 +25,17 @@ struct qp1 {
 	int tx_fd;	       /* bound to sport; -1: the group's own, 4791 */
 	uint16_t sport;	       /* where all is sent from */
 	uint32_t overflow;     /* as the socket counts what it dropped */
-	struct cm_set members; /* clients that opened the address */
+	struct gsi_set members; /* clients that opened the address */
 };
 
 /** @return NULL: out of memory. */
-struct qp1 *qp1_new(struct cm *cm, struct group *group, struct ev_loop *loop);
+struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop);
 void qp1_free(struct qp1 *q);
 
 /**
  * Send a datagram whose source is the address; sealed anew if d->sport is another than q->sport,
  * as that of an earlier agent may be. Never blocks. @return 0 or -errno.
  */
-int qp1_send(struct qp1 *q, const struct agent_cm_dgram *d);
+int qp1_send(struct qp1 *q, const struct agent_gsi_dgram *d);
 
 #endif

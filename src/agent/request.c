@@ -16,20 +16,20 @@
 
 /* A client reads each answer before its next request, so there is room for one unless it
  * misbehaves. */
-int conn_reply(struct conn *c, const struct agent_msg *m)
+int client_reply(struct client *c, const struct agent_msg *m)
 {
 	return agent_msg_send(c->fd, m, MSG_DONTWAIT);
 }
 
-int conn_reply_error(struct conn *c, int err, const char *text)
+int client_reply_error(struct client *c, int err, const char *text)
 {
 	struct agent_msg m;
 
 	agent_msg_set_error(&m, -err, "%s", text);
-	return conn_reply(c, &m);
+	return client_reply(c, &m);
 }
 
-static bool may_use(const struct conn *c)
+static bool may_use(const struct client *c)
 {
 	return c->server->realm.system || c->uid == geteuid() || c->uid == 0;
 }
@@ -38,36 +38,36 @@ static bool may_use(const struct conn *c)
  * The stash holds everybody's sockets. A user's own processes may read each other's memory anyway;
  * clients of other users of a system-wide agent get their own sockets only.
  */
-static bool may_hold_stash(const struct conn *c)
+static bool may_hold_stash(const struct client *c)
 {
 	return c->uid == geteuid() || c->uid == 0;
 }
 
 /* A slot changed hands: whoever is still connected with it has no right to it any more. */
-static void drop_others(struct conn *c, uint16_t slot)
+static void drop_others(struct client *c, uint16_t slot)
 {
 	list_for_each_safe (it, next, &c->server->conns) {
-		struct conn *other = list_entry(it, struct conn, node);
+		struct client *other = list_entry(it, struct client, node);
 
 		if (other != c && other->slot == slot)
-			conn_close(other);
+			client_close(other);
 	}
 }
 
-static int hello(struct conn *c)
+static int hello(struct client *c)
 {
 	struct server *s = c->server;
 	struct agent_msg m = {.type = AGENT_WELCOME};
 	int token, slot, r;
 
-	if (c->slot || c->cm)
+	if (c->slot || c->gsi)
 		return -EPROTO;
 	slot = slots_take(&s->slots, &token, &m.u.slot.first_index);
 	if (slot == -ENOSPC)
-		return conn_reply_error(
+		return client_reply_error(
 			c, slot, "all 1023 slots of this host are in use: end some RDMA processes");
 	if (slot < 0)
-		return conn_reply_error(c, slot, strerror(-slot));
+		return client_reply_error(c, slot, strerror(-slot));
 	c->slot = (uint16_t)slot;
 	drop_others(c, c->slot);
 	/* What came for the slot's last user. */
@@ -83,7 +83,7 @@ static int hello(struct conn *c)
 		m.fds[m.nfds++] = s->stash.r;
 		m.fds[m.nfds++] = s->stash.w;
 	}
-	r = conn_reply(c, &m);
+	r = client_reply(c, &m);
 	/* From here the client alone holds it. */
 	close(token);
 	log_debug("client %u of user %u: slot %u", c->pid, c->uid, c->slot);
@@ -113,36 +113,36 @@ static int adopt(struct server *s, int r_fd, int w_fd)
 	return 0;
 }
 
-static int rejoin(struct conn *c, const struct agent_msg *m)
+static int rejoin(struct client *c, const struct agent_msg *m)
 {
 	struct server *s = c->server;
 	uint16_t slot = m->u.slot.slot;
 	unsigned has_token = slot ? 1 : 0;
 	struct agent_msg answer = {.type = AGENT_WELCOME, .u.slot = {slot, m->u.slot.first_index}};
 
-	if (c->slot || c->cm)
+	if (c->slot || c->gsi)
 		return -EPROTO;
 	if (slot && !slots_is_token(&s->slots, m->fds[0], slot))
-		return conn_reply_error(c, -EBADMSG,
+		return client_reply_error(c, -EBADMSG,
 					"that slot's token is not what was sent with it");
 	if (m->nfds > has_token) {
 		int r_fd = m->fds[has_token], w_fd = m->fds[has_token + 1];
 
 		if (!stash_is(r_fd, w_fd, &s->realm))
-			return conn_reply_error(c, -EBADMSG,
+			return client_reply_error(c, -EBADMSG,
 						"what was handed over is not the stash");
 		if (server_recovering(s) && adopt(s, r_fd, w_fd))
-			return conn_reply_error(c, -EBADMSG, "the stash cannot be read");
+			return client_reply_error(c, -EBADMSG, "the stash cannot be read");
 	}
-	cm_follows(&s->cm);
+	gsi_follows(&s->gsi);
 	if (slot) {
 		drop_others(c, slot);
 		c->slot = slot;
 	}
-	return conn_reply(c, &answer);
+	return client_reply(c, &answer);
 }
 
-static int give_socket(struct conn *c, const struct agent_msg *m)
+static int give_socket(struct client *c, const struct agent_msg *m)
 {
 	struct server *s = c->server;
 	struct agent_msg answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
@@ -152,29 +152,29 @@ static int give_socket(struct conn *c, const struct agent_msg *m)
 			    &g, text, sizeof(text));
 
 	if (r)
-		return conn_reply_error(c, r, text);
+		return client_reply_error(c, r, text);
 	server_watch_group(s, g);
 	answer.fds[0] = g->fds[c->slot];
-	return conn_reply(c, &answer);
+	return client_reply(c, &answer);
 }
 
 /* Somebody wants to see how full another slot's buffer is. He could read from it as well: see
  * may_hold_stash(). */
-static int give_peer(struct conn *c, const struct agent_msg *m)
+static int give_peer(struct client *c, const struct agent_msg *m)
 {
 	struct agent_msg answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
 	const struct group *g =
 		groups_find(&c->server->groups, &m->u.socket.addr, m->u.socket.scope_id);
 
 	if (!may_hold_stash(c))
-		return conn_reply_error(c, -EPERM, "another user's socket");
+		return client_reply_error(c, -EPERM, "another user's socket");
 	if (!g || m->u.socket.slot >= g->count)
-		return conn_reply_error(c, -ENOENT, "no socket of that address and slot");
+		return client_reply_error(c, -ENOENT, "no socket of that address and slot");
 	answer.fds[0] = g->fds[m->u.socket.slot];
-	return conn_reply(c, &answer);
+	return client_reply(c, &answer);
 }
 
-static int give_status(struct conn *c, const struct agent_msg *m)
+static int give_status(struct client *c, const struct agent_msg *m)
 {
 	struct server *s = c->server;
 	struct agent_msg answer = {.type = AGENT_STATUS_PAGE};
@@ -186,7 +186,7 @@ static int give_status(struct conn *c, const struct agent_msg *m)
 	pg->system = s->realm.system;
 	pg->recovering = server_recovering(s);
 	list_for_each (it, &s->conns) {
-		struct conn *o = list_entry(it, struct conn, node);
+		struct client *o = list_entry(it, struct client, node);
 
 		if (!o->slot)
 			continue;
@@ -204,11 +204,11 @@ static int give_status(struct conn *c, const struct agent_msg *m)
 							 .sockets = (uint16_t)g->count,
 							 .dropped = g->dropped};
 	}
-	return conn_reply(c, &answer);
+	return client_reply(c, &answer);
 }
 
 /* Leave the request until the stash is there. */
-static int wait_for_stash(struct conn *c, const struct agent_msg *m)
+static int wait_for_stash(struct client *c, const struct agent_msg *m)
 {
 	struct server *s = c->server;
 
@@ -221,19 +221,19 @@ static int wait_for_stash(struct conn *c, const struct agent_msg *m)
 	return 0;
 }
 
-static int answer(struct conn *c, const struct agent_msg *m)
+static int answer(struct client *c, const struct agent_msg *m)
 {
 	switch (m->type) {
 	case AGENT_HELLO:
 	case AGENT_SOCKET:
-	case AGENT_CM_OPEN:
-		if ((m->type == AGENT_SOCKET && !c->slot) || (m->type == AGENT_CM_OPEN && !c->cm))
+	case AGENT_GSI_OPEN:
+		if ((m->type == AGENT_SOCKET && !c->slot) || (m->type == AGENT_GSI_OPEN && !c->gsi))
 			return -EPROTO;
 		if (server_recovering(c->server) && !server_try_anew(c->server))
 			return wait_for_stash(c, m);
 		return m->type == AGENT_HELLO	 ? hello(c)
 		       : m->type == AGENT_SOCKET ? give_socket(c, m)
-						 : conn_cm_request(c, m);
+						 : client_gsi_request(c, m);
 	case AGENT_REJOIN:
 		return rejoin(c, m);
 	case AGENT_PEER:
@@ -241,11 +241,11 @@ static int answer(struct conn *c, const struct agent_msg *m)
 	case AGENT_STATUS:
 		return give_status(c, m);
 	default:
-		return conn_cm_request(c, m);
+		return client_gsi_request(c, m);
 	}
 }
 
-int conn_request(struct conn *c, struct agent_msg *m)
+int client_request(struct client *c, struct agent_msg *m)
 {
 	int r;
 
@@ -254,7 +254,7 @@ int conn_request(struct conn *c, struct agent_msg *m)
 	else if (may_use(c))
 		r = answer(c, m);
 	else
-		r = conn_reply_error(c, -EPERM,
+		r = client_reply_error(c, -EPERM,
 				     "this agent serves another user: for all users of a machine, "
 				     "run `rocemu agent --system` as root");
 	agent_msg_close_fds(m);
@@ -263,18 +263,18 @@ int conn_request(struct conn *c, struct agent_msg *m)
 	return r;
 }
 
-int conn_resume(struct conn *c)
+int client_resume(struct client *c)
 {
 	c->waits = false;
 	if (server_recovering(c->server))
-		return conn_reply_error(
+		return client_reply_error(
 			c, -EBUSY,
 			"RDMA processes of an earlier agent hold its sockets and do not "
 			"answer (stopped, or in a debugger?): continue or end them");
 	return answer(c, &c->pending);
 }
 
-void conn_refuse(struct conn *c, int err)
+void client_refuse(struct client *c, int err)
 {
 	struct agent_msg m;
 
@@ -289,5 +289,5 @@ void conn_refuse(struct conn *c, int err)
 			(int)getpid());
 	else
 		agent_msg_set_error(&m, EBADMSG, "malformed message");
-	(void)conn_reply(c, &m);
+	(void)client_reply(c, &m);
 }

@@ -14,27 +14,27 @@
 #include "base/log.h"
 #include "base/util.h"
 
-enum { CONNS_MAX = 2 * AGENT_SLOTS };
+enum { CLIENTS_MAX = 2 * AGENT_SLOTS };
 #define RECOVERY_RETRY_S 0.02
 
 static void update_idle(struct server *s)
 {
 	ev_timer_stop(s->loop, &s->idle_timer);
-	if (s->nconns == 0 && !cm_is_busy(&s->cm) && s->idle_timeout_s > 0) {
+	if (s->nconns == 0 && !gsi_is_busy(&s->gsi) && s->idle_timeout_s > 0) {
 		ev_now_update(s->loop);
 		ev_timer_set(&s->idle_timer, s->idle_timeout_s, 0.);
 		ev_timer_start(s->loop, &s->idle_timer);
 	}
 }
 
-void conn_close(struct conn *c)
+void client_close(struct client *c)
 {
 	struct server *s = c->server;
 
 	log_debug("client %u (slot %u) is gone", c->pid, c->slot);
 	ev_io_stop(s->loop, &c->watcher);
-	if (c->cm)
-		cm_member_free(c->cm);
+	if (c->gsi)
+		gsi_client_free(c->gsi);
 	close(c->fd);
 	list_remove(&c->node);
 	free(c);
@@ -44,7 +44,7 @@ void conn_close(struct conn *c)
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct conn *c = w->data;
+	struct client *c = w->data;
 	struct agent_msg m;
 	int r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
 
@@ -53,16 +53,16 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	if (r == -EAGAIN)
 		return;
 	if (r)
-		conn_refuse(c, r);
+		client_refuse(c, r);
 	else
-		r = conn_request(c, &m);
+		r = client_request(c, &m);
 	if (r)
-		conn_close(c);
+		client_close(c);
 }
 
-static void conn_add(struct server *s, int fd)
+static void client_add(struct server *s, int fd)
 {
-	struct conn *c = s->nconns < CONNS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct client *c = s->nconns < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
@@ -93,7 +93,7 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	(void)loop;
 	(void)revents;
 	if (fd >= 0) {
-		conn_add(s, fd);
+		client_add(s, fd);
 		return;
 	}
 	if (errno != EMFILE && errno != ENFILE)
@@ -132,7 +132,7 @@ static void on_calm(void *user)
 void server_watch_group(struct server *s, struct group *g)
 {
 	if (!g->user && g->count)
-		g->user = qp1_new(&s->cm, g, s->loop);
+		g->user = qp1_new(&s->gsi, g, s->loop);
 }
 
 static void start_keeper(struct server *s);
@@ -174,23 +174,23 @@ static void release_keeper(struct server *s, bool needed)
 	s->keeper = -1;
 }
 
-static struct conn *next_waiting(struct server *s)
+static struct client *next_waiting(struct server *s)
 {
 	list_for_each (it, &s->conns)
-		if (list_entry(it, struct conn, node)->waits)
-			return list_entry(it, struct conn, node);
+		if (list_entry(it, struct client, node)->waits)
+			return list_entry(it, struct client, node);
 	return NULL;
 }
 
 static void resume_all(struct server *s)
 {
-	struct conn *c;
+	struct client *c;
 
 	ev_timer_stop(s->loop, &s->recovery_timer);
 	/* From the start each time: answering one may close others. */
 	while ((c = next_waiting(s)))
-		if (conn_resume(c))
-			conn_close(c);
+		if (client_resume(c))
+			client_close(c);
 }
 
 void server_recovered(struct server *s)
@@ -233,9 +233,9 @@ static int start(struct server *s, const struct server_config *config)
 	list_init(&s->conns);
 	groups_init(&s->groups);
 	slots_init(&s->slots, &s->realm);
-	cm_init(&s->cm, s->loop, &s->realm, &s->groups);
-	s->cm.on_calm = on_calm;
-	s->cm.user = s;
+	gsi_init(&s->gsi, s->loop, &s->realm, &s->groups);
+	s->gsi.on_calm = on_calm;
+	s->gsi.user = s;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	r = stash_init(&s->stash, &s->realm);
 	if (r && r != -EADDRINUSE)
@@ -262,16 +262,16 @@ static int start(struct server *s, const struct server_config *config)
 static void stop(struct server *s)
 {
 	release_keeper(s, s->nconns > 0);
-	s->cm.leaving = true;
+	s->gsi.leaving = true;
 	list_for_each_safe (it, next, &s->conns)
-		conn_close(list_entry(it, struct conn, node));
+		client_close(list_entry(it, struct client, node));
 	list_for_each (it, &s->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		if (g->user)
 			qp1_free(g->user);
 	}
-	cm_fini(&s->cm);
+	gsi_fini(&s->gsi);
 	groups_fini(&s->groups);
 	stash_fini(&s->stash);
 	if (s->spare_fd >= 0)

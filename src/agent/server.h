@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The agent's state and loop: accepts clients, hands out slots and sockets, leaves when nobody is
- * there. One thread, a libev loop, no blocking call. Requests are in request.c and cm-request.c,
- * connection management is in cm.c.
+ * there. One thread, a libev loop, no blocking call. Requests are in request.c and gsi-request.c,
+ * connection management is in gsi.c.
  */
 #ifndef AGENT_SERVER_H
 #define AGENT_SERVER_H
@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/cm.h"
+#include "agent/gsi.h"
 #include "agent/group.h"
 #include "agent/protocol.h"
 #include "agent/slots.h"
@@ -35,7 +35,7 @@ struct server {
 	struct stash stash; /* both -1: not yet, an earlier agent's lives (recovering) */
 	struct slots slots;
 	struct groups groups; /* group.user: struct qp1 */
-	struct cm cm;
+	struct gsi gsi;
 	struct list conns; /* of conn */
 	unsigned nconns;
 	int spare_fd; /* given up for a moment to turn a client away when out of descriptors */
@@ -49,15 +49,15 @@ struct server {
 };
 
 /** A client's connection. */
-struct conn {
+struct client {
 	struct list node;
 	struct server *server;
 	int fd;
 	uint32_t pid, uid;	  /* as the kernel says, at connect */
 	uint16_t slot;		  /* 0: none (yet) */
-	struct cm_member *cm;	  /* owned; NULL: no client of connection management */
+	struct gsi_client *gsi;	  /* owned; NULL: no client of connection management */
 	bool waits;		  /* pending is to be answered when the stash has come */
-	struct agent_msg pending; /* HELLO, SOCKET or CM_OPEN */
+	struct agent_msg pending; /* HELLO, SOCKET or GSI_OPEN */
 	ev_io watcher;
 };
 
@@ -65,7 +65,7 @@ struct conn {
 int server_run(const struct server_config *config);
 
 /** Close a connection; its slot is free when the client's token is closed too. */
-void conn_close(struct conn *c);
+void client_close(struct client *c);
 
 /** Is an earlier agent's stash still to come? */
 static inline bool server_recovering(const struct server *s)
@@ -81,22 +81,22 @@ void server_recovered(struct server *s);
 bool server_try_anew(struct server *s);
 
 /** request.c: one message from a client. @return 0, or -errno: the connection is to be closed. */
-int conn_request(struct conn *c, struct agent_msg *m);
+int client_request(struct client *c, struct agent_msg *m);
 
 /** request.c: a message that could not be read, agent_msg_recv() having returned err. Says why if
  * it can. */
-void conn_refuse(struct conn *c, int err);
+void client_refuse(struct client *c, int err);
 
 /** request.c: answer what waited; the stash is there, or it has not come in time. */
-int conn_resume(struct conn *c);
+int client_resume(struct client *c);
 
 /** request.c: send a message to a client. @return 0, or -errno: the connection is to be closed. */
-int conn_reply(struct conn *c, const struct agent_msg *m);
+int client_reply(struct client *c, const struct agent_msg *m);
 /** Send an ERROR; err is negative. */
-int conn_reply_error(struct conn *c, int err, const char *text);
+int client_reply_error(struct client *c, int err, const char *text);
 
-/** cm-request.c: a CM_* message. @return as conn_request(). */
-int conn_cm_request(struct conn *c, const struct agent_msg *m);
+/** gsi-request.c: a GSI_* message. @return as client_request(). */
+int client_gsi_request(struct client *c, const struct agent_msg *m);
 
 /** Have QP 1 of a new group. */
 void server_watch_group(struct server *s, struct group *g);

@@ -10,18 +10,18 @@
 
 static const char *const counter_names[] = {
 #define X(name, text) #name,
-	AGENT_CM_COUNTERS(X)
+	AGENT_GSI_COUNTERS(X)
 #undef X
 };
 
 static const char *const counter_texts[] = {
 #define X(name, text) text,
-	AGENT_CM_COUNTERS(X)
+	AGENT_GSI_COUNTERS(X)
 #undef X
 };
 
 /* A wildcard is the address of nobody: "0.0.0.0", "::". */
-static const char *listener_addr(const struct agent_cm_listener_info *l,
+static const char *listener_addr(const struct agent_gsi_listener_info *l,
 				 char buf[static AGENT_ADDR_STRLEN])
 {
 	return data_addr_str(&l->bind.addr, l->bind.scope_id, buf);
@@ -33,12 +33,12 @@ static void print_cm_text(const struct agent_status *st)
 
 	printf("connection management: %zu clients\n", st->ncm_clients);
 	for (size_t i = 0; i < st->ncm_clients; i++) {
-		const struct agent_cm_client_info *c = &st->cm_clients[i];
+		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
 		printf("  number %4u  process %" PRIu32 " of user %" PRIu32
-		       ": %u addresses, %" PRIu32 " ports, %" PRIu32 " wills, %" PRIu64
+		       ": %u addresses, %" PRIu32 " ports, %" PRIu32 " exit MADs, %" PRIu64
 		       " datagrams, %" PRIu32 " waiting, %" PRIu64 " dropped\n",
-		       c->number, c->pid, c->uid, c->addrs, c->binds, c->wills, c->delivered,
+		       c->number, c->pid, c->uid, c->addrs, c->binds, c->exit_mads, c->delivered,
 		       c->queued, c->dropped);
 	}
 	printf("listeners: %zu\n", st->nlisteners);
@@ -47,8 +47,8 @@ static void print_cm_text(const struct agent_status *st)
 		       st->listeners[i].bind.service_id, listener_addr(&st->listeners[i], name),
 		       st->listeners[i].number);
 	if (st->cm.lingering)
-		printf("wills being executed: %" PRIu32 "\n", st->cm.lingering);
-	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+		printf("exit MADs being sent: %" PRIu32 "\n", st->cm.lingering);
+	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
 		if (st->cm.counters[i])
 			printf("%12" PRIu64 " %s\n", st->cm.counters[i], counter_texts[i]);
 }
@@ -59,13 +59,13 @@ static void print_cm_json(const struct agent_status *st)
 
 	printf("\"cm\": {\"lingering\": %" PRIu32 ", \"clients\": [", st->cm.lingering);
 	for (size_t i = 0; i < st->ncm_clients; i++) {
-		const struct agent_cm_client_info *c = &st->cm_clients[i];
+		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
 		printf("%s{\"number\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32
-		       ", \"addresses\": %u, \"ports\": %" PRIu32 ", \"wills\": %" PRIu32
+		       ", \"addresses\": %u, \"ports\": %" PRIu32 ", \"exit_mads\": %" PRIu32
 		       ", \"delivered\": %" PRIu64 ", \"queued\": %" PRIu32
 		       ", \"dropped\": %" PRIu64 "}",
-		       i ? ", " : "", c->number, c->pid, c->uid, c->addrs, c->binds, c->wills,
+		       i ? ", " : "", c->number, c->pid, c->uid, c->addrs, c->binds, c->exit_mads,
 		       c->delivered, c->queued, c->dropped);
 	}
 	printf("], \"listeners\": [");
@@ -75,7 +75,7 @@ static void print_cm_json(const struct agent_status *st)
 		       i ? ", " : "", st->listeners[i].number, st->listeners[i].bind.service_id,
 		       listener_addr(&st->listeners[i], name));
 	printf("], \"counters\": {");
-	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
 		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i], st->cm.counters[i]);
 	printf("}}");
 }

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "agent/client-cm.h"
+#include "agent/client-gsi.h"
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/timescale.h"
@@ -43,7 +43,7 @@ static struct {
 	unsigned generation; /* counts forks; never 0 */
 	bool running;
 	struct cm *cm;		  /* owned */
-	struct cm_client *client; /* owned */
+	struct agent_gsi *client; /* owned */
 	struct opened *opened;	  /* owned */
 	size_t nopened;
 	int timer_fd, wake_fd; /* owned */
@@ -124,8 +124,8 @@ bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
 static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 {
 	const struct opened *o = find_opened(&m->addr.src);
-	uint8_t packet[AGENT_CM_DGRAM_LEN];
-	struct agent_cm_dgram d;
+	uint8_t packet[AGENT_GSI_DGRAM_LEN];
+	struct agent_gsi_dgram d;
 
 	if (!o)
 		return;
@@ -135,20 +135,20 @@ static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 
 static void set_wills(void) REQUIRES(rcm_lock)
 {
-	uint8_t packet[AGENT_CM_DGRAM_LEN];
+	uint8_t packet[AGENT_GSI_DGRAM_LEN];
 	struct cm_will change;
 
 	while (cm_next_will(core.cm, &change)) {
 		const struct opened *o = change.present ? find_opened(&change.mad.addr.src) : NULL;
-		struct agent_cm_will will = {.cm_timeout = CM_DEFAULT_TIMEOUT,
+		struct agent_exit_mad will = {.cm_timeout = CM_DEFAULT_TIMEOUT,
 					     .retries = CM_DEFAULT_RETRIES};
 
 		if (!o) {
-			cm_client_will_clear(core.client, change.comm_id);
+			agent_gsi_exit_clear(core.client, change.comm_id);
 			continue;
 		}
 		mad_seal(&will.dgram, packet, &change.mad, o->sport, o->local.scope_id, true);
-		cm_client_will_set(core.client, change.comm_id, &will);
+		agent_gsi_exit_set(core.client, change.comm_id, &will);
 	}
 }
 
@@ -202,13 +202,13 @@ void rcm_drive(void)
 	set_wills();
 	core.driving = false;
 	arm();
-	if (cm_client_fd(core.client) != core.polled_fd)
+	if (agent_gsi_fd(core.client) != core.polled_fd)
 		rcm_core_wake();
 }
 
 /* ---- the thread ---- */
 
-static void take(const struct agent_cm_dgram *d) REQUIRES(rcm_lock)
+static void take(const struct agent_gsi_dgram *d) REQUIRES(rcm_lock)
 {
 	struct cm_addr addr;
 	const uint8_t *mad;
@@ -221,7 +221,7 @@ static void take(const struct agent_cm_dgram *d) REQUIRES(rcm_lock)
 static void unreached(void) REQUIRES(rcm_lock)
 {
 	uint32_t id;
-	int error = cm_client_unreached(core.client, &id);
+	int error = agent_gsi_unreached(core.client, &id);
 
 	cm_unreached(core.cm, id, error);
 }
@@ -229,10 +229,10 @@ static void unreached(void) REQUIRES(rcm_lock)
 /* Take what there is. @return false: there is no agent now. */
 static bool receive(void) REQUIRES(rcm_lock)
 {
-	struct agent_cm_dgram d;
+	struct agent_gsi_dgram d;
 	int ret;
 
-	while ((ret = cm_client_recv(core.client, &d)) != 0) {
+	while ((ret = agent_gsi_recv(core.client, &d)) != 0) {
 		if (ret == 1 || ret == 2) {
 			if (ret == 1)
 				take(&d);
@@ -241,7 +241,7 @@ static bool receive(void) REQUIRES(rcm_lock)
 			/* Each on its own: what a MAD brings about is bounded. */
 			rcm_drive();
 		} else if (ret == -EADDRINUSE)
-			log_error("%s", cm_client_text(core.client));
+			log_error("%s", agent_gsi_text(core.client));
 		else
 			return false;
 	}
@@ -259,7 +259,7 @@ static void *run(void *arg)
 	rcm_lock_take();
 	while (core.running && core.generation == generation) {
 		struct pollfd p[4] = {
-			{.fd = cm_client_fd(core.client), .events = POLLIN},
+			{.fd = agent_gsi_fd(core.client), .events = POLLIN},
 			{.fd = core.timer_fd, .events = POLLIN},
 			{.fd = core.wake_fd, .events = POLLIN},
 			{.fd = rcm_watch_fd(), .events = POLLIN},
@@ -319,7 +319,7 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 		log_error("%s", text);
 		return err;
 	}
-	err = cm_client_new(&core.client, text, sizeof(text));
+	err = agent_gsi_new(&core.client, text, sizeof(text));
 	if (err) {
 		log_error("%s", text);
 		return err;
@@ -327,12 +327,12 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 	if (getrandom(&config.seed, sizeof(config.seed), 0) < 0)
 		config.seed = rcm_now();
 	rng_init(&core.rng, ~config.seed);
-	config.id_prefix = cm_client_number(core.client);
+	config.id_prefix = agent_gsi_number(core.client);
 	core.cm = cm_new(&config);
 	core.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	core.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	core.armed = ROCEMU_NEVER;
-	core.polled_fd = cm_client_fd(core.client);
+	core.polled_fd = agent_gsi_fd(core.client);
 	core.running = true;
 	if (!core.cm)
 		err = -ENOMEM;
@@ -347,7 +347,7 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 		if (core.wake_fd >= 0)
 			close(core.wake_fd);
 		cm_free(core.cm);
-		cm_client_free(core.client);
+		agent_gsi_free(core.client);
 		core.cm = NULL;
 		core.client = NULL;
 	}
@@ -381,7 +381,7 @@ static void fork_parent(void) NO_THREAD_SAFETY_ANALYSIS
 static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 {
 	if (core.running) {
-		cm_client_forget(core.client);
+		agent_gsi_forget(core.client);
 		close(core.timer_fd);
 		close(core.wake_fd);
 		/* The rest of its memory is leaked: freeing is not safe here. */
@@ -424,7 +424,7 @@ static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
 	if (!v)
 		return -ENOMEM;
 	core.opened = v;
-	err = cm_client_open(core.client, &local->gid, local->scope_id, &sport);
+	err = agent_gsi_open(core.client, &local->gid, local->scope_id, &sport);
 	if (err)
 		return err;
 	v[core.nopened++] = (struct opened){.local = *local, .sport = sport};
@@ -442,7 +442,7 @@ int rcm_core_open_all(const struct rcm_local *locals, int n)
 			good++;
 			continue;
 		}
-		log_error("%s", cm_client_text(core.client));
+		log_error("%s", agent_gsi_text(core.client));
 		err = ret;
 	}
 	/* A wildcard does without addresses that cannot be had. */
@@ -453,7 +453,7 @@ void rcm_core_open_new(const struct rcm_local *locals, int n)
 {
 	for (int i = 0; i < n && core.running; i++)
 		if (open_one(&locals[i]))
-			log_info("%s", cm_client_text(core.client));
+			log_info("%s", agent_gsi_text(core.client));
 }
 
 void rcm_core_close(const struct rcm_device *dev)
@@ -470,15 +470,15 @@ int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *servic
 {
 	/* An IPv4 wildcard has never been one of IPv6, so the two may stand side by side. */
 	bool afonly = id->afonly < 0 ? sa->sa_family == AF_INET : id->afonly;
-	struct agent_cm_bind b = {
+	struct agent_gsi_bind b = {
 		.service_id = *service_id,
 		.scope_id = rcm_addr_scope(sa),
-		.flags = (id->reuseaddr ? AGENT_CM_REUSEADDR : 0) | (afonly ? AGENT_CM_AFONLY : 0),
+		.flags = (id->reuseaddr ? AGENT_GSI_REUSEADDR : 0) | (afonly ? AGENT_GSI_AFONLY : 0),
 	};
 	int err;
 
 	rcm_addr_to_gid(sa, &b.addr);
-	err = cm_client_bind(core.client, &b, &id->bind_key);
+	err = agent_gsi_bind(core.client, &b, &id->bind_key);
 	if (err)
 		return err;
 	id->bound = true;
@@ -488,12 +488,12 @@ int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *servic
 
 int rcm_core_listen(struct rcm_id *id)
 {
-	return id->bound ? cm_client_listen(core.client, id->bind_key) : -EINVAL;
+	return id->bound ? agent_gsi_listen(core.client, id->bind_key) : -EINVAL;
 }
 
 void rcm_core_unbind(struct rcm_id *id)
 {
 	if (id->bound)
-		cm_client_unbind(core.client, id->bind_key);
+		agent_gsi_unbind(core.client, id->bind_key);
 	id->bound = false;
 }

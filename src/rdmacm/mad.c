@@ -34,8 +34,8 @@ static bool ready;
 struct held {
 	struct list node; /* in held, by due time */
 	rocemu_ns_t due;
-	struct agent_cm_dgram d;
-	uint8_t packet[AGENT_CM_DGRAM_LEN];
+	struct agent_gsi_dgram d;
+	uint8_t packet[AGENT_GSI_DGRAM_LEN];
 };
 static struct list held = {&held, &held};
 static unsigned nheld;
@@ -47,7 +47,7 @@ static void put_icrc(const struct rocemu_icrc_ctx *ctx, uint8_t *packet, size_t 
 	put_le32(packet + n, rocemu_icrc(ctx, packet, n, NULL, 0, NULL, 0));
 }
 
-void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], const struct cm_mad *m,
+void mad_seal(struct agent_gsi_dgram *d, uint8_t packet[AGENT_GSI_DGRAM_LEN], const struct cm_mad *m,
 	      uint16_t sport, uint32_t scope_id, bool to_keep)
 {
 	const struct rocemu_hdrs h = {
@@ -71,14 +71,14 @@ void mad_seal(struct agent_cm_dgram *d, uint8_t packet[AGENT_CM_DGRAM_LEN], cons
 	next_psn += !to_keep;
 	memcpy(packet + n, m->data, ROCEMU_MAD_LEN);
 	put_icrc(&ctx, packet, n + ROCEMU_MAD_LEN + ROCEMU_ICRC_LEN);
-	*d = (struct agent_cm_dgram){
+	*d = (struct agent_gsi_dgram){
 		.src = m->addr.src,
 		.dst = m->addr.dst,
 		.scope_id = scope_id,
 		.sport = sport,
 		.tclass = m->addr.tclass,
 		.hop_limit = m->addr.hop_limit,
-		.len = AGENT_CM_DGRAM_LEN,
+		.len = AGENT_GSI_DGRAM_LEN,
 		.data = packet,
 	};
 }
@@ -99,7 +99,7 @@ static void prepare_rules(void)
 }
 
 /* What rules do to a packet of QP 1. */
-static struct fault_verdict ask_rules(enum fault_dir dir, const struct agent_cm_dgram *d)
+static struct fault_verdict ask_rules(enum fault_dir dir, const struct agent_gsi_dgram *d)
 {
 	static const char *const names[] = {
 #define X(name, text) [FAULT_##name] = text,
@@ -150,7 +150,7 @@ static void prepare(rocemu_ns_t now)
 	impair_link_start(&port, &impair, now);
 }
 
-static void write_capture(const struct agent_cm_dgram *d)
+static void write_capture(const struct agent_gsi_dgram *d)
 {
 	const struct tap_addr a = {
 		.src = d->src,
@@ -171,9 +171,9 @@ static bool port_is_down(rocemu_ns_t now)
 	return port.down;
 }
 
-static void send_one(struct cm_client *client, const struct agent_cm_dgram *d)
+static void send_one(struct agent_gsi *client, const struct agent_gsi_dgram *d)
 {
-	struct pollfd p = {.fd = cm_client_fd(client), .events = POLLOUT};
+	struct pollfd p = {.fd = agent_gsi_fd(client), .events = POLLOUT};
 
 	write_capture(d);
 	/*
@@ -181,12 +181,12 @@ static void send_one(struct cm_client *client, const struct agent_cm_dgram *d)
 	 * seconds, and a program that connects a thousand times at once sends more than the socket
 	 * holds.
 	 */
-	if (cm_client_send(client, d) == -EAGAIN && poll(&p, 1, ROOM_MS) == 1)
-		cm_client_send(client, d);
+	if (agent_gsi_send(client, d) == -EAGAIN && poll(&p, 1, ROOM_MS) == 1)
+		agent_gsi_send(client, d);
 }
 
 /* Keep a packet back. When there is no room or no memory it goes now. */
-static bool hold(const struct agent_cm_dgram *d, rocemu_ns_t due)
+static bool hold(const struct agent_gsi_dgram *d, rocemu_ns_t due)
 {
 	struct held *h = nheld < HELD_MAX ? malloc(sizeof(*h)) : NULL;
 	struct list *before = held.next;
@@ -205,7 +205,7 @@ static bool hold(const struct agent_cm_dgram *d, rocemu_ns_t due)
 }
 
 static void corrupt(const struct fault_verdict *v, const struct impair_fate *fate,
-		    const struct agent_cm_dgram *d, uint8_t *packet)
+		    const struct agent_gsi_dgram *d, uint8_t *packet)
 {
 	const struct rocemu_icrc_ctx ctx = {
 		.src = d->src,
@@ -237,7 +237,7 @@ static rocemu_ns_t due_of(rocemu_ns_t now, const struct impair_fate *fate,
 	return due + (fate->overtakers ? REORDER_NS : 0) + v->delay_ns;
 }
 
-static void report_fate(const struct agent_cm_dgram *d, const struct impair_fate *fate)
+static void report_fate(const struct agent_gsi_dgram *d, const struct impair_fate *fate)
 {
 	const struct fault_packet p = {.qp = ROCEMU_GSI_QPN, .hdr = d->data, .len = d->len};
 	const struct {
@@ -262,7 +262,7 @@ static void report_fate(const struct agent_cm_dgram *d, const struct impair_fate
 	}
 }
 
-void mad_send(struct cm_client *client, rocemu_ns_t now, struct agent_cm_dgram *d, uint8_t *packet)
+void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct agent_gsi_dgram *d, uint8_t *packet)
 {
 	struct impair_fate fate = {0};
 	struct fault_verdict v = {0};
@@ -297,7 +297,7 @@ rocemu_ns_t mad_deadline(void)
 	return n ? list_entry(n, struct held, node)->due : ROCEMU_NEVER;
 }
 
-void mad_expire(struct cm_client *client, rocemu_ns_t now)
+void mad_expire(struct agent_gsi *client, rocemu_ns_t now)
 {
 	while (mad_deadline() <= now) {
 		struct held *h = list_entry(held.next, struct held, node);
@@ -309,7 +309,7 @@ void mad_expire(struct cm_client *client, rocemu_ns_t now)
 	}
 }
 
-bool mad_open(const struct agent_cm_dgram *d, rocemu_ns_t now, struct cm_addr *addr,
+bool mad_open(const struct agent_gsi_dgram *d, rocemu_ns_t now, struct cm_addr *addr,
 	      const uint8_t **mad, size_t *len)
 {
 	struct rocemu_packet p;

@@ -2,7 +2,7 @@
 /*
  * The objects behind the drop-in librdmacm: each begins with what <rdma/rdma_cma.h> shows of it,
  * then comes ours. The protocol is the connection manager's (src/cm), MADs go through the agent
- * (agent/client-cm.h), and of verbs only public calls are used, so that an ID works on whatever
+ * (agent/client-gsi.h), and of verbs only public calls are used, so that an ID works on whatever
  * device has its address.
  *
  * Whose thread does what: calls act on the caller's thread under the one lock and wait for nothing

@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/client-cm.h"
+#include "agent/client-gsi.h"
 #include "agent/client.h"
 #include "agent/launch.h"
 #include "peer.h"
@@ -38,7 +38,7 @@ static void answer(int conn, const struct agent_msg *says, int frames)
 
 	for (unsigned i = 0; i < m.nfds; i++)
 		m.fds[i] = null;
-	if (m.type == AGENT_CM_WELCOME)
+	if (m.type == AGENT_GSI_WELCOME)
 		m.fds[0] = frames;
 	agent_msg_send(conn, &m, 0);
 	close(null);
@@ -46,7 +46,7 @@ static void answer(int conn, const struct agent_msg *says, int frames)
 
 static void lie(int ctl)
 {
-	struct agent_msg done = {.type = AGENT_CM_DONE}, asked;
+	struct agent_msg done = {.type = AGENT_GSI_DONE}, asked;
 	uint8_t frame[1024];
 	struct pollfd pfd[2];
 	int frames[2];
@@ -104,8 +104,8 @@ static void end(struct liar *l)
 static const struct agent_msg welcome = {
 	.type = AGENT_WELCOME, .nfds = 1, .u.slot = {.slot = 3, .first_index = 9}};
 static const struct agent_msg socket_is = {.type = AGENT_SOCKET_IS, .nfds = 1};
-static const struct agent_msg cm_welcome = {
-	.type = AGENT_CM_WELCOME, .nfds = 2, .u.cm_number.number = NUMBER};
+static const struct agent_msg gsi_welcome = {
+	.type = AGENT_GSI_WELCOME, .nfds = 2, .u.gsi_number.number = NUMBER};
 
 TEST(liar, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 {
@@ -135,12 +135,12 @@ TEST(liar, socket_answered_with_something_else__eproto_and_nothing_is_kept)
 
 TEST(liar_cm, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 {
-	const struct agent_msg done = {.type = AGENT_CM_DONE};
+	const struct agent_msg done = {.type = AGENT_GSI_DONE};
 	struct liar l = start(1, done);
-	struct cm_client *c;
+	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
-	assert_int_equal(cm_client_new(&c, text, sizeof(text)), -EPROTO);
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), -EPROTO);
 	assert_non_null(strstr(text, "makes no sense"));
 	end(&l);
 }
@@ -148,14 +148,14 @@ TEST(liar_cm, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 /* A first welcome has to bring a token. */
 TEST(liar_cm, welcome_without_token__eproto_and_nothing_is_kept)
 {
-	struct agent_msg m = cm_welcome;
-	struct cm_client *c;
+	struct agent_msg m = gsi_welcome;
+	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 	struct liar l;
 
 	m.nfds = 1;
 	l = start(1, m);
-	assert_int_equal(cm_client_new(&c, text, sizeof(text)), -EPROTO);
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), -EPROTO);
 	assert_non_null(strstr(text, "makes no sense"));
 	end(&l);
 }
@@ -163,76 +163,76 @@ TEST(liar_cm, welcome_without_token__eproto_and_nothing_is_kept)
 TEST(liar_cm, request_answered_with_something_else__eproto_and_nothing_is_kept)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct liar l = start(2, cm_welcome, cm_welcome);
-	struct cm_client *c;
+	struct liar l = start(2, gsi_welcome, gsi_welcome);
+	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
-	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
 	assert_string_equal(text, "");
-	assert_int_equal(cm_client_number(c), NUMBER);
-	assert_int_equal(cm_client_open(c, &at, 0, NULL), -EPROTO);
-	assert_non_null(strstr(cm_client_text(c), "makes no sense"));
-	cm_client_free(c);
+	assert_int_equal(agent_gsi_number(c), NUMBER);
+	assert_int_equal(agent_gsi_open(c, &at, 0, NULL), -EPROTO);
+	assert_non_null(strstr(agent_gsi_text(c), "makes no sense"));
+	agent_gsi_free(c);
 	end(&l);
 }
 
 TEST(client_cm, key_that_is_none__enoent)
 {
-	struct liar l = start(1, cm_welcome);
-	struct agent_cm_bind bind = {.service_id = 1};
-	struct cm_client *c;
+	struct liar l = start(1, gsi_welcome);
+	struct agent_gsi_bind bind = {.service_id = 1};
+	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 	uint32_t key;
 
-	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
-	assert_int_equal(cm_client_bind(c, &bind, &key), 0);
-	assert_int_equal(cm_client_listen(c, key + 1), -ENOENT);
-	assert_int_equal(cm_client_unbind(c, key + 1), -ENOENT);
-	assert_int_equal(cm_client_listen(c, key), 0);
-	assert_int_equal(cm_client_unbind(c, key), 0);
-	assert_int_equal(cm_client_unbind(c, key), -ENOENT);
-	cm_client_free(c);
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &key), 0);
+	assert_int_equal(agent_gsi_listen(c, key + 1), -ENOENT);
+	assert_int_equal(agent_gsi_unbind(c, key + 1), -ENOENT);
+	assert_int_equal(agent_gsi_listen(c, key), 0);
+	assert_int_equal(agent_gsi_unbind(c, key), 0);
+	assert_int_equal(agent_gsi_unbind(c, key), -ENOENT);
+	agent_gsi_free(c);
 	end(&l);
 }
 
 TEST(client_cm, bindings_as_many_as_may_be__one_more_enobufs_until_one_goes)
 {
-	struct liar l = start(1, cm_welcome);
-	struct agent_cm_bind bind = {0};
-	struct cm_client *c;
+	struct liar l = start(1, gsi_welcome);
+	struct agent_gsi_bind bind = {0};
+	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 	uint32_t key, first;
 
-	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
-	assert_int_equal(cm_client_bind(c, &bind, &first), 0);
-	for (unsigned i = 1; i < AGENT_CM_BINDS_MAX; i++)
-		assert_int_equal(cm_client_bind(c, &bind, &key), 0);
-	assert_int_equal(cm_client_bind(c, &bind, &key), -ENOBUFS);
-	assert_int_equal(cm_client_unbind(c, first), 0);
-	assert_int_equal(cm_client_bind(c, &bind, &key), 0);
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &first), 0);
+	for (unsigned i = 1; i < AGENT_GSI_BINDS_MAX; i++)
+		assert_int_equal(agent_gsi_bind(c, &bind, &key), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &key), -ENOBUFS);
+	assert_int_equal(agent_gsi_unbind(c, first), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &key), 0);
 	assert_int_not_equal(key, first);
-	cm_client_free(c);
+	agent_gsi_free(c);
 	end(&l);
 }
 
 TEST(client_cm, wills_as_many_as_may_be__one_more_enobufs_until_one_goes)
 {
-	static uint8_t bytes[AGENT_CM_DGRAM_LEN];
-	const struct agent_cm_will will = {.dgram = {.data = bytes, .len = sizeof(bytes)}};
-	struct liar l = start(1, cm_welcome);
-	struct cm_client *c;
+	static uint8_t bytes[AGENT_GSI_DGRAM_LEN];
+	const struct agent_exit_mad will = {.dgram = {.data = bytes, .len = sizeof(bytes)}};
+	struct liar l = start(1, gsi_welcome);
+	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
-	assert_int_equal(cm_client_new(&c, text, sizeof(text)), 0);
-	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER + 1, 0), &will), -EINVAL);
-	for (unsigned i = 0; i < AGENT_CM_WILLS_MAX; i++)
-		assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, i), &will), 0);
-	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, AGENT_CM_WILLS_MAX), &will),
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER + 1, 0), &will), -EINVAL);
+	for (unsigned i = 0; i < AGENT_GSI_EXITS_MAX; i++)
+		assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, i), &will), 0);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &will),
 			 -ENOBUFS);
 	/* In an earlier one's place there is always room. */
-	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, 5), &will), 0);
-	assert_int_equal(cm_client_will_clear(c, cm_comm_id(NUMBER, 6)), 0);
-	assert_int_equal(cm_client_will_set(c, cm_comm_id(NUMBER, AGENT_CM_WILLS_MAX), &will), 0);
-	cm_client_free(c);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, 5), &will), 0);
+	assert_int_equal(agent_gsi_exit_clear(c, agent_comm_id(NUMBER, 6)), 0);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &will), 0);
+	agent_gsi_free(c);
 	end(&l);
 }

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/protocol-cm.h"
+#include "agent/protocol-gsi.h"
 #include "base/bytes.h"
 #include "test.h"
 
@@ -198,68 +198,68 @@ TEST(protocol, realm_names__differ_by_user_name_and_part)
 
 TEST(protocol, connection_management__decodes_to_what_was_encoded)
 {
-	struct agent_cm_bind bind = {0x1061d2f, {.raw = {1, [15] = 2}}, 3, AGENT_CM_AFONLY};
-	struct agent_msg in = {.type = AGENT_CM_WELCOME, .nfds = 2}, out;
+	struct agent_gsi_bind bind = {0x1061d2f, {.raw = {1, [15] = 2}}, 3, AGENT_GSI_AFONLY};
+	struct agent_msg in = {.type = AGENT_GSI_WELCOME, .nfds = 2}, out;
 
-	in.u.cm_number.number = 1023;
+	in.u.gsi_number.number = 1023;
 	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.cm_number.number, 1023);
-	in.u.cm_number.number = 1024;
+	assert_int_equal(out.u.gsi_number.number, 1023);
+	in.u.gsi_number.number = 1024;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	in.u.cm_number.number = 0;
+	in.u.gsi_number.number = 0;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 	/* A number comes with its token, and the other way round. */
-	in = (struct agent_msg){.type = AGENT_CM_HELLO};
+	in = (struct agent_msg){.type = AGENT_GSI_HELLO};
 	assert_int_equal(round_trip(&in, &out), 0);
-	in.u.cm_number.number = 1;
+	in.u.gsi_number.number = 1;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 	in.nfds = 1;
 	assert_int_equal(round_trip(&in, &out), 0);
 
-	in = (struct agent_msg){.type = AGENT_CM_BIND, .u.cm_bind = {7, bind}};
+	in = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {7, bind}};
 	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.cm_bind.key, 7);
-	assert_int_equal(out.u.cm_bind.bind.service_id, bind.service_id);
-	assert_memory_equal(out.u.cm_bind.bind.addr.raw, bind.addr.raw, 16);
-	assert_int_equal(out.u.cm_bind.bind.scope_id, 3);
-	assert_int_equal(out.u.cm_bind.bind.flags, AGENT_CM_AFONLY);
-	in.u.cm_bind.bind.flags = 4;
+	assert_int_equal(out.u.gsi_bind.key, 7);
+	assert_int_equal(out.u.gsi_bind.bind.service_id, bind.service_id);
+	assert_memory_equal(out.u.gsi_bind.bind.addr.raw, bind.addr.raw, 16);
+	assert_int_equal(out.u.gsi_bind.bind.scope_id, 3);
+	assert_int_equal(out.u.gsi_bind.bind.flags, AGENT_GSI_AFONLY);
+	in.u.gsi_bind.bind.flags = 4;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 
-	in = (struct agent_msg){.type = AGENT_CM_DONE, .u.cm_done.value = 1ull << 60};
+	in = (struct agent_msg){.type = AGENT_GSI_DONE, .u.gsi_done.value = 1ull << 60};
 	assert_int_equal(round_trip(&in, &out), 0);
-	assert_true(out.u.cm_done.value == 1ull << 60);
+	assert_true(out.u.gsi_done.value == 1ull << 60);
 }
 
 TEST(protocol, full_page_of_connection_management__fits_and_decodes)
 {
-	struct agent_msg in = {.type = AGENT_CM_STATUS_PAGE}, out;
-	struct agent_cm_page *pg = &in.u.cm_page;
+	struct agent_msg in = {.type = AGENT_GSI_STATUS_PAGE}, out;
+	struct agent_gsi_page *pg = &in.u.gsi_page;
 
 	pg->clients_total = 1023;
 	pg->listeners_total = 70000;
 	pg->lingering = 5;
-	pg->nclients = AGENT_CM_PAGE_CLIENTS;
-	pg->nlisteners = AGENT_CM_PAGE_LISTENERS;
-	pg->counters[AGENT_CM_COUNTER_COUNT - 1] = 1ull << 40;
-	pg->clients[AGENT_CM_PAGE_CLIENTS - 1] = (struct agent_cm_client_info){
+	pg->nclients = AGENT_GSI_PAGE_CLIENTS;
+	pg->nlisteners = AGENT_GSI_PAGE_LISTENERS;
+	pg->counters[AGENT_GSI_COUNTER_COUNT - 1] = 1ull << 40;
+	pg->clients[AGENT_GSI_PAGE_CLIENTS - 1] = (struct agent_gsi_client_info){
 		1, 2, 3, 4, 5, 6, 7, 8, 9};
-	pg->listeners[AGENT_CM_PAGE_LISTENERS - 1] =
-		(struct agent_cm_listener_info){11, {.service_id = 12}};
+	pg->listeners[AGENT_GSI_PAGE_LISTENERS - 1] =
+		(struct agent_gsi_listener_info){11, {.service_id = 12}};
 	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.cm_page.listeners_total, 70000);
-	assert_true(out.u.cm_page.counters[AGENT_CM_COUNTER_COUNT - 1] == 1ull << 40);
-	assert_int_equal(out.u.cm_page.clients[AGENT_CM_PAGE_CLIENTS - 1].dropped, 9);
-	assert_int_equal(out.u.cm_page.listeners[AGENT_CM_PAGE_LISTENERS - 1].number, 11);
+	assert_int_equal(out.u.gsi_page.listeners_total, 70000);
+	assert_true(out.u.gsi_page.counters[AGENT_GSI_COUNTER_COUNT - 1] == 1ull << 40);
+	assert_int_equal(out.u.gsi_page.clients[AGENT_GSI_PAGE_CLIENTS - 1].dropped, 9);
+	assert_int_equal(out.u.gsi_page.listeners[AGENT_GSI_PAGE_LISTENERS - 1].number, 11);
 	pg->nclients++;
-	in.u.cm_page.nlisteners = 0;
+	in.u.gsi_page.nlisteners = 0;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 }
 
 TEST(protocol, frames__decode_to_what_was_encoded_and_nothing_else)
 {
-	uint8_t bytes[AGENT_CM_DGRAM_LEN] = {1, 2, 3}, buf[CM_FRAME_MAX + 1] = {0};
-	struct cm_frame in = {.type = CM_FRAME_WILL,
+	uint8_t bytes[AGENT_GSI_DGRAM_LEN] = {1, 2, 3}, buf[GSI_FRAME_MAX + 1] = {0};
+	struct gsi_frame in = {.type = GSI_FRAME_EXIT,
 			      .comm_id = 0xfedcba98,
 			      .cm_timeout = 31,
 			      .retries = 15,
@@ -270,11 +270,11 @@ TEST(protocol, frames__decode_to_what_was_encoded_and_nothing_else)
 				    .hop_limit = 7,
 				    .len = sizeof(bytes),
 				    .data = bytes}};
-	struct cm_frame out;
-	size_t len = cm_frame_encode(&in, buf);
+	struct gsi_frame out;
+	size_t len = gsi_frame_encode(&in, buf);
 
-	assert_int_equal(len, CM_FRAME_MAX);
-	assert_int_equal(cm_frame_decode(buf, len, &out), 0);
+	assert_int_equal(len, GSI_FRAME_MAX);
+	assert_int_equal(gsi_frame_decode(buf, len, &out), 0);
 	assert_int_equal(out.comm_id, in.comm_id);
 	assert_int_equal(out.cm_timeout, 31);
 	assert_int_equal(out.retries, 15);
@@ -286,32 +286,32 @@ TEST(protocol, frames__decode_to_what_was_encoded_and_nothing_else)
 	assert_memory_equal(out.d.data, bytes, sizeof(bytes));
 	for (size_t n = 0; n <= sizeof(buf); n++)
 		if (n != len)
-			assert_int_equal(cm_frame_decode(buf, n, &out), -EBADMSG);
+			assert_int_equal(gsi_frame_decode(buf, n, &out), -EBADMSG);
 	/* Only a will can be without a packet. */
 	in.d.len = 0;
-	len = cm_frame_encode(&in, buf);
-	assert_int_equal(cm_frame_decode(buf, len, &out), 0);
-	in.type = CM_FRAME_DGRAM;
-	len = cm_frame_encode(&in, buf);
-	assert_int_equal(cm_frame_decode(buf, len, &out), -EBADMSG);
+	len = gsi_frame_encode(&in, buf);
+	assert_int_equal(gsi_frame_decode(buf, len, &out), 0);
+	in.type = GSI_FRAME_DGRAM;
+	len = gsi_frame_encode(&in, buf);
+	assert_int_equal(gsi_frame_decode(buf, len, &out), -EBADMSG);
 }
 
 TEST(protocol, frame_of_a_request_that_did_not_arrive__has_an_error_and_no_packet)
 {
-	uint8_t bytes[AGENT_CM_DGRAM_LEN] = {0}, buf[CM_FRAME_MAX];
-	struct cm_frame out, in = {.type = CM_FRAME_UNREACHED, .comm_id = 0xfedcba98, .error = 111};
-	size_t len = cm_frame_encode(&in, buf);
+	uint8_t bytes[AGENT_GSI_DGRAM_LEN] = {0}, buf[GSI_FRAME_MAX];
+	struct gsi_frame out, in = {.type = GSI_FRAME_UNREACHED, .comm_id = 0xfedcba98, .error = 111};
+	size_t len = gsi_frame_encode(&in, buf);
 
-	assert_int_equal(cm_frame_decode(buf, len, &out), 0);
-	assert_int_equal(out.type, CM_FRAME_UNREACHED);
+	assert_int_equal(gsi_frame_decode(buf, len, &out), 0);
+	assert_int_equal(out.type, GSI_FRAME_UNREACHED);
 	assert_int_equal(out.comm_id, in.comm_id);
 	assert_int_equal(out.error, 111);
 	in.error = 0;
-	len = cm_frame_encode(&in, buf);
-	assert_int_equal(cm_frame_decode(buf, len, &out), -EBADMSG);
+	len = gsi_frame_encode(&in, buf);
+	assert_int_equal(gsi_frame_decode(buf, len, &out), -EBADMSG);
 	in.error = 111;
 	in.d.len = sizeof(bytes);
 	in.d.data = bytes;
-	len = cm_frame_encode(&in, buf);
-	assert_int_equal(cm_frame_decode(buf, len, &out), -EBADMSG);
+	len = gsi_frame_encode(&in, buf);
+	assert_int_equal(gsi_frame_decode(buf, len, &out), -EBADMSG);
 }

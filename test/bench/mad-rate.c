@@ -20,15 +20,15 @@
 
 #include <rocemu/cm.h>
 
-#include "agent/client-cm.h"
-#include "agent/cm-mad.h"
+#include "agent/client-gsi.h"
+#include "agent/gsi-mad.h"
 
 /* A REQ that is lost is repeated when nothing came for so long. */
 enum { PATIENCE_MS = 500 };
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
 
 struct side {
-	struct cm_client *c;
+	struct agent_gsi *c;
 	struct rocemu_gid addr;
 	uint16_t sport;
 	uint32_t psn;
@@ -53,37 +53,37 @@ static void join(struct side *s, const struct rocemu_gid *addr)
 	char text[AGENT_TEXT_MAX];
 
 	s->addr = *addr;
-	if (cm_client_new(&s->c, text, sizeof(text)))
+	if (agent_gsi_new(&s->c, text, sizeof(text)))
 		die(text);
-	if (cm_client_open(s->c, addr, 0, &s->sport))
-		die(cm_client_text(s->c));
+	if (agent_gsi_open(s->c, addr, 0, &s->sport))
+		die(agent_gsi_text(s->c));
 }
 
 static void send_msg(struct side *s, const struct rocemu_cm_msg *m)
 {
-	struct agent_cm_dgram d = {.src = s->addr, .dst = s->addr, .sport = s->sport};
-	uint8_t buf[AGENT_CM_DGRAM_LEN];
+	struct agent_gsi_dgram d = {.src = s->addr, .dst = s->addr, .sport = s->sport};
+	uint8_t buf[AGENT_GSI_DGRAM_LEN];
 	int r;
 
-	cm_mad_build(&d, m, s->psn++, buf);
-	r = cm_client_send(s->c, &d);
+	gsi_mad_build(&d, m, s->psn++, buf);
+	r = agent_gsi_send(s->c, &d);
 	if (r && r != -EAGAIN)
-		die(cm_client_text(s->c));
+		die(agent_gsi_text(s->c));
 }
 
 /* @return false: nothing came for a while. */
 static bool recv_msg(struct side *s, struct rocemu_cm_msg *m)
 {
-	struct agent_cm_dgram d;
+	struct agent_gsi_dgram d;
 	int r;
 
-	while ((r = cm_client_recv(s->c, &d)) == 0) {
-		struct pollfd pfd = {.fd = cm_client_fd(s->c), .events = POLLIN};
+	while ((r = agent_gsi_recv(s->c, &d)) == 0) {
+		struct pollfd pfd = {.fd = agent_gsi_fd(s->c), .events = POLLIN};
 
 		if (poll(&pfd, 1, PATIENCE_MS) == 0)
 			return false;
 	}
-	if (r < 0 || cm_mad_decode(&d, m))
+	if (r < 0 || gsi_mad_decode(&d, m))
 		die("the agent is gone, or passes on what is no MAD");
 	return true;
 }
@@ -91,22 +91,22 @@ static bool recv_msg(struct side *s, struct rocemu_cm_msg *m)
 /* Take what comes until killed. */
 static void listener(const struct rocemu_gid *addr, int ready)
 {
-	struct agent_cm_bind b = {.service_id = SERVICE, .addr = *addr};
+	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = *addr};
 	struct rocemu_cm_msg m;
 	struct side s = {0};
 	uint32_t key;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	join(&s, addr);
-	if (cm_client_bind(s.c, &b, &key) || cm_client_listen(s.c, key) || write(ready, "", 1) != 1)
-		die(cm_client_text(s.c));
+	if (agent_gsi_bind(s.c, &b, &key) || agent_gsi_listen(s.c, key) || write(ready, "", 1) != 1)
+		die(agent_gsi_text(s.c));
 	for (;;) {
 		struct rocemu_cm_msg rep = {.attr_id = ROCEMU_CM_REP};
 
 		if (!recv_msg(&s, &m) || m.attr_id != ROCEMU_CM_REQ)
 			continue;
 		rep.tid = m.tid;
-		rep.rep.local_comm_id = cm_comm_id(cm_client_number(s.c), m.req.local_comm_id);
+		rep.rep.local_comm_id = agent_comm_id(agent_gsi_number(s.c), m.req.local_comm_id);
 		rep.rep.remote_comm_id = m.req.local_comm_id;
 		send_msg(&s, &rep);
 	}
@@ -116,7 +116,7 @@ static void request(struct side *s, uint32_t i)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ, .tid = i};
 
-	m.req.local_comm_id = cm_comm_id(cm_client_number(s->c), i);
+	m.req.local_comm_id = agent_comm_id(agent_gsi_number(s->c), i);
 	m.req.service_id = SERVICE;
 	send_msg(s, &m);
 }
@@ -124,7 +124,7 @@ static void request(struct side *s, uint32_t i)
 /* @return how often there was nothing for so long that messages must have been lost. */
 static unsigned connect_all(struct side *s, uint32_t n, uint32_t window)
 {
-	const uint32_t mask = (1u << AGENT_CM_ID_BITS) - 1;
+	const uint32_t mask = (1u << AGENT_GSI_ID_BITS) - 1;
 	bool *done = calloc(n, 1);
 	unsigned stalls = 0;
 	uint32_t next = 0, ndone = 0;
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	char byte;
 
 	if (inet_pton(AF_INET, argc > 1 ? argv[1] : "127.0.0.1", addr.raw + 12) != 1 || n == 0 ||
-	    n >> AGENT_CM_ID_BITS || window == 0) {
+	    n >> AGENT_GSI_ID_BITS || window == 0) {
 		fputs("usage: mad-rate [ADDRESS [CONNECTIONS [AT A TIME]]]\n", stderr);
 		return 2;
 	}
@@ -193,6 +193,6 @@ int main(int argc, char **argv)
 	       n, window, n / t, 3 * n / t, stalls);
 	kill(pid, SIGKILL);
 	waitpid(pid, NULL, 0);
-	cm_client_free(s.c);
+	agent_gsi_free(s.c);
 	return 0;
 }

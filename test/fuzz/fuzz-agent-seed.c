@@ -4,8 +4,8 @@
 
 #include <errno.h>
 
-#include "agent/cm-mad.h"
-#include "agent/protocol-cm.h"
+#include "agent/gsi-mad.h"
+#include "agent/protocol-gsi.h"
 #include "agent/protocol.h"
 
 static void seed(struct fuzz_corpus *c, const struct agent_msg *m)
@@ -17,24 +17,24 @@ static void seed(struct fuzz_corpus *c, const struct agent_msg *m)
 
 static void seed_cm(struct fuzz_corpus *c)
 {
-	struct agent_msg m = {.type = AGENT_CM_HELLO};
+	struct agent_msg m = {.type = AGENT_GSI_HELLO};
 
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_CM_WELCOME, .nfds = 2, .u.cm_number.number = 7};
+	m = (struct agent_msg){.type = AGENT_GSI_WELCOME, .nfds = 2, .u.gsi_number.number = 7};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_CM_OPEN, .u.socket.scope_id = 3};
+	m = (struct agent_msg){.type = AGENT_GSI_OPEN, .u.socket.scope_id = 3};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_CM_BIND, .u.cm_bind = {5, {0x1061d2f, .flags = 3}}};
+	m = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {5, {0x1061d2f, .flags = 3}}};
 	seed(c, &m);
-	m.type = AGENT_CM_LISTEN;
+	m.type = AGENT_GSI_LISTEN;
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_CM_DONE, .u.cm_done.value = 9};
+	m = (struct agent_msg){.type = AGENT_GSI_DONE, .u.gsi_done.value = 9};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_CM_STATUS, .u.cm_from = {1, 2}};
+	m = (struct agent_msg){.type = AGENT_GSI_STATUS, .u.gsi_from = {1, 2}};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_CM_STATUS_PAGE};
-	m.u.cm_page.nclients = 2;
-	m.u.cm_page.nlisteners = 3;
+	m = (struct agent_msg){.type = AGENT_GSI_STATUS_PAGE};
+	m.u.gsi_page.nclients = 2;
+	m.u.gsi_page.nlisteners = 3;
 	seed(c, &m);
 }
 
@@ -45,19 +45,19 @@ static void seed_frames(struct fuzz_corpus *c)
 		ROCEMU_CM_MESSAGES(X)
 #undef X
 	};
-	uint8_t buf[1 + CM_FRAME_MAX] = {0x80}, packet[1 + AGENT_CM_DGRAM_LEN] = {0xc0};
-	struct cm_frame f = {.type = CM_FRAME_WILL, .comm_id = 1, .cm_timeout = 20, .retries = 3};
+	uint8_t buf[1 + GSI_FRAME_MAX] = {0x80}, packet[1 + AGENT_GSI_DGRAM_LEN] = {0xc0};
+	struct gsi_frame f = {.type = GSI_FRAME_EXIT, .comm_id = 1, .cm_timeout = 20, .retries = 3};
 
-	fuzz_corpus_add(c, buf, 1 + cm_frame_encode(&f, buf + 1));
-	f = (struct cm_frame){.type = CM_FRAME_UNREACHED, .comm_id = 1, .error = 111};
-	fuzz_corpus_add(c, buf, 1 + cm_frame_encode(&f, buf + 1));
+	fuzz_corpus_add(c, buf, 1 + gsi_frame_encode(&f, buf + 1));
+	f = (struct gsi_frame){.type = GSI_FRAME_UNREACHED, .comm_id = 1, .error = 111};
+	fuzz_corpus_add(c, buf, 1 + gsi_frame_encode(&f, buf + 1));
 	for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
 		struct rocemu_cm_msg m = {.attr_id = attrs[i], .tid = i};
 
-		cm_mad_build(&f.d, &m, 1, packet + 1);
+		gsi_mad_build(&f.d, &m, 1, packet + 1);
 		fuzz_corpus_add(c, packet, sizeof(packet));
-		f.type = i % 2 ? CM_FRAME_WILL : CM_FRAME_DGRAM;
-		fuzz_corpus_add(c, buf, 1 + cm_frame_encode(&f, buf + 1));
+		f.type = i % 2 ? GSI_FRAME_EXIT : GSI_FRAME_DGRAM;
+		fuzz_corpus_add(c, buf, 1 + gsi_frame_encode(&f, buf + 1));
 	}
 }
 

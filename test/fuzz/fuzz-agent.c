@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <string.h>
 
-#include "agent/cm-mad.h"
-#include "agent/protocol-cm.h"
+#include "agent/gsi-mad.h"
+#include "agent/protocol-gsi.h"
 #include "agent/protocol.h"
 
 static void check_ranges(const struct agent_msg *m)
@@ -31,13 +31,13 @@ static void check_ranges(const struct agent_msg *m)
 		FUZZ_CHECK(m->u.page.nclients <= AGENT_PAGE_CLIENTS);
 		FUZZ_CHECK(m->u.page.naddrs <= AGENT_PAGE_ADDRS);
 		break;
-	case AGENT_CM_HELLO:
-	case AGENT_CM_WELCOME:
-		FUZZ_CHECK(m->u.cm_number.number < AGENT_CM_CLIENTS);
+	case AGENT_GSI_HELLO:
+	case AGENT_GSI_WELCOME:
+		FUZZ_CHECK(m->u.gsi_number.number < AGENT_GSI_CLIENTS);
 		break;
-	case AGENT_CM_STATUS_PAGE:
-		FUZZ_CHECK(m->u.cm_page.nclients <= AGENT_CM_PAGE_CLIENTS);
-		FUZZ_CHECK(m->u.cm_page.nlisteners <= AGENT_CM_PAGE_LISTENERS);
+	case AGENT_GSI_STATUS_PAGE:
+		FUZZ_CHECK(m->u.gsi_page.nclients <= AGENT_GSI_PAGE_CLIENTS);
+		FUZZ_CHECK(m->u.gsi_page.nlisteners <= AGENT_GSI_PAGE_LISTENERS);
 		break;
 	default:
 		break;
@@ -46,34 +46,34 @@ static void check_ranges(const struct agent_msg *m)
 
 static void check_frame(const uint8_t *data, size_t size)
 {
-	uint8_t again[CM_FRAME_MAX];
-	struct cm_frame f;
+	uint8_t again[GSI_FRAME_MAX];
+	struct gsi_frame f;
 
-	if (cm_frame_decode(data, size, &f))
+	if (gsi_frame_decode(data, size, &f))
 		return;
-	FUZZ_CHECK(f.d.len == 0 || f.d.len == AGENT_CM_DGRAM_LEN);
-	FUZZ_CHECK(cm_frame_encode(&f, again) == size && memcmp(again, data, size) == 0);
+	FUZZ_CHECK(f.d.len == 0 || f.d.len == AGENT_GSI_DGRAM_LEN);
+	FUZZ_CHECK(gsi_frame_encode(&f, again) == size && memcmp(again, data, size) == 0);
 }
 
 /* The ICRC is made right, or nothing would get behind it. */
 static void check_packet(const uint8_t *data, size_t size)
 {
-	struct agent_cm_dgram d = {.src = {.raw = {1}}, .dst = {.raw = {2}}, .data = data};
+	struct agent_gsi_dgram d = {.src = {.raw = {1}}, .dst = {.raw = {2}}, .data = data};
 	struct rocemu_cm_msg m, answer, again;
-	uint8_t buf[AGENT_CM_DGRAM_LEN];
+	uint8_t buf[AGENT_GSI_DGRAM_LEN];
 
 	if (size == sizeof(buf)) {
 		memcpy(buf, data, size);
-		cm_mad_seal(&d, buf);
+		gsi_mad_seal(&d, buf);
 		d.data = buf;
 	}
 	d.len = (uint16_t)size;
-	if (cm_mad_decode(&d, &m) || !cm_mad_answer(&m, &answer))
+	if (gsi_mad_decode(&d, &m) || !gsi_mad_answer(&m, &answer))
 		return;
 	/* An answer is a message, and one that is not answered. */
-	cm_mad_build(&d, &answer, 1, buf);
-	FUZZ_CHECK(cm_mad_decode(&d, &m) == CM_MAD_OK);
-	FUZZ_CHECK(!cm_mad_answer(&m, &again));
+	gsi_mad_build(&d, &answer, 1, buf);
+	FUZZ_CHECK(gsi_mad_decode(&d, &m) == GSI_MAD_OK);
+	FUZZ_CHECK(!gsi_mad_answer(&m, &again));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -30,7 +30,7 @@ ALLOWED = {
     "interpose": {"base", "interpose"},
     "examples": set(),
 }
-AGENT_PUBLIC = {"agent/client.h", "agent/client-cm.h", "agent/protocol.h"}
+AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/protocol.h"}
 
 # System headers that a layer has no business with: it must not know sockets, clocks, threads, the loop.
 FORBIDDEN_SYSTEM = {
@@ -43,9 +43,9 @@ FORBIDDEN_SYSTEM = {
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
 }
 # Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.
-AGENT_PURE = ("cm-mad", "cm-ports", "cm-reqs", "cm-wills", "cm-set")
+AGENT_PURE = ("gsi-mad", "gsi-ports", "gsi-reqs", "gsi-exit", "cm-set")
 FORBIDDEN_IN_FILE = {f"agent/{f}.{suffix}": FORBIDDEN_SYSTEM["transport"] for f in AGENT_PURE for suffix in "ch"}
-FORBIDDEN_IN_FILE.update({f"agent/client-cm.{suffix}": r"ev\.h|pthread|threads\.h" for suffix in "ch"})
+FORBIDDEN_IN_FILE.update({f"agent/client-gsi.{suffix}": r"ev\.h|pthread|threads\.h" for suffix in "ch"})
 # The files of the codec that print, and captures, which are files, are not in librocemu.
 EXCEPT = {"wire/cm-print.c", "wire/text.c", "wire/capture.c", "wire/capture.h", "wire/print.c", "wire/print.h"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)

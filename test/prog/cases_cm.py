@@ -171,13 +171,13 @@ def rping_persistent(config, lab):
         for cli in clients:
             expect(cli.running(), 'a client ended', srv, *clients)
             cli.kill()
-        srv.wait_until(lambda: of_server(s, 'wills') == 0, 'its connections were gone')
+        srv.wait_until(lambda: of_server(s, 'exit_mads') == 0, 'its connections were gone')
         s.finish(s.client(RPING + ['-c', '-a', '{server}', '-C', 50, '-V'], 'client 6'))
         expect(srv.running(), 'the server ended', srv)
 
 
 def of_server(session, key):
-    """What the agent says of the first process, the server: wills, delivered, ...; 0 when it does not know it."""
+    """What the agent says of the first process, the server: exit MADs, delivered, ...; 0 when it does not know it."""
     status = agent_status(session.config, session.topo.server)
     return sum(c[key] for c in status['cm']['clients'] if c['pid'] == session.procs[0].pid)
 
@@ -410,7 +410,7 @@ def cmtime(count):
 
 def idle(session):
     """Has the agent nothing of a connection any more: no will, one port?"""
-    return of_server(session, 'wills') == 0 and of_server(session, 'ports') == 1
+    return of_server(session, 'exit_mads') == 0 and of_server(session, 'ports') == 1
 
 
 # ---- perftest --------------------------------------------------------------------------------------------

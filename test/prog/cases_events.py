@@ -58,7 +58,7 @@ def rping_again(config, veth):
 def is_connected(session):
     """Has somebody left a will? That is, is there a connection."""
     status = agent_status(session.config, session.topo.server)
-    return bool(status) and sum(c['wills'] for c in status['cm']['clients']) > 0
+    return bool(status) and sum(c['exit_mads'] for c in status['cm']['clients']) > 0
 
 
 def rping_address(config, veth):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "agent/cm-member.h"
+#include "agent/gsi-client.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/cm.h"
+#include "agent/gsi.h"
 #include "agent/server.h"
 #include "base/log.h"
 #include "base/syssocket.h"
@@ -22,10 +22,10 @@ enum {
 struct queued {
 	struct list node;
 	size_t len;
-	uint8_t frame[CM_FRAME_MAX];
+	uint8_t frame[GSI_FRAME_MAX];
 };
 
-static void cm_number_part(unsigned number, char part[static 16])
+static void gsi_number_part(unsigned number, char part[static 16])
 {
 	snprintf(part, 16, "cm-%u", number);
 }
@@ -34,24 +34,24 @@ static void cm_number_part(unsigned number, char part[static 16])
  * Numbers go round, so that late messages for a dead client do not meet a new one; one is in use as
  * long as its token is open somewhere, or a will with it is under way.
  */
-static int take_number(struct cm *cm, int *token)
+static int take_number(struct gsi *gsi, int *token)
 {
 	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = ENOSPC;
 
 	if (fd < 0)
 		return -errno;
-	for (unsigned i = 1; i < AGENT_CM_CLIENTS; i++) {
+	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++) {
 		struct sockaddr_un sa;
 		char part[16];
 
-		cm->last_number = (uint16_t)(cm->last_number % (AGENT_CM_CLIENTS - 1) + 1);
-		if (cm->members[cm->last_number] || cm_wills_linger(&cm->wills, cm->last_number))
+		gsi->last_number = (uint16_t)(gsi->last_number % (AGENT_GSI_CLIENTS - 1) + 1);
+		if (gsi->members[gsi->last_number] || gsi_exits_linger(&gsi->exit_mads, gsi->last_number))
 			continue;
-		cm_number_part(cm->last_number, part);
+		gsi_number_part(gsi->last_number, part);
 		if (bind(fd, (struct sockaddr *)(void *)&sa,
-			 agent_realm_addr(cm->realm, part, &sa)) == 0) {
+			 agent_realm_addr(gsi->realm, part, &sa)) == 0) {
 			*token = fd;
-			return cm->last_number;
+			return gsi->last_number;
 		}
 		if (errno != EADDRINUSE) {
 			err = errno;
@@ -62,12 +62,12 @@ static int take_number(struct cm *cm, int *token)
 	return -err;
 }
 
-bool cm_is_token(const struct cm *cm, int token, uint16_t number)
+bool gsi_is_token(const struct gsi *gsi, int token, uint16_t number)
 {
 	char part[16];
 
-	cm_number_part(number, part);
-	return agent_realm_owns(cm->realm, token, false, part);
+	gsi_number_part(number, part);
+	return agent_realm_owns(gsi->realm, token, false, part);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents);
@@ -82,7 +82,7 @@ static void enlarge(int fd)
 		(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-static int open_frames(struct cm_member *m, int *client_fd)
+static int open_frames(struct gsi_client *m, int *client_fd)
 {
 	int pair[2];
 
@@ -95,9 +95,9 @@ static int open_frames(struct cm_member *m, int *client_fd)
 	return 0;
 }
 
-int cm_member_new(struct cm *cm, struct conn *conn, uint16_t number, int *token, int *client_fd)
+int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *token, int *client_fd)
 {
-	struct cm_member *m = calloc(1, sizeof(*m));
+	struct gsi_client *m = calloc(1, sizeof(*m));
 	int r;
 
 	if (!m)
@@ -105,7 +105,7 @@ int cm_member_new(struct cm *cm, struct conn *conn, uint16_t number, int *token,
 	*token = -1;
 	r = open_frames(m, client_fd);
 	if (!r && !number) {
-		r = take_number(cm, token);
+		r = take_number(gsi, token);
 		if (r > 0) {
 			number = (uint16_t)r;
 			r = 0;
@@ -118,27 +118,27 @@ int cm_member_new(struct cm *cm, struct conn *conn, uint16_t number, int *token,
 		free(m);
 		return r;
 	}
-	m->cm = cm;
+	m->gsi = gsi;
 	m->conn = conn;
 	m->number = number;
 	list_init(&m->queue);
 	list_init(&m->ports);
-	list_init(&m->wills);
+	list_init(&m->exit_mads);
 	ev_io_init(&m->reader, on_readable, m->fd, EV_READ);
 	ev_io_init(&m->writer, on_writable, m->fd, EV_WRITE);
 	m->reader.data = m->writer.data = m;
-	ev_io_start(cm->loop, &m->reader);
-	conn->cm = m;
-	cm->members[number] = m;
-	cm->nmembers++;
+	ev_io_start(gsi->loop, &m->reader);
+	conn->gsi = m;
+	gsi->members[number] = m;
+	gsi->nmembers++;
 	return 0;
 }
 
 /* @return 1: a frame was taken, 0: none is there, -ECONNRESET: the client has ended. */
-static int read_one(struct cm_member *m)
+static int read_one(struct gsi_client *m)
 {
-	uint8_t buf[CM_FRAME_MAX];
-	struct cm_frame f;
+	uint8_t buf[GSI_FRAME_MAX];
+	struct gsi_frame f;
 	ssize_t n;
 
 	do
@@ -148,16 +148,16 @@ static int read_one(struct cm_member *m)
 		return errno == EAGAIN ? 0 : -ECONNRESET;
 	if (n == 0)
 		return -ECONNRESET;
-	if ((size_t)n > sizeof(buf) || cm_frame_decode(buf, (size_t)n, &f))
-		m->cm->counters[AGENT_CM_COUNT_tx_refused]++;
+	if ((size_t)n > sizeof(buf) || gsi_frame_decode(buf, (size_t)n, &f))
+		m->gsi->counters[AGENT_GSI_COUNT_tx_refused]++;
 	else
-		cm_frame(m->cm, m, &f);
+		gsi_frame(m->gsi, m, &f);
 	return 1;
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct cm_member *m = w->data;
+	struct gsi_client *m = w->data;
 	int r = 1;
 
 	(void)loop;
@@ -165,10 +165,10 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	for (unsigned i = 0; i < READ_BURST && r > 0; i++)
 		r = read_one(m);
 	if (r < 0)
-		conn_close(m->conn);
+		client_close(m->conn);
 }
 
-static void drop_queue(struct cm_member *m)
+static void drop_queue(struct gsi_client *m)
 {
 	list_for_each_safe (it, next, &m->queue)
 		free(list_entry(it, struct queued, node));
@@ -176,21 +176,21 @@ static void drop_queue(struct cm_member *m)
 	m->queued = 0;
 }
 
-void cm_member_free(struct cm_member *m)
+void gsi_client_free(struct gsi_client *m)
 {
-	struct cm *cm = m->cm;
+	struct gsi *gsi = m->gsi;
 
 	for (unsigned i = 0; i < READ_LAST && read_one(m) > 0; i++)
 		;
-	ev_io_stop(cm->loop, &m->reader);
-	ev_io_stop(cm->loop, &m->writer);
+	ev_io_stop(gsi->loop, &m->reader);
+	ev_io_stop(gsi->loop, &m->writer);
 	drop_queue(m);
-	cm_member_gone(cm, m);
+	gsi_client_gone(gsi, m);
 	close(m->fd);
 	free(m);
 }
 
-static ssize_t send_frame(struct cm_member *m, const uint8_t *buf, size_t len)
+static ssize_t send_frame(struct gsi_client *m, const uint8_t *buf, size_t len)
 {
 	ssize_t n;
 
@@ -200,32 +200,32 @@ static ssize_t send_frame(struct cm_member *m, const uint8_t *buf, size_t len)
 	return n;
 }
 
-static void enqueue(struct cm_member *m, const uint8_t *buf, size_t len)
+static void enqueue(struct gsi_client *m, const uint8_t *buf, size_t len)
 {
-	struct queued *e = m->queued < CM_QUEUE_MAX ? malloc(sizeof(*e)) : NULL;
+	struct queued *e = m->queued < GSI_QUEUE_MAX ? malloc(sizeof(*e)) : NULL;
 
 	if (!e) {
 		m->dropped++;
-		m->cm->counters[AGENT_CM_COUNT_queue_full]++;
+		m->gsi->counters[AGENT_GSI_COUNT_queue_full]++;
 		return;
 	}
 	e->len = len;
 	memcpy(e->frame, buf, len);
 	list_append(&m->queue, &e->node);
 	m->queued++;
-	ev_io_start(m->cm->loop, &m->writer);
+	ev_io_start(m->gsi->loop, &m->writer);
 }
 
-static void count_delivered(struct cm_member *m)
+static void count_delivered(struct gsi_client *m)
 {
 	m->delivered++;
-	m->cm->counters[AGENT_CM_COUNT_delivered]++;
+	m->gsi->counters[AGENT_GSI_COUNT_delivered]++;
 }
 
-static void deliver(struct cm_member *m, const struct cm_frame *f)
+static void deliver(struct gsi_client *m, const struct gsi_frame *f)
 {
-	uint8_t buf[CM_FRAME_MAX];
-	size_t len = cm_frame_encode(f, buf);
+	uint8_t buf[GSI_FRAME_MAX];
+	size_t len = gsi_frame_encode(f, buf);
 
 	if (m->queued || send_frame(m, buf, len) < 0)
 		/* A client that has ended is found by its reader. */
@@ -234,24 +234,24 @@ static void deliver(struct cm_member *m, const struct cm_frame *f)
 		count_delivered(m);
 }
 
-void cm_member_deliver(struct cm_member *m, const struct agent_cm_dgram *d)
+void gsi_client_deliver(struct gsi_client *m, const struct agent_gsi_dgram *d)
 {
-	struct cm_frame f = {.type = CM_FRAME_DGRAM, .d = *d};
+	struct gsi_frame f = {.type = GSI_FRAME_DGRAM, .d = *d};
 
 	deliver(m, &f);
 }
 
-void cm_member_unreached(struct cm_member *m, uint32_t comm_id, int error)
+void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error)
 {
-	struct cm_frame f = {
-		.type = CM_FRAME_UNREACHED, .comm_id = comm_id, .error = (uint16_t)error};
+	struct gsi_frame f = {
+		.type = GSI_FRAME_UNREACHED, .comm_id = comm_id, .error = (uint16_t)error};
 
 	deliver(m, &f);
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 {
-	struct cm_member *m = w->data;
+	struct gsi_client *m = w->data;
 	struct list *first;
 
 	(void)revents;

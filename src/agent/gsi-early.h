@@ -5,8 +5,8 @@
  * moment: until it listens, or they are answered "no such service" after all. Pure: no sockets, the
  * time is an argument.
  */
-#ifndef AGENT_CM_EARLY_H
-#define AGENT_CM_EARLY_H
+#ifndef AGENT_GSI_EARLY_H
+#define AGENT_GSI_EARLY_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -14,34 +14,34 @@
 #include "agent/protocol.h"
 #include "base/list.h"
 
-enum { CM_EARLY_MAX = 64, CM_EARLY_MS = 1000 };
+enum { GSI_EARLY_MAX = 64, GSI_EARLY_MS = 1000 };
 
-struct cm_early {
-	struct list kept; /* struct cm_early_req, by due_ms */
+struct gsi_early {
+	struct list kept; /* struct gsi_early_req, by due_ms */
 	unsigned n;
 };
 
 /** One of them, to be freed by whoever takes it. */
-struct cm_early_req {
+struct gsi_early_req {
 	struct list node;
 	uint64_t due_ms; /* is answered then */
-	struct agent_cm_dgram d;
-	uint8_t data[AGENT_CM_DGRAM_LEN];
+	struct agent_gsi_dgram d;
+	uint8_t data[AGENT_GSI_DGRAM_LEN];
 };
 
-void cm_early_init(struct cm_early *e);
-void cm_early_fini(struct cm_early *e);
+void gsi_early_init(struct gsi_early *e);
+void gsi_early_fini(struct gsi_early *e);
 
-/** Keep a copy of a datagram (of AGENT_CM_DGRAM_LEN bytes). @return false: there is no room. */
-bool cm_early_add(struct cm_early *e, const struct agent_cm_dgram *d, uint64_t now_ms);
+/** Keep a copy of a datagram (of AGENT_GSI_DGRAM_LEN bytes). @return false: there is no room. */
+bool gsi_early_add(struct gsi_early *e, const struct agent_gsi_dgram *d, uint64_t now_ms);
 
 /** Put one back that was taken too soon. */
-void cm_early_put_back(struct cm_early *e, struct cm_early_req *r);
+void gsi_early_put_back(struct gsi_early *e, struct gsi_early_req *r);
 
 /** Take the oldest. NULL: there is none. */
-struct cm_early_req *cm_early_take(struct cm_early *e);
+struct gsi_early_req *gsi_early_take(struct gsi_early *e);
 
 /** When the oldest is due, UINT64_MAX: there is none. */
-uint64_t cm_early_next_ms(const struct cm_early *e);
+uint64_t gsi_early_next_ms(const struct gsi_early *e);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Where the agent sends MADs of connection management: real agent, real processes, real sockets. */
-#include "agent/cm.h"
+#include "agent/gsi.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -9,10 +9,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cm-mad.h"
+#include "agent/gsi-mad.h"
 #include "agent/launch.h"
 #include "base/bytes.h"
-#include "cm-peer.h"
+#include "gsi-peer.h"
 #include "peer.h"
 #include "test.h"
 
@@ -21,35 +21,35 @@
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;
 
-static void expect(struct cm_peer *p, enum rocemu_cm_attr attr, uint32_t sender_id,
-		   struct cm_mail *mail)
+static void expect(struct gsi_peer *p, enum rocemu_cm_attr attr, uint32_t sender_id,
+		   struct gsi_mail *mail)
 {
-	assert_int_equal(cm_peer_recv(p, mail), 1);
+	assert_int_equal(gsi_peer_recv(p, mail), 1);
 	assert_int_equal(mail->m.attr_id, attr);
-	assert_int_equal(cm_mad_sender_id(&mail->m), sender_id);
+	assert_int_equal(gsi_mad_sender_id(&mail->m), sender_id);
 }
 
 TEST(cm, three_processes__each_gets_its_own)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct cm_peer a, b, c;
-	struct cm_mail req, rep, got;
+	struct gsi_peer a, b, c;
+	struct gsi_mail req, rep, got;
 	uint32_t ida, idb;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
-	b = cm_peer_start_at(&at);
-	c = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&at);
+	c = gsi_peer_start_at(&at);
 	assert_int_not_equal(a.number, b.number);
 	assert_int_not_equal(b.number, c.number);
-	ida = cm_comm_id(a.number, 1);
-	idb = cm_comm_id(b.number, 99);
-	cm_peer_listen_on(&b, SERVICE, &any_v4);
-	cm_peer_listen_on(&c, OTHER_SERVICE, &at);
+	ida = agent_comm_id(a.number, 1);
+	idb = agent_comm_id(b.number, 99);
+	gsi_peer_listen_on(&b, SERVICE, &any_v4);
+	gsi_peer_listen_on(&c, OTHER_SERVICE, &at);
 
 	req = mail_req(&at, &at, ida, SERVICE);
 	req.tclass = 0x68;
-	assert_int_equal(cm_peer_send(&a, &req), 0);
+	assert_int_equal(gsi_peer_send(&a, &req), 0);
 	expect(&b, ROCEMU_CM_REQ, ida, &got);
 	assert_int_equal(got.m.req.service_id, SERVICE);
 	assert_memory_equal(got.src.raw, at.raw, 16);
@@ -59,138 +59,138 @@ TEST(cm, three_processes__each_gets_its_own)
 	assert_int_equal(got.hop_limit, 64);
 
 	rep = mail_ids(&at, &at, ROCEMU_CM_REP, idb, ida);
-	assert_int_equal(cm_peer_send(&b, &rep), 0);
+	assert_int_equal(gsi_peer_send(&b, &rep), 0);
 	expect(&a, ROCEMU_CM_REP, idb, &got);
 	rep = mail_ids(&at, &at, ROCEMU_CM_RTU, ida, idb);
-	assert_int_equal(cm_peer_send(&a, &rep), 0);
+	assert_int_equal(gsi_peer_send(&a, &rep), 0);
 	expect(&b, ROCEMU_CM_RTU, ida, &got);
 
 	req = mail_sidr_req(&at, &at, ida, OTHER_SERVICE);
-	assert_int_equal(cm_peer_send(&a, &req), 0);
+	assert_int_equal(gsi_peer_send(&a, &req), 0);
 	expect(&c, ROCEMU_CM_SIDR_REQ, ida, &got);
 	/* A's third message: nothing went where it does not belong. */
-	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
-	assert_int_equal(cm_peer_recv_now(&b, &got), 0);
-	assert_int_equal(cm_peer_recv_now(&c, &got), 0);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
-	cm_peer_leave(&c);
+	assert_int_equal(gsi_peer_recv_now(&a, &got), 0);
+	assert_int_equal(gsi_peer_recv_now(&b, &got), 0);
+	assert_int_equal(gsi_peer_recv_now(&c, &got), 0);
+	gsi_peer_leave(&a);
+	gsi_peer_leave(&b);
+	gsi_peer_leave(&c);
 	env_leave();
 }
 
 TEST(cm, ipv6__routed_and_answered)
 {
 	struct rocemu_gid at = gid_v6_loopback();
-	struct cm_peer a, b;
-	struct cm_mail req, got;
+	struct gsi_peer a, b;
+	struct gsi_mail req, got;
 	uint32_t ida;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
-	b = cm_peer_start_at(&at);
-	ida = cm_comm_id(a.number, 1);
-	cm_peer_listen_on(&b, SERVICE, &any_v6);
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&at);
+	ida = agent_comm_id(a.number, 1);
+	gsi_peer_listen_on(&b, SERVICE, &any_v6);
 	req = mail_req(&at, &at, ida, SERVICE);
 	req.tclass = 0x20;
-	assert_int_equal(cm_peer_send(&a, &req), 0);
+	assert_int_equal(gsi_peer_send(&a, &req), 0);
 	expect(&b, ROCEMU_CM_REQ, ida, &got);
 	assert_memory_equal(got.src.raw, at.raw, 16);
 	assert_int_equal(got.tclass, 0x20);
 	/* Nobody listens there. */
 	req = mail_req(&at, &at, ida + 1, OTHER_SERVICE);
-	assert_int_equal(cm_peer_send(&a, &req), 0);
+	assert_int_equal(gsi_peer_send(&a, &req), 0);
 	expect(&a, ROCEMU_CM_REJ, 0, &got);
 	assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_SERVICE_ID);
 	assert_int_equal(got.m.rej.remote_comm_id, ida + 1);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
+	gsi_peer_leave(&a);
+	gsi_peer_leave(&b);
 	env_leave();
 }
 
 TEST(cm, wildcard_and_specific__the_more_specific_gets_it)
 {
 	struct rocemu_gid one = gid_v4(127, 0, 0, 1), two = gid_v4(127, 0, 0, 2);
-	struct agent_cm_bind any = {SERVICE, any_v4, 0, AGENT_CM_REUSEADDR};
-	struct agent_cm_bind specific = {SERVICE, two, 0, AGENT_CM_REUSEADDR};
-	struct cm_peer a, b, c;
-	struct cm_mail req, got;
+	struct agent_gsi_bind any = {SERVICE, any_v4, 0, AGENT_GSI_REUSEADDR};
+	struct agent_gsi_bind specific = {SERVICE, two, 0, AGENT_GSI_REUSEADDR};
+	struct gsi_peer a, b, c;
+	struct gsi_mail req, got;
 	uint32_t key;
 
 	env_enter();
-	a = cm_peer_start_at(&one);
-	b = cm_peer_start_at(&two);
-	c = cm_peer_start_at(&one);
-	assert_int_equal(cm_peer_open(&a, &two), 0);
-	assert_int_equal(cm_peer_bind(&a, &any, &key), 0);
-	assert_int_equal(cm_peer_listen(&a, key), 0);
-	assert_int_equal(cm_peer_bind(&b, &specific, &key), 0);
-	assert_int_equal(cm_peer_listen(&b, key), 0);
+	a = gsi_peer_start_at(&one);
+	b = gsi_peer_start_at(&two);
+	c = gsi_peer_start_at(&one);
+	assert_int_equal(gsi_peer_open(&a, &two), 0);
+	assert_int_equal(gsi_peer_bind(&a, &any, &key), 0);
+	assert_int_equal(gsi_peer_listen(&a, key), 0);
+	assert_int_equal(gsi_peer_bind(&b, &specific, &key), 0);
+	assert_int_equal(gsi_peer_listen(&b, key), 0);
 
-	req = mail_req(&one, &two, cm_comm_id(c.number, 1), SERVICE);
-	assert_int_equal(cm_peer_send(&c, &req), 0);
-	expect(&b, ROCEMU_CM_REQ, cm_comm_id(c.number, 1), &got);
-	req = mail_req(&one, &one, cm_comm_id(c.number, 2), SERVICE);
-	assert_int_equal(cm_peer_send(&c, &req), 0);
-	expect(&a, ROCEMU_CM_REQ, cm_comm_id(c.number, 2), &got);
+	req = mail_req(&one, &two, agent_comm_id(c.number, 1), SERVICE);
+	assert_int_equal(gsi_peer_send(&c, &req), 0);
+	expect(&b, ROCEMU_CM_REQ, agent_comm_id(c.number, 1), &got);
+	req = mail_req(&one, &one, agent_comm_id(c.number, 2), SERVICE);
+	assert_int_equal(gsi_peer_send(&c, &req), 0);
+	expect(&a, ROCEMU_CM_REQ, agent_comm_id(c.number, 2), &got);
 	/* Without the specific one it is the wildcard's. */
-	assert_int_equal(cm_peer_unbind(&b, key), 0);
-	req = mail_req(&one, &two, cm_comm_id(c.number, 3), SERVICE);
-	assert_int_equal(cm_peer_send(&c, &req), 0);
-	expect(&a, ROCEMU_CM_REQ, cm_comm_id(c.number, 3), &got);
-	assert_int_equal(cm_peer_recv_now(&b, &got), 0);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
-	cm_peer_leave(&c);
+	assert_int_equal(gsi_peer_unbind(&b, key), 0);
+	req = mail_req(&one, &two, agent_comm_id(c.number, 3), SERVICE);
+	assert_int_equal(gsi_peer_send(&c, &req), 0);
+	expect(&a, ROCEMU_CM_REQ, agent_comm_id(c.number, 3), &got);
+	assert_int_equal(gsi_peer_recv_now(&b, &got), 0);
+	gsi_peer_leave(&a);
+	gsi_peer_leave(&b);
+	gsi_peer_leave(&c);
 	env_leave();
 }
 
 TEST(cm, wildcard__hears_only_of_addresses_it_opened)
 {
 	struct rocemu_gid one = gid_v4(127, 0, 0, 1), two = gid_v4(127, 0, 0, 2);
-	struct cm_peer a, b;
-	struct cm_mail req, got;
+	struct gsi_peer a, b;
+	struct gsi_mail req, got;
 
 	env_enter();
-	a = cm_peer_start_at(&one);
-	b = cm_peer_start_at(&two);
-	cm_peer_listen_on(&a, SERVICE, &any_v4);
-	req = mail_req(&two, &two, cm_comm_id(b.number, 1), SERVICE);
-	assert_int_equal(cm_peer_send(&b, &req), 0);
+	a = gsi_peer_start_at(&one);
+	b = gsi_peer_start_at(&two);
+	gsi_peer_listen_on(&a, SERVICE, &any_v4);
+	req = mail_req(&two, &two, agent_comm_id(b.number, 1), SERVICE);
+	assert_int_equal(gsi_peer_send(&b, &req), 0);
 	expect(&b, ROCEMU_CM_REJ, 0, &got);
-	assert_int_equal(cm_peer_open(&a, &two), 0);
-	assert_int_equal(cm_peer_send(&b, &req), 0);
-	expect(&a, ROCEMU_CM_REQ, cm_comm_id(b.number, 1), &got);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
+	assert_int_equal(gsi_peer_open(&a, &two), 0);
+	assert_int_equal(gsi_peer_send(&b, &req), 0);
+	expect(&a, ROCEMU_CM_REQ, agent_comm_id(b.number, 1), &got);
+	gsi_peer_leave(&a);
+	gsi_peer_leave(&b);
 	env_leave();
 }
 
 TEST(cm, same_service_of_two__address_in_use_until_freed)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_cm_bind b = {.service_id = SERVICE, .addr = at};
-	struct cm_peer a, other;
+	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = at};
+	struct gsi_peer a, other;
 	uint32_t key, mine;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
-	other = cm_peer_start_at(&at);
-	mine = cm_peer_listen_on(&a, SERVICE, &at);
-	assert_int_equal(cm_peer_bind(&other, &b, &key), -EADDRINUSE);
+	a = gsi_peer_start_at(&at);
+	other = gsi_peer_start_at(&at);
+	mine = gsi_peer_listen_on(&a, SERVICE, &at);
+	assert_int_equal(gsi_peer_bind(&other, &b, &key), -EADDRINUSE);
 	assert_non_null(strstr(other.text, "in use"));
 	/* In another port space it is another port. */
 	b.service_id = rocemu_cm_service_id(ROCEMU_PS_UDP, 7471);
-	assert_int_equal(cm_peer_bind(&other, &b, &key), 0);
+	assert_int_equal(gsi_peer_bind(&other, &b, &key), 0);
 	b.service_id = SERVICE;
-	assert_int_equal(cm_peer_unbind(&a, mine), 0);
-	assert_int_equal(cm_peer_unbind(&a, mine), -ENOENT);
-	assert_int_equal(cm_peer_bind(&other, &b, &key), 0);
+	assert_int_equal(gsi_peer_unbind(&a, mine), 0);
+	assert_int_equal(gsi_peer_unbind(&a, mine), -ENOENT);
+	assert_int_equal(gsi_peer_bind(&other, &b, &key), 0);
 	/* Death frees it, too. */
-	cm_peer_kill(&other);
-	for (unsigned tries = 0; tries < 10000 && cm_peer_bind(&a, &b, &key); tries++)
+	gsi_peer_kill(&other);
+	for (unsigned tries = 0; tries < 10000 && gsi_peer_bind(&a, &b, &key); tries++)
 		;
-	assert_int_equal(cm_peer_listen(&a, key), 0);
-	cm_peer_leave(&a);
+	assert_int_equal(gsi_peer_listen(&a, key), 0);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
@@ -198,48 +198,48 @@ TEST(cm, port_0__ports_that_nobody_has)
 {
 	enum { N = 300 };
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct cm_peer p[2];
+	struct gsi_peer p[2];
 	uint64_t got[N];
 
 	env_enter();
-	p[0] = cm_peer_start_at(&at);
-	p[1] = cm_peer_start_at(&at);
+	p[0] = gsi_peer_start_at(&at);
+	p[1] = gsi_peer_start_at(&at);
 	for (unsigned i = 0; i < N; i++) {
-		struct agent_cm_bind b = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0),
+		struct agent_gsi_bind b = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0),
 					  .addr = at};
 		uint32_t key;
 
-		assert_int_equal(cm_peer_bind(&p[i % 2], &b, &key), 0);
+		assert_int_equal(gsi_peer_bind(&p[i % 2], &b, &key), 0);
 		assert_int_equal(b.service_id >> 16, ROCEMU_PS_TCP);
 		assert_in_range(b.service_id & 0xffff, 1024, 65535);
 		for (unsigned k = 0; k < i; k++)
 			assert_int_not_equal(got[k], b.service_id);
 		got[i] = b.service_id;
 	}
-	cm_peer_leave(&p[0]);
-	cm_peer_leave(&p[1]);
+	gsi_peer_leave(&p[0]);
+	gsi_peer_leave(&p[1]);
 	env_leave();
 }
 
 TEST(cm, repeated_request__to_whom_it_came_first)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
-	struct cm_mail req, rej, got;
-	struct cm_peer a, b;
+	struct gsi_mail req, rej, got;
+	struct gsi_peer a, b;
 	uint32_t key;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
-	b = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&at);
 	fd = wire_open(&far);
-	key = cm_peer_listen_on(&a, SERVICE, &any_v4);
+	key = gsi_peer_listen_on(&a, SERVICE, &any_v4);
 	req = mail_req(&far, &at, 5, SERVICE);
 	wire_send(fd, &req);
 	expect(&a, ROCEMU_CM_REQ, 5, &got);
 	/* Another one listens now: it is still a's connection. */
-	assert_int_equal(cm_peer_unbind(&a, key), 0);
-	cm_peer_listen_on(&b, SERVICE, &any_v4);
+	assert_int_equal(gsi_peer_unbind(&a, key), 0);
+	gsi_peer_listen_on(&b, SERVICE, &any_v4);
 	wire_send(fd, &req);
 	expect(&a, ROCEMU_CM_REQ, 5, &got);
 	/* The requester gives up without ever having heard of our ID. */
@@ -253,8 +253,8 @@ TEST(cm, repeated_request__to_whom_it_came_first)
 	wire_send(fd, &req);
 	expect(&b, ROCEMU_CM_REQ, 6, &got);
 	close(fd);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
+	gsi_peer_leave(&a);
+	gsi_peer_leave(&b);
 	env_leave();
 }
 
@@ -262,30 +262,30 @@ TEST(cm, repeated_request__to_whom_it_came_first)
 TEST(cm, bound_and_not_listening_yet__request_waits_for_a_moment)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
-	struct agent_cm_bind b = {.service_id = SERVICE, .addr = any_v4};
-	struct cm_mail req, got;
-	struct cm_peer a;
+	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = any_v4};
+	struct gsi_mail req, got;
+	struct gsi_peer a;
 	uint32_t key;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
 	fd = wire_open(&far);
-	assert_int_equal(cm_peer_bind(&a, &b, &key), 0);
-	for (uint32_t i = 0; i <= CM_EARLY_MAX; i++) {
+	assert_int_equal(gsi_peer_bind(&a, &b, &key), 0);
+	for (uint32_t i = 0; i <= GSI_EARLY_MAX; i++) {
 		req = mail_req(&far, &at, 5 + i, SERVICE);
 		wire_send(fd, &req);
 	}
 	/* One is too many; its answer shows that the others are there. */
 	wire_recv(fd, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
-	assert_int_equal(got.m.rej.remote_comm_id, 5 + CM_EARLY_MAX);
-	assert_int_equal(cm_peer_listen(&a, key), 0);
-	for (uint32_t i = 0; i < CM_EARLY_MAX; i++)
+	assert_int_equal(got.m.rej.remote_comm_id, 5 + GSI_EARLY_MAX);
+	assert_int_equal(gsi_peer_listen(&a, key), 0);
+	for (uint32_t i = 0; i < GSI_EARLY_MAX; i++)
 		expect(&a, ROCEMU_CM_REQ, 5 + i, &got);
 	/* It never listens. */
-	assert_int_equal(cm_peer_unbind(&a, key), 0);
-	assert_int_equal(cm_peer_bind(&a, &b, &key), 0);
+	assert_int_equal(gsi_peer_unbind(&a, key), 0);
+	assert_int_equal(gsi_peer_bind(&a, &b, &key), 0);
 	req = mail_req(&far, &at, 4, SERVICE);
 	wire_send(fd, &req);
 	wire_recv(fd, &far, &got);
@@ -293,32 +293,32 @@ TEST(cm, bound_and_not_listening_yet__request_waits_for_a_moment)
 	assert_int_equal(got.m.rej.remote_comm_id, 4);
 	assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_SERVICE_ID);
 	close(fd);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
 /* There is no agent either, and the port is closed. */
 static void refused(struct rocemu_gid at, struct rocemu_gid far)
 {
-	struct cm_mail m, got;
-	struct cm_peer a;
+	struct gsi_mail m, got;
+	struct gsi_peer a;
 
-	a = cm_peer_start_at(&at);
-	m = mail_req(&at, &far, cm_comm_id(a.number, 7), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	assert_int_equal(cm_peer_recv(&a, &got), CM_PEER_UNREACHED + ECONNREFUSED);
+	a = gsi_peer_start_at(&at);
+	m = mail_req(&at, &far, agent_comm_id(a.number, 7), SERVICE);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
+	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHED + ECONNREFUSED);
 	/* Other packets that follow are not held up by it. */
-	m = mail_sidr_req(&at, &far, cm_comm_id(a.number, 8), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	assert_int_equal(cm_peer_recv(&a, &got), CM_PEER_UNREACHED + ECONNREFUSED);
+	m = mail_sidr_req(&at, &far, agent_comm_id(a.number, 8), SERVICE);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
+	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHED + ECONNREFUSED);
 	/* What is no request nobody waits for in this way. */
-	m = mail_ids(&at, &far, ROCEMU_CM_DREQ, cm_comm_id(a.number, 7), 5);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	m = mail_req(&at, &at, cm_comm_id(a.number, 9), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
-	assert_int_equal(cm_peer_recv(&a, &got), 1);
+	m = mail_ids(&at, &far, ROCEMU_CM_DREQ, agent_comm_id(a.number, 7), 5);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
+	m = mail_req(&at, &at, agent_comm_id(a.number, 9), SERVICE);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
+	assert_int_equal(gsi_peer_recv(&a, &got), 1);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 }
 
 TEST(cm, request_to_a_closed_port__its_sender_is_told)
@@ -331,14 +331,14 @@ TEST(cm, request_to_a_closed_port__its_sender_is_told)
 TEST(cm, nobody_there__answered_as_the_standard_says)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
-	struct cm_mail m, got;
-	struct cm_peer a;
+	struct gsi_mail m, got;
+	struct gsi_peer a;
 	uint32_t nobody;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
-	nobody = cm_comm_id((uint16_t)(a.number % 1023 + 1), 7);
+	a = gsi_peer_start_at(&at);
+	nobody = agent_comm_id((uint16_t)(a.number % 1023 + 1), 7);
 	fd = wire_open(&far);
 
 	m = mail_req(&far, &at, 5, SERVICE);
@@ -396,92 +396,92 @@ TEST(cm, nobody_there__answered_as_the_standard_says)
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_APR);
 	assert_int_equal(got.m.apr.status, ROCEMU_CM_APR_COMM_ID);
 	wire_assert_silent(fd);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_no_listener), 2);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_unknown_id), 3);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_unanswered), 10);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_no_listener), 2);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_unknown_id), 3);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_unanswered), 10);
 	close(fd);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
 TEST(cm, sealed_for_another_port__sealed_anew)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
-	struct cm_mail m, got;
-	struct cm_peer a;
+	struct gsi_mail m, got;
+	struct gsi_peer a;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
 	fd = wire_open(&far);
 	/* As after a change of agents, when the next one does not get the same port. */
-	m = mail_req(&at, &far, cm_comm_id(a.number, 1), SERVICE);
+	m = mail_req(&at, &far, agent_comm_id(a.number, 1), SERVICE);
 	m.sport = (uint16_t)(a.sport - 1);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	wire_recv(fd, &far, &got);
 	assert_int_equal(got.sport, a.sport);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REQ);
 	close(fd);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
 TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
-	struct cm_peer stopped, other;
-	struct cm_mail req, got;
+	struct gsi_peer stopped, other;
+	struct gsi_mail req, got;
 	uint32_t id = 1, n = 0;
 	int fd;
 
 	env_enter();
-	stopped = cm_peer_start_at(&at);
-	other = cm_peer_start_at(&at);
+	stopped = gsi_peer_start_at(&at);
+	other = gsi_peer_start_at(&at);
 	fd = wire_open(&far);
-	cm_peer_listen_on(&stopped, SERVICE, &any_v4);
-	cm_peer_listen_on(&other, OTHER_SERVICE, &any_v4);
+	gsi_peer_listen_on(&stopped, SERVICE, &any_v4);
+	gsi_peer_listen_on(&other, OTHER_SERVICE, &any_v4);
 	kill(stopped.process.pid, SIGSTOP);
-	while (cm_counter(AGENT_CM_COUNT_queue_full) == 0) {
+	while (gsi_counter(AGENT_GSI_COUNT_queue_full) == 0) {
 		for (unsigned i = 0; i < 100; i++) {
 			req = mail_req(&far, &at, id++, SERVICE);
 			wire_send(fd, &req);
 		}
 		assert_true(id < 10000000);
 	}
-	assert_int_equal(cm_queued(stopped.number), CM_QUEUE_MAX);
+	assert_int_equal(gsi_queued(stopped.number), GSI_QUEUE_MAX);
 	req = mail_req(&far, &at, 0xfeed, OTHER_SERVICE);
 	wire_send(fd, &req);
 	expect(&other, ROCEMU_CM_REQ, 0xfeed, &got);
 	kill(stopped.process.pid, SIGCONT);
 	/* What was queued is there, in order. */
-	for (id = 0; cm_peer_recv_now(&stopped, &got) == 1; n++) {
+	for (id = 0; gsi_peer_recv_now(&stopped, &got) == 1; n++) {
 		assert_true(got.m.req.local_comm_id > id);
 		id = got.m.req.local_comm_id;
 	}
 	assert_true(n > 100);
 	close(fd);
-	cm_peer_leave(&stopped);
-	cm_peer_leave(&other);
+	gsi_peer_leave(&stopped);
+	gsi_peer_leave(&other);
 	env_leave();
 }
 
 TEST(cm, clients_leave__numbers_not_used_again_soon)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct cm_peer keeper, p;
+	struct gsi_peer keeper, p;
 	uint16_t seen[20];
 
 	env_enter();
-	keeper = cm_peer_start_at(&at);
+	keeper = gsi_peer_start_at(&at);
 	for (unsigned i = 0; i < 20; i++) {
-		p = cm_peer_start();
+		p = gsi_peer_start();
 		seen[i] = p.number;
 		assert_int_not_equal(p.number, 0);
 		assert_int_not_equal(p.number, keeper.number);
 		for (unsigned k = 0; k < i; k++)
 			assert_int_not_equal(seen[k], p.number);
-		cm_peer_leave(&p);
+		gsi_peer_leave(&p);
 	}
-	cm_peer_leave(&keeper);
+	gsi_peer_leave(&keeper);
 	env_leave();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "agent/cm-mad.h"
+#include "agent/gsi-mad.h"
 
 #include <string.h>
 
@@ -12,10 +12,10 @@ enum {
 	UD_SEND_ONLY = 0x64,
 	PKEY_DEFAULT = 0xffff,
 	PKEY_MASK = 0x7fff, /* bit 15 tells full from limited members */
-	SEALED_LEN = AGENT_CM_DGRAM_LEN - ROCEMU_ICRC_LEN,
+	SEALED_LEN = AGENT_GSI_DGRAM_LEN - ROCEMU_ICRC_LEN,
 };
 
-static struct rocemu_icrc_ctx icrc_ctx(const struct agent_cm_dgram *d, uint16_t ip_id)
+static struct rocemu_icrc_ctx icrc_ctx(const struct agent_gsi_dgram *d, uint16_t ip_id)
 {
 	return (struct rocemu_icrc_ctx){.src = d->src,
 					.dst = d->dst,
@@ -25,31 +25,31 @@ static struct rocemu_icrc_ctx icrc_ctx(const struct agent_cm_dgram *d, uint16_t 
 					.ip_frag = IP_FLAG_DF};
 }
 
-enum cm_mad_verdict cm_mad_decode(struct agent_cm_dgram *d, struct rocemu_cm_msg *m)
+enum gsi_mad_verdict gsi_mad_decode(struct agent_gsi_dgram *d, struct rocemu_cm_msg *m)
 {
 	struct rocemu_icrc_ctx ctx = icrc_ctx(d, d->ip_id);
 	struct rocemu_packet pkt;
 	int32_t id;
 
-	if (d->len != AGENT_CM_DGRAM_LEN || rocemu_packet_decode(&pkt, d->data, d->len) ||
+	if (d->len != AGENT_GSI_DGRAM_LEN || rocemu_packet_decode(&pkt, d->data, d->len) ||
 	    pkt.h.opcode != UD_SEND_ONLY || pkt.payload_len != ROCEMU_MAD_LEN ||
 	    pkt.h.dqpn != ROCEMU_GSI_QPN || pkt.h.deth.sqpn != ROCEMU_GSI_QPN)
-		return CM_MAD_FORM;
+		return GSI_MAD_FORM;
 	/* C10-122 and 10.2.5: a QP of general services has the well-known Q_Key, and the P_Key must
 	 * match the port's, of which there is one. */
 	if (pkt.h.deth.qkey != ROCEMU_GSI_QKEY ||
 	    (pkt.h.pkey & PKEY_MASK) != (PKEY_DEFAULT & PKEY_MASK))
-		return CM_MAD_KEY;
+		return GSI_MAD_KEY;
 	if (rocemu_cm_decode(m, pkt.payload, pkt.payload_len))
-		return CM_MAD_FORM;
+		return GSI_MAD_FORM;
 	id = rocemu_icrc_check(&ctx, false, d->data, d->len);
 	if (id < 0)
-		return CM_MAD_ICRC;
+		return GSI_MAD_ICRC;
 	d->ip_id = (uint16_t)id;
-	return CM_MAD_OK;
+	return GSI_MAD_OK;
 }
 
-bool cm_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
+bool gsi_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
 {
 	switch (m->attr_id) {
 	case ROCEMU_CM_REQ:
@@ -63,7 +63,7 @@ bool cm_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
 	}
 }
 
-uint32_t cm_mad_sender_id(const struct rocemu_cm_msg *m)
+uint32_t gsi_mad_sender_id(const struct rocemu_cm_msg *m)
 {
 	switch (m->attr_id) {
 	case ROCEMU_CM_REQ:
@@ -91,7 +91,7 @@ uint32_t cm_mad_sender_id(const struct rocemu_cm_msg *m)
 	}
 }
 
-uint32_t cm_mad_receiver_id(const struct rocemu_cm_msg *m)
+uint32_t gsi_mad_receiver_id(const struct rocemu_cm_msg *m)
 {
 	switch (m->attr_id) {
 	case ROCEMU_CM_MRA:
@@ -117,9 +117,9 @@ uint32_t cm_mad_receiver_id(const struct rocemu_cm_msg *m)
 	}
 }
 
-bool cm_mad_answer(const struct rocemu_cm_msg *m, struct rocemu_cm_msg *answer)
+bool gsi_mad_answer(const struct rocemu_cm_msg *m, struct rocemu_cm_msg *answer)
 {
-	uint32_t theirs = cm_mad_sender_id(m), ours = cm_mad_receiver_id(m);
+	uint32_t theirs = gsi_mad_sender_id(m), ours = gsi_mad_receiver_id(m);
 
 	memset(answer, 0, sizeof(*answer));
 	answer->tid = m->tid;
@@ -159,15 +159,15 @@ bool cm_mad_answer(const struct rocemu_cm_msg *m, struct rocemu_cm_msg *answer)
 	}
 }
 
-void cm_mad_seal(const struct agent_cm_dgram *d, uint8_t buf[static AGENT_CM_DGRAM_LEN])
+void gsi_mad_seal(const struct agent_gsi_dgram *d, uint8_t buf[static AGENT_GSI_DGRAM_LEN])
 {
 	struct rocemu_icrc_ctx ctx = icrc_ctx(d, 0);
 
 	put_le32(buf + SEALED_LEN, rocemu_icrc(&ctx, buf, SEALED_LEN, NULL, 0, NULL, 0));
 }
 
-void cm_mad_build(struct agent_cm_dgram *d, const struct rocemu_cm_msg *m, uint32_t psn,
-		  uint8_t buf[static AGENT_CM_DGRAM_LEN])
+void gsi_mad_build(struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m, uint32_t psn,
+		  uint8_t buf[static AGENT_GSI_DGRAM_LEN])
 {
 	/* AckReq on QP 1 has no meaning; it is there because the kernel's CM sends it, too. */
 	struct rocemu_hdrs h = {.opcode = UD_SEND_ONLY,
@@ -180,7 +180,7 @@ void cm_mad_build(struct agent_cm_dgram *d, const struct rocemu_cm_msg *m, uint3
 	size_t n = rocemu_hdrs_encode(&h, buf);
 
 	(void)rocemu_cm_encode(m, buf + n);
-	d->len = AGENT_CM_DGRAM_LEN;
+	d->len = AGENT_GSI_DGRAM_LEN;
 	d->data = buf;
-	cm_mad_seal(d, buf);
+	gsi_mad_seal(d, buf);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "agent/cm-ports.h"
+#include "agent/gsi-ports.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -17,27 +17,27 @@ static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
 	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
 }
 
-static bool is_any(const struct agent_cm_bind *b)
+static bool is_any(const struct agent_gsi_bind *b)
 {
 	return gid_eq(&b->addr, &any_v4) || gid_eq(&b->addr, &any_v6);
 }
 
-static bool same_addr(const struct agent_cm_bind *a, const struct agent_cm_bind *b)
+static bool same_addr(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b)
 {
 	return a->scope_id == b->scope_id && gid_eq(&a->addr, &b->addr);
 }
 
-static bool both_have(const struct agent_cm_bind *a, const struct agent_cm_bind *b, uint32_t flag)
+static bool both_have(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b, uint32_t flag)
 {
 	return a->flags & b->flags & flag;
 }
 
 /* May two not have the same service ID? */
-static bool conflict(const struct agent_cm_bind *a, const struct agent_cm_bind *b)
+static bool conflict(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b)
 {
-	if (both_have(a, b, AGENT_CM_REUSEADDR))
+	if (both_have(a, b, AGENT_GSI_REUSEADDR))
 		return false;
-	if (both_have(a, b, AGENT_CM_AFONLY) &&
+	if (both_have(a, b, AGENT_GSI_AFONLY) &&
 	    rocemu_gid_is_ipv4(&a->addr) != rocemu_gid_is_ipv4(&b->addr))
 		return false;
 	return is_any(a) || is_any(b) || same_addr(a, b);
@@ -53,26 +53,26 @@ static unsigned key_bucket(uint16_t number, uint32_t key)
 	return (unsigned)((((uint64_t)number << 32 | key) * 0x9e3779b97f4a7c15u) >> 52);
 }
 
-void cm_ports_init(struct cm_ports *p, uint16_t first, uint16_t last, uint64_t seed)
+void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t seed)
 {
-	*p = (struct cm_ports){.first = first, .last = last};
-	for (unsigned i = 0; i < CM_PORTS_BUCKETS; i++) {
+	*p = (struct gsi_ports){.first = first, .last = last};
+	for (unsigned i = 0; i < GSI_PORTS_BUCKETS; i++) {
 		list_init(&p->by_service[i]);
 		list_init(&p->by_key[i]);
 	}
 	rng_init(&p->rng, seed);
 }
 
-static bool in_use(struct cm_ports *p, uint64_t service_id)
+static bool in_use(struct gsi_ports *p, uint64_t service_id)
 {
 	list_for_each (it, &p->by_service[service_bucket(service_id)])
-		if (list_entry(it, struct cm_port, by_service)->bind.service_id == service_id)
+		if (list_entry(it, struct gsi_port, by_service)->bind.service_id == service_id)
 			return true;
 	return false;
 }
 
 /* From a random place on, so that a port is not given out again soon. */
-static int pick_port(struct cm_ports *p, struct agent_cm_bind *b)
+static int pick_port(struct gsi_ports *p, struct agent_gsi_bind *b)
 {
 	uint32_t n = (uint32_t)p->last - p->first + 1, at = rng_below(&p->rng, n);
 
@@ -87,10 +87,10 @@ static int pick_port(struct cm_ports *p, struct agent_cm_bind *b)
 	return -EADDRNOTAVAIL;
 }
 
-static struct cm_port *find_key(struct cm_ports *p, uint16_t number, uint32_t key)
+static struct gsi_port *find_key(struct gsi_ports *p, uint16_t number, uint32_t key)
 {
 	list_for_each (it, &p->by_key[key_bucket(number, key)]) {
-		struct cm_port *port = list_entry(it, struct cm_port, by_key);
+		struct gsi_port *port = list_entry(it, struct gsi_port, by_key);
 
 		if (port->number == number && port->key == key)
 			return port;
@@ -98,10 +98,10 @@ static struct cm_port *find_key(struct cm_ports *p, uint16_t number, uint32_t ke
 	return NULL;
 }
 
-static int check(struct cm_ports *p, const struct agent_cm_bind *b)
+static int check(struct gsi_ports *p, const struct agent_gsi_bind *b)
 {
 	list_for_each (it, &p->by_service[service_bucket(b->service_id)]) {
-		const struct cm_port *other = list_entry(it, struct cm_port, by_service);
+		const struct gsi_port *other = list_entry(it, struct gsi_port, by_service);
 
 		if (other->bind.service_id == b->service_id && conflict(b, &other->bind))
 			return -EADDRINUSE;
@@ -109,11 +109,11 @@ static int check(struct cm_ports *p, const struct agent_cm_bind *b)
 	return 0;
 }
 
-int cm_ports_bind(struct cm_ports *p, uint16_t number, uint32_t key, struct agent_cm_bind *b,
+int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct agent_gsi_bind *b,
 		  struct list *of_client)
 {
 	enum rocemu_port_space ps;
-	struct cm_port *port;
+	struct gsi_port *port;
 	uint16_t wanted;
 	int r;
 
@@ -137,14 +137,14 @@ int cm_ports_bind(struct cm_ports *p, uint16_t number, uint32_t key, struct agen
 	return 0;
 }
 
-int cm_ports_listen(struct cm_ports *p, uint16_t number, uint32_t key)
+int gsi_ports_listen(struct gsi_ports *p, uint16_t number, uint32_t key)
 {
-	struct cm_port *port = find_key(p, number, key);
+	struct gsi_port *port = find_key(p, number, key);
 
 	if (!port)
 		return -ENOENT;
 	list_for_each (it, &p->by_service[service_bucket(port->bind.service_id)]) {
-		const struct cm_port *other = list_entry(it, struct cm_port, by_service);
+		const struct gsi_port *other = list_entry(it, struct gsi_port, by_service);
 
 		if (other != port && other->listens &&
 		    other->bind.service_id == port->bind.service_id &&
@@ -157,7 +157,7 @@ int cm_ports_listen(struct cm_ports *p, uint16_t number, uint32_t key)
 	return 0;
 }
 
-static void port_free(struct cm_ports *p, struct cm_port *port)
+static void port_free(struct gsi_ports *p, struct gsi_port *port)
 {
 	if (port->listens)
 		p->listeners--;
@@ -167,9 +167,9 @@ static void port_free(struct cm_ports *p, struct cm_port *port)
 	free(port);
 }
 
-int cm_ports_unbind(struct cm_ports *p, uint16_t number, uint32_t key)
+int gsi_ports_unbind(struct gsi_ports *p, uint16_t number, uint32_t key)
 {
-	struct cm_port *port = find_key(p, number, key);
+	struct gsi_port *port = find_key(p, number, key);
 
 	if (!port)
 		return -ENOENT;
@@ -177,37 +177,37 @@ int cm_ports_unbind(struct cm_ports *p, uint16_t number, uint32_t key)
 	return 0;
 }
 
-void cm_ports_drop(struct cm_ports *p, struct list *of_client)
+void gsi_ports_drop(struct gsi_ports *p, struct list *of_client)
 {
 	list_for_each_safe (it, next, of_client)
-		port_free(p, list_entry(it, struct cm_port, of_client));
+		port_free(p, list_entry(it, struct gsi_port, of_client));
 }
 
 /* open: the clients whose wildcards count, NULL: all. */
-static enum fit fit_of(const struct cm_port *port, const struct rocemu_gid *addr, uint32_t scope_id,
-		       const struct cm_set *open)
+static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *addr, uint32_t scope_id,
+		       const struct gsi_set *open)
 {
-	const struct agent_cm_bind *b = &port->bind;
+	const struct agent_gsi_bind *b = &port->bind;
 	bool ipv4 = rocemu_gid_is_ipv4(addr);
 
 	if (!is_any(b))
 		return b->scope_id == scope_id && gid_eq(&b->addr, addr) ? FIT_ADDR : FIT_NONE;
-	if (open && !cm_set_has(open, port->number))
+	if (open && !gsi_set_has(open, port->number))
 		return FIT_NONE;
 	if (rocemu_gid_is_ipv4(&b->addr) == ipv4)
 		return FIT_ANY;
-	return ipv4 && !(b->flags & AGENT_CM_AFONLY) ? FIT_ANY_BOTH : FIT_NONE;
+	return ipv4 && !(b->flags & AGENT_GSI_AFONLY) ? FIT_ANY_BOTH : FIT_NONE;
 }
 
-const struct cm_port *cm_ports_find(const struct cm_ports *p, uint64_t service_id,
+const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
 				    const struct rocemu_gid *addr, uint32_t scope_id,
-				    const struct cm_set *open)
+				    const struct gsi_set *open)
 {
-	const struct cm_port *best = NULL;
+	const struct gsi_port *best = NULL;
 	enum fit best_fit = FIT_NONE;
 
 	list_for_each (it, &p->by_service[service_bucket(service_id)]) {
-		const struct cm_port *port = list_entry(it, struct cm_port, by_service);
+		const struct gsi_port *port = list_entry(it, struct gsi_port, by_service);
 		enum fit fit;
 
 		if (!port->listens || port->bind.service_id != service_id)
@@ -221,11 +221,11 @@ const struct cm_port *cm_ports_find(const struct cm_ports *p, uint64_t service_i
 	return best;
 }
 
-bool cm_ports_is_bound(const struct cm_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
+bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
 		       uint32_t scope_id)
 {
 	list_for_each (it, &p->by_service[service_bucket(service_id)]) {
-		const struct cm_port *port = list_entry(it, struct cm_port, by_service);
+		const struct gsi_port *port = list_entry(it, struct gsi_port, by_service);
 
 		if (!port->listens && port->bind.service_id == service_id &&
 		    fit_of(port, addr, scope_id, NULL) != FIT_NONE)

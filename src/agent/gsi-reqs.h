@@ -7,8 +7,8 @@
  * fixed size whose oldest entries give way: one that is missing is as if the request had not come.
  * Pure.
  */
-#ifndef AGENT_CM_REQS_H
-#define AGENT_CM_REQS_H
+#ifndef AGENT_GSI_REQS_H
+#define AGENT_GSI_REQS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,20 +16,20 @@
 #include "agent/protocol.h"
 
 enum {
-	CM_REQS_BUCKETS = 1024,
-	CM_REQS_WAYS = 8,
-	CM_REQS_MS = 120000, /* how long one is remembered; longer than requests are repeated */
+	GSI_REQS_BUCKETS = 1024,
+	GSI_REQS_WAYS = 8,
+	GSI_REQS_MS = 120000, /* how long one is remembered; longer than requests are repeated */
 };
 
-struct cm_req_id {
+struct gsi_req_id {
 	struct rocemu_gid src;
 	uint32_t comm_id; /* the requester's */
 	uint64_t tid;	  /* of the MAD: the same in repetitions and in a REJ */
 	bool sidr;	  /* a SIDR_REQ, else a REQ */
 };
 
-struct cm_req {
-	struct cm_req_id id;
+struct gsi_req {
+	struct gsi_req_id id;
 	uint64_t when_ms;
 	uint16_t number; /* 0: free */
 	bool seen;	 /* the client has said something of it */
@@ -40,25 +40,25 @@ struct cm_req {
 	uint64_t service_id;
 };
 
-struct cm_reqs {
-	struct cm_req buckets[CM_REQS_BUCKETS][CM_REQS_WAYS];
+struct gsi_reqs {
+	struct gsi_req buckets[GSI_REQS_BUCKETS][GSI_REQS_WAYS];
 };
 
 /** Remember who got it. @return its entry, borrowed until the next call. */
-struct cm_req *cm_reqs_add(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number,
+struct gsi_req *gsi_reqs_add(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number,
 			   uint64_t now_ms);
 
 /** @return the client's number, or 0: not known. */
-uint16_t cm_reqs_find(const struct cm_reqs *rs, const struct cm_req_id *id, uint64_t now_ms);
+uint16_t gsi_reqs_find(const struct gsi_reqs *rs, const struct gsi_req_id *id, uint64_t now_ms);
 
 /** The client with that number has answered it, or left a will for it. */
-void cm_reqs_seen(struct cm_reqs *rs, const struct cm_req_id *id, uint16_t number);
+void gsi_reqs_seen(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number);
 
 /**
  * A client is gone: take one of those that it got and never said anything of. *at: 0 at first.
  * @return false: there is no more.
  */
-bool cm_reqs_take_unseen(struct cm_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,
-			 struct cm_req *req);
+bool gsi_reqs_take_unseen(struct gsi_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,
+			 struct gsi_req *req);
 
 #endif

@@ -3,68 +3,68 @@
  * Who uses which port or service ID, and who listens on it: one book for all clients of the agent,
  * so for the host (and user). Pure: no sockets, no time.
  */
-#ifndef AGENT_CM_PORTS_H
-#define AGENT_CM_PORTS_H
+#ifndef AGENT_GSI_PORTS_H
+#define AGENT_GSI_PORTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/cm-set.h"
+#include "agent/gsi-set.h"
 #include "agent/protocol.h"
 #include "base/list.h"
 #include "base/rng.h"
 
-enum { CM_PORTS_BUCKETS = 4096 };
+enum { GSI_PORTS_BUCKETS = 4096 };
 
 /** A binding. */
-struct cm_port {
-	struct list by_service, by_key; /* in a bucket of struct cm_ports */
+struct gsi_port {
+	struct list by_service, by_key; /* in a bucket of struct gsi_ports */
 	struct list of_client;		/* in a list of whoever has it */
 	uint16_t number;		/* of the client */
 	uint32_t key;			/* the client's name for it */
 	bool listens;
-	struct agent_cm_bind bind;
+	struct agent_gsi_bind bind;
 };
 
-struct cm_ports {
-	struct list by_service[CM_PORTS_BUCKETS], by_key[CM_PORTS_BUCKETS];
+struct gsi_ports {
+	struct list by_service[GSI_PORTS_BUCKETS], by_key[GSI_PORTS_BUCKETS];
 	uint16_t first, last; /* of the ports that are given out */
 	struct rng rng;
 	unsigned listeners;
 };
 
 /** first..last: the ports to be given out when none is asked for. */
-void cm_ports_init(struct cm_ports *p, uint16_t first, uint16_t last, uint64_t seed);
+void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t seed);
 
 /**
- * Take a port or service ID, as cm_client_bind() has it. b->service_id is filled in when the port
+ * Take a port or service ID, as agent_gsi_bind() has it. b->service_id is filled in when the port
  * is 0. The binding is appended to the list of_client.
  * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -EEXIST: the client has that key
  *	   already, -ENOMEM.
  */
-int cm_ports_bind(struct cm_ports *p, uint16_t number, uint32_t key, struct agent_cm_bind *b,
+int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct agent_gsi_bind *b,
 		  struct list *of_client);
 
 /** @return 0, -ENOENT: no such key, -EADDRINUSE: another one listens there. */
-int cm_ports_listen(struct cm_ports *p, uint16_t number, uint32_t key);
+int gsi_ports_listen(struct gsi_ports *p, uint16_t number, uint32_t key);
 
 /** @return 0, -ENOENT. */
-int cm_ports_unbind(struct cm_ports *p, uint16_t number, uint32_t key);
+int gsi_ports_unbind(struct gsi_ports *p, uint16_t number, uint32_t key);
 
 /** Give back all bindings of a client's list. */
-void cm_ports_drop(struct cm_ports *p, struct list *of_client);
+void gsi_ports_drop(struct gsi_ports *p, struct list *of_client);
 
 /**
  * Who listens on a service ID at an address? Wildcards only of clients in open. The more specific
  * goes first: the address, the wildcard of its family, the wildcard of both.
  * @return borrowed until the book changes, or NULL.
  */
-const struct cm_port *cm_ports_find(const struct cm_ports *p, uint64_t service_id,
+const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
 				    const struct rocemu_gid *addr, uint32_t scope_id,
-				    const struct cm_set *open);
+				    const struct gsi_set *open);
 
 /** Has anybody taken it there without listening on it (yet)? */
-bool cm_ports_is_bound(const struct cm_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
+bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
 		       uint32_t scope_id);
 
 #endif

@@ -4,32 +4,32 @@
  * queue behind it, and what it holds. A client that does not read costs at most a full queue: what
  * comes then is dropped and counted, and nobody else waits.
  */
-#ifndef AGENT_CM_MEMBER_H
-#define AGENT_CM_MEMBER_H
+#ifndef AGENT_GSI_MEMBER_H
+#define AGENT_GSI_MEMBER_H
 
 #include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/protocol-cm.h"
+#include "agent/protocol-gsi.h"
 #include "base/list.h"
 
-struct cm;
-struct conn;
+struct gsi;
+struct client;
 
-enum { CM_QUEUE_MAX = 4096 }; /* frames behind what the socket's buffer holds */
+enum { GSI_QUEUE_MAX = 4096 }; /* frames behind what the socket's buffer holds */
 
-struct cm_member {
-	struct cm *cm;	   /* borrowed */
-	struct conn *conn; /* borrowed: closing it ends the member */
+struct gsi_client {
+	struct gsi *gsi;	   /* borrowed */
+	struct client *conn; /* borrowed: closing it ends the member */
 	uint16_t number;
 	int fd;		      /* owned: the agent's end of the second socket */
 	ev_io reader, writer; /* the writer runs while something is queued */
 	struct list queue;    /* of queued frames, oldest first */
 	unsigned queued;
-	struct list ports; /* of cm_port.of_client */
-	struct list wills; /* of cm_will_entry.node */
-	unsigned nports, nwills, naddrs;
+	struct list ports; /* of gsi_port.of_client */
+	struct list exit_mads; /* of gsi_exit_mad.node */
+	unsigned nports, nexits, naddrs;
 	uint64_t delivered, dropped;
 };
 
@@ -39,14 +39,14 @@ struct cm_member {
  * descriptors are the caller's.
  * @return 0, -ENOSPC: no number is free, -ENOMEM, -EMFILE, ...
  */
-int cm_member_new(struct cm *cm, struct conn *conn, uint16_t number, int *token, int *client_fd);
+int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *token, int *client_fd);
 
 /** Take what the client sent before its end, and free everything but its wills. */
-void cm_member_free(struct cm_member *m);
+void gsi_client_free(struct gsi_client *m);
 
 /** Give it a datagram. */
-void cm_member_deliver(struct cm_member *m, const struct agent_cm_dgram *d);
+void gsi_client_deliver(struct gsi_client *m, const struct agent_gsi_dgram *d);
 /** Tell it that its request did not get to its destination. */
-void cm_member_unreached(struct cm_member *m, uint32_t comm_id, int error);
+void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error);
 
 #endif

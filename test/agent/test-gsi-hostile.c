@@ -2,7 +2,7 @@
 /* Clients and packets of connection management that do what they may not. */
 #include "test.h"
 
-#include "agent/cm.h"
+#include "agent/gsi.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -11,10 +11,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "agent/cm-mad.h"
+#include "agent/gsi-mad.h"
 #include "agent/launch.h"
 #include "base/bytes.h"
-#include "cm-peer.h"
+#include "gsi-peer.h"
 #include "peer.h"
 
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
@@ -23,53 +23,53 @@ TEST(cm, what_a_client_may_not_send__not_sent)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), two = gid_v4(127, 0, 0, 2),
 			  far = gid_v4(127, 0, 0, 9);
-	struct cm_mail m, got;
-	struct cm_peer a, b;
+	struct gsi_mail m, got;
+	struct gsi_peer a, b;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
-	b = cm_peer_start_at(&two);
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&two);
 	fd = wire_open(&far);
 	/* An address that only the other one opened. */
-	m = mail_req(&two, &far, cm_comm_id(a.number, 1), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
+	m = mail_req(&two, &far, agent_comm_id(a.number, 1), SERVICE);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	/* The other one's communication ID. */
-	m = mail_req(&at, &far, cm_comm_id(b.number, 1), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
+	m = mail_req(&at, &far, agent_comm_id(b.number, 1), SERVICE);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	/* To another address family. */
-	m = mail_req(&at, &(struct rocemu_gid){.raw = {[15] = 1}}, cm_comm_id(a.number, 1),
+	m = mail_req(&at, &(struct rocemu_gid){.raw = {[15] = 1}}, agent_comm_id(a.number, 1),
 		     SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	/* No MAD; a wrong ICRC; to another QP. */
-	m = mail_req(&at, &far, cm_comm_id(a.number, 1), SERVICE);
+	m = mail_req(&at, &far, agent_comm_id(a.number, 1), SERVICE);
 	m.sport = a.sport;
 	mail_seal(&m);
 	m.bytes[20] ^= 1;
-	assert_int_equal(cm_peer_send_bytes(&a, &m), 0);
+	assert_int_equal(gsi_peer_send_bytes(&a, &m), 0);
 	mail_seal(&m);
 	m.bytes[100] ^= 1;
-	assert_int_equal(cm_peer_send_bytes(&a, &m), 0);
+	assert_int_equal(gsi_peer_send_bytes(&a, &m), 0);
 	mail_seal(&m);
 	m.bytes[7] = 2;
-	assert_int_equal(cm_peer_send_bytes(&a, &m), 0);
+	assert_int_equal(gsi_peer_send_bytes(&a, &m), 0);
 	/* After all of them one that it may. */
-	m = mail_req(&at, &far, cm_comm_id(a.number, 7), SERVICE);
-	assert_int_equal(cm_peer_send(&a, &m), 0);
+	m = mail_req(&at, &far, agent_comm_id(a.number, 7), SERVICE);
+	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	wire_recv(fd, &far, &got);
-	assert_int_equal(got.m.req.local_comm_id, cm_comm_id(a.number, 7));
+	assert_int_equal(got.m.req.local_comm_id, agent_comm_id(a.number, 7));
 	wire_assert_silent(fd);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_tx_refused), 6);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_tx_refused), 6);
 	close(fd);
-	cm_peer_leave(&a);
-	cm_peer_leave(&b);
+	gsi_peer_leave(&a);
+	gsi_peer_leave(&b);
 	env_leave();
 }
 
 /* From here on: what is wrong is never answered, and the agent lives. */
 static void expect_still_answers(int fd, const struct rocemu_gid *far, const struct rocemu_gid *at)
 {
-	struct cm_mail m = mail_req(far, at, 0xfe11ce, SERVICE), got;
+	struct gsi_mail m = mail_req(far, at, 0xfe11ce, SERVICE), got;
 
 	wire_send(fd, &m);
 	wire_recv(fd, far, &got);
@@ -85,14 +85,14 @@ TEST(cm, malformed__never_answered)
 		uint8_t at, value;
 	} wrong[] = {{0, 0x65}, {1, 0x51}, {3, 1},  {12, 0}, {19, 2},
 		     {20, 2},	{21, 3},   {22, 1}, {23, 2}, {37, 0x0f}};
-	uint8_t longer[4 * AGENT_CM_DGRAM_LEN] = {0};
-	struct agent_cm_dgram d;
-	struct cm_peer a;
-	struct cm_mail m;
+	uint8_t longer[4 * AGENT_GSI_DGRAM_LEN] = {0};
+	struct agent_gsi_dgram d;
+	struct gsi_peer a;
+	struct gsi_mail m;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
 	fd = wire_open(&far);
 	m = mail_req(&far, &at, 5, SERVICE);
 	m.sport = AGENT_PORT;
@@ -103,13 +103,13 @@ TEST(cm, malformed__never_answered)
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		mail_seal(&m);
 		m.bytes[wrong[i].at] = wrong[i].value;
-		d = (struct agent_cm_dgram){.src = far, .dst = at, .sport = AGENT_PORT};
-		cm_mad_seal(&d, m.bytes);
+		d = (struct agent_gsi_dgram){.src = far, .dst = at, .sport = AGENT_PORT};
+		gsi_mad_seal(&d, m.bytes);
 		wire_send_bytes(fd, &at, m.bytes, sizeof(m.bytes));
 	}
 	/* The ICRC itself; then one that is too long. */
 	mail_seal(&m);
-	m.bytes[AGENT_CM_DGRAM_LEN - 1] ^= 0x80;
+	m.bytes[AGENT_GSI_DGRAM_LEN - 1] ^= 0x80;
 	wire_send_bytes(fd, &at, m.bytes, sizeof(m.bytes));
 	expect_still_answers(fd, &far, &at);
 	mail_seal(&m);
@@ -117,72 +117,72 @@ TEST(cm, malformed__never_answered)
 	wire_send_bytes(fd, &at, longer, sizeof(m.bytes) + 4);
 	wire_send_bytes(fd, &at, longer, sizeof(longer));
 	expect_still_answers(fd, &far, &at);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_rx_icrc), 1);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_rx_key), 2);
-	assert_int_equal(cm_counter(AGENT_CM_COUNT_no_listener), 3);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_rx_icrc), 1);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_rx_key), 2);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_no_listener), 3);
 	close(fd);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
 TEST(cm, frames_that_are_none__counted_and_nothing_else)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_CM_HELLO}, answer, refusal;
-	uint8_t junk[2 * CM_FRAME_MAX];
+	struct agent_msg m = {.type = AGENT_GSI_HELLO}, answer, refusal;
+	uint8_t junk[2 * GSI_FRAME_MAX];
 	struct agent_realm realm;
-	struct cm_peer a;
+	struct gsi_peer a;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
 	assert_int_equal(agent_realm_init(&realm, false), 0);
 	fd = agent_connect(&realm, PATIENCE_MS);
 	assert_true(fd >= 0);
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
-	assert_int_equal(answer.type, AGENT_CM_WELCOME);
+	assert_int_equal(answer.type, AGENT_GSI_WELCOME);
 	assert_int_equal(answer.nfds, 2);
 	memset(junk, 0x55, sizeof(junk));
 	for (size_t n = 1; n <= sizeof(junk); n++)
 		assert_int_equal(send(answer.fds[0], junk, n, MSG_NOSIGNAL), n);
-	cm_wait_counter(AGENT_CM_COUNT_tx_refused, sizeof(junk));
+	gsi_wait_counter(AGENT_GSI_COUNT_tx_refused, sizeof(junk));
 	/* A key of nobody; then what a client of connection management has no business with. */
-	m = (struct agent_msg){.type = AGENT_CM_LISTEN, .u.cm_bind.key = 1};
+	m = (struct agent_msg){.type = AGENT_GSI_LISTEN, .u.gsi_bind.key = 1};
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &refusal, 0), 0);
 	assert_int_equal(refusal.type, AGENT_ERROR);
-	m = (struct agent_msg){.type = AGENT_CM_DONE};
+	m = (struct agent_msg){.type = AGENT_GSI_DONE};
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &refusal, 0), -ECONNRESET);
 	agent_msg_close_fds(&answer);
 	close(fd);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
 TEST(cm, number_without_its_token__refused)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_CM_HELLO, .nfds = 1}, answer;
+	struct agent_msg m = {.type = AGENT_GSI_HELLO, .nfds = 1}, answer;
 	struct agent_realm realm;
-	struct cm_mail got;
-	struct cm_peer a;
+	struct gsi_mail got;
+	struct gsi_peer a;
 	int fd;
 
 	env_enter();
-	a = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
 	assert_int_equal(agent_realm_init(&realm, false), 0);
 	fd = agent_connect(&realm, PATIENCE_MS);
-	m.u.cm_number.number = a.number;
+	m.u.gsi_number.number = a.number;
 	m.fds[0] = fd;
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
 	assert_int_equal(answer.type, AGENT_ERROR);
 	assert_int_equal(answer.u.error.err, EBADMSG);
 	close(fd);
-	assert_int_equal(cm_peer_recv_now(&a, &got), 0);
-	cm_peer_leave(&a);
+	assert_int_equal(gsi_peer_recv_now(&a, &got), 0);
+	gsi_peer_leave(&a);
 	env_leave();
 }
 
@@ -190,15 +190,15 @@ TEST(cm, another_user__refused)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
 	struct agent_realm realm;
-	struct agent_msg m = {.type = AGENT_CM_HELLO}, answer;
-	struct cm_peer a;
+	struct agent_msg m = {.type = AGENT_GSI_HELLO}, answer;
+	struct gsi_peer a;
 	pid_t pid;
 	int status;
 
 	if (geteuid() != 0)
 		skip();
 	env_enter();
-	a = cm_peer_start_at(&at);
+	a = gsi_peer_start_at(&at);
 	assert_int_equal(agent_realm_init(&realm, false), 0);
 	pid = fork();
 	if (pid == 0) {
@@ -213,6 +213,6 @@ TEST(cm, another_user__refused)
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_int_equal(status, 0);
-	cm_peer_leave(&a);
+	gsi_peer_leave(&a);
 	env_leave();
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "cm-peer.h"
+#include "gsi-peer.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "agent/client.h"
-#include "agent/cm-mad.h"
+#include "agent/gsi-mad.h"
 #include "agent/socket.h"
 #include "peer.h"
 #include "test.h"
@@ -23,53 +23,53 @@ struct command {
 	uint8_t cm_timeout, retries;
 	uint32_t id; /* key or communication ID */
 	struct rocemu_gid addr;
-	struct agent_cm_bind bind;
-	struct agent_cm_dgram d;
-	uint8_t bytes[AGENT_CM_DGRAM_LEN];
+	struct agent_gsi_bind bind;
+	struct agent_gsi_dgram d;
+	uint8_t bytes[AGENT_GSI_DGRAM_LEN];
 };
 
 struct reply {
 	int r;
 	uint32_t value;
-	struct agent_cm_bind bind;
-	struct agent_cm_dgram d;
-	uint8_t bytes[AGENT_CM_DGRAM_LEN];
+	struct agent_gsi_bind bind;
+	struct agent_gsi_dgram d;
+	uint8_t bytes[AGENT_GSI_DGRAM_LEN];
 	char text[AGENT_TEXT_MAX];
 };
 
-static int do_recv(struct cm_client *c, bool wait, struct reply *re)
+static int do_recv(struct agent_gsi *c, bool wait, struct reply *re)
 {
-	int r = cm_client_recv(c, &re->d);
+	int r = agent_gsi_recv(c, &re->d);
 
 	while (r == 0 && wait) {
-		struct pollfd pfd = {.fd = cm_client_fd(c), .events = POLLIN};
+		struct pollfd pfd = {.fd = agent_gsi_fd(c), .events = POLLIN};
 
 		if (poll(&pfd, 1, PATIENCE_MS) != 1)
 			break;
-		r = cm_client_recv(c, &re->d);
+		r = agent_gsi_recv(c, &re->d);
 	}
 	if (r == 2) {
 		uint32_t id;
 
-		return CM_PEER_UNREACHED + cm_client_unreached(c, &id);
+		return GSI_PEER_UNREACHED + agent_gsi_unreached(c, &id);
 	}
 	if (r == 1)
-		memcpy(re->bytes, re->d.data, AGENT_CM_DGRAM_LEN);
+		memcpy(re->bytes, re->d.data, AGENT_GSI_DGRAM_LEN);
 	return r;
 }
 
 /* What a child's call returns. */
-static int fork_and_call(struct cm_client *c)
+static int fork_and_call(struct agent_gsi *c)
 {
-	struct agent_cm_dgram d;
+	struct agent_gsi_dgram d;
 	int status;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		int r = cm_client_recv(c, &d);
-		bool ours = cm_client_is_ours(c);
+		int r = agent_gsi_recv(c, &d);
+		bool ours = agent_gsi_is_ours(c);
 
-		cm_client_free(c);
+		agent_gsi_free(c);
 		_exit(ours ? 1 : -r);
 	}
 	waitpid(pid, &status, 0);
@@ -77,7 +77,7 @@ static int fork_and_call(struct cm_client *c)
 }
 
 /* The child lives until the test lets go of ctl. */
-static int fork_and_forget(struct cm_client *c, int ctl)
+static int fork_and_forget(struct agent_gsi *c, int ctl)
 {
 	struct pollfd pfd = {.fd = ctl};
 	int done[2];
@@ -88,8 +88,8 @@ static int fork_and_forget(struct cm_client *c, int ctl)
 		return -errno;
 	pid = fork();
 	if (pid == 0) {
-		cm_client_forget(c);
-		cm_client_free(c);
+		agent_gsi_forget(c);
+		agent_gsi_free(c);
 		if (write(done[1], "", 1) == 1)
 			poll(&pfd, 1, -1);
 		_exit(0);
@@ -101,10 +101,10 @@ static int fork_and_forget(struct cm_client *c, int ctl)
 	return (int)pid;
 }
 
-static void obey(struct cm_client **c, const struct command *cmd, struct reply *re, int ctl)
+static void obey(struct agent_gsi **c, const struct command *cmd, struct reply *re, int ctl)
 {
-	struct agent_cm_will will = {.cm_timeout = cmd->cm_timeout, .retries = cmd->retries};
-	struct agent_cm_dgram d = cmd->d;
+	struct agent_exit_mad will = {.cm_timeout = cmd->cm_timeout, .retries = cmd->retries};
+	struct agent_gsi_dgram d = cmd->d;
 	uint16_t sport = 0;
 
 	d.data = cmd->bytes;
@@ -112,30 +112,30 @@ static void obey(struct cm_client **c, const struct command *cmd, struct reply *
 	re->bind = cmd->bind;
 	switch (cmd->what) {
 	case 'j':
-		re->r = cm_client_new(c, re->text, sizeof(re->text));
-		re->value = re->r ? 0 : cm_client_number(*c);
+		re->r = agent_gsi_new(c, re->text, sizeof(re->text));
+		re->value = re->r ? 0 : agent_gsi_number(*c);
 		return;
 	case 'o':
-		re->r = cm_client_open(*c, &cmd->addr, 0, &sport);
+		re->r = agent_gsi_open(*c, &cmd->addr, 0, &sport);
 		re->value = sport;
 		break;
 	case 'b':
-		re->r = cm_client_bind(*c, &re->bind, &re->value);
+		re->r = agent_gsi_bind(*c, &re->bind, &re->value);
 		break;
 	case 'l':
-		re->r = cm_client_listen(*c, cmd->id);
+		re->r = agent_gsi_listen(*c, cmd->id);
 		break;
 	case 'u':
-		re->r = cm_client_unbind(*c, cmd->id);
+		re->r = agent_gsi_unbind(*c, cmd->id);
 		break;
 	case 's':
-		re->r = cm_client_send(*c, &d);
+		re->r = agent_gsi_send(*c, &d);
 		break;
 	case 'w':
-		re->r = cm_client_will_set(*c, cmd->id, &will);
+		re->r = agent_gsi_exit_set(*c, cmd->id, &will);
 		break;
 	case 'c':
-		re->r = cm_client_will_clear(*c, cmd->id);
+		re->r = agent_gsi_exit_clear(*c, cmd->id);
 		break;
 	case 'r':
 	case 'R':
@@ -148,18 +148,18 @@ static void obey(struct cm_client **c, const struct command *cmd, struct reply *
 		re->r = fork_and_forget(*c, ctl);
 		break;
 	case 'q':
-		cm_client_free(*c);
+		agent_gsi_free(*c);
 		_exit(0);
 	default:
 		_exit(3);
 	}
-	memcpy(re->text, cm_client_text(*c), sizeof(re->text));
+	memcpy(re->text, agent_gsi_text(*c), sizeof(re->text));
 }
 
 /* The client process: obey until the other end of ctl is closed. */
 static void peer_main(int ctl)
 {
-	struct cm_client *c = NULL;
+	struct agent_gsi *c = NULL;
 	struct command cmd;
 
 	while (read(ctl, &cmd, sizeof(cmd)) == sizeof(cmd)) {
@@ -171,12 +171,12 @@ static void peer_main(int ctl)
 	}
 }
 
-static void peer_send(struct cm_peer *p, const struct command *cmd)
+static void peer_send(struct gsi_peer *p, const struct command *cmd)
 {
 	assert_int_equal(write(p->process.ctl, cmd, sizeof(*cmd)), sizeof(*cmd));
 }
 
-static struct reply peer_reply_of(struct cm_peer *p)
+static struct reply peer_reply_of(struct gsi_peer *p)
 {
 	struct pollfd pfd = {.fd = p->process.ctl, .events = POLLIN};
 	struct reply re;
@@ -187,15 +187,15 @@ static struct reply peer_reply_of(struct cm_peer *p)
 	return re;
 }
 
-static struct reply peer_do(struct cm_peer *p, const struct command *cmd)
+static struct reply peer_do(struct gsi_peer *p, const struct command *cmd)
 {
 	peer_send(p, cmd);
 	return peer_reply_of(p);
 }
 
-struct cm_peer cm_peer_start_as(uid_t uid, int *r)
+struct gsi_peer gsi_peer_start_as(uid_t uid, int *r)
 {
-	struct cm_peer p = {.process = peer_spawn(uid, peer_main)};
+	struct gsi_peer p = {.process = peer_spawn(uid, peer_main)};
 	struct reply re;
 
 	re = peer_do(&p, &(struct command){.what = 'j'});
@@ -204,32 +204,32 @@ struct cm_peer cm_peer_start_as(uid_t uid, int *r)
 	return p;
 }
 
-struct cm_peer cm_peer_start(void)
+struct gsi_peer gsi_peer_start(void)
 {
-	struct cm_peer p;
+	struct gsi_peer p;
 	int r;
 
-	p = cm_peer_start_as(0, &r);
+	p = gsi_peer_start_as(0, &r);
 	if (r)
 		fail_msg("cannot join: %s", p.text);
 	return p;
 }
 
-struct cm_peer cm_peer_start_at(const struct rocemu_gid *addr)
+struct gsi_peer gsi_peer_start_at(const struct rocemu_gid *addr)
 {
-	struct cm_peer p = cm_peer_start();
+	struct gsi_peer p = gsi_peer_start();
 
-	if (cm_peer_open(&p, addr))
+	if (gsi_peer_open(&p, addr))
 		fail_msg("cannot open QP 1: %s", p.text);
 	return p;
 }
 
-void cm_peer_kill(struct cm_peer *p)
+void gsi_peer_kill(struct gsi_peer *p)
 {
 	peer_kill(&p->process);
 }
 
-void cm_peer_leave(struct cm_peer *p)
+void gsi_peer_leave(struct gsi_peer *p)
 {
 	struct command cmd = {.what = 'q'};
 
@@ -239,7 +239,7 @@ void cm_peer_leave(struct cm_peer *p)
 	close(p->process.ctl);
 }
 
-int cm_peer_open(struct cm_peer *p, const struct rocemu_gid *addr)
+int gsi_peer_open(struct gsi_peer *p, const struct rocemu_gid *addr)
 {
 	struct reply re = peer_do(p, &(struct command){.what = 'o', .addr = *addr});
 
@@ -248,7 +248,7 @@ int cm_peer_open(struct cm_peer *p, const struct rocemu_gid *addr)
 	return re.r;
 }
 
-int cm_peer_bind(struct cm_peer *p, struct agent_cm_bind *b, uint32_t *key)
+int gsi_peer_bind(struct gsi_peer *p, struct agent_gsi_bind *b, uint32_t *key)
 {
 	struct reply re = peer_do(p, &(struct command){.what = 'b', .bind = *b});
 
@@ -257,27 +257,27 @@ int cm_peer_bind(struct cm_peer *p, struct agent_cm_bind *b, uint32_t *key)
 	return re.r;
 }
 
-int cm_peer_listen(struct cm_peer *p, uint32_t key)
+int gsi_peer_listen(struct gsi_peer *p, uint32_t key)
 {
 	return peer_do(p, &(struct command){.what = 'l', .id = key}).r;
 }
 
-int cm_peer_unbind(struct cm_peer *p, uint32_t key)
+int gsi_peer_unbind(struct gsi_peer *p, uint32_t key)
 {
 	return peer_do(p, &(struct command){.what = 'u', .id = key}).r;
 }
 
-uint32_t cm_peer_listen_on(struct cm_peer *p, uint64_t service_id, const struct rocemu_gid *addr)
+uint32_t gsi_peer_listen_on(struct gsi_peer *p, uint64_t service_id, const struct rocemu_gid *addr)
 {
-	struct agent_cm_bind b = {.service_id = service_id, .addr = *addr};
+	struct agent_gsi_bind b = {.service_id = service_id, .addr = *addr};
 	uint32_t key;
 
-	if (cm_peer_bind(p, &b, &key) || cm_peer_listen(p, key))
+	if (gsi_peer_bind(p, &b, &key) || gsi_peer_listen(p, key))
 		fail_msg("cannot listen: %s", p->text);
 	return key;
 }
 
-static struct command with_mail(char what, const struct cm_mail *mail)
+static struct command with_mail(char what, const struct gsi_mail *mail)
 {
 	struct command cmd = {.what = what,
 			      .d = {.src = mail->src,
@@ -285,33 +285,33 @@ static struct command with_mail(char what, const struct cm_mail *mail)
 				    .sport = mail->sport,
 				    .tclass = mail->tclass,
 				    .hop_limit = mail->hop_limit,
-				    .len = AGENT_CM_DGRAM_LEN}};
+				    .len = AGENT_GSI_DGRAM_LEN}};
 
 	memcpy(cmd.bytes, mail->bytes, sizeof(cmd.bytes));
 	return cmd;
 }
 
-int cm_peer_send_bytes(struct cm_peer *p, const struct cm_mail *mail)
+int gsi_peer_send_bytes(struct gsi_peer *p, const struct gsi_mail *mail)
 {
 	struct command cmd = with_mail('s', mail);
 
 	return peer_do(p, &cmd).r;
 }
 
-int cm_peer_send(struct cm_peer *p, const struct cm_mail *mail)
+int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail)
 {
-	struct cm_mail sealed = *mail;
+	struct gsi_mail sealed = *mail;
 
 	if (!sealed.sport)
 		sealed.sport = p->sport;
 	mail_seal(&sealed);
-	return cm_peer_send_bytes(p, &sealed);
+	return gsi_peer_send_bytes(p, &sealed);
 }
 
-int cm_peer_will(struct cm_peer *p, uint32_t comm_id, const struct cm_mail *mail,
+int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
 		 uint8_t cm_timeout, uint8_t retries)
 {
-	struct cm_mail sealed = *mail;
+	struct gsi_mail sealed = *mail;
 	struct command cmd;
 
 	sealed.sport = p->sport;
@@ -323,19 +323,19 @@ int cm_peer_will(struct cm_peer *p, uint32_t comm_id, const struct cm_mail *mail
 	return peer_do(p, &cmd).r;
 }
 
-int cm_peer_will_clear(struct cm_peer *p, uint32_t comm_id)
+int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id)
 {
 	return peer_do(p, &(struct command){.what = 'c', .id = comm_id}).r;
 }
 
-static int take_mail(const struct reply *re, struct cm_mail *mail)
+static int take_mail(const struct reply *re, struct gsi_mail *mail)
 {
-	struct agent_cm_dgram d = re->d;
+	struct agent_gsi_dgram d = re->d;
 
 	if (re->r != 1)
 		return re->r;
 	d.data = re->bytes;
-	assert_int_equal(cm_mad_decode(&d, &mail->m), CM_MAD_OK);
+	assert_int_equal(gsi_mad_decode(&d, &mail->m), GSI_MAD_OK);
 	mail->src = d.src;
 	mail->dst = d.dst;
 	mail->sport = d.sport;
@@ -345,37 +345,37 @@ static int take_mail(const struct reply *re, struct cm_mail *mail)
 	return 1;
 }
 
-int cm_peer_recv(struct cm_peer *p, struct cm_mail *mail)
+int gsi_peer_recv(struct gsi_peer *p, struct gsi_mail *mail)
 {
 	struct reply re = peer_do(p, &(struct command){.what = 'r'});
 
 	return take_mail(&re, mail);
 }
 
-void cm_peer_send_recv_now(struct cm_peer *p)
+void gsi_peer_send_recv_now(struct gsi_peer *p)
 {
 	peer_send(p, &(struct command){.what = 'R'});
 }
 
-int cm_peer_reply(struct cm_peer *p, struct cm_mail *mail)
+int gsi_peer_reply(struct gsi_peer *p, struct gsi_mail *mail)
 {
 	struct reply re = peer_reply_of(p);
 
 	return take_mail(&re, mail);
 }
 
-int cm_peer_recv_now(struct cm_peer *p, struct cm_mail *mail)
+int gsi_peer_recv_now(struct gsi_peer *p, struct gsi_mail *mail)
 {
-	cm_peer_send_recv_now(p);
-	return cm_peer_reply(p, mail);
+	gsi_peer_send_recv_now(p);
+	return gsi_peer_reply(p, mail);
 }
 
-int cm_peer_fork_and_call(struct cm_peer *p)
+int gsi_peer_fork_and_call(struct gsi_peer *p)
 {
 	return peer_do(p, &(struct command){.what = 'f'}).r;
 }
 
-int cm_peer_fork_and_forget(struct cm_peer *p)
+int gsi_peer_fork_and_forget(struct gsi_peer *p)
 {
 	return peer_do(p, &(struct command){.what = 'F'}).r;
 }
@@ -388,11 +388,11 @@ int wire_open(const struct rocemu_gid *addr)
 	return fd;
 }
 
-void mail_seal(struct cm_mail *mail)
+void mail_seal(struct gsi_mail *mail)
 {
-	struct agent_cm_dgram d = {.src = mail->src, .dst = mail->dst, .sport = mail->sport};
+	struct agent_gsi_dgram d = {.src = mail->src, .dst = mail->dst, .sport = mail->sport};
 
-	cm_mad_build(&d, &mail->m, 7, mail->bytes);
+	gsi_mad_build(&d, &mail->m, 7, mail->bytes);
 }
 
 void wire_send_bytes(int fd, const struct rocemu_gid *dst, const uint8_t *data, size_t len)
@@ -403,32 +403,32 @@ void wire_send_bytes(int fd, const struct rocemu_gid *dst, const uint8_t *data, 
 	assert_int_equal(sendto(fd, data, len, 0, &to.sa, to_len), len);
 }
 
-void wire_send(int fd, const struct cm_mail *mail)
+void wire_send(int fd, const struct gsi_mail *mail)
 {
-	struct cm_mail sealed = *mail;
+	struct gsi_mail sealed = *mail;
 
 	sealed.sport = AGENT_PORT;
 	mail_seal(&sealed);
 	wire_send_bytes(fd, &mail->dst, sealed.bytes, sizeof(sealed.bytes));
 }
 
-void wire_recv(int fd, const struct rocemu_gid *addr, struct cm_mail *mail)
+void wire_recv(int fd, const struct rocemu_gid *addr, struct gsi_mail *mail)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	struct agent_cm_dgram d = {.dst = *addr, .data = mail->bytes};
+	struct agent_gsi_dgram d = {.dst = *addr, .data = mail->bytes};
 	union data_addr from;
 	socklen_t len = sizeof(from);
 	ssize_t n;
 
 	assert_int_equal(poll(&pfd, 1, PATIENCE_MS), 1);
 	n = recvfrom(fd, mail->bytes, sizeof(mail->bytes), MSG_TRUNC, &from.sa, &len);
-	assert_int_equal(n, AGENT_CM_DGRAM_LEN);
+	assert_int_equal(n, AGENT_GSI_DGRAM_LEN);
 	assert_int_equal(from.sa.sa_family, AF_INET);
 	d.src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
 	memcpy(d.src.raw + 12, &from.v4.sin_addr, 4);
 	d.sport = ntohs(from.v4.sin_port);
 	d.len = (uint16_t)n;
-	assert_int_equal(cm_mad_decode(&d, &mail->m), CM_MAD_OK);
+	assert_int_equal(gsi_mad_decode(&d, &mail->m), GSI_MAD_OK);
 	/* A UDP socket that may not fragment sends identification 0; the ICRC covers it. */
 	assert_int_equal(d.ip_id, 0);
 	mail->src = d.src;
@@ -444,7 +444,7 @@ void wire_assert_silent(int fd)
 	assert_int_equal(errno, EAGAIN);
 }
 
-uint64_t cm_counter(enum agent_cm_counter which)
+uint64_t gsi_counter(enum agent_gsi_counter which)
 {
 	struct agent_status *st;
 	char text[AGENT_TEXT_MAX];
@@ -457,7 +457,7 @@ uint64_t cm_counter(enum agent_cm_counter which)
 	return value;
 }
 
-uint32_t cm_queued(uint16_t number)
+uint32_t gsi_queued(uint16_t number)
 {
 	struct agent_status *st;
 	char text[AGENT_TEXT_MAX];
@@ -466,43 +466,43 @@ uint32_t cm_queued(uint16_t number)
 	if (agent_client_status(false, &st, text, sizeof(text)))
 		fail_msg("no status: %s", text);
 	for (size_t i = 0; i < st->ncm_clients; i++)
-		if (st->cm_clients[i].number == number)
-			queued = st->cm_clients[i].queued;
+		if (st->gsi_clients[i].number == number)
+			queued = st->gsi_clients[i].queued;
 	agent_status_free(st);
 	return queued;
 }
 
-void cm_wait_counter(enum agent_cm_counter which, uint64_t value)
+void gsi_wait_counter(enum agent_gsi_counter which, uint64_t value)
 {
-	for (unsigned tries = 0; tries < 1000000 && cm_counter(which) < value; tries++)
+	for (unsigned tries = 0; tries < 1000000 && gsi_counter(which) < value; tries++)
 		sched_yield();
-	assert_true(cm_counter(which) >= value);
+	assert_true(gsi_counter(which) >= value);
 }
 
-struct cm_mail mail_req(const struct rocemu_gid *src, const struct rocemu_gid *dst, uint32_t id,
+struct gsi_mail mail_req(const struct rocemu_gid *src, const struct rocemu_gid *dst, uint32_t id,
 			uint64_t service_id)
 {
-	return (struct cm_mail){.src = *src,
+	return (struct gsi_mail){.src = *src,
 				.dst = *dst,
 				.m = {.attr_id = ROCEMU_CM_REQ,
 				      .tid = 0x1234500000000ull | id,
 				      .req = {.local_comm_id = id, .service_id = service_id}}};
 }
 
-struct cm_mail mail_sidr_req(const struct rocemu_gid *src, const struct rocemu_gid *dst,
+struct gsi_mail mail_sidr_req(const struct rocemu_gid *src, const struct rocemu_gid *dst,
 			     uint32_t id, uint64_t service_id)
 {
-	return (struct cm_mail){.src = *src,
+	return (struct gsi_mail){.src = *src,
 				.dst = *dst,
 				.m = {.attr_id = ROCEMU_CM_SIDR_REQ,
 				      .tid = 0x1234500000000ull | id,
 				      .sidr_req = {.request_id = id, .service_id = service_id}}};
 }
 
-struct cm_mail mail_ids(const struct rocemu_gid *src, const struct rocemu_gid *dst,
+struct gsi_mail mail_ids(const struct rocemu_gid *src, const struct rocemu_gid *dst,
 			enum rocemu_cm_attr attr, uint32_t local_id, uint32_t remote_id)
 {
-	struct cm_mail mail = {.src = *src, .dst = *dst, .m = {.attr_id = (uint16_t)attr}};
+	struct gsi_mail mail = {.src = *src, .dst = *dst, .m = {.attr_id = (uint16_t)attr}};
 
 	mail.m.tid = 0x6789a00000000ull | local_id;
 	/* Of all these messages the first two members are the IDs. */

@@ -5,19 +5,19 @@
  * The agent owns slot 0 of UDP port 4791 and with it QP 1 of every address. A process that makes
  * or takes connections has one connection of its own to the agent, apart from those of its lanes,
  * and is given a number by it: the upper 10 bits of every communication ID and SIDR request ID the
- * process makes up (cm_comm_id()), by which answers find their way back. State machines, timeouts
+ * process makes up (agent_comm_id()), by which answers find their way back. State machines, timeouts
  * and retries are the process's; the agent routes, and keeps what must outlive a process: its
  * number, the ports in use, and its wills.
  *
  * When the agent dies, the next call that notices finds or spawns the next agent and shows it
  * number, addresses, bindings and wills again. Lost are datagrams under way (peers repeat them),
  * wills of processes that died before, and, if somebody else took its port in the meantime, a
- * binding: see cm_client_recv().
+ * binding: see agent_gsi_recv().
  *
  * Without threads or a loop: all calls for one client are serialised by the caller. Calls that wait
  * for an answer of the agent give up after 10 s. After fork() the child has no part in it: every
  * call of another process than the one that made the client fails with -ECHILD and sends nothing;
- * see cm_client_forget().
+ * see agent_gsi_forget().
  */
 #ifndef AGENT_CLIENT_CM_H
 #define AGENT_CLIENT_CM_H
@@ -30,7 +30,7 @@
 
 #include "agent/protocol.h"
 
-struct cm_client;
+struct agent_gsi;
 
 /**
  * Connect to the agent as agent_client_new() does, spawning it when there is none, and be given a
@@ -39,34 +39,34 @@ struct cm_client;
  * @return 0, or -errno as agent_client_new() has it; -ENOSPC: all 1023 numbers are in use;
  *	   -EOPNOTSUPP: ROCEMU_AGENT=off, and there is no QP 1 without an agent.
  */
-int cm_client_new(struct cm_client **out, char *errbuf, size_t errlen);
+int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen);
 
 /**
  * Close the connection. Bindings are gone; wills that are still set are sent. NULL is allowed. In a
  * forked child it only gives the memory back.
  */
-void cm_client_free(struct cm_client *c);
+void agent_gsi_free(struct agent_gsi *c);
 
 /**
  * In a forked child: close the child's copies, so that the agent sees when the parent ends.
- * Async-signal-safe, so fit for pthread_atfork. Nothing but cm_client_free() may be called
+ * Async-signal-safe, so fit for pthread_atfork. Nothing but agent_gsi_free() may be called
  * afterwards.
  */
-void cm_client_forget(struct cm_client *c);
+void agent_gsi_forget(struct agent_gsi *c);
 
 /** False in a process forked from the one that made the client: have a client of your own. */
-bool cm_client_is_ours(const struct cm_client *c);
+bool agent_gsi_is_ours(const struct agent_gsi *c);
 
 /** What was wrong with the call that last returned an error, in one line, for a log. Never NULL. */
-const char *cm_client_text(const struct cm_client *c);
+const char *agent_gsi_text(const struct agent_gsi *c);
 
 /** The process's number, 1..1023. It stays the same for the client's life. */
-uint16_t cm_client_number(const struct cm_client *c);
+uint16_t agent_gsi_number(const struct agent_gsi *c);
 
 /** A communication ID or SIDR request ID of ours; counter is cut to 22 bits. */
-static inline uint32_t cm_comm_id(uint16_t number, uint32_t counter)
+static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
 {
-	return (uint32_t)number << AGENT_CM_ID_BITS | (counter & ((1u << AGENT_CM_ID_BITS) - 1));
+	return (uint32_t)number << AGENT_GSI_ID_BITS | (counter & ((1u << AGENT_GSI_ID_BITS) - 1));
 }
 
 /**
@@ -79,14 +79,14 @@ static inline uint32_t cm_comm_id(uint16_t number, uint32_t counter)
  * @return 0, or -errno as agent_client_socket() has it (-EADDRINUSE: port 4791 is another
  *	   program's, -EADDRNOTAVAIL, -EPERM, ...).
  */
-int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
 		   uint16_t *sport);
 
 /**
  * To be watched for readability: a datagram is there, or the agent has died. -1: there is no agent
- * now; call cm_client_recv() again later, with a growing pause. May be another one after any call.
+ * now; call agent_gsi_recv() again later, with a growing pause. May be another one after any call.
  */
-int cm_client_fd(const struct cm_client *c);
+int agent_gsi_fd(const struct agent_gsi *c);
 
 /**
  * Take the next datagram, without waiting. *d and d->data are valid until the next call. The agent
@@ -97,21 +97,21 @@ int cm_client_fd(const struct cm_client *c);
  * When the agent has died, this is where the next one is found.
  *
  * @return 1: *d is filled; 2: a request of ours did not get to its destination, see
- *	   cm_client_unreached(); 0: there is none now, -EADDRINUSE: another agent lacks a binding that
- *	   could not be had again (it is gone, cm_client_text() says which; all else is there),
+ *	   agent_gsi_unreached(); 0: there is none now, -EADDRINUSE: another agent lacks a binding that
+ *	   could not be had again (it is gone, agent_gsi_text() says which; all else is there),
  *	   or -errno: there is no agent now.
  */
-int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d);
+int agent_gsi_recv(struct agent_gsi *c, struct agent_gsi_dgram *d);
 
 /**
- * After cm_client_recv() returned 2. *comm_id: of the REQ, or request ID of the SIDR_REQ.
+ * After agent_gsi_recv() returned 2. *comm_id: of the REQ, or request ID of the SIDR_REQ.
  * @return the errno: ECONNREFUSED: nobody has the port there; EHOSTUNREACH, ENETUNREACH.
  */
-int cm_client_unreached(const struct cm_client *c, uint32_t *comm_id);
+int agent_gsi_unreached(const struct agent_gsi *c, uint32_t *comm_id);
 
 /**
  * Send a datagram from QP 1 of an address that was opened. d->data is the whole UDP payload, BTH to
- * ICRC, AGENT_CM_DGRAM_LEN bytes, sealed with IPv4 identification 0, flags "don't fragment" and
+ * ICRC, AGENT_GSI_DGRAM_LEN bytes, sealed with IPv4 identification 0, flags "don't fragment" and
  * d->sport. Communication IDs in it must be ours. As on any network there is no answer: what the
  * agent does not take it counts and drops (rocemu-agent --status).
  *
@@ -120,7 +120,7 @@ int cm_client_unreached(const struct cm_client *c, uint32_t *comm_id);
  * @return 0: on its way; -EINVAL: wrong length; -EAGAIN: the agent does not keep up, to be treated
  *	   as a packet lost; -ENOTCONN: there is no agent now, likewise.
  */
-int cm_client_send(struct cm_client *c, const struct agent_cm_dgram *d);
+int agent_gsi_send(struct agent_gsi *c, const struct agent_gsi_dgram *d);
 
 /**
  * Take a port or service ID. A binding with port 0 in one of the port spaces of
@@ -128,35 +128,35 @@ int cm_client_send(struct cm_client *c, const struct agent_cm_dgram *d);
  * on this host in that port space, whatever the address.
  *
  * Two bindings of the same service ID conflict when their addresses are equal or one of them is a
- * wildcard, unless both have AGENT_CM_REUSEADDR, or both have AGENT_CM_AFONLY and are of different
+ * wildcard, unless both have AGENT_GSI_REUSEADDR, or both have AGENT_GSI_AFONLY and are of different
  * families. It is all the same whether they are of one process or two, and whether they listen.
  *
  * @param b   b->addr: ::ffff:0.0.0.0 is the IPv4 wildcard, :: the wildcard of both (with
- *	      AGENT_CM_AFONLY: of IPv6). On success b->service_id is the one that was taken.
+ *	      AGENT_GSI_AFONLY: of IPv6). On success b->service_id is the one that was taken.
  * @param key names the binding in other calls.
- * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -ENOBUFS: AGENT_CM_BINDS_MAX are
+ * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -ENOBUFS: AGENT_GSI_BINDS_MAX are
  *	   there, or another -errno of the connection.
  */
-int cm_client_bind(struct cm_client *c, struct agent_cm_bind *b, uint32_t *key);
+int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *b, uint32_t *key);
 
 /**
  * Have requests (REQ, SIDR_REQ) for a binding's service ID come to us: at its address, or, when it
  * is a wildcard, at all that were opened, now or later, and for which nobody listens more
- * specifically. Nobody else listens on the same service ID and address, AGENT_CM_REUSEADDR or not.
+ * specifically. Nobody else listens on the same service ID and address, AGENT_GSI_REUSEADDR or not.
  *
  * @return 0 (also when it listens already), -EADDRINUSE, -ENOENT: no such key, or -errno.
  */
-int cm_client_listen(struct cm_client *c, uint32_t key);
+int agent_gsi_listen(struct agent_gsi *c, uint32_t key);
 
 /**
  * Give a binding back; others may have the port at once. Requests that come now find no listener,
  * but repetitions of those that came before still come to us. @return 0, -ENOENT, or -errno.
  */
-int cm_client_unbind(struct cm_client *c, uint32_t key);
+int agent_gsi_unbind(struct agent_gsi *c, uint32_t key);
 
 /** What is to be sent for a connection when this process ends. */
-struct agent_cm_will {
-	struct agent_cm_dgram dgram; /* a REJ, or a DREQ, as for cm_client_send() */
+struct agent_exit_mad {
+	struct agent_gsi_dgram dgram; /* a REJ, or a DREQ, as for agent_gsi_send() */
 	uint8_t cm_timeout;	     /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
 	uint8_t retries;	     /* ... so often, 0-15, until DREP, REJ or DREQ comes */
 };
@@ -164,14 +164,14 @@ struct agent_cm_will {
 /**
  * Leave a will for a communication ID of ours, in the place of an earlier one. The agent sends it
  * when the connection to us breaks, whatever the reason, SIGKILL included. Does not wait for an
- * answer. At most AGENT_CM_WILLS_MAX at a time.
+ * answer. At most AGENT_GSI_EXITS_MAX at a time.
  *
  * @return 0, -EINVAL: comm_id is not ours, or the datagram's length is wrong; -ENOBUFS: too many;
  *	   -ENOMEM. No connection is no error: the next agent will be told.
  */
-int cm_client_will_set(struct cm_client *c, uint32_t comm_id, const struct agent_cm_will *will);
+int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *will);
 
 /** Take it back. @return 0, also when there is none. */
-int cm_client_will_clear(struct cm_client *c, uint32_t comm_id);
+int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id);
 
 #endif

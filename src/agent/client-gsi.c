@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "agent/client-cm.h"
+#include "agent/client-gsi.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,62 +19,62 @@
 
 enum { SEND_WAIT_MS = 50 }; /* a burst of a thousand takes the agent less */
 
-struct cm_client {
+struct agent_gsi {
 	struct agent_realm realm; /* of the agent that gave the number */
 	pid_t pid;		  /* whose it is */
 	int fd;			  /* connection for requests; -1: none now */
 	int frames;		  /* second socket; -1 together with fd */
 	int token;		  /* holds the number */
 	uint16_t number;
-	struct cm_book book; /* what the next agent is to be told, too */
+	struct gsi_book book; /* what the next agent is to be told, too */
 	bool lost;		  /* a binding, with an agent; text says which */
-	uint8_t rx[CM_FRAME_MAX]; /* what cm_client_recv() lends */
-	uint32_t unreached_id;	  /* see cm_client_unreached() */
+	uint8_t rx[GSI_FRAME_MAX]; /* what agent_gsi_recv() lends */
+	uint32_t unreached_id;	  /* see agent_gsi_unreached() */
 	int unreached_error;
 	char text[AGENT_TEXT_MAX];
 };
 
-static int fail(struct cm_client *c, int err, const char *text)
+static int fail(struct agent_gsi *c, int err, const char *text)
 {
 	snprintf(c->text, sizeof(c->text), "%s", text);
 	return err;
 }
 
-static int not_ours(struct cm_client *c)
+static int not_ours(struct agent_gsi *c)
 {
 	return fail(c, -ECHILD,
 		    "the connection to the agent is that of the process this one was "
 		    "forked from");
 }
 
-bool cm_client_is_ours(const struct cm_client *c)
+bool agent_gsi_is_ours(const struct agent_gsi *c)
 {
 	return c->pid == getpid();
 }
 
-const char *cm_client_text(const struct cm_client *c)
+const char *agent_gsi_text(const struct agent_gsi *c)
 {
 	return c->text;
 }
 
-uint16_t cm_client_number(const struct cm_client *c)
+uint16_t agent_gsi_number(const struct agent_gsi *c)
 {
 	return c->number;
 }
 
-int cm_client_fd(const struct cm_client *c)
+int agent_gsi_fd(const struct agent_gsi *c)
 {
 	return c->frames;
 }
 
-static void disconnect(struct cm_client *c)
+static void disconnect(struct agent_gsi *c)
 {
 	link_close_fd(&c->frames);
 	link_close_fd(&c->fd);
 }
 
 /* One request over the connection there is. */
-static int ask(struct cm_client *c, const struct agent_msg *m, uint64_t *value)
+static int ask(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value)
 {
 	struct agent_msg answer;
 	int r = link_ask(&c->fd, m, &answer, c->text, sizeof(c->text));
@@ -83,26 +83,26 @@ static int ask(struct cm_client *c, const struct agent_msg *m, uint64_t *value)
 		disconnect(c);
 	if (r)
 		return r;
-	if (answer.type != AGENT_CM_DONE) {
+	if (answer.type != AGENT_GSI_DONE) {
 		agent_msg_close_fds(&answer);
 		return fail(c, -EPROTO, "the agent's answer makes no sense");
 	}
-	*value = answer.u.cm_done.value;
+	*value = answer.u.gsi_done.value;
 	return 0;
 }
 
 /* HELLO and what comes of it. number 0: the first time. */
-static int hello(struct cm_client *c)
+static int hello(struct agent_gsi *c)
 {
-	struct agent_msg m = {.type = AGENT_CM_HELLO, .u.cm_number.number = c->number}, answer;
+	struct agent_msg m = {.type = AGENT_GSI_HELLO, .u.gsi_number.number = c->number}, answer;
 	struct timeval tv = {.tv_sec = LINK_TIMEOUT_MS / 1000};
 	int r;
 
 	if (c->number)
 		m.fds[m.nfds++] = c->token;
 	r = link_ask(&c->fd, &m, &answer, c->text, sizeof(c->text));
-	if (!r && (answer.type != AGENT_CM_WELCOME || answer.nfds != (c->number ? 1 : 2) ||
-		   (c->number && answer.u.cm_number.number != c->number))) {
+	if (!r && (answer.type != AGENT_GSI_WELCOME || answer.nfds != (c->number ? 1 : 2) ||
+		   (c->number && answer.u.gsi_number.number != c->number))) {
 		agent_msg_close_fds(&answer);
 		r = fail(c, -EPROTO, "the agent's answer makes no sense");
 	}
@@ -112,14 +112,14 @@ static int hello(struct cm_client *c)
 	}
 	c->frames = answer.fds[0];
 	if (!c->number) {
-		c->number = answer.u.cm_number.number;
+		c->number = answer.u.gsi_number.number;
 		c->token = answer.fds[1];
 	}
 	(void)setsockopt(c->frames, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
 	return 0;
 }
 
-static int join(struct cm_client *c)
+static int join(struct agent_gsi *c)
 {
 	uint64_t deadline = link_now_ms() + LINK_TIMEOUT_MS;
 	int r;
@@ -135,10 +135,10 @@ static int join(struct cm_client *c)
 	return r;
 }
 
-int cm_client_new(struct cm_client **out, char *errbuf, size_t errlen)
+int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen)
 {
 	int off = link_agent_is_off(errbuf, errlen), r;
-	struct cm_client *c;
+	struct agent_gsi *c;
 
 	if (off < 0)
 		return off;
@@ -154,7 +154,7 @@ int cm_client_new(struct cm_client **out, char *errbuf, size_t errlen)
 	}
 	c->pid = getpid();
 	c->fd = c->frames = c->token = -1;
-	cm_book_init(&c->book);
+	gsi_book_init(&c->book);
 	r = join(c);
 	if (r) {
 		snprintf(errbuf, errlen, "%s", c->text);
@@ -168,25 +168,25 @@ int cm_client_new(struct cm_client **out, char *errbuf, size_t errlen)
 	return 0;
 }
 
-void cm_client_forget(struct cm_client *c)
+void agent_gsi_forget(struct agent_gsi *c)
 {
 	link_close_fd(&c->frames);
 	link_close_fd(&c->fd);
 	link_close_fd(&c->token);
 }
 
-void cm_client_free(struct cm_client *c)
+void agent_gsi_free(struct agent_gsi *c)
 {
 	if (!c)
 		return;
-	cm_client_forget(c);
-	cm_book_fini(&c->book);
+	agent_gsi_forget(c);
+	gsi_book_fini(&c->book);
 	free(c);
 }
 
 /* Wait, if need be, until the agent has taken what came before: for a moment only, or as for an
  * answer. */
-static int send_frame(struct cm_client *c, const uint8_t *buf, size_t len, bool patient)
+static int send_frame(struct agent_gsi *c, const uint8_t *buf, size_t len, bool patient)
 {
 	struct pollfd pfd = {.fd = c->frames, .events = POLLOUT};
 	int flags = MSG_NOSIGNAL | (patient ? 0 : MSG_DONTWAIT);
@@ -208,21 +208,21 @@ static int send_frame(struct cm_client *c, const uint8_t *buf, size_t len, bool 
 
 static struct agent_msg open_msg(const struct opened *o)
 {
-	return (struct agent_msg){.type = AGENT_CM_OPEN, .u.socket = {o->addr, o->scope_id, 0}};
+	return (struct agent_msg){.type = AGENT_GSI_OPEN, .u.socket = {o->addr, o->scope_id, 0}};
 }
 
 static struct agent_msg bind_msg(const struct binding *b)
 {
-	return (struct agent_msg){.type = AGENT_CM_BIND, .u.cm_bind = {b->key, b->bind}};
+	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->key, b->bind}};
 }
 
 static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
 {
-	return (struct agent_msg){.type = type, .u.cm_bind.key = key};
+	return (struct agent_msg){.type = type, .u.gsi_bind.key = key};
 }
 
 /* A binding that the next agent does not give us again: somebody was quicker. */
-static void lose(struct cm_client *c, struct binding *b)
+static void lose(struct agent_gsi *c, struct binding *b)
 {
 	char name[AGENT_ADDR_STRLEN], why[200];
 
@@ -232,10 +232,10 @@ static void lose(struct cm_client *c, struct binding *b)
 		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
 	log_warn("%s", c->text);
 	c->lost = true;
-	cm_book_drop_binding(&c->book, b);
+	gsi_book_drop_binding(&c->book, b);
 }
 
-static int replay_opened(struct cm_client *c, struct opened *o)
+static int replay_opened(struct agent_gsi *c, struct opened *o)
 {
 	struct agent_msg m = open_msg(o);
 	uint64_t sport;
@@ -248,13 +248,13 @@ static int replay_opened(struct cm_client *c, struct opened *o)
 	return c->fd < 0 ? r : 0;
 }
 
-static int replay_binding(struct cm_client *c, struct binding *b)
+static int replay_binding(struct agent_gsi *c, struct binding *b)
 {
 	struct agent_msg m = bind_msg(b);
 	uint64_t value;
 	int r = ask(c, &m, &value);
 
-	m = key_msg(AGENT_CM_LISTEN, b->key);
+	m = key_msg(AGENT_GSI_LISTEN, b->key);
 	if (!r && b->listens)
 		r = ask(c, &m, &value);
 	if (c->fd < 0)
@@ -265,7 +265,7 @@ static int replay_binding(struct cm_client *c, struct binding *b)
 }
 
 /* Show the next agent what we had with the last one. @return 0, or -errno: it has died, too. */
-static int replay(struct cm_client *c)
+static int replay(struct agent_gsi *c)
 {
 	int r = 0;
 
@@ -282,7 +282,7 @@ static int replay(struct cm_client *c)
 		}
 	}
 	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
-		list_for_each (it, &c->book.wills[i]) {
+		list_for_each (it, &c->book.exit_mads[i]) {
 			const struct will *w = list_entry(it, struct will, node);
 
 			r = send_frame(c, w->frame, w->len, true);
@@ -293,7 +293,7 @@ static int replay(struct cm_client *c)
 	return 0;
 }
 
-static int rejoin(struct cm_client *c)
+static int rejoin(struct agent_gsi *c)
 {
 	int r;
 
@@ -307,7 +307,7 @@ static int rejoin(struct cm_client *c)
 }
 
 /* As ask(), with the next agent if the last one has died. */
-static int request(struct cm_client *c, const struct agent_msg *m, uint64_t *value)
+static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value)
 {
 	int r = c->fd >= 0 ? ask(c, m, value) : -ECONNRESET;
 
@@ -317,7 +317,7 @@ static int request(struct cm_client *c, const struct agent_msg *m, uint64_t *val
 	return r ? r : ask(c, m, value);
 }
 
-int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
 		   uint16_t *sport)
 {
 	struct opened *o;
@@ -325,9 +325,9 @@ int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t 
 	uint64_t value;
 	int r;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	o = cm_book_find_opened(&c->book, addr, scope_id);
+	o = gsi_book_find_opened(&c->book, addr, scope_id);
 	if (!o) {
 		o = calloc(1, sizeof(*o));
 		if (!o)
@@ -341,20 +341,20 @@ int cm_client_open(struct cm_client *c, const struct rocemu_gid *addr, uint32_t 
 			return r;
 		}
 		o->sport = (uint16_t)value;
-		cm_book_add_opened(&c->book, o);
+		gsi_book_add_opened(&c->book, o);
 	}
 	if (sport)
 		*sport = o->sport;
 	return 0;
 }
 
-int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d)
+int agent_gsi_recv(struct agent_gsi *c, struct agent_gsi_dgram *d)
 {
-	struct cm_frame f;
+	struct gsi_frame f;
 	ssize_t n = 0;
 	int r;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
 	while (c->frames >= 0) {
 		do
@@ -362,9 +362,9 @@ int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d)
 		while (n < 0 && errno == EINTR);
 		if (n <= 0)
 			break;
-		if (cm_frame_decode(c->rx, (size_t)n, &f) || f.type == CM_FRAME_WILL)
+		if (gsi_frame_decode(c->rx, (size_t)n, &f) || f.type == GSI_FRAME_EXIT)
 			continue;
-		if (f.type == CM_FRAME_UNREACHED) {
+		if (f.type == GSI_FRAME_UNREACHED) {
 			c->unreached_id = f.comm_id;
 			c->unreached_error = f.error;
 			return 2;
@@ -384,90 +384,90 @@ int cm_client_recv(struct cm_client *c, struct agent_cm_dgram *d)
 	return 0;
 }
 
-int cm_client_unreached(const struct cm_client *c, uint32_t *comm_id)
+int agent_gsi_unreached(const struct agent_gsi *c, uint32_t *comm_id)
 {
 	*comm_id = c->unreached_id;
 	return c->unreached_error;
 }
 
-int cm_client_send(struct cm_client *c, const struct agent_cm_dgram *d)
+int agent_gsi_send(struct agent_gsi *c, const struct agent_gsi_dgram *d)
 {
-	struct cm_frame f = {.type = CM_FRAME_DGRAM, .d = *d};
-	uint8_t buf[CM_FRAME_MAX];
+	struct gsi_frame f = {.type = GSI_FRAME_DGRAM, .d = *d};
+	uint8_t buf[GSI_FRAME_MAX];
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (d->len != AGENT_CM_DGRAM_LEN)
+	if (d->len != AGENT_GSI_DGRAM_LEN)
 		return fail(c, -EINVAL, "no packet of QP 1 has that length");
-	return send_frame(c, buf, cm_frame_encode(&f, buf), false);
+	return send_frame(c, buf, gsi_frame_encode(&f, buf), false);
 }
 
-int cm_client_bind(struct cm_client *c, struct agent_cm_bind *bind, uint32_t *key)
+int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key)
 {
 	struct agent_msg m;
 	struct binding *b;
 	int r;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (c->book.nbindings >= AGENT_CM_BINDS_MAX)
+	if (c->book.nbindings >= AGENT_GSI_BINDS_MAX)
 		return fail(c, -ENOBUFS, "this process has as many ports as the agent lets it");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return fail(c, -ENOMEM, "out of memory");
 	b->bind = *bind;
-	b->key = cm_book_new_key(&c->book);
+	b->key = gsi_book_new_key(&c->book);
 	m = bind_msg(b);
 	r = request(c, &m, &b->bind.service_id);
 	if (r) {
 		free(b);
 		return r;
 	}
-	cm_book_add_binding(&c->book, b);
+	gsi_book_add_binding(&c->book, b);
 	*bind = b->bind;
 	*key = b->key;
 	return 0;
 }
 
-static int no_such_key(struct cm_client *c)
+static int no_such_key(struct agent_gsi *c)
 {
 	return fail(c, -ENOENT, "no such binding");
 }
 
-int cm_client_listen(struct cm_client *c, uint32_t key)
+int agent_gsi_listen(struct agent_gsi *c, uint32_t key)
 {
-	struct agent_msg m = key_msg(AGENT_CM_LISTEN, key);
+	struct agent_msg m = key_msg(AGENT_GSI_LISTEN, key);
 	struct binding *b;
 	uint64_t nothing;
 	int r;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	b = cm_book_find_binding(&c->book, key);
+	b = gsi_book_find_binding(&c->book, key);
 	if (!b)
 		return no_such_key(c);
 	if (b->listens)
 		return 0;
 	r = request(c, &m, &nothing);
 	/* The binding may have been lost with an agent. */
-	b = cm_book_find_binding(&c->book, key);
+	b = gsi_book_find_binding(&c->book, key);
 	if (!r && b)
 		b->listens = true;
 	return r;
 }
 
-int cm_client_unbind(struct cm_client *c, uint32_t key)
+int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 {
-	struct agent_msg m = key_msg(AGENT_CM_UNBIND, key);
+	struct agent_msg m = key_msg(AGENT_GSI_UNBIND, key);
 	struct binding *b;
 	uint64_t nothing;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	b = cm_book_find_binding(&c->book, key);
+	b = gsi_book_find_binding(&c->book, key);
 	if (!b)
 		return no_such_key(c);
-	cm_book_drop_binding(&c->book, b);
+	gsi_book_drop_binding(&c->book, b);
 	/* An agent that died has forgotten it; the next one will not hear of it. */
 	if (c->fd >= 0)
 		(void)ask(c, &m, &nothing);
@@ -478,52 +478,52 @@ int cm_client_unbind(struct cm_client *c, uint32_t key)
  * Wills are waited with when the agent is behind, since one that is missing is noticed too late. No
  * agent is no error: rejoin() shows them to the next one.
  */
-static void send_will(struct cm_client *c, const uint8_t *frame, size_t len)
+static void send_will(struct agent_gsi *c, const uint8_t *frame, size_t len)
 {
 	if (send_frame(c, frame, len, true) == -EAGAIN)
 		disconnect(c);
 }
 
-int cm_client_will_set(struct cm_client *c, uint32_t comm_id, const struct agent_cm_will *will)
+int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *will)
 {
-	struct cm_frame f = {.type = CM_FRAME_WILL,
+	struct gsi_frame f = {.type = GSI_FRAME_EXIT,
 			     .comm_id = comm_id,
 			     .cm_timeout = will->cm_timeout,
 			     .retries = will->retries,
 			     .d = will->dgram};
 	struct will *w;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (comm_id >> AGENT_CM_ID_BITS != c->number || will->dgram.len != AGENT_CM_DGRAM_LEN)
+	if (comm_id >> AGENT_GSI_ID_BITS != c->number || will->dgram.len != AGENT_GSI_DGRAM_LEN)
 		return fail(c, -EINVAL, "a will for an ID that is not ours, or without a packet");
-	w = cm_book_find_will(&c->book, comm_id);
+	w = gsi_book_find_will(&c->book, comm_id);
 	if (!w) {
-		if (c->book.nwills >= AGENT_CM_WILLS_MAX)
+		if (c->book.nexits >= AGENT_GSI_EXITS_MAX)
 			return fail(c, -ENOBUFS, "as many wills as the agent keeps are there");
 		w = calloc(1, sizeof(*w));
 		if (!w)
 			return fail(c, -ENOMEM, "out of memory");
 		w->comm_id = comm_id;
-		cm_book_add_will(&c->book, w);
+		gsi_book_add_will(&c->book, w);
 	}
-	w->len = cm_frame_encode(&f, w->frame);
+	w->len = gsi_frame_encode(&f, w->frame);
 	send_will(c, w->frame, w->len);
 	return 0;
 }
 
-int cm_client_will_clear(struct cm_client *c, uint32_t comm_id)
+int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id)
 {
-	struct cm_frame f = {.type = CM_FRAME_WILL, .comm_id = comm_id};
-	uint8_t buf[CM_FRAME_MAX];
+	struct gsi_frame f = {.type = GSI_FRAME_EXIT, .comm_id = comm_id};
+	uint8_t buf[GSI_FRAME_MAX];
 	struct will *w;
 
-	if (!cm_client_is_ours(c))
+	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	w = cm_book_find_will(&c->book, comm_id);
+	w = gsi_book_find_will(&c->book, comm_id);
 	if (!w)
 		return 0;
-	cm_book_drop_will(&c->book, w);
-	send_will(c, buf, cm_frame_encode(&f, buf));
+	gsi_book_drop_will(&c->book, w);
+	send_will(c, buf, gsi_frame_encode(&f, buf));
 	return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Who may have which port, and who gets what comes for it. */
-#include "agent/cm-ports.h"
+#include "agent/gsi-ports.h"
 
 #include <errno.h>
 
@@ -10,20 +10,20 @@
 
 #define TCP(port) rocemu_cm_service_id(ROCEMU_PS_TCP, port)
 
-enum { R = AGENT_CM_REUSEADDR, A = AGENT_CM_AFONLY };
+enum { R = AGENT_GSI_REUSEADDR, A = AGENT_GSI_AFONLY };
 
 static const struct rocemu_gid any4 = {{[10] = 0xff, 0xff}}, any6;
 static const struct rocemu_gid one4 = {{[10] = 0xff, 0xff, 10, 0, 0, 1}},
 			       two4 = {{[10] = 0xff, 0xff, 10, 0, 0, 2}};
 static const struct rocemu_gid one6 = {{0xfd, [15] = 1}}, link6 = {{0xfe, 0x80, [15] = 1}};
 
-static struct cm_ports ports;
+static struct gsi_ports ports;
 static struct list mine;
 static uint32_t next_key;
 
 static void fresh(void)
 {
-	cm_ports_init(&ports, 50000, 50009, 1);
+	gsi_ports_init(&ports, 50000, 50009, 1);
 	list_init(&mine);
 	next_key = 0;
 }
@@ -31,9 +31,9 @@ static void fresh(void)
 static int bind_at(uint16_t number, uint64_t service_id, const struct rocemu_gid *addr,
 		   uint32_t scope_id, uint32_t flags)
 {
-	struct agent_cm_bind b = {service_id, *addr, scope_id, flags};
+	struct agent_gsi_bind b = {service_id, *addr, scope_id, flags};
 
-	return cm_ports_bind(&ports, number, ++next_key, &b, &mine);
+	return gsi_ports_bind(&ports, number, ++next_key, &b, &mine);
 }
 
 /* Does the second get in beside the first? */
@@ -45,11 +45,11 @@ static int second(const struct rocemu_gid *a, uint32_t a_flags, const struct roc
 	fresh();
 	assert_int_equal(bind_at(1, TCP(7), a, 0, a_flags), 0);
 	r = bind_at(2, TCP(7), b, 0, b_flags);
-	cm_ports_drop(&ports, &mine);
+	gsi_ports_drop(&ports, &mine);
 	return r;
 }
 
-TEST(cm_ports, two_of_the_same_port__conflict_as_rdma_cm_has_it)
+TEST(gsi_ports, two_of_the_same_port__conflict_as_rdma_cm_has_it)
 {
 	assert_int_equal(second(&one4, 0, &two4, 0), 0);
 	assert_int_equal(second(&one4, 0, &one4, 0), -EADDRINUSE);
@@ -67,7 +67,7 @@ TEST(cm_ports, two_of_the_same_port__conflict_as_rdma_cm_has_it)
 	assert_int_equal(second(&one6, 0, &one4, 0), 0);
 }
 
-TEST(cm_ports, other_port_space_or_interface__no_conflict)
+TEST(gsi_ports, other_port_space_or_interface__no_conflict)
 {
 	fresh();
 	assert_int_equal(bind_at(1, TCP(7), &one4, 0, 0), 0);
@@ -78,19 +78,19 @@ TEST(cm_ports, other_port_space_or_interface__no_conflict)
 	assert_int_equal(bind_at(1, TCP(8), &link6, 1, 0), 0);
 	assert_int_equal(bind_at(2, TCP(8), &link6, 2, 0), 0);
 	assert_int_equal(bind_at(2, TCP(8), &link6, 1, 0), -EADDRINUSE);
-	cm_ports_drop(&ports, &mine);
+	gsi_ports_drop(&ports, &mine);
 }
 
-TEST(cm_ports, port_0__each_port_once_then_none)
+TEST(gsi_ports, port_0__each_port_once_then_none)
 {
 	bool seen[10] = {false};
 
 	fresh();
 	assert_int_equal(bind_at(1, TCP(50003), &one4, 0, 0), 0);
 	for (unsigned i = 0; i < 9; i++) {
-		struct agent_cm_bind b = {TCP(0), i % 2 ? one4 : any6, 0, i % 3 ? R : 0};
+		struct agent_gsi_bind b = {TCP(0), i % 2 ? one4 : any6, 0, i % 3 ? R : 0};
 
-		assert_int_equal(cm_ports_bind(&ports, 1, ++next_key, &b, &mine), 0);
+		assert_int_equal(gsi_ports_bind(&ports, 1, ++next_key, &b, &mine), 0);
 		assert_in_range(b.service_id, TCP(50000), TCP(50009));
 		assert_int_not_equal(b.service_id, TCP(50003));
 		assert_false(seen[b.service_id - TCP(50000)]);
@@ -99,46 +99,46 @@ TEST(cm_ports, port_0__each_port_once_then_none)
 	assert_int_equal(bind_at(1, TCP(0), &one4, 0, R), -EADDRNOTAVAIL);
 	assert_int_equal(bind_at(1, rocemu_cm_service_id(ROCEMU_PS_UDP, 0), &one4, 0, 0), 0);
 	/* The third of them is given back. */
-	assert_int_equal(cm_ports_unbind(&ports, 1, 4), 0);
-	assert_int_equal(cm_ports_unbind(&ports, 1, 4), -ENOENT);
+	assert_int_equal(gsi_ports_unbind(&ports, 1, 4), 0);
+	assert_int_equal(gsi_ports_unbind(&ports, 1, 4), -ENOENT);
 	assert_int_equal(bind_at(1, TCP(0), &one4, 0, 0), 0);
-	cm_ports_drop(&ports, &mine);
+	gsi_ports_drop(&ports, &mine);
 	assert_int_equal(ports.listeners, 0);
 }
 
-TEST(cm_ports, key_used_twice__refused)
+TEST(gsi_ports, key_used_twice__refused)
 {
-	struct agent_cm_bind b = {TCP(1), one4, 0, 0};
+	struct agent_gsi_bind b = {TCP(1), one4, 0, 0};
 
 	fresh();
-	assert_int_equal(cm_ports_bind(&ports, 1, 9, &b, &mine), 0);
+	assert_int_equal(gsi_ports_bind(&ports, 1, 9, &b, &mine), 0);
 	b.service_id = TCP(2);
-	assert_int_equal(cm_ports_bind(&ports, 1, 9, &b, &mine), -EEXIST);
-	assert_int_equal(cm_ports_bind(&ports, 2, 9, &b, &mine), 0);
-	cm_ports_drop(&ports, &mine);
+	assert_int_equal(gsi_ports_bind(&ports, 1, 9, &b, &mine), -EEXIST);
+	assert_int_equal(gsi_ports_bind(&ports, 2, 9, &b, &mine), 0);
+	gsi_ports_drop(&ports, &mine);
 }
 
-static uint16_t who(const struct rocemu_gid *addr, uint32_t scope_id, const struct cm_set *open)
+static uint16_t who(const struct rocemu_gid *addr, uint32_t scope_id, const struct gsi_set *open)
 {
-	const struct cm_port *p = cm_ports_find(&ports, TCP(7), addr, scope_id, open);
+	const struct gsi_port *p = gsi_ports_find(&ports, TCP(7), addr, scope_id, open);
 
 	return p ? p->number : 0;
 }
 
-TEST(cm_ports, several_listen__the_most_specific_is_found)
+TEST(gsi_ports, several_listen__the_most_specific_is_found)
 {
-	struct cm_set open = {{0}}, nobody = {{0}};
+	struct gsi_set open = {{0}}, nobody = {{0}};
 
 	fresh();
 	assert_int_equal(bind_at(1, TCP(7), &any6, 0, R), 0);
 	assert_int_equal(bind_at(2, TCP(7), &any4, 0, R), 0);
 	assert_int_equal(bind_at(3, TCP(7), &one4, 0, R), 0);
 	for (uint16_t i = 1; i <= 3; i++) {
-		cm_set_add(&open, i);
+		gsi_set_add(&open, i);
 		/* Who is bound only does not hear of anything. */
 		assert_int_equal(who(&one4, 0, &open), i - 1);
-		assert_int_equal(cm_ports_listen(&ports, i, i), 0);
-		assert_int_equal(cm_ports_listen(&ports, i, i), 0);
+		assert_int_equal(gsi_ports_listen(&ports, i, i), 0);
+		assert_int_equal(gsi_ports_listen(&ports, i, i), 0);
 	}
 	assert_int_equal(ports.listeners, 3);
 	assert_int_equal(who(&one4, 0, &open), 3);
@@ -147,28 +147,28 @@ TEST(cm_ports, several_listen__the_most_specific_is_found)
 	assert_int_equal(who(&one4, 5, &open), 2);
 	assert_int_equal(who(&one4, 0, &nobody), 3);
 	assert_int_equal(who(&two4, 0, &nobody), 0);
-	cm_set_remove(&open, 2);
+	gsi_set_remove(&open, 2);
 	assert_int_equal(who(&two4, 0, &open), 1);
-	assert_null(cm_ports_find(&ports, TCP(8), &one4, 0, &open));
+	assert_null(gsi_ports_find(&ports, TCP(8), &one4, 0, &open));
 	/* The same address twice is one too many, whatever the flags. */
 	assert_int_equal(bind_at(4, TCP(7), &one4, 0, R), 0);
-	assert_int_equal(cm_ports_listen(&ports, 4, 4), -EADDRINUSE);
-	assert_int_equal(cm_ports_listen(&ports, 4, 5), -ENOENT);
-	assert_int_equal(cm_ports_unbind(&ports, 3, 3), 0);
-	assert_int_equal(cm_ports_listen(&ports, 4, 4), 0);
+	assert_int_equal(gsi_ports_listen(&ports, 4, 4), -EADDRINUSE);
+	assert_int_equal(gsi_ports_listen(&ports, 4, 5), -ENOENT);
+	assert_int_equal(gsi_ports_unbind(&ports, 3, 3), 0);
+	assert_int_equal(gsi_ports_listen(&ports, 4, 4), 0);
 	assert_int_equal(who(&one4, 0, &open), 4);
-	cm_ports_drop(&ports, &mine);
+	gsi_ports_drop(&ports, &mine);
 }
 
-TEST(cm_ports, wildcard_of_ipv6_only__no_ipv4)
+TEST(gsi_ports, wildcard_of_ipv6_only__no_ipv4)
 {
-	struct cm_set open = {{0}};
+	struct gsi_set open = {{0}};
 
 	fresh();
-	cm_set_add(&open, 1);
+	gsi_set_add(&open, 1);
 	assert_int_equal(bind_at(1, TCP(7), &any6, 0, A), 0);
-	assert_int_equal(cm_ports_listen(&ports, 1, 1), 0);
+	assert_int_equal(gsi_ports_listen(&ports, 1, 1), 0);
 	assert_int_equal(who(&one4, 0, &open), 0);
 	assert_int_equal(who(&one6, 0, &open), 1);
-	cm_ports_drop(&ports, &mine);
+	gsi_ports_drop(&ports, &mine);
 }

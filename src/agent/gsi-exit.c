@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "agent/cm-wills.h"
+#include "agent/gsi-exit.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,14 +7,14 @@
 
 #include "base/util.h"
 
-static struct list *bucket_of(struct cm_wills *w, uint32_t comm_id)
+static struct list *bucket_of(struct gsi_exits *w, uint32_t comm_id)
 {
 	return &w->by_id[comm_id * 0x9e3779b1u >> 20];
 }
 
-void cm_wills_init(struct cm_wills *w)
+void gsi_exits_init(struct gsi_exits *w)
 {
-	for (unsigned i = 0; i < CM_WILLS_BUCKETS; i++)
+	for (unsigned i = 0; i < GSI_EXITS_BUCKETS; i++)
 		list_init(&w->by_id[i]);
 	list_init(&w->due);
 	w->due_count = 0;
@@ -22,10 +22,10 @@ void cm_wills_init(struct cm_wills *w)
 	w->taken = NULL;
 }
 
-static struct cm_will_entry *find(struct cm_wills *w, uint32_t comm_id)
+static struct gsi_exit_mad *find(struct gsi_exits *w, uint32_t comm_id)
 {
 	list_for_each (it, bucket_of(w, comm_id)) {
-		struct cm_will_entry *e = list_entry(it, struct cm_will_entry, by_id);
+		struct gsi_exit_mad *e = list_entry(it, struct gsi_exit_mad, by_id);
 
 		if (e->comm_id == comm_id)
 			return e;
@@ -33,7 +33,7 @@ static struct cm_will_entry *find(struct cm_wills *w, uint32_t comm_id)
 	return NULL;
 }
 
-static void forget(struct cm_wills *w, struct cm_will_entry *e)
+static void forget(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
 	if (e->due)
 		w->due_count--;
@@ -47,16 +47,16 @@ static uint32_t interval_ms(uint8_t code)
 {
 	uint64_t ms = (4096ull << (code & 31)) / 1000000;
 
-	return (uint32_t)MAX(MIN(ms, (uint64_t)CM_WILLS_MS_MAX), (uint64_t)CM_WILLS_MS_MIN);
+	return (uint32_t)MAX(MIN(ms, (uint64_t)GSI_EXITS_MS_MAX), (uint64_t)GSI_EXITS_MS_MIN);
 }
 
-int cm_wills_set(struct cm_wills *w, struct list *of_client, unsigned *count,
-		 const struct cm_frame *f, bool repeat)
+int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
+		 const struct gsi_frame *f, bool repeat)
 {
-	struct cm_will_entry *e = find(w, f->comm_id);
+	struct gsi_exit_mad *e = find(w, f->comm_id);
 
 	if (!e) {
-		if (*count >= AGENT_CM_WILLS_MAX)
+		if (*count >= AGENT_GSI_EXITS_MAX)
 			return -ENOBUFS;
 		e = calloc(1, sizeof(*e));
 		if (!e)
@@ -70,14 +70,14 @@ int cm_wills_set(struct cm_wills *w, struct list *of_client, unsigned *count,
 	e->repeat = repeat;
 	e->left = repeat ? 1u + f->retries : 1;
 	e->dgram = f->d;
-	memcpy(e->bytes, f->d.data, AGENT_CM_DGRAM_LEN);
+	memcpy(e->bytes, f->d.data, AGENT_GSI_DGRAM_LEN);
 	e->dgram.data = e->bytes;
 	return 0;
 }
 
-void cm_wills_clear(struct cm_wills *w, unsigned *count, uint32_t comm_id)
+void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id)
 {
-	struct cm_will_entry *e = find(w, comm_id);
+	struct gsi_exit_mad *e = find(w, comm_id);
 
 	if (!e)
 		return;
@@ -86,20 +86,20 @@ void cm_wills_clear(struct cm_wills *w, unsigned *count, uint32_t comm_id)
 }
 
 /* Into the order of due times; mostly it is the last. */
-static void insert_due(struct cm_wills *w, struct cm_will_entry *e)
+static void insert_due(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
 	struct list *before = w->due.prev;
 
 	while (before != &w->due &&
-	       list_entry(before, struct cm_will_entry, node)->due_ms > e->due_ms)
+	       list_entry(before, struct gsi_exit_mad, node)->due_ms > e->due_ms)
 		before = before->prev;
 	list_append(before->next, &e->node);
 }
 
-void cm_wills_execute(struct cm_wills *w, struct list *of_client, uint64_t now_ms)
+void gsi_exits_execute(struct gsi_exits *w, struct list *of_client, uint64_t now_ms)
 {
 	list_for_each_safe (it, next, of_client) {
-		struct cm_will_entry *e = list_entry(it, struct cm_will_entry, node);
+		struct gsi_exit_mad *e = list_entry(it, struct gsi_exit_mad, node);
 
 		list_remove(&e->node);
 		e->due = true;
@@ -109,35 +109,35 @@ void cm_wills_execute(struct cm_wills *w, struct list *of_client, uint64_t now_m
 	}
 }
 
-void cm_wills_forget(struct cm_wills *w, struct list *of_client)
+void gsi_exits_forget(struct gsi_exits *w, struct list *of_client)
 {
 	list_for_each_safe (it, next, of_client)
-		forget(w, list_entry(it, struct cm_will_entry, node));
+		forget(w, list_entry(it, struct gsi_exit_mad, node));
 }
 
-static bool is_of(const struct cm_will_entry *e, uint16_t number)
+static bool is_of(const struct gsi_exit_mad *e, uint16_t number)
 {
-	return e->comm_id >> AGENT_CM_ID_BITS == number;
+	return e->comm_id >> AGENT_GSI_ID_BITS == number;
 }
 
-void cm_wills_recall(struct cm_wills *w, uint16_t number)
+void gsi_exits_recall(struct gsi_exits *w, uint16_t number)
 {
 	list_for_each_safe (it, next, &w->due)
-		if (is_of(list_entry(it, struct cm_will_entry, node), number))
-			forget(w, list_entry(it, struct cm_will_entry, node));
+		if (is_of(list_entry(it, struct gsi_exit_mad, node), number))
+			forget(w, list_entry(it, struct gsi_exit_mad, node));
 }
 
-bool cm_wills_linger(const struct cm_wills *w, uint16_t number)
+bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number)
 {
 	list_for_each (it, &w->due)
-		if (is_of(list_entry(it, struct cm_will_entry, node), number))
+		if (is_of(list_entry(it, struct gsi_exit_mad, node), number))
 			return true;
 	return false;
 }
 
-bool cm_wills_answered(struct cm_wills *w, uint32_t comm_id, const struct rocemu_gid *src)
+bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct rocemu_gid *src)
 {
-	struct cm_will_entry *e = find(w, comm_id);
+	struct gsi_exit_mad *e = find(w, comm_id);
 
 	if (!e || !e->due || memcmp(e->dgram.dst.raw, src->raw, sizeof(src->raw)) != 0)
 		return false;
@@ -145,40 +145,40 @@ bool cm_wills_answered(struct cm_wills *w, uint32_t comm_id, const struct rocemu
 	return true;
 }
 
-uint64_t cm_wills_next_ms(const struct cm_wills *w)
+uint64_t gsi_exits_next_ms(const struct gsi_exits *w)
 {
 	struct list *first = list_first(&w->due);
 
-	return first ? list_entry(first, struct cm_will_entry, node)->due_ms : UINT64_MAX;
+	return first ? list_entry(first, struct gsi_exit_mad, node)->due_ms : UINT64_MAX;
 }
 
-static void free_taken(struct cm_wills *w)
+static void free_taken(struct gsi_exits *w)
 {
 	free(w->taken);
 	w->taken = NULL;
 }
 
-void cm_wills_fini(struct cm_wills *w)
+void gsi_exits_fini(struct gsi_exits *w)
 {
-	cm_wills_forget(w, &w->due);
+	gsi_exits_forget(w, &w->due);
 	free_taken(w);
 }
 
 /* Sent for the last time, and there is no answer to wait for. */
-static void take_last(struct cm_wills *w, struct cm_will_entry *e)
+static void take_last(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
 	w->due_count--;
 	list_remove(&e->by_id);
 	w->taken = e;
 }
 
-const struct agent_cm_dgram *cm_wills_take(struct cm_wills *w, uint64_t now_ms)
+const struct agent_gsi_dgram *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms)
 {
 	struct list *first;
 
 	free_taken(w);
 	while ((first = list_first(&w->due))) {
-		struct cm_will_entry *e = list_entry(first, struct cm_will_entry, node);
+		struct gsi_exit_mad *e = list_entry(first, struct gsi_exit_mad, node);
 
 		if (e->due_ms > now_ms)
 			break;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "agent/protocol-cm.h"
+#include "agent/protocol-gsi.h"
 
 #include <errno.h>
 #include <string.h>
@@ -7,20 +7,20 @@
 #include "base/bytes.h"
 #include "base/util.h"
 
-enum { NUMBER = CM_MSG_HDR_LEN };
-enum { BIND_KEY = CM_MSG_HDR_LEN, BIND_BIND = BIND_KEY + 4 };
+enum { NUMBER = GSI_MSG_HDR_LEN };
+enum { BIND_KEY = GSI_MSG_HDR_LEN, BIND_BIND = BIND_KEY + 4 };
 /* Of a binding, wherever it stands. */
 enum { B_SERVICE = 0, B_ADDR = 8, B_SCOPE = 24, B_FLAGS = 28, B_LEN = 32 };
-enum { DONE_VALUE = CM_MSG_HDR_LEN };
-enum { FROM_CLIENT = CM_MSG_HDR_LEN, FROM_LISTENER = FROM_CLIENT + 2 };
+enum { DONE_VALUE = GSI_MSG_HDR_LEN };
+enum { FROM_CLIENT = GSI_MSG_HDR_LEN, FROM_LISTENER = FROM_CLIENT + 2 };
 enum {
-	PAGE_LINGERING = CM_MSG_HDR_LEN,
+	PAGE_LINGERING = GSI_MSG_HDR_LEN,
 	PAGE_CLIENTS_TOTAL = PAGE_LINGERING + 4,
 	PAGE_LISTENERS_TOTAL = PAGE_CLIENTS_TOTAL + 2,
 	PAGE_NCLIENTS = PAGE_LISTENERS_TOTAL + 4,
 	PAGE_NLISTENERS = PAGE_NCLIENTS + 2,
 	PAGE_COUNTERS = PAGE_NLISTENERS + 2,
-	PAGE_ENTRIES = PAGE_COUNTERS + 8 * AGENT_CM_COUNTER_COUNT,
+	PAGE_ENTRIES = PAGE_COUNTERS + 8 * AGENT_GSI_COUNTER_COUNT,
 };
 enum {
 	C_PID = 0,
@@ -36,9 +36,9 @@ enum {
 };
 enum { L_NUMBER = 0, L_BIND = 2, L_LEN = L_BIND + B_LEN };
 
-_Static_assert((int)CM_BIND_LEN == BIND_BIND + B_LEN, "a CM_BIND's length");
-_Static_assert((int)CM_PAGE_MIN_LEN == PAGE_ENTRIES, "an empty page's length");
-_Static_assert(PAGE_ENTRIES + AGENT_CM_PAGE_CLIENTS * C_LEN + AGENT_CM_PAGE_LISTENERS * L_LEN <=
+_Static_assert((int)GSI_BIND_LEN == BIND_BIND + B_LEN, "a GSI_BIND's length");
+_Static_assert((int)GSI_PAGE_MIN_LEN == PAGE_ENTRIES, "an empty page's length");
+_Static_assert(PAGE_ENTRIES + AGENT_GSI_PAGE_CLIENTS * C_LEN + AGENT_GSI_PAGE_LISTENERS * L_LEN <=
 		       AGENT_MSG_MAX,
 	       "a page fits in a message");
 
@@ -61,7 +61,7 @@ enum {
 };
 #define MAGIC 0x526f434du /* "RoCM" */
 
-static void put_bind(uint8_t *p, const struct agent_cm_bind *b)
+static void put_bind(uint8_t *p, const struct agent_gsi_bind *b)
 {
 	put_be64(p + B_SERVICE, b->service_id);
 	memcpy(p + B_ADDR, b->addr.raw, 16);
@@ -69,16 +69,16 @@ static void put_bind(uint8_t *p, const struct agent_cm_bind *b)
 	put_be32(p + B_FLAGS, b->flags);
 }
 
-static int get_bind(const uint8_t *p, struct agent_cm_bind *b)
+static int get_bind(const uint8_t *p, struct agent_gsi_bind *b)
 {
 	b->service_id = get_be64(p + B_SERVICE);
 	memcpy(b->addr.raw, p + B_ADDR, 16);
 	b->scope_id = get_be32(p + B_SCOPE);
 	b->flags = get_be32(p + B_FLAGS);
-	return b->flags & ~(uint32_t)(AGENT_CM_REUSEADDR | AGENT_CM_AFONLY) ? -EBADMSG : 0;
+	return b->flags & ~(uint32_t)(AGENT_GSI_REUSEADDR | AGENT_GSI_AFONLY) ? -EBADMSG : 0;
 }
 
-static size_t encode_page(const struct agent_cm_page *pg, uint8_t *buf)
+static size_t encode_page(const struct agent_gsi_page *pg, uint8_t *buf)
 {
 	uint8_t *p = buf + PAGE_ENTRIES;
 
@@ -87,17 +87,17 @@ static size_t encode_page(const struct agent_cm_page *pg, uint8_t *buf)
 	put_be32(buf + PAGE_LISTENERS_TOTAL, pg->listeners_total);
 	put_be16(buf + PAGE_NCLIENTS, pg->nclients);
 	put_be16(buf + PAGE_NLISTENERS, pg->nlisteners);
-	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
 		put_be64(buf + PAGE_COUNTERS + 8 * i, pg->counters[i]);
 	for (unsigned i = 0; i < pg->nclients; i++, p += C_LEN) {
-		const struct agent_cm_client_info *c = &pg->clients[i];
+		const struct agent_gsi_client_info *c = &pg->clients[i];
 
 		put_be32(p + C_PID, c->pid);
 		put_be32(p + C_UID, c->uid);
 		put_be16(p + C_NUMBER, c->number);
 		put_be16(p + C_ADDRS, c->addrs);
 		put_be32(p + C_BINDS, c->binds);
-		put_be32(p + C_WILLS, c->wills);
+		put_be32(p + C_WILLS, c->exit_mads);
 		put_be32(p + C_QUEUED, c->queued);
 		put_be64(p + C_DELIVERED, c->delivered);
 		put_be64(p + C_DROPPED, c->dropped);
@@ -109,7 +109,7 @@ static size_t encode_page(const struct agent_cm_page *pg, uint8_t *buf)
 	return (size_t)(p - buf);
 }
 
-static int decode_page(const uint8_t *buf, size_t len, struct agent_cm_page *pg)
+static int decode_page(const uint8_t *buf, size_t len, struct agent_gsi_page *pg)
 {
 	const uint8_t *p = buf + PAGE_ENTRIES;
 	int r = 0;
@@ -119,19 +119,19 @@ static int decode_page(const uint8_t *buf, size_t len, struct agent_cm_page *pg)
 	pg->listeners_total = get_be32(buf + PAGE_LISTENERS_TOTAL);
 	pg->nclients = get_be16(buf + PAGE_NCLIENTS);
 	pg->nlisteners = get_be16(buf + PAGE_NLISTENERS);
-	if (pg->nclients > AGENT_CM_PAGE_CLIENTS || pg->nlisteners > AGENT_CM_PAGE_LISTENERS ||
+	if (pg->nclients > AGENT_GSI_PAGE_CLIENTS || pg->nlisteners > AGENT_GSI_PAGE_LISTENERS ||
 	    len != PAGE_ENTRIES + pg->nclients * (size_t)C_LEN + pg->nlisteners * (size_t)L_LEN)
 		return -EBADMSG;
-	for (unsigned i = 0; i < AGENT_CM_COUNTER_COUNT; i++)
+	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
 		pg->counters[i] = get_be64(buf + PAGE_COUNTERS + 8 * i);
 	for (unsigned i = 0; i < pg->nclients; i++, p += C_LEN)
-		pg->clients[i] = (struct agent_cm_client_info){
+		pg->clients[i] = (struct agent_gsi_client_info){
 			.pid = get_be32(p + C_PID),
 			.uid = get_be32(p + C_UID),
 			.number = get_be16(p + C_NUMBER),
 			.addrs = get_be16(p + C_ADDRS),
 			.binds = get_be32(p + C_BINDS),
-			.wills = get_be32(p + C_WILLS),
+			.exit_mads = get_be32(p + C_WILLS),
 			.queued = get_be32(p + C_QUEUED),
 			.delivered = get_be64(p + C_DELIVERED),
 			.dropped = get_be64(p + C_DROPPED),
@@ -143,71 +143,71 @@ static int decode_page(const uint8_t *buf, size_t len, struct agent_cm_page *pg)
 	return r;
 }
 
-size_t cm_msg_encode(const struct agent_msg *m, uint8_t *buf)
+size_t gsi_msg_encode(const struct agent_msg *m, uint8_t *buf)
 {
 	switch (m->type) {
-	case AGENT_CM_HELLO:
-	case AGENT_CM_WELCOME:
-		put_be16(buf + NUMBER, m->u.cm_number.number);
-		return CM_NUMBER_LEN;
-	case AGENT_CM_BIND:
-		put_be32(buf + BIND_KEY, m->u.cm_bind.key);
-		put_bind(buf + BIND_BIND, &m->u.cm_bind.bind);
-		return CM_BIND_LEN;
-	case AGENT_CM_LISTEN:
-	case AGENT_CM_UNBIND:
-		put_be32(buf + BIND_KEY, m->u.cm_bind.key);
-		return CM_KEY_LEN;
-	case AGENT_CM_DONE:
-		put_be64(buf + DONE_VALUE, m->u.cm_done.value);
-		return CM_DONE_LEN;
-	case AGENT_CM_STATUS:
-		put_be16(buf + FROM_CLIENT, m->u.cm_from.client);
-		put_be32(buf + FROM_LISTENER, m->u.cm_from.listener);
-		return CM_FROM_LEN;
-	case AGENT_CM_STATUS_PAGE:
-		return encode_page(&m->u.cm_page, buf);
+	case AGENT_GSI_HELLO:
+	case AGENT_GSI_WELCOME:
+		put_be16(buf + NUMBER, m->u.gsi_number.number);
+		return GSI_NUMBER_LEN;
+	case AGENT_GSI_BIND:
+		put_be32(buf + BIND_KEY, m->u.gsi_bind.key);
+		put_bind(buf + BIND_BIND, &m->u.gsi_bind.bind);
+		return GSI_BIND_LEN;
+	case AGENT_GSI_LISTEN:
+	case AGENT_GSI_UNBIND:
+		put_be32(buf + BIND_KEY, m->u.gsi_bind.key);
+		return GSI_KEY_LEN;
+	case AGENT_GSI_DONE:
+		put_be64(buf + DONE_VALUE, m->u.gsi_done.value);
+		return GSI_DONE_LEN;
+	case AGENT_GSI_STATUS:
+		put_be16(buf + FROM_CLIENT, m->u.gsi_from.client);
+		put_be32(buf + FROM_LISTENER, m->u.gsi_from.listener);
+		return GSI_FROM_LEN;
+	case AGENT_GSI_STATUS_PAGE:
+		return encode_page(&m->u.gsi_page, buf);
 	default:
-		return CM_MSG_HDR_LEN;
+		return GSI_MSG_HDR_LEN;
 	}
 }
 
-int cm_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
+int gsi_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
 {
 	switch (m->type) {
-	case AGENT_CM_HELLO:
-	case AGENT_CM_WELCOME:
-		m->u.cm_number.number = get_be16(buf + NUMBER);
-		if (m->u.cm_number.number >= AGENT_CM_CLIENTS)
+	case AGENT_GSI_HELLO:
+	case AGENT_GSI_WELCOME:
+		m->u.gsi_number.number = get_be16(buf + NUMBER);
+		if (m->u.gsi_number.number >= AGENT_GSI_CLIENTS)
 			return -EBADMSG;
 		/* A token comes with the number that it stands for. */
-		if (m->type == AGENT_CM_HELLO)
-			return (m->u.cm_number.number != 0) == (m->nfds == 1) ? 0 : -EBADMSG;
-		return m->u.cm_number.number ? 0 : -EBADMSG;
-	case AGENT_CM_BIND:
-		m->u.cm_bind.key = get_be32(buf + BIND_KEY);
-		return get_bind(buf + BIND_BIND, &m->u.cm_bind.bind);
-	case AGENT_CM_LISTEN:
-	case AGENT_CM_UNBIND:
-		m->u.cm_bind.key = get_be32(buf + BIND_KEY);
+		if (m->type == AGENT_GSI_HELLO)
+			return (m->u.gsi_number.number != 0) == (m->nfds == 1) ? 0 : -EBADMSG;
+		return m->u.gsi_number.number ? 0 : -EBADMSG;
+	case AGENT_GSI_BIND:
+		m->u.gsi_bind.key = get_be32(buf + BIND_KEY);
+		return get_bind(buf + BIND_BIND, &m->u.gsi_bind.bind);
+	case AGENT_GSI_LISTEN:
+	case AGENT_GSI_UNBIND:
+		m->u.gsi_bind.key = get_be32(buf + BIND_KEY);
 		return 0;
-	case AGENT_CM_DONE:
-		m->u.cm_done.value = get_be64(buf + DONE_VALUE);
+	case AGENT_GSI_DONE:
+		m->u.gsi_done.value = get_be64(buf + DONE_VALUE);
 		return 0;
-	case AGENT_CM_STATUS:
-		m->u.cm_from.client = get_be16(buf + FROM_CLIENT);
-		m->u.cm_from.listener = get_be32(buf + FROM_LISTENER);
+	case AGENT_GSI_STATUS:
+		m->u.gsi_from.client = get_be16(buf + FROM_CLIENT);
+		m->u.gsi_from.listener = get_be32(buf + FROM_LISTENER);
 		return 0;
-	case AGENT_CM_STATUS_PAGE:
-		return decode_page(buf, len, &m->u.cm_page);
+	case AGENT_GSI_STATUS_PAGE:
+		return decode_page(buf, len, &m->u.gsi_page);
 	default:
 		return -EBADMSG;
 	}
 }
 
-size_t cm_frame_encode(const struct cm_frame *f, uint8_t *buf)
+size_t gsi_frame_encode(const struct gsi_frame *f, uint8_t *buf)
 {
-	const struct agent_cm_dgram *d = &f->d;
+	const struct agent_gsi_dgram *d = &f->d;
 
 	put_be32(buf + FRAME_MAGIC, MAGIC);
 	buf[FRAME_TYPE] = (uint8_t)f->type;
@@ -223,24 +223,24 @@ size_t cm_frame_encode(const struct cm_frame *f, uint8_t *buf)
 	buf[FRAME_TCLASS] = d->tclass;
 	buf[FRAME_HOP_LIMIT] = d->hop_limit;
 	put_be16(buf + FRAME_LEN, d->len);
-	if (f->type == CM_FRAME_UNREACHED)
+	if (f->type == GSI_FRAME_UNREACHED)
 		put_be16(buf + FRAME_ERROR, f->error);
 	if (d->len)
-		memcpy(buf + CM_FRAME_HDR_LEN, d->data, d->len);
-	return CM_FRAME_HDR_LEN + (size_t)d->len;
+		memcpy(buf + GSI_FRAME_HDR_LEN, d->data, d->len);
+	return GSI_FRAME_HDR_LEN + (size_t)d->len;
 }
 
-int cm_frame_decode(const uint8_t *buf, size_t len, struct cm_frame *f)
+int gsi_frame_decode(const uint8_t *buf, size_t len, struct gsi_frame *f)
 {
-	struct agent_cm_dgram *d = &f->d;
+	struct agent_gsi_dgram *d = &f->d;
 
-	if (len < CM_FRAME_HDR_LEN || get_be32(buf + FRAME_MAGIC) != MAGIC || buf[FRAME_RESV])
+	if (len < GSI_FRAME_HDR_LEN || get_be32(buf + FRAME_MAGIC) != MAGIC || buf[FRAME_RESV])
 		return -EBADMSG;
-	f->type = (enum cm_frame_type)buf[FRAME_TYPE];
+	f->type = (enum gsi_frame_type)buf[FRAME_TYPE];
 	f->cm_timeout = buf[FRAME_TIMEOUT];
 	f->retries = buf[FRAME_RETRIES];
 	f->comm_id = get_be32(buf + FRAME_COMM_ID);
-	f->error = f->type == CM_FRAME_UNREACHED ? get_be16(buf + FRAME_ERROR) : 0;
+	f->error = f->type == GSI_FRAME_UNREACHED ? get_be16(buf + FRAME_ERROR) : 0;
 	d->scope_id = get_be32(buf + FRAME_SCOPE);
 	memcpy(d->src.raw, buf + FRAME_SRC, 16);
 	memcpy(d->dst.raw, buf + FRAME_DST, 16);
@@ -249,12 +249,12 @@ int cm_frame_decode(const uint8_t *buf, size_t len, struct cm_frame *f)
 	d->tclass = buf[FRAME_TCLASS];
 	d->hop_limit = buf[FRAME_HOP_LIMIT];
 	d->len = get_be16(buf + FRAME_LEN);
-	d->data = buf + CM_FRAME_HDR_LEN;
-	if (f->cm_timeout > 31 || f->retries > 15 || len != CM_FRAME_HDR_LEN + (size_t)d->len)
+	d->data = buf + GSI_FRAME_HDR_LEN;
+	if (f->cm_timeout > 31 || f->retries > 15 || len != GSI_FRAME_HDR_LEN + (size_t)d->len)
 		return -EBADMSG;
 	if (d->len == 0)
-		return f->type == CM_FRAME_WILL || f->error ? 0 : -EBADMSG;
-	if (d->len != AGENT_CM_DGRAM_LEN)
+		return f->type == GSI_FRAME_EXIT || f->error ? 0 : -EBADMSG;
+	if (d->len != AGENT_GSI_DGRAM_LEN)
 		return -EBADMSG;
-	return f->type == CM_FRAME_DGRAM || f->type == CM_FRAME_WILL ? 0 : -EBADMSG;
+	return f->type == GSI_FRAME_DGRAM || f->type == GSI_FRAME_EXIT ? 0 : -EBADMSG;
 }

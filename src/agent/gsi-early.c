@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/gsi-early.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static struct gsi_early_req *first_of(const struct gsi_early *e)
+{
+	struct list *n = e->kept.next;
+
+	return n == &e->kept ? NULL : list_entry(n, struct gsi_early_req, node);
+}
+
+void gsi_early_init(struct gsi_early *e)
+{
+	list_init(&e->kept);
+	e->n = 0;
+}
+
+void gsi_early_fini(struct gsi_early *e)
+{
+	struct gsi_early_req *r;
+
+	while ((r = gsi_early_take(e)) != NULL)
+		free(r);
+}
+
+bool gsi_early_add(struct gsi_early *e, const struct agent_gsi_dgram *d, uint64_t now_ms)
+{
+	struct gsi_early_req *r = e->n < GSI_EARLY_MAX ? malloc(sizeof(*r)) : NULL;
+
+	if (!r)
+		return false;
+	r->due_ms = now_ms + GSI_EARLY_MS;
+	r->d = *d;
+	memcpy(r->data, d->data, sizeof(r->data));
+	r->d.data = r->data;
+	gsi_early_put_back(e, r);
+	return true;
+}
+
+void gsi_early_put_back(struct gsi_early *e, struct gsi_early_req *r)
+{
+	list_append(&e->kept, &r->node);
+	e->n++;
+}
+
+struct gsi_early_req *gsi_early_take(struct gsi_early *e)
+{
+	struct gsi_early_req *r = first_of(e);
+
+	if (r) {
+		list_remove(&r->node);
+		e->n--;
+	}
+	return r;
+}
+
+uint64_t gsi_early_next_ms(const struct gsi_early *e)
+{
+	const struct gsi_early_req *r = first_of(e);
+
+	return r ? r->due_ms : UINT64_MAX;
+}

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/gsi.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+
+#include "agent/gsi-mad.h"
+#include "agent/link.h"
+#include "agent/server.h"
+#include "base/log.h"
+#include "base/util.h"
+
+enum {
+	WILLS_BURST = 64, /* sent in a row: their answers are to be read in between */
+	PSN_MASK = 0xffffff,
+	BACK_MS = 2000, /* clients of a dead agent find the next one within this time */
+	ECN_MASK = 3, /* of a traffic class: the network's, not the sender's */
+	/* When the system does not say which ports it gives out. */
+	PORT_FIRST = 32768,
+	PORT_LAST = 60999,
+};
+#define WILLS_PAUSE_S 0.001
+
+static void count(struct gsi *gsi, enum agent_gsi_counter what)
+{
+	gsi->counters[what]++;
+}
+
+static void local_port_range(uint16_t *first, uint16_t *last)
+{
+	FILE *f = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	unsigned a, b;
+
+	*first = PORT_FIRST;
+	*last = PORT_LAST;
+	if (!f)
+		return;
+	if (fscanf(f, "%u %u", &a, &b) == 2 && a > 0 && a <= b && b <= UINT16_MAX) {
+		*first = (uint16_t)a;
+		*last = (uint16_t)b;
+	}
+	fclose(f);
+}
+
+static void on_will_timer(struct ev_loop *loop, ev_timer *w, int revents);
+static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
+
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *realm,
+	     struct groups *groups)
+{
+	uint64_t seed = link_now_ms();
+	uint16_t first, last;
+	struct rng rng;
+
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
+		log_debug("no random numbers yet: the clock will do");
+	rng_init(&rng, seed);
+	*gsi = (struct gsi){.loop = loop, .realm = realm, .groups = groups};
+	local_port_range(&first, &last);
+	gsi_ports_init(&gsi->ports, first, last, rng_u64(&rng));
+	gsi_exits_init(&gsi->exit_mads);
+	/* At random, so that numbers of an earlier agent's clients are not used again soon. */
+	gsi->last_number = (uint16_t)rng_below(&rng, AGENT_GSI_CLIENTS);
+	gsi->psn = rng_u32(&rng) & PSN_MASK;
+	ev_init(&gsi->will_timer, on_will_timer);
+	ev_init(&gsi->early_timer, on_early_timer);
+	gsi->will_timer.data = gsi->early_timer.data = gsi;
+	gsi_early_init(&gsi->early);
+}
+
+void gsi_fini(struct gsi *gsi)
+{
+	ev_timer_stop(gsi->loop, &gsi->will_timer);
+	ev_timer_stop(gsi->loop, &gsi->early_timer);
+	gsi_early_fini(&gsi->early);
+	gsi_exits_fini(&gsi->exit_mads);
+}
+
+static struct gsi_client *member_of(const struct gsi *gsi, uint32_t comm_id)
+{
+	return gsi->members[comm_id >> AGENT_GSI_ID_BITS];
+}
+
+static void send_from(struct gsi *gsi, struct qp1 *q, const struct agent_gsi_dgram *d,
+		      enum agent_gsi_counter what)
+{
+	int r = qp1_send(q, d);
+
+	if (r)
+		log_debug("a MAD was not sent: %s", strerror(-r));
+	count(gsi, r ? AGENT_GSI_COUNT_tx_failed : what);
+}
+
+/* In the place of whoever is not there. */
+static void answer(struct gsi *gsi, struct qp1 *q, const struct agent_gsi_dgram *d,
+		   const struct rocemu_cm_msg *m)
+{
+	struct agent_gsi_dgram back = {.src = d->dst,
+				      .dst = d->src,
+				      .scope_id = d->scope_id,
+				      .sport = q->sport,
+				      .tclass = d->tclass & (uint8_t)~ECN_MASK};
+	uint8_t buf[AGENT_GSI_DGRAM_LEN];
+	struct rocemu_cm_msg reply;
+	uint64_t service_id;
+
+	if (!gsi_mad_answer(m, &reply)) {
+		count(gsi, AGENT_GSI_COUNT_unanswered);
+		return;
+	}
+	gsi_mad_build(&back, &reply, gsi->psn, buf);
+	gsi->psn = (gsi->psn + 1) & PSN_MASK;
+	send_from(gsi, q, &back,
+		  gsi_mad_service(m, &service_id) ? AGENT_GSI_COUNT_no_listener
+						 : AGENT_GSI_COUNT_unknown_id);
+}
+
+static struct gsi_req_id req_id(const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m)
+{
+	return (struct gsi_req_id){.src = d->src,
+				  .comm_id = gsi_mad_sender_id(m),
+				  .tid = m->tid,
+				  .sidr = m->attr_id == ROCEMU_CM_SIDR_REQ};
+}
+
+/* The client that got the request when it came first; of a REJ: the request that it takes back. */
+static struct gsi_client *who_got(struct gsi *gsi, const struct agent_gsi_dgram *d,
+				 const struct rocemu_cm_msg *m)
+{
+	struct gsi_req_id id = req_id(d, m);
+
+	return gsi->members[gsi_reqs_find(&gsi->reqs, &id, link_now_ms())];
+}
+
+static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q,
+				     const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m,
+				     uint64_t service_id)
+{
+	struct gsi_req_id id = req_id(d, m);
+	const struct gsi_port *port =
+		gsi_ports_find(&gsi->ports, service_id, &d->dst, d->scope_id, &q->members);
+	struct gsi_req *req;
+
+	if (!port)
+		return NULL;
+	req = gsi_reqs_add(&gsi->reqs, &id, port->number, link_now_ms());
+	req->dst = d->dst;
+	req->scope_id = d->scope_id;
+	req->tclass = d->tclass;
+	req->service_id = service_id;
+	return gsi->members[port->number];
+}
+
+static struct gsi_client *whose(struct gsi *gsi, const struct qp1 *q, const struct agent_gsi_dgram *d,
+			       const struct rocemu_cm_msg *m)
+{
+	uint32_t ours = gsi_mad_receiver_id(m);
+	struct gsi_client *member;
+	uint64_t service_id;
+
+	if (gsi_mad_service(m, &service_id)) {
+		member = who_got(gsi, d, m);
+		return member ? member : who_listens(gsi, q, d, m, service_id);
+	}
+	if (m->attr_id == ROCEMU_CM_REJ && !ours)
+		return who_got(gsi, d, m);
+	return member_of(gsi, ours);
+}
+
+/* Does the message end what a dead client's will is to end? */
+static bool ends_will(struct gsi *gsi, const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m)
+{
+	bool ends = m->attr_id == ROCEMU_CM_DREP || m->attr_id == ROCEMU_CM_REJ ||
+		    m->attr_id == ROCEMU_CM_DREQ;
+
+	if (!ends || !gsi_exits_answered(&gsi->exit_mads, gsi_mad_receiver_id(m), &d->src))
+		return false;
+	count(gsi, AGENT_GSI_COUNT_exit_answered);
+	if (!gsi_is_busy(gsi))
+		gsi->on_calm(gsi->user);
+	return true;
+}
+
+/* ---- requests that come too early ---- */
+
+static void plan_early(struct gsi *gsi)
+{
+	uint64_t next = gsi_early_next_ms(&gsi->early), now = link_now_ms();
+
+	ev_timer_stop(gsi->loop, &gsi->early_timer);
+	if (next == UINT64_MAX)
+		return;
+	ev_now_update(gsi->loop);
+	ev_timer_set(&gsi->early_timer, next > now ? (double)(next - now) * 1e-3 : 0, 0.);
+	ev_timer_start(gsi->loop, &gsi->early_timer);
+}
+
+/* Is it kept until its port is listened on? After a change of agents each is: its client may not be back yet. */
+static bool keep_early(struct gsi *gsi, const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m)
+{
+	uint64_t service_id;
+
+	if (!gsi_mad_service(m, &service_id) ||
+	    (!gsi_ports_is_bound(&gsi->ports, service_id, &d->dst, d->scope_id) &&
+	     link_now_ms() >= gsi->back_by_ms) ||
+	    !gsi_early_add(&gsi->early, d, link_now_ms()))
+		return false;
+	plan_early(gsi);
+	return true;
+}
+
+/* Give a kept request to who listens; late: or say that nobody does. @return it is done with. */
+static bool settle_early(struct gsi *gsi, struct gsi_early_req *r, bool late)
+{
+	const struct group *g = groups_find(gsi->groups, &r->d.dst, r->d.scope_id);
+	struct gsi_client *member;
+	struct rocemu_cm_msg m;
+
+	if (!g || !g->user || gsi_mad_decode(&r->d, &m))
+		return true;
+	member = whose(gsi, g->user, &r->d, &m);
+	if (member)
+		gsi_client_deliver(member, &r->d);
+	else if (late)
+		answer(gsi, g->user, &r->d, &m);
+	return member || late;
+}
+
+void gsi_follows(struct gsi *gsi)
+{
+	if (!gsi->back_by_ms)
+		gsi->back_by_ms = link_now_ms() + BACK_MS;
+}
+
+void gsi_listens(struct gsi *gsi)
+{
+	for (unsigned n = gsi->early.n; n > 0; n--) {
+		struct gsi_early_req *r = gsi_early_take(&gsi->early);
+
+		if (settle_early(gsi, r, false))
+			free(r);
+		else
+			gsi_early_put_back(&gsi->early, r);
+	}
+	plan_early(gsi);
+}
+
+static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct gsi *gsi = w->data;
+
+	(void)loop;
+	(void)revents;
+	while (gsi_early_next_ms(&gsi->early) <= link_now_ms()) {
+		struct gsi_early_req *r = gsi_early_take(&gsi->early);
+
+		settle_early(gsi, r, true);
+		free(r);
+	}
+	plan_early(gsi);
+}
+
+/* ---- what comes in ---- */
+
+void gsi_input(struct gsi *gsi, struct qp1 *q, struct agent_gsi_dgram *d)
+{
+	static const enum agent_gsi_counter drops[] = {
+		[GSI_MAD_FORM] = AGENT_GSI_COUNT_rx_form,
+		[GSI_MAD_KEY] = AGENT_GSI_COUNT_rx_key,
+		[GSI_MAD_ICRC] = AGENT_GSI_COUNT_rx_icrc,
+	};
+	struct gsi_client *member;
+	struct rocemu_cm_msg m;
+	enum gsi_mad_verdict v;
+
+	count(gsi, AGENT_GSI_COUNT_rx);
+	v = gsi_mad_decode(d, &m);
+	if (v) {
+		count(gsi, drops[v]);
+		return;
+	}
+	member = whose(gsi, q, d, &m);
+	if (member) {
+		gsi_client_deliver(member, d);
+		return;
+	}
+	if (keep_early(gsi, d, &m))
+		return;
+	/* A DREQ that crosses a will is answered all the same. */
+	if (ends_will(gsi, d, &m) && m.attr_id != ROCEMU_CM_DREQ)
+		return;
+	answer(gsi, q, d, &m);
+}
+
+void gsi_returned(struct gsi *gsi, struct qp1 *q, struct agent_gsi_dgram *d, int error)
+{
+	struct gsi_client *member;
+	struct rocemu_cm_msg m;
+	uint64_t service_id;
+
+	/* Whoever made this up has seen the request: its ICRC is right. */
+	if (error != ECONNREFUSED && error != EHOSTUNREACH && error != ENETUNREACH)
+		return;
+	if (gsi_mad_decode(d, &m) || !gsi_mad_service(&m, &service_id))
+		return;
+	member = member_of(gsi, gsi_mad_sender_id(&m));
+	if (member && gsi_set_has(&q->members, member->number))
+		gsi_client_unreached(member, gsi_mad_sender_id(&m), error);
+}
+
+/* The QP 1 that a client's datagram goes out from; NULL: it is none that the client may send. */
+static struct qp1 *check_outgoing(struct gsi *gsi, const struct gsi_client *member,
+				  struct agent_gsi_dgram *d, struct rocemu_cm_msg *m)
+{
+	const struct group *g = groups_find(gsi->groups, &d->src, d->scope_id);
+	struct qp1 *q = g ? g->user : NULL;
+	uint32_t id;
+
+	d->ip_id = 0;
+	if (!q || !gsi_set_has(&q->members, member->number) ||
+	    rocemu_gid_is_ipv4(&d->src) != rocemu_gid_is_ipv4(&d->dst) || gsi_mad_decode(d, m) ||
+	    d->ip_id != 0)
+		return NULL;
+	/* Nobody speaks in another's name. */
+	id = gsi_mad_sender_id(m);
+	return id == 0 || member_of(gsi, id) == member ? q : NULL;
+}
+
+/* What a client says to a requester shows that it has seen the request. */
+static void note_seen(struct gsi *gsi, const struct gsi_client *member, const struct rocemu_gid *to,
+		      const struct rocemu_cm_msg *m)
+{
+	const struct gsi_req_id id = {.src = *to,
+				     .comm_id = gsi_mad_receiver_id(m),
+				     .tid = m->tid,
+				     .sidr = m->attr_id == ROCEMU_CM_SIDR_REP};
+
+	gsi_reqs_seen(&gsi->reqs, &id, member->number);
+}
+
+static void plan_wills(struct gsi *gsi);
+
+static void set_will(struct gsi *gsi, struct gsi_client *member, const struct gsi_frame *f,
+		     const struct rocemu_cm_msg *m)
+{
+	bool dreq = m->attr_id == ROCEMU_CM_DREQ;
+
+	/* A DREP is sent once, as a REJ. */
+	bool once = m->attr_id == ROCEMU_CM_REJ || m->attr_id == ROCEMU_CM_DREP;
+
+	if (member_of(gsi, f->comm_id) != member || (!dreq && !once) ||
+	    gsi_exits_set(&gsi->exit_mads, &member->exit_mads, &member->nexits, f, dreq))
+		count(gsi, AGENT_GSI_COUNT_tx_refused);
+}
+
+void gsi_frame(struct gsi *gsi, struct gsi_client *member, const struct gsi_frame *f)
+{
+	struct agent_gsi_dgram d = f->d;
+	struct rocemu_cm_msg m;
+	struct qp1 *q;
+
+	if (f->type == GSI_FRAME_UNREACHED) {
+		count(gsi, AGENT_GSI_COUNT_tx_refused);
+		return;
+	}
+	if (!d.len) {
+		if (member_of(gsi, f->comm_id) == member)
+			gsi_exits_clear(&gsi->exit_mads, &member->nexits, f->comm_id);
+		return;
+	}
+	q = check_outgoing(gsi, member, &d, &m);
+	if (!q) {
+		log_debug("client %u: a MAD that is not its to send", member->number);
+		count(gsi, AGENT_GSI_COUNT_tx_refused);
+		return;
+	}
+	note_seen(gsi, member, &d.dst, &m);
+	if (f->type == GSI_FRAME_EXIT)
+		set_will(gsi, member, f, &m);
+	else
+		send_from(gsi, q, &d, AGENT_GSI_COUNT_tx);
+}
+
+/* A client has died with requests that it has not even read: whoever sent them shall not wait for
+ * its next try, when there may be no agent here any more. */
+static void answer_unseen(struct gsi *gsi, uint16_t number)
+{
+	struct gsi_req req;
+	unsigned at = 0;
+
+	while (gsi_reqs_take_unseen(&gsi->reqs, number, link_now_ms(), &at, &req)) {
+		const struct group *g = groups_find(gsi->groups, &req.dst, req.scope_id);
+		const struct agent_gsi_dgram d = {.src = req.id.src,
+						 .dst = req.dst,
+						 .scope_id = req.scope_id,
+						 .tclass = req.tclass};
+		struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ, .tid = req.id.tid};
+
+		if (req.id.sidr) {
+			m.attr_id = ROCEMU_CM_SIDR_REQ;
+			m.sidr_req.request_id = req.id.comm_id;
+			m.sidr_req.service_id = req.service_id;
+		} else {
+			m.req.local_comm_id = req.id.comm_id;
+		}
+		if (g && g->user)
+			answer(gsi, g->user, &d, &m);
+	}
+}
+
+void gsi_client_gone(struct gsi *gsi, struct gsi_client *m)
+{
+	gsi_ports_drop(&gsi->ports, &m->ports);
+	if (gsi->leaving) {
+		gsi_exits_forget(&gsi->exit_mads, &m->exit_mads);
+	} else {
+		gsi_exits_execute(&gsi->exit_mads, &m->exit_mads, link_now_ms());
+		answer_unseen(gsi, m->number);
+	}
+	list_for_each (it, &gsi->groups->all) {
+		struct qp1 *q = list_entry(it, struct group, node)->user;
+
+		if (q)
+			gsi_set_remove(&q->members, m->number);
+	}
+	gsi->members[m->number] = NULL;
+	gsi->nmembers--;
+	plan_wills(gsi);
+}
+
+static void plan_wills(struct gsi *gsi)
+{
+	uint64_t next = gsi_exits_next_ms(&gsi->exit_mads), now = link_now_ms();
+	double wait_s = next > now ? (double)(next - now) * 1e-3 : 0;
+
+	ev_timer_stop(gsi->loop, &gsi->will_timer);
+	if (next == UINT64_MAX)
+		return;
+	ev_now_update(gsi->loop);
+	ev_timer_set(&gsi->will_timer, MAX(wait_s, WILLS_PAUSE_S), 0.);
+	ev_timer_start(gsi->loop, &gsi->will_timer);
+}
+
+static void on_will_timer(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct gsi *gsi = w->data;
+	bool busy = gsi_is_busy(gsi);
+
+	(void)loop;
+	(void)revents;
+	for (unsigned i = 0; i < WILLS_BURST; i++) {
+		const struct agent_gsi_dgram *d = gsi_exits_take(&gsi->exit_mads, link_now_ms());
+		const struct group *g;
+
+		if (!d)
+			break;
+		g = groups_find(gsi->groups, &d->src, d->scope_id);
+		if (g && g->user)
+			send_from(gsi, g->user, d, AGENT_GSI_COUNT_exit_sent);
+	}
+	gsi->counters[AGENT_GSI_COUNT_exit_given_up] = gsi->exit_mads.given_up;
+	plan_wills(gsi);
+	if (busy && !gsi_is_busy(gsi))
+		gsi->on_calm(gsi->user);
+}
+
+static void list_clients(const struct gsi *gsi, unsigned from, struct agent_gsi_page *pg)
+{
+	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++) {
+		const struct gsi_client *m = gsi->members[i];
+
+		if (!m || pg->clients_total++ < from || pg->nclients == AGENT_GSI_PAGE_CLIENTS)
+			continue;
+		pg->clients[pg->nclients++] = (struct agent_gsi_client_info){
+			.pid = m->conn->pid,
+			.uid = m->conn->uid,
+			.number = m->number,
+			.addrs = (uint16_t)m->naddrs,
+			.binds = m->nports,
+			.exit_mads = m->nexits,
+			.queued = m->queued,
+			.delivered = m->delivered,
+			.dropped = m->dropped,
+		};
+	}
+}
+
+static void list_listeners(const struct gsi *gsi, unsigned from, struct agent_gsi_page *pg)
+{
+	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++) {
+		if (!gsi->members[i])
+			continue;
+		list_for_each (it, &gsi->members[i]->ports) {
+			const struct gsi_port *p = list_entry(it, struct gsi_port, of_client);
+
+			if (!p->listens || pg->listeners_total++ < from ||
+			    pg->nlisteners == AGENT_GSI_PAGE_LISTENERS)
+				continue;
+			pg->listeners[pg->nlisteners++] =
+				(struct agent_gsi_listener_info){p->number, p->bind};
+		}
+	}
+}
+
+void gsi_status(const struct gsi *gsi, unsigned from_client, unsigned from_listener,
+	       struct agent_gsi_page *pg)
+{
+	memset(pg, 0, sizeof(*pg));
+	memcpy(pg->counters, gsi->counters, sizeof(pg->counters));
+	pg->lingering = gsi->exit_mads.due_count;
+	list_clients(gsi, from_client, pg);
+	list_listeners(gsi, from_listener, pg);
+}
