@@ -3,21 +3,25 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <unistd.h>
 
-#include "agent/client-book.h"
+#include "agent/client-regs.h"
 #include "agent/link.h"
 #include "agent/socket.h"
 #include "base/log.h"
 #include "base/util.h"
 
-enum { SEND_WAIT_MS = 50 }; /* a burst of a thousand takes the agent less */
+/* Frames that wait for the agent. MADs beyond it are lost, as packets are; exit MADs are not. */
+enum { QUEUE_MAX = 16384, QUEUE_MAX_EXIT = 4 * QUEUE_MAX };
+
+struct queued {
+	struct list node;
+	struct gsi_frame frame;
+};
 
 struct agent_gsi {
 	struct agent_realm realm; /* of the agent that gave the number */
@@ -26,11 +30,10 @@ struct agent_gsi {
 	int frames;		  /* second socket; -1 together with fd */
 	int token;		  /* holds the number */
 	uint16_t number;
-	struct gsi_book book; /* what the next agent is to be told, too */
+	struct gsi_regs regs; /* what the next agent is to be told, too */
 	bool lost;		  /* a binding, with an agent; text says which */
-	uint8_t rx[GSI_FRAME_MAX]; /* what agent_gsi_recv() lends */
-	uint32_t unreached_id;	  /* see agent_gsi_unreached() */
-	int unreached_error;
+	struct list queue; /* frames to send, oldest first */
+	unsigned queued;
 	char text[AGENT_TEXT_MAX];
 };
 
@@ -67,8 +70,18 @@ int agent_gsi_fd(const struct agent_gsi *c)
 	return c->frames;
 }
 
+static void drop_queue(struct agent_gsi *c)
+{
+	list_for_each_safe (it, next, &c->queue)
+		free(list_entry(it, struct queued, node));
+	list_init(&c->queue);
+	c->queued = 0;
+}
+
+/* What waits is lost, as on any network; exit MADs are in the registrations. */
 static void disconnect(struct agent_gsi *c)
 {
+	drop_queue(c);
 	link_close_fd(&c->frames);
 	link_close_fd(&c->fd);
 }
@@ -95,7 +108,6 @@ static int ask(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value)
 static int hello(struct agent_gsi *c)
 {
 	struct agent_msg m = {.type = AGENT_GSI_HELLO, .u.gsi_number.number = c->number}, answer;
-	struct timeval tv = {.tv_sec = LINK_TIMEOUT_MS / 1000};
 	int r;
 
 	if (c->number)
@@ -115,7 +127,6 @@ static int hello(struct agent_gsi *c)
 		c->number = answer.u.gsi_number.number;
 		c->token = answer.fds[1];
 	}
-	(void)setsockopt(c->frames, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
 	return 0;
 }
 
@@ -154,7 +165,8 @@ int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen)
 	}
 	c->pid = getpid();
 	c->fd = c->frames = c->token = -1;
-	gsi_book_init(&c->book);
+	list_init(&c->queue);
+	gsi_regs_init(&c->regs);
 	r = join(c);
 	if (r) {
 		snprintf(errbuf, errlen, "%s", c->text);
@@ -180,30 +192,68 @@ void agent_gsi_free(struct agent_gsi *c)
 	if (!c)
 		return;
 	agent_gsi_forget(c);
-	gsi_book_fini(&c->book);
+	drop_queue(c);
+	gsi_regs_fini(&c->regs);
 	free(c);
 }
 
-/* Wait, if need be, until the agent has taken what came before: for a moment only, or as for an
- * answer. */
-static int send_frame(struct agent_gsi *c, const uint8_t *buf, size_t len, bool patient)
+static int enqueue(struct agent_gsi *c, const struct gsi_frame *f, unsigned max)
 {
-	struct pollfd pfd = {.fd = c->frames, .events = POLLOUT};
-	int flags = MSG_NOSIGNAL | (patient ? 0 : MSG_DONTWAIT);
+	struct queued *e = c->queued < max ? malloc(sizeof(*e)) : NULL;
+
+	if (!e)
+		return fail(c, -EAGAIN, "the agent does not keep up");
+	e->frame = *f;
+	list_append(&c->queue, &e->node);
+	c->queued++;
+	return 0;
+}
+
+/* @return 0, -EAGAIN: there is no room, or -ENOTCONN. */
+static int send_now(struct agent_gsi *c, const struct gsi_frame *f)
+{
 	ssize_t n;
+
+	do
+		n = send(c->frames, f, sizeof(*f), MSG_NOSIGNAL | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return 0;
+	return errno == EAGAIN || errno == ENOBUFS ? -EAGAIN : -ENOTCONN;
+}
+
+/* Never waits: what the agent has no room for is queued, up to max frames. */
+static int send_frame(struct agent_gsi *c, const struct gsi_frame *f, unsigned max)
+{
+	int r;
 
 	if (c->frames < 0)
 		return fail(c, -ENOTCONN, "there is no agent now");
-	do
-		n = send(c->frames, buf, len, flags);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN && !patient && poll(&pfd, 1, SEND_WAIT_MS) > 0)
-		n = send(c->frames, buf, len, flags);
-	if (n >= 0)
-		return 0;
-	if (errno == EAGAIN || errno == ENOBUFS)
-		return fail(c, -EAGAIN, "the agent does not keep up");
-	return fail(c, -ENOTCONN, "the agent has died");
+	r = c->queued ? -EAGAIN : send_now(c, f);
+	if (r == -EAGAIN)
+		return enqueue(c, f, max);
+	return r ? fail(c, r, "the agent has died") : 0;
+}
+
+bool agent_gsi_flush(struct agent_gsi *c)
+{
+	struct list *first;
+
+	while (c->frames >= 0 && (first = list_first(&c->queue))) {
+		struct queued *e = list_entry(first, struct queued, node);
+
+		if (send_now(c, &e->frame))
+			break;
+		list_remove(&e->node);
+		free(e);
+		c->queued--;
+	}
+	return c->queued == 0;
+}
+
+bool agent_gsi_waits(const struct agent_gsi *c)
+{
+	return c->queued > 0;
 }
 
 static struct agent_msg open_msg(const struct opened *o)
@@ -232,19 +282,17 @@ static void lose(struct agent_gsi *c, struct binding *b)
 		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
 	log_warn("%s", c->text);
 	c->lost = true;
-	gsi_book_drop_binding(&c->book, b);
+	gsi_regs_drop_binding(&c->regs, b);
 }
 
 static int replay_opened(struct agent_gsi *c, struct opened *o)
 {
 	struct agent_msg m = open_msg(o);
-	uint64_t sport;
-	int r = ask(c, &m, &sport);
+	uint64_t nothing;
+	int r = ask(c, &m, &nothing);
 
 	if (r)
 		log_warn("%s", c->text);
-	else
-		o->sport = (uint16_t)sport;
 	return c->fd < 0 ? r : 0;
 }
 
@@ -269,23 +317,22 @@ static int replay(struct agent_gsi *c)
 {
 	int r = 0;
 
-	list_for_each (it, &c->book.opened) {
+	list_for_each (it, &c->regs.opened) {
 		r = replay_opened(c, list_entry(it, struct opened, node));
 		if (r)
 			return r;
 	}
-	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
-		list_for_each_safe (it, next, &c->book.bindings[i]) {
+	for (unsigned i = 0; i < REGS_BUCKETS; i++) {
+		list_for_each_safe (it, next, &c->regs.bindings[i]) {
 			r = replay_binding(c, list_entry(it, struct binding, node));
 			if (r)
 				return r;
 		}
 	}
-	for (unsigned i = 0; i < BOOK_BUCKETS; i++) {
-		list_for_each (it, &c->book.exit_mads[i]) {
-			const struct will *w = list_entry(it, struct will, node);
-
-			r = send_frame(c, w->frame, w->len, true);
+	for (unsigned i = 0; i < REGS_BUCKETS; i++) {
+		list_for_each (it, &c->regs.exit_mads[i]) {
+			r = send_frame(c, &list_entry(it, struct exit_reg, node)->frame,
+				       QUEUE_MAX_EXIT);
 			if (r)
 				return r;
 		}
@@ -317,8 +364,7 @@ static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *val
 	return r ? r : ask(c, m, value);
 }
 
-int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
-		   uint16_t *sport)
+int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id)
 {
 	struct opened *o;
 	struct agent_msg m;
@@ -327,7 +373,7 @@ int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t 
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	o = gsi_book_find_opened(&c->book, addr, scope_id);
+	o = gsi_regs_find_opened(&c->regs, addr, scope_id);
 	if (!o) {
 		o = calloc(1, sizeof(*o));
 		if (!o)
@@ -340,17 +386,13 @@ int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t 
 			free(o);
 			return r;
 		}
-		o->sport = (uint16_t)value;
-		gsi_book_add_opened(&c->book, o);
+		gsi_regs_add_opened(&c->regs, o);
 	}
-	if (sport)
-		*sport = o->sport;
 	return 0;
 }
 
-int agent_gsi_recv(struct agent_gsi *c, struct agent_gsi_dgram *d)
+int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
 {
-	struct gsi_frame f;
 	ssize_t n = 0;
 	int r;
 
@@ -358,19 +400,12 @@ int agent_gsi_recv(struct agent_gsi *c, struct agent_gsi_dgram *d)
 		return not_ours(c);
 	while (c->frames >= 0) {
 		do
-			n = recv(c->frames, c->rx, sizeof(c->rx), MSG_DONTWAIT);
+			n = recv(c->frames, f, sizeof(*f), MSG_DONTWAIT | MSG_TRUNC);
 		while (n < 0 && errno == EINTR);
 		if (n <= 0)
 			break;
-		if (gsi_frame_decode(c->rx, (size_t)n, &f) || f.type == GSI_FRAME_EXIT)
-			continue;
-		if (f.type == GSI_FRAME_UNREACHED) {
-			c->unreached_id = f.comm_id;
-			c->unreached_error = f.error;
-			return 2;
-		}
-		*d = f.d;
-		return 1;
+		if (gsi_frame_ok(f, (size_t)n) && f->type <= GSI_FRAME_UNREACHED)
+			return 1;
 	}
 	if (c->frames < 0 || n == 0 || errno != EAGAIN) {
 		r = rejoin(c);
@@ -384,22 +419,16 @@ int agent_gsi_recv(struct agent_gsi *c, struct agent_gsi_dgram *d)
 	return 0;
 }
 
-int agent_gsi_unreached(const struct agent_gsi *c, uint32_t *comm_id)
+int agent_gsi_send(struct agent_gsi *c, const struct gsi_mad *m, bool echo)
 {
-	*comm_id = c->unreached_id;
-	return c->unreached_error;
-}
-
-int agent_gsi_send(struct agent_gsi *c, const struct agent_gsi_dgram *d)
-{
-	struct gsi_frame f = {.type = GSI_FRAME_DGRAM, .d = *d};
-	uint8_t buf[GSI_FRAME_MAX];
-
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (d->len != AGENT_GSI_DGRAM_LEN)
-		return fail(c, -EINVAL, "no packet of QP 1 has that length");
-	return send_frame(c, buf, gsi_frame_encode(&f, buf), false);
+	return send_frame(c,
+			  &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
+					      .type = GSI_FRAME_MAD,
+					      .echo = echo,
+					      .m = *m},
+			  QUEUE_MAX);
 }
 
 int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key)
@@ -410,20 +439,20 @@ int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *k
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (c->book.nbindings >= AGENT_GSI_BINDS_MAX)
+	if (c->regs.nbindings >= AGENT_GSI_BINDS_MAX)
 		return fail(c, -ENOBUFS, "this process has as many ports as the agent lets it");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return fail(c, -ENOMEM, "out of memory");
 	b->bind = *bind;
-	b->key = gsi_book_new_key(&c->book);
+	b->key = gsi_regs_new_key(&c->regs);
 	m = bind_msg(b);
 	r = request(c, &m, &b->bind.service_id);
 	if (r) {
 		free(b);
 		return r;
 	}
-	gsi_book_add_binding(&c->book, b);
+	gsi_regs_add_binding(&c->regs, b);
 	*bind = b->bind;
 	*key = b->key;
 	return 0;
@@ -443,14 +472,14 @@ int agent_gsi_listen(struct agent_gsi *c, uint32_t key)
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	b = gsi_book_find_binding(&c->book, key);
+	b = gsi_regs_find_binding(&c->regs, key);
 	if (!b)
 		return no_such_key(c);
 	if (b->listens)
 		return 0;
 	r = request(c, &m, &nothing);
 	/* The binding may have been lost with an agent. */
-	b = gsi_book_find_binding(&c->book, key);
+	b = gsi_regs_find_binding(&c->regs, key);
 	if (!r && b)
 		b->listens = true;
 	return r;
@@ -464,66 +493,63 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	b = gsi_book_find_binding(&c->book, key);
+	b = gsi_regs_find_binding(&c->regs, key);
 	if (!b)
 		return no_such_key(c);
-	gsi_book_drop_binding(&c->book, b);
+	gsi_regs_drop_binding(&c->regs, b);
 	/* An agent that died has forgotten it; the next one will not hear of it. */
 	if (c->fd >= 0)
 		(void)ask(c, &m, &nothing);
 	return 0;
 }
 
-/*
- * Wills are waited with when the agent is behind, since one that is missing is noticed too late. No
- * agent is no error: rejoin() shows them to the next one.
- */
-static void send_will(struct agent_gsi *c, const uint8_t *frame, size_t len)
+/* No agent is no error: rejoin() shows the registrations to the next one. */
+static void send_exit(struct agent_gsi *c, const struct gsi_frame *f)
 {
-	if (send_frame(c, frame, len, true) == -EAGAIN)
+	if (send_frame(c, f, QUEUE_MAX_EXIT) == -EAGAIN)
 		disconnect(c);
 }
 
-int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *will)
+int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad)
 {
-	struct gsi_frame f = {.type = GSI_FRAME_EXIT,
-			     .comm_id = comm_id,
-			     .cm_timeout = will->cm_timeout,
-			     .retries = will->retries,
-			     .d = will->dgram};
-	struct will *w;
+	struct exit_reg *e;
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (comm_id >> AGENT_GSI_ID_BITS != c->number || will->dgram.len != AGENT_GSI_DGRAM_LEN)
-		return fail(c, -EINVAL, "a will for an ID that is not ours, or without a packet");
-	w = gsi_book_find_will(&c->book, comm_id);
-	if (!w) {
-		if (c->book.nexits >= AGENT_GSI_EXITS_MAX)
-			return fail(c, -ENOBUFS, "as many wills as the agent keeps are there");
-		w = calloc(1, sizeof(*w));
-		if (!w)
+	if (comm_id >> AGENT_GSI_ID_BITS != c->number)
+		return fail(c, -EINVAL, "an exit MAD for an ID of another process");
+	e = gsi_regs_find_exit(&c->regs, comm_id);
+	if (!e) {
+		if (c->regs.nexits >= AGENT_GSI_EXITS_MAX)
+			return fail(c, -ENOBUFS, "as many exit MADs as the agent keeps are there");
+		e = calloc(1, sizeof(*e));
+		if (!e)
 			return fail(c, -ENOMEM, "out of memory");
-		w->comm_id = comm_id;
-		gsi_book_add_will(&c->book, w);
+		e->comm_id = comm_id;
+		gsi_regs_add_exit(&c->regs, e);
 	}
-	w->len = gsi_frame_encode(&f, w->frame);
-	send_will(c, w->frame, w->len);
+	e->frame = (struct gsi_frame){.magic = GSI_FRAME_MAGIC,
+				      .type = GSI_FRAME_EXIT_SET,
+				      .comm_id = comm_id,
+				      .cm_timeout = exit_mad->cm_timeout & 31,
+				      .retries = exit_mad->retries & 15,
+				      .m = exit_mad->mad};
+	send_exit(c, &e->frame);
 	return 0;
 }
 
 int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id)
 {
-	struct gsi_frame f = {.type = GSI_FRAME_EXIT, .comm_id = comm_id};
-	uint8_t buf[GSI_FRAME_MAX];
-	struct will *w;
+	struct exit_reg *e;
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	w = gsi_book_find_will(&c->book, comm_id);
-	if (!w)
+	e = gsi_regs_find_exit(&c->regs, comm_id);
+	if (!e)
 		return 0;
-	gsi_book_drop_will(&c->book, w);
-	send_will(c, buf, gsi_frame_encode(&f, buf));
+	gsi_regs_drop_exit(&c->regs, e);
+	send_exit(c, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
+					 .type = GSI_FRAME_EXIT_CLEAR,
+					 .comm_id = comm_id});
 	return 0;
 }

@@ -7,11 +7,11 @@
  * and is given a number by it: the upper 10 bits of every communication ID and SIDR request ID the
  * process makes up (agent_comm_id()), by which answers find their way back. State machines, timeouts
  * and retries are the process's; the agent routes, and keeps what must outlive a process: its
- * number, the ports in use, and its wills.
+ * number, the ports in use, and its exit MADs.
  *
  * When the agent dies, the next call that notices finds or spawns the next agent and shows it
- * number, addresses, bindings and wills again. Lost are datagrams under way (peers repeat them),
- * wills of processes that died before, and, if somebody else took its port in the meantime, a
+ * number, addresses, bindings and exit MADs again. Lost are MADs under way (peers repeat them), exit
+ * MADs of processes that died before, and, if somebody else took its port in the meantime, a
  * binding: see agent_gsi_recv().
  *
  * Without threads or a loop: all calls for one client are serialised by the caller. Calls that wait
@@ -28,6 +28,7 @@
 
 #include <rocemu/wire.h>
 
+#include "agent/gsi-frame.h"
 #include "agent/protocol.h"
 
 struct agent_gsi;
@@ -42,7 +43,7 @@ struct agent_gsi;
 int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen);
 
 /**
- * Close the connection. Bindings are gone; wills that are still set are sent. NULL is allowed. In a
+ * Close the connection. Bindings are gone; exit MADs that are still set are sent. NULL is allowed. In a
  * forked child it only gives the memory back.
  */
 void agent_gsi_free(struct agent_gsi *c);
@@ -71,56 +72,51 @@ static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
 
 /**
  * Take part in QP 1 of an address of this host: allows to send from it, and makes wildcard
- * listeners hear of what comes to it. Twice is as good as once.
+ * listeners hear of what comes to it. Idempotent.
  *
  * @param scope_id interface index for link-local IPv6 addresses, else 0.
- * @param sport    the UDP source port that the agent sends from on this address: to be the one of
- *the datagrams and of their ICRC. NULL is allowed.
  * @return 0, or -errno as agent_client_socket() has it (-EADDRINUSE: port 4791 is another
  *	   program's, -EADDRNOTAVAIL, -EPERM, ...).
  */
-int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
-		   uint16_t *sport);
+int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
- * To be watched for readability: a datagram is there, or the agent has died. -1: there is no agent
- * now; call agent_gsi_recv() again later, with a growing pause. May be another one after any call.
+ * To be watched for readability: a frame is there, or the agent has died; and for writability while
+ * agent_gsi_waits(). -1: there is no agent now; call agent_gsi_recv() again later, with a growing
+ * pause. May be another one after any call.
  */
 int agent_gsi_fd(const struct agent_gsi *c);
 
 /**
- * Take the next datagram, without waiting. *d and d->data are valid until the next call. The agent
- * has checked its form: a MAD of communication management from QP 1 to QP 1 with the right Q_Key,
- * P_Key and ICRC, whose communication ID is ours or whose service ID we listen on (or did when the
- * request first came), or a REJ of a request that came to us.
+ * Take the next frame, without waiting: a MAD of communication management, whose communication ID is
+ * ours or whose service ID we listen on (or did when the request first came), or a REJ of a request
+ * that came to us (GSI_FRAME_MAD); one of ours as it was sent (GSI_FRAME_SENT); a request of ours
+ * did not arrive (GSI_FRAME_UNREACHED: comm_id of the REQ, or request ID of the SIDR_REQ; error
+ * ECONNREFUSED: nobody has the port there, EHOSTUNREACH, ENETUNREACH). When the agent has died, this
+ * is where the next one is found.
  *
- * When the agent has died, this is where the next one is found.
- *
- * @return 1: *d is filled; 2: a request of ours did not get to its destination, see
- *	   agent_gsi_unreached(); 0: there is none now, -EADDRINUSE: another agent lacks a binding that
+ * @return 1: *f is filled; 0: there is none now, -EADDRINUSE: another agent lacks a binding that
  *	   could not be had again (it is gone, agent_gsi_text() says which; all else is there),
  *	   or -errno: there is no agent now.
  */
-int agent_gsi_recv(struct agent_gsi *c, struct agent_gsi_dgram *d);
+int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f);
 
 /**
- * After agent_gsi_recv() returned 2. *comm_id: of the REQ, or request ID of the SIDR_REQ.
- * @return the errno: ECONNREFUSED: nobody has the port there; EHOSTUNREACH, ENETUNREACH.
+ * Send a MAD from QP 1 of an address that was opened; m->sport, ip_id and hdr are the agent's to fill
+ * in. Communication IDs in it must be ours. As on any network there is no answer: what the agent
+ * refuses it counts and drops (rocemu-agent --status). Never waits: when the agent does not keep
+ * up, MADs are queued here until agent_gsi_flush().
+ *
+ * @param echo the agent returns it as it was sent (GSI_FRAME_SENT).
+ * @return 0: on its way or queued; -EAGAIN: the queue is full, to be treated as a packet lost;
+ *	   -ENOTCONN: there is no agent now, likewise.
  */
-int agent_gsi_unreached(const struct agent_gsi *c, uint32_t *comm_id);
+int agent_gsi_send(struct agent_gsi *c, const struct gsi_mad *m, bool echo);
 
-/**
- * Send a datagram from QP 1 of an address that was opened. d->data is the whole UDP payload, BTH to
- * ICRC, AGENT_GSI_DGRAM_LEN bytes, sealed with IPv4 identification 0, flags "don't fragment" and
- * d->sport. Communication IDs in it must be ours. As on any network there is no answer: what the
- * agent does not take it counts and drops (rocemu-agent --status).
- *
- * When the agent is behind by a socket's buffer it is waited for, at most 50 ms.
- *
- * @return 0: on its way; -EINVAL: wrong length; -EAGAIN: the agent does not keep up, to be treated
- *	   as a packet lost; -ENOTCONN: there is no agent now, likewise.
- */
-int agent_gsi_send(struct agent_gsi *c, const struct agent_gsi_dgram *d);
+/** Send what is queued, as far as the agent has room. @return nothing is left. */
+bool agent_gsi_flush(struct agent_gsi *c);
+/** Is anything queued? */
+bool agent_gsi_waits(const struct agent_gsi *c);
 
 /**
  * Take a port or service ID. A binding with port 0 in one of the port spaces of
@@ -156,22 +152,22 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key);
 
 /** What is to be sent for a connection when this process ends. */
 struct agent_exit_mad {
-	struct agent_gsi_dgram dgram; /* a REJ, or a DREQ, as for agent_gsi_send() */
-	uint8_t cm_timeout;	     /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
-	uint8_t retries;	     /* ... so often, 0-15, until DREP, REJ or DREQ comes */
+	struct gsi_mad mad;  /* a REJ, or a DREQ, as for agent_gsi_send() */
+	uint8_t cm_timeout;  /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
+	uint8_t retries;     /* ... so often, 0-15, until DREP, REJ or DREQ comes */
 };
 
 /**
- * Leave a will for a communication ID of ours, in the place of an earlier one. The agent sends it
- * when the connection to us breaks, whatever the reason, SIGKILL included. Does not wait for an
- * answer. At most AGENT_GSI_EXITS_MAX at a time.
+ * Set the exit MAD of a communication ID of ours, in the place of an earlier one. The agent sends it
+ * when the connection to us breaks, whatever the reason, SIGKILL included. Does not wait. At most
+ * AGENT_GSI_EXITS_MAX at a time.
  *
- * @return 0, -EINVAL: comm_id is not ours, or the datagram's length is wrong; -ENOBUFS: too many;
- *	   -ENOMEM. No connection is no error: the next agent will be told.
+ * @return 0, -EINVAL: comm_id is not ours; -ENOBUFS: too many; -ENOMEM. No connection is no error:
+ *	   the next agent is shown it.
  */
-int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *will);
+int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad);
 
-/** Take it back. @return 0, also when there is none. */
+/** The ID has none any more. @return 0, also when there is none. */
 int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id);
 
 #endif

@@ -21,8 +21,7 @@ enum {
 
 struct queued {
 	struct list node;
-	size_t len;
-	uint8_t frame[GSI_FRAME_MAX];
+	struct gsi_frame frame;
 };
 
 static void gsi_number_part(unsigned number, char part[static 16])
@@ -32,7 +31,7 @@ static void gsi_number_part(unsigned number, char part[static 16])
 
 /*
  * Numbers go round, so that late messages for a dead client do not meet a new one; one is in use as
- * long as its token is open somewhere, or a will with it is under way.
+ * long as its token is open somewhere, or an exit MAD with it is under way.
  */
 static int take_number(struct gsi *gsi, int *token)
 {
@@ -137,21 +136,20 @@ int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *t
 /* @return 1: a frame was taken, 0: none is there, -ECONNRESET: the client has ended. */
 static int read_one(struct gsi_client *m)
 {
-	uint8_t buf[GSI_FRAME_MAX];
 	struct gsi_frame f;
 	ssize_t n;
 
 	do
-		n = recv(m->fd, buf, sizeof(buf), MSG_DONTWAIT | MSG_TRUNC);
+		n = recv(m->fd, &f, sizeof(f), MSG_DONTWAIT | MSG_TRUNC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EAGAIN ? 0 : -ECONNRESET;
 	if (n == 0)
 		return -ECONNRESET;
-	if ((size_t)n > sizeof(buf) || gsi_frame_decode(buf, (size_t)n, &f))
-		m->gsi->counters[AGENT_GSI_COUNT_tx_refused]++;
-	else
+	if (gsi_frame_ok(&f, (size_t)n))
 		gsi_frame(m->gsi, m, &f);
+	else
+		m->gsi->counters[AGENT_GSI_COUNT_tx_refused]++;
 	return 1;
 }
 
@@ -190,17 +188,17 @@ void gsi_client_free(struct gsi_client *m)
 	free(m);
 }
 
-static ssize_t send_frame(struct gsi_client *m, const uint8_t *buf, size_t len)
+static ssize_t send_frame(struct gsi_client *m, const struct gsi_frame *f)
 {
 	ssize_t n;
 
 	do
-		n = send(m->fd, buf, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = send(m->fd, f, sizeof(*f), MSG_DONTWAIT | MSG_NOSIGNAL);
 	while (n < 0 && errno == EINTR);
 	return n;
 }
 
-static void enqueue(struct gsi_client *m, const uint8_t *buf, size_t len)
+static void enqueue(struct gsi_client *m, const struct gsi_frame *f)
 {
 	struct queued *e = m->queued < GSI_QUEUE_MAX ? malloc(sizeof(*e)) : NULL;
 
@@ -209,44 +207,40 @@ static void enqueue(struct gsi_client *m, const uint8_t *buf, size_t len)
 		m->gsi->counters[AGENT_GSI_COUNT_queue_full]++;
 		return;
 	}
-	e->len = len;
-	memcpy(e->frame, buf, len);
+	e->frame = *f;
 	list_append(&m->queue, &e->node);
 	m->queued++;
 	ev_io_start(m->gsi->loop, &m->writer);
 }
 
-static void count_delivered(struct gsi_client *m)
+static void count_delivered(struct gsi_client *m, const struct gsi_frame *f)
 {
+	if (f->type == GSI_FRAME_SENT)
+		return;
 	m->delivered++;
 	m->gsi->counters[AGENT_GSI_COUNT_delivered]++;
 }
 
 static void deliver(struct gsi_client *m, const struct gsi_frame *f)
 {
-	uint8_t buf[GSI_FRAME_MAX];
-	size_t len = gsi_frame_encode(f, buf);
-
-	if (m->queued || send_frame(m, buf, len) < 0)
+	if (m->queued || send_frame(m, f) < 0)
 		/* A client that has ended is found by its reader. */
-		enqueue(m, buf, len);
+		enqueue(m, f);
 	else
-		count_delivered(m);
+		count_delivered(m, f);
 }
 
-void gsi_client_deliver(struct gsi_client *m, const struct agent_gsi_dgram *d)
+void gsi_client_deliver(struct gsi_client *m, enum gsi_frame_type type, const struct gsi_mad *mad)
 {
-	struct gsi_frame f = {.type = GSI_FRAME_DGRAM, .d = *d};
-
-	deliver(m, &f);
+	deliver(m, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC, .type = type, .m = *mad});
 }
 
 void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error)
 {
-	struct gsi_frame f = {
-		.type = GSI_FRAME_UNREACHED, .comm_id = comm_id, .error = (uint16_t)error};
-
-	deliver(m, &f);
+	deliver(m, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
+				       .type = GSI_FRAME_UNREACHED,
+				       .comm_id = comm_id,
+				       .error = error});
 }
 
 static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
@@ -258,9 +252,9 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 	while ((first = list_first(&m->queue))) {
 		struct queued *e = list_entry(first, struct queued, node);
 
-		if (send_frame(m, e->frame, e->len) < 0 && (errno == EAGAIN || errno == ENOBUFS))
+		if (send_frame(m, &e->frame) < 0 && (errno == EAGAIN || errno == ENOBUFS))
 			return;
-		count_delivered(m);
+		count_delivered(m, &e->frame);
 		list_remove(&e->node);
 		free(e);
 		m->queued--;

@@ -4,14 +4,14 @@
  * queue behind it, and what it holds. A client that does not read costs at most a full queue: what
  * comes then is dropped and counted, and nobody else waits.
  */
-#ifndef AGENT_GSI_MEMBER_H
-#define AGENT_GSI_MEMBER_H
+#ifndef AGENT_GSI_CLIENT_H
+#define AGENT_GSI_CLIENT_H
 
 #include <ev.h>
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/protocol-gsi.h"
+#include "agent/gsi-frame.h"
 #include "base/list.h"
 
 struct gsi;
@@ -41,11 +41,11 @@ struct gsi_client {
  */
 int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *token, int *client_fd);
 
-/** Take what the client sent before its end, and free everything but its wills. */
+/** Take what the client sent before its end, and free everything but its exit MADs. */
 void gsi_client_free(struct gsi_client *m);
 
-/** Give it a datagram. */
-void gsi_client_deliver(struct gsi_client *m, const struct agent_gsi_dgram *d);
+/** Give it a MAD: GSI_FRAME_MAD or GSI_FRAME_SENT. */
+void gsi_client_deliver(struct gsi_client *m, enum gsi_frame_type type, const struct gsi_mad *mad);
 /** Tell it that its request did not get to its destination. */
 void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error);
 

@@ -2,7 +2,6 @@
 #include "agent/gsi-early.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 static struct gsi_early_req *first_of(const struct gsi_early *e)
 {
@@ -25,7 +24,7 @@ void gsi_early_fini(struct gsi_early *e)
 		free(r);
 }
 
-bool gsi_early_add(struct gsi_early *e, const struct agent_gsi_dgram *d, uint64_t now_ms)
+bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, uint64_t now_ms)
 {
 	struct gsi_early_req *r = e->n < GSI_EARLY_MAX ? malloc(sizeof(*r)) : NULL;
 
@@ -33,8 +32,6 @@ bool gsi_early_add(struct gsi_early *e, const struct agent_gsi_dgram *d, uint64_
 		return false;
 	r->due_ms = now_ms + GSI_EARLY_MS;
 	r->d = *d;
-	memcpy(r->data, d->data, sizeof(r->data));
-	r->d.data = r->data;
 	gsi_early_put_back(e, r);
 	return true;
 }

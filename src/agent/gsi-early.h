@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/protocol.h"
 #include "base/list.h"
+#include "wire/gsi.h"
 
 enum { GSI_EARLY_MAX = 64, GSI_EARLY_MS = 1000 };
 
@@ -25,15 +25,14 @@ struct gsi_early {
 struct gsi_early_req {
 	struct list node;
 	uint64_t due_ms; /* is answered then */
-	struct agent_gsi_dgram d;
-	uint8_t data[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad d;
 };
 
 void gsi_early_init(struct gsi_early *e);
 void gsi_early_fini(struct gsi_early *e);
 
-/** Keep a copy of a datagram (of AGENT_GSI_DGRAM_LEN bytes). @return false: there is no room. */
-bool gsi_early_add(struct gsi_early *e, const struct agent_gsi_dgram *d, uint64_t now_ms);
+/** Keep a copy. @return false: there is no room. */
+bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, uint64_t now_ms);
 
 /** Put one back that was taken too soon. */
 void gsi_early_put_back(struct gsi_early *e, struct gsi_early_req *r);

@@ -69,9 +69,7 @@ int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
 	e->interval_ms = interval_ms(f->cm_timeout);
 	e->repeat = repeat;
 	e->left = repeat ? 1u + f->retries : 1;
-	e->dgram = f->d;
-	memcpy(e->bytes, f->d.data, AGENT_GSI_DGRAM_LEN);
-	e->dgram.data = e->bytes;
+	e->mad = f->m;
 	return 0;
 }
 
@@ -139,7 +137,7 @@ bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct roce
 {
 	struct gsi_exit_mad *e = find(w, comm_id);
 
-	if (!e || !e->due || memcmp(e->dgram.dst.raw, src->raw, sizeof(src->raw)) != 0)
+	if (!e || !e->due || memcmp(e->mad.dst.raw, src->raw, sizeof(src->raw)) != 0)
 		return false;
 	forget(w, e);
 	return true;
@@ -172,7 +170,7 @@ static void take_last(struct gsi_exits *w, struct gsi_exit_mad *e)
 	w->taken = e;
 }
 
-const struct agent_gsi_dgram *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms)
+struct gsi_mad *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms)
 {
 	struct list *first;
 
@@ -195,7 +193,7 @@ const struct agent_gsi_dgram *gsi_exits_take(struct gsi_exits *w, uint64_t now_m
 		} else {
 			take_last(w, e);
 		}
-		return &e->dgram;
+		return &e->mad;
 	}
 	return NULL;
 }

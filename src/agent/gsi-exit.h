@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Wills: what clients want to be sent when they end. While a client lives its wills are kept in a
- * list of it; when it has ended they are due. A REJ is sent once; a DREQ again and again at the
- * connection's CM timeout until an answer comes or its retries are used up (IBTA 12.10.8). Pure:
- * who owns this asks what is due and sends it.
+ * Exit MADs: sent for a client that has ended. While it lives they are in a list of it; then they
+ * are due. A REJ is sent once; a DREQ is repeated at the connection's CM timeout until an answer
+ * comes or its retries are used up (IBTA 12.10.8). Pure: the owner sends what is due.
  */
 #ifndef AGENT_GSI_WILLS_H
 #define AGENT_GSI_WILLS_H
@@ -11,7 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/protocol-gsi.h"
+#include "agent/gsi-frame.h"
+#include "agent/protocol.h"
 #include "base/list.h"
 
 enum {
@@ -29,13 +29,12 @@ struct gsi_exit_mad {
 	bool repeat;   /* an answer is waited for */
 	bool due;
 	uint64_t due_ms;
-	struct agent_gsi_dgram dgram; /* data is bytes */
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad mad;
 };
 
 struct gsi_exits {
 	struct list by_id[GSI_EXITS_BUCKETS];
-	struct list due; /* of dead clients' wills, the next to be sent first */
+	struct list due; /* of dead clients, the next to be sent first */
 	unsigned due_count;
 	uint64_t given_up;	     /* that nobody answered, so far */
 	struct gsi_exit_mad *taken; /* sent for the last time: owned until the next call */
@@ -46,14 +45,14 @@ void gsi_exits_init(struct gsi_exits *w);
 void gsi_exits_fini(struct gsi_exits *w);
 
 /**
- * Leave a will, in the place of an earlier one of that ID; f: a GSI_FRAME_EXIT with a datagram,
- * whose bytes are copied. repeat: it is a DREQ. *count: of the list, at most AGENT_GSI_EXITS_MAX.
+ * Set the exit MAD of an ID, in the place of an earlier one; f: a GSI_FRAME_EXIT_SET. repeat: it is a
+ * DREQ. *count: of the list, at most AGENT_GSI_EXITS_MAX.
  * @return 0, -ENOBUFS, -ENOMEM.
  */
 int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
 		 const struct gsi_frame *f, bool repeat);
 
-/** Take a living client's will back. */
+/** A living client's ID has none any more. */
 void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id);
 
 /** Their client has ended: all of the list are due now. */
@@ -70,7 +69,7 @@ bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number);
 
 /**
  * A DREP, REJ or DREQ for a communication ID came from an address. @return true: it was the answer
- * to a will that was due, which is forgotten.
+ * to one that was due, which is forgotten.
  */
 bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct rocemu_gid *src);
 
@@ -82,6 +81,6 @@ uint64_t gsi_exits_next_ms(const struct gsi_exits *w);
  * often as it is to be sent; a DREQ whose last sending was not answered in time is forgotten.
  * @return NULL: none is due now.
  */
-const struct agent_gsi_dgram *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms);
+struct gsi_mad *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms);
 
 #endif

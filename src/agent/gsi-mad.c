@@ -3,52 +3,6 @@
 
 #include <string.h>
 
-#include <rocemu/wire.h>
-
-#include "base/bytes.h"
-#include "wire/ip.h"
-
-enum {
-	UD_SEND_ONLY = 0x64,
-	PKEY_DEFAULT = 0xffff,
-	PKEY_MASK = 0x7fff, /* bit 15 tells full from limited members */
-	SEALED_LEN = AGENT_GSI_DGRAM_LEN - ROCEMU_ICRC_LEN,
-};
-
-static struct rocemu_icrc_ctx icrc_ctx(const struct agent_gsi_dgram *d, uint16_t ip_id)
-{
-	return (struct rocemu_icrc_ctx){.src = d->src,
-					.dst = d->dst,
-					.sport = d->sport,
-					.dport = ROCEMU_UDP_PORT,
-					.ip_id = ip_id,
-					.ip_frag = IP_FLAG_DF};
-}
-
-enum gsi_mad_verdict gsi_mad_decode(struct agent_gsi_dgram *d, struct rocemu_cm_msg *m)
-{
-	struct rocemu_icrc_ctx ctx = icrc_ctx(d, d->ip_id);
-	struct rocemu_packet pkt;
-	int32_t id;
-
-	if (d->len != AGENT_GSI_DGRAM_LEN || rocemu_packet_decode(&pkt, d->data, d->len) ||
-	    pkt.h.opcode != UD_SEND_ONLY || pkt.payload_len != ROCEMU_MAD_LEN ||
-	    pkt.h.dqpn != ROCEMU_GSI_QPN || pkt.h.deth.sqpn != ROCEMU_GSI_QPN)
-		return GSI_MAD_FORM;
-	/* C10-122 and 10.2.5: a QP of general services has the well-known Q_Key, and the P_Key must
-	 * match the port's, of which there is one. */
-	if (pkt.h.deth.qkey != ROCEMU_GSI_QKEY ||
-	    (pkt.h.pkey & PKEY_MASK) != (PKEY_DEFAULT & PKEY_MASK))
-		return GSI_MAD_KEY;
-	if (rocemu_cm_decode(m, pkt.payload, pkt.payload_len))
-		return GSI_MAD_FORM;
-	id = rocemu_icrc_check(&ctx, false, d->data, d->len);
-	if (id < 0)
-		return GSI_MAD_ICRC;
-	d->ip_id = (uint16_t)id;
-	return GSI_MAD_OK;
-}
-
 bool gsi_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
 {
 	switch (m->attr_id) {
@@ -157,30 +111,4 @@ bool gsi_mad_answer(const struct rocemu_cm_msg *m, struct rocemu_cm_msg *answer)
 	default:
 		return false;
 	}
-}
-
-void gsi_mad_seal(const struct agent_gsi_dgram *d, uint8_t buf[static AGENT_GSI_DGRAM_LEN])
-{
-	struct rocemu_icrc_ctx ctx = icrc_ctx(d, 0);
-
-	put_le32(buf + SEALED_LEN, rocemu_icrc(&ctx, buf, SEALED_LEN, NULL, 0, NULL, 0));
-}
-
-void gsi_mad_build(struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m, uint32_t psn,
-		  uint8_t buf[static AGENT_GSI_DGRAM_LEN])
-{
-	/* AckReq on QP 1 has no meaning; it is there because the kernel's CM sends it, too. */
-	struct rocemu_hdrs h = {.opcode = UD_SEND_ONLY,
-				.migreq = true,
-				.ackreq = true,
-				.pkey = PKEY_DEFAULT,
-				.dqpn = ROCEMU_GSI_QPN,
-				.psn = psn,
-				.deth = {.qkey = ROCEMU_GSI_QKEY, .sqpn = ROCEMU_GSI_QPN}};
-	size_t n = rocemu_hdrs_encode(&h, buf);
-
-	(void)rocemu_cm_encode(m, buf + n);
-	d->len = AGENT_GSI_DGRAM_LEN;
-	d->data = buf;
-	gsi_mad_seal(d, buf);
 }

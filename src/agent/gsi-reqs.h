@@ -3,7 +3,7 @@
  * Which client got a request (REQ, SIDR_REQ), for a while: its repetitions go to the same one,
  * though another one may listen by then or nobody; and a REJ whose sender has not learned our
  * communication ID yet can only be routed by the ID of the REQ it takes back (IBTA 12.6.7). And
- * whether it has seen it: one that dies with a request unseen has left no will for it. A table of
+ * whether it has seen it: one that dies with a request unseen has set no exit MAD for it. A table of
  * fixed size whose oldest entries give way: one that is missing is as if the request had not come.
  * Pure.
  */
@@ -51,7 +51,7 @@ struct gsi_req *gsi_reqs_add(struct gsi_reqs *rs, const struct gsi_req_id *id, u
 /** @return the client's number, or 0: not known. */
 uint16_t gsi_reqs_find(const struct gsi_reqs *rs, const struct gsi_req_id *id, uint64_t now_ms);
 
-/** The client with that number has answered it, or left a will for it. */
+/** The client with that number has answered it, or set an exit MAD for it. */
 void gsi_reqs_seen(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number);
 
 /**

@@ -77,7 +77,7 @@ static int gsi_open(struct client *c, const struct agent_msg *m)
 		gsi_set_add(&q->members, c->gsi->number);
 		c->gsi->naddrs++;
 	}
-	return done(c, q->sport);
+	return done(c, 0);
 }
 
 static int gsi_bind(struct client *c, const struct agent_msg *m)

@@ -14,15 +14,14 @@
 #include "base/util.h"
 
 enum {
-	WILLS_BURST = 64, /* sent in a row: their answers are to be read in between */
-	PSN_MASK = 0xffffff,
+	EXITS_BURST = 64, /* sent in a row: their answers are to be read in between */
 	BACK_MS = 2000, /* clients of a dead agent find the next one within this time */
 	ECN_MASK = 3, /* of a traffic class: the network's, not the sender's */
 	/* When the system does not say which ports it gives out. */
 	PORT_FIRST = 32768,
 	PORT_LAST = 60999,
 };
-#define WILLS_PAUSE_S 0.001
+#define EXITS_PAUSE_S 0.001
 
 static void count(struct gsi *gsi, enum agent_gsi_counter what)
 {
@@ -45,7 +44,7 @@ static void local_port_range(uint16_t *first, uint16_t *last)
 	fclose(f);
 }
 
-static void on_will_timer(struct ev_loop *loop, ev_timer *w, int revents);
+static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents);
 static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
 
 void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *realm,
@@ -53,27 +52,24 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *r
 {
 	uint64_t seed = link_now_ms();
 	uint16_t first, last;
-	struct rng rng;
-
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
 		log_debug("no random numbers yet: the clock will do");
-	rng_init(&rng, seed);
 	*gsi = (struct gsi){.loop = loop, .realm = realm, .groups = groups};
+	rng_init(&gsi->rng, seed);
 	local_port_range(&first, &last);
-	gsi_ports_init(&gsi->ports, first, last, rng_u64(&rng));
+	gsi_ports_init(&gsi->ports, first, last, rng_u64(&gsi->rng));
 	gsi_exits_init(&gsi->exit_mads);
 	/* At random, so that numbers of an earlier agent's clients are not used again soon. */
-	gsi->last_number = (uint16_t)rng_below(&rng, AGENT_GSI_CLIENTS);
-	gsi->psn = rng_u32(&rng) & PSN_MASK;
-	ev_init(&gsi->will_timer, on_will_timer);
+	gsi->last_number = (uint16_t)rng_below(&gsi->rng, AGENT_GSI_CLIENTS);
+	ev_init(&gsi->exit_timer, on_exit_timer);
 	ev_init(&gsi->early_timer, on_early_timer);
-	gsi->will_timer.data = gsi->early_timer.data = gsi;
+	gsi->exit_timer.data = gsi->early_timer.data = gsi;
 	gsi_early_init(&gsi->early);
 }
 
 void gsi_fini(struct gsi *gsi)
 {
-	ev_timer_stop(gsi->loop, &gsi->will_timer);
+	ev_timer_stop(gsi->loop, &gsi->exit_timer);
 	ev_timer_stop(gsi->loop, &gsi->early_timer);
 	gsi_early_fini(&gsi->early);
 	gsi_exits_fini(&gsi->exit_mads);
@@ -84,7 +80,8 @@ static struct gsi_client *member_of(const struct gsi *gsi, uint32_t comm_id)
 	return gsi->members[comm_id >> AGENT_GSI_ID_BITS];
 }
 
-static void send_from(struct gsi *gsi, struct qp1 *q, const struct agent_gsi_dgram *d,
+/* The PSN is the address's: of all processes that send from it. */
+static bool send_from(struct gsi *gsi, struct qp1 *q, struct gsi_mad *d,
 		      enum agent_gsi_counter what)
 {
 	int r = qp1_send(q, d);
@@ -92,18 +89,17 @@ static void send_from(struct gsi *gsi, struct qp1 *q, const struct agent_gsi_dgr
 	if (r)
 		log_debug("a MAD was not sent: %s", strerror(-r));
 	count(gsi, r ? AGENT_GSI_COUNT_tx_failed : what);
+	return r == 0;
 }
 
-/* In the place of whoever is not there. */
-static void answer(struct gsi *gsi, struct qp1 *q, const struct agent_gsi_dgram *d,
+/* The reply for an absent client. */
+static void answer(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d,
 		   const struct rocemu_cm_msg *m)
 {
-	struct agent_gsi_dgram back = {.src = d->dst,
-				      .dst = d->src,
-				      .scope_id = d->scope_id,
-				      .sport = q->sport,
-				      .tclass = d->tclass & (uint8_t)~ECN_MASK};
-	uint8_t buf[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad back = {.src = d->dst,
+			       .dst = d->src,
+			       .scope_id = d->scope_id,
+			       .tclass = d->tclass & (uint8_t)~ECN_MASK};
 	struct rocemu_cm_msg reply;
 	uint64_t service_id;
 
@@ -111,14 +107,13 @@ static void answer(struct gsi *gsi, struct qp1 *q, const struct agent_gsi_dgram 
 		count(gsi, AGENT_GSI_COUNT_unanswered);
 		return;
 	}
-	gsi_mad_build(&back, &reply, gsi->psn, buf);
-	gsi->psn = (gsi->psn + 1) & PSN_MASK;
+	(void)rocemu_cm_encode(&reply, back.mad);
 	send_from(gsi, q, &back,
 		  gsi_mad_service(m, &service_id) ? AGENT_GSI_COUNT_no_listener
 						 : AGENT_GSI_COUNT_unknown_id);
 }
 
-static struct gsi_req_id req_id(const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m)
+static struct gsi_req_id req_id(const struct gsi_mad *d, const struct rocemu_cm_msg *m)
 {
 	return (struct gsi_req_id){.src = d->src,
 				  .comm_id = gsi_mad_sender_id(m),
@@ -127,7 +122,7 @@ static struct gsi_req_id req_id(const struct agent_gsi_dgram *d, const struct ro
 }
 
 /* The client that got the request when it came first; of a REJ: the request that it takes back. */
-static struct gsi_client *who_got(struct gsi *gsi, const struct agent_gsi_dgram *d,
+static struct gsi_client *who_got(struct gsi *gsi, const struct gsi_mad *d,
 				 const struct rocemu_cm_msg *m)
 {
 	struct gsi_req_id id = req_id(d, m);
@@ -136,7 +131,7 @@ static struct gsi_client *who_got(struct gsi *gsi, const struct agent_gsi_dgram 
 }
 
 static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q,
-				     const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m,
+				     const struct gsi_mad *d, const struct rocemu_cm_msg *m,
 				     uint64_t service_id)
 {
 	struct gsi_req_id id = req_id(d, m);
@@ -154,7 +149,7 @@ static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q,
 	return gsi->members[port->number];
 }
 
-static struct gsi_client *whose(struct gsi *gsi, const struct qp1 *q, const struct agent_gsi_dgram *d,
+static struct gsi_client *whose(struct gsi *gsi, const struct qp1 *q, const struct gsi_mad *d,
 			       const struct rocemu_cm_msg *m)
 {
 	uint32_t ours = gsi_mad_receiver_id(m);
@@ -170,8 +165,8 @@ static struct gsi_client *whose(struct gsi *gsi, const struct qp1 *q, const stru
 	return member_of(gsi, ours);
 }
 
-/* Does the message end what a dead client's will is to end? */
-static bool ends_will(struct gsi *gsi, const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m)
+/* Does the message answer a dead client's exit MAD? */
+static bool ends_exit(struct gsi *gsi, const struct gsi_mad *d, const struct rocemu_cm_msg *m)
 {
 	bool ends = m->attr_id == ROCEMU_CM_DREP || m->attr_id == ROCEMU_CM_REJ ||
 		    m->attr_id == ROCEMU_CM_DREQ;
@@ -199,7 +194,7 @@ static void plan_early(struct gsi *gsi)
 }
 
 /* Is it kept until its port is listened on? After a change of agents each is: its client may not be back yet. */
-static bool keep_early(struct gsi *gsi, const struct agent_gsi_dgram *d, const struct rocemu_cm_msg *m)
+static bool keep_early(struct gsi *gsi, const struct gsi_mad *d, const struct rocemu_cm_msg *m)
 {
 	uint64_t service_id;
 
@@ -219,11 +214,11 @@ static bool settle_early(struct gsi *gsi, struct gsi_early_req *r, bool late)
 	struct gsi_client *member;
 	struct rocemu_cm_msg m;
 
-	if (!g || !g->user || gsi_mad_decode(&r->d, &m))
+	if (!g || !g->user || rocemu_cm_decode(&m, r->d.mad, sizeof(r->d.mad)))
 		return true;
 	member = whose(gsi, g->user, &r->d, &m);
 	if (member)
-		gsi_client_deliver(member, &r->d);
+		gsi_client_deliver(member, GSI_FRAME_MAD, &r->d);
 	else if (late)
 		answer(gsi, g->user, &r->d, &m);
 	return member || late;
@@ -265,68 +260,76 @@ static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents)
 
 /* ---- what comes in ---- */
 
-void gsi_input(struct gsi *gsi, struct qp1 *q, struct agent_gsi_dgram *d)
+void gsi_input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d)
 {
-	static const enum agent_gsi_counter drops[] = {
-		[GSI_MAD_FORM] = AGENT_GSI_COUNT_rx_form,
-		[GSI_MAD_KEY] = AGENT_GSI_COUNT_rx_key,
-		[GSI_MAD_ICRC] = AGENT_GSI_COUNT_rx_icrc,
-	};
 	struct gsi_client *member;
 	struct rocemu_cm_msg m;
-	enum gsi_mad_verdict v;
 
-	count(gsi, AGENT_GSI_COUNT_rx);
-	v = gsi_mad_decode(d, &m);
-	if (v) {
-		count(gsi, drops[v]);
+	if (rocemu_cm_decode(&m, d->mad, sizeof(d->mad))) {
+		count(gsi, AGENT_GSI_COUNT_rx_form);
 		return;
 	}
 	member = whose(gsi, q, d, &m);
 	if (member) {
-		gsi_client_deliver(member, d);
+		gsi_client_deliver(member, GSI_FRAME_MAD, d);
 		return;
 	}
 	if (keep_early(gsi, d, &m))
 		return;
-	/* A DREQ that crosses a will is answered all the same. */
-	if (ends_will(gsi, d, &m) && m.attr_id != ROCEMU_CM_DREQ)
+	/* A DREQ that crosses an exit MAD is answered all the same. */
+	if (ends_exit(gsi, d, &m) && m.attr_id != ROCEMU_CM_DREQ)
 		return;
 	answer(gsi, q, d, &m);
 }
 
-void gsi_returned(struct gsi *gsi, struct qp1 *q, struct agent_gsi_dgram *d, int error)
+void gsi_returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error)
 {
 	struct gsi_client *member;
 	struct rocemu_cm_msg m;
 	uint64_t service_id;
 
-	/* Whoever made this up has seen the request: its ICRC is right. */
 	if (error != ECONNREFUSED && error != EHOSTUNREACH && error != ENETUNREACH)
 		return;
-	if (gsi_mad_decode(d, &m) || !gsi_mad_service(&m, &service_id))
+	if (rocemu_cm_decode(&m, d->mad, sizeof(d->mad)) || !gsi_mad_service(&m, &service_id))
 		return;
 	member = member_of(gsi, gsi_mad_sender_id(&m));
 	if (member && gsi_set_has(&q->members, member->number))
 		gsi_client_unreached(member, gsi_mad_sender_id(&m), error);
 }
 
-/* The QP 1 that a client's datagram goes out from; NULL: it is none that the client may send. */
+/* The QP 1 that a client's MAD goes out from; NULL: the client may not send it. */
 static struct qp1 *check_outgoing(struct gsi *gsi, const struct gsi_client *member,
-				  struct agent_gsi_dgram *d, struct rocemu_cm_msg *m)
+				  const struct gsi_mad *d, struct rocemu_cm_msg *m)
 {
 	const struct group *g = groups_find(gsi->groups, &d->src, d->scope_id);
 	struct qp1 *q = g ? g->user : NULL;
 	uint32_t id;
 
-	d->ip_id = 0;
 	if (!q || !gsi_set_has(&q->members, member->number) ||
-	    rocemu_gid_is_ipv4(&d->src) != rocemu_gid_is_ipv4(&d->dst) || gsi_mad_decode(d, m) ||
-	    d->ip_id != 0)
+	    rocemu_gid_is_ipv4(&d->src) != rocemu_gid_is_ipv4(&d->dst) ||
+	    rocemu_cm_decode(m, d->mad, sizeof(d->mad)))
 		return NULL;
-	/* Nobody speaks in another's name. */
+	/* The ID has to be one of the client's. */
 	id = gsi_mad_sender_id(m);
 	return id == 0 || member_of(gsi, id) == member ? q : NULL;
+}
+
+/* A client corrupts its own MADs on purpose; what receivers take is checked as any other. */
+static bool check_flips(struct gsi *gsi, const struct gsi_client *member, struct qp1 *q,
+			struct gsi_mad *d)
+{
+	uint8_t packet[GSI_PACKET_LEN];
+	struct gsi_mad seen = *d;
+	struct rocemu_cm_msg m;
+
+	if (!d->nflips)
+		return true;
+	seen.sport = q->sport;
+	gsi_hdr_encode(&seen, q->psn);
+	gsi_packet_encode(&seen, packet);
+	/* Receivers do not see the identification, so a packet that fits any of them would pass. */
+	return gsi_packet_decode(&seen, packet, sizeof(packet)) != GSI_OK ||
+	       check_outgoing(gsi, member, &seen, &m) != NULL;
 }
 
 /* What a client says to a requester shows that it has seen the request. */
@@ -341,9 +344,9 @@ static void note_seen(struct gsi *gsi, const struct gsi_client *member, const st
 	gsi_reqs_seen(&gsi->reqs, &id, member->number);
 }
 
-static void plan_wills(struct gsi *gsi);
+static void plan_exits(struct gsi *gsi);
 
-static void set_will(struct gsi *gsi, struct gsi_client *member, const struct gsi_frame *f,
+static void set_exit(struct gsi *gsi, struct gsi_client *member, const struct gsi_frame *f,
 		     const struct rocemu_cm_msg *m)
 {
 	bool dreq = m->attr_id == ROCEMU_CM_DREQ;
@@ -356,32 +359,36 @@ static void set_will(struct gsi *gsi, struct gsi_client *member, const struct gs
 		count(gsi, AGENT_GSI_COUNT_tx_refused);
 }
 
-void gsi_frame(struct gsi *gsi, struct gsi_client *member, const struct gsi_frame *f)
+static void send_for(struct gsi *gsi, struct gsi_client *member, struct qp1 *q, struct gsi_mad *d,
+		     bool echo)
 {
-	struct agent_gsi_dgram d = f->d;
+	if (send_from(gsi, q, d, AGENT_GSI_COUNT_tx) && echo)
+		gsi_client_deliver(member, GSI_FRAME_SENT, d);
+}
+
+void gsi_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_frame *f)
+{
 	struct rocemu_cm_msg m;
 	struct qp1 *q;
 
-	if (f->type == GSI_FRAME_UNREACHED) {
-		count(gsi, AGENT_GSI_COUNT_tx_refused);
-		return;
-	}
-	if (!d.len) {
+	if (f->type == GSI_FRAME_EXIT_CLEAR) {
 		if (member_of(gsi, f->comm_id) == member)
 			gsi_exits_clear(&gsi->exit_mads, &member->nexits, f->comm_id);
 		return;
 	}
-	q = check_outgoing(gsi, member, &d, &m);
-	if (!q) {
-		log_debug("client %u: a MAD that is not its to send", member->number);
+	q = f->type == GSI_FRAME_MAD || f->type == GSI_FRAME_EXIT_SET
+		    ? check_outgoing(gsi, member, &f->m, &m)
+		    : NULL;
+	if (!q || !check_flips(gsi, member, q, &f->m)) {
+		log_debug("client %u: a MAD that it may not send", member->number);
 		count(gsi, AGENT_GSI_COUNT_tx_refused);
 		return;
 	}
-	note_seen(gsi, member, &d.dst, &m);
-	if (f->type == GSI_FRAME_EXIT)
-		set_will(gsi, member, f, &m);
+	note_seen(gsi, member, &f->m.dst, &m);
+	if (f->type == GSI_FRAME_EXIT_SET)
+		set_exit(gsi, member, f, &m);
 	else
-		send_from(gsi, q, &d, AGENT_GSI_COUNT_tx);
+		send_for(gsi, member, q, &f->m, f->echo);
 }
 
 /* A client has died with requests that it has not even read: whoever sent them shall not wait for
@@ -393,10 +400,10 @@ static void answer_unseen(struct gsi *gsi, uint16_t number)
 
 	while (gsi_reqs_take_unseen(&gsi->reqs, number, link_now_ms(), &at, &req)) {
 		const struct group *g = groups_find(gsi->groups, &req.dst, req.scope_id);
-		const struct agent_gsi_dgram d = {.src = req.id.src,
-						 .dst = req.dst,
-						 .scope_id = req.scope_id,
-						 .tclass = req.tclass};
+		const struct gsi_mad d = {.src = req.id.src,
+					  .dst = req.dst,
+					  .scope_id = req.scope_id,
+					  .tclass = req.tclass};
 		struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ, .tid = req.id.tid};
 
 		if (req.id.sidr) {
@@ -428,31 +435,31 @@ void gsi_client_gone(struct gsi *gsi, struct gsi_client *m)
 	}
 	gsi->members[m->number] = NULL;
 	gsi->nmembers--;
-	plan_wills(gsi);
+	plan_exits(gsi);
 }
 
-static void plan_wills(struct gsi *gsi)
+static void plan_exits(struct gsi *gsi)
 {
 	uint64_t next = gsi_exits_next_ms(&gsi->exit_mads), now = link_now_ms();
 	double wait_s = next > now ? (double)(next - now) * 1e-3 : 0;
 
-	ev_timer_stop(gsi->loop, &gsi->will_timer);
+	ev_timer_stop(gsi->loop, &gsi->exit_timer);
 	if (next == UINT64_MAX)
 		return;
 	ev_now_update(gsi->loop);
-	ev_timer_set(&gsi->will_timer, MAX(wait_s, WILLS_PAUSE_S), 0.);
-	ev_timer_start(gsi->loop, &gsi->will_timer);
+	ev_timer_set(&gsi->exit_timer, MAX(wait_s, EXITS_PAUSE_S), 0.);
+	ev_timer_start(gsi->loop, &gsi->exit_timer);
 }
 
-static void on_will_timer(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct gsi *gsi = w->data;
 	bool busy = gsi_is_busy(gsi);
 
 	(void)loop;
 	(void)revents;
-	for (unsigned i = 0; i < WILLS_BURST; i++) {
-		const struct agent_gsi_dgram *d = gsi_exits_take(&gsi->exit_mads, link_now_ms());
+	for (unsigned i = 0; i < EXITS_BURST; i++) {
+		struct gsi_mad *d = gsi_exits_take(&gsi->exit_mads, link_now_ms());
 		const struct group *g;
 
 		if (!d)
@@ -462,7 +469,7 @@ static void on_will_timer(struct ev_loop *loop, ev_timer *w, int revents)
 			send_from(gsi, g->user, d, AGENT_GSI_COUNT_exit_sent);
 	}
 	gsi->counters[AGENT_GSI_COUNT_exit_given_up] = gsi->exit_mads.given_up;
-	plan_wills(gsi);
+	plan_exits(gsi);
 	if (busy && !gsi_is_busy(gsi))
 		gsi->on_calm(gsi->user);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * QP 1 in the agent: routes the MADs of communication management to the clients they are for, sends
- * for clients, answers for those that are not there, and executes wills. How a connection comes
+ * for clients, replies for those that are absent, and sends exit MADs. How a connection comes
  * about is no business of it: the state machine is the client's.
  *
  * Where a MAD goes:
@@ -31,6 +31,7 @@
 #include "agent/group.h"
 #include "agent/protocol.h"
 #include "agent/qp1.h"
+#include "base/rng.h"
 
 struct gsi {
 	struct ev_loop *loop;		 /* borrowed */
@@ -42,14 +43,14 @@ struct gsi {
 	struct gsi_ports ports;
 	struct gsi_reqs reqs;
 	struct gsi_exits exit_mads;
-	ev_timer will_timer;
+	ev_timer exit_timer;
 	struct gsi_early early;
 	ev_timer early_timer;
 	uint64_t back_by_ms; /* see gsi_follows(); 0: no client of an earlier agent has come */
-	void (*on_calm)(void *user); /* the last will is done */
+	void (*on_calm)(void *user); /* the last exit MAD is done */
 	void *user;
-	uint32_t psn; /* of what the agent sends itself */
-	bool leaving; /* clients live on: their wills are the next agent's */
+	bool leaving; /* clients live on, and give the next agent their exit MADs */
+	struct rng rng;
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
 
@@ -58,11 +59,11 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *r
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
 
-/** A datagram for QP 1 came; d->data is borrowed for the call. */
-void gsi_input(struct gsi *gsi, struct qp1 *q, struct agent_gsi_dgram *d);
+/** A MAD came to QP 1. */
+void gsi_input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d);
 
-/** The network returned a datagram that q sent; error: an errno that says why. */
-void gsi_returned(struct gsi *gsi, struct qp1 *q, struct agent_gsi_dgram *d, int error);
+/** The network returned a MAD that q sent; error: an errno that says why. */
+void gsi_returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error);
 
 /**
  * A client of an earlier agent is back. The others come one by one: requests for those that are not back yet are kept
@@ -73,16 +74,16 @@ void gsi_follows(struct gsi *gsi);
 /** A client listens now: requests that came too early go to it. */
 void gsi_listens(struct gsi *gsi);
 
-/** A client's frame. */
-void gsi_frame(struct gsi *gsi, struct gsi_client *m, const struct gsi_frame *f);
+/** A client's frame, which is changed. */
+void gsi_frame(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 
-/** gsi_client_free(): give back what it has, execute its wills. */
+/** gsi_client_free(): give back what it has, send its exit MADs. */
 void gsi_client_gone(struct gsi *gsi, struct gsi_client *m);
 
 /** Is that descriptor that number's token? */
 bool gsi_is_token(const struct gsi *gsi, int token, uint16_t number);
 
-/** Are wills under way? Then the agent is not idle. */
+/** Are exit MADs under way? Then the agent is not idle. */
 static inline bool gsi_is_busy(const struct gsi *gsi)
 {
 	return gsi->exit_mads.due_count > 0;

@@ -42,25 +42,6 @@ _Static_assert(PAGE_ENTRIES + AGENT_GSI_PAGE_CLIENTS * C_LEN + AGENT_GSI_PAGE_LI
 		       AGENT_MSG_MAX,
 	       "a page fits in a message");
 
-enum {
-	FRAME_MAGIC = 0,
-	FRAME_TYPE = 4,
-	FRAME_TIMEOUT = 5,
-	FRAME_RETRIES = 6,
-	FRAME_RESV = 7, /* zero */
-	FRAME_COMM_ID = 8,
-	FRAME_SCOPE = 12,
-	FRAME_SRC = 16,
-	FRAME_DST = 32,
-	FRAME_SPORT = 48,
-	FRAME_IP_ID = 50,
-	FRAME_TCLASS = 52,
-	FRAME_HOP_LIMIT = 53,
-	FRAME_LEN = 54,
-	FRAME_ERROR = FRAME_SPORT, /* UNREACHED, which has no datagram */
-};
-#define MAGIC 0x526f434du /* "RoCM" */
-
 static void put_bind(uint8_t *p, const struct agent_gsi_bind *b)
 {
 	put_be64(p + B_SERVICE, b->service_id);
@@ -203,58 +184,4 @@ int gsi_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
 	default:
 		return -EBADMSG;
 	}
-}
-
-size_t gsi_frame_encode(const struct gsi_frame *f, uint8_t *buf)
-{
-	const struct agent_gsi_dgram *d = &f->d;
-
-	put_be32(buf + FRAME_MAGIC, MAGIC);
-	buf[FRAME_TYPE] = (uint8_t)f->type;
-	buf[FRAME_TIMEOUT] = f->cm_timeout & 31;
-	buf[FRAME_RETRIES] = f->retries & 15;
-	buf[FRAME_RESV] = 0;
-	put_be32(buf + FRAME_COMM_ID, f->comm_id);
-	put_be32(buf + FRAME_SCOPE, d->scope_id);
-	memcpy(buf + FRAME_SRC, d->src.raw, 16);
-	memcpy(buf + FRAME_DST, d->dst.raw, 16);
-	put_be16(buf + FRAME_SPORT, d->sport);
-	put_be16(buf + FRAME_IP_ID, d->ip_id);
-	buf[FRAME_TCLASS] = d->tclass;
-	buf[FRAME_HOP_LIMIT] = d->hop_limit;
-	put_be16(buf + FRAME_LEN, d->len);
-	if (f->type == GSI_FRAME_UNREACHED)
-		put_be16(buf + FRAME_ERROR, f->error);
-	if (d->len)
-		memcpy(buf + GSI_FRAME_HDR_LEN, d->data, d->len);
-	return GSI_FRAME_HDR_LEN + (size_t)d->len;
-}
-
-int gsi_frame_decode(const uint8_t *buf, size_t len, struct gsi_frame *f)
-{
-	struct agent_gsi_dgram *d = &f->d;
-
-	if (len < GSI_FRAME_HDR_LEN || get_be32(buf + FRAME_MAGIC) != MAGIC || buf[FRAME_RESV])
-		return -EBADMSG;
-	f->type = (enum gsi_frame_type)buf[FRAME_TYPE];
-	f->cm_timeout = buf[FRAME_TIMEOUT];
-	f->retries = buf[FRAME_RETRIES];
-	f->comm_id = get_be32(buf + FRAME_COMM_ID);
-	f->error = f->type == GSI_FRAME_UNREACHED ? get_be16(buf + FRAME_ERROR) : 0;
-	d->scope_id = get_be32(buf + FRAME_SCOPE);
-	memcpy(d->src.raw, buf + FRAME_SRC, 16);
-	memcpy(d->dst.raw, buf + FRAME_DST, 16);
-	d->sport = get_be16(buf + FRAME_SPORT);
-	d->ip_id = get_be16(buf + FRAME_IP_ID);
-	d->tclass = buf[FRAME_TCLASS];
-	d->hop_limit = buf[FRAME_HOP_LIMIT];
-	d->len = get_be16(buf + FRAME_LEN);
-	d->data = buf + GSI_FRAME_HDR_LEN;
-	if (f->cm_timeout > 31 || f->retries > 15 || len != GSI_FRAME_HDR_LEN + (size_t)d->len)
-		return -EBADMSG;
-	if (d->len == 0)
-		return f->type == GSI_FRAME_EXIT || f->error ? 0 : -EBADMSG;
-	if (d->len != AGENT_GSI_DGRAM_LEN)
-		return -EBADMSG;
-	return f->type == GSI_FRAME_DGRAM || f->type == GSI_FRAME_EXIT ? 0 : -EBADMSG;
 }

@@ -30,7 +30,7 @@
  *	GSI_HELLO number; fd: token ->
  *	                           <-   GSI_WELCOME number; fd: frames
  *	GSI_OPEN address            ->
- *	                           <-   GSI_DONE UDP source port
+ *	                           <-   GSI_DONE 0
  *	GSI_BIND key, what          ->
  *	                           <-   GSI_DONE service ID
  *	GSI_LISTEN key              ->
@@ -81,7 +81,6 @@ enum {
 	/* Connection management. */
 	AGENT_GSI_CLIENTS = 1024, /* of a communication ID's upper 10 bits; 0 is nobody's */
 	AGENT_GSI_ID_BITS = 22,	 /* the lower bits of a communication ID */
-	AGENT_GSI_DGRAM_LEN = 12 + 8 + 256 + 4, /* BTH, DETH, MAD, ICRC */
 	AGENT_GSI_PAGE_CLIENTS = 16,
 	AGENT_GSI_PAGE_LISTENERS = 24,
 	AGENT_GSI_BINDS_MAX = 32768, /* of one client */
@@ -131,18 +130,6 @@ struct agent_page {
 	uint16_t nclients, naddrs; /* in this page */
 	struct agent_client_info clients[AGENT_PAGE_CLIENTS];
 	struct agent_addr_info addrs[AGENT_PAGE_ADDRS];
-};
-
-/** A packet of QP 1 with its addressing. */
-struct agent_gsi_dgram {
-	struct rocemu_gid src, dst; /* both IPv4-mapped, or neither */
-	uint32_t scope_id;	    /* interface of link-local addresses, else 0 */
-	uint16_t sport;		    /* UDP source port */
-	uint16_t ip_id;		    /* received: the IPv4 identification with which the ICRC fits */
-	uint8_t tclass;		    /* traffic class, TOS */
-	uint8_t hop_limit;   /* TTL; to send: 0 is the system's default; received: 0 is not known */
-	uint16_t len;	     /* bytes at data; AGENT_GSI_DGRAM_LEN */
-	const uint8_t *data; /* BTH to ICRC; borrowed */
 };
 
 enum agent_gsi_bind_flags {

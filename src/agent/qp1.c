@@ -11,7 +11,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/gsi-mad.h"
 #include "agent/gsi.h"
 #include "agent/group.h"
 #include "agent/socket.h"
@@ -76,7 +75,7 @@ static void tx_open(struct qp1 *q)
 	q->sport = AGENT_PORT;
 }
 
-static void read_control(struct qp1 *q, struct msghdr *m, struct agent_gsi_dgram *d)
+static void read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (cmsg_network(c, &d->tclass, &d->hop_limit))
@@ -90,7 +89,7 @@ static void read_control(struct qp1 *q, struct msghdr *m, struct agent_gsi_dgram
 	}
 }
 
-static void read_source(const union data_addr *from, struct agent_gsi_dgram *d)
+static void read_source(const union data_addr *from, struct gsi_mad *d)
 {
 	if (from->sa.sa_family == AF_INET) {
 		d->src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
@@ -106,17 +105,26 @@ static void read_source(const union data_addr *from, struct agent_gsi_dgram *d)
 static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, const uint8_t *data,
 		 size_t len)
 {
-	struct agent_gsi_dgram d = {
-		.dst = q->group->addr, .scope_id = q->group->scope_id, .data = data};
+	static const enum agent_gsi_counter drops[] = {
+		[GSI_FORM] = AGENT_GSI_COUNT_rx_form,
+		[GSI_KEY] = AGENT_GSI_COUNT_rx_key,
+		[GSI_ICRC] = AGENT_GSI_COUNT_rx_icrc,
+	};
+	struct gsi_mad d = {.dst = q->group->addr, .scope_id = q->group->scope_id};
+	enum gsi_verdict v;
 
 	if (len < ROCEMU_BTH_LEN || get_be24(data + BTH_DQPN) != ROCEMU_GSI_QPN) {
 		q->group->dropped++;
 		return;
 	}
-	d.len = (uint16_t)len;
 	read_source(from, &d);
 	read_control(q, m, &d);
-	gsi_input(q->gsi, q, &d);
+	q->gsi->counters[AGENT_GSI_COUNT_rx]++;
+	v = gsi_packet_decode(&d, data, len);
+	if (v)
+		q->gsi->counters[drops[v]]++;
+	else
+		gsi_input(q->gsi, q, &d);
 }
 
 static int receive(struct qp1 *q)
@@ -186,20 +194,19 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 				   .msg_control = control.bytes,
 				   .msg_controllen = sizeof(control)};
 		ssize_t n = recvmsg(w->fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
-		struct agent_gsi_dgram d = {.sport = q->sport, .data = buf};
+		struct gsi_mad d = {0};
 
 		if (n < 0)
 			return;
-		if (n != AGENT_GSI_DGRAM_LEN)
-			continue;
 		/* The address is that of the packet's destination. */
 		read_source(&to, &d);
 		d.dst = d.src;
 		d.src = q->group->addr;
 		d.sport = q->sport;
 		d.scope_id = q->group->scope_id;
-		d.len = (uint16_t)n;
-		gsi_returned(q->gsi, q, &d, returned_error(&m));
+		/* Whoever made this up has seen the request: its ICRC is right. */
+		if (gsi_packet_decode(&d, buf, (size_t)n) == GSI_OK)
+			gsi_returned(q->gsi, q, &d, returned_error(&m));
 	}
 }
 
@@ -223,6 +230,7 @@ struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop)
 	q->gsi = gsi;
 	q->group = group;
 	q->loop = loop;
+	q->psn = rng_u32(&gsi->rng);
 	/* Then the kernel splits what a sender's burst merged. */
 	set_int(group->fds[0], IPPROTO_UDP, UDP_GRO, 0);
 	tx_open(q);
@@ -257,14 +265,14 @@ static size_t put_control(struct msghdr *m, int level, int type, int value)
 	return m->msg_controllen + CMSG_SPACE(sizeof(value));
 }
 
-int qp1_send(struct qp1 *q, const struct agent_gsi_dgram *d)
+int qp1_send(struct qp1 *q, struct gsi_mad *d)
 {
 	bool ipv4 = rocemu_gid_is_ipv4(&q->group->addr);
 	union {
 		struct cmsghdr align;
 		uint8_t bytes[2 * CMSG_SPACE(sizeof(int))];
 	} control = {0};
-	uint8_t buf[AGENT_GSI_DGRAM_LEN];
+	uint8_t buf[GSI_PACKET_LEN];
 	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 	union data_addr to;
 	struct msghdr m = {.msg_name = &to,
@@ -275,13 +283,10 @@ int qp1_send(struct qp1 *q, const struct agent_gsi_dgram *d)
 			   .msg_control = control.bytes};
 	int fd = q->tx_fd >= 0 ? q->tx_fd : q->group->fds[0];
 
-	memcpy(buf, d->data, sizeof(buf));
-	if (d->sport != q->sport) {
-		struct agent_gsi_dgram own = *d;
-
-		own.sport = q->sport;
-		gsi_mad_seal(&own, buf);
-	}
+	d->sport = q->sport;
+	d->ip_id = 0;
+	gsi_hdr_encode(d, q->psn++);
+	gsi_packet_encode(d, buf);
 	m.msg_controllen = put_control(&m, ipv4 ? IPPROTO_IP : IPPROTO_IPV6,
 				       ipv4 ? IP_TOS : IPV6_TCLASS, d->tclass);
 	if (d->hop_limit)

@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "agent/gsi-set.h"
-#include "agent/protocol.h"
+#include "wire/gsi.h"
 
 struct gsi;
 struct group;
@@ -24,6 +24,7 @@ struct qp1 {
 	ev_io returned;	       /* tx_fd's error queue */
 	int tx_fd;	       /* bound to sport; -1: the group's own, 4791 */
 	uint16_t sport;	       /* where all is sent from */
+	uint32_t psn;	       /* of the next MAD sent; 24 bits count */
 	uint32_t overflow;     /* as the socket counts what it dropped */
 	struct gsi_set members; /* clients that opened the address */
 };
@@ -32,10 +33,8 @@ struct qp1 {
 struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop);
 void qp1_free(struct qp1 *q);
 
-/**
- * Send a datagram whose source is the address; sealed anew if d->sport is another than q->sport,
- * as that of an earlier agent may be. Never blocks. @return 0 or -errno.
- */
-int qp1_send(struct qp1 *q, const struct agent_gsi_dgram *d);
+/** Send a MAD whose source is the address: fills in sport, ip_id and hdr. Never blocks. @return 0 or
+ * -errno. */
+int qp1_send(struct qp1 *q, struct gsi_mad *m);
 
 #endif

@@ -3,7 +3,7 @@
  * The process's connection management: the one lock, the connection manager, the connection to the
  * agent, and the thread that receives MADs and keeps time. Started by the first ID that is bound;
  * lives as long as the process. When that ends, whatever the reason, the agent tells the peers
- * (wills).
+ * (exit MADs).
  *
  * A child process made by fork() starts anew: what its parent's IDs had of CM and agent is the
  * parent's alone.
@@ -35,7 +35,6 @@ struct rcm_lock rcm_lock = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER}
 /* An address whose QP 1 we take part in. */
 struct opened {
 	struct rcm_local local;
-	uint16_t sport;
 };
 
 /* All of it is guarded by the lock. */
@@ -48,6 +47,7 @@ static struct {
 	size_t nopened;
 	int timer_fd, wake_fd; /* owned */
 	int polled_fd;	       /* the client's descriptor that the thread watches */
+	bool polled_out;       /* it watches for room there, too */
 	rocemu_ns_t armed;     /* what timer_fd is set to */
 	bool driving;
 	struct rng rng;
@@ -124,31 +124,29 @@ bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
 static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 {
 	const struct opened *o = find_opened(&m->addr.src);
-	uint8_t packet[AGENT_GSI_DGRAM_LEN];
-	struct agent_gsi_dgram d;
+	struct gsi_mad mad;
 
 	if (!o)
 		return;
-	mad_seal(&d, packet, m, o->sport, o->local.scope_id, false);
-	mad_send(core.client, rcm_now(), &d, packet);
+	mad = mad_make(m, o->local.scope_id);
+	mad_send(core.client, rcm_now(), &mad);
 }
 
-static void set_wills(void) REQUIRES(rcm_lock)
+static void set_exits(void) REQUIRES(rcm_lock)
 {
-	uint8_t packet[AGENT_GSI_DGRAM_LEN];
 	struct cm_will change;
 
 	while (cm_next_will(core.cm, &change)) {
 		const struct opened *o = change.present ? find_opened(&change.mad.addr.src) : NULL;
-		struct agent_exit_mad will = {.cm_timeout = CM_DEFAULT_TIMEOUT,
-					     .retries = CM_DEFAULT_RETRIES};
+		struct agent_exit_mad e = {.cm_timeout = CM_DEFAULT_TIMEOUT,
+					   .retries = CM_DEFAULT_RETRIES};
 
 		if (!o) {
 			agent_gsi_exit_clear(core.client, change.comm_id);
 			continue;
 		}
-		mad_seal(&will.dgram, packet, &change.mad, o->sport, o->local.scope_id, true);
-		agent_gsi_exit_set(core.client, change.comm_id, &will);
+		e.mad = mad_make(&change.mad, o->local.scope_id);
+		agent_gsi_exit_set(core.client, change.comm_id, &e);
 	}
 }
 
@@ -190,7 +188,7 @@ void rcm_drive(void)
 		more = false;
 		/* First: whoever is told of a connection may end at that very moment, and its peer has to hear the
 		 * right thing. */
-		set_wills();
+		set_exits();
 		while ((n = cm_output(core.cm, rcm_now(), mads, ARRAY_LEN(mads))) > 0)
 			for (unsigned i = 0; i < n; i++)
 				send_mad(&mads[i]);
@@ -199,45 +197,43 @@ void rcm_drive(void)
 			rcm_handle(&ev);
 		}
 	}
-	set_wills();
+	set_exits();
 	core.driving = false;
 	arm();
-	if (agent_gsi_fd(core.client) != core.polled_fd)
+	if (agent_gsi_fd(core.client) != core.polled_fd ||
+	    agent_gsi_waits(core.client) != core.polled_out)
 		rcm_core_wake();
 }
 
 /* ---- the thread ---- */
 
-static void take(const struct agent_gsi_dgram *d) REQUIRES(rcm_lock)
+static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 {
 	struct cm_addr addr;
-	const uint8_t *mad;
-	size_t len;
 
-	if (mad_open(d, rcm_now(), &addr, &mad, &len))
-		cm_input(core.cm, rcm_now(), mad, len, &addr);
-}
-
-static void unreached(void) REQUIRES(rcm_lock)
-{
-	uint32_t id;
-	int error = agent_gsi_unreached(core.client, &id);
-
-	cm_unreached(core.cm, id, error);
+	switch (f->type) {
+	case GSI_FRAME_MAD:
+		if (mad_received(&f->m, rcm_now(), &addr))
+			cm_input(core.cm, rcm_now(), f->m.mad, sizeof(f->m.mad), &addr);
+		break;
+	case GSI_FRAME_SENT:
+		mad_sent(&f->m);
+		break;
+	case GSI_FRAME_UNREACHED:
+		cm_unreached(core.cm, f->comm_id, f->error);
+		break;
+	}
 }
 
 /* Take what there is. @return false: there is no agent now. */
 static bool receive(void) REQUIRES(rcm_lock)
 {
-	struct agent_gsi_dgram d;
+	struct gsi_frame f;
 	int ret;
 
-	while ((ret = agent_gsi_recv(core.client, &d)) != 0) {
-		if (ret == 1 || ret == 2) {
-			if (ret == 1)
-				take(&d);
-			else
-				unreached();
+	while ((ret = agent_gsi_recv(core.client, &f)) != 0) {
+		if (ret == 1) {
+			take(&f);
 			/* Each on its own: what a MAD brings about is bounded. */
 			rcm_drive();
 		} else if (ret == -EADDRINUSE)
@@ -266,6 +262,9 @@ static void *run(void *arg)
 		};
 
 		core.polled_fd = p[0].fd;
+		core.polled_out = agent_gsi_waits(core.client);
+		if (core.polled_out)
+			p[0].events |= POLLOUT;
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), p[0].fd < 0 ? pause : -1);
 		if (p[2].revents || p[3].revents)
@@ -276,6 +275,8 @@ static void *run(void *arg)
 			log_debug("connection management: spurious wakeup");
 		if (p[1].revents)
 			core.armed = ROCEMU_NEVER;
+		if (p[0].revents & POLLOUT)
+			agent_gsi_flush(core.client);
 		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
 		cm_expire(core.cm, rcm_now());
 		rcm_again_expire(rcm_now());
@@ -412,7 +413,6 @@ __attribute__((constructor)) static void watch_fork(void)
 static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
 {
 	struct opened *v = find_opened(&local->gid);
-	uint16_t sport;
 	int err;
 
 	/* It may have moved to another device. */
@@ -424,10 +424,10 @@ static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
 	if (!v)
 		return -ENOMEM;
 	core.opened = v;
-	err = agent_gsi_open(core.client, &local->gid, local->scope_id, &sport);
+	err = agent_gsi_open(core.client, &local->gid, local->scope_id);
 	if (err)
 		return err;
-	v[core.nopened++] = (struct opened){.local = *local, .sport = sport};
+	v[core.nopened++] = (struct opened){.local = *local};
 	return 0;
 }
 

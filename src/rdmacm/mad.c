@@ -2,26 +2,21 @@
 #include "rdmacm/mad.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "engine/fault-report.h"
 #include "engine/impair.h"
 #include "rdmacm/private.h"
-#include "wire/ip.h"
 
 enum {
-	ROOM_MS = 200, /* how long to wait for an agent that does not keep up */
 	HELD_MAX = 1024,
 	REORDER_NS = 2000000, /* what is to be overtaken waits so long */
 	ECN_CE = 3,
 };
 
-static uint32_t next_psn;
 static private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
 static struct impair impair;
 static struct impair_link port; /* goes down and up when the lanes' does */
@@ -30,57 +25,27 @@ static struct fault_total *total[FAULT_RULES];
 static rocemu_ns_t last_due; /* when the last packet leaves that is not to be overtaken */
 static bool ready;
 
-/* A packet that is late on purpose. */
+/* A MAD that is late on purpose. */
 struct held {
 	struct list node; /* in held, by due time */
 	rocemu_ns_t due;
-	struct agent_gsi_dgram d;
-	uint8_t packet[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad mad;
 };
 static struct list held = {&held, &held};
 static unsigned nheld;
 
-static void put_icrc(const struct rocemu_icrc_ctx *ctx, uint8_t *packet, size_t len)
+struct gsi_mad mad_make(const struct cm_mad *m, uint32_t scope_id)
 {
-	const size_t n = len - ROCEMU_ICRC_LEN;
-
-	put_le32(packet + n, rocemu_icrc(ctx, packet, n, NULL, 0, NULL, 0));
-}
-
-void mad_seal(struct agent_gsi_dgram *d, uint8_t packet[AGENT_GSI_DGRAM_LEN], const struct cm_mad *m,
-	      uint16_t sport, uint32_t scope_id, bool to_keep)
-{
-	const struct rocemu_hdrs h = {
-		.opcode = ROCEMU_UD_SEND_ONLY,
-		.migreq = true,
-		.ackreq = true, /* as the kernel's QP 1 has it */
-		.pkey = 0xffff,
-		.dqpn = ROCEMU_GSI_QPN,
-		.psn = next_psn & ROCEMU_PSN_MASK,
-		.deth = {.qkey = ROCEMU_GSI_QKEY, .sqpn = ROCEMU_GSI_QPN},
-	};
-	const struct rocemu_icrc_ctx ctx = {
-		.src = m->addr.src,
-		.dst = m->addr.dst,
-		.sport = sport,
-		.dport = ROCEMU_UDP_PORT,
-		.ip_frag = IP_FLAG_DF,
-	};
-	size_t n = rocemu_hdrs_encode(&h, packet);
-
-	next_psn += !to_keep;
-	memcpy(packet + n, m->data, ROCEMU_MAD_LEN);
-	put_icrc(&ctx, packet, n + ROCEMU_MAD_LEN + ROCEMU_ICRC_LEN);
-	*d = (struct agent_gsi_dgram){
+	struct gsi_mad mad = {
 		.src = m->addr.src,
 		.dst = m->addr.dst,
 		.scope_id = scope_id,
-		.sport = sport,
 		.tclass = m->addr.tclass,
 		.hop_limit = m->addr.hop_limit,
-		.len = AGENT_GSI_DGRAM_LEN,
-		.data = packet,
 	};
+
+	memcpy(mad.mad, m->data, sizeof(mad.mad));
+	return mad;
 }
 
 static void prepare_rules(void)
@@ -98,8 +63,9 @@ static void prepare_rules(void)
 		total[i] = fault_total_get(impair.rule[i].text, "packets");
 }
 
-/* What rules do to a packet of QP 1. */
-static struct fault_verdict ask_rules(enum fault_dir dir, const struct agent_gsi_dgram *d)
+/* What rules do to a packet of QP 1. What is to be sent has no PSN yet: 0. */
+static struct fault_verdict ask_rules(enum fault_dir dir, const struct gsi_mad *m,
+				      const uint8_t packet[static GSI_PACKET_LEN])
 {
 	static const char *const names[] = {
 #define X(name, text) [FAULT_##name] = text,
@@ -109,13 +75,13 @@ static struct fault_verdict ask_rules(enum fault_dir dir, const struct agent_gsi
 	const struct fault_packet p = {
 		.dir = dir,
 		.qp = ROCEMU_GSI_QPN,
-		.peer = dir == FAULT_TX ? &d->dst : &d->src,
-		.hdr = d->data,
-		.len = d->len,
+		.peer = dir == FAULT_TX ? &m->dst : &m->src,
+		.hdr = packet,
+		.len = GSI_PACKET_LEN,
 	};
 	struct fault_verdict v = {0};
 
-	if (!faults_wants(faults, dir) || d->len < ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN)
+	if (!faults_wants(faults, dir))
 		return v;
 	faults_decide(faults, &p, &v);
 	for (unsigned i = 0; i < impair.nrules; i++) {
@@ -150,19 +116,29 @@ static void prepare(rocemu_ns_t now)
 	impair_link_start(&port, &impair, now);
 }
 
-static void write_capture(const struct agent_gsi_dgram *d)
+/* packet: of m. */
+static void write_capture(const struct gsi_mad *m, const uint8_t packet[static GSI_PACKET_LEN])
 {
 	const struct tap_addr a = {
-		.src = d->src,
-		.dst = d->dst,
-		.sport = d->sport,
-		.ip_id = d->ip_id,
-		.tclass = d->tclass,
-		.hop_limit = d->hop_limit,
+		.src = m->src,
+		.dst = m->dst,
+		.sport = m->sport,
+		.ip_id = m->ip_id,
+		.tclass = m->tclass,
+		.hop_limit = m->hop_limit,
 	};
 
-	if (capture)
-		capture(&a, d->data, d->len);
+	capture(&a, packet, GSI_PACKET_LEN);
+}
+
+void mad_sent(const struct gsi_mad *m)
+{
+	uint8_t packet[GSI_PACKET_LEN];
+
+	if (!capture)
+		return;
+	gsi_packet_encode(m, packet);
+	write_capture(m, packet);
 }
 
 static bool port_is_down(rocemu_ns_t now)
@@ -171,22 +147,13 @@ static bool port_is_down(rocemu_ns_t now)
 	return port.down;
 }
 
-static void send_one(struct agent_gsi *client, const struct agent_gsi_dgram *d)
+static void send_one(struct agent_gsi *client, const struct gsi_mad *m)
 {
-	struct pollfd p = {.fd = agent_gsi_fd(client), .events = POLLOUT};
-
-	write_capture(d);
-	/*
-	 * The agent never waits for us, so it soon has room again. A MAD lost costs a timeout of
-	 * seconds, and a program that connects a thousand times at once sends more than the socket
-	 * holds.
-	 */
-	if (agent_gsi_send(client, d) == -EAGAIN && poll(&p, 1, ROOM_MS) == 1)
-		agent_gsi_send(client, d);
+	(void)agent_gsi_send(client, m, capture != NULL);
 }
 
 /* Keep a packet back. When there is no room or no memory it goes now. */
-static bool hold(const struct agent_gsi_dgram *d, rocemu_ns_t due)
+static bool hold(const struct gsi_mad *m, rocemu_ns_t due)
 {
 	struct held *h = nheld < HELD_MAX ? malloc(sizeof(*h)) : NULL;
 	struct list *before = held.next;
@@ -194,9 +161,7 @@ static bool hold(const struct agent_gsi_dgram *d, rocemu_ns_t due)
 	if (!h)
 		return false;
 	h->due = due;
-	h->d = *d;
-	h->d.data = h->packet;
-	memcpy(h->packet, d->data, sizeof(h->packet));
+	h->mad = *m;
 	while (before != &held && list_entry(before, struct held, node)->due <= due)
 		before = before->next;
 	list_append(before, &h->node);
@@ -204,25 +169,28 @@ static bool hold(const struct agent_gsi_dgram *d, rocemu_ns_t due)
 	return true;
 }
 
-static void corrupt(const struct fault_verdict *v, const struct impair_fate *fate,
-		    const struct agent_gsi_dgram *d, uint8_t *packet)
+static void add_flip(struct gsi_mad *m, uint32_t bit, uint16_t sealed)
 {
-	const struct rocemu_icrc_ctx ctx = {
-		.src = d->src,
-		.dst = d->dst,
-		.sport = d->sport,
-		.dport = ROCEMU_UDP_PORT,
-		.ip_frag = IP_FLAG_DF,
-	};
+	if (m->nflips < GSI_FLIPS_MAX)
+		m->flips[m->nflips++] = (uint16_t)(bit | sealed);
+}
+
+/* The agent makes the packet, so it is given the bits to invert. */
+static void corrupt(const struct fault_verdict *v, const struct impair_fate *fate,
+		    struct gsi_mad *m)
+{
+	uint8_t bits[GSI_PACKET_LEN] = {0};
 
 	for (unsigned i = 0; i < v->nsealed; i++)
-		fault_flip(packet, v->sealed[i]);
-	if (v->nsealed)
-		put_icrc(&ctx, packet, d->len);
+		add_flip(m, v->sealed[i], GSI_FLIP_SEALED);
 	for (unsigned i = 0; i < v->nraw; i++)
-		fault_flip(packet, v->raw[i]);
-	if (fate->corrupt_bits)
-		impair_corrupt(&impair, packet, d->len, fate->corrupt_bits);
+		add_flip(m, v->raw[i], 0);
+	if (!fate->corrupt_bits)
+		return;
+	impair_corrupt(&impair, bits, sizeof(bits), fate->corrupt_bits);
+	for (uint32_t bit = 0; bit < 8 * sizeof(bits); bit++)
+		if (bits[bit / 8] & 0x80u >> bit % 8)
+			add_flip(m, bit, 0);
 }
 
 /* As a lane does: in order, but for what is reordered or delayed by a rule. */
@@ -237,9 +205,10 @@ static rocemu_ns_t due_of(rocemu_ns_t now, const struct impair_fate *fate,
 	return due + (fate->overtakers ? REORDER_NS : 0) + v->delay_ns;
 }
 
-static void report_fate(const struct agent_gsi_dgram *d, const struct impair_fate *fate)
+static void report_fate(const uint8_t *packet, const struct impair_fate *fate)
 {
-	const struct fault_packet p = {.qp = ROCEMU_GSI_QPN, .hdr = d->data, .len = d->len};
+	const struct fault_packet p = {
+		.qp = ROCEMU_GSI_QPN, .hdr = packet, .len = GSI_PACKET_LEN};
 	const struct {
 		bool done;
 		enum fault_count what;
@@ -262,32 +231,35 @@ static void report_fate(const struct agent_gsi_dgram *d, const struct impair_fat
 	}
 }
 
-void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct agent_gsi_dgram *d, uint8_t *packet)
+void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m)
 {
+	uint8_t packet[GSI_PACKET_LEN];
 	struct impair_fate fate = {0};
 	struct fault_verdict v = {0};
 	rocemu_ns_t due;
 
 	prepare(now);
 	if (!impair.on) {
-		send_one(client, d);
+		send_one(client, m);
 		return;
 	}
-	v = ask_rules(FAULT_TX, d);
+	gsi_hdr_encode(m, 0);
+	gsi_packet_encode(m, packet);
+	v = ask_rules(FAULT_TX, m, packet);
 	fate = impair_roll(&impair);
 	fault_report_add(FAULT_COUNT_SENT, 1);
 	if (v.drop)
 		return;
-	report_fate(d, &fate);
+	report_fate(packet, &fate);
 	if (fate.lost || port_is_down(now))
 		return;
-	corrupt(&v, &fate, d, packet);
+	corrupt(&v, &fate, m);
 	if (v.mark)
-		d->tclass |= ECN_CE;
+		m->tclass |= ECN_CE;
 	due = due_of(now, &fate, &v);
 	for (unsigned i = 0; i < 1 + fate.dup + v.dups; i++)
-		if (due <= now || !hold(d, due))
-			send_one(client, d);
+		if (due <= now || !hold(m, due))
+			send_one(client, m);
 }
 
 rocemu_ns_t mad_deadline(void)
@@ -304,34 +276,32 @@ void mad_expire(struct agent_gsi *client, rocemu_ns_t now)
 
 		list_remove(&h->node);
 		nheld--;
-		send_one(client, &h->d);
+		send_one(client, &h->mad);
 		free(h);
 	}
 }
 
-bool mad_open(const struct agent_gsi_dgram *d, rocemu_ns_t now, struct cm_addr *addr,
-	      const uint8_t **mad, size_t *len)
+bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr)
 {
-	struct rocemu_packet p;
+	uint8_t packet[GSI_PACKET_LEN];
 
 	prepare(now);
 	if (port_is_down(now))
 		return false;
-	write_capture(d);
-	/* Of what comes in, only drops. */
-	if (ask_rules(FAULT_RX, d).drop)
-		return false;
-	if (rocemu_packet_decode(&p, d->data, d->len) != ROCEMU_DROP_NONE ||
-	    p.h.opcode != ROCEMU_UD_SEND_ONLY)
-		return false;
+	if (capture || faults_wants(faults, FAULT_RX)) {
+		gsi_packet_encode(m, packet);
+		if (capture)
+			write_capture(m, packet);
+		/* Of what comes in, only drops. */
+		if (ask_rules(FAULT_RX, m, packet).drop)
+			return false;
+	}
 	*addr = (struct cm_addr){
-		.src = d->src,
-		.dst = d->dst,
-		.tclass = d->tclass,
-		.hop_limit = d->hop_limit,
+		.src = m->src,
+		.dst = m->dst,
+		.tclass = m->tclass,
+		.hop_limit = m->hop_limit,
 	};
-	*mad = p.payload;
-	*len = p.payload_len;
 	return true;
 }
 

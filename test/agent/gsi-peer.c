@@ -21,52 +21,49 @@
 struct command {
 	char what;
 	uint8_t cm_timeout, retries;
+	bool echo;
 	uint32_t id; /* key or communication ID */
 	struct rocemu_gid addr;
 	struct agent_gsi_bind bind;
-	struct agent_gsi_dgram d;
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad mad;
 };
 
 struct reply {
 	int r;
 	uint32_t value;
 	struct agent_gsi_bind bind;
-	struct agent_gsi_dgram d;
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad mad;
 	char text[AGENT_TEXT_MAX];
 };
 
 static int do_recv(struct agent_gsi *c, bool wait, struct reply *re)
 {
-	int r = agent_gsi_recv(c, &re->d);
+	struct gsi_frame f;
+	int r = agent_gsi_recv(c, &f);
 
 	while (r == 0 && wait) {
 		struct pollfd pfd = {.fd = agent_gsi_fd(c), .events = POLLIN};
 
 		if (poll(&pfd, 1, PATIENCE_MS) != 1)
 			break;
-		r = agent_gsi_recv(c, &re->d);
+		r = agent_gsi_recv(c, &f);
 	}
-	if (r == 2) {
-		uint32_t id;
-
-		return GSI_PEER_UNREACHED + agent_gsi_unreached(c, &id);
-	}
+	if (r == 1 && f.type == GSI_FRAME_UNREACHED)
+		return GSI_PEER_UNREACHED + f.error;
 	if (r == 1)
-		memcpy(re->bytes, re->d.data, AGENT_GSI_DGRAM_LEN);
+		re->mad = f.m;
 	return r;
 }
 
 /* What a child's call returns. */
 static int fork_and_call(struct agent_gsi *c)
 {
-	struct agent_gsi_dgram d;
+	struct gsi_frame f;
 	int status;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		int r = agent_gsi_recv(c, &d);
+		int r = agent_gsi_recv(c, &f);
 		bool ours = agent_gsi_is_ours(c);
 
 		agent_gsi_free(c);
@@ -103,12 +100,9 @@ static int fork_and_forget(struct agent_gsi *c, int ctl)
 
 static void obey(struct agent_gsi **c, const struct command *cmd, struct reply *re, int ctl)
 {
-	struct agent_exit_mad will = {.cm_timeout = cmd->cm_timeout, .retries = cmd->retries};
-	struct agent_gsi_dgram d = cmd->d;
-	uint16_t sport = 0;
+	struct agent_exit_mad exit_mad = {
+		.mad = cmd->mad, .cm_timeout = cmd->cm_timeout, .retries = cmd->retries};
 
-	d.data = cmd->bytes;
-	will.dgram = d;
 	re->bind = cmd->bind;
 	switch (cmd->what) {
 	case 'j':
@@ -116,8 +110,7 @@ static void obey(struct agent_gsi **c, const struct command *cmd, struct reply *
 		re->value = re->r ? 0 : agent_gsi_number(*c);
 		return;
 	case 'o':
-		re->r = agent_gsi_open(*c, &cmd->addr, 0, &sport);
-		re->value = sport;
+		re->r = agent_gsi_open(*c, &cmd->addr, 0);
 		break;
 	case 'b':
 		re->r = agent_gsi_bind(*c, &re->bind, &re->value);
@@ -129,10 +122,10 @@ static void obey(struct agent_gsi **c, const struct command *cmd, struct reply *
 		re->r = agent_gsi_unbind(*c, cmd->id);
 		break;
 	case 's':
-		re->r = agent_gsi_send(*c, &d);
+		re->r = agent_gsi_send(*c, &cmd->mad, cmd->echo);
 		break;
 	case 'w':
-		re->r = agent_gsi_exit_set(*c, cmd->id, &will);
+		re->r = agent_gsi_exit_set(*c, cmd->id, &exit_mad);
 		break;
 	case 'c':
 		re->r = agent_gsi_exit_clear(*c, cmd->id);
@@ -241,11 +234,7 @@ void gsi_peer_leave(struct gsi_peer *p)
 
 int gsi_peer_open(struct gsi_peer *p, const struct rocemu_gid *addr)
 {
-	struct reply re = peer_do(p, &(struct command){.what = 'o', .addr = *addr});
-
-	if (!re.r)
-		p->sport = (uint16_t)re.value;
-	return re.r;
+	return peer_do(p, &(struct command){.what = 'o', .addr = *addr}).r;
 }
 
 int gsi_peer_bind(struct gsi_peer *p, struct agent_gsi_bind *b, uint32_t *key)
@@ -277,50 +266,30 @@ uint32_t gsi_peer_listen_on(struct gsi_peer *p, uint64_t service_id, const struc
 	return key;
 }
 
-static struct command with_mail(char what, const struct gsi_mail *mail)
+int gsi_peer_send_mad(struct gsi_peer *p, const struct gsi_mail *mail)
 {
-	struct command cmd = {.what = what,
-			      .d = {.src = mail->src,
-				    .dst = mail->dst,
-				    .sport = mail->sport,
-				    .tclass = mail->tclass,
-				    .hop_limit = mail->hop_limit,
-				    .len = AGENT_GSI_DGRAM_LEN}};
-
-	memcpy(cmd.bytes, mail->bytes, sizeof(cmd.bytes));
-	return cmd;
-}
-
-int gsi_peer_send_bytes(struct gsi_peer *p, const struct gsi_mail *mail)
-{
-	struct command cmd = with_mail('s', mail);
-
-	return peer_do(p, &cmd).r;
+	return peer_do(p, &(struct command){.what = 's', .mad = mail->mad, .echo = mail->echo}).r;
 }
 
 int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail)
 {
 	struct gsi_mail sealed = *mail;
 
-	if (!sealed.sport)
-		sealed.sport = p->sport;
 	mail_seal(&sealed);
-	return gsi_peer_send_bytes(p, &sealed);
+	return gsi_peer_send_mad(p, &sealed);
 }
 
 int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
 		 uint8_t cm_timeout, uint8_t retries)
 {
 	struct gsi_mail sealed = *mail;
-	struct command cmd;
 
-	sealed.sport = p->sport;
 	mail_seal(&sealed);
-	cmd = with_mail('w', &sealed);
-	cmd.id = comm_id;
-	cmd.cm_timeout = cm_timeout;
-	cmd.retries = retries;
-	return peer_do(p, &cmd).r;
+	return peer_do(p, &(struct command){.what = 'w',
+					    .id = comm_id,
+					    .cm_timeout = cm_timeout,
+					    .retries = retries,
+					    .mad = sealed.mad}).r;
 }
 
 int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id)
@@ -328,20 +297,22 @@ int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id)
 	return peer_do(p, &(struct command){.what = 'c', .id = comm_id}).r;
 }
 
+static void from_mad(struct gsi_mail *mail)
+{
+	assert_int_equal(rocemu_cm_decode(&mail->m, mail->mad.mad, ROCEMU_MAD_LEN), 0);
+	mail->src = mail->mad.src;
+	mail->dst = mail->mad.dst;
+	mail->sport = mail->mad.sport;
+	mail->tclass = mail->mad.tclass;
+	mail->hop_limit = mail->mad.hop_limit;
+}
+
 static int take_mail(const struct reply *re, struct gsi_mail *mail)
 {
-	struct agent_gsi_dgram d = re->d;
-
 	if (re->r != 1)
 		return re->r;
-	d.data = re->bytes;
-	assert_int_equal(gsi_mad_decode(&d, &mail->m), GSI_MAD_OK);
-	mail->src = d.src;
-	mail->dst = d.dst;
-	mail->sport = d.sport;
-	mail->tclass = d.tclass;
-	mail->hop_limit = d.hop_limit;
-	memcpy(mail->bytes, re->bytes, sizeof(mail->bytes));
+	mail->mad = re->mad;
+	from_mad(mail);
 	return 1;
 }
 
@@ -390,9 +361,16 @@ int wire_open(const struct rocemu_gid *addr)
 
 void mail_seal(struct gsi_mail *mail)
 {
-	struct agent_gsi_dgram d = {.src = mail->src, .dst = mail->dst, .sport = mail->sport};
+	struct gsi_mad *m = &mail->mad;
 
-	gsi_mad_build(&d, &mail->m, 7, mail->bytes);
+	*m = (struct gsi_mad){.src = mail->src,
+			      .dst = mail->dst,
+			      .sport = mail->sport,
+			      .tclass = mail->tclass,
+			      .hop_limit = mail->hop_limit};
+	(void)rocemu_cm_encode(&mail->m, m->mad);
+	gsi_hdr_encode(m, 7);
+	gsi_packet_encode(m, mail->bytes);
 }
 
 void wire_send_bytes(int fd, const struct rocemu_gid *dst, const uint8_t *data, size_t len)
@@ -415,25 +393,30 @@ void wire_send(int fd, const struct gsi_mail *mail)
 void wire_recv(int fd, const struct rocemu_gid *addr, struct gsi_mail *mail)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	struct agent_gsi_dgram d = {.dst = *addr, .data = mail->bytes};
 	union data_addr from;
 	socklen_t len = sizeof(from);
 	ssize_t n;
 
 	assert_int_equal(poll(&pfd, 1, PATIENCE_MS), 1);
 	n = recvfrom(fd, mail->bytes, sizeof(mail->bytes), MSG_TRUNC, &from.sa, &len);
-	assert_int_equal(n, AGENT_GSI_DGRAM_LEN);
+	assert_int_equal(n, GSI_PACKET_LEN);
 	assert_int_equal(from.sa.sa_family, AF_INET);
-	d.src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
-	memcpy(d.src.raw + 12, &from.v4.sin_addr, 4);
-	d.sport = ntohs(from.v4.sin_port);
-	d.len = (uint16_t)n;
-	assert_int_equal(gsi_mad_decode(&d, &mail->m), GSI_MAD_OK);
+	mail->mad = (struct gsi_mad){.src = {.raw = {[10] = 0xff, [11] = 0xff}},
+				     .dst = *addr,
+				     .sport = ntohs(from.v4.sin_port)};
+	memcpy(mail->mad.src.raw + 12, &from.v4.sin_addr, 4);
+	assert_int_equal(gsi_packet_decode(&mail->mad, mail->bytes, (size_t)n), GSI_OK);
 	/* A UDP socket that may not fragment sends identification 0; the ICRC covers it. */
-	assert_int_equal(d.ip_id, 0);
-	mail->src = d.src;
-	mail->dst = *addr;
-	mail->sport = d.sport;
+	assert_int_equal(mail->mad.ip_id, 0);
+	from_mad(mail);
+}
+
+void wire_recv_bytes(int fd, uint8_t packet[static GSI_PACKET_LEN])
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+
+	assert_int_equal(poll(&pfd, 1, PATIENCE_MS), 1);
+	assert_int_equal(recv(fd, packet, GSI_PACKET_LEN, MSG_TRUNC), GSI_PACKET_LEN);
 }
 
 void wire_assert_silent(int fd)

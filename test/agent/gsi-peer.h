@@ -20,7 +20,6 @@ enum { PATIENCE_MS = 20000 };
 struct gsi_peer {
 	struct peer process;
 	uint16_t number;
-	uint16_t sport;		   /* of the last address opened */
 	char text[AGENT_TEXT_MAX]; /* of the last call */
 };
 
@@ -30,7 +29,9 @@ struct gsi_mail {
 	uint16_t sport;
 	uint8_t tclass, hop_limit;
 	struct rocemu_cm_msg m;
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN];
+	bool echo;	    /* to send: the agent returns it */
+	struct gsi_mad mad; /* as received, or as made by mail_seal() */
+	uint8_t bytes[GSI_PACKET_LEN];
 };
 
 /** Fork a process, uid 0: as we are, and have it join, with success. */
@@ -51,13 +52,13 @@ int gsi_peer_unbind(struct gsi_peer *p, uint32_t key);
 /** Bind and listen; with success. @return the key. */
 uint32_t gsi_peer_listen_on(struct gsi_peer *p, uint64_t service_id, const struct rocemu_gid *addr);
 int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail);
-/** Have the bytes sent as they are. */
-int gsi_peer_send_bytes(struct gsi_peer *p, const struct gsi_mail *mail);
+/** Have mail->mad sent as it is. */
+int gsi_peer_send_mad(struct gsi_peer *p, const struct gsi_mail *mail);
 int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
 		 uint8_t cm_timeout, uint8_t retries);
 int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id);
 enum { GSI_PEER_UNREACHED = 1000 };
-/** Wait for a datagram. @return 1, or what agent_gsi_recv() did; 0: none came in 20 s;
+/** Wait for a MAD. @return 1, or what agent_gsi_recv() did; 0: none came in 20 s;
  * GSI_PEER_UNREACHED + errno: a request of its own did not arrive. */
 int gsi_peer_recv(struct gsi_peer *p, struct gsi_mail *mail);
 /** Is one there now? */
@@ -77,10 +78,12 @@ void wire_send(int fd, const struct gsi_mail *mail);
 void wire_send_bytes(int fd, const struct rocemu_gid *dst, const uint8_t *data, size_t len);
 /** Wait for a message and check all there is to its packet. */
 void wire_recv(int fd, const struct rocemu_gid *addr, struct gsi_mail *mail);
+/** Wait for a packet of a MAD's length, whatever it is. */
+void wire_recv_bytes(int fd, uint8_t packet[static GSI_PACKET_LEN]);
 /** Nothing is there. */
 void wire_assert_silent(int fd);
 
-/** Put the packet of mail->m into mail->bytes. */
+/** Fill in mail->mad and mail->bytes from mail->m. */
 void mail_seal(struct gsi_mail *mail);
 
 /** The agent's counter. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What survives whom: wills of processes that end, clients of an agent that dies, forks. */
+/* What survives whom: exit MADs of processes that end, clients of an agent that dies, forks. */
 #include "agent/client-gsi.h"
 
 #include <errno.h>
@@ -472,7 +472,7 @@ TEST(client_cm, joined_and_left__nothing_leaks)
 		uint32_t key;
 
 		assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
-		assert_int_equal(agent_gsi_open(c, &at, 0, NULL), 0);
+		assert_int_equal(agent_gsi_open(c, &at, 0), 0);
 		while (agent_gsi_bind(c, &b, &key))
 			; /* the last one's end may not have come through yet */
 		assert_int_equal(agent_gsi_listen(c, key), 0);
@@ -481,6 +481,47 @@ TEST(client_cm, joined_and_left__nothing_leaks)
 			before = count_fds(getpid());
 	}
 	assert_int_equal(count_fds(getpid()), before);
+	leave();
+}
+
+TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)
+{
+	enum { N = 3000 };
+	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = at};
+	struct agent_gsi *c;
+	struct gsi_frame f;
+	struct gsi_mail m;
+	char text[400];
+	uint32_t key, n = 0;
+	pid_t agent;
+
+	enter();
+	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_open(c, &at, 0), 0);
+	assert_int_equal(agent_gsi_bind(c, &b, &key), 0);
+	assert_int_equal(agent_gsi_listen(c, key), 0);
+	agent = agent_pid();
+	kill(agent, SIGSTOP);
+	/* Far more than the socket holds. */
+	for (uint32_t i = 0; i < N; i++) {
+		m = mail_req(&at, &at, agent_comm_id(agent_gsi_number(c), i), SERVICE);
+		mail_seal(&m);
+		assert_int_equal(agent_gsi_send(c, &m.mad, false), 0);
+	}
+	assert_true(agent_gsi_waits(c));
+	assert_false(agent_gsi_flush(c));
+	kill(agent, SIGCONT);
+	while (n < N) {
+		struct pollfd p = {.fd = agent_gsi_fd(c), .events = POLLIN};
+
+		if (!agent_gsi_flush(c))
+			p.events |= POLLOUT;
+		assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+		while (agent_gsi_recv(c, &f) == 1)
+			n++;
+	}
+	assert_false(agent_gsi_waits(c));
+	agent_gsi_free(c);
 	leave();
 }
 

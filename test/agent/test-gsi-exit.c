@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When which will is sent, in virtual time. */
+/* When which exit MAD is sent, in virtual time. */
 #include "agent/gsi-exit.h"
 
 #include <errno.h>
@@ -22,12 +22,11 @@ static void fresh(void)
 
 static int set(uint32_t id, uint8_t mark, uint8_t retries, bool repeat)
 {
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN] = {mark};
-	struct gsi_frame f = {.type = GSI_FRAME_EXIT,
+	struct gsi_frame f = {.type = GSI_FRAME_EXIT_SET,
 			     .comm_id = id,
 			     .cm_timeout = CODE_17_MS,
 			     .retries = retries,
-			     .d = {.dst = peer, .len = sizeof(bytes), .data = bytes}};
+			     .m = {.dst = peer, .mad = {mark}}};
 
 	return gsi_exits_set(&exit_mads, &mine, &count, &f, repeat);
 }
@@ -35,9 +34,9 @@ static int set(uint32_t id, uint8_t mark, uint8_t retries, bool repeat)
 /* The mark of what is due, 0: nothing. */
 static unsigned due(uint64_t now)
 {
-	const struct agent_gsi_dgram *d = gsi_exits_take(&exit_mads, now);
+	const struct gsi_mad *d = gsi_exits_take(&exit_mads, now);
 
-	return d ? d->data[0] : 0;
+	return d ? d->mad[0] : 0;
 }
 
 TEST(gsi_exits, dreq__sent_and_retried_then_given_up)
@@ -125,7 +124,7 @@ TEST(gsi_exits, answer__from_the_right_peer_ends_it)
 	gsi_exits_fini(&exit_mads);
 }
 
-TEST(gsi_exits, client_is_back__its_wills_are_not_executed)
+TEST(gsi_exits, client_is_back__its_exit_mads_are_not_sent)
 {
 	fresh();
 	assert_int_equal(set(ID, 1, 15, true), 0);

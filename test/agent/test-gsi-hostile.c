@@ -41,25 +41,21 @@ TEST(cm, what_a_client_may_not_send__not_sent)
 	m = mail_req(&at, &(struct rocemu_gid){.raw = {[15] = 1}}, agent_comm_id(a.number, 1),
 		     SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);
-	/* No MAD; a wrong ICRC; to another QP. */
+	/* No MAD; one that becomes the other one's by bits that are inverted on purpose. */
 	m = mail_req(&at, &far, agent_comm_id(a.number, 1), SERVICE);
-	m.sport = a.sport;
 	mail_seal(&m);
-	m.bytes[20] ^= 1;
-	assert_int_equal(gsi_peer_send_bytes(&a, &m), 0);
+	m.mad.mad[0] ^= 1;
+	assert_int_equal(gsi_peer_send_mad(&a, &m), 0);
 	mail_seal(&m);
-	m.bytes[100] ^= 1;
-	assert_int_equal(gsi_peer_send_bytes(&a, &m), 0);
-	mail_seal(&m);
-	m.bytes[7] = 2;
-	assert_int_equal(gsi_peer_send_bytes(&a, &m), 0);
+	m.mad.flips[m.mad.nflips++] = GSI_FLIP_SEALED | (8 * (GSI_HDR_LEN + ROCEMU_MAD_HDR_LEN) + 9);
+	assert_int_equal(gsi_peer_send_mad(&a, &m), 0);
 	/* After all of them one that it may. */
 	m = mail_req(&at, &far, agent_comm_id(a.number, 7), SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	wire_recv(fd, &far, &got);
 	assert_int_equal(got.m.req.local_comm_id, agent_comm_id(a.number, 7));
 	wire_assert_silent(fd);
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_tx_refused), 6);
+	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_tx_refused), 5);
 	close(fd);
 	gsi_peer_leave(&a);
 	gsi_peer_leave(&b);
@@ -85,8 +81,7 @@ TEST(cm, malformed__never_answered)
 		uint8_t at, value;
 	} wrong[] = {{0, 0x65}, {1, 0x51}, {3, 1},  {12, 0}, {19, 2},
 		     {20, 2},	{21, 3},   {22, 1}, {23, 2}, {37, 0x0f}};
-	uint8_t longer[4 * AGENT_GSI_DGRAM_LEN] = {0};
-	struct agent_gsi_dgram d;
+	uint8_t longer[4 * GSI_PACKET_LEN] = {0};
 	struct gsi_peer a;
 	struct gsi_mail m;
 	int fd;
@@ -102,14 +97,16 @@ TEST(cm, malformed__never_answered)
 	expect_still_answers(fd, &far, &at);
 	for (unsigned i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		mail_seal(&m);
-		m.bytes[wrong[i].at] = wrong[i].value;
-		d = (struct agent_gsi_dgram){.src = far, .dst = at, .sport = AGENT_PORT};
-		gsi_mad_seal(&d, m.bytes);
+		if (wrong[i].at < GSI_HDR_LEN)
+			m.mad.hdr[wrong[i].at] = wrong[i].value;
+		else
+			m.mad.mad[wrong[i].at - GSI_HDR_LEN] = wrong[i].value;
+		gsi_packet_encode(&m.mad, m.bytes);
 		wire_send_bytes(fd, &at, m.bytes, sizeof(m.bytes));
 	}
 	/* The ICRC itself; then one that is too long. */
 	mail_seal(&m);
-	m.bytes[AGENT_GSI_DGRAM_LEN - 1] ^= 0x80;
+	m.bytes[GSI_PACKET_LEN - 1] ^= 0x80;
 	wire_send_bytes(fd, &at, m.bytes, sizeof(m.bytes));
 	expect_still_answers(fd, &far, &at);
 	mail_seal(&m);
@@ -129,7 +126,7 @@ TEST(cm, frames_that_are_none__counted_and_nothing_else)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
 	struct agent_msg m = {.type = AGENT_GSI_HELLO}, answer, refusal;
-	uint8_t junk[2 * GSI_FRAME_MAX];
+	uint8_t junk[2 * sizeof(struct gsi_frame)];
 	struct agent_realm realm;
 	struct gsi_peer a;
 	int fd;

@@ -170,7 +170,7 @@ TEST(liar_cm, request_answered_with_something_else__eproto_and_nothing_is_kept)
 	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
 	assert_string_equal(text, "");
 	assert_int_equal(agent_gsi_number(c), NUMBER);
-	assert_int_equal(agent_gsi_open(c, &at, 0, NULL), -EPROTO);
+	assert_int_equal(agent_gsi_open(c, &at, 0), -EPROTO);
 	assert_non_null(strstr(agent_gsi_text(c), "makes no sense"));
 	agent_gsi_free(c);
 	end(&l);
@@ -215,24 +215,23 @@ TEST(client_cm, bindings_as_many_as_may_be__one_more_enobufs_until_one_goes)
 	end(&l);
 }
 
-TEST(client_cm, wills_as_many_as_may_be__one_more_enobufs_until_one_goes)
+TEST(client_cm, exit_mads_as_many_as_may_be__one_more_enobufs_until_one_goes)
 {
-	static uint8_t bytes[AGENT_GSI_DGRAM_LEN];
-	const struct agent_exit_mad will = {.dgram = {.data = bytes, .len = sizeof(bytes)}};
+	const struct agent_exit_mad exit_mad = {.retries = 1};
 	struct liar l = start(1, gsi_welcome);
 	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
 	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
-	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER + 1, 0), &will), -EINVAL);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER + 1, 0), &exit_mad), -EINVAL);
 	for (unsigned i = 0; i < AGENT_GSI_EXITS_MAX; i++)
-		assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, i), &will), 0);
-	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &will),
+		assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, i), &exit_mad), 0);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad),
 			 -ENOBUFS);
 	/* In an earlier one's place there is always room. */
-	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, 5), &will), 0);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, 5), &exit_mad), 0);
 	assert_int_equal(agent_gsi_exit_clear(c, agent_comm_id(NUMBER, 6)), 0);
-	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &will), 0);
+	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad), 0);
 	agent_gsi_free(c);
 	end(&l);
 }

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/gsi-frame.h"
 #include "agent/protocol-gsi.h"
 #include "base/bytes.h"
 #include "test.h"
@@ -256,62 +257,21 @@ TEST(protocol, full_page_of_connection_management__fits_and_decodes)
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 }
 
-TEST(protocol, frames__decode_to_what_was_encoded_and_nothing_else)
+TEST(protocol, frames__whole_and_within_bounds_or_refused)
 {
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN] = {1, 2, 3}, buf[GSI_FRAME_MAX + 1] = {0};
-	struct gsi_frame in = {.type = GSI_FRAME_EXIT,
-			      .comm_id = 0xfedcba98,
-			      .cm_timeout = 31,
-			      .retries = 15,
-			      .d = {.scope_id = 2,
-				    .sport = 55410,
-				    .ip_id = 9,
-				    .tclass = 8,
-				    .hop_limit = 7,
-				    .len = sizeof(bytes),
-				    .data = bytes}};
-	struct gsi_frame out;
-	size_t len = gsi_frame_encode(&in, buf);
+	const struct gsi_frame good = {.magic = GSI_FRAME_MAGIC, .type = GSI_FRAME_EXIT_SET};
+	struct gsi_frame f = good;
 
-	assert_int_equal(len, GSI_FRAME_MAX);
-	assert_int_equal(gsi_frame_decode(buf, len, &out), 0);
-	assert_int_equal(out.comm_id, in.comm_id);
-	assert_int_equal(out.cm_timeout, 31);
-	assert_int_equal(out.retries, 15);
-	assert_int_equal(out.d.scope_id, 2);
-	assert_int_equal(out.d.sport, 55410);
-	assert_int_equal(out.d.ip_id, 9);
-	assert_int_equal(out.d.tclass, 8);
-	assert_int_equal(out.d.hop_limit, 7);
-	assert_memory_equal(out.d.data, bytes, sizeof(bytes));
-	for (size_t n = 0; n <= sizeof(buf); n++)
-		if (n != len)
-			assert_int_equal(gsi_frame_decode(buf, n, &out), -EBADMSG);
-	/* Only a will can be without a packet. */
-	in.d.len = 0;
-	len = gsi_frame_encode(&in, buf);
-	assert_int_equal(gsi_frame_decode(buf, len, &out), 0);
-	in.type = GSI_FRAME_DGRAM;
-	len = gsi_frame_encode(&in, buf);
-	assert_int_equal(gsi_frame_decode(buf, len, &out), -EBADMSG);
-}
-
-TEST(protocol, frame_of_a_request_that_did_not_arrive__has_an_error_and_no_packet)
-{
-	uint8_t bytes[AGENT_GSI_DGRAM_LEN] = {0}, buf[GSI_FRAME_MAX];
-	struct gsi_frame out, in = {.type = GSI_FRAME_UNREACHED, .comm_id = 0xfedcba98, .error = 111};
-	size_t len = gsi_frame_encode(&in, buf);
-
-	assert_int_equal(gsi_frame_decode(buf, len, &out), 0);
-	assert_int_equal(out.type, GSI_FRAME_UNREACHED);
-	assert_int_equal(out.comm_id, in.comm_id);
-	assert_int_equal(out.error, 111);
-	in.error = 0;
-	len = gsi_frame_encode(&in, buf);
-	assert_int_equal(gsi_frame_decode(buf, len, &out), -EBADMSG);
-	in.error = 111;
-	in.d.len = sizeof(bytes);
-	in.d.data = bytes;
-	len = gsi_frame_encode(&in, buf);
-	assert_int_equal(gsi_frame_decode(buf, len, &out), -EBADMSG);
+	assert_true(gsi_frame_ok(&f, sizeof(f)));
+	assert_false(gsi_frame_ok(&f, sizeof(f) - 1));
+	assert_false(gsi_frame_ok(&f, sizeof(f) + 1));
+	assert_false(gsi_frame_ok(&f, 0));
+#define REFUSED(field, value) \
+	(f = good, f.field = (value), assert_false(gsi_frame_ok(&f, sizeof(f))))
+	REFUSED(magic, 0x526f4301);
+	REFUSED(type, 0);
+	REFUSED(type, GSI_FRAME_EXIT_CLEAR + 1);
+	REFUSED(cm_timeout, 32);
+	REFUSED(retries, 16);
+	REFUSED(m.nflips, GSI_FLIPS_MAX + 1);
 }

@@ -21,7 +21,6 @@
 #include <rocemu/cm.h>
 
 #include "agent/client-gsi.h"
-#include "agent/gsi-mad.h"
 
 /* A REQ that is lost is repeated when nothing came for so long. */
 enum { PATIENCE_MS = 500 };
@@ -30,8 +29,6 @@ enum { PATIENCE_MS = 500 };
 struct side {
 	struct agent_gsi *c;
 	struct rocemu_gid addr;
-	uint16_t sport;
-	uint32_t psn;
 };
 
 static void die(const char *what)
@@ -55,18 +52,17 @@ static void join(struct side *s, const struct rocemu_gid *addr)
 	s->addr = *addr;
 	if (agent_gsi_new(&s->c, text, sizeof(text)))
 		die(text);
-	if (agent_gsi_open(s->c, addr, 0, &s->sport))
+	if (agent_gsi_open(s->c, addr, 0))
 		die(agent_gsi_text(s->c));
 }
 
 static void send_msg(struct side *s, const struct rocemu_cm_msg *m)
 {
-	struct agent_gsi_dgram d = {.src = s->addr, .dst = s->addr, .sport = s->sport};
-	uint8_t buf[AGENT_GSI_DGRAM_LEN];
+	struct gsi_mad d = {.src = s->addr, .dst = s->addr};
 	int r;
 
-	gsi_mad_build(&d, m, s->psn++, buf);
-	r = agent_gsi_send(s->c, &d);
+	(void)rocemu_cm_encode(m, d.mad);
+	r = agent_gsi_send(s->c, &d, false);
 	if (r && r != -EAGAIN)
 		die(agent_gsi_text(s->c));
 }
@@ -74,16 +70,18 @@ static void send_msg(struct side *s, const struct rocemu_cm_msg *m)
 /* @return false: nothing came for a while. */
 static bool recv_msg(struct side *s, struct rocemu_cm_msg *m)
 {
-	struct agent_gsi_dgram d;
+	struct gsi_frame f;
 	int r;
 
-	while ((r = agent_gsi_recv(s->c, &d)) == 0) {
+	while ((r = agent_gsi_recv(s->c, &f)) == 0 || (r == 1 && f.type != GSI_FRAME_MAD)) {
 		struct pollfd pfd = {.fd = agent_gsi_fd(s->c), .events = POLLIN};
 
+		if (!agent_gsi_flush(s->c))
+			pfd.events |= POLLOUT;
 		if (poll(&pfd, 1, PATIENCE_MS) == 0)
 			return false;
 	}
-	if (r < 0 || gsi_mad_decode(&d, m))
+	if (r < 0 || rocemu_cm_decode(m, f.m.mad, sizeof(f.m.mad)))
 		die("the agent is gone, or passes on what is no MAD");
 	return true;
 }

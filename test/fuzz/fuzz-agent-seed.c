@@ -4,7 +4,9 @@
 
 #include <errno.h>
 
-#include "agent/gsi-mad.h"
+#include <rocemu/cm.h>
+
+#include "agent/gsi-frame.h"
 #include "agent/protocol-gsi.h"
 #include "agent/protocol.h"
 
@@ -45,19 +47,20 @@ static void seed_frames(struct fuzz_corpus *c)
 		ROCEMU_CM_MESSAGES(X)
 #undef X
 	};
-	uint8_t buf[1 + GSI_FRAME_MAX] = {0x80}, packet[1 + AGENT_GSI_DGRAM_LEN] = {0xc0};
-	struct gsi_frame f = {.type = GSI_FRAME_EXIT, .comm_id = 1, .cm_timeout = 20, .retries = 3};
+	uint8_t buf[1 + sizeof(struct gsi_frame)] = {0x80}, packet[1 + GSI_PACKET_LEN] = {0xc0};
+	struct gsi_frame f = {.magic = GSI_FRAME_MAGIC, .comm_id = 1};
 
-	fuzz_corpus_add(c, buf, 1 + gsi_frame_encode(&f, buf + 1));
-	f = (struct gsi_frame){.type = GSI_FRAME_UNREACHED, .comm_id = 1, .error = 111};
-	fuzz_corpus_add(c, buf, 1 + gsi_frame_encode(&f, buf + 1));
 	for (size_t i = 0; i < sizeof(attrs) / sizeof(attrs[0]); i++) {
 		struct rocemu_cm_msg m = {.attr_id = attrs[i], .tid = i};
 
-		gsi_mad_build(&f.d, &m, 1, packet + 1);
+		(void)rocemu_cm_encode(&m, f.m.mad);
+		gsi_hdr_encode(&f.m, 1);
+		gsi_packet_encode(&f.m, packet + 1);
 		fuzz_corpus_add(c, packet, sizeof(packet));
-		f.type = i % 2 ? GSI_FRAME_EXIT : GSI_FRAME_DGRAM;
-		fuzz_corpus_add(c, buf, 1 + gsi_frame_encode(&f, buf + 1));
+		f.type = (uint8_t)(GSI_FRAME_MAD + i % GSI_FRAME_EXIT_CLEAR);
+		f.m.nflips = (uint16_t)(i % 3);
+		memcpy(buf + 1, &f, sizeof(f));
+		fuzz_corpus_add(c, buf, sizeof(buf));
 	}
 }
 
