@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -20,8 +19,6 @@
 #include "base/log.h"
 #include "base/syssocket.h"
 #include "base/util.h"
-#include "engine/fault-report.h"
-#include "engine/impair.h"
 
 enum { NEWS_BYTES = 16384 };
 
@@ -34,13 +31,12 @@ static struct {
 	pthread_cond_t told;
 	struct list listeners;		       /* guarded by lock */
 	const struct netmon_listener *telling; /* guarded by lock */
-	struct netmon_faults faults;	       /* guarded by lock: see netmon_faults() */
 	bool running;			       /* guarded by life, as are the following */
+	const struct netmon_timer *timer;      /* borrowed for good; NULL: none */
 	pthread_t thread;
-	int netlink_fd, wake_fd; /* owned; the thread's while it runs */
-	atomic_bool stopping;	 /* what wake_fd is readable for; else a device has failed */
-	struct impair impair;	 /* the thread's while it runs, as is the next */
-	struct impair_link link;
+	int netlink_fd, wake_fd; /* owned; the thread's while it runs, as is the next */
+	uint64_t due;		 /* when the timer expires */
+	atomic_bool stopping;	 /* what wake_fd is readable for; else netmon_wake() */
 } mon = {
 	.life = PTHREAD_MUTEX_INITIALIZER,
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -119,7 +115,7 @@ static void read_messages(int fd)
 			tell_all(&news);
 }
 
-/* ---- faults on purpose ---- */
+/* ---- the timer ---- */
 
 static uint64_t now_ns(void)
 {
@@ -129,59 +125,12 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Devices that have failed stay so, whatever the rules by time say. */
-static void set_faults(void)
+static void expire(void)
 {
-	pthread_mutex_lock(&mon.lock);
-	mon.faults = (struct netmon_faults){
-		.down = mon.link.down,
-		.fatal = mon.faults.fatal || mon.link.fatal,
-		.gids = mon.link.gids,
-	};
-	pthread_mutex_unlock(&mon.lock);
-}
+	const uint64_t now = now_ns();
 
-/* Into log and summary: the rules by time that have begun, and, in the log, those that have ended. */
-static void report(uint64_t before)
-{
-	const uint64_t begun = mon.link.rules & ~before, ended = before & ~mon.link.rules;
-
-	for (unsigned i = 0; i < mon.impair.verbs.n; i++) {
-		const struct fault_verb_rule *rule = &mon.impair.verbs.rule[i];
-
-		if (ended & UINT64_C(1) << i)
-			fault_log_line("time \"%s\" ends", rule->text);
-		if (!(begun & UINT64_C(1) << i))
-			continue;
-		fault_log_line("time \"%s\" begins", rule->text);
-		fault_total_add(fault_total_get(rule->text, "times"), true);
-	}
-}
-
-/* What does not parse, the first lane has refused. */
-static void read_impairment(void)
-{
-	char text[256];
-
-	mon.impair.on = false;
-	if (impair_parse(&mon.impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
-		log_debug("%s", text);
-	impair_link_start(&mon.link, &mon.impair, now_ns());
-	report(0);
-	set_faults();
-}
-
-static void flap(void)
-{
-	const uint64_t before = mon.link.rules;
-
-	if (!impair_link_step(&mon.link, &mon.impair, now_ns()))
-		return;
-	report(before);
-	log_info("impairment: ports %s%s%s", mon.link.down ? "down" : "up",
-		 mon.link.gids ? ", addresses removed" : "", mon.link.fatal ? ", devices failed" : "");
-	set_faults();
-	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
+	if (now >= mon.due && mon.timer->expire(now, &mon.due))
+		tell_all(&(struct netmon_news){.what = NETMON_TIMER});
 }
 
 /* Another thread has a request for this one. @return false: the thread is to end. */
@@ -194,14 +143,14 @@ static bool woken(void)
 	/* After the read, which may have taken the wish to end with it. */
 	if (atomic_load(&mon.stopping))
 		return false;
-	tell_all(&(struct netmon_news){.what = NETMON_IMPAIRED, .active = !mon.link.down});
+	tell_all(&(struct netmon_news){.what = NETMON_TIMER});
 	return true;
 }
 
 /* How long poll() may sleep, in ms. */
-static int until_flap(void)
+static int until_due(void)
 {
-	const uint64_t now = now_ns(), due = mon.link.next_ns;
+	const uint64_t now = now_ns(), due = mon.due;
 
 	if (due == UINT64_MAX)
 		return -1;
@@ -217,13 +166,13 @@ static void *thread_main(void *arg)
 
 	(void)arg;
 	for (;;) {
-		if (poll(fds, ARRAY_LEN(fds), until_flap()) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_LEN(fds), until_due()) < 0 && errno != EINTR)
 			return NULL;
 		if (fds[1].revents && !woken())
 			return NULL;
 		if (fds[0].revents)
 			read_messages(fds[0].fd);
-		flap();
+		expire();
 	}
 }
 
@@ -272,11 +221,13 @@ static int start(void)
 {
 	int err = open_fds();
 
-	read_impairment();
+	mon.due = mon.timer ? mon.timer->start(now_ns()) : UINT64_MAX;
 	if (!err)
 		err = spawn();
 	if (err)
 		close_fds();
+	if (err && mon.timer)
+		mon.timer->stop();
 	mon.running = !err;
 	return err;
 }
@@ -296,7 +247,8 @@ static void stop(void)
 	pthread_join(mon.thread, NULL);
 	atomic_store(&mon.stopping, false);
 	mon.running = false;
-	mon.faults = (struct netmon_faults){0};
+	if (mon.timer)
+		mon.timer->stop();
 	close_fds();
 }
 
@@ -323,7 +275,8 @@ static void fork_child(void)
 	list_for_each_safe (it, tmp, &mon.listeners)
 		list_remove(it);
 	mon.running = false;
-	mon.faults = (struct netmon_faults){0};
+	if (mon.timer)
+		mon.timer->stop();
 	close_fds();
 	pthread_cond_init(&mon.told, NULL);
 	pthread_mutex_unlock(&mon.lock);
@@ -337,23 +290,19 @@ static void register_atfork(void)
 
 /* ---- listeners ---- */
 
-struct netmon_faults netmon_faults(void)
+void netmon_set_timer(const struct netmon_timer *timer)
 {
-	struct netmon_faults faults;
-
-	pthread_mutex_lock(&mon.lock);
-	faults = mon.faults;
-	pthread_mutex_unlock(&mon.lock);
-	return faults;
+	pthread_mutex_lock(&mon.life);
+	if (!mon.running)
+		mon.timer = timer;
+	pthread_mutex_unlock(&mon.life);
 }
 
-void netmon_fail_devices(void)
+void netmon_wake(void (*first)(void))
 {
 	pthread_mutex_lock(&mon.life);
 	if (mon.running) {
-		pthread_mutex_lock(&mon.lock);
-		mon.faults.fatal = true;
-		pthread_mutex_unlock(&mon.lock);
+		first();
 		wake();
 	}
 	pthread_mutex_unlock(&mon.life);

@@ -2,8 +2,7 @@
 /*
  * Tells when network interfaces and their addresses change. One thread a process listens to the
  * kernel (rtnetlink) as long as anybody wants to know; what has changed beyond a link's state, the
- * listener reads for himself (netdev.h). The same thread takes ports down, addresses away and devices out of
- * service on purpose, as ROCEMU_IMPAIR says (impair.h); nothing of that is done to the interfaces.
+ * listener reads for himself (netdev.h). The same thread has a timer for what else changes a device.
  */
 #ifndef ENGINE_NETMON_H
 #define ENGINE_NETMON_H
@@ -17,7 +16,7 @@ enum netmon_what {
 	NETMON_LINK,	  /* up or down, MTU: see active */
 	NETMON_GONE,	  /* the interface is no more */
 	NETMON_ADDRESSES, /* have come or gone */
-	NETMON_IMPAIRED,  /* on purpose, ports, addresses or devices came or went: see netmon_faults() */
+	NETMON_TIMER,	  /* the timer expired with a change, or netmon_wake() */
 	NETMON_ANYTHING,  /* news were lost: look at everything (ifindex 0) */
 };
 
@@ -45,15 +44,20 @@ int netmon_add(struct netmon_listener *l);
  * and so is a listener of which netmon_add() failed, or one from before fork(). */
 void netmon_remove(struct netmon_listener *l);
 
-/** The faults on purpose of all devices of the process. None while there is no listener. */
-struct netmon_faults {
-	bool down;     /* ports */
-	bool fatal;    /* devices: for good */
-	uint64_t gids; /* bits: GID table indices without their address */
+/** A timer on the thread. The calls of one timer never overlap. */
+struct netmon_timer {
+	/** The thread begins. now: CLOCK_MONOTONIC. @return when the timer expires; UINT64_MAX: never. */
+	uint64_t (*start)(uint64_t now);
+	/** It has expired. *due: when it does next. @return true: the listeners are told NETMON_TIMER. */
+	bool (*expire)(uint64_t now, uint64_t *due);
+	/** The thread has ended, or this is a forked child without it. */
+	void (*stop)(void);
 };
-struct netmon_faults netmon_faults(void);
 
-/** The devices of the process fail, on purpose and for good: the thread tells all listeners. */
-void netmon_fail_devices(void);
+/** Use this timer, which stays borrowed, from the thread's next start on. */
+void netmon_set_timer(const struct netmon_timer *timer);
+
+/** Have the thread tell all listeners NETMON_TIMER, after calling first here. Without a thread: nothing. */
+void netmon_wake(void (*first)(void));
 
 #endif

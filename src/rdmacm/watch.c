@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "engine/netmon.h"
+#include "engine/timed-faults.h"
 #include "rdmacm/objects.h"
 
 /* Readable when a device has events. Made once a process, under devices' lock or before there are
@@ -90,6 +91,7 @@ void rcm_watch_network(void)
 
 	if (following)
 		return;
+	timed_faults_enable();
 	err = netmon_add(&listener);
 	if (err)
 		log_info("wildcards will not hear of new addresses: %s", strerror(-err));

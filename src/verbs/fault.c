@@ -6,6 +6,7 @@
 
 #include "engine/fault-report.h"
 #include "engine/impair.h"
+#include "engine/timed-faults.h"
 
 enum { CALL_DICE = 0x40 }; /* apart from those of impair.c and fault.c */
 
@@ -182,7 +183,7 @@ int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb
 	if (fatal && c)
 		vb_port_fail(c);
 	else if (fatal)
-		netmon_fail_devices();
+		timed_faults_fail_devices();
 	if (!err && c && !outlives_device(verb) && vb_port_is_gone(c))
 		err = -EIO;
 	return err;

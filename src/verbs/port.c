@@ -9,6 +9,7 @@
  * come, and IBV_EVENT_DEVICE_FATAL says why.
  */
 #include "base/log.h"
+#include "engine/timed-faults.h"
 #include "verbs/objects.h"
 
 static const enum ibv_event_type events[] = {
@@ -121,7 +122,7 @@ static void hide_gids(const struct netdev *before, uint64_t hidden, struct netde
 /* As netdev_reread(), with what the news say, if there are any, and with what is wrong on purpose.
  */
 static int look(const struct netdev *before, const struct netmon_news *news,
-		const struct netmon_faults *faults, struct netdev *now)
+		const struct timed_faults *faults, struct netdev *now)
 {
 	int ret;
 
@@ -142,7 +143,7 @@ static int look(const struct netdev *before, const struct netmon_news *news,
 /* Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
  * device that is gone already. */
 static void update(struct vb_context *c, const struct netmon_news *news,
-		   const struct netmon_faults *faults)
+		   const struct timed_faults *faults)
 {
 	struct netdev_change change[2 * ROCEMU_MAX_GID];
 	struct netdev before, now;
@@ -193,23 +194,23 @@ static void update_link(struct vb_context *c, bool down, bool silent)
 
 static void on_news(void *user, const struct netmon_news *news)
 {
-	const struct netmon_faults faults = netmon_faults();
+	const struct timed_faults faults = timed_faults_now();
 	struct vb_context *c = user;
 
-	if (news->what == NETMON_IMPAIRED)
+	if (news->what == NETMON_TIMER)
 		update_link(c, faults.down, false);
-	if (news->what == NETMON_ANYTHING || news->what == NETMON_IMPAIRED ||
+	if (news->what == NETMON_ANYTHING || news->what == NETMON_TIMER ||
 	    news->ifindex == c->netdev.ifindex)
 		update(c, news, &faults);
 }
 
 void vb_port_fail(struct vb_context *c)
 {
-	const struct netmon_faults faults = {.fatal = true};
+	const struct timed_faults faults = {.fatal = true};
 
 	update(c, NULL, &faults);
 	/* The other contexts of the process. */
-	netmon_fail_devices();
+	timed_faults_fail_devices();
 }
 
 bool vb_port_is_gone(struct vb_context *c)
@@ -224,7 +225,7 @@ bool vb_port_is_gone(struct vb_context *c)
 
 void vb_port_start(struct vb_context *c)
 {
-	struct netmon_faults faults;
+	struct timed_faults faults;
 	int ret;
 
 	_Static_assert(ARRAY_LEN(events) == ARRAY_LEN(c->port.events), "one source per event");
@@ -233,12 +234,13 @@ void vb_port_start(struct vb_context *c)
 		c->port.events[i].event.element.port_num = 1;
 	}
 	c->port.listener = (struct netmon_listener){.tell = on_news, .user = c};
+	timed_faults_enable();
 	ret = netmon_add(&c->port.listener);
 	if (ret < 0)
 		log_info("%s: changes of the network will not be seen: %s", c->netdev.name,
 			 strerror(-ret));
 	/* What has changed since the device was listed. */
-	faults = netmon_faults();
+	faults = timed_faults_now();
 	update(c, NULL, &faults);
 	update_link(c, faults.down, true);
 }

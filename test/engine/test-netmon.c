@@ -21,7 +21,6 @@
 
 #include "engine/netmon.h"
 #include "netns.h"
-#include "node.h"
 
 enum { PATIENCE_S = 20 };
 
@@ -31,24 +30,8 @@ struct ear {
 	pthread_cond_t heard;
 	char text[256]; /* "up", "down", of lo; guarded by lock */
 	bool down;
-	bool wrong; /* netmon_faults() said otherwise */
 	atomic_uint calls;
 };
-
-/* In the same words: ports that go down on purpose. */
-static void hear_impaired(void *user, const struct netmon_news *news)
-{
-	struct ear *e = user;
-
-	if (news->what != NETMON_IMPAIRED)
-		return;
-	pthread_mutex_lock(&e->lock);
-	e->down = !news->active;
-	e->wrong |= netmon_faults().down == news->active;
-	strncat(e->text, news->active ? "up " : "down ", sizeof(e->text) - strlen(e->text) - 1);
-	pthread_cond_signal(&e->heard);
-	pthread_mutex_unlock(&e->lock);
-}
 
 /* The kernel tells the same again when it likes: only changes count. lo is up in the beginning. */
 static void hear(void *user, const struct netmon_news *news)
@@ -104,33 +87,73 @@ static void set_lo(bool up)
 	close(fd);
 }
 
-/* When it begins is a matter of how long the process has been running; from then on ups and downs
- * take turns. */
-TEST(netmon, ports_flap_on_purpose__told_in_turns_until_the_last_listener_goes)
+enum { TURNS = 3 };
+
+static atomic_uint starts, turns, stops, firsts;
+
+static uint64_t timer_start(uint64_t now)
 {
+	atomic_fetch_add(&starts, 1);
+	return now;
+}
+
+/* The second time it has nothing to tell. */
+static bool timer_expire(uint64_t now, uint64_t *due)
+{
+	const unsigned turn = atomic_fetch_add(&turns, 1);
+
+	*due = turn + 1 < TURNS ? now + 1000000 : UINT64_MAX;
+	return turn != 1;
+}
+
+static void timer_stop(void)
+{
+	atomic_fetch_add(&stops, 1);
+}
+
+static void first(void)
+{
+	atomic_fetch_add(&firsts, 1);
+}
+
+static void hear_timer(void *user, const struct netmon_news *news)
+{
+	struct ear *e = user;
+
+	if (news->what != NETMON_TIMER)
+		return;
+	pthread_mutex_lock(&e->lock);
+	strncat(e->text, atomic_load(&firsts) ? "woken " : "turn ",
+		sizeof(e->text) - strlen(e->text) - 1);
+	pthread_cond_signal(&e->heard);
+	pthread_mutex_unlock(&e->lock);
+}
+
+TEST(netmon, timer__runs_with_the_thread_and_tells_its_changes)
+{
+	static const struct netmon_timer timer = {timer_start, timer_expire, timer_stop};
 	struct ear a;
-	const char *turns;
 
 	netns_enter_once();
 	ear_init(&a);
-	a.listener.tell = hear_impaired;
-	setenv("ROCEMU_IMPAIR", "flap=20ms..40ms/10ms..20ms,seed=3", 1);
+	a.listener.tell = hear_timer;
+	netmon_set_timer(&timer);
+	netmon_wake(first); /* there is no thread */
+	assert_int_equal(atomic_load(&firsts), 0);
 	assert_int_equal(netmon_add(&a.listener), 0);
-	unsetenv("ROCEMU_IMPAIR");
-	heard(&a, "down up down up ");
+	netmon_set_timer(NULL); /* from the next start on */
+	assert_true(heard(&a, "turn turn "));
+	assert_int_equal(atomic_load(&turns), TURNS);
+	netmon_wake(first);
+	assert_true(heard(&a, "turn turn woken "));
+	assert_int_equal(atomic_load(&firsts), 1);
 	netmon_remove(&a.listener);
-	turns = a.text + (a.text[0] == 'u' ? strlen("up ") : 0);
-	assert_int_equal(strncmp(turns, "down up down ", strlen("down up down ")), 0);
-	assert_false(a.wrong);
-	assert_false(netmon_faults().down);
-	/* Without the wish, nothing: the kernel's news are as before. */
-	ear_init(&a);
+	assert_int_equal(atomic_load(&starts), 1);
+	assert_int_equal(atomic_load(&stops), 1);
+	netmon_set_timer(NULL);
 	assert_int_equal(netmon_add(&a.listener), 0);
-	set_lo(false);
-	set_lo(true);
-	assert_true(heard(&a, "down up "));
-	assert_false(netmon_faults().down);
 	netmon_remove(&a.listener);
+	assert_int_equal(atomic_load(&starts), 1);
 }
 
 TEST(netmon, link_down_and_up__each_told_in_order)
