@@ -7,47 +7,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/util.h"
-#include "dev.h"
-
-enum { PATIENCE_MS = 20000, LEN = 32 };
-
-/* The rules are read when a device is opened; each text is read once, so that counts begin anew. */
-static void set_rules(const char *rules)
-{
-	static unsigned number;
-	char text[512];
-
-	setenv("ROCEMU_IMPAIR_SUMMARY", "off", 1);
-	snprintf(text, sizeof(text), "%s # %u", rules, ++number);
-	setenv("ROCEMU_IMPAIR", text, 1);
-}
-
-static void open_with(struct dev *d, const char *rules)
-{
-	set_rules(rules);
-	dev_open(d);
-	unsetenv("ROCEMU_IMPAIR");
-}
-
-static void expect_event(struct ibv_context *ctx, enum ibv_event_type type)
-{
-	struct pollfd pfd = {.fd = ctx->async_fd, .events = POLLIN};
-	struct ibv_async_event ev;
-
-	if (poll(&pfd, 1, PATIENCE_MS) != 1)
-		fail_msg("no %s", ibv_event_type_str(type));
-	assert_int_equal(ibv_get_async_event(ctx, &ev), 0);
-	assert_string_equal(ibv_event_type_str(ev.event_type), ibv_event_type_str(type));
-	ibv_ack_async_event(&ev);
-}
+#include "faulty.h"
 
 /* ---- calls that make something ---- */
 
@@ -214,7 +180,7 @@ TEST(fault, creating_calls__the_second_of_three_fails)
 
 		snprintf(rule, sizeof(rule), "fail verb=%s nth=%u errno=ENOSPC", m->verb,
 			 m->by_dev_open + 2);
-		open_with(&d, rule);
+		faulty_open(&d, rule);
 		for (int n = 1; n <= 3; n++) {
 			void *o;
 
@@ -237,7 +203,7 @@ TEST(fault, open_device__null_and_errno)
 	struct ibv_context *ctx;
 
 	dev_namespace();
-	set_rules("fail verb=ibv_open_device times=1 errno=ENODEV");
+	faulty_set_rules("fail verb=ibv_open_device times=1 errno=ENODEV");
 	list = ibv_get_device_list(NULL);
 	assert_non_null(list);
 	errno = 0;
@@ -273,7 +239,7 @@ TEST(fault, queries__fail_as_they_do)
 	union ibv_gid gid;
 	struct dev d;
 
-	open_with(&d, "fail verb=ibv_query_device nth=1..2 errno=EIO; fail verb=ibv_query_port first errno=EIO;"
+	faulty_open(&d, "fail verb=ibv_query_device nth=1..2 errno=EIO; fail verb=ibv_query_port first errno=EIO;"
 		      "fail verb=ibv_query_gid nth=1..2 errno=EIO");
 	assert_int_equal(ibv_query_device(d.ctx, &dev), EIO);
 	assert_int_equal(ibv_query_device_ex(d.ctx, NULL, &ex), EIO);
@@ -287,62 +253,7 @@ TEST(fault, queries__fail_as_they_do)
 	dev_close(&d);
 }
 
-/* ---- two QPs and messages between them ---- */
-
-struct pair {
-	struct dev d;
-	struct ibv_qp *a, *b;
-};
-
-static void pair_open(struct pair *p, uint64_t ops, const char *rules)
-{
-	open_with(&p->d, rules);
-	p->a = dev_qp(&p->d, IBV_QPT_RC, ops);
-	p->b = dev_qp(&p->d, IBV_QPT_RC, 0);
-	dev_connect(p->a, p->b);
-}
-
-static void pair_close(struct pair *p)
-{
-	assert_int_equal(ibv_destroy_qp(p->a), 0);
-	assert_int_equal(ibv_destroy_qp(p->b), 0);
-	dev_close(&p->d);
-}
-
-static int post_write(struct pair *p, struct ibv_qp *qp, uint64_t wr_id)
-{
-	struct ibv_sge sge = dev_sge(&p->d, 0, LEN);
-	struct ibv_send_wr wr = {
-		.wr_id = wr_id,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.send_flags = IBV_SEND_SIGNALED,
-		.wr.rdma = {.remote_addr = (uintptr_t)p->d.mem + 4096, .rkey = p->d.mr->rkey},
-	};
-	struct ibv_send_wr *bad = NULL;
-	const int ret = ibv_post_send(qp, &wr, &bad);
-
-	assert_ptr_equal(bad, ret ? &wr : NULL);
-	return ret;
-}
-
-static void expect_wc(struct pair *p, uint64_t wr_id, enum ibv_wc_status status)
-{
-	const struct ibv_wc wc = dev_poll(p->d.cq);
-
-	if (wc.wr_id != wr_id || wc.status != status)
-		fail_msg("%u %s", (unsigned)wc.wr_id, ibv_wc_status_str(wc.status));
-}
-
-static enum ibv_qp_state state_of(struct ibv_qp *qp)
-{
-	struct ibv_qp_init_attr init;
-	struct ibv_qp_attr a;
-
-	assert_int_equal(ibv_query_qp(qp, &a, IBV_QP_STATE, &init), 0);
-	return a.qp_state;
-}
+/* ---- attributes and posts ---- */
 
 TEST(fault, modify_qp__nth_fails_and_the_state_stays)
 {
@@ -352,7 +263,7 @@ TEST(fault, modify_qp__nth_fails_and_the_state_stays)
 	/* Each QP is modified three times until it is in RTS. */
 	pair_open(&p, 0, "fail verb=ibv_modify_qp nth=4 per=qp errno=EAGAIN");
 	assert_int_equal(ibv_modify_qp(p.a, &a, IBV_QP_STATE), EAGAIN);
-	assert_int_equal(state_of(p.a), IBV_QPS_RTS);
+	assert_int_equal(pair_state(p.a), IBV_QPS_RTS);
 	assert_int_equal(ibv_modify_qp(p.a, &a, IBV_QP_STATE), 0);
 	assert_int_equal(ibv_modify_qp(p.b, &a, IBV_QP_STATE), EAGAIN);
 	pair_close(&p);
@@ -363,13 +274,13 @@ TEST(fault, post_send__nth_fails_and_nothing_of_it_is_done)
 	struct pair p;
 
 	pair_open(&p, 0, "fail verb=ibv_post_send nth=2");
-	memset(p.d.mem, 1, LEN);
-	assert_int_equal(post_write(&p, p.a, 1), 0);
-	expect_wc(&p, 1, IBV_WC_SUCCESS);
-	memset(p.d.mem, 2, LEN);
-	assert_int_equal(post_write(&p, p.a, 2), ENOMEM);
-	assert_int_equal(post_write(&p, p.b, 3), 0);
-	expect_wc(&p, 3, IBV_WC_SUCCESS);
+	memset(p.d.mem, 1, PAIR_LEN);
+	assert_int_equal(pair_write(&p, p.a, 1), 0);
+	pair_expect_wc(&p, 1, IBV_WC_SUCCESS);
+	memset(p.d.mem, 2, PAIR_LEN);
+	assert_int_equal(pair_write(&p, p.a, 2), ENOMEM);
+	assert_int_equal(pair_write(&p, p.b, 3), 0);
+	pair_expect_wc(&p, 3, IBV_WC_SUCCESS);
 	pair_close(&p);
 }
 
@@ -386,10 +297,10 @@ TEST(fault, wr_complete__counts_as_post_send)
 		qpx->wr_id = i;
 		qpx->wr_flags = IBV_SEND_SIGNALED;
 		ibv_wr_rdma_write(qpx, p.d.mr->rkey, (uintptr_t)p.d.mem + 4096);
-		ibv_wr_set_sge(qpx, p.d.mr->lkey, (uintptr_t)p.d.mem, LEN);
+		ibv_wr_set_sge(qpx, p.d.mr->lkey, (uintptr_t)p.d.mem, PAIR_LEN);
 		assert_int_equal(ibv_wr_complete(qpx), i == 1 ? EIO : 0);
 	}
-	expect_wc(&p, 2, IBV_WC_SUCCESS);
+	pair_expect_wc(&p, 2, IBV_WC_SUCCESS);
 	pair_close(&p);
 }
 
@@ -401,7 +312,7 @@ TEST(fault, post_recv_and_srq__fail_with_the_first_request_as_bad)
 	struct pair p;
 
 	pair_open(&p, 0, "fail verb=ibv_post_recv once\nfail verb=ibv_post_srq_recv once errno=EIO");
-	sge = dev_sge(&p.d, 0, LEN);
+	sge = dev_sge(&p.d, 0, PAIR_LEN);
 	assert_int_equal(ibv_post_recv(p.b, &wr, &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr);
 	assert_int_equal(ibv_post_recv(p.b, &wr, &bad), 0);
@@ -424,19 +335,19 @@ TEST(fault, wc_error__in_its_turn_and_the_qp_ends)
 	p.d.mem[4096] = 0;
 	for (uint64_t i = 1; i <= 2; i++) {
 		p.d.mem[0] = (uint8_t)i;
-		assert_int_equal(post_write(&p, p.a, i), 0);
-		expect_wc(&p, i, IBV_WC_SUCCESS);
+		assert_int_equal(pair_write(&p, p.a, i), 0);
+		pair_expect_wc(&p, i, IBV_WC_SUCCESS);
 	}
 	p.d.mem[0] = 3;
 	for (uint64_t i = 3; i <= 5; i++)
-		assert_int_equal(post_write(&p, p.a, i), 0);
-	expect_wc(&p, 3, IBV_WC_REM_ACCESS_ERR);
-	expect_wc(&p, 4, IBV_WC_WR_FLUSH_ERR);
-	expect_wc(&p, 5, IBV_WC_WR_FLUSH_ERR);
-	assert_int_equal(state_of(p.a), IBV_QPS_ERR);
+		assert_int_equal(pair_write(&p, p.a, i), 0);
+	pair_expect_wc(&p, 3, IBV_WC_REM_ACCESS_ERR);
+	pair_expect_wc(&p, 4, IBV_WC_WR_FLUSH_ERR);
+	pair_expect_wc(&p, 5, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(pair_state(p.a), IBV_QPS_ERR);
 	assert_int_equal(p.d.mem[4096], 2);
 	/* Not the first QP of the process, and it is well. */
-	assert_int_equal(state_of(p.b), IBV_QPS_RTS);
+	assert_int_equal(pair_state(p.b), IBV_QPS_RTS);
 	pair_close(&p);
 }
 
@@ -449,15 +360,15 @@ TEST(fault, wc_error_by_number__that_qp_alone)
 	pair_open(&p, 0, "wc-error qp=0xffffff");
 	/* QPNs are handed out one after the other, per device context: this says what a rule can name. */
 	snprintf(rule, sizeof(rule), "wc-error qp=%u status=RETRY_EXC_ERR", p.a->qp_num);
-	assert_int_equal(post_write(&p, p.a, 1), 0);
-	expect_wc(&p, 1, IBV_WC_SUCCESS);
-	set_rules(rule);
+	assert_int_equal(pair_write(&p, p.a, 1), 0);
+	pair_expect_wc(&p, 1, IBV_WC_SUCCESS);
+	faulty_set_rules(rule);
 	ibv_close_device(dev_open_named("rocemu_lo"));
 	unsetenv("ROCEMU_IMPAIR");
-	assert_int_equal(post_write(&p, p.b, 2), 0);
-	expect_wc(&p, 2, IBV_WC_SUCCESS);
-	assert_int_equal(post_write(&p, p.a, 3), 0);
-	expect_wc(&p, 3, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(pair_write(&p, p.b, 2), 0);
+	pair_expect_wc(&p, 2, IBV_WC_SUCCESS);
+	assert_int_equal(pair_write(&p, p.a, 3), 0);
+	pair_expect_wc(&p, 3, IBV_WC_RETRY_EXC_ERR);
 	next = make_qp(&p.d);
 	assert_non_null(next);
 	assert_int_equal(ibv_destroy_qp(next), 0);
@@ -470,113 +381,12 @@ TEST(fault, cq_overflow__completion_lost_and_event)
 	struct ibv_wc wc;
 
 	pair_open(&p, 0, "cq-overflow nth=2 cq=first");
-	assert_int_equal(post_write(&p, p.a, 1), 0);
-	expect_wc(&p, 1, IBV_WC_SUCCESS);
-	assert_int_equal(post_write(&p, p.a, 2), 0);
-	expect_event(p.d.ctx, IBV_EVENT_CQ_ERR);
+	assert_int_equal(pair_write(&p, p.a, 1), 0);
+	pair_expect_wc(&p, 1, IBV_WC_SUCCESS);
+	assert_int_equal(pair_write(&p, p.a, 2), 0);
+	faulty_expect_event(p.d.ctx, IBV_EVENT_CQ_ERR);
 	assert_int_equal(ibv_poll_cq(p.d.cq, 1, &wc), 0);
 	pair_close(&p);
-}
-
-/* ---- device, port, addresses ---- */
-
-TEST(fault, device_fatal_at_a_call__event_flush_and_eio)
-{
-	struct ibv_context *other;
-	struct pair p;
-
-	pair_open(&p, 0, "device-fatal verb=ibv_post_send nth=2");
-	setenv("ROCEMU_IMPAIR", "", 1);
-	other = p.d.ctx;
-	assert_int_equal(post_write(&p, p.a, 1), 0);
-	expect_wc(&p, 1, IBV_WC_SUCCESS);
-	assert_int_equal(post_write(&p, p.a, 2), 0);
-	expect_wc(&p, 2, IBV_WC_WR_FLUSH_ERR);
-	expect_event(other, IBV_EVENT_DEVICE_FATAL);
-	errno = 0;
-	assert_null(ibv_alloc_pd(p.d.ctx));
-	assert_int_equal(errno, EIO);
-	assert_int_equal(state_of(p.b), IBV_QPS_ERR);
-	unsetenv("ROCEMU_IMPAIR");
-	pair_close(&p);
-}
-
-TEST(fault, device_fatal__other_contexts_are_told)
-{
-	struct ibv_context *other;
-	struct pair p;
-
-	set_rules("device-fatal verb=ibv_post_send");
-	dev_namespace();
-	dev_open(&p.d);
-	other = dev_open_named("rocemu_lo");
-	unsetenv("ROCEMU_IMPAIR");
-	p.a = dev_qp(&p.d, IBV_QPT_RC, 0);
-	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
-	dev_connect(p.a, p.b);
-	assert_int_equal(post_write(&p, p.a, 1), 0);
-	expect_event(p.d.ctx, IBV_EVENT_DEVICE_FATAL);
-	expect_event(other, IBV_EVENT_DEVICE_FATAL);
-	assert_int_equal(ibv_close_device(other), 0);
-	pair_close(&p);
-}
-
-TEST(fault, device_fatal_by_time__event)
-{
-	struct dev d;
-
-	/* Of a process that is older than that. */
-	open_with(&d, "fail verb=ibv_alloc_dm");
-	dev_close(&d);
-	set_rules("device-fatal after=1ms");
-	d.ctx = dev_open_named("rocemu_lo");
-	unsetenv("ROCEMU_IMPAIR");
-	expect_event(d.ctx, IBV_EVENT_DEVICE_FATAL);
-	errno = 0;
-	assert_null(ibv_alloc_pd(d.ctx));
-	assert_int_equal(errno, EIO);
-	assert_int_equal(ibv_close_device(d.ctx), 0);
-}
-
-TEST(fault, port_down__events_come_and_traffic_goes_on)
-{
-	struct ibv_port_attr port;
-	struct pair p;
-
-	pair_open(&p, 0, "port-down after=0s for=20ms every=60ms");
-	assert_int_equal(post_write(&p, p.a, 1), 0);
-	expect_wc(&p, 1, IBV_WC_SUCCESS);
-	for (int i = 0; i < 4; i++) {
-		struct ibv_async_event ev;
-
-		assert_int_equal(ibv_get_async_event(p.d.ctx, &ev), 0);
-		assert_true(ev.event_type == IBV_EVENT_PORT_ERR ||
-			    ev.event_type == IBV_EVENT_PORT_ACTIVE);
-		ibv_ack_async_event(&ev);
-	}
-	assert_int_equal(ibv_query_port(p.d.ctx, 1, &port), 0);
-	assert_int_equal(post_write(&p, p.a, 2), 0);
-	expect_wc(&p, 2, IBV_WC_SUCCESS);
-	pair_close(&p);
-}
-
-TEST(fault, gid_remove__table_has_a_hole_and_event)
-{
-	union ibv_gid gid, zero = {{0}};
-	bool gone = false, back = false;
-	struct dev d;
-
-	open_with(&d, "gid-remove index=0 after=0s for=20ms every=60ms");
-	for (int i = 0; i < 1000 && !(gone && back); i++) {
-		expect_event(d.ctx, IBV_EVENT_GID_CHANGE);
-		assert_int_equal(ibv_query_gid(d.ctx, 1, 0, &gid), 0);
-		if (!memcmp(&gid, &zero, sizeof(gid)))
-			gone = true;
-		else if (gone)
-			back = true;
-	}
-	assert_true(gone && back);
-	dev_close(&d);
 }
 
 /* ---- report ---- */
@@ -589,13 +399,13 @@ TEST(fault, log__has_a_line_for_each)
 
 	close(mkstemp(path));
 	setenv("ROCEMU_IMPAIR_LOG", path, 1);
-	open_with(&d, "fail verb=ibv_alloc_pd nth=2..3 errno=EIO");
+	faulty_open(&d, "fail verb=ibv_alloc_pd nth=2..3 errno=EIO");
 	assert_null(ibv_alloc_pd(d.ctx));
 	assert_null(ibv_alloc_pd(d.ctx));
 	dev_close(&d);
 	/* Another device opened without a log: what there is, is written. */
 	unsetenv("ROCEMU_IMPAIR_LOG");
-	open_with(&d, "fail verb=ibv_alloc_pd nth=9");
+	faulty_open(&d, "fail verb=ibv_alloc_pd nth=9");
 	dev_close(&d);
 	f = fopen(path, "re");
 	assert_non_null(f);
