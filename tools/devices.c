@@ -6,7 +6,7 @@
 
 #include "base/util.h"
 #include "devices.h"
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 #include "tool.h"
 #include "wire/print.h"
 

@@ -14,7 +14,7 @@
 #include "base/log.h"
 #include "base/timescale.h"
 #include "engine/impair.h"
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 #include "mounts.h"
 #include "tool.h"
 #include "tree.h"

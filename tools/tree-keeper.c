@@ -20,7 +20,7 @@
 
 #include "base/log.h"
 #include "base/util.h"
-#include "engine/netmon.h"
+#include "netdev/netmon.h"
 #include "tree-nl.h"
 
 enum {

@@ -22,7 +22,7 @@
 #include <stdbool.h>
 
 #include "base/countfile.h"
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 
 struct tree {
 	char root[512];

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/addr.h"
+#include "netdev/addr.h"
 
 bool ecn_parse(enum ecn_mode *mode, const char *text)
 {

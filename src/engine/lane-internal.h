@@ -25,7 +25,6 @@
 #include <ev.h>
 
 #include "base/list.h"
-#include "engine/addr.h"
 #include "engine/ecn.h"
 #include "engine/impair.h"
 #include "engine/lane.h"
@@ -34,6 +33,7 @@
 #include "engine/tap.h"
 #include "engine/txgroup.h"
 #include "engine/txsock.h"
+#include "netdev/addr.h"
 
 struct agent_client;
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "engine/fault-report.h"
 #include "engine/impair.h"
-#include "engine/netmon.h"
+#include "netdev/netmon.h"
 
 /* Of netmon's thread, or of its start and stop. */
 static struct impair impair;

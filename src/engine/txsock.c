@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "engine/addr.h"
+#include "netdev/addr.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "engine/netmon.h"
 #include "engine/timed-faults.h"
+#include "netdev/netmon.h"
 #include "rdmacm/objects.h"
 
 /* Readable when a device has events. Made once a process, under devices' lock or before there are

@@ -35,11 +35,11 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "base/evq.h"
 #include "base/list.h"
 #include "engine/lane.h"
-#include "engine/netdev.h"
-#include "engine/netmon.h"
-#include "base/evq.h"
+#include "netdev/netdev.h"
+#include "netdev/netmon.h"
 
 struct fault_total;
 struct vb_fault_qp;

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "engine/netmon.h"
 #include "engine/timed-faults.h"
+#include "netdev/netmon.h"
 #include "netns.h"
 
 enum { PATIENCE_S = 20, TEXT_LEN = 256 };

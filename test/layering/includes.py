@@ -5,6 +5,7 @@
 usage: includes.py SOURCE_ROOT
 
     base -> wire -> transport -> engine -> verbs -> rdmacm -> rsocket -> tools
+            wire -> netdev -> engine
 
 A layer includes itself and what stands to its left. The connection manager (cm) stands beside the engine: it knows
 nothing of it. rsocket knows rdma_cm and verbs by their public headers alone. The agent stands beside verbs and rdmacm, above the engine's
@@ -19,13 +20,13 @@ ALLOWED = {
     "base": {"base"},
     "wire": {"base", "wire"},
     "transport": {"base", "wire", "transport"},
-    "engine": {"base", "wire", "transport", "engine", "agent"},
+    "netdev": {"base", "wire", "netdev"},
+    "engine": {"base", "wire", "netdev", "transport", "engine", "agent"},
     "agent": {"base", "wire", "agent"},
-    "verbs": {"base", "wire", "transport", "engine", "agent", "verbs"},
+    "verbs": {"base", "wire", "netdev", "transport", "engine", "agent", "verbs"},
     "cm": {"base", "wire", "transport", "cm"},
-    "rdmacm": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
-    "rsocket": {"base", "rsocket"},
-    "tools": {"base", "wire", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
+    "rdmacm": {"base", "wire", "netdev", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
+    "tools": {"base", "wire", "netdev", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
     "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"base", "interpose"},
     "examples": set(),

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "dev.h"
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 
 const char *ibv_wr_opcode_str(enum ibv_wr_opcode opcode); /* not in every version's verbs.h */
 

@@ -8,7 +8,7 @@
 #define TOOLS_NLDEV_H
 
 #include "base/countfile.h"
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 #include "nlout.h"
 
 struct nldev_qp {

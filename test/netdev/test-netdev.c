@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 
 /** '1'..'9': 10.0.0.X; 'a'..'z': fd00::X, 'A'..'Z': fe80::X. */
 static struct rocemu_gid gid_of(char c)

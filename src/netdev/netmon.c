@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/netmon.h"
+#include "netdev/netmon.h"
 
 #include <errno.h>
 #include <linux/netlink.h>

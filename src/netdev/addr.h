@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* GIDs as socket addresses and back: an IPv4-mapped GID is an AF_INET address, any other an
  * AF_INET6 one. */
-#ifndef ENGINE_ADDR_H
-#define ENGINE_ADDR_H
+#ifndef NETDEV_ADDR_H
+#define NETDEV_ADDR_H
 
 #include <netinet/in.h>
 #include <sys/socket.h>

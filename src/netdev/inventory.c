@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/inventory.h"
+#include "netdev/inventory.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -18,7 +18,7 @@
 
 #include "base/syssocket.h"
 #include "base/util.h"
-#include "engine/addr.h"
+#include "netdev/addr.h"
 #include "wire/ip.h"
 
 /* ---- what the kernel says of an interface ---- */

@@ -23,8 +23,8 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/addr.h"
-#include "engine/netdev.h"
+#include "netdev/addr.h"
+#include "netdev/netdev.h"
 #include "wire/ip.h"
 
 /* Of the common layout. */

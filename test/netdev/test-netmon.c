@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "engine/netmon.h"
+#include "netdev/netmon.h"
 #include "netns.h"
 
 enum { PATIENCE_S = 20 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -10,8 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-#include "engine/addr.h"
-#include "engine/inventory.h"
+#include "netdev/addr.h"
+#include "netdev/inventory.h"
 #include "wire/ip.h"
 
 enum {

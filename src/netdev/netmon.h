@@ -4,8 +4,8 @@
  * kernel (rtnetlink) as long as anybody wants to know; what has changed beyond a link's state, the
  * listener reads for himself (netdev.h). The same thread has a timer for what else changes a device.
  */
-#ifndef ENGINE_NETMON_H
-#define ENGINE_NETMON_H
+#ifndef NETDEV_NETMON_H
+#define NETDEV_NETMON_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/addr.h"
+#include "netdev/addr.h"
 
 #include <arpa/inet.h>
 #include <errno.h>

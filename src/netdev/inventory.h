@@ -3,10 +3,10 @@
  * What is found on the host before anybody asks for devices: its interfaces with their addresses,
  * as the kernel tells them to whoever asks in this network namespace; netdev_refresh(), too.
  */
-#ifndef ENGINE_INVENTORY_H
-#define ENGINE_INVENTORY_H
+#ifndef NETDEV_INVENTORY_H
+#define NETDEV_INVENTORY_H
 
-#include "engine/netdev.h"
+#include "netdev/netdev.h"
 
 enum { INVENTORY_MAX = 256 };
 

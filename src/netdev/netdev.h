@@ -4,8 +4,8 @@
  * table. Only looks (getifaddrs, ioctls, /proc/net): opens no port and keeps nothing. Reads no
  * environment: the caller hands over what ROCEMU_DEVICES says.
  */
-#ifndef ENGINE_NETDEV_H
-#define ENGINE_NETDEV_H
+#ifndef NETDEV_NETDEV_H
+#define NETDEV_NETDEV_H
 
 #include <net/if.h>
 #include <stdbool.h>
@@ -31,7 +31,7 @@ struct netdev_gid {
 	bool v1;	       /* reported as RoCE v1 */
 };
 
-/** Which address has which index of a GID table: netdev-gids.c. */
+/** Which address has which index of a GID table: gids.c. */
 enum netdev_layout {
 	NETDEV_LAYOUT_COMMON, /* usable at the indices that programs have built in */
 	NETDEV_LAYOUT_MLX5,
