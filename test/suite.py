@@ -39,9 +39,9 @@ BUILDS = {  # of each stage that has one of its own
 # into programs without a sanitizer's runtime.
 SUITES = {
     'plain': None,
-    'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'netdev', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
+    'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
                 'rsocket', 'nldev', 'fuzz'),
-    'thread': ('base', 'netdev', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
+    'thread': ('base', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }
 SANITIZER_ENV = {

@@ -13,7 +13,7 @@
 
 #include "base/log.h"
 #include "base/timescale.h"
-#include "engine/impair.h"
+#include "fault/impair.h"
 #include "netdev/netdev.h"
 #include "mounts.h"
 #include "tool.h"

@@ -6,9 +6,9 @@
 #ifndef ENGINE_LANE_HELD_H
 #define ENGINE_LANE_HELD_H
 
-#include "engine/fault-report.h"
-#include "engine/fault-sched.h"
 #include "engine/lane-internal.h"
+#include "fault/report.h"
+#include "fault/schedule.h"
 
 enum { HELD_MAX = 8192 }; /* packets held back at most; beyond, the "link" loses them */
 

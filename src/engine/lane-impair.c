@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose on the way out and in, and the port's flaps: by rules (fault.h) and by chance (impair.h). Chance is for what
+ * Faults on purpose on the way out and in, and the port's flaps: by rules (fault/fault.h) and by chance (fault/impair.h). Chance is for what
  * goes out, so that each process decides about its own packets. What goes at once and unharmed keeps to lane_tx_send(), bursts
  * and all; the rest is copied, ICRC included, and sent singly.
  *

@@ -26,13 +26,13 @@
 
 #include "base/list.h"
 #include "engine/ecn.h"
-#include "engine/impair.h"
 #include "engine/lane.h"
 #include "engine/pace.h"
 #include "engine/progress.h"
 #include "engine/tap.h"
 #include "engine/txgroup.h"
 #include "engine/txsock.h"
+#include "fault/impair.h"
 #include "netdev/addr.h"
 
 struct agent_client;

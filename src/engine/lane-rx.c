@@ -13,9 +13,9 @@
 #include "base/bytes.h"
 #include "base/cmsg.h"
 #include "base/log.h"
-#include "engine/fault-report.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
+#include "fault/report.h"
 #include "wire/ip.h"
 
 #ifndef UDP_GRO

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "base/log.h"
-#include "engine/fault-report.h"
-#include "engine/impair.h"
+#include "fault/impair.h"
+#include "fault/report.h"
 #include "netdev/netmon.h"
 
 /* Of netmon's thread, or of its start and stop. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Faults on purpose that come with time, for all devices of the process: ports go down, addresses are removed, devices fail, as
- * ROCEMU_IMPAIR says (impair.h). netmon's thread is the clock, and tells its listeners NETMON_TIMER at each change. Nothing is
+ * ROCEMU_IMPAIR says (fault/impair.h). netmon's thread is the clock, and tells its listeners NETMON_TIMER at each change. Nothing is
  * done to the interfaces.
  */
 #ifndef ENGINE_TIMED_FAULTS_H

@@ -7,8 +7,8 @@
 
 #include "base/list.h"
 #include "base/log.h"
-#include "engine/fault-report.h"
-#include "engine/impair.h"
+#include "fault/impair.h"
+#include "fault/report.h"
 #include "rdmacm/private.h"
 
 enum {

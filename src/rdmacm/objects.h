@@ -41,7 +41,7 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 #include "base/list.h"
 #include "base/util.h"
 #include "cm/cm.h"
-#include "engine/fault-verb.h"
+#include "fault/verb.h"
 
 enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "engine/fault-report.h"
-#include "engine/impair.h"
 #include "engine/timed-faults.h"
+#include "fault/impair.h"
+#include "fault/report.h"
 
 enum { CALL_DICE = 0x40 }; /* apart from those of impair.c and fault.c */
 

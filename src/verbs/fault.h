@@ -6,7 +6,7 @@
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
 
-#include "engine/fault-verb.h"
+#include "fault/verb.h"
 #include "verbs/objects.h"
 
 /** Are there rules? Until then a call costs this look at it. */

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "engine/fault-verb.h"
 #include "engine/tap.h"
+#include "fault/verb.h"
 
 #define PRIVATE_VERSION "ROCEMU_PRIVATE"
 

@@ -10,8 +10,8 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-#include "engine/fault-report.h"
 #include "engine/lane-internal.h"
+#include "fault/report.h"
 #include "netns.h"
 #include "node.h"
 #include "wire/capture.h"

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/impair.h"
+#include "fault/impair.h"
 
 static void check_refusal(const char *text, const struct fault_error *e)
 {

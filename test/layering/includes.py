@@ -5,7 +5,7 @@
 usage: includes.py SOURCE_ROOT
 
     base -> wire -> transport -> engine -> verbs -> rdmacm -> rsocket -> tools
-            wire -> netdev -> engine
+            wire -> netdev, fault -> engine
 
 A layer includes itself and what stands to its left. The connection manager (cm) stands beside the engine: it knows
 nothing of it. rsocket knows rdma_cm and verbs by their public headers alone. The agent stands beside verbs and rdmacm, above the engine's
@@ -21,12 +21,13 @@ ALLOWED = {
     "wire": {"base", "wire"},
     "transport": {"base", "wire", "transport"},
     "netdev": {"base", "wire", "netdev"},
-    "engine": {"base", "wire", "netdev", "transport", "engine", "agent"},
+    "fault": {"base", "wire", "fault"},
+    "engine": {"base", "wire", "netdev", "fault", "transport", "engine", "agent"},
     "agent": {"base", "wire", "agent"},
-    "verbs": {"base", "wire", "netdev", "transport", "engine", "agent", "verbs"},
+    "verbs": {"base", "wire", "netdev", "fault", "transport", "engine", "agent", "verbs"},
     "cm": {"base", "wire", "transport", "cm"},
-    "rdmacm": {"base", "wire", "netdev", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
-    "tools": {"base", "wire", "netdev", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
+    "rdmacm": {"base", "wire", "netdev", "fault", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
+    "tools": {"base", "wire", "netdev", "fault", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
     "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"base", "interpose"},
     "examples": set(),
@@ -41,6 +42,8 @@ FORBIDDEN_SYSTEM = {
     r"threads\.h|fcntl|signal",
     "cm": r"ev\.h|pcap|sys/socket|netinet/|arpa/|sys/epoll|sys/timerfd|pthread|time\.h|sys/time|unistd|stdio|"
     r"threads\.h|fcntl|signal",
+    "netdev": r"infiniband/|ev\.h|pcap",
+    "fault": r"ev\.h|pcap|sys/socket|netinet/|sys/epoll|sys/timerfd",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
 }
 # Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/fault.h"
+#include "fault/fault.h"
 #include "wire/opcode.h"
 
 /* What a field is part of, if not of an extension header. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules by packet: which packets a rule means, and what happens to them. No I/O here: a rule is text (fault-rule.c), the
+ * Rules by packet: which packets a rule means, and what happens to them. No I/O here: a rule is text (rule.c), the
  * packets of a lane are put to the rules one by one (fault.c), and the lane acts on the verdict (lane-impair.c).
  *
  * A packet is put to all rules in the order in which they are written, and all that act on it do so; of a dropped packet
  * nothing else is done. Each rule has dice of its own, seeded by the impairment's seed and its place in the text.
  */
-#ifndef ENGINE_FAULT_H
-#define ENGINE_FAULT_H
+#ifndef FAULT_FAULT_H
+#define FAULT_FAULT_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,7 +15,7 @@
 #include <rocemu/wire.h>
 
 #include "base/rng.h"
-#include "engine/fault-parse.h"
+#include "fault/parse.h"
 
 enum {
 	FAULT_RULES = 64,	  /* of a text */

@@ -4,7 +4,7 @@
  * down. Here rates are parsed (impair-parse.c) and their dice are rolled (impair.c); rules by packet are in fault.h. The
  * lane acts on both (lane-impair.c), and the endpoint on rnr.
  *
- * The text (fault-parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of key=value:
+ * The text (parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of key=value:
  *
  *   loss, dup, reorder, corrupt   a chance per packet sent, as a percentage ("1.5%") or fraction ("0.015")
  *   delay                         a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s. Packets of a QP
@@ -15,16 +15,16 @@
  *   flap                          "UP/DOWN", two times or ranges: the port is up so long, then down, and again
  *   seed                          a number; 0 or absent: a random one, logged at level info
  */
-#ifndef ENGINE_IMPAIR_H
-#define ENGINE_IMPAIR_H
+#ifndef FAULT_IMPAIR_H
+#define FAULT_IMPAIR_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "base/rng.h"
-#include "engine/fault-verb.h"
-#include "engine/fault.h"
+#include "fault/fault.h"
+#include "fault/verb.h"
 
 #define IMPAIR_MAX_DELAY_NS  10000000000u    /* 10 s */
 #define IMPAIR_MIN_FLAP_NS   10000000u	     /* 10 ms: each flap is two events for the program */

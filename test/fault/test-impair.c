@@ -9,8 +9,8 @@
 #include <unistd.h>
 
 #include "base/util.h"
-#include "engine/fault-sched.h"
-#include "engine/impair.h"
+#include "fault/impair.h"
+#include "fault/schedule.h"
 
 static struct impair parse(const char *spec)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/fault-report.h"
+#include "fault/report.h"
 
 #include <errno.h>
 #include <fcntl.h>

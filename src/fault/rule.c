@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/fault.h"
+#include "fault/fault.h"
 
 static const char *const action_names[] = {
 #define X(name, text) [FAULT_##name] = text,

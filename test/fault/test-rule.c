@@ -7,7 +7,7 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-#include "engine/impair.h"
+#include "fault/impair.h"
 
 /* ---- parsing ---- */
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The grammar of faults on purpose, shared by rates, rules by packet and rules by verb: how a text is cut into items and
- * words, and how a wrong word is reported. What the words mean is defined elsewhere (impair.c, fault-rule.c).
+ * words, and how a wrong word is reported. What the words mean is defined elsewhere (impair-parse.c, rule.c, verb.c).
  *
  *   TEXT  := ITEM { (";" | newline) ITEM }       "#" starts a comment that ends with the line; items may be empty
  *   ITEM  := RATES | RULE
  *   RATES := key=value { "," key=value }         the first word has a "="
  *   RULE  := action { blank (key=value | flag) } the first word has none
  */
-#ifndef ENGINE_FAULT_PARSE_H
-#define ENGINE_FAULT_PARSE_H
+#ifndef FAULT_PARSE_H
+#define FAULT_PARSE_H
 
 #include <stdbool.h>
 #include <stddef.h>

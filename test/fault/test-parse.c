@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/fault-parse.h"
+#include "fault/parse.h"
 
 /* All items of a text: "LINE:COLUMN[,]KEY[=VALUE]" for each word, items separated by "; ". */
 static void describe(const char *text, char *out, size_t size)

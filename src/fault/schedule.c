@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/fault-sched.h"
+#include "fault/schedule.h"
 
 #include "base/util.h"
 

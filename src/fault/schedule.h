@@ -3,8 +3,8 @@
  * When packets leave: a link of a given rate with a queue in front of it, and the order within a flow. Times only; the packets
  * themselves are the lane's.
  */
-#ifndef ENGINE_FAULT_SCHED_H
-#define ENGINE_FAULT_SCHED_H
+#ifndef FAULT_SCHEDULE_H
+#define FAULT_SCHEDULE_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/fault-verb.h"
+#include "fault/verb.h"
 
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "engine/fault-report.h"
+#include "fault/report.h"
 
 static char path[64];
 

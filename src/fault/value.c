@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/fault-parse.h"
+#include "fault/parse.h"
 
 struct unit {
 	const char *name;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/impair.h"
+#include "fault/impair.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/fault.h"
+#include "fault/fault.h"
 
 #include <stdlib.h>
 #include <string.h>

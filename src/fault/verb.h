@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Rules of ROCEMU_IMPAIR about what is not a packet: verbs calls that fail, completions in error, CQs that overflow, and a
- * device, its port and its addresses that go. Here they are parsed and decided, in the grammar of fault-parse.h; who calls
- * acts on it (src/verbs/fault.c, port.c; netmon.c, mad.c for what comes with time). docs/faults.md has the words.
+ * device, its port and its addresses that go. Here they are parsed and decided, in the grammar of parse.h; who calls
+ * acts on it (src/verbs/fault.c, port.c; engine/timed-faults.c for what comes with time). docs/faults.md has the words.
  *
  *   fail verb=ibv_reg_mr [errno=ENOMEM] [WHEN]
  *   wc-error [status=REM_ACCESS_ERR] [qp=first|NUMBER] [WHEN]
@@ -12,14 +12,14 @@
  *   gid-remove index=N after=TIME [for=TIME] [every=TIME]
  *   WHEN: nth=N|A..B, first, every=N, times=N, once, chance=P, per=qp; all that are given must hold
  */
-#ifndef ENGINE_FAULT_VERB_H
-#define ENGINE_FAULT_VERB_H
+#ifndef FAULT_VERB_H
+#define FAULT_VERB_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/rng.h"
-#include "engine/fault-parse.h"
+#include "fault/parse.h"
 
 /* clang-format off */
 /** Calls that can fail on purpose. A call of a family counts under the name of its plainest member. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
-#include "engine/fault-verb.h"
+#include "fault/verb.h"
 
 #define MS UINT64_C(1000000)
 

@@ -9,7 +9,7 @@
 #include <time.h>
 
 #include "base/util.h"
-#include "engine/impair.h"
+#include "fault/impair.h"
 
 #define KEYS "loss, dup, reorder, corrupt, delay, rate, queue, rnr, flap, seed"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/fault-parse.h"
+#include "fault/parse.h"
 
 #include <errno.h>
 #include <stdarg.h>

@@ -6,15 +6,15 @@
  *
  * Thread-safe, with a lock of its own: a leaf.
  */
-#ifndef ENGINE_FAULT_REPORT_H
-#define ENGINE_FAULT_REPORT_H
+#ifndef FAULT_REPORT_H
+#define FAULT_REPORT_H
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "engine/fault.h"
+#include "fault/fault.h"
 
 /* clang-format off */
 #define FAULT_COUNTS(X)                                             \
