@@ -96,7 +96,7 @@ bool lane_backlog_flush(struct lane *l, rocemu_ns_t now)
 	while ((first = list_first(&l->tx.backlog))) {
 		struct backlog_packet *b = list_entry(first, struct backlog_packet, node);
 
-		if (!lane_tx_try_raw(l, &b->path, b->data, b->len, false)) {
+		if (!lane_send_try(l, &b->path, b->data, b->len, false)) {
 			l->tx.retry_at = now + BACKLOG_RETRY_NS;
 			return false;
 		}
@@ -112,7 +112,7 @@ void lane_backlog_drain(struct lane *l)
 	while ((first = list_first(&l->tx.backlog))) {
 		struct backlog_packet *b = list_entry(first, struct backlog_packet, node);
 
-		lane_tx_try_raw(l, &b->path, b->data, b->len, true);
+		lane_send_try(l, &b->path, b->data, b->len, true);
 		backlog_pop(l, b);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that faults on purpose hold back, for lane-impair.c and lane-held.c only. A packet leaves when its time has come. A
+ * Packets that faults on purpose hold back, for lane-impair.c, lane-held.c and lane-note.c only. A packet leaves when its time has come. A
  * reordered one leaves when a few others of its QP have left; or a while after its time, if nothing follows.
  */
 #ifndef ENGINE_LANE_HELD_H
@@ -47,5 +47,17 @@ void held_add_reordered(struct lane *l, struct held *h, unsigned n) REQUIRES(l);
 void held_overtaken(struct lane *l, rocemu_ns_t now, uint32_t flow) REQUIRES(l);
 /** Let go of those that are due: out, or into the endpoint. */
 void held_expire(struct lane *l, rocemu_ns_t now, enum fault_dir dir) REQUIRES(l);
+
+/* ---- lane-note.c ---- */
+
+/** One thing that chance, the queue or the endpoint did to a packet. ns: how late it is by that, or 0. */
+void note_count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		enum fault_count what, const char *name, uint64_t ns) REQUIRES(l);
+void note_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		const struct fault_verdict *v) REQUIRES(l);
+void note_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+	       const struct impair_fate *f) REQUIRES(l);
+/** A packet that came in, as rules see it. */
+struct fault_packet note_packet(const struct rocemu_dgram *d);
 
 #endif

@@ -19,12 +19,7 @@
 #include "engine/lane-held.h"
 #include "wire/ip.h"
 
-#define LOG_FLUSH_NS 500000000u /* the log's lines are written after this */
-
-enum {
-	BTH_DQPN = 5,
-	ECN_CE = 3,
-};
+enum { ECN_CE = 3 };
 
 int lane_impair_init(struct lane *l, char *errbuf, size_t errlen)
 {
@@ -77,80 +72,6 @@ void lane_impair_fini(struct lane *l)
 	fault_log_flush();
 	free(l->held);
 	l->held = NULL;
-}
-
-/* ---- what was done ---- */
-
-static void note(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, const char *by,
-		 const char *what, uint64_t ns) REQUIRES(l);
-static void note(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, const char *by,
-		 const char *what, uint64_t ns)
-{
-	if (!fault_log_on())
-		return;
-	fault_log_packet(l->device, p, by, what, ns);
-	if (l->held->log_due == ROCEMU_NEVER)
-		l->held->log_due = now + LOG_FLUSH_NS;
-}
-
-/* One thing that chance or the queue did. */
-static void count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-		  enum fault_count what, const char *name, uint64_t ns) REQUIRES(l);
-static void count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-		  enum fault_count what, const char *name, uint64_t ns)
-{
-	fault_report_add(what, 1);
-	note(l, now, p, NULL, name, ns);
-}
-
-static void report_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-			 const struct fault_verdict *v) REQUIRES(l);
-static void report_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-			 const struct fault_verdict *v)
-{
-	static const char *const names[] = {
-#define X(name, text) [FAULT_##name] = text,
-		FAULT_ACTIONS(X)
-#undef X
-	};
-
-	for (uint64_t left = v->matched; left; left &= left - 1) {
-		const unsigned i = (unsigned)__builtin_ctzll(left);
-		const struct fault_rule *r = &l->impair.rule[i];
-		const bool acted = v->acted >> i & 1;
-
-		fault_total_add(l->held->total[i], acted);
-		if (acted)
-			note(l, now, p, r->text, names[r->action],
-			     r->action == FAULT_DELAY ? v->delay_ns : 0);
-	}
-	l->stats->impair_lost += v->drop;
-	l->stats->impair_dup += v->dups;
-	l->stats->impair_corrupt += v->nsealed + v->nraw > 0;
-	l->stats->impair_delay += v->delay_ns > 0;
-	l->stats->impair_marked += v->mark;
-}
-
-static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-			const struct impair_fate *f) REQUIRES(l);
-static void report_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-			const struct impair_fate *f)
-{
-	l->stats->impair_lost += f->lost;
-	l->stats->impair_dup += f->dup;
-	l->stats->impair_reorder += f->overtakers > 0;
-	l->stats->impair_corrupt += f->corrupt_bits > 0;
-	l->stats->impair_delay += f->delay_ns > 0;
-	if (f->lost)
-		count(l, now, p, FAULT_COUNT_LOST, "loss", 0);
-	if (f->dup)
-		count(l, now, p, FAULT_COUNT_DUP, "dup", 0);
-	if (f->overtakers)
-		count(l, now, p, FAULT_COUNT_REORDER, "reorder", 0);
-	if (f->corrupt_bits)
-		count(l, now, p, FAULT_COUNT_CORRUPT, "corrupt", 0);
-	if (f->delay_ns)
-		count(l, now, p, FAULT_COUNT_DELAY, "delay", f->delay_ns);
 }
 
 /* ---- on the way out ---- */
@@ -253,12 +174,12 @@ static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet 
 
 	if (link.rate_bps && !fault_sched_enqueue(s, &link, now, link_bytes(t), &leaves, &mark)) {
 		l->stats->impair_lost++;
-		count(l, now, p, FAULT_COUNT_QUEUE, "queue", 0);
+		note_count(l, now, p, FAULT_COUNT_QUEUE, "queue", 0);
 		return false;
 	}
 	if (mark) {
 		l->stats->impair_marked++;
-		count(l, now, p, FAULT_COUNT_MARK, "mark", 0);
+		note_count(l, now, p, FAULT_COUNT_MARK, "mark", 0);
 	}
 	plan->mark = mark || plan->v.mark;
 	plan->due = fault_sched_order(s, t->lqpn, leaves + plan->f.delay_ns);
@@ -273,13 +194,13 @@ static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p
 {
 	if (faults_wants(l->held->faults, FAULT_TX)) {
 		faults_decide(l->held->faults, p, &plan->v);
-		report_rules(l, now, p, &plan->v);
+		note_rules(l, now, p, &plan->v);
 	}
 	/* The dice are rolled for each packet, or rules would shift their sequence. */
 	plan->f = impair_roll(&l->impair);
 	if (plan->v.drop)
 		return false;
-	report_fate(l, now, p, &plan->f);
+	note_fate(l, now, p, &plan->f);
 	return !plan->f.lost;
 }
 
@@ -395,40 +316,16 @@ static void hold_received(struct lane *l, rocemu_ns_t now, const struct rocemu_d
 	held_add(l, now, h);
 }
 
-static struct fault_packet received(const struct rocemu_dgram *d)
-{
-	return (struct fault_packet){
-		.dir = FAULT_RX,
-		.qp = d->len >= ROCEMU_BTH_LEN ? get_be24(d->data + BTH_DQPN) : 0,
-		.peer = &d->src,
-		.hdr = d->data,
-		.len = d->len,
-	};
-}
-
-void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d)
-{
-	const struct rocemu_ep_stats *stats = rocemu_ep_get_stats(l->ep);
-	const uint64_t before = stats->rnr_on_purpose;
-	struct fault_packet p;
-
-	rocemu_ep_input(l->ep, now, d);
-	if (likely(stats->rnr_on_purpose == before))
-		return;
-	p = received(d);
-	count(l, now, &p, FAULT_COUNT_RNR, "rnr", 0);
-}
-
 void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 {
-	const struct fault_packet p = received(d);
+	const struct fault_packet p = note_packet(d);
 	const uint8_t tclass = d->tclass;
 	struct fault_verdict v = {0};
 
 	fault_report_add(FAULT_COUNT_RECEIVED, 1);
 	if (l->held->faults && d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN) {
 		faults_decide(l->held->faults, &p, &v);
-		report_rules(l, now, &p, &v);
+		note_rules(l, now, &p, &v);
 	}
 	if (v.drop)
 		return;

@@ -2,16 +2,23 @@
 /*
  * A lane's inside, for the files lane*.c only.
  *
- *   lane.c           life: new, attach, free, fork
- *   lane-lock.c      the lock, joined lanes
+ * From the top; a file calls only those below it, and lane-lock.c:
+ *
+ *   lane.c           life: new, attach, free, fork; the device's changes
+ *   lane-thread.c    the lane's own thread and its loop
  *   lane-sock.c      which receive sockets there are
+ *   lane-progress.c  kick and poll: what is driven when, on whose thread
+ *   lane-output.c    what the endpoint has to send: paced, marked, with faults or without
  *   lane-rx.c        sockets to endpoint
- *   lane-tx.c        endpoint to sockets
- *   lane-backlog.c   what a socket had no room for
  *   lane-impair.c    the faults on the way out and in
  *   lane-held.c      the packets that they hold back
- *   lane-progress.c  kick and poll: what is driven when, on whose thread
- *   lane-thread.c    the lane's own thread and its loop
+ *   lane-note.c      what they did: counts and log
+ *   lane-tx.c        packets to sockets, in bursts
+ *   lane-backlog.c   what a socket had no room for
+ *   lane-send.c      which socket a path takes; one packet to it
+ *   lane-wake.c      the clock; setting the thread's timer, asking the thread
+ *   lane-count.c     the row of the device's file of counters
+ *   lane-lock.c      the lock, joined lanes
  *
  * Everything in struct lane is guarded by the lane's lock, unless its comment says otherwise.
  */
@@ -180,8 +187,8 @@ void lane_lock_fini(struct lane *l);
 void lane_lock_forget(void);
 /** The lane ends: others no longer drive it. They may still use its endpoint. */
 void lane_leave(struct lane *l) EXCLUDES(l);
-/** The lane was driven: what came of it in the endpoints of lanes joined with it. */
-void lane_settle_joined(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Call fn for each other lane that l is joined with. */
+void lane_each_joined(struct lane *l, void (*fn)(struct lane *, rocemu_ns_t), rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-sock.c ---- */
 
@@ -217,31 +224,45 @@ void lane_rx_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** One message from another lane. @return false: nothing there. */
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
-/* ---- lane-tx.c ---- */
+/* ---- lane-send.c ---- */
+
+enum { LANE_SEND_CONTROL = CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)) };
 
 int lane_tx_init(struct lane *l);
+/** The backlog is gone. */
 void lane_tx_fini(struct lane *l);
 /** The index has this address now: sockets of the one it had before go. */
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now) REQUIRES(l);
-/** Send all that the endpoint has to send now. */
-void lane_tx_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** The socket a path leaves by, and thereby its source port. NULL: none; counted and said. */
+struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
+/** Start a message, but for its data: addressing and options. gso_size 0: one packet. */
+void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
+		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
+		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size);
+/** Count packets that the kernel refused: lost packets to the transport. Logged once per reason. */
+void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets);
+/** The kernel refused a message (EINVAL). @return true: because of its flow label, which s does without from now on. */
+bool lane_send_labels_refused(const struct lane *l, struct txsock *s, const struct rocemu_path *path);
+/**
+ * Send one packet whose bytes are ready, ICRC included (identification 0). @return false: the socket has no room (never
+ * when wait is true: then it blocks).
+ */
+bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
+		   bool wait) REQUIRES(l);
+
+/* ---- lane-tx.c ---- */
+
 /** Send descriptors without impairment, as few system calls as possible. Changes their order and
  * their paths. */
 void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
-/** Send one packet whose bytes are ready, ICRC included (identification 0). */
+/** As lane_send_try(), behind what the backlog keeps; it keeps what has no room. */
 void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
 		      size_t len) REQUIRES(l);
-/** The socket a path leaves by, and thereby its source port. NULL: none; counted and said. */
-struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
 
-/**
- * As lane_tx_send_raw(), for lane-backlog.c: false when the socket has no room (never when wait is
- * true: then it blocks).
- */
-bool lane_tx_try_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
-		     bool wait) REQUIRES(l);
-/** The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. */
-void lane_tx_copy(struct rocemu_tx *t, uint8_t *out);
+/* ---- lane-output.c ---- */
+
+/** Send all that the endpoint has to send now. */
+void lane_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-backlog.c ---- */
 
@@ -251,11 +272,13 @@ void lane_backlog_add_raw(struct lane *l, const struct rocemu_path *path, const 
 			  size_t len) REQUIRES(l);
 /** Send what is kept, if it is time to try. @return true: nothing is kept any more. */
 bool lane_backlog_flush(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. */
+void lane_tx_copy(struct rocemu_tx *t, uint8_t *out);
 /** Send what is kept, and wait for room: the lane or the process ends. */
 void lane_backlog_drain(struct lane *l) REQUIRES(l);
 void lane_backlog_fini(struct lane *l);
 
-/* ---- lane-impair.c, lane-held.c ---- */
+/* ---- lane-impair.c, lane-held.c, lane-note.c ---- */
 
 /** -errno with errbuf. */
 int lane_impair_init(struct lane *l, char *errbuf, size_t errlen);
@@ -300,9 +323,10 @@ static inline void lane_tap_dirty(struct lane *l, rocemu_ns_t now)
 /* ---- lane-thread.c ---- */
 
 int lane_thread_start(struct lane *l) REQUIRES(l);
-/** Prepare a socket for the loop, which it joins when the thread starts or is asked to look. */
-void lane_thread_init_sock(struct lane_sock *s);
 void lane_thread_stop(struct lane *l);
+
+/* ---- lane-wake.c ---- */
+
 /** Make timer_fd fire at due if it would later or not at all. */
 void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);
 /** Ask the thread to do something in its loop. */

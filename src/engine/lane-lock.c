@@ -114,7 +114,7 @@ static void assume_held(struct lane *l)
 	(void)l;
 }
 
-void lane_settle_joined(struct lane *l, rocemu_ns_t now)
+void lane_each_joined(struct lane *l, void (*fn)(struct lane *, rocemu_ns_t), rocemu_ns_t now)
 {
 	list_for_each (n, &joined_lanes) {
 		struct lane *other = list_entry(n, struct lane, joined_node);
@@ -122,6 +122,6 @@ void lane_settle_joined(struct lane *l, rocemu_ns_t now)
 		if (other == l)
 			continue;
 		assume_held(other);
-		lane_settle(other, now);
+		fn(other, now);
 	}
 }

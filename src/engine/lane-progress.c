@@ -8,7 +8,6 @@
  * of polls that find nothing, or a timer: the tick while callers poll, else ack_due.
  */
 #include <sched.h>
-#include <time.h>
 
 #include "engine/lane-internal.h"
 
@@ -17,14 +16,6 @@
 #define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are looked at */
 #define APP_ACTIVE_NS  1000000u /* a poll or post this long ago: an answer may come */
 #define TIMER_EXACT_NS 500000u	/* a timer due sooner is never late on purpose */
-
-rocemu_ns_t lane_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (rocemu_ns_t)ts.tv_sec * 1000000000u + (rocemu_ns_t)ts.tv_nsec;
-}
 
 /* Was then less than span ago? Another thread's clock reading may be a little ahead of ours. */
 static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
@@ -62,7 +53,7 @@ static void send_all(struct lane *l, rocemu_ns_t now)
 {
 	release_acks(l);
 	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep) || l->tx.nbacklog)
-		lane_tx_output(l, now);
+		lane_output(l, now);
 }
 
 static void run_timers(struct lane *l, rocemu_ns_t now) REQUIRES(l);
@@ -122,7 +113,7 @@ static void settle(struct lane *l, rocemu_ns_t now)
 {
 	lane_settle(l, now);
 	if (unlikely(l->joined))
-		lane_settle_joined(l, now);
+		lane_each_joined(l, lane_settle, now);
 }
 
 /* After a receive: may what there is to send wait for an answer? */

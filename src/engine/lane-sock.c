@@ -61,7 +61,6 @@ static int sock_add(struct lane *l, int fd, const struct rocemu_gid *gid, bool g
 	}
 	*s = (struct lane_sock){.lane = l, .fd = fd, .gid = *gid, .group = group};
 	list_init(&s->retired);
-	lane_thread_init_sock(s);
 	l->socks[l->nsocks++] = s;
 	fit_read_budget(l);
 	if (l->thread.running)
@@ -246,24 +245,6 @@ void lane_set_gid(struct lane *l, unsigned index, const struct lane_gid *g)
 	lane_unlock(l);
 	if (wants_socket)
 		open_socket(l, g);
-}
-
-void lane_set_mtu(struct lane *l, enum ibv_mtu mtu)
-{
-	lane_lock(l);
-	if (!l->dead)
-		rocemu_ep_set_active_mtu(l->ep, mtu);
-	lane_unlock(l);
-}
-
-void lane_fail(struct lane *l)
-{
-	lane_lock(l);
-	if (!l->dead) {
-		rocemu_ep_fail(l->ep, lane_now());
-		lane_kick(l);
-	}
-	lane_unlock(l);
 }
 
 /* ---- multicast groups ---- */

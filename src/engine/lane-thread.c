@@ -20,7 +20,6 @@
 #include "engine/agent-watch.h"
 #include "engine/lane-internal.h"
 
-#define NS_PER_S	1000000000u
 #define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
 #define BULK_SPIN_NS	50000u	 /* how long to look for a bulk transfer's next packets */
 #define BULK_TURN_NS	2000000u /* ... before timers and other sockets have their turn */
@@ -33,6 +32,17 @@ enum {
 
 /* ---- watching ---- */
 
+static void on_socket(struct ev_loop *loop, ev_io *io, int revents);
+
+static void watch_sock(struct lane *l, struct lane_sock *s) REQUIRES(l);
+static void watch_sock(struct lane *l, struct lane_sock *s)
+{
+	ev_io_init(&s->io, on_socket, s->fd, EV_READ);
+	s->io.data = s;
+	ev_io_start(l->thread.loop, &s->io);
+	s->watched = true;
+}
+
 /* Those that callers poll in mode POLLED are not watched then; all others always. */
 static void watch(struct lane *l) REQUIRES(l);
 static void watch(struct lane *l)
@@ -42,8 +52,7 @@ static void watch(struct lane *l)
 
 		if (s->watched || (s->hot && l->progress.mode == PROGRESS_POLLED))
 			continue;
-		ev_io_start(l->thread.loop, &s->io);
-		s->watched = true;
+		watch_sock(l, s);
 	}
 }
 
@@ -63,7 +72,7 @@ static void stop_watching(struct lane *l)
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
 
-		if (!s->hot)
+		if (!s->hot || !s->watched)
 			continue;
 		ev_io_stop(l->thread.loop, &s->io);
 		s->watched = false;
@@ -98,8 +107,7 @@ static void cool_down(struct lane *l, rocemu_ns_t now)
 			continue;
 		s->hot = false;
 		if (!s->watched)
-			ev_io_start(l->thread.loop, &s->io);
-		s->watched = true;
+			watch_sock(l, s);
 	}
 }
 
@@ -250,12 +258,6 @@ static void on_wake(struct ev_loop *loop, ev_async *async, int revents)
 	lane_unlock(l);
 }
 
-void lane_thread_init_sock(struct lane_sock *s)
-{
-	ev_io_init(&s->io, on_socket, s->fd, EV_READ);
-	s->io.data = s;
-}
-
 /* ---- the thread ---- */
 
 /* As struct sched_attr, which not every libc declares. */
@@ -367,26 +369,4 @@ void lane_thread_stop(struct lane *l)
 	if (t->tick_fd >= 0)
 		close(t->tick_fd);
 	t->timer_fd = t->tick_fd = -1;
-}
-
-void lane_thread_arm(struct lane *l, rocemu_ns_t due)
-{
-	const struct itimerspec its = {
-		.it_value =
-			{
-				.tv_sec = (time_t)(due / NS_PER_S),
-				.tv_nsec = (long)(due % NS_PER_S) +
-					   (due == 0), /* all zero would disarm it */
-			},
-	};
-
-	if (timerfd_settime(l->thread.timer_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0)
-		l->thread.armed = due;
-}
-
-void lane_thread_ask(struct lane *l, enum lane_ask what)
-{
-	/* Asked already and not yet heard: once is enough. */
-	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what))
-		ev_async_send(l->thread.loop, &l->thread.wake);
 }

@@ -33,6 +33,7 @@ static void bury(struct lane *l)
 	lane_lock_init(l);
 	lane_sock_bury(l);
 	lane_count_bury(l);
+	lane_backlog_fini(l);
 	lane_tx_fini(l);
 	pace_fini(&l->pace);
 	if (l->forward_fd >= 0)
@@ -143,7 +144,7 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 	l->ep = rocemu_ep_new(&ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");
-	rocemu_ep_set_datagram_room(l->ep, 0); /* lane_tx_output() sees to it */
+	rocemu_ep_set_datagram_room(l->ep, 0); /* lane_output() sees to it */
 	for (unsigned i = 0; i < c->ngids; i++) {
 		l->gids[i] = c->gids[i];
 		err = rocemu_ep_set_gid(l->ep, c->gids[i].index, &c->gids[i].gid);
@@ -253,6 +254,7 @@ void lane_free(struct lane *l)
 	lane_lock(l); /* for the analysis: no other thread uses the lane any more */
 	lane_backlog_drain(l);
 	lane_unlock(l);
+	lane_backlog_fini(l);
 	lane_tx_fini(l);
 	lane_rx_fini(l);
 	tap_put(l->tap);
@@ -324,5 +326,23 @@ void lane_get_stats(struct lane *l, struct lane_stats *out)
 {
 	lane_lock(l);
 	*out = *l->stats;
+	lane_unlock(l);
+}
+
+void lane_set_mtu(struct lane *l, enum ibv_mtu mtu)
+{
+	lane_lock(l);
+	if (!l->dead)
+		rocemu_ep_set_active_mtu(l->ep, mtu);
+	lane_unlock(l);
+}
+
+void lane_fail(struct lane *l)
+{
+	lane_lock(l);
+	if (!l->dead) {
+		rocemu_ep_fail(l->ep, lane_now());
+		lane_kick(l);
+	}
 	lane_unlock(l);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the endpoint has to send, on its way: paced, marked, with faults on purpose or without. */
+#include "engine/lane-internal.h"
+
+/* A long send looks for what came in, lest the receive buffer overflow. */
+enum { BATCHES_BETWEEN_RX = 8 };
+
+/* UC and UD requests wait: see how much their receivers can take. @return false: nothing now. */
+static bool give_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static bool give_room(struct lane *l, rocemu_ns_t now)
+{
+	uint64_t room;
+
+	if (!rocemu_ep_wants_datagram_room(l->ep))
+		return false;
+	room = pace_room(&l->pace, now);
+	rocemu_ep_set_datagram_room(l->ep, room);
+	return room > 0;
+}
+
+static uint32_t scope_of(const struct lane *l, const struct rocemu_path *path)
+{
+	for (unsigned i = 0; i < l->ngids; i++)
+		if (l->gids[i].index == path->sgid_index)
+			return l->gids[i].scope_id;
+	return 0;
+}
+
+void lane_output(struct lane *l, rocemu_ns_t now)
+{
+	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
+	unsigned n;
+
+	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
+		return;
+	/* Until there is none: the call that fills none tells the endpoint that the ones before
+	 * have left. */
+	for (unsigned batches = 1;; batches++) {
+		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
+		if (!n && !give_room(l, now))
+			break;
+		for (unsigned i = 0; i < n; i++) {
+			pkt[i] = &l->tx.desc[i];
+			if (unlikely(pkt[i]->again && pkt[i]->niov))
+				rocemu_tx_flatten(pkt[i], l->tx.copy + (size_t)i * ROCEMU_MAX_MTU);
+		}
+		ecn_mark(&l->tx.ecn, pkt, n);
+		if (n)
+			pace_sending(&l->pace, l->agent, scope_of(l, pkt[0]->path), now, pkt, n);
+		if (unlikely(l->impair.on || l->down))
+			lane_impair_send(l, now, pkt, n);
+		else
+			lane_tx_send(l, pkt, n);
+		if (unlikely(l->tx.nbacklog))
+			break;
+		if (batches % BATCHES_BETWEEN_RX == 0) {
+			now = lane_now();
+			lane_rx_hot(l, now);
+		}
+	}
+	/* What is known of the receivers is old the next time. */
+	rocemu_ep_set_datagram_room(l->ep, 0);
+}

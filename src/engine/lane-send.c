@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The sockets that a lane's packets leave by: which one a path takes, how a message to it begins, and one packet whose bytes
+ * are ready.
+ */
+#include <errno.h>
+#include <linux/udp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/log.h"
+#include "engine/lane-internal.h"
+
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+static void set_free(struct lane *l, unsigned index)
+{
+	if (!l->tx.set[index])
+		return;
+	txsock_set_fini(l->tx.set[index]);
+	free(l->tx.set[index]);
+	l->tx.set[index] = NULL;
+}
+
+int lane_tx_init(struct lane *l)
+{
+	/* Mapped, not allocated: pages that nothing was copied to cost nothing. */
+	l->tx.copy = mmap(NULL, (size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (l->tx.copy != MAP_FAILED)
+		return 0;
+	l->tx.copy = NULL;
+	return -ENOMEM;
+}
+
+void lane_tx_fini(struct lane *l)
+{
+	if (l->tx.copy)
+		munmap(l->tx.copy, (size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU);
+	l->tx.copy = NULL;
+	for (unsigned i = 0; i < ARRAY_LEN(l->tx.set); i++)
+		set_free(l, i);
+}
+
+void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now)
+{
+	if (l->tx.set[index] && !addr_gid_equal(&l->tx.set[index]->gid, now))
+		set_free(l, index);
+}
+
+/* Refused packets are lost packets to the transport; people get to know once per reason. */
+void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets)
+{
+	char to[ADDR_TEXT_LEN];
+	uint32_t *word = &l->tx.errnos_seen[(unsigned)err / 32 % ARRAY_LEN(l->tx.errnos_seen)];
+	const uint32_t bit = 1u << (unsigned)err % 32;
+
+	l->stats->tx_errors += packets;
+	if (*word & bit)
+		return;
+	*word |= bit;
+	log_info("%s: sending to %s: %s (said once)", l->device, addr_gid_text(&path->dgid, to),
+		 strerror(err));
+}
+
+static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path, int *err)
+{
+	struct txsock_set *set;
+
+	*err = -EADDRNOTAVAIL;
+	if (path->sgid_index >= ROCEMU_MAX_GID)
+		return NULL;
+	set = l->tx.set[path->sgid_index];
+	/* Of an address that is gone, and whose index is another's now, there is none any more. */
+	if (likely(set != NULL))
+		return addr_gid_equal(&set->gid, &path->sgid) ? set : NULL;
+	for (unsigned i = 0; i < l->ngids; i++) {
+		const struct lane_gid *g = &l->gids[i];
+
+		if (g->index != path->sgid_index || !addr_gid_equal(&g->gid, &path->sgid))
+			continue;
+		set = malloc(sizeof(*set));
+		*err = -ENOMEM;
+		if (!set)
+			return NULL;
+		txsock_set_init(set, &g->gid, g->scope_id, l->ifindex);
+		l->tx.set[path->sgid_index] = set;
+		return set;
+	}
+	return NULL;
+}
+
+struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path)
+{
+	int err;
+	struct txsock_set *set = tx_set(l, path, &err);
+	struct txsock *s = set ? txsock_find(set, path, &err) : NULL;
+
+	if (!s)
+		lane_send_refused(l, -err, path, 0);
+	return s;
+}
+
+int lane_prepare_path(struct lane *l, const struct rocemu_path *path)
+{
+	int err;
+	struct txsock_set *set;
+	struct rocemu_path marked = *path;
+
+	if (l->dead)
+		return -ENODEV;
+	/* The socket's defaults are for requests: they need no control message then. */
+	marked.tclass = ecn_tclass(l->tx.ecn.mode, path, ROCEMU_RC_SEND_ONLY);
+	set = tx_set(l, path, &err);
+	return set && txsock_find(set, &marked, &err) ? 0 : err;
+}
+
+/* ---- messages ---- */
+
+static void add_control(struct msghdr *m, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *c =
+		(struct cmsghdr *)(void *)((uint8_t *)m->msg_control + m->msg_controllen);
+
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), data, len);
+	m->msg_controllen += CMSG_SPACE(len);
+}
+
+static void add_int(struct msghdr *m, int level, int type, int value)
+{
+	add_control(m, level, type, &value, sizeof(value));
+}
+
+void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
+		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
+		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size)
+{
+	const uint32_t scope = addr_gid_is_link_local(&path->dgid) ? set->scope_id : 0;
+	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
+
+	*m = (struct msghdr){
+		.msg_name = to,
+		.msg_namelen = addr_from_gid(to, &path->dgid, ROCEMU_UDP_PORT, scope),
+		.msg_iov = iov,
+		.msg_control = control,
+	};
+	if (unlikely(path->flow_label) && !v4 && !s->no_labels)
+		to->in6.sin6_flowinfo = htonl(path->flow_label);
+	if (gso_size)
+		add_control(m, IPPROTO_UDP, UDP_SEGMENT, &gso_size, sizeof(gso_size));
+	if (path->tclass != s->tclass)
+		add_int(m, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, path->tclass);
+	if (path->hop_limit != s->hop_limit)
+		add_int(m, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TTL : IPV6_HOPLIMIT,
+			path->hop_limit);
+	if (!m->msg_controllen)
+		m->msg_control = NULL;
+}
+
+/* Where one process has a flow label to itself, the kernel lets no other label out that was not asked for. */
+bool lane_send_labels_refused(const struct lane *l, struct txsock *s, const struct rocemu_path *path)
+{
+	if (s->no_labels || !path->flow_label || rocemu_gid_is_ipv4(&path->dgid))
+		return false;
+	s->no_labels = true;
+	log_debug("%s: source port %u: flow labels refused, sending without", l->device, (unsigned)s->port);
+	return true;
+}
+
+bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
+		     bool wait)
+{
+	_Alignas(struct cmsghdr) uint8_t control[LANE_SEND_CONTROL];
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+	struct txsock *s = lane_tx_sock(l, path);
+	uint64_t when = l->tap ? tap_now() : 0;
+	struct msghdr m;
+	union addr to;
+	ssize_t r;
+
+	if (!s) {
+		l->stats->tx_errors++;
+		return true;
+	}
+	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0);
+	m.msg_iovlen = 1;
+	do
+		r = sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
+	while (r < 0 && errno == EINTR);
+	l->stats->tx_syscalls++;
+	if (r < 0 && errno == EAGAIN)
+		return false;
+	if (r < 0 && errno == EINVAL && lane_send_labels_refused(l, s, path))
+		return lane_send_try(l, path, data, len, wait);
+	if (r < 0) {
+		lane_send_refused(l, errno, path, 1);
+		return true;
+	}
+	l->stats->tx_datagrams++;
+	if (l->tap) {
+		const struct tap_addr a = {
+			.when_ns = when,
+			.src = path->sgid,
+			.dst = path->dgid,
+			.sport = path->sport,
+			.tclass = path->tclass,
+			.hop_limit = path->hop_limit,
+			.flow_label = path->flow_label,
+		};
+
+		tap_write(l->tap, &a, &iov, 1);
+		lane_tap_dirty(l, lane_now());
+	}
+	return true;
+}

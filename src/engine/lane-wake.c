@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The lane's clock, and what others do to the lane's thread: set its timer, and ask it for something.
+ */
+#include <sys/timerfd.h>
+#include <time.h>
+
+#include "engine/lane-internal.h"
+
+#define NS_PER_S 1000000000u
+
+rocemu_ns_t lane_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (rocemu_ns_t)ts.tv_sec * NS_PER_S + (rocemu_ns_t)ts.tv_nsec;
+}
+
+void lane_thread_arm(struct lane *l, rocemu_ns_t due)
+{
+	const struct itimerspec its = {
+		.it_value =
+			{
+				.tv_sec = (time_t)(due / NS_PER_S),
+				.tv_nsec = (long)(due % NS_PER_S) +
+					   (due == 0), /* all zero would disarm it */
+			},
+	};
+
+	if (timerfd_settime(l->thread.timer_fd, TFD_TIMER_ABSTIME, &its, NULL) == 0)
+		l->thread.armed = due;
+}
+
+void lane_thread_ask(struct lane *l, enum lane_ask what)
+{
+	/* Asked already and not yet heard: once is enough. */
+	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what))
+		ev_async_send(l->thread.loop, &l->thread.wake);
+}
