@@ -7,10 +7,11 @@ usage: includes.py SOURCE_ROOT
     base -> wire -> transport -> engine -> verbs -> rdmacm -> rsocket -> tools
             wire -> netdev, fault -> engine
 
-A layer includes itself and what stands to its left. The connection manager (cm) stands beside the engine: it knows
-nothing of it. rsocket knows rdma_cm and verbs by their public headers alone. The agent stands beside verbs and rdmacm, above the engine's
-addresses: its clients see AGENT_PUBLIC of it and nothing else. Inside src, a file is included by its layer's
-name ("wire/ip.h"); whatever has no layer in its name must be a header of the includer's own folder.
+A layer includes itself and what stands to its left, as far as it has use for it. The connection manager (cm) stands beside the
+engine: it knows nothing of it. rsocket knows rdma_cm and verbs by their public headers alone. The agent stands beside verbs and
+rdmacm, above the engine's addresses: its clients see AGENT_PUBLIC of it and nothing else. Inside src, a file is included by its
+layer's name ("wire/ip.h"); whatever has no layer in its name must be a header of the includer's own folder. map.py holds the
+order against src/README.md.
 """
 import pathlib
 import re
@@ -22,12 +23,12 @@ ALLOWED = {
     "transport": {"base", "wire", "transport"},
     "netdev": {"base", "wire", "netdev"},
     "fault": {"base", "wire", "fault"},
-    "engine": {"base", "wire", "netdev", "fault", "transport", "engine", "agent"},
+    "engine": {"base", "wire", "netdev", "fault", "engine", "agent"},  # the endpoint by its public headers
     "agent": {"base", "wire", "agent"},
-    "verbs": {"base", "wire", "netdev", "fault", "transport", "engine", "agent", "verbs"},
-    "cm": {"base", "wire", "transport", "cm"},
-    "rdmacm": {"base", "wire", "netdev", "fault", "transport", "engine", "agent", "verbs", "cm", "rdmacm"},
-    "tools": {"base", "wire", "netdev", "fault", "transport", "engine", "agent", "verbs", "cm", "rdmacm", "tools"},
+    "verbs": {"base", "netdev", "fault", "engine", "verbs"},
+    "cm": {"base", "transport", "cm"},
+    "rdmacm": {"base", "wire", "netdev", "fault", "engine", "agent", "verbs", "cm", "rdmacm"},
+    "tools": {"base", "wire", "netdev", "fault", "engine", "verbs", "tools"},
     "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"base", "interpose"},
     "examples": set(),
@@ -53,6 +54,17 @@ FORBIDDEN_IN_FILE.update({f"agent/client-gsi.{suffix}": r"ev\.h|pthread|threads\
 # The files of the codec that print, and captures, which are files, are not in librocemu.
 EXCEPT = {"wire/cm-print.c", "wire/text.c", "wire/capture.c", "wire/capture.h", "wire/print.c", "wire/print.h"}
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
+
+
+def unused(files, root):
+    """Layers that one may include, and no file of it does."""
+    used = {layer: {layer} for layer in ALLOWED}
+    for path in files:
+        heads = (target.split("/")[0] for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")) if kind == '"')
+        used[layer_of(root, path)].update(heads)
+    for layer, allowed in ALLOWED.items():
+        for other in sorted(allowed - used[layer]):
+            yield f"{layer} may include {other}, and has no use for it"
 
 
 def layer_of(root, path):
@@ -88,6 +100,9 @@ def main():
         for text in check(root, path, layer_of(root, path)):
             print(f"{path.relative_to(root)}: {text}", file=sys.stderr)
             errors += 1
+    for text in unused(files, root):
+        print(text, file=sys.stderr)
+        errors += 1
     print(f"{len(files)} files, {errors} includes that must not be")
     return 1 if errors or not files else 0
 
