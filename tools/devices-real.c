@@ -7,6 +7,7 @@
 #include "base/util.h"
 #include "devices.h"
 #include "tool.h"
+#include "verbs/misc.h"
 #include "verbs/real.h"
 #include "wire/print.h"
 

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Address handles, and the address of who sent a UD message. */
 #include <netinet/in.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
+#include "engine/lane.h"
+#include "netdev/netdev.h"
+#include "verbs/ah.h"
+#include "verbs/context.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
+#include "verbs/pd.h"
+#include "verbs/port.h"
 #include "verbs/real.h"
 
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "verbs/buf.h"
 #include "verbs/newer.h"
-#include "verbs/objects.h"
 
 struct ibv_buf {
 	const struct ibv_pd *pd; /* borrowed; only compared */

@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What a context can be asked: device and port attributes, GID and P_Key tables. */
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
+#include "base/util.h"
+#include "engine/lane.h"
+#include "netdev/netdev.h"
+#include "verbs/context.h"
+#include "verbs/device.h"
+#include "verbs/dm.h"
 #include "verbs/fault.h"
+#include "verbs/misc.h"
 #include "verbs/newer.h"
+#include "verbs/odp.h"
+#include "verbs/port.h"
 #include "verbs/real.h"
 
 #undef ibv_query_port

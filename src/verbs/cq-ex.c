@@ -4,9 +4,15 @@
  * and end_poll.
  */
 #include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <time.h>
 
-#include "verbs/objects.h"
+#include "base/util.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/pd.h"
 
 static inline struct vb_cq *ex_of(struct ibv_cq_ex *cq)
 {

@@ -1,9 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Completion queues: creation, polling, arming, and waiting for acknowledged events at the end. */
 #include <arpa/inet.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/evq.h"
+#include "base/util.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
+#include "verbs/pd.h"
 #include "verbs/real.h"
 
 enum { POLL_BATCH = 16 };

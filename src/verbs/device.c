@@ -4,11 +4,17 @@
  * context holds keeps its address from one list to the next, because programs compare pointers.
  */
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "netdev/netdev.h"
+#include "verbs/device.h"
 #include "verbs/real.h"
 
 /** What a program gets is devices: ours, then the real ones, then NULL. */

@@ -3,12 +3,20 @@
  * Device memory. Ours is the process's own, apart from what the program registers: it reaches it by
  * the two copying calls and by keys only, as it would an adapter's.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/dm.h"
 #include "verbs/fault.h"
-#include "verbs/objects.h"
+#include "verbs/handle.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
 
 enum { GRANULE = 4 }; /* of the copying calls, as adapters have it */
 

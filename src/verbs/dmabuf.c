@@ -9,8 +9,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/dmabuf.h"
 #include "verbs/fault.h"
-#include "verbs/objects.h"
+#include "verbs/mr.h"
+#include "verbs/pd.h"
 
 #ifndef DMA_BUF_MAGIC
 #define DMA_BUF_MAGIC 0x444d4142 /* statfs(2) of a DMA-buf */

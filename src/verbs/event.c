@@ -2,11 +2,20 @@
 /*
  * Completion channels and asynchronous events: from the endpoint's event ring to file descriptors.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
+#include "base/evq.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/qp.h"
 #include "verbs/real.h"
+#include "verbs/srq.h"
 
 /* ---- delivery, with the lane's lock held ---- */
 

@@ -1,12 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/fault.h"
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/util.h"
 #include "engine/timed-faults.h"
 #include "fault/impair.h"
 #include "fault/report.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/port.h"
+#include "verbs/qp.h"
 
 enum { CALL_DICE = 0x40 }; /* apart from those of impair.c and fault.c */
 

@@ -6,8 +6,14 @@
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
 
+#include <stdatomic.h>
+
+#include "base/util.h"
 #include "fault/verb.h"
-#include "verbs/objects.h"
+#include "verbs/qp.h"
+
+struct vb_context;
+struct vb_cq;
 
 /** Are there rules? Until then a call costs this look at it. */
 extern atomic_bool vb_faults_on;

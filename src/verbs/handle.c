@@ -4,9 +4,11 @@
  * object whose handle is not the one it was given fails as it does there, and leaves all as it was. Calls that post
  * and poll do not look, as providers do not.
  */
+#include <pthread.h>
 #include <stdlib.h>
 
-#include "verbs/objects.h"
+#include "verbs/context.h"
+#include "verbs/handle.h"
 
 /* A place that is free has the number of the next free one, marked by a bit that no object's address has. */
 enum { FREE_MARK = 1, FIRST_SIZE = 64 };

@@ -5,8 +5,13 @@
  * the socket that receives is what joins. Sending needs neither, so a send-only member does nothing
  * here.
  */
+#include <string.h>
+
 #include "base/log.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
 #include "verbs/fault.h"
+#include "verbs/qp.h"
 #include "verbs/real.h"
 
 int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)

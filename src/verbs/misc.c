@@ -6,8 +6,12 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
+#include "verbs/context.h"
+#include "verbs/misc.h"
+#include "verbs/port.h"
 #include "verbs/real.h"
 
 /*

@@ -4,13 +4,24 @@
  * registering pins nothing; it is checked that there is memory, as a kernel would that pins the
  * pages.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/list.h"
+#include "engine/lane.h"
+#include "verbs/buf.h"
+#include "verbs/context.h"
+#include "verbs/dm.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
+#include "verbs/mr.h"
 #include "verbs/newer.h"
+#include "verbs/odp.h"
+#include "verbs/pd.h"
 #include "verbs/real.h"
 
 #undef ibv_reg_mr

@@ -3,10 +3,16 @@
  * Memory windows. Binding and invalidating are work requests; ibv_bind_mw() of type 1 windows is
  * one as well, which chooses the new key.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "engine/lane.h"
+#include "verbs/context.h"
 #include "verbs/fault.h"
-#include "verbs/objects.h"
+#include "verbs/handle.h"
+#include "verbs/mw.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
 
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 {

@@ -6,7 +6,7 @@
 #ifndef VERBS_NEWER_H
 #define VERBS_NEWER_H
 
-/* As in objects.h: what is declared here is exported. */
+/* As in export.h: what is declared here is exported. */
 #pragma GCC visibility push(default)
 #include <infiniband/verbs.h>
 

@@ -4,11 +4,16 @@
  * takes a fault and has the kernel bring the page; we ask for the page first, because a fault of
  * ours would be the program's crash.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "verbs/objects.h"
+#include "base/list.h"
+#include "verbs/context.h"
+#include "verbs/mr.h"
+#include "verbs/odp.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22

@@ -3,12 +3,34 @@
  * Contexts: opening a device makes a lane, closing it frees the lane with whatever the program left
  * in it.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/evq.h"
+#include "base/list.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "engine/lane.h"
+#include "netdev/netdev.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
+#include "verbs/dm.h"
+#include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
+#include "verbs/mr.h"
+#include "verbs/mw.h"
+#include "verbs/odp.h"
+#include "verbs/pd.h"
+#include "verbs/port.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 #include "verbs/real.h"
+#include "verbs/srq.h"
+#include "verbs/xrc.h"
 
 static const struct ibv_context_ops context_ops = {
 	.poll_cq = vb_poll_cq,

@@ -4,10 +4,17 @@
  * of the program (one thread at a time) that we do not need; a parent domain is its protection
  * domain under another handle.
  */
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/list.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
+#include "verbs/mr.h"
 #include "verbs/newer.h"
+#include "verbs/pd.h"
 #include "verbs/real.h"
 
 /** NULL with errno. */

@@ -8,9 +8,19 @@
  * interface's end is the device's: its QPs fail, so that nobody waits for completions that cannot
  * come, and IBV_EVENT_DEVICE_FATAL says why.
  */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/evq.h"
 #include "base/log.h"
+#include "base/util.h"
+#include "engine/lane.h"
 #include "engine/timed-faults.h"
-#include "verbs/objects.h"
+#include "netdev/netdev.h"
+#include "netdev/netmon.h"
+#include "verbs/context.h"
+#include "verbs/event.h"
+#include "verbs/port.h"
 
 static const enum ibv_event_type events[] = {
 	[VB_PORT_GID_CHANGE] = IBV_EVENT_GID_CHANGE,

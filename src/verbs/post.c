@@ -2,8 +2,18 @@
 /*
  * Posting work requests, on the caller's thread: the first packets leave before the call returns.
  */
+#include <stdatomic.h>
+
+#include "base/util.h"
+#include "engine/lane.h"
+#include "verbs/ah.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/event.h"
 #include "verbs/fault.h"
-#include "verbs/objects.h"
+#include "verbs/mw.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
 
 /**
  * The objects that a request names must be this context's. path: where a UD send goes; other QPs

@@ -2,11 +2,16 @@
 #include "verbs/private.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/device.h"
 #include "verbs/fault.h"
-#include "verbs/objects.h"
+#include "verbs/qp.h"
 
 /* Guards the two; the tap's own lock is taken under it. */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;

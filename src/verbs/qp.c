@@ -1,10 +1,25 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Queue pairs: creation, attributes, end. Posting is in post.c and wr.c. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
+#include "base/list.h"
+#include "base/util.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
 #include "verbs/newer.h"
+#include "verbs/pd.h"
+#include "verbs/qp.h"
 #include "verbs/real.h"
+#include "verbs/srq.h"
+#include "verbs/wr.h"
+#include "verbs/xrc.h"
 
 /* Not in every version's verbs.h. */
 enum {

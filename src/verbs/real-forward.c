@@ -4,10 +4,13 @@
  * a kernel's handles, and its memory is none of another device's.
  */
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "verbs/context.h"
+#include "verbs/dmabuf.h"
 #include "verbs/real.h"
 
 #define PLACEHOLDER "rocemu-context"

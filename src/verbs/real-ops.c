@@ -8,8 +8,11 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/list.h"
+#include "base/util.h"
+#include "verbs/context.h"
 #include "verbs/real.h"
 
 struct wrapped {

@@ -8,6 +8,7 @@
 #include <limits.h>
 #include <link.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
+#include "verbs/call.h"
 #include "verbs/private.h"
 
 /* ---- what is called when there is no real library, or its version lacks the symbol ---- */

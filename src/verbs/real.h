@@ -15,7 +15,7 @@
 #include <errno.h>
 #include <stdbool.h>
 
-#include "verbs/objects.h"
+#include "verbs/call.h"
 #include "verbs/real-table.h" /* made by gen-symbols.py: REAL_TABLE(X), X(name, version, kind) */
 
 #define REAL_DECLARE(name, version, kind) extern void (*real_##name)(void);
@@ -70,5 +70,12 @@ int real_fork_init(void);
 void real_ops_wrap(struct ibv_context *ctx);
 /** Give the context back its own ops, as before closing it. */
 void real_ops_unwrap(struct ibv_context *ctx);
+
+/* real-forward.c */
+/**
+ * What a context of ours shows as its cmd_fd, for programs that duplicate it or set flags on it:
+ * nothing is behind it. -1 without one.
+ */
+int vb_placeholder_fd(void);
 
 #endif

@@ -1,9 +1,20 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Shared receive queues, of the basic kind and of XRC's. */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
+#include "base/util.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
+#include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/handle.h"
+#include "verbs/pd.h"
 #include "verbs/real.h"
+#include "verbs/srq.h"
+#include "verbs/xrc.h"
 
 /** xrcd and cq: of an XRC SRQ, or both NULL. -errno. */
 static int create(struct vb_srq *srq, struct vb_pd *pd, struct vb_xrcd *xrcd, struct vb_cq *cq,

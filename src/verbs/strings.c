@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names of verbs' enumerations, and the tables of link rates. */
+#include "base/util.h"
+#include "verbs/call.h"
 #include "verbs/newer.h"
-#include "verbs/objects.h"
 
 static const char *name_of(const char *const *names, size_t n, long value)
 {

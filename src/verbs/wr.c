@@ -8,9 +8,15 @@
  * All room is taken when the QP is made: as many requests as its send queue has, each with its SGEs
  * and its inline bytes (inline data is the program's again when the setter returns).
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "verbs/objects.h"
+#include "base/util.h"
+#include "verbs/post.h"
+#include "verbs/qp.h"
+#include "verbs/wr.h"
 
 struct vb_wr {
 	pthread_mutex_t building;

@@ -9,12 +9,20 @@
  * when that one is closed: a context is freed after the last handle of its QPs.
  */
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/list.h"
+#include "engine/lane.h"
+#include "verbs/context.h"
+#include "verbs/device.h"
 #include "verbs/fault.h"
-#include "verbs/objects.h"
+#include "verbs/handle.h"
+#include "verbs/qp.h"
+#include "verbs/xrc.h"
 
 /** A domain. Guarded by the lock. */
 struct vb_xrc_domain {

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The objects behind the drop-in libibverbs: each begins with what <infiniband/verbs.h> shows of
+ * it, then comes ours. The protocol is the endpoint's (include/rocemu/endpoint.h), the packets are
+ * the lane's; this layer checks arguments, keeps references, translates errors and wakes up who
+ * waits for events.
+ *
+ * Whose object is it? Every exported entry point first asks vb_context_of() (or vb_device_of()):
+ * NULL means that the object belongs to the system's libibverbs and goes there (real.h). Objects of
+ * both kinds in one call are EINVAL. What verbs.h calls through a context's ops reaches us with a
+ * first object of our own.
+ *
+ * Locks, in order:
+ *   vb_port.update      following the interface
+ *   vb_cq.consumer      who takes completions out; two CQs: lower address first
+ *   xrc.c's lock        XRC domains, which contexts share; not under a consumer's
+ *   vb_context.lock     attaching the lane, references of channels
+ *   the lane's lock     the endpoint and all its objects
+ *   evq.lock            waiting events (a leaf)
+ *   vb_port.lock        the GID table (a leaf)
+ *   vb_handles.lock     handles of objects (a leaf)
+ * vb_device's registry lock is taken alone. No lock is held while a thread blocks for an event.
+ */
+#ifndef VERBS_CONTEXT_H
+#define VERBS_CONTEXT_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/evq.h"
+#include "base/list.h"
+#include "base/util.h"
+#include "engine/lane.h"
+#include "netdev/netdev.h"
+#include "verbs/call.h"
+#include "verbs/handle.h"
+#include "verbs/port.h"
+#include "verbs/xrc.h"
+
+struct vb_device;
+
+/** What a context may have only so many of, as ibv_query_device() says. */
+enum vb_limited { VB_PDS, VB_CQS, VB_SRQS, VB_AHS, VB_LIMITED };
+enum { VB_LIMIT = 1 << 16 }; /* of each */
+
+struct vb_context {
+	struct verbs_context vctx; /* programs see &vctx.context */
+	struct vb_device *dev;	   /* ref */
+	struct netdev netdev;	   /* now: the GID table of the lane; see port */
+	struct lane *lane;	   /* owned */
+	struct evq async;	   /* async_fd is its fd */
+	struct vb_port port;
+	pthread_mutex_t lock;
+	atomic_bool attached; /* the lane has its slot; set under lock */
+	bool complained;      /* about not getting one; guarded by lock */
+	atomic_uint used[VB_LIMITED];
+	struct vb_handles handles;
+	size_t dm_used;		 /* bytes of device memory; guarded by lock */
+	struct list on_demand;	 /* of vb_mr.on_demand; guarded by lock */
+	struct vb_xrc_context xrc;
+};
+
+/* cq.c */
+int vb_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+
+/** Our context, or NULL: another library's. */
+static inline struct vb_context *vb_context_of(struct ibv_context *c)
+{
+	return c->ops.poll_cq == vb_poll_cq ? container_of(c, struct vb_context, vctx.context)
+					    : NULL;
+}
+
+/** Is this one of our contexts, where a real device's is wanted? NULL (no such object) is not. */
+static inline bool vb_mixed(struct ibv_context *c)
+{
+	return c && vb_context_of(c);
+}
+
+/** One more of a kind; false: there are as many as there may be. */
+static inline bool vb_take(struct vb_context *c, enum vb_limited kind)
+{
+	if (atomic_fetch_add(&c->used[kind], 1) < VB_LIMIT)
+		return true;
+	atomic_fetch_sub(&c->used[kind], 1);
+	return false;
+}
+
+static inline void vb_give_back(struct vb_context *c, enum vb_limited kind)
+{
+	atomic_fetch_sub(&c->used[kind], 1);
+}
+
+int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex_input *input,
+		       struct ibv_device_attr_ex *attr, size_t attr_size);
+int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_attr *attr,
+		  size_t attr_size);
+int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
+
+/* open.c */
+/** Free a closed context; no handle of its QPs is left. */
+void vb_context_free(struct vb_context *c);
+/** Get the lane its slot, once; complains on stderr the first time it fails. -errno. */
+int vb_context_attach(struct vb_context *c);
+
+#endif

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Completion channels and asynchronous events. */
+#ifndef VERBS_EVENT_H
+#define VERBS_EVENT_H
+
+#include <pthread.h>
+
+#include "base/evq.h"
+#include "verbs/call.h"
+
+struct rocemu_ep;
+struct vb_context;
+
+/** One kind of async event of one object. */
+struct vb_async {
+	struct evq_source src;
+	struct ibv_async_event event;
+};
+
+struct vb_channel {
+	struct ibv_comp_channel base; /* refcnt is guarded by vb_context.lock */
+	struct evq events;
+};
+
+static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *o)
+{
+	return container_of(o, struct vb_channel, base);
+}
+
+/** The lane's on_events: hand the endpoint's events to channels and async fd. Lane's lock held. */
+void vb_deliver_events(void *user, struct rocemu_ep *ep);
+void vb_async_init(struct vb_async *a, enum ibv_event_type type);
+/** Drop what waits of n async sources. @return how many of their events were delivered. */
+unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n);
+/** The events of a QP or SRQ that goes away: drop what waits, and sleep until the program has
+ * acknowledged what it got, as *completed counts under the object's mutex. */
+void vb_async_end(struct vb_context *c, struct vb_async *a, unsigned n, pthread_mutex_t *mutex,
+		  pthread_cond_t *cond, const uint32_t *completed);
+
+#endif

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How a context follows its interface. */
+#ifndef VERBS_PORT_H
+#define VERBS_PORT_H
+
+#include <pthread.h>
+
+#include "netdev/netdev.h"
+#include "netdev/netmon.h"
+#include "verbs/event.h"
+
+enum vb_port_event { VB_PORT_GID_CHANGE, VB_PORT_ACTIVE, VB_PORT_ERR, VB_PORT_FATAL };
+
+/** How a context follows its interface (port.c). */
+struct vb_port {
+	pthread_mutex_t update; /* who looks and changes; before the lane's lock */
+	/* Guards gone, down, and vb_context.netdev but for its index, MAC and names; a leaf. */
+	pthread_mutex_t lock;
+	bool gone; /* the interface */
+	bool down; /* on purpose (impairment), whatever the interface is */
+	struct netmon_listener listener;
+	struct vb_async events[4]; /* by enum vb_port_event */
+};
+
+/** Follow the interface from now on; the lane is there. */
+void vb_port_start(struct vb_context *c);
+/** Stop, before the lane goes. */
+void vb_port_stop(struct vb_context *c);
+/** A copy of the port and its GID table, holes included. @return false: the interface is gone. */
+bool vb_port_get(struct vb_context *c, struct netdev *now);
+/** The largest path MTU that a QP may have. */
+enum ibv_mtu vb_port_mtu(struct vb_context *c);
+/** The device fails, on purpose: of this context at once, of the process's others soon. No lock held. */
+void vb_port_fail(struct vb_context *c);
+/** Has the device failed, or is its interface gone? */
+bool vb_port_is_gone(struct vb_context *c);
+/** An entry of the GID table. -EINVAL beyond its end, -ENODATA a hole (*gid: what was there). */
+int vb_port_gid(struct vb_context *c, uint32_t index, struct rocemu_gid *gid);
+/** The index of an address, or -1. */
+int vb_port_find_gid(struct vb_context *c, const struct rocemu_gid *gid);
+
+#endif
