@@ -27,7 +27,7 @@ ALLOWED = {
     "agent": {"base", "wire", "agent"},
     "verbs": {"base", "netdev", "fault", "engine", "verbs"},
     "cm": {"base", "transport", "cm"},
-    "rdmacm": {"base", "wire", "netdev", "fault", "engine", "agent", "verbs", "cm", "rdmacm"},
+    "rdmacm": {"base", "netdev", "fault", "engine", "agent", "verbs", "cm", "rdmacm"},
     "tools": {"base", "wire", "netdev", "fault", "engine", "verbs", "tools"},
     "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"base", "interpose"},

@@ -21,14 +21,14 @@ ALLOWED = {
     ],
     # A connection, its exchanges and what its end does to listeners and SIDR.
     "cm": ["cm conn listen sidr teardown will xchg"],
-    "agent": ["cm cm-member cm-request qp1 request server"],
+    "agent": ["gsi gsi-client gsi-request qp1 request server"],
     "verbs": ["buf dmabuf mr pd real-forward", "cq event fault port", "open qp xrc"],
     "rdmacm": ["addrinfo again channel conn core device drain handle id mcast neigh qp resolve watch"],
     # A peer has a QP's address handle, which is made when the peer is first sent to.
     "rsocket": ["dgram-qp dgram-udp"],
 }
 # Names that two folders define.
-SHARED = {"cm_input", "conn_close"}
+SHARED = set()
 
 
 def objects(nm, archive):
