@@ -127,6 +127,11 @@ void agent_client_forget(struct agent_client *c)
 	c->forgotten = true;
 }
 
+void agent_client_realm(const struct agent_client *c, char *buf, size_t len)
+{
+	snprintf(buf, len, "%s:%s", c->realm.system ? "system" : "", c->realm.name);
+}
+
 uint16_t agent_client_slot(const struct agent_client *c)
 {
 	return c->slot;

@@ -55,6 +55,8 @@ void agent_client_free(struct agent_client *c);
  */
 void agent_client_forget(struct agent_client *c);
 
+/** The agent instance that the slot is of, as text: "system:NAME", ":NAME" (at most 40 bytes). */
+void agent_client_realm(const struct agent_client *c, char *buf, size_t len);
 uint16_t agent_client_slot(const struct agent_client *c);
 /** Where QP index allocation should start (rocemu_ep_set_slot()). */
 uint16_t agent_client_first_index(const struct agent_client *c);

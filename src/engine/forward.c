@@ -3,8 +3,11 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -58,95 +61,250 @@ int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len)
 	return h->seg_len ? 0 : -EBADMSG;
 }
 
+/* Both directions; of more lanes the connection not used longest is closed, and made again when needed. */
+enum { PEERS_MAX = 16, LISTEN_BACKLOG = 64 };
+
+struct forward_peer {
+	int fd; /* owned, or -1 */
+	uint16_t slot; /* to send to */
+	uint64_t used;
+};
+
+struct forward {
+	char realm[FORWARD_REALM_LEN];
+	int epoll_fd;	/* owned: of listen_fd and from[] */
+	int listen_fd; /* owned; -1: the name is taken */
+	uint64_t clock; /* counts uses */
+	struct forward_peer to[PEERS_MAX], from[PEERS_MAX];
+};
+
 /* Abstract, so per network namespace as port 4791 is, and gone with its owner. */
-static socklen_t forward_name(struct sockaddr_un *un, uint16_t slot)
+static socklen_t forward_name(const struct forward *f, struct sockaddr_un *un, uint16_t slot)
 {
 	int n;
 
 	memset(un, 0, sizeof(*un));
 	un->sun_family = AF_UNIX;
-	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-%u-%u",
-		     (unsigned)geteuid(), (unsigned)slot);
+	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-v2:%u:%s:%u",
+		     (unsigned)geteuid(), f->realm, (unsigned)slot);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-int forward_open(uint16_t slot)
+static int new_socket(void)
 {
-	const int on = 1;
-	struct sockaddr_un un;
-	socklen_t len = forward_name(&un, slot);
-	int fd = sys_socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
+	const int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd < 0)
-		return -errno;
-	if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) ||
-	    bind(fd, (const struct sockaddr *)&un, len)) {
-		err = -errno;
-		close(fd);
-		return err;
-	}
-	return fd;
+	return fd < 0 ? -errno : fd;
 }
 
-int forward_send(int fd, uint16_t slot, const struct forward_hdr *h, const uint8_t *data,
+/* The kernel's word on who has the other end: for a listener, who made it listen. */
+static bool is_same_user(int fd)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0 &&
+	       (cred.uid == geteuid() || cred.uid == getuid());
+}
+
+static int watch(struct forward *f, int fd, uint32_t index)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.u32 = index};
+
+	return epoll_ctl(f->epoll_fd, EPOLL_CTL_ADD, fd, &ev) ? -errno : 0;
+}
+
+static void close_peer(struct forward_peer *p)
+{
+	if (p->fd >= 0)
+		close(p->fd);
+	p->fd = -1;
+}
+
+/* A free one, or that which was not used longest. */
+static struct forward_peer *place(struct forward_peer *peers)
+{
+	struct forward_peer *p = &peers[0];
+
+	for (unsigned i = 0; i < PEERS_MAX && p->fd >= 0; i++)
+		if (peers[i].fd < 0 || peers[i].used < p->used)
+			p = &peers[i];
+	close_peer(p);
+	return p;
+}
+
+static int listen_on(struct forward *f, uint16_t slot)
+{
+	struct sockaddr_un un;
+	const socklen_t len = forward_name(f, &un, slot);
+
+	f->listen_fd = new_socket();
+	if (f->listen_fd < 0)
+		return f->listen_fd;
+	if (bind(f->listen_fd, (const struct sockaddr *)&un, len) ||
+	    listen(f->listen_fd, LISTEN_BACKLOG))
+		return -errno;
+	return watch(f, f->listen_fd, PEERS_MAX);
+}
+
+int forward_new(struct forward **out, const char *realm, uint16_t slot)
+{
+	struct forward *f = calloc(1, sizeof(*f));
+	int err;
+
+	if (!f)
+		return -ENOMEM;
+	snprintf(f->realm, sizeof(f->realm), "%s", realm);
+	f->listen_fd = -1;
+	for (unsigned i = 0; i < PEERS_MAX; i++)
+		f->to[i].fd = f->from[i].fd = -1;
+	f->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	err = f->epoll_fd < 0 ? -errno : listen_on(f, slot);
+	if (err) {
+		forward_free(f);
+		return err;
+	}
+	*out = f;
+	return 0;
+}
+
+void forward_close(struct forward *f)
+{
+	for (unsigned i = 0; i < PEERS_MAX; i++) {
+		close_peer(&f->to[i]);
+		close_peer(&f->from[i]);
+	}
+	if (f->listen_fd >= 0)
+		close(f->listen_fd);
+	if (f->epoll_fd >= 0)
+		close(f->epoll_fd);
+	f->listen_fd = f->epoll_fd = -1;
+}
+
+void forward_free(struct forward *f)
+{
+	if (!f)
+		return;
+	forward_close(f);
+	free(f);
+}
+
+int forward_fd(const struct forward *f)
+{
+	return f->epoll_fd;
+}
+
+static int connect_to(struct forward *f, uint16_t slot, struct forward_peer **out)
+{
+	struct sockaddr_un un;
+	const socklen_t len = forward_name(f, &un, slot);
+	struct forward_peer *p = place(f->to);
+	int err = 0;
+
+	p->fd = new_socket();
+	if (p->fd < 0)
+		return p->fd;
+	if (connect(p->fd, (const struct sockaddr *)&un, len))
+		err = -errno;
+	else if (!is_same_user(p->fd))
+		err = -EPERM;
+	if (err) {
+		close_peer(p);
+		return err;
+	}
+	p->slot = slot;
+	*out = p;
+	return 0;
+}
+
+static struct forward_peer *find(struct forward *f, uint16_t slot)
+{
+	for (unsigned i = 0; i < PEERS_MAX; i++)
+		if (f->to[i].fd >= 0 && f->to[i].slot == slot)
+			return &f->to[i];
+	return NULL;
+}
+
+int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, const uint8_t *data,
 		 size_t len)
 {
 	uint8_t hdr[FORWARD_HDR_LEN];
-	struct sockaddr_un un;
 	struct iovec iov[2] = {
 		{.iov_base = hdr, .iov_len = sizeof(hdr)},
 		{.iov_base = (void *)(uintptr_t)data, .iov_len = len},
 	};
-	struct msghdr m = {.msg_name = &un, .msg_iov = iov, .msg_iovlen = 2};
+	const struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+	struct forward_peer *p = find(f, slot);
+	int err = 0;
 
-	m.msg_namelen = forward_name(&un, slot);
 	forward_encode(h, hdr);
-	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
-}
-
-/* The credentials the kernel vouches for; without them, nobody's. */
-static int check_sender(struct msghdr *m)
-{
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
-		struct ucred cred;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_CREDENTIALS ||
-		    c->cmsg_len < CMSG_LEN(sizeof(cred)))
-			continue;
-		memcpy(&cred, CMSG_DATA(c), sizeof(cred));
-		return cred.uid == geteuid() || cred.uid == getuid() ? 0 : -EPERM;
+	/* A connection that has ended is made again: the slot may have another lane. */
+	for (unsigned tries = 0; tries < 2; tries++) {
+		if (!p)
+			err = connect_to(f, slot, &p);
+		if (err)
+			return err;
+		p->used = ++f->clock;
+		if (sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return 0;
+		err = -errno;
+		if (err != -EPIPE && err != -ECONNRESET)
+			return err;
+		close_peer(p);
+		p = NULL;
+		err = 0;
 	}
-	return -EPERM;
+	return -ECONNRESET;
 }
 
-ssize_t forward_recv(int fd, struct forward_hdr *h, uint8_t *buf, size_t size)
+static void accept_one(struct forward *f)
+{
+	const int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct forward_peer *p;
+
+	if (fd < 0)
+		return;
+	p = is_same_user(fd) ? place(f->from) : NULL;
+	if (!p || watch(f, fd, (uint32_t)(p - f->from))) {
+		close(fd);
+		return;
+	}
+	p->fd = fd;
+	p->used = ++f->clock;
+}
+
+static ssize_t recv_from(struct forward *f, struct forward_peer *p, struct forward_hdr *h,
+			 uint8_t *buf, size_t size)
 {
 	uint8_t hdr[FORWARD_HDR_LEN];
-	union {
-		struct cmsghdr align;
-		uint8_t room[CMSG_SPACE(sizeof(struct ucred))];
-	} control;
 	struct iovec iov[2] = {
 		{.iov_base = hdr, .iov_len = sizeof(hdr)},
 		{.iov_base = buf, .iov_len = size},
 	};
-	struct msghdr m = {
-		.msg_iov = iov,
-		.msg_iovlen = 2,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
-	};
-	/* File descriptors somebody may attach do not fit the control buffer and are closed by the
-	 * kernel. */
-	ssize_t n = recvmsg(fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
+	/* Without room for control messages, the kernel closes descriptors that are attached. */
+	const ssize_t n = recvmsg(p->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	int err;
 
-	if (n < 0)
-		return -errno;
-	err = check_sender(&m);
-	if (!err && (m.msg_flags & MSG_TRUNC))
-		err = -EBADMSG;
-	if (!err)
-		err = forward_decode(h, hdr, (size_t)n);
+	if (n < 0 && errno == EAGAIN)
+		return -EAGAIN;
+	if (n <= 0) {
+		close_peer(p);
+		return -EBADMSG;
+	}
+	p->used = ++f->clock;
+	err = m.msg_flags & MSG_TRUNC ? -EBADMSG : forward_decode(h, hdr, (size_t)n);
 	return err ? err : n - FORWARD_HDR_LEN;
+}
+
+ssize_t forward_recv(struct forward *f, struct forward_hdr *h, uint8_t *buf, size_t size)
+{
+	struct epoll_event ev;
+
+	if (epoll_wait(f->epoll_fd, &ev, 1, 0) < 1)
+		return -EAGAIN;
+	if (ev.data.u32 < PEERS_MAX)
+		return recv_from(f, &f->from[ev.data.u32], h, buf, size);
+	accept_one(f);
+	return -EBADMSG;
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Datagrams that the kernel gave to the wrong lane (GRO merged packets of two QPs that share a
- * source port), handed to the lane of their slot over an abstract Unix datagram socket, with the
- * addresses they came from. One message carries a run of equal segments, only the last may be
- * shorter, as GRO merged them.
+ * source port), handed to the lane of their slot over a Unix socket, with the addresses they came
+ * from. One message carries a run of equal segments, only the last may be shorter, as GRO merged
+ * them.
  *
- * What comes in is taken from processes of the same user only, and even so parsed as hostile input.
+ * The sockets are found by abstract names, which any user may take. So both ends check by the
+ * kernel's credentials that the other one is of the same user before anything is sent or taken: who
+ * sits on a name gets nothing. Even so messages are parsed as hostile input.
  */
 #ifndef ENGINE_FORWARD_H
 #define ENGINE_FORWARD_H
@@ -31,18 +33,37 @@ void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN]);
 /** @return 0, or -EBADMSG: not such a message. */
 int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len);
 
-/** The socket that takes what is for a slot. @return a non-blocking file descriptor, or -errno. */
-int forward_open(uint16_t slot);
+enum { FORWARD_REALM_LEN = 48 };
 
-/** Hand data[0..len) to the lane of slot, through the sender's own forward socket. 0 or -errno. */
-int forward_send(int fd, uint16_t slot, const struct forward_hdr *h, const uint8_t *data,
+/** A lane's. Guarded by the lane's lock. */
+struct forward;
+
+/**
+ * Take what is for a slot. realm: the agent instance that the slot is of: other instances have the
+ * same slot numbers.
+ * @return 0 or -errno: -EADDRINUSE: somebody sits on the name.
+ */
+int forward_new(struct forward **out, const char *realm, uint16_t slot);
+/** NULL is allowed. */
+void forward_free(struct forward *f);
+/** Close all descriptors: in a forked child. Async-signal-safe. */
+void forward_close(struct forward *f);
+
+/** Readable when forward_recv() has something to do. */
+int forward_fd(const struct forward *f);
+
+/**
+ * Send data[0..len) to the lane of slot. Never waits.
+ * @return 0 or -errno: -EPERM: another user has the name, -ECONNREFUSED: there is no such lane.
+ */
+int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, const uint8_t *data,
 		 size_t len);
 
 /**
  * Take one message: its header to *h, its data to buf, which has room for size bytes.
- * @return bytes of data (> 0), -EAGAIN nothing there, -EPERM or -EBADMSG a message that was thrown
- * away, other -errno.
+ * @return bytes of data (> 0), -EAGAIN: nothing is there, -EBADMSG: something else was done, or a
+ * message was thrown away: call again.
  */
-ssize_t forward_recv(int fd, struct forward_hdr *h, uint8_t *buf, size_t size);
+ssize_t forward_recv(struct forward *f, struct forward_hdr *h, uint8_t *buf, size_t size);
 
 #endif

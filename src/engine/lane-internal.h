@@ -149,7 +149,7 @@ struct lane {
 	unsigned nsocks;
 	struct lane_sock *socks[ROCEMU_MAX_GID + ROCEMU_MAX_MCAST_GROUPS]; /* owned */
 	struct list retired; /* of lane_sock.retired: for the thread to close */
-	int forward_fd; /* owned, or -1 */
+	struct forward *forward; /* owned, or NULL */
 	struct lane_rx rx;
 	struct lane_tx tx;
 	struct pace pace;

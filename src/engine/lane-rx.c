@@ -152,8 +152,8 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 		end += MIN(b->seg_len, b->len - end);
 		n++;
 	}
-	if (l->forward_fd >= 0 &&
-	    !forward_send(l->forward_fd, (uint16_t)slot, &h, b->data + offset, end - offset))
+	if (l->forward &&
+	    !forward_send(l->forward, (uint16_t)slot, &h, b->data + offset, end - offset))
 		l->stats->rx_forwarded += n;
 	else
 		l->stats->rx_misrouted += n;
@@ -304,11 +304,11 @@ void lane_rx_all(struct lane *l, rocemu_ns_t now)
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 {
 	struct forward_hdr h;
-	ssize_t n = forward_recv(l->forward_fd, &h, l->rx.buf, LANE_RX_BUF);
+	ssize_t n = forward_recv(l->forward, &h, l->rx.buf, LANE_RX_BUF);
 	struct burst b = {.data = l->rx.buf};
 
 	if (n <= 0)
-		return n == -EPERM || n == -EBADMSG;
+		return n == -EBADMSG;
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		if (l->socks[i]->group || !addr_gid_equal(&h.dst, &l->socks[i]->gid))
 			continue;

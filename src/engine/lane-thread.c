@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "engine/agent-watch.h"
+#include "engine/forward.h"
 #include "engine/lane-internal.h"
 
 #define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
@@ -340,7 +341,8 @@ int lane_thread_start(struct lane *l)
 	watch(l);
 	watch_fd(l, &t->timer_io, on_timer, t->timer_fd);
 	watch_fd(l, &t->tick_io, on_tick, t->tick_fd);
-	watch_fd(l, &t->forward_io, on_forward, l->forward_fd);
+	if (l->forward)
+		watch_fd(l, &t->forward_io, on_forward, forward_fd(l->forward));
 	ev_async_init(&t->wake, on_wake);
 	t->wake.data = l;
 	ev_async_start(t->loop, &t->wake);

@@ -36,8 +36,8 @@ static void bury(struct lane *l)
 	lane_backlog_fini(l);
 	lane_tx_fini(l);
 	pace_fini(&l->pace);
-	if (l->forward_fd >= 0)
-		close(l->forward_fd);
+	if (l->forward)
+		forward_close(l->forward);
 	if (l->thread.timer_fd >= 0)
 		close(l->thread.timer_fd);
 	if (l->thread.tick_fd >= 0)
@@ -191,7 +191,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	snprintf(l->device, sizeof(l->device), "%s", config->device ? config->device : "lane");
 	l->on_events = config->on_events;
 	l->user = config->user;
-	l->forward_fd = l->thread.timer_fd = l->thread.tick_fd = -1;
+	l->thread.timer_fd = l->thread.tick_fd = -1;
 	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
 	progress_init(&l->progress);
 	ackhold_init(&l->ackhold);
@@ -210,9 +210,8 @@ static void detach(struct lane *l)
 {
 	lane_thread_stop(l);
 	lane_sock_close_all(l);
-	if (l->forward_fd >= 0)
-		close(l->forward_fd);
-	l->forward_fd = -1;
+	forward_free(l->forward);
+	l->forward = NULL;
 	agent_client_free(l->agent);
 	l->agent = NULL;
 	l->attached = false;
@@ -270,13 +269,17 @@ void lane_free(struct lane *l)
 
 static void open_forward(struct lane *l)
 {
-	const int fd = forward_open(l->slot);
+	char realm[FORWARD_REALM_LEN];
+	int err;
 
+	agent_client_realm(l->agent, realm, sizeof(realm));
+	err = forward_new(&l->forward, realm, l->slot);
 	/* Without it, datagrams that GRO merged into another lane's are lost and sent again. */
-	if (fd < 0)
+	if (err)
 		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device,
-			 (unsigned)l->slot, strerror(-fd));
-	l->forward_fd = fd < 0 ? -1 : fd;
+			 (unsigned)l->slot,
+			 err == -EADDRINUSE ? "another program sits on the socket's name"
+					    : strerror(-err));
 }
 
 static int attach_locked(struct lane *l, char *errbuf, size_t errlen) REQUIRES(l);

@@ -2,8 +2,12 @@
 #include "test.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/rng.h"
@@ -62,54 +66,198 @@ TEST(forward, short_or_foreign__refused)
 	assert_int_equal(forward_decode(&h, buf, sizeof(buf)), -EBADMSG);
 }
 
+static const char realm[] = ":test-forward";
+
+static struct forward *start(uint16_t slot)
+{
+	struct forward *f;
+
+	assert_int_equal(forward_new(&f, realm, slot), 0);
+	return f;
+}
+
+/* A message, past connections that were taken. */
+static ssize_t take(struct forward *f, struct forward_hdr *h, uint8_t *buf, size_t size)
+{
+	ssize_t n = forward_recv(f, h, buf, size);
+
+	return n == -EBADMSG ? forward_recv(f, h, buf, size) : n;
+}
+
 TEST(forward, sent_to_a_slot__arrives_there)
 {
-	int a = forward_open(SLOT_A), b = forward_open(SLOT_B);
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
 	uint8_t data[300], got[300];
 	struct forward_hdr h;
 	struct rng r;
 
-	assert_true(a >= 0 && b >= 0);
 	rng_init(&r, 1);
 	for (unsigned i = 0; i < sizeof(data); i++)
 		data[i] = (uint8_t)rng_u32(&r);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
+		assert_int_equal(take(b, &h, got, sizeof(got)), sizeof(data));
+		assert_memory_equal(got, data, sizeof(data));
+		assert_int_equal(h.sport, sample.sport);
+		assert_int_equal(forward_recv(b, &h, got, sizeof(got)), -EAGAIN);
+	}
+	forward_free(a);
+	forward_free(b);
+}
+
+TEST(forward, slot_has_another_lane__it_is_found)
+{
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
+	uint8_t data[300] = {1}, got[300];
+	struct forward_hdr h;
+
 	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
-	assert_int_equal(forward_recv(b, &h, got, sizeof(got)), sizeof(data));
-	assert_memory_equal(got, data, sizeof(data));
-	assert_int_equal(h.sport, sample.sport);
+	forward_free(b);
+	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), -ECONNREFUSED);
+	b = start(SLOT_B);
+	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
+	assert_int_equal(take(b, &h, got, sizeof(got)), sizeof(data));
+	/* The sender has ended. */
+	forward_free(a);
+	assert_int_equal(forward_recv(b, &h, got, sizeof(got)), -EBADMSG);
 	assert_int_equal(forward_recv(b, &h, got, sizeof(got)), -EAGAIN);
-	close(a);
-	close(b);
+	forward_free(b);
+}
+
+TEST(forward, more_lanes_than_connections__all_are_reached)
+{
+	enum { N = 40 };
+	struct forward *a = start(SLOT_A), *b[N];
+	uint8_t data[300] = {1}, got[300];
+	struct forward_hdr h;
+
+	for (unsigned i = 0; i < N; i++)
+		b[i] = start((uint16_t)(900 + i));
+	for (unsigned i = 0; i < 3 * N; i++) {
+		assert_int_equal(forward_send(a, (uint16_t)(900 + i % N), &sample, data, 300), 0);
+		/* Each round has a connection of its own: the last one's end comes first. */
+		while (take(b[i % N], &h, got, sizeof(got)) != 300)
+			;
+		/* And back. */
+		assert_int_equal(forward_send(b[i % N], SLOT_A, &sample, data, 300), 0);
+		while (take(a, &h, got, sizeof(got)) != 300)
+			;
+	}
+	forward_free(a);
+	for (unsigned i = 0; i < N; i++)
+		forward_free(b[i]);
 }
 
 TEST(forward, larger_than_the_buffer__refused)
 {
-	int a = forward_open(SLOT_A), b = forward_open(SLOT_B);
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
 	uint8_t data[300] = {0}, got[299];
 	struct forward_hdr h;
 
 	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
-	assert_int_equal(forward_recv(b, &h, got, sizeof(got)), -EBADMSG);
-	close(a);
-	close(b);
+	assert_int_equal(take(b, &h, got, sizeof(got)), -EBADMSG);
+	assert_int_equal(forward_recv(b, &h, got, sizeof(got)), -EAGAIN);
+	forward_free(a);
+	forward_free(b);
 }
 
 TEST(forward, nobody_there__error)
 {
-	int a = forward_open(SLOT_A);
+	struct forward *a = start(SLOT_A);
 	uint8_t data[1] = {0};
 
 	assert_int_equal(forward_send(a, FREE_SLOT, &sample, data, 1), -ECONNREFUSED);
-	close(a);
+	forward_free(a);
 }
 
 TEST(forward, slot_taken__error_and_free_after_close)
 {
-	int a = forward_open(SLOT_A), again = forward_open(SLOT_A);
+	struct forward *a = start(SLOT_A), *again, *elsewhere;
 
-	assert_int_equal(again, -EADDRINUSE);
-	close(a);
-	a = forward_open(SLOT_A);
-	assert_true(a >= 0);
-	close(a);
+	assert_int_equal(forward_new(&again, realm, SLOT_A), -EADDRINUSE);
+	/* Another agent instance has slots of the same numbers. */
+	assert_int_equal(forward_new(&elsewhere, ":other", SLOT_A), 0);
+	forward_free(elsewhere);
+	forward_free(a);
+	a = start(SLOT_A);
+	forward_free(a);
+}
+
+static socklen_t name_of(struct sockaddr_un *un, uint16_t slot, uid_t user)
+{
+	int n;
+
+	*un = (struct sockaddr_un){.sun_family = AF_UNIX};
+	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-v2:%u:%s:%u",
+		     (unsigned)user, realm, (unsigned)slot);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+}
+
+/* Another user who sits on the name of a slot of root's, and sends to another one. */
+static int squat(void)
+{
+	const int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK, 0);
+	const int to = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	uint8_t message[FORWARD_HDR_LEN + 1] = {0};
+	struct sockaddr_un un;
+	socklen_t len = name_of(&un, SLOT_B, 0);
+
+	if (fd < 0 || bind(fd, (struct sockaddr *)&un, len) || listen(fd, 8))
+		return -1;
+	forward_encode(&sample, message);
+	len = name_of(&un, SLOT_A, 0);
+	if (to < 0 || connect(to, (struct sockaddr *)&un, len) ||
+	    send(to, message, sizeof(message), 0) != sizeof(message))
+		return -1;
+	return fd; /* to stays open */
+}
+
+TEST(forward, another_user_has_the_name__gets_nothing_and_is_not_heard)
+{
+	enum { NOBODY = 65534 };
+	uint8_t data[300] = {1}, got[300];
+	struct forward_hdr h;
+	struct forward *a;
+	int up[2], down[2], status;
+	char byte = 0;
+	pid_t pid;
+
+	if (geteuid() != 0) {
+		print_message("skipped: needs root for a second user\n");
+		return;
+	}
+	a = start(SLOT_A);
+	assert_int_equal(pipe(up), 0);
+	assert_int_equal(pipe(down), 0);
+	pid = fork();
+	if (pid == 0) {
+		struct forward *mine;
+		int fd, conn;
+
+		if (setresuid(NOBODY, NOBODY, NOBODY))
+			_exit(10);
+		fd = squat();
+		/* As a lane of root's it cannot send either: names are by user. */
+		if (fd < 0 || forward_new(&mine, realm, SLOT_B) ||
+		    forward_send(mine, SLOT_A, &sample, data, sizeof(data)) != -ECONNREFUSED)
+			_exit(11);
+		if (write(up[1], &byte, 1) != 1 || read(down[0], &byte, 1) != 1)
+			_exit(12);
+		/* The victim connected, found out and hung up: there is nothing to read. */
+		conn = accept(fd, NULL, NULL);
+		_exit(conn < 0 || recv(conn, got, sizeof(got), 0) == 0 ? 0 : 1);
+	}
+	assert_int_equal(read(up[0], &byte, 1), 1);
+	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), -EPERM);
+	/* The connection is refused, so that its message is never read. */
+	assert_int_equal(forward_recv(a, &h, got, sizeof(got)), -EBADMSG);
+	assert_int_equal(forward_recv(a, &h, got, sizeof(got)), -EAGAIN);
+	assert_int_equal(write(down[1], &byte, 1), 1);
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	forward_free(a);
+	for (unsigned i = 0; i < 2; i++) {
+		close(up[i]);
+		close(down[i]);
+	}
 }

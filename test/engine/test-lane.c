@@ -235,14 +235,18 @@ static void forward_garbage(uint16_t slot, const uint8_t *data, size_t len)
 		.dst = {{[10] = 0xff, 0xff, 127, 0, 0, 1}},
 		.seg_len = (uint16_t)(len % 3 + 1),
 	};
-	int fd = forward_open(1020), err;
+	const char *name = getenv("ROCEMU_AGENT_NAME");
+	char realm[FORWARD_REALM_LEN];
+	struct forward *f;
+	int err;
 
-	assert_true(fd >= 0);
+	snprintf(realm, sizeof(realm), ":%s", name ? name : "");
+	assert_int_equal(forward_new(&f, realm, 1020), 0);
 	do
-		err = forward_send(fd, slot, &h, data, len);
+		err = forward_send(f, slot, &h, data, len);
 	while (err == -EAGAIN);
 	assert_int_equal(err, 0);
-	close(fd);
+	forward_free(f);
 }
 
 TEST(lane, any_bytes__nothing_but_counters)
