@@ -17,7 +17,7 @@
 #include "base/util.h"
 
 enum {
-	PEER_TIMEOUT_MS = 200, /* asked on the way of a packet */
+	PEER_TIMEOUT_MS = 200, /* of the connection */
 	LONE_SLOT = 1,	       /* without an agent */
 };
 
@@ -235,11 +235,10 @@ int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *e
 	return fd;
 }
 
-int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_gid *addr,
-			     uint32_t scope_id, uint16_t slot)
+int agent_peer_ask(const struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+		   uint16_t slot)
 {
-	struct agent_msg m = {.type = AGENT_PEER, .u.socket = {*addr, scope_id, slot}}, answer;
-	char text[AGENT_TEXT_MAX];
+	const struct agent_msg m = {.type = AGENT_PEER, .u.socket = {*addr, scope_id, slot}};
 	int fd, r;
 
 	if (c->lone || c->forgotten)
@@ -247,14 +246,26 @@ int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_g
 	fd = agent_connect(&c->realm, PEER_TIMEOUT_MS);
 	if (fd < 0)
 		return fd;
-	r = link_ask(&fd, &m, &answer, text, sizeof(text));
+	r = agent_msg_send(fd, &m, MSG_DONTWAIT);
+	if (r)
+		link_close_fd(&fd);
+	return r ? r : fd;
+}
+
+int agent_peer_take(int fd)
+{
+	struct agent_msg answer;
+	int r = agent_msg_recv(fd, &answer, MSG_DONTWAIT);
+
+	if (r == -EAGAIN)
+		return r;
 	link_close_fd(&fd);
 	if (r)
 		return r;
 	if (answer.type == AGENT_SOCKET_IS)
 		return answer.fds[0];
 	agent_msg_close_fds(&answer);
-	return -EPROTO;
+	return answer.type == AGENT_ERROR ? -answer.u.error.err : -EPROTO;
 }
 
 static int get_socket(struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,

@@ -13,7 +13,7 @@
  * holds. When the agent dies the stash lives on; the first client that meets the new agent hands it
  * over.
  *
- * agent_client_socket(), _service(), _fd() and _peer_socket() may be called by several threads at
+ * agent_client_socket(), _service(), _fd() and agent_peer_ask() may be called by several threads at
  * once; all else is serialised by the lane's lock or its thread. Blocking calls time out (10 s).
  */
 #ifndef AGENT_CLIENT_H
@@ -85,14 +85,20 @@ int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *e
 		       size_t errlen);
 
 /**
- * The receive socket of another slot on an address of this host, to look at (SO_MEMINFO), not to
- * read from. Asks over a connection of its own, so it may run beside agent_client_service(). May
- * block for a fifth of a second.
- * @return a file descriptor owned by the caller, or -errno: -ENOENT no such socket on this host,
- *         -EPERM another user's, -ECONNREFUSED no agent.
+ * Ask for a copy of the receive socket that another slot of this host has for an address: to look at
+ * its options, never to be read from. Over a connection of its own, so it may run beside
+ * agent_client_service(); does not wait for the answer.
+ * @return a connection to be watched for readability and given to agent_peer_take(), or -errno.
  */
-int agent_client_peer_socket(const struct agent_client *c, const struct rocemu_gid *addr,
-			     uint32_t scope_id, uint16_t slot);
+int agent_peer_ask(const struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
+		   uint16_t slot);
+
+/**
+ * The answer to agent_peer_ask(). Closes fd, but for -EAGAIN: it is not there yet.
+ * @return a file descriptor owned by the caller, or -errno: -ENOENT no such socket on this host,
+ *         -EPERM another user's, -ECONNRESET the agent has died.
+ */
+int agent_peer_take(int fd);
 
 /**
  * To be watched for readability by the lane's loop: the agent has died, or speaks. -1: works

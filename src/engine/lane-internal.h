@@ -35,6 +35,7 @@
 #include "engine/ecn.h"
 #include "engine/lane.h"
 #include "engine/pace.h"
+#include "engine/pace-ask.h"
 #include "engine/progress.h"
 #include "engine/tap.h"
 #include "engine/txgroup.h"
@@ -104,6 +105,7 @@ enum lane_ask {
 	LANE_ASK_WATCH = 2,	    /* watch the polled sockets again */
 	LANE_ASK_STOP_WATCHING = 4, /* do not watch them, callers poll */
 	LANE_ASK_SOCKS = 8,	    /* sockets have come or gone */
+	LANE_ASK_PEERS = 16,	    /* pace_want() has something */
 };
 
 struct lane_thread {
@@ -112,6 +114,7 @@ struct lane_thread {
 	struct ev_loop *loop; /* the thread's own */
 	ev_async wake;
 	ev_io timer_io, tick_io, forward_io;
+	struct pace_ask pace_ask;
 	int timer_fd, tick_fd; /* owned */
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */

@@ -45,8 +45,8 @@ void lane_output(struct lane *l, rocemu_ns_t now)
 				rocemu_tx_flatten(pkt[i], l->tx.copy + (size_t)i * ROCEMU_MAX_MTU);
 		}
 		ecn_mark(&l->tx.ecn, pkt, n);
-		if (n)
-			pace_sending(&l->pace, l->agent, scope_of(l, pkt[0]->path), now, pkt, n);
+		if (n && pace_sending(&l->pace, scope_of(l, pkt[0]->path), now, pkt, n))
+			lane_thread_ask(l, LANE_ASK_PEERS);
 		if (unlikely(l->impair.on || l->down))
 			lane_impair_send(l, now, pkt, n);
 		else

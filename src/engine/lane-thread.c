@@ -257,6 +257,8 @@ static void on_wake(struct ev_loop *loop, ev_async *async, int revents)
 	if (l->progress.mode == PROGRESS_POLLED && (asked & LANE_ASK_WATCH))
 		watch_again(l, lane_now(), false);
 	lane_unlock(l);
+	if (asked & LANE_ASK_PEERS)
+		pace_ask_next(&l->thread.pace_ask);
 }
 
 /* ---- the thread ---- */
@@ -346,6 +348,7 @@ int lane_thread_start(struct lane *l)
 	ev_async_init(&t->wake, on_wake);
 	t->wake.data = l;
 	ev_async_start(t->loop, &t->wake);
+	pace_ask_init(&t->pace_ask, l, t->loop);
 	l->watch = agent_watch_new(t->loop, l->agent);
 	err = l->watch ? spawn(l) : -ENOMEM;
 	t->running = !err;
@@ -363,6 +366,7 @@ void lane_thread_stop(struct lane *l)
 	}
 	agent_watch_free(l->watch);
 	l->watch = NULL;
+	pace_ask_fini(&t->pace_ask);
 	if (t->loop)
 		ev_loop_destroy(t->loop);
 	t->loop = NULL;

@@ -36,6 +36,8 @@ static void bury(struct lane *l)
 	lane_backlog_fini(l);
 	lane_tx_fini(l);
 	pace_fini(&l->pace);
+	if (l->thread.pace_ask.loop && l->thread.pace_ask.fd >= 0)
+		close(l->thread.pace_ask.fd);
 	if (l->forward)
 		forward_close(l->forward);
 	if (l->thread.timer_fd >= 0)

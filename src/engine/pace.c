@@ -2,43 +2,50 @@
 #include "engine/pace.h"
 
 #include <linux/sock_diag.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/client.h"
 #include "base/bytes.h"
+#include "base/util.h"
 
 #define RECENT_NS 10000000u /* a receiver not sent to for this long holds nobody back */
 
-enum { BTH_DQPN = 5 };
+enum { BTH_DQPN = 5, OVERHEAD = 64 /* of a packet's headers */ };
 
-static void forget(struct pace_dest *d)
+static void take_out(struct pace_dest **list, unsigned *n, const struct pace_dest *d)
 {
-	if (d->fd >= 0)
+	for (unsigned i = 0; i < *n; i++)
+		if (list[i] == d)
+			list[i--] = list[--*n];
+}
+
+static void forget(struct pace *p, struct pace_dest *d)
+{
+	take_out(p->socket, &p->nsockets, d);
+	take_out(p->waiting, &p->nwaiting, d);
+	if (d->state != PACE_FREE && d->fd >= 0)
 		close(d->fd);
-	d->fd = -1;
+	*d = (struct pace_dest){.fd = -1};
 }
 
 void pace_fini(struct pace *p)
 {
-	for (unsigned i = 0; i < p->n; i++)
-		forget(&p->dest[i]);
-	p->n = 0;
+	for (unsigned i = 0; i < PACE_BUCKETS * PACE_WAYS; i++)
+		forget(p, &p->dest[i / PACE_WAYS][i % PACE_WAYS]);
 }
 
 /*
  * Half of what is free beyond a quarter: what is under way counts more in the kernel's books than
  * in ours, and the kernel takes what was read out of them late, up to a quarter of the buffer.
  */
-static uint64_t dest_room(const struct pace_dest *d)
+static uint64_t socket_room(int fd)
 {
 	uint32_t info[SK_MEMINFO_VARS];
 	socklen_t len = sizeof(info);
 	uint32_t size, reserve;
 
-	if (getsockopt(d->fd, SOL_SOCKET, SO_MEMINFO, info, &len) ||
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) ||
 	    len <= SK_MEMINFO_RCVBUF * sizeof(info[0]))
 		return UINT64_MAX;
 	size = info[SK_MEMINFO_RCVBUF];
@@ -46,79 +53,148 @@ static uint64_t dest_room(const struct pace_dest *d)
 	return size > reserve ? (size - reserve) / 2 : 0;
 }
 
-uint64_t pace_room(struct pace *p, rocemu_ns_t now)
+static bool is_recent(rocemu_ns_t then, rocemu_ns_t now)
+{
+	return now <= then || now - then <= RECENT_NS;
+}
+
+uint64_t pace_room(const struct pace *p, rocemu_ns_t now)
 {
 	uint64_t room = UINT64_MAX;
-	bool any = false;
 
-	for (unsigned i = 0; i < p->n; i++) {
-		const struct pace_dest *d = &p->dest[i];
+	if (!is_recent(p->used, now))
+		return PACE_FIRST;
+	for (unsigned i = 0; i < p->nsockets; i++)
+		if (is_recent(p->socket[i]->used, now))
+			room = MIN(room, socket_room(p->socket[i]->fd));
+	for (unsigned i = 0; i < p->nwaiting; i++) {
+		const struct pace_dest *d = p->waiting[i];
 
-		if (now > d->used && now - d->used > RECENT_NS)
-			continue;
-		any = true;
-		if (d->fd >= 0) {
-			uint64_t r = dest_room(d);
-
-			room = r < room ? r : room;
-		}
+		if (now < d->wanted + PACE_PATIENCE_NS && is_recent(d->used, now))
+			room = MIN(room, (uint64_t)(PACE_FIRST - MIN(d->sent, PACE_FIRST)));
 	}
-	return any ? room : PACE_FIRST;
+	return room;
+}
+
+static struct pace_dest *bucket_of(struct pace *p, const struct rocemu_gid *gid, uint16_t slot)
+{
+	uint64_t h = (get_be64(gid->raw) ^ get_be64(gid->raw + 8) ^ slot) * 0x9e3779b97f4a7c15u;
+
+	return p->dest[h >> 58];
 }
 
 static struct pace_dest *find(struct pace *p, const struct rocemu_gid *gid, uint16_t slot)
 {
-	for (unsigned i = 0; i < p->n; i++)
-		if (p->dest[i].slot == slot && !memcmp(&p->dest[i].gid, gid, sizeof(*gid)))
-			return &p->dest[i];
+	struct pace_dest *d = bucket_of(p, gid, slot);
+
+	for (unsigned i = 0; i < PACE_WAYS; i++)
+		if (d[i].state != PACE_FREE && d[i].who.slot == slot &&
+		    !memcmp(&d[i].who.gid, gid, sizeof(*gid)))
+			return &d[i];
 	return NULL;
 }
 
-/** An entry for one more: a new one, or that of whoever was not sent to for the longest time. */
-static struct pace_dest *place(struct pace *p)
+/* An entry for one more: a free one, or that of the bucket which was not sent to for longest. */
+static struct pace_dest *place(struct pace *p, const struct rocemu_gid *gid, uint16_t slot)
 {
-	struct pace_dest *oldest = &p->dest[0];
+	struct pace_dest *d = bucket_of(p, gid, slot), *oldest = d;
 
-	if (p->n < PACE_DESTS)
-		return &p->dest[p->n++];
-	for (unsigned i = 1; i < p->n; i++)
-		if (p->dest[i].used < oldest->used)
-			oldest = &p->dest[i];
-	forget(oldest);
+	for (unsigned i = 0; i < PACE_WAYS && oldest->state != PACE_FREE; i++)
+		if (d[i].state == PACE_FREE || d[i].used < oldest->used)
+			oldest = &d[i];
+	forget(p, oldest);
 	return oldest;
 }
 
-void pace_sending(struct pace *p, const struct agent_client *agent, uint32_t scope_id,
-		  rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
+/* Count bytes to a receiver that is not known. @return it is to be asked for from now on. */
+static bool count(struct pace *p, struct pace_dest *d, uint32_t bytes, rocemu_ns_t now)
+{
+	if (!is_recent(d->used, now))
+		d->sent = 0;
+	d->sent += bytes;
+	if (d->state != PACE_NEW || d->sent < PACE_ASK || p->nwaiting == PACE_WAITING)
+		return false;
+	d->state = PACE_WANTED;
+	d->wanted = now;
+	p->waiting[p->nwaiting++] = d;
+	return true;
+}
+
+bool pace_sending(struct pace *p, uint32_t scope_id, rocemu_ns_t now, struct rocemu_tx *const *pkt,
+		  unsigned n)
 {
 	const struct rocemu_path *path = NULL;
+	struct pace_dest *d = NULL;
 	uint32_t dqpn = UINT32_MAX;
+	bool wants = false;
 
 	for (unsigned i = 0; i < n; i++) {
 		const struct rocemu_tx *t = pkt[i];
 		enum rocemu_service svc = rocemu_opcode_service(t->hdr[0]);
 		uint32_t to = get_be24(t->hdr + BTH_DQPN);
-		struct pace_dest *d;
-		uint16_t slot;
+		uint16_t slot = (uint16_t)(to >> ROCEMU_QPN_INDEX_BITS);
 
-		if ((svc != ROCEMU_SVC_UC && svc != ROCEMU_SVC_UD) ||
-		    (t->path == path && to == dqpn))
+		if (svc != ROCEMU_SVC_UC && svc != ROCEMU_SVC_UD)
 			continue;
-		path = t->path;
-		dqpn = to;
-		slot = (uint16_t)(to >> ROCEMU_QPN_INDEX_BITS);
-		d = find(p, &path->dgid, slot);
-		if (!d) {
-			d = place(p);
-			*d = (struct pace_dest){.gid = path->dgid, .slot = slot};
-			/* Of a group nobody knows who is in it. */
-			d->fd = rocemu_gid_is_multicast(&path->dgid)
-					? -1
-					: agent_client_peer_socket(agent, &path->dgid, scope_id,
-								   slot);
-			if (d->fd < 0)
-				d->fd = -1;
+		if (t->path != path || to != dqpn) {
+			path = t->path;
+			dqpn = to;
+			d = find(p, &path->dgid, slot);
+			if (!d) {
+				d = place(p, &path->dgid, slot);
+				d->who = (struct pace_who){path->dgid, scope_id, slot};
+				/* Who is in a group is not known. */
+				d->state = rocemu_gid_is_multicast(&path->dgid) ? PACE_KNOWN
+										: PACE_NEW;
+				d->used = now;
+			}
 		}
-		d->used = now;
+		if (d->state != PACE_KNOWN)
+			wants |= count(p, d, t->payload_len + OVERHEAD, now);
+		p->used = d->used = now;
 	}
+	return wants;
+}
+
+bool pace_want(struct pace *p, struct pace_who *who)
+{
+	for (unsigned i = 0; i < p->nwaiting; i++) {
+		if (p->waiting[i]->state != PACE_WANTED)
+			continue;
+		p->waiting[i]->state = PACE_ASKED;
+		*who = p->waiting[i]->who;
+		return true;
+	}
+	return false;
+}
+
+/* Room for one more socket: the receiver that was not sent to for longest is forgotten. */
+static void make_room(struct pace *p)
+{
+	struct pace_dest *oldest = p->socket[0];
+
+	if (p->nsockets < PACE_SOCKETS)
+		return;
+	for (unsigned i = 1; i < p->nsockets; i++)
+		if (p->socket[i]->used < oldest->used)
+			oldest = p->socket[i];
+	forget(p, oldest);
+}
+
+void pace_known(struct pace *p, const struct pace_who *who, int fd)
+{
+	struct pace_dest *d = find(p, &who->gid, who->slot);
+
+	if (!d || d->state != PACE_ASKED) {
+		if (fd >= 0)
+			close(fd);
+		return;
+	}
+	take_out(p->waiting, &p->nwaiting, d);
+	d->state = PACE_KNOWN;
+	d->fd = fd;
+	if (fd < 0)
+		return;
+	make_room(p);
+	p->socket[p->nsockets++] = d;
 }

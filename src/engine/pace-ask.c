@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/pace-ask.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "agent/client.h"
+#include "engine/lane-internal.h"
+
+static void answered(struct pace_ask *a, int fd)
+{
+	lane_lock(a->lane);
+	pace_known(&a->lane->pace, &a->who, fd);
+	lane_unlock(a->lane);
+}
+
+static void on_answer(struct ev_loop *loop, ev_io *io, int revents)
+{
+	struct pace_ask *a = io->data;
+	const int fd = agent_peer_take(a->fd);
+
+	(void)revents;
+	if (fd == -EAGAIN)
+		return;
+	ev_io_stop(loop, io);
+	a->fd = -1;
+	answered(a, fd < 0 ? -1 : fd);
+	pace_ask_next(a);
+}
+
+void pace_ask_init(struct pace_ask *a, struct lane *l, struct ev_loop *loop)
+{
+	a->lane = l;
+	a->loop = loop;
+	a->fd = -1;
+	ev_init(&a->io, on_answer);
+	a->io.data = a;
+}
+
+void pace_ask_fini(struct pace_ask *a)
+{
+	if (!a->loop || a->fd < 0)
+		return;
+	ev_io_stop(a->loop, &a->io);
+	close(a->fd);
+	a->fd = -1;
+}
+
+void pace_ask_next(struct pace_ask *a)
+{
+	bool wants;
+
+	while (a->fd < 0) {
+		lane_lock(a->lane);
+		wants = pace_want(&a->lane->pace, &a->who);
+		lane_unlock(a->lane);
+		if (!wants)
+			return;
+		a->fd = agent_peer_ask(a->lane->agent, &a->who.gid, a->who.scope_id, a->who.slot);
+		if (a->fd < 0) {
+			a->fd = -1;
+			answered(a, -1);
+			continue;
+		}
+		ev_io_set(&a->io, a->fd, EV_READ);
+		ev_io_start(a->loop, &a->io);
+	}
+}
