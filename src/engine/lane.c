@@ -13,6 +13,7 @@
 #include "base/timescale.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
+#include "fault/setting.h"
 
 /* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's
  * lock. */
@@ -160,7 +161,7 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 
 static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, size_t errlen)
 {
-	int err = impair_parse(&l->impair, getenv("ROCEMU_IMPAIR"), errbuf, errlen);
+	int err = setting_get(&l->impair, NULL, errbuf, errlen);
 
 	if (err)
 		return err;

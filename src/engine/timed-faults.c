@@ -2,11 +2,11 @@
 #include "engine/timed-faults.h"
 
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "base/log.h"
 #include "fault/impair.h"
 #include "fault/report.h"
+#include "fault/setting.h"
 #include "netdev/netmon.h"
 
 /* Of netmon's thread, or of its start and stop. */
@@ -47,8 +47,7 @@ static uint64_t start(uint64_t now)
 {
 	char text[256];
 
-	impair.on = false;
-	if (impair_parse(&impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
+	if (setting_get(&impair, NULL, text, sizeof(text)) < 0)
 		log_debug("%s", text);
 	impair_link_start(&state, &impair, now);
 	report(0);

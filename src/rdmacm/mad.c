@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "fault/impair.h"
 #include "fault/report.h"
+#include "fault/setting.h"
 #include "rdmacm/private.h"
 
 enum {
@@ -108,7 +109,7 @@ static void prepare(rocemu_ns_t now)
 	ready = true;
 	if (pcap && *pcap)
 		capture = (private_capture_fn *)rcm_private_function(PRIVATE_CAPTURE);
-	if (impair_parse(&impair, getenv("ROCEMU_IMPAIR"), text, sizeof(text)) < 0)
+	if (setting_get(&impair, NULL, text, sizeof(text)) < 0)
 		log_error("%s", text);
 	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */
 	impair.rng.state = ~impair.rng.state;

@@ -9,8 +9,8 @@
 
 #include "base/util.h"
 #include "engine/timed-faults.h"
-#include "fault/impair.h"
 #include "fault/report.h"
+#include "fault/setting.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/port.h"
@@ -29,7 +29,7 @@ atomic_bool vb_faults_on;
 /* The lock is a leaf, but for that of the report. It guards all but the totals' numbers. */
 static struct {
 	pthread_mutex_t lock;
-	char *spec; /* owned: what was read; NULL: nothing yet */
+	unsigned serial; /* of the setting that was read */
 	struct fault_verbs rules;
 	struct fault_total *total[FAULT_VERB_RULES];
 	struct rng rng[FAULT_VERB_RULES];
@@ -76,34 +76,29 @@ static void take_rules(const struct impair *im)
 	}
 }
 
-/* Lock held. */
-static void load(const char *spec)
-{
-	struct impair *im = malloc(sizeof(*im));
-	char text[512];
-
-	free(faults.spec);
-	faults.spec = strdup(spec);
-	memset(&faults.rules, 0, sizeof(faults.rules));
-	faults.had_qp = faults.had_cq = false;
-	if (im && faults.spec && impair_parse(im, spec, text, sizeof(text)) == 0 &&
-	    fault_report_start(text, sizeof(text)) == 0)
-		take_rules(im);
-	free(im);
-	atomic_store(&vb_faults_on, faults.rules.n > 0);
-}
-
 void vb_faults_load(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
-	const char *spec = getenv("ROCEMU_IMPAIR");
+	struct impair *im = malloc(sizeof(*im)); /* too large for small stacks */
+	unsigned serial;
+	char text[512];
+	bool wrong;
 
 	pthread_once(&once, register_atfork);
-	spec = spec ? spec : "";
+	if (!im)
+		return;
+	wrong = setting_get(im, &serial, text, sizeof(text)) < 0;
 	lock_faults();
-	if (!faults.spec ? *spec != '\0' : strcmp(faults.spec, spec) != 0)
-		load(spec);
+	if (serial != faults.serial) {
+		faults.serial = serial;
+		memset(&faults.rules, 0, sizeof(faults.rules));
+		faults.had_qp = faults.had_cq = false;
+		if (!wrong && fault_report_start(text, sizeof(text)) == 0)
+			take_rules(im);
+		atomic_store(&vb_faults_on, faults.rules.n > 0);
+	}
 	unlock_faults();
+	free(im);
 }
 
 /* ---- deciding ---- */
