@@ -100,7 +100,8 @@ def main():
         for text in check(root, path, layer_of(root, path)):
             print(f"{path.relative_to(root)}: {text}", file=sys.stderr)
             errors += 1
-    for text in unused(files, root):
+    missing = sorted(n for n in {*AGENT_PUBLIC, *FORBIDDEN_IN_FILE, *EXCEPT} if n.endswith("h") and not (root / "src" / n).exists())
+    for text in [*unused(files, root), *(f"{n} has a rule and is not there" for n in missing)]:
         print(text, file=sys.stderr)
         errors += 1
     print(f"{len(files)} files, {errors} includes that must not be")

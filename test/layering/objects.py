@@ -22,7 +22,14 @@ ALLOWED = {
     # A connection, its exchanges and what its end does to listeners and SIDR.
     "cm": ["cm conn listen sidr teardown will xchg"],
     "agent": ["gsi gsi-client gsi-request qp1 request server"],
-    "verbs": ["buf dmabuf mr pd real-forward", "cq event fault port", "open qp xrc"],
+    "verbs": [
+        # ibv_reg_mr_ex() makes all kinds of regions; a PD's end takes its null regions along.
+        "buf dmabuf mr pd real-forward",
+        # A context is ours if its poll is cq.c's; a device that fails on purpose is a port that is gone.
+        "cq event fault port",
+        # The first QP gives the context its lane; a context that lends QPs ends with the last of them.
+        "open qp xrc",
+    ],
     "rdmacm": ["addrinfo again channel conn core device drain handle id mcast neigh qp resolve watch"],
     # A peer has a QP's address handle, which is made when the peer is first sent to.
     "rsocket": ["dgram-qp dgram-udp"],
