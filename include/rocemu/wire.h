@@ -137,6 +137,7 @@ struct rocemu_packet {
 	X(GHOST,       "response to nothing outstanding")                      \
 	X(XRC_SRQ,     "SRQ number unknown or of another XRC domain")          \
 	X(STALE_ATOMIC,"duplicate atomic no longer in the replay cache")       \
+	X(STALE_READ,  "duplicate READ that is no part of one in the replay cache") \
 	X(CNP,         "congestion notification (counted, not an error)")
 /* clang-format on */
 

@@ -56,7 +56,9 @@ struct resp_replay {
 	uint8_t opcode;
 	uint32_t psn, npsn;
 	uint32_t msn;
-	uint64_t orig;
+	uint32_t rkey, length; /* READ: what was asked for */
+	uint64_t va;
+	uint64_t orig; /* atomic: the value before */
 };
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
@@ -155,9 +157,9 @@ void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status st
  * moves on. */
 enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 				 uint32_t ops, uint32_t *npsn);
-/** The same again: answer it, or drop it. behind: how many PSNs it lies before the expected one. */
+/** The same again: answer it, or drop it. */
 enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-				  uint32_t ops, uint32_t behind);
+				  uint32_t ops);
 
 /* resp-out.c */
 

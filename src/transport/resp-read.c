@@ -11,17 +11,14 @@
 
 enum { ATOMIC_LEN = 8 };
 
-static void replay_add(struct rocemu_qp *qp, uint8_t opcode, uint32_t npsn, uint64_t orig)
+static void replay_add(struct rocemu_qp *qp, const struct resp_replay *entry)
 {
 	struct qp_resp *r = &qp->resp;
+	struct resp_replay *e = &r->replay[r->replay_next];
 
-	r->replay[r->replay_next] = (struct resp_replay){
-		.opcode = opcode,
-		.psn = r->epsn,
-		.npsn = npsn,
-		.msn = psn_add(r->msn, 1),
-		.orig = orig,
-	};
+	*e = *entry;
+	e->psn = r->epsn;
+	e->msn = psn_add(r->msn, 1);
 	/* A peer that was given fewer than before has as few outstanding when it asks for more. */
 	r->replay_next = (r->replay_next + 1) % r->room;
 	r->nreplay = MIN(r->nreplay + 1, r->limit);
@@ -64,7 +61,13 @@ static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_pac
 	if (v != RESP_PASS)
 		return v;
 	*npsn = resp_npsn(qp, pkt->h.reth.length);
-	replay_add(qp, pkt->h.opcode, *npsn, 0);
+	replay_add(qp, &(struct resp_replay){
+			       .opcode = pkt->h.opcode,
+			       .npsn = *npsn,
+			       .rkey = pkt->h.reth.rkey,
+			       .length = pkt->h.reth.length,
+			       .va = pkt->h.reth.va,
+		       });
 	resp_job_add(qp, &(struct resp_job){
 				 .kind = RESP_JOB_READ,
 				 .psn = r->epsn,
@@ -122,7 +125,7 @@ static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_p
 	if (v != RESP_PASS)
 		return v;
 	orig = atomic_execute(word, pkt);
-	replay_add(qp, pkt->h.opcode, 1, orig);
+	replay_add(qp, &(struct resp_replay){.opcode = pkt->h.opcode, .npsn = 1, .orig = orig});
 	resp_job_add(qp, &(struct resp_job){
 				 .kind = RESP_JOB_ATOMIC,
 				 .psn = r->epsn,
@@ -158,7 +161,7 @@ static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct ro
 		return v;
 	memcpy(&value, pkt->payload, sizeof(value)); /* bytes, not a number: no order is changed */
 	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
-	replay_add(qp, pkt->h.opcode, 1, 0);
+	replay_add(qp, &(struct resp_replay){.opcode = pkt->h.opcode, .npsn = 1});
 	answer_empty(qp, r->epsn, psn_add(r->msn, 1), false);
 	return RESP_PASS;
 }
@@ -193,7 +196,7 @@ static enum resp_verdict exec_flush(struct rocemu_qp *qp, const struct rocemu_pa
 		       access))
 		return RESP_ACCESS;
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	replay_add(qp, pkt->h.opcode, 1, 0);
+	replay_add(qp, &(struct resp_replay){.opcode = pkt->h.opcode, .npsn = 1});
 	answer_empty(qp, r->epsn, psn_add(r->msn, 1), false);
 	return RESP_PASS;
 }
@@ -217,15 +220,24 @@ enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packe
 	return exec_atomic_write(qp, pkt);
 }
 
+/** Does the request ask for a part of what that READ asked for, PSNs and memory alike? */
+static bool is_part(const struct resp_replay *old, const struct rocemu_packet *pkt, uint32_t npsn)
+{
+	uint64_t off = pkt->h.reth.va - old->va;
+
+	return psn_within(pkt->h.psn, npsn, old->psn, old->npsn) && pkt->h.reth.rkey == old->rkey &&
+	       off <= old->length && pkt->h.reth.length <= old->length - off;
+}
+
 /*
  * A READ again, perhaps from a later packet of the earlier one on (the requester advances the
- * RETH). It must lie in what was asked before. When its memory is no longer to be had, the answer
- * is a NAK that does not end the connection on this side: a copy of a request that was answered
- * long ago must not break a healthy one; a peer that waits for it learns why, and one that does not
- * ignores a NAK for nothing outstanding.
+ * RETH). Only one that the replay ring holds is answered: the peer has no more than its limit of
+ * them outstanding, so any other is not the peer's, or is not waited for (C9-106). When its memory
+ * is no longer to be had, the answer is a NAK that does not end the connection on this side: a copy
+ * of a request that was answered before must not break a healthy one; a peer that waits for it
+ * learns why, and one that does not ignores a NAK for nothing outstanding.
  */
-static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-				    uint32_t behind)
+static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	uint32_t npsn = resp_npsn(qp, pkt->h.reth.length);
 	const struct resp_replay *old = replay_find(qp, pkt->h.opcode, pkt->h.psn);
@@ -234,15 +246,15 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 		.dup = true,
 		.psn = pkt->h.psn,
 		.npsn = npsn,
-		.msn = old ? old->msn : qp->resp.msn,
 		.srqn = pkt->h.xrceth.srqn,
 		.rkey = pkt->h.reth.rkey,
 		.va = pkt->h.reth.va,
 		.left = pkt->h.reth.length,
 	};
 
-	if (npsn > behind)
-		return ROCEMU_DROP_PSN;
+	if (!old || !is_part(old, pkt, npsn))
+		return ROCEMU_DROP_STALE_READ;
+	job.msn = old->msn;
 	if (resp_job_covers(qp, job.psn, job.npsn))
 		return ROCEMU_DROP_NONE;
 	switch (check_read(qp, pkt)) {
@@ -260,14 +272,14 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 }
 
 enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-				  uint32_t ops, uint32_t behind)
+				  uint32_t ops)
 {
 	const struct resp_replay *old;
 
 	if (!resp_job_fits(qp, false))
 		return ROCEMU_DROP_PSN; /* the peer will ask again */
 	if (ops & ROCEMU_OP_READ_REQ)
-		return repeat_read(qp, pkt, behind);
+		return repeat_read(qp, pkt);
 
 	/* C9-105: an atomic whose result is no longer held is dropped silently. */
 	old = replay_find(qp, pkt->h.opcode, pkt->h.psn);

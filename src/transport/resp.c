@@ -140,7 +140,7 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
  * newest PSN of such a request (see output_ack()); READs and atomics are answered again. Nothing of
  * the expected PSN and message state moves. */
 static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-					uint32_t ops, uint32_t behind)
+					uint32_t ops)
 {
 	qp->ep->stats->duplicates++;
 	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
@@ -148,7 +148,7 @@ static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocem
 		resp_owe_ack(qp);
 		return ROCEMU_DROP_NONE;
 	}
-	return resp_repeat_read(qp, pkt, ops, behind);
+	return resp_repeat_read(qp, pkt, ops);
 }
 
 /**
@@ -254,5 +254,5 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 	}
 	if (ahead > 0)
 		return resp_early_input(qp, now, pkt, d, (uint32_t)ahead);
-	return input_duplicate(qp, pkt, ops, (uint32_t)-ahead);
+	return input_duplicate(qp, pkt, ops);
 }

@@ -507,7 +507,8 @@ static uint64_t explained_drops(const struct sim_config *cfg)
 	if (c->loss_mask || cfg->loss_mask || c->loss > 0 || c->dup > 0 || c->reorder > 0 ||
 	    c->corrupt > 0 || c->queue_bytes)
 		d |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST |
-		     1ull << ROCEMU_DROP_STALE_ATOMIC | 1ull << ROCEMU_DROP_SEQUENCE;
+		     1ull << ROCEMU_DROP_STALE_ATOMIC | 1ull << ROCEMU_DROP_STALE_READ |
+		     1ull << ROCEMU_DROP_SEQUENCE;
 	if (c->corrupt > 0)
 		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE |
 		     1ull << ROCEMU_DROP_TVER | 1ull << ROCEMU_DROP_PAD |

@@ -183,7 +183,8 @@ TEST(rc_qp, connected_again_with_old_packets_under_way__they_have_no_effect)
 {
 	struct duo d = rc_duo("old-packets");
 
-	d.s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST;
+	d.s->allowed_drops |= 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST |
+			      1ull << ROCEMU_DROP_STALE_READ;
 	for (unsigned i = 0; i < 8; i++) {
 		sim_write(d.a, d.ma, 0, 2000, d.mb, 0);
 		sim_read(d.b, d.mb, 4096, 2000, d.ma, 4096);

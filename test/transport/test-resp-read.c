@@ -122,7 +122,56 @@ RC(duplicate_read__longer_than_what_was_asked__dropped)
 	send_read(0, 0, 300);
 	hostile_effects(&h);
 	send_read(1, 0, 300);
-	EXPECT(&h, "drop PSN");
+	EXPECT(&h, "drop STALE_READ");
+	hostile_free(&h);
+}
+
+/* Any PSN of the half that lies behind would do, for whoever wants a READ to be answered. */
+RC(repeated_read__psn_that_no_read_had__dropped)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 0, 8);
+	send_read(1, 0, 8);
+	hostile_effects(&h);
+	send_read(0, 0, 8);                   /* a WRITE's */
+	send_read(ROCEMU_PSN_MASK, 0, 8);     /* before the first */
+	send_read(0x900000, 0, 2 * HOSTILE_MTU);
+	EXPECT(&h, "drop STALE_READ; drop STALE_READ; drop STALE_READ");
+	send_read(1, 0, 8);
+	EXPECT(&h, "only 1+8");
+	hostile_free(&h);
+}
+
+RC(repeated_read__older_than_the_replay_ring__dropped)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	for (uint32_t psn = 0; psn <= HOSTILE_RD_ATOMIC; psn++) {
+		send_read(psn, 0, 8);
+		hostile_effects(&h);
+	}
+	send_read(0, 0, 8);
+	send_read(1, 0, 8);
+	EXPECT(&h, "drop STALE_READ; only 1+8");
+	hostile_free(&h);
+}
+
+RC(repeated_read__other_memory_than_the_first_time__dropped)
+{
+	struct rocemu_hdrs other = {.opcode = ROCEMU_RC_READ_REQUEST, .ackreq = true};
+
+	hostile_start(&h, IBV_QPT_RC);
+	send_read(0, 512, 2 * HOSTILE_MTU);
+	hostile_effects(&h);
+	send_read(0, 511, 2 * HOSTILE_MTU);
+	send_read(0, 513, 2 * HOSTILE_MTU);
+	send_read(1, 512 + 2 * HOSTILE_MTU, 8);
+	other.reth.va = (uintptr_t)h.mem + 512;
+	other.reth.rkey = rocemu_mr_rkey(h.recv_mr);
+	other.reth.length = 8;
+	hostile_send_hdrs(&h, &other, 0);
+	EXPECT(&h, "drop STALE_READ; drop STALE_READ; drop STALE_READ; drop STALE_READ");
+	send_read(0, 512, 2 * HOSTILE_MTU);
+	EXPECT(&h, "first 0+256; last 1+256");
 	hostile_free(&h);
 }
 
