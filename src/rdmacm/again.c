@@ -27,7 +27,6 @@ static struct {
 	rocemu_ns_t when;
 } served[SERVED_MAX];
 static unsigned next_served;
-static struct list waiting = {&waiting, &waiting}; /* rcm_id.again, by due time */
 
 static bool is_off(void)
 {
@@ -56,14 +55,13 @@ void rcm_again_served(const struct rcm_id *id)
 	next_served = (next_served + 1) % SERVED_MAX;
 }
 
-static void wait_until(struct rcm_id *id, rocemu_ns_t due) REQUIRES(rcm_lock)
+static void retry(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
-	struct list *next = waiting.next;
+	struct rcm_id *id = container_of(t, struct rcm_id, retry);
+	int err = rcm_request_again(id);
 
-	while (next != &waiting && list_entry(next, struct rcm_id, again)->again_due <= due)
-		next = next->next;
-	id->again_due = due;
-	list_append(next, &id->again);
+	if (err)
+		rcm_post(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
 }
 
 bool rcm_again_later(struct rcm_id *id)
@@ -72,39 +70,10 @@ bool rcm_again_later(struct rcm_id *id)
 	struct rocemu_gid gid;
 
 	rcm_addr_to_gid(peer, &gid);
-	if (id->again_tries == TRIES_MAX || !has_served(&gid, rcm_addr_port(peer), rcm_now()) ||
+	if (id->retries == TRIES_MAX || !has_served(&gid, rcm_addr_port(peer), rcm_now()) ||
 	    is_off())
 		return false;
-	wait_until(id, rcm_now() + ((rocemu_ns_t)PAUSE_NS << id->again_tries));
-	id->again_tries++;
+	rcm_timer_set(&id->retry, rcm_now() + ((rocemu_ns_t)PAUSE_NS << id->retries), retry);
+	id->retries++;
 	return true;
-}
-
-rocemu_ns_t rcm_again_deadline(void)
-{
-	struct list *n = list_first(&waiting);
-
-	return n ? list_entry(n, struct rcm_id, again)->again_due : ROCEMU_NEVER;
-}
-
-void rcm_again_expire(rocemu_ns_t now)
-{
-	struct list *n;
-
-	while ((n = list_first(&waiting)) != NULL) {
-		struct rcm_id *id = list_entry(n, struct rcm_id, again);
-		int err;
-
-		if (id->again_due > now)
-			return;
-		list_remove(n);
-		err = rcm_request_again(id);
-		if (err)
-			rcm_post(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
-	}
-}
-
-void rcm_again_forget(void)
-{
-	list_init(&waiting);
 }

@@ -15,7 +15,6 @@
 #include <sys/eventfd.h>
 #include <sys/random.h>
 #include <sys/timerfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "agent/client-gsi.h"
@@ -24,13 +23,6 @@
 #include "base/timescale.h"
 #include "rdmacm/mad.h"
 #include "rdmacm/objects.h"
-
-struct CAPABILITY("rdmacm's lock") rcm_lock {
-	pthread_mutex_t mutex;
-	pthread_cond_t woken;
-};
-
-struct rcm_lock rcm_lock = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
 
 /* An address whose QP 1 we take part in. */
 struct opened {
@@ -52,34 +44,6 @@ static struct {
 	bool driving;
 	struct rng rng;
 } core = {.generation = 1};
-
-void rcm_lock_take(void) NO_THREAD_SAFETY_ANALYSIS
-{
-	pthread_mutex_lock(&rcm_lock.mutex);
-}
-
-void rcm_lock_drop(void) NO_THREAD_SAFETY_ANALYSIS
-{
-	pthread_mutex_unlock(&rcm_lock.mutex);
-}
-
-void rcm_lock_wait(void)
-{
-	pthread_cond_wait(&rcm_lock.woken, &rcm_lock.mutex);
-}
-
-void rcm_wake_all(void)
-{
-	pthread_cond_broadcast(&rcm_lock.woken);
-}
-
-rocemu_ns_t rcm_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (rocemu_ns_t)ts.tv_sec * 1000000000u + (rocemu_ns_t)ts.tv_nsec;
-}
 
 uint32_t rcm_random(void)
 {
@@ -153,8 +117,7 @@ static void set_exits(void) REQUIRES(rcm_lock)
 /* Make the timer ring when the CM needs it, if it would later. */
 static void arm(void) REQUIRES(rcm_lock)
 {
-	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), rcm_again_deadline()),
-			      MIN(MIN(mad_deadline(), rcm_neigh_deadline()), rcm_drain_deadline()));
+	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), mad_deadline()), rcm_timers_deadline());
 	struct itimerspec t = {0};
 
 	if (due >= core.armed)
@@ -279,10 +242,8 @@ static void *run(void *arg)
 			agent_gsi_flush(core.client);
 		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
 		cm_expire(core.cm, rcm_now());
-		rcm_again_expire(rcm_now());
-		rcm_neigh_expire(rcm_now());
+		rcm_timers_expire(rcm_now());
 		mad_expire(core.client, rcm_now());
-		rcm_drain_look(rcm_now());
 		rcm_drive();
 	}
 	rcm_lock_drop();
@@ -393,12 +354,9 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 		core.running = core.driving = false;
 	}
 	core.generation++;
-	pthread_mutex_init(&rcm_lock.mutex, NULL);
-	pthread_cond_init(&rcm_lock.woken, NULL);
+	rcm_lock_forget();
+	rcm_timers_forget();
 	mad_forget();
-	rcm_again_forget();
-	rcm_drain_forget();
-	rcm_neigh_forget();
 	rcm_watch_forget();
 	rcm_device_forget();
 }

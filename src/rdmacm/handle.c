@@ -288,7 +288,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 
 void rcm_cut(struct rcm_id *id, int status)
 {
-	if (list_linked(&id->again) || (id->sidr && cm_sidr_waits(id->sidr)))
+	if (rcm_timer_pending(&id->retry) || (id->sidr && cm_sidr_waits(id->sidr)))
 		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, status);
 	else if (id->conn)
 		conn_cut(id, status);

@@ -17,9 +17,9 @@ struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *
 	id->afonly = -1;
 	list_init(&id->events);
 	list_init(&id->groups);
-	list_init(&id->again);
-	list_init(&id->drain.node);
-	list_init(&id->asked.node);
+	rcm_timer_init(&id->retry);
+	rcm_timer_init(&id->drain.timer);
+	rcm_timer_init(&id->resolving.timer);
 	list_init(&id->on_device);
 	return id;
 }
@@ -80,9 +80,10 @@ bool rcm_id_removed(struct rcm_id *id)
 
 void rcm_id_stop(struct rcm_id *id)
 {
-	list_remove(&id->again);
-	rcm_drain_stop(id);
-	list_remove(&id->asked.node);
+	rcm_timer_stop(&id->retry);
+	rcm_timer_stop(&id->resolving.timer);
+	rcm_timer_stop(&id->drain.timer);
+	id->drain.waits = false;
 	list_remove(&id->on_device);
 	if (rcm_core_has(id)) {
 		if (id->cml)

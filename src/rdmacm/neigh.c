@@ -25,8 +25,6 @@ enum {
 	NUD_KNOWN = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP,
 	ANSWER_BYTES = 4096,
 };
-#define PAUSE_FIRST_NS 200000u
-#define PAUSE_MAX_NS   20000000u
 
 /* Who gets a packet next: an address on an interface. */
 struct hop {
@@ -35,8 +33,6 @@ struct hop {
 	uint8_t addr[16];
 	uint32_t ifindex;
 };
-
-static struct list waiting = {&waiting, &waiting}; /* rcm_id.asked.node */
 
 /* ---- rtnetlink ---- */
 
@@ -198,64 +194,4 @@ bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
 	}
 	close(fd);
 	return known;
-}
-
-/* ---- waiting for it ---- */
-
-void rcm_neigh_wait(struct rcm_id *id, const struct sockaddr *to, const struct rcm_local *from,
-		    int timeout_ms)
-{
-	rocemu_ns_t now = rcm_now();
-
-	rcm_addr_copy(&id->asked.to, to);
-	id->asked.from = *from;
-	id->asked.pause = PAUSE_FIRST_NS;
-	id->asked.due = now + PAUSE_FIRST_NS;
-	id->asked.until = now + (rocemu_ns_t)MAX(timeout_ms, 0) * 1000000u;
-	list_append(&waiting, &id->asked.node);
-}
-
-rocemu_ns_t rcm_neigh_deadline(void)
-{
-	rocemu_ns_t due = ROCEMU_NEVER;
-
-	list_for_each (n, &waiting)
-		due = MIN(due, list_entry(n, struct rcm_id, asked.node)->asked.due);
-	return due;
-}
-
-/* What programs see of the ID is theirs to read until they take the event. */
-static void tell(struct rcm_id *id, int err) REQUIRES(rcm_lock)
-{
-	struct rcm_event *ev = rcm_event_own(
-		id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
-
-	list_remove(&id->asked.node);
-	if (!ev)
-		return;
-	ev->on_take = RCM_TAKE_ADDR;
-	rcm_event_post(ev);
-}
-
-void rcm_neigh_expire(rocemu_ns_t now)
-{
-	list_for_each_safe (n, next, &waiting) {
-		struct rcm_id *id = list_entry(n, struct rcm_id, asked.node);
-
-		if (id->asked.due > now)
-			continue;
-		if (rcm_neigh_known((struct sockaddr *)&id->asked.to, &id->asked.from)) {
-			tell(id, 0);
-		} else if (now >= id->asked.until) {
-			tell(id, -ETIMEDOUT);
-		} else {
-			id->asked.pause = MIN(2 * id->asked.pause, PAUSE_MAX_NS);
-			id->asked.due = MIN(now + id->asked.pause, id->asked.until);
-		}
-	}
-}
-
-void rcm_neigh_forget(void)
-{
-	list_init(&waiting);
 }

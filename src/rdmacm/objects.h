@@ -42,6 +42,8 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 #include "base/util.h"
 #include "cm/cm.h"
 #include "fault/verb.h"
+#include "rdmacm/lock.h"
+#include "rdmacm/timer.h"
 
 enum {
 	RCM_PRIVATE_MAX = 224,	/* longest private data of any message */
@@ -63,15 +65,6 @@ enum {
 	RCM_EVENT_ADDRINFO_ERROR = 17,
 	RCM_EVENT_USER = 18,
 };
-
-/** The lock that guards everything of this layer but device.c's list. */
-struct CAPABILITY("rdmacm's lock") rcm_lock;
-extern struct rcm_lock rcm_lock;
-void rcm_lock_take(void) ACQUIRE(rcm_lock);
-void rcm_lock_drop(void) RELEASE(rcm_lock);
-/** Wait until rcm_wake_all(); the lock is dropped meanwhile. */
-void rcm_lock_wait(void) REQUIRES(rcm_lock);
-void rcm_wake_all(void) REQUIRES(rcm_lock);
 
 /* ---- devices (device.c) ---- */
 
@@ -223,23 +216,22 @@ struct rcm_id {
 	bool unaccepted; /* of a request that the program has not accepted: there are no events of it */
 	uint8_t responder_resources, initiator_depth; /* of the local QP */
 	uint8_t retry_count, rnr_retry_count;	      /* of the local QP */
-	/* A request to be made again (again.c): what it carried, how often it was, when next. */
+	/* What a request carried, and when a refused one is made again (rej-retry.c). */
 	uint8_t request_data[ROCEMU_CM_SIDR_REQ_PRIVATE_LEN];
 	size_t request_len;
-	unsigned again_tries;
-	rocemu_ns_t again_due;
-	struct list again;
-	/* A neighbour that is waited for (neigh.c): who, from where; when to look, until when. */
+	struct rcm_timer retry;
+	unsigned retries;
+	/* rdma_resolve_addr() waits for a neighbour (resolve.c). */
 	struct {
-		struct list node;
+		struct rcm_timer timer;
 		struct sockaddr_storage to;
 		struct rcm_local from;
-		rocemu_ns_t due, pause, until;
-	} asked;
-	/* DISCONNECTED, which waits for completions to be polled (drain.c). */
+		rocemu_ns_t pause, until;
+	} resolving;
+	/* DISCONNECTED waits for completions to be polled (drain.c). */
 	struct {
-		struct list node;
-		rocemu_ns_t due;
+		struct rcm_timer timer;
+		bool waits;
 		unsigned looks;
 	} drain;
 	bool leaving;	    /* rdma_disconnect() was called */
@@ -402,13 +394,6 @@ int rcm_request_again(struct rcm_id *id) REQUIRES(rcm_lock);
 /* neigh.c */
 /** Does somebody have an IP address, or need not be asked for? If not, asks for him. */
 bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from);
-/** Look again, and tell the ID when he is known or the time is over. */
-void rcm_neigh_wait(struct rcm_id *id, const struct sockaddr *to, const struct rcm_local *from,
-		    int timeout_ms) REQUIRES(rcm_lock);
-rocemu_ns_t rcm_neigh_deadline(void) REQUIRES(rcm_lock);
-void rcm_neigh_expire(rocemu_ns_t now) REQUIRES(rcm_lock);
-/** In a forked child. */
-void rcm_neigh_forget(void);
 
 /* again.c */
 /** The ID's peer has served us now. */
@@ -416,23 +401,12 @@ void rcm_again_served(const struct rcm_id *id) REQUIRES(rcm_lock);
 /** The peer says that there is no such service. @return true: it is asked again later, false: it is
  * to be believed. */
 bool rcm_again_later(struct rcm_id *id) REQUIRES(rcm_lock);
-rocemu_ns_t rcm_again_deadline(void) REQUIRES(rcm_lock);
-void rcm_again_expire(rocemu_ns_t now) REQUIRES(rcm_lock);
-/** In a forked child. */
-void rcm_again_forget(void);
 
 /* drain.c */
 /** The peer ends the connection: post DISCONNECTED when its completions were polled. @return false: post it now. */
 bool rcm_drain_begin(struct rcm_id *id) REQUIRES(rcm_lock);
 /** Post DISCONNECTED now, if it waits. */
 void rcm_drain_end(struct rcm_id *id) REQUIRES(rcm_lock);
-/** Forget it. */
-void rcm_drain_stop(struct rcm_id *id) REQUIRES(rcm_lock);
-rocemu_ns_t rcm_drain_deadline(void) REQUIRES(rcm_lock);
-/** The thread looks whether something was polled; drops the lock meanwhile. */
-void rcm_drain_look(rocemu_ns_t now) REQUIRES(rcm_lock);
-/** In a forked child. */
-void rcm_drain_forget(void);
 
 /* handle.c */
 /** Act on an event of the connection manager. */
@@ -451,7 +425,6 @@ bool rcm_core_has(const struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_core_join(struct rcm_id *id) REQUIRES(rcm_lock);
 /** The connection manager; only after rcm_core_start(). */
 struct cm *rcm_core_cm(void) REQUIRES(rcm_lock);
-rocemu_ns_t rcm_now(void);
 /** Send what the CM has to send, hand its events out, set the timer. To be called after every call
  * of the CM. */
 void rcm_drive(void) REQUIRES(rcm_lock);

@@ -12,6 +12,9 @@
 
 #include "rdmacm/objects.h"
 
+#define PAUSE_FIRST_NS 200000u /* until a neighbour is looked for again; then twice as long each time */
+#define PAUSE_MAX_NS   20000000u
+
 /* The device of a source address. Loopback addresses are one host: any device with one of them will
  * do. */
 static int find_local(const struct sockaddr *src, struct rcm_local *local)
@@ -261,8 +264,49 @@ void rcm_take_address(struct rcm_id *id, int err)
 	if (err)
 		id->state = id->bound ? RCM_BOUND : RCM_IDLE;
 	else if (!id->removed)
-		set_resolved(id, (struct sockaddr *)&id->asked.to, &id->asked.from);
+		set_resolved(id, (struct sockaddr *)&id->resolving.to, &id->resolving.from);
 	rcm_lock_drop();
+}
+
+/* What programs see of the ID is theirs to read until they take the event. */
+static void report(struct rcm_id *id, int err) REQUIRES(rcm_lock)
+{
+	struct rcm_event *ev = rcm_event_own(
+		id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
+
+	if (!ev)
+		return;
+	ev->on_take = RCM_TAKE_ADDR;
+	rcm_event_post(ev);
+}
+
+static void look_again(struct rcm_timer *t) REQUIRES(rcm_lock)
+{
+	struct rcm_id *id = container_of(t, struct rcm_id, resolving.timer);
+	rocemu_ns_t now = rcm_now();
+
+	if (rcm_neigh_known((struct sockaddr *)&id->resolving.to, &id->resolving.from)) {
+		report(id, 0);
+	} else if (now >= id->resolving.until) {
+		report(id, -ETIMEDOUT);
+	} else {
+		id->resolving.pause = MIN(2 * id->resolving.pause, PAUSE_MAX_NS);
+		rcm_timer_set(t, MIN(now + id->resolving.pause, id->resolving.until), look_again);
+	}
+}
+
+/* Look again, until the neighbour is known or the time is over. */
+static void wait_for_neighbour(struct rcm_id *id, const struct sockaddr *to,
+			       const struct rcm_local *from, int timeout_ms) REQUIRES(rcm_lock)
+{
+	rocemu_ns_t now = rcm_now();
+
+	id->state = RCM_ADDR_QUERY;
+	rcm_addr_copy(&id->resolving.to, to);
+	id->resolving.from = *from;
+	id->resolving.pause = PAUSE_FIRST_NS;
+	id->resolving.until = now + (rocemu_ns_t)MAX(timeout_ms, 0) * 1000000u;
+	rcm_timer_set(&id->resolving.timer, now + PAUSE_FIRST_NS, look_again);
 }
 
 static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,
@@ -299,8 +343,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 		set_resolved(id, (struct sockaddr *)&to, &local);
 		rcm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	} else if (!err) {
-		id->state = RCM_ADDR_QUERY;
-		rcm_neigh_wait(id, (struct sockaddr *)&to, &local, timeout_ms);
+		wait_for_neighbour(id, (struct sockaddr *)&to, &local, timeout_ms);
 	}
 	rcm_drive(); /* the agent's descriptor may be another one now */
 	rcm_lock_drop();

@@ -51,7 +51,7 @@ void fuzz_core_start(void)
 	core.qps_fail = false;
 	core.cm = cm_new(&config);
 	FUZZ_CHECK(core.cm);
-	rcm_again_forget();
+	rcm_timers_forget();
 }
 
 void fuzz_core_pass(rocemu_ns_t ns)
@@ -59,8 +59,8 @@ void fuzz_core_pass(rocemu_ns_t ns)
 	core.now += ns;
 	rcm_lock_take();
 	cm_expire(core.cm, core.now);
-	rcm_again_expire(core.now);
-	FUZZ_CHECK(rcm_again_deadline() > core.now);
+	rcm_timers_expire(core.now);
+	FUZZ_CHECK(rcm_timers_deadline() > core.now);
 	rcm_drive();
 	rcm_lock_drop();
 }
@@ -68,7 +68,7 @@ void fuzz_core_pass(rocemu_ns_t ns)
 void fuzz_core_end(void)
 {
 	rcm_lock_take();
-	FUZZ_CHECK(rcm_again_deadline() == ROCEMU_NEVER);
+	FUZZ_CHECK(rcm_timers_deadline() == ROCEMU_NEVER);
 	rcm_lock_drop();
 	for (unsigned i = 0; cm_deadline(core.cm) != ROCEMU_NEVER; i++) {
 		FUZZ_CHECK(i < 1000);
