@@ -117,7 +117,8 @@ static struct evq *queue_of(const struct rcm_id *id)
 
 void rcm_event_post(struct rcm_event *ev)
 {
-	rcm_drain_end(ev->owner); /* what comes later is no reason to leave DISCONNECTED out */
+	if (ev->owner->before_event)
+		ev->owner->before_event(ev->owner);
 	list_append(&ev->owner->events, &ev->node);
 	evq_post(queue_of(ev->owner), &ev->src, false);
 }
@@ -130,8 +131,7 @@ void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status)
 		rcm_event_post(ev);
 }
 
-/* Take back what the program has not got yet. Those go to a list. */
-static void withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock)
+void rcm_events_withdraw(struct rcm_id *id, struct list *taken)
 {
 	list_for_each_safe (n, tmp, &id->events) {
 		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
@@ -143,31 +143,10 @@ static void withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock)
 	}
 }
 
-static void wait_for_acks(struct rcm_id *id) REQUIRES(rcm_lock)
+void rcm_events_wait(struct rcm_id *id)
 {
 	while (!list_empty(&id->events))
 		rcm_lock_wait();
-}
-
-void rcm_events_drop(struct rcm_id *id)
-{
-	struct list taken = {&taken, &taken};
-
-	withdraw(id, &taken);
-	list_for_each_safe (n, tmp, &taken) {
-		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
-		struct rcm_id *child = rcm_id_of(ev->base.id);
-
-		list_remove(n);
-		rcm_event_free(ev);
-		if (child == id)
-			continue;
-		/* A request that the program has never seen. */
-		rcm_id_stop(child);
-		rcm_events_drop(child);
-		rcm_id_free(child);
-	}
-	wait_for_acks(id);
 }
 
 static struct rcm_event *find_of_group(struct rcm_id *id, const struct rcm_group *group)
@@ -200,10 +179,10 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 {
 	struct list taken = {&taken, &taken};
 
-	withdraw(id, &taken);
+	rcm_events_withdraw(id, &taken);
 	while (!list_empty(&id->events)) {
 		rcm_lock_wait();
-		withdraw(id, &taken);
+		rcm_events_withdraw(id, &taken);
 	}
 	id->base.channel = &to->base;
 	list_for_each_safe (n, tmp, &taken) {
@@ -218,70 +197,6 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 	}
 }
 
-/*
- * The program is about to see a request: it is out of the backlog. Of a synchronous listener, the
- * new ID is a synchronous one. 0 or -ENOMEM: then it is not, and of no use.
- */
-static int on_request(const struct rcm_id *listener, struct rcm_id *child)
-{
-	struct rcm_channel *ch = listener->sync ? rcm_channel_new() : NULL;
-
-	rcm_lock_take();
-	if (child->conn)
-		cm_conn_seen(child->conn);
-	if (child->sidr)
-		cm_sidr_seen(child->sidr);
-	if (ch) {
-		rcm_events_move(child, ch);
-		child->sync = true;
-	}
-	rcm_lock_drop();
-	return listener->sync && !ch ? -ENOMEM : 0;
-}
-
-/* What an event asks for before the program sees it. The ID cannot go meanwhile: the event is not
- * acknowledged. */
-static void on_take(struct rcm_event *ev)
-{
-	struct rcm_id *id = ev->owner;
-	int err;
-
-	switch (ev->on_take) {
-	case RCM_TAKE_NOTHING:
-		break;
-	case RCM_TAKE_REQ:
-		ev->base.status = on_request(id, rcm_id_of(ev->base.id));
-		break;
-	case RCM_TAKE_ERROR:
-		rcm_qp_error(id);
-		break;
-	case RCM_TAKE_JOIN:
-		rcm_group_attach(id, ev);
-		break;
-	case RCM_TAKE_ADDR:
-		rcm_take_address(id, ev->base.status);
-		break;
-	case RCM_TAKE_REP:
-		err = rcm_qp_connect(id);
-		rcm_lock_take();
-		if (!id->conn)
-			err = err ? err : -ENOTCONN;
-		else if (!err)
-			err = cm_rtu(id->conn, rcm_now(), NULL, 0);
-		else
-			cm_reject(id->conn, rcm_now(), ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
-		if (!err)
-			rcm_again_served(id);
-		rcm_drive();
-		rcm_lock_drop();
-		ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
-		ev->base.status = err;
-		if (err)
-			rcm_qp_error(id);
-		break;
-	}
-}
-
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct evq_source *src;
@@ -293,7 +208,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	if (!src)
 		return -1;
 	ev = container_of(src, struct rcm_event, src);
-	on_take(ev);
+	if (ev->on_take)
+		ev->on_take(ev);
 	*event = &ev->base;
 	return 0;
 }

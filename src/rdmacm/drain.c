@@ -50,16 +50,16 @@ bool rcm_drain_begin(struct rcm_id *id)
 	if (!has_unpolled || !id->base.verbs || !id->local_qpn)
 		return false;
 	id->drain.looks = 0;
-	id->drain.waits = true;
+	id->before_event = rcm_drain_end; /* what comes later is no reason to leave DISCONNECTED out */
 	rcm_timer_set(&id->drain.timer, rcm_now(), look);
 	return true;
 }
 
 void rcm_drain_end(struct rcm_id *id)
 {
-	if (!id->drain.waits)
+	if (!id->before_event)
 		return;
-	id->drain.waits = false;
+	id->before_event = NULL;
 	rcm_timer_stop(&id->drain.timer);
 	rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }

@@ -80,7 +80,30 @@ static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *m
 	return id;
 }
 
-/* Post CONNECT_REQUEST, which counts as the listener's. */
+/*
+ * The program is about to see a request: it is out of the backlog. Of a synchronous listener, the
+ * new ID is a synchronous one; if that cannot be, the event's status says so.
+ */
+static void take_request(struct rcm_event *ev)
+{
+	const struct rcm_id *listener = ev->owner;
+	struct rcm_id *child = rcm_id_of(ev->base.id);
+	struct rcm_channel *ch = listener->sync ? rcm_channel_new() : NULL;
+
+	rcm_lock_take();
+	if (child->conn)
+		cm_conn_seen(child->conn);
+	if (child->sidr)
+		cm_sidr_seen(child->sidr);
+	if (ch) {
+		rcm_events_move(child, ch);
+		child->sync = true;
+	}
+	rcm_lock_drop();
+	ev->base.status = listener->sync && !ch ? -ENOMEM : 0;
+}
+
+/* Make CONNECT_REQUEST, which counts as the listener's. */
 static struct rcm_event *new_request(struct rcm_id *listener, struct rcm_id *child)
 {
 	struct rcm_event *ev = rcm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
@@ -89,7 +112,7 @@ static struct rcm_event *new_request(struct rcm_id *listener, struct rcm_id *chi
 		return NULL;
 	ev->base.id = &child->base;
 	ev->base.listen_id = &listener->base;
-	ev->on_take = RCM_TAKE_REQ;
+	ev->on_take = take_request;
 	return ev;
 }
 
@@ -177,6 +200,29 @@ static void on_sidr_req(struct cm_event *e) REQUIRES(rcm_lock)
 
 /* ---- answers ---- */
 
+/* Move the QP and confirm: the event becomes CONNECT_ERROR if that fails. */
+static void take_rep(struct rcm_event *ev)
+{
+	struct rcm_id *id = ev->owner;
+	int err = rcm_qp_connect(id);
+
+	rcm_lock_take();
+	if (!id->conn)
+		err = err ? err : -ENOTCONN;
+	else if (!err)
+		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
+	else
+		cm_reject(id->conn, rcm_now(), ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
+	if (!err)
+		rcm_again_served(id);
+	rcm_drive();
+	rcm_lock_drop();
+	ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
+	ev->base.status = err;
+	if (err)
+		rcm_qp_error(id);
+}
+
 static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(rcm_lock)
 {
 	struct rcm_event *ev = rcm_event_own(
@@ -185,7 +231,7 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 	if (!ev)
 		return;
 	if (id->base.qp)
-		ev->on_take = RCM_TAKE_REP;
+		ev->on_take = take_rep;
 	cm_mra(id->conn, rcm_now(), RCM_MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
 	/* No more than was offered, whatever the peer says. */
 	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
@@ -213,7 +259,7 @@ static void on_rej(struct rcm_id *id, const struct rocemu_cm_rej *rej) REQUIRES(
 	ev = rcm_event_own(id, RDMA_CM_EVENT_REJECTED, rej->reason);
 	if (!ev)
 		return;
-	ev->on_take = RCM_TAKE_ERROR;
+	ev->on_take = rcm_qp_error_on_take;
 	rcm_event_private(ev, false, rej->private_data, sizeof(rej->private_data));
 	rcm_event_post(ev);
 }

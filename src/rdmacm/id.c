@@ -83,7 +83,7 @@ void rcm_id_stop(struct rcm_id *id)
 	rcm_timer_stop(&id->retry);
 	rcm_timer_stop(&id->resolving.timer);
 	rcm_timer_stop(&id->drain.timer);
-	id->drain.waits = false;
+	id->before_event = NULL;
 	list_remove(&id->on_device);
 	if (rcm_core_has(id)) {
 		if (id->cml)
@@ -110,6 +110,28 @@ void rcm_id_free(struct rcm_id *id)
 	free(id);
 }
 
+/* Drop the events that wait, and wait until those that the program has are acknowledged. */
+static void drop_events(struct rcm_id *id) REQUIRES(rcm_lock)
+{
+	struct list taken = {&taken, &taken};
+
+	rcm_events_withdraw(id, &taken);
+	list_for_each_safe (n, tmp, &taken) {
+		struct rcm_event *ev = list_entry(n, struct rcm_event, node);
+		struct rcm_id *child = rcm_id_of(ev->base.id);
+
+		list_remove(n);
+		rcm_event_free(ev);
+		if (child == id)
+			continue;
+		/* A request that the program has never seen. */
+		rcm_id_stop(child);
+		drop_events(child);
+		rcm_id_free(child);
+	}
+	rcm_events_wait(id);
+}
+
 int rdma_destroy_id(struct rdma_cm_id *base)
 {
 	struct rcm_id *id;
@@ -121,7 +143,7 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 	rcm_groups_leave(id);
 	rcm_lock_take();
 	rcm_id_stop(id);
-	rcm_events_drop(id);
+	drop_events(id);
 	rcm_lock_drop();
 	rcm_id_free(id);
 	return 0;

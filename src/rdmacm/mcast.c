@@ -33,6 +33,24 @@ static struct rcm_group *find_group(struct rcm_id *id, const union ibv_gid *mgid
 	return NULL;
 }
 
+/* Attach the QP. When that fails, the event becomes MULTICAST_ERROR. */
+static void take_join(struct rcm_event *ev)
+{
+	struct ibv_qp *qp = ev->owner->base.qp;
+	struct rcm_group *g = ev->group;
+	int err = 0;
+
+	/* The program that leaves a group takes its events back first; so the group is there. */
+	if (!qp || g->send_only)
+		return;
+	err = rcm_verbs_err(ibv_attach_mcast(qp, &g->mgid, 0));
+	g->attached = !err;
+	if (err) {
+		ev->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
+		ev->base.status = err;
+	}
+}
+
 static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *ev)
 	REQUIRES(rcm_lock)
 {
@@ -45,7 +63,7 @@ static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *
 	ud->qp_num = RCM_MULTICAST_QPN;
 	ud->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
 	ev->group = g;
-	ev->on_take = RCM_TAKE_JOIN;
+	ev->on_take = take_join;
 	rcm_event_post(ev);
 }
 
@@ -107,22 +125,6 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 	err = join(rcm_id_of(id), attr->addr,
 		   attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(id));
-}
-
-void rcm_group_attach(struct rcm_id *id, struct rcm_event *ev)
-{
-	struct rcm_group *g = ev->group;
-	int err = 0;
-
-	/* The program that leaves a group takes its events back first; so the group is there. */
-	if (!id->base.qp || g->send_only)
-		return;
-	err = rcm_verbs_err(ibv_attach_mcast(id->base.qp, &g->mgid, 0));
-	g->attached = !err;
-	if (err) {
-		ev->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
-		ev->base.status = err;
-	}
 }
 
 static void detach(struct rcm_id *id, struct rcm_group *g)

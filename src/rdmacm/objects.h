@@ -149,24 +149,16 @@ struct rcm_channel {
 	struct evq q;
 };
 
-/** What is to be done when the program takes an event, before it sees it. */
-enum rcm_on_take {
-	RCM_TAKE_NOTHING,
-	RCM_TAKE_REQ,	/* the request is seen: out of the backlog */
-	RCM_TAKE_REP,	/* move the QP, confirm: ESTABLISHED or CONNECT_ERROR */
-	RCM_TAKE_ERROR, /* move the QP to ERR */
-	RCM_TAKE_JOIN,	/* attach the QP to the group */
-	RCM_TAKE_ADDR,	/* set the addresses that were waited for */
-};
-
 struct rcm_event {
 	struct rdma_cm_event base; /* first */
 	struct evq_source src;
 	struct list node; /* in owner->events, from post to ack */
 	struct rcm_id
 		*owner; /* whose it counts as: the listener for CONNECT_REQUEST, else base.id */
-	enum rcm_on_take on_take;
-	struct rcm_group *group; /* RCM_TAKE_JOIN */
+	/* Called when the program takes the event, before it sees it, without the lock; or NULL. The owner
+	 * cannot go meanwhile: the event is not acknowledged. */
+	void (*on_take)(struct rcm_event *ev);
+	struct rcm_group *group; /* of a multicast event */
 	bool own;		 /* in its owner's memory, not the heap's */
 	bool used;		 /* own: from the making to the acknowledgement */
 	uint8_t private_data[RCM_PRIVATE_MAX];
@@ -231,9 +223,9 @@ struct rcm_id {
 	/* DISCONNECTED waits for completions to be polled (drain.c). */
 	struct {
 		struct rcm_timer timer;
-		bool waits;
 		unsigned looks;
 	} drain;
+	void (*before_event)(struct rcm_id *id); /* called before the next event is posted; or NULL */
 	bool leaving;	    /* rdma_disconnect() was called */
 	uint32_t local_qpn; /* as the peer was told it; 0: not yet */
 	uint32_t psn; /* starting PSN of what we receive */
@@ -308,8 +300,10 @@ void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t l
 void rcm_event_post(struct rcm_event *ev) REQUIRES(rcm_lock);
 /** rcm_event_own() and post, without further data. */
 void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status) REQUIRES(rcm_lock);
-/** Drop what waits, and wait until what the program has is acknowledged. */
-void rcm_events_drop(struct rcm_id *id) REQUIRES(rcm_lock);
+/** Move the ID's events that the program has not taken to a list. */
+void rcm_events_withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock);
+/** Wait until those that it has taken are acknowledged. */
+void rcm_events_wait(struct rcm_id *id) REQUIRES(rcm_lock);
 /** Drop the events of a multicast group that wait; those that the program has are waited for. */
 void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group) REQUIRES(rcm_lock);
 /** Move what waits to another channel; before, wait until what the program has is acknowledged. */
@@ -365,8 +359,6 @@ int rcm_addr_route(const struct sockaddr *dst, const struct sockaddr *from,
 
 /* resolve.c */
 int rcm_bind(struct rcm_id *id, const struct sockaddr *sa) EXCLUDES(rcm_lock);
-/** On taking ADDR_RESOLVED or ADDR_ERROR of an ID that waited for a neighbour. */
-void rcm_take_address(struct rcm_id *id, int err) EXCLUDES(rcm_lock);
 /** Like rdma_resolve_route(), without waiting. -errno. */
 int rcm_resolve_route(struct rcm_id *id) EXCLUDES(rcm_lock);
 
@@ -374,13 +366,13 @@ int rcm_resolve_route(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Move the ID's QP (if it has one) to RTR and RTS for its connection. Lock not held. */
 int rcm_qp_connect(struct rcm_id *id) EXCLUDES(rcm_lock);
 void rcm_qp_error(struct rcm_id *id) EXCLUDES(rcm_lock);
+/** The same for on_take of the ID's events. */
+void rcm_qp_error_on_take(struct rcm_event *ev) EXCLUDES(rcm_lock);
 /** An AV towards gid on the ID's port. */
 void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
 		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit);
 
 /* mcast.c */
-/** On taking MULTICAST_JOIN: attach the QP. When that fails, the event becomes MULTICAST_ERROR. */
-void rcm_group_attach(struct rcm_id *id, struct rcm_event *ev) EXCLUDES(rcm_lock);
 /** The ID's QP goes: detach it from its groups. */
 void rcm_groups_detach(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Leave all groups. */

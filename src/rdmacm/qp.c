@@ -210,6 +210,11 @@ void rcm_qp_error(struct rcm_id *id)
 		ibv_modify_qp(id->base.qp, &attr, IBV_QP_STATE);
 }
 
+void rcm_qp_error_on_take(struct rcm_event *ev)
+{
+	rcm_qp_error(ev->owner);
+}
+
 static int ready_qp(struct rcm_id *id, struct ibv_qp *qp)
 {
 	int err = modify(id, qp, IBV_QPS_INIT);

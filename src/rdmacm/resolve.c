@@ -258,10 +258,12 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
-void rcm_take_address(struct rcm_id *id, int err)
+static void take_address(struct rcm_event *ev)
 {
+	struct rcm_id *id = ev->owner;
+
 	rcm_lock_take();
-	if (err)
+	if (ev->base.status)
 		id->state = id->bound ? RCM_BOUND : RCM_IDLE;
 	else if (!id->removed)
 		set_resolved(id, (struct sockaddr *)&id->resolving.to, &id->resolving.from);
@@ -276,7 +278,7 @@ static void report(struct rcm_id *id, int err) REQUIRES(rcm_lock)
 
 	if (!ev)
 		return;
-	ev->on_take = RCM_TAKE_ADDR;
+	ev->on_take = take_address;
 	rcm_event_post(ev);
 }
 

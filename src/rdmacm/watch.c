@@ -170,7 +170,7 @@ static void tell_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 		ev = rcm_event_own(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 		if (!ev)
 			continue;
-		ev->on_take = RCM_TAKE_ERROR;
+		ev->on_take = rcm_qp_error_on_take;
 		rcm_event_post(ev);
 	}
 	rcm_core_close(d);

@@ -232,12 +232,6 @@ void rcm_watch_id(struct rcm_id *id)
 	(void)id;
 }
 
-void rcm_take_address(struct rcm_id *id, int err)
-{
-	(void)id;
-	(void)err;
-}
-
 void rcm_watch_network(void)
 {
 }
@@ -267,6 +261,11 @@ void rcm_qp_error(struct rcm_id *id)
 	FUZZ_CHECK(!rcm_lock.held);
 }
 
+void rcm_qp_error_on_take(struct rcm_event *ev)
+{
+	rcm_qp_error(ev->owner);
+}
+
 void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
 		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit)
 {
@@ -275,12 +274,6 @@ void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct r
 		.grh = {.flow_label = flow_label, .traffic_class = tclass, .hop_limit = hop_limit},
 		.is_global = 1};
 	memcpy(ah->grh.dgid.raw, gid->raw, sizeof(gid->raw));
-}
-
-void rcm_group_attach(struct rcm_id *id, struct rcm_event *ev)
-{
-	(void)id;
-	(void)ev;
 }
 
 void rcm_groups_leave(struct rcm_id *id)
