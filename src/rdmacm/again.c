@@ -58,7 +58,7 @@ void rcm_again_served(const struct rcm_id *id)
 static void retry(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
 	struct rcm_id *id = container_of(t, struct rcm_id, retry);
-	int err = rcm_request_again(id);
+	int err = rcm_request_send_again(id);
 
 	if (err)
 		rcm_post(id, RDMA_CM_EVENT_CONNECT_ERROR, err);

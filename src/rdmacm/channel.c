@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "rdmacm/objects.h"
+#include "rdmacm/private.h"
 
 struct rcm_channel *rcm_channel_new(void)
 {

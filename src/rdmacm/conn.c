@@ -5,11 +5,7 @@
 #include <string.h>
 
 #include "rdmacm/objects.h"
-
-static bool is_ud(const struct rcm_id *id)
-{
-	return id->base.qp_type == IBV_QPT_UD;
-}
+#include "rdmacm/private.h"
 
 /* Does the ID have something of the CM that still exists? */
 static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
@@ -100,9 +96,9 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
 {
 	if (!id->local.dev || (p && p->private_data_len && !p->private_data))
 		return -EINVAL;
-	if (!id->base.qp && !p && !is_ud(id))
+	if (!id->base.qp && !p && !rcm_id_is_ud(id))
 		return -EINVAL; /* whose QP? */
-	if (!p || is_ud(id))
+	if (!p || rcm_id_is_ud(id))
 		return 0;
 	if (p->responder_resources != RDMA_MAX_RESP_RES &&
 	    p->responder_resources > id->local.dev->max_responder_resources)
@@ -111,178 +107,6 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
 	    p->initiator_depth > id->local.dev->max_initiator_depth)
 		return -EINVAL;
 	return 0;
-}
-
-static uint64_t service_id(const struct rcm_id *id)
-{
-	return rcm_addr_service(id->base.ps, &id->base.route.addr.dst_addr);
-}
-
-/*
- * The private data of a REQ or SIDR_REQ: who asks, what rdma_create_ep() was given, the program's.
- * A service outside those of annex A11, which only AF_IB can name, is not told who asks.
- */
-static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size_t max)
-{
-	const struct rdma_addr *a = &id->base.route.addr;
-	struct rocemu_cma cma = {
-		.ip_version = rocemu_gid_is_ipv4(&id->local.gid) ? 4 : 6,
-		.sport = rcm_addr_port(&a->src_addr),
-	};
-	size_t header = rocemu_cm_service_is_ip(service_id(id)) ? ROCEMU_CMA_LEN : 0;
-	size_t user = p && p->private_data ? p->private_data_len : 0;
-	uint8_t *to = id->request_data;
-
-	if (header + id->connect_len + user > max)
-		return -EINVAL;
-	rcm_addr_to_gid(&a->src_addr, &cma.src);
-	rcm_addr_to_gid(&a->dst_addr, &cma.dst);
-	if (header)
-		to += rocemu_cma_encode(&cma, to);
-	if (id->connect_len)
-		memcpy(to, id->connect, id->connect_len);
-	to += id->connect_len;
-	if (user)
-		memcpy(to, p->private_data, user);
-	id->request_len = (size_t)(to - id->request_data) + user;
-	return 0;
-}
-
-static struct cm_addr mad_addr(const struct rcm_id *id)
-{
-	struct cm_addr a = {
-		.src = id->local.gid,
-		.hop_limit = RCM_HOP_LIMIT,
-		.tclass = id->tos,
-		.sgid_index = id->local.sgid_index,
-	};
-
-	rcm_addr_to_gid(&id->base.route.addr.dst_addr, &a.dst);
-	return a;
-}
-
-/* What the kernel's rdma_cm makes of the ports: both directions then have one UDP source port. */
-static uint32_t flow_label(const struct rcm_id *id)
-{
-	const struct rdma_addr *a = &id->base.route.addr;
-
-	return (rcm_addr_port(&a->src_addr) * 31u + rcm_addr_port(&a->dst_addr)) & 0xfffff;
-}
-
-static void fill_transport(const struct rcm_id *id, struct rocemu_cm_req *req)
-{
-	switch (id->base.qp_type) {
-	case IBV_QPT_UC:
-		req->transport = ROCEMU_CM_UC;
-		break;
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
-		req->transport = ROCEMU_CM_EXTENDED;
-		req->extended_transport = ROCEMU_CM_EXTENDED_XRC;
-		break;
-	default:
-		req->transport = ROCEMU_CM_RC;
-		break;
-	}
-}
-
-static void fill_req(struct rcm_id *id, const struct rdma_conn_param *param,
-		     struct rocemu_cm_req *req) REQUIRES(rcm_lock)
-{
-	cm_req_init(req);
-	fill_transport(id, req);
-	req->ece.vendor_id = id->local_ece.vendor_id;
-	req->ece.options = id->local_ece.options;
-	req->service_id = service_id(id);
-	id->local_qpn = req->local_qpn = id->base.qp ? id->base.qp->qp_num : param->qp_num;
-	req->srq = id->base.qp ? id->base.qp->srq != NULL : param->srq;
-	req->responder_resources = id->responder_resources;
-	req->initiator_depth = id->initiator_depth;
-	req->flow_control = param && param->flow_control;
-	req->retry_count = id->retry_count;
-	req->rnr_retry_count = id->rnr_retry_count;
-	req->starting_psn = id->psn;
-	req->path_mtu = id->path_rec.mtu;
-	req->primary.local_gid = id->local.gid;
-	rcm_addr_to_gid(&id->base.route.addr.dst_addr, &req->primary.remote_gid);
-	req->primary.flow_label = flow_label(id);
-	req->primary.tclass = id->tos;
-	req->primary.hop_limit = RCM_HOP_LIMIT;
-	req->primary.ack_timeout = id->ack_timeout_set
-					   ? id->ack_timeout
-					   : (uint8_t)(id->path_rec.packet_life_time + 1);
-}
-
-static int send_req(struct rcm_id *id, const struct rocemu_cm_req *req) REQUIRES(rcm_lock)
-{
-	struct cm_connect_param p = {
-		.req = *req,
-		.addr = mad_addr(id),
-		.private_data = id->request_data,
-		.private_data_len = id->request_len,
-		.user = id,
-	};
-
-	return cm_connect(rcm_core_cm(), rcm_now(), &p, &id->conn);
-}
-
-static int connect_qp(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
-{
-	const struct rcm_device *dev = id->local.dev;
-	struct rocemu_cm_req req;
-	int err = request_data(id, param, ROCEMU_CM_REQ_PRIVATE_LEN);
-
-	if (err)
-		return err;
-	id->responder_resources = param && param->responder_resources != RDMA_MAX_RESP_RES
-					  ? param->responder_resources
-					  : dev->max_responder_resources;
-	id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
-				      ? param->initiator_depth
-				      : dev->max_initiator_depth;
-	id->retry_count = param ? MIN(param->retry_count, 7) : 7;
-	id->rnr_retry_count = param ? MIN(param->rnr_retry_count, 7) : 7;
-	id->psn = rcm_random() & ROCEMU_PSN_MASK;
-	fill_req(id, param, &req);
-	return send_req(id, &req);
-}
-
-static int send_sidr_req(struct rcm_id *id) REQUIRES(rcm_lock)
-{
-	struct cm_sidr_param p = {
-		.service_id = service_id(id),
-		.pkey = 0xffff,
-		.timeout = CM_DEFAULT_TIMEOUT,
-		.retries = CM_DEFAULT_RETRIES,
-		.addr = mad_addr(id),
-		.private_data = id->request_data,
-		.private_data_len = id->request_len,
-		.user = id,
-	};
-
-	return cm_sidr_request(rcm_core_cm(), rcm_now(), &p, &id->sidr);
-}
-
-static int lookup_ud(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
-{
-	int err = request_data(id, param, ROCEMU_CM_SIDR_REQ_PRIVATE_LEN);
-
-	return err ? err : send_sidr_req(id);
-}
-
-int rcm_request_again(struct rcm_id *id)
-{
-	struct rocemu_cm_req req;
-
-	if (id->sidr) {
-		cm_sidr_destroy(id->sidr, rcm_now());
-		id->sidr = NULL;
-		return send_sidr_req(id);
-	}
-	req = *cm_conn_req(id->conn);
-	cm_conn_destroy(id->conn, rcm_now());
-	id->conn = NULL;
-	return send_req(id, &req);
 }
 
 int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
@@ -302,11 +126,11 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
-	err = id->removed ? -ENODEV : rcm_core_start(id, id->local.dev->guid);
+	err = id->removed ? -ENODEV : rcm_core_has(id) ? 0 : -EINVAL;
 	if (!err)
 		err = rcm_core_open_all(&id->local, 1);
 	if (!err)
-		err = is_ud(id) ? lookup_ud(id, param) : connect_qp(id, param);
+		err = rcm_request_send(id, param);
 	if (!err) {
 		id->state = RCM_CONNECT;
 		id->connect_len = 0;
@@ -437,7 +261,7 @@ int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	err = check_param(id, param);
 	if (err)
 		return rcm_ret(err);
-	if (is_ud(id))
+	if (rcm_id_is_ud(id))
 		return rcm_ret(accept_ud(id, param));
 	err = accept_qp(id, param);
 	return err ? rcm_ret(err) : rcm_complete(id);

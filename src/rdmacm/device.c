@@ -200,6 +200,21 @@ out:
 	return err;
 }
 
+void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, uint8_t tclass,
+		  struct ibv_ah_attr *ah)
+{
+	*ah = (struct ibv_ah_attr){
+		.is_global = 1,
+		.port_num = local->port_num,
+		.grh = {
+			.sgid_index = local->sgid_index,
+			.traffic_class = tclass,
+			.hop_limit = RCM_HOP_LIMIT,
+		},
+	};
+	memcpy(ah->grh.dgid.raw, gid->raw, 16);
+}
+
 struct wanted {
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* 0: any */

@@ -279,7 +279,7 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 	if (!ev)
 		return;
 	rcm_again_served(id);
-	rcm_fill_ah(id, &ev->base.param.ud.ah_attr, &a->dst, 0, id->tos, RCM_HOP_LIMIT);
+	rcm_local_ah(&id->local, &a->dst, id->tos, &ev->base.param.ud.ah_attr);
 	ev->base.param.ud.qp_num = rep->qpn;
 	ev->base.param.ud.qkey = rep->qkey;
 	rcm_event_private(ev, true, rep->private_data, sizeof(rep->private_data));

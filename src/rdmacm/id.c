@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rdmacm/objects.h"
+#include "rdmacm/private.h"
 
 struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context)
 {

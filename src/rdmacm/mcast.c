@@ -59,7 +59,7 @@ static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *
 
 	memcpy(gid.raw, g->mgid.raw, sizeof(gid.raw));
 	ud->private_data = g->context;
-	rcm_fill_ah(id, &ud->ah_attr, &gid, 0, id->tos, RCM_HOP_LIMIT);
+	rcm_local_ah(&id->local, &gid, id->tos, &ud->ah_attr);
 	ud->qp_num = RCM_MULTICAST_QPN;
 	ud->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
 	ev->group = g;
@@ -76,7 +76,7 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 
 	if (!group_gid(addr, &mgid))
 		return -EINVAL;
-	if (id->base.qp_type != IBV_QPT_UD || !id->local.dev || id->state == RCM_LISTEN)
+	if (!rcm_id_is_ud(id) || !id->local.dev || id->state == RCM_LISTEN)
 		return -EINVAL;
 	g = calloc(1, sizeof(*g));
 	ev = rcm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);

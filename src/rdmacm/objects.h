@@ -98,6 +98,9 @@ struct rcm_local {
 	unsigned changes;  /* the device's, when this was found out */
 };
 
+/** An AV from the address towards gid. */
+void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, uint8_t tclass,
+		  struct ibv_ah_attr *ah);
 /**
  * Find the device that has an address (port and wildcards do not count).
  * @return 0, -ENODEV: no device has it; -EADDRNOTAVAIL: it is not this host's; or what opening a
@@ -258,14 +261,15 @@ static inline struct rcm_id *rcm_id_of(struct rdma_cm_id *id)
 	return container_of(id, struct rcm_id, base);
 }
 
+static inline bool rcm_id_is_ud(const struct rcm_id *id)
+{
+	return id->base.qp_type == IBV_QPT_UD;
+}
+
 static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *ch)
 {
 	return container_of(ch, struct rcm_channel, base);
 }
-
-/* fault.c */
-/** A call begins: 0, or the -errno with which it is to fail on purpose. Lock not held. */
-int rcm_fault(enum fault_verb verb);
 
 /** -errno to the API's convention; 0 stays. */
 static inline int rcm_ret(int err)
@@ -368,9 +372,6 @@ int rcm_qp_connect(struct rcm_id *id) EXCLUDES(rcm_lock);
 void rcm_qp_error(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** The same for on_take of the ID's events. */
 void rcm_qp_error_on_take(struct rcm_event *ev) EXCLUDES(rcm_lock);
-/** An AV towards gid on the ID's port. */
-void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
-		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit);
 
 /* mcast.c */
 /** The ID's QP goes: detach it from its groups. */
@@ -378,10 +379,11 @@ void rcm_groups_detach(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Leave all groups. */
 void rcm_groups_leave(struct rcm_id *id) EXCLUDES(rcm_lock);
 
-/* conn.c */
-/** Send the REQ or SIDR_REQ of rdma_connect() once more, in the place of the one that was refused.
- * -errno. */
-int rcm_request_again(struct rcm_id *id) REQUIRES(rcm_lock);
+/* request.c */
+/** Send the REQ or SIDR_REQ of rdma_connect(). -errno. */
+int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock);
+/** Once more, in the place of the one that was refused. -errno. */
+int rcm_request_send_again(struct rcm_id *id) REQUIRES(rcm_lock);
 
 /* neigh.c */
 /** Does somebody have an IP address, or need not be asked for? If not, asks for him. */

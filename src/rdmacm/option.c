@@ -17,7 +17,7 @@ static int set_ack_timeout(struct rcm_id *id, const void *value)
 	enum { ACK_TIMEOUT_MAX = 31 };
 	uint8_t timeout = *(const uint8_t *)value;
 
-	if (timeout > ACK_TIMEOUT_MAX || id->base.qp_type == IBV_QPT_UD)
+	if (timeout > ACK_TIMEOUT_MAX || rcm_id_is_ud(id))
 		return -EINVAL;
 	id->ack_timeout = timeout;
 	id->ack_timeout_set = true;

@@ -2,6 +2,7 @@
 #include "rdmacm/private.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 
 rcm_private_fn *rcm_private_function(const char *name)
 {
@@ -13,4 +14,19 @@ rcm_private_fn *rcm_private_function(const char *name)
 	} symbol = {verbs ? dlvsym(verbs, name, PRIVATE_VERSION) : NULL};
 
 	return symbol.function;
+}
+
+static private_fault_fn *fault_of; /* NULL: under another libibverbs there are no such faults */
+
+static void find_fault(void)
+{
+	fault_of = (private_fault_fn *)rcm_private_function(PRIVATE_FAULT);
+}
+
+int rcm_fault(enum fault_verb verb)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, find_fault);
+	return fault_of ? fault_of(verb) : 0;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rdmacm/objects.h"
+#include "rdmacm/private.h"
 
 static void destroy_cqs(struct rdma_cm_id *id)
 {
@@ -53,29 +54,12 @@ static int create_cqs(struct rdma_cm_id *id, uint32_t send_size, uint32_t recv_s
 
 /* ---- attributes ---- */
 
-void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
-		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit)
-{
-	*ah = (struct ibv_ah_attr){
-		.is_global = 1,
-		.port_num = id->local.port_num,
-		.grh =
-			{
-				.sgid_index = id->local.sgid_index,
-				.flow_label = flow_label,
-				.traffic_class = tclass,
-				.hop_limit = hop_limit,
-			},
-	};
-	memcpy(ah->grh.dgid.raw, gid->raw, 16);
-}
-
 static void init_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask)
 {
 	a->pkey_index = 0;
 	a->port_num = id->local.port_num;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
-	if (id->base.qp_type == IBV_QPT_UD) {
+	if (rcm_id_is_ud(id)) {
 		a->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
 		*mask |= IBV_QP_QKEY;
 		return;
@@ -102,9 +86,10 @@ static int rtr_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) R
 
 	if (active && !cm_conn_rep(id->conn)->local_comm_id)
 		return -EINVAL;
-	rcm_fill_ah(id, &a->ah_attr, &cm_conn_addr(id->conn)->dst, req->primary.flow_label,
-		    req->primary.tclass,
-		    req->primary.hop_limit ? req->primary.hop_limit : RCM_HOP_LIMIT);
+	rcm_local_ah(&id->local, &cm_conn_addr(id->conn)->dst, req->primary.tclass, &a->ah_attr);
+	a->ah_attr.grh.flow_label = req->primary.flow_label;
+	if (req->primary.hop_limit)
+		a->ah_attr.grh.hop_limit = req->primary.hop_limit;
 	a->path_mtu = (enum ibv_mtu)req->path_mtu;
 	a->dest_qp_num = active ? cm_conn_rep(id->conn)->local_qpn : req->local_qpn;
 	a->rq_psn = id->psn;
@@ -157,7 +142,7 @@ static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDE
 		err = -EINVAL;
 	else if (state == IBV_QPS_INIT)
 		init_attr(id, a, mask);
-	else if (id->base.qp_type == IBV_QPT_UD && (state == IBV_QPS_RTR || state == IBV_QPS_RTS)) {
+	else if (rcm_id_is_ud(id) && (state == IBV_QPS_RTR || state == IBV_QPS_RTS)) {
 		a->sq_psn = 0;
 		*mask = IBV_QP_STATE | (state == IBV_QPS_RTS ? IBV_QP_SQ_PSN : 0);
 	} else if (state == IBV_QPS_RTR && has_conn(id))
@@ -219,7 +204,7 @@ static int ready_qp(struct rcm_id *id, struct ibv_qp *qp)
 {
 	int err = modify(id, qp, IBV_QPS_INIT);
 
-	if (err || id->base.qp_type != IBV_QPT_UD)
+	if (err || !rcm_id_is_ud(id))
 		return err;
 	err = modify(id, qp, IBV_QPS_RTR);
 	return err ? err : modify(id, qp, IBV_QPS_RTS);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "rdmacm/objects.h"
+#include "rdmacm/private.h"
 
 #define PAUSE_FIRST_NS 200000u /* until a neighbour is looked for again; then twice as long each time */
 #define PAUSE_MAX_NS   20000000u

@@ -155,13 +155,6 @@ void rcm_core_join(struct rcm_id *id)
 	id->generation = 1;
 }
 
-int rcm_core_start(struct rcm_id *id, uint64_t guid)
-{
-	(void)guid;
-	rcm_core_join(id);
-	return 0;
-}
-
 void rcm_drive(void)
 {
 	struct rocemu_cm_msg m;
@@ -266,13 +259,11 @@ void rcm_qp_error_on_take(struct rcm_event *ev)
 	rcm_qp_error(ev->owner);
 }
 
-void rcm_fill_ah(const struct rcm_id *id, struct ibv_ah_attr *ah, const struct rocemu_gid *gid,
-		 uint32_t flow_label, uint8_t tclass, uint8_t hop_limit)
+void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, uint8_t tclass,
+		  struct ibv_ah_attr *ah)
 {
-	(void)id;
-	*ah = (struct ibv_ah_attr){
-		.grh = {.flow_label = flow_label, .traffic_class = tclass, .hop_limit = hop_limit},
-		.is_global = 1};
+	(void)local;
+	*ah = (struct ibv_ah_attr){.grh = {.traffic_class = tclass}, .is_global = 1};
 	memcpy(ah->grh.dgid.raw, gid->raw, sizeof(gid->raw));
 }
 

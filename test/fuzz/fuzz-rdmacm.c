@@ -307,6 +307,7 @@ static void connect_to(struct fuzz *f)
 	rcm_addr_make(&base->route.addr.dst_addr, listeners[which].family,
 		      ipv6 ? &fuzz_peer6 : &fuzz_peer4, service(which), 0);
 	id->state = RCM_ROUTE_RESOLVED;
+	id->generation = 1;
 	if (what & 128)
 		base->qp = fuzz_core_qp();
 	FUZZ_CHECK(rdma_connect(base, &param) == 0);
