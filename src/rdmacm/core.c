@@ -42,6 +42,7 @@ static struct {
 	bool polled_out;       /* it watches for room there, too */
 	rocemu_ns_t armed;     /* what timer_fd is set to */
 	bool driving;
+	const struct rcm_core_ops *ops;
 	struct rng rng;
 } core = {.generation = 1};
 
@@ -157,7 +158,7 @@ void rcm_drive(void)
 				send_mad(&mads[i]);
 		while (cm_next_event(core.cm, &ev)) {
 			more = true;
-			rcm_handle(&ev);
+			core.ops->cm_event(&ev);
 		}
 	}
 	set_exits();
@@ -212,16 +213,18 @@ enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 5000 };
 static void *run(void *arg)
 {
 	unsigned generation = (unsigned)(uintptr_t)arg;
+	const struct rcm_core_ops *ops;
 	int pause = PAUSE_FIRST_MS;
 	uint64_t n;
 
 	rcm_lock_take();
+	ops = core.ops;
 	while (core.running && core.generation == generation) {
 		struct pollfd p[4] = {
 			{.fd = agent_gsi_fd(core.client), .events = POLLIN},
 			{.fd = core.timer_fd, .events = POLLIN},
 			{.fd = core.wake_fd, .events = POLLIN},
-			{.fd = rcm_watch_fd(), .events = POLLIN},
+			{.fd = rcm_device_events_fd(), .events = POLLIN},
 		};
 
 		core.polled_fd = p[0].fd;
@@ -231,7 +234,7 @@ static void *run(void *arg)
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), p[0].fd < 0 ? pause : -1);
 		if (p[2].revents || p[3].revents)
-			rcm_watch_look();
+			ops->look();
 		rcm_lock_take();
 		if ((p[2].revents && read(core.wake_fd, &n, sizeof(n)) < 0) ||
 		    (p[1].revents && read(core.timer_fd, &n, sizeof(n)) < 0))
@@ -316,15 +319,17 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 	return err;
 }
 
-int rcm_core_start(struct rcm_id *id, uint64_t guid)
+int rcm_core_start(struct rcm_id *id, uint64_t guid, const struct rcm_core_ops *ops)
 {
 	int err = 0;
 
 	/* Of a parent process: what it had there is not ours. */
 	if (id->generation && id->generation != core.generation)
 		return -EINVAL;
-	if (!core.running)
+	if (!core.running) {
+		core.ops = ops;
 		err = start(guid);
+	}
 	if (!err)
 		rcm_core_join(id);
 	return err;

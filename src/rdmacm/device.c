@@ -6,11 +6,14 @@
  */
 #include <endian.h>
 #include <fcntl.h>
+#include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include "base/log.h"
 #include "base/syssocket.h"
 #include "rdmacm/objects.h"
 #include "rdmacm/private.h"
@@ -18,6 +21,8 @@
 /* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct list devices = {&devices, &devices};
+
+static atomic_int events_fd = -1; /* made once; readable when a device has events */
 
 enum { GIDS_MAX = 1024 }; /* entries of a GID table that are looked at */
 
@@ -77,6 +82,42 @@ static struct ibv_device **list_all(void)
 	return devices_of ? devices_of() : ibv_get_device_list(NULL);
 }
 
+int rcm_device_events_fd(void)
+{
+	int none = -1, fd = atomic_load(&events_fd), made;
+
+	if (fd >= 0)
+		return fd;
+	made = epoll_create1(EPOLL_CLOEXEC);
+	if (made < 0 || atomic_compare_exchange_strong(&events_fd, &none, made))
+		return made;
+	close(made); /* another thread was quicker */
+	return none;
+}
+
+/* A second context: the events of the first are the program's to read. */
+static void open_events(struct rcm_device *d)
+{
+	struct epoll_event want = {.events = EPOLLIN};
+	struct ibv_context *c = ibv_open_device(d->verbs->device);
+	int flags;
+
+	if (!c) {
+		log_info("%s: its removal will not be seen: %s",
+			 ibv_get_device_name(d->verbs->device), strerror(errno));
+		return;
+	}
+	flags = fcntl(c->async_fd, F_GETFL);
+	if (fcntl(c->async_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
+	    epoll_ctl(rcm_device_events_fd(), EPOLL_CTL_ADD, c->async_fd, &want) < 0) {
+		log_info("%s: its removal will not be seen: %s",
+			 ibv_get_device_name(d->verbs->device), strerror(errno));
+		ibv_close_device(c);
+		return;
+	}
+	d->events = c;
+}
+
 /* -errno; -ENODEV: not a device of ours */
 static int open_device(struct ibv_device *device, struct rcm_device **out)
 {
@@ -114,7 +155,7 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 		return err;
 	}
 	list_init(&d->ids);
-	rcm_watch_device(d);
+	open_events(d);
 	list_append(&devices, &d->node);
 	*out = d;
 	return 0;
@@ -127,7 +168,7 @@ typedef bool address_fn(const struct rcm_local *local, void *user);
 static bool each_gid(struct rcm_device *d, struct ibv_gid_entry *entries, address_fn *fn,
 		     void *user)
 {
-	unsigned changes = atomic_load(&d->changes); /* before: see rcm_watch_id() */
+	unsigned changes = atomic_load(&d->changes); /* before: see rcm_id_set_local() */
 	ssize_t n = ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0);
 
 	for (ssize_t i = 0; i < n; i++) {
@@ -388,6 +429,10 @@ void rcm_device_forget(void)
 	/* What they hold is the parent's: leaked. */
 	list_init(&devices);
 	pthread_mutex_init(&devices_lock, NULL);
+	/* The descriptors of its contexts are in it. */
+	if (events_fd >= 0)
+		close(events_fd);
+	events_fd = -1;
 }
 
 struct ibv_context **rdma_get_devices(int *num_devices)

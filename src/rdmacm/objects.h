@@ -79,7 +79,7 @@ struct rcm_device {
 	unsigned ifindex; /* of its interface; 0: not known */
 	uint8_t max_responder_resources, max_initiator_depth;
 	/* Of watch.c: */
-	struct ibv_context *watch; /* owned: a second one, for its events; or NULL */
+	struct ibv_context *events; /* owned: a second one, for its events; or NULL */
 	struct list ids;	   /* rcm_id.on_device; guarded by the lock */
 	atomic_uint changes;	   /* how often something of it has changed */
 	atomic_bool look_again;	   /* an ID came while something changed */
@@ -127,19 +127,15 @@ int rcm_device_table(struct rcm_device *dev, struct rcm_local **out);
 struct rcm_device *rcm_device_next(struct rcm_device *after);
 /** The device's default XRC domain. NULL with errno. */
 struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev);
+/** Readable when a device has changed. -1: there is none. */
+int rcm_device_events_fd(void);
 /** In a forked child: devices were the parent's. */
 void rcm_device_forget(void);
 
 /* ---- what becomes of them (watch.c) ---- */
 
-/** Readable when something has changed: for the core's thread, which then calls rcm_watch_look().
- * -1: none. */
-int rcm_watch_fd(void);
+/** Devices or the network have changed: report it to the IDs that it concerns. */
 void rcm_watch_look(void) EXCLUDES(rcm_lock);
-/** Watch a device that was opened; errors are said in the log. */
-void rcm_watch_device(struct rcm_device *dev);
-/** The ID is on a device now (id->local): it is told when that goes. */
-void rcm_watch_id(struct rcm_id *id) REQUIRES(rcm_lock);
 /** From now on QP 1 of addresses that come is opened too, since a wildcard listens. */
 void rcm_watch_network(void) REQUIRES(rcm_lock);
 /** In a forked child. */
@@ -410,9 +406,20 @@ void rcm_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock);
 
 /* ---- core.c ---- */
 
+/** What the core calls; its files are above it. */
+struct rcm_core_ops {
+	/** Act on an event of the connection manager. Under the lock. */
+	void (*cm_event)(struct cm_event *ev);
+	/** Devices have changed, or rcm_core_wake() was called. On the thread, without the lock. */
+	void (*look)(void);
+};
+
 /** Start CM, agent connection and thread if need be, for an ID. guid: see rcm_device_guid().
  * @return 0 or -errno, with a line on stderr. */
-int rcm_core_start(struct rcm_id *id, uint64_t guid) REQUIRES(rcm_lock);
+int rcm_core_start(struct rcm_id *id, uint64_t guid, const struct rcm_core_ops *ops)
+	REQUIRES(rcm_lock);
+/** start.c: the same, with the ops. */
+int rcm_start(struct rcm_id *id, uint64_t guid) REQUIRES(rcm_lock);
 /** Does what the ID has of CM and agent still exist? Not in a process forked since. */
 bool rcm_core_has(const struct rcm_id *id) REQUIRES(rcm_lock);
 /** The ID is about to have something of the running core. */
@@ -431,7 +438,7 @@ void rcm_core_open_new(const struct rcm_local *locals, int n) REQUIRES(rcm_lock)
 bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local) REQUIRES(rcm_lock);
 /** A device is gone: its addresses are not opened any more. */
 void rcm_core_close(const struct rcm_device *dev) REQUIRES(rcm_lock);
-/** Have the thread look around, in rcm_watch_look(), too. */
+/** Have the thread look around. */
 void rcm_core_wake(void) REQUIRES(rcm_lock);
 /** Take a service ID, or any of its port space when its port is 0, at an IP address or wildcard;
  * listen on it; give it back. -errno. */

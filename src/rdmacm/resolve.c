@@ -115,7 +115,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 		local = NULL;
 	guid = rcm_device_guid();
 	rcm_lock_take();
-	err = rcm_core_start(id, guid);
+	err = rcm_start(id, guid);
 	if (!err)
 		err = take_port(id, ip, local, &service_id);
 	if (!err)
@@ -339,7 +339,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	guid = rcm_device_guid();
 	rcm_lock_take();
 	/* From here on the core's thread tells what becomes of the device. */
-	err = id->removed ? -ENODEV : rcm_core_start(id, guid);
+	err = id->removed ? -ENODEV : rcm_start(id, guid);
 	if (!err)
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 	if (!err && known) {

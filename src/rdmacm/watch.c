@@ -7,68 +7,22 @@
  * second time, for its events alone; that context's queue is read by the connection manager's
  * thread. That interfaces have come, which no device can tell, the kernel does.
  */
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include "base/log.h"
 #include "engine/timed-faults.h"
 #include "netdev/netmon.h"
 #include "rdmacm/objects.h"
 
-/* Readable when a device has events. Made once a process, under devices' lock or before there are
- * any. */
-static int epoll_fd = -1;
-static pthread_mutex_t epoll_lock = PTHREAD_MUTEX_INITIALIZER;
-
 static bool following; /* listens to the network; guarded by rcm_lock */
 static atomic_bool network_changed;
 
-int rcm_watch_fd(void)
-{
-	int fd;
-
-	pthread_mutex_lock(&epoll_lock);
-	if (epoll_fd < 0)
-		epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	fd = epoll_fd;
-	pthread_mutex_unlock(&epoll_lock);
-	return fd;
-}
-
 void rcm_watch_forget(void)
 {
-	/* The parent's; its contexts' descriptors are in it. */
-	if (epoll_fd >= 0)
-		close(epoll_fd);
-	epoll_fd = -1;
-	pthread_mutex_init(&epoll_lock, NULL);
 	following = false;
 	atomic_store(&network_changed, false);
-}
-
-void rcm_watch_device(struct rcm_device *d)
-{
-	struct epoll_event want = {.events = EPOLLIN};
-	struct ibv_context *c = ibv_open_device(d->verbs->device);
-	int flags;
-
-	if (!c) {
-		log_info("%s: its removal will not be seen: %s",
-			 ibv_get_device_name(d->verbs->device), strerror(errno));
-		return;
-	}
-	flags = fcntl(c->async_fd, F_GETFL);
-	if (fcntl(c->async_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    epoll_ctl(rcm_watch_fd(), EPOLL_CTL_ADD, c->async_fd, &want) < 0) {
-		log_info("%s: its removal will not be seen: %s",
-			 ibv_get_device_name(d->verbs->device), strerror(errno));
-		ibv_close_device(c);
-		return;
-	}
-	d->watch = c;
 }
 
 /* ---- addresses that come ---- */
@@ -186,7 +140,7 @@ static bool drain(struct rcm_device *d, bool *fatal)
 	bool any = false;
 
 	*fatal = false;
-	while (d->watch && ibv_get_async_event(d->watch, &ev) == 0) {
+	while (d->events && ibv_get_async_event(d->events, &ev) == 0) {
 		any = true;
 		*fatal |= ev.event_type == IBV_EVENT_DEVICE_FATAL;
 		ibv_ack_async_event(&ev);
@@ -203,14 +157,14 @@ static bool look_at(struct rcm_device *d)
 		any = true;
 	if (!any)
 		return false;
-	/* Before the table is read: see rcm_watch_id(). */
+	/* Before the table is read: see rcm_id_set_local(). */
 	atomic_fetch_add(&d->changes, 1);
 	if (fatal) {
 		atomic_store(&d->gone, true);
 		/* A forked child may have a copy, so that closing alone does not end it. */
-		epoll_ctl(rcm_watch_fd(), EPOLL_CTL_DEL, d->watch->async_fd, NULL);
-		ibv_close_device(d->watch);
-		d->watch = NULL;
+		epoll_ctl(rcm_device_events_fd(), EPOLL_CTL_DEL, d->events->async_fd, NULL);
+		ibv_close_device(d->events);
+		d->events = NULL;
 	}
 	if (atomic_load(&d->gone))
 		tell_removal(d);
@@ -232,17 +186,4 @@ void rcm_watch_look(void)
 	rcm_lock_drop();
 	if (changed && follow)
 		open_addresses();
-}
-
-void rcm_watch_id(struct rcm_id *id)
-{
-	struct rcm_device *d = id->local.dev;
-
-	list_remove(&id->on_device);
-	list_append(&d->ids, &id->on_device);
-	/* What changed between the look at the device's table and now was told without this ID. */
-	if (id->local.changes != atomic_load(&d->changes)) {
-		atomic_store(&d->look_again, true);
-		rcm_core_wake();
-	}
 }

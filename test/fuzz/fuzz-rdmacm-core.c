@@ -47,6 +47,7 @@ void fuzz_core_start(void)
 				   .wills = true};
 
 	core.now = 1;
+	list_init(&device.ids);
 	core.random = 1;
 	core.qps_fail = false;
 	core.cm = cm_new(&config);
@@ -135,6 +136,10 @@ rocemu_ns_t rcm_now(void)
 	return core.now;
 }
 
+void rcm_core_wake(void)
+{
+}
+
 uint32_t rcm_random(void)
 {
 	return core.random += 0x9e3779b9u;
@@ -218,11 +223,6 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	(void)id;
 	(void)sa;
 	return -EINVAL;
-}
-
-void rcm_watch_id(struct rcm_id *id)
-{
-	(void)id;
 }
 
 void rcm_watch_network(void)

@@ -1,0 +1,10 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Starts the core and connects it to the files that it calls. */
+#include "rdmacm/objects.h"
+
+int rcm_start(struct rcm_id *id, uint64_t guid)
+{
+	static const struct rcm_core_ops ops = {.cm_event = rcm_handle, .look = rcm_watch_look};
+
+	return rcm_core_start(id, guid, &ops);
+}
