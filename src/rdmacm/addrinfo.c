@@ -237,7 +237,7 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char 
 	}
 	rcm_lock_drop();
 	if (!err)
-		return rcm_complete(id);
+		return rcm_sync_wait(id);
 	rdma_freeaddrinfo(info);
 	free(ev);
 	return rcm_ret(err);

@@ -124,7 +124,7 @@ void rcm_event_post(struct rcm_event *ev)
 	evq_post(queue_of(ev->owner), &ev->src, false);
 }
 
-void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status)
 {
 	struct rcm_event *ev = rcm_event_own(id, type, status);
 
@@ -225,7 +225,7 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	rcm_lock_take();
 	list_remove(&ev->node);
 	rcm_event_free(ev);
-	rcm_wake_all();
+	rcm_lock_wake_all();
 	rcm_lock_drop();
 	return 0;
 }
@@ -247,7 +247,7 @@ int rdma_write_cm_event(struct rdma_cm_id *base, enum rdma_cm_event_type event, 
 	return 0;
 }
 
-void rcm_drop_sync_event(struct rcm_id *id)
+void rcm_sync_ack(struct rcm_id *id)
 {
 	struct rdma_cm_event *ev = id->base.event;
 
@@ -256,13 +256,13 @@ void rcm_drop_sync_event(struct rcm_id *id)
 		rdma_ack_cm_event(ev);
 }
 
-int rcm_complete(struct rcm_id *id)
+int rcm_sync_wait(struct rcm_id *id)
 {
 	const struct rdma_cm_event *ev;
 
 	if (!id->sync)
 		return 0;
-	rcm_drop_sync_event(id);
+	rcm_sync_ack(id);
 	if (rdma_get_cm_event(id->base.channel, &id->base.event) < 0)
 		return -1;
 	ev = id->base.event;

@@ -83,7 +83,7 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	if (!err)
 		err = listen_locked(id);
 	if (!err && !id->local.dev)
-		rcm_watch_network();
+		rcm_device_watch_network();
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);
@@ -137,7 +137,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 		rcm_drive();
 	}
 	rcm_lock_drop();
-	return err ? rcm_ret(err) : rcm_complete(id);
+	return err ? rcm_ret(err) : rcm_sync_wait(id);
 }
 
 /* ---- the passive side's answers ---- */
@@ -169,7 +169,7 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
 	}
 	rcm_lock_drop();
 	if (!err)
-		rcm_drop_sync_event(id);
+		rcm_sync_ack(id);
 	return too_long(err);
 }
 
@@ -264,7 +264,7 @@ int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	if (rcm_id_is_ud(id))
 		return rcm_ret(accept_ud(id, param));
 	err = accept_qp(id, param);
-	return err ? rcm_ret(err) : rcm_complete(id);
+	return err ? rcm_ret(err) : rcm_sync_wait(id);
 }
 
 static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, size_t len)
@@ -286,7 +286,7 @@ static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, si
 	rcm_drive();
 	rcm_lock_drop();
 	if (!err)
-		rcm_drop_sync_event(id);
+		rcm_sync_ack(id);
 	return too_long(err);
 }
 
@@ -322,7 +322,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	/* Without its device it is disconnected, and will not hear of it again. */
 	if (removed)
 		return 0;
-	rcm_drop_sync_event(id);
+	rcm_sync_ack(id);
 	rcm_lock_take();
 	id->leaving = true;
 	rcm_drain_end(id);
@@ -342,7 +342,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	rcm_lock_drop();
 	if (err)
 		return rcm_ret(err);
-	return outcome ? rcm_complete(id) : 0;
+	return outcome ? rcm_sync_wait(id) : 0;
 }
 
 int rdma_establish(struct rdma_cm_id *base)
@@ -357,7 +357,7 @@ int rdma_establish(struct rdma_cm_id *base)
 	if (is_live(id) && id->conn) {
 		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
 		if (!err)
-			rcm_again_served(id);
+			rcm_rej_retry_served(id);
 		rcm_drive();
 	}
 	rcm_lock_drop();
@@ -376,7 +376,7 @@ int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 	if (is_live(id) && id->conn && event == IBV_EVENT_COMM_EST) {
 		err = cm_establish(id->conn, rcm_now());
 		if (err == 0)
-			rcm_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+			rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 		else if (err > 0)
 			err = -EISCONN;
 		rcm_drive();

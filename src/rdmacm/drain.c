@@ -61,5 +61,5 @@ void rcm_drain_end(struct rcm_id *id)
 		return;
 	id->before_event = NULL;
 	rcm_timer_stop(&id->drain.timer);
-	rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	rcm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }

@@ -109,7 +109,7 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 		return rcm_ret(-EINVAL);
 	if (rcm_id_removed(id))
 		return rcm_ret(-ENODEV);
-	rcm_drop_sync_event(id);
+	rcm_sync_ack(id);
 	if (rdma_get_cm_event(listen->channel, &ev) < 0)
 		return -1;
 	if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL)

@@ -140,7 +140,7 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 	if (!base)
 		return rcm_ret(-EINVAL);
 	id = rcm_id_of(base);
-	rcm_drop_sync_event(id);
+	rcm_sync_ack(id);
 	rcm_groups_leave(id);
 	rcm_lock_take();
 	rcm_id_stop(id);
@@ -163,7 +163,7 @@ int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
 	to = channel ? rcm_channel_of(channel) : rcm_channel_new();
 	if (!to)
 		return -1;
-	rcm_drop_sync_event(id);
+	rcm_sync_ack(id);
 	rcm_lock_take();
 	if (id->sync)
 		old = rcm_channel_of(id->base.channel);

@@ -26,7 +26,7 @@ void rcm_lock_wait(void)
 	pthread_cond_wait(&rcm_lock.woken, &rcm_lock.mutex);
 }
 
-void rcm_wake_all(void)
+void rcm_lock_wake_all(void)
 {
 	pthread_cond_broadcast(&rcm_lock.woken);
 }

@@ -12,9 +12,9 @@ struct CAPABILITY("rdmacm's lock") rcm_lock;
 extern struct rcm_lock rcm_lock;
 void rcm_lock_take(void) ACQUIRE(rcm_lock);
 void rcm_lock_drop(void) RELEASE(rcm_lock);
-/** Wait until rcm_wake_all(); the lock is dropped meanwhile. */
+/** Wait until rcm_lock_wake_all(); the lock is dropped meanwhile. */
 void rcm_lock_wait(void) REQUIRES(rcm_lock);
-void rcm_wake_all(void) REQUIRES(rcm_lock);
+void rcm_lock_wake_all(void) REQUIRES(rcm_lock);
 /** In a forked child: nobody holds it. */
 void rcm_lock_forget(void);
 

@@ -109,7 +109,7 @@ int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *cont
 	if (!id || !addr)
 		return rcm_ret(-EINVAL);
 	err = join(rcm_id_of(id), addr, false, context);
-	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(id));
+	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(id));
 }
 
 int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex *attr,
@@ -124,7 +124,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 		return rcm_ret(-EINVAL);
 	err = join(rcm_id_of(id), attr->addr,
 		   attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
-	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(id));
+	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(id));
 }
 
 static void detach(struct rcm_id *id, struct rcm_group *g)

@@ -78,7 +78,7 @@ struct rcm_device {
 	uint64_t guid; /* node GUID as a number */
 	unsigned ifindex; /* of its interface; 0: not known */
 	uint8_t max_responder_resources, max_initiator_depth;
-	/* Of watch.c: */
+	/* Of device-watch.c: */
 	struct ibv_context *events; /* owned: a second one, for its events; or NULL */
 	struct list ids;	   /* rcm_id.on_device; guarded by the lock */
 	atomic_uint changes;	   /* how often something of it has changed */
@@ -132,12 +132,12 @@ int rcm_device_events_fd(void);
 /** In a forked child: devices were the parent's. */
 void rcm_device_forget(void);
 
-/* ---- what becomes of them (watch.c) ---- */
+/* ---- what becomes of them (device-watch.c) ---- */
 
 /** Devices or the network have changed: report it to the IDs that it concerns. */
-void rcm_watch_look(void) EXCLUDES(rcm_lock);
+void rcm_device_watch_run(void) EXCLUDES(rcm_lock);
 /** From now on QP 1 of addresses that come is opened too, since a wildcard listens. */
-void rcm_watch_network(void) REQUIRES(rcm_lock);
+void rcm_device_watch_network(void) REQUIRES(rcm_lock);
 /** In a forked child. */
 void rcm_watch_forget(void);
 
@@ -299,7 +299,7 @@ void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t l
 /** Put it on its owner's channel. */
 void rcm_event_post(struct rcm_event *ev) REQUIRES(rcm_lock);
 /** rcm_event_own() and post, without further data. */
-void rcm_post(struct rcm_id *id, enum rdma_cm_event_type type, int status) REQUIRES(rcm_lock);
+void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status) REQUIRES(rcm_lock);
 /** Move the ID's events that the program has not taken to a list. */
 void rcm_events_withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock);
 /** Wait until those that it has taken are acknowledged. */
@@ -309,9 +309,9 @@ void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group) REQ
 /** Move what waits to another channel; before, wait until what the program has is acknowledged. */
 void rcm_events_move(struct rcm_id *id, struct rcm_channel *to) REQUIRES(rcm_lock);
 /** A synchronous ID waits for the outcome of a call: base.event. Lock not held. -1 with errno. */
-int rcm_complete(struct rcm_id *id) EXCLUDES(rcm_lock);
+int rcm_sync_wait(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Acknowledge base.event of a synchronous ID, if there is one. */
-void rcm_drop_sync_event(struct rcm_id *id) EXCLUDES(rcm_lock);
+void rcm_sync_ack(struct rcm_id *id) EXCLUDES(rcm_lock);
 
 /* id.c */
 /** A new ID without a channel. NULL: out of memory. */
@@ -385,12 +385,12 @@ int rcm_request_send_again(struct rcm_id *id) REQUIRES(rcm_lock);
 /** Does somebody have an IP address, or need not be asked for? If not, asks for him. */
 bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from);
 
-/* again.c */
+/* rej-retry.c */
 /** The ID's peer has served us now. */
-void rcm_again_served(const struct rcm_id *id) REQUIRES(rcm_lock);
+void rcm_rej_retry_served(const struct rcm_id *id) REQUIRES(rcm_lock);
 /** The peer says that there is no such service. @return true: it is asked again later, false: it is
  * to be believed. */
-bool rcm_again_later(struct rcm_id *id) REQUIRES(rcm_lock);
+bool rcm_rej_retry(struct rcm_id *id) REQUIRES(rcm_lock);
 
 /* drain.c */
 /** The peer ends the connection: post DISCONNECTED when its completions were polled. @return false: post it now. */
@@ -398,11 +398,11 @@ bool rcm_drain_begin(struct rcm_id *id) REQUIRES(rcm_lock);
 /** Post DISCONNECTED now, if it waits. */
 void rcm_drain_end(struct rcm_id *id) REQUIRES(rcm_lock);
 
-/* handle.c */
+/* cm-events.c */
 /** Act on an event of the connection manager. */
-void rcm_handle(struct cm_event *ev) REQUIRES(rcm_lock);
+void rcm_cm_event(struct cm_event *ev) REQUIRES(rcm_lock);
 /** The ID loses its way to the peer: say of what was under way that it ended. */
-void rcm_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock);
+void rcm_cm_abort(struct rcm_id *id, int status) REQUIRES(rcm_lock);
 
 /* ---- core.c ---- */
 

@@ -106,7 +106,7 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 		if (optname != RDMA_OPTION_IB_PATH)
 			return rcm_ret(-ENOSYS);
 		err = set_path(id, optval, optlen);
-		return err ? rcm_ret(err) : rcm_complete(id);
+		return err ? rcm_ret(err) : rcm_sync_wait(id);
 	default:
 		return rcm_ret(-ENOSYS);
 	}

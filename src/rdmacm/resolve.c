@@ -331,7 +331,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	if (err) {
 		rcm_lock_take();
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
-		rcm_post(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+		rcm_event_report(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		rcm_lock_drop();
 		return 0;
 	}
@@ -344,7 +344,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 	if (!err && known) {
 		set_resolved(id, (struct sockaddr *)&to, &local);
-		rcm_post(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	} else if (!err) {
 		wait_for_neighbour(id, (struct sockaddr *)&to, &local, timeout_ms);
 	}
@@ -363,7 +363,7 @@ int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct
 	err = rcm_fault(FAULT_VERB_RDMA_RESOLVE_ADDR);
 	if (!err)
 		err = resolve_addr(rcm_id_of(base), src_addr, dst_addr, timeout_ms);
-	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(base));
+	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(base));
 }
 
 /* ---- resolve_route ---- */
@@ -430,10 +430,10 @@ int rcm_resolve_route(struct rcm_id *id)
 	way = check_way(id, &port);
 	rcm_lock_take();
 	if (way) {
-		rcm_post(id, RDMA_CM_EVENT_ROUTE_ERROR, way);
+		rcm_event_report(id, RDMA_CM_EVENT_ROUTE_ERROR, way);
 	} else {
 		id->state = RCM_ROUTE_RESOLVED;
-		rcm_post(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	}
 	rcm_lock_drop();
 	return 0;
@@ -449,5 +449,5 @@ int rdma_resolve_route(struct rdma_cm_id *base, int timeout_ms)
 	err = rcm_fault(FAULT_VERB_RDMA_RESOLVE_ROUTE);
 	if (!err)
 		err = rcm_resolve_route(rcm_id_of(base));
-	return err ? rcm_ret(err) : rcm_complete(rcm_id_of(base));
+	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(base));
 }

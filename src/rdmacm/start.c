@@ -4,7 +4,7 @@
 
 int rcm_start(struct rcm_id *id, uint64_t guid)
 {
-	static const struct rcm_core_ops ops = {.cm_event = rcm_handle, .look = rcm_watch_look};
+	static const struct rcm_core_ops ops = {.cm_event = rcm_cm_event, .look = rcm_device_watch_run};
 
 	return rcm_core_start(id, guid, &ops);
 }

@@ -127,7 +127,7 @@ void rcm_lock_wait(void)
 	FUZZ_CHECK(!waits_for_ever);
 }
 
-void rcm_wake_all(void)
+void rcm_lock_wake_all(void)
 {
 }
 
@@ -179,7 +179,7 @@ void rcm_drive(void)
 				   ROCEMU_MAD_OK);
 		while (cm_next_event(core.cm, &ev)) {
 			more = true;
-			rcm_handle(&ev);
+			rcm_cm_event(&ev);
 		}
 	}
 	while (cm_next_will(core.cm, &will))
@@ -225,7 +225,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	return -EINVAL;
 }
 
-void rcm_watch_network(void)
+void rcm_device_watch_network(void)
 {
 }
 

@@ -70,7 +70,7 @@ static long refused(struct rdma_event_channel *ch, uint16_t port)
 	return begin;
 }
 
-TEST(again, server_that_listens_again__connected)
+TEST(rej_retry, server_that_listens_again__connected)
 {
 	struct rdma_conn_param param = {
 		.qp_num = 0x123, .private_data = "hi", .private_data_len = 2};
@@ -101,7 +101,7 @@ TEST(again, server_that_listens_again__connected)
 	bench_end(&b);
 }
 
-TEST(again, server_that_does_not__rejected_after_half_a_second)
+TEST(rej_retry, server_that_does_not__rejected_after_half_a_second)
 {
 	struct rdma_event_channel *ch;
 	struct bench b;
@@ -114,7 +114,7 @@ TEST(again, server_that_does_not__rejected_after_half_a_second)
 }
 
 /* Several wait at once, each at another point of its own series. */
-TEST(again, many_that_are_refused__each_is_told)
+TEST(rej_retry, many_that_are_refused__each_is_told)
 {
 	enum { MANY = 20 };
 	struct rdma_conn_param param = {.qp_num = 0x123};
@@ -149,7 +149,7 @@ static void assert_at_once(struct rdma_event_channel *ch, uint16_t port)
 	fail_msg("a rejection takes its time");
 }
 
-TEST(again, port_that_has_never_served__rejected_at_once)
+TEST(rej_retry, port_that_has_never_served__rejected_at_once)
 {
 	struct rdma_event_channel *ch;
 	struct bench b;
@@ -161,7 +161,7 @@ TEST(again, port_that_has_never_served__rejected_at_once)
 	bench_end(&b);
 }
 
-TEST(again, switched_off__rejected_at_once)
+TEST(rej_retry, switched_off__rejected_at_once)
 {
 	struct rdma_event_channel *ch;
 	struct bench b;

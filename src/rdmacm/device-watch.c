@@ -38,7 +38,7 @@ static void on_network(void *user, const struct netmon_news *news)
 	rcm_lock_drop();
 }
 
-void rcm_watch_network(void)
+void rcm_device_watch_network(void)
 {
 	static struct netmon_listener listener = {.tell = on_network};
 	int err;
@@ -78,7 +78,7 @@ static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gi
 
 /* Those whose address is not the device's any more. A synchronous ID is not told: its calls wait
  * for outcomes, and this is a hint only. */
-static void tell_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
+static void report_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
 	struct rcm_local *table;
 	struct rcm_event *ev;
@@ -109,7 +109,7 @@ static void tell_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
  * DEVICE_REMOVAL is an ID's last event, as in the kernel. Before it comes the end of what was under
  * way, which there is silent: many programs take no notice of the removal, and wait for that one.
  */
-static void tell_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
+static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
 	struct rcm_event *ev;
 	struct list *n;
@@ -118,7 +118,7 @@ static void tell_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 	while ((n = list_first(&d->ids)) != NULL) {
 		struct rcm_id *id = list_entry(n, struct rcm_id, on_device);
 
-		rcm_cut(id, -ENODEV);
+		rcm_cm_abort(id, -ENODEV);
 		id->removed = true;
 		rcm_id_stop(id); /* takes it off the list */
 		ev = rcm_event_own(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
@@ -167,13 +167,13 @@ static bool look_at(struct rcm_device *d)
 		d->events = NULL;
 	}
 	if (atomic_load(&d->gone))
-		tell_removal(d);
+		report_removal(d);
 	else if (rcm_device_is_there(d)) /* or the news of its end are about to come */
-		tell_addresses(d);
+		report_addresses(d);
 	return true;
 }
 
-void rcm_watch_look(void)
+void rcm_device_watch_run(void)
 {
 	/* A device tells of its addresses when its table has them, the network of its interfaces.
 	 */

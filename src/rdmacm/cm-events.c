@@ -214,7 +214,7 @@ static void take_rep(struct rcm_event *ev)
 	else
 		cm_reject(id->conn, rcm_now(), ROCEMU_CM_REJ_CONSUMER, NULL, 0, NULL, 0);
 	if (!err)
-		rcm_again_served(id);
+		rcm_rej_retry_served(id);
 	rcm_drive();
 	rcm_lock_drop();
 	ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
@@ -254,7 +254,7 @@ static void on_rej(struct rcm_id *id, const struct rocemu_cm_rej *rej) REQUIRES(
 	struct rcm_event *ev;
 
 	if (rej->reason == ROCEMU_CM_REJ_SERVICE_ID && cm_conn_active(id->conn) &&
-	    rcm_again_later(id))
+	    rcm_rej_retry(id))
 		return;
 	ev = rcm_event_own(id, RDMA_CM_EVENT_REJECTED, rej->reason);
 	if (!ev)
@@ -269,16 +269,16 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 	const struct cm_addr *a = cm_sidr_addr(id->sidr);
 	struct rcm_event *ev;
 
-	if (rep->status == ROCEMU_CM_SIDR_SERVICE_ID && rcm_again_later(id))
+	if (rep->status == ROCEMU_CM_SIDR_SERVICE_ID && rcm_rej_retry(id))
 		return;
 	if (rep->status != ROCEMU_CM_SIDR_VALID) {
-		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
 		return;
 	}
 	ev = rcm_event_own(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 	if (!ev)
 		return;
-	rcm_again_served(id);
+	rcm_rej_retry_served(id);
 	rcm_local_ah(&id->local, &a->dst, id->tos, &ev->base.param.ud.ah_attr);
 	ev->base.param.ud.qp_num = rep->qpn;
 	ev->base.param.ud.qkey = rep->qkey;
@@ -293,7 +293,7 @@ static void disconnected(struct rcm_id *id, int status, bool by_peer) REQUIRES(r
 	id->disconnect_reported = true;
 	id->state = RCM_DISCONNECTED;
 	if (!by_peer || id->leaving || !rcm_drain_begin(id))
-		rcm_post(id, RDMA_CM_EVENT_DISCONNECTED, status);
+		rcm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, status);
 }
 
 static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_lock)
@@ -302,7 +302,7 @@ static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_l
 	case ROCEMU_CM_REQ:
 	case ROCEMU_CM_REP:
 	case ROCEMU_CM_SIDR_REQ:
-		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
 		break;
 	case ROCEMU_CM_DREQ:
 		disconnected(id, -ETIMEDOUT, false);
@@ -320,7 +320,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	case CM_MRA_REQ_RCVD:
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
-		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, status);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, status);
 		break;
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
@@ -332,15 +332,15 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	}
 }
 
-void rcm_cut(struct rcm_id *id, int status)
+void rcm_cm_abort(struct rcm_id *id, int status)
 {
 	if (rcm_timer_pending(&id->retry) || (id->sidr && cm_sidr_waits(id->sidr)))
-		rcm_post(id, RDMA_CM_EVENT_UNREACHABLE, status);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, status);
 	else if (id->conn)
 		conn_cut(id, status);
 }
 
-void rcm_handle(struct cm_event *e)
+void rcm_cm_event(struct cm_event *e)
 {
 	struct rcm_id *id = e->user;
 
@@ -357,7 +357,7 @@ void rcm_handle(struct cm_event *e)
 		on_rep(id, &e->msg.rep);
 		break;
 	case CM_EV_RTU:
-		rcm_post(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0);
 		break;
 	case CM_EV_REJ:
 		on_rej(id, &e->msg.rej);
@@ -370,7 +370,7 @@ void rcm_handle(struct cm_event *e)
 		on_timeout(id, e->msg.attr_id, e->error);
 		break;
 	case CM_EV_TIMEWAIT_EXIT:
-		rcm_post(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 		break;
 	case CM_EV_SIDR_REP:
 		on_sidr_rep(id, &e->msg.sidr_rep);

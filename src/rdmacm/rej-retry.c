@@ -45,7 +45,7 @@ static bool has_served(const struct rocemu_gid *gid, uint16_t port, rocemu_ns_t 
 	return false;
 }
 
-void rcm_again_served(const struct rcm_id *id)
+void rcm_rej_retry_served(const struct rcm_id *id)
 {
 	const struct sockaddr *peer = &id->base.route.addr.dst_addr;
 
@@ -61,10 +61,10 @@ static void retry(struct rcm_timer *t) REQUIRES(rcm_lock)
 	int err = rcm_request_send_again(id);
 
 	if (err)
-		rcm_post(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
+		rcm_event_report(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
 }
 
-bool rcm_again_later(struct rcm_id *id)
+bool rcm_rej_retry(struct rcm_id *id)
 {
 	const struct sockaddr *peer = &id->base.route.addr.dst_addr;
 	struct rocemu_gid gid;
