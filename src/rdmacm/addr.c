@@ -9,7 +9,8 @@
 #include <unistd.h>
 
 #include "base/syssocket.h"
-#include "rdmacm/objects.h"
+#include "base/util.h"
+#include "rdmacm/addr.h"
 
 /* Callers hand over a sockaddr that is as long, and as aligned, as its family asks for. */
 static const struct sockaddr_in *in4(const struct sockaddr *sa)

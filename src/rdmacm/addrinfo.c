@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/id.h"
 
 enum { ASK_SA = 0x10 }; /* RAI_SA of newer versions of rdma_cma.h */
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/id.h"
 #include "rdmacm/private.h"
 
 struct rcm_channel *rcm_channel_new(void)

@@ -3,7 +3,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/cm-events.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device.h"
+#include "rdmacm/drain.h"
+#include "rdmacm/id.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/rej-retry.h"
+#include "rdmacm/timer.h"
+
+enum { MRA_TIMEOUT = 24 }; /* 4.096 us * 2^24: 69 s */
 
 static struct ibv_ece ece(const struct rocemu_cm_ece *e)
 {
@@ -156,7 +167,7 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	id->conn = e->conn;
 	cm_conn_set_user(e->conn, id);
 	/* The program may take its time: a client that asks again is told to wait. */
-	cm_mra(e->conn, rcm_now(), RCM_MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
+	cm_mra(e->conn, rcm_now(), MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
 	/* What the peer starts at once, we must take, and the other way round. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
@@ -232,7 +243,7 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 		return;
 	if (id->base.qp)
 		ev->on_take = take_rep;
-	cm_mra(id->conn, rcm_now(), RCM_MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
+	cm_mra(id->conn, rcm_now(), MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
 	/* No more than was offered, whatever the peer says. */
 	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
 	id->responder_resources = MIN(id->responder_resources, rep->initiator_depth);

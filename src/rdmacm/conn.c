@@ -4,8 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device-watch.h"
+#include "rdmacm/device.h"
+#include "rdmacm/drain.h"
+#include "rdmacm/id.h"
 #include "rdmacm/private.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/rej-retry.h"
+#include "rdmacm/request.h"
+#include "rdmacm/resolve.h"
+
+enum { BACKLOG = 4096 }; /* requests that wait at a listener, see listen_locked() */
 
 /* Does the ID have something of the CM that still exists? */
 static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
@@ -26,7 +38,7 @@ static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 	struct cm_listen_param p = {
 		.service_id = rcm_addr_service(id->base.ps, sa),
 		.any_addr = !id->local.dev,
-		.backlog = RCM_BACKLOG,
+		.backlog = BACKLOG,
 		.user = id,
 	};
 	int err;

@@ -21,8 +21,15 @@
 #include "base/log.h"
 #include "base/rng.h"
 #include "base/timescale.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device-watch.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
 #include "rdmacm/mad.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/timer.h"
+
+enum { RCM_HALF_OPEN = 16384 }; /* requests that wait at all listeners of the process */
 
 /* An address whose QP 1 we take part in. */
 struct opened {

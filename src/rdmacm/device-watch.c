@@ -14,7 +14,13 @@
 #include "base/log.h"
 #include "engine/timed-faults.h"
 #include "netdev/netmon.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/cm-events.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device-watch.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+#include "rdmacm/qp.h"
 
 static bool following; /* listens to the network; guarded by rcm_lock */
 static atomic_bool network_changed;

@@ -15,7 +15,8 @@
 
 #include "base/log.h"
 #include "base/syssocket.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/device.h"
 #include "rdmacm/private.h"
 
 /* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */

@@ -4,7 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/id.h"
+#include "rdmacm/resolve.h"
 
 enum { RESOLVE_MS = 2000 }; /* as rdma-core's */
 

@@ -3,8 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+#include "rdmacm/mcast.h"
 #include "rdmacm/private.h"
+#include "rdmacm/timer.h"
 
 struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context)
 {

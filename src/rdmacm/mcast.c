@@ -7,7 +7,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+#include "rdmacm/mcast.h"
+
+enum { MULTICAST_QPN = 0xffffff };
+
+/* A group joined by an ID. */
+struct rcm_group {
+	struct list node; /* in rcm_id.groups */
+	union ibv_gid mgid;
+	void *context;
+	bool send_only;
+	bool attached;
+};
 
 /* A group's GID: its IP address, or (AF_IB) the GID itself. @return false: no address of a group.
  */
@@ -60,7 +75,7 @@ static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *
 	memcpy(gid.raw, g->mgid.raw, sizeof(gid.raw));
 	ud->private_data = g->context;
 	rcm_local_ah(&id->local, &gid, id->tos, &ud->ah_attr);
-	ud->qp_num = RCM_MULTICAST_QPN;
+	ud->qp_num = MULTICAST_QPN;
 	ud->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
 	ev->group = g;
 	ev->on_take = take_join;

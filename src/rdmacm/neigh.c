@@ -18,7 +18,9 @@
 #include <unistd.h>
 
 #include "base/syssocket.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/device.h"
+#include "rdmacm/neigh.h"
 
 enum {
 	DISCARD_PORT = 9, /* RFC 863 */

@@ -3,7 +3,9 @@
 #include <endian.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/id.h"
+#include "rdmacm/resolve.h"
 
 static int set_tos(struct rcm_id *id, const void *value)
 {

@@ -5,8 +5,13 @@
  */
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+#include "rdmacm/mcast.h"
 #include "rdmacm/private.h"
+#include "rdmacm/qp.h"
 
 static void destroy_cqs(struct rdma_cm_id *id)
 {

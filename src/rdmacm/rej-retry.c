@@ -12,7 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/id.h"
+#include "rdmacm/rej-retry.h"
+#include "rdmacm/request.h"
+#include "rdmacm/timer.h"
 
 enum {
 	SERVED_MAX = 8,

@@ -2,7 +2,11 @@
 /* What rdma_connect() sends: the REQ of a connection, the SIDR_REQ of a service lookup. */
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+#include "rdmacm/request.h"
 
 static uint64_t service_id(const struct rcm_id *id)
 {

@@ -10,8 +10,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/objects.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/channel.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device.h"
+#include "rdmacm/id.h"
+#include "rdmacm/neigh.h"
 #include "rdmacm/private.h"
+#include "rdmacm/resolve.h"
+#include "rdmacm/start.h"
+#include "rdmacm/timer.h"
+
+enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 
 #define PAUSE_FIRST_NS 200000u /* until a neighbour is looked for again; then twice as long each time */
 #define PAUSE_MAX_NS   20000000u
@@ -387,7 +397,7 @@ static void fill_path(struct rcm_id *id, const struct ibv_port_attr *port)
 		.rate_selector = 2,
 		.rate = IBV_RATE_MAX,
 		.packet_life_time_selector = 2,
-		.packet_life_time = RCM_DEFAULT_PACKET_LIFE,
+		.packet_life_time = PACKET_LIFE,
 	};
 	id->base.route.path_rec = p;
 	id->base.route.num_paths = 1;

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Starts the core and connects it to the files that it calls. */
-#include "rdmacm/objects.h"
+#include "rdmacm/cm-events.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device-watch.h"
+#include "rdmacm/id.h"
+#include "rdmacm/start.h"
 
 int rcm_start(struct rcm_id *id, uint64_t guid)
 {

@@ -6,7 +6,13 @@
 #include <string.h>
 
 #include "driver.h"
+#include "rdmacm/cm-events.h"
+#include "rdmacm/core.h"
+#include "rdmacm/device-watch.h"
+#include "rdmacm/mcast.h"
 #include "rdmacm/private.h"
+#include "rdmacm/qp.h"
+#include "rdmacm/resolve.h"
 
 struct CAPABILITY("rdmacm's lock") rcm_lock {
 	bool held;

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "rdmacm/addr.h"
 
 enum { SLOTS = 6, LISTENERS = 5, PORT = 7000 };
 

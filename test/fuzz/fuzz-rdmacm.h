@@ -9,7 +9,7 @@
 #ifndef TEST_FUZZ_RDMACM_H
 #define TEST_FUZZ_RDMACM_H
 
-#include "rdmacm/objects.h"
+#include "rdmacm/id.h"
 
 enum fuzz_rcm_command {
 	/* 0..5: a MAD: message (of ROCEMU_CM_MESSAGES, modulo), slot whose IDs it carries, service,

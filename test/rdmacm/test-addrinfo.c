@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "bench.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/api.h"
 
 static struct rdma_cm_id *new_id(struct rdma_event_channel *ch)
 {

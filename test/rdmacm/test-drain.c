@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "bench.h"
-#include "rdmacm/objects.h"
 #include "rdmacm/private.h"
 #include "test.h"
 

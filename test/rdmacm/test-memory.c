@@ -9,7 +9,7 @@
 #include <stdlib.h>
 
 #include "bench.h"
-#include "rdmacm/objects.h"
+#include "rdmacm/channel.h"
 #include "test.h"
 
 /* Linked with --wrap=calloc. Visible: sanitized libraries that want a calloc are taken to mean

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the drop-in librdmacm exports, and its convention of errors: internal functions return
+ * -errno, exported ones -1 with errno.
+ */
+#ifndef RDMACM_API_H
+#define RDMACM_API_H
+
+/* What these declare is exported: the version script chooses, but it cannot make hidden symbols
+ * visible. */
+#pragma GCC visibility push(default)
+#include <infiniband/ib.h>
+#include <rdma/rdma_cma.h>
+#include <rdma/rdma_verbs.h>
+
+/* Of newer versions of rdma_cma.h; exported where the system's library has them. */
+int rdma_resolve_addrinfo(struct rdma_cm_id *id, const char *node, const char *service,
+			  const struct rdma_addrinfo *hints);
+int rdma_query_addrinfo(struct rdma_cm_id *id, struct rdma_addrinfo **info);
+int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, int status,
+			uint64_t arg);
+#pragma GCC visibility pop
+
+#include <errno.h>
+
+/** Events of newer versions of rdma_cma.h. */
+enum {
+	RCM_EVENT_ADDRINFO_RESOLVED = 16,
+	RCM_EVENT_ADDRINFO_ERROR = 17,
+	RCM_EVENT_USER = 18,
+};
+
+/** -errno to the API's convention; 0 stays. */
+static inline int rcm_ret(int err)
+{
+	if (!err)
+		return 0;
+	errno = -err;
+	return -1;
+}
+
+/** What a call of verbs returned (an errno, or -1 with errno, or 0) as 0 or -errno. */
+static inline int rcm_verbs_err(int ret)
+{
+	return ret == 0 ? 0 : ret < 0 ? -errno : -ret;
+}
+
+#endif

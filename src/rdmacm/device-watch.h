@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Devices that go and addresses that change while IDs are on them. */
+#ifndef RDMACM_DEVICE_WATCH_H
+#define RDMACM_DEVICE_WATCH_H
+
+#include "rdmacm/lock.h"
+
+/** Devices or the network may have changed: report it to the IDs that it concerns. */
+void rcm_device_watch_run(void) EXCLUDES(rcm_lock);
+/** From now on QP 1 of addresses that come is opened too, since a wildcard listens. */
+void rcm_device_watch_network(void) REQUIRES(rcm_lock);
+/** In a forked child. */
+void rcm_watch_forget(void);
+
+#endif

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* The emulated devices and their addresses, through public calls of verbs. */
+#ifndef RDMACM_DEVICE_H
+#define RDMACM_DEVICE_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "base/list.h"
+#include "rdmacm/api.h"
+#include <rocemu/wire.h>
+
+enum { RCM_HOP_LIMIT = 64 };
+
+/** An opened device; lives as long as the process. */
+struct rcm_device {
+	struct list node;	    /* guarded by device.c's lock */
+	struct ibv_context *verbs;  /* owned */
+	struct ibv_context *events; /* owned: a second one, for its events; or NULL */
+	struct ibv_pd *pd;	    /* owned: the default PD */
+	struct ibv_xrcd *xrcd;	    /* owned, or NULL until it is needed; guarded by device.c's lock */
+	uint64_t guid;		    /* node GUID as a number */
+	unsigned ifindex;	    /* of its interface; 0: not known */
+	uint8_t max_responder_resources, max_initiator_depth;
+	struct list ids;	/* rcm_id.on_device; guarded by rcm_lock */
+	atomic_uint changes;	/* how often something of it has changed */
+	atomic_bool look_again; /* an ID came while something changed */
+	atomic_bool gone;
+};
+
+/** Where an address is: device, port, index in its GID table. */
+struct rcm_local {
+	struct rcm_device *dev;
+	uint8_t port_num;
+	uint8_t sgid_index;
+	struct rocemu_gid gid;
+	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
+	unsigned changes;  /* the device's, when this was found out */
+};
+
+/** An AV from the address towards gid. */
+void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, uint8_t tclass,
+		  struct ibv_ah_attr *ah);
+/**
+ * Find the device that has an address (port and wildcards do not count).
+ * @return 0, -ENODEV: no device has it; -EADDRNOTAVAIL: it is not this host's; or why no device
+ * could be opened.
+ */
+int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out);
+/** Is the IP address this host's? */
+bool rcm_device_is_ours(const struct sockaddr *sa);
+/** The first loopback address that a device has, of that family. As rcm_device_find(). */
+int rcm_device_find_loopback(int family, struct rcm_local *out);
+/** All addresses of all devices. @return how many, *out for the caller to free(); or -errno. */
+int rcm_device_addresses(struct rcm_local **out);
+/** The addresses of one device now. As rcm_device_addresses(). */
+int rcm_device_table(struct rcm_device *dev, struct rcm_local **out);
+/** The node GUID of the first device, by which the process's connection manager calls itself; 0:
+ * none. */
+uint64_t rcm_device_guid(void);
+/**
+ * Is its interface still there? The device's event comes a moment later, and by then another
+ * interface may have its name and addresses.
+ */
+bool rcm_device_is_there(const struct rcm_device *dev);
+/** The devices that were opened, one after another; NULL: the first, at the end. */
+struct rcm_device *rcm_device_next(struct rcm_device *after);
+/** The device's default XRC domain. NULL with errno. */
+struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev);
+/** Readable when a device has changed. -1: there is none. */
+int rcm_device_events_fd(void);
+/** In a forked child: devices were the parent's. */
+void rcm_device_forget(void);
+
+#endif

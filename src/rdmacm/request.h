@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* REQ and SIDR_REQ of rdma_connect(). */
+#ifndef RDMACM_REQUEST_H
+#define RDMACM_REQUEST_H
+
+#include "rdmacm/lock.h"
+
+struct rcm_id;
+struct rdma_conn_param;
+
+/** -errno. */
+int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock);
+/** Once more, in the place of the one that was refused. -errno. */
+int rcm_request_send_again(struct rcm_id *id) REQUIRES(rcm_lock);
+
+#endif
