@@ -23,8 +23,8 @@
 #include "base/timescale.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/core.h"
-#include "rdmacm/device-watch.h"
 #include "rdmacm/device.h"
+#include "rdmacm/globals.h"
 #include "rdmacm/id.h"
 #include "rdmacm/mad.h"
 #include "rdmacm/timer.h"
@@ -367,10 +367,8 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	}
 	core.generation++;
 	rcm_lock_forget();
-	rcm_timers_forget();
+	rcm_globals_forget();
 	mad_forget();
-	rcm_watch_forget();
-	rcm_device_forget();
 }
 
 __attribute__((constructor)) static void watch_fork(void)

@@ -19,17 +19,11 @@
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
 #include "rdmacm/device.h"
+#include "rdmacm/globals.h"
 #include "rdmacm/id.h"
 #include "rdmacm/qp.h"
 
-static bool following; /* listens to the network; guarded by rcm_lock */
-static atomic_bool network_changed;
-
-void rcm_watch_forget(void)
-{
-	following = false;
-	atomic_store(&network_changed, false);
-}
+static struct rcm_device_watch *const watch = &rcm_globals.device_watch;
 
 /* ---- addresses that come ---- */
 
@@ -38,7 +32,7 @@ static void on_network(void *user, const struct netmon_news *news)
 	(void)user;
 	if (news->what == NETMON_GONE)
 		return;
-	atomic_store(&network_changed, true);
+	atomic_store(&watch->network_changed, true);
 	rcm_lock_take();
 	rcm_core_wake();
 	rcm_lock_drop();
@@ -49,13 +43,13 @@ void rcm_device_watch_network(void)
 	static struct netmon_listener listener = {.tell = on_network};
 	int err;
 
-	if (following)
+	if (watch->network)
 		return;
 	timed_faults_enable();
 	err = netmon_add(&listener);
 	if (err)
 		log_info("wildcards will not hear of new addresses: %s", strerror(-err));
-	following = !err;
+	watch->network = !err;
 }
 
 /* Wildcards listen on all there is now. */
@@ -183,12 +177,12 @@ void rcm_device_watch_run(void)
 {
 	/* A device tells of its addresses when its table has them, the network of its interfaces.
 	 */
-	bool changed = atomic_exchange(&network_changed, false), follow;
+	bool changed = atomic_exchange(&watch->network_changed, false), follow;
 
 	for (struct rcm_device *d = rcm_device_next(NULL); d; d = rcm_device_next(d))
 		changed |= look_at(d);
 	rcm_lock_take();
-	follow = following;
+	follow = watch->network;
 	rcm_lock_drop();
 	if (changed && follow)
 		open_addresses();

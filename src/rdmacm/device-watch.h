@@ -3,13 +3,19 @@
 #ifndef RDMACM_DEVICE_WATCH_H
 #define RDMACM_DEVICE_WATCH_H
 
+#include <stdatomic.h>
+#include <stdbool.h>
+
 #include "rdmacm/lock.h"
+
+struct rcm_device_watch {
+	bool network;		      /* listens to the network */
+	atomic_bool network_changed; /* guarded by nothing else */
+};
 
 /** Devices or the network may have changed: report it to the IDs that it concerns. */
 void rcm_device_watch_run(void) EXCLUDES(rcm_lock);
 /** From now on QP 1 of addresses that come is opened too, since a wildcard listens. */
 void rcm_device_watch_network(void) REQUIRES(rcm_lock);
-/** In a forked child. */
-void rcm_watch_forget(void);
 
 #endif

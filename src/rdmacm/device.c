@@ -17,13 +17,10 @@
 #include "base/syssocket.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/device.h"
+#include "rdmacm/globals.h"
 #include "rdmacm/private.h"
 
-/* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
-static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct list devices = {&devices, &devices};
-
-static atomic_int events_fd = -1; /* made once; readable when a device has events */
+static struct rcm_devices *const devices = &rcm_globals.devices;
 
 enum { GIDS_MAX = 1024 }; /* entries of a GID table that are looked at */
 
@@ -48,7 +45,7 @@ static unsigned interface_of(struct ibv_context *c)
 
 static struct rcm_device *find_open(const char *name)
 {
-	list_for_each (n, &devices) {
+	list_for_each (n, &devices->list) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
 		/* One that is gone does not come back, not under that name either. */
@@ -64,13 +61,10 @@ static uint8_t limit(int value)
 	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
 }
 
-/**
- * Does our libibverbs emulate the device? A real one that it lists beside has a connection manager
- * of its own, in the kernel. Under another libibverbs there is nobody to ask.
- */
+/* A real one that libibverbs lists beside ours has a connection manager of its own, in the kernel. */
 static bool emulated(struct ibv_device *device)
 {
-	private_emulates_fn *emulates = (private_emulates_fn *)rcm_private_function(PRIVATE_EMULATES);
+	private_emulates_fn *emulates = rcm_private()->emulates;
 
 	return !emulates || emulates(device);
 }
@@ -78,19 +72,19 @@ static bool emulated(struct ibv_device *device)
 /* All that have addresses, loopback where programs do not list it too. */
 static struct ibv_device **list_all(void)
 {
-	private_devices_fn *devices_of = (private_devices_fn *)rcm_private_function(PRIVATE_DEVICES);
+	private_devices_fn *list = rcm_private()->devices;
 
-	return devices_of ? devices_of() : ibv_get_device_list(NULL);
+	return list ? list() : ibv_get_device_list(NULL);
 }
 
 int rcm_device_events_fd(void)
 {
-	int none = -1, fd = atomic_load(&events_fd), made;
+	int none = -1, fd = atomic_load(&devices->events_fd), made;
 
 	if (fd >= 0)
 		return fd;
 	made = epoll_create1(EPOLL_CLOEXEC);
-	if (made < 0 || atomic_compare_exchange_strong(&events_fd, &none, made))
+	if (made < 0 || atomic_compare_exchange_strong(&devices->events_fd, &none, made))
 		return made;
 	close(made); /* another thread was quicker */
 	return none;
@@ -157,7 +151,7 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 	}
 	list_init(&d->ids);
 	open_events(d);
-	list_append(&devices, &d->node);
+	list_append(&devices->list, &d->node);
 	*out = d;
 	return 0;
 }
@@ -199,15 +193,15 @@ static bool each_open_address(address_fn *fn, void *user)
 
 	if (!entries)
 		return false;
-	pthread_mutex_lock(&devices_lock);
-	list_for_each (n, &devices) {
+	pthread_mutex_lock(&devices->lock);
+	list_for_each (n, &devices->list) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
 		found = rcm_device_is_there(d) && each_gid(d, entries, fn, user);
 		if (found)
 			break;
 	}
-	pthread_mutex_unlock(&devices_lock);
+	pthread_mutex_unlock(&devices->lock);
 	free(entries);
 	return found;
 }
@@ -223,7 +217,7 @@ static int each_address(address_fn *fn, void *user)
 		err = entries ? -errno : -ENOMEM;
 		goto out;
 	}
-	pthread_mutex_lock(&devices_lock);
+	pthread_mutex_lock(&devices->lock);
 	for (struct ibv_device **p = list; *p && !found; p++) {
 		err = open_device(*p, &d);
 		if (err) {
@@ -233,7 +227,7 @@ static int each_address(address_fn *fn, void *user)
 		opened++;
 		found = each_gid(d, entries, fn, user);
 	}
-	pthread_mutex_unlock(&devices_lock);
+	pthread_mutex_unlock(&devices->lock);
 	err = found ? 1 : opened ? 0 : last;
 out:
 	if (list)
@@ -387,10 +381,10 @@ struct rcm_device *rcm_device_next(struct rcm_device *after)
 {
 	struct list *n;
 
-	pthread_mutex_lock(&devices_lock);
-	n = after ? after->node.next : devices.next;
-	pthread_mutex_unlock(&devices_lock);
-	return n == &devices ? NULL : list_entry(n, struct rcm_device, node);
+	pthread_mutex_lock(&devices->lock);
+	n = after ? after->node.next : devices->list.next;
+	pthread_mutex_unlock(&devices->lock);
+	return n == &devices->list ? NULL : list_entry(n, struct rcm_device, node);
 }
 
 static bool take_guid(const struct rcm_local *l, void *user)
@@ -417,23 +411,12 @@ struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev)
 	};
 	struct ibv_xrcd *xrcd;
 
-	pthread_mutex_lock(&devices_lock);
+	pthread_mutex_lock(&devices->lock);
 	if (!dev->xrcd)
 		dev->xrcd = ibv_open_xrcd(dev->verbs, &attr);
 	xrcd = dev->xrcd;
-	pthread_mutex_unlock(&devices_lock);
+	pthread_mutex_unlock(&devices->lock);
 	return xrcd;
-}
-
-void rcm_device_forget(void)
-{
-	/* What they hold is the parent's: leaked. */
-	list_init(&devices);
-	pthread_mutex_init(&devices_lock, NULL);
-	/* The descriptors of its contexts are in it. */
-	if (events_fd >= 0)
-		close(events_fd);
-	events_fd = -1;
 }
 
 struct ibv_context **rdma_get_devices(int *num_devices)
@@ -449,11 +432,11 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 		n++;
 	out = calloc((size_t)n + 1, sizeof(struct ibv_context *));
 	n = 0;
-	pthread_mutex_lock(&devices_lock);
+	pthread_mutex_lock(&devices->lock);
 	for (struct ibv_device **p = list; out && *p; p++)
 		if (open_device(*p, &d) == 0)
 			out[n++] = d->verbs;
-	pthread_mutex_unlock(&devices_lock);
+	pthread_mutex_unlock(&devices->lock);
 	ibv_free_device_list(list);
 	if (num_devices)
 		*num_devices = n;

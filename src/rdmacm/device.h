@@ -3,6 +3,7 @@
 #ifndef RDMACM_DEVICE_H
 #define RDMACM_DEVICE_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 
@@ -26,6 +27,13 @@ struct rcm_device {
 	atomic_uint changes;	/* how often something of it has changed */
 	atomic_bool look_again; /* an ID came while something changed */
 	atomic_bool gone;
+};
+
+struct rcm_devices {
+	/* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
+	pthread_mutex_t lock;
+	struct list list;
+	atomic_int events_fd; /* made once; readable when a device has events */
 };
 
 /** Where an address is: device, port, index in its GID table. */
@@ -69,7 +77,5 @@ struct rcm_device *rcm_device_next(struct rcm_device *after);
 struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev);
 /** Readable when a device has changed. -1: there is none. */
 int rcm_device_events_fd(void);
-/** In a forked child: devices were the parent's. */
-void rcm_device_forget(void);
 
 #endif

@@ -19,13 +19,6 @@ enum {
 	LOOKS_MAX = 7,
 };
 
-static private_unpolled_fn *has_unpolled; /* NULL: under another libibverbs, events do not wait */
-
-static void find(void)
-{
-	has_unpolled = (private_unpolled_fn *)rcm_private_function(PRIVATE_UNPOLLED);
-}
-
 /* Look at the ID's QP without the lock: the ID may be gone after that, or its wait over. */
 static void look(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
@@ -35,7 +28,7 @@ static void look(struct rcm_timer *t) REQUIRES(rcm_lock)
 	bool unpolled;
 
 	rcm_lock_drop();
-	unpolled = has_unpolled(verbs, qpn);
+	unpolled = rcm_private()->unpolled(verbs, qpn);
 	rcm_lock_take();
 	if (!rcm_timer_expiring(t))
 		return;
@@ -47,10 +40,7 @@ static void look(struct rcm_timer *t) REQUIRES(rcm_lock)
 
 bool rcm_drain_begin(struct rcm_id *id)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, find);
-	if (!has_unpolled || !id->base.verbs || !id->local_qpn)
+	if (!rcm_private()->unpolled || !id->base.verbs || !id->local_qpn)
 		return false;
 	id->drain.looks = 0;
 	id->before_event = rcm_drain_end; /* what comes later is no reason to leave DISCONNECTED out */

@@ -108,7 +108,7 @@ static void prepare(rocemu_ns_t now)
 		return;
 	ready = true;
 	if (pcap && *pcap)
-		capture = (private_capture_fn *)rcm_private_function(PRIVATE_CAPTURE);
+		capture = rcm_private()->capture;
 	if (setting_get(&impair, NULL, text, sizeof(text)) < 0)
 		log_error("%s", text);
 	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */

@@ -2,31 +2,43 @@
 #include "rdmacm/private.h"
 
 #include <dlfcn.h>
-#include <pthread.h>
 
-rcm_private_fn *rcm_private_function(const char *name)
+#include "rdmacm/globals.h"
+
+typedef void any_fn(void);
+
+static any_fn *find(const char *name)
 {
 	/* The library that we are linked to is loaded; the handle is never closed. */
 	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	union {
 		void *object;
-		rcm_private_fn *function;
+		any_fn *function;
 	} symbol = {verbs ? dlvsym(verbs, name, PRIVATE_VERSION) : NULL};
 
 	return symbol.function;
 }
 
-static private_fault_fn *fault_of; /* NULL: under another libibverbs there are no such faults */
-
-static void find_fault(void)
+static void find_all(void)
 {
-	fault_of = (private_fault_fn *)rcm_private_function(PRIVATE_FAULT);
+	struct rcm_private *p = &rcm_globals.private;
+
+	p->capture = (private_capture_fn *)find(PRIVATE_CAPTURE);
+	p->devices = (private_devices_fn *)find(PRIVATE_DEVICES);
+	p->emulates = (private_emulates_fn *)find(PRIVATE_EMULATES);
+	p->fault = (private_fault_fn *)find(PRIVATE_FAULT);
+	p->unpolled = (private_unpolled_fn *)find(PRIVATE_UNPOLLED);
+}
+
+const struct rcm_private *rcm_private(void)
+{
+	pthread_once(&rcm_globals.private.once, find_all);
+	return &rcm_globals.private;
 }
 
 int rcm_fault(enum fault_verb verb)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	private_fault_fn *fault = rcm_private()->fault;
 
-	pthread_once(&once, find_fault);
-	return fault_of ? fault_of(verb) : 0;
+	return fault ? fault(verb) : 0;
 }

@@ -1,14 +1,23 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that only our libibverbs has (verbs/private.h). */
+/* The functions that only our libibverbs has. */
 #ifndef RDMACM_PRIVATE_H
 #define RDMACM_PRIVATE_H
 
+#include <pthread.h>
+
 #include "verbs/private.h"
 
-typedef void rcm_private_fn(void);
+/** Each is NULL under another libibverbs. */
+struct rcm_private {
+	pthread_once_t once;
+	private_capture_fn *capture;
+	private_devices_fn *devices;
+	private_emulates_fn *emulates;
+	private_fault_fn *fault;
+	private_unpolled_fn *unpolled;
+};
 
-/** To be cast to the function's type. NULL: another libibverbs is loaded. */
-rcm_private_fn *rcm_private_function(const char *name);
+const struct rcm_private *rcm_private(void);
 
 /** A call begins: 0, or the -errno with which it is to fail on purpose: rules and counters are
  * libibverbs', for the whole process. Lock not held. */

@@ -14,24 +14,19 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/globals.h"
 #include "rdmacm/id.h"
 #include "rdmacm/rej-retry.h"
 #include "rdmacm/request.h"
 #include "rdmacm/timer.h"
 
 enum {
-	SERVED_MAX = 8,
 	PAUSE_NS = 1000000, /* before the second request; then twice as long each time */
 	TRIES_MAX = 9,	    /* so for 511 ms */
 };
 #define SERVED_NS 5000000000u /* how long a port is remembered */
 
-static struct {
-	struct rocemu_gid gid;
-	uint16_t port;
-	rocemu_ns_t when;
-} served[SERVED_MAX];
-static unsigned next_served;
+static struct rcm_rej_retries *const retries = &rcm_globals.rej_retries;
 
 static bool is_off(void)
 {
@@ -43,9 +38,10 @@ static bool is_off(void)
 static bool has_served(const struct rocemu_gid *gid, uint16_t port, rocemu_ns_t now)
 	REQUIRES(rcm_lock)
 {
-	for (unsigned i = 0; i < SERVED_MAX; i++)
-		if (served[i].port == port && served[i].when && now - served[i].when < SERVED_NS &&
-		    memcmp(&served[i].gid, gid, sizeof(*gid)) == 0)
+	for (unsigned i = 0; i < ARRAY_LEN(retries->served); i++)
+		if (retries->served[i].port == port && retries->served[i].when &&
+		    now - retries->served[i].when < SERVED_NS &&
+		    memcmp(&retries->served[i].gid, gid, sizeof(*gid)) == 0)
 			return true;
 	return false;
 }
@@ -54,10 +50,10 @@ void rcm_rej_retry_served(const struct rcm_id *id)
 {
 	const struct sockaddr *peer = &id->base.route.addr.dst_addr;
 
-	rcm_addr_to_gid(peer, &served[next_served].gid);
-	served[next_served].port = rcm_addr_port(peer);
-	served[next_served].when = rcm_now();
-	next_served = (next_served + 1) % SERVED_MAX;
+	rcm_addr_to_gid(peer, &retries->served[retries->next].gid);
+	retries->served[retries->next].port = rcm_addr_port(peer);
+	retries->served[retries->next].when = rcm_now();
+	retries->next = (retries->next + 1) % ARRAY_LEN(retries->served);
 }
 
 static void retry(struct rcm_timer *t) REQUIRES(rcm_lock)

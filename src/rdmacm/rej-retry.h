@@ -3,11 +3,22 @@
 #ifndef RDMACM_REJ_RETRY_H
 #define RDMACM_REJ_RETRY_H
 
+#include <rocemu/wire.h>
 #include <stdbool.h>
 
 #include "rdmacm/lock.h"
 
 struct rcm_id;
+
+/** Ports that have served this process, the oldest replaced first. */
+struct rcm_rej_retries {
+	struct {
+		struct rocemu_gid gid;
+		uint16_t port;
+		rocemu_ns_t when;
+	} served[8];
+	unsigned next;
+};
 
 /** The ID's peer has served us now. */
 void rcm_rej_retry_served(const struct rcm_id *id) REQUIRES(rcm_lock);

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "rdmacm/timer.h"
 
-static struct list pending = {&pending, &pending};
-static struct rcm_timer *expiring; /* NULL when it was stopped meanwhile */
+#include "rdmacm/globals.h"
+
+static struct rcm_timers *const timers = &rcm_globals.timers;
 
 void rcm_timer_set(struct rcm_timer *t, rocemu_ns_t due, void (*expire)(struct rcm_timer *t))
 {
-	struct list *before = &pending;
+	struct list *before = &timers->pending;
 
 	list_remove(&t->node);
-	while (before->prev != &pending &&
+	while (before->prev != &timers->pending &&
 	       list_entry(before->prev, struct rcm_timer, node)->due > due)
 		before = before->prev;
 	t->due = due;
@@ -20,18 +21,18 @@ void rcm_timer_set(struct rcm_timer *t, rocemu_ns_t due, void (*expire)(struct r
 void rcm_timer_stop(struct rcm_timer *t)
 {
 	list_remove(&t->node);
-	if (expiring == t)
-		expiring = NULL;
+	if (timers->expiring == t)
+		timers->expiring = NULL;
 }
 
 bool rcm_timer_expiring(const struct rcm_timer *t)
 {
-	return expiring == t;
+	return timers->expiring == t;
 }
 
 rocemu_ns_t rcm_timers_deadline(void)
 {
-	struct list *n = list_first(&pending);
+	struct list *n = list_first(&timers->pending);
 
 	return n ? list_entry(n, struct rcm_timer, node)->due : ROCEMU_NEVER;
 }
@@ -39,20 +40,11 @@ rocemu_ns_t rcm_timers_deadline(void)
 void rcm_timers_expire(rocemu_ns_t now)
 {
 	while (rcm_timers_deadline() <= now) {
-		struct rcm_timer *t = list_entry(pending.next, struct rcm_timer, node);
+		struct rcm_timer *t = list_entry(timers->pending.next, struct rcm_timer, node);
 
 		list_remove(&t->node);
-		expiring = t;
+		timers->expiring = t;
 		t->expire(t);
 	}
-	expiring = NULL;
-}
-
-void rcm_timers_forget(void)
-{
-	struct list *n;
-
-	while ((n = list_first(&pending)) != NULL)
-		list_remove(n);
-	expiring = NULL;
+	timers->expiring = NULL;
 }

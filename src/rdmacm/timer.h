@@ -23,6 +23,11 @@ static inline bool rcm_timer_pending(const struct rcm_timer *t)
 	return list_linked(&t->node);
 }
 
+struct rcm_timers {
+	struct list pending;	    /* by due time */
+	struct rcm_timer *expiring; /* NULL: stopped meanwhile */
+};
+
 /** Start it, or start it again. rcm_drive() has to follow. */
 void rcm_timer_set(struct rcm_timer *t, rocemu_ns_t due, void (*expire)(struct rcm_timer *t))
 	REQUIRES(rcm_lock);
@@ -33,7 +38,5 @@ bool rcm_timer_expiring(const struct rcm_timer *t) REQUIRES(rcm_lock);
 /** For the core: when the next one is due, or ROCEMU_NEVER. */
 rocemu_ns_t rcm_timers_deadline(void) REQUIRES(rcm_lock);
 void rcm_timers_expire(rocemu_ns_t now) REQUIRES(rcm_lock);
-/** In a forked child. */
-void rcm_timers_forget(void);
 
 #endif

@@ -30,7 +30,6 @@ ALLOWED = {
         # The first QP gives the context its lane; a context that lends QPs ends with the last of them.
         "open qp xrc",
     ],
-    "rdmacm": ["cm-events core device-watch id qp rej-retry request"],
     # A peer has a QP's address handle, which is made when the peer is first sent to.
     "rsocket": ["dgram-qp dgram-udp"],
 }

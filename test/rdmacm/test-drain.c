@@ -12,9 +12,9 @@
 #include "rdmacm/private.h"
 #include "test.h"
 
-/* Linked with --wrap=rcm_private_function. */
-rcm_private_fn *__real_rcm_private_function(const char *name);
-rcm_private_fn *__wrap_rcm_private_function(const char *name);
+/* Linked with --wrap=rcm_private. */
+const struct rcm_private *__real_rcm_private(void);
+const struct rcm_private *__wrap_rcm_private(void);
 
 static struct {
 	atomic_int looks;
@@ -41,10 +41,20 @@ static bool fake_unpolled(struct ibv_context *context, uint32_t qpn)
 	return look < atomic_load(&fake.unpolled_for);
 }
 
-rcm_private_fn *__wrap_rcm_private_function(const char *name)
+static struct rcm_private functions;
+
+static void fake_functions(void)
 {
-	return strcmp(name, PRIVATE_UNPOLLED) == 0 ? (rcm_private_fn *)fake_unpolled
-						   : __real_rcm_private_function(name);
+	functions = *__real_rcm_private();
+	functions.unpolled = fake_unpolled;
+}
+
+const struct rcm_private *__wrap_rcm_private(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+	pthread_once(&once, fake_functions);
+	return &functions;
 }
 
 static void begin(struct bench *b, int unpolled_for, bool held)

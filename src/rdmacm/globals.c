@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rdmacm/globals.h"
+
+#include <unistd.h>
+
+#define LIST(list) {&rcm_globals.list, &rcm_globals.list}
+#define INITIAL                                                                                    \
+	{                                                                                          \
+		.timers = {.pending = LIST(timers.pending)},                                       \
+		.devices = {.lock = PTHREAD_MUTEX_INITIALIZER,                                     \
+			    .list = LIST(devices.list),                                            \
+			    .events_fd = -1},                                                      \
+		.private = {.once = PTHREAD_ONCE_INIT},                                            \
+	}
+
+struct rcm_globals rcm_globals = INITIAL;
+
+void rcm_globals_forget(void)
+{
+	const struct rcm_private private = rcm_globals.private; /* the library has not changed */
+	struct list *n;
+
+	/* IDs live on, and may stop their timers. */
+	while ((n = list_first(&rcm_globals.timers.pending)) != NULL)
+		list_remove(n);
+	/* The descriptors of the parent's contexts are in it. */
+	if (rcm_globals.devices.events_fd >= 0)
+		close(rcm_globals.devices.events_fd);
+	rcm_globals = (struct rcm_globals)INITIAL;
+	rcm_globals.private = private;
+}
