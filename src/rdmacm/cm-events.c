@@ -51,12 +51,6 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 	return true;
 }
 
-/* The program's part of the private data of a request. */
-static void give_data(struct rcm_event *ev, bool ud, const uint8_t *data, size_t len)
-{
-	rcm_event_private(ev, ud, data + ROCEMU_CMA_LEN, len - ROCEMU_CMA_LEN);
-}
-
 /*
  * The ID of a request, on its listener's channel (a synchronous listener's gets one of its own when
  * the program takes it).
@@ -114,19 +108,6 @@ static void take_request(struct rcm_event *ev)
 	ev->base.status = listener->sync && !ch ? -ENOMEM : 0;
 }
 
-/* Make CONNECT_REQUEST, which counts as the listener's. */
-static struct rcm_event *new_request(struct rcm_id *listener, struct rcm_id *child)
-{
-	struct rcm_event *ev = rcm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-
-	if (!ev)
-		return NULL;
-	ev->base.id = &child->base;
-	ev->base.listen_id = &listener->base;
-	ev->on_take = take_request;
-	return ev;
-}
-
 /* Is the request's service the one that the listener's QPs have? */
 static bool same_transport(const struct rcm_id *listener, const struct rocemu_cm_req *req)
 {
@@ -144,26 +125,52 @@ static bool same_transport(const struct rcm_id *listener, const struct rocemu_cm
 	}
 }
 
+/*
+ * Make CONNECT_REQUEST, which counts as the listener's, and its ID.
+ * @return NULL: the request is to be refused.
+ */
+static struct rcm_event *new_request(struct rcm_id *listener, const struct cm_addr *mad,
+				     const uint8_t *data, size_t len) REQUIRES(rcm_lock)
+{
+	struct rcm_event *ev = rcm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rcm_id *id = ev ? new_child(listener, mad, data, len) : NULL;
+
+	if (!id) {
+		free(ev);
+		return NULL;
+	}
+	ev->base.id = &id->base;
+	ev->base.listen_id = &listener->base;
+	ev->on_take = take_request;
+	return ev;
+}
+
+/* Of REQ and REP: the sender's QP. */
+#define CONN_PARAM(m)                                                                              \
+	{                                                                                          \
+		.responder_resources = (m)->initiator_depth,                                       \
+		.initiator_depth = (m)->responder_resources,                                       \
+		.flow_control = (m)->flow_control,                                                 \
+		.rnr_retry_count = (m)->rnr_retry_count,                                           \
+		.srq = (m)->srq,                                                                   \
+		.qp_num = (m)->local_qpn,                                                          \
+	}
+
 static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 {
 	const struct rocemu_cm_req *req = &e->msg.req;
-	struct rcm_id *listener = e->user, *id = NULL;
+	struct rcm_id *listener = e->user, *id;
 	struct rcm_event *ev = NULL;
 
-	if (!same_transport(listener, req)) {
+	if (!same_transport(listener, req))
 		cm_reject(e->conn, rcm_now(), ROCEMU_CM_REJ_TRANSPORT, NULL, 0, NULL, 0);
-	} else {
-		id = new_child(listener, &e->addr, req->private_data, sizeof(req->private_data));
-		ev = id ? new_request(listener, id) : NULL;
-	}
+	else
+		ev = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data));
 	if (!ev) {
-		if (id) {
-			rcm_id_stop(id);
-			rcm_id_free(id);
-		}
 		cm_conn_destroy(e->conn, rcm_now());
 		return;
 	}
+	id = rcm_id_of(ev->base.id);
 	id->conn = e->conn;
 	cm_conn_set_user(e->conn, id);
 	/* The program may take its time: a client that asks again is told to wait. */
@@ -172,40 +179,30 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->remote_ece = ece(&req->ece);
-	ev->base.param.conn = (struct rdma_conn_param){
-		.responder_resources = req->initiator_depth,
-		.initiator_depth = req->responder_resources,
-		.flow_control = req->flow_control,
-		.retry_count = req->retry_count,
-		.rnr_retry_count = req->rnr_retry_count,
-		.srq = req->srq,
-		.qp_num = req->local_qpn,
-	};
-	give_data(ev, false, req->private_data, sizeof(req->private_data));
+	ev->base.param.conn = (struct rdma_conn_param)CONN_PARAM(req);
+	ev->base.param.conn.retry_count = req->retry_count;
+	rcm_event_private(ev, false, req->private_data + ROCEMU_CMA_LEN,
+			  sizeof(req->private_data) - ROCEMU_CMA_LEN);
 	rcm_event_post(ev);
 }
 
 static void on_sidr_req(struct cm_event *e) REQUIRES(rcm_lock)
 {
 	const struct rocemu_cm_sidr_req *req = &e->msg.sidr_req;
-	struct rcm_id *listener = e->user, *id = NULL;
+	struct rcm_id *listener = e->user, *id;
 	struct rcm_event *ev = NULL;
 
-	if (listener->base.qp_type == IBV_QPT_UD)
-		id = new_child(listener, &e->addr, req->private_data, sizeof(req->private_data));
-	if (id)
-		ev = new_request(listener, id);
+	if (rcm_id_is_ud(listener))
+		ev = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data));
 	if (!ev) {
-		if (id) {
-			rcm_id_stop(id);
-			rcm_id_free(id);
-		}
 		cm_sidr_destroy(e->sidr, rcm_now());
 		return;
 	}
+	id = rcm_id_of(ev->base.id);
 	id->sidr = e->sidr;
 	cm_sidr_set_user(e->sidr, id);
-	give_data(ev, true, req->private_data, sizeof(req->private_data));
+	rcm_event_private(ev, true, req->private_data + ROCEMU_CMA_LEN,
+			  sizeof(req->private_data) - ROCEMU_CMA_LEN);
 	rcm_event_post(ev);
 }
 
@@ -248,14 +245,7 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
 	id->responder_resources = MIN(id->responder_resources, rep->initiator_depth);
 	id->remote_ece = ece(&rep->ece);
-	ev->base.param.conn = (struct rdma_conn_param){
-		.responder_resources = rep->initiator_depth,
-		.initiator_depth = rep->responder_resources,
-		.flow_control = rep->flow_control,
-		.rnr_retry_count = rep->rnr_retry_count,
-		.srq = rep->srq,
-		.qp_num = rep->local_qpn,
-	};
+	ev->base.param.conn = (struct rdma_conn_param)CONN_PARAM(rep);
 	rcm_event_private(ev, false, rep->private_data, sizeof(rep->private_data));
 	rcm_event_post(ev);
 }
@@ -386,10 +376,7 @@ void rcm_cm_event(struct cm_event *e)
 	case CM_EV_SIDR_REP:
 		on_sidr_rep(id, &e->msg.sidr_rep);
 		break;
-	case CM_EV_MRA: /* the CM waits longer */
-	case CM_EV_LAP: /* answered there */
-	case CM_EV_APR:
-	default:
+	default: /* the CM waits longer, or has answered */
 		break;
 	}
 }

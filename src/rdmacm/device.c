@@ -6,7 +6,6 @@
  */
 #include <endian.h>
 #include <fcntl.h>
-#include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,22 +94,16 @@ static void open_events(struct rcm_device *d)
 {
 	struct epoll_event want = {.events = EPOLLIN};
 	struct ibv_context *c = ibv_open_device(d->verbs->device);
-	int flags;
 
-	if (!c) {
-		log_info("%s: its removal will not be seen: %s",
-			 ibv_get_device_name(d->verbs->device), strerror(errno));
+	if (c && fcntl(c->async_fd, F_SETFL, fcntl(c->async_fd, F_GETFL) | O_NONBLOCK) == 0 &&
+	    epoll_ctl(rcm_device_events_fd(), EPOLL_CTL_ADD, c->async_fd, &want) == 0) {
+		d->events = c;
 		return;
 	}
-	flags = fcntl(c->async_fd, F_GETFL);
-	if (fcntl(c->async_fd, F_SETFL, flags | O_NONBLOCK) < 0 ||
-	    epoll_ctl(rcm_device_events_fd(), EPOLL_CTL_ADD, c->async_fd, &want) < 0) {
-		log_info("%s: its removal will not be seen: %s",
-			 ibv_get_device_name(d->verbs->device), strerror(errno));
+	log_info("%s: its removal will not be seen: %s", ibv_get_device_name(d->verbs->device),
+		 strerror(errno));
+	if (c)
 		ibv_close_device(c);
-		return;
-	}
-	d->events = c;
 }
 
 /* -errno; -ENODEV: not a device of ours */
@@ -156,84 +149,71 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 	return 0;
 }
 
-/* Calls fn for every address of every device until it returns true. @return it did: 1; 0, or
- * -errno: no device could be opened. */
+/* Called for addresses until it returns true. */
 typedef bool address_fn(const struct rcm_local *local, void *user);
 
-static bool each_gid(struct rcm_device *d, struct ibv_gid_entry *entries, address_fn *fn,
-		     void *user)
+/* Of one device. @return 1: fn returned true; 0; or -errno. */
+static int each_gid(struct rcm_device *d, address_fn *fn, void *user)
 {
 	unsigned changes = atomic_load(&d->changes); /* before: see rcm_id_set_local() */
-	ssize_t n = ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0);
+	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
+	ssize_t n = entries ? ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0) : 0;
+	int found = entries ? 0 : -ENOMEM;
 
-	for (ssize_t i = 0; i < n; i++) {
+	for (struct ibv_gid_entry *e = entries; found == 0 && n > 0; e++, n--) {
 		struct rcm_local l = {
 			.dev = d,
-			.port_num = (uint8_t)entries[i].port_num,
-			.sgid_index = (uint8_t)entries[i].gid_index,
+			.port_num = (uint8_t)e->port_num,
+			.sgid_index = (uint8_t)e->gid_index,
 			.changes = changes,
 		};
 
-		if (entries[i].gid_type != IBV_GID_TYPE_ROCE_V2 || entries[i].gid_index > 0xff)
+		if (e->gid_type != IBV_GID_TYPE_ROCE_V2 || e->gid_index > 0xff)
 			continue;
-		memcpy(l.gid.raw, entries[i].gid.raw, 16);
+		memcpy(l.gid.raw, e->gid.raw, 16);
 		if (l.gid.raw[0] == 0xfe && (l.gid.raw[1] & 0xc0) == 0x80)
-			l.scope_id = entries[i].ndev_ifindex;
-		if (fn(&l, user))
-			return true;
+			l.scope_id = e->ndev_ifindex;
+		found = fn(&l, user);
 	}
-	return false;
-}
-
-/* Of the devices that are open, which spares making the list. @return fn did. */
-static bool each_open_address(address_fn *fn, void *user)
-{
-	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
-	bool found = false;
-
-	if (!entries)
-		return false;
-	pthread_mutex_lock(&devices->lock);
-	list_for_each (n, &devices->list) {
-		struct rcm_device *d = list_entry(n, struct rcm_device, node);
-
-		found = rcm_device_is_there(d) && each_gid(d, entries, fn, user);
-		if (found)
-			break;
-	}
-	pthread_mutex_unlock(&devices->lock);
 	free(entries);
 	return found;
 }
 
-static int each_address(address_fn *fn, void *user)
+/* Of the devices that are open, which spares making the list. @return did fn return true? */
+static bool each_open_address(address_fn *fn, void *user)
 {
-	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
-	struct ibv_device **list = list_all();
-	struct rcm_device *d;
-	int err = 0, opened = 0, found = 0, last = 0;
+	int found = 0;
 
-	if (!entries || !list) {
-		err = entries ? -errno : -ENOMEM;
-		goto out;
-	}
 	pthread_mutex_lock(&devices->lock);
-	for (struct ibv_device **p = list; *p && !found; p++) {
-		err = open_device(*p, &d);
-		if (err) {
-			last = err;
-			continue;
-		}
-		opened++;
-		found = each_gid(d, entries, fn, user);
+	for (struct list *n = devices->list.next; n != &devices->list && found <= 0; n = n->next) {
+		struct rcm_device *d = list_entry(n, struct rcm_device, node);
+
+		found = rcm_device_is_there(d) ? each_gid(d, fn, user) : 0;
 	}
 	pthread_mutex_unlock(&devices->lock);
-	err = found ? 1 : opened ? 0 : last;
-out:
-	if (list)
-		ibv_free_device_list(list);
-	free(entries);
-	return err;
+	return found > 0;
+}
+
+/* Of all devices, which are opened for it. As each_gid(); -errno: no device could be opened. */
+static int each_address(address_fn *fn, void *user)
+{
+	struct ibv_device **list = list_all();
+	struct rcm_device *d;
+	int opened = 0, found = 0, err = 0;
+
+	if (!list)
+		return -errno;
+	pthread_mutex_lock(&devices->lock);
+	for (struct ibv_device **p = list; *p && found <= 0; p++) {
+		int ret = open_device(*p, &d);
+
+		found = ret ? 0 : each_gid(d, fn, user);
+		opened += !ret;
+		err = ret ? ret : err;
+	}
+	pthread_mutex_unlock(&devices->lock);
+	ibv_free_device_list(list);
+	return found ? found : opened ? 0 : err;
 }
 
 void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, uint8_t tclass,
@@ -347,34 +327,29 @@ static bool collect(const struct rcm_local *l, void *user)
 	return false;
 }
 
+/* ret: what each_*() returned. */
+static int collected(int ret, struct collection *c, struct rcm_local **out)
+{
+	if (ret >= 0 && c->n >= 0) {
+		*out = c->v;
+		return c->n;
+	}
+	free(c->v);
+	return ret < 0 ? ret : c->n;
+}
+
 int rcm_device_addresses(struct rcm_local **out)
 {
 	struct collection c = {0};
-	int ret = each_address(collect, &c);
 
-	if (ret < 0 || c.n < 0) {
-		free(c.v);
-		return ret < 0 ? ret : c.n;
-	}
-	*out = c.v;
-	return c.n;
+	return collected(each_address(collect, &c), &c, out);
 }
 
 int rcm_device_table(struct rcm_device *dev, struct rcm_local **out)
 {
-	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
 	struct collection c = {0};
 
-	if (!entries)
-		return -ENOMEM;
-	each_gid(dev, entries, collect, &c);
-	free(entries);
-	if (c.n < 0) {
-		free(c.v);
-		return c.n;
-	}
-	*out = c.v;
-	return c.n;
+	return collected(each_gid(dev, collect, &c), &c, out);
 }
 
 struct rcm_device *rcm_device_next(struct rcm_device *after)

@@ -12,19 +12,22 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/channel.h"
+#include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
+#include "rdmacm/device-watch.h"
 #include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/neigh.h"
 #include "rdmacm/private.h"
 #include "rdmacm/resolve.h"
-#include "rdmacm/start.h"
 #include "rdmacm/timer.h"
 
 enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 
 #define PAUSE_FIRST_NS 200000u /* until a neighbour is looked for again; then twice as long each time */
 #define PAUSE_MAX_NS   20000000u
+
+static const struct rcm_core_ops core_ops = {.cm_event = rcm_cm_event, .look = rcm_device_watch_run};
 
 /* The device of a source address. Loopback addresses are one host: any device with one of them will
  * do. */
@@ -125,7 +128,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 		local = NULL;
 	guid = rcm_device_guid();
 	rcm_lock_take();
-	err = rcm_start(id, guid);
+	err = rcm_core_start(id, guid, &core_ops);
 	if (!err)
 		err = take_port(id, ip, local, &service_id);
 	if (!err)
@@ -349,7 +352,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	guid = rcm_device_guid();
 	rcm_lock_take();
 	/* From here on the core's thread tells what becomes of the device. */
-	err = id->removed ? -ENODEV : rcm_start(id, guid);
+	err = id->removed ? -ENODEV : rcm_core_start(id, guid, &core_ops);
 	if (!err)
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 	if (!err && known) {
