@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
 #include "rdmacm/id.h"
 
 enum { ASK_SA = 0x10 }; /* RAI_SA of newer versions of rdma_cma.h */
@@ -216,14 +215,13 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char 
 {
 	struct rdma_addrinfo *info = NULL;
 	struct rcm_event *ev;
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	int err;
 
 	if (!base || (!node && !service && !hints))
 		return rcm_ret(-EINVAL);
 	if (hints && (hints->ai_flags & ASK_SA)) /* Ethernet has no subnet administrator */
 		return rcm_ret(-EOPNOTSUPP);
-	id = rcm_id_of(base);
 	if (!begin(id))
 		return rcm_ret(-EBUSY);
 	err = rdma_getaddrinfo(node, service, hints, &info);
@@ -247,12 +245,11 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char 
 
 int rdma_query_addrinfo(struct rdma_cm_id *base, struct rdma_addrinfo **info)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	bool there;
 
 	if (!base || !info)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_lock_take();
 	there = id->info != NULL;
 	if (there) {

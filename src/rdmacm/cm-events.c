@@ -4,15 +4,12 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
-#include "rdmacm/device.h"
 #include "rdmacm/drain.h"
 #include "rdmacm/id.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/rej-retry.h"
-#include "rdmacm/timer.h"
 
 enum { MRA_TIMEOUT = 24 }; /* 4.096 us * 2^24: 69 s */
 

@@ -5,10 +5,8 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
-#include "rdmacm/device.h"
 #include "rdmacm/drain.h"
 #include "rdmacm/id.h"
 #include "rdmacm/private.h"
@@ -70,17 +68,11 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 {
 	static const struct sockaddr_in any = {.sin_family = AF_INET};
 	struct rcm_local *locals = NULL;
-	struct rcm_id *id;
-	int n = 0, err = 0;
+	struct rcm_id *id = rcm_id_of(base);
+	int n = 0, err = rcm_begin(base, FAULT_VERB_RDMA_LISTEN);
 
 	(void)backlog; /* see listen_locked() */
-	if (!base)
-		return rcm_ret(-EINVAL);
-	err = rcm_fault(FAULT_VERB_RDMA_LISTEN);
-	if (err)
-		return rcm_ret(err);
-	id = rcm_id_of(base);
-	if (id->state == RCM_IDLE)
+	if (!err && id->state == RCM_IDLE)
 		err = rcm_bind(id, (const struct sockaddr *)&any);
 	if (err)
 		return rcm_ret(err);
@@ -123,18 +115,11 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
 
 int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
-	struct rcm_id *id;
-	int err;
+	struct rcm_id *id = rcm_id_of(base);
+	int err = rcm_begin(base, FAULT_VERB_RDMA_CONNECT);
 
-	if (!base)
-		return rcm_ret(-EINVAL);
-	err = rcm_fault(FAULT_VERB_RDMA_CONNECT);
-	if (err)
-		return rcm_ret(err);
-	id = rcm_id_of(base);
-	if (id->state != RCM_ROUTE_RESOLVED)
-		return rcm_ret(-EINVAL);
-	err = check_param(id, param);
+	if (!err)
+		err = id->state == RCM_ROUTE_RESOLVED ? check_param(id, param) : -EINVAL;
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
@@ -172,8 +157,7 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
 		err = -EINVAL;
 	} else {
 		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn,
-				    id->qkey ? id->qkey : RDMA_UDP_QKEY, NULL, 0,
-				    param ? param->private_data : NULL,
+				    RDMA_UDP_QKEY, NULL, 0, param ? param->private_data : NULL,
 				    param ? param->private_data_len : 0);
 		if (!err)
 			id->unaccepted = false;
@@ -259,18 +243,11 @@ static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *param)
 
 int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
-	struct rcm_id *id;
-	int err;
+	struct rcm_id *id = rcm_id_of(base);
+	int err = rcm_begin(base, FAULT_VERB_RDMA_ACCEPT);
 
-	if (!base)
-		return rcm_ret(-EINVAL);
-	err = rcm_fault(FAULT_VERB_RDMA_ACCEPT);
-	if (err)
-		return rcm_ret(err);
-	id = rcm_id_of(base);
-	if (id->state != RCM_CONNECT)
-		return rcm_ret(-EINVAL);
-	err = check_param(id, param);
+	if (!err)
+		err = id->state == RCM_CONNECT ? check_param(id, param) : -EINVAL;
 	if (err)
 		return rcm_ret(err);
 	if (rcm_id_is_ud(id))
@@ -281,12 +258,11 @@ int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 
 static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, size_t len)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	int err;
 
 	if (!base || (len && !data))
 		return -EINVAL;
-	id = rcm_id_of(base);
 	rcm_lock_take();
 	if (!is_live(id))
 		err = -EINVAL;
@@ -317,12 +293,11 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 int rdma_disconnect(struct rdma_cm_id *base)
 {
 	bool outcome = false, removed;
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	int err = 0;
 
 	if (!base)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_lock_take();
 	removed = id->removed;
 	if (!removed && (!is_live(id) || !id->conn))
@@ -359,12 +334,11 @@ int rdma_disconnect(struct rdma_cm_id *base)
 
 int rdma_establish(struct rdma_cm_id *base)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	int err = -EINVAL;
 
 	if (!base || base->qp)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_lock_take();
 	if (is_live(id) && id->conn) {
 		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
@@ -378,12 +352,11 @@ int rdma_establish(struct rdma_cm_id *base)
 
 int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	int err = -EINVAL;
 
 	if (!base)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_lock_take();
 	if (is_live(id) && id->conn && event == IBV_EVENT_COMM_EST) {
 		err = cm_establish(id->conn, rcm_now());

@@ -23,11 +23,9 @@
 #include "base/timescale.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/core.h"
-#include "rdmacm/device.h"
 #include "rdmacm/globals.h"
 #include "rdmacm/id.h"
 #include "rdmacm/mad.h"
-#include "rdmacm/timer.h"
 
 enum { RCM_HALF_OPEN = 16384 }; /* requests that wait at all listeners of the process */
 

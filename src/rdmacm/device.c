@@ -222,11 +222,9 @@ void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, u
 	*ah = (struct ibv_ah_attr){
 		.is_global = 1,
 		.port_num = local->port_num,
-		.grh = {
-			.sgid_index = local->sgid_index,
-			.traffic_class = tclass,
-			.hop_limit = RCM_HOP_LIMIT,
-		},
+		.grh.sgid_index = local->sgid_index,
+		.grh.traffic_class = tclass,
+		.grh.hop_limit = RCM_HOP_LIMIT,
 	};
 	memcpy(ah->grh.dgid.raw, gid->raw, 16);
 }

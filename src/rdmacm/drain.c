@@ -8,11 +8,9 @@
  * So the thread first has the device receive what has come. If the QP has successful completions that were not polled,
  * DISCONNECTED waits for the program to poll them, for 63 ms at most.
  */
-#include "rdmacm/channel.h"
 #include "rdmacm/drain.h"
 #include "rdmacm/id.h"
 #include "rdmacm/private.h"
-#include "rdmacm/timer.h"
 
 enum {
 	PAUSE_NS = 1000000, /* before the second look; then twice as long each time */

@@ -4,7 +4,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rdmacm/channel.h"
 #include "rdmacm/id.h"
 #include "rdmacm/resolve.h"
 

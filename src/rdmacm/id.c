@@ -4,13 +4,10 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
 #include "rdmacm/core.h"
-#include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/mcast.h"
 #include "rdmacm/private.h"
-#include "rdmacm/timer.h"
 
 struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context)
 {
@@ -141,11 +138,10 @@ static void drop_events(struct rcm_id *id) REQUIRES(rcm_lock)
 
 int rdma_destroy_id(struct rdma_cm_id *base)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_sync_ack(id);
 	rcm_groups_leave(id);
 	rcm_lock_take();
@@ -159,11 +155,10 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
 {
 	struct rcm_channel *to, *old = NULL;
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	if (id->sync && !channel)
 		return rcm_ret(-EINVAL);
 	to = channel ? rcm_channel_of(channel) : rcm_channel_new();

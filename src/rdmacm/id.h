@@ -65,7 +65,6 @@ struct rcm_id {
 	bool leaving;	    /* rdma_disconnect() was called */
 	uint32_t local_qpn; /* as the peer was told it; 0: not yet */
 	uint32_t psn; /* starting PSN of what we receive */
-	uint32_t qkey;
 	bool disconnect_reported;
 
 	/* options */
@@ -91,7 +90,7 @@ struct rcm_id {
 
 static inline struct rcm_id *rcm_id_of(struct rdma_cm_id *id)
 {
-	return container_of(id, struct rcm_id, base);
+	return (struct rcm_id *)(void *)id; /* base is first; NULL stays */
 }
 
 static inline bool rcm_id_is_ud(const struct rcm_id *id)

@@ -8,41 +8,38 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
-#include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/mcast.h"
 
 enum { MULTICAST_QPN = 0xffffff };
 
+union group_gid {
+	struct rocemu_gid our;
+	union ibv_gid verbs;
+};
+
 /* A group joined by an ID. */
 struct rcm_group {
 	struct list node; /* in rcm_id.groups */
-	union ibv_gid mgid;
+	union group_gid gid;
 	void *context;
 	bool send_only;
 	bool attached;
 };
 
-/* A group's GID: its IP address, or (AF_IB) the GID itself. @return false: no address of a group.
- */
-static bool group_gid(const struct sockaddr *addr, union ibv_gid *mgid)
+/* A group's GID: its IP address, or (AF_IB) the GID itself. @return false: no address of a group. */
+static bool group_gid(const struct sockaddr *addr, union group_gid *gid)
 {
-	struct rocemu_gid gid;
-
-	if (!rcm_addr_len(addr))
-		return false;
-	rcm_addr_to_gid(addr, &gid);
-	memcpy(mgid->raw, gid.raw, sizeof(gid.raw));
-	return rcm_addr_multicast(addr);
+	rcm_addr_to_gid(addr, &gid->our);
+	return rcm_addr_len(addr) && rcm_addr_multicast(addr);
 }
 
-static struct rcm_group *find_group(struct rcm_id *id, const union ibv_gid *mgid) REQUIRES(rcm_lock)
+static struct rcm_group *find_group(struct rcm_id *id, const union group_gid *gid) REQUIRES(rcm_lock)
 {
 	list_for_each (n, &id->groups) {
 		struct rcm_group *g = list_entry(n, struct rcm_group, node);
 
-		if (memcmp(&g->mgid, mgid, sizeof(*mgid)) == 0)
+		if (memcmp(&g->gid, gid, sizeof(*gid)) == 0)
 			return g;
 	}
 	return NULL;
@@ -58,7 +55,7 @@ static void take_join(struct rcm_event *ev)
 	/* The program that leaves a group takes its events back first; so the group is there. */
 	if (!qp || g->send_only)
 		return;
-	err = rcm_verbs_err(ibv_attach_mcast(qp, &g->mgid, 0));
+	err = rcm_verbs_err(ibv_attach_mcast(qp, &g->gid.verbs, 0));
 	g->attached = !err;
 	if (err) {
 		ev->base.event = RDMA_CM_EVENT_MULTICAST_ERROR;
@@ -70,13 +67,11 @@ static void post_join(struct rcm_id *id, struct rcm_group *g, struct rcm_event *
 	REQUIRES(rcm_lock)
 {
 	struct rdma_ud_param *ud = &ev->base.param.ud;
-	struct rocemu_gid gid;
 
-	memcpy(gid.raw, g->mgid.raw, sizeof(gid.raw));
 	ud->private_data = g->context;
-	rcm_local_ah(&id->local, &gid, id->tos, &ud->ah_attr);
+	rcm_local_ah(&id->local, &g->gid.our, id->tos, &ud->ah_attr);
 	ud->qp_num = MULTICAST_QPN;
-	ud->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
+	ud->qkey = RDMA_UDP_QKEY;
 	ev->group = g;
 	ev->on_take = take_join;
 	rcm_event_post(ev);
@@ -86,26 +81,23 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 {
 	struct rcm_event *ev;
 	struct rcm_group *g;
-	union ibv_gid mgid;
+	union group_gid gid;
 	int err = 0;
 
-	if (!group_gid(addr, &mgid))
-		return -EINVAL;
-	if (!rcm_id_is_ud(id) || !id->local.dev || id->state == RCM_LISTEN)
+	if (!group_gid(addr, &gid) || !rcm_id_is_ud(id) || !id->local.dev || id->state == RCM_LISTEN)
 		return -EINVAL;
 	g = calloc(1, sizeof(*g));
 	ev = rcm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	if (!g || !ev) {
 		free(g);
-		if (ev)
-			rcm_event_free(ev);
+		free(ev);
 		return -ENOMEM;
 	}
-	g->mgid = mgid;
+	g->gid = gid;
 	g->send_only = send_only;
 	g->context = context;
 	rcm_lock_take();
-	if (id->removed || find_group(id, &mgid)) {
+	if (id->removed || find_group(id, &gid)) {
 		err = id->removed ? -ENODEV : -EADDRINUSE;
 		free(g);
 		rcm_event_free(ev);
@@ -145,21 +137,20 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 static void detach(struct rcm_id *id, struct rcm_group *g)
 {
 	if (g->attached && id->base.qp)
-		ibv_detach_mcast(id->base.qp, &g->mgid, 0);
+		ibv_detach_mcast(id->base.qp, &g->gid.verbs, 0);
 	g->attached = false;
 }
 
 int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *addr)
 {
 	struct rcm_group *g = NULL;
-	union ibv_gid mgid;
-	struct rcm_id *id;
+	union group_gid gid;
+	struct rcm_id *id = rcm_id_of(base);
 
-	if (!base || !addr || !group_gid(addr, &mgid))
+	if (!base || !addr || !group_gid(addr, &gid))
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_lock_take();
-	g = find_group(id, &mgid);
+	g = find_group(id, &gid);
 	if (g) {
 		list_remove(&g->node);
 		rcm_events_drop_group(id, g);

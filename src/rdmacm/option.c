@@ -3,7 +3,6 @@
 #include <endian.h>
 #include <string.h>
 
-#include "rdmacm/channel.h"
 #include "rdmacm/id.h"
 #include "rdmacm/resolve.h"
 
@@ -95,12 +94,11 @@ static int set_path(struct rcm_id *id, const void *value, size_t len)
 
 int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optval, size_t optlen)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 	int err;
 
 	if (!base || !optval)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	switch (level) {
 	case RDMA_OPTION_ID:
 		return rcm_ret(set_id_option(id, optname, optval, optlen));
@@ -122,11 +120,10 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 
 int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 {
-	struct rcm_id *id;
+	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base || base->qp || !ece || !ece->vendor_id || ece->comp_mask)
 		return rcm_ret(-EINVAL);
-	id = rcm_id_of(base);
 	rcm_lock_take();
 	id->local_ece = *ece;
 	rcm_lock_drop();

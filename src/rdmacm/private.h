@@ -3,6 +3,7 @@
 #ifndef RDMACM_PRIVATE_H
 #define RDMACM_PRIVATE_H
 
+#include <errno.h>
 #include <pthread.h>
 
 #include "verbs/private.h"
@@ -22,5 +23,11 @@ const struct rcm_private *rcm_private(void);
 /** A call begins: 0, or the -errno with which it is to fail on purpose: rules and counters are
  * libibverbs', for the whole process. Lock not held. */
 int rcm_fault(enum fault_verb verb);
+
+/** The same with a pointer that must not be NULL: -EINVAL. */
+static inline int rcm_begin(const void *id, enum fault_verb verb)
+{
+	return id ? rcm_fault(verb) : -EINVAL;
+}
 
 #endif

@@ -5,9 +5,7 @@
  */
 #include <string.h>
 
-#include "rdmacm/channel.h"
 #include "rdmacm/core.h"
-#include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/mcast.h"
 #include "rdmacm/private.h"
@@ -65,7 +63,7 @@ static void init_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask)
 	a->port_num = id->local.port_num;
 	*mask = IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT;
 	if (rcm_id_is_ud(id)) {
-		a->qkey = id->qkey ? id->qkey : RDMA_UDP_QKEY;
+		a->qkey = RDMA_UDP_QKEY;
 		*mask |= IBV_QP_QKEY;
 		return;
 	}

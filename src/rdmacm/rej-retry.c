@@ -13,12 +13,10 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
 #include "rdmacm/globals.h"
 #include "rdmacm/id.h"
 #include "rdmacm/rej-retry.h"
 #include "rdmacm/request.h"
-#include "rdmacm/timer.h"
 
 enum {
 	PAUSE_NS = 1000000, /* before the second request; then twice as long each time */

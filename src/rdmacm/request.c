@@ -4,7 +4,6 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/core.h"
-#include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/request.h"
 

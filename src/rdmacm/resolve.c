@@ -11,16 +11,13 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
-#include "rdmacm/channel.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
-#include "rdmacm/device.h"
 #include "rdmacm/id.h"
 #include "rdmacm/neigh.h"
 #include "rdmacm/private.h"
 #include "rdmacm/resolve.h"
-#include "rdmacm/timer.h"
 
 enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 
@@ -140,11 +137,8 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
-	int err;
+	int err = rcm_begin(id ? addr : NULL, FAULT_VERB_RDMA_BIND_ADDR);
 
-	if (!id || !addr)
-		return rcm_ret(-EINVAL);
-	err = rcm_fault(FAULT_VERB_RDMA_BIND_ADDR);
 	return rcm_ret(err ? err : rcm_bind(rcm_id_of(id), addr));
 }
 
@@ -369,11 +363,8 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct sockaddr *dst_addr,
 		      int timeout_ms)
 {
-	int err;
+	int err = rcm_begin(base ? dst_addr : NULL, FAULT_VERB_RDMA_RESOLVE_ADDR);
 
-	if (!base || !dst_addr)
-		return rcm_ret(-EINVAL);
-	err = rcm_fault(FAULT_VERB_RDMA_RESOLVE_ADDR);
 	if (!err)
 		err = resolve_addr(rcm_id_of(base), src_addr, dst_addr, timeout_ms);
 	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(base));
@@ -454,12 +445,9 @@ int rcm_resolve_route(struct rcm_id *id)
 
 int rdma_resolve_route(struct rdma_cm_id *base, int timeout_ms)
 {
-	int err;
+	int err = rcm_begin(base, FAULT_VERB_RDMA_RESOLVE_ROUTE);
 
 	(void)timeout_ms;
-	if (!base)
-		return rcm_ret(-EINVAL);
-	err = rcm_fault(FAULT_VERB_RDMA_RESOLVE_ROUTE);
 	if (!err)
 		err = rcm_resolve_route(rcm_id_of(base));
 	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(base));
