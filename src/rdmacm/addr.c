@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Socket addresses: what rdma_cm asks of them. With AF_IB a GID and a service ID take the places of
- * the IP address and the port. On RoCE each GID is an IP address, so such an address is one way
- * more to write what AF_INET and AF_INET6 write.
+ * With AF_IB, a GID and a service ID take the places of IP address and port. On RoCE each GID is an
+ * IP address, so AF_IB is another notation of what AF_INET and AF_INET6 express.
  */
 #include <endian.h>
 #include <string.h>
@@ -62,7 +61,7 @@ bool rcm_addr_any(const struct sockaddr *sa)
 	struct rocemu_gid gid;
 
 	rcm_addr_to_gid(sa, &gid);
-	/* ::ffff:0.0.0.0 is a wildcard as a GID, as AF_INET6 it is nobody's address. */
+	/* ::ffff:0.0.0.0 is a wildcard as a GID, as AF_INET6 it is none. */
 	return memcmp(&gid, &none, sizeof(gid)) == 0 ||
 	       (sa->sa_family != AF_INET6 && memcmp(&gid, &none_v4, sizeof(gid)) == 0);
 }
@@ -128,17 +127,17 @@ int rcm_addr_own_service(enum rdma_port_space ps, const struct sockaddr *sa, uin
 	/* Which of them an ID of each port space may have, and which it gets when it may have many.
 	 */
 	static const enum rdma_port_space spaces[] = {RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP};
-	uint64_t mask, asked;
+	uint64_t mask, wanted;
 
 	*service_id = rcm_addr_service(ps, sa);
 	if (sa->sa_family != AF_IB)
 		return 0;
 	mask = be64toh(ib(sa)->sib_sid_mask) & RDMA_IB_IP_PS_MASK;
-	asked = *service_id & mask;
+	wanted = *service_id & mask;
 	for (size_t i = 0; i < ARRAY_LEN(spaces); i++) {
 		uint64_t space = rocemu_cm_service_id((enum rocemu_port_space)spaces[i], 0);
 
-		if ((ps == RDMA_PS_IB || ps == spaces[i]) && asked == (space & mask)) {
+		if ((ps == RDMA_PS_IB || ps == spaces[i]) && wanted == (space & mask)) {
 			*service_id = space | rcm_addr_port(sa);
 			return 0;
 		}

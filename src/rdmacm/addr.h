@@ -19,7 +19,7 @@ bool rcm_addr_link_local(const struct sockaddr *sa); /* of IPv6 */
 uint16_t rcm_addr_port(const struct sockaddr *sa);   /* host order */
 /** Of AF_INET or AF_INET6. */
 void rcm_addr_set_port(struct sockaddr *sa, uint16_t port);
-/** The service ID of a destination: its port in the ID's port space, or (AF_IB) what it says. */
+/** The service ID of a destination: its port in the ID's port space, or (AF_IB) its own. */
 uint64_t rcm_addr_service(enum rdma_port_space ps, const struct sockaddr *sa);
 /**
  * The service ID that an ID of a port space has when it is bound to an address; its port may be 0.

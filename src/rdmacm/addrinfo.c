@@ -105,7 +105,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 	err = getaddrinfo(node, service, &ask, &ai);
 	if (err)
 		return err;
-	/* Names are for IP: only who asks for numbers gets a GID. */
+	/* Names are for IP: a GID is for numeric addresses only. */
 	err = take_result(
 		ai, ib && (hints->ai_flags & RAI_FAMILY) && (hints->ai_flags & RAI_NUMERICHOST),
 		rai);
@@ -127,9 +127,8 @@ static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *r
 }
 
 /*
- * A source that neither name nor hints say is left open: which one it is depends on the devices,
- * and rdma_resolve_addr() knows. Flags that this library does not know (of newer ones) are passed
- * over, as rdma-core does; RAI_NOROUTE is always so.
+ * A source that neither name nor hints say is left open: rdma_resolve_addr() finds it by the
+ * devices. Unknown flags (of newer libraries) are ignored, as rdma-core does; RAI_NOROUTE always holds.
  */
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **res)
@@ -207,8 +206,8 @@ static bool begin(struct rcm_id *id)
 }
 
 /*
- * As in rdma-core the caller waits for the name service, and a name that is not found is the call's
- * error; the event says that the result can be taken.
+ * As in rdma-core the call waits for the name service, and fails for a name that is not found; the
+ * event means that the result can be taken.
  */
 int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char *service,
 			  const struct rdma_addrinfo *hints)

@@ -48,7 +48,7 @@ struct rcm_channel *rcm_channel_new(void);
 struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status);
 /**
  * Make one that the program waits for: in the ID's own memory, and in other only when more than
- * RCM_OWN_EVENTS are not acknowledged. NULL (said in the log): of that there is none.
+ * RCM_OWN_EVENTS are not acknowledged. NULL (logged): out of memory.
  */
 struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type, int status)
 	REQUIRES(rcm_lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the connection manager says, as events of rdma_cm. All of it under the lock. */
+/* Events of the connection manager as those of rdma_cm: under the lock, but for take_*(). */
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,9 +26,8 @@ static bool same_gid(const struct rocemu_gid *a, const struct rocemu_gid *b)
 }
 
 /*
- * The addresses of both ends, as the private data's header has them. With RoCE they are those that
- * the packet came with: who names others is not believed, for programs decide by them whom they
- * serve.
+ * The addresses of both ends, as the private data's header has them. With RoCE they are those of the
+ * packet. Others are spoofed and rejected, since programs may authorize by them.
  */
 static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 			   const struct cm_addr *mad, const uint8_t *data, size_t len)
@@ -51,7 +50,7 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 /*
  * The ID of a request, on its listener's channel (a synchronous listener's gets one of its own when
  * the program takes it).
- * @return NULL: it cannot be had, or the request says nothing of addresses; to be refused.
+ * @return NULL: it cannot be had, or the request has no addresses; to be refused.
  */
 static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *mad,
 				const uint8_t *data, size_t len) REQUIRES(rcm_lock)
@@ -84,7 +83,7 @@ static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *m
 
 /*
  * The program is about to see a request: it is out of the backlog. Of a synchronous listener, the
- * new ID is a synchronous one; if that cannot be, the event's status says so.
+ * new ID is a synchronous one; otherwise the event has an error status.
  */
 static void take_request(struct rcm_event *ev)
 {
@@ -170,7 +169,7 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	id = rcm_id_of(ev->base.id);
 	id->conn = e->conn;
 	cm_conn_set_user(e->conn, id);
-	/* The program may take its time: a client that asks again is told to wait. */
+	/* The program may take its time: a repeated request is answered by "wait longer". */
 	cm_mra(e->conn, rcm_now(), MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
 	/* What the peer starts at once, we must take, and the other way round. */
 	id->responder_resources = req->initiator_depth;
@@ -238,7 +237,7 @@ static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(
 	if (id->base.qp)
 		ev->on_take = take_rep;
 	cm_mra(id->conn, rcm_now(), MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
-	/* No more than was offered, whatever the peer says. */
+	/* Never more than was offered. */
 	id->initiator_depth = MIN(id->initiator_depth, rep->responder_resources);
 	id->responder_resources = MIN(id->responder_resources, rep->initiator_depth);
 	id->remote_ece = ece(&rep->ece);
@@ -325,7 +324,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	case CM_DREQ_RCVD:
 		disconnected(id, status, false);
 		break;
-	default: /* the program knows of its end, or has not decided yet */
+	default: /* the program has had its end reported, or has not decided yet */
 		break;
 	}
 }

@@ -26,9 +26,8 @@ static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
 /* ---- listen ---- */
 
 /*
- * The program's backlog is a hint, and a larger one is kept: the kernel drops what is over it and the
- * client, which asks again, gets through in the end; a REJ here would be its end. Who floods a
- * listener is refused.
+ * The program's backlog is a hint, and a larger one is kept. The kernel drops what is over it, and the
+ * client gets through with a repetition; a REJ here would end it. Floods are refused.
  */
 static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 {
@@ -306,7 +305,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	if (err)
 		return rcm_ret(err);
 	rcm_qp_error(id);
-	/* Without its device it is disconnected, and will not hear of it again. */
+	/* Without its device it is disconnected, and no further event comes. */
 	if (removed)
 		return 0;
 	rcm_sync_ack(id);

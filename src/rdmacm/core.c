@@ -2,8 +2,8 @@
 /*
  * The process's connection management: the one lock, the connection manager, the connection to the
  * agent, and the thread that receives MADs and keeps time. Started by the first ID that is bound;
- * lives as long as the process. When that ends, whatever the reason, the agent tells the peers
- * (exit MADs).
+ * lives as long as the process. When that ends, for any reason, the agent sends its exit
+ * MADs to the peers.
  *
  * A child process made by fork() starts anew: what its parent's IDs had of CM and agent is the
  * parent's alone.
@@ -151,7 +151,7 @@ void rcm_drive(void)
 	unsigned n;
 
 	if (!core.running || core.driving)
-		return; /* whoever drives will see what is new */
+		return; /* the caller that drives handles what is new */
 	core.driving = true;
 	while (more) {
 		more = false;

@@ -39,8 +39,7 @@ struct cm *rcm_core_cm(void) REQUIRES(rcm_lock);
 void rcm_drive(void) REQUIRES(rcm_lock);
 /** Take part in QP 1 of addresses. @return 0: of one at least, or -errno. */
 int rcm_core_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
-/** The same for those that are not opened yet, as far as they can be had; the rest is said in the
- * log. */
+/** The same for those that are not opened yet, as far as possible; failures are logged. */
 void rcm_core_open_new(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
 /** The device of an address that was opened. */
 bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local) REQUIRES(rcm_lock);

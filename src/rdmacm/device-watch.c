@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What becomes of devices and their addresses while IDs are on them: DEVICE_REMOVAL and
- * ADDR_CHANGE; and addresses that come later, on which wildcards listen as well.
- *
- * The asynchronous events of an ID's context are the program's to read. So each device is opened a
- * second time, for its events alone; that context's queue is read by the connection manager's
- * thread. That interfaces have come, which no device can tell, the kernel does.
+ * DEVICE_REMOVAL and ADDR_CHANGE of IDs; and addresses that come later, on which wildcards listen as
+ * well. Devices report through their second contexts, which the core's thread reads; new interfaces,
+ * which no device can report, come from netmon.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +61,7 @@ static void open_addresses(void) EXCLUDES(rcm_lock)
 	free(locals);
 }
 
-/* ---- telling IDs ---- */
+/* ---- events of IDs ---- */
 
 static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gid *gid)
 {
@@ -74,8 +71,8 @@ static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gi
 	return false;
 }
 
-/* Those whose address is not the device's any more. A synchronous ID is not told: its calls wait
- * for outcomes, and this is a hint only. */
+/* Those whose address is not the device's any more. None for synchronous IDs, whose
+ * calls wait for outcomes: it is a hint only. */
 static void report_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
 	struct rcm_local *table;
@@ -101,8 +98,8 @@ static void report_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 }
 
 /*
- * The device is gone: whatever its IDs had of the connection manager ends here. What the peers
- * would have to be told has no way to them; they will find out by their own timeouts.
+ * The device is gone: whatever its IDs had of the connection manager ends here. No message
+ * reaches the peers any more; they notice by their own timeouts.
  *
  * DEVICE_REMOVAL is an ID's last event, as in the kernel. Before it comes the end of what was under
  * way, which there is silent: many programs take no notice of the removal, and wait for that one.
@@ -166,15 +163,14 @@ static bool look_at(struct rcm_device *d)
 	}
 	if (atomic_load(&d->gone))
 		report_removal(d);
-	else if (rcm_device_is_there(d)) /* or the news of its end are about to come */
+	else if (rcm_device_is_there(d)) /* or the event of its end is about to come */
 		report_addresses(d);
 	return true;
 }
 
 void rcm_device_watch_run(void)
 {
-	/* A device tells of its addresses when its table has them, the network of its interfaces.
-	 */
+	/* Devices report addresses when their tables have them, netmon reports interfaces. */
 	bool changed = atomic_exchange(&watch->network_changed, false), follow;
 
 	for (struct rcm_device *d = rcm_device_next(NULL); d; d = rcm_device_next(d))

@@ -2,7 +2,7 @@
 /*
  * The emulated devices by their addresses, through public verbs. A device is opened when it is
  * needed first and stays open as long as the process lives, as rdma_get_devices() promises; GID
- * tables are asked for each time.
+ * tables are read each time.
  */
 #include <endian.h>
 #include <fcntl.h>

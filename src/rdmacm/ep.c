@@ -9,8 +9,7 @@
 
 enum { RESOLVE_MS = 2000 }; /* as rdma-core's */
 
-/* A listener keeps PD and QP attributes for the connections that rdma_get_request() will give out.
- */
+/* A listener keeps PD and QP attributes for the connections of rdma_get_request(). */
 static int prepare_passive(struct rcm_id *id, const struct rdma_addrinfo *res, struct ibv_pd *pd,
 			   const struct ibv_qp_init_attr *attr)
 {

@@ -63,14 +63,14 @@ struct rcm_id {
 	} drain;
 	void (*before_event)(struct rcm_id *id); /* called before the next event is posted; or NULL */
 	bool leaving;	    /* rdma_disconnect() was called */
-	uint32_t local_qpn; /* as the peer was told it; 0: not yet */
+	uint32_t local_qpn; /* as sent to the peer; 0: not yet */
 	uint32_t psn; /* starting PSN of what we receive */
 	bool disconnect_reported;
 
 	/* options */
 	uint8_t tos;
 	bool reuseaddr;
-	signed char afonly; /* -1: not said */
+	signed char afonly; /* -1: not set */
 	uint8_t ack_timeout;
 	bool ack_timeout_set;
 	struct ibv_ece local_ece, remote_ece; /* guarded by the lock, unlike the rest here */

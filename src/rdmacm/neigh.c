@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is anybody at an address? The kernel's rdma_cm asks for the neighbour's Ethernet address, and
- * says ADDR_ERROR when nobody answers. Our packets are the kernel's to deliver, so nothing here
- * needs that address; but who asks for nobody learns of a wrong address from the connection manager
- * alone, which takes 103 s.
+ * The kernel's rdma_cm resolves the neighbour's Ethernet address, and reports ADDR_ERROR when there
+ * is no answer. Our packets are the kernel's to deliver, so nothing here needs that address; but
+ * without it a wrong address would be noticed by the connection manager's timeout alone, 103 s later.
  *
- * The kernel's neighbour table tells who is known (rtnetlink, which needs no privilege). For who is
- * not, an empty datagram to the discard port has the kernel ask; the table is looked at again
- * until it knows, or the program's time is over. Whatever cannot be found out counts as known.
+ * The kernel's neighbour table is read by rtnetlink, which needs no privilege. For a neighbour that
+ * is not in it, an empty datagram to the discard port has the kernel look for it; the table is read
+ * again until it is there, or the program's time is over. What cannot be found out counts as known.
  */
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
@@ -63,7 +62,7 @@ static void request_add(struct request *r, uint16_t type, const void *data, size
 }
 
 /* The kernel answers before the request has returned. @return the answer of that type, in buf;
- * NULL: there is none, *err says why. */
+ * NULL with *err: there is none. */
 static struct nlmsghdr *request_do(int fd, const struct request *r, uint16_t type, void *buf,
 				   int *err)
 {
@@ -83,7 +82,7 @@ static struct nlmsghdr *request_do(int fd, const struct request *r, uint16_t typ
 	return h->nlmsg_type == type ? h : NULL;
 }
 
-/* ---- what it is asked for ---- */
+/* ---- routes and neighbours ---- */
 
 /* @return true: the hop that packets take, and it is one whose Ethernet address is needed. */
 static bool find_hop(int fd, const struct sockaddr *to, const struct rcm_local *from,
@@ -146,8 +145,8 @@ static bool is_known(int fd, const struct hop *hop)
 	return nd.ndm_state & NUD_KNOWN;
 }
 
-/* Has the interface neighbours that must be asked for? */
-static bool asks(const struct hop *hop)
+/* Has the interface neighbours whose address must be looked for? */
+static bool has_neighbours(const struct hop *hop)
 {
 	struct ifreq ifr = {0};
 	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -161,7 +160,7 @@ static bool asks(const struct hop *hop)
 	return yes;
 }
 
-static void ask(const struct sockaddr *to, const struct rcm_local *from)
+static void solicit(const struct sockaddr *to, const struct rcm_local *from)
 {
 	struct sockaddr_storage own, there;
 	int fd = sys_socket(to->sa_family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -189,9 +188,9 @@ bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
 	fd = sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd < 0)
 		return true;
-	if (find_hop(fd, to, from, &hop) && !is_known(fd, &hop) && asks(&hop)) {
-		ask(to, from);
-		/* Often it has answered by now. */
+	if (find_hop(fd, to, from, &hop) && !is_known(fd, &hop) && has_neighbours(&hop)) {
+		solicit(to, from);
+		/* Often the answer is there by now. */
 		known = is_known(fd, &hop);
 	}
 	close(fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Is there anybody at an address? */
+/* Neighbours of an interface. */
 #ifndef RDMACM_NEIGH_H
 #define RDMACM_NEIGH_H
 
@@ -8,7 +8,7 @@
 struct rcm_local;
 struct sockaddr;
 
-/** Does somebody have an IP address, or is no neighbour needed? If not, the kernel is made to ask. */
+/** Is the neighbour that has an IP address known, or none needed? If not, the kernel looks for it. */
 bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * QPs of IDs: created with default PD, CQs and SRQ where the program gives none, and moved through
- * their states as the connection asks for it. Public verbs only, and never under the lock.
+ * their states with the connection. Public verbs only, and never under the lock.
  */
 #include <string.h>
 
@@ -261,7 +261,7 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	}
 	id->pd = attr->pd;
 	id->qp = qp;
-	/* What the program said was of a QP of its own. */
+	/* The program's was for a QP of its own. */
 	rcm_lock_take();
 	rid->local_ece = (struct ibv_ece){0};
 	rcm_lock_drop();

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Servers that listen again. Some close their listener once a client is there and open it a moment
- * later for the next connection: perftest -R does so between the exchange of parameters and the
- * test. Its client connects at once, and where nothing delays it (address resolution takes no time
- * here) it is the quicker one, and would be rejected.
+ * Some servers close their listener once a client is there and open it a moment later for the next
+ * connection: perftest -R does so between the exchange of parameters and the test. Its client
+ * connects at once, and as address resolution takes no time here, it is often the quicker one and
+ * would be rejected.
  *
  * So "no such service" from a port that has served this process a moment ago is taken as "not yet",
- * and the request is made again for half a second, at first soon, then ever later. Of others, the
- * rejection is the program's at once; of all, with ROCEMU_CM_AGAIN=off.
+ * and the request is repeated for half a second, at first soon, then ever later. The program gets
+ * other rejections at once, and with ROCEMU_CM_AGAIN=off all of them.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -13,8 +13,8 @@ static uint64_t service_id(const struct rcm_id *id)
 }
 
 /*
- * The private data of a REQ or SIDR_REQ: who asks, what rdma_create_ep() was given, the program's.
- * A service outside those of annex A11, which only AF_IB can name, is not told who asks.
+ * The private data of a REQ or SIDR_REQ: annex A11's header with the addresses (not for a service
+ * outside the annex, which only AF_IB can name), what rdma_create_ep() was given, the program's.
  */
 static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size_t max)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * From addresses to devices: bind, resolve_addr, resolve_route. RoCE needs no route of its own
- * and the kernel looks after neighbours, so nearly all is known at once, and the events that
- * programs wait for are posted by the call itself; but for neighbours that nobody has asked for
- * yet. AF_IB's GIDs are IP addresses here, and what is found by IP is shown in the family that the
- * program uses.
+ * RoCE needs no route of its own, so nearly all is known at once and the call itself posts the events
+ * that programs wait for, but for neighbours that the kernel has yet to find. AF_IB's GIDs are IP
+ * addresses here; what is found by IP is shown in the family that the program uses.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -26,8 +24,7 @@ enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one 
 
 static const struct rcm_core_ops core_ops = {.cm_event = rcm_cm_event, .look = rcm_device_watch_run};
 
-/* The device of a source address. Loopback addresses are one host: any device with one of them will
- * do. */
+/* The device of a source address. Loopback addresses are one host: any device with one of them serves. */
 static int find_local(const struct sockaddr *src, struct rcm_local *local)
 {
 	int err = rcm_device_find(src, local);
@@ -93,7 +90,7 @@ static void set_bound(struct rcm_id *id, const struct sockaddr *sa, uint64_t ser
 		rcm_addr_make(&a->src_addr, AF_IB, &gid, service_id, local ? local->scope_id : 0);
 	else
 		rcm_addr_set_port(&a->src_addr, (uint16_t)service_id);
-	/* The peer's is of the same family, whoever it will be. */
+	/* The peer's will be of the same family. */
 	memset(&a->dst_storage, 0, sizeof(a->dst_storage));
 	a->dst_addr.sa_family = sa->sa_family;
 	if (local)
@@ -223,8 +220,8 @@ static uint16_t any_port(void) REQUIRES(rcm_lock)
 	return (uint16_t)(FIRST + rcm_random() % (LAST - FIRST + 1));
 }
 
-/* Ports of IDs that only connect are not taken from the agent: they stand in messages for people to
- * read, nobody sends to them. */
+/* Ports of IDs that only connect are not taken from the agent: they only stand in
+ * messages for people to read. */
 static void set_resolved(struct rcm_id *id, const struct sockaddr *to,
 			 const struct rcm_local *local) REQUIRES(rcm_lock)
 {
@@ -248,7 +245,7 @@ static void set_resolved(struct rcm_id *id, const struct sockaddr *to,
 	id->state = RCM_ADDR_RESOLVED;
 }
 
-/* The ID's own address: the one asked for, if it has none yet. */
+/* The ID's own address: the given one, if it has none yet. */
 static int bind_source(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
 	const struct sockaddr *own = &id->base.route.addr.src_addr;
@@ -345,7 +342,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	known = rcm_neigh_known((struct sockaddr *)&to, &local);
 	guid = rcm_device_guid();
 	rcm_lock_take();
-	/* From here on the core's thread tells what becomes of the device. */
+	/* From here on the core's thread watches the device. */
 	err = id->removed ? -ENODEV : rcm_core_start(id, guid, &core_ops);
 	if (!err)
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);

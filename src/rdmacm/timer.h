@@ -9,7 +9,7 @@
 struct rcm_timer {
 	struct list node; /* by due time */
 	rocemu_ns_t due;
-	/* May drop the lock; then rcm_timer_expiring() says whether the timer's owner still exists. */
+	/* May drop the lock; then only rcm_timer_expiring() shows that the owner still exists. */
 	void (*expire)(struct rcm_timer *t);
 };
 
