@@ -29,27 +29,11 @@
 
 enum { RCM_HALF_OPEN = 16384 }; /* requests that wait at all listeners of the process */
 
-/* An address whose QP 1 we take part in. */
 struct opened {
 	struct rcm_local local;
 };
 
-/* All of it is guarded by the lock. */
-static struct {
-	unsigned generation; /* counts forks; never 0 */
-	bool running;
-	struct cm *cm;		  /* owned */
-	struct agent_gsi *client; /* owned */
-	struct opened *opened;	  /* owned */
-	size_t nopened;
-	int timer_fd, wake_fd; /* owned */
-	int polled_fd;	       /* the client's descriptor that the thread watches */
-	bool polled_out;       /* it watches for room there, too */
-	rocemu_ns_t armed;     /* what timer_fd is set to */
-	bool driving;
-	const struct rcm_core_ops *ops;
-	struct rng rng;
-} core = {.generation = 1};
+#define core rcm_globals.core
 
 uint32_t rcm_random(void)
 {
@@ -356,14 +340,7 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 		agent_gsi_forget(core.client);
 		close(core.timer_fd);
 		close(core.wake_fd);
-		/* The rest of its memory is leaked: freeing is not safe here. */
-		core.cm = NULL;
-		core.client = NULL;
-		core.opened = NULL;
-		core.nopened = 0;
-		core.running = core.driving = false;
 	}
-	core.generation++;
 	rcm_lock_forget();
 	rcm_globals_forget();
 	mad_forget();

@@ -10,6 +10,7 @@
 #ifndef RDMACM_CORE_H
 #define RDMACM_CORE_H
 
+#include "base/rng.h"
 #include "cm/cm.h"
 #include "rdmacm/device.h"
 #include "rdmacm/lock.h"
@@ -22,6 +23,22 @@ struct rcm_core_ops {
 	void (*cm_event)(struct cm_event *ev);
 	/** Devices have changed, or rcm_core_wake() was called. On the thread, without the lock. */
 	void (*look)(void);
+};
+
+struct rcm_core {
+	unsigned generation; /* counts forks; never 0 */
+	bool running;
+	bool driving;
+	const struct rcm_core_ops *ops; /* borrowed */
+	struct cm *cm;			/* owned */
+	struct agent_gsi *client;	/* owned */
+	struct opened *opened;		/* owned: the addresses whose QP 1 we take part in */
+	size_t nopened;
+	int timer_fd, wake_fd; /* owned */
+	int polled_fd;	       /* the client's descriptor that the thread watches */
+	bool polled_out;       /* it watches for room there, too */
+	rocemu_ns_t armed;     /* what timer_fd is set to */
+	struct rng rng;
 };
 
 /** Start CM, agent connection and thread if need be, for an ID. guid: see rcm_device_guid().

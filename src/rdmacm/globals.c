@@ -6,6 +6,7 @@
 #define LIST(list) {&rcm_globals.list, &rcm_globals.list}
 #define INITIAL                                                                                    \
 	{                                                                                          \
+		.core = {.generation = 1},                                                         \
 		.timers = {.pending = LIST(timers.pending)},                                       \
 		.devices = {.lock = PTHREAD_MUTEX_INITIALIZER,                                     \
 			    .list = LIST(devices.list),                                            \
@@ -18,6 +19,7 @@ struct rcm_globals rcm_globals = INITIAL;
 void rcm_globals_forget(void)
 {
 	const struct rcm_private private = rcm_globals.private; /* the library has not changed */
+	const unsigned generation = rcm_globals.core.generation + 1;
 	struct list *n;
 
 	/* IDs live on, and may stop their timers. */
@@ -28,4 +30,5 @@ void rcm_globals_forget(void)
 		close(rcm_globals.devices.events_fd);
 	rcm_globals = (struct rcm_globals)INITIAL;
 	rcm_globals.private = private;
+	rcm_globals.core.generation = generation;
 }

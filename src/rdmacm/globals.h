@@ -3,6 +3,7 @@
 #ifndef RDMACM_GLOBALS_H
 #define RDMACM_GLOBALS_H
 
+#include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
 #include "rdmacm/device.h"
 #include "rdmacm/private.h"
@@ -11,6 +12,7 @@
 
 struct rcm_globals {
 	/* Guarded by rcm_lock. */
+	struct rcm_core core;
 	struct rcm_timers timers;
 	struct rcm_rej_retries rej_retries;
 	struct rcm_device_watch device_watch;
