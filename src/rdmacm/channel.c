@@ -14,13 +14,8 @@
 struct rcm_channel *rcm_channel_new(void)
 {
 	struct rcm_channel *ch = calloc(1, sizeof(*ch));
-	int err;
+	int err = ch ? evq_init(&ch->q) : -ENOMEM;
 
-	if (!ch) {
-		errno = ENOMEM;
-		return NULL;
-	}
-	err = evq_init(&ch->q);
 	if (err) {
 		free(ch);
 		errno = -err;
@@ -32,34 +27,31 @@ struct rcm_channel *rcm_channel_new(void)
 
 struct rdma_event_channel *rdma_create_event_channel(void)
 {
-	const int err = rcm_fault(FAULT_VERB_RDMA_CREATE_CHANNEL);
-	struct rcm_channel *ch = err ? NULL : rcm_channel_new();
+	const int ret = rcm_ret(rcm_fault(FAULT_VERB_RDMA_CREATE_CHANNEL));
+	struct rcm_channel *ch = ret ? NULL : rcm_channel_new();
 
-	if (err)
-		errno = -err;
 	return ch ? &ch->base : NULL;
 }
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	struct rcm_channel *ch;
-
 	if (!channel)
 		return;
-	ch = rcm_channel_of(channel);
-	evq_fini(&ch->q);
-	free(ch);
+	evq_fini(&rcm_channel_of(channel)->q);
+	free(rcm_channel_of(channel));
 }
 
 static void event_init(struct rcm_event *ev, struct rcm_id *id, enum rdma_cm_event_type type,
-		       int status)
+		       int status, bool own)
 {
+	*ev = (struct rcm_event){
+		.base = {.id = &id->base, .event = type, .status = status},
+		.owner = id,
+		.own = own,
+		.used = true,
+	};
 	evq_source_init(&ev->src);
 	list_init(&ev->node);
-	ev->owner = id;
-	ev->base.id = &id->base;
-	ev->base.event = type;
-	ev->base.status = status;
 }
 
 struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status)
@@ -67,7 +59,7 @@ struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type,
 	struct rcm_event *ev = calloc(1, sizeof(*ev));
 
 	if (ev)
-		event_init(ev, id, type, status);
+		event_init(ev, id, type, status, false);
 	return ev;
 }
 
@@ -81,10 +73,8 @@ struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type,
 	for (unsigned i = 0; i < RCM_OWN_EVENTS; i++) {
 		if (id->own_events[i].used)
 			continue;
-		ev = &id->own_events[i];
-		*ev = (struct rcm_event){.own = true, .used = true};
-		event_init(ev, id, type, status);
-		return ev;
+		event_init(&id->own_events[i], id, type, status, true);
+		return &id->own_events[i];
 	}
 	ev = rcm_event_new(id, type, status);
 	if (!ev)
@@ -218,11 +208,10 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 int rdma_ack_cm_event(struct rdma_cm_event *event)
 {
-	struct rcm_event *ev;
+	struct rcm_event *ev = (struct rcm_event *)(void *)event; /* base is first */
 
 	if (!event)
 		return rcm_ret(-EINVAL);
-	ev = container_of(event, struct rcm_event, base);
 	rcm_lock_take();
 	list_remove(&ev->node);
 	rcm_event_free(ev);

@@ -32,18 +32,15 @@ static int create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out
 		     enum rdma_port_space ps, enum ibv_qp_type type)
 {
 	struct rcm_id *id = rcm_id_new(ps, type, context);
-	struct rcm_channel *own = NULL;
+	struct rcm_channel *own = id && !channel ? rcm_channel_new() : NULL;
 
 	if (!id)
 		return -ENOMEM;
-	if (!channel) {
-		own = rcm_channel_new();
-		if (!own) {
-			free(id);
-			return -errno;
-		}
-		id->sync = true;
+	if (!channel && !own) {
+		free(id);
+		return -errno;
 	}
+	id->sync = !channel;
 	id->base.channel = channel ? channel : &own->base;
 	*out = &id->base;
 	return 0;
@@ -196,16 +193,17 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	}
 }
 
+static __be16 port_of(const struct sockaddr *sa)
+{
+	return htons(rcm_addr_len(sa) ? rcm_addr_port(sa) : 0);
+}
+
 __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {
-	return htons(rcm_addr_len(&id->route.addr.src_addr)
-			     ? rcm_addr_port(&id->route.addr.src_addr)
-			     : 0);
+	return port_of(&id->route.addr.src_addr);
 }
 
 __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
-	return htons(rcm_addr_len(&id->route.addr.dst_addr)
-			     ? rcm_addr_port(&id->route.addr.dst_addr)
-			     : 0);
+	return port_of(&id->route.addr.dst_addr);
 }
