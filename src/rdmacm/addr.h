@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Socket addresses of AF_INET, AF_INET6 and AF_IB, and the GIDs and service IDs that they stand for. */
+/* Socket addresses of AF_INET, AF_INET6 and AF_IB, and the GIDs and service IDs that they stand
+ * for. */
 #ifndef RDMACM_ADDR_H
 #define RDMACM_ADDR_H
 

@@ -128,7 +128,8 @@ static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *r
 
 /*
  * A source that neither name nor hints say is left open: rdma_resolve_addr() finds it by the
- * devices. Unknown flags (of newer libraries) are ignored, as rdma-core does; RAI_NOROUTE always holds.
+ * devices. Unknown flags (of newer libraries) are ignored, as rdma-core does; RAI_NOROUTE always
+ * holds.
  */
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **res)

@@ -67,7 +67,8 @@ struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type,
 {
 	struct rcm_event *ev;
 
-	/* As with the kernel: the context is still the listener's, and programs take it for a connection's. Accepting fails. */
+	/* As with the kernel: the context is still the listener's, and programs take it for a
+	 * connection's. Accepting fails. */
 	if (id->unaccepted)
 		return NULL;
 	for (unsigned i = 0; i < RCM_OWN_EVENTS; i++) {
@@ -230,7 +231,8 @@ int rdma_write_cm_event(struct rdma_cm_id *base, enum rdma_cm_event_type event, 
 	ev = rcm_event_new(rcm_id_of(base), event, status);
 	if (!ev)
 		return rcm_ret(-ENOMEM);
-	memcpy(&ev->base.param, &arg, sizeof(arg)); /* param.arg, which older versions do not have */
+	memcpy(&ev->base.param, &arg,
+	       sizeof(arg)); /* param.arg, which older versions do not have */
 	rcm_lock_take();
 	rcm_event_post(ev);
 	rcm_lock_drop();
@@ -267,11 +269,21 @@ const char *rdma_event_str(enum rdma_cm_event_type event)
 {
 	static const char *const texts[] = {
 #define TEXT(type) [RDMA_CM_EVENT_##type] = "RDMA_CM_EVENT_" #type
-		TEXT(ADDR_RESOLVED),  TEXT(ADDR_ERROR),	     TEXT(ROUTE_RESOLVED),
-		TEXT(ROUTE_ERROR),    TEXT(CONNECT_REQUEST), TEXT(CONNECT_RESPONSE),
-		TEXT(CONNECT_ERROR),  TEXT(UNREACHABLE),     TEXT(REJECTED),
-		TEXT(ESTABLISHED),    TEXT(DISCONNECTED),    TEXT(DEVICE_REMOVAL),
-		TEXT(MULTICAST_JOIN), TEXT(MULTICAST_ERROR), TEXT(ADDR_CHANGE),
+		TEXT(ADDR_RESOLVED),
+		TEXT(ADDR_ERROR),
+		TEXT(ROUTE_RESOLVED),
+		TEXT(ROUTE_ERROR),
+		TEXT(CONNECT_REQUEST),
+		TEXT(CONNECT_RESPONSE),
+		TEXT(CONNECT_ERROR),
+		TEXT(UNREACHABLE),
+		TEXT(REJECTED),
+		TEXT(ESTABLISHED),
+		TEXT(DISCONNECTED),
+		TEXT(DEVICE_REMOVAL),
+		TEXT(MULTICAST_JOIN),
+		TEXT(MULTICAST_ERROR),
+		TEXT(ADDR_CHANGE),
 		TEXT(TIMEWAIT_EXIT),
 #undef TEXT
 		[RCM_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",

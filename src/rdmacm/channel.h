@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Event channels, events from post to acknowledgement, and calls of synchronous IDs that wait for one. */
+/* Event channels, events from post to acknowledgement, synchronous IDs that wait for one. */
 #ifndef RDMACM_CHANNEL_H
 #define RDMACM_CHANNEL_H
 
@@ -9,8 +9,9 @@
 
 enum {
 	RCM_PRIVATE_MAX = 224, /* longest private data of any message */
-	/* Events that an ID has memory for, whatever else there is none for: address and route, how a
-	 * connection comes about, that it is refused after all, how it ends, time wait, removal. */
+	/* Events that an ID has memory for, whatever else there is none for: address and route, how
+	 * a connection comes about, that it is refused after all, how it ends, time wait, removal.
+	 */
 	RCM_OWN_EVENTS = 7,
 };
 
@@ -26,9 +27,9 @@ struct rcm_event {
 	struct rdma_cm_event base; /* first */
 	struct evq_source src;
 	struct list node;     /* in owner->events, from post to ack */
-	struct rcm_id *owner; /* whose it counts as: the listener for CONNECT_REQUEST, else base.id */
-	/* Called when the program takes the event, before it sees it, without the lock; or NULL. The
-	 * owner cannot go meanwhile: the event is not acknowledged. */
+	struct rcm_id *owner; /* the listener for CONNECT_REQUEST, else base.id */
+	/* Called when the program takes the event, before it sees it, without the lock; or NULL.
+	 * The owner cannot go meanwhile: the event is not acknowledged. */
 	void (*on_take)(struct rcm_event *ev);
 	struct rcm_group *group; /* of a multicast event */
 	bool own;		 /* in its owner's memory, not the heap's */

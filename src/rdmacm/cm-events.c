@@ -26,8 +26,8 @@ static bool same_gid(const struct rocemu_gid *a, const struct rocemu_gid *b)
 }
 
 /*
- * The addresses of both ends, as the private data's header has them. With RoCE they are those of the
- * packet. Others are spoofed and rejected, since programs may authorize by them.
+ * The addresses of both ends, as the private data's header has them. With RoCE they are those of
+ * the packet. Others are spoofed and rejected, since programs may authorize by them.
  */
 static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 			   const struct cm_addr *mad, const uint8_t *data, size_t len)
@@ -142,6 +142,7 @@ static struct rcm_event *new_request(struct rcm_id *listener, const struct cm_ad
 }
 
 /* Of REQ and REP: the sender's QP. */
+/* clang-format off */
 #define CONN_PARAM(m)                                                                              \
 	{                                                                                          \
 		.responder_resources = (m)->initiator_depth,                                       \
@@ -151,6 +152,7 @@ static struct rcm_event *new_request(struct rcm_id *listener, const struct cm_ad
 		.srq = (m)->srq,                                                                   \
 		.qp_num = (m)->local_qpn,                                                          \
 	}
+/* clang-format on */
 
 static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 {

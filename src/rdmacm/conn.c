@@ -26,8 +26,8 @@ static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
 /* ---- listen ---- */
 
 /*
- * The program's backlog is a hint, and a larger one is kept. The kernel drops what is over it, and the
- * client gets through with a repetition; a REJ here would end it. Floods are refused.
+ * The program's backlog is a hint, and a larger one is kept. The kernel drops what is over it, and
+ * the client gets through with a repetition; a REJ here would end it. Floods are refused.
  */
 static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 {
@@ -155,8 +155,8 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
 	if (!is_live(id) || !id->sidr) {
 		err = -EINVAL;
 	} else {
-		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn,
-				    RDMA_UDP_QKEY, NULL, 0, param ? param->private_data : NULL,
+		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn, RDMA_UDP_QKEY,
+				    NULL, 0, param ? param->private_data : NULL,
 				    param ? param->private_data_len : 0);
 		if (!err)
 			id->unaccepted = false;

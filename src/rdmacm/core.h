@@ -2,10 +2,10 @@
 /*
  * The connection manager of the process, its connection to the agent, and the thread.
  *
- * Calls act on the caller's thread, under the lock, and wait for nothing but the agent's answers. The
- * core's thread receives MADs and keeps time; what results are events, put on channels under the
- * lock. QPs are moved when the program takes an event and in rdma_accept(): on its thread and without
- * the lock, so that no call of verbs is made under it.
+ * Calls act on the caller's thread, under the lock, and wait for nothing but the agent's answers.
+ * The core's thread receives MADs and keeps time; what results are events, put on channels under
+ * the lock. QPs are moved when the program takes an event and in rdma_accept(): on its thread and
+ * without the lock, so that no call of verbs is made under it.
  */
 #ifndef RDMACM_CORE_H
 #define RDMACM_CORE_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DEVICE_REMOVAL and ADDR_CHANGE of IDs; and addresses that come later, on which wildcards listen as
- * well. Devices report through their second contexts, which the core's thread reads; new interfaces,
- * which no device can report, come from netmon.
+ * DEVICE_REMOVAL and ADDR_CHANGE of IDs; and addresses that come later, on which wildcards listen
+ * as well. Devices report through their second contexts, which the core's thread reads; new
+ * interfaces, which no device can report, come from netmon.
  */
 #include <stdlib.h>
 #include <string.h>

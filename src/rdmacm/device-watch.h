@@ -9,7 +9,7 @@
 #include "rdmacm/lock.h"
 
 struct rcm_device_watch {
-	bool network;		      /* listens to the network */
+	bool network;		     /* listens to the network */
 	atomic_bool network_changed; /* guarded by nothing else */
 };
 

@@ -60,7 +60,8 @@ static uint8_t limit(int value)
 	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
 }
 
-/* A real one that libibverbs lists beside ours has a connection manager of its own, in the kernel. */
+/* A real one that libibverbs lists beside ours has a connection manager of its own, in the kernel.
+ */
 static bool emulated(struct ibv_device *device)
 {
 	private_emulates_fn *emulates = rcm_private()->emulates;

@@ -19,9 +19,9 @@ struct rcm_device {
 	struct ibv_context *verbs;  /* owned */
 	struct ibv_context *events; /* owned: a second one, for its events; or NULL */
 	struct ibv_pd *pd;	    /* owned: the default PD */
-	struct ibv_xrcd *xrcd;	    /* owned, or NULL until it is needed; guarded by device.c's lock */
-	uint64_t guid;		    /* node GUID as a number */
-	unsigned ifindex;	    /* of its interface; 0: not known */
+	struct ibv_xrcd *xrcd; /* owned, or NULL until it is needed; guarded by device.c's lock */
+	uint64_t guid;	       /* node GUID as a number */
+	unsigned ifindex;      /* of its interface; 0: not known */
 	uint8_t max_responder_resources, max_initiator_depth;
 	struct list ids;	/* rcm_id.on_device; guarded by rcm_lock */
 	atomic_uint changes;	/* how often something of it has changed */
@@ -30,7 +30,8 @@ struct rcm_device {
 };
 
 struct rcm_devices {
-	/* Guards the list and what it opens. Held while verbs opens a device; taken under no other lock. */
+	/* Guards the list and what it opens. Held while verbs opens a device; taken under no other
+	 * lock. */
 	pthread_mutex_t lock;
 	struct list list;
 	atomic_int events_fd; /* made once; readable when a device has events */

@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+/* clang-format off */
 #define LIST(list) {&rcm_globals.list, &rcm_globals.list}
 #define INITIAL                                                                                    \
 	{                                                                                          \
@@ -13,6 +14,7 @@
 			    .events_fd = -1},                                                      \
 		.private = {.once = PTHREAD_ONCE_INIT},                                            \
 	}
+/* clang-format on */
 
 struct rcm_globals rcm_globals = INITIAL;
 

@@ -186,7 +186,8 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	ib->pkey = htons(RCM_PKEY);
 	list_remove(&id->on_device);
 	list_append(&id->local.dev->ids, &id->on_device);
-	/* What changed between the look at the device's table and now was reported without this ID. */
+	/* What changed between the look at the device's table and now was reported without this ID.
+	 */
 	if (local->changes != atomic_load(&local->dev->changes)) {
 		atomic_store(&local->dev->look_again, true);
 		rcm_core_wake();

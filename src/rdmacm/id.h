@@ -26,14 +26,14 @@ struct rcm_id {
 	struct rdma_cm_id base; /* first: what programs see */
 	bool sync;		/* base.channel is our own, and calls wait */
 	enum rcm_state state;
-	struct list events;	/* rcm_event.node: posted or with the program, of this owner */
+	struct list events; /* rcm_event.node: posted or with the program, of this owner */
 	struct rcm_event own_events[RCM_OWN_EVENTS]; /* guarded by the lock */
-	struct rcm_local local; /* local.dev NULL: not bound to a device */
-	struct list on_device;	/* in local.dev->ids */
-	bool address_lost;	/* local.gid is not the device's any more; ADDR_CHANGE said so */
-	bool removed;		/* the device is gone; what the ID had of CM and agent as well */
-	unsigned generation;	/* the core's (core.c) that has what follows; 0: none */
-	bool bound;		/* bind_key is a port taken from the agent */
+	struct rcm_local local;			     /* local.dev NULL: not bound to a device */
+	struct list on_device;			     /* in local.dev->ids */
+	bool address_lost;   /* local.gid is not the device's any more; ADDR_CHANGE said so */
+	bool removed;	     /* the device is gone; what the ID had of CM and agent as well */
+	unsigned generation; /* the core's (core.c) that has what follows; 0: none */
+	bool bound;	     /* bind_key is a port taken from the agent */
 	uint32_t bind_key;
 
 	/* connection manager; at most one of them */
@@ -41,7 +41,7 @@ struct rcm_id {
 	struct cm_conn *conn;
 	struct cm_sidr *sidr;
 
-	bool unaccepted; /* of a request that the program has not accepted: there are no events of it */
+	bool unaccepted; /* of a request, until the program accepts it: it gets no events */
 	uint8_t responder_resources, initiator_depth; /* of the local QP */
 	uint8_t retry_count, rnr_retry_count;	      /* of the local QP */
 	/* What a request carried, and when a refused one is made again (rej-retry.c). */
@@ -61,10 +61,11 @@ struct rcm_id {
 		struct rcm_timer timer;
 		unsigned looks;
 	} drain;
-	void (*before_event)(struct rcm_id *id); /* called before the next event is posted; or NULL */
+	/* Called before the next event is posted; or NULL. */
+	void (*before_event)(struct rcm_id *id);
 	bool leaving;	    /* rdma_disconnect() was called */
 	uint32_t local_qpn; /* as sent to the peer; 0: not yet */
-	uint32_t psn; /* starting PSN of what we receive */
+	uint32_t psn;	    /* starting PSN of what we receive */
 	bool disconnect_reported;
 
 	/* options */

@@ -27,14 +27,16 @@ struct rcm_group {
 	bool attached;
 };
 
-/* A group's GID: its IP address, or (AF_IB) the GID itself. @return false: no address of a group. */
+/* A group's GID: its IP address, or (AF_IB) the GID itself. @return false: no address of a group.
+ */
 static bool group_gid(const struct sockaddr *addr, union group_gid *gid)
 {
 	rcm_addr_to_gid(addr, &gid->our);
 	return rcm_addr_len(addr) && rcm_addr_multicast(addr);
 }
 
-static struct rcm_group *find_group(struct rcm_id *id, const union group_gid *gid) REQUIRES(rcm_lock)
+static struct rcm_group *find_group(struct rcm_id *id, const union group_gid *gid)
+	REQUIRES(rcm_lock)
 {
 	list_for_each (n, &id->groups) {
 		struct rcm_group *g = list_entry(n, struct rcm_group, node);
@@ -84,7 +86,8 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 	union group_gid gid;
 	int err = 0;
 
-	if (!group_gid(addr, &gid) || !rcm_id_is_ud(id) || !id->local.dev || id->state == RCM_LISTEN)
+	if (!group_gid(addr, &gid) || !rcm_id_is_ud(id) || !id->local.dev ||
+	    id->state == RCM_LISTEN)
 		return -EINVAL;
 	g = calloc(1, sizeof(*g));
 	ev = rcm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);

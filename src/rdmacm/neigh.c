@@ -2,7 +2,8 @@
 /*
  * The kernel's rdma_cm resolves the neighbour's Ethernet address, and reports ADDR_ERROR when there
  * is no answer. Our packets are the kernel's to deliver, so nothing here needs that address; but
- * without it a wrong address would be noticed by the connection manager's timeout alone, 103 s later.
+ * without it a wrong address would be noticed by the connection manager's timeout alone, 103 s
+ * later.
  *
  * The kernel's neighbour table is read by rtnetlink, which needs no privilege. For a neighbour that
  * is not in it, an empty datagram to the discard port has the kernel look for it; the table is read

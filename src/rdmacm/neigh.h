@@ -8,7 +8,8 @@
 struct rcm_local;
 struct sockaddr;
 
-/** Is the neighbour that has an IP address known, or none needed? If not, the kernel looks for it. */
+/** Is the neighbour that has an IP address known, or none needed? If not, the kernel looks for it.
+ */
 bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from);
 
 #endif

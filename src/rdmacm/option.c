@@ -113,8 +113,8 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 }
 
 /*
- * Vendors' options are for QPs that the program manages itself. The QPs that an ID has been given are
- * of our devices, which have no options: their requests offer none, and a peer's are ignored.
+ * Vendors' options are for QPs that the program manages itself. The QPs that an ID has been given
+ * are of our devices, which have no options: their requests offer none, and a peer's are ignored.
  */
 
 int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)

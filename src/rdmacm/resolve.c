@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RoCE needs no route of its own, so nearly all is known at once and the call itself posts the events
- * that programs wait for, but for neighbours that the kernel has yet to find. AF_IB's GIDs are IP
- * addresses here; what is found by IP is shown in the family that the program uses.
+ * RoCE needs no route of its own, so nearly all is known at once and the call itself posts the
+ * events that programs wait for, but for neighbours that the kernel has yet to find. AF_IB's GIDs
+ * are IP addresses here; what is found by IP is shown in the family that the program uses.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -19,12 +19,14 @@
 
 enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 
-#define PAUSE_FIRST_NS 200000u /* until a neighbour is looked for again; then twice as long each time */
+/* Between two looks for a neighbour; twice as long each time. */
+#define PAUSE_FIRST_NS 200000u
 #define PAUSE_MAX_NS   20000000u
 
-static const struct rcm_core_ops core_ops = {.cm_event = rcm_cm_event, .look = rcm_device_watch_run};
+static const struct rcm_core_ops core_ops = {.cm_event = rcm_cm_event,
+					     .look = rcm_device_watch_run};
 
-/* The device of a source address. Loopback addresses are one host: any device with one of them serves. */
+/* The device of a source address. Loopback addresses are one host: any device with one. */
 static int find_local(const struct sockaddr *src, struct rcm_local *local)
 {
 	int err = rcm_device_find(src, local);
