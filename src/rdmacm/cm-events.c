@@ -297,18 +297,10 @@ static void disconnected(struct rcm_id *id, int status, bool by_peer) REQUIRES(r
 
 static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_lock)
 {
-	switch (of) {
-	case ROCEMU_CM_REQ:
-	case ROCEMU_CM_REP:
-	case ROCEMU_CM_SIDR_REQ:
-		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
-		break;
-	case ROCEMU_CM_DREQ:
+	if (of == ROCEMU_CM_DREQ)
 		disconnected(id, -ETIMEDOUT, false);
-		break;
-	default:
-		break;
-	}
+	else if (of == ROCEMU_CM_REQ || of == ROCEMU_CM_REP || of == ROCEMU_CM_SIDR_REQ)
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
 }
 
 /* A connection that is being made comes to nothing, one that is there ends. */

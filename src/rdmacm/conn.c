@@ -95,13 +95,25 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 
 /* ---- connect ---- */
 
-static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
+/* Of a program that gives none. */
+static const struct rdma_conn_param default_param = {
+	.responder_resources = RDMA_MAX_RESP_RES,
+	.initiator_depth = RDMA_MAX_INIT_DEPTH,
+	.retry_count = 7,
+	.rnr_retry_count = 7,
+};
+
+/* *param: the program's, or NULL; in the end the one to take. */
+static int check_param(const struct rcm_id *id, const struct rdma_conn_param **param)
 {
-	if (!id->local.dev || (p && p->private_data_len && !p->private_data))
+	const struct rdma_conn_param *p = *param ? *param : &default_param;
+
+	if (!id->local.dev || (p->private_data_len && !p->private_data))
 		return -EINVAL;
-	if (!id->base.qp && !p && !rcm_id_is_ud(id))
+	if (!id->base.qp && !*param && !rcm_id_is_ud(id))
 		return -EINVAL; /* whose QP? */
-	if (!p || rcm_id_is_ud(id))
+	*param = p;
+	if (rcm_id_is_ud(id))
 		return 0;
 	if (p->responder_resources != RDMA_MAX_RESP_RES &&
 	    p->responder_resources > id->local.dev->max_responder_resources)
@@ -114,11 +126,12 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param *p)
 
 int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
+	const struct rdma_conn_param *p = param;
 	struct rcm_id *id = rcm_id_of(base);
 	int err = rcm_begin(base, FAULT_VERB_RDMA_CONNECT);
 
 	if (!err)
-		err = id->state == RCM_ROUTE_RESOLVED ? check_param(id, param) : -EINVAL;
+		err = id->state == RCM_ROUTE_RESOLVED ? check_param(id, &p) : -EINVAL;
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
@@ -126,7 +139,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	if (!err)
 		err = rcm_core_open_all(&id->local, 1);
 	if (!err)
-		err = rcm_request_send(id, param);
+		err = rcm_request_send(id, p);
 	if (!err) {
 		id->state = RCM_CONNECT;
 		id->connect_len = 0;
@@ -144,9 +157,9 @@ static int too_long(int err)
 	return err == -EMSGSIZE ? -EINVAL : err;
 }
 
-static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
+static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *p)
 {
-	uint32_t qpn = id->base.qp ? id->base.qp->qp_num : param ? param->qp_num : 0;
+	uint32_t qpn = id->base.qp ? id->base.qp->qp_num : p->qp_num;
 	int err;
 
 	if (!qpn)
@@ -156,8 +169,7 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *param)
 		err = -EINVAL;
 	} else {
 		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn, RDMA_UDP_QKEY,
-				    NULL, 0, param ? param->private_data : NULL,
-				    param ? param->private_data_len : 0);
+				    NULL, 0, p->private_data, p->private_data_len);
 		if (!err)
 			id->unaccepted = false;
 		rcm_drive();
@@ -179,15 +191,15 @@ static int prepare_accept(struct rcm_id *id, const struct rdma_conn_param *p) RE
 	state = cm_conn_state(id->conn);
 	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
 		return -EINVAL;
-	if (p && p->private_data_len > ROCEMU_CM_REP_PRIVATE_LEN)
+	if (p->private_data_len > ROCEMU_CM_REP_PRIVATE_LEN)
 		return -EINVAL;
-	if (p && p->initiator_depth != RDMA_MAX_INIT_DEPTH)
+	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH)
 		id->initiator_depth = p->initiator_depth;
-	if (p && p->responder_resources != RDMA_MAX_RESP_RES)
+	if (p->responder_resources != RDMA_MAX_RESP_RES)
 		id->responder_resources = p->responder_resources;
 	id->initiator_depth = MIN(id->initiator_depth, dev->max_initiator_depth);
 	id->responder_resources = MIN(id->responder_resources, dev->max_responder_resources);
-	id->rnr_retry_count = p ? MIN(p->rnr_retry_count, 7) : 7;
+	id->rnr_retry_count = MIN(p->rnr_retry_count, 7);
 	return 0;
 }
 
@@ -203,7 +215,7 @@ static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES
 		.responder_resources = id->responder_resources,
 		.initiator_depth = id->initiator_depth,
 		.target_ack_delay = 15,
-		.flow_control = p && p->flow_control,
+		.flow_control = p->flow_control != 0,
 		.rnr_retry_count = id->rnr_retry_count,
 		.srq = qp ? qp->srq != NULL : p->srq,
 	};
@@ -212,19 +224,18 @@ static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES
 	if (!is_live(id) || !id->conn)
 		return -ENOTCONN;
 	id->local_qpn = rep.local_qpn;
-	err = cm_accept(id->conn, rcm_now(), &rep, p ? p->private_data : NULL,
-			p ? p->private_data_len : 0);
+	err = cm_accept(id->conn, rcm_now(), &rep, p->private_data, p->private_data_len);
 	if (!err)
 		id->unaccepted = false;
 	return err;
 }
 
-static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *param)
+static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *p)
 {
 	int err;
 
 	rcm_lock_take();
-	err = prepare_accept(id, param);
+	err = prepare_accept(id, p);
 	rcm_lock_drop();
 	if (err)
 		return err;
@@ -232,7 +243,7 @@ static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *param)
 	if (err)
 		return err;
 	rcm_lock_take();
-	err = send_rep(id, param);
+	err = send_rep(id, p);
 	rcm_drive();
 	rcm_lock_drop();
 	if (err)
@@ -242,16 +253,17 @@ static int accept_qp(struct rcm_id *id, const struct rdma_conn_param *param)
 
 int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
+	const struct rdma_conn_param *p = param;
 	struct rcm_id *id = rcm_id_of(base);
 	int err = rcm_begin(base, FAULT_VERB_RDMA_ACCEPT);
 
 	if (!err)
-		err = id->state == RCM_CONNECT ? check_param(id, param) : -EINVAL;
+		err = id->state == RCM_CONNECT ? check_param(id, &p) : -EINVAL;
 	if (err)
 		return rcm_ret(err);
 	if (rcm_id_is_ud(id))
-		return rcm_ret(accept_ud(id, param));
-	err = accept_qp(id, param);
+		return rcm_ret(accept_ud(id, p));
+	err = accept_qp(id, p);
 	return err ? rcm_ret(err) : rcm_sync_wait(id);
 }
 

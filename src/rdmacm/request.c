@@ -24,7 +24,7 @@ static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size
 		.sport = rcm_addr_port(&a->src_addr),
 	};
 	size_t header = rocemu_cm_service_is_ip(service_id(id)) ? ROCEMU_CMA_LEN : 0;
-	size_t user = p && p->private_data ? p->private_data_len : 0;
+	size_t user = p->private_data_len;
 	uint8_t *to = id->request_data;
 
 	if (header + id->connect_len + user > max)
@@ -65,34 +65,28 @@ static uint32_t flow_label(const struct rcm_id *id)
 
 static void fill_transport(const struct rcm_id *id, struct rocemu_cm_req *req)
 {
-	switch (id->base.qp_type) {
-	case IBV_QPT_UC:
-		req->transport = ROCEMU_CM_UC;
-		break;
-	case IBV_QPT_XRC_SEND:
-	case IBV_QPT_XRC_RECV:
+	enum ibv_qp_type type = id->base.qp_type;
+
+	req->transport = type == IBV_QPT_UC ? ROCEMU_CM_UC : ROCEMU_CM_RC;
+	if (type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV) {
 		req->transport = ROCEMU_CM_EXTENDED;
 		req->extended_transport = ROCEMU_CM_EXTENDED_XRC;
-		break;
-	default:
-		req->transport = ROCEMU_CM_RC;
-		break;
 	}
 }
 
-static void fill_req(struct rcm_id *id, const struct rdma_conn_param *param,
-		     struct rocemu_cm_req *req) REQUIRES(rcm_lock)
+static void fill_req(struct rcm_id *id, const struct rdma_conn_param *p, struct rocemu_cm_req *req)
+	REQUIRES(rcm_lock)
 {
 	cm_req_init(req);
 	fill_transport(id, req);
 	req->ece.vendor_id = id->local_ece.vendor_id;
 	req->ece.options = id->local_ece.options;
 	req->service_id = service_id(id);
-	id->local_qpn = req->local_qpn = id->base.qp ? id->base.qp->qp_num : param->qp_num;
-	req->srq = id->base.qp ? id->base.qp->srq != NULL : param->srq;
+	id->local_qpn = req->local_qpn = id->base.qp ? id->base.qp->qp_num : p->qp_num;
+	req->srq = id->base.qp ? id->base.qp->srq != NULL : p->srq;
 	req->responder_resources = id->responder_resources;
 	req->initiator_depth = id->initiator_depth;
-	req->flow_control = param && param->flow_control;
+	req->flow_control = p->flow_control != 0;
 	req->retry_count = id->retry_count;
 	req->rnr_retry_count = id->rnr_retry_count;
 	req->starting_psn = id->psn;
@@ -120,24 +114,21 @@ static int send_req(struct rcm_id *id, const struct rocemu_cm_req *req) REQUIRES
 	return cm_connect(rcm_core_cm(), rcm_now(), &p, &id->conn);
 }
 
-static int connect_qp(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock)
+static int connect_qp(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES(rcm_lock)
 {
 	const struct rcm_device *dev = id->local.dev;
 	struct rocemu_cm_req req;
-	int err = request_data(id, param, ROCEMU_CM_REQ_PRIVATE_LEN);
+	int err = request_data(id, p, ROCEMU_CM_REQ_PRIVATE_LEN);
 
 	if (err)
 		return err;
-	id->responder_resources = param && param->responder_resources != RDMA_MAX_RESP_RES
-					  ? param->responder_resources
-					  : dev->max_responder_resources;
-	id->initiator_depth = param && param->initiator_depth != RDMA_MAX_INIT_DEPTH
-				      ? param->initiator_depth
-				      : dev->max_initiator_depth;
-	id->retry_count = param ? MIN(param->retry_count, 7) : 7;
-	id->rnr_retry_count = param ? MIN(param->rnr_retry_count, 7) : 7;
+	/* Greater than the device's is RDMA_MAX_* alone: as many as it can. */
+	id->responder_resources = MIN(p->responder_resources, dev->max_responder_resources);
+	id->initiator_depth = MIN(p->initiator_depth, dev->max_initiator_depth);
+	id->retry_count = MIN(p->retry_count, 7);
+	id->rnr_retry_count = MIN(p->rnr_retry_count, 7);
 	id->psn = rcm_random() & ROCEMU_PSN_MASK;
-	fill_req(id, param, &req);
+	fill_req(id, p, &req);
 	return send_req(id, &req);
 }
 
@@ -157,13 +148,13 @@ static int send_sidr_req(struct rcm_id *id) REQUIRES(rcm_lock)
 	return cm_sidr_request(rcm_core_cm(), rcm_now(), &p, &id->sidr);
 }
 
-int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *param)
+int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *p)
 {
 	int err;
 
 	if (!rcm_id_is_ud(id))
-		return connect_qp(id, param);
-	err = request_data(id, param, ROCEMU_CM_SIDR_REQ_PRIVATE_LEN);
+		return connect_qp(id, p);
+	err = request_data(id, p, ROCEMU_CM_SIDR_REQ_PRIVATE_LEN);
 	return err ? err : send_sidr_req(id);
 }
 

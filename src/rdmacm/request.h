@@ -9,7 +9,7 @@ struct rcm_id;
 struct rdma_conn_param;
 
 /** -errno. */
-int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *param) REQUIRES(rcm_lock);
+int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES(rcm_lock);
 /** Once more, in the place of the one that was refused. -errno. */
 int rcm_request_send_again(struct rcm_id *id) REQUIRES(rcm_lock);
 
