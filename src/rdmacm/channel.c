@@ -116,12 +116,15 @@ void rcm_event_post(struct rcm_event *ev)
 	evq_post(queue_of(ev->owner), &ev->src, false);
 }
 
-void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status)
+void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status,
+		      void (*on_take)(struct rcm_event *ev))
 {
 	struct rcm_event *ev = rcm_event_own(id, type, status);
 
-	if (ev)
-		rcm_event_post(ev);
+	if (!ev)
+		return;
+	ev->on_take = on_take;
+	rcm_event_post(ev);
 }
 
 void rcm_events_withdraw(struct rcm_id *id, struct list *taken)
@@ -268,23 +271,14 @@ int rcm_sync_wait(struct rcm_id *id)
 const char *rdma_event_str(enum rdma_cm_event_type event)
 {
 	static const char *const texts[] = {
+	/* clang-format off */
 #define TEXT(type) [RDMA_CM_EVENT_##type] = "RDMA_CM_EVENT_" #type
-		TEXT(ADDR_RESOLVED),
-		TEXT(ADDR_ERROR),
-		TEXT(ROUTE_RESOLVED),
-		TEXT(ROUTE_ERROR),
-		TEXT(CONNECT_REQUEST),
-		TEXT(CONNECT_RESPONSE),
-		TEXT(CONNECT_ERROR),
-		TEXT(UNREACHABLE),
-		TEXT(REJECTED),
-		TEXT(ESTABLISHED),
-		TEXT(DISCONNECTED),
-		TEXT(DEVICE_REMOVAL),
-		TEXT(MULTICAST_JOIN),
-		TEXT(MULTICAST_ERROR),
-		TEXT(ADDR_CHANGE),
-		TEXT(TIMEWAIT_EXIT),
+		TEXT(ADDR_RESOLVED), TEXT(ADDR_ERROR), TEXT(ROUTE_RESOLVED), TEXT(ROUTE_ERROR),
+		TEXT(CONNECT_REQUEST), TEXT(CONNECT_RESPONSE), TEXT(CONNECT_ERROR),
+		TEXT(UNREACHABLE), TEXT(REJECTED), TEXT(ESTABLISHED), TEXT(DISCONNECTED),
+		TEXT(DEVICE_REMOVAL), TEXT(MULTICAST_JOIN), TEXT(MULTICAST_ERROR),
+		TEXT(ADDR_CHANGE), TEXT(TIMEWAIT_EXIT),
+	/* clang-format on */
 #undef TEXT
 		[RCM_EVENT_ADDRINFO_RESOLVED] = "RDMA_CM_EVENT_ADDRINFO_RESOLVED",
 		[RCM_EVENT_ADDRINFO_ERROR] = "RDMA_CM_EVENT_ADDRINFO_ERROR",

@@ -59,9 +59,9 @@ void rcm_event_free(struct rcm_event *ev);
 void rcm_event_private(struct rcm_event *ev, bool ud, const void *data, size_t len);
 /** Put it on its owner's channel. */
 void rcm_event_post(struct rcm_event *ev) REQUIRES(rcm_lock);
-/** rcm_event_own() and post, without further data. */
-void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status)
-	REQUIRES(rcm_lock);
+/** rcm_event_own() and post, without further data. on_take: may be NULL. */
+void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status,
+		      void (*on_take)(struct rcm_event *ev)) REQUIRES(rcm_lock);
 
 /** Move the ID's events that the program has not taken to a list. */
 void rcm_events_withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock);

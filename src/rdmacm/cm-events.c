@@ -271,7 +271,7 @@ static void on_sidr_rep(struct rcm_id *id, const struct rocemu_cm_sidr_rep *rep)
 	if (rep->status == ROCEMU_CM_SIDR_SERVICE_ID && rcm_rej_retry(id))
 		return;
 	if (rep->status != ROCEMU_CM_SIDR_VALID) {
-		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, rep->status);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, rep->status, NULL);
 		return;
 	}
 	ev = rcm_event_own(id, RDMA_CM_EVENT_ESTABLISHED, 0);
@@ -292,7 +292,7 @@ static void disconnected(struct rcm_id *id, int status, bool by_peer) REQUIRES(r
 	id->disconnect_reported = true;
 	id->state = RCM_DISCONNECTED;
 	if (!by_peer || id->leaving || !rcm_drain_begin(id))
-		rcm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, status);
+		rcm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, status, NULL);
 }
 
 static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_lock)
@@ -300,7 +300,7 @@ static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_l
 	if (of == ROCEMU_CM_DREQ)
 		disconnected(id, -ETIMEDOUT, false);
 	else if (of == ROCEMU_CM_REQ || of == ROCEMU_CM_REP || of == ROCEMU_CM_SIDR_REQ)
-		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT, NULL);
 }
 
 /* A connection that is being made comes to nothing, one that is there ends. */
@@ -311,7 +311,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	case CM_MRA_REQ_RCVD:
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
-		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, status);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, status, NULL);
 		break;
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
@@ -326,7 +326,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 void rcm_cm_abort(struct rcm_id *id, int status)
 {
 	if (rcm_timer_pending(&id->retry) || (id->sidr && cm_sidr_waits(id->sidr)))
-		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, status);
+		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, status, NULL);
 	else if (id->conn)
 		conn_cut(id, status);
 }
@@ -348,7 +348,7 @@ void rcm_cm_event(struct cm_event *e)
 		on_rep(id, &e->msg.rep);
 		break;
 	case CM_EV_RTU:
-		rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 		break;
 	case CM_EV_REJ:
 		on_rej(id, &e->msg.rej);
@@ -361,7 +361,7 @@ void rcm_cm_event(struct cm_event *e)
 		on_timeout(id, e->msg.attr_id, e->error);
 		break;
 	case CM_EV_TIMEWAIT_EXIT:
-		rcm_event_report(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0, NULL);
 		break;
 	case CM_EV_SIDR_REP:
 		on_sidr_rep(id, &e->msg.sidr_rep);

@@ -372,7 +372,7 @@ int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 	if (is_live(id) && id->conn && event == IBV_EVENT_COMM_EST) {
 		err = cm_establish(id->conn, rcm_now());
 		if (err == 0)
-			rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0);
+			rcm_event_report(id, RDMA_CM_EVENT_ESTABLISHED, 0, NULL);
 		else if (err > 0)
 			err = -EISCONN;
 		rcm_drive();

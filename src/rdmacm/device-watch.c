@@ -106,7 +106,6 @@ static void report_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
  */
 static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
-	struct rcm_event *ev;
 	struct list *n;
 
 	rcm_lock_take();
@@ -116,11 +115,7 @@ static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 		rcm_cm_abort(id, -ENODEV);
 		id->removed = true;
 		rcm_id_stop(id); /* takes it off the list */
-		ev = rcm_event_own(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
-		if (!ev)
-			continue;
-		ev->on_take = rcm_qp_error_on_take;
-		rcm_event_post(ev);
+		rcm_event_report(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, rcm_qp_error_on_take);
 	}
 	rcm_core_close(d);
 	rcm_lock_drop();

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completions before DISCONNECTED. What the peer acknowledged before its DREQ is complete, but the acknowledgement may
- * still be in a socket, and the completion unpolled: many programs destroy the QP when they get DISCONNECTED, and its
- * completions go with it (libfabric then reports an acknowledged send as cancelled). With an adapter the completion is
- * in the CQ long before the DREQ has passed through the kernel.
+ * Completions before DISCONNECTED. What the peer acknowledged before its DREQ is complete, but the
+ * acknowledgement may still be in a socket, and the completion unpolled: many programs destroy the
+ * QP when they get DISCONNECTED, and its completions go with it (libfabric then reports an
+ * acknowledged send as cancelled). With an adapter the completion is in the CQ long before the DREQ
+ * has passed through the kernel.
  *
- * So the thread first has the device receive what has come. If the QP has successful completions that were not polled,
- * DISCONNECTED waits for the program to poll them, for 63 ms at most.
+ * So the thread first has the device receive what has come. If the QP has successful completions
+ * that were not polled, DISCONNECTED waits for the program to poll them, for 63 ms at most.
  */
 #include "rdmacm/drain.h"
 #include "rdmacm/id.h"
@@ -33,7 +34,8 @@ static void look(struct rcm_timer *t) REQUIRES(rcm_lock)
 	if (!unpolled || ++id->drain.looks == LOOKS_MAX)
 		rcm_drain_end(id);
 	else
-		rcm_timer_set(t, rcm_now() + ((rocemu_ns_t)PAUSE_NS << (id->drain.looks - 1)), look);
+		rcm_timer_set(t, rcm_now() + ((rocemu_ns_t)PAUSE_NS << (id->drain.looks - 1)),
+			      look);
 }
 
 bool rcm_drain_begin(struct rcm_id *id)
@@ -41,7 +43,8 @@ bool rcm_drain_begin(struct rcm_id *id)
 	if (!rcm_private()->unpolled || !id->base.verbs || !id->local_qpn)
 		return false;
 	id->drain.looks = 0;
-	id->before_event = rcm_drain_end; /* what comes later is no reason to leave DISCONNECTED out */
+	/* What comes later is no reason to leave DISCONNECTED out. */
+	id->before_event = rcm_drain_end;
 	rcm_timer_set(&id->drain.timer, rcm_now(), look);
 	return true;
 }
@@ -52,5 +55,5 @@ void rcm_drain_end(struct rcm_id *id)
 		return;
 	id->before_event = NULL;
 	rcm_timer_stop(&id->drain.timer);
-	rcm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, 0);
+	rcm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, 0, NULL);
 }

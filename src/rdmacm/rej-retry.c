@@ -60,7 +60,7 @@ static void retry(struct rcm_timer *t) REQUIRES(rcm_lock)
 	int err = rcm_request_send_again(id);
 
 	if (err)
-		rcm_event_report(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
+		rcm_event_report(id, RDMA_CM_EVENT_CONNECT_ERROR, err, NULL);
 }
 
 bool rcm_rej_retry(struct rcm_id *id)

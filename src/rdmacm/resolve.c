@@ -265,6 +265,7 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
+/* What programs see of the ID is theirs to read until they take the event. */
 static void take_address(struct rcm_event *ev)
 {
 	struct rcm_id *id = ev->owner;
@@ -277,27 +278,15 @@ static void take_address(struct rcm_event *ev)
 	rcm_lock_drop();
 }
 
-/* What programs see of the ID is theirs to read until they take the event. */
-static void report(struct rcm_id *id, int err) REQUIRES(rcm_lock)
-{
-	struct rcm_event *ev = rcm_event_own(
-		id, err ? RDMA_CM_EVENT_ADDR_ERROR : RDMA_CM_EVENT_ADDR_RESOLVED, err);
-
-	if (!ev)
-		return;
-	ev->on_take = take_address;
-	rcm_event_post(ev);
-}
-
 static void look_again(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
 	struct rcm_id *id = container_of(t, struct rcm_id, resolving.timer);
 	rocemu_ns_t now = rcm_now();
 
 	if (rcm_neigh_known((struct sockaddr *)&id->resolving.to, &id->resolving.from)) {
-		report(id, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, take_address);
 	} else if (now >= id->resolving.until) {
-		report(id, -ETIMEDOUT);
+		rcm_event_report(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, take_address);
 	} else {
 		id->resolving.pause = MIN(2 * id->resolving.pause, PAUSE_MAX_NS);
 		rcm_timer_set(t, MIN(now + id->resolving.pause, id->resolving.until), look_again);
@@ -337,7 +326,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	if (err) {
 		rcm_lock_take();
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
-		rcm_event_report(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+		rcm_event_report(id, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV, NULL);
 		rcm_lock_drop();
 		return 0;
 	}
@@ -350,7 +339,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
 	if (!err && known) {
 		set_resolved(id, (struct sockaddr *)&to, &local);
-		rcm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, NULL);
 	} else if (!err) {
 		wait_for_neighbour(id, (struct sockaddr *)&to, &local, timeout_ms);
 	}
@@ -433,10 +422,10 @@ int rcm_resolve_route(struct rcm_id *id)
 	way = check_way(id, &port);
 	rcm_lock_take();
 	if (way) {
-		rcm_event_report(id, RDMA_CM_EVENT_ROUTE_ERROR, way);
+		rcm_event_report(id, RDMA_CM_EVENT_ROUTE_ERROR, way, NULL);
 	} else {
 		id->state = RCM_ROUTE_RESOLVED;
-		rcm_event_report(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+		rcm_event_report(id, RDMA_CM_EVENT_ROUTE_RESOLVED, 0, NULL);
 	}
 	rcm_lock_drop();
 	return 0;
