@@ -107,7 +107,7 @@ static void set_exits(void) REQUIRES(rcm_lock)
 /* Make the timer ring when the CM needs it, if it would later. */
 static void arm(void) REQUIRES(rcm_lock)
 {
-	rocemu_ns_t due = MIN(MIN(cm_deadline(core.cm), mad_deadline()), rcm_timers_deadline());
+	rocemu_ns_t due = MIN(cm_deadline(core.cm), rcm_timers_deadline());
 	struct itimerspec t = {0};
 
 	if (due >= core.armed)
@@ -235,7 +235,6 @@ static void *run(void *arg)
 		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
 		cm_expire(core.cm, rcm_now());
 		rcm_timers_expire(rcm_now());
-		mad_expire(core.client, rcm_now());
 		rcm_drive();
 	}
 	rcm_lock_drop();
@@ -343,7 +342,6 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	}
 	rcm_lock_forget();
 	rcm_globals_forget();
-	mad_forget();
 }
 
 __attribute__((constructor)) static void watch_fork(void)

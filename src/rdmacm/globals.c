@@ -17,6 +17,7 @@
 /* clang-format on */
 
 struct rcm_globals rcm_globals = INITIAL;
+static const struct rcm_globals initial = INITIAL; /* too large for small stacks */
 
 void rcm_globals_forget(void)
 {
@@ -24,13 +25,13 @@ void rcm_globals_forget(void)
 	const unsigned generation = rcm_globals.core.generation + 1;
 	struct list *n;
 
-	/* IDs live on, and may stop their timers. */
+	/* IDs live on, and may stop their timers. Held MADs are lost. */
 	while ((n = list_first(&rcm_globals.timers.pending)) != NULL)
 		list_remove(n);
 	/* The descriptors of the parent's contexts are in it. */
 	if (rcm_globals.devices.events_fd >= 0)
 		close(rcm_globals.devices.events_fd);
-	rcm_globals = (struct rcm_globals)INITIAL;
+	rcm_globals = initial;
 	rcm_globals.private = private;
 	rcm_globals.core.generation = generation;
 }

@@ -6,6 +6,7 @@
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
 #include "rdmacm/device.h"
+#include "rdmacm/mad.h"
 #include "rdmacm/private.h"
 #include "rdmacm/rej-retry.h"
 #include "rdmacm/timer.h"
@@ -13,6 +14,7 @@
 struct rcm_globals {
 	/* Guarded by rcm_lock. */
 	struct rcm_core core;
+	struct mad_state mads;
 	struct rcm_timers timers;
 	struct rcm_rej_retries rej_retries;
 	struct rcm_device_watch device_watch;

@@ -5,12 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/list.h"
 #include "base/log.h"
-#include "fault/impair.h"
 #include "fault/report.h"
 #include "fault/setting.h"
-#include "rdmacm/private.h"
+#include "rdmacm/globals.h"
 
 enum {
 	HELD_MAX = 1024,
@@ -18,22 +16,14 @@ enum {
 	ECN_CE = 3,
 };
 
-static private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
-static struct impair impair;
-static struct impair_link port; /* goes down and up when the lanes' does */
-static struct faults *faults;	       /* owned; NULL: no rules by packet */
-static struct fault_total *total[FAULT_RULES];
-static rocemu_ns_t last_due; /* when the last packet leaves that is not to be overtaken */
-static bool ready;
-
 /* A MAD that is late on purpose. */
 struct held {
-	struct list node; /* in held, by due time */
-	rocemu_ns_t due;
+	struct rcm_timer timer;
+	struct agent_gsi *client; /* borrowed */
 	struct gsi_mad mad;
 };
-static struct list held = {&held, &held};
-static unsigned nheld;
+
+static struct mad_state *const state = &rcm_globals.mads;
 
 struct gsi_mad mad_make(const struct cm_mad *m, uint32_t scope_id)
 {
@@ -53,15 +43,16 @@ static void prepare_rules(void)
 {
 	char text[512];
 
-	if (!impair.on)
+	if (!state->impair.on)
 		return;
 	fault_report_name("connection management: ");
 	if (fault_report_start(text, sizeof(text)) < 0)
 		log_error("%s", text);
-	if (impair.nrules)
-		faults = faults_new(impair.rule, impair.nrules, impair.seed);
-	for (unsigned i = 0; faults && i < impair.nrules; i++)
-		total[i] = fault_total_get(impair.rule[i].text, "packets");
+	if (state->impair.nrules)
+		state->faults =
+			faults_new(state->impair.rule, state->impair.nrules, state->impair.seed);
+	for (unsigned i = 0; state->faults && i < state->impair.nrules; i++)
+		state->total[i] = fault_total_get(state->impair.rule[i].text, "packets");
 }
 
 /* What rules do to a packet of QP 1. What is to be sent has no PSN yet: 0. */
@@ -82,15 +73,15 @@ static struct fault_verdict ask_rules(enum fault_dir dir, const struct gsi_mad *
 	};
 	struct fault_verdict v = {0};
 
-	if (!faults_wants(faults, dir))
+	if (!faults_wants(state->faults, dir))
 		return v;
-	faults_decide(faults, &p, &v);
-	for (unsigned i = 0; i < impair.nrules; i++) {
+	faults_decide(state->faults, &p, &v);
+	for (unsigned i = 0; i < state->impair.nrules; i++) {
 		if (v.matched >> i & 1)
-			fault_total_add(total[i], v.acted >> i & 1);
+			fault_total_add(state->total[i], v.acted >> i & 1);
 		if (v.acted >> i & 1)
-			fault_log_packet("rdma_cm", &p, impair.rule[i].text,
-					 names[impair.rule[i].action], v.delay_ns);
+			fault_log_packet("rdma_cm", &p, state->impair.rule[i].text,
+					 names[state->impair.rule[i].action], v.delay_ns);
 	}
 	/* These are few, and there is no timer that would do it. */
 	if (v.acted && fault_log_on())
@@ -104,17 +95,17 @@ static void prepare(rocemu_ns_t now)
 	const char *pcap = getenv("ROCEMU_PCAP");
 	char text[512];
 
-	if (ready)
+	if (state->ready)
 		return;
-	ready = true;
+	state->ready = true;
 	if (pcap && *pcap)
-		capture = rcm_private()->capture;
-	if (setting_get(&impair, NULL, text, sizeof(text)) < 0)
+		state->capture = rcm_private()->capture;
+	if (setting_get(&state->impair, NULL, text, sizeof(text)) < 0)
 		log_error("%s", text);
 	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */
-	impair.rng.state = ~impair.rng.state;
+	state->impair.rng.state = ~state->impair.rng.state;
 	prepare_rules();
-	impair_link_start(&port, &impair, now);
+	impair_link_start(&state->port, &state->impair, now);
 }
 
 /* packet: of m. */
@@ -129,14 +120,14 @@ static void write_capture(const struct gsi_mad *m, const uint8_t packet[static G
 		.hop_limit = m->hop_limit,
 	};
 
-	capture(&a, packet, GSI_PACKET_LEN);
+	state->capture(&a, packet, GSI_PACKET_LEN);
 }
 
 void mad_sent(const struct gsi_mad *m)
 {
 	uint8_t packet[GSI_PACKET_LEN];
 
-	if (!capture)
+	if (!state->capture)
 		return;
 	gsi_packet_encode(m, packet);
 	write_capture(m, packet);
@@ -144,29 +135,37 @@ void mad_sent(const struct gsi_mad *m)
 
 static bool port_is_down(rocemu_ns_t now)
 {
-	impair_link_step(&port, &impair, now);
-	return port.down;
+	impair_link_step(&state->port, &state->impair, now);
+	return state->port.down;
 }
 
 static void send_one(struct agent_gsi *client, const struct gsi_mad *m)
 {
-	(void)agent_gsi_send(client, m, capture != NULL);
+	(void)agent_gsi_send(client, m, state->capture != NULL);
 }
 
-/* Keep a packet back. When there is no room or no memory it goes now. */
-static bool hold(const struct gsi_mad *m, rocemu_ns_t due)
+static void send_held(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
-	struct held *h = nheld < HELD_MAX ? malloc(sizeof(*h)) : NULL;
-	struct list *before = held.next;
+	struct held *h = container_of(t, struct held, timer);
+
+	state->nheld--;
+	send_one(h->client, &h->mad);
+	free(h);
+}
+
+/* Keep a MAD back. When there is no room or no memory it goes now. */
+static bool hold(struct agent_gsi *client, const struct gsi_mad *m, rocemu_ns_t due)
+	REQUIRES(rcm_lock)
+{
+	struct held *h = state->nheld < HELD_MAX ? malloc(sizeof(*h)) : NULL;
 
 	if (!h)
 		return false;
-	h->due = due;
+	h->client = client;
 	h->mad = *m;
-	while (before != &held && list_entry(before, struct held, node)->due <= due)
-		before = before->next;
-	list_append(before, &h->node);
-	nheld++;
+	rcm_timer_init(&h->timer);
+	rcm_timer_set(&h->timer, due, send_held);
+	state->nheld++;
 	return true;
 }
 
@@ -188,7 +187,7 @@ static void corrupt(const struct fault_verdict *v, const struct impair_fate *fat
 		add_flip(m, v->raw[i], 0);
 	if (!fate->corrupt_bits)
 		return;
-	impair_corrupt(&impair, bits, sizeof(bits), fate->corrupt_bits);
+	impair_corrupt(&state->impair, bits, sizeof(bits), fate->corrupt_bits);
 	for (uint32_t bit = 0; bit < 8 * sizeof(bits); bit++)
 		if (bits[bit / 8] & 0x80u >> bit % 8)
 			add_flip(m, bit, 0);
@@ -200,16 +199,15 @@ static rocemu_ns_t due_of(rocemu_ns_t now, const struct impair_fate *fate,
 {
 	rocemu_ns_t due = now + fate->delay_ns;
 
-	if (due < last_due)
-		due = last_due;
-	last_due = due;
+	if (due < state->last_due)
+		due = state->last_due;
+	state->last_due = due;
 	return due + (fate->overtakers ? REORDER_NS : 0) + v->delay_ns;
 }
 
 static void report_fate(const uint8_t *packet, const struct impair_fate *fate)
 {
-	const struct fault_packet p = {
-		.qp = ROCEMU_GSI_QPN, .hdr = packet, .len = GSI_PACKET_LEN};
+	const struct fault_packet p = {.qp = ROCEMU_GSI_QPN, .hdr = packet, .len = GSI_PACKET_LEN};
 	const struct {
 		bool done;
 		enum fault_count what;
@@ -240,14 +238,14 @@ void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m)
 	rocemu_ns_t due;
 
 	prepare(now);
-	if (!impair.on) {
+	if (!state->impair.on) {
 		send_one(client, m);
 		return;
 	}
 	gsi_hdr_encode(m, 0);
 	gsi_packet_encode(m, packet);
 	v = ask_rules(FAULT_TX, m, packet);
-	fate = impair_roll(&impair);
+	fate = impair_roll(&state->impair);
 	fault_report_add(FAULT_COUNT_SENT, 1);
 	if (v.drop)
 		return;
@@ -259,27 +257,8 @@ void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m)
 		m->tclass |= ECN_CE;
 	due = due_of(now, &fate, &v);
 	for (unsigned i = 0; i < 1 + fate.dup + v.dups; i++)
-		if (due <= now || !hold(m, due))
+		if (due <= now || !hold(client, m, due))
 			send_one(client, m);
-}
-
-rocemu_ns_t mad_deadline(void)
-{
-	struct list *n = list_first(&held);
-
-	return n ? list_entry(n, struct held, node)->due : ROCEMU_NEVER;
-}
-
-void mad_expire(struct agent_gsi *client, rocemu_ns_t now)
-{
-	while (mad_deadline() <= now) {
-		struct held *h = list_entry(held.next, struct held, node);
-
-		list_remove(&h->node);
-		nheld--;
-		send_one(client, &h->mad);
-		free(h);
-	}
 }
 
 bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr)
@@ -289,9 +268,9 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 	prepare(now);
 	if (port_is_down(now))
 		return false;
-	if (capture || faults_wants(faults, FAULT_RX)) {
+	if (state->capture || faults_wants(state->faults, FAULT_RX)) {
 		gsi_packet_encode(m, packet);
-		if (capture)
+		if (state->capture)
 			write_capture(m, packet);
 		/* Of what comes in, only drops. */
 		if (ask_rules(FAULT_RX, m, packet).drop)
@@ -304,14 +283,4 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 		.hop_limit = m->hop_limit,
 	};
 	return true;
-}
-
-void mad_forget(void)
-{
-	ready = false;
-	list_init(&held);
-	nheld = 0;
-	/* Leaked, as the packets are: freeing is not safe after fork() in a process with threads. */
-	faults = NULL;
-	last_due = 0;
 }

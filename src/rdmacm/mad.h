@@ -8,25 +8,32 @@
 
 #include "agent/client-gsi.h"
 #include "cm/cm.h"
+#include "fault/impair.h"
+#include "rdmacm/private.h"
+#include "rdmacm/timer.h"
+
+struct mad_state {
+	bool ready;
+	private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
+	struct impair impair;
+	struct impair_link port; /* goes down and up when the lanes' does */
+	struct faults *faults;	 /* owned; NULL: no rules by packet */
+	struct fault_total *total[FAULT_RULES];
+	rocemu_ns_t last_due; /* when the last MAD leaves that is not to be overtaken */
+	unsigned nheld;	      /* MADs that are late on purpose */
+};
 
 /** A MAD for the agent. */
 struct gsi_mad mad_make(const struct cm_mad *m, uint32_t scope_id);
 
 /** Send, now or when fault injection says so; m may be corrupted. Errors are losses. */
-void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m);
-/** When the next MAD that was held back is due, or ROCEMU_NEVER. */
-rocemu_ns_t mad_deadline(void);
-/** Send those that are due. */
-void mad_expire(struct agent_gsi *client, rocemu_ns_t now);
+void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m) REQUIRES(rcm_lock);
 
 /** The agent sent it: capture it. */
 void mad_sent(const struct gsi_mad *m);
 
-/** A MAD came in: capture it. @return false: it is to be dropped: a rule says so, or the port is down
- * on purpose. */
+/** A MAD came in: capture it. @return false: it is to be dropped: a rule says so, or the port is
+ * down on purpose. */
 bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr);
-
-/** In a forked child: begin anew. */
-void mad_forget(void);
 
 #endif

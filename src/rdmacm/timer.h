@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of IDs, called on the core's thread under the lock. */
+/* Timers of IDs and of MADs that are late on purpose, called on the core's thread under the lock.
+ */
 #ifndef RDMACM_TIMER_H
 #define RDMACM_TIMER_H
 
