@@ -29,10 +29,6 @@
 
 enum { RCM_HALF_OPEN = 16384 }; /* requests that wait at all listeners of the process */
 
-struct opened {
-	struct rcm_local local;
-};
-
 #define core rcm_globals.core
 
 uint32_t rcm_random(void)
@@ -57,32 +53,32 @@ void rcm_core_join(struct rcm_id *id)
 
 /* ---- sending ---- */
 
-static struct opened *find_opened(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
+static struct rcm_local *find_opened(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
 {
 	for (size_t i = 0; i < core.nopened; i++)
-		if (memcmp(&core.opened[i].local.gid, gid, sizeof(*gid)) == 0)
+		if (memcmp(&core.opened[i].gid, gid, sizeof(*gid)) == 0)
 			return &core.opened[i];
 	return NULL;
 }
 
 bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
 {
-	const struct opened *o = find_opened(gid);
+	const struct rcm_local *o = find_opened(gid);
 
 	if (o)
-		*local = o->local;
+		*local = *o;
 	return o != NULL;
 }
 
 /* Lost as on any network if it does not go. */
 static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 {
-	const struct opened *o = find_opened(&m->addr.src);
+	const struct rcm_local *o = find_opened(&m->addr.src);
 	struct gsi_mad mad;
 
 	if (!o)
 		return;
-	mad = mad_make(m, o->local.scope_id);
+	mad = mad_make(m, o->scope_id);
 	mad_send(core.client, rcm_now(), &mad);
 }
 
@@ -91,7 +87,7 @@ static void set_exits(void) REQUIRES(rcm_lock)
 	struct cm_will change;
 
 	while (cm_next_will(core.cm, &change)) {
-		const struct opened *o = change.present ? find_opened(&change.mad.addr.src) : NULL;
+		const struct rcm_local *o = change.present ? find_opened(&change.mad.addr.src) : NULL;
 		struct agent_exit_mad e = {.cm_timeout = CM_DEFAULT_TIMEOUT,
 					   .retries = CM_DEFAULT_RETRIES};
 
@@ -99,7 +95,7 @@ static void set_exits(void) REQUIRES(rcm_lock)
 			agent_gsi_exit_clear(core.client, change.comm_id);
 			continue;
 		}
-		e.mad = mad_make(&change.mad, o->local.scope_id);
+		e.mad = mad_make(&change.mad, o->scope_id);
 		agent_gsi_exit_set(core.client, change.comm_id, &e);
 	}
 }
@@ -353,12 +349,12 @@ __attribute__((constructor)) static void watch_fork(void)
 
 static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
 {
-	struct opened *v = find_opened(&local->gid);
+	struct rcm_local *v = find_opened(&local->gid);
 	int err;
 
 	/* It may have moved to another device. */
 	if (v) {
-		v->local = *local;
+		*v = *local;
 		return 0;
 	}
 	v = realloc(core.opened, (core.nopened + 1) * sizeof(*v));
@@ -368,7 +364,7 @@ static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
 	err = agent_gsi_open(core.client, &local->gid, local->scope_id);
 	if (err)
 		return err;
-	v[core.nopened++] = (struct opened){.local = *local};
+	v[core.nopened++] = *local;
 	return 0;
 }
 
@@ -402,7 +398,7 @@ void rcm_core_close(const struct rcm_device *dev)
 	size_t kept = 0;
 
 	for (size_t i = 0; i < core.nopened; i++)
-		if (core.opened[i].local.dev != dev)
+		if (core.opened[i].dev != dev)
 			core.opened[kept++] = core.opened[i];
 	core.nopened = kept;
 }

@@ -32,7 +32,7 @@ struct rcm_core {
 	const struct rcm_core_ops *ops; /* borrowed */
 	struct cm *cm;			/* owned */
 	struct agent_gsi *client;	/* owned */
-	struct opened *opened;		/* owned: the addresses whose QP 1 we take part in */
+	struct rcm_local *opened;	/* owned: the addresses whose QP 1 we take part in */
 	size_t nopened;
 	int timer_fd, wake_fd; /* owned */
 	int polled_fd;	       /* the client's descriptor that the thread watches */
