@@ -294,7 +294,9 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 	X(resp_errors,     "receives completed with an error") \
 	X(resp_flushed,    "of these: flushed") \
 	X(resp_too_long,   "of these: local length error") \
-	X(access_errors,   "requests refused for remote key, bounds or rights")
+	X(access_errors,   "requests refused for remote key, bounds or rights") \
+	X(port_moves,      "times a connection's peer went on from another source port") \
+	X(psn_sweeps,      "times PSNs far from what was under way were seen on a connection")
 /* clang-format on */
 
 struct rocemu_ep_stats {

@@ -138,6 +138,8 @@ struct rocemu_packet {
 	X(XRC_SRQ,     "SRQ number unknown or of another XRC domain")          \
 	X(STALE_ATOMIC,"duplicate atomic no longer in the replay cache")       \
 	X(STALE_READ,  "duplicate READ that is no part of one in the replay cache") \
+	X(PORT,        "from another source port than the peer's, and not what is due") \
+	X(SWEEP,       "would end the connection while somebody tries PSNs") \
 	X(CNP,         "congestion notification (counted, not an error)")
 /* clang-format on */
 

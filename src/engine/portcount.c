@@ -74,7 +74,11 @@ static const struct countfile_counter table[] = {
 	HW("rp_cnp_handled", EP(cnps_rcvd)),
 	HW("rp_cnp_ignored"),
 	HW("rx_atomic_requests", EP(atomics_rcvd)),
+	HW("rx_guard_dropped", DROP(SWEEP)),
+	HW("rx_guard_sweeps", EP(psn_sweeps)),
 	HW("rx_icrc_encapsulated", DROP(ICRC)),
+	HW("rx_port_dropped", DROP(PORT)),
+	HW("rx_port_moves", EP(port_moves)),
 	HW("rx_read_requests", EP(reads_rcvd)),
 	HW("rx_write_requests", EP(writes_rcvd)),
 };

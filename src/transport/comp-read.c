@@ -119,7 +119,7 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	}
 	qp->ep->stats->response_gaps++;
 	if (!recover_gap(qp, now, psn))
-		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
+		return comp_refused(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
 	return ROCEMU_DROP_NONE;
 }
 
@@ -134,10 +134,8 @@ enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 			return comp_early(qp, now, pkt, ops);
 	}
 	status = comp_take(qp, now, pkt, ops, qp->sq.tail);
-	if (status) {
-		comp_fail(qp, now, status, 0);
-		return ROCEMU_DROP_NONE;
-	}
+	if (status)
+		return comp_refused(qp, now, status, 0);
 	comp_next(qp, now);
 	recover_acked(qp, now, false);
 	return ROCEMU_DROP_NONE;

@@ -195,11 +195,20 @@ void comp_next(struct rocemu_qp *qp, rocemu_ns_t now)
 	comp_moved(qp, now, next, qp->sq.tail + (swqe_pkt(w, next) == w->npkts));
 }
 
+enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+			      uint32_t vendor_err)
+{
+	if (qp_is_guarded(qp, now))
+		return ROCEMU_DROP_SWEEP;
+	comp_fail(qp, now, status, vendor_err);
+	return ROCEMU_DROP_NONE;
+}
+
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 {
-	if (!recover_lost(qp, now, end, nak))
-		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
-	return ROCEMU_DROP_NONE;
+	if (recover_lost(qp, now, end, nak))
+		return ROCEMU_DROP_NONE;
+	return comp_refused(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
 }
 
 uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn)
@@ -252,6 +261,8 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	struct rocemu_ep_stats *stats = qp->ep->stats;
 	bool rnr = (syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR;
 
+	if (!rnr && syndrome != ROCEMU_NAK_PSN_SEQ && qp_is_guarded(qp, now))
+		return ROCEMU_DROP_SWEEP;
 	if (rnr)
 		stats->rnr_naks_rcvd++;
 	else if (syndrome == ROCEMU_NAK_PSN_SEQ)
@@ -265,9 +276,9 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	if (qp->comp.una_psn != psn || syndrome == ROCEMU_NAK_PSN_SEQ)
 		return comp_lost(qp, now, (psn + 1) & ROCEMU_PSN_MASK, true);
 	if (!rnr)
-		comp_fail(qp, now, nak_status(syndrome), syndrome);
-	else if (!req_rnr(qp, now, syndrome & ROCEMU_AETH_VALUE_MASK))
-		comp_fail(qp, now, IBV_WC_RNR_RETRY_EXC_ERR, syndrome);
+		return comp_refused(qp, now, nak_status(syndrome), syndrome);
+	if (!req_rnr(qp, now, syndrome & ROCEMU_AETH_VALUE_MASK))
+		return comp_refused(qp, now, IBV_WC_RNR_RETRY_EXC_ERR, syndrome);
 	return ROCEMU_DROP_NONE;
 }
 
@@ -303,6 +314,7 @@ enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 	if (!outstanding(qp, pkt->h.psn)) {
 		if ((ops & ROCEMU_OP_ACK) && class == ROCEMU_AETH_ACK)
 			recover_hint(qp, now, (pkt->h.psn + RECOVER_HINT_BEHIND) & ROCEMU_PSN_MASK);
+		port_note_response(qp, now, pkt->h.psn);
 		req_answered_twice(qp, now);
 		return comp_more_credits(qp, now, pkt) ? ROCEMU_DROP_NONE : ROCEMU_DROP_GHOST;
 	}

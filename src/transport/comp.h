@@ -42,6 +42,9 @@ void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end);
 /** The response with PSN una_psn was placed: complete what that completes. */
 void comp_next(struct rocemu_qp *qp, rocemu_ns_t now);
+/** comp_fail() for something that a peer sent: not while the QP is guarded (see port.h). */
+enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+			      uint32_t vendor_err);
 /** What is missing before end was lost (nak: as a NAK of end - 1 says). May fail the QP. */
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
 /** The send queue entry that psn, which is outstanding, lies in. */

@@ -220,6 +220,8 @@ static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t 
 			     (uint8_t)(ROCEMU_AETH_RNR |
 				       (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
 			     r->epsn);
+	} else if (qp_is_guarded(qp, now)) {
+		return ROCEMU_DROP_SWEEP;
 	} else {
 		resp_fatal(qp, now, v, ops, r->epsn);
 	}
@@ -252,6 +254,7 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 			resp_early_fill(qp, now, pkt->h.ackreq);
 		return why;
 	}
+	port_note_request(qp, now, ahead);
 	if (ahead > 0)
 		return resp_early_input(qp, now, pkt, d, (uint32_t)ahead);
 	return input_duplicate(qp, pkt, ops);

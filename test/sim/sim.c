@@ -429,6 +429,8 @@ void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_g
 		const struct rocemu_hdrs *h, const void *payload, uint32_t len)
 {
 	struct rocemu_hdrs padded = *h;
+	const struct rocemu_path *path;
+	struct rocemu_qp *qp;
 	uint8_t hdr[ROCEMU_MAX_HDR_LEN];
 	uint32_t hdr_len, pad = -len & 3;
 	struct sim_packet *p;
@@ -444,7 +446,9 @@ void sim_inject(struct sim *s, unsigned from, unsigned to, const struct rocemu_g
 	p->sent_at = s->now;
 	p->src = src ? *src : s->node[from].gid;
 	p->dst = s->node[to].gid;
-	p->sport = 0xc000;
+	qp = rocemu_qp_find(s->node[to].ep, h->dqpn);
+	path = qp ? rocemu_qp_path(qp) : NULL;
+	p->sport = path ? path->sport : 0xc000; /* the connection's */
 	p->hop_limit = 64;
 	sim_reseal(p);
 	remember(s, p);

@@ -163,9 +163,11 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 {
 	uint8_t buf[ROCEMU_MAX_PACKET];
 	uint32_t pad = -len & 3;
+	uint16_t own = h->qp->path.sport ? h->qp->path.sport : 0xc000;
+	uint16_t sport = h->sport ? h->sport : own;
 	struct rocemu_icrc_ctx ctx = {.src = h->peer,
 				      .dst = h->self,
-				      .sport = 0xc000,
+				      .sport = sport,
 				      .dport = ROCEMU_UDP_PORT,
 				      .ip_id = h->ip_id,
 				      .ip_frag = 0x4000};
@@ -173,7 +175,7 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 	struct rocemu_dgram d = {.data = buf,
 				 .src = h->peer,
 				 .dst = h->self,
-				 .sport = 0xc000,
+				 .sport = sport,
 				 .dport = ROCEMU_UDP_PORT,
 				 .tclass = (uint8_t)(0x20 | h->ecn),
 				 .congested = h->congested,

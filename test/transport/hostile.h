@@ -58,6 +58,7 @@ struct hostile {
 	uint32_t dqpn;	      /* of what it sends; 0: the QP's */
 	unsigned qp_access;   /* to be set before hostile_connect(); default all */
 	uint32_t psn;	      /* rq_psn, default 0 */
+	uint16_t sport;	      /* UDP source port of what it sends; 0: as the QP's own */
 	uint16_t ip_id;	      /* IPv4 identification of what it sends, default 0 */
 	uint8_t ecn;	      /* ECN bits of what it sends, default 0 */
 	bool congested;	      /* what it sends comes through a full buffer */

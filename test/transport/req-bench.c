@@ -226,7 +226,9 @@ const char *bench_done(struct bench *b)
 static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, const void *payload,
 			      uint32_t len)
 {
-	struct rocemu_path path = {.sgid = peer, .dgid = self, .sport = 0xc123};
+	uint16_t own = b->qp->path.sport ? b->qp->path.sport : 0xc123;
+	struct rocemu_path path = {
+		.sgid = peer, .dgid = self, .sport = b->sport ? b->sport : own};
 	struct rocemu_tx t = {.path = &path, .payload_len = len, .niov = len != 0};
 	uint8_t raw[2 * ROCEMU_MAX_PACKET];
 	uint8_t copy[ROCEMU_MAX_PACKET];

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The UDP source port of a connection's peer, and what is not believed. RoCE has no secret but the
+ * PSN, 24 bits that whoever may send datagrams can try one after the other. So:
+ *
+ *   - A connection (RC, XRC) has the port that its peer sends from: at first the one that follows
+ *     from the QPNs, as rocemu, rxe and mlx5 choose it.
+ *   - A packet from another port is taken when it is just the one that is due; then that is the
+ *     peer's port. Others from there are dropped, as if the network had lost them.
+ *   - A packet whose PSN is far from all that is under way is one of a sweep. For PORT_GUARD_NS
+ *     after it no other port than the peer's is listened to, and nothing that comes in, from
+ *     whichever port, ends the connection.
+ *
+ * A sweep so gets one try for each PORT_GUARD_NS in place of millions. A peer whose port changes
+ * (a path change, a NIC that spreads packets over ports) loses a few packets at most, which it
+ * sends again.
+ */
+#ifndef TRANSPORT_PORT_H
+#define TRANSPORT_PORT_H
+
+#include "transport/ep.h"
+
+#define PORT_GUARD_NS ((rocemu_ns_t)1000 * 1000 * 1000)
+
+enum {
+	/* PSNs before and behind the one that is due: more than a window holds. */
+	PORT_NEAR = 4096,
+	/* Packets from other ports that were near, but not due: more of them are a sweep, too. */
+	PORT_STRIKES = 256,
+	/* A peer that moved so often spreads its packets over ports: all that are near are taken. */
+	PORT_MOVES_SPREAD = 8,
+};
+
+/* Responses may acknowledge several packets, so that none need be just the one that is due: then a
+ * port is the peer's if it is heard again after so long, and the old one was not meanwhile. */
+#define PORT_TRIAL_NS ((rocemu_ns_t)5 * 1000 * 1000)
+
+struct peer_port {
+	uint16_t match;		 /* packets from here are taken without a look: port, or 0 */
+	uint16_t port;		 /* the peer's */
+	uint16_t other;		 /* the port on trial, while match is 0 */
+	uint16_t strikes;	 /* packets from other ports that were near */
+	uint8_t moves;		 /* times it changed since the last sweep, up to PORT_MOVES_SPREAD */
+	rocemu_ns_t trial_at;	 /* when the trial began */
+	rocemu_ns_t guard_until; /* a sweep was seen */
+};
+
+struct rocemu_qp;
+
+/** The connection begins: its peer probably sends from port. */
+void port_start(struct peer_port *p, uint16_t port);
+
+/** A packet from another port than match came, well-formed, of the right service and addresses: is it taken? */
+bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport, const struct rocemu_packet *pkt, uint32_t ops);
+
+/** A request came whose PSN is diff away from the one that is due: does that show a sweep? */
+void port_note_request(struct rocemu_qp *qp, rocemu_ns_t now, int32_t diff);
+/** Likewise of a response to nothing outstanding. */
+void port_note_response(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
+
+#endif
