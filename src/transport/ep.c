@@ -34,7 +34,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	}
 	ep->stats = &ep->own_stats;
 	ep->slot = UINT32_MAX;
-	rng_init(&ep->rng, config->seed);
+	secret_init(&ep->secret, config->seed);
 	rng_init(&ep->rnr_dice, config->rnr_seed);
 	mr_table_init(&ep->mrs);
 	timer_heap_init(&ep->timers);
@@ -90,7 +90,7 @@ int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index
 	if (!ep->qps)
 		return -ENOMEM;
 	ep->slot = slot;
-	ep->next_index = first_index % EP_QPN_COUNT;
+	ep->first_index = first_index % EP_QPN_COUNT;
 	return 0;
 }
 

@@ -13,11 +13,13 @@
 #include "transport/keep.h"
 #include "transport/mr.h"
 #include "transport/read-path.h"
+#include "transport/secret.h"
 #include "transport/timer.h"
 #include "transport/xrc.h"
 
 enum {
 	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
+	EP_QPN_BLOCK = 512,
 	EP_DEFAULT_READ_BUDGET = 212992 / 2, /* half of a socket's receive buffer as Linux has it */
 };
 
@@ -45,7 +47,9 @@ struct rocemu_ep {
 	struct rocemu_ep_config cfg;
 	uint32_t slot;                 /* UINT32_MAX: none yet */
 	uint32_t nqps;
-	uint32_t next_index;           /* where the search for a free QPN index starts */
+	uint32_t first_index;          /* of QPNs: see qpn_index_take() */
+	uint32_t indices;              /* that were looked at since */
+	uint16_t index_order[EP_QPN_BLOCK]; /* of the block of indices at hand */
 	struct rocemu_qp **qps;        /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
 	struct mr_table mrs;
 	struct timer_heap timers;
@@ -69,7 +73,7 @@ struct rocemu_ep {
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct keep keep;              /* early request packets of all QPs */
 	rocemu_ns_t now;               /* of the last output call */
-	struct rng rng;
+	struct secret secret;          /* of keys and numbers */
 	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
 	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];

@@ -23,14 +23,16 @@ void mr_table_init(struct mr_table *t)
 void mr_table_fini(struct mr_table *t)
 {
 	for (uint32_t i = 0; i < t->slots.size; i++)
-		free(slot_at(&t->slots, i));
+		free(t->slots.entries[i]);
 	slot_table_fini(&t->slots);
 	free(t->nothing);
 }
 
-struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index)
+struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t number)
 {
-	return slot_at(&t->slots, index);
+	struct rocemu_mr *mr = slot_at(&t->slots, number);
+
+	return mr && mr->key >> 8 == number ? mr : NULL;
 }
 
 struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
@@ -42,11 +44,12 @@ struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
 
 int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry)
 {
-	struct slot slot;
+	struct secret *secret = &pd->ep->secret;
+	uint32_t number;
 
-	if (slot_init(&pd->ep->mrs.slots, &pd->ep->rng, entry, &slot))
+	if (slot_init(&pd->ep->mrs.slots, secret, entry, &number))
 		return -ENOMEM;
-	entry->key = slot.index << 8 | slot.tag;
+	entry->key = number << 8 | (secret_u32(secret) & 0xff);
 	entry->pd = pd;
 	pd->refs++;
 	return 0;
@@ -54,10 +57,7 @@ int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry)
 
 void mr_entry_fini(struct rocemu_mr *entry)
 {
-	/* The tag of a window's key may have become another by a bind. */
-	struct slot slot = {.index = entry->key >> 8, .tag = (uint8_t)entry->key};
-
-	slot_fini(&entry->pd->ep->mrs.slots, slot);
+	slot_fini(&entry->pd->ep->mrs.slots, entry->key >> 8);
 	entry->pd->refs--;
 }
 

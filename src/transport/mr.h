@@ -2,7 +2,8 @@
 /*
  * Memory regions and their keys, and scatter/gather over them.
  *
- * A key is index << 8 | tag (see slot-table.h). L_Key and R_Key of a region are the same number.
+ * A key is number << 8 | tag: a number as slot-table.h makes them, and 8 random bits, which are the
+ * program's to choose in a window's key. L_Key and R_Key of a region are the same number.
  */
 #ifndef TRANSPORT_MR_H
 #define TRANSPORT_MR_H
@@ -38,8 +39,8 @@ void mr_table_init(struct mr_table *t);
 void mr_table_fini(struct mr_table *t);
 /** The entry (region or window) of a key, or NULL. */
 struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key);
-/** The entry at an index, which is a key's upper 24 bits, or NULL. */
-struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t index);
+/** The entry with a number, which is a key's upper 24 bits, or NULL. */
+struct rocemu_mr *mr_at(const struct mr_table *t, uint32_t number);
 /** Put a new entry into the table of pd's endpoint: sets its key and pd. -ENOMEM. */
 int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry);
 void mr_entry_fini(struct rocemu_mr *entry);

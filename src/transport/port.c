@@ -86,7 +86,8 @@ static bool try_port(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport)
 	return false;
 }
 
-bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport, const struct rocemu_packet *pkt, uint32_t ops)
+bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
+		const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct peer_port *p = &qp->port;
 	bool request = ops & ROCEMU_OP_REQUEST;

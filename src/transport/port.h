@@ -27,7 +27,8 @@ enum {
 	PORT_NEAR = 4096,
 	/* Packets from other ports that were near, but not due: more of them are a sweep, too. */
 	PORT_STRIKES = 256,
-	/* A peer that moved so often spreads its packets over ports: all that are near are taken. */
+	/* A peer that moved so often spreads its packets over ports: all that are near are taken.
+	 */
 	PORT_MOVES_SPREAD = 8,
 };
 
@@ -36,12 +37,12 @@ enum {
 #define PORT_TRIAL_NS ((rocemu_ns_t)5 * 1000 * 1000)
 
 struct peer_port {
-	uint16_t match;		 /* packets from here are taken without a look: port, or 0 */
-	uint16_t port;		 /* the peer's */
-	uint16_t other;		 /* the port on trial, while match is 0 */
-	uint16_t strikes;	 /* packets from other ports that were near */
-	uint8_t moves;		 /* times it changed since the last sweep, up to PORT_MOVES_SPREAD */
-	rocemu_ns_t trial_at;	 /* when the trial began */
+	uint16_t match;	      /* packets from here are taken without a look: port, or 0 */
+	uint16_t port;	      /* the peer's */
+	uint16_t other;	      /* the port on trial, while match is 0 */
+	uint16_t strikes;     /* packets from other ports that were near */
+	uint8_t moves;	      /* times it changed since the last sweep, up to PORT_MOVES_SPREAD */
+	rocemu_ns_t trial_at; /* when the trial began */
 	rocemu_ns_t guard_until; /* a sweep was seen */
 };
 
@@ -50,8 +51,10 @@ struct rocemu_qp;
 /** The connection begins: its peer probably sends from port. */
 void port_start(struct peer_port *p, uint16_t port);
 
-/** A packet from another port than match came, well-formed, of the right service and addresses: is it taken? */
-bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport, const struct rocemu_packet *pkt, uint32_t ops);
+/** A packet from another port than match came, well-formed, of the right service and addresses: is
+ * it taken? */
+bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
+		const struct rocemu_packet *pkt, uint32_t ops);
 
 /** A request came whose PSN is diff away from the one that is due: does that show a sweep? */
 void port_note_request(struct rocemu_qp *qp, rocemu_ns_t now, int32_t diff);

@@ -17,19 +17,40 @@ struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 	return qp_find(ep, qpn);
 }
 
+/** A block of indices in an order that nobody can predict. */
+static void shuffle(struct rocemu_ep *ep)
+{
+	for (uint32_t i = 0; i < EP_QPN_BLOCK; i++) {
+		uint32_t at = secret_below(&ep->secret, i + 1);
+
+		ep->index_order[i] = ep->index_order[at];
+		ep->index_order[at] = (uint16_t)i;
+	}
+}
+
+/** The next index in the order in which they are given out. */
+static uint32_t qpn_index_next(struct rocemu_ep *ep)
+{
+	uint32_t in_block = ep->indices % EP_QPN_BLOCK, block = ep->indices - in_block;
+
+	if (!in_block)
+		shuffle(ep);
+	ep->indices = (ep->indices + 1) % EP_QPN_COUNT;
+	return (ep->first_index + block + ep->index_order[in_block]) % EP_QPN_COUNT;
+}
+
 /**
- * A free index, going round so that a number is not used again soon. -1: none. The first two and the last are nobody's: in
+ * A free index, going round so that a number is not used again soon, in blocks, and within each at random, so that the
+ * next number cannot be told from the last. -1: none. The first two and the last are nobody's: in
  * slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and every endpoint has as many.
  */
 static int qpn_index_take(struct rocemu_ep *ep)
 {
 	for (uint32_t i = 0; i < EP_QPN_COUNT; i++) {
-		uint32_t at = (ep->next_index + i) % EP_QPN_COUNT;
+		uint32_t at = qpn_index_next(ep);
 
-		if (ep->qps[at] || at < 2 || at == EP_QPN_COUNT - 1)
-			continue;
-		ep->next_index = (at + 1) % EP_QPN_COUNT;
-		return (int)at;
+		if (!ep->qps[at] && at >= 2 && at != EP_QPN_COUNT - 1)
+			return (int)at;
 	}
 	return -1;
 }

@@ -3,79 +3,69 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-enum { FIRST_SIZE = 64 };
+enum {
+	FIRST_SIZE = 64,
+	NUMBER_MASK = (1 << SLOT_NUMBER_BITS) - 1,
+};
 
 void slot_table_init(struct slot_table *t, uint32_t max)
 {
-	*t = (struct slot_table){.max = max, .next = 1, .fresh = 1};
+	*t = (struct slot_table){.max = max};
 }
 
 void slot_table_fini(struct slot_table *t)
 {
 	free(t->entries);
-	free(t->tags);
+	free(t->numbers);
 }
 
 /** Twice the room. -ENOMEM: nothing has changed. */
 static int slot_table_reserve(struct slot_table *t)
 {
 	uint32_t size = t->size ? 2 * t->size : FIRST_SIZE;
-	void **entries;
-	uint8_t *tags;
+	void **entries = calloc(size, sizeof(*entries));
+	uint32_t *numbers = calloc(size, sizeof(*numbers));
 
-	if (size > t->max)
+	if (!entries || !numbers) {
+		free(entries);
+		free(numbers);
 		return -ENOMEM;
-	entries = realloc(t->entries, size * sizeof(*entries));
-	if (!entries)
-		return -ENOMEM;
+	}
+	for (uint32_t i = 0; i < t->size; i++) {
+		uint32_t at = t->numbers[i] & (size - 1);
+
+		if (!t->numbers[i])
+			continue; /* never used */
+		numbers[at] = t->numbers[i];
+		entries[at] = t->entries[i];
+	}
+	slot_table_fini(t);
 	t->entries = entries;
-	tags = realloc(t->tags, size);
-	if (!tags)
-		return -ENOMEM;
-	t->tags = tags;
-	memset(&entries[t->size], 0, (size - t->size) * sizeof(*entries));
+	t->numbers = numbers;
 	t->size = size;
 	return 0;
 }
 
-/** The next free index in a circle without 0; 0: there is none. */
-static uint32_t find_free(const struct slot_table *t)
+int slot_init(struct slot_table *t, struct secret *secret, void *entry, uint32_t *number)
 {
-	uint32_t at = t->next;
+	uint32_t n, at;
 
-	for (uint32_t i = 1; i < t->size; i++, at++) {
-		if (at >= t->size)
-			at = 1;
-		if (!t->entries[at])
-			return at;
-	}
+	if (t->count == t->max || (2 * t->count == t->size && slot_table_reserve(t)))
+		return -ENOMEM;
+	do {
+		n = secret_u32(secret) & NUMBER_MASK;
+		at = n & (t->size - 1);
+	} while (!n || t->entries[at] || t->numbers[at] == n);
+	t->entries[at] = entry;
+	t->numbers[at] = n;
+	t->count++;
+	*number = n;
 	return 0;
 }
 
-int slot_init(struct slot_table *t, struct rng *rng, void *entry, struct slot *out)
+void slot_fini(struct slot_table *t, uint32_t number)
 {
-	uint32_t index = find_free(t);
-
-	if (!index) {
-		index = t->size ? t->size : 1;
-		if (slot_table_reserve(t))
-			return -ENOMEM;
-	}
-	t->next = index + 1;
-	if (index >= t->fresh) {
-		t->fresh = index + 1;
-		t->tags[index] = (uint8_t)rng_u32(rng);
-	}
-	t->tags[index]++;
-	t->entries[index] = entry;
-	*out = (struct slot){.index = index, .tag = t->tags[index]};
-	return 0;
-}
-
-void slot_fini(struct slot_table *t, struct slot used)
-{
-	t->entries[used.index] = NULL;
-	t->tags[used.index] = used.tag;
+	t->entries[number & (t->size - 1)] = NULL;
+	t->count--;
 }

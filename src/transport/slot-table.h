@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects by small numbers that a peer names: memory by its keys, shared receive queues of XRC by
- * theirs. An object's slot is an index and a tag; the tag changes each time an index is used again,
- * so that an old number is not mistaken for a new object. How both make up the number is the
- * user's.
+ * Objects by numbers that a peer names: memory by its keys, shared receive queues of XRC by theirs.
+ * A number has 24 bits, is never 0, and cannot be guessed from others: its low bits are a place in
+ * the table, which is chosen at random among the free ones, and the bits above are random. So a
+ * look-up is one load, and no two objects meet at a place: when the table doubles, each goes to the
+ * place that one more bit of its number says. Half of the places stay free, which makes choosing
+ * quick and leaves more than 22 bits of each number to chance.
  */
 #ifndef TRANSPORT_SLOT_TABLE_H
 #define TRANSPORT_SLOT_TABLE_H
@@ -11,20 +13,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/rng.h"
+#include "transport/secret.h"
+
+enum { SLOT_NUMBER_BITS = 24 };
 
 struct slot_table {
-	void **entries; /* owned array by index; the entries are the user's */
-	uint8_t *tags;	/* owned, by index: the last one that was used */
-	uint32_t size;	/* of both */
-	uint32_t max;	/* no more than that; a power of two, 64 at least */
-	uint32_t next;	/* where the search for a free index starts */
-	uint32_t fresh; /* indices from here on were never used */
-};
-
-struct slot {
-	uint32_t index;
-	uint8_t tag;
+	void **entries;	   /* owned array by place; the entries are the user's */
+	uint32_t *numbers; /* owned, by place: whose it is or was last */
+	uint32_t size;	   /* of both; 0 or a power of two */
+	uint32_t count;	   /* of entries in use */
+	uint32_t max;	   /* of entries, no more than that; a power of two, 32 at least */
 };
 
 void slot_table_init(struct slot_table *t, uint32_t max);
@@ -32,18 +30,21 @@ void slot_table_init(struct slot_table *t, uint32_t max);
 void slot_table_fini(struct slot_table *t);
 
 /**
- * Put an object into the table. Its index is never 0, so that number 0 is nobody's; an index that
- * became free stays so for as long as there are others. The first tag of an index is random.
- * @return 0; -ENOMEM: also when all of max are in use.
+ * Put an object into the table: *number is its number, and not that of the last object in its
+ * place.
+ * @return 0; -ENOMEM: also when there are max.
  */
-int slot_init(struct slot_table *t, struct rng *rng, void *entry, struct slot *out);
-/** Take it out again; used says which tag its number had in the end. */
-void slot_fini(struct slot_table *t, struct slot used);
+int slot_init(struct slot_table *t, struct secret *secret, void *entry, uint32_t *number);
+/** Take it out again. */
+void slot_fini(struct slot_table *t, uint32_t number);
 
-/** The object at an index, which may be any number, or NULL. Below each packet's key check. */
-static inline void *slot_at(const struct slot_table *t, uint32_t index)
+/**
+ * The only object that may have a number, which may be any, or NULL: the caller compares. Below
+ * each packet's key check.
+ */
+static inline void *slot_at(const struct slot_table *t, uint32_t number)
 {
-	return index < t->size ? t->entries[index] : NULL;
+	return t->size ? t->entries[number & (t->size - 1)] : NULL;
 }
 
 #endif

@@ -6,7 +6,7 @@
 
 #include "transport/qp.h"
 
-enum { INDEX_BITS = 16, INDEX_COUNT = 1 << INDEX_BITS };
+enum { SRQ_MAX = 1 << 16 };
 
 /* ---- domains ---- */
 
@@ -46,17 +46,12 @@ int rocemu_xrcd_free(struct rocemu_xrcd *xrcd)
 
 void xrc_table_init(struct slot_table *t)
 {
-	slot_table_init(t, INDEX_COUNT);
-}
-
-static uint32_t slot_number(struct slot slot)
-{
-	return slot.index | (uint32_t)slot.tag << INDEX_BITS;
+	slot_table_init(t, SRQ_MAX);
 }
 
 static struct rocemu_srq *srq_of_part(const struct rocemu_xrcd *part, uint32_t srqn)
 {
-	struct rocemu_srq *srq = slot_at(&part->ep->xrc_srqs, srqn % INDEX_COUNT);
+	struct rocemu_srq *srq = slot_at(&part->ep->xrc_srqs, srqn);
 
 	return srq && srq->num == srqn && srq->xrcd == part ? srq : NULL;
 }
@@ -74,28 +69,23 @@ static struct rocemu_srq *srq_elsewhere(const struct rocemu_xrcd *xrcd, uint32_t
 	return NULL;
 }
 
-/** A slot whose number no other part of the domain has. -ENOMEM. */
-static int number_init(struct rocemu_xrcd *xrcd, struct rocemu_srq *srq, struct slot *slot)
+/** A number that no other part of the domain has. -ENOMEM. */
+static int number_init(struct rocemu_xrcd *xrcd, struct rocemu_srq *srq)
 {
 	struct slot_table *t = &xrcd->ep->xrc_srqs;
 
-	for (unsigned tries = 0; tries < INDEX_COUNT; tries++) {
-		if (slot_init(t, &xrcd->ep->rng, srq, slot))
-			return -ENOMEM;
-		if (likely(!srq_elsewhere(xrcd, slot_number(*slot))))
+	while (!slot_init(t, &xrcd->ep->secret, srq, &srq->num)) {
+		if (likely(!srq_elsewhere(xrcd, srq->num)))
 			return 0;
-		slot_fini(t, *slot); /* the next one has another index or tag */
+		slot_fini(t, srq->num);
 	}
 	return -ENOMEM;
 }
 
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq)
 {
-	struct slot slot;
-
-	if (number_init(xrcd, srq, &slot))
+	if (number_init(xrcd, srq))
 		return -ENOMEM;
-	srq->num = slot_number(slot);
 	srq->xrcd = xrcd;
 	srq->cq = cq;
 	xrcd->refs++;
@@ -111,12 +101,10 @@ static void part_forget_srq(struct rocemu_xrcd *part, const struct rocemu_srq *s
 
 void xrc_srq_fini(struct rocemu_srq *srq)
 {
-	struct slot slot = {.index = srq->num % INDEX_COUNT, .tag = (uint8_t)(srq->num >> INDEX_BITS)};
-
 	part_forget_srq(srq->xrcd, srq);
 	list_for_each (n, &srq->xrcd->parts)
 		part_forget_srq(list_entry(n, struct rocemu_xrcd, parts), srq);
-	slot_fini(&srq->xrcd->ep->xrc_srqs, slot);
+	slot_fini(&srq->xrcd->ep->xrc_srqs, srq->num);
 	srq->xrcd->refs--;
 	srq->cq->refs--;
 }

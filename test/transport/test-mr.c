@@ -16,7 +16,7 @@ struct fixture {
 static void setup(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
-	rng_init(&f->ep.rng, 7);
+	secret_init(&f->ep.secret, 7);
 	mr_table_init(&f->ep.mrs);
 	f->pd.ep = f->other.ep = &f->ep;
 }

@@ -79,23 +79,44 @@ static void to_rts(struct fixture *f)
 	assert_int_equal(move(f, IBV_QPS_RTS, RC_RTS), 0);
 }
 
-TEST(qp_create, numbers__slot_and_rotating_index)
+TEST(qp_create, number__slot_and_an_index_of_the_first_block)
 {
 	struct fixture f;
-	struct rocemu_qp_init init;
-	struct rocemu_qp *qp;
 	uint32_t first;
 
 	setup(&f, IBV_QPT_RC);
 	first = rocemu_qp_num(f.qp);
-	assert_int_equal(first, 5u << 14 | 100);
+	assert_in_range(first, 5u << 14 | 100, (5u << 14 | 100) + EP_QPN_BLOCK - 1);
 	assert_ptr_equal(rocemu_qp_find(f.ep, first), f.qp);
-	assert_null(rocemu_qp_find(f.ep, 100));
-	rocemu_qp_destroy(f.qp);
-	init = (struct rocemu_qp_init){
-		.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RC};
-	assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), 0);
-	assert_int_equal(rocemu_qp_num(qp), first + 1);
+	assert_null(rocemu_qp_find(f.ep, first % EP_QPN_COUNT));
+	rocemu_ep_free(f.ep);
+}
+
+TEST(qp_create, numbers__each_once_before_any_again_and_at_random)
+{
+	static bool seen[EP_QPN_COUNT];
+	struct rocemu_qp_init init;
+	struct rocemu_qp *qp;
+	unsigned steps = 0;
+	struct fixture f;
+	uint32_t last;
+
+	setup(&f, IBV_QPT_RC);
+	last = rocemu_qp_num(f.qp);
+	seen[last % EP_QPN_COUNT] = true;
+	for (unsigned i = 1; i < ROCEMU_MAX_QP; i++) {
+		init = (struct rocemu_qp_init){
+			.pd = f.pd, .send_cq = f.cq, .recv_cq = f.cq, .type = IBV_QPT_RC};
+		assert_int_equal(rocemu_qp_create(f.ep, &init, &qp), 0);
+		assert_false(seen[rocemu_qp_num(qp) % EP_QPN_COUNT]);
+		seen[rocemu_qp_num(qp) % EP_QPN_COUNT] = true;
+		steps += rocemu_qp_num(qp) == last + 1;
+		last = rocemu_qp_num(qp);
+		rocemu_qp_destroy(qp);
+	}
+	assert_false(seen[0] || seen[1] || seen[EP_QPN_COUNT - 1]);
+	/* About one in a block follows its neighbour by chance. */
+	assert_true(steps < ROCEMU_MAX_QP / 32);
 	rocemu_ep_free(f.ep);
 }
 
@@ -155,7 +176,8 @@ TEST(qp_modify, mask_incomplete_or_too_wide__einval_and_unchanged)
 	rocemu_ep_free(f.ep);
 }
 
-/* What every device of the kernel refuses (ib_modify_qp_is_ok); IBTA 10.3.1 leads from RESET to INIT only. */
+/* What every device of the kernel refuses (ib_modify_qp_is_ok); IBTA 10.3.1 leads from RESET to
+ * INIT only. */
 TEST(qp_modify, reset_to_error__einval)
 {
 	struct fixture f;

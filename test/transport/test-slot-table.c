@@ -5,39 +5,39 @@
 
 #include "transport/slot-table.h"
 
-enum { MAX = 256 };
+enum { MAX = 256, NUMBERS = 1 << SLOT_NUMBER_BITS };
 
 struct fixture {
 	struct slot_table t;
-	struct rng rng;
+	struct secret secret;
 	char objects[MAX];
 };
 
 static void setup(struct fixture *f)
 {
-	rng_init(&f->rng, 7);
+	secret_init(&f->secret, 7);
 	slot_table_init(&f->t, MAX);
 }
 
-static struct slot put(struct fixture *f, unsigned object)
+static uint32_t put(struct fixture *f, unsigned object)
 {
-	struct slot s;
+	uint32_t number;
 
-	assert_int_equal(slot_init(&f->t, &f->rng, &f->objects[object], &s), 0);
-	return s;
+	assert_int_equal(slot_init(&f->t, &f->secret, &f->objects[object], &number), 0);
+	assert_in_range(number, 1, NUMBERS - 1);
+	return number;
 }
 
-TEST(slot_at, nothing_was_put__null_at_any_index)
+TEST(slot_at, nothing_was_put__null_at_any_number)
 {
 	struct fixture f;
 
 	setup(&f);
 	assert_null(slot_at(&f.t, 0));
 	assert_null(slot_at(&f.t, UINT32_MAX));
-	put(&f, 0);
-	assert_null(slot_at(&f.t, 0));
-	assert_null(slot_at(&f.t, f.t.size - 1));
-	assert_null(slot_at(&f.t, f.t.size));
+	slot_fini(&f.t, put(&f, 0));
+	for (uint32_t i = 0; i < 2 * f.t.size; i++)
+		assert_null(slot_at(&f.t, i));
 	assert_null(slot_at(&f.t, UINT32_MAX));
 	slot_table_fini(&f.t);
 }
@@ -45,86 +45,116 @@ TEST(slot_at, nothing_was_put__null_at_any_index)
 TEST(slot_init, table_full__enomem_and_all_still_found)
 {
 	struct fixture f;
-	struct slot s[MAX], more;
+	uint32_t n[MAX], more;
 
 	setup(&f);
-	for (unsigned i = 1; i < MAX; i++) {
-		s[i] = put(&f, i);
-		assert_in_range(s[i].index, 1, MAX - 1);
-	}
-	assert_int_equal(slot_init(&f.t, &f.rng, &f.objects[0], &more), -ENOMEM);
-	for (unsigned i = 1; i < MAX; i++)
-		assert_ptr_equal(slot_at(&f.t, s[i].index), &f.objects[i]);
-	/* One leaves: its place is the only one there is. */
-	slot_fini(&f.t, s[MAX / 2]);
-	assert_null(slot_at(&f.t, s[MAX / 2].index));
-	more = put(&f, 0);
-	assert_int_equal(more.index, s[MAX / 2].index);
-	assert_int_equal(more.tag, (uint8_t)(s[MAX / 2].tag + 1));
+	for (unsigned i = 0; i < MAX; i++)
+		n[i] = put(&f, i);
+	assert_int_equal(slot_init(&f.t, &f.secret, &f.objects[0], &more), -ENOMEM);
+	for (unsigned i = 0; i < MAX; i++)
+		assert_ptr_equal(slot_at(&f.t, n[i]), &f.objects[i]);
+	slot_fini(&f.t, n[MAX / 2]);
+	assert_null(slot_at(&f.t, n[MAX / 2]));
+	more = put(&f, MAX / 2);
+	assert_ptr_equal(slot_at(&f.t, more), &f.objects[MAX / 2]);
 	slot_table_fini(&f.t);
 }
 
-TEST(slot_init, index_just_freed__another_is_taken)
+/* Of each place, the first and those that were never used among them. */
+TEST(slot_init, table_grows__all_still_found)
 {
-	struct fixture f;
-	struct slot first, second;
+	for (unsigned seed = 0; seed < 100; seed++) {
+		struct fixture f;
+		uint32_t n[MAX];
 
-	setup(&f);
-	first = put(&f, 1);
-	slot_fini(&f.t, first);
-	second = put(&f, 2);
-	assert_int_not_equal(second.index, first.index);
-	slot_table_fini(&f.t);
-}
-
-/* All 256 tags come round before a number is seen again, whichever tag an index began with. */
-TEST(slot_init, index_used_again__next_tag)
-{
-	struct fixture f;
-	uint32_t size;
-	uint8_t last[MAX];
-
-	setup(&f);
-	slot_fini(&f.t, put(&f, 0));
-	size = f.t.size;
-	for (unsigned round = 0; round <= 256; round++)
-		for (unsigned i = 1; i < size; i++) {
-			struct slot s = put(&f, 0);
-
-			if (round)
-				assert_int_equal(s.tag, (uint8_t)(last[s.index] + 1));
-			last[s.index] = s.tag;
-			slot_fini(&f.t, s);
+		setup(&f);
+		secret_init(&f.secret, seed);
+		for (unsigned i = 0; i < MAX; i++) {
+			n[i] = put(&f, i);
+			for (unsigned j = 0; j <= i; j++)
+				assert_ptr_equal(slot_at(&f.t, n[j]), &f.objects[j]);
 		}
-	assert_int_equal(f.t.size, size);
+		slot_table_fini(&f.t);
+	}
+}
+
+TEST(slot_init, many_in_turn__half_of_the_places_stay_free)
+{
+	struct fixture f;
+
+	setup(&f);
+	for (unsigned i = 0; i < MAX; i++) {
+		put(&f, i);
+		assert_true(2 * f.t.count <= f.t.size);
+	}
+	assert_int_equal(f.t.size, 2 * MAX);
 	slot_table_fini(&f.t);
 }
 
-TEST(slot_init, first_tag_of_each_index__from_the_generator)
+TEST(slot_init, place_used_again__never_the_number_that_was_there_last)
 {
+	uint32_t last[MAX] = {0}, number;
 	struct fixture f;
-	struct rng same;
 
 	setup(&f);
-	same = f.rng;
-	for (unsigned i = 1; i < MAX; i++)
-		assert_int_equal(put(&f, i).tag, (uint8_t)(rng_u32(&same) + 1));
+	for (unsigned round = 0; round < 100000; round++) {
+		number = put(&f, 0);
+		assert_true(f.t.size <= MAX);
+		assert_int_not_equal(last[number % f.t.size], number);
+		last[number % f.t.size] = number;
+		slot_fini(&f.t, number);
+	}
 	slot_table_fini(&f.t);
 }
 
-/* A memory window's program chooses the tags of its keys: the next one follows the last. */
-TEST(slot_fini, tag_was_changed_by_its_user__next_one_follows_that)
+/* Each of the 24 bits is set in about half of the numbers, whether they are together in the table
+ * or not. */
+TEST(slot_init, numbers__every_bit_is_chance)
 {
+	enum { MANY = 4096, SLACK = 512 };
+	unsigned together[SLOT_NUMBER_BITS] = {0}, alone[SLOT_NUMBER_BITS] = {0};
+	struct slot_table t;
 	struct fixture f;
-	struct slot s[MAX], again;
+	uint32_t number;
 
 	setup(&f);
-	for (unsigned i = 1; i < MAX; i++)
-		s[i] = put(&f, i);
-	s[9].tag = (uint8_t)(s[9].tag + 100);
-	slot_fini(&f.t, s[9]);
-	again = put(&f, 9);
-	assert_int_equal(again.index, s[9].index);
-	assert_int_equal(again.tag, (uint8_t)(s[9].tag + 1));
+	slot_table_init(&t, MANY);
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_equal(slot_init(&t, &f.secret, f.objects, &number), 0);
+		for (unsigned bit = 0; bit < SLOT_NUMBER_BITS; bit++)
+			together[bit] += number >> bit & 1;
+		number = put(&f, 0);
+		slot_fini(&f.t, number);
+		for (unsigned bit = 0; bit < SLOT_NUMBER_BITS; bit++)
+			alone[bit] += number >> bit & 1;
+	}
+	for (unsigned bit = 0; bit < SLOT_NUMBER_BITS; bit++) {
+		assert_in_range(together[bit], MANY / 2 - SLACK, MANY / 2 + SLACK);
+		assert_in_range(alone[bit], MANY / 2 - SLACK, MANY / 2 + SLACK);
+	}
+	slot_table_fini(&t);
 	slot_table_fini(&f.t);
+}
+
+/* Of the authors' test vectors the one of 8 bytes: key 00 to 0f, message 00 to 07. */
+TEST(secret_hash, published_vector__same)
+{
+	const uint64_t key[2] = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
+
+	assert_true(secret_hash(key, 0x0706050403020100u) == 0x93f5f5799a932462u);
+}
+
+TEST(secret, other_seed__other_numbers)
+{
+	struct secret a, b, c;
+
+	secret_init(&a, 1);
+	secret_init(&b, 1);
+	secret_init(&c, 2);
+	for (unsigned i = 0; i < 100; i++) {
+		uint64_t v = secret_u64(&a);
+
+		assert_true(v == secret_u64(&b));
+		assert_true(v != secret_u64(&c));
+	}
 }
