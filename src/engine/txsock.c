@@ -18,10 +18,15 @@
 #endif
 
 enum {
-	FLOWINFO_SEND = 33, /* IPV6_FLOWINFO_SEND of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
+	FLOWINFO_SEND = 33,  /* IPV6_FLOWINFO_SEND of <linux/in6.h>, which cannot be had beside
+				<netinet/in.h> */
 	PORT_FIRST = 0xc000, /* IBTA annex A17: the dynamic range */
 	PORT_MASK = 0x3fff,
-	PORT_TRIES = 16,       /* ports looked at before the flow shares somebody else's */
+	/* Ports looked at before the flow shares somebody else's: neighbours, then all over the
+	 * range, so that nobody holds a flow up by a few sockets. */
+	PORT_NEIGHBOURS = 16,
+	PORT_STRIDE = 997,
+	PORT_TRIES = 64,
 	SEND_BUFFER = 1 << 20, /* asked for; the kernel gives what wmem_max allows */
 };
 
@@ -33,8 +38,11 @@ void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint3
 
 void txsock_set_fini(struct txsock_set *set)
 {
-	for (unsigned i = 0; i < set->count; i++)
+	for (unsigned i = 0; i < set->count; i++) {
 		close(set->sock[i].fd);
+		if (set->sock[i].guard >= 0)
+			close(set->sock[i].guard);
+	}
 	set->count = 0;
 }
 
@@ -62,7 +70,8 @@ static void set_multicast(int fd, const struct txsock_set *set)
 	}
 }
 
-static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock *s)
+/* Takes nothing, and shares its port with this user's other sockets. */
+static int make_deaf(int fd)
 {
 	static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 	const int on = 1;
@@ -73,9 +82,16 @@ static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock
 	deaf.filter = filter;
 	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf)) < 0)
 		set_int(fd, SOL_SOCKET, SO_RCVBUF, 0);
+	return setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0 ? -errno : 0;
+}
+
+static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock *s)
+{
+	const int err = make_deaf(fd);
+
+	if (err)
+		return err;
 	set_int(fd, SOL_SOCKET, SO_SNDBUF, SEND_BUFFER);
-	if (setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) < 0)
-		return -errno;
 	if (rocemu_gid_is_ipv4(gid)) {
 		const int df = IP_PMTUDISC_DO;
 
@@ -106,6 +122,30 @@ static bool lacks_gso(int fd)
 	return getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) < 0;
 }
 
+/**
+ * Hold the port at all addresses. @return the socket, or -1: none can be had, which is no reason
+ * not to send; -EADDRINUSE: somebody else has the port.
+ */
+static int open_guard(int family, uint16_t port)
+{
+	const union addr any =
+		family == AF_INET
+			? (union addr){.in = {.sin_family = AF_INET, .sin_port = htons(port)}}
+			: (union addr){.in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)}};
+	int fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
+
+	if (fd < 0)
+		return -1;
+	if (family == AF_INET6)
+		set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	if (!make_deaf(fd) &&
+	    !bind(fd, &any.sa, family == AF_INET ? sizeof(any.in) : sizeof(any.in6)))
+		return fd;
+	err = errno;
+	close(fd);
+	return err == EADDRINUSE ? -EADDRINUSE : -1;
+}
+
 static int open_socket(const struct txsock_set *set, struct txsock *s)
 {
 	const int family = rocemu_gid_is_ipv4(&set->gid) ? AF_INET : AF_INET6;
@@ -116,10 +156,16 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 	set_multicast(fd, set);
 	err = set_options(fd, &set->gid, s);
 	for (unsigned try = 0; !err && try < PORT_TRIES; try++) {
+		const unsigned off = try < PORT_NEIGHBOURS ?
+		try : try
+			*PORT_STRIDE;
 		union addr a;
 		socklen_t len;
 
-		s->port = (uint16_t)(PORT_FIRST | ((s->want + try) & PORT_MASK));
+		s->port = (uint16_t)(PORT_FIRST | ((s->want + off) & PORT_MASK));
+		s->guard = open_guard(family, s->port);
+		if (s->guard == -EADDRINUSE)
+			continue;
 		len = addr_from_gid(&a, &set->gid, s->port, set->scope_id);
 		if (!bind(fd, &a.sa, len)) {
 			s->fd = fd;
@@ -128,6 +174,8 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 		}
 		if (errno != EADDRINUSE)
 			err = -errno;
+		if (s->guard >= 0)
+			close(s->guard);
 	}
 	close(fd);
 	return err ? err : -EADDRINUSE;

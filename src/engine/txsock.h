@@ -6,6 +6,10 @@
  * identification is 0, blocking, so that a full queue pushes back, and deaf. At most
  * TXSOCK_PER_ADDRESS per address; flows beyond share them.
  *
+ * Peers take packets from that port for ours. Any user may send from any address of the machine, as
+ * long as the port is free at some address (IP_PKTINFO chooses the source). So a second socket
+ * holds the port at the wildcard address: then it is free for nobody but this user.
+ *
  * Owner: the lane; to be used with its lock held.
  */
 #ifndef ENGINE_TXSOCK_H
@@ -21,6 +25,7 @@ enum { TXSOCK_PER_ADDRESS = 16 };
 
 struct txsock {
 	int fd;
+	int guard;		   /* holds the port at all other addresses; -1: there is none */
 	uint16_t want;		   /* the port it was opened for */
 	uint16_t port;		   /* the one it got */
 	uint8_t tclass, hop_limit; /* the socket's defaults; others take control messages */
