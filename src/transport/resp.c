@@ -128,12 +128,23 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 	if (rule->syndrome)
 		resp_owe_nak(qp, rule->syndrome, psn);
 	else if (qp->resp.msn)
-		resp_owe_ack(qp); /* what was executed before it; of this one the peer hears nothing */
+		resp_owe_ack(
+			qp); /* what was executed before it; of this one the peer hears nothing */
 	if (qp->resp.have_rwqe)
 		resp_fail_recv(qp, now, rule->status, rule->syndrome);
 	else
 		qp_event(qp, rule->event);
 	qp_fail(qp, now);
+}
+
+/** The same, unless somebody tries PSNs (see port.h): then it is dropped. */
+static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now,
+							      enum resp_verdict v, uint32_t ops)
+{
+	if (qp_is_guarded(qp, now))
+		return ROCEMU_DROP_SWEEP;
+	resp_fatal(qp, now, v, ops, qp->resp.epsn);
+	return resp_drop(v);
 }
 
 /* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the
@@ -220,12 +231,9 @@ static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t 
 			     (uint8_t)(ROCEMU_AETH_RNR |
 				       (qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK)),
 			     r->epsn);
-	} else if (qp_is_guarded(qp, now)) {
-		return ROCEMU_DROP_SWEEP;
-	} else {
-		resp_fatal(qp, now, v, ops, r->epsn);
+		return ROCEMU_DROP_NO_RECV;
 	}
-	return resp_drop(v);
+	return resp_refuse(qp, now, v, ops);
 }
 
 enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
