@@ -33,7 +33,12 @@ enum { RCM_HALF_OPEN = 16384 }; /* requests that wait at all listeners of the pr
 
 uint32_t rcm_random(void)
 {
-	return rng_u32(&core.rng);
+	uint32_t value;
+
+	/* PSNs are to be unknown to who has seen others; the generator's state is not, then. */
+	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value))
+		value = rng_u32(&core.rng);
+	return value;
 }
 
 struct cm *rcm_core_cm(void)
