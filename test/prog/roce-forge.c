@@ -6,7 +6,7 @@
  *
  * KIND: nak       NAKs "remote operational error", the PSNs FIRST, FIRST + 1, ...
  *       write     WRITEs with a key that there is not, likewise
- *       garbage   64 bytes that are no packet
+ *       garbage   64 bytes that are no packet, but for the QPN
  *       fragments datagrams of 20,000 bytes that are no packet; more than an interface takes at
  *once All packets are well-formed otherwise: checksum, QPN, addresses. Prints how many were sent,
  *and how long it took.
@@ -23,11 +23,13 @@
 
 #include <rocemu/wire.h>
 
+#include "base/bytes.h"
+
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
 
-enum { BURST = 64, GARBAGE = 64, BIG = 20000, PAYLOAD = 8 };
+enum { BURST = 64, GARBAGE = 64, BIG = 20000, PAYLOAD = 8, BTH_DQPN = 5 };
 
 struct forge {
 	const char *kind;
@@ -170,6 +172,8 @@ int main(int argc, char **argv)
 	count = strtoull(argv[6], NULL, 0);
 	rate = argc > 7 ? strtod(argv[7], NULL) : 0;
 	memset(f.buf, 0x5a, sizeof(f.buf));
+	for (unsigned i = 0; i < BURST; i++)
+		put_be24(f.buf + i * GARBAGE + BTH_DQPN, f.qpn);
 	open_socket(&f, argv[2], argv[3]);
 	start = seconds();
 	while (done < count) {
