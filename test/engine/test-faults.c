@@ -159,24 +159,33 @@ TEST(faults, dup__comes_twice)
 	close_pair(&p);
 }
 
+enum { COPIES_MAX = 8 };
+
 struct copies {
-	unsigned n, differ;
-	uint8_t first[ROCEMU_MAX_PACKET];
-	uint32_t len;
+	unsigned n;
+	struct {
+		unsigned same; /* so far, this one included */
+		uint32_t len;
+		uint8_t data[ROCEMU_MAX_PACKET];
+	} packet[COPIES_MAX];
 };
 
-static void compare_copies(const struct capture_rec *rec, void *user)
+static void count_copies(const struct capture_rec *rec, void *user)
 {
 	struct copies *c = user;
+	unsigned i = 0;
 
-	if (rec->data[0] != ROCEMU_RC_WRITE_ONLY)
+	if (rec->data[0] != ROCEMU_RC_WRITE_ONLY || c->n == COPIES_MAX)
 		return;
-	if (!c->n++) {
-		c->len = (uint32_t)rec->len;
-		memcpy(c->first, rec->data, rec->len);
-	} else {
-		c->differ += c->len != rec->len || memcmp(c->first, rec->data, rec->len) != 0;
-	}
+	while (i < c->n && (c->packet[i].len != rec->len ||
+			    memcmp(c->packet[i].data, rec->data, rec->len) != 0))
+		i++;
+	c->packet[i].same++;
+	if (i < c->n)
+		return;
+	c->n++;
+	c->packet[i].len = (uint32_t)rec->len;
+	memcpy(c->packet[i].data, rec->data, rec->len);
 }
 
 /* Each is made of the packet, not of the copy before it, which may be harmed or gone. */
@@ -189,18 +198,22 @@ TEST(faults, dup_of_what_is_harmed_or_late__the_same_packet_again)
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(texts); i++) {
-		struct copies c = {.n = 0};
+		static struct copies c;
+		unsigned most = 0;
 		struct pair p;
 
+		c = (struct copies){.n = 0};
 		open_pair(&p, texts[i]);
 		write_all(&p, 1);
 		/* The last copy may leave after the ACK of the first. */
 		while (node_stats(&p.a).tx_datagrams < 2)
 			node_try(&p.a);
 		assert_int_equal(bits_different(&p, 1), i < 2);
-		for_each_sent(&p, compare_copies, &c);
-		assert_true(c.n >= 2);
-		assert_int_equal(c.differ, 0);
+		/* What a probe sends again is another packet: it is not harmed. */
+		for_each_sent(&p, count_copies, &c);
+		for (unsigned k = 0; k < c.n; k++)
+			most = MAX(most, c.packet[k].same);
+		assert_true(most >= (i < 2 ? 3 : 2));
 		close_pair(&p);
 	}
 }
