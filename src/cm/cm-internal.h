@@ -15,6 +15,8 @@
 #define CM_CM_INTERNAL_H
 
 #include "base/list.h"
+#include "base/prf.h"
+#include "base/share.h"
 #include "cm/cm.h"
 #include "cm/xchg.h"
 #include "transport/timer.h"
@@ -34,19 +36,21 @@ enum {
 
 struct cm {
 	struct cm_config cfg;
-	uint32_t next_id;              /* low bits of the next communication or request ID */
-	uint32_t salt;                 /* of the hash: peers choose what is hashed */
+	struct prf prf;                /* of IDs, and of the hash: peers choose what is hashed */
+	uint32_t next_id;              /* counts communication and request IDs */
 	struct timer_heap timers;      /* of xchg.timer */
 	struct list tx;                /* of xchg.tx_link: what has something to send, in turn */
 	struct list events;            /* of event.link, oldest first; owned */
 	struct list wills;             /* of cm_conn.will_link: those that changed */
-	struct list lingering;         /* of xchg.linger_link: detached, oldest first */
-	uint32_t nlingering;
+	struct list lingering[SHARE_CELLS]; /* of xchg.linger_link: detached, by the peer's cell, oldest first */
+	struct share lingerers;
+	struct share half_open;        /* requests that wait for their consumer */
 	struct list listeners;         /* of cm_listener.link; owned */
 	struct list by_id[CM_BUCKETS];        /* of cm_conn.id_link, all; by local communication ID; owned */
-	struct list by_remote[CM_BUCKETS];    /* of cm_conn.remote_link, by remote communication ID */
-	struct list by_qpn[CM_BUCKETS];       /* of cm_conn.qpn_link, by remote QPN */
-	struct list sidrs[CM_BUCKETS];        /* of cm_sidr.link, all; by request ID; owned */
+	struct list by_remote[CM_BUCKETS];    /* of cm_conn.remote_link, by remote communication ID, GUID and address */
+	struct list by_qpn[CM_BUCKETS];       /* of cm_conn.qpn_link, by remote QPN, GUID and address */
+	struct list sidrs_asked[CM_BUCKETS];  /* of cm_sidr.link, active ones; by request ID; owned */
+	struct list sidrs[CM_BUCKETS];        /* of cm_sidr.link, passive ones; by request ID, address and TID; owned */
 	struct list peers;             /* of cm_conn.peer_link: peer to peer, in REQ_SENT or MRA_REQ_RCVD */
 	struct cm_mad answers[CM_ANSWERS]; /* ring */
 	uint32_t answer_first, answer_count;
@@ -59,7 +63,7 @@ struct cm_listener {
 	struct list conns;             /* of cm_conn.listener_link */
 	struct list sidrs;             /* of cm_sidr.listener_link */
 	struct cm_listen_param p;
-	uint32_t waiting;              /* requests that its consumer has not decided on */
+	struct share waiting;          /* requests that its consumer has not decided on */
 };
 
 /** Alternate paths, beside the state (IBTA 12.8): one proposal at a time each way. */
@@ -79,18 +83,20 @@ struct cm_conn {
 	bool peer_to_peer;
 	bool agreed;                   /* the peer has said that it ends: nothing it sends late needs an answer */
 	bool lap_asked;                /* LAP_SENT: the peer has asked for time */
-	bool half_open;                /* counts in cm->stats.half_open and listener->waiting */
+	bool half_open;                /* counts in cm->half_open and listener->waiting */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t remote_guid;
 	uint64_t tid;                  /* of the exchange under way that the peer began */
-	uint64_t req_tid;              /* of the REQ; REP and RTU repeat it */
+	uint64_t req_tid;              /* of the REQ; its MRA, REP and RTU repeat it, and a REJ */
+	uint64_t own_tid;              /* random: of what we begin, with a number added: see conn_dreq_tid() */
 	uint32_t lap_count;            /* LAPs sent: gives each a transaction ID of its own */
 	uint64_t lap_tid;              /* of the one sent last */
 	uint64_t lap_sum;              /* of the LAP answered last, see path.c */
 	rocemu_ns_t timeout_ns;        /* between two tries */
 	rocemu_ns_t life_ns;           /* twice a packet's life time, from the ACK timeout */
 	uint8_t max_retries;
+	uint16_t peer_sport;           /* UDP source port of the peer's REQ or REP; 0: not known */
 	struct rocemu_cm_req req;
 	struct rocemu_cm_rep rep;
 };
@@ -107,20 +113,20 @@ struct cm_sidr {
 	uint64_t tid;
 };
 
-/** Bucket of an ID or QPN. */
-static inline uint32_t cm_bucket(const struct cm *cm, uint32_t key)
-{
-	uint32_t h = (key ^ cm->salt) * 0x9e3779b1u;
-
-	return (h ^ h >> 15) % CM_BUCKETS;
-}
-
 /* cm.c */
+/** Bucket of an ID of ours. */
+uint32_t cm_bucket(const struct cm *cm, uint32_t id);
+/** Bucket of what a peer chose: a number, another one that tells its objects apart, and its address. */
+uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other, const struct rocemu_gid *peer);
+/** Cell of a peer in struct share. */
+unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer);
 void cm_count_sent(struct cm *cm, uint16_t attr_id);
 /** A new communication or request ID. */
 uint32_t cm_id_next(struct cm *cm);
-/** Transaction ID of an exchange that id begins. */
-uint64_t cm_tid(uint32_t id);
+/** The n-th communication or request ID, less its prefix: each once in CM_ID_COUNT. */
+uint32_t cm_id_nth(const struct cm *cm, uint32_t n);
+/** An unpredictable transaction ID. */
+uint64_t cm_tid_next(struct cm *cm);
 /** Queue an answer that belongs to no object, back to where it came from. When too many wait it is dropped: the
  *  peer repeats itself. */
 void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m);
@@ -133,6 +139,8 @@ void cm_linger(struct xchg *x);
 /** Copy what a message has room for. @return 0, or -EMSGSIZE: nothing was written. */
 int cm_fill(uint8_t *to, size_t room, const void *data, size_t len);
 bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
+/** A MAD came from the peer of x, to the address that x has here. */
+bool cm_from_peer(const struct xchg *x, const struct cm_addr *from);
 
 /* event.c */
 struct event;
@@ -154,17 +162,18 @@ void event_list_fini(struct cm *cm);
 CM_HEAP struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active);
 CM_HEAP void conn_free(struct cm_conn *c);
 struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id);
-/** By what the peer calls it. guid NULL: not known. */
-struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, const uint64_t *guid,
-				 const struct rocemu_gid *peer);
-/** The connection in which the peer's QP is, or was and is in time wait. */
+/** By what the peer calls it. */
+struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64_t guid, const struct rocemu_gid *peer);
+/** The connection in which the peer's QP is. */
 struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid, const struct rocemu_gid *peer);
 /** The peer is known: by what it calls the connection, and its QP. */
 void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint32_t qpn);
 void conn_set_state(struct cm_conn *c, enum cm_state state);
 /** The REQ of the connection is known: intervals and retries are as it says, for our side of it. */
 void conn_set_times(struct cm_conn *c);
-/** The consumer has decided on a REQ. */
+/** A REQ waits for its consumer from now on. */
+void conn_undecided(struct cm_conn *c);
+/** The consumer has decided on it. */
 void conn_decided(struct cm_conn *c);
 void conn_settle(struct cm_conn *c);
 
@@ -181,12 +190,17 @@ enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu
 enum cm_drop conn_input_drep(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from);
 
+/** Transaction ID of our DREQ. Those of LAPs follow. */
+static inline uint64_t conn_dreq_tid(const struct cm_conn *c)
+{
+	return c->own_tid + 1;
+}
+
 /* request.c, setup.c, path.c: a message came in */
 enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop conn_input_mra(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
-			    const struct cm_addr *from);
+enum cm_drop conn_input_mra(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_apr(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 /** A REJ to a message that has no connection here, or none any more. */
@@ -196,8 +210,12 @@ void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu
 /** The most specific listener for a request to dst, or NULL. */
 struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct rocemu_gid *dst,
 				  const uint8_t *private_data, size_t len);
-/** A request more may wait for the consumer's decision. */
-bool listener_has_room(const struct cm_listener *l);
+/** A request more of a peer may wait for the consumer's decision. */
+bool listener_has_room(const struct cm_listener *l, const struct rocemu_gid *peer);
+/** It may not. Shall the peer hear of it? One that has none waiting asks again: others have taken its place. */
+bool listener_refuses(const struct cm_listener *l, const struct rocemu_gid *peer);
+/** Count a request that waits; l may be NULL when it does not any more. */
+void listener_count(struct cm *cm, struct cm_listener *l, unsigned cell, bool waits);
 CM_HEAP void listener_free(struct cm_listener *l);
 
 /* sidr.c */

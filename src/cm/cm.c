@@ -6,13 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/rng.h"
+#include "base/bytes.h"
 #include "cm/cm-internal.h"
 
 struct cm *cm_new(const struct cm_config *config)
 {
 	struct cm *cm;
-	struct rng rng;
 
 	if (config->id_prefix >= 1u << CM_ID_PREFIX_BITS)
 		return NULL;
@@ -24,15 +23,12 @@ struct cm *cm_new(const struct cm_config *config)
 		cm->cfg.max_half_open = CM_DEFAULT_HALF_OPEN;
 	if (cm->cfg.max_lingering == 0)
 		cm->cfg.max_lingering = CM_DEFAULT_LINGERING;
-	/* A process that takes over the prefix of one that died begins elsewhere. */
-	rng_init(&rng, config->seed);
-	cm->next_id = rng_below(&rng, CM_ID_COUNT);
-	cm->salt = rng_u32(&rng);
+	cm->prf.key[0] = config->seed;
+	cm->prf.key[1] = config->seed_high;
 	timer_heap_init(&cm->timers);
 	list_init(&cm->tx);
 	list_init(&cm->events);
 	list_init(&cm->wills);
-	list_init(&cm->lingering);
 	list_init(&cm->listeners);
 	list_init(&cm->peers);
 	for (unsigned i = 0; i < CM_BUCKETS; i++) {
@@ -40,7 +36,10 @@ struct cm *cm_new(const struct cm_config *config)
 		list_init(&cm->by_remote[i]);
 		list_init(&cm->by_qpn[i]);
 		list_init(&cm->sidrs[i]);
+		list_init(&cm->sidrs_asked[i]);
 	}
+	for (unsigned i = 0; i < SHARE_CELLS; i++)
+		list_init(&cm->lingering[i]);
 	return cm;
 }
 
@@ -54,6 +53,8 @@ void cm_free(struct cm *cm)
 			conn_free(list_entry(it, struct cm_conn, id_link));
 		list_for_each_safe (it, next, &cm->sidrs[i])
 			sidr_free(list_entry(it, struct cm_sidr, link));
+		list_for_each_safe (it, next, &cm->sidrs_asked[i])
+			sidr_free(list_entry(it, struct cm_sidr, link));
 	}
 	list_for_each_safe (it, next, &cm->listeners)
 		listener_free(list_entry(it, struct cm_listener, link));
@@ -66,14 +67,63 @@ const struct cm_stats *cm_get_stats(const struct cm *cm)
 	return &cm->stats;
 }
 
+/* ---- identifiers ---- */
+
+/* What a hash is of: the first word of its input. */
+enum { OF_ID = 1, OF_ID_ROUND, OF_PEER, OF_CELL };
+
+uint32_t cm_bucket(const struct cm *cm, uint32_t id)
+{
+	const uint64_t words[] = {OF_ID, id};
+
+	return (uint32_t)prf_hash(&cm->prf, words, 2) % CM_BUCKETS;
+}
+
+uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
+			const struct rocemu_gid *peer)
+{
+	const uint64_t words[] = {OF_PEER, number, other, get_be64(peer->raw),
+				  get_be64(peer->raw + 8)};
+
+	return (uint32_t)prf_hash(&cm->prf, words, 5) % CM_BUCKETS;
+}
+
+unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer)
+{
+	const uint64_t words[] = {OF_CELL, get_be64(peer->raw), get_be64(peer->raw + 8)};
+
+	return (unsigned)prf_hash(&cm->prf, words, 3) % SHARE_CELLS;
+}
+
 static bool id_taken(const struct cm *cm, uint32_t id)
 {
 	if (id == 0 || conn_find(cm, id))
 		return true;
-	list_for_each (it, &cm->sidrs[cm_bucket(cm, id)])
+	list_for_each (it, &cm->sidrs_asked[cm_bucket(cm, id)])
 		if (list_entry(it, struct cm_sidr, link)->id == id)
 			return true;
 	return false;
+}
+
+/**
+ * A permutation under the key (a Feistel network). The IDs of one's own connections do not help to
+ * predict those of others; and an ID comes again only after all others, when no late message can
+ * meet it.
+ */
+uint32_t cm_id_nth(const struct cm *cm, uint32_t n)
+{
+	enum { ROUNDS = 8, HALF = CM_ID_PREFIX_SHIFT / 2, MASK = (1 << HALF) - 1 };
+	uint32_t left = n >> HALF & MASK, right = n & MASK;
+
+	_Static_assert(CM_ID_PREFIX_SHIFT % 2 == 0, "halves are equal");
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		const uint64_t words[] = {OF_ID_ROUND, i, right};
+		uint32_t next = left ^ ((uint32_t)prf_hash(&cm->prf, words, 3) & MASK);
+
+		left = right;
+		right = next;
+	}
+	return left << HALF | right;
 }
 
 uint32_t cm_id_next(struct cm *cm)
@@ -81,16 +131,19 @@ uint32_t cm_id_next(struct cm *cm)
 	uint32_t id;
 
 	do {
+		id = (uint32_t)cm->cfg.id_prefix << CM_ID_PREFIX_SHIFT |
+		     cm_id_nth(cm, cm->next_id);
 		cm->next_id = (cm->next_id + 1) % CM_ID_COUNT;
-		id = (uint32_t)cm->cfg.id_prefix << CM_ID_PREFIX_SHIFT | cm->next_id;
 	} while (id_taken(cm, id));
 	return id;
 }
 
-uint64_t cm_tid(uint32_t id)
+uint64_t cm_tid_next(struct cm *cm)
 {
-	return (uint64_t)2 << 32 | __builtin_bswap32(id);
+	return prf_u64(&cm->prf);
 }
+
+/* ---- */
 
 int cm_fill(uint8_t *to, size_t room, const void *data, size_t len)
 {
@@ -106,6 +159,11 @@ bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b)
 	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
 }
 
+bool cm_from_peer(const struct xchg *x, const struct cm_addr *from)
+{
+	return cm_gid_equal(&x->addr.dst, &from->src) && cm_gid_equal(&x->addr.src, &from->dst);
+}
+
 struct cm_addr cm_addr_back(const struct cm_addr *from)
 {
 	struct cm_addr back = *from;
@@ -113,6 +171,7 @@ struct cm_addr cm_addr_back(const struct cm_addr *from)
 	back.src = from->dst;
 	back.dst = from->src;
 	back.hop_limit = 0;
+	back.sport = 0;
 	return back;
 }
 
@@ -179,7 +238,7 @@ void cm_xchg_settle(struct xchg *x)
 static void forget(struct xchg *x)
 {
 	list_remove(&x->linger_link);
-	x->cm->nlingering--;
+	share_give(&x->cm->lingerers, x->cell);
 	x->answer.pending = false;
 	xchg_stop(x);
 	if (x->kind == XCHG_CONN)
@@ -192,11 +251,13 @@ void cm_linger(struct xchg *x)
 	struct cm *cm = x->cm;
 
 	x->detached = true;
-	list_append(&cm->lingering, &x->linger_link);
-	cm->nlingering++;
+	list_append(&cm->lingering[x->cell], &x->linger_link);
+	share_take(&cm->lingerers, x->cell);
 	cm_xchg_settle(x);
-	if (cm->nlingering > cm->cfg.max_lingering) {
+	if (cm->lingerers.used > cm->cfg.max_lingering) {
+		struct list *l = list_first(&cm->lingering[share_greediest(&cm->lingerers)]);
+
 		cm->stats.evicted++;
-		forget(list_entry(list_first(&cm->lingering), struct xchg, linger_link));
+		forget(list_entry(l, struct xchg, linger_link));
 	}
 }

@@ -22,7 +22,8 @@
  * for, -ENOMEM. A call that fails has changed nothing.
  *
  * Communication IDs. The local communication ID of a connection and the request ID of a SIDR begin with
- * config.id_prefix (10 bits); so a host's agent knows the process that a MAD is for:
+ * config.id_prefix (10 bits); so a host's agent knows the process that a MAD is for. The other 22 bits, and transaction
+ * IDs, are unpredictable without the seed. By the prefix:
  *
  *     REQ, SIDR_REQ      by service ID and destination address, as listeners are told to it
  *     SIDR_REP           by the prefix of request_id
@@ -63,12 +64,15 @@ static inline rocemu_ns_t cm_timeout_ns(uint8_t exponent)
 /* ---- the manager ---- */
 
 struct cm_config {
-	uint64_t seed;                 /* of every random choice (first communication ID) */
+	/* 128 secret bits, of every random choice: who has them knows all IDs. The same ones: the same choices. */
+	uint64_t seed, seed_high;
 	uint64_t ca_guid;              /* node GUID of the device, in every REQ and REP */
 	uint16_t id_prefix;            /* 0-1023: high bits of communication IDs, one process alone has it */
 	bool lap_events;               /* false: a LAP is answered "not supported" here, without an event */
 	bool wills;                    /* keep track of wills, see cm_next_will() */
-	uint32_t max_half_open;        /* REQs and SIDR_REQs that wait for their consumer, of all listeners; 0: 4096 */
+	/* REQs and SIDR_REQs of one address that wait for their consumer, of all listeners; of all addresses twice as
+	 * many. 0: 4096 */
+	uint32_t max_half_open;
 	uint32_t max_lingering;        /* connections and SIDRs kept only to answer late duplicates; 0: 8192 */
 	double time_scale;             /* all waits are divided by it; 0: 1 */
 };
@@ -86,6 +90,7 @@ struct cm_addr {
 	uint8_t tclass;
 	uint8_t hop_limit;             /* 0: the driver's default */
 	uint8_t sgid_index;            /* of the local side's GID; handed through for the driver */
+	uint16_t sport;                /* of a MAD that came in: its UDP source port; 0: not known */
 };
 
 /** Why a MAD was not acted on; 0 is "it was". */
@@ -95,7 +100,8 @@ struct cm_addr {
 	X(MALFORMED,     "not a message of communication management")          \
 	X(VERSION,       "unsupported class version")                          \
 	X(UNKNOWN_ID,    "communication ID of no connection")                  \
-	X(ADDRESS,       "from another address than the connection's peer")    \
+	X(ADDRESS,       "from or to another address than the connection's")   \
+	X(TID,           "transaction ID of another exchange")                 \
 	X(STATE,         "not expected in the connection's state")             \
 	X(DUPLICATE,     "seen before")                                        \
 	X(NO_SERVICE,    "service ID that nobody listens on")                  \
@@ -157,6 +163,7 @@ void cm_expire(struct cm *cm, rocemu_ns_t now);
 	X(rejects,     "REJs sent without a consumer's doing")                 \
 	X(unsent,      "MADs not sent: too many answers waited")               \
 	X(evicted,     "lingering connections forgotten early")                \
+	X(spared,      "connections kept though a REQ said that they are stale") \
 	X(conns,       "connections that exist, lingering ones too")           \
 	X(half_open,   "requests that wait for their consumer")
 /* clang-format on */
@@ -183,7 +190,9 @@ struct cm_listen_param {
 	bool any_addr;                 /* true: addr is not looked at */
 	struct rocemu_gid addr;        /* local address (destination of the REQ) */
 	uint8_t ip_version;            /* with any_addr: 4 or 6: only addresses of that kind; 0: both */
-	uint32_t backlog;              /* requests that may wait, see cm_conn_seen(); 0: CM_DEFAULT_BACKLOG */
+	/* Requests of one address that may wait, see cm_conn_seen(); of all addresses twice as many. 0:
+	 * CM_DEFAULT_BACKLOG */
+	uint32_t backlog;
 	/* Only requests with these bytes at this place of their private data; compare_len 0: all. */
 	uint8_t compare_offset, compare_len;
 	uint8_t compare_value[CM_COMPARE_MAX], compare_mask[CM_COMPARE_MAX];

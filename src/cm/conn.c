@@ -26,6 +26,7 @@ struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active)
 	list_init(&c->will_link);
 	c->active = active;
 	c->local_id = cm_id_next(cm);
+	c->own_tid = cm_tid_next(cm);
 	list_append(&cm->by_id[cm_bucket(cm, c->local_id)], &c->id_link);
 	cm->stats.conns++;
 	return c;
@@ -36,8 +37,6 @@ void conn_free(struct cm_conn *c)
 	struct cm *cm = c->x.cm;
 
 	conn_decided(c);
-	if (list_linked(&c->x.linger_link))
-		cm->nlingering--;
 	list_remove(&c->id_link);
 	list_remove(&c->remote_link);
 	list_remove(&c->qpn_link);
@@ -61,32 +60,31 @@ struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id)
 	return NULL;
 }
 
-struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, const uint64_t *guid,
+struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64_t guid,
 				 const struct rocemu_gid *peer)
 {
-	list_for_each (it, &cm->by_remote[cm_bucket(cm, remote_id)]) {
+	list_for_each (it, &cm->by_remote[cm_bucket_peer(cm, remote_id, guid, peer)]) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, remote_link);
 
-		if (c->remote_id == remote_id && (!guid || c->remote_guid == *guid) &&
+		if (c->remote_id == remote_id && c->remote_guid == guid &&
 		    cm_gid_equal(&c->x.addr.dst, peer))
 			return c;
 	}
 	return NULL;
 }
 
-/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. CAs without a GUID are told
- * apart by address. */
+/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. A connection in time wait is not
+ * found: both sides have let go of their QPs, the peer may use its own for the next connection. */
 struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			      const struct rocemu_gid *peer)
 {
 	if (qpn <= 1)
 		return NULL;
-	list_for_each (it, &cm->by_qpn[cm_bucket(cm, qpn)]) {
+	list_for_each (it, &cm->by_qpn[cm_bucket_peer(cm, qpn, guid, peer)]) {
 		struct cm_conn *c = list_entry(it, struct cm_conn, qpn_link);
 
-		/* In time wait both sides have let go of their QPs: the peer may use its own for the next connection. */
-		if (c->remote_qpn == qpn && c->state != CM_TIMEWAIT && c->remote_guid == guid &&
-		    (guid != 0 || cm_gid_equal(&c->x.addr.dst, peer)))
+		if (c->remote_qpn == qpn && c->remote_guid == guid &&
+		    cm_gid_equal(&c->x.addr.dst, peer))
 			return c;
 	}
 	return NULL;
@@ -99,8 +97,9 @@ void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint3
 	c->remote_id = remote_id;
 	c->remote_guid = guid;
 	c->remote_qpn = qpn;
-	list_append(&cm->by_remote[cm_bucket(cm, remote_id)], &c->remote_link);
-	list_append(&cm->by_qpn[cm_bucket(cm, qpn)], &c->qpn_link);
+	list_append(&cm->by_remote[cm_bucket_peer(cm, remote_id, guid, &c->x.addr.dst)],
+		    &c->remote_link);
+	list_append(&cm->by_qpn[cm_bucket_peer(cm, qpn, guid, &c->x.addr.dst)], &c->qpn_link);
 }
 
 void conn_set_state(struct cm_conn *c, enum cm_state state)
@@ -114,7 +113,7 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 		list_remove(&c->peer_link);
 	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
 		conn_decided(c);
-	if (state == CM_IDLE)
+	if (state == CM_IDLE || state == CM_TIMEWAIT)
 		list_remove(&c->qpn_link);
 	will_update(c);
 }
@@ -133,14 +132,17 @@ void conn_set_times(struct cm_conn *c)
 	c->max_retries = c->req.max_cm_retries;
 }
 
+void conn_undecided(struct cm_conn *c)
+{
+	c->half_open = true;
+	listener_count(c->x.cm, c->listener, c->x.cell, true);
+}
+
 void conn_decided(struct cm_conn *c)
 {
-	if (!c->half_open)
-		return;
+	if (c->half_open)
+		listener_count(c->x.cm, c->listener, c->x.cell, false);
 	c->half_open = false;
-	c->x.cm->stats.half_open--;
-	if (c->listener)
-		c->listener->waiting--;
 }
 
 void cm_conn_seen(struct cm_conn *c)

@@ -25,15 +25,15 @@ static enum cm_drop version_unsupported(struct cm *cm, const uint8_t *mad,
 	return CM_DROP_VERSION;
 }
 
-/** Messages that are for a connection which must be there: both IDs, and the address, must be its
- * own. */
+/** Messages between two that know each other: both IDs, and both addresses, must be the
+ * connection's. */
 static enum cm_drop find(const struct cm *cm, uint32_t local_id, uint32_t remote_id,
 			 const struct cm_addr *from, struct cm_conn **c)
 {
 	*c = conn_find(cm, local_id);
-	if (!*c || ((*c)->remote_id != 0 && (*c)->remote_id != remote_id))
+	if (!*c || (*c)->remote_id == 0 || (*c)->remote_id != remote_id)
 		return CM_DROP_UNKNOWN_ID;
-	return cm_gid_equal(&(*c)->x.addr.dst, &from->src) ? CM_DROP_NONE : CM_DROP_ADDRESS;
+	return cm_from_peer(&(*c)->x, from) ? CM_DROP_NONE : CM_DROP_ADDRESS;
 }
 
 #define FIND(member) find(cm, m->member.remote_comm_id, m->member.local_comm_id, from, &c)
@@ -63,8 +63,7 @@ static enum cm_drop dispatch(struct cm *cm, rocemu_ns_t now, const struct rocemu
 		drop = FIND(rtu);
 		return drop ? drop : conn_input_rtu(c, m, from);
 	case ROCEMU_CM_MRA:
-		drop = FIND(mra);
-		return drop ? drop : conn_input_mra(c, now, m, from);
+		return conn_input_mra(cm, now, m, from);
 	case ROCEMU_CM_DREP:
 		drop = FIND(drep);
 		return drop ? drop : conn_input_drep(c, now, m, from);

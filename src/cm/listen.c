@@ -102,9 +102,27 @@ void cm_unlisten(struct cm_listener *l, rocemu_ns_t now)
 	listener_free(l);
 }
 
-bool listener_has_room(const struct cm_listener *l)
+bool listener_has_room(const struct cm_listener *l, const struct rocemu_gid *peer)
 {
-	return l->waiting < l->p.backlog && l->cm->stats.half_open < l->cm->cfg.max_half_open;
+	unsigned cell = cm_cell(l->cm, peer);
+
+	return share_has_room(&l->waiting, cell, l->p.backlog) &&
+	       share_has_room(&l->cm->half_open, cell, l->cm->cfg.max_half_open);
+}
+
+bool listener_refuses(const struct cm_listener *l, const struct rocemu_gid *peer)
+{
+	return l->cm->half_open.of[cm_cell(l->cm, peer)] > 0;
+}
+
+void listener_count(struct cm *cm, struct cm_listener *l, unsigned cell, bool waits)
+{
+	void (*count)(struct share *, unsigned) = waits ? share_take : share_give;
+
+	count(&cm->half_open, cell);
+	if (l)
+		count(&l->waiting, cell);
+	cm->stats.half_open = cm->half_open.used;
 }
 
 /** 0: not for this listener; else the larger the more specific. */

@@ -20,7 +20,7 @@ int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alte
 	r = cm_fill(m.lap.private_data, sizeof(m.lap.private_data), private_data, len);
 	if (r)
 		return r;
-	c->lap_tid = m.tid = cm_tid(c->local_id) + ((uint64_t)c->lap_count++ << 32);
+	c->lap_tid = m.tid = conn_dreq_tid(c) + ++c->lap_count;
 	m.lap.local_comm_id = c->local_id;
 	m.lap.remote_comm_id = c->remote_id;
 	m.lap.remote_qpn = c->remote_qpn;
@@ -94,7 +94,7 @@ enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m,
 		apr_stray(cm, from, m, ROCEMU_CM_APR_COMM_ID);
 		return CM_DROP_UNKNOWN_ID;
 	}
-	if (!cm_gid_equal(&c->x.addr.dst, &from->src))
+	if (!cm_from_peer(&c->x, from))
 		return CM_DROP_ADDRESS;
 	/* Proposals may cross; here the peer's waits until ours is answered: it comes again. */
 	if (c->state != CM_ESTABLISHED || c->lap == LAP_SENT)

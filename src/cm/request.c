@@ -64,15 +64,28 @@ static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m,
 	return CM_DROP_DUPLICATE;
 }
 
-/** The peer's end of c is gone, as what it sends shows: so must ours go. */
+/**
+ * Such a REQ needs nothing that is secret: the peer's GUID and QPN, or its ID. From the peer's host
+ * any user can send it, but not from the port that the peer's QP 1 sends from: that is in use.
+ */
+static bool from_peers_port(const struct cm_conn *c, const struct cm_addr *from)
+{
+	return c->peer_sport == 0 || from->sport == 0 || c->peer_sport == from->sport;
+}
+
+/** The peer's end of c is gone, as what it sends shows: so must ours go (IBTA 12.9.8.3.1). */
 static enum cm_drop stale(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			  const struct cm_addr *from, uint16_t reason)
 {
 	struct rocemu_cm_dreq none = {0};
 
 	cm_rej_stray(c->x.cm, from, m, reason);
-	if (c->state == CM_ESTABLISHED)
+	if (c->state != CM_ESTABLISHED)
+		return CM_DROP_STALE;
+	if (from_peers_port(c, from))
 		conn_send_dreq(c, now, &none);
+	else
+		c->x.cm->stats.spared++;
 	return CM_DROP_STALE;
 }
 
@@ -93,10 +106,12 @@ static struct cm_conn *find_peer(const struct cm *cm, const struct rocemu_cm_req
 	return NULL;
 }
 
-static void take_request(struct cm_conn *c, const struct rocemu_cm_msg *m)
+static void take_request(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			 const struct cm_addr *from)
 {
 	c->req = m->req;
 	c->req_tid = m->tid;
+	c->peer_sport = from->sport;
 	conn_set_remote(c, m->req.local_comm_id, m->req.local_ca_guid, m->req.local_qpn);
 	conn_set_times(c);
 	conn_set_state(c, CM_REQ_RCVD);
@@ -120,7 +135,7 @@ static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m,
 		return CM_DROP_NO_MEMORY;
 	xchg_stop(&c->x);
 	c->active = false;
-	take_request(c, m);
+	take_request(c, m, from);
 	event_post(e, CM_EV_REQ, &c->x, m, from);
 	return CM_DROP_NONE;
 }
@@ -139,10 +154,8 @@ static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *
 	}
 	c->listener = l;
 	list_append(&l->conns, &c->listener_link);
-	c->half_open = true;
-	l->waiting++;
-	cm->stats.half_open++;
-	take_request(c, m);
+	conn_undecided(c);
+	take_request(c, m, from);
 	event_post(e, CM_EV_REQ, &c->x, m, from);
 	return CM_DROP_NONE;
 }
@@ -160,7 +173,9 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_TRANSPORT);
 		return CM_DROP_UNSUPPORTED;
 	}
-	c = conn_find_remote(cm, req->local_comm_id, &req->local_ca_guid, &from->src);
+	c = conn_find_remote(cm, req->local_comm_id, req->local_ca_guid, &from->src);
+	if (c && !cm_gid_equal(&c->x.addr.src, &from->dst))
+		return CM_DROP_ADDRESS;
 	if (c && same(c, m))
 		return repeated(c, m, from);
 	if (c && c->active &&
@@ -186,8 +201,9 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_SERVICE_ID);
 		return CM_DROP_NO_SERVICE;
 	}
-	if (!listener_has_room(l)) {
-		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_NO_RESOURCES);
+	if (!listener_has_room(l, &from->src)) {
+		if (listener_refuses(l, &from->src))
+			cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_NO_RESOURCES);
 		return CM_DROP_NO_RESOURCES;
 	}
 	return accepted(l, m, from);

@@ -51,7 +51,7 @@ int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *pa
 		list_append(&cm->peers, &c->peer_link);
 	m.req.local_comm_id = c->local_id;
 	m.req.local_ca_guid = cm->cfg.ca_guid;
-	m.tid = cm_tid(c->local_id);
+	m.tid = c->own_tid;
 	c->req = m.req;
 	c->req_tid = m.tid;
 	c->local_qpn = m.req.local_qpn;
@@ -195,12 +195,14 @@ enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
 
 	if (rep->local_comm_id == 0)
 		return CM_DROP_MALFORMED;
-	if (!c || (c->remote_id != 0 && c->remote_id != rep->local_comm_id)) {
+	/* From elsewhere the answer is the same: it shall not show which IDs there are. */
+	if (!c || (c->remote_id != 0 && c->remote_id != rep->local_comm_id) ||
+	    !cm_from_peer(&c->x, from)) {
 		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_COMM_ID);
-		return CM_DROP_UNKNOWN_ID;
+		return c && !cm_from_peer(&c->x, from) ? CM_DROP_ADDRESS : CM_DROP_UNKNOWN_ID;
 	}
-	if (!cm_gid_equal(&c->x.addr.dst, &from->src))
-		return CM_DROP_ADDRESS;
+	if (m->tid != c->req_tid)
+		return CM_DROP_TID;
 	if (c->state != CM_REQ_SENT && c->state != CM_MRA_REQ_RCVD)
 		return rep_unexpected(c, m, from);
 	old = conn_find_qpn(cm, rep_qpn(c, rep), rep->local_ca_guid, &from->src);
@@ -213,6 +215,7 @@ enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
 		return CM_DROP_NO_MEMORY;
 	xchg_stop(&c->x);
 	c->rep = *rep;
+	c->peer_sport = from->sport;
 	conn_set_remote(c, rep->local_comm_id, rep->local_ca_guid, rep_qpn(c, rep));
 	conn_set_state(c, CM_REP_RCVD);
 	event_post(e, CM_EV_REP, &c->x, m, from);
@@ -224,6 +227,8 @@ enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m,
 {
 	struct event *e;
 
+	if (m->tid != c->req_tid)
+		return CM_DROP_TID;
 	if (c->state == CM_ESTABLISHED)
 		return CM_DROP_DUPLICATE;
 	if (c->state != CM_REP_SENT && c->state != CM_MRA_REP_RCVD)
@@ -252,18 +257,40 @@ static bool mra_expected(const struct cm_conn *c, uint8_t answered, enum cm_stat
 	return answered == ROCEMU_CM_TO_OTHER && c->lap == LAP_SENT;
 }
 
+/** Whose MRA it is; one that answers a REQ is the first that tells of the peer's ID. It repeats the
+ * transaction ID of what it answers. */
+static enum cm_drop find_mra(const struct cm *cm, const struct rocemu_cm_msg *m,
+			     const struct cm_addr *from, struct cm_conn **found,
+			     enum cm_state *next)
+{
+	struct cm_conn *c = conn_find(cm, m->mra.remote_comm_id);
+
+	if (!c || m->mra.local_comm_id == 0 ||
+	    (c->remote_id != 0 && c->remote_id != m->mra.local_comm_id))
+		return CM_DROP_UNKNOWN_ID;
+	if (!cm_from_peer(&c->x, from))
+		return CM_DROP_ADDRESS;
+	if (!mra_expected(c, m->mra.answered, next))
+		return CM_DROP_STATE;
+	*found = c;
+	return m->tid == (m->mra.answered == ROCEMU_CM_TO_OTHER ? c->lap_tid : c->req_tid)
+		       ? CM_DROP_NONE
+		       : CM_DROP_TID;
+}
+
 /** The peer needs time: wait so long before the next try (IBTA 12.6.6). Said once,
  * repeated at will. */
-enum cm_drop conn_input_mra(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+enum cm_drop conn_input_mra(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
-	const rocemu_ns_t wait = cm_timeout_ns(m->mra.service_timeout) + c->life_ns;
 	enum cm_state next;
+	struct cm_conn *c;
 	struct event *e;
+	enum cm_drop drop = find_mra(cm, m, from, &c, &next);
 
-	if (!mra_expected(c, m->mra.answered, &next))
-		return CM_DROP_STATE;
-	xchg_timer_extend(&c->x, now, wait);
+	if (drop)
+		return drop;
+	xchg_timer_extend(&c->x, now, cm_timeout_ns(m->mra.service_timeout) + c->life_ns);
 	if (next == c->state && (next != CM_ESTABLISHED || c->lap_asked))
 		return CM_DROP_DUPLICATE;
 	e = event_new();

@@ -8,8 +8,8 @@
 
 #include "cm/cm-internal.h"
 
-CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, const struct cm_addr *addr,
-					bool active)
+CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, uint64_t tid,
+					const struct cm_addr *addr, bool active)
 {
 	struct cm_sidr *s = calloc(1, sizeof(*s));
 
@@ -21,19 +21,19 @@ CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, const struct
 	list_init(&s->listener_link);
 	s->active = active;
 	s->id = id;
-	list_append(&cm->sidrs[cm_bucket(cm, id)], &s->link);
+	s->tid = tid;
+	list_append(active ? &cm->sidrs_asked[cm_bucket(cm, id)]
+			   : &cm->sidrs[cm_bucket_peer(cm, id, tid, &addr->dst)],
+		    &s->link);
 	return s;
 }
 
 /** Answered, or over. */
 static void decided(struct cm_sidr *s)
 {
-	if (!s->half_open)
-		return;
+	if (s->half_open)
+		listener_count(s->x.cm, s->listener, s->x.cell, false);
 	s->half_open = false;
-	s->x.cm->stats.half_open--;
-	if (s->listener)
-		s->listener->waiting--;
 }
 
 void sidr_free(struct cm_sidr *s)
@@ -41,8 +41,6 @@ void sidr_free(struct cm_sidr *s)
 	struct cm *cm = s->x.cm;
 
 	decided(s);
-	if (list_linked(&s->x.linger_link))
-		cm->nlingering--;
 	list_remove(&s->link);
 	list_remove(&s->listener_link);
 	xchg_fini(&s->x);
@@ -56,14 +54,29 @@ void sidr_settle(struct cm_sidr *s)
 		sidr_free(s);
 }
 
-/** Ours by its ID; the peer's by its ID and address. */
-static struct cm_sidr *find(const struct cm *cm, uint32_t id, bool active,
-			    const struct rocemu_gid *peer)
+/** Ours, by its ID. */
+static struct cm_sidr *find_asked(const struct cm *cm, uint32_t id)
 {
-	list_for_each (it, &cm->sidrs[cm_bucket(cm, id)]) {
+	list_for_each (it, &cm->sidrs_asked[cm_bucket(cm, id)]) {
 		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
 
-		if (s->id == id && s->active == active && cm_gid_equal(&s->x.addr.dst, peer))
+		if (s->id == id)
+			return s;
+	}
+	return NULL;
+}
+
+/** The peer's, by all that it calls it. */
+static struct cm_sidr *find(const struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from)
+{
+	const uint32_t id = m->sidr_req.request_id;
+
+	list_for_each (it, &cm->sidrs[cm_bucket_peer(cm, id, m->tid, &from->src)]) {
+		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
+
+		if (s->id == id && s->tid == m->tid &&
+		    s->service_id == m->sidr_req.service_id && cm_from_peer(&s->x, from))
 			return s;
 	}
 	return NULL;
@@ -82,12 +95,12 @@ int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *
 		return r;
 	if (param->timeout > 31)
 		return -EINVAL;
-	s = sidr_new(cm, cm_id_next(cm), &param->addr, true);
+	m.tid = cm_tid_next(cm);
+	s = sidr_new(cm, cm_id_next(cm), m.tid, &param->addr, true);
 	if (!s)
 		return -ENOMEM;
 	s->x.user = param->user;
 	s->service_id = param->service_id;
-	s->tid = m.tid = cm_tid(s->id);
 	m.sidr_req.request_id = s->id;
 	m.sidr_req.pkey = param->pkey;
 	m.sidr_req.service_id = param->service_id;
@@ -165,19 +178,18 @@ static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *
 	struct cm *cm = l->cm;
 	struct cm_addr back = cm_addr_back(from);
 	struct event *e = event_new();
-	struct cm_sidr *s = e ? sidr_new(cm, m->sidr_req.request_id, &back, false) : NULL;
+	struct cm_sidr *s = e ? sidr_new(cm, m->sidr_req.request_id, m->tid, &back, false)
+			      : NULL;
 
 	if (!s) {
 		event_free(e);
 		return CM_DROP_NO_MEMORY;
 	}
 	s->service_id = m->sidr_req.service_id;
-	s->tid = m->tid;
 	s->listener = l;
 	list_append(&l->sidrs, &s->listener_link);
 	s->half_open = true;
-	l->waiting++;
-	cm->stats.half_open++;
+	listener_count(cm, l, s->x.cell, true);
 	event_post(e, CM_EV_SIDR_REQ, &s->x, m, from);
 	return CM_DROP_NONE;
 }
@@ -186,10 +198,10 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
 	const struct rocemu_cm_sidr_req *req = &m->sidr_req;
-	struct cm_sidr *s = find(cm, req->request_id, false, &from->src);
+	struct cm_sidr *s = find(cm, m, from);
 	struct cm_listener *l;
 
-	if (s && s->tid == m->tid && s->service_id == req->service_id) {
+	if (s) {
 		xchg_answer_again(&s->x, ROCEMU_CM_SIDR_REP);
 		return CM_DROP_DUPLICATE;
 	}
@@ -199,8 +211,9 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
 		sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_SERVICE_ID);
 		return CM_DROP_NO_SERVICE;
 	}
-	if (!listener_has_room(l)) {
-		sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_NO_QP);
+	if (!listener_has_room(l, &from->src)) {
+		if (listener_refuses(l, &from->src))
+			sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_NO_QP);
 		return CM_DROP_NO_RESOURCES;
 	}
 	return accepted(l, m, from);
@@ -209,11 +222,15 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
 enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
-	struct cm_sidr *s = find(cm, m->sidr_rep.request_id, true, &from->src);
+	struct cm_sidr *s = find_asked(cm, m->sidr_rep.request_id);
 	struct event *e;
 
 	if (!s)
 		return CM_DROP_UNKNOWN_ID;
+	if (!cm_from_peer(&s->x, from))
+		return CM_DROP_ADDRESS;
+	if (m->tid != s->tid)
+		return CM_DROP_TID;
 	if (s->answered)
 		return CM_DROP_DUPLICATE;
 	e = event_new();
@@ -252,24 +269,20 @@ void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
 bool sidr_unreached(struct cm *cm, uint32_t id, int error)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_SIDR_REQ};
+	struct cm_sidr *s = find_asked(cm, id);
+	struct event *e;
 
-	list_for_each (it, &cm->sidrs[cm_bucket(cm, id)]) {
-		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
-		struct event *e;
-
-		if (!s->active || s->id != id || s->answered)
-			continue;
-		e = event_new();
-		if (!e)
-			return false; /* its own timeout will tell */
-		cm->stats.timeouts++;
-		xchg_stop(&s->x);
-		s->answered = true;
-		event_set_error(e, error);
-		event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
-		return true;
-	}
-	return false;
+	if (!s || s->answered)
+		return false;
+	e = event_new();
+	if (!e)
+		return false; /* its own timeout will tell */
+	cm->stats.timeouts++;
+	xchg_stop(&s->x);
+	s->answered = true;
+	event_set_error(e, error);
+	event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
+	return true;
 }
 
 void cm_sidr_seen(struct cm_sidr *s)

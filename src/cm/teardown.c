@@ -37,7 +37,7 @@ void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm
 		rej->answered = ROCEMU_CM_TO_REP;
 	/* The peer may not have told its communication ID yet: with the GUID it finds ours
 	 * (12.6.7.2, code 4). */
-	if (reason == ROCEMU_CM_REJ_TIMEOUT) {
+	if (reason == ROCEMU_CM_REJ_TIMEOUT || c->remote_id == 0) {
 		put_be64(rej->ari, c->x.cm->cfg.ca_guid);
 		rej->ari_len = 8;
 	}
@@ -106,30 +106,56 @@ static void reject_by_itself(struct cm_conn *c, rocemu_ns_t now, uint16_t reason
 	conn_reject(c, now, &rej);
 }
 
-/** By our ID; or, when the peer never had that, by its own and its GUID. */
-static struct cm_conn *find_rejected(const struct cm *cm, const struct rocemu_cm_rej *rej,
-				     const struct cm_addr *from)
+/** The peer may not have our ID: it has sent a REQ and has not had an answer yet, as far as we
+ * know. */
+static bool may_lack_our_id(const struct cm_conn *c)
 {
-	struct cm_conn *c;
-	uint64_t guid;
+	return c->state == CM_REQ_RCVD || c->state == CM_MRA_REQ_SENT || c->state == CM_REP_SENT;
+}
 
-	if (rej->remote_comm_id == 0) {
-		guid = get_be64(rej->ari);
-		return conn_find_remote(cm, rej->local_comm_id, rej->ari_len >= 8 ? &guid : NULL,
-					&from->src);
+/**
+ * By both IDs. As long as the peer has not told its own it may leave that out; when it never had
+ * ours, its own and its GUID do.
+ */
+static enum cm_drop find_rejected(const struct cm *cm, const struct rocemu_cm_msg *m,
+				  const struct cm_addr *from, struct cm_conn **found)
+{
+	const struct rocemu_cm_rej *rej = &m->rej;
+	struct cm_conn *c;
+
+	if (rej->remote_comm_id != 0) {
+		c = conn_find(cm, rej->remote_comm_id);
+		if (c && c->remote_id != 0 && c->remote_id != rej->local_comm_id)
+			c = NULL;
+	} else if (rej->local_comm_id != 0 && rej->ari_len >= 8) {
+		c = conn_find_remote(cm, rej->local_comm_id, get_be64(rej->ari), &from->src);
+	} else {
+		return CM_DROP_UNKNOWN_ID;
 	}
-	c = conn_find(cm, rej->remote_comm_id);
-	if (c && c->remote_id != 0 && rej->local_comm_id != 0 && c->remote_id != rej->local_comm_id)
-		return NULL;
-	return c;
+	*found = c;
+	if (!c)
+		return CM_DROP_UNKNOWN_ID;
+	if (!cm_from_peer(&c->x, from))
+		return CM_DROP_ADDRESS;
+	if (m->tid != c->req_tid)
+		return CM_DROP_TID;
+	return rej->remote_comm_id != 0 || may_lack_our_id(c) ? CM_DROP_NONE : CM_DROP_STATE;
+}
+
+/** What it says that it answers is something that we have sent. */
+static bool answers_ours(const struct cm_conn *c, uint8_t answered)
+{
+	if (answered == ROCEMU_CM_TO_REQ)
+		return c->active && (c->state == CM_REQ_SENT || c->state == CM_MRA_REQ_RCVD);
+	return answered != ROCEMU_CM_TO_REP || !c->active;
 }
 
 /** Where a REJ leads; CM_REQ_SENT: nowhere, it is not for this state. */
 static enum cm_state after_rej(const struct cm_conn *c, const struct rocemu_cm_rej *rej)
 {
-	/* Peer to peer: "not yet", or late; or to our REQ, which does not count any more. */
-	if (c->peer_to_peer && (rej->reason == ROCEMU_CM_REJ_SERVICE_ID ||
-				(!c->active && rej->answered == ROCEMU_CM_TO_REQ)))
+	/* Peer to peer: "not yet", or late. */
+	if (!answers_ours(c, rej->answered) ||
+	    (c->peer_to_peer && rej->reason == ROCEMU_CM_REJ_SERVICE_ID))
 		return CM_REQ_SENT;
 	switch (c->state) {
 	case CM_REQ_SENT:
@@ -152,14 +178,13 @@ static enum cm_state after_rej(const struct cm_conn *c, const struct rocemu_cm_r
 enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
-	struct cm_conn *c = find_rejected(cm, &m->rej, from);
+	struct cm_conn *c;
+	enum cm_drop drop = find_rejected(cm, m, from, &c);
 	enum cm_state next;
 	struct event *e;
 
-	if (!c)
-		return CM_DROP_UNKNOWN_ID;
-	if (!cm_gid_equal(&c->x.addr.dst, &from->src))
-		return CM_DROP_ADDRESS;
+	if (drop)
+		return drop;
 	next = after_rej(c, &m->rej);
 	if (next == CM_REQ_SENT)
 		return CM_DROP_STATE;
@@ -180,7 +205,7 @@ enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq)
 {
 	struct rocemu_cm_msg m = {
-		.attr_id = ROCEMU_CM_DREQ, .tid = cm_tid(c->local_id), .dreq = *dreq};
+		.attr_id = ROCEMU_CM_DREQ, .tid = conn_dreq_tid(c), .dreq = *dreq};
 
 	m.dreq.local_comm_id = c->local_id;
 	m.dreq.remote_comm_id = c->remote_id;
@@ -279,7 +304,7 @@ enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu
 
 	if (!c || c->remote_id != m->dreq.local_comm_id || c->state == CM_IDLE)
 		return drep_stray(cm, m, from);
-	if (!cm_gid_equal(&c->x.addr.dst, &from->src))
+	if (!cm_from_peer(&c->x, from))
 		return CM_DROP_ADDRESS;
 	switch (c->state) {
 	case CM_ESTABLISHED:
@@ -308,6 +333,8 @@ enum cm_drop conn_input_drep(struct cm_conn *c, rocemu_ns_t now, const struct ro
 
 	if (c->state != CM_DREQ_SENT)
 		return c->state == CM_TIMEWAIT ? CM_DROP_DUPLICATE : CM_DROP_STATE;
+	if (m->tid != conn_dreq_tid(c))
+		return CM_DROP_TID;
 	e = event_new();
 	if (!e)
 		return CM_DROP_NO_MEMORY;

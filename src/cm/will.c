@@ -57,7 +57,7 @@ bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
 		break;
 	case WILL_DREQ:
 		m.attr_id = ROCEMU_CM_DREQ;
-		m.tid = cm_tid(c->local_id);
+		m.tid = conn_dreq_tid(c);
 		m.dreq.local_comm_id = c->local_id;
 		m.dreq.remote_comm_id = c->remote_id;
 		m.dreq.remote_qpn = c->remote_qpn;

@@ -11,6 +11,7 @@ void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct 
 	x->cm = cm;
 	x->kind = kind;
 	x->addr = *addr;
+	x->cell = cm_cell(cm, &addr->dst);
 	list_init(&x->tx_link);
 	list_init(&x->linger_link);
 }
@@ -25,6 +26,8 @@ void xchg_fini(struct xchg *x)
 {
 	xchg_timer_stop(x);
 	list_remove(&x->tx_link);
+	if (list_linked(&x->linger_link))
+		share_give(&x->cm->lingerers, x->cell);
 	list_remove(&x->linger_link);
 }
 

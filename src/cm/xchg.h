@@ -26,6 +26,7 @@ struct xchg {
 	struct list tx_link;           /* in cm->tx while a MAD is pending */
 	struct list linger_link;       /* in cm->lingering once the consumer has done with it */
 	struct cm_addr addr;           /* src is the own address */
+	unsigned cell;                 /* of the peer, in shares */
 	struct xchg_mad request, answer;
 	rocemu_ns_t interval;          /* between two tries of the request */
 	void *user;                    /* borrowed: the consumer's */

@@ -19,7 +19,7 @@
 
 #include "agent/client-gsi.h"
 #include "base/log.h"
-#include "base/rng.h"
+#include "base/prf.h"
 #include "base/timescale.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/core.h"
@@ -27,7 +27,8 @@
 #include "rdmacm/id.h"
 #include "rdmacm/mad.h"
 
-enum { RCM_HALF_OPEN = 16384 }; /* requests that wait at all listeners of the process */
+/* Requests of one address that wait at all listeners of the process; of all addresses twice as many. */
+enum { RCM_HALF_OPEN = 8192 };
 
 #define core rcm_globals.core
 
@@ -35,9 +36,9 @@ uint32_t rcm_random(void)
 {
 	uint32_t value;
 
-	/* PSNs are to be unknown to who has seen others; the generator's state is not, then. */
+	/* PSNs must be unpredictable for peers that have seen others. */
 	if (getrandom(&value, sizeof(value), GRND_NONBLOCK) != (ssize_t)sizeof(value))
-		value = rng_u32(&core.rng);
+		value = (uint32_t)prf_u64(&core.prf);
 	return value;
 }
 
@@ -164,11 +165,15 @@ void rcm_drive(void)
 static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 {
 	struct cm_addr addr;
+	enum cm_drop drop;
 
 	switch (f->type) {
 	case GSI_FRAME_MAD:
-		if (mad_received(&f->m, rcm_now(), &addr))
-			cm_input(core.cm, rcm_now(), f->m.mad, sizeof(f->m.mad), &addr);
+		if (!mad_received(&f->m, rcm_now(), &addr))
+			break;
+		drop = cm_input(core.cm, rcm_now(), f->m.mad, sizeof(f->m.mad), &addr);
+		if (drop)
+			log_debug("a message of QP 1 was not taken: %s", cm_drop_text(drop));
 		break;
 	case GSI_FRAME_SENT:
 		mad_sent(&f->m);
@@ -265,6 +270,7 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 {
 	struct cm_config config = {
 		.ca_guid = guid, .wills = true, .max_half_open = RCM_HALF_OPEN};
+	uint64_t secret[4] = {0};
 	char text[512] = "";
 	int err;
 
@@ -278,9 +284,12 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 		log_error("%s", text);
 		return err;
 	}
-	if (getrandom(&config.seed, sizeof(config.seed), 0) < 0)
-		config.seed = rcm_now();
-	rng_init(&core.rng, ~config.seed);
+	if (getrandom(secret, sizeof(secret), 0) < 0)
+		secret[0] = rcm_now();
+	config.seed = secret[0];
+	config.seed_high = secret[1];
+	/* Of its own: programs see these. */
+	core.prf = (struct prf){.key = {secret[2], secret[3]}};
 	config.id_prefix = agent_gsi_number(core.client);
 	core.cm = cm_new(&config);
 	core.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);

@@ -10,7 +10,7 @@
 #ifndef RDMACM_CORE_H
 #define RDMACM_CORE_H
 
-#include "base/rng.h"
+#include "base/prf.h"
 #include "cm/cm.h"
 #include "rdmacm/device.h"
 #include "rdmacm/lock.h"
@@ -38,7 +38,7 @@ struct rcm_core {
 	int polled_fd;	       /* the client's descriptor that the thread watches */
 	bool polled_out;       /* it watches for room there, too */
 	rocemu_ns_t armed;     /* what timer_fd is set to */
-	struct rng rng;
+	struct prf prf;
 };
 
 /** Start CM, agent connection and thread if need be, for an ID. guid: see rcm_device_guid().

@@ -281,6 +281,7 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 		.dst = m->dst,
 		.tclass = m->tclass,
 		.hop_limit = m->hop_limit,
+		.sport = m->sport,
 	};
 	return true;
 }

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cm/cm-internal.h"
 #include "messages.h"
 
 const struct rocemu_gid bench_own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}};
@@ -50,6 +51,24 @@ static void message_req(struct rocemu_cm_msg *m)
 	q->max_cm_retries = BENCH_RETRIES;
 }
 
+/** The transaction ID of what the message answers, or of what the peer begins. */
+static uint64_t tid_of(const struct cm_conn *c, uint16_t attr_id)
+{
+	switch ((enum rocemu_cm_attr)attr_id) {
+	case ROCEMU_CM_MRA:
+	case ROCEMU_CM_REJ:
+	case ROCEMU_CM_REP:
+	case ROCEMU_CM_RTU:
+		return c->req_tid;
+	case ROCEMU_CM_DREP:
+		return conn_dreq_tid(c);
+	case ROCEMU_CM_APR:
+		return c->lap_tid;
+	default:
+		return BENCH_TID;
+	}
+}
+
 void bench_message(const struct bench *b, const struct cm_conn *c, uint16_t attr_id,
 		   struct rocemu_cm_msg *m)
 {
@@ -58,7 +77,7 @@ void bench_message(const struct bench *b, const struct cm_conn *c, uint16_t attr
 	(void)b;
 	memset(m, 0, sizeof(*m));
 	m->attr_id = attr_id;
-	m->tid = BENCH_TID;
+	m->tid = c ? tid_of(c, attr_id) : BENCH_TID;
 	switch ((enum rocemu_cm_attr)attr_id) {
 	case ROCEMU_CM_REQ:
 		message_req(m);
@@ -94,15 +113,23 @@ void bench_message(const struct bench *b, const struct cm_conn *c, uint16_t attr
 	}
 }
 
-enum cm_drop bench_in_from(struct bench *b, const struct rocemu_cm_msg *m,
-			   const struct rocemu_gid *from)
+enum cm_drop bench_in_addr(struct bench *b, const struct rocemu_cm_msg *m,
+			   const struct cm_addr *addr)
 {
-	const struct cm_addr addr = {.src = *from, .dst = bench_own, .tclass = 0x20};
 	uint8_t mad[ROCEMU_MAD_LEN];
 
 	assert_int_equal(rocemu_cm_encode(m, mad), ROCEMU_MAD_LEN);
-	b->drop = cm_input(b->cm, b->now, mad, sizeof(mad), &addr);
+	b->drop = cm_input(b->cm, b->now, mad, sizeof(mad), addr);
 	return b->drop;
+}
+
+enum cm_drop bench_in_from(struct bench *b, const struct rocemu_cm_msg *m,
+			   const struct rocemu_gid *from)
+{
+	const struct cm_addr addr = {
+		.src = *from, .dst = bench_own, .tclass = 0x20, .sport = b->sport};
+
+	return bench_in_addr(b, m, &addr);
 }
 
 enum cm_drop bench_in(struct bench *b, const struct rocemu_cm_msg *m)

@@ -35,6 +35,7 @@ struct bench {
 	struct cm_addr sent_addr;
 	struct cm_event event;      /* the last */
 	enum cm_drop drop;          /* of the last message that came in */
+	uint16_t sport;             /* from where messages come; 0: not known */
 	char text[256];
 };
 
@@ -53,6 +54,9 @@ enum cm_drop bench_in(struct bench *b, const struct rocemu_cm_msg *m);
 /** ... from another address. */
 enum cm_drop bench_in_from(struct bench *b, const struct rocemu_cm_msg *m,
 			   const struct rocemu_gid *from);
+/** ... from and to any address. */
+enum cm_drop bench_in_addr(struct bench *b, const struct rocemu_cm_msg *m,
+			   const struct cm_addr *addr);
 /** The message as it is. */
 enum cm_drop bench_says(struct bench *b, const struct cm_conn *c, uint16_t attr_id);
 

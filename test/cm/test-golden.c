@@ -49,6 +49,8 @@ struct role {
 	struct cm *cm;
 	struct rocemu_gid self;
 	uint32_t kernel_id, own_id; /* what that side called the connection, what we do */
+	/* The same of the transaction that was begun last: the kernel's come from its ID, ours are random. */
+	uint64_t kernel_tid, own_tid;
 	struct cm_listener *listener;
 	struct cm_conn *conn;
 	struct cm_sidr *sidr;
@@ -61,13 +63,13 @@ static void swap_u32(uint32_t *id, uint32_t from, uint32_t to)
 		*id = to;
 }
 
-/** Say in m `to` wherever it says `from`. */
-static void rename_id(struct rocemu_cm_msg *m, uint32_t from, uint32_t to)
+/** Say in m what that side says wherever the kernel's is. */
+static void rename_id(struct rocemu_cm_msg *m, const struct role *r)
 {
-	const uint64_t high = m->tid >> 32 << 32;
+	const uint32_t from = r->kernel_id, to = r->own_id;
 
-	if ((uint32_t)m->tid == __builtin_bswap32(from))
-		m->tid = high | __builtin_bswap32(to);
+	if (m->tid == r->kernel_tid)
+		m->tid = r->own_tid;
 	switch ((enum rocemu_cm_attr)m->attr_id) {
 	case ROCEMU_CM_REQ:
 		swap_u32(&m->req.local_comm_id, from, to);
@@ -173,16 +175,28 @@ static void call(struct role *r, const struct recorded *out)
 	}
 }
 
+static bool begins(const struct rocemu_cm_msg *m)
+{
+	return m->attr_id == ROCEMU_CM_REQ || m->attr_id == ROCEMU_CM_DREQ ||
+	       m->attr_id == ROCEMU_CM_SIDR_REQ;
+}
+
 static void compare(struct role *r, const struct exchange *x, const struct recorded *out)
 {
-	struct rocemu_cm_msg want = out->m;
+	struct rocemu_cm_msg want = out->m, sent;
 	uint8_t bytes[ROCEMU_MAD_LEN];
 	struct cm_mad mad;
 
-	rename_id(&want, r->kernel_id, r->own_id);
-	rocemu_cm_encode(&want, bytes);
 	if (cm_output(r->cm, 0, &mad, 1) != 1)
 		fail_msg("%s: no %s", x->file, rocemu_cm_name(want.attr_id));
+	if (begins(&want)) {
+		assert_int_equal(rocemu_cm_decode(&sent, mad.data, sizeof(mad.data)),
+				 ROCEMU_MAD_OK);
+		r->kernel_tid = want.tid;
+		r->own_tid = sent.tid;
+	}
+	rename_id(&want, r);
+	rocemu_cm_encode(&want, bytes);
 	if (memcmp(mad.data, bytes, sizeof(bytes)) != 0)
 		for (unsigned i = 0; i < sizeof(bytes); i++)
 			if (mad.data[i] != bytes[i])
@@ -200,7 +214,7 @@ static void receive(struct role *r, const struct recorded *in)
 	uint8_t bytes[ROCEMU_MAD_LEN];
 	struct cm_event ev;
 
-	rename_id(&m, r->kernel_id, r->own_id);
+	rename_id(&m, r);
 	rocemu_cm_encode(&m, bytes);
 	cm_input(r->cm, 0, bytes, sizeof(bytes), &in->addr);
 	while (cm_next_event(r->cm, &ev)) {

@@ -17,8 +17,8 @@ static struct cm_listener *listen_as(struct bench *b, struct cm_listen_param p)
 	return l;
 }
 
-/** A REQ of another connection of the peer's. */
-static enum cm_drop request(struct bench *b, unsigned number)
+/** A REQ of another connection of a host's. */
+static enum cm_drop request_from(struct bench *b, unsigned number, const struct rocemu_gid *from)
 {
 	struct rocemu_cm_msg m;
 
@@ -26,7 +26,12 @@ static enum cm_drop request(struct bench *b, unsigned number)
 	m.req.local_comm_id += number;
 	m.req.local_qpn += number;
 	m.tid += number;
-	return bench_in(b, &m);
+	return bench_in_from(b, &m, from);
+}
+
+static enum cm_drop request(struct bench *b, unsigned number)
+{
+	return request_from(b, number, &bench_peer);
 }
 
 TEST(listen, several_match__most_specific_one)
@@ -246,6 +251,77 @@ TEST(flood, of_rejected_ones__oldest_forgotten)
 	assert_int_equal(cm_get_stats(b.cm)->evicted, 7);
 	/* The newest are remembered. */
 	assert_int_equal(request(&b, 9), CM_DROP_DUPLICATE);
+	assert_string_equal(bench_sends(&b), "REJ 28");
+	bench_end(&b);
+}
+
+static void drain(struct bench *b)
+{
+	struct cm_mad mad;
+
+	while (cm_output(b->cm, b->now, &mad, 1))
+		;
+}
+
+/** A host that floods has its share; another one's request is taken, and a third one asks again. */
+TEST(flood, of_one_host__room_for_another)
+{
+	static const struct rocemu_gid third = {{[10] = 0xff, 0xff, 10, 0, 0, 44}};
+	unsigned taken = 0, others = 0;
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true, .backlog = 100});
+	for (unsigned i = 0; i < 1000; i++)
+		taken += request(&b, i) == CM_DROP_NONE;
+	assert_int_equal(taken, small.max_half_open);
+	for (unsigned i = 0; i < 20; i++)
+		others += request_from(&b, i, &bench_other) == CM_DROP_NONE;
+	assert_in_range(others, 1, small.max_half_open - 1);
+	assert_int_equal(request_from(&b, 1, &third), CM_DROP_NONE);
+	drain(&b);
+	/* A REJ for those that have some waiting already. */
+	assert_int_equal(request(&b, 1001), CM_DROP_NO_RESOURCES);
+	assert_string_equal(bench_sends(&b), "REJ 3");
+	bench_end(&b);
+}
+
+TEST(flood, of_all_that_there_is__another_one_hears_nothing_and_asks_again)
+{
+	static const struct cm_config one = {.id_prefix = 9, .max_half_open = 1};
+	static const struct rocemu_gid third = {{[10] = 0xff, 0xff, 10, 0, 0, 44}};
+	struct bench b;
+
+	bench_start_config(&b, &one);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true, .backlog = 100});
+	assert_int_equal(request(&b, 0), CM_DROP_NONE);
+	assert_int_equal(request_from(&b, 0, &bench_other), CM_DROP_NONE);
+	assert_int_equal(request_from(&b, 0, &third), CM_DROP_NO_RESOURCES);
+	assert_string_equal(bench_sends(&b), "-");
+	bench_events(&b);
+	cm_conn_seen(b.event.conn);
+	assert_int_equal(request_from(&b, 0, &third), CM_DROP_NONE);
+	bench_end(&b);
+}
+
+/** What another host is still told is not forgotten for one that floods. */
+TEST(flood, of_rejected_ones_of_one_host__those_of_another_remembered)
+{
+	struct bench b;
+
+	bench_start_config(&b, &small);
+	listen_as(&b, (struct cm_listen_param){.any_addr = true});
+	assert_int_equal(request_from(&b, 0, &bench_other), CM_DROP_NONE);
+	bench_events(&b);
+	cm_conn_destroy(b.event.conn, b.now);
+	for (unsigned i = 0; i < 10; i++) {
+		request(&b, i);
+		bench_events(&b);
+		cm_conn_destroy(b.event.conn, b.now);
+		bench_sends(&b);
+	}
+	assert_int_equal(cm_get_stats(b.cm)->evicted, 8);
+	assert_int_equal(request_from(&b, 0, &bench_other), CM_DROP_DUPLICATE);
 	assert_string_equal(bench_sends(&b), "REJ 28");
 	bench_end(&b);
 }

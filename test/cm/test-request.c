@@ -311,19 +311,65 @@ TEST(id, in_use__not_given_out_again)
 	assert_int_equal(cm_sidr_request(b.cm, 0, &ask, &s), 0);
 	assert_int_not_equal(cm_sidr_id(s), cm_conn_local_id(c));
 	b.cm->next_id = before;
-	c = bench_connect(&b, false);
-	assert_int_equal(cm_conn_local_id(c), cm_sidr_id(s) + 1);
+	assert_int_not_equal(cm_conn_local_id(bench_connect(&b, false)), cm_sidr_id(s));
 	bench_end(&b);
 }
 
 TEST(id, zero__not_given_out)
 {
 	const struct cm_config config = {.id_prefix = 0};
+	uint32_t zero = 0;
 	struct bench b;
 
 	bench_start_config(&b, &config);
-	b.cm->next_id = CM_ID_COUNT - 1;
-	assert_int_equal(cm_conn_local_id(bench_connect(&b, false)), 1);
+	while (cm_id_nth(b.cm, zero) != 0)
+		zero++;
+	b.cm->next_id = zero;
+	assert_int_equal(cm_conn_local_id(bench_connect(&b, false)), cm_id_nth(b.cm, zero + 1));
+	bench_end(&b);
+}
+
+/** Who sees IDs of his own connections cannot tell those of others. */
+TEST(id, next__in_no_order_but_each_once)
+{
+	enum { IDS = 1 << 16 };
+	static uint8_t seen[CM_ID_COUNT];
+	const struct cm_config other = {.seed = 1, .seed_high = 1, .id_prefix = 9};
+	unsigned near = 0, same = 0;
+	struct bench b, c;
+
+	bench_start(&b);
+	bench_start_config(&c, &other);
+	memset(seen, 0, sizeof(seen));
+	for (uint32_t n = 0; n < IDS; n++) {
+		uint32_t id = cm_id_nth(b.cm, n), next = cm_id_nth(b.cm, n + 1);
+
+		assert_true(id < CM_ID_COUNT);
+		assert_false(seen[id]++);
+		near += (id > next ? id - next : next - id) < CM_ID_COUNT / 64;
+		same += id == cm_id_nth(c.cm, n);
+	}
+	/* One in 32, were they drawn by lot; none. */
+	assert_in_range(near, IDS / 32 * 9 / 10, IDS / 32 * 11 / 10);
+	assert_in_range(same, 0, 4);
+	bench_end(&b);
+	bench_end(&c);
+}
+
+TEST(id, transaction__not_told_by_the_communication_id)
+{
+	struct rocemu_cm_msg first;
+	struct bench b;
+
+	bench_start(&b);
+	bench_connect(&b, false);
+	bench_sends(&b);
+	first = b.sent;
+	bench_connect(&b, false);
+	bench_sends(&b);
+	assert_true((b.sent.tid ^ first.tid) >> 32 != 0);
+	assert_true((uint32_t)(b.sent.tid ^ first.tid) != 0);
+	assert_int_not_equal(__builtin_bswap32((uint32_t)b.sent.tid), b.sent.req.local_comm_id);
 	bench_end(&b);
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "bench.h"
+#include "cm/cm-internal.h"
 
 static struct cm_sidr *ask(struct bench *b)
 {
@@ -29,6 +30,7 @@ static enum cm_drop answered(struct bench *b, const struct cm_sidr *s)
 
 	bench_message(b, NULL, ROCEMU_CM_SIDR_REP, &m);
 	m.sidr_rep.request_id = cm_sidr_id(s);
+	m.tid = s->tid;
 	return bench_in(b, &m);
 }
 
@@ -41,7 +43,7 @@ TEST(sidr, answered__one_event_and_no_more_tries)
 	s = ask(&b);
 	assert_string_equal(bench_sends(&b), "SIDR_REQ");
 	assert_int_equal(b.sent.sidr_req.request_id >> CM_ID_PREFIX_SHIFT, 9);
-	assert_int_equal(b.sent.tid, 2ull << 32 | __builtin_bswap32(cm_sidr_id(s)));
+	assert_int_equal(b.sent.tid, s->tid);
 	assert_memory_equal(b.sent.sidr_req.private_data, "who", 3);
 	assert_int_equal(answered(&b, s), CM_DROP_NONE);
 	assert_int_equal(answered(&b, s), CM_DROP_DUPLICATE);
@@ -103,7 +105,8 @@ TEST(sidr, destroyed__answer_is_for_nobody)
 	s = ask(&b);
 	bench_message(&b, NULL, ROCEMU_CM_SIDR_REP, &m);
 	m.sidr_rep.request_id = cm_sidr_id(s);
-	assert_int_equal(bench_in_from(&b, &m, &bench_other), CM_DROP_UNKNOWN_ID);
+	m.tid = s->tid;
+	assert_int_equal(bench_in_from(&b, &m, &bench_other), CM_DROP_ADDRESS);
 	cm_sidr_destroy(s, b.now);
 	assert_string_equal(bench_sends(&b), "-");
 	assert_int_equal(bench_in(&b, &m), CM_DROP_UNKNOWN_ID);

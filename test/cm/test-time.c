@@ -5,6 +5,7 @@
 
 #include "base/util.h"
 #include "bench.h"
+#include "cm/cm-internal.h"
 
 /* The usual ones of bench.c: 4.096 us * 2^20, and 2^19 for a packet there and back. */
 static const rocemu_ns_t response = 4096ull << 20, life = 4096ull << 19;
@@ -249,6 +250,7 @@ TEST(mra, to_a_lap__waits_and_says_so_once)
 	c = bench_conn(&b, CM_ESTABLISHED);
 	cm_lap(c, b.now, &path, 20, NULL, 0);
 	bench_message(&b, c, ROCEMU_CM_MRA, &m);
+	m.tid = c->lap_tid;
 	m.mra.answered = ROCEMU_CM_TO_OTHER;
 	m.mra.service_timeout = 25;
 	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);

@@ -3,7 +3,8 @@
  * The connection manager under a peer that sends any sequence of messages, right or not, and a
  * consumer that makes any sequence of calls. What must hold: limits are kept, deadlines lie ahead,
  * what is sent is well-formed, a call in the wrong state is refused; and when the consumer has
- * destroyed everything, time alone empties the manager.
+ * destroyed everything, time alone empties the manager. Two connections with the same peer are there
+ * from the beginning, whose IDs no message is given: they stay established whatever comes.
  */
 #include "fuzz-cm.h"
 
@@ -13,10 +14,11 @@
 #include "../cm/messages.h"
 #include "base/bytes.h"
 #include "base/util.h"
-#include "cm/cm.h"
+#include "cm/cm-internal.h"
 #include "driver.h"
 
 enum { SLOTS = 8, LISTENERS = 3, HALF_OPEN = 5, LINGERING = 4, SERVICE = 0x01061000 };
+enum { BYSTANDERS = 2, PEERS_PORT = 55410, OTHER_PORT = 40000 };
 
 struct fuzz {
 	const uint8_t *at, *end;
@@ -29,6 +31,7 @@ struct fuzz {
 	uint8_t mad[ROCEMU_MAD_LEN]; /* the last that came in */
 	struct cm_addr from;
 	bool wills;
+	struct cm_conn *bystander[BYSTANDERS]; /* active, passive */
 };
 
 static const struct rocemu_gid own = {{[10] = 0xff, 0xff, 10, 0, 0, 1}};
@@ -67,6 +70,23 @@ static void ids(const struct fuzz *f, uint8_t slot, uint8_t odd, uint32_t *local
 		*remote = 0;
 }
 
+/** The transaction ID that a message to c repeats; of those that the peer begins: any. */
+static uint64_t tid_of(const struct fuzz *f, uint16_t attr_id, uint8_t slot, uint8_t any)
+{
+	const struct cm_conn *c = f->conn[slot % SLOTS];
+	const struct cm_sidr *s = f->sidr[slot % SLOTS];
+
+	if (attr_id == ROCEMU_CM_SIDR_REP)
+		return s ? s->tid : any;
+	if (!c || attr_id == ROCEMU_CM_DREQ || attr_id == ROCEMU_CM_LAP)
+		return any;
+	if (attr_id == ROCEMU_CM_DREP)
+		return conn_dreq_tid(c);
+	if (attr_id == ROCEMU_CM_APR || (attr_id == ROCEMU_CM_MRA && c->lap == LAP_SENT))
+		return c->lap_tid;
+	return c->req_tid;
+}
+
 static uint32_t own_qpn(const struct fuzz *f, uint8_t slot)
 {
 	const struct cm_conn *c = f->conn[slot % SLOTS];
@@ -97,7 +117,7 @@ static void make_message(struct fuzz *f, struct rocemu_cm_msg *m, uint8_t slot, 
 	uint32_t local, remote;
 
 	ids(f, slot, odd, &local, &remote);
-	m->tid = f->conn[slot % SLOTS] ? a & 3 : b;
+	m->tid = tid_of(f, m->attr_id, slot, a & 3) ^ (odd & FUZZ_CM_BAD_TID ? 1 : 0);
 	switch ((enum rocemu_cm_attr)m->attr_id) {
 	case ROCEMU_CM_REQ:
 		make_req(&m->req, a, b, c);
@@ -156,7 +176,9 @@ static void mad(struct fuzz *f)
 	FUZZ_CHECK(rocemu_cm_encode(&m, f->mad) == ROCEMU_MAD_LEN);
 	if (odd & FUZZ_CM_BAD_VERSION)
 		f->mad[2] ^= 1;
-	f->from = (struct cm_addr){.src = odd & FUZZ_CM_BAD_ADDRESS ? other : peer, .dst = own};
+	f->from = (struct cm_addr){.src = odd & FUZZ_CM_BAD_ADDRESS ? other : peer,
+				   .dst = own,
+				   .sport = OTHER_PORT};
 	come_in(f);
 }
 
@@ -183,7 +205,8 @@ static void raw(struct fuzz *f)
 static void echo(struct fuzz *f)
 {
 	memcpy(f->mad, f->sent.data, sizeof(f->mad));
-	f->from = (struct cm_addr){.src = f->sent.addr.dst, .dst = f->sent.addr.src};
+	f->from = (struct cm_addr){
+		.src = f->sent.addr.dst, .dst = f->sent.addr.src, .sport = OTHER_PORT};
 	come_in(f);
 }
 
@@ -359,16 +382,88 @@ static void pass(struct fuzz *f, rocemu_ns_t ns)
 	FUZZ_CHECK(cm_deadline(f->cm) > f->now);
 }
 
+/* ---- connections that have nothing to do with it ---- */
+
+static void says(struct fuzz *f, struct rocemu_cm_msg *m)
+{
+	const struct cm_addr from = {.src = peer, .dst = own, .sport = PEERS_PORT};
+	uint8_t bytes[ROCEMU_MAD_LEN];
+
+	rocemu_cm_encode(m, bytes);
+	FUZZ_CHECK(cm_input(f->cm, f->now, bytes, sizeof(bytes), &from) == CM_DROP_NONE);
+}
+
+static struct cm_conn *bystander_active(struct fuzz *f)
+{
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REP};
+	struct cm_connect_param p = {.addr = {.src = own, .dst = peer}};
+	struct cm_event ev;
+	struct cm_conn *c;
+
+	cm_req_init(&p.req);
+	p.req.service_id = SERVICE;
+	p.req.local_qpn = 0x66;
+	FUZZ_CHECK(cm_connect(f->cm, f->now, &p, &c) == 0);
+	m.tid = c->req_tid;
+	m.rep.remote_comm_id = c->local_id;
+	m.rep.local_comm_id = 0x90000001;
+	m.rep.local_ca_guid = 0xb0;
+	m.rep.local_qpn = 0x54; /* REQs of the input name it, too */
+	says(f, &m);
+	FUZZ_CHECK(cm_next_event(f->cm, &ev) && cm_rtu(c, f->now, NULL, 0) == 0);
+	return c;
+}
+
+static struct cm_conn *bystander_passive(struct fuzz *f)
+{
+	const struct cm_listen_param p = {.service_id = SERVICE, .any_addr = true};
+	const struct rocemu_cm_rep rep = {.local_qpn = 0x67};
+	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ, .tid = 0x123456789abc};
+	struct cm_listener *l;
+	struct cm_event ev;
+	struct cm_conn *c;
+
+	FUZZ_CHECK(cm_listen(f->cm, &p, &l) == 0);
+	cm_req_init(&m.req);
+	m.req.local_comm_id = 0x90000002;
+	m.req.local_ca_guid = 0xb1;
+	m.req.local_qpn = 0x54;
+	m.req.service_id = SERVICE;
+	says(f, &m);
+	FUZZ_CHECK(cm_next_event(f->cm, &ev));
+	c = ev.conn;
+	FUZZ_CHECK(cm_accept(c, f->now, &rep, NULL, 0) == 0);
+	m = (struct rocemu_cm_msg){.attr_id = ROCEMU_CM_RTU, .tid = m.tid};
+	m.rtu.local_comm_id = 0x90000002;
+	m.rtu.remote_comm_id = c->local_id;
+	says(f, &m);
+	FUZZ_CHECK(cm_next_event(f->cm, &ev));
+	cm_unlisten(l, f->now);
+	return c;
+}
+
+static void start_bystanders(struct fuzz *f)
+{
+	f->bystander[0] = bystander_active(f);
+	f->bystander[1] = bystander_passive(f);
+	while (cm_output(f->cm, f->now, &f->sent, 1))
+		;
+	/* Nothing that is sent from now on tells of them. */
+	memset(&f->sent, 0, sizeof(f->sent));
+}
+
 /* ---- */
 
 static void check(const struct fuzz *f)
 {
 	const struct cm_stats *st = cm_get_stats(f->cm);
 
-	FUZZ_CHECK(st->half_open <= HALF_OPEN);
+	FUZZ_CHECK(st->half_open <= 2 * HALF_OPEN);
 	for (unsigned i = 0; i < SLOTS; i++)
 		if (f->conn[i])
 			FUZZ_CHECK(cm_conn_state(f->conn[i]) < CM_STATE_COUNT);
+	for (unsigned i = 0; i < BYSTANDERS; i++)
+		FUZZ_CHECK(cm_conn_state(f->bystander[i]) == CM_ESTABLISHED);
 }
 
 static void command(struct fuzz *f)
@@ -423,6 +518,8 @@ static void end(struct fuzz *f)
 		f->conn[i] = NULL;
 		f->sidr[i] = NULL;
 	}
+	for (unsigned i = 0; i < BYSTANDERS; i++)
+		cm_conn_destroy(f->bystander[i], f->now);
 	for (unsigned i = 0; i < LISTENERS; i++)
 		if (f->listener[i])
 			cm_unlisten(f->listener[i], f->now);
@@ -451,10 +548,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.lap_events = options & 2,
 	};
 
+	/* Another key for each input: the input cannot hold IDs that were given out in an earlier run. */
+	for (size_t i = 0; i < size; i++)
+		config.seed = (config.seed ^ data[i]) * 0x100000001b3u;
+
 	f.wills = config.wills;
-	f.from = (struct cm_addr){.src = peer, .dst = own};
+	f.from = (struct cm_addr){.src = peer, .dst = own, .sport = OTHER_PORT};
 	f.cm = cm_new(&config);
 	FUZZ_CHECK(f.cm);
+	start_bystanders(&f);
 	while (f.at < f.end) {
 		command(&f);
 		check(&f);

@@ -32,6 +32,7 @@ enum {
 	FUZZ_CM_BAD_QPN = 1 << 3,
 	FUZZ_CM_NO_REMOTE_ID = 1 << 4,
 	FUZZ_CM_BAD_VERSION = 1 << 5,
+	FUZZ_CM_BAD_TID = 1 << 6,
 };
 
 /** Calls of FUZZ_CM_CALL. */
