@@ -17,8 +17,8 @@ GUARD_MS = 60000
 class Actor:
     """A process that answers line by line. Killed at the end of a `with`."""
 
-    def __init__(self, config, side, name):
-        argv = rocemu_argv(config, side, [config.program('prog', 'cm-actor')])
+    def __init__(self, config, side, name, options=()):
+        argv = rocemu_argv(config, side, [config.program('prog', 'cm-actor')], options)
         if side.netns:
             argv = ['ip', 'netns', 'exec', side.netns] + argv
         self.name = name

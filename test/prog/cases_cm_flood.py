@@ -2,60 +2,18 @@
 """A hostile host that sends requests for connections without end, each well-formed and another one: others still
 connect, and nobody's memory grows without bound."""
 import multiprocessing
-import os
-import random
-import socket
-import struct
-import zlib
 
-import icrc_check
+import qp1
 from cases_cm import agent_status
 from cases_cm_end import Actor
 from harness import NORMAL, Case, expect, new_port
 
 HOSTILE = '127.0.0.77'
-ROCE_PORT = 4791
-IP_MTU_DISCOVER, IP_PMTUDISC_DO = 10, 2   # then the kernel sends identification 0
-MAD = 20                                  # where it begins, behind BTH and DETH
-TID, COMM_ID, SERVICE_ID, QPN = MAD + 12, MAD + 24, MAD + 32, MAD + 56
-GOLDEN = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'golden', 'cm_rping.pcap')
 GROWTH_MAX_KB = 64 * 1024
 
 
-class Requests:
-    """REQs to a port of an address: rping's, with other addresses, IDs and QP each time, and the ICRC right."""
-
-    def __init__(self, to, port):
-        with open(GOLDEN, 'rb') as f:
-            golden = next(icrc_check.packets(f.read()))
-        src, dst = socket.inet_aton(HOSTILE), socket.inet_aton(to)
-        self.body = bytearray(golden.bth_on[:-4].replace(golden.src, b'from').replace(golden.dst, dst).replace(b'from', src))
-        struct.pack_into('>Q', self.body, SERVICE_ID, 0x01060000 | port)
-        self.socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.socket.bind((HOSTILE, 0))
-        self.socket.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DO)
-        self.to = (to, ROCE_PORT)
-        udp = 8 + len(self.body) + 4
-        self.before = zlib.crc32(b'\xff' * 8 + struct.pack(
-            '>BBHHHBBH4s4sHHHH', 0x45, 0xff, 20 + udp, 0, 0x4000, 0xff, socket.IPPROTO_UDP, 0xffff, src, dst,
-            self.socket.getsockname()[1], ROCE_PORT, udp, 0xffff))
-        self.serial = random.Random(4791).randrange(1 << 22)
-
-    def send(self):
-        self.serial += 1
-        struct.pack_into('>I', self.body, TID, self.serial)
-        struct.pack_into('>I', self.body, COMM_ID, self.serial)
-        self.body[QPN:QPN + 3] = (self.serial & 0xffffff).to_bytes(3, 'big')
-        masked = bytearray(self.body)
-        masked[4] = 0xff
-        try:
-            self.socket.sendto(bytes(self.body) + struct.pack('<I', zlib.crc32(masked, self.before)), self.to)
-        except OSError:
-            pass    # what came back of an earlier one
-
-
 def flood(to, port, stop, count):
-    requests = Requests(to, port)
+    requests = qp1.Requests(HOSTILE, to, port)
     while not stop.is_set():
         for _ in range(100):
             requests.send()
