@@ -118,8 +118,8 @@ struct cm_sidr {
 uint32_t cm_bucket(const struct cm *cm, uint32_t id);
 /** Bucket of what a peer chose: a number, another one that tells its objects apart, and its address. */
 uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other, const struct rocemu_gid *peer);
-/** Cell of a peer in struct share. */
-unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer);
+/** Cell of a peer, from which MADs come, in struct share. */
+unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport);
 void cm_count_sent(struct cm *cm, uint16_t attr_id);
 /** A new communication or request ID. */
 uint32_t cm_id_next(struct cm *cm);
@@ -210,10 +210,10 @@ void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu
 /** The most specific listener for a request to dst, or NULL. */
 struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct rocemu_gid *dst,
 				  const uint8_t *private_data, size_t len);
-/** A request more of a peer may wait for the consumer's decision. */
-bool listener_has_room(const struct cm_listener *l, const struct rocemu_gid *peer);
+/** A request more from there may wait for the consumer's decision. */
+bool listener_has_room(const struct cm_listener *l, const struct cm_addr *from);
 /** It may not. Shall the peer hear of it? One that has none waiting asks again: others have taken its place. */
-bool listener_refuses(const struct cm_listener *l, const struct rocemu_gid *peer);
+bool listener_refuses(const struct cm_listener *l, const struct cm_addr *from);
 /** Count a request that waits; l may be NULL when it does not any more. */
 void listener_count(struct cm *cm, struct cm_listener *l, unsigned cell, bool waits);
 CM_HEAP void listener_free(struct cm_listener *l);

@@ -88,11 +88,14 @@ uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
 	return (uint32_t)prf_hash(&cm->prf, words, 5) % CM_BUCKETS;
 }
 
-unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer)
+/** A port that is in use on a host is not any user's to send from: what comes from it is counted apart
+ * from what other users of the host send. */
+unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport)
 {
-	const uint64_t words[] = {OF_CELL, get_be64(peer->raw), get_be64(peer->raw + 8)};
+	const uint64_t words[] = {OF_CELL, get_be64(peer->raw), get_be64(peer->raw + 8),
+				  sport == CM_SPORT || sport == 0};
 
-	return (unsigned)prf_hash(&cm->prf, words, 3) % SHARE_CELLS;
+	return (unsigned)prf_hash(&cm->prf, words, 4) % SHARE_CELLS;
 }
 
 static bool id_taken(const struct cm *cm, uint32_t id)
@@ -171,7 +174,6 @@ struct cm_addr cm_addr_back(const struct cm_addr *from)
 	back.src = from->dst;
 	back.dst = from->src;
 	back.hop_limit = 0;
-	back.sport = 0;
 	return back;
 }
 

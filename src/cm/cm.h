@@ -53,6 +53,7 @@ enum {
 	CM_DEFAULT_BACKLOG = 128,
 	CM_COMPARE_MAX = 64,           /* bytes of private data that a listener may compare */
 	CM_MRA_LATER = 0x80,           /* see cm_mra() */
+	CM_SPORT = 55410,              /* UDP source port of the QP 1 of rocemu's agent and of Soft-RoCE */
 };
 
 /** 4.096 us * 2^exponent: response and service timeouts. 31 at most (cut). */
@@ -90,7 +91,7 @@ struct cm_addr {
 	uint8_t tclass;
 	uint8_t hop_limit;             /* 0: the driver's default */
 	uint8_t sgid_index;            /* of the local side's GID; handed through for the driver */
-	uint16_t sport;                /* of a MAD that came in: its UDP source port; 0: not known */
+	uint16_t sport;                /* of the peer's MADs: UDP source port; 0: not known */
 };
 
 /** Why a MAD was not acted on; 0 is "it was". */

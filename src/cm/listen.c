@@ -102,17 +102,17 @@ void cm_unlisten(struct cm_listener *l, rocemu_ns_t now)
 	listener_free(l);
 }
 
-bool listener_has_room(const struct cm_listener *l, const struct rocemu_gid *peer)
+bool listener_has_room(const struct cm_listener *l, const struct cm_addr *from)
 {
-	unsigned cell = cm_cell(l->cm, peer);
+	unsigned cell = cm_cell(l->cm, &from->src, from->sport);
 
 	return share_has_room(&l->waiting, cell, l->p.backlog) &&
 	       share_has_room(&l->cm->half_open, cell, l->cm->cfg.max_half_open);
 }
 
-bool listener_refuses(const struct cm_listener *l, const struct rocemu_gid *peer)
+bool listener_refuses(const struct cm_listener *l, const struct cm_addr *from)
 {
-	return l->cm->half_open.of[cm_cell(l->cm, peer)] > 0;
+	return l->cm->half_open.of[cm_cell(l->cm, &from->src, from->sport)] > 0;
 }
 
 void listener_count(struct cm *cm, struct cm_listener *l, unsigned cell, bool waits)

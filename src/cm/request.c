@@ -201,8 +201,8 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_SERVICE_ID);
 		return CM_DROP_NO_SERVICE;
 	}
-	if (!listener_has_room(l, &from->src)) {
-		if (listener_refuses(l, &from->src))
+	if (!listener_has_room(l, from)) {
+		if (listener_refuses(l, from))
 			cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_NO_RESOURCES);
 		return CM_DROP_NO_RESOURCES;
 	}

@@ -211,8 +211,8 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
 		sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_SERVICE_ID);
 		return CM_DROP_NO_SERVICE;
 	}
-	if (!listener_has_room(l, &from->src)) {
-		if (listener_refuses(l, &from->src))
+	if (!listener_has_room(l, from)) {
+		if (listener_refuses(l, from))
 			sidr_rep_stray(cm, from, m, ROCEMU_CM_SIDR_NO_QP);
 		return CM_DROP_NO_RESOURCES;
 	}

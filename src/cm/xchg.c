@@ -11,7 +11,7 @@ void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct 
 	x->cm = cm;
 	x->kind = kind;
 	x->addr = *addr;
-	x->cell = cm_cell(cm, &addr->dst);
+	x->cell = cm_cell(cm, &addr->dst, addr->sport);
 	list_init(&x->tx_link);
 	list_init(&x->linger_link);
 }
