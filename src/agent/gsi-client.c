@@ -22,6 +22,7 @@ enum {
 struct queued {
 	struct list node;
 	struct gsi_frame frame;
+	unsigned cell; /* of the source, in shares */
 };
 
 static void gsi_number_part(unsigned number, char part[static 16])
@@ -172,6 +173,7 @@ static void drop_queue(struct gsi_client *m)
 		free(list_entry(it, struct queued, node));
 	list_init(&m->queue);
 	m->queued = 0;
+	m->shares = (struct share){0};
 }
 
 void gsi_client_free(struct gsi_client *m)
@@ -198,9 +200,10 @@ static ssize_t send_frame(struct gsi_client *m, const struct gsi_frame *f)
 	return n;
 }
 
-static void enqueue(struct gsi_client *m, const struct gsi_frame *f)
+static void enqueue(struct gsi_client *m, const struct gsi_frame *f, unsigned cell)
 {
-	struct queued *e = m->queued < GSI_QUEUE_MAX ? malloc(sizeof(*e)) : NULL;
+	bool room = share_has_room(&m->shares, cell, GSI_QUEUE_MAX / 2);
+	struct queued *e = room ? malloc(sizeof(*e)) : NULL;
 
 	if (!e) {
 		m->dropped++;
@@ -208,6 +211,8 @@ static void enqueue(struct gsi_client *m, const struct gsi_frame *f)
 		return;
 	}
 	e->frame = *f;
+	e->cell = cell;
+	share_take(&m->shares, cell);
 	list_append(&m->queue, &e->node);
 	m->queued++;
 	ev_io_start(m->gsi->loop, &m->writer);
@@ -225,7 +230,7 @@ static void deliver(struct gsi_client *m, const struct gsi_frame *f)
 {
 	if (m->queued || send_frame(m, f) < 0)
 		/* A client that has ended is found by its reader. */
-		enqueue(m, f);
+		enqueue(m, f, gsi_sources_cell(&m->gsi->sources, &f->m.src, f->m.sport));
 	else
 		count_delivered(m, f);
 }
@@ -256,6 +261,7 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 			return;
 		count_delivered(m, &e->frame);
 		list_remove(&e->node);
+		share_give(&m->shares, e->cell);
 		free(e);
 		m->queued--;
 	}

@@ -13,11 +13,13 @@
 
 #include "agent/gsi-frame.h"
 #include "base/list.h"
+#include "base/share.h"
 
 struct gsi;
 struct client;
 
-enum { GSI_QUEUE_MAX = 4096 }; /* frames behind what the socket's buffer holds */
+/* Frames behind what the socket's buffer holds; of one source half as many. */
+enum { GSI_QUEUE_MAX = 4096 };
 
 struct gsi_client {
 	struct gsi *gsi;	   /* borrowed */
@@ -27,6 +29,7 @@ struct gsi_client {
 	ev_io reader, writer; /* the writer runs while something is queued */
 	struct list queue;    /* of queued frames, oldest first */
 	unsigned queued;
+	struct share shares; /* of the queue, by source */
 	struct list ports; /* of gsi_port.of_client */
 	struct list exit_mads; /* of gsi_exit_mad.node */
 	unsigned nports, nexits, naddrs;

@@ -14,6 +14,7 @@ void gsi_early_init(struct gsi_early *e)
 {
 	list_init(&e->kept);
 	e->n = 0;
+	e->shares = (struct share){0};
 }
 
 void gsi_early_fini(struct gsi_early *e)
@@ -24,13 +25,15 @@ void gsi_early_fini(struct gsi_early *e)
 		free(r);
 }
 
-bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, uint64_t now_ms)
+bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, unsigned cell, uint64_t now_ms)
 {
-	struct gsi_early_req *r = e->n < GSI_EARLY_MAX ? malloc(sizeof(*r)) : NULL;
+	bool room = share_has_room(&e->shares, cell, GSI_EARLY_MAX);
+	struct gsi_early_req *r = room ? malloc(sizeof(*r)) : NULL;
 
 	if (!r)
 		return false;
 	r->due_ms = now_ms + GSI_EARLY_MS;
+	r->cell = cell;
 	r->d = *d;
 	gsi_early_put_back(e, r);
 	return true;
@@ -39,6 +42,7 @@ bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, uint64_t now_ms
 void gsi_early_put_back(struct gsi_early *e, struct gsi_early_req *r)
 {
 	list_append(&e->kept, &r->node);
+	share_take(&e->shares, r->cell);
 	e->n++;
 }
 
@@ -48,6 +52,7 @@ struct gsi_early_req *gsi_early_take(struct gsi_early *e)
 
 	if (r) {
 		list_remove(&r->node);
+		share_give(&e->shares, r->cell);
 		e->n--;
 	}
 	return r;

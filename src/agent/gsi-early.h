@@ -12,12 +12,15 @@
 #include <stdint.h>
 
 #include "base/list.h"
+#include "base/share.h"
 #include "wire/gsi.h"
 
+/* Of one source; of all twice as many. */
 enum { GSI_EARLY_MAX = 64, GSI_EARLY_MS = 1000 };
 
 struct gsi_early {
 	struct list kept; /* struct gsi_early_req, by due_ms */
+	struct share shares;
 	unsigned n;
 };
 
@@ -25,14 +28,15 @@ struct gsi_early {
 struct gsi_early_req {
 	struct list node;
 	uint64_t due_ms; /* is answered then */
+	unsigned cell;	 /* of its source, in shares */
 	struct gsi_mad d;
 };
 
 void gsi_early_init(struct gsi_early *e);
 void gsi_early_fini(struct gsi_early *e);
 
-/** Keep a copy. @return false: there is no room. */
-bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, uint64_t now_ms);
+/** Keep a copy; cell: of its source. @return false: there is no room. */
+bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, unsigned cell, uint64_t now_ms);
 
 /** Put one back that was taken too soon. */
 void gsi_early_put_back(struct gsi_early *e, struct gsi_early_req *r);

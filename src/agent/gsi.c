@@ -50,12 +50,15 @@ static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
 void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *realm,
 	     struct groups *groups)
 {
-	uint64_t seed = link_now_ms();
+	uint64_t seed = link_now_ms(), key[2] = {0};
 	uint16_t first, last;
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
 		log_debug("no random numbers yet: the clock will do");
 	*gsi = (struct gsi){.loop = loop, .realm = realm, .groups = groups};
 	rng_init(&gsi->rng, seed);
+	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)
+		key[0] = seed;
+	gsi_sources_init(&gsi->sources, key);
 	local_port_range(&first, &last);
 	gsi_ports_init(&gsi->ports, first, last, rng_u64(&gsi->rng));
 	gsi_exits_init(&gsi->exit_mads);
@@ -92,6 +95,11 @@ static bool send_from(struct gsi *gsi, struct qp1 *q, struct gsi_mad *d,
 	return r == 0;
 }
 
+static unsigned source_cell(const struct gsi *gsi, const struct gsi_mad *d)
+{
+	return gsi_sources_cell(&gsi->sources, &d->src, d->sport);
+}
+
 /* The reply for an absent client. */
 static void answer(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d,
 		   const struct rocemu_cm_msg *m)
@@ -103,7 +111,8 @@ static void answer(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d,
 	struct rocemu_cm_msg reply;
 	uint64_t service_id;
 
-	if (!gsi_mad_answer(m, &reply)) {
+	if (!gsi_mad_answer(m, &reply) ||
+	    !gsi_sources_may_answer(&gsi->sources, source_cell(gsi, d), link_now_ms())) {
 		count(gsi, AGENT_GSI_COUNT_unanswered);
 		return;
 	}
@@ -201,7 +210,7 @@ static bool keep_early(struct gsi *gsi, const struct gsi_mad *d, const struct ro
 	if (!gsi_mad_service(m, &service_id) ||
 	    (!gsi_ports_is_bound(&gsi->ports, service_id, &d->dst, d->scope_id) &&
 	     link_now_ms() >= gsi->back_by_ms) ||
-	    !gsi_early_add(&gsi->early, d, link_now_ms()))
+	    !gsi_early_add(&gsi->early, d, source_cell(gsi, d), link_now_ms()))
 		return false;
 	plan_early(gsi);
 	return true;

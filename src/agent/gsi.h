@@ -29,6 +29,7 @@
 #include "agent/gsi-reqs.h"
 #include "agent/gsi-exit.h"
 #include "agent/group.h"
+#include "agent/gsi-sources.h"
 #include "agent/protocol.h"
 #include "agent/qp1.h"
 #include "base/rng.h"
@@ -51,6 +52,7 @@ struct gsi {
 	void *user;
 	bool leaving; /* clients live on, and give the next agent their exit MADs */
 	struct rng rng;
+	struct gsi_sources sources;
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
 

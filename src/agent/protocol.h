@@ -157,7 +157,7 @@ struct agent_gsi_bind {
 	X(queue_full,   "dropped: a client does not read")                               \
 	X(no_listener,  "requests that nobody listens for: rejected")                    \
 	X(unknown_id,   "for a communication ID of nobody: answered")                    \
-	X(unanswered,   "for a communication ID of nobody: not to be answered")          \
+	X(unanswered,   "for nobody, and not answered: no need, or too many")          \
 	X(tx,           "sent for clients")                                              \
 	X(tx_refused,   "not sent for a client: not what it may send")                   \
 	X(tx_failed,    "not sent: the network did not take it")                         \

@@ -24,9 +24,7 @@
 #endif
 
 enum {
-	/* What Soft-RoCE sends QP 1's packets from, and how many beside it are tried. */
-	SPORT = 55410,
-	SPORT_TRIES = 16,
+	SPORT_TRIES = 16, /* ports beside GSI_SPORT */
 	RX_BATCH = 32,
 	RX_ROUNDS = 8, /* then others have their turn */
 	/* More than any packet of QP 1 has, so that longer ones show. */
@@ -61,7 +59,7 @@ static int tx_socket(const struct group *g, uint16_t port)
 static void tx_open(struct qp1 *q)
 {
 	for (unsigned i = 0; i < SPORT_TRIES; i++) {
-		uint16_t port = (uint16_t)(SPORT + i);
+		uint16_t port = (uint16_t)(GSI_SPORT + i);
 		int fd = tx_socket(q->group, port);
 
 		if (fd >= 0) {

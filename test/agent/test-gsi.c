@@ -469,16 +469,18 @@ TEST(cm, echo__is_the_packet_that_was_sent)
 
 TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 {
-	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
+	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9),
+			  elsewhere = gid_v4(127, 0, 0, 10);
 	struct gsi_peer stopped, other;
 	struct gsi_mail req, got;
 	uint32_t id = 1, n = 0;
-	int fd;
+	int fd, fd2;
 
 	env_enter();
 	stopped = gsi_peer_start_at(&at);
 	other = gsi_peer_start_at(&at);
 	fd = wire_open(&far);
+	fd2 = wire_open(&elsewhere);
 	gsi_peer_listen_on(&stopped, SERVICE, &any_v4);
 	gsi_peer_listen_on(&other, OTHER_SERVICE, &any_v4);
 	kill(stopped.process.pid, SIGSTOP);
@@ -489,10 +491,14 @@ TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 		}
 		assert_true(id < 10000000);
 	}
-	assert_int_equal(gsi_queued(stopped.number), GSI_QUEUE_MAX);
+	assert_int_equal(gsi_queued(stopped.number), GSI_QUEUE_MAX / 2);
+	/* Another host's is kept all the same. */
+	req = mail_req(&elsewhere, &at, 0xfffffff0, SERVICE);
+	wire_send(fd2, &req);
 	req = mail_req(&far, &at, 0xfeed, OTHER_SERVICE);
 	wire_send(fd, &req);
 	expect(&other, ROCEMU_CM_REQ, 0xfeed, &got);
+	assert_int_equal(gsi_queued(stopped.number), GSI_QUEUE_MAX / 2 + 1);
 	kill(stopped.process.pid, SIGCONT);
 	/* What was queued is there, in order. */
 	for (id = 0; gsi_peer_recv_now(&stopped, &got) == 1; n++) {
@@ -500,7 +506,9 @@ TEST(cm, stopped_client__its_queue_fills_and_nobody_waits)
 		id = got.m.req.local_comm_id;
 	}
 	assert_true(n > 100);
+	assert_int_equal(id, 0xfffffff0);
 	close(fd);
+	close(fd2);
 	gsi_peer_leave(&stopped);
 	gsi_peer_leave(&other);
 	env_leave();
