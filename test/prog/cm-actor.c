@@ -6,15 +6,20 @@
  * "error" and errno's name.
  *
  *     listen ADDRESS PORT BACKLOG [tcp|udp]              ok ID
+ *     bind ADDRESS PORT [tcp|udp]                        ok ID
  *     resolve ADDRESS PORT [tcp|udp]                     ok ID: it has address and route
  *     qp|connect|accept|reject|disconnect|destroy ID     ok
  *     event MS                                           EVENT STATUS ID; none after so many
  * milliseconds
+ *     serve ADDRESS                                      ok; then nothing more is read: requests of
+ * that address are accepted, others rejected, for ever
  *
  * An ID that a CONNECT_REQUEST brings gets the next number.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,6 +104,16 @@ static int do_listen(const char *node, const char *port, const char *backlog, co
 	return add(id);
 }
 
+static int do_bind(const char *node, const char *port, const char *space)
+{
+	struct rdma_cm_id *id;
+
+	if (rdma_create_id(channel, &id, NULL, space_of(space)) ||
+	    rdma_bind_addr(id, address(node, port)))
+		return -1;
+	return add(id);
+}
+
 static int do_resolve(const char *node, const char *port, const char *space)
 {
 	struct rdma_cm_id *id;
@@ -167,6 +182,48 @@ static void do_event(const char *ms)
 	}
 }
 
+/* A request: accept it, or not. */
+static void decide(struct rdma_cm_id *id, in_addr_t friend)
+{
+	const struct sockaddr_in *peer = (const void *)rdma_get_peer_addr(id);
+	int accepted = 0;
+
+	if (peer->sin_addr.s_addr == friend && !do_qp(id)) {
+		struct rdma_conn_param param = {.rnr_retry_count = 7, .qp_num = id->qp->qp_num};
+
+		accepted = !rdma_accept(id, &param);
+	} else {
+		rdma_reject(id, NULL, 0);
+	}
+	if (!accepted || id->ps == RDMA_PS_UDP) {
+		if (id->qp)
+			rdma_destroy_qp(id);
+		rdma_destroy_id(id);
+	}
+}
+
+static void serve(const char *node)
+{
+	const in_addr_t friend = inet_addr(node ? node : "");
+	struct rdma_cm_event *ev;
+
+	while (!rdma_get_cm_event(channel, &ev)) {
+		const enum rdma_cm_event_type type = ev->event;
+		struct rdma_cm_id *id = ev->id;
+
+		rdma_ack_cm_event(ev);
+		if (type == RDMA_CM_EVENT_CONNECT_REQUEST) {
+			decide(id, friend);
+		} else if (type == RDMA_CM_EVENT_DISCONNECTED) {
+			rdma_disconnect(id);
+			rdma_destroy_qp(id);
+			rdma_destroy_id(id);
+		}
+	}
+	perror("cm-actor: rdma_get_cm_event");
+	exit(1);
+}
+
 /* Commands about one ID. */
 static int on_id(const char *verb, struct rdma_cm_id *id)
 {
@@ -214,7 +271,12 @@ int main(void)
 			continue;
 		if (!strcmp(verb, "listen"))
 			answer(do_listen(a, b, c, d), 1);
-		else if (!strcmp(verb, "resolve"))
+		else if (!strcmp(verb, "bind"))
+			answer(do_bind(a, b, c), 1);
+		else if (!strcmp(verb, "serve")) {
+			answer(0, 0);
+			serve(a);
+		} else if (!strcmp(verb, "resolve"))
 			answer(do_resolve(a, b, c), 1);
 		else if (!strcmp(verb, "event"))
 			do_event(a);
