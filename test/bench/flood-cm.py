@@ -37,6 +37,8 @@ def sources(n):
 def requests(port):
     def make(source, n, _):
         maker = qp1.Requests(source, SERVER, port)
+        # Others than those of the floods before: the agent remembers who got which.
+        maker.serial += random.randrange(1 << 32) << 16
         return maker.sender, [maker.sender.packet(maker.next()) for _ in range(n)]
     return make
 
