@@ -112,24 +112,29 @@ class Machine:
 
     def __init__(self, config):
         side = {name: harness.Side(f'{name}={addr}', addr, name=name) for name, addr in (('hosta', SERVER), ('hostb', CLIENT))}
-        self.config, self.side = config, side['hosta']
+        self.config, self.side, self.client_side = config, side['hosta'], side['hostb']
         self.server = Actor(config, side['hosta'], 'server')
         self.mute = Actor(config, side['hosta'], 'mute')
-        self.client = Actor(config, side['hostb'], 'client')
         self.server.do(f'listen {SERVER} {PORT} 0', r'ok \d+')
         self.server.do(f'listen {SERVER} {UDP} 0 udp', r'ok \d+')
         self.server.do(f'serve {CLIENT}')
         self.mute.do(f'listen {SERVER} {MUTE} 0', r'ok \d+')
         self.mute.do(f'bind {SERVER} {EARLY}', r'ok \d+')
-        self.ids = 0
-        self.old = self.connect()[0]
+        self.client = self.ids = None
+        self.renew_client()
+        # A connection that stays while those of other clients come and go.
+        self.witness, self.old = self.client, self.connect()[0]
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc):
-        for actor in (self.client, self.server, self.mute):
+        for actor in {self.client, self.witness, self.server, self.mute}:
             actor.kill()
+
+    def renew_client(self):
+        """Another process: one has so many IDs."""
+        self.client, self.ids = Actor(self.config, self.client_side, 'client'), 0
 
     def connect(self):
         """A new connection: its number (None: it did not come about) and how long that took."""
@@ -162,6 +167,9 @@ class Machine:
 
 def measure(machine, name, seconds, rate):
     make, addresses = FLOODS[name]
+    if machine.client is not machine.witness:
+        machine.client.kill()
+    machine.renew_client()
     prefixes = [c['number'] for c in machine.agent()['cm']['clients']]
     before, rx = machine.memory(), machine.agent()['cm']['counters']
     stop, count = multiprocessing.Event(), multiprocessing.Value('q', 0, lock=False)
@@ -220,9 +228,9 @@ def main():
         for name in args.only or FLOODS:
             results.append(measure(machine, name, args.seconds, args.rate))
             show(results[-1])
-        stayed = machine.client.ask('event 200') == 'none'
-        if stayed:
-            stayed = machine.close(machine.old) is True
+        machine.client, last = machine.witness, machine.client
+        last.kill()
+        stayed = machine.client.ask('event 200') == 'none' and machine.close(machine.old) is True
     print(f'the connection from before {"stayed" if stayed else "ended"}')
     if args.json:
         with open(args.json, 'w', encoding='utf-8') as f:
