@@ -15,7 +15,7 @@
 #include "rdmacm/request.h"
 #include "rdmacm/resolve.h"
 
-enum { BACKLOG = 4096 }; /* requests that wait at a listener, see listen_locked() */
+enum { BACKLOG = 4096 }; /* requests of an address that wait at a listener, see listen_locked() */
 
 /* Does the ID have something of the CM that still exists? */
 static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
