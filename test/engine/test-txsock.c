@@ -12,8 +12,15 @@
 
 enum { PORT = 0xd234 };
 
-static const struct rocemu_gid here = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 61}};
-static const struct rocemu_path path = {.sgid = here, .dgid = here, .sport = PORT, .hop_limit = 64};
+#define HERE                                                    \
+	{                                                       \
+		{                                               \
+			[10] = 0xff, [11] = 0xff, 127, 0, 0, 61 \
+		}                                               \
+	}
+
+static const struct rocemu_gid here = HERE;
+static const struct rocemu_path path = {.sgid = HERE, .dgid = HERE, .sport = PORT, .hop_limit = 64};
 
 /** A socket at another address of this machine; its errno as a negative number. */
 static int elsewhere(uint16_t port)
