@@ -173,7 +173,7 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_SOURCE;
 	if (!id_plausible(ep, qp, d, (uint32_t)id))
 		return ROCEMU_DROP_ICRC;
-	if (unlikely(d->sport != qp->port.match) && qp_is_reliable(qp) && !port_takes(qp, now, d->sport, pkt, ops))
+	if (unlikely(d->sport != port_of(&qp->ports, ops)->match) && qp_is_reliable(qp) && !port_takes(qp, now, d->sport, pkt, ops))
 		return ROCEMU_DROP_PORT;
 	if (ops & ROCEMU_OP_CNP)
 		return cnp_input(qp, now, pkt);

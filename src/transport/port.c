@@ -13,58 +13,80 @@ enum place {
 	PLACE_FAR,
 };
 
-void port_start(struct peer_port *p, uint16_t port)
+void port_start(struct peer_ports *p, uint16_t port)
 {
-	*p = (struct peer_port){.match = port, .port = port};
+	*p = (struct peer_ports){
+		.requests = {.match = port, .port = port},
+		.responses = {.match = port, .port = port},
+	};
 }
 
-static void guard(struct rocemu_qp *qp, rocemu_ns_t now)
+static void hold(struct peer_port *p)
 {
-	struct peer_port *p = &qp->port;
-
-	if (now >= p->guard_until)
-		qp->ep->stats->psn_sweeps++;
-	p->guard_until = now + PORT_GUARD_NS;
 	p->match = p->port;
 	p->strikes = 0;
 	p->moves = 0;
 }
 
-static enum place place_of(int32_t diff, bool due)
+static void guard(struct rocemu_qp *qp, rocemu_ns_t now)
 {
+	struct peer_ports *p = &qp->ports;
+
+	if (now >= p->guard_until)
+		qp->ep->stats->psn_sweeps++;
+	p->guard_until = now + PORT_GUARD_NS;
+	hold(&p->requests);
+	hold(&p->responses);
+}
+
+static int32_t request_diff(const struct rocemu_qp *qp, uint32_t psn)
+{
+	return rocemu_psn_diff(psn, qp->resp.epsn);
+}
+
+static enum place request_place(const struct rocemu_qp *qp, uint32_t psn)
+{
+	int32_t diff = request_diff(qp, psn);
+
 	if (abs(diff) > PORT_NEAR)
 		return PLACE_FAR;
 	if (diff < 0)
 		return PLACE_BEHIND;
-	return diff == 0 && due ? PLACE_DUE : PLACE_NEAR;
+	return diff == 0 ? PLACE_DUE : PLACE_NEAR;
 }
 
 static enum place response_place(const struct rocemu_qp *qp, uint32_t psn)
 {
-	uint32_t una = qp->comp.una_psn, sent = qp->req.send_psn;
+	uint32_t una = qp->comp.una_psn;
+	int32_t flight = rocemu_psn_diff(qp->req.send_psn, una), diff = rocemu_psn_diff(psn, una);
 	int32_t hint = rocemu_psn_diff((psn + RECOVER_HINT_BEHIND) & ROCEMU_PSN_MASK, una);
 
-	if (hint >= 0 && hint < rocemu_psn_diff(sent, una))
+	if (hint >= 0 && hint < flight)
 		return PLACE_BEHIND;
-	return place_of(rocemu_psn_diff(psn, una), una != sent);
+	if (diff == 0 && flight)
+		return PLACE_DUE;
+	if (diff > 0 && diff < MIN(flight, (int32_t)PORT_FAR))
+		return PLACE_NEAR;
+	if (abs(diff) > PORT_NEAR)
+		return PLACE_FAR;
+	return diff < 0 ? PLACE_BEHIND : PLACE_NEAR;
 }
 
 void port_note_request(struct rocemu_qp *qp, rocemu_ns_t now, int32_t diff)
 {
-	if (place_of(diff, true) == PLACE_FAR)
+	if (unlikely(abs(diff) > PORT_FAR))
 		guard(qp, now);
 }
 
 void port_note_response(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 {
-	if (response_place(qp, psn) == PLACE_FAR)
+	if (abs(rocemu_psn_diff(psn, qp->comp.una_psn)) > PORT_FAR &&
+	    response_place(qp, psn) == PLACE_FAR)
 		guard(qp, now);
 }
 
-static bool move(struct rocemu_qp *qp, uint16_t sport)
+static bool move(struct rocemu_qp *qp, struct peer_port *p, uint16_t sport)
 {
-	struct peer_port *p = &qp->port;
-
 	p->match = p->port = sport;
 	p->strikes = 0;
 	if (p->moves < PORT_MOVES_SPREAD)
@@ -73,13 +95,21 @@ static bool move(struct rocemu_qp *qp, uint16_t sport)
 	return true;
 }
 
-/** A response that is not the next one due came from another port. */
-static bool try_port(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport)
+/** A request came before its turn: perhaps the first one that the peer sent was lost. */
+static bool try_request(const struct rocemu_qp *qp, uint32_t psn)
 {
-	struct peer_port *p = &qp->port;
+	return qp->resp.epsn == qp->attr.rq_psn && request_diff(qp, psn) <= PORT_FIRST;
+}
 
+/** Neither is the response just the one that is due: it may acknowledge several. */
+static bool try_response(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport, uint32_t psn)
+{
+	struct peer_port *p = &qp->ports.responses;
+
+	if (qp->comp.una_psn == qp->attr.sq_psn && rocemu_psn_diff(psn, qp->req.send_psn) < 0)
+		return move(qp, p, sport); /* the first ever */
 	if (!p->match && p->other == sport)
-		return now >= p->trial_at + PORT_TRIAL_NS && move(qp, sport);
+		return now >= p->trial_at + PORT_TRIAL_NS && move(qp, p, sport);
 	p->match = 0;
 	p->other = sport;
 	p->trial_at = now;
@@ -89,8 +119,9 @@ static bool try_port(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport)
 bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
 		const struct rocemu_packet *pkt, uint32_t ops)
 {
-	struct peer_port *p = &qp->port;
 	bool request = ops & ROCEMU_OP_REQUEST;
+	struct peer_port *p = port_of(&qp->ports, ops);
+	uint32_t psn = pkt->h.psn;
 	enum place place;
 
 	if (sport == p->port) {
@@ -98,19 +129,18 @@ bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
 		return true;
 	}
 	if (ops & ROCEMU_OP_CNP) /* has no PSN */
-		return now >= p->guard_until;
-	place = request ? place_of(rocemu_psn_diff(pkt->h.psn, qp->resp.epsn), true)
-			: response_place(qp, pkt->h.psn);
+		return now >= qp->ports.guard_until;
+	place = request ? request_place(qp, psn) : response_place(qp, psn);
 	if (place == PLACE_FAR || (place != PLACE_DUE && ++p->strikes > PORT_STRIKES)) {
 		guard(qp, now);
 		return false;
 	}
-	if (now < p->guard_until)
+	if (now < qp->ports.guard_until)
 		return false;
 	if (place == PLACE_DUE)
-		return move(qp, sport);
+		return move(qp, p, sport);
 	/* A peer that moved repeats what was taken, and needs the answer. */
 	if (place == PLACE_BEHIND || p->moves >= PORT_MOVES_SPREAD)
 		return true;
-	return !request && try_port(qp, now, sport);
+	return request ? try_request(qp, psn) : try_response(qp, now, sport, psn);
 }

@@ -19,17 +19,23 @@
 #define TRANSPORT_PORT_H
 
 #include "transport/ep.h"
+#include "wire/opcode.h"
 
 #define PORT_GUARD_NS ((rocemu_ns_t)1000 * 1000 * 1000)
 
 enum {
-	/* PSNs before and behind the one that is due: more than a window holds. */
+	/* PSNs before and behind the one that is due. */
 	PORT_NEAR = 4096,
+	/* Likewise for packets from the peer's own port: more than a window of a long path holds.
+	 */
+	PORT_FAR = 65536,
 	/* Packets from other ports that were near, but not due: more of them are a sweep, too. */
 	PORT_STRIKES = 256,
 	/* A peer that moved so often spreads its packets over ports: all that are near are taken.
 	 */
 	PORT_MOVES_SPREAD = 8,
+	/* The first packet of a connection may have been lost: so many behind it are taken. */
+	PORT_FIRST = 64,
 };
 
 /* Responses may acknowledge several packets, so that none need be just the one that is due: then a
@@ -41,15 +47,25 @@ struct peer_port {
 	uint16_t port;	      /* the peer's */
 	uint16_t other;	      /* the port on trial, while match is 0 */
 	uint16_t strikes;     /* packets from other ports that were near */
-	uint8_t moves;	      /* times it changed since the last sweep, up to PORT_MOVES_SPREAD */
+	uint8_t moves;	      /* changes since the last sweep, up to PORT_MOVES_SPREAD */
 	rocemu_ns_t trial_at; /* when the trial began */
+};
+
+/** A peer may answer from another port than it asks from. */
+struct peer_ports {
+	struct peer_port requests, responses;
 	rocemu_ns_t guard_until; /* a sweep was seen */
 };
+
+static inline struct peer_port *port_of(struct peer_ports *p, uint32_t ops)
+{
+	return ops & ROCEMU_OP_REQUEST ? &p->requests : &p->responses;
+}
 
 struct rocemu_qp;
 
 /** The connection begins: its peer probably sends from port. */
-void port_start(struct peer_port *p, uint16_t port);
+void port_start(struct peer_ports *p, uint16_t port);
 
 /** A packet from another port than match came, well-formed, of the right service and addresses: is
  * it taken? */

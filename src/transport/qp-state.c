@@ -87,7 +87,7 @@ static void values_apply(struct rocemu_qp *qp, const struct ibv_qp_attr *a, int 
 		qp->path.sport = path_sport_connected(qp->path.flow_label, qp->qpn, q->dest_qp_num);
 	}
 	if (mask & IBV_QP_DEST_QPN)
-		port_start(&qp->port, qp->path.sport);
+		port_start(&qp->ports, qp->path.sport);
 }
 
 static void qp_to_reset(struct rocemu_qp *qp)
@@ -105,7 +105,7 @@ static void qp_to_reset(struct rocemu_qp *qp)
 	qp->mtu = 0;
 	qp->sq_draining = false;
 	qp->id_fits = 0;
-	qp->port = (struct peer_port){ 0 };
+	qp->ports = (struct peer_ports){ 0 };
 	qp->state = IBV_QPS_RESET;
 	req_reset(qp);
 	comp_reset(qp);

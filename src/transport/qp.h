@@ -34,7 +34,7 @@ struct rocemu_qp {
 	bool block_own_mcast;          /* see struct rocemu_qp_init */
 	bool sq_draining;              /* SQD: requests begun before it are still under way */
 	uint8_t id_fits;               /* see drive.c: IPv4 identifications as predicted, in a row */
-	struct peer_port port;         /* RC and both kinds of XRC: where packets come from */
+	struct peer_ports ports;       /* RC and both kinds of XRC: where packets come from */
 	struct ibv_qp_attr attr;       /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */
 	struct rocemu_path path;       /* RC, UC: resolved from attr.ah_attr, with sport */
 	struct sq sq;
@@ -122,7 +122,7 @@ static inline bool qp_can_receive(const struct rocemu_qp *qp)
 /** Is somebody trying PSNs (see port.h)? What comes in ends no connection then. */
 static inline bool qp_is_guarded(const struct rocemu_qp *qp, rocemu_ns_t now)
 {
-	return unlikely(now < qp->port.guard_until);
+	return unlikely(now < qp->ports.guard_until);
 }
 
 /** A completion of this QP with the fields that all have in common. */

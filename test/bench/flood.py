@@ -76,7 +76,7 @@ class Bench:
 
     def start_flood(self, topo, kind, rate, qpn):
         what, towards = KINDS[kind]
-        count = int((rate or 10_000_000) * 2 * self.args.seconds)
+        count = (rate or 10_000_000) * (self.args.seconds + 60)
         return harness.Proc([self.config.program('prog', 'roce-forge'), what, topo.client.address, topo.server.address,
                              towards(qpn), 0, count, rate], netns=topo.client.netns, user=NOBODY, name='flood')
 
@@ -108,7 +108,7 @@ class Bench:
                 except (OSError, StopIteration):
                     pass
                 time.sleep(0.2)
-            harness.expect(client.wait() == 0 and server.wait() == 0, f'{kind}: the connection ended', client, server)
+            harness.expect(client.wait() == 0 == server.wait(), f'{kind}: the connection ended', client, server)
             harness.expect(not flood or flood.running(), f'{kind}: the flood ended first', *filter(None, [flood]))
             rows = [line.split() for line in client.stdout.splitlines() if line.split()[:1] == [str(MIB)]]
             return float(rows[-1][3]) * MIB * 8 / 1e9, before, most, agent

@@ -64,6 +64,17 @@ TEST(resp_port, packet_before_its_turn_from_another_port__not_kept)
 	hostile_free(&h);
 }
 
+/* The first packet from there was lost. */
+TEST(resp_port, first_packets_from_another_port__kept)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	write_from(OTHER, 1);
+	write_from(OTHER, PORT_FIRST + 1);
+	write_from(OTHER, 0);
+	EXPECT(&h, "drop PORT; ack 1/2");
+	hostile_free(&h);
+}
+
 TEST(resp_port, repeated_packet_from_another_port__answered)
 {
 	hostile_start(&h, IBV_QPT_RC);
@@ -186,10 +197,44 @@ static struct bench *four_sent(void)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14});
 
+	/* One was answered: the port is known. */
+	bench_post(b, IBV_WR_SEND, 8);
+	bench_out(b);
+	bench_ack(b, 0);
+	assert_string_equal(bench_done(b), "1 OK");
 	for (int i = 0; i < 4; i++)
 		bench_post(b, IBV_WR_SEND, 8);
 	bench_out(b);
 	return b;
+}
+
+TEST(comp_port, first_answer_from_another_port__taken)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14});
+
+	for (int i = 0; i < 4; i++)
+		bench_post(b, IBV_WR_SEND, 8);
+	bench_out(b);
+	b->sport = OTHER;
+	assert_int_equal(bench_ack(b, 2), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "1 OK; 2 OK; 3 OK");
+	bench_free(b);
+}
+
+TEST(comp_port, answers_from_another_port_than_requests__both_taken)
+{
+	struct bench *b = four_sent();
+
+	b->sport = OTHER;
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_PORT);
+	b->now += PORT_TRIAL_NS;
+	b->sport = 0;
+	/* A request, of PSN 0, which finds no receive. */
+	assert_int_equal(bench_answer(b, ROCEMU_RC_SEND_ONLY, -BENCH_PSN, 0, NULL, 0),
+			 ROCEMU_DROP_NO_RECV);
+	b->sport = OTHER;
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_NONE);
+	bench_free(b);
 }
 
 TEST(comp_port, answer_due_from_another_port__taken)
@@ -197,8 +242,8 @@ TEST(comp_port, answer_due_from_another_port__taken)
 	struct bench *b = four_sent();
 
 	b->sport = OTHER;
-	assert_int_equal(bench_ack(b, 0), ROCEMU_DROP_NONE);
-	assert_string_equal(bench_done(b), "1 OK");
+	assert_int_equal(bench_ack(b, 1), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "2 OK");
 	bench_free(b);
 }
 
@@ -207,11 +252,11 @@ TEST(comp_port, later_answer_from_another_port__taken_when_it_comes_again)
 	struct bench *b = four_sent();
 
 	b->sport = OTHER;
-	assert_int_equal(bench_ack(b, 3), ROCEMU_DROP_PORT);
-	assert_int_equal(bench_ack(b, 3), ROCEMU_DROP_PORT);
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_PORT);
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_PORT);
 	b->now += PORT_TRIAL_NS;
-	assert_int_equal(bench_ack(b, 3), ROCEMU_DROP_NONE);
-	assert_string_equal(bench_done(b), "1 OK; 2 OK; 3 OK; 4 OK");
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK; 5 OK");
 	bench_free(b);
 }
 
@@ -220,14 +265,14 @@ TEST(comp_port, later_answer_from_another_port__not_while_the_peers_is_in_use)
 	struct bench *b = four_sent();
 
 	b->sport = OTHER;
-	assert_int_equal(bench_ack(b, 3), ROCEMU_DROP_PORT);
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_PORT);
 	b->now += PORT_TRIAL_NS;
 	b->sport = 0;
-	assert_int_equal(bench_ack(b, 0), ROCEMU_DROP_NONE);
+	assert_int_equal(bench_ack(b, 1), ROCEMU_DROP_NONE);
 	b->sport = OTHER;
-	assert_int_equal(bench_ack(b, 3), ROCEMU_DROP_PORT);
-	assert_int_equal(bench_nak(b, 2, ROCEMU_NAK_REM_ACCESS), ROCEMU_DROP_PORT);
-	assert_string_equal(bench_done(b), "1 OK");
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_PORT);
+	assert_int_equal(bench_nak(b, 3, ROCEMU_NAK_REM_ACCESS), ROCEMU_DROP_PORT);
+	assert_string_equal(bench_done(b), "2 OK");
 	bench_free(b);
 }
 
@@ -236,11 +281,11 @@ TEST(comp_port, sweep_of_naks_from_another_port__nothing_of_it_is_taken)
 	struct bench *b = four_sent();
 
 	b->sport = OTHER;
-	for (int32_t psn = FAR; psn >= 0; psn -= 64)
+	for (int32_t psn = FAR; psn >= 1; psn -= 64)
 		assert_int_equal(bench_nak(b, psn, ROCEMU_NAK_INV_REQ), ROCEMU_DROP_PORT);
 	b->sport = 0;
-	assert_int_equal(bench_ack(b, 3), ROCEMU_DROP_NONE);
-	assert_string_equal(bench_done(b), "1 OK; 2 OK; 3 OK; 4 OK");
+	assert_int_equal(bench_ack(b, 4), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK; 5 OK");
 	bench_free(b);
 }
 
@@ -249,11 +294,11 @@ TEST(comp_port, sweep_of_naks_from_the_peers_own_port__nothing_ends_the_connecti
 	struct bench *b = four_sent();
 
 	assert_int_equal(bench_nak(b, FAR, ROCEMU_NAK_INV_REQ), ROCEMU_DROP_GHOST);
-	assert_int_equal(bench_nak(b, 0, ROCEMU_NAK_INV_REQ), ROCEMU_DROP_SWEEP);
-	assert_int_equal(bench_nak(b, 3, ROCEMU_NAK_REM_OP), ROCEMU_DROP_SWEEP);
+	assert_int_equal(bench_nak(b, 1, ROCEMU_NAK_INV_REQ), ROCEMU_DROP_SWEEP);
+	assert_int_equal(bench_nak(b, 4, ROCEMU_NAK_REM_OP), ROCEMU_DROP_SWEEP);
 	assert_string_equal(bench_done(b), "");
 	b->now += PORT_GUARD_NS;
-	assert_int_equal(bench_nak(b, 0, ROCEMU_NAK_INV_REQ), ROCEMU_DROP_NONE);
+	assert_int_equal(bench_nak(b, 1, ROCEMU_NAK_INV_REQ), ROCEMU_DROP_NONE);
 	assert_int_equal(rocemu_qp_state(b->qp), IBV_QPS_ERR);
 	bench_free(b);
 }
@@ -263,9 +308,9 @@ TEST(comp_port, hint__no_sweep)
 {
 	struct bench *b = four_sent();
 
-	bench_ack(b, 2 - RECOVER_HINT_BEHIND);
+	bench_ack(b, 3 - RECOVER_HINT_BEHIND);
 	assert_int_equal(rocemu_ep_get_stats(b->ep)->psn_sweeps, 0);
-	bench_ack(b, 2 - 2 * RECOVER_HINT_BEHIND + 1);
+	bench_ack(b, 3 - 2 * RECOVER_HINT_BEHIND + 1);
 	assert_int_equal(rocemu_ep_get_stats(b->ep)->psn_sweeps, 1);
 	bench_free(b);
 }
