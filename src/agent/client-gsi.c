@@ -24,12 +24,8 @@ struct queued {
 };
 
 struct agent_gsi {
-	struct agent_realm realm; /* of the agent that gave the number */
-	pid_t pid;		  /* whose it is */
-	int fd;			  /* connection for requests; -1: none now */
-	int frames;		  /* second socket; -1 together with fd */
-	int token;		  /* holds the number */
-	uint16_t number;
+	struct link link; /* its place is our number */
+	pid_t pid;	  /* whose it is */
 	struct gsi_regs regs; /* what the next agent is to be told, too */
 	bool lost;		  /* a binding, with an agent; text says which */
 	struct list queue; /* frames to send, oldest first */
@@ -62,12 +58,12 @@ const char *agent_gsi_text(const struct agent_gsi *c)
 
 uint16_t agent_gsi_number(const struct agent_gsi *c)
 {
-	return c->number;
+	return c->link.place;
 }
 
 int agent_gsi_fd(const struct agent_gsi *c)
 {
-	return c->frames;
+	return c->link.frames;
 }
 
 static void drop_queue(struct agent_gsi *c)
@@ -82,67 +78,19 @@ static void drop_queue(struct agent_gsi *c)
 static void disconnect(struct agent_gsi *c)
 {
 	drop_queue(c);
-	link_close_fd(&c->frames);
-	link_close_fd(&c->fd);
+	link_disconnect(&c->link);
 }
 
 /* One request over the connection there is. */
 static int ask(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value)
 {
 	struct agent_msg answer;
-	int r = link_ask(&c->fd, m, &answer, c->text, sizeof(c->text));
+	int r = link_ask(&c->link, m, AGENT_GSI_DONE, &answer, c->text, sizeof(c->text));
 
-	if (c->fd < 0)
+	if (c->link.fd < 0)
 		disconnect(c);
-	if (r)
-		return r;
-	if (answer.type != AGENT_GSI_DONE) {
-		agent_msg_close_fds(&answer);
-		return fail(c, -EPROTO, "the agent's answer makes no sense");
-	}
-	*value = answer.u.gsi_done.value;
-	return 0;
-}
-
-/* HELLO and what comes of it. number 0: the first time. */
-static int hello(struct agent_gsi *c)
-{
-	struct agent_msg m = {.type = AGENT_GSI_HELLO, .u.gsi_number.number = c->number}, answer;
-	int r;
-
-	if (c->number)
-		m.fds[m.nfds++] = c->token;
-	r = link_ask(&c->fd, &m, &answer, c->text, sizeof(c->text));
-	if (!r && (answer.type != AGENT_GSI_WELCOME || answer.nfds != (c->number ? 1 : 2) ||
-		   (c->number && answer.u.gsi_number.number != c->number))) {
-		agent_msg_close_fds(&answer);
-		r = fail(c, -EPROTO, "the agent's answer makes no sense");
-	}
-	if (r) {
-		disconnect(c);
-		return r;
-	}
-	c->frames = answer.fds[0];
-	if (!c->number) {
-		c->number = answer.u.gsi_number.number;
-		c->token = answer.fds[1];
-	}
-	return 0;
-}
-
-static int join(struct agent_gsi *c)
-{
-	uint64_t deadline = link_now_ms() + LINK_TIMEOUT_MS;
-	int r;
-
-	do {
-		r = link_connect(&c->realm, c->number != 0, deadline, c->text, sizeof(c->text));
-		if (r < 0)
-			return r;
-		c->fd = r;
-		r = hello(c);
-		/* An agent that left between connect and answer: the next one. */
-	} while (r == -ECONNRESET && link_now_ms() < deadline);
+	if (!r)
+		*value = answer.u.gsi_done.value;
 	return r;
 }
 
@@ -164,10 +112,10 @@ int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen)
 		return -ENOMEM;
 	}
 	c->pid = getpid();
-	c->fd = c->frames = c->token = -1;
+	link_init(&c->link, AGENT_GSI);
 	list_init(&c->queue);
 	gsi_regs_init(&c->regs);
-	r = join(c);
+	r = link_join(&c->link, c->text, sizeof(c->text));
 	if (r) {
 		snprintf(errbuf, errlen, "%s", c->text);
 		free(c);
@@ -182,9 +130,7 @@ int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen)
 
 void agent_gsi_forget(struct agent_gsi *c)
 {
-	link_close_fd(&c->frames);
-	link_close_fd(&c->fd);
-	link_close_fd(&c->token);
+	link_close(&c->link);
 }
 
 void agent_gsi_free(struct agent_gsi *c)
@@ -215,7 +161,7 @@ static int send_now(struct agent_gsi *c, const struct gsi_frame *f)
 	ssize_t n;
 
 	do
-		n = send(c->frames, f, sizeof(*f), MSG_NOSIGNAL | MSG_DONTWAIT);
+		n = send(c->link.frames, f, sizeof(*f), MSG_NOSIGNAL | MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;
@@ -227,7 +173,7 @@ static int send_frame(struct agent_gsi *c, const struct gsi_frame *f, unsigned m
 {
 	int r;
 
-	if (c->frames < 0)
+	if (c->link.frames < 0)
 		return fail(c, -ENOTCONN, "there is no agent now");
 	r = c->queued ? -EAGAIN : send_now(c, f);
 	if (r == -EAGAIN)
@@ -239,7 +185,7 @@ bool agent_gsi_flush(struct agent_gsi *c)
 {
 	struct list *first;
 
-	while (c->frames >= 0 && (first = list_first(&c->queue))) {
+	while (c->link.frames >= 0 && (first = list_first(&c->queue))) {
 		struct queued *e = list_entry(first, struct queued, node);
 
 		if (send_now(c, &e->frame))
@@ -263,7 +209,7 @@ static struct agent_msg open_msg(const struct opened *o)
 
 static struct agent_msg bind_msg(const struct binding *b)
 {
-	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->key, b->bind}};
+	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->bind, b->key, 0}};
 }
 
 static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
@@ -293,7 +239,7 @@ static int replay_opened(struct agent_gsi *c, struct opened *o)
 
 	if (r)
 		log_warn("%s", c->text);
-	return c->fd < 0 ? r : 0;
+	return c->link.fd < 0 ? r : 0;
 }
 
 static int replay_binding(struct agent_gsi *c, struct binding *b)
@@ -305,7 +251,7 @@ static int replay_binding(struct agent_gsi *c, struct binding *b)
 	m = key_msg(AGENT_GSI_LISTEN, b->key);
 	if (!r && b->listens)
 		r = ask(c, &m, &value);
-	if (c->fd < 0)
+	if (c->link.fd < 0)
 		return r;
 	if (r)
 		lose(c, b);
@@ -345,7 +291,7 @@ static int rejoin(struct agent_gsi *c)
 	int r;
 
 	disconnect(c);
-	r = join(c);
+	r = link_join(&c->link, c->text, sizeof(c->text));
 	if (!r)
 		r = replay(c);
 	if (r)
@@ -356,7 +302,7 @@ static int rejoin(struct agent_gsi *c)
 /* As ask(), with the next agent if the last one has died. */
 static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value)
 {
-	int r = c->fd >= 0 ? ask(c, m, value) : -ECONNRESET;
+	int r = ask(c, m, value);
 
 	if (r != -ECONNRESET)
 		return r;
@@ -398,16 +344,16 @@ int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	while (c->frames >= 0) {
+	while (c->link.frames >= 0) {
 		do
-			n = recv(c->frames, f, sizeof(*f), MSG_DONTWAIT | MSG_TRUNC);
+			n = recv(c->link.frames, f, sizeof(*f), MSG_DONTWAIT | MSG_TRUNC);
 		while (n < 0 && errno == EINTR);
 		if (n <= 0)
 			break;
 		if (gsi_frame_ok(f, (size_t)n) && f->type <= GSI_FRAME_UNREACHED)
 			return 1;
 	}
-	if (c->frames < 0 || n == 0 || errno != EAGAIN) {
+	if (c->link.frames < 0 || n == 0 || errno != EAGAIN) {
 		r = rejoin(c);
 		if (r)
 			return r;
@@ -498,7 +444,7 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 		return no_such_key(c);
 	gsi_regs_drop_binding(&c->regs, b);
 	/* An agent that died has forgotten it; the next one will not hear of it. */
-	if (c->fd >= 0)
+	if (c->link.fd >= 0)
 		(void)ask(c, &m, &nothing);
 	return 0;
 }
@@ -516,7 +462,7 @@ int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(c);
-	if (comm_id >> AGENT_GSI_ID_BITS != c->number)
+	if (comm_id >> AGENT_GSI_ID_BITS != c->link.place)
 		return fail(c, -EINVAL, "an exit MAD for an ID of another process");
 	e = gsi_regs_find_exit(&c->regs, comm_id);
 	if (!e) {

@@ -46,7 +46,7 @@ static int add_page(struct agent_status *st, const struct agent_page *pg)
 		       : 0;
 }
 
-static int add_cm_page(struct agent_status *st, const struct agent_gsi_page *pg)
+static int add_gsi_page(struct agent_status *st, const struct agent_gsi_page *pg)
 {
 	int r = APPEND(st->gsi_clients, st->ncm_clients, pg->clients, pg->nclients);
 
@@ -60,45 +60,43 @@ static int add_cm_page(struct agent_status *st, const struct agent_gsi_page *pg)
 		       : 0;
 }
 
-static int ask_page(int *fd, struct agent_status *st, char *errbuf, size_t errlen)
+static int ask_page(struct link *l, struct agent_status *st, char *errbuf, size_t errlen)
 {
 	struct agent_msg m = {.type = AGENT_STATUS,
-			      .u.from = {(uint16_t)st->nclients, (uint16_t)st->naddrs}};
+			      .u.from = {(uint32_t)st->nclients, (uint32_t)st->naddrs}};
 	struct agent_msg answer;
-	int r = link_ask(fd, &m, &answer, errbuf, errlen);
+	int r = link_ask(l, &m, AGENT_STATUS_PAGE, &answer, errbuf, errlen);
 
-	if (r)
-		return r;
-	return answer.type == AGENT_STATUS_PAGE ? add_page(st, &answer.u.page) : -EPROTO;
+	return r ? r : add_page(st, &answer.u.page);
 }
 
-static int ask_cm_page(int *fd, struct agent_status *st, char *errbuf, size_t errlen)
+static int ask_gsi_page(struct link *l, struct agent_status *st, char *errbuf, size_t errlen)
 {
 	struct agent_msg m = {.type = AGENT_GSI_STATUS,
-			      .u.gsi_from = {(uint16_t)st->ncm_clients, (uint32_t)st->nlisteners}};
+			      .u.gsi_from = {(uint32_t)st->ncm_clients, (uint32_t)st->nlisteners}};
 	struct agent_msg answer;
-	int r = link_ask(fd, &m, &answer, errbuf, errlen);
+	int r = link_ask(l, &m, AGENT_GSI_STATUS_PAGE, &answer, errbuf, errlen);
 
-	if (r)
-		return r;
-	return answer.type == AGENT_GSI_STATUS_PAGE ? add_cm_page(st, &answer.u.gsi_page) : -EPROTO;
+	return r ? r : add_gsi_page(st, &answer.u.gsi_page);
 }
 
 int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen)
 {
 	struct agent_status *st = calloc(1, sizeof(*st));
 	struct agent_realm realm;
-	int fd = -1, r = st ? agent_realm_init(&realm, system) : -ENOMEM;
+	struct link l;
+	int r = st ? agent_realm_init(&realm, system) : -ENOMEM;
 
+	link_init(&l, AGENT_LANE);
 	if (!r)
-		r = fd = agent_connect(&realm, LINK_TIMEOUT_MS);
+		r = l.fd = agent_connect(&realm, LINK_TIMEOUT_MS);
 	if (r < 0)
 		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
 	for (r = r < 0 ? r : 1; r > 0;)
-		r = ask_page(&fd, st, errbuf, errlen);
+		r = ask_page(&l, st, errbuf, errlen);
 	for (r = r < 0 ? r : 1; r > 0;)
-		r = ask_cm_page(&fd, st, errbuf, errlen);
-	link_close_fd(&fd);
+		r = ask_gsi_page(&l, st, errbuf, errlen);
+	link_close(&l);
 	if (r < 0) {
 		agent_status_free(st);
 		return r;

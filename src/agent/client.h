@@ -3,15 +3,10 @@
  * A process's side of the agent: get a slot, get the slot's sockets, survive the agent's death.
  *
  * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace
- * and user). With the slot comes a token, a socket bound to the slot's name: as long as it is open,
- * the slot is the client's; so a process killed with SIGKILL leaves nothing behind, and a dead
- * agent takes nothing with it.
- *
- * Every socket of a reuseport group must stay open as long as anybody uses the group, or the kernel
- * moves the group's members about and slots no longer match places. So the agent also puts a copy
- * of each socket it makes into a "stash": the queue of a Unix socket pair whose ends every client
- * holds. When the agent dies the stash lives on; the first client that meets the new agent hands it
- * over.
+ * and user). With the slot comes a token, one end of a socket pair: as long as it is open, the slot
+ * is the client's; so a process killed with SIGKILL leaves nothing behind. When the agent's worker
+ * dies, its holder starts the next one, which has all slots and sockets (agent/holder.h); the client
+ * finds it by the same name and shows its token.
  *
  * agent_client_socket(), _service(), _fd() and agent_peer_ask() may be called by several threads at
  * once; all else is serialised by the lane's lock or its thread. Blocking calls time out (10 s).
@@ -40,8 +35,7 @@ struct agent_client;
  * errbuf gets one line that says what is wrong and what to do.
  * @return 0, or -errno: -ECONNREFUSED no agent and none could be spawned, -ENOSPC no slot free,
  * -EPERM an agent of another user that does not serve us, -EPROTO another version, -ETIMEDOUT,
- * -EBUSY processes of an earlier agent do not hand its sockets over, -EINVAL a wrong ROCEMU_AGENT
- * or ROCEMU_AGENT_NAME.
+ * -EINVAL a wrong ROCEMU_AGENT or ROCEMU_AGENT_NAME.
  */
 int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen);
 
@@ -108,7 +102,7 @@ int agent_client_fd(struct agent_client *c);
 
 /**
  * agent_client_fd() is readable: take what is there. When the agent has died, find or spawn the
- * next one and hand slot and stash over; agent_client_fd() may be another one afterwards.
+ * next one and show it the slot; agent_client_fd() may be another one afterwards.
  * @return 0, or -errno: there is no agent now (data paths go on; call again later, with a growing
  * pause).
  */

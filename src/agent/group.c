@@ -19,7 +19,7 @@ void groups_init(struct groups *gs)
 	gs->count = 0;
 }
 
-static void group_free(struct groups *gs, struct group *g)
+void groups_free(struct groups *gs, struct group *g)
 {
 	while (g->count)
 		close(g->fds[--g->count]);
@@ -31,7 +31,7 @@ static void group_free(struct groups *gs, struct group *g)
 void groups_fini(struct groups *gs)
 {
 	list_for_each_safe (it, next, &gs->all)
-		group_free(gs, list_entry(it, struct group, node));
+		groups_free(gs, list_entry(it, struct group, node));
 }
 
 struct group *groups_find(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id)
@@ -45,7 +45,7 @@ struct group *groups_find(struct groups *gs, const struct rocemu_gid *addr, uint
 	return NULL;
 }
 
-static struct group *group_new(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id)
+struct group *groups_add(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id)
 {
 	struct group *g;
 
@@ -62,8 +62,31 @@ static struct group *group_new(struct groups *gs, const struct rocemu_gid *addr,
 	return g;
 }
 
-/* How many places to have when slot is needed: doubling keeps the stash's records few. */
-static unsigned places_for(unsigned slot)
+void groups_unuse(struct groups *gs, unsigned slot)
+{
+	list_for_each (it, &gs->all)
+		list_entry(it, struct group, node)->slots[slot / 32] &= ~(1u << slot % 32);
+}
+
+void group_use(struct group *g, unsigned slot)
+{
+	g->slots[slot / 32] |= 1u << slot % 32;
+}
+
+int group_set(struct group *g, unsigned first, const int *fds, unsigned n)
+{
+	if (first > g->count || n > AGENT_SLOTS - first)
+		return -EBADMSG;
+	for (unsigned i = 0; i < n; i++) {
+		if (first + i < g->count)
+			close(g->fds[first + i]);
+		g->fds[first + i] = fds[i];
+	}
+	g->count = MAX(g->count, first + n);
+	return 0;
+}
+
+unsigned group_places_for(unsigned slot)
 {
 	unsigned n = FIRST_PLACES;
 
@@ -72,111 +95,57 @@ static unsigned places_for(unsigned slot)
 	return n;
 }
 
-/* Take back the places from count on, last first, so that no other socket moves. */
-static void shrink(struct group *g, unsigned count)
+/* One more member. */
+static int bind_place(const struct rocemu_gid *addr, uint32_t scope_id, unsigned place,
+		      unsigned bound, bool guarded)
 {
-	while (g->count > count)
-		close(g->fds[--g->count]);
-}
+	int fd = data_socket_open_unbound(addr, bound > 0), r = 0;
 
-/* Bind the next n places and add them to the stash, all or nothing. */
-static int grow_batch(struct group *g, unsigned n, struct stash *stash)
-{
-	unsigned before = g->count;
-	int r = 0;
-
-	for (unsigned i = 0; i < n && !r; i++) {
-		int fd = data_socket_open(&g->addr, g->scope_id, true);
-
-		if (fd >= 0)
-			g->fds[g->count++] = fd;
-		else
-			r = fd;
-	}
+	if (fd < 0)
+		return fd;
+	/* Slot 0's is not given away. */
+	if (guarded && place)
+		r = data_socket_guard(fd, place);
 	if (!r)
-		r = stash_append(stash, &g->addr, g->scope_id, before, g->fds + before, n);
-	if (r)
-		shrink(g, before);
+		r = data_socket_bind(fd, addr, scope_id);
+	/*
+	 * The first one is bound alone, which fails when anybody has the port, and shared
+	 * afterwards: so two agents of one user cannot get into one group.
+	 */
+	if (!r && bound == 0)
+		r = data_socket_share(fd);
+	if (!r)
+		return fd;
+	close(fd);
 	return r;
 }
 
-static int grow(struct group *g, unsigned places, struct stash *stash)
+int group_bind(struct group_bind *b)
 {
+	unsigned bound = b->first;
 	int r = 0;
 
-	while (g->count < places && !r)
-		r = grow_batch(g, MIN(places - g->count, (unsigned)STASH_BATCH), stash);
-	/* After each change, so that no packet is steered to a place that is not there. */
-	if (g->count) {
-		int err = data_socket_steer(g->fds[0], g->count);
-
-		if (!r)
-			r = err;
+	for (; bound < b->n && r >= 0; bound += r >= 0) {
+		r = bind_place(&b->addr, b->scope_id, bound, bound, b->guarded);
+		if (r >= 0)
+			b->fds[bound] = r;
 	}
-	return r;
-}
-
-int groups_need(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id, unsigned slot,
-		struct stash *stash, struct group **out, char *errbuf, size_t errlen)
-{
-	struct group *g = groups_find(gs, addr, scope_id);
-	int r = 0;
-
-	if (!g) {
-		/* Members of a group would let a foreign one in; a socket of its own finds out. */
-		r = data_socket_probe(addr, scope_id);
-		if (!r) {
-			g = group_new(gs, addr, scope_id);
-			r = g ? 0 : -ENOSPC;
-		}
-	}
-	if (!r && g->count <= slot)
-		r = grow(g, places_for(slot), stash);
-	if (!r) {
-		*out = g;
+	if (r >= 0)
 		return 0;
-	}
-	if (r == -ENOSPC)
-		snprintf(errbuf, errlen, "the agent serves %d addresses and no more", GROUPS_MAX);
-	else if (r == -ENOBUFS || r == -ETOOMANYREFS)
-		snprintf(errbuf, errlen,
-			 "no room for more sockets: raise net.core.wmem_max or the hard limit of "
-			 "open files");
-	else
-		data_socket_explain(r, addr, scope_id, errbuf, errlen);
-	if (g && g->count == 0)
-		group_free(gs, g);
+	while (bound > b->first)
+		close(b->fds[--bound]);
 	return r;
 }
 
-int groups_adopt(void *user, const struct rocemu_gid *addr, uint32_t scope_id, unsigned first,
-		 const int *fds, unsigned n)
+int group_replace(const struct group *g, unsigned place, bool guarded)
 {
-	struct groups *gs = user;
-	struct group *g = groups_find(gs, addr, scope_id);
+	/* The last member is the one that the kernel moves into the hole. */
+	int fd = bind_place(&g->addr, g->scope_id, place, g->count, guarded);
+	int r = fd < 0 ? fd : data_socket_deafen(g->fds[place]);
 
-	if (!g)
-		g = group_new(gs, addr, scope_id);
-	if (!g)
-		return -ENOMEM;
-	if (g->count != first || first + n > AGENT_SLOTS)
-		return -EBADMSG;
-	for (unsigned i = 0; i < n; i++)
-		if (!data_socket_is(fds[i], addr, scope_id))
-			return -EBADMSG;
-	memcpy(g->fds + first, fds, n * sizeof(int));
-	g->count += n;
-	return 0;
-}
-
-int groups_steer(struct groups *gs)
-{
-	list_for_each (it, &gs->all) {
-		struct group *g = list_entry(it, struct group, node);
-		int r = data_socket_steer(g->fds[0], g->count);
-
-		if (r)
-			return r;
-	}
-	return 0;
+	if (!r)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return r;
 }

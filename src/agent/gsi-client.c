@@ -25,49 +25,9 @@ struct queued {
 	unsigned cell; /* of the source, in shares */
 };
 
-static void gsi_number_part(unsigned number, char part[static 16])
+bool gsi_number_is_free(const struct gsi *gsi, unsigned number)
 {
-	snprintf(part, 16, "cm-%u", number);
-}
-
-/*
- * Numbers go round, so that late messages for a dead client do not meet a new one; one is in use as
- * long as its token is open somewhere, or an exit MAD with it is under way.
- */
-static int take_number(struct gsi *gsi, int *token)
-{
-	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), err = ENOSPC;
-
-	if (fd < 0)
-		return -errno;
-	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++) {
-		struct sockaddr_un sa;
-		char part[16];
-
-		gsi->last_number = (uint16_t)(gsi->last_number % (AGENT_GSI_CLIENTS - 1) + 1);
-		if (gsi->members[gsi->last_number] || gsi_exits_linger(&gsi->exit_mads, gsi->last_number))
-			continue;
-		gsi_number_part(gsi->last_number, part);
-		if (bind(fd, (struct sockaddr *)(void *)&sa,
-			 agent_realm_addr(gsi->realm, part, &sa)) == 0) {
-			*token = fd;
-			return gsi->last_number;
-		}
-		if (errno != EADDRINUSE) {
-			err = errno;
-			break;
-		}
-	}
-	close(fd);
-	return -err;
-}
-
-bool gsi_is_token(const struct gsi *gsi, int token, uint16_t number)
-{
-	char part[16];
-
-	gsi_number_part(number, part);
-	return agent_realm_owns(gsi->realm, token, false, part);
+	return !gsi->members[number] && !gsi_exits_linger(&gsi->exit_mads, (uint16_t)number);
 }
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents);
@@ -95,25 +55,14 @@ static int open_frames(struct gsi_client *m, int *client_fd)
 	return 0;
 }
 
-int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *token, int *client_fd)
+int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *client_fd)
 {
 	struct gsi_client *m = calloc(1, sizeof(*m));
 	int r;
 
 	if (!m)
 		return -ENOMEM;
-	*token = -1;
 	r = open_frames(m, client_fd);
-	if (!r && !number) {
-		r = take_number(gsi, token);
-		if (r > 0) {
-			number = (uint16_t)r;
-			r = 0;
-		} else {
-			close(m->fd);
-			close(*client_fd);
-		}
-	}
 	if (r) {
 		free(m);
 		return r;
@@ -237,7 +186,7 @@ static void deliver(struct gsi_client *m, const struct gsi_frame *f)
 
 void gsi_client_deliver(struct gsi_client *m, enum gsi_frame_type type, const struct gsi_mad *mad)
 {
-	deliver(m, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC, .type = type, .m = *mad});
+	deliver(m, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC, .type = (uint8_t)type, .m = *mad});
 }
 
 void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error)

@@ -36,13 +36,14 @@ struct gsi_client {
 	uint64_t delivered, dropped;
 };
 
+/** May a new client have the number, as far as QP 1 is concerned? Exit MADs with it may be under way. */
+bool gsi_number_is_free(const struct gsi *gsi, unsigned number);
+
 /**
- * Make a member of a connection. number 0: a new number, and *token is its token; else the number
- * that the client has shown the token of. *client_fd: the client's end of the second socket. Both
- * descriptors are the caller's.
- * @return 0, -ENOSPC: no number is free, -ENOMEM, -EMFILE, ...
+ * Make a member of a connection. *client_fd: the client's end of the second socket, the caller's.
+ * @return 0, -ENOMEM, -EMFILE, ...
  */
-int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *token, int *client_fd);
+int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *client_fd);
 
 /** Take what the client sent before its end, and free everything but its exit MADs. */
 void gsi_client_free(struct gsi_client *m);

@@ -15,61 +15,17 @@ static int done(struct client *c, uint64_t value)
 	return client_reply(c, &m);
 }
 
-/* Whoever is still connected under a number that another connection shows the token of. */
-static void drop_earlier(struct server *s, uint16_t number)
-{
-	struct gsi_client *m = s->gsi.members[number];
-
-	if (m)
-		client_close(m->conn);
-	/* It is back, so it has not ended. */
-	gsi_exits_recall(&s->gsi.exit_mads, number);
-}
-
-static int gsi_hello(struct client *c, const struct agent_msg *m)
-{
-	struct server *s = c->server;
-	struct agent_msg answer = {.type = AGENT_GSI_WELCOME};
-	uint16_t number = m->u.gsi_number.number;
-	int token, frames, r;
-
-	if (c->slot || c->gsi)
-		return -EPROTO;
-	if (number && !gsi_is_token(&s->gsi, m->fds[0], number))
-		return client_reply_error(c, -EBADMSG,
-					"that number's token is not what was sent with it");
-	if (number) {
-		gsi_follows(&s->gsi);
-		drop_earlier(s, number);
-	}
-	r = gsi_client_new(&s->gsi, c, number, &token, &frames);
-	if (r == -ENOSPC)
-		return client_reply_error(c, r,
-					"all 1023 numbers of connection management are in use: end "
-					"some RDMA processes");
-	if (r)
-		return client_reply_error(c, r, strerror(-r));
-	answer.u.gsi_number.number = c->gsi->number;
-	answer.fds[answer.nfds++] = frames;
-	if (token >= 0)
-		answer.fds[answer.nfds++] = token;
-	r = client_reply(c, &answer);
-	agent_msg_close_fds(&answer);
-	return r;
-}
-
 static int gsi_open(struct client *c, const struct agent_msg *m)
 {
 	struct server *s = c->server;
 	char text[AGENT_TEXT_MAX];
 	struct group *g;
 	struct qp1 *q;
-	int r = groups_need(&s->groups, &m->u.socket.addr, m->u.socket.scope_id, 0, &s->stash, &g,
-			    text, sizeof(text));
+	int r = give_group(s, &m->u.socket.addr, m->u.socket.scope_id, 0, c->uid, &g, text,
+			   sizeof(text));
 
 	if (r)
 		return client_reply_error(c, r, text);
-	server_watch_group(s, g);
 	q = g->user;
 	if (!q)
 		return client_reply_error(c, -ENOMEM, strerror(ENOMEM));
@@ -80,11 +36,25 @@ static int gsi_open(struct client *c, const struct agent_msg *m)
 	return done(c, 0);
 }
 
+static unsigned binds_of(const struct server *s, uint32_t uid)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++)
+		if (s->gsi.members[i] && s->gsi.members[i]->conn->uid == uid)
+			n += s->gsi.members[i]->nports;
+	return n;
+}
+
 static int gsi_bind(struct client *c, const struct agent_msg *m)
 {
 	struct agent_gsi_bind b = m->u.gsi_bind.bind;
 	int r = -ENOBUFS;
 
+	if (give_is_limited(c->server, c->uid) && binds_of(c->server, c->uid) >= QUOTA_BINDS)
+		return client_reply_error(c, r,
+					  "the user has as many ports as one user may have: end "
+					  "some RDMA processes");
 	if (c->gsi->nports < AGENT_GSI_BINDS_MAX)
 		r = gsi_ports_bind(&c->server->gsi.ports, c->gsi->number, m->u.gsi_bind.key, &b,
 				  &c->gsi->ports);
@@ -128,8 +98,6 @@ int client_gsi_request(struct client *c, const struct agent_msg *m)
 			  &answer.u.gsi_page);
 		return client_reply(c, &answer);
 	}
-	if (m->type == AGENT_GSI_HELLO)
-		return gsi_hello(c, m);
 	if (!c->gsi)
 		return -EPROTO;
 	switch (m->type) {

@@ -47,14 +47,13 @@ static void local_port_range(uint16_t *first, uint16_t *last)
 static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents);
 static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
 
-void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *realm,
-	     struct groups *groups)
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct groups *groups)
 {
 	uint64_t seed = link_now_ms(), key[2] = {0};
 	uint16_t first, last;
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
 		log_debug("no random numbers yet: the clock will do");
-	*gsi = (struct gsi){.loop = loop, .realm = realm, .groups = groups};
+	*gsi = (struct gsi){.loop = loop, .groups = groups};
 	rng_init(&gsi->rng, seed);
 	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)
 		key[0] = seed;
@@ -516,7 +515,7 @@ static void list_listeners(const struct gsi *gsi, unsigned from, struct agent_gs
 			    pg->nlisteners == AGENT_GSI_PAGE_LISTENERS)
 				continue;
 			pg->listeners[pg->nlisteners++] =
-				(struct agent_gsi_listener_info){p->number, p->bind};
+				(struct agent_gsi_listener_info){p->bind, p->number, 0};
 		}
 	}
 }

@@ -36,7 +36,6 @@
 
 struct gsi {
 	struct ev_loop *loop;		 /* borrowed */
-	const struct agent_realm *realm; /* borrowed */
 	struct groups *groups;		 /* borrowed: whose user is a struct qp1 */
 	struct gsi_client *members[AGENT_GSI_CLIENTS];
 	unsigned nmembers;
@@ -56,8 +55,7 @@ struct gsi {
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
 
-void gsi_init(struct gsi *gsi, struct ev_loop *loop, const struct agent_realm *realm,
-	     struct groups *groups);
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct groups *groups);
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
 
@@ -81,9 +79,6 @@ void gsi_frame(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 
 /** gsi_client_free(): give back what it has, send its exit MADs. */
 void gsi_client_gone(struct gsi *gsi, struct gsi_client *m);
-
-/** Is that descriptor that number's token? */
-bool gsi_is_token(const struct gsi *gsi, int token, uint16_t number);
 
 /** Are exit MADs under way? Then the agent is not idle. */
 static inline bool gsi_is_busy(const struct gsi *gsi)

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,26 +23,29 @@
 #define AGENT_INSTALLED "/usr/lib/rocemu/rocemu-agent"
 #endif
 
-enum { REPORT_TIMEOUT_MS = 10000 };
+enum {
+	REPORT_TIMEOUT_MS = 10000,
+	RETRY_MS = 20,
+	SUFFIX_LEN = 1 + 16,   /* '+' and a random number */
+	BUSY_WAIT_MS = 200,    /* for a listener whose queue is full */
+	LISTEN_WAIT_MS = 1000, /* an agent that has its name listens within this time */
+};
 
-int agent_connect(const struct agent_realm *realm, unsigned timeout_ms)
+/* Connect to one name. @return a descriptor, -EPERM: a stranger has it, or -errno. */
+static int connect_to(const struct agent_realm *realm, const struct sockaddr_un *sa, socklen_t len)
 {
-	struct timeval tv = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
 	struct ucred cred;
 	socklen_t cred_len = sizeof(cred);
-	struct sockaddr_un sa;
-	socklen_t len = agent_realm_addr(realm, "", &sa);
-	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0), r;
+	/* Non-blocking: somebody who does not accept is not to be waited for. */
+	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), r;
 
 	if (fd < 0)
 		return -errno;
-	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
-	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
 	do
-		r = connect(fd, (struct sockaddr *)(void *)&sa, len);
+		r = connect(fd, (const struct sockaddr *)(const void *)sa, len);
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
-		r = errno == EAGAIN ? -ETIMEDOUT : -errno;
+		r = -errno;
 	/* Anybody may bind an abstract name: trust only ourselves and root. */
 	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len))
 		r = -errno;
@@ -52,19 +57,148 @@ int agent_connect(const struct agent_realm *realm, unsigned timeout_ms)
 	return r;
 }
 
-int agent_listen(const struct agent_realm *realm)
+/*
+ * The next name of the kernel's list that is the realm's with a suffix, and on which somebody
+ * listens. Lines are "Num RefCount Protocol Flags Type St Inode Path", an abstract name begins with
+ * '@'.
+ */
+static bool next_name(FILE *f, const struct agent_realm *realm, struct sockaddr_un *sa,
+		      socklen_t *len)
+{
+	enum { ACCEPTS = 1 << 16 };
+	char line[256], name[112];
+	socklen_t plain = agent_realm_addr(realm, "+", sa);
+	size_t n = plain - offsetof(struct sockaddr_un, sun_path) - 1;
+	unsigned flags, type;
+
+	while (fgets(line, sizeof(line), f)) {
+		const char *suffix = name + n; /* begins with the '+' */
+
+		/* Most lines are of sockets without a name. */
+		if (!strstr(line, "@rocemu-agent"))
+			continue;
+		if (sscanf(line, "%*s %*s %*s %x %x %*s %*s %111s", &flags, &type, name) != 3 ||
+		    !(flags & ACCEPTS) || type != SOCK_SEQPACKET || name[0] != '@' ||
+		    strncmp(name + 1, sa->sun_path + 1, n) != 0 || strlen(suffix) != SUFFIX_LEN)
+			continue;
+		*len = agent_realm_addr(realm, suffix, sa);
+		return true;
+	}
+	return false;
+}
+
+/*
+ * Connect to the realm's agent, by whatever name. except: a name that does not count, or NULL.
+ * @return a descriptor, -ECONNREFUSED: there is none, -EAGAIN: there may be one that is busy.
+ */
+static int connect_once(const struct agent_realm *realm, const struct sockaddr_un *except)
 {
 	struct sockaddr_un sa;
 	socklen_t len = agent_realm_addr(realm, "", &sa);
+	bool busy = false;
+	int fd = -ECONNREFUSED;
+	FILE *f;
+
+	if (!except || memcmp(&sa, except, sizeof(sa)) != 0)
+		fd = connect_to(realm, &sa, len);
+	if (fd != -ECONNREFUSED && fd != -EPERM && fd != -EAGAIN)
+		return fd;
+	busy = fd == -EAGAIN;
+	f = fopen("/proc/net/unix", "re");
+	if (f)
+		(void)setvbuf(f, NULL, _IOFBF, 1 << 16);
+	while (f && fd < 0 && next_name(f, realm, &sa, &len)) {
+		if (except && memcmp(&sa, except, sizeof(sa)) == 0)
+			continue;
+		fd = connect_to(realm, &sa, len);
+		busy |= fd == -EAGAIN;
+	}
+	if (f)
+		fclose(f);
+	return fd >= 0 ? fd : busy ? -EAGAIN : -ECONNREFUSED;
+}
+
+int agent_connect(const struct agent_realm *realm, unsigned timeout_ms)
+{
+	struct timeval tv = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+	const int patience_ms = MIN((int)timeout_ms, BUSY_WAIT_MS);
+	int fd, waited_ms = 0;
+
+	while ((fd = connect_once(realm, NULL)) == -EAGAIN && waited_ms < patience_ms) {
+		poll(NULL, 0, RETRY_MS);
+		waited_ms += RETRY_MS;
+	}
+	/* Whose queue it is that is full cannot be seen. Ours has room for a thousand. */
+	if (fd < 0)
+		return fd == -EAGAIN ? -ECONNREFUSED : fd;
+	(void)fcntl(fd, F_SETFL, 0);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &tv, sizeof(tv));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+	return fd;
+}
+
+/* @return as agent_listen(); *sa: the name. -EADDRINUSE: somebody has it. */
+static int listen_on(const struct agent_realm *realm, const char *suffix, struct sockaddr_un *sa)
+{
+	socklen_t len = agent_realm_addr(realm, suffix, sa);
 	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
 	if (fd < 0)
 		return -errno;
-	if (bind(fd, (struct sockaddr *)(void *)&sa, len) == 0 && listen(fd, AGENT_SLOTS) == 0)
+	if (bind(fd, (struct sockaddr *)(void *)sa, len) == 0 && listen(fd, AGENT_SLOTS) == 0)
 		return fd;
 	err = errno;
 	close(fd);
 	return -err;
+}
+
+static bool another_runs(const struct agent_realm *realm, const struct sockaddr_un *except)
+{
+	int fd = connect_once(realm, except);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
+}
+
+/* The realm's name is taken. By an agent that does not listen yet, or by a stranger? */
+static int listen_elsewhere(const struct agent_realm *realm, struct sockaddr_un *sa)
+{
+	char suffix[SUFFIX_LEN + 1];
+	uint64_t random;
+
+	for (int waited_ms = 0; waited_ms < LISTEN_WAIT_MS; waited_ms += RETRY_MS) {
+		socklen_t len = agent_realm_addr(realm, "", sa);
+		int fd = connect_to(realm, sa, len);
+
+		if (fd >= 0) {
+			close(fd);
+			return -EADDRINUSE;
+		}
+		if (fd == -EPERM)
+			break;
+		poll(NULL, 0, RETRY_MS);
+	}
+	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+		return -errno;
+	snprintf(suffix, sizeof(suffix), "+%016" PRIx64, random);
+	return listen_on(realm, suffix, sa);
+}
+
+int agent_listen(const struct agent_realm *realm)
+{
+	struct sockaddr_un sa;
+	int fd;
+
+	if (another_runs(realm, NULL))
+		return -EADDRINUSE;
+	fd = listen_on(realm, "", &sa);
+	if (fd == -EADDRINUSE)
+		fd = listen_elsewhere(realm, &sa);
+	if (fd < 0 || !another_runs(realm, &sa))
+		return fd;
+	close(fd);
+	return -EADDRINUSE;
 }
 
 /* Beside the library or program that this code is in, installed or in the build tree; else where it

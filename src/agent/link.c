@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -26,13 +27,35 @@ void link_close_fd(int *fd)
 	*fd = -1;
 }
 
-int link_ask(int *fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf,
-	     size_t errlen)
+void link_init(struct link *l, enum agent_kind kind)
 {
-	int r = agent_msg_send(*fd, request, 0);
+	*l = (struct link){.kind = kind, .fd = -1, .token = -1, .frames = -1};
+}
 
-	if (!r)
-		r = agent_msg_recv(*fd, answer, 0);
+void link_disconnect(struct link *l)
+{
+	link_close_fd(&l->frames);
+	link_close_fd(&l->fd);
+}
+
+void link_close(struct link *l)
+{
+	/* The token first: the place is to be free when the agent sees the connection end. */
+	link_close_fd(&l->token);
+	link_disconnect(l);
+}
+
+int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
+	     struct agent_msg *answer, char *errbuf, size_t errlen)
+{
+	int r = l->fd < 0 ? -ECONNRESET : agent_msg_send(l->fd, request, 0);
+
+	/* An agent that refuses a client says so and hangs up, without waiting for a request; what
+	 * it said comes after the error. */
+	if (!r || r == -EPIPE)
+		r = agent_msg_recv(l->fd, answer, 0);
+	if (r == -ECONNRESET && l->fd >= 0)
+		r = agent_msg_recv(l->fd, answer, 0);
 	if (r == -EAGAIN)
 		r = -ETIMEDOUT;
 	if (r == -EPIPE)
@@ -40,22 +63,27 @@ int link_ask(int *fd, const struct agent_msg *request, struct agent_msg *answer,
 	if (r) {
 		snprintf(errbuf, errlen, "the agent does not answer: %s",
 			 r == -EPROTO ? "it is of another version of rocemu" : strerror(-r));
-		link_close_fd(fd);
+		link_disconnect(l);
 		return r;
 	}
 	if (answer->type == AGENT_ERROR) {
 		snprintf(errbuf, errlen, "%s", answer->u.error.text);
-		return -answer->u.error.err;
+		return -(int)answer->u.error.err;
 	}
-	return 0;
+	if (answer->type == type)
+		return 0;
+	snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)",
+		 (unsigned)answer->type);
+	agent_msg_close_fds(answer);
+	return -EPROTO;
 }
 
 /* The system-wide agent if there is one, else the user's. realm: whose it is. */
 static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
 {
-	int fd, r;
+	int fd = -ECONNREFUSED, r;
 
-	for (int system = 1; system >= 0; system--) {
+	for (int system = 1; system >= 0 && fd == -ECONNREFUSED; system--) {
 		r = agent_realm_init(realm, system);
 		if (r) {
 			snprintf(errbuf, errlen,
@@ -64,17 +92,7 @@ static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
 			return r;
 		}
 		fd = agent_connect(realm, LINK_TIMEOUT_MS);
-		if (fd >= 0)
-			return fd;
-		if (fd == -EPERM && system)
-			log_warn("somebody who is not root sits on the name of the system-wide "
-				 "agent: not used");
 	}
-	if (fd == -EPERM)
-		snprintf(errbuf, errlen,
-			 "another user's program sits on the name of this user's agent");
-	else
-		snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
 	return fd;
 }
 
@@ -90,21 +108,17 @@ int link_agent_is_off(char *errbuf, size_t errlen)
 	return -EINVAL;
 }
 
-int link_connect(struct agent_realm *realm, bool again, uint64_t deadline_ms, char *errbuf,
-		 size_t errlen)
+/* Who has a place goes to the agent that gave it alone: no other could do anything with it. */
+static int connect_or_spawn(struct link *l, uint64_t deadline_ms, char *errbuf, size_t errlen)
 {
 	for (;;) {
-		int fd, r;
+		int fd = l->place ? agent_connect(&l->realm, LINK_TIMEOUT_MS)
+				  : connect_any(&l->realm, errbuf, errlen);
+		int r;
 
-		if (again) {
-			fd = agent_connect(realm, LINK_TIMEOUT_MS);
-			if (fd < 0)
-				snprintf(errbuf, errlen, "cannot connect to the agent: %s",
-					 strerror(-fd));
-		} else {
-			fd = connect_any(realm, errbuf, errlen);
-		}
-		if (fd != -ECONNREFUSED || realm->system)
+		if (fd < 0 && fd != -EINVAL)
+			snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
+		if (fd != -ECONNREFUSED || l->realm.system)
 			return fd;
 		r = agent_spawn(errbuf, errlen);
 		if (r)
@@ -114,4 +128,75 @@ int link_connect(struct agent_realm *realm, bool again, uint64_t deadline_ms, ch
 			return -ETIMEDOUT;
 		}
 	}
+}
+
+/* A number that nobody can guess, written where only the place's owner can write. */
+static int show_token(const struct link *l, uint64_t *nonce)
+{
+	if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
+		return -errno;
+	*nonce |= 1; /* not 0 */
+	/* A token whose other end is closed is none of this agent's, which it will notice. */
+	if (send(l->token, nonce, sizeof(*nonce), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		log_debug("the token is of an earlier agent: %s", strerror(errno));
+	return 0;
+}
+
+static int take_welcome(struct link *l, struct agent_msg *m, char *errbuf, size_t errlen)
+{
+	unsigned frames = l->kind == AGENT_GSI;
+	bool token = m->nfds > frames;
+
+	if (m->u.welcome.kind != l->kind || (l->place ? m->u.welcome.place != l->place : !token)) {
+		agent_msg_close_fds(m);
+		snprintf(errbuf, errlen, "the agent's answer makes no sense (place %u)",
+			 m->u.welcome.place);
+		return -EPROTO;
+	}
+	l->frames = frames ? m->fds[0] : -1;
+	if (token) {
+		link_close_fd(&l->token);
+		l->token = m->fds[frames];
+	}
+	if (!l->place)
+		l->first_index = m->u.welcome.first_index;
+	l->place = m->u.welcome.place;
+	return 0;
+}
+
+static int introduce(struct link *l, char *errbuf, size_t errlen)
+{
+	struct agent_msg m = {.type = AGENT_HELLO, .u.hello = {.kind = l->kind}}, answer;
+	int r = 0;
+
+	if (l->place) {
+		m.type = AGENT_REJOIN;
+		m.u.rejoin.kind = l->kind;
+		m.u.rejoin.place = l->place;
+		r = show_token(l, &m.u.rejoin.nonce);
+	}
+	if (r)
+		snprintf(errbuf, errlen, "no random numbers: %s", strerror(-r));
+	else
+		r = link_ask(l, &m, AGENT_WELCOME, &answer, errbuf, errlen);
+	return r ? r : take_welcome(l, &answer, errbuf, errlen);
+}
+
+int link_join(struct link *l, char *errbuf, size_t errlen)
+{
+	uint64_t deadline = link_now_ms() + LINK_TIMEOUT_MS;
+	int r;
+
+	link_disconnect(l);
+	do {
+		r = connect_or_spawn(l, deadline, errbuf, errlen);
+		if (r < 0)
+			return r;
+		l->fd = r;
+		r = introduce(l, errbuf, errlen);
+		if (r)
+			link_disconnect(l);
+		/* An agent that left between connect and answer: the next one. */
+	} while (r == -ECONNRESET && link_now_ms() < deadline);
+	return r;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client's connection to the agent: finding it, spawning it when there is none, and asking it
- * something. Used by both kinds of clients, lanes (client.c) and connection management
- * (client-gsi.c).
+ * A client's connection to the agent, for both kinds of clients, lanes (client.c) and GSI clients
+ * (client-gsi.c): finding the agent, spawning it when there is none, being given a place, showing
+ * the place to the agent's next worker, and asking it something.
  */
 #ifndef AGENT_LINK_H
 #define AGENT_LINK_H
@@ -14,6 +14,16 @@
 #include "agent/protocol.h"
 
 enum { LINK_TIMEOUT_MS = 10000 }; /* of each blocking call */
+
+struct link {
+	struct agent_realm realm; /* of the agent that gave the place */
+	enum agent_kind kind;
+	uint16_t place; /* slot or number; 0: none yet */
+	uint16_t first_index;
+	int fd;	    /* connection; -1: none now */
+	int token;  /* holds the place */
+	int frames; /* a GSI client's second socket; -1 together with fd */
+};
 
 /** Monotonic time. */
 uint64_t link_now_ms(void);
@@ -27,24 +37,30 @@ void link_close_fd(int *fd);
  */
 int link_agent_is_off(char *errbuf, size_t errlen);
 
-/**
- * Connect to the system-wide agent, else to the user's, and spawn one as often as there is none:
- * one may leave, idle, at any moment. *realm: whose it is. again: *realm is given, and only that
- * one will do, since no other could do anything with what we have of the last one.
- *
- * @return a descriptor or -errno with errbuf, as agent_client_new() has it.
- */
-int link_connect(struct agent_realm *realm, bool again, uint64_t deadline_ms, char *errbuf,
-		 size_t errlen);
+void link_init(struct link *l, enum agent_kind kind);
 
 /**
- * Send a request and receive its answer. An ERROR becomes its errno and text. When the connection
- * fails it is closed (*fd -1): a late answer must not be taken for the next request's.
- *
- * @return 0 and *answer, whose descriptors are the caller's; -ECONNRESET: the agent has died; or
- *	   another -errno with errbuf.
+ * Connect and be given a place, or, when there is one, show it. The system-wide agent comes before
+ * the user's; one is spawned as often as there is none: it may leave, idle, at any moment.
+ * @return 0 or -errno with errbuf, as agent_client_new() has it.
  */
-int link_ask(int *fd, const struct agent_msg *request, struct agent_msg *answer, char *errbuf,
-	     size_t errlen);
+int link_join(struct link *l, char *errbuf, size_t errlen);
+
+/** Close the connection; the place stays. */
+void link_disconnect(struct link *l);
+
+/** Close everything: the place is free. Async-signal-safe. */
+void link_close(struct link *l);
+
+/**
+ * Send a request and receive its answer, which is to be of the given type. An ERROR becomes its
+ * errno and text. When the connection fails it is closed: a late answer must not be taken for the
+ * next request's.
+ *
+ * @return 0 and *answer, whose descriptors are the caller's; -ECONNRESET: the agent has died;
+ *	   -EPROTO: another answer; or another -errno; with errbuf.
+ */
+int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
+	     struct agent_msg *answer, char *errbuf, size_t errlen);
 
 #endif

@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "agent/holder.h"
 #include "agent/server.h"
 #include "agent/launch.h"
 #include "agent/status.h"
@@ -125,7 +126,7 @@ static int parse(int argc, char **argv, struct options *o)
 	return 0;
 }
 
-/* Each socket of each group is a descriptor here and one in the stash. */
+/* Each socket of each group is a descriptor. */
 static void raise_limits(void)
 {
 	struct rlimit rl;
@@ -190,10 +191,11 @@ static int serve(const struct options *o)
 {
 	struct server_config config = {.idle_timeout_s = o->idle_timeout_s};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
-	int r = agent_realm_init(&config.realm, o->system);
+	struct store *st = malloc(sizeof(*st));
+	int r = st ? agent_realm_init(&config.realm, o->system) : -ENOMEM, fd = -1;
 
 	if (!r)
-		r = config.listen_fd = agent_listen(&config.realm);
+		r = fd = agent_listen(&config.realm);
 	if (r == -EADDRINUSE && o->spawned) {
 		/* Another one was quicker: all is well. */
 		report(o, 0);
@@ -213,11 +215,12 @@ static int serve(const struct options *o)
 		return 1;
 	raise_limits();
 	sigaction(SIGPIPE, &ignore, NULL);
-	sigaction(SIGCHLD, &ignore, NULL); /* keepers are not waited for */
-	r = server_run(&config);
-	if (r)
-		log_error("the agent cannot run: %s", strerror(-r));
-	return r ? 1 : 0;
+	sigaction(SIGCHLD, &ignore, NULL); /* nobody waits for them */
+	store_init(st, fd);
+	r = holder_run(st, server_work, &config);
+	store_fini(st);
+	free(st);
+	return r;
 }
 
 int main(int argc, char **argv)

@@ -3,50 +3,50 @@
 /*
  * What clients and the agent say to each other, and under which names they meet.
  *
- * Messages are packets of a SOCK_SEQPACKET Unix socket: a header (magic, version, type) and a body
- * whose length the type fixes; integers in network order; file descriptors beside them (SCM_RIGHTS),
- * whose number the type fixes too. A client asks, the agent answers each request with one message.
- * The header and AGENT_ERROR are the same in every version, so that two versions can tell each other
- * apart.
+ * Messages are packets of a SOCK_SEQPACKET Unix socket: struct agent_msg_header and a struct that
+ * the type names (struct agent_body), both in the host's byte order, since both sides are on the
+ * same host; file descriptors beside them (SCM_RIGHTS), whose number the type fixes too. A client
+ * sends a request, the agent answers each with one message. The header and AGENT_ERROR are the same
+ * in every version.
  *
  *	client                          agent
- *	HELLO                      ->
- *	                           <-   WELCOME slot, first index; fds: token [, stash read, write]
- *	REJOIN slot; fds: the same ->
- *	                           <-   WELCOME slot, first index; no fds
+ *	HELLO kind                 ->
+ *	                           <-   WELCOME place, first index; fds: [frames,] token
+ *	REJOIN place, nonce        ->
+ *	                           <-   WELCOME place, first index; fds: [frames] [, token]
+ *	STATUS from where          ->
+ *	                           <-   STATUS_PAGE
+ *	GSI_STATUS from where      ->
+ *	                           <-   GSI_STATUS_PAGE
+ *	anything                   ->
+ *	                           <-   ERROR errno, text
+ *
+ * There are two kinds of clients. A lane has a slot, and asks for sockets:
+ *
  *	SOCKET address             ->
  *	                           <-   SOCKET_IS; fd: the slot's socket of that address
  *	PEER address, slot         ->
  *	                           <-   SOCKET_IS; fd: that slot's socket of that address
- *	STATUS from where          ->
- *	                           <-   STATUS_PAGE
- *	anything                   ->
- *	                           <-   ERROR errno, text
  *
- * A client of connection management (QP 1; client-gsi.h) has a connection of its own:
+ * A client of the general services interface (QP 1; client-gsi.h) has a number:
  *
- *	GSI_HELLO 0                 ->
- *	                           <-   GSI_WELCOME number; fds: frames, token
- *	GSI_HELLO number; fd: token ->
- *	                           <-   GSI_WELCOME number; fd: frames
- *	GSI_OPEN address            ->
+ *	GSI_OPEN address           ->
  *	                           <-   GSI_DONE 0
- *	GSI_BIND key, what          ->
+ *	GSI_BIND key, what         ->
  *	                           <-   GSI_DONE service ID
- *	GSI_LISTEN key              ->
+ *	GSI_LISTEN key             ->
  *	                           <-   GSI_DONE 0
- *	GSI_UNBIND key              ->
+ *	GSI_UNBIND key             ->
  *	                           <-   GSI_DONE 0
  *
- * "frames" is a second Unix socket of packets, for what nobody answers: datagrams in both
- * directions, and exit MADs (protocol-gsi.h). So a datagram never stands between a request and its
- * answer, and one descriptor tells the client both of datagrams and of the agent's death. Whoever
- * asks for GSI_STATUS from where gets a GSI_STATUS_PAGE.
+ * "frames" is its second Unix socket of packets, for what nobody answers: datagrams in both
+ * directions, and exit MADs (gsi-frame.h). So a datagram never stands between a request and its
+ * answer, and one descriptor shows the client both datagrams and the agent's death.
  *
- * A token is a Unix socket bound to the slot's name and held by the client alone: as long as it is
- * open the kernel lets nobody else bind that name. So the kernel knows which slots are in use,
- * whatever happens to the agent, and a token handed over proves that the slot is its owner's. The
- * numbers of connection management have such tokens, too.
+ * The token is what holds the place, slot or number (seats.h). REJOIN shows that the place is the
+ * client's: it writes the nonce to the token first. An agent that has never heard of the place, or
+ * whose place is free, takes REJOIN for a HELLO that asks for this place; then a token is with
+ * the answer.
  *
  * The data sockets that SOCKET_IS carries deliver these control messages:
  *	SOL_UDP, UDP_GRO (int)              segment size, when datagrams were merged
@@ -69,22 +69,28 @@
 #include <rocemu/wire.h>
 
 enum {
-	AGENT_VERSION = 1,
-	AGENT_PORT = 4791,	 /* RoCEv2 */
-	AGENT_SLOTS = 1024,	 /* of a QPN's upper 10 bits; 0 is the agent's own */
-	AGENT_INDEXES = 1 << 14, /* of a QPN's lower 14 bits */
-	AGENT_MSG_MAX = 2048,	 /* bytes */
-	AGENT_MSG_FDS = 3,
+	AGENT_VERSION = 2,
+	AGENT_PORT = 4791,	   /* RoCEv2 */
+	AGENT_SEATS = 1024,	   /* places of a kind */
+	AGENT_SLOTS = AGENT_SEATS, /* of a QPN's upper 10 bits; 0 is the agent's own */
+	AGENT_INDEXES = 1 << 14,   /* of a QPN's lower 14 bits */
+	AGENT_MSG_FDS = 2,
 	AGENT_TEXT_MAX = 400, /* of an error's text */
 	AGENT_PAGE_CLIENTS = 64,
 	AGENT_PAGE_ADDRS = 16,
 	/* Connection management. */
-	AGENT_GSI_CLIENTS = 1024, /* of a communication ID's upper 10 bits; 0 is nobody's */
-	AGENT_GSI_ID_BITS = 22,	 /* the lower bits of a communication ID */
+	AGENT_GSI_CLIENTS = AGENT_SEATS, /* of a communication ID's upper 10 bits; 0 is nobody's */
+	AGENT_GSI_ID_BITS = 22,		 /* the lower bits of a communication ID */
 	AGENT_GSI_PAGE_CLIENTS = 16,
 	AGENT_GSI_PAGE_LISTENERS = 24,
 	AGENT_GSI_BINDS_MAX = 32768, /* of one client */
 	AGENT_GSI_EXITS_MAX = 16384, /* of one client */
+};
+
+enum agent_kind {
+	AGENT_LANE,
+	AGENT_GSI,
+	AGENT_KIND_COUNT,
 };
 
 enum agent_msg_type {
@@ -97,8 +103,6 @@ enum agent_msg_type {
 	AGENT_STATUS,
 	AGENT_STATUS_PAGE,
 	AGENT_PEER,
-	AGENT_GSI_HELLO,
-	AGENT_GSI_WELCOME,
 	AGENT_GSI_OPEN,
 	AGENT_GSI_BIND,
 	AGENT_GSI_LISTEN,
@@ -108,33 +112,35 @@ enum agent_msg_type {
 	AGENT_GSI_STATUS_PAGE,
 };
 
+/* Structs of messages have no padding: what is not set would be somebody's memory. */
+
 struct agent_client_info {
 	uint32_t pid, uid;
-	uint16_t slot;
+	uint32_t slot;
 };
 
 struct agent_addr_info {
 	struct rocemu_gid addr;
 	uint32_t scope_id;
-	uint16_t sockets; /* in the reuseport group */
+	uint32_t sockets; /* in the reuseport group */
 	uint64_t dropped; /* datagrams to slot 0 or to a slot without socket */
 };
 
 /** Part of the agent's state; as many pages as it takes are asked for. */
 struct agent_page {
-	uint32_t pid, uid; /* the agent's */
 	uint64_t uptime_ms;
-	bool system;
-	bool recovering; /* waits for a client of an earlier agent to hand the stash over */
-	uint16_t clients_total, addrs_total;
-	uint16_t nclients, naddrs; /* in this page */
+	uint32_t pid, uid; /* the agent's */
+	uint32_t system;   /* 1: serves all users */
+	uint32_t holder;   /* PID of the process that keeps what outlives this one; 0: none */
+	uint32_t clients_total, addrs_total;
+	uint32_t nclients, naddrs; /* in this page */
 	struct agent_client_info clients[AGENT_PAGE_CLIENTS];
 	struct agent_addr_info addrs[AGENT_PAGE_ADDRS];
 };
 
 enum agent_gsi_bind_flags {
 	AGENT_GSI_REUSEADDR = 1, /* may share with others that have it */
-	AGENT_GSI_AFONLY = 2,	/* an IPv6 wildcard does not take IPv4 in */
+	AGENT_GSI_AFONLY = 2,	 /* an IPv6 wildcard does not take IPv4 in */
 };
 
 /** The use of a port or service ID. */
@@ -183,60 +189,78 @@ struct agent_gsi_client_info {
 };
 
 struct agent_gsi_listener_info {
-	uint16_t number; /* whose */
 	struct agent_gsi_bind bind;
+	uint32_t number; /* whose */
+	uint32_t zero;
 };
 
 /** Part of what the agent knows of connection management. */
 struct agent_gsi_page {
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 	uint32_t lingering; /* exit MADs of dead clients that are still repeated */
-	uint16_t clients_total;
+	uint32_t clients_total;
 	uint32_t listeners_total;
 	uint16_t nclients, nlisteners; /* in this page */
 	struct agent_gsi_client_info clients[AGENT_GSI_PAGE_CLIENTS];
 	struct agent_gsi_listener_info listeners[AGENT_GSI_PAGE_LISTENERS];
 };
 
+union agent_body {
+	struct {
+		uint32_t kind; /* enum agent_kind */
+	} hello;	       /* HELLO */
+	struct {
+		uint32_t kind;
+		uint32_t place;
+		uint64_t nonce;
+	} rejoin; /* REJOIN */
+	struct {
+		uint32_t kind;
+		uint16_t place;
+		uint16_t first_index; /* of a lane's QPNs */
+	} welcome;		      /* WELCOME */
+	struct {
+		struct rocemu_gid addr;
+		uint32_t scope_id;
+		uint32_t slot; /* PEER */
+	} socket;	       /* SOCKET, PEER, GSI_OPEN */
+	struct {
+		uint32_t err; /* positive errno */
+		char text[AGENT_TEXT_MAX];
+	} error; /* ERROR */
+	struct {
+		uint32_t client, addr; /* how many of each to leave out */
+	} from;			       /* STATUS */
+	struct agent_page page;	       /* STATUS_PAGE */
+	struct {
+		struct agent_gsi_bind bind; /* BIND */
+		uint32_t key;		    /* the client's name for it */
+		uint32_t zero;
+	} gsi_bind; /* GSI_BIND, GSI_LISTEN, GSI_UNBIND */
+	struct {
+		uint64_t value;
+	} gsi_done; /* GSI_DONE */
+	struct {
+		uint32_t client, listener;
+	} gsi_from;			/* GSI_STATUS */
+	struct agent_gsi_page gsi_page; /* GSI_STATUS_PAGE */
+};
+
+struct agent_msg_header {
+	uint32_t magic;
+	uint16_t version;
+	uint16_t type; /* enum agent_msg_type */
+};
+
 struct agent_msg {
 	enum agent_msg_type type;
 	unsigned nfds;
 	int fds[AGENT_MSG_FDS]; /* received ones are owned by the message: agent_msg_close_fds() */
-	union {
-		struct {
-			uint16_t slot; /* REJOIN: 0 when only the stash is handed over */
-			uint16_t first_index;
-		} slot; /* REJOIN, WELCOME */
-		struct {
-			struct rocemu_gid addr;
-			uint32_t scope_id;
-			uint16_t slot; /* PEER */
-		} socket;	       /* SOCKET, PEER, GSI_OPEN */
-		struct {
-			int err; /* positive errno */
-			char text[AGENT_TEXT_MAX];
-		} error; /* ERROR */
-		struct {
-			uint16_t client, addr; /* how many of each to leave out */
-		} from;			       /* STATUS */
-		struct agent_page page;	       /* STATUS_PAGE */
-		struct {
-			uint16_t number;
-		} gsi_number; /* GSI_HELLO, GSI_WELCOME */
-		struct {
-			uint32_t key; /* the client's name for it */
-			struct agent_gsi_bind bind;
-		} gsi_bind; /* GSI_BIND; GSI_LISTEN, GSI_UNBIND: key only */
-		struct {
-			uint64_t value;
-		} gsi_done; /* GSI_DONE */
-		struct {
-			uint16_t client;
-			uint32_t listener;
-		} gsi_from;		      /* GSI_STATUS */
-		struct agent_gsi_page gsi_page; /* GSI_STATUS_PAGE */
-	} u;
+	union agent_body u;
 };
+
+/** What the longest message takes. */
+enum { AGENT_MSG_MAX = sizeof(struct agent_msg_header) + sizeof(union agent_body) };
 
 /** Write a message's bytes. buf has AGENT_MSG_MAX of them. @return the length. */
 size_t agent_msg_encode(const struct agent_msg *m, uint8_t *buf);
@@ -274,12 +298,9 @@ struct agent_realm {
 int agent_realm_init(struct agent_realm *r, bool system);
 
 /**
- * The abstract name of a part of the realm: "" is where the agent listens, "stash" the stash's,
- * "slot-N" slot N's token's. @return the address's length.
+ * The abstract name on which the realm's agent listens: suffix is "" or, when somebody else has
+ * that one, '+' and random digits. @return the address's length.
  */
-socklen_t agent_realm_addr(const struct agent_realm *r, const char *part, struct sockaddr_un *sa);
-
-/** Is the local (or, with peer, the remote) name of a Unix socket that part's? */
-bool agent_realm_owns(const struct agent_realm *r, int sock, bool peer, const char *part);
+socklen_t agent_realm_addr(const struct agent_realm *r, const char *suffix, struct sockaddr_un *sa);
 
 #endif

@@ -45,7 +45,7 @@ static int tx_socket(const struct group *g, uint16_t port)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog deaf = {.len = 1, .filter = &drop};
-	int fd = data_socket_open_port(&g->addr, g->scope_id, port, false);
+	int fd = data_socket_open_port(&g->addr, g->scope_id, port);
 
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));

@@ -6,23 +6,24 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "agent/keeper.h"
+#include "agent/holder.h"
 #include "agent/socket.h"
 #include "base/log.h"
 #include "base/util.h"
 
 enum { CLIENTS_MAX = 2 * AGENT_SLOTS };
-#define RECOVERY_RETRY_S 0.02
+#define SWEEP_S 5.0
 
 static void update_idle(struct server *s)
 {
 	ev_timer_stop(s->loop, &s->idle_timer);
-	if (s->nconns == 0 && !gsi_is_busy(&s->gsi) && s->idle_timeout_s > 0) {
+	if (s->nclients == 0 && !gsi_is_busy(&s->gsi) && s->config->idle_timeout_s > 0) {
 		ev_now_update(s->loop);
-		ev_timer_set(&s->idle_timer, s->idle_timeout_s, 0.);
+		ev_timer_set(&s->idle_timer, s->config->idle_timeout_s, 0.);
 		ev_timer_start(s->loop, &s->idle_timer);
 	}
 }
@@ -38,7 +39,7 @@ void client_close(struct client *c)
 	close(c->fd);
 	list_remove(&c->node);
 	free(c);
-	s->nconns--;
+	s->nclients--;
 	update_idle(s);
 }
 
@@ -62,7 +63,7 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 static void client_add(struct server *s, int fd)
 {
-	struct client *c = s->nconns < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
+	struct client *c = s->nclients < CLIENTS_MAX ? calloc(1, sizeof(*c)) : NULL;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
@@ -76,9 +77,15 @@ static void client_add(struct server *s, int fd)
 	c->fd = fd;
 	c->pid = (uint32_t)cred.pid;
 	c->uid = cred.uid;
+	/* Others would fill the table. */
+	if (!client_is_welcome(c)) {
+		free(c);
+		close(fd);
+		return;
+	}
 	list_init(&c->node);
-	list_append(&s->conns, &c->node);
-	s->nconns++;
+	list_append(&s->clients, &c->node);
+	s->nclients++;
 	ev_io_init(&c->watcher, on_readable, fd, EV_READ);
 	c->watcher.data = c;
 	ev_io_start(s->loop, &c->watcher);
@@ -117,11 +124,25 @@ static void on_idle(struct ev_loop *loop, ev_timer *w, int revents)
 	ev_break(loop, EVBREAK_ALL);
 }
 
-static void on_signal(struct ev_loop *loop, ev_signal *w, int revents)
+static void on_signal(struct ev_loop *loop, ev_io *w, int revents)
 {
+	struct signalfd_siginfo info;
+
 	(void)revents;
-	log_info("signal %d: the agent leaves", w->signum);
+	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
+		return;
+	log_info("signal %u: the agent leaves", info.ssi_signo);
 	ev_break(loop, EVBREAK_ALL);
+}
+
+static void on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct server *s = w->data;
+
+	(void)revents;
+	give_sweep(s);
+	if (s->store->groups.count == 0)
+		ev_timer_stop(loop, w);
 }
 
 static void on_calm(void *user)
@@ -133,169 +154,156 @@ void server_watch_group(struct server *s, struct group *g)
 {
 	if (!g->user && g->count)
 		g->user = qp1_new(&s->gsi, g, s->loop);
+	if (!ev_is_active(&s->sweep_timer))
+		ev_timer_again(s->loop, &s->sweep_timer);
 }
 
-static void start_keeper(struct server *s);
+/* ---- the holder ---- */
 
-/* The keeper has ended, which it does not do by itself while the agent lives: another one. */
-static void on_keeper(struct ev_loop *loop, ev_io *w, int revents)
+static void watch_holder(struct server *s);
+
+static void renew_holder(struct server *s)
 {
-	struct server *s = w->data;
-
-	(void)revents;
-	ev_io_stop(loop, w);
-	close(s->keeper);
-	start_keeper(s);
-}
-
-static void start_keeper(struct server *s)
-{
-	s->keeper = keeper_start(&s->realm, &s->stash);
-	if (s->keeper < 0) {
-		log_warn("no keeper: if the agent dies, running connections may break");
-		s->keeper = -1;
+	ev_io_stop(s->loop, &s->holder_watcher);
+	if (s->holder >= 0)
+		close(s->holder);
+	s->holder = holder_fork(s->store, server_work, s->config, &s->holder_pid);
+	if (s->holder >= 0) {
+		log_info("the agent has another holder");
+		watch_holder(s);
 		return;
 	}
-	ev_io_init(&s->keeper_watcher, on_keeper, s->keeper, EV_READ);
-	s->keeper_watcher.data = s;
-	ev_io_start(s->loop, &s->keeper_watcher);
+	log_warn("no holder (%s): if the agent dies, running connections may break",
+		 strerror(-s->holder));
+	s->holder = -1;
+	s->holder_pid = 0;
 }
 
-/* A keeper that is needed no more leaves; one that is hands the stash to the next agent. */
-static void release_keeper(struct server *s, bool needed)
+/* It says nothing: it has died. */
+static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
 {
-	if (s->keeper < 0)
-		return;
-	ev_io_stop(s->loop, &s->keeper_watcher);
-	if (needed)
-		close(s->keeper);
-	else
-		keeper_dismiss(s->keeper);
-	s->keeper = -1;
-}
-
-static struct client *next_waiting(struct server *s)
-{
-	list_for_each (it, &s->conns)
-		if (list_entry(it, struct client, node)->waits)
-			return list_entry(it, struct client, node);
-	return NULL;
-}
-
-static void resume_all(struct server *s)
-{
-	struct client *c;
-
-	ev_timer_stop(s->loop, &s->recovery_timer);
-	/* From the start each time: answering one may close others. */
-	while ((c = next_waiting(s)))
-		if (client_resume(c))
-			client_close(c);
-}
-
-void server_recovered(struct server *s)
-{
-	if (s->realm.system)
-		start_keeper(s);
-	list_for_each (it, &s->groups.all)
-		server_watch_group(s, list_entry(it, struct group, node));
-	resume_all(s);
-}
-
-bool server_try_anew(struct server *s)
-{
-	if (stash_init(&s->stash, &s->realm))
-		return false;
-	server_recovered(s);
-	return true;
-}
-
-/* Somebody waits for the stash: whoever held it may have left, which frees its name. */
-static void on_recovery(struct ev_loop *loop, ev_timer *w, int revents)
-{
-	struct server *s = w->data;
-
+	(void)loop;
 	(void)revents;
-	if (!server_try_anew(s) && ev_now(loop) >= s->recovery_ends)
-		resume_all(s);
+	renew_holder(w->data);
 }
 
-static int start(struct server *s, const struct server_config *config)
+static void watch_holder(struct server *s)
 {
-	int r;
+	ev_io_init(&s->holder_watcher, on_holder, s->holder, EV_READ);
+	s->holder_watcher.data = s;
+	ev_io_start(s->loop, &s->holder_watcher);
+}
 
-	*s = (struct server){
-		.realm = config->realm, .idle_timeout_s = config->idle_timeout_s, .keeper = -1};
-	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
-	if (!s->loop)
-		return -ENOMEM;
-	s->started = ev_now(s->loop);
-	list_init(&s->conns);
-	groups_init(&s->groups);
-	slots_init(&s->slots, &s->realm);
-	gsi_init(&s->gsi, s->loop, &s->realm, &s->groups);
-	s->gsi.on_calm = on_calm;
-	s->gsi.user = s;
-	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	r = stash_init(&s->stash, &s->realm);
-	if (r && r != -EADDRINUSE)
-		return r;
-	if (r)
-		log_info("processes of an earlier agent are there: waiting for its sockets");
+int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n)
+{
+	int r = store_apply(s->store, c, fds, n);
 
-	ev_io_init(&s->accept_watcher, on_accept, config->listen_fd, EV_READ);
-	s->accept_watcher.data = s;
-	ev_io_start(s->loop, &s->accept_watcher);
-	ev_init(&s->idle_timer, on_idle);
-	ev_timer_init(&s->recovery_timer, on_recovery, RECOVERY_RETRY_S, RECOVERY_RETRY_S);
-	s->recovery_timer.data = s;
-	ev_signal_init(&s->term, on_signal, SIGTERM);
-	ev_signal_start(s->loop, &s->term);
-	ev_signal_init(&s->intr, on_signal, SIGINT);
-	ev_signal_start(s->loop, &s->intr);
-	update_idle(s);
-	if (s->realm.system && !server_recovering(s))
-		start_keeper(s);
+	/* Another holder has the change with the rest. */
+	if (!r && (s->holder < 0 || holder_tell(s->holder, c, fds, n)))
+		renew_holder(s);
+	return r;
+}
+
+/* ---- start and end ---- */
+
+static int watch_signals(struct server *s)
+{
+	sigset_t set;
+
+	holder_mask_signals(SIG_BLOCK);
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	s->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (s->signal_fd < 0)
+		return -errno;
+	ev_io_init(&s->signal_watcher, on_signal, s->signal_fd, EV_READ);
+	ev_io_start(s->loop, &s->signal_watcher);
 	return 0;
 }
 
-static void stop(struct server *s)
+static int start(struct server *s, struct server_config *config, struct store *st, int holder)
 {
-	release_keeper(s, s->nconns > 0);
-	s->gsi.leaving = true;
-	list_for_each_safe (it, next, &s->conns)
-		client_close(list_entry(it, struct client, node));
-	list_for_each (it, &s->groups.all) {
+	struct seats_used used;
+
+	*s = (struct server){.realm = config->realm,
+			     .config = config,
+			     .store = st,
+			     .holder = holder,
+			     .holder_pid = getppid(),
+			     .spare_fd = -1,
+			     .signal_fd = -1};
+	list_init(&s->clients);
+	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
+	if (!s->loop)
+		return -ENOMEM;
+	gsi_init(&s->gsi, s->loop, &st->groups);
+	s->gsi.on_calm = on_calm;
+	s->gsi.user = s;
+	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	ev_io_init(&s->accept_watcher, on_accept, st->listener, EV_READ);
+	s->accept_watcher.data = s;
+	ev_io_start(s->loop, &s->accept_watcher);
+	ev_init(&s->idle_timer, on_idle);
+	ev_timer_init(&s->sweep_timer, on_sweep, SWEEP_S, SWEEP_S);
+	s->sweep_timer.data = s;
+	watch_holder(s);
+	/* What an earlier worker has left. */
+	list_for_each (it, &st->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
+
+		g->user = NULL;
+		(void)data_socket_steer(g->fds[0], g->count);
+		server_watch_group(s, g);
+	}
+	seats_look(&st->seats[AGENT_GSI], &used);
+	if (memchr(used.is, true, sizeof(used.is)))
+		gsi_follows(&s->gsi);
+	update_idle(s);
+	return watch_signals(s);
+}
+
+/* The sockets go before the name, so that who finds no agent can have the port. */
+static void stop(struct server *s, int exit_code)
+{
+	struct store_change leave = {.type = STORE_LEAVE, .value = (uint32_t)exit_code};
+
+	s->gsi.leaving = true;
+	list_for_each_safe (it, next, &s->clients)
+		client_close(list_entry(it, struct client, node));
+	list_for_each_safe (it, next, &s->store->groups.all) {
+		struct group *g = list_entry(it, struct group, node);
+		struct store_change c = {
+			.type = STORE_DROP, .addr = g->addr, .scope_id = g->scope_id};
 
 		if (g->user)
 			qp1_free(g->user);
+		(void)holder_tell(s->holder, &c, NULL, 0);
+		(void)store_apply(s->store, &c, NULL, 0);
 	}
 	gsi_fini(&s->gsi);
-	groups_fini(&s->groups);
-	stash_fini(&s->stash);
+	(void)holder_tell(s->holder, &leave, NULL, 0);
+	if (s->holder >= 0)
+		close(s->holder);
+	store_fini(s->store);
+	if (s->signal_fd >= 0)
+		close(s->signal_fd);
 	if (s->spare_fd >= 0)
 		close(s->spare_fd);
 	ev_loop_destroy(s->loop);
 }
 
-int server_run(const struct server_config *config)
+int server_work(void *user, struct store *st, int holder)
 {
 	struct server *s = malloc(sizeof(*s));
-	int r;
+	int r = s ? start(s, user, st, holder) : -ENOMEM;
 
-	if (!s) {
-		close(config->listen_fd);
-		return -ENOMEM;
-	}
-	r = start(s, config);
 	if (!r)
 		ev_run(s->loop, 0);
-	/* First the name, so that who comes now spawns the next agent; who waits to be accepted
-	 * sees the end. */
-	close(config->listen_fd);
-	if (s->loop)
-		stop(s);
+	else
+		log_error("the agent cannot run: %s", strerror(-r));
+	if (s && s->loop)
+		stop(s, r ? 1 : 0);
 	free(s);
-	return r;
+	return r ? 1 : 0;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The agent's state and loop: accepts clients, hands out slots and sockets, leaves when nobody is
- * there. One thread, a libev loop, no blocking call. Requests are in request.c and gsi-request.c,
- * connection management is in gsi.c.
+ * The agent's worker: its state and loop. It accepts clients, answers them, leaves when nobody is
+ * there. One thread, a libev loop, no blocking call but those to the holder. What must outlive it
+ * is in the store. Requests are in request.c and gsi-request.c, what they are given is in give.c,
+ * the general services interface in gsi.c.
  */
 #ifndef AGENT_SERVER_H
 #define AGENT_SERVER_H
@@ -11,41 +12,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "agent/give.h"
 #include "agent/gsi.h"
-#include "agent/group.h"
 #include "agent/protocol.h"
-#include "agent/slots.h"
-#include "agent/stash.h"
+#include "agent/store.h"
 #include "base/list.h"
-
-/* How long clients wait for somebody to hand over the stash of an agent that died. */
-#define SERVER_RECOVERY_S 2.0
 
 struct server_config {
 	struct agent_realm realm;
-	int listen_fd;	       /* owned by the server from then on; listening, non-blocking */
 	double idle_timeout_s; /* leave when there was no client for so long; 0: never */
 };
 
 struct server {
 	struct ev_loop *loop;
 	struct agent_realm realm;
-	double idle_timeout_s;
-	double started;
-	struct stash stash; /* both -1: not yet, an earlier agent's lives (recovering) */
-	struct slots slots;
-	struct groups groups; /* group.user: struct qp1 */
+	struct server_config *config;
+	struct store *store; /* borrowed; group.user: struct qp1 */
 	struct gsi gsi;
-	struct list conns; /* of conn */
-	unsigned nconns;
+	struct list clients; /* of struct client */
+	unsigned nclients;
 	int spare_fd; /* given up for a moment to turn a client away when out of descriptors */
-	double recovery_ends; /* loop time; while somebody waits */
-	ev_io accept_watcher;
+	int signal_fd;
+	int holder; /* the way to it; -1: none */
+	pid_t holder_pid;
+	int exit_code;
+	ev_io accept_watcher, signal_watcher, holder_watcher;
 	ev_timer idle_timer;
-	ev_timer recovery_timer; /* runs while somebody waits */
-	ev_signal term, intr;
-	int keeper; /* lifeline of a system-wide agent's keeper; -1: none */
-	ev_io keeper_watcher;
+	ev_timer sweep_timer; /* looks for groups that nobody uses; while there are groups */
 };
 
 /** A client's connection. */
@@ -53,32 +46,24 @@ struct client {
 	struct list node;
 	struct server *server;
 	int fd;
-	uint32_t pid, uid;	  /* as the kernel says, at connect */
-	uint16_t slot;		  /* 0: none (yet) */
-	struct gsi_client *gsi;	  /* owned; NULL: no client of connection management */
-	bool waits;		  /* pending is to be answered when the stash has come */
-	struct agent_msg pending; /* HELLO, SOCKET or GSI_OPEN */
+	uint32_t pid, uid;	/* as the kernel says, at connect */
+	uint16_t slot;		/* 0: none (yet) */
+	struct gsi_client *gsi; /* owned; NULL: no GSI client */
 	ev_io watcher;
 };
 
-/** Serve until idle or told to leave. @return 0 or -errno. */
-int server_run(const struct server_config *config);
+/** A holder_work_fn: serve until idle or told to leave. user: struct server_config. @return the
+ * exit code. */
+int server_work(void *user, struct store *st, int holder);
 
-/** Close a connection; its slot is free when the client's token is closed too. */
+/** Change the store, here and in the holder. @return as store_apply(). */
+int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n);
+
+/** Close a connection; its place is free when the client's token is closed too. */
 void client_close(struct client *c);
 
-/** Is an earlier agent's stash still to come? */
-static inline bool server_recovering(const struct server *s)
-{
-	return s->stash.r < 0;
-}
-
-/** Answer everybody who waited. */
-void server_recovered(struct server *s);
-
-/** While recovering: begin with an empty stash if nobody has the earlier one any more. @return
- * done. */
-bool server_try_anew(struct server *s);
+/** request.c: may the client use this agent at all? If not, it is told why. */
+bool client_is_welcome(struct client *c);
 
 /** request.c: one message from a client. @return 0, or -errno: the connection is to be closed. */
 int client_request(struct client *c, struct agent_msg *m);
@@ -86,9 +71,6 @@ int client_request(struct client *c, struct agent_msg *m);
 /** request.c: a message that could not be read, agent_msg_recv() having returned err. Says why if
  * it can. */
 void client_refuse(struct client *c, int err);
-
-/** request.c: answer what waited; the stash is there, or it has not come in time. */
-int client_resume(struct client *c);
 
 /** request.c: send a message to a client. @return 0, or -errno: the connection is to be closed. */
 int client_reply(struct client *c, const struct agent_msg *m);

@@ -120,24 +120,97 @@ static void set_optional(int fd, bool ipv4)
 		(void)set_int(fd, SOL_SOCKET, SO_SNDBUF, BUFFER_BYTES);
 }
 
-int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port,
-			  bool shared)
+int data_socket_open_unbound(const struct rocemu_gid *addr, bool shared)
 {
 	bool ipv4 = is_ipv4(addr);
-	union data_addr a;
-	socklen_t len = data_addr_from_gid(addr, scope_id, port, &a);
-	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
+	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
 
 	if (fd < 0)
 		return -errno;
 	r = set_required(fd, ipv4);
 	if (!r && shared)
-		r = set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+		r = data_socket_share(fd);
 	set_optional(fd, ipv4);
-	if (!r && bind(fd, &a.sa, len))
-		r = -errno;
 	if (!r)
 		return fd;
+	close(fd);
+	return r;
+}
+
+static int bind_port(int fd, const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port)
+{
+	union data_addr a;
+	socklen_t len = data_addr_from_gid(addr, scope_id, port, &a);
+
+	return bind(fd, &a.sa, len) ? -errno : 0;
+}
+
+int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	return bind_port(fd, addr, scope_id, AGENT_PORT);
+}
+
+int data_socket_share(int fd)
+{
+	return set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+}
+
+int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port)
+{
+	int fd = data_socket_open_unbound(addr, false);
+	int r = fd < 0 ? fd : bind_port(fd, addr, scope_id, port);
+
+	if (!r)
+		return fd;
+	if (fd >= 0)
+		close(fd);
+	return r;
+}
+
+int data_socket_guard(int fd, unsigned slot)
+{
+	/* A filter sees the packet from the UDP header on. */
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 8 + 4),
+		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
+		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, 14),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, slot, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, UINT32_MAX),
+		BPF_STMT(BPF_RET | BPF_K, 0),
+	};
+	struct sock_fprog prog = {.len = ARRAY_LEN(code), .filter = code};
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &prog, sizeof(prog)))
+		return -errno;
+	return set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
+}
+
+int data_socket_deafen(int fd)
+{
+	/*
+	 * Bound to an interface that is none. It takes the socket out of its group, and only
+	 * CAP_NET_RAW may undo it. Copies cannot be closed.
+	 */
+	return set_int(fd, SOL_SOCKET, SO_BINDTOIFINDEX, INT32_MAX);
+}
+
+int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	static const uint8_t zero[16];
+	bool ipv4 = is_ipv4(addr);
+	const uint8_t *raw = ipv4 ? addr->raw + 12 : addr->raw;
+	union data_addr a;
+	socklen_t len = to_sockaddr(addr, scope_id, &a);
+	int fd, r;
+
+	if (!memcmp(raw, zero, ipv4 ? 4 : 16) || (ipv4 ? raw[0] >= 224 : raw[0] == 0xff))
+		return -EADDRNOTAVAIL;
+	/* A broadcast address of a network is one by its route; without SO_BROADCAST nobody may
+	 * connect to it. */
+	fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
+	if (fd < 0)
+		return -errno;
+	r = connect(fd, &a.sa, len) && errno == EACCES ? -EADDRNOTAVAIL : 0;
 	close(fd);
 	return r;
 }
@@ -186,19 +259,9 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
 	return r;
 }
 
-int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared)
+int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id)
 {
-	return data_socket_open_port(addr, scope_id, AGENT_PORT, shared);
-}
-
-int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id)
-{
-	int fd = data_socket_open(addr, scope_id, false);
-
-	if (fd < 0)
-		return fd;
-	close(fd);
-	return 0;
+	return data_socket_open_port(addr, scope_id, AGENT_PORT);
 }
 
 int data_socket_steer(int fd, unsigned places)
@@ -228,25 +291,6 @@ unsigned data_socket_drain(int fd)
 	while (n < 8192 && recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
 		n++;
 	return n;
-}
-
-bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
-{
-	union data_addr want, is = {0};
-	socklen_t want_len = to_sockaddr(addr, scope_id, &want), len = sizeof(is), n = sizeof(int);
-	int type = 0;
-
-	if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &n) || type != SOCK_DGRAM)
-		return false;
-	if (getsockname(fd, &is.sa, &len) || len != want_len ||
-	    is.sa.sa_family != want.sa.sa_family)
-		return false;
-	if (is.sa.sa_family == AF_INET)
-		return is.v4.sin_port == want.v4.sin_port &&
-		       is.v4.sin_addr.s_addr == want.v4.sin_addr.s_addr;
-	return is.v6.sin6_port == want.v6.sin6_port &&
-	       memcmp(&is.v6.sin6_addr, &want.v6.sin6_addr, 16) == 0 &&
-	       is.v6.sin6_scope_id == want.v6.sin6_scope_id;
 }
 
 enum owner { OWNER_UNKNOWN, OWNER_USER, OWNER_KERNEL };

@@ -29,15 +29,32 @@ socklen_t data_addr_from_gid(const struct rocemu_gid *g, uint32_t scope_id, uint
 			     union data_addr *a);
 
 /** As data_socket_open(), on another port. */
-int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port,
-			  bool shared);
+int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port);
+
+/** Open, set up and bind a socket on port 4791, alone. @return a descriptor, or -errno, as bind()
+ * has it. */
+int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id);
+
+/** Open and set up a socket for an address, not bound yet. shared: to be a member of the address's
+ * reuseport group, which it joins at the last place. */
+int data_socket_open_unbound(const struct rocemu_gid *addr, bool shared);
+/** Bind it to port 4791. @return 0 or -errno. */
+int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id);
+/** A bound socket that was not shared is the first member of a group from now on. */
+int data_socket_share(int fd);
 
 /**
- * Open, set up and bind a socket on port 4791. shared: as a member of the address's reuseport
- * group, which it joins at the last place; else alone.
- * @return a descriptor, or -errno, as bind() has it.
+ * The socket receives nothing but what is for that slot, for as long as it or a copy of it lives:
+ * the kernel lets nobody take the filter away.
  */
-int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shared);
+int data_socket_guard(int fd, unsigned slot);
+
+/** The socket leaves its group and receives nothing any more; nor do copies of it. */
+int data_socket_deafen(int fd);
+
+/** May an address be served at all? Not a wildcard, a multicast or a broadcast address.
+ * @return 0, -EADDRNOTAVAIL, or another -errno. */
+int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
  * A socket of one's own for a multicast group's address, joined on an interface (0: the kernel's
@@ -46,9 +63,6 @@ int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, bool shar
  * @return a descriptor, or -errno.
  */
 int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex);
-
-/** Would an unshared socket get the port? Nothing stays open. @return 0 or -errno. */
-int data_socket_probe(const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
  * Give the group that fd belongs to the program that steers each packet by its QPN to the place of
@@ -59,9 +73,6 @@ int data_socket_steer(int fd, unsigned places);
 
 /** Throw away whatever waits in the socket. @return datagrams. */
 unsigned data_socket_drain(int fd);
-
-/** Is fd what data_socket_open() made for that address? */
-bool data_socket_is(int fd, const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
  * One line for a user: why the port could not be had (err: what open or probe returned) and what to

@@ -85,9 +85,8 @@ static void print_text(const struct agent_status *st)
 	const struct agent_page *a = &st->agent;
 	char name[AGENT_ADDR_STRLEN];
 
-	printf("agent %" PRIu32 " of user %" PRIu32 "%s, up %" PRIu64 " s%s\n", a->pid, a->uid,
-	       a->system ? " (system-wide)" : "", a->uptime_ms / 1000,
-	       a->recovering ? ", waiting for the sockets of an earlier agent" : "");
+	printf("agent %" PRIu32 " (holder %" PRIu32 ") of user %" PRIu32 "%s, up %" PRIu64 " s\n",
+	       a->pid, a->holder, a->uid, a->system ? " (system-wide)" : "", a->uptime_ms / 1000);
 	printf("clients: %zu\n", st->nclients);
 	for (size_t i = 0; i < st->nclients; i++)
 		printf("  slot %4u  process %" PRIu32 " of user %" PRIu32 "\n", st->clients[i].slot,
@@ -105,10 +104,9 @@ static void print_json(const struct agent_status *st)
 	const struct agent_page *a = &st->agent;
 	char name[AGENT_ADDR_STRLEN];
 
-	printf("{\"pid\": %" PRIu32 ", \"uid\": %" PRIu32
-	       ", \"system\": %s, \"recovering\": %s, \"uptime_ms\": %" PRIu64 ", \"clients\": [",
-	       a->pid, a->uid, a->system ? "true" : "false", a->recovering ? "true" : "false",
-	       a->uptime_ms);
+	printf("{\"pid\": %" PRIu32 ", \"holder\": %" PRIu32 ", \"uid\": %" PRIu32
+	       ", \"system\": %s, \"uptime_ms\": %" PRIu64 ", \"clients\": [",
+	       a->pid, a->holder, a->uid, a->system ? "true" : "false", a->uptime_ms);
 	for (size_t i = 0; i < st->nclients; i++)
 		printf("%s{\"slot\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32 "}",
 		       i ? ", " : "", st->clients[i].slot, st->clients[i].pid, st->clients[i].uid);

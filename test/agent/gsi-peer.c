@@ -353,7 +353,7 @@ int gsi_peer_fork_and_forget(struct gsi_peer *p)
 
 int wire_open(const struct rocemu_gid *addr)
 {
-	int fd = data_socket_open(addr, 0, false);
+	int fd = data_socket_open(addr, 0);
 
 	assert_true(fd >= 0);
 	return fd;

@@ -42,11 +42,12 @@ void env_enter(void)
 
 void env_leave(void)
 {
-	pid_t pid = agent_pid();
+	pid_t pid = agent_pid(), holder = agent_holder();
 
 	if (pid) {
 		kill(pid, SIGTERM);
 		wait_gone(pid);
+		wait_gone(holder);
 	}
 }
 
@@ -61,7 +62,7 @@ struct rocemu_gid gid_v6_loopback(void)
 	return (struct rocemu_gid){.raw = {[15] = 1}};
 }
 
-pid_t agent_pid(void)
+static pid_t ask_pid(bool holder)
 {
 	struct agent_status *st;
 	char text[400];
@@ -69,9 +70,19 @@ pid_t agent_pid(void)
 
 	if (agent_client_status(false, &st, text, sizeof(text)))
 		return 0;
-	pid = (pid_t)st->agent.pid;
+	pid = (pid_t)(holder ? st->agent.holder : st->agent.pid);
 	agent_status_free(st);
 	return pid;
+}
+
+pid_t agent_pid(void)
+{
+	return ask_pid(false);
+}
+
+pid_t agent_holder(void)
+{
+	return ask_pid(true);
 }
 
 void wait_gone(pid_t pid)
@@ -94,6 +105,33 @@ void kill_agent(void)
 	assert_true(pid > 0);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	wait_gone(pid);
+}
+
+void kill_holder(void)
+{
+	pid_t pid = agent_holder();
+
+	assert_true(pid > 0);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	wait_gone(pid);
+	/* The worker answers in order: by its second answer it has seen that the holder is gone. */
+	for (unsigned i = 0; i < 2; i++)
+		assert_true(agent_pid() > 0);
+	assert_int_not_equal(agent_holder(), pid);
+	assert_int_not_equal(agent_holder(), 0);
+}
+
+void kill_both(void)
+{
+	pid_t holder = agent_holder(), worker = agent_pid();
+
+	assert_true(holder > 0 && worker > 0);
+	/* Stopped, so that neither sees the other die. */
+	assert_int_equal(kill(holder, SIGSTOP), 0);
+	assert_int_equal(kill(worker, SIGKILL), 0);
+	assert_int_equal(kill(holder, SIGKILL), 0);
+	wait_gone(worker);
+	wait_gone(holder);
 }
 
 static uint32_t receive(int fd)

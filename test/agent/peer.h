@@ -22,9 +22,16 @@ struct rocemu_gid gid_v6_loopback(void);
 
 /** The agent's PID, 0: there is none. */
 pid_t agent_pid(void);
+/** The PID of the process that keeps what outlives that one, 0: there is none. */
+pid_t agent_holder(void);
 /** Wait, at most 10 s, until a process that is no child of ours is gone. */
 void wait_gone(pid_t pid);
+/** Kill the agent's worker, the process that answers. */
 void kill_agent(void);
+/** Kill its holder, and wait until there is another one. */
+void kill_holder(void);
+/** Kill both at once, as good as it can be done. */
+void kill_both(void);
 
 struct peer {
 	pid_t pid;

@@ -155,7 +155,7 @@ TEST(agent_client, agent_killed__sockets_work_and_the_next_agent_goes_on)
 		for (unsigned a = 0; a < 2; a++)
 			assert_int_equal(peer_socket(&p[i], &addr[a]), 0);
 	}
-	/* A hole: nobody but the stash keeps slot 3's sockets open. */
+	/* A hole: nobody but the holder keeps slot 3's sockets open. */
 	peer_kill(&p[2]);
 	first = agent_pid();
 	kill_agent();
@@ -187,7 +187,7 @@ TEST(agent_client, agent_killed__sockets_work_and_the_next_agent_goes_on)
 	env_leave();
 }
 
-TEST(agent_client, agent_killed_while_it_grew_the_stash_often__all_places_right)
+TEST(agent_client, agent_killed_when_there_are_many_sockets__all_places_right)
 {
 	struct rocemu_gid addr[3] = {gid_v4(127, 1, 0, 1), gid_v4(127, 1, 0, 2), gid_v6_loopback()};
 	struct peer p[MANY], fresh;
@@ -279,31 +279,10 @@ TEST(agent_client, agent_killed_while_many_join__each_gets_a_slot_of_its_own)
 	env_leave();
 }
 
-/* Ask until the agent that is to come says that it waits. */
-static void wait_recovering(void)
-{
-	for (unsigned tries = 0; tries < 100000; tries++) {
-		struct agent_status *st;
-		char text[400];
-		bool recovering;
-
-		if (agent_client_status(false, &st, text, sizeof(text))) {
-			sched_yield();
-			continue;
-		}
-		recovering = st->agent.recovering;
-		agent_status_free(st);
-		assert_true(recovering);
-		return;
-	}
-	fail_msg("no agent came");
-}
-
-TEST(agent_client, fresh_one_meets_the_new_agent_first__waits_for_the_stash)
+TEST(agent_client, fresh_one_meets_the_new_worker_first__served_at_once)
 {
 	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
 	struct peer old, fresh;
-	struct peer_reply re;
 
 	env_enter();
 	old = peer_start(0);
@@ -311,57 +290,100 @@ TEST(agent_client, fresh_one_meets_the_new_agent_first__waits_for_the_stash)
 	assert_int_equal(peer_socket(&old, &addr), 0);
 	kill_agent();
 	fresh = peer_start(0);
-	peer_send_join(&fresh);
-	wait_recovering();
-	assert_int_equal(peer_service(&old), 0);
-	re = peer_reply(&fresh);
-	assert_int_equal(re.r, 0);
-	assert_int_equal(re.value, 2);
+	assert_int_equal(peer_join(&fresh).value, 2);
 	assert_int_equal(peer_socket(&fresh, &addr), 0);
 	assert_steered(&fresh, 2, 0, &addr, 1);
 	assert_steered(&old, 1, 0, &addr, 1);
-	peer_kill(&old);
-	peer_kill(&fresh);
-	env_leave();
-}
-
-TEST(agent_client, old_one_dies_while_a_fresh_one_waits__served_anew)
-{
-	struct peer old, fresh;
-	struct peer_reply re;
-
-	env_enter();
-	old = peer_start(0);
-	assert_int_equal(peer_join(&old).value, 1);
-	kill_agent();
-	fresh = peer_start(0);
-	peer_send_join(&fresh);
-	wait_recovering();
-	peer_kill(&old);
-	re = peer_reply(&fresh);
-	assert_int_equal(re.r, 0);
-	assert_int_equal(re.value, 1);
-	peer_kill(&fresh);
-	env_leave();
-}
-
-TEST(agent_client, old_one_keeps_the_stash_back__fresh_one_is_told)
-{
-	struct peer old, fresh;
-	struct peer_reply re;
-
-	env_enter();
-	old = peer_start(0);
-	assert_int_equal(peer_join(&old).value, 1);
-	kill_agent();
-	fresh = peer_start(0);
-	re = peer_join(&fresh);
-	assert_int_equal(re.r, -EBUSY);
-	assert_non_null(strstr(re.text, "earlier agent"));
-	/* And it is not for ever. */
 	assert_int_equal(peer_service(&old), 0);
-	assert_int_equal(peer_join(&fresh).value, 2);
 	peer_kill(&old);
+	peer_kill(&fresh);
+	env_leave();
+}
+
+TEST(agent_client, old_one_does_not_come_back__its_slot_is_not_given_away)
+{
+	struct peer old, fresh;
+
+	env_enter();
+	old = peer_start(0);
+	assert_int_equal(peer_join(&old).value, 1);
+	kill_agent();
+	fresh = peer_start(0);
+	assert_int_equal(peer_join(&fresh).value, 2);
+	assert_int_equal(peer_leave(&fresh), 0);
+	/* It dies without ever having come. */
+	peer_kill(&old);
+	assert_int_equal(peer_join(&fresh).value, 1);
+	peer_kill(&fresh);
+	env_leave();
+}
+
+TEST(agent_client, worker_and_holder_killed_in_turn_under_traffic__nothing_is_lost)
+{
+	enum { N = 4, ROUNDS = 6 };
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct peer p[N], next;
+
+	env_enter();
+	start_many(p, N);
+	for (uint32_t i = 0; i < N; i++) {
+		assert_int_equal(peer_join(&p[i]).value, i + 1);
+		assert_int_equal(peer_socket(&p[i], &addr), 0);
+	}
+	for (unsigned round = 0; round < ROUNDS; round++) {
+		struct rocemu_gid more = gid_v4(127, 0, 1, (uint8_t)(1 + round));
+
+		for (uint32_t i = 0; i < N; i++)
+			send_to_qpn(&addr, QPN(i + 1, round));
+		if (round % 2)
+			kill_agent();
+		else
+			kill_holder();
+		for (uint32_t i = 0; i < N; i++) {
+			assert_int_equal(peer_receive(&p[i], 0), QPN(i + 1, round));
+			assert_steered(&p[i], i + 1, 0, &addr, 100 + round);
+		}
+		for (unsigned i = 0; i < N && round % 2; i++)
+			assert_int_equal(peer_service(&p[i]), 0);
+		/* And the agent can go on to make sockets and to give slots. */
+		assert_int_equal(peer_socket(&p[0], &more), 0);
+		assert_steered(&p[0], 1, (uint8_t)(1 + round), &more, 9);
+		next = peer_start(0);
+		assert_int_equal(peer_join(&next).value, N + 1);
+		assert_int_equal(peer_socket(&next, &addr), 0);
+		assert_steered(&next, N + 1, 0, &addr, 9);
+		peer_kill(&next);
+	}
+	kill_many(p, N);
+	env_leave();
+}
+
+/* What nothing survives: the order of the sockets is lost. It must be told, and the slots be kept. */
+TEST(agent_client, worker_and_holder_killed_at_once__the_next_agent_says_so_and_takes_the_slots_over)
+{
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1), later = gid_v4(127, 0, 0, 2);
+	struct peer p[2], fresh;
+
+	env_enter();
+	start_many(p, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(peer_join(&p[i]).value, i + 1);
+		assert_int_equal(peer_socket(&p[i], &addr), 0);
+	}
+	kill_both();
+	assert_int_equal(peer_service(&p[1]), 0);
+	assert_int_equal(peer_service(&p[0]), 0);
+	fresh = peer_start(0);
+	assert_int_equal(peer_join(&fresh).value, 3);
+	assert_int_equal(peer_socket(&fresh, &addr), -EADDRINUSE);
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(peer_socket(&p[i], &later), 0);
+		assert_steered(&p[i], i + 1, 1, &later, 3);
+	}
+	kill_many(p, 2);
+	/* Nobody has the old sockets any more. */
+	assert_int_equal(peer_socket(&fresh, &addr), 0);
+	assert_steered(&fresh, 3, 0, &addr, 4);
 	peer_kill(&fresh);
 	env_leave();
 }
@@ -446,6 +468,36 @@ TEST(agent_client, port_taken__says_which_and_what_to_do)
 	env_leave();
 }
 
+TEST(agent_client, wildcard_multicast_or_broadcast_address__refused)
+{
+	const struct rocemu_gid addrs[] = {
+		gid_v4(0, 0, 0, 0),	  gid_v4(224, 0, 0, 1),	    gid_v4(239, 255, 255, 250),
+		gid_v4(255, 255, 255, 255), gid_v4(127, 255, 255, 255), {.raw = {0}},
+		{.raw = {0xff, 2, [15] = 1}},
+	};
+	struct rocemu_gid good = gid_v4(127, 0, 0, 1);
+	struct agent_client *c;
+	struct agent_status *st;
+	char text[400];
+	int fd;
+
+	env_enter();
+	assert_int_equal(agent_client_new(&c, text, sizeof(text)), 0);
+	for (unsigned i = 0; i < sizeof(addrs) / sizeof(addrs[0]); i++) {
+		assert_int_equal(agent_client_socket(c, &addrs[i], 0, text, sizeof(text)),
+				 -EADDRNOTAVAIL);
+		assert_non_null(strstr(text, "not an address"));
+	}
+	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
+	assert_int_equal(st->naddrs, 0);
+	agent_status_free(st);
+	fd = agent_client_socket(c, &good, 0, text, sizeof(text));
+	assert_true(fd >= 0);
+	close(fd);
+	agent_client_free(c);
+	env_leave();
+}
+
 TEST(agent_client, foreign_address__says_so)
 {
 	struct rocemu_gid addr = gid_v4(192, 0, 2, 1);
@@ -498,6 +550,7 @@ TEST(agent_client, wrong_environment__refused_with_what_was_expected)
 	setenv("ROCEMU_AGENT_NAME", "a:b", 1);
 	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -EINVAL);
 	assert_non_null(strstr(text, "ROCEMU_AGENT_NAME"));
+	unsetenv("ROCEMU_AGENT_NAME");
 }
 
 TEST(agent_client, no_agent_program__says_where_it_looked)

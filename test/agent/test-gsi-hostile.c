@@ -125,7 +125,7 @@ TEST(cm, malformed__never_answered)
 TEST(cm, frames_that_are_none__counted_and_nothing_else)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_GSI_HELLO}, answer, refusal;
+	struct agent_msg m = {.type = AGENT_HELLO, .u.hello = {AGENT_GSI}}, answer, refusal;
 	uint8_t junk[2 * sizeof(struct gsi_frame)];
 	struct agent_realm realm;
 	struct gsi_peer a;
@@ -138,7 +138,7 @@ TEST(cm, frames_that_are_none__counted_and_nothing_else)
 	assert_true(fd >= 0);
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
-	assert_int_equal(answer.type, AGENT_GSI_WELCOME);
+	assert_int_equal(answer.type, AGENT_WELCOME);
 	assert_int_equal(answer.nfds, 2);
 	memset(junk, 0x55, sizeof(junk));
 	for (size_t n = 1; n <= sizeof(junk); n++)
@@ -161,7 +161,7 @@ TEST(cm, frames_that_are_none__counted_and_nothing_else)
 TEST(cm, number_without_its_token__refused)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_msg m = {.type = AGENT_GSI_HELLO, .nfds = 1}, answer;
+	struct agent_msg m = {.type = AGENT_REJOIN, .u.rejoin = {AGENT_GSI, 0, 1}}, answer;
 	struct agent_realm realm;
 	struct gsi_mail got;
 	struct gsi_peer a;
@@ -171,8 +171,7 @@ TEST(cm, number_without_its_token__refused)
 	a = gsi_peer_start_at(&at);
 	assert_int_equal(agent_realm_init(&realm, false), 0);
 	fd = agent_connect(&realm, PATIENCE_MS);
-	m.u.gsi_number.number = a.number;
-	m.fds[0] = fd;
+	m.u.rejoin.place = a.number;
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
 	assert_int_equal(answer.type, AGENT_ERROR);
@@ -187,7 +186,7 @@ TEST(cm, another_user__refused)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
 	struct agent_realm realm;
-	struct agent_msg m = {.type = AGENT_GSI_HELLO}, answer;
+	struct agent_msg answer;
 	struct gsi_peer a;
 	pid_t pid;
 	int status;
@@ -204,7 +203,7 @@ TEST(cm, another_user__refused)
 		if (setresuid(65534, 65534, 65534))
 			_exit(9);
 		fd = agent_connect(&realm, PATIENCE_MS);
-		if (fd < 0 || agent_msg_send(fd, &m, 0) || agent_msg_recv(fd, &answer, 0))
+		if (fd < 0 || agent_msg_recv(fd, &answer, 0))
 			_exit(8);
 		_exit(answer.type == AGENT_ERROR && answer.u.error.err == EPERM ? 0 : 7);
 	}

@@ -38,7 +38,7 @@ static void answer(int conn, const struct agent_msg *says, int frames)
 
 	for (unsigned i = 0; i < m.nfds; i++)
 		m.fds[i] = null;
-	if (m.type == AGENT_GSI_WELCOME)
+	if (m.type == AGENT_WELCOME && m.u.welcome.kind == AGENT_GSI)
 		m.fds[0] = frames;
 	agent_msg_send(conn, &m, 0);
 	close(null);
@@ -102,10 +102,10 @@ static void end(struct liar *l)
 }
 
 static const struct agent_msg welcome = {
-	.type = AGENT_WELCOME, .nfds = 1, .u.slot = {.slot = 3, .first_index = 9}};
+	.type = AGENT_WELCOME, .nfds = 1, .u.welcome = {AGENT_LANE, 3, 9}};
 static const struct agent_msg socket_is = {.type = AGENT_SOCKET_IS, .nfds = 1};
 static const struct agent_msg gsi_welcome = {
-	.type = AGENT_GSI_WELCOME, .nfds = 2, .u.gsi_number.number = NUMBER};
+	.type = AGENT_WELCOME, .nfds = 2, .u.welcome = {AGENT_GSI, NUMBER, 0}};
 
 TEST(liar, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 {

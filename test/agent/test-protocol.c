@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "agent/gsi-frame.h"
-#include "agent/protocol-gsi.h"
 #include "base/bytes.h"
 #include "test.h"
 
@@ -29,10 +28,15 @@ TEST(protocol, each_message__decodes_to_what_was_encoded)
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_int_equal(out.type, AGENT_HELLO);
 
-	in = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 3, .u.slot = {1023, 16383}};
+	in = (struct agent_msg){.type = AGENT_REJOIN, .u.rejoin = {AGENT_LANE, 1023, 1ull << 63}};
 	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.slot.slot, 1023);
-	assert_int_equal(out.u.slot.first_index, 16383);
+	assert_int_equal(out.u.rejoin.place, 1023);
+	assert_true(out.u.rejoin.nonce == 1ull << 63);
+
+	in = (struct agent_msg){.type = AGENT_WELCOME, .u.welcome = {AGENT_LANE, 1023, 16383}};
+	assert_int_equal(round_trip(&in, &out), 0);
+	assert_int_equal(out.u.welcome.place, 1023);
+	assert_int_equal(out.u.welcome.first_index, 16383);
 
 	in = (struct agent_msg){.type = AGENT_SOCKET,
 				.u.socket = {{.raw = {1, [15] = 2}}, 0x12345678, 0}};
@@ -66,7 +70,7 @@ TEST(protocol, full_page__fits_and_decodes)
 	pg->pid = 1;
 	pg->uid = 2;
 	pg->uptime_ms = 1ull << 40;
-	pg->recovering = true;
+	pg->holder = 5;
 	pg->clients_total = 1023;
 	pg->nclients = AGENT_PAGE_CLIENTS;
 	pg->naddrs = AGENT_PAGE_ADDRS;
@@ -74,8 +78,8 @@ TEST(protocol, full_page__fits_and_decodes)
 	pg->addrs[15] = (struct agent_addr_info){
 		.addr.raw = {9}, .scope_id = 6, .sockets = 7, .dropped = 8};
 	assert_int_equal(round_trip(&in, &out), 0);
-	assert_true(out.u.page.recovering);
-	assert_false(out.u.page.system);
+	assert_int_equal(out.u.page.holder, 5);
+	assert_int_equal(out.u.page.system, 0);
 	assert_true(out.u.page.uptime_ms == 1ull << 40);
 	assert_int_equal(out.u.page.clients[63].slot, 5);
 	assert_int_equal(out.u.page.addrs[15].dropped, 8);
@@ -86,7 +90,9 @@ TEST(protocol, wrong_length_type_version_or_fds__refused)
 	struct agent_msg in = {.type = AGENT_SOCKET}, out = {.nfds = 0};
 	uint8_t buf[AGENT_MSG_MAX + 1] = {0};
 	size_t len = agent_msg_encode(&in, buf);
+	struct agent_msg_header h;
 
+	memcpy(&h, buf, sizeof(h));
 	assert_int_equal(agent_msg_decode(buf, len, &out), 0);
 	for (size_t n = 0; n < len; n++)
 		assert_int_equal(agent_msg_decode(buf, n, &out), -EBADMSG);
@@ -94,9 +100,11 @@ TEST(protocol, wrong_length_type_version_or_fds__refused)
 	out.nfds = 1;
 	assert_int_equal(agent_msg_decode(buf, len, &out), -EBADMSG);
 	out.nfds = 0;
-	put_be16(buf + 6, 99);
+	h.type = 99;
+	memcpy(buf, &h, sizeof(h));
 	assert_int_equal(agent_msg_decode(buf, len, &out), -EBADMSG);
-	put_be16(buf + 4, AGENT_VERSION + 1);
+	h.version = AGENT_VERSION + 1;
+	memcpy(buf, &h, sizeof(h));
 	assert_int_equal(agent_msg_decode(buf, len, &out), -EPROTO);
 	buf[0] ^= 1;
 	assert_int_equal(agent_msg_decode(buf, len, &out), -EBADMSG);
@@ -106,27 +114,45 @@ TEST(protocol, error_of_another_version__still_read)
 {
 	struct agent_msg in, out = {.nfds = 0};
 	uint8_t buf[AGENT_MSG_MAX];
+	struct agent_msg_header h;
 	size_t len;
 
 	agent_msg_set_error(&in, EPROTO, "too old");
 	len = agent_msg_encode(&in, buf);
-	put_be16(buf + 4, 77);
+	memcpy(&h, buf, sizeof(h));
+	h.version = 77;
+	memcpy(buf, &h, sizeof(h));
 	assert_int_equal(agent_msg_decode(buf, len, &out), 0);
 	assert_string_equal(out.u.error.text, "too old");
 }
 
 TEST(protocol, values_out_of_range__refused)
 {
-	struct agent_msg in = {.type = AGENT_WELCOME, .nfds = 1, .u.slot = {1024, 0}}, out;
+	struct agent_msg in = {.type = AGENT_WELCOME, .u.welcome = {AGENT_LANE, 1024, 0}}, out;
 
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	in.u.slot.slot = 1;
-	in.u.slot.first_index = 16384;
+	in.u.welcome.place = 0;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	/* Slot 0 hands over a stash and no token; another slot has a token. */
-	in = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 2, .u.slot = {5, 0}};
+	in.u.welcome.place = 1;
+	in.u.welcome.first_index = 16384;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	in = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 3, .u.slot = {0, 0}};
+	in.u.welcome.first_index = 0;
+	assert_int_equal(round_trip(&in, &out), 0);
+	/* A lane has no second socket, a GSI client always has. */
+	in.nfds = 2;
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in.u.welcome.kind = AGENT_GSI;
+	assert_int_equal(round_trip(&in, &out), 0);
+	in.nfds = 0;
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in = (struct agent_msg){.type = AGENT_HELLO, .u.hello = {AGENT_KIND_COUNT}};
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in = (struct agent_msg){.type = AGENT_REJOIN, .u.rejoin = {AGENT_KIND_COUNT, 1, 1}};
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in.u.rejoin.kind = AGENT_GSI;
+	in.u.rejoin.place = 1024;
+	assert_int_equal(round_trip(&in, &out), -EBADMSG);
+	in.u.rejoin.place = 0;
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 	in = (struct agent_msg){.type = AGENT_ERROR, .u.error = {.err = 0}};
 	assert_int_equal(round_trip(&in, &out), -EBADMSG);
@@ -143,7 +169,7 @@ TEST(protocol, error_text_with_control_characters__cleaned)
 
 TEST(protocol, too_many_descriptors_received__refused_and_closed)
 {
-	struct agent_msg m = {.type = AGENT_REJOIN, .nfds = 3, .u.slot = {1, 1}}, out;
+	struct agent_msg m = {.type = AGENT_WELCOME, .nfds = 2, .u.welcome = {AGENT_GSI, 1, 1}}, out;
 	int pair[2], probe, after;
 	uint8_t buf[AGENT_MSG_MAX];
 	union {
@@ -172,52 +198,52 @@ TEST(protocol, too_many_descriptors_received__refused_and_closed)
 	after = dup(0);
 	assert_int_equal(after, probe); /* the lowest free descriptor is the same: none leaked */
 	close(after);
-	/* Three, as many as fit, arrive. */
-	m.fds[0] = m.fds[1] = m.fds[2] = pair[0];
+	/* Two, as many as fit, arrive. */
+	m.fds[0] = m.fds[1] = pair[0];
 	assert_int_equal(agent_msg_send(pair[0], &m, 0), 0);
 	assert_int_equal(agent_msg_recv(pair[1], &out, 0), 0);
-	assert_int_equal(out.nfds, 3);
+	assert_int_equal(out.nfds, 2);
 	agent_msg_close_fds(&out);
 	close(pair[0]);
 	assert_int_equal(agent_msg_recv(pair[1], &out, 0), -ECONNRESET);
 	close(pair[1]);
 }
 
-TEST(protocol, realm_names__differ_by_user_name_and_part)
+TEST(protocol, realm_names__differ_by_user_name_and_suffix)
 {
 	struct agent_realm a = {.uid = 1}, b = {.uid = 1, .name = "x"}, c = {.system = true};
 	struct sockaddr_un sa, sb;
 	socklen_t len = agent_realm_addr(&a, "", &sa);
 
 	assert_int_equal(sa.sun_path[0], 0);
-	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v1:1::", 19);
-	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 20);
+	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v2:1:", 18);
+	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 19);
 	assert_int_not_equal(agent_realm_addr(&b, "", &sb), len);
-	agent_realm_addr(&c, "slot-7", &sb);
-	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v1:system::slot-7");
+	agent_realm_addr(&c, "+0123456789abcdef", &sb);
+	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v2:system:+0123456789abcdef");
+}
+
+/* What tells a name from a suffix cannot be in a name. */
+TEST(protocol, realm_name_with_a_separator__refused)
+{
+	static const char *const names[] = {"a+b", "a:b", "+", ":", "a b", "a/b"};
+	struct agent_realm r;
+
+	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		setenv("ROCEMU_AGENT_NAME", names[i], 1);
+		assert_int_equal(agent_realm_init(&r, false), -EINVAL);
+	}
+	setenv("ROCEMU_AGENT_NAME", "a-b_c.D9", 1);
+	assert_int_equal(agent_realm_init(&r, false), 0);
+	unsetenv("ROCEMU_AGENT_NAME");
 }
 
 TEST(protocol, connection_management__decodes_to_what_was_encoded)
 {
 	struct agent_gsi_bind bind = {0x1061d2f, {.raw = {1, [15] = 2}}, 3, AGENT_GSI_AFONLY};
-	struct agent_msg in = {.type = AGENT_GSI_WELCOME, .nfds = 2}, out;
+	struct agent_msg in, out;
 
-	in.u.gsi_number.number = 1023;
-	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.gsi_number.number, 1023);
-	in.u.gsi_number.number = 1024;
-	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	in.u.gsi_number.number = 0;
-	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	/* A number comes with its token, and the other way round. */
-	in = (struct agent_msg){.type = AGENT_GSI_HELLO};
-	assert_int_equal(round_trip(&in, &out), 0);
-	in.u.gsi_number.number = 1;
-	assert_int_equal(round_trip(&in, &out), -EBADMSG);
-	in.nfds = 1;
-	assert_int_equal(round_trip(&in, &out), 0);
-
-	in = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {7, bind}};
+	in = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {bind, 7, 0}};
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_int_equal(out.u.gsi_bind.key, 7);
 	assert_int_equal(out.u.gsi_bind.bind.service_id, bind.service_id);
@@ -246,7 +272,7 @@ TEST(protocol, full_page_of_connection_management__fits_and_decodes)
 	pg->clients[AGENT_GSI_PAGE_CLIENTS - 1] = (struct agent_gsi_client_info){
 		1, 2, 3, 4, 5, 6, 7, 8, 9};
 	pg->listeners[AGENT_GSI_PAGE_LISTENERS - 1] =
-		(struct agent_gsi_listener_info){11, {.service_id = 12}};
+		(struct agent_gsi_listener_info){{.service_id = 12}, 11, 0};
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_int_equal(out.u.gsi_page.listeners_total, 70000);
 	assert_true(out.u.gsi_page.counters[AGENT_GSI_COUNTER_COUNT - 1] == 1ull << 40);

@@ -26,9 +26,10 @@ TEST(data_socket, ipv4__options_the_data_path_relies_on)
 	int fd;
 
 	env_enter();
-	fd = data_socket_open(&addr, 0, true);
+	fd = data_socket_open(&addr, 0);
 	assert_true(fd >= 0);
-	assert_true(data_socket_is(fd, &addr, 0));
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_REUSEPORT), 0);
+	assert_int_equal(data_socket_share(fd), 0);
 	assert_int_equal(get_int(fd, SOL_SOCKET, SO_REUSEPORT), 1);
 	assert_int_equal(get_int(fd, IPPROTO_IP, IP_MTU_DISCOVER), IP_PMTUDISC_DO);
 	assert_int_equal(get_int(fd, IPPROTO_IP, IP_RECVTOS), 1);
@@ -44,27 +45,14 @@ TEST(data_socket, ipv6__options_the_data_path_relies_on)
 	int fd;
 
 	env_enter();
-	fd = data_socket_open(&addr, 0, false);
+	fd = data_socket_open(&addr, 0);
 	assert_true(fd >= 0);
-	assert_true(data_socket_is(fd, &addr, 0));
 	assert_int_equal(get_int(fd, SOL_SOCKET, SO_REUSEPORT), 0);
 	assert_int_equal(get_int(fd, IPPROTO_IPV6, IPV6_V6ONLY), 1);
 	assert_int_equal(get_int(fd, IPPROTO_IPV6, IPV6_MTU_DISCOVER), IPV6_PMTUDISC_DO);
 	assert_int_equal(get_int(fd, IPPROTO_UDP, 102), 1); /* UDP_NO_CHECK6_RX */
 	assert_int_equal(get_int(fd, IPPROTO_IPV6, IPV6_RECVTCLASS), 1);
 	assert_int_equal(get_int(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT), 1);
-	close(fd);
-}
-
-TEST(data_socket, other_address_or_kind__is_not_it)
-{
-	struct rocemu_gid addr = gid_v4(127, 0, 0, 1), other = gid_v4(127, 0, 0, 2);
-	int fd;
-
-	env_enter();
-	fd = data_socket_open(&addr, 0, true);
-	assert_false(data_socket_is(fd, &other, 0));
-	assert_false(data_socket_is(STDIN_FILENO, &addr, 0));
 	close(fd);
 }
 

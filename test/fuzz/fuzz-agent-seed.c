@@ -7,7 +7,6 @@
 #include <rocemu/cm.h>
 
 #include "agent/gsi-frame.h"
-#include "agent/protocol-gsi.h"
 #include "agent/protocol.h"
 
 static void seed(struct fuzz_corpus *c, const struct agent_msg *m)
@@ -19,14 +18,11 @@ static void seed(struct fuzz_corpus *c, const struct agent_msg *m)
 
 static void seed_cm(struct fuzz_corpus *c)
 {
-	struct agent_msg m = {.type = AGENT_GSI_HELLO};
+	struct agent_msg m;
 
-	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_GSI_WELCOME, .nfds = 2, .u.gsi_number.number = 7};
-	seed(c, &m);
 	m = (struct agent_msg){.type = AGENT_GSI_OPEN, .u.socket.scope_id = 3};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {5, {0x1061d2f, .flags = 3}}};
+	m = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {{0x1061d2f, .flags = 3}, 5, 0}};
 	seed(c, &m);
 	m.type = AGENT_GSI_LISTEN;
 	seed(c, &m);
@@ -69,9 +65,9 @@ void fuzz_seed(struct fuzz_corpus *c)
 	struct agent_msg m = {.type = AGENT_HELLO};
 
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_REJOIN, .nfds = 3, .u.slot = {7, 9}};
+	m = (struct agent_msg){.type = AGENT_REJOIN, .u.rejoin = {AGENT_LANE, 7, 9}};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_WELCOME, .nfds = 1, .u.slot = {7, 9}};
+	m = (struct agent_msg){.type = AGENT_WELCOME, .nfds = 2, .u.welcome = {AGENT_GSI, 7, 9}};
 	seed(c, &m);
 	m = (struct agent_msg){.type = AGENT_SOCKET, .u.socket.scope_id = 3};
 	seed(c, &m);

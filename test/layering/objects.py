@@ -21,7 +21,7 @@ ALLOWED = {
     ],
     # A connection, its exchanges and what its end does to listeners and SIDR.
     "cm": ["cm conn listen sidr teardown will xchg"],
-    "agent": ["gsi gsi-client gsi-request qp1 request server"],
+    "agent": ["give gsi gsi-client gsi-request qp1 request server"],
     "verbs": [
         # ibv_reg_mr_ex() makes all kinds of regions; a PD's end takes its null regions along.
         "buf dmabuf mr pd real-forward",

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/give.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/server.h"
+#include "agent/socket.h"
+#include "base/log.h"
+#include "base/util.h"
+
+bool give_is_limited(const struct server *s, uint32_t uid)
+{
+	return s->realm.system && uid != 0;
+}
+
+/* ---- places ---- */
+
+static int next_number(struct server *s, const struct seats_used *used)
+{
+	struct gsi *gsi = &s->gsi;
+
+	for (unsigned i = 1; i < AGENT_SEATS; i++) {
+		gsi->last_number = (uint16_t)(gsi->last_number % (AGENT_SEATS - 1) + 1);
+		if (!used->is[gsi->last_number] && gsi_number_is_free(gsi, gsi->last_number))
+			return gsi->last_number;
+	}
+	return -ENOSPC;
+}
+
+/* Sockets that the slot's last user may have copies of are replaced; what is in the others is
+ * thrown away. */
+static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
+{
+	const struct seat *seat = &s->store->seats[AGENT_LANE].seat[slot];
+
+	list_for_each (it, &s->store->groups.all) {
+		struct group *g = list_entry(it, struct group, node);
+		struct store_change c = {.type = STORE_PLACES,
+					 .addr = g->addr,
+					 .scope_id = g->scope_id,
+					 .first = (uint16_t)slot};
+		int fd;
+
+		if (slot >= g->count)
+			continue;
+		if (!group_is_used(g, slot) || seat->uid == uid) {
+			data_socket_drain(g->fds[slot]);
+			continue;
+		}
+		fd = group_replace(g, slot, s->realm.system);
+		if (fd < 0)
+			return fd;
+		(void)server_change(s, &c, &fd, 1);
+	}
+	return 0;
+}
+
+static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, char *errbuf,
+		size_t errlen)
+{
+	const char *what = kind == AGENT_LANE ? "slots" : "numbers of connection management";
+	const struct seats *seats = &s->store->seats[kind];
+	struct seats_used used;
+	int place = (int)wanted;
+
+	seats_look(seats, &used);
+	if (give_is_limited(s, uid) && seats_count(seats, &used, uid) >= QUOTA_PLACES) {
+		snprintf(errbuf, errlen,
+			 "user %u has %d %s, as many as one user may have of this host's 1023: end "
+			 "some RDMA processes",
+			 uid, QUOTA_PLACES, what);
+		return -ENOSPC;
+	}
+	if (!wanted)
+		place = kind == AGENT_LANE ? seats_pick_lowest(seats, &used, uid)
+					   : next_number(s, &used);
+	else if (used.is[wanted] || (kind == AGENT_GSI && !gsi_number_is_free(&s->gsi, wanted)))
+		place = -EBADMSG;
+	if (place == -ENOSPC)
+		snprintf(errbuf, errlen,
+			 "all 1023 %s of this host are in use: end some RDMA processes", what);
+	else if (place < 0)
+		snprintf(errbuf, errlen, "place %u is another process's", wanted);
+	return place;
+}
+
+int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, int *token,
+	       uint16_t *first_index, char *errbuf, size_t errlen)
+{
+	const struct seats *seats = &s->store->seats[kind];
+	struct store_change c = {.type = STORE_SEAT, .kind = (uint16_t)kind, .uid = uid};
+	int place = pick(s, kind, uid, wanted, errbuf, errlen), ours, r = 0;
+
+	if (place < 0)
+		return place;
+	if (kind == AGENT_LANE)
+		r = prepare_slot(s, (unsigned)place, uid);
+	if (!r)
+		r = seats_new_token(&ours, token);
+	if (r) {
+		snprintf(errbuf, errlen, "no %s to be had: %s",
+			 kind == AGENT_LANE ? "slot" : "number", strerror(-r));
+		return r;
+	}
+	*first_index = seats->seat[place].next_index;
+	c.place = (uint16_t)place;
+	c.next_index = seats_following_index(seats, (unsigned)place);
+	(void)server_change(s, &c, &ours, 1);
+	return place;
+}
+
+/* ---- sockets ---- */
+
+/* Who uses a group, of those that are alive. */
+struct users {
+	bool uid, others; /* that user; anybody else */
+};
+
+static void add_user(struct users *u, uint32_t is, uint32_t uid)
+{
+	if (is == uid)
+		u->uid = true;
+	else
+		u->others = true;
+}
+
+static struct users users_of(const struct server *s, const struct group *g,
+			     const struct seats_used *used, uint32_t uid)
+{
+	const struct qp1 *q = g->user;
+	struct users u = {0};
+
+	for (unsigned i = 1; i < AGENT_SEATS; i++) {
+		if (used->is[i] && group_is_used(g, i))
+			add_user(&u, s->store->seats[AGENT_LANE].seat[i].uid, uid);
+		if (q && s->gsi.members[i] && gsi_set_has(&q->members, i))
+			add_user(&u, s->gsi.members[i]->conn->uid, uid);
+	}
+	return u;
+}
+
+/* May the user be the only one who uses one more address? g: it, or NULL. */
+static bool addr_is_over(const struct server *s, const struct group *g, uint32_t uid)
+{
+	struct seats_used used;
+	struct users u;
+	unsigned n = 0;
+
+	seats_look(&s->store->seats[AGENT_LANE], &used);
+	if (g) {
+		u = users_of(s, g, &used, uid);
+		if (u.uid || u.others)
+			return false;
+	}
+	list_for_each (it, &s->store->groups.all) {
+		u = users_of(s, list_entry(it, struct group, node), &used, uid);
+		n += u.uid && !u.others;
+	}
+	return n >= QUOTA_ADDRS;
+}
+
+static void close_places(struct group_bind *b)
+{
+	for (unsigned i = b->n; i > b->first; i--)
+		close(b->fds[i - 1]);
+}
+
+/* Have the places up to n. */
+static int grow(struct server *s, const struct group *g, const struct rocemu_gid *addr,
+		uint32_t scope_id, unsigned n)
+{
+	struct group_bind b = {.addr = *addr,
+			       .scope_id = scope_id,
+			       .guarded = s->realm.system,
+			       .first = g ? g->count : 0,
+			       .n = n};
+	int r = group_bind(&b);
+
+	if (r)
+		return r;
+	/* After each change, so that no packet is steered to a place that is not there. */
+	r = data_socket_steer(b.first ? g->fds[0] : b.fds[0], n);
+	for (unsigned done = b.first; done < n && !r; done = b.first) {
+		unsigned count = MIN(n - done, (unsigned)STORE_FDS_MAX);
+		struct store_change c = {.type = STORE_PLACES,
+					 .addr = *addr,
+					 .scope_id = scope_id,
+					 .first = (uint16_t)done};
+
+		r = server_change(s, &c, b.fds + done, count);
+		if (!r)
+			b.first += count;
+	}
+	if (r)
+		close_places(&b);
+	return r;
+}
+
+static void mark_used(struct server *s, const struct group *g, unsigned slot)
+{
+	struct store_change c = {.type = STORE_USE,
+				 .addr = g->addr,
+				 .scope_id = g->scope_id,
+				 .place = (uint16_t)slot};
+
+	if (slot && !group_is_used(g, slot))
+		(void)server_change(s, &c, NULL, 0);
+}
+
+int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned slot,
+	       uint32_t uid, struct group **out, char *errbuf, size_t errlen)
+{
+	struct group *g = groups_find(&s->store->groups, addr, scope_id);
+	int r = g ? 0 : data_socket_check_addr(addr, scope_id);
+
+	if (!r && give_is_limited(s, uid) && addr_is_over(s, g, uid)) {
+		snprintf(errbuf, errlen,
+			 "user %u uses %d addresses alone, as many as one user may: end some RDMA "
+			 "processes",
+			 uid, QUOTA_ADDRS);
+		return -ENOSPC;
+	}
+	if (!r && !g && s->store->groups.count == GROUPS_MAX)
+		give_sweep(s);
+	if (!r && !g && s->store->groups.count == GROUPS_MAX) {
+		snprintf(errbuf, errlen, "the agent serves %d addresses and no more", GROUPS_MAX);
+		return -ENOSPC;
+	}
+	if (!r && (!g || g->count <= slot)) {
+		r = grow(s, g, addr, scope_id, group_places_for(slot));
+		g = groups_find(&s->store->groups, addr, scope_id);
+	}
+	if (r) {
+		data_socket_explain(r, addr, scope_id, errbuf, errlen);
+		return r;
+	}
+	server_watch_group(s, g);
+	mark_used(s, g, slot);
+	*out = g;
+	return 0;
+}
+
+static void drop(struct server *s, struct group *g)
+{
+	struct store_change c = {.type = STORE_DROP, .addr = g->addr, .scope_id = g->scope_id};
+
+	/* Last first, so that no other socket moves while it is still in use. */
+	for (unsigned i = g->count; i > 0; i--)
+		(void)data_socket_deafen(g->fds[i - 1]);
+	if (g->user)
+		qp1_free(g->user);
+	(void)server_change(s, &c, NULL, 0);
+}
+
+void give_sweep(struct server *s)
+{
+	struct seats_used used;
+
+	/* What is sent for dead clients goes out from the groups that they used. */
+	if (gsi_is_busy(&s->gsi))
+		return;
+	seats_look(&s->store->seats[AGENT_LANE], &used);
+	list_for_each_safe (it, next, &s->store->groups.all) {
+		struct group *g = list_entry(it, struct group, node);
+		struct users u = users_of(s, g, &used, 0);
+		char name[AGENT_ADDR_STRLEN];
+
+		if (u.uid || u.others)
+			continue;
+		log_debug("nobody uses %s any more", data_addr_str(&g->addr, g->scope_id, name));
+		drop(s, g);
+	}
+}

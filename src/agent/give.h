@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What the agent gives to clients: places and the sockets of addresses; and how much one user may
+ * have of a system-wide agent. A place goes to its last owner's user again, or its sockets are
+ * replaced first: what one user has had, no other gets.
+ */
+#ifndef AGENT_GIVE_H
+#define AGENT_GIVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "agent/protocol.h"
+
+struct group;
+struct gsi;
+struct server;
+
+/* Of one user, root apart, with a system-wide agent. */
+enum {
+	QUOTA_PLACES = 256,  /* slots, and as many numbers */
+	QUOTA_CLIENTS = 512, /* connections */
+	QUOTA_ADDRS = 32,    /* that nobody else uses */
+	QUOTA_BINDS = 8192,  /* ports and service IDs */
+};
+
+/** Is the user held to quotas? */
+bool give_is_limited(const struct server *s, uint32_t uid);
+
+/**
+ * A place for a user: a slot, the lowest that may be had, a number, the next one, or the one that
+ * is wanted. *token: the client's end, the caller's.
+ * @return the place, or -errno with one line in errbuf.
+ */
+int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, int *token,
+	       uint16_t *first_index, char *errbuf, size_t errlen);
+
+/**
+ * The group of an address, with at least the places 0 .. slot: made or grown as needed.
+ * @return 0, or -errno with one line in errbuf: -EADDRINUSE, -EADDRNOTAVAIL, -EACCES, -EMFILE,
+ * -ENOSPC, ...
+ */
+int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned slot,
+	       uint32_t uid, struct group **out, char *errbuf, size_t errlen);
+
+/** Close the groups that nobody uses any more. */
+void give_sweep(struct server *s);
+
+#endif

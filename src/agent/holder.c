@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "agent/holder.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "agent/link.h"
+#include "base/log.h"
+#include "base/util.h"
+
+enum {
+	PAUSE_MIN_MS = 20, /* before the next worker when the last one died at once, ... */
+	PAUSE_MAX_MS = 1000,
+	LIFE_MS = 1000, /* ... which is what this means */
+	TELL_TIMEOUT_S = 2,
+};
+
+union control {
+	struct cmsghdr align;
+	uint8_t buf[CMSG_SPACE(STORE_FDS_MAX * sizeof(int))];
+};
+
+static volatile sig_atomic_t told_to_leave;
+static volatile pid_t worker;
+
+/* The worker decides when the agent ends. */
+static void on_signal(int sig)
+{
+	told_to_leave = 1;
+	if (worker > 0)
+		kill(worker, sig);
+}
+
+static void catch_signals(void)
+{
+	struct sigaction sa = {.sa_handler = on_signal};
+
+	sigaction(SIGTERM, &sa, NULL);
+	sigaction(SIGINT, &sa, NULL);
+	holder_mask_signals(SIG_UNBLOCK);
+}
+
+void holder_mask_signals(int how)
+{
+	sigset_t set;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	sigprocmask(how, &set, NULL);
+}
+
+static int make_pair(int pair[2])
+{
+	struct timeval tv = {.tv_sec = TELL_TIMEOUT_S};
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
+		return -errno;
+	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
+	return 0;
+}
+
+int holder_tell(int fd, const struct store_change *c, const int *fds, unsigned n)
+{
+	union control control = {0};
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)c, .iov_len = sizeof(*c)};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
+	ssize_t sent;
+
+	if (n) {
+		struct cmsghdr *cm;
+
+		mh.msg_control = control.buf;
+		mh.msg_controllen = CMSG_SPACE(n * sizeof(int));
+		cm = CMSG_FIRSTHDR(&mh);
+		cm->cmsg_level = SOL_SOCKET;
+		cm->cmsg_type = SCM_RIGHTS;
+		cm->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, n * sizeof(int));
+	}
+	do
+		sent = sendmsg(fd, &mh, MSG_NOSIGNAL);
+	while (sent < 0 && errno == EINTR);
+	return sent < 0 ? -errno : 0;
+}
+
+/* @return 0, -ECONNRESET: the worker has died, or -EBADMSG: the store is not what the worker has.
+ */
+static int take_change(struct store *st, int fd, struct store_change *c)
+{
+	union control control;
+	struct iovec iov = {.iov_base = c, .iov_len = sizeof(*c)};
+	struct msghdr mh = {.msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
+			    .msg_controllen = sizeof(control.buf)};
+	int fds[STORE_FDS_MAX], r;
+	unsigned n = 0;
+	ssize_t len;
+
+	do
+		len = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
+	while (len < 0 && errno == EINTR);
+	if (len <= 0)
+		return -ECONNRESET;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&mh); cm; cm = CMSG_NXTHDR(&mh, cm)) {
+		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(cm), n * sizeof(int));
+	}
+	if (len != sizeof(*c) || mh.msg_flags & MSG_CTRUNC)
+		r = -EBADMSG;
+	else if (c->type == STORE_LEAVE)
+		r = 0;
+	else
+		r = store_apply(st, c, fds, n);
+	while (r && n)
+		close(fds[--n]);
+	return r;
+}
+
+/* Keep the store until the worker dies. @return -1: it did, or the agent's exit code. */
+static int hold(struct store *st, int fd)
+{
+	struct store_change c;
+	int r;
+
+	do {
+		r = take_change(st, fd, &c);
+		if (!r && c.type == STORE_LEAVE)
+			return (int)c.value;
+	} while (!r);
+	/* A store that is not the worker's is of no use to the next one: out of descriptors, most
+	 * likely. The worker forks another holder. */
+	return r == -ECONNRESET ? -1 : 1;
+}
+
+/* @return the way to it, or -errno. */
+static int start_worker(struct store *st, holder_work_fn *work, void *user)
+{
+	int pair[2], r = make_pair(pair);
+
+	if (r)
+		return r;
+	/* A signal that comes now is for the new worker, which takes it when it is ready. */
+	holder_mask_signals(SIG_BLOCK);
+	worker = fork();
+	if (worker == 0) {
+		close(pair[0]);
+		prctl(PR_SET_NAME, "rocemu-agent");
+		_exit(work(user, st, pair[1]));
+	}
+	holder_mask_signals(SIG_UNBLOCK);
+	close(pair[1]);
+	return pair[0];
+}
+
+/* Hold for the worker at fd, -1: none yet, and for those after it. */
+static int hold_all(struct store *st, int fd, holder_work_fn *work, void *user)
+{
+	uint64_t started = link_now_ms();
+	int pause_ms = 0, code;
+
+	prctl(PR_SET_NAME, "rocemu-holder");
+	catch_signals();
+	for (;;) {
+		if (fd >= 0) {
+			code = hold(st, fd);
+			close(fd);
+			if (code >= 0)
+				return code;
+			if (told_to_leave)
+				return 0;
+			log_warn("the agent's worker died: another one goes on");
+			pause_ms = link_now_ms() - started > LIFE_MS
+					   ? 0
+					   : MIN(MAX(2 * pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
+		}
+		poll(NULL, 0, pause_ms);
+		if (told_to_leave)
+			return 0;
+		started = link_now_ms();
+		fd = start_worker(st, work, user);
+	}
+}
+
+int holder_run(struct store *st, holder_work_fn *work, void *user)
+{
+	return hold_all(st, -1, work, user);
+}
+
+int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid)
+{
+	pid_t parent = getpid();
+	int pair[2], r = make_pair(pair);
+
+	if (r)
+		return r;
+	*pid = fork();
+	if (*pid == 0) {
+		worker = parent;
+		told_to_leave = 0;
+		store_close_others(st, pair[0]);
+		_exit(hold_all(st, pair[0], work, user));
+	}
+	r = -errno;
+	close(pair[0]);
+	if (*pid > 0)
+		return pair[1];
+	close(pair[1]);
+	return r;
+}

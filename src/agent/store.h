@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What must outlive the agent's worker: who owns which place, and the sockets of all groups. Two
+ * processes have it, the worker and the holder (holder.h), each with descriptors of its own. It
+ * changes by store_apply() alone: first in the worker, then, by the same message, in the holder.
+ */
+#ifndef AGENT_STORE_H
+#define AGENT_STORE_H
+
+#include <stdint.h>
+
+#include "agent/group.h"
+#include "agent/protocol.h"
+#include "agent/seats.h"
+
+struct store {
+	int listener;			      /* owned */
+	uint64_t started_ms;		      /* monotonic: when the first worker started */
+	struct seats seats[AGENT_KIND_COUNT]; /* by enum agent_kind */
+	struct groups groups;
+};
+
+enum store_change_type {
+	STORE_SEAT = 1, /* a place changes hands; 1 fd: the agent's end of its token */
+	STORE_PLACES,	/* sockets of a group's places first, first + 1, ...: new, or in the place
+			   of earlier ones */
+	STORE_USE,	/* a slot uses a group */
+	STORE_DROP,	/* a group is no more */
+	STORE_LEAVE,	/* to the holder: the agent ends; value: its exit code */
+};
+
+enum { STORE_FDS_MAX = 253 }; /* the kernel's SCM_MAX_FD */
+
+struct store_change {
+	uint32_t type;		/* enum store_change_type */
+	uint32_t uid;		/* SEAT */
+	struct rocemu_gid addr; /* PLACES, USE, DROP */
+	uint32_t scope_id;	/* likewise */
+	uint16_t kind, place;	/* SEAT: which; USE: place is the slot */
+	uint16_t first;		/* PLACES; the group's count, or less */
+	uint16_t next_index;	/* SEAT */
+	uint32_t value;		/* LEAVE */
+};
+
+/** Takes over the listener. */
+void store_init(struct store *st, int listener);
+/** Close everything: the data sockets first, the listener last. */
+void store_fini(struct store *st);
+
+/** @return 0: the descriptors are the store's; -ENOMEM, -EBADMSG: they are not. */
+int store_apply(struct store *st, const struct store_change *c, const int *fds, unsigned n);
+
+/** In a child: close all descriptors but standard input, output and error, the store's, and keep.
+ */
+void store_close_others(const struct store *st, int keep);
+
+#endif
