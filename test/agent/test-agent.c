@@ -15,6 +15,7 @@
 
 #include "agent/launch.h"
 #include "base/bytes.h"
+#include "base/rng.h"
 #include "peer.h"
 #include "test.h"
 
@@ -270,6 +271,67 @@ TEST(agent, rejoin_without_the_token__refused_and_the_owner_is_not_disturbed)
 		if (round == 0)
 			kill_agent();
 	}
+	agent_client_free(c);
+	env_leave();
+}
+
+/* Messages whose form is right and whose contents are random, with and without descriptors. */
+static void fill_random(struct agent_msg *m, struct rng *rng, int some_fd)
+{
+	uint8_t *body = (uint8_t *)&m->u;
+
+	m->type = (enum agent_msg_type)(1 + rng_below(rng, AGENT_GSI_STATUS_PAGE));
+	for (size_t i = 0; i < sizeof(m->u); i++)
+		/* Mostly small numbers, so that places, kinds and keys are met. */
+		body[i] = (uint8_t)(rng_chance(rng, 0.8) ? 0 : rng_below(rng, rng_chance(rng, 0.8) ? 4 : 256));
+	m->nfds = rng_chance(rng, 0.8) ? 0 : rng_below(rng, AGENT_MSG_FDS + 1);
+	for (unsigned i = 0; i < m->nfds; i++)
+		m->fds[i] = some_fd;
+}
+
+TEST(agent, random_messages__agent_serves_on_and_nothing_leaks)
+{
+	enum { CONNECTIONS = 300, MESSAGES = 12 };
+	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
+	struct agent_client *c;
+	char text[400];
+	struct rng rng;
+	pid_t pid;
+	int before, fd;
+
+	env_enter();
+	rng_init(&rng, 12);
+	c = join();
+	assert_true((fd = agent_client_socket(c, &addr, 0, text, sizeof(text))) >= 0);
+	close(fd);
+	pid = agent_pid();
+	before = settled_fds(pid);
+	for (unsigned i = 0; i < CONNECTIONS; i++) {
+		struct agent_msg m = {.type = AGENT_HELLO};
+
+		fd = raw_connect();
+		/* Half of them are clients of either kind, to begin with. */
+		m.u.hello.kind = i % 4;
+		if (i % 4 < AGENT_KIND_COUNT) {
+			assert_int_equal(agent_msg_send(fd, &m, 0), 0);
+			assert_int_equal(raw_answer(fd), 0);
+		}
+		for (unsigned k = 0; k < MESSAGES; k++) {
+			fill_random(&m, &rng, fd);
+			/* A group on each address of 127.0.0.0/8 would take its time to go. */
+			if (m.type == AGENT_SOCKET || m.type == AGENT_GSI_OPEN)
+				m.u.socket.addr.raw[0] |= 1;
+			if (agent_msg_send(fd, &m, 0) || raw_answer(fd) < 0)
+				break;
+		}
+		close(fd);
+	}
+	/* Tokens of places that had owners stay until the next owner comes. */
+	assert_in_range(settled_fds(pid), before, before + CONNECTIONS);
+	assert_int_equal(agent_pid(), pid);
+	assert_true((fd = agent_client_socket(c, &addr, 0, text, sizeof(text))) >= 0);
+	send_to_qpn(&addr, QPN(agent_client_slot(c), 3));
+	close(fd);
 	agent_client_free(c);
 	env_leave();
 }

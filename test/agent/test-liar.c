@@ -15,6 +15,7 @@
 #include "agent/client-gsi.h"
 #include "agent/client.h"
 #include "agent/launch.h"
+#include "base/rng.h"
 #include "peer.h"
 
 enum { NUMBER = 7 };
@@ -234,4 +235,78 @@ TEST(client_cm, exit_mads_as_many_as_may_be__one_more_enobufs_until_one_goes)
 	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad), 0);
 	agent_gsi_free(c);
 	end(&l);
+}
+
+/* ---- answers at random ---- */
+
+static void answer_at_random(int ctl)
+{
+	struct agent_msg asked, m;
+	uint8_t *body = (uint8_t *)&m.u;
+	struct rng rng;
+	int fd;
+
+	(void)ctl;
+	rng_init(&rng, 7);
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		while (agent_msg_recv(fd, &asked, 0) == 0) {
+			agent_msg_close_fds(&asked);
+			m.type = asked.type == AGENT_HELLO && rng_chance(&rng, 0.7)
+					 ? AGENT_WELCOME
+					 : (enum agent_msg_type)(1 + rng_below(&rng,
+									       AGENT_GSI_STATUS_PAGE));
+			for (size_t i = 0; i < sizeof(m.u); i++)
+				body[i] = (uint8_t)(rng_chance(&rng, 0.5) ? 0 : rng_below(&rng, 3));
+			m.nfds = rng_below(&rng, AGENT_MSG_FDS + 1);
+			if (m.type == AGENT_WELCOME && rng_chance(&rng, 0.7)) {
+				m.u.welcome.kind = asked.u.hello.kind;
+				m.u.welcome.place = 1;
+				m.nfds = 1 + (asked.u.hello.kind == AGENT_GSI);
+			}
+			for (unsigned i = 0; i < m.nfds; i++)
+				m.fds[i] = fd;
+			if (agent_msg_send(fd, &m, 0))
+				break;
+		}
+		close(fd);
+	}
+	_exit(0);
+}
+
+TEST(liar, answers_at_random__errors_and_nothing_is_kept)
+{
+	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
+	struct agent_realm realm;
+	struct agent_client *c;
+	struct agent_status *st;
+	char text[AGENT_TEXT_MAX];
+	struct peer process;
+	unsigned joined = 0, gave = 0;
+	int before, fd;
+
+	env_enter();
+	assert_int_equal(agent_realm_init(&realm, false), 0);
+	listener = agent_listen(&realm);
+	assert_true(listener >= 0);
+	fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) & ~O_NONBLOCK);
+	process = peer_spawn(0, answer_at_random);
+	close(listener);
+	before = count_fds(getpid());
+	for (unsigned i = 0; i < 400; i++) {
+		if (agent_client_status(false, &st, text, sizeof(text)) == 0)
+			agent_status_free(st);
+		if (agent_client_new(&c, text, sizeof(text)))
+			continue;
+		joined++;
+		fd = agent_client_socket(c, &at, 0, text, sizeof(text));
+		if (fd >= 0) {
+			gave++;
+			close(fd);
+		}
+		agent_client_free(c);
+	}
+	assert_in_range(joined, 1, 399);
+	assert_in_range(gave, 1, joined - 1);
+	assert_int_equal(count_fds(getpid()), before);
+	peer_kill(&process);
 }
