@@ -90,7 +90,7 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 void lane_sock_reap(struct lane *l)
 {
 	/*
-	 * close() does not take a socket out of the epoll set: the stash holds the same open file.
+	 * close() does not take a socket out of the epoll set: the agent holds the same open file.
 	 * Its events would go on, under a number that another thread's socket may have by then.
 	 * libev removes a descriptor only when such an event has come, so have it make its set
 	 * anew.
