@@ -320,10 +320,8 @@ static int high_pipe(int p[2])
 	return -err;
 }
 
-int agent_spawn(char *errbuf, size_t errlen)
+static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 {
-	char found[PATH_MAX];
-	const char *path = find_agent(found);
 	int p[2], r;
 	pid_t pid;
 
@@ -352,5 +350,19 @@ int agent_spawn(char *errbuf, size_t errlen)
 		snprintf(errbuf, errlen,
 			 "%s did not start: %s; ROCEMU_AGENT_LOG=FILE shows what it says", path,
 			 r == -EPIPE ? "it ended at once" : strerror(-r));
+	return r;
+}
+
+int agent_spawn(char *errbuf, size_t errlen)
+{
+	char *found = malloc(PATH_MAX); /* too large for small stacks */
+	int r;
+
+	if (!found) {
+		snprintf(errbuf, errlen, "cannot start rocemu-agent: out of memory");
+		return -ENOMEM;
+	}
+	r = spawn_and_wait(find_agent(found), errbuf, errlen);
+	free(found);
 	return r;
 }

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "base/syssocket.h"
+
 int evq_init(struct evq *q)
 {
 	q->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
@@ -15,6 +17,20 @@ int evq_init(struct evq *q)
 	pthread_mutex_init(&q->lock, NULL);
 	list_init(&q->ready);
 	return 0;
+}
+
+bool evq_renew(struct evq *q)
+{
+	const int flags = fcntl(q->fd, F_GETFL), own = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
+	bool done;
+
+	pthread_mutex_init(&q->lock, NULL);
+	list_init(&q->ready);
+	if (own < 0)
+		return false;
+	done = flags >= 0 && fcntl(own, F_SETFL, flags) == 0 && dup3(own, q->fd, O_CLOEXEC) >= 0;
+	close(own);
+	return done;
 }
 
 void evq_fini(struct evq *q)
@@ -42,7 +58,7 @@ void evq_post(struct evq *q, struct evq_source *s, bool once)
 		 * Cannot block: the counter's limit is 2^64 - 2. Fails only if the program closed
 		 * our fd.
 		 */
-		if (write(q->fd, &one, sizeof(one)) < 0) {
+		if (sys_write(q->fd, &one, sizeof(one)) < 0) {
 			if (--s->waiting == 0)
 				list_remove(&s->node);
 		}
@@ -65,13 +81,40 @@ static struct evq_source *take_first(struct evq *q)
 	return s;
 }
 
+/*
+ * A thread was cancelled while it waited. The C library's cancellation may come after read() took a token
+ * (glibc before 2.41): the events' number is right again with one token more. If it took none, that one
+ * wakes a reader for nothing.
+ */
+static void wait_cancelled(void *arg)
+{
+	struct evq *q = arg;
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&q->lock);
+	if (!list_empty(&q->ready))
+		(void)!sys_write(q->fd, &one, sizeof(one));
+	pthread_mutex_unlock(&q->lock);
+}
+
+/* A cancellation point, the only one of this file. @return false: nothing there, errno says why. */
+static bool take_token(struct evq *q)
+{
+	uint64_t token;
+	ssize_t n;
+
+	pthread_cleanup_push(wait_cancelled, q);
+	n = read(q->fd, &token, sizeof(token));
+	pthread_cleanup_pop(0);
+	return n > 0;
+}
+
 struct evq_source *evq_get(struct evq *q)
 {
 	struct evq_source *s = NULL;
-	uint64_t token;
 
 	while (!s) {
-		bool empty = read(q->fd, &token, sizeof(token)) < 0;
+		bool empty = !take_token(q);
 		bool really = true;
 
 		if (empty && errno != EAGAIN)
@@ -101,7 +144,7 @@ unsigned evq_drop(struct evq *q, struct evq_source *s)
 		flags = fcntl(q->fd, F_GETFL);
 		fcntl(q->fd, F_SETFL, flags | O_NONBLOCK);
 		/* A reader may hold the token already; it will find nothing and go on waiting. */
-		while (s->waiting > 0 && read(q->fd, &token, sizeof(token)) > 0)
+		while (s->waiting > 0 && sys_read(q->fd, &token, sizeof(token)) > 0)
 			s->waiting--;
 		fcntl(q->fd, F_SETFL, flags);
 		s->waiting = 0;

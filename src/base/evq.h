@@ -31,6 +31,11 @@ struct evq_source {
 };
 
 int evq_init(struct evq *q); /* -errno */
+/**
+ * In a forked child: forget all events; the descriptor's number stays, but what it names is no longer shared
+ * with the parent. Async-signal-safe. False: it still is.
+ */
+bool evq_renew(struct evq *q);
 void evq_fini(struct evq *q);
 
 void evq_source_init(struct evq_source *s);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/syssocket.h"
 #include "base/util.h"
 
 static enum log_level log_threshold(void)
@@ -50,6 +51,6 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	n = MIN(n, (int)sizeof(line) - 10);
 	line[8 + n] = '\n';
 	/* One write, so that lines of several processes do not mix. */
-	if (write(STDERR_FILENO, line, (size_t)n + 9) < 0)
+	if (sys_write(STDERR_FILENO, line, (size_t)n + 9) < 0)
 		return;
 }

@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/mutex.h"
 #include "base/syssocket.h"
+#include "engine/sysmsg.h"
 
 enum { FLOW_LABEL_MAX = 0xfffff };
 
@@ -235,6 +237,7 @@ int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, 
 	};
 	const struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
 	struct forward_peer *p = find(f, slot);
+	UNCANCELLED;
 	int err = 0;
 
 	forward_encode(h, hdr);
@@ -245,7 +248,7 @@ int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, 
 		if (err)
 			return err;
 		p->used = ++f->clock;
-		if (sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+		if (sys_sendmsg(p->fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
 			return 0;
 		err = -errno;
 		if (err != -EPIPE && err != -ECONNRESET)

@@ -25,11 +25,13 @@ static int clear_shown(const struct lane *l, int fd)
 
 static int open_shown(const struct lane *l, const char *root)
 {
-	char path[PATH_MAX];
+	char *path = malloc(PATH_MAX); /* too large for small stacks */
+	int fd = -1;
 
-	if (!portcount_shown_path(path, sizeof(path), root, l->device))
-		return -1;
-	return open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (path && portcount_shown_path(path, PATH_MAX, root, l->device))
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	free(path);
+	return fd;
 }
 
 /** Without it the lane works, and is in no list of resources. */
@@ -69,24 +71,31 @@ static void unshow(struct lane *l)
 	}
 }
 
-void lane_count_start(struct lane *l)
+/** A row of the device's file. @return false: there is none. */
+static bool claim_row(struct lane *l, const char *root)
 {
-	const char *root = secure_getenv("ROCEMU_PATHS");
-	char path[PATH_MAX];
-	struct port_counts *counts;
+	char *path = malloc(PATH_MAX);
 
-	if (l->count.row || !root || root[0] != '/' ||
-	    !portcount_path(path, sizeof(path), root, l->device))
-		return;
-	l->count.file = countfile_map(path, true);
+	if (path && portcount_path(path, PATH_MAX, root, l->device))
+		l->count.file = countfile_map(path, true);
 	if (l->count.file)
 		l->count.row = countfile_claim(l->count.file);
 	if (!l->count.row) {
-		log_debug("%s: not counted in %s", l->device, path);
+		log_debug("%s: not counted in %s", l->device, path ? path : root);
 		countfile_unmap(l->count.file);
 		l->count.file = NULL;
-		return;
 	}
+	free(path);
+	return l->count.row;
+}
+
+void lane_count_start(struct lane *l)
+{
+	const char *root = secure_getenv("ROCEMU_PATHS");
+	struct port_counts *counts;
+
+	if (l->count.row || !root || root[0] != '/' || !claim_row(l, root))
+		return;
 	counts = (struct port_counts *)(void *)l->count.row->live;
 	rocemu_ep_count_in(l->ep, &counts->ep);
 	counts->lane = *l->stats;

@@ -94,6 +94,7 @@ struct lane_tx {
 	struct ecn ecn;
 	uint32_t errnos_seen[8];		/* bit per errno: said so already */
 	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out again */
+	struct tx_batch *batch; /* behind copy, in the same mapping */
 	struct list backlog; /* of struct backlog_packet, see lane-backlog.c */
 	unsigned nbacklog;
 	rocemu_ns_t retry_at; /* the backlog is tried again then */
@@ -137,6 +138,7 @@ struct lane {
 	char device[64];
 	struct rocemu_ep *ep; /* owned */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
+	void (*on_orphaned)(void *user);
 	void *user;
 
 	bool attached;
@@ -229,6 +231,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-send.c ---- */
 
+enum { LANE_TX_BATCH_BYTES = 48 << 10 }; /* of struct tx_batch at most, lane-tx.c */
 enum { LANE_SEND_CONTROL = CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)) };
 
 int lane_tx_init(struct lane *l);

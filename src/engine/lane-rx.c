@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
+#include "engine/sysmsg.h"
 #include "fault/report.h"
 #include "wire/ip.h"
 
@@ -247,7 +248,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
 		rx->msg[i].msg_hdr.msg_controllen = LANE_RX_CONTROL;
 	}
-	n = recvmmsg(s->fd, rx->msg, batch, MSG_DONTWAIT, NULL);
+	n = sys_recvmmsg(s->fd, rx->msg, batch, MSG_DONTWAIT);
 	s->several = several_after(s->several, n, batch);
 	if (n <= 0) {
 		if (n < 0 && errno != EAGAIN && errno != EINTR)

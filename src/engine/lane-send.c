@@ -12,10 +12,16 @@
 
 #include "base/log.h"
 #include "engine/lane-internal.h"
+#include "engine/sysmsg.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
+
+enum {
+	TX_COPY = ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU,
+	TX_MAPPED = TX_COPY + LANE_TX_BATCH_BYTES,
+};
 
 static void set_free(struct lane *l, unsigned index)
 {
@@ -29,19 +35,21 @@ static void set_free(struct lane *l, unsigned index)
 int lane_tx_init(struct lane *l)
 {
 	/* Mapped, not allocated: pages that nothing was copied to cost nothing. */
-	l->tx.copy = mmap(NULL, (size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (l->tx.copy != MAP_FAILED)
-		return 0;
-	l->tx.copy = NULL;
-	return -ENOMEM;
+	l->tx.copy = mmap(NULL, TX_MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (l->tx.copy == MAP_FAILED) {
+		l->tx.copy = NULL;
+		return -ENOMEM;
+	}
+	l->tx.batch = (struct tx_batch *)(void *)(l->tx.copy + TX_COPY);
+	return 0;
 }
 
 void lane_tx_fini(struct lane *l)
 {
 	if (l->tx.copy)
-		munmap(l->tx.copy, (size_t)ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU);
+		munmap(l->tx.copy, TX_MAPPED);
 	l->tx.copy = NULL;
+	l->tx.batch = NULL;
 	for (unsigned i = 0; i < ARRAY_LEN(l->tx.set); i++)
 		set_free(l, i);
 }
@@ -192,7 +200,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0);
 	m.msg_iovlen = 1;
 	do
-		r = sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
+		r = sys_sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
 	while (r < 0 && errno == EINTR);
 	l->stats->tx_syscalls++;
 	if (r < 0 && errno == EAGAIN)

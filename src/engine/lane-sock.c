@@ -18,6 +18,7 @@
 
 #include "agent/client.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "engine/agent-watch.h"
 #include "engine/lane-internal.h"
 
@@ -253,6 +254,7 @@ int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_
 		      char *errbuf, size_t errlen)
 {
 	const bool joined = rocemu_ep_has_mcast(l->ep, group);
+	UNCANCELLED;
 	int r, fd;
 
 	errbuf[0] = 0;
@@ -271,6 +273,7 @@ int lane_attach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_
 int lane_detach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_gid *group)
 {
 	int r = l->dead ? -ENODEV : rocemu_qp_detach_mcast(qp, group);
+	UNCANCELLED;
 
 	if (!r && !rocemu_ep_has_mcast(l->ep, group))
 		sock_remove(l, group);

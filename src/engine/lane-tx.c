@@ -17,6 +17,7 @@
 
 #include "base/log.h"
 #include "engine/lane-internal.h"
+#include "engine/sysmsg.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -28,7 +29,10 @@ enum {
 	TX_IOV = ROCEMU_OUTPUT_BATCH * (ROCEMU_MAX_SGE + 2),
 };
 
-/* The messages of one sendmmsg(), built anew for each call. */
+/*
+ * The messages of one sendmmsg(), built anew for each call. Neither on the stack nor in thread-local
+ * memory, which the C library takes from each thread's stack: programs have threads with 16 KiB.
+ */
 struct tx_batch {
 	unsigned nmsg, niov;
 	size_t linear_len;
@@ -39,62 +43,62 @@ struct tx_batch {
 	_Alignas(struct cmsghdr) uint8_t control[ROCEMU_OUTPUT_BATCH][LANE_SEND_CONTROL];
 };
 
-/* One per thread rather than per lane: it lives for one call only, and the pages stay warm. */
-static _Thread_local struct tx_batch batch;
+_Static_assert(sizeof(struct tx_batch) <= LANE_TX_BATCH_BYTES, "the lane has room for it");
 
 /* ---- building ---- */
 
-static void append_iov(struct msghdr *m, const struct iovec *iov)
+static void append_iov(struct tx_batch *batch, struct msghdr *m, const struct iovec *iov)
 {
-	batch.iov[batch.niov++] = *iov;
+	batch->iov[batch->niov++] = *iov;
 	m->msg_iovlen++;
 }
 
 /* Copy bytes into the linear area; they join the message's last iovec when that ends where they
  * begin. */
-static void append_copy(struct msghdr *m, const void *data, size_t len)
+static void append_copy(struct tx_batch *batch, struct msghdr *m, const void *data, size_t len)
 {
-	uint8_t *at = batch.linear + batch.linear_len;
+	uint8_t *at = batch->linear + batch->linear_len;
 	struct iovec *last = m->msg_iovlen ? &m->msg_iov[m->msg_iovlen - 1] : NULL;
 
 	memcpy(at, data, len);
-	batch.linear_len += len;
+	batch->linear_len += len;
 	if (last && (uint8_t *)last->iov_base + last->iov_len == at)
 		last->iov_len += len;
 	else
-		append_iov(m, &(struct iovec){.iov_base = at, .iov_len = len});
+		append_iov(batch, m, &(struct iovec){.iov_base = at, .iov_len = len});
 }
 
-static void append_packet(struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
+static void append_packet(struct tx_batch *batch, struct msghdr *m, struct rocemu_tx *t,
+			  uint16_t ip_id)
 {
-	append_copy(m, t->hdr, t->hdr_len);
+	append_copy(batch, m, t->hdr, t->hdr_len);
 	if (t->payload_len && t->payload_len <= LANE_LINEAR_MAX) {
-		rocemu_tx_flatten(t, batch.linear + batch.linear_len);
-		batch.linear_len += t->payload_len;
+		rocemu_tx_flatten(t, batch->linear + batch->linear_len);
+		batch->linear_len += t->payload_len;
 		m->msg_iov[m->msg_iovlen - 1].iov_len += t->payload_len;
 	} else {
 		for (unsigned i = 0; i < t->niov; i++)
-			append_iov(m, &t->iov[i]);
+			append_iov(batch, m, &t->iov[i]);
 	}
 	rocemu_tx_seal(t, ip_id);
-	append_copy(m, t->trailer, t->trailer_len);
+	append_copy(batch, m, t->trailer, t->trailer_len);
 }
 
-static void build(const struct txsock_set *set, const struct txsock *s,
+static void build(struct tx_batch *batch, const struct txsock_set *set, const struct txsock *s,
 		  struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 {
-	batch.nmsg = n;
-	batch.niov = 0;
-	batch.linear_len = 0;
+	batch->nmsg = n;
+	batch->niov = 0;
+	batch->linear_len = 0;
 	for (unsigned b = 0; b < n; b++) {
 		struct rocemu_tx *const *p = pkt + burst[b].first;
-		struct msghdr *m = &batch.msg[b].msg_hdr;
+		struct msghdr *m = &batch->msg[b].msg_hdr;
 
-		lane_send_begin(m, &batch.iov[batch.niov], &batch.to[b], batch.control[b], set, s,
+		lane_send_begin(m, &batch->iov[batch->niov], &batch->to[b], batch->control[b], set, s,
 				p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0);
 
 		for (unsigned i = 0; i < burst[b].count; i++)
-			append_packet(m, p[i], (uint16_t)i);
+			append_packet(batch, m, p[i], (uint16_t)i);
 	}
 }
 
@@ -148,10 +152,12 @@ static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct roc
 static void sent(struct lane *l, uint64_t when, struct rocemu_tx *const *pkt,
 		 const struct txburst *burst, unsigned n)
 {
+	struct tx_batch *batch = l->tx.batch;
+
 	for (unsigned b = 0; b < n; b++) {
 		l->stats->tx_datagrams += burst[b].count;
 		if (unlikely(l->tap != NULL))
-			tap_sent(l, when, &batch.msg[b].msg_hdr, pkt + burst[b].first,
+			tap_sent(l, when, &batch->msg[b].msg_hdr, pkt + burst[b].first,
 				 burst[b].count);
 	}
 	if (unlikely(l->tap != NULL))
@@ -195,6 +201,7 @@ static bool burst_refused(int err)
 static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct txsock *s,
 			    struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 {
+	struct tx_batch *batch = l->tx.batch;
 	unsigned packets = 0;
 
 	for (unsigned done = 0; done < n;) {
@@ -210,8 +217,8 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			continue;
 		}
 
-		build(set, s, pkt, head, n - done);
-		r = sendmmsg(s->fd, batch.msg, batch.nmsg, MSG_DONTWAIT);
+		build(batch, set, s, pkt, head, n - done);
+		r = sys_sendmmsg(s->fd, batch->msg, batch->nmsg, MSG_DONTWAIT);
 		err = errno;
 		l->stats->tx_syscalls++;
 		if (likely(r > 0)) {

@@ -5,6 +5,7 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "base/mutex.h"
 #include "engine/lane-internal.h"
 
 #define NS_PER_S 1000000000u
@@ -35,6 +36,9 @@ void lane_thread_arm(struct lane *l, rocemu_ns_t due)
 void lane_thread_ask(struct lane *l, enum lane_ask what)
 {
 	/* Asked already and not yet heard: once is enough. */
-	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what))
+	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what)) {
+		UNCANCELLED;
+
 		ev_async_send(l->thread.loop, &l->thread.wake);
+	}
 }

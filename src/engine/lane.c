@@ -9,7 +9,9 @@
 #include <unistd.h>
 
 #include "agent/client.h"
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/timescale.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
@@ -54,12 +56,10 @@ static void bury(struct lane *l)
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&registry_lock);
-	tap_fork_prepare();
 }
 
 static void fork_parent(void)
 {
-	tap_fork_parent();
 	pthread_mutex_unlock(&registry_lock);
 }
 
@@ -67,11 +67,21 @@ static void fork_child(void)
 {
 	lane_lock_forget();
 	list_for_each_safe (it, tmp, &registry) {
-		bury(list_entry(it, struct lane, node));
+		struct lane *l = list_entry(it, struct lane, node);
+
+		bury(l);
 		list_remove(it);
+		if (l->on_orphaned)
+			l->on_orphaned(l->user);
 	}
-	tap_forget();
 	pthread_mutex_unlock(&registry_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_LANES, &handlers);
 }
 
 /*
@@ -109,16 +119,8 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	pthread_mutex_unlock(&registry_lock);
 }
 
-static void register_atfork(void)
-{
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
-}
-
 static void enlist(struct lane *l)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
-
-	pthread_once(&once, register_atfork);
 	pthread_mutex_lock(&registry_lock);
 	list_append(&registry, &l->node);
 	pthread_mutex_unlock(&registry_lock);
@@ -193,6 +195,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	lane_lock_init(l);
 	snprintf(l->device, sizeof(l->device), "%s", config->device ? config->device : "lane");
 	l->on_events = config->on_events;
+	l->on_orphaned = config->on_orphaned;
 	l->user = config->user;
 	l->thread.timer_fd = l->thread.tick_fd = -1;
 	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
@@ -310,6 +313,7 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 
 int lane_attach(struct lane *l, char *errbuf, size_t errlen)
 {
+	UNCANCELLED;
 	int err = 0;
 
 	lane_lock(l);

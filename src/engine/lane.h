@@ -44,6 +44,11 @@ struct lane_config {
 	 * with rocemu_ep_next_event(). From whichever thread made progress.
 	 */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
+	/*
+	 * Called in a forked child, or NULL: the lane is the parent's. Only async-signal-safe calls. The
+	 * lane then does nothing any more, and lane_free() leaves it alone.
+	 */
+	void (*on_orphaned)(void *user);
 	void *user;
 };
 

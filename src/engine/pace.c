@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/mutex.h"
 #include "base/util.h"
 
 #define RECENT_NS 10000000u /* a receiver not sent to for this long holds nobody back */
@@ -24,8 +25,11 @@ static void forget(struct pace *p, struct pace_dest *d)
 {
 	take_out(p->socket, &p->nsockets, d);
 	take_out(p->waiting, &p->nwaiting, d);
-	if (d->state != PACE_FREE && d->fd >= 0)
+	if (d->state != PACE_FREE && d->fd >= 0) {
+		UNCANCELLED;
+
 		close(d->fd);
+	}
 	*d = (struct pace_dest){.fd = -1};
 }
 

@@ -11,7 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/util.h"
 #include "wire/capture.h"
 
@@ -27,7 +29,7 @@ struct tap {
 
 /* Guards the process's tap and everything in it. A leaf: taken under a lane's lock, nothing taken
  * under it. */
-static pthread_mutex_t tap_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex tap_lock = MUTEX_INITIALIZER;
 static struct tap *the_tap;
 
 /* "%p" becomes the process ID, "%%" a percent sign. */
@@ -102,7 +104,7 @@ int tap_get(struct tap **out, char *errbuf, size_t errlen)
 	*out = NULL;
 	if (!spec || !*spec)
 		return 0;
-	pthread_mutex_lock(&tap_lock);
+	mutex_lock(&tap_lock);
 	if (!the_tap) {
 		struct tap *t = calloc(1, sizeof(*t));
 
@@ -118,7 +120,7 @@ int tap_get(struct tap **out, char *errbuf, size_t errlen)
 		the_tap->refs++;
 		*out = the_tap;
 	}
-	pthread_mutex_unlock(&tap_lock);
+	mutex_unlock(&tap_lock);
 	return err;
 }
 
@@ -146,7 +148,7 @@ void tap_put(struct tap *t)
 {
 	if (!t)
 		return;
-	pthread_mutex_lock(&tap_lock);
+	mutex_lock(&tap_lock);
 	if (--t->refs == 0) {
 		flush_locked(t);
 		capture_writer_close(t->writer);
@@ -155,7 +157,7 @@ void tap_put(struct tap *t)
 			the_tap = NULL;
 		free(t);
 	}
-	pthread_mutex_unlock(&tap_lock);
+	mutex_unlock(&tap_lock);
 }
 
 uint64_t tap_now(void)
@@ -186,41 +188,49 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 	};
 	int err;
 
-	pthread_mutex_lock(&tap_lock);
+	mutex_lock(&tap_lock);
 	if (t->writer) {
 		err = capture_write(t->writer, a->when_ns, &pkt);
 		t->dirty = true;
 		if (err < 0 && err != -EMSGSIZE)
 			give_up(t, err);
 	}
-	pthread_mutex_unlock(&tap_lock);
+	mutex_unlock(&tap_lock);
 }
 
 void tap_flush(struct tap *t)
 {
-	pthread_mutex_lock(&tap_lock);
+	mutex_lock(&tap_lock);
 	flush_locked(t);
-	pthread_mutex_unlock(&tap_lock);
+	mutex_unlock(&tap_lock);
 }
 
-void tap_fork_prepare(void)
+static void fork_prepare(void)
 {
-	pthread_mutex_lock(&tap_lock);
+	mutex_lock(&tap_lock);
 	/* Else the child's copy of the buffer would be written again when it exits. */
 	if (the_tap)
 		flush_locked(the_tap);
 }
 
-void tap_fork_parent(void)
+static void fork_parent(void)
 {
-	pthread_mutex_unlock(&tap_lock);
+	mutex_unlock(&tap_lock);
 }
 
-void tap_forget(void)
+/* The parent's file is not touched. */
+static void fork_child(void)
 {
 	/* The writer is leaked: closing it is not safe after fork() in a process with threads. */
 	if (the_tap)
 		close(the_tap->lock_fd);
 	the_tap = NULL;
-	pthread_mutex_unlock(&tap_lock);
+	mutex_unlock(&tap_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_TAP, &handlers);
 }

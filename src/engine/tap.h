@@ -50,11 +50,4 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 /** Bring what was written to the file, so that a killed process leaves a readable one. */
 void tap_flush(struct tap *t);
 
-/** In a forked child, from its atfork handler: forget the parent's tap without touching its file.
- */
-void tap_forget(void);
-/** Around fork(): nobody is in the middle of a write when the child is made. */
-void tap_fork_prepare(void);
-void tap_fork_parent(void);
-
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/mutex.h"
 #include "base/syssocket.h"
 #include "engine/txsock.h"
 
@@ -38,6 +39,8 @@ void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint3
 
 void txsock_set_fini(struct txsock_set *set)
 {
+	UNCANCELLED;
+
 	for (unsigned i = 0; i < set->count; i++) {
 		close(set->sock[i].fd);
 		if (set->sock[i].guard >= 0)
@@ -149,6 +152,7 @@ static int open_guard(int family, uint16_t port)
 static int open_socket(const struct txsock_set *set, struct txsock *s)
 {
 	const int family = rocemu_gid_is_ipv4(&set->gid) ? AF_INET : AF_INET6;
+	UNCANCELLED;
 	int fd = sys_socket(family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)

@@ -153,17 +153,22 @@ void impair_init(struct impair *im)
 
 int impair_add(struct impair *im, const char *text, const char *source, struct fault_error *e)
 {
+	struct fault_item *item = malloc(sizeof(*item)); /* too large for small stacks */
 	struct fault_reader r;
-	struct fault_item item;
 	int ret;
 
+	if (!item) {
+		*e = (struct fault_error){.text = "impairment: out of memory"};
+		return -ENOMEM;
+	}
 	fault_reader_init(&r, text, source);
-	while ((ret = fault_reader_next(&r, &item, e)) == 1) {
+	while ((ret = fault_reader_next(&r, item, e)) == 1) {
 		im->on = true;
-		ret = parse_item(im, &r, &item, e);
+		ret = parse_item(im, &r, item, e);
 		if (ret)
 			break;
 	}
+	free(item);
 	return ret;
 }
 

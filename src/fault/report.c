@@ -13,7 +13,9 @@
 #include <unistd.h>
 
 #include "base/bytes.h"
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/util.h"
 
 enum {
@@ -26,7 +28,7 @@ enum {
 };
 
 /* The log and the list of totals; their numbers are atomics. */
-static pthread_mutex_t report_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex report_lock = MUTEX_INITIALIZER;
 static const char *reporter = "";
 static _Atomic bool logging;
 static char log_path[4096];
@@ -103,12 +105,12 @@ void fault_log_line(const char *fmt, ...)
 		return;
 	n = MIN(n + m, (int)sizeof(line) - 2);
 	line[n++] = '\n';
-	pthread_mutex_lock(&report_lock);
+	mutex_lock(&report_lock);
 	if (log_used + (size_t)n > sizeof(log_buffer))
 		flush_locked();
 	memcpy(log_buffer + log_used, line, (size_t)n);
 	log_used += (size_t)n;
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 }
 
 void fault_log_packet(const char *device, const struct fault_packet *p, const char *by,
@@ -126,9 +128,9 @@ void fault_log_packet(const char *device, const struct fault_packet *p, const ch
 
 void fault_log_flush(void)
 {
-	pthread_mutex_lock(&report_lock);
+	mutex_lock(&report_lock);
 	flush_locked();
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 }
 
 /* ---- the summary ---- */
@@ -148,7 +150,7 @@ struct fault_total *fault_total_get(const char *text, const char *unit)
 	struct fault_total *t;
 	unsigned i = 0;
 
-	pthread_mutex_lock(&report_lock);
+	mutex_lock(&report_lock);
 	while (i < ntotals && strncmp(totals[i].text, text, sizeof(totals[i].text) - 1) != 0)
 		i++;
 	t = &totals[MIN(i, (unsigned)TOTALS - 1)];
@@ -158,7 +160,7 @@ struct fault_total *fault_total_get(const char *text, const char *unit)
 			 i < TOTALS - 1 ? text : "further rules");
 		t->unit = unit;
 	}
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 	return t;
 }
 
@@ -208,12 +210,12 @@ void fault_report_text(char *buf, size_t size)
 	append_counts(buf, size);
 	if (!buf[0] && !ntotals)
 		return;
-	pthread_mutex_lock(&report_lock);
+	mutex_lock(&report_lock);
 	for (unsigned i = 0; i < ntotals; i++)
 		append(buf, size, "%s%s: acted on %" PRIu64 " of %" PRIu64 " matching %s\n",
 		       reporter, totals[i].text, atomic_load(&totals[i].acted),
 		       atomic_load(&totals[i].matched), totals[i].unit);
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 }
 
 static bool summary_wanted(void)
@@ -247,12 +249,12 @@ __attribute__((destructor(101))) static void report_at_exit(void)
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&report_lock);
+	mutex_lock(&report_lock);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 }
 
 /* What the parent did, the parent reports. The texts stay: lanes of the parent point to them. */
@@ -265,22 +267,22 @@ static void fork_child(void)
 		atomic_store(&totals[i].matched, 0);
 		atomic_store(&totals[i].acted, 0);
 	}
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 }
 
-static void register_atfork(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_REPORT, &handlers);
 }
 
 int fault_report_start(char *errbuf, size_t errlen)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *path = getenv("ROCEMU_IMPAIR_LOG");
 	int err = 0;
 
-	pthread_once(&once, register_atfork);
-	pthread_mutex_lock(&report_lock);
+	mutex_lock(&report_lock);
 	if (path && *path && strcmp(path, log_path) != 0) {
 		flush_locked();
 		err = strlen(path) < sizeof(log_path) ? 0 : -ENAMETOOLONG;
@@ -299,6 +301,6 @@ int fault_report_start(char *errbuf, size_t errlen)
 		atomic_store(&logging, false);
 		log_path[0] = '\0';
 	}
-	pthread_mutex_unlock(&report_lock);
+	mutex_unlock(&report_lock);
 	return err;
 }

@@ -2,31 +2,34 @@
 #include "fault/setting.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/forks.h"
+#include "base/mutex.h"
+
 /* The lock guards the rest; it is a leaf. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lock = MUTEX_INITIALIZER;
 static char *text; /* owned: what was parsed; NULL: nothing, or it was wrong */
 static struct impair parsed;
 static unsigned changes;
 
-/* Another thread of the parent may have been in here: then what it left is of no use. */
-static void fork_child(void)
+static void fork_prepare(void)
 {
-	if (pthread_mutex_trylock(&lock) == 0) {
-		pthread_mutex_unlock(&lock);
-		return;
-	}
-	pthread_mutex_init(&lock, NULL);
-	text = NULL;
+	mutex_lock(&lock);
 }
 
-static void register_atfork(void)
+static void fork_end(void)
 {
-	pthread_atfork(NULL, NULL, fork_child);
+	mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {fork_prepare, fork_end, fork_end};
+
+	forks_add(FORK_SETTING, &handlers);
 }
 
 /* Lock held. */
@@ -53,19 +56,17 @@ static int parse(const char *spec, char *errbuf, size_t errlen)
 
 int setting_get(struct impair *im, unsigned *serial, char *errbuf, size_t errlen)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	const char *spec = getenv("ROCEMU_IMPAIR");
 	int err = 0;
 
-	pthread_once(&once, register_atfork);
 	spec = spec ? spec : "";
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	/* Nothing was said, and is not now: as it began. */
 	if ((text || changes || *spec) && (!text || strcmp(text, spec) != 0))
 		err = parse(spec, errbuf, errlen);
 	*im = parsed;
 	if (serial)
 		*serial = changes;
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return err;
 }

@@ -16,7 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/syssocket.h"
 #include "base/util.h"
 
@@ -27,7 +29,7 @@ enum { NEWS_BYTES = 16384 };
  * not held while somebody is, so that telling may take its time.
  */
 static struct {
-	pthread_mutex_t life, lock;
+	struct mutex life, lock;
 	pthread_cond_t told;
 	struct list listeners;		       /* guarded by lock */
 	const struct netmon_listener *telling; /* guarded by lock */
@@ -38,8 +40,8 @@ static struct {
 	uint64_t due;		 /* when the timer expires */
 	atomic_bool stopping;	 /* what wake_fd is readable for; else netmon_wake() */
 } mon = {
-	.life = PTHREAD_MUTEX_INITIALIZER,
-	.lock = PTHREAD_MUTEX_INITIALIZER,
+	.life = MUTEX_INITIALIZER,
+	.lock = MUTEX_INITIALIZER,
 	.told = PTHREAD_COND_INITIALIZER,
 	.listeners = {&mon.listeners, &mon.listeners},
 	.netlink_fd = -1,
@@ -50,18 +52,18 @@ static struct {
 
 static void tell_all(const struct netmon_news *news)
 {
-	pthread_mutex_lock(&mon.lock);
+	mutex_lock(&mon.lock);
 	list_for_each (it, &mon.listeners) {
 		const struct netmon_listener *l = list_entry(it, struct netmon_listener, node);
 
 		mon.telling = l;
-		pthread_mutex_unlock(&mon.lock);
+		mutex_unlock(&mon.lock);
 		l->tell(l->user, news);
-		pthread_mutex_lock(&mon.lock);
+		mutex_lock(&mon.lock);
 		mon.telling = NULL;
 		pthread_cond_broadcast(&mon.told);
 	}
-	pthread_mutex_unlock(&mon.lock);
+	mutex_unlock(&mon.lock);
 }
 
 /** What a message of the kernel says that anybody wants to know. @return false: nothing. */
@@ -254,19 +256,17 @@ static void stop(void)
 
 /* ---- fork ---- */
 
-/* Nobody is being told at that moment, so that the child finds no lock of a listener taken. */
+/* Perhaps somebody is being told: the child does not use its parent's listeners. */
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&mon.life);
-	pthread_mutex_lock(&mon.lock);
-	while (mon.telling)
-		pthread_cond_wait(&mon.told, &mon.lock);
+	mutex_lock(&mon.life);
+	mutex_lock(&mon.lock);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&mon.lock);
-	pthread_mutex_unlock(&mon.life);
+	mutex_unlock(&mon.lock);
+	mutex_unlock(&mon.life);
 }
 
 /* The child has no thread; its listeners' devices are the parent's. */
@@ -274,56 +274,57 @@ static void fork_child(void)
 {
 	list_for_each_safe (it, tmp, &mon.listeners)
 		list_remove(it);
+	mon.telling = NULL;
 	mon.running = false;
 	if (mon.timer)
 		mon.timer->stop();
 	close_fds();
 	pthread_cond_init(&mon.told, NULL);
-	pthread_mutex_unlock(&mon.lock);
-	pthread_mutex_unlock(&mon.life);
+	mutex_unlock(&mon.lock);
+	mutex_unlock(&mon.life);
 }
 
-static void register_atfork(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_NETMON, &handlers);
 }
 
 /* ---- listeners ---- */
 
 void netmon_set_timer(const struct netmon_timer *timer)
 {
-	pthread_mutex_lock(&mon.life);
+	mutex_lock(&mon.life);
 	if (!mon.running)
 		mon.timer = timer;
-	pthread_mutex_unlock(&mon.life);
+	mutex_unlock(&mon.life);
 }
 
 void netmon_wake(void (*first)(void))
 {
-	pthread_mutex_lock(&mon.life);
+	mutex_lock(&mon.life);
 	if (mon.running) {
 		first();
 		wake();
 	}
-	pthread_mutex_unlock(&mon.life);
+	mutex_unlock(&mon.life);
 }
 
 int netmon_add(struct netmon_listener *l)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	int err = 0;
 
-	pthread_once(&once, register_atfork);
 	list_init(&l->node);
-	pthread_mutex_lock(&mon.life);
+	mutex_lock(&mon.life);
 	if (!mon.running)
 		err = start();
 	if (!err) {
-		pthread_mutex_lock(&mon.lock);
+		mutex_lock(&mon.lock);
 		list_append(&mon.listeners, &l->node);
-		pthread_mutex_unlock(&mon.lock);
+		mutex_unlock(&mon.lock);
 	}
-	pthread_mutex_unlock(&mon.life);
+	mutex_unlock(&mon.life);
 	return err;
 }
 
@@ -331,14 +332,14 @@ void netmon_remove(struct netmon_listener *l)
 {
 	bool last;
 
-	pthread_mutex_lock(&mon.life);
-	pthread_mutex_lock(&mon.lock);
+	mutex_lock(&mon.life);
+	mutex_lock(&mon.lock);
 	while (mon.telling == l)
-		pthread_cond_wait(&mon.told, &mon.lock);
+		mutex_wait(&mon.lock, &mon.told);
 	list_remove(&l->node);
 	last = list_empty(&mon.listeners);
-	pthread_mutex_unlock(&mon.lock);
+	mutex_unlock(&mon.lock);
 	if (last && mon.running)
 		stop();
-	pthread_mutex_unlock(&mon.life);
+	mutex_unlock(&mon.life);
 }

@@ -3,13 +3,83 @@
  * Event channels: events from post to acknowledgement, who waits for what, and synchronous IDs,
  * which wait for the event that a call brings about.
  */
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "rdmacm/channel.h"
 #include "rdmacm/id.h"
 #include "rdmacm/private.h"
+
+/* All channels of the process but orphans. A leaf. */
+static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct list channels = {&channels, &channels};
+static atomic_bool refused;
+
+/* ---- fork ---- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&channels_lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&channels_lock);
+}
+
+/* A channel that was made beforehand for the child to use is the child's own. */
+static void fork_child(void)
+{
+	refused = false;
+	list_for_each_safe (n, tmp, &channels) {
+		struct rcm_channel *ch = list_entry(n, struct rcm_channel, node);
+
+		ch->orphan = ch->used || !evq_renew(&ch->q);
+		if (ch->orphan)
+			list_remove(n);
+	}
+	pthread_mutex_unlock(&channels_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_CHANNELS, &handlers);
+}
+
+static void enlist(struct rcm_channel *ch)
+{
+	pthread_mutex_lock(&channels_lock);
+	list_append(&channels, &ch->node);
+	pthread_mutex_unlock(&channels_lock);
+}
+
+void rcm_channel_use(struct rcm_channel *ch)
+{
+	ch->used = true;
+	if (ch->orphan && evq_renew(&ch->q)) {
+		ch->orphan = false;
+		enlist(ch);
+	}
+}
+
+int rcm_orphan_refuse(int err)
+{
+	if (!atomic_exchange(&refused, true))
+		log_error("process %d (%s) uses an rdma_cm ID or channel of before fork() or daemon(): "
+			  "these calls fail; bind, listen and connect afterwards",
+			  (int)getpid(), program_invocation_short_name);
+	return -err;
+}
+
+/* ---- life ---- */
 
 struct rcm_channel *rcm_channel_new(void)
 {
@@ -22,6 +92,8 @@ struct rcm_channel *rcm_channel_new(void)
 		return NULL;
 	}
 	ch->base.fd = ch->q.fd;
+	list_init(&ch->node);
+	enlist(ch);
 	return ch;
 }
 
@@ -37,6 +109,9 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
 	if (!channel)
 		return;
+	pthread_mutex_lock(&channels_lock);
+	list_remove(&rcm_channel_of(channel)->node);
+	pthread_mutex_unlock(&channels_lock);
 	evq_fini(&rcm_channel_of(channel)->q);
 	free(rcm_channel_of(channel));
 }
@@ -110,10 +185,17 @@ static struct evq *queue_of(const struct rcm_id *id)
 
 void rcm_event_post(struct rcm_event *ev)
 {
+	struct rcm_channel *ch = rcm_channel_of(ev->owner->base.channel);
+
+	if (ch->orphan) {
+		rcm_event_free(ev);
+		return;
+	}
+	ch->used = true;
 	if (ev->owner->before_event)
 		ev->owner->before_event(ev->owner);
 	list_append(&ev->owner->events, &ev->node);
-	evq_post(queue_of(ev->owner), &ev->src, false);
+	evq_post(&ch->q, &ev->src, false);
 }
 
 void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int status,
@@ -162,7 +244,8 @@ void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group)
 	struct rcm_event *ev;
 
 	while ((ev = find_of_group(id, group)) != NULL) {
-		if (evq_drop(queue_of(id), &ev->src) > 0) {
+		if (!rcm_channel_of(id->base.channel)->orphan &&
+		    evq_drop(queue_of(id), &ev->src) > 0) {
 			rcm_lock_wait();
 			continue;
 		}
@@ -193,6 +276,15 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 	}
 }
 
+/* A thread that is cancelled here would take the event with it. */
+static void take(struct rcm_event *ev)
+{
+	UNCANCELLED;
+
+	if (ev->on_take)
+		ev->on_take(ev);
+}
+
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **event)
 {
 	struct evq_source *src;
@@ -200,12 +292,13 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (!channel || !event)
 		return rcm_ret(-EINVAL);
+	if (rcm_channel_of(channel)->orphan)
+		return rcm_ret(rcm_orphan_refuse(ENODEV));
 	src = evq_get(&rcm_channel_of(channel)->q);
 	if (!src)
 		return -1;
 	ev = container_of(src, struct rcm_event, src);
-	if (ev->on_take)
-		ev->on_take(ev);
+	take(ev);
 	*event = &ev->base;
 	return 0;
 }

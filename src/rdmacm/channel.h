@@ -21,6 +21,9 @@ struct rcm_group;
 struct rcm_channel {
 	struct rdma_event_channel base; /* first; fd is q's */
 	struct evq q;
+	struct list node; /* in the list of channel.c */
+	bool used;	  /* there were events, or an ID that may have some */
+	bool orphan;	  /* a forked child's copy of one that was used: its events are the parent's */
 };
 
 struct rcm_event {
@@ -44,6 +47,10 @@ static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *ch)
 
 /** NULL with errno. */
 struct rcm_channel *rcm_channel_new(void);
+/** The channel is about to have events of an ID of this process. */
+void rcm_channel_use(struct rcm_channel *ch) REQUIRES(rcm_lock);
+/** A call on what was there before fork(). Says once what is wrong. @return -err. */
+int rcm_orphan_refuse(int err);
 
 /** Make an event that the program can do without. NULL: out of memory. */
 struct rcm_event *rcm_event_new(struct rcm_id *id, enum rdma_cm_event_type type, int status);

@@ -82,7 +82,10 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 			return rcm_ret(n ? n : -ENODEV);
 	}
 	rcm_lock_take();
-	err = rcm_core_open_all(id->local.dev ? &id->local : locals, id->local.dev ? 1 : n);
+	err = rcm_core_orphaned(id) ? rcm_orphan_refuse(EINVAL) : 0;
+	if (!err)
+		err = rcm_core_open_all(id->local.dev ? &id->local : locals,
+					id->local.dev ? 1 : n);
 	if (!err)
 		err = listen_locked(id);
 	if (!err && !id->local.dev)

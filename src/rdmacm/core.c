@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "agent/client-gsi.h"
+#include "base/forks.h"
 #include "base/log.h"
 #include "base/prf.h"
 #include "base/timescale.h"
@@ -47,14 +48,23 @@ struct cm *rcm_core_cm(void)
 	return core.cm;
 }
 
+bool rcm_core_orphaned(const struct rcm_id *id)
+{
+	return id->generation && id->generation != core.generation;
+}
+
 bool rcm_core_has(const struct rcm_id *id)
 {
+	if (rcm_core_orphaned(id))
+		rcm_orphan_refuse(EINVAL);
 	return core.running && id->generation == core.generation;
 }
 
 void rcm_core_join(struct rcm_id *id)
 {
 	id->generation = core.generation;
+	if (id->base.channel) /* that of a request's ID is its listener's */
+		rcm_channel_use(rcm_channel_of(id->base.channel));
 }
 
 /* ---- sending ---- */
@@ -131,7 +141,6 @@ void rcm_core_wake(void)
 
 void rcm_drive(void)
 {
-	struct cm_mad mads[8];
 	struct cm_event ev;
 	bool more = true;
 	unsigned n;
@@ -144,9 +153,9 @@ void rcm_drive(void)
 		/* First: whoever is told of a connection may end at that very moment, and its peer has to hear the
 		 * right thing. */
 		set_exits();
-		while ((n = cm_output(core.cm, rcm_now(), mads, ARRAY_LEN(mads))) > 0)
+		while ((n = cm_output(core.cm, rcm_now(), core.mads, ARRAY_LEN(core.mads))) > 0)
 			for (unsigned i = 0; i < n; i++)
-				send_mad(&mads[i]);
+				send_mad(&core.mads[i]);
 		while (cm_next_event(core.cm, &ev)) {
 			more = true;
 			core.ops->cm_event(&ev);
@@ -322,8 +331,8 @@ int rcm_core_start(struct rcm_id *id, uint64_t guid, const struct rcm_core_ops *
 	int err = 0;
 
 	/* Of a parent process: what it had there is not ours. */
-	if (id->generation && id->generation != core.generation)
-		return -EINVAL;
+	if (rcm_core_orphaned(id))
+		return rcm_orphan_refuse(EINVAL);
 	if (!core.running) {
 		core.ops = ops;
 		err = start(guid);
@@ -352,11 +361,14 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	}
 	rcm_lock_forget();
 	rcm_globals_forget();
+	rcm_lock_drop();
 }
 
-__attribute__((constructor)) static void watch_fork(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_RDMACM, &handlers);
 }
 
 /* ---- addresses and ports ---- */

@@ -29,6 +29,7 @@ struct rcm_core {
 	unsigned generation; /* counts forks; never 0 */
 	bool running;
 	bool driving;
+	struct cm_mad mads[8]; /* of the thread that drives: too large for small stacks */
 	const struct rcm_core_ops *ops; /* borrowed */
 	struct cm *cm;			/* owned */
 	struct agent_gsi *client;	/* owned */
@@ -47,6 +48,8 @@ int rcm_core_start(struct rcm_id *id, uint64_t guid, const struct rcm_core_ops *
 	REQUIRES(rcm_lock);
 /** Does what the ID has of CM and agent still exist? Not in a process forked since. */
 bool rcm_core_has(const struct rcm_id *id) REQUIRES(rcm_lock);
+/** Had it something in the process that this one was forked from? Nothing may be done with it but to free it. */
+bool rcm_core_orphaned(const struct rcm_id *id) REQUIRES(rcm_lock);
 /** The ID is about to have something of the running core. */
 void rcm_core_join(struct rcm_id *id) REQUIRES(rcm_lock);
 /** The connection manager; only after rcm_core_start(). */

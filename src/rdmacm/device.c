@@ -185,13 +185,13 @@ static bool each_open_address(address_fn *fn, void *user)
 {
 	int found = 0;
 
-	pthread_mutex_lock(&devices->lock);
+	mutex_lock(&devices->lock);
 	for (struct list *n = devices->list.next; n != &devices->list && found <= 0; n = n->next) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
 		found = rcm_device_is_there(d) ? each_gid(d, fn, user) : 0;
 	}
-	pthread_mutex_unlock(&devices->lock);
+	mutex_unlock(&devices->lock);
 	return found > 0;
 }
 
@@ -204,7 +204,7 @@ static int each_address(address_fn *fn, void *user)
 
 	if (!list)
 		return -errno;
-	pthread_mutex_lock(&devices->lock);
+	mutex_lock(&devices->lock);
 	for (struct ibv_device **p = list; *p && found <= 0; p++) {
 		int ret = open_device(*p, &d);
 
@@ -212,7 +212,7 @@ static int each_address(address_fn *fn, void *user)
 		opened += !ret;
 		err = ret ? ret : err;
 	}
-	pthread_mutex_unlock(&devices->lock);
+	mutex_unlock(&devices->lock);
 	ibv_free_device_list(list);
 	return found ? found : opened ? 0 : err;
 }
@@ -355,9 +355,9 @@ struct rcm_device *rcm_device_next(struct rcm_device *after)
 {
 	struct list *n;
 
-	pthread_mutex_lock(&devices->lock);
+	mutex_lock(&devices->lock);
 	n = after ? after->node.next : devices->list.next;
-	pthread_mutex_unlock(&devices->lock);
+	mutex_unlock(&devices->lock);
 	return n == &devices->list ? NULL : list_entry(n, struct rcm_device, node);
 }
 
@@ -385,11 +385,11 @@ struct ibv_xrcd *rcm_device_xrcd(struct rcm_device *dev)
 	};
 	struct ibv_xrcd *xrcd;
 
-	pthread_mutex_lock(&devices->lock);
+	mutex_lock(&devices->lock);
 	if (!dev->xrcd)
 		dev->xrcd = ibv_open_xrcd(dev->verbs, &attr);
 	xrcd = dev->xrcd;
-	pthread_mutex_unlock(&devices->lock);
+	mutex_unlock(&devices->lock);
 	return xrcd;
 }
 
@@ -406,11 +406,11 @@ struct ibv_context **rdma_get_devices(int *num_devices)
 		n++;
 	out = calloc((size_t)n + 1, sizeof(struct ibv_context *));
 	n = 0;
-	pthread_mutex_lock(&devices->lock);
+	mutex_lock(&devices->lock);
 	for (struct ibv_device **p = list; out && *p; p++)
 		if (open_device(*p, &d) == 0)
 			out[n++] = d->verbs;
-	pthread_mutex_unlock(&devices->lock);
+	mutex_unlock(&devices->lock);
 	ibv_free_device_list(list);
 	if (num_devices)
 		*num_devices = n;

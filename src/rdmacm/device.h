@@ -8,6 +8,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/mutex.h"
 #include "rdmacm/api.h"
 #include <rocemu/wire.h>
 
@@ -32,7 +33,7 @@ struct rcm_device {
 struct rcm_devices {
 	/* Guards the list and what it opens. Held while verbs opens a device; taken under no other
 	 * lock. */
-	pthread_mutex_t lock;
+	struct mutex lock;
 	struct list list;
 	atomic_int events_fd; /* made once; readable when a device has events */
 };

@@ -9,7 +9,7 @@
 	{                                                                                          \
 		.core = {.generation = 1},                                                         \
 		.timers = {.pending = LIST(timers.pending)},                                       \
-		.devices = {.lock = PTHREAD_MUTEX_INITIALIZER,                                     \
+		.devices = {.lock = MUTEX_INITIALIZER,                                     \
 			    .list = LIST(devices.list),                                            \
 			    .events_fd = -1},                                                      \
 		.private = {.once = PTHREAD_ONCE_INIT},                                            \

@@ -133,12 +133,27 @@ static void drop_events(struct rcm_id *id) REQUIRES(rcm_lock)
 	rcm_events_wait(id);
 }
 
+static bool is_orphan(const struct rcm_id *id)
+{
+	bool orphan;
+
+	rcm_lock_take();
+	orphan = rcm_core_orphaned(id);
+	rcm_lock_drop();
+	return orphan;
+}
+
 int rdma_destroy_id(struct rdma_cm_id *base)
 {
 	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base)
 		return rcm_ret(-EINVAL);
+	if (is_orphan(id)) {
+		/* Its lists and events are the parent's. */
+		rcm_id_free(id);
+		return 0;
+	}
 	rcm_sync_ack(id);
 	rcm_groups_leave(id);
 	rcm_lock_take();
@@ -158,6 +173,8 @@ int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
 		return rcm_ret(-EINVAL);
 	if (id->sync && !channel)
 		return rcm_ret(-EINVAL);
+	if (is_orphan(id))
+		return rcm_ret(rcm_orphan_refuse(EINVAL));
 	to = channel ? rcm_channel_of(channel) : rcm_channel_new();
 	if (!to)
 		return -1;

@@ -4,26 +4,28 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/mutex.h"
+
 struct CAPABILITY("rdmacm's lock") rcm_lock {
-	pthread_mutex_t mutex;
+	struct mutex mutex;
 	pthread_cond_t woken;
 };
 
-struct rcm_lock rcm_lock = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
+struct rcm_lock rcm_lock = {MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER};
 
 void rcm_lock_take(void) NO_THREAD_SAFETY_ANALYSIS
 {
-	pthread_mutex_lock(&rcm_lock.mutex);
+	mutex_lock(&rcm_lock.mutex);
 }
 
 void rcm_lock_drop(void) NO_THREAD_SAFETY_ANALYSIS
 {
-	pthread_mutex_unlock(&rcm_lock.mutex);
+	mutex_unlock(&rcm_lock.mutex);
 }
 
 void rcm_lock_wait(void)
 {
-	pthread_cond_wait(&rcm_lock.woken, &rcm_lock.mutex);
+	mutex_wait(&rcm_lock.mutex, &rcm_lock.woken);
 }
 
 void rcm_lock_wake_all(void)
@@ -33,7 +35,6 @@ void rcm_lock_wake_all(void)
 
 void rcm_lock_forget(void)
 {
-	pthread_mutex_init(&rcm_lock.mutex, NULL);
 	pthread_cond_init(&rcm_lock.woken, NULL);
 }
 

@@ -25,7 +25,7 @@
 enum {
 	DISCARD_PORT = 9, /* RFC 863 */
 	NUD_KNOWN = NUD_REACHABLE | NUD_STALE | NUD_DELAY | NUD_PROBE | NUD_PERMANENT | NUD_NOARP,
-	ANSWER_BYTES = 4096,
+	ANSWER_BYTES = 1024, /* of one route or neighbour; on the stack, which may be small */
 };
 
 /* Who gets a packet next: an address on an interface. */
@@ -89,7 +89,7 @@ static struct nlmsghdr *request_do(int fd, const struct request *r, uint16_t typ
 static bool find_hop(int fd, const struct sockaddr *to, const struct rcm_local *from,
 		     struct hop *hop)
 {
-	static _Thread_local _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
+	_Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
 	size_t skip = to->sa_family == AF_INET ? 12 : 0; /* ::ffff: */
 	struct rtmsg rt = {.rtm_family = (uint8_t)to->sa_family};
 	uint32_t scope = rcm_addr_scope(to);
@@ -131,7 +131,7 @@ static bool find_hop(int fd, const struct sockaddr *to, const struct rcm_local *
 
 static bool is_known(int fd, const struct hop *hop)
 {
-	static _Thread_local _Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
+	_Alignas(struct nlmsghdr) char buf[ANSWER_BYTES];
 	struct ndmsg nd = {.ndm_family = (uint8_t)hop->family, .ndm_ifindex = (int)hop->ifindex};
 	struct nlmsghdr *h;
 	struct request r;

@@ -27,11 +27,11 @@ static int publish(struct rs *rs)
 
 	if (ret == 0)
 		return fd;
-	pthread_mutex_lock(&rs->lock);
+	mutex_lock(&rs->lock);
 	rs->sleep.closing = true;
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 	rs_keepalive_stop(rs);
-	pthread_mutex_lock(&rs->lock);
+	mutex_lock(&rs->lock);
 	rs->ops->close(rs);
 	return ret;
 }
@@ -57,8 +57,12 @@ int rsocket(int domain, int type, int protocol)
 
 int rclose(int socket)
 {
-	struct rs *rs = rs_get(socket);
+	UNCANCELLED;
+	struct rs *rs;
 
+	if (rs_close_orphan(socket))
+		return 0;
+	rs = rs_get(socket);
 	if (!rs)
 		return -1;
 	rs_remove(rs);

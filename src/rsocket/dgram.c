@@ -281,7 +281,7 @@ static void dgram_close(struct rs *rs)
 		dgram_qp_free(list_entry(list_first(&d->qps), struct dgram_qp, node));
 	close(d->epoll);
 	close(rs->fd);
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 	rs_fini(rs);
 	free(d->udp_buf);
 	free(d);

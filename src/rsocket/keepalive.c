@@ -5,6 +5,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/forks.h"
 #include "base/log.h"
 #include "base/timescale.h"
 #include "rsocket/rs.h"
@@ -90,9 +91,9 @@ static void tick(struct rs *rs)
 	keeper.under_way = rs;
 	pthread_mutex_unlock(&keeper.lock);
 
-	pthread_mutex_lock(&rs->lock);
+	mutex_lock(&rs->lock);
 	next = rs->sleep.closing || !rs->keep.on ? 0 : rs->ops->tick(rs);
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 
 	pthread_mutex_lock(&keeper.lock);
 	keeper.under_way = NULL;
@@ -160,8 +161,6 @@ static void new_cond(void)
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&keeper.lock);
-	while (keeper.under_way) /* the child would find that socket locked */
-		pthread_cond_wait(&keeper.changed, &keeper.lock);
 }
 
 static void fork_parent(void)
@@ -179,18 +178,19 @@ static void fork_child(void)
 	pthread_mutex_unlock(&keeper.lock);
 }
 
-static void set_up(void)
+__attribute__((constructor)) static void set_up(void)
 {
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
 	list_init(&keeper.watched);
 	new_cond();
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+	forks_add(FORK_KEEPALIVE, &handlers);
 }
 
 /* ---- who is watched ---- */
 
 void rs_keepalive_update(struct rs *rs)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	uint64_t due = 0;
 
 	if (!rs->ops->tick)
@@ -200,7 +200,6 @@ void rs_keepalive_update(struct rs *rs)
 		due = rs_now() + MIN(rs_keepalive_idle(rs), rs_keepalive_interval(rs));
 	if (due == 0 && !list_linked(&rs->keep.node))
 		return;
-	pthread_once(&once, set_up);
 	pthread_mutex_lock(&keeper.lock);
 	if (due == 0) {
 		list_remove(&rs->keep.node);

@@ -89,6 +89,8 @@ static short answer(struct rs *rs, short events)
 {
 	short ready, out = 0;
 
+	if (rs->orphan)
+		return POLLERR;
 	if (rs->sleep.closing)
 		return POLLNVAL;
 	ready = rs->ops->ready(rs, asked(events));
@@ -110,9 +112,9 @@ static int look(struct watch *w)
 		struct rs *rs = w->of[i].rs;
 
 		if (rs) {
-			pthread_mutex_lock(&rs->lock);
+			mutex_lock(&rs->lock);
 			w->fds[i].revents = answer(rs, w->fds[i].events);
-			pthread_mutex_unlock(&rs->lock);
+			mutex_unlock(&rs->lock);
 		} else {
 			w->fds[i].revents = w->ours < w->nfds ? w->others[i].revents : 0;
 		}
@@ -136,11 +138,11 @@ static int begin(struct watch *w)
 				(struct pollfd){.fd = w->fds[i].fd, .events = w->fds[i].events};
 			continue;
 		}
-		pthread_mutex_lock(&of->rs->lock);
+		mutex_lock(&of->rs->lock);
 		ret = of->rs->sleep.closing ? -EBADF
 					    : rs_sleep_begin(of->rs, &of->me,
 							     asked(w->fds[i].events), &w->raw[n]);
-		pthread_mutex_unlock(&of->rs->lock);
+		mutex_unlock(&of->rs->lock);
 		if (ret == -EBADF)
 			continue; /* look() says so */
 		if (ret < 0)
@@ -158,9 +160,9 @@ static void end(struct watch *w, bool polled)
 
 		if (!of->rs || of->n == 0)
 			continue;
-		pthread_mutex_lock(&of->rs->lock);
+		mutex_lock(&of->rs->lock);
 		rs_sleep_end(of->rs, &of->me, &w->raw[of->first], polled ? of->n : 0);
-		pthread_mutex_unlock(&of->rs->lock);
+		mutex_unlock(&of->rs->lock);
 		of->n = 0;
 	}
 }
@@ -210,6 +212,15 @@ static int wait_for_any(struct watch *w, uint64_t end_ns)
 	return found;
 }
 
+/** Each poll() is a cancellation point: sockets that sleep then no longer do. */
+static void poll_cancelled(void *arg)
+{
+	struct watch *w = arg;
+
+	end(w, false);
+	watch_fini(w);
+}
+
 static int poll_until(struct pollfd *fds, nfds_t nfds, uint64_t end_ns, int timeout_ms)
 {
 	struct small small;
@@ -225,7 +236,9 @@ static int poll_until(struct pollfd *fds, nfds_t nfds, uint64_t end_ns, int time
 		ret = poll(fds, nfds, timeout_ms);
 		ret = ret < 0 ? -errno : ret;
 	} else {
+		pthread_cleanup_push(poll_cancelled, &w);
 		ret = wait_for_any(&w, end_ns);
+		pthread_cleanup_pop(0);
 	}
 	watch_fini(&w);
 	return ret;
@@ -323,7 +336,8 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
 		if (events)
 			fds[n++] = (struct pollfd){.fd = fd, .events = events};
 	}
+	pthread_cleanup_push(free, fds);
 	ret = select_until(fds, n, sets, end_ns, ms);
-	free(fds);
+	pthread_cleanup_pop(1);
 	return (int)rs_ret(ret);
 }

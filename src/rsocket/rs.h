@@ -32,6 +32,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
+#include "base/mutex.h"
 #include "base/util.h"
 #include "rsocket/keepalive.h"
 #include "rsocket/wait.h"
@@ -90,10 +91,11 @@ enum { RS_WAIT_FDS = 4 };
 
 struct rs {
 	const struct rs_ops *ops;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	int fd; /* its number */
 	int domain, type;
 	unsigned refs; /* threads that use it; guarded by the table's lock */
+	bool orphan; /* a forked child's copy */
 	bool nonblock; /* O_NONBLOCK */
 	int error;     /* SO_ERROR: an errno, or 0 */
 	struct rs_settings set;
@@ -108,6 +110,8 @@ struct rs {
 
 /** The socket of a number with its lock held; NULL with errno EBADF. Give it back by rs_put(). */
 struct rs *rs_get(int fd);
+/** The end of a socket that a forked child inherited. False: it is none. */
+bool rs_close_orphan(int fd);
 void rs_put(struct rs *rs);
 /** The same without the lock. */
 struct rs *rs_ref(int fd);
@@ -143,6 +147,9 @@ static inline socklen_t rs_addr_len(int family)
 
 /** Monotonic nanoseconds. */
 uint64_t rs_now(void);
+
+/* ---- block.c ---- */
+
 /**
  * Wait until one of events is so, or POLLERR or POLLHUP; the lock is given up meanwhile. flags:
  * MSG_DONTWAIT. timeout_ms -1: for ever. 0, or -EAGAIN: it is not so and must not wait, or the time

@@ -291,7 +291,7 @@ static void stream_close(struct rs *rs)
 	if (s->state == STREAM_CONNECTED || s->state == STREAM_DEAD)
 		rdma_disconnect(s->id);
 	stream_conn_fini(s);
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 	rs_fini(rs);
 	free(s);
 }

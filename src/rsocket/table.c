@@ -5,7 +5,10 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "base/forks.h"
+#include "base/log.h"
 #include "rsocket/rs.h"
 
 static struct {
@@ -13,12 +16,84 @@ static struct {
 	pthread_cond_t gone;  /* a reference was given back */
 	struct rs **at;	      /* by number */
 	size_t size;
+	bool complained; /* about a socket of before fork() */
 } table = {.lock = PTHREAD_MUTEX_INITIALIZER, .gone = PTHREAD_COND_INITIALIZER};
 
 static struct rs *find(int fd)
 {
 	return fd >= 0 && (size_t)fd < table.size ? table.at[fd] : NULL;
 }
+
+/* ---- fork: the child's copies of sockets are of no use, their connections are its parent's ---- */
+
+static void fork_prepare(void)
+{
+	pthread_mutex_lock(&table.lock);
+}
+
+static void fork_parent(void)
+{
+	pthread_mutex_unlock(&table.lock);
+}
+
+static void fork_child(void)
+{
+	for (size_t i = 0; i < table.size; i++) {
+		struct rs *rs = table.at[i];
+
+		if (!rs)
+			continue;
+		mutex_init(&rs->lock);
+		rs->orphan = true;
+		rs->refs = 0;
+	}
+	table.complained = false;
+	pthread_cond_init(&table.gone, NULL);
+	pthread_mutex_unlock(&table.lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
+
+	forks_add(FORK_SOCKETS, &handlers);
+}
+
+/** @return true: it was one, and its number is free now. What it holds stays with the process. */
+bool rs_close_orphan(int fd)
+{
+	struct rs *rs;
+	bool orphan;
+
+	pthread_mutex_lock(&table.lock);
+	rs = find(fd);
+	orphan = rs && rs->orphan;
+	if (orphan)
+		table.at[fd] = NULL;
+	pthread_mutex_unlock(&table.lock);
+	if (orphan)
+		close(fd);
+	return orphan;
+}
+
+static struct rs *refuse_orphan(struct rs *rs)
+{
+	bool complained;
+
+	pthread_mutex_lock(&table.lock);
+	complained = table.complained;
+	table.complained = true;
+	pthread_mutex_unlock(&table.lock);
+	if (!complained)
+		log_error("process %d (%s) uses an rsocket of before fork() or daemon(): its calls fail "
+			  "(ENODEV); make and connect it afterwards",
+			  (int)getpid(), program_invocation_short_name);
+	rs_unref(rs);
+	errno = ENODEV;
+	return NULL;
+}
+
+/* ---- references ---- */
 
 bool rs_is(int fd)
 {
@@ -58,7 +133,9 @@ struct rs *rs_get(int fd)
 
 	if (!rs)
 		return NULL;
-	pthread_mutex_lock(&rs->lock);
+	if (rs->orphan)
+		return refuse_orphan(rs);
+	mutex_lock(&rs->lock);
 	if (!rs->sleep.closing)
 		return rs;
 	/* It was closed while we waited for the lock. */
@@ -69,7 +146,7 @@ struct rs *rs_get(int fd)
 
 void rs_put(struct rs *rs)
 {
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 	rs_unref(rs);
 }
 
@@ -109,7 +186,7 @@ void rs_remove(struct rs *rs)
 {
 	rs->sleep.closing = true;
 	rs_wake(rs);
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 	rs_keepalive_stop(rs);
 
 	pthread_mutex_lock(&table.lock);
@@ -118,7 +195,7 @@ void rs_remove(struct rs *rs)
 		pthread_cond_wait(&table.gone, &table.lock);
 	pthread_mutex_unlock(&table.lock);
 
-	pthread_mutex_lock(&rs->lock);
+	mutex_lock(&rs->lock);
 }
 
 void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type)
@@ -127,7 +204,7 @@ void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type)
 	rs->domain = domain;
 	rs->type = type;
 	rs->fd = -1;
-	pthread_mutex_init(&rs->lock, NULL);
+	mutex_init(&rs->lock);
 	rs_sleep_init(&rs->sleep);
 	rs_keepalive_init(&rs->keep);
 	rs_settings_load(&rs->set);
@@ -136,5 +213,5 @@ void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type)
 void rs_fini(struct rs *rs)
 {
 	rs_sleep_fini(&rs->sleep);
-	pthread_mutex_destroy(&rs->lock);
+	mutex_destroy(&rs->lock);
 }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include "rsocket/rs.h"
-#include "rsocket/setting.h"
 
 uint64_t rs_now(void)
 {
@@ -73,84 +72,4 @@ void rs_wake(struct rs *rs)
 	sleep->generation++;
 	sleep->due = sleep->sleepers;
 	(void)eventfd_write(sleep->fd, 1);
-}
-
-/** The time that is left, for poll(); never longer than the interval after which we look for
- * ourselves. */
-static int left_ms(uint64_t end, int timeout_ms)
-{
-	const int most = rs_wake_up_ms();
-	uint64_t now, ms;
-
-	if (timeout_ms < 0)
-		return most;
-	now = rs_now();
-	if (now >= end)
-		return 0;
-	ms = (end - now + 999999) / 1000000;
-	return ms < (uint64_t)most ? (int)ms : most;
-}
-
-static bool is_ready(struct rs *rs, short events)
-{
-	return rs->ops->ready(rs, events) & (events | POLLERR | POLLHUP);
-}
-
-/** Data often comes at once, and sleeping costs more than looking a little longer. */
-static bool comes_soon(struct rs *rs, short events)
-{
-	const uint64_t end = rs_now() + rs_polling_ns();
-
-	do {
-		if (is_ready(rs, events))
-			return true;
-	} while (rs_now() < end);
-	return false;
-}
-
-/** 1: it is so; 0: look again; -errno. */
-static int sleep_once(struct rs *rs, short events, int ms)
-{
-	struct pollfd fds[RS_SLEEP_FDS];
-	struct rs_sleeper me;
-	int n = rs_sleep_begin(rs, &me, events, fds), ret = 0;
-
-	if (n < 0)
-		return n;
-	if (is_ready(rs, events)) {
-		rs_sleep_end(rs, &me, fds, 0);
-		return 1;
-	}
-	pthread_mutex_unlock(&rs->lock);
-	if (poll(fds, (nfds_t)n, ms) < 0)
-		ret = -errno;
-	pthread_mutex_lock(&rs->lock);
-	rs_sleep_end(rs, &me, fds, ret < 0 ? 0 : n);
-	return rs->sleep.closing ? -EBADF : ret;
-}
-
-int rs_wait(struct rs *rs, short events, int flags, int timeout_ms)
-{
-	uint64_t end = timeout_ms > 0 ? rs_now() + (uint64_t)timeout_ms * 1000000u : 0;
-	int ret;
-
-	if (rs->sleep.closing)
-		return -EBADF;
-	if (is_ready(rs, events))
-		return 0;
-	if (rs->nonblock || (flags & MSG_DONTWAIT) || timeout_ms == 0)
-		return -EAGAIN;
-	if (comes_soon(rs, events))
-		return 0;
-	for (;;) {
-		const int ms = left_ms(end, timeout_ms);
-
-		if (ms == 0)
-			return -EAGAIN;
-		ret = sleep_once(rs, events, ms);
-		if (ret < 0)
-			return ret;
-		if (ret > 0 || is_ready(rs, events))
-			return 0;
-	}
 }

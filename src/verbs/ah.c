@@ -12,6 +12,7 @@
 #include "verbs/context.h"
 #include "verbs/fault.h"
 #include "verbs/handle.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/port.h"
 #include "verbs/real.h"
@@ -59,6 +60,8 @@ int ibv_destroy_ah(struct ibv_ah *ibah)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_ah, ibah);
+	if (c->orphan)
+		return vb_orphan_free(ah);
 	ret = vb_handle_check(c, ibah->handle, ah);
 	if (ret < 0)
 		return vb_errno(ret);

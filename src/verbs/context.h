@@ -29,6 +29,7 @@
 
 #include "base/evq.h"
 #include "base/list.h"
+#include "base/mutex.h"
 #include "base/util.h"
 #include "engine/lane.h"
 #include "netdev/netdev.h"
@@ -48,9 +49,10 @@ struct vb_context {
 	struct vb_device *dev;	   /* ref */
 	struct netdev netdev;	   /* now: the GID table of the lane; see port */
 	struct lane *lane;	   /* owned */
+	bool orphan;		   /* opened before fork(), and this is the child: see orphan.h */
 	struct evq async;	   /* async_fd is its fd */
 	struct vb_port port;
-	pthread_mutex_t lock;
+	struct mutex lock;
 	atomic_bool attached; /* the lane has its slot; set under lock */
 	bool complained;      /* about not getting one; guarded by lock */
 	atomic_uint used[VB_LIMITED];
@@ -60,14 +62,16 @@ struct vb_context {
 	struct vb_xrc_context xrc;
 };
 
-/* cq.c */
-int vb_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
+/* orphan.c */
+/** Never called: an entry of a context's operations that says whose it is. */
+int vb_context_mark(struct ibv_context *ctx, struct ibv_device_attr *attr);
 
 /** Our context, or NULL: another library's. */
 static inline struct vb_context *vb_context_of(struct ibv_context *c)
 {
-	return c->ops.poll_cq == vb_poll_cq ? container_of(c, struct vb_context, vctx.context)
-					    : NULL;
+	return c->ops._compat_query_device == vb_context_mark
+		       ? container_of(c, struct vb_context, vctx.context)
+		       : NULL;
 }
 
 /** Is this one of our contexts, where a real device's is wanted? NULL (no such object) is not. */

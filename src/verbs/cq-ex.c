@@ -12,6 +12,7 @@
 #include "engine/lane.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 
 static inline struct vb_cq *ex_of(struct ibv_cq_ex *cq)
@@ -43,6 +44,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr && attr->comp_mask)
 		return EINVAL;
+	if (unlikely(vb_context_of(cq->base.context)->orphan))
+		return -vb_orphan_refuse();
 	pthread_mutex_lock(&cq->consumer);
 	/* Until end_poll(). */
 	cq->quiet = vb_cq_is_quiet(cq);

@@ -13,6 +13,7 @@
 #include "verbs/event.h"
 #include "verbs/fault.h"
 #include "verbs/handle.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
 
@@ -142,11 +143,13 @@ int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *c = vb_context_of(ibcq->context);
+	int ret;
 
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return vb_errno(-EOPNOTSUPP);
-	if (vb_cq_check(ibcq))
-		return vb_errno(-ENOENT);
+	ret = vb_cq_check(ibcq);
+	if (ret < 0)
+		return vb_errno(ret);
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
 		return 0;
 	lane_lock(c->lane);
@@ -186,9 +189,9 @@ static void channel_ref(struct vb_context *c, struct ibv_comp_channel *channel, 
 {
 	if (!channel)
 		return;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	channel->refcnt += by;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
@@ -202,6 +205,8 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 	    (channel && channel->context != ctx))
 		return vb_null(EINVAL);
 	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_CQ);
+	if (ret == 0)
+		ret = vb_orphan_check(c);
 	if (ret < 0)
 		return vb_null(-ret);
 	if (!vb_take(c, VB_CQS))
@@ -282,10 +287,13 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	struct vb_context *c = vb_context_of(ibcq->context);
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	unsigned comp = 0, async;
+	UNCANCELLED;
 	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_cq, ibcq);
+	if (c->orphan)
+		return vb_orphan_free(cq);
 	ret = vb_cq_check(ibcq);
 	if (ret < 0)
 		return vb_errno(ret);

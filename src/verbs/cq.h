@@ -44,6 +44,7 @@ static inline struct vb_cq *vb_cq_of(struct ibv_cq *cq)
 int vb_cq_check(struct ibv_cq *cq); /* as vb_pd_check() */
 struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 			struct ibv_comp_channel *channel, uint32_t comp_vector);
+int vb_poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc);
 int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int vb_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 /** One completion; when there is none, drive the lane once and look again. Consumer lock held. */

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/forks.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -38,9 +39,12 @@ static void registry_after_fork(void)
 	pthread_mutex_unlock(&registry_lock);
 }
 
-__attribute__((constructor)) static void registry_init(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(registry_before_fork, registry_after_fork, registry_after_fork);
+	static const struct fork_handlers handlers = {registry_before_fork, registry_after_fork,
+						      registry_after_fork};
+
+	forks_add(FORK_DEVICES, &handlers);
 }
 
 static void device_fill(struct vb_device *d, const struct netdev *nd)

@@ -16,6 +16,7 @@
 #include "verbs/fault.h"
 #include "verbs/handle.h"
 #include "verbs/mr.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 
 enum { GRANULE = 4 }; /* of the copying calls, as adapters have it */
@@ -55,27 +56,29 @@ static bool take(struct vb_context *c, size_t length)
 {
 	bool ok;
 
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	ok = length <= VB_DM_MAX - c->dm_used;
 	if (ok)
 		c->dm_used += length;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return ok;
 }
 
 static void give_back(struct vb_context *c, size_t length)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	c->dm_used -= length;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *attr)
 {
 	struct vb_context *c = vb_context_of(ctx);
 	struct vb_dm *dm;
-	const int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_DM);
+	int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_DM);
 
+	if (ret == 0)
+		ret = vb_orphan_check(c);
 	if (ret < 0)
 		return vb_null(-ret);
 	/* A mapping begins at a page: no other alignment has to be asked for. */
@@ -106,8 +109,13 @@ int vb_free_dm(struct ibv_dm *ibdm)
 {
 	struct vb_context *c = vb_context_of(ibdm->context);
 	struct vb_dm *dm = vb_dm_of(ibdm);
-	const int ret = vb_handle_check(c, ibdm->handle, dm);
+	int ret;
 
+	if (c->orphan) {
+		munmap(dm->mem, dm->length);
+		return vb_orphan_free(dm);
+	}
+	ret = vb_handle_check(c, ibdm->handle, dm);
 	if (ret < 0)
 		return vb_errno(ret);
 	if (atomic_load(&dm->refs) > 0)

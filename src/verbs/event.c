@@ -13,6 +13,7 @@
 #include "verbs/cq.h"
 #include "verbs/event.h"
 #include "verbs/fault.h"
+#include "verbs/orphan.h"
 #include "verbs/qp.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
@@ -43,6 +44,7 @@ void vb_async_end(struct vb_context *c, struct vb_async *a, unsigned n, pthread_
 		  pthread_cond_t *cond, const uint32_t *completed)
 {
 	unsigned delivered = vb_async_drop(c, a, n);
+	UNCANCELLED; /* the object is half gone */
 
 	pthread_mutex_lock(mutex);
 	while (*completed != delivered)
@@ -104,6 +106,12 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 
 /* ---- completion channels ---- */
 
+static int vb_fail(int err)
+{
+	errno = err;
+	return -1;
+}
+
 struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 {
 	struct vb_channel *ch;
@@ -112,6 +120,8 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	if (!vb_context_of(context))
 		return REAL_CALL(ibv_create_comp_channel, context);
 	ret = vb_fault(vb_context_of(context), NULL, FAULT_VERB_CREATE_COMP_CHANNEL);
+	if (ret == 0)
+		ret = vb_orphan_check(vb_context_of(context));
 	if (ret < 0)
 		return vb_null(-ret);
 	ch = calloc(1, sizeof(*ch));
@@ -135,9 +145,13 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_comp_channel, channel);
-	pthread_mutex_lock(&c->lock);
+	if (c->orphan) {
+		evq_fini(&ch->events);
+		return vb_orphan_free(ch);
+	}
+	mutex_lock(&c->lock);
 	busy = channel->refcnt > 0;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	if (busy)
 		return vb_errno(-EBUSY);
 	evq_fini(&ch->events);
@@ -151,6 +165,8 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 	if (!vb_context_of(channel->context))
 		return REAL_CALL(ibv_get_cq_event, channel, cq, cq_context);
+	if (vb_orphan_check(vb_context_of(channel->context)))
+		return vb_fail(ENODEV);
 	s = evq_get(&vb_channel_of(channel)->events);
 	if (!s)
 		return -1;
@@ -165,6 +181,8 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 		REAL_CALL_VOID(ibv_ack_cq_events, cq, nevents);
 		return;
 	}
+	if (vb_context_of(cq->context)->orphan)
+		return; /* nobody waits for it */
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);
@@ -180,6 +198,8 @@ int ibv_get_async_event(struct ibv_context *context, struct ibv_async_event *eve
 
 	if (!c)
 		return REAL_CALL(ibv_get_async_event, context, event);
+	if (vb_orphan_check(c))
+		return vb_fail(ENODEV);
 	s = evq_get(&c->async);
 	if (!s)
 		return -1;
@@ -234,6 +254,8 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		REAL_CALL_VOID(ibv_ack_async_event, event);
 		return;
 	}
+	if (vb_context_of(ctx)->orphan)
+		return;
 	switch (event->event_type) {
 	case IBV_EVENT_CQ_ERR:
 		ack(&cq->mutex, &cq->cond, &cq->async_events_completed);

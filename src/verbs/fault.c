@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/forks.h"
+#include "base/mutex.h"
 #include "base/util.h"
 #include "engine/timed-faults.h"
 #include "fault/report.h"
@@ -28,29 +30,31 @@ atomic_bool vb_faults_on;
 
 /* The lock is a leaf, but for that of the report. It guards all but the totals' numbers. */
 static struct {
-	pthread_mutex_t lock;
+	struct mutex lock;
 	unsigned serial; /* of the setting that was read */
 	struct fault_verbs rules;
 	struct fault_total *total[FAULT_VERB_RULES];
 	struct rng rng[FAULT_VERB_RULES];
 	bool had_qp, had_cq;
-} faults = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} faults = {.lock = MUTEX_INITIALIZER};
 
 /* ---- fork ---- */
 
 static void lock_faults(void)
 {
-	pthread_mutex_lock(&faults.lock);
+	mutex_lock(&faults.lock);
 }
 
 static void unlock_faults(void)
 {
-	pthread_mutex_unlock(&faults.lock);
+	mutex_unlock(&faults.lock);
 }
 
-static void register_atfork(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(lock_faults, unlock_faults, unlock_faults);
+	static const struct fork_handlers handlers = {lock_faults, unlock_faults, unlock_faults};
+
+	forks_add(FORK_FAULTS, &handlers);
 }
 
 /* ---- reading ---- */
@@ -78,13 +82,11 @@ static void take_rules(const struct impair *im)
 
 void vb_faults_load(void)
 {
-	static pthread_once_t once = PTHREAD_ONCE_INIT;
 	struct impair *im = malloc(sizeof(*im)); /* too large for small stacks */
 	unsigned serial;
 	char text[512];
 	bool wrong;
 
-	pthread_once(&once, register_atfork);
 	if (!im)
 		return;
 	wrong = setting_get(im, &serial, text, sizeof(text)) < 0;

@@ -9,6 +9,7 @@
 
 #include "verbs/context.h"
 #include "verbs/handle.h"
+#include "verbs/orphan.h"
 
 /* A place that is free has the number of the next free one, marked by a bit that no object's address has. */
 enum { FREE_MARK = 1, FIRST_SIZE = 64 };
@@ -47,8 +48,10 @@ static int grow(struct vb_handles *h)
 int vb_handle_new(struct vb_context *c, const void *object, uint32_t *handle)
 {
 	struct vb_handles *h = &c->handles;
-	int ret = 0;
+	int ret = vb_orphan_check(c);
 
+	if (ret < 0)
+		return ret;
 	pthread_mutex_lock(&h->lock);
 	if (h->next == h->size)
 		ret = grow(h);
@@ -70,6 +73,8 @@ int vb_handle_check(struct vb_context *c, uint32_t handle, const void *object)
 {
 	bool ok;
 
+	if (vb_orphan_check(c))
+		return -ENODEV;
 	pthread_mutex_lock(&c->handles.lock);
 	ok = names(&c->handles, handle, object);
 	pthread_mutex_unlock(&c->handles.lock);

@@ -21,6 +21,7 @@
 #include "verbs/mr.h"
 #include "verbs/newer.h"
 #include "verbs/odp.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
 
@@ -101,21 +102,22 @@ static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length
 /** Keep the context's list of regions on demand, which advice is looked up in. */
 static void track(struct vb_context *c, struct vb_mr *mr, unsigned access)
 {
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	list_remove(&mr->on_demand);
 	if (access & IBV_ACCESS_ON_DEMAND)
 		list_append(&c->on_demand, &mr->on_demand);
 	mr->access = access;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 struct vb_mr *vb_mr_new(struct ibv_pd *ibpd, enum vb_mr_kind kind)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
+	const int ret = vb_pd_check(ibpd);
 	struct vb_mr *mr;
 
-	if (vb_pd_check(ibpd))
-		return vb_null(ENOENT);
+	if (ret < 0)
+		return vb_null(-ret);
 	mr = calloc(1, sizeof(*mr));
 	if (!mr || vb_handle_new(c, mr, &mr->base.handle)) {
 		free(mr);
@@ -270,12 +272,12 @@ static int dereg_null(struct vb_context *c, struct vb_mr *mr)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	if (mr->rmr)
 		ret = dereg(c, mr->rmr);
 	if (ret == 0)
 		list_remove(&mr->of_pd);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	if (ret == 0)
 		vb_mr_free(c, mr);
 	return vb_errno(ret);
@@ -285,7 +287,7 @@ void vb_mr_end_nulls(struct vb_context *c, struct vb_pd *pd)
 {
 	struct list *first;
 
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	while ((first = list_first(&pd->nulls))) {
 		struct vb_mr *mr = list_entry(first, struct vb_mr, of_pd);
 
@@ -294,7 +296,7 @@ void vb_mr_end_nulls(struct vb_context *c, struct vb_pd *pd)
 		mr->rmr = NULL;
 		list_remove(&mr->of_pd);
 	}
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 }
 
 int ibv_dereg_mr(struct ibv_mr *ibmr)
@@ -305,6 +307,11 @@ int ibv_dereg_mr(struct ibv_mr *ibmr)
 
 	if (!c)
 		return REAL_CALL(ibv_dereg_mr, ibmr);
+	if (c->orphan) {
+		if (mr->map)
+			munmap(mr->map, mr->map_length);
+		return vb_orphan_free(mr);
+	}
 	ret = vb_handle_check(c, ibmr->handle, mr);
 	if (ret == 0 && mr->kind == VB_MR_NULL)
 		return dereg_null(c, mr);
@@ -404,8 +411,8 @@ struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 		return vb_null(-ret);
 	}
 	vb_mr_show(mr, pd, NULL, SIZE_MAX);
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	list_append(&pd->nulls, &mr->of_pd);
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return &mr->base;
 }

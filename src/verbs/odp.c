@@ -14,6 +14,7 @@
 #include "verbs/context.h"
 #include "verbs/mr.h"
 #include "verbs/odp.h"
+#include "verbs/orphan.h"
 
 #ifndef MADV_POPULATE_READ
 #define MADV_POPULATE_READ 22
@@ -107,11 +108,11 @@ static int advise_one(struct ibv_pd *pd, const struct ibv_sge *sge,
 	void *host;
 	int ret;
 
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	mr = find_on_demand(c, sge->lkey);
 	ret = check_advice(pd, mr, sge, advice);
 	host = mr ? (void *)((uintptr_t)mr->base.addr + (sge->addr - mr->iova)) : NULL;
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	/* What is present is so for us as well: without faulting there is nothing to do. */
 	if (ret < 0 || sge->length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return ret;
@@ -123,8 +124,10 @@ static int advise_one(struct ibv_pd *pd, const struct ibv_sge *sge,
 int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t flags,
 		 struct ibv_sge *sgl, uint32_t n)
 {
-	int ret = 0;
+	int ret = vb_orphan_check(vb_context_of(pd->context));
 
+	if (ret < 0)
+		return vb_errno(ret);
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return vb_errno(-ENOTSUP);
 	/* Always synchronous, so the flag that asks for it changes nothing. */

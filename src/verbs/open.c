@@ -24,6 +24,7 @@
 #include "verbs/mr.h"
 #include "verbs/mw.h"
 #include "verbs/odp.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/port.h"
 #include "verbs/post.h"
@@ -33,6 +34,7 @@
 #include "verbs/xrc.h"
 
 static const struct ibv_context_ops context_ops = {
+	._compat_query_device = vb_context_mark,
 	.poll_cq = vb_poll_cq,
 	.req_notify_cq = vb_req_notify_cq,
 	.post_srq_recv = vb_post_srq_recv,
@@ -81,6 +83,7 @@ static int open_lane(struct vb_context *c)
 		.gids = gids,
 		.ifindex = c->netdev.ifindex,
 		.on_events = vb_deliver_events,
+		.on_orphaned = vb_context_orphaned,
 		.user = c,
 	};
 	char err[512] = "";
@@ -113,10 +116,10 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 
 	c->dev = dev;
 	vb_device_netdev(dev, &c->netdev);
-	pthread_mutex_init(&c->lock, NULL);
+	mutex_init(&c->lock);
 	vb_handles_init(&c->handles);
 	pthread_mutex_init(&c->port.lock, NULL);
-	pthread_mutex_init(&c->port.update, NULL);
+	mutex_init(&c->port.update);
 	list_init(&c->on_demand);
 	vb_xrc_init(c);
 	ret = evq_init(&c->async);
@@ -162,6 +165,7 @@ static int close_real(struct ibv_context *ctx)
 struct ibv_context *ibv_open_device(struct ibv_device *device)
 {
 	struct vb_device *dev = vb_device_of(device);
+	UNCANCELLED;
 	struct vb_context *c;
 	int ret;
 
@@ -186,7 +190,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 void vb_context_free(struct vb_context *c)
 {
-	vb_port_stop(c);
+	if (!c->orphan)
+		vb_port_stop(c);
 	lane_free(c->lane);
 	vb_handles_fini(&c->handles);
 	evq_fini(&c->async);
@@ -199,10 +204,11 @@ void vb_context_free(struct vb_context *c)
 int ibv_close_device(struct ibv_context *context)
 {
 	struct vb_context *c = vb_context_of(context);
+	UNCANCELLED;
 
 	if (!c)
 		return close_real(context);
-	if (vb_xrc_fini(c))
+	if (c->orphan || vb_xrc_fini(c))
 		vb_context_free(c);
 	return 0;
 }
@@ -210,11 +216,13 @@ int ibv_close_device(struct ibv_context *context)
 int vb_context_attach(struct vb_context *c)
 {
 	char err[512] = "";
-	int ret = 0;
+	int ret = vb_orphan_check(c);
 
+	if (ret < 0)
+		return ret;
 	if (atomic_load_explicit(&c->attached, memory_order_acquire))
 		return 0;
-	pthread_mutex_lock(&c->lock);
+	mutex_lock(&c->lock);
 	if (!c->attached) {
 		ret = lane_attach(c->lane, err, sizeof(err));
 		if (ret == 0)
@@ -223,6 +231,6 @@ int vb_context_attach(struct vb_context *c)
 			log_error("%s", err);
 		c->complained = ret < 0;
 	}
-	pthread_mutex_unlock(&c->lock);
+	mutex_unlock(&c->lock);
 	return ret;
 }

@@ -14,15 +14,18 @@
 #include "verbs/handle.h"
 #include "verbs/mr.h"
 #include "verbs/newer.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
 
 /** NULL with errno. */
 static struct vb_pd *new_pd(struct vb_context *c)
 {
-	const int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_PD);
+	int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_PD);
 	struct vb_pd *pd;
 
+	if (ret == 0)
+		ret = vb_orphan_check(c);
 	if (ret < 0)
 		return vb_null(-ret);
 	if (!vb_take(c, VB_PDS))
@@ -80,6 +83,8 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 
 	if (!c)
 		return REAL_CALL(ibv_dealloc_pd, ibpd);
+	if (c->orphan)
+		return vb_orphan_free(pd);
 	ret = vb_pd_check(ibpd);
 	if (ret < 0)
 		return vb_errno(ret);
@@ -106,6 +111,8 @@ struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *att
 
 	if (attr->comp_mask)
 		return vb_null(EOPNOTSUPP);
+	if (vb_orphan_check(vb_context_of(ctx)))
+		return vb_null(ENODEV);
 	td = calloc(1, sizeof(*td));
 	if (!td)
 		return vb_null(ENOMEM);
@@ -117,6 +124,8 @@ int vb_dealloc_td(struct ibv_td *ibtd)
 {
 	struct vb_td *td = vb_td_of(ibtd);
 
+	if (vb_context_of(ibtd->context)->orphan)
+		return vb_orphan_free(td);
 	if (atomic_load(&td->refs) > 0)
 		return vb_errno(-EBUSY);
 	free(td);
@@ -127,6 +136,7 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 				      struct ibv_parent_domain_init_attr *attr)
 {
 	struct vb_pd *pd;
+	int ret;
 
 	/*
 	 * The program's allocators are an offer that a provider may decline; we take no memory of
@@ -138,8 +148,9 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 		return vb_null(EOPNOTSUPP);
 	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
 		return vb_null(EINVAL);
-	if (vb_pd_check(attr->pd))
-		return vb_null(ENOENT);
+	ret = vb_pd_check(attr->pd);
+	if (ret < 0)
+		return vb_null(-ret);
 	pd = new_pd(vb_context_of(ctx));
 	if (!pd)
 		return NULL;

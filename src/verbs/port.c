@@ -155,35 +155,35 @@ static int look(const struct netdev *before, const struct netmon_news *news,
 static void update(struct vb_context *c, const struct netmon_news *news,
 		   const struct timed_faults *faults)
 {
-	struct netdev_change change[2 * ROCEMU_MAX_GID];
-	struct netdev before, now;
+	struct netdev *before = &c->port.before, *now = &c->port.now;
+	struct netdev_change *change = c->port.change;
 	unsigned n;
 	bool gone;
 	int ret;
 
-	pthread_mutex_lock(&c->port.update);
-	before = c->netdev; /* nobody else writes it */
-	ret = look(&before, news, faults, &now);
+	mutex_lock(&c->port.update);
+	*before = c->netdev; /* nobody else writes it */
+	ret = look(before, news, faults, now);
 	gone = ret == -ENODEV;
 	if (ret < 0 && !gone) {
-		log_info("%s: %s", before.name, strerror(-ret));
-		pthread_mutex_unlock(&c->port.update);
+		log_info("%s: %s", before->name, strerror(-ret));
+		mutex_unlock(&c->port.update);
 		return;
 	}
 	pthread_mutex_lock(&c->port.lock);
-	n = netdev_merge(&c->netdev, &now, change);
-	now = c->netdev;
+	n = netdev_merge(&c->netdev, now, change);
+	*now = c->netdev;
 	gone &= !c->port.gone;
 	c->port.gone |= gone;
 	pthread_mutex_unlock(&c->port.lock);
-	set_lane_gids(c, &now, change, n);
-	if (now.mtu != before.mtu)
-		lane_set_mtu(c->lane, netdev_active_mtu(now.mtu));
+	set_lane_gids(c, now, change, n);
+	if (now->mtu != before->mtu)
+		lane_set_mtu(c->lane, netdev_active_mtu(now->mtu));
 	if (gone)
 		lane_fail(c->lane);
 	if (news || gone)
-		tell_program(c, &before, &now, n > 0, gone);
-	pthread_mutex_unlock(&c->port.update);
+		tell_program(c, before, now, n > 0, gone);
+	mutex_unlock(&c->port.update);
 }
 
 /* The port as impairment will have it. */
@@ -191,7 +191,7 @@ static void update_link(struct vb_context *c, bool down, bool silent)
 {
 	bool tell;
 
-	pthread_mutex_lock(&c->port.update);
+	mutex_lock(&c->port.update);
 	pthread_mutex_lock(&c->port.lock);
 	tell = down != c->port.down && c->netdev.active && !c->port.gone && !silent;
 	c->port.down = down;
@@ -199,7 +199,7 @@ static void update_link(struct vb_context *c, bool down, bool silent)
 	lane_set_link(c->lane, !down);
 	if (tell)
 		post(c, down ? VB_PORT_ERR : VB_PORT_ACTIVE);
-	pthread_mutex_unlock(&c->port.update);
+	mutex_unlock(&c->port.update);
 }
 
 static void on_news(void *user, const struct netmon_news *news)

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "base/mutex.h"
 #include "netdev/netdev.h"
 #include "netdev/netmon.h"
 #include "verbs/event.h"
@@ -13,7 +14,10 @@ enum vb_port_event { VB_PORT_GID_CHANGE, VB_PORT_ACTIVE, VB_PORT_ERR, VB_PORT_FA
 
 /** How a context follows its interface (port.c). */
 struct vb_port {
-	pthread_mutex_t update; /* who looks and changes; before the lane's lock */
+	struct mutex update; /* who looks and changes; before the lane's lock */
+	/* Of an update under way, guarded by its lock: too large for small stacks. */
+	struct netdev before, now;
+	struct netdev_change change[2 * ROCEMU_MAX_GID];
 	/* Guards gone, down, and vb_context.netdev but for its index, MAC and names; a leaf. */
 	pthread_mutex_t lock;
 	bool gone; /* the interface */

@@ -12,6 +12,7 @@
 #include "verbs/event.h"
 #include "verbs/fault.h"
 #include "verbs/mw.h"
+#include "verbs/orphan.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
 
@@ -85,6 +86,8 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
 
+	if (unlikely(c->orphan))
+		ret = vb_orphan_refuse();
 	if (unlikely(ret < 0))
 		return vb_errno(ret);
 	cqs_posted(ibqp);

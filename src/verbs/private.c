@@ -5,7 +5,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "engine/lane.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -14,9 +16,26 @@
 #include "verbs/qp.h"
 
 /* Guards the two; the tap's own lock is taken under it. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lock = MUTEX_INITIALIZER;
 static struct tap *tap; /* ref, or NULL */
 static pid_t owner;	/* the process that asked for it; another one's is its own */
+
+static void lock_capture(void)
+{
+	mutex_lock(&lock);
+}
+
+static void unlock_capture(void)
+{
+	mutex_unlock(&lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {lock_capture, unlock_capture, unlock_capture};
+
+	forks_add(FORK_CAPTURE, &handlers);
+}
 
 static struct tap *get_tap(void)
 {
@@ -84,7 +103,7 @@ void rocemu_private_capture(const struct tap_addr *a, const void *packet, size_t
 {
 	struct tap *t;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	t = get_tap();
 	if (t) {
 		struct iovec iov = {.iov_len = len};
@@ -96,5 +115,5 @@ void rocemu_private_capture(const struct tap_addr *a, const void *packet, size_t
 		tap_write(t, &now, &iov, 1);
 		tap_flush(t);
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }

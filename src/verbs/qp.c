@@ -14,6 +14,7 @@
 #include "verbs/fault.h"
 #include "verbs/handle.h"
 #include "verbs/newer.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/qp.h"
 #include "verbs/real.h"
@@ -398,6 +399,11 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_qp, ibqp);
+	if (c->orphan) {
+		vb_wr_fini(qp);
+		vb_fault_qp_fini(qp);
+		return vb_orphan_free(qp);
+	}
 	ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/forks.h"
 #include "base/list.h"
 #include "base/util.h"
 #include "verbs/context.h"
@@ -24,6 +25,23 @@ struct wrapped {
 static pthread_mutex_t wrapped_lock = PTHREAD_MUTEX_INITIALIZER;
 /* struct wrapped, guarded by wrapped_lock; an entry lives as long as its context */
 static struct list wrapped = {&wrapped, &wrapped};
+
+static void lock_wrapped(void)
+{
+	pthread_mutex_lock(&wrapped_lock);
+}
+
+static void unlock_wrapped(void)
+{
+	pthread_mutex_unlock(&wrapped_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {lock_wrapped, unlock_wrapped, unlock_wrapped};
+
+	forks_add(FORK_WRAPPED, &handlers);
+}
 
 static struct wrapped *find(const struct ibv_context *ctx)
 {

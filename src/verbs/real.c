@@ -16,7 +16,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/util.h"
 #include "verbs/call.h"
 #include "verbs/private.h"
@@ -183,9 +185,26 @@ static const char *find_library(char out[PATH_MAX])
 
 enum state { UNTRIED, LOADED, FAILED };
 
-static pthread_mutex_t load_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex load_lock = MUTEX_INITIALIZER;
 static _Atomic(enum state) state; /* written under load_lock */
 static bool fork_wanted;	  /* guarded by load_lock */
+
+static void lock_loading(void)
+{
+	mutex_lock(&load_lock);
+}
+
+static void unlock_loading(void)
+{
+	mutex_unlock(&load_lock);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	static const struct fork_handlers handlers = {lock_loading, unlock_loading, unlock_loading};
+
+	forks_add(FORK_REAL, &handlers);
+}
 
 static bool fail(const char *path, const char *why)
 {
@@ -218,7 +237,7 @@ static unsigned resolve(void *handle)
 /** The library stays loaded for good, as ours does. Load lock held. */
 static bool load(void)
 {
-	char buf[PATH_MAX];
+	static char buf[PATH_MAX]; /* guarded by the lock; too large for small stacks */
 	const char *path = find_library(buf);
 	unsigned found;
 	void *handle;
@@ -259,11 +278,11 @@ bool real_load(void)
 
 	if (atomic_load_explicit(&state, memory_order_acquire) == UNTRIED && wanted() &&
 	    ((named && *named) || kernel_has_devices()) && !in_inner_namespace()) {
-		pthread_mutex_lock(&load_lock);
+		mutex_lock(&load_lock);
 		if (state == UNTRIED)
 			atomic_store_explicit(&state, load() ? LOADED : FAILED,
 					      memory_order_release);
-		pthread_mutex_unlock(&load_lock);
+		mutex_unlock(&load_lock);
 	}
 	return real_loaded();
 }
@@ -291,10 +310,10 @@ int real_fork_init(void)
 {
 	int ret = 0;
 
-	pthread_mutex_lock(&load_lock);
+	mutex_lock(&load_lock);
 	fork_wanted = true;
 	if (state == LOADED)
 		ret = REAL_CALL(ibv_fork_init);
-	pthread_mutex_unlock(&load_lock);
+	mutex_unlock(&load_lock);
 	return ret;
 }

@@ -11,6 +11,7 @@
 #include "verbs/event.h"
 #include "verbs/fault.h"
 #include "verbs/handle.h"
+#include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
@@ -142,11 +143,13 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
+	int ret;
 
 	if (!c)
 		return REAL_CALL(ibv_query_srq, ibsrq, attr);
-	if (vb_srq_check(ibsrq))
-		return vb_errno(-ENOENT);
+	ret = vb_srq_check(ibsrq);
+	if (ret < 0)
+		return vb_errno(ret);
 	lane_lock(c->lane);
 	rocemu_srq_query(vb_srq_of(ibsrq)->rsrq, attr);
 	lane_unlock(c->lane);
@@ -161,6 +164,8 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 
 	if (!c)
 		return REAL_CALL(ibv_destroy_srq, ibsrq);
+	if (c->orphan)
+		return vb_orphan_free(srq);
 	ret = vb_srq_check(ibsrq);
 	if (ret < 0)
 		return vb_errno(ret);

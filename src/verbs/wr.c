@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "verbs/orphan.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
 #include "verbs/wr.h"
@@ -300,18 +301,26 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 
 /* ---- start, complete, abort ---- */
 
+/* Then the lock may be another thread's of the parent. */
+static bool is_orphan(const struct ibv_qp_ex *ex)
+{
+	return vb_context_of(ex->qp_base.context)->orphan;
+}
+
 static void wr_start(struct ibv_qp_ex *ex)
 {
 	struct vb_wr *w = ex_of(ex)->wr;
 
-	pthread_mutex_lock(&w->building);
+	if (likely(!is_orphan(ex)))
+		pthread_mutex_lock(&w->building);
 	w->n = 0;
 	w->err = 0;
 }
 
 static void wr_abort(struct ibv_qp_ex *ex)
 {
-	pthread_mutex_unlock(&ex_of(ex)->wr->building);
+	if (likely(!is_orphan(ex)))
+		pthread_mutex_unlock(&ex_of(ex)->wr->building);
 }
 
 static int wr_complete(struct ibv_qp_ex *ex)
@@ -320,6 +329,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	struct vb_wr *w = qp->wr;
 	int err = w->err;
 
+	if (unlikely(is_orphan(ex)))
+		return vb_errno(vb_orphan_refuse());
 	if (!err && w->n > 0)
 		err = vb_post_send_all(qp, w->wrs, w->n);
 	pthread_mutex_unlock(&w->building);

@@ -15,12 +15,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/forks.h"
 #include "base/list.h"
+#include "base/mutex.h"
 #include "engine/lane.h"
 #include "verbs/context.h"
 #include "verbs/device.h"
 #include "verbs/fault.h"
 #include "verbs/handle.h"
+#include "verbs/orphan.h"
 #include "verbs/qp.h"
 #include "verbs/xrc.h"
 
@@ -45,17 +48,17 @@ struct vb_xrc_part {
 };
 
 /* Guards all domains and vb_context.xrc. Before contexts' locks and lanes'. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex lock = MUTEX_INITIALIZER;
 static struct list domains = {&domains, &domains}; /* of vb_xrc_domain.node */
 
 static void before_fork(void)
 {
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 }
 
 static void after_fork(void)
 {
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
 /** The parent's lanes are dead here: their domains leave the list. */
@@ -63,12 +66,14 @@ static void after_fork_child(void)
 {
 	list_for_each_safe (n, next, &domains)
 		list_remove(n);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 }
 
-__attribute__((constructor)) static void handle_forks(void)
+__attribute__((constructor)) static void watch_forks(void)
 {
-	pthread_atfork(before_fork, after_fork, after_fork_child);
+	static const struct fork_handlers handlers = {before_fork, after_fork, after_fork_child};
+
+	forks_add(FORK_DOMAINS, &handlers);
 }
 
 /* ---- domains and parts; the lock held ---- */
@@ -224,14 +229,14 @@ static int open_part(struct vb_context *c, struct vb_xrcd *xrcd, int fd, int ofl
 		ret = vb_context_attach(c);
 	if (ret < 0)
 		return ret;
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	ret = part_of_file(c, fd, &st, oflags, &xrcd->part);
 	if (ret == 0) {
 		xrcd->part->handles++;
 		xrcd->part->domain->handles++;
 		xrcd->rx = xrcd->part->rx;
 	}
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return ret;
 }
 
@@ -266,13 +271,15 @@ int vb_close_xrcd(struct ibv_xrcd *ibxrcd)
 	struct vb_xrcd *xrcd = vb_xrcd_of(ibxrcd);
 	struct vb_xrc_part *part = xrcd->part;
 
+	if (vb_context_of(ibxrcd->context)->orphan)
+		return vb_orphan_free(xrcd);
 	if (atomic_load(&xrcd->refs) > 0)
 		return vb_errno(-EBUSY);
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	part->handles--;
 	if (--part->domain->handles == 0)
 		domain_free(part->domain);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	free(xrcd);
 	return 0;
 }
@@ -305,9 +312,9 @@ static struct vb_qp *first_guest(struct vb_context *c)
 {
 	struct list *n;
 
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	n = list_first(&c->xrc.guests);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return n ? list_entry(n, struct vb_qp, guest) : NULL;
 }
 
@@ -322,11 +329,11 @@ bool vb_xrc_fini(struct vb_context *c)
 		lane_unlock(guest->home->lane);
 		vb_qp_leave_home(guest);
 	}
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	goes = c->xrc.lent == 0;
 	c->xrc.closed = !goes;
 	leave_domains(c, goes);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	return goes;
 }
 
@@ -388,11 +395,11 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 	vb_qp_events_init(qp);
 	part = vb_xrcd_of(attr->xrcd)->part;
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	lane_lock(c->lane);
 	ret = share_target(qp, attr->qp_num, part, &init);
 	lane_unlock(c->lane);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (ret < 0) {
 		vb_handle_free(c, qp->base.qp_base.handle, qp);
 		free(qp);
@@ -420,12 +427,12 @@ void vb_qp_leave_home(struct vb_qp *qp)
 
 	if (home == vb_context_of(qp->base.qp_base.context))
 		return;
-	pthread_mutex_lock(&lock);
+	mutex_lock(&lock);
 	list_remove(&qp->guest);
 	last = --home->xrc.lent == 0 && home->xrc.closed;
 	if (last)
 		leave_domains(home, true);
-	pthread_mutex_unlock(&lock);
+	mutex_unlock(&lock);
 	if (last)
 		vb_context_free(home);
 }

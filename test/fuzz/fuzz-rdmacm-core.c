@@ -157,6 +157,12 @@ struct cm *rcm_core_cm(void)
 	return core.cm;
 }
 
+bool rcm_core_orphaned(const struct rcm_id *id)
+{
+	(void)id;
+	return false;
+}
+
 bool rcm_core_has(const struct rcm_id *id)
 {
 	return id->generation == 1;

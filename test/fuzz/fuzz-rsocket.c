@@ -307,7 +307,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	fake_reset(domain == AF_INET6);
 	ret = kind & FUZZ_RS_DGRAM ? rs_dgram_new(domain, &rs) : rs_stream_new(domain, &rs);
 	FUZZ_CHECK(ret == 0);
-	pthread_mutex_lock(&rs->lock);
+	mutex_lock(&rs->lock);
 	rs->set = small;
 	rs->nonblock = true;
 	rs->linger = (struct linger){.l_onoff = 1};

@@ -25,7 +25,7 @@ ALLOWED = {
     "verbs": [
         # ibv_reg_mr_ex() makes all kinds of regions; a PD's end takes its null regions along.
         "buf dmabuf mr pd real-forward",
-        # A context is ours if its poll is cq.c's; a device that fails on purpose is a port that is gone.
+        # A device that fails on purpose is a port that is gone, which is an event; CQs overflow on purpose.
         "cq event fault port",
         # The first QP gives the context its lane; a context that lends QPs ends with the last of them.
         "open qp xrc",

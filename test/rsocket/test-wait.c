@@ -45,7 +45,7 @@ static void fake_close(struct rs *rs)
 
 	close(f->in);
 	close(f->out);
-	pthread_mutex_unlock(&rs->lock);
+	mutex_unlock(&rs->lock);
 	rs_fini(rs);
 	free(f);
 }
@@ -106,9 +106,9 @@ static void until_asleep(struct fake *f, unsigned n)
 	unsigned now;
 
 	do {
-		pthread_mutex_lock(&f->rs.lock);
+		mutex_lock(&f->rs.lock);
 		now = f->rs.sleep.sleepers;
-		pthread_mutex_unlock(&f->rs.lock);
+		mutex_unlock(&f->rs.lock);
 		assert_true(rs_now() < end);
 	} while (now < n);
 }

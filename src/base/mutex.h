@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Locks under which system calls are made, and pthread_cancel().
+ *
+ * Most system calls are cancellation points: a thread that is cancelled in one while it holds a
+ * lock would leave the lock taken, and the process with it. So whoever holds such a lock is not
+ * cancelled; what is pending acts at the next cancellation point afterwards. The cost is a store to
+ * the thread's own memory at either end.
+ *
+ * Locks that nest are given up in the reverse order.
+ */
+#ifndef BASE_MUTEX_H
+#define BASE_MUTEX_H
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/** No cancellation from here on. @return for cancel_restore(). */
+static inline int cancel_disable(void)
+{
+	int before;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &before);
+	return before;
+}
+
+static inline void cancel_restore(int before)
+{
+	int ignored;
+
+	pthread_setcancelstate(before, &ignored);
+}
+
+static inline void cancel_restore_at(const int *before)
+{
+	cancel_restore(*before);
+}
+
+/** Declares: no cancellation until the end of the block. */
+#define UNCANCELLED                                                                 \
+	__attribute__((unused, cleanup(cancel_restore_at))) const int uncancelled = \
+		cancel_disable()
+
+struct mutex {
+	pthread_mutex_t m;
+	int before; /* of the thread that has it: its cancellation state */
+};
+
+#define MUTEX_INITIALIZER {.m = PTHREAD_MUTEX_INITIALIZER}
+
+/** Also in a forked child, whatever a thread of the parent did. */
+static inline void mutex_init(struct mutex *m)
+{
+	pthread_mutex_init(&m->m, NULL);
+}
+
+static inline void mutex_destroy(struct mutex *m)
+{
+	pthread_mutex_destroy(&m->m);
+}
+
+static inline void mutex_lock(struct mutex *m)
+{
+	const int before = cancel_disable();
+
+	pthread_mutex_lock(&m->m);
+	m->before = before;
+}
+
+static inline bool mutex_trylock(struct mutex *m)
+{
+	const int before = cancel_disable();
+
+	if (pthread_mutex_trylock(&m->m)) {
+		cancel_restore(before);
+		return false;
+	}
+	m->before = before;
+	return true;
+}
+
+static inline void mutex_unlock(struct mutex *m)
+{
+	const int before = m->before;
+
+	pthread_mutex_unlock(&m->m);
+	cancel_restore(before);
+}
+
+/** As pthread_cond_wait(), but no cancellation point. */
+static inline void mutex_wait(struct mutex *m, pthread_cond_t *cond)
+{
+	const int before = m->before;
+
+	pthread_cond_wait(cond, &m->m);
+	m->before = before;
+}
+
+#endif

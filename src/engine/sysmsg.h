@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* What the data path does with sockets under the lane's lock: no cancellation points (base/syssocket.h). */
+#ifndef ENGINE_SYSMSG_H
+#define ENGINE_SYSMSG_H
+
+#include <stddef.h>
+#include <sys/socket.h>
+
+#include "base/syssocket.h"
+
+/** As sendmsg(2). */
+static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
+{
+	return SYS_CALL(sendmsg, fd, m, flags);
+}
+
+/** As sendmmsg(2). */
+static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	return (int)SYS_CALL(sendmmsg, fd, m, n, flags);
+}
+
+/** As recvmmsg(2), without a timeout. */
+static inline int sys_recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
+{
+	return (int)SYS_CALL(recvmmsg, fd, m, n, flags, NULL);
+}
+
+#endif

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""What ordinary programs do to a process that has QPs and connections."""
+import os
+import tempfile
+
+from harness import NORMAL, Case, expect, run
+
+
+def habits(config, lab, *argv, options=(), env=None):
+    p = run(config, lab.get('lo').server, [config.program('prog', 'habits'), *argv], 'habits', env, options)
+    expect(p.popen.returncode == 0, 'failed', p)
+    return p
+
+
+def stack(config, lab):
+    """The smallest stack that the C library gives a thread is enough for every call."""
+    p = habits(config, lab, 'stack')
+    return '; '.join(p.stdout.splitlines())
+
+
+def stack_traced(config, lab):
+    with tempfile.TemporaryDirectory(prefix='rocemu-habits-') as d:
+        habits(config, lab, 'stack', options=('--pcap', os.path.join(d, 'x.pcap'), '--impair', 'loss=1%'))
+
+
+def cancel(what):
+    """Threads are cancelled in calls; their QPs, connections and sockets work for others."""
+    def check(config, lab):
+        habits(config, lab, 'cancel', what)
+    return check
+
+
+def cancel_traced(config, lab):
+    """The same with the locks of capture and faults."""
+    with tempfile.TemporaryDirectory(prefix='rocemu-habits-') as d:
+        habits(config, lab, 'cancel', 'objects', options=('--pcap', os.path.join(d, 'x.pcap'), '--impair', 'loss=0.1%'))
+
+
+def fork(what):
+    """Children of a process with traffic; what the parent has fails in the child, with one message each."""
+    def check(config, lab):
+        with tempfile.TemporaryDirectory(prefix='rocemu-habits-') as d:
+            p = habits(config, lab, 'fork', what, options=('--pcap', os.path.join(d, '%p.pcap')))
+        said = [line for line in p.stderr.splitlines() if 'before fork() or daemon()' in line]
+        expect(len(said) == len(set(said)), 'a message more than once', p)
+        expect(bool(said) == (what in ('destroy', 'daemon', 'streams')), 'messages or none', p)
+    return check
+
+
+def cases():
+    return [
+        Case('habits/stack/plain', stack, NORMAL),
+        Case('habits/stack/traced', stack_traced, NORMAL),
+        *(Case(f'habits/cancel/{what}', cancel(what), NORMAL)
+          for what in ('data', 'events', 'objects', 'connections', 'streams')),
+        Case('habits/cancel/traced', cancel_traced, NORMAL),
+        *(Case(f'habits/fork/{what}', fork(what), NORMAL)
+          for what in ('locks', 'destroy', 'daemon', 'spawn', 'channel', 'streams')),
+    ]
