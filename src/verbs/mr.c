@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory regions. The memory stays the program's own and is read and written by this process, so
- * registering pins nothing; it is checked that there is memory, as a kernel would that pins the
- * pages.
+ * registering pins nothing; it is checked that there is memory with the rights (pages.c), as a
+ * kernel would that pins the pages.
  */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "base/list.h"
 #include "engine/lane.h"
@@ -22,6 +21,7 @@
 #include "verbs/newer.h"
 #include "verbs/odp.h"
 #include "verbs/orphan.h"
+#include "verbs/pages.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
 
@@ -36,30 +36,10 @@ enum {
 		       | IBV_ACCESS_FLUSH_GLOBAL /* _PERSISTENT: our memory is not */
 #endif
 	,
+	/* Pages have to be writable for these, as for the kernel (ib_access_writable()). */
+	ACCESS_WRITABLE = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
+			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
 };
-
-/**
- * Is all of addr[0..length) mapped, and, at its ends, writable if it is to be written? (What lies
- * between belongs nearly always to the same mapping; asking about every page would touch them all.)
- */
-static int check_memory(const void *addr, size_t length, int access)
-{
-	size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
-	uintptr_t first = (uintptr_t)addr & ~(page_size - 1);
-	uintptr_t end = (uintptr_t)addr + length;
-	uintptr_t last = (end - 1) & ~(page_size - 1);
-
-	if (end < (uintptr_t)addr)
-		return -EINVAL;
-	/* With MS_ASYNC msync() does nothing on Linux but to look whether everything is mapped. */
-	if (msync((void *)first, last - first + page_size, MS_ASYNC) < 0 && errno == ENOMEM)
-		return -EFAULT;
-	/* A kernel that cannot tell counts as "yes". */
-	if ((access & IBV_ACCESS_LOCAL_WRITE) && vb_can_page_in() &&
-	    (!vb_page_in((void *)first, 1, true) || !vb_page_in((void *)last, 1, true)))
-		return -EFAULT;
-	return 0;
-}
 
 /** All of memory as one region: pages are looked for when they are accessed. */
 static bool is_implicit(const void *addr, size_t length, unsigned access)
@@ -83,7 +63,8 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 	if (*access & IBV_ACCESS_ZERO_BASED)
 		*iova = 0;
 	*access &= ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB);
-	return on_demand || length == 0 ? 0 : check_memory(addr, length, (int)*access);
+	return on_demand || length == 0 ? 0
+					: vb_pages_check(addr, length, *access & ACCESS_WRITABLE);
 }
 
 static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length, uint64_t iova,
@@ -206,7 +187,8 @@ static bool take_buf(struct ibv_pd *pd, struct ibv_mr_init_attr *a)
 	return true;
 }
 
-/** The structure as the program has it: without the buffer where it was built with an older header. */
+/** The structure as the program has it: without the buffer where it was built with an older header.
+ */
 static size_t attr_size(uint64_t mask)
 {
 	return mask & IBV_REG_MR_MASK_BUF ? sizeof(struct ibv_mr_init_attr)
