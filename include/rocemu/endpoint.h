@@ -136,6 +136,26 @@ ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
  */
 ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 
+/* ---- memory that is not there ---- */
+
+/**
+ * For a handler of SIGSEGV and SIGBUS: the fault was at this address. If this thread was in an
+ * access of the library's to registered memory, which the program has unmapped or protected
+ * meanwhile, the access ends there and the call does not return: what needed it fails (a remote
+ * access error, say), and the region's pages are asked for (page_in) from then on. Otherwise it
+ * returns, and the fault is the caller's. The handler runs on the thread with the mask that the
+ * jump leaves behind. Without such a handler a fault is what it is everywhere.
+ */
+ROCEMU_PUBLIC void rocemu_memory_fault(const void *address);
+
+/**
+ * rocemu_tx_flatten() and rocemu_tx_seal() of what the endpoint has put out, as such accesses.
+ * @return false: the memory is not there. The copy is zeros then, or the ICRC not written. The
+ * packet is a lost one; when it is to be sent again the endpoint will find out.
+ */
+ROCEMU_PUBLIC bool rocemu_ep_flatten(struct rocemu_ep *ep, struct rocemu_tx *t, uint8_t *copy);
+ROCEMU_PUBLIC bool rocemu_ep_seal(struct rocemu_ep *ep, struct rocemu_tx *t, uint16_t ip_id);
+
 /* ---- endpoint ---- */
 
 struct rocemu_ep_config {

@@ -23,11 +23,21 @@ struct backlog_packet {
 	uint8_t data[];
 };
 
-void lane_tx_copy(struct rocemu_tx *t, uint8_t *out)
+void lane_tx_spoil(struct rocemu_tx *t)
 {
+	for (unsigned i = t->trailer_len - ROCEMU_ICRC_LEN; i < t->trailer_len; i++)
+		t->trailer[i] ^= 0xff;
+}
+
+void lane_tx_copy(struct lane *l, struct rocemu_tx *t, uint8_t *out)
+{
+	bool there;
+
 	memcpy(out, t->hdr, t->hdr_len);
-	rocemu_tx_flatten(t, out + t->hdr_len);
+	there = rocemu_ep_flatten(l->ep, t, out + t->hdr_len);
 	rocemu_tx_seal(t, 0);
+	if (unlikely(!there))
+		lane_tx_spoil(t);
 	memcpy(out + t->hdr_len + t->payload_len, t->trailer, t->trailer_len);
 }
 
@@ -63,7 +73,7 @@ void lane_backlog_add(struct lane *l, struct rocemu_tx *const *pkt, unsigned n)
 
 		if (!b)
 			continue;
-		lane_tx_copy(pkt[i], b->data);
+		lane_tx_copy(l, pkt[i], b->data);
 		add(l, b);
 	}
 }

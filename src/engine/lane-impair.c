@@ -140,7 +140,7 @@ static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t
 	if (plan->mark)
 		h->path.tclass |= ECN_CE;
 	own.path = &h->path;
-	lane_tx_copy(&own, h->data);
+	lane_tx_copy(l, &own, h->data);
 	corrupt_held(l, h, plan);
 	h->due = plan->due + plan->alone_ns;
 	h->alone = plan->alone_ns > 0;

@@ -278,8 +278,13 @@ void lane_backlog_add_raw(struct lane *l, const struct rocemu_path *path, const 
 			  size_t len) REQUIRES(l);
 /** Send what is kept, if it is time to try. @return true: nothing is kept any more. */
 bool lane_backlog_flush(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. */
-void lane_tx_copy(struct rocemu_tx *t, uint8_t *out);
+/**
+ * The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. Where its memory is
+ * not there any more it has a wrong ICRC: it is lost.
+ */
+void lane_tx_copy(struct lane *l, struct rocemu_tx *t, uint8_t *out) REQUIRES(l);
+/** Make the ICRC of a sealed packet wrong. */
+void lane_tx_spoil(struct rocemu_tx *t);
 /** Send what is kept, and wait for room: the lane or the process ends. */
 void lane_backlog_drain(struct lane *l) REQUIRES(l);
 void lane_backlog_fini(struct lane *l);

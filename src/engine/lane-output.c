@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the endpoint has to send, on its way: paced, marked, with faults on purpose or without. */
 #include "engine/lane-internal.h"
+#include "engine/memfault.h"
 
 /* A long send looks for what came in, lest the receive buffer overflow. */
 enum { BATCHES_BETWEEN_RX = 8 };
@@ -26,6 +27,28 @@ static uint32_t scope_of(const struct lane *l, const struct rocemu_path *path)
 	return 0;
 }
 
+/*
+ * What was sent before goes out from a copy; what is captured as well, because the capture reads it
+ * once more.
+ * @return how many are left, in pkt: memory that is not there is lost on the way, and the endpoint
+ * finds it missing when it sends again.
+ */
+static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
+static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct rocemu_tx *t = &l->tx.desc[i];
+
+		pkt[kept] = t;
+		if (likely(!t->niov || !(t->again || l->tap)) ||
+		    rocemu_ep_flatten(l->ep, t, l->tx.copy + (size_t)i * ROCEMU_MAX_MTU))
+			kept++;
+	}
+	return kept;
+}
+
 void lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
@@ -39,11 +62,8 @@ void lane_output(struct lane *l, rocemu_ns_t now)
 		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
 		if (!n && !give_room(l, now))
 			break;
-		for (unsigned i = 0; i < n; i++) {
-			pkt[i] = &l->tx.desc[i];
-			if (unlikely(pkt[i]->again && pkt[i]->niov))
-				rocemu_tx_flatten(pkt[i], l->tx.copy + (size_t)i * ROCEMU_MAX_MTU);
-		}
+		memfault_thread();
+		n = copy_some(l, pkt, n);
 		ecn_mark(&l->tx.ecn, pkt, n);
 		if (n && pace_sending(&l->pace, scope_of(l, pkt[0]->path), now, pkt, n))
 			lane_thread_ask(l, LANE_ASK_PEERS);

@@ -16,6 +16,7 @@
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
 #include "engine/sysmsg.h"
+#include "engine/memfault.h"
 #include "fault/report.h"
 #include "wire/ip.h"
 
@@ -255,6 +256,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 			log_debug("%s: receive: %s", l->device, strerror(errno));
 		return 0;
 	}
+	memfault_thread();
 	l->stats->rx_syscalls++;
 	s->hot = true;
 	s->last_rx = now;

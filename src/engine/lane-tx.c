@@ -68,25 +68,39 @@ static void append_copy(struct tx_batch *batch, struct msghdr *m, const void *da
 		append_iov(batch, m, &(struct iovec){.iov_base = at, .iov_len = len});
 }
 
-static void append_packet(struct tx_batch *batch, struct msghdr *m, struct rocemu_tx *t,
-			  uint16_t ip_id)
+static void append_packet(struct lane *l, struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
+	REQUIRES(l);
+static void append_packet(struct lane *l, struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
 {
+	struct tx_batch *batch = l->tx.batch;
+	bool there = true;
+
 	append_copy(batch, m, t->hdr, t->hdr_len);
 	if (t->payload_len && t->payload_len <= LANE_LINEAR_MAX) {
-		rocemu_tx_flatten(t, batch->linear + batch->linear_len);
+		there = rocemu_ep_flatten(l->ep, t, batch->linear + batch->linear_len);
 		batch->linear_len += t->payload_len;
 		m->msg_iov[m->msg_iovlen - 1].iov_len += t->payload_len;
+		rocemu_tx_seal(t, ip_id);
+	} else if (!t->payload_len) {
+		rocemu_tx_seal(t, ip_id);
 	} else {
 		for (unsigned i = 0; i < t->niov; i++)
 			append_iov(batch, m, &t->iov[i]);
+		there = rocemu_ep_seal(l->ep, t, ip_id);
 	}
-	rocemu_tx_seal(t, ip_id);
+	if (unlikely(!there))
+		lane_tx_spoil(t);
 	append_copy(batch, m, t->trailer, t->trailer_len);
 }
 
-static void build(struct tx_batch *batch, const struct txsock_set *set, const struct txsock *s,
+static void build(struct lane *l, const struct txsock_set *set, const struct txsock *s,
+		  struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
+	REQUIRES(l);
+static void build(struct lane *l, const struct txsock_set *set, const struct txsock *s,
 		  struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 {
+	struct tx_batch *batch = l->tx.batch;
+
 	batch->nmsg = n;
 	batch->niov = 0;
 	batch->linear_len = 0;
@@ -98,7 +112,7 @@ static void build(struct tx_batch *batch, const struct txsock_set *set, const st
 				p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0);
 
 		for (unsigned i = 0; i < burst[b].count; i++)
-			append_packet(batch, m, p[i], (uint16_t)i);
+			append_packet(l, m, p[i], (uint16_t)i);
 	}
 }
 
@@ -217,7 +231,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			continue;
 		}
 
-		build(batch, set, s, pkt, head, n - done);
+		build(l, set, s, pkt, head, n - done);
 		r = sys_sendmmsg(s->fd, batch->msg, batch->nmsg, MSG_DONTWAIT);
 		err = errno;
 		l->stats->tx_syscalls++;

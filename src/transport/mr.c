@@ -7,6 +7,7 @@
 
 #include "base/util.h"
 #include "transport/ep.h"
+#include "transport/guard.h"
 #include "transport/show.h"
 
 enum {
@@ -91,6 +92,23 @@ uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64
 	return host;
 }
 
+void mr_missing(struct mr_table *t, const void *host, size_t len)
+{
+	const uintptr_t from = (uintptr_t)host;
+
+	for (uint32_t i = 0; i < t->slots.size; i++) {
+		struct rocemu_mr *mr = slot_at(&t->slots, i);
+		uintptr_t at = mr ? (uintptr_t)mr->host : 0;
+
+		if (!mr || mr->null || from + len <= at || (at <= from && from - at >= mr->length))
+			continue;
+		if (mr->pd->ep->cfg.page_in)
+			mr->access |= IBV_ACCESS_ON_DEMAND;
+		else
+			mr->length = 0;
+	}
+}
+
 uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
 		   int access)
 {
@@ -148,8 +166,16 @@ int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struc
 	return len ? -EFAULT : (int)used;
 }
 
-int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
-		uint64_t off, const uint8_t *src, uint32_t len)
+static int place(struct mr_table *t, uint8_t *host, const uint8_t *src, size_t len)
+{
+	if (likely(guard_copy(host, src, len)))
+		return 0;
+	mr_missing(t, host, len);
+	return -EFAULT;
+}
+
+int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
+		unsigned n, uint64_t off, const uint8_t *src, uint32_t len)
 {
 	struct iovec iov[ROCEMU_MAX_SGE];
 	int used;
@@ -157,15 +183,14 @@ int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const stru
 	if (likely(in_first(sge, n, off, len))) {
 		uint8_t *host = mr_access(t, pd, sge->lkey, sge->addr + off, len, IBV_ACCESS_LOCAL_WRITE);
 
-		if (host)
-			memcpy(host, src, len);
-		return host ? 0 : -EFAULT;
+		return host ? place(t, host, src, len) : -EFAULT;
 	}
 	if (off + len > sge_total(sge, n))
 		return -EMSGSIZE;
 	used = sge_gather(t, pd, sge, n, off, len, IBV_ACCESS_LOCAL_WRITE, iov, ROCEMU_MAX_SGE);
 	for (int i = 0; i < used; i++) {
-		memcpy(iov[i].iov_base, src, iov[i].iov_len);
+		if (place(t, iov[i].iov_base, src, iov[i].iov_len))
+			return -EFAULT;
 		src += iov[i].iov_len;
 	}
 	return used < 0 ? used : 0;

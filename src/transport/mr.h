@@ -53,6 +53,14 @@ void mr_entry_fini(struct rocemu_mr *entry);
  */
 uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr,
 		  uint64_t len, int access);
+/**
+ * An access to host[0..len) found that the memory is not all there. Regions and windows that have
+ * any of it ask for their pages from now on, as regions on demand do; where that cannot be done
+ * they grant nothing any more. So what remains of the region can be used, and an access to the rest
+ * fails.
+ */
+void mr_missing(struct mr_table *t, const void *host, size_t len);
+
 /** An address for no bytes. */
 uint8_t *mr_nowhere(void);
 
@@ -77,9 +85,10 @@ int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struc
 
 /**
  * Copy src[0..len) to bytes [off, off+len) of a list (needs local write).
- * @return 0, or -EFAULT: nothing was written; -EMSGSIZE: the list is shorter than that.
+ * @return 0, or -EFAULT: a key, bound or right does not hold, nothing was written; or the memory is
+ * not there, and the beginning may have been written; -EMSGSIZE: the list is shorter than that.
  */
-int sge_scatter(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
+int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
 		unsigned n, uint64_t off, const uint8_t *src, uint32_t len);
 
 #endif

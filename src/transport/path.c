@@ -4,7 +4,9 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/util.h"
 #include "transport/ep.h"
+#include "transport/guard.h"
 #include "transport/path.h"
 #include "wire/ip.h"
 
@@ -87,4 +89,56 @@ void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy)
 	}
 	t->niov = at > 0;
 	t->iov[0] = (struct iovec){.iov_base = copy, .iov_len = at};
+}
+
+/* ---- whose memory may not be there ---- */
+
+struct tx_work {
+	struct rocemu_tx *t;
+	uint8_t *copy;
+	uint16_t ip_id;
+};
+
+static void flatten(void *arg)
+{
+	const struct tx_work *w = arg;
+
+	rocemu_tx_flatten(w->t, w->copy);
+}
+
+static void seal(void *arg)
+{
+	const struct tx_work *w = arg;
+
+	rocemu_tx_seal(w->t, w->ip_id);
+}
+
+static bool run(struct rocemu_ep *ep, void (*what)(void *), struct tx_work *w)
+{
+	const struct rocemu_tx *t = w->t;
+
+	if (likely(guard_run(what, w, t->iov, t->niov)))
+		return true;
+	for (unsigned i = 0; i < t->niov; i++)
+		mr_missing(&ep->mrs, t->iov[i].iov_base, t->iov[i].iov_len);
+	return false;
+}
+
+bool rocemu_ep_flatten(struct rocemu_ep *ep, struct rocemu_tx *t, uint8_t *copy)
+{
+	struct tx_work w = {.t = t, .copy = copy};
+
+	if (likely(run(ep, flatten, &w)))
+		return true;
+	memset(copy, 0, t->payload_len);
+	t->niov = 1;
+	t->iov[0] = (struct iovec){.iov_base = copy, .iov_len = t->payload_len};
+	return false;
+}
+
+bool rocemu_ep_seal(struct rocemu_ep *ep, struct rocemu_tx *t, uint16_t ip_id)
+{
+	struct tx_work w = {.t = t, .ip_id = ip_id};
+
+	return run(ep, seal, &w);
 }

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "transport/guard.h"
 #include "transport/resp-int.h"
 
 bool resp_take(struct rocemu_qp *qp)
@@ -106,10 +107,19 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
  * Programs spin on the last word of a WRITE and take the rest for written when it changes; no
  * memcpy promises that order. So the end of a message is stored last, behind a release fence.
  */
-static void place_last(uint8_t *dst, const uint8_t *src, uint32_t len)
+struct placing {
+	uint8_t *dst;
+	const uint8_t *src;
+	uint32_t len;
+};
+
+GUARDED_WORK static void place_last(void *arg)
 {
-	uint32_t tail = MIN(len, 8u);
-	uint32_t body = len - tail;
+	const struct placing *p = arg;
+	uint8_t *dst = p->dst;
+	const uint8_t *src = p->src;
+	uint32_t tail = MIN(p->len, 8u);
+	uint32_t body = p->len - tail;
 
 	memcpy(dst, src, body);
 	dst += body;
@@ -123,6 +133,18 @@ static void place_last(uint8_t *dst, const uint8_t *src, uint32_t len)
 	}
 	for (uint32_t i = 0; i < tail; i++)
 		__atomic_store_n(&dst[i], src[i], __ATOMIC_RELEASE);
+}
+
+static bool place(const struct rocemu_qp *qp, uint8_t *host, const struct rocemu_packet *pkt,
+		  bool last)
+{
+	struct placing p = {.dst = host, .src = pkt->payload, .len = pkt->payload_len};
+	const struct iovec target = {.iov_base = host, .iov_len = p.len};
+
+	if (likely(last ? guard_run(place_last, &p, &target, 1) : guard_copy(host, p.src, p.len)))
+		return true;
+	resp_missing(qp, pkt->h.xrceth.srqn, host, p.len);
+	return false;
 }
 
 static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
@@ -159,10 +181,8 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	if ((ops & ROCEMU_OP_IMM) && !take(qp))
 		return RESP_NO_RECV;
 
-	if (!(ops & ROCEMU_OP_LAST))
-		memcpy(host, pkt->payload, len);
-	else if (len)
-		place_last(host, pkt->payload, len);
+	if (len && unlikely(!place(qp, host, pkt, ops & ROCEMU_OP_LAST)))
+		return RESP_ACCESS;
 	r->offset += len;
 	return RESP_PASS;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "transport/cc.h"
+#include "transport/guard.h"
 #include "transport/resp-int.h"
 
 static struct resp_job *job_at(const struct qp_resp *r, uint32_t i)
@@ -207,9 +208,12 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 			 IBV_ACCESS_REMOTE_READ);
 	if (!host)
 		return false;
+	if (unlikely(!guard_copy(copy, host, len))) {
+		resp_missing(qp, job->srqn, host, len);
+		return false;
+	}
 	tx_begin(qp, tx, &h, len);
 	if (len) {
-		memcpy(copy, host, len);
 		tx->iov[0] = (struct iovec){.iov_base = copy, .iov_len = len};
 		tx->niov = 1;
 	}

@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "transport/guard.h"
 #include "transport/resp-int.h"
 
 enum { ATOMIC_LEN = 8 };
@@ -83,15 +84,42 @@ static enum resp_verdict exec_read(struct rocemu_qp *qp, const struct rocemu_pac
 
 /* The words of an atomic are host-order numbers in memory (as with hardware RNICs), and the
  * process's own threads may work on them with atomics of their own. */
-static uint64_t atomic_execute(uint64_t *word, const struct rocemu_packet *pkt)
-{
-	uint64_t orig = pkt->h.atomiceth.compare;
+struct atomic {
+	const struct rocemu_packet *pkt;
+	uint64_t *word;
+	uint64_t value; /* what was there; of an ATOMIC WRITE: what is to be there */
+};
 
-	if (pkt->h.opcode == ROCEMU_RC_FETCH_ADD || pkt->h.opcode == ROCEMU_XRC_FETCH_ADD)
-		return __atomic_fetch_add(word, pkt->h.atomiceth.swap_add, __ATOMIC_SEQ_CST);
-	__atomic_compare_exchange_n(word, &orig, pkt->h.atomiceth.swap_add, false, __ATOMIC_SEQ_CST,
-				    __ATOMIC_SEQ_CST);
-	return orig;
+GUARDED_WORK static void atomic_execute(void *arg)
+{
+	struct atomic *a = arg;
+	const struct rocemu_hdrs *h = &a->pkt->h;
+	uint64_t orig = h->atomiceth.compare;
+
+	if (h->opcode == ROCEMU_RC_FETCH_ADD || h->opcode == ROCEMU_XRC_FETCH_ADD)
+		orig = __atomic_fetch_add(a->word, h->atomiceth.swap_add, __ATOMIC_SEQ_CST);
+	else
+		__atomic_compare_exchange_n(a->word, &orig, h->atomiceth.swap_add, false,
+					    __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	a->value = orig;
+}
+
+GUARDED_WORK static void atomic_store_word(void *arg)
+{
+	const struct atomic *a = arg;
+
+	__atomic_store_n(a->word, a->value, __ATOMIC_SEQ_CST);
+}
+
+/** @return false: the word is not there any more. */
+static bool atomic_run(const struct rocemu_qp *qp, void (*what)(void *), struct atomic *a)
+{
+	const struct iovec word = {.iov_base = a->word, .iov_len = sizeof(*a->word)};
+
+	if (likely(guard_run(what, a, &word, 1)))
+		return true;
+	resp_missing(qp, a->pkt->h.xrceth.srqn, a->word, sizeof(*a->word));
+	return false;
 }
 
 /* An aligned word that the peer may touch. Where a region's address for the peer and its place in
@@ -117,21 +145,22 @@ static enum resp_verdict atomic_word(const struct rocemu_qp *qp, const struct ro
 static enum resp_verdict exec_atomic(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	struct qp_resp *r = &qp->resp;
-	uint64_t *word, orig;
+	struct atomic a = {.pkt = pkt};
 	enum resp_verdict v;
 
 	v = atomic_word(qp, pkt, pkt->h.atomiceth.va, pkt->h.atomiceth.rkey,
-			IBV_ACCESS_REMOTE_ATOMIC, &word);
+			IBV_ACCESS_REMOTE_ATOMIC, &a.word);
 	if (v != RESP_PASS)
 		return v;
-	orig = atomic_execute(word, pkt);
-	replay_add(qp, &(struct resp_replay){.opcode = pkt->h.opcode, .npsn = 1, .orig = orig});
+	if (!atomic_run(qp, atomic_execute, &a))
+		return RESP_ACCESS;
+	replay_add(qp, &(struct resp_replay){.opcode = pkt->h.opcode, .npsn = 1, .orig = a.value});
 	resp_job_add(qp, &(struct resp_job){
 				 .kind = RESP_JOB_ATOMIC,
 				 .psn = r->epsn,
 				 .npsn = 1,
 				 .msn = psn_add(r->msn, 1),
-				 .orig = orig,
+				 .orig = a.value,
 			 });
 	return RESP_PASS;
 }
@@ -151,16 +180,19 @@ static void answer_empty(struct rocemu_qp *qp, uint32_t psn, uint32_t msn, bool 
 static enum resp_verdict exec_atomic_write(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	struct qp_resp *r = &qp->resp;
-	uint64_t *word, value;
+	struct atomic a = {.pkt = pkt};
 	enum resp_verdict v;
 
 	if (pkt->payload_len != ATOMIC_LEN || pkt->h.reth.length != ATOMIC_LEN)
 		return RESP_LENGTH;
-	v = atomic_word(qp, pkt, pkt->h.reth.va, pkt->h.reth.rkey, IBV_ACCESS_REMOTE_WRITE, &word);
+	v = atomic_word(qp, pkt, pkt->h.reth.va, pkt->h.reth.rkey, IBV_ACCESS_REMOTE_WRITE,
+			&a.word);
 	if (v != RESP_PASS)
 		return v;
-	memcpy(&value, pkt->payload, sizeof(value)); /* bytes, not a number: no order is changed */
-	__atomic_store_n(word, value, __ATOMIC_SEQ_CST);
+	memcpy(&a.value, pkt->payload,
+	       sizeof(a.value)); /* bytes, not a number: no order is changed */
+	if (!atomic_run(qp, atomic_store_word, &a))
+		return RESP_ACCESS;
 	replay_add(qp, &(struct resp_replay){.opcode = pkt->h.opcode, .npsn = 1});
 	answer_empty(qp, r->epsn, psn_add(r->msn, 1), false);
 	return RESP_PASS;

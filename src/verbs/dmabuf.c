@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "engine/lane.h"
+#include "engine/memfault.h"
 #include "verbs/context.h"
 #include "verbs/dmabuf.h"
 #include "verbs/fault.h"
@@ -64,6 +65,7 @@ static int reg_mapped(struct vb_mr *mr, struct vb_pd *pd, uint8_t *mem, size_t l
 	struct vb_context *c = vb_context_of(pd->base.context);
 	int ret;
 
+	memfault_catch(); /* what is behind it may go */
 	lane_lock(c->lane);
 	ret = rocemu_mr_reg(pd->rpd, mem, length, iova, access & ~IBV_ACCESS_OPTIONAL_RANGE,
 			    &mr->rmr);

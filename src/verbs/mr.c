@@ -12,6 +12,7 @@
 
 #include "base/list.h"
 #include "engine/lane.h"
+#include "engine/memfault.h"
 #include "verbs/buf.h"
 #include "verbs/context.h"
 #include "verbs/dm.h"
@@ -74,6 +75,7 @@ static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length
 
 	if (ret < 0)
 		return ret;
+	memfault_catch();
 	lane_lock(c->lane);
 	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, out);
 	lane_unlock(c->lane);

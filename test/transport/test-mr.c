@@ -218,6 +218,39 @@ TEST(mr_on_demand, no_bytes__no_page_asked_for)
 	mr_table_fini(&f.ep.mrs);
 }
 
+TEST(mr_missing, region_and_those_that_overlap__ask_for_their_pages)
+{
+	struct rocemu_mr *hit, *beside;
+	struct fixture f;
+
+	setup(&f);
+	f.ep.cfg.page_in = page_in;
+	hit = reg(&f, 0, 64, IBV_ACCESS_LOCAL_WRITE);
+	beside = reg(&f, 64, 64, IBV_ACCESS_LOCAL_WRITE);
+	mr_missing(&f.ep.mrs, f.mem + 60, 4);
+	asked.there = false;
+	assert_null(mr_access(&f.ep.mrs, &f.pd, hit->key, 0x1000, 8, 0));
+	assert_non_null(mr_access(&f.ep.mrs, &f.pd, beside->key, 0x1040, 8, 0));
+	asked.there = true;
+	assert_non_null(mr_access(&f.ep.mrs, &f.pd, hit->key, 0x1000, 8, 0));
+	mr_missing(&f.ep.mrs, f.mem + 60, 8);
+	asked.there = false;
+	assert_null(mr_access(&f.ep.mrs, &f.pd, beside->key, 0x1040, 8, 0));
+	mr_table_fini(&f.ep.mrs);
+}
+
+TEST(mr_missing, nobody_to_ask__region_grants_nothing)
+{
+	struct rocemu_mr *mr;
+	struct fixture f;
+
+	setup(&f);
+	mr = reg(&f, 0, 64, IBV_ACCESS_LOCAL_WRITE);
+	mr_missing(&f.ep.mrs, f.mem, 1);
+	assert_null(mr_access(&f.ep.mrs, &f.pd, mr->key, 0x1000, 8, 0));
+	mr_table_fini(&f.ep.mrs);
+}
+
 TEST(mr_null, any_address__zeros_and_a_place_to_write)
 {
 	struct fixture f;

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/guard.h"
+
+#include <setjmp.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <rocemu/endpoint.h>
+
+#include "base/util.h"
+
+struct guard {
+	jmp_buf landing;
+	const struct iovec *iov; /* the memory that may not be there */
+	unsigned niov;
+};
+
+/*
+ * The access that this thread is in, or NULL. A thread that has made none gets its variable when the
+ * handler reads it, for a fault of the program's own. The model initial-exec would exclude that, but
+ * programs that load the library late have little room for all that is thread-local in it.
+ */
+static _Thread_local struct guard *volatile current;
+
+/* The handler runs on the same thread: the compiler alone must keep the order. */
+static inline void enter(struct guard *g)
+{
+	current = g;
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void leave(void)
+{
+	atomic_signal_fence(memory_order_seq_cst);
+	current = NULL;
+}
+
+bool guard_copy(void *dst, const void *src, size_t len)
+{
+	const struct iovec iov[] = {
+		{.iov_base = dst, .iov_len = len},
+		{.iov_base = (void *)(uintptr_t)src, .iov_len = len},
+	};
+	struct guard g = {.iov = iov, .niov = 2};
+
+	if (_setjmp(g.landing))
+		return false;
+	enter(&g);
+	memcpy(dst, src, len);
+	leave();
+	return true;
+}
+
+bool guard_run(void (*work)(void *arg), void *arg, const struct iovec *iov, unsigned niov)
+{
+	struct guard g = {.iov = iov, .niov = niov};
+
+	if (_setjmp(g.landing))
+		return false;
+	enter(&g);
+	work(arg);
+	leave();
+	return true;
+}
+
+/** Is it in a page of the memory? Some machines name the page only. */
+static bool meant(const struct iovec *iov, uintptr_t address)
+{
+	const uintptr_t in_page = 4095, base = (uintptr_t)iov->iov_base;
+
+	return iov->iov_len && (address | in_page) >= base &&
+	       (address & ~in_page) <= base + (iov->iov_len - 1);
+}
+
+void rocemu_memory_fault(const void *address)
+{
+	struct guard *g = current;
+
+	for (unsigned i = 0; g && i < g->niov; i++) {
+		if (!meant(&g->iov[i], (uintptr_t)address))
+			continue;
+		current = NULL;
+		longjmp(g->landing, 1);
+	}
+}

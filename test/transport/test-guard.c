@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "test.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+#include <rocemu/endpoint.h>
+
+#include "transport/guard.h"
+
+static sigjmp_buf elsewhere;
+
+/* As the engine's, with a way out for what rocemu_memory_fault() leaves to it. */
+static void handler(int sig, siginfo_t *info, void *context)
+{
+	const ucontext_t *interrupted = context;
+
+	(void)sig;
+	sigprocmask(SIG_SETMASK, &interrupted->uc_sigmask, NULL);
+	rocemu_memory_fault(info->si_addr);
+	siglongjmp(elsewhere, 1);
+}
+
+struct fixture {
+	struct sigaction was;
+	size_t page;
+	uint8_t *mem; /* two pages, the second without rights */
+};
+
+static void setup(struct fixture *f)
+{
+	struct sigaction action = {.sa_sigaction = handler, .sa_flags = SA_SIGINFO | SA_NODEFER};
+
+	f->page = (size_t)sysconf(_SC_PAGESIZE);
+	f->mem =
+		mmap(NULL, 2 * f->page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(f->mem != MAP_FAILED);
+	assert_int_equal(mprotect(f->mem + f->page, f->page, PROT_NONE), 0);
+	assert_int_equal(sigaction(SIGSEGV, &action, &f->was), 0);
+}
+
+static void teardown(struct fixture *f)
+{
+	sigaction(SIGSEGV, &f->was, NULL);
+	munmap(f->mem, 2 * f->page);
+}
+
+TEST(guard_copy, memory_there__copied)
+{
+	struct fixture f;
+
+	setup(&f);
+	assert_true(guard_copy(f.mem, "abcdefgh", 8));
+	assert_memory_equal(f.mem, "abcdefgh", 8);
+	assert_true(guard_copy(f.mem + f.page, f.mem, 0));
+	teardown(&f);
+}
+
+TEST(guard_copy, either_end_not_there__false_each_time)
+{
+	uint8_t mine[64] = {0};
+	struct fixture f;
+
+	setup(&f);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_false(guard_copy(f.mem + f.page, mine, sizeof(mine)));
+		assert_false(guard_copy(mine, f.mem + f.page - 10, sizeof(mine)));
+		assert_true(guard_copy(f.mem, mine, sizeof(mine)));
+	}
+	teardown(&f);
+}
+
+static void store(void *arg)
+{
+	*(volatile uint8_t *)arg = 1;
+}
+
+TEST(guard_run, fault_in_the_memory_meant__false)
+{
+	struct fixture f;
+	struct iovec iov[2];
+
+	setup(&f);
+	iov[0] = (struct iovec){f.mem, 64};
+	iov[1] = (struct iovec){f.mem + f.page, 64};
+	assert_false(guard_run(store, f.mem + f.page, iov, 2));
+	assert_true(guard_run(store, f.mem, iov, 2));
+	teardown(&f);
+}
+
+/* A mistake of ours, or one in a signal handler of the program that interrupts a copy, is none of a
+ * peer's. */
+TEST(guard_run, fault_elsewhere__left_to_the_handler)
+{
+	volatile bool left = false;
+	struct fixture f;
+	struct iovec iov;
+
+	setup(&f);
+	iov = (struct iovec){f.mem, 64};
+	if (sigsetjmp(elsewhere, 1) == 0)
+		guard_run(store, f.mem + f.page, &iov, 1);
+	else
+		left = true;
+	assert_true(left);
+	teardown(&f);
+}
+
+TEST(memory_fault, in_no_access__returns)
+{
+	uint8_t mine[8];
+
+	assert_true(guard_copy(mine, "abcdefgh", 8));
+	rocemu_memory_fault(mine);
+}
