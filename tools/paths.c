@@ -97,3 +97,10 @@ bool paths_parity(char out[static PATH_MAX])
 
 	return find_program(out, places, ARRAY_LEN(places), "rocemu-parity");
 }
+
+bool paths_suppressions(char out[static PATH_MAX])
+{
+	static const char *const places[] = {"../src/verbs", LIBDIR_FROM_BINDIR};
+
+	return find_program(out, places, ARRAY_LEN(places), "rocemu.supp");
+}

@@ -233,6 +233,42 @@ static int set_library_path(const struct run *r)
 	return TOOL_OK;
 }
 
+/** Put text before what a variable says already, in the syntax of its reader. @return -1: no
+ * memory. */
+static int put_before(const char *name, const char *text, char separator)
+{
+	const char *old = getenv(name);
+	char *value;
+	int n;
+
+	n = old && *old ? asprintf(&value, "%s%c%s", text, separator, old)
+			: asprintf(&value, "%s", text);
+	if (n < 0)
+		return -1;
+	n = setenv(name, value, 1);
+	free(value);
+	return n;
+}
+
+/** So that programs can be run with sanitizers and by valgrind; who sets the same goes first. */
+static int set_checkers(void)
+{
+	static const char link_order[] = "verify_asan_link_order";
+	const char *asan = getenv("ASAN_OPTIONS"), *valgrind = getenv("VALGRIND_OPTS");
+	char file[PATH_MAX], option[PATH_MAX + 32];
+
+	/* AddressSanitizer's runtime wants to be the first library; it does its work behind the one
+	 * that we preload. */
+	if (!(asan && strstr(asan, link_order)) &&
+	    put_before("ASAN_OPTIONS", "verify_asan_link_order=0", ':'))
+		return -1;
+	if (!paths_suppressions(file) || strpbrk(file, " \"'") ||
+	    (valgrind && strstr(valgrind, file)))
+		return 0;
+	snprintf(option, sizeof(option), "--suppressions=%s", file);
+	return put_before("VALGRIND_OPTS", option, ' ');
+}
+
 /** Preload after whatever the caller has: a sanitizer's runtime wants to be the first. */
 static int preload(const char *library)
 {
@@ -345,6 +381,8 @@ static int set_environment(struct run *r)
 	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
+	if (set_checkers() < 0)
+		return complain(r, "environment", strerror(ENOMEM));
 	ret = set_library_path(r);
 	if (!ret && r->mount_paths && !paths)
 		return complain(r, "--mount-paths", "ROCEMU_PATHS is \"off\"");

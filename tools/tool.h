@@ -37,6 +37,9 @@ bool paths_interposer(char out[static PATH_MAX]);
 /** The program behind "rocemu parity". @return false: not found. */
 bool paths_parity(char out[static PATH_MAX]);
 
+/** Suppressions for valgrind. @return false: not found. */
+bool paths_suppressions(char out[static PATH_MAX]);
+
 /* ---- output.c ---- */
 
 /**

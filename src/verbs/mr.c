@@ -25,6 +25,7 @@
 #include "verbs/pages.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
+#include "verbs/valgrind.h"
 
 #undef ibv_reg_mr
 #undef ibv_reg_mr_iova
@@ -76,6 +77,7 @@ static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length
 	if (ret < 0)
 		return ret;
 	memfault_catch();
+	vb_valgrind_shared(addr, length);
 	lane_lock(c->lane);
 	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, out);
 	lane_unlock(c->lane);
@@ -361,6 +363,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	if (ret == 0)
 		ret = check_region(addr, length, &asked, &iova);
 	if (ret == 0) {
+		vb_valgrind_shared(addr, length);
 		lane_lock(c->lane);
 		ret = rocemu_mr_change(mr->rmr, pd->rpd, addr, length, iova, (int)asked);
 		lane_unlock(c->lane);

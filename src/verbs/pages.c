@@ -90,28 +90,27 @@ static int check_mappings(uintptr_t from, uintptr_t to, uint64_t need)
 	return ret;
 }
 
-/* @return false: not to be had; errno says why. A kernel that cannot tell counts as "there". */
-static bool touch(uintptr_t from, size_t len, bool write)
-{
-	return !vb_can_page_in() || vb_page_in((void *)from, len, write);
-}
-
 int vb_pages_check(const void *addr, size_t length, bool write)
 {
 	const size_t page_size = (size_t)sysconf(_SC_PAGESIZE);
 	const uintptr_t end = (uintptr_t)addr + length;
 	const uintptr_t first = (uintptr_t)addr & ~(page_size - 1);
 	const uintptr_t last = (end - 1) & ~(page_size - 1);
+	int ret;
 
 	if (end < (uintptr_t)addr)
 		return -EINVAL;
+	if (length <= TOUCHED_MAX && vb_can_page_in())
+		return vb_page_in((void *)first, end - first, write) ? 0 : -EFAULT;
+	if (vb_can_page_in() &&
+	    (!vb_page_in((void *)first, 1, write) || !vb_page_in((void *)last, 1, write)))
+		return -EFAULT;
+	ret = check_mappings(first, last, MAP_READABLE | (write ? MAP_WRITABLE : 0));
 	/* With MS_ASYNC msync() does nothing on Linux but to look whether everything is mapped. */
-	if (msync((void *)first, last - first + page_size, MS_ASYNC) < 0 && errno == ENOMEM)
-		return -EFAULT;
-	if (length <= TOUCHED_MAX)
-		return touch((uintptr_t)addr, length, write) ? 0 : -EFAULT;
-	if (!touch(first, 1, write) || !touch(last, 1, write))
-		return -EFAULT;
-	return check_mappings(first, last, MAP_READABLE | (write ? MAP_WRITABLE : 0)) < 0 ? -EFAULT
-											  : 0;
+	if (ret > 0)
+		ret = msync((void *)first, last - first + page_size, MS_ASYNC) < 0 &&
+				      errno == ENOMEM
+			      ? -EFAULT
+			      : 0;
+	return ret;
 }
