@@ -35,12 +35,14 @@ enum {
 	ROCEMU_MAX_WR = 16384,
 	ROCEMU_MAX_CQE = 1 << 20,
 	ROCEMU_MAX_RD_ATOMIC = 16,
+	ROCEMU_MAX_MR = 1 << 20, /* regions and memory windows together */
 	ROCEMU_MAX_GID = 64,
 	ROCEMU_MAX_MCAST_GROUPS = 128, /* that QPs of one endpoint are attached to */
 	ROCEMU_MAX_MCAST_QPS = 1024,   /* attached to one group */
 	ROCEMU_QPN_INDEX_BITS = 14,    /* a QPN is slot (10 bits) : index (14 bits) */
-	ROCEMU_MAX_QP = (1 << ROCEMU_QPN_INDEX_BITS) - 3, /* of an endpoint: see rocemu_ep_set_slot() */
-	ROCEMU_OUTPUT_BATCH = 64,      /* most descriptors one rocemu_ep_output() call fills */
+	ROCEMU_MAX_QP =
+		(1 << ROCEMU_QPN_INDEX_BITS) - 3, /* of an endpoint: see rocemu_ep_set_slot() */
+	ROCEMU_OUTPUT_BATCH = 64, /* most descriptors one rocemu_ep_output() call fills */
 };
 /*
  * FLUSH and ATOMIC WRITE (IBTA annex A19) with the numbers that <infiniband/verbs.h> gives them; versions of it that

@@ -11,14 +11,13 @@
 #include "transport/show.h"
 
 enum {
-	MR_MAX = 1 << 20,
 	WRITING = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
 };
 
 void mr_table_init(struct mr_table *t)
 {
 	*t = (struct mr_table){0};
-	slot_table_init(&t->slots, MR_MAX);
+	slot_table_init(&t->slots, ROCEMU_MAX_MR);
 }
 
 void mr_table_fini(struct mr_table *t)

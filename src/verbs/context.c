@@ -84,7 +84,7 @@ static void fill_device_attr(struct vb_context *c, struct ibv_device_attr *a)
 	a->max_sge_rd = ROCEMU_MAX_SGE;
 	a->max_cq = VB_LIMIT;
 	a->max_cqe = ROCEMU_MAX_CQE;
-	a->max_mr = a->max_mw = 1 << 20; /* together: they share the table of keys */
+	a->max_mr = a->max_mw = ROCEMU_MAX_MR; /* together: they share the table of keys */
 	a->max_pd = VB_LIMIT;
 	a->max_qp_rd_atom = ROCEMU_MAX_RD_ATOMIC;
 	a->max_qp_init_rd_atom = ROCEMU_MAX_RD_ATOMIC;
