@@ -1,49 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/agent-watch.h"
 
+#include <errno.h>
 #include <pthread.h>
-#include <stdbool.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #include "agent/client.h"
 #include "base/util.h"
+#include "engine/loop.h"
 
-#define PAUSE_FIRST 0.05 /* seconds */
-#define PAUSE_MAX   30.0
+enum { PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 30000 };
+
+/* What the loop was woken for. */
+enum { WOKEN_DONE = 1, WOKEN_LOOK = 2 };
 
 struct agent_watch {
-	struct ev_loop *loop;	     /* borrowed */
+	struct loop *loop;	     /* borrowed */
 	struct agent_client *client; /* borrowed */
-	ev_io io;
-	ev_timer retry;
-	ev_async done; /* the helper is through */
-	ev_async look; /* the connection may be another */
+	struct loop_io io;
+	struct loop_timer retry;
+	atomic_uint
+		woken; /* WOKEN_DONE: the helper is through; _LOOK: the connection may be another */
 	pthread_t helper;
 	bool busy;  /* helper exists */
 	int result; /* the helper's, until it is joined */
-	double pause;
+	unsigned pause_ms;
 };
+
+static void wake(struct agent_watch *w, unsigned what)
+{
+	atomic_fetch_or(&w->woken, what);
+	loop_wake(w->loop);
+}
 
 static void *helper_main(void *arg)
 {
 	struct agent_watch *w = arg;
 
 	w->result = agent_client_service(w->client);
-	ev_async_send(w->loop, &w->done);
+	wake(w, WOKEN_DONE);
 	return NULL;
 }
 
 static void retry_later(struct agent_watch *w)
 {
-	ev_timer_set(&w->retry, w->pause, 0.);
-	ev_timer_start(w->loop, &w->retry);
-	w->pause = MIN(w->pause * 2, PAUSE_MAX);
+	loop_timer_set(w->loop, &w->retry, w->pause_ms);
+	w->pause_ms = MIN(w->pause_ms * 2, (unsigned)PAUSE_MAX_MS);
 }
 
 /* Signals are blocked in the loop's thread, so in the helper too. */
 static void start_helper(struct agent_watch *w)
 {
-	ev_io_stop(w->loop, &w->io);
+	loop_unwatch(w->loop, &w->io);
 	if (pthread_create(&w->helper, NULL, helper_main, w)) {
 		retry_later(w);
 		return;
@@ -51,82 +60,83 @@ static void start_helper(struct agent_watch *w)
 	w->busy = true;
 }
 
-static void watch_fd(struct agent_watch *w)
+/* @return 0, also without a connection, or -errno. */
+static int watch_fd(struct agent_watch *w)
 {
 	const int fd = agent_client_fd(w->client);
 
 	if (fd < 0)
-		return;
-	ev_io_set(&w->io, fd, EV_READ);
-	ev_io_start(w->loop, &w->io);
+		return 0;
+	w->io.fd = fd;
+	return loop_watch(w->loop, &w->io);
 }
 
-static void on_readable(struct ev_loop *loop, ev_io *io, int revents)
+static void on_readable(struct loop_io *io)
 {
-	(void)loop;
-	(void)revents;
 	start_helper(io->data);
 }
 
-static void on_retry(struct ev_loop *loop, ev_timer *timer, int revents)
+static void on_retry(struct loop_timer *t)
 {
-	(void)loop;
-	(void)revents;
-	start_helper(timer->data);
+	start_helper(t->data);
 }
 
-static void on_done(struct ev_loop *loop, ev_async *async, int revents)
+static void helper_done(struct agent_watch *w)
 {
-	struct agent_watch *w = async->data;
-
-	(void)loop;
-	(void)revents;
 	if (!w->busy)
 		return;
 	pthread_join(w->helper, NULL);
 	w->busy = false;
-	if (w->result) {
+	if (w->result || watch_fd(w) < 0) {
 		retry_later(w);
 		return;
 	}
-	w->pause = PAUSE_FIRST;
-	watch_fd(w);
+	w->pause_ms = PAUSE_FIRST_MS;
 }
 
-static void on_look(struct ev_loop *loop, ev_async *async, int revents)
+static void look(struct agent_watch *w)
 {
-	struct agent_watch *w = async->data;
-
-	(void)revents;
-	if (w->busy || ev_is_active(&w->retry))
+	if (w->busy || loop_timer_is_set(&w->retry))
 		return;
-	ev_io_stop(loop, &w->io);
-	watch_fd(w);
+	loop_unwatch(w->loop, &w->io);
+	if (watch_fd(w) < 0)
+		retry_later(w);
 }
 
 void agent_watch_look(struct agent_watch *w)
 {
-	ev_async_send(w->loop, &w->look);
+	wake(w, WOKEN_LOOK);
 }
 
-struct agent_watch *agent_watch_new(struct ev_loop *loop, struct agent_client *client)
+void agent_watch_woken(struct agent_watch *w)
+{
+	const unsigned what = atomic_exchange(&w->woken, 0);
+
+	if (what & WOKEN_DONE)
+		helper_done(w);
+	if (what & WOKEN_LOOK)
+		look(w);
+}
+
+int agent_watch_new(struct agent_watch **out, struct loop *loop, struct agent_client *client)
 {
 	struct agent_watch *w = calloc(1, sizeof(*w));
+	int err;
 
 	if (!w)
-		return NULL;
+		return -ENOMEM;
 	w->loop = loop;
 	w->client = client;
-	w->pause = PAUSE_FIRST;
-	ev_init(&w->io, on_readable);
-	ev_init(&w->retry, on_retry);
-	ev_async_init(&w->done, on_done);
-	ev_async_init(&w->look, on_look);
-	w->io.data = w->retry.data = w->done.data = w->look.data = w;
-	ev_async_start(loop, &w->done);
-	ev_async_start(loop, &w->look);
-	watch_fd(w);
-	return w;
+	w->pause_ms = PAUSE_FIRST_MS;
+	loop_io_init(&w->io, -1, on_readable, w);
+	loop_timer_init(&w->retry, on_retry, w);
+	err = watch_fd(w);
+	if (err) {
+		free(w);
+		return err;
+	}
+	*out = w;
+	return 0;
 }
 
 void agent_watch_free(struct agent_watch *w)
@@ -135,9 +145,7 @@ void agent_watch_free(struct agent_watch *w)
 		return;
 	if (w->busy)
 		pthread_join(w->helper, NULL);
-	ev_io_stop(w->loop, &w->io);
-	ev_timer_stop(w->loop, &w->retry);
-	ev_async_stop(w->loop, &w->done);
-	ev_async_stop(w->loop, &w->look);
+	loop_unwatch(w->loop, &w->io);
+	loop_timer_stop(&w->retry);
 	free(w);
 }

@@ -29,11 +29,10 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#include <ev.h>
-
 #include "base/list.h"
 #include "engine/ecn.h"
 #include "engine/lane.h"
+#include "engine/loop.h"
 #include "engine/pace.h"
 #include "engine/pace-ask.h"
 #include "engine/progress.h"
@@ -70,12 +69,11 @@ struct lane_sock {
 	 * a second one costs a message that comes alone, as answers do, a few percent of its time.
 	 */
 	uint8_t several;
-	bool watched;  /* in the thread's loop; the thread's own field, set with the lock held */
 	uint32_t ovfl; /* the kernel's drop counter as last seen */
 	rocemu_ns_t last_rx;
 	rocemu_ns_t fill_at; /* when the kernel was asked how full the buffer is */
 	bool full;	     /* it was filling up then */
-	ev_io io; /* the thread's own */
+	struct loop_io io; /* the thread's own, changed with the lock held */
 };
 
 struct lane_rx {
@@ -112,15 +110,15 @@ enum lane_ask {
 struct lane_thread {
 	pthread_t id;
 	bool running;
-	struct ev_loop *loop; /* the thread's own */
-	ev_async wake;
-	ev_io timer_io, tick_io, forward_io;
+	struct loop loop; /* the thread's own, as are the following */
+	struct loop_io timer_io, tick_io, forward_io;
+	struct loop_timer retry; /* sockets that could not be watched */
 	struct pace_ask pace_ask;
 	int timer_fd, tick_fd; /* owned */
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
 	unsigned ticks;	       /* the thread's own: in a row in which somebody polled */
-	atomic_uint asked;     /* enum lane_ask; then ev_async_send() */
+	atomic_uint asked;     /* enum lane_ask; then loop_wake() */
 };
 
 /** A row of the device's file of counters; owned. NULL: none. */

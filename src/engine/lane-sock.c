@@ -90,19 +90,11 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 
 void lane_sock_reap(struct lane *l)
 {
-	/*
-	 * close() does not take a socket out of the epoll set: the agent holds the same open file.
-	 * Its events would go on, under a number that another thread's socket may have by then.
-	 * libev removes a descriptor only when such an event has come, so have it make its set
-	 * anew.
-	 */
-	if (l->thread.running && !list_empty(&l->retired))
-		ev_loop_fork(l->thread.loop);
 	list_for_each_safe (it, tmp, &l->retired) {
 		struct lane_sock *s = list_entry(it, struct lane_sock, retired);
 
-		if (s->watched)
-			ev_io_stop(l->thread.loop, &s->io);
+		/* Else its events would go on: the agent's stash holds the same open file. */
+		loop_unwatch(&l->thread.loop, &s->io);
 		list_remove(it);
 		sock_free(s);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The lane's own thread: serves everybody who does not poll, and the timers. It alone touches the
- * loop and its watchers; others ask it by a flag and ev_async_send().
+ * loop and its watchers; others ask it by a flag and loop_wake().
  *
  * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and
  * capture, set lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode
@@ -27,34 +27,54 @@
 #define COOL_NS		100000000u /* a polled socket without traffic for this long is watched again */
 
 enum {
+	RETRY_MS = 10,
 	RX_BULK = 4, /* datagrams in a receive that make it a bulk transfer */
 	FORWARD_ROUNDS = 64,
 };
 
 /* ---- watching ---- */
 
-static void on_socket(struct ev_loop *loop, ev_io *io, int revents);
-
-static void watch_sock(struct lane *l, struct lane_sock *s) REQUIRES(l);
-static void watch_sock(struct lane *l, struct lane_sock *s)
-{
-	ev_io_init(&s->io, on_socket, s->fd, EV_READ);
-	s->io.data = s;
-	ev_io_start(l->thread.loop, &s->io);
-	s->watched = true;
-}
+static void on_socket(struct loop_io *io);
 
 /* Those that callers poll in mode POLLED are not watched then; all others always. */
-static void watch(struct lane *l) REQUIRES(l);
-static void watch(struct lane *l)
+static int watch(struct lane *l) REQUIRES(l);
+static int watch(struct lane *l)
 {
+	int err = 0;
+
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
+		int r;
 
-		if (s->watched || (s->hot && l->progress.mode == PROGRESS_POLLED))
+		if (s->io.watched || (s->hot && l->progress.mode == PROGRESS_POLLED))
 			continue;
-		watch_sock(l, s);
+		loop_io_init(&s->io, s->fd, on_socket, s);
+		r = loop_watch(&l->thread.loop, &s->io);
+		if (r)
+			err = r;
 	}
+	return err;
+}
+
+/* On the thread. What the system refuses now it may allow soon: nobody else reads the sockets. */
+static void watch_or_retry(struct lane *l) REQUIRES(l);
+static void watch_or_retry(struct lane *l)
+{
+	const int err = watch(l);
+
+	if (!err)
+		return;
+	log_info("%s: cannot watch a socket: %s; trying again", l->device, strerror(-err));
+	loop_timer_set(&l->thread.loop, &l->thread.retry, RETRY_MS);
+}
+
+static void on_retry(struct loop_timer *t)
+{
+	struct lane *l = t->data;
+
+	lane_lock(l);
+	watch_or_retry(l);
+	lane_unlock(l);
 }
 
 static void set_tick(struct lane *l, uint64_t period_ns)
@@ -73,10 +93,9 @@ static void stop_watching(struct lane *l)
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
 
-		if (!s->hot || !s->watched)
+		if (!s->hot)
 			continue;
-		ev_io_stop(l->thread.loop, &s->io);
-		s->watched = false;
+		loop_unwatch(&l->thread.loop, &s->io);
 	}
 	l->stats->mode_changes++;
 	l->thread.ticks = 0;
@@ -89,7 +108,7 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 {
 	progress_rearm(&l->progress, now, stalled);
 	set_tick(l, 0);
-	watch(l);
+	watch_or_retry(l);
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
 	/* What a poll left for the tick to send: there are no ticks any more. */
@@ -101,15 +120,18 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 static void cool_down(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void cool_down(struct lane *l, rocemu_ns_t now)
 {
+	bool cooled = false;
+
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
 
 		if (!s->hot || now < s->last_rx || now - s->last_rx < COOL_NS)
 			continue;
 		s->hot = false;
-		if (!s->watched)
-			watch_sock(l, s);
+		cooled = true;
 	}
+	if (cooled)
+		watch_or_retry(l);
 }
 
 /* ---- callbacks ---- */
@@ -153,7 +175,7 @@ static void serve_bulk(struct lane *l, struct lane_sock *s)
 	}
 }
 
-static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
+static void on_socket(struct loop_io *io)
 {
 	struct lane_sock *s = io->data;
 	struct lane *l = s->lane;
@@ -161,8 +183,6 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 	rocemu_ns_t now;
 	bool spun;
 
-	(void)loop;
-	(void)revents;
 	lane_lock(l);
 	now = lane_now();
 	l->stats->thread_wakeups++;
@@ -175,15 +195,13 @@ static void on_socket(struct ev_loop *loop, ev_io *io, int revents)
 		serve_bulk(l, s);
 }
 
-static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
+static void on_tick(struct loop_io *io)
 {
 	struct lane *l = io->data;
 	const uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	const bool polled = polls != l->thread.tick_polls;
 	rocemu_ns_t now;
 
-	(void)loop;
-	(void)revents;
 	drain_fd(l->thread.tick_fd);
 	l->thread.tick_polls = polls;
 	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
@@ -207,12 +225,10 @@ static void on_tick(struct ev_loop *loop, ev_io *io, int revents)
 	lane_unlock(l);
 }
 
-static void on_timer(struct ev_loop *loop, ev_io *io, int revents)
+static void on_timer(struct loop_io *io)
 {
 	struct lane *l = io->data;
 
-	(void)loop;
-	(void)revents;
 	drain_fd(l->thread.timer_fd);
 	lane_lock(l);
 	l->stats->thread_wakeups++;
@@ -221,13 +237,11 @@ static void on_timer(struct ev_loop *loop, ev_io *io, int revents)
 	lane_unlock(l);
 }
 
-static void on_forward(struct ev_loop *loop, ev_io *io, int revents)
+static void on_forward(struct loop_io *io)
 {
 	struct lane *l = io->data;
 	rocemu_ns_t now;
 
-	(void)loop;
-	(void)revents;
 	lane_lock(l);
 	now = lane_now();
 	for (unsigned i = 0; i < FORWARD_ROUNDS && lane_rx_forwarded(l, now); i++)
@@ -236,21 +250,23 @@ static void on_forward(struct ev_loop *loop, ev_io *io, int revents)
 	lane_unlock(l);
 }
 
-static void on_wake(struct ev_loop *loop, ev_async *async, int revents)
+static void on_wake(struct loop *loop)
 {
-	struct lane *l = async->data;
+	struct lane *l = loop->data;
 	unsigned asked;
 
-	(void)revents;
 	asked = atomic_exchange_explicit(&l->thread.asked, 0, memory_order_acq_rel);
 	if (asked & LANE_ASK_STOP) {
-		ev_break(loop, EVBREAK_ALL);
+		loop_stop(loop);
 		return;
 	}
+	agent_watch_woken(l->watch);
+	if (!asked)
+		return;
 	lane_lock(l);
 	if (asked & LANE_ASK_SOCKS) {
 		lane_sock_reap(l);
-		watch(l);
+		watch_or_retry(l);
 	}
 	if (l->progress.mode == PROGRESS_ARMED && (asked & LANE_ASK_STOP_WATCHING))
 		stop_watching(l);
@@ -291,18 +307,20 @@ static void ask_for_short_slice(void)
 static void *thread_main(void *arg)
 {
 	struct lane *l = arg;
+	int err;
 
 	ask_for_short_slice();
-	ev_run(l->thread.loop, 0);
+	err = loop_run(&l->thread.loop);
+	if (err)
+		log_error("%s: the lane's thread ends: %s; a file descriptor of the library was closed",
+			  l->device, strerror(-err));
 	return NULL;
 }
 
-static void watch_fd(struct lane *l, ev_io *io, void (*cb)(struct ev_loop *, ev_io *, int), int fd)
+static int watch_fd(struct lane *l, struct loop_io *io, void (*readable)(struct loop_io *), int fd)
 {
-	ev_io_init(io, cb, fd, EV_READ);
-	io->data = l;
-	if (fd >= 0)
-		ev_io_start(l->thread.loop, io);
+	loop_io_init(io, fd, readable, l);
+	return fd >= 0 ? loop_watch(&l->thread.loop, io) : 0;
 }
 
 static int open_fds(struct lane *l)
@@ -310,11 +328,28 @@ static int open_fds(struct lane *l)
 	struct lane_thread *t = &l->thread;
 
 	t->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	t->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-	t->loop = ev_loop_new(EVFLAG_NOENV | EVBACKEND_EPOLL);
-	if (t->timer_fd < 0 || t->tick_fd < 0)
+	if (t->timer_fd < 0)
 		return -errno;
-	return t->loop ? 0 : -ENOMEM;
+	t->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (t->tick_fd < 0)
+		return -errno;
+	return loop_init(&t->loop, on_wake, l);
+}
+
+/* All that the thread is to watch. */
+static int watch_all(struct lane *l) REQUIRES(l);
+static int watch_all(struct lane *l)
+{
+	struct lane_thread *t = &l->thread;
+	int err = watch(l);
+
+	if (!err)
+		err = watch_fd(l, &t->timer_io, on_timer, t->timer_fd);
+	if (!err)
+		err = watch_fd(l, &t->tick_io, on_tick, t->tick_fd);
+	if (!err && l->forward)
+		err = watch_fd(l, &t->forward_io, on_forward, forward_fd(l->forward));
+	return err;
 }
 
 static int spawn(struct lane *l)
@@ -340,17 +375,13 @@ int lane_thread_start(struct lane *l)
 	if (err)
 		return err;
 	t->armed = ROCEMU_NEVER;
-	watch(l);
-	watch_fd(l, &t->timer_io, on_timer, t->timer_fd);
-	watch_fd(l, &t->tick_io, on_tick, t->tick_fd);
-	if (l->forward)
-		watch_fd(l, &t->forward_io, on_forward, forward_fd(l->forward));
-	ev_async_init(&t->wake, on_wake);
-	t->wake.data = l;
-	ev_async_start(t->loop, &t->wake);
-	pace_ask_init(&t->pace_ask, l, t->loop);
-	l->watch = agent_watch_new(t->loop, l->agent);
-	err = l->watch ? spawn(l) : -ENOMEM;
+	loop_timer_init(&t->retry, on_retry, l);
+	pace_ask_init(&t->pace_ask, l, &t->loop);
+	err = watch_all(l);
+	if (!err)
+		err = agent_watch_new(&l->watch, &t->loop, l->agent);
+	if (!err)
+		err = spawn(l);
 	t->running = !err;
 	return err;
 }
@@ -367,9 +398,7 @@ void lane_thread_stop(struct lane *l)
 	agent_watch_free(l->watch);
 	l->watch = NULL;
 	pace_ask_fini(&t->pace_ask);
-	if (t->loop)
-		ev_loop_destroy(t->loop);
-	t->loop = NULL;
+	loop_fini(&t->loop);
 	if (t->timer_fd >= 0)
 		close(t->timer_fd);
 	if (t->tick_fd >= 0)

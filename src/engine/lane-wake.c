@@ -39,6 +39,6 @@ void lane_thread_ask(struct lane *l, enum lane_ask what)
 	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what)) {
 		UNCANCELLED;
 
-		ev_async_send(l->thread.loop, &l->thread.wake);
+		loop_wake(&l->thread.loop);
 	}
 }

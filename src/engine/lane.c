@@ -47,6 +47,7 @@ static void bury(struct lane *l)
 		close(l->thread.timer_fd);
 	if (l->thread.tick_fd >= 0)
 		close(l->thread.tick_fd);
+	loop_fini(&l->thread.loop);
 	if (l->agent)
 		agent_client_forget(l->agent);
 	l->agent = NULL;
@@ -198,6 +199,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	l->on_orphaned = config->on_orphaned;
 	l->user = config->user;
 	l->thread.timer_fd = l->thread.tick_fd = -1;
+	loop_none(&l->thread.loop);
 	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
 	progress_init(&l->progress);
 	ackhold_init(&l->ackhold);

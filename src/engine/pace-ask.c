@@ -14,34 +14,32 @@ static void answered(struct pace_ask *a, int fd)
 	lane_unlock(a->lane);
 }
 
-static void on_answer(struct ev_loop *loop, ev_io *io, int revents)
+static void on_answer(struct loop_io *io)
 {
 	struct pace_ask *a = io->data;
 	const int fd = agent_peer_take(a->fd);
 
-	(void)revents;
 	if (fd == -EAGAIN)
 		return;
-	ev_io_stop(loop, io);
+	loop_unwatch(a->loop, io);
 	a->fd = -1;
 	answered(a, fd < 0 ? -1 : fd);
 	pace_ask_next(a);
 }
 
-void pace_ask_init(struct pace_ask *a, struct lane *l, struct ev_loop *loop)
+void pace_ask_init(struct pace_ask *a, struct lane *l, struct loop *loop)
 {
 	a->lane = l;
 	a->loop = loop;
 	a->fd = -1;
-	ev_init(&a->io, on_answer);
-	a->io.data = a;
+	loop_io_init(&a->io, -1, on_answer, a);
 }
 
 void pace_ask_fini(struct pace_ask *a)
 {
 	if (!a->loop || a->fd < 0)
 		return;
-	ev_io_stop(a->loop, &a->io);
+	loop_unwatch(a->loop, &a->io);
 	close(a->fd);
 	a->fd = -1;
 }
@@ -62,7 +60,11 @@ void pace_ask_next(struct pace_ask *a)
 			answered(a, -1);
 			continue;
 		}
-		ev_io_set(&a->io, a->fd, EV_READ);
-		ev_io_start(a->loop, &a->io);
+		a->io.fd = a->fd;
+		if (loop_watch(a->loop, &a->io) < 0) {
+			close(a->fd);
+			a->fd = -1;
+			answered(a, -1);
+		}
 	}
 }

@@ -6,8 +6,7 @@
 #ifndef ENGINE_PACE_ASK_H
 #define ENGINE_PACE_ASK_H
 
-#include <ev.h>
-
+#include "engine/loop.h"
 #include "engine/pace.h"
 
 struct lane;
@@ -15,13 +14,13 @@ struct lane;
 /** The thread's own. */
 struct pace_ask {
 	struct lane *lane;   /* borrowed */
-	struct ev_loop *loop; /* borrowed */
+	struct loop *loop;   /* borrowed */
 	int fd;		     /* connection with a request under way, owned; -1: none */
 	struct pace_who who; /* asked for */
-	ev_io io;
+	struct loop_io io;
 };
 
-void pace_ask_init(struct pace_ask *a, struct lane *l, struct ev_loop *loop);
+void pace_ask_init(struct pace_ask *a, struct lane *l, struct loop *loop);
 void pace_ask_fini(struct pace_ask *a);
 /** There may be something to ask. Lane's lock not held. */
 void pace_ask_next(struct pace_ask *a);
