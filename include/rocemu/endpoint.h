@@ -194,10 +194,10 @@ ROCEMU_PUBLIC struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *con
 ROCEMU_PUBLIC void rocemu_ep_free(struct rocemu_ep *ep);
 
 /**
- * Give the endpoint its slot: its QPNs are slot << 14 | index. Once, before the first QP is created;
+ * Give the endpoint its slot: its QPNs are slot << 14 | index. While it has no QPs;
  * first_index (0..16383) says where allocation of indices starts, so that a slot that is used again does not
  * hand out the QPNs of its last user. Index 0, 1 and the last are never handed out (QP 0, QP 1, the multicast QPN).
- * Errors: -EINVAL slot > 1023, -EBUSY set already.
+ * Errors: -EINVAL slot > 1023, -EBUSY it has QPs, -ENOMEM.
  */
 ROCEMU_PUBLIC int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index);
 

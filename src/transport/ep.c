@@ -84,9 +84,10 @@ int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index
 {
 	if (slot > 1023)
 		return -EINVAL;
-	if (ep->qps)
+	if (ep->nqps)
 		return -EBUSY;
-	ep->qps = calloc(EP_QPN_COUNT, sizeof(struct rocemu_qp *));
+	if (!ep->qps)
+		ep->qps = calloc(EP_QPN_COUNT, sizeof(struct rocemu_qp *));
 	if (!ep->qps)
 		return -ENOMEM;
 	ep->slot = slot;
