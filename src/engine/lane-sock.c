@@ -151,8 +151,10 @@ int lane_sock_open_all(struct lane *l, char *errbuf, size_t errlen)
 		}
 		if (fd < 0)
 			return fd;
-		if (sock_add(l, fd, &g->gid, false))
+		if (sock_add(l, fd, &g->gid, false)) {
+			snprintf(errbuf, errlen, "%s: out of memory", l->device);
 			return -ENOMEM;
+		}
 		first = 0;
 	}
 	return first;

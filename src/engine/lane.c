@@ -275,19 +275,22 @@ void lane_free(struct lane *l)
 
 /* ---- attach ---- */
 
-static void open_forward(struct lane *l)
+static int open_forward(struct lane *l)
 {
 	char realm[FORWARD_REALM_LEN];
 	int err;
 
 	agent_client_realm(l->agent, realm, sizeof(realm));
 	err = forward_new(&l->forward, realm, l->slot);
+	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS)
+		return err;
 	/* Without it, datagrams that GRO merged into another lane's are lost and sent again. */
 	if (err)
 		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device,
 			 (unsigned)l->slot,
 			 err == -EADDRINUSE ? "another program sits on the socket's name"
 					    : strerror(-err));
+	return 0;
 }
 
 static int attach_locked(struct lane *l, char *errbuf, size_t errlen) REQUIRES(l);
@@ -301,7 +304,9 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 	err = lane_sock_open_all(l, errbuf, errlen);
 	if (err)
 		return err;
-	open_forward(l);
+	err = open_forward(l);
+	if (err)
+		return fail(errbuf, errlen, err, "the lane's socket for forwarded packets");
 	err = rocemu_ep_set_slot(l->ep, l->slot, agent_client_first_index(l->agent));
 	if (err)
 		return fail(errbuf, errlen, err, "slot");

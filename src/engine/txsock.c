@@ -122,7 +122,7 @@ static bool lacks_gso(int fd)
 	int size;
 	socklen_t len = sizeof(size);
 
-	return getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) < 0;
+	return getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len) < 0 && errno == ENOPROTOOPT;
 }
 
 /**
