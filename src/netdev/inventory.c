@@ -26,104 +26,133 @@
 /*
  * By ioctl and not from /sys/class/net: a sysfs shows the network namespace of whoever mounted it,
  * which need not be ours.
+ *
+ * fd: any socket. @return 0 or -errno; -ENODEV: there is no such interface.
  */
-static bool ask(const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
+static int ask(int fd, const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
 {
-	int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	bool ok;
-
-	if (fd < 0)
-		return false;
 	memset(ifr, 0, sizeof(*ifr));
 	snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", ifname);
 	if (data)
 		ifr->ifr_data = data;
-	ok = ioctl(fd, request, ifr) == 0;
-	close(fd);
-	return ok;
+	return ioctl(fd, request, ifr) < 0 ? -errno : 0;
 }
 
-static unsigned ask_mtu(const char *ifname, unsigned otherwise)
+/* A socket for ask(), or -errno. */
+static int ask_open(void)
 {
-	struct ifreq ifr;
+	const int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	return ask(ifname, SIOCGIFMTU, &ifr, NULL) && ifr.ifr_mtu > 0 ? (unsigned)ifr.ifr_mtu
-								      : otherwise;
+	return fd < 0 ? -errno : fd;
 }
 
-static unsigned ask_speed_mbps(const char *ifname)
+static unsigned ask_speed_mbps(int fd, const char *ifname)
 {
 	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
 	struct ifreq ifr;
 	uint32_t speed;
 
-	if (!ask(ifname, SIOCETHTOOL, &ifr, &cmd))
+	if (ask(fd, ifname, SIOCETHTOOL, &ifr, &cmd) < 0)
 		return 0;
 	speed = ethtool_cmd_speed(&cmd);
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
 }
 
+/* Flags, MTU and speed; -errno, -ENODEV: it has gone. */
+static int interface_read(int fd, struct netdev *d)
+{
+	struct ifreq ifr;
+	int ret = ask(fd, d->ifname, SIOCGIFFLAGS, &ifr, NULL);
+	unsigned flags;
+
+	if (ret < 0)
+		return ret;
+	flags = (unsigned short)ifr.ifr_flags;
+	ret = ask(fd, d->ifname, SIOCGIFMTU, &ifr, NULL);
+	if (ret < 0)
+		return ret;
+	if (ifr.ifr_mtu > 0)
+		d->mtu = (unsigned)ifr.ifr_mtu;
+	d->loopback = flags & IFF_LOOPBACK;
+	d->active = (flags & IFF_UP) && (flags & IFF_RUNNING);
+	d->speed_mbps = d->loopback ? 0 : ask_speed_mbps(fd, d->ifname);
+	return 0;
+}
+
+int netdev_refresh(struct netdev *d)
+{
+	const int fd = ask_open();
+	int ret;
+
+	if (fd < 0)
+		return fd;
+	ret = interface_read(fd, d);
+	close(fd);
+	if (ret == -ENODEV)
+		d->active = false;
+	return ret;
+}
+
 /**
- * True when the kernel does not yet, or no longer, use the address (duplicate address detection).
+ * Does the kernel not yet, or no longer, use the address (duplicate address detection)? *out is
+ * false where nothing tells: no /proc. @return 0 or -errno.
  */
-static bool ipv6_unusable(const struct in6_addr *addr, unsigned ifindex)
+static int ipv6_unusable(const struct in6_addr *addr, unsigned ifindex, bool *out)
 {
 	char hex[33], line[128], want[33];
 	unsigned idx, plen, scope, flags;
-	bool bad = false;
 	FILE *f = fopen("/proc/net/if_inet6", "re");
 
+	*out = false;
 	if (!f)
-		return false;
+		return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? -errno : 0;
 	for (unsigned i = 0; i < 16; i++)
 		snprintf(want + 2 * i, 3, "%02x", addr->s6_addr[i]);
 	while (fgets(line, sizeof(line), f)) {
 		if (sscanf(line, "%32s %x %x %x %x", hex, &idx, &plen, &scope, &flags) != 5)
 			continue;
 		if (idx == ifindex && !strcmp(hex, want))
-			bad = (flags & IFA_F_DADFAILED) ||
-			      ((flags & IFA_F_TENTATIVE) && !(flags & IFA_F_OPTIMISTIC));
+			*out = (flags & IFA_F_DADFAILED) ||
+			       ((flags & IFA_F_TENTATIVE) && !(flags & IFA_F_OPTIMISTIC));
 	}
 	fclose(f);
-	return bad;
+	return 0;
 }
 
 /* ---- all of them ---- */
 
-static void interface_read(struct netdev *d, unsigned flags)
-{
-	d->loopback = flags & IFF_LOOPBACK;
-	d->active = (flags & IFF_UP) && (flags & IFF_RUNNING);
-	d->mtu = ask_mtu(d->ifname, d->mtu);
-	d->speed_mbps = d->loopback ? 0 : ask_speed_mbps(d->ifname);
-}
-
-void netdev_refresh(struct netdev *d)
+/* The interface of that name in *out, entered when it is new; NULL: there is no room, or it has
+ * gone meanwhile. @return 0 or -errno. */
+static int inventory_interface(struct inventory *inv, int fd, const char *name, struct netdev **out)
 {
 	struct ifreq ifr;
-
-	if (ask(d->ifname, SIOCGIFFLAGS, &ifr, NULL))
-		interface_read(d, (unsigned short)ifr.ifr_flags);
-	else
-		d->active = false;
-}
-
-static struct netdev *inventory_interface(struct inventory *inv, const struct ifaddrs *ifa)
-{
 	struct netdev *d;
+	int ret;
 
 	for (unsigned i = 0; i < inv->n; i++)
-		if (!strcmp(inv->ifs[i].ifname, ifa->ifa_name))
-			return &inv->ifs[i];
-	if (inv->n == INVENTORY_MAX || strlen(ifa->ifa_name) >= IF_NAMESIZE)
-		return NULL;
-	d = &inv->ifs[inv->n++];
+		if (!strcmp(inv->ifs[i].ifname, name)) {
+			*out = &inv->ifs[i];
+			return 0;
+		}
+	*out = NULL;
+	if (inv->n == INVENTORY_MAX || strlen(name) >= IF_NAMESIZE)
+		return 0;
+	d = &inv->ifs[inv->n];
 	memset(d, 0, sizeof(*d));
-	snprintf(d->ifname, sizeof(d->ifname), "%s", ifa->ifa_name);
-	d->ifindex = if_nametoindex(d->ifname);
+	snprintf(d->ifname, sizeof(d->ifname), "%s", name);
 	d->mtu = 1500;
-	interface_read(d, ifa->ifa_flags);
-	return d;
+	ret = ask(fd, name, SIOCGIFINDEX, &ifr, NULL);
+	if (ret == 0) {
+		d->ifindex = (unsigned)ifr.ifr_ifindex;
+		ret = interface_read(fd, d);
+	}
+	if (ret == -ENODEV)
+		return 0;
+	if (ret < 0)
+		return ret;
+	inv->n++;
+	*out = d;
+	return 0;
 }
 
 /** Rank of an address among an interface's. */
@@ -149,9 +178,10 @@ static void address_insert(struct netdev *d, const struct netdev_addr *a)
 	d->naddrs++;
 }
 
-static void inventory_address(struct netdev *d, const struct sockaddr *sa)
+static int inventory_address(struct netdev *d, const struct sockaddr *sa)
 {
 	struct netdev_addr a = {0};
+	int ret;
 
 	if (sa->sa_family == AF_INET) {
 		struct sockaddr_in in;
@@ -162,14 +192,17 @@ static void inventory_address(struct netdev *d, const struct sockaddr *sa)
 		struct sockaddr_in6 in6;
 
 		memcpy(&in6, sa, sizeof(in6));
-		a.tentative = ipv6_unusable(&in6.sin6_addr, d->ifindex);
+		ret = ipv6_unusable(&in6.sin6_addr, d->ifindex, &a.tentative);
+		if (ret < 0)
+			return ret;
 		memcpy(a.gid.raw, &in6.sin6_addr, 16);
 		if (IN6_IS_ADDR_LINKLOCAL(&in6.sin6_addr))
 			a.scope_id = d->ifindex;
 	} else {
-		return;
+		return 0;
 	}
 	address_insert(d, &a);
+	return 0;
 }
 
 static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
@@ -195,31 +228,45 @@ static int by_use(const void *va, const void *vb)
 	return a->ifindex < b->ifindex ? -1 : a->ifindex > b->ifindex;
 }
 
-int inventory_take(struct inventory *inv)
+static int inventory_fill(struct inventory *inv, int fd, const struct ifaddrs *all)
 {
-	struct ifaddrs *all;
+	int ret = 0;
 
-	inv->n = 0;
-	inv->ifs = calloc(INVENTORY_MAX, sizeof(*inv->ifs));
-	if (!inv->ifs)
-		return -ENOMEM;
-	if (getifaddrs(&all) < 0) {
-		int err = errno;
+	for (const struct ifaddrs *ifa = all; ifa && ret == 0; ifa = ifa->ifa_next) {
+		struct netdev *d;
 
-		free(inv->ifs);
-		return -err;
-	}
-	for (const struct ifaddrs *ifa = all; ifa; ifa = ifa->ifa_next) {
-		struct netdev *d = ifa->ifa_addr ? inventory_interface(inv, ifa) : NULL;
-
-		if (!d)
+		if (!ifa->ifa_addr)
+			continue;
+		ret = inventory_interface(inv, fd, ifa->ifa_name, &d);
+		if (ret < 0 || !d)
 			continue;
 		if (ifa->ifa_addr->sa_family == AF_PACKET)
 			inventory_mac(d, ifa->ifa_addr);
 		else
-			inventory_address(d, ifa->ifa_addr);
+			ret = inventory_address(d, ifa->ifa_addr);
 	}
-	freeifaddrs(all);
+	return ret;
+}
+
+int inventory_take(struct inventory *inv)
+{
+	struct ifaddrs *all;
+	int ret, fd = ask_open();
+
+	inv->n = 0;
+	inv->ifs = fd < 0 ? NULL : calloc(INVENTORY_MAX, sizeof(*inv->ifs));
+	ret = fd < 0 ? fd : !inv->ifs ? -ENOMEM : getifaddrs(&all) < 0 ? -errno : 0;
+	if (ret == 0) {
+		ret = inventory_fill(inv, fd, all);
+		freeifaddrs(all);
+	}
+	if (fd >= 0)
+		close(fd);
+	if (ret < 0) {
+		free(inv->ifs);
+		inv->ifs = NULL;
+		return ret;
+	}
 	qsort(inv->ifs, inv->n, sizeof(*inv->ifs), by_use);
 	return 0;
 }

@@ -91,10 +91,10 @@ int netdev_find_gid(const struct netdev *d, const struct rocemu_gid *gid);
 int netdev_find_family(const struct netdev *d, bool ipv4);
 
 /**
- * Read state, MTU and speed again; they stay as they were when the interface is gone (then not
- * active).
+ * Read state, MTU and speed again. They stay as they were where that fails; of an interface that is
+ * gone (-ENODEV), the state becomes inactive. @return 0 or -errno.
  */
-void netdev_refresh(struct netdev *d);
+int netdev_refresh(struct netdev *d);
 
 /**
  * Look at d's interface again: *now gets its state, MTU, speed and the addresses that d is to have;

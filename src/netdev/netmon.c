@@ -22,7 +22,10 @@
 #include "base/syssocket.h"
 #include "base/util.h"
 
-enum { NEWS_BYTES = 16384 };
+enum {
+	NEWS_BYTES = 16384,
+	REPEAT_MS = 100,
+};
 
 /*
  * life: starting and ending the thread; taken before lock. lock: the list, and who is being told;
@@ -39,6 +42,7 @@ static struct {
 	int netlink_fd, wake_fd; /* owned; the thread's while it runs, as is the next */
 	uint64_t due;		 /* when the timer expires */
 	atomic_bool stopping;	 /* what wake_fd is readable for; else netmon_wake() */
+	atomic_bool repeat;	 /* see netmon_repeat() */
 } mon = {
 	.life = MUTEX_INITIALIZER,
 	.lock = MUTEX_INITIALIZER,
@@ -106,7 +110,7 @@ static void read_messages(int fd)
 	ssize_t n =
 		recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
 
-	if (n < 0 && errno == ENOBUFS) {
+	if (n < 0 && (errno == ENOBUFS || errno == ENOMEM)) {
 		tell_all(&(struct netmon_news){.what = NETMON_ANYTHING});
 		return;
 	}
@@ -153,10 +157,18 @@ static bool woken(void)
 static int until_due(void)
 {
 	const uint64_t now = now_ns(), due = mon.due;
+	const int most = atomic_load(&mon.repeat) ? REPEAT_MS : -1;
 
-	if (due == UINT64_MAX)
-		return -1;
+	if (due == UINT64_MAX || (most >= 0 && due > now + REPEAT_MS * UINT64_C(1000000)))
+		return most;
 	return due <= now ? 0 : (int)((due - now) / 1000000 + 1);
+}
+
+/* Nothing has come for a while: what could not be looked at before perhaps can now. */
+static void repeat(void)
+{
+	if (atomic_exchange(&mon.repeat, false))
+		tell_all(&(struct netmon_news){.what = NETMON_ANYTHING});
 }
 
 static void *thread_main(void *arg)
@@ -168,12 +180,20 @@ static void *thread_main(void *arg)
 
 	(void)arg;
 	for (;;) {
-		if (poll(fds, ARRAY_LEN(fds), until_due()) < 0 && errno != EINTR)
-			return NULL;
+		const int ready = poll(fds, ARRAY_LEN(fds), until_due());
+
+		if (ready < 0) {
+			/* Without memory for the call: as if nothing had come. */
+			fds[0].revents = fds[1].revents = 0;
+			if (errno != EINTR && errno != ENOMEM && errno != EAGAIN)
+				return NULL;
+		}
 		if (fds[1].revents && !woken())
 			return NULL;
 		if (fds[0].revents)
 			read_messages(fds[0].fd);
+		if (ready == 0)
+			repeat();
 		expire();
 	}
 }
@@ -248,6 +268,7 @@ static void stop(void)
 	wake();
 	pthread_join(mon.thread, NULL);
 	atomic_store(&mon.stopping, false);
+	atomic_store(&mon.repeat, false);
 	mon.running = false;
 	if (mon.timer)
 		mon.timer->stop();
@@ -309,6 +330,11 @@ void netmon_wake(void (*first)(void))
 		wake();
 	}
 	mutex_unlock(&mon.life);
+}
+
+void netmon_repeat(void)
+{
+	atomic_store(&mon.repeat, true);
 }
 
 int netmon_add(struct netmon_listener *l)

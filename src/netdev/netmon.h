@@ -40,6 +40,12 @@ struct netmon_listener {
  */
 int netmon_add(struct netmon_listener *l);
 
+/**
+ * For a listener that could not look at what the news were about: it is called again in a moment,
+ * with NETMON_ANYTHING.
+ */
+void netmon_repeat(void);
+
 /** End; when it returns, tell is not called any more. The last ends the thread. Twice is harmless,
  * and so is a listener of which netmon_add() failed, or one from before fork(). */
 void netmon_remove(struct netmon_listener *l);

@@ -172,14 +172,20 @@ int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 
 /* ---- port ---- */
 
+/* The port as it is now; where the interface cannot be asked, as it was when that changed last. */
+static void port_now(struct vb_context *c, struct netdev *now)
+{
+	if (vb_port_get(c, now))
+		(void)netdev_refresh(now);
+}
+
 static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 {
 	struct netdev_speed speed;
 	struct netdev now;
 
 	/* State and speed by the moment; the rest as the lane has it. */
-	if (vb_port_get(c, &now))
-		netdev_refresh(&now);
+	port_now(c, &now);
 	memset(a, 0, sizeof(*a));
 	a->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
 	a->max_mtu = IBV_MTU_4096;
@@ -231,8 +237,7 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 	}
 	if (port_num != 1)
 		return vb_errno(-EINVAL);
-	if (vb_port_get(c, &now))
-		netdev_refresh(&now);
+	port_now(c, &now);
 	s = netdev_link_speed(now.speed_mbps);
 	mbps = now.speed_mbps ? now.speed_mbps : s.lanes * s.lane_mbps;
 	*port_speed = MAX(mbps / 100, 1u);

@@ -130,14 +130,19 @@ struct vb_device *vb_device_of(struct ibv_device *device)
 }
 
 /**
- * Say once per process what is wrong with a variable; programs ask for the list again and again.
+ * Say why there is no list: what is wrong with a variable (-EINVAL) or what has run out. Once per
+ * process, as programs ask for the list again and again.
  */
-static void complain(const char *variable, const char *text)
+static void complain(const char *variable, int err, const char *text)
 {
-	static atomic_flag said = ATOMIC_FLAG_INIT;
+	static atomic_flag said[2];
 
-	if (!atomic_flag_test_and_set(&said))
+	if (atomic_flag_test_and_set(&said[err == -EINVAL]))
+		return;
+	if (err == -EINVAL)
 		log_error("%s: %s", variable, text);
+	else
+		log_error("%s", text);
 }
 
 /** Room for n devices of ours and those of real, which it takes. NULL without memory. */
@@ -185,12 +190,12 @@ static struct ibv_device **list_make(netdevs_fn *netdevs, int *num_devices)
 		*num_devices = 0;
 	ret = netdevs(getenv("ROCEMU_DEVICES"), &found, &n, err, sizeof(err));
 	if (ret < 0) {
-		complain("ROCEMU_DEVICES", err);
+		complain("ROCEMU_DEVICES", ret, err);
 		return vb_null(-ret);
 	}
 	ret = netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), found, n, err, sizeof(err));
 	if (ret < 0) {
-		complain("ROCEMU_GID_LAYOUT", err);
+		complain("ROCEMU_GID_LAYOUT", ret, err);
 		free(found);
 		return vb_null(-ret);
 	}

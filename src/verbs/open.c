@@ -108,6 +108,33 @@ static int open_lane(struct vb_context *c)
 	return ret;
 }
 
+/* What of a context has descriptors, memory or threads; what there is of it goes with it. */
+static void context_fini(struct vb_context *c)
+{
+	if (c->lane && !c->orphan)
+		vb_port_stop(c);
+	lane_free(c->lane);
+	vb_handles_fini(&c->handles);
+	if (c->async.fd >= 0)
+		evq_fini(&c->async);
+	if (c->vctx.context.cmd_fd >= 0)
+		close(c->vctx.context.cmd_fd);
+}
+
+static int context_open(struct vb_context *c)
+{
+	int ret = evq_init(&c->async);
+
+	if (ret < 0)
+		return ret;
+	c->vctx.context.async_fd = c->async.fd;
+	c->vctx.context.cmd_fd = vb_placeholder_fd();
+	if (c->vctx.context.cmd_fd < 0 && errno != ENOSYS)
+		return -errno;
+	ret = open_lane(c);
+	return ret < 0 ? ret : vb_port_start(c);
+}
+
 static int context_init(struct vb_context *c, struct vb_device *dev)
 {
 	struct ibv_context *ctx = &c->vctx.context;
@@ -115,6 +142,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	int ret;
 
 	c->dev = dev;
+	c->async.fd = ctx->cmd_fd = -1;
 	vb_device_netdev(dev, &c->netdev);
 	mutex_init(&c->lock);
 	vb_handles_init(&c->handles);
@@ -122,24 +150,16 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	mutex_init(&c->port.update);
 	list_init(&c->on_demand);
 	vb_xrc_init(c);
-	ret = evq_init(&c->async);
-	if (ret < 0)
-		return ret;
-	ret = open_lane(c);
-	if (ret < 0) {
-		evq_fini(&c->async);
-		return ret;
-	}
 	set_extended_ops(&c->vctx);
 	ctx->device = &dev->base;
 	ctx->ops = context_ops;
-	ctx->cmd_fd = vb_placeholder_fd();
-	ctx->async_fd = c->async.fd;
 	ctx->num_comp_vectors = (int)MAX(cpus, 1);
 	pthread_mutex_init(&ctx->mutex, NULL);
 	ctx->abi_compat = __VERBS_ABI_IS_EXTENDED;
-	vb_port_start(c);
-	return 0;
+	ret = context_open(c);
+	if (ret < 0)
+		context_fini(c);
+	return ret;
 }
 
 static struct ibv_context *open_real(struct ibv_device *device)
@@ -190,14 +210,8 @@ struct ibv_context *ibv_open_device(struct ibv_device *device)
 
 void vb_context_free(struct vb_context *c)
 {
-	if (!c->orphan)
-		vb_port_stop(c);
-	lane_free(c->lane);
-	vb_handles_fini(&c->handles);
-	evq_fini(&c->async);
+	context_fini(c);
 	vb_device_put(c->dev);
-	if (c->vctx.context.cmd_fd >= 0)
-		close(c->vctx.context.cmd_fd);
 	free(c);
 }
 

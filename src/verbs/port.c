@@ -150,9 +150,11 @@ static int look(const struct netdev *before, const struct netmon_news *news,
 	return ret;
 }
 
-/* Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
- * device that is gone already. */
-static void update(struct vb_context *c, const struct netmon_news *news,
+/*
+ * Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
+ * device that is gone already. @return 0, or -errno: the interface cannot be asked now.
+ */
+static int update(struct vb_context *c, const struct netmon_news *news,
 		   const struct timed_faults *faults)
 {
 	struct netdev *before = &c->port.before, *now = &c->port.now;
@@ -168,7 +170,7 @@ static void update(struct vb_context *c, const struct netmon_news *news,
 	if (ret < 0 && !gone) {
 		log_info("%s: %s", before->name, strerror(-ret));
 		mutex_unlock(&c->port.update);
-		return;
+		return ret;
 	}
 	pthread_mutex_lock(&c->port.lock);
 	n = netdev_merge(&c->netdev, now, change);
@@ -184,6 +186,7 @@ static void update(struct vb_context *c, const struct netmon_news *news,
 	if (news || gone)
 		tell_program(c, before, now, n > 0, gone);
 	mutex_unlock(&c->port.update);
+	return 0;
 }
 
 /* The port as impairment will have it. */
@@ -211,14 +214,15 @@ static void on_news(void *user, const struct netmon_news *news)
 		update_link(c, faults.down, false);
 	if (news->what == NETMON_ANYTHING || news->what == NETMON_TIMER ||
 	    news->ifindex == c->netdev.ifindex)
-		update(c, news, &faults);
+		if (update(c, news, &faults) < 0)
+			netmon_repeat();
 }
 
 void vb_port_fail(struct vb_context *c)
 {
 	const struct timed_faults faults = {.fatal = true};
 
-	update(c, NULL, &faults);
+	(void)update(c, NULL, &faults);
 	/* The other contexts of the process. */
 	timed_faults_fail_devices();
 }
@@ -233,7 +237,7 @@ bool vb_port_is_gone(struct vb_context *c)
 	return gone;
 }
 
-void vb_port_start(struct vb_context *c)
+int vb_port_start(struct vb_context *c)
 {
 	struct timed_faults faults;
 	int ret;
@@ -246,13 +250,20 @@ void vb_port_start(struct vb_context *c)
 	c->port.listener = (struct netmon_listener){.tell = on_news, .user = c};
 	timed_faults_enable();
 	ret = netmon_add(&c->port.listener);
-	if (ret < 0)
-		log_info("%s: changes of the network will not be seen: %s", c->netdev.name,
-			 strerror(-ret));
+	if (ret < 0) {
+		log_error("%s: cannot watch the network interfaces: %s", c->netdev.name,
+			  strerror(-ret));
+		return ret;
+	}
 	/* What has changed since the device was listed. */
 	faults = timed_faults_now();
-	update(c, NULL, &faults);
+	ret = update(c, NULL, &faults);
+	if (ret < 0) {
+		netmon_remove(&c->port.listener);
+		return ret;
+	}
 	update_link(c, faults.down, true);
+	return 0;
 }
 
 void vb_port_stop(struct vb_context *c)

@@ -27,7 +27,7 @@ struct vb_port {
 };
 
 /** Follow the interface from now on; the lane is there. */
-void vb_port_start(struct vb_context *c);
+int vb_port_start(struct vb_context *c); /* -errno */
 /** Stop, before the lane goes. */
 void vb_port_stop(struct vb_context *c);
 /** A copy of the port and its GID table, holes included. @return false: the interface is gone. */
