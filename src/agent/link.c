@@ -61,7 +61,8 @@ int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_typ
 	if (r == -EPIPE)
 		r = -ECONNRESET;
 	if (r) {
-		snprintf(errbuf, errlen, "the agent does not answer: %s",
+		snprintf(errbuf, errlen, "the agent%s: %s",
+			 r == -EMFILE ? "'s answer brings file descriptors" : " does not answer",
 			 r == -EPROTO ? "it is of another version of rocemu" : strerror(-r));
 		link_disconnect(l);
 		return r;

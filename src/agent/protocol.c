@@ -162,7 +162,7 @@ int agent_msg_send(int sock, const struct agent_msg *m, int flags)
  */
 static int take_fds(struct msghdr *mh, struct agent_msg *m)
 {
-	int err = mh->msg_flags & (MSG_TRUNC | MSG_CTRUNC) ? -EBADMSG : 0;
+	int err = mh->msg_flags & MSG_TRUNC ? -EBADMSG : 0;
 
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
 		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
@@ -181,6 +181,9 @@ static int take_fds(struct msghdr *mh, struct agent_msg *m)
 			}
 		}
 	}
+	/* The kernel delivers no descriptors that the process has no numbers for. */
+	if (!err && (mh->msg_flags & MSG_CTRUNC))
+		err = m->nfds < AGENT_MSG_FDS ? -EMFILE : -EBADMSG;
 	return err;
 }
 
