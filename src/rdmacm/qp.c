@@ -181,9 +181,10 @@ int rcm_qp_connect(struct rcm_id *id)
 
 	if (!id->base.qp)
 		return 0;
-	/* The access flags depend on what was agreed on: INIT again. */
-	err = modify(id, id->base.qp, IBV_QPS_INIT);
-	if (!err)
+	/* The access flags depend on what was agreed on: INIT again. A QP in RTR is one of which the
+	 * last step failed. */
+	err = id->base.qp->state == IBV_QPS_RTR ? 0 : modify(id, id->base.qp, IBV_QPS_INIT);
+	if (!err && id->base.qp->state != IBV_QPS_RTR)
 		err = modify(id, id->base.qp, IBV_QPS_RTR);
 	if (!err)
 		err = modify(id, id->base.qp, IBV_QPS_RTS);
@@ -218,6 +219,7 @@ static int ready_qp(struct rcm_id *id, struct ibv_qp *qp)
 static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 {
 	struct rdma_cm_id *id = &rid->base;
+	struct ibv_cq *const send_cq = attr->send_cq, *const recv_cq = attr->recv_cq;
 	struct ibv_qp *qp;
 	int err;
 
@@ -257,6 +259,9 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 		if (qp)
 			ibv_destroy_qp(qp);
 		destroy_cqs(id);
+		/* The program may try again with the same. */
+		attr->send_cq = send_cq;
+		attr->recv_cq = recv_cq;
 		return err;
 	}
 	id->pd = attr->pd;
@@ -338,6 +343,8 @@ static int create_srq(struct rcm_id *rid, struct ibv_srq_init_attr_ex *attr)
 	id->srq = ibv_create_srq_ex(id->verbs, attr);
 	if (!id->srq) {
 		err = -errno;
+		if (attr->srq_type == IBV_SRQT_XRC && id->recv_cq && attr->cq == id->recv_cq)
+			attr->comp_mask &= ~(uint32_t)IBV_SRQ_INIT_ATTR_CQ; /* it ends here */
 		destroy_cqs(id);
 		return err;
 	}
