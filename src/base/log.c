@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "base/log.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/syssocket.h"
@@ -53,4 +55,18 @@ void log_msg(enum log_level level, const char *fmt, ...)
 	/* One write, so that lines of several processes do not mix. */
 	if (sys_write(STDERR_FILENO, line, (size_t)n + 9) < 0)
 		return;
+}
+
+void log_failure(int err, const char *text)
+{
+	struct rlimit limit;
+
+	if (err == -EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
+		log_error("%s; this process may have %llu file descriptors, and has no free one: raise the limit "
+			  "(ulimit -n), or close some",
+			  text, (unsigned long long)limit.rlim_cur);
+	else if (err == -ENFILE)
+		log_error("%s; raise the system's limit: sysctl fs.file-max", text);
+	else
+		log_error("%s", text);
 }

@@ -290,7 +290,7 @@ static int start(uint64_t guid) REQUIRES(rcm_lock)
 	}
 	err = agent_gsi_new(&core.client, text, sizeof(text));
 	if (err) {
-		log_error("%s", text);
+		log_failure(err, text);
 		return err;
 	}
 	if (getrandom(secret, sizeof(secret), 0) < 0)

@@ -142,7 +142,7 @@ static void complain(const char *variable, int err, const char *text)
 	if (err == -EINVAL)
 		log_error("%s: %s", variable, text);
 	else
-		log_error("%s", text);
+		log_failure(err, text);
 }
 
 /** Room for n devices of ours and those of real, which it takes. NULL without memory. */

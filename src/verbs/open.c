@@ -3,9 +3,12 @@
  * Contexts: opening a device makes a lane, closing it frees the lane with whatever the program left
  * in it.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/evq.h"
@@ -104,7 +107,7 @@ static int open_lane(struct vb_context *c)
 		config.ep.seed = lane_now();
 	ret = lane_new(&c->lane, &config, err, sizeof(err));
 	if (ret < 0)
-		log_error("%s", err);
+		log_failure(ret, err);
 	return ret;
 }
 
@@ -123,14 +126,22 @@ static void context_fini(struct vb_context *c)
 
 static int context_open(struct vb_context *c)
 {
+	char text[128];
 	int ret = evq_init(&c->async);
 
-	if (ret < 0)
+	if (ret < 0) {
+		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name, strerror(-ret));
+		log_failure(ret, text);
 		return ret;
+	}
 	c->vctx.context.async_fd = c->async.fd;
 	c->vctx.context.cmd_fd = vb_placeholder_fd();
-	if (c->vctx.context.cmd_fd < 0 && errno != ENOSYS)
-		return -errno;
+	if (c->vctx.context.cmd_fd < 0 && errno != ENOSYS) {
+		ret = -errno;
+		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name, strerror(-ret));
+		log_failure(ret, text);
+		return ret;
+	}
 	ret = open_lane(c);
 	return ret < 0 ? ret : vb_port_start(c);
 }
@@ -242,7 +253,7 @@ int vb_context_attach(struct vb_context *c)
 		if (ret == 0)
 			atomic_store_explicit(&c->attached, true, memory_order_release);
 		else if (!c->complained)
-			log_error("%s", err);
+			log_failure(ret, err);
 		c->complained = ret < 0;
 	}
 	mutex_unlock(&c->lock);

@@ -9,6 +9,7 @@
  * come, and IBV_EVENT_DEVICE_FATAL says why.
  */
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/evq.h"
@@ -240,6 +241,7 @@ bool vb_port_is_gone(struct vb_context *c)
 int vb_port_start(struct vb_context *c)
 {
 	struct timed_faults faults;
+	char text[128];
 	int ret;
 
 	_Static_assert(ARRAY_LEN(events) == ARRAY_LEN(c->port.events), "one source per event");
@@ -250,16 +252,15 @@ int vb_port_start(struct vb_context *c)
 	c->port.listener = (struct netmon_listener){.tell = on_news, .user = c};
 	timed_faults_enable();
 	ret = netmon_add(&c->port.listener);
-	if (ret < 0) {
-		log_error("%s: cannot watch the network interfaces: %s", c->netdev.name,
-			  strerror(-ret));
-		return ret;
-	}
 	/* What has changed since the device was listed. */
 	faults = timed_faults_now();
-	ret = update(c, NULL, &faults);
+	if (ret == 0)
+		ret = update(c, NULL, &faults);
 	if (ret < 0) {
 		netmon_remove(&c->port.listener);
+		snprintf(text, sizeof(text), "%s: cannot watch the network interfaces: %s",
+			 c->netdev.name, strerror(-ret));
+		log_failure(ret, text);
 		return ret;
 	}
 	update_link(c, faults.down, true);
