@@ -3,8 +3,12 @@
  * Where the other parts are: found from our own executable's place, so that a build tree works as
  * it is and an installed tree may be moved.
  */
+#include <limits.h>
+#include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 #include "base/util.h"
@@ -14,11 +18,14 @@
 static bool own_directory(char *out, size_t len)
 {
 	ssize_t n = readlink("/proc/self/exe", out, len - 1);
-	char *slash;
+	const char *name = (const char *)(uintptr_t)getauxval(AT_EXECFN);
+	char real[PATH_MAX], *slash;
 
-	if (n < 0)
+	if (n >= 0)
+		out[n] = 0;
+	/* Without /proc: as it was started, and nothing has changed the directory since. */
+	else if (!name || !realpath(name, real) || snprintf(out, len, "%s", real) >= (int)len)
 		return false;
-	out[n] = 0;
 	slash = strrchr(out, '/');
 	if (!slash)
 		return false;

@@ -18,6 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 import harness
 import cases_badinput
 import cases_badnet
+import cases_bare
 import cases_capture
 import cases_cm
 import cases_events
@@ -43,7 +44,7 @@ import cases_soak
 import cases_users
 import cases_verbs
 
-MODULES = (cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
+MODULES = (cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_soak, cases_users,
            cases_events, cases_faults, cases_forged, cases_habits)
