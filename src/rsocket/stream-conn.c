@@ -16,14 +16,19 @@ static int cm_ret(int ret)
 struct stream *stream_alloc(int domain)
 {
 	struct stream *s = calloc(1, sizeof(*s));
+	int err;
 
 	(void)domain;
-	if (!s)
+	if (!s) {
+		errno = ENOMEM;
 		return NULL;
+	}
 	s->channel = rdma_create_event_channel();
 	if (!s->channel || fcntl(s->channel->fd, F_SETFL, O_NONBLOCK) < 0) {
+		err = errno;
 		stream_conn_fini(s);
 		free(s);
+		errno = err;
 		return NULL;
 	}
 	return s;
@@ -129,7 +134,7 @@ static int stream_of_request(struct stream *listener, struct rdma_cm_id *id, con
 	int ret;
 
 	if (!s)
-		return -ENOMEM;
+		return -errno;
 	rs_init(&s->rs, listener->rs.ops, listener->rs.domain, SOCK_STREAM);
 	inherit(&s->rs, &listener->rs);
 	s->rs.fd = s->channel->fd;
@@ -175,6 +180,12 @@ static int take_request(struct stream *s, struct rdma_cm_event *ev, struct rs **
 	return ret;
 }
 
+/* Of this host, not of the peer: what accept() of a socket reports, too. */
+static bool is_shortage(int ret)
+{
+	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM || ret == -ENOBUFS;
+}
+
 int stream_accept(struct rs *rs, struct rs **conn)
 {
 	struct stream *s = stream_of(rs);
@@ -196,9 +207,10 @@ int stream_accept(struct rs *rs, struct rs **conn)
 			rdma_ack_cm_event(ev);
 			continue;
 		}
+		ret = take_request(s, ev, conn);
 		/* A peer that cannot be talked to is no reason to tell the program. */
-		if (take_request(s, ev, conn) == 0)
-			return 0;
+		if (ret == 0 || is_shortage(ret))
+			return ret;
 	}
 }
 

@@ -372,7 +372,7 @@ int rs_stream_new(int domain, struct rs **out)
 	struct stream *s = stream_alloc(domain);
 
 	if (!s)
-		return -ENOMEM;
+		return -errno;
 	rs_init(&s->rs, &stream_ops, domain, SOCK_STREAM);
 	s->rs.fd = s->channel->fd;
 	if (rdma_create_id(s->channel, &s->id, s, RDMA_PS_TCP)) {
