@@ -93,7 +93,7 @@ static int read_one(struct gsi_client *m)
 		n = recv(m->fd, &f, sizeof(f), MSG_DONTWAIT | MSG_TRUNC);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
-		return errno == EAGAIN ? 0 : -ECONNRESET;
+		return errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS ? 0 : -ECONNRESET;
 	if (n == 0)
 		return -ECONNRESET;
 	if (gsi_frame_ok(&f, (size_t)n))
@@ -109,7 +109,9 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	int r = 1;
 
 	(void)loop;
-	(void)revents;
+	/* It cannot be watched: the client connects again. */
+	if (revents & EV_ERROR)
+		r = -EIO;
 	for (unsigned i = 0; i < READ_BURST && r > 0; i++)
 		r = read_one(m);
 	if (r < 0)
@@ -202,7 +204,10 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 	struct gsi_client *m = w->data;
 	struct list *first;
 
-	(void)revents;
+	if (revents & EV_ERROR) {
+		client_close(m->conn);
+		return;
+	}
 	while ((first = list_first(&m->queue))) {
 		struct queued *e = list_entry(first, struct queued, node);
 

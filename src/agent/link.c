@@ -2,6 +2,7 @@
 #include "agent/link.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,8 @@
 
 #include "agent/launch.h"
 #include "base/log.h"
+
+enum { AGAIN_MS = 10 };
 
 uint64_t link_now_ms(void)
 {
@@ -183,6 +186,16 @@ static int introduce(struct link *l, char *errbuf, size_t errlen)
 	return r ? r : take_welcome(l, &answer, errbuf, errlen);
 }
 
+/* A connection ended with r before the first answer. An agent that is short of something turns
+ * everybody away at once, so after a moment. */
+static bool try_again(int r, uint64_t deadline_ms)
+{
+	if (r != -ECONNRESET || link_now_ms() >= deadline_ms)
+		return false;
+	poll(NULL, 0, AGAIN_MS);
+	return true;
+}
+
 int link_join(struct link *l, char *errbuf, size_t errlen)
 {
 	uint64_t deadline = link_now_ms() + LINK_TIMEOUT_MS;
@@ -198,6 +211,6 @@ int link_join(struct link *l, char *errbuf, size_t errlen)
 		if (r)
 			link_disconnect(l);
 		/* An agent that left between connect and answer: the next one. */
-	} while (r == -ECONNRESET && link_now_ms() < deadline);
+	} while (try_again(r, deadline));
 	return r;
 }

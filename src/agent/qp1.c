@@ -23,6 +23,8 @@
 #define UDP_GRO 104
 #endif
 
+#define AGAIN_S 0.1
+
 enum {
 	SPORT_TRIES = 16, /* ports beside GSI_SPORT */
 	RX_BATCH = 32,
@@ -181,8 +183,10 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 	union data_addr to;
 	uint8_t buf[RX_BUF];
 
-	(void)loop;
-	(void)revents;
+	if (revents & EV_ERROR) {
+		ev_timer_again(loop, &q->again);
+		return;
+	}
 	for (unsigned i = 0; i < RX_ROUNDS * RX_BATCH; i++) {
 		struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
 		struct msghdr m = {.msg_name = &to,
@@ -212,11 +216,25 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct qp1 *q = w->data;
 
-	(void)loop;
-	(void)revents;
+	if (revents & EV_ERROR) {
+		ev_timer_again(loop, &q->again);
+		return;
+	}
 	for (unsigned i = 0; i < RX_ROUNDS; i++)
 		if (receive(q) < RX_BATCH)
 			break;
+}
+
+/* What could not be watched for want of memory perhaps can now. */
+static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct qp1 *q = w->data;
+
+	(void)revents;
+	ev_timer_stop(loop, w);
+	ev_io_start(loop, &q->watcher);
+	if (q->tx_fd >= 0)
+		ev_io_start(loop, &q->returned);
 }
 
 struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop)
@@ -237,6 +255,8 @@ struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop)
 	ev_io_start(loop, &q->watcher);
 	ev_io_init(&q->returned, on_returned, q->tx_fd, EV_READ);
 	q->returned.data = q;
+	ev_timer_init(&q->again, on_again, 0., AGAIN_S);
+	q->again.data = q;
 	if (q->tx_fd >= 0)
 		ev_io_start(loop, &q->returned);
 	return q;
@@ -246,6 +266,7 @@ void qp1_free(struct qp1 *q)
 {
 	ev_io_stop(q->loop, &q->watcher);
 	ev_io_stop(q->loop, &q->returned);
+	ev_timer_stop(q->loop, &q->again);
 	if (q->tx_fd >= 0)
 		close(q->tx_fd);
 	free(q);

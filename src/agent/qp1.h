@@ -21,6 +21,7 @@ struct qp1 {
 	struct group *group; /* borrowed: its fds[0] is received from */
 	struct ev_loop *loop;
 	ev_io watcher;
+	ev_timer again;	       /* to watch what could not be watched */
 	ev_io returned;	       /* tx_fd's error queue */
 	int tx_fd;	       /* bound to sport; -1: the group's own, 4791 */
 	uint16_t sport;	       /* where all is sent from */

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/holder.h"
@@ -16,7 +17,8 @@
 #include "base/util.h"
 
 enum { CLIENTS_MAX = 2 * AGENT_SLOTS };
-#define SWEEP_S 5.0
+#define SWEEP_S	       5.0
+#define ACCEPT_RETRY_S 0.1
 
 static void update_idle(struct server *s)
 {
@@ -47,11 +49,16 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct client *c = w->data;
 	struct agent_msg m;
-	int r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
+	int r;
 
 	(void)loop;
-	(void)revents;
-	if (r == -EAGAIN)
+	if (revents & EV_ERROR) {
+		/* It cannot be watched; the client finds another agent, or this one later. */
+		client_close(c);
+		return;
+	}
+	r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
+	if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
 		return;
 	if (r)
 		client_refuse(c, r);
@@ -98,22 +105,37 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)loop;
-	(void)revents;
-	if (fd >= 0) {
+	(void)revents; /* EV_ERROR, too: it is watched again below */
+	if (fd >= 0)
 		client_add(s, fd);
-		return;
-	}
-	if (errno != EMFILE && errno != ENFILE)
+	if ((fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) &&
+	    ev_is_active(w))
 		return;
 	/* Not accepting would spin: use the spare descriptor to close the connection in the
 	 * client's face. */
-	log_warn("out of file descriptors: a client is turned away");
-	if (s->spare_fd >= 0)
-		close(s->spare_fd);
-	fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC);
-	if (fd >= 0)
-		close(fd);
-	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
+		log_warn("out of file descriptors: a client is turned away");
+		if (s->spare_fd >= 0)
+			close(s->spare_fd);
+		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC);
+		if (fd >= 0)
+			close(fd);
+		s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	}
+	if (fd >= 0 && ev_is_active(w))
+		return;
+	/* Nor this: the client waits until there is something to take it with. */
+	ev_io_stop(s->loop, w);
+	ev_timer_again(s->loop, &s->accept_timer);
+}
+
+static void on_accept_again(struct ev_loop *loop, ev_timer *w, int revents)
+{
+	struct server *s = w->data;
+
+	(void)revents;
+	ev_timer_stop(loop, w);
+	ev_io_start(loop, &s->accept_watcher);
 }
 
 static void on_idle(struct ev_loop *loop, ev_timer *w, int revents)
@@ -206,6 +228,27 @@ int server_change(struct server *s, const struct store_change *c, const int *fds
 
 /* ---- start and end ---- */
 
+/* libev ends the process when it gets no memory; what it needs is little. */
+static void *wait_for_memory(void *old, long size)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+	void *p;
+
+	if (!size) {
+		free(old);
+		return NULL;
+	}
+	while (!(p = realloc(old, (size_t)size)))
+		nanosleep(&pause, NULL);
+	return p;
+}
+
+/* And when a system call fails, which the next turn of the loop repeats. */
+static void log_system_error(const char *what)
+{
+	log_warn("%s: %s", what, strerror(errno));
+}
+
 static int watch_signals(struct server *s)
 {
 	sigset_t set;
@@ -226,6 +269,8 @@ static int start(struct server *s, struct server_config *config, struct store *s
 {
 	struct seats_used used;
 
+	ev_set_allocator(wait_for_memory);
+	ev_set_syserr_cb(log_system_error);
 	*s = (struct server){.realm = config->realm,
 			     .config = config,
 			     .store = st,
@@ -244,6 +289,8 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	ev_io_init(&s->accept_watcher, on_accept, st->listener, EV_READ);
 	s->accept_watcher.data = s;
 	ev_io_start(s->loop, &s->accept_watcher);
+	ev_timer_init(&s->accept_timer, on_accept_again, 0., ACCEPT_RETRY_S);
+	s->accept_timer.data = s;
 	ev_init(&s->idle_timer, on_idle);
 	ev_timer_init(&s->sweep_timer, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep_timer.data = s;

@@ -37,6 +37,7 @@ struct server {
 	pid_t holder_pid;
 	int exit_code;
 	ev_io accept_watcher, signal_watcher, holder_watcher;
+	ev_timer accept_timer; /* when to accept again */
 	ev_timer idle_timer;
 	ev_timer sweep_timer; /* looks for groups that nobody uses; while there are groups */
 };
