@@ -212,6 +212,7 @@ static bool receive(void) REQUIRES(rcm_lock)
 	return true;
 }
 
+enum { EXIT_WAIT_MS = 200 };
 enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 5000 };
 
 static void *run(void *arg)
@@ -362,6 +363,26 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	rcm_lock_forget();
 	rcm_globals_forget();
 	rcm_lock_drop();
+}
+
+static bool has_unsent(void) REQUIRES(rcm_lock)
+{
+	return core.running && (agent_gsi_waits(core.client) || rcm_globals.mads.unseen);
+}
+
+/* A program may end right after it sent its last MAD: the thread sends what is queued, and captures
+ * what the agent has sent. Bounded, because what the agent refuses is not returned. */
+__attribute__((destructor)) static void finish_sending(void)
+{
+	bool unsent = true;
+
+	for (unsigned ms = 0; ms < EXIT_WAIT_MS && unsent; ms++) {
+		rcm_lock_take();
+		unsent = has_unsent();
+		rcm_lock_drop();
+		if (unsent)
+			poll(NULL, 0, 1);
+	}
 }
 
 __attribute__((constructor)) static void watch_forks(void)

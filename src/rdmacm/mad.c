@@ -129,6 +129,7 @@ void mad_sent(const struct gsi_mad *m)
 
 	if (!state->capture)
 		return;
+	state->unseen -= state->unseen > 0;
 	gsi_packet_encode(m, packet);
 	write_capture(m, packet);
 }
@@ -141,7 +142,8 @@ static bool port_is_down(rocemu_ns_t now)
 
 static void send_one(struct agent_gsi *client, const struct gsi_mad *m)
 {
-	(void)agent_gsi_send(client, m, state->capture != NULL);
+	if (!agent_gsi_send(client, m, state->capture != NULL))
+		state->unseen += state->capture != NULL;
 }
 
 static void send_held(struct rcm_timer *t) REQUIRES(rcm_lock)

@@ -21,6 +21,7 @@ struct mad_state {
 	struct fault_total *total[FAULT_RULES];
 	rocemu_ns_t last_due; /* when the last MAD leaves that is not to be overtaken */
 	unsigned nheld;	      /* MADs that are late on purpose */
+	unsigned unseen;      /* sent, and not yet captured: the agent has not returned them */
 };
 
 /** A MAD for the agent. */
