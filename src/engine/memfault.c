@@ -140,7 +140,7 @@ void memfault_catch(void)
 
 void memfault_thread(void)
 {
-	static _Thread_local bool done;
+	static _Thread_local bool done __attribute__((tls_model("initial-exec")));
 	sigset_t set;
 
 	if (likely(done))

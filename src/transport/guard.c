@@ -17,11 +17,11 @@ struct guard {
 };
 
 /*
- * The access that this thread is in, or NULL. A thread that has made none gets its variable when the
- * handler reads it, for a fault of the program's own. The model initial-exec would exclude that, but
- * programs that load the library late have little room for all that is thread-local in it.
+ * The access that this thread is in, or NULL. A signal handler reads it, on any thread, so nothing
+ * may be allocated for it then. Programs that load the library late have little room for this
+ * model: what is thread-local in the library stays small.
  */
-static _Thread_local struct guard *volatile current;
+static _Thread_local struct guard *volatile current __attribute__((tls_model("initial-exec")));
 
 /*
  * Of ThreadSanitizer's runtime, in a program that was built with it. What a peer writes and reads,
