@@ -103,9 +103,10 @@ static int take_change(struct store *st, int fd, struct store_change *c)
 	unsigned n = 0;
 	ssize_t len;
 
-	do
-		len = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC);
-	while (len < 0 && errno == EINTR);
+	/* The worker lives as long as its end is open: whatever else fails is tried again. */
+	while ((len = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC)) < 0 && errno != ECONNRESET)
+		if (errno != EINTR)
+			poll(NULL, 0, PAUSE_MIN_MS);
 	if (len <= 0)
 		return -ECONNRESET;
 	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&mh); cm; cm = CMSG_NXTHDR(&mh, cm)) {
