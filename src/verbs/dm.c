@@ -77,8 +77,6 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 	struct vb_dm *dm;
 	int ret = vb_fault(c, NULL, FAULT_VERB_ALLOC_DM);
 
-	if (ret == 0)
-		ret = vb_orphan_check(c);
 	if (ret < 0)
 		return vb_null(-ret);
 	/* A mapping begins at a page: no other alignment has to be asked for. */
@@ -91,7 +89,9 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 	if (dm)
 		dm->mem = mmap(NULL, attr->length, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (!dm || dm->mem == MAP_FAILED || vb_handle_new(c, dm, &dm->base.handle)) {
+	/* It is memory alone, so it can be had in a forked child, too; there without a handle. */
+	if (!dm || dm->mem == MAP_FAILED ||
+	    (!c->orphan && vb_handle_new(c, dm, &dm->base.handle))) {
 		if (dm && dm->mem != MAP_FAILED)
 			munmap(dm->mem, attr->length);
 		free(dm);
