@@ -30,7 +30,7 @@ SHORT_S = 1                           # ... but for those that nothing ends
 # The QPs' timeout: so that failing takes 8 times 17 ms, or 8 times 4 s where nothing is to fail.
 TIMEOUT = {'kill': 12, 'stop-long': 12, 'kill-stopped': 12, 'stop': 20}
 WARM_UP = 4                           # rounds after which memory has its size
-SOCKETS = 16                          # that a lane keeps open to send from, at most, as they are needed
+SOCKETS = 32                          # that a lane keeps open at most, as they are needed: 16 to send from, and 16 that hold their ports
 GROWTH_KIB = 8192
 
 
