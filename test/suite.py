@@ -40,8 +40,8 @@ BUILDS = {  # of each stage that has one of its own
 SUITES = {
     'plain': None,
     'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
-                'rsocket', 'nldev', 'fuzz', 'shortage'),
-    'thread': ('base', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket', 'shortage'),
+                'rsocket', 'nldev', 'fuzz'),
+    'thread': ('base', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }
 SANITIZER_ENV = {

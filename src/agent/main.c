@@ -196,6 +196,8 @@ static int serve(const struct options *o)
 
 	if (!r)
 		r = fd = agent_listen(&config.realm);
+	if (r < 0)
+		free(st);
 	if (r == -EADDRINUSE && o->spawned) {
 		/* Another one was quicker: all is well. */
 		report(o, 0);
@@ -211,8 +213,10 @@ static int serve(const struct options *o)
 	}
 	if (!o->foreground)
 		r = daemonize(o);
-	if (r < 0)
+	if (r < 0) {
+		free(st);
 		return 1;
+	}
 	raise_limits();
 	sigaction(SIGPIPE, &ignore, NULL);
 	sigaction(SIGCHLD, &ignore, NULL); /* nobody waits for them */
