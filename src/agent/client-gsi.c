@@ -217,7 +217,7 @@ static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
 	return (struct agent_msg){.type = type, .u.gsi_bind.key = key};
 }
 
-/* A binding that the next agent does not give us again: somebody was quicker. */
+/* A binding that the next agent refuses: another process has the port by now. */
 static void lose(struct agent_gsi *c, struct binding *b)
 {
 	char name[AGENT_ADDR_STRLEN], why[200];

@@ -11,7 +11,7 @@
  *
  * When the agent dies, the next call that notices finds or spawns the next agent and shows it
  * number, addresses, bindings and exit MADs again. Lost are MADs under way (peers repeat them), exit
- * MADs of processes that died before, and, if somebody else took its port in the meantime, a
+ * MADs of processes that died before, and, if another process took its port in the meantime, a
  * binding: see agent_gsi_recv().
  *
  * Without threads or a loop: all calls for one client are serialised by the caller. Calls that wait
@@ -92,7 +92,7 @@ int agent_gsi_fd(const struct agent_gsi *c);
  * ours or whose service ID we listen on (or did when the request first came), or a REJ of a request
  * that came to us (GSI_FRAME_MAD); one of ours as it was sent (GSI_FRAME_SENT); a request of ours
  * did not arrive (GSI_FRAME_UNREACHED: comm_id of the REQ, or request ID of the SIDR_REQ; error
- * ECONNREFUSED: nobody has the port there, EHOSTUNREACH, ENETUNREACH). When the agent has died, this
+ * ECONNREFUSED: the port is closed there, EHOSTUNREACH, ENETUNREACH). When the agent has died, this
  * is where the next one is found.
  *
  * @return 1: *f is filled; 0: there is none now, -EADDRINUSE: another agent lacks a binding that
