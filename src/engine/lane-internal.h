@@ -159,6 +159,7 @@ struct lane {
 
 	struct progress progress;
 	struct ackhold ackhold;
+	struct gather gather;
 	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
 	rocemu_ns_t ack_due;  /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
 	rocemu_ns_t tap_due;  /* the capture is flushed then */

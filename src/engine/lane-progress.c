@@ -52,6 +52,7 @@ static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void send_all(struct lane *l, rocemu_ns_t now)
 {
 	release_acks(l);
+	gather_sent(&l->gather);
 	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep) || l->tx.nbacklog)
 		lane_output(l, now);
 }
@@ -95,6 +96,8 @@ void lane_settle(struct lane *l, rocemu_ns_t now)
 	if (unlikely(rocemu_ep_wants_datagram_room(l->ep)))
 		due = MIN(due, lane_now() + PACE_RETRY_NS);
 	due = MIN(due, l->tap_due);
+	if (l->gather.posts)
+		due = MIN(due, l->gather.since + GATHER_TIMER_NS);
 	if (unlikely(l->held != NULL))
 		due = MIN(due, lane_impair_deadline(l));
 	if (unlikely(l->tx.nbacklog))
@@ -132,6 +135,8 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 
 void lane_drive(struct lane *l, rocemu_ns_t now)
 {
+	if (l->gather.posts && now >= l->gather.since + GATHER_TIMER_NS)
+		gather_late(&l->gather);
 	run_timers(l, now);
 	/* What is held stays so until its own time: a timer set for something else, or long ago, is
 	 * no reason. */
@@ -181,6 +186,24 @@ void lane_kick(struct lane *l)
 		}
 	}
 	settle(l, now);
+}
+
+void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
+{
+	if (unlikely(!l->attached || l->dead || l->joined)) {
+		lane_kick(l);
+		return;
+	}
+	note_active(l, now);
+	if (gather_offer(&l->gather, now, bytes)) {
+		if (l->gather.posts == 1)
+			lane_settle(l, now);
+		else if (l->on_events)
+			l->on_events(l->user, l->ep);
+		return;
+	}
+	lane_kick(l);
+	l->gather.last = lane_now();
 }
 
 void lane_flush(struct lane *l)

@@ -4,7 +4,7 @@
  * address of its device, transmit sockets, a lock, a thread with a libev loop. One lane per opened
  * device context; the transport inside knows nothing of any of this.
  *
- * Who makes progress: the caller's own thread, in lane_kick() (after posting) and lane_poll() (a
+ * Who makes progress: the caller's own thread, in lane_posted() (after posting) and lane_poll() (a
  * poll of an empty CQ); the lane's thread for everybody who does neither. See src/README.md,
  * "Progress".
  *
@@ -92,6 +92,12 @@ rocemu_ns_t lane_now(void);
  * keep the deadline. Acknowledgements that wait go out with it.
  */
 void lane_kick(struct lane *l) REQUIRES(l);
+
+/**
+ * As lane_kick(), after posting send requests; now: the time before that. Of posts that follow each other quickly, some wait
+ * for each other (progress.h). bytes: of the longest message, SIZE_MAX: it waits for none.
+ */
+void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes) REQUIRES(l);
 
 /**
  * Take what has come and send all that waits, held acknowledgements too (lock held): whoever has

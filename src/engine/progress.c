@@ -73,6 +73,34 @@ bool ackhold_offer(struct ackhold *a, rocemu_ns_t now)
 	return a->held;
 }
 
+bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes)
+{
+	const bool quick = now < g->last + GATHER_QUICK_NS;
+
+	g->last = now;
+	if (quick)
+		g->score = (int8_t)MIN(g->score + 1, GATHER_MAX_SCORE);
+	else if (g->score > 0)
+		g->score--;
+	if (bytes > GATHER_SMALL || (!g->posts && (!quick || g->score < GATHER_THRESHOLD)))
+		return false;
+	if (!g->posts)
+		g->since = now;
+	g->bytes += (uint32_t)bytes;
+	return ++g->posts < GATHER_MAX && g->bytes < GATHER_BYTES && now - g->since < GATHER_NS;
+}
+
+void gather_sent(struct gather *g)
+{
+	g->posts = 0;
+	g->bytes = 0;
+}
+
+void gather_late(struct gather *g)
+{
+	g->score = GATHER_DISTRUST;
+}
+
 void ackhold_answered(struct ackhold *a, rocemu_ns_t now)
 {
 	if (a->open && now - a->since <= ACKHOLD_ANSWER_NS)

@@ -15,11 +15,18 @@
  * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the
  * answer shares its system call and, on the other side, its receive. Whether a lane's applications
  * answer is learned, as a branch predictor learns.
+ *
+ * Posts: a program that posts message after message pays one system call each, and the kernel's way to the peer, unless
+ * some leave together. So once posts have followed each other quickly, the next ones are gathered: until the next poll of
+ * an empty CQ, until there are GATHER_MAX or GATHER_BYTES, until a post GATHER_NS after the first, or until an acknowledgement wakes the
+ * thread. A message that is posted alone never waits, nor a long one. A program that posts quickly and then neither polls nor posts waits
+ * for a timer, GATHER_TIMER_NS; it is trusted less afterwards.
  */
 #ifndef ENGINE_PROGRESS_H
 #define ENGINE_PROGRESS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include <rocemu/endpoint.h>
@@ -40,7 +47,17 @@ enum {
 	PROGRESS_EVIDENCE_MAX = 4096,
 	ACKHOLD_MAX_SCORE = 7,
 	ACKHOLD_THRESHOLD = 4,
+	GATHER_MAX = 32, /* posts */
+	GATHER_BYTES = 16384,
+	GATHER_SMALL = 4096, /* bytes; a longer message fills bursts by itself */
+	GATHER_MAX_SCORE = 8,
+	GATHER_THRESHOLD = 4,
+	GATHER_DISTRUST = -32,
 };
+
+#define GATHER_QUICK_NS 2000u	/* from the end of a post to the next: the program does nothing in between */
+#define GATHER_NS	5000u
+#define GATHER_TIMER_NS 100000u /* a timer's interrupt costs more than many posts */
 
 #define ACKHOLD_ANSWER_NS 20000u /* a post this soon after the packet is an answer to it */
 #define ACKHOLD_POLL_NS	  5000u	 /* polls that find nothing for this long send what is held */
@@ -94,5 +111,23 @@ void ackhold_init(struct ackhold *a);
 bool ackhold_offer(struct ackhold *a, rocemu_ns_t now);
 /** Something other than an acknowledgement is being sent from the caller's thread. */
 void ackhold_answered(struct ackhold *a, rocemu_ns_t now);
+
+struct gather {
+	int8_t score;	   /* GATHER_THRESHOLD and above: more posts are expected */
+	uint8_t posts;	   /* that wait */
+	uint32_t bytes;	   /* in them */
+	rocemu_ns_t last;  /* when the last post was done */
+	rocemu_ns_t since; /* when the first of those that wait was posted */
+};
+
+/**
+ * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for what is not to wait.
+ * @return true: it waits; false: all goes now, gather_sent().
+ */
+bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
+/** What waited was sent. */
+void gather_sent(struct gather *g);
+/** The timer had to send what waited. */
+void gather_late(struct gather *g);
 
 #endif

@@ -38,6 +38,19 @@ static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 	return 0;
 }
 
+/** Bytes that leave with a request; SIZE_MAX where an answer with data is waited for. */
+static size_t leaving(const struct ibv_send_wr *wr)
+{
+	size_t bytes = 0;
+
+	if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+		return SIZE_MAX;
+	for (int i = 0; i < wr->num_sge; i++)
+		bytes += wr->sg_list[i].length;
+	return bytes;
+}
+
 /** What is posted now completes after the CQs were armed: vb_cq_is_quiet(). */
 static void cqs_posted(const struct ibv_qp *ibqp)
 {
@@ -54,6 +67,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
+	size_t bytes = 0;
 
 	if (unlikely(ret < 0)) {
 		*bad = wr;
@@ -72,8 +86,9 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 			break;
 		}
 		vb_fault_posted(qp);
+		bytes = MAX(bytes, leaving(wr));
 	}
-	lane_kick(c->lane);
+	lane_posted(c->lane, now, bytes);
 	lane_unlock(c->lane);
 	return vb_errno(ret);
 }
@@ -85,6 +100,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	const struct rocemu_path *path;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
+	size_t bytes = 0;
 
 	if (unlikely(c->orphan))
 		ret = vb_orphan_refuse();
@@ -102,8 +118,9 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 			resolve(ibqp, &wrs[i], &path);
 			rocemu_qp_post_send(qp->rqp, now, &wrs[i], path);
 			vb_fault_posted(qp);
+			bytes = MAX(bytes, leaving(&wrs[i]));
 		}
-		lane_kick(c->lane);
+		lane_posted(c->lane, now, bytes);
 	}
 	lane_unlock(c->lane);
 	return vb_errno(ret);

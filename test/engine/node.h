@@ -26,6 +26,7 @@ struct node {
 	struct rocemu_cq *cq;
 	struct rocemu_qp *qp;
 	uint8_t *mem;
+	rocemu_ns_t post_time; /* all posts are made at this time; 0: at the time it is */
 	int event_fd; /* readable: the armed CQ got a completion */
 };
 

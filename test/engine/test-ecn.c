@@ -203,8 +203,12 @@ TEST(ecn_full, buffer_filled_before_it_is_read__cnp)
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	lane_lock(b.lane);
 	assert_int_equal(setsockopt(b.lane->socks[0]->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
-	for (unsigned i = 0; i < MESSAGES; i++)
+	for (unsigned i = 0; i < MESSAGES; i++) {
 		node_write(&a, &b, 0, 64, true);
+		lane_lock(a.lane);
+		lane_flush(a.lane); /* a datagram of its own */
+		lane_unlock(a.lane);
+	}
 	lane_unlock(b.lane);
 	for (unsigned i = 0; i < MESSAGES; i++)
 		node_poll(&a);

@@ -25,6 +25,64 @@ TEST(lane, thread_kept_from_running__answer_found_before_retries_are_used_up)
 	node_close_pair(&a, &b);
 }
 
+enum { QUICK_POSTS = 20 };
+
+/* As fast as can be: no time passes between them. */
+static void post_quickly(struct node *from, struct node *to)
+{
+	from->post_time = lane_now();
+	for (unsigned i = 1; i <= QUICK_POSTS; i++)
+		node_write(from, to, 0, 64, i == QUICK_POSTS);
+	from->post_time = 0;
+}
+
+TEST(lane, posts_in_quick_succession__leave_together)
+{
+	uint64_t calls, again;
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_thread_stop(a.lane);
+	calls = node_stats(&a).tx_syscalls;
+	post_quickly(&a, &b);
+	node_poll(&a);
+	calls = node_stats(&a).tx_syscalls - calls;
+	again = node_stats(&a).tx_datagrams - QUICK_POSTS;
+	/* The first show that there are many, the others leave with the poll. What a busy machine has sent again: alone. */
+	assert_true(calls <= GATHER_THRESHOLD + 1 + again);
+	node_close_pair(&a, &b);
+}
+
+TEST(lane, posts_wait_and_nobody_polls__thread_sends)
+{
+	struct pollfd pfd = {.events = POLLIN};
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_lock(a.lane);
+	rocemu_cq_arm(a.cq, lane_now(), false);
+	lane_unlock(a.lane);
+	post_quickly(&a, &b);
+	pfd.fd = a.event_fd;
+	assert_int_equal(poll(&pfd, 1, NODE_PATIENCE_MS), 1);
+	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
+TEST(lane, posts_wait_and_qp_stops__sent_before)
+{
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_thread_stop(a.lane);
+	post_quickly(&a, &b);
+	lane_lock(a.lane);
+	lane_flush(a.lane);
+	lane_unlock(a.lane);
+	assert_int_equal(node_stats(&a).tx_datagrams, QUICK_POSTS);
+	node_close_pair(&a, &b);
+}
+
 TEST(lane, nobody_polls__thread_serves)
 {
 	struct node a, b;

@@ -147,3 +147,82 @@ TEST(ackhold, answers_begin_again__learned_again)
 		ackhold_answered(&a, s + i * ms + us);
 	assert_true(i < 10);
 }
+
+/* n posts, one each gap. @return how many of them wait, or have waited. */
+static unsigned gather_posts(struct gather *g, rocemu_ns_t *now, unsigned n, rocemu_ns_t gap)
+{
+	unsigned held = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		*now += gap;
+		if (gather_offer(g, *now, 64))
+			held++;
+		else
+			gather_sent(g);
+	}
+	return held;
+}
+
+TEST(gather, lone_posts__never_wait)
+{
+	struct gather g = {0};
+	rocemu_ns_t now = s;
+
+	assert_int_equal(gather_posts(&g, &now, 1000, 2 * us), 0);
+}
+
+TEST(gather, pairs__never_wait)
+{
+	struct gather g = {0};
+	rocemu_ns_t now = s;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_int_equal(gather_posts(&g, &now, 1, 10 * us), 0);
+		assert_int_equal(gather_posts(&g, &now, 1, us / 10), 0);
+	}
+}
+
+TEST(gather, many_in_quick_succession__as_many_as_fit)
+{
+	struct gather g = {0};
+	rocemu_ns_t now = s;
+
+	assert_int_equal(gather_posts(&g, &now, 100, 10), 100 - GATHER_THRESHOLD - 100 / GATHER_MAX);
+	gather_sent(&g);
+	/* Of the next ones only the first leaves alone. */
+	assert_int_equal(gather_posts(&g, &now, 1, 100 * us), 0);
+	assert_int_equal(gather_posts(&g, &now, GATHER_MAX - 1, 10), GATHER_MAX - 1);
+}
+
+TEST(gather, time_is_up__all_go)
+{
+	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
+	rocemu_ns_t now = s;
+
+	assert_int_equal(gather_posts(&g, &now, 6, us), 5);
+	assert_int_equal(g.posts, 0);
+}
+
+TEST(gather, bytes_for_a_burst__all_go)
+{
+	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
+
+	for (unsigned i = 1; i < GATHER_BYTES / GATHER_SMALL; i++)
+		assert_true(gather_offer(&g, s, GATHER_SMALL));
+	assert_false(gather_offer(&g, s, GATHER_SMALL));
+	gather_sent(&g);
+	assert_false(gather_offer(&g, s, GATHER_SMALL + 1));
+	assert_false(gather_offer(&g, s, SIZE_MAX));
+}
+
+TEST(gather, nobody_came_back__trusted_less)
+{
+	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
+	rocemu_ns_t now = s;
+
+	assert_int_equal(gather_posts(&g, &now, 1, 10), 1);
+	gather_late(&g);
+	gather_sent(&g);
+	assert_int_equal(gather_posts(&g, &now, GATHER_THRESHOLD - GATHER_DISTRUST - 1, 10), 0);
+	assert_int_equal(gather_posts(&g, &now, 1, 10), 1);
+}
