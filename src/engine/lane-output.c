@@ -49,16 +49,20 @@ static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 	return kept;
 }
 
+/* Anything left, or to be told that it has left? */
+static bool wants_more(const struct lane *l)
+{
+	return rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep);
+}
+
 void lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
-	unsigned n;
+	unsigned n, batches = 0;
 
 	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
 		return;
-	/* Until there is none: the call that fills none tells the endpoint that the ones before
-	 * have left. */
-	for (unsigned batches = 1;; batches++) {
+	do {
 		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
 		if (!n && !give_room(l, now))
 			break;
@@ -73,11 +77,11 @@ void lane_output(struct lane *l, rocemu_ns_t now)
 			lane_tx_send(l, pkt, n);
 		if (unlikely(l->tx.nbacklog))
 			break;
-		if (batches % BATCHES_BETWEEN_RX == 0) {
+		if (++batches % BATCHES_BETWEEN_RX == 0) {
 			now = lane_now();
 			lane_rx_hot(l, now);
 		}
-	}
+	} while (wants_more(l));
 	/* What is known of the receivers is old the next time. */
 	rocemu_ep_set_datagram_room(l->ep, 0);
 }

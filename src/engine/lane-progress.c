@@ -202,7 +202,9 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 			l->on_events(l->user, l->ep);
 		return;
 	}
-	lane_kick(l);
+	ackhold_answered(&l->ackhold, now);
+	send_all(l, now);
+	settle(l, now);
 	l->gather.last = lane_now();
 }
 

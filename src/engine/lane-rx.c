@@ -237,6 +237,20 @@ static uint8_t several_after(uint8_t several, int n, unsigned batch)
 	return several > 1 ? several : 0;
 }
 
+/* @return datagrams, or -1 and errno. One is asked for by the call that costs least. */
+static int rx_call(struct lane_sock *s, struct mmsghdr *msg, unsigned batch)
+{
+	ssize_t len;
+
+	if (batch > 1)
+		return sys_recvmmsg(s->fd, msg, batch, MSG_DONTWAIT);
+	len = sys_recvmsg(s->fd, &msg->msg_hdr, MSG_DONTWAIT);
+	if (len < 0)
+		return -1;
+	msg->msg_len = (unsigned)len;
+	return 1;
+}
+
 static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
 	REQUIRES(l);
 static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
@@ -249,7 +263,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 		rx->msg[i].msg_hdr.msg_namelen = sizeof(rx->from[i]);
 		rx->msg[i].msg_hdr.msg_controllen = LANE_RX_CONTROL;
 	}
-	n = sys_recvmmsg(s->fd, rx->msg, batch, MSG_DONTWAIT);
+	n = rx_call(s, rx->msg, batch);
 	s->several = several_after(s->several, n, batch);
 	if (n <= 0) {
 		if (n < 0 && errno != EAGAIN && errno != EINTR)

@@ -20,6 +20,12 @@ static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 	return (int)SYS_CALL(sendmmsg, fd, m, n, flags);
 }
 
+/** As recvmsg(2). */
+static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
+{
+	return SYS_CALL(recvmsg, fd, m, flags);
+}
+
 /** As recvmmsg(2), without a timeout. */
 static inline int sys_recvmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {

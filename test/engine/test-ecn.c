@@ -174,6 +174,7 @@ TEST(ecn_mode, not_a_word__said_at_once)
 /* The sender's program sets the bits that a switch would. */
 static void mark_and_expect_cnp(const char *from, const char *to)
 {
+	uint64_t marked, cnps;
 	struct node a, b;
 
 	node_open(&a, from);
@@ -182,9 +183,12 @@ static void mark_and_expect_cnp(const char *from, const char *to)
 	node_connect(&a, &b);
 	node_write(&a, &b, 0, 100, true);
 	node_poll(&a);
-	assert_int_equal(stats(&b).ecn_marked, 1);
-	assert_int_equal(stats(&b).cnps_sent, 1);
-	assert_int_equal(stats(&a).cnps_rcvd, 1);
+	marked = stats(&b).ecn_marked;
+	cnps = stats(&b).cnps_sent;
+	/* On a busy machine the packet may have been sent again. */
+	assert_in_range(marked, 1, 1 + stats(&a).retransmits);
+	assert_in_range(cnps, 1, marked);
+	assert_in_range(stats(&a).cnps_rcvd, 1, marked);
 	node_close_pair(&a, &b);
 }
 

@@ -104,9 +104,8 @@ TEST(lane, long_write__travels_in_bursts)
 /* While set, sending is as on a device that cannot segment: bursts are refused. */
 static atomic_bool bursts_refused;
 
-static bool is_burst(const struct mmsghdr *m)
+static bool is_burst(const struct msghdr *h)
 {
-	const struct msghdr *h = &m->msg_hdr;
 	const struct cmsghdr *c = h->msg_control ? CMSG_FIRSTHDR(h) : NULL;
 
 	/* The engine puts it first. */
@@ -120,13 +119,22 @@ static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned
 	unsigned good = n;
 
 	for (unsigned i = 0; bursts_refused && i < good; i++)
-		if (is_burst(&msg[i]))
+		if (is_burst(&msg[i].msg_hdr))
 			good = i;
 	if (n && !good) {
 		errno = EIO;
 		return -1;
 	}
 	return (int)call(SYS_sendmmsg, fd, msg, good, flags);
+}
+
+static ssize_t refuse_burst(syscall_fn *call, int fd, const struct msghdr *msg, int flags)
+{
+	if (bursts_refused && is_burst(msg)) {
+		errno = EIO;
+		return -1;
+	}
+	return call(SYS_sendmsg, fd, msg, flags);
 }
 
 static syscall_fn *libc_syscall(void)
@@ -140,8 +148,13 @@ static syscall_fn *libc_syscall(void)
 
 /*
  * In place of the C library's: the lane's code is linked into this program. With sanitizers it calls
- * sendmmsg(), else syscall(), see base/syssocket.h.
+ * sendmsg() and sendmmsg(), else syscall(), see base/syssocket.h.
  */
+ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return refuse_burst(libc_syscall(), fd, msg, flags);
+}
+
 int sendmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags)
 {
 	return refuse_bursts(libc_syscall(), fd, msg, n, flags);
@@ -159,6 +172,8 @@ long syscall(long number, ...)
 	va_end(ap);
 	if (!real)
 		real = libc_syscall();
+	if (number == SYS_sendmsg)
+		return refuse_burst(real, (int)a[0], (const struct msghdr *)a[1], (int)a[2]);
 	if (number == SYS_sendmmsg)
 		return refuse_bursts(real, (int)a[0], (struct mmsghdr *)a[1], (unsigned)a[2],
 				     (int)a[3]);
