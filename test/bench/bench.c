@@ -22,7 +22,7 @@ static void usage(void)
 {
 	fprintf(stderr,
 		"usage: %s --port PORT [--size BYTES] [--iters N] [--seconds N] [--window BYTES] "
-		"[HOST]\n",
+		"[--burst N] [HOST]\n",
 		program_invocation_short_name);
 	exit(2);
 }
@@ -43,7 +43,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
 		{"port", 1, NULL, 'p'},	   {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
-		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {NULL, 0, NULL, 0},
+		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {"burst", 1, NULL, 'b'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -58,6 +59,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 			o->seconds = (unsigned)number(optarg, 3600);
 		else if (c == 'w')
 			o->window = number(optarg, 1u << 30);
+		else if (c == 'b')
+			o->burst = (unsigned)number(optarg, 1024);
 		else
 			usage();
 	}

@@ -19,6 +19,7 @@ struct bench_options {
 	unsigned iters;
 	unsigned seconds;
 	size_t window; /* bytes in flight */
+	unsigned burst; /* packets in a call */
 };
 
 /** Parse the command line into *o, which holds the defaults. Exits when it is wrong. */

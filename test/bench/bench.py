@@ -1,50 +1,39 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Measures rocemu beside raw UDP peers on loopback, polled, two processes on two cores, and prints ratios.
+"""Measures rocemu on loopback beside raw UDP programs, iperf3, UCX and libfabric over TCP, two processes on two cores, and prints ratios.
 
 Each figure of rocemu and the raw figure that it is compared with are taken in turns, several rounds, so that a machine
 that speeds up or slows down meanwhile does so for both. Medians are compared; with latencies, the median with the
 best raw figure. Exit code 0: all bars hold, 1: some do not, 2: something could not be measured.
 """
 import argparse
+import fnmatch
 import json
 import os
 import re
+import shutil
 import statistics
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'prog'))
-import harness  # pylint: disable=wrong-import-position
+import perftest
+from perftest import CLIENT_CORE, MIB, MTU, SERVER_CORE, harness
 
 HEADERS = {'send': 12 + 4, 'write': 12 + 16 + 4}     # of a one-packet message, beside the payload: BTH, RETH, ICRC
-MTU = 4096
-SERVER_CORE, CLIENT_CORE = 0, 1
-MIB = 1 << 20
 
 
 class Bench:
     """The programs, pinned, and how to read what they print."""
 
     def __init__(self, build, quick):
-        self.config = harness.Config(build)
-        self.side = harness.Side('bench0=lo', '127.0.0.1', name='bench0')
+        perf = perftest.Perftest(build)
+        self.stock = perf.row
+        self.config = perf.config
+        self.side = perf.topo.server
         self.quick = quick
 
     def pinned(self, core, argv):
         return ['taskset', '-c', str(core), *argv]
-
-    def stock(self, program, *options):
-        """A perftest pair; the row of numbers that the client prints."""
-        argv = [program, '-d', self.side.name, '-x', '0', '-p', '{port}', '-F', '-u', '18', '-m', str(MTU), *map(str, options)]
-        topo = harness.Topology('lo', self.side, self.side)
-        _, client = harness.pair(self.config, topo, self.pinned(SERVER_CORE, argv),
-                                 self.pinned(CLIENT_CORE, argv) + ['{server}'])
-        for line in client.stdout.splitlines():
-            columns = line.split()
-            if len(columns) >= 4 and all(re.fullmatch(r'\d+(\.\d+)?', c) for c in columns):
-                return [float(c) for c in columns]
-        raise harness.Failure(f'no result\n{client.report()}')
 
     def raw(self, program, *options):
         """A pair of raw peers; what the client prints."""
@@ -62,23 +51,60 @@ class Bench:
 
     # ---- figures: a number each ----
 
-    def send_lat(self):
-        return self.stock('ib_send_lat', '-s', 8, '-n', self.latency_iters())[4]
+    def latency(self, program):
+        """us, typical: of READ the round trip, of others one way."""
+        return self.stock(program, '-s', 8, '-n', self.latency_iters())[4]
 
-    def write_lat(self):
-        return self.stock('ib_write_lat', '-s', 8, '-n', self.latency_iters())[4]
+    def bandwidth(self, program, size):
+        messages = (256 if self.quick else 2048) * MIB // size
+        return self.stock(program, '-s', size, '-n', messages)[3] * MIB * 8 / 1e9
+
+    def rate(self, program, size):
+        """Million messages a second, posted one by one."""
+        return self.stock(program, '-s', size, '-N', '-n', 100000 if self.quick else 1000000)[4]
 
     def raw_lat(self, program, kind):
         text = self.raw(program, '--size', HEADERS[kind] + 8, '--iters', self.latency_iters())
         return float(re.search(r'median ([\d.]+)', text).group(1))
 
-    def write_bw(self, size):
-        messages = (256 if self.quick else 2048) * MIB // size
-        return self.stock('ib_write_bw', '-s', size, '-n', messages)[3] * MIB * 8 / 1e9
-
     def raw_bw(self):
         text = self.raw('udp-bw', '--size', MTU, '--seconds', 1)
         return float(re.search(r'Gbit/s ([\d.]+)', text).group(1))
+
+    def raw_rate(self, kind, size):
+        text = self.raw('udp-bw', '--size', size + HEADERS[kind] - HEADERS['send'], '--burst', 32, '--seconds', 1)
+        return float(re.search(r'Mpackets/s ([\d.]+)', text).group(1))
+
+    def ucx(self, test, size, iters, transports='tcp'):
+        """The row of numbers of ucx_perftest's client."""
+        port = str(harness.new_port())
+        argv = ['env', f'UCX_TLS={transports}', 'UCX_NET_DEVICES=lo', 'ucx_perftest', '-f', '-p', port]
+        server = harness.Proc(self.pinned(SERVER_CORE, argv), name='ucx_perftest')
+        try:
+            server.wait_listening(int(port))
+            client = harness.Proc(self.pinned(CLIENT_CORE, argv + ['127.0.0.1', '-t', test, '-s', str(size), '-n', str(iters)]),
+                                  name='ucx_perftest')
+            harness.expect(client.wait() == 0, 'ucx_perftest failed', server, client)
+            return [float(n) for n in client.stdout.splitlines()[-1].split()]
+        finally:
+            server.kill()
+
+    def ucx_rate(self):
+        return self.ucx('ucp_put_bw', 64, 50000 if self.quick else 500000)[7] / 1e6
+
+    def ucx_lat(self):
+        return self.ucx('tag_lat', 8, self.latency_iters())[1]
+
+    def libfabric_lat(self):
+        argv = ['fi_pingpong', '-p', 'tcp', '-e', 'rdm', '-S', '8', '-I', str(self.latency_iters())]
+        server = harness.Proc(self.pinned(SERVER_CORE, argv), name='fi_pingpong')
+        try:
+            server.wait_listening(47592)     # its default
+            client = harness.Proc(self.pinned(CLIENT_CORE, argv + ['127.0.0.1']), name='fi_pingpong')
+            harness.expect(client.wait() == 0, 'fi_pingpong failed', server, client)
+            return float(client.stdout.splitlines()[-1].split()[-2])
+        finally:
+            server.kill()
 
     def iperf3(self):
         port = str(harness.new_port())
@@ -113,18 +139,35 @@ class Bench:
 
 
 def comparisons(b):
-    """name, unit, ours, what it is compared with, the bar: 'most' or 'least' times the other."""
-    raw_bw = b.raw_bw
-    return [
-        ('ib_send_lat 8 B', 'us', b.send_lat, 'raw UDP ping-pong', lambda: b.raw_lat('udp-pingpong', 'send'),
-         'most', 2.0),
-        ('ib_write_lat 8 B', 'us', b.write_lat, 'raw UDP, receiving thread and flag',
-         lambda: b.raw_lat('udp-flag-pingpong', 'write'), 'most', 2.0),
-        ('ib_write_bw 64 KiB', 'Gbit/s', lambda: b.write_bw(65536), 'raw UDP with CRC and copy', raw_bw, 'least', 0.45),
-        ('ib_write_bw 1 MiB', 'Gbit/s', lambda: b.write_bw(MIB), 'raw UDP with CRC and copy', raw_bw, 'least', 0.45),
-        ('ib_write_bw 64 KiB', 'Gbit/s', lambda: b.write_bw(65536), 'iperf3 TCP', b.iperf3, 'least', 1.0),
-        ('ib_write_bw 1 MiB', 'Gbit/s', lambda: b.write_bw(MIB), 'iperf3 TCP', b.iperf3, 'least', 1.0),
+    """name, unit, ours, what it is compared with (and the program that must be there), the bar: 'most' or 'least' times the other."""
+    def latency(program):
+        return lambda: b.latency(program)
+
+    raw_text, iperf3_text = 'raw UDP with CRC and copy', 'iperf3 TCP'
+    figures = [
+        ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'raw UDP ping-pong', lambda: b.raw_lat('udp-pingpong', 'send'),
+         'most', 1.4),
+        ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'UCX tcp, tag_lat', b.ucx_lat, 'most', 1.0, 'ucx_perftest'),
+        ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'libfabric tcp, fi_pingpong', b.libfabric_lat, 'most', 1.0,
+         'fi_pingpong'),
+        ('ib_write_lat 8 B', 'us', latency('ib_write_lat'), 'raw UDP, receiving thread and flag',
+         lambda: b.raw_lat('udp-flag-pingpong', 'write'), 'most', 1.25),
+        ('ib_read_lat 8 B', 'us', latency('ib_read_lat'), 'ib_send_lat there and back',
+         lambda: 2 * b.latency('ib_send_lat'), 'most', 1.2),
+        ('ib_write_bw 64 B', 'M/s', lambda: b.rate('ib_write_bw', 64), 'raw UDP with CRC and copy',
+         lambda: b.raw_rate('write', 64), 'least', 0.8),
+        ('ib_write_bw 64 B', 'M/s', lambda: b.rate('ib_write_bw', 64), 'UCX tcp, put_bw', b.ucx_rate, 'least', 2.0,
+         'ucx_perftest'),
+        ('ib_send_bw 64 B', 'M/s', lambda: b.rate('ib_send_bw', 64), 'raw UDP with CRC and copy',
+         lambda: b.raw_rate('send', 64), 'least', 0.8),
     ]
+    for program in ('ib_write_bw', 'ib_read_bw', 'ib_send_bw'):
+        for text, size in (('64 KiB', 65536), ('1 MiB', MIB)):
+            def ours(program=program, size=size):
+                return b.bandwidth(program, size)
+            figures += [(f'{program} {text}', 'Gbit/s', ours, raw_text, b.raw_bw, 'least', 0.85),
+                        (f'{program} {text}', 'Gbit/s', ours, iperf3_text, b.iperf3, 'least', 1.0)]
+    return figures
 
 
 IDLE_BAR_PERCENT = 0.1
@@ -155,9 +198,14 @@ def measure_many(b, rounds, show):
     return rows
 
 
-def measure(b, rounds, show):
+def measure(b, rounds, show, only=None):
     rows = []
-    for name, unit, ours, other_name, other, kind, bar in comparisons(b):
+    for name, unit, ours, other_name, other, kind, bar, *program in comparisons(b):
+        if program and not shutil.which(*program):
+            show(f'{name:20} {other_name}: {program[0]} is not installed')
+            continue
+        if only and not fnmatch.fnmatch(name, only):
+            continue
         mine, theirs = [], []
         for _ in range(rounds):
             mine.append(ours())
@@ -172,6 +220,8 @@ def measure(b, rounds, show):
                      'rocemu_rounds': mine, 'reference_rounds': theirs})
         show(f'{name:20} {value:8.2f} {unit:7} {other_name:36} {reference:8.2f}   ratio {ratio:5.2f}  '
              f'({kind} {bar}: {"holds" if holds else "MISSED"})')
+    if only:
+        return rows
     percent = b.idle_cpu()
     holds = percent <= IDLE_BAR_PERCENT
     rows.append({'name': 'idle, 1000 connected QPs', 'unit': '% of a core', 'rocemu': percent,
@@ -184,6 +234,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
     p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
     p.add_argument('--rounds', type=int, default=5, help='of each figure (default: %(default)s)')
+    p.add_argument('--only', metavar='PATTERN', help='figures whose name matches, for instance "ib_send_lat*"')
     p.add_argument('--many', action='store_true', help='only the figures of many connected QPs')
     p.add_argument('--quick', action='store_true', help='one short round: to see that it runs')
     p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
@@ -192,10 +243,14 @@ def main():
         print('bench.py: two cores are needed', file=sys.stderr)
         return 2
     harness.own_loopback()
+
+    def show(text):
+        if not args.json:
+            print(text, flush=True)
+
     try:
-        rows = (measure_many if args.many else measure)(
-            Bench(args.build, args.quick), 1 if args.quick else args.rounds,
-            (lambda text: None) if args.json else lambda text: print(text, flush=True))
+        bench, rounds = Bench(args.build, args.quick), 1 if args.quick else args.rounds
+        rows = measure_many(bench, rounds, show) if args.many else measure(bench, rounds, show, args.only)
     except (harness.Failure, subprocess.SubprocessError, OSError) as e:
         print(f'bench.py: {e}', file=sys.stderr)
         return 2

@@ -2,7 +2,7 @@
 /*
  * Ceiling of a bandwidth: what UDP carries when each packet has a 12 byte header, --size bytes of
  * payload and a CRC, the sender computes that CRC, the receiver checks it and copies the payload
- * out, and neither has a protocol to speak of. GSO and GRO, 15 packets a burst. The receiver
+ * out, and neither has a protocol to speak of. GSO and GRO, --burst packets at once. The receiver
  * answers each receive with how much it has, and the sender keeps --window bytes in flight, so that
  * nothing is lost; what is measured is what arrives.
  */
@@ -27,7 +27,7 @@
 enum {
 	HEADER = 12,
 	TRAILER = 4,
-	BURST = 15,
+	MAX_BURST = 60,
 	MEMORY = 1 << 20,    /* source and destination, used round and round */
 	STALL_NS = 20000000, /* without an answer for so long, what is in flight is lost */
 	RCVBUF = 4 << 20,
@@ -49,10 +49,11 @@ struct sender {
 	int fd;
 	struct sockaddr_in peer;
 	size_t size;
+	unsigned burst; /* packets */
 	uint8_t *memory;
 	size_t at;
-	uint8_t header[BURST][HEADER], trailer[BURST][TRAILER];
-	struct iovec iov[3 * BURST];
+	uint8_t header[MAX_BURST][HEADER], trailer[MAX_BURST][TRAILER];
+	struct iovec iov[3 * MAX_BURST];
 };
 
 static void send_burst(struct sender *s)
@@ -66,7 +67,7 @@ static void send_burst(struct sender *s)
 		.msg_name = &s->peer,
 		.msg_namelen = sizeof(s->peer),
 		.msg_iov = s->iov,
-		.msg_iovlen = 3 * BURST,
+		.msg_iovlen = 3 * s->burst,
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
@@ -76,7 +77,7 @@ static void send_burst(struct sender *s)
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(segment));
 	memcpy(CMSG_DATA(c), &segment, sizeof(segment));
-	for (int i = 0; i < BURST; i++) {
+	for (unsigned i = 0; i < s->burst; i++) {
 		uint8_t *payload = s->memory + s->at;
 		uint32_t crc = packet_crc(s->header[i], payload, s->size);
 
@@ -92,11 +93,11 @@ static void send_burst(struct sender *s)
 
 static void run_sender(const struct bench_options *o, int fd, const struct sockaddr_in *peer)
 {
-	struct sender s = {.fd = fd, .peer = *peer, .size = o->size, .memory = calloc(1, MEMORY)};
+	struct sender s = {.fd = fd, .peer = *peer, .size = o->size, .burst = o->burst, .memory = calloc(1, MEMORY)};
 	uint64_t begin = bench_now_ns(), end = begin + o->seconds * 1000000000ull, heard = begin,
 		 now = begin;
 	uint64_t sent = 0, lost = 0, arrived = 0;
-	const size_t burst = BURST * o->size;
+	const size_t burst = o->burst * o->size;
 	struct answer a;
 
 	if (!s.memory)
@@ -116,7 +117,8 @@ static void run_sender(const struct bench_options *o, int fd, const struct socka
 			heard = now;
 		}
 	}
-	printf("Gbit/s %.2f lost %.3f%%\n", (double)arrived * 8 / (double)(now - begin),
+	printf("Gbit/s %.2f Mpackets/s %.3f lost %.3f%%\n", (double)arrived * 8 / (double)(now - begin),
+	       (double)arrived * 1000 / (double)s.size / (double)(now - begin),
 	       (double)lost * 100 / (double)sent);
 	/* An empty datagram ends the receiver; loopback delivers it. */
 	if (sendto(fd, NULL, 0, 0, (const struct sockaddr *)peer, sizeof(*peer)) < 0)
@@ -201,15 +203,17 @@ static void run_receiver(int fd)
 
 int main(int argc, char **argv)
 {
-	struct bench_options o = {.size = 4096, .seconds = 2, .window = 256 * 1024};
+	struct bench_options o = {.size = 4096, .burst = 15, .seconds = 2, .window = 256 * 1024};
 	struct sockaddr_in peer;
 	int fd;
 
 	bench_parse(&o, argc, argv);
-	if (o.size * BURST > MAX_DATAGRAM - 1024 || o.window < o.size * BURST) {
+	if (o.burst > MAX_BURST || o.burst * (o.size + HEADER + TRAILER) > MAX_DATAGRAM - 1024 ||
+	    o.window < o.size * o.burst) {
 		fprintf(stderr,
-			"udp-bw: at most 4290 bytes a packet, at least %d packets in flight\n",
-			BURST);
+			"udp-bw: %u packets of %zu bytes do not fit: at most %d packets and %d bytes in a "
+			"burst, which the window must hold\n",
+			o.burst, o.size, MAX_BURST, MAX_DATAGRAM - 1024);
 		return 2;
 	}
 	fd = bench_socket(&o, &peer);
