@@ -10,6 +10,7 @@
 
 #include "base/util.h"
 
+/* Not to be initialized as a whole: clearing landing would cost as much as filling it. */
 struct guard {
 	jmp_buf landing;
 	const struct iovec *iov; /* the memory that may not be there */
@@ -75,8 +76,10 @@ bool guard_copy(void *dst, const void *src, size_t len)
 		{.iov_base = dst, .iov_len = len},
 		{.iov_base = (void *)(uintptr_t)src, .iov_len = len},
 	};
-	struct guard g = {.iov = iov, .niov = 2};
+	struct guard g;
 
+	g.iov = iov;
+	g.niov = ARRAY_LEN(iov);
 	if (_setjmp(g.landing))
 		return false;
 	enter(&g);
@@ -87,8 +90,10 @@ bool guard_copy(void *dst, const void *src, size_t len)
 
 bool guard_run(void (*work)(void *arg), void *arg, const struct iovec *iov, unsigned niov)
 {
-	struct guard g = {.iov = iov, .niov = niov};
+	struct guard g;
 
+	g.iov = iov;
+	g.niov = niov;
 	if (_setjmp(g.landing))
 		return false;
 	enter(&g);
