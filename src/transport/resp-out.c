@@ -11,6 +11,8 @@
 #include "transport/guard.h"
 #include "transport/resp-int.h"
 
+enum { READ_COPY_MAX = 1024 };
+
 static struct resp_job *job_at(const struct qp_resp *r, uint32_t i)
 {
 	return &r->jobs[(r->job_head + i) % (2 * r->room)];
@@ -122,7 +124,7 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(h, tx->hdr);
 	tx->trailer_len = (uint8_t)(pad + ROCEMU_ICRC_LEN);
 	tx->niov = 0;
-	tx->again = false; /* READ responses are copies already */
+	tx->again = false;
 	memset(tx->trailer, 0, sizeof(tx->trailer));
 }
 
@@ -190,8 +192,21 @@ static uint8_t read_opcode(const struct resp_job *job, bool last)
 	return job->begun ? ROCEMU_RC_READ_RESP_MIDDLE : ROCEMU_RC_READ_RESP_FIRST;
 }
 
-/* The region is looked up for each packet, because it may go away in between; the payload is
- * copied, because its owner may write to it between the ICRC and the send. @return false: the
+/*
+ * The payload's owner may write to it between the ICRC and the send, which spoils the packet. So
+ * little payload is copied, as is what is sent again, and for a while all that is sent after a READ
+ * was repeated (resp-read.c). Else a copy costs more than a rare repetition.
+ */
+static bool copy_pays(struct qp_resp *r, const struct resp_job *job, uint32_t len)
+{
+	if (len <= READ_COPY_MAX || job->dup)
+		return true;
+	if (r->copies > -READ_COPIES_MAX)
+		r->copies--;
+	return r->copies >= 0;
+}
+
+/* The region is looked up for each packet, because it may go away in between. @return false: the
  * memory is not there any more. */
 static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struct resp_job *job,
 			       uint8_t *copy)
@@ -202,21 +217,22 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 		.psn = job->psn,
 		.aeth = {.syndrome = ROCEMU_AETH_NO_CREDITS, .msn = job->msn},
 	};
-	const uint8_t *host;
+	uint8_t *host;
 
 	host = mw_access(qp, resp_pd(qp, job->srqn), job->rkey, job->va, len,
 			 IBV_ACCESS_REMOTE_READ);
 	if (!host)
 		return false;
-	if (unlikely(!guard_copy(copy, host, len))) {
-		resp_missing(qp, job->srqn, host, len);
-		return false;
+	if (copy_pays(&qp->resp, job, len)) {
+		if (unlikely(!guard_copy(copy, host, len))) {
+			resp_missing(qp, job->srqn, host, len);
+			return false;
+		}
+		host = copy;
 	}
 	tx_begin(qp, tx, &h, len);
-	if (len) {
-		tx->iov[0] = (struct iovec){.iov_base = copy, .iov_len = len};
-		tx->niov = 1;
-	}
+	tx->iov[0] = (struct iovec){.iov_base = host, .iov_len = len};
+	tx->niov = len > 0;
 	job->begun = true;
 	job->va += len;
 	job->left -= len;

@@ -10,7 +10,7 @@
 #include "transport/guard.h"
 #include "transport/resp-int.h"
 
-enum { ATOMIC_LEN = 8 };
+enum { ATOMIC_LEN = 8, READ_COPIES_MIN = 256 };
 
 static void replay_add(struct rocemu_qp *qp, const struct resp_replay *entry)
 {
@@ -262,6 +262,21 @@ static bool is_part(const struct resp_replay *old, const struct rocemu_packet *p
 }
 
 /*
+ * A READ was repeated: perhaps its responses were spoiled, because the program writes to the memory
+ * while they are sent by reference. The next ones are copied, twice as many if fewer than before went
+ * well in between, so that a program which writes all the time spoils few. A repetition while copies
+ * are sent has another reason.
+ */
+static void copy_next(struct qp_resp *r)
+{
+	if (r->copies > 0)
+		return;
+	r->copies_run = -r->copies >= r->copies_run ? READ_COPIES_MIN
+						     : MIN(2 * r->copies_run, READ_COPIES_MAX);
+	r->copies = r->copies_run;
+}
+
+/*
  * A READ again, perhaps from a later packet of the earlier one on (the requester advances the
  * RETH). Only one that the replay ring holds is answered: the peer has no more than its limit of
  * them outstanding, so any other is not the peer's, or is not waited for (C9-106). When its memory
@@ -299,6 +314,7 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 	default:
 		return ROCEMU_DROP_ACCESS;
 	}
+	copy_next(&qp->resp);
 	resp_job_add(qp, &job);
 	return ROCEMU_DROP_NONE;
 }

@@ -16,6 +16,8 @@
 struct resp_job;
 struct resp_replay;
 
+enum { READ_COPIES_MAX = 1 << 16 };
+
 /** Only resp*.c write these. */
 struct qp_resp {
 	uint32_t epsn;	  /* PSN expected next */
@@ -59,6 +61,8 @@ struct qp_resp {
 	uint32_t job_head, njobs;
 	uint32_t nfresh; /* jobs that are not for duplicates */
 	uint32_t replay_next, nreplay;
+	int32_t copies; /* large READ responses to copy; below 0: so many went by reference since */
+	int32_t copies_run; /* how many were to be copied the last time */
 
 	/* RC: what came before its turn. */
 	struct keep_queue early;

@@ -180,13 +180,24 @@ static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32
 	lane_unlock(n->lane);
 }
 
-void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled)
+static void one_sided(struct node *from, struct node *to, enum ibv_wr_opcode op, uint32_t offset,
+		      uint32_t len, bool signaled)
 {
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+	struct ibv_send_wr wr = {.opcode = op};
 
 	wr.wr.rdma.remote_addr = (uintptr_t)to->mem + offset;
 	wr.wr.rdma.rkey = rocemu_mr_rkey(to->mr);
 	post(from, &wr, offset, len, signaled);
+}
+
+void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled)
+{
+	one_sided(from, to, IBV_WR_RDMA_WRITE, offset, len, signaled);
+}
+
+void node_read(struct node *to, struct node *from, uint32_t offset, uint32_t len)
+{
+	one_sided(to, from, IBV_WR_RDMA_READ, offset, len, true);
 }
 
 void node_send(struct node *from, uint32_t offset, uint32_t len, bool signaled)

@@ -90,6 +90,26 @@ TEST(lane_tx, large_payload_changed_meanwhile__arrives)
 	node_close_pair(&a, &b);
 }
 
+/* The same with what others READ. */
+TEST(lane_tx, large_memory_changed_while_read__arrives)
+{
+	struct scribbler s;
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	scribbler_start(&s, b.mem, LARGE);
+	for (unsigned i = 0; i < LARGE_WRITES; i++) {
+		node_read(&a, &b, 0, LARGE);
+		node_poll(&a);
+	}
+	scribbler_end(&s);
+	memset(b.mem, 0x5a, LARGE);
+	node_read(&a, &b, 0, LARGE);
+	node_poll(&a);
+	assert_memory_equal(a.mem, b.mem, LARGE);
+	node_close_pair(&a, &b);
+}
+
 /* What goes out again is a copy: memory changed between the seal and the send cannot spoil it. */
 TEST(tx_flatten, pieces__one_piece_elsewhere)
 {

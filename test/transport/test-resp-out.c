@@ -109,6 +109,42 @@ RC(duplicate_read__same_under_way__begins_again_without_its_rest)
 	hostile_free(&h);
 }
 
+/** Do the responses to a READ of len bytes go out from the region itself? */
+static bool read_is_by_reference(uint32_t psn, uint32_t len)
+{
+	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
+	unsigned n;
+
+	send_read(psn, 0, len);
+	n = rocemu_ep_output(h.ep, h.now, tx, ROCEMU_OUTPUT_BATCH);
+	assert_true(n > 0);
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(tx[i].niov, 1);
+		if (tx[i].iov[0].iov_base != h.mem + i * ROCEMU_MAX_MTU)
+			return false;
+	}
+	return true;
+}
+
+/* A program that writes all the time to what is READ must not spoil each try. */
+RC(read__large__copied_once_a_read_was_repeated)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	h.qp->mtu = ROCEMU_MAX_MTU;
+	assert_true(read_is_by_reference(0, 2 * ROCEMU_MAX_MTU));
+	assert_false(read_is_by_reference(0, 2 * ROCEMU_MAX_MTU));
+	assert_false(read_is_by_reference(2, ROCEMU_MAX_MTU));
+	hostile_free(&h);
+}
+
+RC(read__small__copied)
+{
+	hostile_start(&h, IBV_QPT_RC);
+	h.qp->mtu = ROCEMU_MAX_MTU;
+	assert_false(read_is_by_reference(0, 512));
+	hostile_free(&h);
+}
+
 RC(duplicates__more_than_there_is_room_for__dropped)
 {
 	enum { MANY = HOSTILE_MEM / HOSTILE_MTU };
