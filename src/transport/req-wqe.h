@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A begun send queue entry seen as packets: pkt is a packet's number in its message, below npkts. A
- * READ's packets are its responses; they are asked for by several READ requests, each for read_pkts
+ * READ's packets are its responses; they are asked for by several READ requests, each for 2^read_shift
  * of them at most.
  */
 #ifndef TRANSPORT_REQ_WQE_H
@@ -83,16 +83,16 @@ static inline uint64_t swqe_cost(const struct qp_req *req, const struct swqe *w,
  */
 static inline uint32_t swqe_read_end(const struct qp_req *req, uint32_t npkts, uint32_t pkt)
 {
-	return MIN((pkt | (req->read_pkts - 1)) + 1, npkts);
+	return MIN((pkt | ((1u << req->read_shift) - 1)) + 1, npkts);
 }
 
 /** Fetches: the number of requests whose last response lies in [from, to). */
 static inline uint32_t swqe_fetches_ended(const struct qp_req *req, const struct swqe *w,
 					  uint32_t from, uint32_t to)
 {
-	uint32_t n = to / req->read_pkts - from / req->read_pkts;
+	uint32_t n = (to >> req->read_shift) - (from >> req->read_shift);
 
-	return n + (to == w->npkts && w->npkts % req->read_pkts != 0);
+	return n + (to == w->npkts && w->npkts & ((1u << req->read_shift) - 1));
 }
 
 #endif

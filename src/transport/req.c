@@ -17,10 +17,12 @@
 enum {
 	/*
 	 * Responses to one READ request: bounded, so that they do not overrun the socket buffer
-	 * that they are asked into. Powers of two.
+	 * that they are asked into, and twice as many where that is large. The first and the last
+	 * response are longer than those between and make bursts of their own. Powers of two.
 	 */
 	READ_BYTES = 64 * 1024,
 	READ_MAX_PKTS = 32,
+	READ_ROOMY = 8 * READ_BYTES, /* READ budget of a large buffer */
 	/* Of one QP in a row while others wait: neighbours leave in one burst of its socket. */
 	TURN_PACKETS = 32,
 };
@@ -91,6 +93,14 @@ void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
 	req_kick(qp, now);
 }
 
+/** Response packets that one READ request asks for, at most: so many bits. */
+static uint32_t read_shift(const struct rocemu_qp *qp)
+{
+	uint32_t pkts = MIN((uint32_t)READ_BYTES >> qp->req.mtu_shift, (uint32_t)READ_MAX_PKTS);
+
+	return (uint32_t)__builtin_ctz(pkts) + (qp->ep->cfg.read_budget >= READ_ROOMY);
+}
+
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_req *req = &qp->req;
@@ -100,7 +110,7 @@ void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
 	req->acked = req->cur = qp->sq.next = qp->sq.head;
 	req->mtu_shift = (uint32_t)__builtin_ctz(qp->mtu);
 	req->full_cost = peer_cost(qp->mtu);
-	req->read_pkts = MIN((uint32_t)READ_BYTES >> req->mtu_shift, (uint32_t)READ_MAX_PKTS);
+	req->read_shift = read_shift(qp);
 	req->retry_left = qp->attr.retry_cnt;
 	req->rnr_left = qp->attr.rnr_retry;
 	req->again.split_to = req->acked_psn;

@@ -62,6 +62,19 @@ TEST(read_budget, smaller_than_a_request__one_at_a_time)
 	bench_free(b);
 }
 
+/* A QP connected before the endpoint had a large buffer, and one after. */
+TEST(read_budget, of_a_large_buffer__twice_as_much_in_a_request)
+{
+	struct bench *b = start(1 << 20);
+	struct rocemu_qp *after = bench_qp(b, &(struct bench_opts){0});
+
+	read_on(b, b->qp, 16384);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+8192 A; READ_REQUEST 32+8192 A");
+	read_on(b, after, 32768);
+	assert_string_equal(bench_out(b), "READ_REQUEST 0+16384 A; READ_REQUEST 64+16384 A");
+	bench_free(b);
+}
+
 /* What came early is there: it takes no room any more. */
 TEST(read_budget, response_before_its_turn__gives_its_share_back)
 {
