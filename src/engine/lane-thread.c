@@ -144,22 +144,36 @@ static void drain_fd(int fd)
 		return; /* set anew in between: nothing to take */
 }
 
-/* Take what is there and act on it. @return datagrams. */
+static uint64_t fetches(const struct lane *l) REQUIRES(l);
+static uint64_t fetches(const struct lane *l)
+{
+	const struct rocemu_ep_stats *s = rocemu_ep_get_stats(l->ep);
+
+	return s->reads_rcvd + s->atomics_rcvd;
+}
+
+/*
+ * Take what is there and act on it. @return datagrams; RX_BULK at least where a READ or an atomic
+ * was answered: whoever waits for that may ask for more at once.
+ */
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 {
-	const uint64_t before = l->stats->rx_datagrams;
+	const uint64_t datagrams = l->stats->rx_datagrams, fetched = fetches(l);
+	uint64_t n;
 
 	if (!lane_rx_sock(l, s, now))
 		return 0;
 	lane_drive_received(l, now);
-	return l->stats->rx_datagrams - before;
+	n = l->stats->rx_datagrams - datagrams;
+	return fetches(l) == fetched ? n : MAX(n, (uint64_t)RX_BULK);
 }
 
 /*
  * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken,
  * which on a virtual machine is longer than to receive and acknowledge the burst, and the sender's
- * window would run out meanwhile. So look for it, for a bounded time after the last packet.
+ * window would run out meanwhile. So look for it, for a bounded time after the last packet. The same
+ * with READs and atomics, whose answers others wait for.
  */
 static void serve_bulk(struct lane *l, struct lane_sock *s)
 {

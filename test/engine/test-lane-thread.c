@@ -98,6 +98,33 @@ TEST(lane, nobody_polls__thread_serves)
 	node_close_pair(&a, &b);
 }
 
+/* How often b's thread was woken for READS READs of a's, one after the other. */
+enum { READS = 100 };
+
+static uint64_t wakeups_for_reads(struct node *a, struct node *b)
+{
+	const uint64_t before = node_stats(b).thread_wakeups;
+
+	for (unsigned i = 0; i < READS; i++) {
+		node_read(a, b, 0, 8);
+		node_poll(a);
+	}
+	return node_stats(b).thread_wakeups - before;
+}
+
+/* While the thread looks for the next one it is not woken. A busy machine makes that rare. */
+TEST(lane, reads_that_follow_each_other__fewer_wakeups)
+{
+	enum { TRIES = 500 };
+	unsigned tries = 1;
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	while (wakeups_for_reads(&a, &b) > READS / 2)
+		assert_in_range(++tries, 1, TRIES);
+	node_close_pair(&a, &b);
+}
+
 /* One wake-up for nothing is enough: the threads are to change between their modes as often as they
  * can. */
 static void make_hasty(struct node *n)
