@@ -22,7 +22,7 @@ static void usage(void)
 {
 	fprintf(stderr,
 		"usage: %s --port PORT [--size BYTES] [--iters N] [--seconds N] [--window BYTES] "
-		"[--burst N] [HOST]\n",
+		"[--burst N] [--block] [HOST]\n",
 		program_invocation_short_name);
 	exit(2);
 }
@@ -44,6 +44,7 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 	static const struct option longs[] = {
 		{"port", 1, NULL, 'p'},	   {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
 		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {"burst", 1, NULL, 'b'},
+		{"block", 0, NULL, 'B'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -61,6 +62,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 			o->window = number(optarg, 1u << 30);
 		else if (c == 'b')
 			o->burst = (unsigned)number(optarg, 1024);
+		else if (c == 'B')
+			o->block = true;
 		else
 			usage();
 	}

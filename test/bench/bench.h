@@ -20,6 +20,7 @@ struct bench_options {
 	unsigned seconds;
 	size_t window; /* bytes in flight */
 	unsigned burst; /* packets in a call */
+	bool block; /* sleep until a datagram comes; default: spin */
 };
 
 /** Parse the command line into *o, which holds the defaults. Exits when it is wrong. */

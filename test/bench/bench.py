@@ -51,9 +51,9 @@ class Bench:
 
     # ---- figures: a number each ----
 
-    def latency(self, program):
+    def latency(self, program, *options):
         """us, typical: of READ the round trip, of others one way."""
-        return self.stock(program, '-s', 8, '-n', self.latency_iters())[4]
+        return self.stock(program, '-s', 8, '-n', self.latency_iters(), *options)[4]
 
     def bandwidth(self, program, size):
         messages = (256 if self.quick else 2048) * MIB // size
@@ -63,8 +63,8 @@ class Bench:
         """Million messages a second, posted one by one."""
         return self.stock(program, '-s', size, '-N', '-n', 100000 if self.quick else 1000000)[4]
 
-    def raw_lat(self, program, kind):
-        text = self.raw(program, '--size', HEADERS[kind] + 8, '--iters', self.latency_iters())
+    def raw_lat(self, program, kind, *options):
+        text = self.raw(program, '--size', HEADERS[kind] + 8, '--iters', self.latency_iters(), *options)
         return float(re.search(r'median ([\d.]+)', text).group(1))
 
     def raw_bw(self):
@@ -150,6 +150,8 @@ def comparisons(b):
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'UCX tcp, tag_lat', b.ucx_lat, 'most', 1.0, 'ucx_perftest'),
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'libfabric tcp, fi_pingpong', b.libfabric_lat, 'most', 1.0,
          'fi_pingpong'),
+        ('ib_send_lat -e 8 B', 'us', lambda: b.latency('ib_send_lat', '-e'), 'raw UDP ping-pong in recvfrom()',
+         lambda: b.raw_lat('udp-pingpong', 'send', '--block'), 'most', 1.3),
         ('ib_write_lat 8 B', 'us', latency('ib_write_lat'), 'raw UDP, receiving thread and flag',
          lambda: b.raw_lat('udp-flag-pingpong', 'write'), 'most', 1.25),
         ('ib_read_lat 8 B', 'us', latency('ib_read_lat'), 'ib_send_lat there and back',

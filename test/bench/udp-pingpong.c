@@ -1,12 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Floor of a latency whose receiver polls: both sides spin on a UDP socket. --size is the
- * datagram's. */
+/*
+ * Floor of a latency. Both sides spin on a UDP socket, as programs that poll do; with --block they sleep in
+ * recvfrom(), as programs that wait for events do. --size is the datagram's.
+ */
 #include <stdlib.h>
 #include <sys/socket.h>
 
 #include "bench.h"
 
 enum { WARM_UP = 1000, MAX_SIZE = 60000 };
+
+static void receive(const struct bench_options *o, int fd, void *buf, size_t len, struct sockaddr_in *from)
+{
+	socklen_t n = sizeof(*from);
+
+	if (!o->block)
+		bench_recv_spinning(fd, buf, len, from);
+	else if (recvfrom(fd, buf, len, 0, (struct sockaddr *)from, from ? &n : NULL) < 0)
+		bench_die("receive");
+}
 
 int main(int argc, char **argv)
 {
@@ -27,11 +39,11 @@ int main(int argc, char **argv)
 		uint64_t begin = bench_now_ns();
 
 		if (!o.host)
-			bench_recv_spinning(fd, buf, sizeof(buf), &peer);
+			receive(&o, fd, buf, sizeof(buf), &peer);
 		if (sendto(fd, buf, o.size, 0, (struct sockaddr *)&peer, sizeof(peer)) < 0)
 			bench_die("send");
 		if (o.host)
-			bench_recv_spinning(fd, buf, sizeof(buf), NULL);
+			receive(&o, fd, buf, sizeof(buf), NULL);
 		if (i >= WARM_UP)
 			rtt[i - WARM_UP] = bench_now_ns() - begin;
 	}
