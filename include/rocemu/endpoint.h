@@ -267,6 +267,7 @@ enum rocemu_event_type {
 struct rocemu_event {
 	enum rocemu_event_type type;
 	enum ibv_event_type async;     /* for all but ROCEMU_EVENT_CQ */
+	bool late, solicited_only;     /* ROCEMU_EVENT_CQ: by the timer of rocemu_cq_arm(); how it was armed */
 	union {
 		struct rocemu_cq *cq;
 		struct rocemu_qp *qp;

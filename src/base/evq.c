@@ -9,13 +9,20 @@
 
 #include "base/syssocket.h"
 
+static void init_empty(struct evq *q)
+{
+	pthread_mutex_init(&q->lock, NULL);
+	list_init(&q->ready);
+	q->lookers = q->untold = 0;
+	atomic_init(&q->count, 0);
+}
+
 int evq_init(struct evq *q)
 {
 	q->fd = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 	if (q->fd < 0)
 		return -errno;
-	pthread_mutex_init(&q->lock, NULL);
-	list_init(&q->ready);
+	init_empty(q);
 	return 0;
 }
 
@@ -24,8 +31,7 @@ bool evq_renew(struct evq *q)
 	const int flags = fcntl(q->fd, F_GETFL), own = eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC);
 	bool done;
 
-	pthread_mutex_init(&q->lock, NULL);
-	list_init(&q->ready);
+	init_empty(q);
 	if (own < 0)
 		return false;
 	done = flags >= 0 && fcntl(own, F_SETFL, flags) == 0 && dup3(own, q->fd, O_CLOEXEC) >= 0;
@@ -46,21 +52,35 @@ void evq_source_init(struct evq_source *s)
 	s->delivered = 0;
 }
 
-void evq_post(struct evq *q, struct evq_source *s, bool once)
+static void add_count(struct evq *q, int by)
+{
+	const unsigned count = atomic_load_explicit(&q->count, memory_order_relaxed);
+
+	atomic_store_explicit(&q->count, count + (unsigned)by, memory_order_relaxed);
+}
+
+/*
+ * Make the fd readable for one more event. Cannot block: the counter's limit is 2^64 - 2. Fails only if the program
+ * closed our fd.
+ */
+static bool put_token(struct evq *q)
 {
 	uint64_t one = 1;
 
+	return sys_write(q->fd, &one, sizeof(one)) > 0;
+}
+
+void evq_post(struct evq *q, struct evq_source *s, bool once)
+{
 	pthread_mutex_lock(&q->lock);
 	if (!once || s->waiting == 0) {
-		if (s->waiting++ == 0)
-			list_append(&q->ready, &s->node);
-		/*
-		 * Cannot block: the counter's limit is 2^64 - 2. Fails only if the program closed
-		 * our fd.
-		 */
-		if (sys_write(q->fd, &one, sizeof(one)) < 0) {
-			if (--s->waiting == 0)
-				list_remove(&s->node);
+		const bool left = q->untold < q->lookers;
+
+		if (left || put_token(q)) {
+			q->untold += left;
+			if (s->waiting++ == 0)
+				list_append(&q->ready, &s->node);
+			add_count(q, 1);
 		}
 	}
 	pthread_mutex_unlock(&q->lock);
@@ -78,6 +98,7 @@ static struct evq_source *take_first(struct evq *q)
 	if (--s->waiting > 0)
 		list_append(&q->ready, n);
 	s->delivered++;
+	add_count(q, -1);
 	return s;
 }
 
@@ -89,11 +110,10 @@ static struct evq_source *take_first(struct evq *q)
 static void wait_cancelled(void *arg)
 {
 	struct evq *q = arg;
-	uint64_t one = 1;
 
 	pthread_mutex_lock(&q->lock);
 	if (!list_empty(&q->ready))
-		(void)!sys_write(q->fd, &one, sizeof(one));
+		put_token(q);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -133,6 +153,37 @@ struct evq_source *evq_get(struct evq *q)
 	return s;
 }
 
+void evq_look(struct evq *q)
+{
+	pthread_mutex_lock(&q->lock);
+	q->lookers++;
+	pthread_mutex_unlock(&q->lock);
+}
+
+struct evq_source *evq_look_end(struct evq *q)
+{
+	struct evq_source *s = NULL;
+
+	pthread_mutex_lock(&q->lock);
+	q->lookers--;
+	if (q->untold) {
+		q->untold--;
+		s = take_first(q);
+	}
+	pthread_mutex_unlock(&q->lock);
+	return s;
+}
+
+bool evq_is_looked_at(struct evq *q)
+{
+	bool looked_at;
+
+	pthread_mutex_lock(&q->lock);
+	looked_at = q->lookers > 0;
+	pthread_mutex_unlock(&q->lock);
+	return looked_at;
+}
+
 unsigned evq_drop(struct evq *q, struct evq_source *s)
 {
 	unsigned delivered;
@@ -144,9 +195,14 @@ unsigned evq_drop(struct evq *q, struct evq_source *s)
 		flags = fcntl(q->fd, F_GETFL);
 		fcntl(q->fd, F_SETFL, flags | O_NONBLOCK);
 		/* A reader may hold the token already; it will find nothing and go on waiting. */
-		while (s->waiting > 0 && sys_read(q->fd, &token, sizeof(token)) > 0)
-			s->waiting--;
+		for (unsigned n = s->waiting; n > 0; n--) {
+			if (q->untold)
+				q->untold--;
+			else if (sys_read(q->fd, &token, sizeof(token)) <= 0)
+				break;
+		}
 		fcntl(q->fd, F_SETFL, flags);
+		add_count(q, -(int)s->waiting);
 		s->waiting = 0;
 		list_remove(&s->node);
 	}

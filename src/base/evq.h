@@ -5,7 +5,8 @@
  * can happen is embedded in the objects it can happen to (struct evq_source), so posting allocates
  * nothing.
  *
- * The fd is an eventfd semaphore with one token per waiting event. evq_get() blocks in read() and
+ * The fd is an eventfd semaphore with one token per waiting event, but for those left to threads that look
+ * (evq_look()), which cost no system call. evq_get() blocks in read() and
  * not in poll(), so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that
  * has taken a token and finds its event dropped meanwhile goes back to read().
  */
@@ -13,6 +14,7 @@
 #define BASE_EVQ_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "base/list.h"
@@ -22,6 +24,9 @@ struct evq {
 	/* A leaf: may be taken under the lane's lock; never held while blocking. */
 	pthread_mutex_t lock;
 	struct list ready; /* struct evq_source, guarded by lock */
+	unsigned lookers;  /* threads between evq_look() and evq_look_end(); guarded by lock */
+	unsigned untold;   /* waiting events without a token, at most lookers; guarded by lock */
+	atomic_uint count; /* waiting events; changed under lock */
 };
 
 struct evq_source {
@@ -48,6 +53,22 @@ void evq_post(struct evq *q, struct evq_source *s, bool once);
  * says.
  */
 struct evq_source *evq_get(struct evq *q);
+
+/** Does an event wait? Without the lock: at most a hint, another thread may be about to take it. */
+static inline bool evq_has(struct evq *q)
+{
+	return atomic_load_explicit(&q->count, memory_order_relaxed) > 0;
+}
+
+/**
+ * The caller looks for events by evq_has() instead of sleeping, until evq_look_end(), which it must call: an event that
+ * is posted meanwhile may be left to it, and no other thread is woken for that.
+ */
+void evq_look(struct evq *q);
+/** @return an event that was left to the caller; or NULL: evq_get() may have one nevertheless. */
+struct evq_source *evq_look_end(struct evq *q);
+/** Is a thread between these two? */
+bool evq_is_looked_at(struct evq *q);
 
 /**
  * Forget what waits of this source, for good: nothing may post it again. @return events that were

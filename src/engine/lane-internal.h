@@ -169,6 +169,7 @@ struct lane {
 	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
 	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
 	_Atomic uint64_t busy_since;  /* since when lane_poll() has found the lock taken; 0: not */
+	atomic_bool looked;	      /* a thread is between lane_look() and lane_look_end() */
 	atomic_bool holding;	      /* ackhold.held, for the tick to look at */
 
 	struct lane_thread thread;

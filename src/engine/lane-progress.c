@@ -88,11 +88,11 @@ static rocemu_ns_t timer_slack(rocemu_ns_t now, rocemu_ns_t due)
 
 void lane_settle(struct lane *l, rocemu_ns_t now)
 {
-	const rocemu_ns_t timers = rocemu_ep_deadline(l->ep);
-	rocemu_ns_t due = l->ack_due;
+	rocemu_ns_t due = l->ack_due, timers;
 
 	if (l->on_events)
 		l->on_events(l->user, l->ep);
+	timers = rocemu_ep_deadline(l->ep); /* on_events may have armed a CQ */
 	if (unlikely(rocemu_ep_wants_datagram_room(l->ep)))
 		due = MIN(due, lane_now() + PACE_RETRY_NS);
 	due = MIN(due, l->tap_due);
@@ -283,6 +283,12 @@ bool lane_poll(struct lane *l)
 	return true;
 }
 
+void lane_look_hint(struct lane *l)
+{
+	if (!l->dead && l->attached)
+		settle(l, lane_now());
+}
+
 void lane_wait_hint(struct lane *l)
 {
 	if (l->dead || !l->attached)
@@ -291,4 +297,14 @@ void lane_wait_hint(struct lane *l)
 	lane_drive_all(l, lane_now());
 	if (l->progress.mode == PROGRESS_POLLED)
 		lane_thread_ask(l, LANE_ASK_WATCH);
+}
+
+bool lane_look(struct lane *l)
+{
+	return !atomic_exchange_explicit(&l->looked, true, memory_order_relaxed);
+}
+
+void lane_look_end(struct lane *l)
+{
+	atomic_store_explicit(&l->looked, false, memory_order_relaxed);
 }

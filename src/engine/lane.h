@@ -122,6 +122,15 @@ bool lane_poll(struct lane *l) EXCLUDES(l);
  * already.
  */
 void lane_wait_hint(struct lane *l) REQUIRES(l);
+/** A consumer armed a CQ and is about to look (lane_look()); it calls lane_wait_hint() before it sleeps. */
+void lane_look_hint(struct lane *l) REQUIRES(l);
+
+/**
+ * The caller looks for packets by lane_poll() for a while instead of sleeping. @return false: another thread does;
+ * one is enough. Else lane_look_end() ends it.
+ */
+bool lane_look(struct lane *l);
+void lane_look_end(struct lane *l);
 
 /**
  * rocemu_qp_attach_mcast(), and with the group's first QP of this lane, attached to a slot, the

@@ -111,6 +111,7 @@ static void cq_set_armed(struct rocemu_cq *cq, enum cq_armed armed)
 void cq_notify(struct rocemu_cq *cq)
 {
 	cq_set_armed(cq, CQ_DISARMED);
+	cq->was_late = CQ_DISARMED;
 	cq->held = 0;
 	timer_stop(&cq->ep->timers, &cq->timer);
 	event_raise(cq->ep, &cq->ev, CQ_PEND_COMP);
@@ -157,12 +158,16 @@ static void cq_notify_at(struct rocemu_cq *cq, rocemu_ns_t due)
 
 void cq_late_expire(struct rocemu_cq *cq, rocemu_ns_t now)
 {
+	const enum cq_armed armed = cq_armed(cq);
+
 	if (!cq_has_awaited(cq))
 		return;
-	if (now < cq->late_due)
+	if (now < cq->late_due) {
 		timer_set(&cq->ep->timers, &cq->late, cq->late_due);
-	else
+	} else {
 		cq_notify(cq);
+		cq->was_late = armed;
+	}
 }
 
 /** A completion that the CQ was armed for came at now: raise the event at once or late. awaited: others were there. */

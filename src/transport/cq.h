@@ -34,6 +34,7 @@ struct rocemu_cq {
 	struct timer timer;            /* ends mod_period */
 	struct timer late;             /* runs out at late_due or before; armed or not */
 	rocemu_ns_t late_due;          /* of a late event */
+	enum cq_armed was_late;        /* how it was armed when the event was raised late; CQ_DISARMED: it was not late */
 	uint32_t notified;             /* head when the last event was taken */
 	uint32_t solicited;            /* head after the last solicited or failed completion */
 	atomic_uint polling;           /* polls that drive the endpoint; see rocemu_cq_polling() */

@@ -193,6 +193,8 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 			ev->async = IBV_EVENT_CQ_ERR;
 		} else {
 			ev->u.cq->notified = atomic_load_explicit(&ev->u.cq->head, memory_order_relaxed);
+			ev->late = ev->u.cq->was_late != CQ_DISARMED;
+			ev->solicited_only = ev->u.cq->was_late == CQ_ARMED_SOLICITED;
 		}
 		break;
 	case ROCEMU_EVENT_QP:

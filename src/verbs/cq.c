@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/evq.h"
 #include "base/util.h"
@@ -129,11 +130,16 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	lane_lock(c->lane);
 	rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0);
 	atomic_store_explicit(&cq->armer, pthread_self(), memory_order_relaxed);
+	atomic_store_explicit(&cq->armer_tid, gettid(), memory_order_relaxed);
+	cq->armer_cpu_ns = 0;
 	atomic_store_explicit(&cq->fresh, true, memory_order_release);
 	/*
 	 * The program is about to wait: nothing that was held back for company should wait with it.
 	 */
-	lane_wait_hint(c->lane);
+	if (ibcq->channel && spin_pays(&vb_channel_of(ibcq->channel)->spin))
+		lane_look_hint(c->lane);
+	else
+		lane_wait_hint(c->lane);
 	vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
 	return 0;

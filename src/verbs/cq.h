@@ -30,6 +30,8 @@ struct vb_cq {
 	bool quiet;	       /* start_poll called rocemu_cq_polling(); guarded by consumer */
 	atomic_bool fresh;     /* armed, and since then nothing was posted and no poll made progress; see vb_cq_is_quiet() */
 	_Atomic(pthread_t) armer; /* who armed it last */
+	atomic_int armer_tid;  /* the same thread as the kernel names it */
+	uint64_t armer_cpu_ns; /* its CPU time when the event was put off since; 0: was not. Lane's lock */
 	struct evq_source comp; /* events for base.channel */
 	struct vb_async async;	/* IBV_EVENT_CQ_ERR */
 	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */

@@ -2,13 +2,19 @@
 /*
  * Completion channels and asynchronous events: from the endpoint's event ring to file descriptors.
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "base/evq.h"
 #include "base/list.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "engine/lane.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/event.h"
@@ -17,6 +23,12 @@
 #include "verbs/qp.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
+
+/* A thread that has run for so long after it armed a CQ and has not polled it does something else. */
+#define ARMER_CPU_NS 200000u
+
+/* After so many short waits for an event in a row the next wait begins with looking. */
+enum { SHORT_WAITS = 4 };
 
 /* ---- delivery, with the lane's lock held ---- */
 
@@ -72,6 +84,70 @@ static void post_to_handles(struct vb_qp *qp, enum ibv_event_type type)
 	} while (at != qp);
 }
 
+/** Does a thread of the process sleep in a system call? True as well when that cannot be found out. */
+static bool thread_sleeps(int tid)
+{
+	char path[64], stat[128];
+	const char *state = NULL;
+	UNCANCELLED;
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	n = read(fd, stat, sizeof(stat) - 1);
+	close(fd);
+	if (n > 0) {
+		stat[n] = '\0';
+		state = strrchr(stat, ')');
+	}
+	return !state || state[1] != ' ' || state[2] == 'S';
+}
+
+/** CPU time that a thread of the process has used; 0: cannot be found out. */
+static uint64_t thread_cpu_ns(int tid)
+{
+	/* As the kernel numbers clocks, and pthread_getcpuclockid() for threads that exist. */
+	const clockid_t clock = (clockid_t)(~(unsigned)tid << 3 | 6u);
+	struct timespec ts;
+
+	if (clock_gettime(clock, &ts) < 0)
+		return 0;
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/**
+ * The program armed the CQ with completions in it, and has not polled them until now. Is that only because its thread got
+ * no CPU time? Then it will poll them, and an event is one too many. It is none if the thread waits for the event, or
+ * runs and does something else.
+ */
+static bool is_too_early(struct vb_cq *cq)
+{
+	const int tid = atomic_load_explicit(&cq->armer_tid, memory_order_relaxed);
+	uint64_t cpu_ns;
+	bool first;
+
+	if (evq_is_looked_at(&vb_channel_of(cq->base.channel)->events) || thread_sleeps(tid))
+		return false;
+	cpu_ns = thread_cpu_ns(tid);
+	first = !cq->armer_cpu_ns;
+	if (first)
+		cq->armer_cpu_ns = cpu_ns;
+	return cpu_ns && (first || cpu_ns - cq->armer_cpu_ns < ARMER_CPU_NS);
+}
+
+static void post_completion_event(struct vb_cq *cq, const struct rocemu_event *ev)
+{
+	if (!cq->base.channel)
+		return;
+	if (unlikely(ev->late) && is_too_early(cq))
+		rocemu_cq_arm(cq->rcq, lane_now(), ev->solicited_only);
+	else
+		evq_post(&vb_channel_of(cq->base.channel)->events, &cq->comp, false);
+}
+
 void vb_deliver_events(void *user, struct rocemu_ep *ep)
 {
 	struct vb_context *c = user;
@@ -83,10 +159,7 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 
 		switch (ev.type) {
 		case ROCEMU_EVENT_CQ:
-			cq = rocemu_cq_user(ev.u.cq);
-			if (cq->base.channel)
-				evq_post(&vb_channel_of(cq->base.channel)->events, &cq->comp,
-					 false);
+			post_completion_event(rocemu_cq_user(ev.u.cq), &ev);
 			break;
 		case ROCEMU_EVENT_CQ_ERR:
 			cq = rocemu_cq_user(ev.u.cq);
@@ -132,6 +205,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 		free(ch);
 		return vb_null(-ret);
 	}
+	spin_init(&ch->spin, SHORT_WAITS);
 	ch->base.context = context;
 	ch->base.fd = ch->events.fd;
 	return &ch->base;
@@ -159,15 +233,54 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
-int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+/** Look for the channel's next event for a while, on this thread. NULL: none came, and the lane is told that it will sleep. */
+static struct evq_source *look_for_event(struct vb_context *c, struct vb_channel *ch, rocemu_ns_t begin)
 {
 	struct evq_source *s;
 
-	if (!vb_context_of(channel->context))
+	evq_look(&ch->events);
+	while (!evq_has(&ch->events) && lane_now() - begin < SPIN_WAIT_NS)
+		lane_poll(c->lane);
+	s = evq_look_end(&ch->events);
+	if (!s) {
+		lane_lock(c->lane);
+		lane_wait_hint(c->lane);
+		lane_unlock(c->lane);
+	}
+	lane_look_end(c->lane);
+	return s;
+}
+
+/** The channel's next event, as evq_get(). */
+static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch)
+{
+	struct evq_source *s = NULL;
+	rocemu_ns_t begin;
+	bool looks;
+
+	if (evq_has(&ch->events) || !atomic_load_explicit(&c->attached, memory_order_relaxed))
+		return evq_get(&ch->events);
+	pthread_testcancel();
+	begin = lane_now();
+	looks = spin_pays(&ch->spin) && lane_look(c->lane);
+	if (looks)
+		s = look_for_event(c, ch, begin);
+	if (!s)
+		s = evq_get(&ch->events);
+	spin_waited(&ch->spin, s ? lane_now() - begin : SPIN_NEVER, looks);
+	return s;
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct vb_context *c = vb_context_of(channel->context);
+	struct evq_source *s;
+
+	if (!c)
 		return REAL_CALL(ibv_get_cq_event, channel, cq, cq_context);
-	if (vb_orphan_check(vb_context_of(channel->context)))
+	if (vb_orphan_check(c))
 		return vb_fail(ENODEV);
-	s = evq_get(&vb_channel_of(channel)->events);
+	s = next_event(c, vb_channel_of(channel));
 	if (!s)
 		return -1;
 	*cq = ibv_cq_ex_to_cq(&container_of(s, struct vb_cq, comp)->base);

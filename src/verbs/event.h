@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "base/evq.h"
+#include "engine/spin.h"
 #include "verbs/call.h"
 
 struct rocemu_ep;
@@ -20,6 +21,7 @@ struct vb_async {
 struct vb_channel {
 	struct ibv_comp_channel base; /* refcnt is guarded by vb_context.lock */
 	struct evq events;
+	struct spin spin; /* of waits for events */
 };
 
 static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *o)

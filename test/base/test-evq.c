@@ -107,6 +107,112 @@ TEST(evq, dropped_while_blocking_fd__fd_blocks_again)
 	evq_fini(&q);
 }
 
+TEST(evq, posted_while_a_thread_looks__left_to_it_without_token)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	assert_false(evq_has(&q));
+	assert_false(evq_is_looked_at(&q));
+	evq_look(&q);
+	assert_true(evq_is_looked_at(&q));
+	evq_post(&q, &a, false);
+	assert_true(evq_has(&q));
+	assert_false(readable(&q));
+	evq_post(&q, &b, false); /* one thread takes one */
+	assert_true(readable(&q));
+	assert_ptr_equal(evq_look_end(&q), &a);
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_false(evq_has(&q));
+	assert_null(evq_get(&q));
+	evq_fini(&q);
+}
+
+TEST(evq, nothing_left_to_the_thread_that_looked__null)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_post(&q, &a, false);
+	evq_look(&q);
+	assert_null(evq_look_end(&q));
+	assert_ptr_equal(evq_get(&q), &a);
+	evq_look(&q);
+	assert_null(evq_look_end(&q));
+	evq_post(&q, &a, false);
+	assert_true(readable(&q));
+	evq_fini(&q);
+}
+
+TEST(evq, dropped_while_a_thread_looks__gone_for_both)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_look(&q);
+	evq_post(&q, &a, false);
+	evq_post(&q, &a, false);
+	evq_post(&q, &b, false);
+	assert_int_equal(evq_drop(&q, &a), 0);
+	assert_true(evq_has(&q));
+	assert_null(evq_look_end(&q)); /* what was left to it is gone; the other event has its token */
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_false(readable(&q));
+	evq_fini(&q);
+}
+
+enum { CROWD = 4, CROWD_EVENTS = 20000 };
+
+struct crowd {
+	struct evq q;
+	atomic_uint taken;
+};
+
+static void *take_some(void *arg)
+{
+	struct crowd *c = arg;
+
+	for (unsigned i = 0; atomic_load(&c->taken) < CROWD_EVENTS; i++) {
+		struct evq_source *s = NULL;
+
+		if (i % 2) {
+			evq_look(&c->q);
+			s = evq_look_end(&c->q);
+		}
+		if (!s)
+			s = evq_get(&c->q);
+		if (s)
+			atomic_fetch_add(&c->taken, 1);
+		else
+			sched_yield();
+	}
+	return NULL;
+}
+
+/* However threads look, sleep and post: each event is taken once. */
+TEST(evq, many_look_and_get__each_event_once)
+{
+	struct evq_source a, b;
+	pthread_t t[CROWD];
+	struct crowd c = {0};
+
+	init(&c.q, &a, &b);
+	for (unsigned i = 0; i < CROWD; i++)
+		assert_int_equal(pthread_create(&t[i], NULL, take_some, &c), 0);
+	for (unsigned i = 0; i < CROWD_EVENTS; i++)
+		evq_post(&c.q, i % 2 ? &a : &b, false);
+	for (unsigned i = 0; i < CROWD; i++)
+		pthread_join(t[i], NULL);
+	assert_int_equal(atomic_load(&c.taken), CROWD_EVENTS);
+	assert_int_equal(evq_drop(&c.q, &a) + evq_drop(&c.q, &b), CROWD_EVENTS);
+	assert_false(evq_has(&c.q));
+	assert_false(readable(&c.q));
+	evq_fini(&c.q);
+}
+
 struct waiter {
 	struct evq *q;
 	struct evq_source *got;
