@@ -77,6 +77,8 @@ struct lane_sock {
 };
 
 struct lane_rx {
+	uint32_t octets;  /* of the last receive call */
+	bool mid_message; /* its last request packet leaves a message unfinished */
 	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */
 	struct mmsghdr msg[LANE_RX_BATCH];
 	struct iovec iov[LANE_RX_BATCH];

@@ -125,6 +125,12 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 {
 	if (!rocemu_ep_output_is_acks(l->ep) || !rocemu_ep_has_output(l->ep))
 		return false;
+	/* The sender of the rest may wait for it; and nobody answers half a message. */
+	if (l->rx.mid_message)
+		return false;
+	/* It took a while to check and to copy all that: the answer can only begin now. */
+	if (l->rx.octets >= ACKHOLD_LARGE)
+		now = lane_now();
 	if (!ackhold_offer(&l->ackhold, now))
 		return false;
 	l->stats->acks_held++;
@@ -274,7 +280,7 @@ bool lane_poll(struct lane *l)
 	} else if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
 	} else if (l->ackhold.held
-			   ? now - l->ackhold.since >= ACKHOLD_POLL_NS
+			   ? !within(now, l->ackhold.since, ACKHOLD_POLL_NS)
 			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
 		send_all(l, now);
 		settle(l, now);

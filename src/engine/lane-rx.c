@@ -162,6 +162,15 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	return end - offset;
 }
 
+/* A request of several packets: is this one the last? */
+static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
+{
+	const uint32_t ops = rocemu_opcode_ops(d->data[0]);
+
+	if (ops & ROCEMU_OP_REQUEST)
+		rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
+}
+
 static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
 	REQUIRES(l);
 static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
@@ -189,6 +198,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		l->stats->rx_datagrams++;
 		l->stats->rx_octets += d.len;
 		l->stats->rx_congested += d.congested;
+		note_message(&l->rx, &d);
 		if (unlikely(l->tap != NULL))
 			tap_received(l, now, &d);
 		if (unlikely(l->faulty_rx))
@@ -272,6 +282,8 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 	}
 	memfault_thread();
 	l->stats->rx_syscalls++;
+	rx->octets = 0;
+	rx->mid_message = false;
 	s->hot = true;
 	s->last_rx = now;
 	full = !s->group && is_full(s, (unsigned)n, batch, now);
@@ -289,6 +301,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 			continue;
 		read_control(l, s, m, &b);
 		input_burst(l, now, &b, false);
+		rx->octets += (uint32_t)b.len;
 	}
 	return (unsigned)n;
 }

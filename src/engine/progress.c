@@ -103,7 +103,8 @@ void gather_late(struct gather *g)
 
 void ackhold_answered(struct ackhold *a, rocemu_ns_t now)
 {
-	if (a->open && now - a->since <= ACKHOLD_ANSWER_NS)
+	/* The caller may have read the clock before it waited for the lock. */
+	if (a->open && (now < a->since || now - a->since <= ACKHOLD_ANSWER_NS))
 		a->score = (uint8_t)MIN(a->score + 1, ACKHOLD_MAX_SCORE);
 	else if (a->open && a->score)
 		a->score--;

@@ -59,6 +59,7 @@ enum {
 #define GATHER_NS	5000u
 #define GATHER_TIMER_NS 100000u /* a timer's interrupt costs more than many posts */
 
+#define ACKHOLD_LARGE	  4096u	 /* octets that take a noticeable part of the following times */
 #define ACKHOLD_ANSWER_NS 20000u /* a post this soon after the packet is an answer to it */
 #define ACKHOLD_POLL_NS	  5000u	 /* polls that find nothing for this long send what is held */
 /*

@@ -235,6 +235,76 @@ TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
 	node_close_pair(&a, &b);
 }
 
+/* One look at the sockets, which takes one datagram (several packets that GRO merged) at most. */
+static void look_once(struct node *n)
+{
+	lane_lock(n->lane);
+	for (unsigned i = 0; i < n->lane->nsocks; i++)
+		n->lane->socks[i]->several = 0;
+	lane_unlock(n->lane);
+	assert_false(node_try(n));
+}
+
+static bool holds_acks(struct node *n)
+{
+	bool held;
+
+	lane_lock(n->lane);
+	held = n->lane->ackhold.held;
+	lane_unlock(n->lane);
+	return held;
+}
+
+/* Nobody answers half a message, and its sender may wait for room to send the rest. */
+TEST(lane, ack_within_a_message__does_not_wait_for_an_answer)
+{
+	enum { PACKETS = 100 }; /* several bursts; each 16th packet asks for an ACK */
+	struct node a, b;
+	uint64_t sent, end;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_ping_pong(&a, &b, 20, 16);
+	lane_thread_stop(b.lane);
+	make_hopeful(&b);
+	sent = node_stats(&b).tx_datagrams;
+	end = node_stats(&b).rx_datagrams + PACKETS;
+	node_write(&a, &b, 0, PACKETS * 1024, true);
+	for (look_once(&b); node_stats(&b).rx_datagrams < end; look_once(&b))
+		assert_false(holds_acks(&b));
+	assert_true(holds_acks(&b)); /* the last one */
+	assert_true(node_stats(&b).tx_datagrams > sent);
+	lane_lock(b.lane);
+	lane_flush(b.lane);
+	lane_unlock(b.lane);
+	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
+/* It takes as long to take in a large message as to answer it. */
+TEST(lane, ack_of_a_large_message__time_for_the_answer_begins_at_its_end)
+{
+	enum { PACKETS = 16 };
+	struct node a, b;
+	uint64_t end;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_ping_pong(&a, &b, 20, 16);
+	lane_thread_stop(b.lane);
+	make_hopeful(&b);
+	end = node_stats(&b).rx_datagrams + PACKETS;
+	node_write(&a, &b, 0, PACKETS * 1024, true);
+	while (node_stats(&b).rx_datagrams < end)
+		look_once(&b);
+	assert_true(holds_acks(&b));
+	lane_lock(b.lane);
+	for (unsigned i = 0; i < b.lane->nsocks; i++)
+		assert_true(b.lane->ackhold.since > b.lane->socks[i]->last_rx);
+	lane_flush(b.lane);
+	lane_unlock(b.lane);
+	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
 static uint64_t thread_cpu_ns(struct node *n)
 {
 	struct timespec ts;

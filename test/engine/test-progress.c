@@ -124,6 +124,19 @@ TEST(ackhold, late_answer__is_none)
 	assert_true(held <= 2);
 }
 
+/* Who waits for the lock has read the clock before. */
+TEST(ackhold, clock_read_before_the_packet__an_answer)
+{
+	struct ackhold a;
+
+	ackhold_init(&a);
+	for (unsigned i = 1; i <= 100; i++) {
+		assert_true(ackhold_offer(&a, i * ms));
+		ackhold_answered(&a, i * ms - us);
+	}
+	assert_int_equal(a.score, ACKHOLD_MAX_SCORE);
+}
+
 TEST(ackhold, more_packets_before_the_answer__sent)
 {
 	struct ackhold a;
