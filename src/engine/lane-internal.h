@@ -36,6 +36,7 @@
 #include "engine/pace.h"
 #include "engine/pace-ask.h"
 #include "engine/progress.h"
+#include "engine/spin.h"
 #include "engine/tap.h"
 #include "engine/txgroup.h"
 #include "engine/txsock.h"
@@ -119,6 +120,8 @@ struct lane_thread {
 	int timer_fd, tick_fd; /* owned */
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
+	struct spin bulk;      /* the thread's own: of looking for a bulk transfer's next packets */
+	rocemu_ns_t bulk_served; /* the thread's own: when it last took such packets */
 	unsigned ticks;	       /* the thread's own: in a row in which somebody polled */
 	atomic_uint asked;     /* enum lane_ask; then loop_wake() */
 };

@@ -29,6 +29,7 @@
 enum {
 	RETRY_MS = 10,
 	RX_BULK = 4, /* datagrams in a receive that make it a bulk transfer */
+	BULK_BURSTS = 2, /* so many of them at least come soon after the first, or looking for them is in vain */
 	FORWARD_ROUNDS = 64,
 };
 
@@ -172,21 +173,41 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 /*
  * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken,
  * which on a virtual machine is longer than to receive and acknowledge the burst, and the sender's
- * window would run out meanwhile. So look for it, for a bounded time after the last packet. The same
- * with READs and atomics, whose answers others wait for.
+ * window would run out meanwhile. So look for it, for a bounded time after the last packet: within
+ * a message; after one if that was not in vain of late, because a program that spins on memory, on
+ * the same core, gets the message so much later. The same
+ * with READs and atomics, whose answers others wait for. waited: for the first burst.
  */
-static void serve_bulk(struct lane *l, struct lane_sock *s)
+static void serve_bulk(struct lane *l, struct lane_sock *s, uint64_t waited)
 {
+	struct spin *spin = &l->thread.bulk;
 	rocemu_ns_t now = lane_now(), last = now;
 	const rocemu_ns_t end = now + BULK_TURN_NS;
+	bool pays, mid;
+	unsigned found = 0; /* after a message had ended */
 
-	while (now < end && now - last < BULK_SPIN_NS) {
+	lane_lock(l);
+	mid = l->rx.mid_message;
+	lane_unlock(l);
+	spin_waited(spin, waited < BULK_SPIN_NS ? waited : SPIN_NEVER, false);
+	pays = spin_pays(spin);
+	while ((mid || pays) && now < end && now - last < BULK_SPIN_NS) {
 		lane_lock(l);
-		if (serve(l, s, now))
+		if (serve(l, s, now)) {
+			if (!mid) {
+				spin_waited(spin, now - last, true);
+				found++;
+			}
+			mid = l->rx.mid_message;
 			last = now;
+		}
 		lane_unlock(l);
 		now = lane_now();
 	}
+	/* Every stream ends once: looking was in vain if it ended at once. */
+	if (!mid && pays && now - last >= BULK_SPIN_NS && found < BULK_BURSTS)
+		spin_waited(spin, SPIN_NEVER, true);
+	l->thread.bulk_served = last;
 }
 
 static void on_socket(struct loop_io *io)
@@ -206,7 +227,7 @@ static void on_socket(struct loop_io *io)
 		stop_watching(l);
 	lane_unlock(l);
 	if (datagrams >= RX_BULK && !spun)
-		serve_bulk(l, s);
+		serve_bulk(l, s, now - l->thread.bulk_served);
 }
 
 static void on_tick(struct loop_io *io)
@@ -389,6 +410,7 @@ int lane_thread_start(struct lane *l)
 	if (err)
 		return err;
 	t->armed = ROCEMU_NEVER;
+	spin_init(&t->bulk, BULK_BURSTS);
 	loop_timer_init(&t->retry, on_retry, l);
 	pace_ask_init(&t->pace_ask, l, &t->loop);
 	err = watch_all(l);
