@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How much of an agent one user may have. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "agent/give.h"
+#include "agent/group.h"
+#include "peer.h"
+#include "test.h"
+#include "users.h"
+
+static unsigned addresses(void)
+{
+	struct agent_status *st;
+	char text[400];
+	unsigned n;
+
+	assert_int_equal(agent_client_status(true, &st, text, sizeof(text)), 0);
+	n = (unsigned)st->naddrs;
+	agent_status_free(st);
+	return n;
+}
+
+TEST(users, as_many_places_as_one_user_may_have__others_are_served)
+{
+	struct agent_msg welcome[QUOTA_PLACES + 1];
+	int fds[QUOTA_PLACES + 1];
+	struct peer bob;
+
+	start_system();
+	for (unsigned kind = 0; kind < AGENT_KIND_COUNT; kind++) {
+		for (unsigned i = 0; i <= QUOTA_PLACES; i++) {
+			fds[i] = connect_as(ANN, true);
+			assert_int_equal(hello(fds[i], (enum agent_kind)kind, &welcome[i]),
+					 i < QUOTA_PLACES ? 0 : ENOSPC);
+		}
+		assert_non_null(strstr(welcome[QUOTA_PLACES].u.error.text, "256"));
+		bob = peer_start(BOB);
+		assert_int_equal(peer_join(&bob).r, 0);
+		peer_kill(&bob);
+		agent_client_free(join());
+		/* One goes, and there is room for one. */
+		agent_msg_close_fds(&welcome[7]);
+		close(fds[7]);
+		fds[7] = connect_as(ANN, true);
+		assert_int_equal(hello(fds[7], (enum agent_kind)kind, &welcome[7]), 0);
+		for (unsigned i = 0; i <= QUOTA_PLACES; i++) {
+			if (i < QUOTA_PLACES)
+				agent_msg_close_fds(&welcome[i]);
+			close(fds[i]);
+		}
+	}
+	stop_system();
+}
+
+TEST(users, as_many_connections_as_one_user_may_have__told_so_and_others_are_served)
+{
+	int fds[QUOTA_CLIENTS + 1];
+	struct agent_msg m;
+	struct peer bob;
+
+	start_system();
+	for (unsigned i = 0; i <= QUOTA_CLIENTS; i++)
+		fds[i] = connect_as(ANN, true);
+	assert_int_equal(agent_msg_recv(fds[QUOTA_CLIENTS], &m, 0), 0);
+	assert_int_equal(m.type, AGENT_ERROR);
+	assert_int_equal(m.u.error.err, ENOSPC);
+	bob = peer_start(BOB);
+	assert_int_equal(peer_join(&bob).r, 0);
+	peer_kill(&bob);
+	for (unsigned i = 0; i <= QUOTA_CLIENTS; i++)
+		close(fds[i]);
+	stop_system();
+}
+
+TEST(users, strangers_connect_to_a_users_own_agent__they_take_no_room)
+{
+	int fds[2 * AGENT_SLOTS + 1];
+	struct agent_client *c;
+
+	need_users();
+	c = join();
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		fds[i] = connect_as(ANN, false);
+	expect_service(2);
+	for (unsigned i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
+		close(fds[i]);
+	agent_client_free(c);
+	env_leave();
+}
+
+TEST(users, as_many_addresses_as_one_user_may_have__told_so_and_shared_ones_do_not_count)
+{
+	struct rocemu_gid shared = gid_v4(127, 0, 3, 1);
+	struct agent_msg welcome, bob_welcome, m = {.type = AGENT_SOCKET}, answer;
+	int ann, bob;
+
+	start_system();
+	ann = connect_as(ANN, true);
+	bob = connect_as(BOB, true);
+	assert_int_equal(hello(ann, AGENT_LANE, &welcome), 0);
+	assert_int_equal(hello(bob, AGENT_LANE, &bob_welcome), 0);
+	close(take_socket(bob, &shared));
+	for (uint8_t i = 0; i < QUOTA_ADDRS; i++) {
+		struct rocemu_gid addr = gid_v4(127, 0, 2, (uint8_t)(i + 1));
+
+		close(take_socket(ann, &addr));
+	}
+	m.u.socket.addr = gid_v4(127, 0, 2, 200);
+	assert_int_equal(ask(ann, &m, &answer), ENOSPC);
+	assert_non_null(strstr(answer.u.error.text, "32 addresses"));
+	close(take_socket(ann, &shared));
+	close(take_socket(bob, &m.u.socket.addr));
+	agent_msg_close_fds(&welcome);
+	agent_msg_close_fds(&bob_welcome);
+	close(ann);
+	close(bob);
+	stop_system();
+}
+
+TEST(users, as_many_ports_as_one_user_may_have__told_so_and_others_are_served)
+{
+	struct agent_msg welcome[2], m = {.type = AGENT_GSI_BIND}, answer;
+	int fds[2];
+
+	start_system();
+	for (unsigned i = 0; i < 2; i++) {
+		fds[i] = connect_as(i ? BOB : ANN, true);
+		assert_int_equal(hello(fds[i], AGENT_GSI, &welcome[i]), 0);
+	}
+	for (uint32_t i = 0; i <= QUOTA_BINDS; i++) {
+		m.u.gsi_bind.key = i;
+		m.u.gsi_bind.bind = (struct agent_gsi_bind){.service_id = 0x100000000u + i};
+		assert_int_equal(ask(fds[0], &m, &answer), i < QUOTA_BINDS ? 0 : ENOBUFS);
+	}
+	assert_int_equal(ask(fds[1], &m, &answer), 0);
+	for (unsigned i = 0; i < 2; i++) {
+		agent_msg_close_fds(&welcome[i]);
+		close(fds[i]);
+	}
+	stop_system();
+}
+
+TEST(users, table_of_addresses_full_of_dead_users__there_is_room)
+{
+	struct agent_msg welcome;
+	int fd;
+
+	start_system();
+	for (unsigned user = 0; user < GROUPS_MAX / QUOTA_ADDRS; user++) {
+		fd = connect_as(1000 + user, true);
+		assert_int_equal(hello(fd, AGENT_LANE, &welcome), 0);
+		for (unsigned i = 0; i < QUOTA_ADDRS; i++) {
+			struct rocemu_gid addr = gid_v4(127, 1, (uint8_t)user, (uint8_t)(i + 1));
+
+			close(take_socket(fd, &addr));
+		}
+		agent_msg_close_fds(&welcome);
+		close(fd);
+	}
+	expect_service(GROUPS_MAX / QUOTA_ADDRS + 1);
+	assert_in_range(addresses(), 1, GROUPS_MAX - 1);
+	stop_system();
+}
