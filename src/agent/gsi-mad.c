@@ -71,6 +71,20 @@ uint32_t gsi_mad_receiver_id(const struct rocemu_cm_msg *m)
 	}
 }
 
+uint32_t gsi_mad_sender_qpn(const struct rocemu_cm_msg *m)
+{
+	switch (m->attr_id) {
+	case ROCEMU_CM_REQ:
+		return m->req.local_qpn;
+	case ROCEMU_CM_REP:
+		return m->rep.local_qpn;
+	case ROCEMU_CM_SIDR_REP:
+		return m->sidr_rep.qpn;
+	default:
+		return 0;
+	}
+}
+
 bool gsi_mad_answer(const struct rocemu_cm_msg *m, struct rocemu_cm_msg *answer)
 {
 	uint32_t theirs = gsi_mad_sender_id(m), ours = gsi_mad_receiver_id(m);

@@ -23,6 +23,9 @@ uint32_t gsi_mad_sender_id(const struct rocemu_cm_msg *m);
 /** The ID its receiver gave the exchange; 0: none. Of a REQ and a SIDR_REQ: 0. */
 uint32_t gsi_mad_receiver_id(const struct rocemu_cm_msg *m);
 
+/** The number that it gives its sender's QP; 0: none. */
+uint32_t gsi_mad_sender_qpn(const struct rocemu_cm_msg *m);
+
 /** The reply for an absent client. @return false: none (RTU, MRA, REJ, DREP, APR, SIDR_REP). */
 bool gsi_mad_answer(const struct rocemu_cm_msg *m, struct rocemu_cm_msg *answer);
 

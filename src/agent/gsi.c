@@ -47,13 +47,13 @@ static void local_port_range(uint16_t *first, uint16_t *last)
 static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents);
 static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
 
-void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct groups *groups)
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store)
 {
 	uint64_t seed = link_now_ms(), key[2] = {0};
 	uint16_t first, last;
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
 		log_debug("no random numbers yet: the clock will do");
-	*gsi = (struct gsi){.loop = loop, .groups = groups};
+	*gsi = (struct gsi){.loop = loop, .store = store};
 	rng_init(&gsi->rng, seed);
 	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)
 		key[0] = seed;
@@ -75,6 +75,14 @@ void gsi_fini(struct gsi *gsi)
 	ev_timer_stop(gsi->loop, &gsi->early_timer);
 	gsi_early_fini(&gsi->early);
 	gsi_exits_fini(&gsi->exit_mads);
+}
+
+/* QP 1 of an address, if it is there. */
+static struct qp1 *qp1_at(const struct gsi *gsi, const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	const struct group *g = groups_find(&gsi->store->groups, addr, scope_id);
+
+	return g ? g->user : NULL;
 }
 
 static struct gsi_client *member_of(const struct gsi *gsi, uint32_t comm_id)
@@ -218,17 +226,17 @@ static bool keep_early(struct gsi *gsi, const struct gsi_mad *d, const struct ro
 /* Give a kept request to who listens; late: or say that nobody does. @return it is done with. */
 static bool settle_early(struct gsi *gsi, struct gsi_early_req *r, bool late)
 {
-	const struct group *g = groups_find(gsi->groups, &r->d.dst, r->d.scope_id);
+	struct qp1 *q = qp1_at(gsi, &r->d.dst, r->d.scope_id);
 	struct gsi_client *member;
 	struct rocemu_cm_msg m;
 
-	if (!g || !g->user || rocemu_cm_decode(&m, r->d.mad, sizeof(r->d.mad)))
+	if (!q || rocemu_cm_decode(&m, r->d.mad, sizeof(r->d.mad)))
 		return true;
-	member = whose(gsi, g->user, &r->d, &m);
+	member = whose(gsi, q, &r->d, &m);
 	if (member)
 		gsi_client_deliver(member, GSI_FRAME_MAD, &r->d);
 	else if (late)
-		answer(gsi, g->user, &r->d, &m);
+		answer(gsi, q, &r->d, &m);
 	return member || late;
 }
 
@@ -305,21 +313,36 @@ void gsi_returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int e
 		gsi_client_unreached(member, gsi_mad_sender_id(&m), error);
 }
 
+/*
+ * May a client say that the QP is its own? Not if the slot is in use by another user, whose connection the peer would
+ * take for stale. Its user is the one that it joined as: it may have changed since.
+ */
+static bool may_name(const struct gsi *gsi, const struct gsi_client *member, uint32_t qpn)
+{
+	const struct seats *slots = &gsi->store->seats[AGENT_LANE];
+	const struct seats *numbers = &gsi->store->seats[AGENT_GSI];
+	unsigned slot = qpn / AGENT_INDEXES;
+
+	return member->conn->uid == 0 || slots->seat[slot].uid == numbers->seat[member->number].uid ||
+	       !seats_is_used(slots, slot);
+}
+
 /* The QP 1 that a client's MAD goes out from; NULL: the client may not send it. */
 static struct qp1 *check_outgoing(struct gsi *gsi, const struct gsi_client *member,
 				  const struct gsi_mad *d, struct rocemu_cm_msg *m)
 {
-	const struct group *g = groups_find(gsi->groups, &d->src, d->scope_id);
-	struct qp1 *q = g ? g->user : NULL;
+	struct qp1 *q = qp1_at(gsi, &d->src, d->scope_id);
 	uint32_t id;
 
 	if (!q || !gsi_set_has(&q->members, member->number) ||
 	    rocemu_gid_is_ipv4(&d->src) != rocemu_gid_is_ipv4(&d->dst) ||
 	    rocemu_cm_decode(m, d->mad, sizeof(d->mad)))
 		return NULL;
-	/* The ID has to be one of the client's. */
+	/* The ID has to be one of the client's, the QP one of its user's. */
 	id = gsi_mad_sender_id(m);
-	return id == 0 || member_of(gsi, id) == member ? q : NULL;
+	if (id && member_of(gsi, id) != member)
+		return NULL;
+	return may_name(gsi, member, gsi_mad_sender_qpn(m)) ? q : NULL;
 }
 
 /* A client corrupts its own MADs on purpose; what receivers take is checked as any other. */
@@ -407,7 +430,7 @@ static void answer_unseen(struct gsi *gsi, uint16_t number)
 	unsigned at = 0;
 
 	while (gsi_reqs_take_unseen(&gsi->reqs, number, link_now_ms(), &at, &req)) {
-		const struct group *g = groups_find(gsi->groups, &req.dst, req.scope_id);
+		struct qp1 *q = qp1_at(gsi, &req.dst, req.scope_id);
 		const struct gsi_mad d = {.src = req.id.src,
 					  .dst = req.dst,
 					  .scope_id = req.scope_id,
@@ -421,8 +444,8 @@ static void answer_unseen(struct gsi *gsi, uint16_t number)
 		} else {
 			m.req.local_comm_id = req.id.comm_id;
 		}
-		if (g && g->user)
-			answer(gsi, g->user, &d, &m);
+		if (q)
+			answer(gsi, q, &d, &m);
 	}
 }
 
@@ -435,7 +458,7 @@ void gsi_client_gone(struct gsi *gsi, struct gsi_client *m)
 		gsi_exits_execute(&gsi->exit_mads, &m->exit_mads, link_now_ms());
 		answer_unseen(gsi, m->number);
 	}
-	list_for_each (it, &gsi->groups->all) {
+	list_for_each (it, &gsi->store->groups.all) {
 		struct qp1 *q = list_entry(it, struct group, node)->user;
 
 		if (q)
@@ -468,13 +491,12 @@ static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)revents;
 	for (unsigned i = 0; i < EXITS_BURST; i++) {
 		struct gsi_mad *d = gsi_exits_take(&gsi->exit_mads, link_now_ms());
-		const struct group *g;
+		struct qp1 *q = d ? qp1_at(gsi, &d->src, d->scope_id) : NULL;
 
 		if (!d)
 			break;
-		g = groups_find(gsi->groups, &d->src, d->scope_id);
-		if (g && g->user)
-			send_from(gsi, g->user, d, AGENT_GSI_COUNT_exit_sent);
+		if (q)
+			send_from(gsi, q, d, AGENT_GSI_COUNT_exit_sent);
 	}
 	gsi->counters[AGENT_GSI_COUNT_exit_given_up] = gsi->exit_mads.given_up;
 	plan_exits(gsi);

@@ -28,15 +28,15 @@
 #include "agent/gsi-ports.h"
 #include "agent/gsi-reqs.h"
 #include "agent/gsi-exit.h"
-#include "agent/group.h"
 #include "agent/gsi-sources.h"
 #include "agent/protocol.h"
 #include "agent/qp1.h"
+#include "agent/store.h"
 #include "base/rng.h"
 
 struct gsi {
 	struct ev_loop *loop;		 /* borrowed */
-	struct groups *groups;		 /* borrowed: whose user is a struct qp1 */
+	struct store *store;		 /* borrowed: of a group the user is a struct qp1 */
 	struct gsi_client *members[AGENT_GSI_CLIENTS];
 	unsigned nmembers;
 	uint16_t last_number;
@@ -55,7 +55,7 @@ struct gsi {
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
 
-void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct groups *groups);
+void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store);
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
 

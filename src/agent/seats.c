@@ -71,6 +71,13 @@ void seats_look(const struct seats *s, struct seats_used *used)
 			used->is[place[i]] = false;
 }
 
+bool seats_is_used(const struct seats *s, unsigned place)
+{
+	struct pollfd pfd = {.fd = s->seat[place].token};
+
+	return pfd.fd >= 0 && !(poll(&pfd, 1, 0) > 0 && pfd.revents & POLLHUP);
+}
+
 unsigned seats_count(const struct seats *s, const struct seats_used *used, uint32_t uid)
 {
 	unsigned n = 0;

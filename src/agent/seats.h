@@ -38,6 +38,9 @@ void seats_fini(struct seats *s);
 
 void seats_look(const struct seats *s, struct seats_used *used);
 
+/** Is one place in use? */
+bool seats_is_used(const struct seats *s, unsigned place);
+
 /** How many of those in use are the user's? */
 unsigned seats_count(const struct seats *s, const struct seats_used *used, uint32_t uid);
 

@@ -282,7 +282,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	s->loop = ev_loop_new(EVFLAG_AUTO | EVFLAG_NOENV);
 	if (!s->loop)
 		return -ENOMEM;
-	gsi_init(&s->gsi, s->loop, &st->groups);
+	gsi_init(&s->gsi, s->loop, st);
 	s->gsi.on_calm = on_calm;
 	s->gsi.user = s;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connection management of several users who share a system-wide agent. */
+#include <errno.h>
+#include <unistd.h>
+
+#include "gsi-peer.h"
+#include "test.h"
+#include "users.h"
+
+#define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
+
+static struct rocemu_gid at, far;
+static int wire;
+
+static void enter(void)
+{
+	start_system();
+	at = gid_v4(127, 0, 0, 1);
+	far = gid_v4(127, 0, 0, 9);
+	wire = wire_open(&far);
+}
+
+static void leave(void)
+{
+	close(wire);
+	stop_system();
+}
+
+static struct gsi_peer start_as(uid_t uid)
+{
+	struct gsi_peer p;
+	int r;
+
+	p = gsi_peer_start_as(uid, &r);
+	assert_int_equal(r, 0);
+	assert_int_equal(gsi_peer_open(&p, &at), 0);
+	return p;
+}
+
+/* Send each message that has a QPN of its sender. */
+static void name_qpn(struct gsi_peer *p, uint32_t qpn)
+{
+	struct gsi_mail m = mail_req(&at, &far, agent_comm_id(p->number, 1), SERVICE);
+
+	m.m.req.local_qpn = qpn;
+	assert_int_equal(gsi_peer_send(p, &m), 0);
+	m = mail_ids(&at, &far, ROCEMU_CM_REP, agent_comm_id(p->number, 1), 77);
+	m.m.rep.local_qpn = qpn;
+	assert_int_equal(gsi_peer_send(p, &m), 0);
+	m = mail_ids(&at, &far, ROCEMU_CM_SIDR_REP, 0, 0);
+	m.m.sidr_rep = (struct rocemu_cm_sidr_rep){.request_id = 77, .qpn = qpn};
+	assert_int_equal(gsi_peer_send(p, &m), 0);
+}
+
+static void expect_sent(uint32_t qpn)
+{
+	struct gsi_mail got;
+
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.attr_id, ROCEMU_CM_REQ);
+	assert_int_equal(got.m.req.local_qpn, qpn);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.rep.local_qpn, qpn);
+	wire_recv(wire, &far, &got);
+	assert_int_equal(got.m.sidr_rep.qpn, qpn);
+}
+
+/* Its peer would take the connection with that QP for stale. */
+TEST(users_gsi, qpn_of_another_users_slot__not_sent)
+{
+	struct gsi_peer ann, bob, root;
+	struct agent_msg welcome[2];
+	int lane[2];
+
+	enter();
+	/* Before the slots, so that these processes have no copies of tokens. */
+	ann = start_as(ANN);
+	bob = start_as(BOB);
+	root = start_as(0);
+	for (unsigned i = 0; i < 2; i++) {
+		lane[i] = connect_as(i ? BOB : ANN, true);
+		assert_int_equal(hello(lane[i], AGENT_LANE, &welcome[i]), 0);
+		assert_int_equal(welcome[i].u.welcome.place, i + 1);
+	}
+		name_qpn(&bob, QPN(1, 5));
+	/* The connection has ended, the token has not. */
+	close(lane[0]);
+		name_qpn(&bob, QPN(1, 6));
+		name_qpn(&bob, QPN(2, 5));
+	expect_sent(QPN(2, 5));
+		name_qpn(&ann, QPN(1, 5));
+	expect_sent(QPN(1, 5));
+		name_qpn(&root, QPN(1, 5));
+	expect_sent(QPN(1, 5));
+	/* Nobody's. */
+		name_qpn(&bob, QPN(9, 5));
+	expect_sent(QPN(9, 5));
+	agent_msg_close_fds(&welcome[0]);
+		name_qpn(&bob, QPN(1, 7));
+	expect_sent(QPN(1, 7));
+	wire_assert_silent(wire);
+	agent_msg_close_fds(&welcome[1]);
+	close(lane[1]);
+	gsi_peer_leave(&ann);
+	gsi_peer_leave(&bob);
+	gsi_peer_leave(&root);
+	leave();
+}
