@@ -16,6 +16,11 @@ bool give_is_limited(const struct server *s, uint32_t uid)
 	return s->realm.system && uid != 0;
 }
 
+bool give_may_see(const struct server *s, uint32_t uid, uint32_t other)
+{
+	return uid == other || !give_is_limited(s, uid);
+}
+
 /* ---- places ---- */
 
 static int next_number(struct server *s, const struct seats_used *used)

@@ -27,6 +27,9 @@ enum {
 /** Is the user held to quotas? */
 bool give_is_limited(const struct server *s, uint32_t uid);
 
+/** Is the user shown processes and listeners of another one? */
+bool give_may_see(const struct server *s, uint32_t uid, uint32_t other);
+
 /**
  * A place for a user: a slot, the lowest that may be had, a number, the next one, or the one that
  * is wanted. *token: the client's end, the caller's.

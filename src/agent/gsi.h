@@ -86,8 +86,4 @@ static inline bool gsi_is_busy(const struct gsi *gsi)
 	return gsi->exit_mads.due_count > 0;
 }
 
-/** One page of status, from the given client and listener on. */
-void gsi_status(const struct gsi *gsi, unsigned from_client, unsigned from_listener,
-	       struct agent_gsi_page *pg);
-
 #endif

@@ -126,7 +126,8 @@ struct agent_addr_info {
 	uint64_t dropped; /* datagrams to slot 0 or to a slot without socket */
 };
 
-/** Part of the agent's state; as many pages as it takes are asked for. */
+/** Part of the agent's state; as many pages as it takes are asked for. Totals count all users; of a
+ * system-wide agent's clients a user is shown the own ones, and root all. */
 struct agent_page {
 	uint64_t uptime_ms;
 	uint32_t pid, uid; /* the agent's */
@@ -194,7 +195,7 @@ struct agent_gsi_listener_info {
 	uint32_t zero;
 };
 
-/** Part of what the agent knows of connection management. */
+/** Part of what the agent knows of connection management; as struct agent_page. */
 struct agent_gsi_page {
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 	uint32_t lingering; /* exit MADs of dead clients that are still repeated */

@@ -156,6 +156,7 @@ static int give_status(struct client *c, const struct agent_msg *m)
 	struct server *s = c->server;
 	struct agent_msg answer = {.type = AGENT_STATUS_PAGE};
 	struct agent_page *pg = &answer.u.page;
+	unsigned shown = 0;
 
 	memset(pg, 0, sizeof(*pg));
 	pg->pid = (uint32_t)getpid();
@@ -168,7 +169,10 @@ static int give_status(struct client *c, const struct agent_msg *m)
 
 		if (!o->slot)
 			continue;
-		if (pg->clients_total++ >= m->u.from.client && pg->nclients < AGENT_PAGE_CLIENTS)
+		pg->clients_total++;
+		if (!give_may_see(s, c->uid, o->uid))
+			continue;
+		if (shown++ >= m->u.from.client && pg->nclients < AGENT_PAGE_CLIENTS)
 			pg->clients[pg->nclients++] = (struct agent_client_info){
 				.pid = o->pid, .uid = o->uid, .slot = o->slot};
 	}

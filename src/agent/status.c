@@ -27,11 +27,25 @@ static const char *listener_addr(const struct agent_gsi_listener_info *l,
 	return data_addr_str(&l->bind.addr, l->bind.scope_id, buf);
 }
 
+/* Those of a total that the agent did not list: other users'. */
+static uint32_t others(uint32_t total, size_t listed)
+{
+	return total > listed ? total - (uint32_t)listed : 0;
+}
+
+static void print_count(const char *what, uint32_t total, size_t listed)
+{
+	printf("%s: %zu", what, listed);
+	if (others(total, listed))
+		printf(", and %" PRIu32 " of other users", others(total, listed));
+	printf("\n");
+}
+
 static void print_cm_text(const struct agent_status *st)
 {
 	char name[AGENT_ADDR_STRLEN];
 
-	printf("connection management: %zu clients\n", st->ncm_clients);
+	print_count("clients of connection management", st->cm.clients_total, st->ncm_clients);
 	for (size_t i = 0; i < st->ncm_clients; i++) {
 		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
@@ -41,7 +55,7 @@ static void print_cm_text(const struct agent_status *st)
 		       c->number, c->pid, c->uid, c->addrs, c->binds, c->exit_mads, c->delivered,
 		       c->queued, c->dropped);
 	}
-	printf("listeners: %zu\n", st->nlisteners);
+	print_count("listeners", st->cm.listeners_total, st->nlisteners);
 	for (size_t i = 0; i < st->nlisteners; i++)
 		printf("  service ID 0x%016" PRIx64 "  %-24s number %u\n",
 		       st->listeners[i].bind.service_id, listener_addr(&st->listeners[i], name),
@@ -57,7 +71,10 @@ static void print_cm_json(const struct agent_status *st)
 {
 	char name[AGENT_ADDR_STRLEN];
 
-	printf("\"cm\": {\"lingering\": %" PRIu32 ", \"clients\": [", st->cm.lingering);
+	printf("\"cm\": {\"lingering\": %" PRIu32 ", \"other_clients\": %" PRIu32
+	       ", \"other_listeners\": %" PRIu32 ", \"clients\": [",
+	       st->cm.lingering, others(st->cm.clients_total, st->ncm_clients),
+	       others(st->cm.listeners_total, st->nlisteners));
 	for (size_t i = 0; i < st->ncm_clients; i++) {
 		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
@@ -87,7 +104,7 @@ static void print_text(const struct agent_status *st)
 
 	printf("agent %" PRIu32 " (holder %" PRIu32 ") of user %" PRIu32 "%s, up %" PRIu64 " s\n",
 	       a->pid, a->holder, a->uid, a->system ? " (system-wide)" : "", a->uptime_ms / 1000);
-	printf("clients: %zu\n", st->nclients);
+	print_count("clients", a->clients_total, st->nclients);
 	for (size_t i = 0; i < st->nclients; i++)
 		printf("  slot %4u  process %" PRIu32 " of user %" PRIu32 "\n", st->clients[i].slot,
 		       st->clients[i].pid, st->clients[i].uid);
@@ -105,8 +122,10 @@ static void print_json(const struct agent_status *st)
 	char name[AGENT_ADDR_STRLEN];
 
 	printf("{\"pid\": %" PRIu32 ", \"holder\": %" PRIu32 ", \"uid\": %" PRIu32
-	       ", \"system\": %s, \"uptime_ms\": %" PRIu64 ", \"clients\": [",
-	       a->pid, a->holder, a->uid, a->system ? "true" : "false", a->uptime_ms);
+	       ", \"system\": %s, \"uptime_ms\": %" PRIu64 ", \"other_clients\": %" PRIu32
+	       ", \"clients\": [",
+	       a->pid, a->holder, a->uid, a->system ? "true" : "false", a->uptime_ms,
+	       others(a->clients_total, st->nclients));
 	for (size_t i = 0; i < st->nclients; i++)
 		printf("%s{\"slot\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32 "}",
 		       i ? ", " : "", st->clients[i].slot, st->clients[i].pid, st->clients[i].uid);

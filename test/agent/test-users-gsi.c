@@ -106,3 +106,85 @@ TEST(users_gsi, qpn_of_another_users_slot__not_sent)
 	gsi_peer_leave(&root);
 	leave();
 }
+
+/* ---- what one user is shown ---- */
+
+/* A lane, a client of connection management and its listeners. */
+struct user {
+	int lane, gsi;
+	struct agent_msg lane_welcome, gsi_welcome;
+};
+
+static struct user user_of(uid_t uid, uint32_t listeners)
+{
+	struct user u = {.lane = connect_as(uid, true), .gsi = connect_as(uid, true)};
+	struct agent_msg m = {.type = AGENT_GSI_BIND}, answer;
+
+	assert_int_equal(hello(u.lane, AGENT_LANE, &u.lane_welcome), 0);
+	assert_int_equal(hello(u.gsi, AGENT_GSI, &u.gsi_welcome), 0);
+	for (uint32_t i = 0; i < listeners; i++) {
+		m.type = AGENT_GSI_BIND;
+		m.u.gsi_bind.key = i;
+		m.u.gsi_bind.bind =
+			(struct agent_gsi_bind){.service_id = (uint64_t)uid << 32 | (i + 1)};
+		assert_int_equal(ask(u.gsi, &m, &answer), 0);
+		m.type = AGENT_GSI_LISTEN;
+		assert_int_equal(ask(u.gsi, &m, &answer), 0);
+	}
+	return u;
+}
+
+static void user_leave(struct user *u)
+{
+	agent_msg_close_fds(&u->lane_welcome);
+	agent_msg_close_fds(&u->gsi_welcome);
+	close(u->lane);
+	close(u->gsi);
+}
+
+static struct agent_status *status_of(uid_t uid)
+{
+	struct agent_status *st;
+	char text[400];
+	int r;
+
+	assert_int_equal(seteuid(uid), 0);
+	r = agent_client_status(true, &st, text, sizeof(text));
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(r, 0);
+	return st;
+}
+
+/* Several pages of them. */
+TEST(users_gsi, status__a_user_sees_the_own_processes_and_how_many_there_are)
+{
+	enum { ANNS = AGENT_GSI_PAGE_LISTENERS + 5, BOBS = 2 * AGENT_GSI_PAGE_LISTENERS + 5 };
+	struct user ann, bob, more;
+	struct agent_status *st;
+
+	start_system();
+	bob = user_of(BOB, BOBS);
+	ann = user_of(ANN, ANNS);
+	more = user_of(BOB, 0);
+	st = status_of(ANN);
+	assert_int_equal(st->nclients, 1);
+	assert_int_equal(st->clients[0].uid, ANN);
+	assert_int_equal(st->agent.clients_total, 3);
+	assert_int_equal(st->ncm_clients, 1);
+	assert_int_equal(st->gsi_clients[0].uid, ANN);
+	assert_int_equal(st->cm.clients_total, 3);
+	assert_int_equal(st->nlisteners, ANNS);
+	for (size_t i = 0; i < ANNS; i++)
+		assert_int_equal(st->listeners[i].bind.service_id >> 32, ANN);
+	assert_int_equal(st->cm.listeners_total, ANNS + BOBS);
+	agent_status_free(st);
+	st = status_of(0);
+	assert_int_equal(st->nclients, 3);
+	assert_int_equal(st->ncm_clients, 3);
+	assert_int_equal(st->nlisteners, ANNS + BOBS);
+	agent_status_free(st);
+	user_leave(&ann);
+	user_leave(&bob);
+	user_leave(&more);
+	stop_system();
+}
