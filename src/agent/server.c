@@ -216,12 +216,25 @@ static void watch_holder(struct server *s)
 	ev_io_start(s->loop, &s->holder_watcher);
 }
 
+/* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the end of the
+ * connection for our death, and start another worker beside us. */
+static int tell_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n)
+{
+	int r = s->holder < 0 ? -EPIPE : holder_tell(s->holder, c, fds, n);
+
+	if (r && r != -EPIPE && r != -ECONNRESET) {
+		log_warn("the holder %d does not read: %s", (int)s->holder_pid, strerror(-r));
+		kill(s->holder_pid, SIGKILL);
+	}
+	return r;
+}
+
 int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n)
 {
 	int r = store_apply(s->store, c, fds, n);
 
 	/* Another holder has the change with the rest. */
-	if (!r && (s->holder < 0 || holder_tell(s->holder, c, fds, n)))
+	if (!r && tell_holder(s, c, fds, n))
 		renew_holder(s);
 	return r;
 }
@@ -325,11 +338,11 @@ static void stop(struct server *s, int exit_code)
 
 		if (g->user)
 			qp1_free(g->user);
-		(void)holder_tell(s->holder, &c, NULL, 0);
+		(void)tell_holder(s, &c, NULL, 0);
 		(void)store_apply(s->store, &c, NULL, 0);
 	}
 	gsi_fini(&s->gsi);
-	(void)holder_tell(s->holder, &leave, NULL, 0);
+	(void)tell_holder(s, &leave, NULL, 0);
 	if (s->holder >= 0)
 		close(s->holder);
 	store_fini(s->store);
