@@ -66,4 +66,16 @@ static inline uint64_t prf_u64(struct prf *p)
 	return prf_hash(p, &n, 1);
 }
 
+/** The upper half of one. */
+static inline uint32_t prf_u32(struct prf *p)
+{
+	return (uint32_t)(prf_u64(p) >> 32);
+}
+
+/** 0 <= result < n; n > 0. */
+static inline uint32_t prf_below(struct prf *p, uint32_t n)
+{
+	return (uint32_t)((uint64_t)prf_u32(p) * n >> 32);
+}
+
 #endif

@@ -34,7 +34,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	}
 	ep->stats = &ep->own_stats;
 	ep->slot = UINT32_MAX;
-	secret_init(&ep->secret, config->seed);
+	ep->prf = (struct prf){.key = {config->seed, ~config->seed}};
 	rng_init(&ep->rnr_dice, config->rnr_seed);
 	mr_table_init(&ep->mrs);
 	timer_heap_init(&ep->timers);

@@ -9,11 +9,11 @@
 #include <rocemu/endpoint.h>
 
 #include "base/list.h"
+#include "base/prf.h"
 #include "base/rng.h"
 #include "transport/keep.h"
 #include "transport/mr.h"
 #include "transport/read-path.h"
-#include "transport/secret.h"
 #include "transport/timer.h"
 #include "transport/xrc.h"
 
@@ -73,7 +73,7 @@ struct rocemu_ep {
 	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
 	struct keep keep;              /* early request packets of all QPs */
 	rocemu_ns_t now;               /* of the last output call */
-	struct secret secret;          /* of keys and numbers */
+	struct prf prf;                /* of keys and numbers */
 	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
 	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];

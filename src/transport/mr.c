@@ -44,12 +44,12 @@ struct rocemu_mr *mr_find(const struct mr_table *t, uint32_t key)
 
 int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry)
 {
-	struct secret *secret = &pd->ep->secret;
+	struct prf *prf = &pd->ep->prf;
 	uint32_t number;
 
-	if (slot_init(&pd->ep->mrs.slots, secret, entry, &number))
+	if (slot_init(&pd->ep->mrs.slots, prf, entry, &number))
 		return -ENOMEM;
-	entry->key = number << 8 | (secret_u32(secret) & 0xff);
+	entry->key = number << 8 | (prf_u32(prf) & 0xff);
 	entry->pd = pd;
 	pd->refs++;
 	return 0;

@@ -21,7 +21,7 @@ struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 static void shuffle(struct rocemu_ep *ep)
 {
 	for (uint32_t i = 0; i < EP_QPN_BLOCK; i++) {
-		uint32_t at = secret_below(&ep->secret, i + 1);
+		uint32_t at = prf_below(&ep->prf, i + 1);
 
 		ep->index_order[i] = ep->index_order[at];
 		ep->index_order[at] = (uint16_t)i;

@@ -47,14 +47,14 @@ static int slot_table_reserve(struct slot_table *t)
 	return 0;
 }
 
-int slot_init(struct slot_table *t, struct secret *secret, void *entry, uint32_t *number)
+int slot_init(struct slot_table *t, struct prf *prf, void *entry, uint32_t *number)
 {
 	uint32_t n, at;
 
 	if (t->count == t->max || (2 * t->count == t->size && slot_table_reserve(t)))
 		return -ENOMEM;
 	do {
-		n = secret_u32(secret) & NUMBER_MASK;
+		n = prf_u32(prf) & NUMBER_MASK;
 		at = n & (t->size - 1);
 	} while (!n || t->entries[at] || t->numbers[at] == n);
 	t->entries[at] = entry;

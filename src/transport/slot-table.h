@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "transport/secret.h"
+#include "base/prf.h"
 
 enum { SLOT_NUMBER_BITS = 24 };
 
@@ -34,7 +34,7 @@ void slot_table_fini(struct slot_table *t);
  * place.
  * @return 0; -ENOMEM: also when there are max.
  */
-int slot_init(struct slot_table *t, struct secret *secret, void *entry, uint32_t *number);
+int slot_init(struct slot_table *t, struct prf *prf, void *entry, uint32_t *number);
 /** Take it out again. */
 void slot_fini(struct slot_table *t, uint32_t number);
 

@@ -74,7 +74,7 @@ static int number_init(struct rocemu_xrcd *xrcd, struct rocemu_srq *srq)
 {
 	struct slot_table *t = &xrcd->ep->xrc_srqs;
 
-	while (!slot_init(t, &xrcd->ep->secret, srq, &srq->num)) {
+	while (!slot_init(t, &xrcd->ep->prf, srq, &srq->num)) {
 		if (likely(!srq_elsewhere(xrcd, srq->num)))
 			return 0;
 		slot_fini(t, srq->num);

@@ -16,7 +16,7 @@ struct fixture {
 static void setup(struct fixture *f)
 {
 	memset(f, 0, sizeof(*f));
-	secret_init(&f->ep.secret, 7);
+	f->ep.prf = (struct prf){.key = {7}};
 	mr_table_init(&f->ep.mrs);
 	f->pd.ep = f->other.ep = &f->ep;
 }
