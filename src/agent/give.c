@@ -215,6 +215,13 @@ static void mark_used(struct server *s, const struct group *g, unsigned slot)
 		(void)server_change(s, &c, NULL, 0);
 }
 
+void give_watch(struct server *s, struct group *g)
+{
+	gsi_watch(&s->gsi, g);
+	if (!ev_is_active(&s->sweep_timer))
+		ev_timer_again(s->loop, &s->sweep_timer);
+}
+
 int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned slot,
 	       uint32_t uid, struct group **out, char *errbuf, size_t errlen)
 {
@@ -242,7 +249,7 @@ int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_i
 		data_socket_explain(r, addr, scope_id, errbuf, errlen);
 		return r;
 	}
-	server_watch_group(s, g);
+	give_watch(s, g);
 	mark_used(s, g, slot);
 	*out = g;
 	return 0;

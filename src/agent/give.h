@@ -46,6 +46,9 @@ int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wa
 int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned slot,
 	       uint32_t uid, struct group **out, char *errbuf, size_t errlen);
 
+/** QP 1 of a group, and the sweep for groups that nobody uses. */
+void give_watch(struct server *s, struct group *g);
+
 /** Close the groups that nobody uses any more. */
 void give_sweep(struct server *s);
 

@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include "agent/gsi.h"
-#include "agent/server.h"
 #include "base/log.h"
 #include "base/syssocket.h"
 
@@ -77,7 +76,6 @@ int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *c
 	ev_io_init(&m->writer, on_writable, m->fd, EV_WRITE);
 	m->reader.data = m->writer.data = m;
 	ev_io_start(gsi->loop, &m->reader);
-	conn->gsi = m;
 	gsi->members[number] = m;
 	gsi->nmembers++;
 	return 0;
@@ -97,7 +95,7 @@ static int read_one(struct gsi_client *m)
 	if (n == 0)
 		return -ECONNRESET;
 	if (gsi_frame_ok(&f, (size_t)n))
-		gsi_frame(m->gsi, m, &f);
+		m->gsi->on_frame(m->gsi, m, &f);
 	else
 		m->gsi->counters[AGENT_GSI_COUNT_tx_refused]++;
 	return 1;
@@ -115,7 +113,7 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	for (unsigned i = 0; i < READ_BURST && r > 0; i++)
 		r = read_one(m);
 	if (r < 0)
-		client_close(m->conn);
+		m->gsi->on_end(m->conn);
 }
 
 static void drop_queue(struct gsi_client *m)
@@ -127,16 +125,17 @@ static void drop_queue(struct gsi_client *m)
 	m->shares = (struct share){0};
 }
 
-void gsi_client_free(struct gsi_client *m)
+void gsi_client_drain(struct gsi_client *m)
 {
-	struct gsi *gsi = m->gsi;
-
 	for (unsigned i = 0; i < READ_LAST && read_one(m) > 0; i++)
 		;
-	ev_io_stop(gsi->loop, &m->reader);
-	ev_io_stop(gsi->loop, &m->writer);
+}
+
+void gsi_client_free(struct gsi_client *m)
+{
+	ev_io_stop(m->gsi->loop, &m->reader);
+	ev_io_stop(m->gsi->loop, &m->writer);
 	drop_queue(m);
-	gsi_client_gone(gsi, m);
 	close(m->fd);
 	free(m);
 }
@@ -205,7 +204,7 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 	struct list *first;
 
 	if (revents & EV_ERROR) {
-		client_close(m->conn);
+		m->gsi->on_end(m->conn);
 		return;
 	}
 	while ((first = list_first(&m->queue))) {

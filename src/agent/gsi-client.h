@@ -45,7 +45,9 @@ bool gsi_number_is_free(const struct gsi *gsi, unsigned number);
  */
 int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *client_fd);
 
-/** Take what the client sent before its end, and free everything but its exit MADs. */
+/** Take what the client sent before its end. */
+void gsi_client_drain(struct gsi_client *m);
+/** For gsi_end_client(). */
 void gsi_client_free(struct gsi_client *m);
 
 /** Give it a MAD: GSI_FRAME_MAD or GSI_FRAME_SENT. */

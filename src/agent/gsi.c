@@ -46,6 +46,7 @@ static void local_port_range(uint16_t *first, uint16_t *last)
 
 static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents);
 static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents);
+static void on_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_frame *f);
 
 void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store)
 {
@@ -53,7 +54,7 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store)
 	uint16_t first, last;
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
 		log_debug("no random numbers yet: the clock will do");
-	*gsi = (struct gsi){.loop = loop, .store = store};
+	*gsi = (struct gsi){.loop = loop, .store = store, .on_frame = on_frame};
 	rng_init(&gsi->rng, seed);
 	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)
 		key[0] = seed;
@@ -276,7 +277,7 @@ static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents)
 
 /* ---- what comes in ---- */
 
-void gsi_input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d)
+static void input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d)
 {
 	struct gsi_client *member;
 	struct rocemu_cm_msg m;
@@ -298,7 +299,7 @@ void gsi_input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d)
 	answer(gsi, q, d, &m);
 }
 
-void gsi_returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error)
+static void returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error)
 {
 	struct gsi_client *member;
 	struct rocemu_cm_msg m;
@@ -312,6 +313,16 @@ void gsi_returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int e
 	if (member && gsi_set_has(&q->members, member->number))
 		gsi_client_unreached(member, gsi_mad_sender_id(&m), error);
 }
+
+void gsi_watch(struct gsi *gsi, struct group *g)
+{
+	static const struct qp1_ops ops = {.input = input, .returned = returned};
+
+	if (!g->user && g->count)
+		g->user = qp1_new(gsi, &ops, g, gsi->loop);
+}
+
+/* ---- what goes out ---- */
 
 /*
  * May a client say that the QP is its own? Not if the slot is in use by another user, whose connection the peer would
@@ -397,7 +408,7 @@ static void send_for(struct gsi *gsi, struct gsi_client *member, struct qp1 *q, 
 		gsi_client_deliver(member, GSI_FRAME_SENT, d);
 }
 
-void gsi_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_frame *f)
+static void on_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_frame *f)
 {
 	struct rocemu_cm_msg m;
 	struct qp1 *q;
@@ -449,8 +460,9 @@ static void answer_unseen(struct gsi *gsi, uint16_t number)
 	}
 }
 
-void gsi_client_gone(struct gsi *gsi, struct gsi_client *m)
+void gsi_end_client(struct gsi *gsi, struct gsi_client *m)
 {
+	gsi_client_drain(m);
 	gsi_ports_drop(&gsi->ports, &m->ports);
 	if (gsi->leaving) {
 		gsi_exits_forget(&gsi->exit_mads, &m->exit_mads);
@@ -466,6 +478,7 @@ void gsi_client_gone(struct gsi *gsi, struct gsi_client *m)
 	}
 	gsi->members[m->number] = NULL;
 	gsi->nmembers--;
+	gsi_client_free(m);
 	plan_exits(gsi);
 }
 

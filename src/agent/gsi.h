@@ -48,6 +48,9 @@ struct gsi {
 	ev_timer early_timer;
 	uint64_t back_by_ms; /* see gsi_follows(); 0: no client of an earlier agent has come */
 	void (*on_calm)(void *user); /* the last exit MAD is done */
+	void (*on_end)(struct client *conn); /* a client's second socket has ended: gsi_end_client() */
+	/* Set by gsi_init(): what the clients' files call. */
+	void (*on_frame)(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 	void *user;
 	bool leaving; /* clients live on, and give the next agent their exit MADs */
 	struct rng rng;
@@ -59,11 +62,8 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store);
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
 
-/** A MAD came to QP 1. */
-void gsi_input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d);
-
-/** The network returned a MAD that q sent; error: an errno that says why. */
-void gsi_returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error);
+/** Have QP 1 of a group that has sockets. */
+void gsi_watch(struct gsi *gsi, struct group *g);
 
 /**
  * A client of an earlier agent is back. The others come one by one: requests for those that are not back yet are kept
@@ -74,11 +74,8 @@ void gsi_follows(struct gsi *gsi);
 /** A client listens now: requests that came too early go to it. */
 void gsi_listens(struct gsi *gsi);
 
-/** A client's frame, which is changed. */
-void gsi_frame(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
-
-/** gsi_client_free(): give back what it has, send its exit MADs. */
-void gsi_client_gone(struct gsi *gsi, struct gsi_client *m);
+/** A client has ended: take what it sent before, give back what it has, send its exit MADs, free it. */
+void gsi_end_client(struct gsi *gsi, struct gsi_client *m);
 
 /** Are exit MADs under way? Then the agent is not idle. */
 static inline bool gsi_is_busy(const struct gsi *gsi)

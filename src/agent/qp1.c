@@ -124,7 +124,7 @@ static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, c
 	if (v)
 		q->gsi->counters[drops[v]]++;
 	else
-		gsi_input(q->gsi, q, &d);
+		q->ops->input(q->gsi, q, &d);
 }
 
 static int receive(struct qp1 *q)
@@ -208,7 +208,7 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 		d.scope_id = q->group->scope_id;
 		/* Whoever made this up has seen the request: its ICRC is right. */
 		if (gsi_packet_decode(&d, buf, (size_t)n) == GSI_OK)
-			gsi_returned(q->gsi, q, &d, returned_error(&m));
+			q->ops->returned(q->gsi, q, &d, returned_error(&m));
 	}
 }
 
@@ -237,13 +237,15 @@ static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 		ev_io_start(loop, &q->returned);
 }
 
-struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop)
+struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *group,
+		    struct ev_loop *loop)
 {
 	struct qp1 *q = calloc(1, sizeof(*q));
 
 	if (!q)
 		return NULL;
 	q->gsi = gsi;
+	q->ops = ops;
 	q->group = group;
 	q->loop = loop;
 	q->psn = rng_u32(&gsi->rng);

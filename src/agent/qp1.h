@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * QP 1 of one address: reading slot 0's socket of the address's group, and sending from it. What
- * comes in is split by QPN; what is for QP 1 goes to gsi_input(), everything else is for nobody and
+ * comes in is split by QPN; what is for QP 1 goes to its owner, everything else is for nobody and
  * is counted.
  */
 #ifndef AGENT_QP1_H
@@ -15,9 +15,19 @@
 
 struct gsi;
 struct group;
+struct qp1;
+
+/** Who takes what comes in. */
+struct qp1_ops {
+	/** A MAD came to QP 1. */
+	void (*input)(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d);
+	/** The network returned a MAD that q sent; error: an errno that says why. */
+	void (*returned)(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error);
+};
 
 struct qp1 {
 	struct gsi *gsi;	     /* borrowed */
+	const struct qp1_ops *ops;   /* static */
 	struct group *group; /* borrowed: its fds[0] is received from */
 	struct ev_loop *loop;
 	ev_io watcher;
@@ -31,7 +41,8 @@ struct qp1 {
 };
 
 /** @return NULL: out of memory. */
-struct qp1 *qp1_new(struct gsi *gsi, struct group *group, struct ev_loop *loop);
+struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *group,
+		    struct ev_loop *loop);
 void qp1_free(struct qp1 *q);
 
 /** Send a MAD whose source is the address: fills in sport, ip_id and hdr. Never blocks. @return 0 or

@@ -15,21 +15,6 @@
 #include "base/log.h"
 #include "base/util.h"
 
-/* A client reads each answer before its next request, so there is room for one unless it
- * misbehaves. */
-int client_reply(struct client *c, const struct agent_msg *m)
-{
-	return agent_msg_send(c->fd, m, MSG_DONTWAIT);
-}
-
-int client_reply_error(struct client *c, int err, const char *text)
-{
-	struct agent_msg m;
-
-	agent_msg_set_error(&m, -err, "%s", text);
-	return client_reply(c, &m);
-}
-
 bool client_is_welcome(struct client *c)
 {
 	struct server *s = c->server;
@@ -85,8 +70,10 @@ static int welcome(struct client *c, enum agent_kind kind, unsigned place, uint1
 		/* It is back, so it has not ended. */
 		gsi_exits_recall(&c->server->gsi.exit_mads, (uint16_t)place);
 		r = gsi_client_new(&c->server->gsi, c, (uint16_t)place, &frames);
-		if (!r)
+		if (!r) {
+			c->gsi = c->server->gsi.members[place];
 			m.fds[m.nfds++] = frames;
+		}
 	}
 	if (token >= 0)
 		m.fds[m.nfds++] = token;

@@ -20,31 +20,6 @@ enum { CLIENTS_MAX = 2 * AGENT_SLOTS };
 #define SWEEP_S	       5.0
 #define ACCEPT_RETRY_S 0.1
 
-static void update_idle(struct server *s)
-{
-	ev_timer_stop(s->loop, &s->idle_timer);
-	if (s->nclients == 0 && !gsi_is_busy(&s->gsi) && s->config->idle_timeout_s > 0) {
-		ev_now_update(s->loop);
-		ev_timer_set(&s->idle_timer, s->config->idle_timeout_s, 0.);
-		ev_timer_start(s->loop, &s->idle_timer);
-	}
-}
-
-void client_close(struct client *c)
-{
-	struct server *s = c->server;
-
-	log_debug("client %u (slot %u) is gone", c->pid, c->slot);
-	ev_io_stop(s->loop, &c->watcher);
-	if (c->gsi)
-		gsi_client_free(c->gsi);
-	close(c->fd);
-	list_remove(&c->node);
-	free(c);
-	s->nclients--;
-	update_idle(s);
-}
-
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct client *c = w->data;
@@ -96,7 +71,7 @@ static void client_add(struct server *s, int fd)
 	ev_io_init(&c->watcher, on_readable, fd, EV_READ);
 	c->watcher.data = c;
 	ev_io_start(s->loop, &c->watcher);
-	update_idle(s);
+	server_update_idle(s);
 }
 
 static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
@@ -169,74 +144,7 @@ static void on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
 
 static void on_calm(void *user)
 {
-	update_idle(user);
-}
-
-void server_watch_group(struct server *s, struct group *g)
-{
-	if (!g->user && g->count)
-		g->user = qp1_new(&s->gsi, g, s->loop);
-	if (!ev_is_active(&s->sweep_timer))
-		ev_timer_again(s->loop, &s->sweep_timer);
-}
-
-/* ---- the holder ---- */
-
-static void watch_holder(struct server *s);
-
-static void renew_holder(struct server *s)
-{
-	ev_io_stop(s->loop, &s->holder_watcher);
-	if (s->holder >= 0)
-		close(s->holder);
-	s->holder = holder_fork(s->store, server_work, s->config, &s->holder_pid);
-	if (s->holder >= 0) {
-		log_info("the agent has another holder");
-		watch_holder(s);
-		return;
-	}
-	log_warn("no holder (%s): if the agent dies, running connections may break",
-		 strerror(-s->holder));
-	s->holder = -1;
-	s->holder_pid = 0;
-}
-
-/* It says nothing: it has died. */
-static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
-{
-	(void)loop;
-	(void)revents;
-	renew_holder(w->data);
-}
-
-static void watch_holder(struct server *s)
-{
-	ev_io_init(&s->holder_watcher, on_holder, s->holder, EV_READ);
-	s->holder_watcher.data = s;
-	ev_io_start(s->loop, &s->holder_watcher);
-}
-
-/* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the end of the
- * connection for our death, and start another worker beside us. */
-static int tell_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n)
-{
-	int r = s->holder < 0 ? -EPIPE : holder_tell(s->holder, c, fds, n);
-
-	if (r && r != -EPIPE && r != -ECONNRESET) {
-		log_warn("the holder %d does not read: %s", (int)s->holder_pid, strerror(-r));
-		kill(s->holder_pid, SIGKILL);
-	}
-	return r;
-}
-
-int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n)
-{
-	int r = store_apply(s->store, c, fds, n);
-
-	/* Another holder has the change with the rest. */
-	if (!r && tell_holder(s, c, fds, n))
-		renew_holder(s);
-	return r;
+	server_update_idle(user);
 }
 
 /* ---- start and end ---- */
@@ -286,6 +194,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	ev_set_syserr_cb(log_system_error);
 	*s = (struct server){.realm = config->realm,
 			     .config = config,
+			     .work = server_work,
 			     .store = st,
 			     .holder = holder,
 			     .holder_pid = getppid(),
@@ -297,6 +206,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 		return -ENOMEM;
 	gsi_init(&s->gsi, s->loop, st);
 	s->gsi.on_calm = on_calm;
+	s->gsi.on_end = client_close;
 	s->gsi.user = s;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ev_io_init(&s->accept_watcher, on_accept, st->listener, EV_READ);
@@ -307,19 +217,19 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	ev_init(&s->idle_timer, on_idle);
 	ev_timer_init(&s->sweep_timer, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep_timer.data = s;
-	watch_holder(s);
+	server_watch_holder(s);
 	/* What an earlier worker has left. */
 	list_for_each (it, &st->groups.all) {
 		struct group *g = list_entry(it, struct group, node);
 
 		g->user = NULL;
 		(void)data_socket_steer(g->fds[0], g->count);
-		server_watch_group(s, g);
+		give_watch(s, g);
 	}
 	seats_look(&st->seats[AGENT_GSI], &used);
 	if (memchr(used.is, true, sizeof(used.is)))
 		gsi_follows(&s->gsi);
-	update_idle(s);
+	server_update_idle(s);
 	return watch_signals(s);
 }
 
@@ -338,11 +248,11 @@ static void stop(struct server *s, int exit_code)
 
 		if (g->user)
 			qp1_free(g->user);
-		(void)tell_holder(s, &c, NULL, 0);
+		(void)server_tell_holder(s, &c, NULL, 0);
 		(void)store_apply(s->store, &c, NULL, 0);
 	}
 	gsi_fini(&s->gsi);
-	(void)tell_holder(s, &leave, NULL, 0);
+	(void)server_tell_holder(s, &leave, NULL, 0);
 	if (s->holder >= 0)
 		close(s->holder);
 	store_fini(s->store);

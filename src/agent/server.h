@@ -14,6 +14,7 @@
 
 #include "agent/give.h"
 #include "agent/gsi.h"
+#include "agent/holder.h"
 #include "agent/protocol.h"
 #include "agent/store.h"
 #include "base/list.h"
@@ -35,6 +36,7 @@ struct server {
 	int signal_fd;
 	int holder; /* the way to it; -1: none */
 	pid_t holder_pid;
+	holder_work_fn *work; /* what another holder starts workers by: server_work() */
 	int exit_code;
 	ev_io accept_watcher, signal_watcher, holder_watcher;
 	ev_timer accept_timer; /* when to accept again */
@@ -57,10 +59,19 @@ struct client {
  * exit code. */
 int server_work(void *user, struct store *st, int holder);
 
-/** Change the store, here and in the holder. @return as store_apply(). */
+/** change.c: change the store, here and in the holder. @return as store_apply(). */
 int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n);
 
-/** Close a connection; its place is free when the client's token is closed too. */
+/** change.c: tell the holder alone. @return as holder_tell(). */
+int server_tell_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n);
+
+/** change.c: have another holder when s->holder has died. */
+void server_watch_holder(struct server *s);
+
+/** conn.c: start or stop the time after which the agent leaves. */
+void server_update_idle(struct server *s);
+
+/** conn.c: close a connection; its place is free when the client's token is closed too. */
 void client_close(struct client *c);
 
 /** request.c: may the client use this agent at all? If not, it is told why. */
@@ -73,15 +84,12 @@ int client_request(struct client *c, struct agent_msg *m);
  * it can. */
 void client_refuse(struct client *c, int err);
 
-/** request.c: send a message to a client. @return 0, or -errno: the connection is to be closed. */
+/** conn.c: send a message to a client. @return 0, or -errno: the connection is to be closed. */
 int client_reply(struct client *c, const struct agent_msg *m);
 /** Send an ERROR; err is negative. */
 int client_reply_error(struct client *c, int err, const char *text);
 
 /** gsi-request.c: a GSI_* message. @return as client_request(). */
 int client_gsi_request(struct client *c, const struct agent_msg *m);
-
-/** Have QP 1 of a new group. */
-void server_watch_group(struct server *s, struct group *g);
 
 #endif

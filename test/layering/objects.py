@@ -21,7 +21,6 @@ ALLOWED = {
     ],
     # A connection, its exchanges and what its end does to listeners and SIDR.
     "cm": ["cm conn listen sidr teardown will xchg"],
-    "agent": ["give gsi gsi-client gsi-request qp1 request server"],
     "verbs": [
         # ibv_reg_mr_ex() makes all kinds of regions; a PD's end takes its null regions along.
         "buf dmabuf mr pd real-forward",
