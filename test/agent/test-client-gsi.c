@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What survives whom: exit MADs of processes that end, clients of an agent that dies, forks. */
+/* Clients of connection management whose agent dies or is stopped, forks, users. */
 #include "agent/client-gsi.h"
 
 #include <errno.h>
@@ -11,8 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "gsi-peer.h"
-#include "peer.h"
+#include "gsi-scene.h"
 #include "test.h"
 
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
@@ -23,235 +22,7 @@ enum {
 	SLOW = 31, /* as long as can be */
 };
 
-static struct rocemu_gid at, far;
-static int wire;
-
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}};
-
-static void enter(void)
-{
-	at = gid_v4(127, 0, 0, 1);
-	far = gid_v4(127, 0, 0, 9);
-	env_enter();
-	wire = wire_open(&far);
-}
-
-static void leave(void)
-{
-	close(wire);
-	env_leave();
-}
-
-static struct gsi_peer start(void)
-{
-	struct gsi_peer p = gsi_peer_start();
-
-	if (gsi_peer_open(&p, &at))
-		fail_msg("cannot open QP 1: %s", p.text);
-	return p;
-}
-
-static struct gsi_mail dreq(uint32_t ours, uint32_t theirs)
-{
-	return mail_ids(&at, &far, ROCEMU_CM_DREQ, ours, theirs);
-}
-
-/* All that the agent has been told so far it has taken: it answers in order. */
-static void fence(struct gsi_peer *p)
-{
-	struct gsi_mail m = mail_req(&at, &at, agent_comm_id(p->number, 0x3fffff), 0x1234567), got;
-
-	assert_int_equal(gsi_peer_send(p, &m), 0);
-	assert_int_equal(gsi_peer_recv(p, &got), 1);
-	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
-}
-
-TEST(client_cm, killed__its_wills_are_sent_and_repeated_until_answered)
-{
-	struct gsi_peer a, b;
-	struct gsi_mail m, got;
-	uint32_t id;
-
-	enter();
-	a = start();
-	b = start();
-	id = agent_comm_id(a.number, 5);
-	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 15), 0);
-	fence(&a);
-	gsi_peer_kill(&a);
-	for (unsigned i = 0; i < 3; i++) {
-		wire_recv(wire, &far, &got);
-		assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
-		assert_int_equal(got.m.dreq.local_comm_id, id);
-		assert_int_equal(got.m.dreq.remote_comm_id, 77);
-	}
-	m = mail_ids(&far, &at, ROCEMU_CM_DREP, 77, id);
-	wire_send(wire, &m);
-	gsi_wait_counter(AGENT_GSI_COUNT_exit_answered, 1);
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_exit_given_up), 0);
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_unanswered), 0);
-	gsi_peer_leave(&b);
-	leave();
-}
-
-TEST(client_cm, killed_and_never_answered__given_up_after_the_retries)
-{
-	struct gsi_peer a, b;
-	struct gsi_mail m, got;
-	uint32_t id;
-
-	enter();
-	a = start();
-	b = start();
-	id = agent_comm_id(a.number, 5);
-	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 2), 0);
-	/* A REJ is sent once. */
-	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id + 1, 78);
-	assert_int_equal(gsi_peer_will(&a, id + 1, &m, FAST, 15), 0);
-	fence(&a);
-	gsi_peer_kill(&a);
-	gsi_wait_counter(AGENT_GSI_COUNT_exit_given_up, 1);
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_exit_sent), 4);
-	for (unsigned i = 0, rejs = 0; i < 4; i++) {
-		wire_recv(wire, &far, &got);
-		rejs += got.m.attr_id == ROCEMU_CM_REJ;
-		assert_true(i < 3 || rejs == 1);
-	}
-	wire_assert_silent(wire);
-	gsi_peer_leave(&b);
-	leave();
-}
-
-TEST(client_cm, killed__its_peer_in_another_process_hears_of_it)
-{
-	struct gsi_peer a, b;
-	struct gsi_mail m, got;
-	uint32_t ida, idb;
-
-	enter();
-	a = start();
-	b = start();
-	ida = agent_comm_id(a.number, 5);
-	idb = agent_comm_id(b.number, 6);
-	m = mail_ids(&at, &at, ROCEMU_CM_DREQ, ida, idb);
-	assert_int_equal(gsi_peer_will(&a, ida, &m, SLOW, 15), 0);
-	fence(&a);
-	gsi_peer_kill(&a);
-	assert_int_equal(gsi_peer_recv(&b, &got), 1);
-	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
-	assert_int_equal(got.m.dreq.remote_comm_id, idb);
-	m = mail_ids(&at, &at, ROCEMU_CM_DREP, idb, ida);
-	assert_int_equal(gsi_peer_send(&b, &m), 0);
-	gsi_wait_counter(AGENT_GSI_COUNT_exit_answered, 1);
-	gsi_peer_leave(&b);
-	leave();
-}
-
-TEST(client_cm, will_replaced_and_taken_back__only_what_is_left_is_sent)
-{
-	struct gsi_peer a, b;
-	struct gsi_mail m, got;
-	uint32_t id;
-
-	enter();
-	a = start();
-	b = start();
-	id = agent_comm_id(a.number, 5);
-	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
-	assert_int_equal(gsi_peer_will(&a, id, &m, SLOW, 0), 0);
-	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 2);
-	assert_int_equal(gsi_peer_will(&a, id, &m, SLOW, 0), 0);
-	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id + 1, 3);
-	assert_int_equal(gsi_peer_will(&a, id + 1, &m, SLOW, 0), 0);
-	assert_int_equal(gsi_peer_will_clear(&a, id + 1), 0);
-	assert_int_equal(gsi_peer_will_clear(&a, id + 2), 0);
-	/* Not its own. */
-	assert_int_equal(gsi_peer_will(&a, agent_comm_id(b.number, 1), &m, SLOW, 0), -EINVAL);
-	/* No REJ or DREQ: the agent does not keep it. */
-	m = mail_ids(&at, &far, ROCEMU_CM_RTU, id + 3, 4);
-	assert_int_equal(gsi_peer_will(&a, id + 3, &m, SLOW, 0), 0);
-	fence(&a);
-	gsi_peer_kill(&a);
-	wire_recv(wire, &far, &got);
-	assert_int_equal(got.m.rej.remote_comm_id, 2);
-	fence(&b);
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_exit_sent), 1);
-	wire_assert_silent(wire);
-	gsi_peer_leave(&b);
-	leave();
-}
-
-/* It has left no will for what it does not know of. */
-TEST(client_cm, killed_with_requests_unread__they_are_refused)
-{
-	struct gsi_mail req, sidr, got, will;
-	struct gsi_peer a, b;
-
-	enter();
-	a = start();
-	b = start();
-	gsi_peer_listen_on(&a, SERVICE, &any_v4);
-	/* One that it knows of: its will is all that is said. */
-	req = mail_req(&far, &at, 5, SERVICE);
-	wire_send(wire, &req);
-	assert_int_equal(gsi_peer_recv(&a, &got), 1);
-	will = mail_ids(&at, &far, ROCEMU_CM_REJ, agent_comm_id(a.number, 1), 5);
-	will.m.tid = req.m.tid;
-	will.m.rej.reason = ROCEMU_CM_REJ_CONSUMER;
-	assert_int_equal(gsi_peer_will(&a, agent_comm_id(a.number, 1), &will, FAST, 0), 0);
-	/* And two that it does not. */
-	req = mail_req(&far, &at, 6, SERVICE);
-	sidr = mail_sidr_req(&far, &at, 7, SERVICE);
-	wire_send(wire, &req);
-	wire_send(wire, &sidr);
-	gsi_wait_counter(AGENT_GSI_COUNT_delivered, 3);
-	gsi_peer_kill(&a);
-	for (unsigned i = 0; i < 3; i++) {
-		wire_recv(wire, &far, &got);
-		if (got.m.attr_id == ROCEMU_CM_SIDR_REP) {
-			assert_int_equal(got.m.sidr_rep.request_id, 7);
-			assert_int_equal(got.m.sidr_rep.status, ROCEMU_CM_SIDR_SERVICE_ID);
-			assert_int_equal(got.m.sidr_rep.service_id, SERVICE);
-			assert_int_equal(got.m.tid, sidr.m.tid);
-			continue;
-		}
-		assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
-		if (got.m.rej.remote_comm_id == 5) {
-			assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_CONSUMER);
-			continue;
-		}
-		assert_int_equal(got.m.rej.remote_comm_id, 6);
-		assert_int_equal(got.m.rej.reason, ROCEMU_CM_REJ_SERVICE_ID);
-		assert_int_equal(got.m.tid, req.m.tid);
-	}
-	wire_assert_silent(wire);
-	gsi_peer_leave(&b);
-	leave();
-}
-
-TEST(client_cm, leaves_without_wills__nothing_is_sent)
-{
-	struct gsi_peer a, b;
-	struct gsi_mail m;
-	uint32_t id;
-
-	enter();
-	a = start();
-	b = start();
-	id = agent_comm_id(a.number, 5);
-	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 15), 0);
-	assert_int_equal(gsi_peer_will_clear(&a, id), 0);
-	gsi_peer_leave(&a);
-	fence(&b);
-	fence(&b);
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_exit_sent), 0);
-	wire_assert_silent(wire);
-	gsi_peer_leave(&b);
-	leave();
-}
 
 TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
 {
@@ -263,8 +34,8 @@ TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
 
 	enter();
 	bind.addr = any_v4;
-	a = start();
-	b = start();
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&at);
 	before = agent_pid();
 	id = agent_comm_id(a.number, 5);
 	gsi_peer_listen_on(&a, SERVICE, &any_v4);
@@ -304,8 +75,8 @@ TEST(client_cm, agent_dies__requests_wait_for_a_listener_that_is_not_back_yet)
 	struct gsi_mail m, got;
 
 	enter();
-	a = start();
-	b = start();
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&at);
 	gsi_peer_listen_on(&a, SERVICE, &any_v4);
 	kill_agent();
 	/* The sockets are the next agent's, but only this client has found it. */
@@ -340,7 +111,7 @@ TEST(client_cm, agent_dies_while_lanes_hold_its_sockets__waits_for_them)
 	assert_int_equal(agent_client_new(&lane, text, sizeof(text)), 0);
 	fd = agent_client_socket(lane, &at, 0, text, sizeof(text));
 	assert_true(fd >= 0);
-	a = start();
+	a = gsi_peer_start_at(&at);
 	gsi_peer_listen_on(&a, SERVICE, &any_v4);
 	kill_agent();
 	/* It finds the next agent, which has no sockets until the lane hands them over. */
@@ -366,7 +137,7 @@ TEST(client_cm, agent_dies_during_a_request__asked_again)
 	uint32_t key;
 
 	enter();
-	a = start();
+	a = gsi_peer_start_at(&at);
 	bind.addr = any_v4;
 	kill_agent();
 	assert_int_equal(gsi_peer_bind(&a, &bind, &key), 0);
@@ -394,8 +165,8 @@ TEST(client_cm, port_taken_while_no_agent_was_there__client_is_told)
 
 	enter();
 	bind.addr = any_v4;
-	a = start();
-	b = start();
+	a = gsi_peer_start_at(&at);
+	b = gsi_peer_start_at(&at);
 	gsi_peer_listen_on(&a, SERVICE, &any_v4);
 	kill_agent();
 	assert_int_equal(gsi_peer_bind(&b, &bind, &key), 0);
@@ -415,7 +186,7 @@ TEST(client_cm, fork__the_child_has_no_part_in_it)
 	uint32_t id;
 
 	enter();
-	a = start();
+	a = gsi_peer_start_at(&at);
 	assert_int_equal(gsi_peer_fork_and_call(&a), -ECHILD);
 	fence(&a);
 	/* A child that has let go does not keep its parent alive for the agent. */
@@ -450,7 +221,7 @@ TEST(client_cm, address_of_nobody__refused_with_reason)
 	struct gsi_peer a;
 
 	enter();
-	a = start();
+	a = gsi_peer_start_at(&at);
 	assert_int_equal(gsi_peer_open(&a, &none), -EADDRNOTAVAIL);
 	assert_non_null(strstr(a.text, "192.0.2.1"));
 	/* The wire sits there. */
@@ -525,70 +296,6 @@ TEST(client_cm, agent_stopped__sends_do_not_wait_and_arrive_later)
 	leave();
 }
 
-TEST(client_cm, killed_with_1000_connections__each_peer_hears_of_it_at_once)
-{
-	enum { N = 1000 };
-	static bool heard[N];
-	struct gsi_peer a, b;
-	struct gsi_mail m, got;
-
-	enter();
-	a = start();
-	b = start();
-	for (uint32_t i = 0; i < N; i++) {
-		m = mail_ids(&at, &at, ROCEMU_CM_DREQ, agent_comm_id(a.number, i),
-			     agent_comm_id(b.number, i));
-		assert_int_equal(gsi_peer_will(&a, agent_comm_id(a.number, i), &m, SLOW, 1), 0);
-	}
-	fence(&a);
-	gsi_peer_kill(&a);
-	/* None comes twice within a minute, so each must come the first time. */
-	for (uint32_t i = 0; i < N; i++) {
-		uint32_t id;
-
-		assert_int_equal(gsi_peer_recv(&b, &got), 1);
-		assert_int_equal(got.m.attr_id, ROCEMU_CM_DREQ);
-		id = got.m.dreq.remote_comm_id - agent_comm_id(b.number, 0);
-		assert_in_range(id, 0, N - 1);
-		assert_false(heard[id]);
-		heard[id] = true;
-	}
-	assert_int_equal(gsi_counter(AGENT_GSI_COUNT_exit_sent), N);
-	gsi_peer_leave(&b);
-	leave();
-}
-
-TEST(client_cm, last_process_killed__the_agent_stays_until_its_will_is_done)
-{
-	struct gsi_peer a;
-	struct gsi_mail m, got;
-	uint32_t id;
-	pid_t agent;
-
-	enter();
-	/* On a machine so slow that it leaves at once, another one comes in its place and the test
-	 * shows less. */
-	assert_int_equal(system(AGENT_BIN " --idle-timeout 0.2"), 0);
-	a = start();
-	agent = agent_pid();
-	id = agent_comm_id(a.number, 5);
-	m = dreq(id, 77);
-	/* After 1.07 s once more: longer than the agent would stay. */
-	assert_int_equal(gsi_peer_will(&a, id, &m, 18, 1), 0);
-	fence(&a);
-	gsi_peer_kill(&a);
-	wire_recv(wire, &far, &got);
-	wire_recv(wire, &far, &got);
-	assert_int_equal(agent_pid(), agent);
-	/* Theirs crosses ours: it is answered, and ends the will. */
-	m = mail_ids(&far, &at, ROCEMU_CM_DREQ, 77, id);
-	wire_send(wire, &m);
-	wire_recv(wire, &far, &got);
-	assert_int_equal(got.m.attr_id, ROCEMU_CM_DREP);
-	wait_gone(agent);
-	leave();
-}
-
 TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
 {
 	struct agent_gsi_bind bind = {.service_id = SERVICE};
@@ -604,7 +311,7 @@ TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
 	enter();
 	bind.addr = any_v4;
 	assert_int_equal(system(AGENT_BIN " --system --idle-timeout 5"), 0);
-	root = start();
+	root = gsi_peer_start_at(&at);
 	user = gsi_peer_start_as(NOBODY, &r);
 	assert_int_equal(r, 0);
 	assert_int_equal(gsi_peer_open(&user, &at), 0);

@@ -3,28 +3,11 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "gsi-peer.h"
+#include "gsi-scene.h"
 #include "test.h"
 #include "users.h"
 
 #define SERVICE rocemu_cm_service_id(ROCEMU_PS_TCP, 7471)
-
-static struct rocemu_gid at, far;
-static int wire;
-
-static void enter(void)
-{
-	start_system();
-	at = gid_v4(127, 0, 0, 1);
-	far = gid_v4(127, 0, 0, 9);
-	wire = wire_open(&far);
-}
-
-static void leave(void)
-{
-	close(wire);
-	stop_system();
-}
 
 static struct gsi_peer start_as(uid_t uid)
 {
@@ -72,7 +55,8 @@ TEST(users_gsi, qpn_of_another_users_slot__not_sent)
 	struct agent_msg welcome[2];
 	int lane[2];
 
-	enter();
+	start_system();
+	wire_up();
 	/* Before the slots, so that these processes have no copies of tokens. */
 	ann = start_as(ANN);
 	bob = start_as(BOB);
@@ -104,7 +88,8 @@ TEST(users_gsi, qpn_of_another_users_slot__not_sent)
 	gsi_peer_leave(&ann);
 	gsi_peer_leave(&bob);
 	gsi_peer_leave(&root);
-	leave();
+	close(wire);
+	stop_system();
 }
 
 /* ---- what one user is shown ---- */
