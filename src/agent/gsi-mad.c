@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "agent/gsi-mad.h"
 
+#include <stddef.h>
 #include <string.h>
 
 bool gsi_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
@@ -17,58 +18,30 @@ bool gsi_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
 	}
 }
 
+/* Each message begins with its sender's ID, and most have the receiver's next: they may be read by any of their names. */
+#define IDS_FIRST(msg)                                                                             \
+	_Static_assert(offsetof(struct rocemu_cm_##msg, local_comm_id) == 0 &&                     \
+			       offsetof(struct rocemu_cm_##msg, remote_comm_id) == 4,              \
+		       "")
+IDS_FIRST(mra);
+IDS_FIRST(rej);
+IDS_FIRST(rep);
+IDS_FIRST(rtu);
+IDS_FIRST(dreq);
+IDS_FIRST(drep);
+IDS_FIRST(lap);
+IDS_FIRST(apr);
+
 uint32_t gsi_mad_sender_id(const struct rocemu_cm_msg *m)
 {
-	switch (m->attr_id) {
-	case ROCEMU_CM_REQ:
-		return m->req.local_comm_id;
-	case ROCEMU_CM_MRA:
-		return m->mra.local_comm_id;
-	case ROCEMU_CM_REJ:
-		return m->rej.local_comm_id;
-	case ROCEMU_CM_REP:
-		return m->rep.local_comm_id;
-	case ROCEMU_CM_RTU:
-		return m->rtu.local_comm_id;
-	case ROCEMU_CM_DREQ:
-		return m->dreq.local_comm_id;
-	case ROCEMU_CM_DREP:
-		return m->drep.local_comm_id;
-	case ROCEMU_CM_LAP:
-		return m->lap.local_comm_id;
-	case ROCEMU_CM_APR:
-		return m->apr.local_comm_id;
-	case ROCEMU_CM_SIDR_REQ:
-		return m->sidr_req.request_id;
-	default:
-		return 0;
-	}
+	return m->attr_id == ROCEMU_CM_SIDR_REP ? 0 : m->rtu.local_comm_id;
 }
 
 uint32_t gsi_mad_receiver_id(const struct rocemu_cm_msg *m)
 {
-	switch (m->attr_id) {
-	case ROCEMU_CM_MRA:
-		return m->mra.remote_comm_id;
-	case ROCEMU_CM_REJ:
-		return m->rej.remote_comm_id;
-	case ROCEMU_CM_REP:
-		return m->rep.remote_comm_id;
-	case ROCEMU_CM_RTU:
-		return m->rtu.remote_comm_id;
-	case ROCEMU_CM_DREQ:
-		return m->dreq.remote_comm_id;
-	case ROCEMU_CM_DREP:
-		return m->drep.remote_comm_id;
-	case ROCEMU_CM_LAP:
-		return m->lap.remote_comm_id;
-	case ROCEMU_CM_APR:
-		return m->apr.remote_comm_id;
-	case ROCEMU_CM_SIDR_REP:
-		return m->sidr_rep.request_id;
-	default:
+	if (m->attr_id == ROCEMU_CM_REQ || m->attr_id == ROCEMU_CM_SIDR_REQ)
 		return 0;
-	}
+	return m->attr_id == ROCEMU_CM_SIDR_REP ? m->sidr_rep.request_id : m->rtu.remote_comm_id;
 }
 
 uint32_t gsi_mad_sender_qpn(const struct rocemu_cm_msg *m)
