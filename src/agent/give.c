@@ -41,8 +41,7 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 {
 	const struct seat *seat = &s->store->seats[AGENT_LANE].seat[slot];
 
-	list_for_each (it, &s->store->groups.all) {
-		struct group *g = list_entry(it, struct group, node);
+	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
 		struct store_change c = {.type = STORE_PLACES,
 					 .addr = g->addr,
 					 .scope_id = g->scope_id,
@@ -160,8 +159,8 @@ static bool addr_is_over(const struct server *s, const struct group *g, uint32_t
 		if (u.uid || u.others)
 			return false;
 	}
-	list_for_each (it, &s->store->groups.all) {
-		u = users_of(s, list_entry(it, struct group, node), &used, uid);
+	list_for_each_entry (other, const struct group, node, &s->store->groups.all) {
+		u = users_of(s, other, &used, uid);
 		n += u.uid && !u.others;
 	}
 	return n >= QUOTA_ADDRS;
@@ -275,8 +274,7 @@ void give_sweep(struct server *s)
 	if (gsi_is_busy(&s->gsi))
 		return;
 	seats_look(&s->store->seats[AGENT_LANE], &used);
-	list_for_each_safe (it, next, &s->store->groups.all) {
-		struct group *g = list_entry(it, struct group, node);
+	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
 		struct users u = users_of(s, g, &used, 0);
 		char name[AGENT_ADDR_STRLEN];
 

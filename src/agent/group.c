@@ -30,15 +30,13 @@ void groups_free(struct groups *gs, struct group *g)
 
 void groups_fini(struct groups *gs)
 {
-	list_for_each_safe (it, next, &gs->all)
-		groups_free(gs, list_entry(it, struct group, node));
+	list_for_each_entry (g, struct group, node, &gs->all)
+		groups_free(gs, g);
 }
 
 struct group *groups_find(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id)
 {
-	list_for_each (it, &gs->all) {
-		struct group *g = list_entry(it, struct group, node);
-
+	list_for_each_entry (g, struct group, node, &gs->all) {
 		if (g->scope_id == scope_id && !memcmp(g->addr.raw, addr->raw, 16))
 			return g;
 	}
@@ -64,8 +62,8 @@ struct group *groups_add(struct groups *gs, const struct rocemu_gid *addr, uint3
 
 void groups_unuse(struct groups *gs, unsigned slot)
 {
-	list_for_each (it, &gs->all)
-		list_entry(it, struct group, node)->slots[slot / 32] &= ~(1u << slot % 32);
+	list_for_each_entry (g, struct group, node, &gs->all)
+		g->slots[slot / 32] &= ~(1u << slot % 32);
 }
 
 void group_use(struct group *g, unsigned slot)

@@ -118,8 +118,8 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 static void drop_queue(struct gsi_client *m)
 {
-	list_for_each_safe (it, next, &m->queue)
-		free(list_entry(it, struct queued, node));
+	list_for_each_entry (e, struct queued, node, &m->queue)
+		free(e);
 	list_init(&m->queue);
 	m->queued = 0;
 	m->shares = (struct share){0};

@@ -24,9 +24,7 @@ void gsi_exits_init(struct gsi_exits *w)
 
 static struct gsi_exit_mad *find(struct gsi_exits *w, uint32_t comm_id)
 {
-	list_for_each (it, bucket_of(w, comm_id)) {
-		struct gsi_exit_mad *e = list_entry(it, struct gsi_exit_mad, by_id);
-
+	list_for_each_entry (e, struct gsi_exit_mad, by_id, bucket_of(w, comm_id)) {
 		if (e->comm_id == comm_id)
 			return e;
 	}
@@ -96,9 +94,7 @@ static void insert_due(struct gsi_exits *w, struct gsi_exit_mad *e)
 
 void gsi_exits_execute(struct gsi_exits *w, struct list *of_client, uint64_t now_ms)
 {
-	list_for_each_safe (it, next, of_client) {
-		struct gsi_exit_mad *e = list_entry(it, struct gsi_exit_mad, node);
-
+	list_for_each_entry (e, struct gsi_exit_mad, node, of_client) {
 		list_remove(&e->node);
 		e->due = true;
 		e->due_ms = now_ms;
@@ -109,8 +105,8 @@ void gsi_exits_execute(struct gsi_exits *w, struct list *of_client, uint64_t now
 
 void gsi_exits_forget(struct gsi_exits *w, struct list *of_client)
 {
-	list_for_each_safe (it, next, of_client)
-		forget(w, list_entry(it, struct gsi_exit_mad, node));
+	list_for_each_entry (e, struct gsi_exit_mad, node, of_client)
+		forget(w, e);
 }
 
 static bool is_of(const struct gsi_exit_mad *e, uint16_t number)
@@ -120,15 +116,15 @@ static bool is_of(const struct gsi_exit_mad *e, uint16_t number)
 
 void gsi_exits_recall(struct gsi_exits *w, uint16_t number)
 {
-	list_for_each_safe (it, next, &w->due)
-		if (is_of(list_entry(it, struct gsi_exit_mad, node), number))
-			forget(w, list_entry(it, struct gsi_exit_mad, node));
+	list_for_each_entry (e, struct gsi_exit_mad, node, &w->due)
+		if (is_of(e, number))
+			forget(w, e);
 }
 
 bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number)
 {
-	list_for_each (it, &w->due)
-		if (is_of(list_entry(it, struct gsi_exit_mad, node), number))
+	list_for_each_entry (e, const struct gsi_exit_mad, node, &w->due)
+		if (is_of(e, number))
 			return true;
 	return false;
 }

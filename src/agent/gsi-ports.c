@@ -63,12 +63,20 @@ void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t
 	rng_init(&p->rng, seed);
 }
 
-static bool in_use(struct gsi_ports *p, uint64_t service_id)
+/* The binding of a service ID after another one; NULL: from the first, and there is no more. */
+static struct gsi_port *next_of(const struct gsi_ports *p, const struct gsi_port *last,
+				uint64_t service_id)
 {
-	list_for_each (it, &p->by_service[service_bucket(service_id)])
-		if (list_entry(it, struct gsi_port, by_service)->bind.service_id == service_id)
-			return true;
-	return false;
+	const struct list *bucket = &p->by_service[service_bucket(service_id)];
+	struct list *it = last ? last->by_service.next : bucket->next;
+
+	for (; it != bucket; it = it->next) {
+		struct gsi_port *port = list_entry(it, struct gsi_port, by_service);
+
+		if (port->bind.service_id == service_id)
+			return port;
+	}
+	return NULL;
 }
 
 /* From a random place on, so that a port is not given out again soon. */
@@ -79,7 +87,7 @@ static int pick_port(struct gsi_ports *p, struct agent_gsi_bind *b)
 	for (uint32_t i = 0; i < n; i++) {
 		uint64_t service_id = b->service_id | (uint64_t)(p->first + (at + i) % n);
 
-		if (!in_use(p, service_id)) {
+		if (!next_of(p, NULL, service_id)) {
 			b->service_id = service_id;
 			return 0;
 		}
@@ -89,23 +97,19 @@ static int pick_port(struct gsi_ports *p, struct agent_gsi_bind *b)
 
 static struct gsi_port *find_key(struct gsi_ports *p, uint16_t number, uint32_t key)
 {
-	list_for_each (it, &p->by_key[key_bucket(number, key)]) {
-		struct gsi_port *port = list_entry(it, struct gsi_port, by_key);
+	struct list *bucket = &p->by_key[key_bucket(number, key)];
 
+	list_for_each_entry (port, struct gsi_port, by_key, bucket)
 		if (port->number == number && port->key == key)
 			return port;
-	}
 	return NULL;
 }
 
 static int check(struct gsi_ports *p, const struct agent_gsi_bind *b)
 {
-	list_for_each (it, &p->by_service[service_bucket(b->service_id)]) {
-		const struct gsi_port *other = list_entry(it, struct gsi_port, by_service);
-
-		if (other->bind.service_id == b->service_id && conflict(b, &other->bind))
+	for (const struct gsi_port *o = NULL; (o = next_of(p, o, b->service_id));)
+		if (conflict(b, &o->bind))
 			return -EADDRINUSE;
-	}
 	return 0;
 }
 
@@ -143,14 +147,9 @@ int gsi_ports_listen(struct gsi_ports *p, uint16_t number, uint32_t key)
 
 	if (!port)
 		return -ENOENT;
-	list_for_each (it, &p->by_service[service_bucket(port->bind.service_id)]) {
-		const struct gsi_port *other = list_entry(it, struct gsi_port, by_service);
-
-		if (other != port && other->listens &&
-		    other->bind.service_id == port->bind.service_id &&
-		    same_addr(&other->bind, &port->bind))
+	for (const struct gsi_port *o = NULL; (o = next_of(p, o, port->bind.service_id));)
+		if (o != port && o->listens && same_addr(&o->bind, &port->bind))
 			return -EADDRINUSE;
-	}
 	if (!port->listens)
 		p->listeners++;
 	port->listens = true;
@@ -179,8 +178,8 @@ int gsi_ports_unbind(struct gsi_ports *p, uint16_t number, uint32_t key)
 
 void gsi_ports_drop(struct gsi_ports *p, struct list *of_client)
 {
-	list_for_each_safe (it, next, of_client)
-		port_free(p, list_entry(it, struct gsi_port, of_client));
+	list_for_each_entry (port, struct gsi_port, of_client, of_client)
+		port_free(p, port);
 }
 
 /* open: the clients whose wildcards count, NULL: all. */
@@ -206,13 +205,9 @@ const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t servic
 	const struct gsi_port *best = NULL;
 	enum fit best_fit = FIT_NONE;
 
-	list_for_each (it, &p->by_service[service_bucket(service_id)]) {
-		const struct gsi_port *port = list_entry(it, struct gsi_port, by_service);
-		enum fit fit;
+	for (const struct gsi_port *port = NULL; (port = next_of(p, port, service_id));) {
+		enum fit fit = port->listens ? fit_of(port, addr, scope_id, open) : FIT_NONE;
 
-		if (!port->listens || port->bind.service_id != service_id)
-			continue;
-		fit = fit_of(port, addr, scope_id, open);
 		if (fit > best_fit) {
 			best = port;
 			best_fit = fit;
@@ -224,12 +219,8 @@ const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t servic
 bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
 		       uint32_t scope_id)
 {
-	list_for_each (it, &p->by_service[service_bucket(service_id)]) {
-		const struct gsi_port *port = list_entry(it, struct gsi_port, by_service);
-
-		if (!port->listens && port->bind.service_id == service_id &&
-		    fit_of(port, addr, scope_id, NULL) != FIT_NONE)
+	for (const struct gsi_port *port = NULL; (port = next_of(p, port, service_id));)
+		if (!port->listens && fit_of(port, addr, scope_id, NULL) != FIT_NONE)
 			return true;
-	}
 	return false;
 }

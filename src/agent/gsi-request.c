@@ -122,9 +122,7 @@ static int give_status(struct client *c, const struct agent_msg *m)
 			continue;
 		if (clients++ >= m->u.gsi_from.client && pg->nclients < AGENT_GSI_PAGE_CLIENTS)
 			show_client(pg, member);
-		list_for_each (it, &member->ports) {
-			const struct gsi_port *p = list_entry(it, struct gsi_port, of_client);
-
+		list_for_each_entry (p, const struct gsi_port, of_client, &member->ports) {
 			if (p->listens && listeners++ >= m->u.gsi_from.listener &&
 			    pg->nlisteners < AGENT_GSI_PAGE_LISTENERS)
 				pg->listeners[pg->nlisteners++] =

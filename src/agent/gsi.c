@@ -470,12 +470,9 @@ void gsi_end_client(struct gsi *gsi, struct gsi_client *m)
 		gsi_exits_execute(&gsi->exit_mads, &m->exit_mads, link_now_ms());
 		answer_unseen(gsi, m->number);
 	}
-	list_for_each (it, &gsi->store->groups.all) {
-		struct qp1 *q = list_entry(it, struct group, node)->user;
-
-		if (q)
-			gsi_set_remove(&q->members, m->number);
-	}
+	list_for_each_entry (g, struct group, node, &gsi->store->groups.all)
+		if (g->user)
+			gsi_set_remove(&((struct qp1 *)g->user)->members, m->number);
 	gsi->members[m->number] = NULL;
 	gsi->nmembers--;
 	gsi_client_free(m);

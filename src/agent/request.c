@@ -27,8 +27,8 @@ bool client_is_welcome(struct client *c)
 			"run `rocemu agent --system` as root");
 		return false;
 	}
-	list_for_each (it, &s->clients)
-		n += list_entry(it, struct client, node)->uid == c->uid;
+	list_for_each_entry (other, const struct client, node, &s->clients)
+		n += other->uid == c->uid;
 	if (n < QUOTA_CLIENTS || !give_is_limited(s, c->uid))
 		return true;
 	(void)client_reply_error(c, -ENOSPC,
@@ -45,9 +45,7 @@ static void drop_others(struct client *c, enum agent_kind kind, unsigned place)
 
 	if (kind == AGENT_GSI && m)
 		client_close(m->conn);
-	list_for_each_safe (it, next, &c->server->clients) {
-		struct client *other = list_entry(it, struct client, node);
-
+	list_for_each_entry (other, struct client, node, &c->server->clients) {
 		if (kind == AGENT_LANE && other != c && other->slot == place)
 			client_close(other);
 	}
@@ -151,9 +149,7 @@ static int give_status(struct client *c, const struct agent_msg *m)
 	pg->uid = geteuid();
 	pg->uptime_ms = link_now_ms() - s->store->started_ms;
 	pg->system = s->realm.system;
-	list_for_each (it, &s->clients) {
-		struct client *o = list_entry(it, struct client, node);
-
+	list_for_each_entry (o, struct client, node, &s->clients) {
 		if (!o->slot)
 			continue;
 		pg->clients_total++;
@@ -163,9 +159,7 @@ static int give_status(struct client *c, const struct agent_msg *m)
 			pg->clients[pg->nclients++] = (struct agent_client_info){
 				.pid = o->pid, .uid = o->uid, .slot = o->slot};
 	}
-	list_for_each (it, &s->store->groups.all) {
-		struct group *g = list_entry(it, struct group, node);
-
+	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
 		if (pg->addrs_total++ >= m->u.from.addr && pg->naddrs < AGENT_PAGE_ADDRS)
 			pg->addrs[pg->naddrs++] = (struct agent_addr_info){.addr = g->addr,
 									   .scope_id = g->scope_id,

@@ -219,9 +219,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	s->sweep_timer.data = s;
 	server_watch_holder(s);
 	/* What an earlier worker has left. */
-	list_for_each (it, &st->groups.all) {
-		struct group *g = list_entry(it, struct group, node);
-
+	list_for_each_entry (g, struct group, node, &st->groups.all) {
 		g->user = NULL;
 		(void)data_socket_steer(g->fds[0], g->count);
 		give_watch(s, g);
@@ -239,10 +237,9 @@ static void stop(struct server *s, int exit_code)
 	struct store_change leave = {.type = STORE_LEAVE, .value = (uint32_t)exit_code};
 
 	s->gsi.leaving = true;
-	list_for_each_safe (it, next, &s->clients)
-		client_close(list_entry(it, struct client, node));
-	list_for_each_safe (it, next, &s->store->groups.all) {
-		struct group *g = list_entry(it, struct group, node);
+	list_for_each_entry (c, struct client, node, &s->clients)
+		client_close(c);
+	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
 		struct store_change c = {
 			.type = STORE_DROP, .addr = g->addr, .scope_id = g->scope_id};
 

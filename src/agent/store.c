@@ -85,8 +85,8 @@ void store_close_others(const struct store *st, int keep)
 	size_t n = 2, room = 2 + AGENT_KIND_COUNT * (size_t)AGENT_SEATS;
 	int *fds, from = STDERR_FILENO + 1;
 
-	list_for_each (it, &st->groups.all)
-		room += list_entry(it, struct group, node)->count;
+	list_for_each_entry (g, const struct group, node, &st->groups.all)
+		room += g->count;
 	fds = malloc(room * sizeof(*fds));
 	if (!fds)
 		_exit(1); /* better no holder than one that keeps clients' connections open */
@@ -96,9 +96,7 @@ void store_close_others(const struct store *st, int keep)
 		for (unsigned i = 0; i < AGENT_SEATS; i++)
 			if (st->seats[kind].seat[i].token >= 0)
 				fds[n++] = st->seats[kind].seat[i].token;
-	list_for_each (it, &st->groups.all) {
-		const struct group *g = list_entry(it, struct group, node);
-
+	list_for_each_entry (g, const struct group, node, &st->groups.all) {
 		memcpy(fds + n, g->fds, g->count * sizeof(*fds));
 		n += g->count;
 	}

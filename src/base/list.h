@@ -57,4 +57,10 @@ static inline struct list *list_first(const struct list *l)
 #define list_for_each_safe(it, tmp, l)                                                             \
 	for (struct list *it = (l)->next, *tmp = it->next; it != (l); it = tmp, tmp = it->next)
 
+#define list_entry_at_(l, n, type, member) ((n) == (l) ? NULL : list_entry(n, type, member))
+/** Each entry; the loop's body may remove it. l is evaluated more than once. */
+#define list_for_each_entry(e, type, member, l)                                                    \
+	for (type *e = list_entry_at_(l, (l)->next, type, member), *e##_next;                      \
+	     e && (e##_next = list_entry_at_(l, e->member.next, type, member), true); e = e##_next)
+
 #endif
