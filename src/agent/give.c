@@ -188,7 +188,7 @@ static int grow(struct server *s, const struct group *g, const struct rocemu_gid
 	/* After each change, so that no packet is steered to a place that is not there. */
 	r = data_socket_steer(b.first ? g->fds[0] : b.fds[0], n);
 	for (unsigned done = b.first; done < n && !r; done = b.first) {
-		unsigned count = MIN(n - done, (unsigned)STORE_FDS_MAX);
+		unsigned count = MIN(n - done, (unsigned)AGENT_FDS_MAX);
 		struct store_change c = {.type = STORE_PLACES,
 					 .addr = *addr,
 					 .scope_id = scope_id,

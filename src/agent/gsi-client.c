@@ -85,11 +85,8 @@ int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *c
 static int read_one(struct gsi_client *m)
 {
 	struct gsi_frame f;
-	ssize_t n;
+	ssize_t n = TEMP_FAILURE_RETRY(recv(m->fd, &f, sizeof(f), MSG_DONTWAIT | MSG_TRUNC));
 
-	do
-		n = recv(m->fd, &f, sizeof(f), MSG_DONTWAIT | MSG_TRUNC);
-	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS ? 0 : -ECONNRESET;
 	if (n == 0)
@@ -142,12 +139,7 @@ void gsi_client_free(struct gsi_client *m)
 
 static ssize_t send_frame(struct gsi_client *m, const struct gsi_frame *f)
 {
-	ssize_t n;
-
-	do
-		n = send(m->fd, f, sizeof(*f), MSG_DONTWAIT | MSG_NOSIGNAL);
-	while (n < 0 && errno == EINTR);
-	return n;
+	return TEMP_FAILURE_RETRY(send(m->fd, f, sizeof(*f), MSG_DONTWAIT | MSG_NOSIGNAL));
 }
 
 static void enqueue(struct gsi_client *m, const struct gsi_frame *f, unsigned cell)

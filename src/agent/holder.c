@@ -20,11 +20,6 @@ enum {
 	TELL_TIMEOUT_S = 2,
 };
 
-union control {
-	struct cmsghdr align;
-	uint8_t buf[CMSG_SPACE(STORE_FDS_MAX * sizeof(int))];
-};
-
 static volatile sig_atomic_t told_to_leave;
 static volatile pid_t worker;
 
@@ -67,59 +62,26 @@ static int make_pair(int pair[2])
 
 int holder_tell(int fd, const struct store_change *c, const int *fds, unsigned n)
 {
-	union control control = {0};
-	struct iovec iov = {.iov_base = (void *)(uintptr_t)c, .iov_len = sizeof(*c)};
-	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t sent;
-
-	if (n) {
-		struct cmsghdr *cm;
-
-		mh.msg_control = control.buf;
-		mh.msg_controllen = CMSG_SPACE(n * sizeof(int));
-		cm = CMSG_FIRSTHDR(&mh);
-		cm->cmsg_level = SOL_SOCKET;
-		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(n * sizeof(int));
-		memcpy(CMSG_DATA(cm), fds, n * sizeof(int));
-	}
-	do
-		sent = sendmsg(fd, &mh, MSG_NOSIGNAL);
-	while (sent < 0 && errno == EINTR);
-	return sent < 0 ? -errno : 0;
+	return agent_fds_send(fd, c, sizeof(*c), fds, n, 0);
 }
 
 /* @return 0, -ECONNRESET: the worker has died, or -EBADMSG: the store is not what the worker has.
  */
 static int take_change(struct store *st, int fd, struct store_change *c)
 {
-	union control control;
-	struct iovec iov = {.iov_base = c, .iov_len = sizeof(*c)};
-	struct msghdr mh = {.msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = control.buf,
-			    .msg_controllen = sizeof(control.buf)};
-	int fds[STORE_FDS_MAX], r;
-	unsigned n = 0;
+	int fds[AGENT_FDS_MAX], r = 0;
+	unsigned n;
 	ssize_t len;
 
 	/* The worker lives as long as its end is open: whatever else fails is tried again. */
-	while ((len = recvmsg(fd, &mh, MSG_CMSG_CLOEXEC)) < 0 && errno != ECONNRESET)
-		if (errno != EINTR)
-			poll(NULL, 0, PAUSE_MIN_MS);
-	if (len <= 0)
+	while ((len = agent_fds_recv(fd, c, sizeof(*c), fds, AGENT_FDS_MAX, &n, 0)) < 0 &&
+	       len != -ECONNRESET && len != -EBADMSG && len != -EMFILE)
+		poll(NULL, 0, PAUSE_MIN_MS);
+	if (len == -ECONNRESET)
 		return -ECONNRESET;
-	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&mh); cm; cm = CMSG_NXTHDR(&mh, cm)) {
-		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
-			continue;
-		n = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
-		memcpy(fds, CMSG_DATA(cm), n * sizeof(int));
-	}
-	if (len != sizeof(*c) || mh.msg_flags & MSG_CTRUNC)
+	if (len != sizeof(*c))
 		r = -EBADMSG;
-	else if (c->type == STORE_LEAVE)
-		r = 0;
-	else
+	else if (c->type != STORE_LEAVE)
 		r = store_apply(st, c, fds, n);
 	while (r && n)
 		close(fds[--n]);

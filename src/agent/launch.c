@@ -263,6 +263,7 @@ static int spawn(const char *path, int report_fd, pid_t *pid)
 		return -ENOMEM;
 	posix_spawn_file_actions_init(&fa);
 	posix_spawnattr_init(&attr);
+	/* First, since the pipe may be where standard descriptors belong. */
 	err = posix_spawn_file_actions_adddup2(&fa, report_fd, SPAWN_REPORT_FD);
 	for (int fd = 0; fd <= 2 && !err; fd++)
 		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null",
@@ -293,31 +294,8 @@ static int read_report(int fd)
 	while (r < 0 && errno == EINTR);
 	if (r == 0)
 		return -ETIMEDOUT;
-	do
-		n = read(fd, &report, sizeof(report));
-	while (n < 0 && errno == EINTR);
+	n = TEMP_FAILURE_RETRY(read(fd, &report, sizeof(report)));
 	return n == sizeof(report) ? -report : -EPIPE;
-}
-
-/* A pipe whose ends are not where the agent's standard descriptors and report will be. */
-static int high_pipe(int p[2])
-{
-	int low[2], err = 0;
-
-	if (pipe2(low, O_CLOEXEC))
-		return -errno;
-	for (unsigned i = 0; i < 2; i++) {
-		p[i] = fcntl(low[i], F_DUPFD_CLOEXEC, SPAWN_REPORT_FD + 1);
-		if (p[i] < 0)
-			err = errno;
-		close(low[i]);
-	}
-	if (!err)
-		return 0;
-	for (unsigned i = 0; i < 2; i++)
-		if (p[i] >= 0)
-			close(p[i]);
-	return -err;
 }
 
 static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
@@ -325,8 +303,8 @@ static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 	int p[2], r;
 	pid_t pid;
 
-	r = high_pipe(p);
-	if (r) {
+	if (pipe2(p, O_CLOEXEC)) {
+		r = -errno;
 		snprintf(errbuf, errlen, "cannot start rocemu-agent: %s", strerror(-r));
 		return r;
 	}

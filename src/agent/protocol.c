@@ -129,90 +129,74 @@ int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m)
 	return body_is_ok(m) ? 0 : -EBADMSG;
 }
 
-int agent_msg_send(int sock, const struct agent_msg *m, int flags)
-{
-	union {
-		struct cmsghdr align;
-		uint8_t buf[CMSG_SPACE(AGENT_MSG_FDS * sizeof(int))];
-	} control = {0};
-	uint8_t buf[AGENT_MSG_MAX];
-	struct iovec iov = {.iov_base = buf, .iov_len = agent_msg_encode(m, buf)};
-	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
-	ssize_t n;
+union control {
+	struct cmsghdr align;
+	uint8_t buf[CMSG_SPACE(AGENT_FDS_MAX * sizeof(int))];
+};
 
-	if (m->nfds) {
-		size_t bytes = m->nfds * sizeof(int);
+int agent_fds_send(int sock, const void *data, size_t len, const int *fds, unsigned n, int flags)
+{
+	union control control = {0};
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+	struct msghdr mh = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	if (n) {
 		struct cmsghdr *cm;
 
 		mh.msg_control = control.buf;
-		mh.msg_controllen = CMSG_SPACE(bytes);
+		mh.msg_controllen = CMSG_SPACE(n * sizeof(int));
 		cm = CMSG_FIRSTHDR(&mh);
 		cm->cmsg_level = SOL_SOCKET;
 		cm->cmsg_type = SCM_RIGHTS;
-		cm->cmsg_len = CMSG_LEN(bytes);
-		memcpy(CMSG_DATA(cm), m->fds, bytes);
+		cm->cmsg_len = CMSG_LEN(n * sizeof(int));
+		memcpy(CMSG_DATA(cm), fds, n * sizeof(int));
 	}
-	do
-		n = sendmsg(sock, &mh, MSG_NOSIGNAL | flags);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? -errno : 0;
+	return TEMP_FAILURE_RETRY(sendmsg(sock, &mh, MSG_NOSIGNAL | flags)) < 0 ? -errno : 0;
 }
 
-/* Move the descriptors of a received message to m; more than fit are closed and make it malformed.
- */
-static int take_fds(struct msghdr *mh, struct agent_msg *m)
+ssize_t agent_fds_recv(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *n,
+		       int flags)
 {
-	int err = mh->msg_flags & MSG_TRUNC ? -EBADMSG : 0;
+	union control control;
+	struct iovec iov = {.iov_base = data, .iov_len = len};
+	struct msghdr mh = {.msg_iov = &iov,
+			    .msg_iovlen = 1,
+			    .msg_control = control.buf,
+			    .msg_controllen = CMSG_SPACE(max * sizeof(int))};
+	ssize_t r = TEMP_FAILURE_RETRY(recvmsg(sock, &mh, MSG_CMSG_CLOEXEC | flags));
 
-	for (struct cmsghdr *cm = CMSG_FIRSTHDR(mh); cm; cm = CMSG_NXTHDR(mh, cm)) {
-		size_t n = (cm->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
+	*n = 0;
+	if (r < 0)
+		return -errno;
+	for (struct cmsghdr *cm = CMSG_FIRSTHDR(&mh); cm; cm = CMSG_NXTHDR(&mh, cm)) {
 		if (cm->cmsg_level != SOL_SOCKET || cm->cmsg_type != SCM_RIGHTS)
 			continue;
-		for (size_t i = 0; i < n; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(cm) + i * sizeof(int), sizeof(fd));
-			if (m->nfds < AGENT_MSG_FDS) {
-				m->fds[m->nfds++] = fd;
-			} else {
-				close(fd);
-				err = -EBADMSG;
-			}
-		}
+		*n = (unsigned)((cm->cmsg_len - CMSG_LEN(0)) / sizeof(int));
+		memcpy(fds, CMSG_DATA(cm), *n * sizeof(int));
 	}
+	if (r == 0)
+		return -ECONNRESET;
+	if (mh.msg_flags & MSG_TRUNC)
+		return -EBADMSG;
 	/* The kernel delivers no descriptors that the process has no numbers for. */
-	if (!err && (mh->msg_flags & MSG_CTRUNC))
-		err = m->nfds < AGENT_MSG_FDS ? -EMFILE : -EBADMSG;
-	return err;
+	if (mh.msg_flags & MSG_CTRUNC)
+		return *n < max ? -EMFILE : -EBADMSG;
+	return r;
+}
+
+int agent_msg_send(int sock, const struct agent_msg *m, int flags)
+{
+	uint8_t buf[AGENT_MSG_MAX];
+
+	return agent_fds_send(sock, buf, agent_msg_encode(m, buf), m->fds, m->nfds, flags);
 }
 
 int agent_msg_recv(int sock, struct agent_msg *m, int flags)
 {
-	union {
-		struct cmsghdr align;
-		uint8_t buf[CMSG_SPACE(AGENT_MSG_FDS * sizeof(int))];
-	} control;
 	uint8_t buf[AGENT_MSG_MAX];
-	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
-	struct msghdr mh = {.msg_iov = &iov,
-			    .msg_iovlen = 1,
-			    .msg_control = control.buf,
-			    .msg_controllen = sizeof(control.buf)};
-	ssize_t n;
-	int r;
+	ssize_t n = agent_fds_recv(sock, buf, sizeof(buf), m->fds, AGENT_MSG_FDS, &m->nfds, flags);
+	int r = n < 0 ? (int)n : agent_msg_decode(buf, (size_t)n, m);
 
-	m->nfds = 0;
-	do
-		n = recvmsg(sock, &mh, MSG_CMSG_CLOEXEC | flags);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return -errno;
-	r = take_fds(&mh, m);
-	if (n == 0)
-		r = -ECONNRESET;
-	else if (!r)
-		r = agent_msg_decode(buf, (size_t)n, m);
 	if (r)
 		agent_msg_close_fds(m);
 	return r;

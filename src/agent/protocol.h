@@ -272,6 +272,19 @@ size_t agent_msg_encode(const struct agent_msg *m, uint8_t *buf);
  */
 int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m);
 
+enum { AGENT_FDS_MAX = 253 }; /* the kernel's SCM_MAX_FD */
+
+/** Send a packet with descriptors, which stay the caller's, with MSG_NOSIGNAL and flags. @return 0 or -errno. */
+int agent_fds_send(int sock, const void *data, size_t len, const int *fds, unsigned n, int flags);
+
+/**
+ * Receive one. max: an even number, or AGENT_FDS_MAX. *n: those that came, the caller's, even with an error.
+ * @return the length; -ECONNRESET: the other side is gone, -EBADMSG: longer, or more descriptors,
+ *	   -EMFILE: no room for them here, -EAGAIN, or another -errno.
+ */
+ssize_t agent_fds_recv(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *n,
+		       int flags);
+
 /** Send with MSG_NOSIGNAL and flags. The descriptors stay the caller's. @return 0 or -errno. */
 int agent_msg_send(int sock, const struct agent_msg *m, int flags);
 

@@ -29,8 +29,6 @@ enum store_change_type {
 	STORE_LEAVE,	/* to the holder: the agent ends; value: its exit code */
 };
 
-enum { STORE_FDS_MAX = 253 }; /* the kernel's SCM_MAX_FD */
-
 struct store_change {
 	uint32_t type;		/* enum store_change_type */
 	uint32_t uid;		/* SEAT */

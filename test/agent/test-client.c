@@ -552,17 +552,3 @@ TEST(agent_client, wrong_environment__refused_with_what_was_expected)
 	assert_non_null(strstr(text, "ROCEMU_AGENT_NAME"));
 	unsetenv("ROCEMU_AGENT_NAME");
 }
-
-TEST(agent_client, no_agent_program__says_where_it_looked)
-{
-	struct agent_client *c;
-	char text[400];
-
-	env_enter();
-	setenv("ROCEMU_AGENT_BIN", "/nonexistent/rocemu-agent", 1);
-	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -ECONNREFUSED);
-	assert_non_null(strstr(text, "/nonexistent/rocemu-agent"));
-	setenv("ROCEMU_AGENT_BIN", "/bin/true", 1);
-	assert_true(agent_client_new(&c, text, sizeof(text)) < 0);
-	assert_non_null(strstr(text, "ended at once"));
-}
