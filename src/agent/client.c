@@ -137,7 +137,7 @@ int agent_client_service(struct agent_client *c)
 static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
 		       size_t errlen)
 {
-	int fd = data_socket_open(addr, scope_id);
+	int fd = data_socket_open(addr, scope_id, AGENT_PORT);
 
 	if (fd < 0)
 		data_socket_explain(fd, addr, scope_id, errbuf, errlen);

@@ -50,7 +50,7 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 
 		if (slot >= g->count)
 			continue;
-		if (!group_is_used(g, slot) || seat->uid == uid) {
+		if (!seat_set_has(&g->slots, slot) || seat->uid == uid) {
 			data_socket_drain(g->fds[slot]);
 			continue;
 		}
@@ -138,9 +138,9 @@ static struct users users_of(const struct server *s, const struct group *g,
 	struct users u = {0};
 
 	for (unsigned i = 1; i < AGENT_SEATS; i++) {
-		if (used->is[i] && group_is_used(g, i))
+		if (used->is[i] && seat_set_has(&g->slots, i))
 			add_user(&u, s->store->seats[AGENT_LANE].seat[i].uid, uid);
-		if (q && s->gsi.members[i] && gsi_set_has(&q->members, i))
+		if (q && s->gsi.members[i] && seat_set_has(&q->members, i))
 			add_user(&u, s->gsi.members[i]->conn->uid, uid);
 	}
 	return u;
@@ -210,7 +210,7 @@ static void mark_used(struct server *s, const struct group *g, unsigned slot)
 				 .scope_id = g->scope_id,
 				 .place = (uint16_t)slot};
 
-	if (slot && !group_is_used(g, slot))
+	if (slot && !seat_set_has(&g->slots, slot))
 		(void)server_change(s, &c, NULL, 0);
 }
 

@@ -63,12 +63,7 @@ struct group *groups_add(struct groups *gs, const struct rocemu_gid *addr, uint3
 void groups_unuse(struct groups *gs, unsigned slot)
 {
 	list_for_each_entry (g, struct group, node, &gs->all)
-		g->slots[slot / 32] &= ~(1u << slot % 32);
-}
-
-void group_use(struct group *g, unsigned slot)
-{
-	g->slots[slot / 32] |= 1u << slot % 32;
+		seat_set_remove(&g->slots, slot);
 }
 
 int group_set(struct group *g, unsigned first, const int *fds, unsigned n)
@@ -105,7 +100,7 @@ static int bind_place(const struct rocemu_gid *addr, uint32_t scope_id, unsigned
 	if (guarded && place)
 		r = data_socket_guard(fd, place);
 	if (!r)
-		r = data_socket_bind(fd, addr, scope_id);
+		r = data_socket_bind(fd, addr, scope_id, AGENT_PORT);
 	/*
 	 * The first one is bound alone, which fails when anybody has the port, and shared
 	 * afterwards: so two agents of one user cannot get into one group.

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "agent/protocol.h"
+#include "agent/seat-set.h"
 #include "base/list.h"
 
 enum { GROUPS_MAX = 256 };
@@ -26,7 +27,7 @@ struct group {
 	unsigned count;			  /* sockets: places 0 .. count - 1 */
 	uint64_t dropped;		  /* what came to slot 0 and was not for QP 1 */
 	int fds[AGENT_SLOTS];		  /* owned; in places' order */
-	uint32_t slots[AGENT_SLOTS / 32]; /* bits: those that asked for their socket */
+	struct seat_set slots;		  /* those that asked for their socket */
 	void *user;			  /* the server's QP 1 on fds[0] */
 };
 
@@ -46,12 +47,6 @@ struct group *groups_add(struct groups *gs, const struct rocemu_gid *addr, uint3
 void groups_free(struct groups *gs, struct group *g);
 /** A slot has another owner, who has not asked for any socket. */
 void groups_unuse(struct groups *gs, unsigned slot);
-
-void group_use(struct group *g, unsigned slot);
-static inline bool group_is_used(const struct group *g, unsigned slot)
-{
-	return g->slots[slot / 32] >> slot % 32 & 1;
-}
 
 /** Take over n sockets as places first, first + 1, ..., closing those that were there. first <=
  * count. @return 0, or -EBADMSG. */

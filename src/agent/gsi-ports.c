@@ -184,14 +184,14 @@ void gsi_ports_drop(struct gsi_ports *p, struct list *of_client)
 
 /* open: the clients whose wildcards count, NULL: all. */
 static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *addr, uint32_t scope_id,
-		       const struct gsi_set *open)
+		       const struct seat_set *open)
 {
 	const struct agent_gsi_bind *b = &port->bind;
 	bool ipv4 = rocemu_gid_is_ipv4(addr);
 
 	if (!is_any(b))
 		return b->scope_id == scope_id && gid_eq(&b->addr, addr) ? FIT_ADDR : FIT_NONE;
-	if (open && !gsi_set_has(open, port->number))
+	if (open && !seat_set_has(open, port->number))
 		return FIT_NONE;
 	if (rocemu_gid_is_ipv4(&b->addr) == ipv4)
 		return FIT_ANY;
@@ -200,7 +200,7 @@ static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *add
 
 const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
 				    const struct rocemu_gid *addr, uint32_t scope_id,
-				    const struct gsi_set *open)
+				    const struct seat_set *open)
 {
 	const struct gsi_port *best = NULL;
 	enum fit best_fit = FIT_NONE;

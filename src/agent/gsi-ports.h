@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "agent/gsi-set.h"
+#include "agent/seat-set.h"
 #include "agent/protocol.h"
 #include "base/list.h"
 #include "base/rng.h"
@@ -61,7 +61,7 @@ void gsi_ports_drop(struct gsi_ports *p, struct list *of_client);
  */
 const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
 				    const struct rocemu_gid *addr, uint32_t scope_id,
-				    const struct gsi_set *open);
+				    const struct seat_set *open);
 
 /** Has anybody taken it there without listening on it (yet)? */
 bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id, const struct rocemu_gid *addr,

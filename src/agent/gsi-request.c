@@ -29,8 +29,8 @@ static int gsi_open(struct client *c, const struct agent_msg *m)
 	q = g->user;
 	if (!q)
 		return client_reply_error(c, -ENOMEM, strerror(ENOMEM));
-	if (!gsi_set_has(&q->members, c->gsi->number)) {
-		gsi_set_add(&q->members, c->gsi->number);
+	if (!seat_set_has(&q->members, c->gsi->number)) {
+		seat_set_add(&q->members, c->gsi->number);
 		c->gsi->naddrs++;
 	}
 	return done(c, 0);

@@ -196,18 +196,30 @@ static bool ends_exit(struct gsi *gsi, const struct gsi_mad *d, const struct roc
 	return true;
 }
 
+/* Have a timer at a moment, but not before least_s from now; UINT64_MAX: not at all. */
+static void plan(struct gsi *gsi, ev_timer *timer, uint64_t at_ms, double least_s)
+{
+	uint64_t now = link_now_ms();
+	double wait_s = at_ms > now ? (double)(at_ms - now) * 1e-3 : 0;
+
+	ev_timer_stop(gsi->loop, timer);
+	if (at_ms == UINT64_MAX)
+		return;
+	ev_now_update(gsi->loop);
+	ev_timer_set(timer, MAX(wait_s, least_s), 0.);
+	ev_timer_start(gsi->loop, timer);
+}
+
+static void plan_exits(struct gsi *gsi)
+{
+	plan(gsi, &gsi->exit_timer, gsi_exits_next_ms(&gsi->exit_mads), EXITS_PAUSE_S);
+}
+
 /* ---- requests that come too early ---- */
 
 static void plan_early(struct gsi *gsi)
 {
-	uint64_t next = gsi_early_next_ms(&gsi->early), now = link_now_ms();
-
-	ev_timer_stop(gsi->loop, &gsi->early_timer);
-	if (next == UINT64_MAX)
-		return;
-	ev_now_update(gsi->loop);
-	ev_timer_set(&gsi->early_timer, next > now ? (double)(next - now) * 1e-3 : 0, 0.);
-	ev_timer_start(gsi->loop, &gsi->early_timer);
+	plan(gsi, &gsi->early_timer, gsi_early_next_ms(&gsi->early), 0);
 }
 
 /* Is it kept until its port is listened on? After a change of agents each is: its client may not be back yet. */
@@ -310,7 +322,7 @@ static void returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, in
 	if (rocemu_cm_decode(&m, d->mad, sizeof(d->mad)) || !gsi_mad_service(&m, &service_id))
 		return;
 	member = member_of(gsi, gsi_mad_sender_id(&m));
-	if (member && gsi_set_has(&q->members, member->number))
+	if (member && seat_set_has(&q->members, member->number))
 		gsi_client_unreached(member, gsi_mad_sender_id(&m), error);
 }
 
@@ -345,7 +357,7 @@ static struct qp1 *check_outgoing(struct gsi *gsi, const struct gsi_client *memb
 	struct qp1 *q = qp1_at(gsi, &d->src, d->scope_id);
 	uint32_t id;
 
-	if (!q || !gsi_set_has(&q->members, member->number) ||
+	if (!q || !seat_set_has(&q->members, member->number) ||
 	    rocemu_gid_is_ipv4(&d->src) != rocemu_gid_is_ipv4(&d->dst) ||
 	    rocemu_cm_decode(m, d->mad, sizeof(d->mad)))
 		return NULL;
@@ -385,8 +397,6 @@ static void note_seen(struct gsi *gsi, const struct gsi_client *member, const st
 
 	gsi_reqs_seen(&gsi->reqs, &id, member->number);
 }
-
-static void plan_exits(struct gsi *gsi);
 
 static void set_exit(struct gsi *gsi, struct gsi_client *member, const struct gsi_frame *f,
 		     const struct rocemu_cm_msg *m)
@@ -472,24 +482,11 @@ void gsi_end_client(struct gsi *gsi, struct gsi_client *m)
 	}
 	list_for_each_entry (g, struct group, node, &gsi->store->groups.all)
 		if (g->user)
-			gsi_set_remove(&((struct qp1 *)g->user)->members, m->number);
+			seat_set_remove(&((struct qp1 *)g->user)->members, m->number);
 	gsi->members[m->number] = NULL;
 	gsi->nmembers--;
 	gsi_client_free(m);
 	plan_exits(gsi);
-}
-
-static void plan_exits(struct gsi *gsi)
-{
-	uint64_t next = gsi_exits_next_ms(&gsi->exit_mads), now = link_now_ms();
-	double wait_s = next > now ? (double)(next - now) * 1e-3 : 0;
-
-	ev_timer_stop(gsi->loop, &gsi->exit_timer);
-	if (next == UINT64_MAX)
-		return;
-	ev_now_update(gsi->loop);
-	ev_timer_set(&gsi->exit_timer, MAX(wait_s, EXITS_PAUSE_S), 0.);
-	ev_timer_start(gsi->loop, &gsi->exit_timer);
 }
 
 static void on_exit_timer(struct ev_loop *loop, ev_timer *w, int revents)

@@ -47,7 +47,7 @@ static int tx_socket(const struct group *g, uint16_t port)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
 	struct sock_fprog deaf = {.len = 1, .filter = &drop};
-	int fd = data_socket_open_port(&g->addr, g->scope_id, port);
+	int fd = data_socket_open(&g->addr, g->scope_id, port);
 
 	if (fd >= 0)
 		(void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &deaf, sizeof(deaf));
@@ -89,20 +89,8 @@ static void read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
 	}
 }
 
-static void read_source(const union data_addr *from, struct gsi_mad *d)
-{
-	if (from->sa.sa_family == AF_INET) {
-		d->src = (struct rocemu_gid){.raw = {[10] = 0xff, [11] = 0xff}};
-		memcpy(d->src.raw + 12, &from->v4.sin_addr, 4);
-		d->sport = ntohs(from->v4.sin_port);
-	} else {
-		memcpy(d->src.raw, &from->v6.sin6_addr, 16);
-		d->sport = ntohs(from->v6.sin6_port);
-	}
-}
-
 /* One datagram. QP 0 and slots without socket have nobody. */
-static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, const uint8_t *data,
+static void take(struct qp1 *q, struct msghdr *m, const union addr *from, const uint8_t *data,
 		 size_t len)
 {
 	static const enum agent_gsi_counter drops[] = {
@@ -117,7 +105,7 @@ static void take(struct qp1 *q, struct msghdr *m, const union data_addr *from, c
 		q->group->dropped++;
 		return;
 	}
-	read_source(from, &d);
+	(void)addr_to_gid(from, m->msg_namelen, &d.src, &d.sport);
 	read_control(q, m, &d);
 	q->gsi->counters[AGENT_GSI_COUNT_rx]++;
 	v = gsi_packet_decode(&d, data, len);
@@ -134,7 +122,7 @@ static int receive(struct qp1 *q)
 		struct cmsghdr align;
 		uint8_t bytes[RX_CONTROL];
 	} controls[RX_BATCH];
-	union data_addr from[RX_BATCH];
+	union addr from[RX_BATCH];
 	struct iovec iov[RX_BATCH];
 	struct mmsghdr mm[RX_BATCH];
 	int n;
@@ -180,7 +168,7 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 		struct cmsghdr align;
 		uint8_t bytes[512];
 	} control;
-	union data_addr to;
+	union addr to;
 	uint8_t buf[RX_BUF];
 
 	if (revents & EV_ERROR) {
@@ -201,8 +189,7 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 		if (n < 0)
 			return;
 		/* The address is that of the packet's destination. */
-		read_source(&to, &d);
-		d.dst = d.src;
+		(void)addr_to_gid(&to, m.msg_namelen, &d.dst, &d.sport);
 		d.src = q->group->addr;
 		d.sport = q->sport;
 		d.scope_id = q->group->scope_id;
@@ -295,10 +282,10 @@ int qp1_send(struct qp1 *q, struct gsi_mad *d)
 	} control = {0};
 	uint8_t buf[GSI_PACKET_LEN];
 	struct iovec iov = {.iov_base = buf, .iov_len = sizeof(buf)};
-	union data_addr to;
+	union addr to;
 	struct msghdr m = {.msg_name = &to,
 			   .msg_namelen =
-				   data_addr_from_gid(&d->dst, q->group->scope_id, AGENT_PORT, &to),
+				   addr_from_gid(&to, &d->dst, AGENT_PORT, q->group->scope_id),
 			   .msg_iov = &iov,
 			   .msg_iovlen = 1,
 			   .msg_control = control.bytes};

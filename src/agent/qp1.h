@@ -10,7 +10,7 @@
 #include <ev.h>
 #include <stdint.h>
 
-#include "agent/gsi-set.h"
+#include "agent/seat-set.h"
 #include "wire/gsi.h"
 
 struct gsi;
@@ -37,7 +37,7 @@ struct qp1 {
 	uint16_t sport;	       /* where all is sent from */
 	uint32_t psn;	       /* of the next MAD sent; 24 bits count */
 	uint32_t overflow;     /* as the socket counts what it dropped */
-	struct gsi_set members; /* clients that opened the address */
+	struct seat_set members; /* clients that opened the address */
 };
 
 /** @return NULL: out of memory. */

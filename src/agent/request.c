@@ -128,7 +128,7 @@ static int give_peer(struct client *c, const struct agent_msg *m)
 	unsigned slot = m->u.socket.slot;
 	const struct group *g = groups_find(&st->groups, &m->u.socket.addr, m->u.socket.scope_id);
 
-	if (!g || slot >= g->count || !group_is_used(g, slot))
+	if (!g || slot >= g->count || !seat_set_has(&g->slots, slot))
 		return client_reply_error(c, -ENOENT, "no socket of that address and slot");
 	if (c->uid != 0 && c->uid != st->seats[AGENT_LANE].seat[slot].uid)
 		return client_reply_error(c, -EPERM, "another user's socket");

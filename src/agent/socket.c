@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "agent/socket.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <linux/filter.h>
@@ -12,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "agent/launch.h"
 #include "agent/protocol.h"
 #include "base/util.h"
 
@@ -30,47 +30,12 @@ enum {
 	RECV_FLOWINFO = 11, /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
 };
 
-static bool is_ipv4(const struct rocemu_gid *g)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return memcmp(g->raw, mapped, sizeof(mapped)) == 0;
-}
-
-socklen_t data_addr_from_gid(const struct rocemu_gid *g, uint32_t scope_id, uint16_t port,
-			     union data_addr *a)
-{
-	memset(a, 0, sizeof(*a));
-	if (is_ipv4(g)) {
-		a->v4.sin_family = AF_INET;
-		a->v4.sin_port = htons(port);
-		memcpy(&a->v4.sin_addr, g->raw + 12, 4);
-		return sizeof(a->v4);
-	}
-	a->v6.sin6_family = AF_INET6;
-	a->v6.sin6_port = htons(port);
-	memcpy(&a->v6.sin6_addr, g->raw, 16);
-	a->v6.sin6_scope_id = scope_id;
-	return sizeof(a->v6);
-}
-
-static socklen_t to_sockaddr(const struct rocemu_gid *g, uint32_t scope_id, union data_addr *a)
-{
-	return data_addr_from_gid(g, scope_id, AGENT_PORT, a);
-}
-
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
 			  char buf[static AGENT_ADDR_STRLEN])
 {
-	size_t n;
+	size_t n = strlen(addr_gid_text(addr, buf));
 
-	if (is_ipv4(addr)) {
-		inet_ntop(AF_INET, addr->raw + 12, buf, AGENT_ADDR_STRLEN);
-		return buf;
-	}
-	inet_ntop(AF_INET6, addr->raw, buf, AGENT_ADDR_STRLEN);
-	n = strlen(buf);
-	if (scope_id)
+	if (scope_id && !rocemu_gid_is_ipv4(addr))
 		snprintf(buf + n, AGENT_ADDR_STRLEN - n, "%%%" PRIu32, scope_id);
 	return buf;
 }
@@ -122,7 +87,7 @@ static void set_optional(int fd, bool ipv4)
 
 int data_socket_open_unbound(const struct rocemu_gid *addr, bool shared)
 {
-	bool ipv4 = is_ipv4(addr);
+	bool ipv4 = rocemu_gid_is_ipv4(addr);
 	int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
 
 	if (fd < 0)
@@ -137,17 +102,12 @@ int data_socket_open_unbound(const struct rocemu_gid *addr, bool shared)
 	return r;
 }
 
-static int bind_port(int fd, const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port)
+int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port)
 {
-	union data_addr a;
-	socklen_t len = data_addr_from_gid(addr, scope_id, port, &a);
+	union addr a;
+	socklen_t len = addr_from_gid(&a, addr, port, scope_id);
 
 	return bind(fd, &a.sa, len) ? -errno : 0;
-}
-
-int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id)
-{
-	return bind_port(fd, addr, scope_id, AGENT_PORT);
 }
 
 int data_socket_share(int fd)
@@ -155,10 +115,10 @@ int data_socket_share(int fd)
 	return set_int(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 }
 
-int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port)
+int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port)
 {
 	int fd = data_socket_open_unbound(addr, false);
-	int r = fd < 0 ? fd : bind_port(fd, addr, scope_id, port);
+	int r = fd < 0 ? fd : data_socket_bind(fd, addr, scope_id, port);
 
 	if (!r)
 		return fd;
@@ -197,10 +157,10 @@ int data_socket_deafen(int fd)
 int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id)
 {
 	static const uint8_t zero[16];
-	bool ipv4 = is_ipv4(addr);
+	bool ipv4 = rocemu_gid_is_ipv4(addr);
 	const uint8_t *raw = ipv4 ? addr->raw + 12 : addr->raw;
-	union data_addr a;
-	socklen_t len = to_sockaddr(addr, scope_id, &a);
+	union addr a;
+	socklen_t len = addr_from_gid(&a, addr, AGENT_PORT, scope_id);
 	int fd, r;
 
 	if (!memcmp(raw, zero, ipv4 ? 4 : 16) || (ipv4 ? raw[0] >= 224 : raw[0] == 0xff))
@@ -220,7 +180,7 @@ static int join(int fd, const struct rocemu_gid *group, unsigned ifindex)
 	struct ip_mreqn v4 = {.imr_ifindex = (int)ifindex};
 	struct ipv6_mreq v6 = {.ipv6mr_interface = ifindex};
 
-	if (is_ipv4(group)) {
+	if (rocemu_gid_is_ipv4(group)) {
 		memcpy(&v4.imr_multiaddr, group->raw + 12, 4);
 		return setsockopt(fd, IPPROTO_IP, IP_ADD_MEMBERSHIP, &v4, sizeof(v4)) ? -errno : 0;
 	}
@@ -232,9 +192,9 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
 {
 	/* Needs a scope: link-local and interface-local groups. */
 	const bool scoped = group->raw[0] == 0xff && (group->raw[1] & 0x0f) <= 2;
-	const bool ipv4 = is_ipv4(group);
-	union data_addr a;
-	socklen_t len = to_sockaddr(group, scoped ? ifindex : 0, &a);
+	const bool ipv4 = rocemu_gid_is_ipv4(group);
+	union addr a;
+	socklen_t len = addr_from_gid(&a, group, AGENT_PORT, scoped ? ifindex : 0);
 	int fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP), r;
 
 	if (fd < 0)
@@ -257,11 +217,6 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex)
 		return fd;
 	close(fd);
 	return r;
-}
-
-int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id)
-{
-	return data_socket_open_port(addr, scope_id, AGENT_PORT);
 }
 
 int data_socket_steer(int fd, unsigned places)
@@ -301,7 +256,7 @@ enum owner { OWNER_UNKNOWN, OWNER_USER, OWNER_KERNEL };
  * Soft-RoCE's own sockets are root's and bound to any address; whether they are there at all, its
  * module tells.
  */
-static enum owner find_owner(const char *table, const union data_addr *a, unsigned *uid)
+static enum owner find_owner(const char *table, const union addr *a, unsigned *uid)
 {
 	FILE *f = fopen(table, "re");
 	enum owner found = OWNER_UNKNOWN;
@@ -327,9 +282,9 @@ static enum owner find_owner(const char *table, const union data_addr *a, unsign
 				memcpy(bytes + 4 * i, &w, 4);
 		}
 		any = strspn(local, "0") == strlen(local);
-		same = words == 1 ? a->sa.sa_family == AF_INET && !memcmp(bytes, &a->v4.sin_addr, 4)
+		same = words == 1 ? a->sa.sa_family == AF_INET && !memcmp(bytes, &a->in.sin_addr, 4)
 				  : a->sa.sa_family == AF_INET6 &&
-					    !memcmp(bytes, &a->v6.sin6_addr, 16);
+					    !memcmp(bytes, &a->in6.sin6_addr, 16);
 		if (any || same)
 			found = any && *uid == 0 && access("/sys/module/rdma_rxe", F_OK) == 0
 					? OWNER_KERNEL
@@ -343,24 +298,18 @@ static enum owner find_owner(const char *table, const union data_addr *a, unsign
 static bool agent_runs(bool system, uid_t uid)
 {
 	struct agent_realm realm;
-	struct sockaddr_un sa;
-	socklen_t len;
-	bool up;
-	int fd;
+	int fd = -1;
 
-	if (agent_realm_init(&realm, system))
-		return false;
-	realm.uid = uid;
-	len = agent_realm_addr(&realm, "", &sa);
-	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return false;
-	up = connect(fd, (struct sockaddr *)(void *)&sa, len) == 0;
-	close(fd);
-	return up;
+	if (!agent_realm_init(&realm, system)) {
+		realm.uid = uid;
+		fd = agent_connect(&realm, 0);
+	}
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
-static void explain_in_use(const union data_addr *a, const char *name, char *buf, size_t len)
+static void explain_in_use(const union addr *a, const char *name, char *buf, size_t len)
 {
 	static const char *const tables[] = {"/proc/net/udp", "/proc/net/udp6"};
 	enum owner owner = OWNER_UNKNOWN;
@@ -399,9 +348,9 @@ void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_
 			 size_t len)
 {
 	char name[AGENT_ADDR_STRLEN];
-	union data_addr a;
+	union addr a;
 
-	to_sockaddr(addr, scope_id, &a);
+	addr_from_gid(&a, addr, AGENT_PORT, scope_id);
 	data_addr_str(addr, scope_id, name);
 	switch (-err) {
 	case EADDRINUSE:

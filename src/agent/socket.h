@@ -6,11 +6,12 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <netinet/in.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
 #include <rocemu/wire.h>
+
+#include "netdev/addr.h"
 
 enum { AGENT_ADDR_STRLEN = 64 };
 
@@ -18,28 +19,14 @@ enum { AGENT_ADDR_STRLEN = 64 };
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
 			  char buf[static AGENT_ADDR_STRLEN]);
 
-union data_addr {
-	struct sockaddr sa;
-	struct sockaddr_in v4;
-	struct sockaddr_in6 v6;
-};
-
-/** @return the address's length. */
-socklen_t data_addr_from_gid(const struct rocemu_gid *g, uint32_t scope_id, uint16_t port,
-			     union data_addr *a);
-
-/** As data_socket_open(), on another port. */
-int data_socket_open_port(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port);
-
-/** Open, set up and bind a socket on port 4791, alone. @return a descriptor, or -errno, as bind()
- * has it. */
-int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id);
+/** Open, set up and bind a socket, alone. @return a descriptor, or -errno, as bind() has it. */
+int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port);
 
 /** Open and set up a socket for an address, not bound yet. shared: to be a member of the address's
  * reuseport group, which it joins at the last place. */
 int data_socket_open_unbound(const struct rocemu_gid *addr, bool shared);
-/** Bind it to port 4791. @return 0 or -errno. */
-int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id);
+/** @return 0 or -errno. */
+int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port);
 /** A bound socket that was not shared is the first member of a group from now on. */
 int data_socket_share(int fd);
 

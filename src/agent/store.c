@@ -55,7 +55,7 @@ int store_apply(struct store *st, const struct store_change *c, const int *fds, 
 	case STORE_USE:
 		if (!g || n || c->place >= AGENT_SEATS)
 			return -EBADMSG;
-		group_use(g, c->place);
+		seat_set_add(&g->slots, c->place);
 		return 0;
 	case STORE_DROP:
 		if (!g || n)

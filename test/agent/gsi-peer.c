@@ -353,7 +353,7 @@ int gsi_peer_fork_and_forget(struct gsi_peer *p)
 
 int wire_open(const struct rocemu_gid *addr)
 {
-	int fd = data_socket_open(addr, 0);
+	int fd = data_socket_open(addr, 0, AGENT_PORT);
 
 	assert_true(fd >= 0);
 	return fd;
@@ -375,8 +375,8 @@ void mail_seal(struct gsi_mail *mail)
 
 void wire_send_bytes(int fd, const struct rocemu_gid *dst, const uint8_t *data, size_t len)
 {
-	union data_addr to;
-	socklen_t to_len = data_addr_from_gid(dst, 0, AGENT_PORT, &to);
+	union addr to;
+	socklen_t to_len = addr_from_gid(&to, dst, AGENT_PORT, 0);
 
 	assert_int_equal(sendto(fd, data, len, 0, &to.sa, to_len), len);
 }
@@ -393,7 +393,7 @@ void wire_send(int fd, const struct gsi_mail *mail)
 void wire_recv(int fd, const struct rocemu_gid *addr, struct gsi_mail *mail)
 {
 	struct pollfd pfd = {.fd = fd, .events = POLLIN};
-	union data_addr from;
+	union addr from;
 	socklen_t len = sizeof(from);
 	ssize_t n;
 
@@ -403,8 +403,8 @@ void wire_recv(int fd, const struct rocemu_gid *addr, struct gsi_mail *mail)
 	assert_int_equal(from.sa.sa_family, AF_INET);
 	mail->mad = (struct gsi_mad){.src = {.raw = {[10] = 0xff, [11] = 0xff}},
 				     .dst = *addr,
-				     .sport = ntohs(from.v4.sin_port)};
-	memcpy(mail->mad.src.raw + 12, &from.v4.sin_addr, 4);
+				     .sport = ntohs(from.in.sin_port)};
+	memcpy(mail->mad.src.raw + 12, &from.in.sin_addr, 4);
 	assert_int_equal(gsi_packet_decode(&mail->mad, mail->bytes, (size_t)n), GSI_OK);
 	/* A UDP socket that may not fragment sends identification 0; the ICRC covers it. */
 	assert_int_equal(mail->mad.ip_id, 0);

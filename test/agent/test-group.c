@@ -208,7 +208,7 @@ TEST(group, port_taken__no_group_is_left)
 	make();
 	fd = data_socket_open_unbound(&addr, true);
 	assert_true(fd >= 0);
-	assert_int_equal(data_socket_bind(fd, &addr, 0), 0);
+	assert_int_equal(data_socket_bind(fd, &addr, 0, AGENT_PORT), 0);
 	assert_int_equal(need(&addr, 1, &g), -EADDRINUSE);
 	assert_null(groups_find(&groups, &addr, 0));
 	close(fd);

@@ -118,7 +118,7 @@ TEST(gsi_ports, key_used_twice__refused)
 	gsi_ports_drop(&ports, &mine);
 }
 
-static uint16_t who(const struct rocemu_gid *addr, uint32_t scope_id, const struct gsi_set *open)
+static uint16_t who(const struct rocemu_gid *addr, uint32_t scope_id, const struct seat_set *open)
 {
 	const struct gsi_port *p = gsi_ports_find(&ports, TCP(7), addr, scope_id, open);
 
@@ -127,14 +127,14 @@ static uint16_t who(const struct rocemu_gid *addr, uint32_t scope_id, const stru
 
 TEST(gsi_ports, several_listen__the_most_specific_is_found)
 {
-	struct gsi_set open = {{0}}, nobody = {{0}};
+	struct seat_set open = {{0}}, nobody = {{0}};
 
 	fresh();
 	assert_int_equal(bind_at(1, TCP(7), &any6, 0, R), 0);
 	assert_int_equal(bind_at(2, TCP(7), &any4, 0, R), 0);
 	assert_int_equal(bind_at(3, TCP(7), &one4, 0, R), 0);
 	for (uint16_t i = 1; i <= 3; i++) {
-		gsi_set_add(&open, i);
+		seat_set_add(&open, i);
 		/* Who is bound only does not hear of anything. */
 		assert_int_equal(who(&one4, 0, &open), i - 1);
 		assert_int_equal(gsi_ports_listen(&ports, i, i), 0);
@@ -147,7 +147,7 @@ TEST(gsi_ports, several_listen__the_most_specific_is_found)
 	assert_int_equal(who(&one4, 5, &open), 2);
 	assert_int_equal(who(&one4, 0, &nobody), 3);
 	assert_int_equal(who(&two4, 0, &nobody), 0);
-	gsi_set_remove(&open, 2);
+	seat_set_remove(&open, 2);
 	assert_int_equal(who(&two4, 0, &open), 1);
 	assert_null(gsi_ports_find(&ports, TCP(8), &one4, 0, &open));
 	/* The same address twice is one too many, whatever the flags. */
@@ -162,10 +162,10 @@ TEST(gsi_ports, several_listen__the_most_specific_is_found)
 
 TEST(gsi_ports, wildcard_of_ipv6_only__no_ipv4)
 {
-	struct gsi_set open = {{0}};
+	struct seat_set open = {{0}};
 
 	fresh();
-	gsi_set_add(&open, 1);
+	seat_set_add(&open, 1);
 	assert_int_equal(bind_at(1, TCP(7), &any6, 0, A), 0);
 	assert_int_equal(gsi_ports_listen(&ports, 1, 1), 0);
 	assert_int_equal(who(&one4, 0, &open), 0);

@@ -26,7 +26,7 @@ TEST(data_socket, ipv4__options_the_data_path_relies_on)
 	int fd;
 
 	env_enter();
-	fd = data_socket_open(&addr, 0);
+	fd = data_socket_open(&addr, 0, AGENT_PORT);
 	assert_true(fd >= 0);
 	assert_int_equal(get_int(fd, SOL_SOCKET, SO_REUSEPORT), 0);
 	assert_int_equal(data_socket_share(fd), 0);
@@ -45,7 +45,7 @@ TEST(data_socket, ipv6__options_the_data_path_relies_on)
 	int fd;
 
 	env_enter();
-	fd = data_socket_open(&addr, 0);
+	fd = data_socket_open(&addr, 0, AGENT_PORT);
 	assert_true(fd >= 0);
 	assert_int_equal(get_int(fd, SOL_SOCKET, SO_REUSEPORT), 0);
 	assert_int_equal(get_int(fd, IPPROTO_IPV6, IPV6_V6ONLY), 1);

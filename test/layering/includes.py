@@ -24,7 +24,7 @@ ALLOWED = {
     "netdev": {"base", "wire", "netdev"},
     "fault": {"base", "wire", "fault"},
     "engine": {"base", "wire", "netdev", "fault", "engine", "agent"},  # the endpoint by its public headers
-    "agent": {"base", "wire", "agent"},
+    "agent": {"base", "wire", "netdev", "agent"},
     "verbs": {"base", "netdev", "fault", "engine", "verbs"},
     "cm": {"base", "transport", "cm"},
     "rdmacm": {"base", "netdev", "fault", "engine", "agent", "verbs", "cm", "rdmacm"},
@@ -48,7 +48,7 @@ FORBIDDEN_SYSTEM = {
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
 }
 # Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.
-AGENT_PURE = ("gsi-mad", "gsi-ports", "gsi-reqs", "gsi-exit", "gsi-set")
+AGENT_PURE = ("gsi-mad", "gsi-ports", "gsi-reqs", "gsi-exit", "gsi-early", "gsi-sources", "seat-set")
 FORBIDDEN_IN_FILE = {f"agent/{f}.{suffix}": FORBIDDEN_SYSTEM["transport"] for f in AGENT_PURE for suffix in "ch"}
 FORBIDDEN_IN_FILE.update({f"agent/client-gsi.{suffix}": r"ev\.h|pthread|threads\.h" for suffix in "ch"})
 # The files of the codec that print, and captures, which are files, are not in librocemu.
