@@ -1,89 +1,37 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asking an agent what it does, page by page. */
+/* Asking an agent what it does. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "agent/client.h"
 #include "agent/launch.h"
 #include "agent/link.h"
 
-/* Append n entries of a page to a list. @return 0 or -ENOMEM. */
-static int append(void **list, size_t *count, const void *entries, size_t n, size_t size)
+/* @return 0, -ENOMEM, or -EPROTO: no such file. */
+static int read_file(struct agent_status *st, int fd)
 {
-	uint8_t *grown = realloc(*list, (*count + n + 1) * size);
+	struct stat sb;
 
-	if (!grown)
+	if (fstat(fd, &sb) || sb.st_size <= 0)
+		return -EPROTO;
+	st->data = malloc((size_t)sb.st_size);
+	if (!st->data)
 		return -ENOMEM;
-	memcpy(grown + *count * size, entries, n * size);
-	*list = grown;
-	*count += n;
-	return 0;
-}
-
-#define APPEND(list, count, entries, n)                                             \
-	({                                                                          \
-		void *list_ = (list);                                               \
-		int r_ = append(&list_, &(count), (entries), (n), sizeof(*(list))); \
-                                                                                    \
-		(list) = list_;                                                     \
-		r_;                                                                 \
-	})
-
-/* @return 1: there are more, 0, or -errno. */
-static int add_page(struct agent_status *st, const struct agent_page *pg)
-{
-	int r = APPEND(st->clients, st->nclients, pg->clients, pg->nclients);
-
-	if (!r)
-		r = APPEND(st->addrs, st->naddrs, pg->addrs, pg->naddrs);
-	if (r)
-		return r;
-	st->agent = *pg;
-	return pg->nclients || pg->naddrs
-		       ? st->nclients < pg->clients_total || st->naddrs < pg->addrs_total
-		       : 0;
-}
-
-static int add_gsi_page(struct agent_status *st, const struct agent_gsi_page *pg)
-{
-	int r = APPEND(st->gsi_clients, st->ncm_clients, pg->clients, pg->nclients);
-
-	if (!r)
-		r = APPEND(st->listeners, st->nlisteners, pg->listeners, pg->nlisteners);
-	if (r)
-		return r;
-	st->cm = *pg;
-	return pg->nclients || pg->nlisteners
-		       ? st->ncm_clients < pg->clients_total || st->nlisteners < pg->listeners_total
-		       : 0;
-}
-
-static int ask_page(struct link *l, struct agent_status *st, char *errbuf, size_t errlen)
-{
-	struct agent_msg m = {.type = AGENT_STATUS,
-			      .u.from = {(uint32_t)st->nclients, (uint32_t)st->naddrs}};
-	struct agent_msg answer;
-	int r = link_ask(l, &m, AGENT_STATUS_PAGE, &answer, errbuf, errlen);
-
-	return r ? r : add_page(st, &answer.u.page);
-}
-
-static int ask_gsi_page(struct link *l, struct agent_status *st, char *errbuf, size_t errlen)
-{
-	struct agent_msg m = {.type = AGENT_GSI_STATUS,
-			      .u.gsi_from = {(uint32_t)st->ncm_clients, (uint32_t)st->nlisteners}};
-	struct agent_msg answer;
-	int r = link_ask(l, &m, AGENT_GSI_STATUS_PAGE, &answer, errbuf, errlen);
-
-	return r ? r : add_gsi_page(st, &answer.u.gsi_page);
+	if (pread(fd, st->data, (size_t)sb.st_size, 0) != sb.st_size)
+		return -EPROTO;
+	return agent_status_parse(st, (size_t)sb.st_size);
 }
 
 int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen)
 {
+	const struct agent_msg m = {.type = AGENT_STATUS};
 	struct agent_status *st = calloc(1, sizeof(*st));
 	struct agent_realm realm;
+	struct agent_msg answer;
 	struct link l;
 	int r = st ? agent_realm_init(&realm, system) : -ENOMEM;
 
@@ -92,26 +40,25 @@ int agent_client_status(bool system, struct agent_status **out, char *errbuf, si
 		r = l.fd = agent_connect(&realm, LINK_TIMEOUT_MS);
 	if (r < 0)
 		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
-	for (r = r < 0 ? r : 1; r > 0;)
-		r = ask_page(&l, st, errbuf, errlen);
-	for (r = r < 0 ? r : 1; r > 0;)
-		r = ask_gsi_page(&l, st, errbuf, errlen);
-	link_close(&l);
-	if (r < 0) {
-		agent_status_free(st);
-		return r;
+	else
+		r = link_ask(&l, &m, AGENT_STATUS_IS, &answer, errbuf, errlen);
+	if (!r) {
+		r = read_file(st, answer.fds[0]);
+		agent_msg_close_fds(&answer);
+		if (r)
+			snprintf(errbuf, errlen, "the agent's answer: %s", strerror(-r));
 	}
-	*out = st;
-	return 0;
+	link_close(&l);
+	if (!r)
+		*out = st;
+	else
+		agent_status_free(st);
+	return r;
 }
 
 void agent_status_free(struct agent_status *st)
 {
-	if (!st)
-		return;
-	free(st->clients);
-	free(st->addrs);
-	free(st->gsi_clients);
-	free(st->listeners);
+	if (st)
+		free(st->data);
 	free(st);
 }

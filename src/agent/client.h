@@ -108,20 +108,6 @@ int agent_client_fd(struct agent_client *c);
  */
 int agent_client_service(struct agent_client *c);
 
-/** What an agent says of itself. */
-struct agent_status {
-	/* Of the last page: its own lists are not to be used. */
-	struct agent_page agent;
-	struct agent_client_info *clients;
-	struct agent_addr_info *addrs;
-	size_t nclients, naddrs;
-	/* Connection management; of the last page, too. */
-	struct agent_gsi_page cm;
-	struct agent_gsi_client_info *gsi_clients;
-	struct agent_gsi_listener_info *listeners;
-	size_t ncm_clients, nlisteners;
-};
-
 /**
  * Ask the user's agent, or the system-wide one. Spawns none.
  * @return 0 and *out owned by the caller, or -errno with errbuf: -ECONNREFUSED there is none.

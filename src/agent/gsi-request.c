@@ -88,54 +88,8 @@ static int gsi_unbind(struct client *c, const struct agent_msg *m)
 	return done(c, 0);
 }
 
-static void show_client(struct agent_gsi_page *pg, const struct gsi_client *m)
-{
-	pg->clients[pg->nclients++] = (struct agent_gsi_client_info){
-		.pid = m->conn->pid,
-		.uid = m->conn->uid,
-		.number = m->number,
-		.addrs = (uint16_t)m->naddrs,
-		.binds = m->nports,
-		.exit_mads = m->nexits,
-		.queued = m->queued,
-		.delivered = m->delivered,
-		.dropped = m->dropped,
-	};
-}
-
-static int give_status(struct client *c, const struct agent_msg *m)
-{
-	const struct gsi *gsi = &c->server->gsi;
-	struct agent_msg answer = {.type = AGENT_GSI_STATUS_PAGE};
-	struct agent_gsi_page *pg = &answer.u.gsi_page;
-	unsigned clients = 0, listeners = 0; /* that may be shown */
-
-	memset(pg, 0, sizeof(*pg));
-	memcpy(pg->counters, gsi->counters, sizeof(pg->counters));
-	pg->lingering = gsi->exit_mads.due_count;
-	pg->clients_total = gsi->nmembers;
-	pg->listeners_total = gsi->ports.listeners;
-	for (unsigned i = 1; i < AGENT_GSI_CLIENTS; i++) {
-		const struct gsi_client *member = gsi->members[i];
-
-		if (!member || !give_may_see(c->server, c->uid, member->conn->uid))
-			continue;
-		if (clients++ >= m->u.gsi_from.client && pg->nclients < AGENT_GSI_PAGE_CLIENTS)
-			show_client(pg, member);
-		list_for_each_entry (p, const struct gsi_port, of_client, &member->ports) {
-			if (p->listens && listeners++ >= m->u.gsi_from.listener &&
-			    pg->nlisteners < AGENT_GSI_PAGE_LISTENERS)
-				pg->listeners[pg->nlisteners++] =
-					(struct agent_gsi_listener_info){p->bind, p->number, 0};
-		}
-	}
-	return client_reply(c, &answer);
-}
-
 int client_gsi_request(struct client *c, const struct agent_msg *m)
 {
-	if (m->type == AGENT_GSI_STATUS)
-		return give_status(c, m);
 	if (!c->gsi)
 		return -EPROTO;
 	switch (m->type) {

@@ -16,11 +16,10 @@
 
 #define BODY(member) sizeof(((union agent_body *)NULL)->member)
 
-_Static_assert(sizeof(struct agent_page) == 40 + AGENT_PAGE_CLIENTS * 12 + AGENT_PAGE_ADDRS * 32,
-	       "no padding");
-_Static_assert(sizeof(struct agent_gsi_page) ==
-		       16 + 8 * AGENT_GSI_COUNTER_COUNT + AGENT_GSI_PAGE_CLIENTS * 40 +
-			       AGENT_GSI_PAGE_LISTENERS * 40,
+_Static_assert(sizeof(struct agent_status_head) == 56 + 8 * AGENT_GSI_COUNTER_COUNT &&
+		       sizeof(struct agent_addr_info) == 32 &&
+		       sizeof(struct agent_gsi_client_info) == 40 &&
+		       sizeof(struct agent_gsi_listener_info) == 40,
 	       "no padding");
 _Static_assert(BODY(error) == 4 + AGENT_TEXT_MAX && BODY(gsi_bind) == 40, "no padding");
 
@@ -37,16 +36,14 @@ static const struct msg_form {
 	[AGENT_SOCKET]      = {BODY(socket),     FDS(0)},
 	[AGENT_SOCKET_IS]   = {0,                FDS(1)},
 	[AGENT_ERROR]       = {BODY(error),      FDS(0)},
-	[AGENT_STATUS]      = {BODY(from),       FDS(0)},
-	[AGENT_STATUS_PAGE] = {BODY(page),       FDS(0)},
+	[AGENT_STATUS]      = {0,                FDS(0)},
+	[AGENT_STATUS_IS]   = {0,                FDS(1)},
 	[AGENT_PEER]        = {BODY(socket),     FDS(0)},
 	[AGENT_GSI_OPEN]    = {BODY(socket),     FDS(0)},
 	[AGENT_GSI_BIND]    = {BODY(gsi_bind),   FDS(0)},
 	[AGENT_GSI_LISTEN]  = {BODY(gsi_bind),   FDS(0)},
 	[AGENT_GSI_UNBIND]  = {BODY(gsi_bind),   FDS(0)},
 	[AGENT_GSI_DONE]    = {BODY(gsi_done),   FDS(0)},
-	[AGENT_GSI_STATUS]  = {BODY(gsi_from),   FDS(0)},
-	[AGENT_GSI_STATUS_PAGE] = {BODY(gsi_page), FDS(0)},
 };
 /* clang-format on */
 
@@ -96,15 +93,9 @@ static bool body_is_ok(struct agent_msg *m)
 		return m->u.socket.slot < AGENT_SLOTS;
 	case AGENT_ERROR:
 		return error_is_ok(m);
-	case AGENT_STATUS_PAGE:
-		return m->u.page.nclients <= AGENT_PAGE_CLIENTS &&
-		       m->u.page.naddrs <= AGENT_PAGE_ADDRS;
 	case AGENT_GSI_BIND:
 		return !(m->u.gsi_bind.bind.flags &
 			 ~(uint32_t)(AGENT_GSI_REUSEADDR | AGENT_GSI_AFONLY));
-	case AGENT_GSI_STATUS_PAGE:
-		return m->u.gsi_page.nclients <= AGENT_GSI_PAGE_CLIENTS &&
-		       m->u.gsi_page.nlisteners <= AGENT_GSI_PAGE_LISTENERS;
 	default:
 		return true;
 	}
@@ -221,6 +212,25 @@ void agent_msg_set_error(struct agent_msg *m, int err, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(m->u.error.text, sizeof(m->u.error.text), fmt, ap);
 	va_end(ap);
+}
+
+int agent_status_parse(struct agent_status *st, size_t len)
+{
+	struct agent_status_head *h = &st->agent;
+
+	if (len < sizeof(*h))
+		return -EPROTO;
+	memcpy(h, st->data, sizeof(*h));
+	if (len != sizeof(*h) + (uint64_t)h->naddrs * sizeof(*st->addrs) +
+			   (uint64_t)h->ngsi_clients * sizeof(*st->gsi_clients) +
+			   (uint64_t)h->nlisteners * sizeof(*st->listeners) +
+			   (uint64_t)h->nclients * sizeof(*st->clients))
+		return -EPROTO;
+	st->addrs = (const void *)((uint8_t *)st->data + sizeof(*h));
+	st->gsi_clients = (const void *)(st->addrs + h->naddrs);
+	st->listeners = (const void *)(st->gsi_clients + h->ngsi_clients);
+	st->clients = (const void *)(st->listeners + h->nlisteners);
+	return 0;
 }
 
 int agent_realm_init(struct agent_realm *r, bool system)

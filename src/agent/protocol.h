@@ -14,10 +14,8 @@
  *	                           <-   WELCOME place, first index; fds: [frames,] token
  *	REJOIN place, nonce        ->
  *	                           <-   WELCOME place, first index; fds: [frames] [, token]
- *	STATUS from where          ->
- *	                           <-   STATUS_PAGE
- *	GSI_STATUS from where      ->
- *	                           <-   GSI_STATUS_PAGE
+ *	STATUS                     ->
+ *	                           <-   STATUS_IS; fd: a file: struct agent_status_head, ...
  *	anything                   ->
  *	                           <-   ERROR errno, text
  *
@@ -69,20 +67,16 @@
 #include <rocemu/wire.h>
 
 enum {
-	AGENT_VERSION = 2,
+	AGENT_VERSION = 3,
 	AGENT_PORT = 4791,	   /* RoCEv2 */
 	AGENT_SEATS = 1024,	   /* places of a kind */
 	AGENT_SLOTS = AGENT_SEATS, /* of a QPN's upper 10 bits; 0 is the agent's own */
 	AGENT_INDEXES = 1 << 14,   /* of a QPN's lower 14 bits */
 	AGENT_MSG_FDS = 2,
 	AGENT_TEXT_MAX = 400, /* of an error's text */
-	AGENT_PAGE_CLIENTS = 64,
-	AGENT_PAGE_ADDRS = 16,
 	/* Connection management. */
 	AGENT_GSI_CLIENTS = AGENT_SEATS, /* of a communication ID's upper 10 bits; 0 is nobody's */
 	AGENT_GSI_ID_BITS = 22,		 /* the lower bits of a communication ID */
-	AGENT_GSI_PAGE_CLIENTS = 16,
-	AGENT_GSI_PAGE_LISTENERS = 24,
 	AGENT_GSI_BINDS_MAX = 32768, /* of one client */
 	AGENT_GSI_EXITS_MAX = 16384, /* of one client */
 };
@@ -101,15 +95,13 @@ enum agent_msg_type {
 	AGENT_SOCKET_IS,
 	AGENT_ERROR,
 	AGENT_STATUS,
-	AGENT_STATUS_PAGE,
+	AGENT_STATUS_IS,
 	AGENT_PEER,
 	AGENT_GSI_OPEN,
 	AGENT_GSI_BIND,
 	AGENT_GSI_LISTEN,
 	AGENT_GSI_UNBIND,
 	AGENT_GSI_DONE,
-	AGENT_GSI_STATUS,
-	AGENT_GSI_STATUS_PAGE,
 };
 
 /* Structs of messages have no padding: what is not set would be somebody's memory. */
@@ -124,19 +116,6 @@ struct agent_addr_info {
 	uint32_t scope_id;
 	uint32_t sockets; /* in the reuseport group */
 	uint64_t dropped; /* datagrams to slot 0 or to a slot without socket */
-};
-
-/** Part of the agent's state; as many pages as it takes are asked for. Totals count all users; of a
- * system-wide agent's clients a user is shown the own ones, and root all. */
-struct agent_page {
-	uint64_t uptime_ms;
-	uint32_t pid, uid; /* the agent's */
-	uint32_t system;   /* 1: serves all users */
-	uint32_t holder;   /* PID of the process that keeps what outlives this one; 0: none */
-	uint32_t clients_total, addrs_total;
-	uint32_t nclients, naddrs; /* in this page */
-	struct agent_client_info clients[AGENT_PAGE_CLIENTS];
-	struct agent_addr_info addrs[AGENT_PAGE_ADDRS];
 };
 
 enum agent_gsi_bind_flags {
@@ -195,16 +174,34 @@ struct agent_gsi_listener_info {
 	uint32_t zero;
 };
 
-/** Part of what the agent knows of connection management; as struct agent_page. */
-struct agent_gsi_page {
-	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
+/**
+ * What an agent says of itself, in a file. Behind it are the addresses, the clients of connection management, the
+ * listeners, the lanes' clients. Of a system-wide agent's clients and listeners a user is shown the own ones and the
+ * number of the others, root all.
+ */
+struct agent_status_head {
+	uint64_t uptime_ms;
+	uint32_t pid, uid; /* the agent's */
+	uint32_t system;   /* 1: serves all users */
+	uint32_t holder;   /* PID of the process that keeps what outlives this one; 0: none */
+	uint32_t naddrs, ngsi_clients, nlisteners, nclients;
+	uint32_t other_gsi_clients, other_listeners, other_clients;
 	uint32_t lingering; /* exit MADs of dead clients that are still repeated */
-	uint32_t clients_total;
-	uint32_t listeners_total;
-	uint16_t nclients, nlisteners; /* in this page */
-	struct agent_gsi_client_info clients[AGENT_GSI_PAGE_CLIENTS];
-	struct agent_gsi_listener_info listeners[AGENT_GSI_PAGE_LISTENERS];
+	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
 };
+
+/** Such a file in memory. */
+struct agent_status {
+	struct agent_status_head agent;
+	const struct agent_addr_info *addrs;
+	const struct agent_gsi_client_info *gsi_clients;
+	const struct agent_gsi_listener_info *listeners;
+	const struct agent_client_info *clients;
+	void *data; /* owned: what the others are in; aligned as by malloc() */
+};
+
+/** Find all that is in st->data[0..len). @return 0, or -EPROTO: it is no such file. */
+int agent_status_parse(struct agent_status *st, size_t len);
 
 union agent_body {
 	struct {
@@ -230,10 +227,6 @@ union agent_body {
 		char text[AGENT_TEXT_MAX];
 	} error; /* ERROR */
 	struct {
-		uint32_t client, addr; /* how many of each to leave out */
-	} from;			       /* STATUS */
-	struct agent_page page;	       /* STATUS_PAGE */
-	struct {
 		struct agent_gsi_bind bind; /* BIND */
 		uint32_t key;		    /* the client's name for it */
 		uint32_t zero;
@@ -241,10 +234,6 @@ union agent_body {
 	struct {
 		uint64_t value;
 	} gsi_done; /* GSI_DONE */
-	struct {
-		uint32_t client, listener;
-	} gsi_from;			/* GSI_STATUS */
-	struct agent_gsi_page gsi_page; /* GSI_STATUS_PAGE */
 };
 
 struct agent_msg_header {

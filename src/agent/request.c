@@ -4,8 +4,9 @@
  * it, or the end of its connection: other clients do not notice.
  */
 #include <errno.h>
-#include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -136,37 +137,101 @@ static int give_peer(struct client *c, const struct agent_msg *m)
 	return client_reply(c, &answer);
 }
 
-static int give_status(struct client *c, const struct agent_msg *m)
-{
-	struct server *s = c->server;
-	struct agent_msg answer = {.type = AGENT_STATUS_PAGE};
-	struct agent_page *pg = &answer.u.page;
-	unsigned shown = 0;
+#define PUT(f, ...) fwrite(&(__VA_ARGS__), sizeof(__VA_ARGS__), 1, f)
 
-	memset(pg, 0, sizeof(*pg));
-	pg->pid = (uint32_t)getpid();
-	pg->holder = (uint32_t)s->holder_pid;
-	pg->uid = geteuid();
-	pg->uptime_ms = link_now_ms() - s->store->started_ms;
-	pg->system = s->realm.system;
-	list_for_each_entry (o, struct client, node, &s->clients) {
+/* The client of connection management with a number, if there is one and c may see it. */
+static const struct gsi_client *visible(const struct client *c, unsigned number)
+{
+	const struct gsi_client *m = c->server->gsi.members[number];
+
+	return m && give_may_see(c->server, c->uid, m->conn->uid) ? m : NULL;
+}
+
+static void write_gsi_status(const struct client *c, struct agent_status_head *h, FILE *f)
+{
+	const struct gsi *gsi = &c->server->gsi;
+	const struct gsi_client *m;
+
+	for (unsigned i = 1; i < AGENT_SEATS; i++) {
+		if (!(m = visible(c, i)))
+			continue;
+		h->ngsi_clients++;
+		PUT(f, (struct agent_gsi_client_info){.pid = m->conn->pid,
+						      .uid = m->conn->uid,
+						      .number = m->number,
+						      .addrs = (uint16_t)m->naddrs,
+						      .binds = m->nports,
+						      .exit_mads = m->nexits,
+						      .queued = m->queued,
+						      .delivered = m->delivered,
+						      .dropped = m->dropped});
+	}
+	for (unsigned i = 1; i < AGENT_SEATS; i++) {
+		if (!(m = visible(c, i)))
+			continue;
+		list_for_each_entry (p, const struct gsi_port, of_client, &m->ports) {
+			if (!p->listens)
+				continue;
+			h->nlisteners++;
+			PUT(f, (struct agent_gsi_listener_info){p->bind, p->number, 0});
+		}
+	}
+	h->other_gsi_clients = gsi->nmembers - h->ngsi_clients;
+	h->other_listeners = gsi->ports.listeners - h->nlisteners;
+	h->lingering = gsi->exit_mads.due_count;
+	memcpy(h->counters, gsi->counters, sizeof(h->counters));
+}
+
+static void write_status(const struct client *c, FILE *f)
+{
+	const struct server *s = c->server;
+	struct agent_status_head h = {.uptime_ms = link_now_ms() - s->store->started_ms,
+				      .pid = (uint32_t)getpid(),
+				      .uid = geteuid(),
+				      .system = s->realm.system,
+				      .holder = (uint32_t)s->holder_pid};
+
+	PUT(f, h);
+	list_for_each_entry (g, const struct group, node, &s->store->groups.all) {
+		h.naddrs++;
+		PUT(f, (struct agent_addr_info){.addr = g->addr,
+						.scope_id = g->scope_id,
+						.sockets = g->count,
+						.dropped = g->dropped});
+	}
+	write_gsi_status(c, &h, f);
+	list_for_each_entry (o, const struct client, node, &s->clients) {
 		if (!o->slot)
 			continue;
-		pg->clients_total++;
-		if (!give_may_see(s, c->uid, o->uid))
+		if (!give_may_see(s, c->uid, o->uid)) {
+			h.other_clients++;
 			continue;
-		if (shown++ >= m->u.from.client && pg->nclients < AGENT_PAGE_CLIENTS)
-			pg->clients[pg->nclients++] = (struct agent_client_info){
-				.pid = o->pid, .uid = o->uid, .slot = o->slot};
+		}
+		h.nclients++;
+		PUT(f, (struct agent_client_info){.pid = o->pid, .uid = o->uid, .slot = o->slot});
 	}
-	list_for_each_entry (g, struct group, node, &s->store->groups.all) {
-		if (pg->addrs_total++ >= m->u.from.addr && pg->naddrs < AGENT_PAGE_ADDRS)
-			pg->addrs[pg->naddrs++] = (struct agent_addr_info){.addr = g->addr,
-									   .scope_id = g->scope_id,
-									   .sockets = g->count,
-									   .dropped = g->dropped};
+	rewind(f);
+	PUT(f, h);
+}
+
+static int give_status(struct client *c)
+{
+	struct agent_msg answer = {.type = AGENT_STATUS_IS, .nfds = 1};
+	int fd = memfd_create("rocemu-status", MFD_CLOEXEC), r;
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
+
+	if (!f) {
+		r = client_reply_error(c, -errno, "the agent is short of memory or descriptors");
+		if (fd >= 0)
+			close(fd);
+		return r;
 	}
-	return client_reply(c, &answer);
+	answer.fds[0] = fd;
+	write_status(c, f);
+	r = fflush(f) || ferror(f) ? client_reply_error(c, -ENOMEM, "the agent is short of memory")
+				   : client_reply(c, &answer);
+	fclose(f);
+	return r;
 }
 
 static int answer(struct client *c, const struct agent_msg *m)
@@ -183,7 +248,7 @@ static int answer(struct client *c, const struct agent_msg *m)
 	case AGENT_PEER:
 		return give_peer(c, m);
 	case AGENT_STATUS:
-		return give_status(c, m);
+		return give_status(c);
 	default:
 		return client_gsi_request(c, m);
 	}

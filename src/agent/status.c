@@ -27,17 +27,11 @@ static const char *listener_addr(const struct agent_gsi_listener_info *l,
 	return data_addr_str(&l->bind.addr, l->bind.scope_id, buf);
 }
 
-/* Those of a total that the agent did not list: other users'. */
-static uint32_t others(uint32_t total, size_t listed)
+static void print_count(const char *what, uint32_t shown, uint32_t others)
 {
-	return total > listed ? total - (uint32_t)listed : 0;
-}
-
-static void print_count(const char *what, uint32_t total, size_t listed)
-{
-	printf("%s: %zu", what, listed);
-	if (others(total, listed))
-		printf(", and %" PRIu32 " of other users", others(total, listed));
+	printf("%s: %" PRIu32, what, shown);
+	if (others)
+		printf(", and %" PRIu32 " of other users", others);
 	printf("\n");
 }
 
@@ -45,8 +39,9 @@ static void print_cm_text(const struct agent_status *st)
 {
 	char name[AGENT_ADDR_STRLEN];
 
-	print_count("clients of connection management", st->cm.clients_total, st->ncm_clients);
-	for (size_t i = 0; i < st->ncm_clients; i++) {
+	print_count("clients of connection management", st->agent.ngsi_clients,
+		    st->agent.other_gsi_clients);
+	for (size_t i = 0; i < st->agent.ngsi_clients; i++) {
 		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
 		printf("  number %4u  process %" PRIu32 " of user %" PRIu32
@@ -55,16 +50,16 @@ static void print_cm_text(const struct agent_status *st)
 		       c->number, c->pid, c->uid, c->addrs, c->binds, c->exit_mads, c->delivered,
 		       c->queued, c->dropped);
 	}
-	print_count("listeners", st->cm.listeners_total, st->nlisteners);
-	for (size_t i = 0; i < st->nlisteners; i++)
+	print_count("listeners", st->agent.nlisteners, st->agent.other_listeners);
+	for (size_t i = 0; i < st->agent.nlisteners; i++)
 		printf("  service ID 0x%016" PRIx64 "  %-24s number %u\n",
 		       st->listeners[i].bind.service_id, listener_addr(&st->listeners[i], name),
 		       st->listeners[i].number);
-	if (st->cm.lingering)
-		printf("exit MADs being sent: %" PRIu32 "\n", st->cm.lingering);
+	if (st->agent.lingering)
+		printf("exit MADs being sent: %" PRIu32 "\n", st->agent.lingering);
 	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
-		if (st->cm.counters[i])
-			printf("%12" PRIu64 " %s\n", st->cm.counters[i], counter_texts[i]);
+		if (st->agent.counters[i])
+			printf("%12" PRIu64 " %s\n", st->agent.counters[i], counter_texts[i]);
 }
 
 static void print_cm_json(const struct agent_status *st)
@@ -73,9 +68,8 @@ static void print_cm_json(const struct agent_status *st)
 
 	printf("\"cm\": {\"lingering\": %" PRIu32 ", \"other_clients\": %" PRIu32
 	       ", \"other_listeners\": %" PRIu32 ", \"clients\": [",
-	       st->cm.lingering, others(st->cm.clients_total, st->ncm_clients),
-	       others(st->cm.listeners_total, st->nlisteners));
-	for (size_t i = 0; i < st->ncm_clients; i++) {
+	       st->agent.lingering, st->agent.other_gsi_clients, st->agent.other_listeners);
+	for (size_t i = 0; i < st->agent.ngsi_clients; i++) {
 		const struct agent_gsi_client_info *c = &st->gsi_clients[i];
 
 		printf("%s{\"number\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32
@@ -86,30 +80,30 @@ static void print_cm_json(const struct agent_status *st)
 		       c->delivered, c->queued, c->dropped);
 	}
 	printf("], \"listeners\": [");
-	for (size_t i = 0; i < st->nlisteners; i++)
+	for (size_t i = 0; i < st->agent.nlisteners; i++)
 		printf("%s{\"number\": %u, \"service_id\": \"0x%016" PRIx64
 		       "\", \"address\": \"%s\"}",
 		       i ? ", " : "", st->listeners[i].number, st->listeners[i].bind.service_id,
 		       listener_addr(&st->listeners[i], name));
 	printf("], \"counters\": {");
 	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i], st->cm.counters[i]);
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i], st->agent.counters[i]);
 	printf("}}");
 }
 
 static void print_text(const struct agent_status *st)
 {
-	const struct agent_page *a = &st->agent;
+	const struct agent_status_head *a = &st->agent;
 	char name[AGENT_ADDR_STRLEN];
 
 	printf("agent %" PRIu32 " (holder %" PRIu32 ") of user %" PRIu32 "%s, up %" PRIu64 " s\n",
 	       a->pid, a->holder, a->uid, a->system ? " (system-wide)" : "", a->uptime_ms / 1000);
-	print_count("clients", a->clients_total, st->nclients);
-	for (size_t i = 0; i < st->nclients; i++)
+	print_count("clients", a->nclients, a->other_clients);
+	for (size_t i = 0; i < st->agent.nclients; i++)
 		printf("  slot %4u  process %" PRIu32 " of user %" PRIu32 "\n", st->clients[i].slot,
 		       st->clients[i].pid, st->clients[i].uid);
-	printf("addresses: %zu\n", st->naddrs);
-	for (size_t i = 0; i < st->naddrs; i++)
+	printf("addresses: %" PRIu32 "\n", st->agent.naddrs);
+	for (size_t i = 0; i < st->agent.naddrs; i++)
 		printf("  %-24s %u sockets, %" PRIu64 " datagrams for nobody\n",
 		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
 		       st->addrs[i].sockets, st->addrs[i].dropped);
@@ -118,19 +112,19 @@ static void print_text(const struct agent_status *st)
 
 static void print_json(const struct agent_status *st)
 {
-	const struct agent_page *a = &st->agent;
+	const struct agent_status_head *a = &st->agent;
 	char name[AGENT_ADDR_STRLEN];
 
 	printf("{\"pid\": %" PRIu32 ", \"holder\": %" PRIu32 ", \"uid\": %" PRIu32
 	       ", \"system\": %s, \"uptime_ms\": %" PRIu64 ", \"other_clients\": %" PRIu32
 	       ", \"clients\": [",
 	       a->pid, a->holder, a->uid, a->system ? "true" : "false", a->uptime_ms,
-	       others(a->clients_total, st->nclients));
-	for (size_t i = 0; i < st->nclients; i++)
+	       a->other_clients);
+	for (size_t i = 0; i < st->agent.nclients; i++)
 		printf("%s{\"slot\": %u, \"pid\": %" PRIu32 ", \"uid\": %" PRIu32 "}",
 		       i ? ", " : "", st->clients[i].slot, st->clients[i].pid, st->clients[i].uid);
 	printf("], \"addresses\": [");
-	for (size_t i = 0; i < st->naddrs; i++)
+	for (size_t i = 0; i < st->agent.naddrs; i++)
 		printf("%s{\"address\": \"%s\", \"sockets\": %u, \"dropped\": %" PRIu64 "}",
 		       i ? ", " : "",
 		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),

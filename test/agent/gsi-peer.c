@@ -435,7 +435,7 @@ uint64_t gsi_counter(enum agent_gsi_counter which)
 
 	if (agent_client_status(false, &st, text, sizeof(text)))
 		fail_msg("no status: %s", text);
-	value = st->cm.counters[which];
+	value = st->agent.counters[which];
 	agent_status_free(st);
 	return value;
 }
@@ -448,7 +448,7 @@ uint32_t gsi_queued(uint16_t number)
 
 	if (agent_client_status(false, &st, text, sizeof(text)))
 		fail_msg("no status: %s", text);
-	for (size_t i = 0; i < st->ncm_clients; i++)
+	for (size_t i = 0; i < st->agent.ngsi_clients; i++)
 		if (st->gsi_clients[i].number == number)
 			queued = st->gsi_clients[i].queued;
 	agent_status_free(st);

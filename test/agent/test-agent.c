@@ -280,7 +280,7 @@ static void fill_random(struct agent_msg *m, struct rng *rng, int some_fd)
 {
 	uint8_t *body = (uint8_t *)&m->u;
 
-	m->type = (enum agent_msg_type)(1 + rng_below(rng, AGENT_GSI_STATUS_PAGE));
+	m->type = (enum agent_msg_type)(1 + rng_below(rng, AGENT_GSI_DONE));
 	for (size_t i = 0; i < sizeof(m->u); i++)
 		/* Mostly small numbers, so that places, kinds and keys are met. */
 		body[i] = (uint8_t)(rng_chance(rng, 0.8) ? 0 : rng_below(rng, rng_chance(rng, 0.8) ? 4 : 256));
@@ -425,7 +425,7 @@ TEST(agent, packets_for_nobody__dropped_and_counted)
 	send_to_qpn(&addr, QPN(900, 5)); /* beyond the group's places */
 	for (unsigned tries = 0; tries < 1000 && dropped < 2; tries++) {
 		assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
-		assert_int_equal(st->naddrs, 1);
+		assert_int_equal(st->agent.naddrs, 1);
 		dropped = st->addrs[0].dropped;
 		agent_status_free(st);
 	}

@@ -332,9 +332,9 @@ TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
 	wire_recv(wire, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
 	assert_int_equal(agent_client_status(true, &st, text, sizeof(text)), 0);
-	assert_int_equal(st->ncm_clients, 1);
-	assert_int_equal(st->nlisteners, 1);
-	assert_int_equal(st->cm.counters[AGENT_GSI_COUNT_tx_refused], 1);
+	assert_int_equal(st->agent.ngsi_clients, 1);
+	assert_int_equal(st->agent.nlisteners, 1);
+	assert_int_equal(st->agent.counters[AGENT_GSI_COUNT_tx_refused], 1);
 	r = (int)st->agent.pid;
 	agent_status_free(st);
 	gsi_peer_leave(&root);

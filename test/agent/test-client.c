@@ -70,11 +70,11 @@ TEST(agent_client, sixty_four_at_once__distinct_slots_and_one_agent)
 	/* All of them are clients of the one that answers, so no second agent was left with some.
 	 */
 	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
-	assert_int_equal(st->nclients, MANY);
+	assert_int_equal(st->agent.nclients, MANY);
 	for (unsigned i = 0; i < MANY; i++) {
 		bool found = false;
 
-		for (unsigned k = 0; k < st->nclients; k++)
+		for (unsigned k = 0; k < st->agent.nclients; k++)
 			if (st->clients[k].pid == (uint32_t)p[i].pid)
 				found = st->clients[k].slot == slots[i];
 		assert_true(found);
@@ -489,7 +489,7 @@ TEST(agent_client, wildcard_multicast_or_broadcast_address__refused)
 		assert_non_null(strstr(text, "not an address"));
 	}
 	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
-	assert_int_equal(st->naddrs, 0);
+	assert_int_equal(st->agent.naddrs, 0);
 	agent_status_free(st);
 	fd = agent_client_socket(c, &good, 0, text, sizeof(text));
 	assert_true(fd >= 0);

@@ -253,8 +253,7 @@ static void answer_at_random(int ctl)
 			agent_msg_close_fds(&asked);
 			m.type = asked.type == AGENT_HELLO && rng_chance(&rng, 0.7)
 					 ? AGENT_WELCOME
-					 : (enum agent_msg_type)(1 + rng_below(&rng,
-									       AGENT_GSI_STATUS_PAGE));
+					 : (enum agent_msg_type)(1 + rng_below(&rng, AGENT_GSI_DONE));
 			for (size_t i = 0; i < sizeof(m.u); i++)
 				body[i] = (uint8_t)(rng_chance(&rng, 0.5) ? 0 : rng_below(&rng, 3));
 			m.nfds = rng_below(&rng, AGENT_MSG_FDS + 1);

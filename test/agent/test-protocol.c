@@ -55,34 +55,35 @@ TEST(protocol, each_message__decodes_to_what_was_encoded)
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_int_equal(out.u.error.err, ENOSPC);
 	assert_string_equal(out.u.error.text, "no more");
-
-	in = (struct agent_msg){.type = AGENT_STATUS, .u.from = {64, 16}};
-	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.from.client, 64);
-	assert_int_equal(out.u.from.addr, 16);
 }
 
-TEST(protocol, full_page__fits_and_decodes)
+TEST(protocol, status_file__all_found_and_any_other_length_refused)
 {
-	struct agent_msg in = {.type = AGENT_STATUS_PAGE}, out;
-	struct agent_page *pg = &in.u.page;
+	struct {
+		struct agent_status_head head;
+		struct agent_addr_info addrs[1];
+		struct agent_gsi_client_info gsi_clients[2];
+		struct agent_gsi_listener_info listeners[3];
+		struct agent_client_info clients[4];
+	} file = {.head = {.naddrs = 1, .ngsi_clients = 2, .nlisteners = 3, .nclients = 4, .holder = 5}};
+	const size_t len = offsetof(__typeof__(file), clients) + sizeof(file.clients);
+	struct agent_status st = {.data = &file};
 
-	pg->pid = 1;
-	pg->uid = 2;
-	pg->uptime_ms = 1ull << 40;
-	pg->holder = 5;
-	pg->clients_total = 1023;
-	pg->nclients = AGENT_PAGE_CLIENTS;
-	pg->naddrs = AGENT_PAGE_ADDRS;
-	pg->clients[63] = (struct agent_client_info){.pid = 3, .uid = 4, .slot = 5};
-	pg->addrs[15] = (struct agent_addr_info){
-		.addr.raw = {9}, .scope_id = 6, .sockets = 7, .dropped = 8};
-	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.page.holder, 5);
-	assert_int_equal(out.u.page.system, 0);
-	assert_true(out.u.page.uptime_ms == 1ull << 40);
-	assert_int_equal(out.u.page.clients[63].slot, 5);
-	assert_int_equal(out.u.page.addrs[15].dropped, 8);
+	file.addrs[0].dropped = 8;
+	file.gsi_clients[1].dropped = 9;
+	file.listeners[2].number = 11;
+	file.clients[3].slot = 12;
+	assert_int_equal(agent_status_parse(&st, len), 0);
+	assert_int_equal(st.agent.holder, 5);
+	assert_int_equal(st.addrs[0].dropped, 8);
+	assert_int_equal(st.gsi_clients[1].dropped, 9);
+	assert_int_equal(st.listeners[2].number, 11);
+	assert_int_equal(st.clients[3].slot, 12);
+	for (size_t n = 0; n < sizeof(file); n++)
+		assert_int_equal(agent_status_parse(&st, n), n == len ? 0 : -EPROTO);
+	/* A length of 2^32 more. */
+	file.head.nlisteners = 3 + (1u << 29);
+	assert_int_equal(agent_status_parse(&st, len), -EPROTO);
 }
 
 TEST(protocol, wrong_length_type_version_or_fds__refused)
@@ -216,11 +217,11 @@ TEST(protocol, realm_names__differ_by_user_name_and_suffix)
 	socklen_t len = agent_realm_addr(&a, "", &sa);
 
 	assert_int_equal(sa.sun_path[0], 0);
-	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v2:1:", 18);
+	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v3:1:", 18);
 	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 19);
 	assert_int_not_equal(agent_realm_addr(&b, "", &sb), len);
 	agent_realm_addr(&c, "+0123456789abcdef", &sb);
-	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v2:system:+0123456789abcdef");
+	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v3:system:+0123456789abcdef");
 }
 
 /* What tells a name from a suffix cannot be in a name. */
@@ -256,31 +257,6 @@ TEST(protocol, connection_management__decodes_to_what_was_encoded)
 	in = (struct agent_msg){.type = AGENT_GSI_DONE, .u.gsi_done.value = 1ull << 60};
 	assert_int_equal(round_trip(&in, &out), 0);
 	assert_true(out.u.gsi_done.value == 1ull << 60);
-}
-
-TEST(protocol, full_page_of_connection_management__fits_and_decodes)
-{
-	struct agent_msg in = {.type = AGENT_GSI_STATUS_PAGE}, out;
-	struct agent_gsi_page *pg = &in.u.gsi_page;
-
-	pg->clients_total = 1023;
-	pg->listeners_total = 70000;
-	pg->lingering = 5;
-	pg->nclients = AGENT_GSI_PAGE_CLIENTS;
-	pg->nlisteners = AGENT_GSI_PAGE_LISTENERS;
-	pg->counters[AGENT_GSI_COUNTER_COUNT - 1] = 1ull << 40;
-	pg->clients[AGENT_GSI_PAGE_CLIENTS - 1] = (struct agent_gsi_client_info){
-		1, 2, 3, 4, 5, 6, 7, 8, 9};
-	pg->listeners[AGENT_GSI_PAGE_LISTENERS - 1] =
-		(struct agent_gsi_listener_info){{.service_id = 12}, 11, 0};
-	assert_int_equal(round_trip(&in, &out), 0);
-	assert_int_equal(out.u.gsi_page.listeners_total, 70000);
-	assert_true(out.u.gsi_page.counters[AGENT_GSI_COUNTER_COUNT - 1] == 1ull << 40);
-	assert_int_equal(out.u.gsi_page.clients[AGENT_GSI_PAGE_CLIENTS - 1].dropped, 9);
-	assert_int_equal(out.u.gsi_page.listeners[AGENT_GSI_PAGE_LISTENERS - 1].number, 11);
-	pg->nclients++;
-	in.u.gsi_page.nlisteners = 0;
-	assert_int_equal(round_trip(&in, &out), -EBADMSG);
 }
 
 TEST(protocol, frames__whole_and_within_bounds_or_refused)

@@ -140,10 +140,9 @@ static struct agent_status *status_of(uid_t uid)
 	return st;
 }
 
-/* Several pages of them. */
 TEST(users_gsi, status__a_user_sees_the_own_processes_and_how_many_there_are)
 {
-	enum { ANNS = AGENT_GSI_PAGE_LISTENERS + 5, BOBS = 2 * AGENT_GSI_PAGE_LISTENERS + 5 };
+	enum { ANNS = 29, BOBS = 53 };
 	struct user ann, bob, more;
 	struct agent_status *st;
 
@@ -152,21 +151,22 @@ TEST(users_gsi, status__a_user_sees_the_own_processes_and_how_many_there_are)
 	ann = user_of(ANN, ANNS);
 	more = user_of(BOB, 0);
 	st = status_of(ANN);
-	assert_int_equal(st->nclients, 1);
+	assert_int_equal(st->agent.nclients, 1);
 	assert_int_equal(st->clients[0].uid, ANN);
-	assert_int_equal(st->agent.clients_total, 3);
-	assert_int_equal(st->ncm_clients, 1);
+	assert_int_equal(st->agent.other_clients, 2);
+	assert_int_equal(st->agent.ngsi_clients, 1);
 	assert_int_equal(st->gsi_clients[0].uid, ANN);
-	assert_int_equal(st->cm.clients_total, 3);
-	assert_int_equal(st->nlisteners, ANNS);
+	assert_int_equal(st->agent.other_gsi_clients, 2);
+	assert_int_equal(st->agent.nlisteners, ANNS);
 	for (size_t i = 0; i < ANNS; i++)
 		assert_int_equal(st->listeners[i].bind.service_id >> 32, ANN);
-	assert_int_equal(st->cm.listeners_total, ANNS + BOBS);
+	assert_int_equal(st->agent.other_listeners, BOBS);
 	agent_status_free(st);
 	st = status_of(0);
-	assert_int_equal(st->nclients, 3);
-	assert_int_equal(st->ncm_clients, 3);
-	assert_int_equal(st->nlisteners, ANNS + BOBS);
+	assert_int_equal(st->agent.nclients, 3);
+	assert_int_equal(st->agent.ngsi_clients, 3);
+	assert_int_equal(st->agent.nlisteners, ANNS + BOBS);
+	assert_int_equal(st->agent.other_clients + st->agent.other_gsi_clients + st->agent.other_listeners, 0);
 	agent_status_free(st);
 	user_leave(&ann);
 	user_leave(&bob);

@@ -137,7 +137,7 @@ TEST(users, many_started_at_once_beside_a_squatter__one_agent_stays)
 	for (unsigned i = 0; i < N; i++)
 		assert_int_equal(peer_reply(&p[i]).r, 0);
 	assert_int_equal(agent_client_status(false, &st, text, sizeof(text)), 0);
-	assert_int_equal(st->nclients, N);
+	assert_int_equal(st->agent.nclients, N);
 	agent_status_free(st);
 	for (unsigned i = 0; i < N; i++)
 		peer_kill(&p[i]);

@@ -17,7 +17,7 @@ static unsigned addresses(void)
 	unsigned n;
 
 	assert_int_equal(agent_client_status(true, &st, text, sizeof(text)), 0);
-	n = (unsigned)st->naddrs;
+	n = (unsigned)st->agent.naddrs;
 	agent_status_free(st);
 	return n;
 }

@@ -28,12 +28,6 @@ static void seed_cm(struct fuzz_corpus *c)
 	seed(c, &m);
 	m = (struct agent_msg){.type = AGENT_GSI_DONE, .u.gsi_done.value = 9};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_GSI_STATUS, .u.gsi_from = {1, 2}};
-	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_GSI_STATUS_PAGE};
-	m.u.gsi_page.nclients = 2;
-	m.u.gsi_page.nlisteners = 3;
-	seed(c, &m);
 }
 
 static void seed_frames(struct fuzz_corpus *c)
@@ -60,6 +54,16 @@ static void seed_frames(struct fuzz_corpus *c)
 	}
 }
 
+static void seed_status(struct fuzz_corpus *c)
+{
+	const struct agent_status_head h = {
+		.naddrs = 1, .ngsi_clients = 1, .nlisteners = 1, .nclients = 1};
+	uint8_t buf[1 + sizeof(h) + 32 + 40 + 40 + 12] = {0xf0};
+
+	memcpy(buf + 1, &h, sizeof(h));
+	fuzz_corpus_add(c, buf, sizeof(buf));
+}
+
 void fuzz_seed(struct fuzz_corpus *c)
 {
 	struct agent_msg m = {.type = AGENT_HELLO};
@@ -73,14 +77,13 @@ void fuzz_seed(struct fuzz_corpus *c)
 	seed(c, &m);
 	m = (struct agent_msg){.type = AGENT_SOCKET_IS, .nfds = 1};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_STATUS, .u.from = {1, 2}};
+	m = (struct agent_msg){.type = AGENT_STATUS};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_STATUS_PAGE};
-	m.u.page.nclients = 2;
-	m.u.page.naddrs = 3;
+	m = (struct agent_msg){.type = AGENT_STATUS_IS, .nfds = 1};
 	seed(c, &m);
 	agent_msg_set_error(&m, EPERM, "no");
 	seed(c, &m);
 	seed_cm(c);
 	seed_frames(c);
+	seed_status(c);
 }
