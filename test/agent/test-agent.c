@@ -54,7 +54,8 @@ static int exit_code(pid_t pid)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
 }
 
-static void wait_up(bool system)
+/* @return a connection to it. */
+static int wait_up(bool system)
 {
 	struct agent_realm realm;
 	int fd;
@@ -62,13 +63,12 @@ static void wait_up(bool system)
 	assert_int_equal(agent_realm_init(&realm, system), 0);
 	for (unsigned tries = 0; tries < 1000000; tries++) {
 		fd = agent_connect(&realm, 1000);
-		if (fd >= 0) {
-			close(fd);
-			return;
-		}
+		if (fd >= 0)
+			return fd;
 		sched_yield();
 	}
 	fail_msg("the agent does not come up");
+	return -1;
 }
 
 static int raw_connect(void)
@@ -440,15 +440,17 @@ TEST(agent, idle__leaves_when_the_last_client_has_left)
 	struct agent_client *c;
 	struct pollfd pfd;
 	pid_t pid;
+	int fd;
 
 	env_enter();
-	pid = exec_agent((const char *[]){"--foreground", "--idle-timeout", "0.05", NULL});
-	wait_up(false);
+	pid = exec_agent((const char *[]){"--foreground", "--idle-timeout", "0.5", NULL});
+	fd = wait_up(false);
 	c = join();
+	close(fd);
 	assert_int_equal(agent_holder(), pid);
 	/* With a client it stays, past its time. */
 	pfd = (struct pollfd){.fd = agent_client_fd(c), .events = POLLIN};
-	assert_int_equal(poll(&pfd, 1, 150), 0);
+	assert_int_equal(poll(&pfd, 1, 700), 0);
 	agent_client_free(c);
 	assert_int_equal(exit_code(pid), 0);
 }
@@ -461,7 +463,7 @@ TEST(agent, sigterm__leaves_cleanly_and_clients_find_the_next_one)
 
 	env_enter();
 	pid = exec_agent((const char *[]){"--foreground", NULL});
-	wait_up(false);
+	close(wait_up(false));
 	c = join();
 	kill(pid, SIGTERM);
 	assert_int_equal(exit_code(pid), 0);
@@ -486,7 +488,7 @@ TEST(agent, options__exit_codes)
 			 2);
 	assert_int_equal(exit_code(exec_agent((const char *[]){"surplus", NULL})), 2);
 	pid = exec_agent((const char *[]){"--foreground", NULL});
-	wait_up(false);
+	close(wait_up(false));
 	assert_int_equal(exit_code(exec_agent((const char *[]){"--status", "--json", NULL})), 0);
 	assert_int_equal(exit_code(exec_agent((const char *[]){"--foreground", NULL})), 1);
 	kill(pid, SIGTERM);
@@ -546,7 +548,7 @@ TEST(agent, system_wide__serves_all_users_and_outlives_itself)
 	need_root();
 	env_enter();
 	pid = exec_agent((const char *[]){"--foreground", "--system", NULL});
-	wait_up(true);
+	close(wait_up(true));
 	root = peer_start(0);
 	user = peer_start(NOBODY);
 	fresh = peer_start(NOBODY);
