@@ -21,10 +21,9 @@ enum { GSI_EARLY_MAX = 64, GSI_EARLY_MS = 1000 };
 struct gsi_early {
 	struct list kept; /* struct gsi_early_req, by due_ms */
 	struct share shares;
-	unsigned n;
 };
 
-/** One of them, to be freed by whoever takes it. */
+/** One of them. */
 struct gsi_early_req {
 	struct list node;
 	uint64_t due_ms; /* is answered then */
@@ -38,11 +37,11 @@ void gsi_early_fini(struct gsi_early *e);
 /** Keep a copy; cell: of its source. @return false: there is no room. */
 bool gsi_early_add(struct gsi_early *e, const struct gsi_mad *d, unsigned cell, uint64_t now_ms);
 
-/** Put one back that was taken too soon. */
-void gsi_early_put_back(struct gsi_early *e, struct gsi_early_req *r);
+/** The oldest. NULL: there is none. */
+struct gsi_early_req *gsi_early_first(const struct gsi_early *e);
 
-/** Take the oldest. NULL: there is none. */
-struct gsi_early_req *gsi_early_take(struct gsi_early *e);
+/** Forget one. */
+void gsi_early_drop(struct gsi_early *e, struct gsi_early_req *r);
 
 /** When the oldest is due, UINT64_MAX: there is none. */
 uint64_t gsi_early_next_ms(const struct gsi_early *e);

@@ -261,14 +261,9 @@ void gsi_follows(struct gsi *gsi)
 
 void gsi_listens(struct gsi *gsi)
 {
-	for (unsigned n = gsi->early.n; n > 0; n--) {
-		struct gsi_early_req *r = gsi_early_take(&gsi->early);
-
+	list_for_each_entry (r, struct gsi_early_req, node, &gsi->early.kept)
 		if (settle_early(gsi, r, false))
-			free(r);
-		else
-			gsi_early_put_back(&gsi->early, r);
-	}
+			gsi_early_drop(&gsi->early, r);
 	plan_early(gsi);
 }
 
@@ -279,10 +274,10 @@ static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	(void)loop;
 	(void)revents;
 	while (gsi_early_next_ms(&gsi->early) <= link_now_ms()) {
-		struct gsi_early_req *r = gsi_early_take(&gsi->early);
+		struct gsi_early_req *r = gsi_early_first(&gsi->early);
 
 		settle_early(gsi, r, true);
-		free(r);
+		gsi_early_drop(&gsi->early, r);
 	}
 	plan_early(gsi);
 }
