@@ -79,6 +79,7 @@ struct lane_sock {
 
 struct lane_rx {
 	uint32_t octets;  /* of the last receive call */
+	bool requests;	  /* it brought some */
 	bool mid_message; /* its last request packet leaves a message unfinished */
 	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */
 	struct mmsghdr msg[LANE_RX_BATCH];

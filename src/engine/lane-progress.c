@@ -125,6 +125,9 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 {
 	if (!rocemu_ep_output_is_acks(l->ep) || !rocemu_ep_has_output(l->ep))
 		return false;
+	/* What came says nothing about the answer that they wait for. */
+	if (!l->rx.requests && l->ackhold.held)
+		return true;
 	/* The sender of the rest may wait for it; and nobody answers half a message. */
 	if (l->rx.mid_message)
 		return false;

@@ -167,8 +167,10 @@ static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
 {
 	const uint32_t ops = rocemu_opcode_ops(d->data[0]);
 
-	if (ops & ROCEMU_OP_REQUEST)
-		rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
+	if (!(ops & ROCEMU_OP_REQUEST))
+		return;
+	rx->requests = true;
+	rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
 }
 
 static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
@@ -283,7 +285,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 	memfault_thread();
 	l->stats->rx_syscalls++;
 	rx->octets = 0;
-	rx->mid_message = false;
+	rx->requests = rx->mid_message = false;
 	s->hot = true;
 	s->last_rx = now;
 	full = !s->group && is_full(s, (unsigned)n, batch, now);

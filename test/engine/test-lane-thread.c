@@ -235,13 +235,39 @@ TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
 	node_close_pair(&a, &b);
 }
 
-/* One look at the sockets, which takes one datagram (several packets that GRO merged) at most. */
-static void look_once(struct node *n)
+static void flush(struct node *n)
+{
+	lane_lock(n->lane);
+	lane_flush(n->lane);
+	lane_unlock(n->lane);
+}
+
+/* Connected, sockets warm, nothing under way; the lanes' threads have ended, so that the test alone drives them. */
+static void open_driven_pair(struct node *a, struct node *b)
+{
+	node_open_pair(a, b, "127.0.0.1", "127.0.0.2");
+	node_ping_pong(a, b, 20, 16);
+	lane_thread_stop(a->lane);
+	lane_thread_stop(b->lane);
+	flush(a);
+	flush(b);
+	flush(a);
+	make_hopeful(a);
+	make_hopeful(b);
+}
+
+/* The next look takes one datagram (several packets that GRO merged) at most. */
+static void ask_for_one(struct node *n)
 {
 	lane_lock(n->lane);
 	for (unsigned i = 0; i < n->lane->nsocks; i++)
 		n->lane->socks[i]->several = 0;
 	lane_unlock(n->lane);
+}
+
+static void look_once(struct node *n)
+{
+	ask_for_one(n);
 	assert_false(node_try(n));
 }
 
@@ -262,10 +288,7 @@ TEST(lane, ack_within_a_message__does_not_wait_for_an_answer)
 	struct node a, b;
 	uint64_t sent, end;
 
-	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	node_ping_pong(&a, &b, 20, 16);
-	lane_thread_stop(b.lane);
-	make_hopeful(&b);
+	open_driven_pair(&a, &b);
 	sent = node_stats(&b).tx_datagrams;
 	end = node_stats(&b).rx_datagrams + PACKETS;
 	node_write(&a, &b, 0, PACKETS * 1024, true);
@@ -273,9 +296,7 @@ TEST(lane, ack_within_a_message__does_not_wait_for_an_answer)
 		assert_false(holds_acks(&b));
 	assert_true(holds_acks(&b)); /* the last one */
 	assert_true(node_stats(&b).tx_datagrams > sent);
-	lane_lock(b.lane);
-	lane_flush(b.lane);
-	lane_unlock(b.lane);
+	flush(&b);
 	node_poll(&a);
 	node_close_pair(&a, &b);
 }
@@ -287,10 +308,7 @@ TEST(lane, ack_of_a_large_message__time_for_the_answer_begins_at_its_end)
 	struct node a, b;
 	uint64_t end;
 
-	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	node_ping_pong(&a, &b, 20, 16);
-	lane_thread_stop(b.lane);
-	make_hopeful(&b);
+	open_driven_pair(&a, &b);
 	end = node_stats(&b).rx_datagrams + PACKETS;
 	node_write(&a, &b, 0, PACKETS * 1024, true);
 	while (node_stats(&b).rx_datagrams < end)
@@ -301,6 +319,30 @@ TEST(lane, ack_of_a_large_message__time_for_the_answer_begins_at_its_end)
 		assert_true(b.lane->ackhold.since > b.lane->socks[i]->last_rx);
 	lane_flush(b.lane);
 	lane_unlock(b.lane);
+	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
+/* As behind a message of two packets, which make a burst of their own. */
+TEST(lane, ack_held_and_another_comes_in__held_on)
+{
+	struct node a, b;
+	uint64_t end;
+
+	open_driven_pair(&a, &b);
+	node_write(&b, &a, 0, 64, true);
+	while (!holds_acks(&a))
+		look_once(&a);
+	end = node_stats(&b).rx_datagrams + 3;
+	node_write(&a, &b, 0, 1500, true); /* and the ACK */
+	while (node_stats(&b).rx_datagrams < end - 1)
+		look_once(&b);
+	assert_true(holds_acks(&b));
+	ask_for_one(&b);
+	assert_true(node_try(&b));
+	assert_int_equal(node_stats(&b).rx_datagrams, end);
+	assert_true(holds_acks(&b));
+	flush(&b);
 	node_poll(&a);
 	node_close_pair(&a, &b);
 }
