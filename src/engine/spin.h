@@ -15,7 +15,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SPIN_NEED_MAX = 4096 };
+enum { SPIN_NEED_MAX = 32 }; /* looking in vain each time costs little beside so many waits */
 #define SPIN_WAIT_NS	   100000u	/* a wait that is shorter is short */
 #define SPIN_NEVER UINT64_MAX	/* a wait that ended without an event */
 

@@ -105,6 +105,8 @@ static uint64_t wakeups_for_reads(struct node *a, struct node *b)
 {
 	const uint64_t before = node_stats(b).thread_wakeups;
 
+	/* As if looking had never been in vain. */
+	atomic_store(&b->lane->thread.bulk.need, 1);
 	for (unsigned i = 0; i < READS; i++) {
 		node_read(a, b, 0, 8);
 		node_poll(a);
