@@ -5,19 +5,22 @@
  * The agent owns slot 0 of UDP port 4791 and with it QP 1 of every address. A process that makes
  * or takes connections has one connection of its own to the agent, apart from those of its lanes,
  * and is given a number by it: the upper 10 bits of every communication ID and SIDR request ID the
- * process makes up (agent_comm_id()), by which answers find their way back. State machines, timeouts
- * and retries are the process's; the agent routes, and keeps what must outlive a process: its
- * number, the ports in use, and its exit MADs.
+ * process makes up (agent_comm_id()), by which answers find their way back. State machines,
+ * timeouts and retries are the process's; the agent routes, and keeps what must outlive a process:
+ * its number, the ports in use, and its exit MADs.
  *
- * When the agent dies, the next call that notices finds or spawns the next agent and shows it
- * number, addresses, bindings and exit MADs again. Lost are MADs under way (peers repeat them), exit
- * MADs of processes that died before, and, if another process took its port in the meantime, a
- * binding: see agent_gsi_recv().
+ * When the agent dies, agent_gsi_join(), or the next request, finds or spawns the next agent and
+ * shows it number, addresses, bindings and exit MADs again. Lost are MADs under way (peers repeat
+ * them), exit MADs of processes that died before, and, if another process took its port in the
+ * meantime, a binding.
  *
- * Without threads or a loop: all calls for one client are serialised by the caller. Calls that wait
- * for an answer of the agent give up after 10 s. After fork() the child has no part in it: every
- * call of another process than the one that made the client fails with -ECHILD and sends nothing;
- * see agent_gsi_forget().
+ * There are two kinds of calls, each for any thread. Requests wait for the agent's answer, one
+ * after another, and each gives up after 10 s: agent_gsi_new(), join, open, bind, listen, unbind.
+ * No other call waits, not even while requests do. text gets one line that says what is wrong and
+ * what to do.
+ *
+ * After fork() the child has no part in it: every call of another process than the one that made
+ * the client fails with -ECHILD and sends nothing; see agent_gsi_forget().
  */
 #ifndef AGENT_CLIENT_CM_H
 #define AGENT_CLIENT_CM_H
@@ -35,16 +38,29 @@ struct agent_gsi;
 
 /**
  * Connect to the agent as agent_client_new() does, spawning it when there is none, and be given a
- * number. errbuf gets one line that says what is wrong and what to do.
+ * number.
  *
+ * @param out set before the agent is asked, so that a child that is forked meanwhile can forget it.
+ *	      NULL after an error.
  * @return 0, or -errno as agent_client_new() has it; -ENOSPC: all 1023 numbers are in use;
  *	   -EOPNOTSUPP: ROCEMU_AGENT=off, and there is no QP 1 without an agent.
  */
-int agent_gsi_new(struct agent_gsi **out, char *errbuf, size_t errlen);
+int agent_gsi_new(struct agent_gsi **out, char text[static AGENT_TEXT_MAX]);
 
 /**
- * Close the connection. Bindings are gone; exit MADs that are still set are sent. NULL is allowed. In a
- * forked child it only gives the memory back.
+ * Connect to the next agent if the last one has died.
+ *
+ * @return 0; 1: a binding could not be had again (it is gone, text says which; all else is there);
+ *	   or -errno: there is no agent now; call again later, with a growing pause.
+ */
+int agent_gsi_join(struct agent_gsi *c, char text[static AGENT_TEXT_MAX]);
+
+/** Is there an agent, as far as is known? */
+bool agent_gsi_connected(struct agent_gsi *c);
+
+/**
+ * Close the connection. Bindings are gone; exit MADs that are still set are sent. NULL is allowed.
+ * In a forked child it only gives the memory back.
  */
 void agent_gsi_free(struct agent_gsi *c);
 
@@ -57,9 +73,6 @@ void agent_gsi_forget(struct agent_gsi *c);
 
 /** False in a process forked from the one that made the client: have a client of your own. */
 bool agent_gsi_is_ours(const struct agent_gsi *c);
-
-/** What was wrong with the call that last returned an error, in one line, for a log. Never NULL. */
-const char *agent_gsi_text(const struct agent_gsi *c);
 
 /** The process's number, 1..1023. It stays the same for the client's life. */
 uint16_t agent_gsi_number(const struct agent_gsi *c);
@@ -78,34 +91,31 @@ static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
  * @return 0, or -errno as agent_client_socket() has it (-EADDRINUSE: port 4791 is another
  *	   program's, -EADDRNOTAVAIL, -EPERM, ...).
  */
-int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id);
+int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
+		   char text[static AGENT_TEXT_MAX]);
 
 /**
- * To be watched for readability: a frame is there, or the agent has died; and for writability while
- * agent_gsi_waits(). -1: there is no agent now; call agent_gsi_recv() again later, with a growing
- * pause. May be another one after any call.
+ * To be watched for readability: call agent_gsi_flush(), and agent_gsi_recv() until it returns no
+ * frame. The same one for the client's life.
  */
 int agent_gsi_fd(const struct agent_gsi *c);
 
 /**
- * Take the next frame, without waiting: a MAD of communication management, whose communication ID is
- * ours or whose service ID we listen on (or did when the request first came), or a REJ of a request
- * that came to us (GSI_FRAME_MAD); one of ours as it was sent (GSI_FRAME_SENT); a request of ours
- * did not arrive (GSI_FRAME_UNREACHED: comm_id of the REQ, or request ID of the SIDR_REQ; error
- * ECONNREFUSED: the port is closed there, EHOSTUNREACH, ENETUNREACH). When the agent has died, this
- * is where the next one is found.
+ * Take the next frame, without waiting: a MAD of communication management, whose communication ID
+ * is ours or whose service ID we listen on (or did when the request first came), or a REJ of a
+ * request that came to us (GSI_FRAME_MAD); one of ours as it was sent (GSI_FRAME_SENT); a request
+ * of ours did not arrive (GSI_FRAME_UNREACHED: comm_id of the REQ, or request ID of the SIDR_REQ;
+ * error ECONNREFUSED: the port is closed there, EHOSTUNREACH, ENETUNREACH).
  *
- * @return 1: *f is filled; 0: there is none now, -EADDRINUSE: another agent lacks a binding that
- *	   could not be had again (it is gone, agent_gsi_text() says which; all else is there),
- *	   or -errno: there is no agent now.
+ * @return 1: *f is filled; 0: there is none now; -ENOTCONN: there is no agent now.
  */
 int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f);
 
 /**
- * Send a MAD from QP 1 of an address that was opened; m->sport, ip_id and hdr are the agent's to fill
- * in. Communication IDs in it must be ours. As on any network there is no answer: what the agent
- * refuses it counts and drops (rocemu-agent --status). Never waits: when the agent does not keep
- * up, MADs are queued here until agent_gsi_flush().
+ * Send a MAD from QP 1 of an address that was opened; m->sport, ip_id and hdr are the agent's to
+ *fill in. Communication IDs in it must be ours. As on any network there is no answer: what the
+ *agent refuses it counts and drops (rocemu-agent --status). Never waits: when the agent does not
+ *keep up, MADs are queued here until agent_gsi_flush().
  *
  * @param echo the agent returns it as it was sent (GSI_FRAME_SENT).
  * @return 0: on its way or queued; -EAGAIN: the queue is full, to be treated as a packet lost;
@@ -116,7 +126,7 @@ int agent_gsi_send(struct agent_gsi *c, const struct gsi_mad *m, bool echo);
 /** Send what is queued, as far as the agent has room. @return nothing is left. */
 bool agent_gsi_flush(struct agent_gsi *c);
 /** Is anything queued? */
-bool agent_gsi_waits(const struct agent_gsi *c);
+bool agent_gsi_waits(struct agent_gsi *c);
 
 /**
  * Take a port or service ID. A binding with port 0 in one of the port spaces of
@@ -124,8 +134,9 @@ bool agent_gsi_waits(const struct agent_gsi *c);
  * on this host in that port space, whatever the address.
  *
  * Two bindings of the same service ID conflict when their addresses are equal or one of them is a
- * wildcard, unless both have AGENT_GSI_REUSEADDR, or both have AGENT_GSI_AFONLY and are of different
- * families. It is all the same whether they are of one process or two, and whether they listen.
+ * wildcard, unless both have AGENT_GSI_REUSEADDR, or both have AGENT_GSI_AFONLY and are of
+ *different families. It is all the same whether they are of one process or two, and whether they
+ *listen.
  *
  * @param b   b->addr: ::ffff:0.0.0.0 is the IPv4 wildcard, :: the wildcard of both (with
  *	      AGENT_GSI_AFONLY: of IPv6). On success b->service_id is the one that was taken.
@@ -133,7 +144,8 @@ bool agent_gsi_waits(const struct agent_gsi *c);
  * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -ENOBUFS: AGENT_GSI_BINDS_MAX are
  *	   there, or another -errno of the connection.
  */
-int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *b, uint32_t *key);
+int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *b, uint32_t *key,
+		   char text[static AGENT_TEXT_MAX]);
 
 /**
  * Have requests (REQ, SIDR_REQ) for a binding's service ID come to us: at its address, or, when it
@@ -142,7 +154,7 @@ int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *b, uint32_t *key)
  *
  * @return 0 (also when it listens already), -EADDRINUSE, -ENOENT: no such key, or -errno.
  */
-int agent_gsi_listen(struct agent_gsi *c, uint32_t key);
+int agent_gsi_listen(struct agent_gsi *c, uint32_t key, char text[static AGENT_TEXT_MAX]);
 
 /**
  * Give a binding back; others may have the port at once. Requests that come now find no listener,
@@ -152,20 +164,21 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key);
 
 /** What is to be sent for a connection when this process ends. */
 struct agent_exit_mad {
-	struct gsi_mad mad;  /* a REJ, or a DREQ, as for agent_gsi_send() */
-	uint8_t cm_timeout;  /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
-	uint8_t retries;     /* ... so often, 0-15, until DREP, REJ or DREQ comes */
+	struct gsi_mad mad; /* a REJ, or a DREQ, as for agent_gsi_send() */
+	uint8_t cm_timeout; /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
+	uint8_t retries;    /* ... so often, 0-15, until DREP, REJ or DREQ comes */
 };
 
 /**
- * Set the exit MAD of a communication ID of ours, in the place of an earlier one. The agent sends it
- * when the connection to us breaks, whatever the reason, SIGKILL included. Does not wait. At most
+ * Set the exit MAD of a communication ID of ours, in the place of an earlier one. The agent sends
+ *it when the connection to us breaks, whatever the reason, SIGKILL included. Does not wait. At most
  * AGENT_GSI_EXITS_MAX at a time.
  *
  * @return 0, -EINVAL: comm_id is not ours; -ENOBUFS: too many; -ENOMEM. No connection is no error:
  *	   the next agent is shown it.
  */
-int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad);
+int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id,
+		       const struct agent_exit_mad *exit_mad);
 
 /** The ID has none any more. @return 0, also when there is none. */
 int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
+#include "rdmacm/agent.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
 #include "rdmacm/drain.h"
@@ -55,16 +56,16 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *mad,
 				const uint8_t *data, size_t len) REQUIRES(rcm_lock)
 {
-	struct rcm_local local;
+	const struct rcm_local *local = rcm_agent_local(&mad->dst);
 	struct rcm_id *id;
 
-	if (!rcm_core_local(&mad->dst, &local))
+	if (!local)
 		return NULL;
 	id = rcm_id_new(listener->base.ps, listener->base.qp_type, listener->base.context);
 	if (!id)
 		return NULL;
 	rcm_core_join(id);
-	rcm_id_set_local(id, &local);
+	rcm_id_set_local(id, local);
 	id->tos = listener->tos;
 	id->ack_timeout = listener->ack_timeout;
 	id->ack_timeout_set = listener->ack_timeout_set;

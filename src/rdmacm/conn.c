@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
+#include "rdmacm/agent.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
 #include "rdmacm/drain.h"
@@ -53,7 +54,9 @@ static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 	err = cm_listen(rcm_core_cm(), &p, &id->cml);
 	if (err)
 		return err;
-	err = rcm_core_listen(id);
+	err = rcm_agent_listen(id);
+	if (!id->cml) /* taken away meanwhile: see rcm_id_stop() */
+		return -ENODEV;
 	if (err) {
 		cm_unlisten(id->cml, rcm_now());
 		id->cml = NULL;
@@ -68,6 +71,7 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	static const struct sockaddr_in any = {.sin_family = AF_INET};
 	struct rcm_local *locals = NULL;
 	struct rcm_id *id = rcm_id_of(base);
+	struct rcm_call call;
 	int n = 0, err = rcm_begin(base, FAULT_VERB_RDMA_LISTEN);
 
 	(void)backlog; /* see listen_locked() */
@@ -77,19 +81,20 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 		return rcm_ret(err);
 	/* A wildcard listens on every address of every device. */
 	if (!id->local.dev) {
+		rcm_device_watch_network();
 		n = rcm_device_addresses(&locals);
 		if (n <= 0)
 			return rcm_ret(n ? n : -ENODEV);
 	}
 	rcm_lock_take();
+	rcm_call_begin(&call, id);
 	err = rcm_core_orphaned(id) ? rcm_orphan_refuse(EINVAL) : 0;
 	if (!err)
-		err = rcm_core_open_all(id->local.dev ? &id->local : locals,
-					id->local.dev ? 1 : n);
+		err = rcm_agent_open_all(id->local.dev ? &id->local : locals,
+					 id->local.dev ? 1 : n);
 	if (!err)
 		err = listen_locked(id);
-	if (!err && !id->local.dev)
-		rcm_device_watch_network();
+	rcm_call_end(&call);
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);
@@ -131,6 +136,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 {
 	const struct rdma_conn_param *p = param;
 	struct rcm_id *id = rcm_id_of(base);
+	struct rcm_call call;
 	int err = rcm_begin(base, FAULT_VERB_RDMA_CONNECT);
 
 	if (!err)
@@ -138,16 +144,20 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
-	err = id->removed ? -ENODEV : rcm_core_has(id) ? 0 : -EINVAL;
-	if (!err)
-		err = rcm_core_open_all(&id->local, 1);
+	rcm_call_begin(&call, id);
+	err = rcm_core_has(id) ? 0 : -EINVAL;
+	if (!err && !id->removed)
+		err = rcm_agent_open_all(&id->local, 1);
+	if (id->removed)
+		err = -ENODEV;
 	if (!err)
 		err = rcm_request_send(id, p);
 	if (!err) {
 		id->state = RCM_CONNECT;
 		id->connect_len = 0;
-		rcm_drive();
 	}
+	rcm_call_end(&call);
+	rcm_drive();
 	rcm_lock_drop();
 	return err ? rcm_ret(err) : rcm_sync_wait(id);
 }

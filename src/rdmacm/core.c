@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process's connection management: the one lock, the connection manager, the connection to the
- * agent, and the thread that receives MADs and keeps time. Started by the first ID that is bound;
- * lives as long as the process. When that ends, for any reason, the agent sends its exit
- * MADs to the peers.
+ * The process's connection management. Started by the first ID that is bound; lives as long as the
+ * process. When that ends, for any reason, the agent sends its exit MADs to the peers.
  *
  * A child process made by fork() starts anew: what its parent's IDs had of CM and agent is the
  * parent's alone.
@@ -17,9 +15,9 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
-#include "agent/client-gsi.h"
 #include "base/forks.h"
 #include "base/log.h"
+#include "base/mutex.h"
 #include "base/prf.h"
 #include "base/timescale.h"
 #include "rdmacm/addr.h"
@@ -28,10 +26,12 @@
 #include "rdmacm/id.h"
 #include "rdmacm/mad.h"
 
-/* Requests of one address that wait at all listeners of the process; of all addresses twice as many. */
+/* Requests of one address that wait at all listeners of the process; of all addresses twice as
+ * many. */
 enum { RCM_HALF_OPEN = 8192 };
 
-#define core rcm_globals.core
+#define core   rcm_globals.core
+#define client rcm_globals.agent.client
 
 uint32_t rcm_random(void)
 {
@@ -69,33 +69,16 @@ void rcm_core_join(struct rcm_id *id)
 
 /* ---- sending ---- */
 
-static struct rcm_local *find_opened(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
-{
-	for (size_t i = 0; i < core.nopened; i++)
-		if (memcmp(&core.opened[i].gid, gid, sizeof(*gid)) == 0)
-			return &core.opened[i];
-	return NULL;
-}
-
-bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
-{
-	const struct rcm_local *o = find_opened(gid);
-
-	if (o)
-		*local = *o;
-	return o != NULL;
-}
-
 /* Lost as on any network if it does not go. */
 static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 {
-	const struct rcm_local *o = find_opened(&m->addr.src);
+	const struct rcm_local *o = rcm_agent_local(&m->addr.src);
 	struct gsi_mad mad;
 
 	if (!o)
 		return;
 	mad = mad_make(m, o->scope_id);
-	mad_send(core.client, rcm_now(), &mad);
+	mad_send(client, rcm_now(), &mad);
 }
 
 static void set_exits(void) REQUIRES(rcm_lock)
@@ -103,16 +86,17 @@ static void set_exits(void) REQUIRES(rcm_lock)
 	struct cm_will change;
 
 	while (cm_next_will(core.cm, &change)) {
-		const struct rcm_local *o = change.present ? find_opened(&change.mad.addr.src) : NULL;
+		const struct rcm_local *o =
+			change.present ? rcm_agent_local(&change.mad.addr.src) : NULL;
 		struct agent_exit_mad e = {.cm_timeout = CM_DEFAULT_TIMEOUT,
 					   .retries = CM_DEFAULT_RETRIES};
 
 		if (!o) {
-			agent_gsi_exit_clear(core.client, change.comm_id);
+			agent_gsi_exit_clear(client, change.comm_id);
 			continue;
 		}
 		e.mad = mad_make(&change.mad, o->scope_id);
-		agent_gsi_exit_set(core.client, change.comm_id, &e);
+		agent_gsi_exit_set(client, change.comm_id, &e);
 	}
 }
 
@@ -150,8 +134,8 @@ void rcm_drive(void)
 	core.driving = true;
 	while (more) {
 		more = false;
-		/* First: whoever is told of a connection may end at that very moment, and its peer has to hear the
-		 * right thing. */
+		/* First: whoever is told of a connection may end at that very moment, and its peer
+		 * has to hear the right thing. */
 		set_exits();
 		while ((n = cm_output(core.cm, rcm_now(), core.mads, ARRAY_LEN(core.mads))) > 0)
 			for (unsigned i = 0; i < n; i++)
@@ -164,12 +148,13 @@ void rcm_drive(void)
 	set_exits();
 	core.driving = false;
 	arm();
-	if (agent_gsi_fd(core.client) != core.polled_fd ||
-	    agent_gsi_waits(core.client) != core.polled_out)
+	if (!core.lost && !agent_gsi_connected(client)) {
+		core.lost = true;
 		rcm_core_wake();
+	}
 }
 
-/* ---- the thread ---- */
+/* ---- the thread that receives MADs and keeps time ---- */
 
 static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 {
@@ -193,62 +178,45 @@ static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 	}
 }
 
-/* Take what there is. @return false: there is no agent now. */
-static bool receive(void) REQUIRES(rcm_lock)
+/* Take what there is. */
+static void receive(void) REQUIRES(rcm_lock)
 {
 	struct gsi_frame f;
-	int ret;
 
-	while ((ret = agent_gsi_recv(core.client, &f)) != 0) {
-		if (ret == 1) {
-			take(&f);
-			/* Each on its own: what a MAD brings about is bounded. */
-			rcm_drive();
-		} else if (ret == -EADDRINUSE)
-			log_error("%s", agent_gsi_text(core.client));
-		else
-			return false;
+	while (agent_gsi_recv(client, &f) == 1) {
+		take(&f);
+		/* Each on its own: what a MAD brings about is bounded. */
+		rcm_drive();
 	}
-	return true;
 }
 
-enum { EXIT_WAIT_MS = 200 };
-enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 5000 };
+static bool goes_on(unsigned generation) REQUIRES(rcm_lock)
+{
+	return core.running && core.generation == generation;
+}
 
 static void *run(void *arg)
 {
 	unsigned generation = (unsigned)(uintptr_t)arg;
-	const struct rcm_core_ops *ops;
-	int pause = PAUSE_FIRST_MS;
 	uint64_t n;
 
 	rcm_lock_take();
-	ops = core.ops;
-	while (core.running && core.generation == generation) {
-		struct pollfd p[4] = {
-			{.fd = agent_gsi_fd(core.client), .events = POLLIN},
+	while (goes_on(generation)) {
+		struct pollfd p[] = {
+			{.fd = agent_gsi_fd(client), .events = POLLIN},
 			{.fd = core.timer_fd, .events = POLLIN},
-			{.fd = core.wake_fd, .events = POLLIN},
-			{.fd = rcm_device_events_fd(), .events = POLLIN},
 		};
 
-		core.polled_fd = p[0].fd;
-		core.polled_out = agent_gsi_waits(core.client);
-		if (core.polled_out)
-			p[0].events |= POLLOUT;
 		rcm_lock_drop();
-		poll(p, ARRAY_LEN(p), p[0].fd < 0 ? pause : -1);
-		if (p[2].revents || p[3].revents)
-			ops->look();
+		poll(p, ARRAY_LEN(p), -1);
 		rcm_lock_take();
-		if ((p[2].revents && read(core.wake_fd, &n, sizeof(n)) < 0) ||
-		    (p[1].revents && read(core.timer_fd, &n, sizeof(n)) < 0))
-			log_debug("connection management: spurious wakeup");
-		if (p[1].revents)
+		if (p[1].revents) {
 			core.armed = ROCEMU_NEVER;
-		if (p[0].revents & POLLOUT)
-			agent_gsi_flush(core.client);
-		pause = receive() ? PAUSE_FIRST_MS : MIN(2 * pause, PAUSE_MAX_MS);
+			if (read(core.timer_fd, &n, sizeof(n)) < 0)
+				log_debug("connection management: spurious wakeup");
+		}
+		agent_gsi_flush(client);
+		receive();
 		cm_expire(core.cm, rcm_now());
 		rcm_timers_expire(rcm_now());
 		rcm_drive();
@@ -257,7 +225,57 @@ static void *run(void *arg)
 	return NULL;
 }
 
-static int start_thread(void) REQUIRES(rcm_lock)
+/* ---- the thread that follows devices and finds the next agent ---- */
+
+enum { PAUSE_FIRST_MS = 20, PAUSE_MAX_MS = 5000 };
+
+/* @return how long to wait before the next try, if there is one. */
+static int find_agent(int pause_ms)
+{
+	char text[AGENT_TEXT_MAX];
+	int ret = agent_gsi_join(client, text);
+
+	if (ret < 0) {
+		log_info("%s", text);
+		return MAX(PAUSE_FIRST_MS, MIN(2 * pause_ms, PAUSE_MAX_MS));
+	}
+	rcm_lock_take();
+	core.lost = false;
+	rcm_lock_drop();
+	return 0;
+}
+
+static void *run_watch(void *arg)
+{
+	unsigned generation = (unsigned)(uintptr_t)arg;
+	int pause_ms = 0;
+	uint64_t n;
+
+	rcm_lock_take();
+	while (goes_on(generation)) {
+		const struct rcm_core_ops *ops = core.ops;
+		const bool lost = core.lost;
+		struct pollfd p[] = {
+			{.fd = core.wake_fd, .events = POLLIN},
+			{.fd = rcm_device_events_fd(), .events = POLLIN},
+		};
+
+		rcm_lock_drop();
+		poll(p, ARRAY_LEN(p), lost ? pause_ms : -1);
+		if (p[0].revents && read(p[0].fd, &n, sizeof(n)) < 0)
+			log_debug("connection management: spurious wakeup");
+		if (p[0].revents || p[1].revents)
+			ops->look();
+		if (lost)
+			pause_ms = find_agent(pause_ms);
+		rcm_lock_take();
+		rcm_drive();
+	}
+	rcm_lock_drop();
+	return NULL;
+}
+
+static int start_thread(void *(*fn)(void *)) REQUIRES(rcm_lock)
 {
 	sigset_t all, old;
 	pthread_t thread;
@@ -266,7 +284,7 @@ static int start_thread(void) REQUIRES(rcm_lock)
 	/* Signals are the program's threads' business. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, run, (void *)(uintptr_t)core.generation);
+	err = pthread_create(&thread, NULL, fn, (void *)(uintptr_t)core.generation);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (err)
 		return -err;
@@ -276,53 +294,84 @@ static int start_thread(void) REQUIRES(rcm_lock)
 
 /* ---- life ---- */
 
-static int start(uint64_t guid) REQUIRES(rcm_lock)
+/* The agent may have to be started, and takes its time. */
+static int join_agent(void) REQUIRES(rcm_lock)
 {
-	struct cm_config config = {
-		.ca_guid = guid, .wills = true, .max_half_open = RCM_HALF_OPEN};
-	uint64_t secret[4] = {0};
-	char text[512] = "";
+	UNCANCELLED; /* others wait for the end of it */
+	char text[AGENT_TEXT_MAX];
 	int err;
 
-	err = timescale_get(&config.time_scale, text, sizeof(text));
+	core.starting = true;
+	rcm_lock_drop();
+	err = agent_gsi_new(&client, text);
+	rcm_lock_take();
+	core.starting = false;
+	rcm_lock_wake_all();
+	if (err)
+		log_failure(err, text);
+	return err;
+}
+
+static int start_cm(struct cm_config *config) REQUIRES(rcm_lock)
+{
+	uint64_t secret[4] = {0};
+
+	if (getrandom(secret, sizeof(secret), 0) < 0)
+		secret[0] = rcm_now();
+	config->seed = secret[0];
+	config->seed_high = secret[1];
+	/* Of its own: programs see these. */
+	core.prf = (struct prf){.key = {secret[2], secret[3]}};
+	config->id_prefix = agent_gsi_number(client);
+	core.cm = cm_new(config);
+	return core.cm ? 0 : -ENOMEM;
+}
+
+static int start_threads(void) REQUIRES(rcm_lock)
+{
+	int err;
+
+	core.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	core.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	core.armed = ROCEMU_NEVER;
+	core.running = true;
+	if (core.timer_fd < 0 || core.wake_fd < 0)
+		err = -EMFILE;
+	else
+		err = start_thread(run);
+	if (!err)
+		err = start_thread(run_watch);
+	if (!err)
+		return 0;
+	core.running = false;
+	core.generation++; /* one of the threads may be there */
+	if (core.timer_fd >= 0)
+		close(core.timer_fd);
+	if (core.wake_fd >= 0)
+		close(core.wake_fd);
+	return err;
+}
+
+static int start(uint64_t guid) REQUIRES(rcm_lock)
+{
+	struct cm_config config = {.ca_guid = guid, .wills = true, .max_half_open = RCM_HALF_OPEN};
+	char text[512] = "";
+	int err = timescale_get(&config.time_scale, text, sizeof(text));
+
 	if (err) {
 		log_error("%s", text);
 		return err;
 	}
-	err = agent_gsi_new(&core.client, text, sizeof(text));
+	err = join_agent();
+	if (!err)
+		err = start_cm(&config);
+	if (!err)
+		err = start_threads();
 	if (err) {
-		log_failure(err, text);
-		return err;
-	}
-	if (getrandom(secret, sizeof(secret), 0) < 0)
-		secret[0] = rcm_now();
-	config.seed = secret[0];
-	config.seed_high = secret[1];
-	/* Of its own: programs see these. */
-	core.prf = (struct prf){.key = {secret[2], secret[3]}};
-	config.id_prefix = agent_gsi_number(core.client);
-	core.cm = cm_new(&config);
-	core.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
-	core.wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-	core.armed = ROCEMU_NEVER;
-	core.polled_fd = agent_gsi_fd(core.client);
-	core.running = true;
-	if (!core.cm)
-		err = -ENOMEM;
-	else if (core.timer_fd < 0 || core.wake_fd < 0)
-		err = -EMFILE;
-	else
-		err = start_thread();
-	if (err) {
-		core.running = false;
-		if (core.timer_fd >= 0)
-			close(core.timer_fd);
-		if (core.wake_fd >= 0)
-			close(core.wake_fd);
 		cm_free(core.cm);
-		agent_gsi_free(core.client);
+		agent_gsi_free(client);
 		core.cm = NULL;
-		core.client = NULL;
+		client = NULL;
 	}
 	return err;
 }
@@ -334,6 +383,8 @@ int rcm_core_start(struct rcm_id *id, uint64_t guid, const struct rcm_core_ops *
 	/* Of a parent process: what it had there is not ours. */
 	if (rcm_core_orphaned(id))
 		return rcm_orphan_refuse(EINVAL);
+	while (core.starting)
+		rcm_lock_wait();
 	if (!core.running) {
 		core.ops = ops;
 		err = start(guid);
@@ -355,8 +406,9 @@ static void fork_parent(void) NO_THREAD_SAFETY_ANALYSIS
 
 static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 {
+	if (client)
+		agent_gsi_forget(client);
 	if (core.running) {
-		agent_gsi_forget(core.client);
 		close(core.timer_fd);
 		close(core.wake_fd);
 	}
@@ -365,9 +417,11 @@ static void fork_child(void) NO_THREAD_SAFETY_ANALYSIS
 	rcm_lock_drop();
 }
 
+enum { EXIT_WAIT_MS = 200 };
+
 static bool has_unsent(void) REQUIRES(rcm_lock)
 {
-	return core.running && (agent_gsi_waits(core.client) || rcm_globals.mads.unseen);
+	return core.running && (agent_gsi_waits(client) || rcm_globals.mads.unseen);
 }
 
 /* A program may end right after it sent its last MAD: the thread sends what is queued, and captures
@@ -390,94 +444,4 @@ __attribute__((constructor)) static void watch_forks(void)
 	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
 
 	forks_add(FORK_RDMACM, &handlers);
-}
-
-/* ---- addresses and ports ---- */
-
-static int open_one(const struct rcm_local *local) REQUIRES(rcm_lock)
-{
-	struct rcm_local *v = find_opened(&local->gid);
-	int err;
-
-	/* It may have moved to another device. */
-	if (v) {
-		*v = *local;
-		return 0;
-	}
-	v = realloc(core.opened, (core.nopened + 1) * sizeof(*v));
-	if (!v)
-		return -ENOMEM;
-	core.opened = v;
-	err = agent_gsi_open(core.client, &local->gid, local->scope_id);
-	if (err)
-		return err;
-	v[core.nopened++] = *local;
-	return 0;
-}
-
-int rcm_core_open_all(const struct rcm_local *locals, int n)
-{
-	int err = 0, good = 0;
-
-	for (int i = 0; i < n; i++) {
-		int ret = open_one(&locals[i]);
-
-		if (ret == 0) {
-			good++;
-			continue;
-		}
-		log_error("%s", agent_gsi_text(core.client));
-		err = ret;
-	}
-	/* A wildcard does without addresses that cannot be had. */
-	return good ? 0 : err;
-}
-
-void rcm_core_open_new(const struct rcm_local *locals, int n)
-{
-	for (int i = 0; i < n && core.running; i++)
-		if (open_one(&locals[i]))
-			log_info("%s", agent_gsi_text(core.client));
-}
-
-void rcm_core_close(const struct rcm_device *dev)
-{
-	size_t kept = 0;
-
-	for (size_t i = 0; i < core.nopened; i++)
-		if (core.opened[i].dev != dev)
-			core.opened[kept++] = core.opened[i];
-	core.nopened = kept;
-}
-
-int rcm_core_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
-{
-	/* An IPv4 wildcard has never been one of IPv6, so the two may stand side by side. */
-	bool afonly = id->afonly < 0 ? sa->sa_family == AF_INET : id->afonly;
-	struct agent_gsi_bind b = {
-		.service_id = *service_id,
-		.scope_id = rcm_addr_scope(sa),
-		.flags = (id->reuseaddr ? AGENT_GSI_REUSEADDR : 0) | (afonly ? AGENT_GSI_AFONLY : 0),
-	};
-	int err;
-
-	rcm_addr_to_gid(sa, &b.addr);
-	err = agent_gsi_bind(core.client, &b, &id->bind_key);
-	if (err)
-		return err;
-	id->bound = true;
-	*service_id = b.service_id;
-	return 0;
-}
-
-int rcm_core_listen(struct rcm_id *id)
-{
-	return id->bound ? agent_gsi_listen(core.client, id->bind_key) : -EINVAL;
-}
-
-void rcm_core_unbind(struct rcm_id *id)
-{
-	if (id->bound)
-		agent_gsi_unbind(core.client, id->bind_key);
-	id->bound = false;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * DEVICE_REMOVAL and ADDR_CHANGE of IDs; and addresses that come later, on which wildcards listen
- * as well. Devices report through their second contexts, which the core's thread reads; new
+ * as well. Devices report through their second contexts, which a thread of the core reads; new
  * interfaces, which no device can report, come from netmon.
  */
 #include <stdlib.h>
@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "engine/timed-faults.h"
 #include "netdev/netmon.h"
+#include "rdmacm/agent.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
@@ -38,13 +39,20 @@ void rcm_device_watch_network(void)
 	static struct netmon_listener listener = {.tell = on_network};
 	int err;
 
-	if (watch->network)
+	rcm_lock_take();
+	err = watch->network;
+	watch->network = true;
+	rcm_lock_drop();
+	if (err)
 		return;
 	timed_faults_enable();
 	err = netmon_add(&listener);
-	if (err)
-		log_info("wildcards will not hear of new addresses: %s", strerror(-err));
-	watch->network = !err;
+	if (!err)
+		return;
+	log_info("wildcards will not hear of new addresses: %s", strerror(-err));
+	rcm_lock_take();
+	watch->network = false;
+	rcm_lock_drop();
 }
 
 /* Wildcards listen on all there is now. */
@@ -55,7 +63,7 @@ static void open_addresses(void) EXCLUDES(rcm_lock)
 
 	rcm_lock_take();
 	if (n > 0)
-		rcm_core_open_new(locals, n);
+		rcm_agent_open_new(locals, n);
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);
@@ -117,11 +125,11 @@ static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 		rcm_id_stop(id); /* takes it off the list */
 		rcm_event_report(id, RDMA_CM_EVENT_DEVICE_REMOVAL, 0, rcm_qp_error_on_take);
 	}
-	rcm_core_close(d);
+	rcm_agent_close(d);
 	rcm_lock_drop();
 }
 
-/* ---- on the connection manager's thread ---- */
+/* ---- on the thread that follows devices ---- */
 
 /* Take all events of the device. @return there were some; *fatal: it is gone. */
 static bool drain(struct rcm_device *d, bool *fatal)

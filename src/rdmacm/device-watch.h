@@ -15,7 +15,7 @@ struct rcm_device_watch {
 
 /** Devices or the network may have changed: report it to the IDs that it concerns. */
 void rcm_device_watch_run(void) EXCLUDES(rcm_lock);
-/** From now on QP 1 of addresses that come is opened too, since a wildcard listens. */
-void rcm_device_watch_network(void) REQUIRES(rcm_lock);
+/** From now on QP 1 of addresses that come is opened too, for wildcard listeners. */
+void rcm_device_watch_network(void) EXCLUDES(rcm_lock);
 
 #endif

@@ -8,6 +8,7 @@
 #define INITIAL                                                                                    \
 	{                                                                                          \
 		.core = {.generation = 1},                                                         \
+		.agent = {.calls = LIST(agent.calls)},                                             \
 		.timers = {.pending = LIST(timers.pending)},                                       \
 		.devices = {.lock = MUTEX_INITIALIZER,                                     \
 			    .list = LIST(devices.list),                                            \

@@ -3,6 +3,7 @@
 #ifndef RDMACM_GLOBALS_H
 #define RDMACM_GLOBALS_H
 
+#include "rdmacm/agent.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
 #include "rdmacm/device.h"
@@ -14,6 +15,7 @@
 struct rcm_globals {
 	/* Guarded by rcm_lock. */
 	struct rcm_core core;
+	struct rcm_agent agent;
 	struct mad_state mads;
 	struct rcm_timers timers;
 	struct rcm_rej_retries rej_retries;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
+#include "rdmacm/agent.h"
 #include "rdmacm/core.h"
 #include "rdmacm/id.h"
 #include "rdmacm/mcast.h"
@@ -93,7 +94,6 @@ void rcm_id_stop(struct rcm_id *id)
 			cm_conn_destroy(id->conn, rcm_now());
 		if (id->sidr)
 			cm_sidr_destroy(id->sidr, rcm_now());
-		rcm_core_unbind(id);
 		rcm_drive();
 	}
 	id->cml = NULL;
@@ -111,7 +111,7 @@ void rcm_id_free(struct rcm_id *id)
 	free(id);
 }
 
-/* Drop the events that wait, and wait until those that the program has are acknowledged. */
+/* Drop the events that wait. Those that the program has are to be waited for. */
 static void drop_events(struct rcm_id *id) REQUIRES(rcm_lock)
 {
 	struct list taken = {&taken, &taken};
@@ -128,9 +128,9 @@ static void drop_events(struct rcm_id *id) REQUIRES(rcm_lock)
 		/* A request that the program has never seen. */
 		rcm_id_stop(child);
 		drop_events(child);
+		rcm_events_wait(child);
 		rcm_id_free(child);
 	}
-	rcm_events_wait(id);
 }
 
 static bool is_orphan(const struct rcm_id *id)
@@ -157,8 +157,13 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 	rcm_sync_ack(id);
 	rcm_groups_leave(id);
 	rcm_lock_take();
+	rcm_calls_wait(id);
 	rcm_id_stop(id);
 	drop_events(id);
+	/* Waits for the agent: others may have the port when the call returns. */
+	rcm_agent_unbind(id);
+	rcm_events_wait(id);
+	rcm_drive();
 	rcm_lock_drop();
 	rcm_id_free(id);
 	return 0;

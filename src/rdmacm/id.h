@@ -31,7 +31,7 @@ struct rcm_id {
 	struct rcm_local local;			     /* local.dev NULL: not bound to a device */
 	struct list on_device;			     /* in local.dev->ids */
 	bool address_lost;   /* local.gid is not the device's any more; ADDR_CHANGE said so */
-	bool removed;	     /* the device is gone; what the ID had of CM and agent as well */
+	bool removed;	     /* the device is gone; what the ID had of the CM as well */
 	unsigned generation; /* the core's (core.c) that has what follows; 0: none */
 	bool bound;	     /* bind_key is a port taken from the agent */
 	uint32_t bind_key;
@@ -103,7 +103,7 @@ static inline bool rcm_id_is_ud(const struct rcm_id *id)
 struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context);
 /** Is its device gone? */
 bool rcm_id_removed(struct rcm_id *id) EXCLUDES(rcm_lock);
-/** Give back all that the ID has of CM and agent: nothing comes for it any more. */
+/** Give back all that the ID has of the CM: nothing comes for it any more. Its port stays. */
 void rcm_id_stop(struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_id_free(struct rcm_id *id);
 /** Fill in what programs see of an ID that has its device. */

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "rdmacm/addr.h"
+#include "rdmacm/agent.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
@@ -76,7 +77,7 @@ static int take_port(struct rcm_id *id, const struct sockaddr *ip, const struct 
 		((struct sockaddr_in6 *)&where)->sin6_addr = in6addr_any;
 	else
 		((struct sockaddr_in *)&where)->sin_addr.s_addr = htonl(INADDR_ANY);
-	return rcm_core_bind(id, (struct sockaddr *)&where, service_id);
+	return rcm_agent_bind(id, (struct sockaddr *)&where, service_id);
 }
 
 /* local: NULL for a wildcard. */
@@ -106,6 +107,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	struct sockaddr *ip = (struct sockaddr *)&ss;
 	struct rcm_local found, *local = &found;
 	uint64_t service_id, guid;
+	struct rcm_call call;
 	int err;
 
 	if (!rcm_addr_len(sa) || id->state != RCM_IDLE)
@@ -124,12 +126,14 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 		local = NULL;
 	guid = rcm_device_guid();
 	rcm_lock_take();
+	rcm_call_begin(&call, id);
 	err = rcm_core_start(id, guid, &core_ops);
 	if (!err)
 		err = take_port(id, ip, local, &service_id);
 	if (!err)
 		set_bound(id, sa, service_id, local);
-	rcm_drive(); /* the agent's descriptor may be another one now */
+	rcm_call_end(&call);
+	rcm_drive(); /* the agent may be lost */
 	rcm_lock_drop();
 	return err;
 }
@@ -281,9 +285,18 @@ static void take_address(struct rcm_event *ev)
 static void look_again(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
 	struct rcm_id *id = container_of(t, struct rcm_id, resolving.timer);
-	rocemu_ns_t now = rcm_now();
+	const struct sockaddr_storage to = id->resolving.to;
+	const struct rcm_local from = id->resolving.from;
+	rocemu_ns_t now;
+	bool known;
 
-	if (rcm_neigh_known((struct sockaddr *)&id->resolving.to, &id->resolving.from)) {
+	rcm_lock_drop();
+	known = rcm_neigh_known((const struct sockaddr *)&to, &from);
+	rcm_lock_take();
+	if (!rcm_timer_expiring(t))
+		return; /* the ID may be gone */
+	now = rcm_now();
+	if (known) {
 		rcm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0, take_address);
 	} else if (now >= id->resolving.until) {
 		rcm_event_report(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, take_address);
@@ -313,6 +326,7 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	bool known;
 	struct sockaddr_storage to;
 	struct rcm_local local;
+	struct rcm_call call;
 	uint64_t guid;
 	int err;
 
@@ -333,7 +347,8 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	known = rcm_neigh_known((struct sockaddr *)&to, &local);
 	guid = rcm_device_guid();
 	rcm_lock_take();
-	/* From here on the core's thread watches the device. */
+	rcm_call_begin(&call, id);
+	/* From here on the device is watched. */
 	err = id->removed ? -ENODEV : rcm_core_start(id, guid, &core_ops);
 	if (!err)
 		rcm_addr_copy(&id->base.route.addr.dst_storage, dst);
@@ -343,7 +358,8 @@ static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const str
 	} else if (!err) {
 		wait_for_neighbour(id, (struct sockaddr *)&to, &local, timeout_ms);
 	}
-	rcm_drive(); /* the agent's descriptor may be another one now */
+	rcm_call_end(&call);
+	rcm_drive();
 	rcm_lock_drop();
 	return err;
 }

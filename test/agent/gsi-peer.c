@@ -36,17 +36,28 @@ struct reply {
 	char text[AGENT_TEXT_MAX];
 };
 
+/* As the library does: what finds no agent looks for the next one. */
+static int recv_or_join(struct agent_gsi *c, struct gsi_frame *f, char text[static AGENT_TEXT_MAX])
+{
+	int r = agent_gsi_recv(c, f);
+
+	if (r != -ENOTCONN)
+		return r;
+	r = agent_gsi_join(c, text);
+	return r == 1 ? GSI_PEER_LOST_PORT : r;
+}
+
 static int do_recv(struct agent_gsi *c, bool wait, struct reply *re)
 {
 	struct gsi_frame f;
-	int r = agent_gsi_recv(c, &f);
+	int r = recv_or_join(c, &f, re->text);
 
 	while (r == 0 && wait) {
 		struct pollfd pfd = {.fd = agent_gsi_fd(c), .events = POLLIN};
 
 		if (poll(&pfd, 1, PATIENCE_MS) != 1)
 			break;
-		r = agent_gsi_recv(c, &f);
+		r = recv_or_join(c, &f, re->text);
 	}
 	if (r == 1 && f.type == GSI_FRAME_UNREACHED)
 		return GSI_PEER_UNREACHED + f.error;
@@ -106,17 +117,17 @@ static void obey(struct agent_gsi **c, const struct command *cmd, struct reply *
 	re->bind = cmd->bind;
 	switch (cmd->what) {
 	case 'j':
-		re->r = agent_gsi_new(c, re->text, sizeof(re->text));
+		re->r = agent_gsi_new(c, re->text);
 		re->value = re->r ? 0 : agent_gsi_number(*c);
 		return;
 	case 'o':
-		re->r = agent_gsi_open(*c, &cmd->addr, 0);
+		re->r = agent_gsi_open(*c, &cmd->addr, 0, re->text);
 		break;
 	case 'b':
-		re->r = agent_gsi_bind(*c, &re->bind, &re->value);
+		re->r = agent_gsi_bind(*c, &re->bind, &re->value, re->text);
 		break;
 	case 'l':
-		re->r = agent_gsi_listen(*c, cmd->id);
+		re->r = agent_gsi_listen(*c, cmd->id, re->text);
 		break;
 	case 'u':
 		re->r = agent_gsi_unbind(*c, cmd->id);
@@ -146,7 +157,6 @@ static void obey(struct agent_gsi **c, const struct command *cmd, struct reply *
 	default:
 		_exit(3);
 	}
-	memcpy(re->text, agent_gsi_text(*c), sizeof(re->text));
 }
 
 /* The client process: obey until the other end of ctl is closed. */

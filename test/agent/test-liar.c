@@ -141,7 +141,7 @@ TEST(liar_cm, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
-	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), -EPROTO);
+	assert_int_equal(agent_gsi_new(&c, text), -EPROTO);
 	assert_non_null(strstr(text, "makes no sense"));
 	end(&l);
 }
@@ -156,7 +156,7 @@ TEST(liar_cm, welcome_without_token__eproto_and_nothing_is_kept)
 
 	m.nfds = 1;
 	l = start(1, m);
-	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), -EPROTO);
+	assert_int_equal(agent_gsi_new(&c, text), -EPROTO);
 	assert_non_null(strstr(text, "makes no sense"));
 	end(&l);
 }
@@ -168,11 +168,11 @@ TEST(liar_cm, request_answered_with_something_else__eproto_and_nothing_is_kept)
 	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
-	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_new(&c, text), 0);
 	assert_string_equal(text, "");
 	assert_int_equal(agent_gsi_number(c), NUMBER);
-	assert_int_equal(agent_gsi_open(c, &at, 0), -EPROTO);
-	assert_non_null(strstr(agent_gsi_text(c), "makes no sense"));
+	assert_int_equal(agent_gsi_open(c, &at, 0, text), -EPROTO);
+	assert_non_null(strstr(text, "makes no sense"));
 	agent_gsi_free(c);
 	end(&l);
 }
@@ -185,11 +185,11 @@ TEST(client_cm, key_that_is_none__enoent)
 	char text[AGENT_TEXT_MAX];
 	uint32_t key;
 
-	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
-	assert_int_equal(agent_gsi_bind(c, &bind, &key), 0);
-	assert_int_equal(agent_gsi_listen(c, key + 1), -ENOENT);
+	assert_int_equal(agent_gsi_new(&c, text), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &key, text), 0);
+	assert_int_equal(agent_gsi_listen(c, key + 1, text), -ENOENT);
 	assert_int_equal(agent_gsi_unbind(c, key + 1), -ENOENT);
-	assert_int_equal(agent_gsi_listen(c, key), 0);
+	assert_int_equal(agent_gsi_listen(c, key, text), 0);
 	assert_int_equal(agent_gsi_unbind(c, key), 0);
 	assert_int_equal(agent_gsi_unbind(c, key), -ENOENT);
 	agent_gsi_free(c);
@@ -204,13 +204,13 @@ TEST(client_cm, bindings_as_many_as_may_be__one_more_enobufs_until_one_goes)
 	char text[AGENT_TEXT_MAX];
 	uint32_t key, first;
 
-	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
-	assert_int_equal(agent_gsi_bind(c, &bind, &first), 0);
+	assert_int_equal(agent_gsi_new(&c, text), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &first, text), 0);
 	for (unsigned i = 1; i < AGENT_GSI_BINDS_MAX; i++)
-		assert_int_equal(agent_gsi_bind(c, &bind, &key), 0);
-	assert_int_equal(agent_gsi_bind(c, &bind, &key), -ENOBUFS);
+		assert_int_equal(agent_gsi_bind(c, &bind, &key, text), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &key, text), -ENOBUFS);
 	assert_int_equal(agent_gsi_unbind(c, first), 0);
-	assert_int_equal(agent_gsi_bind(c, &bind, &key), 0);
+	assert_int_equal(agent_gsi_bind(c, &bind, &key, text), 0);
 	assert_int_not_equal(key, first);
 	agent_gsi_free(c);
 	end(&l);
@@ -223,7 +223,7 @@ TEST(client_cm, exit_mads_as_many_as_may_be__one_more_enobufs_until_one_goes)
 	struct agent_gsi *c;
 	char text[AGENT_TEXT_MAX];
 
-	assert_int_equal(agent_gsi_new(&c, text, sizeof(text)), 0);
+	assert_int_equal(agent_gsi_new(&c, text), 0);
 	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER + 1, 0), &exit_mad), -EINVAL);
 	for (unsigned i = 0; i < AGENT_GSI_EXITS_MAX; i++)
 		assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, i), &exit_mad), 0);

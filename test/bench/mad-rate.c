@@ -50,10 +50,10 @@ static void join(struct side *s, const struct rocemu_gid *addr)
 	char text[AGENT_TEXT_MAX];
 
 	s->addr = *addr;
-	if (agent_gsi_new(&s->c, text, sizeof(text)))
+	if (agent_gsi_new(&s->c, text))
 		die(text);
-	if (agent_gsi_open(s->c, addr, 0))
-		die(agent_gsi_text(s->c));
+	if (agent_gsi_open(s->c, addr, 0, text))
+		die(text);
 }
 
 static void send_msg(struct side *s, const struct rocemu_cm_msg *m)
@@ -64,7 +64,7 @@ static void send_msg(struct side *s, const struct rocemu_cm_msg *m)
 	(void)rocemu_cm_encode(m, d.mad);
 	r = agent_gsi_send(s->c, &d, false);
 	if (r && r != -EAGAIN)
-		die(agent_gsi_text(s->c));
+		die(strerror(-r));
 }
 
 /* @return false: nothing came for a while. */
@@ -76,8 +76,7 @@ static bool recv_msg(struct side *s, struct rocemu_cm_msg *m)
 	while ((r = agent_gsi_recv(s->c, &f)) == 0 || (r == 1 && f.type != GSI_FRAME_MAD)) {
 		struct pollfd pfd = {.fd = agent_gsi_fd(s->c), .events = POLLIN};
 
-		if (!agent_gsi_flush(s->c))
-			pfd.events |= POLLOUT;
+		agent_gsi_flush(s->c);
 		if (poll(&pfd, 1, PATIENCE_MS) == 0)
 			return false;
 	}
@@ -92,12 +91,14 @@ static void listener(const struct rocemu_gid *addr, int ready)
 	struct agent_gsi_bind b = {.service_id = SERVICE, .addr = *addr};
 	struct rocemu_cm_msg m;
 	struct side s = {0};
+	char text[AGENT_TEXT_MAX];
 	uint32_t key;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	join(&s, addr);
-	if (agent_gsi_bind(s.c, &b, &key) || agent_gsi_listen(s.c, key) || write(ready, "", 1) != 1)
-		die(agent_gsi_text(s.c));
+	if (agent_gsi_bind(s.c, &b, &key, text) || agent_gsi_listen(s.c, key, text) ||
+	    write(ready, "", 1) != 1)
+		die(text);
 	for (;;) {
 		struct rocemu_cm_msg rep = {.attr_id = ROCEMU_CM_REP};
 

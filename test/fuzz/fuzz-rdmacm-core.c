@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "driver.h"
+#include "rdmacm/agent.h"
 #include "rdmacm/cm-events.h"
 #include "rdmacm/core.h"
 #include "rdmacm/device-watch.h"
@@ -200,25 +201,42 @@ void rcm_drive(void)
 	core.driving = false;
 }
 
-bool rcm_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
+void rcm_call_begin(struct rcm_call *call, const struct rcm_id *id)
 {
-	return fuzz_core_local(gid, local);
+	call->id = id;
 }
 
-int rcm_core_open_all(const struct rcm_local *locals, int n)
+void rcm_call_end(struct rcm_call *call)
+{
+	(void)call;
+}
+
+void rcm_calls_wait(const struct rcm_id *id)
+{
+	(void)id;
+}
+
+const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid)
+{
+	static struct rcm_local local;
+
+	return fuzz_core_local(gid, &local) ? &local : NULL;
+}
+
+int rcm_agent_open_all(const struct rcm_local *locals, int n)
 {
 	(void)locals;
 	(void)n;
 	return 0;
 }
 
-int rcm_core_listen(struct rcm_id *id)
+int rcm_agent_listen(struct rcm_id *id)
 {
 	(void)id;
 	return 0;
 }
 
-void rcm_core_unbind(struct rcm_id *id)
+void rcm_agent_unbind(struct rcm_id *id)
 {
 	(void)id;
 }

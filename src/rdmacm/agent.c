@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "rdmacm/agent.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "rdmacm/addr.h"
+#include "rdmacm/globals.h"
+#include "rdmacm/id.h"
+
+struct rcm_address {
+	struct rcm_local local;
+	bool ready; /* the agent has it; MADs may come before we have that answer */
+};
+
+static struct rcm_agent *const agent = &rcm_globals.agent;
+
+/* ---- calls ---- */
+
+void rcm_call_begin(struct rcm_call *call, const struct rcm_id *id)
+{
+	call->id = id;
+	list_append(&agent->calls, &call->node);
+}
+
+void rcm_call_end(struct rcm_call *call)
+{
+	list_remove(&call->node);
+	rcm_lock_wake_all();
+}
+
+static bool has_call(const struct rcm_id *id) REQUIRES(rcm_lock)
+{
+	list_for_each (n, &agent->calls)
+		if (list_entry(n, struct rcm_call, node)->id == id)
+			return true;
+	return false;
+}
+
+void rcm_calls_wait(const struct rcm_id *id)
+{
+	while (has_call(id))
+		rcm_lock_wait();
+}
+
+/* ---- addresses ---- */
+
+static struct rcm_address *find(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
+{
+	for (size_t i = 0; i < agent->nopened; i++)
+		if (memcmp(&agent->opened[i].local.gid, gid, sizeof(*gid)) == 0)
+			return &agent->opened[i];
+	return NULL;
+}
+
+const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid)
+{
+	const struct rcm_address *a = find(gid);
+
+	return a ? &a->local : NULL;
+}
+
+/* @return NULL: out of memory. */
+static struct rcm_address *find_or_add(const struct rcm_local *local) REQUIRES(rcm_lock)
+{
+	struct rcm_address *a = find(&local->gid);
+
+	if (!a) {
+		a = realloc(agent->opened, (agent->nopened + 1) * sizeof(*a));
+		if (!a)
+			return NULL;
+		agent->opened = a;
+		a += agent->nopened++;
+		a->ready = false;
+	}
+	a->local = *local; /* it may have moved to another device */
+	return a;
+}
+
+static int open_one(const struct rcm_local *local, char text[static AGENT_TEXT_MAX])
+	REQUIRES(rcm_lock)
+{
+	struct rcm_address *a = find_or_add(local);
+	int err;
+
+	if (a && a->ready)
+		return 0;
+	snprintf(text, AGENT_TEXT_MAX, "out of memory");
+	if (!a)
+		return -ENOMEM;
+	rcm_lock_drop();
+	err = agent_gsi_open(agent->client, &local->gid, local->scope_id, text);
+	rcm_lock_take();
+	/* Other threads may have changed the table. */
+	a = err ? find(&local->gid) : find_or_add(local);
+	if (a && err && !a->ready)
+		*a = agent->opened[--agent->nopened];
+	else if (a)
+		a->ready = true;
+	return err;
+}
+
+int rcm_agent_open_all(const struct rcm_local *locals, int n)
+{
+	char text[AGENT_TEXT_MAX];
+	int err = 0, good = 0;
+
+	for (int i = 0; i < n; i++) {
+		int ret = open_one(&locals[i], text);
+
+		if (ret == 0) {
+			good++;
+			continue;
+		}
+		log_error("%s", text);
+		err = ret;
+	}
+	/* A wildcard does without addresses that cannot be had. */
+	return good ? 0 : err;
+}
+
+void rcm_agent_open_new(const struct rcm_local *locals, int n)
+{
+	char text[AGENT_TEXT_MAX];
+
+	for (int i = 0; i < n; i++)
+		if (open_one(&locals[i], text))
+			log_info("%s", text);
+}
+
+void rcm_agent_close(const struct rcm_device *dev)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < agent->nopened; i++)
+		if (agent->opened[i].local.dev != dev)
+			agent->opened[kept++] = agent->opened[i];
+	agent->nopened = kept;
+}
+
+/* ---- ports ---- */
+
+int rcm_agent_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
+{
+	/* An IPv4 wildcard has never been one of IPv6, so the two may stand side by side. */
+	bool afonly = id->afonly < 0 ? sa->sa_family == AF_INET : id->afonly;
+	struct agent_gsi_bind b = {
+		.service_id = *service_id,
+		.scope_id = rcm_addr_scope(sa),
+		.flags =
+			(id->reuseaddr ? AGENT_GSI_REUSEADDR : 0) | (afonly ? AGENT_GSI_AFONLY : 0),
+	};
+	char text[AGENT_TEXT_MAX];
+	int err;
+
+	rcm_addr_to_gid(sa, &b.addr);
+	rcm_lock_drop();
+	err = agent_gsi_bind(agent->client, &b, &id->bind_key, text);
+	rcm_lock_take();
+	if (err)
+		return err;
+	id->bound = true;
+	*service_id = b.service_id;
+	return 0;
+}
+
+int rcm_agent_listen(struct rcm_id *id)
+{
+	char text[AGENT_TEXT_MAX];
+	int err;
+
+	if (!id->bound)
+		return -EINVAL;
+	rcm_lock_drop();
+	err = agent_gsi_listen(agent->client, id->bind_key, text);
+	rcm_lock_take();
+	return err;
+}
+
+void rcm_agent_unbind(struct rcm_id *id)
+{
+	if (!id->bound)
+		return;
+	id->bound = false;
+	rcm_lock_drop();
+	agent_gsi_unbind(agent->client, id->bind_key);
+	rcm_lock_take();
+}

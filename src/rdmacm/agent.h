@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Requests to the agent, for addresses and ports. Their answer is waited for, so the lock is given
+ * up meanwhile, and an ID whose call may be waiting is not freed before that call has ended. All
+ * need the running core.
+ */
+#ifndef RDMACM_AGENT_H
+#define RDMACM_AGENT_H
+
+#include "agent/client-gsi.h"
+#include "base/list.h"
+#include "rdmacm/device.h"
+#include "rdmacm/lock.h"
+
+struct rcm_id;
+struct rcm_address;
+
+struct rcm_agent {
+	struct agent_gsi *client;   /* owned; NULL: none yet */
+	struct list calls;	    /* rcm_call.node */
+	struct rcm_address *opened; /* owned: the addresses whose QP 1 we take part in */
+	size_t nopened;
+};
+
+/** A call that may give up the lock, on its caller's stack. */
+struct rcm_call {
+	struct list node;
+	const struct rcm_id *id;
+};
+
+void rcm_call_begin(struct rcm_call *call, const struct rcm_id *id) REQUIRES(rcm_lock);
+/** From here on the ID may be destroyed. */
+void rcm_call_end(struct rcm_call *call) REQUIRES(rcm_lock);
+/** Wait until no call is under way on the ID. */
+void rcm_calls_wait(const struct rcm_id *id) REQUIRES(rcm_lock);
+
+/** Take part in QP 1 of addresses. @return 0: of one at least, or -errno. */
+int rcm_agent_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
+/** The same for those that are not opened yet, as far as possible; failures are logged. */
+void rcm_agent_open_new(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
+/** The device of an address that is opened, or is being opened; NULL: it is not. */
+const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid) REQUIRES(rcm_lock);
+/** A device is gone: its addresses are not opened any more. */
+void rcm_agent_close(const struct rcm_device *dev) REQUIRES(rcm_lock);
+
+/** Take a service ID, or any of its port space when its port is 0, at an IP address or wildcard;
+ * listen on it; give it back. -errno. */
+int rcm_agent_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
+	REQUIRES(rcm_lock);
+int rcm_agent_listen(struct rcm_id *id) REQUIRES(rcm_lock);
+void rcm_agent_unbind(struct rcm_id *id) REQUIRES(rcm_lock);
+
+#endif
