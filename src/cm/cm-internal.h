@@ -7,7 +7,8 @@
  *     teardown.c  rejecting, disconnecting, destroying, timeouts, time wait
  *     path.c      LAP and APR               sidr.c      service ID resolution
  *     conn.c      the connection object, its tables       listen.c    listeners
- *     xchg.c      sending and repeating                   event.c, will.c
+ *     xchg.c      sending and repeating       id.c        identifiers, addresses
+ *     event.c, will.c
  *
  * A connection's state changes in conn_set_state() alone.
  */
@@ -113,34 +114,31 @@ struct cm_sidr {
 	uint64_t tid;
 };
 
-/* cm.c */
+/* id.c */
 /** Bucket of an ID of ours. */
 uint32_t cm_bucket(const struct cm *cm, uint32_t id);
 /** Bucket of what a peer chose: a number, another one that tells its objects apart, and its address. */
 uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other, const struct rocemu_gid *peer);
 /** Cell of a peer, from which MADs come, in struct share. */
 unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport);
-void cm_count_sent(struct cm *cm, uint16_t attr_id);
 /** A new communication or request ID. */
 uint32_t cm_id_next(struct cm *cm);
 /** The n-th communication or request ID, less its prefix: each once in CM_ID_COUNT. */
 uint32_t cm_id_nth(const struct cm *cm, uint32_t n);
 /** An unpredictable transaction ID. */
 uint64_t cm_tid_next(struct cm *cm);
-/** Queue an answer that belongs to no object, back to where it came from. When too many wait it is dropped: the
- *  peer repeats itself. */
-void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m);
 /** Turned around: the addressing of an answer. */
 struct cm_addr cm_addr_back(const struct cm_addr *from);
-/** The object may have been the last of its kind to send something, or to wait: free it if nothing keeps it. */
-void cm_xchg_settle(struct xchg *x);
-/** The consumer has done with x; forget the oldest such object when there are too many. */
-void cm_linger(struct xchg *x);
 /** Copy what a message has room for. @return 0, or -EMSGSIZE: nothing was written. */
 int cm_fill(uint8_t *to, size_t room, const void *data, size_t len);
 bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
 /** A MAD came from the peer of x, to the address that x has here. */
 bool cm_from_peer(const struct xchg *x, const struct cm_addr *from);
+
+/* xchg.c */
+/** Queue an answer that belongs to no object, back to where it came from. When too many wait it is dropped: the
+ *  peer repeats itself. */
+void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m);
 
 /* event.c */
 struct event;
@@ -184,6 +182,8 @@ void conn_close(struct cm_conn *c);
 void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm_rej *rej);
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq);
 void conn_expire(struct cm_conn *c, rocemu_ns_t now);
+/** See cm_unreached(). */
+bool conn_unreached(struct cm *cm, uint32_t local_id, int error);
 enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from);
@@ -223,13 +223,10 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const 
 enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
 /** Answer a SIDR_REQ that gets no object. */
 void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status);
+/** See cm_unreached(). */
 bool sidr_unreached(struct cm *cm, uint32_t id, int error);
 void sidr_expire(struct cm_sidr *s, rocemu_ns_t now);
 void sidr_settle(struct cm_sidr *s);
 CM_HEAP void sidr_free(struct cm_sidr *s);
-
-/* will.c */
-/** The state has changed: so may what is to be sent when the process dies. */
-void will_update(struct cm_conn *c);
 
 #endif

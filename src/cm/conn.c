@@ -9,6 +9,18 @@
 
 #include "cm/cm-internal.h"
 
+static void settle(struct xchg *x)
+{
+	conn_settle(container_of(x, struct cm_conn, x));
+}
+
+static void end(struct xchg *x)
+{
+	conn_set_state(container_of(x, struct cm_conn, x), CM_IDLE);
+}
+
+static const struct xchg_ops conn_ops = {.kind = XCHG_CONN, .settle = settle, .end = end};
+
 struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active)
 {
 	struct cm_conn *c = calloc(1, sizeof(*c));
@@ -17,7 +29,7 @@ struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active)
 		free(c);
 		return NULL;
 	}
-	xchg_init(&c->x, cm, XCHG_CONN, addr);
+	xchg_init(&c->x, cm, &conn_ops, addr);
 	list_init(&c->id_link);
 	list_init(&c->remote_link);
 	list_init(&c->qpn_link);
@@ -102,6 +114,41 @@ void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint3
 	list_append(&cm->by_qpn[cm_bucket_peer(cm, qpn, guid, &c->x.addr.dst)], &c->qpn_link);
 }
 
+static enum will_kind will_of(enum cm_state state)
+{
+	switch (state) {
+	case CM_REQ_SENT:
+	case CM_MRA_REQ_RCVD:
+		return WILL_REJ_TIMEOUT;
+	case CM_REQ_RCVD:
+	case CM_MRA_REQ_SENT:
+	case CM_REP_SENT:
+	case CM_MRA_REP_RCVD:
+	case CM_REP_RCVD:
+	case CM_MRA_REP_SENT:
+		return WILL_REJ;
+	case CM_ESTABLISHED:
+	case CM_DREQ_SENT:
+		return WILL_DREQ;
+	case CM_DREQ_RCVD:
+		return WILL_DREP;
+	default:
+		return WILL_NONE;
+	}
+}
+
+/** The state has changed: so may what is to be sent when the process dies. */
+static void update_will(struct cm_conn *c)
+{
+	c->will = will_of(c->state);
+	if (!c->x.cm->cfg.wills)
+		return;
+	if (c->will == WILL_NONE && !c->will_told)
+		list_remove(&c->will_link);
+	else if (!list_linked(&c->will_link))
+		list_append(&c->x.cm->wills, &c->will_link);
+}
+
 void conn_set_state(struct cm_conn *c, enum cm_state state)
 {
 	c->state = state;
@@ -115,7 +162,7 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 		conn_decided(c);
 	if (state == CM_IDLE || state == CM_TIMEWAIT)
 		list_remove(&c->qpn_link);
-	will_update(c);
+	update_will(c);
 }
 
 /**

@@ -47,7 +47,7 @@ void event_post(struct event *e, enum cm_event_type type, struct xchg *x,
 	}
 	e->x = x;
 	e->pub.type = type;
-	if (x->kind == XCHG_CONN) {
+	if (x->ops->kind == XCHG_CONN) {
 		e->pub.conn = container_of(x, struct cm_conn, x);
 		e->pub.state = e->pub.conn->state;
 	} else {

@@ -77,31 +77,6 @@ void listener_free(struct cm_listener *l)
 	free(l);
 }
 
-void cm_unlisten(struct cm_listener *l, rocemu_ns_t now)
-{
-	list_for_each_safe (it, next, &l->conns) {
-		struct cm_conn *c = list_entry(it, struct cm_conn, listener_link);
-
-		if (event_waits(l->cm, &c->x, CM_EV_REQ)) {
-			cm_conn_destroy(c, now);
-			continue;
-		}
-		list_remove(&c->listener_link);
-		c->listener = NULL;
-	}
-	list_for_each_safe (it, next, &l->sidrs) {
-		struct cm_sidr *s = list_entry(it, struct cm_sidr, listener_link);
-
-		if (event_waits(l->cm, &s->x, CM_EV_SIDR_REQ)) {
-			cm_sidr_destroy(s, now);
-			continue;
-		}
-		list_remove(&s->listener_link);
-		s->listener = NULL;
-	}
-	listener_free(l);
-}
-
 bool listener_has_room(const struct cm_listener *l, const struct cm_addr *from)
 {
 	unsigned cell = cm_cell(l->cm, &from->src, from->sport);

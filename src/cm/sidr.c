@@ -8,6 +8,18 @@
 
 #include "cm/cm-internal.h"
 
+static void settle(struct xchg *x)
+{
+	sidr_settle(container_of(x, struct cm_sidr, x));
+}
+
+static void end(struct xchg *x)
+{
+	(void)x; /* nothing but its exchange */
+}
+
+static const struct xchg_ops sidr_ops = {.kind = XCHG_SIDR, .settle = settle, .end = end};
+
 CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, uint64_t tid,
 					const struct cm_addr *addr, bool active)
 {
@@ -17,7 +29,7 @@ CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, uint64_t tid
 		free(s);
 		return NULL;
 	}
-	xchg_init(&s->x, cm, XCHG_SIDR, addr);
+	xchg_init(&s->x, cm, &sidr_ops, addr);
 	list_init(&s->listener_link);
 	s->active = active;
 	s->id = id;
@@ -150,7 +162,7 @@ void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now)
 	list_remove(&s->listener_link);
 	s->listener = NULL;
 	s->x.user = NULL;
-	cm_linger(&s->x);
+	xchg_linger(&s->x);
 }
 
 /** A SIDR_REP to a question that has no object here. */

@@ -390,7 +390,7 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 	conn_settle(c);
 }
 
-static bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
+bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ};
 	struct cm_conn *c = conn_find(cm, local_id);
@@ -408,11 +408,6 @@ static bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
 	event_post(e, CM_EV_TIMEOUT, &c->x, &m, NULL);
 	conn_settle(c);
 	return true;
-}
-
-bool cm_unreached(struct cm *cm, uint32_t id, int error)
-{
-	return conn_unreached(cm, id, error) || sidr_unreached(cm, id, error);
 }
 
 /* ---- destruction ---- */
@@ -446,5 +441,5 @@ void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now)
 	list_remove(&c->listener_link);
 	c->listener = NULL;
 	c->x.user = NULL;
-	cm_linger(&c->x);
+	xchg_linger(&c->x);
 }

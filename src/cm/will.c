@@ -7,40 +7,6 @@
 #include "base/bytes.h"
 #include "cm/cm-internal.h"
 
-static enum will_kind kind_of(enum cm_state state)
-{
-	switch (state) {
-	case CM_REQ_SENT:
-	case CM_MRA_REQ_RCVD:
-		return WILL_REJ_TIMEOUT;
-	case CM_REQ_RCVD:
-	case CM_MRA_REQ_SENT:
-	case CM_REP_SENT:
-	case CM_MRA_REP_RCVD:
-	case CM_REP_RCVD:
-	case CM_MRA_REP_SENT:
-		return WILL_REJ;
-	case CM_ESTABLISHED:
-	case CM_DREQ_SENT:
-		return WILL_DREQ;
-	case CM_DREQ_RCVD:
-		return WILL_DREP;
-	default:
-		return WILL_NONE;
-	}
-}
-
-void will_update(struct cm_conn *c)
-{
-	c->will = kind_of(c->state);
-	if (!c->x.cm->cfg.wills)
-		return;
-	if (c->will == WILL_NONE && !c->will_told)
-		list_remove(&c->will_link);
-	else if (!list_linked(&c->will_link))
-		list_append(&c->x.cm->wills, &c->will_link);
-}
-
 bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
 {
 	struct rocemu_cm_msg m = {.tid = c->req_tid};

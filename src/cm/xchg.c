@@ -6,10 +6,10 @@
 #include "base/timescale.h"
 #include "cm/cm-internal.h"
 
-void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct cm_addr *addr)
+void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops, const struct cm_addr *addr)
 {
 	x->cm = cm;
-	x->kind = kind;
+	x->ops = ops;
 	x->addr = *addr;
 	x->cell = cm_cell(cm, &addr->dst, addr->sport);
 	list_init(&x->tx_link);
@@ -108,16 +108,37 @@ bool xchg_answer_again(struct xchg *x, uint16_t attr_id)
 	return true;
 }
 
+/* ---- output ---- */
+
+static void count_sent(struct cm *cm, uint16_t attr_id)
+{
+	cm->stats.sent[attr_id - ROCEMU_CM_REQ]++;
+}
+
+void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m)
+{
+	struct cm_mad *out;
+
+	if (cm->answer_count == CM_ANSWERS) {
+		cm->stats.unsent++;
+		return;
+	}
+	out = &cm->answers[(cm->answer_first + cm->answer_count++) % CM_ANSWERS];
+	rocemu_cm_encode(m, out->data);
+	out->addr = cm_addr_back(from);
+	count_sent(cm, m->attr_id);
+}
+
 static void take(struct xchg *x, struct xchg_mad *slot, struct cm_mad *out)
 {
 	slot->pending = false;
 	memcpy(out->data, slot->data, sizeof(out->data));
 	out->addr = x->addr;
-	cm_count_sent(x->cm, slot->attr_id);
+	count_sent(x->cm, slot->attr_id);
 }
 
 /** An RTU goes before the DREQ that was called for in the same breath: answers first. */
-unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n)
+static unsigned output_kept(struct cm *cm, struct cm_mad *out, unsigned n)
 {
 	unsigned filled = 0;
 	struct list *l;
@@ -128,8 +149,50 @@ unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n)
 		take(x, x->answer.pending ? &x->answer : &x->request, &out[filled++]);
 		if (!x->request.pending) {
 			list_remove(&x->tx_link);
-			cm_xchg_settle(x);
+			x->ops->settle(x);
 		}
 	}
 	return filled;
+}
+
+unsigned cm_output(struct cm *cm, rocemu_ns_t now, struct cm_mad *out, unsigned n)
+{
+	unsigned filled = 0;
+
+	(void)now;
+	while (filled < n && cm->answer_count > 0) {
+		out[filled++] = cm->answers[cm->answer_first];
+		cm->answer_first = (cm->answer_first + 1) % CM_ANSWERS;
+		cm->answer_count--;
+	}
+	return filled + output_kept(cm, out + filled, n - filled);
+}
+
+/* ---- what the consumer has done with ---- */
+
+/** End whatever x still waits for; it goes as soon as its will is told. */
+static void forget(struct xchg *x)
+{
+	list_remove(&x->linger_link);
+	share_give(&x->cm->lingerers, x->cell);
+	x->answer.pending = false;
+	xchg_stop(x);
+	x->ops->end(x);
+	x->ops->settle(x);
+}
+
+void xchg_linger(struct xchg *x)
+{
+	struct cm *cm = x->cm;
+
+	x->detached = true;
+	list_append(&cm->lingering[x->cell], &x->linger_link);
+	share_take(&cm->lingerers, x->cell);
+	x->ops->settle(x);
+	if (cm->lingerers.used > cm->cfg.max_lingering) {
+		struct list *l = list_first(&cm->lingering[share_greediest(&cm->lingerers)]);
+
+		cm->stats.evicted++;
+		forget(list_entry(l, struct xchg, linger_link));
+	}
 }

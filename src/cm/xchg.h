@@ -13,6 +13,17 @@
 
 enum xchg_kind { XCHG_CONN, XCHG_SIDR };
 
+struct xchg;
+
+/** What an exchange is of, and what it calls. */
+struct xchg_ops {
+	enum xchg_kind kind;
+	/** It may have been the last of its kind to send something, or to wait: free it if nothing keeps it. */
+	void (*settle)(struct xchg *x);
+	/** It is forgotten. */
+	void (*end)(struct xchg *x);
+};
+
 /** A MAD kept for sending: now (pending), or again. */
 struct xchg_mad {
 	uint8_t data[ROCEMU_MAD_LEN];
@@ -22,6 +33,7 @@ struct xchg_mad {
 
 struct xchg {
 	struct cm *cm;                 /* borrowed */
+	const struct xchg_ops *ops;
 	struct timer timer;
 	struct list tx_link;           /* in cm->tx while a MAD is pending */
 	struct list linger_link;       /* in cm->lingering once the consumer has done with it */
@@ -31,12 +43,11 @@ struct xchg {
 	rocemu_ns_t interval;          /* between two tries of the request */
 	void *user;                    /* borrowed: the consumer's */
 	uint32_t events;               /* in cm->events that are of it */
-	enum xchg_kind kind;
 	uint8_t retries;               /* of the request, still to do */
 	bool detached;                 /* the consumer has done with it */
 };
 
-void xchg_init(struct xchg *x, struct cm *cm, enum xchg_kind kind, const struct cm_addr *addr);
+void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops, const struct cm_addr *addr);
 /** Out of every list of the manager. */
 void xchg_fini(struct xchg *x);
 
@@ -69,7 +80,7 @@ void xchg_timer_set(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait);
 /** The same, but never earlier than it would ring now. */
 void xchg_timer_extend(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait);
 
-/** Fill out[0..n) from the exchanges that have something to send; see cm_output(). */
-unsigned xchg_output(struct cm *cm, struct cm_mad *out, unsigned n);
+/** The consumer has done with x; forget the oldest such object when there are too many. */
+void xchg_linger(struct xchg *x);
 
 #endif

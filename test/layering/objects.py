@@ -19,8 +19,6 @@ ALLOWED = {
         "comp comp-read cq credit ep mcast peer qp qp-state read-budget recover req req-build resp resp-early resp-exec "
         "resp-out resp-read resp-uc resp-ud retry rq xrc"
     ],
-    # A connection, its exchanges and what its end does to listeners and SIDR.
-    "cm": ["cm conn listen sidr teardown will xchg"],
     "verbs": [
         # ibv_reg_mr_ex() makes all kinds of regions; a PD's end takes its null regions along.
         "buf dmabuf mr pd real-forward",

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Identifiers and addresses: made, compared, hashed. */
+#include <errno.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "cm/cm-internal.h"
+
+/* What a hash is of: the first word of its input. */
+enum { OF_ID = 1, OF_ID_ROUND, OF_PEER, OF_CELL };
+
+uint32_t cm_bucket(const struct cm *cm, uint32_t id)
+{
+	const uint64_t words[] = {OF_ID, id};
+
+	return (uint32_t)prf_hash(&cm->prf, words, 2) % CM_BUCKETS;
+}
+
+uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
+			const struct rocemu_gid *peer)
+{
+	const uint64_t words[] = {OF_PEER, number, other, get_be64(peer->raw),
+				  get_be64(peer->raw + 8)};
+
+	return (uint32_t)prf_hash(&cm->prf, words, 5) % CM_BUCKETS;
+}
+
+/** A port that is in use on a host is not any user's to send from: what comes from it is counted apart
+ * from what other users of the host send. */
+unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport)
+{
+	const uint64_t words[] = {OF_CELL, get_be64(peer->raw), get_be64(peer->raw + 8),
+				  sport == CM_SPORT || sport == 0};
+
+	return (unsigned)prf_hash(&cm->prf, words, 4) % SHARE_CELLS;
+}
+
+static bool id_taken(const struct cm *cm, uint32_t id)
+{
+	const uint32_t bucket = cm_bucket(cm, id);
+
+	if (id == 0)
+		return true;
+	list_for_each (it, &cm->by_id[bucket])
+		if (list_entry(it, struct cm_conn, id_link)->local_id == id)
+			return true;
+	list_for_each (it, &cm->sidrs_asked[bucket])
+		if (list_entry(it, struct cm_sidr, link)->id == id)
+			return true;
+	return false;
+}
+
+/**
+ * A permutation under the key (a Feistel network). The IDs of one's own connections do not help to
+ * predict those of others; and an ID comes again only after all others, when no late message can
+ * meet it.
+ */
+uint32_t cm_id_nth(const struct cm *cm, uint32_t n)
+{
+	enum { ROUNDS = 8, HALF = CM_ID_PREFIX_SHIFT / 2, MASK = (1 << HALF) - 1 };
+	uint32_t left = n >> HALF & MASK, right = n & MASK;
+
+	_Static_assert(CM_ID_PREFIX_SHIFT % 2 == 0, "halves are equal");
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		const uint64_t words[] = {OF_ID_ROUND, i, right};
+		uint32_t next = left ^ ((uint32_t)prf_hash(&cm->prf, words, 3) & MASK);
+
+		left = right;
+		right = next;
+	}
+	return left << HALF | right;
+}
+
+uint32_t cm_id_next(struct cm *cm)
+{
+	uint32_t id;
+
+	do {
+		id = (uint32_t)cm->cfg.id_prefix << CM_ID_PREFIX_SHIFT |
+		     cm_id_nth(cm, cm->next_id);
+		cm->next_id = (cm->next_id + 1) % CM_ID_COUNT;
+	} while (id_taken(cm, id));
+	return id;
+}
+
+uint64_t cm_tid_next(struct cm *cm)
+{
+	return prf_u64(&cm->prf);
+}
+
+int cm_fill(uint8_t *to, size_t room, const void *data, size_t len)
+{
+	if (len > room)
+		return -EMSGSIZE;
+	if (len > 0)
+		memcpy(to, data, len);
+	return 0;
+}
+
+bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b)
+{
+	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
+}
+
+bool cm_from_peer(const struct xchg *x, const struct cm_addr *from)
+{
+	return cm_gid_equal(&x->addr.dst, &from->src) && cm_gid_equal(&x->addr.src, &from->dst);
+}
+
+struct cm_addr cm_addr_back(const struct cm_addr *from)
+{
+	struct cm_addr back = *from;
+
+	back.src = from->dst;
+	back.dst = from->src;
+	back.hop_limit = 0;
+	return back;
+}
