@@ -99,26 +99,21 @@ static int send_frame(struct agent_gsi *c, const struct gsi_frame *f, unsigned m
 
 int agent_gsi_send(struct agent_gsi *c, const struct gsi_mad *m, bool echo)
 {
-	int r;
-
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
-	mutex_lock(&c->lock);
-	r = send_frame(
+	MUTEX_HELD(&c->lock);
+	return send_frame(
 		c,
 		&(struct gsi_frame){
 			.magic = GSI_FRAME_MAGIC, .type = GSI_FRAME_MAD, .echo = echo, .m = *m},
 		QUEUE_MAX);
-	mutex_unlock(&c->lock);
-	return r;
 }
 
 bool agent_gsi_flush(struct agent_gsi *c)
 {
 	struct list *first;
-	bool empty;
 
-	mutex_lock(&c->lock);
+	MUTEX_HELD(&c->lock);
 	while (c->frames >= 0 && (first = list_first(&c->queue))) {
 		struct queued *e = list_entry(first, struct queued, node);
 
@@ -129,35 +124,28 @@ bool agent_gsi_flush(struct agent_gsi *c)
 		if (--c->queued == 0)
 			watch_frames(c, EPOLL_CTL_MOD);
 	}
-	empty = c->queued == 0;
-	mutex_unlock(&c->lock);
-	return empty;
+	return c->queued == 0;
 }
 
 bool agent_gsi_waits(struct agent_gsi *c)
 {
-	bool waits;
-
-	mutex_lock(&c->lock);
-	waits = c->queued > 0;
-	mutex_unlock(&c->lock);
-	return waits;
+	MUTEX_HELD(&c->lock);
+	return c->queued > 0;
 }
 
 bool agent_gsi_connected(struct agent_gsi *c)
 {
-	bool connected;
-
-	mutex_lock(&c->lock);
-	connected = c->frames >= 0;
-	mutex_unlock(&c->lock);
-	return connected;
+	MUTEX_HELD(&c->lock);
+	return c->frames >= 0;
 }
 
-static int recv_frame(struct agent_gsi *c, struct gsi_frame *f)
+int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
 {
 	ssize_t n;
 
+	if (!agent_gsi_is_ours(c))
+		return -ECHILD;
+	MUTEX_HELD(&c->lock);
 	while (c->frames >= 0) {
 		n = recv(c->frames, f, sizeof(*f), MSG_DONTWAIT | MSG_TRUNC);
 		if (n > 0 && gsi_frame_ok(f, (size_t)n) && f->type <= GSI_FRAME_UNREACHED)
@@ -170,18 +158,6 @@ static int recv_frame(struct agent_gsi *c, struct gsi_frame *f)
 	return -ENOTCONN;
 }
 
-int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
-{
-	int r;
-
-	if (!agent_gsi_is_ours(c))
-		return -ECHILD;
-	mutex_lock(&c->lock);
-	r = recv_frame(c, f);
-	mutex_unlock(&c->lock);
-	return r;
-}
-
 /* ---- exit MADs ---- */
 
 /* Under the lock. No agent is no error: join() shows the registrations to the next one. */
@@ -191,10 +167,16 @@ static void send_exit(struct agent_gsi *c, const struct gsi_frame *f)
 		drop(c);
 }
 
-static int set_exit(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad)
+int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad)
 {
-	struct exit_reg *e = gsi_regs_find_exit(&c->regs, comm_id);
+	struct exit_reg *e;
 
+	if (!agent_gsi_is_ours(c))
+		return -ECHILD;
+	if (comm_id >> AGENT_GSI_ID_BITS != c->number)
+		return -EINVAL;
+	MUTEX_HELD(&c->lock);
+	e = gsi_regs_find_exit(&c->regs, comm_id);
 	if (!e) {
 		if (c->regs.nexits >= AGENT_GSI_EXITS_MAX)
 			return -ENOBUFS;
@@ -214,35 +196,20 @@ static int set_exit(struct agent_gsi *c, uint32_t comm_id, const struct agent_ex
 	return 0;
 }
 
-int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent_exit_mad *exit_mad)
-{
-	int r;
-
-	if (!agent_gsi_is_ours(c))
-		return -ECHILD;
-	if (comm_id >> AGENT_GSI_ID_BITS != c->number)
-		return -EINVAL;
-	mutex_lock(&c->lock);
-	r = set_exit(c, comm_id, exit_mad);
-	mutex_unlock(&c->lock);
-	return r;
-}
-
 int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id)
 {
 	struct exit_reg *e;
 
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
-	mutex_lock(&c->lock);
+	MUTEX_HELD(&c->lock);
 	e = gsi_regs_find_exit(&c->regs, comm_id);
-	if (e) {
-		gsi_regs_drop_exit(&c->regs, e);
-		send_exit(c, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
-						 .type = GSI_FRAME_EXIT_CLEAR,
-						 .comm_id = comm_id});
-	}
-	mutex_unlock(&c->lock);
+	if (!e)
+		return 0;
+	gsi_regs_drop_exit(&c->regs, e);
+	send_exit(c, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
+					 .type = GSI_FRAME_EXIT_CLEAR,
+					 .comm_id = comm_id});
 	return 0;
 }
 
@@ -267,7 +234,7 @@ int frames_install(struct agent_gsi *c)
 {
 	int r;
 
-	mutex_lock(&c->lock);
+	MUTEX_HELD(&c->lock);
 	if (!c->number)
 		c->number = c->link.place;
 	c->frames = c->link.frames;
@@ -277,15 +244,13 @@ int frames_install(struct agent_gsi *c)
 		r = send_exits(c);
 	if (r)
 		drop(c);
-	mutex_unlock(&c->lock);
 	return r;
 }
 
 void frames_drop(struct agent_gsi *c)
 {
-	mutex_lock(&c->lock);
+	MUTEX_HELD(&c->lock);
 	drop(c);
-	mutex_unlock(&c->lock);
 }
 
 int frames_init(struct agent_gsi *c)

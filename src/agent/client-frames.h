@@ -20,9 +20,8 @@ struct agent_gsi {
 
 	/* One request at a time: its owner waits for the agent. Guards what follows. */
 	struct mutex requests;
-	struct link link; /* its frames: only until they are installed */
-	struct gsi_regs
-		regs; /* what the next agent is to be shown, too; exit MADs: guarded by lock */
+	struct link link;     /* its frames: only until they are installed */
+	struct gsi_regs regs; /* what the next agent is shown; exit MADs: guarded by lock */
 
 	/* Guards what follows. Nothing is waited for under it. Taken after requests. */
 	struct mutex lock;

@@ -187,15 +187,10 @@ static int join(struct agent_gsi *c, char text[static AGENT_TEXT_MAX])
 
 int agent_gsi_join(struct agent_gsi *c, char text[static AGENT_TEXT_MAX])
 {
-	int r = 0;
-
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
-	mutex_lock(&c->requests);
-	if (c->link.fd < 0 || !agent_gsi_connected(c))
-		r = join(c, text);
-	mutex_unlock(&c->requests);
-	return r;
+	MUTEX_HELD(&c->requests);
+	return c->link.fd < 0 || !agent_gsi_connected(c) ? join(c, text) : 0;
 }
 
 /* As ask(), with the next agent if the last one has died. */
@@ -210,15 +205,18 @@ static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *val
 	return r < 0 ? r : ask(c, m, value, text);
 }
 
-static int open_addr(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
-		     char text[static AGENT_TEXT_MAX])
+int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
+		   char text[static AGENT_TEXT_MAX])
 {
-	struct opened *o = gsi_regs_find_opened(&c->regs, addr, scope_id);
 	struct agent_msg m;
+	struct opened *o;
 	uint64_t nothing;
 	int r;
 
-	if (o)
+	if (!agent_gsi_is_ours(c))
+		return not_ours(text);
+	MUTEX_HELD(&c->requests);
+	if (gsi_regs_find_opened(&c->regs, addr, scope_id))
 		return 0;
 	o = calloc(1, sizeof(*o));
 	if (!o)
@@ -234,26 +232,16 @@ static int open_addr(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_
 	return r;
 }
 
-int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
+int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key,
 		   char text[static AGENT_TEXT_MAX])
-{
-	int r;
-
-	if (!agent_gsi_is_ours(c))
-		return not_ours(text);
-	mutex_lock(&c->requests);
-	r = open_addr(c, addr, scope_id, text);
-	mutex_unlock(&c->requests);
-	return r;
-}
-
-static int bind_port(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key,
-		     char text[static AGENT_TEXT_MAX])
 {
 	struct agent_msg m;
 	struct binding *b;
 	int r;
 
+	if (!agent_gsi_is_ours(c))
+		return not_ours(text);
+	MUTEX_HELD(&c->requests);
 	if (c->regs.nbindings >= AGENT_GSI_BINDS_MAX)
 		return fail(-ENOBUFS, text, "this process has as many ports as the agent lets it");
 	b = calloc(1, sizeof(*b));
@@ -273,26 +261,17 @@ static int bind_port(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t 
 	return 0;
 }
 
-int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *key,
-		   char text[static AGENT_TEXT_MAX])
+int agent_gsi_listen(struct agent_gsi *c, uint32_t key, char text[static AGENT_TEXT_MAX])
 {
+	struct agent_msg m = key_msg(AGENT_GSI_LISTEN, key);
+	struct binding *b;
+	uint64_t nothing;
 	int r;
 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
-	mutex_lock(&c->requests);
-	r = bind_port(c, bind, key, text);
-	mutex_unlock(&c->requests);
-	return r;
-}
-
-static int listen_on(struct agent_gsi *c, uint32_t key, char text[static AGENT_TEXT_MAX])
-{
-	struct agent_msg m = key_msg(AGENT_GSI_LISTEN, key);
-	struct binding *b = gsi_regs_find_binding(&c->regs, key);
-	uint64_t nothing;
-	int r;
-
+	MUTEX_HELD(&c->requests);
+	b = gsi_regs_find_binding(&c->regs, key);
 	if (!b)
 		return fail(-ENOENT, text, "no such binding");
 	if (b->listens)
@@ -305,18 +284,6 @@ static int listen_on(struct agent_gsi *c, uint32_t key, char text[static AGENT_T
 	return r;
 }
 
-int agent_gsi_listen(struct agent_gsi *c, uint32_t key, char text[static AGENT_TEXT_MAX])
-{
-	int r;
-
-	if (!agent_gsi_is_ours(c))
-		return not_ours(text);
-	mutex_lock(&c->requests);
-	r = listen_on(c, key, text);
-	mutex_unlock(&c->requests);
-	return r;
-}
-
 int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 {
 	struct agent_msg m = key_msg(AGENT_GSI_UNBIND, key);
@@ -326,13 +293,13 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
-	mutex_lock(&c->requests);
+	MUTEX_HELD(&c->requests);
 	b = gsi_regs_find_binding(&c->regs, key);
-	if (b)
-		gsi_regs_drop_binding(&c->regs, b);
+	if (!b)
+		return -ENOENT;
+	gsi_regs_drop_binding(&c->regs, b);
 	/* An agent that died has forgotten it; the next one will not hear of it. */
-	if (b && c->link.fd >= 0)
+	if (c->link.fd >= 0)
 		(void)ask(c, &m, &nothing, ignored);
-	mutex_unlock(&c->requests);
-	return b ? 0 : -ENOENT;
+	return 0;
 }

@@ -87,6 +87,22 @@ static inline void mutex_unlock(struct mutex *m)
 	cancel_restore(before);
 }
 
+static inline void mutex_unlock_at(struct mutex *const *m)
+{
+	mutex_unlock(*m);
+}
+
+static inline struct mutex *mutex_locked(struct mutex *m)
+{
+	mutex_lock(m);
+	return m;
+}
+
+/** Declares: the lock is held until the end of the block. */
+#define MUTEX_HELD(m)                                                           \
+	__attribute__((unused, cleanup(mutex_unlock_at))) struct mutex *const held = \
+		mutex_locked(m)
+
 /** As pthread_cond_wait(), but no cancellation point. */
 static inline void mutex_wait(struct mutex *m, pthread_cond_t *cond)
 {
