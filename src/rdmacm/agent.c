@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/globals.h"
 #include "rdmacm/id.h"
@@ -102,7 +101,7 @@ static int open_one(const struct rcm_local *local, char text[static AGENT_TEXT_M
 	return err;
 }
 
-int rcm_agent_open_all(const struct rcm_local *locals, int n)
+int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level)
 {
 	char text[AGENT_TEXT_MAX];
 	int err = 0, good = 0;
@@ -110,24 +109,14 @@ int rcm_agent_open_all(const struct rcm_local *locals, int n)
 	for (int i = 0; i < n; i++) {
 		int ret = open_one(&locals[i], text);
 
-		if (ret == 0) {
-			good++;
+		good += !ret;
+		if (!ret)
 			continue;
-		}
-		log_error("%s", text);
+		log_msg(level, "%s", text);
 		err = ret;
 	}
 	/* A wildcard does without addresses that cannot be had. */
 	return good ? 0 : err;
-}
-
-void rcm_agent_open_new(const struct rcm_local *locals, int n)
-{
-	char text[AGENT_TEXT_MAX];
-
-	for (int i = 0; i < n; i++)
-		if (open_one(&locals[i], text))
-			log_info("%s", text);
 }
 
 void rcm_agent_close(const struct rcm_device *dev)

@@ -9,6 +9,7 @@
 
 #include "agent/client-gsi.h"
 #include "base/list.h"
+#include "base/log.h"
 #include "rdmacm/device.h"
 #include "rdmacm/lock.h"
 
@@ -34,10 +35,8 @@ void rcm_call_end(struct rcm_call *call) REQUIRES(rcm_lock);
 /** Wait until no call is under way on the ID. */
 void rcm_calls_wait(const struct rcm_id *id) REQUIRES(rcm_lock);
 
-/** Take part in QP 1 of addresses. @return 0: of one at least, or -errno. */
-int rcm_agent_open_all(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
-/** The same for those that are not opened yet, as far as possible; failures are logged. */
-void rcm_agent_open_new(const struct rcm_local *locals, int n) REQUIRES(rcm_lock);
+/** Take part in QP 1 of addresses; failures are logged. @return 0: of one at least, or -errno. */
+int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level) REQUIRES(rcm_lock);
 /** The device of an address that is opened, or is being opened; NULL: it is not. */
 const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid) REQUIRES(rcm_lock);
 /** A device is gone: its addresses are not opened any more. */

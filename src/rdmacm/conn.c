@@ -90,8 +90,8 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 	rcm_call_begin(&call, id);
 	err = rcm_core_orphaned(id) ? rcm_orphan_refuse(EINVAL) : 0;
 	if (!err)
-		err = rcm_agent_open_all(id->local.dev ? &id->local : locals,
-					 id->local.dev ? 1 : n);
+		err = rcm_agent_open(id->local.dev ? &id->local : locals, id->local.dev ? 1 : n,
+				     LOG_LVL_ERROR);
 	if (!err)
 		err = listen_locked(id);
 	rcm_call_end(&call);
@@ -147,7 +147,7 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	rcm_call_begin(&call, id);
 	err = rcm_core_has(id) ? 0 : -EINVAL;
 	if (!err && !id->removed)
-		err = rcm_agent_open_all(&id->local, 1);
+		err = rcm_agent_open(&id->local, 1, LOG_LVL_ERROR);
 	if (id->removed)
 		err = -ENODEV;
 	if (!err)

@@ -62,8 +62,8 @@ static void open_addresses(void) EXCLUDES(rcm_lock)
 	int n = rcm_device_addresses(&locals);
 
 	rcm_lock_take();
-	if (n > 0)
-		rcm_agent_open_new(locals, n);
+	if (n > 0 && rcm_globals.core.running)
+		rcm_agent_open(locals, n, LOG_LVL_INFO);
 	rcm_drive();
 	rcm_lock_drop();
 	free(locals);

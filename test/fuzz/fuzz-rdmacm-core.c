@@ -223,10 +223,11 @@ const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid)
 	return fuzz_core_local(gid, &local) ? &local : NULL;
 }
 
-int rcm_agent_open_all(const struct rcm_local *locals, int n)
+int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level)
 {
 	(void)locals;
 	(void)n;
+	(void)level;
 	return 0;
 }
 
