@@ -150,18 +150,22 @@ static int open_device(struct ibv_device *device, struct rcm_device **out)
 	return 0;
 }
 
-/* Called for addresses until it returns true. */
-typedef bool address_fn(const struct rcm_local *local, void *user);
+/* ---- addresses ---- */
 
-/* Of one device. @return 1: fn returned true; 0; or -errno. */
-static int each_gid(struct rcm_device *d, address_fn *fn, void *user)
+struct addresses {
+	struct rcm_local *v; /* owned */
+	int n;
+};
+
+static int add_device(struct addresses *a, struct rcm_device *d)
 {
 	unsigned changes = atomic_load(&d->changes); /* before: see rcm_id_set_local() */
 	struct ibv_gid_entry *entries = calloc(GIDS_MAX, sizeof(*entries));
-	ssize_t n = entries ? ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0) : 0;
-	int found = entries ? 0 : -ENOMEM;
+	ssize_t n = entries ? ibv_query_gid_table(d->verbs, entries, GIDS_MAX, 0) : -1;
+	struct rcm_local *v = n > 0 ? realloc(a->v, ((size_t)a->n + (size_t)n) * sizeof(*v)) : a->v;
 
-	for (struct ibv_gid_entry *e = entries; found == 0 && n > 0; e++, n--) {
+	a->v = v ? v : a->v;
+	for (const struct ibv_gid_entry *e = entries; v && n > 0; e++, n--) {
 		struct rcm_local l = {
 			.dev = d,
 			.port_num = (uint8_t)e->port_num,
@@ -174,47 +178,50 @@ static int each_gid(struct rcm_device *d, address_fn *fn, void *user)
 		memcpy(l.gid.raw, e->gid.raw, 16);
 		if (l.gid.raw[0] == 0xfe && (l.gid.raw[1] & 0xc0) == 0x80)
 			l.scope_id = e->ndev_ifindex;
-		found = fn(&l, user);
+		v[a->n++] = l;
 	}
 	free(entries);
-	return found;
+	return entries && (v || n <= 0) ? 0 : -ENOMEM;
 }
 
-/* Of the devices that are open, which spares making the list. @return did fn return true? */
-static bool each_open_address(address_fn *fn, void *user)
+/* Of the devices that are open, which spares making the list. */
+static int add_open(struct addresses *a)
 {
-	int found = 0;
+	int err = 0;
 
 	mutex_lock(&devices->lock);
-	for (struct list *n = devices->list.next; n != &devices->list && found <= 0; n = n->next) {
+	list_for_each (n, &devices->list) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
-		found = rcm_device_is_there(d) ? each_gid(d, fn, user) : 0;
+		if (!err && rcm_device_is_there(d))
+			err = add_device(a, d);
 	}
 	mutex_unlock(&devices->lock);
-	return found > 0;
+	return err;
 }
 
-/* Of all devices, which are opened for it. As each_gid(); -errno: no device could be opened. */
-static int each_address(address_fn *fn, void *user)
+/* Of all devices, which are opened for it. -errno: no device could be opened, or out of memory. */
+static int add_all(struct addresses *a)
 {
 	struct ibv_device **list = list_all();
 	struct rcm_device *d;
-	int opened = 0, found = 0, err = 0;
+	int opened = 0, not_opened = 0, err = 0;
 
 	if (!list)
 		return -errno;
 	mutex_lock(&devices->lock);
-	for (struct ibv_device **p = list; *p && found <= 0; p++) {
+	for (struct ibv_device **p = list; *p && !err; p++) {
 		int ret = open_device(*p, &d);
 
-		found = ret ? 0 : each_gid(d, fn, user);
 		opened += !ret;
-		err = ret ? ret : err;
+		if (ret)
+			not_opened = ret;
+		else
+			err = add_device(a, d);
 	}
 	mutex_unlock(&devices->lock);
 	ibv_free_device_list(list);
-	return found ? found : opened ? 0 : err;
+	return err || opened ? err : not_opened;
 }
 
 void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, uint8_t tclass,
@@ -228,23 +235,6 @@ void rcm_local_ah(const struct rcm_local *local, const struct rocemu_gid *gid, u
 		.grh.hop_limit = RCM_HOP_LIMIT,
 	};
 	memcpy(ah->grh.dgid.raw, gid->raw, 16);
-}
-
-struct wanted {
-	struct rocemu_gid gid;
-	uint32_t scope_id; /* 0: any */
-	struct rcm_local *out;
-};
-
-static bool is_wanted(const struct rcm_local *l, void *user)
-{
-	struct wanted *w = user;
-
-	if (memcmp(&l->gid, &w->gid, sizeof(l->gid)) != 0 ||
-	    (w->scope_id && l->scope_id && w->scope_id != l->scope_id))
-		return false;
-	*w->out = *l;
-	return true;
 }
 
 bool rcm_device_is_ours(const struct sockaddr *sa)
@@ -262,93 +252,83 @@ bool rcm_device_is_ours(const struct sockaddr *sa)
 	return ours;
 }
 
-int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
+static bool find(const struct addresses *a, const struct sockaddr *sa, struct rcm_local *out)
 {
-	struct wanted w = {.scope_id = rcm_addr_scope(sa), .out = out};
-	int ret;
+	const uint32_t scope_id = rcm_addr_scope(sa); /* 0: any */
+	struct rocemu_gid gid;
 
-	rcm_addr_to_gid(sa, &w.gid);
-	if (each_open_address(is_wanted, &w))
-		return 0;
-	ret = each_address(is_wanted, &w);
-	if (ret)
-		return ret > 0 ? 0 : ret;
-	return rcm_device_is_ours(sa) ? -ENODEV : -EADDRNOTAVAIL;
+	rcm_addr_to_gid(sa, &gid);
+	for (int i = 0; i < a->n; i++) {
+		const struct rcm_local *l = &a->v[i];
+
+		if (memcmp(&l->gid, &gid, sizeof(gid)) != 0 ||
+		    (scope_id && l->scope_id && scope_id != l->scope_id))
+			continue;
+		*out = *l;
+		return true;
+	}
+	return false;
 }
 
-struct loopback {
-	int family;
-	struct rcm_local *out;
-};
-
-static bool is_loopback(const struct rcm_local *l, void *user)
+int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out)
 {
-	struct loopback *w = user;
+	struct addresses a = {0};
+	int err = 0;
+
+	add_open(&a);
+	if (!find(&a, sa, out)) {
+		err = add_all(&a);
+		if (!err && !find(&a, sa, out))
+			err = rcm_device_is_ours(sa) ? -ENODEV : -EADDRNOTAVAIL;
+	}
+	free(a.v);
+	return err;
+}
+
+static bool is_loopback(const struct rcm_local *l, int family)
+{
 	struct sockaddr_storage ss;
 	struct sockaddr *sa = (struct sockaddr *)&ss;
 
 	rcm_addr_from_gid(sa, &l->gid, 0, 0);
-	if (sa->sa_family != w->family || !rcm_addr_loopback(sa))
-		return false;
-	*w->out = *l;
-	return true;
+	return sa->sa_family == family && rcm_addr_loopback(sa);
 }
 
 int rcm_device_find_loopback(int family, struct rcm_local *out)
 {
-	struct loopback w = {.family = family, .out = out};
-	int ret = each_address(is_loopback, &w);
+	struct rcm_local *v = NULL;
+	int i = 0, n = rcm_device_addresses(&v);
 
-	return ret > 0 ? 0 : ret ? ret : -ENODEV;
+	while (i < n && !is_loopback(&v[i], family))
+		i++;
+	if (i < n)
+		*out = v[i];
+	free(v);
+	return n < 0 ? n : i < n ? 0 : -ENODEV;
 }
 
-struct collection {
-	struct rcm_local *v;
-	int n, room;
-};
-
-static bool collect(const struct rcm_local *l, void *user)
+/* err: of what has filled a. */
+static int given(int err, struct addresses *a, struct rcm_local **out)
 {
-	struct collection *c = user;
-
-	if (c->n == c->room) {
-		int room = c->room ? 2 * c->room : 16;
-		struct rcm_local *v = realloc(c->v, (size_t)room * sizeof(*v));
-
-		if (!v) {
-			c->n = -ENOMEM;
-			return true;
-		}
-		c->v = v;
-		c->room = room;
-	}
-	c->v[c->n++] = *l;
-	return false;
-}
-
-/* ret: what each_*() returned. */
-static int collected(int ret, struct collection *c, struct rcm_local **out)
-{
-	if (ret >= 0 && c->n >= 0) {
-		*out = c->v;
-		return c->n;
-	}
-	free(c->v);
-	return ret < 0 ? ret : c->n;
+	if (err)
+		free(a->v);
+	else
+		*out = a->v;
+	return err ? err : a->n;
 }
 
 int rcm_device_addresses(struct rcm_local **out)
 {
-	struct collection c = {0};
+	struct addresses a = {0};
 
-	return collected(each_address(collect, &c), &c, out);
+	return given(add_all(&a), &a, out);
 }
 
 int rcm_device_table(struct rcm_device *dev, struct rcm_local **out)
 {
-	struct collection c = {0};
+	struct addresses a = {0};
 
-	return collected(each_gid(dev, collect, &c), &c, out);
+	return given(add_device(&a, dev), &a, out);
 }
 
 struct rcm_device *rcm_device_next(struct rcm_device *after)
@@ -361,18 +341,15 @@ struct rcm_device *rcm_device_next(struct rcm_device *after)
 	return n == &devices->list ? NULL : list_entry(n, struct rcm_device, node);
 }
 
-static bool take_guid(const struct rcm_local *l, void *user)
-{
-	*(uint64_t *)user = l->dev->guid;
-	return true;
-}
-
 uint64_t rcm_device_guid(void)
 {
-	uint64_t guid = 0;
+	struct addresses a = {0};
+	uint64_t guid;
 
-	if (!each_open_address(take_guid, &guid))
-		each_address(take_guid, &guid);
+	if (add_open(&a) || !a.n)
+		add_all(&a);
+	guid = a.n ? a.v[0].dev->guid : 0;
+	free(a.v);
 	return guid;
 }
 

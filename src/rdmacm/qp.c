@@ -3,6 +3,7 @@
  * QPs of IDs: created with default PD, CQs and SRQ where the program gives none, and moved through
  * their states with the connection. Public verbs only, and never under the lock.
  */
+#include <stddef.h>
 #include <string.h>
 
 #include "rdmacm/core.h"
@@ -282,27 +283,17 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 
 int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 {
-	struct ibv_qp_init_attr_ex ex;
+	struct ibv_qp_init_attr_ex ex = {0};
 	int err;
 
 	if (!id || !attr)
 		return rcm_ret(-EINVAL);
-	ex = (struct ibv_qp_init_attr_ex){
-		.qp_context = attr->qp_context,
-		.send_cq = attr->send_cq,
-		.recv_cq = attr->recv_cq,
-		.srq = attr->srq,
-		.cap = attr->cap,
-		.qp_type = attr->qp_type,
-		.sq_sig_all = attr->sq_sig_all,
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = pd ? pd : id->pd,
-	};
+	/* Its first members are those of the other one. */
+	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
+	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
+	ex.pd = pd ? pd : id->pd;
 	err = create_qp(rcm_id_of(id), &ex);
-	attr->send_cq = ex.send_cq;
-	attr->recv_cq = ex.recv_cq;
-	attr->srq = ex.srq;
-	attr->cap = ex.cap;
+	memcpy(attr, &ex, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
 	return rcm_ret(err);
 }
 
