@@ -176,15 +176,14 @@ int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id, const struct agent
 	if (comm_id >> AGENT_GSI_ID_BITS != c->number)
 		return -EINVAL;
 	MUTEX_HELD(&c->lock);
-	e = gsi_regs_find_exit(&c->regs, comm_id);
+	e = regs_find(&c->exits, comm_id);
 	if (!e) {
-		if (c->regs.nexits >= AGENT_GSI_EXITS_MAX)
+		if (c->exits.n >= AGENT_GSI_EXITS_MAX)
 			return -ENOBUFS;
 		e = calloc(1, sizeof(*e));
 		if (!e)
 			return -ENOMEM;
-		e->comm_id = comm_id;
-		gsi_regs_add_exit(&c->regs, e);
+		regs_add(&c->exits, &e->reg, comm_id);
 	}
 	e->frame = (struct gsi_frame){.magic = GSI_FRAME_MAGIC,
 				      .type = GSI_FRAME_EXIT_SET,
@@ -203,10 +202,10 @@ int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id)
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
 	MUTEX_HELD(&c->lock);
-	e = gsi_regs_find_exit(&c->regs, comm_id);
+	e = regs_find(&c->exits, comm_id);
 	if (!e)
 		return 0;
-	gsi_regs_drop_exit(&c->regs, e);
+	regs_drop(&c->exits, &e->reg);
 	send_exit(c, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
 					 .type = GSI_FRAME_EXIT_CLEAR,
 					 .comm_id = comm_id});
@@ -220,8 +219,8 @@ static int send_exits(struct agent_gsi *c)
 	int r = 0;
 
 	for (unsigned i = 0; i < REGS_BUCKETS; i++) {
-		list_for_each (it, &c->regs.exit_mads[i]) {
-			r = send_frame(c, &list_entry(it, struct exit_reg, node)->frame,
+		list_for_each (it, &c->exits.buckets[i]) {
+			r = send_frame(c, &list_entry(it, struct exit_reg, reg.node)->frame,
 				       QUEUE_MAX_EXIT);
 			if (r)
 				return r;
@@ -257,6 +256,7 @@ int frames_init(struct agent_gsi *c)
 {
 	mutex_init(&c->lock);
 	list_init(&c->queue);
+	regs_init(&c->exits);
 	c->frames = -1;
 	c->watch = epoll_create1(EPOLL_CLOEXEC);
 	return c->watch < 0 ? -errno : 0;
@@ -271,4 +271,5 @@ void frames_forget(struct agent_gsi *c)
 void frames_fini(struct agent_gsi *c)
 {
 	drop_queue(c);
+	regs_fini(&c->exits);
 }

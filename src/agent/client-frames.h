@@ -21,13 +21,16 @@ struct agent_gsi {
 	/* One request at a time: its owner waits for the agent. Guards what follows. */
 	struct mutex requests;
 	struct link link;     /* its frames: only until they are installed */
-	struct gsi_regs regs; /* what the next agent is shown; exit MADs: guarded by lock */
+	struct list opened;   /* of struct opened, owned */
+	struct regs bindings; /* of struct binding */
+	uint32_t last_key;    /* of a binding */
 
 	/* Guards what follows. Nothing is waited for under it. Taken after requests. */
 	struct mutex lock;
 	int frames;	   /* owned; -1: there is no agent now */
 	struct list queue; /* frames to send, oldest first */
 	unsigned queued;
+	struct regs exits; /* of struct exit_reg */
 };
 
 /** -errno, frames_forget() and frames_fini() are due then, too. */

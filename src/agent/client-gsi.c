@@ -45,7 +45,8 @@ int agent_gsi_new(struct agent_gsi **out, char text[static AGENT_TEXT_MAX])
 	c->pid = getpid();
 	mutex_init(&c->requests);
 	link_init(&c->link, AGENT_GSI);
-	gsi_regs_init(&c->regs);
+	list_init(&c->opened);
+	regs_init(&c->bindings);
 	*out = c;
 	r = frames_init(c);
 	r = r ? fail(r, text, strerror(-r)) : agent_gsi_join(c, text);
@@ -70,7 +71,9 @@ void agent_gsi_free(struct agent_gsi *c)
 		return;
 	agent_gsi_forget(c);
 	frames_fini(c);
-	gsi_regs_fini(&c->regs);
+	list_for_each_safe (it, next, &c->opened)
+		free(list_entry(it, struct opened, node));
+	regs_fini(&c->bindings);
 	free(c);
 }
 
@@ -97,7 +100,7 @@ static struct agent_msg open_msg(const struct opened *o)
 
 static struct agent_msg bind_msg(const struct binding *b)
 {
-	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->bind, b->key, 0}};
+	return (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {b->bind, b->reg.key, 0}};
 }
 
 static struct agent_msg key_msg(enum agent_msg_type type, uint32_t key)
@@ -115,7 +118,7 @@ static void lose(struct agent_gsi *c, struct binding *b, char text[static AGENT_
 		 "service ID 0x%016" PRIx64 " at %s could not be had again from another agent: %s",
 		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
 	log_error("%s", text);
-	gsi_regs_drop_binding(&c->regs, b);
+	regs_drop(&c->bindings, &b->reg);
 }
 
 static int replay_opened(struct agent_gsi *c, struct opened *o, char text[static AGENT_TEXT_MAX])
@@ -136,7 +139,7 @@ static int replay_binding(struct agent_gsi *c, struct binding *b, char text[stat
 	uint64_t value;
 	int r = ask(c, &m, &value, text);
 
-	m = key_msg(AGENT_GSI_LISTEN, b->key);
+	m = key_msg(AGENT_GSI_LISTEN, b->reg.key);
 	if (!r && b->listens)
 		r = ask(c, &m, &value, text);
 	if (!r || c->link.fd < 0)
@@ -150,14 +153,14 @@ static int replay(struct agent_gsi *c, char text[static AGENT_TEXT_MAX])
 {
 	int r = 0, lost = 0;
 
-	list_for_each (it, &c->regs.opened) {
+	list_for_each (it, &c->opened) {
 		r = replay_opened(c, list_entry(it, struct opened, node), text);
 		if (r)
 			return r;
 	}
 	for (unsigned i = 0; i < REGS_BUCKETS; i++) {
-		list_for_each_safe (it, next, &c->regs.bindings[i]) {
-			r = replay_binding(c, list_entry(it, struct binding, node), text);
+		list_for_each_safe (it, next, &c->bindings.buckets[i]) {
+			r = replay_binding(c, list_entry(it, struct binding, reg.node), text);
 			if (r < 0)
 				return r;
 			lost |= r;
@@ -205,6 +208,17 @@ static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *val
 	return r < 0 ? r : ask(c, m, value, text);
 }
 
+static bool is_opened(const struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id)
+{
+	list_for_each (it, &c->opened) {
+		const struct opened *o = list_entry(it, struct opened, node);
+
+		if (o->scope_id == scope_id && !memcmp(o->addr.raw, addr->raw, sizeof(addr->raw)))
+			return true;
+	}
+	return false;
+}
+
 int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
 		   char text[static AGENT_TEXT_MAX])
 {
@@ -216,7 +230,7 @@ int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t 
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
 	MUTEX_HELD(&c->requests);
-	if (gsi_regs_find_opened(&c->regs, addr, scope_id))
+	if (is_opened(c, addr, scope_id))
 		return 0;
 	o = calloc(1, sizeof(*o));
 	if (!o)
@@ -228,7 +242,7 @@ int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t 
 	if (r)
 		free(o);
 	else
-		gsi_regs_add_opened(&c->regs, o);
+		list_append(&c->opened, &o->node);
 	return r;
 }
 
@@ -242,22 +256,24 @@ int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *k
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
 	MUTEX_HELD(&c->requests);
-	if (c->regs.nbindings >= AGENT_GSI_BINDS_MAX)
+	if (c->bindings.n >= AGENT_GSI_BINDS_MAX)
 		return fail(-ENOBUFS, text, "this process has as many ports as the agent lets it");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return fail(-ENOMEM, text, "out of memory");
 	b->bind = *bind;
-	b->key = gsi_regs_new_key(&c->regs);
+	do
+		b->reg.key = ++c->last_key;
+	while (regs_find(&c->bindings, b->reg.key));
 	m = bind_msg(b);
 	r = request(c, &m, &b->bind.service_id, text);
 	if (r) {
 		free(b);
 		return r;
 	}
-	gsi_regs_add_binding(&c->regs, b);
+	regs_add(&c->bindings, &b->reg, b->reg.key);
 	*bind = b->bind;
-	*key = b->key;
+	*key = b->reg.key;
 	return 0;
 }
 
@@ -271,14 +287,14 @@ int agent_gsi_listen(struct agent_gsi *c, uint32_t key, char text[static AGENT_T
 	if (!agent_gsi_is_ours(c))
 		return not_ours(text);
 	MUTEX_HELD(&c->requests);
-	b = gsi_regs_find_binding(&c->regs, key);
+	b = regs_find(&c->bindings, key);
 	if (!b)
 		return fail(-ENOENT, text, "no such binding");
 	if (b->listens)
 		return 0;
 	r = request(c, &m, &nothing, text);
 	/* The binding may have been lost with an agent. */
-	b = gsi_regs_find_binding(&c->regs, key);
+	b = regs_find(&c->bindings, key);
 	if (!r && b)
 		b->listens = true;
 	return r;
@@ -294,10 +310,10 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 	if (!agent_gsi_is_ours(c))
 		return -ECHILD;
 	MUTEX_HELD(&c->requests);
-	b = gsi_regs_find_binding(&c->regs, key);
+	b = regs_find(&c->bindings, key);
 	if (!b)
 		return -ENOENT;
-	gsi_regs_drop_binding(&c->regs, b);
+	regs_drop(&c->bindings, &b->reg);
 	/* An agent that died has forgotten it; the next one will not hear of it. */
 	if (c->link.fd >= 0)
 		(void)ask(c, &m, &nothing, ignored);

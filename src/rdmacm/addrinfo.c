@@ -95,9 +95,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 	struct addrinfo *ai;
 	int err;
 
-	rai->ai_flags = hints->ai_flags & RAI_PASSIVE;
-	rai->ai_qp_type = hints->ai_qp_type;
-	rai->ai_port_space = hints->ai_port_space;
+	rai->ai_flags &= RAI_PASSIVE;
 	err = complete_types(rai);
 	if (err)
 		return err;
@@ -116,10 +114,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 /* Nothing to look up: what the hints say. */
 static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
-	rai->ai_flags = hints->ai_flags;
 	rai->ai_family = hints->ai_family;
-	rai->ai_qp_type = hints->ai_qp_type;
-	rai->ai_port_space = hints->ai_port_space;
 	if (!hints->ai_dst_len || !hints->ai_dst_addr)
 		return 0;
 	return copy_addr(&rai->ai_dst_addr, &rai->ai_dst_len, hints->ai_dst_addr,
@@ -145,6 +140,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	rai = calloc(1, sizeof(*rai));
 	if (!rai)
 		return EAI_MEMORY;
+	rai->ai_flags = hints->ai_flags;
+	rai->ai_qp_type = hints->ai_qp_type;
+	rai->ai_port_space = hints->ai_port_space;
 	err = node || service ? lookup(node, service, hints, rai) : take_hints(hints, rai);
 	if (!err && !rai->ai_src_addr && hints->ai_src_len && hints->ai_src_addr)
 		err = copy_addr(&rai->ai_src_addr, &rai->ai_src_len, hints->ai_src_addr,
