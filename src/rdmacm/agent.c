@@ -131,20 +131,26 @@ void rcm_agent_close(const struct rcm_device *dev)
 
 /* ---- ports ---- */
 
-int rcm_agent_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
+int rcm_agent_bind(struct rcm_id *id, const struct sockaddr *ip, const struct rcm_local *local,
+		   uint64_t *service_id)
 {
+	static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;
+	bool v4 = ip->sa_family == AF_INET;
 	/* An IPv4 wildcard has never been one of IPv6, so the two may stand side by side. */
-	bool afonly = id->afonly < 0 ? sa->sa_family == AF_INET : id->afonly;
+	bool afonly = id->afonly < 0 ? v4 : id->afonly;
 	struct agent_gsi_bind b = {
 		.service_id = *service_id,
-		.scope_id = rcm_addr_scope(sa),
+		.addr = local ? local->gid
+			: v4  ? any_v4
+			      : any_v6,
+		/* It may have been left open. */
+		.scope_id = local ? local->scope_id : rcm_addr_scope(ip),
 		.flags =
 			(id->reuseaddr ? AGENT_GSI_REUSEADDR : 0) | (afonly ? AGENT_GSI_AFONLY : 0),
 	};
 	char text[AGENT_TEXT_MAX];
 	int err;
 
-	rcm_addr_to_gid(sa, &b.addr);
 	rcm_lock_drop();
 	err = agent_gsi_bind(agent->client, &b, &id->bind_key, text);
 	rcm_lock_take();

@@ -42,10 +42,10 @@ const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid) REQUIRES(r
 /** A device is gone: its addresses are not opened any more. */
 void rcm_agent_close(const struct rcm_device *dev) REQUIRES(rcm_lock);
 
-/** Take a service ID, or any of its port space when its port is 0, at an IP address or wildcard;
- * listen on it; give it back. -errno. */
-int rcm_agent_bind(struct rcm_id *id, const struct sockaddr *sa, uint64_t *service_id)
-	REQUIRES(rcm_lock);
+/** Take a service ID, or any of its port space when its port is 0, at an address, or (local is
+ * NULL) at all of ip's family; listen on it; give it back. -errno. */
+int rcm_agent_bind(struct rcm_id *id, const struct sockaddr *ip, const struct rcm_local *local,
+		   uint64_t *service_id) REQUIRES(rcm_lock);
 int rcm_agent_listen(struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_agent_unbind(struct rcm_id *id) REQUIRES(rcm_lock);
 

@@ -47,37 +47,19 @@ static int find_local(const struct sockaddr *src, struct rcm_local *local)
  */
 static int find_own(const struct sockaddr *ip, struct rcm_local *local)
 {
-	static const struct sockaddr_in everybody = {.sin_family = AF_INET,
-						     .sin_addr = {.s_addr = INADDR_BROADCAST}};
-	struct rocemu_gid gid, broadcast;
+	const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)ip;
 	int err;
 
 	if (rcm_addr_any(ip))
 		return 1;
-	rcm_addr_to_gid(ip, &gid);
-	rcm_addr_to_gid((const struct sockaddr *)&everybody, &broadcast);
 	/* The kernel lets sockets be bound to these. */
-	if (rcm_addr_multicast(ip) || memcmp(&gid, &broadcast, sizeof(gid)) == 0)
+	if (rcm_addr_multicast(ip) ||
+	    (ip->sa_family == AF_INET && in->sin_addr.s_addr == INADDR_BROADCAST))
 		return -EADDRNOTAVAIL;
 	if (rcm_addr_scope(ip) && !if_indextoname(rcm_addr_scope(ip), (char[IF_NAMESIZE]){0}))
 		return -ENODEV;
 	err = rcm_device_find(ip, local);
 	return (err == -ENODEV || err == -EADDRNOTAVAIL) && rcm_addr_loopback(ip) ? 1 : err;
-}
-
-static int take_port(struct rcm_id *id, const struct sockaddr *ip, const struct rcm_local *local,
-		     uint64_t *service_id) REQUIRES(rcm_lock)
-{
-	struct sockaddr_storage where;
-
-	rcm_addr_copy(&where, ip);
-	if (local) /* its scope may have been left open */
-		rcm_addr_from_gid((struct sockaddr *)&where, &local->gid, 0, local->scope_id);
-	else if (ip->sa_family == AF_INET6)
-		((struct sockaddr_in6 *)&where)->sin6_addr = in6addr_any;
-	else
-		((struct sockaddr_in *)&where)->sin_addr.s_addr = htonl(INADDR_ANY);
-	return rcm_agent_bind(id, (struct sockaddr *)&where, service_id);
 }
 
 /* local: NULL for a wildcard. */
@@ -129,7 +111,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	rcm_call_begin(&call, id);
 	err = rcm_core_start(id, guid, &core_ops);
 	if (!err)
-		err = take_port(id, ip, local, &service_id);
+		err = rcm_agent_bind(id, ip, local, &service_id);
 	if (!err)
 		set_bound(id, sa, service_id, local);
 	rcm_call_end(&call);
@@ -193,6 +175,15 @@ static void find_destination(const struct rcm_id *id, const struct sockaddr *dst
 		rcm_addr_from_gid(ip, &lo6, port, 0);
 }
 
+/* Is there a way from a device's address? -errno. */
+static int check_route(const struct rcm_local *from, const struct sockaddr *to)
+{
+	struct sockaddr_storage own, src;
+
+	rcm_addr_from_gid((struct sockaddr *)&own, &from->gid, 0, from->scope_id);
+	return rcm_addr_route(to, (struct sockaddr *)&own, &src);
+}
+
 /*
  * Find out where packets to an IP address would leave.
  * @return 0 with *local, or -errno; -ENODEV and -EADDRNOTAVAIL: from an address that no device has.
@@ -206,8 +197,7 @@ static int choose_source(const struct rcm_id *id, const struct sockaddr *to,
 
 	if (id->local.dev) {
 		*local = id->local;
-		rcm_addr_from_gid((struct sockaddr *)&from, &local->gid, 0, local->scope_id);
-		return rcm_addr_route(to, (struct sockaddr *)&from, &src);
+		return check_route(local, to);
 	}
 	if (rcm_addr_len(own) && !rcm_addr_any(own)) {
 		rcm_addr_ip(own, &from);
@@ -404,12 +394,11 @@ static void fill_path(struct rcm_id *id, const struct ibv_port_attr *port)
 /* Is there still a way from the ID's address to its destination? -errno: what is missing. */
 static int check_way(const struct rcm_id *id, const struct ibv_port_attr *port)
 {
-	struct sockaddr_storage from, to, src;
+	struct sockaddr_storage to;
 	int err;
 
 	find_destination(id, &id->base.route.addr.dst_addr, &to);
-	rcm_addr_from_gid((struct sockaddr *)&from, &id->local.gid, 0, id->local.scope_id);
-	err = rcm_addr_route((struct sockaddr *)&to, (struct sockaddr *)&from, &src);
+	err = check_route(&id->local, (struct sockaddr *)&to);
 	if (err)
 		return err;
 	/* To this host itself it needs no carrier. */
