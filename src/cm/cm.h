@@ -332,6 +332,12 @@ int cm_apr(struct cm_conn *c, rocemu_ns_t now, uint8_t status, const void *info,
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now);
 
 /**
+ * The consumer has no memory for a request (REQ_RCVD) now: c is gone as if the REQ had been lost. The peer sends it
+ * again, and that is a new request.
+ */
+void cm_conn_forget(struct cm_conn *c);
+
+/**
  * The program has seen the request: it does not count in its listener's backlog any more, nor in max_half_open. Without
  * this it counts until it is accepted, rejected or destroyed. For a consumer that queues events for its program.
  */

@@ -412,6 +412,14 @@ bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
 
 /* ---- destruction ---- */
 
+static void let_go(struct cm_conn *c)
+{
+	list_remove(&c->listener_link);
+	c->listener = NULL;
+	c->x.user = NULL;
+	xchg_linger(&c->x);
+}
+
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now)
 {
 	const struct rocemu_cm_dreq no_dreq = {0};
@@ -438,8 +446,13 @@ void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now)
 		reject_by_itself(c, now, ROCEMU_CM_REJ_CONSUMER);
 		break;
 	}
-	list_remove(&c->listener_link);
-	c->listener = NULL;
-	c->x.user = NULL;
-	xchg_linger(&c->x);
+	let_go(c);
+}
+
+void cm_conn_forget(struct cm_conn *c)
+{
+	event_forget(c->x.cm, &c->x);
+	conn_close(c);
+	list_remove(&c->remote_link);
+	let_go(c);
 }

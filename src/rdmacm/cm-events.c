@@ -51,19 +51,19 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 /*
  * The ID of a request, on its listener's channel (a synchronous listener's gets one of its own when
  * the program takes it).
- * @return NULL: it cannot be had, or the request has no addresses; to be refused.
+ * @return 0, -ENOMEM, or -EACCES: the request has no addresses of ours.
  */
-static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *mad,
-				const uint8_t *data, size_t len) REQUIRES(rcm_lock)
+static int new_child(struct rcm_id *listener, const struct cm_addr *mad, const uint8_t *data,
+		     size_t len, struct rcm_id **out) REQUIRES(rcm_lock)
 {
 	const struct rcm_local *local = rcm_agent_local(&mad->dst);
 	struct rcm_id *id;
 
 	if (!local)
-		return NULL;
+		return -EACCES;
 	id = rcm_id_new(listener->base.ps, listener->base.qp_type, listener->base.context);
 	if (!id)
-		return NULL;
+		return -ENOMEM;
 	rcm_core_join(id);
 	rcm_id_set_local(id, local);
 	id->tos = listener->tos;
@@ -77,9 +77,10 @@ static struct rcm_id *new_child(struct rcm_id *listener, const struct cm_addr *m
 	if (!read_addresses(id, listener, mad, data, len)) {
 		rcm_id_stop(id);
 		rcm_id_free(id);
-		return NULL;
+		return -EACCES;
 	}
-	return id;
+	*out = id;
+	return 0;
 }
 
 /*
@@ -122,24 +123,23 @@ static bool same_transport(const struct rcm_id *listener, const struct rocemu_cm
 	}
 }
 
-/*
- * Make CONNECT_REQUEST, which counts as the listener's, and its ID.
- * @return NULL: the request is to be refused.
- */
-static struct rcm_event *new_request(struct rcm_id *listener, const struct cm_addr *mad,
-				     const uint8_t *data, size_t len) REQUIRES(rcm_lock)
+/* Make CONNECT_REQUEST, which counts as the listener's, and its ID. @return as new_child(). */
+static int new_request(struct rcm_id *listener, const struct cm_addr *mad, const uint8_t *data,
+		       size_t len, struct rcm_event **out) REQUIRES(rcm_lock)
 {
 	struct rcm_event *ev = rcm_event_new(listener, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-	struct rcm_id *id = ev ? new_child(listener, mad, data, len) : NULL;
+	struct rcm_id *id;
+	int err = ev ? new_child(listener, mad, data, len, &id) : -ENOMEM;
 
-	if (!id) {
+	if (err) {
 		free(ev);
-		return NULL;
+		return err;
 	}
 	ev->base.id = &id->base;
 	ev->base.listen_id = &listener->base;
 	ev->on_take = take_request;
-	return ev;
+	*out = ev;
+	return 0;
 }
 
 /* Of REQ and REP: the sender's QP. */
@@ -159,16 +159,20 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 {
 	const struct rocemu_cm_req *req = &e->msg.req;
 	struct rcm_id *listener = e->user, *id;
-	struct rcm_event *ev = NULL;
+	struct rcm_event *ev;
+	int err = -EACCES;
 
 	if (!same_transport(listener, req))
 		cm_reject(e->conn, rcm_now(), ROCEMU_CM_REJ_TRANSPORT, NULL, 0, NULL, 0);
 	else
-		ev = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data));
-	if (!ev) {
+		err = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data), &ev);
+	/* As the kernel does, and TCP: the peer's next try may find memory. */
+	if (err == -ENOMEM)
+		cm_conn_forget(e->conn);
+	else if (err)
 		cm_conn_destroy(e->conn, rcm_now());
+	if (err)
 		return;
-	}
 	id = rcm_id_of(ev->base.id);
 	id->conn = e->conn;
 	cm_conn_set_user(e->conn, id);
@@ -189,11 +193,10 @@ static void on_sidr_req(struct cm_event *e) REQUIRES(rcm_lock)
 {
 	const struct rocemu_cm_sidr_req *req = &e->msg.sidr_req;
 	struct rcm_id *listener = e->user, *id;
-	struct rcm_event *ev = NULL;
+	struct rcm_event *ev;
 
-	if (rcm_id_is_ud(listener))
-		ev = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data));
-	if (!ev) {
+	if (!rcm_id_is_ud(listener) ||
+	    new_request(listener, &e->addr, req->private_data, sizeof(req->private_data), &ev)) {
 		cm_sidr_destroy(e->sidr, rcm_now());
 		return;
 	}

@@ -23,6 +23,24 @@ TEST(request, taken__event_has_message_listener_and_address)
 	bench_end(&b);
 }
 
+TEST(request, forgotten__its_next_copy_is_a_new_request)
+{
+	const struct cm_stats *st;
+	struct bench b;
+
+	bench_start(&b);
+	st = cm_get_stats(b.cm);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(bench_says(&b, NULL, ROCEMU_CM_REQ), CM_DROP_NONE);
+		assert_string_equal(bench_events(&b), "REQ");
+		assert_int_equal(st->conns, 1);
+		cm_conn_forget(b.event.conn);
+		assert_string_equal(bench_sends(&b), "-");
+		assert_int_equal(st->half_open, 0);
+	}
+	bench_end(&b);
+}
+
 TEST(request, unknown_service__rej_8)
 {
 	struct rocemu_cm_msg m;

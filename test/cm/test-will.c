@@ -52,6 +52,20 @@ TEST(will, life_of_an_active_connection__rej_dreq_forget)
 	bench_end(&b);
 }
 
+TEST(will, forgotten_request__forget)
+{
+	struct bench b;
+
+	bench_start(&b);
+	bench_says(&b, NULL, ROCEMU_CM_REQ);
+	assert_string_equal(bench_events(&b), "REQ");
+	assert_string_equal(wills(&b), "REJ");
+	cm_conn_forget(b.event.conn);
+	assert_string_equal(wills(&b), "forget");
+	assert_int_equal(cm_get_stats(b.cm)->conns, 0);
+	bench_end(&b);
+}
+
 TEST(will, life_of_a_passive_connection__rej_dreq_drep_forget)
 {
 	const struct rocemu_cm_rep rep = {.local_qpn = BENCH_OWN_QPN};
