@@ -544,6 +544,9 @@ ROCEMU_PUBLIC enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp);
 
 /** Where a connected QP (RC, UC) sends to, borrowed until its address vector changes; NULL: it has none. */
 ROCEMU_PUBLIC const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp);
+/** The path that rocemu_qp_modify() with these attributes would give it. -EINVAL: none. */
+ROCEMU_PUBLIC int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask,
+				       struct rocemu_path *path);
 
 /**
  * Attach a UD QP, in any state, to a multicast group: what comes in for the group's address and QPN ROCEMU_MCAST_QPN

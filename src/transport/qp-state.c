@@ -51,6 +51,24 @@ static int values_check(const struct rocemu_qp *qp, const struct ibv_qp_attr *a,
 	return 0;
 }
 
+static int path_connected(const struct rocemu_qp *qp, const struct ibv_ah_attr *ah, uint32_t dest_qpn,
+			  struct rocemu_path *path)
+{
+	const int err = rocemu_path_resolve(qp->ep, ah, path);
+
+	if (!err)
+		path->sport = path_sport_connected(path->flow_label, qp->qpn, dest_qpn);
+	return err;
+}
+
+int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask, struct rocemu_path *path)
+{
+	if (qp->type == IBV_QPT_UD || !(mask & IBV_QP_AV))
+		return -EINVAL;
+	return path_connected(qp, &attr->ah_attr, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num,
+			      path);
+}
+
 static void values_apply(struct rocemu_qp *qp, const struct ibv_qp_attr *a, int mask)
 {
 	struct ibv_qp_attr *q = &qp->attr;
@@ -82,10 +100,8 @@ static void values_apply(struct rocemu_qp *qp, const struct ibv_qp_attr *a, int 
 		qp->mtu = mtu_bytes(a->path_mtu);
 	if (mask & IBV_QP_MAX_DEST_RD_ATOMIC)
 		resp_limit_changed(qp);
-	if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN)) {
-		rocemu_path_resolve(qp->ep, &q->ah_attr, &qp->path);
-		qp->path.sport = path_sport_connected(qp->path.flow_label, qp->qpn, q->dest_qp_num);
-	}
+	if (mask & (IBV_QP_AV | IBV_QP_DEST_QPN))
+		path_connected(qp, &q->ah_attr, q->dest_qp_num, &qp->path);
 	if (mask & IBV_QP_DEST_QPN)
 		port_start(&qp->ports, qp->path.sport);
 }

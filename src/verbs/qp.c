@@ -309,12 +309,22 @@ static int mask_for(enum ibv_qp_type type, int mask)
 	return mask;
 }
 
+/* Have the socket to send from. That the path's address is gone shows when it sends. */
+static int prepare_path(struct lane *lane, const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
+	REQUIRES(lane);
+static int prepare_path(struct lane *lane, const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	struct rocemu_path path;
+	const int err = rocemu_qp_path_after(qp, attr, mask, &path) ? 0 : lane_prepare_path(lane, &path);
+
+	return err == -ENODEV || err == -EADDRNOTAVAIL ? 0 : err;
+}
+
 int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct vb_cq *scq = vb_cq_of(ibqp->send_cq), *rcq = vb_cq_of(ibqp->recv_cq);
-	const struct rocemu_path *path;
 	struct lane *lane;
 	int ret;
 
@@ -332,11 +342,10 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if ((mask & IBV_QP_STATE) &&
 	    (attr->qp_state == IBV_QPS_RESET || attr->qp_state == IBV_QPS_ERR))
 		lane_flush(lane);
-	ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
+	ret = prepare_path(lane, qp->rqp, attr, mask);
+	if (ret == 0)
+		ret = rocemu_qp_modify(qp->rqp, lane_now(), attr, mask);
 	if (ret == 0) {
-		path = rocemu_qp_path(qp->rqp);
-		if ((mask & IBV_QP_AV) && path)
-			lane_prepare_path(lane, path); /* an error shows when it sends */
 		if (mask & IBV_QP_STATE)
 			ibqp->state = attr->qp_state;
 		lane_kick(lane);
