@@ -83,7 +83,7 @@ static int send_now(struct agent_gsi *c, const struct gsi_frame *f)
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return 0;
-	return errno == EAGAIN || errno == ENOBUFS ? -EAGAIN : -ENOTCONN;
+	return agent_io_is_late(errno) ? -EAGAIN : -ENOTCONN;
 }
 
 /* Never waits: what the agent has no room for is queued, up to max frames. */
@@ -150,7 +150,7 @@ int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
 		n = recv(c->frames, f, sizeof(*f), MSG_DONTWAIT | MSG_TRUNC);
 		if (n > 0 && gsi_frame_ok(f, (size_t)n) && f->type <= GSI_FRAME_UNREACHED)
 			return 1;
-		if (n < 0 && errno == EAGAIN)
+		if (n < 0 && agent_io_is_late(errno))
 			return 0;
 		if (n == 0 || (n < 0 && errno != EINTR))
 			drop(c);

@@ -112,7 +112,7 @@ static int service(struct agent_client *c)
 		return 0;
 	if (c->link.fd >= 0) {
 		r = agent_msg_recv(c->link.fd, &m, MSG_DONTWAIT);
-		if (r == -EAGAIN)
+		if (agent_io_is_late(-r))
 			return 0;
 		if (!r)
 			agent_msg_close_fds(&m);

@@ -88,7 +88,7 @@ static int read_one(struct gsi_client *m)
 	ssize_t n = TEMP_FAILURE_RETRY(recv(m->fd, &f, sizeof(f), MSG_DONTWAIT | MSG_TRUNC));
 
 	if (n < 0)
-		return errno == EAGAIN || errno == ENOMEM || errno == ENOBUFS ? 0 : -ECONNRESET;
+		return agent_io_is_late(errno) ? 0 : -ECONNRESET;
 	if (n == 0)
 		return -ECONNRESET;
 	if (gsi_frame_ok(&f, (size_t)n))
@@ -202,7 +202,7 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 	while ((first = list_first(&m->queue))) {
 		struct queued *e = list_entry(first, struct queued, node);
 
-		if (send_frame(m, &e->frame) < 0 && (errno == EAGAIN || errno == ENOBUFS))
+		if (send_frame(m, &e->frame) < 0 && agent_io_is_late(errno))
 			return;
 		count_delivered(m, &e->frame);
 		list_remove(&e->node);

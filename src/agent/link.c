@@ -13,7 +13,7 @@
 #include "agent/launch.h"
 #include "base/log.h"
 
-enum { AGAIN_MS = 10 };
+enum { AGAIN_MS = 10, ANSWER_TRIES = 50 };
 
 uint64_t link_now_ms(void)
 {
@@ -48,17 +48,33 @@ void link_close(struct link *l)
 	link_disconnect(l);
 }
 
+/* Without its answer the connection is of no use, so wait a little for memory. */
+static int receive(int fd, struct agent_msg *m)
+{
+	int r = agent_msg_recv(fd, m, 0);
+
+	for (unsigned i = 0; i < ANSWER_TRIES && r != -EAGAIN && agent_io_is_late(-r); i++) {
+		poll(NULL, 0, AGAIN_MS);
+		r = agent_msg_recv(fd, m, 0);
+	}
+	return r;
+}
+
 int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
 	     struct agent_msg *answer, char *errbuf, size_t errlen)
 {
 	int r = l->fd < 0 ? -ECONNRESET : agent_msg_send(l->fd, request, 0);
 
+	if (r != -EAGAIN && agent_io_is_late(-r)) {
+		snprintf(errbuf, errlen, "cannot ask the agent: %s", strerror(-r));
+		return r;
+	}
 	/* An agent that refuses a client says so and hangs up, without waiting for a request; what
 	 * it said comes after the error. */
 	if (!r || r == -EPIPE)
-		r = agent_msg_recv(l->fd, answer, 0);
+		r = receive(l->fd, answer);
 	if (r == -ECONNRESET && l->fd >= 0)
-		r = agent_msg_recv(l->fd, answer, 0);
+		r = receive(l->fd, answer);
 	if (r == -EAGAIN)
 		r = -ETIMEDOUT;
 	if (r == -EPIPE)

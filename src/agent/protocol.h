@@ -57,6 +57,7 @@
 #ifndef AGENT_PROTOCOL_H
 #define AGENT_PROTOCOL_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -284,6 +285,12 @@ int agent_msg_send(int sock, const struct agent_msg *m, int flags);
 int agent_msg_recv(int sock, struct agent_msg *m, int flags);
 
 void agent_msg_close_fds(struct agent_msg *m);
+
+/** Does this errno of send() or recv() on a local socket say "later", and nothing of the other side? */
+static inline bool agent_io_is_late(int err)
+{
+	return err == EAGAIN || err == ENOMEM || err == ENOBUFS || err == ETOOMANYREFS;
+}
 
 /** Fill in an ERROR. err: positive errno. */
 void agent_msg_set_error(struct agent_msg *m, int err, const char *fmt, ...)

@@ -33,7 +33,7 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 		return;
 	}
 	r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
-	if (r == -EAGAIN || r == -ENOMEM || r == -ENOBUFS)
+	if (agent_io_is_late(-r))
 		return;
 	if (r)
 		client_refuse(c, r);
