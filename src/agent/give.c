@@ -62,6 +62,22 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 	return 0;
 }
 
+/* Numbers are given in a circle: the token of each client that has ended would be kept for long. */
+static void close_dead(struct server *s, const struct seats_used *used)
+{
+	for (unsigned i = 1; i < AGENT_SEATS; i++) {
+		const struct seat *seat = &s->store->seats[AGENT_GSI].seat[i];
+		const struct store_change c = {.type = STORE_SEAT,
+					       .kind = AGENT_GSI,
+					       .uid = seat->uid,
+					       .place = (uint16_t)i,
+					       .next_index = seat->next_index};
+
+		if (seat->token >= 0 && !used->is[i])
+			(void)server_change(s, &c, NULL, 0);
+	}
+}
+
 static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, char *errbuf,
 		size_t errlen)
 {
@@ -71,6 +87,8 @@ static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned w
 	int place = (int)wanted;
 
 	seats_look(seats, &used);
+	if (kind == AGENT_GSI)
+		close_dead(s, &used);
 	if (give_is_limited(s, uid) && seats_count(seats, &used, uid) >= QUOTA_PLACES) {
 		snprintf(errbuf, errlen,
 			 "user %u has %d %s, as many as one user may have of this host's 1023: end "

@@ -30,12 +30,12 @@ static int apply_seat(struct store *st, const struct store_change *c, const int 
 {
 	struct seat *seat;
 
-	if (c->kind >= AGENT_KIND_COUNT || c->place == 0 || c->place >= AGENT_SEATS || n != 1)
+	if (c->kind >= AGENT_KIND_COUNT || c->place == 0 || c->place >= AGENT_SEATS || n > 1)
 		return -EBADMSG;
 	seat = &st->seats[c->kind].seat[c->place];
 	if (seat->token >= 0)
 		close(seat->token);
-	*seat = (struct seat){.token = fds[0], .uid = c->uid, .next_index = c->next_index};
+	*seat = (struct seat){.token = n ? fds[0] : -1, .uid = c->uid, .next_index = c->next_index};
 	if (c->kind == AGENT_LANE)
 		groups_unuse(&st->groups, c->place);
 	return 0;

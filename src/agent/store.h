@@ -21,7 +21,7 @@ struct store {
 };
 
 enum store_change_type {
-	STORE_SEAT = 1, /* a place changes hands; 1 fd: the agent's end of its token */
+	STORE_SEAT = 1, /* a place changes hands; 1 fd: the agent's end of its token; 0: nobody has it */
 	STORE_PLACES,	/* sockets of a group's places first, first + 1, ...: new, or in the place
 			   of earlier ones */
 	STORE_USE,	/* a slot uses a group */
