@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "agent/holder.h"
 #include "agent/server.h"
 #include "agent/socket.h"
 #include "base/log.h"
@@ -201,6 +202,9 @@ static int grow(struct server *s, const struct group *g, const struct rocemu_gid
 			       .n = n};
 	int r = group_bind(&b);
 
+	/* The holder may have the sockets of an earlier group of the address yet. */
+	if (r == -EADDRINUSE && !g && holder_catches_up(s->holder))
+		r = group_bind(&b);
 	if (r)
 		return r;
 	/* After each change, so that no packet is steered to a place that is not there. */

@@ -2,9 +2,11 @@
 #include "agent/holder.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@ enum {
 	PAUSE_MAX_MS = 1000,
 	LIFE_MS = 1000, /* ... which is what this means */
 	TELL_TIMEOUT_S = 2,
+	LAST_TRIES = 50, /* to take the changes that a worker left when it died, PAUSE_MIN_MS apart */
 };
 
 static volatile sig_atomic_t told_to_leave;
@@ -53,39 +56,86 @@ void holder_mask_signals(int how)
 static int make_pair(int pair[2])
 {
 	struct timeval tv = {.tv_sec = TELL_TIMEOUT_S};
+	int r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
 		return -errno;
-	(void)setsockopt(pair[1], SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv));
-	return 0;
+	if (!setsockopt(pair[1], SOL_SOCKET, SO_SNDTIMEO, &tv, sizeof(tv)))
+		return 0;
+	r = -errno;
+	close(pair[0]);
+	close(pair[1]);
+	return r;
 }
 
 int holder_tell(int fd, const struct store_change *c, const int *fds, unsigned n)
 {
-	return agent_fds_send(fd, c, sizeof(*c), fds, n, 0);
+	int r = 0;
+
+	/* What is missing may be there soon; -EAGAIN: the holder does not read. */
+	for (unsigned tries = 0; tries < LAST_TRIES; tries++) {
+		r = agent_fds_send(fd, c, sizeof(*c), fds, n, 0);
+		if (r == -EAGAIN || !agent_io_is_late(-r))
+			break;
+		poll(NULL, 0, PAUSE_MIN_MS);
+	}
+	return r;
 }
 
-/* @return 0, -ECONNRESET: the worker has died, or -EBADMSG: the store is not what the worker has.
+bool holder_catches_up(int fd)
+{
+	int waiting = 1;
+
+	for (unsigned tries = 0; fd >= 0 && tries < LAST_TRIES; tries++) {
+		if (!ioctl(fd, SIOCOUTQ, &waiting) && !waiting)
+			return true;
+		poll(NULL, 0, PAUSE_MIN_MS);
+	}
+	return false;
+}
+
+/*
+ * Apply the next change and leave it in the queue.
+ * @return 0, -ECONNRESET: the worker has died, -EBADMSG: the store is not what the worker has, or -EAGAIN: there is no
+ * memory, or no descriptor.
  */
-static int take_change(struct store *st, int fd, struct store_change *c)
+static int look_at_change(struct store *st, int fd, struct store_change *c)
 {
 	int fds[AGENT_FDS_MAX], r = 0;
 	unsigned n;
-	ssize_t len;
+	const ssize_t len = agent_fds_recv(fd, c, sizeof(*c), fds, AGENT_FDS_MAX, &n, MSG_PEEK);
 
-	/* The worker lives as long as its end is open: whatever else fails is tried again. */
-	while ((len = agent_fds_recv(fd, c, sizeof(*c), fds, AGENT_FDS_MAX, &n, 0)) < 0 &&
-	       len != -ECONNRESET && len != -EBADMSG && len != -EMFILE)
-		poll(NULL, 0, PAUSE_MIN_MS);
-	if (len == -ECONNRESET)
-		return -ECONNRESET;
-	if (len != sizeof(*c))
+	if (len == -ECONNRESET || len == -EBADMSG)
+		r = (int)len;
+	else if (len < 0)
+		r = -EAGAIN;
+	else if (len != sizeof(*c))
 		r = -EBADMSG;
 	else if (c->type != STORE_LEAVE)
 		r = store_apply(st, c, fds, n);
 	while (r && n)
 		close(fds[--n]);
-	return r;
+	return r == -ENOMEM ? -EAGAIN : r;
+}
+
+/* @return as look_at_change(), but -EAGAIN. */
+static int take_change(struct store *st, int fd, struct store_change *c)
+{
+	struct pollfd p = {.fd = fd};
+	unsigned tries = 0;
+	char byte;
+	int r;
+
+	/* What is missing may be there soon; when the worker has died, the next one is not to wait for long. */
+	while ((r = look_at_change(st, fd, c)) == -EAGAIN && tries < LAST_TRIES) {
+		poll(NULL, 0, PAUSE_MIN_MS);
+		tries += poll(&p, 1, 0) > 0;
+	}
+	if (r)
+		return r == -EAGAIN ? -ECONNRESET : r;
+	while (recv(fd, &byte, 1, 0) < 0 && errno != ECONNRESET)
+		poll(NULL, 0, PAUSE_MIN_MS);
+	return 0;
 }
 
 /* Keep the store until the worker dies. @return -1: it did, or the agent's exit code. */
@@ -99,8 +149,7 @@ static int hold(struct store *st, int fd)
 		if (!r && c.type == STORE_LEAVE)
 			return (int)c.value;
 	} while (!r);
-	/* A store that is not the worker's is of no use to the next one: out of descriptors, most
-	 * likely. The worker forks another holder. */
+	/* A store that is not the worker's is of no use to the next one. The worker forks another holder. */
 	return r == -ECONNRESET ? -1 : 1;
 }
 
@@ -150,6 +199,8 @@ static int hold_all(struct store *st, int fd, holder_work_fn *work, void *user)
 			return 0;
 		started = link_now_ms();
 		fd = start_worker(st, work, user);
+		if (fd < 0)
+			pause_ms = PAUSE_MIN_MS;
 	}
 }
 
