@@ -30,8 +30,10 @@ static void renew_holder(struct server *s)
 static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)loop;
-	(void)revents;
-	renew_holder(w->data);
+	if (revents & EV_ERROR)
+		server_refused(w->data);
+	else
+		renew_holder(w->data);
 }
 
 /* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the end of the

@@ -17,6 +17,22 @@ void server_update_idle(struct server *s)
 	}
 }
 
+/*
+ * When epoll has no memory for a descriptor, libev stops its watchers, and tells them with the next
+ * event. So after what may have watched a new one, an event comes soon.
+ */
+void server_watch_again(struct server *s)
+{
+	if (!ev_is_active(&s->again_timer))
+		ev_timer_again(s->loop, &s->again_timer);
+}
+
+void server_refused(struct server *s)
+{
+	s->refused = true;
+	server_watch_again(s);
+}
+
 void client_close(struct client *c)
 {
 	struct server *s = c->server;

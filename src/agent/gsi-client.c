@@ -81,6 +81,13 @@ int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *c
 	return 0;
 }
 
+void gsi_client_watch(struct gsi_client *m)
+{
+	ev_io_start(m->gsi->loop, &m->reader);
+	if (m->queued)
+		ev_io_start(m->gsi->loop, &m->writer);
+}
+
 /* @return 1: a frame was taken, 0: none is there, -ECONNRESET: the client has ended. */
 static int read_one(struct gsi_client *m)
 {
@@ -104,9 +111,10 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 	int r = 1;
 
 	(void)loop;
-	/* It cannot be watched: the client connects again. */
-	if (revents & EV_ERROR)
-		r = -EIO;
+	if (revents & EV_ERROR) {
+		m->gsi->on_watch(m->gsi->user, true);
+		return;
+	}
 	for (unsigned i = 0; i < READ_BURST && r > 0; i++)
 		r = read_one(m);
 	if (r < 0)
@@ -158,6 +166,7 @@ static void enqueue(struct gsi_client *m, const struct gsi_frame *f, unsigned ce
 	list_append(&m->queue, &e->node);
 	m->queued++;
 	ev_io_start(m->gsi->loop, &m->writer);
+	m->gsi->on_watch(m->gsi->user, false);
 }
 
 static void count_delivered(struct gsi_client *m, const struct gsi_frame *f)
@@ -196,7 +205,7 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 	struct list *first;
 
 	if (revents & EV_ERROR) {
-		m->gsi->on_end(m->conn);
+		m->gsi->on_watch(m->gsi->user, true);
 		return;
 	}
 	while ((first = list_first(&m->queue))) {
@@ -211,4 +220,5 @@ static void on_writable(struct ev_loop *loop, ev_io *w, int revents)
 		m->queued--;
 	}
 	ev_io_stop(loop, w);
+	m->gsi->on_watch(m->gsi->user, false);
 }

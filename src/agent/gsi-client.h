@@ -45,6 +45,9 @@ bool gsi_number_is_free(const struct gsi *gsi, unsigned number);
  */
 int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *client_fd);
 
+/** Watch its socket again. */
+void gsi_client_watch(struct gsi_client *m);
+
 /** Take what the client sent before its end. */
 void gsi_client_drain(struct gsi_client *m);
 /** For gsi_end_client(). */

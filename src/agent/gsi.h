@@ -49,6 +49,7 @@ struct gsi {
 	uint64_t back_by_ms; /* see gsi_follows(); 0: no client of an earlier agent has come */
 	void (*on_calm)(void *user); /* the last exit MAD is done */
 	void (*on_end)(struct client *conn); /* a client's second socket has ended: gsi_end_client() */
+	void (*on_watch)(void *user, bool refused); /* as server_watch_again(), or as server_refused() */
 	/* Set by gsi_init(): what the clients' files call. */
 	void (*on_frame)(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 	void *user;

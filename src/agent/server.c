@@ -17,8 +17,8 @@
 #include "base/util.h"
 
 enum { CLIENTS_MAX = 2 * AGENT_SLOTS };
-#define SWEEP_S	       5.0
-#define ACCEPT_RETRY_S 0.1
+#define SWEEP_S 5.0
+#define AGAIN_S 0.1
 
 static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 {
@@ -28,10 +28,10 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 
 	(void)loop;
 	if (revents & EV_ERROR) {
-		/* It cannot be watched; the client finds another agent, or this one later. */
-		client_close(c);
+		server_refused(c->server);
 		return;
 	}
+	server_watch_again(c->server);
 	r = agent_msg_recv(c->fd, &m, MSG_DONTWAIT);
 	if (agent_io_is_late(-r))
 		return;
@@ -71,6 +71,7 @@ static void client_add(struct server *s, int fd)
 	ev_io_init(&c->watcher, on_readable, fd, EV_READ);
 	c->watcher.data = c;
 	ev_io_start(s->loop, &c->watcher);
+	server_watch_again(s);
 	server_update_idle(s);
 }
 
@@ -80,7 +81,8 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	int fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	(void)loop;
-	(void)revents; /* EV_ERROR, too: it is watched again below */
+	if (revents & EV_ERROR)
+		server_refused(s);
 	if (fd >= 0)
 		client_add(s, fd);
 	if ((fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) &&
@@ -101,16 +103,30 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 		return;
 	/* Nor this: the client waits until there is something to take it with. */
 	ev_io_stop(s->loop, w);
-	ev_timer_again(s->loop, &s->accept_timer);
+	server_watch_again(s);
 }
 
-static void on_accept_again(struct ev_loop *loop, ev_timer *w, int revents)
+static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct server *s = w->data;
+	bool refused = s->refused;
 
 	(void)revents;
-	ev_timer_stop(loop, w);
+	s->refused = false;
 	ev_io_start(loop, &s->accept_watcher);
+	ev_io_start(loop, &s->signal_watcher);
+	if (s->holder >= 0)
+		ev_io_start(loop, &s->holder_watcher);
+	list_for_each_entry (c, struct client, node, &s->clients) {
+		ev_io_start(loop, &c->watcher);
+		if (c->gsi)
+			gsi_client_watch(c->gsi);
+	}
+	/* Or libev may take one for watched that was stopped in this round. */
+	if (refused)
+		ev_loop_fork(loop);
+	else
+		ev_timer_stop(loop, w);
 }
 
 static void on_idle(struct ev_loop *loop, ev_timer *w, int revents)
@@ -125,7 +141,8 @@ static void on_signal(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct signalfd_siginfo info;
 
-	(void)revents;
+	if (revents & EV_ERROR)
+		server_refused(w->data);
 	if (read(w->fd, &info, sizeof(info)) != sizeof(info))
 		return;
 	log_info("signal %u: the agent leaves", info.ssi_signo);
@@ -145,6 +162,14 @@ static void on_sweep(struct ev_loop *loop, ev_timer *w, int revents)
 static void on_calm(void *user)
 {
 	server_update_idle(user);
+}
+
+static void on_watch(void *user, bool refused)
+{
+	if (refused)
+		server_refused(user);
+	else
+		server_watch_again(user);
 }
 
 /* ---- start and end ---- */
@@ -167,7 +192,10 @@ static void *wait_for_memory(void *old, long size)
 /* And when a system call fails, which the next turn of the loop repeats. */
 static void log_system_error(const char *what)
 {
+	const struct timespec pause = {.tv_nsec = 10000000};
+
 	log_warn("%s: %s", what, strerror(errno));
+	nanosleep(&pause, NULL);
 }
 
 static int watch_signals(struct server *s)
@@ -182,6 +210,7 @@ static int watch_signals(struct server *s)
 	if (s->signal_fd < 0)
 		return -errno;
 	ev_io_init(&s->signal_watcher, on_signal, s->signal_fd, EV_READ);
+	s->signal_watcher.data = s;
 	ev_io_start(s->loop, &s->signal_watcher);
 	return 0;
 }
@@ -206,14 +235,15 @@ static int start(struct server *s, struct server_config *config, struct store *s
 		return -ENOMEM;
 	gsi_init(&s->gsi, s->loop, st);
 	s->gsi.on_calm = on_calm;
+	s->gsi.on_watch = on_watch;
 	s->gsi.on_end = client_close;
 	s->gsi.user = s;
 	s->spare_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	ev_io_init(&s->accept_watcher, on_accept, st->listener, EV_READ);
 	s->accept_watcher.data = s;
 	ev_io_start(s->loop, &s->accept_watcher);
-	ev_timer_init(&s->accept_timer, on_accept_again, 0., ACCEPT_RETRY_S);
-	s->accept_timer.data = s;
+	ev_timer_init(&s->again_timer, on_again, 0., AGAIN_S);
+	s->again_timer.data = s;
 	ev_init(&s->idle_timer, on_idle);
 	ev_timer_init(&s->sweep_timer, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep_timer.data = s;

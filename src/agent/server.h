@@ -39,7 +39,8 @@ struct server {
 	holder_work_fn *work; /* what another holder starts workers by: server_work() */
 	int exit_code;
 	ev_io accept_watcher, signal_watcher, holder_watcher;
-	ev_timer accept_timer; /* when to accept again */
+	bool refused;	      /* a watcher was stopped */
+	ev_timer again_timer; /* when to watch again what could not be watched, or not be accepted */
 	ev_timer idle_timer;
 	ev_timer sweep_timer; /* looks for groups that nobody uses; while there are groups */
 };
@@ -70,6 +71,11 @@ void server_watch_holder(struct server *s);
 
 /** conn.c: start or stop the time after which the agent leaves. */
 void server_update_idle(struct server *s);
+
+/** conn.c: a descriptor is watched, or is no more, and perhaps cannot be: see to it soon. */
+void server_watch_again(struct server *s);
+/** conn.c: a watcher got EV_ERROR: it was stopped, for want of memory. It is started again soon. */
+void server_refused(struct server *s);
 
 /** conn.c: close a connection; its place is free when the client's token is closed too. */
 void client_close(struct client *c);
