@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "drive.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <execinfo.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -14,29 +12,20 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "count.h"
 #include "test.h"
 
 enum {
 	WARM_UP = 3,   /* runs until everything that is made once is there */
 	GUARD_S = 120, /* of a section's run */
 	PROBLEMS_SHOWN = 200,
-	SETTLE_MS = 5000,
-};
-
-/* The whole takes too long with a sanitizer, and where each fault has a process of its own. */
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-enum { STRIDE = 7, FRESH_STRIDE = 31 };
-#else
-enum { STRIDE = 1, FRESH_STRIDE = 7 };
-#endif
-
-struct count {
-	long fds, threads, blocks, maps;
+	BASE_MS = 200, /* in which a first client's descriptors are closed */
+	WAIT_MS = 60000,
+	LAST = 3, /* runs without a fault in a row: there is no further call. Of a thread's calls there are sometimes fewer. */
 };
 
 static const struct count anything = {1000000, 1000000, 1000000, 1000000};
@@ -57,11 +46,18 @@ struct drive {
 
 static struct drive *current; /* for the handler of a crash or a hang */
 static rlim_t limit;	      /* of descriptors, without faults */
-static bool keep_send_sockets;
 static struct fault_control *control; /* whose calls fail */
-static pid_t other;		      /* the process that has the control; 0: this one */
+static const struct drive_others *others; /* processes that have the control; NULL: this one has it */
 
 /* ---- reports ---- */
+
+static long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
 
 static void describe(const struct drive *d, char *buf, size_t len)
 {
@@ -112,112 +108,6 @@ static void on_signal(int number)
 	abort();
 }
 
-/* ---- what there is ---- */
-
-static long entries(const char *directory)
-{
-	DIR *dir = opendir(directory);
-	long n = 0;
-
-	assert_non_null(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
-static bool is_send_socket(int fd)
-{
-	struct sockaddr_storage sa;
-	socklen_t len = sizeof(sa);
-	int type, type_is = getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &(socklen_t){sizeof(type)});
-
-	if (type_is < 0 || type != SOCK_DGRAM || getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
-		return false;
-	return (sa.ss_family == AF_INET || sa.ss_family == AF_INET6) &&
-	       (ntohs(((struct sockaddr_in *)&sa)->sin_port) >= 0xc000 ||
-		ntohs(((struct sockaddr_in *)&sa)->sin_port) == 4791);
-}
-
-static long descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	const struct dirent *e;
-	long n = 0;
-
-	assert_non_null(dir);
-	while ((e = readdir(dir)))
-		n += !keep_send_sockets || !is_send_socket(atoi(e->d_name));
-	closedir(dir);
-	return n;
-}
-
-static void print_descriptors(void)
-{
-	char link[64], target[200];
-
-	for (int fd = 3; fd < 200; fd++) {
-		struct sockaddr_in sa = {0};
-		socklen_t len = sizeof(sa);
-		ssize_t n;
-
-		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-		n = readlink(link, target, sizeof(target));
-		if (n <= 0)
-			continue;
-		if (getsockname(fd, (struct sockaddr *)&sa, &len) < 0)
-			sa.sin_family = 0;
-		fprintf(stderr, "    descriptor %d: %.*s family %d port %d\n", fd, (int)n, target,
-			sa.sin_family, ntohs(sa.sin_port));
-	}
-}
-
-void drive_keep_send_sockets(void)
-{
-	keep_send_sockets = true;
-}
-
-static struct count take_count(void)
-{
-	const struct fault_live live = fault_live();
-
-	return (struct count){
-		.fds = descriptors(),
-		.threads = entries("/proc/self/task"),
-		.blocks = live.blocks,
-		.maps = live.maps,
-	};
-}
-
-static bool count_is_more(const struct count *now, const struct count *before)
-{
-	return now->fds > before->fds || now->threads > before->threads ||
-	       now->blocks > before->blocks || now->maps > before->maps;
-}
-
-static struct count count_most(const struct count *a, const struct count *b)
-{
-	return (struct count){
-		.fds = a->fds > b->fds ? a->fds : b->fds,
-		.threads = a->threads > b->threads ? a->threads : b->threads,
-		.blocks = a->blocks > b->blocks ? a->blocks : b->blocks,
-		.maps = a->maps > b->maps ? a->maps : b->maps,
-	};
-}
-
-/* A thread that was joined is in /proc for a moment longer; a peer's end takes its time. */
-static struct count settled_count(const struct count *before)
-{
-	const struct timespec pause = {.tv_nsec = 1000000};
-	struct count now = take_count();
-
-	for (unsigned ms = 0; ms < SETTLE_MS && count_is_more(&now, before); ms++) {
-		nanosleep(&pause, NULL);
-		now = take_count();
-	}
-	return now;
-}
-
 /* ---- runs ---- */
 
 bool drive_stopped(const struct drive *d)
@@ -235,7 +125,7 @@ static void end_fault(struct drive *d)
 static void check_error(struct drive *d, const char *call, int error)
 {
 	const struct fault_control *c = control;
-	const int want = d->descriptors ? EMFILE : other ? error : atomic_load(&c->error);
+	const int want = d->descriptors ? EMFILE : others ? error : atomic_load(&c->error);
 
 	if (!d->faults || (!d->descriptors && !atomic_load(&c->failed)))
 		drive_problem(d, "%s: %s, without a fault", call, strerror(error));
@@ -249,7 +139,20 @@ static void check_error(struct drive *d, const char *call, int error)
 
 void drive_recover(struct drive *d)
 {
-	end_fault(d);
+	if (d->descriptors || atomic_load(&control->failed))
+		end_fault(d);
+}
+
+int drive_poll(struct drive *d, drive_poll_fn *fn, struct pollfd *p, nfds_t n)
+{
+	int r = 0;
+
+	for (int ms = 0; ms < WAIT_MS && r <= 0; ms += DRIVE_PATIENCE_MS) {
+		r = fn(p, n, DRIVE_PATIENCE_MS);
+		if (r <= 0)
+			drive_recover(d);
+	}
+	return r;
 }
 
 bool drive_call_failed(struct drive *d, const char *call, int error)
@@ -293,7 +196,7 @@ static void run(struct drive *d, drive_section_fn *section)
 	alarm(GUARD_S);
 	section(d);
 	end_fault(d);
-	after = settled_count(&d->before);
+	after = count_settled(&d->before);
 	alarm(0);
 	if (after.fds > d->before.fds || after.threads > d->before.threads ||
 	    after.maps > d->before.maps || after.blocks > d->before.blocks) {
@@ -302,7 +205,7 @@ static void run(struct drive *d, drive_section_fn *section)
 			      after.fds - d->before.fds, after.threads - d->before.threads,
 			      after.blocks - d->before.blocks, after.maps - d->before.maps);
 		fault_live_print();
-		print_descriptors();
+		count_print_descriptors();
 	}
 	/* Connections to the agent come again later: the most that there may be stays. */
 	d->before = d->settled ? count_most(&d->before, &after) : after;
@@ -359,19 +262,23 @@ static void finish(struct drive *d)
 		fail_msg("%s: %u problems", d->section, d->problems);
 }
 
-static unsigned long stride(unsigned long otherwise)
+static unsigned long setting(const char *name)
 {
-	const char *env = getenv("ROCEMU_TEST_STRIDE");
+	const char *env = getenv(name);
 
-	return env ? strtoul(env, NULL, 10) : otherwise;
+	return env ? strtoul(env, NULL, 10) : 1;
+}
+
+/* From one fault to the next. */
+static unsigned long stride(void)
+{
+	return setting("ROCEMU_TEST_STRIDE");
 }
 
 /* The fault to begin with. */
 static unsigned long first(void)
 {
-	const char *env = getenv("ROCEMU_TEST_FROM");
-
-	return env ? strtoul(env, NULL, 10) : 1;
+	return setting("ROCEMU_TEST_FROM");
 }
 
 /* @return calls that were made to fail. */
@@ -379,19 +286,22 @@ static unsigned long run_mode(struct drive *d, drive_section_fn *section, enum f
 {
 	struct fault_control *c = control;
 	unsigned long done = 0;
-	bool any = true;
+	unsigned without = 0;
 
 	d->mode = mode;
 	d->means = mode == FAULT_ONCE ? "once" : "from then on";
-	for (d->nth = first(); any; d->nth += stride(STRIDE), done += any) {
+	for (d->nth = first(); without < LAST; d->nth += stride()) {
+		const long begin = now_ms();
+
 		d->faults = true;
 		fault_arm(c, mode, d->nth);
 		run(d, section);
-		any = atomic_load(&c->failed) > 0;
+		without = atomic_load(&c->failed) ? 0 : without + 1;
+		done += !without;
 		if (getenv("ROCEMU_TEST_VERBOSE"))
-			fprintf(stderr, "%s %lu: %s by %s: %s: %s\n", d->means, d->nth, c->name,
-				c->where, d->call ? d->call : "nothing failed",
-				d->call ? strerror(d->error) : "");
+			fprintf(stderr, "%s %lu: %s by %s: %s: %s, %ld ms\n", d->means, d->nth,
+				c->name, c->where, d->call ? d->call : "nothing failed",
+				d->call ? strerror(d->error) : "", now_ms() - begin);
 		if (d->stopped || d->call)
 			run_clean(d, section);
 	}
@@ -411,33 +321,37 @@ void drive_all(const char *name, drive_section_fn *section)
 	finish(&d);
 }
 
-void drive_control(struct fault_control *c, pid_t pid)
+void drive_control(struct fault_control *c, const struct drive_others *o)
 {
 	control = c;
-	other = pid;
+	others = o;
 }
 
-/* The process that has the control lives, and has what it had when no child was there. */
-static void check_other(struct drive *d, long *fds)
+/* The processes that have the control live, and have the descriptors that they have without a fault; 0: see how many. */
+static void check_others(struct drive *d, const pid_t pids[], long fds[])
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
 	char path[64];
-	long now = 0;
-	int status = 0;
 
-	if (waitpid(other, &status, WNOHANG) != 0)
-		fail_msg("%s: call %lu, %s by %s: the process has ended, status 0x%x", d->section,
-			 d->nth, control->name, control->where, (unsigned)status);
-	snprintf(path, sizeof(path), "/proc/%d/fd", (int)other);
-	for (unsigned ms = 0; ms < SETTLE_MS; ms++) {
-		now = entries(path);
-		if (!*fds || now <= *fds)
-			break;
-		nanosleep(&pause, NULL);
+	for (unsigned i = 0; i < DRIVE_OTHERS; i++) {
+		long now = 0;
+
+		snprintf(path, sizeof(path), "/proc/%d/fd", (int)pids[i]);
+		if (waitpid(pids[0], NULL, WNOHANG) != 0 || access(path, F_OK) != 0)
+			fail_msg("%s: call %lu, %s by %s: a process has ended", d->section, d->nth,
+				 control->name, control->where);
+		for (unsigned ms = 0; ms < COUNT_SETTLE_MS; ms++) {
+			now = count_entries(path);
+			if (now <= fds[i] || (!fds[i] && ms == BASE_MS))
+				break;
+			nanosleep(&pause, NULL);
+		}
+		if (fds[i] && now > fds[i])
+			drive_problem(d, "process %d has %ld descriptors more", (int)pids[i],
+				      now - fds[i]);
+		if (!fds[i])
+			fds[i] = now;
 	}
-	if (*fds && now > *fds)
-		drive_problem(d, "the process has %ld descriptors more", now - *fds);
-	*fds = now > *fds ? now : *fds;
 }
 
 /* What a process that ran the section twice has; of all processes the same. */
@@ -460,8 +374,8 @@ static void run_child(struct drive *d, drive_section_fn *section, enum fault_mod
 	out->fired = atomic_load(&c->failed) > 0;
 	d->before = anything;
 	run_clean(d, section);
-	if (d->nth > 0 && !other && count_is_more(&d->before, &out->count)) {
-		const struct count now = settled_count(&out->count), want = out->count;
+	if (d->nth > 0 && !others && count_is_more(&d->before, &out->count)) {
+		const struct count now = count_settled(&out->count), want = out->count;
 
 		if (count_is_more(&now, &want))
 			drive_problem(d,
@@ -478,6 +392,7 @@ static void run_child(struct drive *d, drive_section_fn *section, enum fault_mod
 static bool fork_child(struct drive *d, drive_section_fn *section, enum fault_mode mode,
 		       struct fresh *shared)
 {
+	const long start = now_ms();
 	const pid_t pid = fork();
 	int status;
 
@@ -490,10 +405,33 @@ static bool fork_child(struct drive *d, drive_section_fn *section, enum fault_mo
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	if (status)
 		d->problems++;
+	if (getenv("ROCEMU_TEST_VERBOSE"))
+		fprintf(stderr, "%s %lu: %s by %s: %ld ms\n", mode == FAULT_ONCE ? "once" : "from then on", d->nth,
+			control->name, control->where, now_ms() - start);
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "%s: call %lu: the process ended by signal %d\n", d->section,
 			d->nth, WTERMSIG(status));
 	return shared->fired;
+}
+
+static bool fork_with_others(struct drive *d, drive_section_fn *section, enum fault_mode mode,
+			     struct fresh *shared, long fds[])
+{
+	const unsigned long nth = d->nth;
+	pid_t pids[DRIVE_OTHERS];
+	bool fired;
+
+	others->start(pids);
+	fired = fork_child(d, section, mode, shared);
+	fault_disarm(control);
+	d->nth = 0;
+	fork_child(d, section, mode, shared);
+	d->nth = nth;
+	check_others(d, pids, fds);
+	alarm(GUARD_S);
+	others->stop();
+	alarm(0);
+	return fired;
 }
 
 void drive_fresh(const char *name, drive_section_fn *section)
@@ -501,20 +439,26 @@ void drive_fresh(const char *name, drive_section_fn *section)
 	struct drive d = {.section = name, .means = "new process"};
 	struct fresh *shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
 				    MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	long fds[DRIVE_OTHERS] = {0};
 	unsigned long n = 0;
-	long fds = 0;
 
 	assert_ptr_not_equal(shared, MAP_FAILED);
 	start_watching(&d);
-	fork_child(&d, section, FAULT_ONCE, shared);
-	if (other)
-		check_other(&d, &fds);
-	for (unsigned mode = 0; mode < 2; mode++)
-		for (d.nth = first();
-		     fork_child(&d, section, mode ? FAULT_ALWAYS : FAULT_ONCE, shared);
-		     d.nth += stride(FRESH_STRIDE), n++)
-			if (other)
-				check_other(&d, &fds);
+	if (others)
+		fork_with_others(&d, section, FAULT_ONCE, shared, fds);
+	else
+		fork_child(&d, section, FAULT_ONCE, shared);
+	for (unsigned i = 0; i < 2; i++) {
+		const enum fault_mode mode = i ? FAULT_ALWAYS : FAULT_ONCE;
+		unsigned without = 0;
+
+		for (d.nth = first(); without < LAST; d.nth += stride(), n += !without) {
+			const bool fired = others ? fork_with_others(&d, section, mode, shared, fds)
+						  : fork_child(&d, section, mode, shared);
+
+			without = fired ? 0 : without + 1;
+		}
+	}
 	munmap(shared, sizeof(*shared));
 	print_message("%s: %lu processes with a fault\n", name, n);
 	finish(&d);

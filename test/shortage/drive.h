@@ -7,6 +7,7 @@
 #ifndef TEST_SHORTAGE_DRIVE_H
 #define TEST_SHORTAGE_DRIVE_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <sys/types.h>
 
@@ -30,8 +31,14 @@ void drive_all(const char *name, drive_section_fn *section);
  */
 void drive_fresh(const char *name, drive_section_fn *section);
 
-/** The calls that fail are those of another process, a child of this one; errors may be others. */
-void drive_control(struct fault_control *c, pid_t pid);
+/** A child of this process and a child of its, started anew for each fault. */
+enum { DRIVE_OTHERS = 2 };
+struct drive_others {
+	void (*start)(pid_t pids[DRIVE_OTHERS]);
+	void (*stop)(void);
+};
+/** Of drive_fresh(): the calls that fail are theirs. Of this process the errors may be others. */
+void drive_control(struct fault_control *c, const struct drive_others *o);
 
 /**
  * The same with k free descriptors, k = 0, 1, 2 ...: those that a program may have, and not a
@@ -39,18 +46,16 @@ void drive_control(struct fault_control *c, pid_t pid);
  */
 void drive_descriptors(const char *name, drive_section_fn *section);
 
-/**
- * librdmacm keeps its devices open, and their lanes open a socket for each flow until they have
- * enough, and one for each receiver of UD: do not count those.
- */
-void drive_keep_send_sockets(void);
-
 /** Is the section to free what it has, and return? */
 bool drive_stopped(const struct drive *d);
 /** End it here: what it waits for will not come. */
 void drive_give_up(struct drive *d, const char *why, int error);
-/** What is waited for did not come for a while: end the fault, after which it has to. */
+enum { DRIVE_PATIENCE_MS = 100 };
+/** What is waited for did not come for so long: end a fault that came, after which it has to. */
 void drive_recover(struct drive *d);
+/** Wait by poll() or rpoll(), and so end the fault if need be. @return as poll(); 0: nothing comes. */
+typedef int drive_poll_fn(struct pollfd *p, nfds_t n, int timeout_ms);
+int drive_poll(struct drive *d, drive_poll_fn *fn, struct pollfd *p, nfds_t n);
 
 /** A call failed. @return true: repeat it, once. */
 bool drive_call_failed(struct drive *d, const char *call, int error);

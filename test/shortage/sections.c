@@ -13,7 +13,7 @@
 #include "drive.h"
 #include "sections.h"
 
-enum { PATIENCE_MS = 500, WAIT_MS = 60000, LEN = 64 };
+enum { LEN = 64 };
 
 struct ends {
 	struct rdma_event_channel *cch, *sch;
@@ -36,6 +36,15 @@ static void get(struct drive *d, struct rdma_event_channel *ch, struct rdma_cm_e
 	TRY_RET(d, rdma_get_cm_event(ch, ev));
 }
 
+/* That a connection is over for both sides comes when its time has passed, which is short here. */
+static bool is_late(struct drive *d, struct rdma_cm_event *ev)
+{
+	if (ev->event != RDMA_CM_EVENT_TIMEWAIT_EXIT)
+		return false;
+	FREE(d, rdma_ack_cm_event(ev));
+	return true;
+}
+
 /*
  * The next event, which is to be of that type and on that channel. Another one says that what is
  * waited for does not come: that ends the section. @return its ID, or NULL.
@@ -52,17 +61,16 @@ static struct rdma_cm_id *expect(struct drive *d, struct ends *e, struct rdma_ev
 		return NULL;
 	p[0].fd = ch->fd;
 	p[1].fd = ch == e->cch ? e->sch->fd : e->cch->fd;
-	/* What nobody has memory for comes when there is some. */
-	if (poll(p, 2, PATIENCE_MS) == 0)
-		drive_recover(d);
-	if (poll(p, 2, WAIT_MS) <= 0) {
-		drive_problem(d, "no %s comes", rdma_event_str(type));
-		drive_give_up(d, "no event", 0);
-		return NULL;
-	}
-	get(d, p[0].revents ? ch : ch == e->cch ? e->sch : e->cch, &ev);
-	if (drive_stopped(d) || !ev)
-		return NULL;
+	do {
+		if (drive_poll(d, poll, p, 2) <= 0) {
+			drive_problem(d, "no %s comes", rdma_event_str(type));
+			drive_give_up(d, "no event", 0);
+			return NULL;
+		}
+		get(d, p[0].revents ? ch : ch == e->cch ? e->sch : e->cch, &ev);
+		if (drive_stopped(d) || !ev)
+			return NULL;
+	} while (is_late(d, ev));
 	good = p[0].revents && ev->event == type;
 	id = ev->event == RDMA_CM_EVENT_CONNECT_REQUEST || good ? ev->id : NULL;
 	if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST)
@@ -70,7 +78,7 @@ static struct rdma_cm_id *expect(struct drive *d, struct ends *e, struct rdma_ev
 	if (!good)
 		drive_give_up(d, rdma_event_str(ev->event), ev->status);
 	if (!good && ev->event != RDMA_CM_EVENT_CONNECT_REQUEST && !ev->status &&
-	    ev->event != RDMA_CM_EVENT_DISCONNECTED && ev->event != RDMA_CM_EVENT_TIMEWAIT_EXIT)
+	    ev->event != RDMA_CM_EVENT_DISCONNECTED)
 		drive_problem(d, "%s without a status", rdma_event_str(ev->event));
 	FREE(d, rdma_ack_cm_event(ev));
 	return id;

@@ -7,6 +7,7 @@
 
 #include <stdlib.h>
 
+#include "count.h"
 #include "drive.h"
 #include "netns.h"
 #include "sections.h"
@@ -14,7 +15,7 @@
 static void prepare(void)
 {
 	netns_enter_once();
-	drive_keep_send_sockets();
+	count_keep_send_sockets();
 	/* What was lost is sent again soon. */
 	setenv("ROCEMU_TIME_SCALE", "100", 1);
 }

@@ -10,10 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "count.h"
 #include "drive.h"
 #include "netns.h"
 
-enum { PATIENCE_MS = 500, WAIT_MS = 60000, LEN = 64, MESSAGES = 4 };
+enum { LEN = 64, MESSAGES = 4 };
 
 struct ends {
 	int listener, client, server;
@@ -36,11 +37,7 @@ static bool wait_for(struct drive *d, int fd, short events, int other, const cha
 
 	if (drive_stopped(d))
 		return false;
-	n = rpoll(p, 2, PATIENCE_MS);
-	if (n <= 0)
-		drive_recover(d);
-	if (n <= 0)
-		n = rpoll(p, 2, WAIT_MS);
+	n = drive_poll(d, rpoll, p, 2);
 	if (n <= 0) {
 		drive_problem(d, "%s does not come: %d", what, n);
 		drive_give_up(d, what, errno);
@@ -131,7 +128,7 @@ static void datagrams(struct drive *d)
 		struct pollfd p = {.fd = a, .events = POLLIN};
 
 		TRY_RET(d, rsendto(b, "some bytes", 10, 0, (struct sockaddr *)&at, sizeof(at)));
-		n = drive_stopped(d) ? 0 : rpoll(&p, 1, PATIENCE_MS);
+		n = drive_stopped(d) ? 0 : rpoll(&p, 1, DRIVE_PATIENCE_MS);
 		if (n == 0)
 			drive_recover(d);
 		came += n > 0;
@@ -149,7 +146,7 @@ static void datagrams(struct drive *d)
 static void prepare(void)
 {
 	netns_enter_once();
-	drive_keep_send_sockets();
+	count_keep_send_sockets();
 	/* What was lost is sent again soon. */
 	setenv("ROCEMU_TIME_SCALE", "100", 1);
 }
