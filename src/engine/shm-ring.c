@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/shm-ring.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "base/util.h"
+
+enum {
+	MASK = SHM_RING_DATA - 1,
+	HEAD_LEN = sizeof(struct shm_record),
+	MAPPED = SHM_RING_FRONT + 2 * SHM_RING_DATA,
+	LEAST_PACKET = ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN,
+	SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL,
+};
+
+_Static_assert((SHM_RING_DATA & MASK) == 0, "positions are masked");
+_Static_assert(sizeof(struct shm_ring_shared) <= SHM_RING_FRONT, "the front has room for it");
+_Static_assert(sizeof(struct shm_record) == 16, "the same for all compilers");
+
+/* ---- the memory ---- */
+
+int shm_ring_create(void)
+{
+	const int fd = memfd_create("rocemu-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (!ftruncate(fd, SHM_RING_BYTES) && !fcntl(fd, F_ADD_SEALS, SEALS))
+		return fd;
+	err = -errno;
+	close(fd);
+	return err;
+}
+
+/*
+ * Sealed, of the right size, and not of huge pages, of which the system may have none left when one
+ * is touched.
+ */
+static int check(int fd)
+{
+	const int seals = fcntl(fd, F_GET_SEALS);
+	struct statfs fs;
+	struct stat st;
+
+	if (seals < 0 || (seals & SEALS) != SEALS || (seals & F_SEAL_WRITE))
+		return -EINVAL;
+	if (fstat(fd, &st) || fstatfs(fd, &fs))
+		return -errno;
+	return st.st_size == SHM_RING_BYTES && fs.f_type == TMPFS_MAGIC ? 0 : -EINVAL;
+}
+
+static int map_at(uint8_t *at, size_t len, int fd, off_t offset)
+{
+	return mmap(at, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, offset) ==
+			       MAP_FAILED
+		       ? -errno
+		       : 0;
+}
+
+int shm_ring_map(struct shm_ring *r, int fd)
+{
+	uint8_t *base;
+	int err = check(fd);
+
+	*r = (struct shm_ring){.shared = NULL};
+	if (err)
+		return err;
+	base = mmap(NULL, MAPPED, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (base == MAP_FAILED)
+		return -errno;
+	err = map_at(base, SHM_RING_BYTES, fd, 0);
+	if (!err)
+		err = map_at(base + SHM_RING_BYTES, SHM_RING_DATA, fd, SHM_RING_FRONT);
+	/* A forked child has no part in it. */
+	if (!err && madvise(base, MAPPED, MADV_DONTFORK))
+		err = -errno;
+	if (err) {
+		munmap(base, MAPPED);
+		return err;
+	}
+	r->shared = (struct shm_ring_shared *)(void *)base;
+	r->data = base + SHM_RING_FRONT;
+	return 0;
+}
+
+void shm_ring_unmap(struct shm_ring *r)
+{
+	if (r->shared)
+		munmap(r->shared, MAPPED);
+	*r = (struct shm_ring){.shared = NULL};
+}
+
+/* The head and the packet, up to the next record. */
+static uint32_t record_bytes(uint32_t len)
+{
+	return (HEAD_LEN + len + SHM_RING_ALIGN - 1) & ~(SHM_RING_ALIGN - 1u);
+}
+
+static uint8_t *record_at(const struct shm_ring *r)
+{
+	return r->data + (r->pos & MASK);
+}
+
+/* ---- the producer ---- */
+
+static uint32_t room(const struct shm_ring *r)
+{
+	const uint32_t used = r->pos - r->other;
+
+	return used < SHM_RING_DATA ? SHM_RING_DATA - used : 0;
+}
+
+uint32_t shm_ring_room(struct shm_ring *r)
+{
+	r->other = atomic_load_explicit(&r->shared->tail, memory_order_acquire);
+	return room(r);
+}
+
+uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len)
+{
+	const uint32_t bytes = record_bytes(len);
+
+	if (unlikely(len > ROCEMU_MAX_PACKET))
+		return NULL;
+	if (unlikely(room(r) < bytes) && shm_ring_room(r) < bytes)
+		return NULL;
+	return record_at(r) + HEAD_LEN;
+}
+
+void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec)
+{
+	memcpy(record_at(r), rec, HEAD_LEN);
+	r->pos += record_bytes(rec->len);
+}
+
+/*
+ * The consumer sets sleeping, then looks at head; here it is the other way round. All four accesses
+ * have one order (seq_cst), so that at least one side sees what the other one wrote.
+ */
+bool shm_ring_tell(struct shm_ring *r)
+{
+	r->told = r->pos;
+	atomic_store_explicit(&r->shared->head, r->pos, memory_order_seq_cst);
+	return unlikely(atomic_load_explicit(&r->shared->sleeping, memory_order_seq_cst)) &&
+	       atomic_exchange_explicit(&r->shared->sleeping, 0, memory_order_relaxed);
+}
+
+bool shm_ring_is_attached(const struct shm_ring *r)
+{
+	return atomic_load_explicit(&r->shared->attached, memory_order_acquire);
+}
+
+/* ---- the consumer ---- */
+
+int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **packet)
+{
+	uint32_t filled = r->other - r->pos;
+
+	if (!filled) {
+		r->other = atomic_load_explicit(&r->shared->head, memory_order_acquire);
+		filled = r->other - r->pos;
+		if (likely(!filled))
+			return 0;
+		if (unlikely(filled > SHM_RING_DATA || filled % SHM_RING_ALIGN)) {
+			r->other = r->pos;
+			return -EBADMSG;
+		}
+	}
+	memcpy(rec, record_at(r), HEAD_LEN);
+	/* What follows uses this copy: the compiler must not read the ring again. */
+	__asm__ volatile("" : : : "memory");
+	if (unlikely(rec->len < LEAST_PACKET || rec->len > ROCEMU_MAX_PACKET ||
+		     record_bytes(rec->len) > filled))
+		return -EBADMSG;
+	*packet = record_at(r) + HEAD_LEN;
+	return 1;
+}
+
+void shm_ring_done(struct shm_ring *r, const struct shm_record *rec)
+{
+	r->pos += record_bytes(rec->len);
+}
+
+void shm_ring_release(struct shm_ring *r)
+{
+	if (r->told == r->pos)
+		return;
+	r->told = r->pos;
+	atomic_store_explicit(&r->shared->tail, r->pos, memory_order_release);
+}
+
+void shm_ring_attach(struct shm_ring *r)
+{
+	atomic_store_explicit(&r->shared->attached, 1, memory_order_release);
+}
+
+bool shm_ring_sleep(struct shm_ring *r)
+{
+	atomic_store_explicit(&r->shared->sleeping, 1, memory_order_seq_cst);
+	return r->other == r->pos &&
+	       atomic_load_explicit(&r->shared->head, memory_order_seq_cst) == r->pos;
+}
+
+void shm_ring_awake(struct shm_ring *r)
+{
+	atomic_store_explicit(&r->shared->sleeping, 0, memory_order_relaxed);
+}

@@ -1,0 +1,103 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * A ring of packets in memory that two processes share: one producer, one consumer. Pure but for
+ * making and mapping the memory: no lock, no waiting; whoever drives it holds the lane's lock.
+ *
+ * The other side may write anything at any time: its index, lengths, contents. So each side keeps
+ * its own index in private memory, takes the other one's from the ring only within bounds, and the
+ * consumer copies a record's head once. The packet's bytes may change while they are read. The
+ * memory is sealed: it cannot shrink, so that no access is a SIGBUS.
+ *
+ * The data is mapped twice in a row: a record that crosses the end is still one piece.
+ */
+#ifndef ENGINE_SHM_RING_H
+#define ENGINE_SHM_RING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <rocemu/wire.h>
+
+enum {
+	SHM_RING_DATA = 512 << 10, /* a power of two */
+	SHM_RING_FRONT = 64 << 10, /* of struct shm_ring_shared: a page of any architecture */
+	SHM_RING_BYTES = SHM_RING_FRONT + SHM_RING_DATA,
+	SHM_RING_ALIGN = 64, /* of records: one small packet is one cache line */
+	SHM_RING_LINE = 128, /* what one side writes is that far from what the other writes */
+};
+
+/** What both sides see of the state. Positions count bytes, and wrap around. */
+struct shm_ring_shared {
+	_Alignas(SHM_RING_LINE) _Atomic uint32_t head; /* the producer's: filled up to here */
+	_Alignas(SHM_RING_LINE) _Atomic uint32_t tail; /* the consumer's: taken up to here */
+	/* The consumer's. */
+	_Alignas(SHM_RING_LINE) _Atomic uint32_t attached; /* it takes packets from this ring */
+	_Atomic uint32_t sleeping; /* to be woken for the next packet; cleared by who does it */
+};
+
+/** Before each packet in the ring. */
+struct shm_record {
+	uint32_t len; /* of the packet, from the BTH to the ICRC */
+	uint32_t flow_label;
+	uint16_t sport;
+	uint8_t tclass, hop_limit;
+	uint32_t sealed; /* the ICRC is there, for IPv4 identification 0, and is to be checked */
+};
+
+/** One side's. */
+struct shm_ring {
+	struct shm_ring_shared *shared; /* mapped; NULL: there is none */
+	uint8_t *data;
+	uint32_t pos;	/* own position: filled, or taken, up to here */
+	uint32_t told;	/* own position as last written to the ring */
+	uint32_t other; /* the other side's, as last read */
+};
+
+/** Memory for a ring, empty and sealed. @return a descriptor, or -errno. */
+int shm_ring_create(void);
+/**
+ * Map a ring that this or another process has created. The descriptor is not needed afterwards.
+ * @return 0 or -errno: -EINVAL: it is not such memory.
+ */
+int shm_ring_map(struct shm_ring *r, int fd);
+/** What is not mapped is allowed. */
+void shm_ring_unmap(struct shm_ring *r);
+
+/* ---- the producer ---- */
+
+/** Room for the next packet of len bytes, at most ROCEMU_MAX_PACKET. NULL: the ring is full. */
+uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len);
+/** The packet is in the room that was reserved last. Seen by the consumer after shm_ring_tell(). */
+void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec);
+/** Show the consumer what was committed. @return true: it sleeps, and is to be woken. */
+bool shm_ring_tell(struct shm_ring *r);
+/** Bytes that may be filled now, heads of records included. */
+uint32_t shm_ring_room(struct shm_ring *r);
+/** Bytes committed and not yet shown. */
+static inline uint32_t shm_ring_untold(const struct shm_ring *r)
+{
+	return r->pos - r->told;
+}
+
+bool shm_ring_is_attached(const struct shm_ring *r);
+
+/* ---- the consumer ---- */
+
+/**
+ * The next packet: a copy of its record's head, and where its bytes are until shm_ring_done().
+ * @return 1, 0: there is none, or -EBADMSG: the other side breaks the rules.
+ */
+int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **packet);
+/** The packet of that record was taken. */
+void shm_ring_done(struct shm_ring *r, const struct shm_record *rec);
+/** Let the producer have the room of all that was taken. */
+void shm_ring_release(struct shm_ring *r);
+
+/** From now on packets are taken from the ring. */
+void shm_ring_attach(struct shm_ring *r);
+/** The producer is to wake the consumer. @return false: something has come meanwhile. */
+bool shm_ring_sleep(struct shm_ring *r);
+void shm_ring_awake(struct shm_ring *r);
+
+#endif
