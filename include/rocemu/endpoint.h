@@ -98,6 +98,12 @@ struct rocemu_dgram {
 	bool congested;                /* the buffer it came through is filling up, or lost packets before it */
 	bool ip_id_known;              /* see rocemu_icrc_check() */
 	uint16_t ip_id;                /* IPv4: the identification, or the guess */
+	/*
+	 * NULL: the ICRC is checked. Else the packet came by memory, and is not. These are its len bytes, which may
+	 * change while they are read (memory shared with another process); the first ROCEMU_MAX_HDR_LEN of them are in
+	 * data as well, which has len bytes too, does not change, and decides what the packet means.
+	 */
+	const uint8_t *body;
 };
 
 /**

@@ -195,7 +195,12 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const st
 
 	why = rocemu_packet_decode(&pkt, d->data, d->len);
 	if (!why) {
-		id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
+		if (unlikely(d->body != NULL)) {
+			pkt.payload = d->body + pkt.hdr_len;
+			id = d->ip_id;
+		} else {
+			id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
+		}
 		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
 	}
 	if (why) {

@@ -135,10 +135,13 @@ static struct list *place_find(struct keep_queue *q, uint32_t psn)
 }
 
 enum keep_result keep_add(struct keep *k, struct keep_queue *q, rocemu_ns_t now, uint32_t psn,
-			  const uint8_t *data, uint32_t len)
+			  const uint8_t *hdr, uint32_t hdr_len, const uint8_t *rest,
+			  uint32_t rest_len)
 {
+	const uint32_t len = hdr_len + rest_len;
 	struct list *at = place_find(q, psn);
 	struct keep_slot *s;
+	uint8_t *data;
 
 	if (!at)
 		return KEEP_DOUBLE;
@@ -150,7 +153,9 @@ enum keep_result keep_add(struct keep *k, struct keep_queue *q, rocemu_ns_t now,
 	s = slot_take(k);
 	s->psn = psn;
 	s->len = len;
-	memcpy(k->data + (size_t)(s - k->slots) * KEEP_SLOT_BYTES, data, len);
+	data = k->data + (size_t)(s - k->slots) * KEEP_SLOT_BYTES;
+	memcpy(data, hdr, hdr_len);
+	memcpy(data + hdr_len, rest, rest_len);
 	list_append(at->next, &s->link); /* before at->next is behind at */
 	if (!q->count++) {
 		q->since = now;

@@ -63,10 +63,11 @@ int keep_init(struct keep *k);
 void keep_fini(struct keep *k);
 
 void keep_queue_init(struct keep_queue *q);
-/** Keep a copy of a packet, from the BTH to the ICRC. psn is at most KEEP_AHEAD beyond the expected
- * one. */
+/** Keep a copy of a packet: its headers, and the rest up to the ICRC. psn is at most KEEP_AHEAD
+ * beyond the expected one. */
 enum keep_result keep_add(struct keep *k, struct keep_queue *q, rocemu_ns_t now, uint32_t psn,
-			  const uint8_t *data, uint32_t len);
+			  const uint8_t *hdr, uint32_t hdr_len, const uint8_t *rest,
+			  uint32_t rest_len);
 /**
  * The packet with this PSN, which is expected next, or NULL. It leaves the queue; the caller gives
  * it back with keep_give(). What lies before this PSN is forgotten.

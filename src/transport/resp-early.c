@@ -112,7 +112,8 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 	if (keep_empty(&r->early))
 		r->steps = 0;
 	if (ahead <= KEEP_AHEAD)
-		kept = keep_add(&qp->ep->keep, &r->early, now, pkt->h.psn, d->data, d->len);
+		kept = keep_add(&qp->ep->keep, &r->early, now, pkt->h.psn, d->data,
+				pkt->hdr_len, pkt->payload, d->len - pkt->hdr_len);
 	if (shows_gap(r, pkt, kept == KEEP_DOUBLE))
 		owe_gap_nak(qp);
 	switch (kept) {

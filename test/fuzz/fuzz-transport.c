@@ -24,7 +24,7 @@
 
 /* ---- packets ---- */
 
-static void input(struct world *w, const uint8_t *data, uint32_t len, uint8_t odd)
+static void input(struct world *w, const uint8_t *data, const uint8_t *body, uint32_t len, uint8_t odd)
 {
 	struct rocemu_dgram d = {
 		.data = data,
@@ -34,6 +34,7 @@ static void input(struct world *w, const uint8_t *data, uint32_t len, uint8_t od
 		.sport = 0xc000,
 		.dport = ROCEMU_UDP_PORT,
 		.ip_id_known = true,
+		.body = body,
 	};
 
 	FUZZ_CHECK(rocemu_ep_input(w->ep, w->now, &d) < ROCEMU_DROP_COUNT);
@@ -48,13 +49,20 @@ static void seal_and_input(struct world *w, uint8_t *pkt, uint32_t len, uint8_t 
 		.dport = ROCEMU_UDP_PORT,
 		.ip_frag = 0x4000,
 	};
-	uint8_t *exact = malloc(len + ROCEMU_ICRC_LEN);
+	uint8_t *exact = malloc(len + ROCEMU_ICRC_LEN), *body = NULL;
 
 	FUZZ_CHECK(exact != NULL);
 	memcpy(exact, pkt, len);
 	put_le32(exact + len, rocemu_icrc(&ctx, exact, len, NULL, 0, NULL, 0));
-	input(w, exact, len + ROCEMU_ICRC_LEN, odd);
+	if (odd >= FUZZ_MEMORY && odd < FUZZ_ANY) {
+		/* Its sender writes to it meanwhile: headers, and no ICRC. */
+		body = malloc(len + ROCEMU_ICRC_LEN);
+		FUZZ_CHECK(body != NULL);
+		memset(body, odd, len + ROCEMU_ICRC_LEN);
+	}
+	input(w, exact, body, len + ROCEMU_ICRC_LEN, odd);
 	free(exact);
+	free(body);
 }
 
 static enum rocemu_service service_of(enum ibv_qp_type type)

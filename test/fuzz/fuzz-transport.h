@@ -28,4 +28,7 @@ enum { FUZZ_ANY = 232 };
 /** ... and a key's byte from here on to FUZZ_ANY for a memory window's. */
 enum { FUZZ_WINDOW = 200 };
 
+/** A packet's byte "odd" from here on to FUZZ_ANY: it comes by memory, see rocemu_dgram::body. */
+enum { FUZZ_MEMORY = 200 };
+
 #endif

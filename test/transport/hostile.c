@@ -159,6 +159,19 @@ void hostile_recv(struct hostile *h, uint64_t wr_id, uint32_t off, uint32_t len)
 
 /* ---- packets to the endpoint ---- */
 
+/* The packet came by memory that its sender changes: only its headers were copied before. */
+static void write_on(struct rocemu_dgram *d, uint8_t *packet, size_t hdr_len)
+{
+	static uint8_t copy[ROCEMU_MAX_PACKET];
+
+	memset(copy, 0x5a, sizeof(copy));
+	memcpy(copy, packet, hdr_len);
+	memset(packet, 0xff, hdr_len);
+	packet[d->len - 1] ^= 1; /* of the ICRC */
+	d->data = copy;
+	d->body = packet;
+}
+
 void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len)
 {
 	uint8_t buf[ROCEMU_MAX_PACKET];
@@ -197,6 +210,8 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 	for (unsigned i = 0; i < ROCEMU_ICRC_LEN; i++)
 		buf[n++] = (uint8_t)(icrc >> 8 * i);
 	d.len = (uint32_t)n;
+	if (h->by_memory)
+		write_on(&d, buf, n - len - pad - ROCEMU_ICRC_LEN);
 	why = rocemu_ep_input(h->ep, h->now, &d);
 	if (why)
 		say(h, "drop %s", drop_names[why]);

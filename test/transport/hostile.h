@@ -61,6 +61,7 @@ struct hostile {
 	uint16_t sport;	      /* UDP source port of what it sends; 0: as the QP's own */
 	uint16_t ip_id;	      /* IPv4 identification of what it sends, default 0 */
 	uint8_t ecn;	      /* ECN bits of what it sends, default 0 */
+	bool by_memory;	      /* what it sends comes by memory, see rocemu_dgram::body */
 	bool congested;	      /* what it sends comes through a full buffer */
 	uint8_t rd_atomic;    /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
 	uint32_t invalidated; /* the key that the last receive with "inv" said */

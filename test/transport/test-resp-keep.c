@@ -564,3 +564,20 @@ KEEP(qp_that_stands_still__another_takes_its_room_and_it_recovers)
 	assert_int_equal(rocemu_qp_destroy(busy), 0);
 	finish();
 }
+
+/* ---- packets that come by memory ---- */
+
+KEEP(headers_changed_in_memory__those_that_were_copied_count)
+{
+	start();
+	h.by_memory = true;
+	write_at(0, true);
+	EXPECT(&h, "ack 0/1");
+	writes(2, 3);
+	EXPECT(&h, "");
+	assert_int_equal(stats()->kept, 2);
+	write_at(1, false);
+	assert_true(written(0) && written(1) && written(2) && written(3));
+	assert_int_equal(stats()->drops[ROCEMU_DROP_ICRC], 0);
+	finish();
+}
