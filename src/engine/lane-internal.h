@@ -10,6 +10,7 @@
  *   lane-progress.c  kick and poll: what is driven when, on whose thread
  *   lane-output.c    what the endpoint has to send: paced, marked, with faults or without
  *   lane-rx.c        sockets to endpoint
+ *   lane-input.c     a datagram that came in: captured, counted, to the endpoint
  *   lane-impair.c    the faults on the way out and in
  *   lane-held.c      the packets that they hold back
  *   lane-note.c      what they did: counts and log
@@ -29,6 +30,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
+#include "base/bytes.h"
 #include "base/list.h"
 #include "engine/ecn.h"
 #include "engine/lane.h"
@@ -220,6 +222,23 @@ void lane_count_start(struct lane *l);
 void lane_count_stop(struct lane *l);
 /** In a forked child: the row is the parent's. */
 void lane_count_bury(struct lane *l);
+
+/* ---- lane-input.c ---- */
+
+/** The slot that a packet is for: its first ROCEMU_BTH_LEN bytes. */
+static inline uint16_t lane_slot_of(const uint8_t *bth)
+{
+	enum { BTH_DQPN = 5 };
+
+	return (uint16_t)(get_be24(bth + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS);
+}
+/** Is it for another slot? Too short to have a slot: the endpoint counts it among the truncated. */
+static inline bool lane_is_misrouted(const struct lane *l, const uint8_t *packet, size_t len)
+{
+	return len >= ROCEMU_BTH_LEN && lane_slot_of(packet) != l->slot;
+}
+/** A datagram for this lane; d->data is in a buffer of the lane's. */
+void lane_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 
 /* ---- lane-rx.c ---- */
 

@@ -10,22 +10,18 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#include "base/bytes.h"
 #include "base/cmsg.h"
 #include "base/log.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
 #include "engine/sysmsg.h"
 #include "engine/memfault.h"
-#include "fault/report.h"
-#include "wire/ip.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
 
 enum {
-	BTH_DQPN = 5,
 	/* A buffer that holds this much after a receive call is filling up. */
 	FULL_PERCENT = 40,
 	FULL_ASK_NS = 20000, /* how often the kernel is asked */
@@ -92,50 +88,11 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
 	}
 }
 
-/* Too short to have a slot: the endpoint counts it among the truncated. */
-static bool is_for_other_slot(const struct lane *l, const uint8_t *p, size_t len)
-{
-	return len >= ROCEMU_BTH_LEN && get_be24(p + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS != l->slot;
-}
-
-static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d)
-{
-	const struct rocemu_icrc_ctx ctx = {
-		.src = d->src,
-		.dst = d->dst,
-		.sport = d->sport,
-		.dport = d->dport,
-		.ip_id = d->ip_id,
-		.ip_frag = IP_FLAG_DF,
-	};
-	const struct iovec iov = {.iov_base = (void *)(uintptr_t)d->data, .iov_len = d->len};
-	struct tap_addr a = {
-		.when_ns = tap_now(),
-		.src = d->src,
-		.dst = d->dst,
-		.sport = d->sport,
-		.ip_id = d->ip_id,
-		.tclass = d->tclass,
-		.hop_limit = d->hop_limit,
-		.flow_label = d->flow_label,
-	};
-	int32_t id = -1;
-
-	/* The identification that the socket does not show, so that the ICRC in the capture can be
-	 * checked. */
-	if (d->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN)
-		id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
-	if (id >= 0)
-		a.ip_id = (uint16_t)id;
-	tap_write(l->tap, &a, &iov, 1);
-	lane_tap_dirty(l, now);
-}
-
 /* Segments from offset on that belong to the same other slot go in one message. @return bytes
  * handed on. */
 static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, uint16_t index)
 {
-	const uint32_t slot = get_be24(b->data + offset + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS;
+	const uint32_t slot = lane_slot_of(b->data + offset);
 	const struct forward_hdr h = {
 		.src = b->meta.src,
 		.dst = b->meta.dst,
@@ -150,7 +107,7 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	unsigned n = 0;
 
 	while (end < b->len && b->len - end >= ROCEMU_BTH_LEN &&
-	       get_be24(b->data + end + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS == slot) {
+	       lane_slot_of(b->data + end) == slot) {
 		end += MIN(b->seg_len, b->len - end);
 		n++;
 	}
@@ -162,17 +119,6 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	return end - offset;
 }
 
-/* A request of several packets: is this one the last? */
-static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
-{
-	const uint32_t ops = rocemu_opcode_ops(d->data[0]);
-
-	if (!(ops & ROCEMU_OP_REQUEST))
-		return;
-	rx->requests = true;
-	rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
-}
-
 static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
 	REQUIRES(l);
 static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
@@ -182,7 +128,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 	for (size_t offset = 0; offset < b->len;) {
 		d.data = b->data + offset;
 		d.len = (uint32_t)MIN(b->seg_len, b->len - offset);
-		if (unlikely(!b->group && is_for_other_slot(l, d.data, d.len))) {
+		if (unlikely(!b->group && lane_is_misrouted(l, d.data, d.len))) {
 			/* Once is enough: what was forwarded to the wrong lane goes no further. */
 			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
 
@@ -191,22 +137,7 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 			offset += len;
 			continue;
 		}
-		if (unlikely(l->down)) {
-			l->stats->impair_down++;
-			fault_report_add(FAULT_COUNT_DOWN_RX, 1);
-			offset += d.len;
-			continue;
-		}
-		l->stats->rx_datagrams++;
-		l->stats->rx_octets += d.len;
-		l->stats->rx_congested += d.congested;
-		note_message(&l->rx, &d);
-		if (unlikely(l->tap != NULL))
-			tap_received(l, now, &d);
-		if (unlikely(l->faulty_rx))
-			lane_impair_input(l, now, &d);
-		else
-			rocemu_ep_input(l->ep, now, &d);
+		lane_input(l, now, &d);
 		d.ip_id++;
 		offset += d.len;
 	}
