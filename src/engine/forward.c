@@ -34,6 +34,17 @@ enum {
 /* clang-format on */
 #define FORWARD_MAGIC 0x72666432u /* "rfd2": counts on with the layout */
 
+/* clang-format off */
+enum {
+	OFFER_MAGIC = 0,               /* 4 bytes */
+	OFFER_SRC   = 4,
+	OFFER_DST   = 20,
+	OFFER_SCOPE = 36,              /* 4 bytes */
+	OFFER_LEN   = 40,              /* shorter than the head of any other message */
+};
+/* clang-format on */
+#define RING_MAGIC 0x72736831u /* "rsh1": counts on with the layout of the ring, too */
+
 void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN])
 {
 	put_be32(buf + FWD_MAGIC, FORWARD_MAGIC);
@@ -78,6 +89,9 @@ struct forward {
 	int listen_fd; /* owned; -1: the name is taken */
 	uint64_t clock; /* counts uses */
 	struct forward_peer to[PEERS_MAX], from[PEERS_MAX];
+	bool wants_offers;
+	bool offered; /* offer is there, its descriptors owned */
+	struct forward_offer offer;
 };
 
 /* Abstract, so per network namespace as port 4791 is, and gone with its owner. */
@@ -170,8 +184,18 @@ int forward_new(struct forward **out, const char *realm, uint16_t slot)
 	return 0;
 }
 
+static void drop_offer(struct forward *f)
+{
+	if (!f->offered)
+		return;
+	close(f->offer.ring);
+	close(f->offer.conn);
+	f->offered = false;
+}
+
 void forward_close(struct forward *f)
 {
+	drop_offer(f);
 	for (unsigned i = 0; i < PEERS_MAX; i++) {
 		close_peer(&f->to[i]);
 		close_peer(&f->from[i]);
@@ -196,24 +220,34 @@ int forward_fd(const struct forward *f)
 	return f->epoll_fd;
 }
 
-static int connect_to(struct forward *f, uint16_t slot, struct forward_peer **out)
+int forward_connect(struct forward *f, uint16_t slot)
 {
 	struct sockaddr_un un;
 	const socklen_t len = forward_name(f, &un, slot);
-	struct forward_peer *p = place(f->to);
+	const int fd = new_socket();
 	int err = 0;
 
-	p->fd = new_socket();
-	if (p->fd < 0)
-		return p->fd;
-	if (connect(p->fd, (const struct sockaddr *)&un, len))
+	if (fd < 0)
+		return fd;
+	if (connect(fd, (const struct sockaddr *)&un, len))
 		err = -errno;
-	else if (!is_same_user(p->fd))
+	else if (!is_same_user(fd))
 		err = -EPERM;
-	if (err) {
-		close_peer(p);
-		return err;
-	}
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+static int connect_to(struct forward *f, uint16_t slot, struct forward_peer **out)
+{
+	const int fd = forward_connect(f, slot);
+	struct forward_peer *p;
+
+	if (fd < 0)
+		return fd;
+	p = place(f->to);
+	p->fd = fd;
 	p->slot = slot;
 	*out = p;
 	return 0;
@@ -276,22 +310,106 @@ static void accept_one(struct forward *f)
 	p->used = ++f->clock;
 }
 
+/* ---- offers of rings ---- */
+
+void forward_want_offers(struct forward *f)
+{
+	f->wants_offers = true;
+}
+
+int forward_offer(const struct forward_offer *o)
+{
+	uint8_t data[OFFER_LEN];
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+	const struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof(control),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	put_be32(data + OFFER_MAGIC, RING_MAGIC);
+	memcpy(data + OFFER_SRC, o->src.raw, 16);
+	memcpy(data + OFFER_DST, o->dst.raw, 16);
+	put_be32(data + OFFER_SCOPE, o->scope_id);
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(c), &o->ring, sizeof(int));
+	return sendmsg(o->conn, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* The descriptor that came with a message, or -1. There was room for one. */
+static int descriptor_of(struct msghdr *m)
+{
+	const struct cmsghdr *c = CMSG_FIRSTHDR(m);
+	int fd = -1;
+
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+	    c->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&fd, CMSG_DATA(c), sizeof(int));
+	return fd;
+}
+
+static bool is_offer(const struct forward *f, const uint8_t *data, ssize_t len, int fd)
+{
+	return len == OFFER_LEN && get_be32(data + OFFER_MAGIC) == RING_MAGIC && fd >= 0 &&
+	       f->wants_offers && !f->offered;
+}
+
+/* The connection is not one for datagrams any more. */
+static void take_offer(struct forward *f, struct forward_peer *p, const uint8_t *data, int fd)
+{
+	f->offer.ring = fd;
+	f->offer.conn = p->fd;
+	memcpy(f->offer.src.raw, data + OFFER_SRC, 16);
+	memcpy(f->offer.dst.raw, data + OFFER_DST, 16);
+	f->offer.scope_id = get_be32(data + OFFER_SCOPE);
+	f->offered = true;
+	epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, p->fd, NULL);
+	p->fd = -1;
+}
+
+bool forward_offered(struct forward *f, struct forward_offer *o)
+{
+	const bool offered = f->offered;
+
+	*o = f->offer;
+	f->offered = false;
+	return offered;
+}
+
 static ssize_t recv_from(struct forward *f, struct forward_peer *p, struct forward_hdr *h,
 			 uint8_t *buf, size_t size)
 {
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
 	uint8_t hdr[FORWARD_HDR_LEN];
 	struct iovec iov[2] = {
 		{.iov_base = hdr, .iov_len = sizeof(hdr)},
 		{.iov_base = buf, .iov_len = size},
 	};
-	struct msghdr m = {.msg_iov = iov, .msg_iovlen = 2};
-	/* Without room for control messages, the kernel closes descriptors that are attached. */
+	struct msghdr m = {
+		.msg_iov = iov,
+		.msg_iovlen = 2,
+		/* For one descriptor, without the padding: the kernel closes what has no room. */
+		.msg_control = control,
+		.msg_controllen = CMSG_LEN(sizeof(int)),
+	};
 	const ssize_t n = recvmsg(p->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	int err;
+	int err, fd;
 
 	if (n < 0 && errno == EAGAIN)
 		return -EAGAIN;
-	if (n <= 0) {
+	fd = n > 0 ? descriptor_of(&m) : -1;
+	if (is_offer(f, hdr, n, fd)) {
+		take_offer(f, p, hdr, fd);
+		return -EBADMSG;
+	}
+	if (fd >= 0)
+		close(fd);
+	if (n <= 0 || fd >= 0) {
 		close_peer(p);
 		return -EBADMSG;
 	}

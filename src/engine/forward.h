@@ -8,10 +8,14 @@
  * The sockets are found by abstract names, which any user may take. So both ends check by the
  * kernel's credentials that the other one is of the same user before anything is sent or taken: who
  * sits on a name gets nothing. Even so messages are parsed as hostile input.
+ *
+ * By the same way a lane offers another one a ring in shared memory (shm-ring.h). The connection of
+ * the offer is the ring's from then on: its end is the other process's.
  */
 #ifndef ENGINE_FORWARD_H
 #define ENGINE_FORWARD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -65,5 +69,25 @@ int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, 
  * message was thrown away: call again.
  */
 ssize_t forward_recv(struct forward *f, struct forward_hdr *h, uint8_t *buf, size_t size);
+
+/** A ring for packets of one lane to another. */
+struct forward_offer {
+	struct rocemu_gid src, dst; /* of all packets */
+	uint32_t scope_id;	    /* interface of dst, if that is link-local; else 0 */
+	int ring;		    /* descriptor of the memory */
+	int conn;		    /* connection that it is offered by */
+};
+
+/** Offers are taken from now on. Without this call they are refused. */
+void forward_want_offers(struct forward *f);
+/** @return a connection to the lane of slot, owned by the caller; or -errno as forward_send(). */
+int forward_connect(struct forward *f, uint16_t slot);
+/** Send an offer by o->conn, to a lane that has just been connected to. @return 0 or -errno. */
+int forward_offer(const struct forward_offer *o);
+/**
+ * The offer that the last forward_recv() has taken, in which case it returned -EBADMSG. Both
+ * descriptors are the caller's, who checks all of it. @return false: it has taken none.
+ */
+bool forward_offered(struct forward *f, struct forward_offer *o);
 
 #endif

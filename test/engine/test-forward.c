@@ -261,3 +261,124 @@ TEST(forward, another_user_has_the_name__gets_nothing_and_is_not_heard)
 		close(down[i]);
 	}
 }
+
+/* ---- offers of rings ---- */
+
+static const struct forward_offer an_offer = {
+	.src = {{0xfe, 0x80, 1}},
+	.dst = {{[10] = 0xff, 0xff, 127, 0, 0, 1}},
+	.scope_id = 0x12345678,
+};
+
+/* Offer a descriptor to SLOT_B. @return the connection. */
+static int offer(struct forward *from, int ring)
+{
+	struct forward_offer o = an_offer;
+
+	o.ring = ring;
+	o.conn = forward_connect(from, SLOT_B);
+	assert_true(o.conn >= 0);
+	assert_int_equal(forward_offer(&o), 0);
+	return o.conn;
+}
+
+TEST(forward, ring_offered__arrives_with_its_connection)
+{
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
+	struct forward_offer got;
+	struct forward_hdr h;
+	uint8_t buf[300];
+	int ends[2], conn;
+	char byte = 7;
+
+	forward_want_offers(b);
+	assert_int_equal(pipe(ends), 0);
+	conn = offer(a, ends[0]);
+	assert_false(forward_offered(b, &got));
+	assert_int_equal(take(b, &h, buf, sizeof(buf)), -EBADMSG);
+	assert_true(forward_offered(b, &got));
+	assert_false(forward_offered(b, &got));
+	assert_memory_equal(&got.src, &an_offer.src, 16);
+	assert_memory_equal(&got.dst, &an_offer.dst, 16);
+	assert_int_equal(got.scope_id, an_offer.scope_id);
+	/* What was offered, and the other end of the connection. */
+	assert_int_equal(write(ends[1], &byte, 1), 1);
+	assert_int_equal(read(got.ring, &byte, 1), 1);
+	assert_int_equal(send(conn, &byte, 1, 0), 1);
+	assert_int_equal(recv(got.conn, &byte, 1, MSG_DONTWAIT), 1);
+	/* It has left the lane's own. */
+	assert_int_equal(forward_recv(b, &h, buf, sizeof(buf)), -EAGAIN);
+	close(conn);
+	assert_int_equal(recv(got.conn, &byte, 1, MSG_DONTWAIT), 0);
+	close(got.conn);
+	close(got.ring);
+	close(ends[0]);
+	close(ends[1]);
+	forward_free(a);
+	forward_free(b);
+}
+
+/* Does the other end of a connection hang up when the lane has looked at what came? */
+static void expect_refused(struct forward *b, int conn)
+{
+	struct forward_offer got;
+	struct forward_hdr h;
+	uint8_t buf[300];
+
+	while (forward_recv(b, &h, buf, sizeof(buf)) != -EAGAIN)
+		;
+	assert_false(forward_offered(b, &got));
+	assert_int_equal(recv(conn, buf, 1, MSG_DONTWAIT), 0);
+	close(conn);
+}
+
+TEST(forward, ring_offered_to_a_lane_that_wants_none__refused)
+{
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
+
+	expect_refused(b, offer(a, STDIN_FILENO));
+	forward_free(a);
+	forward_free(b);
+}
+
+/* A message with n descriptors. */
+static int send_raw(struct forward *from, const uint8_t *data, size_t len, unsigned n)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(4 * sizeof(int))] = {0};
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+	struct msghdr m = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = CMSG_SPACE(n * sizeof(int)),
+	};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+	int conn = forward_connect(from, SLOT_B);
+
+	c->cmsg_level = SOL_SOCKET;
+	c->cmsg_type = SCM_RIGHTS;
+	c->cmsg_len = CMSG_LEN(n * sizeof(int));
+	assert_int_equal(sendmsg(conn, &m, 0), len);
+	return conn;
+}
+
+TEST(forward, offer_that_is_none__refused_and_its_descriptors_closed)
+{
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
+	uint8_t data[41] = {'r', 's', 'h', '1'};
+	int first, last;
+
+	forward_want_offers(b);
+	first = dup(STDIN_FILENO);
+	close(first);
+	expect_refused(b, send_raw(a, data, 39, 1));
+	expect_refused(b, send_raw(a, data, 41, 1));
+	expect_refused(b, send_raw(a, data + 4, 37, 3));
+	data[3] = '0';
+	expect_refused(b, send_raw(a, data, 40, 1));
+	forward_free(a);
+	forward_free(b);
+	last = dup(STDIN_FILENO);
+	assert_true(last <= first);
+	close(last);
+}
