@@ -7,9 +7,11 @@
  *   lane.c           life: new, attach, free, fork; the device's changes
  *   lane-thread.c    the lane's own thread and its loop
  *   lane-sock.c      which receive sockets there are
+ *   lane-shm.c       rings in shared memory: offered, attached, ended
  *   lane-progress.c  kick and poll: what is driven when, on whose thread
  *   lane-output.c    what the endpoint has to send: paced, marked, with faults or without
  *   lane-rx.c        sockets to endpoint
+ *   lane-shm-rx.c    rings in shared memory to endpoint
  *   lane-input.c     a datagram that came in: captured, counted, to the endpoint
  *   lane-impair.c    the faults on the way out and in
  *   lane-held.c      the packets that they hold back
@@ -17,6 +19,7 @@
  *   lane-tx.c        packets to sockets, in bursts
  *   lane-backlog.c   what a socket had no room for
  *   lane-send.c      which socket a path takes; one packet to it
+ *   lane-shm-tx.c    packets to rings in shared memory
  *   lane-wake.c      the clock; setting the thread's timer, asking the thread
  *   lane-count.c     the row of the device's file of counters
  *   lane-lock.c      the lock, joined lanes
@@ -46,6 +49,7 @@
 #include "netdev/addr.h"
 
 struct agent_client;
+struct lane_shm;
 
 enum {
 	LANE_RX_BATCH = 4, /* datagrams, each perhaps a GRO-merged one, per receive call */
@@ -111,6 +115,7 @@ enum lane_ask {
 	LANE_ASK_STOP_WATCHING = 4, /* do not watch them, callers poll */
 	LANE_ASK_SOCKS = 8,	    /* sockets have come or gone */
 	LANE_ASK_PEERS = 16,	    /* pace_want() has something */
+	LANE_ASK_RINGS = 32,	    /* rings in shared memory: to be offered, ended or looked at */
 };
 
 struct lane_thread {
@@ -161,6 +166,7 @@ struct lane {
 	struct lane_sock *socks[ROCEMU_MAX_GID + ROCEMU_MAX_MCAST_GROUPS]; /* owned */
 	struct list retired; /* of lane_sock.retired: for the thread to close */
 	struct forward *forward; /* owned, or NULL */
+	struct lane_shm *shm;	 /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
 	struct lane_rx rx;
 	struct lane_tx tx;
 	struct pace pace;
@@ -247,9 +253,11 @@ void lane_rx_fini(struct lane *l);
 /** One receive call on a socket, and its datagrams into the endpoint. @return messages taken (0:
  * was empty). */
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
-/** lane_rx_sock() on each hot socket. */
+/** As lane_rx_sock() on the rings in shared memory, of which there may be some. */
+unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** lane_rx_sock() on each hot socket, and lane_rx_rings(). */
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** All that lies in the sockets, hot or not. */
+/** All that lies in the sockets, hot or not, and in rings. */
 void lane_rx_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** One message from another lane. @return false: nothing there. */
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);

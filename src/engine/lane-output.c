@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What the endpoint has to send, on its way: paced, marked, with faults on purpose or without. */
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 #include "engine/memfault.h"
 
 /* A long send looks for what came in, lest the receive buffer overflow. */
@@ -15,6 +15,8 @@ static bool give_room(struct lane *l, rocemu_ns_t now)
 	if (!rocemu_ep_wants_datagram_room(l->ep))
 		return false;
 	room = pace_room(&l->pace, now);
+	if (unlikely(l->shm != NULL))
+		room = MIN(room, lane_shm_room(l, now));
 	rocemu_ep_set_datagram_room(l->ep, room);
 	return room > 0;
 }
@@ -55,6 +57,21 @@ static bool wants_more(const struct lane *l)
 	return rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep);
 }
 
+/* UC and UD packets are being sent: count those that go by UDP. */
+static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
+	REQUIRES(l);
+static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
+{
+	struct rocemu_tx *other[ROCEMU_OUTPUT_BATCH];
+
+	if (unlikely(l->shm != NULL)) {
+		n = lane_shm_others(l, pkt, n, now, other);
+		pkt = other;
+	}
+	if (n && pace_sending(&l->pace, scope_of(l, pkt[0]->path), now, pkt, n))
+		lane_thread_ask(l, LANE_ASK_PEERS);
+}
+
 void lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
@@ -69,8 +86,7 @@ void lane_output(struct lane *l, rocemu_ns_t now)
 		memfault_thread();
 		n = copy_some(l, pkt, n);
 		ecn_mark(&l->tx.ecn, pkt, n);
-		if (n && pace_sending(&l->pace, scope_of(l, pkt[0]->path), now, pkt, n))
-			lane_thread_ask(l, LANE_ASK_PEERS);
+		count_paced(l, now, pkt, n);
 		if (unlikely(l->impair.on || l->down))
 			lane_impair_send(l, now, pkt, n);
 		else

@@ -9,7 +9,7 @@
  */
 #include <sched.h>
 
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 
 #define SPIN_NS	       20000u /* a fruitless poll this long ago: its thread is still at it */
 #define BUSY_NS	       30000u /* longer than the lock is held to send a batch */
@@ -242,6 +242,12 @@ static void give_way(struct lane *l, rocemu_ns_t now)
 		sched_yield();
 }
 
+/* A power of two. Looks at rings are so many times cheaper than at sockets, and as many more in the same time. */
+static unsigned cold_spins(const struct lane *l)
+{
+	return unlikely(l->shm != NULL) && l->shm->nrx ? 64 * COLD_SPINS : COLD_SPINS;
+}
+
 bool lane_poll(struct lane *l)
 {
 	const rocemu_ns_t now = lane_now();
@@ -276,7 +282,7 @@ bool lane_poll(struct lane *l)
 		return true;
 	}
 	l->spins++;
-	if (unlikely(l->spins % COLD_SPINS == 0)) {
+	if (unlikely((l->spins & (cold_spins(l) - 1)) == 0)) {
 		/* The thread watches the other sockets; it may be waiting for this very core. */
 		lane_rx_all(l, now);
 		lane_drive(l, now);

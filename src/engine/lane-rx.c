@@ -12,8 +12,7 @@
 
 #include "base/cmsg.h"
 #include "base/log.h"
-#include "engine/forward.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 #include "engine/memfault.h"
 
@@ -244,10 +243,35 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 	return rx_batch(l, s, now, LANE_RX_BATCH);
 }
 
+static void rx_all_socks(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void rx_all_socks(struct lane *l, rocemu_ns_t now)
+{
+	enum { CALLS_MAX = 64 }; /* who sends without end must not keep us from our timers */
+
+	for (unsigned i = 0; i < l->nsocks; i++)
+		for (unsigned calls = 0; calls < CALLS_MAX; calls++)
+			if (lane_rx_sock(l, l->socks[i], now) < LANE_RX_BATCH)
+				break;
+}
+
+unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
+{
+	/* What came by UDP was sent before. */
+	if (unlikely(l->shm->fresh) && lane_shm_starts(l))
+		rx_all_socks(l, now);
+	return lane_shm_rx(l, now);
+}
+
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 {
+	enum { POLLS_PER_LOOK = 16 }; /* asking a socket costs as much as so many looks at rings */
 	unsigned n = 0;
 
+	if (unlikely(l->shm != NULL)) {
+		n = lane_rx_rings(l, now);
+		if (l->shm->nrx && ++l->shm->polls % POLLS_PER_LOOK)
+			return n;
+	}
 	for (unsigned i = 0; i < l->nsocks; i++)
 		if (l->socks[i]->hot)
 			n += rx_batch(l, l->socks[i], now, l->socks[i]->several ? LANE_RX_BATCH : 1);
@@ -256,12 +280,12 @@ unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 
 void lane_rx_all(struct lane *l, rocemu_ns_t now)
 {
-	enum { CALLS_MAX = 64 }; /* who sends without end must not keep us from our timers */
-
-	for (unsigned i = 0; i < l->nsocks; i++)
-		for (unsigned calls = 0; calls < CALLS_MAX; calls++)
-			if (lane_rx_sock(l, l->socks[i], now) < LANE_RX_BATCH)
-				break;
+	rx_all_socks(l, now);
+	if (likely(!l->shm))
+		return;
+	lane_rx_rings(l, now);
+	for (unsigned i = 0; i < l->shm->nrx; i++)
+		lane_shm_rx_all(l, l->shm->rx[i], now);
 }
 
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)

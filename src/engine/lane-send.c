@@ -11,7 +11,7 @@
 #include <sys/mman.h>
 
 #include "base/log.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 
 #ifndef UDP_SEGMENT
@@ -197,6 +197,8 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 		l->stats->tx_errors++;
 		return true;
 	}
+	if (unlikely(l->shm != NULL) && lane_shm_send_raw(l, path, data, len))
+		return true;
 	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0);
 	m.msg_iovlen = 1;
 	do

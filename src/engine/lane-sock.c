@@ -20,7 +20,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "engine/agent-watch.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 
 static void sock_free(struct lane_sock *s)
 {
@@ -46,6 +46,9 @@ static void fit_read_budget(struct lane *l)
 			continue;
 		least = least ? MIN(least, (uint32_t)bytes) : (uint32_t)bytes;
 	}
+	/* A ring holds as much, and a little beside. */
+	if (least && l->shm)
+		least = MIN(least, (uint32_t)LANE_SHM_READS);
 	if (least)
 		rocemu_ep_set_read_budget(l->ep, least / 2);
 }
@@ -78,6 +81,7 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 		if (!addr_gid_equal(&s->gid, gid))
 			continue;
 		l->socks[i] = l->socks[--l->nsocks];
+		lane_shm_forget(l, gid);
 		list_append(&l->retired, &s->retired);
 		fit_read_budget(l);
 		if (l->thread.running)

@@ -18,8 +18,7 @@
 
 #include "base/log.h"
 #include "engine/agent-watch.h"
-#include "engine/forward.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 
 #define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
 #define BULK_SPIN_NS	50000u	 /* how long to look for a bulk transfer's next packets */
@@ -98,10 +97,20 @@ static void stop_watching(struct lane *l)
 			continue;
 		loop_unwatch(&l->thread.loop, &s->io);
 	}
+	if (unlikely(l->shm != NULL))
+		lane_shm_awake(l);
 	l->stats->mode_changes++;
 	l->thread.ticks = 0;
 	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	set_tick(l, PROGRESS_TICK_NS);
+}
+
+/* Before the thread waits: the senders to rings are to wake it, and it looks once more. */
+static void rest(struct lane *l) REQUIRES(l);
+static void rest(struct lane *l)
+{
+	if (unlikely(l->shm != NULL) && l->progress.mode == PROGRESS_ARMED && !lane_shm_sleep(l))
+		lane_thread_ask(l, LANE_ASK_RINGS);
 }
 
 static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled) REQUIRES(l);
@@ -110,6 +119,7 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	progress_rearm(&l->progress, now, stalled);
 	set_tick(l, 0);
 	watch_or_retry(l);
+	rest(l);
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
 	/* What a poll left for the tick to send: there are no ticks any more. */
@@ -154,8 +164,8 @@ static uint64_t fetches(const struct lane *l)
 }
 
 /*
- * Take what is there and act on it. @return datagrams; RX_BULK at least where a READ or an atomic
- * was answered: whoever waits for that may ask for more at once.
+ * Take what is there and act on it. s: NULL for the rings. @return datagrams; RX_BULK at least where
+ * a READ or an atomic was answered: whoever waits for that may ask for more at once.
  */
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
@@ -163,7 +173,7 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 	const uint64_t datagrams = l->stats->rx_datagrams, fetched = fetches(l);
 	uint64_t n;
 
-	if (!lane_rx_sock(l, s, now))
+	if (!(s ? lane_rx_sock(l, s, now) : lane_rx_rings(l, now)))
 		return 0;
 	lane_drive_received(l, now);
 	n = l->stats->rx_datagrams - datagrams;
@@ -210,10 +220,9 @@ static void serve_bulk(struct lane *l, struct lane_sock *s, uint64_t waited)
 	l->thread.bulk_served = last;
 }
 
-static void on_socket(struct loop_io *io)
+/* The thread was woken for packets in a socket, or in rings (NULL). */
+static void serve_woken(struct lane *l, struct lane_sock *s)
 {
-	struct lane_sock *s = io->data;
-	struct lane *l = s->lane;
 	uint64_t datagrams;
 	rocemu_ns_t now;
 	bool spun;
@@ -228,6 +237,38 @@ static void on_socket(struct loop_io *io)
 	lane_unlock(l);
 	if (datagrams >= RX_BULK && !spun)
 		serve_bulk(l, s, now - l->thread.bulk_served);
+}
+
+static void on_socket(struct loop_io *io)
+{
+	struct lane_sock *s = io->data;
+
+	serve_woken(s->lane, s);
+}
+
+static void serve_rings(struct lane *l)
+{
+	serve_woken(l, NULL);
+	lane_lock(l);
+	rest(l);
+	lane_unlock(l);
+}
+
+static void on_ring(struct loop_io *io)
+{
+	struct shm_rx *r = io->data;
+	struct lane *l = r->lane;
+	const bool alive = lane_shm_woken(r);
+	rocemu_ns_t now;
+
+	serve_rings(l);
+	if (alive)
+		return;
+	lane_lock(l);
+	now = lane_now();
+	lane_shm_end(l, r, now);
+	lane_drive(l, now);
+	lane_unlock(l);
 }
 
 static void on_tick(struct loop_io *io)
@@ -280,7 +321,8 @@ static void on_forward(struct loop_io *io)
 	lane_lock(l);
 	now = lane_now();
 	for (unsigned i = 0; i < FORWARD_ROUNDS && lane_rx_forwarded(l, now); i++)
-		;
+		if (l->shm)
+			lane_shm_take_offer(l, on_ring);
 	lane_drive(l, now);
 	lane_unlock(l);
 }
@@ -307,7 +349,13 @@ static void on_wake(struct loop *loop)
 		stop_watching(l);
 	if (l->progress.mode == PROGRESS_POLLED && (asked & LANE_ASK_WATCH))
 		watch_again(l, lane_now(), false);
+	if (asked & LANE_ASK_RINGS) {
+		lane_shm_offer(l);
+		lane_shm_reap(l);
+	}
 	lane_unlock(l);
+	if (asked & LANE_ASK_RINGS)
+		serve_rings(l);
 	if (asked & LANE_ASK_PEERS)
 		pace_ask_next(&l->thread.pace_ask);
 }

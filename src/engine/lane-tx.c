@@ -16,7 +16,7 @@
 #include <time.h>
 
 #include "base/log.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 
 #ifndef UDP_SEGMENT
@@ -315,6 +315,8 @@ void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 
 	txgroup_order(pkt, n);
 	n = resolve(l, pkt, n, sock);
+	if (unlikely(l->shm != NULL))
+		n = lane_shm_send(l, pkt, sock, n);
 	for (unsigned start = 0, i = 1; i <= n; i++) {
 		unsigned bursts;
 

@@ -14,7 +14,7 @@
 #include "base/mutex.h"
 #include "base/timescale.h"
 #include "engine/forward.h"
-#include "engine/lane-internal.h"
+#include "engine/lane-shm.h"
 #include "fault/setting.h"
 
 /* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's
@@ -35,6 +35,7 @@ static void bury(struct lane *l)
 	l->dead = true;
 	lane_lock_init(l);
 	lane_sock_bury(l);
+	lane_shm_bury(l);
 	lane_count_bury(l);
 	lane_backlog_fini(l);
 	lane_tx_fini(l);
@@ -173,6 +174,9 @@ static int init_lane(struct lane *l, const struct lane_config *c, char *errbuf, 
 			 getenv("ROCEMU_ECN"));
 		return -EINVAL;
 	}
+	err = lane_shm_init(l, errbuf, errlen);
+	if (err)
+		return err;
 	if (lane_rx_init(l) || lane_tx_init(l))
 		return fail(errbuf, errlen, -ENOMEM, "lane");
 	err = l->impair.on ? lane_impair_init(l, errbuf, errlen) : 0;
@@ -217,6 +221,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 static void detach(struct lane *l)
 {
 	lane_thread_stop(l);
+	lane_shm_close(l);
 	lane_sock_close_all(l);
 	forward_free(l->forward);
 	l->forward = NULL;
@@ -264,6 +269,7 @@ void lane_free(struct lane *l)
 	lane_backlog_fini(l);
 	lane_tx_fini(l);
 	lane_rx_fini(l);
+	lane_shm_fini(l);
 	tap_put(l->tap);
 	lane_lock(l); /* endpoints of joined lanes may refer to its objects */
 	rocemu_ep_free(l->ep);
@@ -310,6 +316,7 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 	err = rocemu_ep_set_slot(l->ep, l->slot, agent_client_first_index(l->agent));
 	if (err)
 		return fail(errbuf, errlen, err, "slot");
+	lane_shm_start(l);
 	err = lane_thread_start(l);
 	if (err)
 		return fail(errbuf, errlen, err, "the lane's thread");

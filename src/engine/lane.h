@@ -54,7 +54,7 @@ struct lane_config {
 
 /**
  * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
- * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE, ROCEMU_ECN and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
+ * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE, ROCEMU_ECN, ROCEMU_WIRE and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
  * open said).
  */
 int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen);
@@ -173,9 +173,11 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l
 	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \
 	X(rx_congested,   "datagrams received through a buffer that was filling up")  \
 	X(rx_octets,      "bytes received for this slot, from the BTH to the ICRC")  \
+	X(rx_rings,       "datagrams received by rings in shared memory")        \
 	X(tx_syscalls,    "send calls")                                          \
 	X(tx_datagrams,   "datagrams sent (each segment of a GSO burst counted)") \
-	X(tx_errors,      "datagrams the kernel refused")                        \
+	X(tx_rings,       "datagrams sent by rings in shared memory")            \
+	X(tx_errors,      "datagrams the kernel refused, or a full ring")        \
 	X(tx_backlogged,  "datagrams that waited for room in a transmit socket") \
 	X(impair_lost,    "dropped on purpose")                                  \
 	X(impair_dup,     "duplicated on purpose")                               \

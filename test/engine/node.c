@@ -162,7 +162,8 @@ static void to_rts(struct node *n, const struct node *peer)
 void node_connect(struct node *a, struct node *b)
 {
 	to_rts(a, b);
-	to_rts(b, a);
+	if (a != b)
+		to_rts(b, a);
 }
 
 static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32_t len,

@@ -36,7 +36,7 @@ void node_open(struct node *n, const char *address);
 void node_open_ud(struct node *n, const char *address, uint32_t qkey);
 void node_close(struct node *n);
 
-/** RC QPs of both, connected, ready to send. */
+/** RC QPs of both, connected, ready to send. Both may be the same. */
 void node_connect(struct node *a, struct node *b);
 
 /** Post on the caller's thread, as verbs does. Offsets into both memories. */

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Sending by rings in shared memory: which packets go there, and into them. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "engine/lane-shm.h"
+#include "engine/sysmsg.h"
+
+#define RECENT_NS \
+	10000000u /* a ring that UC and UD have not used for this long holds nobody back */
+
+enum {
+	BTH_DQPN = 5,
+	TELL_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
+	/* For what an output call makes beyond the room that it was given, and for responses. */
+	ROOM_RESERVE = 192 << 10,
+};
+
+static bool is_same(const struct shm_tx *t, const struct rocemu_path *path)
+{
+	return addr_gid_equal(&t->dst, &path->dgid) && addr_gid_equal(&t->src, &path->sgid);
+}
+
+static struct shm_tx *tx_new(struct lane *l, uint16_t slot)
+{
+	struct shm_tx *t = calloc(1, sizeof(*t));
+
+	if (!t)
+		return NULL;
+	t->lane = l;
+	t->slot = slot;
+	t->io.fd = -1;
+	l->shm->tx[slot] = t;
+	return t;
+}
+
+/* The thread is to offer a ring, unless it did so a moment ago. */
+static void want(struct lane *l, struct shm_tx *t, const struct rocemu_path *path) REQUIRES(l);
+static void want(struct lane *l, struct shm_tx *t, const struct rocemu_path *path)
+{
+	if (lane_now() < t->retry_at)
+		return;
+	t->src = path->sgid;
+	t->dst = path->dgid;
+	t->scope_id = 0;
+	for (unsigned i = 0; i < l->ngids; i++)
+		if (l->gids[i].index == path->sgid_index && addr_gid_is_link_local(&t->dst))
+			t->scope_id = l->gids[i].scope_id;
+	t->state = SHM_TX_WANTED;
+	l->shm->wanted = true;
+	lane_thread_ask(l, LANE_ASK_RINGS);
+}
+
+/*
+ * No ring is open to that slot, or one to another address of it. Slot 0 is the agent's. @return the
+ * ring, if it is just being opened.
+ */
+static struct shm_tx *look(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)
+	REQUIRES(l);
+static struct shm_tx *look(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)
+{
+	const uint16_t slot = (uint16_t)(dqpn >> ROCEMU_QPN_INDEX_BITS);
+	struct shm_tx *t = l->shm->tx[slot];
+
+	if (!slot || dqpn == ROCEMU_MCAST_QPN || rocemu_gid_is_multicast(&path->dgid) ||
+	    !l->forward || !l->thread.running)
+		return NULL;
+	if (!t)
+		t = tx_new(l, slot);
+	if (!t)
+		return NULL;
+	if (t->state == SHM_TX_NONE)
+		want(l, t, path);
+	/* What waits for room in a socket has to leave before. */
+	if (t->state != SHM_TX_OFFERED || !is_same(t, path) || l->tx.nbacklog ||
+	    !shm_ring_is_attached(&t->ring))
+		return NULL;
+	t->state = SHM_TX_OPEN;
+	return t;
+}
+
+/* The ring that a packet goes by, or NULL. */
+static inline struct shm_tx *ring_of(struct lane *l, const struct rocemu_path *path,
+				     const uint8_t *bth) REQUIRES(l);
+static inline struct shm_tx *ring_of(struct lane *l, const struct rocemu_path *path,
+				     const uint8_t *bth)
+{
+	struct shm_tx *t = l->shm->tx[lane_slot_of(bth)];
+
+	if (likely(t && t->state == SHM_TX_OPEN))
+		return is_same(t, path) ? t : NULL;
+	return look(l, path, get_be24(bth + BTH_DQPN));
+}
+
+/* Show the receiver what there is, and wake it if it sleeps. */
+static void tell(struct shm_tx *t)
+{
+	static const char byte;
+	struct iovec iov = {.iov_base = (void *)(uintptr_t)&byte, .iov_len = 1};
+	const struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
+
+	/* When it fails, the receiver has enough to read, or has gone, which the thread will see.
+	 */
+	if (shm_ring_untold(&t->ring) && shm_ring_tell(&t->ring))
+		(void)sys_sendmsg(t->io.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static struct shm_record record_of(const struct rocemu_path *path, size_t len, bool sealed)
+{
+	return (struct shm_record){
+		.len = (uint32_t)len,
+		.flow_label = path->flow_label,
+		.sport = path->sport,
+		.tclass = path->tclass,
+		.hop_limit = path->hop_limit,
+		.sealed = sealed,
+	};
+}
+
+static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len)
+	REQUIRES(l);
+static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len)
+{
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+	const struct tap_addr a = {
+		.when_ns = tap_now(),
+		.src = path->sgid,
+		.dst = path->dgid,
+		.sport = path->sport,
+		.tclass = path->tclass,
+		.hop_limit = path->hop_limit,
+		.flow_label = path->flow_label,
+	};
+
+	tap_write(l->tap, &a, &iov, 1);
+	lane_tap_dirty(l, lane_now());
+}
+
+/* The packet is in the room that was reserved for it. */
+static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *path,
+		   const uint8_t *at, size_t len, bool sealed) REQUIRES(l);
+static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *path,
+		   const uint8_t *at, size_t len, bool sealed)
+{
+	const struct shm_record rec = record_of(path, len, sealed);
+
+	shm_ring_commit(&t->ring, &rec);
+	l->stats->tx_datagrams++;
+	l->stats->tx_rings++;
+	if (unlikely(l->tap != NULL))
+		capture(l, path, at, len);
+}
+
+/*
+ * The payload is copied here, for the only time on this side. Memory that is not there any more is
+ * a packet that is lost on the way.
+ */
+static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p) REQUIRES(l);
+static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)
+{
+	const uint32_t len = rocemu_tx_len(p);
+	uint8_t *at = shm_ring_reserve(&t->ring, len);
+
+	if (unlikely(!at)) {
+		l->stats->tx_errors++;
+		return;
+	}
+	memcpy(at, p->hdr, p->hdr_len);
+	if (p->payload_len && unlikely(!rocemu_ep_flatten(l->ep, p, at + p->hdr_len)))
+		return;
+	if (unlikely(l->tap != NULL))
+		rocemu_tx_seal(p, 0);
+	else
+		memset(p->trailer + p->trailer_len - ROCEMU_ICRC_LEN, 0, ROCEMU_ICRC_LEN);
+	memcpy(at + p->hdr_len + p->payload_len, p->trailer, p->trailer_len);
+	commit(l, t, p->path, at, len, l->tap != NULL);
+}
+
+unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **sock, unsigned n)
+{
+	struct shm_tx *last = NULL;
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		struct shm_tx *t = ring_of(l, pkt[i]->path, pkt[i]->hdr);
+
+		if (!t) {
+			pkt[kept] = pkt[i];
+			sock[kept++] = sock[i];
+			continue;
+		}
+		if (last && (t != last || shm_ring_untold(&t->ring) >= TELL_BYTES))
+			tell(last);
+		last = t;
+		put(l, t, pkt[i]);
+	}
+	if (last)
+		tell(last);
+	return kept;
+}
+
+bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
+		       size_t len)
+{
+	struct shm_tx *t = len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN ? ring_of(l, path, data) : NULL;
+	uint8_t *at;
+
+	if (!t)
+		return false;
+	at = shm_ring_reserve(&t->ring, (uint32_t)len);
+	if (!at) {
+		l->stats->tx_errors++;
+		return true;
+	}
+	memcpy(at, data, len);
+	commit(l, t, path, at, len, true);
+	tell(t);
+	return true;
+}
+
+/* ---- UC and UD ---- */
+
+unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned n, rocemu_ns_t now,
+			 struct rocemu_tx **out)
+{
+	unsigned kept = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		const enum rocemu_service svc = rocemu_opcode_service(pkt[i]->hdr[0]);
+		struct shm_tx *t;
+
+		if (svc != ROCEMU_SVC_UC && svc != ROCEMU_SVC_UD)
+			continue;
+		t = ring_of(l, pkt[i]->path, pkt[i]->hdr);
+		if (t)
+			t->used = now;
+		else
+			out[kept++] = pkt[i];
+	}
+	return kept;
+}
+
+uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now)
+{
+	struct lane_shm *s = l->shm;
+	uint64_t least = UINT64_MAX;
+
+	for (unsigned i = 0; i < s->nopen; i++) {
+		struct shm_tx *t = s->open[i];
+		uint32_t room;
+
+		if (t->state != SHM_TX_OPEN || !t->used || now > t->used + RECENT_NS)
+			continue;
+		room = shm_ring_room(&t->ring);
+		least = MIN(least, (uint64_t)(room - MIN(room, (uint32_t)ROOM_RESERVE)));
+	}
+	return least;
+}
