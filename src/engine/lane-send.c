@@ -113,7 +113,7 @@ struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path)
 	return s;
 }
 
-int lane_prepare_path(struct lane *l, const struct rocemu_path *path)
+int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)
 {
 	int err;
 	struct txsock_set *set;
@@ -121,6 +121,8 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path)
 
 	if (l->dead)
 		return -ENODEV;
+	if (unlikely(l->shm != NULL) && dqpn)
+		lane_shm_prepare(l, path, dqpn);
 	/* The socket's defaults are for requests: they need no control message then. */
 	marked.tclass = ecn_tclass(l->tx.ecn.mode, path, ROCEMU_RC_SEND_ONLY);
 	set = tx_set(l, path, &err);

@@ -93,6 +93,11 @@ static inline struct shm_tx *ring_of(struct lane *l, const struct rocemu_path *p
 	return look(l, path, get_be24(bth + BTH_DQPN));
 }
 
+void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)
+{
+	(void)look(l, path, dqpn);
+}
+
 /* Show the receiver what there is, and wake it if it sleeps. */
 static void tell(struct shm_tx *t)
 {

@@ -74,6 +74,8 @@ struct lane_shm {
  */
 unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **sock, unsigned n)
 	REQUIRES(l);
+/** Packets will be sent to that QP: have a ring offered. */
+void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
 /** As lane_send_try(). @return false: it does not go by a ring. */
 bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
 		       size_t len) REQUIRES(l);

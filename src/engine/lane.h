@@ -161,8 +161,8 @@ void lane_fail(struct lane *l) EXCLUDES(l);
 void lane_set_link(struct lane *l, bool up) EXCLUDES(l);
 
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
- * Lock held. */
-int lane_prepare_path(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
+ * dqpn: of the peer's QP, or 0: not known. Lock held. */
+int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
 
 /* clang-format off */
 #define LANE_STATS(X)                                                            \

@@ -314,9 +314,11 @@ static int prepare_path(struct lane *lane, const struct rocemu_qp *qp, const str
 	REQUIRES(lane);
 static int prepare_path(struct lane *lane, const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
+	const uint32_t dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0;
 	struct rocemu_path path;
-	const int err = rocemu_qp_path_after(qp, attr, mask, &path) ? 0 : lane_prepare_path(lane, &path);
+	int err = rocemu_qp_path_after(qp, attr, mask, &path);
 
+	err = err ? 0 : lane_prepare_path(lane, &path, dqpn);
 	return err == -ENODEV || err == -EADDRNOTAVAIL ? 0 : err;
 }
 

@@ -216,13 +216,13 @@ TEST(lane, source_port_taken__next_one_and_right_icrc)
 	sin.sin_port = htons(0xffff);
 	assert_int_equal(bind(fd, (struct sockaddr *)&sin, sizeof(sin)), 0);
 	lane_lock(a.lane);
-	assert_int_equal(lane_prepare_path(a.lane, &path), 0);
+	assert_int_equal(lane_prepare_path(a.lane, &path, 0), 0);
 	assert_int_equal(a.lane->tx.set[0]->sock[0].port, 0xc000);
 	assert_int_equal(a.lane->tx.set[0]->sock[0].want, 0xffff);
 	/* The same flow again finds the same socket; sixteen more flows share what there is. */
 	for (uint16_t i = 0; i < 40; i++) {
 		path.sport = (uint16_t)(0xffff - i);
-		assert_int_equal(lane_prepare_path(a.lane, &path), 0);
+		assert_int_equal(lane_prepare_path(a.lane, &path, 0), 0);
 		assert_true(a.lane->tx.set[0]->count <= TXSOCK_PER_ADDRESS);
 	}
 	lane_unlock(a.lane);
@@ -241,10 +241,10 @@ TEST(lane, path_of_another_address__refused)
 	path.sgid = a.gid;
 	path.sgid.raw[15] = 99;
 	lane_lock(a.lane);
-	assert_int_equal(lane_prepare_path(a.lane, &path), -EADDRNOTAVAIL);
+	assert_int_equal(lane_prepare_path(a.lane, &path, 0), -EADDRNOTAVAIL);
 	path.sgid = a.gid;
 	path.sgid_index = 200;
-	assert_int_equal(lane_prepare_path(a.lane, &path), -EADDRNOTAVAIL);
+	assert_int_equal(lane_prepare_path(a.lane, &path, 0), -EADDRNOTAVAIL);
 	lane_unlock(a.lane);
 	node_close(&a);
 }
