@@ -32,14 +32,16 @@ struct run {
 	const char *time_scale;
 	bool mount_paths;
 	const char *gid_layout;
+	const char *wire;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC]... [--impair-log "
 	      "FILE]\n"
-	      "                  [--time-scale N] [--gid-layout LAYOUT] [--mount-paths] [--] CMD "
-	      "[ARGUMENTS]\n"
+	      "                  [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE] [--mount-paths] [--] "
+	      "CMD\n"
+	      "                  [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -70,6 +72,9 @@ static void usage(FILE *f)
 	      "                  (Go): in a mount namespace\n"
 	      "  --gid-layout LAYOUT  which address has which GID index: common (the default), mlx5 or "
 	      "rxe\n"
+	      "  --wire WIRE     packets to the user's other processes on this host: udp (the default), or "
+	      "shm:\n"
+	      "                  by shared memory, where both have it\n"
 	      "  --help\n",
 	      f);
 }
@@ -207,6 +212,18 @@ static int set_time_scale(const struct run *r)
 	if (!timescale_parse(r->time_scale, &scale, err, sizeof(err)))
 		return complain(r, "--time-scale", err);
 	setenv("ROCEMU_TIME_SCALE", r->time_scale, 1);
+	return TOOL_OK;
+}
+
+static int set_wire(const struct run *r)
+{
+	char text[256];
+
+	if (strcmp(r->wire, "udp") != 0 && strcmp(r->wire, "shm") != 0) {
+		snprintf(text, sizeof(text), "%.64s: expected \"udp\" or \"shm\"", r->wire);
+		return complain(r, "--wire", text);
+	}
+	setenv("ROCEMU_WIRE", r->wire, 1);
 	return TOOL_OK;
 }
 
@@ -379,6 +396,11 @@ static int set_environment(struct run *r)
 		if (ret)
 			return ret;
 	}
+	if (r->wire) {
+		ret = set_wire(r);
+		if (ret)
+			return ret;
+	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
 	if (set_checkers() < 0)
@@ -403,6 +425,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"time-scale", required_argument, NULL, 't'},
 		{"mount-paths", no_argument, NULL, 'm'},
 		{"gid-layout", required_argument, NULL, 'g'},
+		{"wire", required_argument, NULL, 'w'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -441,6 +464,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 'g':
 			r->gid_layout = optarg;
+			break;
+		case 'w':
+			r->wire = optarg;
 			break;
 		case 'h':
 			usage(stdout);
