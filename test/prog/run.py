@@ -40,13 +40,14 @@ import cases_rdmacore
 import cases_robust
 import cases_rsocket
 import cases_sanitizers
+import cases_shm
 import cases_soak
 import cases_users
 import cases_verbs
 
 MODULES = (cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
-           cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_soak, cases_users,
+           cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_shm, cases_soak, cases_users,
            cases_events, cases_faults, cases_forged, cases_habits)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
@@ -54,7 +55,7 @@ SANITIZED = {
     'address': ('pingpong/*/lo/poll', 'pingpong/*/lo/events', 'verbs/*/lo/*', 'verbs/errors/*', 'perftest/*/lo/path*',
                 'badinput/*', 'cm/ece/lo', 'cm/killed/*/lo', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
                 'rsocket/udpong/lo', 'rsocket/rcopy*/lo', 'mcast/lo/*', 'port/*', 'paths/*', 'counters/live', 'counters/errors',
-                'rdma/*', 'events/u*', 'events/rping.removed'),
+                'rdma/*', 'events/u*', 'events/rping.removed', 'shm/pingpong/*/lo/poll', 'shm/loss', 'shm/killed/*'),
     # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
 }
