@@ -90,6 +90,11 @@ bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes)
 	return ++g->posts < GATHER_MAX && g->bytes < GATHER_BYTES && now - g->since < GATHER_NS;
 }
 
+void gather_asked(struct gather *g)
+{
+	g->last = 0;
+}
+
 void gather_sent(struct gather *g)
 {
 	g->posts = 0;

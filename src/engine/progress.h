@@ -126,6 +126,9 @@ struct gather {
  * @return true: it waits; false: all goes now, gather_sent().
  */
 bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
+/** A peer's request came, and not through a socket: a post that follows at once answers it, and does
+ * not wait. By sockets an answer is never so quick. */
+void gather_asked(struct gather *g);
 /** What waited was sent. */
 void gather_sent(struct gather *g);
 /** The timer had to send what waited. */

@@ -195,6 +195,17 @@ TEST(gather, pairs__never_wait)
 	}
 }
 
+TEST(gather, quick_answers__never_wait)
+{
+	struct gather g = {0};
+	rocemu_ns_t now = s;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		gather_asked(&g);
+		assert_int_equal(gather_posts(&g, &now, 1, us), 0);
+	}
+}
+
 TEST(gather, many_in_quick_succession__as_many_as_fit)
 {
 	struct gather g = {0};
