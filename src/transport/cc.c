@@ -37,7 +37,6 @@ static uint64_t start_window(const struct cc *cc)
 void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 {
 	*cc = (struct cc){
-		.short_bytes = CC_SHORT_BYTES,
 		.limit = limit,
 		.ssthresh = UINT64_MAX,
 		.unit = PACKET_COST,
@@ -52,14 +51,9 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 	cc->cwnd = nearby ? cc_max(cc) : start_window(cc);
 }
 
-void cc_know_buffer(struct cc *cc, uint64_t bytes)
-{
-	cc->short_bytes = MAX((uint64_t)CC_SHORT_BYTES, MIN(bytes / 16, (uint64_t)CC_KNOWN_BYTES));
-}
-
 uint64_t cc_max(const struct cc *cc)
 {
-	uint64_t path = cc->short_bytes;
+	uint64_t path = CC_SHORT_BYTES;
 
 	if (cc->min_rtt > cc->short_rtt_ns)
 		path += MIN(cc->min_rtt - cc->short_rtt_ns, (rocemu_ns_t)PATH_MAX_BYTES) *

@@ -11,8 +11,6 @@
 enum {
 	/* Most on a short path: fits the socket buffer of a receiver with default settings. */
 	CC_SHORT_BYTES = 192 * 1024,
-	/* Most on a short path to a receiver whose buffer is known. */
-	CC_KNOWN_BYTES = 512 * 1024,
 	CC_START_PACKETS = 4,
 	CC_INTERVAL_NS = 50000, /* of CNPs: at most one is sent, or acted on, in this time */
 };
@@ -20,7 +18,6 @@ enum {
 struct cc {
 	uint64_t cwnd;	   /* bytes allowed */
 	uint64_t ssthresh; /* slow start below it */
-	uint64_t short_bytes; /* most on a short path */
 	uint64_t limit;	   /* cwnd never exceeds it; 0: the path decides alone */
 	uint32_t unit;	   /* what a full packet costs, and the least window */
 	uint32_t slack_ns; /* delay that is not queueing: batches, threads that wake up */
@@ -44,8 +41,6 @@ struct cc {
 
 /** limit: the largest window, or 0. nearby: the lane is on this host. */
 void cc_init(struct cc *cc, uint64_t limit, bool nearby);
-/** The receiver has a buffer of so many bytes: a sixteenth of it may be under way on a short path. */
-void cc_know_buffer(struct cc *cc, uint64_t bytes);
 /** cost was acknowledged; used was under way before. */
 void cc_on_ack(struct cc *cc, rocemu_ns_t now, uint64_t cost, uint64_t used);
 void cc_on_rtt(struct cc *cc, rocemu_ns_t rtt);

@@ -24,7 +24,6 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 {
 	uint16_t slot = (uint16_t)(dqpn >> ROCEMU_QPN_INDEX_BITS);
 	struct peer *p;
-	bool nearby;
 
 	list_for_each (n, &ep->peers) {
 		p = list_entry(n, struct peer, link);
@@ -41,11 +40,7 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	p->slot = slot;
 	p->refs = 1;
 	p->ep = ep;
-	nearby = is_nearby(ep, gid);
-	cc_init(&p->cc, ep->cfg.window_bytes, nearby);
-	/* On one host all lanes' sockets are alike, and the budget is half of our buffer. */
-	if (nearby)
-		cc_know_buffer(&p->cc, 2 * (uint64_t)ep->cfg.read_budget);
+	cc_init(&p->cc, ep->cfg.window_bytes, is_nearby(ep, gid));
 	list_append(&ep->peers, &p->link);
 	return p;
 }

@@ -7,15 +7,16 @@
 #include "flow.h"
 #include "test.h"
 
-enum { MESSAGE = 65536, QPS = 256, SENDERS = 64, LARGE_BUFFER = 8 << 20 };
+enum { MESSAGE = 65536, QPS = 256, SENDERS = 64 };
 
 struct crowd {
 	struct fabric *f;
 	struct flow_set *s;
 };
 
-static struct crowd crowd_of(struct fabric_config c, unsigned hosts, unsigned flows)
+static struct crowd crowd_new(unsigned hosts, unsigned flows)
 {
+	struct fabric_config c = fabric_defaults();
 	struct crowd w;
 
 	c.hosts = hosts;
@@ -24,11 +25,6 @@ static struct crowd crowd_of(struct fabric_config c, unsigned hosts, unsigned fl
 	w.f = fabric_new(&c);
 	w.s = flow_set_new(w.f, flows, MESSAGE);
 	return w;
-}
-
-static struct crowd crowd_new(unsigned hosts, unsigned flows)
-{
-	return crowd_of(fabric_defaults(), hosts, flows);
 }
 
 static void crowd_end(struct crowd *w)
@@ -59,9 +55,9 @@ static struct crowd many_qps(enum flow_op op, unsigned qps)
 	return w;
 }
 
-static struct crowd incast_of(struct fabric_config f, enum flow_op op, unsigned senders)
+static struct crowd incast(enum flow_op op, unsigned senders)
 {
-	struct crowd w = crowd_of(f, senders + 1, senders);
+	struct crowd w = crowd_new(senders + 1, senders);
 	struct flow_config c = flow_defaults();
 
 	c.op = op;
@@ -72,22 +68,6 @@ static struct crowd incast_of(struct fabric_config f, enum flow_op op, unsigned 
 		flow_add(w.s, &c);
 	}
 	return w;
-}
-
-static struct crowd incast(enum flow_op op, unsigned senders)
-{
-	return incast_of(fabric_defaults(), op, senders);
-}
-
-/** All on one host, with the buffers that the agent gives them. */
-static struct crowd incast_inside(enum flow_op op, unsigned senders)
-{
-	struct fabric_config f = fabric_defaults();
-
-	f.one_host = true;
-	f.rcvbuf = LARGE_BUFFER;
-	f.ep.read_budget = LARGE_BUFFER / 2;
-	return incast_of(f, op, senders);
 }
 
 static unsigned idle(const struct flow_set *s)
@@ -134,9 +114,4 @@ TEST(crowd, reads_from_64_hosts_by_one__none_fails_all_get_on)
 TEST(crowd, sends_of_64_hosts_to_one__none_fails_all_get_on)
 {
 	expect_crowd(incast(FLOW_SEND, 1), incast(FLOW_SEND, SENDERS), 90);
-}
-
-TEST(crowd, writes_of_64_lanes_of_the_same_host__none_fails_all_get_on)
-{
-	expect_crowd(incast_inside(FLOW_WRITE, 1), incast_inside(FLOW_WRITE, SENDERS), 90);
 }

@@ -28,30 +28,6 @@ TEST(peer_get, same_lane__same_peer)
 	rocemu_ep_free(ep);
 }
 
-static uint64_t window_max(uint32_t read_budget, const struct rocemu_gid *to)
-{
-	struct rocemu_ep *ep = rocemu_ep_new(
-		&(struct rocemu_ep_config){.seed = 1, .read_budget = read_budget});
-	struct peer *p = peer_get(ep, to, 1);
-	uint64_t max = cc_max(&p->cc);
-
-	assert_true(p->cc.cwnd <= CC_SHORT_BYTES);
-	peer_put(p);
-	rocemu_ep_free(ep);
-	return max;
-}
-
-/* The agent gives all lanes of a host the same buffers; of others nothing is known. */
-TEST(peer_window, own_buffer_is_large__larger_to_lanes_of_this_host)
-{
-	const struct rocemu_gid near = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
-
-	assert_int_equal(window_max(4 << 20, &near), 512 * 1024);
-	assert_int_equal(window_max(2 << 20, &near), 256 * 1024);
-	assert_int_equal(window_max(0, &near), CC_SHORT_BYTES);
-	assert_int_equal(window_max(4 << 20, &gid), CC_SHORT_BYTES);
-}
-
 TEST(peer_window, filled__no_room_until_acknowledged)
 {
 	struct rocemu_ep *ep =
