@@ -214,7 +214,8 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 	ackhold_answered(&l->ackhold, now);
 	send_all(l, now);
 	settle(l, now);
-	l->gather.last = lane_now();
+	if (bytes <= GATHER_SMALL)
+		l->gather.last = lane_now(); /* what never waits is not worth a look at the clock */
 }
 
 void lane_flush(struct lane *l)

@@ -8,6 +8,7 @@
 
 #include <rocemu/endpoint.h>
 
+#include "base/tsan.h"
 #include "base/util.h"
 
 /* Not to be initialized as a whole: clearing landing would cost as much as filling it. */
@@ -24,40 +25,10 @@ struct guard {
  */
 static _Thread_local struct guard *volatile current __attribute__((tls_model("initial-exec")));
 
-/*
- * Of ThreadSanitizer's runtime, in a program that was built with it. What a peer writes and reads,
- * a thread of ours does on its behalf, and what orders it with the program's own accesses is a
- * message, which the sanitizer cannot see.
- */
-#define WEAK __attribute__((weak, visibility("default")))
-WEAK void AnnotateIgnoreReadsBegin(const char *file, int line);
-WEAK void AnnotateIgnoreReadsEnd(const char *file, int line);
-WEAK void AnnotateIgnoreWritesBegin(const char *file, int line);
-WEAK void AnnotateIgnoreWritesEnd(const char *file, int line);
-
-static void ignore_begin(void)
-{
-	AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
-	AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
-}
-
-static void ignore_end(void)
-{
-	AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
-	AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
-}
-
-static inline bool is_watched(void)
-{
-	return AnnotateIgnoreReadsBegin && AnnotateIgnoreReadsEnd && AnnotateIgnoreWritesBegin &&
-	       AnnotateIgnoreWritesEnd;
-}
-
 /* The handler runs on the same thread: the compiler alone must keep the order. */
 static inline void enter(struct guard *g)
 {
-	if (unlikely(is_watched()))
-		ignore_begin();
+	tsan_ignore_begin();
 	current = g;
 	atomic_signal_fence(memory_order_seq_cst);
 }
@@ -66,8 +37,7 @@ static inline void leave(void)
 {
 	atomic_signal_fence(memory_order_seq_cst);
 	current = NULL;
-	if (unlikely(is_watched()))
-		ignore_end();
+	tsan_ignore_end();
 }
 
 bool guard_copy(void *dst, const void *src, size_t len)
@@ -119,7 +89,7 @@ void rocemu_memory_fault(const void *address)
 		if (!meant(&g->iov[i], (uintptr_t)address))
 			continue;
 		current = NULL;
-		/* No ignore_end(): ThreadSanitizer ends what is ignored when it calls a handler. */
+		/* No tsan_ignore_end(): ThreadSanitizer ends what is ignored when it calls a handler. */
 		longjmp(g->landing, 1);
 	}
 }

@@ -22,7 +22,7 @@ static void usage(void)
 {
 	fprintf(stderr,
 		"usage: %s --port PORT [--size BYTES] [--iters N] [--seconds N] [--window BYTES] "
-		"[--burst N] [--block] [HOST]\n",
+		"[--burst N] [--block] [--lane] [HOST]\n",
 		program_invocation_short_name);
 	exit(2);
 }
@@ -44,7 +44,7 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 	static const struct option longs[] = {
 		{"port", 1, NULL, 'p'},	   {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
 		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {"burst", 1, NULL, 'b'},
-		{"block", 0, NULL, 'B'},
+		{"block", 0, NULL, 'B'},   {"lane", 0, NULL, 'L'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;
@@ -64,6 +64,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 			o->burst = (unsigned)number(optarg, 1024);
 		else if (c == 'B')
 			o->block = true;
+		else if (c == 'L')
+			o->lane = true;
 		else
 			usage();
 	}
@@ -92,6 +94,8 @@ int bench_socket(const struct bench_options *o, struct sockaddr_in *peer)
 		any.sin_port = htons(o->port);
 	else if (inet_pton(AF_INET, o->host, &peer->sin_addr) != 1)
 		usage();
+	if (o->lane && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)) < 0)
+		bench_die("SO_REUSEPORT");
 	if (bind(fd, (struct sockaddr *)&any, sizeof(any)) < 0)
 		bench_die("bind");
 	return fd;

@@ -20,6 +20,7 @@ struct bench_options {
 	unsigned seconds;
 	size_t window; /* bytes in flight */
 	unsigned burst; /* packets in a call */
+	bool lane;  /* a socket as a lane's */
 	bool block; /* sleep until a datagram comes; default: spin */
 };
 

@@ -1,23 +1,87 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Floor of a latency. Both sides spin on a UDP socket, as programs that poll do; with --block they sleep in
- * recvfrom(), as programs that wait for events do. --size is the datagram's.
+ * recvfrom(), as programs that wait for events do. With --lane the socket has the options of a lane's, and
+ * datagrams go by the calls that such a socket takes. --size is the datagram's.
  */
+#include <errno.h>
+#include <linux/filter.h>
+#include <netinet/udp.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 
 #include "bench.h"
 
+#ifndef UDP_GRO
+#define UDP_GRO 104
+#endif
+
 enum { WARM_UP = 1000, MAX_SIZE = 60000 };
+
+/* As src/engine and the agent set them up: a group's filter, GRO, what comes with a datagram. */
+static void set_lane_options(int fd)
+{
+	struct sock_filter code[] = {
+		{BPF_LD | BPF_W | BPF_ABS, 0, 0, 4},
+		{BPF_ALU | BPF_RSH | BPF_K, 0, 0, 14},
+		{BPF_ALU | BPF_AND | BPF_K, 0, 0, 0}, /* the only member */
+		{BPF_RET | BPF_A, 0, 0, 0},
+	};
+	const struct sock_fprog filter = {.len = 4, .filter = code};
+	const int one = 1;
+
+	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof(filter)) ||
+	    setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof(one)) ||
+	    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one)) ||
+	    setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one)) ||
+	    setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &one, sizeof(one)))
+		bench_die("socket option");
+}
+
+static void receive_as_lane(int fd, void *buf, size_t len, struct sockaddr_in *from)
+{
+	_Alignas(struct cmsghdr) char control[256];
+	struct sockaddr_in any;
+	struct iovec iov = {buf, len};
+	ssize_t got;
+
+	do {
+		struct msghdr m = {
+			.msg_name = from ? from : &any,
+			.msg_namelen = sizeof(any),
+			.msg_iov = &iov,
+			.msg_iovlen = 1,
+			.msg_control = control,
+			.msg_controllen = sizeof(control),
+		};
+
+		got = recvmsg(fd, &m, MSG_DONTWAIT);
+	} while (got < 0 && (errno == EAGAIN || errno == EINTR));
+	if (got < 0)
+		bench_die("receive");
+}
 
 static void receive(const struct bench_options *o, int fd, void *buf, size_t len, struct sockaddr_in *from)
 {
 	socklen_t n = sizeof(*from);
 
-	if (!o->block)
+	if (o->lane)
+		receive_as_lane(fd, buf, len, from);
+	else if (!o->block)
 		bench_recv_spinning(fd, buf, len, from);
 	else if (recvfrom(fd, buf, len, 0, (struct sockaddr *)from, from ? &n : NULL) < 0)
 		bench_die("receive");
+}
+
+static void transmit(const struct bench_options *o, int fd, void *buf, struct sockaddr_in *peer)
+{
+	struct iovec iov = {buf, o->size};
+	const struct msghdr m = {.msg_name = peer, .msg_namelen = sizeof(*peer), .msg_iov = &iov, .msg_iovlen = 1};
+
+	if ((o->lane ? sendmsg(fd, &m, MSG_DONTWAIT)
+		     : sendto(fd, buf, o->size, 0, (struct sockaddr *)peer, sizeof(*peer))) < 0)
+		bench_die("send");
 }
 
 int main(int argc, char **argv)
@@ -30,6 +94,8 @@ int main(int argc, char **argv)
 
 	bench_parse(&o, argc, argv);
 	fd = bench_socket(&o, &peer);
+	if (o.lane)
+		set_lane_options(fd);
 	rtt = calloc(o.iters, sizeof(*rtt));
 	if (!rtt)
 		bench_die("memory");
@@ -40,8 +106,7 @@ int main(int argc, char **argv)
 
 		if (!o.host)
 			receive(&o, fd, buf, sizeof(buf), &peer);
-		if (sendto(fd, buf, o.size, 0, (struct sockaddr *)&peer, sizeof(peer)) < 0)
-			bench_die("send");
+		transmit(&o, fd, buf, &peer);
 		if (o.host)
 			receive(&o, fd, buf, sizeof(buf), NULL);
 		if (i >= WARM_UP)
