@@ -49,7 +49,7 @@ enum {
 	ACKHOLD_THRESHOLD = 4,
 	GATHER_MAX = 32, /* posts */
 	GATHER_BYTES = 16384,
-	GATHER_SMALL = 4096, /* bytes; a longer message fills bursts by itself */
+	GATHER_SMALL = 2048, /* bytes; a longer message fills bursts by itself */
 	GATHER_MAX_SCORE = 8,
 	GATHER_THRESHOLD = 4,
 	GATHER_DISTRUST = -32,
