@@ -38,13 +38,29 @@ static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 	return 0;
 }
 
-/** Bytes that leave with a request; SIZE_MAX where an answer with data is waited for. */
-static size_t leaving(const struct ibv_send_wr *wr)
+/** Is it a request of the QP's service that sends data, so that its list was read? */
+static bool sends(enum ibv_qp_type type, enum ibv_wr_opcode op)
+{
+	switch (op) {
+	case IBV_WR_SEND:
+	case IBV_WR_SEND_WITH_IMM:
+		return true;
+	case IBV_WR_RDMA_WRITE:
+	case IBV_WR_RDMA_WRITE_WITH_IMM:
+		return type != IBV_QPT_UD;
+	case IBV_WR_SEND_WITH_INV:
+		return type == IBV_QPT_RC || type == IBV_QPT_XRC_SEND;
+	default:
+		return false;
+	}
+}
+
+/** Bytes that leave with a request that was taken; SIZE_MAX: it waits for no other. Lists that do not count are not followed. */
+static size_t leaving(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
 	size_t bytes = 0;
 
-	if (wr->opcode == IBV_WR_RDMA_READ || wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-	    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+	if (!sends(qp->qp_type, wr->opcode))
 		return SIZE_MAX;
 	for (int i = 0; i < wr->num_sge; i++)
 		bytes += wr->sg_list[i].length;
@@ -86,7 +102,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 			break;
 		}
 		vb_fault_posted(qp);
-		bytes = MAX(bytes, leaving(wr));
+		bytes = MAX(bytes, leaving(ibqp, wr));
 	}
 	lane_posted(c->lane, now, bytes);
 	lane_unlock(c->lane);
@@ -118,7 +134,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 			resolve(ibqp, &wrs[i], &path);
 			rocemu_qp_post_send(qp->rqp, now, &wrs[i], path);
 			vb_fault_posted(qp);
-			bytes = MAX(bytes, leaving(&wrs[i]));
+			bytes = MAX(bytes, leaving(ibqp, &wrs[i]));
 		}
 		lane_posted(c->lane, now, bytes);
 	}

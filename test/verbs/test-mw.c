@@ -313,6 +313,49 @@ TEST(mw, send_with_inv__receive_names_the_key_and_it_is_dead)
 	pair_close(&p);
 }
 
+/* As programs leave it that set what the operation needs, and nothing else. */
+TEST(mw, local_inv_with_a_list_that_does_not_count__list_not_followed)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = 1,
+		.opcode = IBV_WR_LOCAL_INV,
+		.sg_list = (struct ibv_sge *)(uintptr_t)8,
+		.num_sge = 1000,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+	struct pair p;
+
+	pair_open(&p, IBV_MW_TYPE_2);
+	wr.invalidate_rkey = p.mw->rkey;
+	assert_int_equal(ibv_post_send(p.b, &wr, &bad), 0);
+	dev_poll(p.d.cq);
+	pair_close(&p);
+}
+
+/* Of an operation that its service does not have, only the number of SGEs is looked at. */
+TEST(mw, write_on_a_ud_qp_with_a_wrong_list__loc_qp_op_err)
+{
+	struct ibv_send_wr wr = {
+		.wr_id = 1,
+		.opcode = IBV_WR_RDMA_WRITE,
+		.sg_list = (struct ibv_sge *)(uintptr_t)8,
+		.num_sge = 1,
+		.send_flags = IBV_SEND_SIGNALED,
+	};
+	struct ibv_send_wr *bad;
+	struct ibv_qp *qp;
+	struct dev d;
+
+	dev_open(&d);
+	qp = dev_qp(&d, IBV_QPT_UD, 0);
+	dev_connect(qp, NULL);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(dev_poll(d.cq).status, IBV_WC_LOC_QP_OP_ERR);
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	dev_close(&d);
+}
+
 TEST(mw, send_with_inv_of_a_region__receive_in_error_and_no_answer)
 {
 	struct pair p;
