@@ -11,6 +11,18 @@
 
 #include "engine/lane.h"
 
+/* ThreadSanitizer: no threads in the child of a process with threads, and all takes longer. */
+#if defined(__SANITIZE_THREAD__)
+#define HAVE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAVE_TSAN 1
+#endif
+#endif
+#ifndef HAVE_TSAN
+#define HAVE_TSAN 0
+#endif
+
 enum {
 	NODE_MEM = 4 << 20,
 	NODE_DEPTH = 512,

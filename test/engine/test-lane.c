@@ -30,15 +30,6 @@
 #include "transport/ep.h"
 #include "wire/capture.h"
 
-/* Its runtime does not allow threads in the child of a process with threads. */
-#if defined(__SANITIZE_THREAD__)
-#define HAVE_TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define HAVE_TSAN 1
-#endif
-#endif
-
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
@@ -458,7 +449,7 @@ TEST(lane, forked_child__own_lane_works_and_parents_too)
 	int status;
 	pid_t pid;
 
-#ifdef HAVE_TSAN
+#if HAVE_TSAN
 	print_message("skipped: ThreadSanitizer allows no threads after such a fork\n");
 	skip();
 #endif
