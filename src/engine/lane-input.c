@@ -45,6 +45,7 @@ static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
 	if (!(ops & ROCEMU_OP_REQUEST))
 		return;
 	rx->requests = true;
+	rx->fetches += !!(ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC));
 	rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
 }
 

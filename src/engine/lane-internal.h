@@ -85,6 +85,7 @@ struct lane_sock {
 
 struct lane_rx {
 	uint32_t octets;  /* of the last receive call */
+	uint32_t fetches; /* READs and atomics of it whose answers were not sent early */
 	bool requests;	  /* it brought some */
 	bool mid_message; /* its last request packet leaves a message unfinished */
 	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */
@@ -302,6 +303,8 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 
 /** Send all that the endpoint has to send now. */
 void lane_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Between two datagrams of one receive call: sends one batch at most, and receives nothing. */
+void lane_output_early(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-backlog.c ---- */
 

@@ -72,32 +72,46 @@ static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const
 		lane_thread_ask(l, LANE_ASK_PEERS);
 }
 
-void lane_output(struct lane *l, rocemu_ns_t now)
+/* One batch. @return false: there was nothing that may leave now. */
+static bool output_batch(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static bool output_batch(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
-	unsigned n, batches = 0;
+	unsigned n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
+
+	if (!n && !give_room(l, now))
+		return false;
+	memfault_thread();
+	n = copy_some(l, pkt, n);
+	ecn_mark(&l->tx.ecn, pkt, n);
+	count_paced(l, now, pkt, n);
+	if (unlikely(l->impair.on || l->down))
+		lane_impair_send(l, now, pkt, n);
+	else
+		lane_tx_send(l, pkt, n);
+	return true;
+}
+
+void lane_output_early(struct lane *l, rocemu_ns_t now)
+{
+	if (!unlikely(l->tx.nbacklog))
+		output_batch(l, now);
+}
+
+void lane_output(struct lane *l, rocemu_ns_t now)
+{
+	unsigned batches = 0;
 
 	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
 		return;
-	do {
-		n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
-		if (!n && !give_room(l, now))
-			break;
-		memfault_thread();
-		n = copy_some(l, pkt, n);
-		ecn_mark(&l->tx.ecn, pkt, n);
-		count_paced(l, now, pkt, n);
-		if (unlikely(l->impair.on || l->down))
-			lane_impair_send(l, now, pkt, n);
-		else
-			lane_tx_send(l, pkt, n);
-		if (unlikely(l->tx.nbacklog))
-			break;
+	while (output_batch(l, now) && likely(!l->tx.nbacklog)) {
 		if (++batches % BATCHES_BETWEEN_RX == 0) {
 			now = lane_now();
 			lane_rx_hot(l, now);
 		}
-	} while (wants_more(l));
+		if (!wants_more(l))
+			break;
+	}
 	/* What is known of the receivers is old the next time. */
 	rocemu_ep_set_datagram_room(l->ep, 0);
 }

@@ -174,10 +174,9 @@ void lane_drive_received(struct lane *l, rocemu_ns_t now)
 
 /* ---- the callers' side ---- */
 
-void lane_kick(struct lane *l)
+static void kick(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void kick(struct lane *l, rocemu_ns_t now)
 {
-	const rocemu_ns_t now = lane_now();
-
 	if (unlikely(l->dead))
 		return;
 	note_active(l, now);
@@ -197,10 +196,16 @@ void lane_kick(struct lane *l)
 	settle(l, now);
 }
 
+void lane_kick(struct lane *l)
+{
+	kick(l, lane_now());
+}
+
 void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 {
-	if (unlikely(!l->attached || l->dead || l->joined)) {
-		lane_kick(l);
+	/* What is not gathered leaves now, or later, when there is room in the window. */
+	if (unlikely(!l->attached || l->dead || l->joined) || (bytes > GATHER_SMALL && !l->gather.posts)) {
+		kick(l, now);
 		return;
 	}
 	note_active(l, now);

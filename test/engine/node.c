@@ -129,7 +129,7 @@ static void to_rts(struct node *n, const struct node *peer)
 		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .traffic_class = n->tclass}},
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = rocemu_qp_num(peer->qp),
-		.max_dest_rd_atomic = 4,
+		.max_dest_rd_atomic = 16,
 		.min_rnr_timer = 1,
 	};
 	struct ibv_qp_attr rts = {
@@ -137,7 +137,7 @@ static void to_rts(struct node *n, const struct node *peer)
 		.timeout = 15, /* 134 ms: other tests may keep a peer's thread from running */
 		.retry_cnt = 7,
 		.rnr_retry = 7,
-		.max_rd_atomic = 4,
+		.max_rd_atomic = 16,
 	};
 
 	memcpy(rtr.ah_attr.grh.dgid.raw, peer->gid.raw, 16);
@@ -194,6 +194,22 @@ static void one_sided(struct node *from, struct node *to, enum ibv_wr_opcode op,
 void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled)
 {
 	one_sided(from, to, IBV_WR_RDMA_WRITE, offset, len, signaled);
+}
+
+void node_read_together(struct node *to, struct node *from, unsigned n, uint32_t len)
+{
+	struct ibv_sge sge = {.addr = (uintptr_t)to->mem, .length = len, .lkey = rocemu_mr_lkey(to->mr)};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
+
+	wr.wr.rdma.remote_addr = (uintptr_t)from->mem;
+	wr.wr.rdma.rkey = rocemu_mr_rkey(from->mr);
+	lane_lock(to->lane);
+	while (n--) {
+		wr.send_flags = n ? 0 : IBV_SEND_SIGNALED;
+		assert_int_equal(rocemu_qp_post_send(to->qp, lane_now(), &wr, NULL), 0);
+	}
+	lane_kick(to->lane);
+	lane_unlock(to->lane);
 }
 
 void node_read(struct node *to, struct node *from, uint32_t offset, uint32_t len)

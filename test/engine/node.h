@@ -54,6 +54,8 @@ void node_connect(struct node *a, struct node *b);
 /** Post on the caller's thread, as verbs does. Offsets into both memories. */
 void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t len, bool signaled);
 void node_read(struct node *to, struct node *from, uint32_t offset, uint32_t len);
+/** n READs that leave together; a completion for the last. */
+void node_read_together(struct node *to, struct node *from, unsigned n, uint32_t len);
 void node_send(struct node *from, uint32_t offset, uint32_t len, bool signaled);
 void node_recv(struct node *n, uint32_t offset, uint32_t len);
 

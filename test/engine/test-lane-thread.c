@@ -130,6 +130,27 @@ TEST(lane, reads_that_follow_each_other__fewer_wakeups)
 		assert_in_range(++tries, 1, TRIES);
 }
 
+/* The requester goes on with the first half while the second is made. */
+TEST(lane, reads_that_come_together__answered_in_two_bursts)
+{
+	struct lane_stats before, after;
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_thread_stop(a.lane);
+	lane_thread_stop(b.lane);
+	before = node_stats(&b);
+	node_read_together(&a, &b, 16, 64);
+	while (node_stats(&b).rx_datagrams - before.rx_datagrams < 16)
+		lane_poll(b.lane);
+	after = node_stats(&b);
+	assert_int_equal(after.rx_syscalls - before.rx_syscalls, 1);
+	assert_int_equal(after.tx_datagrams - before.tx_datagrams, 16);
+	assert_int_equal(after.tx_syscalls - before.tx_syscalls, 2);
+	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
 /* One wake-up for nothing is enough: the threads are to change between their modes as often as they
  * can. */
 static void make_hasty(struct node *n)

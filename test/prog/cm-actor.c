@@ -27,7 +27,7 @@
 
 #include <rdma/rdma_cma.h>
 
-enum { IDS_MAX = 8192 };
+enum { IDS_MAX = 32768 };
 
 static struct rdma_event_channel *channel;
 static struct rdma_cm_id *ids[IDS_MAX];
