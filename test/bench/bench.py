@@ -95,8 +95,8 @@ class Bench:
     def ucx_lat(self):
         return self.ucx('tag_lat', 8, self.latency_iters())[1]
 
-    def libfabric_lat(self):
-        argv = ['fi_pingpong', '-p', 'tcp', '-e', 'rdm', '-S', '8', '-I', str(self.latency_iters())]
+    def libfabric_lat(self, provider='tcp'):
+        argv = ['fi_pingpong', '-p', provider, '-e', 'rdm', '-S', '8', '-I', str(self.latency_iters())]
         server = harness.Proc(self.pinned(SERVER_CORE, argv), name='fi_pingpong')
         try:
             server.wait_listening(47592)     # its default

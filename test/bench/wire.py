@@ -1,12 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Shared memory beside UDP as a wire (`rocemu run --wire`): perftest on loopback, two processes on two cores.
+"""Shared memory as a wire (`rocemu run --wire shm`) beside UDP, other libraries' shared memory, and what the memory itself
+costs: perftest on loopback, two processes on two cores.
 
-Each round measures a figure by either wire, one after the other, so that a machine that changes its speed meanwhile does
-so for both. The ratio is that of the medians. Exit code 0: all bars hold, 1: some do not, 2: something could not be measured.
+Each round measures a figure and all that it is compared with, one after the other, so that a machine that changes its
+speed meanwhile does so for all. The ratio is that of the medians. Programs that are not installed are left out. Exit
+code 0: all bars hold, 1: some do not, 2: something could not be measured.
 """
 import argparse
 import json
+import re
+import shutil
 import statistics
 import subprocess
 import sys
@@ -16,57 +20,124 @@ import perftest
 from perftest import MIB, harness
 
 LATENCY, BANDWIDTH, RATE = 4, 3, 4    # columns of perftest's rows: typical us, MiB/s, million messages/s
-WIRES = ('udp', 'shm')
-# name: unit, program and options, column, and the bar of shm / udp
+
+
+class Wires:
+    """A figure each; the unit is in the name."""
+
+    def __init__(self, build):
+        self.pair, self.peers = perftest.Perftest(build), bench.Bench(build, False)
+
+    def stock(self, wire, program, size, count, column):
+        return self.pair.row(program, '-s', size, '-n', count, run_options=('--wire', wire))[column]
+
+    def raw_us(self):
+        return self.peers.raw_lat('udp-pingpong', 'send')
+
+    def memory(self):
+        """Nanoseconds to pass a cache line, Gbit/s of memcpy()."""
+        p = subprocess.run([self.pair.config.program('bench', 'memory-cost')], check=True, capture_output=True, text=True)
+        m = re.match(r'line_ns (\d+) copy_gbit_s ([\d.]+)', p.stdout)
+        return float(m.group(1)), float(m.group(2))
+
+    def line_us(self):
+        return self.memory()[0] / 1e3
+
+    def copy_mib(self):
+        return self.memory()[1] * 1e9 / 8 / MIB
+
+    def iperf3_mib(self):
+        return self.peers.iperf3() * 1e9 / 8 / MIB
+
+    def ucx_us(self):
+        return self.peers.ucx('tag_lat', 8, 100000, 'posix,self')[1]
+
+    def ucx_rate(self):
+        return self.peers.ucx('ucp_put_bw', 64, 1000000, 'posix,self')[7] / 1e6
+
+    def ucx_mib(self):
+        return self.peers.ucx('tag_bw', MIB, 5000, 'posix,self')[5]
+
+    def libfabric_us(self):
+        return self.peers.libfabric_lat('shm')
+
+
+def stock(program, size, count, column):
+    return lambda w, wire: w.stock(wire, program, size, count, column)
+
+
+UDP = 'the same by UDP'
+# name: unit, how it is measured, and beside it: name, how (None: the same by UDP), most or least of its figure (None: no
+# bar), with what added, the program that it takes
 FIGURES = {
-    'SEND 8 B': ('us', ('ib_send_lat', '-s', 8, '-n', 20000), LATENCY, ('most', 0.35)),
-    'WRITE 8 B': ('us', ('ib_write_lat', '-s', 8, '-n', 20000), LATENCY, ('most', 0.35)),
-    'READ 8 B': ('us', ('ib_read_lat', '-s', 8, '-n', 10000), LATENCY, ('most', 0.35)),
-    'WRITE 64 B': ('M msg/s', ('ib_write_bw', '-s', 64, '-n', 200000), RATE, ('least', 1.2)),
-    'WRITE 64 KiB': ('MiB/s', ('ib_write_bw', '-s', 65536, '-n', 20000), BANDWIDTH, ('least', 1.2)),
-    'WRITE 1 MiB': ('MiB/s', ('ib_write_bw', '-s', MIB, '-n', 2000), BANDWIDTH, ('least', 1.2)),
-    'READ 1 MiB': ('MiB/s', ('ib_read_bw', '-s', MIB, '-n', 2000), BANDWIDTH, ('least', 1.0)),
-    'SEND 1 MiB': ('MiB/s', ('ib_send_bw', '-s', MIB, '-n', 2000), BANDWIDTH, ('least', 1.2)),
+    'SEND 8 B': ('us', stock('ib_send_lat', 8, 20000, LATENCY), [
+        (UDP, None, ('most', 0.35)),
+        ('raw UDP ping-pong', Wires.raw_us, ('most', 0.25)),
+        ('UCX posix, tag_lat', Wires.ucx_us, None, 'ucx_perftest'),
+        ('libfabric shm, fi_pingpong', Wires.libfabric_us, None, 'fi_pingpong')]),
+    'WRITE 8 B': ('us', stock('ib_write_lat', 8, 20000, LATENCY), [
+        (UDP, None, ('most', 0.35)),
+        ('a cache line, there', Wires.line_us, ('most', 1.5, 0.3))]),
+    'READ 8 B': ('us', stock('ib_read_lat', 8, 10000, LATENCY), [(UDP, None, ('most', 0.35))]),
+    'WRITE 64 B': ('M msg/s', stock('ib_write_bw', 64, 200000, RATE), [
+        (UDP, None, ('least', 1.2)),
+        ('UCX posix, put_bw', Wires.ucx_rate, None, 'ucx_perftest')]),
+    'WRITE 64 KiB': ('MiB/s', stock('ib_write_bw', 65536, 20000, BANDWIDTH), [
+        (UDP, None, ('least', 1.2)),
+        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3')]),
+    'WRITE 1 MiB': ('MiB/s', stock('ib_write_bw', MIB, 2000, BANDWIDTH), [
+        (UDP, None, ('least', 1.2)),
+        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3'),
+        ('memcpy()', Wires.copy_mib, None)]),
+    'READ 1 MiB': ('MiB/s', stock('ib_read_bw', MIB, 2000, BANDWIDTH), [
+        (UDP, None, ('least', 1.0)),
+        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3')]),
+    'SEND 1 MiB': ('MiB/s', stock('ib_send_bw', MIB, 2000, BANDWIDTH), [
+        (UDP, None, ('least', 1.2)),
+        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3'),
+        ('UCX posix, tag_bw', Wires.ucx_mib, None, 'ucx_perftest')]),
 }
-RAW = 'SEND 8 B'
-RAW_BAR = 0.25                        # of a raw UDP ping-pong
 
 
-def verdict(ratio, bar):
-    kind, value = bar
-    return ratio <= value if kind == 'most' else ratio >= value
+def limit(bar, reference):
+    """What the figure has to be: at most or at least so many times the reference, and with so much added."""
+    return reference * bar[1] + (bar[2] if len(bar) > 2 else 0)
 
 
-def row(name, unit, figures, other, bar):
-    mine, theirs = statistics.median(figures['shm']), statistics.median(figures[other])
-    return {'name': name, 'unit': unit, 'shm': mine, 'against': other, 'reference': theirs, 'ratio': mine / theirs,
-            'bar': f'at {bar[0]} {bar[1]}', 'holds': verdict(mine / theirs, bar), 'rounds': figures}
+def row(name, unit, mine, against, theirs, bar):
+    ours, reference = statistics.median(mine), statistics.median(theirs)
+    r = {'name': name, 'unit': unit, 'shm': ours, 'against': against, 'reference': reference, 'ratio': ours / reference,
+         'bar': None, 'holds': True, 'rounds': {'shm': mine, against: theirs}}
+    if bar:
+        r['bar'] = f'at {bar[0]} {bar[1]}' + (f' + {bar[2]} {unit}' if len(bar) > 2 else '')
+        r['holds'] = ours <= limit(bar, reference) if bar[0] == 'most' else ours >= limit(bar, reference)
+    return r
+
+
+def measure_one(wires, name, rounds):
+    """The rows of a figure."""
+    unit, how, beside = FIGURES[name]
+    beside = [b for b in beside if len(b) < 4 or shutil.which(b[3])]
+    mine, theirs = [], [[] for _ in beside]
+    for _ in range(rounds):
+        mine.append(how(wires, 'shm'))
+        for figures, (_, other, *_) in zip(theirs, beside):
+            figures.append(other(wires) if other else how(wires, 'udp'))
+    return [row(name, unit, mine, b[0], figures, b[2]) for figures, b in zip(theirs, beside)]
 
 
 def measure(args, show):
-    pair, raw = perftest.Perftest(args.build), bench.Bench(args.build, False)
-    rows = []
+    wires, rows = Wires(args.build), []
     for name in args.only or FIGURES:
-        unit, (program, *options), column, bar = FIGURES[name]
-        figures = {wire: [] for wire in WIRES}
-        if name == RAW:
-            figures['raw UDP'] = []
-        for _ in range(args.rounds):
-            for wire in WIRES:
-                figures[wire].append(pair.row(program, *options, run_options=('--wire', wire))[column])
-            if name == RAW:
-                figures['raw UDP'].append(raw.raw_lat('udp-pingpong', 'send'))
-        rows.append(row(name, unit, figures, 'udp', bar))
-        if name == RAW:
-            rows.append(row(name, unit, figures, 'raw UDP', ('most', RAW_BAR)))
-    for r in rows:
-        show(f'{r["name"]:13} {r["shm"]:9.2f} {r["unit"]:8} {r["against"]:8} {r["reference"]:9.2f}   ratio {r["ratio"]:5.2f}  '
-             f'({r["bar"]}: {"holds" if r["holds"] else "MISSED"})')
+        for r in measure_one(wires, name, args.rounds):
+            bar = f'({r["bar"]}: {"holds" if r["holds"] else "MISSED"})' if r['bar'] else ''
+            show(f'{r["name"]:13} {r["shm"]:9.2f} {r["unit"]:8} {r["against"]:27} {r["reference"]:9.2f}   ratio {r["ratio"]:5.2f}  {bar}')
+            rows.append(r)
     return rows
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
+    p = argparse.ArgumentParser(description=__doc__.split('\n\n', maxsplit=1)[0])
     p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
     p.add_argument('--rounds', type=int, default=5, help='of each figure (default: %(default)s)')
     p.add_argument('--only', action='append', choices=FIGURES, help='this figure; may be repeated')
