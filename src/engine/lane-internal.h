@@ -301,10 +301,10 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 
 /* ---- lane-output.c ---- */
 
-/** Send all that the endpoint has to send now. */
-void lane_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** Between two datagrams of one receive call: sends one batch at most, and receives nothing. */
-void lane_output_early(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** Send a batch, after what the backlog keeps. @return there is more that may leave now. */
+bool lane_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+/** No more batches now: what is known of the receivers is old the next time. */
+void lane_output_end(struct lane *l) REQUIRES(l);
 
 /* ---- lane-backlog.c ---- */
 

@@ -3,9 +3,6 @@
 #include "engine/lane-shm.h"
 #include "engine/memfault.h"
 
-/* A long send looks for what came in, lest the receive buffer overflow. */
-enum { BATCHES_BETWEEN_RX = 8 };
-
 /* UC and UD requests wait: see how much their receivers can take. @return false: nothing now. */
 static bool give_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static bool give_room(struct lane *l, rocemu_ns_t now)
@@ -72,13 +69,14 @@ static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const
 		lane_thread_ask(l, LANE_ASK_PEERS);
 }
 
-/* One batch. @return false: there was nothing that may leave now. */
-static bool output_batch(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-static bool output_batch(struct lane *l, rocemu_ns_t now)
+bool lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
-	unsigned n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
+	unsigned n;
 
+	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
+		return false;
+	n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
 	if (!n && !give_room(l, now))
 		return false;
 	memfault_thread();
@@ -89,29 +87,10 @@ static bool output_batch(struct lane *l, rocemu_ns_t now)
 		lane_impair_send(l, now, pkt, n);
 	else
 		lane_tx_send(l, pkt, n);
-	return true;
+	return wants_more(l) && likely(!l->tx.nbacklog);
 }
 
-void lane_output_early(struct lane *l, rocemu_ns_t now)
+void lane_output_end(struct lane *l)
 {
-	if (!unlikely(l->tx.nbacklog))
-		output_batch(l, now);
-}
-
-void lane_output(struct lane *l, rocemu_ns_t now)
-{
-	unsigned batches = 0;
-
-	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
-		return;
-	while (output_batch(l, now) && likely(!l->tx.nbacklog)) {
-		if (++batches % BATCHES_BETWEEN_RX == 0) {
-			now = lane_now();
-			lane_rx_hot(l, now);
-		}
-		if (!wants_more(l))
-			break;
-	}
-	/* What is known of the receivers is old the next time. */
 	rocemu_ep_set_datagram_room(l->ep, 0);
 }

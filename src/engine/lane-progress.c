@@ -13,6 +13,7 @@
 
 #define SPIN_NS	       20000u /* a fruitless poll this long ago: its thread is still at it */
 #define BUSY_NS	       30000u /* longer than the lock is held to send a batch */
+#define BATCHES_BETWEEN_RX 8 /* a long send looks for what came in, lest the receive buffer overflow */
 #define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are looked at */
 #define APP_ACTIVE_NS  1000000u /* a poll or post this long ago: an answer may come */
 #define TIMER_EXACT_NS 500000u	/* a timer due sooner is never late on purpose */
@@ -51,10 +52,18 @@ static void release_acks(struct lane *l)
 static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void send_all(struct lane *l, rocemu_ns_t now)
 {
+	unsigned batches = 0;
+
 	release_acks(l);
 	gather_sent(&l->gather);
-	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep) || l->tx.nbacklog)
-		lane_output(l, now);
+	if (!rocemu_ep_has_output(l->ep) && !rocemu_ep_wants_datagram_room(l->ep) && !l->tx.nbacklog)
+		return;
+	while (lane_output(l, now))
+		if (++batches % BATCHES_BETWEEN_RX == 0) {
+			now = lane_now();
+			lane_rx_hot(l, now);
+		}
+	lane_output_end(l);
 }
 
 static void run_timers(struct lane *l, rocemu_ns_t now) REQUIRES(l);

@@ -144,7 +144,8 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		lane_input(l, now, &d);
 		if (unlikely(l->rx.fetches >= FETCHES_EARLY)) {
 			l->rx.fetches = 0;
-			lane_output_early(l, now);
+			lane_output(l, now);
+			lane_output_end(l);
 		}
 		d.ip_id++;
 		offset += d.len;
