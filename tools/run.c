@@ -5,9 +5,12 @@
  * about.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -24,7 +27,7 @@ enum { EXIT_CANNOT_EXEC = 126, EXIT_NOT_FOUND = 127 }; /* as shells and env(1) h
 struct run {
 	const char *self; /* "rocemu run" */
 	char devices[4096];
-	const char *pcap;
+	const char *pcap, *trace;
 	const char *impair_log;
 	char *impair; /* texts of all --impair and --impair-file, a line each; owned, NULL: none */
 	bool impair_plain; /* one list of rates */
@@ -37,9 +40,8 @@ struct run {
 
 static void usage(FILE *f)
 {
-	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--impair SPEC]... [--impair-log "
-	      "FILE]\n"
-	      "                  [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE] [--mount-paths] [--] "
+	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair SPEC]...\n"
+	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE] [--mount-paths] [--] "
 	      "CMD\n"
 	      "                  [ARGUMENTS]\n"
 	      "\n"
@@ -52,6 +54,8 @@ static void usage(FILE *f)
 	      "address,\n"
 	      "                  loopback only where no other is up)\n"
 	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
+	      "  --trace FILE    write a timeline to FILE: requests, packets, states, timers; for "
+	      "ui.perfetto.dev\n"
 	      "  --impair SPEC   faults on purpose: rates, rules, or both, separated by \";\"; @FILE: "
 	      "what is in FILE\n"
 	      "    rates         loss=1%,delay=10us..2ms,seed=7 for instance\n"
@@ -144,6 +148,26 @@ static int check_writable(const struct run *r, const char *option, const char *f
 		return TOOL_OK;
 	snprintf(text, sizeof(text), "cannot write %s: %m", path);
 	return complain(r, option, text);
+}
+
+/** A timeline begins anew, unless another command writes to it: then both are in it. */
+static int set_trace(const struct run *r)
+{
+	char path[PATH_MAX], text[PATH_MAX + 128];
+	int ret = check_writable(r, "--trace", r->trace, path), fd;
+
+	if (ret)
+		return ret;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
+	if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) == 0 && (ftruncate(fd, 0) < 0 || write(fd, "[\n", 2) != 2))) {
+		snprintf(text, sizeof(text), "cannot write %s: %m", path);
+		if (fd >= 0)
+			close(fd);
+		return complain(r, "--trace", text);
+	}
+	close(fd);
+	setenv("ROCEMU_TRACE", path, 1);
+	return TOOL_OK;
 }
 
 static int refuse_impair(const struct run *r, const struct fault_error *e)
@@ -375,6 +399,11 @@ static int set_environment(struct run *r)
 			return ret;
 		setenv("ROCEMU_PCAP", path, 1);
 	}
+	if (r->trace) {
+		ret = set_trace(r);
+		if (ret)
+			return ret;
+	}
 	if (r->impair) {
 		ret = set_impair(r);
 		if (ret)
@@ -419,6 +448,7 @@ static int parse(int argc, char **argv, struct run *r)
 	static const struct option longs[] = {
 		{"device", required_argument, NULL, 'd'},
 		{"pcap", required_argument, NULL, 'p'},
+		{"trace", required_argument, NULL, 'T'},
 		{"impair", required_argument, NULL, 'i'},
 		{"impair-file", required_argument, NULL, 'f'},
 		{"impair-log", required_argument, NULL, 'l'},
@@ -443,6 +473,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 'p':
 			r->pcap = optarg;
+			break;
+		case 'T':
+			r->trace = optarg;
 			break;
 		case 'i':
 			if (*optarg == '@' ? add_impair_file(r, optarg + 1)

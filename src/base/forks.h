@@ -33,6 +33,8 @@ enum fork_level {
 	FORK_SETTING,
 	FORK_TAP,
 	FORK_REPORT,
+	FORK_REQUESTS,
+	FORK_TRACE,
 	FORK_LEVELS
 };
 

@@ -9,6 +9,7 @@
  */
 #include <sched.h>
 
+#include "base/trace.h"
 #include "engine/lane-shm.h"
 
 #define SPIN_NS	       20000u /* a fruitless poll this long ago: its thread is still at it */
@@ -66,6 +67,22 @@ static void send_all(struct lane *l, rocemu_ns_t now)
 	lane_output_end(l);
 }
 
+/* What the endpoint's timers do, in the timeline where there is one. */
+static void expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void expire(struct lane *l, rocemu_ns_t now)
+{
+	static const struct trace_kind kind = {"timer", TRACE_INSTANT, "", {"timeouts", "probes", "packets_again"}};
+	const struct rocemu_ep_stats *s = rocemu_ep_get_stats(l->ep);
+	const uint64_t timeouts = s->timeouts, probes = s->probes, again = s->retransmits;
+
+	rocemu_ep_expire(l->ep, now);
+	if (trace_on() && s->timeouts + s->probes != timeouts + probes) {
+		const uint64_t arg[] = {s->timeouts - timeouts, s->probes - probes, s->retransmits - again};
+
+		trace_add(&kind, s->timeouts == timeouts ? "probe" : "timeout", now, TRACE_TRACK_TIMERS, 0, arg);
+	}
+}
+
 static void run_timers(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void run_timers(struct lane *l, rocemu_ns_t now)
 {
@@ -77,7 +94,7 @@ static void run_timers(struct lane *l, rocemu_ns_t now)
 		 * been kept from running by busier ones: that is no timeout.
 		 */
 		lane_rx_all(l, now);
-		rocemu_ep_expire(l->ep, now);
+		expire(l, now);
 	}
 	lane_impair_expire(l, now);
 	if (now >= l->tap_due) {

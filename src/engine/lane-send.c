@@ -225,6 +225,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 			.tclass = path->tclass,
 			.hop_limit = path->hop_limit,
 			.flow_label = path->flow_label,
+			.sent = true,
 		};
 
 		tap_write(l->tap, &a, &iov, 1);

@@ -123,9 +123,9 @@ static struct shm_record record_of(const struct rocemu_path *path, size_t len, b
 	};
 }
 
-static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len)
+static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len, uint32_t lqpn)
 	REQUIRES(l);
-static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len)
+static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len, uint32_t lqpn)
 {
 	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
 	const struct tap_addr a = {
@@ -136,17 +136,19 @@ static void capture(struct lane *l, const struct rocemu_path *path, const uint8_
 		.tclass = path->tclass,
 		.hop_limit = path->hop_limit,
 		.flow_label = path->flow_label,
+		.sent = true,
+		.lqpn = lqpn,
 	};
 
 	tap_write(l->tap, &a, &iov, 1);
 	lane_tap_dirty(l, lane_now());
 }
 
-/* The packet is in the room that was reserved for it. */
+/* The packet is in the room that was reserved for it. lqpn: its sender, 0: not known. */
 static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *path,
-		   const uint8_t *at, size_t len, bool sealed) REQUIRES(l);
+		   const uint8_t *at, size_t len, bool sealed, uint32_t lqpn) REQUIRES(l);
 static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *path,
-		   const uint8_t *at, size_t len, bool sealed)
+		   const uint8_t *at, size_t len, bool sealed, uint32_t lqpn)
 {
 	const struct shm_record rec = record_of(path, len, sealed);
 
@@ -154,7 +156,7 @@ static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *p
 	l->stats->tx_datagrams++;
 	l->stats->tx_rings++;
 	if (unlikely(l->tap != NULL))
-		capture(l, path, at, len);
+		capture(l, path, at, len, lqpn);
 }
 
 /*
@@ -179,7 +181,7 @@ static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)
 	else
 		memset(p->trailer + p->trailer_len - ROCEMU_ICRC_LEN, 0, ROCEMU_ICRC_LEN);
 	memcpy(at + p->hdr_len + p->payload_len, p->trailer, p->trailer_len);
-	commit(l, t, p->path, at, len, l->tap != NULL);
+	commit(l, t, p->path, at, len, l->tap != NULL, p->lqpn);
 }
 
 unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **sock, unsigned n)
@@ -219,7 +221,7 @@ bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uin
 		return true;
 	}
 	memcpy(at, data, len);
-	commit(l, t, path, at, len, true);
+	commit(l, t, path, at, len, true, 0);
 	tell(t);
 	return true;
 }

@@ -157,6 +157,9 @@ static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct roc
 			.tclass = path->tclass,
 			.hop_limit = path->hop_limit,
 			.flow_label = path->flow_label,
+			.sent = true,
+			.again = p[i]->again,
+			.lqpn = p[i]->lqpn,
 		};
 
 		tap_write(l->tap, &a, piece, cut_front(&iov, rocemu_tx_len(p[i]), piece));

@@ -14,15 +14,17 @@
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "base/trace.h"
 #include "base/util.h"
+#include "engine/tap-trace.h"
 #include "wire/capture.h"
 
 enum { TAP_PATH_LEN = 4096 };
 
 struct tap {
 	unsigned refs;
-	int lock_fd;		       /* holds the file's flock(): owned */
-	struct capture_writer *writer; /* owned; NULL after a write error */
+	int lock_fd;		       /* holds the file's flock(): owned; -1: no file */
+	struct capture_writer *writer; /* owned; NULL after a write error, and without a file */
 	bool dirty;
 	char path[TAP_PATH_LEN];
 };
@@ -102,15 +104,20 @@ int tap_get(struct tap **out, char *errbuf, size_t errlen)
 	int err = 0;
 
 	*out = NULL;
-	if (!spec || !*spec)
+	trace_start();
+	if (!(spec && *spec) && !trace_on())
 		return 0;
 	mutex_lock(&tap_lock);
 	if (!the_tap) {
 		struct tap *t = calloc(1, sizeof(*t));
 
-		err = t ? tap_open(t, spec, errbuf, errlen) : -ENOMEM;
+		err = t ? 0 : -ENOMEM;
 		if (!t)
 			snprintf(errbuf, errlen, "capture: out of memory");
+		else if (spec && *spec)
+			err = tap_open(t, spec, errbuf, errlen);
+		else
+			t->lock_fd = -1;
 		if (err)
 			free(t);
 		else
@@ -152,7 +159,8 @@ void tap_put(struct tap *t)
 	if (--t->refs == 0) {
 		flush_locked(t);
 		capture_writer_close(t->writer);
-		close(t->lock_fd);
+		if (t->lock_fd >= 0)
+			close(t->lock_fd);
 		if (the_tap == t)
 			the_tap = NULL;
 		free(t);
@@ -166,6 +174,14 @@ uint64_t tap_now(void)
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* Captures have CLOCK_REALTIME. */
+static uint64_t in_timeline(uint64_t real_ns)
+{
+	const uint64_t real = tap_now(), now = trace_now();
+
+	return real_ns <= real && real - real_ns < now ? now - (real - real_ns) : now;
 }
 
 void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov)
@@ -188,6 +204,8 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 	};
 	int err;
 
+	if (trace_on())
+		tap_trace(a, in_timeline(a->when_ns), iov, niov);
 	mutex_lock(&tap_lock);
 	if (t->writer) {
 		err = capture_write(t->writer, a->when_ns, &pkt);
@@ -222,7 +240,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	/* The writer is leaked: closing it is not safe after fork() in a process with threads. */
-	if (the_tap)
+	if (the_tap && the_tap->lock_fd >= 0)
 		close(the_tap->lock_fd);
 	the_tap = NULL;
 	mutex_unlock(&tap_lock);

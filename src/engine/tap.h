@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The capture tap: every packet of the process as it stands on the wire, into the file that
+ * The tap: every packet of the process as it stands on the wire, into the timeline (base/trace.h) and into the file that
  * ROCEMU_PCAP names. One tap per process, shared by its lanes; "%p" in the name stands for the
  * process ID. A name that another live process (or the parent of a fork) writes to already gets
  * ".PID" appended.
@@ -29,10 +29,14 @@ struct tap_addr {
 	uint16_t ip_id;
 	uint8_t tclass, hop_limit;
 	uint32_t flow_label; /* IPv6 */
+	/* For the timeline only. */
+	bool sent;
+	bool again;    /* was sent before */
+	uint32_t lqpn; /* the sender's QPN where sent, 0: not known */
 };
 
 /**
- * The process's tap; *out is NULL when ROCEMU_PCAP is not set or empty. A reference, to be given
+ * The process's tap; *out is NULL when neither ROCEMU_PCAP nor ROCEMU_TRACE is set. A reference, to be given
  * back.
  * @return 0, or -errno with one line in errbuf: the file cannot be written.
  */

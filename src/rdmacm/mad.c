@@ -92,13 +92,13 @@ static struct fault_verdict ask_rules(enum fault_dir dir, const struct gsi_mad *
 /* What the environment asks for, the first time. */
 static void prepare(rocemu_ns_t now)
 {
-	const char *pcap = getenv("ROCEMU_PCAP");
+	const char *pcap = getenv("ROCEMU_PCAP"), *timeline = getenv("ROCEMU_TRACE");
 	char text[512];
 
 	if (state->ready)
 		return;
 	state->ready = true;
-	if (pcap && *pcap)
+	if ((pcap && *pcap) || (timeline && *timeline))
 		state->capture = rcm_private()->capture;
 	if (setting_get(&state->impair, NULL, text, sizeof(text)) < 0)
 		log_error("%s", text);
@@ -109,9 +109,10 @@ static void prepare(rocemu_ns_t now)
 }
 
 /* packet: of m. */
-static void write_capture(const struct gsi_mad *m, const uint8_t packet[static GSI_PACKET_LEN])
+static void write_capture(const struct gsi_mad *m, const uint8_t packet[static GSI_PACKET_LEN], bool sent)
 {
 	const struct tap_addr a = {
+		.sent = sent,
 		.src = m->src,
 		.dst = m->dst,
 		.sport = m->sport,
@@ -131,7 +132,7 @@ void mad_sent(const struct gsi_mad *m)
 		return;
 	state->unseen -= state->unseen > 0;
 	gsi_packet_encode(m, packet);
-	write_capture(m, packet);
+	write_capture(m, packet, true);
 }
 
 static bool port_is_down(rocemu_ns_t now)
@@ -273,7 +274,7 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 	if (state->capture || faults_wants(state->faults, FAULT_RX)) {
 		gsi_packet_encode(m, packet);
 		if (state->capture)
-			write_capture(m, packet);
+			write_capture(m, packet, false);
 		/* Of what comes in, only drops. */
 		if (ask_rules(FAULT_RX, m, packet).drop)
 			return false;

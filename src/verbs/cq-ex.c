@@ -14,6 +14,7 @@
 #include "verbs/cq.h"
 #include "verbs/orphan.h"
 #include "verbs/pd.h"
+#include "verbs/trace-wr.h"
 
 static inline struct vb_cq *ex_of(struct ibv_cq_ex *cq)
 {
@@ -24,6 +25,8 @@ static bool take(struct vb_cq *cq)
 {
 	if (!vb_cq_take(cq, &cq->cur))
 		return false;
+	if (trace_on())
+		vb_trace_taken(cq->base.context, &cq->cur);
 	cq->base.wr_id = cq->cur.wr_id;
 	cq->base.status = cq->cur.status;
 	return true;

@@ -17,6 +17,7 @@
 #include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/real.h"
+#include "verbs/trace-wr.h"
 
 enum { POLL_BATCH = 16 };
 
@@ -61,6 +62,9 @@ static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
 
 		for (unsigned i = 0; i < m; i++)
 			wc_from_cqe(&wc[got++], &batch[i]);
+		if (trace_on())
+			for (unsigned i = 0; i < m; i++)
+				vb_trace_taken(cq->base.context, &batch[i]);
 		if (m < want)
 			break;
 	}

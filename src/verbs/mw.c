@@ -14,6 +14,7 @@
 #include "verbs/orphan.h"
 #include "verbs/pd.h"
 #include "verbs/qp.h"
+#include "verbs/trace-wr.h"
 
 struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 {
@@ -94,6 +95,8 @@ int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
 		return vb_errno(ret);
 	lane_lock(c->lane);
 	ret = rocemu_qp_post_send(vb_qp_of(ibqp)->rqp, lane_now(), &wr, NULL);
+	if (trace_on() && ret == 0)
+		vb_trace_sent(vb_qp_of(ibqp), trace_now(), &wr);
 	if (ret == 0)
 		vb_fault_posted(vb_qp_of(ibqp));
 	lane_kick(c->lane);

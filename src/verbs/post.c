@@ -15,6 +15,7 @@
 #include "verbs/orphan.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
+#include "verbs/trace-wr.h"
 
 /**
  * The objects that a request names must be this context's. path: where a UD send goes; other QPs
@@ -102,6 +103,8 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 			break;
 		}
 		vb_fault_posted(qp);
+		if (trace_on())
+			vb_trace_sent(qp, now, wr);
 		bytes = MAX(bytes, leaving(ibqp, wr));
 	}
 	lane_posted(c->lane, now, bytes);
@@ -134,6 +137,8 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 			resolve(ibqp, &wrs[i], &path);
 			rocemu_qp_post_send(qp->rqp, now, &wrs[i], path);
 			vb_fault_posted(qp);
+			if (trace_on())
+				vb_trace_sent(qp, now, &wrs[i]);
 			bytes = MAX(bytes, leaving(ibqp, &wrs[i]));
 		}
 		lane_posted(c->lane, now, bytes);
@@ -154,6 +159,8 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	}
 	lane_lock(c->lane);
 	ret = rocemu_qp_post_recv(vb_qp_of(ibqp)->rqp, lane_now(), wr, &cbad);
+	if (trace_on())
+		vb_trace_recvs(vb_qp_of(ibqp), wr, cbad);
 	/*
 	 * Nothing is sent for it, but in the error state it is flushed at once, which may be an
 	 * event.

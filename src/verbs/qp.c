@@ -19,6 +19,7 @@
 #include "verbs/qp.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
+#include "verbs/trace-wr.h"
 #include "verbs/wr.h"
 #include "verbs/xrc.h"
 
@@ -251,6 +252,7 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 		return vb_null(-ret);
 	}
 	vb_fault_qp_init(qp);
+	vb_trace_qp_init(qp);
 	attr->cap = a.cap;
 	return &qp->base.qp_base;
 }
@@ -350,6 +352,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (ret == 0) {
 		if (mask & IBV_QP_STATE)
 			ibqp->state = attr->qp_state;
+		vb_trace_modified(qp, attr, mask);
 		lane_kick(lane);
 		vb_deliver_events(qp->home, lane_ep(lane));
 	}
@@ -413,6 +416,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	if (c->orphan) {
 		vb_wr_fini(qp);
 		vb_fault_qp_fini(qp);
+		vb_trace_qp_fini(qp);
 		return vb_orphan_free(qp);
 	}
 	ret = vb_qp_check(ibqp);
@@ -440,6 +444,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 		atomic_fetch_sub(&qp->xrcd->refs, 1);
 	vb_wr_fini(qp);
 	vb_fault_qp_fini(qp);
+	vb_trace_qp_fini(qp);
 	free(qp);
 	return 0;
 }

@@ -11,6 +11,7 @@
 struct rocemu_qp;
 struct vb_context;
 struct vb_fault_qp;
+struct vb_trace;
 struct vb_wr;
 struct vb_xrcd;
 
@@ -25,6 +26,7 @@ struct vb_qp {
 	bool sig_all;
 	struct vb_wr *wr; /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
 	struct vb_fault_qp *fault; /* owned; NULL without rules for faults on purpose */
+	struct vb_trace *trace; /* owned; NULL without a timeline */
 	struct vb_async async[6];
 };
 

@@ -15,6 +15,7 @@
 #include "verbs/pd.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
+#include "verbs/trace-wr.h"
 #include "verbs/xrc.h"
 
 /** xrcd and cq: of an XRC SRQ, or both NULL. -errno. */
@@ -181,6 +182,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	if (srq->xrcd)
 		atomic_fetch_sub(&srq->xrcd->refs, 1);
 	vb_give_back(c, VB_SRQS);
+	vb_trace_srq_fini(srq);
 	free(srq);
 	return 0;
 }
@@ -197,6 +199,8 @@ int vb_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	}
 	lane_lock(c->lane);
 	ret = rocemu_srq_post(vb_srq_of(ibsrq)->rsrq, wr, &cbad);
+	if (trace_on())
+		vb_trace_srq_recvs(vb_srq_of(ibsrq), wr, cbad);
 	lane_unlock(c->lane);
 	if (ret < 0)
 		*bad = (struct ibv_recv_wr *)(uintptr_t)cbad;

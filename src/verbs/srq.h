@@ -8,12 +8,14 @@
 #include "verbs/event.h"
 
 struct rocemu_srq;
+struct vb_trace;
 struct vb_xrcd;
 
 struct vb_srq {
 	struct ibv_srq base;
 	struct rocemu_srq *rsrq; /* owned */
 	struct vb_xrcd *xrcd;	 /* ref; NULL: a basic SRQ */
+	struct vb_trace *trace; /* owned; NULL without a timeline, or before it is used */
 	struct vb_async async[2];
 };
 
