@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/trace.h"
+#include "base/tsan.h"
 
 enum { THREADS = 4, EACH = 30000 }; /* several times what the buffers hold */
 
@@ -117,6 +118,10 @@ TEST(trace, forked_child__events_of_both_once)
 	int status;
 	pid_t child;
 
+	if (tsan_watches()) {
+		print_message("skipped: ThreadSanitizer allows no threads in the child of a process that has some\n");
+		skip();
+	}
 	record(200, 10);
 	child = fork();
 	assert_return_code(child, 0);
