@@ -40,6 +40,7 @@
 #include "engine/loop.h"
 #include "engine/pace.h"
 #include "engine/pace-ask.h"
+#include "engine/poller.h"
 #include "engine/progress.h"
 #include "engine/spin.h"
 #include "engine/tap.h"
@@ -132,6 +133,8 @@ struct lane_thread {
 	struct spin bulk;      /* the thread's own: of looking for a bulk transfer's next packets */
 	rocemu_ns_t bulk_served; /* the thread's own: when it last took such packets */
 	unsigned ticks;	       /* the thread's own: in a row in which somebody polled */
+	unsigned starved;      /* the thread's own: in a row in which the poller got no processor */
+	struct poller poller;  /* the thread's own */
 	atomic_uint asked;     /* enum lane_ask; then loop_wake() */
 };
 
@@ -182,6 +185,7 @@ struct lane {
 	/* Written by any caller without the lock. */
 	atomic_uint polls;	      /* calls of lane_poll() and lane_kick() */
 	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
+	_Atomic pid_t poller;	      /* who called it */
 	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
 	_Atomic uint64_t busy_since;  /* since when lane_poll() has found the lock taken; 0: not */
 	atomic_bool looked;	      /* a thread is between lane_look() and lane_look_end() */

@@ -288,6 +288,7 @@ bool lane_poll(struct lane *l)
 	/* Several pollers may lose a count: all that matters is that it moves. */
 	atomic_store_explicit(&l->polls, polls + 1, memory_order_relaxed);
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
+	atomic_store_explicit(&l->poller, poller_self(), memory_order_relaxed);
 	note_active(l, now);
 	if (!lane_trylock(l)) {
 		give_way(l, now);

@@ -30,6 +30,7 @@ enum {
 	RX_BULK = 4, /* datagrams in a receive that make it a bulk transfer */
 	BULK_BURSTS = 2, /* so many of them at least come soon after the first, or looking for them is in vain */
 	FORWARD_ROUNDS = 64,
+	STARVED_TICKS = 8, /* so long the thread waits for a poller that gets no processor */
 };
 
 /* ---- watching ---- */
@@ -276,10 +277,13 @@ static void on_tick(struct loop_io *io)
 	struct lane *l = io->data;
 	const uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	const bool polled = polls != l->thread.tick_polls;
+	const bool starves = poller_starves(&l->thread.poller, atomic_load_explicit(&l->poller, memory_order_relaxed),
+					    l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS);
 	rocemu_ns_t now;
 
 	drain_fd(l->thread.tick_fd);
 	l->thread.tick_polls = polls;
+	l->thread.starved = starves && !polled ? l->thread.starved + 1 : 0;
 	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
 		set_tick(l, PROGRESS_TICK_CALM_NS);
 	/* Mostly the pollers do all there is to do: do not get into their way. */
@@ -294,8 +298,9 @@ static void on_tick(struct loop_io *io)
 		/* Held since before the last tick, or nobody is left to release them. */
 		if (!polled || now - l->ackhold.since >= PROGRESS_TICK_NS / 2)
 			lane_drive_all(l, now);
-		if (!polled)
-			watch_again(l, now, stalled);
+		/* Who is ready to poll is back soon; until then the ticks serve. */
+		if (!polled && (!starves || l->thread.starved > STARVED_TICKS))
+			watch_again(l, now, stalled && !starves);
 		cool_down(l, now);
 	}
 	lane_unlock(l);
