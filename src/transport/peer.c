@@ -40,7 +40,8 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	p->slot = slot;
 	p->refs = 1;
 	p->ep = ep;
-	cc_init(&p->cc, ep->cfg.window_bytes, is_nearby(ep, gid));
+	p->nearby = is_nearby(ep, gid);
+	cc_init(&p->cc, ep->cfg.window_bytes, p->nearby);
 	list_append(&ep->peers, &p->link);
 	return p;
 }

@@ -19,6 +19,7 @@ struct peer {
 	struct rocemu_ep *ep; /* borrowed */
 	uint64_t inflight;    /* bytes charged */
 	struct cc cc;	      /* how many may be */
+	bool nearby;	   /* on this host: what is not answered waits for a thread, and is rarely lost */
 	uint8_t goes_back; /* NAKs to answer by going back; then it is tried again whether it keeps */
 	uint8_t keeps;	   /* times it may look like going back before that is taken for its habit */
 };

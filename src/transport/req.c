@@ -106,7 +106,7 @@ void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
 	struct qp_req *req = &qp->req;
 
 	(void)now;
-	req->acked_psn = req->send_psn = req->next_psn = qp->attr.sq_psn;
+	req->acked_psn = req->send_psn = req->next_psn = req->charged_psn = qp->attr.sq_psn;
 	req->acked = req->cur = qp->sq.next = qp->sq.head;
 	req->mtu_shift = (uint32_t)__builtin_ctz(qp->mtu);
 	req->full_cost = peer_cost(qp->mtu);
@@ -143,7 +143,7 @@ void req_flushed(struct rocemu_qp *qp)
 {
 	struct qp_req *req = &qp->req;
 
-	req->acked_psn = req->send_psn = req->next_psn;
+	req->acked_psn = req->send_psn = req->charged_psn = req->next_psn;
 	req->acked = req->cur = qp->sq.next = qp->sq.head;
 	recover_reset(qp);
 }

@@ -70,6 +70,7 @@ struct qp_req {
 	rocemu_ns_t deadline;
 	struct peer *peer;	 /* ref; RC and XRC_SEND only */
 	uint64_t inflight;	 /* bytes charged to the peer's window */
+	uint32_t charged_psn;	 /* oldest packet charged; those before it were given back */
 	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
 	uint32_t turn;	    /* packets that it may send before the next QP in the window's line */
 	uint32_t read_turn; /* bytes that it may ask for before the next one in the READ budget's */

@@ -139,6 +139,9 @@ static void req_forget(struct rocemu_qp *qp)
 	uint64_t cost = req->inflight;
 
 	req->inflight = 0;
+	/* They are still in its buffer, and their acknowledgements must not make room for as many again. */
+	if (req->peer->nearby)
+		req->charged_psn = req->send_psn;
 	peer_on_forget(req->peer, cost);
 	read_budget_return(qp, req->read_out);
 }
@@ -165,6 +168,19 @@ void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now)
 }
 
 /**
+ * What packets [from, to) of w, of which acked_psn is the first, take off the window: nothing for
+ * those whose share was given back.
+ */
+static uint64_t charged_cost(const struct qp_req *req, const struct swqe *w, uint32_t from, uint32_t to)
+{
+	int32_t given_back = rocemu_psn_diff(req->charged_psn, req->acked_psn);
+
+	if (unlikely(given_back > 0))
+		from += MIN((uint32_t)given_back, to - from);
+	return from < to ? swqe_cost(req, w, w->npkts, from, to) : 0;
+}
+
+/**
  * Move acked_psn to end. *fetches: the READ requests and atomics that this completes.
  * @return what it takes off the window.
  */
@@ -179,7 +195,7 @@ static uint64_t acked_move(struct rocemu_qp *qp, uint32_t end, uint32_t *fetches
 		uint32_t from = swqe_pkt(w, req->acked_psn);
 		uint32_t n = MIN(w->npkts - from, (end - req->acked_psn) & ROCEMU_PSN_MASK);
 
-		cost += swqe_cost(req, w, w->npkts, from, from + n);
+		cost += charged_cost(req, w, from, from + n);
 		if (swqe_is_fetch(w))
 			*fetches += swqe_fetches_ended(req, w, from, from + n);
 		req->acked_psn = (req->acked_psn + n) & ROCEMU_PSN_MASK;
@@ -211,6 +227,8 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	req->rnr_left = qp->attr.rnr_retry;
 	req->went_back = false;
 	req->backoff = 0;
+	if (rocemu_psn_diff(req->charged_psn, req->acked_psn) < 0)
+		req->charged_psn = req->acked_psn;
 	if (rocemu_psn_diff(req->again.asked, req->acked_psn) < 0)
 		req->again.asked = req->acked_psn;
 	if (rocemu_psn_diff(req->again.split_to, req->acked_psn) < 0)

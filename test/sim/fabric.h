@@ -47,6 +47,7 @@ struct fabric_config {
 	uint32_t port_bytes;	    /* the switch's queue for a host, tail drop; 0: no limit */
 	uint32_t mark_bytes;	    /* CE marks above that much of it; 0: none */
 	uint32_t rcvbuf, sndbuf;    /* bytes; 0: no limit */
+	bool one_host;		    /* addresses of 127.0.0.0/8: the "hosts" are processes of one */
 	struct rocemu_ep_config ep; /* seed is replaced */
 };
 

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Two processes of one host that never have a core at the same time: what one sends in its turn, the other takes in the
+ * next. So a turn moves a window.
+ */
+#include "flow.h"
+#include "test.h"
+
+#include "base/util.h"
+#include "transport/cc.h"
+
+enum { TURN_MS = 5, LARGE_BUFFER = 8 << 20, PROBES = 4 * (4096 + 512) /* in a turn */ };
+
+struct turns {
+	struct fabric *f;
+	struct flow_set *s;
+	struct flow *flow;
+};
+
+static struct turns turns_new(enum flow_op op, uint32_t bytes, unsigned outstanding, uint32_t rcvbuf)
+{
+	struct fabric_config fc = fabric_defaults();
+	struct flow_config c = flow_defaults();
+	struct turns t;
+
+	fc.one_host = true;
+	fc.link_mbit = fc.cpu_mbit = 40000;
+	fc.rtt_ns = 20 * FABRIC_US;
+	fc.rcvbuf = rcvbuf;
+	fc.sndbuf = 0;
+	fc.ep.read_budget = rcvbuf / 2; /* as the engine has it */
+	t.f = fabric_new(&fc);
+	c.op = op;
+	c.bytes = bytes;
+	c.outstanding = outstanding;
+	c.timeout = 18;
+	t.s = flow_set_new(t.f, 1, bytes);
+	t.flow = flow_add(t.s, &c);
+	flow_set_start(t.s);
+	fabric_run_until(t.f, t.f->now + 2 * FABRIC_MS); /* both have a core */
+	return t;
+}
+
+static void turns_end(struct turns *t)
+{
+	assert_int_equal(flow_set_failed(t->s), 0);
+	flow_set_free(t->s);
+	fabric_free(t->f);
+}
+
+/** The sender has a turn, then the receiver. @return most bytes in the receiver's buffer. */
+static uint32_t run_turns(struct turns *t, unsigned n)
+{
+	uint32_t most = 0;
+
+	flow_set_mark(t->s);
+	while (n--) {
+		fabric_pause(t->f, 1, true);
+		fabric_pause(t->f, 0, false);
+		fabric_run_until(t->f, t->f->now + TURN_MS * FABRIC_MS);
+		most = MAX(most, t->f->host[1].rcv_used);
+		fabric_pause(t->f, 0, true);
+		fabric_pause(t->f, 1, false);
+		fabric_run_until(t->f, t->f->now + TURN_MS * FABRIC_MS);
+	}
+	return most;
+}
+
+TEST(turns, default_buffer__never_overrun)
+{
+	struct turns t = turns_new(FLOW_WRITE, 1 << 20, 16, FABRIC_STOCK_BUFFER);
+
+	assert_in_range(run_turns(&t, 40), CC_SHORT_BYTES / 2, FABRIC_STOCK_BUFFER);
+	assert_int_equal(t.f->host[1].overruns, 0);
+	turns_end(&t);
+}
+
+TEST(turns, large_buffer__window_is_kept)
+{
+	struct turns t = turns_new(FLOW_SEND, 1 << 20, 16, LARGE_BUFFER);
+
+	assert_in_range(run_turns(&t, 40), CC_SHORT_BYTES / 2, CC_SHORT_BYTES + PROBES);
+	turns_end(&t);
+}
