@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two processes of one host that never have a core at the same time: what one sends in its turn, the other takes in the
- * next. So a turn moves a window.
+ * next. So a turn moves a window. And what is lost at the end of a turn.
  */
 #include "flow.h"
 #include "test.h"
@@ -81,4 +81,60 @@ TEST(turns, large_buffer__window_is_kept)
 
 	assert_in_range(run_turns(&t, 40), CC_SHORT_BYTES / 2, CC_SHORT_BYTES + PROBES);
 	turns_end(&t);
+}
+
+/* ---- the end of a turn is lost ---- */
+
+struct tail {
+	uint64_t count, from, to; /* the sender's packets, and those that are lost */
+	rocemu_ns_t rtt_ns;	  /* of the path from then on */
+};
+
+static bool lose_tail(struct fabric *f, struct fabric_packet *p, void *arg)
+{
+	struct tail *tail = arg;
+
+	if (p->from)
+		return false;
+	if (tail->count++ == tail->from)
+		f->cfg.rtt_ns = tail->rtt_ns;
+	return tail->count > tail->from && tail->count <= tail->to;
+}
+
+/** How long 20 messages of 256 packets take when the last ones are lost. */
+static rocemu_ns_t time_with_tail_lost(unsigned lost)
+{
+	struct tail tail = {.from = 20 * 256 - lost, .to = 20 * 256, .rtt_ns = 40 * FABRIC_US};
+	struct fabric_config fc = fabric_defaults();
+	struct flow_config c = flow_defaults();
+	struct fabric *f;
+	struct flow_set *s;
+	struct flow *fl;
+	rocemu_ns_t took;
+
+	fc.one_host = true;
+	fc.rtt_ns = 80 * FABRIC_US;
+	f = fabric_new(&fc);
+	c.limit = 20;
+	s = flow_set_new(f, 1, c.bytes);
+	fl = flow_add(s, &c);
+	f->filter = lose_tail;
+	f->filter_arg = &tail;
+	took = f->now;
+	flow_set_start(s);
+	fabric_run_until(f, f->now + 1000 * FABRIC_MS);
+	assert_int_equal(fl->done, 20);
+	took = fl->done_at - took;
+	flow_set_free(s);
+	fabric_free(f);
+	return took;
+}
+
+/* The answers come sooner than any round trip so far, and so might answer what was sent first. */
+TEST(tail_lost, path_became_faster__not_a_probes_wait_for_each_packet)
+{
+	rocemu_ns_t none = time_with_tail_lost(0);
+
+	for (unsigned lost = 1; lost <= 40; lost++)
+		assert_in_range(time_with_tail_lost(lost), none, none + 6 * FABRIC_MS);
 }
