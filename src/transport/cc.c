@@ -38,6 +38,8 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 {
 	*cc = (struct cc){
 		.limit = limit,
+		.base = CC_SHORT_BYTES,
+		.base_short_messages = UINT64_MAX,
 		.ssthresh = UINT64_MAX,
 		.unit = PACKET_COST,
 		/* On one host a batch of packets is late because a thread is, not a link. */
@@ -51,9 +53,15 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 	cc->cwnd = nearby ? cc_max(cc) : start_window(cc);
 }
 
+void cc_set_buffer(struct cc *cc, uint64_t bytes)
+{
+	cc->base = MAX(MIN(bytes / CC_NEAR_PART, (uint64_t)CC_NEAR_BYTES), (uint64_t)CC_SHORT_BYTES);
+	cc->base_short_messages = CC_SHORT_BYTES;
+}
+
 uint64_t cc_max(const struct cc *cc)
 {
-	uint64_t path = CC_SHORT_BYTES;
+	uint64_t path = cc->base;
 
 	if (cc->min_rtt > cc->short_rtt_ns)
 		path += MIN(cc->min_rtt - cc->short_rtt_ns, (rocemu_ns_t)PATH_MAX_BYTES) *
@@ -158,7 +166,7 @@ void cc_on_ack(struct cc *cc, rocemu_ns_t now, uint64_t cost, uint64_t used)
 		cc->recover -= MIN(cc->recover, cost);
 	else
 		grow(cc, cost, used);
-	if (cc->cwnd > CC_SHORT_BYTES)
+	if (cc->cwnd > cc->base)
 		explore(cc, now);
 }
 

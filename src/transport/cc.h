@@ -11,6 +11,13 @@
 enum {
 	/* Most on a short path: fits the socket buffer of a receiver with default settings. */
 	CC_SHORT_BYTES = 192 * 1024,
+	/* Most on this host, if it is at most that part of a receive buffer: a receiver that has no core for a while
+	 * takes in its turn what came meanwhile. */
+	CC_NEAR_BYTES = 1024 * 1024,
+	CC_NEAR_PART = 8,
+	/* Only of such messages. Shorter ones share bursts because they wait for the window: where none has to
+	 * wait, each leaves alone. */
+	CC_LONG_MESSAGE = 64 * 1024,
 	CC_START_PACKETS = 4,
 	CC_INTERVAL_NS = 50000, /* of CNPs: at most one is sent, or acted on, in this time */
 };
@@ -19,6 +26,8 @@ struct cc {
 	uint64_t cwnd;	   /* bytes allowed */
 	uint64_t ssthresh; /* slow start below it */
 	uint64_t limit;	   /* cwnd never exceeds it; 0: the path decides alone */
+	uint64_t base;	   /* most on a short path */
+	uint64_t base_short_messages; /* ... of messages shorter than CC_LONG_MESSAGE; UINT64_MAX: as cwnd */
 	uint32_t unit;	   /* what a full packet costs, and the least window */
 	uint32_t slack_ns; /* delay that is not queueing: batches, threads that wake up */
 	uint32_t short_rtt_ns; /* up to this the path is short */
@@ -41,6 +50,8 @@ struct cc {
 
 /** limit: the largest window, or 0. nearby: the lane is on this host. */
 void cc_init(struct cc *cc, uint64_t limit, bool nearby);
+/** The lane is on this host, and its receive buffer probably has that many bytes. */
+void cc_set_buffer(struct cc *cc, uint64_t bytes);
 /** cost was acknowledged; used was under way before. */
 void cc_on_ack(struct cc *cc, rocemu_ns_t now, uint64_t cost, uint64_t used);
 void cc_on_rtt(struct cc *cc, rocemu_ns_t rtt);

@@ -42,6 +42,9 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	p->ep = ep;
 	p->nearby = is_nearby(ep, gid);
 	cc_init(&p->cc, ep->cfg.window_bytes, p->nearby);
+	/* The lanes of a host have buffers of one size; the READ budget is half of ours. */
+	if (p->nearby)
+		cc_set_buffer(&p->cc, 2ull * ep->cfg.read_budget);
 	list_append(&ep->peers, &p->link);
 	return p;
 }

@@ -75,6 +75,12 @@ static inline bool peer_may_send(const struct peer *p, uint64_t cost)
 	return p->inflight + cost <= p->cc.cwnd;
 }
 
+/** Is there no room for cost bytes more of so short a message, though for a longer one there may be? */
+static inline bool peer_wants_longer(const struct peer *p, uint64_t cost, uint32_t length)
+{
+	return length < CC_LONG_MESSAGE && p->inflight + cost > p->cc.base_short_messages;
+}
+
 static inline void peer_on_send(struct peer *p, uint64_t cost)
 {
 	if (unlikely(!p->inflight))

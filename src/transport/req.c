@@ -183,7 +183,11 @@ static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 		return true;
 	if (first && first != &req->peer_link)
 		return false;
-	return likely(peer_may_send(req->peer, req->full_cost)) || !req->peer->inflight ||
+	if (!req->peer->inflight)
+		return true;
+	if (peer_wants_longer(req->peer, req->full_cost, w->length))
+		return false;
+	return likely(peer_may_send(req->peer, req->full_cost)) ||
 	       peer_may_send(req->peer, MIN(req_next_cost(qp, w), (uint64_t)req->full_cost));
 }
 

@@ -49,6 +49,25 @@ TEST(cc_slow_start, same_host__starts_with_what_a_default_buffer_takes)
 	assert_int_equal(cc.cwnd, 10 * FULL);
 }
 
+TEST(cc_slow_start, same_host__ends_at_a_part_of_the_buffer)
+{
+	static const struct {
+		uint64_t buffer, most;
+	} of[] = {{8 << 20, CC_NEAR_BYTES}, {64 << 20, CC_NEAR_BYTES}, {4 << 20, 512 << 10}, {212992, CC_SHORT_BYTES}};
+
+	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
+		struct cc cc;
+
+		cc_init(&cc, 0, true);
+		cc_set_buffer(&cc, of[i].buffer);
+		assert_int_equal(cc.cwnd, CC_SHORT_BYTES);
+		cc_on_rtt(&cc, 50 * US);
+		for (int k = 0; k < 20; k++)
+			round_trip(&cc, 0);
+		assert_int_equal(cc.cwnd, of[i].most);
+	}
+}
+
 TEST(cc_slow_start, short_path__ends_at_what_a_default_buffer_takes)
 {
 	struct cc cc = far_cc();
