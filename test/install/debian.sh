@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The Debian packages: built from what is committed, in two directories, with the same result; clean for lintian; installed, and
+# tried as debian/tests say, by root and by an ordinary user. Installs into a copy of this system (an overlay), so
+# that nothing of it stays. --help says how.
+set -eu
+set -o pipefail
+export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+
+usage() {
+	cat <<END
+usage: test/install/debian.sh [--keep DIR] [--no-install]
+
+Builds the packages of HEAD twice, checks them, installs them into an overlay of this system, and runs debian/tests there.
+Needs root for the overlay. Takes some minutes.
+
+  --keep DIR      leave the packages in DIR
+  --no-install    build and check only; needs no root
+  -h, --help      this text
+
+Exit code 0: all is well, 1: something is not, 2: it cannot be tried here.
+END
+}
+
+say() {
+	printf 'debian.sh: %s\n' "$*" >&2
+}
+
+die() {
+	say "$2"
+	exit "$1"
+}
+
+keep="" install=1
+while [ $# -gt 0 ]; do
+	case $1 in
+	--keep)
+		[ $# -ge 2 ] || die 2 "--keep needs a directory"
+		keep=$2
+		shift
+		;;
+	--no-install) install="" ;;
+	-h | --help)
+		usage
+		exit 0
+		;;
+	*) die 2 "unknown option '$1'; --help lists them" ;;
+	esac
+	shift
+done
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+# shellcheck source=tools/packages.sh
+. "$top/tools/packages.sh"
+PACKAGES_TEST="debhelper dpkg-dev fakeroot lintian ibverbs-utils rdmacm-utils libcmocka-dev" PACKAGES_TEST_OPTIONAL=""
+packages_need build test || exit 2
+[ -z "$install" ] || [ "$(id -u)" = 0 ] || die 2 "the overlay needs root; --no-install only builds and checks"
+
+work=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-debian-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+# build DIRECTORY: the packages of HEAD beside it, its output in DIRECTORY/../log
+build() {
+	mkdir -p "$1"
+	git -C "$top" archive HEAD | tar xf - -C "$1"
+	# The clock of the changelog is what ends up in the packages.
+	if ! (cd "$1" && DEB_BUILD_OPTIONS="$2" dpkg-buildpackage -b -us -uc >../log 2>&1 </dev/null); then
+		tail -n 40 "$1/../log" >&2
+		die 1 "dpkg-buildpackage failed in $1"
+	fi
+}
+
+hashes() {
+	(cd "$1" && sha256sum ./*.deb)
+}
+
+say "building"
+build "$work/one/rocemu" ""
+say "building once more, elsewhere"
+build "$work/two/another-directory/rocemu" nocheck
+if ! diff <(hashes "$work/one") <(hashes "$work/two/another-directory") >&2; then
+	die 1 "two builds of one source differ"
+fi
+
+say "lintian"
+lintian --fail-on error,warning "$work"/one/*.changes >&2 || die 1 "lintian is not content"
+
+# Who links with a libibverbs.so.1 must come to depend on the distribution's package.
+for deb in "$work"/one/rocemu_*.deb; do
+	if dpkg-deb --ctrl-tarfile "$deb" | tar tf - | grep -q shlibs; then
+		die 1 "$deb exports its drop-ins to the dependencies of other packages"
+	fi
+done
+
+# in_overlay COMMAND...: in a copy of this system, in which the packages are installed; no network but lo.
+in_overlay() {
+	unshare --mount --net --pid --fork --kill-child sh -eu -c '
+		mount -t tmpfs none "$1"
+		mkdir "$1/upper" "$1/work" "$1/root"
+		mount -t overlay none -o "lowerdir=/,upperdir=$1/upper,workdir=$1/work" "$1/root"
+		mount -t proc none "$1/root/proc"
+		mount --rbind /dev "$1/root/dev"
+		mount --rbind /sys "$1/root/sys"
+		ip link set lo up
+		mkdir -p "$1/root/run/debs"
+		cp "$2"/*.deb "$1/root/run/debs/"
+		cp -r "$3" "$1/root/run/tests"
+		shift 3
+		exec chroot "$root" "$@"
+	' sh "$@"
+}
+
+if [ -n "$install" ]; then
+	mkdir "$work/overlay"
+	export root="$work/overlay/root"
+	for account in root nobody; do
+		say "debian/tests as $account"
+		in_overlay "$work/overlay" "$work/one" "$top/debian/tests" sh -euc '
+			dpkg --force-depends -i /run/debs/rocemu_*.deb /run/debs/librocemu*_*.deb >/dev/null
+			for t in first-minute library; do
+				export AUTOPKGTEST_TMP=$(mktemp -d)
+				chown "$1" "$AUTOPKGTEST_TMP"
+				setpriv --reuid="$1" --clear-groups env HOME="$AUTOPKGTEST_TMP" "/run/tests/$t"
+			done
+			dpkg -P rocemu librocemu-dev librocemu0 >/dev/null
+			! ls /usr/bin/rocemu /usr/lib/*/rocemu 2>/dev/null' sh "$account" >"$work/tests.log" 2>&1 </dev/null || {
+			tail -n 40 "$work/tests.log" >&2
+			die 1 "debian/tests failed as $account"
+		}
+	done
+fi
+
+if [ -n "$keep" ]; then
+	mkdir -p "$keep"
+	cp "$work"/one/*.deb "$work"/one/*.changes "$work"/one/*.buildinfo "$keep/"
+fi
+say "all is well: $(cd "$work/one" && ls ./*.deb | wc -l) packages"
