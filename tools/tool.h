@@ -20,6 +20,7 @@ int tool_run(int argc, char **argv);
 int tool_devices(int argc, char **argv);
 int tool_decode(int argc, char **argv);
 int tool_verify(int argc, char **argv);
+int tool_explain(int argc, char **argv);
 int tool_agent(int argc, char **argv);
 int tool_parity(int argc, char **argv);
 

@@ -12,7 +12,8 @@
 
 #include <rocemu/wire.h>
 
-#include "verify/verify.h"
+#include "verify/explain.h"
+#include "verify/model.h"
 
 enum { HEADER = 4, KEEP = 2 };
 enum {
@@ -94,7 +95,8 @@ static size_t feed(struct verify *v, const uint8_t *data, size_t size, struct ca
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct verify *v = verify_new(KEEP, (unsigned)(size % 3));
+	const struct explain all = {.limit = 40, .width = 80};
+	struct verify *v = verify_new(KEEP, (unsigned)(size % 4) * 16);
 	struct capture_rec rec = {0};
 	char *text = NULL;
 	size_t len = 0;
@@ -113,6 +115,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	verify_json(v, f, "fuzz");
 	verify_text(v, f, "fuzz", true);
 	verify_html(v, f, "fuzz");
+	if (v->log != NULL) {
+		FUZZ_CHECK(explain_text(v, f, &all));
+		FUZZ_CHECK(explain_svg(v, f, "fuzz", &all));
+	}
 	FUZZ_CHECK(fclose(f) == 0 && len != 0);
 	free(text);
 	verify_free(v);

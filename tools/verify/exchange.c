@@ -403,6 +403,32 @@ static void sidr_input(struct turn *t)
 	note(t);
 }
 
+/* Both have sent REQs, with these IDs: it belongs to the one that was answered. */
+static bool is_mine(const struct cm_exchange *e, const struct cm_exchange *mine, uint32_t local,
+		    uint32_t remote)
+{
+	return e != NULL && mine != NULL &&
+	       (mine->passive_known ? mine->passive_id == remote
+				    : e->passive_known && e->passive_id != local);
+}
+
+const struct cm_exchange *exchange_of_message(struct verify *v, const struct ip_udp *ip,
+					      const struct rocemu_cm_msg *m)
+{
+	uint32_t local = m->rtu.local_comm_id, remote = m->rtu.remote_comm_id;
+	const struct cm_exchange *e, *mine;
+
+	if (m->attr_id == ROCEMU_CM_REQ)
+		return exchange_find(v, &ip->src, &ip->dst, m->req.local_comm_id, false);
+	if (m->attr_id == ROCEMU_CM_SIDR_REQ)
+		return exchange_find(v, &ip->src, &ip->dst, m->sidr_req.request_id, true);
+	if (m->attr_id == ROCEMU_CM_SIDR_REP)
+		return exchange_find(v, &ip->dst, &ip->src, m->sidr_rep.request_id, true);
+	e = exchange_find(v, &ip->dst, &ip->src, remote, false);
+	mine = exchange_find(v, &ip->src, &ip->dst, local, false);
+	return e != NULL && !is_mine(e, mine, local, remote) ? e : mine;
+}
+
 /* The exchange and side of a message that has both IDs; NULL: its REQ was not seen. */
 static struct cm_exchange *exchange_of(struct turn *t, uint32_t local, uint32_t remote)
 {
@@ -410,10 +436,7 @@ static struct cm_exchange *exchange_of(struct turn *t, uint32_t local, uint32_t 
 	struct cm_exchange *e = exchange_find(t->v, &ip->dst, &ip->src, remote, false);
 	struct cm_exchange *mine = exchange_find(t->v, &ip->src, &ip->dst, local, false);
 
-	/* Both have sent REQs, with these IDs: it belongs to the one that was answered. */
-	if (e != NULL && mine != NULL &&
-	    (mine->passive_known ? mine->passive_id == remote
-				 : e->passive_known && e->passive_id != local))
+	if (is_mine(e, mine, local, remote))
 		e = NULL;
 	if (e != NULL) {
 		t->side = CM_PASSIVE;

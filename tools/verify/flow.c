@@ -92,16 +92,30 @@ static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum roc
 	return f;
 }
 
-struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
-		      uint32_t dqpn)
+static struct flow **flow_bucket(const struct verify *v, const struct ip_udp *ip,
+				 enum rocemu_service svc, uint32_t dqpn)
 {
 	uint32_t h = hash_bytes(hash_hosts(&ip->src, &ip->dst, svc), &dqpn, sizeof(dqpn));
-	struct flow **bucket = &v->flow_hash[h % HASH_SIZE];
-	struct flow *f = *bucket;
+
+	return &v->flow_hash[h % HASH_SIZE];
+}
+
+struct flow *flow_find(const struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
+		       uint32_t dqpn)
+{
+	struct flow *f = *flow_bucket(v, ip, svc, dqpn);
 
 	while (f != NULL && !flow_is(f, ip, svc, dqpn))
 		f = f->hash_next;
-	return f != NULL ? f : flow_new(v, ip, svc, dqpn, bucket);
+	return f;
+}
+
+struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
+		      uint32_t dqpn)
+{
+	struct flow *f = flow_find(v, ip, svc, dqpn);
+
+	return f != NULL ? f : flow_new(v, ip, svc, dqpn, flow_bucket(v, ip, svc, dqpn));
 }
 
 void flow_pair(struct verify *v, struct flow *a, struct flow *b)

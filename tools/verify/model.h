@@ -226,6 +226,9 @@ __attribute__((format(printf, 6, 7))) void found_at(struct verify *v, struct flo
 
 /* ---- flow.c ---- */
 
+/** NULL: no such packet came. */
+struct flow *flow_find(const struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
+		       uint32_t dqpn);
 /** The flow of a packet, made when there is none; NULL: too many. */
 struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
 		      uint32_t dqpn);
@@ -322,12 +325,16 @@ void exchange_input(struct verify *v, const struct pkt *p);
 /** The end of the capture: say what was not answered. */
 void exchange_finish(struct verify *v);
 void exchange_free(struct verify *v);
+struct rocemu_cm_msg;
+/** The exchange that a message belongs to; NULL: its REQ was not seen. */
+const struct cm_exchange *exchange_of_message(struct verify *v, const struct ip_udp *ip,
+					      const struct rocemu_cm_msg *m);
 
 /* ---- packetlog.c ---- */
 
 struct packet_log *packet_log_new(unsigned limit);
 void packet_log_free(struct packet_log *l);
-void packet_log_add(struct packet_log *l, const struct pkt *p, struct flow *f, bool decoded);
+void packet_log_add(struct verify *v, const struct pkt *p, struct flow *f, bool decoded);
 
 static inline uint32_t psn_add(uint32_t psn, uint32_t n)
 {

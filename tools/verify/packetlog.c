@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets kept for the page; what does not fit is counted. */
+/* Packets kept for the page and for explanations; what does not fit is counted. */
 #include "packetlog.h"
 
 #include <stdlib.h>
+#include <string.h>
+
+#include <rocemu/mad.h>
+
+#include "exchange.h"
 
 struct packet_log *packet_log_new(unsigned limit)
 {
@@ -15,8 +20,13 @@ struct packet_log *packet_log_new(unsigned limit)
 
 void packet_log_free(struct packet_log *l)
 {
-	if (l != NULL)
-		free(l->at);
+	if (l == NULL)
+		return;
+	for (unsigned i = 0; i < l->n; i++)
+		free(l->at[i].mad);
+	free(l->at);
+	free(l->sessions);
+	free(l->order);
 	free(l);
 }
 
@@ -37,8 +47,39 @@ static bool make_room(struct packet_log *l)
 	return true;
 }
 
-void packet_log_add(struct packet_log *l, const struct pkt *p, struct flow *f, bool decoded)
+/* Some REJ has no ID of its sender's. */
+static bool from_active(const struct cm_exchange *x, const struct rocemu_cm_msg *m)
 {
+	if (x->sidr || m->attr_id == ROCEMU_CM_REQ)
+		return m->attr_id != ROCEMU_CM_SIDR_REP;
+	return m->rtu.local_comm_id == x->active_id && m->rtu.remote_comm_id != x->active_id;
+}
+
+/* A MAD is kept whole: its message is printed, and says which connection it is about. */
+static void keep_mad(struct verify *v, struct logged *e, const struct pkt *p)
+{
+	struct rocemu_cm_msg m;
+
+	if (p->p.h.dqpn != ROCEMU_GSI_QPN ||
+	    rocemu_opcode_service(p->p.h.opcode) != ROCEMU_SVC_UD ||
+	    p->p.h.deth.qkey != ROCEMU_GSI_QKEY || p->cut || p->p.payload_len == 0 ||
+	    p->p.payload_len > ROCEMU_MAD_LEN)
+		return;
+	e->mad = malloc(p->p.payload_len);
+	if (e->mad == NULL)
+		return;
+	memcpy(e->mad, p->p.payload, p->p.payload_len);
+	e->mad_len = p->p.payload_len;
+	if (rocemu_cm_decode(&m, e->mad, e->mad_len) != ROCEMU_MAD_OK)
+		return;
+	e->mad_attr = m.attr_id;
+	e->exchange = exchange_of_message(v, &p->rec->ip, &m);
+	e->cm_active = e->exchange != NULL && from_active(e->exchange, &m);
+}
+
+void packet_log_add(struct verify *v, const struct pkt *p, struct flow *f, bool decoded)
+{
+	struct packet_log *l = v->log;
 	struct logged *e;
 
 	if (!make_room(l)) {
@@ -59,5 +100,6 @@ void packet_log_add(struct packet_log *l, const struct pkt *p, struct flow *f, b
 	if (decoded) {
 		e->payload_len = p->p.payload_len;
 		e->icrc = p->p.icrc;
+		keep_mad(v, e, p);
 	}
 }

@@ -150,7 +150,7 @@ void verify_input(struct verify *v, const struct capture_rec *rec)
 		judge(v, f, &p);
 	}
 	if (v->log != NULL)
-		packet_log_add(v->log, &p, f, good);
+		packet_log_add(v, &p, f, good);
 }
 
 void verify_finish(struct verify *v)

@@ -1,0 +1,120 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""rocemu explain: what it says of captures whose content is known, and its diagrams.
+
+usage: explain.py ROCEMU SAMPLES_DIR
+"""
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.dom.minidom
+
+problems = []
+
+# Of each capture, lines that must be there, blanks as one.
+SAID = {
+    'rc_read_ipv4': [
+        "A asks for 5000 bytes of B's memory at 0x55944a8d5388, key 0x14e (RDMA READ), PSN 0. "
+        'It takes the PSNs 0-4, one for each packet of the answer.',
+        'B answers with 5000 bytes in 5 packets, PSN 0-4.',
+        'The last 2 steps 4 times more, 24 packets.',
+        'RC RDMA Read Response First, PSN 0, 1024 bytes, MSN 1',
+        ': | 24 more packets |'],
+    'rc_write_loss_ipv4': [
+        '1 packet is missing among them: lost, or not captured.',
+        'B received packets behind PSN 4, but not that one (NAK PSN Sequence Error): A sends again from there on.',
+        'PSN 4 is missing', 'RC RDMA Write Middle, PSN 4, 1024 bytes (late)',
+        'RC RDMA Write Last, PSN 5, 952 bytes (again)'],
+    'rc_rnr_ipv6': [
+        'B has no receive for PSN 0 (RNR NAK): A waits 0.64 ms or longer, and sends it again.',
+        'Once more: A sends a message of 300 bytes (SEND) in 2 packets, PSN 0-1.', 'RNR NAK 0.64 ms, PSN 0'],
+    'rc_errors_ipv4': ['B refuses PSN 0 (NAK Remote Access Error)'],
+    'rc_fetch_add_ipv4': ['A asks to add 0x'],
+    'ud_multicast_ipv4': ['A sends a datagram of 101 bytes (SEND) to the multicast group 239.1.2.3'],
+    'cm_connect_a_disconnects_ipv4': [
+        'A is 10.0.0.1 QP 0x112233, B is 10.0.0.2 QP 0x445566.', 'A asks for a connection to port 7174 (CM: ConnectRequest)',
+        'B accepts (CM: ConnectReply)', 'A confirms (CM: ReadyToUse)', 'B confirms the end (CM: DisconnectReply)'],
+    'cm_b_rejects_ipv4': ['B rejects (CM: ConnectReject): reason 28, rejected by the consumer.'],
+    'cm_sidr_ipv4': ['A asks which QP serves port 7174 (CM: ServiceIDResReq).', 'CM: ServiceIDResReqResp'],
+}
+# What stands at the arrows of this capture's diagram, from the top.
+ARROWS = ['RC Send First, PSN 0, 256 bytes', 'RC Send Last, PSN 1, 44 bytes', 'RNR NAK 0.64 ms, PSN 0, MSN 0',
+          'RC Send First, PSN 0, 256 bytes (again)', 'RC Send Last, PSN 1, 44 bytes (again)',
+          'RC Acknowledge, PSN 1, MSN 1']
+
+
+def check(good, what):
+    if not good:
+        problems.append(what)
+
+
+def explain(rocemu, *args):
+    p = subprocess.run([rocemu, 'explain', *args], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, check=False)
+    return p.returncode, p.stdout.decode(), p.stderr.decode()
+
+
+def words(rocemu, samples):
+    for name, lines in SAID.items():
+        code, out, err = explain(rocemu, os.path.join(samples, name + '.pcap'))
+        check(code == 0, f'{name}: exit code {code}: {err}')
+        flat = ' '.join(re.sub(r'[-|<>]{2,}', ' ', out).split())
+        for line in lines:
+            check(line in flat, f'{name}: does not say "{line}":\n{out}')
+
+
+def arrow_labels(svg):
+    return [t.firstChild.data for t in svg.getElementsByTagName('text')
+            if t.getAttribute('text-anchor') == 'middle' and t.parentNode.tagName == 'g']
+
+
+def diagrams(rocemu, samples, directory):
+    path = os.path.join(directory, 'out.svg')
+    for capture in sorted(glob.glob(os.path.join(samples, '*.pcap'))):
+        code, out, err = explain(rocemu, '--svg', path, capture)
+        check(code == 0 and out == '', f'{capture}: exit code {code}: {err}')
+        svg = xml.dom.minidom.parse(path)
+        check(arrow_labels(svg), f'{capture}: no packet in the diagram')
+        if capture.endswith('rc_rnr_ipv6.pcap'):
+            check(arrow_labels(svg) == ARROWS, f'arrows of {capture}: {arrow_labels(svg)}')
+            with open(path, 'rb') as f, open(os.path.join(samples, '..', 'docs', 'ladder.svg'), 'rb') as doc:
+                check(f.read() == doc.read(), f'docs/ladder.svg is another: rocemu explain --svg docs/ladder.svg {capture}')
+    with open(path, encoding='utf-8') as f:
+        check(not re.search(r'href|url\(|https?://(?!www\.w3\.org/2000/svg)', f.read()), 'the SVG refers to something')
+
+
+def options(rocemu, samples, directory):
+    capture = os.path.join(samples, 'rc_errors_ipv4.pcap')
+    _, out, _ = explain(rocemu, '--connection', '2', capture)
+    check('Connection 2:' in out and 'Connection 1:' not in out and 'Connection 3:' not in out, f'--connection 2:\n{out}')
+    _, out, _ = explain(rocemu, '--limit', '3', os.path.join(samples, 'rc_write_loss_ipv4.pcap'))
+    check('more steps (--limit)' in out and out.count('|') == 2 * 4, f'--limit 3:\n{out}')
+    for args in (['--limit', '0', capture], ['--connection', 'x', capture], [], [capture, capture],
+                 ['--svg', os.path.join(directory, 'no', 'where'), capture], [sys.argv[0]]):
+        code, out, err = explain(rocemu, *args)
+        check(code == 2 and out == '' and err.startswith('rocemu explain: '), f'{args}: {code}: {err}')
+    # A name is text, not markup.
+    hostile = os.path.join(directory, '"><script>alert(1)<&.pcap')
+    shutil.copy(capture, hostile)
+    path = os.path.join(directory, 'hostile.svg')
+    explain(rocemu, '--svg', path, hostile)
+    svg = xml.dom.minidom.parse(path)
+    check(not svg.getElementsByTagName('script') and svg.getElementsByTagName('title')[0].firstChild.data ==
+          os.path.basename(hostile), 'a name with markup in it')
+
+
+def main():
+    rocemu, samples = sys.argv[1:3]
+    words(rocemu, samples)
+    with tempfile.TemporaryDirectory(prefix='rocemu-explain-') as directory:
+        diagrams(rocemu, samples, directory)
+        options(rocemu, samples, directory)
+    print('\n'.join(problems) or 'what is said and drawn is what was sent')
+    return 1 if problems else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

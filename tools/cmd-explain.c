@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* rocemu explain: what happens in a capture, in words and as a ladder diagram. */
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "tool.h"
+#include "verify/explain.h"
+
+enum { KEEP = 5, LIMIT = 100, PACKETS = 100000, WIDTH = 100, WIDTH_MAX = 200 };
+
+struct options {
+	const char *self, *svg;
+	struct explain x;
+};
+
+static void usage(FILE *f)
+{
+	fputs("usage: rocemu explain [--connection N] [--limit N] [--svg FILE] CAPTURE\n"
+	      "\n"
+	      "Prints what happens in a capture (pcap or pcapng, \"-\" for standard input): for "
+	      "each connection what its\n"
+	      "two ends do, step by step, and a ladder diagram of its packets, named as "
+	      "Wireshark names them. PSNs count\n"
+	      "from each side's first. What repeats is said once.\n"
+	      "\n"
+	      "  --connection N   that connection only; numbers as in rocemu verify\n"
+	      "  --limit N        steps and rows of a diagram, at most (default 100)\n"
+	      "  --svg FILE       write the diagrams to FILE as SVG instead; light and dark as "
+	      "the reader's system is\n"
+	      "  --help\n"
+	      "\n"
+	      "Exit code 0, or 2: wrong usage, or a file that is no capture of RoCEv2.\n",
+	      f);
+}
+
+static int failed(const struct options *o, const char *what, int err)
+{
+	fprintf(stderr, "%s: cannot write %s: %s\n", o->self, what, strerror(err));
+	return TOOL_USAGE;
+}
+
+static int write_svg(const struct options *o, struct verify *v, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	FILE *f = fopen(o->svg, "we");
+	bool ok;
+
+	if (f == NULL)
+		return failed(o, o->svg, errno);
+	ok = explain_svg(v, f, slash != NULL ? slash + 1 : path, &o->x);
+	if (ferror(f)) {
+		fclose(f);
+		return failed(o, o->svg, EIO);
+	}
+	if (fclose(f) != 0)
+		return failed(o, o->svg, errno);
+	if (!ok)
+		fprintf(stderr, "%s: no memory\n", o->self);
+	return ok ? TOOL_OK : TOOL_USAGE;
+}
+
+static int explain_file(const struct options *o, const char *path)
+{
+	struct verify *v = verify_new(KEEP, PACKETS);
+	int code = TOOL_USAGE;
+	char err[512];
+
+	if (v == NULL)
+		fprintf(stderr, "%s: no memory\n", o->self);
+	else if (verify_file(v, path, err, sizeof(err)) < 0)
+		fprintf(stderr, "%s: %s\n", o->self, err);
+	else if (o->svg != NULL)
+		code = write_svg(o, v, path);
+	else if (!explain_text(v, stdout, &o->x))
+		fprintf(stderr, "%s: no memory\n", o->self);
+	else if (fflush(stdout) != 0 || ferror(stdout))
+		failed(o, "the explanation", errno);
+	else
+		code = TOOL_OK;
+	verify_free(v);
+	return code;
+}
+
+static bool number(const struct options *o, const char *option, const char *text, unsigned *out)
+{
+	unsigned long n;
+	char *end;
+
+	errno = 0;
+	n = strtoul(text, &end, 10);
+	if (errno == 0 && end != text && *end == 0 && *text != '-' && n >= 1 && n <= PACKETS) {
+		*out = (unsigned)n;
+		return true;
+	}
+	fprintf(stderr, "%s: %s %s: expected a number from 1 to %d\n", o->self, option, text,
+		PACKETS);
+	return false;
+}
+
+static unsigned terminal_width(void)
+{
+	struct winsize w;
+
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) != 0 || w.ws_col == 0)
+		return WIDTH;
+	return w.ws_col > WIDTH_MAX ? WIDTH_MAX : w.ws_col;
+}
+
+int tool_explain(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{"connection", required_argument, NULL, 'c'},
+		{"limit", required_argument, NULL, 'n'},
+		{"svg", required_argument, NULL, 's'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
+	};
+	struct options o = {.self = argv[0], .x = {.limit = LIMIT, .width = terminal_width()}};
+	int opt;
+
+	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+		switch (opt) {
+		case 'c':
+			if (!number(&o, "--connection", optarg, &o.x.connection))
+				return TOOL_USAGE;
+			break;
+		case 'n':
+			if (!number(&o, "--limit", optarg, &o.x.limit))
+				return TOOL_USAGE;
+			break;
+		case 's':
+			o.svg = optarg;
+			break;
+		case 'h':
+			usage(stdout);
+			return TOOL_OK;
+		default:
+			return TOOL_USAGE;
+		}
+	}
+	if (optind + 1 != argc) {
+		fprintf(stderr, "%s: expected one capture file; see --help\n", argv[0]);
+		return TOOL_USAGE;
+	}
+	return explain_file(&o, argv[optind]);
+}

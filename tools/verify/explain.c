@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A capture in words and ladder diagrams, session by session. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "explain.h"
+#include "ladder.h"
+#include "packetlog.h"
+#include "report.h"
+
+/* Is it asked for? Packets of no connection have no lesson. */
+static bool wanted(const struct session *s, const struct explain *x)
+{
+	return x->connection == 0 ? s->kind != SESSION_OTHER : s->connection == x->connection;
+}
+
+enum { INDENT = 15 };
+
+/* At blanks, so that lines end before width. */
+static void wrapped(FILE *f, const char *text, unsigned width)
+{
+	unsigned room = width > 2 * INDENT ? width - INDENT : INDENT, used = 0;
+
+	while (*text != 0) {
+		unsigned len = (unsigned)strcspn(text, " ");
+
+		if (used != 0 && used + 1 + len > room) {
+			fprintf(f, "\n%*s", INDENT, "");
+			used = 0;
+		}
+		fprintf(f, "%s%.*s", used != 0 ? " " : "", (int)len, text);
+		used += len + (used != 0);
+		text += len;
+		text += strspn(text, " ");
+	}
+	fputc('\n', f);
+}
+
+/* Each step with the time when it begins. */
+static void steps(const struct lesson *l, FILE *f, const struct explain *x)
+{
+	unsigned limit = x->limit;
+	uint64_t start = lesson_packet(l, 0)->ts_ns;
+
+	for (unsigned i = 0; i < l->step_n && i < limit; i++) {
+		const struct logged *e = lesson_packet(l, l->steps[i].first);
+		char text[STEP_TEXT];
+		struct text t = text_start(text, sizeof(text));
+
+		lesson_text(l, &l->steps[i], &t);
+		fprintf(f, "%10.3f ms  ", (double)(e->ts_ns > start ? e->ts_ns - start : 0) / 1e6);
+		wrapped(f, text, x->width);
+	}
+	if (l->step_n > limit)
+		fprintf(f, "  ... and %u more steps (--limit)\n", l->step_n - limit);
+}
+
+static void title(const struct session *s, FILE *f)
+{
+	char text[256];
+	struct text t = text_start(text, sizeof(text));
+
+	lesson_title(s, &t);
+	if (s->connection != 0)
+		fprintf(f, "Connection %u: ", s->connection);
+	fprintf(f, "%s.\n", text);
+	if (s->kind == SESSION_CONNECTION) {
+		fprintf(f, "%s", service_name(s->svc));
+		if (s->mtu != 0)
+			fprintf(f, ", path MTU %" PRIu32, s->mtu);
+		fputs(".", f);
+		for (unsigned i = 0; i < 2; i++) {
+			if (s->side[i].psn_known)
+				fprintf(f, " PSN 0 of %s's requests is %" PRIu32 ".",
+					i == 0 ? "A" : "B", s->side[i].psn);
+		}
+		fputc('\n', f);
+	}
+	fputc('\n', f);
+}
+
+struct filter {
+	FILE *f;
+	unsigned connection;
+	bool any;
+};
+
+static void finding(const struct verify *v, const struct flow *f, const struct finding *n,
+		    void *user)
+{
+	struct filter *l = user;
+	const struct rule *r = &rules[n->rule];
+
+	(void)v;
+	if (r->severity == SEV_NOTE || f == NULL || f->index == 0 || f->index != l->connection)
+		return;
+	if (!l->any)
+		fputs("\n  What to look at (\"rocemu verify --explain ID\" says more):\n", l->f);
+	l->any = true;
+	fprintf(l->f, "  packet %" PRIu64 ", %s: %s\n", n->number, r->id, n->text);
+}
+
+static bool one(const struct verify *v, const struct session *s, FILE *f, const struct explain *x)
+{
+	struct filter l = {f, s->connection, false};
+	struct ladder d = {0};
+	struct lesson lesson;
+	bool ok = lesson_init(&lesson, v->log, s) && ladder_init(&d, &lesson, x->limit);
+
+	if (ok) {
+		title(s, f);
+		steps(&lesson, f, x);
+		if (s->kind == SESSION_CONNECTION)
+			for_each_finding(v, finding, &l);
+		fputc('\n', f);
+		ladder_text(&d, f, x->width);
+	}
+	ladder_fini(&d);
+	lesson_fini(&lesson);
+	return ok;
+}
+
+bool explain_text(struct verify *v, FILE *f, const struct explain *x)
+{
+	bool ok = v->log->sessions != NULL || sessions_make(v), any = false;
+
+	for (unsigned i = 0; ok && i < v->log->session_n; i++) {
+		if (!wanted(&v->log->sessions[i], x))
+			continue;
+		if (any)
+			fputc('\n', f);
+		any = true;
+		ok = one(v, &v->log->sessions[i], f, x);
+	}
+	return ok;
+}
+
+bool explain_svg(struct verify *v, FILE *f, const char *name, const struct explain *x)
+{
+	bool ok = v->log->sessions != NULL || sessions_make(v);
+	unsigned n = 0, rows = 0, room = ok ? v->log->session_n : 0;
+	struct lesson *lessons = calloc((size_t)room + 1, sizeof(*lessons));
+	struct ladder *ladders = calloc((size_t)room + 1, sizeof(*ladders));
+
+	ok = ok && lessons != NULL && ladders != NULL;
+	for (unsigned i = 0; ok && i < room && rows < x->limit; i++) {
+		if (!wanted(&v->log->sessions[i], x))
+			continue;
+		ok = lesson_init(&lessons[n], v->log, &v->log->sessions[i]) &&
+		     ladder_init(&ladders[n], &lessons[n], x->limit - rows);
+		rows += ladders[n].row_n;
+		n++;
+	}
+	if (ok)
+		svg_write(ladders, n, f, name);
+	for (unsigned i = 0; i < n; i++) {
+		lesson_fini(&lessons[i]);
+		ladder_fini(&ladders[i]);
+	}
+	free(lessons);
+	free(ladders);
+	return ok;
+}
