@@ -10,7 +10,7 @@
 #include "verify/rules.h"
 #include "verify/verify.h"
 
-enum { KEEP = 5, PAGE_PACKETS = 20000 };
+enum { KEEP = 5, PAGE_PACKETS = 100000 };
 
 struct options {
 	const char *self;
@@ -29,9 +29,9 @@ static void usage(FILE *f)
 	      "lengths, acknowledges, READ and atomic responses, RNR waits, connection messages.\n"
 	      "\n"
 	      "  --json          a JSON object per file, one after the other\n"
-	      "  --html PAGE     write one page with the message sequence, PSNs over time and the "
-	      "findings; one FILE only\n"
-	      "  --packets N     packets that the page shows, from the first (default 20000)\n"
+	      "  --html PAGE     write one page with diagrams, plots over time and the findings; one "
+	      "FILE only\n"
+	      "  --packets N     packets that the page shows, from the first (default 100000)\n"
 	      "  --keep N        findings of each kind to print for each direction of a connection "
 	      "(default 5); all are counted\n"
 	      "  --explain ID    what a finding means, and where the rule comes from\n"
@@ -72,7 +72,7 @@ static int list(void)
 	return TOOL_OK;
 }
 
-static int write_page(const struct options *o, const struct verify *v, const char *name)
+static int write_page(const struct options *o, struct verify *v, const char *name)
 {
 	FILE *f = fopen(o->html, "we");
 	int err = 0;
@@ -81,7 +81,8 @@ static int write_page(const struct options *o, const struct verify *v, const cha
 		fprintf(stderr, "%s: cannot write %s: %s\n", o->self, o->html, strerror(errno));
 		return TOOL_USAGE;
 	}
-	verify_html(v, f, name);
+	if (!verify_html(v, f, name))
+		err = ENOMEM;
 	if (ferror(f))
 		err = EIO;
 	if (fclose(f) != 0)

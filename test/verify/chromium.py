@@ -122,6 +122,17 @@ class Page:
         self.mouse('mouseReleased', places[1], button='left', clickCount=1)
         self.settle()
 
+    def key(self, key):
+        """A key is pressed. Keys of one character make it."""
+        text = {'text': key} if len(key) == 1 else {'text': '\r'} if key == 'Enter' else {}
+        self.call('Input.dispatchKeyEvent', type='keyDown', key=key, **text)
+        self.call('Input.dispatchKeyEvent', type='keyUp', key=key)
+        self.settle()
+
+    def type(self, text):
+        for key in text:
+            self.key(key)
+
     def settle(self):
         """Until two frames have been drawn."""
         self.js('new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))')

@@ -26,7 +26,7 @@ SAID = {
         ': | 24 more packets |'],
     'rc_write_loss_ipv4': [
         '1 packet is missing among them: lost, or not captured.',
-        'B received packets behind PSN 4, but not that one (NAK PSN Sequence Error): A sends again from there on.',
+        'B received packets behind PSN 4, but not that one (NAK PSN Sequence Error): A has to send it again.',
         'PSN 4 is missing', 'RC RDMA Write Middle, PSN 4, 1024 bytes (late)',
         'RC RDMA Write Last, PSN 5, 952 bytes (again)'],
     'rc_rnr_ipv6': [

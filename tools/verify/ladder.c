@@ -103,6 +103,8 @@ static void packet_label(const struct logged *e, struct text *t)
 		text_add(t, " (again)");
 	else if (e->late)
 		text_add(t, " (late)");
+	else if (e->hint)
+		text_add(t, " (hint: missing)");
 }
 
 void row_label(const struct row *r, struct text *t)

@@ -7,7 +7,7 @@
 
 enum { MAX_PERIOD = 8, MIN_REPEATS = 3, MIN_HIDDEN = 4 };
 
-enum { CLASS_REQUEST, CLASS_RESPONSE, CLASSES };
+enum { CLASS_REQUEST, CLASS_AGAIN, CLASS_RESPONSE, CLASSES };
 
 struct builder {
 	struct lesson *l;
@@ -24,8 +24,17 @@ static uint32_t message_kind(uint8_t opcode)
 static bool continues(const struct step *s, const struct logged *e)
 {
 	return e->decoded && (rocemu_opcode_ops(e->h.opcode) & ROCEMU_OP_FIRST) == 0 &&
-	       message_kind(s->opcode) == message_kind(e->h.opcode) && s->again == e->again &&
-	       !e->late;
+	       message_kind(s->opcode) == message_kind(e->h.opcode);
+}
+
+/* Of the messages under way from one side. One packet that closes a gap stands alone. */
+static uint32_t *message_of(struct builder *b, const struct logged *e, uint32_t ops)
+{
+	unsigned class = ops & ROCEMU_OP_RESPONSE ? CLASS_RESPONSE
+			 : e->again		  ? CLASS_AGAIN
+						  : CLASS_REQUEST;
+
+	return e->late ? NULL : &b->open[e->back][class];
 }
 
 static void take(struct builder *b, uint32_t at)
@@ -33,29 +42,33 @@ static void take(struct builder *b, uint32_t at)
 	struct lesson *l = b->l;
 	const struct logged *e = lesson_packet(l, at);
 	uint32_t ops = e->decoded ? rocemu_opcode_ops(e->h.opcode) : 0;
-	uint32_t *open =
-		&b->open[e->back][ops & ROCEMU_OP_RESPONSE ? CLASS_RESPONSE : CLASS_REQUEST];
+	uint32_t *open = message_of(b, e, ops), step;
 	struct step *s;
 
-	if (*open == 0 || !continues(&l->steps[*open - 1], e)) {
-		l->steps[l->step_n++] = (struct step){
+	if (open != NULL && *open != 0 && continues(&l->steps[*open - 1], e)) {
+		step = *open - 1;
+	} else {
+		step = l->step_n++;
+		l->steps[step] = (struct step){
 			.first = at,
 			.opcode = e->h.opcode,
 			.back = e->back,
 			.again = e->again,
 			.late = e->late,
 		};
-		*open = l->step_n;
 	}
-	s = &l->steps[*open - 1];
-	l->step_of[at] = *open - 1;
+	s = &l->steps[step];
+	l->step_of[at] = step;
 	s->last = at;
 	s->n++;
 	s->bytes += e->payload_len;
 	s->missing += e->missing;
 	s->opcode_last = e->h.opcode;
-	if ((ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) == 0 || (ops & ROCEMU_OP_LAST) != 0)
-		*open = 0;
+	if (open != NULL)
+		*open = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) == 0 ||
+					(ops & ROCEMU_OP_LAST) != 0
+				? 0
+				: step + 1;
 }
 
 /* ---- repetitions ---- */
@@ -72,9 +85,10 @@ static bool alike(const struct lesson *l, const struct step *a, const struct ste
 	const struct logged *p = lesson_packet(l, a->first), *q = lesson_packet(l, b->first);
 
 	return a->opcode == b->opcode && a->opcode_last == b->opcode_last && a->back == b->back &&
-	       a->again == b->again && a->late == b->late && a->n == b->n && a->bytes == b->bytes &&
-	       a->missing == 0 && b->missing == 0 && p->mad_attr == q->mad_attr &&
-	       p->decoded == q->decoded && syndrome_class(p) == syndrome_class(q);
+	       p->hint == q->hint && a->again == b->again && a->late == b->late && a->n == b->n &&
+	       a->bytes == b->bytes && a->missing == 0 && b->missing == 0 &&
+	       p->mad_attr == q->mad_attr && p->decoded == q->decoded &&
+	       syndrome_class(p) == syndrome_class(q);
 }
 
 /* @return how often the period steps from `at` on follow each other. */

@@ -25,6 +25,7 @@ struct logged {
 	bool back;	  /* from side 1 of its session */
 	bool again;	  /* a request whose PSN was seen before */
 	bool late;	  /* a request that closes a gap */
+	bool hint;	  /* an acknowledgement that names a gap; psn is the gap's */
 	uint32_t session; /* index */
 	int32_t psn;	  /* relative to its requester's first */
 	uint32_t missing; /* PSNs that should have come before it */

@@ -1,100 +1,344 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The page: page.html with the findings and the packets in it as JSON. Nothing else is needed to
- * look at it, and nothing is loaded.
+ * The page: page/ with the findings and the packets in it as JSON. Nothing else is needed to look
+ * at it, and nothing is loaded. Packets are columns of numbers, so that 100,000 of them are read in
+ * a fraction of a second: one array for each field, or one number when all packets have the same.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "lesson.h"
+#include "names.h"
 #include "packetlog.h"
 #include "report.h"
 #include "verify.h"
 #include "wire/print.h"
 
-/* page.html with a zero behind it; a source made of it when building. */
+enum { MAX_STEPS = 5000 };
+
+/* page/ in one, with a zero behind it; a source made of it when building. */
 extern const unsigned char page_html[];
 
 static const char data_mark[] = "@DATA@";
 
-/* Extension headers as members of an object; first says whether a comma is due. */
-static void extensions(FILE *f, const struct rocemu_hdrs *h)
+/* ---- columns ---- */
+
+/* The page has the same numbers. */
+enum {
+	FLAG_BACK = 1,
+	FLAG_DECODED = 2,
+	FLAG_CUT = 4,
+	FLAG_SE = 8,
+	FLAG_MIGREQ = 16,
+	FLAG_FECN = 32,
+	FLAG_BECN = 64,
+	FLAG_ACKREQ = 128,
+	FLAG_AGAIN = 256,
+	FLAG_LATE = 512,
+	FLAG_HINT = 1024,
+};
+
+static int64_t get_flags(const struct logged *e)
+{
+	return (e->back ? FLAG_BACK : 0) | (e->decoded ? FLAG_DECODED : 0) |
+	       (e->cut ? FLAG_CUT : 0) | (e->h.se ? FLAG_SE : 0) | (e->h.migreq ? FLAG_MIGREQ : 0) |
+	       (e->h.fecn ? FLAG_FECN : 0) | (e->h.becn ? FLAG_BECN : 0) |
+	       (e->h.ackreq ? FLAG_ACKREQ : 0) | (e->again ? FLAG_AGAIN : 0) |
+	       (e->late ? FLAG_LATE : 0) | (e->hint ? FLAG_HINT : 0);
+}
+
+#define GETTER(name, member)                              \
+	static int64_t get_##name(const struct logged *e) \
+	{                                                 \
+		return (int64_t)(e->member);              \
+	}
+GETTER(number, number)
+GETTER(time, ts_ns)
+GETTER(session, session)
+GETTER(opcode, h.opcode)
+GETTER(psn, h.psn)
+GETTER(rel, psn)
+GETTER(len, payload_len)
+GETTER(wire, len)
+GETTER(missing, missing)
+GETTER(dqpn, h.dqpn)
+GETTER(pkey, h.pkey)
+GETTER(pad, h.pad)
+GETTER(tver, h.tver)
+GETTER(icrc, icrc)
+GETTER(sport, ip.sport)
+GETTER(ip_id, ip.ip_id)
+GETTER(tclass, ip.tclass)
+GETTER(hop_limit, ip.hop_limit)
+
+static const struct column {
+	const char *name;
+	int64_t (*get)(const struct logged *e);
+	bool delta; /* each is what it is more than the one before */
+} columns[] = {
+	{"number", get_number, true},
+	{"time", get_time, true},
+	{"session", get_session, false},
+	{"flags", get_flags, false},
+	{"opcode", get_opcode, false},
+	{"psn", get_psn, false},
+	{"rel", get_rel, false},
+	{"len", get_len, false},
+	{"wire", get_wire, false},
+	{"missing", get_missing, false},
+	{"dqpn", get_dqpn, false},
+	{"pkey", get_pkey, false},
+	{"pad", get_pad, false},
+	{"tver", get_tver, false},
+	{"icrc", get_icrc, false},
+	{"sport", get_sport, false},
+	{"ip_id", get_ip_id, false},
+	{"tclass", get_tclass, false},
+	{"hop_limit", get_hop_limit, false},
+};
+
+static bool constant(const struct packet_log *l, const struct column *c)
+{
+	for (unsigned i = 1; i < l->n; i++) {
+		if (c->get(&l->at[i]) != c->get(&l->at[0]))
+			return false;
+	}
+	return l->n != 0;
+}
+
+static void put_column(FILE *f, const struct packet_log *l, const struct column *c, int64_t base)
+{
+	fprintf(f, ",\n\"%s\": ", c->name);
+	if (!c->delta && constant(l, c)) {
+		fprintf(f, "%" PRId64, c->get(&l->at[0]));
+		return;
+	}
+	fputc('[', f);
+	for (unsigned i = 0; i < l->n; i++) {
+		int64_t value = c->get(&l->at[i]);
+
+		fprintf(f, "%s%" PRId64, i != 0 ? "," : "", c->delta ? value - base : value);
+		base = value;
+	}
+	fputc(']', f);
+}
+
+/* JavaScript's numbers end at 2^53. */
+static void put_u64(FILE *f, uint64_t value)
+{
+	fprintf(f, "%" PRIu32 ",%" PRIu32 ",", (uint32_t)(value >> 32), (uint32_t)value);
+}
+
+/* In the order of the bits ROCEMU_HDR_*, which the page walks through. */
+static void put_extensions(FILE *f, const struct rocemu_hdrs *h)
 {
 	uint32_t hdrs = rocemu_opcode_hdrs(h->opcode);
 
 	if (hdrs & ROCEMU_HDR_XRCETH)
-		fprintf(f, ", \"xrceth.srqn\": %u", h->xrceth.srqn);
+		fprintf(f, "%u,", h->xrceth.srqn);
 	if (hdrs & ROCEMU_HDR_DETH)
-		fprintf(f, ", \"deth.qkey\": %u, \"deth.sqpn\": %u", h->deth.qkey, h->deth.sqpn);
+		fprintf(f, "%u,%u,", h->deth.qkey, h->deth.sqpn);
 	if (hdrs & ROCEMU_HDR_FETH)
-		fprintf(f, ", \"feth\": %u", h->feth.raw);
-	if (hdrs & ROCEMU_HDR_RETH) /* as text: JavaScript's numbers end at 2^53 */
-		fprintf(f,
-			", \"reth.va\": \"0x%" PRIx64 "\", \"reth.rkey\": %u, \"reth.length\": %u",
-			h->reth.va, h->reth.rkey, h->reth.length);
-	if (hdrs & ROCEMU_HDR_ATOMICETH)
-		fprintf(f,
-			", \"atomic.va\": \"0x%" PRIx64
-			"\", \"atomic.rkey\": %u, \"atomic.swap_add\": "
-			"\"0x%" PRIx64 "\", \"atomic.compare\": \"0x%" PRIx64 "\"",
-			h->atomiceth.va, h->atomiceth.rkey, h->atomiceth.swap_add,
-			h->atomiceth.compare);
+		fprintf(f, "%u,", h->feth.raw);
+	if (hdrs & ROCEMU_HDR_RETH) {
+		put_u64(f, h->reth.va);
+		fprintf(f, "%u,%u,", h->reth.rkey, h->reth.length);
+	}
+	if (hdrs & ROCEMU_HDR_ATOMICETH) {
+		put_u64(f, h->atomiceth.va);
+		fprintf(f, "%u,", h->atomiceth.rkey);
+		put_u64(f, h->atomiceth.swap_add);
+		put_u64(f, h->atomiceth.compare);
+	}
 	if (hdrs & ROCEMU_HDR_AETH)
-		fprintf(f, ", \"aeth.syndrome\": %u, \"aeth.msn\": %u", h->aeth.syndrome,
-			h->aeth.msn);
+		fprintf(f, "%u,%u,", h->aeth.syndrome, h->aeth.msn);
 	if (hdrs & ROCEMU_HDR_ATOMICACK)
-		fprintf(f, ", \"atomic.original\": \"0x%" PRIx64 "\"", h->atomicack);
+		put_u64(f, h->atomicack);
 	if (hdrs & ROCEMU_HDR_IMMDT)
-		fprintf(f, ", \"imm\": %u", h->imm);
+		fprintf(f, "%u,", h->imm);
 	if (hdrs & ROCEMU_HDR_IETH)
-		fprintf(f, ", \"ieth.rkey\": %u", h->ieth);
+		fprintf(f, "%u,", h->ieth);
 }
 
-static void headers(FILE *f, const struct logged *e)
+static void put_log(FILE *f, const struct verify *v)
 {
-	const struct rocemu_hdrs *h = &e->h;
-	char src[64], dst[64];
+	const struct packet_log *l = v->log;
 
-	print_gid(src, sizeof(src), &e->ip.src);
-	print_gid(dst, sizeof(dst), &e->ip.dst);
-	fprintf(f,
-		"{\"ip.src\": \"%s\", \"ip.dst\": \"%s\", \"ip.id\": %u, \"ip.tclass\": %u, "
-		"\"ip.hop_limit\": %u, \"udp.sport\": %u, \"bth.se\": %d, \"bth.migreq\": %d, "
-		"\"bth.pad\": %u, \"bth.tver\": %u, \"bth.pkey\": %u, \"bth.fecn\": %d, "
-		"\"bth.becn\": %d, \"bth.dqpn\": %u, \"bth.ackreq\": %d, \"bth.psn\": %u",
-		src, dst, e->ip.ip_id, e->ip.tclass, e->ip.hop_limit, e->ip.sport, h->se, h->migreq,
-		h->pad, h->tver, h->pkey, h->fecn, h->becn, h->dqpn, h->ackreq, h->psn);
-	if (e->decoded) {
-		extensions(f, h);
-		fprintf(f, ", \"icrc\": %u", e->icrc);
+	fprintf(f, ",\n\"log\": {\"n\": %u", l->n);
+	for (unsigned i = 0; i < sizeof(columns) / sizeof(columns[0]); i++)
+		put_column(f, l, &columns[i],
+			   columns[i].get == get_time ? (int64_t)v->first_ns : 0);
+	fputs(",\n\"extensions\": [", f);
+	for (unsigned i = 0; i < l->n; i++) {
+		if (l->at[i].decoded)
+			put_extensions(f, &l->at[i].h);
+	}
+	fputs("0]}", f);
+}
+
+/* ---- what the columns refer to ---- */
+
+struct header_name {
+	uint32_t bit;
+	const char *fields; /* "name:kind ..."; kind x: 64 bits in two numbers */
+};
+
+static const struct header_name headers[] = {
+	{ROCEMU_HDR_XRCETH, "xrceth.srqn"},
+	{ROCEMU_HDR_DETH, "deth.qkey deth.sqpn"},
+	{ROCEMU_HDR_FETH, "feth"},
+	{ROCEMU_HDR_RETH, "reth.va:x reth.rkey reth.length"},
+	{ROCEMU_HDR_ATOMICETH, "atomic.va:x atomic.rkey atomic.swap_add:x atomic.compare:x"},
+	{ROCEMU_HDR_AETH, "aeth.syndrome aeth.msn"},
+	{ROCEMU_HDR_ATOMICACK, "atomic.original:x"},
+	{ROCEMU_HDR_IMMDT, "imm"},
+	{ROCEMU_HDR_IETH, "ieth.rkey"},
+};
+
+/* Of each opcode that occurs: name, class, whether it begins and ends a message, its fields. */
+static void put_opcode(FILE *f, uint8_t opcode, const char *comma)
+{
+	uint32_t ops = rocemu_opcode_ops(opcode), hdrs = rocemu_opcode_hdrs(opcode);
+	const char *space = "", *class = "other";
+	char name[64];
+	struct text t = text_start(name, sizeof(name));
+
+	if (ops & ROCEMU_OP_REQUEST)
+		class = ops & ROCEMU_OP_READ_REQ ? "read" : "request";
+	else if (ops & ROCEMU_OP_RESPONSE)
+		class = ops & ROCEMU_OP_READ_RESP ? "data" : "response";
+	name_opcode(&t, opcode);
+	fprintf(f, "%s\"%u\": [\"%s\", \"%s\", %d, %d, \"", comma, opcode, name, class,
+		(ops & ROCEMU_OP_FIRST) != 0, (ops & ROCEMU_OP_LAST) != 0);
+	for (unsigned i = 0; i < sizeof(headers) / sizeof(headers[0]); i++) {
+		if (hdrs & headers[i].bit) {
+			fprintf(f, "%s%s", space, headers[i].fields);
+			space = " ";
+		}
+	}
+	fputs("\"]", f);
+}
+
+static void put_names(FILE *f, const struct packet_log *l)
+{
+	bool opcodes[256] = {0}, syndromes[256] = {0};
+	const char *comma = "";
+
+	for (unsigned i = 0; i < l->n; i++) {
+		opcodes[l->at[i].h.opcode] = true;
+		if (logged_is_nak(&l->at[i]))
+			syndromes[l->at[i].h.aeth.syndrome] = true;
+	}
+	fputs(",\n\"opcodes\": {", f);
+	for (unsigned i = 0; i < 256; i++) {
+		if (opcodes[i]) {
+			put_opcode(f, (uint8_t)i, comma);
+			comma = ", ";
+		}
+	}
+	fputs("},\n\"naks\": {", f);
+	comma = "";
+	for (unsigned i = 0; i < 256; i++) {
+		char name[64];
+		struct text t = text_start(name, sizeof(name));
+
+		if (!syndromes[i])
+			continue;
+		name_syndrome(&t, (uint8_t)i);
+		fprintf(f, "%s\"%u\": \"%s\"", comma, i, name);
+		comma = ", ";
 	}
 	fputc('}', f);
 }
 
-/* Which way a packet goes in its connection's first direction, as the list of connections has it.
- */
-static unsigned direction_of(const struct flow *f)
+static void put_mads(FILE *f, const struct packet_log *l)
 {
-	return f != NULL && f->second;
+	const char *comma = "";
+
+	fputs(",\n\"mads\": {", f);
+	for (unsigned i = 0; i < l->n; i++) {
+		const struct logged *e = &l->at[i];
+		const char *name = name_cm(e->mad_attr);
+		char text[PRINT_MAD_MAX];
+
+		if (e->mad == NULL)
+			continue;
+		print_mad(text, sizeof(text), e->mad, e->mad_len);
+		fprintf(f, "%s\n\"%u\": [\"%s\", ", comma, i, name != NULL ? name : "MAD");
+		json_string(f, text);
+		fputc(']', f);
+		comma = ",";
+	}
+	fputc('}', f);
 }
 
-static void packet(FILE *f, const struct verify *v, const struct logged *e)
+static void put_session(FILE *f, const struct session *s)
 {
-	uint32_t ops = rocemu_opcode_ops(e->h.opcode);
-	bool aeth = e->decoded && (rocemu_opcode_hdrs(e->h.opcode) & ROCEMU_HDR_AETH) != 0;
-	bool nak = aeth && (e->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_ACK;
+	static const char *const kinds[] = {"connection", "datagrams", "cm", "other"};
 
-	fprintf(f, "[%" PRIu64 ", %" PRId64 ", %u, %u, \"%s\", %u, %u, ", e->number,
-		(int64_t)(e->ts_ns - v->first_ns), e->flow != NULL ? e->flow->index : 0,
-		direction_of(e->flow), rocemu_opcode_name(e->h.opcode), e->h.psn, e->payload_len);
-	if (aeth)
-		fprintf(f, "\" %s 0x%02x msn %u\"", nak ? "NAK" : "ACK", e->h.aeth.syndrome,
-			e->h.aeth.msn);
-	else
-		fputs("null", f);
-	fprintf(f, ", %s, %s, %s, %s, ", e->decoded && (ops & ROCEMU_OP_REQUEST) ? "true" : "false",
-		nak ? "true" : "false", e->decoded ? "true" : "false", e->cut ? "true" : "false");
-	headers(f, e);
-	fputc(']', f);
+	fprintf(f,
+		"{\"kind\": \"%s\", \"service\": \"%s\", \"connection\": %u, \"mtu\": %u, "
+		"\"sides\": [",
+		kinds[s->kind], service_name(s->svc), s->connection, s->mtu);
+	for (unsigned i = 0; i < 2; i++) {
+		char address[64];
+
+		print_gid(address, sizeof(address), &s->side[i].gid);
+		fprintf(f, "%s[\"%s\", %u, ", i != 0 ? ", " : "", address, s->side[i].qpn);
+		if (s->side[i].psn_known)
+			fprintf(f, "%u]", s->side[i].psn);
+		else
+			fputs("null]", f);
+	}
+	fputs("]}", f);
+}
+
+/* Of all sessions: session, first and last packet, the sentence. */
+static void put_steps(FILE *f, const struct packet_log *l)
+{
+	unsigned left = MAX_STEPS;
+	const char *comma = "";
+
+	fputs(",\n\"steps\": [", f);
+	for (unsigned i = 0; i < l->session_n && left != 0; i++) {
+		struct lesson lesson;
+		bool ok = lesson_init(&lesson, l, &l->sessions[i]);
+
+		for (unsigned k = 0; ok && k < lesson.step_n && left != 0; k++, left--) {
+			const struct step *s = &lesson.steps[k];
+			char text[STEP_TEXT];
+			struct text t = text_start(text, sizeof(text));
+
+			lesson_text(&lesson, s, &t);
+			fprintf(f, "%s\n[%u, %" PRIu64 ", %" PRIu64 ", ", comma, i,
+				lesson_packet(&lesson, s->first)->number,
+				lesson_packet(&lesson, s->last)->number);
+			json_string(f, text);
+			fputc(']', f);
+			comma = ",";
+		}
+		lesson_fini(&lesson);
+	}
+	fprintf(f, "], \"steps_cut\": %s", left == 0 ? "true" : "false");
+}
+
+static void put_rules(FILE *f, const struct verify *v)
+{
+	const char *comma = "";
+
+	fputs(",\n\"rules\": {", f);
+	for (unsigned i = 0; i < RULE_COUNT; i++) {
+		if (v->by_rule[i] == 0)
+			continue;
+		fprintf(f, "%s\n\"%s\": [", comma, rules[i].id);
+		json_string(f, rules[i].line);
+		fputs(", ", f);
+		json_string(f, rules[i].text);
+		fputc(']', f);
+		comma = ",";
+	}
+	fputc('}', f);
 }
 
 static void page_data(const struct verify *v, FILE *f, const char *name)
@@ -103,24 +347,30 @@ static void page_data(const struct verify *v, FILE *f, const char *name)
 
 	fputc('{', f);
 	json_body(v, f, name);
-	fputs(",\n\"columns\": [\"number\", \"time_ns\", \"connection\", \"direction\", "
-	      "\"opcode\", "
-	      "\"psn\", \"len\", \"aeth\", \"request\", \"nak\", \"good\", \"cut\", \"headers\"]",
-	      f);
-	fprintf(f, ",\n\"left_out\": %" PRIu64 ",\n\"log\": [", l != NULL ? l->left_out : 0);
-	for (unsigned i = 0; l != NULL && i < l->n; i++) {
+	put_rules(f, v);
+	fprintf(f, ",\n\"left_out\": %" PRIu64, l->left_out);
+	put_names(f, l);
+	put_mads(f, l);
+	fputs(",\n\"sessions\": [", f);
+	for (unsigned i = 0; i < l->session_n; i++) {
 		fputs(i != 0 ? ",\n" : "\n", f);
-		packet(f, v, &l->at[i]);
+		put_session(f, &l->sessions[i]);
 	}
-	fputs("]}", f);
+	fputc(']', f);
+	put_steps(f, l);
+	put_log(f, v);
+	fputc('}', f);
 }
 
-void verify_html(const struct verify *v, FILE *f, const char *name)
+bool verify_html(struct verify *v, FILE *f, const char *name)
 {
 	const char *page = (const char *)page_html;
 	const char *mark = strstr(page, data_mark);
 
+	if (v->log->sessions == NULL && !sessions_make(v))
+		return false;
 	fwrite(page, 1, (size_t)(mark - page), f);
 	page_data(v, f, name);
 	fputs(mark + strlen(data_mark), f);
+	return true;
 }

@@ -232,6 +232,15 @@ static void response_mark(struct session *s, struct logged *e)
 	d->response_next = psn_add(e->h.psn, 1);
 }
 
+static bool is_hint(const struct session_side *of, const struct logged *e)
+{
+	int32_t ahead = rocemu_psn_diff(psn_add(e->h.psn, HINT_BEHIND), of->next);
+
+	return (rocemu_opcode_ops(e->h.opcode) & ROCEMU_OP_ACK) != 0 && of->next_known &&
+	       (e->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_ACK && ahead < 0 &&
+	       ahead > -PSN_NEAR;
+}
+
 static void psn_mark(struct session *s, struct logged *e)
 {
 	uint32_t ops = e->decoded ? rocemu_opcode_ops(e->h.opcode) : 0;
@@ -251,7 +260,8 @@ static void psn_mark(struct session *s, struct logged *e)
 		of->psn_known = true;
 		response_mark(s, e);
 	}
-	e->psn = rocemu_psn_diff(e->h.psn, of->psn);
+	e->hint = (ops & ROCEMU_OP_RESPONSE) != 0 && is_hint(of, e);
+	e->psn = rocemu_psn_diff(psn_add(e->h.psn, e->hint ? HINT_BEHIND : 0), of->psn);
 }
 
 static void arrange(const struct verify *v, struct packet_log *l, struct table *t)

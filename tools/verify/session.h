@@ -9,7 +9,11 @@
 
 #include "packetlog.h"
 
-enum { SESSION_GAPS = 16 };
+enum {
+	SESSION_GAPS = 16,
+	/* rocemu names a second gap by an ACK of a PSN so far before it, which others drop. */
+	HINT_BEHIND = 1 << 22,
+};
 
 enum session_kind { SESSION_CONNECTION, SESSION_DATAGRAMS, SESSION_CM, SESSION_OTHER };
 

@@ -38,6 +38,7 @@ uint64_t verify_errors(const struct verify *v);
 /** Reports, after verify_finish(). colour: escape sequences for a terminal. */
 void verify_text(const struct verify *v, FILE *f, const char *name, bool colour);
 void verify_json(const struct verify *v, FILE *f, const char *name);
-void verify_html(const struct verify *v, FILE *f, const char *name);
+/** Of a verify that keeps packets. @return false: no memory. */
+bool verify_html(struct verify *v, FILE *f, const char *name);
 
 #endif

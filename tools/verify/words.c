@@ -181,8 +181,8 @@ static void nak_words(const struct words *w)
 		if (syndrome == ROCEMU_NAK_PSN_SEQ) {
 			text_add(w->t,
 				 "%s received packets behind PSN %" PRId32
-				 ", but not that one (NAK PSN Sequence Error): %s sends again "
-				 "from there on.",
+				 ", but not that one (NAK PSN Sequence Error): %s has to "
+				 "send it again.",
 				 w->who, psn, w->peer);
 			return;
 		}
@@ -210,6 +210,13 @@ static void response_words(const struct words *w, uint32_t ops)
 		text_add(w->t,
 			 "%s answers with the value from before: 0x%" PRIx64 ", PSN %" PRId32 ".",
 			 w->who, w->first->h.atomicack, w->first->psn);
+	} else if (w->first->hint) {
+		text_add(
+			w->t,
+			"%s misses PSN %" PRId32
+			" too (a hint of rocemu's: an acknowledgement of a PSN %d before it, which "
+			"other requesters drop as old).",
+			w->who, w->first->psn, HINT_BEHIND);
 	} else {
 		text_add(w->t,
 			 "%s acknowledges everything up to PSN %" PRId32 "; %" PRIu32
