@@ -44,13 +44,13 @@ class Check:
             self.problems.append(what)
 
 
-def make_page(rocemu, directory, frames, name='page'):
+def make_page(rocemu, directory, frames, name='page', options=()):
     capture, page = os.path.join(directory, name + '.pcap'), os.path.join(directory, 'page.html')
     if frames is not None:
         capfile.write(capture, frames)
     else:
         capture = name
-    subprocess.run([rocemu, 'verify', '--html', page, capture], stdout=subprocess.DEVNULL, timeout=60, check=False)
+    subprocess.run([rocemu, 'verify', *options, '--html', page, capture], stdout=subprocess.DEVNULL, timeout=60, check=False)
     return 'file://' + page
 
 
@@ -320,6 +320,8 @@ def check_pages(rocemu, golden, samples, directory, page, check):
     check_cm(page, check)
     page.open(make_page(rocemu, directory, None, os.path.join(samples, 'rc_write_loss_ipv4.pcap')))
     check_missing(page, check)
+    page.open(make_page(rocemu, directory, frames, options=('--packets', '5')))
+    check(page.js('log.n') == 5 and 'the first 5 packets are shown, 13 are not' in page.js("byId('summary').textContent"), '--packets 5')
     hostile = '<img src=x onerror=bad=1><!--<script>&amp;"\'@DATA@'
     page.open(make_page(rocemu, directory, frames, hostile))
     check_hostile(page, check, hostile)

@@ -147,6 +147,7 @@ function drawNow() {
   byId('end-a').style.left = col.a + 'px';
   byId('end-b').style.left = Math.min(col.b, width - 70) + 'px';
   showWindow(first, last);
+  showChosen();
 }
 function draw() {
   if (!drawDue) requestAnimationFrame(drawNow);

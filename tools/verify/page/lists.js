@@ -60,6 +60,7 @@ function drawPacketFields() {
 function drawLesson() {
   const box = byId('lesson'), s = sessions[state.session], start = s.n ? log.time[s.packets[0]] : 0;
   box.replaceChildren();
+  make(box, 'li', {class: 'who'}, 'A is ' + endName(s, 0) + ', B is ' + endName(s, 1) + '.');
   const steps = data.steps.filter(x => x[0] === s.index);
   for (const [, first, last, text] of steps.slice(0, LESSON_MAX)) {
     const i = packetOf(first), li = make(box, 'li', {'data-first': first, 'data-last': last});
@@ -95,7 +96,8 @@ function drawPrint() {
   box.replaceChildren();
   make(box, 'h2', {}, 'Findings');
   for (const f of findingOrder().slice(0, LIST_MAX)) make(box, 'div', {}, f.severity + ' ' + f.id + ', packet ' + f.packet + ': ' + findingText(f));
-  make(box, 'h2', {}, byId('title').textContent);
+  const s = sessions[state.session];
+  make(box, 'h2', {}, byId('title').textContent + '. A is ' + endName(s, 0) + ', B is ' + endName(s, 1) + '.');
   box.appendChild(table);
   for (let row = first; row < Math.min(state.rows.length, first + PRINT_ROWS); row++) {
     const r = state.rows[row], i = r < 0 ? ~r : r, tr = make(table, 'tr', {});

@@ -31,7 +31,9 @@ function choosePacket(i, how) {
   }
   drawPacketFields();
   markLesson();
+  showChosen();
   draw();
+  ladder.setAttribute('aria-label', 'Diagram of ' + byId('title').textContent + (i < 0 ? '' : '. Packet ' + log.number[i] + ': ' + label(i)));
   saveHash();
 }
 function choosePacketNumber(number) {
@@ -218,6 +220,10 @@ function connect() {
   byId('session-filter').addEventListener('input', drawSessions);
   ladder.addEventListener('scroll', draw, {passive: true});
   canvas.addEventListener('click', e => { const i = packetAt(e.offsetY); if (i >= 0) choosePacket(i, 'near'); });
+  canvas.addEventListener('mousemove', e => {
+    const i = state.rowHeight < TEXT_ROW ? packetAt(e.offsetY) : -1;    // rows too close for their labels
+    ladder.title = i < 0 ? '' : log.number[i] + ': ' + label(i);
+  });
   document.addEventListener('keydown', onKey);
   new ResizeObserver(draw).observe(ladder);
   new ResizeObserver(drawPlots).observe(byId('plots'));
@@ -236,7 +242,7 @@ function head() {
     const b = make(byId('finding-filter'), 'button', {'data-kind': kind, 'aria-pressed': 'false'}, kind + 's');
     b.addEventListener('click', () => { shown[kind] = !shown[kind]; drawFindingList(); });
   }
-  const n = data.connections.length, icrc = data.icrc;
+  const n = sessions.length, icrc = data.icrc;
   byId('summary').textContent = count(data.packets) + ' packets, ' + count(n) + (n === 1 ? ' connection' : ' connections') + '; ICRC: ' +
     (icrc.wrong ? count(icrc.wrong) + ' wrong' : icrc.checked ? 'right' : 'not checked') +
     (icrc.unchecked ? ', ' + count(icrc.unchecked) + ' not checked (cut)' : '') +

@@ -103,10 +103,10 @@ function drawPsn() {
   p.g.restore();
 }
 
-function drawRate() {
+function drawRate(last) {
   const bins = Math.max(10, Math.floor(plotWidth() / 5)), rates = series.rate.map(line => binned(line, state.x0, state.x1, bins));
   const p = fit(byId('plot-rate'));
-  axes(p, 'Goodput', BITS, 0, Math.max(1, ...rates.map(r => r.reduce((a, b) => Math.max(a, b), 0))), false);
+  axes(p, 'Goodput', BITS, 0, Math.max(1, ...rates.map(r => r.reduce((a, b) => Math.max(a, b), 0))), last);
   rates.forEach((sums, d) => {
     if (!series.rate[d].x.length) return;
     p.g.strokeStyle = d ? colours.b : colours.a;
@@ -176,11 +176,12 @@ function drawPlotsNow() {
   if (!series) series = seriesOf(sessions[state.session]);
   byId('plot-area').hidden = !series.psn.x.length;    // CM messages alone
   if (!series.psn.x.length) return;
+  const reliable = series.outstanding.some(line => line.x.length);
+  byId('plot-outstanding').hidden = byId('plot-rtt').hidden = !reliable;    // nobody answers datagrams
   plotPixels = Math.max(1, byId('plot-area').clientWidth - PLOT_LEFT - PLOT_RIGHT);
   drawPsn();
-  drawRate();
-  drawOutstanding();
-  drawRtt();
+  drawRate(!reliable);
+  if (reliable) { drawOutstanding(); drawRtt(); }
   draw();    // and the part of the time that the diagram shows
 }
 function drawPlots() {
@@ -209,6 +210,12 @@ function moveTime(by) {
   by = Math.min(whole.x1 - state.x1, Math.max(whole.x0 - state.x0, by));
   state.x0 += by; state.x1 += by;
   drawPlots();
+}
+
+function showChosen() {
+  const x = state.chosen < 0 ? -1 : plotX(log.time[state.chosen]), line = byId('plot-chosen');
+  line.style.display = x >= PLOT_LEFT && x <= PLOT_LEFT + plotWidth() ? 'block' : 'none';
+  line.style.left = x + 'px';
 }
 
 // The part of the time that the diagram shows.
