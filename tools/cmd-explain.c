@@ -25,7 +25,7 @@ static void usage(FILE *f)
 	      "each connection what its\n"
 	      "two ends do, step by step, and a ladder diagram of its packets, named as "
 	      "Wireshark names them. PSNs count\n"
-	      "from each side's first. What repeats is said once.\n"
+	      "from each side's first. Repetitions are folded.\n"
 	      "\n"
 	      "  --connection N   that connection only; numbers as in rocemu verify\n"
 	      "  --limit N        steps and rows of a diagram, at most (default 100)\n"

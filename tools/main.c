@@ -14,7 +14,7 @@ static const struct command {
 	{"devices", tool_devices, "list the devices that programs will see"},
 	{"decode", tool_decode, "print the RoCEv2 packets of a capture"},
 	{"verify", tool_verify, "check the packets of a capture against the standard"},
-	{"explain", tool_explain, "say in words what happens in a capture, and draw it"},
+	{"explain", tool_explain, "describe a capture in words and as a diagram"},
 	{"parity", tool_parity, "compare two RDMA devices, scenario by scenario"},
 	{"agent", tool_agent, "start the agent, or ask what it does"},
 };

@@ -123,7 +123,7 @@ def check_modes(page, check):
 
 
 def check_keys(page, check):
-    """Keys do what their list says."""
+    """Keys do what their list has."""
     page.js("byId('search').blur(); ladder.focus()")
     click_row(page, 3)
     for key, chosen in (('j', 4), ('j', 5), ('k', 4)):
@@ -249,7 +249,7 @@ def check_missing(page, check):
     at = rows.index(10) - 1
     check(rows[at] == 'missing' and page.js('missingLabel(packetOf(10))') == 'PSN 4 is missing', f'rows: {rows[:14]}')
     check(page.js('label(packetOf(13))').endswith('(late)') and page.js('label(packetOf(14))').endswith('(again)'), 'late, again')
-    check('[4]' in page.js("byId('findings').textContent"), 'the relative PSN in what the checker says')
+    check('[4]' in page.js("byId('findings').textContent"), 'the relative PSN in a finding')
     page.js("byId('search').value = 'missing'; find()")
     check(page.js('state.hits.map(i => log.number[i])') == page.js('[...sessions[0].packets].filter(i => log.missing[i]).map(i => log.number[i])') and
           page.js('state.hits.length') > 0, '"missing"')
@@ -261,7 +261,7 @@ def check_hostile(page, check, name):
 
 
 def check_long(page, check):
-    """As many packets as the page takes: it comes soon, and a place far away as well. Times are said, and held to little."""
+    """As many packets as the page takes: it comes soon, and a place far away as well. Times are printed, and only one is checked."""
     page.settle()
     check(page.js('state.rows.length') >= LONG, f'{page.js("state.rows.length")} rows')
     check(page.js("document.querySelectorAll('*').length") < 9000, 'an element for each packet')

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rocemu explain: what it says of captures whose content is known, and its diagrams.
+"""rocemu explain: its sentences on captures whose content is known, and its diagrams.
 
-usage: explain.py ROCEMU SAMPLES_DIR
+usage: explain.py ROCEMU SAMPLES_DIR GOLDEN_DIR
 """
 import glob
 import os
@@ -12,6 +12,8 @@ import subprocess
 import sys
 import tempfile
 import xml.dom.minidom
+
+import capfile
 
 problems = []
 
@@ -63,7 +65,7 @@ def words(rocemu, samples):
         check(code == 0, f'{name}: exit code {code}: {err}')
         flat = ' '.join(re.sub(r'[-|<>]{2,}', ' ', out).split())
         for line in lines:
-            check(line in flat, f'{name}: does not say "{line}":\n{out}')
+            check(line in flat, f'{name}: lacks "{line}":\n{out}')
 
 
 def arrow_labels(svg):
@@ -84,6 +86,44 @@ def diagrams(rocemu, samples, directory):
                 check(f.read() == doc.read(), f'docs/ladder.svg is another: rocemu explain --svg docs/ladder.svg {capture}')
     with open(path, encoding='utf-8') as f:
         check(not re.search(r'href|url\(|https?://(?!www\.w3\.org/2000/svg)', f.read()), 'the SVG refers to something')
+
+
+def ladder(rocemu, directory, frames):
+    """The arrows of a capture: [packet's number, from A, label]; of what is missing without number."""
+    path = os.path.join(directory, 'frames.pcap')
+    capfile.write(path, frames)
+    _, out, _ = explain(rocemu, '--limit', '1000', path)
+    rows = [re.match(r' *(\d+|:)? .*\|(.*)\|$', line) for line in out.splitlines()]
+    return [[int(m[1] or 0), not m[2].startswith('<'), m[2].strip('-<> ')] for m in rows if m and m[1] != ':']
+
+
+def changed(rocemu, golden, directory):
+    """Captures made of recorded ones."""
+    frames = capfile.read(os.path.join(golden, 'cm_rping.pcap'))
+    two = ladder(rocemu, directory, frames)
+    check([r[2] for r in two[:3]] == ['CM: ConnectRequest', 'CM: ConnectReply', 'CM: ReadyToUse'] and len(two) == len(frames), f'rping: {two}')
+    # Both ends at one address, as on loopback, B with a QPN of its own: QPNs and communication IDs tell them apart.
+    first = frames[0].source()
+    for f in frames:
+        if f.dqpn != 1 and f.source() == first:
+            f.dqpn += 1
+        if f.dqpn == 1 and f.body[36:38] == b'\0\x13':    # the REP names B's QPN
+            f.body[56:59] = (int.from_bytes(f.body[56:59], 'big') + 1).to_bytes(3, 'big')
+        f.ip[16:20] = f.ip[12:16] = b'\x0a\x4d\x00\x02'
+    one = ladder(rocemu, directory, frames)
+    check(one == two, f'both ends at one address:\n{one}\nand not\n{two}')
+    # A packet is lost, and the responder names it by a hint.
+    frames = capfile.read(os.path.join(golden, 'rc_many_sends.pcap'))
+    requests, first = [f for f in frames if f.opcode == 4], frames[0].psn
+    lost, answer = requests[2], next(f for f in frames if f.opcode == 0x11)
+    after = frames.index(requests[3]) + 1
+    rest = [f for f in frames[:after] if f is not lost]
+    hint = answer.copy(time_ns=requests[3].time_ns + 1)
+    hint.psn = lost.psn - (1 << 22)
+    rows = ladder(rocemu, directory, [*rest, hint])
+    missing = [r for r in rows if r[0] == 0]
+    check([r[2].split('x')[-1].strip() for r in missing] == [f'PSN {lost.psn - first} is missing'], f'lost: {rows}')
+    check(rows[-1][2].startswith(f'RC Acknowledge, PSN {lost.psn - first}, ') and rows[-1][2].endswith('(hint: missing)'), f'hint: {rows[-1]}')
 
 
 def options(rocemu, samples, directory):
@@ -107,12 +147,13 @@ def options(rocemu, samples, directory):
 
 
 def main():
-    rocemu, samples = sys.argv[1:3]
+    rocemu, samples, golden = sys.argv[1:4]
     words(rocemu, samples)
     with tempfile.TemporaryDirectory(prefix='rocemu-explain-') as directory:
+        changed(rocemu, golden, directory)
         diagrams(rocemu, samples, directory)
         options(rocemu, samples, directory)
-    print('\n'.join(problems) or 'what is said and drawn is what was sent')
+    print('\n'.join(problems) or 'sentences and diagrams are as the packets are')
     return 1 if problems else 0
 
 

@@ -80,30 +80,38 @@ static void title(const struct session *s, FILE *f)
 	fputc('\n', f);
 }
 
-struct filter {
-	FILE *f;
-	unsigned connection;
-	bool any;
-};
-
-static void finding(const struct verify *v, const struct flow *f, const struct finding *n,
-		    void *user)
+/* Of best and the flow's the first error or warning behind a packet. */
+static const struct finding *next_finding(const struct flow *f, const struct finding *best,
+					  uint64_t at)
 {
-	struct filter *l = user;
-	const struct rule *r = &rules[n->rule];
+	for (uint32_t i = 0; f != NULL && i < f->findings.n; i++) {
+		const struct finding *n = &f->findings.kept[i];
 
-	(void)v;
-	if (r->severity == SEV_NOTE || f == NULL || f->index == 0 || f->index != l->connection)
-		return;
-	if (!l->any)
-		fputs("\n  What to look at (\"rocemu verify --explain ID\" says more):\n", l->f);
-	l->any = true;
-	fprintf(l->f, "  packet %" PRIu64 ", %s: %s\n", n->number, r->id, n->text);
+		if (rules[n->rule].severity != SEV_NOTE && n->number > at &&
+		    (best == NULL || n->number < best->number))
+			best = n;
+	}
+	return best;
+}
+
+/* Packets with errors and warnings, in order; of each the first. */
+static void findings(const struct session *s, FILE *f)
+{
+	const struct finding *n = NULL;
+	uint64_t at = 0;
+
+	while ((n = next_finding(s->flow->peer, next_finding(s->flow, NULL, at), at)) != NULL) {
+		if (at == 0)
+			fputs("\n  What to look at (\"rocemu verify --explain ID\" has the "
+			      "rules):\n",
+			      f);
+		at = n->number;
+		fprintf(f, "  packet %" PRIu64 ", %s: %s\n", at, rules[n->rule].id, n->text);
+	}
 }
 
 static bool one(const struct verify *v, const struct session *s, FILE *f, const struct explain *x)
 {
-	struct filter l = {f, s->connection, false};
 	struct ladder d = {0};
 	struct lesson lesson;
 	bool ok = lesson_init(&lesson, v->log, s) && ladder_init(&d, &lesson, x->limit);
@@ -112,7 +120,7 @@ static bool one(const struct verify *v, const struct session *s, FILE *f, const 
 		title(s, f);
 		steps(&lesson, f, x);
 		if (s->kind == SESSION_CONNECTION)
-			for_each_finding(v, finding, &l);
+			findings(s, f);
 		fputc('\n', f);
 		ladder_text(&d, f, x->width);
 	}

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A session as a lesson: its packets as steps (a message, an acknowledgement, a CM message), each
- * with a sentence, and what repeats said once.
+ * with a sentence; repetitions are folded into one step.
  */
 #ifndef VERIFY_LESSON_H
 #define VERIFY_LESSON_H

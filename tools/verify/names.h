@@ -12,7 +12,7 @@ void name_opcode(struct text *t, uint8_t opcode);
 const char *name_cm(uint16_t attr_id);
 /** "NAK PSN Sequence Error", "RNR NAK 0.64 ms", "ACK". */
 void name_syndrome(struct text *t, uint8_t syndrome);
-/** The name that says most of a packet: of its CM message, its NAK, or else its opcode. */
+/** The most specific name of a packet: of its CM message, its NAK, or else its opcode. */
 void name_packet(struct text *t, const struct logged *e);
 
 /** Is it a response that refuses: NAK or RNR NAK? */

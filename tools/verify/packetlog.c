@@ -55,7 +55,7 @@ static bool from_active(const struct cm_exchange *x, const struct rocemu_cm_msg 
 	return m->rtu.local_comm_id == x->active_id && m->rtu.remote_comm_id != x->active_id;
 }
 
-/* A MAD is kept whole: its message is printed, and says which connection it is about. */
+/* A MAD is kept whole: its message is printed, and names the connection that it is about. */
 static void keep_mad(struct verify *v, struct logged *e, const struct pkt *p)
 {
 	struct rocemu_cm_msg m;

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "exchange.h"
 
@@ -19,12 +20,13 @@ struct table {
 	struct key *keys; /* owned; by session */
 	uint32_t *slots;  /* owned; session + 1, 0: free */
 	uint32_t mask;
+	uint32_t seed; /* by lot, so that no capture has packets that all collide */
 };
 
-static uint32_t hash(const struct key *k)
+static uint32_t hash(const struct key *k, uint32_t seed)
 {
 	const uint8_t *b = (const uint8_t *)k;
-	uint32_t h = 0x811c9dc5u;
+	uint32_t h = seed;
 
 	for (size_t i = 0; i < sizeof(*k); i++)
 		h = (h ^ b[i]) * 0x01000193u;
@@ -34,7 +36,7 @@ static uint32_t hash(const struct key *k)
 /* @return the session of the key, which is new when it is the list's end. */
 static uint32_t table_get(struct table *t, const struct key *k, uint32_t n)
 {
-	uint32_t i = hash(k) & t->mask;
+	uint32_t i = hash(k, t->seed) & t->mask;
 
 	while (t->slots[i] != 0 && memcmp(&t->keys[t->slots[i] - 1], k, sizeof(*k)) != 0)
 		i = (i + 1) & t->mask;
@@ -278,8 +280,10 @@ static void arrange(const struct verify *v, struct packet_log *l, struct table *
 			session_begin(s, &k, f, e);
 			l->session_n++;
 		}
-		if (s->connection == 0 && f != NULL)
+		if (s->connection == 0 && f != NULL) {
 			s->connection = f->index;
+			s->flow = f;
+		}
 		e->back = from_second(s, e);
 		s->n++;
 		psn_mark(s, e);
@@ -315,6 +319,8 @@ bool sessions_make(struct verify *v)
 	t.keys = calloc((size_t)l->n + 1, sizeof(*t.keys));
 	l->sessions = calloc((size_t)l->n + 1, sizeof(*l->sessions));
 	l->order = calloc((size_t)l->n + 1, sizeof(*l->order));
+	if (getentropy(&t.seed, sizeof(t.seed)) < 0)
+		t.seed = 0x811c9dc5u;
 	ok = t.slots != NULL && t.keys != NULL && l->sessions != NULL && l->order != NULL;
 	if (ok) {
 		arrange(v, l, &t);

@@ -38,6 +38,7 @@ struct session_side {
 struct session {
 	enum session_kind kind;
 	enum rocemu_service svc;
+	const struct flow *flow;     /* borrowed; one direction; NULL: none */
 	unsigned connection;	     /* number in the reports; 0: none */
 	uint32_t mtu;		     /* 0: not known */
 	unsigned first, n;	     /* packets: place of the first in the log's order, how many */

@@ -356,7 +356,8 @@ static void packet_words(const struct words *w)
 		atomic_words(w);
 	else if (ops & ROCEMU_OP_CNP)
 		text_add(w->t,
-			 "%s received packets that a switch had marked (ECN) and says so (CNP): %s "
+			 "%s received packets that a switch had marked (ECN) and reports it (CNP): "
+			 "%s "
 			 "is to send more slowly.",
 			 w->who, w->peer);
 	else

@@ -77,10 +77,11 @@ function packetOf(number) { const i = lower(log.number, number); return log.numb
 
 const SEVERITY = {note: 1, warning: 2, error: 3};
 const findingsAt = new Map();    // by packet
+const byConnection = new Map(sessions.filter(s => s.connection).map(s => [s.connection, s]));
 data.findings.forEach((f, index) => {
   f.index = index;
   f.at = f.packet === null ? -1 : packetOf(f.packet);
-  const s = f.at >= 0 ? sessions[log.session[f.at]] : sessions.find(x => x.connection === f.connection && x.connection !== 0);
+  const s = f.at >= 0 ? sessions[log.session[f.at]] : byConnection.get(f.connection);
   f.session = s ? s.index : -1;
   if (s) s.worst = Math.max(s.worst, SEVERITY[f.severity]);
   if (f.at < 0) return;
@@ -119,7 +120,7 @@ function missingLabel(i) {
   return 'PSN ' + wrap(first) + (n > 1 ? '-' + wrap(last) + ' are missing' : ' is missing');
 }
 
-// What the checker says has PSNs as they were sent: the relative one is put behind.
+// The checker's texts have PSNs as they were sent. The relative PSN is put behind.
 function findingText(f) {
   const s = sessions[f.session];
   if (!s || !state.relative) return f.text;

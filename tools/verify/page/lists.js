@@ -6,9 +6,13 @@ const shown = {error: true, warning: true, note: false};
 function drawSessions() {
   const box = byId('sessions'), wanted = byId('session-filter').value.trim().toLowerCase();
   const list = sessions.filter(s => s.n && (!wanted || (endName(s, 0) + ' ' + endName(s, 1)).toLowerCase().includes(wanted)));
-  list.sort((a, b) => b.worst - a.worst || (a.kind === 'other') - (b.kind === 'other') || a.index - b.index);
+  // Those with errors and warnings first, then connections; notes are everywhere.
+  const rank = s => (s.worst > SEVERITY.note ? 10 * s.worst : 0) + (s.kind === 'connection' ? 1 : s.kind === 'other' ? -1 : 0);
+  list.sort((a, b) => rank(b) - rank(a) || a.index - b.index);
+  const drawn = list.slice(0, LIST_MAX), chosen = sessions[state.session];
+  if (list.includes(chosen) && !drawn.includes(chosen)) drawn.unshift(chosen);
   box.replaceChildren();
-  for (const s of list.slice(0, LIST_MAX)) {
+  for (const s of drawn) {
     const e = make(box, 'button', {class: 'item' + (s.index === state.session ? ' chosen' : ''), 'data-session': s.index});
     const name = Object.keys(SEVERITY).find(k => SEVERITY[k] === s.worst);
     make(e, 'span', {class: 'id ' + (name || '')}, sessionName(s) + (s.connection ? ' ' + s.connection : '') + ' ');
@@ -68,7 +72,7 @@ function drawLesson() {
     make(li, 'span', {class: side(i) ? 'from-b' : 'from-a'}, text);
     li.addEventListener('click', () => choosePacket(i, 'centre'));
   }
-  if (data.steps_cut || steps.length > LESSON_MAX) make(box, 'li', {class: 'more'}, 'No more steps are said here; see the diagram.');
+  if (data.steps_cut || steps.length > LESSON_MAX) make(box, 'li', {class: 'more'}, 'Later steps are in the diagram only.');
   markLesson();
 }
 function markLesson() {

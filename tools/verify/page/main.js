@@ -10,7 +10,9 @@ function chooseSession(n, packet) {
   byId('title').textContent = sessionName(s) + (s.connection ? ', connection ' + s.connection : '') + (s.mtu ? ', path MTU ' + s.mtu : '') +
     ', ' + count(s.n) + ' packets' + (state.relative ? firstPsns(s) : '');
   byId('title').title = byId('title').textContent;
-  for (const e of byId('sessions').children) e.classList.toggle('chosen', e.dataset.session === String(n));
+  const listed = [...byId('sessions').children];
+  for (const e of listed) e.classList.toggle('chosen', e.dataset.session === String(n));
+  if (!listed.some(e => e.dataset.session === String(n))) drawSessions();
   ladder.scrollTop = 0;
   find();
   drawLesson();

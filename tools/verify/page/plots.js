@@ -177,7 +177,7 @@ function drawPlotsNow() {
   byId('plot-area').hidden = !series.psn.x.length;    // CM messages alone
   if (!series.psn.x.length) return;
   const reliable = series.outstanding.some(line => line.x.length);
-  byId('plot-outstanding').hidden = byId('plot-rtt').hidden = !reliable;    // nobody answers datagrams
+  byId('plot-outstanding').hidden = byId('plot-rtt').hidden = !reliable;    // datagrams have no answers
   plotPixels = Math.max(1, byId('plot-area').clientWidth - PLOT_LEFT - PLOT_RIGHT);
   drawPsn();
   drawRate(!reliable);
