@@ -5,6 +5,7 @@
 usage: explain.py ROCEMU SAMPLES_DIR GOLDEN_DIR
 """
 import glob
+import json
 import os
 import re
 import shutil
@@ -126,6 +127,37 @@ def changed(rocemu, golden, directory):
     check(rows[-1][2].startswith(f'RC Acknowledge, PSN {lost.psn - first}, ') and rows[-1][2].endswith('(hint: missing)'), f'hint: {rows[-1]}')
 
 
+def page_data(rocemu, directory, capture):
+    """The data of a capture's page, checked for what the page relies on."""
+    path = os.path.join(directory, 'page.html')
+    subprocess.run([rocemu, 'verify', '--html', path, capture], stdout=subprocess.DEVNULL, timeout=60, check=False)
+    with open(path, encoding='utf-8') as f:
+        data = json.loads(re.search(r'<script type="application/json" id="data">(.*?)</script>', f.read(), re.S)[1])
+    log = data['log']
+    for name, column in log.items():
+        check(name in ('n', 'extensions') or isinstance(column, int) or len(column) == log['n'], f'{capture}: column {name}')
+    used = set(log['session'] if isinstance(log['session'], list) else [log['session']])
+    check(used == set(range(len(data['sessions']))), f'{capture}: sessions {used}')
+    known = log['opcode'] if isinstance(log['opcode'], list) else [log['opcode']]
+    check({str(o) for o in known} == set(data['opcodes']), f'{capture}: opcodes')
+    return data
+
+
+def pages(rocemu, samples, golden, directory):
+    for capture in glob.glob(os.path.join(samples, '*.pcap')) + glob.glob(os.path.join(golden, '*.pcap')):
+        page_data(rocemu, directory, capture)
+    # Packets that are none: an unknown opcode, a wrong ICRC, shorter than their headers.
+    frames = capfile.read(os.path.join(golden, 'rc_many_sends.pcap'))[:6]
+    frames[1].opcode = 0xff
+    frames[2].icrc, frames[2].sealed = b'abcd', True
+    frames[3].body = frames[3].body[:4]
+    path = os.path.join(directory, 'bad.pcap')
+    capfile.write(path, frames)
+    data = page_data(rocemu, directory, path)
+    check([bool(f & 2) for f in data['log']['flags']] == [True, False, False, False, True, True], 'which packets are decoded')
+    check(explain(rocemu, path)[0] == 0, 'packets that are none')
+
+
 def options(rocemu, samples, directory):
     capture = os.path.join(samples, 'rc_errors_ipv4.pcap')
     _, out, _ = explain(rocemu, '--connection', '2', capture)
@@ -151,6 +183,7 @@ def main():
     words(rocemu, samples)
     with tempfile.TemporaryDirectory(prefix='rocemu-explain-') as directory:
         changed(rocemu, golden, directory)
+        pages(rocemu, samples, golden, directory)
         diagrams(rocemu, samples, directory)
         options(rocemu, samples, directory)
     print('\n'.join(problems) or 'sentences and diagrams are as the packets are')

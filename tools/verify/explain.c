@@ -141,6 +141,9 @@ bool explain_text(struct verify *v, FILE *f, const struct explain *x)
 		any = true;
 		ok = one(v, &v->log->sessions[i], f, x);
 	}
+	if (v->log->left_out != 0)
+		fprintf(f, "\nThe capture has %" PRIu64 " more packets, which are not explained.\n",
+			v->log->left_out);
 	return ok;
 }
 
