@@ -19,7 +19,17 @@
 #include "engine/tap-trace.h"
 #include "wire/capture.h"
 
-enum { TAP_PATH_LEN = 4096 };
+enum {
+	TAP_PATH_LEN = 4096,
+	SEEN_SETS = 4096, /* a power of two */
+	SEEN_WAYS = 4,
+};
+
+/* A packet, and how often it was sent without having been received, or the other way (negative). */
+struct seen {
+	uint64_t key; /* its length and its ICRC, which covers all of it */
+	int32_t open;
+};
 
 struct tap {
 	unsigned refs;
@@ -27,6 +37,7 @@ struct tap {
 	struct capture_writer *writer; /* owned; NULL after a write error, and without a file */
 	bool dirty;
 	char path[TAP_PATH_LEN];
+	struct seen seen[SEEN_SETS][SEEN_WAYS]; /* by the ICRC, the last one of a set first */
 };
 
 /* Guards the process's tap and everything in it. A leaf: taken under a lane's lock, nothing taken
@@ -184,6 +195,43 @@ static uint64_t in_timeline(uint64_t real_ns)
 	return real_ns <= real && real - real_ns < now ? now - (real - real_ns) : now;
 }
 
+static uint64_t packet_key(const struct iovec *iov, unsigned niov)
+{
+	uint8_t tail[ROCEMU_ICRC_LEN] = {0};
+	uint32_t icrc;
+	size_t len = 0;
+
+	/* The last bytes may be in several pieces: push each piece's through. */
+	for (unsigned i = 0; i < niov; i++) {
+		size_t n = MIN(iov[i].iov_len, sizeof(tail));
+
+		memmove(tail, tail + n, sizeof(tail) - n);
+		memcpy(tail + sizeof(tail) - n, (uint8_t *)iov[i].iov_base + iov[i].iov_len - n, n);
+		len += iov[i].iov_len;
+	}
+	memcpy(&icrc, tail, sizeof(icrc));
+	return (uint64_t)len << 32 | icrc;
+}
+
+/*
+ * Lock held. What a process sends to itself comes here as sent and as received, in either order if
+ * two lanes do it. @return whether this is the second of the two.
+ */
+static bool seen_before(struct tap *t, bool sent, uint64_t key)
+{
+	struct seen *set = t->seen[key % SEEN_SETS];
+	unsigned i = 0;
+
+	while (i < SEEN_WAYS - 1 && set[i].key != key)
+		i++;
+	if (set[i].key != key) {
+		memmove(set + 1, set, (SEEN_WAYS - 1) * sizeof(*set));
+		set[i = 0] = (struct seen){.key = key};
+	}
+	set[i].open += sent ? 1 : -1;
+	return sent ? set[i].open <= 0 : set[i].open >= 0;
+}
+
 void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov)
 {
 	const struct capture_pkt pkt = {
@@ -207,7 +255,7 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 	if (trace_on())
 		tap_trace(a, in_timeline(a->when_ns), iov, niov);
 	mutex_lock(&tap_lock);
-	if (t->writer) {
+	if (t->writer && !seen_before(t, a->sent, packet_key(iov, niov))) {
 		err = capture_write(t->writer, a->when_ns, &pkt);
 		t->dirty = true;
 		if (err < 0 && err != -EMSGSIZE)

@@ -7,7 +7,7 @@
  *
  * Sent packets are written as they are handed to the kernel, after impairment: lost ones are not in
  * it, duplicates twice, corrupted ones corrupted. Received ones are written by the process whose
- * lane takes them.
+ * lane takes them. What a process sends to itself is written once.
  */
 #ifndef ENGINE_TAP_H
 #define ENGINE_TAP_H
@@ -29,8 +29,8 @@ struct tap_addr {
 	uint16_t ip_id;
 	uint8_t tclass, hop_limit;
 	uint32_t flow_label; /* IPv6 */
-	/* For the timeline only. */
 	bool sent;
+	/* For the timeline only. */
 	bool again;    /* was sent before */
 	uint32_t lqpn; /* the sender's QPN where sent, 0: not known */
 };

@@ -413,7 +413,7 @@ static unsigned check_capture(const char *path)
 	return n;
 }
 
-TEST(lane, captured__every_packet_once_sent_once_received_icrc_right)
+TEST(lane, captured__every_packet_once_icrc_right)
 {
 	char path[] = "/tmp/rocemu-lane-XXXXXX";
 	struct node a, b;
@@ -435,8 +435,7 @@ TEST(lane, captured__every_packet_once_sent_once_received_icrc_right)
 	sa = *a.lane->stats;
 	sb = *b.lane->stats;
 	tap_flush(a.lane->tap);
-	assert_int_equal(check_capture(path),
-			 sa.tx_datagrams + sa.rx_datagrams + sb.tx_datagrams + sb.rx_datagrams);
+	assert_int_equal(check_capture(path), sa.tx_datagrams + sb.tx_datagrams);
 	lane_unlock(b.lane);
 	lane_unlock(a.lane);
 	node_close_pair(&a, &b);

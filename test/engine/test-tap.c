@@ -64,14 +64,21 @@ static const struct tap_addr v4 = {
 	.hop_limit = 63,
 };
 
-static void write_one(struct tap *t, const char *text)
+static void write_packet(struct tap *t, bool sent, const char *text)
 {
+	struct tap_addr a = v4;
 	const struct iovec iov[2] = {
 		{.iov_base = (void *)(uintptr_t)text, .iov_len = 5},
 		{.iov_base = (void *)(uintptr_t)(text + 5), .iov_len = strlen(text) - 5},
 	};
 
-	tap_write(t, &v4, iov, 2);
+	a.sent = sent;
+	tap_write(t, &a, iov, 2);
+}
+
+static void write_one(struct tap *t, const char *text)
+{
+	write_packet(t, true, text);
 }
 
 /* The packets' bytes, '|' between them. */
@@ -132,6 +139,55 @@ TEST(tap, packets_of_two_lanes__all_in_one_file)
 	tap_put(b);
 	assert_string_equal(contents(file("one.pcap")),
 			    "hello world one.|hello world two.|third packet here");
+}
+
+TEST(tap, received_by_its_sender__written_once)
+{
+	struct tap *t;
+
+	use("");
+	use(file("self.pcap"));
+	t = get();
+	write_packet(t, true, "a request ICR1");
+	write_packet(t, false, "a request ICR1");
+	write_packet(t, true, "an answer ICR2");
+	write_packet(t, false, "an answer ICR2");
+	/* Two lanes: one takes it before the other one has written that it sent it. */
+	write_packet(t, false, "a request ICR3");
+	write_packet(t, true, "a request ICR3");
+	tap_flush(t);
+	assert_string_equal(contents(file("self.pcap")),
+			    "a request ICR1|an answer ICR2|a request ICR3");
+	/* Sent again, and doubled by the network. */
+	write_packet(t, true, "a request ICR1");
+	write_packet(t, true, "a request ICR1");
+	for (unsigned i = 0; i < 3; i++)
+		write_packet(t, false, "a request ICR1");
+	tap_put(t);
+	assert_string_equal(contents(file("self.pcap")),
+			    "a request ICR1|an answer ICR2|a request ICR3|"
+			    "a request ICR1|a request ICR1|a request ICR1");
+}
+
+TEST(tap, received_from_others__all_written)
+{
+	struct tap *t;
+
+	use("");
+	use(file("others.pcap"));
+	t = get();
+	write_packet(t, true, "to them ICR1");
+	write_packet(t, false, "from them ICR2");
+	write_packet(t, false, "from them ICR2");
+	write_packet(t, false, "longer than that ICR1");
+	/* Its last bytes are in two pieces. */
+	write_packet(t, true, "1234567");
+	write_packet(t, false, "1234567");
+	write_packet(t, false, "1235567");
+	tap_put(t);
+	assert_string_equal(contents(file("others.pcap")),
+			    "to them ICR1|from them ICR2|from them ICR2|longer than that ICR1|"
+			    "1234567|1235567");
 }
 
 TEST(tap, percent_p__process_id)
