@@ -32,6 +32,7 @@ ALLOWED = {
     "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
     "interpose": {"base", "interpose"},
     "examples": set(),
+    "lessons": set(),  # examples/lessons: programs for any adapter
 }
 AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/protocol.h"}
 
@@ -46,6 +47,7 @@ FORBIDDEN_SYSTEM = {
     "netdev": r"infiniband/|ev\.h|pcap",
     "fault": r"ev\.h|pcap|sys/socket|netinet/|sys/epoll|sys/timerfd",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
+    "lessons": r"rocemu/",
 }
 # Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.
 AGENT_PURE = ("gsi-mad", "gsi-ports", "gsi-reqs", "gsi-exit", "gsi-early", "gsi-sources", "seat-set")
@@ -69,7 +71,7 @@ def unused(files, root):
 
 def layer_of(root, path):
     parts = path.relative_to(root).parts
-    return parts[1] if parts[0] == "src" and len(parts) > 2 else parts[0]
+    return parts[1] if parts[0] in ("src", "examples") and len(parts) > 2 else parts[0]
 
 
 def check(root, path, layer):
