@@ -27,7 +27,7 @@ enum {
 
 /* A packet, and how often it was sent without having been received, or the other way (negative). */
 struct seen {
-	uint64_t key; /* its length and its ICRC, which covers all of it */
+	uint64_t key; /* of its length, its ICRC, which covers all of it, destination QPN and PSN */
 	int32_t open;
 };
 
@@ -198,6 +198,7 @@ static uint64_t in_timeline(uint64_t real_ns)
 static uint64_t packet_key(const struct iovec *iov, unsigned niov)
 {
 	uint8_t tail[ROCEMU_ICRC_LEN] = {0};
+	uint64_t qpn_psn = 0;
 	uint32_t icrc;
 	size_t len = 0;
 
@@ -210,7 +211,10 @@ static uint64_t packet_key(const struct iovec *iov, unsigned niov)
 		len += iov[i].iov_len;
 	}
 	memcpy(&icrc, tail, sizeof(icrc));
-	return (uint64_t)len << 32 | icrc;
+	/* Two peers' packets often have one length, and in a long capture some ICRCs meet: then the QPNs differ. */
+	if (niov && iov[0].iov_len >= ROCEMU_BTH_LEN)
+		memcpy(&qpn_psn, (const uint8_t *)iov[0].iov_base + ROCEMU_BTH_LEN - sizeof(qpn_psn), sizeof(qpn_psn));
+	return ((uint64_t)len << 32 | icrc) ^ qpn_psn * 0x9e3779b97f4a7c15u;
 }
 
 /*
