@@ -258,17 +258,11 @@ static enum ibv_wc_status nak_status(uint8_t syndrome)
 static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome,
 				 uint32_t psn)
 {
-	struct rocemu_ep_stats *stats = qp->ep->stats;
 	bool rnr = (syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR;
 
 	if (!rnr && syndrome != ROCEMU_NAK_PSN_SEQ && qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;
-	if (rnr)
-		stats->rnr_naks_rcvd++;
-	else if (syndrome == ROCEMU_NAK_PSN_SEQ)
-		stats->naks_rcvd++;
-	else
-		stats->err_naks_rcvd++;
+	QP_COUNT_NAK(qp, rcvd, syndrome);
 	/* Each NAK acknowledges what lies before its PSN (IBTA 9.7.5.2). */
 	comp_advance(qp, now, psn);
 	recover_acked(qp, now, false);

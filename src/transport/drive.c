@@ -123,7 +123,7 @@ static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now, const s
 {
 	if (!pkt->h.becn || pkt->payload_len != ROCEMU_CNP_LEN)
 		return ROCEMU_DROP_LENGTH;
-	qp->ep->stats->cnps_rcvd++;
+	QP_COUNT(qp, cnps_rcvd);
 	if (qp->req.peer)
 		peer_on_cnp(qp->req.peer, now);
 	return ROCEMU_DROP_CNP;
@@ -175,6 +175,8 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_ICRC;
 	if (unlikely(d->sport != port_of(&qp->ports, ops)->match) && qp_is_reliable(qp) && !port_takes(qp, now, d->sport, pkt, ops))
 		return ROCEMU_DROP_PORT;
+	qp->stats.rx_packets++;
+	qp->stats.rx_bytes += pkt->payload_len;
 	if (ops & ROCEMU_OP_CNP)
 		return cnp_input(qp, now, pkt);
 	note_congestion(qp, now, d, ops);
@@ -226,10 +228,21 @@ static bool req_is_due(const struct rocemu_qp *qp)
 	       hold != (qp->req.kept ? REQ_HOLD_BUDGET : REQ_HOLD_WINDOW);
 }
 
-static inline void count_made(struct rocemu_ep_stats *stats, const struct rocemu_tx *tx)
+/** n is not 0. */
+static inline void count_made(struct rocemu_qp *qp, const struct rocemu_tx *tx, unsigned n)
 {
-	stats->tx_bytes += tx->payload_len;
-	stats->tx_octets += rocemu_tx_len(tx);
+	struct rocemu_ep_stats *stats = qp->ep->stats;
+	uint64_t bytes = 0, others = 0;
+	const struct rocemu_tx *end = tx + n;
+
+	do {
+		bytes += tx->payload_len;
+		others += (unsigned)tx->hdr_len + tx->trailer_len;
+	} while (++tx != end);
+	stats->tx_bytes += bytes;
+	stats->tx_octets += bytes + others;
+	qp->stats.tx_packets += n;
+	qp->stats.tx_bytes += bytes;
 }
 
 unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
@@ -253,14 +266,14 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		if (resp_owes(&qp->resp))
 			made = resp_output(qp, now, tx + done, turn, done);
 		made += req_output(qp, now, tx + done + made, turn - made, &more);
+		if (likely(made))
+			count_made(qp, tx + done, made);
 		list_remove(node);
 		if (more || resp_owes(&qp->resp)) {
 			list_append(&ep->tx_ready, node);
 			if (!made)
 				break; /* says it has, gives none: not a reason to spin */
 		}
-		for (unsigned i = 0; i < made; i++)
-			count_made(ep->stats, &tx[done + i]);
 		done += made;
 	}
 	/* Nothing to be sent first: what became of requests that make no packet is due now. */

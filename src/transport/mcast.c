@@ -126,6 +126,14 @@ static bool own_message(const struct rocemu_qp *qp, const struct rocemu_packet *
 	       ep_find_gid(qp->ep, &d->src) >= 0;
 }
 
+static enum rocemu_drop mcast_deliver(struct rocemu_qp *qp, rocemu_ns_t now,
+				      const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
+{
+	qp->stats.rx_packets++;
+	qp->stats.rx_bytes += pkt->payload_len;
+	return resp_input(qp, now, pkt, d);
+}
+
 enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_packet *pkt,
 			     const struct rocemu_dgram *d)
 {
@@ -143,7 +151,7 @@ enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct
 		if (own_message(qp, pkt, d))
 			continue;
 		if (qp_can_receive(qp))
-			one = resp_input(qp, now, pkt, d);
+			one = mcast_deliver(qp, now, pkt, d);
 		if (one && why)
 			ep->stats->drops[why]++; /* the caller counts the last one */
 		if (one)

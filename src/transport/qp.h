@@ -7,6 +7,8 @@
 #ifndef TRANSPORT_QP_H
 #define TRANSPORT_QP_H
 
+#include <rocemu/report.h>
+
 #include "base/timescale.h"
 #include "transport/comp.h"
 #include "transport/cq.h"
@@ -46,6 +48,7 @@ struct rocemu_qp {
 	struct list windows;           /* of rocemu_mw.link: type 2 memory windows bound to it */
 	struct qp_req req;
 	struct qp_comp comp;
+	struct rocemu_qp_stats stats;  /* the first four, of each packet, beside comp and resp */
 	struct qp_resp resp;
 };
 
@@ -56,6 +59,27 @@ static inline struct rocemu_qp *qp_find(const struct rocemu_ep *ep, uint32_t qpn
 		return NULL;
 	return ep->qps[qpn % EP_QPN_COUNT];
 }
+
+/** Count in the endpoint and in the QP. */
+#define QP_COUNT(qp, name) ((void)((qp)->stats.name++, (qp)->ep->stats->name++))
+
+/** A NAK with this syndrome: the endpoint's counters by kind, the QP's by code. */
+#define QP_COUNT_NAK(qp, way, syndrome)                                              \
+	do {                                                                         \
+		struct rocemu_qp_stats *const s_ = &(qp)->stats;                     \
+		struct rocemu_ep_stats *const e_ = (qp)->ep->stats;                  \
+                                                                                     \
+		if (((syndrome) & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR)        \
+			s_->rnr_naks_##way++, e_->rnr_naks_##way++;                  \
+		else if ((syndrome) == ROCEMU_NAK_PSN_SEQ)                           \
+			s_->seq_naks_##way++, e_->naks_##way++;                      \
+		else if ((syndrome) == ROCEMU_NAK_INV_REQ)                           \
+			s_->inv_naks_##way++, e_->err_naks_##way++;                  \
+		else if ((syndrome) == ROCEMU_NAK_REM_ACCESS)                        \
+			s_->access_naks_##way++, e_->err_naks_##way++;               \
+		else                                                                 \
+			s_->op_naks_##way++, e_->err_naks_##way++;                   \
+	} while (0)
 
 /** It may have something to send: puts it on the endpoint's list. */
 void qp_wake(struct rocemu_qp *qp);

@@ -118,12 +118,12 @@ static uint8_t cursor_take(struct cursor *c, size_t len, struct iovec *out)
 }
 
 /** npkts PSNs go out at send_psn: one packet, which for a READ stands for so many responses. */
-static void req_advance(struct rocemu_qp *qp, uint32_t npkts)
+static inline void req_advance(struct rocemu_qp *qp, uint32_t npkts)
 {
 	struct qp_req *req = &qp->req;
 
-	if (req->send_psn != req->next_psn)
-		qp->ep->stats->retransmits++;
+	if (unlikely(req->send_psn != req->next_psn))
+		QP_COUNT(qp, retransmits);
 	req->send_psn = (req->send_psn + npkts) & ROCEMU_PSN_MASK;
 	if (rocemu_psn_diff(req->send_psn, req->next_psn) > 0)
 		req->next_psn = req->send_psn;
@@ -286,6 +286,6 @@ bool req_build_again(struct rocemu_qp *qp, struct rocemu_tx *tx, uint32_t i, uin
 		h.ackreq = ackreq;
 		message_packet(qp, w, pkt, &h, &c, tx);
 	}
-	qp->ep->stats->retransmits++;
+	QP_COUNT(qp, retransmits);
 	return true;
 }

@@ -103,7 +103,6 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
 				  uint32_t ahead)
 {
-	struct rocemu_ep_stats *stats = qp->ep->stats;
 	struct qp_resp *r = &qp->resp;
 	enum keep_result kept = KEEP_FULL;
 
@@ -121,16 +120,16 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 		r->repeats = 0;
 		watch_gaps(qp, pkt->h.psn,
 			   !(rocemu_opcode_ops(pkt->h.opcode) & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)));
-		stats->kept++;
+		QP_COUNT(qp, kept);
 		return ROCEMU_DROP_NONE;
 	case KEEP_DOUBLE:
 		resp_repeated(r);
-		stats->duplicates++;
+		QP_COUNT(qp, duplicates);
 		return ROCEMU_DROP_NONE;
 	case KEEP_FULL:
 		break;
 	}
-	stats->kept_full++;
+	QP_COUNT(qp, kept_full);
 	return ROCEMU_DROP_PSN;
 }
 

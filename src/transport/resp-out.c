@@ -283,21 +283,11 @@ static bool output_job(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *
 		break;
 	case RESP_JOB_NAK:
 		make_ack(qp, tx, ROCEMU_NAK_REM_ACCESS, job->psn, r->msn);
-		qp->ep->stats->err_naks_sent++;
+		QP_COUNT_NAK(qp, sent, ROCEMU_NAK_REM_ACCESS);
 		break;
 	}
 	job_pop(r);
 	return true;
-}
-
-static void count_nak(struct rocemu_ep_stats *s, uint8_t syndrome)
-{
-	if ((syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR)
-		s->rnr_naks_sent++;
-	else if (syndrome == ROCEMU_NAK_PSN_SEQ)
-		s->naks_sent++;
-	else
-		s->err_naks_sent++;
 }
 
 /*
@@ -313,7 +303,7 @@ static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 
 	if (r->nak) {
 		make_ack(qp, tx, r->nak, r->nak_psn, r->msn);
-		count_nak(qp->ep->stats, r->nak);
+		QP_COUNT_NAK(qp, sent, r->nak);
 	} else if (r->ack_owed) {
 		make_ack(qp, tx, ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS, r->ack_psn, r->msn);
 		qp->ep->stats->acks_sent++;
@@ -333,7 +323,7 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 	if (n && qp->resp.cnp_owed) {
 		make_cnp(qp, &tx[i++], ep_scratch(qp->ep, first));
 		qp->resp.cnp_owed = false;
-		qp->ep->stats->cnps_sent++;
+		QP_COUNT(qp, cnps_sent);
 	}
 	while (i < n && qp->resp.njobs)
 		if (output_job(qp, now, &tx[i], ep_scratch(qp->ep, first + i)))

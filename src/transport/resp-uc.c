@@ -63,7 +63,7 @@ enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,
 	enum resp_verdict v;
 
 	if (was_seen(r, pkt->h.psn)) {
-		qp->ep->stats->duplicates++;
+		QP_COUNT(qp, duplicates);
 		return ROCEMU_DROP_PSN;
 	}
 	/* A late message of one packet, between others, moves nothing. */

@@ -153,7 +153,7 @@ static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *
 static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 					uint32_t ops)
 {
-	qp->ep->stats->duplicates++;
+	QP_COUNT(qp, duplicates);
 	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
 		resp_repeated(&qp->resp);
 		resp_owe_ack(qp);

@@ -289,7 +289,7 @@ static void ack_timeout(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_req *req = &qp->req;
 
-	qp->ep->stats->timeouts++;
+	QP_COUNT(qp, timeouts);
 	req->went_back = false;
 	if (!req_use_retry(qp)) {
 		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
@@ -304,7 +304,7 @@ static void probe(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_req *req = &qp->req;
 
-	qp->ep->stats->probes++;
+	QP_COUNT(qp, probes);
 	if (req->backoff < UINT8_MAX)
 		req->backoff++;
 	req->first_delay = MAX(req->first_delay, (rocemu_ns_t)PROBE_FIRST_NS);
