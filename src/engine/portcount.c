@@ -65,6 +65,7 @@ static const struct countfile_counter table[] = {
 	HW("resp_cqe_flush_error", EP(resp_flushed)),
 	HW("resp_local_length_error", EP(resp_too_long)),
 	HW("resp_remote_access_errors", EP(access_errors)),
+	HW("retrans_pkts", EP(retransmits)),
 	HW("rnr_nak_retry_err", EP(rnr_naks_rcvd)),
 	HW("roce_adp_retrans"),
 	HW("roce_adp_retrans_to"),

@@ -114,7 +114,7 @@ def faults(config, _lab):
                   options=('--impair', 'drop opcode=RC_SEND_FIRST every=10;dup opcode=RC_SEND_LAST nth=9;mark opcode=RC_SEND_* nth=20;'
                                        'corrupt opcode=RC_SEND_LAST nth=30 icrc=wrong'))
     got = values(text)
-    for name in ('hw_counters/out_of_sequence', 'hw_counters/packet_seq_err', 'hw_counters/duplicate_request',
+    for name in ('hw_counters/out_of_sequence', 'hw_counters/packet_seq_err', 'hw_counters/retrans_pkts', 'hw_counters/duplicate_request',
                  'hw_counters/np_ecn_marked_roce_packets', 'hw_counters/np_cnp_sent', 'hw_counters/rp_cnp_handled',
                  'hw_counters/rx_icrc_encapsulated', 'counters/port_rcv_errors'):
         expect(got[name] > 0, f'{name} is 0: {got}')
