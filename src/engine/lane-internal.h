@@ -20,6 +20,7 @@
  *   lane-backlog.c   what a socket had no room for
  *   lane-send.c      which socket a path takes; one packet to it
  *   lane-shm-tx.c    packets to rings in shared memory
+ *   lane-stat.c      what it answers to `rocemu stat`
  *   lane-wake.c      the clock; setting the thread's timer, asking the thread
  *   lane-count.c     the row of the device's file of counters
  *   lane-lock.c      the lock, joined lanes
@@ -43,6 +44,7 @@
 #include "engine/poller.h"
 #include "engine/progress.h"
 #include "engine/spin.h"
+#include "engine/stat-msg.h"
 #include "engine/tap.h"
 #include "engine/txgroup.h"
 #include "engine/txsock.h"
@@ -138,6 +140,12 @@ struct lane_thread {
 	atomic_uint asked;     /* enum lane_ask; then loop_wake() */
 };
 
+/* What taking the lock has to look at, bits; see lane-lock.c. */
+enum lane_gate {
+	LANE_JOINED = 1, /* the joint lock is held with it */
+	LANE_WANTED = 2, /* pollers leave it to a thread that waits for it */
+};
+
 /** A row of the device's file of counters; owned. NULL: none. */
 struct lane_count {
 	struct countfile *file;
@@ -147,7 +155,7 @@ struct lane_count {
 
 struct lane {
 	pthread_mutex_t lock;
-	bool joined; /* the joint lock is held with lock; see lane-lock.c */
+	_Atomic uint8_t gate; /* enum lane_gate; set without the lock, too */
 	struct list joined_node; /* in the list of lane-lock.c */
 	struct list node; /* in the registry of lane.c, guarded by its lock */
 	char device[64];
@@ -211,8 +219,23 @@ void lane_lock_fini(struct lane *l);
 void lane_lock_forget(void);
 /** The lane ends: others no longer drive it. They may still use its endpoint. */
 void lane_leave(struct lane *l) EXCLUDES(l);
+/** Are others' endpoints used with its lock? */
+static inline bool lane_is_joined(const struct lane *l)
+{
+	return atomic_load_explicit(&l->gate, memory_order_relaxed) & LANE_JOINED;
+}
 /** Call fn for each other lane that l is joined with. */
 void lane_each_joined(struct lane *l, void (*fn)(struct lane *, rocemu_ns_t), rocemu_ns_t now) REQUIRES(l);
+
+/** As lane_lock(), but at most until a time of CLOCK_REALTIME. */
+bool lane_lock_until(struct lane *l, const struct timespec *end) TRY_ACQUIRE(true, l);
+/** The thread that holds the lock, or 0: none, or not known. Without the lock. */
+uint32_t lane_lock_owner(const struct lane *l);
+
+/* ---- lane-stat.c ---- */
+
+/** Append struct stat_lane and its QPs; says there so if the lock is not to be had. -ENOMEM. Lock not held. */
+int lane_stat(struct lane *l, struct stat_buf *b, const atomic_bool *stop);
 
 /* ---- lane-sock.c ---- */
 

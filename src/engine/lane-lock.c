@@ -38,7 +38,7 @@ static void mutex_init(pthread_mutex_t *mutex)
 void lane_lock_init(struct lane *l)
 {
 	mutex_init(&l->lock);
-	l->joined = false;
+	atomic_store_explicit(&l->gate, 0, memory_order_relaxed);
 	list_init(&l->joined_node);
 }
 
@@ -72,22 +72,25 @@ static bool joint_trylock(void)
 void lane_lock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 {
 	pthread_mutex_lock(&l->lock);
-	if (unlikely(l->joined))
+	if (unlikely(lane_is_joined(l)))
 		joint_lock();
 }
 
 void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 {
-	if (unlikely(l->joined))
+	if (unlikely(lane_is_joined(l)))
 		pthread_mutex_unlock(&joint);
 	pthread_mutex_unlock(&l->lock);
 }
 
 bool lane_trylock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 {
+	uint8_t gate;
+
 	if (pthread_mutex_trylock(&l->lock))
 		return false;
-	if (likely(!l->joined) || joint_trylock())
+	gate = atomic_load_explicit(&l->gate, memory_order_relaxed);
+	if (likely(!gate) || (gate == LANE_JOINED && joint_trylock()))
 		return true;
 	pthread_mutex_unlock(&l->lock);
 	return false;
@@ -96,9 +99,9 @@ bool lane_trylock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 void lane_join(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 {
 	lane_lock(l);
-	if (!l->joined) {
+	if (!lane_is_joined(l)) {
 		joint_lock();
-		l->joined = true;
+		atomic_fetch_or_explicit(&l->gate, LANE_JOINED, memory_order_relaxed);
 		if (l->attached && !l->dead)
 			list_append(&joined_lanes, &l->joined_node);
 	}
@@ -110,6 +113,47 @@ void lane_leave(struct lane *l)
 	lane_lock(l);
 	list_remove(&l->joined_node);
 	lane_unlock(l);
+}
+
+static bool lock_both_until(struct lane *l, const struct timespec *end) NO_THREAD_SAFETY_ANALYSIS
+{
+	bool taken;
+
+	if (pthread_mutex_timedlock(&l->lock, end))
+		return false;
+	if (likely(!lane_is_joined(l)))
+		return true;
+	atomic_fetch_add_explicit(&joint_waiting, 1, memory_order_relaxed);
+	taken = pthread_mutex_timedlock(&joint, end) == 0;
+	atomic_fetch_sub_explicit(&joint_waiting, 1, memory_order_relaxed);
+	if (!taken)
+		pthread_mutex_unlock(&l->lock);
+	return taken;
+}
+
+/* A poller has the lock nearly all the time: it would never be left to a thread that has to be woken first. */
+bool lane_lock_until(struct lane *l, const struct timespec *end)
+{
+	bool taken;
+
+	atomic_fetch_or_explicit(&l->gate, LANE_WANTED, memory_order_relaxed);
+	taken = lock_both_until(l, end);
+	atomic_fetch_and_explicit(&l->gate, (uint8_t)~LANE_WANTED, memory_order_relaxed);
+	return taken;
+}
+
+uint32_t lane_lock_owner(const struct lane *l)
+{
+#ifdef __GLIBC__
+	const int own = __atomic_load_n(&l->lock.__data.__owner, __ATOMIC_RELAXED);
+
+	if (own || !lane_is_joined(l))
+		return (uint32_t)own;
+	return (uint32_t)__atomic_load_n(&joint.__data.__owner, __ATOMIC_RELAXED);
+#else
+	(void)l;
+	return 0;
+#endif
 }
 
 /* The joint lock is held: l is joined, and some joined lane's lock is held. */

@@ -141,7 +141,7 @@ static void settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void settle(struct lane *l, rocemu_ns_t now)
 {
 	lane_settle(l, now);
-	if (unlikely(l->joined))
+	if (unlikely(lane_is_joined(l)))
 		lane_each_joined(l, lane_settle, now);
 }
 
@@ -230,7 +230,7 @@ void lane_kick(struct lane *l)
 void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 {
 	/* What is not gathered leaves now, or later, when there is room in the window. */
-	if (unlikely(!l->attached || l->dead || l->joined) || (bytes > GATHER_SMALL && !l->gather.posts)) {
+	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) || (bytes > GATHER_SMALL && !l->gather.posts)) {
 		kick(l, now);
 		return;
 	}

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/client.h"
@@ -15,7 +16,10 @@
 #include "base/timescale.h"
 #include "engine/forward.h"
 #include "engine/lane-shm.h"
+#include "engine/stat-server.h"
 #include "fault/setting.h"
+
+enum { STAT_TRIES = 100, STAT_TRY_NS = 1000000 };
 
 /* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's
  * lock. */
@@ -68,6 +72,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	lane_lock_forget();
+	stat_server_forget();
 	list_for_each_safe (it, tmp, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
 
@@ -105,6 +110,7 @@ static bool take_at_exit(struct lane *l) TRY_ACQUIRE(true, l) NO_THREAD_SAFETY_A
 /* A program may exit with its QPs open, right after its last completion. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
+	stat_server_exit();
 	pthread_mutex_lock(&registry_lock);
 	list_for_each (it, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
@@ -119,6 +125,30 @@ __attribute__((destructor)) static void flush_at_exit(void)
 		lane_unlock(l);
 	}
 	pthread_mutex_unlock(&registry_lock);
+}
+
+/* ---- `rocemu stat` ---- */
+
+static int fill_stat(struct stat_buf *b, uint32_t *nlanes, const atomic_bool *stop)
+{
+	int err = 0;
+
+	/* Held for long by a process that hangs in fork() or exit(). */
+	for (unsigned i = 0; pthread_mutex_trylock(&registry_lock); i++) {
+		if (i >= STAT_TRIES || atomic_load(stop))
+			return -EBUSY;
+		nanosleep(&(struct timespec){.tv_nsec = STAT_TRY_NS}, NULL);
+	}
+	list_for_each (it, &registry) {
+		struct lane *l = list_entry(it, struct lane, node);
+
+		err = lane_stat(l, b, stop);
+		if (err)
+			break;
+		++*nlanes;
+	}
+	pthread_mutex_unlock(&registry_lock);
+	return err;
 }
 
 static void enlist(struct lane *l)
@@ -255,6 +285,8 @@ void lane_free(struct lane *l)
 	pthread_mutex_lock(&registry_lock);
 	list_remove(&l->node);
 	pthread_mutex_unlock(&registry_lock);
+	if (l->attached)
+		stat_server_unuse();
 	lane_leave(l);
 	detach(l);
 	log_stats(l);
@@ -328,9 +360,11 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 int lane_attach(struct lane *l, char *errbuf, size_t errlen)
 {
 	UNCANCELLED;
+	bool before;
 	int err = 0;
 
 	lane_lock(l);
+	before = l->attached;
 	if (l->dead)
 		err = fail(errbuf, errlen, -ENODEV, "this device was opened before fork()");
 	else if (!l->attached)
@@ -338,6 +372,8 @@ int lane_attach(struct lane *l, char *errbuf, size_t errlen)
 	if (err && !l->dead)
 		detach(l);
 	lane_unlock(l);
+	if (!err && !before)
+		stat_server_use(fill_stat);
 	return err;
 }
 

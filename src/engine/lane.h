@@ -112,7 +112,7 @@ void lane_flush(struct lane *l) REQUIRES(l);
  * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
  * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
  * something to send with them.
- * @return false: another thread has the lock and makes progress (of joined lanes: on one).
+ * @return false: another thread has the lock, or is to get it, and makes progress (of joined lanes: on one).
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 

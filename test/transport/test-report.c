@@ -192,7 +192,8 @@ TEST(report, walk__finds_each_qp_once_and_ends)
 
 TEST(report, no_slot__ends_at_once)
 {
-	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .active_mtu = IBV_MTU_1024});
+	struct rocemu_ep *ep =
+		rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .active_mtu = IBV_MTU_1024});
 	struct rocemu_qp_report r;
 	uint32_t next = 0;
 
@@ -200,4 +201,3 @@ TEST(report, no_slot__ends_at_once)
 	assert_int_equal(next, UINT32_MAX);
 	rocemu_ep_free(ep);
 }
-
