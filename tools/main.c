@@ -12,6 +12,7 @@ static const struct command {
 } commands[] = {
 	{"run", tool_run, "run a program with emulated RDMA devices"},
 	{"devices", tool_devices, "list the devices that programs will see"},
+	{"stat", tool_stat, "show what processes that use the devices do"},
 	{"decode", tool_decode, "print the RoCEv2 packets of a capture"},
 	{"verify", tool_verify, "check the packets of a capture against the standard"},
 	{"explain", tool_explain, "describe a capture in words and as a diagram"},

@@ -23,6 +23,7 @@ int tool_verify(int argc, char **argv);
 int tool_explain(int argc, char **argv);
 int tool_agent(int argc, char **argv);
 int tool_parity(int argc, char **argv);
+int tool_stat(int argc, char **argv);
 
 /* ---- paths.c: where our other parts lie, in the build tree or installed ---- */
 

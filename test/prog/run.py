@@ -43,13 +43,14 @@ import cases_rsocket
 import cases_sanitizers
 import cases_shm
 import cases_soak
+import cases_stat
 import cases_trace
 import cases_users
 import cases_verbs
 
 MODULES = (cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
-           cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_shm, cases_soak, cases_users,
+           cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_shm, cases_soak, cases_stat, cases_users,
            cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_lessons)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
@@ -57,7 +58,8 @@ SANITIZED = {
     'address': ('pingpong/*/lo/poll', 'pingpong/*/lo/events', 'verbs/*/lo/*', 'verbs/errors/*', 'perftest/*/lo/path*',
                 'badinput/*', 'cm/ece/lo', 'cm/killed/*/lo', 'cm/rping*/lo', 'cm/u*/lo', 'cm/rdma_client/lo', 'rsocket/r*stream/lo',
                 'rsocket/udpong/lo', 'rsocket/rcopy*/lo', 'mcast/lo/*', 'port/*', 'paths/*', 'counters/live', 'counters/errors',
-                'rdma/*', 'lessons/*', 'events/u*', 'events/rping.removed', 'shm/pingpong/*/lo/poll', 'shm/loss', 'shm/killed/*'),
+                'rdma/*', 'lessons/*', 'stat/running', 'stat/dump.rnr', 'stat/prometheus',
+                'events/u*', 'events/rping.removed', 'shm/pingpong/*/lo/poll', 'shm/loss', 'shm/killed/*'),
     # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
 }
