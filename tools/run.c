@@ -19,6 +19,7 @@
 #include "fault/impair.h"
 #include "netdev/netdev.h"
 #include "mounts.h"
+#include "summary.h"
 #include "tool.h"
 #include "tree.h"
 
@@ -36,14 +37,15 @@ struct run {
 	bool mount_paths;
 	const char *gid_layout;
 	const char *wire;
+	bool summary;
+	struct summary counts; /* open while summary is true and all is well */
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair SPEC]...\n"
-	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE] [--mount-paths] [--] "
-	      "CMD\n"
-	      "                  [ARGUMENTS]\n"
+	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE]\n"
+	      "                  [--mount-paths] [--summary] [--] CMD [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -79,6 +81,7 @@ static void usage(FILE *f)
 	      "  --wire WIRE     packets to the user's other processes on this host: udp (the default), or "
 	      "shm:\n"
 	      "                  by shared memory, where both have it\n"
+	      "  --summary       print what the devices counted when CMD has ended\n"
 	      "  --help\n",
 	      f);
 }
@@ -344,7 +347,7 @@ static int no_paths(const struct run *r, const char *what, const char *why)
 }
 
 /** The files that some programs look at beside the library. */
-static int set_paths(const struct run *r)
+static int set_paths(struct run *r)
 {
 	char library[PATH_MAX], err[768];
 	struct netdev *devs;
@@ -358,6 +361,8 @@ static int set_paths(const struct run *r)
 		return TOOL_OK; /* the library will say it, and what is wrong with the layout */
 	netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), devs, n, err, sizeof(err));
 	ret = tree_start(&tree, devs, n, r->mount_paths);
+	if (!ret && r->summary)
+		ret = summary_open(&r->counts, tree.root, devs, n);
 	free(devs);
 	if (ret < 0)
 		return no_paths(r, "directory", strerror(-ret));
@@ -437,6 +442,8 @@ static int set_environment(struct run *r)
 	ret = set_library_path(r);
 	if (!ret && r->mount_paths && !paths)
 		return complain(r, "--mount-paths", "ROCEMU_PATHS is \"off\"");
+	if (!ret && r->summary && !paths)
+		return complain(r, "--summary", "ROCEMU_PATHS is \"off\"");
 	if (!ret && paths)
 		ret = set_paths(r);
 	return ret;
@@ -456,6 +463,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"mount-paths", no_argument, NULL, 'm'},
 		{"gid-layout", required_argument, NULL, 'g'},
 		{"wire", required_argument, NULL, 'w'},
+		{"summary", no_argument, NULL, 's'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -501,6 +509,9 @@ static int parse(int argc, char **argv, struct run *r)
 		case 'w':
 			r->wire = optarg;
 			break;
+		case 's':
+			r->summary = true;
+			break;
 		case 'h':
 			usage(stdout);
 			return TOOL_OK;
@@ -515,8 +526,9 @@ static int parse(int argc, char **argv, struct run *r)
 }
 
 /** @return only when it cannot: the exit code. */
-static int become(const struct run *r, char **argv)
+static int become(const void *run, char **argv)
 {
+	const struct run *r = run;
 	int ret;
 
 	execvp(argv[0], argv);
@@ -536,7 +548,8 @@ int tool_run(int argc, char **argv)
 	if (ret < 0) {
 		ret = set_environment(&r);
 		if (!ret)
-			ret = become(&r, argv + optind);
+			ret = r.counts.dev ? summary_run(&r.counts, become, &r, argv + optind)
+					   : become(&r, argv + optind);
 	}
 	free(r.impair);
 	return ret;

@@ -138,6 +138,16 @@ uint64_t countfile_get(const struct countfile *f, unsigned index)
 	return sum / c->divisor + c->offset;
 }
 
+uint64_t countfile_value(const struct countfile *f, unsigned value)
+{
+	const uint32_t used = __atomic_load_n(&f->used, __ATOMIC_ACQUIRE);
+	uint64_t sum = 0;
+
+	for (uint32_t r = 0; r < used && r < COUNTFILE_ROWS; r++)
+		sum += row_value(&f->row[r], value);
+	return sum;
+}
+
 /* ---- rows ---- */
 
 /** Process IDs mean something in their namespace only. */

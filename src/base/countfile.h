@@ -59,6 +59,9 @@ int countfile_find(const struct countfile *f, const char *name);
 /** A counter's value now. index: below f->ncounters. */
 uint64_t countfile_get(const struct countfile *f, unsigned index);
 
+/** The sum of a value of all rows, whatever counters it is in. value: below COUNTFILE_VALUES. */
+uint64_t countfile_value(const struct countfile *f, unsigned value);
+
 /** The process that counts in a row; 0: none, or one of another PID namespace. row: below f->used.
  */
 uint32_t countfile_owner(const struct countfile *f, uint32_t row);

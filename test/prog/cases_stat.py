@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 from cases_robust import NOBODY, need_nobody
-from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, expect, new_port, start
+from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, expect, new_port, run, start
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 FOREVER = 1000000000
@@ -372,6 +372,81 @@ def usage(config, _lab):
         expect(place.code == 1, 'a process without devices')
 
 
+# ---- rocemu run --summary -----------------------------------------------------------------------------------
+
+SHORT = '''
+pair() {
+    "$@" > /dev/null & server=$!
+    until "$@" 127.0.0.1 > /dev/null 2>&1; do kill -0 $server || exit 1; done
+    wait $server || exit 1
+}
+'''
+
+
+def summary(config, _lab):
+    """What all processes of a run counted: the packets that are in their captures."""
+    with tempfile.TemporaryDirectory(prefix='rocemu-stat-') as d:
+        script = (SHORT + f'pair ibv_rc_pingpong -d dev0 -g 0 -p {new_port()} -n 50 -s 2048\n'
+                  'exit 7')
+        p = run(config, SIDE, ['sh', '-c', script], options=('--summary', '--pcap', f'{d}/%p.pcap'))
+        expect(p.popen.returncode == 7, 'not the exit code of the program', p)
+        row = re.search(r'^rocemu: dev0 +(\d+) +(\d+K?) +(\d+) +(\d+K?) ', p.stderr, re.M)
+        expect(row, 'no summary', p)
+        sent, octets, received, _ = (int(n.replace('K', '000')) for n in row.groups())
+        frames = sum(packets(f'{d}/{name}') for name in os.listdir(d))
+        # What a process has received and did not need (repeated, late) is in its capture, and not counted.
+        expect(sent + received <= frames <= 2 * sent and octets >= 2 * 50 * 2048, f'{sent} + {received}, {frames} captured', p)
+        p = run(config, SIDE, ['sh', '-c', 'kill -TERM $$'], options=('--summary',))
+        expect(p.popen.returncode == -signal.SIGTERM and 'rocemu: dev0' in p.stderr, 'not as the program ended', p)
+        p = run(config, SIDE, ['/nowhere'], options=('--summary',))
+        expect(p.popen.returncode == 127, 'no program', p)
+        p = run(config, SIDE, ['true'], options=('--summary',), env={'ROCEMU_PATHS': 'off'})
+        expect(p.popen.returncode == 2 and '--summary' in p.stderr, 'without the tree', p)
+        return f'{frames} packets'
+
+
+def packets(path):
+    """In a pcap file."""
+    with open(path, 'rb') as f:
+        data = f.read()
+    order = 'little' if data[:4] in (b'\xd4\xc3\xb2\xa1', b'\x4d\x3c\xb2\xa1') else 'big'
+    if data[:4] == b'\n\r\r\n':
+        return pcapng_packets(data)
+    at, n = 24, 0
+    while at < len(data):
+        at += 16 + int.from_bytes(data[at + 8:at + 12], order)
+        n += 1
+    return n
+
+
+def pcapng_packets(data):
+    at, n = 0, 0
+    while at < len(data):
+        kind, length = (int.from_bytes(data[at + i:at + i + 4], sys.byteorder) for i in (0, 4))
+        n += kind == 6
+        at += length
+    return n
+
+
+def summary_signals(config, _lab):
+    """A signal to `rocemu run` is the program's; what a killed process counted is in the summary."""
+    with Place(config) as place:
+        p = place.start(['sh', '-c', 'trap "echo got it; exit 3" TERM; echo ready; while :; do sleep 0.01; done'], 'script',
+                        ('--summary',))
+        p.wait_until(lambda: 'ready' in p.stdout, 'it was ready')
+        p.signal(signal.SIGTERM)
+        expect(p.wait() == 3 and 'got it' in p.stdout and 'rocemu: dev0' in p.stderr, 'the signal', p)
+        port = new_port()
+        pong = f'ibv_rc_pingpong -d dev0 -g 0 -p {port} -n {FOREVER}'
+        p = place.start(['sh', '-c', f'{pong} > /dev/null & s=$!\n{pong} 127.0.0.1 > /dev/null 2>&1 & c=$!\n'
+                         'file=/sys/class/infiniband/dev0/ports/1/counters/port_xmit_packets\n'
+                         'while [ "$(cat $file)" -lt 1000 ]; do kill -0 $s || exit 1\n'
+                         f'kill -0 $c 2> /dev/null || {{ {pong} 127.0.0.1 > /dev/null 2>&1 & c=$!; }}; done\n'
+                         'kill -KILL $s $c'], 'killed', ('--summary',))
+        expect(p.wait() == 0, 'the script failed', p)
+        expect(int(re.search(r'^rocemu: dev0 +(\d+) ', p.stderr, re.M)[1]) >= 1000, 'not counted', p)
+
+
 def cases():
     return [
         Case('stat/running', running, QUICK, needs=('ibv_rc_pingpong',)),
@@ -385,4 +460,6 @@ def cases():
         Case('stat/watch', watch, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/prometheus', prometheus, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/usage', usage, NORMAL),
+        Case('stat/summary', summary, NORMAL, needs=('ibv_rc_pingpong',)),
+        Case('stat/summary.signals', summary_signals, NORMAL, needs=('ibv_rc_pingpong',)),
     ]

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * rocemu run --summary: what the devices' counters say when the program has ended. They are in
+ * files of the private tree (base/countfile.h) that outlive their writers, so what a process
+ * counted that was killed is in them.
+ */
+#ifndef TOOLS_SUMMARY_H
+#define TOOLS_SUMMARY_H
+
+#include "base/countfile.h"
+#include "netdev/netdev.h"
+
+struct summary {
+	struct summary_device {
+		char name[64];
+		struct countfile *file; /* owned; NULL: none */
+	} * dev;			/* owned */
+	unsigned n;
+};
+
+/** Open the counters of the tree at root. -ENOMEM. */
+int summary_open(struct summary *s, const char *root, const struct netdev *devs, unsigned n);
+
+/**
+ * Run argv as a child, print the summary on stderr when it has ended, and end as it did: by the
+ * same signal or with the same exit code. start: becomes the program; returns an exit code when it
+ * cannot. @return an exit code.
+ */
+int summary_run(struct summary *s, int (*start)(const void *arg, char **argv), const void *arg,
+		char **argv);
+
+#endif
