@@ -117,7 +117,7 @@ if [ -n "$install" ]; then
 	for account in root nobody; do
 		say "debian/tests as $account"
 		in_overlay "$work/overlay" "$work/one" "$top/debian/tests" sh -euc '
-			dpkg --force-depends -i /run/debs/rocemu_*.deb /run/debs/librocemu*_*.deb >/dev/null
+			dpkg --force-depends -i /run/debs/rocemu_*.deb /run/debs/librocemu0_*.deb /run/debs/librocemu-dev_*.deb >/dev/null
 			for t in first-minute library; do
 				export AUTOPKGTEST_TMP=$(mktemp -d)
 				chown "$1" "$AUTOPKGTEST_TMP"
