@@ -39,13 +39,14 @@ struct run {
 	const char *wire;
 	bool summary;
 	struct summary counts; /* open while summary is true and all is well */
+	const char *log;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair SPEC]...\n"
 	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE]\n"
-	      "                  [--mount-paths] [--summary] [--] CMD [ARGUMENTS]\n"
+	      "                  [--mount-paths] [--summary] [--log LEVEL] [--] CMD [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -82,6 +83,8 @@ static void usage(FILE *f)
 	      "shm:\n"
 	      "                  by shared memory, where both have it\n"
 	      "  --summary       print what the devices counted when CMD has ended\n"
+	      "  --log LEVEL     messages on stderr: error, warn (the default), why (the reason of each error that\n"
+	      "                  the program gets), info or debug\n"
 	      "  --help\n",
 	      f);
 }
@@ -251,6 +254,18 @@ static int set_wire(const struct run *r)
 		return complain(r, "--wire", text);
 	}
 	setenv("ROCEMU_WIRE", r->wire, 1);
+	return TOOL_OK;
+}
+
+static int set_log(const struct run *r)
+{
+	char text[256];
+
+	if (log_level_of(r->log) < 0) {
+		snprintf(text, sizeof(text), "%.64s: expected \"error\", \"warn\", \"why\", \"info\" or \"debug\"", r->log);
+		return complain(r, "--log", text);
+	}
+	setenv("ROCEMU_LOG", r->log, 1);
 	return TOOL_OK;
 }
 
@@ -435,6 +450,11 @@ static int set_environment(struct run *r)
 		if (ret)
 			return ret;
 	}
+	if (r->log) {
+		ret = set_log(r);
+		if (ret)
+			return ret;
+	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
 	if (set_checkers() < 0)
@@ -464,6 +484,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"gid-layout", required_argument, NULL, 'g'},
 		{"wire", required_argument, NULL, 'w'},
 		{"summary", no_argument, NULL, 's'},
+		{"log", required_argument, NULL, 'L'},
 		{"help", no_argument, NULL, 'h'},
 		{0},
 	};
@@ -511,6 +532,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 's':
 			r->summary = true;
+			break;
+		case 'L':
+			r->log = optarg;
 			break;
 		case 'h':
 			usage(stdout);

@@ -44,7 +44,7 @@ static void usage(FILE *f)
 	      "environment:\n"
 	      "  ROCEMU_AGENT_LOG=FILE   where an agent in the background logs\n"
 	      "  ROCEMU_AGENT_NAME=NAME  use an agent apart from the others\n"
-	      "  ROCEMU_LOG=LEVEL        error, warn, info or debug\n",
+	      "  ROCEMU_LOG=LEVEL        error, warn, why, info or debug\n",
 	      f);
 }
 

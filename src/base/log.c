@@ -13,9 +13,18 @@
 #include "base/syssocket.h"
 #include "base/util.h"
 
+int log_level_of(const char *name)
+{
+	static const char *const names[] = { "error", "warn", "why", "info", "debug" };
+
+	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
+		if (!strcmp(name, names[i]))
+			return (int)i;
+	return -1;
+}
+
 static enum log_level log_threshold(void)
 {
-	static const char *const names[] = { "error", "warn", "info", "debug" };
 	static atomic_int cached = -1;
 	int level = atomic_load_explicit(&cached, memory_order_relaxed);
 	const char *env;
@@ -24,9 +33,8 @@ static enum log_level log_threshold(void)
 		return (enum log_level)level;
 	level = LOG_LVL_WARN;
 	env = getenv("ROCEMU_LOG");
-	for (unsigned i = 0; env && i < ARRAY_LEN(names); i++)
-		if (!strcmp(env, names[i]))
-			level = (int)i;
+	if (env && log_level_of(env) >= 0)
+		level = log_level_of(env);
 	atomic_store_explicit(&cached, level, memory_order_relaxed);
 	return (enum log_level)level;
 }

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages for people, on stderr, one line each: "rocemu: <text>". Levels by ROCEMU_LOG=error|warn|info|debug
- * (default warn). Not for the packet path.
+ * Messages for people, on stderr, one line each: "rocemu: <text>". Levels by ROCEMU_LOG=error|warn|why|info|debug
+ * (default warn). Not for the packet path. Level why: the reason of each error that the program gets (why.h).
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
 
 #include <stdbool.h>
 
-enum log_level { LOG_LVL_ERROR, LOG_LVL_WARN, LOG_LVL_INFO, LOG_LVL_DEBUG };
+enum log_level { LOG_LVL_ERROR, LOG_LVL_WARN, LOG_LVL_WHY, LOG_LVL_INFO, LOG_LVL_DEBUG };
 
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(enum log_level level);
+/** The level of a name, as ROCEMU_LOG has it; -1: there is none. */
+int log_level_of(const char *name);
 
 /** An error, with what to do about it where -errno says that it is a limit of descriptors. */
 void log_failure(int err, const char *text);
