@@ -19,6 +19,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <rocemu/why.h>
 #include <rocemu/wire.h>
 
 #ifdef __cplusplus
@@ -190,6 +191,7 @@ struct rocemu_ep_config {
 	 */
 	double rnr_chance;
 	uint64_t rnr_seed;
+	bool why;                      /* give reasons of errors as events: ROCEMU_EVENT_WHY */
 	double time_scale;             /* ACK timeouts and RNR waits are divided by it; 0: 1 */
 };
 
@@ -268,17 +270,19 @@ enum rocemu_event_type {
 	ROCEMU_EVENT_QP,        /* async: IBV_EVENT_QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _COMM_EST, _SQ_DRAINED,
 	                           _QP_LAST_WQE_REACHED (u.qp) */
 	ROCEMU_EVENT_SRQ,       /* IBV_EVENT_SRQ_LIMIT_REACHED, _SRQ_ERR (u.srq) */
+	ROCEMU_EVENT_WHY,       /* the reason of an error (u.why), with rocemu_ep_config::why; of many at once, the first ones */
 };
 
 struct rocemu_event {
 	enum rocemu_event_type type;
-	enum ibv_event_type async;     /* for all but ROCEMU_EVENT_CQ */
+	enum ibv_event_type async;     /* for all but ROCEMU_EVENT_CQ and _WHY */
 	bool late, solicited_only;     /* ROCEMU_EVENT_CQ: by the timer of rocemu_cq_arm(); how it was armed */
 	union {
 		struct rocemu_cq *cq;
 		struct rocemu_qp *qp;
 		struct rocemu_srq *srq;
-	} u;                           /* borrowed; destroying the object takes its events out of the ring */
+		const struct rocemu_why *why;
+	} u;                           /* borrowed; destroying the object takes its events out of the ring; why: until the next call */
 };
 
 /** Take the next event. @return false: none. */
@@ -422,7 +426,7 @@ struct rocemu_cqe {
 	rocemu_ns_t timestamp;         /* the now of the call that made it */
 	enum ibv_wc_status status;
 	enum ibv_wc_opcode opcode;
-	uint32_t vendor_err;           /* a ROCEMU_NAK_* syndrome or 0 */
+	uint32_t vendor_err;           /* the syndrome of a NAK that was received, else a ROCEMU_WHY_* code; flushed: 0 */
 	uint32_t byte_len;
 	uint32_t imm;                  /* as struct rocemu_hdrs has it; or the invalidated R_Key */
 	uint32_t qpn;

@@ -10,6 +10,7 @@
 #include "transport/qp.h"
 #include "transport/read-budget.h"
 #include "transport/req-wqe.h"
+#include "transport/why.h"
 
 /** Put response bytes where entry i wants them. */
 static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t off,
@@ -119,7 +120,7 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	}
 	qp->ep->stats->response_gaps++;
 	if (!recover_gap(qp, now, psn))
-		return comp_refused(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
+		return comp_refused(qp, now, IBV_WC_RETRY_EXC_ERR, ROCEMU_WHY_LOSSES);
 	return ROCEMU_DROP_NONE;
 }
 
@@ -135,7 +136,7 @@ enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
 	}
 	status = comp_take(qp, now, pkt, ops, qp->sq.tail);
 	if (status)
-		return comp_refused(qp, now, status, 0);
+		return comp_refused(qp, now, status, why_response(pkt, status));
 	comp_next(qp, now);
 	recover_acked(qp, now, false);
 	return ROCEMU_DROP_NONE;

@@ -11,6 +11,7 @@
 #include "base/util.h"
 #include "transport/qp.h"
 #include "transport/req-wqe.h"
+#include "transport/why.h"
 #include "wire/opcode.h"
 
 void comp_reset(struct rocemu_qp *qp)
@@ -94,11 +95,10 @@ void comp_local(struct rocemu_qp *qp, rocemu_ns_t now)
 		comp_complete(qp, now);
 }
 
-void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
-	       uint32_t vendor_err)
+void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t cause)
 {
 	if (qp->sq.tail != qp->sq.head)
-		comp_push(qp, now, status, vendor_err);
+		comp_push(qp, now, status, why_failed(qp, status, cause));
 	if (qp_is_reliable(qp))
 		qp_fail(qp, now);
 	else
@@ -196,11 +196,11 @@ void comp_next(struct rocemu_qp *qp, rocemu_ns_t now)
 }
 
 enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
-			      uint32_t vendor_err)
+			      uint32_t cause)
 {
 	if (qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;
-	comp_fail(qp, now, status, vendor_err);
+	comp_fail(qp, now, status, cause);
 	return ROCEMU_DROP_NONE;
 }
 
@@ -208,7 +208,7 @@ enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, 
 {
 	if (recover_lost(qp, now, end, nak))
 		return ROCEMU_DROP_NONE;
-	return comp_refused(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
+	return comp_refused(qp, now, IBV_WC_RETRY_EXC_ERR, ROCEMU_WHY_LOSSES);
 }
 
 uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn)
@@ -266,6 +266,8 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	/* Each NAK acknowledges what lies before its PSN (IBTA 9.7.5.2). */
 	comp_advance(qp, now, psn);
 	recover_acked(qp, now, false);
+	if (rnr || syndrome == ROCEMU_NAK_PSN_SEQ)
+		why_nak_received(qp, syndrome, psn);
 	/* READ responses before it were lost: what it refuses is sent again behind them. */
 	if (qp->comp.una_psn != psn || syndrome == ROCEMU_NAK_PSN_SEQ)
 		return comp_lost(qp, now, (psn + 1) & ROCEMU_PSN_MASK, true);

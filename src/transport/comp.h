@@ -26,10 +26,9 @@ void comp_complete(struct rocemu_qp *qp, rocemu_ns_t now);
 void comp_local(struct rocemu_qp *qp, rocemu_ns_t now);
 /**
  * Fail the entry at tail with status, then the QP (RC: ERR, UC/UD: SQE). Entries before tail are
- * complete. vendor_err: the syndrome that told, or 0.
+ * complete. cause: as why_failed() takes it.
  */
-void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
-	       uint32_t vendor_err);
+void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t cause);
 /**
  * Flush everything from tail to head with IBV_WC_WR_FLUSH_ERR, but the local requests that were
  * executed: they are complete.
@@ -44,7 +43,7 @@ void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end);
 void comp_next(struct rocemu_qp *qp, rocemu_ns_t now);
 /** comp_fail() for something that a peer sent: not while the QP is guarded (see port.h). */
 enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
-			      uint32_t vendor_err);
+			      uint32_t cause);
 /** What is missing before end was lost (nak: as a NAK of end - 1 says). May fail the QP. */
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
 /** The send queue entry that psn, which is outstanding, lies in. */

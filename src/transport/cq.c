@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "transport/show.h"
+#include "transport/why.h"
 
 /** Smallest power of two that is at least n. */
 static uint32_t pow2_at_least(uint32_t n)
@@ -217,8 +218,10 @@ void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 
 	if (cq_is_full_on_purpose(cq) ||
 	    head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
-		if (!atomic_exchange_explicit(&cq->overrun, true, memory_order_relaxed))
+		if (!atomic_exchange_explicit(&cq->overrun, true, memory_order_relaxed)) {
 			event_raise(cq->ep, &cq->ev, CQ_PEND_ERR);
+			why_give(cq->ep, &(struct rocemu_why){.code = ROCEMU_WHY_CQ_OVERRUN, .limit = cq->depth});
+		}
 		return;
 	}
 	cq->ring[head & cq->mask] = *cqe;

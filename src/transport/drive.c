@@ -14,6 +14,7 @@
 #include "transport/peer.h"
 #include "transport/qp.h"
 #include "transport/read-budget.h"
+#include "transport/why.h"
 #include "wire/ip.h"
 #include "wire/opcode.h"
 
@@ -204,6 +205,8 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const st
 			id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
 		}
 		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
+		if (unlikely(why != ROCEMU_DROP_NONE) && ep->cfg.why)
+			why_drop(ep, d, &pkt, why);
 	}
 	if (why) {
 		ep->stats->drops[why]++;

@@ -12,6 +12,7 @@
 #include "transport/qp.h"
 #include "transport/rq.h"
 #include "transport/show.h"
+#include "transport/why.h"
 
 struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 {
@@ -50,6 +51,7 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->cqs);
 	list_init(&ep->srqs);
 	list_init(&ep->xrcds);
+	event_src_init(&ep->whys.ev, ROCEMU_EVENT_WHY);
 	xrc_table_init(&ep->xrc_srqs);
 	return ep;
 }
@@ -116,8 +118,11 @@ int ep_find_gid(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now)
 {
 	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
-		if (ep->qps[i] && ep->qps[i]->state != IBV_QPS_RESET)
+		if (ep->qps[i] && ep->qps[i]->state != IBV_QPS_RESET) {
+			if (ep->qps[i]->state != IBV_QPS_ERR)
+				why_qp(ep->qps[i], (struct rocemu_why){.code = ROCEMU_WHY_DEVICE_GONE});
 			qp_fail(ep->qps[i], now);
+		}
 }
 
 void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu mtu)
@@ -204,6 +209,11 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 	case ROCEMU_EVENT_SRQ:
 		ev->u.srq = container_of(s, struct rocemu_srq, ev);
 		ev->async = (enum ibv_event_type)bit;
+		break;
+	case ROCEMU_EVENT_WHY:
+		ev->u.why = &ep->whys.ring[ep->whys.tail++ % EP_WHYS];
+		if (ep->whys.tail != ep->whys.head)
+			event_raise(ep, s, 1);
 		break;
 	}
 	return true;

@@ -2,52 +2,102 @@
 /* The queue pair's states and attributes: modify, query, and the ways into the error states. */
 #include <errno.h>
 
+#include "base/util.h"
 #include "transport/path.h"
 #include "transport/qp.h"
 #include "transport/show.h"
 #include "transport/state-table.h"
-
-static bool mtu_valid(const struct rocemu_ep *ep, enum ibv_mtu mtu)
-{
-	return mtu >= IBV_MTU_256 && mtu <= ep->cfg.active_mtu;
-}
+#include "transport/why.h"
 
 static uint32_t mtu_bytes(enum ibv_mtu mtu)
 {
 	return 128u << mtu;
 }
 
-/** Are all the values that the mask names in range? */
-static int values_check(const struct rocemu_qp *qp, const struct ibv_qp_attr *a, int mask)
+/** Refuse to modify: why. */
+static WHY_COLD int modify_refused(const struct rocemu_qp *qp, enum ibv_qp_state to, struct rocemu_why w)
 {
+	w.lo = qp->state;
+	w.hi = to;
+	why_qp(qp, w);
+	return w.code == ROCEMU_WHY_NO_MIGRATION ? -EOPNOTSUPP : -EINVAL;
+}
+
+/** Why the state table has no such transition. */
+static WHY_COLD int table_refused(const struct rocemu_qp *qp, enum ibv_qp_state to, int mask)
+{
+	const int given = mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
+	struct rocemu_why w = {.code = ROCEMU_WHY_NO_TRANSITION};
+	int need, may;
+
+	if (!state_table_masks(qp->type, qp->state, to, &need, &may))
+		return modify_refused(qp, to, w);
+	w.limit = (uint64_t)(unsigned)need;
+	if (need & ~given) {
+		w.code = ROCEMU_WHY_MISSING;
+		w.n = (uint64_t)(unsigned)(need & ~given);
+	} else {
+		w.code = ROCEMU_WHY_NOT_ALLOWED;
+		w.n = (uint64_t)(unsigned)(mask & ~(need | may | IBV_QP_STATE));
+		w.limit |= (uint64_t)(unsigned)may;
+	}
+	return modify_refused(qp, to, w);
+}
+
+/** What is wrong with the path of an attribute. */
+static struct rocemu_why path_fault(const struct rocemu_ep *ep, const struct ibv_ah_attr *ah)
+{
+	struct rocemu_why w = {.code = ROCEMU_WHY_PATH, .what = "sgid_index", .n = ah->grh.sgid_index};
+
+	if (ah->port_num > 1) {
+		w.what = "port_num";
+		w.n = ah->port_num;
+	} else if (!ah->is_global) {
+		w.what = "is_global";
+		w.n = 0;
+	} else if (ah->grh.sgid_index < ROCEMU_MAX_GID && ep->gid_valid[ah->grh.sgid_index]) {
+		w.what = "a dgid of another address family than sgid_index";
+	}
+	return w;
+}
+
+/** Are all the values that the mask names in range? */
+static int values_check(const struct rocemu_qp *qp, enum ibv_qp_state to, const struct ibv_qp_attr *a, int mask)
+{
+	const struct {
+		int bit;
+		const char *name;
+		uint32_t value, least, most;
+	} values[] = {
+		/* clang-format off */
+		{IBV_QP_PATH_MIG_STATE,     "path_mig_state",     a->path_mig_state,     IBV_MIG_MIGRATED, IBV_MIG_MIGRATED},
+		{IBV_QP_PORT,               "port_num",           a->port_num,           1, 1},
+		{IBV_QP_PKEY_INDEX,         "pkey_index",         a->pkey_index,         0, 0},
+		{IBV_QP_PATH_MTU,           "path_mtu (an enum ibv_mtu)", a->path_mtu,   IBV_MTU_256, qp->ep->cfg.active_mtu},
+		{IBV_QP_TIMEOUT,            "timeout",            a->timeout,            0, 31},
+		{IBV_QP_RETRY_CNT,          "retry_cnt",          a->retry_cnt,          0, 7},
+		{IBV_QP_RNR_RETRY,          "rnr_retry",          a->rnr_retry,          0, 7},
+		{IBV_QP_MIN_RNR_TIMER,      "min_rnr_timer",      a->min_rnr_timer,      0, 31},
+		{IBV_QP_MAX_QP_RD_ATOMIC,   "max_rd_atomic",      a->max_rd_atomic,      0, qp->ep->cfg.max_rd_atomic},
+		{IBV_QP_MAX_DEST_RD_ATOMIC, "max_dest_rd_atomic", a->max_dest_rd_atomic, 0, qp->ep->cfg.max_rd_atomic},
+		{IBV_QP_DEST_QPN,           "dest_qp_num",        a->dest_qp_num,        0, ROCEMU_QPN_MASK},
+		/* clang-format on */
+	};
 	struct rocemu_path path;
 
 	if (mask & IBV_QP_ALT_PATH)
-		return -EOPNOTSUPP; /* automatic path migration is not there */
-	if ((mask & IBV_QP_PATH_MIG_STATE) && a->path_mig_state != IBV_MIG_MIGRATED)
-		return -EINVAL;
-	if ((mask & IBV_QP_PORT) && a->port_num != 1)
-		return -EINVAL;
-	if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index != 0)
-		return -EINVAL;
-	if ((mask & IBV_QP_AV) && ((a->ah_attr.port_num > 1) || rocemu_path_resolve(qp->ep, &a->ah_attr, &path)))
-		return -EINVAL;
-	if ((mask & IBV_QP_PATH_MTU) && !mtu_valid(qp->ep, a->path_mtu))
-		return -EINVAL;
-	if ((mask & IBV_QP_TIMEOUT) && a->timeout > 31)
-		return -EINVAL;
-	if ((mask & IBV_QP_RETRY_CNT) && a->retry_cnt > 7)
-		return -EINVAL;
-	if ((mask & IBV_QP_RNR_RETRY) && a->rnr_retry > 7)
-		return -EINVAL;
-	if ((mask & IBV_QP_MIN_RNR_TIMER) && a->min_rnr_timer > 31)
-		return -EINVAL;
-	if ((mask & IBV_QP_MAX_QP_RD_ATOMIC) && a->max_rd_atomic > qp->ep->cfg.max_rd_atomic)
-		return -EINVAL;
-	if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && a->max_dest_rd_atomic > qp->ep->cfg.max_rd_atomic)
-		return -EINVAL;
-	if ((mask & IBV_QP_DEST_QPN) && a->dest_qp_num > ROCEMU_QPN_MASK)
-		return -EINVAL;
+		return modify_refused(qp, to, (struct rocemu_why){.code = ROCEMU_WHY_NO_MIGRATION, .n = IBV_QP_ALT_PATH});
+	if ((mask & IBV_QP_AV) && (a->ah_attr.port_num > 1 || rocemu_path_resolve(qp->ep, &a->ah_attr, &path)))
+		return modify_refused(qp, to, path_fault(qp->ep, &a->ah_attr));
+	for (unsigned i = 0; i < ARRAY_LEN(values); i++)
+		if ((mask & values[i].bit) && (values[i].value < values[i].least || values[i].value > values[i].most))
+			return modify_refused(qp, to, (struct rocemu_why){
+				.code = ROCEMU_WHY_VALUE,
+				.what = values[i].name,
+				.n = values[i].value,
+				.addr = values[i].least,
+				.limit = values[i].most,
+			});
 	return 0;
 }
 
@@ -159,6 +209,9 @@ static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state fr
 		break;
 	case IBV_QPS_ERR:
 		qp->state = from; /* qp_fail() does nothing in ERR */
+		if (from != IBV_QPS_ERR && qp->sq.tail != qp->sq.head)
+			why_qp(qp, (struct rocemu_why){
+				.code = ROCEMU_WHY_MODIFIED, .lo = from, .hi = to, .n = qp->sq.head - qp->sq.tail});
 		qp_fail(qp, now);
 		break;
 	case IBV_QPS_SQE:
@@ -175,10 +228,10 @@ int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_
 	int r;
 
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
-		return -EINVAL;
+		return modify_refused(qp, attr->cur_qp_state, (struct rocemu_why){.code = ROCEMU_WHY_CUR_STATE});
 	if (!state_table_allows(qp->type, from, to, mask))
-		return -EINVAL;
-	r = values_check(qp, attr, mask);
+		return table_refused(qp, to, mask);
+	r = values_check(qp, to, attr, mask);
 	if (r)
 		return r;
 	if (from == IBV_QPS_RTR && to == IBV_QPS_RTS && req_attach(qp))

@@ -11,6 +11,7 @@
 #include "transport/mr.h"
 #include "transport/path.h"
 #include "transport/show.h"
+#include "transport/why.h"
 
 struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 {
@@ -310,7 +311,15 @@ static bool flush_valid(const struct ibv_send_wr *wr)
 struct wr_facts {
 	uint64_t length;
 	enum ibv_wc_status fault; /* it completes with this instead of being begun; or IBV_WC_SUCCESS */
+	enum rocemu_why_code why; /* set where it may not be posted */
 };
+
+/** It may not be posted: -EINVAL, and why. */
+static inline int refuse(struct wr_facts *facts, enum rocemu_why_code why)
+{
+	facts->why = why;
+	return -EINVAL;
+}
 
 /** The payload of a request against the QP's limits. */
 static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, struct wr_facts *facts)
@@ -320,16 +329,16 @@ static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr
 	bool fetches = wr->opcode == IBV_WR_RDMA_READ || wr_is_atomic(wr->opcode) || flushes;
 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
-		return -EINVAL;
+		return refuse(facts, ROCEMU_WHY_SEND_SGES);
 	*length = sge_total(wr->sg_list, (unsigned)wr->num_sge);
 	if (wr->send_flags & IBV_SEND_INLINE && (fetches || *length > qp->sq.max_inline))
-		return -EINVAL;
+		return refuse(facts, ROCEMU_WHY_SEND_INLINE);
 	if (wr_is_atomic(wr->opcode) && *length < 8)
-		return -EINVAL;
+		return refuse(facts, ROCEMU_WHY_SEND_LENGTH);
 	if ((int)wr->opcode == ROCEMU_WR_ATOMIC_WRITE && *length != 8)
-		return -EINVAL;
+		return refuse(facts, ROCEMU_WHY_SEND_LENGTH);
 	if (flushes)
-		return wr->num_sge <= 1 && flush_valid(wr) ? 0 : -EINVAL;
+		return wr->num_sge <= 1 && flush_valid(wr) ? 0 : refuse(facts, ROCEMU_WHY_SEND_FLUSH);
 	/* IBTA 11.6.2, local length error */
 	if (*length > (qp->type == IBV_QPT_UD ? qp->mtu : ROCEMU_MAX_MSG))
 		facts->fault = IBV_WC_LOC_LEN_ERR;
@@ -343,9 +352,9 @@ static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr
 static int wr_check_foreign(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, struct wr_facts *facts)
 {
 	if (!wr_opcode_known(wr->opcode) || wr_is_local(wr->opcode) || qp->type == IBV_QPT_XRC_RECV)
-		return -EINVAL;
+		return refuse(facts, ROCEMU_WHY_SEND_OPCODE);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->sq.max_sge)
-		return -EINVAL;
+		return refuse(facts, ROCEMU_WHY_SEND_SGES);
 	facts->fault = IBV_WC_LOC_QP_OP_ERR;
 	return 0;
 }
@@ -356,20 +365,58 @@ static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, co
 	int r = 0;
 
 	if (qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT || qp->state == IBV_QPS_RTR)
-		return -EINVAL; /* C10-96 */
-	*facts = (struct wr_facts){ .fault = IBV_WC_SUCCESS };
+		return refuse(facts, ROCEMU_WHY_SEND_STATE); /* C10-96 */
+	facts->length = 0;
+	facts->fault = IBV_WC_SUCCESS;
 	if (unlikely(!wr_opcode_allowed(qp->type, wr->opcode)))
 		r = wr_check_foreign(qp, wr, facts);
 	else if (qp->type == IBV_QPT_UD && !ud_path)
-		r = -EINVAL;
+		r = refuse(facts, ROCEMU_WHY_SEND_AH);
 	else if (wr->opcode == IBV_WR_BIND_MW)
-		r = mw_check_post(wr);
+		r = mw_check_post(wr) ? refuse(facts, ROCEMU_WHY_SEND_BIND) : 0;
 	else if (!wr_is_local(wr->opcode))
 		r = wr_check_payload(qp, wr, facts);
 	if (r)
 		return r;
 	return qp->sq.head - qp->sq.tail >= qp->sq.max_wr ? -ENOMEM : 0;
 }
+
+/** Why a request was not taken: r is -EINVAL or -ENOMEM. */
+static WHY_COLD int send_refused(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, enum rocemu_why_code why, int r)
+{
+	struct rocemu_why w = {
+		.code = r == -ENOMEM ? ROCEMU_WHY_SEND_FULL : why,
+		.what = why_wr_name(wr->opcode),
+		.id = wr->wr_id,
+		.lo = qp->state,
+	};
+
+	switch (w.code) {
+	case ROCEMU_WHY_SEND_FULL:
+		w.limit = qp->sq.max_wr;
+		break;
+	case ROCEMU_WHY_SEND_SGES:
+		w.n = (uint32_t)wr->num_sge;
+		w.limit = qp->sq.max_sge;
+		break;
+	case ROCEMU_WHY_SEND_INLINE:
+	case ROCEMU_WHY_SEND_LENGTH:
+		w.len = sge_total(wr->sg_list, (unsigned)wr->num_sge);
+		w.limit = qp->sq.max_inline;
+		break;
+	case ROCEMU_WHY_SEND_OPCODE:
+		w.n = wr->opcode;
+		break;
+	case ROCEMU_WHY_SEND_BIND:
+		w.n = wr->bind_mw.bind_info.mw_access_flags;
+		break;
+	default:
+		break;
+	}
+	why_qp(qp, w);
+	return r;
+}
+
 
 static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint32_t at)
 {
@@ -418,9 +465,9 @@ int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struc
 	struct wr_facts facts;
 	int r = wr_check(qp, wr, ud_path, &facts);
 
-	if (r)
-		return r;
-	return ahead >= qp->sq.max_wr - (qp->sq.head - qp->sq.tail) ? -ENOMEM : 0;
+	if (!r && ahead >= qp->sq.max_wr - (qp->sq.head - qp->sq.tail))
+		r = -ENOMEM;
+	return unlikely(r) ? send_refused(qp, wr, facts.why, r) : 0;
 }
 
 /** What the requester needs to execute the request in the entry at head. */
@@ -451,8 +498,8 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	int r = wr_check(qp, wr, ud_path, &facts);
 	struct swqe *w;
 
-	if (r)
-		return r;
+	if (unlikely(r))
+		return send_refused(qp, wr, facts.why, r);
 	w = sq_wqe(&qp->sq, qp->sq.head);
 	w->wr_id = wr->wr_id;
 	w->opcode = wr->opcode;
@@ -478,6 +525,18 @@ void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status)
 		sq_wqe(&qp->sq, qp->sq.head - 1)->fault = status;
 }
 
+static WHY_COLD int recv_refused(const struct rocemu_qp *qp, const struct ibv_recv_wr *wr, enum rocemu_why_code why, int r)
+{
+	why_qp(qp, (struct rocemu_why){
+			   .code = why,
+			   .id = wr->wr_id,
+			   .lo = qp->state,
+			   .n = (uint32_t)wr->num_sge,
+			   .limit = why == ROCEMU_WHY_RECV_FULL ? qp->rq.max_wr : qp->rq.max_sge,
+		   });
+	return r;
+}
+
 int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,
 			const struct ibv_recv_wr **bad)
 {
@@ -485,12 +544,13 @@ int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 
 	if (qp->state == IBV_QPS_RESET || qp->srq || !qp->recv_cq) {
 		*bad = wr;
-		return -EINVAL;
+		return recv_refused(qp, wr, qp->state == IBV_QPS_RESET ? ROCEMU_WHY_RECV_STATE : ROCEMU_WHY_RECV_SRQ, -EINVAL);
 	}
 	for (; wr; wr = wr->next) {
 		r = rq_post(&qp->rq, wr);
-		if (r) {
+		if (unlikely(r)) {
 			*bad = wr;
+			recv_refused(qp, wr, r == -ENOMEM ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES, r);
 			break;
 		}
 	}

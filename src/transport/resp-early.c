@@ -21,7 +21,7 @@
  * A lost NAK needs no timer here. A peer without an answer repeats its oldest request, which is the
  * missing packet, or one before it that is answered with an ACK up to the gap.
  */
-#include "transport/resp-int.h"
+#include "transport/why.h"
 
 enum {
 	NAK_AFTER = 3,
@@ -39,6 +39,7 @@ static void owe_gap_nak(struct rocemu_qp *qp)
 {
 	qp->resp.nak_sent = true;
 	qp->resp.went_back = false;
+	why_gap_sent(qp);
 	resp_owe_nak(qp, ROCEMU_NAK_PSN_SEQ, qp->resp.epsn);
 }
 

@@ -9,7 +9,7 @@
 
 #include "transport/cc.h"
 #include "transport/guard.h"
-#include "transport/resp-int.h"
+#include "transport/why.h"
 
 enum { READ_COPY_MAX = 1024 };
 
@@ -248,6 +248,7 @@ static void read_lost(struct rocemu_qp *qp, rocemu_ns_t now)
 	struct qp_resp *r = &qp->resp;
 	struct resp_job *job = job_at(r, 0);
 
+	why_read_lost(qp, job);
 	if (job->dup) { /* see repeat_read() */
 		job->kind = RESP_JOB_NAK;
 		job->npsn = 1;
@@ -256,6 +257,7 @@ static void read_lost(struct rocemu_qp *qp, rocemu_ns_t now)
 	r->njobs = r->nfresh = 0;
 	r->ack_owed = false;
 	resp_owe_nak(qp, ROCEMU_NAK_REM_ACCESS, job->psn);
+	qp->ep->stats->access_errors++;
 	if (qp->state == IBV_QPS_ERR)
 		return;
 	/* Not resp_fatal(): a receive under way is not to blame, it is flushed. */

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "transport/guard.h"
-#include "transport/resp-int.h"
+#include "transport/why.h"
 
 enum { ATOMIC_LEN = 8, READ_COPIES_MIN = 256 };
 
@@ -308,6 +308,7 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 	case RESP_PASS:
 		break;
 	case RESP_ACCESS:
+		why_read_lost(qp, &job);
 		job.kind = RESP_JOB_NAK;
 		job.npsn = 1;
 		break;

@@ -15,7 +15,7 @@
  * Only a receive whose own memory is not accessible completes in error and takes the QP down: that
  * is this side's fault (class A).
  */
-#include "transport/resp-int.h"
+#include "transport/why.h"
 
 static enum rocemu_drop give_up(struct qp_resp *r, enum rocemu_drop why)
 {
@@ -90,7 +90,7 @@ enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,
 		return ROCEMU_DROP_NONE;
 	}
 	if (v == RESP_LOCAL_PROT) {
-		resp_fail_recv(qp, now, IBV_WC_LOC_PROT_ERR, 0);
+		resp_fail_recv(qp, now, IBV_WC_LOC_PROT_ERR, why_receive(qp));
 		qp_fail(qp, now);
 	}
 	return give_up(r, resp_drop(v));

@@ -10,7 +10,7 @@
  */
 #include <rocemu/mad.h>
 
-#include "transport/resp-int.h"
+#include "transport/why.h"
 #include "wire/ip.h"
 
 /* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv4
@@ -74,7 +74,7 @@ enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
 	if (ROCEMU_GRH_LEN + pkt->payload_len > r->rwqe.length)
 		return ROCEMU_DROP_TOO_LONG;
 	if (place(qp, pkt, d)) {
-		resp_fail_recv(qp, now, IBV_WC_LOC_PROT_ERR, 0);
+		resp_fail_recv(qp, now, IBV_WC_LOC_PROT_ERR, why_receive(qp));
 		qp_fail(qp, now);
 		return ROCEMU_DROP_ACCESS;
 	}

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/resp-int.h"
+#include "transport/why.h"
 #include "wire/opcode.h"
 
 struct rule {
@@ -117,33 +118,34 @@ static bool takes_recv(uint32_t ops, enum resp_verdict v)
 }
 
 /** The peer broke a rule for good: NAK, error completion or event, ERR. */
-static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, uint32_t ops,
-		       uint32_t psn)
+static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v,
+		       const struct rocemu_packet *pkt, uint32_t ops)
 {
 	const struct rule *rule = &rules[v];
+	const uint32_t why = why_refused(qp, v, pkt, ops);
 
 	qp->ep->stats->access_errors += v == RESP_ACCESS;
 	if (takes_recv(ops, v))
 		resp_take(qp);
 	if (rule->syndrome)
-		resp_owe_nak(qp, rule->syndrome, psn);
+		resp_owe_nak(qp, rule->syndrome, qp->resp.epsn);
 	else if (qp->resp.msn)
 		resp_owe_ack(
 			qp); /* what was executed before it; of this one the peer hears nothing */
 	if (qp->resp.have_rwqe)
-		resp_fail_recv(qp, now, rule->status, rule->syndrome);
+		resp_fail_recv(qp, now, rule->status, why);
 	else
 		qp_event(qp, rule->event);
 	qp_fail(qp, now);
 }
 
 /** The same, unless somebody tries PSNs (see port.h): then it is dropped. */
-static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now,
-							      enum resp_verdict v, uint32_t ops)
+static __attribute__((noinline)) enum rocemu_drop
+resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, const struct rocemu_packet *pkt, uint32_t ops)
 {
 	if (qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;
-	resp_fatal(qp, now, v, ops, qp->resp.epsn);
+	resp_fatal(qp, now, v, pkt, ops);
 	return resp_drop(v);
 }
 
@@ -224,6 +226,7 @@ static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t 
 	if (v == RESP_NO_RECV) {
 		/* The peer repeats all from here on. Until then nothing is executed, so what comes
 		 * or came before its turn is not kept (IBTA 9.7.5.2.8). */
+		why_rnr_sent(qp, pkt->h.opcode);
 		r->rnr_sent = true;
 		r->hint_owed = false;
 		keep_clear(&qp->ep->keep, &r->early);
@@ -233,7 +236,7 @@ static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t 
 			     r->epsn);
 		return ROCEMU_DROP_NO_RECV;
 	}
-	return resp_refuse(qp, now, v, ops);
+	return resp_refuse(qp, now, v, pkt, ops);
 }
 
 enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,

@@ -292,7 +292,7 @@ static void ack_timeout(struct rocemu_qp *qp, rocemu_ns_t now)
 	QP_COUNT(qp, timeouts);
 	req->went_back = false;
 	if (!req_use_retry(qp)) {
-		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, 0);
+		comp_fail(qp, now, IBV_WC_RETRY_EXC_ERR, ROCEMU_WHY_SILENT);
 		return;
 	}
 	req->went_back = false;

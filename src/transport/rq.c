@@ -9,6 +9,7 @@
 #include "transport/mr.h"
 #include "transport/qp.h"
 #include "transport/show.h"
+#include "transport/why.h"
 
 int rq_init(struct rq *rq, uint32_t max_wr, uint32_t max_sge)
 {
@@ -207,6 +208,14 @@ int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_wr *wr,
 		int r = rq_post(&srq->rq, wr);
 
 		if (r) {
+			const bool full = r == -ENOMEM;
+
+			why_give(srq->pd->ep, &(struct rocemu_why){
+						      .code = full ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES,
+						      .id = wr->wr_id,
+						      .n = (uint32_t)wr->num_sge,
+						      .limit = full ? srq->rq.max_wr : srq->rq.max_sge,
+					      });
 			*bad = wr;
 			return r;
 		}

@@ -132,17 +132,27 @@ static enum svc svc_of(enum ibv_qp_type type)
 	}
 }
 
-bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+bool state_table_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int *need, int *may)
 {
-	enum svc svc = svc_of(type);
-	const struct transition *t;
+	const enum svc svc = svc_of(type);
 
+	*need = *may = 0;
 	if ((unsigned)from > IBV_QPS_ERR || (unsigned)to > IBV_QPS_ERR)
 		return false;
-	t = &table[from][to];
+	*need = table[from][to].need[svc];
+	*may = table[from][to].may[svc];
+	return table[from][to].ok;
+}
+
+bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+{
+	int need, may;
+
+	if (!state_table_masks(type, from, to, &need, &may))
+		return false;
 	/* What state the program takes it to be in may be said on the way to RTS, whatever the way. */
 	if ((mask & IBV_QP_CUR_STATE) && to != IBV_QPS_RTS)
 		return false;
 	mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);
-	return t->ok && (mask & t->need[svc]) == t->need[svc] && !(mask & ~(t->need[svc] | t->may[svc]));
+	return (mask & need) == need && !(mask & ~(need | may));
 }

@@ -10,4 +10,7 @@
 /** May a QP of this type go from -> to with this mask (IBV_QP_STATE aside)? */
 bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask);
 
+/** What that transition needs and may have beyond it. @return false: there is no such transition. */
+bool state_table_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int *need, int *may);
+
 #endif

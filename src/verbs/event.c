@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/util.h"
 #include "engine/lane.h"
+#include "engine/reason.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/event.h"
@@ -172,6 +173,9 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 		case ROCEMU_EVENT_SRQ:
 			srq = rocemu_srq_user(ev.u.srq);
 			post_one_of(c, srq->async, ARRAY_LEN(srq->async), ev.async);
+			break;
+		case ROCEMU_EVENT_WHY:
+			reason_report(ev.u.why);
 			break;
 		}
 	}

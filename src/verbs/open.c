@@ -82,7 +82,8 @@ static int open_lane(struct vb_context *c)
 	struct lane_config config = {
 		.device = c->netdev.name,
 		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu),
-		       .page_in = vb_can_page_in() ? vb_page_in : NULL},
+		       .page_in = vb_can_page_in() ? vb_page_in : NULL,
+		       .why = log_enabled(LOG_LVL_WHY)},
 		.gids = gids,
 		.ifindex = c->netdev.ifindex,
 		.on_events = vb_deliver_events,

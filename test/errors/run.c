@@ -279,6 +279,18 @@ static bool passed_behind(const struct err_row *row, const struct seen seen[ENDS
 	       status_of(&seen[RSP], WR_RECV_BEHIND, &vendor_err) == IBV_WC_SUCCESS;
 }
 
+/** Has the emulated device a code of its own for what no NAK has said? (include/rocemu/why.h) */
+static bool has_code(int status, uint32_t vendor_err)
+{
+	enum { FIRST_CODE = 0x100, FLUSHED = 0 };
+
+	if (status == ERR_NONE)
+		return true;
+	if (status == IBV_WC_SUCCESS || status == IBV_WC_WR_FLUSH_ERR)
+		return vendor_err == FLUSHED;
+	return vendor_err > FIRST_CODE;
+}
+
 static bool compare_completions(struct err_bench *b, const struct err_row *row, uint32_t loss,
 				const struct seen seen[ENDS])
 {
@@ -312,6 +324,9 @@ static bool compare_completions(struct err_bench *b, const struct err_row *row, 
 			 vendor_err != row->want.nak)
 			ok = complain_of_number(b, row, loss, "vendor_err", vendor_err,
 						row->want.nak);
+		else if ((list[i].wr_id != WR_FIRST || !row->want.nak) && b->vendor_err_is_nak &&
+			 !has_code(got, vendor_err))
+			ok = complain(b, row, loss, list[i].what, "vendor_err without a code", "a code");
 	}
 	for (unsigned end = 0; end < ENDS; end++) {
 		unsigned want = wanted_at(&row->want, end) + (end == RSP ? passed : 0);

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <rocemu/why.h>
+
 #include "errors.h"
 
 static const char *const head =
@@ -22,7 +24,7 @@ static const char *const head =
 	"\n"
 	"How to read it: *local* is the completion of the request, *behind* that of the request "
 	"posted after it; *NAK* is the AETH syndrome on the wire, also in\n"
-	"`vendor_err`; *receive* is the completion of the receive that the request takes at the "
+	"`vendor_err` (other errors: [a code](#reasons-and-vendor_err)); *receive* is the completion of the receive that the request takes at the "
 	"peer, *peer behind* that of the one after it; *states* are those of\n"
 	"the requester's and the responder's QP afterwards; *event* is asynchronous, at the "
 	"responder unless it says \"local\". A dash: there is none. Where the answer\n"
@@ -81,6 +83,43 @@ static void print_absent(FILE *out, const char *title, const struct err_absent *
 		fprintf(out, "| %s | %s |\n", list[i].name, list[i].why);
 }
 
+/** A text of the table; a bar would end the cell. */
+static void print_cell(FILE *out, const char *text)
+{
+	for (; *text; text++)
+		fprintf(out, *text == '|' ? "\\|" : "%c", *text);
+	fputs(" | ", out);
+}
+
+static void print_reasons(FILE *out)
+{
+	static const struct {
+		unsigned number;
+		const char *text, *rule, *remedy;
+	} table[] = {
+#define X(number, name, text, rule, remedy) {number, text, rule, remedy},
+		ROCEMU_WHYS(X)
+#undef X
+	};
+
+	fputs("\n## Reasons, and vendor_err\n\n"
+	      "`rocemu run --log why` (or ROCEMU_LOG=why) prints the reason of each error in a line: the object, what it was and its values, the rule, what to\n"
+	      "do, and the code. A reason of an object comes again after a minute at the earliest, with the count of those between; of one code there are 16\n"
+	      "lines a minute. At the end the process prints how many were held back.\n\n"
+	      "`vendor_err` of a completion in error is the syndrome of the NAK that was received (0x60-0x63; an RNR NAK: 0x20 with its timer), as from the wire.\n"
+	      "Where no NAK said what is wrong it is one of these codes, a different one for each cause; of a flushed request it is 0. They do not change from\n"
+	      "one version to the next. Below, {words} stand for values.\n\n"
+	      "Calls that are refused say why in the same way, without a code.\n\n"
+	      "| code | what is printed | rule | remedy |\n|---|---|---|---|\n",
+	      out);
+	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		fprintf(out, "| 0x%x | ", table[i].number);
+		print_cell(out, table[i].text);
+		print_cell(out, table[i].rule);
+		fprintf(out, "%s |\n", table[i].remedy);
+	}
+}
+
 static void print_all(FILE *out)
 {
 	fputs(head, out);
@@ -89,6 +128,7 @@ static void print_all(FILE *out)
 	print_absent(out, "Statuses that have no row", err_absent_statuses, err_nabsent_statuses);
 	print_absent(out, "Asynchronous events that have no row", err_absent_events,
 		     err_nabsent_events);
+	print_reasons(out);
 }
 
 static bool same(FILE *f, const char *text, size_t len)

@@ -14,10 +14,11 @@ import sys
 
 # Circles that may be, by folder. What is left of one may be smaller; one that is cut must go from here.
 ALLOWED = {
-    # Requester, completer and responder call each other, and the QP calls and is called by all (src/README.md).
+    # Requester, completer and responder call each other, and the QP calls and is called by all (src/README.md). Whatever fails gives
+    # its reason (why), which is an event of the endpoint.
     "transport": [
         "comp comp-read cq credit ep mcast peer qp qp-state read-budget recover req req-build resp resp-early resp-exec "
-        "resp-out resp-read resp-uc resp-ud retry rq xrc"
+        "resp-out resp-read resp-uc resp-ud retry rq why why-resp xrc"
     ],
     "verbs": [
         # ibv_reg_mr_ex() makes all kinds of regions; a PD's end takes its null regions along.
