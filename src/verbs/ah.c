@@ -27,7 +27,10 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 		return REAL_CALL(ibv_create_ah, ibpd, attr);
 	/* RoCE has no LIDs: without a GRH there is no destination (IBTA A16.4). */
 	if (!attr->is_global || attr->port_num != 1)
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_create_ah: is_global is %d, port_num %d: RoCE needs a "
+				      "GRH and port 1: set both to 1 and fill grh",
+				      attr->is_global, attr->port_num));
 	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_AH);
 	if (ret == 0)
 		ret = vb_pd_check(ibpd);
@@ -39,6 +42,12 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	lane_lock(c->lane);
 	ret = ah ? rocemu_path_resolve(lane_ep(c->lane), attr, &ah->path) : -ENOMEM;
 	lane_unlock(c->lane);
+	if (ret < 0 && ah)
+		why_say(0,
+			"ibv_create_ah: sgid_index is %u: it is the index of an entry of the GID "
+			"table, of the same address family as dgid: "
+			"see ibv_query_gid() or rocemu devices",
+			attr->grh.sgid_index);
 	if (ret == 0)
 		ret = vb_handle_new(c, ah, &ah->base.handle);
 	if (ret < 0) {
@@ -138,7 +147,11 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 		return REAL_CALL(ibv_init_ah_from_wc, context, port_num, wc, grh, attr);
 	memset(attr, 0, sizeof(*attr));
 	if (port_num != 1 || !(wc->wc_flags & IBV_WC_GRH) || !grh_parse(grh, &v)) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_init_ah_from_wc: port_num is %u, wc_flags 0x%x: port 1, "
+			       "IBV_WC_GRH and the 40 bytes of a GRH are needed: "
+			       "pass the beginning of the UD receive's buffer",
+			       port_num, wc->wc_flags);
 		return -1;
 	}
 	sgid_index = find_sgid(c, &v.dst);

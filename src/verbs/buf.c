@@ -21,7 +21,8 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **out)
 	struct ibv_buf *buf;
 
 	if (!size)
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_alloc_buf: size is 0: a buffer has a size: pass it"));
 	buf = malloc(sizeof(*buf));
 	if (!buf)
 		return vb_null(ENOMEM);
@@ -55,7 +56,10 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 			      int access)
 {
 	if (!vb_buf_has(buf, pd, addr, length))
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_reg_buf_mr: addr is %p, length %zu: the range lies in "
+				      "the buffer, which is of this PD: change them",
+				      addr, length));
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }
 

@@ -7,6 +7,8 @@
 #include <infiniband/verbs.h>
 #include <stdbool.h>
 
+#include "base/why.h"
+
 /** Fail the way calls that return an object do. err: an errno. */
 static inline void *vb_null(int err)
 {

@@ -139,7 +139,12 @@ int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex
 	int ret;
 
 	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
-		return vb_errno(-EINVAL);
+		return vb_errno(
+			REFUSE(-EINVAL, 0,
+			       "ibv_query_device_ex: comp_mask 0x%x, attr_size %zu: no input is "
+			       "known, and the attributes have %zu bytes at least: "
+			       "call the inline function of verbs.h",
+			       input ? input->comp_mask : 0, attr_size, sizeof(full.orig_attr)));
 	ret = vb_fault(vb_context_of(ctx), NULL, FAULT_VERB_QUERY_DEVICE);
 	if (ret < 0)
 		return vb_errno(ret);
@@ -210,7 +215,10 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 	int ret;
 
 	if (port_num != 1)
-		return vb_errno(-EINVAL);
+		return vb_errno(REFUSE(-EINVAL, 0,
+				       "ibv_query_port: port_num is %u: a device has one port, "
+				       "number 1: count from 1",
+				       port_num));
 	ret = vb_fault(vb_context_of(ctx), NULL, FAULT_VERB_QUERY_PORT);
 	if (ret < 0)
 		return vb_errno(ret);
@@ -232,11 +240,17 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 #ifdef HAVE_IBV_QUERY_PORT_SPEED
 		return REAL_CALL(ibv_query_port_speed, context, port_num, port_speed);
 #else
-		return EOPNOTSUPP;
+		return REFUSE(EOPNOTSUPP, 0,
+			      "ibv_query_port_speed: the device is the system's, whose libibverbs "
+			      "has no such call: "
+			      "use ibv_query_port()");
 #endif
 	}
 	if (port_num != 1)
-		return vb_errno(-EINVAL);
+		return vb_errno(REFUSE(-EINVAL, 0,
+				       "ibv_query_port_speed: port_num is %u: a device has one "
+				       "port, number 1: count from 1",
+				       port_num));
 	port_now(c, &now);
 	s = netdev_link_speed(now.speed_mbps);
 	mbps = now.speed_mbps ? now.speed_mbps : s.lanes * s.lane_mbps;
@@ -283,7 +297,11 @@ int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, unio
 		return -1;
 	}
 	if (index < 0 || gid_get(c, port_num, (uint32_t)index, gid->raw) == -EINVAL) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_query_gid: port_num is %u, index %d: port 1 has a GID table "
+			       "with the indices 0 to %d: "
+			       "see gid_tbl_len of ibv_query_port()",
+			       port_num, index, ROCEMU_MAX_GID - 1);
 		return -1;
 	}
 	return 0;
@@ -299,7 +317,11 @@ int ibv_query_gid_type(struct ibv_context *context, uint8_t port_num, unsigned i
 	if (!c)
 		return REAL_CALL(ibv_query_gid_type, context, port_num, index, type);
 	if (port_num != 1 || index >= ARRAY_LEN(now.gids)) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_query_gid_type: port_num is %u, index %u: port 1 has a GID "
+			       "table with the indices 0 to %d: "
+			       "see gid_tbl_len of ibv_query_port()",
+			       port_num, index, ROCEMU_MAX_GID - 1);
 		return -1;
 	}
 	vb_port_get(c, &now);
@@ -336,9 +358,15 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (ret < 0)
 		return vb_errno(ret);
 	if (flags)
-		return vb_errno(-EOPNOTSUPP);
+		return vb_errno(REFUSE(-EOPNOTSUPP, 0,
+				       "ibv_query_gid_ex: flags is 0x%x: there are none: pass 0",
+				       flags));
 	if (port_num != 1 || gid_index >= ARRAY_LEN(now.gids))
-		return vb_errno(-EINVAL);
+		return vb_errno(REFUSE(-EINVAL, 0,
+				       "ibv_query_gid_ex: port_num is %u, gid_index %u: port 1 has "
+				       "a GID table with the indices 0 to %d: "
+				       "see gid_tbl_len of ibv_query_port()",
+				       port_num, gid_index, ROCEMU_MAX_GID - 1));
 	vb_port_get(c, &now);
 	if (!now.gids[gid_index].here)
 		return vb_errno(-ENODATA);
@@ -357,13 +385,17 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 		return REAL_CALL(_ibv_query_gid_table, context, entries, max_entries, flags,
 				 entry_size);
 	if (flags)
-		return -EOPNOTSUPP;
+		return REFUSE(-EOPNOTSUPP, 0,
+			      "ibv_query_gid_table: flags is 0x%x: there are none: pass 0", flags);
 	vb_port_get(c, &now);
 	for (uint32_t i = 0; i < ARRAY_LEN(now.gids); i++) {
 		if (!now.gids[i].here)
 			continue;
 		if (n == max_entries)
-			return -EINVAL;
+			return REFUSE(-EINVAL, 0,
+				      "ibv_query_gid_table: max_entries is %zu: the table has more "
+				      "entries: pass %d",
+				      max_entries, ROCEMU_MAX_GID);
 		fill_gid_entry(&now, i, (char *)entries + n++ * entry_size, entry_size);
 	}
 	return (ssize_t)n;
@@ -376,7 +408,10 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 	if (!vb_context_of(context))
 		return REAL_CALL(ibv_query_pkey, context, port_num, index, pkey);
 	if (port_num != 1 || index != 0) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_query_pkey: port_num is %u, index %d: port 1 has one P_Key, "
+			       "index 0: pass these",
+			       port_num, index);
 		return -1;
 	}
 	*pkey = PKEY_DEFAULT;
@@ -389,6 +424,9 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 		return REAL_CALL(ibv_get_pkey_index, context, port_num, pkey);
 	if (port_num == 1 && pkey == PKEY_DEFAULT)
 		return 0;
-	errno = EINVAL;
+	errno = REFUSE(EINVAL, 0,
+		       "ibv_get_pkey_index: port_num is %u, pkey 0x%x: port 1 has one P_Key, "
+		       "0xffff: pass these",
+		       port_num, be16toh(pkey));
 	return -1;
 }

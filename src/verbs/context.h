@@ -86,7 +86,7 @@ static inline bool vb_take(struct vb_context *c, enum vb_limited kind)
 	if (atomic_fetch_add(&c->used[kind], 1) < VB_LIMIT)
 		return true;
 	atomic_fetch_sub(&c->used[kind], 1);
-	return false;
+	return REFUSE(false, 0, "this context has %d objects of the kind (PDs, CQs, SRQs or AHs): it may have no more: destroy some", VB_LIMIT);
 }
 
 static inline void vb_give_back(struct vb_context *c, enum vb_limited kind)

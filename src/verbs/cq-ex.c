@@ -46,7 +46,9 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	struct vb_cq *cq = ex_of(ex);
 
 	if (attr && attr->comp_mask)
-		return EINVAL;
+		return REFUSE(EINVAL, 0,
+			      "ibv_start_poll: comp_mask is 0x%x: no bit is known: pass 0",
+			      attr->comp_mask);
 	if (unlikely(vb_context_of(cq->base.context)->orphan))
 		return -vb_orphan_refuse();
 	pthread_mutex_lock(&cq->consumer);
@@ -180,17 +182,30 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 	if (attr->wc_flags &
 	    ~(uint64_t)(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 			IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_create_cq_ex: wc_flags is 0x%llx: only the standard "
+				      "fields and time stamps are there: "
+				      "leave the others out",
+				      (unsigned long long)attr->wc_flags));
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_create_cq_ex: comp_mask is 0x%x: only FLAGS and PD are "
+				      "known: leave the others out",
+				      attr->comp_mask));
 	/* Single-threaded needs nothing of us; ignoring an overrun is what our CQs cannot do. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_create_cq_ex: flags is 0x%x: a CQ cannot ignore its "
+				      "overrun: only SINGLE_THREADED is there",
+				      attr->flags));
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    (!attr->parent_domain || attr->parent_domain->context != ctx ||
 	     !vb_pd_of(attr->parent_domain)->parent))
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_create_cq_ex: parent_domain: it is a parent domain of "
+				      "the same context: "
+				      "make it by ibv_alloc_parent_domain()"));
 	cq = vb_cq_new(vb_context_of(ctx), attr->cqe, attr->cq_context, attr->channel,
 		       attr->comp_vector);
 	if (!cq)

@@ -82,9 +82,16 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 	/* A mapping begins at a page: no other alignment has to be asked for. */
 	if (attr->comp_mask || attr->length == 0 || attr->log_align_req >= 32 ||
 	    1u << attr->log_align_req > (unsigned)sysconf(_SC_PAGESIZE))
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_alloc_dm: length is %zu, log_align_req %u, comp_mask "
+				      "0x%x: there is a length, an alignment of a page "
+				      "at most and no other attribute: change them",
+				      attr->length, attr->log_align_req, attr->comp_mask));
 	if (!take(c, attr->length))
-		return vb_null(ENOMEM);
+		return vb_null(REFUSE(ENOMEM, 0,
+				      "ibv_alloc_dm: length is %zu: the device has less memory "
+				      "left: see max_dm_size of ibv_query_device_ex()",
+				      attr->length));
 	dm = calloc(1, sizeof(*dm));
 	if (dm)
 		dm->mem = mmap(NULL, attr->length, PROT_READ | PROT_WRITE,
@@ -142,7 +149,12 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 
 	if (ibdm->context != ibpd->context || access & ~known ||
 	    !(access & IBV_ACCESS_ZERO_BASED) || !in_bounds(dm, offset, length))
-		return vb_null(EINVAL);
+		return vb_null(
+			REFUSE(EINVAL, 0,
+			       "ibv_reg_dm_mr: offset is %llu, length %zu, access 0x%x: the range "
+			       "lies in the device memory, access has "
+			       "IBV_ACCESS_ZERO_BASED, and both are of one context: change them",
+			       (unsigned long long)offset, length, access));
 	mr = vb_mr_new(ibpd, VB_MR_DM);
 	if (!mr)
 		return NULL;

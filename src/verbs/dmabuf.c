@@ -36,11 +36,19 @@ static int check_range(int fd, uint64_t offset, size_t length)
 	if (fstatfs(fd, &fs) < 0)
 		return -errno;
 	if ((uint32_t)fs.f_type != DMA_BUF_MAGIC)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "ibv_reg_dmabuf_mr: descriptor %d is no DMA-buf: pass one that a "
+			      "driver exported",
+			      fd);
 	size = lseek(fd, 0, SEEK_END);
 	if (size < 0)
 		return -errno;
-	return offset <= (uint64_t)size && length <= (uint64_t)size - offset ? 0 : -EINVAL;
+	if (offset <= (uint64_t)size && length <= (uint64_t)size - offset)
+		return 0;
+	return REFUSE(-EINVAL, 0,
+		      "ibv_reg_dmabuf_mr: offset is %llu, length %zu: the DMA-buf has %lld bytes: "
+		      "stay within it",
+		      (unsigned long long)offset, length, (long long)size);
 }
 
 /** Map the pages of the range. @return its first byte, or NULL: cannot be mapped. */
@@ -83,15 +91,28 @@ static int reg(struct vb_mr *mr, struct vb_pd *pd, uint64_t offset, size_t lengt
 	/* Programs ask with a descriptor that is none whether DMA-bufs of a GPU will do (NCCL, UCX): most will not, and then
 	 * these programs do without only if an earlier call said so. */
 	if (fd < 0)
-		return -EOPNOTSUPP;
+		return REFUSE(-EOPNOTSUPP, 0,
+			      "ibv_reg_dmabuf_mr: descriptor %d: it is that of a DMA-buf, whatever "
+			      "the kind: programs that try do without "
+			      "DMA-bufs then",
+			      fd);
 	if (access & ~(ACCESS_KNOWN) || (offset & in_page) != (iova & in_page) || length == 0)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "ibv_reg_dmabuf_mr: offset is %llu, iova 0x%llx, length %zu, access "
+			      "0x%x: offset and iova have one place in their "
+			      "pages, there is a length, and access is local write, remote rights "
+			      "or RELAXED_ORDERING: change them",
+			      (unsigned long long)offset, (unsigned long long)iova, length,
+			      (unsigned)access);
 	ret = check_range(fd, offset, length);
 	if (ret < 0)
 		return ret;
 	mem = map(mr, fd, offset, length, access);
 	if (!mem)
-		return -EOPNOTSUPP;
+		return REFUSE(-EOPNOTSUPP, 0,
+			      "ibv_reg_dmabuf_mr: descriptor %d cannot be mapped (errno %d): its "
+			      "exporter must allow mmap(): use other memory",
+			      fd, errno);
 	ret = reg_mapped(mr, pd, mem, length, iova, access);
 	if (ret < 0)
 		munmap(mr->map, mr->map_length);

@@ -78,7 +78,12 @@ int vb_handle_check(struct vb_context *c, uint32_t handle, const void *object)
 	pthread_mutex_lock(&c->handles.lock);
 	ok = names(&c->handles, handle, object);
 	pthread_mutex_unlock(&c->handles.lock);
-	return ok ? 0 : -ENOENT;
+	return ok ? 0
+		  : REFUSE(-ENOENT, 0,
+			   "a call with an object whose handle is %u: the context has no such "
+			   "object: it was destroyed before, or its memory is "
+			   "overwritten",
+			   handle);
 }
 
 void vb_handle_free(struct vb_context *c, uint32_t handle, const void *object)

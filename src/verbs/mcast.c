@@ -34,6 +34,11 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	lane_unlock(c->lane);
 	if (ret < 0 && *err)
 		log_error("%s", err);
+	if (ret == -EINVAL && !*err)
+		why_say(ibqp->qp_num,
+			"ibv_attach_mcast QP 0x%x: the QP is UD and the GID a multicast address: "
+			"change them",
+			ibqp->qp_num);
 	return vb_errno(ret);
 }
 
@@ -52,5 +57,10 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	lane_lock(c->lane);
 	ret = lane_detach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group);
 	lane_unlock(c->lane);
+	if (ret == -EINVAL)
+		why_say(ibqp->qp_num,
+			"ibv_detach_mcast QP 0x%x: the QP is not attached to that group: attach it "
+			"first",
+			ibqp->qp_num);
 	return vb_errno(ret);
 }

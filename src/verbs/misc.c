@@ -56,7 +56,10 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 	int fd;
 
 	if (size == 0 || snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path)) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_read_sysfs_file: size is %zu, %s/%s: there is a size, and a "
+			       "path of less than %zu bytes: change them",
+			       size, dir, file, sizeof(path));
 		return -1;
 	}
 	fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -134,7 +137,11 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	if (!c)
 		return REAL_CALL(ibv_resolve_eth_l2_from_gid, context, attr, eth_mac, vid);
 	if (!attr->is_global || attr->port_num != 1 || vb_port_gid(c, attr->grh.sgid_index, &g))
-		return vb_errno(-EINVAL);
+		return vb_errno(REFUSE(-EINVAL, 0,
+				       "ibv_resolve_eth_l2_from_gid: is_global is %d, port_num %d, "
+				       "sgid_index %d: they are 1, 1 and an entry of the "
+				       "GID table: see ibv_query_gid()",
+				       attr->is_global, attr->port_num, attr->grh.sgid_index));
 	if (vid)
 		*vid = 0xffff; /* no VLAN tag of ours: the interface puts its own on */
 	memcpy(g.raw, attr->grh.dgid.raw, 16);
@@ -156,12 +163,16 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!vb_context_of(qp->context))
 		return REAL_CALL(ibv_set_ece, qp, ece);
-	return vb_errno(-EOPNOTSUPP);
+	return vb_errno(
+		REFUSE(-EOPNOTSUPP, 0,
+		       "ibv_set_ece: rocemu has no options of a vendor: go on without ECE"));
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!vb_context_of(qp->context))
 		return REAL_CALL(ibv_query_ece, qp, ece);
-	return vb_errno(-EOPNOTSUPP);
+	return vb_errno(
+		REFUSE(-EOPNOTSUPP, 0,
+		       "ibv_query_ece: rocemu has no options of a vendor: go on without ECE"));
 }

@@ -56,12 +56,19 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 	const bool on_demand = *access & IBV_ACCESS_ON_DEMAND;
 
 	if (*access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "ibv_reg_mr: access is 0x%x: bits 0x%x are unknown: leave them out",
+			      *access,
+			      *access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE));
 	/* All of memory is where it is: it has no other address. */
 	if (is_implicit(addr, length, *access) && ((*access & IBV_ACCESS_ZERO_BASED) || *iova))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "ibv_reg_mr: all of memory, on demand: iova is 0 and access has no "
+			      "ZERO_BASED: change them");
 	if (on_demand && !vb_can_page_in())
-		return -EOPNOTSUPP;
+		return REFUSE(-EOPNOTSUPP, 0,
+			      "ibv_reg_mr: access has ON_DEMAND: this kernel cannot fault pages in "
+			      "(MADV_POPULATE_READ, Linux 5.14): leave it out");
 	if (*access & IBV_ACCESS_ZERO_BASED)
 		*iova = 0;
 	*access &= ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB);
@@ -132,6 +139,33 @@ void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length)
 		atomic_fetch_add(&pd->refs, 1);
 }
 
+/** Why the endpoint, or the memory, does not have it. */
+static void say_refused(const char *call, int err, const void *addr, size_t length, uint64_t iova,
+			unsigned access)
+{
+	if (err == -EINVAL)
+		why_say(0,
+			"%s: address %p, length %zu, iova 0x%llx, access 0x%x: remote write and "
+			"remote atomic need IBV_ACCESS_LOCAL_WRITE, and the range ends "
+			"before memory does: change them",
+			call, addr, length, (unsigned long long)iova, access);
+	else if (err == -EFAULT)
+		why_say(0,
+			"%s: address %p, length %zu, access 0x%x: all of the range is mapped, and "
+			"writable for local or remote writes: map it first, or "
+			"register what is there",
+			call, addr, length, access);
+	else if (err == -ENOMEM)
+		why_say(0,
+			"%s: length %zu: there is no memory, or a device has %d regions and "
+			"windows already: deregister some",
+			call, length, ROCEMU_MAX_MR);
+	else if (err == -EBUSY)
+		why_say(0,
+			"%s: address %p: a memory window is bound to the region: unbind it first",
+			call, addr);
+}
+
 struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, uint64_t iova,
 				unsigned access)
 {
@@ -150,6 +184,7 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *ibpd, void *addr, size_t length, 
 		return NULL;
 	ret = reg(c, pd, addr, length, iova, access, &mr->rmr);
 	if (ret < 0) {
+		say_refused("ibv_reg_mr", ret, addr, length, iova, access);
 		vb_mr_free(c, mr);
 		return vb_null(-ret);
 	}
@@ -184,7 +219,10 @@ static bool take_buf(struct ibv_pd *pd, struct ibv_mr_init_attr *a)
 		return true;
 	if ((a->comp_mask & of_files) || !(a->comp_mask & IBV_REG_MR_MASK_ADDR) ||
 	    !vb_buf_has(a->buf, pd, a->addr, a->length)) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_reg_mr_ex: comp_mask is 0x%llx: a region of a buffer has ADDR, "
+			       "no FD, and lies in that buffer: change it",
+			       (unsigned long long)a->comp_mask);
 		return false;
 	}
 	a->comp_mask &= ~(uint64_t)IBV_REG_MR_MASK_BUF;
@@ -229,13 +267,19 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 		return REAL_CALL(ibv_reg_mr_ex, pd, a.comp_mask == attr->comp_mask ? attr : &a);
 #endif
 	if (a.comp_mask & ~known) /* hints to a bus (IBV_REG_MR_MASK_DMAH), among others */
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_reg_mr_ex: comp_mask is 0x%llx: IOVA, ADDR, FD and "
+				      "FD_OFFSET are known: leave the rest out",
+				      (unsigned long long)a.comp_mask));
 	/* Memory by address, or by file, offset and IOVA. */
 	if ((a.comp_mask & known & ~(uint64_t)IBV_REG_MR_MASK_IOVA) !=
 		    (is_file ? (uint64_t)(IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET)
 			     : (uint64_t)IBV_REG_MR_MASK_ADDR) ||
 	    (is_file && !(a.comp_mask & IBV_REG_MR_MASK_IOVA)))
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_reg_mr_ex: comp_mask is 0x%llx: it is ADDR, or FD, "
+				      "FD_OFFSET and IOVA: set the one or the others",
+				      (unsigned long long)a.comp_mask));
 	if (is_file)
 		return ibv_reg_dmabuf_mr(pd, a.fd_offset, a.length, a.iova, a.fd, a.access);
 	if (!(a.comp_mask & IBV_REG_MR_MASK_IOVA))
@@ -340,7 +384,11 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 
 	if (((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context)) ||
 	    (c && !rereg_input_ok(mr, flags, addr, length, access))) {
-		errno = EINVAL;
+		errno = REFUSE(EINVAL, 0,
+			       "ibv_rereg_mr: flags is 0x%x, access 0x%x, length %zu: the flags "
+			       "are known, a PD is of the same context, a translation has "
+			       "memory, access known bits: change them",
+			       (unsigned)flags, (unsigned)access, length);
 		return IBV_REREG_MR_ERR_INPUT;
 	}
 	if (!c)
@@ -369,6 +417,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 		lane_unlock(c->lane);
 	}
 	if (ret < 0) {
+		say_refused("ibv_rereg_mr", ret, addr, length, iova, asked);
 		errno = -ret;
 		return IBV_REREG_MR_ERR_CMD;
 	}

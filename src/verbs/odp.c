@@ -129,10 +129,16 @@ int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 	if (ret < 0)
 		return vb_errno(ret);
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
-		return vb_errno(-ENOTSUP);
+		return vb_errno(REFUSE(-ENOTSUP, 0,
+				       "ibv_advise_mr: advice is %d: there is PREFETCH, "
+				       "PREFETCH_WRITE and PREFETCH_NO_FAULT: use one",
+				       (int)advice));
 	/* Always synchronous, so the flag that asks for it changes nothing. */
 	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || (n && !sgl))
-		return vb_errno(-EINVAL);
+		return vb_errno(REFUSE(-EINVAL, 0,
+				       "ibv_advise_mr: flags is 0x%x, %u entries: the only flag is "
+				       "FLUSH, and entries have a list: change them",
+				       flags, n));
 	for (uint32_t i = 0; i < n && ret == 0; i++)
 		ret = advise_one(pd, &sgl[i], advice);
 	return vb_errno(ret);

@@ -89,7 +89,12 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 	if (ret < 0)
 		return vb_errno(ret);
 	if (atomic_load(&pd->refs) > 0)
-		return vb_errno(-EBUSY);
+		return vb_errno(
+			REFUSE(-EBUSY, 0,
+			       "ibv_dealloc_pd: %u objects are in the PD (QPs, SRQs, regions, "
+			       "windows, address handles, parent domains): destroy them "
+			       "first",
+			       atomic_load(&pd->refs)));
 	vb_mr_end_nulls(c, pd);
 	if (pd->parent) {
 		atomic_fetch_sub(&pd->parent->refs, 1);
@@ -110,7 +115,9 @@ struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *att
 	struct vb_td *td;
 
 	if (attr->comp_mask)
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_alloc_td: comp_mask is 0x%x: no bit is known: pass 0",
+				      attr->comp_mask));
 	if (vb_orphan_check(vb_context_of(ctx)))
 		return vb_null(ENODEV);
 	td = calloc(1, sizeof(*td));
@@ -145,9 +152,14 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |
 					  VB_PARENT_DOMAIN_ALLOW_CC_UNPROTECTED_ALLOC))
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_alloc_parent_domain: comp_mask is 0x%x: only ALLOCATORS "
+				      "and PD_CONTEXT are known: leave the rest out",
+				      attr->comp_mask));
 	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_alloc_parent_domain: pd or td: it needs a PD, and both "
+				      "are of this context: set pd"));
 	ret = vb_pd_check(attr->pd);
 	if (ret < 0)
 		return vb_null(-ret);

@@ -27,14 +27,22 @@ static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 	*path = NULL;
 	if (unlikely(wr->opcode == IBV_WR_BIND_MW) &&
 	    !vb_bind_allowed(qp, wr->bind_mw.mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info))
-		return -EINVAL;
+		return REFUSE(-EINVAL, qp->qp_num,
+			      "ibv_post_send QP 0x%x: bind: window and region are of this context, "
+			      "the window of type 2 and of the QP's PD: "
+			      "bind type 1 by ibv_bind_mw()",
+			      qp->qp_num);
 	if (qp->qp_type != IBV_QPT_UD)
 		return 0;
 	/* Of another opcode, wr.ud may be something else: no pointer of it is followed. */
 	if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM)
 		return 0;
 	if (!wr->wr.ud.ah || wr->wr.ud.ah->context != qp->context)
-		return -EINVAL;
+		return REFUSE(-EINVAL, qp->qp_num,
+			      "ibv_post_send QP 0x%x: wr.ud.ah: a UD request needs an address "
+			      "handle of this context: make it by "
+			      "ibv_create_ah()",
+			      qp->qp_num);
 	*path = &vb_ah_of(wr->wr.ud.ah)->path;
 	return 0;
 }
@@ -108,6 +116,8 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		bytes = MAX(bytes, leaving(ibqp, wr));
 	}
 	lane_posted(c->lane, now, bytes);
+	if (unlikely(ret < 0))
+		vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
 	return vb_errno(ret);
 }
@@ -142,6 +152,8 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 			bytes = MAX(bytes, leaving(ibqp, &wrs[i]));
 		}
 		lane_posted(c->lane, now, bytes);
+	} else {
+		vb_deliver_events(c, lane_ep(c->lane));
 	}
 	lane_unlock(c->lane);
 	return vb_errno(ret);

@@ -30,12 +30,22 @@ static bool is_placeholder(int fd)
 	       !strncmp(target, name, sizeof(name) - 1);
 }
 
+static int import_refused(const char *call)
+{
+	return REFUSE(EOPNOTSUPP, 0,
+		      "%s: objects of an emulated device live in one process: create them there",
+		      call);
+}
+
 struct ibv_context *ibv_import_device(int cmd_fd)
 {
 	struct ibv_context *ctx;
 
 	if (is_placeholder(cmd_fd))
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_import_device: descriptor %d is of an emulated device, "
+				      "which lives in one process: open the device",
+				      cmd_fd));
 	/* The program may have got the file descriptor without ever asking for a list. */
 	real_load();
 	ctx = REAL_CALL(ibv_import_device, cmd_fd);
@@ -46,19 +56,19 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 
 struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 {
-	return vb_context_of(context) ? vb_null(EOPNOTSUPP)
+	return vb_context_of(context) ? vb_null(import_refused("ibv_import_pd"))
 				      : REAL_CALL(ibv_import_pd, context, pd_handle);
 }
 
 struct ibv_mr *ibv_import_mr(struct ibv_pd *pd, uint32_t mr_handle)
 {
-	return vb_context_of(pd->context) ? vb_null(EOPNOTSUPP)
+	return vb_context_of(pd->context) ? vb_null(import_refused("ibv_import_mr"))
 					  : REAL_CALL(ibv_import_mr, pd, mr_handle);
 }
 
 struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 {
-	return vb_context_of(context) ? vb_null(EOPNOTSUPP)
+	return vb_context_of(context) ? vb_null(import_refused("ibv_import_dm"))
 				      : REAL_CALL(ibv_import_dm, context, dm_handle);
 }
 

@@ -25,26 +25,34 @@
 
 /* ---- what is called when there is no real library, or its version lacks the symbol ---- */
 
+/** The device is real, and the system's library is not there or has no such call. */
+static int absent(void)
+{
+	return REFUSE(EOPNOTSUPP, 0,
+		      "a call for a real device: the system's libibverbs has it, if it is loaded "
+		      "and new enough: see ROCEMU_LOG=info");
+}
+
 static int absent_ERRNO(void)
 {
-	errno = EOPNOTSUPP;
+	errno = absent();
 	return EOPNOTSUPP;
 }
 
 static int absent_MINUS_ONE(void)
 {
-	errno = EOPNOTSUPP;
+	errno = absent();
 	return -1;
 }
 
 static ssize_t absent_NEGATIVE(void)
 {
-	return -EOPNOTSUPP;
+	return -absent();
 }
 
 static void *absent_NULL(void)
 {
-	errno = EOPNOTSUPP;
+	errno = absent();
 	return NULL;
 }
 
@@ -55,7 +63,7 @@ static int absent_SILENT(void)
 
 static void absent_VOID(void)
 {
-	errno = EOPNOTSUPP;
+	errno = absent();
 }
 
 /*

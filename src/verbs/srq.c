@@ -62,6 +62,11 @@ static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct 
 		ret = create(srq, vb_pd_of(pd), xrcd ? vb_xrcd_of(xrcd) : NULL, vb_cq_of(cq), attr);
 		if (ret < 0)
 			vb_handle_free(c, srq->base.handle, srq);
+		if (ret == -EINVAL)
+			why_say(0,
+				"ibv_create_srq: max_wr is %u, max_sge %u: they are 1 to %d and 0 "
+				"to %d: see ibv_query_device()",
+				attr->max_wr, attr->max_sge, ROCEMU_MAX_WR, ROCEMU_MAX_SGE);
 	}
 	if (ret < 0) {
 		vb_give_back(c, VB_SRQS);
@@ -99,16 +104,28 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_at
 	bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type == IBV_SRQT_XRC;
 
 	if (attr->comp_mask & ~(uint32_t)KNOWN)
-		return vb_null(EOPNOTSUPP);
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_create_srq_ex: comp_mask is 0x%x: TYPE, PD, XRCD and CQ "
+				      "are known: leave the rest out",
+				      attr->comp_mask));
 	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && !xrc && attr->srq_type != IBV_SRQT_BASIC)
-		return vb_null(EOPNOTSUPP); /* tag matching */
+		return vb_null(REFUSE(EOPNOTSUPP, 0,
+				      "ibv_create_srq_ex: srq_type is %d: there are BASIC and XRC, "
+				      "no tag matching: use one of them",
+				      (int)attr->srq_type));
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_create_srq_ex: comp_mask is 0x%x: a PD of this context "
+				      "is needed: set IBV_SRQ_INIT_ATTR_PD and pd",
+				      attr->comp_mask));
 	if (!xrc)
 		return srq_new(attr->pd, NULL, NULL, &attr->attr, attr->srq_context);
 	if ((attr->comp_mask & XRC) != XRC || !attr->xrcd || attr->xrcd->context != ctx ||
 	    !attr->cq || attr->cq->context != ctx)
-		return vb_null(EINVAL);
+		return vb_null(REFUSE(EINVAL, 0,
+				      "ibv_create_srq_ex: comp_mask is 0x%x: an XRC SRQ has an XRC "
+				      "domain and a CQ of this context: set them",
+				      attr->comp_mask));
 	return srq_new(attr->pd, attr->xrcd, attr->cq, &attr->attr, attr->srq_context);
 }
 
@@ -117,7 +134,9 @@ int vb_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 	struct vb_srq *srq = vb_srq_of(ibsrq);
 
 	if (!srq->xrcd)
-		return vb_errno(-EOPNOTSUPP); /* a basic SRQ has none */
+		return vb_errno(
+			REFUSE(-EOPNOTSUPP, 0,
+			       "ibv_get_srq_num: a basic SRQ has no number: create an XRC SRQ"));
 	*srq_num = rocemu_srq_num(srq->rsrq);
 	return 0;
 }
@@ -138,6 +157,12 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	ret = rocemu_srq_modify(vb_srq_of(ibsrq)->rsrq, attr, mask);
 	vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
+	if (ret == -EINVAL)
+		why_say(0,
+			"ibv_modify_srq: mask is 0x%x, max_wr %u, srq_limit %u: max_wr is 1 to %d "
+			"and not less than what is posted, srq_limit at most max_wr: "
+			"change them",
+			(unsigned)mask, attr->max_wr, attr->srq_limit, ROCEMU_MAX_WR);
 	return vb_errno(ret);
 }
 
@@ -201,6 +226,8 @@ int vb_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 	ret = rocemu_srq_post(vb_srq_of(ibsrq)->rsrq, wr, &cbad);
 	if (trace_on())
 		vb_trace_srq_recvs(vb_srq_of(ibsrq), wr, cbad);
+	if (unlikely(ret < 0))
+		vb_deliver_events(c, lane_ep(c->lane));
 	lane_unlock(c->lane);
 	if (ret < 0)
 		*bad = (struct ibv_recv_wr *)(uintptr_t)cbad;

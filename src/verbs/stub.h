@@ -10,17 +10,19 @@
 #include <errno.h>
 #include <stddef.h>
 
-#include "base/log.h"
+#include "base/why.h"
 
 #define STUB_EXPORT __attribute__((visibility("default"), used))
+
+#define STUB_WHY(name) REFUSE(EOPNOTSUPP, 0, "%s(): rocemu has no such call: do without it", #name)
 
 /* Returns an errno, as most of verbs does. */
 #define STUB_ERRNO(name)            \
 	STUB_EXPORT int name(void); \
 	int name(void)              \
 	{                           \
-		errno = EOPNOTSUPP; \
-		return EOPNOTSUPP;  \
+		errno = STUB_WHY(name); \
+		return errno;       \
 	}
 
 /* Returns -1 with errno set; an int, ssize_t or off_t, of which long has all bits. */
@@ -28,7 +30,7 @@
 	STUB_EXPORT long name(void); \
 	long name(void)              \
 	{                            \
-		errno = EOPNOTSUPP;  \
+		errno = STUB_WHY(name); \
 		return -1;           \
 	}
 
@@ -37,7 +39,7 @@
 	STUB_EXPORT long name(void); \
 	long name(void)              \
 	{                            \
-		return -EOPNOTSUPP;  \
+		return -STUB_WHY(name); \
 	}
 
 /* Returns an object. */
@@ -45,7 +47,7 @@
 	STUB_EXPORT void *name(void); \
 	void *name(void)              \
 	{                             \
-		errno = EOPNOTSUPP;   \
+		errno = STUB_WHY(name); \
 		return NULL;          \
 	}
 

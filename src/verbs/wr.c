@@ -54,9 +54,16 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 	struct ibv_send_wr *wr;
 
 	if (!(w->ops & op))
-		spoil(w, EOPNOTSUPP);
+		spoil(w, REFUSE(EOPNOTSUPP, ex->qp_base.qp_num,
+				"ibv_wr_*() QP 0x%x: opcode %d: send_ops_flags of the QP's "
+				"creation has no such bit: ask for it",
+				ex->qp_base.qp_num, (int)opcode));
 	if (w->n == qp->cap.max_send_wr)
-		spoil(w, ENOMEM);
+		spoil(w, REFUSE(ENOMEM, ex->qp_base.qp_num,
+				"ibv_wr_*() QP 0x%x: a batch has %u requests, as many as "
+				"max_send_wr: complete it earlier, or create "
+				"the QP with more",
+				ex->qp_base.qp_num, w->n));
 	if (w->err)
 		return NULL;
 	wr = &w->wrs[w->n];
@@ -178,7 +185,9 @@ static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16
 	(void)hdr;
 	(void)hdr_sz;
 	(void)mss;
-	spoil(ex_of(ex)->wr, EOPNOTSUPP);
+	spoil(ex_of(ex)->wr, REFUSE(EOPNOTSUPP, ex->qp_base.qp_num,
+				    "ibv_wr_send_tso() QP 0x%x: there is no TSO: send packets",
+				    ex->qp_base.qp_num));
 }
 
 /* ---- setters ---- */
@@ -190,7 +199,10 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 	struct ibv_send_wr *wr = current(w);
 
 	if (!wr || ex->qp_base.qp_type != IBV_QPT_UD) {
-		spoil(w, EINVAL);
+		spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
+				"ibv_wr_set_ud_addr() QP 0x%x: it follows a request of a UD QP: "
+				"begin one first",
+				ex->qp_base.qp_num));
 		return;
 	}
 	wr->wr.ud.ah = ah;
@@ -204,7 +216,10 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 	struct ibv_send_wr *wr = current(w);
 
 	if (!wr || ex->qp_base.qp_type != IBV_QPT_XRC_SEND)
-		spoil(w, EINVAL);
+		spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
+				"ibv_wr_set_xrc_srqn() QP 0x%x: it follows a request of an "
+				"XRC_SEND QP: begin one first",
+				ex->qp_base.qp_num));
 	else
 		wr->qp_type.xrc.remote_srqn = remote_srqn;
 }
@@ -215,7 +230,11 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	struct ibv_send_wr *wr = current(qp->wr);
 
 	if (!wr || num_sge > qp->cap.max_send_sge) {
-		spoil(qp->wr, EINVAL);
+		spoil(qp->wr, REFUSE(EINVAL, ex->qp_base.qp_num,
+				     "ibv_wr_set_sge_list() QP 0x%x: num_sge is %zu: it follows a "
+				     "request, and is max_send_sge, %u, "
+				     "at most: create the QP with more",
+				     ex->qp_base.qp_num, num_sge, qp->cap.max_send_sge));
 		return;
 	}
 	if (num_sge)
@@ -241,13 +260,20 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 	uint8_t *to;
 
 	if (!wr) {
-		spoil(w, EINVAL);
+		spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
+				"ibv_wr_set_inline_data() QP 0x%x: it follows a request: begin one "
+				"first",
+				ex->qp_base.qp_num));
 		return;
 	}
 	to = w->inl ? w->inl + (size_t)(w->n - 1) * max : NULL;
 	for (size_t i = 0; i < num_buf; i++) {
 		if (bufs[i].length > max - len) {
-			spoil(w, EINVAL);
+			spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
+					"ibv_wr_set_inline_data() QP 0x%x: the data is longer than "
+					"max_inline_data, %zu: create the QP with "
+					"more, or use ibv_wr_set_sge()",
+					ex->qp_base.qp_num, max));
 			return;
 		}
 		if (bufs[i].length)
@@ -287,7 +313,10 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	struct ibv_send_wr *wr;
 
 	if (len > UINT32_MAX) {
-		spoil(ex_of(ex)->wr, EINVAL);
+		spoil(ex_of(ex)->wr,
+		      REFUSE(EINVAL, ex->qp_base.qp_num,
+			     "ibv_wr_flush() QP 0x%x: len is %zu: it has 32 bits: flush in parts",
+			     ex->qp_base.qp_num, len));
 		return;
 	}
 	wr = begin_rdma(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, rkey, remote_addr);

@@ -16,6 +16,7 @@ import harness  # noqa: E402 # pylint: disable=wrong-import-position
 
 SKIPPED = 77
 ROCEMU, ERRORS_RUN = sys.argv[1:3]
+NO_ERROR = {'rc/comm-est', 'rc/sq-drained', 'rc/srq-limit', 'rc/last-wqe', 'rc/posted-in-error'}
 TWO = ('--req', 'a', '--rsp', 'b')
 
 
@@ -42,6 +43,26 @@ def rows__two_emulated_devices__all_as_wanted():
     assert [line.split()[1].rstrip(':') for line in r.out] == names, r.out
     assert [line for line in r.out if not line.startswith('ok ')] == \
         ['skipped rc/bad-response: takes a peer that does wrong: simulator only'], r.out
+
+
+def rows__log_why__each_error_says_why():
+    # One row at a time, and both streams in one: what a row says comes before its result. Some rows are of events that are no
+    # errors.
+    p = subprocess.run([ROCEMU, 'run', '--device', 'a=127.0.0.1', '--device', 'b=127.0.0.2', '--log', 'why', '--', ERRORS_RUN, *TWO],
+                       stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    said, silent = [], set()
+    for line in p.stdout.splitlines():
+        if line.startswith('ok '):
+            if not said:
+                silent.add(line.split()[1])
+            said = []
+        elif line.startswith('rocemu: why: '):
+            # What, the rule, the remedy.
+            assert len(re.split(r': ', line)) >= 5, line
+            said.append(line)
+        else:
+            assert line.startswith('skipped '), line
+    assert silent == NO_ERROR, silent ^ NO_ERROR
 
 
 def row__not_as_wanted__what_differs_and_1():
