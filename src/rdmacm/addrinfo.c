@@ -134,7 +134,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	int err;
 
 	if (!res || (!node && !service && !hints))
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_getaddrinfo: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	if (!hints)
 		hints = &nothing;
 	rai = calloc(1, sizeof(*rai));
@@ -189,7 +191,9 @@ static int eai_errno(int eai)
 	case EAI_SYSTEM:
 		return -errno;
 	default:
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_getaddrinfo: name resolution failed: node and service are such "
+			      "as getaddrinfo() takes: check hints");
 	}
 }
 
@@ -217,9 +221,14 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char 
 	int err;
 
 	if (!base || (!node && !service && !hints))
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_resolve_addrinfo: a pointer that it needs is NULL: "
+				      "pass what rdma_cma.h asks for"));
 	if (hints && (hints->ai_flags & ASK_SA)) /* Ethernet has no subnet administrator */
-		return rcm_ret(-EOPNOTSUPP);
+		return rcm_ret(REFUSE(-EOPNOTSUPP, 0,
+				      "rdma_resolve_addrinfo: ai_flags is 0x%x: Ethernet has no "
+				      "subnet administrator: leave RAI_SA and RAI_DNS out",
+				      (unsigned)hints->ai_flags));
 	if (!begin(id))
 		return rcm_ret(-EBUSY);
 	err = rdma_getaddrinfo(node, service, hints, &info);
@@ -247,7 +256,9 @@ int rdma_query_addrinfo(struct rdma_cm_id *base, struct rdma_addrinfo **info)
 	bool there;
 
 	if (!base || !info)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_query_addrinfo: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	rcm_lock_take();
 	there = id->info != NULL;
 	if (there) {

@@ -167,7 +167,9 @@ int rcm_agent_listen(struct rcm_id *id)
 	int err;
 
 	if (!id->bound)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_listen: the ID has no port: it is bound first: call "
+			      "rdma_bind_addr()");
 	rcm_lock_drop();
 	err = agent_gsi_listen(agent->client, id->bind_key, text);
 	rcm_lock_take();

@@ -23,6 +23,8 @@ int rdma_write_cm_event(struct rdma_cm_id *id, enum rdma_cm_event_type event, in
 
 #include <errno.h>
 
+#include "base/why.h"
+
 /** Events of newer versions of rdma_cma.h. */
 enum {
 	RCM_EVENT_ADDRINFO_RESOLVED = 16,

@@ -15,6 +15,7 @@
 #include "rdmacm/channel.h"
 #include "rdmacm/id.h"
 #include "rdmacm/private.h"
+#include "rdmacm/why.h"
 
 /* All channels of the process but orphans. A leaf. */
 static pthread_mutex_t channels_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -203,6 +204,7 @@ void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int statu
 {
 	struct rcm_event *ev = rcm_event_own(id, type, status);
 
+	rcm_why_event(id, type, status);
 	if (!ev)
 		return;
 	ev->on_take = on_take;
@@ -291,7 +293,9 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	struct rcm_event *ev;
 
 	if (!channel || !event)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_get_cm_event: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	if (rcm_channel_of(channel)->orphan)
 		return rcm_ret(rcm_orphan_refuse(ENODEV));
 	src = evq_get(&rcm_channel_of(channel)->q);
@@ -308,7 +312,9 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 	struct rcm_event *ev = (struct rcm_event *)(void *)event; /* base is first */
 
 	if (!event)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_ack_cm_event: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	rcm_lock_take();
 	list_remove(&ev->node);
 	rcm_event_free(ev);
@@ -323,7 +329,10 @@ int rdma_write_cm_event(struct rdma_cm_id *base, enum rdma_cm_event_type event, 
 	struct rcm_event *ev;
 
 	if (!base || (int)event != RCM_EVENT_USER)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(
+			-EINVAL, 0,
+			"rdma_write_cm_event: event is %d: it is RDMA_CM_EVENT_USER: pass that",
+			(int)event));
 	ev = rcm_event_new(rcm_id_of(base), event, status);
 	if (!ev)
 		return rcm_ret(-ENOMEM);

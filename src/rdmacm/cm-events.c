@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/why.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/agent.h"
 #include "rdmacm/cm-events.h"
@@ -11,6 +12,7 @@
 #include "rdmacm/id.h"
 #include "rdmacm/qp.h"
 #include "rdmacm/rej-retry.h"
+#include "rdmacm/why.h"
 
 enum { MRA_TIMEOUT = 24 }; /* 4.096 us * 2^24: 69 s */
 
@@ -162,9 +164,15 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	struct rcm_event *ev;
 	int err = -EACCES;
 
-	if (!same_transport(listener, req))
+	if (!same_transport(listener, req)) {
+		why_say((uintptr_t)listener,
+			"rdma_listen: REJ sent, reason %u (%s): a request's transport, %u, is that "
+			"of the listener's QPs: "
+			"create both IDs with one qp_type",
+			ROCEMU_CM_REJ_TRANSPORT, rocemu_cm_rej_text(ROCEMU_CM_REJ_TRANSPORT),
+			req->transport);
 		cm_reject(e->conn, rcm_now(), ROCEMU_CM_REJ_TRANSPORT, NULL, 0, NULL, 0);
-	else
+	} else
 		err = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data), &ev);
 	/* As the kernel does, and TCP: the peer's next try may find memory. */
 	if (err == -ENOMEM)
@@ -229,8 +237,10 @@ static void take_rep(struct rcm_event *ev)
 	rcm_lock_drop();
 	ev->base.event = err ? RDMA_CM_EVENT_CONNECT_ERROR : RDMA_CM_EVENT_ESTABLISHED;
 	ev->base.status = err;
-	if (err)
+	if (err) {
+		rcm_why_event(id, RDMA_CM_EVENT_CONNECT_ERROR, err);
 		rcm_qp_error(id);
+	}
 }
 
 static void on_rep(struct rcm_id *id, const struct rocemu_cm_rep *rep) REQUIRES(rcm_lock)
@@ -259,6 +269,7 @@ static void on_rej(struct rcm_id *id, const struct rocemu_cm_rej *rej) REQUIRES(
 	if (rej->reason == ROCEMU_CM_REJ_SERVICE_ID && cm_conn_active(id->conn) &&
 	    rcm_rej_retry(id))
 		return;
+	rcm_why_rejected(id, rej->reason);
 	ev = rcm_event_own(id, RDMA_CM_EVENT_REJECTED, rej->reason);
 	if (!ev)
 		return;

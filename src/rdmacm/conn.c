@@ -44,7 +44,10 @@ static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 	if (id->removed)
 		return -ENODEV;
 	if (!rcm_core_has(id) || id->state != RCM_BOUND)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_listen: the ID is in state %d: an ID that listens is bound and "
+			      "was not used otherwise: call rdma_bind_addr() on a new ID",
+			      (int)id->state);
 	if (p.any_addr && sa->sa_family == AF_INET)
 		p.ip_version = 4;
 	else if (p.any_addr && id->afonly > 0)
@@ -117,18 +120,32 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param **p
 	const struct rdma_conn_param *p = *param ? *param : &default_param;
 
 	if (!id->local.dev || (p->private_data_len && !p->private_data))
-		return -EINVAL;
+		return REFUSE(
+			-EINVAL, 0,
+			"rdma_connect, rdma_accept: private_data_len is %u: the ID has a device, "
+			"and private data a pointer: resolve the address, set private_data",
+			p->private_data_len);
 	if (!id->base.qp && !*param && !rcm_id_is_ud(id))
-		return -EINVAL; /* whose QP? */
+		return REFUSE(
+			-EINVAL, 0,
+			"rdma_connect, rdma_accept: conn_param is NULL: an ID without a QP needs "
+			"qp_num: create the QP by rdma_create_qp(), or pass conn_param"); /* whose
+											     QP? */
 	*param = p;
 	if (rcm_id_is_ud(id))
 		return 0;
 	if (p->responder_resources != RDMA_MAX_RESP_RES &&
 	    p->responder_resources > id->local.dev->max_responder_resources)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_connect, rdma_accept: responder_resources is %u: the device "
+			      "has %u: lower it",
+			      p->responder_resources, id->local.dev->max_responder_resources);
 	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH &&
 	    p->initiator_depth > id->local.dev->max_initiator_depth)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_connect, rdma_accept: initiator_depth is %u: the device has "
+			      "%u: lower it",
+			      p->initiator_depth, id->local.dev->max_initiator_depth);
 	return 0;
 }
 
@@ -140,12 +157,21 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	int err = rcm_begin(base, FAULT_VERB_RDMA_CONNECT);
 
 	if (!err)
-		err = id->state == RCM_ROUTE_RESOLVED ? check_param(id, &p) : -EINVAL;
+		err = id->state == RCM_ROUTE_RESOLVED
+			      ? check_param(id, &p)
+			      : REFUSE(-EINVAL, 0,
+				       "rdma_connect: the ID is in state %d: the route is "
+				       "resolved, and it was not connected before: wait for "
+				       "ROUTE_RESOLVED after rdma_resolve_route()",
+				       (int)id->state);
 	if (err)
 		return rcm_ret(err);
 	rcm_lock_take();
 	rcm_call_begin(&call, id);
-	err = rcm_core_has(id) ? 0 : -EINVAL;
+	err = rcm_core_has(id) ? 0
+			       : REFUSE(-EINVAL, 0,
+					"rdma_connect: the ID has no connection manager: it was "
+					"made before fork(): make it in the child");
 	if (!err && !id->removed)
 		err = rcm_agent_open(&id->local, 1, LOG_LVL_ERROR);
 	if (id->removed)
@@ -167,7 +193,11 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 /* -EMSGSIZE of the CM is EINVAL here. */
 static int too_long(int err)
 {
-	return err == -EMSGSIZE ? -EINVAL : err;
+	return err == -EMSGSIZE
+		       ? REFUSE(-EINVAL, 0,
+				"rdma_accept, rdma_reject: the private data is longer than the "
+				"message has room for: a REP has 196 bytes, a REJ 148: shorten it")
+		       : err;
 }
 
 static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *p)
@@ -176,10 +206,14 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *p)
 	int err;
 
 	if (!qpn)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_accept: the UD ID has no QP: its number is sent to the peer: "
+			      "create the QP, or set conn_param.qp_num");
 	rcm_lock_take();
 	if (!is_live(id) || !id->sidr) {
-		err = -EINVAL;
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_accept: there is no request to accept: the ID is that of a "
+			     "CONNECT_REQUEST, not answered yet: pass event->id");
 	} else {
 		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn, RDMA_UDP_QKEY,
 				    NULL, 0, p->private_data, p->private_data_len);
@@ -200,12 +234,19 @@ static int prepare_accept(struct rcm_id *id, const struct rdma_conn_param *p) RE
 	enum cm_state state;
 
 	if (!is_live(id) || !id->conn)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_accept: there is no request to accept: the ID is that of a "
+			      "CONNECT_REQUEST, not answered yet: pass event->id");
 	state = cm_conn_state(id->conn);
 	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_accept: the request was answered, or the peer gave up: it is "
+			      "accepted once, in time: look for events of the ID");
 	if (p->private_data_len > ROCEMU_CM_REP_PRIVATE_LEN)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_accept: private_data_len is %u: a REP has room for 196 bytes: "
+			      "shorten it",
+			      p->private_data_len);
 	if (p->initiator_depth != RDMA_MAX_INIT_DEPTH)
 		id->initiator_depth = p->initiator_depth;
 	if (p->responder_resources != RDMA_MAX_RESP_RES)
@@ -271,7 +312,12 @@ int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 	int err = rcm_begin(base, FAULT_VERB_RDMA_ACCEPT);
 
 	if (!err)
-		err = id->state == RCM_CONNECT ? check_param(id, &p) : -EINVAL;
+		err = id->state == RCM_CONNECT
+			      ? check_param(id, &p)
+			      : REFUSE(-EINVAL, 0,
+				       "rdma_accept: the ID is in state %d: it is the ID of a "
+				       "CONNECT_REQUEST: pass event->id, not the listener",
+				       (int)id->state);
 	if (err)
 		return rcm_ret(err);
 	if (rcm_id_is_ud(id))
@@ -286,10 +332,14 @@ static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, si
 	int err;
 
 	if (!base || (len && !data))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_reject: the ID or the private data is NULL: pass event->id and "
+			      "private_data");
 	rcm_lock_take();
 	if (!is_live(id))
-		err = -EINVAL;
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_reject: there is no request to reject: the ID is that of a "
+			     "CONNECT_REQUEST: pass event->id");
 	else if (id->sidr)
 		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_REJECTED, 0, 0, NULL, 0,
 				    data, len);
@@ -321,11 +371,15 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	int err = 0;
 
 	if (!base)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_disconnect: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	rcm_lock_take();
 	removed = id->removed;
 	if (!removed && (!is_live(id) || !id->conn))
-		err = -EINVAL;
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_disconnect: the ID has no connection: it was connected or "
+			     "accepted before: disconnect after ESTABLISHED");
 	rcm_lock_drop();
 	if (err)
 		return rcm_ret(err);
@@ -359,16 +413,23 @@ int rdma_disconnect(struct rdma_cm_id *base)
 int rdma_establish(struct rdma_cm_id *base)
 {
 	struct rcm_id *id = rcm_id_of(base);
-	int err = -EINVAL;
+	int err;
 
 	if (!base || base->qp)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(
+			REFUSE(-EINVAL, 0,
+			       "rdma_establish: the ID is NULL or has a QP of rdma_create_qp(): "
+			       "such are established by themselves: leave the call out"));
 	rcm_lock_take();
 	if (is_live(id) && id->conn) {
 		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
 		if (!err)
 			rcm_rej_retry_served(id);
 		rcm_drive();
+	} else {
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_establish: the ID was not connected, or the peer has not "
+			     "answered: it follows CONNECT_RESPONSE: wait for that event");
 	}
 	rcm_lock_drop();
 	return rcm_ret(err);
@@ -377,10 +438,12 @@ int rdma_establish(struct rdma_cm_id *base)
 int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 {
 	struct rcm_id *id = rcm_id_of(base);
-	int err = -EINVAL;
+	int err;
 
 	if (!base)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_notify: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	rcm_lock_take();
 	if (is_live(id) && id->conn && event == IBV_EVENT_COMM_EST) {
 		err = cm_establish(id->conn, rcm_now());
@@ -389,6 +452,11 @@ int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 		else if (err > 0)
 			err = -EISCONN;
 		rcm_drive();
+	} else {
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_notify: event is %d: it is IBV_EVENT_COMM_EST, of an ID that is "
+			     "being connected: pass that",
+			     (int)event);
 	}
 	rcm_lock_drop();
 	return rcm_ret(err);

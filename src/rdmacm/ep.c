@@ -61,9 +61,14 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 	int ret;
 
 	if (!out || !res)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_ep: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	if ((res->ai_flags & RAI_PASSIVE) ? !res->ai_src_addr : !res->ai_dst_addr)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(
+			REFUSE(-EINVAL, 0,
+			       "rdma_create_ep: res has no address: RAI_PASSIVE needs ai_src_addr, "
+			       "else ai_dst_addr: take what rdma_getaddrinfo() gives"));
 	ret = rdma_create_id(NULL, &base, NULL, (enum rdma_port_space)res->ai_port_space);
 	if (ret)
 		return ret;
@@ -103,10 +108,15 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	int err = 0;
 
 	if (!listen || !out)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_get_request: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	id = rcm_id_of(listen);
 	if (!id->sync || id->state != RCM_LISTEN)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(
+			-EINVAL, 0,
+			"rdma_get_request: the ID does not listen, or has an event channel: it is "
+			"a synchronous listener: call rdma_listen() on one of rdma_create_ep()"));
 	if (rcm_id_removed(id))
 		return rcm_ret(-ENODEV);
 	rcm_sync_ack(id);
@@ -117,7 +127,10 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	else if (ev->status)
 		err = -abs(ev->status);
 	else if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST)
-		err = -EINVAL;
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_get_request: the listener got event %d: CONNECT_REQUEST is what "
+			     "it waits for: look at that event",
+			     (int)ev->event);
 	else if (id->qp_init_attr) {
 		struct ibv_qp_init_attr attr = *id->qp_init_attr;
 

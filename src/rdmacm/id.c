@@ -54,7 +54,9 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 	int err;
 
 	if (!id)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_id: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	switch (ps) {
 	case RDMA_PS_IPOIB:
 	case RDMA_PS_UDP:
@@ -64,7 +66,10 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 	case RDMA_PS_IB:
 		break;
 	default:
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_id: ps is 0x%x: there are RDMA_PS_TCP, _UDP, "
+				      "_IB and _IPOIB: pass one",
+				      (unsigned)ps));
 	}
 	err = rcm_fault(FAULT_VERB_RDMA_CREATE_ID);
 	return rcm_ret(err ? err : create_id(channel, id, context, ps, type));
@@ -148,7 +153,9 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_destroy_id: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	if (is_orphan(id)) {
 		/* Its lists and events are the parent's. */
 		rcm_id_free(id);
@@ -175,9 +182,13 @@ int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
 	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_migrate_id: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	if (id->sync && !channel)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_migrate_id: a synchronous ID has a channel of its own: "
+				      "it moves to a channel, not to none: pass one"));
 	if (is_orphan(id))
 		return rcm_ret(rcm_orphan_refuse(EINVAL));
 	to = channel ? rcm_channel_of(channel) : rcm_channel_new();

@@ -88,7 +88,10 @@ static int join(struct rcm_id *id, const struct sockaddr *addr, bool send_only, 
 
 	if (!group_gid(addr, &gid) || !rcm_id_is_ud(id) || !id->local.dev ||
 	    id->state == RCM_LISTEN)
-		return -EINVAL;
+		return REFUSE(
+			-EINVAL, 0,
+			"rdma_join_multicast: the address is no group, or the ID is not a bound UD "
+			"ID: bind an ID of RDMA_PS_UDP first, and pass a multicast address");
 	g = calloc(1, sizeof(*g));
 	ev = rcm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	if (!g || !ev) {
@@ -117,7 +120,9 @@ int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *cont
 	int err;
 
 	if (!id || !addr)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_join_multicast: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	err = join(rcm_id_of(id), addr, false, context);
 	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(id));
 }
@@ -131,7 +136,10 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_ADDRESS) ||
 	    !(attr->comp_mask & RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS) || !attr->addr ||
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_join_multicast_ex: comp_mask is 0x%x: ADDRESS and "
+				      "JOIN_FLAGS are given, the flags known: set them",
+				      attr ? attr->comp_mask : 0));
 	err = join(rcm_id_of(id), attr->addr,
 		   attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);
 	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(id));
@@ -151,7 +159,9 @@ int rdma_leave_multicast(struct rdma_cm_id *base, struct sockaddr *addr)
 	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base || !addr || !group_gid(addr, &gid))
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_leave_multicast: the ID or address is NULL, or the "
+				      "address is no group: pass those of rdma_join_multicast()"));
 	rcm_lock_take();
 	g = find_group(id, &gid);
 	if (g) {

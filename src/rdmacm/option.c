@@ -19,7 +19,10 @@ static int set_ack_timeout(struct rcm_id *id, const void *value)
 	uint8_t timeout = *(const uint8_t *)value;
 
 	if (timeout > ACK_TIMEOUT_MAX || rcm_id_is_ud(id))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_set_option ACK_TIMEOUT: it is %u: it is 31 at most, and not "
+			      "for UD: lower it",
+			      timeout);
 	id->ack_timeout = timeout;
 	id->ack_timeout_set = true;
 	return 0;
@@ -37,7 +40,10 @@ static int get_int(const void *value)
 static int set_reuseaddr(struct rcm_id *id, const void *value)
 {
 	if (id->state != RCM_IDLE)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_set_option REUSEADDR: the ID is in state %d: it comes before "
+			      "the address: set it before rdma_bind_addr()",
+			      (int)id->state);
 	id->reuseaddr = get_int(value) != 0;
 	return 0;
 }
@@ -45,7 +51,10 @@ static int set_reuseaddr(struct rcm_id *id, const void *value)
 static int set_afonly(struct rcm_id *id, const void *value)
 {
 	if (id->state != RCM_IDLE)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_set_option AFONLY: the ID is in state %d: it comes before the "
+			      "address: set it before rdma_bind_addr()",
+			      (int)id->state);
 	id->afonly = get_int(value) != 0;
 	return 0;
 }
@@ -65,7 +74,9 @@ static int set_id_option(struct rcm_id *id, int name, const void *value, size_t 
 	if (name < 0 || (size_t)name >= ARRAY_LEN(options))
 		return -ENOSYS;
 	if (len != options[name].len)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_set_option: optlen is %zu: option %d has %zu bytes: pass them",
+			      len, name, options[name].len);
 	return options[name].set(id, value);
 }
 
@@ -77,7 +88,10 @@ static int set_path(struct rcm_id *id, const void *value, size_t len)
 	int err;
 
 	if (len == 0 || len % sizeof(data) != 0)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_set_option IB_PATH: optlen is %zu: it is a number of struct "
+			      "ibv_path_data: pass one at least",
+			      len);
 	memcpy(&data, value, sizeof(data));
 	err = rcm_resolve_route(id);
 	if (err)
@@ -98,7 +112,9 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 	int err;
 
 	if (!base || !optval)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_set_option: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	switch (level) {
 	case RDMA_OPTION_ID:
 		return rcm_ret(set_id_option(id, optname, optval, optlen));
@@ -122,7 +138,10 @@ int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 	struct rcm_id *id = rcm_id_of(base);
 
 	if (!base || base->qp || !ece || !ece->vendor_id || ece->comp_mask)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(
+			-EINVAL, 0,
+			"rdma_set_local_ece: the ID has a QP, or vendor_id is 0, or comp_mask is "
+			"not: ECE of an ID is set before its QP is made: change the call"));
 	rcm_lock_take();
 	id->local_ece = *ece;
 	rcm_lock_drop();
@@ -132,7 +151,9 @@ int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 int rdma_get_remote_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 {
 	if (!base || base->qp || !ece)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_get_remote_ece: the ID is NULL or has a QP: ECE is "
+				      "asked for an ID without one: change the call"));
 	rcm_lock_take();
 	*ece = rcm_id_of(base)->remote_ece;
 	rcm_lock_drop();

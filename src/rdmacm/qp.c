@@ -89,7 +89,9 @@ static int rtr_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) R
 	bool active = cm_conn_active(id->conn);
 
 	if (active && !cm_conn_rep(id->conn)->local_comm_id)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_init_qp_attr: the peer has not answered: RTR takes attributes "
+			      "of its REP: wait for CONNECT_RESPONSE");
 	rcm_local_ah(&id->local, &cm_conn_addr(id->conn)->dst, req->primary.tclass, &a->ah_attr);
 	a->ah_attr.grh.flow_label = req->primary.flow_label;
 	if (req->primary.hop_limit)
@@ -115,7 +117,9 @@ static int rts_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) R
 	bool active = cm_conn_active(id->conn);
 
 	if (active && !rep->local_comm_id)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_init_qp_attr: the peer has not answered: RTS takes attributes "
+			      "of its REP: wait for CONNECT_RESPONSE");
 	a->sq_psn = active ? rep->starting_psn : req->starting_psn;
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (is_uc(id))
@@ -143,7 +147,9 @@ static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDE
 
 	rcm_lock_take();
 	if (!id->local.dev)
-		err = -EINVAL;
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_init_qp_attr: the ID has no device: resolve or bind its address "
+			     "first");
 	else if (state == IBV_QPS_INIT)
 		init_attr(id, a, mask);
 	else if (rcm_id_is_ud(id) && (state == IBV_QPS_RTR || state == IBV_QPS_RTS)) {
@@ -154,7 +160,10 @@ static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDE
 	else if (state == IBV_QPS_RTS && has_conn(id))
 		err = rts_attr(id, a, mask);
 	else
-		err = -EINVAL;
+		err = REFUSE(-EINVAL, 0,
+			     "rdma_init_qp_attr: qp_state is %d: INIT is there once the ID has a "
+			     "device, RTR and RTS once it has a connection: connect first",
+			     (int)state);
 	rcm_lock_drop();
 	return err;
 }
@@ -162,7 +171,9 @@ static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDE
 int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *qp_attr_mask)
 {
 	if (!id || !qp_attr || !qp_attr_mask)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_init_qp_attr: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	return rcm_ret(get_attr(rcm_id_of(id), qp_attr, qp_attr_mask));
 }
 
@@ -225,7 +236,9 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	int err;
 
 	if (id->qp || !id->verbs)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_create_qp: the ID has a QP, or no device: it has one QP, after "
+			      "its address is resolved or bound: call it once, later");
 	err = rcm_fault(FAULT_VERB_RDMA_CREATE_QP);
 	if (err)
 		return err;
@@ -236,7 +249,9 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	if (attr->pd->context != id->verbs ||
 	    (id->recv_cq && attr->recv_cq && id->recv_cq != attr->recv_cq) ||
 	    (id->send_cq && attr->send_cq && id->send_cq != attr->send_cq))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_create_qp: PD or CQs are not those of the ID: all are of its "
+			      "device, id->verbs: pass NULL, or objects of it");
 	if (id->qp_type == IBV_QPT_XRC_RECV &&
 	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
 		attr->xrcd = rcm_device_xrcd(rid->local.dev);
@@ -277,7 +292,9 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	if (!id || !attr)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_qp_ex: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	return rcm_ret(create_qp(rcm_id_of(id), attr));
 }
 
@@ -287,7 +304,9 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	int err;
 
 	if (!id || !attr)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_qp: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	/* Its first members are those of the other one. */
 	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
@@ -313,7 +332,10 @@ static int create_srq(struct rcm_id *rid, struct ibv_srq_init_attr_ex *attr)
 	int err;
 
 	if (id->srq || !id->verbs || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_create_srq: the ID has an SRQ, or no device, or the type is "
+			      "not given: it has one SRQ, after its address is resolved or bound: "
+			      "call it once, later");
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		attr->pd = id->pd;
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
@@ -347,7 +369,9 @@ static int create_srq(struct rcm_id *rid, struct ibv_srq_init_attr_ex *attr)
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	if (!id || !attr)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_srq_ex: a pointer that it needs is NULL: pass "
+				      "what rdma_cma.h asks for"));
 	return rcm_ret(create_srq(rcm_id_of(id), attr));
 }
 
@@ -357,7 +381,9 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 	int err;
 
 	if (!id || !attr)
-		return rcm_ret(-EINVAL);
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_create_srq: a pointer that it needs is NULL: pass what "
+				      "rdma_cma.h asks for"));
 	ex = (struct ibv_srq_init_attr_ex){
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,

@@ -28,7 +28,10 @@ static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size
 	uint8_t *to = id->request_data;
 
 	if (header + id->connect_len + user > max)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_connect: private_data_len is %u: a request has room for %zu "
+			      "bytes: shorten it",
+			      p->private_data_len, max - header);
 	rcm_addr_to_gid(&a->src_addr, &cma.src);
 	rcm_addr_to_gid(&a->dst_addr, &cma.dst);
 	if (header)

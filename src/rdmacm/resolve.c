@@ -93,10 +93,15 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	int err;
 
 	if (!rcm_addr_len(sa) || id->state != RCM_IDLE)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_bind_addr: sa_family is %d, the ID in state %d: it is AF_INET, "
+			      "AF_INET6 or AF_IB, and the ID is bound once: change the call",
+			      (int)sa->sa_family, (int)id->state);
 	/* A GID is of one device, an IPv6 address of this kind may be of many. */
 	if (sa->sa_family == AF_INET6 && rcm_addr_link_local(sa) && !rcm_addr_scope(sa))
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_bind_addr: a link-local IPv6 address without scope: it is of "
+			      "one interface: set sin6_scope_id");
 	err = rcm_addr_own_service(id->base.ps, sa, &service_id);
 	if (err)
 		return err;
@@ -247,15 +252,26 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	const struct sockaddr *own = &id->base.route.addr.src_addr;
 
 	if (!rcm_addr_len(dst) || (id->state != RCM_IDLE && id->state != RCM_BOUND))
-		return -EINVAL;
+		return REFUSE(
+			-EINVAL, 0,
+			"rdma_resolve_addr: sa_family is %d, the ID in state %d: it is AF_INET, "
+			"AF_INET6 or AF_IB, and the ID new or bound: change the call",
+			(int)dst->sa_family, (int)id->state);
 	if (id->state == RCM_BOUND)
-		return own->sa_family == dst->sa_family ? 0 : -EINVAL;
+		return own->sa_family == dst->sa_family
+			       ? 0
+			       : REFUSE(-EINVAL, 0,
+					"rdma_resolve_addr: the destination is of another address "
+					"family than the ID's address: both are of one: change "
+					"one");
 	if (dst->sa_family == AF_IB && id->base.ps == RDMA_PS_IPOIB)
 		return -EPROTONOSUPPORT;
 	if (!src || !src->sa_family)
 		return 0;
 	if (src->sa_family != dst->sa_family)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_resolve_addr: source and destination are of two address "
+			      "families: both are of one: change one");
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
@@ -417,7 +433,10 @@ int rcm_resolve_route(struct rcm_id *id)
 	int err, way;
 
 	if (id->state != RCM_ADDR_RESOLVED)
-		return -EINVAL;
+		return REFUSE(-EINVAL, 0,
+			      "rdma_resolve_route: the ID is in state %d: the address is resolved "
+			      "first: wait for ADDR_RESOLVED after rdma_resolve_addr()",
+			      (int)id->state);
 	if (rcm_id_removed(id))
 		return -ENODEV;
 	err = rcm_verbs_err(ibv_query_port(id->base.verbs, id->base.port_num, &port));
