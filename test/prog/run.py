@@ -47,11 +47,12 @@ import cases_stat
 import cases_trace
 import cases_users
 import cases_verbs
+import cases_why
 
 MODULES = (cases_bare, cases_pingpong, cases_perftest, cases_verbs, cases_mcast, cases_network, cases_capture, cases_counters,
            cases_paths, cases_port, cases_rdma, cases_rdmacore, cases_robust, cases_badinput, cases_badnet, cases_cm,
            cases_cm_end, cases_cm_flood, cases_cm_forged, cases_rsocket, cases_sanitizers, cases_shm, cases_soak, cases_stat, cases_users,
-           cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_lessons)
+           cases_events, cases_trace, cases_faults, cases_forged, cases_habits, cases_lessons, cases_why)
 ATTEMPTS = 3                          # of a case on a busy machine, see starved()
 SANITIZED = {
     # Which cases are run on a sanitizer build, where everything takes many times as long.
