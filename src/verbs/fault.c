@@ -156,7 +156,10 @@ static int decide(struct vb_qp *qp, enum fault_verb verb, bool *fatal)
 		if (rule->action == FAULT_DEVICE_FATAL)
 			*fatal = true;
 		else if (!err)
-			err = -rule->error;
+			err = REFUSE(-rule->error, verb,
+				     "%s fails with errno %d on purpose: the rule \"%s\" asks for it: leave "
+				     "it out of --impair",
+				     fault_verb_name(verb), rule->error, rule->text);
 	}
 	unlock_faults();
 	return err;
@@ -190,7 +193,10 @@ int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb
 	else if (fatal)
 		timed_faults_fail_devices();
 	if (!err && c && !outlives_device(verb) && vb_port_is_gone(c))
-		err = -EIO;
+		err = REFUSE(-EIO, verb,
+			     "%s: the device is gone: it lives as long as its interface: close it, and "
+			     "open another one",
+			     fault_verb_name(verb));
 	return err;
 }
 

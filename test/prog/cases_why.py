@@ -130,6 +130,18 @@ def reject(config, lab):
     once(p, r'why: connection to 127.0.0.1 port \d+: REJ received, reason 8 \(invalid service ID\): .*start the server first')
 
 
+def unreachable(config, lab):
+    """No process has the RoCE port at that address."""
+    p = run(config, lab.get('lo').server, ['rping', '-c', '-a', '127.44.0.77', '-p', new_port(), '-C', 1], options=WHY)
+    once(p, r'why: connection to 127.44.0.77 port \d+: UNREACHABLE, status -111 \(Connection refused\): .*start it first')
+
+
+def on_purpose(config, lab):
+    """A fault on purpose is called one."""
+    p = run(config, lab.get('lo').server, ['ibv_rc_pingpong', '-d', 'dev0', '-g', '0'], options=(*WHY, '--impair', 'fail verb=ibv_create_cq errno=ENOMEM'))
+    once(p, r'why: ibv_create_cq fails with errno 12 on purpose: the rule "fail verb=ibv_create_cq errno=ENOMEM" asks for it: ')
+
+
 def mtu(config, lab):
     argv = ['ibv_rc_pingpong', '-d', 'dev0', '-g', '0', '-n', '10']
     server, client = two(config, lab, argv, server=('-m', '1024'), client=('-m', '4096'))
@@ -146,5 +158,7 @@ def cases():
         Case('why/retry', retry, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('why/rnr', rnr, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('why/reject', reject, NORMAL, needs=('rping',)),
+        Case('why/unreachable', unreachable, NORMAL, needs=('rping',)),
+        Case('why/on-purpose', on_purpose, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('why/mtu', mtu, NORMAL, needs=('ibv_rc_pingpong',)),
     ]
