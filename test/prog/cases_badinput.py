@@ -172,6 +172,7 @@ def cases():
         refuses('command', ('frobnicate',), ('frobnicate',)),
         refuses('no_command', (), ('usage',)),
         refuses('run_option', ('run', '--frobnicate', '--', 'true'), ('frobnicate',)),
+        refuses('log', ('run', '--log', 'loud', '--', 'true'), ('--log: loud', '"why"', '"debug"')),
         refuses('wire', ('run', '--wire', 'tcp', '--', 'true'), ('--wire: tcp', '"udp" or "shm"')),
         refuses('run_nothing', ('run',), ('no command',)),
         refuses('run_not_found', ('run', '--', 'no-such-program-here'), ('no-such-program-here',), code=127),

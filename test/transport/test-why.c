@@ -184,6 +184,20 @@ WHY(receive_with_a_wrong_lkey__key_unknown)
 	gives(&h, ROCEMU_WHY_KEY_UNKNOWN);
 }
 
+WHY(memory_of_a_read_goes_before_it_is_sent__rkey_and_counted)
+{
+	struct hostile h = {0};
+
+	begin(&h, IBV_QPT_RC);
+	hostile_send_reth(&h, ROCEMU_RC_READ_REQUEST, 0, 0, 0, 8);
+	assert_int_equal(rocemu_mr_dereg(h.mr), 0);
+	h.mr = NULL;
+	hostile_output(&h, ROCEMU_OUTPUT_BATCH);
+	assert_int_equal(next(&h).code, ROCEMU_WHY_RKEY_UNKNOWN);
+	assert_int_equal(rocemu_ep_get_stats(h.ep)->access_errors, 1);
+	hostile_free(&h);
+}
+
 WHY(dropped_packets__why_and_none_for_what_networks_do)
 {
 	struct hostile h = {0};
