@@ -98,7 +98,7 @@ static void packet_label(const struct logged *e, struct text *t)
 	if ((hdrs & ROCEMU_HDR_AETH) != 0)
 		text_add(t, ", MSN %" PRIu32, e->h.aeth.msn);
 	if (!e->decoded)
-		text_add(t, " (malformed)");
+		text_add(t, " (invalid)");
 	else if (e->again)
 		text_add(t, " (again)");
 	else if (e->late)

@@ -113,7 +113,7 @@ function label(i) {
   else if (!mad && log.len[i]) parts.push(bytes(log.len[i]));
   if (msn !== undefined) parts.push('MSN ' + msn);
   const f = log.flags[i];
-  return parts.join(', ') + (!decoded(i) ? ' (malformed)' : f & AGAIN ? ' (again)' : f & LATE ? ' (late)' : f & HINT ? ' (hint: missing)' : '');
+  return parts.join(', ') + (!decoded(i) ? ' (invalid)' : f & AGAIN ? ' (again)' : f & LATE ? ' (late)' : f & HINT ? ' (hint: missing)' : '');
 }
 function missingLabel(i) {
   const n = log.missing[i], last = shownPsn(i) - 1, first = last - n + 1, wrap = x => state.relative ? x : x & 0xffffff;
