@@ -9,9 +9,9 @@
 # Messages go to stderr. Returns 0, or 1 after one message that says what to do.
 
 # Recommended packages are not installed: libc6-dev is only recommended by gcc.
-PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libev-dev libpcap-dev libisal-dev libncurses-dev python3"
+PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libev-dev libpcap-dev libisal-dev libncurses-dev zlib1g-dev libzstd-dev python3"
 PACKAGES_QUICKSTART="ibverbs-utils perftest"
-PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark iperf3 iproute2 ethtool binutils util-linux"
+PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tcpdump iperf3 iproute2 ethtool binutils util-linux"
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind"

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Capture files of RoCEv2 packets, by libpcap. Written: pcap with nanoseconds, raw IP (no link
- * layer). Read: whatever libpcap reads, with Ethernet (VLANs too), raw IP, BSD loopback or Linux
- * cooked (v1, v2) link layers; what is not RoCEv2 is passed over.
+ * Captures of RoCEv2 packets. Written: pcap with nanoseconds, raw IP (no link layer). Read: pcap
+ * and pcapng, also compressed (source.h), and live from an interface; with Ethernet, raw IP, BSD
+ * loopback or Linux cooked (v1, v2) link layers and tunnels in them (encap.h). What is not RoCEv2
+ * is passed over.
  *
  * No locks inside. Error texts are for the user: they name the file and what is wrong with it.
  */
 #ifndef WIRE_CAPTURE_H
 #define WIRE_CAPTURE_H
 
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "wire/encap.h"
 #include "wire/ip.h"
 
 struct capture_writer;
@@ -55,8 +58,10 @@ struct capture_rec {
 	const uint8_t *data; /* from the BTH on; borrowed until the next read or close */
 	size_t len;	     /* bytes at data */
 	size_t wire_len;     /* bytes on the wire; more than len: the capture cut the packet */
-	const uint8_t *dmac; /* destination of an Ethernet frame, 6 bytes; borrowed as data; NULL:
-				another link layer */
+	const uint8_t *dmac; /* destination of the Ethernet header around it, 6 bytes; borrowed as
+				data; NULL: there is none */
+	uint32_t interface; /* where it was captured: pcapng's or Linux cooked v2's; 0: one alone */
+	enum encap encap;
 };
 
 /**
@@ -67,14 +72,31 @@ struct capture_rec {
 int capture_reader_open(struct capture_reader **out, const char *path, char *errbuf, size_t errlen);
 
 /**
- * Read the next packet to UDP port 4791.
- * @return 1 *rec is filled, 0 end of the file, -EIO the file is damaged here
- * (capture_reader_error()).
+ * Capture at a network interface ("any": all of them).
+ * Errors: -EACCES, -ENODEV, -EINVAL, -ENOMEM; the text is in errbuf.
+ */
+int capture_reader_open_live(struct capture_reader **out, const char *name, char *errbuf,
+			     size_t errlen);
+
+/** UDP ports to look for RoCEv2 at, in place of 4791 alone; 1 <= n <= ENCAP_PORTS. */
+void capture_reader_ports(struct capture_reader *r, const uint16_t *ports, unsigned n);
+
+/** Once *stop is not 0: live, the end; a file, its end as soon as a signal interrupts reading.
+ * Borrowed. */
+void capture_reader_stop_at(struct capture_reader *r, const volatile sig_atomic_t *stop);
+
+/**
+ * Read the next packet to one of the ports.
+ * @return 1 *rec is filled, 0 end of the file, 2 nothing came for a while (live only), -EIO the
+ * file is damaged here (capture_reader_error()).
  */
 int capture_next(struct capture_reader *r, struct capture_rec *rec);
 
 /** Frames read so far, whatever was in them. */
 uint64_t capture_reader_frames(const struct capture_reader *r);
+
+/** Frames that a live capture had no room for. */
+uint64_t capture_reader_dropped(struct capture_reader *r);
 
 /** What is wrong with the file, after -EIO; borrowed as long as the reader lives. */
 const char *capture_reader_error(const struct capture_reader *r);

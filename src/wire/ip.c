@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Ethernet, IPv4, IPv6 and UDP headers around a RoCEv2 packet.
+ * IPv4, IPv6 and UDP headers around a RoCEv2 packet.
  */
 #include "wire/ip.h"
 
@@ -13,9 +13,6 @@ enum { V4_VERSION_IHL = 0, V4_TOS = 1, V4_LEN = 2, V4_ID = 4, V4_FRAG = 6, V4_TT
        V4_CSUM = 10, V4_SRC = 12, V4_DST = 16 };
 enum { V6_WORD0 = 0, V6_LEN = 4, V6_NEXT = 6, V6_HOPS = 7, V6_SRC = 8, V6_DST = 24 };
 enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
-enum { VLAN_TAG_LEN = 4 };
-enum { ETHERTYPE_IS_IPV4 = 0x0800, ETHERTYPE_IS_IPV6 = 0x86dd,
-       ETHERTYPE_IS_VLAN = 0x8100, ETHERTYPE_IS_QINQ = 0x88a8, ETHERTYPE_IS_OLD_QINQ = 0x9100 };
 /* clang-format on */
 #define V4_FRAGMENTED 0x3fff /* MF and the offset */
 
@@ -184,23 +181,4 @@ enum ip_verdict ip_udp_decode(struct ip_udp *h, const uint8_t *buf, size_t len,
 	*wire_len = udp_len - UDP_LEN;
 	*payload_len = (there < udp_len ? there : udp_len) - UDP_LEN;
 	return IPHDR_OK;
-}
-
-bool ethertype_is_ip(uint16_t ethertype)
-{
-	return ethertype == ETHERTYPE_IS_IPV4 || ethertype == ETHERTYPE_IS_IPV6;
-}
-
-size_t ethertype_ip_offset(const uint8_t *buf, size_t len, size_t type)
-{
-	for (; type + 2 <= len; type += VLAN_TAG_LEN) {
-		uint16_t ethertype = get_be16(buf + type);
-
-		if (ethertype_is_ip(ethertype))
-			return type + 2;
-		if (ethertype != ETHERTYPE_IS_VLAN && ethertype != ETHERTYPE_IS_QINQ &&
-		    ethertype != ETHERTYPE_IS_OLD_QINQ)
-			return 0;
-	}
-	return 0;
 }

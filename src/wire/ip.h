@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The headers below the BTH as they stand on the wire: Ethernet (read only), IPv4 or IPv6, UDP. The
+ * The headers below the BTH as they stand on the wire: IPv4 or IPv6, UDP. The
  * engine's sockets never show them; captures need them rebuilt or taken apart.
  */
 #ifndef WIRE_IP_H
@@ -22,7 +22,6 @@ enum {
 	IP_FLAG_DF = 0x4000, /* of ip_udp.ip_frag */
 	/* Largest UDP payload of an IPv4 packet; IPv6 could take 20 bytes more. */
 	IP_UDP_MAX_PAYLOAD = 0xffff - IPV4_LEN - UDP_LEN,
-	ETHER_TYPE = 12, /* offset of the ethertype in an Ethernet frame */
 };
 
 /** IP and UDP headers of a RoCEv2 packet, host order. */
@@ -90,17 +89,6 @@ size_t ipv4_encode(const struct ip_udp *h, size_t ip_payload, uint8_t *p);
  * checksum is not checked.
  */
 enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload);
-
-/** True for the ethertypes of IPv4 and IPv6. */
-bool ethertype_is_ip(uint16_t ethertype);
-
-/**
- * Find the IP header in a frame whose ethertype stands at offset type (ETHER_TYPE in Ethernet)
- * directly before what it names; any number of VLAN tags allowed.
- *
- * @return its offset, or 0: not IP, or cut off.
- */
-size_t ethertype_ip_offset(const uint8_t *buf, size_t len, size_t type);
 
 /** The Internet checksum (RFC 1071) of buf[0..len), host order; 0 over a right header. */
 uint16_t ip_checksum(const uint8_t *buf, size_t len);

@@ -79,7 +79,6 @@ static void check_ip(const uint8_t *data, size_t size)
 	size_t len, wire_len;
 	struct ip_udp ip;
 
-	(void)ethertype_ip_offset(data, size, ETHER_TYPE);
 	if (ip_udp_decode(&ip, data, size, &payload, &len, &wire_len) != IPHDR_OK)
 		return;
 	FUZZ_CHECK(payload >= data && len <= size && payload + len <= data + size);

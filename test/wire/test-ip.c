@@ -165,28 +165,6 @@ static void ip_udp_decode__any_bytes__nothing_read_beyond(void **state)
 	}
 }
 
-static void ethertype_ip_offset__tags__skipped(void **state)
-{
-	uint8_t f[64] = {0};
-
-	(void)state;
-	put_be16(f + 12, 0x0800);
-	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 14);
-	put_be16(f + 12, 0x8100);
-	put_be16(f + 16, 0x86dd);
-	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 18);
-	put_be16(f + 12, 0x88a8);
-	put_be16(f + 16, 0x8100);
-	put_be16(f + 20, 0x0800);
-	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 22);
-	assert_int_equal(ethertype_ip_offset(f, 21, ETHER_TYPE), 0);
-	put_be16(f + 20, 0x0806); /* ARP */
-	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 0);
-	for (size_t i = 0; i < sizeof(f); i += 2)
-		put_be16(f + i, 0x8100);
-	assert_int_equal(ethertype_ip_offset(f, sizeof(f), ETHER_TYPE), 0);
-}
-
 static void ip_checksum__rfc1071_example__its_sum(void **state)
 {
 	static const uint8_t p[] = {0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7};
@@ -204,7 +182,6 @@ int main(void)
 		cmocka_unit_test(ip_udp_decode__encoded__the_same_again),
 		cmocka_unit_test(ip_udp_decode__bad_header__its_verdict),
 		cmocka_unit_test(ip_udp_decode__any_bytes__nothing_read_beyond),
-		cmocka_unit_test(ethertype_ip_offset__tags__skipped),
 		cmocka_unit_test(ip_checksum__rfc1071_example__its_sum),
 	};
 

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Finding the RoCEv2 packet in a frame, layer by layer. */
+#include "wire/encap.h"
+
+#include "base/bytes.h"
+#include "wire/blocks.h"
+
+enum {
+	MAX_LAYERS = 16, /* headers of tunnels and tags; no network has so many */
+	SLL_PROTO = 14,	 /* Linux cooked v1: the ethertype, then the packet */
+	SLL2_PROTO = 0,	 /* v2: the ethertype comes first, ... */
+	SLL2_LEN = 20,	 /* ... the packet here */
+	NULL_LEN = 4,	 /* BSD loopback: an address family in whatever byte order */
+	ETHER_TYPE = 12,
+	ETHER_LEN = 14,
+	TAG_LEN = 4,
+	MPLS_LEN = 4,
+	VXLAN_LEN = 8,
+	VXLAN_HAS_VNI = 0x08,
+	GENEVE_LEN = 8,
+	GRE_LEN = 4,
+	ERSPAN2_LEN = 8,
+	ERSPAN3_LEN = 12,
+	ERSPAN3_MORE = 8, /* with the O bit */
+	IP_PROTO_IPIP = 4,
+	IP_PROTO_IPV6 = 41,
+	IP_PROTO_GRE = 47,
+	IPV6_NEXT = 6,
+	IPV4_PROTO = 9,
+};
+/* clang-format off */
+enum { TYPE_IPV4 = 0x0800, TYPE_IPV6 = 0x86dd, TYPE_VLAN = 0x8100, TYPE_QINQ = 0x88a8, TYPE_OLD_QINQ = 0x9100,
+       TYPE_MPLS = 0x8847, TYPE_MPLS_MULTICAST = 0x8848, TYPE_BRIDGED = 0x6558, TYPE_ERSPAN2 = 0x88be,
+       TYPE_ERSPAN3 = 0x22eb };
+enum { PORT_VXLAN = 4789, PORT_VXLAN_LINUX = 8472, PORT_GENEVE = 6081 };
+enum { GRE_CHECKSUM = 0x8000, GRE_ROUTING = 0x4000, GRE_KEY = 0x2000, GRE_SEQUENCE = 0x1000, GRE_VERSION = 7 };
+/* clang-format on */
+
+/* What comes next in a frame. */
+enum next { NEXT_NOTHING, NEXT_ETHERNET, NEXT_TYPE, NEXT_IP, NEXT_FOUND };
+
+struct walk {
+	const struct encap_ports *ports;
+	const uint8_t *p;
+	size_t len;
+	uint16_t type; /* of NEXT_TYPE */
+	struct encap_found *found;
+};
+
+/* Go on n bytes further. @return next, or nothing: they are not there. */
+static enum next skip(struct walk *w, size_t n, enum next next)
+{
+	if (n > w->len)
+		return NEXT_NOTHING;
+	w->p += n;
+	w->len -= n;
+	return next;
+}
+
+static enum next take_ethernet(struct walk *w)
+{
+	if (w->len < ETHER_LEN)
+		return NEXT_NOTHING;
+	w->found->dmac = w->p;
+	w->type = get_be16(w->p + ETHER_TYPE);
+	return skip(w, ETHER_LEN, NEXT_TYPE);
+}
+
+/* Behind the last label nothing says what comes: IP shows its version, Ethernet has a control word,
+ * or not. */
+static enum next take_mpls(struct walk *w)
+{
+	bool bottom = false;
+
+	w->found->encap = ENCAP_MPLS;
+	w->found->dmac = NULL;
+	while (!bottom) {
+		if (w->len < MPLS_LEN + 1)
+			return NEXT_NOTHING;
+		bottom = (w->p[2] & 1) != 0;
+		skip(w, MPLS_LEN, NEXT_NOTHING);
+	}
+	switch (w->p[0] >> 4) {
+	case 4:
+	case 6:
+		return NEXT_IP;
+	case 0:
+		return skip(w, MPLS_LEN, NEXT_ETHERNET);
+	default:
+		return NEXT_ETHERNET;
+	}
+}
+
+static enum next take_type(struct walk *w)
+{
+	switch (w->type) {
+	case TYPE_IPV4:
+	case TYPE_IPV6:
+		return NEXT_IP;
+	case TYPE_VLAN:
+	case TYPE_QINQ:
+	case TYPE_OLD_QINQ:
+		if (w->len < TAG_LEN)
+			return NEXT_NOTHING;
+		w->type = get_be16(w->p + 2);
+		return skip(w, TAG_LEN, NEXT_TYPE);
+	case TYPE_MPLS:
+	case TYPE_MPLS_MULTICAST:
+		return take_mpls(w);
+	case TYPE_BRIDGED:
+		return NEXT_ETHERNET;
+	default:
+		return NEXT_NOTHING;
+	}
+}
+
+static enum next take_erspan3(struct walk *w)
+{
+	bool more, ip;
+
+	if (w->len < ERSPAN3_LEN)
+		return NEXT_NOTHING;
+	more = (w->p[11] & 1) != 0;
+	ip = (w->p[10] >> 2 & 0x1f) == 2; /* the frame type: Ethernet or IP */
+	return skip(w, ERSPAN3_LEN + (more ? ERSPAN3_MORE : 0), ip ? NEXT_IP : NEXT_ETHERNET);
+}
+
+static enum next take_gre(struct walk *w)
+{
+	uint16_t flags;
+	size_t n = GRE_LEN;
+
+	if (w->len < GRE_LEN)
+		return NEXT_NOTHING;
+	flags = get_be16(w->p);
+	w->type = get_be16(w->p + 2);
+	if ((flags & (GRE_VERSION | GRE_ROUTING)) != 0)
+		return NEXT_NOTHING;
+	n += (flags & GRE_CHECKSUM ? 4u : 0) + (flags & GRE_KEY ? 4u : 0) +
+	     (flags & GRE_SEQUENCE ? 4u : 0);
+	w->found->encap =
+		w->type == TYPE_ERSPAN2 || w->type == TYPE_ERSPAN3 ? ENCAP_ERSPAN : ENCAP_GRE;
+	w->found->dmac = NULL;
+	if (skip(w, n, NEXT_TYPE) == NEXT_NOTHING)
+		return NEXT_NOTHING;
+	if (w->type == TYPE_ERSPAN2) /* type I has no header, and no sequence numbers */
+		return skip(w, flags & GRE_SEQUENCE ? ERSPAN2_LEN : 0, NEXT_ETHERNET);
+	if (w->type == TYPE_ERSPAN3)
+		return take_erspan3(w);
+	return NEXT_TYPE;
+}
+
+/* UDP to the port of a tunnel. */
+static enum next take_udp(struct walk *w, const struct encap_found *udp)
+{
+	const uint8_t *p = udp->data;
+
+	w->p = udp->data;
+	w->len = udp->len;
+	switch (udp->ip.dport) {
+	case PORT_VXLAN:
+	case PORT_VXLAN_LINUX:
+		if (w->len < VXLAN_LEN || (p[0] & VXLAN_HAS_VNI) == 0)
+			return NEXT_NOTHING;
+		w->found->encap = ENCAP_VXLAN;
+		return skip(w, VXLAN_LEN, NEXT_ETHERNET);
+	case PORT_GENEVE:
+		if (w->len < GENEVE_LEN || (p[0] & 0xc0) != 0)
+			return NEXT_NOTHING;
+		w->found->encap = ENCAP_GENEVE;
+		w->found->dmac = NULL;
+		w->type = get_be16(p + 2);
+		return skip(w, GENEVE_LEN + (p[0] & 0x3fu) * 4, NEXT_TYPE);
+	default:
+		return NEXT_NOTHING;
+	}
+}
+
+/* An IP header around another; options and the other's length are minded. */
+static enum next take_outer_ip(struct walk *w)
+{
+	size_t hdr, all;
+	uint8_t proto;
+
+	if (w->p[0] >> 4 == 4) {
+		if (w->len < IPV4_LEN)
+			return NEXT_NOTHING;
+		hdr = (w->p[0] & 0xfu) * 4;
+		all = get_be16(w->p + 2);
+		proto = w->p[IPV4_PROTO];
+		if (hdr < IPV4_LEN || (get_be16(w->p + 6) & 0x3fff) != 0) /* a fragment */
+			return NEXT_NOTHING;
+	} else {
+		if (w->len < IPV6_LEN)
+			return NEXT_NOTHING;
+		hdr = IPV6_LEN;
+		all = (size_t)get_be16(w->p + 4) + IPV6_LEN;
+		proto = w->p[IPV6_NEXT];
+	}
+	if (all < w->len)
+		w->len = all;
+	switch (proto) {
+	case IP_PROTO_GRE:
+		return skip(w, hdr, NEXT_TYPE) == NEXT_NOTHING ? NEXT_NOTHING : take_gre(w);
+	case IP_PROTO_IPIP:
+	case IP_PROTO_IPV6:
+		w->found->encap = ENCAP_IPIP;
+		w->found->dmac = NULL;
+		return skip(w, hdr, NEXT_IP);
+	default:
+		return NEXT_NOTHING;
+	}
+}
+
+static bool port_wanted(const struct encap_ports *ports, uint16_t port)
+{
+	for (unsigned i = 0; i < ports->n; i++) {
+		if (ports->port[i] == port)
+			return true;
+	}
+	return false;
+}
+
+static enum next take_ip(struct walk *w)
+{
+	struct encap_found udp;
+	enum ip_verdict v;
+
+	if (w->len == 0)
+		return NEXT_NOTHING;
+	v = ip_udp_decode(&udp.ip, w->p, w->len, &udp.data, &udp.len, &udp.wire_len);
+	if (v == IPHDR_NOT_UDP && (w->p[0] >> 4 == 4 || w->p[0] >> 4 == 6))
+		return take_outer_ip(w);
+	if (v != IPHDR_OK)
+		return NEXT_NOTHING;
+	if (!port_wanted(w->ports, udp.ip.dport))
+		return take_udp(w, &udp);
+	w->found->ip = udp.ip;
+	w->found->data = udp.data;
+	w->found->len = udp.len;
+	w->found->wire_len = udp.wire_len;
+	return NEXT_FOUND;
+}
+
+static enum next take_link(struct walk *w, uint32_t link)
+{
+	switch (link) {
+	case LINK_RAW:
+	case LINK_RAW_OLD:
+	case LINK_IPV4:
+	case LINK_IPV6:
+		return NEXT_IP;
+	case LINK_NULL:
+	case LINK_LOOP:
+		return skip(w, NULL_LEN, NEXT_IP);
+	case LINK_SLL2:
+		if (w->len < SLL2_LEN)
+			return NEXT_NOTHING;
+		w->type = get_be16(w->p + SLL2_PROTO);
+		return skip(w, SLL2_LEN, NEXT_TYPE);
+	case LINK_SLL:
+		if (w->len < SLL_PROTO + 2)
+			return NEXT_NOTHING;
+		w->type = get_be16(w->p + SLL_PROTO);
+		return skip(w, SLL_PROTO + 2, NEXT_TYPE);
+	case LINK_ETHERNET:
+		return NEXT_ETHERNET;
+	default:
+		return NEXT_NOTHING;
+	}
+}
+
+bool encap_link_known(uint32_t link)
+{
+	switch (link) {
+	case LINK_ETHERNET:
+	case LINK_RAW:
+	case LINK_RAW_OLD:
+	case LINK_IPV4:
+	case LINK_IPV6:
+	case LINK_NULL:
+	case LINK_LOOP:
+	case LINK_SLL:
+	case LINK_SLL2:
+		return true;
+	default:
+		return false;
+	}
+}
+
+bool encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame, size_t len,
+		struct encap_found *found)
+{
+	struct walk w = {.ports = ports, .p = frame, .len = len, .found = found};
+	enum next next;
+
+	found->encap = ENCAP_NONE;
+	found->dmac = NULL;
+	next = take_link(&w, link);
+	for (unsigned i = 0; i < MAX_LAYERS; i++) {
+		switch (next) {
+		case NEXT_ETHERNET:
+			next = take_ethernet(&w);
+			break;
+		case NEXT_TYPE:
+			next = take_type(&w);
+			break;
+		case NEXT_IP:
+			next = take_ip(&w);
+			break;
+		default:
+			return next == NEXT_FOUND;
+		}
+	}
+	return next == NEXT_FOUND;
+}
+
+const char *encap_name(enum encap e)
+{
+	static const char *const names[] = {
+#define X(name, text) text,
+		ENCAPS(X)
+#undef X
+	};
+
+	return names[e];
+}

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Where the RoCEv2 packet is in a captured frame: behind Ethernet, VLAN tags and MPLS labels, also
+ * inside VXLAN, Geneve, GRE, ERSPAN (I, II, III) and IP in IP, in any order up to a depth. Pure.
+ */
+#ifndef WIRE_ENCAP_H
+#define WIRE_ENCAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "wire/ip.h"
+
+enum { ENCAP_PORTS = 8 };
+
+/** The UDP ports that RoCEv2 is looked for at. */
+struct encap_ports {
+	uint16_t port[ENCAP_PORTS];
+	unsigned n;
+};
+
+/* clang-format off */
+/* X(NAME, "name"): what a packet was found in, the innermost counts */
+#define ENCAPS(X) \
+	X(NONE, "none") X(MPLS, "mpls") X(VXLAN, "vxlan") X(GENEVE, "geneve") X(GRE, "gre") \
+	X(ERSPAN, "erspan") X(IPIP, "ip-in-ip")
+/* clang-format on */
+
+enum encap {
+#define X(name, text) ENCAP_##name,
+	ENCAPS(X)
+#undef X
+		ENCAP_COUNT
+};
+
+/** A packet that was found; pointers are borrowed from the frame. */
+struct encap_found {
+	struct ip_udp ip;
+	const uint8_t *data; /* from the BTH on */
+	size_t len, wire_len;
+	const uint8_t *dmac; /* of the Ethernet header directly around it, or NULL */
+	enum encap encap;
+};
+
+/** Can frames of this link type (LINK_*) be read? */
+bool encap_link_known(uint32_t link);
+/** Any bytes are safe. @return false: no RoCEv2 packet in it. */
+bool encap_find(const struct encap_ports *ports, uint32_t link, const uint8_t *frame, size_t len,
+		struct encap_found *found);
+/** "vxlan". */
+const char *encap_name(enum encap e);
+
+#endif

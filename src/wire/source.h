@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The bytes of a file or of standard input, decompressed when they are gzip's or zstd's. Memory is
+ * bounded whatever the file decompresses to: nothing is kept but a buffer and the decompressor's
+ * window.
+ */
+#ifndef WIRE_SOURCE_H
+#define WIRE_SOURCE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct source;
+
+/**
+ * Open the file at path ("-": standard input). Errors: -errno of open(), -ENOMEM; the text is in
+ * errbuf.
+ */
+int source_open(struct source **out, const char *path, char *errbuf, size_t errlen);
+
+/**
+ * Read n bytes into buf, fewer only at the end of the input.
+ * @return bytes read, or -EIO: cannot be read or is damaged (source_error()).
+ */
+long source_read(struct source *s, uint8_t *buf, size_t n);
+
+/** End of the input as soon as *stop is not 0 and a signal interrupts reading; borrowed. */
+void source_stop_at(struct source *s, const volatile sig_atomic_t *stop);
+
+/** After -EIO; borrowed as long as s lives. */
+const char *source_error(const struct source *s);
+
+/** NULL is allowed. */
+void source_close(struct source *s);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The reader of captures on any file: pcap, pcapng, compressed or not, with tunnels in it. Whatever
+ * it is, packets lie within what was read, and the reader ends.
+ */
+#include "driver.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "wire/capture.h"
+#include "wire/segment.h"
+
+enum { MOST_FRAMES = 1 << 16 };
+
+/* All bytes of a packet can be read. */
+static unsigned touch(const struct capture_rec *rec)
+{
+	unsigned sum = 0;
+
+	for (size_t i = 0; i < rec->len; i++)
+		sum += rec->data[i];
+	for (size_t i = 0; rec->dmac != NULL && i < 6; i++)
+		sum += rec->dmac[i];
+	return sum;
+}
+
+static void read_all(struct capture_reader *r)
+{
+	struct capture_rec rec;
+	uint64_t before = 0;
+	int n = 1;
+
+	while (before < MOST_FRAMES && (n = capture_next(r, &rec)) == 1) {
+		FUZZ_CHECK(rec.number > before && rec.number == capture_reader_frames(r));
+		FUZZ_CHECK(rec.len <= rec.wire_len && rec.wire_len <= 0xffff);
+		before = rec.number;
+		FUZZ_CHECK(touch(&rec) <= UINT8_MAX * (rec.len + 6));
+		if (rec.len == rec.wire_len) {
+			size_t one = segment_size(&rec.ip, rec.data, rec.len);
+
+			FUZZ_CHECK(one < rec.len || one == 0);
+		}
+	}
+	FUZZ_CHECK(n >= 0 || *capture_reader_error(r) != 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = memfd_create("fuzz", MFD_CLOEXEC);
+	struct capture_reader *r;
+	char path[32], err[512];
+
+	FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (capture_reader_open(&r, path, err, sizeof(err)) == 0) {
+		read_all(r);
+		capture_reader_close(r);
+	} else {
+		FUZZ_CHECK(r == NULL && *err != 0);
+	}
+	close(fd);
+	return 0;
+}
