@@ -2,66 +2,97 @@
 /* rocemu verify: is what a capture shows RoCEv2 as the standard has it? */
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #include "tool.h"
 #include "verify/rules.h"
 #include "verify/verify.h"
 
-enum { KEEP = 5, PAGE_PACKETS = 100000 };
+enum {
+	KEEP = 5,
+	ANNOTATED = 10000, /* findings of each kind and direction */
+	PAGE_PACKETS = 100000,
+	CONNECTIONS = 1 << 15,
+	LEAST_CONNECTIONS = 16,
+};
+
+#define NEVER SEV_COUNT /* of --fail-on */
 
 struct options {
 	const char *self;
-	const char *html;
-	bool json;
-	unsigned keep, packets;
+	const char *html, *annotate, *interface;
+	const char *junit_path;
+	FILE *junit; /* owned */
+	bool json, follow, diff;
+	unsigned keep, packets, connections;
+	uint16_t ports[ENCAP_PORTS];
+	unsigned port_n;
+	enum severity fail_on;
 };
 
 static void usage(FILE *f)
 {
-	fputs("usage: rocemu verify [--json] [--html PAGE] [--keep N] FILE...\n"
+	fputs("usage: rocemu verify [OPTION]... FILE...\n"
+	      "       rocemu verify [OPTION]... -i INTERFACE\n"
+	      "       rocemu verify [--json] --diff BEFORE AFTER\n"
 	      "       rocemu verify --explain ID | --list\n"
 	      "\n"
-	      "Checks the RoCEv2 packets of captures (pcap or pcapng, \"-\" for standard input): "
-	      "ICRC, PSNs, opcodes,\n"
-	      "lengths, acknowledges, READ and atomic responses, RNR waits, connection messages.\n"
+	      "Checks the RoCEv2 packets of captures (pcap or pcapng, also compressed by gzip or "
+	      "zstd; \"-\" for standard\n"
+	      "input): ICRC, PSNs, opcodes, lengths, acknowledges, READ and atomic responses, RNR "
+	      "waits, connection messages.\n"
 	      "\n"
+	      "  -i INTERFACE    capture there (\"any\": everywhere) until SIGINT; implies "
+	      "--follow\n"
+	      "  --follow        print findings as they are made, for days; idle connections are "
+	      "forgotten\n"
+	      "  --connections N how many are followed at a time (default 32768)\n"
+	      "  --port N,...    UDP ports of RoCEv2 (default 4791)\n"
 	      "  --json          a JSON object per file, one after the other\n"
 	      "  --html PAGE     write one page with diagrams, plots over time and the findings; "
 	      "one "
 	      "FILE only\n"
+	      "  --annotate OUT  copy the capture to OUT, pcapng with the findings as comments, "
+	      "for Wireshark; one FILE only\n"
+	      "  --junit OUT     write the findings as JUnit's XML\n"
+	      "  --diff          two captures: what is new, gone or changed in the second\n"
+	      "  --fail-on WHAT  error (the default), warning, note or never: what makes the exit "
+	      "code 1\n"
 	      "  --packets N     packets that the page shows, from the first (default 100000)\n"
 	      "  --keep N        findings of each kind to print for each direction of a connection "
 	      "(default 5); all are counted\n"
-	      "  --explain ID    what a finding means, and where the rule comes from\n"
+	      "  --explain ID    what a finding means, its causes, what to do, and where the rule "
+	      "comes from\n"
 	      "  --list          all findings there are\n"
 	      "  --help\n"
 	      "\n"
-	      "Exit code 0: no errors; 1: errors were found; 2: wrong usage, or a file that is no "
-	      "capture of RoCEv2.\n",
+	      "Exit code 0: nothing that --fail-on names; 1: such findings (--diff: more of them); "
+	      "2: wrong usage, or a file\n"
+	      "that is no capture of RoCEv2.\n",
 	      f);
 }
 
-static void explain(const struct rule *r)
-{
-	printf("%s (%s): %s\n", r->id, severity_names[r->severity], r->line);
-	if (*r->text)
-		printf("\n%s\n", r->text);
-	if (*r->clause)
-		printf("\nSource: %s\n", r->clause);
-}
+/* ---- rules ---- */
 
 static int explain_id(const struct options *o, const char *id)
 {
 	const struct rule *r = rule_find(id);
+	const struct advice *a;
 
 	if (r == NULL) {
 		fprintf(stderr, "%s: no finding has the ID \"%s\"; --list has all\n", o->self, id);
 		return TOOL_USAGE;
 	}
-	explain(r);
+	a = &advices[r - rules];
+	printf("%s (%s): %s\n\n%s\n\nLikely causes: %s\n\nWhat to do: %s\n", r->id,
+	       severity_names[r->severity], r->line, r->text, a->causes, a->remedy);
+	printf("\nCounter that moves: %s\n", *a->counter ? a->counter : "none");
+	if (*r->clause)
+		printf("\nSource: %s\n", r->clause);
 	return TOOL_OK;
 }
 
@@ -72,6 +103,45 @@ static int list(void)
 		       rules[i].line);
 	return TOOL_OK;
 }
+
+/* ---- signals ---- */
+
+static volatile sig_atomic_t stop;
+
+static void stop_now(int sig)
+{
+	(void)sig;
+	stop = 1;
+}
+
+/*
+ * Ctrl-C goes to tcpdump as well, which then writes what it still has: so the pipe gets a second to
+ * end by itself.
+ */
+static void stop_soon(int sig)
+{
+	static const struct itimerval second = {{1, 0}, {1, 0}};
+	static volatile sig_atomic_t asked;
+
+	(void)sig;
+	if (asked)
+		stop = 1;
+	asked = 1;
+	setitimer(ITIMER_REAL, &second, NULL);
+}
+
+/* Signals end the capture and not the report, where a capture has no end by itself. */
+static void catch_signals(bool live)
+{
+	struct sigaction sa = {.sa_handler = live ? stop_now : stop_soon};
+
+	sigaction(SIGINT, &sa, NULL);
+	sigaction(SIGTERM, &sa, NULL);
+	sa.sa_handler = stop_now;
+	sigaction(SIGALRM, &sa, NULL);
+}
+
+/* ---- judging ---- */
 
 static int write_page(const struct options *o, struct verify *v, const char *name)
 {
@@ -94,98 +164,298 @@ static int write_page(const struct options *o, struct verify *v, const char *nam
 	return TOOL_USAGE;
 }
 
-static int verify_one(const struct options *o, const char *path)
+static struct verify *new_verify(const struct options *o)
 {
 	struct verify *v = verify_new(o->keep, o->html != NULL ? o->packets : 0);
-	int code = TOOL_USAGE;
-	char err[512];
 
 	if (v == NULL) {
 		fprintf(stderr, "%s: no memory\n", o->self);
-		return TOOL_USAGE;
+		return NULL;
 	}
-	if (verify_file(v, path, err, sizeof(err)) < 0) {
+	if (o->port_n != 0)
+		verify_ports(v, o->ports, o->port_n);
+	if (o->annotate != NULL)
+		verify_keep(v, ANNOTATED);
+	if (o->follow)
+		verify_follow(v, stdout, o->json, 2 * o->connections);
+	return v;
+}
+
+/* Judge one capture. @return false: unusable, which was said. */
+static bool judge(const struct options *o, struct verify *v, const char *path)
+{
+	bool endless = o->interface != NULL || strcmp(path, "-") == 0;
+	char err[512];
+	int ret;
+
+	if (endless) {
+		catch_signals(o->interface != NULL);
+		verify_stop_at(v, &stop);
+	}
+	ret = o->interface != NULL ? verify_live(v, path, err, sizeof(err))
+				   : verify_file(v, path, err, sizeof(err));
+	if (ret == 0)
+		return true;
+	fprintf(stderr, "%s: %s\n", o->self, err);
+	if (o->junit != NULL)
+		verify_junit_unusable(o->junit, path, err);
+	return false;
+}
+
+static int exit_code(const struct options *o, const struct verify *v)
+{
+	bool fail = verify_errors(v) != 0 && o->fail_on <= SEV_ERROR;
+
+	fail = fail || (verify_warnings(v) != 0 && o->fail_on <= SEV_WARN);
+	fail = fail || (verify_notes(v) != 0 && o->fail_on <= SEV_NOTE);
+	return fail ? TOOL_FAILED : TOOL_OK;
+}
+
+static int report(const struct options *o, struct verify *v, const char *path)
+{
+	int code = exit_code(o, v);
+	char err[512];
+
+	if (o->json)
+		verify_json(v, stdout, path);
+	else
+		verify_text(v, stdout, path, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
+	if (o->html != NULL && write_page(o, v, path) != TOOL_OK)
+		code = TOOL_USAGE;
+	if (o->annotate != NULL && verify_annotate(v, path, o->annotate, err, sizeof(err)) < 0) {
 		fprintf(stderr, "%s: %s\n", o->self, err);
-	} else {
-		code = verify_errors(v) != 0 ? TOOL_FAILED : TOOL_OK;
-		if (o->json)
-			verify_json(v, stdout, path);
-		else
-			verify_text(v, stdout, path, isatty(STDOUT_FILENO) && !getenv("NO_COLOR"));
-		if (o->html != NULL && write_page(o, v, path) != TOOL_OK)
-			code = TOOL_USAGE;
+		code = TOOL_USAGE;
 	}
+	if (o->junit != NULL)
+		verify_junit(v, o->junit, path, o->fail_on);
+	return code;
+}
+
+static int verify_one(const struct options *o, const char *path)
+{
+	struct verify *v = new_verify(o);
+	int code = TOOL_USAGE;
+
+	if (v != NULL && judge(o, v, path))
+		code = report(o, v, path);
 	verify_free(v);
 	return code;
 }
 
-static bool number(const struct options *o, const char *option, const char *text, unsigned *out)
+static int verify_two(const struct options *o, char **files)
+{
+	struct verify *a = new_verify(o), *b = new_verify(o);
+	int code = TOOL_USAGE;
+
+	if (a != NULL && b != NULL && judge(o, a, files[0]) && judge(o, b, files[1])) {
+		verify_diff(a, b, files[0], files[1], o->json, stdout);
+		code = verify_worse(a, b, o->fail_on) ? TOOL_FAILED : TOOL_OK;
+	}
+	verify_free(a);
+	verify_free(b);
+	return code;
+}
+
+/* ---- options ---- */
+
+static bool number(const struct options *o, const char *option, const char *text, unsigned least,
+		   unsigned *out)
 {
 	unsigned long n;
 	char *end;
 
 	errno = 0;
 	n = strtoul(text, &end, 10);
-	if (errno == 0 && end != text && *end == 0 && *text != '-' && n >= 1 && n <= 1000000) {
+	if (errno == 0 && end != text && *end == 0 && *text != '-' && n >= least && n <= 1000000) {
 		*out = (unsigned)n;
 		return true;
 	}
-	fprintf(stderr, "%s: %s %s: expected a number from 1 to 1000000\n", o->self, option, text);
+	fprintf(stderr, "%s: %s %s: expected a number from %u to 1000000\n", o->self, option, text,
+		least);
 	return false;
 }
 
-static int verify_all(const struct options *o, char **files, int n)
+static bool ports(struct options *o, const char *text)
+{
+	const char *p = text;
+	unsigned long n;
+	char *end;
+
+	for (o->port_n = 0; o->port_n < ENCAP_PORTS; p = end + 1) {
+		n = *p >= '0' && *p <= '9' ? strtoul(p, &end, 10) : 0;
+		if (n == 0 || n > 0xffff)
+			break;
+		o->ports[o->port_n++] = (uint16_t)n;
+		if (*end == 0)
+			return true;
+		if (*end != ',')
+			break;
+	}
+	fprintf(stderr, "%s: --port %s: expected up to %u UDP ports with commas between\n", o->self,
+		text, ENCAP_PORTS);
+	return false;
+}
+
+static bool fail_on(struct options *o, const char *text)
+{
+	for (unsigned s = 0; s < SEV_COUNT; s++) {
+		if (strcmp(text, severity_names[s]) == 0) {
+			o->fail_on = s;
+			return true;
+		}
+	}
+	o->fail_on = NEVER;
+	if (strcmp(text, "never") == 0)
+		return true;
+	fprintf(stderr, "%s: --fail-on %s: expected error, warning, note or never\n", o->self,
+		text);
+	return false;
+}
+
+/* Do the options fit together, and the number of files? */
+static bool check(const struct options *o, int n)
+{
+	const char *wrong = NULL;
+
+	if (o->interface != NULL && (n != 0 || o->diff || o->annotate != NULL))
+		wrong = "-i takes neither files nor --diff nor --annotate";
+	else if (o->interface == NULL && n == 0)
+		wrong = "expected a capture file; see --help";
+	else if (o->diff && (n != 2 || o->html != NULL || o->annotate != NULL || o->follow))
+		wrong = "--diff takes two capture files, and of the options for output --json "
+			"alone";
+	else if (o->follow && (n > 1 || o->html != NULL || o->annotate != NULL))
+		wrong = "--follow takes one capture, and neither --html nor --annotate";
+	else if (o->html != NULL && n != 1)
+		wrong = "--html takes one capture file";
+	else if (o->annotate != NULL && n != 1)
+		wrong = "--annotate takes one capture file";
+	if (wrong != NULL)
+		fprintf(stderr, "%s: %s\n", o->self, wrong);
+	return wrong == NULL;
+}
+
+static int verify_each(const struct options *o, char **files, int n)
 {
 	int worst = TOOL_OK;
 
-	if (n == 0) {
-		fprintf(stderr, "%s: expected a capture file; see --help\n", o->self);
-		return TOOL_USAGE;
-	}
-	if (o->html != NULL && n != 1) {
-		fprintf(stderr, "%s: --html takes one capture file, not %d\n", o->self, n);
-		return TOOL_USAGE;
-	}
+	if (o->interface != NULL)
+		return verify_one(o, o->interface);
+	if (o->diff)
+		return verify_two(o, files);
 	for (int i = 0; i < n; i++) {
 		int code = verify_one(o, files[i]);
 
 		if (code > worst)
 			worst = code;
 	}
+	return worst;
+}
+
+static int verify_all(struct options *o, char **files, int n)
+{
+	int code, err = 0;
+
+	if (!check(o, n))
+		return TOOL_USAGE;
+	if (o->junit_path != NULL) {
+		o->junit = fopen(o->junit_path, "we");
+		if (o->junit == NULL) {
+			fprintf(stderr, "%s: cannot write %s: %s\n", o->self, o->junit_path,
+				strerror(errno));
+			return TOOL_USAGE;
+		}
+		verify_junit_begin(o->junit);
+	}
+	code = verify_each(o, files, n);
+	if (o->junit != NULL) {
+		verify_junit_end(o->junit);
+		err = ferror(o->junit) ? EIO : 0;
+		if (fclose(o->junit) != 0)
+			err = errno;
+		if (err != 0)
+			fprintf(stderr, "%s: cannot write %s: %s\n", o->self, o->junit_path,
+				strerror(err));
+	}
 	if (fflush(stdout) != 0 || ferror(stdout)) {
 		fprintf(stderr, "%s: cannot write the report: %s\n", o->self, strerror(errno));
 		return TOOL_USAGE;
 	}
-	return worst;
+	return err != 0 ? TOOL_USAGE : code;
+}
+
+/* One option. @return false: wrong, which was said. */
+static bool option(struct options *o, int opt)
+{
+	switch (opt) {
+	case 'j':
+		o->json = true;
+		return true;
+	case 'H':
+		o->html = optarg;
+		return true;
+	case 'a':
+		o->annotate = optarg;
+		return true;
+	case 'J':
+		o->junit_path = optarg;
+		return true;
+	case 'i':
+		o->interface = optarg;
+		o->follow = true;
+		return true;
+	case 'f':
+		o->follow = true;
+		return true;
+	case 'd':
+		o->diff = true;
+		return true;
+	case 'P':
+		return ports(o, optarg);
+	case 'F':
+		return fail_on(o, optarg);
+	case 'p':
+		return number(o, "--packets", optarg, 1, &o->packets);
+	case 'k':
+		return number(o, "--keep", optarg, 1, &o->keep);
+	case 'c':
+		return number(o, "--connections", optarg, LEAST_CONNECTIONS, &o->connections);
+	default:
+		return false;
+	}
 }
 
 int tool_verify(int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"json", no_argument, NULL, 'j'},	   {"html", required_argument, NULL, 'H'},
-		{"packets", required_argument, NULL, 'p'}, {"keep", required_argument, NULL, 'k'},
-		{"explain", required_argument, NULL, 'e'}, {"list", no_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},	   {0},
+		{"json", no_argument, NULL, 'j'},
+		{"html", required_argument, NULL, 'H'},
+		{"annotate", required_argument, NULL, 'a'},
+		{"junit", required_argument, NULL, 'J'},
+		{"interface", required_argument, NULL, 'i'},
+		{"follow", no_argument, NULL, 'f'},
+		{"diff", no_argument, NULL, 'd'},
+		{"port", required_argument, NULL, 'P'},
+		{"fail-on", required_argument, NULL, 'F'},
+		{"packets", required_argument, NULL, 'p'},
+		{"keep", required_argument, NULL, 'k'},
+		{"connections", required_argument, NULL, 'c'},
+		{"explain", required_argument, NULL, 'e'},
+		{"list", no_argument, NULL, 'l'},
+		{"help", no_argument, NULL, 'h'},
+		{0},
 	};
-	struct options o = {.self = argv[0], .keep = KEEP, .packets = PAGE_PACKETS};
+	struct options o = {
+		.self = argv[0],
+		.keep = KEEP,
+		.packets = PAGE_PACKETS,
+		.connections = CONNECTIONS,
+		.fail_on = SEV_ERROR,
+	};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "jh", longs, NULL)) != -1) {
+	while ((opt = getopt_long(argc, argv, "i:jh", longs, NULL)) != -1) {
 		switch (opt) {
-		case 'j':
-			o.json = true;
-			break;
-		case 'H':
-			o.html = optarg;
-			break;
-		case 'p':
-			if (!number(&o, "--packets", optarg, &o.packets))
-				return TOOL_USAGE;
-			break;
-		case 'k':
-			if (!number(&o, "--keep", optarg, &o.keep))
-				return TOOL_USAGE;
-			break;
 		case 'e':
 			return explain_id(&o, optarg);
 		case 'l':
@@ -194,7 +464,8 @@ int tool_verify(int argc, char **argv)
 			usage(stdout);
 			return TOOL_OK;
 		default:
-			return TOOL_USAGE;
+			if (!option(&o, opt))
+				return TOOL_USAGE;
 		}
 	}
 	return verify_all(&o, argv + optind, argc - optind);

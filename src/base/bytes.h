@@ -27,6 +27,11 @@ static inline uint64_t get_be64(const uint8_t *p)
 	return (uint64_t)get_be32(p) << 32 | get_be32(p + 4);
 }
 
+static inline uint16_t get_le16(const uint8_t *p)
+{
+	return (uint16_t)((uint16_t)p[1] << 8 | p[0]);
+}
+
 static inline uint32_t get_le32(const uint8_t *p)
 {
 	return (uint32_t)p[3] << 24 | (uint32_t)p[2] << 16 | (uint32_t)p[1] << 8 | p[0];

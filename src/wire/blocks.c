@@ -58,7 +58,7 @@ struct blocks {
 
 static uint16_t get16(const struct blocks *f, const uint8_t *p)
 {
-	return f->big_endian ? get_be16(p) : (uint16_t)(p[1] << 8 | p[0]);
+	return f->big_endian ? get_be16(p) : get_le16(p);
 }
 
 static uint32_t get32(const struct blocks *f, const uint8_t *p)

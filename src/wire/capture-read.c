@@ -16,10 +16,11 @@
 enum {
 	SLL2_IFINDEX = 4,
 	SLL2_LEAST = 20,
-	LIVE_SNAP = 0x40000,	/* all of any frame */
-	LIVE_BUFFER = 64 << 20, /* bytes in the kernel */
-	LIVE_BATCH_MS = 100,	/* the kernel waits for more frames */
-	LIVE_IDLE_MS = 250,	/* until "nothing came" */
+	LIVE_SNAP = 0x40000,	   /* all of any frame */
+	LIVE_BUFFER = 64 << 20,	   /* bytes in the kernel */
+	LIVE_BATCH_MS = 100,	   /* the kernel waits for more frames */
+	LIVE_AFTER_STOP = 1 << 17, /* frames that may still be in the kernel */
+	LIVE_IDLE_MS = 250,	   /* until "nothing came" */
 };
 #define NS_PER_S 1000000000u
 
@@ -30,6 +31,7 @@ struct capture_reader {
 	uint32_t live_link;
 	uint64_t frames;
 	struct encap_ports ports;
+	unsigned after_stop;		   /* frames */
 	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
 };
 
@@ -174,7 +176,9 @@ static int live_next(struct capture_reader *r, struct block *b)
 	const u_char *data;
 	int n;
 
-	if (r->stop != NULL && *r->stop != 0)
+	bool stop = r->stop != NULL && *r->stop != 0;
+
+	if (stop && r->after_stop++ == LIVE_AFTER_STOP)
 		return 0;
 	n = pcap_next_ex(r->live, &h, &data);
 	if (n == 0) {
@@ -182,7 +186,7 @@ static int live_next(struct capture_reader *r, struct block *b)
 		n = pcap_next_ex(r->live, &h, &data);
 	}
 	if (n == 0)
-		return 2;
+		return stop ? 0 : 2;
 	if (n != 1)
 		return -EIO;
 	*b = (struct block){

@@ -13,6 +13,7 @@ import glob
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -32,9 +33,12 @@ def rules(rocemu):
 
 
 def explained(rocemu, finding):
-    """--explain has the line of the list, and a text of its own below it."""
+    """--explain has the line of the list, and below it what it means, why it may be, and what to do."""
     p = verify(rocemu, '--explain', finding)
-    return p.returncode == 0 and p.stdout.startswith(finding + ' (') and len(p.stdout.split('\n\n')) > 1
+    parts = p.stdout.strip().split('\n\n')
+    return (p.returncode == 0 and parts[0].startswith(finding + ' (') and len(parts) in (5, 6) and len(parts[1]) > 20 and
+            all(re.fullmatch(f'{title}: .{{4,}}', part, re.S)
+                for title, part in zip(('Likely causes', 'What to do', 'Counter that moves', 'Source'), parts[2:])))
 
 
 def check_golden(rocemu, golden, problems):

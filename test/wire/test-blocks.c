@@ -127,7 +127,7 @@ static void blocks_next__pcapng__frames_of_all_interfaces(void **state)
 		interface(&f, LINK_RAW, 0, 6);
 		interface(&f, LINK_SLL2, 0, 0x80 | 20);
 		enhanced(&f, 0, TIME_NS, "abcde");
-		u32(&f, 0x0bad); /* a block of an unknown kind */
+		u32(&f, 0x80000bad); /* a block of an unknown kind */
 		u32(&f, 16);
 		u32(&f, 4711);
 		u32(&f, 16);

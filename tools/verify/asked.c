@@ -15,7 +15,7 @@ uint32_t read_responses(uint32_t len, uint32_t mtu)
 }
 
 /* Room for one more, while there are few: most connections never have many at a time. */
-static bool asked_grow(struct requests *rq)
+static bool asked_grow(struct verify *v, struct requests *rq)
 {
 	uint32_t room = rq->asked_room != 0 ? rq->asked_room * 2 : LEAST_ROOM;
 	uint32_t open = rq->open_read != NULL ? (uint32_t)(rq->open_read - rq->asked) : 0;
@@ -23,6 +23,7 @@ static bool asked_grow(struct requests *rq)
 
 	if (bigger == NULL)
 		return false;
+	v->sent_bytes += (room - rq->asked_room) * sizeof(*bigger);
 	rq->asked = bigger;
 	rq->asked_room = room;
 	if (rq->open_read != NULL)
@@ -36,18 +37,21 @@ struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, b
 	const struct rocemu_hdrs *h = &p->p.h;
 	struct asked *a;
 
-	if (rq->asked_n == rq->asked_room && rq->asked_room < MAX_ASKED && !asked_grow(rq)) {
+	if (rq->asked_n == rq->asked_room && rq->asked_room < MAX_ASKED &&
+	    (rq->asked_room == 0 || v->sent_bytes < SENT_BYTES) && !asked_grow(v, rq)) {
 		v->out_of_memory = true;
 		return NULL;
 	}
-	if (rq->asked_n == MAX_ASKED) {
-		memmove(rq->asked, rq->asked + MAX_ASKED / 2, MAX_ASKED / 2 * sizeof(*rq->asked));
-		rq->asked_n = MAX_ASKED / 2;
+	if (rq->asked_n == rq->asked_room) {
+		uint32_t half = rq->asked_room / 2;
+
+		memmove(rq->asked, rq->asked + half, half * sizeof(*rq->asked));
+		rq->asked_n = half;
 		rq->open_read = NULL;
 	}
 	a = &rq->asked[rq->asked_n++];
 	*a = (struct asked){
-		.number = p->rec->number,
+		.number = p->number,
 		.psn = h->psn,
 		.opcode = h->opcode,
 		.repeat = repeat,
@@ -129,9 +133,10 @@ struct asked *read_again(struct verify *v, struct flow *f, const struct pkt *p)
 		    h->reth.length + skip > o->len ||
 		    (skip == 0 && h->reth.length == 0 && o->len != 0))
 			FOUND(v, f, READ_RESTART, p,
-			      "PSN %u: %u bytes at 0x%" PRIx64 "; packet %" PRIu64
-			      " asked for %u bytes at 0x%" PRIx64 " from PSN %u",
-			      h->psn, h->reth.length, h->reth.va, o->number, o->len, o->va, o->psn);
+			      "PSN %u: %u bytes at 0x%" PRIx64
+			      "; packet %s asked for %u bytes at 0x%" PRIx64 " from PSN %u",
+			      h->psn, h->reth.length, h->reth.va, packet_name(o->number), o->len,
+			      o->va, o->psn);
 	}
 	return asked_add(v, f, p, true);
 }

@@ -79,6 +79,23 @@ void doubt_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t numb
 	if (f->doubt_n == MAX_DOUBTS) /* so many, and no disorder: it is a habit */
 		settle(v, f, 1, true);
 	f->doubts[f->doubt_n++] = d;
+	if (v->follow != NULL)
+		follow_print(v, f, &d.found, true);
+}
+
+void length_found(struct verify *v, struct flow *f, enum rule_id rule, uint64_t number,
+		  uint64_t ts_ns, const char *fmt, ...)
+{
+	char text[FINDING_TEXT];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (f->cut)
+		found_at(v, f, RULE_UNDECIDED, number, ts_ns, "%s: %s", rules[rule].id, text);
+	else
+		found_at(v, f, rule, number, ts_ns, "%s", text);
 }
 
 static void tick(struct verify *v, struct flow *f)

@@ -56,6 +56,10 @@ static struct cm_exchange *exchange_new(struct verify *v, const struct pkt *p, u
 {
 	struct cm_exchange *e;
 
+	if (v->exchange_n >= MAX_EXCHANGES && v->follow != NULL) { /* begin anew */
+		exchange_finish(v);
+		exchange_free(v);
+	}
 	if (v->exchange_n >= MAX_EXCHANGES)
 		return NULL;
 	if (v->exchanges == NULL)
@@ -236,21 +240,21 @@ static void note(const struct turn *t)
 
 	if (s->count == 0) {
 		s->first_ns = t->p->rec->ts_ns;
-		s->number = t->p->rec->number;
+		s->number = t->p->number;
 		s->digest = d;
 		s->tid = t->m->tid;
 		s->anonymous = t->m->attr_id == ROCEMU_CM_REJ && t->m->rej.local_comm_id == 0;
 	} else if (t->m->attr_id != ROCEMU_CM_LAP && t->m->attr_id != ROCEMU_CM_APR) {
-		TURN_FOUND(t, CM_AGAIN, "%s, as packet %" PRIu64 ", %.3f s later",
-			   rocemu_cm_name(t->m->attr_id), s->number,
+		TURN_FOUND(t, CM_AGAIN, "%s, as packet %s, %.3f s later",
+			   rocemu_cm_name(t->m->attr_id), packet_name(s->number),
 			   t->p->rec->ts_ns > s->first_ns
 				   ? (double)(t->p->rec->ts_ns - s->first_ns) / 1e9
 				   : 0.0);
 		if (s->digest != d &&
 		    (t->m->attr_id == ROCEMU_CM_REQ || t->m->attr_id == ROCEMU_CM_REP ||
 		     t->m->attr_id == ROCEMU_CM_SIDR_REQ))
-			TURN_FOUND(t, CM_DIFFERS, "%s, as packet %" PRIu64,
-				   rocemu_cm_name(t->m->attr_id), s->number);
+			TURN_FOUND(t, CM_DIFFERS, "%s, as packet %s", rocemu_cm_name(t->m->attr_id),
+				   packet_name(s->number));
 	}
 	if (s->count < UINT16_MAX)
 		s->count++;
@@ -540,4 +544,6 @@ void exchange_free(struct verify *v)
 		}
 	}
 	free(v->exchanges);
+	v->exchanges = NULL;
+	v->exchange_n = 0;
 }

@@ -106,7 +106,7 @@ static void findings(const struct session *s, FILE *f)
 			      "rules):\n",
 			      f);
 		at = n->number;
-		fprintf(f, "  packet %" PRIu64 ", %s: %s\n", at, rules[n->rule].id, n->text);
+		fprintf(f, "  packet %s, %s: %s\n", packet_name(at), rules[n->rule].id, n->text);
 	}
 }
 

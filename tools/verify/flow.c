@@ -68,10 +68,102 @@ static bool flow_is(const struct flow *f, const struct ip_udp *ip, enum rocemu_s
 	       memcmp(&f->hosts->dst, &ip->dst, sizeof(ip->dst)) == 0;
 }
 
+static void to_idle_tail(struct verify *v, struct flow *f)
+{
+	if (v->idle_tail == &f->idle_next)
+		return;
+	if (f->idle_link != NULL) {
+		*f->idle_link = f->idle_next;
+		f->idle_next->idle_link = f->idle_link;
+	}
+	f->idle_next = NULL;
+	f->idle_link = v->idle_tail;
+	*v->idle_tail = f;
+	v->idle_tail = &f->idle_next;
+}
+
+void flow_active(struct verify *v, struct flow *f)
+{
+	if (v->follow == NULL)
+		return;
+	if (f->peer != NULL)
+		to_idle_tail(v, f->peer);
+	to_idle_tail(v, f);
+}
+
+static struct flow **flow_bucket(const struct verify *v, const struct rocemu_gid *src,
+				 const struct rocemu_gid *dst, enum rocemu_service svc,
+				 uint32_t dqpn)
+{
+	uint32_t h = hash_bytes(hash_hosts(src, dst, svc), &dqpn, sizeof(dqpn));
+
+	return &v->flow_hash[h % HASH_SIZE];
+}
+
+/* Two hosts of which no flow is left. */
+static void hosts_forget(struct verify *v, struct hosts *h)
+{
+	struct hosts **at = &v->hosts_hash[hash_hosts(&h->src, &h->dst, h->svc) % HASH_SIZE];
+
+	while (*at != h)
+		at = &(*at)->hash_next;
+	*at = h->hash_next;
+	if (h->reverse != NULL)
+		h->reverse->reverse = NULL;
+	free(h);
+}
+
+static void flow_unlink(struct verify *v, struct flow *f)
+{
+	struct flow **at = flow_bucket(v, &f->hosts->src, &f->hosts->dst, f->svc, f->dqpn);
+
+	while (*at != f)
+		at = &(*at)->hash_next;
+	*at = f->hash_next;
+	for (at = &f->hosts->flows; *at != f; at = &(*at)->hosts_next)
+		;
+	*at = f->hosts_next;
+	if (f->hosts->flows == NULL)
+		hosts_forget(v, f->hosts);
+	*f->all_link = f->all_next;
+	if (f->all_next != NULL)
+		f->all_next->all_link = f->all_link;
+	else
+		v->flows_tail = f->all_link;
+	*f->idle_link = f->idle_next;
+	if (f->idle_next != NULL)
+		f->idle_next->idle_link = f->idle_link;
+	else
+		v->idle_tail = f->idle_link;
+	if (f->peer != NULL)
+		f->peer->peer = NULL;
+}
+
+/* Make room: the flow that is idle longest goes, and the other direction of its connection. */
+static void flow_forget(struct verify *v)
+{
+	struct flow *f = v->idle, *peer = f != NULL ? f->peer : NULL;
+
+	for (; f != NULL; f = peer, peer = NULL) {
+		request_finish(v, f);
+		flow_unlink(v, f);
+		if (f->rq.sent != NULL)
+			v->sent_bytes -= (f->rq.sent_mask + 1) * sizeof(*f->rq.sent);
+		v->sent_bytes -= f->rq.asked_room * sizeof(*f->rq.asked);
+		flow_free(f);
+		v->flow_n--;
+		v->forgotten++;
+	}
+}
+
 static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
 			     uint32_t dqpn, struct flow **bucket)
 {
-	struct flow *f = v->flow_n < MAX_FLOWS ? calloc(1, sizeof(*f)) : NULL;
+	struct flow *f;
+
+	if (v->flow_n >= v->flow_most && v->follow != NULL)
+		flow_forget(v);
+	f = v->flow_n < v->flow_most ? calloc(1, sizeof(*f)) : NULL;
 
 	if (f == NULL)
 		return NULL;
@@ -86,24 +178,18 @@ static struct flow *flow_new(struct verify *v, const struct ip_udp *ip, enum roc
 	*bucket = f;
 	f->hosts_next = f->hosts->flows;
 	f->hosts->flows = f;
+	f->all_link = v->flows_tail;
 	*v->flows_tail = f;
 	v->flows_tail = &f->all_next;
 	v->flow_n++;
+	flow_active(v, f);
 	return f;
-}
-
-static struct flow **flow_bucket(const struct verify *v, const struct ip_udp *ip,
-				 enum rocemu_service svc, uint32_t dqpn)
-{
-	uint32_t h = hash_bytes(hash_hosts(&ip->src, &ip->dst, svc), &dqpn, sizeof(dqpn));
-
-	return &v->flow_hash[h % HASH_SIZE];
 }
 
 struct flow *flow_find(const struct verify *v, const struct ip_udp *ip, enum rocemu_service svc,
 		       uint32_t dqpn)
 {
-	struct flow *f = *flow_bucket(v, ip, svc, dqpn);
+	struct flow *f = *flow_bucket(v, &ip->src, &ip->dst, svc, dqpn);
 
 	while (f != NULL && !flow_is(f, ip, svc, dqpn))
 		f = f->hash_next;
@@ -115,7 +201,10 @@ struct flow *flow_get(struct verify *v, const struct ip_udp *ip, enum rocemu_ser
 {
 	struct flow *f = flow_find(v, ip, svc, dqpn);
 
-	return f != NULL ? f : flow_new(v, ip, svc, dqpn, flow_bucket(v, ip, svc, dqpn));
+	if (f == NULL)
+		return flow_new(v, ip, svc, dqpn, flow_bucket(v, &ip->src, &ip->dst, svc, dqpn));
+	flow_active(v, f); /* before another one needs room */
+	return f;
 }
 
 void flow_pair(struct verify *v, struct flow *a, struct flow *b)
@@ -129,6 +218,7 @@ void flow_pair(struct verify *v, struct flow *a, struct flow *b)
 	a->peer = b;
 	b->peer = a;
 	a->peer_told = b->peer_told = false;
+	flow_active(v, a);
 	if (a->mtu == 0)
 		a->mtu = b->mtu;
 	else if (b->mtu == 0)

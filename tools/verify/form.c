@@ -21,11 +21,8 @@ enum {
 /* @return false: wrong, and told. */
 static bool check_icrc(struct verify *v, const struct pkt *p)
 {
-	const struct capture_rec *rec = p->rec;
-	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
-
 	v->icrc_checked++;
-	if (rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0)
+	if (!p->icrc_wrong)
 		return true;
 	v->icrc_wrong++;
 	FOUND(v, NULL, ICRC_WRONG, p, "%s psn %u to QP 0x%x", rocemu_opcode_name(p->p.h.opcode),

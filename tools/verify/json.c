@@ -81,31 +81,85 @@ struct list {
 	bool any;
 };
 
+void json_finding(const struct verify *v, FILE *out, const struct flow *f, const struct finding *n,
+		  bool tentative)
+{
+	const struct rule *r = &rules[n->rule];
+	char src[64], dst[64];
+
+	fprintf(out, "{\"id\": \"%s\", \"severity\": \"%s\", \"packet\": ", r->id,
+		severity_names[r->severity]);
+	if (n->number != 0)
+		fprintf(out, "%" PRIu64, n->number >> SEGMENT_BITS);
+	else
+		fputs("null", out);
+	if ((n->number & SEGMENT_MASK) != 0)
+		fprintf(out, ", \"segment\": %u", (unsigned)(n->number & SEGMENT_MASK));
+	fputs(", \"connection\": ", out);
+	if (f != NULL && f->index != 0)
+		fprintf(out, "%u", f->index);
+	else
+		fputs("null", out);
+	if (v->follow != NULL && f != NULL) {
+		print_gid(src, sizeof(src), &f->hosts->src);
+		print_gid(dst, sizeof(dst), &f->hosts->dst);
+		fprintf(out, ", \"src\": \"%s\", \"dst\": \"%s\", \"dqpn\": %u", src, dst, f->dqpn);
+	}
+	if (tentative)
+		fputs(", \"tentative\": true", out);
+	fprintf(out, ", \"time_ns\": %" PRIu64 ", \"clause\": ", n->ts_ns);
+	json_string(out, r->clause);
+	fputs(", \"title\": ", out);
+	json_string(out, r->line);
+	fputs(", \"text\": ", out);
+	json_string(out, n->text);
+	fputc('}', out);
+}
+
 static void finding(const struct verify *v, const struct flow *f, const struct finding *n,
 		    void *user)
 {
 	struct list *l = user;
-	const struct rule *r = &rules[n->rule];
 
-	(void)v;
-	fprintf(l->out,
-		"%s\n {\"id\": \"%s\", \"severity\": \"%s\", \"packet\": ", l->any ? "," : "",
-		r->id, severity_names[r->severity]);
-	if (n->number != 0)
-		fprintf(l->out, "%" PRIu64, n->number);
-	else
-		fputs("null", l->out);
-	fputs(", \"connection\": ", l->out);
-	if (f != NULL && f->index != 0)
-		fprintf(l->out, "%u", f->index);
-	else
-		fputs("null", l->out);
-	fputs(", \"clause\": ", l->out);
-	json_string(l->out, r->clause);
-	fputs(", \"text\": ", l->out);
-	json_string(l->out, n->text);
-	fputc('}', l->out);
+	fputs(l->any ? ",\n " : "\n ", l->out);
+	json_finding(v, l->out, f, n, false);
 	l->any = true;
+}
+
+/* What the findings that are there mean. */
+static void explanations(const struct verify *v, FILE *f)
+{
+	static const char *const names[] = {"title",  "explanation", "causes",
+					    "remedy", "clause",	     "counter"};
+
+	fputs("],\n\"rules\": {", f);
+	for (unsigned i = 0, n = 0; i < RULE_COUNT; i++) {
+		const char *const texts[] = {rules[i].line,	rules[i].text,
+					     advices[i].causes, advices[i].remedy,
+					     rules[i].clause,	advices[i].counter};
+
+		if (v->by_rule[i] == 0)
+			continue;
+		fprintf(f, "%s\n \"%s\": {\"severity\": \"%s\"", n++ ? "," : "", rules[i].id,
+			severity_names[rules[i].severity]);
+		for (unsigned k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
+			fprintf(f, ", \"%s\": ", names[k]);
+			json_string(f, texts[k]);
+		}
+		fputc('}', f);
+	}
+	fputc('}', f);
+}
+
+static void worst(const struct verify *v, FILE *f)
+{
+	struct worst w = worst_finding(v);
+
+	fprintf(f, ",\n\"verdict\": \"%s\", \"worst\": ", verdict_name(v));
+	if (w.n != NULL)
+		json_finding(v, f, w.f, w.n, false);
+	else
+		fputs("null", f);
 }
 
 void json_body(const struct verify *v, FILE *f, const char *name)
@@ -114,14 +168,23 @@ void json_body(const struct verify *v, FILE *f, const char *name)
 
 	fputs("\"file\": ", f);
 	json_string(f, name);
+	worst(v, f);
 	fprintf(f,
 		", \"frames\": %" PRIu64 ", \"packets\": %" PRIu64 ", \"first_ns\": %" PRIu64
 		", \"last_ns\": %" PRIu64 ",\n\"icrc\": {\"checked\": %" PRIu64
 		", \"wrong\": %" PRIu64 ", \"unchecked\": %" PRIu64 "},\n\"errors\": %" PRIu64
-		", \"warnings\": %" PRIu64 ", \"notes\": %" PRIu64 ",\n\"counts\": {",
+		", \"warnings\": %" PRIu64 ", \"notes\": %" PRIu64 ",\n\"bursts\": %" PRIu64
+		", \"seen_elsewhere\": %" PRIu64 ", \"dropped\": %" PRIu64
+		", \"forgotten\": %" PRIu64 ", \"tunnels\": {",
 		v->frames, v->packets, v->first_ns, v->last_ns, v->icrc_checked, v->icrc_wrong,
 		v->icrc_unchecked, v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN],
-		v->by_severity[SEV_NOTE]);
+		v->by_severity[SEV_NOTE], v->bursts, v->seen_elsewhere, v->dropped, v->forgotten);
+	for (unsigned i = ENCAP_NONE + 1, n = 0; i < ENCAP_COUNT; i++) {
+		if (v->by_encap[i] != 0)
+			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", encap_name(i),
+				v->by_encap[i]);
+	}
+	fputs("},\n\"counts\": {", f);
 	for (unsigned i = 0, n = 0; i < RULE_COUNT; i++) {
 		if (v->by_rule[i] != 0)
 			fprintf(f, "%s\"%s\": %" PRIu64, n++ ? ", " : "", rules[i].id,
@@ -131,7 +194,7 @@ void json_body(const struct verify *v, FILE *f, const char *name)
 	connections(v, f);
 	fputs("],\n\"findings\": [", f);
 	for_each_finding(v, finding, &l);
-	fputc(']', f);
+	explanations(v, f);
 }
 
 void verify_json(const struct verify *v, FILE *f, const char *name)

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <rocemu/wire.h>
 
@@ -19,27 +20,32 @@ enum {
 	MAX_FLOWS = 1 << 16,
 	MAX_SENT = 1 << 12, /* requests remembered per flow */
 	MIN_SENT = 1 << 4,
-	MAX_ASKED = 256,    /* READs and atomics remembered per flow */
-	PSN_NEAR = 1 << 16, /* a PSN farther away than this is another connection's */
+	SENT_BYTES = 256 << 20, /* of all flows: when it is used up, each remembers fewer */
+	MAX_ASKED = 256,	/* READs and atomics remembered per flow */
+	PSN_NEAR = 1 << 16,	/* a PSN farther away than this is another connection's */
 	FINDING_TEXT = 160,
 	RTT_STEPS = 8, /* histogram steps per doubling */
 	RTT_BUCKETS = 40 * RTT_STEPS,
 	RATE_SLOTS = 60,
-	ID_COUNT = 4, /* IPv4 identifications remembered of a packet's copies */
+	VIEWS_MOST = 5, /* copies of each packet: fewer */
+	ID_COUNT = 4,	/* IPv4 identifications remembered of a packet's copies */
 };
 
 /** A packet under judgement. */
 struct pkt {
 	const struct capture_rec *rec;
+	uint64_t number; /* packet_number() */
 	struct rocemu_packet p;
 	uint32_t ops;
 	bool cut;
+	bool icrc_wrong;
 };
 
 struct finding {
 	enum rule_id rule;
-	uint64_t number; /* of the packet it was found at; 0: the end of the capture */
+	uint64_t number; /* packet_number() that it was found at; 0: the end of the capture */
 	uint64_t ts_ns;
+	bool beyond; /* those of its kind that are reported; kept for annotations */
 	char text[FINDING_TEXT];
 };
 
@@ -132,6 +138,7 @@ struct requests {
 	struct asked *open_read;
 	struct sent *sent; /* owned ring, by PSN */
 	uint32_t sent_mask;
+	bool forgot; /* a request that was seen had to make room */
 	uint32_t epochs;
 	struct asked *asked; /* owned ring, newest at asked_n - 1 */
 	uint32_t asked_n, asked_room;
@@ -159,7 +166,8 @@ struct doubt;
 
 /** Packets of one transport service from one address to one QP of another. */
 struct flow {
-	struct flow *hash_next, *hosts_next, *all_next;
+	struct flow *hash_next, *hosts_next, *all_next, **all_link;
+	struct flow *idle_next, **idle_link; /* the one idle longest first */
 	struct hosts *hosts;
 	struct flow *peer; /* the other direction, once known */
 	bool peer_told;	   /* by the CM; else it was found by PSNs */
@@ -183,6 +191,7 @@ struct flow {
 	unsigned doubt_n;
 	uint64_t clock, disorder_at; /* packets of the connection since the flow is there */
 	bool disordered;
+	bool cut;	/* packets of it were: perhaps bursts, whose lengths mean nothing */
 	unsigned index; /* of the connection; set at the end */
 	bool second;	/* of its two directions; set at the end */
 };
@@ -197,32 +206,56 @@ struct hosts {
 struct packet_log;
 struct cm_exchange;
 struct ud_source;
+struct view;
 
 struct verify {
-	unsigned keep; /* findings of each rule kept per flow */
+	unsigned show; /* findings of each rule reported per flow */
+	unsigned keep; /* and kept: not fewer */
+	bool follow_json;
 	struct flow **flow_hash;
 	struct hosts **hosts_hash;
 	struct flow *flows, **flows_tail;
-	unsigned flow_n, connections;
-	struct cm_exchange **exchanges; /* owned; hashed by the active side's ID */
+	struct flow *idle, **idle_tail; /* followed: the flows by when their last packet passed */
+	unsigned flow_n, flow_most, connections;
+	uint64_t forgotten;	  /* flows that were, to make room */
+	size_t sent_bytes;	  /* of all flows' requests that are remembered */
+	FILE *follow;		  /* borrowed; NULL: findings are not printed as they are made */
+	struct encap_ports ports; /* none: the default */
+	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
+	uint64_t dropped;		   /* frames, by a live capture */
+	struct cm_exchange **exchanges;	   /* owned; hashed by the active side's ID */
 	unsigned exchange_n;
 	struct ud_source **ud_sources; /* owned; hashed by address and QPN */
 	unsigned ud_source_n;
 	struct packet_log *log;	  /* NULL: not wanted */
 	struct findings findings; /* of no flow */
+	struct view *views;	  /* owned; where packets were seen */
 	uint64_t frames, packets, bytes, icrc_checked, icrc_unchecked, icrc_wrong;
-	uint64_t first_ns, last_ns;
+	unsigned copies; /* that nearly each packet of the file has; 0: not known */
+	uint64_t seen_elsewhere, bursts, by_encap[ENCAP_COUNT];
+	uint64_t first_ns, last_ns, idle_ns; /* idle: when idle flows were looked for */
 	uint64_t by_severity[SEV_COUNT], by_rule[RULE_COUNT];
 	bool out_of_memory;
 	uint8_t scratch[ROCEMU_MAX_PACKET];
 };
+
+enum { SEGMENT_BITS = 12, SEGMENT_MASK = (1 << SEGMENT_BITS) - 1 };
+
+/** A packet by its frame's number in the file and, of a burst, its own in that frame, from 1. */
+static inline uint64_t packet_number(uint64_t frame, unsigned segment)
+{
+	return frame << SEGMENT_BITS | segment;
+}
+
+/** As reports have it: "12", or "12.3" of a burst. Borrowed; good for a few calls. */
+const char *packet_name(uint64_t number);
 
 /** Note a finding at a packet; f and p may be NULL. */
 __attribute__((format(printf, 6, 7))) void found_at(struct verify *v, struct flow *f,
 						    enum rule_id rule, uint64_t number,
 						    uint64_t ts_ns, const char *fmt, ...);
 #define FOUND(v, f, rule, p, ...) \
-	found_at(v, f, RULE_##rule, (p)->rec->number, (p)->rec->ts_ns, __VA_ARGS__)
+	found_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 
 /* ---- flow.c ---- */
 
@@ -240,6 +273,8 @@ struct flow *flow_pair_by_response(struct verify *v, struct flow *r, const struc
 /** Forget what is known of the flow's requests: a new connection began. */
 void flow_restart(struct flow *f);
 void flow_free(struct flow *f);
+/** A packet of it passed: it is idle last. */
+void flow_active(struct verify *v, struct flow *f);
 void rate_add(struct rate *r, uint64_t ts_ns, uint64_t bytes);
 void rtt_add(struct flow *f, uint64_t ns);
 /** The q-th (0..1) quantile of the round trips, in ns; 0: none measured. */
@@ -280,6 +315,12 @@ void request_mtu_known(struct verify *v, struct flow *f);
  */
 void asked_settle_open(struct flow *f, uint32_t psn);
 
+/* ---- report.c ---- */
+
+/** Print a finding as it is made; tentative: it is held back, and may not become one. */
+void follow_print(const struct verify *v, const struct flow *f, const struct finding *n,
+		  bool tentative);
+
 /* ---- doubt.c ---- */
 
 /** A sign that packets of the connection are missing, double or out of order. */
@@ -289,7 +330,14 @@ __attribute__((format(printf, 6, 7))) void doubt_at(struct verify *v, struct flo
 						    enum rule_id rule, uint64_t number,
 						    uint64_t ts_ns, const char *fmt, ...);
 #define DOUBT(v, f, rule, p, ...) \
-	doubt_at(v, f, RULE_##rule, (p)->rec->number, (p)->rec->ts_ns, __VA_ARGS__)
+	doubt_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
+/** A wrong length; undecided where packets were cut: a burst cannot be told from one packet then.
+ */
+__attribute__((format(printf, 6, 7))) void length_found(struct verify *v, struct flow *f,
+							enum rule_id rule, uint64_t number,
+							uint64_t ts_ns, const char *fmt, ...);
+#define LENGTH_FOUND(v, f, rule, p, ...) \
+	length_found(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 /** A packet of the flow passes. */
 void doubts_tick(struct verify *v, struct flow *f);
 void doubts_finish(struct verify *v, struct flow *f);
@@ -297,6 +345,8 @@ void doubts_finish(struct verify *v, struct flow *f);
 /* ---- requests.c ---- */
 
 void request_input(struct verify *v, struct flow *f, const struct pkt *p);
+/** Nothing more of the flow came for a while. */
+void request_idle(struct verify *v, struct flow *f, uint64_t now_ns);
 /** The end of the capture: say what is still open. */
 void request_finish(struct verify *v, struct flow *f);
 
@@ -329,6 +379,14 @@ struct rocemu_cm_msg;
 /** The exchange that a message belongs to; NULL: its REQ was not seen. */
 const struct cm_exchange *exchange_of_message(struct verify *v, const struct ip_udp *ip,
 					      const struct rocemu_cm_msg *m);
+
+/* ---- views.c ---- */
+
+/** The same packet as one that was seen at another interface, and has not been seen at this one. */
+bool view_again(struct verify *v, const struct capture_rec *rec);
+/** Before the capture is judged: a packet of its beginning; and what that beginning shows. */
+void view_note(struct verify *v, const struct capture_rec *rec);
+void views_decide(struct verify *v);
 
 /* ---- packetlog.c ---- */
 

@@ -89,6 +89,7 @@ void packet_log_add(struct verify *v, const struct pkt *p, struct flow *f, bool 
 	e = &l->at[l->n++];
 	*e = (struct logged){
 		.number = p->rec->number,
+		.segment = p->number & SEGMENT_MASK,
 		.ts_ns = p->rec->ts_ns,
 		.flow = f,
 		.ip = p->rec->ip,

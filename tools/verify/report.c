@@ -46,20 +46,6 @@ const char *service_name(enum rocemu_service svc)
 	}
 }
 
-static void each_of(const struct verify *v, const struct flow *f, const struct findings *fs,
-		    finding_fn fn, void *user)
-{
-	for (uint32_t i = 0; i < fs->n; i++)
-		fn(v, f, &fs->kept[i], user);
-}
-
-void for_each_finding(const struct verify *v, finding_fn fn, void *user)
-{
-	each_of(v, NULL, &v->findings, fn, user);
-	for (const struct flow *f = v->flows; f != NULL; f = f->all_next)
-		each_of(v, f, &f->findings, fn, user);
-}
-
 struct text {
 	FILE *f;
 	bool colour;
@@ -85,6 +71,22 @@ static void direction(const struct text *t, const struct flow *f)
 	fputc('\n', t->f);
 }
 
+static void print_place(FILE *f, const struct flow *c, const struct finding *n)
+{
+	if (n->number != 0)
+		fprintf(f, "packet %s", packet_name(n->number));
+	else
+		fputs("end", f);
+	if (c != NULL && c->index != 0)
+		fprintf(f, ", connection %u", c->index);
+}
+
+static void print_severity(const struct text *t, enum severity s)
+{
+	fprintf(t->f, "%s%-7s%s ", t->colour ? colours[s] : "", severity_names[s],
+		t->colour ? "\033[0m" : "");
+}
+
 static void print_finding(const struct verify *v, const struct flow *f, const struct finding *n,
 			  void *user)
 {
@@ -92,32 +94,130 @@ static void print_finding(const struct verify *v, const struct flow *f, const st
 	const struct rule *r = &rules[n->rule];
 
 	(void)v;
-	fprintf(t->f, "%s%-7s%s %s: ", t->colour ? colours[r->severity] : "",
-		severity_names[r->severity], t->colour ? "\033[0m" : "", r->id);
-	if (n->number != 0)
-		fprintf(t->f, "packet %" PRIu64, n->number);
-	else
-		fputs("end", t->f);
-	if (f != NULL && f->index != 0)
-		fprintf(t->f, ", connection %u", f->index);
+	print_severity(t, r->severity);
+	fprintf(t->f, "%s: ", r->id);
+	print_place(t->f, f, n);
 	fprintf(t->f, ": %s (%s)\n", r->line, n->text);
+}
+
+static void count_shown(const struct verify *v, const struct flow *f, const struct finding *n,
+			void *user)
+{
+	uint64_t *shown = user;
+
+	(void)v;
+	(void)f;
+	shown[n->rule]++;
 }
 
 static void print_more(const struct verify *v, const struct text *t)
 {
-	for (unsigned i = 0; i < RULE_COUNT; i++) {
-		uint64_t kept = 0;
+	uint64_t shown[RULE_COUNT] = {0};
 
-		for (uint32_t k = 0; k < v->findings.n; k++)
-			kept += v->findings.kept[k].rule == i;
-		for (const struct flow *f = v->flows; f != NULL; f = f->all_next) {
-			for (uint32_t k = 0; k < f->findings.n; k++)
-				kept += f->findings.kept[k].rule == i;
+	for_each_finding(v, count_shown, shown);
+	for (unsigned i = 0; i < RULE_COUNT; i++) {
+		if (v->by_rule[i] <= shown[i])
+			continue;
+		print_severity(t, rules[i].severity);
+		fprintf(t->f, "%s: %" PRIu64 " more\n", rules[i].id, v->by_rule[i] - shown[i]);
+	}
+}
+
+void follow_print(const struct verify *v, const struct flow *f, const struct finding *n,
+		  bool tentative)
+{
+	const struct rule *r = &rules[n->rule];
+	char src[64], dst[64];
+
+	if (v->follow_json) {
+		json_finding(v, v->follow, f, n, tentative);
+		fputc('\n', v->follow);
+		fflush(v->follow);
+		return;
+	}
+	fprintf(v->follow, "%-7s %s: ", tentative ? "maybe" : severity_names[r->severity], r->id);
+	print_place(v->follow, NULL, n);
+	if (f != NULL) {
+		print_gid(src, sizeof(src), &f->hosts->src);
+		print_gid(dst, sizeof(dst), &f->hosts->dst);
+		fprintf(v->follow, ", %s > %s QP 0x%x", src, dst, f->dqpn);
+	}
+	fprintf(v->follow, ": %s (%s)\n", r->line, n->text);
+	fflush(v->follow);
+}
+
+/* ---- the summary ---- */
+
+static void print_counts(const struct verify *v, FILE *f)
+{
+	const char *before = "  found: ";
+
+	for (unsigned s = SEV_COUNT; s-- > 0;) {
+		for (unsigned i = 0; i < RULE_COUNT; i++) {
+			if (rules[i].severity != s || v->by_rule[i] == 0)
+				continue;
+			fprintf(f, "%s%" PRIu64 " %s", before, v->by_rule[i], rules[i].id);
+			before = ", ";
 		}
-		if (v->by_rule[i] > kept)
-			fprintf(t->f, "%-7s %s: %" PRIu64 " more\n",
-				severity_names[rules[i].severity], rules[i].id,
-				v->by_rule[i] - kept);
+	}
+	if (*before == ',')
+		fputc('\n', f);
+}
+
+static void print_verdict(const struct verify *v, const struct text *t, const char *name)
+{
+	static const char *const texts[SEV_COUNT] = {"PASS", "PASS, with warnings", "FAIL"};
+	enum severity s = v->by_severity[SEV_ERROR] != 0  ? SEV_ERROR
+			  : v->by_severity[SEV_WARN] != 0 ? SEV_WARN
+							  : SEV_NOTE;
+	struct worst w = worst_finding(v);
+
+	fprintf(t->f, "%s: %s%s%s: %" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64 " notes\n",
+		name, t->colour ? colours[s] : "", texts[s], t->colour ? "\033[0m" : "",
+		v->by_severity[SEV_ERROR], v->by_severity[SEV_WARN], v->by_severity[SEV_NOTE]);
+	if (w.n == NULL)
+		return;
+	fprintf(t->f, "  worst: %s, ", rules[w.n->rule].id);
+	print_place(t->f, w.f, w.n);
+	fprintf(t->f, ": %s\n", rules[w.n->rule].line);
+}
+
+static void print_summary(const struct verify *v, const struct text *t, const char *name)
+{
+	FILE *f = t->f;
+
+	print_verdict(v, t, name);
+	print_counts(v, f);
+	fprintf(f, "  %" PRIu64 " RoCEv2 packets in %" PRIu64 " frames over %.3f s, %u connections",
+		v->packets, v->frames,
+		v->last_ns > v->first_ns ? (double)(v->last_ns - v->first_ns) / 1e9 : 0.0,
+		v->connections);
+	if (v->bursts != 0)
+		fprintf(f, ", %" PRIu64 " bursts taken apart", v->bursts);
+	if (v->seen_elsewhere != 0)
+		fprintf(f, ", %" PRIu64 " seen at another point as well", v->seen_elsewhere);
+	if (v->dropped != 0)
+		fprintf(f, ", %" PRIu64 " frames not captured for want of room", v->dropped);
+	if (v->forgotten != 0)
+		fprintf(f, ", %" PRIu64 " idle directions forgotten", v->forgotten);
+	fputc('\n', f);
+}
+
+static void print_connections(const struct verify *v, const struct text *t)
+{
+	for (const struct flow *c = v->flows; c != NULL; c = c->all_next) {
+		/* A connection is printed where its first direction stands. */
+		if (c->index == 0 ||
+		    (c->peer != NULL && c->peer->index == c->index && c->peer->first_number != 0 &&
+		     (c->first_number == 0 || c->peer->first_number < c->first_number)))
+			continue;
+		fprintf(t->f, "connection %u, %s", c->index, service_name(c->svc));
+		if (c->mtu != 0)
+			fprintf(t->f, ", path MTU %u", c->mtu);
+		fputc('\n', t->f);
+		direction(t, c);
+		if (c->peer != NULL && c->peer->packets != 0)
+			direction(t, c->peer);
 	}
 }
 
@@ -125,24 +225,15 @@ void verify_text(const struct verify *v, FILE *f, const char *name, bool colour)
 {
 	struct text t = {f, colour};
 
-	fprintf(f, "%s: %" PRIu64 " RoCEv2 packets in %" PRIu64 " frames, %u connections\n", name,
-		v->packets, v->frames, v->connections);
-	for (const struct flow *c = v->flows; c != NULL; c = c->all_next) {
-		/* A connection is printed where its first direction stands. */
-		if (c->index == 0 ||
-		    (c->peer != NULL && c->peer->index == c->index && c->peer->first_number != 0 &&
-		     (c->first_number == 0 || c->peer->first_number < c->first_number)))
-			continue;
-		fprintf(f, "connection %u, %s", c->index, service_name(c->svc));
-		if (c->mtu != 0)
-			fprintf(f, ", path MTU %u", c->mtu);
-		fputc('\n', f);
-		direction(&t, c);
-		if (c->peer != NULL && c->peer->packets != 0)
-			direction(&t, c->peer);
-	}
+	print_summary(v, &t, name);
+	print_connections(v, &t);
 	for_each_finding(v, print_finding, &t);
-	print_more(v, &t);
+	if (v->follow == NULL)
+		print_more(v, &t);
+	if (v->by_severity[SEV_ERROR] + v->by_severity[SEV_WARN] != 0)
+		fputs("rocemu verify --explain ID: what a finding means, what causes it, what to "
+		      "do\n",
+		      f);
 	fprintf(f,
 		"ICRC: %" PRIu64 " checked, %" PRIu64 " wrong, %" PRIu64
 		" could not be (cut)\n%" PRIu64 " errors, %" PRIu64 " warnings, %" PRIu64

@@ -16,12 +16,26 @@ struct figures {
 struct figures figures_of(const struct flow *f);
 const char *service_name(enum rocemu_service svc);
 
-/** Call fn for each kept finding, in the order of packets within each flow. */
+/** Call fn for each finding that is reported, in the order of packets. */
 typedef void (*finding_fn)(const struct verify *v, const struct flow *f, const struct finding *n,
 			   void *user);
 void for_each_finding(const struct verify *v, finding_fn fn, void *user);
+/** As for_each_finding(), also those kept for annotations alone. */
+void for_each_kept(const struct verify *v, finding_fn fn, void *user);
+
+/** The first of the worst errors or warnings; n is NULL: there are none. */
+struct worst {
+	const struct flow *f;
+	const struct finding *n;
+};
+struct worst worst_finding(const struct verify *v);
+/** "fail", "warn" or "pass". */
+const char *verdict_name(const struct verify *v);
 
 void json_string(FILE *f, const char *text);
+/** An object. */
+void json_finding(const struct verify *v, FILE *out, const struct flow *f, const struct finding *n,
+		  bool tentative);
 /** Everything but the packets, without the outermost braces. */
 void json_body(const struct verify *v, FILE *f, const char *name);
 

@@ -15,7 +15,8 @@ enum { ASKED = ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC | ROCEMU_OP_FLUSH | ROCEMU_
 enum { SEGMENTS = 256 };
 /* Requests in a row after which one that was answered before them should have come. */
 enum { REORDERED = 32 };
-#define CLOCK_SLACK_NS 2000u /* of a capture in microseconds */
+#define IDLE_NS	       500000000u /* after which what was sent again is one with nothing more */
+#define CLOCK_SLACK_NS 2000u	  /* of a capture in microseconds */
 
 static const uint32_t mtus[] = {256, 512, 1024, 2048, 4096};
 
@@ -32,7 +33,7 @@ static void resend_close(struct verify *v, struct flow *f, uint64_t ts_ns)
 		return;
 	r->active = false;
 	if (r->cause != CAUSE_OTHER)
-		snprintf(cause, sizeof(cause), " %" PRIu64, r->cause_number);
+		snprintf(cause, sizeof(cause), " %s", packet_name(r->cause_number));
 	found_at(v, f, RULE_RETRANSMIT, r->first_number, ts_ns,
 		 "%u packet%s from PSN %u on after %s%s: %s", r->packets,
 		 r->packets == 1 ? "" : "s", r->start, causes[r->cause], cause,
@@ -58,7 +59,7 @@ static void resend_note(struct verify *v, struct flow *f, const struct pkt *p, u
 		.start = psn,
 		.next = psn_add(psn, span),
 		.packets = 1,
-		.first_number = p->rec->number,
+		.first_number = p->number,
 	};
 	if (rq->nak.active && rocemu_psn_diff(psn, rq->nak.psn) >= 0) {
 		r->cause = rq->nak.rnr ? CAUSE_RNR : CAUSE_NAK;
@@ -91,12 +92,12 @@ static void check_rnr_wait(struct verify *v, struct flow *f, const struct pkt *p
 	       rocemu_gid_is_ipv4(&p->rec->ip.src) && p->rec->ip.ip_id != n->ip_id;
 	if (sure)
 		DOUBT(v, f, RNR_EARLY, p,
-		      "PSN %u after %.3f ms, the NAK in packet %" PRIu64 " asks for %.3f ms",
-		      n->psn, (double)waited / 1e6, n->number, (double)n->wait_ns / 1e6);
+		      "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
+		      (double)waited / 1e6, packet_name(n->number), (double)n->wait_ns / 1e6);
 	else
 		FOUND(v, f, RNR_EARLY_MAYBE, p,
-		      "PSN %u after %.3f ms, the NAK in packet %" PRIu64 " asks for %.3f ms",
-		      n->psn, (double)waited / 1e6, n->number, (double)n->wait_ns / 1e6);
+		      "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
+		      (double)waited / 1e6, packet_name(n->number), (double)n->wait_ns / 1e6);
 }
 
 /* ---- lengths ---- */
@@ -119,13 +120,13 @@ static void check_length(struct verify *v, struct flow *f, const struct pkt *p)
 		return;
 	if (last) {
 		if ((f->mtu != 0 && len > f->mtu) || (!first && len == 0))
-			FOUND(v, f, LAST_LENGTH, p, "%s of %u bytes, path MTU %u",
-			      rocemu_opcode_name(p->p.h.opcode), len, f->mtu);
+			LENGTH_FOUND(v, f, LAST_LENGTH, p, "%s of %u bytes, path MTU %u",
+				     rocemu_opcode_name(p->p.h.opcode), len, f->mtu);
 		return;
 	}
 	if (!mtu_possible(len) || (f->mtu != 0 && len != f->mtu)) {
-		FOUND(v, f, MTU_LENGTH, p, "%s of %u bytes, path MTU %u",
-		      rocemu_opcode_name(p->p.h.opcode), len, f->mtu);
+		LENGTH_FOUND(v, f, MTU_LENGTH, p, "%s of %u bytes, path MTU %u",
+			     rocemu_opcode_name(p->p.h.opcode), len, f->mtu);
 		return;
 	}
 	if (f->mtu == 0) {
@@ -202,7 +203,7 @@ static void check_early(struct verify *v, struct flow *f, const struct pkt *p)
 	disorder(v, f);
 	if (ahead <= 0)
 		found_at(v, f, RULE_ACK_EARLY, e->number, e->ts_ns,
-			 "PSN %u, whose request is in packet %" PRIu64, e->psn, p->rec->number);
+			 "PSN %u, whose request is in packet %s", e->psn, packet_name(p->number));
 	else
 		found_at(v, f, RULE_CAPTURE_LOSS, e->number, e->ts_ns,
 			 "PSN %u was answered before it, or what follows it, was seen", e->psn);
@@ -276,9 +277,9 @@ static void request_late(struct verify *v, struct flow *f, const struct pkt *p)
 
 	if (inside != NULL && !read) {
 		FOUND(v, f, PSN_RESERVED, p,
-		      "%s with PSN %u: the READ in packet %" PRIu64 " has PSNs %u to %u",
-		      rocemu_opcode_name(p->p.h.opcode), psn, inside->number, inside->psn,
-		      psn_add(inside->psn, inside->total - 1));
+		      "%s with PSN %u: the READ in packet %s has PSNs %u to %u",
+		      rocemu_opcode_name(p->p.h.opcode), psn, packet_name(inside->number),
+		      inside->psn, psn_add(inside->psn, inside->total - 1));
 		return;
 	}
 	if (!(read && inside != NULL) && !rq->nak.active) {
@@ -317,7 +318,7 @@ static void request_again(struct verify *v, struct flow *f, const struct pkt *p,
 
 	if (same && (f->svc == ROCEMU_SVC_UC || same_frame(s, p))) {
 		disorder(v, f);
-		FOUND(v, f, DUP_FRAME, p, "PSN %u, as packet %" PRIu64, psn, s->number);
+		FOUND(v, f, DUP_FRAME, p, "PSN %u, as packet %s", psn, packet_name(s->number));
 		return;
 	}
 	if (!same && !(read && was_read) && (f->svc == ROCEMU_SVC_UC || begins_anew(rq, p))) {
@@ -329,14 +330,13 @@ static void request_again(struct verify *v, struct flow *f, const struct pkt *p,
 	if (rq->nak.active && !rq->nak.rnr && psn == rq->nak.psn)
 		rq->nak.active = false;
 	if (!same && !(read && was_read))
-		FOUND(v, f, RETRANS_DIFFERS, p,
-		      "PSN %u: %s of %u bytes, in packet %" PRIu64 " %s of %u", psn,
-		      rocemu_opcode_name(p->p.h.opcode), p->p.payload_len, s->number,
-		      rocemu_opcode_name(s->opcode), s->len);
+		FOUND(v, f, RETRANS_DIFFERS, p, "PSN %u: %s of %u bytes, in packet %s %s of %u",
+		      psn, rocemu_opcode_name(p->p.h.opcode), p->p.payload_len,
+		      packet_name(s->number), rocemu_opcode_name(s->opcode), s->len);
 	if (read)
 		read_again(v, f, p);
 	s->copies++;
-	s->number = p->rec->number;
+	s->number = p->number;
 	s->ts_ns = p->rec->ts_ns;
 	for (unsigned i = ID_COUNT - 1; i > 0; i--)
 		s->ip_ids[i] = s->ip_ids[i - 1];
@@ -378,10 +378,16 @@ void request_input(struct verify *v, struct flow *f, const struct pkt *p)
 	s = sent_find(rq, p->p.h.psn);
 	if (s != NULL && (!s->tail || (p->ops & ROCEMU_OP_READ_REQ) != 0))
 		request_again(v, f, p, s);
-	else if (-d <= MAX_SENT)
+	else if (-d <= MAX_SENT && !(rq->forgot && (uint32_t)-d > rq->sent_mask))
 		request_late(v, f, p);
 	else
 		request_old(v, f, p);
+}
+
+void request_idle(struct verify *v, struct flow *f, uint64_t now_ns)
+{
+	if (f->rq.resend.active && now_ns > f->last_ns + IDLE_NS)
+		resend_close(v, f, f->last_ns);
 }
 
 void request_finish(struct verify *v, struct flow *f)

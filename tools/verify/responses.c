@@ -56,10 +56,10 @@ __attribute__((format(printf, 6, 7))) static void against(struct verify *v, stru
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	if (ambiguous(r, q, p->p.h.psn))
+	if (ambiguous(r, q, p->p.h.psn) || (rule == RULE_READ_LENGTH && r->cut))
 		FOUND(v, r, UNDECIDED, p, "%s: %s", rules[rule].id, text);
 	else
-		found_at(v, r, rule, p->rec->number, p->rec->ts_ns, "%s", text);
+		found_at(v, r, rule, p->number, p->rec->ts_ns, "%s", text);
 }
 
 /* ---- MSN and credits ---- */
@@ -194,8 +194,8 @@ static void ack_input(struct verify *v, struct flow *r, struct flow *q, const st
 		rq->gap = false;
 	}
 	if (s != NULL && (rocemu_opcode_ops(s->opcode) & ASKED) != 0)
-		against(v, r, q, RULE_ACK_OF_READ, p, "PSN %u, %s in packet %" PRIu64, psn,
-			rocemu_opcode_name(s->opcode), s->number);
+		against(v, r, q, RULE_ACK_OF_READ, p, "PSN %u, %s in packet %s", psn,
+			rocemu_opcode_name(s->opcode), packet_name(s->number));
 	if (s != NULL) {
 		check_msn(v, r, q, p, s, s->done);
 		if (s->copies == 1 && p->rec->ts_ns >= s->ts_ns &&
@@ -218,15 +218,16 @@ static void nak_sequence(struct verify *v, struct flow *r, struct flow *q, const
 	disorder(v, q);
 	FOUND(v, r, NAK_SEQUENCE, p, "from PSN %u on", psn);
 	if (rq->nak.active && !rq->nak.rnr && rq->nak.psn == psn)
-		FOUND(v, r, NAK_REPEATED, p, "PSN %u, as in packet %" PRIu64, psn, rq->nak.number);
+		FOUND(v, r, NAK_REPEATED, p, "PSN %u, as in packet %s", psn,
+		      packet_name(rq->nak.number));
 	if (s != NULL && rocemu_psn_diff(rq->next, psn_add(psn, 1)) <= 0 && !rq->next_open &&
 	    !(rocemu_opcode_ops(s->opcode) & ROCEMU_OP_READ_REQ))
-		FOUND(v, r, NAK_NO_GAP, p,
-		      "PSN %u is the newest that was sent (packet %" PRIu64 ")", psn, s->number);
+		FOUND(v, r, NAK_NO_GAP, p, "PSN %u is the newest that was sent (packet %s)", psn,
+		      packet_name(s->number));
 	if (rq->gap && rocemu_psn_diff(psn, rq->gap_psn) >= 0 && psn != rq->gap_psn)
 		rq->gap = false;
 	rq->nak = (struct nak){
-		.active = true, .psn = psn, .number = p->rec->number, .ts_ns = p->rec->ts_ns};
+		.active = true, .psn = psn, .number = p->number, .ts_ns = p->rec->ts_ns};
 	advance(q, psn);
 }
 
@@ -244,7 +245,7 @@ static void rnr_input(struct verify *v, struct flow *r, struct flow *q, const st
 		.active = true,
 		.rnr = true,
 		.psn = p->p.h.psn,
-		.number = p->rec->number,
+		.number = p->number,
 		.ts_ns = p->rec->ts_ns,
 		.wait_ns = rocemu_rnr_timer_ns(p->p.h.aeth.syndrome & ROCEMU_AETH_VALUE_MASK),
 		.ip_id = s != NULL ? s->ip_ids[0] : 0,
@@ -300,10 +301,9 @@ static void stray(struct verify *v, struct flow *r, const struct flow *q, const 
 
 	/* One that asks may be forgotten among those that do. */
 	if (s != NULL && (rocemu_opcode_ops(s->opcode) & asks) == 0)
-		against(v, r, q, RULE_READ_STRAY, p,
-			"%s with PSN %u, which is the %s in packet %" PRIu64,
+		against(v, r, q, RULE_READ_STRAY, p, "%s with PSN %u, which is the %s in packet %s",
 			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn,
-			rocemu_opcode_name(s->opcode), s->number);
+			rocemu_opcode_name(s->opcode), packet_name(s->number));
 	else
 		FOUND(v, r, ACK_UNSEEN, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
 		      p->p.h.psn);
@@ -362,8 +362,8 @@ static void note_place(struct verify *v, struct flow *r, struct flow *q, struct 
 		if (ahead != 0) {
 			disorder(v, q);
 			FOUND(v, r, READ_GAP, p,
-			      "PSN %u of the READ in packet %" PRIu64 ", %u missing before",
-			      p->p.h.psn, a->number, ahead);
+			      "PSN %u of the READ in packet %s, %u missing before", p->p.h.psn,
+			      packet_name(a->number), ahead);
 		}
 		a->seen = ahead + 1 < SEEN_BITS ? a->seen << (ahead + 1) | 1 : 1;
 		a->next = at + 1;
@@ -374,8 +374,8 @@ static void note_place(struct verify *v, struct flow *r, struct flow *q, struct 
 		return;
 	bit = (uint64_t)1 << (a->next - at - 1);
 	if (a->seen & bit)
-		FOUND(v, r, RESPONSE_AGAIN, p, "PSN %u of the READ in packet %" PRIu64, p->p.h.psn,
-		      a->number);
+		FOUND(v, r, RESPONSE_AGAIN, p, "PSN %u of the READ in packet %s", p->p.h.psn,
+		      packet_name(a->number));
 	else
 		FOUND(v, r, LATE, p, "response with PSN %u", p->p.h.psn);
 	a->seen |= bit;
@@ -449,16 +449,17 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 	}
 	if (best == PLACE_WRONG_OPCODE)
 		against(v, r, q, RULE_READ_OPCODE, p,
-			"%s with PSN %u for the READ of %u bytes in packet %" PRIu64,
-			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len, fit->number);
+			"%s with PSN %u for the READ of %u bytes in packet %s",
+			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len,
+			packet_name(fit->number));
 	else if (best == PLACE_WRONG_LENGTH)
 		against(v, r, q, RULE_READ_LENGTH, p,
-			"%u bytes with PSN %u for the READ of %u bytes in packet %" PRIu64,
-			p->p.payload_len, p->p.h.psn, fit->len, fit->number);
+			"%u bytes with PSN %u for the READ of %u bytes in packet %s",
+			p->p.payload_len, p->p.h.psn, fit->len, packet_name(fit->number));
 	else if (best == PLACE_UNSURE)
-		FOUND(v, r, READ_UNSURE, p,
-		      "%s with PSN %u for the READ of %u bytes in packet %" PRIu64,
-		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len, fit->number);
+		FOUND(v, r, READ_UNSURE, p, "%s with PSN %u for the READ of %u bytes in packet %s",
+		      rocemu_opcode_name(p->p.h.opcode), p->p.h.psn, fit->len,
+		      packet_name(fit->number));
 	if (newest != fit && newest->repeat && newest->psn == p->p.h.psn && best == PLACE_RIGHT)
 		FOUND(v, r, RXE_READ_REPLAY, p, "%s with PSN %u", rocemu_opcode_name(p->p.h.opcode),
 		      p->p.h.psn);
@@ -518,7 +519,7 @@ static bool beyond(struct flow *q, const struct pkt *p)
 	rq->early = (struct early){
 		.active = true,
 		.psn = p->p.h.psn,
-		.number = p->rec->number,
+		.number = p->number,
 		.ts_ns = p->rec->ts_ns,
 	};
 	return true;

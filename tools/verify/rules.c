@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "advice.h"
+
 const struct rule rules[RULE_COUNT] = {
 #define X(name, id_, sev, clause_, line_, text_) \
 	[RULE_##name] = {.id = id_,              \
@@ -13,6 +15,13 @@ const struct rule rules[RULE_COUNT] = {
 			 .line = line_,          \
 			 .text = text_},
 	VERIFY_RULES(X)
+#undef X
+};
+
+const struct advice advices[RULE_COUNT] = {
+#define X(name, causes_, remedy_, counter_) \
+	[RULE_##name] = {.causes = causes_, .remedy = remedy_, .counter = counter_},
+	VERIFY_ADVICE(X)
 #undef X
 };
 

@@ -21,8 +21,9 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(CUT, "cut", NOTE, "", "the capture does not have all of the packet: its ICRC cannot be checked", \
 	  "Taken with a snap length shorter than the packet. Headers that are there are judged; ICRC and pad bytes are not.") \
 	X(UNSEGMENTED, "unsegmented", NOTE, "", "longer than any path MTU: captured before the sender's interface segmented it", \
-	  "tcpdump on a sender's own interface sees bursts (UDP_SEGMENT) as one frame. Its parts cannot be judged; capture at the " \
-	  "receiver, on the wire, or with \"rocemu run --pcap\".") \
+	  "tcpdump on a sender's or receiver's own interface sees bursts (UDP_SEGMENT, GRO) as one frame. They are taken apart by their " \
+	  "packets' ICRCs; this one was cut by the snap length, or no part of it has a right ICRC. Capture whole frames (tcpdump -s 0), " \
+	  "on the wire, or with \"rocemu run --pcap\".") \
 	X(MALFORMED, "malformed", ERROR, "IBTA 9.2, 9.3", "shorter than its headers, or payload on an opcode without", \
 	  "The lengths in IP and UDP do not leave room for what the opcode promises, or there is more than it allows.") \
 	X(OPCODE_UNKNOWN, "opcode-unknown", WARN, "IBTA 9.2", "opcode that is not known here", \
@@ -187,7 +188,8 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(UNDECIDED, "undecided", NOTE, "", "would be an error, were the capture complete and in order", \
 	  "The text begins with the ID of the rule. Near this packet the connection has packets that are missing, double or out of " \
 	  "order, and such a network or capture can make what is seen of correct implementations. Or the hosts have several " \
-	  "connections with the same PSNs, and without the CM's messages nobody knows which direction answers which.") \
+	  "connections with the same PSNs, and without the CM's messages nobody knows which direction answers which. Lengths are undecided " \
+	  "where packets were cut: a burst of several cannot be told from one then.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
 	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
 	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", \
@@ -209,7 +211,14 @@ struct rule {
 	const char *text; /* may be empty */
 };
 
+/** What to think of a finding (advice.h). */
+struct advice {
+	const char *causes, *remedy;
+	const char *counter; /* that moves, and where; empty: none */
+};
+
 extern const struct rule rules[RULE_COUNT];
+extern const struct advice advices[RULE_COUNT]; /* as rules */
 /** "note", "warning", "error". */
 extern const char *const severity_names[SEV_COUNT];
 

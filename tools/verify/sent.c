@@ -24,13 +24,18 @@ struct sent *sent_find(const struct requests *rq, uint32_t psn)
 	return s->used && s->psn == psn ? s : NULL;
 }
 
-static bool sent_grow(struct requests *rq)
+/* @return false: no room for more. */
+static bool sent_grow(struct verify *v, struct requests *rq)
 {
 	uint32_t size = rq->sent == NULL ? MIN_SENT : (rq->sent_mask + 1) * 2;
-	struct sent *bigger = calloc(size, sizeof(*bigger));
+	struct sent *bigger;
 
+	if (v->sent_bytes >= SENT_BYTES && rq->sent != NULL)
+		return false;
+	bigger = calloc(size, sizeof(*bigger));
 	if (bigger == NULL)
 		return false;
+	v->sent_bytes += (rq->sent != NULL ? size / 2 : size) * sizeof(*bigger);
 	for (uint32_t i = 0; rq->sent != NULL && i <= rq->sent_mask; i++) {
 		if (rq->sent[i].used)
 			bigger[rq->sent[i].psn & (size - 1)] = rq->sent[i];
@@ -42,14 +47,16 @@ static bool sent_grow(struct requests *rq)
 }
 
 /* The place for a PSN. Whoever has it is forgotten when there is no more room. NULL: no memory. */
-static struct sent *sent_place(struct requests *rq, uint32_t psn)
+static struct sent *sent_place(struct verify *v, struct requests *rq, uint32_t psn)
 {
-	if (rq->sent == NULL && !sent_grow(rq))
+	if (rq->sent == NULL && !sent_grow(v, rq))
 		return NULL;
 	while (rq->sent[psn & rq->sent_mask].used && rq->sent[psn & rq->sent_mask].psn != psn &&
 	       rq->sent_mask + 1 < MAX_SENT) {
-		if (!sent_grow(rq))
+		if (!sent_grow(v, rq)) {
+			rq->forgot = true;
 			break;
+		}
 	}
 	return &rq->sent[psn & rq->sent_mask];
 }
@@ -118,13 +125,12 @@ static void check_order(struct verify *v, struct flow *f, const struct sent *a,
 
 	if (open ? first || (x & KIND) != (y & KIND) : !first)
 		found_at(v, f, RULE_OPCODE_ORDER, b->number, b->ts_ns,
-			 "%s with PSN %u after %s in packet %" PRIu64,
-			 rocemu_opcode_name(b->opcode), b->psn, rocemu_opcode_name(a->opcode),
-			 a->number);
+			 "%s with PSN %u after %s in packet %s", rocemu_opcode_name(b->opcode),
+			 b->psn, rocemu_opcode_name(a->opcode), packet_name(a->number));
 	else if (open && a->srqn != b->srqn)
 		found_at(v, f, RULE_XRC_SRQ, b->number, b->ts_ns,
-			 "SRQ 0x%x with PSN %u, 0x%x in packet %" PRIu64, b->srqn, b->psn, a->srqn,
-			 a->number);
+			 "SRQ 0x%x with PSN %u, 0x%x in packet %s", b->srqn, b->psn, a->srqn,
+			 packet_name(a->number));
 }
 
 /* At the end of a WRITE whose beginning is known, or where it goes on too long. */
@@ -136,9 +142,9 @@ static void check_reth(struct verify *v, struct flow *f, const struct sent *s)
 		return;
 	sum = (uint64_t)s->offset * f->mtu + s->len;
 	if (ends(s) ? sum != s->reth_len : sum >= s->reth_len && sum - s->len < s->reth_len)
-		found_at(v, f, RULE_RETH_LENGTH, s->number, s->ts_ns,
-			 "%s with PSN %u makes %" PRIu64 " bytes, the RETH says %u",
-			 rocemu_opcode_name(s->opcode), s->psn, sum, s->reth_len);
+		length_found(v, f, RULE_RETH_LENGTH, s->number, s->ts_ns,
+			     "%s with PSN %u makes %" PRIu64 " bytes, the RETH says %u",
+			     rocemu_opcode_name(s->opcode), s->psn, sum, s->reth_len);
 }
 
 /* A READ's last PSN stands for it where its neighbour looks. */
@@ -212,14 +218,14 @@ static void settle(struct verify *v, struct flow *f, struct sent *s)
 struct sent *sent_add(struct verify *v, struct flow *f, const struct pkt *p, uint32_t span)
 {
 	const struct rocemu_hdrs *h = &p->p.h;
-	struct sent *s = sent_place(&f->rq, h->psn);
+	struct sent *s = sent_place(v, &f->rq, h->psn);
 
 	if (s == NULL) {
 		v->out_of_memory = true;
 		return NULL;
 	}
 	*s = (struct sent){
-		.number = p->rec->number,
+		.number = p->number,
 		.ts_ns = p->rec->ts_ns,
 		.psn = h->psn,
 		.len = p->p.payload_len,
@@ -251,7 +257,7 @@ void sent_span(struct verify *v, struct flow *f, struct sent *s, uint32_t span)
 	s->span = span;
 	tail = *s;
 	if (span > 1 && sent_find(&f->rq, last) == NULL) {
-		place = sent_place(&f->rq, last);
+		place = sent_place(v, &f->rq, last);
 		if (place == NULL) {
 			v->out_of_memory = true;
 			return;

@@ -51,6 +51,10 @@ static struct ud_source *source_get(struct verify *v, const struct rocemu_gid *s
 		if (s->qpn == qpn && memcmp(&s->src, src, sizeof(*src)) == 0)
 			return s;
 	}
+	if (v->follow != NULL && v->ud_source_n == MAX_SOURCES) { /* begin anew */
+		ud_free(v);
+		return source_get(v, src, qpn);
+	}
 	s = v->ud_source_n < MAX_SOURCES ? calloc(1, sizeof(*s)) : NULL;
 	if (s == NULL)
 		return NULL;
@@ -162,4 +166,6 @@ void ud_free(struct verify *v)
 		}
 	}
 	free(v->ud_sources);
+	v->ud_sources = NULL;
+	v->ud_source_n = 0;
 }

@@ -6,10 +6,18 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "base/util.h"
 #include "model.h"
+#include "wire/segment.h"
 
-enum { HASH_SIZE = 1 << 14 };
+enum {
+	HASH_SIZE = 1 << 14,
+	LOOK_AHEAD = 4096, /* frames with packets that are looked at in advance */
+};
+
+#define IDLE_EVERY_NS 500000000u
 
 struct verify *verify_new(unsigned keep, unsigned packets)
 {
@@ -17,8 +25,10 @@ struct verify *verify_new(unsigned keep, unsigned packets)
 
 	if (v == NULL)
 		return NULL;
-	v->keep = keep;
+	v->show = v->keep = keep;
 	v->flows_tail = &v->flows;
+	v->idle_tail = &v->idle;
+	v->flow_most = MAX_FLOWS;
 	v->flow_hash = calloc(HASH_SIZE, sizeof(*v->flow_hash));
 	v->hosts_hash = calloc(HASH_SIZE, sizeof(*v->hosts_hash));
 	if (packets != 0)
@@ -53,6 +63,7 @@ void verify_free(struct verify *v)
 	packet_log_free(v->log);
 	free(v->findings.kept);
 	free(v->flow_hash);
+	free(v->views);
 	free(v->hosts_hash);
 	free(v);
 }
@@ -77,22 +88,39 @@ void found_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t numb
 	      const char *fmt, ...)
 {
 	struct findings *fs = f != NULL ? &f->findings : &v->findings;
-	struct finding *n;
+	struct finding *n, now;
 	va_list ap;
 
 	v->by_severity[rules[rule].severity]++;
 	v->by_rule[rule]++;
 	if (fs->count[rule]++ >= v->keep)
 		return;
-	n = findings_add(v, fs);
+	n = v->follow != NULL ? &now : findings_add(v, fs);
 	if (n == NULL)
 		return;
 	n->rule = rule;
 	n->number = number;
 	n->ts_ns = ts_ns;
+	n->beyond = fs->count[rule] > v->show;
 	va_start(ap, fmt);
 	vsnprintf(n->text, sizeof(n->text), fmt, ap);
 	va_end(ap);
+	if (v->follow != NULL)
+		follow_print(v, f, n, false);
+}
+
+const char *packet_name(uint64_t number)
+{
+	static char names[4][32];
+	static unsigned next;
+	char *name = names[next++ % 4];
+	unsigned segment = number & SEGMENT_MASK;
+
+	if (segment != 0)
+		snprintf(name, sizeof(names[0]), "%" PRIu64 ".%u", number >> SEGMENT_BITS, segment);
+	else
+		snprintf(name, sizeof(names[0]), "%" PRIu64, number >> SEGMENT_BITS);
+	return name;
 }
 
 static void count(struct flow *f, const struct pkt *p)
@@ -101,11 +129,12 @@ static void count(struct flow *f, const struct pkt *p)
 
 	if (f->packets++ == 0) {
 		f->first_ns = rec->ts_ns;
-		f->first_number = rec->number;
+		f->first_number = p->number;
 		f->sport = rec->ip.sport;
 	}
 	f->last_ns = rec->ts_ns;
 	f->wire_bytes += rec->wire_len;
+	f->cut = f->cut || p->cut;
 }
 
 static void judge(struct verify *v, struct flow *f, const struct pkt *p)
@@ -129,16 +158,23 @@ static void judge(struct verify *v, struct flow *f, const struct pkt *p)
 		rate_add(&f->rate, p->rec->ts_ns, f->rq.bytes - bytes);
 }
 
-void verify_input(struct verify *v, const struct capture_rec *rec)
+/* One packet: a frame's, or the segment-th of its. */
+static void take(struct verify *v, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
 {
-	struct pkt p = {0};
+	struct pkt p = {.number = packet_number(rec->number, segment), .icrc_wrong = icrc_wrong};
 	struct flow *f = NULL;
 	bool good;
 
+	if (view_again(v, rec)) {
+		v->seen_elsewhere++;
+		return;
+	}
 	if (v->packets++ == 0)
 		v->first_ns = rec->ts_ns;
 	v->last_ns = rec->ts_ns;
 	v->bytes += rec->wire_len;
+	v->by_encap[rec->encap]++;
+	v->bursts += segment == 1;
 	good = form_check(v, &p, rec);
 	if (good) {
 		f = flow_get(v, &rec->ip, rocemu_opcode_service(p.p.h.opcode), p.p.h.dqpn);
@@ -151,6 +187,49 @@ void verify_input(struct verify *v, const struct capture_rec *rec)
 	}
 	if (v->log != NULL)
 		packet_log_add(v, &p, f, good);
+}
+
+static bool icrc_fits(const struct capture_rec *rec)
+{
+	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
+
+	return rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0;
+}
+
+/* Called with a packet of a frame, its number in it (0: the only one), and whether its ICRC is
+ * wrong. */
+typedef void (*packet_fn)(struct verify *v, const struct capture_rec *rec, unsigned segment,
+			  bool icrc_wrong);
+
+/* The packets of a frame that is a burst, each with the headers that its interface gives it. */
+static void each_of_burst(struct verify *v, const struct capture_rec *rec, size_t size,
+			  packet_fn fn)
+{
+	struct capture_rec one = *rec;
+	unsigned k = 0;
+
+	for (size_t at = 0; at < rec->len; at += size, k++) {
+		one.data = rec->data + at;
+		one.len = one.wire_len = MIN(size, rec->len - at);
+		one.ip.ip_id = segment_ip_id(&rec->ip, k, one.data, one.len);
+		fn(v, &one, k + 1, !icrc_fits(&one));
+	}
+}
+
+static void each_packet(struct verify *v, const struct capture_rec *rec, packet_fn fn)
+{
+	bool whole = rec->wire_len <= rec->len, wrong = whole && !icrc_fits(rec);
+	size_t size = wrong ? segment_size(&rec->ip, rec->data, rec->len) : 0;
+
+	if (size != 0)
+		each_of_burst(v, rec, size, fn);
+	else
+		fn(v, rec, 0, wrong);
+}
+
+void verify_input(struct verify *v, const struct capture_rec *rec)
+{
+	each_packet(v, rec, take);
 }
 
 void verify_finish(struct verify *v)
@@ -178,17 +257,68 @@ uint64_t verify_errors(const struct verify *v)
 	return v->by_severity[SEV_ERROR];
 }
 
-int verify_file(struct verify *v, const char *path, char *err, size_t errlen)
+uint64_t verify_warnings(const struct verify *v)
+{
+	return v->by_severity[SEV_WARN];
+}
+
+uint64_t verify_notes(const struct verify *v)
+{
+	return v->by_severity[SEV_NOTE];
+}
+
+static void reader_set(const struct verify *v, struct capture_reader *r)
+{
+	if (v->ports.n != 0)
+		capture_reader_ports(r, v->ports.port, v->ports.n);
+	if (v->stop != NULL)
+		capture_reader_stop_at(r, v->stop);
+}
+
+static void look_at(struct verify *v, const struct capture_rec *rec, unsigned segment,
+		    bool icrc_wrong)
+{
+	(void)segment;
+	(void)icrc_wrong;
+	view_note(v, rec);
+}
+
+/* Are the packets of a file that can be read twice there several times each? */
+static void look_ahead(struct verify *v, const char *path)
 {
 	struct capture_reader *r;
 	struct capture_rec rec;
-	int ret = capture_reader_open(&r, path, err, errlen);
+	struct stat st;
+	char err[1];
 
-	if (ret < 0)
-		return -1;
-	while ((ret = capture_next(r, &rec)) == 1)
-		verify_input(v, &rec);
+	if (stat(path, &st) != 0 || !S_ISREG(st.st_mode) ||
+	    capture_reader_open(&r, path, err, sizeof(err)) < 0)
+		return;
+	reader_set(v, r);
+	for (unsigned n = 0; n < LOOK_AHEAD && capture_next(r, &rec) == 1; n++)
+		each_packet(v, &rec, look_at);
+	capture_reader_close(r);
+	views_decide(v);
+}
+
+/* All of r, which ends here. */
+static int verify_all(struct verify *v, struct capture_reader *r, const char *path, char *err,
+		      size_t errlen)
+{
+	struct capture_rec rec;
+	int ret;
+
+	reader_set(v, r);
+	while ((ret = capture_next(r, &rec)) > 0) {
+		if (ret == 1)
+			verify_input(v, &rec);
+		if (ret == 2 || (v->follow != NULL && rec.ts_ns - v->idle_ns > IDLE_EVERY_NS))
+			verify_idle(v, ret == 2 ? UINT64_MAX : rec.ts_ns);
+	}
 	v->frames = capture_reader_frames(r);
+	v->dropped = capture_reader_dropped(r);
+	if (v->stop != NULL && *v->stop != 0)
+		ret = 0; /* within a frame, perhaps */
 	if (ret < 0)
 		snprintf(err, errlen, "%s is damaged after frame %" PRIu64 ": %s", path, v->frames,
 			 capture_reader_error(r));
@@ -205,4 +335,54 @@ int verify_file(struct verify *v, const char *path, char *err, size_t errlen)
 		return -1;
 	}
 	return ret < 0 ? -1 : 0;
+}
+
+int verify_file(struct verify *v, const char *path, char *err, size_t errlen)
+{
+	struct capture_reader *r;
+
+	if (capture_reader_open(&r, path, err, errlen) < 0)
+		return -1;
+	look_ahead(v, path);
+	return verify_all(v, r, path, err, errlen);
+}
+
+int verify_live(struct verify *v, const char *interface, char *err, size_t errlen)
+{
+	struct capture_reader *r;
+
+	if (capture_reader_open_live(&r, interface, err, errlen) < 0)
+		return -1;
+	fprintf(stderr, "capturing at %s until SIGINT (Ctrl-C)\n", interface);
+	return verify_all(v, r, interface, err, errlen);
+}
+
+void verify_idle(struct verify *v, uint64_t now_ns)
+{
+	v->idle_ns = now_ns != UINT64_MAX ? now_ns : v->idle_ns;
+	for (struct flow *f = v->flows; f != NULL; f = f->all_next)
+		request_idle(v, f, now_ns);
+}
+
+void verify_ports(struct verify *v, const uint16_t *ports, unsigned n)
+{
+	v->ports.n = MIN(n, (unsigned)ENCAP_PORTS);
+	memcpy(v->ports.port, ports, v->ports.n * sizeof(*ports));
+}
+
+void verify_follow(struct verify *v, FILE *f, bool json, unsigned most)
+{
+	v->follow = f;
+	v->follow_json = json;
+	v->flow_most = most;
+}
+
+void verify_keep(struct verify *v, unsigned keep)
+{
+	v->keep = MAX(keep, v->show);
+}
+
+void verify_stop_at(struct verify *v, const volatile sig_atomic_t *stop)
+{
+	v->stop = stop;
 }

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Captures of several points: merged from both hosts, taken at "any", or of a mirror port for what
+ * comes in and what goes out. The same packet is then there once for each point that it passed, and
+ * only the first counts: else each would look like a retransmission. The n-th copy at one interface
+ * is the n-th at the others. Where the file does not say which interface, its beginning shows
+ * whether nearly all packets are there k times (view_note(), views_decide()).
+ *
+ * What is remembered is bounded: newer packets replace older ones of the same place in the table.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "base/util.h"
+#include "model.h"
+
+enum {
+	PLACES = 1 << 15,
+	INTERFACES = 4,
+	HEAD = 28,	/* bytes of a packet that are looked at, besides its ICRC */
+	CONGESTION = 4, /* of the BTH: switches change it */
+	UINT16_MOST = 0xffff,
+	SURE_PACKETS = 16, /* different ones, before all being there several times means anything */
+	SURE_PERCENT = 70,
+};
+#define APART_NS \
+	(10 * UINT64_C(1000000000)) /* of two hosts' clocks, and then it is another packet */
+
+struct view {
+	uint64_t hash, ts_ns;
+	uint32_t interface[INTERFACES];
+	uint16_t count[INTERFACES]; /* 0: free */
+};
+
+static uint64_t mix(uint64_t h, const uint8_t *p, size_t n)
+{
+	for (; n >= 8; n -= 8, p += 8)
+		h = (h ^ get_be64(p)) * 0x9e3779b97f4a7c15u;
+	while (n-- != 0)
+		h = (h ^ *p++) * 0x9e3779b97f4a7c15u;
+	return h ^ h >> 29;
+}
+
+static uint64_t digest(const struct capture_rec *rec)
+{
+	uint8_t head[HEAD] = {0};
+	size_t n = MIN(rec->len, sizeof(head));
+	uint64_t h = mix(rec->ip.sport, rec->ip.src.raw, sizeof(rec->ip.src.raw));
+
+	memcpy(head, rec->data, n);
+	head[CONGESTION] = 0;
+	h = mix(mix(h, rec->ip.dst.raw, sizeof(rec->ip.dst.raw)), head, sizeof(head));
+	if (rec->len >= ROCEMU_ICRC_LEN && rec->len == rec->wire_len)
+		h = mix(h, rec->data + rec->len - ROCEMU_ICRC_LEN, ROCEMU_ICRC_LEN);
+	return h ^ rec->wire_len;
+}
+
+/* What is remembered of a packet; new when it is another, or too old. NULL: no memory. */
+static struct view *view_of(struct verify *v, const struct capture_rec *rec)
+{
+	uint64_t hash = digest(rec), apart;
+	struct view *w;
+
+	if (v->views == NULL)
+		v->views = calloc(PLACES, sizeof(*v->views));
+	if (v->views == NULL) {
+		v->out_of_memory = true;
+		return NULL;
+	}
+	w = &v->views[hash % PLACES];
+	apart = rec->ts_ns > w->ts_ns ? rec->ts_ns - w->ts_ns : w->ts_ns - rec->ts_ns;
+	if (w->hash != hash || apart > APART_NS)
+		*w = (struct view){.hash = hash};
+	w->ts_ns = rec->ts_ns;
+	return w;
+}
+
+static void count_up(uint16_t *n)
+{
+	if (*n < UINT16_MOST)
+		++*n;
+}
+
+void view_note(struct verify *v, const struct capture_rec *rec)
+{
+	struct view *w = view_of(v, rec);
+
+	if (w != NULL)
+		count_up(&w->count[0]);
+}
+
+void views_decide(struct verify *v)
+{
+	unsigned of_count[VIEWS_MOST + 1] = {0}, all = 0;
+
+	for (unsigned i = 0; v->views != NULL && i < PLACES; i++) {
+		unsigned n = v->views[i].count[0];
+
+		all += n != 0;
+		of_count[MIN(n, (unsigned)VIEWS_MOST)] += n != 0;
+	}
+	v->copies = 1;
+	for (unsigned k = 2; k < VIEWS_MOST; k++) {
+		if (all >= SURE_PACKETS && of_count[k] * 100 >= all * SURE_PERCENT)
+			v->copies = k;
+	}
+	free(v->views);
+	v->views = NULL;
+}
+
+/* Datagrams are never sent again with their PSN; and within a host no network doubles them. */
+static bool never_again(const struct capture_rec *rec)
+{
+	return rec->len != 0 && rocemu_opcode_service(rec->data[0]) == ROCEMU_SVC_UD &&
+	       memcmp(&rec->ip.src, &rec->ip.dst, sizeof(rec->ip.src)) == 0;
+}
+
+bool view_again(struct verify *v, const struct capture_rec *rec)
+{
+	struct view *w = view_of(v, rec);
+	unsigned at = 0, most = 0;
+
+	if (w == NULL)
+		return false;
+	if (w->count[0] != 0 && never_again(rec))
+		return true;
+	if (v->copies > 1) {
+		count_up(&w->count[0]);
+		return (w->count[0] - 1u) % v->copies != 0;
+	}
+	while (at < INTERFACES && w->count[at] != 0 && w->interface[at] != rec->interface)
+		at++;
+	if (at == INTERFACES)
+		return true;
+	w->interface[at] = rec->interface;
+	for (unsigned i = 0; i < INTERFACES; i++)
+		most = MAX(most, i != at ? w->count[i] : 0u);
+	count_up(&w->count[at]);
+	return w->count[at] <= most;
+}
