@@ -29,7 +29,7 @@ struct capture_reader {
 	struct source *source; /* borrowed from blocks */
 	pcap_t *live;	       /* owned; NULL: a file */
 	uint32_t live_link;
-	uint64_t frames;
+	uint64_t frames, limit;
 	struct encap_ports ports;
 	unsigned after_stop;		   /* frames */
 	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
@@ -39,8 +39,10 @@ static struct capture_reader *reader_new(void)
 {
 	struct capture_reader *r = calloc(1, sizeof(*r));
 
-	if (r != NULL)
+	if (r != NULL) {
 		r->ports = (struct encap_ports){.port = {ROCEMU_UDP_PORT}, .n = 1};
+		r->limit = UINT64_MAX;
+	}
 	return r;
 }
 
@@ -216,6 +218,11 @@ void capture_reader_ports(struct capture_reader *r, const uint16_t *ports, unsig
 	}
 }
 
+void capture_reader_limit(struct capture_reader *r, uint64_t frames)
+{
+	r->limit = frames;
+}
+
 void capture_reader_stop_at(struct capture_reader *r, const volatile sig_atomic_t *stop)
 {
 	r->stop = stop;
@@ -227,9 +234,10 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 {
 	struct encap_found found;
 	struct block b;
-	int n;
+	int n = 0;
 
-	while ((n = r->live != NULL ? live_next(r, &b) : blocks_next(r->blocks, &b)) == 1) {
+	while (r->frames < r->limit &&
+	       (n = r->live != NULL ? live_next(r, &b) : blocks_next(r->blocks, &b)) == 1) {
 		if (b.kind != BLOCK_FRAME)
 			continue;
 		r->frames++;
@@ -250,7 +258,7 @@ int capture_next(struct capture_reader *r, struct capture_rec *rec)
 			rec->interface = get_be32(b.data + SLL2_IFINDEX);
 		return 1;
 	}
-	return n;
+	return r->frames < r->limit ? n : 0;
 }
 
 uint64_t capture_reader_frames(const struct capture_reader *r)

@@ -81,6 +81,9 @@ int capture_reader_open_live(struct capture_reader **out, const char *name, char
 /** UDP ports to look for RoCEv2 at, in place of 4791 alone; 1 <= n <= ENCAP_PORTS. */
 void capture_reader_ports(struct capture_reader *r, const uint16_t *ports, unsigned n);
 
+/** The capture ends after so many frames, whatever is in them. */
+void capture_reader_limit(struct capture_reader *r, uint64_t frames);
+
 /** Once *stop is not 0: live, the end; a file, its end as soon as a signal interrupts reading.
  * Borrowed. */
 void capture_reader_stop_at(struct capture_reader *r, const volatile sig_atomic_t *stop);

@@ -245,6 +245,23 @@ static void capture_reader__another_udp_port__passed_over(void **state)
 	capture_reader_close(r);
 }
 
+static void capture_reader_limit__frames__the_end(void **state)
+{
+	struct capture_reader *r;
+	struct capture_rec rec;
+
+	write_frame(*state, DLT_RAW, NULL, 0, &v4, 65535);
+	r = open_reader(*state);
+	capture_reader_limit(r, 1);
+	assert_int_equal(capture_next(r, &rec), 1);
+	assert_int_equal(capture_next(r, &rec), 0);
+	capture_reader_close(r);
+	r = open_reader(*state);
+	capture_reader_limit(r, 0);
+	assert_int_equal(capture_next(r, &rec), 0);
+	capture_reader_close(r);
+}
+
 static void capture_reader_open__what_cannot_be_read__told(void **state)
 {
 	struct capture_reader *r;
@@ -294,6 +311,7 @@ int main(void)
 		T(capture_reader__link_layers__all_found),
 		T(capture_reader__cut_frames__shorter_or_passed_over),
 		T(capture_reader__another_udp_port__passed_over),
+		T(capture_reader_limit__frames__the_end),
 		T(capture_reader_open__what_cannot_be_read__told),
 		T(capture_next__file_cut_within_a_frame__error_told),
 	};

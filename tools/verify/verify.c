@@ -14,7 +14,8 @@
 
 enum {
 	HASH_SIZE = 1 << 14,
-	LOOK_AHEAD = 4096, /* frames with packets that are looked at in advance */
+	LOOK_AHEAD = 4096,	     /* frames with packets that are looked at in advance, ... */
+	LOOK_AHEAD_FRAMES = 1 << 17, /* ... among so many */
 };
 
 #define IDLE_EVERY_NS 500000000u
@@ -295,6 +296,7 @@ static void look_ahead(struct verify *v, const char *path)
 	    capture_reader_open(&r, path, err, sizeof(err)) < 0)
 		return;
 	reader_set(v, r);
+	capture_reader_limit(r, LOOK_AHEAD_FRAMES);
 	for (unsigned n = 0; n < LOOK_AHEAD && capture_next(r, &rec) == 1; n++)
 		each_packet(v, &rec, look_at);
 	capture_reader_close(r);
