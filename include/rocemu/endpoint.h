@@ -193,6 +193,13 @@ struct rocemu_ep_config {
 	uint64_t rnr_seed;
 	bool why;                      /* give reasons of errors as events: ROCEMU_EVENT_WHY */
 	double time_scale;             /* ACK timeouts and RNR waits are divided by it; 0: 1 */
+	/*
+	 * NULL; else the endpoint's protection domains and memory are that endpoint's (which outlives it), so that its QPs
+	 * use the same keys. Each of the endpoints may have a lock of its own: what the calls under "protection domains and
+	 * memory" and "memory windows" change needs all of them, and so does a bind or an invalidation that is posted or
+	 * comes in. Everything else needs the lock of the endpoint that is called.
+	 */
+	struct rocemu_ep *domains_of;
 };
 
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */
@@ -438,6 +445,8 @@ struct rocemu_cqe {
 
 /** Errors: -EINVAL depth 0 or > ROCEMU_MAX_CQE, -ENOMEM. depth is rounded up; see rocemu_cq_depth(). */
 ROCEMU_PUBLIC int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct rocemu_cq **out);
+/** Make an empty CQ that nothing uses yet another endpoint's; needs both endpoints' locks. -EBUSY, -ENOMEM. */
+ROCEMU_PUBLIC int rocemu_cq_move(struct rocemu_cq *cq, struct rocemu_ep *ep);
 ROCEMU_PUBLIC int rocemu_cq_destroy(struct rocemu_cq *cq); /* -EBUSY while a QP or XRC SRQ uses it */
 /** -EINVAL: depth bad or less than the completions in it. Needs the consumer's lock as well. */
 ROCEMU_PUBLIC int rocemu_cq_resize(struct rocemu_cq *cq, unsigned depth);
@@ -481,6 +490,8 @@ ROCEMU_PUBLIC void rocemu_cq_moderate(struct rocemu_cq *cq, unsigned count, roce
 /** attr: max_wr and max_sge in, what was given out; srq_limit ignored. Errors: -EINVAL, -ENOMEM. */
 ROCEMU_PUBLIC int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user,
 				    struct rocemu_srq **out);
+/** Make an SRQ that no QP uses yet another endpoint's, with what is posted to it; as rocemu_cq_move(). Not of XRC. */
+ROCEMU_PUBLIC int rocemu_srq_move(struct rocemu_srq *srq, struct rocemu_ep *ep);
 ROCEMU_PUBLIC int rocemu_srq_destroy(struct rocemu_srq *srq); /* -EBUSY while a QP uses it */
 /** IBV_SRQ_LIMIT and IBV_SRQ_MAX_WR. Errors: -EINVAL, -ENOMEM. */
 ROCEMU_PUBLIC int rocemu_srq_modify(struct rocemu_srq *srq, const struct ibv_srq_attr *attr, int mask);

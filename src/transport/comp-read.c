@@ -17,7 +17,7 @@ static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t 
 				     const void *src, uint32_t len)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
-	int r = sge_scatter(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, src, len);
+	int r = sge_scatter(qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, src, len);
 
 	if (!r)
 		return IBV_WC_SUCCESS;

@@ -18,6 +18,17 @@ static uint32_t pow2_at_least(uint32_t n)
 	return p;
 }
 
+/** Room for its timers. */
+static int cq_timers_reserve(struct timer_heap *h)
+{
+	if (timer_reserve(h))
+		return -ENOMEM;
+	if (!timer_reserve(h))
+		return 0;
+	timer_release(h);
+	return -ENOMEM;
+}
+
 int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct rocemu_cq **out)
 {
 	struct rocemu_cq *cq;
@@ -31,13 +42,7 @@ int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct ro
 	cq->depth = pow2_at_least(depth);
 	cq->mask = cq->depth - 1;
 	cq->ring = calloc(cq->depth, sizeof(*cq->ring));
-	if (!cq->ring || timer_reserve(&ep->timers)) {
-		free(cq->ring);
-		free(cq);
-		return -ENOMEM;
-	}
-	if (timer_reserve(&ep->timers)) {
-		timer_release(&ep->timers);
+	if (!cq->ring || cq_timers_reserve(&ep->timers)) {
 		free(cq->ring);
 		free(cq);
 		return -ENOMEM;
@@ -64,6 +69,23 @@ int rocemu_cq_destroy(struct rocemu_cq *cq)
 	list_remove(&cq->link);
 	free(cq->ring);
 	free(cq);
+	return 0;
+}
+
+int rocemu_cq_move(struct rocemu_cq *cq, struct rocemu_ep *ep)
+{
+	if (cq->refs || timer_running(&cq->timer) || timer_running(&cq->late))
+		return -EBUSY;
+	if (cq_timers_reserve(&ep->timers))
+		return -ENOMEM;
+	timer_release(&cq->ep->timers);
+	timer_release(&cq->ep->timers);
+	list_remove(&cq->link);
+	show_object(cq->ep, ROCEMU_OBJECT_CQ, -1);
+	cq->ep = ep;
+	list_append(&ep->cqs, &cq->link);
+	show_object(ep, ROCEMU_OBJECT_CQ, 1);
+	event_src_move(ep, &cq->ev);
 	return 0;
 }
 

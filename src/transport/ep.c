@@ -37,7 +37,9 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	ep->slot = UINT32_MAX;
 	ep->prf = (struct prf){.key = {config->seed, ~config->seed}};
 	rng_init(&ep->rnr_dice, config->rnr_seed);
-	mr_table_init(&ep->mrs);
+	mr_table_init(&ep->own_mrs);
+	ep->home = config->domains_of ? config->domains_of->home : ep;
+	ep->mrs = &ep->home->own_mrs;
 	timer_heap_init(&ep->timers);
 	list_init(&ep->tx_ready);
 	list_init(&ep->handed);
@@ -72,7 +74,7 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 	list_for_each_safe (x, xnext, &ep->xrcds)
 		rocemu_xrcd_free(list_entry(x, struct rocemu_xrcd, link));
 	slot_table_fini(&ep->xrc_srqs);
-	mr_table_fini(&ep->mrs);
+	mr_table_fini(&ep->own_mrs);
 	list_for_each_safe (p, pnext, &ep->pds)
 		free(list_entry(p, struct rocemu_pd, link));
 	timer_heap_fini(&ep->timers);
@@ -161,6 +163,14 @@ void event_raise(struct rocemu_ep *ep, struct event_src *s, uint32_t bit)
 		list_append(&ep->events, &s->link);
 }
 
+void event_src_move(struct rocemu_ep *to, struct event_src *s)
+{
+	if (!list_linked(&s->link))
+		return;
+	list_remove(&s->link);
+	list_append(&to->events, &s->link);
+}
+
 void event_src_fini(struct event_src *s)
 {
 	list_remove(&s->link);
@@ -227,15 +237,15 @@ struct rocemu_pd *rocemu_pd_new(struct rocemu_ep *ep)
 
 	if (!pd)
 		return NULL;
-	pd->ep = ep;
-	list_append(&ep->pds, &pd->link);
-	show_object(ep, ROCEMU_OBJECT_PD, 1);
+	pd->ep = ep->home;
+	list_append(&pd->ep->pds, &pd->link);
+	show_object(pd->ep, ROCEMU_OBJECT_PD, 1);
 	return pd;
 }
 
 int rocemu_pd_free(struct rocemu_pd *pd)
 {
-	if (pd->refs)
+	if (__atomic_load_n(&pd->refs, __ATOMIC_ACQUIRE))
 		return -EBUSY;
 	list_remove(&pd->link);
 	show_object(pd->ep, ROCEMU_OBJECT_PD, -1);

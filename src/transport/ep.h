@@ -58,7 +58,9 @@ struct rocemu_ep {
 	uint32_t indices;              /* that were looked at since */
 	uint16_t index_order[EP_QPN_BLOCK]; /* of the block of indices at hand */
 	struct rocemu_qp **qps;        /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
-	struct mr_table mrs;
+	struct mr_table *mrs;          /* own_mrs, or another endpoint's: borrowed */
+	struct mr_table own_mrs;
+	struct rocemu_ep *home;        /* the endpoint whose protection domains and keys these are; perhaps this one */
 	struct timer_heap timers;
 	struct list tx_ready;          /* of rocemu_qp.tx_link, round robin */
 	struct list handed;            /* of qp_req.handed_link: see req_handed_done() */
@@ -89,10 +91,15 @@ struct rocemu_ep {
 };
 
 struct rocemu_pd {
-	struct rocemu_ep *ep;          /* borrowed */
+	struct rocemu_ep *ep;          /* its home; borrowed */
 	struct list link;              /* in ep->pds */
-	uint32_t refs;                 /* MRs, memory windows, QPs, SRQs */
+	uint32_t refs;                 /* MRs, memory windows, QPs, SRQs; atomic: those may be of several endpoints */
 };
+
+static inline void pd_refer(struct rocemu_pd *pd, int by)
+{
+	__atomic_fetch_add(&pd->refs, (uint32_t)by, __ATOMIC_ACQ_REL);
+}
 
 /** The piece of scratch that belongs to descriptor i of the output call under way. */
 static inline uint8_t *ep_scratch(struct rocemu_ep *ep, unsigned i)
@@ -103,6 +110,8 @@ static inline uint8_t *ep_scratch(struct rocemu_ep *ep, unsigned i)
 void event_src_init(struct event_src *s, enum rocemu_event_type type);
 /** Note an event; a second one of the same bit before it was taken is one event. */
 void event_raise(struct rocemu_ep *ep, struct event_src *s, uint32_t bit);
+/** Its object is another endpoint's from now on, to which its events go. */
+void event_src_move(struct rocemu_ep *to, struct event_src *s);
 /** Take the source out of the ring (its object goes away). */
 void event_src_fini(struct event_src *s);
 

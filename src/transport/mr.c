@@ -47,18 +47,18 @@ int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry)
 	struct prf *prf = &pd->ep->prf;
 	uint32_t number;
 
-	if (slot_init(&pd->ep->mrs.slots, prf, entry, &number))
+	if (slot_init(&pd->ep->mrs->slots, prf, entry, &number))
 		return -ENOMEM;
 	entry->key = number << 8 | (prf_u32(prf) & 0xff);
 	entry->pd = pd;
-	pd->refs++;
+	pd_refer(pd, 1);
 	return 0;
 }
 
 void mr_entry_fini(struct rocemu_mr *entry)
 {
-	slot_fini(&entry->pd->ep->mrs.slots, entry->key >> 8);
-	entry->pd->refs--;
+	slot_fini(&entry->pd->ep->mrs->slots, entry->key >> 8);
+	pd_refer(entry->pd, -1);
 }
 
 uint8_t *mr_nowhere(void)
@@ -75,18 +75,21 @@ static bool page_in(const struct rocemu_mr *mr, uint8_t *host, uint64_t len, int
 
 uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access)
 {
+	/* mr_missing() may be changing these two under another endpoint's lock. */
+	const int rights = __atomic_load_n(&mr->access, __ATOMIC_RELAXED);
+	const uint64_t length = __atomic_load_n(&mr->length, __ATOMIC_RELAXED);
 	uint64_t off = addr - mr->iova;
 	uint8_t *host;
 
-	if (mr->pd != pd || (mr->access & access) != access)
+	if (mr->pd != pd || (rights & access) != access)
 		return NULL;
-	if (addr < mr->iova || off > mr->length || len > mr->length - off)
+	if (addr < mr->iova || off > length || len > length - off)
 		return NULL;
 	if (unlikely(mr->null))
 		return access & WRITING ? mr->host + MR_PIECE_MAX : mr->host;
 	host = (uint8_t *)((uintptr_t)mr->host + off); /* a region on demand may begin at NULL */
 	/* No bytes have no page: a FLUSH of a whole region asks for its rights alone. */
-	if (unlikely(mr->access & IBV_ACCESS_ON_DEMAND) && len && !page_in(mr, host, len, access))
+	if (unlikely(rights & IBV_ACCESS_ON_DEMAND) && len && !page_in(mr, host, len, access))
 		return NULL;
 	return host;
 }
@@ -99,12 +102,12 @@ void mr_missing(struct mr_table *t, const void *host, size_t len)
 		struct rocemu_mr *mr = slot_at(&t->slots, i);
 		uintptr_t at = mr ? (uintptr_t)mr->host : 0;
 
-		if (!mr || mr->null || from + len <= at || (at <= from && from - at >= mr->length))
+		if (!mr || mr->null || from + len <= at || (at <= from && from - at >= __atomic_load_n(&mr->length, __ATOMIC_RELAXED)))
 			continue;
 		if (mr->pd->ep->cfg.page_in)
-			mr->access |= IBV_ACCESS_ON_DEMAND;
+			__atomic_fetch_or(&mr->access, IBV_ACCESS_ON_DEMAND, __ATOMIC_RELAXED);
 		else
-			mr->length = 0;
+			__atomic_store_n(&mr->length, 0, __ATOMIC_RELAXED);
 	}
 }
 
@@ -244,8 +247,8 @@ int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, siz
 		return ret;
 	if (mr->windows)
 		return -EBUSY;
-	mr->pd->refs--;
-	pd->refs++;
+	pd_refer(mr->pd, -1);
+	pd_refer(pd, 1);
 	mr->pd = pd;
 	mr->host = addr;
 	mr->iova = iova;
@@ -256,7 +259,7 @@ int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, siz
 
 int rocemu_mr_null_reg(struct rocemu_pd *pd, struct rocemu_mr **out)
 {
-	struct mr_table *t = &pd->ep->mrs;
+	struct mr_table *t = pd->ep->mrs;
 	struct rocemu_mr *mr;
 	int ret;
 

@@ -20,7 +20,7 @@ struct rocemu_mr {
 	struct rocemu_pd *pd; /* ref */
 	uint8_t *host;	      /* borrowed until dereg */
 	uint64_t iova;	      /* the address that keys' users give for host[0] */
-	uint64_t length;
+	uint64_t length;  /* mr_missing() changes it and access atomically */
 	uint32_t key;
 	int access;	  /* IBV_ACCESS_* */
 	uint32_t windows; /* memory windows that are bound to it */

@@ -134,7 +134,7 @@ static bool type_allows(const struct rocemu_mw *mw, const struct mw_bind *b)
 
 static bool execute_bind(struct rocemu_qp *qp, const struct mw_bind *b)
 {
-	const struct mr_table *t = &qp->ep->mrs;
+	const struct mr_table *t = qp->ep->mrs;
 	struct rocemu_mr *entry = mr_at(t, b->rkey >> 8), *mr = NULL;
 	struct rocemu_mw *mw = entry ? entry->window : NULL;
 
@@ -156,7 +156,7 @@ static bool execute_bind(struct rocemu_qp *qp, const struct mw_bind *b)
 
 struct rocemu_mw *mw_invalidable(const struct rocemu_qp *qp, uint32_t rkey)
 {
-	const struct rocemu_mr *entry = mr_find(&qp->ep->mrs, rkey);
+	const struct rocemu_mr *entry = mr_find(qp->ep->mrs, rkey);
 
 	/* Neither regions (ours are not fast-registered) nor type 1 (o10-37.2.26); and a key that
 	 * is invalid already, or another QP's, is as good as unknown. */
@@ -187,7 +187,7 @@ static const struct rocemu_mr *reachable(const struct rocemu_qp *qp, const struc
 					 uint32_t rkey)
 {
 	/* A PD of XRC may be another endpoint's. */
-	const struct rocemu_mr *entry = pd ? mr_find(&pd->ep->mrs, rkey) : NULL;
+	const struct rocemu_mr *entry = pd ? mr_find(pd->ep->mrs, rkey) : NULL;
 
 	if (!entry || (entry->window && entry->window->qp && entry->window->qp != qp))
 		return NULL;

@@ -120,7 +120,7 @@ static bool run(struct rocemu_ep *ep, void (*what)(void *), struct tx_work *w)
 	if (likely(guard_run(what, w, t->iov, t->niov)))
 		return true;
 	for (unsigned i = 0; i < t->niov; i++)
-		mr_missing(&ep->mrs, t->iov[i].iov_base, t->iov[i].iov_len);
+		mr_missing(ep->mrs, t->iov[i].iov_base, t->iov[i].iov_len);
 	return false;
 }
 

@@ -127,7 +127,7 @@ static void qp_refer(struct rocemu_qp *qp, int by)
 
 	for (unsigned i = 0; i < ARRAY_LEN(refs); i++)
 		if (refs[i])
-			*refs[i] += (uint32_t)by;
+			__atomic_fetch_add(refs[i], (uint32_t)by, __ATOMIC_ACQ_REL); /* see rocemu_pd */
 	if (qp->xrcd && by > 0)
 		list_append(&qp->xrcd->targets, &qp->target_link);
 	else

@@ -104,7 +104,7 @@ static inline const struct rocemu_pd *resp_pd(const struct rocemu_qp *qp, uint32
 static inline void resp_missing(const struct rocemu_qp *qp, uint32_t srqn, const void *host,
 				size_t len)
 {
-	mr_missing(&resp_pd(qp, srqn)->ep->mrs, host, len);
+	mr_missing(resp_pd(qp, srqn)->ep->mrs, host, len);
 }
 
 /** Whose memory the receive at hand names: its SRQ's protection domain, else the QP's

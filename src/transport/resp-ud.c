@@ -41,9 +41,9 @@ static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 	uint8_t grh[ROCEMU_GRH_LEN];
 
 	grh_build(d, grh);
-	if (sge_scatter(&qp->ep->mrs, pd, w->sge, w->nsge, 0, grh, ROCEMU_GRH_LEN))
+	if (sge_scatter(qp->ep->mrs, pd, w->sge, w->nsge, 0, grh, ROCEMU_GRH_LEN))
 		return -1;
-	return sge_scatter(&qp->ep->mrs, pd, w->sge, w->nsge, ROCEMU_GRH_LEN, pkt->payload,
+	return sge_scatter(qp->ep->mrs, pd, w->sge, w->nsge, ROCEMU_GRH_LEN, pkt->payload,
 			   pkt->payload_len);
 }
 

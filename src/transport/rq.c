@@ -78,12 +78,12 @@ bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out)
 		return false;
 	if (srq->limit && rq_count(&srq->rq) < srq->limit) {
 		srq->limit = 0; /* once, until it is armed again (IBTA 10.2.9.4) */
-		event_raise(srq->pd->ep, &srq->ev, 1u << IBV_EVENT_SRQ_LIMIT_REACHED);
+		event_raise(srq->ep, &srq->ev, 1u << IBV_EVENT_SRQ_LIMIT_REACHED);
 	}
 	return true;
 }
 
-static int srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
+static int srq_create(struct rocemu_ep *ep, struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
 		      struct ibv_srq_attr *attr, void *user, struct rocemu_srq **out)
 {
 	struct rocemu_srq *srq;
@@ -104,12 +104,13 @@ static int srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct roc
 		free(srq);
 		return -ENOMEM;
 	}
+	srq->ep = ep;
 	srq->pd = pd;
 	srq->user = user;
 	event_src_init(&srq->ev, ROCEMU_EVENT_SRQ);
-	list_append(&pd->ep->srqs, &srq->link);
-	show_object(pd->ep, ROCEMU_OBJECT_SRQ, 1);
-	pd->refs++;
+	list_append(&ep->srqs, &srq->link);
+	show_object(ep, ROCEMU_OBJECT_SRQ, 1);
+	pd_refer(pd, 1);
 	*out = srq;
 	return 0;
 }
@@ -117,7 +118,7 @@ static int srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct roc
 int rocemu_srq_create(struct rocemu_pd *pd, struct ibv_srq_attr *attr, void *user,
 		      struct rocemu_srq **out)
 {
-	return srq_create(pd, NULL, NULL, attr, user, out);
+	return srq_create(pd->ep, pd, NULL, NULL, attr, user, out);
 }
 
 int rocemu_xrc_srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
@@ -125,7 +126,7 @@ int rocemu_xrc_srq_create(struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct
 {
 	if (!xrcd || !cq)
 		return -EINVAL;
-	return srq_create(pd, xrcd, cq, attr, user, out);
+	return srq_create(xrcd->ep, pd, xrcd, cq, attr, user, out);
 }
 
 uint32_t rocemu_srq_num(const struct rocemu_srq *srq)
@@ -141,10 +142,23 @@ int rocemu_srq_destroy(struct rocemu_srq *srq)
 		xrc_srq_fini(srq);
 	event_src_fini(&srq->ev);
 	list_remove(&srq->link);
-	srq->pd->refs--;
-	show_object(srq->pd->ep, ROCEMU_OBJECT_SRQ, -1);
+	pd_refer(srq->pd, -1);
+	show_object(srq->ep, ROCEMU_OBJECT_SRQ, -1);
 	rq_fini(&srq->rq);
 	free(srq);
+	return 0;
+}
+
+int rocemu_srq_move(struct rocemu_srq *srq, struct rocemu_ep *ep)
+{
+	if (srq->refs || srq->xrcd)
+		return -EBUSY;
+	list_remove(&srq->link);
+	show_object(srq->ep, ROCEMU_OBJECT_SRQ, -1);
+	srq->ep = ep;
+	list_append(&ep->srqs, &srq->link);
+	show_object(ep, ROCEMU_OBJECT_SRQ, 1);
+	event_src_move(ep, &srq->ev);
 	return 0;
 }
 
@@ -188,7 +202,7 @@ int rocemu_srq_modify(struct rocemu_srq *srq, const struct ibv_srq_attr *attr, i
 		srq->limit = attr->srq_limit;
 		if (srq->limit && rq_count(&srq->rq) < srq->limit) {
 			srq->limit = 0;
-			event_raise(srq->pd->ep, &srq->ev, 1u << IBV_EVENT_SRQ_LIMIT_REACHED);
+			event_raise(srq->ep, &srq->ev, 1u << IBV_EVENT_SRQ_LIMIT_REACHED);
 		}
 	}
 	return 0;

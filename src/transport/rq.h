@@ -36,7 +36,8 @@ static inline uint32_t rq_count(const struct rq *rq)
 }
 
 struct rocemu_srq {
-	struct rocemu_pd *pd;          /* ref */
+	struct rocemu_ep *ep;          /* borrowed */
+	struct rocemu_pd *pd;          /* ref; perhaps another endpoint's */
 	struct list link;              /* in ep->srqs */
 	struct rq rq;
 	uint32_t limit;                /* raise SRQ_LIMIT_REACHED when fewer are left; 0: off */

@@ -42,5 +42,5 @@ int sq_payload(const struct rocemu_qp *qp, uint32_t i, uint32_t off, uint32_t le
 		iov[0] = (struct iovec){ .iov_base = sq_inline(&qp->sq, i) + off, .iov_len = len };
 		return 1;
 	}
-	return sge_gather(&qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, len, 0, iov, ROCEMU_MAX_SGE);
+	return sge_gather(qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, len, 0, iov, ROCEMU_MAX_SGE);
 }

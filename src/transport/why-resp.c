@@ -8,7 +8,7 @@
 /** Why the peer may not touch that memory: as mw_access() found. pd: the request's, NULL: none. */
 static enum rocemu_why_code rkey_fault(const struct rocemu_qp *qp, const struct rocemu_pd *pd, int access, struct rocemu_why *w)
 {
-	const struct rocemu_mr *e = pd ? mr_find(&pd->ep->mrs, (uint32_t)w->key) : NULL;
+	const struct rocemu_mr *e = pd ? mr_find(pd->ep->mrs, (uint32_t)w->key) : NULL;
 	uint64_t off;
 
 	if (!e)

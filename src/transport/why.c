@@ -53,7 +53,7 @@ const char *why_wr_name(enum ibv_wr_opcode op)
 /** What is wrong with one SGE, or 0. */
 static enum rocemu_why_code sge_fault(const struct rocemu_pd *pd, const struct ibv_sge *sge, int access, struct rocemu_why *w)
 {
-	const struct rocemu_mr *mr = mr_find(&pd->ep->mrs, sge->lkey);
+	const struct rocemu_mr *mr = mr_find(pd->ep->mrs, sge->lkey);
 
 	w->key = sge->lkey;
 	w->addr = sge->addr;

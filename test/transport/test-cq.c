@@ -455,3 +455,48 @@ TEST(cq_destroy, period_running__timer_goes_with_it)
 	assert_int_equal(rocemu_ep_deadline(ep), ROCEMU_NEVER);
 	rocemu_ep_free(ep);
 }
+
+TEST(cq_move, armed__event_of_its_new_endpoint)
+{
+	struct rocemu_ep *from = new_ep(), *to = new_ep();
+	struct rocemu_cq *cq = new_cq(from, 4);
+	struct rocemu_event ev;
+
+	rocemu_cq_arm(cq, 0, false);
+	assert_int_equal(rocemu_cq_move(cq, to), 0);
+	rocemu_ep_free(from);
+	push(cq, 1, 1);
+	assert_true(rocemu_ep_next_event(to, &ev));
+	assert_ptr_equal(ev.u.cq, cq);
+	rocemu_ep_free(to);
+}
+
+TEST(cq_move, event_waits__moves_as_well)
+{
+	struct rocemu_ep *from = new_ep(), *to = new_ep();
+	struct rocemu_cq *cq = new_cq(from, 4);
+	struct rocemu_event ev;
+
+	rocemu_cq_arm(cq, 0, false);
+	push(cq, 1, 1);
+	assert_int_equal(rocemu_cq_move(cq, to), 0);
+	assert_false(rocemu_ep_next_event(from, &ev));
+	assert_true(rocemu_ep_next_event(to, &ev));
+	rocemu_ep_free(to);
+	rocemu_ep_free(from);
+}
+
+TEST(cq_move, in_use_or_late_event__refused)
+{
+	struct rocemu_ep *from = new_ep(), *to = new_ep();
+	struct rocemu_cq *cq = new_cq(from, 4);
+
+	cq->refs++;
+	assert_int_equal(rocemu_cq_move(cq, to), -EBUSY);
+	cq->refs--;
+	push(cq, 1, 1);
+	rocemu_cq_arm(cq, 0, false);
+	assert_int_equal(rocemu_cq_move(cq, to), -EBUSY);
+	rocemu_ep_free(from);
+	rocemu_ep_free(to);
+}

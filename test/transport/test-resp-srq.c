@@ -3,6 +3,8 @@
  * Receives of a shared receive queue whose protection domain is not the QP's: their memory is the
  * SRQ's domain's, what an R_Key names is the QP's (IBTA 10.2.9).
  */
+#include <errno.h>
+
 #include "hostile.h"
 
 static struct hostile h;
@@ -89,4 +91,30 @@ TEST(resp_srq, write_with_immediate__r_key_of_the_qps_domain)
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY_IMM, 1, 8);
 	EXPECT(&h, "drop ACCESS; nak 62 1/1; recv 2 LOC_ACCESS_ERR; event QP_LAST_WQE_REACHED; ERR");
 	hostile_free(&h);
+}
+
+TEST(srq_move, with_receives__its_new_endpoint_has_them_and_its_events)
+{
+	struct rocemu_ep *from = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
+	struct rocemu_ep *to = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 2, .domains_of = from});
+	struct ibv_srq_attr attr = {.max_wr = 4, .max_sge = 1}, limit = {.srq_limit = 2};
+	const struct ibv_recv_wr wr = {.wr_id = 7}, *bad;
+	struct rocemu_pd *pd = rocemu_pd_new(from);
+	struct rocemu_srq *srq;
+	struct rocemu_event ev;
+
+	assert_int_equal(rocemu_srq_create(pd, &attr, NULL, &srq), 0);
+	assert_int_equal(rocemu_srq_post(srq, &wr, &bad), 0);
+	srq->refs++;
+	assert_int_equal(rocemu_srq_move(srq, to), -EBUSY);
+	srq->refs--;
+	assert_int_equal(rocemu_srq_move(srq, to), 0);
+	assert_int_equal(rq_count(&srq->rq), 1);
+	assert_int_equal(rocemu_srq_modify(srq, &limit, IBV_SRQ_LIMIT), 0);
+	assert_false(rocemu_ep_next_event(from, &ev));
+	assert_true(rocemu_ep_next_event(to, &ev));
+	assert_int_equal(ev.async, IBV_EVENT_SRQ_LIMIT_REACHED);
+	rocemu_ep_free(to);
+	assert_int_equal(rocemu_pd_free(pd), 0);
+	rocemu_ep_free(from);
 }
