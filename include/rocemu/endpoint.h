@@ -205,6 +205,9 @@ struct rocemu_ep_config {
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */
 ROCEMU_PUBLIC struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config);
 
+/** Destroy its QPs and SRQs. Of endpoints that use each other's objects, each needs it before one of them is freed. */
+ROCEMU_PUBLIC void rocemu_ep_clear(struct rocemu_ep *ep);
+
 /** Free an endpoint with whatever objects are left in it. NULL is allowed. */
 ROCEMU_PUBLIC void rocemu_ep_free(struct rocemu_ep *ep);
 

@@ -165,6 +165,7 @@ struct lane {
 	void *user;
 
 	bool attached;
+	bool further; /* see struct lane_config */
 	bool dead; /* a forked child's copy: nothing of it may be touched */
 	uint16_t slot;
 	unsigned ngids;
@@ -217,6 +218,8 @@ void lane_lock_init(struct lane *l);
 void lane_lock_fini(struct lane *l);
 /** In a forked child: no lanes are joined. */
 void lane_lock_forget(void);
+/** A joined lane was attached: others drive it from now on. */
+void lane_enter(struct lane *l) REQUIRES(l);
 /** The lane ends: others no longer drive it. They may still use its endpoint. */
 void lane_leave(struct lane *l) EXCLUDES(l);
 /** Are others' endpoints used with its lock? */

@@ -5,8 +5,8 @@
  * The endpoints of joined lanes use each other's objects. A thread that takes such a lane's own
  * lock takes the joint lock after it. So the joint lock guards all of every joined lane, and a
  * thread that holds one of them may use the others. A lane is joined with its own lock held, while
- * no other thread is in it. No thread takes two lanes' own locks, nor an own lock under the joint
- * one.
+ * no other thread is in it. No thread takes two lanes' own locks, but all of one context's, in their
+ * order (lanes_lock()); nor an own lock under the joint one.
  *
  * A thread that is cancelled while it has the lock would leave it taken. Unlike struct mutex the lock leaves
  * cancellation as it is, which would cost each post and poll tens of nanoseconds: the system calls of the data
@@ -69,9 +69,19 @@ static bool joint_trylock(void)
 	       pthread_mutex_trylock(&joint) == 0;
 }
 
+/* The mutex alone; counts callers that find it taken. */
+static void lock_own(struct lane *l)
+{
+	if (likely(pthread_mutex_trylock(&l->lock) == 0))
+		return;
+	pthread_mutex_lock(&l->lock);
+	if (!l->thread.running || !pthread_equal(l->thread.id, pthread_self()))
+		l->stats->lock_waits++;
+}
+
 void lane_lock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 {
-	pthread_mutex_lock(&l->lock);
+	lock_own(l);
 	if (unlikely(lane_is_joined(l)))
 		joint_lock();
 }
@@ -81,6 +91,49 @@ void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 	if (unlikely(lane_is_joined(l)))
 		pthread_mutex_unlock(&joint);
 	pthread_mutex_unlock(&l->lock);
+}
+
+/* Lanes are added with the first one's lock held, so that their number stays what it is meanwhile. */
+static unsigned lanes_count(const struct lanes *g)
+{
+	return atomic_load_explicit(&g->n, memory_order_relaxed);
+}
+
+/* All own locks held. */
+static bool any_joined(const struct lanes *g)
+{
+	for (unsigned i = 0; i < lanes_count(g); i++)
+		if (lane_is_joined(g->lane[i]))
+			return true;
+	return false;
+}
+
+void lanes_lock(struct lanes *g) NO_THREAD_SAFETY_ANALYSIS
+{
+	lock_own(g->lane[0]);
+	for (unsigned i = 1; i < lanes_count(g); i++)
+		lock_own(g->lane[i]);
+	if (unlikely(any_joined(g)))
+		joint_lock();
+}
+
+void lanes_unlock(struct lanes *g) NO_THREAD_SAFETY_ANALYSIS
+{
+	if (unlikely(any_joined(g)))
+		pthread_mutex_unlock(&joint);
+	for (unsigned i = lanes_count(g); i > 0; i--)
+		pthread_mutex_unlock(&g->lane[i - 1]->lock);
+}
+
+void lanes_add(struct lanes *g, struct lane *l)
+{
+	unsigned n;
+
+	lane_lock(g->lane[0]);
+	n = lanes_count(g);
+	g->lane[n] = l;
+	atomic_store_explicit(&g->n, n + 1, memory_order_release);
+	lane_unlock(g->lane[0]);
 }
 
 bool lane_trylock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
@@ -102,10 +155,17 @@ void lane_join(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 	if (!lane_is_joined(l)) {
 		joint_lock();
 		atomic_fetch_or_explicit(&l->gate, LANE_JOINED, memory_order_relaxed);
+		l->stats->joins++;
 		if (l->attached && !l->dead)
-			list_append(&joined_lanes, &l->joined_node);
+			lane_enter(l);
 	}
 	lane_unlock(l);
+}
+
+void lane_enter(struct lane *l)
+{
+	if (lane_is_joined(l) && !list_linked(&l->joined_node))
+		list_append(&joined_lanes, &l->joined_node);
 }
 
 void lane_leave(struct lane *l)

@@ -112,6 +112,21 @@ static rocemu_ns_t timer_slack(rocemu_ns_t now, rocemu_ns_t due)
 	return due != ROCEMU_NEVER && due > now + TIMER_EXACT_NS ? (due - now) / 4 : 0;
 }
 
+static void deliver(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void deliver(struct lane *l, rocemu_ns_t now)
+{
+	(void)now;
+	if (l->on_events)
+		l->on_events(l->user, l->ep);
+}
+
+void lane_deliver(struct lane *l)
+{
+	deliver(l, 0);
+	if (unlikely(lane_is_joined(l)))
+		lane_each_joined(l, deliver, 0);
+}
+
 void lane_settle(struct lane *l, rocemu_ns_t now)
 {
 	rocemu_ns_t due = l->ack_due, timers;

@@ -232,6 +232,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	l->on_events = config->on_events;
 	l->on_orphaned = config->on_orphaned;
 	l->user = config->user;
+	l->further = config->further;
 	l->thread.timer_fd = l->thread.tick_fd = -1;
 	loop_none(&l->thread.loop);
 	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
@@ -339,6 +340,8 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 	if (err)
 		return err;
 	l->slot = agent_client_slot(l->agent);
+	if (l->further && l->slot >= LANE_FURTHER_SLOTS)
+		return fail(errbuf, errlen, -ENOSPC, "one more lane");
 	err = lane_sock_open_all(l, errbuf, errlen);
 	if (err)
 		return err;
@@ -354,6 +357,7 @@ static int attach_locked(struct lane *l, char *errbuf, size_t errlen)
 		return fail(errbuf, errlen, err, "the lane's thread");
 	lane_count_start(l);
 	l->attached = true;
+	lane_enter(l);
 	return 0;
 }
 
@@ -394,6 +398,19 @@ void lane_set_mtu(struct lane *l, enum ibv_mtu mtu)
 	lane_lock(l);
 	if (!l->dead)
 		rocemu_ep_set_active_mtu(l->ep, mtu);
+	lane_unlock(l);
+}
+
+bool lane_is_impaired(const struct lane *l)
+{
+	return l->impair.on;
+}
+
+void lane_clear(struct lane *l)
+{
+	lane_lock(l);
+	if (!l->dead)
+		rocemu_ep_clear(l->ep);
 	lane_unlock(l);
 }
 

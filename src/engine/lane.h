@@ -9,12 +9,13 @@
  * "Progress".
  *
  * Lock order: consumer locks of CQs (verbs) before the lane's lock. Nothing is taken under the
- * lane's lock but leaf locks of the verbs layer's event queues. Two lanes' locks are never held at
- * once; lane_join() is for endpoints that use each other's objects.
+ * lane's lock but leaf locks of the verbs layer's event queues. Two lanes' locks are held at once only
+ * by lanes_lock(); lane_join() is for endpoints that use each other's objects.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -50,7 +51,16 @@ struct lane_config {
 	 */
 	void (*on_orphaned)(void *user);
 	void *user;
+	/* Not its context's first: it gets a slot only while few are in use (LANE_FURTHER_SLOTS). */
+	bool further;
 };
+
+/*
+ * Lanes beyond each context's first take no other slots than those below: the lowest that are free
+ * are given out, so most of the host's 1023, and of a user's share, remain for processes that have
+ * none yet.
+ */
+enum { LANE_FURTHER_SLOTS = 128 };
 
 /**
  * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
@@ -81,6 +91,20 @@ bool lane_trylock(struct lane *l) TRY_ACQUIRE(true, l);
  */
 void lane_join(struct lane *l) EXCLUDES(l);
 
+enum { LANES_MAX = 8 };
+
+/** The lanes of a device context, whose endpoints have their domains in common (domains_of the first's). */
+struct CAPABILITY("lanes' locks") lanes {
+	struct lane *lane[LANES_MAX]; /* owned by who has the struct; the first is always there */
+	atomic_uint n;		      /* never fewer */
+};
+
+/** Take the locks of all of them: to change what the endpoints have in common, or to move an object. */
+void lanes_lock(struct lanes *g) ACQUIRE(g);
+void lanes_unlock(struct lanes *g) RELEASE(g);
+/** One more, that nobody uses yet. One caller at a time. */
+void lanes_add(struct lanes *g, struct lane *l) EXCLUDES(g);
+
 /** The endpoint; to be used with the lock held. Borrowed as long as the lane lives. */
 struct rocemu_ep *lane_ep(struct lane *l);
 
@@ -98,6 +122,9 @@ void lane_kick(struct lane *l) REQUIRES(l);
  * for each other (progress.h). bytes: of the longest message, SIZE_MAX: it waits for none.
  */
 void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes) REQUIRES(l);
+
+/** Deliver the endpoint's events, and those of the lanes that it is joined with (lock held). */
+void lane_deliver(struct lane *l) REQUIRES(l);
 
 /**
  * Take what has come and send all that waits, held acknowledgements too (lock held): whoever has
@@ -157,6 +184,12 @@ void lane_set_mtu(struct lane *l, enum ibv_mtu mtu) EXCLUDES(l);
 /** The device is gone for good: rocemu_ep_fail(). Lock not held. */
 void lane_fail(struct lane *l) EXCLUDES(l);
 
+/** The context ends: rocemu_ep_clear(), before the first of its lanes is freed. Lock not held. */
+void lane_clear(struct lane *l) EXCLUDES(l);
+
+/** Are there faults on purpose? They count, and throw their dice, for each lane. */
+bool lane_is_impaired(const struct lane *l);
+
 /** The port is down on purpose, or up again: down, it neither sends nor takes a packet. Lock not held. */
 void lane_set_link(struct lane *l, bool up) EXCLUDES(l);
 
@@ -190,7 +223,9 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t d
 	X(thread_wakeups, "times the lane's thread woke up")                     \
 	X(mode_changes,   "times polling by callers was taken for granted")      \
 	X(stalls,         "times a packet lay there because polling had stopped") \
-	X(acks_held,      "times acknowledgements waited for an answer")
+	X(acks_held,      "times acknowledgements waited for an answer")         \
+	X(lock_waits,     "times a caller found the lane's lock taken and waited for it") \
+	X(joins,          "times the lane began to share a lock with others")
 /* clang-format on */
 
 struct lane_stats {

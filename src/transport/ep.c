@@ -58,10 +58,8 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	return ep;
 }
 
-void rocemu_ep_free(struct rocemu_ep *ep)
+void rocemu_ep_clear(struct rocemu_ep *ep)
 {
-	if (!ep)
-		return;
 	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
 		if (ep->qps[i]) {
 			mcast_members_free(ep->qps[i]);
@@ -69,6 +67,13 @@ void rocemu_ep_free(struct rocemu_ep *ep)
 		}
 	list_for_each_safe (s, snext, &ep->srqs)
 		rocemu_srq_destroy(list_entry(s, struct rocemu_srq, link));
+}
+
+void rocemu_ep_free(struct rocemu_ep *ep)
+{
+	if (!ep)
+		return;
+	rocemu_ep_clear(ep);
 	list_for_each_safe (c, cnext, &ep->cqs)
 		rocemu_cq_destroy(list_entry(c, struct rocemu_cq, link));
 	list_for_each_safe (x, xnext, &ep->xrcds)
