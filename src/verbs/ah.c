@@ -20,6 +20,7 @@
 struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);
+	struct lane *lane;
 	struct vb_ah *ah;
 	int ret;
 
@@ -39,9 +40,10 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	if (!vb_take(c, VB_AHS))
 		return vb_null(ENOMEM);
 	ah = calloc(1, sizeof(*ah));
-	lane_lock(c->lane);
-	ret = ah ? rocemu_path_resolve(lane_ep(c->lane), attr, &ah->path) : -ENOMEM;
-	lane_unlock(c->lane);
+	lane = c->lanes.lane[0]; /* each has the same addresses */
+	lane_lock(lane);
+	ret = ah ? rocemu_path_resolve(lane_ep(lane), attr, &ah->path) : -ENOMEM;
+	lane_unlock(lane);
 	if (ret < 0 && ah)
 		why_say(0,
 			"ibv_create_ah: sgid_index is %u: it is the index of an entry of the GID "

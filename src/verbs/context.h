@@ -15,7 +15,7 @@
  *   vb_cq.consumer      who takes completions out; two CQs: lower address first
  *   xrc.c's lock        XRC domains, which contexts share; not under a consumer's
  *   vb_context.lock     attaching the lane, references of channels
- *   the lane's lock     the endpoint and all its objects
+ *   lanes' locks        the endpoints and all their objects; several: lanes_lock()
  *   evq.lock            waiting events (a leaf)
  *   vb_port.lock        the GID table (a leaf)
  *   vb_handles.lock     handles of objects (a leaf)
@@ -47,13 +47,13 @@ enum { VB_LIMIT = 1 << 16 }; /* of each */
 struct vb_context {
 	struct verbs_context vctx; /* programs see &vctx.context */
 	struct vb_device *dev;	   /* ref */
-	struct netdev netdev;	   /* now: the GID table of the lane; see port */
-	struct lane *lane;	   /* owned */
+	struct netdev netdev;	   /* now: the GID table of the lanes; see port */
+	struct lanes lanes;	   /* owned; the first is attached with the first QP */
 	bool orphan;		   /* opened before fork(), and this is the child: see orphan.h */
 	struct evq async;	   /* async_fd is its fd */
 	struct vb_port port;
 	struct mutex lock;
-	atomic_bool attached; /* the lane has its slot; set under lock */
+	atomic_bool attached; /* the first lane has its slot; set under lock */
 	bool complained;      /* about not getting one; guarded by lock */
 	atomic_uint used[VB_LIMITED];
 	struct vb_handles handles;
@@ -103,7 +103,7 @@ int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values);
 /* open.c */
 /** Free a closed context; no handle of its QPs is left. */
 void vb_context_free(struct vb_context *c);
-/** Get the lane its slot, once; complains on stderr the first time it fails. -errno. */
+/** Get the first lane its slot, once; complains on stderr the first time it fails. -errno. */
 int vb_context_attach(struct vb_context *c);
 
 #endif

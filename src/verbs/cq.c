@@ -88,14 +88,16 @@ bool vb_cq_is_quiet(struct vb_cq *cq)
 }
 
 /** Make progress because cq is empty. */
-static void drive(struct vb_context *c, struct vb_cq *cq)
+static void drive(struct vb_cq *cq)
 {
+	struct lane *lane = vb_lane_of(&cq->place);
+
 	if (likely(!vb_cq_is_quiet(cq))) {
-		lane_poll(c->lane);
+		lane_poll(lane);
 		return;
 	}
 	rocemu_cq_polling(cq->rcq, true);
-	lane_poll(c->lane);
+	lane_poll(lane);
 	rocemu_cq_polling(cq->rcq, false);
 }
 
@@ -107,7 +109,7 @@ int vb_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 
 	if (got > 0 || !atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return got;
-	drive(c, cq);
+	drive(cq);
 	return drain(cq, n, wc);
 }
 
@@ -119,7 +121,7 @@ bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe)
 		return true;
 	if (!atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return false;
-	drive(c, cq);
+	drive(cq);
 	return rocemu_cq_poll(cq->rcq, cqe, 1) == 1;
 }
 
@@ -128,10 +130,12 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *c = vb_context_of(ibcq->context);
 	const int ret = vb_fault(c, NULL, FAULT_VERB_REQ_NOTIFY_CQ);
+	struct lane *lane;
 
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&cq->place);
+	vb_lane_assume(lane);
 	rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0);
 	atomic_store_explicit(&cq->armer, pthread_self(), memory_order_relaxed);
 	atomic_store_explicit(&cq->armer_tid, gettid(), memory_order_relaxed);
@@ -141,18 +145,18 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	 * The program is about to wait: nothing that was held back for company should wait with it.
 	 */
 	if (ibcq->channel && spin_pays(&vb_channel_of(ibcq->channel)->spin))
-		lane_look_hint(c->lane);
+		lane_look_hint(lane);
 	else
-		lane_wait_hint(c->lane);
-	vb_deliver_events(c, lane_ep(c->lane));
-	lane_unlock(c->lane);
+		lane_wait_hint(lane);
+	lane_deliver(lane);
+	lane_unlock(lane);
 	return 0;
 }
 
 int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
-	struct vb_context *c = vb_context_of(ibcq->context);
+	struct lane *lane;
 	int ret;
 
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
@@ -165,11 +169,12 @@ int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 		return vb_errno(ret);
 	if (!(attr->attr_mask & IBV_CQ_ATTR_MODERATE))
 		return 0;
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&cq->place);
+	vb_lane_assume(lane);
 	rocemu_cq_moderate(cq->rcq, attr->moderate.cq_count,
 			   (rocemu_ns_t)attr->moderate.cq_period * 1000u);
-	vb_deliver_events(c, lane_ep(c->lane));
-	lane_unlock(c->lane);
+	lane_deliver(lane);
+	lane_unlock(lane);
 	return 0;
 }
 
@@ -211,6 +216,7 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 			struct ibv_comp_channel *channel, uint32_t comp_vector)
 {
 	struct ibv_context *ctx = &c->vctx.context;
+	struct lane *lane = c->lanes.lane[0];
 	struct vb_cq *cq;
 	int ret;
 
@@ -231,11 +237,11 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 	cq = calloc(1, sizeof(*cq));
 	ret = cq ? vb_handle_new(c, cq, &cq->base.handle) : -ENOMEM;
 	if (ret == 0) {
-		lane_lock(c->lane);
-		ret = rocemu_cq_create(lane_ep(c->lane), cqe, cq, &cq->rcq);
+		lane_lock(lane);
+		ret = rocemu_cq_create(lane_ep(lane), cqe, cq, &cq->rcq);
 		if (ret == 0)
 			vb_fault_cq_init(cq);
-		lane_unlock(c->lane);
+		lane_unlock(lane);
 		if (ret < 0)
 			vb_handle_free(c, cq->base.handle, cq);
 	}
@@ -244,6 +250,7 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 		free(cq);
 		return vb_null(-ret);
 	}
+	atomic_init(&cq->place.lane, lane);
 	cq->base.context = ctx;
 	cq->base.channel = channel;
 	cq->base.cq_context = cq_context;
@@ -285,6 +292,7 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 {
 	struct vb_context *c = vb_context_of(ibcq->context);
 	struct vb_cq *cq = vb_cq_of(ibcq);
+	struct lane *lane;
 	int ret;
 
 	if (!c)
@@ -300,9 +308,10 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (ret < 0)
 		return vb_errno(ret);
 	pthread_mutex_lock(&cq->consumer);
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&cq->place);
+	vb_lane_assume(lane);
 	ret = rocemu_cq_resize(cq->rcq, (unsigned)cqe);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	if (ret == -EINVAL)
 		why_say(0,
 			"ibv_resize_cq: cqe is %d: the CQ holds more completions: poll them first",
@@ -318,6 +327,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	struct vb_context *c = vb_context_of(ibcq->context);
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	unsigned comp = 0, async;
+	struct lane *lane;
 	UNCANCELLED;
 	int ret;
 
@@ -328,9 +338,10 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	ret = vb_cq_check(ibcq);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&cq->place);
+	vb_lane_assume(lane);
 	ret = rocemu_cq_destroy(cq->rcq);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	if (ret < 0)
 		return vb_errno(ret);
 	vb_handle_free(c, ibcq->handle, cq);

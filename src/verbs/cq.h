@@ -10,6 +10,7 @@
 #include "base/evq.h"
 #include "verbs/call.h"
 #include "verbs/event.h"
+#include "verbs/lanes.h"
 
 struct fault_total;
 struct vb_context;
@@ -18,6 +19,7 @@ struct vb_pd;
 struct vb_cq {
 	struct ibv_cq_ex base; /* begins like an ibv_cq */
 	struct rocemu_cq *rcq; /* owned */
+	struct vb_place place;
 	pthread_mutex_t
 		consumer;      /* whoever takes completions out; held from start_poll to end_poll */
 	struct rocemu_cqe cur; /* what the extended readers read; guarded by consumer */

@@ -159,9 +159,9 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 	if (!mr)
 		return NULL;
 	access &= ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_OPTIONAL_RANGE);
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	ret = rocemu_mr_reg(pd->rpd, dm->mem + offset, length, 0, (int)access, &mr->rmr);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	if (ret < 0) {
 		vb_mr_free(c, mr);
 		return vb_null(-ret);

@@ -74,10 +74,10 @@ static int reg_mapped(struct vb_mr *mr, struct vb_pd *pd, uint8_t *mem, size_t l
 	int ret;
 
 	memfault_catch(); /* what is behind it may go */
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	ret = rocemu_mr_reg(pd->rpd, mem, length, iova, access & ~IBV_ACCESS_OPTIONAL_RANGE,
 			    &mr->rmr);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	return ret;
 }
 

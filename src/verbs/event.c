@@ -238,20 +238,20 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 }
 
 /** Look for the channel's next event for a while, on this thread. NULL: none came, and the lane is told that it will sleep. */
-static struct evq_source *look_for_event(struct vb_context *c, struct vb_channel *ch, rocemu_ns_t begin)
+static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *ch, rocemu_ns_t begin)
 {
 	struct evq_source *s;
 
 	evq_look(&ch->events);
 	while (!evq_has(&ch->events) && lane_now() - begin < SPIN_WAIT_NS)
-		lane_poll(c->lane);
+		lane_poll(lane);
 	s = evq_look_end(&ch->events);
 	if (!s) {
-		lane_lock(c->lane);
-		lane_wait_hint(c->lane);
-		lane_unlock(c->lane);
+		lane_lock(lane);
+		lane_wait_hint(lane);
+		lane_unlock(lane);
 	}
-	lane_look_end(c->lane);
+	lane_look_end(lane);
 	return s;
 }
 
@@ -259,6 +259,7 @@ static struct evq_source *look_for_event(struct vb_context *c, struct vb_channel
 static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch)
 {
 	struct evq_source *s = NULL;
+	struct lane *lane = c->lanes.lane[0];
 	rocemu_ns_t begin;
 	bool looks;
 
@@ -266,9 +267,9 @@ static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch
 		return evq_get(&ch->events);
 	pthread_testcancel();
 	begin = lane_now();
-	looks = spin_pays(&ch->spin) && lane_look(c->lane);
+	looks = spin_pays(&ch->spin) && lane_look(lane);
 	if (looks)
-		s = look_for_event(c, ch, begin);
+		s = look_for_event(lane, ch, begin);
 	if (!s)
 		s = evq_get(&ch->events);
 	spin_waited(&ch->spin, s ? lane_now() - begin : SPIN_NEVER, looks);

@@ -17,6 +17,7 @@
 int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
+	struct lane *lane;
 	struct rocemu_gid group;
 	char err[512];
 	int ret;
@@ -29,9 +30,10 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	if (ret < 0)
 		return vb_errno(ret);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
-	lane_lock(c->lane);
-	ret = lane_attach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group, err, sizeof(err));
-	lane_unlock(c->lane);
+	lane = vb_qp_of(ibqp)->lane;
+	lane_lock(lane);
+	ret = lane_attach_mcast(lane, vb_qp_of(ibqp)->rqp, &group, err, sizeof(err));
+	lane_unlock(lane);
 	if (ret < 0 && *err)
 		log_error("%s", err);
 	if (ret == -EINVAL && !*err)
@@ -45,6 +47,7 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
+	struct lane *lane;
 	struct rocemu_gid group;
 	int ret;
 
@@ -54,9 +57,10 @@ int ibv_detach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	if (ret < 0)
 		return vb_errno(ret);
 	memcpy(group.raw, gid->raw, sizeof(group.raw));
-	lane_lock(c->lane);
-	ret = lane_detach_mcast(c->lane, vb_qp_of(ibqp)->rqp, &group);
-	lane_unlock(c->lane);
+	lane = vb_qp_of(ibqp)->lane;
+	lane_lock(lane);
+	ret = lane_detach_mcast(lane, vb_qp_of(ibqp)->rqp, &group);
+	lane_unlock(lane);
 	if (ret == -EINVAL)
 		why_say(ibqp->qp_num,
 			"ibv_detach_mcast QP 0x%x: the QP is not attached to that group: attach it "

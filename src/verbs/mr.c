@@ -85,9 +85,9 @@ static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length
 		return ret;
 	memfault_catch();
 	vb_valgrind_shared(addr, length);
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	ret = rocemu_mr_reg(pd->rpd, addr, length, iova, (int)access, out);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	return ret;
 }
 
@@ -291,9 +291,9 @@ static int dereg(struct vb_context *c, struct rocemu_mr *rmr)
 {
 	int ret;
 
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	ret = rocemu_mr_dereg(rmr);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	return ret;
 }
 
@@ -412,9 +412,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 		ret = check_region(addr, length, &asked, &iova);
 	if (ret == 0) {
 		vb_valgrind_shared(addr, length);
-		lane_lock(c->lane);
+		lanes_lock(&c->lanes);
 		ret = rocemu_mr_change(mr->rmr, pd->rpd, addr, length, iova, (int)asked);
-		lane_unlock(c->lane);
+		lanes_unlock(&c->lanes);
 	}
 	if (ret < 0) {
 		say_refused("ibv_rereg_mr", ret, addr, length, iova, asked);
@@ -439,9 +439,9 @@ struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 
 	if (!mr)
 		return NULL;
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	ret = rocemu_mr_null_reg(pd->rpd, &mr->rmr);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	if (ret < 0) {
 		vb_mr_free(c, mr);
 		return vb_null(-ret);

@@ -32,9 +32,9 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 		free(mw);
 		return vb_null(ENOMEM);
 	}
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	ret = rocemu_mw_new(pd->rpd, type, &mw->rmw);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	if (ret == -EINVAL)
 		why_say(0,
 			"ibv_alloc_mw: type is %d: it is IBV_MW_TYPE_1 or IBV_MW_TYPE_2: pass one",
@@ -63,9 +63,9 @@ int vb_dealloc_mw(struct ibv_mw *ibmw)
 	ret = vb_handle_check(c, ibmw->handle, mw);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lanes_lock(&c->lanes);
 	rocemu_mw_free(mw->rmw);
-	lane_unlock(c->lane);
+	lanes_unlock(&c->lanes);
 	vb_handle_free(c, ibmw->handle, mw);
 	atomic_fetch_sub(&vb_pd_of(ibmw->pd)->refs, 1);
 	free(mw);
@@ -82,6 +82,7 @@ bool vb_bind_allowed(const struct ibv_qp *qp, const struct ibv_mw *mw, enum ibv_
 int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
+	struct lane *lane = vb_qp_of(ibqp)->lane;
 	struct ibv_send_wr wr = {
 		.wr_id = b->wr_id,
 		.opcode = IBV_WR_BIND_MW,
@@ -101,13 +102,13 @@ int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
 	ret = vb_fault(c, vb_qp_of(ibqp), FAULT_VERB_BIND_MW);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lane_lock(lane);
 	ret = rocemu_qp_post_send(vb_qp_of(ibqp)->rqp, lane_now(), &wr, NULL);
 	if (trace_on() && ret == 0)
 		vb_trace_sent(vb_qp_of(ibqp), trace_now(), &wr);
 	if (ret == 0)
 		vb_fault_posted(vb_qp_of(ibqp));
-	lane_kick(c->lane);
-	lane_unlock(c->lane);
+	lane_kick(lane);
+	lane_unlock(lane);
 	return vb_errno(ret);
 }

@@ -106,18 +106,20 @@ static int open_lane(struct vb_context *c)
 	 */
 	if (getentropy(&config.ep.seed, sizeof(config.ep.seed)) < 0)
 		config.ep.seed = lane_now();
-	ret = lane_new(&c->lane, &config, err, sizeof(err));
+	ret = lane_new(&c->lanes.lane[0], &config, err, sizeof(err));
 	if (ret < 0)
 		log_failure(ret, err);
+	else
+		atomic_store(&c->lanes.n, 1);
 	return ret;
 }
 
 /* What of a context has descriptors, memory or threads; what there is of it goes with it. */
 static void context_fini(struct vb_context *c)
 {
-	if (c->lane && !c->orphan)
+	if (c->lanes.lane[0] && !c->orphan)
 		vb_port_stop(c);
-	lane_free(c->lane);
+	lane_free(c->lanes.lane[0]);
 	vb_handles_fini(&c->handles);
 	if (c->async.fd >= 0)
 		evq_fini(&c->async);
@@ -250,7 +252,7 @@ int vb_context_attach(struct vb_context *c)
 		return 0;
 	mutex_lock(&c->lock);
 	if (!c->attached) {
-		ret = lane_attach(c->lane, err, sizeof(err));
+		ret = lane_attach(c->lanes.lane[0], err, sizeof(err));
 		if (ret == 0)
 			atomic_store_explicit(&c->attached, true, memory_order_release);
 		else if (!c->complained)

@@ -65,9 +65,9 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	pd = new_pd(c);
 	if (!pd)
 		return NULL;
-	lane_lock(c->lane);
-	pd->rpd = rocemu_pd_new(lane_ep(c->lane));
-	lane_unlock(c->lane);
+	lanes_lock(&c->lanes);
+	pd->rpd = rocemu_pd_new(lane_ep(c->lanes.lane[0]));
+	lanes_unlock(&c->lanes);
 	if (!pd->rpd) {
 		free_pd(pd);
 		return vb_null(ENOMEM);
@@ -101,9 +101,9 @@ int ibv_dealloc_pd(struct ibv_pd *ibpd)
 		if (pd->td)
 			atomic_fetch_sub(&pd->td->refs, 1);
 	} else {
-		lane_lock(c->lane);
+		lanes_lock(&c->lanes);
 		ret = rocemu_pd_free(pd->rpd);
-		lane_unlock(c->lane);
+		lanes_unlock(&c->lanes);
 	}
 	if (ret == 0)
 		free_pd(pd);

@@ -21,6 +21,7 @@
 #include "netdev/netmon.h"
 #include "verbs/context.h"
 #include "verbs/event.h"
+#include "verbs/lanes.h"
 #include "verbs/port.h"
 
 static const enum ibv_event_type events[] = {
@@ -80,6 +81,8 @@ int vb_port_find_gid(struct vb_context *c, const struct rocemu_gid *gid)
 static void set_lane_gids(struct vb_context *c, const struct netdev *now,
 			  const struct netdev_change *change, unsigned n)
 {
+	struct lane *l;
+
 	for (unsigned i = 0; i < n; i++) {
 		const unsigned at = change[i].index;
 		const struct lane_gid g = {
@@ -88,7 +91,8 @@ static void set_lane_gids(struct vb_context *c, const struct netdev *now,
 			.scope_id = now->gids[at].scope_id,
 		};
 
-		lane_set_gid(c->lane, at, change[i].added ? &g : NULL);
+		vb_each_lane (l, &c->lanes)
+			lane_set_gid(l, at, change[i].added ? &g : NULL);
 	}
 }
 
@@ -160,6 +164,7 @@ static int update(struct vb_context *c, const struct netmon_news *news,
 {
 	struct netdev *before = &c->port.before, *now = &c->port.now;
 	struct netdev_change *change = c->port.change;
+	struct lane *l;
 	unsigned n;
 	bool gone;
 	int ret;
@@ -181,9 +186,11 @@ static int update(struct vb_context *c, const struct netmon_news *news,
 	pthread_mutex_unlock(&c->port.lock);
 	set_lane_gids(c, now, change, n);
 	if (now->mtu != before->mtu)
-		lane_set_mtu(c->lane, netdev_active_mtu(now->mtu));
+		vb_each_lane (l, &c->lanes)
+			lane_set_mtu(l, netdev_active_mtu(now->mtu));
 	if (gone)
-		lane_fail(c->lane);
+		vb_each_lane (l, &c->lanes)
+			lane_fail(l);
 	if (news || gone)
 		tell_program(c, before, now, n > 0, gone);
 	mutex_unlock(&c->port.update);
@@ -193,6 +200,7 @@ static int update(struct vb_context *c, const struct netmon_news *news,
 /* The port as impairment will have it. */
 static void update_link(struct vb_context *c, bool down, bool silent)
 {
+	struct lane *l;
 	bool tell;
 
 	mutex_lock(&c->port.update);
@@ -200,7 +208,8 @@ static void update_link(struct vb_context *c, bool down, bool silent)
 	tell = down != c->port.down && c->netdev.active && !c->port.gone && !silent;
 	c->port.down = down;
 	pthread_mutex_unlock(&c->port.lock);
-	lane_set_link(c->lane, !down);
+	vb_each_lane (l, &c->lanes)
+		lane_set_link(l, !down);
 	if (tell)
 		post(c, down ? VB_PORT_ERR : VB_PORT_ACTIVE);
 	mutex_unlock(&c->port.update);

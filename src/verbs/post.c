@@ -9,7 +9,6 @@
 #include "verbs/ah.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
-#include "verbs/event.h"
 #include "verbs/fault.h"
 #include "verbs/mw.h"
 #include "verbs/orphan.h"
@@ -90,6 +89,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
+	struct lane *lane = qp->lane;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
 	size_t bytes = 0;
@@ -99,7 +99,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		return vb_errno(ret);
 	}
 	cqs_posted(ibqp);
-	lane_lock(c->lane);
+	lane_lock(lane);
 	for (; wr; wr = wr->next) {
 		const struct rocemu_path *path;
 
@@ -115,10 +115,10 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 			vb_trace_sent(qp, now, wr);
 		bytes = MAX(bytes, leaving(ibqp, wr));
 	}
-	lane_posted(c->lane, now, bytes);
+	lane_posted(lane, now, bytes);
 	if (unlikely(ret < 0))
-		vb_deliver_events(c, lane_ep(c->lane));
-	lane_unlock(c->lane);
+		lane_deliver(lane);
+	lane_unlock(lane);
 	return vb_errno(ret);
 }
 
@@ -126,6 +126,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 {
 	struct ibv_qp *ibqp = &qp->base.qp_base;
 	struct vb_context *c = vb_context_of(ibqp->context);
+	struct lane *lane = qp->lane;
 	const struct rocemu_path *path;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
@@ -136,7 +137,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	if (unlikely(ret < 0))
 		return vb_errno(ret);
 	cqs_posted(ibqp);
-	lane_lock(c->lane);
+	lane_lock(lane);
 	for (unsigned i = 0; i < n && ret == 0; i++) {
 		ret = resolve(ibqp, &wrs[i], &path);
 		if (ret == 0)
@@ -151,17 +152,18 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 				vb_trace_sent(qp, now, &wrs[i]);
 			bytes = MAX(bytes, leaving(ibqp, &wrs[i]));
 		}
-		lane_posted(c->lane, now, bytes);
+		lane_posted(lane, now, bytes);
 	} else {
-		vb_deliver_events(c, lane_ep(c->lane));
+		lane_deliver(lane);
 	}
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	return vb_errno(ret);
 }
 
 int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
+	struct lane *lane = vb_qp_of(ibqp)->lane;
 	const struct ibv_recv_wr *cbad = NULL;
 	int ret = vb_fault(c, vb_qp_of(ibqp), FAULT_VERB_POST_RECV);
 
@@ -169,7 +171,7 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		*bad = wr;
 		return vb_errno(ret);
 	}
-	lane_lock(c->lane);
+	lane_lock(lane);
 	ret = rocemu_qp_post_recv(vb_qp_of(ibqp)->rqp, lane_now(), wr, &cbad);
 	if (trace_on())
 		vb_trace_recvs(vb_qp_of(ibqp), wr, cbad);
@@ -177,8 +179,8 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 	 * Nothing is sent for it, but in the error state it is flushed at once, which may be an
 	 * event.
 	 */
-	vb_deliver_events(c, lane_ep(c->lane));
-	lane_unlock(c->lane);
+	lane_deliver(lane);
+	lane_unlock(lane);
 	if (ret < 0)
 		*bad = (struct ibv_recv_wr *)(uintptr_t)cbad;
 	return vb_errno(ret);

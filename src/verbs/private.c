@@ -13,6 +13,7 @@
 #include "verbs/cq.h"
 #include "verbs/device.h"
 #include "verbs/fault.h"
+#include "verbs/lanes.h"
 #include "verbs/qp.h"
 
 /* Guards the two; the tap's own lock is taken under it. */
@@ -69,23 +70,34 @@ static bool holds_success(struct ibv_cq *cq, uint32_t qpn)
 	return cq && rocemu_cq_holds_success(vb_cq_of(cq)->rcq, qpn);
 }
 
+/* A QP's number is its lane's: no other has it. @return false: it is not on this one. */
+static bool look_on_lane(struct lane *lane, uint32_t qpn, bool *holds)
+{
+	const struct ibv_qp *qp;
+	struct rocemu_qp *rqp;
+
+	lane_lock(lane);
+	rqp = rocemu_qp_find(lane_ep(lane), qpn);
+	if (rqp) {
+		lane_flush(lane);
+		qp = &((struct vb_qp *)rocemu_qp_user(rqp))->base.qp_base;
+		*holds = holds_success(qp->send_cq, qpn) || holds_success(qp->recv_cq, qpn);
+	}
+	lane_unlock(lane);
+	return rqp;
+}
+
 bool rocemu_private_unpolled(struct ibv_context *context, uint32_t qpn)
 {
 	struct vb_context *c = vb_context_of(context);
-	struct rocemu_qp *rqp;
+	struct lane *lane;
 	bool holds = false;
 
 	if (!c || !atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return false;
-	lane_lock(c->lane);
-	lane_flush(c->lane);
-	rqp = rocemu_qp_find(lane_ep(c->lane), qpn);
-	if (rqp) {
-		const struct ibv_qp *qp = &((struct vb_qp *)rocemu_qp_user(rqp))->base.qp_base;
-
-		holds = holds_success(qp->send_cq, qpn) || holds_success(qp->recv_cq, qpn);
-	}
-	lane_unlock(c->lane);
+	vb_each_lane (lane, &c->lanes)
+		if (look_on_lane(lane, qpn, &holds))
+			break;
 	return holds;
 }
 

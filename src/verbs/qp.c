@@ -207,9 +207,10 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 
 	vb_qp_events_init(qp);
 	qp->home = c;
-	lane_lock(c->lane);
-	ret = rocemu_qp_create(lane_ep(c->lane), &init, &qp->rqp);
-	lane_unlock(c->lane);
+	qp->lane = c->lanes.lane[0];
+	lane_lock(qp->lane);
+	ret = rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp);
+	lane_unlock(qp->lane);
 	if (ret == -EINVAL)
 		why_say(0,
 			"ibv_create_qp: max_send_wr is %u, max_recv_wr %u, max_send_sge %u, "
@@ -224,9 +225,9 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	if (a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS)
 		ret = vb_wr_init(qp, a->send_ops_flags);
 	if (ret < 0) {
-		lane_lock(c->lane);
+		lane_lock(qp->lane);
 		rocemu_qp_destroy(qp->rqp);
-		lane_unlock(c->lane);
+		lane_unlock(qp->lane);
 		return ret;
 	}
 	vb_qp_show(qp, &c->vctx.context, a);
@@ -373,7 +374,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 	if (ret < 0)
 		return vb_errno(ret);
 	mask = mask_for(ibqp->qp_type, mask);
-	lane = qp->home->lane;
+	lane = qp->lane;
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(lane);
 	if ((mask & IBV_QP_STATE) &&
@@ -388,7 +389,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		vb_trace_modified(qp, attr, mask);
 		lane_kick(lane);
 	}
-	vb_deliver_events(qp->home, lane_ep(lane));
+	lane_deliver(lane);
 	lane_unlock(lane);
 	vb_cq_unlock_pair(scq, rcq);
 	return vb_errno(ret);
@@ -410,9 +411,9 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		return vb_errno(ret);
 	/* All of it, whatever was asked. */
 	memset(attr, 0, sizeof(*attr));
-	lane_lock(qp->home->lane);
+	lane_lock(qp->lane);
 	rocemu_qp_query(qp->rqp, attr);
-	lane_unlock(qp->home->lane);
+	lane_unlock(qp->lane);
 	if (mask & IBV_QP_STATE)
 		ibqp->state = attr->qp_state;
 	*init = (struct ibv_qp_init_attr){
@@ -455,13 +456,13 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane = qp->home->lane;
+	lane = qp->lane;
 	scq = vb_cq_of(ibqp->send_cq);
 	rcq = vb_cq_of(ibqp->recv_cq);
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(lane);
 	lane_flush(lane);
-	vb_deliver_events(qp->home, lane_ep(lane));
+	lane_deliver(lane);
 	ret = vb_qp_unshare(qp);
 	lane_unlock(lane);
 	vb_cq_unlock_pair(scq, rcq);

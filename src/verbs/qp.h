@@ -8,6 +8,7 @@
 #include "verbs/call.h"
 #include "verbs/event.h"
 
+struct lane;
 struct rocemu_qp;
 struct vb_context;
 struct vb_fault_qp;
@@ -18,8 +19,9 @@ struct vb_xrcd;
 struct vb_qp {
 	struct ibv_qp_ex base; /* begins with an ibv_qp */
 	struct rocemu_qp *rqp; /* owned, XRC_RECV: by all its handles together */
-	struct vb_context *home; /* whose lane rqp lives in; XRC_RECV: perhaps not the handle's */
-	struct list sharing;   /* ring of those handles; guarded by home's lane's lock */
+	struct lane *lane;	 /* borrowed: where rqp is */
+	struct vb_context *home; /* whose lane that is; XRC_RECV: perhaps not the handle's */
+	struct list sharing;   /* ring of those handles; guarded by the lane's lock */
 	struct list guest;     /* in its context's xrc.guests: rqp is another context's */
 	struct vb_xrcd *xrcd;  /* ref, XRC_RECV */
 	struct ibv_qp_cap cap;

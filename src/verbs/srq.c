@@ -22,21 +22,22 @@
 static int create(struct vb_srq *srq, struct vb_pd *pd, struct vb_xrcd *xrcd, struct vb_cq *cq,
 		  struct ibv_srq_attr *attr)
 {
-	struct vb_context *c = vb_context_of(pd->base.context);
+	struct lane *lane = vb_context_of(pd->base.context)->lanes.lane[0];
 	int ret;
 
-	lane_lock(c->lane);
+	lane_lock(lane);
 	if (xrcd)
 		ret = rocemu_xrc_srq_create(pd->rpd, xrcd->rx, cq->rcq, attr, srq, &srq->rsrq);
 	else
 		ret = rocemu_srq_create(pd->rpd, attr, srq, &srq->rsrq);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	if (ret < 0)
 		return ret;
 	atomic_fetch_add(&pd->refs, 1);
 	if (xrcd)
 		atomic_fetch_add(&xrcd->refs, 1);
 	srq->xrcd = xrcd;
+	atomic_init(&srq->place.lane, lane);
 	return 0;
 }
 
@@ -144,6 +145,7 @@ int vb_get_srq_num(struct ibv_srq *ibsrq, uint32_t *srq_num)
 int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
+	struct lane *lane;
 	int ret;
 
 	if (!c)
@@ -153,10 +155,11 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 		ret = vb_srq_check(ibsrq);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&vb_srq_of(ibsrq)->place);
+	vb_lane_assume(lane);
 	ret = rocemu_srq_modify(vb_srq_of(ibsrq)->rsrq, attr, mask);
-	vb_deliver_events(c, lane_ep(c->lane));
-	lane_unlock(c->lane);
+	lane_deliver(lane);
+	lane_unlock(lane);
 	if (ret == -EINVAL)
 		why_say(0,
 			"ibv_modify_srq: mask is 0x%x, max_wr %u, srq_limit %u: max_wr is 1 to %d "
@@ -169,6 +172,7 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
+	struct lane *lane;
 	int ret;
 
 	if (!c)
@@ -176,9 +180,10 @@ int ibv_query_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr)
 	ret = vb_srq_check(ibsrq);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&vb_srq_of(ibsrq)->place);
+	vb_lane_assume(lane);
 	rocemu_srq_query(vb_srq_of(ibsrq)->rsrq, attr);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	return 0;
 }
 
@@ -186,6 +191,7 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
 	struct vb_srq *srq = vb_srq_of(ibsrq);
+	struct lane *lane;
 	int ret;
 
 	if (!c)
@@ -195,9 +201,10 @@ int ibv_destroy_srq(struct ibv_srq *ibsrq)
 	ret = vb_srq_check(ibsrq);
 	if (ret < 0)
 		return vb_errno(ret);
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&vb_srq_of(ibsrq)->place);
+	vb_lane_assume(lane);
 	ret = rocemu_srq_destroy(srq->rsrq);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	if (ret < 0)
 		return vb_errno(ret);
 	vb_handle_free(c, ibsrq->handle, srq);
@@ -216,19 +223,21 @@ int vb_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr, struct ibv_r
 {
 	struct vb_context *c = vb_context_of(ibsrq->context);
 	const struct ibv_recv_wr *cbad = NULL;
+	struct lane *lane;
 	int ret = vb_fault(c, NULL, FAULT_VERB_POST_SRQ_RECV);
 
 	if (unlikely(ret < 0)) {
 		*bad = wr;
 		return vb_errno(ret);
 	}
-	lane_lock(c->lane);
+	lane = vb_lane_lock(&vb_srq_of(ibsrq)->place);
+	vb_lane_assume(lane);
 	ret = rocemu_srq_post(vb_srq_of(ibsrq)->rsrq, wr, &cbad);
 	if (trace_on())
 		vb_trace_srq_recvs(vb_srq_of(ibsrq), wr, cbad);
 	if (unlikely(ret < 0))
-		vb_deliver_events(c, lane_ep(c->lane));
-	lane_unlock(c->lane);
+		lane_deliver(lane);
+	lane_unlock(lane);
 	if (ret < 0)
 		*bad = (struct ibv_recv_wr *)(uintptr_t)cbad;
 	return vb_errno(ret);

@@ -6,6 +6,7 @@
 #include "base/util.h"
 #include "verbs/call.h"
 #include "verbs/event.h"
+#include "verbs/lanes.h"
 
 struct rocemu_srq;
 struct vb_trace;
@@ -14,6 +15,7 @@ struct vb_xrcd;
 struct vb_srq {
 	struct ibv_srq base;
 	struct rocemu_srq *rsrq; /* owned */
+	struct vb_place place;
 	struct vb_xrcd *xrcd;	 /* ref; NULL: a basic SRQ */
 	struct vb_trace *trace; /* owned; NULL without a timeline, or before it is used */
 	struct vb_async async[2];

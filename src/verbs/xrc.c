@@ -76,6 +76,12 @@ __attribute__((constructor)) static void watch_forks(void)
 	forks_add(FORK_DOMAINS, &handlers);
 }
 
+/** Domains, SRQs and target QPs are on a context's first lane. */
+static struct lane *first_lane(struct vb_context *c)
+{
+	return c->lanes.lane[0];
+}
+
 /* ---- domains and parts; the lock held ---- */
 
 static struct vb_xrc_domain *domain_find(const struct vb_device *dev, const struct stat *st)
@@ -131,9 +137,9 @@ static void domain_free(struct vb_xrc_domain *d)
 	list_for_each_safe (n, next, &d->parts) {
 		struct vb_xrc_part *part = list_entry(n, struct vb_xrc_part, of_domain);
 
-		lane_lock(part->c->lane);
+		lane_lock(first_lane(part->c));
 		rocemu_xrcd_free(part->rx);
-		lane_unlock(part->c->lane);
+		lane_unlock(first_lane(part->c));
 		part_unlink(part);
 	}
 	list_remove(&d->node);
@@ -156,19 +162,20 @@ static struct vb_xrc_part *part_find(struct vb_xrc_domain *d, const struct vb_co
 /** The endpoint's part, of a new domain or of one that has parts already, whose lanes it joins. */
 static struct rocemu_xrcd *part_in_lane(struct vb_xrc_domain *d, struct vb_context *c)
 {
+	struct lane *lane = first_lane(c);
 	struct rocemu_xrcd *rx, *of = NULL;
 
 	list_for_each (n, &d->parts) {
 		struct vb_xrc_part *other = list_entry(n, struct vb_xrc_part, of_domain);
 
-		lane_join(other->c->lane);
+		lane_join(first_lane(other->c));
 		of = other->rx;
 	}
 	if (of)
-		lane_join(c->lane);
-	lane_lock(c->lane);
-	rx = of ? rocemu_xrcd_part_new(lane_ep(c->lane), of) : rocemu_xrcd_new(lane_ep(c->lane));
-	lane_unlock(c->lane);
+		lane_join(lane);
+	lane_lock(lane);
+	rx = of ? rocemu_xrcd_part_new(lane_ep(lane), of) : rocemu_xrcd_new(lane_ep(lane));
+	lane_unlock(lane);
 	return rx;
 }
 
@@ -334,9 +341,9 @@ bool vb_xrc_fini(struct vb_context *c)
 	bool goes;
 
 	while ((guest = first_guest(c))) {
-		lane_lock(guest->home->lane);
+		lane_lock(guest->lane);
 		vb_qp_unshare(guest);
-		lane_unlock(guest->home->lane);
+		lane_unlock(guest->lane);
 		vb_qp_leave_home(guest);
 	}
 	mutex_lock(&lock);
@@ -358,7 +365,7 @@ static int share_target(struct vb_qp *qp, uint32_t qpn, const struct vb_xrc_part
 {
 	list_for_each (n, &part->domain->parts) {
 		struct vb_xrc_part *at = list_entry(n, struct vb_xrc_part, of_domain);
-		struct rocemu_qp *rqp = rocemu_qp_find(lane_ep(at->c->lane), qpn);
+		struct rocemu_qp *rqp = rocemu_qp_find(lane_ep(first_lane(at->c)), qpn);
 		struct vb_qp *first;
 
 		if (!rqp || rocemu_qp_xrcd(rqp) != at->rx)
@@ -366,6 +373,7 @@ static int share_target(struct vb_qp *qp, uint32_t qpn, const struct vb_xrc_part
 		first = rocemu_qp_user(rqp);
 		qp->rqp = rqp;
 		qp->home = at->c;
+		qp->lane = first_lane(at->c);
 		vb_qp_show(qp, &part->c->vctx.context, init);
 		qp->base.qp_base.state = rocemu_qp_state(rqp);
 		list_append(&first->sharing, &qp->sharing);
@@ -391,6 +399,7 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	struct ibv_qp_init_attr_ex init = {.qp_type = IBV_QPT_XRC_RECV};
 	struct vb_context *c = vb_context_of(ctx);
 	struct vb_xrc_part *part;
+	struct lane *lane;
 	struct vb_qp *qp;
 	int ret;
 
@@ -416,10 +425,11 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	init.comp_mask = IBV_QP_INIT_ATTR_XRCD;
 	vb_qp_events_init(qp);
 	part = vb_xrcd_of(attr->xrcd)->part;
+	lane = first_lane(c);
 	mutex_lock(&lock);
-	lane_lock(c->lane);
+	lane_lock(lane);
 	ret = share_target(qp, attr->qp_num, part, &init);
-	lane_unlock(c->lane);
+	lane_unlock(lane);
 	mutex_unlock(&lock);
 	if (ret < 0) {
 		vb_handle_free(c, qp->base.qp_base.handle, qp);

@@ -89,7 +89,7 @@ static void make_keen(struct end *e)
 /* The lane's thread leaves packets to those who poll. */
 static void make_polled(struct end *e)
 {
-	struct lane *l = vb_context_of(e->d.ctx)->lane;
+	struct lane *l = vb_context_of(e->d.ctx)->lanes.lane[0];
 	bool polled = false;
 
 	while (!polled) {
