@@ -16,6 +16,7 @@
 
 #include "base/log.h"
 #include "base/timescale.h"
+#include "engine/lane.h"
 #include "fault/impair.h"
 #include "netdev/netdev.h"
 #include "mounts.h"
@@ -40,13 +41,15 @@ struct run {
 	bool summary;
 	struct summary counts; /* open while summary is true and all is well */
 	const char *log;
+	const char *lanes;
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair SPEC]...\n"
 	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE]\n"
-	      "                  [--mount-paths] [--summary] [--log LEVEL] [--] CMD [ARGUMENTS]\n"
+	      "                  [--lanes N] [--mount-paths] [--summary] [--log LEVEL] [--] CMD\n"
+	      "                  [ARGUMENTS]\n"
 	      "\n"
 	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
 	      "passed on.\n"
@@ -82,6 +85,8 @@ static void usage(FILE *f)
 	      "  --wire WIRE     packets to the user's other processes on this host: udp (the default), or "
 	      "shm:\n"
 	      "                  by shared memory, where both have it\n"
+	      "  --lanes N       spread QPs over up to N lanes (locks, sockets, threads) of a device by their\n"
+	      "                  CQs, 1 to 8 (default: one for each thread that creates QPs)\n"
 	      "  --summary       print what the devices counted when CMD has ended\n"
 	      "  --log LEVEL     messages on stderr: error, warn (the default), why (the reason of each error that\n"
 	      "                  the program gets), info or debug\n"
@@ -125,6 +130,18 @@ static int set_gid_layout(const struct run *r)
 	if (netdev_set_layout(r->gid_layout, NULL, 0, err, sizeof(err)) < 0)
 		return complain(r, "--gid-layout", err);
 	setenv("ROCEMU_GID_LAYOUT", r->gid_layout, 1);
+	return TOOL_OK;
+}
+
+static int set_lanes(const struct run *r)
+{
+	char err[128];
+
+	if (r->lanes[0] < '1' || r->lanes[0] > '0' + LANES_MAX || r->lanes[1]) {
+		snprintf(err, sizeof(err), "\"%s\": expected a number from 1 to %d", r->lanes, LANES_MAX);
+		return complain(r, "--lanes", err);
+	}
+	setenv("ROCEMU_LANES", r->lanes, 1);
 	return TOOL_OK;
 }
 
@@ -455,6 +472,11 @@ static int set_environment(struct run *r)
 		if (ret)
 			return ret;
 	}
+	if (r->lanes) {
+		ret = set_lanes(r);
+		if (ret)
+			return ret;
+	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
 	if (set_checkers() < 0)
@@ -483,6 +505,7 @@ static int parse(int argc, char **argv, struct run *r)
 		{"mount-paths", no_argument, NULL, 'm'},
 		{"gid-layout", required_argument, NULL, 'g'},
 		{"wire", required_argument, NULL, 'w'},
+		{"lanes", required_argument, NULL, 'n'},
 		{"summary", no_argument, NULL, 's'},
 		{"log", required_argument, NULL, 'L'},
 		{"help", no_argument, NULL, 'h'},
@@ -535,6 +558,9 @@ static int parse(int argc, char **argv, struct run *r)
 			break;
 		case 'L':
 			r->log = optarg;
+			break;
+		case 'n':
+			r->lanes = optarg;
 			break;
 		case 'h':
 			usage(stdout);

@@ -11,6 +11,7 @@
  * first object of our own.
  *
  * Locks, in order:
+ *   vb_spread.lock      which lane an object is given
  *   vb_port.update      following the interface
  *   vb_cq.consumer      who takes completions out; two CQs: lower address first
  *   xrc.c's lock        XRC domains, which contexts share; not under a consumer's
@@ -35,6 +36,7 @@
 #include "netdev/netdev.h"
 #include "verbs/call.h"
 #include "verbs/handle.h"
+#include "verbs/lanes.h"
 #include "verbs/port.h"
 #include "verbs/xrc.h"
 
@@ -48,6 +50,7 @@ struct vb_context {
 	struct verbs_context vctx; /* programs see &vctx.context */
 	struct vb_device *dev;	   /* ref */
 	struct netdev netdev;	   /* now: the GID table of the lanes; see port */
+	struct vb_spread spread;
 	struct lanes lanes;	   /* owned; the first is attached with the first QP */
 	bool orphan;		   /* opened before fork(), and this is the child: see orphan.h */
 	struct evq async;	   /* async_fd is its fd */

@@ -130,6 +130,7 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *c = vb_context_of(ibcq->context);
 	const int ret = vb_fault(c, NULL, FAULT_VERB_REQ_NOTIFY_CQ);
+	struct vb_channel *ch = ibcq->channel ? vb_channel_of(ibcq->channel) : NULL;
 	struct lane *lane;
 
 	if (ret < 0)
@@ -144,7 +145,7 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	/*
 	 * The program is about to wait: nothing that was held back for company should wait with it.
 	 */
-	if (ibcq->channel && spin_pays(&vb_channel_of(ibcq->channel)->spin))
+	if (ch && vb_channel_lane(ch) == lane && spin_pays(&ch->spin))
 		lane_look_hint(lane);
 	else
 		lane_wait_hint(lane);

@@ -237,6 +237,20 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	return 0;
 }
 
+void vb_channel_add_lane(struct vb_channel *ch, struct lane *lane)
+{
+	struct lane *first = atomic_load(&ch->lane);
+
+	if (!first)
+		atomic_store(&ch->lane, lane);
+	if (!first || first == lane || atomic_exchange(&ch->mixed, true))
+		return;
+	/* A CQ may have been armed there for a thread that was going to look, and now sleeps. */
+	lane_lock(first);
+	lane_wait_hint(first);
+	lane_unlock(first);
+}
+
 /** Look for the channel's next event for a while, on this thread. NULL: none came, and the lane is told that it will sleep. */
 static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *ch, rocemu_ns_t begin)
 {
@@ -259,7 +273,7 @@ static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *c
 static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch)
 {
 	struct evq_source *s = NULL;
-	struct lane *lane = c->lanes.lane[0];
+	struct lane *lane = vb_channel_lane(ch); /* a thread that looked at one would miss what the others do */
 	rocemu_ns_t begin;
 	bool looks;
 
@@ -267,7 +281,7 @@ static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch
 		return evq_get(&ch->events);
 	pthread_testcancel();
 	begin = lane_now();
-	looks = spin_pays(&ch->spin) && lane_look(lane);
+	looks = lane && spin_pays(&ch->spin) && lane_look(lane);
 	if (looks)
 		s = look_for_event(lane, ch, begin);
 	if (!s)

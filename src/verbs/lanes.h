@@ -7,12 +7,37 @@
 #define VERBS_LANES_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
+#include "base/mutex.h"
 #include "engine/lane.h"
+
+struct vb_context;
+struct vb_cq;
+struct vb_srq;
 
 /** Where a CQ or an SRQ is. */
 struct vb_place {
 	_Atomic(struct lane *) lane; /* changes under all lanes' locks */
+	bool given; /* something uses it: it stays there; guarded by vb_spread.lock */
+};
+
+/** A thread that made QPs, and the lane that was given to it. */
+struct vb_maker {
+	int tid;
+	struct lane *lane; /* borrowed */
+};
+
+enum { VB_MAKERS = 32 };
+
+/** How a context's QPs are spread over its lanes; guarded by lock, but for qps. */
+struct vb_spread {
+	struct mutex lock;
+	unsigned most;		    /* lanes, there may be no more */
+	bool by_thread;		    /* what one thread makes is on one lane */
+	unsigned nmakers;	    /* that there were; the last VB_MAKERS are kept */
+	struct vb_maker maker[VB_MAKERS];
+	atomic_uint qps[LANES_MAX]; /* on each lane; grows with lock held */
 };
 
 static inline struct lane *vb_lane_of(const struct vb_place *at)
@@ -40,6 +65,25 @@ static inline struct lane *vb_lane_lock(const struct vb_place *at) NO_THREAD_SAF
 		lane_unlock(l);
 	}
 }
+
+/** What a QP is made of; NULL: has none. */
+struct vb_lane_users {
+	struct vb_cq *send_cq, *recv_cq;
+	struct vb_srq *srq;
+};
+
+/** The first lane, which a context always has; reads ROCEMU_LANES. -errno, which was said. */
+int vb_lanes_init(struct vb_context *c);
+/** Free all lanes. */
+void vb_lanes_fini(struct vb_context *c);
+/** The lane of a QP that is to be made of these objects. The first lane is attached. -ENOMEM: also when there are ROCEMU_MAX_QP. */
+int vb_lanes_take(struct vb_context *c, const struct vb_lane_users *u, struct lane **out);
+/** The QP has gone. */
+void vb_lanes_give_back(struct vb_context *c, const struct lane *lane);
+/** Something on the first lane, an SRQ of XRC, uses the CQ. -ENOMEM. */
+int vb_lanes_take_first(struct vb_context *c, struct vb_cq *cq);
+/** From now on there are no further lanes, and those that there are may use each other's objects. */
+void vb_lanes_unite(struct vb_context *c);
 
 /** The n-th lane of a context, or NULL; lanes are never taken away. */
 static inline struct lane *vb_lane_at(const struct lanes *g, unsigned n)

@@ -10,6 +10,7 @@
 #include "verbs/context.h"
 #include "verbs/fault.h"
 #include "verbs/handle.h"
+#include "verbs/lanes.h"
 #include "verbs/mw.h"
 #include "verbs/orphan.h"
 #include "verbs/pd.h"
@@ -32,6 +33,7 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 		free(mw);
 		return vb_null(ENOMEM);
 	}
+	vb_lanes_unite(c);
 	lanes_lock(&c->lanes);
 	ret = rocemu_mw_new(pd->rpd, type, &mw->rmw);
 	lanes_unlock(&c->lanes);

@@ -24,6 +24,7 @@
 #include "verbs/event.h"
 #include "verbs/fault.h"
 #include "verbs/handle.h"
+#include "verbs/lanes.h"
 #include "verbs/mr.h"
 #include "verbs/mw.h"
 #include "verbs/odp.h"
@@ -76,50 +77,12 @@ static void set_extended_ops(struct verbs_context *v)
 	v->reg_dm_mr = vb_reg_dm_mr;
 }
 
-static int open_lane(struct vb_context *c)
-{
-	struct lane_gid gids[ROCEMU_MAX_GID];
-	struct lane_config config = {
-		.device = c->netdev.name,
-		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu),
-		       .page_in = vb_can_page_in() ? vb_page_in : NULL,
-		       .why = log_enabled(LOG_LVL_WHY)},
-		.gids = gids,
-		.ifindex = c->netdev.ifindex,
-		.on_events = vb_deliver_events,
-		.on_orphaned = vb_context_orphaned,
-		.user = c,
-	};
-	char err[512] = "";
-	int ret;
-
-	for (unsigned i = 0; i < ARRAY_LEN(c->netdev.gids); i++)
-		if (c->netdev.gids[i].here)
-			gids[config.ngids++] = (struct lane_gid){
-				.index = i,
-				.gid = c->netdev.gids[i].gid,
-				.scope_id = c->netdev.gids[i].scope_id,
-			};
-	/*
-	 * Keys must not be guessable from one run to the next; without entropy they are merely
-	 * regular.
-	 */
-	if (getentropy(&config.ep.seed, sizeof(config.ep.seed)) < 0)
-		config.ep.seed = lane_now();
-	ret = lane_new(&c->lanes.lane[0], &config, err, sizeof(err));
-	if (ret < 0)
-		log_failure(ret, err);
-	else
-		atomic_store(&c->lanes.n, 1);
-	return ret;
-}
-
 /* What of a context has descriptors, memory or threads; what there is of it goes with it. */
 static void context_fini(struct vb_context *c)
 {
 	if (c->lanes.lane[0] && !c->orphan)
 		vb_port_stop(c);
-	lane_free(c->lanes.lane[0]);
+	vb_lanes_fini(c);
 	vb_handles_fini(&c->handles);
 	if (c->async.fd >= 0)
 		evq_fini(&c->async);
@@ -145,7 +108,7 @@ static int context_open(struct vb_context *c)
 		log_failure(ret, text);
 		return ret;
 	}
-	ret = open_lane(c);
+	ret = vb_lanes_init(c);
 	return ret < 0 ? ret : vb_port_start(c);
 }
 
@@ -159,6 +122,7 @@ static int context_init(struct vb_context *c, struct vb_device *dev)
 	c->async.fd = ctx->cmd_fd = -1;
 	vb_device_netdev(dev, &c->netdev);
 	mutex_init(&c->lock);
+	mutex_init(&c->spread.lock);
 	vb_handles_init(&c->handles);
 	pthread_mutex_init(&c->port.lock, NULL);
 	mutex_init(&c->port.update);

@@ -86,6 +86,7 @@ void vb_context_orphaned(void *user)
 	ops->post_recv = post_recv;
 	ops->post_srq_recv = post_srq_recv;
 	mutex_init(&c->lock);
+	mutex_init(&c->spread.lock);
 	pthread_mutex_init(&c->handles.lock, NULL);
 	mutex_init(&c->port.update);
 	pthread_mutex_init(&c->port.lock, NULL);

@@ -189,6 +189,14 @@ void vb_qp_events_init(struct vb_qp *qp)
 	list_init(&qp->guest);
 }
 
+/** Its lane has one QP less: of several handles of a QP, with the one that it was made with. */
+static void leave_lane(struct vb_qp *qp)
+{
+	if (qp->counted)
+		vb_lanes_give_back(qp->home, qp->lane);
+	qp->counted = false;
+}
+
 static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_attr_ex *a)
 {
 	struct rocemu_qp_init init = {
@@ -203,11 +211,19 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 		.block_own_mcast = create_flags(a) & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
 		.user = qp,
 	};
+	const struct vb_lane_users users = {
+		.send_cq = a->send_cq ? vb_cq_of(a->send_cq) : NULL,
+		.recv_cq = a->recv_cq ? vb_cq_of(a->recv_cq) : NULL,
+		.srq = a->srq ? vb_srq_of(a->srq) : NULL,
+	};
 	int ret;
 
 	vb_qp_events_init(qp);
 	qp->home = c;
-	qp->lane = c->lanes.lane[0];
+	ret = vb_lanes_take(c, &users, &qp->lane);
+	if (ret < 0)
+		return ret;
+	qp->counted = true;
 	lane_lock(qp->lane);
 	ret = rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp);
 	lane_unlock(qp->lane);
@@ -278,6 +294,7 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_
 	}
 	ret = create(c, qp, &a);
 	if (ret < 0) {
+		leave_lane(qp);
 		vb_handle_free(c, qp->base.qp_base.handle, qp);
 		free(qp);
 		return vb_null(-ret);
@@ -468,6 +485,7 @@ int ibv_destroy_qp(struct ibv_qp *ibqp)
 	vb_cq_unlock_pair(scq, rcq);
 	if (ret < 0)
 		return vb_errno(ret);
+	leave_lane(qp);
 	vb_qp_leave_home(qp);
 	vb_handle_free(c, ibqp->handle, qp);
 	vb_async_end(c, qp->async, ARRAY_LEN(qp->async), &ibqp->mutex, &ibqp->cond,

@@ -20,6 +20,7 @@ struct vb_qp {
 	struct ibv_qp_ex base; /* begins with an ibv_qp */
 	struct rocemu_qp *rqp; /* owned, XRC_RECV: by all its handles together */
 	struct lane *lane;	 /* borrowed: where rqp is */
+	bool counted;		 /* among the lane's QPs (vb_spread) */
 	struct vb_context *home; /* whose lane that is; XRC_RECV: perhaps not the handle's */
 	struct list sharing;   /* ring of those handles; guarded by the lane's lock */
 	struct list guest;     /* in its context's xrc.guests: rqp is another context's */

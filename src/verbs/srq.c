@@ -25,6 +25,11 @@ static int create(struct vb_srq *srq, struct vb_pd *pd, struct vb_xrcd *xrcd, st
 	struct lane *lane = vb_context_of(pd->base.context)->lanes.lane[0];
 	int ret;
 
+	if (xrcd) {
+		ret = vb_lanes_take_first(vb_context_of(pd->base.context), cq);
+		if (ret < 0)
+			return ret;
+	}
 	lane_lock(lane);
 	if (xrcd)
 		ret = rocemu_xrc_srq_create(pd->rpd, xrcd->rx, cq->rcq, attr, srq, &srq->rsrq);
@@ -38,6 +43,7 @@ static int create(struct vb_srq *srq, struct vb_pd *pd, struct vb_xrcd *xrcd, st
 		atomic_fetch_add(&xrcd->refs, 1);
 	srq->xrcd = xrcd;
 	atomic_init(&srq->place.lane, lane);
+	srq->place.given = xrcd != NULL;
 	return 0;
 }
 

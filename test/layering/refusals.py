@@ -19,6 +19,7 @@ ELSEWHERE = {
     "verbs/port.c": (1, "vb_port_gid(): its callers"),
     "verbs/real.c": (1, "absent_ERRNO(): absent()"),
     "verbs/stub.h": (2, "STUB_WHY() itself, and the message of STUB_VOID()"),
+    "verbs/lanes.c": (1, "log_error()"),
     "verbs/orphan.c": (1, "a mark that is never called"),
     "rdmacm/conn.c": (1, "rcm_orphan_refuse()"),
     "rdmacm/core.c": (2, "rcm_orphan_refuse()"),

@@ -115,6 +115,14 @@ def run__bad_time_scale__2_and_what_was_expected():
     assert r.code and "ROCEMU_TIME_SCALE" in r.err and '"fast"' in r.err, r.err
 
 
+def run__bad_lanes__2_and_what_was_expected():
+    for bad in ("0", "9", "two", "", "1x"):
+        Result("run", "--lanes", bad, "--", "true").expect(2, "--lanes", f'"{bad}"', "1 to 8").one_line()
+    assert shell("echo $ROCEMU_LANES", "--lanes", "3").expect(0).out == "3\n"
+    r = shell("ibv_rc_pingpong -g 0", env={"ROCEMU_LANES": "fast"})
+    assert r.code and "ROCEMU_LANES=fast" in r.err, r.err
+
+
 def run__pcap_cannot_be_written__2_and_the_path():
     Result("run", "--pcap", "/proc/nonexistent/x.pcap", "--", "true").expect(2, "/nonexistent/x.pcap").one_line()
     Result("run", "--pcap", "/tmp", "--", "true").expect(2, "/tmp", "directory").one_line()

@@ -16,7 +16,9 @@
 
 #include "dev.h"
 #include "engine/lane-internal.h"
+#include "lanes.h"
 #include "verbs/context.h"
+#include "verbs/cq.h"
 #include "verbs/event.h"
 
 enum { LEN = 64, PATIENCE_MS = 60000 };
@@ -78,18 +80,23 @@ static void send_to(struct end *from, struct end *to)
 }
 
 /* As after many short waits: the next one begins with looking. */
-static void make_keen(struct end *e)
+static void make_channel_keen(struct ibv_comp_channel *ch)
 {
-	struct spin *s = &vb_channel_of(e->d.channel)->spin;
+	struct spin *s = &vb_channel_of(ch)->spin;
 
 	atomic_store(&s->need, 1);
 	atomic_store(&s->run, SPIN_NEED_MAX);
 }
 
-/* The lane's thread leaves packets to those who poll. */
-static void make_polled(struct end *e)
+static void make_keen(struct end *e)
 {
-	struct lane *l = vb_context_of(e->d.ctx)->lanes.lane[0];
+	make_channel_keen(e->d.channel);
+}
+
+/* The lane's thread leaves packets to those who poll. */
+static void make_lane_polled(struct ibv_cq *cq)
+{
+	struct lane *l = vb_lane_of(&vb_cq_of(cq)->place);
 	bool polled = false;
 
 	while (!polled) {
@@ -100,8 +107,13 @@ static void make_polled(struct end *e)
 		else
 			polled = true;
 		lane_unlock(l);
-		assert_int_equal(ibv_poll_cq(e->d.cq, 1, &(struct ibv_wc){0}), 0);
+		assert_int_equal(ibv_poll_cq(cq, 1, &(struct ibv_wc){0}), 0);
 	}
+}
+
+static void make_polled(struct end *e)
+{
+	make_lane_polled(e->d.cq);
 }
 
 static void take_event(struct end *e)
@@ -288,6 +300,57 @@ TEST(wait, several_wait_in_one_context__each_is_woken)
 		assert_int_equal(ibv_destroy_comp_channel(b[i].d.channel), 0);
 	}
 	close_both(&a, &b[0]);
+}
+
+/* The CQs of one channel are on two lanes: the one that waits does not look, and each lane's thread raises its events. */
+TEST(wait, cqs_of_two_lanes__each_event_arrives)
+{
+	struct ibv_cq *polled[2], *cq[2];
+	struct ibv_qp *from[2], *to[2];
+	struct end e = {0};
+
+	lanes_open(&e.d, 2);
+	for (unsigned i = 0; i < 2; i++) {
+		polled[i] = lanes_cq(&e.d);
+		from[i] = lanes_qp(&e.d, polled[i], polled[i], NULL);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		cq[i] = ibv_create_cq(e.d.ctx, DEV_CQE, NULL, e.d.channel, 0);
+		assert_non_null(cq[i]);
+		to[i] = lanes_qp(&e.d, polled[i], cq[i], NULL);
+	}
+	assert_ptr_not_equal(vb_lane_of(&vb_cq_of(cq[0])->place), vb_lane_of(&vb_cq_of(cq[1])->place));
+	for (unsigned i = 0; i < 2; i++)
+		dev_connect(from[i], to[!i]);
+	for (unsigned i = 0; i < 60; i++) {
+		struct lanes_end sender = {.qp = from[i % 2], .cq = polled[i % 2]};
+		struct ibv_cq *expected = cq[(i + 1) % 2];
+		struct waiter w;
+
+		for (unsigned k = 0; k < 2; k++) {
+			make_lane_polled(cq[k]);
+			make_channel_keen(e.d.channel);
+			assert_int_equal(ibv_req_notify_cq(cq[k], 0), 0);
+		}
+		start_waiter(&w, &e);
+		if (i % 3)
+			wait_until_asleep(&w);
+		dev_post_recv(&e.d, to[(i + 1) % 2], 1, 0, LEN);
+		lanes_post_send(&e.d, &sender);
+		pthread_join(w.thread, NULL);
+		assert_int_equal(w.ret, 0);
+		assert_int_equal(dev_poll(expected).status, IBV_WC_SUCCESS);
+		assert_int_equal(dev_poll(sender.cq).status, IBV_WC_SUCCESS);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ibv_destroy_qp(from[i]), 0);
+		assert_int_equal(ibv_destroy_qp(to[i]), 0);
+	}
+	for (unsigned i = 0; i < 2; i++) {
+		assert_int_equal(ibv_destroy_cq(polled[i]), 0);
+		assert_int_equal(ibv_destroy_cq(cq[i]), 0);
+	}
+	dev_close(&e.d);
 }
 
 static void on_signal(int sig)
