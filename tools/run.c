@@ -19,6 +19,7 @@
 #include "engine/lane.h"
 #include "fault/impair.h"
 #include "netdev/netdev.h"
+#include "libraries.h"
 #include "mounts.h"
 #include "summary.h"
 #include "tool.h"
@@ -286,87 +287,6 @@ static int set_log(const struct run *r)
 	return TOOL_OK;
 }
 
-/** Our libraries before whatever the caller has. */
-static int set_library_path(const struct run *r)
-{
-	const char *old = getenv("LD_LIBRARY_PATH");
-	char dirs[2 * PATH_MAX], *value;
-	int n;
-
-	if (!paths_libraries(dirs, sizeof(dirs))) {
-		fprintf(stderr,
-			"%s: libibverbs.so.1 is not where this program's installation should have "
-			"it\n",
-			r->self);
-		return TOOL_FAILED;
-	}
-	n = old && *old ? asprintf(&value, "%s:%s", dirs, old) : asprintf(&value, "%s", dirs);
-	if (n < 0 || setenv("LD_LIBRARY_PATH", value, 1) < 0) {
-		fprintf(stderr, "%s: out of memory\n", r->self);
-		return TOOL_FAILED;
-	}
-	free(value);
-	return TOOL_OK;
-}
-
-/** Put text before what a variable says already, in the syntax of its reader. @return -1: no
- * memory. */
-static int put_before(const char *name, const char *text, char separator)
-{
-	const char *old = getenv(name);
-	char *value;
-	int n;
-
-	n = old && *old ? asprintf(&value, "%s%c%s", text, separator, old)
-			: asprintf(&value, "%s", text);
-	if (n < 0)
-		return -1;
-	n = setenv(name, value, 1);
-	free(value);
-	return n;
-}
-
-/** So that programs can be run with sanitizers and by valgrind; who sets the same goes first. */
-static int set_checkers(void)
-{
-	static const char link_order[] = "verify_asan_link_order";
-	const char *asan = getenv("ASAN_OPTIONS"), *valgrind = getenv("VALGRIND_OPTS");
-	char file[PATH_MAX], option[PATH_MAX + 32];
-
-	/* AddressSanitizer's runtime wants to be the first library; it does its work behind the one
-	 * that we preload. */
-	if (!(asan && strstr(asan, link_order)) &&
-	    put_before("ASAN_OPTIONS", "verify_asan_link_order=0", ':'))
-		return -1;
-	if (!paths_suppressions(file) || strpbrk(file, " \"'") ||
-	    (valgrind && strstr(valgrind, file)))
-		return 0;
-	snprintf(option, sizeof(option), "--suppressions=%s", file);
-	return put_before("VALGRIND_OPTS", option, ' ');
-}
-
-/** Preload after whatever the caller has: a sanitizer's runtime wants to be the first. */
-static int preload(const char *library)
-{
-	const char *old = getenv("LD_PRELOAD");
-	char *value;
-	int n;
-
-	if (strpbrk(library, " :")) {
-		errno = EINVAL;
-		return -1;
-	}
-	/* Under another "rocemu run" it is there. */
-	if (old && strstr(old, library))
-		return 0;
-	n = old && *old ? asprintf(&value, "%s:%s", old, library) : asprintf(&value, "%s", library);
-	if (n < 0)
-		return -1;
-	n = setenv("LD_PRELOAD", value, 1);
-	free(value);
-	return n;
-}
-
 static int no_paths(const struct run *r, const char *what, const char *why)
 {
 	/* Without them most programs work, so it is only said to who asks. */
@@ -398,7 +318,7 @@ static int set_paths(struct run *r)
 	free(devs);
 	if (ret < 0)
 		return no_paths(r, "directory", strerror(-ret));
-	if (preload(library) < 0 || setenv("ROCEMU_PATHS", tree.root, 1) < 0)
+	if (libraries_preload(library) < 0 || setenv("ROCEMU_PATHS", tree.root, 1) < 0)
 		return no_paths(r, library, strerror(errno));
 	if (!r->mount_paths || mounts_enter(tree.root, err, sizeof(err)) == 0)
 		return TOOL_OK;
@@ -479,9 +399,9 @@ static int set_environment(struct run *r)
 	}
 	if (paths_agent(agent))
 		setenv("ROCEMU_AGENT_BIN", agent, 0);
-	if (set_checkers() < 0)
+	if (libraries_set_checkers() < 0)
 		return complain(r, "environment", strerror(ENOMEM));
-	ret = set_library_path(r);
+	ret = libraries_set_path(r->self);
 	if (!ret && r->mount_paths && !paths)
 		return complain(r, "--mount-paths", "ROCEMU_PATHS is \"off\"");
 	if (!ret && r->summary && !paths)
