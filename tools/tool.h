@@ -42,6 +42,9 @@ bool paths_parity(char out[static PATH_MAX]);
 /** Suppressions for valgrind. @return false: not found. */
 bool paths_suppressions(char out[static PATH_MAX]);
 
+/* The commit that this was built from; empty where the source is none of a repository. */
+extern const char tool_commit[];
+
 /* ---- output.c ---- */
 
 /**
