@@ -36,6 +36,7 @@ struct tap {
 	int lock_fd;		       /* holds the file's flock(): owned; -1: no file */
 	struct capture_writer *writer; /* owned; NULL after a write error, and without a file */
 	bool dirty;
+	uint64_t last_ns; /* of the packet written last */
 	char path[TAP_PATH_LEN];
 	struct seen seen[SEEN_SETS][SEEN_WAYS]; /* by the ICRC, the last one of a set first */
 };
@@ -236,6 +237,20 @@ static bool seen_before(struct tap *t, bool sent, uint64_t key)
 	return sent ? set[i].open <= 0 : set[i].open >= 0;
 }
 
+/*
+ * Lock held. Time does not go back in the file, but where the clock was set: a lane that sends takes
+ * the time before the system call, and another lane may write meanwhile.
+ */
+static uint64_t in_order(struct tap *t, uint64_t when_ns)
+{
+	enum { CLOCK_SET_NS = 100000000 };
+
+	if (when_ns < t->last_ns && t->last_ns - when_ns < CLOCK_SET_NS)
+		return t->last_ns;
+	t->last_ns = when_ns;
+	return when_ns;
+}
+
 void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov)
 {
 	const struct capture_pkt pkt = {
@@ -260,7 +275,7 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 		tap_trace(a, in_timeline(a->when_ns), iov, niov);
 	mutex_lock(&tap_lock);
 	if (t->writer && !seen_before(t, a->sent, packet_key(iov, niov))) {
-		err = capture_write(t->writer, a->when_ns, &pkt);
+		err = capture_write(t->writer, in_order(t, a->when_ns), &pkt);
 		t->dirty = true;
 		if (err < 0 && err != -EMSGSIZE)
 			give_up(t, err);

@@ -141,6 +141,43 @@ TEST(tap, packets_of_two_lanes__all_in_one_file)
 			    "hello world one.|hello world two.|third packet here");
 }
 
+static void write_at(struct tap *t, uint64_t when_ns, const char *text)
+{
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)text, .iov_len = strlen(text)};
+	struct tap_addr a = v4;
+
+	a.when_ns = when_ns;
+	a.sent = true;
+	tap_write(t, &a, &iov, 1);
+}
+
+TEST(tap, other_lane_writes_a_later_one_first__time_does_not_go_back)
+{
+	static const uint64_t hour = 3600000000000u;
+	static const uint64_t want[] = {2000, 2000, 3000};
+	struct capture_reader *r;
+	struct capture_rec rec;
+	char err[256] = "";
+	struct tap *t;
+
+	use("");
+	use(file("order.pcap"));
+	t = get();
+	write_at(t, hour + 2000, "received later ");
+	write_at(t, hour + 1000, "sent before    ");
+	write_at(t, hour + 3000, "the next packet");
+	write_at(t, 4000, "the clock was set");
+	tap_put(t);
+	assert_int_equal(capture_reader_open(&r, file("order.pcap"), err, sizeof(err)), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(capture_next(r, &rec), 1);
+		assert_int_equal(rec.ts_ns, hour + want[i]);
+	}
+	assert_int_equal(capture_next(r, &rec), 1);
+	assert_int_equal(rec.ts_ns, 4000);
+	capture_reader_close(r);
+}
+
 TEST(tap, received_by_its_sender__written_once)
 {
 	struct tap *t;
