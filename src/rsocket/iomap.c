@@ -6,6 +6,7 @@
  */
 #include <sys/mman.h>
 
+#include "base/why.h"
 #include "rsocket/stream.h"
 
 static int64_t find_free(const struct stream *s)
@@ -54,6 +55,12 @@ static int show(struct stream *s, unsigned index, bool gone)
 	return ret < 0 ? ret : stream_post_iomap(s, index, &map);
 }
 
+static int no_stream(const struct rs *rs)
+{
+	return REFUSE(-EOPNOTSUPP, (unsigned)rs->fd, "rsocket %d is one of datagrams: only streams have mapped memory: use SOCK_STREAM",
+		      rs->fd);
+}
+
 int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset)
 {
 	struct stream *s = stream_of(rs);
@@ -62,15 +69,19 @@ int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset)
 	int ret;
 
 	if (!rs_is_stream(rs))
-		return -EOPNOTSUPP;
+		return no_stream(rs);
 	if (s->state != STREAM_CONNECTED)
 		return -ENOTCONN;
 	if (!buf || len == 0 || len > UINT32_MAX || (prot != PROT_WRITE && prot != PROT_NONE))
-		return -EINVAL;
+		return REFUSE(-EINVAL, (unsigned)rs->fd,
+			      "riomap: buf is %p, len %zu, prot 0x%x: len is 1 to 2^32 - 1, prot PROT_WRITE or PROT_NONE: change them", buf, len,
+			      (unsigned)prot);
 	if (offset == -1)
 		offset = (int64_t)(uintptr_t)buf;
 	if (offset < 0 || overlaps(s, (uint64_t)offset, len))
-		return -EINVAL;
+		return REFUSE(-EINVAL, (unsigned)rs->fd,
+			      "riomap: offset is %lld, len %zu: it is not negative, and mappings do not overlap: choose another, or -1",
+			      (long long)offset, len);
 	index = find_free(s);
 	if (index < 0)
 		return index;
@@ -96,7 +107,7 @@ int rs_iounmap(struct rs *rs, void *buf, size_t len)
 	struct stream *s = stream_of(rs);
 
 	if (!rs_is_stream(rs))
-		return -EOPNOTSUPP;
+		return no_stream(rs);
 	for (unsigned i = 0; i < STREAM_IOMAPS; i++) {
 		struct stream_mapped *m = &s->mapped[i];
 
@@ -108,7 +119,8 @@ int rs_iounmap(struct rs *rs, void *buf, size_t len)
 		*m = (struct stream_mapped){0};
 		return 0;
 	}
-	return -EINVAL;
+	return REFUSE(-EINVAL, (unsigned)rs->fd,
+		      "riounmap: buf is %p, len %zu: no mapping has both: pass what riomap() got", buf, len);
 }
 
 /** The peer's mapping that has the offset. */
@@ -136,7 +148,7 @@ ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, i
 	ssize_t ret;
 
 	if (!rs_is_stream(rs))
-		return -EOPNOTSUPP;
+		return no_stream(rs);
 	while (done < len) {
 		stream_progress(s);
 		if (s->state != STREAM_CONNECTED || !s->writable)
@@ -148,7 +160,10 @@ ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, i
 			continue;
 		}
 		if (offset < 0 || !find_target(s, (uint64_t)offset + done, &at))
-			return done ? (ssize_t)done : -EINVAL;
+			return done ? (ssize_t)done
+				    : REFUSE(-EINVAL, (unsigned)rs->fd,
+					     "riowrite: offset is %lld: the peer has mapped nothing there: it has to call riomap() before",
+					     (long long)offset);
 		ret = stream_post_write(s, data + done, MIN(len - done, (size_t)at.length), at.addr,
 					at.key);
 		if (ret < 0)

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
+#include "base/why.h"
 #include "rsocket/rs.h"
 #include "rsocket/setting.h"
 
@@ -50,6 +51,18 @@ FLAG(nodelay, nodelay)
 FLAG(oobinline, oobinline)
 FLAG(v6only, v6only)
 
+static int refuse_size(const struct rs *rs, const char *name, int n)
+{
+	return REFUSE(-EINVAL, (unsigned)rs->fd, "rsetsockopt: %s is %d: it is not negative, and set before the connection: %s", name, n,
+		      n < 0 ? "change it" : "set it earlier");
+}
+
+static int refuse_length(const char *call, const struct rs *rs, int option, socklen_t len, socklen_t least)
+{
+	return REFUSE(-EINVAL, (unsigned)rs->fd, "%s: option %d has %u bytes: it takes %u: pass as many", call, option, (unsigned)len,
+		      (unsigned)least);
+}
+
 /* Sizes are those of memory and queues that are made when the connection is. */
 #define SIZE(name, field, range)                                               \
 	static int set_##name(struct rs *rs, const void *value, socklen_t len) \
@@ -58,7 +71,7 @@ FLAG(v6only, v6only)
                                                                                \
 		(void)len;                                                     \
 		if (n < 0 || rs->settled)                                      \
-			return -EINVAL;                                        \
+			return refuse_size(rs, #name, n);                      \
 		rs->set.field = range((uint32_t)n);                            \
 		return 0;                                                      \
 	}                                                                      \
@@ -137,9 +150,10 @@ static int get_linger(struct rs *rs, void *value, socklen_t *len)
 /* How much goes at a time is not for us to say: a piece of it, packed by the QP. */
 static int set_maxseg(struct rs *rs, const void *value, socklen_t len)
 {
-	(void)rs;
 	(void)len;
-	return int_at(value) > 0 ? 0 : -EINVAL;
+	if (int_at(value) > 0)
+		return 0;
+	return REFUSE(-EINVAL, (unsigned)rs->fd, "rsetsockopt: TCP_MAXSEG is %d: it is more than 0: change it", int_at(value));
 }
 
 static int get_maxseg(struct rs *rs, void *value, socklen_t *len)
@@ -177,7 +191,8 @@ enum { KEEP_SECONDS_MAX = 32767, KEEP_COUNT_MAX = 127 };
                                                                                \
 		(void)len;                                                     \
 		if (n < 1 || n > (most))                                       \
-			return -EINVAL;                                        \
+			return REFUSE(-EINVAL, (unsigned)rs->fd,               \
+				      "rsetsockopt: " #name " is %d: it is 1 to %d: change it", n, (int)(most)); \
 		rs->keep.field = (unsigned)n;                                  \
 		rs_keepalive_update(rs);                                       \
 		return 0;                                                      \
@@ -197,7 +212,9 @@ static int set_route(struct rs *rs, const void *value, socklen_t len)
 	struct rdma_cm_id *id = rs->ops->id ? rs->ops->id(rs) : NULL;
 
 	if (!id || rs->settled)
-		return -EINVAL;
+		return REFUSE(-EINVAL, (unsigned)rs->fd,
+			      "rsetsockopt: RDMA_ROUTE of rsocket %d: routes are of streams that are not connected: set it before rconnect()",
+			      rs->fd);
 	return rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, (void *)(uintptr_t)value,
 			       len)
 		       ? -errno
@@ -258,7 +275,7 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 	else if (!optval)
 		ret = -EFAULT;
 	else
-		ret = optlen < o->len ? -EINVAL : o->set(rs, optval, optlen);
+		ret = optlen < o->len ? refuse_length("rsetsockopt", rs, optname, optlen, o->len) : o->set(rs, optval, optlen);
 	rs_put(rs);
 	return (int)rs_ret(ret);
 }
@@ -277,7 +294,7 @@ int rgetsockopt(int socket, int level, int optname, void *optval, socklen_t *opt
 	else if (!optval || !optlen)
 		ret = -EFAULT;
 	else if (*optlen < o->len)
-		ret = -EINVAL;
+		ret = refuse_length("rgetsockopt", rs, optname, *optlen, o->len);
 	else {
 		if (o->len)
 			*optlen = o->len;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/why.h"
 #include "rsocket/stream.h"
 
 enum { RESOLVE_MS = 2000, DEFAULT_BACKLOG = 128 };
@@ -56,13 +57,19 @@ static void set_id_options(struct stream *s)
 		rdma_set_option(s->id, RDMA_OPTION_ID, RDMA_OPTION_ID_AFONLY, &on, sizeof(on));
 }
 
+static int used(const struct rs *rs, const char *call)
+{
+	return REFUSE(-EINVAL, (unsigned)rs->fd, "%s: rsocket %d listens, or is or was connected: that is of new ones: make another", call,
+		      rs->fd);
+}
+
 int stream_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 {
 	struct stream *s = stream_of(rs);
 
 	(void)len;
 	if (s->state != STREAM_IDLE)
-		return -EINVAL;
+		return used(rs, "rbind");
 	set_id_options(s);
 	return cm_ret(rdma_bind_addr(s->id, (struct sockaddr *)(uintptr_t)addr));
 }
@@ -76,7 +83,7 @@ int stream_listen(struct rs *rs, int backlog)
 	if (s->state == STREAM_LISTENING)
 		return 0;
 	if (s->state != STREAM_IDLE)
-		return -EINVAL;
+		return used(rs, "rlisten");
 	if (rdma_get_local_addr(s->id)->sa_family == AF_UNSPEC)
 		ret = stream_bind(rs, (struct sockaddr *)&any, sizeof(any));
 	if (ret == 0)
@@ -193,7 +200,8 @@ int stream_accept(struct rs *rs, struct rs **conn)
 	int ret;
 
 	if (s->state != STREAM_LISTENING)
-		return -EINVAL;
+		return REFUSE(-EINVAL, (unsigned)rs->fd, "raccept: rsocket %d does not listen: only a listening one accepts: call rlisten() before",
+			      rs->fd);
 	for (;;) {
 		if (rdma_get_cm_event(s->channel, &ev)) {
 			if (errno != EAGAIN)
@@ -306,7 +314,7 @@ int stream_connect(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 	if (s->state == STREAM_RESOLVING || s->state == STREAM_CONNECTING)
 		return -EALREADY;
 	if (s->state != STREAM_IDLE)
-		return -EINVAL;
+		return used(rs, "rconnect");
 	set_id_options(s);
 	ret = cm_ret(
 		rdma_resolve_addr(s->id, NULL, (struct sockaddr *)(uintptr_t)addr, RESOLVE_MS));

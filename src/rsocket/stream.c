@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stream sockets: life, sending and receiving, readiness. */
+#include "base/why.h"
 #include "rsocket/stream.h"
 
 #include <stdlib.h>
@@ -219,7 +220,7 @@ static ssize_t stream_send(struct rs *rs, const struct iovec *iov, int n, int fl
 	(void)to; /* a stream goes to its peer, whatever is said */
 	(void)to_len;
 	if (n < 0 || n > MOST_IOV)
-		return -EINVAL;
+		return REFUSE(-EINVAL, (unsigned)rs->fd, "rsend: %d buffers: there are 0 to %d: send in several calls", n, (int)MOST_IOV);
 	copy = malloc((size_t)MAX(n, 1) * sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;

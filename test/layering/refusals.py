@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Does each refused call say why? usage: refusals.py SOURCE_ROOT
 
-In src/verbs and src/rdmacm a statement that makes EINVAL or EOPNOTSUPP of its own does so by REFUSE() (base/why.h), whose text names
+In src/verbs, src/rdmacm and src/rsocket a statement that makes EINVAL or EOPNOTSUPP of its own does so by REFUSE() (base/why.h), whose text names
 the call, the values, the rule and the remedy, separated by ": ". Statements that only compare with one are none of these. ELSEWHERE
 has those whose reason is printed by somebody else.
 """
@@ -44,7 +44,7 @@ def statements(text):
 def main():
     root = pathlib.Path(sys.argv[1]) / "src"
     silent, errors, refused = collections.Counter(), 0, 0
-    for path in sorted([*(root / "verbs").glob("*.[ch]"), *(root / "rdmacm").glob("*.[ch]")]):
+    for path in sorted([*(root / "verbs").glob("*.[ch]"), *(root / "rdmacm").glob("*.[ch]"), *(root / "rsocket").glob("*.[ch]")]):
         name = str(path.relative_to(root))
         for code, text in statements(path.read_text(encoding="utf-8")):
             if "REFUSE(" in code and "define" not in code:

@@ -150,8 +150,28 @@ def mtu(config, lab):
     once(client, r'why: QP 0x\w+: NAK invalid request received .* both QPs have one path MTU, here 4096: .* \[0x121\]$')
 
 
+RSOCKET = """
+import ctypes, socket, sys
+lib = ctypes.CDLL('librdmacm.so.1', use_errno=True)
+stream, datagrams = (lib.rsocket(socket.AF_INET, kind, 0) for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM))
+for _ in range(3):
+    for call in (lambda: lib.rshutdown(stream, 77), lambda: lib.raccept(stream, None, None), lambda: lib.rlisten(datagrams, 1)):
+        if call() != -1 or not ctypes.get_errno():
+            sys.exit('a call that did not fail')
+"""
+
+
+def rsocket(config, lab):
+    p = run(config, lab.get('lo').server, ['python3', '-c', RSOCKET], options=WHY)
+    expect(p.popen.returncode == 0, 'the calls did not fail as expected', p)
+    once(p, 'rshutdown: how is 77', 'raccept: .* does not listen', 'rlisten: .* of datagrams')
+    p = run(config, lab.get('lo').server, ['python3', '-c', RSOCKET])
+    expect(p.popen.returncode == 0 and not p.stderr, 'not silent without the option', p)
+
+
 def cases():
     return [
+        Case('why/rsocket', rsocket, NORMAL, needs=('python3',)),
         Case('why/rkey', rkey, QUICK, needs=('ib_write_lat',)),
         Case('why/attribute', attribute, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('why/missing', missing, NORMAL),
