@@ -88,7 +88,7 @@ struct lane_sock {
 
 struct lane_rx {
 	uint32_t octets;  /* of the last receive call */
-	uint32_t fetches; /* READs and atomics of it whose answers were not sent early */
+	uint32_t fetches; /* READs and atomics of it, and one more when answers were sent early */
 	bool requests;	  /* it brought some */
 	bool mid_message; /* its last request packet leaves a message unfinished */
 	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */

@@ -142,8 +142,8 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 			continue;
 		}
 		lane_input(l, now, &d);
-		if (unlikely(l->rx.fetches >= FETCHES_EARLY)) {
-			l->rx.fetches = 0;
+		if (unlikely(l->rx.fetches == FETCHES_EARLY)) {
+			l->rx.fetches++; /* once: where more come together, they do not wait for each other */
 			lane_output(l, now);
 			lane_output_end(l);
 		}
