@@ -13,11 +13,11 @@
 
 struct reason {
 	enum rocemu_why_code code;
-	const char *text, *rule, *remedy;
+	const char *name, *text, *rule, *remedy;
 };
 
 static const struct reason reasons[] = {
-#define X(number, name, text, rule, remedy) {ROCEMU_WHY_##name, text, rule, remedy},
+#define X(number, name, text, rule, remedy) {ROCEMU_WHY_##name, #name, text, rule, remedy},
 	ROCEMU_WHYS(X)
 #undef X
 };
@@ -155,6 +155,13 @@ static const struct reason *find(enum rocemu_why_code code)
 		if (reasons[i].code == code)
 			return &reasons[i];
 	return NULL;
+}
+
+const char *reason_name(enum rocemu_why_code code)
+{
+	const struct reason *r = find(code);
+
+	return r ? r->name : "reason";
 }
 
 void reason_text(char *out, size_t size, const struct rocemu_why *w)

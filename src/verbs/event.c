@@ -24,6 +24,7 @@
 #include "verbs/qp.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
+#include "verbs/trace-wr.h"
 
 /* A thread that has run for so long after it armed a CQ and has not polled it does something else. */
 #define ARMER_CPU_NS 200000u
@@ -175,7 +176,10 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 			post_one_of(c, srq->async, ARRAY_LEN(srq->async), ev.async);
 			break;
 		case ROCEMU_EVENT_WHY:
-			reason_report(ev.u.why);
+			if (log_enabled(LOG_LVL_WHY))
+				reason_report(ev.u.why);
+			if (trace_on())
+				vb_trace_why(ev.u.why);
 			break;
 		}
 	}

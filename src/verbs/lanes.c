@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/trace.h"
 #include "base/util.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
@@ -75,7 +76,7 @@ static int make(struct vb_context *c, struct lane **out, char *text, size_t len)
 		.device = c->netdev.name,
 		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu),
 		       .page_in = vb_can_page_in() ? vb_page_in : NULL,
-		       .why = log_enabled(LOG_LVL_WHY),
+		       .why = log_enabled(LOG_LVL_WHY) || trace_on(),
 		       .domains_of = first ? lane_ep(first) : NULL},
 		.gids = gids,
 		.ifindex = c->netdev.ifindex,
@@ -106,6 +107,8 @@ int vb_lanes_init(struct vb_context *c)
 	struct lane *first = NULL;
 	char text[512] = "";
 	int ret = asked_for();
+
+	trace_start();
 
 	if (ret < 0)
 		return ret;

@@ -16,6 +16,7 @@
 #include "base/forks.h"
 #include "base/list.h"
 #include "base/mutex.h"
+#include "engine/reason.h"
 #include "verbs/qp.h"
 #include "verbs/srq.h"
 
@@ -46,6 +47,7 @@ static const struct trace_kind begun = {"request", TRACE_BEGIN, "", {"x:wr_id", 
 static const struct trace_kind begun_recv = {"request", TRACE_BEGIN, "", {"x:wr_id", "bytes"}};
 static const struct trace_kind ended = {"request", TRACE_END, "", {"s:status", "taken_after_ns"}};
 static const struct trace_kind ended_recv = {"request", TRACE_END, "", {"s:status", "taken_after_ns", "bytes", "x:from"}};
+static const struct trace_kind reason = {"reason", TRACE_INSTANT, "! ", {"x:code", "psn", "x:peer_qpn", "bytes"}};
 static const struct trace_kind state_set = {"state", TRACE_INSTANT, "", {NULL}};
 
 /* Guards all that is below, and all queues. A leaf but for those of the timeline. */
@@ -306,6 +308,15 @@ void vb_trace_srq_recvs(struct vb_srq *srq, const struct ibv_recv_wr *wr, const 
 	mutex_unlock(&lock);
 	if (t)
 		add_recvs(t, wr, end);
+}
+
+/* ---- errors ---- */
+
+void vb_trace_why(const struct rocemu_why *w)
+{
+	const uint64_t arg[] = {w->code, w->psn, w->peer_qpn, w->len};
+
+	trace_add(&reason, reason_name(w->code), trace_now(), w->qpn, 0, arg);
 }
 
 /* ---- completions ---- */

@@ -10,6 +10,7 @@
 #include "verbs/call.h"
 
 struct rocemu_cqe;
+struct rocemu_why;
 struct vb_qp;
 struct vb_srq;
 
@@ -24,6 +25,8 @@ void vb_trace_sent(const struct vb_qp *qp, uint64_t when_ns, const struct ibv_se
 /** Receives of a list were posted, those before end. */
 void vb_trace_recvs(const struct vb_qp *qp, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end);
 void vb_trace_srq_recvs(struct vb_srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end);
+/** The reason of an error. */
+void vb_trace_why(const struct rocemu_why *w);
 /** The program took a completion. */
 void vb_trace_taken(const struct ibv_context *ctx, const struct rocemu_cqe *cqe);
 

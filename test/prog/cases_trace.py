@@ -7,7 +7,7 @@ import tempfile
 
 from cases_capture import pingpong
 from cases_cm import RPING, Session
-from harness import NORMAL, QUICK, Case, Failure, expect, pair, run
+from harness import NORMAL, QUICK, Case, Failure, expect, new_port, pair, run, start
 
 ITERATIONS = 50
 
@@ -145,6 +145,31 @@ def check_rping(config, lab):
         return judge_rping(sides(options[1]))
 
 
+def reasons_in(path):
+    """Of a file that may be in the middle of being written."""
+    with open(path, encoding='utf-8') as f:
+        return f.read().count('"cat":"reason"')
+
+
+def check_reason(config, lab):
+    """A QP that goes to ERR by itself: at both ends there is the reason."""
+    side = lab.get('lo').server
+    with tempfile.TemporaryDirectory(prefix='rocemu-trace-') as d:
+        options, port = ('--trace', os.path.join(d, 'trace.json')), new_port()
+        argv = ['ib_write_lat', '-d', 'dev0', '-p', port, '-s', 64, '-n', 1000, '-F']
+        server = start(config, side, argv, 'server', options=options)
+        try:
+            server.wait_listening(port)
+            client = run(config, side, [*argv, '127.0.0.1'], 'client',
+                         options=(*options, '--impair', 'corrupt opcode=RC_WRITE_* field=rkey icrc=right'))
+            server.wait_until(lambda: reasons_in(options[1]) == 2, 'both reasons were written')
+        finally:
+            server.kill()
+        names = sorted(e['name'] for s in sides(options[1]) for e in s.of('reason'))
+        expect(names == ['! NAK_ACCESS', '! RKEY_UNKNOWN'], f'reasons {names}', client, server)
+    return ', '.join(names)
+
+
 def check_again(config, lab):
     """A second command begins the file anew; one that cannot write it says so and runs nothing."""
     side = lab.get('lo').client
@@ -167,5 +192,6 @@ def cases():
         traced('unsignaled', 'lo', write_bw, judge_unsignaled, needs=('ib_write_bw',)),
         traced('srq', 'lo', srq_pingpong, judge_srq, needs=('ibv_srq_pingpong',)),
         Case('trace/rping/lo', check_rping, NORMAL, needs=('rping',)),
+        Case('trace/reason/lo', check_reason, NORMAL, needs=('ib_write_lat',)),
         Case('trace/again/lo', check_again, QUICK),
     ]
