@@ -190,6 +190,10 @@
 	  "NAK PSN sequence error sent to {peer}: packets from PSN {psn} on have not come", \
 	  "a lossless network drops nothing", \
 	  "normal where packets are lost; look for drops and full buffers on the path") \
+	X(0x153, RNR_SENT_ON_PURPOSE, \
+	  "RNR NAK sent to {peer}: the receive for {what} at PSN {psn} was hidden on purpose; it is to be sent again after {ms} ms", \
+	  "rnr= of --impair hides receives by chance", \
+	  "none is needed: the peer sends again") \
 	/* packets that are dropped */ \
 	X(0x181, DROP_QPN, \
 	  "packet dropped: {what} from {peer} is for this number, which no QP has", \

@@ -60,7 +60,7 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 	push_recv(qp, &cqe);
 }
 
-/** resp_take(), unless chance will have it that there is none. UC has no word for "later". */
+/** resp_take(), or none where fault injection is on and hides it. UC has no word for "later". */
 static bool take(struct rocemu_qp *qp)
 {
 	struct rocemu_ep *ep = qp->ep;
@@ -68,6 +68,7 @@ static bool take(struct rocemu_qp *qp)
 	if (unlikely(ep->cfg.rnr_chance > 0) && qp->type != IBV_QPT_UC &&
 	    rng_chance(&ep->rnr_dice, ep->cfg.rnr_chance)) {
 		ep->stats->rnr_on_purpose++;
+		qp->resp.rnr_on_purpose = true;
 		return false;
 	}
 	return resp_take(qp);

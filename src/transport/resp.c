@@ -227,6 +227,7 @@ static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t 
 		/* The peer repeats all from here on. Until then nothing is executed, so what comes
 		 * or came before its turn is not kept (IBTA 9.7.5.2.8). */
 		why_rnr_sent(qp, pkt->h.opcode);
+		r->rnr_on_purpose = false;
 		r->rnr_sent = true;
 		r->hint_owed = false;
 		keep_clear(&qp->ep->keep, &r->early);

@@ -29,6 +29,7 @@ struct qp_resp {
 	uint32_t seen;	  /* UC: bit i: epsn - 1 - i was executed */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
 	bool have_rwqe;	  /* rwqe is taken and not completed yet */
+	bool rnr_on_purpose; /* fault injection hid the receive, for which the next RNR NAK is sent */
 	/* Set to 0 by each packet that is expected; side by side, so that one store does it. */
 	bool nak_sent;	   /* the gap at epsn was reported: silence until it is filled */
 	bool rnr_sent;	   /* RNR NAK sent: silence, and nothing is kept, until epsn arrives */

@@ -118,7 +118,7 @@ void why_read_lost(const struct rocemu_qp *qp, const struct resp_job *job)
 void why_rnr_sent(const struct rocemu_qp *qp, uint8_t opcode)
 {
 	why_qp(qp, (struct rocemu_why){
-			   .code = ROCEMU_WHY_RNR_SENT,
+			   .code = qp->resp.rnr_on_purpose ? ROCEMU_WHY_RNR_SENT_ON_PURPOSE : ROCEMU_WHY_RNR_SENT,
 			   .what = rocemu_opcode_name(opcode),
 			   .psn = qp->resp.epsn,
 			   .limit = qp_rnr_wait_ns(qp, qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK),

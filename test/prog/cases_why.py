@@ -117,7 +117,7 @@ def rnr(config, lab):
         expect(client.popen.returncode == 0 and server.wait() == 0, 'it failed', server, client)
     finally:
         server.kill()
-    once(server, r'why: QP 0x\w+: RNR NAK sent to 127.0.0.1 QP 0x\w+: no receive is posted for RC_SEND_\w+ at PSN \d+; .* \[0x151\]$')
+    once(server, r'why: QP 0x\w+: RNR NAK sent to 127.0.0.1 QP 0x\w+: the receive for RC_SEND_\w+ at PSN \d+ was hidden on purpose; .* \[0x153\]$')
     once(client, r'why: QP 0x\w+: RNR NAK received from 127.0.0.1 QP 0x\w+ for SEND of 4096 bytes .* \[0x125\]$')
     for p in (server, client):
         held = HELD.search(p.stderr)
