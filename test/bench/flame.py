@@ -14,7 +14,7 @@ import sys
 from xml.sax.saxutils import escape
 
 WIDTH, ROW, MARGIN, CHARACTER = 1200, 17, 10, 6.7
-COLOURS = {'kernel': ('#e8a33d', 'kernel'), 'rocemu': ('#5b9bd5', 'rocemu'), 'library': ('#9bbf6b', 'C library, vDSO'),
+COLOURS = {'kernel': ('#e8a33d', 'kernel'), 'rocemu': ('#5b9bd5', 'rocemu'), 'library': ('#9bbf6b', 'libraries'),
            'program': ('#c9a0dc', 'program')}
 FRAME = re.compile(r'^\s+[0-9a-f]+ (.+?)(?:\+0x[0-9a-f]+)? \((.*)\)$')
 
