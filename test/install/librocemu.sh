@@ -25,7 +25,7 @@ config()
 	pkg-config --define-variable=prefix="$root" "$@" rocemu
 }
 
-for file in include/rocemu/wire.h include/rocemu/opcodes.h include/rocemu/endpoint.h include/rocemu/report.h include/rocemu/mad.h \
+for file in include/rocemu/wire.h include/rocemu/opcodes.h include/rocemu/objects.h include/rocemu/endpoint.h include/rocemu/report.h include/rocemu/mad.h \
 	include/rocemu/cm.h "$libdir/librocemu.so" "$libdir/librocemu.a"; do
 	[ -e "$root/$file" ] || fail "$file is not installed"
 done
