@@ -44,9 +44,12 @@ static void host_connect(struct host *h, const struct host *peer)
 		[IBV_QPS_RTS] = IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT |
 				IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
 	};
-	struct ibv_qp_attr a = {.port_num = 1, .qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
-				.path_mtu = IBV_MTU_1024, .dest_qp_num = rocemu_qp_num(peer->qp),
-				.timeout = 14, .ah_attr = {.is_global = 1, .port_num = 1}};
+	struct ibv_qp_attr a = {.port_num = 1,
+				.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+				.path_mtu = IBV_MTU_1024,
+				.dest_qp_num = rocemu_qp_num(peer->qp),
+				.timeout = 14,
+				.ah_attr = {.is_global = 1, .port_num = 1}};
 
 	memcpy(a.ah_attr.grh.dgid.raw, peer->gid.raw, 16);
 	for (a.qp_state = IBV_QPS_INIT; a.qp_state <= IBV_QPS_RTS; a.qp_state++)

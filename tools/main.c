@@ -41,7 +41,8 @@ int main(int argc, char **argv)
 		return TOOL_OK;
 	}
 	if (!strcmp(argv[1], "--version")) {
-		printf("rocemu " ROCEMU_VERSION "%s%s%s\n", *tool_commit ? " (" : "", tool_commit, *tool_commit ? ")" : "");
+		printf("rocemu " ROCEMU_VERSION "%s%s%s\n", *tool_commit ? " (" : "", tool_commit,
+		       *tool_commit ? ")" : "");
 		return TOOL_OK;
 	}
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {

@@ -47,8 +47,10 @@ struct run {
 
 static void usage(FILE *f)
 {
-	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair SPEC]...\n"
-	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] [--wire WIRE]\n"
+	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair "
+	      "SPEC]...\n"
+	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] "
+	      "[--wire WIRE]\n"
 	      "                  [--lanes N] [--mount-paths] [--summary] [--log LEVEL] [--] CMD\n"
 	      "                  [ARGUMENTS]\n"
 	      "\n"
@@ -63,33 +65,45 @@ static void usage(FILE *f)
 	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
 	      "  --trace FILE    write a timeline to FILE: requests, packets, states, timers; for "
 	      "ui.perfetto.dev\n"
-	      "  --impair SPEC   faults on purpose: rates, rules, or both, separated by \";\"; @FILE: "
+	      "  --impair SPEC   faults on purpose: rates, rules, or both, separated by \";\"; "
+	      "@FILE: "
 	      "what is in FILE\n"
 	      "    rates         loss=1%,delay=10us..2ms,seed=7 for instance\n"
-	      "                  loss, dup, reorder, corrupt: a chance for each packet that is sent;\n"
+	      "                  loss, dup, reorder, corrupt: a chance for each packet that is "
+	      "sent;\n"
 	      "                  delay: a time or range; rate=1Gbit,queue=64k: a slow link;\n"
 	      "                  rnr: a chance that a message finds no receive;\n"
 	      "                  flap=UP/DOWN: ports go down, flap=2s..5s/200ms say; seed\n"
-	      "    rules         \"drop opcode=RC_ACK nth=3\" for instance: an action and conditions\n"
-	      "                  drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, mark;\n"
-	      "                  opcode=, qp=, dqp=, psn=, len=, peer=, dir=tx|rx, message=, first;\n"
+	      "    rules         \"drop opcode=RC_ACK nth=3\" for instance: an action and "
+	      "conditions\n"
+	      "                  drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, "
+	      "mark;\n"
+	      "                  opcode=, qp=, dqp=, psn=, len=, peer=, dir=tx|rx, message=, "
+	      "first;\n"
 	      "                  nth=, every=, times=, once, chance=\n"
-	      "                  fail verb=, wc-error, cq-overflow, device-fatal, port-down, gid-remove:\n"
+	      "                  fail verb=, wc-error, cq-overflow, device-fatal, port-down, "
+	      "gid-remove:\n"
 	      "                  what is not a packet, see rocemu-run(1)\n"
 	      "  --impair-file FILE  as --impair @FILE: a rule on each line, # comments\n"
 	      "  --impair-log FILE   append a line for each decision to FILE\n"
-	      "  --time-scale N  protocol timers N times shorter (100), or longer (0.01: for breakpoints)\n"
-	      "  --mount-paths   /sys/class/infiniband also for programs that make system calls themselves\n"
+	      "  --time-scale N  protocol timers N times shorter (100), or longer (0.01: for "
+	      "breakpoints)\n"
+	      "  --mount-paths   /sys/class/infiniband also for programs that make system calls "
+	      "themselves\n"
 	      "                  (Go): in a mount namespace\n"
-	      "  --gid-layout LAYOUT  which address has which GID index: common (the default), mlx5 or "
+	      "  --gid-layout LAYOUT  which address has which GID index: common (the default), "
+	      "mlx5 or "
 	      "rxe\n"
-	      "  --wire WIRE     packets to the user's other processes on this host: udp (the default), or "
+	      "  --wire WIRE     packets to the user's other processes on this host: udp (the "
+	      "default), or "
 	      "shm:\n"
 	      "                  by shared memory, where both have it\n"
-	      "  --lanes N       spread QPs over up to N lanes (locks, sockets, threads) of a device by their\n"
+	      "  --lanes N       spread QPs over up to N lanes (locks, sockets, threads) of a "
+	      "device by their\n"
 	      "                  CQs, 1 to 8 (default: one for each thread that creates QPs)\n"
 	      "  --summary       print what the devices counted when CMD has ended\n"
-	      "  --log LEVEL     messages on stderr: error, warn (the default), why (the reason of each error that\n"
+	      "  --log LEVEL     messages on stderr: error, warn (the default), why (the reason of "
+	      "each error that\n"
 	      "                  the program gets), info or debug\n"
 	      "  --help\n",
 	      f);
@@ -139,14 +153,16 @@ static int set_lanes(const struct run *r)
 	char err[128];
 
 	if (r->lanes[0] < '1' || r->lanes[0] > '0' + LANES_MAX || r->lanes[1]) {
-		snprintf(err, sizeof(err), "\"%s\": expected a number from 1 to %d", r->lanes, LANES_MAX);
+		snprintf(err, sizeof(err), "\"%s\": expected a number from 1 to %d", r->lanes,
+			 LANES_MAX);
 		return complain(r, "--lanes", err);
 	}
 	setenv("ROCEMU_LANES", r->lanes, 1);
 	return TOOL_OK;
 }
 
-/** Make a file's path absolute, for programs that change directory, and see that it can be written. */
+/** Make a file's path absolute, for programs that change directory, and see that it can be written.
+ */
 static int check_writable(const struct run *r, const char *option, const char *file,
 			  char path[static PATH_MAX])
 {
@@ -183,7 +199,8 @@ static int set_trace(const struct run *r)
 	if (ret)
 		return ret;
 	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
-	if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) == 0 && (ftruncate(fd, 0) < 0 || write(fd, "[\n", 2) != 2))) {
+	if (fd < 0 || (flock(fd, LOCK_EX | LOCK_NB) == 0 &&
+		       (ftruncate(fd, 0) < 0 || write(fd, "[\n", 2) != 2))) {
 		snprintf(text, sizeof(text), "cannot write %s: %m", path);
 		if (fd >= 0)
 			close(fd);
@@ -209,8 +226,8 @@ static int add_impair(struct run *r, const char *option, const char *text)
 
 	if (impair_add(&r->parsed, text, option, &e) < 0)
 		return refuse_impair(r, &e);
-	r->impair_plain = !r->impair && !strpbrk(text, ";#\n") && !r->parsed.nrules &&
-			  !r->parsed.verbs.n;
+	r->impair_plain =
+		!r->impair && !strpbrk(text, ";#\n") && !r->parsed.nrules && !r->parsed.verbs.n;
 	n = asprintf(&all, "%s%s%s", r->impair ? r->impair : "", r->impair ? "\n" : "", text);
 	if (n < 0)
 		return complain(r, option, strerror(ENOMEM));
@@ -280,7 +297,9 @@ static int set_log(const struct run *r)
 	char text[256];
 
 	if (log_level_of(r->log) < 0) {
-		snprintf(text, sizeof(text), "%.64s: expected \"error\", \"warn\", \"why\", \"info\" or \"debug\"", r->log);
+		snprintf(text, sizeof(text),
+			 "%.64s: expected \"error\", \"warn\", \"why\", \"info\" or \"debug\"",
+			 r->log);
 		return complain(r, "--log", text);
 	}
 	setenv("ROCEMU_LOG", r->log, 1);

@@ -251,7 +251,8 @@ static void take_answer(struct stat_process *p, struct asked *a)
 	a->got = (struct stat_buf){0};
 }
 
-/** Some of the answer. @return false: that was its end, or there is too much: then it is not a whole one. */
+/** Some of the answer. @return false: that was its end, or there is too much: then it is not a
+ * whole one. */
 static bool take_some(struct reading *r, struct asked *a)
 {
 	enum { PIECE = 65536 };

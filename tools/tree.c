@@ -98,15 +98,15 @@ __attribute__((format(printf, 3, 4))) static void put(struct tree *t, const char
 	if (locate(t, at, fmt, ap)) {
 		snprintf(fresh, sizeof(fresh), "%s/new", t->root);
 		f = fopen(fresh, "we");
-		ok = f && (!*line || fprintf(f, "%s\n", line) > 0) &&
-		     fchmod(fileno(f), 0444) == 0;
+		ok = f && (!*line || fprintf(f, "%s\n", line) > 0) && fchmod(fileno(f), 0444) == 0;
 		ok = f && fclose(f) == 0 && ok && rename(fresh, at) == 0;
 		note(t, at, ok);
 	}
 	va_end(ap);
 }
 
-/** Let a directory's file number to be its file number from as well. @return false: there is one, or no way. */
+/** Let a directory's file number to be its file number from as well. @return false: there is one,
+ * or no way. */
 static bool make_copy(const struct tree *t, const char *dir, unsigned from, unsigned to)
 {
 	char old[PATH_MAX], new[PATH_MAX];

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages of communication management: how two sides tell each other QP numbers, PSNs and paths before they
- * connect (REQ, REP, RTU ...), and how a UD service is looked up (SIDR). Encode and decode only: who sends which
- * when is not decided here. Stateless, no allocation, no I/O; safe on any bytes.
+ * Messages of communication management: how two sides tell each other QP numbers, PSNs and paths
+ * before they connect (REQ, REP, RTU ...), and how a UD service is looked up (SIDR). Encode and
+ * decode only: who sends which when is not decided here. Stateless, no allocation, no I/O; safe on
+ * any bytes.
  *
- * Sources: IBTA vol. 1, chapter 12 (messages), annex A11 (RDMA IP CM service: service IDs, private data header).
+ * Sources: IBTA vol. 1, chapter 12 (messages), annex A11 (RDMA IP CM service: service IDs, private
+ * data header).
  */
 #ifndef ROCEMU_CM_H
 #define ROCEMU_CM_H
@@ -16,13 +18,14 @@ extern "C" {
 #endif
 
 enum {
-	ROCEMU_CM_CLASS = 0x07,         /* management class */
+	ROCEMU_CM_CLASS = 0x07, /* management class */
 	ROCEMU_CM_CLASS_VERSION = 2,
-	ROCEMU_CM_METHOD_SEND = 0x03,   /* of every message, answers too */
-	ROCEMU_CM_INFO_LEN = 72,        /* additional information of REJ, APR and SIDR_REP, at most */
+	ROCEMU_CM_METHOD_SEND = 0x03, /* of every message, answers too */
+	ROCEMU_CM_INFO_LEN = 72,      /* additional information of REJ, APR and SIDR_REP, at most */
 };
 
-/** The messages: name, attribute ID, member of the union in struct rocemu_cm_msg, bytes of private data. */
+/** The messages: name, attribute ID, member of the union in struct rocemu_cm_msg, bytes of private
+ * data. */
 /* clang-format off */
 #define ROCEMU_CM_MESSAGES(X)                                                  \
 	X(REQ,      0x0010, req,      92)  /* request for communication */     \
@@ -159,7 +162,8 @@ enum rocemu_cm_transport {
 
 enum { ROCEMU_CM_EXTENDED_XRC = 1 };
 
-/** MRA, REJ: the message that is answered. MRA: 2 is LAP; REJ: 2 is any other, or none (a timeout). */
+/** MRA, REJ: the message that is answered. MRA: 2 is LAP; REJ: 2 is any other, or none (a timeout).
+ */
 enum rocemu_cm_answered {
 	ROCEMU_CM_TO_REQ = 0,
 	ROCEMU_CM_TO_REP = 1,
@@ -167,31 +171,33 @@ enum rocemu_cm_answered {
 };
 
 /*
- * The messages, fields in host byte order in the order of the wire (but for what REQ and LAP say of a path).
- * Comments give the width of what is narrower than its type. Response and service timeouts are 4.096 us * 2^value;
- * reserved bits are sent as zero and not read.
+ * The messages, fields in host byte order in the order of the wire (but for what REQ and LAP say of
+ * a path). Comments give the width of what is narrower than its type. Response and service timeouts
+ * are 4.096 us * 2^value; reserved bits are sent as zero and not read.
  */
 
-/** A path, as its local side sees it. On RoCEv2 the LIDs are 0xffff, and SL and flow label may be zero. */
+/** A path, as its local side sees it. On RoCEv2 the LIDs are 0xffff, and SL and flow label may be
+ * zero. */
 struct rocemu_cm_path {
 	uint16_t local_lid, remote_lid;
 	struct rocemu_gid local_gid, remote_gid;
-	uint32_t flow_label;          /* 20 bits */
-	uint8_t packet_rate;          /* 6 bits */
+	uint32_t flow_label; /* 20 bits */
+	uint8_t packet_rate; /* 6 bits */
 	uint8_t tclass;
 	uint8_t hop_limit;
-	uint8_t sl;                   /* 4 bits */
+	uint8_t sl; /* 4 bits */
 	bool subnet_local;
-	uint8_t ack_timeout;          /* 5 bits, see rocemu_ack_timeout_ns() */
+	uint8_t ack_timeout; /* 5 bits, see rocemu_ack_timeout_ns() */
 };
 
 /**
- * Enhanced connection establishment: what a vendor's adapters offer each other beyond the standard. A REQ offers, the
- * REP answers with what of it both sides do. All zero: nothing, as whoever does not know of it sends.
+ * Enhanced connection establishment: what a vendor's adapters offer each other beyond the standard.
+ * A REQ offers, the REP answers with what of it both sides do. All zero: nothing, as whoever does
+ * not know of it sends.
  */
 struct rocemu_cm_ece {
-	uint32_t vendor_id;           /* 24 bits: whose options; an IEEE OUI */
-	uint32_t options;             /* that vendor's; it is the MAD header's attribute modifier */
+	uint32_t vendor_id; /* 24 bits: whose options; an IEEE OUI */
+	uint32_t options;   /* that vendor's; it is the MAD header's attribute modifier */
 };
 
 /** IBTA 12.6.5, table 106. */
@@ -201,44 +207,45 @@ struct rocemu_cm_req {
 	uint64_t service_id;
 	uint64_t local_ca_guid;
 	uint32_t local_qkey;
-	uint32_t local_qpn;           /* 24 bits */
+	uint32_t local_qpn; /* 24 bits */
 	uint8_t responder_resources;
-	uint32_t local_eecn;          /* 24 bits */
+	uint32_t local_eecn; /* 24 bits */
 	uint8_t initiator_depth;
-	uint32_t remote_eecn;         /* 24 bits */
-	uint8_t remote_cm_timeout;    /* 5 bits: response timeout */
-	uint8_t transport;            /* 2 bits: enum rocemu_cm_transport */
-	bool flow_control;            /* end-to-end */
-	uint32_t starting_psn;        /* 24 bits: of the first request that the receiver of this message sends */
-	uint8_t local_cm_timeout;     /* 5 bits: response timeout */
-	uint8_t retry_count;          /* 3 bits */
+	uint32_t remote_eecn;	   /* 24 bits */
+	uint8_t remote_cm_timeout; /* 5 bits: response timeout */
+	uint8_t transport;	   /* 2 bits: enum rocemu_cm_transport */
+	bool flow_control;	   /* end-to-end */
+	uint32_t starting_psn;	  /* 24 bits: of the first request that the receiver of this message
+				     sends */
+	uint8_t local_cm_timeout; /* 5 bits: response timeout */
+	uint8_t retry_count;	  /* 3 bits */
 	uint16_t pkey;
-	uint8_t path_mtu;             /* 4 bits: 1 is 256 bytes, 5 is 4096, as enum ibv_mtu */
+	uint8_t path_mtu; /* 4 bits: 1 is 256 bytes, 5 is 4096, as enum ibv_mtu */
 	bool rdc_exists;
-	uint8_t rnr_retry_count;      /* 3 bits */
-	uint8_t max_cm_retries;       /* 4 bits */
+	uint8_t rnr_retry_count; /* 3 bits */
+	uint8_t max_cm_retries;	 /* 4 bits */
 	bool srq;
-	uint8_t extended_transport;   /* 3 bits */
+	uint8_t extended_transport; /* 3 bits */
 	struct rocemu_cm_path primary;
 	struct rocemu_cm_path alternate; /* all zero: none */
-	bool sap_supported;           /* suggested alternate paths */
+	bool sap_supported;		 /* suggested alternate paths */
 	uint8_t private_data[ROCEMU_CM_REQ_PRIVATE_LEN];
 };
 
 /** IBTA 12.6.6, table 107. */
 struct rocemu_cm_mra {
 	uint32_t local_comm_id, remote_comm_id;
-	uint8_t answered;             /* 2 bits: enum rocemu_cm_answered */
-	uint8_t service_timeout;      /* 5 bits */
+	uint8_t answered;	 /* 2 bits: enum rocemu_cm_answered */
+	uint8_t service_timeout; /* 5 bits */
 	uint8_t private_data[ROCEMU_CM_MRA_PRIVATE_LEN];
 };
 
 /** IBTA 12.6.7, table 108. */
 struct rocemu_cm_rej {
 	uint32_t local_comm_id, remote_comm_id;
-	uint8_t answered;             /* 2 bits: enum rocemu_cm_answered */
-	uint8_t ari_len;              /* 0-72: bytes of ari that count */
-	uint16_t reason;              /* enum rocemu_cm_rej_reason */
+	uint8_t answered;		 /* 2 bits: enum rocemu_cm_answered */
+	uint8_t ari_len;		 /* 0-72: bytes of ari that count */
+	uint16_t reason;		 /* enum rocemu_cm_rej_reason */
 	uint8_t ari[ROCEMU_CM_INFO_LEN]; /* additional reject information */
 	uint8_t private_data[ROCEMU_CM_REJ_PRIVATE_LEN];
 };
@@ -248,15 +255,16 @@ struct rocemu_cm_rep {
 	uint32_t local_comm_id, remote_comm_id;
 	struct rocemu_cm_ece ece;
 	uint32_t local_qkey;
-	uint32_t local_qpn;           /* 24 bits */
-	uint32_t local_eecn;          /* 24 bits */
-	uint32_t starting_psn;        /* 24 bits: of the first request that the receiver of this message sends */
+	uint32_t local_qpn;    /* 24 bits */
+	uint32_t local_eecn;   /* 24 bits */
+	uint32_t starting_psn; /* 24 bits: of the first request that the receiver of this message
+				  sends */
 	uint8_t responder_resources;
 	uint8_t initiator_depth;
-	uint8_t target_ack_delay;     /* 5 bits */
-	uint8_t failover_accepted;    /* 2 bits: 0 accepted, 1 not supported, 2 rejected */
-	bool flow_control;            /* end-to-end */
-	uint8_t rnr_retry_count;      /* 3 bits */
+	uint8_t target_ack_delay;  /* 5 bits */
+	uint8_t failover_accepted; /* 2 bits: 0 accepted, 1 not supported, 2 rejected */
+	bool flow_control;	   /* end-to-end */
+	uint8_t rnr_retry_count;   /* 3 bits */
 	bool srq;
 	uint64_t local_ca_guid;
 	uint8_t private_data[ROCEMU_CM_REP_PRIVATE_LEN];
@@ -271,7 +279,7 @@ struct rocemu_cm_rtu {
 /** IBTA 12.6.10, table 112. */
 struct rocemu_cm_dreq {
 	uint32_t local_comm_id, remote_comm_id;
-	uint32_t remote_qpn;          /* 24 bits: QPN or EECN of the receiver of this message */
+	uint32_t remote_qpn; /* 24 bits: QPN or EECN of the receiver of this message */
 	uint8_t private_data[ROCEMU_CM_DREQ_PRIVATE_LEN];
 };
 
@@ -292,10 +300,10 @@ struct rocemu_cm_sidr_req {
 /** IBTA 12.11.1.2, table 120. */
 struct rocemu_cm_sidr_rep {
 	uint32_t request_id;
-	uint8_t status;               /* enum rocemu_cm_sidr_status */
-	uint8_t info_len;             /* 0-72: bytes of info that count */
+	uint8_t status;	  /* enum rocemu_cm_sidr_status */
+	uint8_t info_len; /* 0-72: bytes of info that count */
 	struct rocemu_cm_ece ece;
-	uint32_t qpn;                 /* 24 bits */
+	uint32_t qpn; /* 24 bits */
 	uint64_t service_id;
 	uint32_t qkey;
 	uint8_t info[ROCEMU_CM_INFO_LEN];
@@ -305,8 +313,8 @@ struct rocemu_cm_sidr_rep {
 /** IBTA 12.8.1, table 115. */
 struct rocemu_cm_lap {
 	uint32_t local_comm_id, remote_comm_id;
-	uint32_t remote_qpn;          /* 24 bits: QPN or EECN of the receiver of this message */
-	uint8_t remote_cm_timeout;    /* 5 bits: response timeout */
+	uint32_t remote_qpn;	   /* 24 bits: QPN or EECN of the receiver of this message */
+	uint8_t remote_cm_timeout; /* 5 bits: response timeout */
 	struct rocemu_cm_path alternate;
 	uint8_t private_data[ROCEMU_CM_LAP_PRIVATE_LEN];
 };
@@ -314,16 +322,16 @@ struct rocemu_cm_lap {
 /** IBTA 12.8.2, table 116. */
 struct rocemu_cm_apr {
 	uint32_t local_comm_id, remote_comm_id;
-	uint8_t info_len;             /* 0-72: bytes of info that count */
-	uint8_t status;               /* enum rocemu_cm_apr_status */
+	uint8_t info_len; /* 0-72: bytes of info that count */
+	uint8_t status;	  /* enum rocemu_cm_apr_status */
 	uint8_t info[ROCEMU_CM_INFO_LEN];
 	uint8_t private_data[ROCEMU_CM_APR_PRIVATE_LEN];
 };
 
 /** A message with what counts of its MAD header. */
 struct rocemu_cm_msg {
-	uint16_t attr_id;             /* enum rocemu_cm_attr: which member it is */
-	uint64_t tid;                 /* transaction ID, from the MAD header */
+	uint16_t attr_id; /* enum rocemu_cm_attr: which member it is */
+	uint64_t tid;	  /* transaction ID, from the MAD header */
 	union {
 #define X(name, id, member, len) struct rocemu_cm_##member member;
 		ROCEMU_CM_MESSAGES(X)
@@ -332,27 +340,31 @@ struct rocemu_cm_msg {
 };
 
 /**
- * Read the message in buf[0..len), the payload of a UD packet to QP 1. All is copied, nothing borrowed.
+ * Read the message in buf[0..len), the payload of a UD packet to QP 1. All is copied, nothing
+ * borrowed.
  *
- * Checks form only: the fields may contradict each other. MAD status and class specific field are not looked at, the
- * attribute modifier only where it is struct rocemu_cm_ece's.
+ * Checks form only: the fields may contradict each other. MAD status and class specific field are
+ * not looked at, the attribute modifier only where it is struct rocemu_cm_ece's.
  *
- * @return ROCEMU_MAD_OK, or why it is not taken (LENGTH, BASE_VERSION, CLASS, CLASS_VERSION, METHOD, ATTRIBUTE;
- *         FIELD: ari_len or info_len is larger than 72): then *m is unset.
+ * @return ROCEMU_MAD_OK, or why it is not taken (LENGTH, BASE_VERSION, CLASS, CLASS_VERSION,
+ * METHOD, ATTRIBUTE; FIELD: ari_len or info_len is larger than 72): then *m is unset.
  */
-ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_cm_decode(struct rocemu_cm_msg *m, const uint8_t *buf, size_t len);
+ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_cm_decode(struct rocemu_cm_msg *m, const uint8_t *buf,
+						       size_t len);
 
 /**
- * Write a message, MAD header included. Fields wider than their place are cut to it, ari_len and info_len to 72;
- * of private data and information all bytes are written.
+ * Write a message, MAD header included. Fields wider than their place are cut to it, ari_len and
+ * info_len to 72; of private data and information all bytes are written.
  *
- * @return ROCEMU_MAD_LEN, or 0 when attr_id is not one of enum rocemu_cm_attr: then nothing is written.
+ * @return ROCEMU_MAD_LEN, or 0 when attr_id is not one of enum rocemu_cm_attr: then nothing is
+ * written.
  */
 ROCEMU_PUBLIC size_t rocemu_cm_encode(const struct rocemu_cm_msg *m, uint8_t buf[ROCEMU_MAD_LEN]);
 
 /**
- * Where IP programs' services are in the space of service IDs: a port space is bits 16-31, the port bits 0-15, the
- * rest is zero. Those from 0x0100 on are annex A11's, with an IP protocol number in the low byte.
+ * Where IP programs' services are in the space of service IDs: a port space is bits 16-31, the port
+ * bits 0-15, the rest is zero. Those from 0x0100 on are annex A11's, with an IP protocol number in
+ * the low byte.
  */
 /* clang-format off */
 #define ROCEMU_PORT_SPACES(X)                                                  \
@@ -379,32 +391,37 @@ static inline uint64_t rocemu_cm_service_id(enum rocemu_port_space ps, uint16_t 
 	return (uint64_t)ps << 16 | port;
 }
 
-/** Take a service ID apart. @return false: it is in none of the port spaces, *ps and *port are unset. */
-ROCEMU_PUBLIC bool rocemu_cm_service_port(uint64_t service_id, enum rocemu_port_space *ps, uint16_t *port);
+/** Take a service ID apart. @return false: it is in none of the port spaces, *ps and *port are
+ * unset. */
+ROCEMU_PUBLIC bool rocemu_cm_service_port(uint64_t service_id, enum rocemu_port_space *ps,
+					  uint16_t *port);
 
-/** True for the service IDs of annex A11 (0x0000000001......): private data of a REQ or SIDR_REQ to one begins
- *  with a struct rocemu_cma. */
+/** True for the service IDs of annex A11 (0x0000000001......): private data of a REQ or SIDR_REQ to
+ * one begins with a struct rocemu_cma. */
 ROCEMU_PUBLIC bool rocemu_cm_service_is_ip(uint64_t service_id);
 
 enum { ROCEMU_CMA_LEN = 36 };
 
-/** Header of the private data of a REQ or SIDR_REQ (annex A11): IP addresses behind a connection. The
- *  destination port is in the service ID. */
+/** Header of the private data of a REQ or SIDR_REQ (annex A11): IP addresses behind a connection.
+ * The destination port is in the service ID. */
 struct rocemu_cma {
-	uint8_t ip_version;           /* 4 or 6 */
+	uint8_t ip_version; /* 4 or 6 */
 	uint16_t sport;
-	struct rocemu_gid src, dst;   /* IPv4 as ::ffff:a.b.c.d; on the wire it is in the last 4 of 16 bytes */
+	struct rocemu_gid src,
+		dst; /* IPv4 as ::ffff:a.b.c.d; on the wire it is in the last 4 of 16 bytes */
 };
 
 /**
  * Read it from private data buf[0..len).
  *
- * @return ROCEMU_MAD_OK, or: LENGTH less than 36 bytes; FIELD version not 0, or IP version neither 4 nor 6. Then
- *         *c is unset.
+ * @return ROCEMU_MAD_OK, or: LENGTH less than 36 bytes; FIELD version not 0, or IP version neither
+ * 4 nor 6. Then *c is unset.
  */
-ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_cma_decode(struct rocemu_cma *c, const uint8_t *buf, size_t len);
+ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_cma_decode(struct rocemu_cma *c, const uint8_t *buf,
+							size_t len);
 
-/** Write it. @return ROCEMU_CMA_LEN, or 0 for an ip_version neither 4 nor 6: then nothing is written. */
+/** Write it. @return ROCEMU_CMA_LEN, or 0 for an ip_version neither 4 nor 6: then nothing is
+ * written. */
 ROCEMU_PUBLIC size_t rocemu_cma_encode(const struct rocemu_cma *c, uint8_t buf[ROCEMU_CMA_LEN]);
 
 #ifdef __cplusplus

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, XRC, UC and UD protocols,
- * driven by four calls: input, output, deadline, expire. No socket, no clock, no thread, no environment:
- * datagrams, the time (monotonic nanoseconds) and the seed of all randomness come from the caller. There are
- * no callbacks: completions and events lie in rings that the caller drains. The one question that the endpoint
- * asks, and only where the caller offers an answer, is rocemu_ep_config::page_in.
+ * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, XRC, UC
+ * and UD protocols, driven by four calls: input, output, deadline, expire. No socket, no clock, no
+ * thread, no environment: datagrams, the time (monotonic nanoseconds) and the seed of all
+ * randomness come from the caller. There are no callbacks: completions and events lie in rings that
+ * the caller drains. The one question that the endpoint asks, and only where the caller offers an
+ * answer, is rocemu_ep_config::page_in.
  *
- * Locking: none inside. Whoever holds the caller's lock of an endpoint may call anything on it and on its
- * objects; rocemu_cq_poll() and the calls that say so may run beside that without it, one consumer a CQ.
+ * Locking: none inside. Whoever holds the caller's lock of an endpoint may call anything on it and
+ * on its objects; rocemu_cq_poll() and the calls that say so may run beside that without it, one
+ * consumer a CQ.
  *
- * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return values, where
- * not said otherwise: 0 done, negative -errno.
+ * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return
+ * values, where not said otherwise: 0 done, negative -errno.
  *
  * Nothing here allocates but the *_new, *_create and *_reg calls.
  */
@@ -30,45 +32,46 @@ extern "C" {
 /** Where a packet goes and comes from. */
 struct rocemu_path {
 	struct rocemu_gid sgid, dgid;
-	uint32_t flow_label;           /* 20 bits, IPv6 */
-	uint16_t sport;                /* UDP source port to use, 0xc000-0xffff */
+	uint32_t flow_label; /* 20 bits, IPv6 */
+	uint16_t sport;	     /* UDP source port to use, 0xc000-0xffff */
 	uint8_t sgid_index;
-	uint8_t tclass;                /* with the two ECN bits */
+	uint8_t tclass; /* with the two ECN bits */
 	uint8_t hop_limit;
 };
 
 /** A received datagram. Borrowed for the call. */
 struct rocemu_dgram {
-	const uint8_t *data;           /* from the BTH to the ICRC inclusive */
+	const uint8_t *data; /* from the BTH to the ICRC inclusive */
 	uint32_t len;
 	struct rocemu_gid src, dst;
-	uint16_t sport, dport;         /* UDP, host order */
-	uint8_t tclass;                /* TOS or traffic class as received, with ECN */
+	uint16_t sport, dport; /* UDP, host order */
+	uint8_t tclass;	       /* TOS or traffic class as received, with ECN */
 	uint8_t hop_limit;
-	uint32_t flow_label;           /* 20 bits, IPv6 */
-	bool congested;                /* the buffer it came through is filling up, or lost packets before it */
-	bool ip_id_known;              /* see rocemu_icrc_check() */
-	uint16_t ip_id;                /* IPv4: the identification, or the guess */
+	uint32_t flow_label; /* 20 bits, IPv6 */
+	bool congested;	  /* the buffer it came through is filling up, or lost packets before it */
+	bool ip_id_known; /* see rocemu_icrc_check() */
+	uint16_t ip_id;	  /* IPv4: the identification, or the guess */
 	/*
-	 * NULL: the ICRC is checked. Else the packet came by memory, and is not. These are its len bytes, which may
-	 * change while they are read (memory shared with another process); the first ROCEMU_MAX_HDR_LEN of them are in
-	 * data as well, which has len bytes too, does not change, and decides what the packet means.
+	 * NULL: the ICRC is checked. Else the packet came by memory, and is not. These are its len
+	 * bytes, which may change while they are read (memory shared with another process); the
+	 * first ROCEMU_MAX_HDR_LEN of them are in data as well, which has len bytes too, does not
+	 * change, and decides what the packet means.
 	 */
 	const uint8_t *body;
 };
 
 /**
- * A packet to send. header || iov || trailer is the UDP payload once rocemu_tx_seal() has put the ICRC into
- * the trailer. All pointers are borrowed until the next call on the endpoint.
+ * A packet to send. header || iov || trailer is the UDP payload once rocemu_tx_seal() has put the
+ * ICRC into the trailer. All pointers are borrowed until the next call on the endpoint.
  */
 struct rocemu_tx {
 	const struct rocemu_path *path;
-	uint32_t lqpn;                 /* sender's QPN: a hint for grouping */
+	uint32_t lqpn; /* sender's QPN: a hint for grouping */
 	uint32_t payload_len;
 	uint8_t hdr_len;
-	uint8_t trailer_len;           /* pad bytes + ROCEMU_ICRC_LEN */
-	uint8_t niov;                  /* pieces of payload, 0..ROCEMU_MAX_SGE */
-	bool again;                    /* was sent before: send it from a copy, see rocemu_tx_flatten() */
+	uint8_t trailer_len; /* pad bytes + ROCEMU_ICRC_LEN */
+	uint8_t niov;	     /* pieces of payload, 0..ROCEMU_MAX_SGE */
+	bool again;	     /* was sent before: send it from a copy, see rocemu_tx_flatten() */
 	uint8_t hdr[ROCEMU_MAX_HDR_LEN];
 	uint8_t trailer[8];
 	struct iovec iov[ROCEMU_MAX_SGE];
@@ -81,17 +84,17 @@ static inline uint32_t rocemu_tx_len(const struct rocemu_tx *t)
 }
 
 /**
- * Compute the ICRC and put it behind the pad in t->trailer. Apart from output because it covers the IPv4
- * identification, which only the sender of the datagram knows (a GSO burst counts 0, 1, 2, ...). May be
- * repeated with another identification.
+ * Compute the ICRC and put it behind the pad in t->trailer. Apart from output because it covers the
+ * IPv4 identification, which only the sender of the datagram knows (a GSO burst counts 0, 1, 2,
+ * ...). May be repeated with another identification.
  */
 ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
 
 /**
- * Copy the payload to copy[0..payload_len) and let iov point there. The payload is the program's memory, which it may
- * change while a request is under way; a change between the seal and the send makes a packet with a wrong ICRC. The
- * peer drops it, and it is sent again: then from a copy, or a busy program could spoil each try. A NIC sends torn data
- * with a right ICRC.
+ * Copy the payload to copy[0..payload_len) and let iov point there. The payload is the program's
+ * memory, which it may change while a request is under way; a change between the seal and the send
+ * makes a packet with a wrong ICRC. The peer drops it, and it is sent again: then from a copy, or a
+ * busy program could spoil each try. A NIC sends torn data with a right ICRC.
  */
 ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 
@@ -118,36 +121,38 @@ ROCEMU_PUBLIC bool rocemu_ep_seal(struct rocemu_ep *ep, struct rocemu_tx *t, uin
 /* ---- endpoint ---- */
 
 struct rocemu_ep_config {
-	uint64_t seed;                 /* of every random choice (keys, first QP index) */
-	uint32_t window_bytes;         /* most unacknowledged bytes towards one peer lane; 0: what the path takes */
+	uint64_t seed;	       /* of every random choice (keys, first QP index) */
+	uint32_t window_bytes; /* most unacknowledged bytes towards one peer lane; 0: what the path
+				  takes */
 	/*
-	 * Bytes of READ responses that may be on their way to the endpoint, each packet counted with what it costs a
-	 * socket buffer on top; the last request may exceed it, and what long paths hold comes on top.
-	 * 0: default, half of Linux's default receive buffer.
+	 * Bytes of READ responses that may be on their way to the endpoint, each packet counted
+	 * with what it costs a socket buffer on top; the last request may exceed it, and what long
+	 * paths hold comes on top. 0: default, half of Linux's default receive buffer.
 	 */
 	uint32_t read_budget;
-	uint8_t max_rd_atomic;         /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
-	enum ibv_mtu active_mtu;       /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
+	uint8_t max_rd_atomic;	 /* READs and atomics in flight per QP; 0: ROCEMU_MAX_RD_ATOMIC */
+	enum ibv_mtu active_mtu; /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
 	/*
-	 * For regions registered with IBV_ACCESS_ON_DEMAND, whose pages may be absent: make addr[0..len) present, for
-	 * writing if write. @return false: there is no such memory. Asked before each access; must not call the endpoint.
-	 * NULL: such regions are refused.
+	 * For regions registered with IBV_ACCESS_ON_DEMAND, whose pages may be absent: make
+	 * addr[0..len) present, for writing if write. @return false: there is no such memory. Asked
+	 * before each access; must not call the endpoint. NULL: such regions are refused.
 	 */
 	bool (*page_in)(void *addr, size_t len, bool write);
 	/*
-	 * A fault on purpose: the chance (0..1) that a message which takes a receive finds none, whether there is one or
-	 * not, and is answered with an RNR NAK (IBTA 9.7.5.2.8; RC and XRC). The same for all of the endpoint's QPs; by
-	 * dice of its own, seeded with rnr_seed.
+	 * A fault on purpose: the chance (0..1) that a message which takes a receive finds none,
+	 * whether there is one or not, and is answered with an RNR NAK (IBTA 9.7.5.2.8; RC and
+	 * XRC). The same for all of the endpoint's QPs; by dice of its own, seeded with rnr_seed.
 	 */
 	double rnr_chance;
 	uint64_t rnr_seed;
-	bool why;                      /* give reasons of errors as events: ROCEMU_EVENT_WHY */
-	double time_scale;             /* ACK timeouts and RNR waits are divided by it; 0: 1 */
+	bool why;	   /* give reasons of errors as events: ROCEMU_EVENT_WHY */
+	double time_scale; /* ACK timeouts and RNR waits are divided by it; 0: 1 */
 	/*
-	 * NULL; else the endpoint's protection domains and memory are that endpoint's (which outlives it), so that its QPs
-	 * use the same keys. Each of the endpoints may have a lock of its own: what the calls under "protection domains and
-	 * memory" and "memory windows" change needs all of them, and so does a bind or an invalidation that is posted or
-	 * comes in. Everything else needs the lock of the endpoint that is called.
+	 * NULL; else the endpoint's protection domains and memory are that endpoint's (which
+	 * outlives it), so that its QPs use the same keys. Each of the endpoints may have a lock of
+	 * its own: what the calls under "protection domains and memory" and "memory windows" change
+	 * needs all of them, and so does a bind or an invalidation that is posted or comes in.
+	 * Everything else needs the lock of the endpoint that is called.
 	 */
 	struct rocemu_ep *domains_of;
 };
@@ -155,7 +160,8 @@ struct rocemu_ep_config {
 /** @return a new endpoint, owned by the caller, or NULL (out of memory). */
 ROCEMU_PUBLIC struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config);
 
-/** Destroy its QPs and SRQs. Of endpoints that use each other's objects, each needs it before one of them is freed. */
+/** Destroy its QPs and SRQs. Of endpoints that use each other's objects, each needs it before one
+ * of them is freed. */
 ROCEMU_PUBLIC void rocemu_ep_clear(struct rocemu_ep *ep);
 
 /** Free an endpoint with whatever objects are left in it. NULL is allowed. */
@@ -163,18 +169,19 @@ ROCEMU_PUBLIC void rocemu_ep_free(struct rocemu_ep *ep);
 
 /**
  * Give the endpoint its slot: its QPNs are slot << 14 | index. While it has no QPs;
- * first_index (0..16383) says where allocation of indices starts, so that a slot that is used again does not
- * hand out the QPNs of its last user. Index 0, 1 and the last are never handed out (QP 0, QP 1, the multicast QPN).
- * Errors: -EINVAL slot > 1023, -EBUSY it has QPs, -ENOMEM.
+ * first_index (0..16383) says where allocation of indices starts, so that a slot that is used again
+ * does not hand out the QPNs of its last user. Index 0, 1 and the last are never handed out (QP 0,
+ * QP 1, the multicast QPN). Errors: -EINVAL slot > 1023, -EBUSY it has QPs, -ENOMEM.
  */
 ROCEMU_PUBLIC int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index);
 
 /** Set or change an entry of the GID table. NULL empties it. -EINVAL: index >= ROCEMU_MAX_GID. */
-ROCEMU_PUBLIC int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index, const struct rocemu_gid *gid);
+ROCEMU_PUBLIC int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index,
+				    const struct rocemu_gid *gid);
 
 /**
- * The device is gone: all QPs but those in RESET go to the error state, so that whoever waits for a completion gets
- * one (IBV_WC_WR_FLUSH_ERR). QPs made later are not affected.
+ * The device is gone: all QPs but those in RESET go to the error state, so that whoever waits for a
+ * completion gets one (IBV_WC_WR_FLUSH_ERR). QPs made later are not affected.
  */
 ROCEMU_PUBLIC void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now);
 
@@ -185,29 +192,33 @@ ROCEMU_PUBLIC void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu m
  * A datagram came in. Checks it (form, ICRC, QP, address, P_Key, ...) and acts on it.
  * @return ROCEMU_DROP_NONE, or why it was not taken; also counted in rocemu_ep_stats.
  */
-ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d);
+ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
+					       const struct rocemu_dgram *d);
 
 /**
- * Fill tx[0..n) with packets to send now, n <= ROCEMU_OUTPUT_BATCH. Consecutive descriptors of one QP and
- * path are adjacent. @return descriptors filled; less than n: nothing more to send until the next input, post
- * or expire.
+ * Fill tx[0..n) with packets to send now, n <= ROCEMU_OUTPUT_BATCH. Consecutive descriptors of one
+ * QP and path are adjacent. @return descriptors filled; less than n: nothing more to send until the
+ * next input, post or expire.
  *
- * The call also means that what the one before it filled is sent: UC and UD requests complete then, not earlier,
- * because their buffers are in use until then. So send what came out and call again, as long as
- * rocemu_ep_has_output() says so (the last such call fills nothing).
+ * The call also means that what the one before it filled is sent: UC and UD requests complete then,
+ * not earlier, because their buffers are in use until then. So send what came out and call again,
+ * as long as rocemu_ep_has_output() says so (the last such call fills nothing).
  */
-ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n);
+ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx,
+					unsigned n);
 
-/** True when rocemu_ep_output() has to be called: it would fill a descriptor or complete a request. */
+/** True when rocemu_ep_output() has to be called: it would fill a descriptor or complete a request.
+ */
 ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
 
 /** True when all there is to send are acknowledgements, which may wait a little for company. */
 ROCEMU_PUBLIC bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep);
 
 /**
- * How much UC and UD may send from now on: bytes, each packet charged its payload and what it costs the receiver's
- * socket buffer on top. Nothing in these services tells a sender that it overruns its receiver, so whoever can see the
- * receiver's buffer says so here, before each output call. UINT64_MAX (the default): no limit.
+ * How much UC and UD may send from now on: bytes, each packet charged its payload and what it costs
+ * the receiver's socket buffer on top. Nothing in these services tells a sender that it overruns
+ * its receiver, so whoever can see the receiver's buffer says so here, before each output call.
+ * UINT64_MAX (the default): no limit.
  */
 ROCEMU_PUBLIC void rocemu_ep_set_datagram_room(struct rocemu_ep *ep, uint64_t bytes);
 
@@ -225,24 +236,27 @@ ROCEMU_PUBLIC void rocemu_ep_expire(struct rocemu_ep *ep, rocemu_ns_t now);
 
 /** What happened that is not a completion. */
 enum rocemu_event_type {
-	ROCEMU_EVENT_CQ,        /* an armed CQ got a completion (u.cq); it is disarmed now */
-	ROCEMU_EVENT_CQ_ERR,    /* IBV_EVENT_CQ_ERR: overrun (u.cq) */
-	ROCEMU_EVENT_QP,        /* async: IBV_EVENT_QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _COMM_EST, _SQ_DRAINED,
-	                           _QP_LAST_WQE_REACHED (u.qp) */
-	ROCEMU_EVENT_SRQ,       /* IBV_EVENT_SRQ_LIMIT_REACHED, _SRQ_ERR (u.srq) */
-	ROCEMU_EVENT_WHY,       /* the reason of an error (u.why), with rocemu_ep_config::why; of many at once, the first ones */
+	ROCEMU_EVENT_CQ,     /* an armed CQ got a completion (u.cq); it is disarmed now */
+	ROCEMU_EVENT_CQ_ERR, /* IBV_EVENT_CQ_ERR: overrun (u.cq) */
+	ROCEMU_EVENT_QP,     /* async: IBV_EVENT_QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _COMM_EST,
+				_SQ_DRAINED,     _QP_LAST_WQE_REACHED (u.qp) */
+	ROCEMU_EVENT_SRQ,    /* IBV_EVENT_SRQ_LIMIT_REACHED, _SRQ_ERR (u.srq) */
+	ROCEMU_EVENT_WHY, /* the reason of an error (u.why), with rocemu_ep_config::why; of many at
+			     once, the first ones */
 };
 
 struct rocemu_event {
 	enum rocemu_event_type type;
-	enum ibv_event_type async;     /* for all but ROCEMU_EVENT_CQ and _WHY */
-	bool late, solicited_only;     /* ROCEMU_EVENT_CQ: by the timer of rocemu_cq_arm(); how it was armed */
+	enum ibv_event_type async; /* for all but ROCEMU_EVENT_CQ and _WHY */
+	bool late, solicited_only; /* ROCEMU_EVENT_CQ: by the timer of rocemu_cq_arm(); how it was
+				      armed */
 	union {
 		struct rocemu_cq *cq;
 		struct rocemu_qp *qp;
 		struct rocemu_srq *srq;
 		const struct rocemu_why *why;
-	} u;                           /* borrowed; destroying the object takes its events out of the ring; why: until the next call */
+	} u; /* borrowed; destroying the object takes its events out of the ring; why: until the
+		next call */
 };
 
 /** Take the next event. @return false: none. */
@@ -303,8 +317,8 @@ struct rocemu_ep_stats {
 ROCEMU_PUBLIC const struct rocemu_ep_stats *rocemu_ep_get_stats(const struct rocemu_ep *ep);
 
 /**
- * Count in *to from now on, memory that other processes may read at any time; the counts so far go there first. to:
- * borrowed until the next such call; NULL: the endpoint's own, as it is at first.
+ * Count in *to from now on, memory that other processes may read at any time; the counts so far go
+ * there first. to: borrowed until the next such call; NULL: the endpoint's own, as it is at first.
  */
 ROCEMU_PUBLIC void rocemu_ep_count_in(struct rocemu_ep *ep, struct rocemu_ep_stats *to);
 
@@ -320,7 +334,7 @@ enum rocemu_object {
 
 /** A QP when its state changed last: rocemu_qp_query() knows the present PSNs. */
 struct rocemu_qp_info {
-	uint32_t qpn;                  /* 0: there is none */
+	uint32_t qpn; /* 0: there is none */
 	uint32_t dest_qpn;
 	uint32_t rq_psn, sq_psn;
 	uint8_t type, state, mig_state; /* enum ibv_qp_type, ibv_qp_state, ibv_mig_state */
@@ -329,13 +343,13 @@ struct rocemu_qp_info {
 
 /** What an endpoint shows of itself. */
 struct rocemu_ep_shown {
-	uint32_t objects[16];          /* by enum rocemu_object */
+	uint32_t objects[16];				      /* by enum rocemu_object */
 	struct rocemu_qp_info qp[1 << ROCEMU_QPN_INDEX_BITS]; /* by the QPN's index */
 };
 
 /**
- * Keep *to up to date from now on, memory that other processes may read at any time. to: all zeros, borrowed until the
- * next such call; NULL: nothing is shown, as at first.
+ * Keep *to up to date from now on, memory that other processes may read at any time. to: all zeros,
+ * borrowed until the next such call; NULL: nothing is shown, as at first.
  */
 ROCEMU_PUBLIC void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *to);
 
@@ -344,45 +358,52 @@ ROCEMU_PUBLIC void rocemu_ep_show(struct rocemu_ep *ep, struct rocemu_ep_shown *
 struct rocemu_qp_init {
 	struct rocemu_pd *pd;
 	struct rocemu_cq *send_cq, *recv_cq;
-	struct rocemu_srq *srq;        /* a basic one, or NULL */
-	struct rocemu_xrcd *xrcd;      /* _XRC_RECV: which has nothing else of all this */
-	enum ibv_qp_type type;         /* IBV_QPT_RC, _UC, _UD, _XRC_SEND (no recv_cq, no srq), _XRC_RECV */
-	struct ibv_qp_cap cap;         /* in: asked for; out: given, at least as much */
+	struct rocemu_srq *srq;	  /* a basic one, or NULL */
+	struct rocemu_xrcd *xrcd; /* _XRC_RECV: which has nothing else of all this */
+	enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD, _XRC_SEND (no recv_cq, no srq), _XRC_RECV */
+	struct ibv_qp_cap cap; /* in: asked for; out: given, at least as much */
 	bool sq_sig_all;
-	bool block_own_mcast;          /* UD: what it sends to a group that it is attached to does not come back */
-	void *user;                    /* rocemu_qp_user() */
+	bool block_own_mcast; /* UD: what it sends to a group that it is attached to does not come
+				 back */
+	void *user;	      /* rocemu_qp_user() */
 };
 
-/** Errors: -EINVAL (caps beyond the limits, an object too few or too many for the type), -ENOMEM (also: all QPNs taken), -ENXIO no slot yet,
- *  -EOPNOTSUPP another type. */
-ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct rocemu_qp **out);
-/** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer locks too.
- *  -EBUSY while it is attached to a multicast group. */
+/** Errors: -EINVAL (caps beyond the limits, an object too few or too many for the type), -ENOMEM
+ * (also: all QPNs taken), -ENXIO no slot yet, -EOPNOTSUPP another type. */
+ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init,
+				   struct rocemu_qp **out);
+/** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer
+ * locks too. -EBUSY while it is attached to a multicast group. */
 ROCEMU_PUBLIC int rocemu_qp_destroy(struct rocemu_qp *qp);
 ROCEMU_PUBLIC uint32_t rocemu_qp_num(const struct rocemu_qp *qp);
 ROCEMU_PUBLIC void *rocemu_qp_user(const struct rocemu_qp *qp);
 ROCEMU_PUBLIC void rocemu_qp_set_user(struct rocemu_qp *qp, void *user);
-ROCEMU_PUBLIC struct rocemu_xrcd *rocemu_qp_xrcd(const struct rocemu_qp *qp); /* NULL: not an XRC_RECV QP */
+ROCEMU_PUBLIC struct rocemu_xrcd *
+rocemu_qp_xrcd(const struct rocemu_qp *qp); /* NULL: not an XRC_RECV QP */
 ROCEMU_PUBLIC struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn); /* or NULL */
 /**
- * ibv_modify_qp(): the transition and its attributes by the table of IBTA 11.2.5.2. -EINVAL: transition or
- * mask not allowed, value out of range; then nothing has changed. A move to RESET needs the CQs' consumer locks.
+ * ibv_modify_qp(): the transition and its attributes by the table of IBTA 11.2.5.2. -EINVAL:
+ * transition or mask not allowed, value out of range; then nothing has changed. A move to RESET
+ * needs the CQs' consumer locks.
  */
-ROCEMU_PUBLIC int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_attr *attr, int mask);
+ROCEMU_PUBLIC int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now,
+				   const struct ibv_qp_attr *attr, int mask);
 /** All attributes, whatever was asked; caps and state too. */
 ROCEMU_PUBLIC void rocemu_qp_query(const struct rocemu_qp *qp, struct ibv_qp_attr *attr);
 ROCEMU_PUBLIC enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp);
 
-/** Where a connected QP (RC, UC) sends to, borrowed until its address vector changes; NULL: it has none. */
+/** Where a connected QP (RC, UC) sends to, borrowed until its address vector changes; NULL: it has
+ * none. */
 ROCEMU_PUBLIC const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp);
 /** The path that rocemu_qp_modify() with these attributes would give it. -EINVAL: none. */
-ROCEMU_PUBLIC int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask,
-				       struct rocemu_path *path);
+ROCEMU_PUBLIC int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr,
+				       int mask, struct rocemu_path *path);
 
 /**
- * Attach a UD QP, in any state, to a multicast group: what comes in for the group's address and QPN ROCEMU_MCAST_QPN
- * with the QP's Q_Key goes to each attached QP, the sender's own too if it is one of them (but see block_own_mcast).
- * Attaching again does nothing more. That such datagrams come in at all is for the caller to see to.
+ * Attach a UD QP, in any state, to a multicast group: what comes in for the group's address and QPN
+ * ROCEMU_MCAST_QPN with the QP's Q_Key goes to each attached QP, the sender's own too if it is one
+ * of them (but see block_own_mcast). Attaching again does nothing more. That such datagrams come in
+ * at all is for the caller to see to.
  *
  * Errors: -EINVAL not a UD QP or not a multicast address, -ENOSPC one of the limits above, -ENOMEM.
  */
@@ -392,48 +413,56 @@ ROCEMU_PUBLIC int rocemu_qp_detach_mcast(struct rocemu_qp *qp, const struct roce
 /** Is any QP attached to the group? */
 ROCEMU_PUBLIC bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *group);
 
-/** The path of an address handle for UD sends (struct rocemu_post::ud_path). -EINVAL: no GRH, no such GID. */
+/** The path of an address handle for UD sends (struct rocemu_post::ud_path). -EINVAL: no GRH, no
+ * such GID. */
 ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr,
 				      struct rocemu_path *path);
 
 /**
- * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is not looked at.
- * imm_data, invalidate_rkey and qp_type.xrc as in struct ibv_send_wr. Inline data (IBV_SEND_INLINE) is copied here.
+ * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is not
+ * looked at. imm_data, invalidate_rkey and qp_type.xrc as in struct ibv_send_wr. Inline data
+ * (IBV_SEND_INLINE) is copied here.
  *
- * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before them has been
- * sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn. Of bind_mw.mw only rkey is used,
- * of bind_info.mr only lkey. Posting a bind sets the low 8 bits of mw->rkey to those of bind_mw.rkey, whose other bits
- * are ignored: the result is the window's key when the bind has succeeded.
+ * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before
+ * them has been sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn.
+ * Of bind_mw.mw only rkey is used, of bind_info.mr only lkey. Posting a bind sets the low 8 bits of
+ * mw->rkey to those of bind_mw.rkey, whose other bits are ignored: the result is the window's key
+ * when the bind has succeeded.
  *
- * ROCEMU_WR_ATOMIC_WRITE writes 8 bytes to an aligned address at once (wr.rdma). ROCEMU_WR_FLUSH (wr.rdma) completes
- * when all that this QP wrote before is placed as asked; type | level << 4 is in invalidate_rkey, the length of the
- * range in sg_list[0].length (nothing else of it is read). Both count as READs against max_rd_atomic.
+ * ROCEMU_WR_ATOMIC_WRITE writes 8 bytes to an aligned address at once (wr.rdma). ROCEMU_WR_FLUSH
+ * (wr.rdma) completes when all that this QP wrote before is placed as asked; type | level << 4 is
+ * in invalidate_rkey, the length of the range in sg_list[0].length (nothing else of it is read).
+ * Both count as READs against max_rd_atomic.
  *
- * Errors: -EINVAL wrong state, no such opcode, wrong flag or number of SGEs; -ENOMEM queue full. Keys and bounds of
- * the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as is what a bind or local invalidate names
- * (IBV_WC_MW_BIND_ERR). An operation that the QP's service does not have completes with IBV_WC_LOC_QP_OP_ERR, a message
- * that is longer than the port allows (UD: than its MTU) with IBV_WC_LOC_LEN_ERR.
+ * Errors: -EINVAL wrong state, no such opcode, wrong flag or number of SGEs; -ENOMEM queue full.
+ * Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as is
+ * what a bind or local invalidate names (IBV_WC_MW_BIND_ERR). An operation that the QP's service
+ * does not have completes with IBV_WC_LOC_QP_OP_ERR, a message that is longer than the port allows
+ * (UD: than its MTU) with IBV_WC_LOC_LEN_ERR.
  */
-ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
+ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now,
+				      const struct ibv_send_wr *wr,
 				      const struct rocemu_path *ud_path);
 
 /**
- * What rocemu_qp_post_send() would say of wr if ahead others had been posted before it; posts nothing. When it
- * says 0 for each of a chain, posting the chain under the same lock cannot fail half way.
+ * What rocemu_qp_post_send() would say of wr if ahead others had been posted before it; posts
+ * nothing. When it says 0 for each of a chain, posting the chain under the same lock cannot fail
+ * half way.
  */
-ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struct ibv_send_wr *wr,
+ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead,
+				       const struct ibv_send_wr *wr,
 				       const struct rocemu_path *ud_path);
 
 /**
- * A fault on purpose: the request that was posted last, right before this call, ends with status in its turn instead of
- * being sent, and the QP goes the way of a request that failed. Nothing of it is seen by the peer. No effect where it
- * is done already (the QP is in the error state).
+ * A fault on purpose: the request that was posted last, right before this call, ends with status in
+ * its turn instead of being sent, and the QP goes the way of a request that failed. Nothing of it
+ * is seen by the peer. No effect where it is done already (the QP is in the error state).
  */
 ROCEMU_PUBLIC void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status);
 
 /** Post receives, a chain as for ibv_post_recv(). On error *bad is the first not posted. */
-ROCEMU_PUBLIC int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_recv_wr *wr,
-				      const struct ibv_recv_wr **bad);
+ROCEMU_PUBLIC int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now,
+				      const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Management datagrams: the GRH that stands before each UD receive, and the common MAD header. What the MADs of
- * communication management contain is in cm.h. Stateless, no allocation, no I/O; safe on any bytes.
+ * Management datagrams: the GRH that stands before each UD receive, and the common MAD header. What
+ * the MADs of communication management contain is in cm.h. Stateless, no allocation, no I/O; safe
+ * on any bytes.
  *
  * Sources: IBTA vol. 1, 8.3 (GRH), 13.4.2 and 13.4.3 (MAD), annex A17.4.5 (GRH of RoCEv2).
  */
@@ -19,7 +20,7 @@ enum {
 	ROCEMU_MAD_LEN = 256,
 	ROCEMU_MAD_HDR_LEN = 24,
 	ROCEMU_MAD_DATA_LEN = ROCEMU_MAD_LEN - ROCEMU_MAD_HDR_LEN,
-	ROCEMU_GSI_QPN = 1,   /* the QP of general services, and so of communication management */
+	ROCEMU_GSI_QPN = 1, /* the QP of general services, and so of communication management */
 };
 
 #define ROCEMU_GSI_QKEY 0x80010000u /* its well-known Q_Key */
@@ -27,32 +28,33 @@ enum {
 /**
  * The network header before the payload of a UD receive, host byte order.
  *
- * IP version 6: a GRH, which has the form of an IPv6 header. IP version 4: the IPv4 header of a RoCEv2 packet,
- * which takes the last 20 of the 40 bytes; what is in the first 20 is not defined.
+ * IP version 6: a GRH, which has the form of an IPv6 header. IP version 4: the IPv4 header of a
+ * RoCEv2 packet, which takes the last 20 of the 40 bytes; what is in the first 20 is not defined.
  */
 struct rocemu_grh {
-	uint8_t ipver;         /* 4 or 6 */
-	uint8_t tclass;        /* traffic class, TOS */
-	uint32_t flow_label;   /* 20 bits; IPv6 only */
-	uint16_t paylen;       /* bytes after this header */
-	uint8_t nxthdr;        /* 0x1b InfiniBand, 17 UDP; always UDP in IPv4 */
-	uint8_t hop_limit;     /* or TTL */
+	uint8_t ipver;	     /* 4 or 6 */
+	uint8_t tclass;	     /* traffic class, TOS */
+	uint32_t flow_label; /* 20 bits; IPv6 only */
+	uint16_t paylen;     /* bytes after this header */
+	uint8_t nxthdr;	     /* 0x1b InfiniBand, 17 UDP; always UDP in IPv4 */
+	uint8_t hop_limit;   /* or TTL */
 	struct rocemu_gid sgid, dgid;
-	uint16_t ip_id;        /* IPv4 only: identification */
-	uint16_t ip_frag;      /* IPv4 only: flags and fragment offset, 0x4000 is "don't fragment" */
+	uint16_t ip_id;	  /* IPv4 only: identification */
+	uint16_t ip_frag; /* IPv4 only: flags and fragment offset, 0x4000 is "don't fragment" */
 };
 
 /**
- * Write a GRH: for ipver 4 twenty zeros and an IPv4 header with its checksum, else an IPv6 header (its version
- * is ipver, cut to four bits). flow_label is cut to 20 bits. For ipver 4 nxthdr is not used, of the GIDs the last
- * four bytes are, and paylen is at most 65515 (more is cut to that: the total length has 16 bits).
+ * Write a GRH: for ipver 4 twenty zeros and an IPv4 header with its checksum, else an IPv6 header
+ * (its version is ipver, cut to four bits). flow_label is cut to 20 bits. For ipver 4 nxthdr is not
+ * used, of the GIDs the last four bytes are, and paylen is at most 65515 (more is cut to that: the
+ * total length has 16 bits).
  */
 ROCEMU_PUBLIC void rocemu_grh_encode(const struct rocemu_grh *g, uint8_t buf[ROCEMU_GRH_LEN]);
 
 /**
- * Read a GRH. As the first 20 bytes may hold anything before an IPv4 header, that is looked for first: an
- * unfragmented UDP packet without options whose header checksum is right. Everything else whose version is 6 is
- * an IPv6 header.
+ * Read a GRH. As the first 20 bytes may hold anything before an IPv4 header, that is looked for
+ * first: an unfragmented UDP packet without options whose header checksum is right. Everything else
+ * whose version is 6 is an IPv6 header.
  *
  * @return true: *g is filled; false: neither, *g is unset.
  */
@@ -75,7 +77,7 @@ enum rocemu_mad_verdict {
 #define X(name, text) ROCEMU_MAD_##name,
 	ROCEMU_MAD_VERDICTS(X)
 #undef X
-	ROCEMU_MAD_VERDICT_COUNT
+		ROCEMU_MAD_VERDICT_COUNT
 };
 
 /** The text of a verdict, static; "unknown" for numbers outside the enumeration. */
@@ -84,25 +86,27 @@ ROCEMU_PUBLIC const char *rocemu_mad_verdict_text(enum rocemu_mad_verdict v);
 /** The common MAD header, host byte order (IBTA 13.4.3). Its 16 reserved bits are sent as zero and
  *  not read. */
 struct rocemu_mad {
-	uint8_t base_version;  /* 1 */
+	uint8_t base_version; /* 1 */
 	uint8_t mgmt_class;
 	uint8_t class_version;
-	uint8_t method;        /* with the response bit, 0x80 */
+	uint8_t method; /* with the response bit, 0x80 */
 	uint16_t status;
 	uint16_t class_specific;
-	uint64_t tid;          /* transaction ID */
+	uint64_t tid; /* transaction ID */
 	uint16_t attr_id;
 	uint32_t attr_mod;
-	const uint8_t *data;   /* the ROCEMU_MAD_DATA_LEN bytes after the header; decode only: borrowed from its buf */
+	const uint8_t *data; /* the ROCEMU_MAD_DATA_LEN bytes after the header; decode only:
+				borrowed from its buf */
 };
 
 /**
  * Read the header of the MAD in buf[0..len), the payload of a UD packet.
  *
- * @return ROCEMU_MAD_OK; LENGTH: len is not 256, *m is unset; BASE_VERSION: *m is filled, but only its
- *         base_version has a meaning.
+ * @return ROCEMU_MAD_OK; LENGTH: len is not 256, *m is unset; BASE_VERSION: *m is filled, but only
+ * its base_version has a meaning.
  */
-ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_mad_decode(struct rocemu_mad *m, const uint8_t *buf, size_t len);
+ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_mad_decode(struct rocemu_mad *m, const uint8_t *buf,
+							size_t len);
 
 /** Write a MAD header to buf; m->data is not looked at. */
 ROCEMU_PUBLIC void rocemu_mad_encode(const struct rocemu_mad *m, uint8_t buf[ROCEMU_MAD_HDR_LEN]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The one table of BTH opcodes (IBTA vol. 1, 9.2.1, table 38; annex A17 for CNP; annex A19 for FLUSH and
- * ATOMIC WRITE). Everything that depends on the opcode (header lengths, names, what may follow what) is
- * computed from it; nothing else in the project spells an opcode's properties out.
+ * The one table of BTH opcodes (IBTA vol. 1, 9.2.1, table 38; annex A17 for CNP; annex A19 for
+ * FLUSH and ATOMIC WRITE). Everything that depends on the opcode (header lengths, names, what may
+ * follow what) is computed from it; nothing else in the project spells an opcode's properties out.
  *
  * RD (0x40-0x5f) has no verbs API and is left out: its opcodes are unknown to the codec.
  */
@@ -13,45 +13,45 @@
 
 /** Extension headers, in the order in which they stand on the wire after the BTH. */
 enum rocemu_hdr_bit {
-	ROCEMU_HDR_XRCETH     = 1u << 0,
-	ROCEMU_HDR_DETH       = 1u << 1,
-	ROCEMU_HDR_FETH       = 1u << 2,
-	ROCEMU_HDR_RETH       = 1u << 3,
-	ROCEMU_HDR_ATOMICETH  = 1u << 4,
-	ROCEMU_HDR_AETH       = 1u << 5,
-	ROCEMU_HDR_ATOMICACK  = 1u << 6,
-	ROCEMU_HDR_IMMDT      = 1u << 7,
-	ROCEMU_HDR_IETH       = 1u << 8,
+	ROCEMU_HDR_XRCETH = 1u << 0,
+	ROCEMU_HDR_DETH = 1u << 1,
+	ROCEMU_HDR_FETH = 1u << 2,
+	ROCEMU_HDR_RETH = 1u << 3,
+	ROCEMU_HDR_ATOMICETH = 1u << 4,
+	ROCEMU_HDR_AETH = 1u << 5,
+	ROCEMU_HDR_ATOMICACK = 1u << 6,
+	ROCEMU_HDR_IMMDT = 1u << 7,
+	ROCEMU_HDR_IETH = 1u << 8,
 };
 
 /** What a packet with the opcode is and where it stands in its message. */
 enum rocemu_op_bit {
-	ROCEMU_OP_SEND         = 1u << 0,
-	ROCEMU_OP_WRITE        = 1u << 1,
-	ROCEMU_OP_READ_REQ     = 1u << 2,
-	ROCEMU_OP_READ_RESP    = 1u << 3,
-	ROCEMU_OP_ATOMIC       = 1u << 4,  /* CmpSwap, FetchAdd */
-	ROCEMU_OP_ACK          = 1u << 5,  /* acknowledge: AETH alone */
-	ROCEMU_OP_ATOMIC_ACK   = 1u << 6,
-	ROCEMU_OP_FLUSH        = 1u << 7,
+	ROCEMU_OP_SEND = 1u << 0,
+	ROCEMU_OP_WRITE = 1u << 1,
+	ROCEMU_OP_READ_REQ = 1u << 2,
+	ROCEMU_OP_READ_RESP = 1u << 3,
+	ROCEMU_OP_ATOMIC = 1u << 4, /* CmpSwap, FetchAdd */
+	ROCEMU_OP_ACK = 1u << 5,    /* acknowledge: AETH alone */
+	ROCEMU_OP_ATOMIC_ACK = 1u << 6,
+	ROCEMU_OP_FLUSH = 1u << 7,
 	ROCEMU_OP_ATOMIC_WRITE = 1u << 8,
-	ROCEMU_OP_CNP          = 1u << 9,
-	ROCEMU_OP_FIRST        = 1u << 10, /* begins a message; ONLY = FIRST | LAST */
-	ROCEMU_OP_LAST         = 1u << 11, /* ends a message */
-	ROCEMU_OP_MIDDLE       = 1u << 12,
-	ROCEMU_OP_IMM          = 1u << 13,
-	ROCEMU_OP_INV          = 1u << 14,
-	ROCEMU_OP_PAYLOAD      = 1u << 15, /* may carry payload */
-	ROCEMU_OP_REQUEST      = 1u << 16, /* goes from requester to responder */
-	ROCEMU_OP_RESPONSE     = 1u << 17, /* the other way */
+	ROCEMU_OP_CNP = 1u << 9,
+	ROCEMU_OP_FIRST = 1u << 10, /* begins a message; ONLY = FIRST | LAST */
+	ROCEMU_OP_LAST = 1u << 11,  /* ends a message */
+	ROCEMU_OP_MIDDLE = 1u << 12,
+	ROCEMU_OP_IMM = 1u << 13,
+	ROCEMU_OP_INV = 1u << 14,
+	ROCEMU_OP_PAYLOAD = 1u << 15,  /* may carry payload */
+	ROCEMU_OP_REQUEST = 1u << 16,  /* goes from requester to responder */
+	ROCEMU_OP_RESPONSE = 1u << 17, /* the other way */
 };
 
 /** The transport service: the upper three bits of the opcode. */
 enum rocemu_service {
-	ROCEMU_SVC_RC  = 0,
-	ROCEMU_SVC_UC  = 1,
-	ROCEMU_SVC_RD  = 2,
-	ROCEMU_SVC_UD  = 3,
+	ROCEMU_SVC_RC = 0,
+	ROCEMU_SVC_UC = 1,
+	ROCEMU_SVC_RD = 2,
+	ROCEMU_SVC_UD = 3,
 	ROCEMU_SVC_CNP = 4,
 	ROCEMU_SVC_XRC = 5,
 };

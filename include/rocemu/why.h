@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why a request failed, a packet was refused or a call was turned down: reasons as data. An endpoint that was asked for them
- * (rocemu_ep_config::why) gives each as an event. Their numbers are also what a completion has in vendor_err, unless a NAK's
- * syndrome is there (0x20-0x3f, 0x60-0x7f); they stay what they are.
+ * Why a request failed, a packet was refused or a call was turned down: reasons as data. An
+ * endpoint that was asked for them (rocemu_ep_config::why) gives each as an event. Their numbers
+ * are also what a completion has in vendor_err, unless a NAK's syndrome is there (0x20-0x3f,
+ * 0x60-0x7f); they stay what they are.
  */
 #ifndef ROCEMU_WHY_H
 #define ROCEMU_WHY_H
@@ -353,10 +354,10 @@ enum rocemu_why_code {
 /** A reason. What its code's text does not name is 0. */
 struct rocemu_why {
 	enum rocemu_why_code code;
-	uint32_t qpn;                  /* the QP that it is about; 0: none */
+	uint32_t qpn; /* the QP that it is about; 0: none */
 	uint32_t peer_qpn, psn;
 	struct rocemu_gid peer;
-	const char *what;              /* static: an operation, a member's name */
+	const char *what; /* static: an operation, a member's name */
 	uint64_t id, addr, len, key, lo, hi, n, limit;
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The RoCEv2 codec: BTH and its extension headers, and the ICRC. Stateless, no allocation, no I/O; safe on
- * any bytes.
+ * The RoCEv2 codec: BTH and its extension headers, and the ICRC. Stateless, no allocation, no I/O;
+ * safe on any bytes.
  *
- * A "packet" here is what a UDP datagram to port 4791 carries: BTH, extension headers, payload, pad, ICRC.
- * Sources: IBTA vol. 1, chapter 9 (transport), annex A17 (RoCEv2), annex A19 (memory placement extensions).
+ * A "packet" here is what a UDP datagram to port 4791 carries: BTH, extension headers, payload,
+ * pad, ICRC. Sources: IBTA vol. 1, chapter 9 (transport), annex A17 (RoCEv2), annex A19 (memory
+ * placement extensions).
  */
 #ifndef ROCEMU_WIRE_H
 #define ROCEMU_WIRE_H
@@ -26,22 +27,25 @@ enum {
 	ROCEMU_UDP_PORT = 4791,
 	ROCEMU_BTH_LEN = 12,
 	ROCEMU_ICRC_LEN = 4,
-	ROCEMU_CNP_LEN = 16,       /* payload of a congestion notification packet: zeros (annex A17.9.3) */
-	ROCEMU_MAX_HDR_LEN = 64,   /* BTH and the longest legal chain of extension headers, rounded up */
-	ROCEMU_MAX_MTU = 4096,     /* payload bytes of one packet, at most */
+	ROCEMU_CNP_LEN =
+		16, /* payload of a congestion notification packet: zeros (annex A17.9.3) */
+	ROCEMU_MAX_HDR_LEN =
+		64, /* BTH and the longest legal chain of extension headers, rounded up */
+	ROCEMU_MAX_MTU = 4096, /* payload bytes of one packet, at most */
 	ROCEMU_MAX_PACKET = ROCEMU_MAX_HDR_LEN + ROCEMU_MAX_MTU + 4 + ROCEMU_ICRC_LEN,
 	ROCEMU_QPN_MASK = 0xffffff,
 	ROCEMU_PSN_MASK = 0xffffff,
 	ROCEMU_MCAST_QPN = 0xffffff, /* destination of packets to a multicast group */
 };
 
-/** AETH syndromes (IBTA 9.7.5.1.1, tables 45 and 46). The low five bits of an ACK are its credit field. */
+/** AETH syndromes (IBTA 9.7.5.1.1, tables 45 and 46). The low five bits of an ACK are its credit
+ * field. */
 enum rocemu_syndrome {
 	ROCEMU_AETH_ACK = 0x00,
-	ROCEMU_AETH_RNR = 0x20,             /* | timer code, see rocemu_rnr_timer_ns() */
+	ROCEMU_AETH_RNR = 0x20, /* | timer code, see rocemu_rnr_timer_ns() */
 	ROCEMU_AETH_CLASS_MASK = 0x60,
 	ROCEMU_AETH_VALUE_MASK = 0x1f,
-	ROCEMU_AETH_NO_CREDITS = 0x1f,      /* credit field: end-to-end credits are not used */
+	ROCEMU_AETH_NO_CREDITS = 0x1f, /* credit field: end-to-end credits are not used */
 	ROCEMU_AETH_NAK = 0x60,
 	ROCEMU_NAK_PSN_SEQ = 0x60,
 	ROCEMU_NAK_INV_REQ = 0x61,
@@ -55,39 +59,41 @@ struct rocemu_gid {
 	uint8_t raw[16];
 };
 
-/** All the headers of a packet in host byte order. Which of the extension headers count, the opcode says. */
+/** All the headers of a packet in host byte order. Which of the extension headers count, the opcode
+ * says. */
 struct rocemu_hdrs {
 	/* BTH */
-	uint8_t opcode;   /* enum rocemu_opcode, or any byte on decode of an unknown one */
-	uint8_t pad;      /* PadCnt, 0-3 bytes after the payload */
-	uint8_t tver;     /* transport header version, 0-15; 0 is the only one there is */
-	bool se;          /* solicited event */
+	uint8_t opcode; /* enum rocemu_opcode, or any byte on decode of an unknown one */
+	uint8_t pad;	/* PadCnt, 0-3 bytes after the payload */
+	uint8_t tver;	/* transport header version, 0-15; 0 is the only one there is */
+	bool se;	/* solicited event */
 	bool migreq;
 	bool fecn;
 	bool becn;
 	bool ackreq;
-	uint8_t resv8a;   /* six bits */
-	uint8_t resv7;    /* seven bits */
+	uint8_t resv8a; /* six bits */
+	uint8_t resv7;	/* seven bits */
 	uint16_t pkey;
-	uint32_t dqpn;    /* 24 bits */
-	uint32_t psn;     /* 24 bits */
+	uint32_t dqpn; /* 24 bits */
+	uint32_t psn;  /* 24 bits */
 	/* extension headers, valid where rocemu_opcode_hdrs(opcode) has their bit */
 	struct {
-		uint32_t srqn;     /* 24 bits */
+		uint32_t srqn; /* 24 bits */
 		uint8_t resv;
 	} xrceth;
 	struct {
 		uint32_t qkey;
-		uint32_t sqpn;     /* 24 bits */
+		uint32_t sqpn; /* 24 bits */
 		uint8_t resv;
 	} deth;
 	struct {
-		uint32_t raw;      /* reserved 26 bits, selectivity level 2 bits, placement type 4 bits */
+		uint32_t
+			raw; /* reserved 26 bits, selectivity level 2 bits, placement type 4 bits */
 	} feth;
 	struct {
 		uint64_t va;
 		uint32_t rkey;
-		uint32_t length;   /* bytes of the whole message */
+		uint32_t length; /* bytes of the whole message */
 	} reth;
 	struct {
 		uint64_t va;
@@ -97,20 +103,20 @@ struct rocemu_hdrs {
 	} atomiceth;
 	struct {
 		uint8_t syndrome;
-		uint32_t msn;      /* 24 bits */
+		uint32_t msn; /* 24 bits */
 	} aeth;
-	uint64_t atomicack;        /* the original value */
-	uint32_t imm;              /* immediate data as a host-order number of the four network-order bytes */
-	uint32_t ieth;             /* R_Key to invalidate */
+	uint64_t atomicack; /* the original value */
+	uint32_t imm;  /* immediate data as a host-order number of the four network-order bytes */
+	uint32_t ieth; /* R_Key to invalidate */
 };
 
 /** A decoded packet. */
 struct rocemu_packet {
 	struct rocemu_hdrs h;
-	uint16_t hdr_len;          /* bytes from the BTH to the payload */
-	const uint8_t *payload;    /* borrowed from the buffer given to decode */
-	uint32_t payload_len;      /* without pad and ICRC */
-	uint32_t icrc;             /* as received; not checked by decode */
+	uint16_t hdr_len;	/* bytes from the BTH to the payload */
+	const uint8_t *payload; /* borrowed from the buffer given to decode */
+	uint32_t payload_len;	/* without pad and ICRC */
+	uint32_t icrc;		/* as received; not checked by decode */
 };
 
 /** Why a packet is not taken; 0 is "taken". One list for codes, counters' names and texts. */
@@ -147,13 +153,14 @@ enum rocemu_drop {
 #define X(name, text) ROCEMU_DROP_##name,
 	ROCEMU_DROPS(X)
 #undef X
-	ROCEMU_DROP_COUNT
+		ROCEMU_DROP_COUNT
 };
 
 /** The text of a drop reason, static; "unknown" for numbers outside the enumeration. */
 ROCEMU_PUBLIC const char *rocemu_drop_text(enum rocemu_drop why);
 
-/** Extension headers of an opcode: ROCEMU_HDR_* bits. 0 for unknown opcodes (and those with none). */
+/** Extension headers of an opcode: ROCEMU_HDR_* bits. 0 for unknown opcodes (and those with none).
+ */
 ROCEMU_PUBLIC uint32_t rocemu_opcode_hdrs(uint8_t opcode);
 /** Properties of an opcode: ROCEMU_OP_* bits. 0 for unknown opcodes. */
 ROCEMU_PUBLIC uint32_t rocemu_opcode_ops(uint8_t opcode);
@@ -170,55 +177,58 @@ static inline enum rocemu_service rocemu_opcode_service(uint8_t opcode)
 /**
  * Decode the packet in buf[0..len), which reaches from the BTH to the ICRC inclusive.
  *
- * Any bytes are safe. On success *p is filled and p->payload points into buf. Checks form only: lengths,
- * opcode known, transport version, pad; neither ICRC nor anything that needs state.
+ * Any bytes are safe. On success *p is filled and p->payload points into buf. Checks form only:
+ * lengths, opcode known, transport version, pad; neither ICRC nor anything that needs state.
  *
- * @return ROCEMU_DROP_NONE, or the reason (SHORT, OPCODE, TVER, PAD, LENGTH): then p->h holds what of the BTH
- *         was there (all zero when shorter than a BTH) and the rest is unset.
+ * @return ROCEMU_DROP_NONE, or the reason (SHORT, OPCODE, TVER, PAD, LENGTH): then p->h holds what
+ * of the BTH was there (all zero when shorter than a BTH) and the rest is unset.
  */
-ROCEMU_PUBLIC enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *buf, size_t len);
+ROCEMU_PUBLIC enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *buf,
+						    size_t len);
 
 /**
- * Write BTH and the extension headers of h->opcode to buf, which has room for ROCEMU_MAX_HDR_LEN bytes.
- * Fields wider than their place are cut to it.
+ * Write BTH and the extension headers of h->opcode to buf, which has room for ROCEMU_MAX_HDR_LEN
+ * bytes. Fields wider than their place are cut to it.
  *
  * @return bytes written, 0 for an unknown opcode.
  */
 ROCEMU_PUBLIC size_t rocemu_hdrs_encode(const struct rocemu_hdrs *h, uint8_t *buf);
 
 /**
- * What the ICRC covers of the headers below the BTH (IBTA annex A17.3.3), without the fields that count as
- * ones (TOS/TTL/checksums, traffic class, flow label, hop limit).
+ * What the ICRC covers of the headers below the BTH (IBTA annex A17.3.3), without the fields that
+ * count as ones (TOS/TTL/checksums, traffic class, flow label, hop limit).
  */
 struct rocemu_icrc_ctx {
 	struct rocemu_gid src, dst; /* both IPv4-mapped: an IPv4 header; else an IPv6 header */
-	uint16_t sport, dport;      /* UDP ports, host order */
-	uint16_t ip_id;             /* IPv4 identification; not used for IPv6 */
-	uint16_t ip_frag;           /* IPv4 flags and fragment offset as one word: 0x4000 is "don't fragment" */
+	uint16_t sport, dport;	    /* UDP ports, host order */
+	uint16_t ip_id;		    /* IPv4 identification; not used for IPv6 */
+	uint16_t ip_frag; /* IPv4 flags and fragment offset as one word: 0x4000 is "don't fragment"
+			   */
 };
 
 /**
- * ICRC of a packet given in pieces: hdr (starts with the BTH, hdr_len >= 12), then iov[0..niov), then
- * trailer (pad bytes). The ICRC itself is not among them, but its 4 bytes count in the UDP and IP lengths.
+ * ICRC of a packet given in pieces: hdr (starts with the BTH, hdr_len >= 12), then iov[0..niov),
+ * then trailer (pad bytes). The ICRC itself is not among them, but its 4 bytes count in the UDP and
+ * IP lengths.
  *
  * @return the value; it goes on the wire least significant byte first.
  */
-ROCEMU_PUBLIC uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *hdr, size_t hdr_len,
-				   const struct iovec *iov, unsigned niov, const uint8_t *trailer,
-				   size_t trailer_len);
+ROCEMU_PUBLIC uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_t *hdr,
+				   size_t hdr_len, const struct iovec *iov, unsigned niov,
+				   const uint8_t *trailer, size_t trailer_len);
 
 /**
  * Check the ICRC of a received packet, buf[0..len) from the BTH to the ICRC inclusive, len >= 16.
  *
- * With ip_id_known, or IPv6, it is a full 32-bit check against c->ip_id. Else c->ip_id is only a guess: a UDP
- * socket does not show the identification of what it receives, so when the guess does not fit, the
- * identification that would make it fit is solved for (the CRC is linear); a corrupted packet then passes
- * with a chance of 2^-16.
+ * With ip_id_known, or IPv6, it is a full 32-bit check against c->ip_id. Else c->ip_id is only a
+ * guess: a UDP socket does not show the identification of what it receives, so when the guess does
+ * not fit, the identification that would make it fit is solved for (the CRC is linear); a corrupted
+ * packet then passes with a chance of 2^-16.
  *
  * @return the identification with which the ICRC fits (0 for IPv6), or -1: no such.
  */
-ROCEMU_PUBLIC int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf,
-					size_t len);
+ROCEMU_PUBLIC int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known,
+					const uint8_t *buf, size_t len);
 
 /** True for ::ffff:a.b.c.d. */
 ROCEMU_PUBLIC bool rocemu_gid_is_ipv4(const struct rocemu_gid *g);
@@ -226,7 +236,8 @@ ROCEMU_PUBLIC bool rocemu_gid_is_ipv4(const struct rocemu_gid *g);
 /** True for a multicast group's address: 224.0.0.0/4 as ::ffff:a.b.c.d, or ff00::/8. */
 ROCEMU_PUBLIC bool rocemu_gid_is_multicast(const struct rocemu_gid *g);
 
-/** RNR timer code (5 bits) to nanoseconds (IBTA 9.7.5.2.8, table 46): 0 is 655.36 ms, 1 is 10 us. */
+/** RNR timer code (5 bits) to nanoseconds (IBTA 9.7.5.2.8, table 46): 0 is 655.36 ms, 1 is 10 us.
+ */
 ROCEMU_PUBLIC uint64_t rocemu_rnr_timer_ns(uint8_t code);
 /** Local ACK timeout (5 bits) to nanoseconds: 4.096 us * 2^code; 0 for code 0 (never). */
 ROCEMU_PUBLIC uint64_t rocemu_ack_timeout_ns(uint8_t code);

@@ -36,8 +36,8 @@ static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
 		renew_holder(w->data);
 }
 
-/* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the end of the
- * connection for our death, and start another worker beside us. */
+/* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the
+ * end of the connection for our death, and start another worker beside us. */
 int server_tell_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n)
 {
 	int r = s->holder < 0 ? -EPIPE : holder_tell(s->holder, c, fds, n);

@@ -5,8 +5,8 @@
  * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace
  * and user). With the slot comes a token, one end of a socket pair: as long as it is open, the slot
  * is the client's; so a process killed with SIGKILL leaves nothing behind. When the agent's worker
- * dies, its holder starts the next one, which has all slots and sockets (agent/holder.h); the client
- * finds it by the same name and shows its token.
+ * dies, its holder starts the next one, which has all slots and sockets (agent/holder.h); the
+ * client finds it by the same name and shows its token.
  *
  * agent_client_socket(), _service(), _fd() and agent_peer_ask() may be called by several threads at
  * once; all else is serialised by the lane's lock or its thread. Blocking calls time out (10 s).
@@ -71,16 +71,17 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 
 /**
  * A receive socket for a multicast group's address, like the others but for that it is no member of
- * a reuseport group: the kernel gives a copy of each packet to every such socket. No agent has a part in
- * it. It has joined the group on that interface (0: the kernel's choice), and leaves it when closed.
+ * a reuseport group: the kernel gives a copy of each packet to every such socket. No agent has a
+ * part in it. It has joined the group on that interface (0: the kernel's choice), and leaves it
+ * when closed.
  * @return a file descriptor owned by the caller, or -errno with errbuf.
  */
 int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *errbuf,
 		       size_t errlen);
 
 /**
- * Ask for a copy of the receive socket that another slot of this host has for an address: to look at
- * its options, never to be read from. Over a connection of its own, so it may run beside
+ * Ask for a copy of the receive socket that another slot of this host has for an address: to look
+ * at its options, never to be read from. Over a connection of its own, so it may run beside
  * agent_client_service(); does not wait for the answer.
  * @return a connection to be watched for readability and given to agent_peer_take(), or -errno.
  */

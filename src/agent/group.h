@@ -24,11 +24,11 @@ struct group {
 	struct list node;
 	struct rocemu_gid addr;
 	uint32_t scope_id;
-	unsigned count;			  /* sockets: places 0 .. count - 1 */
-	uint64_t dropped;		  /* what came to slot 0 and was not for QP 1 */
-	int fds[AGENT_SLOTS];		  /* owned; in places' order */
-	struct seat_set slots;		  /* those that asked for their socket */
-	void *user;			  /* the server's QP 1 on fds[0] */
+	unsigned count;	       /* sockets: places 0 .. count - 1 */
+	uint64_t dropped;      /* what came to slot 0 and was not for QP 1 */
+	int fds[AGENT_SLOTS];  /* owned; in places' order */
+	struct seat_set slots; /* those that asked for their socket */
+	void *user;	       /* the server's QP 1 on fds[0] */
 };
 
 struct groups {

@@ -22,21 +22,22 @@ struct client;
 enum { GSI_QUEUE_MAX = 4096 };
 
 struct gsi_client {
-	struct gsi *gsi;	   /* borrowed */
+	struct gsi *gsi;     /* borrowed */
 	struct client *conn; /* borrowed: closing it ends the member */
 	uint16_t number;
 	int fd;		      /* owned: the agent's end of the second socket */
 	ev_io reader, writer; /* the writer runs while something is queued */
 	struct list queue;    /* of queued frames, oldest first */
 	unsigned queued;
-	struct share shares; /* of the queue, by source */
-	struct list ports; /* of gsi_port.of_client */
+	struct share shares;   /* of the queue, by source */
+	struct list ports;     /* of gsi_port.of_client */
 	struct list exit_mads; /* of gsi_exit_mad.node */
 	unsigned nports, nexits, naddrs;
 	uint64_t delivered, dropped;
 };
 
-/** May a new client have the number, as far as QP 1 is concerned? Exit MADs with it may be under way. */
+/** May a new client have the number, as far as QP 1 is concerned? Exit MADs with it may be under
+ * way. */
 bool gsi_number_is_free(const struct gsi *gsi, unsigned number);
 
 /**

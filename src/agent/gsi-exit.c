@@ -49,7 +49,7 @@ static uint32_t interval_ms(uint8_t code)
 }
 
 int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
-		 const struct gsi_frame *f, bool repeat)
+		  const struct gsi_frame *f, bool repeat)
 {
 	struct gsi_exit_mad *e = find(w, f->comm_id);
 

@@ -16,7 +16,7 @@
 
 enum {
 	GSI_EXITS_BUCKETS = 4096,
-	GSI_EXITS_MS_MIN = 10,	 /* between two sendings, whatever the client says */
+	GSI_EXITS_MS_MIN = 10,	  /* between two sendings, whatever the client says */
 	GSI_EXITS_MS_MAX = 60000, /* likewise */
 };
 
@@ -36,7 +36,7 @@ struct gsi_exits {
 	struct list by_id[GSI_EXITS_BUCKETS];
 	struct list due; /* of dead clients, the next to be sent first */
 	unsigned due_count;
-	uint64_t given_up;	     /* that nobody answered, so far */
+	uint64_t given_up;	    /* that nobody answered, so far */
 	struct gsi_exit_mad *taken; /* sent for the last time: owned until the next call */
 };
 
@@ -45,12 +45,12 @@ void gsi_exits_init(struct gsi_exits *w);
 void gsi_exits_fini(struct gsi_exits *w);
 
 /**
- * Set the exit MAD of an ID, in the place of an earlier one; f: a GSI_FRAME_EXIT_SET. repeat: it is a
- * DREQ. *count: of the list, at most AGENT_GSI_EXITS_MAX.
+ * Set the exit MAD of an ID, in the place of an earlier one; f: a GSI_FRAME_EXIT_SET. repeat: it is
+ * a DREQ. *count: of the list, at most AGENT_GSI_EXITS_MAX.
  * @return 0, -ENOBUFS, -ENOMEM.
  */
 int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
-		 const struct gsi_frame *f, bool repeat);
+		  const struct gsi_frame *f, bool repeat);
 
 /** A living client's ID has none any more. */
 void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The packets of a GSI client's second socket: MADs both ways, and exit MADs: what the agent is to
- * send for a connection when the client's process ends. One struct of fixed size in host order: both
- * ends are of one host and one version. Nothing here is answered.
+ * send for a connection when the client's process ends. One struct of fixed size in host order:
+ * both ends are of one host and one version. Nothing here is answered.
  */
 #ifndef AGENT_GSI_FRAME_H
 #define AGENT_GSI_FRAME_H
@@ -27,7 +27,8 @@ struct gsi_frame {
 	uint32_t magic;
 	uint8_t type;	    /* enum gsi_frame_type */
 	uint8_t echo;	    /* MAD to send: answer with SENT */
-	uint8_t cm_timeout; /* EXIT_SET: of a DREQ, 5 bits: repeated every 4.096 us * 2^value, ... */
+	uint8_t cm_timeout; /* EXIT_SET: of a DREQ, 5 bits: repeated every 4.096 us * 2^value, ...
+			     */
 	uint8_t retries;    /* ... so often, 4 bits, until DREP, REJ or DREQ comes */
 	uint32_t comm_id;   /* EXIT_*, UNREACHED */
 	int32_t error;	    /* UNREACHED: errno */

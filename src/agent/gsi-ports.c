@@ -114,7 +114,7 @@ static int check(struct gsi_ports *p, const struct agent_gsi_bind *b)
 }
 
 int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct agent_gsi_bind *b,
-		  struct list *of_client)
+		   struct list *of_client)
 {
 	enum rocemu_port_space ps;
 	struct gsi_port *port;
@@ -183,8 +183,8 @@ void gsi_ports_drop(struct gsi_ports *p, struct list *of_client)
 }
 
 /* open: the clients whose wildcards count, NULL: all. */
-static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *addr, uint32_t scope_id,
-		       const struct seat_set *open)
+static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *addr,
+		       uint32_t scope_id, const struct seat_set *open)
 {
 	const struct agent_gsi_bind *b = &port->bind;
 	bool ipv4 = rocemu_gid_is_ipv4(addr);
@@ -199,8 +199,8 @@ static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *add
 }
 
 const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
-				    const struct rocemu_gid *addr, uint32_t scope_id,
-				    const struct seat_set *open)
+				      const struct rocemu_gid *addr, uint32_t scope_id,
+				      const struct seat_set *open)
 {
 	const struct gsi_port *best = NULL;
 	enum fit best_fit = FIT_NONE;
@@ -216,8 +216,8 @@ const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t servic
 	return best;
 }
 
-bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
-		       uint32_t scope_id)
+bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id,
+			const struct rocemu_gid *addr, uint32_t scope_id)
 {
 	for (const struct gsi_port *port = NULL; (port = next_of(p, port, service_id));)
 		if (!port->listens && fit_of(port, addr, scope_id, NULL) != FIT_NONE)

@@ -43,7 +43,7 @@ void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t
  *	   already, -ENOMEM.
  */
 int gsi_ports_bind(struct gsi_ports *p, uint16_t number, uint32_t key, struct agent_gsi_bind *b,
-		  struct list *of_client);
+		   struct list *of_client);
 
 /** @return 0, -ENOENT: no such key, -EADDRINUSE: another one listens there. */
 int gsi_ports_listen(struct gsi_ports *p, uint16_t number, uint32_t key);
@@ -60,11 +60,11 @@ void gsi_ports_drop(struct gsi_ports *p, struct list *of_client);
  * @return borrowed until the book changes, or NULL.
  */
 const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
-				    const struct rocemu_gid *addr, uint32_t scope_id,
-				    const struct seat_set *open);
+				      const struct rocemu_gid *addr, uint32_t scope_id,
+				      const struct seat_set *open);
 
 /** Has anybody taken it there without listening on it (yet)? */
-bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id, const struct rocemu_gid *addr,
-		       uint32_t scope_id);
+bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id,
+			const struct rocemu_gid *addr, uint32_t scope_id);
 
 #endif

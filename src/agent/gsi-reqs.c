@@ -20,7 +20,7 @@ static bool same(const struct gsi_req_id *a, const struct gsi_req_id *b)
 }
 
 struct gsi_req *gsi_reqs_add(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number,
-			   uint64_t now_ms)
+			     uint64_t now_ms)
 {
 	struct gsi_req *bucket = rs->buckets[bucket_of(id)], *e = &bucket[0];
 
@@ -57,7 +57,7 @@ void gsi_reqs_seen(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t nu
 }
 
 bool gsi_reqs_take_unseen(struct gsi_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,
-			 struct gsi_req *req)
+			  struct gsi_req *req)
 {
 	while (*at < GSI_REQS_BUCKETS * GSI_REQS_WAYS) {
 		struct gsi_req *e = &rs->buckets[*at / GSI_REQS_WAYS][*at % GSI_REQS_WAYS];

@@ -3,9 +3,9 @@
  * Which client got a request (REQ, SIDR_REQ), for a while: its repetitions go to the same one,
  * though another one may listen by then or nobody; and a REJ whose sender has not learned our
  * communication ID yet can only be routed by the ID of the REQ it takes back (IBTA 12.6.7). And
- * whether it has seen it: one that dies with a request unseen has set no exit MAD for it. A table of
- * fixed size whose oldest entries give way: one that is missing is as if the request had not come.
- * Pure.
+ * whether it has seen it: one that dies with a request unseen has set no exit MAD for it. A table
+ * of fixed size whose oldest entries give way: one that is missing is as if the request had not
+ * come. Pure.
  */
 #ifndef AGENT_GSI_REQS_H
 #define AGENT_GSI_REQS_H
@@ -46,7 +46,7 @@ struct gsi_reqs {
 
 /** Remember who got it. @return its entry, borrowed until the next call. */
 struct gsi_req *gsi_reqs_add(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number,
-			   uint64_t now_ms);
+			     uint64_t now_ms);
 
 /** @return the client's number, or 0: not known. */
 uint16_t gsi_reqs_find(const struct gsi_reqs *rs, const struct gsi_req_id *id, uint64_t now_ms);
@@ -59,6 +59,6 @@ void gsi_reqs_seen(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t nu
  * @return false: there is no more.
  */
 bool gsi_reqs_take_unseen(struct gsi_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,
-			 struct gsi_req *req);
+			  struct gsi_req *req);
 
 #endif

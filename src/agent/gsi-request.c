@@ -57,11 +57,12 @@ static int gsi_bind(struct client *c, const struct agent_msg *m)
 					  "some RDMA processes");
 	if (c->gsi->nports < AGENT_GSI_BINDS_MAX)
 		r = gsi_ports_bind(&c->server->gsi.ports, c->gsi->number, m->u.gsi_bind.key, &b,
-				  &c->gsi->ports);
+				   &c->gsi->ports);
 	if (r == -EADDRNOTAVAIL)
-		return client_reply_error(c, r,
-					"no port is free: all of net.ipv4.ip_local_port_range are "
-					"in use");
+		return client_reply_error(
+			c, r,
+			"no port is free: all of net.ipv4.ip_local_port_range are "
+			"in use");
 	if (r)
 		return client_reply_error(c, r, strerror(-r));
 	c->gsi->nports++;

@@ -15,8 +15,8 @@
 
 enum {
 	EXITS_BURST = 64, /* sent in a row: their answers are to be read in between */
-	BACK_MS = 2000, /* clients of a dead agent find the next one within this time */
-	ECN_MASK = 3, /* of a traffic class: the network's, not the sender's */
+	BACK_MS = 2000,	  /* clients of a dead agent find the next one within this time */
+	ECN_MASK = 3,	  /* of a traffic class: the network's, not the sender's */
 	/* When the system does not say which ports it gives out. */
 	PORT_FIRST = 32768,
 	PORT_LAST = 60999,
@@ -127,29 +127,28 @@ static void answer(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d,
 	(void)rocemu_cm_encode(&reply, back.mad);
 	send_from(gsi, q, &back,
 		  gsi_mad_service(m, &service_id) ? AGENT_GSI_COUNT_no_listener
-						 : AGENT_GSI_COUNT_unknown_id);
+						  : AGENT_GSI_COUNT_unknown_id);
 }
 
 static struct gsi_req_id req_id(const struct gsi_mad *d, const struct rocemu_cm_msg *m)
 {
 	return (struct gsi_req_id){.src = d->src,
-				  .comm_id = gsi_mad_sender_id(m),
-				  .tid = m->tid,
-				  .sidr = m->attr_id == ROCEMU_CM_SIDR_REQ};
+				   .comm_id = gsi_mad_sender_id(m),
+				   .tid = m->tid,
+				   .sidr = m->attr_id == ROCEMU_CM_SIDR_REQ};
 }
 
 /* The client that got the request when it came first; of a REJ: the request that it takes back. */
 static struct gsi_client *who_got(struct gsi *gsi, const struct gsi_mad *d,
-				 const struct rocemu_cm_msg *m)
+				  const struct rocemu_cm_msg *m)
 {
 	struct gsi_req_id id = req_id(d, m);
 
 	return gsi->members[gsi_reqs_find(&gsi->reqs, &id, link_now_ms())];
 }
 
-static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q,
-				     const struct gsi_mad *d, const struct rocemu_cm_msg *m,
-				     uint64_t service_id)
+static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q, const struct gsi_mad *d,
+				      const struct rocemu_cm_msg *m, uint64_t service_id)
 {
 	struct gsi_req_id id = req_id(d, m);
 	const struct gsi_port *port =
@@ -167,7 +166,7 @@ static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q,
 }
 
 static struct gsi_client *whose(struct gsi *gsi, const struct qp1 *q, const struct gsi_mad *d,
-			       const struct rocemu_cm_msg *m)
+				const struct rocemu_cm_msg *m)
 {
 	uint32_t ours = gsi_mad_receiver_id(m);
 	struct gsi_client *member;
@@ -222,7 +221,8 @@ static void plan_early(struct gsi *gsi)
 	plan(gsi, &gsi->early_timer, gsi_early_next_ms(&gsi->early), 0);
 }
 
-/* Is it kept until its port is listened on? After a change of agents each is: its client may not be back yet. */
+/* Is it kept until its port is listened on? After a change of agents each is: its client may not be
+ * back yet. */
 static bool keep_early(struct gsi *gsi, const struct gsi_mad *d, const struct rocemu_cm_msg *m)
 {
 	uint64_t service_id;
@@ -332,8 +332,9 @@ void gsi_watch(struct gsi *gsi, struct group *g)
 /* ---- what goes out ---- */
 
 /*
- * May a client say that the QP is its own? Not if the slot is in use by another user, whose connection the peer would
- * take for stale. Its user is the one that it joined as: it may have changed since.
+ * May a client say that the QP is its own? Not if the slot is in use by another user, whose
+ * connection the peer would take for stale. Its user is the one that it joined as: it may have
+ * changed since.
  */
 static bool may_name(const struct gsi *gsi, const struct gsi_client *member, uint32_t qpn)
 {
@@ -341,7 +342,8 @@ static bool may_name(const struct gsi *gsi, const struct gsi_client *member, uin
 	const struct seats *numbers = &gsi->store->seats[AGENT_GSI];
 	unsigned slot = qpn / AGENT_INDEXES;
 
-	return member->conn->uid == 0 || slots->seat[slot].uid == numbers->seat[member->number].uid ||
+	return member->conn->uid == 0 ||
+	       slots->seat[slot].uid == numbers->seat[member->number].uid ||
 	       !seats_is_used(slots, slot);
 }
 
@@ -386,9 +388,9 @@ static void note_seen(struct gsi *gsi, const struct gsi_client *member, const st
 		      const struct rocemu_cm_msg *m)
 {
 	const struct gsi_req_id id = {.src = *to,
-				     .comm_id = gsi_mad_receiver_id(m),
-				     .tid = m->tid,
-				     .sidr = m->attr_id == ROCEMU_CM_SIDR_REP};
+				      .comm_id = gsi_mad_receiver_id(m),
+				      .tid = m->tid,
+				      .sidr = m->attr_id == ROCEMU_CM_SIDR_REP};
 
 	gsi_reqs_seen(&gsi->reqs, &id, member->number);
 }

@@ -35,8 +35,8 @@
 #include "base/rng.h"
 
 struct gsi {
-	struct ev_loop *loop;		 /* borrowed */
-	struct store *store;		 /* borrowed: of a group the user is a struct qp1 */
+	struct ev_loop *loop; /* borrowed */
+	struct store *store;  /* borrowed: of a group the user is a struct qp1 */
 	struct gsi_client *members[AGENT_GSI_CLIENTS];
 	unsigned nmembers;
 	uint16_t last_number;
@@ -48,8 +48,10 @@ struct gsi {
 	ev_timer early_timer;
 	uint64_t back_by_ms; /* see gsi_follows(); 0: no client of an earlier agent has come */
 	void (*on_calm)(void *user); /* the last exit MAD is done */
-	void (*on_end)(struct client *conn); /* a client's second socket has ended: gsi_end_client() */
-	void (*on_watch)(void *user, bool refused); /* as server_watch_again(), or as server_refused() */
+	void (*on_end)(
+		struct client *conn); /* a client's second socket has ended: gsi_end_client() */
+	void (*on_watch)(void *user,
+			 bool refused); /* as server_watch_again(), or as server_refused() */
 	/* Set by gsi_init(): what the clients' files call. */
 	void (*on_frame)(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 	void *user;
@@ -67,15 +69,16 @@ void gsi_fini(struct gsi *gsi);
 void gsi_watch(struct gsi *gsi, struct group *g);
 
 /**
- * A client of an earlier agent is back. The others come one by one: requests for those that are not back yet are kept
- * for a moment, once in the agent's life.
+ * A client of an earlier agent is back. The others come one by one: requests for those that are not
+ * back yet are kept for a moment, once in the agent's life.
  */
 void gsi_follows(struct gsi *gsi);
 
 /** A client listens now: requests that came too early go to it. */
 void gsi_listens(struct gsi *gsi);
 
-/** A client has ended: take what it sent before, give back what it has, send its exit MADs, free it. */
+/** A client has ended: take what it sent before, give back what it has, send its exit MADs, free
+ * it. */
 void gsi_end_client(struct gsi *gsi, struct gsi_client *m);
 
 /** Are exit MADs under way? Then the agent is not idle. */

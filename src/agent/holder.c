@@ -20,7 +20,8 @@ enum {
 	PAUSE_MAX_MS = 1000,
 	LIFE_MS = 1000, /* ... which is what this means */
 	TELL_TIMEOUT_S = 2,
-	LAST_TRIES = 50, /* to take the changes that a worker left when it died, PAUSE_MIN_MS apart */
+	LAST_TRIES =
+		50, /* to take the changes that a worker left when it died, PAUSE_MIN_MS apart */
 };
 
 static volatile sig_atomic_t told_to_leave;
@@ -96,8 +97,8 @@ bool holder_catches_up(int fd)
 
 /*
  * Apply the next change and leave it in the queue.
- * @return 0, -ECONNRESET: the worker has died, -EBADMSG: the store is not what the worker has, or -EAGAIN: there is no
- * memory, or no descriptor.
+ * @return 0, -ECONNRESET: the worker has died, -EBADMSG: the store is not what the worker has, or
+ * -EAGAIN: there is no memory, or no descriptor.
  */
 static int look_at_change(struct store *st, int fd, struct store_change *c)
 {
@@ -126,7 +127,8 @@ static int take_change(struct store *st, int fd, struct store_change *c)
 	char byte;
 	int r;
 
-	/* What is missing may be there soon; when the worker has died, the next one is not to wait for long. */
+	/* What is missing may be there soon; when the worker has died, the next one is not to wait
+	 * for long. */
 	while ((r = look_at_change(st, fd, c)) == -EAGAIN && tries < LAST_TRIES) {
 		poll(NULL, 0, PAUSE_MIN_MS);
 		tries += poll(&p, 1, 0) > 0;
@@ -149,7 +151,8 @@ static int hold(struct store *st, int fd)
 		if (!r && c.type == STORE_LEAVE)
 			return (int)c.value;
 	} while (!r);
-	/* A store that is not the worker's is of no use to the next one. The worker forks another holder. */
+	/* A store that is not the worker's is of no use to the next one. The worker forks another
+	 * holder. */
 	return r == -ECONNRESET ? -1 : 1;
 }
 

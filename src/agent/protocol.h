@@ -78,8 +78,8 @@ enum {
 	/* Connection management. */
 	AGENT_GSI_CLIENTS = AGENT_SEATS, /* of a communication ID's upper 10 bits; 0 is nobody's */
 	AGENT_GSI_ID_BITS = 22,		 /* the lower bits of a communication ID */
-	AGENT_GSI_BINDS_MAX = 32768, /* of one client */
-	AGENT_GSI_EXITS_MAX = 16384, /* of one client */
+	AGENT_GSI_BINDS_MAX = 32768,	 /* of one client */
+	AGENT_GSI_EXITS_MAX = 16384,	 /* of one client */
 };
 
 enum agent_kind {
@@ -176,9 +176,9 @@ struct agent_gsi_listener_info {
 };
 
 /**
- * What an agent says of itself, in a file. Behind it are the addresses, the clients of connection management, the
- * listeners, the lanes' clients. Of a system-wide agent's clients and listeners a user is shown the own ones and the
- * number of the others, root all.
+ * What an agent says of itself, in a file. Behind it are the addresses, the clients of connection
+ * management, the listeners, the lanes' clients. Of a system-wide agent's clients and listeners a
+ * user is shown the own ones and the number of the others, root all.
  */
 struct agent_status_head {
 	uint64_t uptime_ms;
@@ -264,11 +264,13 @@ int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m);
 
 enum { AGENT_FDS_MAX = 253 }; /* the kernel's SCM_MAX_FD */
 
-/** Send a packet with descriptors, which stay the caller's, with MSG_NOSIGNAL and flags. @return 0 or -errno. */
+/** Send a packet with descriptors, which stay the caller's, with MSG_NOSIGNAL and flags. @return 0
+ * or -errno. */
 int agent_fds_send(int sock, const void *data, size_t len, const int *fds, unsigned n, int flags);
 
 /**
- * Receive one. max: an even number, or AGENT_FDS_MAX. *n: those that came, the caller's, even with an error.
+ * Receive one. max: an even number, or AGENT_FDS_MAX. *n: those that came, the caller's, even with
+ *an error.
  * @return the length; -ECONNRESET: the other side is gone, -EBADMSG: longer, or more descriptors,
  *	   -EMFILE: no room for them here, -EAGAIN, or another -errno.
  */
@@ -286,7 +288,8 @@ int agent_msg_recv(int sock, struct agent_msg *m, int flags);
 
 void agent_msg_close_fds(struct agent_msg *m);
 
-/** Does this errno of send() or recv() on a local socket say "later", and nothing of the other side? */
+/** Does this errno of send() or recv() on a local socket say "later", and nothing of the other
+ * side? */
 static inline bool agent_io_is_late(int err)
 {
 	return err == EAGAIN || err == ENOMEM || err == ENOBUFS || err == ETOOMANYREFS;

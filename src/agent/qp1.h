@@ -26,17 +26,17 @@ struct qp1_ops {
 };
 
 struct qp1 {
-	struct gsi *gsi;	     /* borrowed */
-	const struct qp1_ops *ops;   /* static */
-	struct group *group; /* borrowed: its fds[0] is received from */
+	struct gsi *gsi;	   /* borrowed */
+	const struct qp1_ops *ops; /* static */
+	struct group *group;	   /* borrowed: its fds[0] is received from */
 	struct ev_loop *loop;
 	ev_io watcher;
-	ev_timer again;	       /* to watch what could not be watched */
-	ev_io returned;	       /* tx_fd's error queue */
-	int tx_fd;	       /* bound to sport; -1: the group's own, 4791 */
-	uint16_t sport;	       /* where all is sent from */
-	uint32_t psn;	       /* of the next MAD sent; 24 bits count */
-	uint32_t overflow;     /* as the socket counts what it dropped */
+	ev_timer again;		 /* to watch what could not be watched */
+	ev_io returned;		 /* tx_fd's error queue */
+	int tx_fd;		 /* bound to sport; -1: the group's own, 4791 */
+	uint16_t sport;		 /* where all is sent from */
+	uint32_t psn;		 /* of the next MAD sent; 24 bits count */
+	uint32_t overflow;	 /* as the socket counts what it dropped */
 	struct seat_set members; /* clients that opened the address */
 };
 
@@ -45,8 +45,8 @@ struct qp1 *qp1_new(struct gsi *gsi, const struct qp1_ops *ops, struct group *gr
 		    struct ev_loop *loop);
 void qp1_free(struct qp1 *q);
 
-/** Send a MAD whose source is the address: fills in sport, ip_id and hdr. Never blocks. @return 0 or
- * -errno. */
+/** Send a MAD whose source is the address: fills in sport, ip_id and hdr. Never blocks. @return 0
+ * or -errno. */
 int qp1_send(struct qp1 *q, struct gsi_mad *m);
 
 #endif

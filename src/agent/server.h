@@ -39,8 +39,9 @@ struct server {
 	holder_work_fn *work; /* what another holder starts workers by: server_work() */
 	int exit_code;
 	ev_io accept_watcher, signal_watcher, holder_watcher;
-	bool refused;	      /* a watcher was stopped */
-	ev_timer again_timer; /* when to watch again what could not be watched, or not be accepted */
+	bool refused; /* a watcher was stopped */
+	ev_timer
+		again_timer; /* when to watch again what could not be watched, or not be accepted */
 	ev_timer idle_timer;
 	ev_timer sweep_timer; /* looks for groups that nobody uses; while there are groups */
 };

@@ -27,7 +27,8 @@
 
 enum {
 	BUFFER_BYTES = 4 << 20,
-	RECV_FLOWINFO = 11, /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
+	RECV_FLOWINFO =
+		11, /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
 };
 
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,

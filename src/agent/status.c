@@ -87,7 +87,8 @@ static void print_cm_json(const struct agent_status *st)
 		       listener_addr(&st->listeners[i], name));
 	printf("], \"counters\": {");
 	for (unsigned i = 0; i < AGENT_GSI_COUNTER_COUNT; i++)
-		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i], st->agent.counters[i]);
+		printf("%s\"%s\": %" PRIu64, i ? ", " : "", counter_names[i],
+		       st->agent.counters[i]);
 	printf("}}");
 }
 

@@ -21,12 +21,13 @@ struct store {
 };
 
 enum store_change_type {
-	STORE_SEAT = 1, /* a place changes hands; 1 fd: the agent's end of its token; 0: nobody has it */
-	STORE_PLACES,	/* sockets of a group's places first, first + 1, ...: new, or in the place
-			   of earlier ones */
-	STORE_USE,	/* a slot uses a group */
-	STORE_DROP,	/* a group is no more */
-	STORE_LEAVE,	/* to the holder: the agent ends; value: its exit code */
+	STORE_SEAT =
+		1, /* a place changes hands; 1 fd: the agent's end of its token; 0: nobody has it */
+	STORE_PLACES, /* sockets of a group's places first, first + 1, ...: new, or in the place
+			 of earlier ones */
+	STORE_USE,    /* a slot uses a group */
+	STORE_DROP,   /* a group is no more */
+	STORE_LEAVE,  /* to the holder: the agent ends; value: its exit code */
 };
 
 struct store_change {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Byte order by explicit shifts: no alignment, no host order, no casts. be: network order, le: the ICRC's.
+ * Byte order by explicit shifts: no alignment, no host order, no casts. be: network order, le: the
+ * ICRC's.
  */
 #ifndef BASE_BYTES_H
 #define BASE_BYTES_H

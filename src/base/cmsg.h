@@ -37,10 +37,14 @@ static inline bool cmsg_network(const struct cmsghdr *c, uint8_t *tclass, uint8_
 /** Take an IPv6 packet's flow label. @return false: it is something else. */
 static inline bool cmsg_flow_label(const struct cmsghdr *c, uint32_t *label)
 {
-	enum { TYPE = 11, LABEL_MASK = 0xfffff }; /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside this one */
+	enum {
+		TYPE = 11,
+		LABEL_MASK = 0xfffff
+	}; /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside this one */
 	uint32_t word;
 
-	if (c->cmsg_level != IPPROTO_IPV6 || c->cmsg_type != TYPE || c->cmsg_len < CMSG_LEN(sizeof(word)))
+	if (c->cmsg_level != IPPROTO_IPV6 || c->cmsg_type != TYPE ||
+	    c->cmsg_len < CMSG_LEN(sizeof(word)))
 		return false;
 	memcpy(&word, CMSG_DATA(c), sizeof(word));
 	*label = ntohl(word) & LABEL_MASK;

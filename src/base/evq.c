@@ -60,8 +60,8 @@ static void add_count(struct evq *q, int by)
 }
 
 /*
- * Make the fd readable for one more event. Cannot block: the counter's limit is 2^64 - 2. Fails only if the program
- * closed our fd.
+ * Make the fd readable for one more event. Cannot block: the counter's limit is 2^64 - 2. Fails
+ * only if the program closed our fd.
  */
 static bool put_token(struct evq *q)
 {
@@ -103,9 +103,9 @@ static struct evq_source *take_first(struct evq *q)
 }
 
 /*
- * A thread was cancelled while it waited. The C library's cancellation may come after read() took a token
- * (glibc before 2.41): the events' number is right again with one token more. If it took none, that one
- * wakes a reader for nothing.
+ * A thread was cancelled while it waited. The C library's cancellation may come after read() took a
+ * token (glibc before 2.41): the events' number is right again with one token more. If it took
+ * none, that one wakes a reader for nothing.
  */
 static void wait_cancelled(void *arg)
 {

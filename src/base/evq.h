@@ -5,10 +5,10 @@
  * can happen is embedded in the objects it can happen to (struct evq_source), so posting allocates
  * nothing.
  *
- * The fd is an eventfd semaphore with one token per waiting event, but for those left to threads that look
- * (evq_look()), which cost no system call. evq_get() blocks in read() and
- * not in poll(), so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that
- * has taken a token and finds its event dropped meanwhile goes back to read().
+ * The fd is an eventfd semaphore with one token per waiting event, but for those left to threads
+ * that look (evq_look()), which cost no system call. evq_get() blocks in read() and not in poll(),
+ * so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that has taken a
+ * token and finds its event dropped meanwhile goes back to read().
  */
 #ifndef BASE_EVQ_H
 #define BASE_EVQ_H
@@ -37,8 +37,8 @@ struct evq_source {
 
 int evq_init(struct evq *q); /* -errno */
 /**
- * In a forked child: forget all events; the descriptor's number stays, but what it names is no longer shared
- * with the parent. Async-signal-safe. False: it still is.
+ * In a forked child: forget all events; the descriptor's number stays, but what it names is no
+ * longer shared with the parent. Async-signal-safe. False: it still is.
  */
 bool evq_renew(struct evq *q);
 void evq_fini(struct evq *q);
@@ -61,8 +61,8 @@ static inline bool evq_has(struct evq *q)
 }
 
 /**
- * The caller looks for events by evq_has() instead of sleeping, until evq_look_end(), which it must call: an event that
- * is posted meanwhile may be left to it, and no other thread is woken for that.
+ * The caller looks for events by evq_has() instead of sleeping, until evq_look_end(), which it must
+ * call: an event that is posted meanwhile may be left to it, and no other thread is woken for that.
  */
 void evq_look(struct evq *q);
 /** @return an event that was left to the caller; or NULL: evq_get() may have one nevertheless. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Intrusive doubly linked list. A node not on a list points to itself, so that "is it on one" can be asked
- * and removing twice is harmless.
+ * Intrusive doubly linked list. A node not on a list points to itself, so that "is it on one" can
+ * be asked and removing twice is harmless.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -52,15 +52,16 @@ static inline struct list *list_first(const struct list *l)
 }
 
 #define list_entry(node, type, member) container_of(node, type, member)
-#define list_for_each(it, l) for (struct list *it = (l)->next; it != (l); it = it->next)
+#define list_for_each(it, l)	       for (struct list *it = (l)->next; it != (l); it = it->next)
 /** The loop's body may remove it. */
-#define list_for_each_safe(it, tmp, l)                                                             \
+#define list_for_each_safe(it, tmp, l) \
 	for (struct list *it = (l)->next, *tmp = it->next; it != (l); it = tmp, tmp = it->next)
 
 #define list_entry_at_(l, n, type, member) ((n) == (l) ? NULL : list_entry(n, type, member))
 /** Each entry; the loop's body may remove it. l is evaluated more than once. */
-#define list_for_each_entry(e, type, member, l)                                                    \
-	for (type *e = list_entry_at_(l, (l)->next, type, member), *e##_next;                      \
-	     e && (e##_next = list_entry_at_(l, e->member.next, type, member), true); e = e##_next)
+#define list_for_each_entry(e, type, member, l)                                       \
+	for (type *e = list_entry_at_(l, (l)->next, type, member), *e##_next;         \
+	     e && (e##_next = list_entry_at_(l, e->member.next, type, member), true); \
+	     e = e##_next)
 
 #endif

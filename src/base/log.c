@@ -15,7 +15,7 @@
 
 int log_level_of(const char *name)
 {
-	static const char *const names[] = { "error", "warn", "why", "info", "debug" };
+	static const char *const names[] = {"error", "warn", "why", "info", "debug"};
 
 	for (unsigned i = 0; i < ARRAY_LEN(names); i++)
 		if (!strcmp(name, names[i]))
@@ -70,7 +70,8 @@ void log_failure(int err, const char *text)
 	struct rlimit limit;
 
 	if (err == -EMFILE && getrlimit(RLIMIT_NOFILE, &limit) == 0)
-		log_error("%s; this process may have %llu file descriptors, and has no free one: raise the limit "
+		log_error("%s; this process may have %llu file descriptors, and has no free one: "
+			  "raise the limit "
 			  "(ulimit -n), or close some",
 			  text, (unsigned long long)limit.rlim_cur);
 	else if (err == -ENFILE)

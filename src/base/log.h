@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages for people, on stderr, one line each: "rocemu: <text>". Levels by ROCEMU_LOG=error|warn|why|info|debug
- * (default warn). Not for the packet path. Level why: the reason of each error that the program gets (why.h).
+ * Messages for people, on stderr, one line each: "rocemu: <text>". Levels by
+ * ROCEMU_LOG=error|warn|why|info|debug (default warn). Not for the packet path. Level why: the
+ * reason of each error that the program gets (why.h).
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -19,8 +20,8 @@ int log_level_of(const char *name);
 void log_failure(int err, const char *text);
 
 #define log_error(...) log_msg(LOG_LVL_ERROR, __VA_ARGS__)
-#define log_warn(...) log_msg(LOG_LVL_WARN, __VA_ARGS__)
-#define log_info(...) log_msg(LOG_LVL_INFO, __VA_ARGS__)
+#define log_warn(...)  log_msg(LOG_LVL_WARN, __VA_ARGS__)
+#define log_info(...)  log_msg(LOG_LVL_INFO, __VA_ARGS__)
 #define log_debug(...) log_msg(LOG_LVL_DEBUG, __VA_ARGS__)
 
 #endif

@@ -37,16 +37,18 @@ static inline void cancel_restore_at(const int *before)
 }
 
 /** Declares: no cancellation until the end of the block. */
-#define UNCANCELLED                                                                 \
-	__attribute__((unused, cleanup(cancel_restore_at))) const int uncancelled = \
-		cancel_disable()
+#define UNCANCELLED \
+	__attribute__((unused, cleanup(cancel_restore_at))) const int uncancelled = cancel_disable()
 
 struct mutex {
 	pthread_mutex_t m;
 	int before; /* of the thread that has it: its cancellation state */
 };
 
-#define MUTEX_INITIALIZER {.m = PTHREAD_MUTEX_INITIALIZER}
+#define MUTEX_INITIALIZER                      \
+	{                                      \
+		.m = PTHREAD_MUTEX_INITIALIZER \
+	}
 
 /** Also in a forked child, whatever a thread of the parent did. */
 static inline void mutex_init(struct mutex *m)
@@ -99,9 +101,8 @@ static inline struct mutex *mutex_locked(struct mutex *m)
 }
 
 /** Declares: the lock is held until the end of the block. */
-#define MUTEX_HELD(m)                                                           \
-	__attribute__((unused, cleanup(mutex_unlock_at))) struct mutex *const held = \
-		mutex_locked(m)
+#define MUTEX_HELD(m) \
+	__attribute__((unused, cleanup(mutex_unlock_at))) struct mutex *const held = mutex_locked(m)
 
 /** As pthread_cond_wait(), but no cancellation point. */
 static inline void mutex_wait(struct mutex *m, pthread_cond_t *cond)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls past whoever stands before them in the C library. A preload library that makes RDMA sockets of a
- * program's sockets (rdma-core's librspreload) must not make them of those below its own. And the C library's
- * functions are cancellation points (pthreads(7)), these are not.
+ * System calls past whoever stands before them in the C library. A preload library that makes RDMA
+ * sockets of a program's sockets (rdma-core's librspreload) must not make them of those below its
+ * own. And the C library's functions are cancellation points (pthreads(7)), these are not.
  */
 #ifndef BASE_SYSSOCKET_H
 #define BASE_SYSSOCKET_H
@@ -17,8 +17,8 @@ static inline int sys_socket(int domain, int type, int protocol)
 }
 
 /*
- * The sanitizers follow the C library's functions only: what a socket orders between threads, and which memory
- * the kernel reads and writes.
+ * The sanitizers follow the C library's functions only: what a socket orders between threads, and
+ * which memory the kernel reads and writes.
  */
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)

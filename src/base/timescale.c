@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Digits with at most one point among them: strtod() would take "inf", "nan", hexadecimal, blanks and the locale's comma. */
+/* Digits with at most one point among them: strtod() would take "inf", "nan", hexadecimal, blanks
+ * and the locale's comma. */
 static bool parse_digits(const char *s, double *out)
 {
 	double value = 0, unit = 1;
@@ -34,9 +35,11 @@ bool timescale_parse(const char *text, double *out, char *errbuf, size_t errlen)
 
 	/* A little room for what 0.0001 is as a sum of binary fractions. */
 	if (text && *text &&
-	    (!parse_digits(text, &value) || value < TIMESCALE_MIN * 0.999999 || value > TIMESCALE_MAX)) {
+	    (!parse_digits(text, &value) || value < TIMESCALE_MIN * 0.999999 ||
+	     value > TIMESCALE_MAX)) {
 		snprintf(errbuf, errlen,
-			 "\"%.40s\" is not a time scale: expected a number from 0.0001 to 1000000, such as 100 (protocol "
+			 "\"%.40s\" is not a time scale: expected a number from 0.0001 to 1000000, "
+			 "such as 100 (protocol "
 			 "timers 100 times shorter) or 0.01 (100 times longer)",
 			 text);
 		return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ROCEMU_TIME_SCALE: protocol timers run so many times as fast. 100: a timeout of 2 s comes after 20 ms; 0.01: after 200 s. It
- * is a divisor of waits, never of the clock: round trips, delays on purpose and time stamps stay what they are.
+ * ROCEMU_TIME_SCALE: protocol timers run so many times as fast. 100: a timeout of 2 s comes after
+ * 20 ms; 0.01: after 200 s. It is a divisor of waits, never of the clock: round trips, delays on
+ * purpose and time stamps stay what they are.
  */
 #ifndef BASE_TIMESCALE_H
 #define BASE_TIMESCALE_H
@@ -17,7 +18,8 @@
 
 /**
  * Parse a scale; NULL and "" are 1. *out is set only on success.
- * @return false: not a number in the range, and errbuf has one line with the value and what was expected.
+ * @return false: not a number in the range, and errbuf has one line with the value and what was
+ * expected.
  */
 bool timescale_parse(const char *text, double *out, char *errbuf, size_t errlen);
 

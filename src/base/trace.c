@@ -20,10 +20,10 @@
 #include "base/mutex.h"
 
 enum {
-	EVENTS = 8192, /* in a buffer */
+	EVENTS = 8192,		  /* in a buffer */
 	EVENTS_SOON = EVENTS / 2, /* so many wake the thread */
-	LINE_LEN = 1024, /* more than an event has: all names are ours, and short */
-	TEXT_LEN = 1 << 16, /* of a write call */
+	LINE_LEN = 1024,	  /* more than an event has: all names are ours, and short */
+	TEXT_LEN = 1 << 16,	  /* of a write call */
 };
 
 struct event {
@@ -42,9 +42,9 @@ atomic_bool trace_is_on;
 
 /* Who writes has this lock, and takes the other one under it. */
 static struct mutex write_lock = MUTEX_INITIALIZER;
-static int fd = -1;		 /* owned; guarded by write_lock */
-static char text[TEXT_LEN];	 /* guarded by write_lock */
-static struct buffer *writing;	 /* owned; guarded by write_lock */
+static int fd = -1;	       /* owned; guarded by write_lock */
+static char text[TEXT_LEN];    /* guarded by write_lock */
+static struct buffer *writing; /* owned; guarded by write_lock */
 
 static struct mutex buffer_lock = MUTEX_INITIALIZER;
 static struct buffer *recording; /* owned; guarded by buffer_lock, exchanged with both locks held */
@@ -84,7 +84,8 @@ static void put(const char *from, size_t len)
 	}
 }
 
-/* Events are many: snprintf() would take most of the time. Names and texts are of characters that JSON takes as they are. */
+/* Events are many: snprintf() would take most of the time. Names and texts are of characters that
+ * JSON takes as they are. */
 static char *put_text(char *to, const char *from)
 {
 	while (*from)
@@ -197,10 +198,12 @@ static void write_title(const char *what, uint32_t track, const char *title)
 	size_t n = 0;
 
 	for (; title[n] && n < sizeof(safe) - 1; n++)
-		safe[n] = title[n] < ' ' || title[n] > '~' || strchr("\"\\", title[n]) ? '?' : title[n];
+		safe[n] = title[n] < ' ' || title[n] > '~' || strchr("\"\\", title[n]) ? '?'
+										       : title[n];
 	safe[n] = 0;
 	put(line, (size_t)snprintf(line, sizeof(line),
-				   "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%" PRIu32 ",\"args\":{\"name\":\"%s\"}},\n",
+				   "{\"name\":\"%s\",\"ph\":\"M\",\"pid\":%d,\"tid\":%" PRIu32
+				   ",\"args\":{\"name\":\"%s\"}},\n",
 				   what, (int)getpid(), track, safe));
 }
 
@@ -214,8 +217,8 @@ void trace_title(uint32_t track, const char *title)
 
 /* ---- recording ---- */
 
-void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns, uint32_t track, uint64_t id,
-	       const uint64_t *arg)
+void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns, uint32_t track,
+	       uint64_t id, const uint64_t *arg)
 {
 	struct event *e;
 
@@ -226,7 +229,8 @@ void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns
 		mutex_lock(&buffer_lock);
 	}
 	e = &recording->event[recording->n++];
-	*e = (struct event){.kind = kind, .name = name, .when_ns = when_ns, .id = id, .track = track};
+	*e = (struct event){
+		.kind = kind, .name = name, .when_ns = when_ns, .id = id, .track = track};
 	for (unsigned i = 0; i < TRACE_ARGS && kind->arg[i]; i++)
 		e->arg[i] = arg[i];
 	if (recording->n == EVENTS_SOON)
@@ -264,7 +268,8 @@ static void *thread_main(void *unused)
 
 /* ---- beginning and end ---- */
 
-/* Its own process alone may have the file for itself; the first writes the bracket that opens the list. */
+/* Its own process alone may have the file for itself; the first writes the bracket that opens the
+ * list. */
 static int open_file(const char *path)
 {
 	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
@@ -354,7 +359,8 @@ static void fork_parent(void)
 	mutex_unlock(&write_lock);
 }
 
-/* What the parent recorded it writes itself. The child goes on in the same file when it opens a device. */
+/* What the parent recorded it writes itself. The child goes on in the same file when it opens a
+ * device. */
 static void fork_child(void)
 {
 	if (recording)

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The timeline of a process: what happens when, in the Trace Event Format that Perfetto and Chrome read
- * (JSON, an event a line), into the file that ROCEMU_TRACE names. Several processes may append to one file.
+ * The timeline of a process: what happens when, in the Trace Event Format that Perfetto and Chrome
+ * read (JSON, an event a line), into the file that ROCEMU_TRACE names. Several processes may append
+ * to one file.
  *
- * Recording copies an event into a buffer. A thread writes full buffers, and what there is every TRACE_FLUSH_MS;
- * whoever finds both buffers full waits for it, so no event is lost. The end of the process writes the rest,
- * unless it is killed or calls _exit().
+ * Recording copies an event into a buffer. A thread writes full buffers, and what there is every
+ * TRACE_FLUSH_MS; whoever finds both buffers full waits for it, so no event is lost. The end of the
+ * process writes the rest, unless it is killed or calls _exit().
  *
  * Any thread may record. The lock in here is a leaf.
  */
@@ -34,7 +35,8 @@ struct trace_kind {
 	const char *category;
 	enum trace_phase phase;
 	const char *prefix; /* of the names */
-	/* Names of the arguments, the first NULL ends them. "x:NAME": in hexadecimal, "s:NAME": a pointer to a text that stays. */
+	/* Names of the arguments, the first NULL ends them. "x:NAME": in hexadecimal, "s:NAME": a
+	 * pointer to a text that stays. */
 	const char *arg[TRACE_ARGS];
 };
 
@@ -50,9 +52,10 @@ static inline bool trace_on(void)
 void trace_start(void);
 /** CLOCK_MONOTONIC in ns. */
 uint64_t trace_now(void);
-/** Record. kind and name stay for ever; id: TRACE_BEGIN's and TRACE_END's; arg: as many as the kind has. */
-void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns, uint32_t track, uint64_t id,
-	       const uint64_t *arg);
+/** Record. kind and name stay for ever; id: TRACE_BEGIN's and TRACE_END's; arg: as many as the kind
+ * has. */
+void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns, uint32_t track,
+	       uint64_t id, const uint64_t *arg);
 /** The title of a track; the last one counts. Not for fast paths. */
 void trace_title(uint32_t track, const char *title);
 /** Write what was recorded. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Accesses that ThreadSanitizer is to ignore, in a program that was built with it. What a peer writes
- * and reads, a thread of ours does on its behalf, and what orders it with the program's own accesses is
- * a message, which the sanitizer cannot see.
+ * Accesses that ThreadSanitizer is to ignore, in a program that was built with it. What a peer
+ * writes and reads, a thread of ours does on its behalf, and what orders it with the program's own
+ * accesses is a message, which the sanitizer cannot see.
  */
 #ifndef BASE_TSAN_H
 #define BASE_TSAN_H
@@ -21,8 +21,8 @@ TSAN_WEAK void AnnotateIgnoreWritesEnd(const char *file, int line);
 
 static inline bool tsan_watches(void)
 {
-	return unlikely(AnnotateIgnoreReadsBegin && AnnotateIgnoreReadsEnd && AnnotateIgnoreWritesBegin &&
-			AnnotateIgnoreWritesEnd);
+	return unlikely(AnnotateIgnoreReadsBegin && AnnotateIgnoreReadsEnd &&
+			AnnotateIgnoreWritesBegin && AnnotateIgnoreWritesEnd);
 }
 
 /** On the calling thread, until tsan_ignore_end(). */

@@ -4,12 +4,12 @@
 
 #include <stddef.h>
 
-#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
-#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
-#define likely(x) __builtin_expect(!!(x), 1)
-#define unlikely(x) __builtin_expect(!!(x), 0)
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define ARRAY_LEN(a)			(sizeof(a) / sizeof((a)[0]))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define likely(x)			__builtin_expect(!!(x), 1)
+#define unlikely(x)			__builtin_expect(!!(x), 0)
+#define MIN(a, b)			((a) < (b) ? (a) : (b))
+#define MAX(a, b)			((a) > (b) ? (a) : (b))
 
 /* clang's thread-safety attributes; nothing under gcc. */
 #if defined(__clang__)
@@ -17,14 +17,14 @@
 #else
 #define TS(x)
 #endif
-#define CAPABILITY(name) TS(capability(name))
-#define GUARDED_BY(l) TS(guarded_by(l))
-#define REQUIRES(...) TS(requires_capability(__VA_ARGS__))
-#define ACQUIRE(...) TS(acquire_capability(__VA_ARGS__))
-#define TRY_ACQUIRE(...) TS(try_acquire_capability(__VA_ARGS__))
-#define RELEASE(...) TS(release_capability(__VA_ARGS__))
-#define ASSERT_HELD(...) TS(assert_capability(__VA_ARGS__))
-#define EXCLUDES(...) TS(locks_excluded(__VA_ARGS__))
+#define CAPABILITY(name)	  TS(capability(name))
+#define GUARDED_BY(l)		  TS(guarded_by(l))
+#define REQUIRES(...)		  TS(requires_capability(__VA_ARGS__))
+#define ACQUIRE(...)		  TS(acquire_capability(__VA_ARGS__))
+#define TRY_ACQUIRE(...)	  TS(try_acquire_capability(__VA_ARGS__))
+#define RELEASE(...)		  TS(release_capability(__VA_ARGS__))
+#define ASSERT_HELD(...)	  TS(assert_capability(__VA_ARGS__))
+#define EXCLUDES(...)		  TS(locks_excluded(__VA_ARGS__))
 #define NO_THREAD_SAFETY_ANALYSIS TS(no_thread_safety_analysis)
 
 #endif

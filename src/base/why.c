@@ -14,14 +14,15 @@ enum { ENTRIES = 256, PROBES = 4 };
 
 /** What was printed last of a site and an object. Two threads that race lose a count, not more. */
 struct said {
-	_Atomic uint64_t key;          /* 0: free */
+	_Atomic uint64_t key; /* 0: free */
 	_Atomic uint64_t at_ns;
 	atomic_uint held;
 };
 
 static struct said table[ENTRIES];
 
-/** Lines that were held back and no later line has counted, and the process that counted them (a child starts anew). */
+/** Lines that were held back and no later line has counted, and the process that counted them (a
+ * child starts anew). */
 static atomic_uint uncounted;
 static atomic_int owner;
 
@@ -39,7 +40,8 @@ static uint64_t get(_Atomic uint64_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
-/** The key's entry; a free one, or else the oldest, becomes the key's. *is_new: it has said nothing yet. */
+/** The key's entry; a free one, or else the oldest, becomes the key's. *is_new: it has said nothing
+ * yet. */
 static struct said *find(uint64_t key, bool *is_new)
 {
 	struct said *oldest = NULL;
@@ -50,7 +52,8 @@ static struct said *find(uint64_t key, bool *is_new)
 		*is_new = get(&s->key) != key;
 		if (!*is_new)
 			return s;
-		if (!oldest || (get(&oldest->key) && (!get(&s->key) || get(&s->at_ns) < get(&oldest->at_ns))))
+		if (!oldest ||
+		    (get(&oldest->key) && (!get(&s->key) || get(&s->at_ns) < get(&oldest->at_ns))))
 			oldest = s;
 	}
 	atomic_store_explicit(&oldest->key, key, memory_order_relaxed);
@@ -115,7 +118,8 @@ void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
 		vsnprintf(text, sizeof(text), fmt, ap);
 		va_end(ap);
 		if (held)
-			snprintf(more, sizeof(more), " (%u more like it since the last line)", held);
+			snprintf(more, sizeof(more), " (%u more like it since the last line)",
+				 held);
 		log_msg(LOG_LVL_WHY, "why: %s%s", text, more);
 	}
 	errno = saved;
@@ -126,6 +130,8 @@ static __attribute__((destructor)) void say_held(void)
 	const unsigned n = atomic_load_explicit(&uncounted, memory_order_relaxed);
 
 	if (n && atomic_load_explicit(&owner, memory_order_relaxed) == (int)getpid())
-		log_msg(LOG_LVL_WHY, "%u lines more of --log why were held back: each is printed once in %d s for an object", n,
-			WHY_INTERVAL_S);
+		log_msg(LOG_LVL_WHY,
+			"%u lines more of --log why were held back: each is printed once in %d s "
+			"for an object",
+			n, WHY_INTERVAL_S);
 }

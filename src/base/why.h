@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reasons of errors, for people: one line on stderr at the log level "why", which names the object, the value, the rule and the
- * remedy. A reason that repeats is printed once a minute for each object and place, with the count of those between. Not for the
- * packet path: only where an error is made.
+ * Reasons of errors, for people: one line on stderr at the log level "why", which names the object,
+ * the value, the rule and the remedy. A reason that repeats is printed once a minute for each
+ * object and place, with the count of those between. Not for the packet path: only where an error
+ * is made.
  */
 #ifndef BASE_WHY_H
 #define BASE_WHY_H
@@ -14,38 +15,40 @@
 #include "base/log.h"
 
 enum {
-	WHY_INTERVAL_S = 60,           /* a reason of an object is printed again after so long */
-	WHY_OBJECTS = 16,              /* lines in that time of one reason, whichever their objects */
+	WHY_INTERVAL_S = 60, /* a reason of an object is printed again after so long */
+	WHY_OBJECTS = 16,    /* lines in that time of one reason, whichever their objects */
 };
 
 /** A place in the code, or a code of a table, that gives a reason. All zeros at first. */
 struct why_site {
-	_Atomic uint64_t since_ns;     /* when the lines of this interval began */
-	atomic_uint lines;             /* in it */
+	_Atomic uint64_t since_ns; /* when the lines of this interval began */
+	atomic_uint lines;	   /* in it */
 };
 
 /**
- * May a reason be printed at now_ns? object: which one it is about, by a number; 0: none. *held: of the same site and object, what
- * was held back since the line before. Safe to call from any thread; threads that race may print a line too many.
+ * May a reason be printed at now_ns? object: which one it is about, by a number; 0: none. *held: of
+ * the same site and object, what was held back since the line before. Safe to call from any thread;
+ * threads that race may print a line too many.
  */
 bool why_pass(struct why_site *site, uint64_t object, uint64_t now_ns, uint32_t *held);
 
 /** Print the line unless it repeats. Leaves errno alone. */
-void why_print(struct why_site *site, uint64_t object, const char *fmt, ...) __attribute__((cold, format(printf, 3, 4)));
+void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
+	__attribute__((cold, format(printf, 3, 4)));
 
 /** Say why a call or an object fails. */
-#define why_say(object, ...)                                                   \
-	do {                                                                   \
-		static struct why_site why_site_;                              \
-		if (log_enabled(LOG_LVL_WHY))                                  \
-			why_print(&why_site_, (object), __VA_ARGS__);          \
+#define why_say(object, ...)                                          \
+	do {                                                          \
+		static struct why_site why_site_;                     \
+		if (log_enabled(LOG_LVL_WHY))                         \
+			why_print(&why_site_, (object), __VA_ARGS__); \
 	} while (0)
 
 /** err, and why it is returned: return REFUSE(-EINVAL, 0, "ibv_create_cq: ..."). */
-#define REFUSE(err, object, ...)                   \
-	({                                         \
-		why_say((object), __VA_ARGS__);    \
-		(err);                             \
+#define REFUSE(err, object, ...)                \
+	({                                      \
+		why_say((object), __VA_ARGS__); \
+		(err);                          \
 	})
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the connection manager share. A struct cm owns everything below it; who moves what:
+ * What the files of the connection manager share. A struct cm owns everything below it; who moves
+ * what:
  *
  *     input.c     a MAD came in: which object, which message; answers to what has none
  *     request.c   a REQ came in             setup.c     the calls and messages from REQ to RTU
@@ -23,48 +24,53 @@
 #include "transport/timer.h"
 
 enum {
-	CM_BUCKETS = 1024,             /* of each hash table; a power of 2 */
+	CM_BUCKETS = 1024, /* of each hash table; a power of 2 */
 	CM_ID_COUNT = 1 << CM_ID_PREFIX_SHIFT,
-	CM_ANSWERS = 64,               /* answers without a connection that may wait to be sent */
+	CM_ANSWERS = 64, /* answers without a connection that may wait to be sent */
 	CM_DEFAULT_HALF_OPEN = 4096,
 	CM_DEFAULT_LINGERING = 8192,
-	CM_EVENT_RETRY_NS = 1000000,   /* no memory for the event of a timeout: try again then */
+	CM_EVENT_RETRY_NS = 1000000, /* no memory for the event of a timeout: try again then */
 };
 
-/** Memory is had and given back by functions that are called so, and by no other (test/layering/symbols.py): they must
- *  not dissolve in their callers. */
+/** Memory is had and given back by functions that are called so, and by no other
+ * (test/layering/symbols.py): they must not dissolve in their callers. */
 #define CM_HEAP __attribute__((noinline))
 
 struct cm {
 	struct cm_config cfg;
-	struct prf prf;                /* of IDs, and of the hash: peers choose what is hashed */
-	uint32_t next_id;              /* counts communication and request IDs */
-	struct timer_heap timers;      /* of xchg.timer */
-	struct list tx;                /* of xchg.tx_link: what has something to send, in turn */
-	struct list events;            /* of event.link, oldest first; owned */
-	struct list wills;             /* of cm_conn.will_link: those that changed */
-	struct list lingering[SHARE_CELLS]; /* of xchg.linger_link: detached, by the peer's cell, oldest first */
+	struct prf prf;		  /* of IDs, and of the hash: peers choose what is hashed */
+	uint32_t next_id;	  /* counts communication and request IDs */
+	struct timer_heap timers; /* of xchg.timer */
+	struct list tx;		  /* of xchg.tx_link: what has something to send, in turn */
+	struct list events;	  /* of event.link, oldest first; owned */
+	struct list wills;	  /* of cm_conn.will_link: those that changed */
+	struct list lingering[SHARE_CELLS]; /* of xchg.linger_link: detached, by the peer's cell,
+					       oldest first */
 	struct share lingerers;
-	struct share half_open;        /* requests that wait for their consumer */
-	struct list listeners;         /* of cm_listener.link; owned */
-	struct list by_id[CM_BUCKETS];        /* of cm_conn.id_link, all; by local communication ID; owned */
-	struct list by_remote[CM_BUCKETS];    /* of cm_conn.remote_link, by remote communication ID, GUID and address */
-	struct list by_qpn[CM_BUCKETS];       /* of cm_conn.qpn_link, by remote QPN, GUID and address */
-	struct list sidrs_asked[CM_BUCKETS];  /* of cm_sidr.link, active ones; by request ID; owned */
-	struct list sidrs[CM_BUCKETS];        /* of cm_sidr.link, passive ones; by request ID, address and TID; owned */
-	struct list peers;             /* of cm_conn.peer_link: peer to peer, in REQ_SENT or MRA_REQ_RCVD */
+	struct share half_open; /* requests that wait for their consumer */
+	struct list listeners;	/* of cm_listener.link; owned */
+	struct list
+		by_id[CM_BUCKETS]; /* of cm_conn.id_link, all; by local communication ID; owned */
+	struct list by_remote[CM_BUCKETS]; /* of cm_conn.remote_link, by remote communication ID,
+					      GUID and address */
+	struct list by_qpn[CM_BUCKETS]; /* of cm_conn.qpn_link, by remote QPN, GUID and address */
+	struct list
+		sidrs_asked[CM_BUCKETS]; /* of cm_sidr.link, active ones; by request ID; owned */
+	struct list sidrs[CM_BUCKETS]; /* of cm_sidr.link, passive ones; by request ID, address and
+					  TID; owned */
+	struct list peers; /* of cm_conn.peer_link: peer to peer, in REQ_SENT or MRA_REQ_RCVD */
 	struct cm_mad answers[CM_ANSWERS]; /* ring */
 	uint32_t answer_first, answer_count;
 	struct cm_stats stats;
 };
 
 struct cm_listener {
-	struct cm *cm;                 /* borrowed */
+	struct cm *cm; /* borrowed */
 	struct list link;
-	struct list conns;             /* of cm_conn.listener_link */
-	struct list sidrs;             /* of cm_sidr.listener_link */
+	struct list conns; /* of cm_conn.listener_link */
+	struct list sidrs; /* of cm_sidr.listener_link */
 	struct cm_listen_param p;
-	struct share waiting;          /* requests that its consumer has not decided on */
+	struct share waiting; /* requests that its consumer has not decided on */
 };
 
 /** Alternate paths, beside the state (IBTA 12.8): one proposal at a time each way. */
@@ -75,29 +81,29 @@ enum will_kind { WILL_NONE, WILL_REJ_TIMEOUT, WILL_REJ, WILL_DREQ, WILL_DREP };
 struct cm_conn {
 	struct xchg x;
 	struct list id_link, remote_link, qpn_link, peer_link, listener_link, will_link;
-	struct cm_listener *listener;  /* borrowed until it is freed, which sets this to NULL */
+	struct cm_listener *listener; /* borrowed until it is freed, which sets this to NULL */
 	enum cm_state state;
 	enum lap_state lap;
-	enum will_kind will;           /* as the state asks for */
-	bool will_told;                /* the last that cm_next_will() said of it was "present" */
-	bool active;                   /* we sent the REQ that counts */
+	enum will_kind will; /* as the state asks for */
+	bool will_told;	     /* the last that cm_next_will() said of it was "present" */
+	bool active;	     /* we sent the REQ that counts */
 	bool peer_to_peer;
-	bool agreed;                   /* the peer has said that it ends: nothing it sends late needs an answer */
-	bool lap_asked;                /* LAP_SENT: the peer has asked for time */
-	bool half_open;                /* counts in cm->half_open and listener->waiting */
+	bool agreed;	/* the peer has said that it ends: nothing it sends late needs an answer */
+	bool lap_asked; /* LAP_SENT: the peer has asked for time */
+	bool half_open; /* counts in cm->half_open and listener->waiting */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t remote_guid;
-	uint64_t tid;                  /* of the exchange under way that the peer began */
-	uint64_t req_tid;              /* of the REQ; its MRA, REP and RTU repeat it, and a REJ */
-	uint64_t own_tid;              /* random: of what we begin, with a number added: see conn_dreq_tid() */
-	uint32_t lap_count;            /* LAPs sent: gives each a transaction ID of its own */
-	uint64_t lap_tid;              /* of the one sent last */
-	uint64_t lap_sum;              /* of the LAP answered last, see path.c */
-	rocemu_ns_t timeout_ns;        /* between two tries */
-	rocemu_ns_t life_ns;           /* twice a packet's life time, from the ACK timeout */
+	uint64_t tid;	    /* of the exchange under way that the peer began */
+	uint64_t req_tid;   /* of the REQ; its MRA, REP and RTU repeat it, and a REJ */
+	uint64_t own_tid;   /* random: of what we begin, with a number added: see conn_dreq_tid() */
+	uint32_t lap_count; /* LAPs sent: gives each a transaction ID of its own */
+	uint64_t lap_tid;   /* of the one sent last */
+	uint64_t lap_sum;   /* of the LAP answered last, see path.c */
+	rocemu_ns_t timeout_ns; /* between two tries */
+	rocemu_ns_t life_ns;	/* twice a packet's life time, from the ACK timeout */
 	uint8_t max_retries;
-	uint16_t peer_sport;           /* UDP source port of the peer's REQ or REP; 0: not known */
+	uint16_t peer_sport; /* UDP source port of the peer's REQ or REP; 0: not known */
 	struct rocemu_cm_req req;
 	struct rocemu_cm_rep rep;
 };
@@ -105,11 +111,11 @@ struct cm_conn {
 struct cm_sidr {
 	struct xchg x;
 	struct list link, listener_link;
-	struct cm_listener *listener;  /* as of a connection; passive side */
+	struct cm_listener *listener; /* as of a connection; passive side */
 	bool active;
 	bool answered;
 	bool half_open;
-	uint32_t id;                   /* request ID: ours or the peer's */
+	uint32_t id; /* request ID: ours or the peer's */
 	uint64_t service_id;
 	uint64_t tid;
 };
@@ -117,8 +123,10 @@ struct cm_sidr {
 /* id.c */
 /** Bucket of an ID of ours. */
 uint32_t cm_bucket(const struct cm *cm, uint32_t id);
-/** Bucket of what a peer chose: a number, another one that tells its objects apart, and its address. */
-uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other, const struct rocemu_gid *peer);
+/** Bucket of what a peer chose: a number, another one that tells its objects apart, and its
+ * address. */
+uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
+			const struct rocemu_gid *peer);
 /** Cell of a peer, from which MADs come, in struct share. */
 unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport);
 /** A new communication or request ID. */
@@ -136,8 +144,8 @@ bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
 bool cm_from_peer(const struct xchg *x, const struct cm_addr *from);
 
 /* xchg.c */
-/** Queue an answer that belongs to no object, back to where it came from. When too many wait it is dropped: the
- *  peer repeats itself. */
+/** Queue an answer that belongs to no object, back to where it came from. When too many wait it is
+ * dropped: the peer repeats itself. */
 void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m);
 
 /* event.c */
@@ -148,8 +156,8 @@ CM_HEAP struct event *event_new(void);
 void event_set_error(struct event *e, int error);
 CM_HEAP void event_free(struct event *e);
 /** An event of a connection or SIDR; m and from may be NULL. */
-void event_post(struct event *e, enum cm_event_type type, struct xchg *x, const struct rocemu_cm_msg *m,
-		const struct cm_addr *from);
+void event_post(struct event *e, enum cm_event_type type, struct xchg *x,
+		const struct rocemu_cm_msg *m, const struct cm_addr *from);
 /** Take away the events of x that were not taken. */
 void event_forget(struct cm *cm, struct xchg *x);
 /** An event of that type was not taken. */
@@ -161,9 +169,11 @@ CM_HEAP struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool
 CM_HEAP void conn_free(struct cm_conn *c);
 struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id);
 /** By what the peer calls it. */
-struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64_t guid, const struct rocemu_gid *peer);
+struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64_t guid,
+				 const struct rocemu_gid *peer);
 /** The connection in which the peer's QP is. */
-struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid, const struct rocemu_gid *peer);
+struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
+			      const struct rocemu_gid *peer);
 /** The peer is known: by what it calls the connection, and its QP. */
 void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint32_t qpn);
 void conn_set_state(struct cm_conn *c, enum cm_state state);
@@ -184,7 +194,8 @@ void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_d
 void conn_expire(struct cm_conn *c, rocemu_ns_t now);
 /** See cm_unreached(). */
 bool conn_unreached(struct cm *cm, uint32_t local_id, int error);
-enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
 enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from);
 enum cm_drop conn_input_drep(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
@@ -197,32 +208,44 @@ static inline uint64_t conn_dreq_tid(const struct cm_conn *c)
 }
 
 /* request.c, setup.c, path.c: a message came in */
-enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop conn_input_mra(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop conn_input_apr(struct cm_conn *c, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop conn_input_rtu(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop conn_input_mra(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop conn_input_apr(struct cm_conn *c, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
 /** A REJ to a message that has no connection here, or none any more. */
-void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint16_t reason);
+void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
+		  uint16_t reason);
 
 /* listen.c */
 /** The most specific listener for a request to dst, or NULL. */
-struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id, const struct rocemu_gid *dst,
-				  const uint8_t *private_data, size_t len);
+struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id,
+				  const struct rocemu_gid *dst, const uint8_t *private_data,
+				  size_t len);
 /** A request more from there may wait for the consumer's decision. */
 bool listener_has_room(const struct cm_listener *l, const struct cm_addr *from);
-/** It may not. Shall the peer hear of it? One that has none waiting asks again: others have taken its place. */
+/** It may not. Shall the peer hear of it? One that has none waiting asks again: others have taken
+ * its place. */
 bool listener_refuses(const struct cm_listener *l, const struct cm_addr *from);
 /** Count a request that waits; l may be NULL when it does not any more. */
 void listener_count(struct cm *cm, struct cm_listener *l, unsigned cell, bool waits);
 CM_HEAP void listener_free(struct cm_listener *l);
 
 /* sidr.c */
-enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
-enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m, const struct cm_addr *from);
+enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
+enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
+			    const struct cm_addr *from);
 /** Answer a SIDR_REQ that gets no object. */
-void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m, uint8_t status);
+void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
+		    uint8_t status);
 /** See cm_unreached(). */
 bool sidr_unreached(struct cm *cm, uint32_t id, int error);
 void sidr_expire(struct cm_sidr *s, rocemu_ns_t now);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The InfiniBand connection manager, pure: listeners, connections and service ID resolutions (SIDR), driven by
- * MADs that came in, calls of the consumer and the time. What comes out is MADs to send, events and deadlines. No
- * socket, clock, thread or environment, and no callbacks; nothing of QPs but their numbers: whoever drives this
- * moves the QPs.
+ * The InfiniBand connection manager, pure: listeners, connections and service ID resolutions
+ * (SIDR), driven by MADs that came in, calls of the consumer and the time. What comes out is MADs
+ * to send, events and deadlines. No socket, clock, thread or environment, and no callbacks; nothing
+ * of QPs but their numbers: whoever drives this moves the QPs.
  *
- * Not responsible for: delivery of MADs to the process they are meant for (the agent), IP addresses and port
- * spaces (rdma_cm's, above this; helpers are in <rocemu/cm.h>).
+ * Not responsible for: delivery of MADs to the process they are meant for (the agent), IP addresses
+ * and port spaces (rdma_cm's, above this; helpers are in <rocemu/cm.h>).
  *
- * Locking: none inside. Whoever holds the driver's lock of a struct cm may call anything on it and its objects.
+ * Locking: none inside. Whoever holds the driver's lock of a struct cm may call anything on it and
+ * its objects.
  *
  * How to drive it:
  *
@@ -17,21 +18,22 @@
  *                                         cm_next_will() until false, if config.wills
  *     the timer:                          cm_deadline(), then cm_expire() when it has come
  *
- * Return values, where not said otherwise: 0 done, -EINVAL the object's state does not allow the call or an
- * argument is out of range, -EMSGSIZE private data (or additional information) longer than the message has room
- * for, -ENOMEM. A call that fails has changed nothing.
+ * Return values, where not said otherwise: 0 done, -EINVAL the object's state does not allow the
+ * call or an argument is out of range, -EMSGSIZE private data (or additional information) longer
+ * than the message has room for, -ENOMEM. A call that fails has changed nothing.
  *
- * Communication IDs. The local communication ID of a connection and the request ID of a SIDR begin with
- * config.id_prefix (10 bits); so a host's agent knows the process that a MAD is for. The other 22 bits, and transaction
- * IDs, are unpredictable without the seed. By the prefix:
+ * Communication IDs. The local communication ID of a connection and the request ID of a SIDR begin
+ * with config.id_prefix (10 bits); so a host's agent knows the process that a MAD is for. The other
+ * 22 bits, and transaction IDs, are unpredictable without the seed. By the prefix:
  *
  *     REQ, SIDR_REQ      by service ID and destination address, as listeners are told to it
  *     SIDR_REP           by the prefix of request_id
- *     all others         by the prefix of remote_comm_id. A REJ with reason TIMEOUT, or one that answers a REP
- *                        never seen, may have remote_comm_id 0: then by who had the REQ of the sender's address
- *                        and local_comm_id, or to everybody: who does not know it, ignores it.
+ *     all others         by the prefix of remote_comm_id. A REJ with reason TIMEOUT, or one that
+ * answers a REP never seen, may have remote_comm_id 0: then by who had the REQ of the sender's
+ * address and local_comm_id, or to everybody: who does not know it, ignores it.
  *
- * Sources: IBTA vol. 1, chapter 12 (12.6 and 12.8 messages, 12.9 and 12.10 what leads to what, 12.11 SIDR), annex A11.
+ * Sources: IBTA vol. 1, chapter 12 (12.6 and 12.8 messages, 12.9 and 12.10 what leads to
+ * what, 12.11 SIDR), annex A11.
  */
 #ifndef CM_CM_H
 #define CM_CM_H
@@ -47,13 +49,14 @@ struct cm_sidr;
 enum {
 	CM_ID_PREFIX_BITS = 10,
 	CM_ID_PREFIX_SHIFT = 32 - CM_ID_PREFIX_BITS,
-	CM_DEFAULT_TIMEOUT = 20,       /* response timeouts, 4.096 us * 2^20 = 4.3 s, as the kernel's rdma_cm has them */
+	CM_DEFAULT_TIMEOUT = 20, /* response timeouts, 4.096 us * 2^20 = 4.3 s, as the kernel's
+				    rdma_cm has them */
 	CM_DEFAULT_RETRIES = 15,
 	CM_DEFAULT_ACK_TIMEOUT = 19,
 	CM_DEFAULT_BACKLOG = 128,
-	CM_COMPARE_MAX = 64,           /* bytes of private data that a listener may compare */
-	CM_MRA_LATER = 0x80,           /* see cm_mra() */
-	CM_SPORT = 55410,              /* UDP source port of the QP 1 of rocemu's agent and of Soft-RoCE */
+	CM_COMPARE_MAX = 64, /* bytes of private data that a listener may compare */
+	CM_MRA_LATER = 0x80, /* see cm_mra() */
+	CM_SPORT = 55410,    /* UDP source port of the QP 1 of rocemu's agent and of Soft-RoCE */
 };
 
 /** 4.096 us * 2^exponent: response and service timeouts. 31 at most (cut). */
@@ -65,17 +68,19 @@ static inline rocemu_ns_t cm_timeout_ns(uint8_t exponent)
 /* ---- the manager ---- */
 
 struct cm_config {
-	/* 128 secret bits, of every random choice: who has them knows all IDs. The same ones: the same choices. */
+	/* 128 secret bits, of every random choice: who has them knows all IDs. The same ones: the
+	 * same choices. */
 	uint64_t seed, seed_high;
-	uint64_t ca_guid;              /* node GUID of the device, in every REQ and REP */
-	uint16_t id_prefix;            /* 0-1023: high bits of communication IDs, one process alone has it */
-	bool lap_events;               /* false: a LAP is answered "not supported" here, without an event */
-	bool wills;                    /* keep track of wills, see cm_next_will() */
-	/* REQs and SIDR_REQs of one address that wait for their consumer, of all listeners; of all addresses twice as
-	 * many. 0: 4096 */
+	uint64_t ca_guid;   /* node GUID of the device, in every REQ and REP */
+	uint16_t id_prefix; /* 0-1023: high bits of communication IDs, one process alone has it */
+	bool lap_events;    /* false: a LAP is answered "not supported" here, without an event */
+	bool wills;	    /* keep track of wills, see cm_next_will() */
+	/* REQs and SIDR_REQs of one address that wait for their consumer, of all listeners; of all
+	 * addresses twice as many. 0: 4096 */
 	uint32_t max_half_open;
-	uint32_t max_lingering;        /* connections and SIDRs kept only to answer late duplicates; 0: 8192 */
-	double time_scale;             /* all waits are divided by it; 0: 1 */
+	uint32_t max_lingering; /* connections and SIDRs kept only to answer late duplicates; 0:
+				   8192 */
+	double time_scale;	/* all waits are divided by it; 0: 1 */
 };
 
 /** @return a new manager, owned by the caller; NULL: out of memory, or id_prefix > 1023. */
@@ -87,11 +92,11 @@ void cm_free(struct cm *cm);
 /** Where a MAD goes, or where it came from: src is the sender in both cases. */
 struct cm_addr {
 	struct rocemu_gid src, dst;
-	uint32_t flow_label;           /* 20 bits, IPv6 */
+	uint32_t flow_label; /* 20 bits, IPv6 */
 	uint8_t tclass;
-	uint8_t hop_limit;             /* 0: the driver's default */
-	uint8_t sgid_index;            /* of the local side's GID; handed through for the driver */
-	uint16_t sport;                /* of the peer's MADs: UDP source port; 0: not known */
+	uint8_t hop_limit;  /* 0: the driver's default */
+	uint8_t sgid_index; /* of the local side's GID; handed through for the driver */
+	uint16_t sport;	    /* of the peer's MADs: UDP source port; 0: not known */
 };
 
 /** Why a MAD was not acted on; 0 is "it was". */
@@ -116,24 +121,25 @@ enum cm_drop {
 #define X(name, text) CM_DROP_##name,
 	CM_DROPS(X)
 #undef X
-	CM_DROP_COUNT
+		CM_DROP_COUNT
 };
 
 /** The text of a drop reason, static; "unknown" for numbers outside the enumeration. */
 const char *cm_drop_text(enum cm_drop drop);
 
 /**
- * A MAD came in on QP 1: mad[0..len), borrowed for the call, from addr->src to addr->dst. May make events and
- * MADs to send, also when it is not taken (a REJ, an answer repeated).
+ * A MAD came in on QP 1: mad[0..len), borrowed for the call, from addr->src to addr->dst. May make
+ * events and MADs to send, also when it is not taken (a REJ, an answer repeated).
  *
  * @return CM_DROP_NONE, or why it was not acted on; counted in struct cm_stats.
  */
-enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t len, const struct cm_addr *addr);
+enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t len,
+		      const struct cm_addr *addr);
 
 /**
- * The network says that a REQ or SIDR_REQ of ours (id: local communication ID or request ID) does not get to its
- * destination, and why: error, an errno. When nothing has been heard from there, it is given up at once:
- * CM_EV_TIMEOUT. Peer to peer it goes on: the other side may come up.
+ * The network says that a REQ or SIDR_REQ of ours (id: local communication ID or request ID) does
+ * not get to its destination, and why: error, an errno. When nothing has been heard from there, it
+ * is given up at once: CM_EV_TIMEOUT. Peer to peer it goes on: the other side may come up.
  *
  * @return false: it is not waited for an answer to it.
  */
@@ -154,7 +160,8 @@ rocemu_ns_t cm_deadline(const struct cm *cm);
 /** Act on every deadline up to now. */
 void cm_expire(struct cm *cm, rocemu_ns_t now);
 
-/** Counters: name, text. Of each message also how many were received and sent, see struct cm_stats. */
+/** Counters: name, text. Of each message also how many were received and sent, see struct cm_stats.
+ */
 /* clang-format off */
 #define CM_STATS(X)                                                            \
 	X(retries,     "messages sent again after a timeout")                  \
@@ -187,28 +194,31 @@ const struct cm_stats *cm_get_stats(const struct cm *cm);
 
 struct cm_listen_param {
 	uint64_t service_id;
-	uint64_t service_mask;         /* bits that count; 0: all */
-	bool any_addr;                 /* true: addr is not looked at */
-	struct rocemu_gid addr;        /* local address (destination of the REQ) */
-	uint8_t ip_version;            /* with any_addr: 4 or 6: only addresses of that kind; 0: both */
-	/* Requests of one address that may wait, see cm_conn_seen(); of all addresses twice as many. 0:
-	 * CM_DEFAULT_BACKLOG */
+	uint64_t service_mask;	/* bits that count; 0: all */
+	bool any_addr;		/* true: addr is not looked at */
+	struct rocemu_gid addr; /* local address (destination of the REQ) */
+	uint8_t ip_version;	/* with any_addr: 4 or 6: only addresses of that kind; 0: both */
+	/* Requests of one address that may wait, see cm_conn_seen(); of all addresses twice as
+	 * many. 0: CM_DEFAULT_BACKLOG */
 	uint32_t backlog;
-	/* Only requests with these bytes at this place of their private data; compare_len 0: all. */
+	/* Only requests with these bytes at this place of their private data; compare_len 0: all.
+	 */
 	uint8_t compare_offset, compare_len;
 	uint8_t compare_value[CM_COMPARE_MAX], compare_mask[CM_COMPARE_MAX];
-	void *user;                    /* handed out with events */
+	void *user; /* handed out with events */
 };
 
 /**
- * Take REQs and SIDR_REQs to a service. A request goes to the most specific listener: one with its address before
- * one with its kind of address before one with any; then one that compares private data before one that does not.
+ * Take REQs and SIDR_REQs to a service. A request goes to the most specific listener: one with its
+ * address before one with its kind of address before one with any; then one that compares private
+ * data before one that does not.
  *
  * Errors: -EADDRINUSE the same service, address and comparison is taken.
  */
 int cm_listen(struct cm *cm, const struct cm_listen_param *param, struct cm_listener **listener);
 
-/** Stop listening. Requests whose event was not yet taken are rejected; connections that it gave out live on. */
+/** Stop listening. Requests whose event was not yet taken are rejected; connections that it gave
+ * out live on. */
 void cm_unlisten(struct cm_listener *l, rocemu_ns_t now);
 
 /** Change the backlog (listen() called again). */
@@ -217,8 +227,9 @@ void cm_listener_set_backlog(struct cm_listener *l, uint32_t backlog);
 /* ---- connections ---- */
 
 /**
- * States of a connection (IBTA 12.9). A connection is made by cm_connect() or by the event of a REQ, then
- * belongs to the consumer in every state, IDLE too, until cm_conn_destroy(). The IDs of LAP's are beside it.
+ * States of a connection (IBTA 12.9). A connection is made by cm_connect() or by the event of a
+ * REQ, then belongs to the consumer in every state, IDLE too, until cm_conn_destroy(). The IDs of
+ * LAP's are beside it.
  */
 /* clang-format off */
 #define CM_STATES(X)                                                           \
@@ -241,118 +252,131 @@ enum cm_state {
 #define X(name) CM_##name,
 	CM_STATES(X)
 #undef X
-	CM_STATE_COUNT
+		CM_STATE_COUNT
 };
 
 /** "REQ_SENT" and so on, static; "unknown" for numbers outside the enumeration. */
 const char *cm_state_text(enum cm_state state);
 
 /**
- * A REQ as one towards a RoCEv2 peer begins: permissive LIDs, default timeouts and retries, P_Key 0xffff, hop limit
- * 64, path MTU 1024, RC, all else 0. The caller fills in service_id, local_qpn, starting_psn, primary GIDs, ....
+ * A REQ as one towards a RoCEv2 peer begins: permissive LIDs, default timeouts and retries, P_Key
+ * 0xffff, hop limit 64, path MTU 1024, RC, all else 0. The caller fills in service_id, local_qpn,
+ * starting_psn, primary GIDs, ....
  *
- * starting_psn is what the receiver of the message puts into its first request, so what our QP expects (rq_psn);
- * the sq_psn of our QP is the starting_psn of the peer's message. It is so in REQ and REP.
+ * starting_psn is what the receiver of the message puts into its first request, so what our QP
+ * expects (rq_psn); the sq_psn of our QP is the starting_psn of the peer's message. It is so in REQ
+ * and REP.
  */
 void cm_req_init(struct rocemu_cm_req *req);
 
 struct cm_connect_param {
-	struct rocemu_cm_req req;      /* local_comm_id, local_ca_guid and private_data are filled in */
-	struct cm_addr addr;           /* own address is src */
-	const void *private_data;      /* borrowed for the call; may be NULL */
+	struct rocemu_cm_req req; /* local_comm_id, local_ca_guid and private_data are filled in */
+	struct cm_addr addr;	  /* own address is src */
+	const void *private_data; /* borrowed for the call; may be NULL */
 	size_t private_data_len;
-	bool peer_to_peer;             /* the peer may send a REQ for the same service instead of answering ours */
+	bool peer_to_peer; /* the peer may send a REQ for the same service instead of answering ours
+			    */
 	void *user;
 };
 
 /**
- * Send a REQ: REQ_SENT. Retried req.max_cm_retries times; a timeout is req.remote_cm_timeout and twice the
- * packet's life time (which the ACK timeout of the primary path tells).
+ * Send a REQ: REQ_SENT. Retried req.max_cm_retries times; a timeout is req.remote_cm_timeout and
+ * twice the packet's life time (which the ACK timeout of the primary path tells).
  *
  * Peer to peer: when a REQ for the same service comes from the same address, the side with the
- * larger CA GUID, then QPN, goes on as active side; the other becomes passive: it gets CM_EV_REQ for this
- * connection, whose answer is cm_accept() or cm_reject(). A REJ that says "no such service" is taken as "not yet".
- * The driver must see to it that REQs for the service reach this process.
+ * larger CA GUID, then QPN, goes on as active side; the other becomes passive: it gets CM_EV_REQ
+ * for this connection, whose answer is cm_accept() or cm_reject(). A REJ that says "no such
+ * service" is taken as "not yet". The driver must see to it that REQs for the service reach this
+ * process.
  */
-int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *param, struct cm_conn **conn);
+int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *param,
+	       struct cm_conn **conn);
 
 /**
- * Answer a REQ (REQ_RCVD, MRA_REQ_SENT): REP_SENT. Of *rep, communication IDs, CA GUID and private data are filled
- * in here. Repeated until RTU, MRA or REJ come, as often as the REQ's max_cm_retries says.
+ * Answer a REQ (REQ_RCVD, MRA_REQ_SENT): REP_SENT. Of *rep, communication IDs, CA GUID and private
+ * data are filled in here. Repeated until RTU, MRA or REJ come, as often as the REQ's
+ * max_cm_retries says.
  */
-int cm_accept(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rep *rep, const void *private_data,
-	      size_t len);
+int cm_accept(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rep *rep,
+	      const void *private_data, size_t len);
 
 /** Confirm a REP (REP_RCVD, MRA_REP_SENT): ESTABLISHED. */
 int cm_rtu(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len);
 
 /**
- * Refuse (REQ_RCVD, MRA_REQ_SENT, REP_RCVD, MRA_REP_SENT) or give up (REQ_SENT, MRA_REQ_RCVD, REP_SENT,
- * MRA_REP_RCVD): TIMEWAIT from REP on, else IDLE. ari may be NULL.
+ * Refuse (REQ_RCVD, MRA_REQ_SENT, REP_RCVD, MRA_REP_SENT) or give up (REQ_SENT, MRA_REQ_RCVD,
+ * REP_SENT, MRA_REP_RCVD): TIMEWAIT from REP on, else IDLE. ari may be NULL.
  */
 int cm_reject(struct cm_conn *c, rocemu_ns_t now, uint16_t reason, const void *ari, size_t ari_len,
 	      const void *private_data, size_t len);
 
 /**
- * Ask the peer for time, 4.096 us * 2^service_timeout: REQ_RCVD, REP_RCVD, or a LAP that waits for cm_apr(). With
- * CM_MRA_LATER in service_timeout the MRA is sent when the peer's message comes again, and only then: it costs nothing
- * while the answer comes in time. The state changes at once in both cases.
+ * Ask the peer for time, 4.096 us * 2^service_timeout: REQ_RCVD, REP_RCVD, or a LAP that waits for
+ * cm_apr(). With CM_MRA_LATER in service_timeout the MRA is sent when the peer's message comes
+ * again, and only then: it costs nothing while the answer comes in time. The state changes at once
+ * in both cases.
  */
-int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const void *private_data, size_t len);
+int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const void *private_data,
+	   size_t len);
 
 /**
- * Data has come before the RTU (IBV_EVENT_COMM_EST): REP_SENT, MRA_REP_RCVD become ESTABLISHED without an event.
+ * Data has come before the RTU (IBV_EVENT_COMM_EST): REP_SENT, MRA_REP_RCVD become ESTABLISHED
+ * without an event.
  * @return 0 it is now; 1 it was already.
  */
 int cm_establish(struct cm_conn *c, rocemu_ns_t now);
 
-/** Send a DREQ (ESTABLISHED): DREQ_SENT. CM_EV_DREP, or CM_EV_TIMEOUT, says when it is over: TIMEWAIT. */
+/** Send a DREQ (ESTABLISHED): DREQ_SENT. CM_EV_DREP, or CM_EV_TIMEOUT, says when it is over:
+ * TIMEWAIT. */
 int cm_disconnect(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len);
 
 /** Answer a DREQ (DREQ_RCVD): TIMEWAIT. */
 int cm_drep(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len);
 
 /**
- * Propose an alternate path (ESTABLISHED, no other proposal under way), with timeout remote_cm_timeout (exponent).
- * CM_EV_APR or CM_EV_TIMEOUT ends it; after the latter the connection is still established.
+ * Propose an alternate path (ESTABLISHED, no other proposal under way), with timeout
+ * remote_cm_timeout (exponent). CM_EV_APR or CM_EV_TIMEOUT ends it; after the latter the connection
+ * is still established.
  */
-int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alternate, uint8_t remote_cm_timeout,
-	   const void *private_data, size_t len);
+int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alternate,
+	   uint8_t remote_cm_timeout, const void *private_data, size_t len);
 
 /** Answer a LAP (ESTABLISHED, after CM_EV_LAP). */
 int cm_apr(struct cm_conn *c, rocemu_ns_t now, uint8_t status, const void *info, size_t info_len,
 	   const void *private_data, size_t len);
 
 /**
- * The consumer has done with it: c is gone for it, and events of it that were not taken as well. What the peer must
- * know is sent, and repeated, without it: REJ TIMEOUT in REQ_SENT and MRA_REQ_RCVD; REJ CONSUMER from REQ_RCVD to
- * MRA_REP_SENT; DREQ when ESTABLISHED; DREP in DREQ_RCVD. The manager keeps the rest for late duplicates as long as
- * the standard asks for (TIMEWAIT).
+ * The consumer has done with it: c is gone for it, and events of it that were not taken as well.
+ * What the peer must know is sent, and repeated, without it: REJ TIMEOUT in REQ_SENT and
+ * MRA_REQ_RCVD; REJ CONSUMER from REQ_RCVD to MRA_REP_SENT; DREQ when ESTABLISHED; DREP in
+ * DREQ_RCVD. The manager keeps the rest for late duplicates as long as the standard asks for
+ * (TIMEWAIT).
  */
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now);
 
 /**
- * The consumer has no memory for a request (REQ_RCVD) now: c is gone as if the REQ had been lost. The peer sends it
- * again, and that is a new request.
+ * The consumer has no memory for a request (REQ_RCVD) now: c is gone as if the REQ had been lost.
+ * The peer sends it again, and that is a new request.
  */
 void cm_conn_forget(struct cm_conn *c);
 
 /**
- * The program has seen the request: it does not count in its listener's backlog any more, nor in max_half_open. Without
- * this it counts until it is accepted, rejected or destroyed. For a consumer that queues events for its program.
+ * The program has seen the request: it does not count in its listener's backlog any more, nor in
+ * max_half_open. Without this it counts until it is accepted, rejected or destroyed. For a consumer
+ * that queues events for its program.
  */
 void cm_conn_seen(struct cm_conn *c);
 
 enum cm_state cm_conn_state(const struct cm_conn *c);
 uint32_t cm_conn_local_id(const struct cm_conn *c);
-uint32_t cm_conn_remote_id(const struct cm_conn *c);     /* 0: not known yet */
+uint32_t cm_conn_remote_id(const struct cm_conn *c); /* 0: not known yet */
 /** The user pointer of events; those of a REQ's connection are NULL until it is set. */
 void cm_conn_set_user(struct cm_conn *c, void *user);
 void *cm_conn_user(const struct cm_conn *c);
 /** True on the side that sent the REQ that counts. */
 bool cm_conn_active(const struct cm_conn *c);
-/** REQ and REP of the connection as they were sent or received, borrowed as long as it lives; the REP's
- *  local_comm_id is 0 as long as there is none. */
+/** REQ and REP of the connection as they were sent or received, borrowed as long as it lives; the
+ * REP's local_comm_id is 0 as long as there is none. */
 const struct rocemu_cm_req *cm_conn_req(const struct cm_conn *c);
 const struct rocemu_cm_rep *cm_conn_rep(const struct cm_conn *c);
 /** Addressing of MADs to the peer: src is the own address. Borrowed as long as it lives. */
@@ -365,23 +389,25 @@ struct cm_listener *cm_conn_listener(const struct cm_conn *c);
 struct cm_sidr_param {
 	uint64_t service_id;
 	uint16_t pkey;
-	uint8_t timeout;               /* of one try, 4.096 us * 2^timeout; CM_DEFAULT_TIMEOUT is the kernel's */
-	uint8_t retries;               /* CM_DEFAULT_RETRIES is the kernel's */
-	struct cm_addr addr;           /* own address is src */
-	const void *private_data;      /* borrowed for the call; may be NULL */
+	uint8_t timeout; /* of one try, 4.096 us * 2^timeout; CM_DEFAULT_TIMEOUT is the kernel's */
+	uint8_t retries; /* CM_DEFAULT_RETRIES is the kernel's */
+	struct cm_addr addr;	  /* own address is src */
+	const void *private_data; /* borrowed for the call; may be NULL */
 	size_t private_data_len;
 	void *user;
 };
 
-/** Ask which QP serves a service. CM_EV_SIDR_REP or CM_EV_TIMEOUT is the answer. Free with cm_sidr_destroy(). */
-int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *param, struct cm_sidr **sidr);
+/** Ask which QP serves a service. CM_EV_SIDR_REP or CM_EV_TIMEOUT is the answer. Free with
+ * cm_sidr_destroy(). */
+int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *param,
+		    struct cm_sidr **sidr);
 
 /** Answer CM_EV_SIDR_REQ, once. status: enum rocemu_cm_sidr_status. */
-int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t qpn, uint32_t qkey, const void *info,
-		  size_t info_len, const void *private_data, size_t len);
+int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t qpn, uint32_t qkey,
+		  const void *info, size_t info_len, const void *private_data, size_t len);
 
-/** The consumer has done with it (one that was not answered is rejected). The manager goes on answering
- *  duplicates of the request for a while. */
+/** The consumer has done with it (one that was not answered is rejected). The manager goes on
+ * answering duplicates of the request for a while. */
 void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now);
 
 /** As cm_conn_seen(). */
@@ -391,7 +417,7 @@ void cm_sidr_set_user(struct cm_sidr *s, void *user);
 void *cm_sidr_user(const struct cm_sidr *s);
 /** Did we ask, and was neither answered nor told that time is over? */
 bool cm_sidr_waits(const struct cm_sidr *s);
-uint32_t cm_sidr_id(const struct cm_sidr *s);            /* its request ID */
+uint32_t cm_sidr_id(const struct cm_sidr *s);		     /* its request ID */
 const struct cm_addr *cm_sidr_addr(const struct cm_sidr *s); /* src is the own address */
 
 /* ---- events ---- */
@@ -418,7 +444,7 @@ enum cm_event_type {
 #define X(name) CM_EV_##name,
 	CM_EVENTS(X)
 #undef X
-	CM_EV_COUNT
+		CM_EV_COUNT
 };
 
 /** "REQ" and so on, static; "unknown" for numbers outside the enumeration. */
@@ -426,15 +452,15 @@ const char *cm_event_text(enum cm_event_type type);
 
 struct cm_event {
 	enum cm_event_type type;
-	enum cm_state state;           /* of the connection, when the event was made */
-	struct cm_listener *listener;  /* REQ, SIDR_REQ: whose; else NULL */
-	struct cm_conn *conn;          /* NULL for SIDR events */
-	struct cm_sidr *sidr;          /* NULL for all others */
-	void *user;                    /* of conn or sidr, as it is now; of the listener for REQ and SIDR_REQ (peer to peer:
-					* of conn) */
-	struct cm_addr addr;           /* of the MAD: src is the peer. TIMEOUT, TIMEWAIT_EXIT: unset */
-	struct rocemu_cm_msg msg;      /* the message, private data included. TIMEOUT: only attr_id */
-	int error;                     /* TIMEOUT: what cm_unreached() was told; 0: no answer to any try */
+	enum cm_state state;	      /* of the connection, when the event was made */
+	struct cm_listener *listener; /* REQ, SIDR_REQ: whose; else NULL */
+	struct cm_conn *conn;	      /* NULL for SIDR events */
+	struct cm_sidr *sidr;	      /* NULL for all others */
+	void *user; /* of conn or sidr, as it is now; of the listener for REQ and SIDR_REQ (peer to
+		     * peer: of conn) */
+	struct cm_addr addr;	  /* of the MAD: src is the peer. TIMEOUT, TIMEWAIT_EXIT: unset */
+	struct rocemu_cm_msg msg; /* the message, private data included. TIMEOUT: only attr_id */
+	int error; /* TIMEOUT: what cm_unreached() was told; 0: no answer to any try */
 };
 
 /** Take the oldest event. All in *ev is a copy but the objects. @return false: there is none. */
@@ -443,18 +469,20 @@ bool cm_next_event(struct cm *cm, struct cm_event *ev);
 /* ---- wills ---- */
 
 /**
- * What is to be sent for a connection when its process dies: REJ TIMEOUT, REJ CONSUMER, DREQ or DREP as
- * cm_conn_destroy() says. @return true: *mad is filled; false: nothing is to be sent in this state.
+ * What is to be sent for a connection when its process dies: REJ TIMEOUT, REJ CONSUMER, DREQ or
+ * DREP as cm_conn_destroy() says. @return true: *mad is filled; false: nothing is to be sent in
+ * this state.
  */
 bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad);
 
 struct cm_will {
-	uint32_t comm_id;              /* local communication ID */
-	bool present;                  /* false: forget what was said of comm_id before */
+	uint32_t comm_id; /* local communication ID */
+	bool present;	  /* false: forget what was said of comm_id before */
 	struct cm_mad mad;
 };
 
-/** Take the next will that has changed since it was taken last. Only with config.wills. @return false: none has. */
+/** Take the next will that has changed since it was taken last. Only with config.wills. @return
+ * false: none has. */
 bool cm_next_will(struct cm *cm, struct cm_will *will);
 
 #endif

@@ -85,8 +85,9 @@ struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64
 	return NULL;
 }
 
-/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. A connection in time wait is not
- * found: both sides have let go of their QPs, the peer may use its own for the next connection. */
+/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. A connection in time wait is
+ * not found: both sides have let go of their QPs, the peer may use its own for the next connection.
+ */
 struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			      const struct rocemu_gid *peer)
 {

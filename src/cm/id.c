@@ -25,8 +25,8 @@ uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
 	return (uint32_t)prf_hash(&cm->prf, words, 5) % CM_BUCKETS;
 }
 
-/** A port that is in use on a host is not any user's to send from: what comes from it is counted apart
- * from what other users of the host send. */
+/** A port that is in use on a host is not any user's to send from: what comes from it is counted
+ * apart from what other users of the host send. */
 unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport)
 {
 	const uint64_t words[] = {OF_CELL, get_be64(peer->raw), get_be64(peer->raw + 8),
@@ -76,8 +76,7 @@ uint32_t cm_id_next(struct cm *cm)
 	uint32_t id;
 
 	do {
-		id = (uint32_t)cm->cfg.id_prefix << CM_ID_PREFIX_SHIFT |
-		     cm_id_nth(cm, cm->next_id);
+		id = (uint32_t)cm->cfg.id_prefix << CM_ID_PREFIX_SHIFT | cm_id_nth(cm, cm->next_id);
 		cm->next_id = (cm->next_id + 1) % CM_ID_COUNT;
 	} while (id_taken(cm, id));
 	return id;

@@ -87,8 +87,8 @@ static struct cm_sidr *find(const struct cm *cm, const struct rocemu_cm_msg *m,
 	list_for_each (it, &cm->sidrs[cm_bucket_peer(cm, id, m->tid, &from->src)]) {
 		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
 
-		if (s->id == id && s->tid == m->tid &&
-		    s->service_id == m->sidr_req.service_id && cm_from_peer(&s->x, from))
+		if (s->id == id && s->tid == m->tid && s->service_id == m->sidr_req.service_id &&
+		    cm_from_peer(&s->x, from))
 			return s;
 	}
 	return NULL;
@@ -190,8 +190,7 @@ static enum cm_drop accepted(struct cm_listener *l, const struct rocemu_cm_msg *
 	struct cm *cm = l->cm;
 	struct cm_addr back = cm_addr_back(from);
 	struct event *e = event_new();
-	struct cm_sidr *s = e ? sidr_new(cm, m->sidr_req.request_id, m->tid, &back, false)
-			      : NULL;
+	struct cm_sidr *s = e ? sidr_new(cm, m->sidr_req.request_id, m->tid, &back, false) : NULL;
 
 	if (!s) {
 		event_free(e);

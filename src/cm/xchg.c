@@ -6,7 +6,8 @@
 #include "base/timescale.h"
 #include "cm/cm-internal.h"
 
-void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops, const struct cm_addr *addr)
+void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops,
+	       const struct cm_addr *addr)
 {
 	x->cm = cm;
 	x->ops = ops;

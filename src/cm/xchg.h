@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * An exchange: the sending half that connections and SIDRs have in common. It keeps two MADs: a request, which is
- * sent again until it is answered or its retries are spent, and an answer, which is sent again when the peer's
- * message comes again. One timer. What a timeout means is its owner's business.
+ * An exchange: the sending half that connections and SIDRs have in common. It keeps two MADs: a
+ * request, which is sent again until it is answered or its retries are spent, and an answer, which
+ * is sent again when the peer's message comes again. One timer. What a timeout means is its owner's
+ * business.
  */
 #ifndef CM_XCHG_H
 #define CM_XCHG_H
@@ -18,7 +19,8 @@ struct xchg;
 /** What an exchange is of, and what it calls. */
 struct xchg_ops {
 	enum xchg_kind kind;
-	/** It may have been the last of its kind to send something, or to wait: free it if nothing keeps it. */
+	/** It may have been the last of its kind to send something, or to wait: free it if nothing
+	 * keeps it. */
 	void (*settle)(struct xchg *x);
 	/** It is forgotten. */
 	void (*end)(struct xchg *x);
@@ -27,36 +29,39 @@ struct xchg_ops {
 /** A MAD kept for sending: now (pending), or again. */
 struct xchg_mad {
 	uint8_t data[ROCEMU_MAD_LEN];
-	uint16_t attr_id;              /* 0: none */
+	uint16_t attr_id; /* 0: none */
 	bool pending;
 };
 
 struct xchg {
-	struct cm *cm;                 /* borrowed */
+	struct cm *cm; /* borrowed */
 	const struct xchg_ops *ops;
 	struct timer timer;
-	struct list tx_link;           /* in cm->tx while a MAD is pending */
-	struct list linger_link;       /* in cm->lingering once the consumer has done with it */
-	struct cm_addr addr;           /* src is the own address */
-	unsigned cell;                 /* of the peer, in shares */
+	struct list tx_link;	 /* in cm->tx while a MAD is pending */
+	struct list linger_link; /* in cm->lingering once the consumer has done with it */
+	struct cm_addr addr;	 /* src is the own address */
+	unsigned cell;		 /* of the peer, in shares */
 	struct xchg_mad request, answer;
-	rocemu_ns_t interval;          /* between two tries of the request */
-	void *user;                    /* borrowed: the consumer's */
-	uint32_t events;               /* in cm->events that are of it */
-	uint8_t retries;               /* of the request, still to do */
-	bool detached;                 /* the consumer has done with it */
+	rocemu_ns_t interval; /* between two tries of the request */
+	void *user;	      /* borrowed: the consumer's */
+	uint32_t events;      /* in cm->events that are of it */
+	uint8_t retries;      /* of the request, still to do */
+	bool detached;	      /* the consumer has done with it */
 };
 
-void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops, const struct cm_addr *addr);
+void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops,
+	       const struct cm_addr *addr);
 /** Out of every list of the manager. */
 void xchg_fini(struct xchg *x);
 
 /** Send a message, again every interval, retries times: then the timer says so. */
-void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m, rocemu_ns_t interval,
-		  uint8_t retries);
-/** The request was answered, or does not matter any more; it is forgotten, and not sent when it still waits. */
+void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m,
+		  rocemu_ns_t interval, uint8_t retries);
+/** The request was answered, or does not matter any more; it is forgotten, and not sent when it
+ * still waits. */
 void xchg_stop(struct xchg *x);
-/** The timer has come and a request waits: send it again, or, without retries left, count it as given up. */
+/** The timer has come and a request waits: send it again, or, without retries left, count it as
+ * given up. */
 void xchg_retry(struct xchg *x, rocemu_ns_t now);
 /** Send the request again now, beside its timer. */
 void xchg_request_again(struct xchg *x);

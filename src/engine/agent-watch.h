@@ -5,8 +5,8 @@
  * take seconds, happens on a helper thread that lives as long as that takes. When no agent can be
  * had, it is tried again with a growing pause.
  *
- * All functions but agent_watch_look() are called on the loop's thread, or when there is none. Who has
- * the loop calls agent_watch_woken() when it was woken.
+ * All functions but agent_watch_look() are called on the loop's thread, or when there is none. Who
+ * has the loop calls agent_watch_woken() when it was woken.
  */
 #ifndef ENGINE_AGENT_WATCH_H
 #define ENGINE_AGENT_WATCH_H

@@ -74,11 +74,12 @@ int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len)
 	return h->seg_len ? 0 : -EBADMSG;
 }
 
-/* Both directions; of more lanes the connection not used longest is closed, and made again when needed. */
+/* Both directions; of more lanes the connection not used longest is closed, and made again when
+ * needed. */
 enum { PEERS_MAX = 16, LISTEN_BACKLOG = 64 };
 
 struct forward_peer {
-	int fd; /* owned, or -1 */
+	int fd;	       /* owned, or -1 */
 	uint16_t slot; /* to send to */
 	uint64_t used;
 };
@@ -86,7 +87,7 @@ struct forward_peer {
 struct forward {
 	char realm[FORWARD_REALM_LEN];
 	int epoll_fd;	/* owned: of listen_fd and from[] */
-	int listen_fd; /* owned; -1: the name is taken */
+	int listen_fd;	/* owned; -1: the name is taken */
 	uint64_t clock; /* counts uses */
 	struct forward_peer to[PEERS_MAX], from[PEERS_MAX];
 	bool wants_offers;

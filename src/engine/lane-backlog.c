@@ -12,7 +12,8 @@
 
 enum {
 	BACKLOG_RETRY_NS = 100000,
-	/* An endpoint's output call at most, and what impairment lets go meanwhile; more is lost. */
+	/* An endpoint's output call at most, and what impairment lets go meanwhile; more is lost.
+	 */
 	BACKLOG_MAX = 8192,
 };
 
@@ -41,11 +42,11 @@ void lane_tx_copy(struct lane *l, struct rocemu_tx *t, uint8_t *out)
 	memcpy(out + t->hdr_len + t->payload_len, t->trailer, t->trailer_len);
 }
 
-static struct backlog_packet *packet_new(struct lane *l, const struct rocemu_path *path, size_t len) REQUIRES(l);
+static struct backlog_packet *packet_new(struct lane *l, const struct rocemu_path *path, size_t len)
+	REQUIRES(l);
 static struct backlog_packet *packet_new(struct lane *l, const struct rocemu_path *path, size_t len)
 {
-	struct backlog_packet *b =
-		l->tx.nbacklog < BACKLOG_MAX ? malloc(sizeof(*b) + len) : NULL;
+	struct backlog_packet *b = l->tx.nbacklog < BACKLOG_MAX ? malloc(sizeof(*b) + len) : NULL;
 
 	if (!b) {
 		l->stats->tx_errors++;

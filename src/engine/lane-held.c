@@ -55,7 +55,8 @@ static void release(struct lane *l, rocemu_ns_t now, struct held *h)
 void held_add(struct lane *l, rocemu_ns_t now, struct held *h)
 {
 	enqueue(l->held, h);
-	/* What came in waits for the lane's next turn: this may be called by the endpoint's output. */
+	/* What came in waits for the lane's next turn: this may be called by the endpoint's output.
+	 */
 	if (h->due <= now && h->dir == FAULT_TX)
 		release(l, now, h);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that faults on purpose hold back, for lane-impair.c, lane-held.c and lane-note.c only. A packet leaves when its time has come. A
- * reordered one leaves when a few others of its QP have left; or a while after its time, if nothing follows.
+ * Packets that faults on purpose hold back, for lane-impair.c, lane-held.c and lane-note.c only. A
+ * packet leaves when its time has come. A reordered one leaves when a few others of its QP have
+ * left; or a while after its time, if nothing follows.
  */
 #ifndef ENGINE_LANE_HELD_H
 #define ENGINE_LANE_HELD_H
@@ -37,7 +38,8 @@ struct lane_impair {
 	rocemu_ns_t log_due;			/* ROCEMU_NEVER: nothing to be written */
 };
 
-/** All but the packet's bytes is set: room for len of them. NULL: no memory, or too many; counted as lost. */
+/** All but the packet's bytes is set: room for len of them. NULL: no memory, or too many; counted
+ * as lost. */
 struct held *held_new(struct lane *l, enum fault_dir dir, size_t len) REQUIRES(l);
 /** Keep it until h->due; out it goes at once if that has come. */
 void held_add(struct lane *l, rocemu_ns_t now, struct held *h) REQUIRES(l);
@@ -50,7 +52,8 @@ void held_expire(struct lane *l, rocemu_ns_t now, enum fault_dir dir) REQUIRES(l
 
 /* ---- lane-note.c ---- */
 
-/** One thing that chance, the queue or the endpoint did to a packet. ns: how late it is by that, or 0. */
+/** One thing that chance, the queue or the endpoint did to a packet. ns: how late it is by that, or
+ * 0. */
 void note_count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 		enum fault_count what, const char *name, uint64_t ns) REQUIRES(l);
 void note_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose on the way out and in, and the port's flaps: by rules (fault/fault.h) and by chance (fault/impair.h). Chance is for what
- * goes out, so that each process decides about its own packets. What goes at once and unharmed keeps to lane_tx_send(), bursts
- * and all; the rest is copied, ICRC included, and sent singly.
+ * Faults on purpose on the way out and in, and the port's flaps: by rules (fault/fault.h) and by
+ * chance (fault/impair.h). Chance is for what goes out, so that each process decides about its own
+ * packets. What goes at once and unharmed keeps to lane_tx_send(), bursts and all; the rest is
+ * copied, ICRC included, and sent singly.
  *
- * A packet that is held back leaves when its time has come, and never before one of its QP that was sent earlier, but for two
- * kinds: a reordered one waits until a few of its QP have left, and one that a rule delays waits alone.
+ * A packet that is held back leaves when its time has come, and never before one of its QP that was
+ * sent earlier, but for two kinds: a reordered one waits until a few of its QP have left, and one
+ * that a rule delays waits alone.
  *
- * A port that is down neither sends nor takes packets. What is on its way already (held back) arrives.
+ * A port that is down neither sends nor takes packets. What is on its way already (held back)
+ * arrives.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -91,7 +94,8 @@ static void put_icrc(const struct rocemu_icrc_ctx *ctx, uint8_t *packet, size_t 
 		 rocemu_icrc(ctx, packet, len - ROCEMU_ICRC_LEN, NULL, 0, NULL, 0));
 }
 
-/* Flip what rules say; ctx is what the ICRC covers below the BTH, NULL: it is not to be computed. */
+/* Flip what rules say; ctx is what the ICRC covers below the BTH, NULL: it is not to be computed.
+ */
 static void corrupt(const struct fault_verdict *v, const struct rocemu_icrc_ctx *ctx,
 		    uint8_t *packet, size_t len)
 {
@@ -125,7 +129,8 @@ static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t
 static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t,
 		      const struct plan *plan)
 {
-	/* Its payload will be the copy, which may be harmed, and be gone when the next one is made. */
+	/* Its payload will be the copy, which may be harmed, and be gone when the next one is made.
+	 */
 	struct rocemu_tx own = *t;
 	struct txsock *s = lane_tx_sock(l, t->path);
 	struct held *h = s ? held_new(l, FAULT_TX, rocemu_tx_len(t)) : NULL;
@@ -188,8 +193,8 @@ static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet 
 }
 
 /* Rules and chance. @return false: the packet is dropped. */
-static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-		   struct plan *plan) REQUIRES(l);
+static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, struct plan *plan)
+	REQUIRES(l);
 static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, struct plan *plan)
 {
 	if (faults_wants(l->held->faults, FAULT_TX)) {
@@ -207,8 +212,8 @@ static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p
 /* Does it leave at once and as it is? */
 static bool is_plain(const struct plan *plan, rocemu_ns_t now)
 {
-	return !plan->f.overtakers && !plan->f.corrupt_bits && !plan->v.nsealed &&
-	       !plan->v.nraw && !plan->mark && plan->due + plan->alone_ns <= now;
+	return !plan->f.overtakers && !plan->f.corrupt_bits && !plan->v.nsealed && !plan->v.nraw &&
+	       !plan->mark && plan->due + plan->alone_ns <= now;
 }
 
 /* Packets on their way to lane_tx_send(). */

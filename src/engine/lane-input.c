@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A datagram that came in, whichever way: captured, harmed on purpose, counted, and given to the endpoint. */
+/* A datagram that came in, whichever way: captured, harmed on purpose, counted, and given to the
+ * endpoint. */
 #include "engine/lane-internal.h"
 #include "fault/report.h"
 #include "wire/ip.h"

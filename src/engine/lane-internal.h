@@ -83,7 +83,7 @@ struct lane_sock {
 	rocemu_ns_t last_rx;
 	rocemu_ns_t fill_at; /* when the kernel was asked how full the buffer is */
 	bool full;	     /* it was filling up then */
-	struct loop_io io; /* the thread's own, changed with the lock held */
+	struct loop_io io;   /* the thread's own, changed with the lock held */
 };
 
 struct lane_rx {
@@ -91,7 +91,7 @@ struct lane_rx {
 	uint32_t fetches; /* READs and atomics of it, and one more when answers were sent early */
 	bool requests;	  /* it brought some */
 	bool mid_message; /* its last request packet leaves a message unfinished */
-	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */
+	uint8_t *buf;	  /* LANE_RX_BATCH * LANE_RX_BUF, owned */
 	struct mmsghdr msg[LANE_RX_BATCH];
 	struct iovec iov[LANE_RX_BATCH];
 	union addr from[LANE_RX_BATCH];
@@ -104,10 +104,11 @@ struct lane_tx {
 		alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
 	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
 	struct ecn ecn;
-	uint32_t errnos_seen[8];		/* bit per errno: said so already */
-	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out again */
+	uint32_t errnos_seen[8]; /* bit per errno: said so already */
+	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out
+			  again */
 	struct tx_batch *batch; /* behind copy, in the same mapping */
-	struct list backlog; /* of struct backlog_packet, see lane-backlog.c */
+	struct list backlog;	/* of struct backlog_packet, see lane-backlog.c */
 	unsigned nbacklog;
 	rocemu_ns_t retry_at; /* the backlog is tried again then */
 };
@@ -134,10 +135,10 @@ struct lane_thread {
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
 	struct spin bulk;      /* the thread's own: of looking for a bulk transfer's next packets */
 	rocemu_ns_t bulk_served; /* the thread's own: when it last took such packets */
-	unsigned ticks;	       /* the thread's own: in a row in which somebody polled */
-	unsigned starved;      /* the thread's own: in a row in which the poller got no processor */
-	struct poller poller;  /* the thread's own */
-	atomic_uint asked;     /* enum lane_ask; then loop_wake() */
+	unsigned ticks;		 /* the thread's own: in a row in which somebody polled */
+	unsigned starved;     /* the thread's own: in a row in which the poller got no processor */
+	struct poller poller; /* the thread's own */
+	atomic_uint asked;    /* enum lane_ask; then loop_wake() */
 };
 
 /* What taking the lock has to look at, bits; see lane-lock.c. */
@@ -155,9 +156,9 @@ struct lane_count {
 
 struct lane {
 	pthread_mutex_t lock;
-	_Atomic uint8_t gate; /* enum lane_gate; set without the lock, too */
+	_Atomic uint8_t gate;	 /* enum lane_gate; set without the lock, too */
 	struct list joined_node; /* in the list of lane-lock.c */
-	struct list node; /* in the registry of lane.c, guarded by its lock */
+	struct list node;	 /* in the registry of lane.c, guarded by its lock */
 	char device[64];
 	struct rocemu_ep *ep; /* owned */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
@@ -166,7 +167,7 @@ struct lane {
 
 	bool attached;
 	bool further; /* see struct lane_config */
-	bool dead; /* a forked child's copy: nothing of it may be touched */
+	bool dead;    /* a forked child's copy: nothing of it may be touched */
 	uint16_t slot;
 	unsigned ngids;
 	struct lane_gid gids[ROCEMU_MAX_GID];
@@ -177,9 +178,10 @@ struct lane {
 	unsigned ifindex;
 	unsigned nsocks;
 	struct lane_sock *socks[ROCEMU_MAX_GID + ROCEMU_MAX_MCAST_GROUPS]; /* owned */
-	struct list retired; /* of lane_sock.retired: for the thread to close */
+	struct list retired;	 /* of lane_sock.retired: for the thread to close */
 	struct forward *forward; /* owned, or NULL */
-	struct lane_shm *shm;	 /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
+	struct lane_shm
+		*shm; /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
 	struct lane_rx rx;
 	struct lane_tx tx;
 	struct pace pace;
@@ -202,8 +204,8 @@ struct lane {
 
 	struct lane_thread thread;
 	struct impair impair;
-	bool down;	/* the port, on purpose */
-	bool faulty_rx; /* faults on purpose ask about what comes in */
+	bool down;		  /* the port, on purpose */
+	bool faulty_rx;		  /* faults on purpose ask about what comes in */
 	struct lane_impair *held; /* what faults on purpose keep; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats *stats; /* own_stats, or the row's */
@@ -228,7 +230,8 @@ static inline bool lane_is_joined(const struct lane *l)
 	return atomic_load_explicit(&l->gate, memory_order_relaxed) & LANE_JOINED;
 }
 /** Call fn for each other lane that l is joined with. */
-void lane_each_joined(struct lane *l, void (*fn)(struct lane *, rocemu_ns_t), rocemu_ns_t now) REQUIRES(l);
+void lane_each_joined(struct lane *l, void (*fn)(struct lane *, rocemu_ns_t), rocemu_ns_t now)
+	REQUIRES(l);
 
 /** As lane_lock(), but at most until a time of CLOCK_REALTIME. */
 bool lane_lock_until(struct lane *l, const struct timespec *end) TRY_ACQUIRE(true, l);
@@ -237,7 +240,8 @@ uint32_t lane_lock_owner(const struct lane *l);
 
 /* ---- lane-stat.c ---- */
 
-/** Append struct stat_lane and its QPs; says there so if the lock is not to be had. -ENOMEM. Lock not held. */
+/** Append struct stat_lane and its QPs; says there so if the lock is not to be had. -ENOMEM. Lock
+ * not held. */
 int lane_stat(struct lane *l, struct stat_buf *b, const atomic_bool *stop);
 
 /* ---- lane-sock.c ---- */
@@ -311,11 +315,13 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size);
 /** Count packets that the kernel refused: lost packets to the transport. Logged once per reason. */
 void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets);
-/** The kernel refused a message (EINVAL). @return true: because of its flow label, which s does without from now on. */
-bool lane_send_labels_refused(const struct lane *l, struct txsock *s, const struct rocemu_path *path);
+/** The kernel refused a message (EINVAL). @return true: because of its flow label, which s does
+ * without from now on. */
+bool lane_send_labels_refused(const struct lane *l, struct txsock *s,
+			      const struct rocemu_path *path);
 /**
- * Send one packet whose bytes are ready, ICRC included (identification 0). @return false: the socket has no room (never
- * when wait is true: then it blocks).
+ * Send one packet whose bytes are ready, ICRC included (identification 0). @return false: the
+ * socket has no room (never when wait is true: then it blocks).
  */
 bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
 		   bool wait) REQUIRES(l);

@@ -5,13 +5,14 @@
  * The endpoints of joined lanes use each other's objects. A thread that takes such a lane's own
  * lock takes the joint lock after it. So the joint lock guards all of every joined lane, and a
  * thread that holds one of them may use the others. A lane is joined with its own lock held, while
- * no other thread is in it. No thread takes two lanes' own locks, but all of one context's, in their
- * order (lanes_lock()); nor an own lock under the joint one.
+ * no other thread is in it. No thread takes two lanes' own locks, but all of one context's, in
+ * their order (lanes_lock()); nor an own lock under the joint one.
  *
- * A thread that is cancelled while it has the lock would leave it taken. Unlike struct mutex the lock leaves
- * cancellation as it is, which would cost each post and poll tens of nanoseconds: the system calls of the data
- * path are not made by the C library's functions, which are cancellation points (base/syssocket.h), and what
- * else makes system calls with the lock held is UNCANCELLED itself.
+ * A thread that is cancelled while it has the lock would leave it taken. Unlike struct mutex the
+ * lock leaves cancellation as it is, which would cost each post and poll tens of nanoseconds: the
+ * system calls of the data path are not made by the C library's functions, which are cancellation
+ * points (base/syssocket.h), and what else makes system calls with the lock held is UNCANCELLED
+ * itself.
  */
 #include "engine/lane-internal.h"
 
@@ -93,7 +94,8 @@ void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* Lanes are added with the first one's lock held, so that their number stays what it is meanwhile. */
+/* Lanes are added with the first one's lock held, so that their number stays what it is meanwhile.
+ */
 static unsigned lanes_count(const struct lanes *g)
 {
 	return atomic_load_explicit(&g->n, memory_order_relaxed);
@@ -191,7 +193,8 @@ static bool lock_both_until(struct lane *l, const struct timespec *end) NO_THREA
 	return taken;
 }
 
-/* A poller has the lock nearly all the time: it would never be left to a thread that has to be woken first. */
+/* A poller has the lock nearly all the time: it would never be left to a thread that has to be
+ * woken first. */
 bool lane_lock_until(struct lane *l, const struct timespec *end)
 {
 	bool taken;

@@ -12,9 +12,10 @@
 #include "base/trace.h"
 #include "engine/lane-shm.h"
 
-#define SPIN_NS	       20000u /* a fruitless poll this long ago: its thread is still at it */
-#define BUSY_NS	       30000u /* longer than the lock is held to send a batch */
-#define BATCHES_BETWEEN_RX 8 /* a long send looks for what came in, lest the receive buffer overflow */
+#define SPIN_NS 20000u /* a fruitless poll this long ago: its thread is still at it */
+#define BUSY_NS 30000u /* longer than the lock is held to send a batch */
+#define BATCHES_BETWEEN_RX \
+	8 /* a long send looks for what came in, lest the receive buffer overflow */
 #define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are looked at */
 #define APP_ACTIVE_NS  1000000u /* a poll or post this long ago: an answer may come */
 #define TIMER_EXACT_NS 500000u	/* a timer due sooner is never late on purpose */
@@ -57,7 +58,8 @@ static void send_all(struct lane *l, rocemu_ns_t now)
 
 	release_acks(l);
 	gather_sent(&l->gather);
-	if (!rocemu_ep_has_output(l->ep) && !rocemu_ep_wants_datagram_room(l->ep) && !l->tx.nbacklog)
+	if (!rocemu_ep_has_output(l->ep) && !rocemu_ep_wants_datagram_room(l->ep) &&
+	    !l->tx.nbacklog)
 		return;
 	while (lane_output(l, now))
 		if (++batches % BATCHES_BETWEEN_RX == 0) {
@@ -71,15 +73,18 @@ static void send_all(struct lane *l, rocemu_ns_t now)
 static void expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void expire(struct lane *l, rocemu_ns_t now)
 {
-	static const struct trace_kind kind = {"timer", TRACE_INSTANT, "", {"timeouts", "probes", "packets_again"}};
+	static const struct trace_kind kind = {
+		"timer", TRACE_INSTANT, "", {"timeouts", "probes", "packets_again"}};
 	const struct rocemu_ep_stats *s = rocemu_ep_get_stats(l->ep);
 	const uint64_t timeouts = s->timeouts, probes = s->probes, again = s->retransmits;
 
 	rocemu_ep_expire(l->ep, now);
 	if (trace_on() && s->timeouts + s->probes != timeouts + probes) {
-		const uint64_t arg[] = {s->timeouts - timeouts, s->probes - probes, s->retransmits - again};
+		const uint64_t arg[] = {s->timeouts - timeouts, s->probes - probes,
+					s->retransmits - again};
 
-		trace_add(&kind, s->timeouts == timeouts ? "probe" : "timeout", now, TRACE_TRACK_TIMERS, 0, arg);
+		trace_add(&kind, s->timeouts == timeouts ? "probe" : "timeout", now,
+			  TRACE_TRACK_TIMERS, 0, arg);
 	}
 }
 
@@ -245,7 +250,8 @@ void lane_kick(struct lane *l)
 void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 {
 	/* What is not gathered leaves now, or later, when there is room in the window. */
-	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) || (bytes > GATHER_SMALL && !l->gather.posts)) {
+	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) ||
+	    (bytes > GATHER_SMALL && !l->gather.posts)) {
 		kick(l, now);
 		return;
 	}
@@ -289,7 +295,8 @@ static void give_way(struct lane *l, rocemu_ns_t now)
 		sched_yield();
 }
 
-/* A power of two. Looks at rings are so many times cheaper than at sockets, and as many more in the same time. */
+/* A power of two. Looks at rings are so many times cheaper than at sockets, and as many more in the
+ * same time. */
 static unsigned cold_spins(const struct lane *l)
 {
 	return unlikely(l->shm != NULL) && l->shm->nrx ? 64 * COLD_SPINS : COLD_SPINS;

@@ -25,8 +25,9 @@ enum {
 	FULL_PERCENT = 40,
 	FULL_ASK_NS = 20000, /* how often the kernel is asked */
 	/*
-	 * Adapters allow 16 READs and atomics at a time, which come together as their answers do. Answers to half of
-	 * them leave early: the requester takes these and sends the next requests, while the others are made.
+	 * Adapters allow 16 READs and atomics at a time, which come together as their answers do.
+	 * Answers to half of them leave early: the requester takes these and sends the next
+	 * requests, while the others are made.
 	 */
 	FETCHES_EARLY = 8,
 };
@@ -143,7 +144,8 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		}
 		lane_input(l, now, &d);
 		if (unlikely(l->rx.fetches == FETCHES_EARLY)) {
-			l->rx.fetches++; /* once: where more come together, they do not wait for each other */
+			l->rx.fetches++; /* once: where more come together, they do not wait for
+					    each other */
 			lane_output(l, now);
 			lane_output_end(l);
 		}
@@ -153,8 +155,8 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 }
 
 /*
- * Does more come in than is taken out? Asked only when there was more than one call could take, so that
- * no single message waits for the answer.
+ * Does more come in than is taken out? Asked only when there was more than one call could take, so
+ * that no single message waits for the answer.
  */
 static bool is_full(struct lane_sock *s, unsigned messages, unsigned batch, rocemu_ns_t now)
 {
@@ -284,7 +286,8 @@ unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 	}
 	for (unsigned i = 0; i < l->nsocks; i++)
 		if (l->socks[i]->hot)
-			n += rx_batch(l, l->socks[i], now, l->socks[i]->several ? LANE_RX_BATCH : 1);
+			n += rx_batch(l, l->socks[i], now,
+				      l->socks[i]->several ? LANE_RX_BATCH : 1);
 	return n;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The sockets that a lane's packets leave by: which one a path takes, how a message to it begins, and one packet whose bytes
- * are ready.
+ * The sockets that a lane's packets leave by: which one a path takes, how a message to it begins,
+ * and one packet whose bytes are ready.
  */
 #include <errno.h>
 #include <linux/udp.h>
@@ -35,7 +35,8 @@ static void set_free(struct lane *l, unsigned index)
 int lane_tx_init(struct lane *l)
 {
 	/* Mapped, not allocated: pages that nothing was copied to cost nothing. */
-	l->tx.copy = mmap(NULL, TX_MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	l->tx.copy =
+		mmap(NULL, TX_MAPPED, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (l->tx.copy == MAP_FAILED) {
 		l->tx.copy = NULL;
 		return -ENOMEM;
@@ -174,18 +175,21 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		m->msg_control = NULL;
 }
 
-/* Where one process has a flow label to itself, the kernel lets no other label out that was not asked for. */
-bool lane_send_labels_refused(const struct lane *l, struct txsock *s, const struct rocemu_path *path)
+/* Where one process has a flow label to itself, the kernel lets no other label out that was not
+ * asked for. */
+bool lane_send_labels_refused(const struct lane *l, struct txsock *s,
+			      const struct rocemu_path *path)
 {
 	if (s->no_labels || !path->flow_label || rocemu_gid_is_ipv4(&path->dgid))
 		return false;
 	s->no_labels = true;
-	log_debug("%s: source port %u: flow labels refused, sending without", l->device, (unsigned)s->port);
+	log_debug("%s: source port %u: flow labels refused, sending without", l->device,
+		  (unsigned)s->port);
 	return true;
 }
 
 bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
-		     bool wait)
+		   bool wait)
 {
 	_Alignas(struct cmsghdr) uint8_t control[LANE_SEND_CONTROL];
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};

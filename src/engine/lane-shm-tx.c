@@ -123,9 +123,10 @@ static struct shm_record record_of(const struct rocemu_path *path, size_t len, b
 	};
 }
 
-static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len, uint32_t lqpn)
-	REQUIRES(l);
-static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len, uint32_t lqpn)
+static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
+		    uint32_t lqpn) REQUIRES(l);
+static void capture(struct lane *l, const struct rocemu_path *path, const uint8_t *data, size_t len,
+		    uint32_t lqpn)
 {
 	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
 	const struct tap_addr a = {

@@ -27,8 +27,9 @@
 
 enum {
 	RETRY_MS = 10,
-	RX_BULK = 4, /* datagrams in a receive that make it a bulk transfer */
-	BULK_BURSTS = 2, /* so many of them at least come soon after the first, or looking for them is in vain */
+	RX_BULK = 4,	 /* datagrams in a receive that make it a bulk transfer */
+	BULK_BURSTS = 2, /* so many of them at least come soon after the first, or looking for them
+			    is in vain */
 	FORWARD_ROUNDS = 64,
 	STARVED_TICKS = 8, /* so long the thread waits for a poller that gets no processor */
 };
@@ -165,8 +166,8 @@ static uint64_t fetches(const struct lane *l)
 }
 
 /*
- * Take what is there and act on it. s: NULL for the rings. @return datagrams; RX_BULK at least where
- * a READ or an atomic was answered: whoever waits for that may ask for more at once.
+ * Take what is there and act on it. s: NULL for the rings. @return datagrams; RX_BULK at least
+ * where a READ or an atomic was answered: whoever waits for that may ask for more at once.
  */
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
@@ -277,8 +278,9 @@ static void on_tick(struct loop_io *io)
 	struct lane *l = io->data;
 	const uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	const bool polled = polls != l->thread.tick_polls;
-	const bool starves = poller_starves(&l->thread.poller, atomic_load_explicit(&l->poller, memory_order_relaxed),
-					    l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS);
+	const bool starves = poller_starves(
+		&l->thread.poller, atomic_load_explicit(&l->poller, memory_order_relaxed),
+		l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS);
 	rocemu_ns_t now;
 
 	drain_fd(l->thread.tick_fd);
@@ -400,7 +402,8 @@ static void *thread_main(void *arg)
 	ask_for_short_slice();
 	err = loop_run(&l->thread.loop);
 	if (err)
-		log_error("%s: the lane's thread ends: %s; a file descriptor of the library was closed",
+		log_error("%s: the lane's thread ends: %s; a file descriptor of the library was "
+			  "closed",
 			  l->device, strerror(-err));
 	return NULL;
 }

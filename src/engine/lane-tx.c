@@ -31,8 +31,9 @@ enum {
 };
 
 /*
- * The messages of one sendmmsg(), built anew for each call. Neither on the stack nor in thread-local
- * memory, which the C library takes from each thread's stack: programs have threads with 16 KiB.
+ * The messages of one sendmmsg(), built anew for each call. Neither on the stack nor in
+ * thread-local memory, which the C library takes from each thread's stack: programs have threads
+ * with 16 KiB.
  */
 struct tx_batch {
 	unsigned nmsg, niov;
@@ -55,7 +56,8 @@ static void append_iov(struct tx_batch *batch, struct msghdr *m, const struct io
 }
 
 /* Copy bytes into the linear area; they join the message's last iovec when that ends where they
- * begin. room is what data has: a constant, since copies of a fixed size take a few instructions. */
+ * begin. room is what data has: a constant, since copies of a fixed size take a few instructions.
+ */
 static inline void append_copy(struct tx_batch *batch, struct msghdr *m, const void *data,
 			       size_t len, size_t room)
 {
@@ -110,8 +112,8 @@ static void build(struct lane *l, const struct txsock_set *set, const struct txs
 		struct rocemu_tx *const *p = pkt + burst[b].first;
 		struct msghdr *m = &batch->msg[b].msg_hdr;
 
-		lane_send_begin(m, &batch->iov[batch->niov], &batch->to[b], batch->control[b], set, s,
-				p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0);
+		lane_send_begin(m, &batch->iov[batch->niov], &batch->to[b], batch->control[b], set,
+				s, p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0);
 
 		for (unsigned i = 0; i < burst[b].count; i++)
 			append_packet(l, m, p[i], (uint16_t)i);
@@ -216,7 +218,8 @@ static bool burst_refused(int err)
 	return err == EINVAL || err == EIO || err == EMSGSIZE || err == EOPNOTSUPP;
 }
 
-/* The batch's messages into the kernel. @return how many, or -1 and errno. One alone costs less by itself. */
+/* The batch's messages into the kernel. @return how many, or -1 and errno. One alone costs less by
+ * itself. */
 static int send_batch(struct lane *l, const struct txsock *s) REQUIRES(l);
 static int send_batch(struct lane *l, const struct txsock *s)
 {

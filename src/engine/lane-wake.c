@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lane's clock, and what others do to the lane's thread: set its timer, and ask it for something.
+ * The lane's clock, and what others do to the lane's thread: set its timer, and ask it for
+ * something.
  */
 #include <sys/timerfd.h>
 #include <time.h>

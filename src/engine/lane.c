@@ -267,7 +267,7 @@ static void log_stats(const struct lane *l)
 	if (!log_enabled(LOG_LVL_DEBUG))
 		return;
 #define X(name, text)                                                           \
-	if (l->stats->name)                                                      \
+	if (l->stats->name)                                                     \
 		log_debug("%s: slot %u: %llu %s", l->device, (unsigned)l->slot, \
 			  (unsigned long long)l->stats->name, text);
 	LANE_STATS(X)

@@ -9,8 +9,8 @@
  * "Progress".
  *
  * Lock order: consumer locks of CQs (verbs) before the lane's lock. Nothing is taken under the
- * lane's lock but leaf locks of the verbs layer's event queues. Two lanes' locks are held at once only
- * by lanes_lock(); lane_join() is for endpoints that use each other's objects.
+ * lane's lock but leaf locks of the verbs layer's event queues. Two lanes' locks are held at once
+ * only by lanes_lock(); lane_join() is for endpoints that use each other's objects.
  */
 #ifndef ENGINE_LANE_H
 #define ENGINE_LANE_H
@@ -39,19 +39,21 @@ struct lane_config {
 	struct rocemu_ep_config ep;
 	const struct lane_gid *gids; /* borrowed for the call */
 	unsigned ngids;
-	unsigned ifindex; /* of the interface on which it joins multicast groups; 0: the kernel's choice */
+	unsigned ifindex; /* of the interface on which it joins multicast groups; 0: the kernel's
+			     choice */
 	/*
 	 * Called with the lane's lock held after the endpoint was driven and has events: drain them
 	 * with rocemu_ep_next_event(). From whichever thread made progress.
 	 */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
 	/*
-	 * Called in a forked child, or NULL: the lane is the parent's. Only async-signal-safe calls. The
-	 * lane then does nothing any more, and lane_free() leaves it alone.
+	 * Called in a forked child, or NULL: the lane is the parent's. Only async-signal-safe
+	 * calls. The lane then does nothing any more, and lane_free() leaves it alone.
 	 */
 	void (*on_orphaned)(void *user);
 	void *user;
-	/* Not its context's first: it gets a slot only while few are in use (LANE_FURTHER_SLOTS). */
+	/* Not its context's first: it gets a slot only while few are in use (LANE_FURTHER_SLOTS).
+	 */
 	bool further;
 };
 
@@ -64,8 +66,8 @@ enum { LANE_FURTHER_SLOTS = 128 };
 
 /**
  * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
- * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE, ROCEMU_ECN, ROCEMU_WIRE and ROCEMU_PCAP (errors in them are reported here: errbuf, -EINVAL or what
- * open said).
+ * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE, ROCEMU_ECN, ROCEMU_WIRE and ROCEMU_PCAP (errors in them
+ * are reported here: errbuf, -EINVAL or what open said).
  */
 int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen);
 
@@ -93,13 +95,15 @@ void lane_join(struct lane *l) EXCLUDES(l);
 
 enum { LANES_MAX = 8 };
 
-/** The lanes of a device context, whose endpoints have their domains in common (domains_of the first's). */
+/** The lanes of a device context, whose endpoints have their domains in common (domains_of the
+ * first's). */
 struct CAPABILITY("lanes' locks") lanes {
 	struct lane *lane[LANES_MAX]; /* owned by who has the struct; the first is always there */
 	atomic_uint n;		      /* never fewer */
 };
 
-/** Take the locks of all of them: to change what the endpoints have in common, or to move an object. */
+/** Take the locks of all of them: to change what the endpoints have in common, or to move an
+ * object. */
 void lanes_lock(struct lanes *g) ACQUIRE(g);
 void lanes_unlock(struct lanes *g) RELEASE(g);
 /** One more, that nobody uses yet. One caller at a time. */
@@ -118,8 +122,9 @@ rocemu_ns_t lane_now(void);
 void lane_kick(struct lane *l) REQUIRES(l);
 
 /**
- * As lane_kick(), after posting send requests; now: the time before that. Of posts that follow each other quickly, some wait
- * for each other (progress.h). bytes: of the longest message, SIZE_MAX: it waits for none.
+ * As lane_kick(), after posting send requests; now: the time before that. Of posts that follow each
+ * other quickly, some wait for each other (progress.h). bytes: of the longest message, SIZE_MAX: it
+ * waits for none.
  */
 void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes) REQUIRES(l);
 
@@ -139,7 +144,8 @@ void lane_flush(struct lane *l) REQUIRES(l);
  * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
  * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
  * something to send with them.
- * @return false: another thread has the lock, or is to get it, and makes progress (of joined lanes: on one).
+ * @return false: another thread has the lock, or is to get it, and makes progress (of joined lanes:
+ * on one).
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 
@@ -149,12 +155,13 @@ bool lane_poll(struct lane *l) EXCLUDES(l);
  * already.
  */
 void lane_wait_hint(struct lane *l) REQUIRES(l);
-/** A consumer armed a CQ and is about to look (lane_look()); it calls lane_wait_hint() before it sleeps. */
+/** A consumer armed a CQ and is about to look (lane_look()); it calls lane_wait_hint() before it
+ * sleeps. */
 void lane_look_hint(struct lane *l) REQUIRES(l);
 
 /**
- * The caller looks for packets by lane_poll() for a while instead of sleeping. @return false: another thread does;
- * one is enough. Else lane_look_end() ends it.
+ * The caller looks for packets by lane_poll() for a while instead of sleeping. @return false:
+ * another thread does; one is enough. Else lane_look_end() ends it.
  */
 bool lane_look(struct lane *l);
 void lane_look_end(struct lane *l);
@@ -190,7 +197,8 @@ void lane_clear(struct lane *l) EXCLUDES(l);
 /** Are there faults on purpose? They count, and throw their dice, for each lane. */
 bool lane_is_impaired(const struct lane *l);
 
-/** The port is down on purpose, or up again: down, it neither sends nor takes a packet. Lock not held. */
+/** The port is down on purpose, or up again: down, it neither sends nor takes a packet. Lock not
+ * held. */
 void lane_set_link(struct lane *l, bool up) EXCLUDES(l);
 
 /** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.

@@ -17,12 +17,15 @@
 
 #include <rocemu/endpoint.h>
 
-#define PACE_RETRY_NS	 50000u	   /* a full buffer is looked at again after this long */
-#define PACE_PATIENCE_NS 10000000u /* an agent that does not answer holds nobody back for longer */
+#define PACE_RETRY_NS 50000u /* a full buffer is looked at again after this long */
+#define PACE_PATIENCE_NS                                                        \
+	10000000u /* an agent that does not answer holds nobody back for longer \
+		   */
 
 enum {
 	PACE_WAYS = 4,
-	PACE_BUCKETS = 64,	/* of PACE_WAYS receivers; of more, the one not used longest is forgotten */
+	PACE_BUCKETS =
+		64, /* of PACE_WAYS receivers; of more, the one not used longest is forgotten */
 	PACE_SOCKETS = 16,	/* receivers whose buffers are looked at */
 	PACE_WAITING = 8,	/* receivers that the agent is to be asked for */
 	PACE_ASK = 16 * 1024,	/* bytes to a receiver before the agent is asked for it */

@@ -9,7 +9,8 @@
 
 pid_t poller_self(void)
 {
-	/* In a forked child it is the parent's until the end: of that thread the system tells the child nothing. */
+	/* In a forked child it is the parent's until the end: of that thread the system tells the
+	 * child nothing. */
 	static _Thread_local pid_t self __attribute__((tls_model("initial-exec")));
 
 	if (!self)
@@ -17,7 +18,8 @@ pid_t poller_self(void)
 	return self;
 }
 
-/* The clock of a thread of this process (Linux; <linux/posix-timers.h> of the kernel has the layout). */
+/* The clock of a thread of this process (Linux; <linux/posix-timers.h> of the kernel has the
+ * layout). */
 static clockid_t cpu_clock(pid_t tid)
 {
 	enum { PER_THREAD = 4, SCHED = 2 };

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why does the thread that polls not poll now? It has gone to sleep, it computes, or it would go on but does not get
- * a processor, since there are more threads than processors. In the last case it is back soon, and there is no use in
- * watching the sockets for it.
+ * Why does the thread that polls not poll now? It has gone to sleep, it computes, or it would go on
+ * but does not get a processor, since there are more threads than processors. In the last case it
+ * is back soon, and there is no use in watching the sockets for it.
  */
 #ifndef ENGINE_POLLER_H
 #define ENGINE_POLLER_H
@@ -20,8 +20,9 @@ struct poller {
 pid_t poller_self(void);
 
 /**
- * To be called each span_ns or so, by one thread. tid: of the one that polls; 0: none. @return true: since the last call
- * it had hardly any processor time, and it is ready to run. False also where the system does not say.
+ * To be called each span_ns or so, by one thread. tid: of the one that polls; 0: none. @return
+ * true: since the last call it had hardly any processor time, and it is ready to run. False also
+ * where the system does not say.
  */
 bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns);
 

@@ -16,8 +16,10 @@ _Static_assert(sizeof(struct rocemu_ep_shown) <= PORTCOUNT_SHOWN_STRIDE, "stride
 #define LANE(name)   TERM(lane.name)
 #define DROP(why)    TERM(ep.drops[ROCEMU_DROP_##why])
 
+/* clang-format off */
 #define IB(name_, ...) {.name = "counters/" name_, .term = {__VA_ARGS__}, .divisor = 1}
 #define HW(name_, ...) {.name = "hw_counters/" name_, .term = {__VA_ARGS__}, .divisor = 1}
+/* clang-format on */
 
 /* Those without a term are there because programs look for them, and stay 0. */
 static const struct countfile_counter table[] = {

@@ -16,11 +16,13 @@
  * answer shares its system call and, on the other side, its receive. Whether a lane's applications
  * answer is learned, as a branch predictor learns.
  *
- * Posts: a program that posts message after message pays one system call each, and the kernel's way to the peer, unless
- * some leave together. So once posts have followed each other quickly, the next ones are gathered: until the next poll of
- * an empty CQ, until there are GATHER_MAX or GATHER_BYTES, until a post GATHER_NS after the first, or until an acknowledgement wakes the
- * thread. A message that is posted alone never waits, nor a long one. A program that posts quickly and then neither polls nor posts waits
- * for a timer, GATHER_TIMER_NS; it is trusted less afterwards.
+ * Posts: a program that posts message after message pays one system call each, and the kernel's way
+ * to the peer, unless some leave together. So once posts have followed each other quickly, the next
+ * ones are gathered: until the next poll of an empty CQ, until there are GATHER_MAX or
+ * GATHER_BYTES, until a post GATHER_NS after the first, or until an acknowledgement wakes the
+ * thread. A message that is posted alone never waits, nor a long one. A program that posts quickly
+ * and then neither polls nor posts waits for a timer, GATHER_TIMER_NS; it is trusted less
+ * afterwards.
  */
 #ifndef ENGINE_PROGRESS_H
 #define ENGINE_PROGRESS_H
@@ -55,7 +57,8 @@ enum {
 	GATHER_DISTRUST = -32,
 };
 
-#define GATHER_QUICK_NS 2000u	/* from the end of a post to the next: the program does nothing in between */
+#define GATHER_QUICK_NS \
+	2000u /* from the end of a post to the next: the program does nothing in between */
 #define GATHER_NS	5000u
 #define GATHER_TIMER_NS 100000u /* a timer's interrupt costs more than many posts */
 
@@ -122,12 +125,13 @@ struct gather {
 };
 
 /**
- * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for what is not to wait.
+ * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for what is not to
+ * wait.
  * @return true: it waits; false: all goes now, gather_sent().
  */
 bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
-/** A peer's request came, and not through a socket: a post that follows at once answers it, and does
- * not wait. By sockets an answer is never so quick. */
+/** A peer's request came, and not through a socket: a post that follows at once answers it, and
+ * does not wait. By sockets an answer is never so quick. */
 void gather_asked(struct gather *g);
 /** What waited was sent. */
 void gather_sent(struct gather *g);

@@ -71,13 +71,27 @@ static void add_state(struct line *l, uint64_t v)
 static void add_mask(struct line *l, uint64_t v)
 {
 	static const char *const names[] = {
-		"IBV_QP_STATE",         "IBV_QP_CUR_STATE",      "IBV_QP_EN_SQD_ASYNC_NOTIFY",
-		"IBV_QP_ACCESS_FLAGS",  "IBV_QP_PKEY_INDEX",     "IBV_QP_PORT",
-		"IBV_QP_QKEY",          "IBV_QP_AV",             "IBV_QP_PATH_MTU",
-		"IBV_QP_TIMEOUT",       "IBV_QP_RETRY_CNT",      "IBV_QP_RNR_RETRY",
-		"IBV_QP_RQ_PSN",        "IBV_QP_MAX_QP_RD_ATOMIC", "IBV_QP_ALT_PATH",
-		"IBV_QP_MIN_RNR_TIMER", "IBV_QP_SQ_PSN",         "IBV_QP_MAX_DEST_RD_ATOMIC",
-		"IBV_QP_PATH_MIG_STATE", "IBV_QP_CAP",           "IBV_QP_DEST_QPN",
+		"IBV_QP_STATE",
+		"IBV_QP_CUR_STATE",
+		"IBV_QP_EN_SQD_ASYNC_NOTIFY",
+		"IBV_QP_ACCESS_FLAGS",
+		"IBV_QP_PKEY_INDEX",
+		"IBV_QP_PORT",
+		"IBV_QP_QKEY",
+		"IBV_QP_AV",
+		"IBV_QP_PATH_MTU",
+		"IBV_QP_TIMEOUT",
+		"IBV_QP_RETRY_CNT",
+		"IBV_QP_RNR_RETRY",
+		"IBV_QP_RQ_PSN",
+		"IBV_QP_MAX_QP_RD_ATOMIC",
+		"IBV_QP_ALT_PATH",
+		"IBV_QP_MIN_RNR_TIMER",
+		"IBV_QP_SQ_PSN",
+		"IBV_QP_MAX_DEST_RD_ATOMIC",
+		"IBV_QP_PATH_MIG_STATE",
+		"IBV_QP_CAP",
+		"IBV_QP_DEST_QPN",
 	};
 	const char *between = "";
 
@@ -111,11 +125,21 @@ static bool add_word(struct line *l, const char *word, size_t len, const struct 
 		void (*add)(struct line *l, uint64_t v);
 		uint64_t value;
 	} words[] = {
-		{"id", add_number, w->id},       {"addr", add_hex, w->addr}, {"end", add_hex, w->addr + w->len},
-		{"len", add_number, w->len},     {"key", add_hex, w->key},   {"lo", add_hex, w->lo},
-		{"hi", add_hex, w->hi},          {"n", add_number, w->n},    {"limit", add_number, w->limit},
-		{"psn", add_number, w->psn},     {"ms", add_ms, w->limit},   {"from", add_state, w->lo},
-		{"to", add_state, w->hi},        {"mask", add_mask, w->n},   {"needs", add_mask, w->limit},
+		{"id", add_number, w->id},
+		{"addr", add_hex, w->addr},
+		{"end", add_hex, w->addr + w->len},
+		{"len", add_number, w->len},
+		{"key", add_hex, w->key},
+		{"lo", add_hex, w->lo},
+		{"hi", add_hex, w->hi},
+		{"n", add_number, w->n},
+		{"limit", add_number, w->limit},
+		{"psn", add_number, w->psn},
+		{"ms", add_ms, w->limit},
+		{"from", add_state, w->lo},
+		{"to", add_state, w->hi},
+		{"mask", add_mask, w->n},
+		{"needs", add_mask, w->limit},
 		{"least", add_number, w->addr},
 	};
 

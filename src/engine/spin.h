@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Should a thread that waits for an event look for packets itself for a while before it sleeps? Decisions only, no
- * clock, so that tests can put them through in virtual time.
+ * Should a thread that waits for an event look for packets itself for a while before it sleeps?
+ * Decisions only, no clock, so that tests can put them through in virtual time.
  *
- * An event that comes through the lane's thread costs two wakeups, that of the lane's thread and that of the waiting
- * one; each takes longer than a message. Looking costs CPU time instead, at most SPIN_WAIT_NS for each wait. So it is done
- * only after a number of waits in a row that were shorter than that. The number grows with each time that was in
- * vain, and shrinks again while looking succeeds. A thread that waits for long sleeps.
+ * An event that comes through the lane's thread costs two wakeups, that of the lane's thread and
+ * that of the waiting one; each takes longer than a message. Looking costs CPU time instead, at
+ * most SPIN_WAIT_NS for each wait. So it is done only after a number of waits in a row that were
+ * shorter than that. The number grows with each time that was in vain, and shrinks again while
+ * looking succeeds. A thread that waits for long sleeps.
  */
 #ifndef ENGINE_SPIN_H
 #define ENGINE_SPIN_H
@@ -15,15 +16,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum { SPIN_NEED_MAX = 32 }; /* looking in vain each time costs little beside so many waits */
-#define SPIN_WAIT_NS	   100000u	/* a wait that is shorter is short */
-#define SPIN_NEVER UINT64_MAX	/* a wait that ended without an event */
+enum { SPIN_NEED_MAX = 32 };	/* looking in vain each time costs little beside so many waits */
+#define SPIN_WAIT_NS 100000u	/* a wait that is shorter is short */
+#define SPIN_NEVER   UINT64_MAX /* a wait that ended without an event */
 
-/* Of one place where threads wait. Threads that wait at once may lose counts, which does no harm. */
+/* Of one place where threads wait. Threads that wait at once may lose counts, which does no harm.
+ */
 struct spin {
 	_Atomic uint32_t run;  /* short waits in a row */
 	_Atomic uint32_t need; /* so many of them it takes */
-	_Atomic uint32_t hits; /* waits that ended while the thread looked, since need was changed */
+	_Atomic uint32_t
+		hits; /* waits that ended while the thread looked, since need was changed */
 	uint32_t need_min;
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the data path does with sockets under the lane's lock: no cancellation points (base/syssocket.h). */
+/* What the data path does with sockets under the lane's lock: no cancellation points
+ * (base/syssocket.h). */
 #ifndef ENGINE_SYSMSG_H
 #define ENGINE_SYSMSG_H
 

@@ -10,15 +10,25 @@
 #include "wire/opcode.h"
 
 /* BTH, DETH, and of the MAD as far as its attribute. */
-enum { HEAD_LEN = 12 + 8 + 24, MAD_AT = 20, MAD_ATTR_AT = MAD_AT + 16, MAD_CLASS_AT = MAD_AT + 1, CLASS_CM = 7, AETH_AT = 12 };
+enum {
+	HEAD_LEN = 12 + 8 + 24,
+	MAD_AT = 20,
+	MAD_ATTR_AT = MAD_AT + 16,
+	MAD_CLASS_AT = MAD_AT + 1,
+	CLASS_CM = 7,
+	AETH_AT = 12
+};
 
 #define OUT "\u2192 " /* an arrow to the right */
 #define IN  "\u2190 "
 
-static const struct trace_kind sent = {"packet", TRACE_INSTANT, OUT, {"x:to", "psn", "bytes", "again"}};
+static const struct trace_kind sent = {
+	"packet", TRACE_INSTANT, OUT, {"x:to", "psn", "bytes", "again"}};
 static const struct trace_kind received = {"packet", TRACE_INSTANT, IN, {"x:to", "psn", "bytes"}};
-static const struct trace_kind ack_sent = {"packet", TRACE_INSTANT, OUT, {"x:to", "psn", "x:syndrome", "msn"}};
-static const struct trace_kind ack_received = {"packet", TRACE_INSTANT, IN, {"x:to", "psn", "x:syndrome", "msn"}};
+static const struct trace_kind ack_sent = {
+	"packet", TRACE_INSTANT, OUT, {"x:to", "psn", "x:syndrome", "msn"}};
+static const struct trace_kind ack_received = {
+	"packet", TRACE_INSTANT, IN, {"x:to", "psn", "x:syndrome", "msn"}};
 
 static uint32_t read24(const uint8_t *p)
 {

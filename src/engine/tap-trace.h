@@ -7,7 +7,8 @@
 
 #include "engine/tap.h"
 
-/** Record a packet, in pieces from the BTH to the ICRC; what is not one is left out. when_ns: of the timeline's clock. */
+/** Record a packet, in pieces from the BTH to the ICRC; what is not one is left out. when_ns: of
+ * the timeline's clock. */
 void tap_trace(const struct tap_addr *a, uint64_t when_ns, const struct iovec *iov, unsigned niov);
 
 #endif

@@ -212,9 +212,12 @@ static uint64_t packet_key(const struct iovec *iov, unsigned niov)
 		len += iov[i].iov_len;
 	}
 	memcpy(&icrc, tail, sizeof(icrc));
-	/* Two peers' packets often have one length, and in a long capture some ICRCs meet: then the QPNs differ. */
+	/* Two peers' packets often have one length, and in a long capture some ICRCs meet: then the
+	 * QPNs differ. */
 	if (niov && iov[0].iov_len >= ROCEMU_BTH_LEN)
-		memcpy(&qpn_psn, (const uint8_t *)iov[0].iov_base + ROCEMU_BTH_LEN - sizeof(qpn_psn), sizeof(qpn_psn));
+		memcpy(&qpn_psn,
+		       (const uint8_t *)iov[0].iov_base + ROCEMU_BTH_LEN - sizeof(qpn_psn),
+		       sizeof(qpn_psn));
 	return ((uint64_t)len << 32 | icrc) ^ qpn_psn * 0x9e3779b97f4a7c15u;
 }
 
@@ -238,8 +241,8 @@ static bool seen_before(struct tap *t, bool sent, uint64_t key)
 }
 
 /*
- * Lock held. Time does not go back in the file, but where the clock was set: a lane that sends takes
- * the time before the system call, and another lane may write meanwhile.
+ * Lock held. Time does not go back in the file, but where the clock was set: a lane that sends
+ * takes the time before the system call, and another lane may write meanwhile.
  */
 static uint64_t in_order(struct tap *t, uint64_t when_ns)
 {

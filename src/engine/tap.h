@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tap: every packet of the process as it stands on the wire, into the timeline (base/trace.h) and into the file that
- * ROCEMU_PCAP names. One tap per process, shared by its lanes; "%p" in the name stands for the
- * process ID. A name that another live process (or the parent of a fork) writes to already gets
+ * The tap: every packet of the process as it stands on the wire, into the timeline (base/trace.h)
+ * and into the file that ROCEMU_PCAP names. One tap per process, shared by its lanes; "%p" in the
+ * name stands for the process ID. A name that another live process (or the parent of a fork) writes
+ * to already gets
  * ".PID" appended.
  *
  * Sent packets are written as they are handed to the kernel, after impairment: lost ones are not in
@@ -36,8 +37,8 @@ struct tap_addr {
 };
 
 /**
- * The process's tap; *out is NULL when neither ROCEMU_PCAP nor ROCEMU_TRACE is set. A reference, to be given
- * back.
+ * The process's tap; *out is NULL when neither ROCEMU_PCAP nor ROCEMU_TRACE is set. A reference, to
+ * be given back.
  * @return 0, or -errno with one line in errbuf: the file cannot be written.
  */
 int tap_get(struct tap **out, char *errbuf, size_t errlen);

@@ -12,7 +12,8 @@
 /* Of netmon's thread, or of its start and stop. */
 static struct impair impair;
 static struct impair_link state;
-/* What others see. Each change is followed by NETMON_TIMER, so a reader between two of these reads again. */
+/* What others see. Each change is followed by NETMON_TIMER, so a reader between two of these reads
+ * again. */
 static atomic_bool down, fatal;
 static _Atomic uint64_t gids;
 
@@ -25,7 +26,8 @@ static void publish(void)
 		atomic_store(&fatal, true);
 }
 
-/* Into log and summary: the rules by time that have begun, and, in the log, those that have ended. */
+/* Into log and summary: the rules by time that have begun, and, in the log, those that have ended.
+ */
 static void report(uint64_t before)
 {
 	const uint64_t begun = state.rules & ~before, ended = before & ~state.rules;

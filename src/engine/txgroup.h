@@ -27,7 +27,6 @@ struct txburst {
 	uint16_t seg_len; /* bytes of UDP payload of each but the last */
 };
 
-
 /**
  * Put the packets of each run of one path into the order in which they group best: requests before
  * responses, so that an acknowledgement ends the burst of the data it travels with. A peer that

@@ -15,9 +15,9 @@ enum {
 	BTH_DQPN = 5,
 	BTH_PSN = 9,
 	QP_INDICES = 1 << ROCEMU_QPN_INDEX_BITS,
-	STARTS = 256,	       /* messages of a QP whose first PSN is remembered */
-	RESTART_PSNS = 65536,  /* so far behind the last message a PSN is another connection's */
-	RULE_DICE = 0x20,      /* apart from the dice of impair.c */
+	STARTS = 256,	      /* messages of a QP whose first PSN is remembered */
+	RESTART_PSNS = 65536, /* so far behind the last message a PSN is another connection's */
+	RULE_DICE = 0x20,     /* apart from the dice of impair.c */
 };
 
 /* The messages of one direction of a QP. */
@@ -36,7 +36,7 @@ struct rule_state {
 
 struct faults {
 	unsigned n;
-	bool wants[2];			/* by direction */
+	bool wants[2];		       /* by direction */
 	struct messages **messages[2]; /* by QP index; owned; NULL: no rule asks */
 	struct rule_state state[FAULT_RULES];
 	struct fault_rule rule[FAULT_RULES];
@@ -125,8 +125,8 @@ static bool is_new(const struct messages *m, uint32_t psn)
 }
 
 /*
- * Which message of its QP the packet belongs to, from 1: of a request and of its responses the same, a repeated one's as the
- * first time. 0: not known.
+ * Which message of its QP the packet belongs to, from 1: of a request and of its responses the
+ * same, a repeated one's as the first time. 0: not known.
  */
 static uint32_t message_of(struct faults *f, const struct fault_packet *p)
 {

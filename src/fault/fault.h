@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules by packet: which packets a rule means, and what happens to them. No I/O here: a rule is text (rule.c), the
- * packets of a lane are put to the rules one by one (fault.c), and the lane acts on the verdict (lane-impair.c).
+ * Rules by packet: which packets a rule means, and what happens to them. No I/O here: a rule is
+ * text (rule.c), the packets of a lane are put to the rules one by one (fault.c), and the lane acts
+ * on the verdict (lane-impair.c).
  *
- * A packet is put to all rules in the order in which they are written, and all that act on it do so; of a dropped packet
- * nothing else is done. Each rule has dice of its own, seeded by the impairment's seed and its place in the text.
+ * A packet is put to all rules in the order in which they are written, and all that act on it do
+ * so; of a dropped packet nothing else is done. Each rule has dice of its own, seeded by the
+ * impairment's seed and its place in the text.
  */
 #ifndef FAULT_FAULT_H
 #define FAULT_FAULT_H
@@ -38,7 +40,7 @@ enum fault_action {
 #define X(name, text) FAULT_##name,
 	FAULT_ACTIONS(X)
 #undef X
-	FAULT_ACTION_COUNT
+		FAULT_ACTION_COUNT
 };
 
 enum fault_dir {
@@ -46,7 +48,8 @@ enum fault_dir {
 	FAULT_RX,
 };
 
-/** The places of a packet that a rule can corrupt; fault_field_find() and fault_field_place() have the table. */
+/** The places of a packet that a rule can corrupt; fault_field_find() and fault_field_place() have
+ * the table. */
 enum {
 	FAULT_FIELD_ANY = -1, /* a bit anywhere before the ICRC */
 	FAULT_FIELD_BIT = -2, /* the one that the rule's "bit" says */
@@ -103,7 +106,8 @@ struct fault_verdict {
 	bool drop, mark;
 	unsigned dups; /* further copies */
 	uint64_t delay_ns;
-	/* Bits to be flipped, counted from the first one of the BTH: before the ICRC is computed anew; after it. */
+	/* Bits to be flipped, counted from the first one of the BTH: before the ICRC is computed
+	 * anew; after it. */
 	unsigned nsealed, nraw;
 	uint32_t sealed[FAULT_BITS], raw[FAULT_BITS];
 };
@@ -125,8 +129,10 @@ void faults_decide(struct faults *f, const struct fault_packet *p, struct fault_
 int fault_field_find(const char *name);
 /** "psn, payload, ...": all names. */
 const char *fault_field_names(void);
-/** Where a field is in a packet, in bits from the BTH's first. @return false: the packet has no such field. */
-bool fault_field_place(int field, const uint8_t *hdr, uint32_t len, uint32_t *first, uint32_t *bits);
+/** Where a field is in a packet, in bits from the BTH's first. @return false: the packet has no
+ * such field. */
+bool fault_field_place(int field, const uint8_t *hdr, uint32_t len, uint32_t *first,
+		       uint32_t *bits);
 
 /** Flip a bit of a packet. */
 static inline void fault_flip(uint8_t *packet, uint32_t bit)

@@ -14,7 +14,8 @@ enum {
 	PART_ICRC = 1u << 30,
 };
 
-/* A name that stands twice is in either header. Offsets in bits within the header (IBTA vol. 1, 9.2 and 9.3). */
+/* A name that stands twice is in either header. Offsets in bits within the header (IBTA vol. 1, 9.2
+ * and 9.3). */
 /* clang-format off */
 static const struct {
 	const char *name;
@@ -68,8 +69,9 @@ const char *fault_field_names(void)
 static uint32_t header_offset(uint32_t headers, uint32_t header)
 {
 	/* In the order of the bits. */
-	static const uint8_t lengths[] = {XRCETH_LEN, DETH_LEN,	     FETH_LEN,	RETH_LEN, ATOMICETH_LEN,
-					  AETH_LEN,   ATOMICACK_LEN, IMMDT_LEN, IETH_LEN};
+	static const uint8_t lengths[] = {XRCETH_LEN,	 DETH_LEN,	FETH_LEN,
+					  RETH_LEN,	 ATOMICETH_LEN, AETH_LEN,
+					  ATOMICACK_LEN, IMMDT_LEN,	IETH_LEN};
 	uint32_t offset = ROCEMU_BTH_LEN;
 
 	for (unsigned i = 0; i < ARRAY_LEN(lengths) && 1u << i != header; i++)

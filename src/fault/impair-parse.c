@@ -78,8 +78,7 @@ static bool parse_flap(const char *s, struct impair *im)
 
 static bool parse_seed(const char *s, struct impair *im)
 {
-	return s[strspn(s, "0123456789")] == '\0' &&
-	       fault_value_number(s, UINT64_MAX, &im->seed);
+	return s[strspn(s, "0123456789")] == '\0' && fault_value_number(s, UINT64_MAX, &im->seed);
 }
 
 #define CHANCE "a chance from 0% to 100%, such as 1.5% or 0.015"

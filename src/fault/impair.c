@@ -10,7 +10,7 @@
 #define NS_PER_S 1000000000u
 
 enum {
-	BITS_MAX = 3,	   /* flipped in a corrupted packet */
+	BITS_MAX = 3,	    /* flipped in a corrupted packet */
 	OVERTAKERS_MAX = 3, /* of a reordered packet */
 };
 
@@ -69,12 +69,15 @@ static uint64_t seed_of(const struct impair *im, uint64_t dice)
 }
 
 /*
- * When the process was started, on the monotonic clock, to a hundredth of a second; now, if the system does not say.
- * Not a variable: librdmacm.so.1 has a copy of this code, and must find the same.
+ * When the process was started, on the monotonic clock, to a hundredth of a second; now, if the
+ * system does not say. Not a variable: librdmacm.so.1 has a copy of this code, and must find the
+ * same.
  */
 static uint64_t process_start(uint64_t now)
 {
-	enum { FIELDS_BEFORE = 19 }; /* between the name, which may hold anything, and the start: proc(5) */
+	enum {
+		FIELDS_BEFORE = 19
+	}; /* between the name, which may hold anything, and the start: proc(5) */
 	char text[1024] = "";
 	FILE *f = fopen("/proc/self/stat", "re");
 	size_t n = f ? fread(text, 1, sizeof(text) - 1, f) : 0;

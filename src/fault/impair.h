@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose: what happens to the packets of a process, when a receive that is there is not found, and when the port is
- * down. Here rates are parsed (impair-parse.c) and their dice are rolled (impair.c); rules by packet are in fault.h. The
- * lane acts on both (lane-impair.c), and the endpoint on rnr.
+ * Faults on purpose: what happens to the packets of a process, when a receive that is there is not
+ * found, and when the port is down. Here rates are parsed (impair-parse.c) and their dice are
+ * rolled (impair.c); rules by packet are in fault.h. The lane acts on both (lane-impair.c), and the
+ * endpoint on rnr.
  *
- * The text (parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of key=value:
+ * The text (parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of
+ * key=value:
  *
- *   loss, dup, reorder, corrupt   a chance per packet sent, as a percentage ("1.5%") or fraction ("0.015")
- *   delay                         a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s. Packets of a QP
- *                                 stay in order but for reorder
- *   rate, queue                   "1Gbit": packets leave at this rate, behind a queue of so many bytes ("64k"); what is over is
- *                                 lost. "64k/mark=16k": packets behind 16k or more are marked CE
- *   rnr                           a chance per message that takes a receive: RNR NAK all the same (RC, XRC)
- *   flap                          "UP/DOWN", two times or ranges: the port is up so long, then down, and again
- *   seed                          a number; 0 or absent: a random one, logged at level info
+ *   loss, dup, reorder, corrupt   a chance per packet sent, as a percentage ("1.5%") or fraction
+ * ("0.015") delay                         a time ("10us") or a range ("10us..2ms") drawn from
+ * uniformly; ns us ms s. Packets of a QP stay in order but for reorder rate, queue "1Gbit": packets
+ * leave at this rate, behind a queue of so many bytes ("64k"); what is over is lost.
+ * "64k/mark=16k": packets behind 16k or more are marked CE rnr                           a chance
+ * per message that takes a receive: RNR NAK all the same (RC, XRC) flap "UP/DOWN", two times or
+ * ranges: the port is up so long, then down, and again seed                          a number; 0 or
+ * absent: a random one, logged at level info
  */
 #ifndef FAULT_IMPAIR_H
 #define FAULT_IMPAIR_H
@@ -26,13 +28,13 @@
 #include "fault/fault.h"
 #include "fault/verb.h"
 
-#define IMPAIR_MAX_DELAY_NS  10000000000u    /* 10 s */
-#define IMPAIR_MIN_FLAP_NS   10000000u	     /* 10 ms: each flap is two events for the program */
-#define IMPAIR_MAX_FLAP_NS   3600000000000u  /* 1 h */
-#define IMPAIR_MAX_RATE	     1000000000000u  /* bits per second */
-#define IMPAIR_MIN_QUEUE     8192u	     /* bytes: a packet has room in it */
-#define IMPAIR_MAX_QUEUE     (64u << 20)     /* bytes */
-#define IMPAIR_DEFAULT_QUEUE (256u << 10)    /* bytes, where rate is given alone */
+#define IMPAIR_MAX_DELAY_NS  10000000000u   /* 10 s */
+#define IMPAIR_MIN_FLAP_NS   10000000u	    /* 10 ms: each flap is two events for the program */
+#define IMPAIR_MAX_FLAP_NS   3600000000000u /* 1 h */
+#define IMPAIR_MAX_RATE	     1000000000000u /* bits per second */
+#define IMPAIR_MIN_QUEUE     8192u	    /* bytes: a packet has room in it */
+#define IMPAIR_MAX_QUEUE     (64u << 20)    /* bytes */
+#define IMPAIR_DEFAULT_QUEUE (256u << 10)   /* bytes, where rate is given alone */
 
 struct impair {
 	bool on;
@@ -61,14 +63,14 @@ struct impair_fate {
 
 /**
  * Parse a text, or the file that "@FILE" names; NULL or "" is "off". *im is set only on success.
- * @return 0, or -EINVAL (or what reading the file gave) with one line in errbuf: the position, what stands there and what was
- * expected.
+ * @return 0, or -EINVAL (or what reading the file gave) with one line in errbuf: the position, what
+ * stands there and what was expected.
  */
 int impair_parse(struct impair *im, const char *spec, char *errbuf, size_t errlen);
 
 /*
- * The same step by step, for texts from several places that are one in the end: init, add each, finish. After an error *im is
- * of no use.
+ * The same step by step, for texts from several places that are one in the end: init, add each,
+ * finish. After an error *im is of no use.
  */
 void impair_init(struct impair *im);
 /** source: a file's name for messages, or NULL. @return 0 or -EINVAL with *e. */
@@ -82,8 +84,8 @@ char *impair_read_file(const char *path, struct fault_error *e);
 struct impair_fate impair_roll(struct impair *im);
 
 /**
- * What happens by time: the port's ups and downs, by flap and by rules, and what else rules by time bring about. Flaps have
- * dice of their own: packets do not shift the sequence.
+ * What happens by time: the port's ups and downs, by flap and by rules, and what else rules by time
+ * bring about. Flaps have dice of their own: packets do not shift the sequence.
  */
 struct impair_link {
 	struct rng rng;
@@ -99,7 +101,8 @@ struct impair_link {
 
 /**
  * The sequence from its beginning, which is the start of the process, so that all its ports go down
- * together and a run can be repeated. now: CLOCK_MONOTONIC, as in impair_link_step(), which this is as well.
+ * together and a run can be repeated. now: CLOCK_MONOTONIC, as in impair_link_step(), which this is
+ * as well.
  */
 bool impair_link_start(struct impair_link *link, const struct impair *im, uint64_t now);
 
@@ -110,7 +113,8 @@ bool impair_link_step(struct impair_link *link, const struct impair *im, uint64_
 /** The seed of the endpoint's dice (rocemu_ep_config::rnr_seed). */
 uint64_t impair_rnr_seed(const struct impair *im);
 
-/** Flip bits of buf[0..len), len > 0, each chosen by dice of their own; at least one bit changes. */
+/** Flip bits of buf[0..len), len > 0, each chosen by dice of their own; at least one bit changes.
+ */
 void impair_corrupt(struct impair *im, uint8_t *buf, size_t len, unsigned bits);
 
 #endif

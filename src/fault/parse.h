@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The grammar of faults on purpose, shared by rates, rules by packet and rules by verb: how a text is cut into items and
- * words, and how a wrong word is reported. What the words mean is defined elsewhere (impair-parse.c, rule.c, verb.c).
+ * The grammar of faults on purpose, shared by rates, rules by packet and rules by verb: how a text
+ * is cut into items and words, and how a wrong word is reported. What the words mean is defined
+ * elsewhere (impair-parse.c, rule.c, verb.c).
  *
- *   TEXT  := ITEM { (";" | newline) ITEM }       "#" starts a comment that ends with the line; items may be empty
- *   ITEM  := RATES | RULE
- *   RATES := key=value { "," key=value }         the first word has a "="
- *   RULE  := action { blank (key=value | flag) } the first word has none
+ *   TEXT  := ITEM { (";" | newline) ITEM }       "#" starts a comment that ends with the line;
+ * items may be empty ITEM  := RATES | RULE RATES := key=value { "," key=value }         the first
+ * word has a "=" RULE  := action { blank (key=value | flag) } the first word has none
  */
 #ifndef FAULT_PARSE_H
 #define FAULT_PARSE_H
@@ -63,12 +63,14 @@ void fault_reader_init(struct fault_reader *r, const char *text, const char *sou
 
 /**
  * The next item that is not empty.
- * @return 1, 0 (there is none any more), or -EINVAL with *e filled: a word that is too long, or too many words.
+ * @return 1, 0 (there is none any more), or -EINVAL with *e filled: a word that is too long, or too
+ * many words.
  */
 int fault_reader_next(struct fault_reader *r, struct fault_item *item, struct fault_error *e);
 
 /**
- * Refuse word w of the item that was read last; expected says what should stand there ("a number from 1 to 5").
+ * Refuse word w of the item that was read last; expected says what should stand there ("a number
+ * from 1 to 5").
  * @return -EINVAL, for the caller to pass on.
  */
 int fault_refuse(const struct fault_reader *r, const struct fault_item *item,

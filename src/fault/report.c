@@ -41,8 +41,8 @@ static _Atomic uint64_t counts[FAULT_COUNT_COUNT];
 /* ---- the log ---- */
 
 /*
- * Opened for each batch, so that there is no descriptor that a program could close, and append lets the lines of several
- * processes stand beside each other. Lock held.
+ * Opened for each batch, so that there is no descriptor that a program could close, and append lets
+ * the lines of several processes stand beside each other. Lock held.
  */
 static int write_log(void)
 {
@@ -156,8 +156,7 @@ struct fault_total *fault_total_get(const char *text, const char *unit)
 	t = &totals[MIN(i, (unsigned)TOTALS - 1)];
 	if (i == ntotals && i < TOTALS) {
 		ntotals++;
-		snprintf(t->text, sizeof(t->text), "%s",
-			 i < TOTALS - 1 ? text : "further rules");
+		snprintf(t->text, sizeof(t->text), "%s", i < TOTALS - 1 ? text : "further rules");
 		t->unit = unit;
 	}
 	mutex_unlock(&report_lock);

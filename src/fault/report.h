@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What faults on purpose did, for people: a summary on stderr when the process exits (ROCEMU_IMPAIR_SUMMARY=off: none), and a
- * file with a line for each decision (ROCEMU_IMPAIR_LOG). One of each per process; a forked child begins with nothing. Each of
- * the two libraries has its own copy, so that a process which uses both reports twice: connection management apart.
+ * What faults on purpose did, for people: a summary on stderr when the process exits
+ * (ROCEMU_IMPAIR_SUMMARY=off: none), and a file with a line for each decision (ROCEMU_IMPAIR_LOG).
+ * One of each per process; a forked child begins with nothing. Each of the two libraries has its
+ * own copy, so that a process which uses both reports twice: connection management apart.
  *
  * Thread-safe, with a lock of its own: a leaf.
  */
@@ -38,7 +39,7 @@ enum fault_count {
 #define X(name, text) FAULT_COUNT_##name,
 	FAULT_COUNTS(X)
 #undef X
-	FAULT_COUNT_COUNT
+		FAULT_COUNT_COUNT
 };
 
 /** A rule's line of the summary; static memory, the same one for the same text. */
@@ -54,7 +55,8 @@ struct fault_total {
  */
 int fault_report_start(char *errbuf, size_t errlen);
 
-/** Put before each line of the summary: who reports, such as "connection management: ". Static text. */
+/** Put before each line of the summary: who reports, such as "connection management: ". Static
+ * text. */
 void fault_report_name(const char *who);
 
 void fault_report_add(enum fault_count what, uint64_t n);
@@ -65,16 +67,19 @@ void fault_total_add(struct fault_total *t, bool acted);
 
 /** Is there a log? */
 bool fault_log_on(void);
-/** Add a line, which gets the time and the process ID in front of it. Written when the buffer is full, or by a flush. */
+/** Add a line, which gets the time and the process ID in front of it. Written when the buffer is
+ * full, or by a flush. */
 void fault_log_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /**
- * A line about a packet. by: the rule's text, or NULL, then what says all; what: the action or rate; ns: how late, or 0.
+ * A line about a packet. by: the rule's text, or NULL, then what says all; what: the action or
+ * rate; ns: how late, or 0.
  */
 void fault_log_packet(const char *device, const struct fault_packet *p, const char *by,
 		      const char *what, uint64_t ns);
 void fault_log_flush(void);
 
-/** The text of the summary; at most size bytes with the NUL. "": nothing to say. For the end of the process, and tests. */
+/** The text of the summary; at most size bytes with the NUL. "": nothing to say. For the end of the
+ * process, and tests. */
 void fault_report_text(char *buf, size_t size);
 
 #endif

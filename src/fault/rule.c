@@ -30,7 +30,8 @@ bool fault_rule_is_action(const char *word)
 
 /* ---- one function for each kind of value; false: not such a value ---- */
 
-/* Names of the wire's opcodes, separated by "|", each perhaps with "*". Each must mean at least one. */
+/* Names of the wire's opcodes, separated by "|", each perhaps with "*". Each must mean at least
+ * one. */
 static bool parse_opcodes(const char *s, struct fault_rule *rule)
 {
 	uint64_t set[4] = {0};

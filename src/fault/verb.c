@@ -42,7 +42,8 @@ static const struct {
 } actions[] = {
 	[FAULT_FAIL] = {"fail", KEY_VERB | KEY_ERRNO | WHEN, KEY_VERB},
 	[FAULT_WC_ERROR] = {"wc-error", KEY_STATUS | KEY_QP | WHEN, 0},
-	[FAULT_CQ_OVERFLOW] = {"cq-overflow", KEY_CQ | KEY_NTH | KEY_EVERY | KEY_TIMES | KEY_ONCE, 0},
+	[FAULT_CQ_OVERFLOW] = {"cq-overflow", KEY_CQ | KEY_NTH | KEY_EVERY | KEY_TIMES | KEY_ONCE,
+			       0},
 	[FAULT_DEVICE_FATAL] = {"device-fatal", KEY_VERB | WHEN | KEY_AFTER, 0},
 	[FAULT_PORT_DOWN] = {"port-down", SPAN, KEY_AFTER},
 	[FAULT_GID_REMOVE] = {"gid-remove", KEY_INDEX | SPAN, KEY_INDEX | KEY_AFTER},
@@ -52,11 +53,11 @@ static const struct {
 	const char *name;
 	unsigned key;
 } keys[] = {
-	{"verb", KEY_VERB},	{"errno", KEY_ERRNO}, {"status", KEY_STATUS},
-	{"qp", KEY_QP},		{"cq", KEY_CQ},	      {"index", KEY_INDEX},
-	{"nth", KEY_NTH},	{"first", KEY_FIRST}, {"every", KEY_EVERY | KEY_PERIOD},
-	{"times", KEY_TIMES},	{"chance", KEY_CHANCE}, {"per", KEY_PER},
-	{"after", KEY_AFTER},	{"for", KEY_FOR},	{"once", KEY_ONCE},
+	{"verb", KEY_VERB},   {"errno", KEY_ERRNO},   {"status", KEY_STATUS},
+	{"qp", KEY_QP},	      {"cq", KEY_CQ},	      {"index", KEY_INDEX},
+	{"nth", KEY_NTH},     {"first", KEY_FIRST},   {"every", KEY_EVERY | KEY_PERIOD},
+	{"times", KEY_TIMES}, {"chance", KEY_CHANCE}, {"per", KEY_PER},
+	{"after", KEY_AFTER}, {"for", KEY_FOR},	      {"once", KEY_ONCE},
 };
 
 static const char *const verb_names[] = {
@@ -77,21 +78,26 @@ struct named {
 	int value;
 };
 
+/* clang-format off */
 #define E(name) {#name, name}
+/* clang-format on */
 static const struct named errnos[] = {
-	E(EPERM),  E(ENOENT),	  E(EINTR),  E(EIO),	E(ENXIO),     E(EBADF),	 E(EAGAIN),
-	E(ENOMEM), E(EACCES),	  E(EFAULT), E(EBUSY),	E(ENODEV),    E(EINVAL), E(EMFILE),
-	E(ENOSPC), E(EOPNOTSUPP), E(ENOSYS), E(EPROTO), E(ETIMEDOUT), E(ENOBUFS),
+	E(EPERM),	 E(ENOENT),	E(EINTR),	  E(EIO),	  E(ENXIO),
+	E(EBADF),	 E(EAGAIN),	E(ENOMEM),	  E(EACCES),	  E(EFAULT),
+	E(EBUSY),	 E(ENODEV),	E(EINVAL),	  E(EMFILE),	  E(ENOSPC),
+	E(EOPNOTSUPP),	 E(ENOSYS),	E(EPROTO),	  E(ETIMEDOUT),	  E(ENOBUFS),
 	E(ECONNREFUSED), E(EADDRINUSE), E(EADDRNOTAVAIL), E(ENETUNREACH), E(EHOSTUNREACH),
 };
 #undef E
 
+/* clang-format off */
 #define S(name) {#name, IBV_WC_##name}
+/* clang-format on */
 static const struct named statuses[] = {
-	S(LOC_LEN_ERR),	     S(LOC_QP_OP_ERR),	   S(LOC_PROT_ERR),   S(WR_FLUSH_ERR),
-	S(MW_BIND_ERR),	     S(BAD_RESP_ERR),	   S(LOC_ACCESS_ERR), S(REM_INV_REQ_ERR),
-	S(REM_ACCESS_ERR),   S(REM_OP_ERR),	   S(RETRY_EXC_ERR),  S(RNR_RETRY_EXC_ERR),
-	S(REM_ABORT_ERR),    S(FATAL_ERR),	   S(GENERAL_ERR),    S(RESP_TIMEOUT_ERR),
+	S(LOC_LEN_ERR),	   S(LOC_QP_OP_ERR), S(LOC_PROT_ERR),	S(WR_FLUSH_ERR),
+	S(MW_BIND_ERR),	   S(BAD_RESP_ERR),  S(LOC_ACCESS_ERR), S(REM_INV_REQ_ERR),
+	S(REM_ACCESS_ERR), S(REM_OP_ERR),    S(RETRY_EXC_ERR),	S(RNR_RETRY_EXC_ERR),
+	S(REM_ABORT_ERR),  S(FATAL_ERR),     S(GENERAL_ERR),	S(RESP_TIMEOUT_ERR),
 };
 #undef S
 
@@ -123,8 +129,9 @@ static const char *list_keys(unsigned may, char *text, size_t len)
 	text[0] = '\0';
 	for (unsigned i = 0; i < ARRAY_LEN(keys) && used < len; i++)
 		if (keys[i].key & may)
-			used += (size_t)snprintf(text + used, len - used, "%s%s%s", used ? ", " : "",
-						 keys[i].name, keys[i].key & FLAGS ? "" : "=");
+			used += (size_t)snprintf(text + used, len - used, "%s%s%s",
+						 used ? ", " : "", keys[i].name,
+						 keys[i].key & FLAGS ? "" : "=");
 	return text;
 }
 
@@ -207,8 +214,11 @@ static const char *parse_value(const struct fault_word *w, unsigned key,
 		return parse_time(w, key, &rule->span);
 	switch (key) {
 	case KEY_VERB:
-		return find_verb(w->value, &rule->verb) ? NULL : "the name of a call that can fail on purpose, such as ibv_reg_mr, ibv_create_qp or "
-						   "ibv_post_send";
+		return find_verb(w->value, &rule->verb)
+			       ? NULL
+			       : "the name of a call that can fail on purpose, such as ibv_reg_mr, "
+				 "ibv_create_qp or "
+				 "ibv_post_send";
 	case KEY_ERRNO:
 		if (find_name(errnos, ARRAY_LEN(errnos), w->value, &rule->error))
 			return NULL;
@@ -219,7 +229,8 @@ static const char *parse_value(const struct fault_word *w, unsigned key,
 	case KEY_STATUS:
 		return find_name(statuses, ARRAY_LEN(statuses), w->value, &rule->status)
 			       ? NULL
-			       : "a status of a completion without IBV_WC_, such as REM_ACCESS_ERR, "
+			       : "a status of a completion without IBV_WC_, such as "
+				 "REM_ACCESS_ERR, "
 				 "RETRY_EXC_ERR or LOC_PROT_ERR";
 	default:
 		return parse_object(w, key, rule);
@@ -239,10 +250,11 @@ static int parse_word(const struct fault_reader *r, const struct fault_item *ite
 		if (!strcmp(keys[i].name, w->key))
 			key = keys[i].key & may;
 	if (w->comma)
-		return fault_refuse(r, item, w, e, "blanks between the conditions of a rule, not commas");
+		return fault_refuse(r, item, w, e,
+				    "blanks between the conditions of a rule, not commas");
 	if (!key || w->has_value == !!(key & FLAGS))
-		return fault_refuse(r, item, w, e, "for \"%s\" one of %s", actions[rule->action].name,
-				    list_keys(may, text, sizeof(text)));
+		return fault_refuse(r, item, w, e, "for \"%s\" one of %s",
+				    actions[rule->action].name, list_keys(may, text, sizeof(text)));
 	if (*seen & key)
 		return fault_refuse(r, item, w, e, "\"%s\" once in a rule", w->key);
 	*seen |= key;
@@ -278,10 +290,12 @@ static int check_whole(const struct fault_reader *r, const struct fault_item *it
 	if (rule->action == FAULT_DEVICE_FATAL && seen & KEY_AFTER && seen & WHEN)
 		return fault_refuse_end(r, item, e, "verb= where calls are counted");
 	if (rule->per_qp && !has_qp(rule))
-		return fault_refuse(r, item, fault_item_find(item, "per"), e,
-				    "per=qp only with ibv_modify_qp, ibv_query_qp, ibv_post_send or "
-				    "ibv_post_recv");
-	if (seen & KEY_PERIOD && (!(seen & KEY_FOR) || rule->span.period_ns <= rule->span.length_ns))
+		return fault_refuse(
+			r, item, fault_item_find(item, "per"), e,
+			"per=qp only with ibv_modify_qp, ibv_query_qp, ibv_post_send or "
+			"ibv_post_recv");
+	if (seen & KEY_PERIOD &&
+	    (!(seen & KEY_FOR) || rule->span.period_ns <= rule->span.length_ns))
 		return fault_refuse(r, item, fault_item_find(item, "every"), e,
 				    "every longer than for, which has to be given");
 	return 0;

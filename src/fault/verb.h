@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules of ROCEMU_IMPAIR about what is not a packet: verbs calls that fail, completions in error, CQs that overflow, and a
- * device, its port and its addresses that go. Here they are parsed and decided, in the grammar of parse.h; who calls
- * acts on it (src/verbs/fault.c, port.c; engine/timed-faults.c for what comes with time). docs/faults.md has the words.
+ * Rules of ROCEMU_IMPAIR about what is not a packet: verbs calls that fail, completions in error,
+ * CQs that overflow, and a device, its port and its addresses that go. Here they are parsed and
+ * decided, in the grammar of parse.h; who calls acts on it (src/verbs/fault.c, port.c;
+ * engine/timed-faults.c for what comes with time). docs/faults.md has the words.
  *
  *   fail verb=ibv_reg_mr [errno=ENOMEM] [WHEN]
  *   wc-error [status=REM_ACCESS_ERR] [qp=first|NUMBER] [WHEN]
@@ -64,7 +65,7 @@ enum fault_verb {
 #define X(name, text) FAULT_VERB_##name,
 	FAULT_VERBS(X)
 #undef X
-	FAULT_VERB_COUNT
+		FAULT_VERB_COUNT
 };
 
 /** The call's name. */
@@ -103,7 +104,7 @@ struct fault_span {
 
 struct fault_verb_rule {
 	enum fault_verb_action action;
-	unsigned number; /* of the item in the text, from 1 */
+	unsigned number;		/* of the item in the text, from 1 */
 	char text[FAULT_VERB_TEXT_LEN]; /* as written, perhaps cut */
 	enum fault_verb verb;		/* FAIL, DEVICE_FATAL; FAULT_VERB_COUNT: by time */
 	int error;			/* FAIL: an errno */
@@ -125,8 +126,7 @@ struct fault_verbs {
 };
 
 /** For messages. */
-#define FAULT_VERB_ACTION_NAMES \
-	"fail, wc-error, cq-overflow, device-fatal, port-down, gid-remove"
+#define FAULT_VERB_ACTION_NAMES "fail, wc-error, cq-overflow, device-fatal, port-down, gid-remove"
 
 /** Is the item a rule of these? */
 bool fault_verb_is_rule(const struct fault_item *item);

@@ -18,7 +18,8 @@ int netlink_protocol(int domain, int protocol);
 /** A socket was made with another protocol in the place of RDMA's: it is one of those below. */
 void netlink_made(int fd);
 
-/** A socket was bound: what it sends without an address, with any call, goes to the keeper from now on. */
+/** A socket was bound: what it sends without an address, with any call, goes to the keeper from now
+ * on. */
 void netlink_bound(int fd, const void *address, socklen_t len);
 
 /**

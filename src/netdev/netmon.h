@@ -2,7 +2,8 @@
 /*
  * Tells when network interfaces and their addresses change. One thread a process listens to the
  * kernel (rtnetlink) as long as anybody wants to know; what has changed beyond a link's state, the
- * listener reads for himself (netdev.h). The same thread has a timer for what else changes a device.
+ * listener reads for himself (netdev.h). The same thread has a timer for what else changes a
+ * device.
  */
 #ifndef NETDEV_NETMON_H
 #define NETDEV_NETMON_H
@@ -52,9 +53,11 @@ void netmon_remove(struct netmon_listener *l);
 
 /** A timer on the thread. The calls of one timer never overlap. */
 struct netmon_timer {
-	/** The thread begins. now: CLOCK_MONOTONIC. @return when the timer expires; UINT64_MAX: never. */
+	/** The thread begins. now: CLOCK_MONOTONIC. @return when the timer expires; UINT64_MAX:
+	 * never. */
 	uint64_t (*start)(uint64_t now);
-	/** It has expired. *due: when it does next. @return true: the listeners are told NETMON_TIMER. */
+	/** It has expired. *due: when it does next. @return true: the listeners are told
+	 * NETMON_TIMER. */
 	bool (*expire)(uint64_t now, uint64_t *due);
 	/** The thread has ended, or this is a forked child without it. */
 	void (*stop)(void);
@@ -63,7 +66,8 @@ struct netmon_timer {
 /** Use this timer, which stays borrowed, from the thread's next start on. */
 void netmon_set_timer(const struct netmon_timer *timer);
 
-/** Have the thread tell all listeners NETMON_TIMER, after calling first here. Without a thread: nothing. */
+/** Have the thread tell all listeners NETMON_TIMER, after calling first here. Without a thread:
+ * nothing. */
 void netmon_wake(void (*first)(void));
 
 #endif

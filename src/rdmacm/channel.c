@@ -74,7 +74,8 @@ void rcm_channel_use(struct rcm_channel *ch)
 int rcm_orphan_refuse(int err)
 {
 	if (!atomic_exchange(&refused, true))
-		log_error("process %d (%s) uses an rdma_cm ID or channel of before fork() or daemon(): "
+		log_error("process %d (%s) uses an rdma_cm ID or channel of before fork() or "
+			  "daemon(): "
 			  "these calls fail; bind, listen and connect afterwards",
 			  (int)getpid(), program_invocation_short_name);
 	return -err;

@@ -23,7 +23,7 @@ struct rcm_channel {
 	struct evq q;
 	struct list node; /* in the list of channel.c */
 	bool used;	  /* there were events, or an ID that may have some */
-	bool orphan;	  /* a forked child's copy of one that was used: its events are the parent's */
+	bool orphan; /* a forked child's copy of one that was used: its events are the parent's */
 };
 
 struct rcm_event {

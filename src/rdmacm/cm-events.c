@@ -173,7 +173,8 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 			req->transport);
 		cm_reject(e->conn, rcm_now(), ROCEMU_CM_REJ_TRANSPORT, NULL, 0, NULL, 0);
 	} else
-		err = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data), &ev);
+		err = new_request(listener, &e->addr, req->private_data, sizeof(req->private_data),
+				  &ev);
 	/* As the kernel does, and TCP: the peer's next try may find memory. */
 	if (err == -ENOMEM)
 		cm_conn_forget(e->conn);

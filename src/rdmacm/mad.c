@@ -109,7 +109,8 @@ static void prepare(rocemu_ns_t now)
 }
 
 /* packet: of m. */
-static void write_capture(const struct gsi_mad *m, const uint8_t packet[static GSI_PACKET_LEN], bool sent)
+static void write_capture(const struct gsi_mad *m, const uint8_t packet[static GSI_PACKET_LEN],
+			  bool sent)
 {
 	const struct tap_addr a = {
 		.sent = sent,

@@ -28,7 +28,9 @@ int rcm_fault(enum fault_verb verb);
 /** The same with a pointer that must not be NULL: -EINVAL. */
 static inline int rcm_begin(const void *id, enum fault_verb verb)
 {
-	return id ? rcm_fault(verb) : REFUSE(-EINVAL, 0, "a call of rdma_cm with an ID that is NULL: an ID is needed: pass one");
+	return id ? rcm_fault(verb)
+		  : REFUSE(-EINVAL, 0,
+			   "a call of rdma_cm with an ID that is NULL: an ID is needed: pass one");
 }
 
 #endif

@@ -193,8 +193,8 @@ int rcm_qp_connect(struct rcm_id *id)
 
 	if (!id->base.qp)
 		return 0;
-	/* The access flags depend on what was agreed on: INIT again. A QP in RTR is one of which the
-	 * last step failed. */
+	/* The access flags depend on what was agreed on: INIT again. A QP in RTR is one of which
+	 * the last step failed. */
 	err = id->base.qp->state == IBV_QPS_RTR ? 0 : modify(id, id->base.qp, IBV_QPS_INIT);
 	if (!err && id->base.qp->state != IBV_QPS_RTR)
 		err = modify(id, id->base.qp, IBV_QPS_RTR);

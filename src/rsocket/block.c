@@ -51,7 +51,8 @@ static void sleep_cancelled(void *arg)
 	rs_put(s->rs);
 }
 
-/** 1: it is so; 0: look again; -errno. A cancellation point; the caller has the socket by rs_get(). */
+/** 1: it is so; 0: look again; -errno. A cancellation point; the caller has the socket by rs_get().
+ */
 static int sleep_once(struct rs *rs, short events, int ms)
 {
 	struct pollfd fds[RS_SLEEP_FDS];

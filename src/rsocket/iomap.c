@@ -57,8 +57,10 @@ static int show(struct stream *s, unsigned index, bool gone)
 
 static int no_stream(const struct rs *rs)
 {
-	return REFUSE(-EOPNOTSUPP, (unsigned)rs->fd, "rsocket %d is one of datagrams: only streams have mapped memory: use SOCK_STREAM",
-		      rs->fd);
+	return REFUSE(
+		-EOPNOTSUPP, (unsigned)rs->fd,
+		"rsocket %d is one of datagrams: only streams have mapped memory: use SOCK_STREAM",
+		rs->fd);
 }
 
 int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset)
@@ -74,13 +76,15 @@ int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset)
 		return -ENOTCONN;
 	if (!buf || len == 0 || len > UINT32_MAX || (prot != PROT_WRITE && prot != PROT_NONE))
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "riomap: buf is %p, len %zu, prot 0x%x: len is 1 to 2^32 - 1, prot PROT_WRITE or PROT_NONE: change them", buf, len,
-			      (unsigned)prot);
+			      "riomap: buf is %p, len %zu, prot 0x%x: len is 1 to 2^32 - 1, prot "
+			      "PROT_WRITE or PROT_NONE: change them",
+			      buf, len, (unsigned)prot);
 	if (offset == -1)
 		offset = (int64_t)(uintptr_t)buf;
 	if (offset < 0 || overlaps(s, (uint64_t)offset, len))
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "riomap: offset is %lld, len %zu: it is not negative, and mappings do not overlap: choose another, or -1",
+			      "riomap: offset is %lld, len %zu: it is not negative, and mappings "
+			      "do not overlap: choose another, or -1",
 			      (long long)offset, len);
 	index = find_free(s);
 	if (index < 0)
@@ -120,7 +124,8 @@ int rs_iounmap(struct rs *rs, void *buf, size_t len)
 		return 0;
 	}
 	return REFUSE(-EINVAL, (unsigned)rs->fd,
-		      "riounmap: buf is %p, len %zu: no mapping has both: pass what riomap() got", buf, len);
+		      "riounmap: buf is %p, len %zu: no mapping has both: pass what riomap() got",
+		      buf, len);
 }
 
 /** The peer's mapping that has the offset. */
@@ -162,7 +167,8 @@ ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, i
 		if (offset < 0 || !find_target(s, (uint64_t)offset + done, &at))
 			return done ? (ssize_t)done
 				    : REFUSE(-EINVAL, (unsigned)rs->fd,
-					     "riowrite: offset is %lld: the peer has mapped nothing there: it has to call riomap() before",
+					     "riowrite: offset is %lld: the peer has mapped "
+					     "nothing there: it has to call riomap() before",
 					     (long long)offset);
 		ret = stream_post_write(s, data + done, MIN(len - done, (size_t)at.length), at.addr,
 					at.key);

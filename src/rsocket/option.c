@@ -53,14 +53,18 @@ FLAG(v6only, v6only)
 
 static int refuse_size(const struct rs *rs, const char *name, int n)
 {
-	return REFUSE(-EINVAL, (unsigned)rs->fd, "rsetsockopt: %s is %d: it is not negative, and set before the connection: %s", name, n,
-		      n < 0 ? "change it" : "set it earlier");
+	return REFUSE(
+		-EINVAL, (unsigned)rs->fd,
+		"rsetsockopt: %s is %d: it is not negative, and set before the connection: %s",
+		name, n, n < 0 ? "change it" : "set it earlier");
 }
 
-static int refuse_length(const char *call, const struct rs *rs, int option, socklen_t len, socklen_t least)
+static int refuse_length(const char *call, const struct rs *rs, int option, socklen_t len,
+			 socklen_t least)
 {
-	return REFUSE(-EINVAL, (unsigned)rs->fd, "%s: option %d has %u bytes: it takes %u: pass as many", call, option, (unsigned)len,
-		      (unsigned)least);
+	return REFUSE(-EINVAL, (unsigned)rs->fd,
+		      "%s: option %d has %u bytes: it takes %u: pass as many", call, option,
+		      (unsigned)len, (unsigned)least);
 }
 
 /* Sizes are those of memory and queues that are made when the connection is. */
@@ -153,7 +157,8 @@ static int set_maxseg(struct rs *rs, const void *value, socklen_t len)
 	(void)len;
 	if (int_at(value) > 0)
 		return 0;
-	return REFUSE(-EINVAL, (unsigned)rs->fd, "rsetsockopt: TCP_MAXSEG is %d: it is more than 0: change it", int_at(value));
+	return REFUSE(-EINVAL, (unsigned)rs->fd,
+		      "rsetsockopt: TCP_MAXSEG is %d: it is more than 0: change it", int_at(value));
 }
 
 static int get_maxseg(struct rs *rs, void *value, socklen_t *len)
@@ -184,23 +189,24 @@ static int get_keepalive(struct rs *rs, void *value, socklen_t *len)
 /* The ranges are TCP's. */
 enum { KEEP_SECONDS_MAX = 32767, KEEP_COUNT_MAX = 127 };
 
-#define KEEP(name, field, in_force, most)                                      \
-	static int set_##name(struct rs *rs, const void *value, socklen_t len) \
-	{                                                                      \
-		const int n = int_at(value);                                   \
-                                                                               \
-		(void)len;                                                     \
-		if (n < 1 || n > (most))                                       \
-			return REFUSE(-EINVAL, (unsigned)rs->fd,               \
-				      "rsetsockopt: " #name " is %d: it is 1 to %d: change it", n, (int)(most)); \
-		rs->keep.field = (unsigned)n;                                  \
-		rs_keepalive_update(rs);                                       \
-		return 0;                                                      \
-	}                                                                      \
-	static int get_##name(struct rs *rs, void *value, socklen_t *len)      \
-	{                                                                      \
-		(void)len;                                                     \
-		return give_int(value, (int)in_force(rs));                     \
+#define KEEP(name, field, in_force, most)                                                          \
+	static int set_##name(struct rs *rs, const void *value, socklen_t len)                     \
+	{                                                                                          \
+		const int n = int_at(value);                                                       \
+                                                                                                   \
+		(void)len;                                                                         \
+		if (n < 1 || n > (most))                                                           \
+			return REFUSE(-EINVAL, (unsigned)rs->fd,                                   \
+				      "rsetsockopt: " #name " is %d: it is 1 to %d: change it", n, \
+				      (int)(most));                                                \
+		rs->keep.field = (unsigned)n;                                                      \
+		rs_keepalive_update(rs);                                                           \
+		return 0;                                                                          \
+	}                                                                                          \
+	static int get_##name(struct rs *rs, void *value, socklen_t *len)                          \
+	{                                                                                          \
+		(void)len;                                                                         \
+		return give_int(value, (int)in_force(rs));                                         \
 	}
 
 KEEP(keepidle, idle, rs_keepalive_idle_s, KEEP_SECONDS_MAX)
@@ -213,7 +219,8 @@ static int set_route(struct rs *rs, const void *value, socklen_t len)
 
 	if (!id || rs->settled)
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "rsetsockopt: RDMA_ROUTE of rsocket %d: routes are of streams that are not connected: set it before rconnect()",
+			      "rsetsockopt: RDMA_ROUTE of rsocket %d: routes are of streams that "
+			      "are not connected: set it before rconnect()",
 			      rs->fd);
 	return rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, (void *)(uintptr_t)value,
 			       len)
@@ -275,7 +282,8 @@ int rsetsockopt(int socket, int level, int optname, const void *optval, socklen_
 	else if (!optval)
 		ret = -EFAULT;
 	else
-		ret = optlen < o->len ? refuse_length("rsetsockopt", rs, optname, optlen, o->len) : o->set(rs, optval, optlen);
+		ret = optlen < o->len ? refuse_length("rsetsockopt", rs, optname, optlen, o->len)
+				      : o->set(rs, optval, optlen);
 	rs_put(rs);
 	return (int)rs_ret(ret);
 }

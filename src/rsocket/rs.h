@@ -95,7 +95,7 @@ struct rs {
 	int fd; /* its number */
 	int domain, type;
 	unsigned refs; /* threads that use it; guarded by the table's lock */
-	bool orphan; /* a forked child's copy */
+	bool orphan;   /* a forked child's copy */
 	bool nonblock; /* O_NONBLOCK */
 	int error;     /* SO_ERROR: an errno, or 0 */
 	struct rs_settings set;

@@ -59,8 +59,10 @@ static void set_id_options(struct stream *s)
 
 static int used(const struct rs *rs, const char *call)
 {
-	return REFUSE(-EINVAL, (unsigned)rs->fd, "%s: rsocket %d listens, or is or was connected: that is of new ones: make another", call,
-		      rs->fd);
+	return REFUSE(
+		-EINVAL, (unsigned)rs->fd,
+		"%s: rsocket %d listens, or is or was connected: that is of new ones: make another",
+		call, rs->fd);
 }
 
 int stream_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len)
@@ -200,7 +202,9 @@ int stream_accept(struct rs *rs, struct rs **conn)
 	int ret;
 
 	if (s->state != STREAM_LISTENING)
-		return REFUSE(-EINVAL, (unsigned)rs->fd, "raccept: rsocket %d does not listen: only a listening one accepts: call rlisten() before",
+		return REFUSE(-EINVAL, (unsigned)rs->fd,
+			      "raccept: rsocket %d does not listen: only a listening one accepts: "
+			      "call rlisten() before",
 			      rs->fd);
 	for (;;) {
 		if (rdma_get_cm_event(s->channel, &ev)) {

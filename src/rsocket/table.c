@@ -24,7 +24,8 @@ static struct rs *find(int fd)
 	return fd >= 0 && (size_t)fd < table.size ? table.at[fd] : NULL;
 }
 
-/* ---- fork: the child's copies of sockets are of no use, their connections are its parent's ---- */
+/* ---- fork: the child's copies of sockets are of no use, their connections are its parent's ----
+ */
 
 static void fork_prepare(void)
 {
@@ -85,7 +86,8 @@ static struct rs *refuse_orphan(struct rs *rs)
 	table.complained = true;
 	pthread_mutex_unlock(&table.lock);
 	if (!complained)
-		log_error("process %d (%s) uses an rsocket of before fork() or daemon(): its calls fail "
+		log_error("process %d (%s) uses an rsocket of before fork() or daemon(): its calls "
+			  "fail "
 			  "(ENODEV); make and connect it afterwards",
 			  (int)getpid(), program_invocation_short_name);
 	rs_unref(rs);

@@ -55,7 +55,8 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 
 void cc_set_buffer(struct cc *cc, uint64_t bytes)
 {
-	cc->base = MAX(MIN(bytes / CC_NEAR_PART, (uint64_t)CC_NEAR_BYTES), (uint64_t)CC_SHORT_BYTES);
+	cc->base =
+		MAX(MIN(bytes / CC_NEAR_PART, (uint64_t)CC_NEAR_BYTES), (uint64_t)CC_SHORT_BYTES);
 	cc->base_short_messages = CC_SHORT_BYTES;
 }
 
@@ -93,8 +94,9 @@ static void cut(struct cc *cc, rocemu_ns_t now, uint64_t cwnd)
 }
 
 /**
- * A queue that was there before the first measurement makes no packet late: min_rtt has it in. Now and
- * then half the window for a round trip shows the time without it; seldom, if the last time did not.
+ * A queue that was there before the first measurement makes no packet late: min_rtt has it in. Now
+ * and then half the window for a round trip shows the time without it; seldom, if the last time did
+ * not.
  */
 static void explore(struct cc *cc, rocemu_ns_t now)
 {
@@ -126,7 +128,8 @@ static uint64_t growth(const struct cc *cc)
 static void grow(struct cc *cc, uint64_t cost, uint64_t used)
 {
 	cc->peak = MAX(cc->peak, used);
-	/* Beyond what any receiver can take, only a window that was used, on a path without queue. */
+	/* Beyond what any receiver can take, only a window that was used, on a path without queue.
+	 */
 	if (cc->cwnd >= CC_SHORT_BYTES) {
 		if (is_late(cc)) {
 			cc->ssthresh = MIN(cc->ssthresh, cc->cwnd);
@@ -181,7 +184,8 @@ void cc_on_rtt(struct cc *cc, rocemu_ns_t rtt)
 
 /* ---- congestion ---- */
 
-/** A fifth of what was sent, or more, is lost. Where packets overtake each other a tenth seems so. */
+/** A fifth of what was sent, or more, is lost. Where packets overtake each other a tenth seems so.
+ */
 static bool is_heavy(const struct cc *cc)
 {
 	return cc->lost >= LOSS_LEAST && (uint64_t)cc->lost * 4 * cc->unit >= cc->seen;

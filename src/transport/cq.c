@@ -38,7 +38,7 @@ int rocemu_cq_create(struct rocemu_ep *ep, unsigned depth, void *user, struct ro
 	cq = aligned_alloc(64, sizeof(*cq));
 	if (!cq)
 		return -ENOMEM;
-	*cq = (struct rocemu_cq){ .ep = ep, .user = user };
+	*cq = (struct rocemu_cq){.ep = ep, .user = user};
 	cq->depth = pow2_at_least(depth);
 	cq->mask = cq->depth - 1;
 	cq->ring = calloc(cq->depth, sizeof(*cq->ring));
@@ -193,7 +193,8 @@ void cq_late_expire(struct rocemu_cq *cq, rocemu_ns_t now)
 	}
 }
 
-/** A completion that the CQ was armed for came at now: raise the event at once or late. awaited: others were there. */
+/** A completion that the CQ was armed for came at now: raise the event at once or late. awaited:
+ * others were there. */
 static void cq_came(struct rocemu_cq *cq, rocemu_ns_t now, bool awaited)
 {
 	const bool late = awaited && timer_running(&cq->late);
@@ -209,7 +210,8 @@ static void cq_came(struct rocemu_cq *cq, rocemu_ns_t now, bool awaited)
 /** May the event wait for more completions? */
 static bool cq_holds(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
-	if (cqe->status != IBV_WC_SUCCESS || cq_armed(cq) == CQ_ARMED_SOLICITED || ++cq->held >= cq->mod_count)
+	if (cqe->status != IBV_WC_SUCCESS || cq_armed(cq) == CQ_ARMED_SOLICITED ||
+	    ++cq->held >= cq->mod_count)
 		return false;
 	if (cq->mod_period && !timer_running(&cq->timer))
 		timer_set(&cq->ep->timers, &cq->timer, cqe->timestamp + cq->mod_period);
@@ -242,7 +244,8 @@ void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 	    head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
 		if (!atomic_exchange_explicit(&cq->overrun, true, memory_order_relaxed)) {
 			event_raise(cq->ep, &cq->ev, CQ_PEND_ERR);
-			why_give(cq->ep, &(struct rocemu_why){.code = ROCEMU_WHY_CQ_OVERRUN, .limit = cq->depth});
+			why_give(cq->ep, &(struct rocemu_why){.code = ROCEMU_WHY_CQ_OVERRUN,
+							      .limit = cq->depth});
 		}
 		return;
 	}
@@ -317,8 +320,10 @@ void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
 		cq_set_armed(cq, CQ_ARMED_SOLICITED);
 	if (!cq_has_awaited(cq))
 		return;
-	last = cq_armed(cq) == CQ_ARMED_ANY ? atomic_load_explicit(&cq->head, memory_order_relaxed) : cq->solicited;
-	cq_notify_at(cq, now + ((int32_t)(last - cq->notified) > 0 ? CQ_LATE_NS : CQ_LATE_AGAIN_NS));
+	last = cq_armed(cq) == CQ_ARMED_ANY ? atomic_load_explicit(&cq->head, memory_order_relaxed)
+					    : cq->solicited;
+	cq_notify_at(cq,
+		     now + ((int32_t)(last - cq->notified) > 0 ? CQ_LATE_NS : CQ_LATE_AGAIN_NS));
 }
 
 bool rocemu_cq_is_armed(const struct rocemu_cq *cq)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What drives an endpoint: a datagram in, packets out, timers. The checks that all transport services share are
- * made here, in the order of IBTA 9.6.1 (packet header validation); what a valid packet means is for the
- * responder and the completer.
+ * What drives an endpoint: a datagram in, packets out, timers. The checks that all transport
+ * services share are made here, in the order of IBTA 9.6.1 (packet header validation); what a valid
+ * packet means is for the responder and the completer.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,8 @@
 enum {
 	/* Packets of one QP in a row in one output call, so that QPs share the link. */
 	OUTPUT_TURN = 32,
-	/* So many IPv4 identifications in a row as a UDP sender of our kind counts them: from then on the peer is
-	 * held to that (see id_plausible()). */
+	/* So many IPv4 identifications in a row as a UDP sender of our kind counts them: from then
+	 * on the peer is held to that (see id_plausible()). */
 	ID_FITS_NEEDED = 32,
 	GSO_MAX_SEGMENTS = 64,
 	ECN_MASK = 3,
@@ -49,12 +49,14 @@ static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_
 }
 
 /**
- * A UDP socket does not show the IPv4 identification, so the ICRC check can only say which one would fit. A peer that
- * sends from a UDP socket as we do has 0, or its place in a GSO burst; once a connection's peer, or a sender of
- * datagrams, has shown that habit, any other solution is a corrupted packet. That makes a 26-bit check of a 16-bit one,
- * and leaves kernel and hardware peers alone, whose identifications count up.
+ * A UDP socket does not show the IPv4 identification, so the ICRC check can only say which one
+ * would fit. A peer that sends from a UDP socket as we do has 0, or its place in a GSO burst; once
+ * a connection's peer, or a sender of datagrams, has shown that habit, any other solution is a
+ * corrupted packet. That makes a 26-bit check of a 16-bit one, and leaves kernel and hardware peers
+ * alone, whose identifications count up.
  */
-static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struct rocemu_dgram *d, uint32_t id)
+static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struct rocemu_dgram *d,
+			 uint32_t id)
 {
 	uint8_t *fits;
 
@@ -74,7 +76,8 @@ static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struc
 	return true;
 }
 
-/** IBTA 9.6.1.2.3, C9-37..: the low 15 bits equal, not both limited members. Our only P_Key is the default one. */
+/** IBTA 9.6.1.2.3, C9-37..: the low 15 bits equal, not both limited members. Our only P_Key is the
+ * default one. */
 static bool pkey_matches(uint16_t theirs)
 {
 	return (theirs & 0x7fff) == 0x7fff;
@@ -107,9 +110,11 @@ static bool state_takes(const struct rocemu_qp *qp, uint32_t ops)
 	return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
 }
 
-/** IBTA 9.6.1.2, 10.5: only UD packets are multicast, and the multicast QPN goes with a multicast address only. */
-static enum rocemu_drop deliver_mcast(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d,
-				      const struct rocemu_packet *pkt, int32_t id)
+/** IBTA 9.6.1.2, 10.5: only UD packets are multicast, and the multicast QPN goes with a multicast
+ * address only. */
+static enum rocemu_drop deliver_mcast(struct rocemu_ep *ep, rocemu_ns_t now,
+				      const struct rocemu_dgram *d, const struct rocemu_packet *pkt,
+				      int32_t id)
 {
 	if (rocemu_opcode_service(pkt->h.opcode) != ROCEMU_SVC_UD)
 		return ROCEMU_DROP_SERVICE;
@@ -120,7 +125,8 @@ static enum rocemu_drop deliver_mcast(struct rocemu_ep *ep, rocemu_ns_t now, con
 	return mcast_input(ep, now, pkt, d);
 }
 
-static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt)
+static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now,
+				  const struct rocemu_packet *pkt)
 {
 	if (!pkt->h.becn || pkt->payload_len != ROCEMU_CNP_LEN)
 		return ROCEMU_DROP_LENGTH;
@@ -131,11 +137,13 @@ static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now, const s
 }
 
 /**
- * Annex A17.9.2: a packet that was marked on its way, or that found this host's buffer full, makes its sender slow
- * down. READ responses come because of our own requests, so our window shrinks; hardware wants to be told as well.
- * Not for ACKs, which no window holds back, nor UD: its packets are of many senders.
+ * Annex A17.9.2: a packet that was marked on its way, or that found this host's buffer full, makes
+ * its sender slow down. READ responses come because of our own requests, so our window shrinks;
+ * hardware wants to be told as well. Not for ACKs, which no window holds back, nor UD: its packets
+ * are of many senders.
  */
-static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_dgram *d, uint32_t ops)
+static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_dgram *d,
+			    uint32_t ops)
 {
 	bool marked = (d->tclass & ECN_MASK) == ECN_CE;
 
@@ -169,12 +177,14 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_STATE;
 	if (!pkey_matches(pkt->h.pkey))
 		return ROCEMU_DROP_PKEY;
-	if (qp->type == IBV_QPT_UD ? rocemu_gid_is_multicast(&d->dst)
-				   : !gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid))
+	if (qp->type == IBV_QPT_UD
+		    ? rocemu_gid_is_multicast(&d->dst)
+		    : !gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid))
 		return ROCEMU_DROP_SOURCE;
 	if (!id_plausible(ep, qp, d, (uint32_t)id))
 		return ROCEMU_DROP_ICRC;
-	if (unlikely(d->sport != port_of(&qp->ports, ops)->match) && qp_is_reliable(qp) && !port_takes(qp, now, d->sport, pkt, ops))
+	if (unlikely(d->sport != port_of(&qp->ports, ops)->match) && qp_is_reliable(qp) &&
+	    !port_takes(qp, now, d->sport, pkt, ops))
 		return ROCEMU_DROP_PORT;
 	qp->stats.rx_packets++;
 	qp->stats.rx_bytes += pkt->payload_len;
@@ -186,10 +196,15 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 	return comp_input(qp, now, pkt);
 }
 
-enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct rocemu_dgram *d)
+enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
+				 const struct rocemu_dgram *d)
 {
 	struct rocemu_icrc_ctx ctx = {
-		.src = d->src, .dst = d->dst, .sport = d->sport, .dport = d->dport, .ip_id = d->ip_id,
+		.src = d->src,
+		.dst = d->dst,
+		.sport = d->sport,
+		.dport = d->dport,
+		.ip_id = d->ip_id,
 		.ip_frag = IP_FLAG_DF,
 	};
 	struct rocemu_packet pkt;

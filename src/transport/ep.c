@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoint's life, its events and its protection domains. What drives it (input, output, timers): drive.c. */
+/* The endpoint's life, its events and its protection domains. What drives it (input, output,
+ * timers): drive.c. */
 #include "transport/ep.h"
 
 #include <errno.h>
@@ -127,7 +128,8 @@ void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now)
 	for (uint32_t i = 0; ep->qps && i < EP_QPN_COUNT; i++)
 		if (ep->qps[i] && ep->qps[i]->state != IBV_QPS_RESET) {
 			if (ep->qps[i]->state != IBV_QPS_ERR)
-				why_qp(ep->qps[i], (struct rocemu_why){.code = ROCEMU_WHY_DEVICE_GONE});
+				why_qp(ep->qps[i],
+				       (struct rocemu_why){.code = ROCEMU_WHY_DEVICE_GONE});
 			qp_fail(ep->qps[i], now);
 		}
 }
@@ -203,7 +205,7 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 	bit = event_take_bit(s);
 	if (!s->pending)
 		list_remove(n);
-	*ev = (struct rocemu_event){ .type = s->type };
+	*ev = (struct rocemu_event){.type = s->type};
 	switch (s->type) {
 	case ROCEMU_EVENT_CQ:
 	case ROCEMU_EVENT_CQ_ERR:
@@ -212,7 +214,8 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 			ev->type = ROCEMU_EVENT_CQ_ERR;
 			ev->async = IBV_EVENT_CQ_ERR;
 		} else {
-			ev->u.cq->notified = atomic_load_explicit(&ev->u.cq->head, memory_order_relaxed);
+			ev->u.cq->notified =
+				atomic_load_explicit(&ev->u.cq->head, memory_order_relaxed);
 			ev->late = ev->u.cq->was_late != CQ_DISARMED;
 			ev->solicited_only = ev->u.cq->was_late == CQ_ARMED_SOLICITED;
 		}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The endpoint: tables of QPs and keys, the list of QPs that have something to send, the heap of timers, the
- * list of pending events, counters. It owns every object made on it. Protocol lives in req/comp/resp/ud.
+ * The endpoint: tables of QPs and keys, the list of QPs that have something to send, the heap of
+ * timers, the list of pending events, counters. It owns every object made on it. Protocol lives in
+ * req/comp/resp/ud.
  */
 #ifndef TRANSPORT_EP_H
 #define TRANSPORT_EP_H
@@ -26,7 +27,7 @@ enum {
 /** Something with pending events: embedded in CQ, QP and SRQ; on ep->events while pending != 0. */
 struct event_src {
 	struct list link;
-	uint32_t pending;              /* bits: what each bit means, its owner says */
+	uint32_t pending; /* bits: what each bit means, its owner says */
 	enum rocemu_event_type type;
 };
 
@@ -39,7 +40,7 @@ enum { EP_ID_SENDERS = 64, EP_WHYS = 16 };
 /** Reasons that were given and not taken yet: why.h. */
 struct ep_whys {
 	struct event_src ev;
-	unsigned head, tail;           /* free running */
+	unsigned head, tail; /* free running */
 	struct rocemu_why ring[EP_WHYS];
 };
 
@@ -47,43 +48,46 @@ struct ep_whys {
 struct id_sender {
 	struct rocemu_gid gid;
 	uint16_t sport;
-	uint8_t fits;                  /* IPv4 identifications as predicted, in a row */
+	uint8_t fits; /* IPv4 identifications as predicted, in a row */
 };
 
 struct rocemu_ep {
 	struct rocemu_ep_config cfg;
-	uint32_t slot;                 /* UINT32_MAX: none yet */
+	uint32_t slot; /* UINT32_MAX: none yet */
 	uint32_t nqps;
-	uint32_t first_index;          /* of QPNs: see qpn_index_take() */
-	uint32_t indices;              /* that were looked at since */
+	uint32_t first_index;		    /* of QPNs: see qpn_index_take() */
+	uint32_t indices;		    /* that were looked at since */
 	uint16_t index_order[EP_QPN_BLOCK]; /* of the block of indices at hand */
-	struct rocemu_qp **qps;        /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
-	struct mr_table *mrs;          /* own_mrs, or another endpoint's: borrowed */
+	struct rocemu_qp **qps; /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
+	struct mr_table *mrs;	/* own_mrs, or another endpoint's: borrowed */
 	struct mr_table own_mrs;
-	struct rocemu_ep *home;        /* the endpoint whose protection domains and keys these are; perhaps this one */
+	struct rocemu_ep *home; /* the endpoint whose protection domains and keys these are; perhaps
+				   this one */
 	struct timer_heap timers;
-	struct list tx_ready;          /* of rocemu_qp.tx_link, round robin */
-	struct list handed;            /* of qp_req.handed_link: see req_handed_done() */
-	struct list events;            /* of event_src.link */
-	struct list room_waiting;      /* of qp_req.peer_link: UC and UD requests that wait for datagram_room */
-	uint64_t datagram_room;        /* see rocemu_ep_set_datagram_room() */
-	struct list read_waiting;      /* of qp_req.peer_link: QPs that wait for the READ budget */
-	uint64_t read_out;             /* bytes of READ responses asked for and not come yet */
-	struct read_path read_path;    /* what the READ budget may be exceeded by */
-	struct list peers;             /* of peer.link (see peer.h) */
-	struct list mcast_groups;      /* of mcast_group.link (see mcast.h) */
+	struct list tx_ready;	    /* of rocemu_qp.tx_link, round robin */
+	struct list handed;	    /* of qp_req.handed_link: see req_handed_done() */
+	struct list events;	    /* of event_src.link */
+	struct list room_waiting;   /* of qp_req.peer_link: UC and UD requests that wait for
+				       datagram_room */
+	uint64_t datagram_room;	    /* see rocemu_ep_set_datagram_room() */
+	struct list read_waiting;   /* of qp_req.peer_link: QPs that wait for the READ budget */
+	uint64_t read_out;	    /* bytes of READ responses asked for and not come yet */
+	struct read_path read_path; /* what the READ budget may be exceeded by */
+	struct list peers;	    /* of peer.link (see peer.h) */
+	struct list mcast_groups;   /* of mcast_group.link (see mcast.h) */
 	unsigned nmcast_groups;
 	struct list pds, cqs, srqs, xrcds; /* every object, for rocemu_ep_free() */
-	struct slot_table xrc_srqs;    /* entries borrowed: they are in srqs */
-	struct rocemu_ep_stats *stats; /* own_stats, or borrowed: rocemu_ep_count_in() */
+	struct slot_table xrc_srqs;	   /* entries borrowed: they are in srqs */
+	struct rocemu_ep_stats *stats;	   /* own_stats, or borrowed: rocemu_ep_count_in() */
 	struct rocemu_ep_stats own_stats;
 	struct rocemu_ep_shown *shown; /* borrowed, or NULL: see show.h */
 	uint32_t objects[ROCEMU_OBJECT_COUNT];
-	uint8_t *scratch;              /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
-	struct keep keep;              /* early request packets of all QPs */
-	rocemu_ns_t now;               /* of the last output call */
-	struct prf prf;                /* of keys and numbers */
-	struct rng rnr_dice;           /* of cfg.rnr_chance alone */
+	uint8_t *
+		scratch; /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
+	struct keep keep;    /* early request packets of all QPs */
+	rocemu_ns_t now;     /* of the last output call */
+	struct prf prf;	     /* of keys and numbers */
+	struct rng rnr_dice; /* of cfg.rnr_chance alone */
 	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];
@@ -91,9 +95,10 @@ struct rocemu_ep {
 };
 
 struct rocemu_pd {
-	struct rocemu_ep *ep;          /* its home; borrowed */
-	struct list link;              /* in ep->pds */
-	uint32_t refs;                 /* MRs, memory windows, QPs, SRQs; atomic: those may be of several endpoints */
+	struct rocemu_ep *ep; /* its home; borrowed */
+	struct list link;     /* in ep->pds */
+	uint32_t refs; /* MRs, memory windows, QPs, SRQs; atomic: those may be of several endpoints
+			*/
 };
 
 static inline void pd_refer(struct rocemu_pd *pd, int by)

@@ -89,7 +89,8 @@ void rocemu_memory_fault(const void *address)
 		if (!meant(&g->iov[i], (uintptr_t)address))
 			continue;
 		current = NULL;
-		/* No tsan_ignore_end(): ThreadSanitizer ends what is ignored when it calls a handler. */
+		/* No tsan_ignore_end(): ThreadSanitizer ends what is ignored when it calls a
+		 * handler. */
 		longjmp(g->landing, 1);
 	}
 }

@@ -70,10 +70,12 @@ uint8_t *mr_nowhere(void)
 
 static bool page_in(const struct rocemu_mr *mr, uint8_t *host, uint64_t len, int access)
 {
-	return mr->pd->ep->cfg.page_in(host, len < MR_PIECE_MAX ? (size_t)len : MR_PIECE_MAX, access & WRITING);
+	return mr->pd->ep->cfg.page_in(host, len < MR_PIECE_MAX ? (size_t)len : MR_PIECE_MAX,
+				       access & WRITING);
 }
 
-uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr, uint64_t len, int access)
+uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr,
+		  uint64_t len, int access)
 {
 	/* mr_missing() may be changing these two under another endpoint's lock. */
 	const int rights = __atomic_load_n(&mr->access, __ATOMIC_RELAXED);
@@ -102,7 +104,8 @@ void mr_missing(struct mr_table *t, const void *host, size_t len)
 		struct rocemu_mr *mr = slot_at(&t->slots, i);
 		uintptr_t at = mr ? (uintptr_t)mr->host : 0;
 
-		if (!mr || mr->null || from + len <= at || (at <= from && from - at >= __atomic_load_n(&mr->length, __ATOMIC_RELAXED)))
+		if (!mr || mr->null || from + len <= at ||
+		    (at <= from && from - at >= __atomic_load_n(&mr->length, __ATOMIC_RELAXED)))
 			continue;
 		if (mr->pd->ep->cfg.page_in)
 			__atomic_fetch_or(&mr->access, IBV_ACCESS_ON_DEMAND, __ATOMIC_RELAXED);
@@ -111,8 +114,8 @@ void mr_missing(struct mr_table *t, const void *host, size_t len)
 	}
 }
 
-uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key, uint64_t addr, uint64_t len,
-		   int access)
+uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key,
+		   uint64_t addr, uint64_t len, int access)
 {
 	const struct rocemu_mr *mr;
 
@@ -137,8 +140,8 @@ static inline bool in_first(const struct ibv_sge *sge, unsigned n, uint64_t off,
 	return n && len && off + len <= sge->length;
 }
 
-int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n,
-	       uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max)
+int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
+	       unsigned n, uint64_t off, uint32_t len, int access, struct iovec *iov, unsigned max)
 {
 	unsigned used = 0;
 
@@ -161,7 +164,7 @@ int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struc
 		host = mr_access(t, pd, sge[i].lkey, sge[i].addr + off, piece, access);
 		if (!host || used == max)
 			return -EFAULT;
-		iov[used++] = (struct iovec){ .iov_base = host, .iov_len = piece };
+		iov[used++] = (struct iovec){.iov_base = host, .iov_len = piece};
 		len -= piece;
 		off = 0;
 	}
@@ -183,7 +186,8 @@ int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv
 	int used;
 
 	if (likely(in_first(sge, n, off, len))) {
-		uint8_t *host = mr_access(t, pd, sge->lkey, sge->addr + off, len, IBV_ACCESS_LOCAL_WRITE);
+		uint8_t *host =
+			mr_access(t, pd, sge->lkey, sge->addr + off, len, IBV_ACCESS_LOCAL_WRITE);
 
 		return host ? place(t, host, src, len) : -EFAULT;
 	}
@@ -198,9 +202,11 @@ int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv
 	return used < 0 ? used : 0;
 }
 
-static int check_region(const struct rocemu_ep *ep, const void *addr, size_t length, uint64_t iova, int access)
+static int check_region(const struct rocemu_ep *ep, const void *addr, size_t length, uint64_t iova,
+			int access)
 {
-	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) && !(access & IBV_ACCESS_LOCAL_WRITE))
+	if ((access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) &&
+	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	if (iova + length < iova || (uint64_t)(uintptr_t)addr + length < length)
 		return -EINVAL;
@@ -221,7 +227,8 @@ static int new_region(struct rocemu_pd *pd, struct rocemu_mr **out)
 	return 0;
 }
 
-int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access, struct rocemu_mr **out)
+int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access,
+		  struct rocemu_mr **out)
 {
 	int ret = check_region(pd->ep, addr, length, iova, access);
 	struct rocemu_mr *mr;
@@ -239,7 +246,8 @@ int rocemu_mr_reg(struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova
 	return 0;
 }
 
-int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, size_t length, uint64_t iova, int access)
+int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr, size_t length,
+		     uint64_t iova, int access)
 {
 	int ret = check_region(pd->ep, addr, length, iova, access);
 

@@ -20,7 +20,7 @@ struct rocemu_mr {
 	struct rocemu_pd *pd; /* ref */
 	uint8_t *host;	      /* borrowed until dereg */
 	uint64_t iova;	      /* the address that keys' users give for host[0] */
-	uint64_t length;  /* mr_missing() changes it and access atomically */
+	uint64_t length;      /* mr_missing() changes it and access atomically */
 	uint32_t key;
 	int access;	  /* IBV_ACCESS_* */
 	uint32_t windows; /* memory windows that are bound to it */
@@ -31,8 +31,8 @@ struct rocemu_mr {
 
 struct mr_table {
 	struct slot_table slots; /* entries owned (a window's begins its own object) */
-	uint8_t *nothing;	 /* owned, or NULL; null regions' memory: MR_PIECE_MAX zeros, then an
-				    MTU to write into */
+	uint8_t *nothing; /* owned, or NULL; null regions' memory: MR_PIECE_MAX zeros, then an
+			     MTU to write into */
 };
 
 void mr_table_init(struct mr_table *t);

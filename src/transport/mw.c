@@ -8,7 +8,8 @@
 
 enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-	/* Local write access means nothing to a window: programs ask for it, adapters pass over it. */
+	/* Local write access means nothing to a window: programs ask for it, adapters pass over it.
+	 */
 	NO_ACCESS = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE,
 	BIND_ACCESS = REMOTE_WRITES | IBV_ACCESS_REMOTE_READ | NO_ACCESS,
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths: from an address vector to addresses and UDP source port; and the sealing of packets made for them. */
+/* Paths: from an address vector to addresses and UDP source port; and the sealing of packets made
+ * for them. */
 #include <errno.h>
 #include <string.h>
 
@@ -11,7 +12,7 @@
 #include "wire/ip.h"
 
 enum {
-	SPORT_BASE = 0xc000,           /* RoCEv2 source ports: 0xc000-0xffff (IBTA annex A17.6) */
+	SPORT_BASE = 0xc000, /* RoCEv2 source ports: 0xc000-0xffff (IBTA annex A17.6) */
 	SPORT_MASK = 0x3fff,
 	FLOW_LABEL_MASK = 0xfffff,
 	DEFAULT_HOP_LIMIT = 64,
@@ -42,7 +43,8 @@ uint16_t path_sport_datagram(uint32_t flow_label, uint32_t lqpn)
 	return (uint16_t)(SPORT_BASE + ((lqpn * 0x61c88647u) >> 18));
 }
 
-int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr, struct rocemu_path *path)
+int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *attr,
+			struct rocemu_path *path)
 {
 	unsigned index = attr->grh.sgid_index;
 
@@ -76,7 +78,8 @@ void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
 	};
 	size_t pad = (size_t)t->trailer_len - ROCEMU_ICRC_LEN;
 
-	put_le32(t->trailer + pad, rocemu_icrc(&ctx, t->hdr, t->hdr_len, t->iov, t->niov, t->trailer, pad));
+	put_le32(t->trailer + pad,
+		 rocemu_icrc(&ctx, t->hdr, t->hdr_len, t->iov, t->niov, t->trailer, pad));
 }
 
 void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lanes that are sent to, and what is under way to each. How much may be: cc.c. Acknowledgements
- * are what releases the next packets; nothing is paced by a clock.
+ * The lanes that are sent to, and what is under way to each. How much may be: cc.c.
+ * Acknowledgements are what releases the next packets; nothing is paced by a clock.
  */
 #include "transport/peer.h"
 

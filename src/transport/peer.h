@@ -19,9 +19,10 @@ struct peer {
 	struct rocemu_ep *ep; /* borrowed */
 	uint64_t inflight;    /* bytes charged */
 	struct cc cc;	      /* how many may be */
-	bool nearby;	   /* on this host: what is not answered waits for a thread, and is rarely lost */
-	uint8_t goes_back; /* NAKs to answer by going back; then it is tried again whether it keeps */
-	uint8_t keeps;	   /* times it may look like going back before that is taken for its habit */
+	bool nearby; /* on this host: what is not answered waits for a thread, and is rarely lost */
+	uint8_t goes_back; /* NAKs to answer by going back; then it is tried again whether it keeps
+			    */
+	uint8_t keeps; /* times it may look like going back before that is taken for its habit */
 };
 
 enum { PEER_GOES_BACK = 64, PEER_KEEPS = 4 };
@@ -75,7 +76,8 @@ static inline bool peer_may_send(const struct peer *p, uint64_t cost)
 	return p->inflight + cost <= p->cc.cwnd;
 }
 
-/** Is there no room for cost bytes more of so short a message, though for a longer one there may be? */
+/** Is there no room for cost bytes more of so short a message, though for a longer one there may
+ * be? */
 static inline bool peer_wants_longer(const struct peer *p, uint64_t cost, uint32_t length)
 {
 	return length < CC_LONG_MESSAGE && p->inflight + cost > p->cc.base_short_messages;
@@ -110,8 +112,9 @@ void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
 /** The time from a packet to its acknowledgement; neither was sent twice (Karn's rule). */
 void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt);
 /**
- * Bytes given up without acknowledgement: QP stopped, going back, or silent while others of the lane
- * are heard (peer_heard_since()), whose window they must not take away. They are not released again.
+ * Bytes given up without acknowledgement: QP stopped, going back, or silent while others of the
+ * lane are heard (peer_heard_since()), whose window they must not take away. They are not released
+ * again.
  */
 void peer_on_forget(struct peer *p, uint64_t cost);
 /** Was anything of this lane acknowledged after then? */

@@ -15,7 +15,8 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
 }
 
 /** Refuse to modify: why. */
-static WHY_COLD int modify_refused(const struct rocemu_qp *qp, enum ibv_qp_state to, struct rocemu_why w)
+static WHY_COLD int modify_refused(const struct rocemu_qp *qp, enum ibv_qp_state to,
+				   struct rocemu_why w)
 {
 	w.lo = qp->state;
 	w.hi = to;
@@ -47,7 +48,8 @@ static WHY_COLD int table_refused(const struct rocemu_qp *qp, enum ibv_qp_state 
 /** What is wrong with the path of an attribute. */
 static struct rocemu_why path_fault(const struct rocemu_ep *ep, const struct ibv_ah_attr *ah)
 {
-	struct rocemu_why w = {.code = ROCEMU_WHY_PATH, .what = "sgid_index", .n = ah->grh.sgid_index};
+	struct rocemu_why w = {
+		.code = ROCEMU_WHY_PATH, .what = "sgid_index", .n = ah->grh.sgid_index};
 
 	if (ah->port_num > 1) {
 		w.what = "port_num";
@@ -62,7 +64,8 @@ static struct rocemu_why path_fault(const struct rocemu_ep *ep, const struct ibv
 }
 
 /** Are all the values that the mask names in range? */
-static int values_check(const struct rocemu_qp *qp, enum ibv_qp_state to, const struct ibv_qp_attr *a, int mask)
+static int values_check(const struct rocemu_qp *qp, enum ibv_qp_state to,
+			const struct ibv_qp_attr *a, int mask)
 {
 	const struct {
 		int bit;
@@ -86,23 +89,28 @@ static int values_check(const struct rocemu_qp *qp, enum ibv_qp_state to, const 
 	struct rocemu_path path;
 
 	if (mask & IBV_QP_ALT_PATH)
-		return modify_refused(qp, to, (struct rocemu_why){.code = ROCEMU_WHY_NO_MIGRATION, .n = IBV_QP_ALT_PATH});
-	if ((mask & IBV_QP_AV) && (a->ah_attr.port_num > 1 || rocemu_path_resolve(qp->ep, &a->ah_attr, &path)))
+		return modify_refused(
+			qp, to,
+			(struct rocemu_why){.code = ROCEMU_WHY_NO_MIGRATION, .n = IBV_QP_ALT_PATH});
+	if ((mask & IBV_QP_AV) &&
+	    (a->ah_attr.port_num > 1 || rocemu_path_resolve(qp->ep, &a->ah_attr, &path)))
 		return modify_refused(qp, to, path_fault(qp->ep, &a->ah_attr));
 	for (unsigned i = 0; i < ARRAY_LEN(values); i++)
-		if ((mask & values[i].bit) && (values[i].value < values[i].least || values[i].value > values[i].most))
-			return modify_refused(qp, to, (struct rocemu_why){
-				.code = ROCEMU_WHY_VALUE,
-				.what = values[i].name,
-				.n = values[i].value,
-				.addr = values[i].least,
-				.limit = values[i].most,
-			});
+		if ((mask & values[i].bit) &&
+		    (values[i].value < values[i].least || values[i].value > values[i].most))
+			return modify_refused(qp, to,
+					      (struct rocemu_why){
+						      .code = ROCEMU_WHY_VALUE,
+						      .what = values[i].name,
+						      .n = values[i].value,
+						      .addr = values[i].least,
+						      .limit = values[i].most,
+					      });
 	return 0;
 }
 
-static int path_connected(const struct rocemu_qp *qp, const struct ibv_ah_attr *ah, uint32_t dest_qpn,
-			  struct rocemu_path *path)
+static int path_connected(const struct rocemu_qp *qp, const struct ibv_ah_attr *ah,
+			  uint32_t dest_qpn, struct rocemu_path *path)
 {
 	const int err = rocemu_path_resolve(qp->ep, ah, path);
 
@@ -111,11 +119,13 @@ static int path_connected(const struct rocemu_qp *qp, const struct ibv_ah_attr *
 	return err;
 }
 
-int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask, struct rocemu_path *path)
+int rocemu_qp_path_after(const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask,
+			 struct rocemu_path *path)
 {
 	if (qp->type == IBV_QPT_UD || !(mask & IBV_QP_AV))
 		return -EINVAL;
-	return path_connected(qp, &attr->ah_attr, mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num,
+	return path_connected(qp, &attr->ah_attr,
+			      mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : qp->attr.dest_qp_num,
 			      path);
 }
 
@@ -166,12 +176,12 @@ static void qp_to_reset(struct rocemu_qp *qp)
 	qp_purge_cqs(qp);
 	qp->sq.head = qp->sq.next = qp->sq.tail = 0;
 	qp->rq.head = qp->rq.tail = 0;
-	qp->attr = (struct ibv_qp_attr){ .cap = cap };
-	qp->path = (struct rocemu_path){ 0 };
+	qp->attr = (struct ibv_qp_attr){.cap = cap};
+	qp->path = (struct rocemu_path){0};
 	qp->mtu = 0;
 	qp->sq_draining = false;
 	qp->id_fits = 0;
-	qp->ports = (struct peer_ports){ 0 };
+	qp->ports = (struct peer_ports){0};
 	qp->state = IBV_QPS_RESET;
 	req_reset(qp);
 	comp_reset(qp);
@@ -179,7 +189,8 @@ static void qp_to_reset(struct rocemu_qp *qp)
 }
 
 /** What a transition does beyond taking the attributes. */
-static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state from, enum ibv_qp_state to)
+static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state from,
+		     enum ibv_qp_state to)
 {
 	switch (to) {
 	case IBV_QPS_RESET:
@@ -210,8 +221,10 @@ static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state fr
 	case IBV_QPS_ERR:
 		qp->state = from; /* qp_fail() does nothing in ERR */
 		if (from != IBV_QPS_ERR && qp->sq.tail != qp->sq.head)
-			why_qp(qp, (struct rocemu_why){
-				.code = ROCEMU_WHY_MODIFIED, .lo = from, .hi = to, .n = qp->sq.head - qp->sq.tail});
+			why_qp(qp, (struct rocemu_why){.code = ROCEMU_WHY_MODIFIED,
+						       .lo = from,
+						       .hi = to,
+						       .n = qp->sq.head - qp->sq.tail});
 		qp_fail(qp, now);
 		break;
 	case IBV_QPS_SQE:
@@ -221,14 +234,16 @@ static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state fr
 	}
 }
 
-int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_attr *attr, int mask)
+int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_qp_attr *attr,
+		     int mask)
 {
 	enum ibv_qp_state from = qp->state;
 	enum ibv_qp_state to = mask & IBV_QP_STATE ? attr->qp_state : from;
 	int r;
 
 	if ((mask & IBV_QP_CUR_STATE) && attr->cur_qp_state != from)
-		return modify_refused(qp, attr->cur_qp_state, (struct rocemu_why){.code = ROCEMU_WHY_CUR_STATE});
+		return modify_refused(qp, attr->cur_qp_state,
+				      (struct rocemu_why){.code = ROCEMU_WHY_CUR_STATE});
 	if (!state_table_allows(qp->type, from, to, mask))
 		return table_refused(qp, to, mask);
 	r = values_check(qp, to, attr, mask);

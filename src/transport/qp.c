@@ -41,9 +41,10 @@ static uint32_t qpn_index_next(struct rocemu_ep *ep)
 }
 
 /**
- * A free index, going round so that a number is not used again soon, in blocks, and within each at random, so that the
- * next number cannot be told from the last. -1: none. The first two and the last are nobody's: in
- * slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and every endpoint has as many.
+ * A free index, going round so that a number is not used again soon, in blocks, and within each at
+ * random, so that the next number cannot be told from the last. -1: none. The first two and the
+ * last are nobody's: in slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and
+ * every endpoint has as many.
  */
 static int qpn_index_take(struct rocemu_ep *ep)
 {
@@ -58,8 +59,8 @@ static int qpn_index_take(struct rocemu_ep *ep)
 
 static bool type_known(enum ibv_qp_type type)
 {
-	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD || type == IBV_QPT_XRC_SEND ||
-	       type == IBV_QPT_XRC_RECV;
+	return type == IBV_QPT_RC || type == IBV_QPT_UC || type == IBV_QPT_UD ||
+	       type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
 }
 
 /** Exactly the objects that a QP of this type has. */
@@ -82,8 +83,9 @@ static int qp_check_init(const struct rocemu_ep *ep, const struct rocemu_qp_init
 		return -ENXIO;
 	if (!objects_fit(init) || (init->srq && init->srq->xrcd))
 		return -EINVAL;
-	if (c->max_send_wr > ROCEMU_MAX_WR || c->max_recv_wr > ROCEMU_MAX_WR || c->max_send_sge > ROCEMU_MAX_SGE ||
-	    c->max_recv_sge > ROCEMU_MAX_SGE || c->max_inline_data > ROCEMU_MAX_INLINE)
+	if (c->max_send_wr > ROCEMU_MAX_WR || c->max_recv_wr > ROCEMU_MAX_WR ||
+	    c->max_send_sge > ROCEMU_MAX_SGE || c->max_recv_sge > ROCEMU_MAX_SGE ||
+	    c->max_inline_data > ROCEMU_MAX_INLINE)
 		return -EINVAL;
 	return 0;
 }
@@ -94,7 +96,8 @@ static int qp_alloc_queues(struct rocemu_qp *qp, struct ibv_qp_cap *cap)
 		*cap = (struct ibv_qp_cap){0};
 	else {
 		cap->max_send_sge = MAX(cap->max_send_sge, 1u);
-		/* A piece's place holds as many bytes: every provider has that room, and programs rely on it unasked. */
+		/* A piece's place holds as many bytes: every provider has that room, and programs
+		 * rely on it unasked. */
 		cap->max_inline_data = MAX(cap->max_inline_data, (uint32_t)sizeof(struct ibv_sge));
 	}
 	if (qp->srq || !qp->recv_cq)
@@ -120,14 +123,15 @@ static void qp_free_queues(struct rocemu_qp *qp)
 static void qp_refer(struct rocemu_qp *qp, int by)
 {
 	uint32_t *refs[] = {
-		qp->pd ? &qp->pd->refs : NULL,           qp->send_cq ? &qp->send_cq->refs : NULL,
+		qp->pd ? &qp->pd->refs : NULL,		 qp->send_cq ? &qp->send_cq->refs : NULL,
 		qp->recv_cq ? &qp->recv_cq->refs : NULL, qp->srq ? &qp->srq->refs : NULL,
 		qp->xrcd ? &qp->xrcd->refs : NULL,
 	};
 
 	for (unsigned i = 0; i < ARRAY_LEN(refs); i++)
 		if (refs[i])
-			__atomic_fetch_add(refs[i], (uint32_t)by, __ATOMIC_ACQ_REL); /* see rocemu_pd */
+			__atomic_fetch_add(refs[i], (uint32_t)by,
+					   __ATOMIC_ACQ_REL); /* see rocemu_pd */
 	if (qp->xrcd && by > 0)
 		list_append(&qp->xrcd->targets, &qp->target_link);
 	else
@@ -225,7 +229,8 @@ uint32_t rocemu_qp_num(const struct rocemu_qp *qp)
 
 const struct rocemu_path *rocemu_qp_path(const struct rocemu_qp *qp)
 {
-	bool connected = qp->type != IBV_QPT_UD && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT;
+	bool connected =
+		qp->type != IBV_QPT_UD && qp->state != IBV_QPS_RESET && qp->state != IBV_QPS_INIT;
 
 	return connected && qp->path.sport ? &qp->path : NULL;
 }
@@ -267,8 +272,8 @@ void qp_event(struct rocemu_qp *qp, enum ibv_event_type type)
 enum {
 	WR_UD = WR(SEND) | WR(SEND_WITH_IMM),
 	WR_UC = WR_UD | WR(RDMA_WRITE) | WR(RDMA_WRITE_WITH_IMM) | WR(BIND_MW) | WR(LOCAL_INV),
-	WR_RC = WR_UC | WR(SEND_WITH_INV) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) | WR(ATOMIC_FETCH_AND_ADD) |
-		1u << ROCEMU_WR_FLUSH | 1u << ROCEMU_WR_ATOMIC_WRITE,
+	WR_RC = WR_UC | WR(SEND_WITH_INV) | WR(RDMA_READ) | WR(ATOMIC_CMP_AND_SWP) |
+		WR(ATOMIC_FETCH_AND_ADD) | 1u << ROCEMU_WR_FLUSH | 1u << ROCEMU_WR_ATOMIC_WRITE,
 };
 #undef WR
 
@@ -281,7 +286,7 @@ static bool wr_opcode_known(enum ibv_wr_opcode op)
 static bool wr_opcode_allowed(enum ibv_qp_type type, enum ibv_wr_opcode op)
 {
 	static const uint32_t allowed[] = {
-		[IBV_QPT_RC] = WR_RC, [IBV_QPT_UC] = WR_UC, [IBV_QPT_UD] = WR_UD,
+		[IBV_QPT_RC] = WR_RC,	    [IBV_QPT_UC] = WR_UC,   [IBV_QPT_UD] = WR_UD,
 		[IBV_QPT_XRC_SEND] = WR_RC, [IBV_QPT_XRC_RECV] = 0,
 	};
 
@@ -304,13 +309,15 @@ static bool flush_valid(const struct ibv_send_wr *wr)
 	uint32_t type = wr->invalidate_rkey & ROCEMU_FETH_TYPE_MASK;
 	uint32_t level = wr->invalidate_rkey >> ROCEMU_FETH_LEVEL_SHIFT;
 
-	return type && !(type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT)) && level <= ROCEMU_FLUSH_MR;
+	return type && !(type & ~(uint32_t)(ROCEMU_FLUSH_GLOBAL | ROCEMU_FLUSH_PERSISTENT)) &&
+	       level <= ROCEMU_FLUSH_MR;
 }
 
 /** What wr_check() finds out about a request that may be posted. */
 struct wr_facts {
 	uint64_t length;
-	enum ibv_wc_status fault; /* it completes with this instead of being begun; or IBV_WC_SUCCESS */
+	enum ibv_wc_status
+		fault; /* it completes with this instead of being begun; or IBV_WC_SUCCESS */
 	enum rocemu_why_code why; /* set where it may not be posted */
 };
 
@@ -322,7 +329,8 @@ static inline int refuse(struct wr_facts *facts, enum rocemu_why_code why)
 }
 
 /** The payload of a request against the QP's limits. */
-static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, struct wr_facts *facts)
+static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr *wr,
+			    struct wr_facts *facts)
 {
 	uint64_t *length = &facts->length;
 	bool flushes = (int)wr->opcode == ROCEMU_WR_FLUSH;
@@ -338,7 +346,8 @@ static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr
 	if ((int)wr->opcode == ROCEMU_WR_ATOMIC_WRITE && *length != 8)
 		return refuse(facts, ROCEMU_WHY_SEND_LENGTH);
 	if (flushes)
-		return wr->num_sge <= 1 && flush_valid(wr) ? 0 : refuse(facts, ROCEMU_WHY_SEND_FLUSH);
+		return wr->num_sge <= 1 && flush_valid(wr) ? 0
+							   : refuse(facts, ROCEMU_WHY_SEND_FLUSH);
 	/* IBTA 11.6.2, local length error */
 	if (*length > (qp->type == IBV_QPT_UD ? qp->mtu : ROCEMU_MAX_MSG))
 		facts->fault = IBV_WC_LOC_LEN_ERR;
@@ -346,10 +355,11 @@ static int wr_check_payload(const struct rocemu_qp *qp, const struct ibv_send_wr
 }
 
 /**
- * An operation that the QP's service does not have. What makes packets is taken and completes with an error; then only
- * the number of SGEs is looked at. Memory windows of a UD QP are refused.
+ * An operation that the QP's service does not have. What makes packets is taken and completes with
+ * an error; then only the number of SGEs is looked at. Memory windows of a UD QP are refused.
  */
-static int wr_check_foreign(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, struct wr_facts *facts)
+static int wr_check_foreign(const struct rocemu_qp *qp, const struct ibv_send_wr *wr,
+			    struct wr_facts *facts)
 {
 	if (!wr_opcode_known(wr->opcode) || wr_is_local(wr->opcode) || qp->type == IBV_QPT_XRC_RECV)
 		return refuse(facts, ROCEMU_WHY_SEND_OPCODE);
@@ -359,8 +369,8 @@ static int wr_check_foreign(const struct rocemu_qp *qp, const struct ibv_send_wr
 	return 0;
 }
 
-static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path,
-		    struct wr_facts *facts)
+static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr,
+		    const struct rocemu_path *ud_path, struct wr_facts *facts)
 {
 	int r = 0;
 
@@ -382,7 +392,8 @@ static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, co
 }
 
 /** Why a request was not taken: r is -EINVAL or -ENOMEM. */
-static WHY_COLD int send_refused(const struct rocemu_qp *qp, const struct ibv_send_wr *wr, enum rocemu_why_code why, int r)
+static WHY_COLD int send_refused(const struct rocemu_qp *qp, const struct ibv_send_wr *wr,
+				 enum rocemu_why_code why, int r)
 {
 	struct rocemu_why w = {
 		.code = r == -ENOMEM ? ROCEMU_WHY_SEND_FULL : why,
@@ -417,7 +428,6 @@ static WHY_COLD int send_refused(const struct rocemu_qp *qp, const struct ibv_se
 	return r;
 }
 
-
 static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, uint32_t at)
 {
 	sq_wqe(&qp->sq, at)->nsge = (uint32_t)wr->num_sge;
@@ -427,15 +437,18 @@ static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, 
 		for (int i = 0; i < wr->num_sge; i++) {
 			if (!wr->sg_list[i].length)
 				continue;
-			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr, wr->sg_list[i].length);
+			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr,
+			       wr->sg_list[i].length);
 			to += wr->sg_list[i].length;
 		}
 	} else if (wr->num_sge) {
-		memcpy(sq_sges(&qp->sq, at), wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+		memcpy(sq_sges(&qp->sq, at), wr->sg_list,
+		       (size_t)wr->num_sge * sizeof(struct ibv_sge));
 	}
 }
 
-/** imm_data is in network byte order; invalidate_rkey shares its place and is a host-order number. */
+/** imm_data is in network byte order; invalidate_rkey shares its place and is a host-order number.
+ */
 static bool wr_has_key(enum ibv_wr_opcode op)
 {
 	return op == IBV_WR_SEND_WITH_INV || op == IBV_WR_LOCAL_INV || (int)op == ROCEMU_WR_FLUSH;
@@ -471,7 +484,8 @@ int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead, const struc
 }
 
 /** What the requester needs to execute the request in the entry at head. */
-static void wr_copy(struct rocemu_qp *qp, const struct ibv_send_wr *wr, const struct rocemu_path *ud_path)
+static void wr_copy(struct rocemu_qp *qp, const struct ibv_send_wr *wr,
+		    const struct rocemu_path *ud_path)
 {
 	struct swqe *w = sq_wqe(&qp->sq, qp->sq.head);
 
@@ -525,7 +539,8 @@ void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status)
 		sq_wqe(&qp->sq, qp->sq.head - 1)->fault = status;
 }
 
-static WHY_COLD int recv_refused(const struct rocemu_qp *qp, const struct ibv_recv_wr *wr, enum rocemu_why_code why, int r)
+static WHY_COLD int recv_refused(const struct rocemu_qp *qp, const struct ibv_recv_wr *wr,
+				 enum rocemu_why_code why, int r)
 {
 	why_qp(qp, (struct rocemu_why){
 			   .code = why,
@@ -544,13 +559,17 @@ int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 
 	if (qp->state == IBV_QPS_RESET || qp->srq || !qp->recv_cq) {
 		*bad = wr;
-		return recv_refused(qp, wr, qp->state == IBV_QPS_RESET ? ROCEMU_WHY_RECV_STATE : ROCEMU_WHY_RECV_SRQ, -EINVAL);
+		return recv_refused(qp, wr,
+				    qp->state == IBV_QPS_RESET ? ROCEMU_WHY_RECV_STATE
+							       : ROCEMU_WHY_RECV_SRQ,
+				    -EINVAL);
 	}
 	for (; wr; wr = wr->next) {
 		r = rq_post(&qp->rq, wr);
 		if (unlikely(r)) {
 			*bad = wr;
-			recv_refused(qp, wr, r == -ENOMEM ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES, r);
+			recv_refused(qp, wr,
+				     r == -ENOMEM ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES, r);
 			break;
 		}
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The queue pair and its parts. qp.c owns the object, its attributes and its state; the requester (req.c, retry.c),
- * the completer (comp.c) and the responder (resp*.c) each own their own struct below, and nobody writes another's:
- * they call each other's functions.
+ * The queue pair and its parts. qp.c owns the object, its attributes and its state; the requester
+ * (req.c, retry.c), the completer (comp.c) and the responder (resp*.c) each own their own struct
+ * below, and nobody writes another's: they call each other's functions.
  */
 #ifndef TRANSPORT_QP_H
 #define TRANSPORT_QP_H
@@ -21,34 +21,35 @@
 #include "transport/sq.h"
 
 struct rocemu_qp {
-	struct rocemu_ep *ep;          /* borrowed */
-	struct rocemu_pd *pd;          /* ref, as are the CQs, the SRQ and the domain; XRC_RECV: NULL */
+	struct rocemu_ep *ep; /* borrowed */
+	struct rocemu_pd *pd; /* ref, as are the CQs, the SRQ and the domain; XRC_RECV: NULL */
 	struct rocemu_cq *send_cq, *recv_cq; /* XRC_SEND: the first only; XRC_RECV: none */
-	struct rocemu_srq *srq;        /* or NULL */
-	struct rocemu_xrcd *xrcd;      /* XRC_RECV */
-	struct list target_link;       /* XRC_RECV: in xrcd->targets */
+	struct rocemu_srq *srq;		     /* or NULL */
+	struct rocemu_xrcd *xrcd;	     /* XRC_RECV */
+	struct list target_link;	     /* XRC_RECV: in xrcd->targets */
 	void *user;
 	enum ibv_qp_type type;
 	enum ibv_qp_state state;
 	uint32_t qpn;
-	uint32_t mtu;                  /* path MTU in bytes */
+	uint32_t mtu; /* path MTU in bytes */
 	bool sq_sig_all;
-	bool block_own_mcast;          /* see struct rocemu_qp_init */
-	bool sq_draining;              /* SQD: requests begun before it are still under way */
-	uint8_t id_fits;               /* see drive.c: IPv4 identifications as predicted, in a row */
-	struct peer_ports ports;       /* RC and both kinds of XRC: where packets come from */
-	struct ibv_qp_attr attr;       /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */
-	struct rocemu_path path;       /* RC, UC: resolved from attr.ah_attr, with sport */
+	bool block_own_mcast;	 /* see struct rocemu_qp_init */
+	bool sq_draining;	 /* SQD: requests begun before it are still under way */
+	uint8_t id_fits;	 /* see drive.c: IPv4 identifications as predicted, in a row */
+	struct peer_ports ports; /* RC and both kinds of XRC: where packets come from */
+	struct ibv_qp_attr
+		attr; /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */
+	struct rocemu_path path; /* RC, UC: resolved from attr.ah_attr, with sport */
 	struct sq sq;
-	struct rq rq;                  /* empty with an SRQ */
-	struct list tx_link;           /* in ep->tx_ready while it may have something to send */
-	struct timer timer;            /* the requester's */
+	struct rq rq;	     /* empty with an SRQ */
+	struct list tx_link; /* in ep->tx_ready while it may have something to send */
+	struct timer timer;  /* the requester's */
 	struct event_src ev;
-	struct list groups;            /* of mcast_member.in_qp: multicast groups it is attached to */
-	struct list windows;           /* of rocemu_mw.link: type 2 memory windows bound to it */
+	struct list groups;  /* of mcast_member.in_qp: multicast groups it is attached to */
+	struct list windows; /* of rocemu_mw.link: type 2 memory windows bound to it */
 	struct qp_req req;
 	struct qp_comp comp;
-	struct rocemu_qp_stats stats;  /* the first four, of each packet, beside comp and resp */
+	struct rocemu_qp_stats stats; /* the first four, of each packet, beside comp and resp */
 	struct qp_resp resp;
 };
 
@@ -64,21 +65,21 @@ static inline struct rocemu_qp *qp_find(const struct rocemu_ep *ep, uint32_t qpn
 #define QP_COUNT(qp, name) ((void)((qp)->stats.name++, (qp)->ep->stats->name++))
 
 /** A NAK with this syndrome: the endpoint's counters by kind, the QP's by code. */
-#define QP_COUNT_NAK(qp, way, syndrome)                                              \
-	do {                                                                         \
-		struct rocemu_qp_stats *const s_ = &(qp)->stats;                     \
-		struct rocemu_ep_stats *const e_ = (qp)->ep->stats;                  \
-                                                                                     \
-		if (((syndrome) & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR)        \
-			s_->rnr_naks_##way++, e_->rnr_naks_##way++;                  \
-		else if ((syndrome) == ROCEMU_NAK_PSN_SEQ)                           \
-			s_->seq_naks_##way++, e_->naks_##way++;                      \
-		else if ((syndrome) == ROCEMU_NAK_INV_REQ)                           \
-			s_->inv_naks_##way++, e_->err_naks_##way++;                  \
-		else if ((syndrome) == ROCEMU_NAK_REM_ACCESS)                        \
-			s_->access_naks_##way++, e_->err_naks_##way++;               \
-		else                                                                 \
-			s_->op_naks_##way++, e_->err_naks_##way++;                   \
+#define QP_COUNT_NAK(qp, way, syndrome)                                     \
+	do {                                                                \
+		struct rocemu_qp_stats *const s_ = &(qp)->stats;            \
+		struct rocemu_ep_stats *const e_ = (qp)->ep->stats;         \
+                                                                            \
+		if (((syndrome)&ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR) \
+			s_->rnr_naks_##way++, e_->rnr_naks_##way++;         \
+		else if ((syndrome) == ROCEMU_NAK_PSN_SEQ)                  \
+			s_->seq_naks_##way++, e_->naks_##way++;             \
+		else if ((syndrome) == ROCEMU_NAK_INV_REQ)                  \
+			s_->inv_naks_##way++, e_->err_naks_##way++;         \
+		else if ((syndrome) == ROCEMU_NAK_REM_ACCESS)               \
+			s_->access_naks_##way++, e_->err_naks_##way++;      \
+		else                                                        \
+			s_->op_naks_##way++, e_->err_naks_##way++;          \
 	} while (0)
 
 /** It may have something to send: puts it on the endpoint's list. */
@@ -88,15 +89,16 @@ void qp_wake(struct rocemu_qp *qp);
 void qp_event(struct rocemu_qp *qp, enum ibv_event_type type);
 
 /**
- * To the error state for a reason of our own (a request failed, the peer broke the rules): flushes both queues
- * in order. The completion that says why was pushed before. Does nothing in ERR.
+ * To the error state for a reason of our own (a request failed, the peer broke the rules): flushes
+ * both queues in order. The completion that says why was pushed before. Does nothing in ERR.
  */
 void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now);
 
 /** UC and UD: to the send queue error state (SQE): flushes the send queue only. */
 void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now);
 
-/** Remove its completions from its CQs (not from those of XRC SRQs). Needs the consumers' locks too. */
+/** Remove its completions from its CQs (not from those of XRC SRQs). Needs the consumers' locks
+ * too. */
 void qp_purge_cqs(struct rocemu_qp *qp);
 
 /** The requester has nothing under way any more: when the QP is draining (SQD), say so. */
@@ -108,7 +110,8 @@ static inline bool qp_is_reliable(const struct rocemu_qp *qp)
 	return qp->type != IBV_QPT_UC && qp->type != IBV_QPT_UD;
 }
 
-/** The transport service: the upper three bits of its packets' opcodes; the lower five mean the same in all. */
+/** The transport service: the upper three bits of its packets' opcodes; the lower five mean the
+ * same in all. */
 static inline uint8_t qp_service_bits(const struct rocemu_qp *qp)
 {
 	switch ((int)qp->type) {
@@ -154,7 +157,11 @@ static inline struct rocemu_cqe qp_cqe(const struct rocemu_qp *qp, rocemu_ns_t n
 				       enum ibv_wc_status status, enum ibv_wc_opcode opcode)
 {
 	return (struct rocemu_cqe){
-		.wr_id = wr_id, .timestamp = now, .status = status, .opcode = opcode, .qpn = qp->qpn,
+		.wr_id = wr_id,
+		.timestamp = now,
+		.status = status,
+		.opcode = opcode,
+		.qpn = qp->qpn,
 	};
 }
 

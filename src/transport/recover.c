@@ -283,7 +283,8 @@ void recover_acked(struct rocemu_qp *qp, rocemu_ns_t now, bool bare)
 		return;
 	a->reason = AGAIN_NONE;
 	if (answer_is_late(req, now)) {
-		/* Or it became faster, and the rest is lost as well: only probes would show that, one for each packet. */
+		/* Or it became faster, and the rest is lost as well: only probes would show that,
+		 * one for each packet. */
 		if (req->peer->nearby && reason == AGAIN_PROBE && req->acked_psn == a->head_end &&
 		    req->acked_psn != req->send_psn && now >= a->head_at + req->min_rtt / 4)
 			recover_probe(qp, now);

@@ -54,7 +54,7 @@ struct req_again {
 	uint8_t nhints;
 	uint32_t hinted; /* the newest one that it named */
 	bool gets_hints; /* nothing needs to be filled in */
-	bool filling;		/* from and to are a part of that: messages only */
+	bool filling;	 /* from and to are a part of that: messages only */
 	uint64_t got[GOT_PSNS /
 		     64]; /* bit of PSN % GOT_PSNS: responses that came before their turn */
 };

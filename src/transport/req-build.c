@@ -146,8 +146,8 @@ static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32
 
 	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, pkt + 1));
 	req->since_ackreq++;
-	if (pkt + 1 < w->npkts && req->since_ackreq < ACKREQ_EVERY &&
-	    !req_is_silent(req) && peer_may_send(req->peer, req->full_cost) &&
+	if (pkt + 1 < w->npkts && req->since_ackreq < ACKREQ_EVERY && !req_is_silent(req) &&
+	    peer_may_send(req->peer, req->full_cost) &&
 	    !(unlikely(req->credit.limited) && credit_probes(qp, w)))
 		return false;
 	req->since_ackreq = 0;

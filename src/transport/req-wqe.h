@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A begun send queue entry seen as packets: pkt is a packet's number in its message, below npkts. A
- * READ's packets are its responses; they are asked for by several READ requests, each for 2^read_shift
- * of them at most.
+ * READ's packets are its responses; they are asked for by several READ requests, each for
+ * 2^read_shift of them at most.
  */
 #ifndef TRANSPORT_REQ_WQE_H
 #define TRANSPORT_REQ_WQE_H

@@ -23,7 +23,7 @@ enum req_hold {
 	REQ_HOLD_RNR,	 /* the peer asked for a pause */
 	REQ_HOLD_SILENT, /* the peer does not answer: only probes are sent */
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
-	REQ_HOLD_ROOM,   /* UC, UD: no datagram room */
+	REQ_HOLD_ROOM,	 /* UC, UD: no datagram room */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
 	REQ_HOLD_BUDGET, /* the endpoint's READ budget is used up */
 	REQ_HOLD_CREDIT, /* the peer has no receive for it */
@@ -50,33 +50,34 @@ struct qp_req {
 	uint32_t since_ackreq;	/* packets in flight behind the last one with AckReq */
 	uint32_t mtu_shift;	/* log2 of the path MTU */
 	uint32_t full_cost;	/* peer_cost() of a packet of path MTU */
-	uint32_t read_shift;	/* 2^read_shift response packets are asked for by one READ request */
+	uint32_t read_shift; /* 2^read_shift response packets are asked for by one READ request */
 	uint8_t retry_left;
 	uint8_t rnr_left;
-	bool rnr_wait;		  /* the timer is an RNR wait: send nothing until it ends */
-	bool went_back;		  /* a retry was used since acked_psn moved last; losses use no other */
-	uint8_t backoff;	  /* probes since acked_psn moved last: each doubles the delay */
-	bool rtt_valid;		  /* rtt_psn was sent once, at rtt_at, and nothing was sent again since */
+	bool rnr_wait;	 /* the timer is an RNR wait: send nothing until it ends */
+	bool went_back;	 /* a retry was used since acked_psn moved last; losses use no other */
+	uint8_t backoff; /* probes since acked_psn moved last: each doubles the delay */
+	bool rtt_valid;	 /* rtt_psn was sent once, at rtt_at, and nothing was sent again since */
 	uint32_t rtt_psn;
 	rocemu_ns_t rtt_at;
 	rocemu_ns_t srtt, rttvar, min_rtt; /* 0: not measured */
 	rocemu_ns_t first_delay;	   /* of the probe timer until then; 0: no probe yet */
-	rocemu_ns_t probe_at;		   /* as deadline: when a packet is sent to learn what arrived */
+	rocemu_ns_t probe_at; /* as deadline: when a packet is sent to learn what arrived */
 	struct req_again again;
 	struct req_credit credit;
 	enum ibv_wc_status fault; /* why the entry at cur cannot be executed; or success */
-	rocemu_ns_t progress_at; /* when an acknowledgement moved the timers last */
+	rocemu_ns_t progress_at;  /* when an acknowledgement moved the timers last */
 	/* Of the ACK timer; qp->timer may run out earlier and is then set anew. */
 	rocemu_ns_t deadline;
-	struct peer *peer;	 /* ref; RC and XRC_SEND only */
-	uint64_t inflight;	 /* bytes charged to the peer's window */
-	uint32_t charged_psn;	 /* oldest packet charged; those before it were given back */
-	uint32_t read_out;	 /* bytes of READ responses charged to the endpoint's budget */
-	uint32_t turn;	    /* packets that it may send before the next QP in the window's line */
+	struct peer *peer;    /* ref; RC and XRC_SEND only */
+	uint64_t inflight;    /* bytes charged to the peer's window */
+	uint32_t charged_psn; /* oldest packet charged; those before it were given back */
+	uint32_t read_out;    /* bytes of READ responses charged to the endpoint's budget */
+	uint32_t turn;	      /* packets that it may send before the next QP in the window's line */
 	uint32_t read_turn; /* bytes that it may ask for before the next one in the READ budget's */
-	uint64_t kept; /* bytes of the window kept while it waits for the READ budget; 0: does not */
-	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget is
-	 * used up; UC, UD: in ep->room_waiting. */
+	uint64_t
+		kept; /* bytes of the window kept while it waits for the READ budget; 0: does not */
+	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget
+	 * is used up; UC, UD: in ep->room_waiting. */
 	struct list peer_link;
 	struct list handed_link; /* in ep->handed: see req_handed_done() */
 };
@@ -97,11 +98,12 @@ void req_reset(struct rocemu_qp *qp);
 /** Before RTR -> RTS: find the peer that qp->path and attr.dest_qp_num name. -ENOMEM. */
 int req_attach(struct rocemu_qp *qp);
 /**
- * Before the QP's address changes (SQD): what is in flight counts against the new peer's window, and
- * who waits for the old one's is woken. Does nothing before req_attach(). -ENOMEM.
+ * Before the QP's address changes (SQD): what is in flight counts against the new peer's window,
+ * and who waits for the old one's is woken. Does nothing before req_attach(). -ENOMEM.
  */
 int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah);
-/** The attributes that mask names, or the state, changed: those of the requester hold from now on. */
+/** The attributes that mask names, or the state, changed: those of the requester hold from now on.
+ */
 void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask);
 /** RTR -> RTS, after req_attach(): start at attr.sq_psn; the send queue is empty. */
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now);

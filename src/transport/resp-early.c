@@ -112,15 +112,16 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 	if (keep_empty(&r->early))
 		r->steps = 0;
 	if (ahead <= KEEP_AHEAD)
-		kept = keep_add(&qp->ep->keep, &r->early, now, pkt->h.psn, d->data,
-				pkt->hdr_len, pkt->payload, d->len - pkt->hdr_len);
+		kept = keep_add(&qp->ep->keep, &r->early, now, pkt->h.psn, d->data, pkt->hdr_len,
+				pkt->payload, d->len - pkt->hdr_len);
 	if (shows_gap(r, pkt, kept == KEEP_DOUBLE))
 		owe_gap_nak(qp);
 	switch (kept) {
 	case KEEP_DONE:
 		r->repeats = 0;
-		watch_gaps(qp, pkt->h.psn,
-			   !(rocemu_opcode_ops(pkt->h.opcode) & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)));
+		watch_gaps(
+			qp, pkt->h.psn,
+			!(rocemu_opcode_ops(pkt->h.opcode) & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)));
 		QP_COUNT(qp, kept);
 		return ROCEMU_DROP_NONE;
 	case KEEP_DOUBLE:

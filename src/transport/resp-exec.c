@@ -94,9 +94,8 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 			return RESP_INVALIDATE;
 	}
 	pd = resp_recv_pd(qp);
-	if (pkt->payload_len &&
-	    sge_scatter(pd->ep->mrs, pd, r->rwqe.sge, r->rwqe.nsge, r->offset,
-			pkt->payload, pkt->payload_len))
+	if (pkt->payload_len && sge_scatter(pd->ep->mrs, pd, r->rwqe.sge, r->rwqe.nsge, r->offset,
+					    pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
 	if (mw)
 		mw_unbind(mw); /* before the receive completes: its completion says so */

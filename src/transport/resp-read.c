@@ -32,8 +32,7 @@ static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t
 	const struct qp_resp *r = &qp->resp;
 
 	for (uint32_t i = 1; i <= r->nreplay; i++) {
-		const struct resp_replay *e =
-			&r->replay[(r->replay_next + r->room - i) % r->room];
+		const struct resp_replay *e = &r->replay[(r->replay_next + r->room - i) % r->room];
 
 		if (e->opcode == opcode && psn_within(psn, 1, e->psn, e->npsn))
 			return e;
@@ -263,16 +262,16 @@ static bool is_part(const struct resp_replay *old, const struct rocemu_packet *p
 
 /*
  * A READ was repeated: perhaps its responses were spoiled, because the program writes to the memory
- * while they are sent by reference. The next ones are copied, twice as many if fewer than before went
- * well in between, so that a program which writes all the time spoils few. A repetition while copies
- * are sent has another reason.
+ * while they are sent by reference. The next ones are copied, twice as many if fewer than before
+ * went well in between, so that a program which writes all the time spoils few. A repetition while
+ * copies are sent has another reason.
  */
 static void copy_next(struct qp_resp *r)
 {
 	if (r->copies > 0)
 		return;
 	r->copies_run = -r->copies >= r->copies_run ? READ_COPIES_MIN
-						     : MIN(2 * r->copies_run, READ_COPIES_MAX);
+						    : MIN(2 * r->copies_run, READ_COPIES_MAX);
 	r->copies = r->copies_run;
 }
 

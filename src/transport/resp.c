@@ -140,8 +140,10 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 }
 
 /** The same, unless somebody tries PSNs (see port.h): then it is dropped. */
-static __attribute__((noinline)) enum rocemu_drop
-resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v, const struct rocemu_packet *pkt, uint32_t ops)
+static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now,
+							      enum resp_verdict v,
+							      const struct rocemu_packet *pkt,
+							      uint32_t ops)
 {
 	if (qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;

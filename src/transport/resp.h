@@ -29,16 +29,17 @@ struct qp_resp {
 	uint32_t seen;	  /* UC: bit i: epsn - 1 - i was executed */
 	bool comm_est;	  /* IBV_EVENT_COMM_EST was raised (first packet in RTR) */
 	bool have_rwqe;	  /* rwqe is taken and not completed yet */
-	bool rnr_on_purpose; /* fault injection hid the receive, for which the next RNR NAK is sent */
+	bool rnr_on_purpose; /* fault injection hid the receive, for which the next RNR NAK is sent
+			      */
 	/* Set to 0 by each packet that is expected; side by side, so that one store does it. */
-	bool nak_sent;	   /* the gap at epsn was reported: silence until it is filled */
-	bool rnr_sent;	   /* RNR NAK sent: silence, and nothing is kept, until epsn arrives */
-	bool went_back;	   /* the peer repeats what is kept: the NAK for this gap may be repeated */
-	uint8_t nak;	   /* syndrome of the NAK owed, or 0 */
-	uint8_t ahead;	   /* packets beyond epsn since epsn moved, up to the number that means a gap */
-	uint8_t repeats;   /* packets in a row that came before */
-	/* Where receives come from, or NULL: the QP's own queue. XRC: the SRQ that the message under
-	 * way names, see resp_forget_srq(). */
+	bool nak_sent;	/* the gap at epsn was reported: silence until it is filled */
+	bool rnr_sent;	/* RNR NAK sent: silence, and nothing is kept, until epsn arrives */
+	bool went_back; /* the peer repeats what is kept: the NAK for this gap may be repeated */
+	uint8_t nak;	/* syndrome of the NAK owed, or 0 */
+	uint8_t ahead; /* packets beyond epsn since epsn moved, up to the number that means a gap */
+	uint8_t repeats; /* packets in a row that came before */
+	/* Where receives come from, or NULL: the QP's own queue. XRC: the SRQ that the message
+	 * under way names, see resp_forget_srq(). */
 	struct rocemu_srq *srq;
 	struct rwqe rwqe;
 	uint64_t offset; /* bytes of the message so far */
@@ -52,9 +53,9 @@ struct qp_resp {
 	/* RC: what is owed to the peer, in the order in which it goes out: jobs, then the NAK or
 	 * else the ACK. */
 	bool ack_owed;
-	uint32_t nak_psn; /* of the NAK owed */
-	bool cnp_owed;	    /* a congestion notification, which goes first */
-	rocemu_ns_t cnp_at; /* when the last one was owed; 0: never */
+	uint32_t nak_psn;      /* of the NAK owed */
+	bool cnp_owed;	       /* a congestion notification, which goes first */
+	rocemu_ns_t cnp_at;    /* when the last one was owed; 0: never */
 	struct resp_job *jobs; /* owned ring of 2 * room, by PSN: responses of READs and atomics */
 	struct resp_replay *replay; /* owned ring of room: the last READs and atomics */
 	uint32_t room;		    /* most READs and atomics this QP can be set up for */
@@ -68,16 +69,16 @@ struct qp_resp {
 	/* RC: what came before its turn. */
 	struct keep_queue early;
 	uint32_t ahead_psn; /* of the last packet beyond epsn */
-	uint8_t steps;	    /* NAKs in a row for gaps that follow one another without a packet between
-			       them */
+	uint8_t steps; /* NAKs in a row for gaps that follow one another without a packet between
+			  them */
 	/* RC: the newest gap behind the one at epsn, see watch_gaps(). */
 	uint32_t top_psn; /* the newest packet kept */
 	bool top_fetch;	  /* it is a READ or an atomic */
 	uint32_t gap_psn;
-	uint8_t gap_behind;   /* packets that came behind gap_psn, while it is watched; else 0 */
-	uint8_t gaps_alone;   /* gaps in a row that the peer filled without repeating what is kept */
-	bool far;	      /* so much was kept that several gaps may lie in a round trip */
-	bool hint_owed;	      /* the peer is to be told that hint_psn is missing */
+	uint8_t gap_behind; /* packets that came behind gap_psn, while it is watched; else 0 */
+	uint8_t gaps_alone; /* gaps in a row that the peer filled without repeating what is kept */
+	bool far;	    /* so much was kept that several gaps may lie in a round trip */
+	bool hint_owed;	    /* the peer is to be told that hint_psn is missing */
 	uint32_t hint_psn;
 };
 

@@ -139,7 +139,8 @@ static void req_forget(struct rocemu_qp *qp)
 	uint64_t cost = req->inflight;
 
 	req->inflight = 0;
-	/* They are still in its buffer, and their acknowledgements must not make room for as many again. */
+	/* They are still in its buffer, and their acknowledgements must not make room for as many
+	 * again. */
 	if (req->peer->nearby)
 		req->charged_psn = req->send_psn;
 	peer_on_forget(req->peer, cost);
@@ -171,7 +172,8 @@ void req_rewind(struct rocemu_qp *qp, rocemu_ns_t now)
  * What packets [from, to) of w, of which acked_psn is the first, take off the window: nothing for
  * those whose share was given back.
  */
-static uint64_t charged_cost(const struct qp_req *req, const struct swqe *w, uint32_t from, uint32_t to)
+static uint64_t charged_cost(const struct qp_req *req, const struct swqe *w, uint32_t from,
+			     uint32_t to)
 {
 	int32_t given_back = rocemu_psn_diff(req->charged_psn, req->acked_psn);
 

@@ -83,8 +83,9 @@ bool qp_take_recv(struct rocemu_qp *qp, struct rwqe *out)
 	return true;
 }
 
-static int srq_create(struct rocemu_ep *ep, struct rocemu_pd *pd, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq,
-		      struct ibv_srq_attr *attr, void *user, struct rocemu_srq **out)
+static int srq_create(struct rocemu_ep *ep, struct rocemu_pd *pd, struct rocemu_xrcd *xrcd,
+		      struct rocemu_cq *cq, struct ibv_srq_attr *attr, void *user,
+		      struct rocemu_srq **out)
 {
 	struct rocemu_srq *srq;
 
@@ -224,12 +225,13 @@ int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_wr *wr,
 		if (r) {
 			const bool full = r == -ENOMEM;
 
-			why_give(srq->pd->ep, &(struct rocemu_why){
-						      .code = full ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES,
-						      .id = wr->wr_id,
-						      .n = (uint32_t)wr->num_sge,
-						      .limit = full ? srq->rq.max_wr : srq->rq.max_sge,
-					      });
+			why_give(srq->pd->ep,
+				 &(struct rocemu_why){
+					 .code = full ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES,
+					 .id = wr->wr_id,
+					 .n = (uint32_t)wr->num_sge,
+					 .limit = full ? srq->rq.max_wr : srq->rq.max_sge,
+				 });
 			*bad = wr;
 			return r;
 		}

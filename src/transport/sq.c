@@ -10,7 +10,7 @@ int sq_init(struct sq *sq, uint32_t max_wr, uint32_t max_sge, uint32_t max_inlin
 {
 	uint32_t size = 1;
 
-	*sq = (struct sq){ .max_wr = max_wr, .max_sge = max_sge, .max_inline = max_inline };
+	*sq = (struct sq){.max_wr = max_wr, .max_sge = max_sge, .max_inline = max_inline};
 	while (size < max_wr)
 		size *= 2;
 	sq->mask = size - 1;
@@ -29,18 +29,20 @@ void sq_fini(struct sq *sq)
 	free(sq->wqes);
 	free(sq->sges);
 	free(sq->inl);
-	*sq = (struct sq){ 0 };
+	*sq = (struct sq){0};
 }
 
-int sq_payload(const struct rocemu_qp *qp, uint32_t i, uint32_t off, uint32_t len, struct iovec *iov)
+int sq_payload(const struct rocemu_qp *qp, uint32_t i, uint32_t off, uint32_t len,
+	       struct iovec *iov)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 
 	if (!len)
 		return 0;
 	if (w->flags & IBV_SEND_INLINE) {
-		iov[0] = (struct iovec){ .iov_base = sq_inline(&qp->sq, i) + off, .iov_len = len };
+		iov[0] = (struct iovec){.iov_base = sq_inline(&qp->sq, i) + off, .iov_len = len};
 		return 1;
 	}
-	return sge_gather(qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, len, 0, iov, ROCEMU_MAX_SGE);
+	return sge_gather(qp->ep->mrs, qp->pd, sq_sges(&qp->sq, i), w->nsge, off, len, 0, iov,
+			  ROCEMU_MAX_SGE);
 }

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "transport/state-table.h"
 
-/* XRC: the initiator has RC's requester, the target its responder; each needs that half's attributes. */
+/* XRC: the initiator has RC's requester, the target its responder; each needs that half's
+ * attributes. */
 enum svc { SVC_RC, SVC_UC, SVC_UD, SVC_XS, SVC_XR, SVC_COUNT };
 
 struct transition {
 	bool ok;
-	int need[SVC_COUNT];           /* attributes that must be given */
-	int may[SVC_COUNT];            /* and that may be */
+	int need[SVC_COUNT]; /* attributes that must be given */
+	int may[SVC_COUNT];  /* and that may be */
 };
 
 #define UC_ALT (IBV_QP_ALT_PATH | IBV_QP_PATH_MIG_STATE)
@@ -132,7 +133,8 @@ static enum svc svc_of(enum ibv_qp_type type)
 	}
 }
 
-bool state_table_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int *need, int *may)
+bool state_table_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+		       int *need, int *may)
 {
 	const enum svc svc = svc_of(type);
 
@@ -144,13 +146,15 @@ bool state_table_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_q
 	return table[from][to].ok;
 }
 
-bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to, int mask)
+bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
+			int mask)
 {
 	int need, may;
 
 	if (!state_table_masks(type, from, to, &need, &may))
 		return false;
-	/* What state the program takes it to be in may be said on the way to RTS, whatever the way. */
+	/* What state the program takes it to be in may be said on the way to RTS, whatever the way.
+	 */
 	if ((mask & IBV_QP_CUR_STATE) && to != IBV_QPS_RTS)
 		return false;
 	mask &= ~(IBV_QP_STATE | IBV_QP_CUR_STATE);

@@ -7,7 +7,7 @@
 
 void timer_heap_init(struct timer_heap *h)
 {
-	*h = (struct timer_heap){ 0 };
+	*h = (struct timer_heap){0};
 }
 
 void timer_heap_fini(struct timer_heap *h)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Deadlines of an endpoint: an indexed binary heap. Setting, moving and stopping are O(log n) and allocate
- * nothing: room is reserved when a timer's owner is created.
+ * Deadlines of an endpoint: an indexed binary heap. Setting, moving and stopping are O(log n) and
+ * allocate nothing: room is reserved when a timer's owner is created.
  */
 #ifndef TRANSPORT_TIMER_H
 #define TRANSPORT_TIMER_H
@@ -14,14 +14,14 @@ enum timer_owner { TIMER_QP, TIMER_CQ, TIMER_CQ_LATE };
 struct timer {
 	rocemu_ns_t deadline;
 	enum timer_owner owner;
-	uint32_t pos;                  /* place in the heap + 1; 0: not running */
+	uint32_t pos; /* place in the heap + 1; 0: not running */
 };
 
 struct timer_heap {
-	struct timer **heap;           /* owned array, entries borrowed */
+	struct timer **heap; /* owned array, entries borrowed */
 	uint32_t count;
-	uint32_t room;                 /* entries allocated */
-	uint32_t reserved;             /* timers that exist */
+	uint32_t room;	   /* entries allocated */
+	uint32_t reserved; /* timers that exist */
 };
 
 void timer_heap_init(struct timer_heap *h);

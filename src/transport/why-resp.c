@@ -6,7 +6,8 @@
 #include "transport/why.h"
 
 /** Why the peer may not touch that memory: as mw_access() found. pd: the request's, NULL: none. */
-static enum rocemu_why_code rkey_fault(const struct rocemu_qp *qp, const struct rocemu_pd *pd, int access, struct rocemu_why *w)
+static enum rocemu_why_code rkey_fault(const struct rocemu_qp *qp, const struct rocemu_pd *pd,
+				       int access, struct rocemu_why *w)
 {
 	const struct rocemu_mr *e = pd ? mr_find(pd->ep->mrs, (uint32_t)w->key) : NULL;
 	uint64_t off;
@@ -28,7 +29,8 @@ static enum rocemu_why_code rkey_fault(const struct rocemu_qp *qp, const struct 
 }
 
 /** What the request wants of this side's memory. @return the right that it needs. */
-static int wanted(const struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops, struct rocemu_why *w)
+static int wanted(const struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
+		  struct rocemu_why *w)
 {
 	const struct qp_resp *r = &qp->resp;
 
@@ -56,11 +58,13 @@ static bool breaks_mtu(const struct rocemu_qp *qp, const struct rocemu_packet *p
 {
 	if (!(ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)))
 		return false;
-	return pkt->payload_len > qp->mtu || (!(ops & ROCEMU_OP_LAST) && pkt->payload_len != qp->mtu);
+	return pkt->payload_len > qp->mtu ||
+	       (!(ops & ROCEMU_OP_LAST) && pkt->payload_len != qp->mtu);
 }
 
-static enum rocemu_why_code code_of(const struct rocemu_qp *qp, enum resp_verdict v, const struct rocemu_packet *pkt,
-				    uint32_t ops, struct rocemu_why *w)
+static enum rocemu_why_code code_of(const struct rocemu_qp *qp, enum resp_verdict v,
+				    const struct rocemu_packet *pkt, uint32_t ops,
+				    struct rocemu_why *w)
 {
 	const int access = ops & ROCEMU_OP_SEND ? 0 : wanted(qp, pkt, ops, w);
 
@@ -95,7 +99,8 @@ static enum rocemu_why_code code_of(const struct rocemu_qp *qp, enum resp_verdic
 	}
 }
 
-uint32_t why_refused(const struct rocemu_qp *qp, enum resp_verdict v, const struct rocemu_packet *pkt, uint32_t ops)
+uint32_t why_refused(const struct rocemu_qp *qp, enum resp_verdict v,
+		     const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct rocemu_why w = {.what = rocemu_opcode_name(pkt->h.opcode), .psn = pkt->h.psn};
 
@@ -108,8 +113,11 @@ uint32_t why_refused(const struct rocemu_qp *qp, enum resp_verdict v, const stru
 
 void why_read_lost(const struct rocemu_qp *qp, const struct resp_job *job)
 {
-	struct rocemu_why w = {
-		.what = "READ", .psn = job->psn, .addr = job->va, .len = job->left, .key = job->rkey};
+	struct rocemu_why w = {.what = "READ",
+			       .psn = job->psn,
+			       .addr = job->va,
+			       .len = job->left,
+			       .key = job->rkey};
 
 	w.code = rkey_fault(qp, resp_pd(qp, job->srqn), IBV_ACCESS_REMOTE_READ, &w);
 	why_qp(qp, w);
@@ -117,12 +125,14 @@ void why_read_lost(const struct rocemu_qp *qp, const struct resp_job *job)
 
 void why_rnr_sent(const struct rocemu_qp *qp, uint8_t opcode)
 {
-	why_qp(qp, (struct rocemu_why){
-			   .code = qp->resp.rnr_on_purpose ? ROCEMU_WHY_RNR_SENT_ON_PURPOSE : ROCEMU_WHY_RNR_SENT,
-			   .what = rocemu_opcode_name(opcode),
-			   .psn = qp->resp.epsn,
-			   .limit = qp_rnr_wait_ns(qp, qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK),
-		   });
+	why_qp(qp,
+	       (struct rocemu_why){
+		       .code = qp->resp.rnr_on_purpose ? ROCEMU_WHY_RNR_SENT_ON_PURPOSE
+						       : ROCEMU_WHY_RNR_SENT,
+		       .what = rocemu_opcode_name(opcode),
+		       .psn = qp->resp.epsn,
+		       .limit = qp_rnr_wait_ns(qp, qp->attr.min_rnr_timer & ROCEMU_AETH_VALUE_MASK),
+	       });
 }
 
 void why_gap_sent(const struct rocemu_qp *qp)
@@ -163,8 +173,9 @@ static enum rocemu_why_code drop_code(const struct rocemu_packet *pkt, enum roce
 		return answered ? ROCEMU_WHY_NONE : ROCEMU_WHY_DROP_TOO_LONG;
 	case ROCEMU_DROP_ACCESS:
 		/* Else a receive's memory, which why_receive() was about. */
-		return svc == ROCEMU_SVC_UC && (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_WRITE) ? ROCEMU_WHY_DROP_ACCESS
-												       : ROCEMU_WHY_NONE;
+		return svc == ROCEMU_SVC_UC && (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_WRITE)
+			       ? ROCEMU_WHY_DROP_ACCESS
+			       : ROCEMU_WHY_NONE;
 	case ROCEMU_DROP_LENGTH:
 		return answered ? ROCEMU_WHY_NONE : ROCEMU_WHY_DROP_LENGTH;
 	default:
@@ -172,7 +183,8 @@ static enum rocemu_why_code drop_code(const struct rocemu_packet *pkt, enum roce
 	}
 }
 
-void why_drop(struct rocemu_ep *ep, const struct rocemu_dgram *d, const struct rocemu_packet *pkt, enum rocemu_drop drop)
+void why_drop(struct rocemu_ep *ep, const struct rocemu_dgram *d, const struct rocemu_packet *pkt,
+	      enum rocemu_drop drop)
 {
 	const struct rocemu_qp *qp = qp_find(ep, pkt->h.dqpn);
 	const uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
@@ -185,12 +197,15 @@ void why_drop(struct rocemu_ep *ep, const struct rocemu_dgram *d, const struct r
 		.psn = pkt->h.psn,
 		.what = rocemu_opcode_name(pkt->h.opcode),
 		.n = pkt->payload_len,
-		.key = drop == ROCEMU_DROP_PKEY ? pkt->h.pkey : ud ? pkt->h.deth.qkey : 0,
+		.key = drop == ROCEMU_DROP_PKEY ? pkt->h.pkey
+		       : ud			? pkt->h.deth.qkey
+						: 0,
 	};
 
 	/* Answers come late, and what comes to a QP in ERR is the consequence of another error. */
 	if (!w.code || (drop == ROCEMU_DROP_QPN && !(ops & ROCEMU_OP_REQUEST)) ||
-	    (drop == ROCEMU_DROP_STATE && (!qp || qp->state == IBV_QPS_ERR || !(ops & ROCEMU_OP_REQUEST))))
+	    (drop == ROCEMU_DROP_STATE &&
+	     (!qp || qp->state == IBV_QPS_ERR || !(ops & ROCEMU_OP_REQUEST))))
 		return;
 	if (qp) {
 		w.lo = qp->state;

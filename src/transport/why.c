@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reasons of requests of this side, and how all of them are given. Those of what comes in: why-resp.c. */
+/* Reasons of requests of this side, and how all of them are given. Those of what comes in:
+ * why-resp.c. */
 #include "transport/why.h"
 
 #include "base/util.h"
@@ -51,7 +52,8 @@ const char *why_wr_name(enum ibv_wr_opcode op)
 /* ---- memory of this side ---- */
 
 /** What is wrong with one SGE, or 0. */
-static enum rocemu_why_code sge_fault(const struct rocemu_pd *pd, const struct ibv_sge *sge, int access, struct rocemu_why *w)
+static enum rocemu_why_code sge_fault(const struct rocemu_pd *pd, const struct ibv_sge *sge,
+				      int access, struct rocemu_why *w)
 {
 	const struct rocemu_mr *mr = mr_find(pd->ep->mrs, sge->lkey);
 
@@ -66,14 +68,15 @@ static enum rocemu_why_code sge_fault(const struct rocemu_pd *pd, const struct i
 		return ROCEMU_WHY_KEY_PD;
 	if ((mr->access & access) != access)
 		return ROCEMU_WHY_KEY_RIGHT;
-	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length || sge->length > mr->length - (sge->addr - mr->iova))
+	if (sge->addr < mr->iova || sge->addr - mr->iova > mr->length ||
+	    sge->length > mr->length - (sge->addr - mr->iova))
 		return ROCEMU_WHY_KEY_BOUNDS;
 	return mr->access & IBV_ACCESS_ON_DEMAND ? ROCEMU_WHY_KEY_GONE : ROCEMU_WHY_NONE;
 }
 
 /** The first SGE that is wrong; of those where nothing else is, memory is missing. */
-static enum rocemu_why_code sges_fault(const struct rocemu_pd *pd, const struct ibv_sge *sge, unsigned n, int access,
-				       struct rocemu_why *w)
+static enum rocemu_why_code sges_fault(const struct rocemu_pd *pd, const struct ibv_sge *sge,
+				       unsigned n, int access, struct rocemu_why *w)
 {
 	enum rocemu_why_code one, code = ROCEMU_WHY_KEY_GONE;
 
@@ -137,8 +140,8 @@ static enum rocemu_why_code nak_code(uint32_t syndrome)
 }
 
 /** A request that failed before it was sent, or whose response has no place. */
-static enum rocemu_why_code local_code(const struct rocemu_qp *qp, const struct swqe *s, enum ibv_wc_status status,
-				       struct rocemu_why *w)
+static enum rocemu_why_code local_code(const struct rocemu_qp *qp, const struct swqe *s,
+				       enum ibv_wc_status status, struct rocemu_why *w)
 {
 	const int access = swqe_is_read(s) || swqe_is_atomic(s) ? IBV_ACCESS_LOCAL_WRITE : 0;
 
@@ -215,7 +218,8 @@ uint32_t why_response(const struct rocemu_packet *pkt, enum ibv_wc_status status
 {
 	if (status == IBV_WC_BAD_RESP_ERR)
 		return ROCEMU_WHY_RESPONSE_KIND;
-	if (status == IBV_WC_LOC_LEN_ERR && (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_READ_RESP))
+	if (status == IBV_WC_LOC_LEN_ERR &&
+	    (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_READ_RESP))
 		return ROCEMU_WHY_RESPONSE_LENGTH | pkt->payload_len << 16;
 	return 0;
 }

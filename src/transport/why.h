@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reasons of errors (include/rocemu/why.h), as they are made: each function is called where an error is, and finds out there what
- * the check had no need to remember. Nothing here is on the way of a packet that is right. Where nobody asked for reasons
- * (rocemu_ep_config::why) the codes are found all the same, because completions have them in vendor_err.
+ * Reasons of errors (include/rocemu/why.h), as they are made: each function is called where an
+ * error is, and finds out there what the check had no need to remember. Nothing here is on the way
+ * of a packet that is right. Where nobody asked for reasons (rocemu_ep_config::why) the codes are
+ * found all the same, because completions have them in vendor_err.
  */
 #ifndef TRANSPORT_WHY_H
 #define TRANSPORT_WHY_H
@@ -18,17 +19,20 @@ WHY_COLD void why_give(struct rocemu_ep *ep, const struct rocemu_why *w);
 WHY_COLD void why_qp(const struct rocemu_qp *qp, struct rocemu_why w);
 
 /**
- * The request at the tail of the send queue fails with status. cause: the syndrome of the NAK that was received, or a code, with
- * what why_response() adds, or 0: to be found out. @return vendor_err of its completion.
+ * The request at the tail of the send queue fails with status. cause: the syndrome of the NAK that
+ * was received, or a code, with what why_response() adds, or 0: to be found out. @return vendor_err
+ * of its completion.
  */
 WHY_COLD uint32_t why_failed(const struct rocemu_qp *qp, enum ibv_wc_status status, uint32_t cause);
 /** The cause of a response that is refused with status. */
 WHY_COLD uint32_t why_response(const struct rocemu_packet *pkt, enum ibv_wc_status status);
-/** A NAK that does not end the request at the tail: RNR with its timer code, or a sequence error. */
+/** A NAK that does not end the request at the tail: RNR with its timer code, or a sequence error.
+ */
 WHY_COLD void why_nak_received(const struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn);
 
 /** A request of the peer is refused, and the QP fails. @return the code. */
-WHY_COLD uint32_t why_refused(const struct rocemu_qp *qp, enum resp_verdict v, const struct rocemu_packet *pkt, uint32_t ops);
+WHY_COLD uint32_t why_refused(const struct rocemu_qp *qp, enum resp_verdict v,
+			      const struct rocemu_packet *pkt, uint32_t ops);
 /** The memory of a READ is gone before all of it was sent. */
 WHY_COLD void why_read_lost(const struct rocemu_qp *qp, const struct resp_job *job);
 /** The memory of the receive at hand is not accessible. @return the code. */
@@ -38,7 +42,8 @@ WHY_COLD void why_rnr_sent(const struct rocemu_qp *qp, uint8_t opcode);
 WHY_COLD void why_gap_sent(const struct rocemu_qp *qp);
 
 /** A packet was dropped, whose headers were read. */
-WHY_COLD void why_drop(struct rocemu_ep *ep, const struct rocemu_dgram *d, const struct rocemu_packet *pkt, enum rocemu_drop drop);
+WHY_COLD void why_drop(struct rocemu_ep *ep, const struct rocemu_dgram *d,
+		       const struct rocemu_packet *pkt, enum rocemu_drop drop);
 
 /** The name of an operation. */
 const char *why_wr_name(enum ibv_wr_opcode op);

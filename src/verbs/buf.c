@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers that the library allocates, for drivers whose memory has to be of a kind. Ours need not be:
- * they are pages of the process, for real devices' domains as well.
+ * Buffers that the library allocates, for drivers whose memory has to be of a kind. Ours need not
+ * be: they are pages of the process, for real devices' domains as well.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -29,10 +29,13 @@ enum {
 	PHYS_DISABLED = 3,
 };
 
-/* device_cap_flags_ex; the kernel's numbers (IB_UVERBS_DEVICE_*), for which verbs.h has no names. */
+/* device_cap_flags_ex; the kernel's numbers (IB_UVERBS_DEVICE_*), for which verbs.h has no names.
+ */
 #define CAP_ATOMIC_WRITE (UINT64_C(1) << 40)
 #ifdef HAVE_WR_FLUSH
-#define CAP_FLUSH (UINT64_C(1) << 38) /* global visibility; memory of a process does not persist */
+#define CAP_FLUSH                                                                      \
+	(UINT64_C(1) << 38) /* global visibility; memory of a process does not persist \
+			     */
 #define ODP_FLUSH VB_ODP_SUPPORT_FLUSH
 #else
 #define CAP_FLUSH UINT64_C(0)
@@ -228,7 +231,8 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 	return 0;
 }
 
-/** The link's speed in units of 100 Mb/s; where the interface does not tell, what ibv_query_port() makes of that. */
+/** The link's speed in units of 100 Mb/s; where the interface does not tell, what ibv_query_port()
+ * makes of that. */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
 {
 	struct vb_context *c = vb_context_of(context);
@@ -282,7 +286,8 @@ static int gid_get(struct vb_context *c, uint32_t port_num, uint32_t index, void
 	return ret;
 }
 
-/* The two old calls have no way to say that an entry is empty: it is all zeros, of the first type. */
+/* The two old calls have no way to say that an entry is empty: it is all zeros, of the first type.
+ */
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)
 {

@@ -51,17 +51,17 @@ struct vb_context {
 	struct vb_device *dev;	   /* ref */
 	struct netdev netdev;	   /* now: the GID table of the lanes; see port */
 	struct vb_spread spread;
-	struct lanes lanes;	   /* owned; the first is attached with the first QP */
-	bool orphan;		   /* opened before fork(), and this is the child: see orphan.h */
-	struct evq async;	   /* async_fd is its fd */
+	struct lanes lanes; /* owned; the first is attached with the first QP */
+	bool orphan;	    /* opened before fork(), and this is the child: see orphan.h */
+	struct evq async;   /* async_fd is its fd */
 	struct vb_port port;
 	struct mutex lock;
 	atomic_bool attached; /* the first lane has its slot; set under lock */
 	bool complained;      /* about not getting one; guarded by lock */
 	atomic_uint used[VB_LIMITED];
 	struct vb_handles handles;
-	size_t dm_used;		 /* bytes of device memory; guarded by lock */
-	struct list on_demand;	 /* of vb_mr.on_demand; guarded by lock */
+	size_t dm_used;	       /* bytes of device memory; guarded by lock */
+	struct list on_demand; /* of vb_mr.on_demand; guarded by lock */
 	struct vb_xrc_context xrc;
 };
 
@@ -89,7 +89,10 @@ static inline bool vb_take(struct vb_context *c, enum vb_limited kind)
 	if (atomic_fetch_add(&c->used[kind], 1) < VB_LIMIT)
 		return true;
 	atomic_fetch_sub(&c->used[kind], 1);
-	return REFUSE(false, 0, "this context has %d objects of the kind (PDs, CQs, SRQs or AHs): it may have no more: destroy some", VB_LIMIT);
+	return REFUSE(false, 0,
+		      "this context has %d objects of the kind (PDs, CQs, SRQs or AHs): it may "
+		      "have no more: destroy some",
+		      VB_LIMIT);
 }
 
 static inline void vb_give_back(struct vb_context *c, enum vb_limited kind)

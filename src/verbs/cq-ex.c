@@ -124,8 +124,8 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 }
 
 /**
- * Whoever drives the lane reads the clock before it has the lane's lock: the time of a completion may be a little before
- * that of its predecessor.
+ * Whoever drives the lane reads the clock before it has the lane's lock: the time of a completion
+ * may be a little before that of its predecessor.
  */
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
@@ -135,8 +135,8 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq->last_ts;
 }
 
-/* A poll for wall-clock times compares the clocks once: they would be compared a little differently each time, and somebody
- * may set the wall clock meanwhile. */
+/* A poll for wall-clock times compares the clocks once: they would be compared a little differently
+ * each time, and somebody may set the wall clock meanwhile. */
 static int start_poll_wallclock(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	const int ret = start_poll(ex, attr);
@@ -146,7 +146,8 @@ static int start_poll_wallclock(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	return ret;
 }
 
-/** Find out how far the wall clock is ahead. The old result stays as long as it is not disproved. */
+/** Find out how far the wall clock is ahead. The old result stays as long as it is not disproved.
+ */
 static void compare_clocks(struct vb_cq *cq)
 {
 	const rocemu_ns_t before = lane_now();

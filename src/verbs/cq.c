@@ -73,17 +73,19 @@ static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
 }
 
 /**
- * Hardware raises the event of an armed CQ whoever polls. A program that arms and polls means to take what came before,
- * some of which comes here only as the poll makes progress: no event for that. What was posted after arming was not there
- * before, nor what the next poll brings. A thread that did not arm the CQ polls for reasons of its own, and does not wake
- * the one that did: the event has to.
+ * Hardware raises the event of an armed CQ whoever polls. A program that arms and polls means to
+ * take what came before, some of which comes here only as the poll makes progress: no event for
+ * that. What was posted after arming was not there before, nor what the next poll brings. A thread
+ * that did not arm the CQ polls for reasons of its own, and does not wake the one that did: the
+ * event has to.
  */
 bool vb_cq_is_quiet(struct vb_cq *cq)
 {
 	if (likely(!atomic_load_explicit(&cq->fresh, memory_order_acquire)))
 		return false;
 	atomic_store_explicit(&cq->fresh, false, memory_order_relaxed);
-	return pthread_equal(atomic_load_explicit(&cq->armer, memory_order_relaxed), pthread_self()) &&
+	return pthread_equal(atomic_load_explicit(&cq->armer, memory_order_relaxed),
+			     pthread_self()) &&
 	       rocemu_cq_is_armed(cq->rcq);
 }
 

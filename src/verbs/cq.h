@@ -28,12 +28,14 @@ struct vb_cq {
 		int64_t ahead;	/* of CLOCK_MONOTONIC, ns */
 		uint64_t error; /* within so many ns */
 		bool fixed;	/* until the next poll */
-	} wall;		       /* CLOCK_REALTIME; guarded by consumer */
-	bool quiet;	       /* start_poll called rocemu_cq_polling(); guarded by consumer */
-	atomic_bool fresh;     /* armed, and since then nothing was posted and no poll made progress; see vb_cq_is_quiet() */
+	} wall;			/* CLOCK_REALTIME; guarded by consumer */
+	bool quiet;		/* start_poll called rocemu_cq_polling(); guarded by consumer */
+	atomic_bool fresh; /* armed, and since then nothing was posted and no poll made progress;
+			      see vb_cq_is_quiet() */
 	_Atomic(pthread_t) armer; /* who armed it last */
-	atomic_int armer_tid;  /* the same thread as the kernel names it */
-	uint64_t armer_cpu_ns; /* its CPU time when the event was put off since; 0: was not. Lane's lock */
+	atomic_int armer_tid;	  /* the same thread as the kernel names it */
+	uint64_t armer_cpu_ns;	/* its CPU time when the event was put off since; 0: was not. Lane's
+				   lock */
 	struct evq_source comp; /* events for base.channel */
 	struct vb_async async;	/* IBV_EVENT_CQ_ERR */
 	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */
@@ -53,7 +55,8 @@ int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int vb_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 /** One completion; when there is none, drive the lane once and look again. Consumer lock held. */
 bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
-/** Does the poll that begins now take what came before the calling thread armed cq? Then it raises no event. Asked once. */
+/** Does the poll that begins now take what came before the calling thread armed cq? Then it raises
+ * no event. Asked once. */
 bool vb_cq_is_quiet(struct vb_cq *cq);
 /** Take and release the consumer locks of a QP's two CQs (one, or NULL, perhaps), in order. */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b);

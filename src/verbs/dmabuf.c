@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Regions of DMA-bufs. The processor does what an adapter's DMA would, so a DMA-buf is registered if it can be mapped: those of
- * /dev/udmabuf and of the heaps can, those of most GPUs cannot. The mapping keeps the memory, so the program may
- * close its descriptor.
+ * Regions of DMA-bufs. The processor does what an adapter's DMA would, so a DMA-buf is registered
+ * if it can be mapped: those of /dev/udmabuf and of the heaps can, those of most GPUs cannot. The
+ * mapping keeps the memory, so the program may close its descriptor.
  */
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -66,7 +66,8 @@ static uint8_t *map(struct vb_mr *mr, int fd, uint64_t offset, size_t length, in
 	return (uint8_t *)mem + in_page;
 }
 
-/* Unlike ibv_reg_mr(), without looking at the pages: those of a heap are mapped by number, and madvise() refuses such memory. */
+/* Unlike ibv_reg_mr(), without looking at the pages: those of a heap are mapped by number, and
+ * madvise() refuses such memory. */
 static int reg_mapped(struct vb_mr *mr, struct vb_pd *pd, uint8_t *mem, size_t length,
 		      uint64_t iova, int access)
 {
@@ -88,8 +89,9 @@ static int reg(struct vb_mr *mr, struct vb_pd *pd, uint64_t offset, size_t lengt
 	uint8_t *mem;
 	int ret;
 
-	/* Programs ask with a descriptor that is none whether DMA-bufs of a GPU will do (NCCL, UCX): most will not, and then
-	 * these programs do without only if an earlier call said so. */
+	/* Programs ask with a descriptor that is none whether DMA-bufs of a GPU will do (NCCL,
+	 * UCX): most will not, and then these programs do without only if an earlier call said so.
+	 */
 	if (fd < 0)
 		return REFUSE(-EOPNOTSUPP, 0,
 			      "ibv_reg_dmabuf_mr: descriptor %d: it is that of a DMA-buf, whatever "

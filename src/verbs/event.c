@@ -26,7 +26,8 @@
 #include "verbs/srq.h"
 #include "verbs/trace-wr.h"
 
-/* A thread that has run for so long after it armed a CQ and has not polled it does something else. */
+/* A thread that has run for so long after it armed a CQ and has not polled it does something else.
+ */
 #define ARMER_CPU_NS 200000u
 
 /* After so many short waits for an event in a row the next wait begins with looking. */
@@ -86,7 +87,8 @@ static void post_to_handles(struct vb_qp *qp, enum ibv_event_type type)
 	} while (at != qp);
 }
 
-/** Does a thread of the process sleep in a system call? True as well when that cannot be found out. */
+/** Does a thread of the process sleep in a system call? True as well when that cannot be found out.
+ */
 static bool thread_sleeps(int tid)
 {
 	char path[64], stat[128];
@@ -121,9 +123,9 @@ static uint64_t thread_cpu_ns(int tid)
 }
 
 /**
- * The program armed the CQ with completions in it, and has not polled them until now. Is that only because its thread got
- * no CPU time? Then it will poll them, and an event is one too many. It is none if the thread waits for the event, or
- * runs and does something else.
+ * The program armed the CQ with completions in it, and has not polled them until now. Is that only
+ * because its thread got no CPU time? Then it will poll them, and an event is one too many. It is
+ * none if the thread waits for the event, or runs and does something else.
  */
 static bool is_too_early(struct vb_cq *cq)
 {
@@ -255,8 +257,10 @@ void vb_channel_add_lane(struct vb_channel *ch, struct lane *lane)
 	lane_unlock(first);
 }
 
-/** Look for the channel's next event for a while, on this thread. NULL: none came, and the lane is told that it will sleep. */
-static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *ch, rocemu_ns_t begin)
+/** Look for the channel's next event for a while, on this thread. NULL: none came, and the lane is
+ * told that it will sleep. */
+static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *ch,
+					 rocemu_ns_t begin)
 {
 	struct evq_source *s;
 
@@ -277,7 +281,8 @@ static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *c
 static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch)
 {
 	struct evq_source *s = NULL;
-	struct lane *lane = vb_channel_lane(ch); /* a thread that looked at one would miss what the others do */
+	struct lane *lane =
+		vb_channel_lane(ch); /* a thread that looked at one would miss what the others do */
 	rocemu_ns_t begin;
 	bool looks;
 

@@ -24,9 +24,10 @@ struct vb_async {
 struct vb_channel {
 	struct ibv_comp_channel base; /* refcnt is guarded by vb_context.lock */
 	struct evq events;
-	struct spin spin;	     /* of waits for events */
-	_Atomic(struct lane *) lane; /* that its CQs are on; NULL: none has a QP. Set once, as mixed is */
-	atomic_bool mixed;	     /* CQs are on other lanes, too */
+	struct spin spin; /* of waits for events */
+	_Atomic(struct lane *)
+		lane;	   /* that its CQs are on; NULL: none has a QP. Set once, as mixed is */
+	atomic_bool mixed; /* CQs are on other lanes, too */
 };
 
 static inline struct vb_channel *vb_channel_of(struct ibv_comp_channel *o)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What verbs.h declares is exported. The version script chooses, but it cannot make hidden symbols visible; and the first
- * declaration of a function decides. So the compiler includes this file before all others of the library (meson.build).
+ * What verbs.h declares is exported. The version script chooses, but it cannot make hidden symbols
+ * visible; and the first declaration of a function decides. So the compiler includes this file
+ * before all others of the library (meson.build).
  */
 #ifndef VERBS_EXPORT_H
 #define VERBS_EXPORT_H

@@ -63,9 +63,9 @@ __attribute__((constructor)) static void watch_forks(void)
 static void take_rules(const struct impair *im)
 {
 	static const char *const units[] = {
-		[FAULT_FAIL] = "calls",		[FAULT_WC_ERROR] = "send requests",
-		[FAULT_CQ_OVERFLOW] = "CQs",	[FAULT_DEVICE_FATAL] = "calls",
-		[FAULT_PORT_DOWN] = "",		[FAULT_GID_REMOVE] = "",
+		[FAULT_FAIL] = "calls",	     [FAULT_WC_ERROR] = "send requests",
+		[FAULT_CQ_OVERFLOW] = "CQs", [FAULT_DEVICE_FATAL] = "calls",
+		[FAULT_PORT_DOWN] = "",	     [FAULT_GID_REMOVE] = "",
 	};
 
 	faults.rules = im->verbs;
@@ -157,7 +157,8 @@ static int decide(struct vb_qp *qp, enum fault_verb verb, bool *fatal)
 			*fatal = true;
 		else if (!err)
 			err = REFUSE(-rule->error, verb,
-				     "%s fails with errno %d on purpose: the rule \"%s\" asks for it: leave "
+				     "%s fails with errno %d on purpose: the rule \"%s\" asks for "
+				     "it: leave "
 				     "it out of --impair",
 				     fault_verb_name(verb), rule->error, rule->text);
 	}
@@ -165,7 +166,8 @@ static int decide(struct vb_qp *qp, enum fault_verb verb, bool *fatal)
 	return err;
 }
 
-/* What a device that has failed still does: its QPs are in the error state, and requests are flushed. */
+/* What a device that has failed still does: its QPs are in the error state, and requests are
+ * flushed. */
 static bool outlives_device(enum fault_verb verb)
 {
 	switch (verb) {
@@ -193,10 +195,11 @@ int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb
 	else if (fatal)
 		timed_faults_fail_devices();
 	if (!err && c && !outlives_device(verb) && vb_port_is_gone(c))
-		err = REFUSE(-EIO, verb,
-			     "%s: the device is gone: it lives as long as its interface: close it, and "
-			     "open another one",
-			     fault_verb_name(verb));
+		err = REFUSE(
+			-EIO, verb,
+			"%s: the device is gone: it lives as long as its interface: close it, and "
+			"open another one",
+			fault_verb_name(verb));
 	return err;
 }
 

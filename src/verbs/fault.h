@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose in verbs calls: each call asks here whether it has to fail. What is counted is the process's, whatever
- * device a call is for, unless a rule says otherwise; the system library's devices are not concerned.
+ * Faults on purpose in verbs calls: each call asks here whether it has to fail. What is counted is
+ * the process's, whatever device a call is for, unless a rule says otherwise; the system library's
+ * devices are not concerned.
  */
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
@@ -18,7 +19,8 @@ struct vb_cq;
 /** Are there rules? Until then a call costs this look at it. */
 extern atomic_bool vb_faults_on;
 
-/** Read ROCEMU_IMPAIR, if it is not what was read last; counts begin anew then. A wrong one the lane refuses. */
+/** Read ROCEMU_IMPAIR, if it is not what was read last; counts begin anew then. A wrong one the
+ * lane refuses. */
 void vb_faults_load(void);
 
 /** See vb_fault(). */

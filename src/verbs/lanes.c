@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A context's lanes. The first is made with the context. Others are made as QPs come whose CQs,
- * completion channels and SRQ no QP has used yet. Such a QP goes to the lane of the thread that makes
- * it, or to the lane that has the fewest QPs, and takes its CQs and its SRQ along. All that use these
- * follow to their lane. So threads that make CQs and QPs of their own have locks of their own, and a
- * program with one thread has one lane. If ROCEMU_LANES is set, threads do not count: each such QP
- * goes to the lane that has the fewest.
+ * completion channels and SRQ no QP has used yet. Such a QP goes to the lane of the thread that
+ * makes it, or to the lane that has the fewest QPs, and takes its CQs and its SRQ along. All that
+ * use these follow to their lane. So threads that make CQs and QPs of their own have locks of their
+ * own, and a program with one thread has one lane. If ROCEMU_LANES is set, threads do not count:
+ * each such QP goes to the lane that has the fewest.
  *
  * A QP may be made of CQs and an SRQ that are on different lanes already. These lanes are joined
- * (lane_join()), and so are all when memory windows are allocated, since binding one changes what is
- * common to all endpoints, on the data path.
+ * (lane_join()), and so are all when memory windows are allocated, since binding one changes what
+ * is common to all endpoints, on the data path.
  */
 #include "verbs/lanes.h"
 
@@ -59,7 +59,8 @@ static int asked_for(void)
 	return *env - '0';
 }
 
-/** Rules of faults count the packets of a lane, and each lane has its own dice: there is one then. */
+/** Rules of faults count the packets of a lane, and each lane has its own dice: there is one then.
+ */
 static unsigned by_default(const struct lane *first)
 {
 	return lane_is_impaired(first) ? 1 : MIN(cpus(), (unsigned)LANES_MAX);
@@ -165,7 +166,8 @@ static bool add(struct vb_context *c)
 	ret = c->port.gone ? -ENODEV : add_locked(c, text, sizeof(text));
 	mutex_unlock(&c->port.update);
 	if (ret < 0)
-		log_info("%s: stays with %u lanes: %s", c->netdev.name, atomic_load(&c->lanes.n), text);
+		log_info("%s: stays with %u lanes: %s", c->netdev.name, atomic_load(&c->lanes.n),
+			 text);
 	return ret == 0;
 }
 
@@ -348,7 +350,6 @@ void vb_lanes_unite(struct vb_context *c)
 	mutex_lock(&c->spread.lock);
 	c->spread.most = atomic_load(&c->lanes.n);
 	if (c->spread.most > 1)
-		vb_each_lane (l, &c->lanes)
-			lane_join(l);
+		vb_each_lane(l, &c->lanes) lane_join(l);
 	mutex_unlock(&c->spread.lock);
 }

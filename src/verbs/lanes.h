@@ -33,9 +33,9 @@ enum { VB_MAKERS = 32 };
 /** How a context's QPs are spread over its lanes; guarded by lock, but for qps. */
 struct vb_spread {
 	struct mutex lock;
-	unsigned most;		    /* lanes, there may be no more */
-	bool by_thread;		    /* what one thread makes is on one lane */
-	unsigned nmakers;	    /* that there were; the last VB_MAKERS are kept */
+	unsigned most;	  /* lanes, there may be no more */
+	bool by_thread;	  /* what one thread makes is on one lane */
+	unsigned nmakers; /* that there were; the last VB_MAKERS are kept */
 	struct vb_maker maker[VB_MAKERS];
 	atomic_uint qps[LANES_MAX]; /* on each lane; grows with lock held */
 };
@@ -76,13 +76,15 @@ struct vb_lane_users {
 int vb_lanes_init(struct vb_context *c);
 /** Free all lanes. */
 void vb_lanes_fini(struct vb_context *c);
-/** The lane of a QP that is to be made of these objects. The first lane is attached. -ENOMEM: also when there are ROCEMU_MAX_QP. */
+/** The lane of a QP that is to be made of these objects. The first lane is attached. -ENOMEM: also
+ * when there are ROCEMU_MAX_QP. */
 int vb_lanes_take(struct vb_context *c, const struct vb_lane_users *u, struct lane **out);
 /** The QP has gone. */
 void vb_lanes_give_back(struct vb_context *c, const struct lane *lane);
 /** Something on the first lane, an SRQ of XRC, uses the CQ. -ENOMEM. */
 int vb_lanes_take_first(struct vb_context *c, struct vb_cq *cq);
-/** From now on there are no further lanes, and those that there are may use each other's objects. */
+/** From now on there are no further lanes, and those that there are may use each other's objects.
+ */
 void vb_lanes_unite(struct vb_context *c);
 
 /** The n-th lane of a context, or NULL; lanes are never taken away. */
@@ -92,7 +94,6 @@ static inline struct lane *vb_lane_at(const struct lanes *g, unsigned n)
 }
 
 /** For each lane of a context. */
-#define vb_each_lane(l, g) \
-	for (unsigned nth_ = 0; ((l) = vb_lane_at((g), nth_)); nth_++)
+#define vb_each_lane(l, g) for (unsigned nth_ = 0; ((l) = vb_lane_at((g), nth_)); nth_++)
 
 #endif

@@ -156,8 +156,8 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	return vb_errno(-EHOSTUNREACH);
 }
 
-/* ---- enhanced connection establishment: an option of one vendor's adapters. As with a provider that has none, what the
- * program passes stays as it is. ---- */
+/* ---- enhanced connection establishment: an option of one vendor's adapters. As with a provider
+ * that has none, what the program passes stays as it is. ---- */
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

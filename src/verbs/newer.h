@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What newer versions of rdma-core declare in verbs.h, for those that do not yet. The drop-in exports these calls only where the
- * system's library does; the tests call them everywhere. HAVE_*: see meson.build.
+ * What newer versions of rdma-core declare in verbs.h, for those that do not yet. The drop-in
+ * exports these calls only where the system's library does; the tests call them everywhere. HAVE_*:
+ * see meson.build.
  */
 #ifndef VERBS_NEWER_H
 #define VERBS_NEWER_H

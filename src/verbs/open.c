@@ -96,7 +96,8 @@ static int context_open(struct vb_context *c)
 	int ret = evq_init(&c->async);
 
 	if (ret < 0) {
-		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name, strerror(-ret));
+		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name,
+			 strerror(-ret));
 		log_failure(ret, text);
 		return ret;
 	}
@@ -104,7 +105,8 @@ static int context_open(struct vb_context *c)
 	c->vctx.context.cmd_fd = vb_placeholder_fd();
 	if (c->vctx.context.cmd_fd < 0 && errno != ENOSYS) {
 		ret = -errno;
-		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name, strerror(-ret));
+		snprintf(text, sizeof(text), "%s: cannot be opened: %s", c->netdev.name,
+			 strerror(-ret));
 		log_failure(ret, text);
 		return ret;
 	}

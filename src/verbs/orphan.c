@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a child of fork() inherits of its parent's devices. The child has copies of the objects, but
- * no threads, and the sockets and numbers are the parent's. So calls on them fail, once with a message
- * of what to do, and calls that destroy them give the memory back and do nothing else. Data that calls
- * of verbs.h reach without a library function go through a context's operations, which are exchanged, so
- * that the calls of a process that did not fork do not pay.
+ * no threads, and the sockets and numbers are the parent's. So calls on them fail, once with a
+ * message of what to do, and calls that destroy them give the memory back and do nothing else. Data
+ * that calls of verbs.h reach without a library function go through a context's operations, which
+ * are exchanged, so that the calls of a process that did not fork do not pay.
  */
 #include "verbs/orphan.h"
 

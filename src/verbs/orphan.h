@@ -9,7 +9,8 @@
 void vb_context_orphaned(void *user);
 /** A call on an object of an orphaned context. Says once what is wrong. @return -ENODEV. */
 int vb_orphan_refuse(void);
-/** Free an object of such a context; what else it has of the process is freed already. @return 0. */
+/** Free an object of such a context; what else it has of the process is freed already. @return 0.
+ */
 int vb_orphan_free(void *object);
 
 /** The begin of a call that is not on the data path. @return 0 or -ENODEV. */

@@ -147,7 +147,8 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 
 	/*
 	 * The program's allocators are an offer that a provider may decline; we take no memory of
-	 * its kinds. Memory that a confidential guest shares with its host is allowed, not asked for.
+	 * its kinds. Memory that a confidential guest shares with its host is allowed, not asked
+	 * for.
 	 */
 	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |

@@ -91,8 +91,7 @@ static void set_lane_gids(struct vb_context *c, const struct netdev *now,
 			.scope_id = now->gids[at].scope_id,
 		};
 
-		vb_each_lane (l, &c->lanes)
-			lane_set_gid(l, at, change[i].added ? &g : NULL);
+		vb_each_lane(l, &c->lanes) lane_set_gid(l, at, change[i].added ? &g : NULL);
 	}
 }
 
@@ -160,7 +159,7 @@ static int look(const struct netdev *before, const struct netmon_news *news,
  * device that is gone already. @return 0, or -errno: the interface cannot be asked now.
  */
 static int update(struct vb_context *c, const struct netmon_news *news,
-		   const struct timed_faults *faults)
+		  const struct timed_faults *faults)
 {
 	struct netdev *before = &c->port.before, *now = &c->port.now;
 	struct netdev_change *change = c->port.change;
@@ -186,11 +185,9 @@ static int update(struct vb_context *c, const struct netmon_news *news,
 	pthread_mutex_unlock(&c->port.lock);
 	set_lane_gids(c, now, change, n);
 	if (now->mtu != before->mtu)
-		vb_each_lane (l, &c->lanes)
-			lane_set_mtu(l, netdev_active_mtu(now->mtu));
+		vb_each_lane(l, &c->lanes) lane_set_mtu(l, netdev_active_mtu(now->mtu));
 	if (gone)
-		vb_each_lane (l, &c->lanes)
-			lane_fail(l);
+		vb_each_lane(l, &c->lanes) lane_fail(l);
 	if (news || gone)
 		tell_program(c, before, now, n > 0, gone);
 	mutex_unlock(&c->port.update);
@@ -208,8 +205,7 @@ static void update_link(struct vb_context *c, bool down, bool silent)
 	tell = down != c->port.down && c->netdev.active && !c->port.gone && !silent;
 	c->port.down = down;
 	pthread_mutex_unlock(&c->port.lock);
-	vb_each_lane (l, &c->lanes)
-		lane_set_link(l, !down);
+	vb_each_lane(l, &c->lanes) lane_set_link(l, !down);
 	if (tell)
 		post(c, down ? VB_PORT_ERR : VB_PORT_ACTIVE);
 	mutex_unlock(&c->port.update);

@@ -34,7 +34,8 @@ void vb_port_stop(struct vb_context *c);
 bool vb_port_get(struct vb_context *c, struct netdev *now);
 /** The largest path MTU that a QP may have. */
 enum ibv_mtu vb_port_mtu(struct vb_context *c);
-/** The device fails, on purpose: of this context at once, of the process's others soon. No lock held. */
+/** The device fails, on purpose: of this context at once, of the process's others soon. No lock
+ * held. */
 void vb_port_fail(struct vb_context *c);
 /** Has the device failed, or is its interface gone? */
 bool vb_port_is_gone(struct vb_context *c);

@@ -63,7 +63,8 @@ static bool sends(enum ibv_qp_type type, enum ibv_wr_opcode op)
 	}
 }
 
-/** Bytes that leave with a request that was taken; SIZE_MAX: it waits for no other. Lists that do not count are not followed. */
+/** Bytes that leave with a request that was taken; SIZE_MAX: it waits for no other. Lists that do
+ * not count are not followed. */
 static size_t leaving(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
 	size_t bytes = 0;
@@ -81,8 +82,10 @@ static void cqs_posted(const struct ibv_qp *ibqp)
 	struct ibv_cq *const cqs[] = {ibqp->send_cq, ibqp->recv_cq};
 
 	for (unsigned i = 0; i < ARRAY_LEN(cqs); i++)
-		if (cqs[i] && unlikely(atomic_load_explicit(&vb_cq_of(cqs[i])->fresh, memory_order_relaxed)))
-			atomic_store_explicit(&vb_cq_of(cqs[i])->fresh, false, memory_order_relaxed);
+		if (cqs[i] &&
+		    unlikely(atomic_load_explicit(&vb_cq_of(cqs[i])->fresh, memory_order_relaxed)))
+			atomic_store_explicit(&vb_cq_of(cqs[i])->fresh, false,
+					      memory_order_relaxed);
 }
 
 int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)

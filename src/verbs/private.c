@@ -95,9 +95,7 @@ bool rocemu_private_unpolled(struct ibv_context *context, uint32_t qpn)
 
 	if (!c || !atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return false;
-	vb_each_lane (lane, &c->lanes)
-		if (look_on_lane(lane, qpn, &holds))
-			break;
+	vb_each_lane(lane, &c->lanes) if (look_on_lane(lane, qpn, &holds)) break;
 	return holds;
 }
 

@@ -39,7 +39,8 @@ typedef int private_fault_fn(enum fault_verb verb);
 #define PRIVATE_FAULT "rocemu_private_fault"
 
 /**
- * Receive what has come for the context. @return does a CQ hold successful completions of that QP? false: there is no such QP.
+ * Receive what has come for the context. @return does a CQ hold successful completions of that QP?
+ * false: there is no such QP.
  */
 typedef bool private_unpolled_fn(struct ibv_context *context, uint32_t qpn);
 #define PRIVATE_UNPOLLED "rocemu_private_unpolled"

@@ -363,9 +363,10 @@ static int mask_for(enum ibv_qp_type type, int mask)
 }
 
 /* Have the socket to send from. That the path's address is gone shows when it sends. */
-static int prepare_path(struct lane *lane, const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
-	REQUIRES(lane);
-static int prepare_path(struct lane *lane, const struct rocemu_qp *qp, const struct ibv_qp_attr *attr, int mask)
+static int prepare_path(struct lane *lane, const struct rocemu_qp *qp,
+			const struct ibv_qp_attr *attr, int mask) REQUIRES(lane);
+static int prepare_path(struct lane *lane, const struct rocemu_qp *qp,
+			const struct ibv_qp_attr *attr, int mask)
 {
 	const uint32_t dqpn = mask & IBV_QP_DEST_QPN ? attr->dest_qp_num : 0;
 	struct rocemu_path path;

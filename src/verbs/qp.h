@@ -17,19 +17,19 @@ struct vb_wr;
 struct vb_xrcd;
 
 struct vb_qp {
-	struct ibv_qp_ex base; /* begins with an ibv_qp */
-	struct rocemu_qp *rqp; /* owned, XRC_RECV: by all its handles together */
+	struct ibv_qp_ex base;	 /* begins with an ibv_qp */
+	struct rocemu_qp *rqp;	 /* owned, XRC_RECV: by all its handles together */
 	struct lane *lane;	 /* borrowed: where rqp is */
 	bool counted;		 /* among the lane's QPs (vb_spread) */
 	struct vb_context *home; /* whose lane that is; XRC_RECV: perhaps not the handle's */
-	struct list sharing;   /* ring of those handles; guarded by the lane's lock */
-	struct list guest;     /* in its context's xrc.guests: rqp is another context's */
-	struct vb_xrcd *xrcd;  /* ref, XRC_RECV */
+	struct list sharing;	 /* ring of those handles; guarded by the lane's lock */
+	struct list guest;	 /* in its context's xrc.guests: rqp is another context's */
+	struct vb_xrcd *xrcd;	 /* ref, XRC_RECV */
 	struct ibv_qp_cap cap;
 	bool sig_all;
-	struct vb_wr *wr; /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
+	struct vb_wr *wr;	   /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
 	struct vb_fault_qp *fault; /* owned; NULL without rules for faults on purpose */
-	struct vb_trace *trace; /* owned; NULL without a timeline */
+	struct vb_trace *trace;	   /* owned; NULL without a timeline */
 	struct vb_async async[6];
 };
 

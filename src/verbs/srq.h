@@ -16,7 +16,7 @@ struct vb_srq {
 	struct ibv_srq base;
 	struct rocemu_srq *rsrq; /* owned */
 	struct vb_place place;
-	struct vb_xrcd *xrcd;	 /* ref; NULL: a basic SRQ */
+	struct vb_xrcd *xrcd;	/* ref; NULL: a basic SRQ */
 	struct vb_trace *trace; /* owned; NULL without a timeline, or before it is used */
 	struct vb_async async[2];
 };

@@ -17,38 +17,38 @@
 #define STUB_WHY(name) REFUSE(EOPNOTSUPP, 0, "%s(): rocemu has no such call: do without it", #name)
 
 /* Returns an errno, as most of verbs does. */
-#define STUB_ERRNO(name)            \
-	STUB_EXPORT int name(void); \
-	int name(void)              \
-	{                           \
+#define STUB_ERRNO(name)                \
+	STUB_EXPORT int name(void);     \
+	int name(void)                  \
+	{                               \
 		errno = STUB_WHY(name); \
-		return errno;       \
+		return errno;           \
 	}
 
 /* Returns -1 with errno set; an int, ssize_t or off_t, of which long has all bits. */
-#define STUB_MINUS_ONE(name)         \
-	STUB_EXPORT long name(void); \
-	long name(void)              \
-	{                            \
+#define STUB_MINUS_ONE(name)            \
+	STUB_EXPORT long name(void);    \
+	long name(void)                 \
+	{                               \
 		errno = STUB_WHY(name); \
-		return -1;           \
+		return -1;              \
 	}
 
 /* Returns a count, or -errno. */
-#define STUB_NEGATIVE(name)          \
-	STUB_EXPORT long name(void); \
-	long name(void)              \
-	{                            \
+#define STUB_NEGATIVE(name)             \
+	STUB_EXPORT long name(void);    \
+	long name(void)                 \
+	{                               \
 		return -STUB_WHY(name); \
 	}
 
 /* Returns an object. */
-#define STUB_NULL(name)               \
-	STUB_EXPORT void *name(void); \
-	void *name(void)              \
-	{                             \
+#define STUB_NULL(name)                 \
+	STUB_EXPORT void *name(void);   \
+	void *name(void)                \
+	{                               \
 		errno = STUB_WHY(name); \
-		return NULL;          \
+		return NULL;            \
 	}
 
 /* Cannot return an error, so it says so. */

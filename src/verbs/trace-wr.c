@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A completion names its QP and the number that the program gave its request, which need not be unique. So each
- * queue has a copy of what is posted on it, in order. The completion of a send request ends all before it that have
- * none of their own; receives of a QP end in order, those of an SRQ in any order.
+ * A completion names its QP and the number that the program gave its request, which need not be
+ * unique. So each queue has a copy of what is posted on it, in order. The completion of a send
+ * request ends all before it that have none of their own; receives of a QP end in order, those of
+ * an SRQ in any order.
  */
 #include "verbs/trace-wr.h"
 
@@ -43,11 +44,14 @@ struct vb_trace {
 	struct fifo send, recv;
 };
 
-static const struct trace_kind begun = {"request", TRACE_BEGIN, "", {"x:wr_id", "bytes", "x:remote", "x:rkey"}};
+static const struct trace_kind begun = {
+	"request", TRACE_BEGIN, "", {"x:wr_id", "bytes", "x:remote", "x:rkey"}};
 static const struct trace_kind begun_recv = {"request", TRACE_BEGIN, "", {"x:wr_id", "bytes"}};
 static const struct trace_kind ended = {"request", TRACE_END, "", {"s:status", "taken_after_ns"}};
-static const struct trace_kind ended_recv = {"request", TRACE_END, "", {"s:status", "taken_after_ns", "bytes", "x:from"}};
-static const struct trace_kind reason = {"reason", TRACE_INSTANT, "! ", {"x:code", "psn", "x:peer_qpn", "bytes"}};
+static const struct trace_kind ended_recv = {
+	"request", TRACE_END, "", {"s:status", "taken_after_ns", "bytes", "x:from"}};
+static const struct trace_kind reason = {
+	"reason", TRACE_INSTANT, "! ", {"x:code", "psn", "x:peer_qpn", "bytes"}};
 static const struct trace_kind state_set = {"state", TRACE_INSTANT, "", {NULL}};
 
 /* Guards all that is below, and all queues. A leaf but for those of the timeline. */
@@ -111,7 +115,8 @@ static uint64_t note(struct fifo *f, const char *name, uint64_t wr_id, bool sign
 
 	last_id++;
 	if (p)
-		*p = (struct posted){.name = name, .wr_id = wr_id, .id = last_id, .signaled = signaled};
+		*p = (struct posted){
+			.name = name, .wr_id = wr_id, .id = last_id, .signaled = signaled};
 	return last_id;
 }
 
@@ -199,7 +204,8 @@ static void add_peer(const struct vb_qp *qp, const struct ibv_qp_attr *attr)
 	char title[128], address[INET6_ADDRSTRLEN];
 	const bool v4 = !memcmp(gid, mapped, sizeof(mapped));
 
-	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + sizeof(mapped) : gid, address, sizeof(address));
+	inet_ntop(v4 ? AF_INET : AF_INET6, v4 ? gid + sizeof(mapped) : gid, address,
+		  sizeof(address));
 	snprintf(title, sizeof(title), "QP 0x%06x %s to 0x%06x at %s", qp->trace->qpn,
 		 type_name(qp->base.qp_base.qp_type), attr->dest_qp_num, address);
 	trace_title(qp->trace->qpn, title);
@@ -208,8 +214,9 @@ static void add_peer(const struct vb_qp *qp, const struct ibv_qp_attr *attr)
 void vb_trace_modified(const struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	static const char *const names[] = {
-		[IBV_QPS_RESET] = "state RESET", [IBV_QPS_INIT] = "state INIT", [IBV_QPS_RTR] = "state RTR",
-		[IBV_QPS_RTS] = "state RTS",	 [IBV_QPS_SQD] = "state SQD",	[IBV_QPS_SQE] = "state SQE",
+		[IBV_QPS_RESET] = "state RESET", [IBV_QPS_INIT] = "state INIT",
+		[IBV_QPS_RTR] = "state RTR",	 [IBV_QPS_RTS] = "state RTS",
+		[IBV_QPS_SQD] = "state SQD",	 [IBV_QPS_SQE] = "state SQE",
 		[IBV_QPS_ERR] = "state ERR",
 	};
 
@@ -257,8 +264,10 @@ static uint64_t bytes_of(const struct ibv_sge *sge, int n)
 
 void vb_trace_sent(const struct vb_qp *qp, uint64_t when_ns, const struct ibv_send_wr *wr)
 {
-	const bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-	const bool rdma = wr->opcode == IBV_WR_RDMA_WRITE || wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
+	const bool atomic = wr->opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
+			    wr->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+	const bool rdma = wr->opcode == IBV_WR_RDMA_WRITE ||
+			  wr->opcode == IBV_WR_RDMA_WRITE_WITH_IMM ||
 			  wr->opcode == IBV_WR_RDMA_READ;
 	const bool signaled = qp->sig_all || (wr->send_flags & IBV_SEND_SIGNALED);
 	uint64_t arg[TRACE_ARGS] = {wr->wr_id};
@@ -278,7 +287,8 @@ void vb_trace_sent(const struct vb_qp *qp, uint64_t when_ns, const struct ibv_se
 	trace_add(&begun, op_name(wr->opcode), when_ns, qp->trace->qpn, id, arg);
 }
 
-static void add_recvs(struct vb_trace *t, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end)
+static void add_recvs(struct vb_trace *t, const struct ibv_recv_wr *wr,
+		      const struct ibv_recv_wr *end)
 {
 	const uint64_t now = trace_now();
 
@@ -293,13 +303,15 @@ static void add_recvs(struct vb_trace *t, const struct ibv_recv_wr *wr, const st
 	}
 }
 
-void vb_trace_recvs(const struct vb_qp *qp, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end)
+void vb_trace_recvs(const struct vb_qp *qp, const struct ibv_recv_wr *wr,
+		    const struct ibv_recv_wr *end)
 {
 	if (qp->trace)
 		add_recvs(qp->trace, wr, end);
 }
 
-void vb_trace_srq_recvs(struct vb_srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end)
+void vb_trace_srq_recvs(struct vb_srq *srq, const struct ibv_recv_wr *wr,
+			const struct ibv_recv_wr *end)
 {
 	struct vb_trace *t;
 
@@ -336,7 +348,8 @@ static void end(const struct posted *p, const struct rocemu_cqe *cqe, uint64_t n
 {
 	const uint64_t when = cqe->timestamp && cqe->timestamp < now ? cqe->timestamp : now;
 	const bool got = (cqe->opcode & IBV_WC_RECV) && cqe->status == IBV_WC_SUCCESS;
-	const uint64_t arg[] = {(uintptr_t)ibv_wc_status_str(cqe->status), now - when, cqe->byte_len, cqe->src_qp};
+	const uint64_t arg[] = {(uintptr_t)ibv_wc_status_str(cqe->status), now - when,
+				cqe->byte_len, cqe->src_qp};
 
 	trace_add(got ? &ended_recv : &ended, p->name, when, cqe->qpn, p->id, arg);
 }

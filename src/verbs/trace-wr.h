@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests and states in the timeline (base/trace.h): each request from its post to its completion, each state that
- * the program sets. While there is no timeline they are not called, or do nothing.
+ * Requests and states in the timeline (base/trace.h): each request from its post to its completion,
+ * each state that the program sets. While there is no timeline they are not called, or do nothing.
  */
 #ifndef VERBS_TRACE_WR_H
 #define VERBS_TRACE_WR_H
@@ -23,8 +23,10 @@ void vb_trace_modified(const struct vb_qp *qp, const struct ibv_qp_attr *attr, i
 /** A send request was posted; when_ns: the call began. */
 void vb_trace_sent(const struct vb_qp *qp, uint64_t when_ns, const struct ibv_send_wr *wr);
 /** Receives of a list were posted, those before end. */
-void vb_trace_recvs(const struct vb_qp *qp, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end);
-void vb_trace_srq_recvs(struct vb_srq *srq, const struct ibv_recv_wr *wr, const struct ibv_recv_wr *end);
+void vb_trace_recvs(const struct vb_qp *qp, const struct ibv_recv_wr *wr,
+		    const struct ibv_recv_wr *end);
+void vb_trace_srq_recvs(struct vb_srq *srq, const struct ibv_recv_wr *wr,
+			const struct ibv_recv_wr *end);
 /** The reason of an error. */
 void vb_trace_why(const struct rocemu_why *w);
 /** The program took a completion. */

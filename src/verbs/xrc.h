@@ -37,8 +37,8 @@ static inline struct vb_xrcd *vb_xrcd_of(struct ibv_xrcd *o)
 struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int vb_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-/** This handle is done with its QP, which goes with the last one. Home's lane's and CQs' locks held.
- * -EBUSY. */
+/** This handle is done with its QP, which goes with the last one. Home's lane's and CQs' locks
+ * held. -EBUSY. */
 int vb_qp_unshare(struct vb_qp *qp);
 /** After that, no lock held: its home may go, if it was closed before. */
 void vb_qp_leave_home(struct vb_qp *qp);

@@ -28,8 +28,9 @@ enum {
 #define CRC_POLY   0xedb88320u /* CRC-32's, bit 31 is x^0 */
 
 /*
- * ISA-L may return with the upper halves of the vector registers in use. Then the next SSE instruction, wherever that
- * is, waits for them: a fifth of the time of a stream of 4096-byte messages.
+ * ISA-L may return with the upper halves of the vector registers in use. Then the next SSE
+ * instruction, wherever that is, waits for them: a fifth of the time of a stream of 4096-byte
+ * messages.
  */
 static uint32_t crc_of(uint32_t crc, const uint8_t *buf, uint64_t len)
 {

@@ -290,7 +290,7 @@ int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail)
 }
 
 int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
-		 uint8_t cm_timeout, uint8_t retries)
+		  uint8_t cm_timeout, uint8_t retries)
 {
 	struct gsi_mail sealed = *mail;
 
@@ -299,7 +299,8 @@ int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *m
 					    .id = comm_id,
 					    .cm_timeout = cm_timeout,
 					    .retries = retries,
-					    .mad = sealed.mad}).r;
+					    .mad = sealed.mad})
+		.r;
 }
 
 int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id)
@@ -473,27 +474,27 @@ void gsi_wait_counter(enum agent_gsi_counter which, uint64_t value)
 }
 
 struct gsi_mail mail_req(const struct rocemu_gid *src, const struct rocemu_gid *dst, uint32_t id,
-			uint64_t service_id)
+			 uint64_t service_id)
 {
 	return (struct gsi_mail){.src = *src,
-				.dst = *dst,
-				.m = {.attr_id = ROCEMU_CM_REQ,
-				      .tid = 0x1234500000000ull | id,
-				      .req = {.local_comm_id = id, .service_id = service_id}}};
+				 .dst = *dst,
+				 .m = {.attr_id = ROCEMU_CM_REQ,
+				       .tid = 0x1234500000000ull | id,
+				       .req = {.local_comm_id = id, .service_id = service_id}}};
 }
 
 struct gsi_mail mail_sidr_req(const struct rocemu_gid *src, const struct rocemu_gid *dst,
-			     uint32_t id, uint64_t service_id)
+			      uint32_t id, uint64_t service_id)
 {
 	return (struct gsi_mail){.src = *src,
-				.dst = *dst,
-				.m = {.attr_id = ROCEMU_CM_SIDR_REQ,
-				      .tid = 0x1234500000000ull | id,
-				      .sidr_req = {.request_id = id, .service_id = service_id}}};
+				 .dst = *dst,
+				 .m = {.attr_id = ROCEMU_CM_SIDR_REQ,
+				       .tid = 0x1234500000000ull | id,
+				       .sidr_req = {.request_id = id, .service_id = service_id}}};
 }
 
 struct gsi_mail mail_ids(const struct rocemu_gid *src, const struct rocemu_gid *dst,
-			enum rocemu_cm_attr attr, uint32_t local_id, uint32_t remote_id)
+			 enum rocemu_cm_attr attr, uint32_t local_id, uint32_t remote_id)
 {
 	struct gsi_mail mail = {.src = *src, .dst = *dst, .m = {.attr_id = (uint16_t)attr}};
 

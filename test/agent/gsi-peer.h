@@ -55,12 +55,12 @@ int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail);
 /** Have mail->mad sent as it is. */
 int gsi_peer_send_mad(struct gsi_peer *p, const struct gsi_mail *mail);
 int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
-		 uint8_t cm_timeout, uint8_t retries);
+		  uint8_t cm_timeout, uint8_t retries);
 int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id);
 enum { GSI_PEER_UNREACHED = 1000, GSI_PEER_LOST_PORT = 2000 };
 /** Wait for a MAD. @return 1, or what agent_gsi_recv() did; 0: none came in 20 s;
- * GSI_PEER_UNREACHED + errno: a request of its own did not arrive; GSI_PEER_LOST_PORT: agent_gsi_join()
- * could not have a port again. */
+ * GSI_PEER_UNREACHED + errno: a request of its own did not arrive; GSI_PEER_LOST_PORT:
+ * agent_gsi_join() could not have a port again. */
 int gsi_peer_recv(struct gsi_peer *p, struct gsi_mail *mail);
 /** Is one there now? */
 int gsi_peer_recv_now(struct gsi_peer *p, struct gsi_mail *mail);
@@ -96,11 +96,11 @@ void gsi_wait_counter(enum agent_gsi_counter which, uint64_t value);
 
 /* Messages; IDs as their sender sees them. */
 struct gsi_mail mail_req(const struct rocemu_gid *src, const struct rocemu_gid *dst, uint32_t id,
-			uint64_t service_id);
+			 uint64_t service_id);
 struct gsi_mail mail_sidr_req(const struct rocemu_gid *src, const struct rocemu_gid *dst,
-			     uint32_t id, uint64_t service_id);
+			      uint32_t id, uint64_t service_id);
 /** Any message that has a local and a remote ID. */
 struct gsi_mail mail_ids(const struct rocemu_gid *src, const struct rocemu_gid *dst,
-			enum rocemu_cm_attr attr, uint32_t local_id, uint32_t remote_id);
+			 enum rocemu_cm_attr attr, uint32_t local_id, uint32_t remote_id);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What most tests of clients of connection management begin with: where clients are, and a peer beyond the wire. */
+/* What most tests of clients of connection management begin with: where clients are, and a peer
+ * beyond the wire. */
 #ifndef TEST_AGENT_GSI_SCENE_H
 #define TEST_AGENT_GSI_SCENE_H
 

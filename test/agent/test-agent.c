@@ -284,7 +284,9 @@ static void fill_random(struct agent_msg *m, struct rng *rng, int some_fd)
 	m->type = (enum agent_msg_type)(1 + rng_below(rng, AGENT_GSI_DONE));
 	for (size_t i = 0; i < sizeof(m->u); i++)
 		/* Mostly small numbers, so that places, kinds and keys are met. */
-		body[i] = (uint8_t)(rng_chance(rng, 0.8) ? 0 : rng_below(rng, rng_chance(rng, 0.8) ? 4 : 256));
+		body[i] = (uint8_t)(rng_chance(rng, 0.8)
+					    ? 0
+					    : rng_below(rng, rng_chance(rng, 0.8) ? 4 : 256));
 	m->nfds = rng_chance(rng, 0.8) ? 0 : rng_below(rng, AGENT_MSG_FDS + 1);
 	for (unsigned i = 0; i < m->nfds; i++)
 		m->fds[i] = some_fd;

@@ -358,8 +358,10 @@ TEST(agent_client, worker_and_holder_killed_in_turn_under_traffic__nothing_is_lo
 	env_leave();
 }
 
-/* What nothing survives: the order of the sockets is lost. It must be told, and the slots be kept. */
-TEST(agent_client, worker_and_holder_killed_at_once__the_next_agent_says_so_and_takes_the_slots_over)
+/* What nothing survives: the order of the sockets is lost. It must be told, and the slots be kept.
+ */
+TEST(agent_client,
+     worker_and_holder_killed_at_once__the_next_agent_says_so_and_takes_the_slots_over)
 {
 	struct rocemu_gid addr = gid_v4(127, 0, 0, 1), later = gid_v4(127, 0, 0, 2);
 	struct peer p[2], fresh;
@@ -471,8 +473,9 @@ TEST(agent_client, port_taken__says_which_and_what_to_do)
 TEST(agent_client, wildcard_multicast_or_broadcast_address__refused)
 {
 	const struct rocemu_gid addrs[] = {
-		gid_v4(0, 0, 0, 0),	  gid_v4(224, 0, 0, 1),	    gid_v4(239, 255, 255, 250),
-		gid_v4(255, 255, 255, 255), gid_v4(127, 255, 255, 255), {.raw = {0}},
+		gid_v4(0, 0, 0, 0),	      gid_v4(224, 0, 0, 1),
+		gid_v4(239, 255, 255, 250),   gid_v4(255, 255, 255, 255),
+		gid_v4(127, 255, 255, 255),   {.raw = {0}},
 		{.raw = {0xff, 2, [15] = 1}},
 	};
 	struct rocemu_gid good = gid_v4(127, 0, 0, 1);

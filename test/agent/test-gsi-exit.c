@@ -23,10 +23,10 @@ static void fresh(void)
 static int set(uint32_t id, uint8_t mark, uint8_t retries, bool repeat)
 {
 	struct gsi_frame f = {.type = GSI_FRAME_EXIT_SET,
-			     .comm_id = id,
-			     .cm_timeout = CODE_17_MS,
-			     .retries = retries,
-			     .m = {.dst = peer, .mad = {mark}}};
+			      .comm_id = id,
+			      .cm_timeout = CODE_17_MS,
+			      .retries = retries,
+			      .m = {.dst = peer, .mad = {mark}}};
 
 	return gsi_exits_set(&exit_mads, &mine, &count, &f, repeat);
 }

@@ -47,7 +47,8 @@ TEST(cm, what_a_client_may_not_send__not_sent)
 	m.mad.mad[0] ^= 1;
 	assert_int_equal(gsi_peer_send_mad(&a, &m), 0);
 	mail_seal(&m);
-	m.mad.flips[m.mad.nflips++] = GSI_FLIP_SEALED | (8 * (GSI_HDR_LEN + ROCEMU_MAD_HDR_LEN) + 9);
+	m.mad.flips[m.mad.nflips++] =
+		GSI_FLIP_SEALED | (8 * (GSI_HDR_LEN + ROCEMU_MAD_HDR_LEN) + 9);
 	assert_int_equal(gsi_peer_send_mad(&a, &m), 0);
 	/* After all of them one that it may. */
 	m = mail_req(&at, &far, agent_comm_id(a.number, 7), SERVICE);

@@ -21,7 +21,8 @@ TEST(sources, ports_of_a_host__one_cell_and_qp1s_of_its_own)
 	for (uint64_t key = 0; key < 64; key++) {
 		const struct gsi_sources s = start(key);
 
-		assert_int_equal(gsi_sources_cell(&s, &host, 40000), gsi_sources_cell(&s, &host, 1));
+		assert_int_equal(gsi_sources_cell(&s, &host, 40000),
+				 gsi_sources_cell(&s, &host, 1));
 		apart += gsi_sources_cell(&s, &host, 40000) !=
 			 gsi_sources_cell(&s, &host, GSI_SPORT);
 	}

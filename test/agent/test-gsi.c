@@ -205,7 +205,7 @@ TEST(cm, port_0__ports_that_nobody_has)
 	p[1] = gsi_peer_start_at(&at);
 	for (unsigned i = 0; i < N; i++) {
 		struct agent_gsi_bind b = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0),
-					  .addr = at};
+					   .addr = at};
 		uint32_t key;
 
 		assert_int_equal(gsi_peer_bind(&p[i % 2], &b, &key), 0);

@@ -8,7 +8,8 @@
 #include "peer.h"
 #include "test.h"
 
-/* It would take the end of the worker's connection for the worker's, and start another one beside it. */
+/* It would take the end of the worker's connection for the worker's, and start another one beside
+ * it. */
 TEST(holder, stopped_until_its_socket_is_full__replaced_and_gone)
 {
 	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);

@@ -227,12 +227,14 @@ TEST(client_cm, exit_mads_as_many_as_may_be__one_more_enobufs_until_one_goes)
 	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER + 1, 0), &exit_mad), -EINVAL);
 	for (unsigned i = 0; i < AGENT_GSI_EXITS_MAX; i++)
 		assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, i), &exit_mad), 0);
-	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad),
-			 -ENOBUFS);
+	assert_int_equal(
+		agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad),
+		-ENOBUFS);
 	/* In an earlier one's place there is always room. */
 	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, 5), &exit_mad), 0);
 	assert_int_equal(agent_gsi_exit_clear(c, agent_comm_id(NUMBER, 6)), 0);
-	assert_int_equal(agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad), 0);
+	assert_int_equal(
+		agent_gsi_exit_set(c, agent_comm_id(NUMBER, AGENT_GSI_EXITS_MAX), &exit_mad), 0);
 	agent_gsi_free(c);
 	end(&l);
 }
@@ -253,7 +255,8 @@ static void answer_at_random(int ctl)
 			agent_msg_close_fds(&asked);
 			m.type = asked.type == AGENT_HELLO && rng_chance(&rng, 0.7)
 					 ? AGENT_WELCOME
-					 : (enum agent_msg_type)(1 + rng_below(&rng, AGENT_GSI_DONE));
+					 : (enum agent_msg_type)(1 +
+								 rng_below(&rng, AGENT_GSI_DONE));
 			for (size_t i = 0; i < sizeof(m.u); i++)
 				body[i] = (uint8_t)(rng_chance(&rng, 0.5) ? 0 : rng_below(&rng, 3));
 			m.nfds = rng_below(&rng, AGENT_MSG_FDS + 1);

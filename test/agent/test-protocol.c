@@ -65,7 +65,11 @@ TEST(protocol, status_file__all_found_and_any_other_length_refused)
 		struct agent_gsi_client_info gsi_clients[2];
 		struct agent_gsi_listener_info listeners[3];
 		struct agent_client_info clients[4];
-	} file = {.head = {.naddrs = 1, .ngsi_clients = 2, .nlisteners = 3, .nclients = 4, .holder = 5}};
+	} file = {.head = {.naddrs = 1,
+			   .ngsi_clients = 2,
+			   .nlisteners = 3,
+			   .nclients = 4,
+			   .holder = 5}};
 	const size_t len = offsetof(__typeof__(file), clients) + sizeof(file.clients);
 	struct agent_status st = {.data = &file};
 
@@ -170,7 +174,8 @@ TEST(protocol, error_text_with_control_characters__cleaned)
 
 TEST(protocol, too_many_descriptors_received__refused_and_closed)
 {
-	struct agent_msg m = {.type = AGENT_WELCOME, .nfds = 2, .u.welcome = {AGENT_GSI, 1, 1}}, out;
+	struct agent_msg m = {.type = AGENT_WELCOME, .nfds = 2, .u.welcome = {AGENT_GSI, 1, 1}},
+			 out;
 	int pair[2], probe, after;
 	uint8_t buf[AGENT_MSG_MAX];
 	union {

@@ -66,21 +66,21 @@ TEST(users_gsi, qpn_of_another_users_slot__not_sent)
 		assert_int_equal(hello(lane[i], AGENT_LANE, &welcome[i]), 0);
 		assert_int_equal(welcome[i].u.welcome.place, i + 1);
 	}
-		name_qpn(&bob, QPN(1, 5));
+	name_qpn(&bob, QPN(1, 5));
 	/* The connection has ended, the token has not. */
 	close(lane[0]);
-		name_qpn(&bob, QPN(1, 6));
-		name_qpn(&bob, QPN(2, 5));
+	name_qpn(&bob, QPN(1, 6));
+	name_qpn(&bob, QPN(2, 5));
 	expect_sent(QPN(2, 5));
-		name_qpn(&ann, QPN(1, 5));
+	name_qpn(&ann, QPN(1, 5));
 	expect_sent(QPN(1, 5));
-		name_qpn(&root, QPN(1, 5));
+	name_qpn(&root, QPN(1, 5));
 	expect_sent(QPN(1, 5));
 	/* Nobody's. */
-		name_qpn(&bob, QPN(9, 5));
+	name_qpn(&bob, QPN(9, 5));
 	expect_sent(QPN(9, 5));
 	agent_msg_close_fds(&welcome[0]);
-		name_qpn(&bob, QPN(1, 7));
+	name_qpn(&bob, QPN(1, 7));
 	expect_sent(QPN(1, 7));
 	wire_assert_silent(wire);
 	agent_msg_close_fds(&welcome[1]);
@@ -166,7 +166,9 @@ TEST(users_gsi, status__a_user_sees_the_own_processes_and_how_many_there_are)
 	assert_int_equal(st->agent.nclients, 3);
 	assert_int_equal(st->agent.ngsi_clients, 3);
 	assert_int_equal(st->agent.nlisteners, ANNS + BOBS);
-	assert_int_equal(st->agent.other_clients + st->agent.other_gsi_clients + st->agent.other_listeners, 0);
+	assert_int_equal(st->agent.other_clients + st->agent.other_gsi_clients +
+				 st->agent.other_listeners,
+			 0);
 	agent_status_free(st);
 	user_leave(&ann);
 	user_leave(&bob);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What one user may do to the others, with a system-wide agent and beside the agent of one user: sockets and tokens.
+ * What one user may do to the others, with a system-wide agent and beside the agent of one user:
+ * sockets and tokens.
  */
 #include <errno.h>
 #include <sched.h>

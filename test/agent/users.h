@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several users of one machine, for the agent's tests: a system-wide agent, and what another user asks of it. Needs
- * root, to be several users.
+ * Several users of one machine, for the agent's tests: a system-wide agent, and what another user
+ * asks of it. Needs root, to be several users.
  */
 #ifndef TEST_AGENT_USERS_H
 #define TEST_AGENT_USERS_H

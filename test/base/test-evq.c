@@ -158,7 +158,8 @@ TEST(evq, dropped_while_a_thread_looks__gone_for_both)
 	evq_post(&q, &b, false);
 	assert_int_equal(evq_drop(&q, &a), 0);
 	assert_true(evq_has(&q));
-	assert_null(evq_look_end(&q)); /* what was left to it is gone; the other event has its token */
+	assert_null(
+		evq_look_end(&q)); /* what was left to it is gone; the other event has its token */
 	assert_ptr_equal(evq_get(&q), &b);
 	assert_false(readable(&q));
 	evq_fini(&q);
@@ -294,7 +295,8 @@ TEST(evq, blocked_reader_gets_signal__eintr_only_without_sa_restart)
 	pthread_t t;
 
 #ifdef __SANITIZE_THREAD__
-	print_message("skipped: ThreadSanitizer keeps signals back, and a call that they interrupt goes on\n");
+	print_message("skipped: ThreadSanitizer keeps signals back, and a call that they interrupt "
+		      "goes on\n");
 	skip();
 #endif
 	sigaction(SIGUSR1, &restart, NULL);

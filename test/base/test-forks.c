@@ -20,19 +20,19 @@ static void note(char c)
 	calls[n + 1] = '\0';
 }
 
-#define HANDLERS(name, p, q, c)                 \
-	static void name##_prepare(void)        \
-	{                                       \
-		note(p);                        \
-	}                                       \
-	static void name##_parent(void)         \
-	{                                       \
-		note(q);                        \
-	}                                       \
-	static void name##_child(void)          \
-	{                                       \
-		note(c);                        \
-	}                                       \
+#define HANDLERS(name, p, q, c)          \
+	static void name##_prepare(void) \
+	{                                \
+		note(p);                 \
+	}                                \
+	static void name##_parent(void)  \
+	{                                \
+		note(q);                 \
+	}                                \
+	static void name##_child(void)   \
+	{                                \
+		note(c);                 \
+	}                                \
 	static const struct fork_handlers name = {name##_prepare, name##_parent, name##_child};
 
 HANDLERS(first, '1', 'p', 'x')

@@ -4,7 +4,8 @@
 #include "base/share.h"
 #include "test.h"
 
-/** The vectors of the SipHash paper's implementation: key 00 01 .. 0f, input 00 01 .. of 0, 8 and 16 bytes. */
+/** The vectors of the SipHash paper's implementation: key 00 01 .. 0f, input 00 01 .. of 0, 8 and
+ * 16 bytes. */
 TEST(prf, authors_vectors__same)
 {
 	const struct prf p = {.key = {0x0706050403020100u, 0x0f0e0d0c0b0a0908u}};

@@ -29,8 +29,9 @@ TEST(timescale_parse, numbers_in_the_range__taken)
 
 TEST(timescale_parse, anything_else__refused_with_value_and_range)
 {
-	static const char *const bad[] = {"0",	 "0.00009", "1000001", "-1", "x",   "1x",    "1,5", " 1",
-					  "1e3", "inf",	    "nan",     ".",  "1.2.3", "0x10", "100%"};
+	static const char *const bad[] = {"0",	 "0.00009", "1000001", "-1",   "x",
+					  "1x",	 "1,5",	    " 1",      "1e3",  "inf",
+					  "nan", ".",	    "1.2.3",   "0x10", "100%"};
 	double scale = 7;
 	char err[256];
 

@@ -22,7 +22,7 @@ static char path[] = "/tmp/rocemu-test-trace-XXXXXX";
 static void record(uint32_t track, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {
-		const uint64_t arg[] = {i, i, (uintptr_t)"text"};
+		const uint64_t arg[] = {i, i, (uintptr_t) "text"};
 
 		trace_add(&kind, "event", trace_now(), track, 0, arg);
 	}
@@ -94,7 +94,9 @@ TEST(trace, several_threads__every_event_once)
 	trace_start();
 	assert_true(trace_on());
 	for (unsigned i = 0; i < THREADS; i++)
-		assert_int_equal(pthread_create(&thread[i], NULL, record_many, (void *)(uintptr_t)(100 + i)), 0);
+		assert_int_equal(
+			pthread_create(&thread[i], NULL, record_many, (void *)(uintptr_t)(100 + i)),
+			0);
 	for (unsigned i = 0; i < THREADS; i++)
 		pthread_join(thread[i], NULL);
 	trace_flush();
@@ -119,7 +121,8 @@ TEST(trace, forked_child__events_of_both_once)
 	pid_t child;
 
 	if (tsan_watches()) {
-		print_message("skipped: ThreadSanitizer allows no threads in the child of a process that has some\n");
+		print_message("skipped: ThreadSanitizer allows no threads in the child of a "
+			      "process that has some\n");
 		skip();
 	}
 	record(200, 10);
@@ -138,4 +141,3 @@ TEST(trace, forked_child__events_of_both_once)
 	assert_int_equal(count("\"tid\":201,"), 10);
 	unlink(path);
 }
-

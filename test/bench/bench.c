@@ -44,8 +44,7 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 	static const struct option longs[] = {
 		{"port", 1, NULL, 'p'},	   {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
 		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {"burst", 1, NULL, 'b'},
-		{"block", 0, NULL, 'B'},   {"lane", 0, NULL, 'L'},
-		{NULL, 0, NULL, 0},
+		{"block", 0, NULL, 'B'},   {"lane", 0, NULL, 'L'},   {NULL, 0, NULL, 0},
 	};
 	int c;
 

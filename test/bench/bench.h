@@ -18,10 +18,10 @@ struct bench_options {
 	size_t size; /* bytes: of a datagram, or of payload in each */
 	unsigned iters;
 	unsigned seconds;
-	size_t window; /* bytes in flight */
+	size_t window;	/* bytes in flight */
 	unsigned burst; /* packets in a call */
-	bool lane;  /* a socket as a lane's */
-	bool block; /* sleep until a datagram comes; default: spin */
+	bool lane;	/* a socket as a lane's */
+	bool block;	/* sleep until a datagram comes; default: spin */
 };
 
 /** Parse the command line into *o, which holds the defaults. Exits when it is wrong. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floors of shared memory: what a cache line costs that two cores pass to and fro, and how quickly one
- * core copies messages out of a window of several. The first two CPUs of the process.
+ * Floors of shared memory: what a cache line costs that two cores pass to and fro, and how quickly
+ * one core copies messages out of a window of several. The first two CPUs of the process.
  *
  *     memory-cost
  *     line_ns 93 copy_gbit_s 101.2 copy_bytes 1048576
@@ -88,7 +88,8 @@ static double copy_gbit_s(void)
 	memset(to, 2, (size_t)BYTES * WINDOW);
 	begin = bench_now_ns();
 	for (unsigned i = 0; i < COPIES; i++) {
-		memcpy(to + (size_t)BYTES * (i % WINDOW), from + (size_t)BYTES * (i % WINDOW), BYTES);
+		memcpy(to + (size_t)BYTES * (i % WINDOW), from + (size_t)BYTES * (i % WINDOW),
+		       BYTES);
 		__asm__ volatile("" ::"r"(to) : "memory");
 	}
 	begin = bench_now_ns() - begin;

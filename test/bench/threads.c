@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Does one context scale with threads? Each of N threads makes CQs, each with a pair of RC QPs that are
- * connected to each other, and writes over all of them. Rounds with one thread and with all of them take
- * turns; the medians and their ratio are printed:
+ * Does one context scale with threads? Each of N threads makes CQs, each with a pair of RC QPs that
+ *are connected to each other, and writes over all of them. Rounds with one thread and with all of
+ *them take turns; the medians and their ratio are printed:
  *
  *	threads [THREADS [BYTES [ROUNDS [MILLISECONDS [CQS]]]]]
  *
- * With ROCEMU_LOG=debug each lane says at the end how often its lock was waited for. ROCEMU_LANES=1 shows
- * what one lane for all does, and ROCEMU_LANES=2 with one thread and several CQs what it costs to poll two.
+ * With ROCEMU_LOG=debug each lane says at the end how often its lock was waited for. ROCEMU_LANES=1
+ *shows what one lane for all does, and ROCEMU_LANES=2 with one thread and several CQs what it costs
+ *to poll two.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
@@ -20,7 +21,14 @@
 #include <string.h>
 #include <time.h>
 
-enum { MAX_THREADS = 64, MAX_CQS = 64, MAX_ROUNDS = 99, MAX_BYTES = 1 << 20, DEPTH = 64, BATCH = 16 };
+enum {
+	MAX_THREADS = 64,
+	MAX_CQS = 64,
+	MAX_ROUNDS = 99,
+	MAX_BYTES = 1 << 20,
+	DEPTH = 64,
+	BATCH = 16
+};
 
 /* A CQ and a connection to the same process. */
 struct flow {
@@ -104,7 +112,10 @@ static struct ibv_qp *make_qp(struct ibv_pd *pd, struct ibv_cq *cq)
 	struct ibv_qp_init_attr attr = {
 		.send_cq = cq,
 		.recv_cq = cq,
-		.cap = {.max_send_wr = DEPTH, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = DEPTH,
+			.max_recv_wr = 1,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(pd, &attr);

@@ -93,7 +93,11 @@ static void send_burst(struct sender *s)
 
 static void run_sender(const struct bench_options *o, int fd, const struct sockaddr_in *peer)
 {
-	struct sender s = {.fd = fd, .peer = *peer, .size = o->size, .burst = o->burst, .memory = calloc(1, MEMORY)};
+	struct sender s = {.fd = fd,
+			   .peer = *peer,
+			   .size = o->size,
+			   .burst = o->burst,
+			   .memory = calloc(1, MEMORY)};
 	uint64_t begin = bench_now_ns(), end = begin + o->seconds * 1000000000ull, heard = begin,
 		 now = begin;
 	uint64_t sent = 0, lost = 0, arrived = 0;
@@ -117,7 +121,8 @@ static void run_sender(const struct bench_options *o, int fd, const struct socka
 			heard = now;
 		}
 	}
-	printf("Gbit/s %.2f Mpackets/s %.3f lost %.3f%%\n", (double)arrived * 8 / (double)(now - begin),
+	printf("Gbit/s %.2f Mpackets/s %.3f lost %.3f%%\n",
+	       (double)arrived * 8 / (double)(now - begin),
 	       (double)arrived * 1000 / (double)s.size / (double)(now - begin),
 	       (double)lost * 100 / (double)sent);
 	/* An empty datagram ends the receiver; loopback delivers it. */
@@ -211,7 +216,8 @@ int main(int argc, char **argv)
 	if (o.burst > MAX_BURST || o.burst * (o.size + HEADER + TRAILER) > MAX_DATAGRAM - 1024 ||
 	    o.window < o.size * o.burst) {
 		fprintf(stderr,
-			"udp-bw: %u packets of %zu bytes do not fit: at most %d packets and %d bytes in a "
+			"udp-bw: %u packets of %zu bytes do not fit: at most %d packets and %d "
+			"bytes in a "
 			"burst, which the window must hold\n",
 			o.burst, o.size, MAX_BURST, MAX_DATAGRAM - 1024);
 		return 2;

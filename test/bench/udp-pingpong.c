@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floor of a latency. Both sides spin on a UDP socket, as programs that poll do; with --block they sleep in
- * recvfrom(), as programs that wait for events do. With --lane the socket has the options of a lane's, and
- * datagrams go by the calls that such a socket takes. --size is the datagram's.
+ * Floor of a latency. Both sides spin on a UDP socket, as programs that poll do; with --block they
+ * sleep in recvfrom(), as programs that wait for events do. With --lane the socket has the options
+ * of a lane's, and datagrams go by the calls that such a socket takes. --size is the datagram's.
  */
 #include <errno.h>
 #include <linux/filter.h>
@@ -62,7 +62,8 @@ static void receive_as_lane(int fd, void *buf, size_t len, struct sockaddr_in *f
 		bench_die("receive");
 }
 
-static void receive(const struct bench_options *o, int fd, void *buf, size_t len, struct sockaddr_in *from)
+static void receive(const struct bench_options *o, int fd, void *buf, size_t len,
+		    struct sockaddr_in *from)
 {
 	socklen_t n = sizeof(*from);
 
@@ -77,7 +78,8 @@ static void receive(const struct bench_options *o, int fd, void *buf, size_t len
 static void transmit(const struct bench_options *o, int fd, void *buf, struct sockaddr_in *peer)
 {
 	struct iovec iov = {buf, o->size};
-	const struct msghdr m = {.msg_name = peer, .msg_namelen = sizeof(*peer), .msg_iov = &iov, .msg_iovlen = 1};
+	const struct msghdr m = {
+		.msg_name = peer, .msg_namelen = sizeof(*peer), .msg_iov = &iov, .msg_iovlen = 1};
 
 	if ((o->lane ? sendmsg(fd, &m, MSG_DONTWAIT)
 		     : sendto(fd, buf, o->size, 0, (struct sockaddr *)peer, sizeof(*peer))) < 0)

@@ -21,9 +21,9 @@ enum {
 	BENCH_OWN_QPN = 0x20,
 	BENCH_RETRIES = 2,
 };
-#define BENCH_OWN_GUID 0xa0ull
+#define BENCH_OWN_GUID	0xa0ull
 #define BENCH_PEER_GUID 0xb0ull
-#define BENCH_TID 0x7788ull /* of what the peer begins */
+#define BENCH_TID	0x7788ull /* of what the peer begins */
 
 extern const struct rocemu_gid bench_own, bench_peer, bench_other;
 
@@ -31,11 +31,11 @@ struct bench {
 	struct cm *cm;
 	rocemu_ns_t now;
 	struct cm_listener *listener;
-	struct rocemu_cm_msg sent;  /* the last */
+	struct rocemu_cm_msg sent; /* the last */
 	struct cm_addr sent_addr;
-	struct cm_event event;      /* the last */
-	enum cm_drop drop;          /* of the last message that came in */
-	uint16_t sport;             /* from where messages come; 0: not known */
+	struct cm_event event; /* the last */
+	enum cm_drop drop;     /* of the last message that came in */
+	uint16_t sport;	       /* from where messages come; 0: not known */
 	char text[256];
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two connection managers and the network between them, in virtual time. Each MAD takes a while; masks say which of
- * the first 64 are lost or come twice, a seed in which order and how late they come. The consumers are played by the
- * policy of their side; what they were told is kept as text:
+ * Two connection managers and the network between them, in virtual time. Each MAD takes a while;
+ * masks say which of the first 64 are lost or come twice, a seed in which order and how late they
+ * come. The consumers are played by the policy of their side; what they were told is kept as text:
  *
  *     net_start(&n, 0);
  *     net_connect(&n, A);
@@ -31,13 +31,13 @@ enum {
 
 /** What a side's consumer does when an event comes. */
 enum net_policy {
-	NET_REJECT = 1 << 0,           /* REQ, REP: reject instead of accepting */
-	NET_MRA = 1 << 1,              /* REQ, REP, LAP: MRA, the answer comes later */
-	NET_SILENT = 1 << 2,           /* REQ, REP, LAP, SIDR_REQ: no answer at all */
-	NET_HASTY = 1 << 3,            /* disconnects in the moment in which it is established */
-	NET_DESTROY = 1 << 4,          /* DREQ: destroys instead of saying DREP */
-	NET_REJECT_REP = 1 << 5,       /* REP: reject */
-	NET_SLOW = 1 << 6,             /* REQ, REP: the answer comes later, without MRA */
+	NET_REJECT = 1 << 0,	 /* REQ, REP: reject instead of accepting */
+	NET_MRA = 1 << 1,	 /* REQ, REP, LAP: MRA, the answer comes later */
+	NET_SILENT = 1 << 2,	 /* REQ, REP, LAP, SIDR_REQ: no answer at all */
+	NET_HASTY = 1 << 3,	 /* disconnects in the moment in which it is established */
+	NET_DESTROY = 1 << 4,	 /* DREQ: destroys instead of saying DREP */
+	NET_REJECT_REP = 1 << 5, /* REP: reject */
+	NET_SLOW = 1 << 6,	 /* REQ, REP: the answer comes later, without MRA */
 };
 
 struct net_side {
@@ -46,14 +46,14 @@ struct net_side {
 	uint32_t qpn;
 	unsigned policy;
 	struct cm_listener *listener;
-	struct cm_conn *conn;          /* its own; of a REQ: the last */
-	struct cm_conn *extra;         /* a second one, which it made itself */
+	struct cm_conn *conn;  /* its own; of a REQ: the last */
+	struct cm_conn *extra; /* a second one, which it made itself */
 	struct cm_sidr *sidr;
-	rocemu_ns_t later;             /* when a slow consumer answers; ROCEMU_NEVER: it owes nothing */
-	enum cm_event_type owed;       /* to what */
+	rocemu_ns_t later;	 /* when a slow consumer answers; ROCEMU_NEVER: it owes nothing */
+	enum cm_event_type owed; /* to what */
 	struct cm_conn *owed_conn;
-	char log[2048];                /* events, "REQ; RTU; DREQ" */
-	unsigned refused;              /* calls that the state did not allow */
+	char log[2048];	  /* events, "REQ; RTU; DREQ" */
+	unsigned refused; /* calls that the state did not allow */
 	struct cm_event last;
 };
 
@@ -64,19 +64,20 @@ struct net_flight {
 };
 
 struct net {
-	void (*tap)(struct net *n, unsigned from, const struct cm_mad *mad); /* NULL: nobody looks */
+	void (*tap)(struct net *n, unsigned from,
+		    const struct cm_mad *mad); /* NULL: nobody looks */
 	void *tap_arg;
 	rocemu_ns_t now;
 	struct net_side side[2];
 	struct net_flight flight[NET_FLIGHTS];
 	unsigned flights;
-	uint64_t lose, twice;          /* bit i: the i-th MAD sent */
-	bool cut;                      /* from now on everything is lost */
-	bool jumble;                   /* random delays up to `spread` */
+	uint64_t lose, twice; /* bit i: the i-th MAD sent */
+	bool cut;	      /* from now on everything is lost */
+	bool jumble;	      /* random delays up to `spread` */
 	rocemu_ns_t spread;
 	struct rng rng;
 	unsigned sent;
-	char wire[4096];               /* MADs as they were sent, "A:REQ B:REP" */
+	char wire[4096]; /* MADs as they were sent, "A:REQ B:REP" */
 };
 
 /** Two managers, B listens on NET_SERVICE. GUIDs: A's is the smaller. */

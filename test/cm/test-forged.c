@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages that somebody else than the peer made: each message, in each state, with each field wrong that the state
- * can check. What the right message would have done must not happen.
+ * Messages that somebody else than the peer made: each message, in each state, with each field
+ * wrong that the state can check. What the right message would have done must not happen.
  */
 #include <string.h>
 
@@ -26,7 +26,7 @@ enum field {
 #define X(name) FIELD_##name,
 	FIELDS(X)
 #undef X
-	FIELD_COUNT
+		FIELD_COUNT
 };
 
 static const char *const field_names[] = {
@@ -130,9 +130,9 @@ static void right(const struct bench *b, const struct cm_conn *c, uint16_t attr,
 	bench_message(b, c, attr, m);
 	if (attr != ROCEMU_CM_MRA)
 		return;
-	m->mra.answered = lap			   ? ROCEMU_CM_TO_OTHER
+	m->mra.answered = lap			    ? ROCEMU_CM_TO_OTHER
 			  : c->state == CM_REP_SENT ? ROCEMU_CM_TO_REP
-						   : ROCEMU_CM_TO_REQ;
+						    : ROCEMU_CM_TO_REQ;
 	if (lap)
 		m->tid = c->lap_tid;
 }
@@ -202,12 +202,13 @@ TEST(forged, each_message_in_each_state_with_each_field__no_effect)
 
 /* ---- REJ ---- */
 
-/** Who has no ID for the connection, or has none of ours, says so; but not later than that can be. */
+/** Who has no ID for the connection, or has none of ours, says so; but not later than that can be.
+ */
 TEST(forged, rej_without_an_id__taken_only_where_the_sender_may_lack_it)
 {
 	for (enum cm_state state = CM_REQ_SENT; state < CM_STATE_COUNT; state++) {
-		const bool taken = state == CM_REQ_RCVD || state == CM_MRA_REQ_SENT ||
-				   state == CM_REP_SENT;
+		const bool taken =
+			state == CM_REQ_RCVD || state == CM_MRA_REQ_SENT || state == CM_REP_SENT;
 		struct rocemu_cm_msg m;
 		struct cm_conn *c;
 		struct bench b;
@@ -314,7 +315,8 @@ TEST(forged, req_of_the_peers_qp_from_another_address__a_connection_of_its_own)
 
 /* ---- what answers show ---- */
 
-/** A host elsewhere that tries IDs gets the same answer whether there is such a connection or not. */
+/** A host elsewhere that tries IDs gets the same answer whether there is such a connection or not.
+ */
 TEST(forged, rep_from_elsewhere__answered_as_if_there_were_no_connection)
 {
 	for (enum cm_state state = 0; state < CM_STATE_COUNT; state++) {

@@ -49,7 +49,8 @@ struct role {
 	struct cm *cm;
 	struct rocemu_gid self;
 	uint32_t kernel_id, own_id; /* what that side called the connection, what we do */
-	/* The same of the transaction that was begun last: the kernel's come from its ID, ours are random. */
+	/* The same of the transaction that was begun last: the kernel's come from its ID, ours are
+	 * random. */
 	uint64_t kernel_tid, own_tid;
 	struct cm_listener *listener;
 	struct cm_conn *conn;

@@ -93,10 +93,9 @@ TEST(output, rej__says_which_message_it_is_for)
 		assert_string_equal(bench_sends(&b), "REJ 28");
 		assert_int_equal(b.sent.rej.answered, rows[i].answered);
 		/* The GUID, for a peer that we have no ID of. */
-		assert_int_equal(b.sent.rej.ari_len,
-				 rows[i].state == CM_REQ_SENT || rows[i].state == CM_MRA_REQ_RCVD
-					 ? 8
-					 : 0);
+		assert_int_equal(
+			b.sent.rej.ari_len,
+			rows[i].state == CM_REQ_SENT || rows[i].state == CM_MRA_REQ_RCVD ? 8 : 0);
 		bench_end(&b);
 	}
 }

@@ -29,8 +29,10 @@ TEST(retry, time_scale__divides_every_wait)
 	static const double scales[] = {1, 100, 0.01};
 
 	for (unsigned i = 0; i < ARRAY_LEN(scales); i++) {
-		const struct cm_config config = {
-			.seed = 1, .ca_guid = BENCH_OWN_GUID, .id_prefix = 9, .time_scale = scales[i]};
+		const struct cm_config config = {.seed = 1,
+						 .ca_guid = BENCH_OWN_GUID,
+						 .id_prefix = 9,
+						 .time_scale = scales[i]};
 		rocemu_ns_t before, wait;
 		struct cm_conn *c;
 		struct bench b;

@@ -97,15 +97,16 @@ void node_open(struct node *n, const char *address)
 void node_open_ud(struct node *n, const char *address, uint32_t qkey)
 {
 	static const enum ibv_qp_state states[] = {IBV_QPS_INIT, IBV_QPS_RTR, IBV_QPS_RTS};
-	static const int masks[] = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0, IBV_QP_SQ_PSN};
+	static const int masks[] = {IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY, 0,
+				    IBV_QP_SQ_PSN};
 	struct ibv_qp_attr attr = {.port_num = 1, .qkey = qkey};
 
 	open_node(n, address, IBV_QPT_UD);
 	lane_lock(n->lane);
 	for (unsigned i = 0; i < 3; i++) {
 		attr.qp_state = states[i];
-		assert_int_equal(rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE | masks[i]),
-				 0);
+		assert_int_equal(
+			rocemu_qp_modify(n->qp, lane_now(), &attr, IBV_QP_STATE | masks[i]), 0);
 	}
 	lane_unlock(n->lane);
 }
@@ -126,7 +127,9 @@ static void to_rts(struct node *n, const struct node *peer)
 	};
 	struct ibv_qp_attr rtr = {
 		.qp_state = IBV_QPS_RTR,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64, .traffic_class = n->tclass}},
+		.ah_attr = {.is_global = 1,
+			    .port_num = 1,
+			    .grh = {.hop_limit = 64, .traffic_class = n->tclass}},
 		.path_mtu = IBV_MTU_1024,
 		.dest_qp_num = rocemu_qp_num(peer->qp),
 		.max_dest_rd_atomic = 16,
@@ -198,7 +201,8 @@ void node_write(struct node *from, struct node *to, uint32_t offset, uint32_t le
 
 void node_read_together(struct node *to, struct node *from, unsigned n, uint32_t len)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)to->mem, .length = len, .lkey = rocemu_mr_lkey(to->mr)};
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)to->mem, .length = len, .lkey = rocemu_mr_lkey(to->mr)};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_READ, .sg_list = &sge, .num_sge = 1};
 
 	wr.wr.rdma.remote_addr = (uintptr_t)from->mem;

@@ -39,7 +39,7 @@ struct node {
 	struct rocemu_qp *qp;
 	uint8_t *mem;
 	rocemu_ns_t post_time; /* all posts are made at this time; 0: at the time it is */
-	int event_fd; /* readable: the armed CQ got a completion */
+	int event_fd;	       /* readable: the armed CQ got a completion */
 };
 
 /** A lane on a loopback address ("127.0.0.2", "::1"), attached. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which packets are ECN-capable, on loopback sockets too, and what marks and full buffers lead to. */
+/* Which packets are ECN-capable, on loopback sockets too, and what marks and full buffers lead to.
+ */
 #include "test.h"
 
 #include <errno.h>
@@ -83,8 +84,10 @@ TEST(ecn_mark, packets_of_several_kinds__each_its_path)
 	static struct ecn e;
 	struct rocemu_path other = path_to((struct rocemu_gid){{[0] = 0xfd, [15] = 9}});
 	struct rocemu_tx tx[5] = {
-		{.path = &far, .hdr = {ROCEMU_RC_WRITE_FIRST}}, {.path = &far, .hdr = {ROCEMU_RC_WRITE_LAST}},
-		{.path = &far, .hdr = {ROCEMU_CNP}}, {.path = &other, .hdr = {ROCEMU_RC_ACK}},
+		{.path = &far, .hdr = {ROCEMU_RC_WRITE_FIRST}},
+		{.path = &far, .hdr = {ROCEMU_RC_WRITE_LAST}},
+		{.path = &far, .hdr = {ROCEMU_CNP}},
+		{.path = &other, .hdr = {ROCEMU_RC_ACK}},
 		{.path = &other, .hdr = {ROCEMU_UD_SEND_ONLY}},
 	};
 	struct rocemu_tx *pkt[5] = {&tx[0], &tx[1], &tx[2], &tx[3], &tx[4]};
@@ -206,7 +209,8 @@ TEST(ecn_full, buffer_filled_before_it_is_read__cnp)
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	lane_lock(b.lane);
-	assert_int_equal(setsockopt(b.lane->socks[0]->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
+	assert_int_equal(
+		setsockopt(b.lane->socks[0]->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size)), 0);
 	for (unsigned i = 0; i < MESSAGES; i++) {
 		node_write(&a, &b, 0, 64, true);
 		lane_lock(a.lane);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults with aim on a pair of lanes: each action and direction, what it does to the packets and that the messages arrive. */
+/* Faults with aim on a pair of lanes: each action and direction, what it does to the packets and
+ * that the messages arrive. */
 #include "test.h"
 
 #include <errno.h>
@@ -435,7 +436,8 @@ TEST(faults, log__a_line_for_each_decision)
 	unsetenv("ROCEMU_IMPAIR_LOG");
 	write_all(&p, 3);
 	snprintf(expected, sizeof(expected),
-		 " 127.0.0.1 tx \"drop opcode=RC_WRITE_ONLY nth=2\" RC_WRITE_ONLY qp=0x%06x dqp=0x%06x psn=1 drop\n",
+		 " 127.0.0.1 tx \"drop opcode=RC_WRITE_ONLY nth=2\" RC_WRITE_ONLY qp=0x%06x "
+		 "dqp=0x%06x psn=1 drop\n",
 		 rocemu_qp_num(p.a.qp), rocemu_qp_num(p.b.qp));
 	close_pair(&p);
 	read_text(path, text, sizeof(text));

@@ -15,7 +15,8 @@ enum { LEN = 256 << 10, SEND_BUFFER = 1 /* what the kernel gives at least */ };
 static void slow_down(void)
 {
 	netns_enter_once();
-	if (system("PATH=$PATH:/usr/sbin:/sbin tc qdisc replace dev lo root tbf rate 50mbit burst 32k limit 10m")) {
+	if (system("PATH=$PATH:/usr/sbin:/sbin tc qdisc replace dev lo root tbf rate 50mbit burst "
+		   "32k limit 10m")) {
 		print_message("skipped: tc cannot shape lo here\n");
 		skip();
 	}
@@ -32,7 +33,9 @@ static void shrink_buffers(struct node *n)
 
 	lane_lock(n->lane);
 	for (unsigned i = 0; i < n->lane->tx.set[0]->count; i++)
-		assert_int_equal(setsockopt(n->lane->tx.set[0]->sock[i].fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size)), 0);
+		assert_int_equal(setsockopt(n->lane->tx.set[0]->sock[i].fd, SOL_SOCKET, SO_SNDBUF,
+					    &size, sizeof(size)),
+				 0);
 	lane_unlock(n->lane);
 }
 
@@ -54,7 +57,8 @@ TEST(lane_backlog, socket_full__lock_free_and_all_arrives)
 	first_packet(&a, &b);
 	node_write(&a, &b, 0, LEN, true);
 	node_poll(&a);
-	/* Where the socket was full, the call came back: it did not wait for the interface with the lock held. */
+	/* Where the socket was full, the call came back: it did not wait for the interface with the
+	 * lock held. */
 	assert_true(node_stats(&a).tx_backlogged > 0);
 	assert_memory_equal(a.mem, b.mem, LEN);
 	assert_int_equal(node_stats(&a).tx_errors, 0);

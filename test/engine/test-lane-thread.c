@@ -48,7 +48,8 @@ TEST(lane, posts_in_quick_succession__leave_together)
 	node_poll(&a);
 	calls = node_stats(&a).tx_syscalls - calls;
 	again = node_stats(&a).tx_datagrams - QUICK_POSTS;
-	/* The first show that there are many, the others leave with the poll. What a busy machine has sent again: alone. */
+	/* The first show that there are many, the others leave with the poll. What a busy machine
+	 * has sent again: alone. */
 	assert_true(calls <= GATHER_THRESHOLD + 1 + again);
 	node_close_pair(&a, &b);
 }
@@ -116,14 +117,16 @@ static uint64_t wakeups_for_reads(void)
 	return wakeups;
 }
 
-/* While the thread looks for the next one it is not woken; else it is, for each. A busy machine makes looking rare. */
+/* While the thread looks for the next one it is not woken; else it is, for each. A busy machine
+ * makes looking rare. */
 TEST(lane, reads_that_follow_each_other__fewer_wakeups)
 {
 	enum { TRIES = 100 };
 	unsigned tries = 1;
 
 	if (HAVE_TSAN) {
-		print_message("skipped: with ThreadSanitizer a READ takes longer than the thread looks\n");
+		print_message("skipped: with ThreadSanitizer a READ takes longer than the thread "
+			      "looks\n");
 		skip();
 	}
 	while (wakeups_for_reads() >= READS)
@@ -268,7 +271,8 @@ static void flush(struct node *n)
 	lane_unlock(n->lane);
 }
 
-/* Connected, sockets warm, nothing under way; the lanes' threads have ended, so that the test alone drives them. */
+/* Connected, sockets warm, nothing under way; the lanes' threads have ended, so that the test alone
+ * drives them. */
 static void open_driven_pair(struct node *a, struct node *b)
 {
 	node_open_pair(a, b, "127.0.0.1", "127.0.0.2");

@@ -74,8 +74,8 @@ TEST(lane_tx, small_payload_changed_meanwhile__right_icrc)
 	node_close_pair(&a, &b);
 }
 
-/* Some of its packets are torn on the way to the kernel. The second time they leave from a copy, so that the retries of
- * the QP suffice however long the program keeps on. */
+/* Some of its packets are torn on the way to the kernel. The second time they leave from a copy, so
+ * that the retries of the QP suffice however long the program keeps on. */
 TEST(lane_tx, large_payload_changed_meanwhile__arrives)
 {
 	struct node a, b;

@@ -138,8 +138,8 @@ static syscall_fn *libc_syscall(void)
 }
 
 /*
- * In place of the C library's: the lane's code is linked into this program. With sanitizers it calls
- * sendmsg() and sendmmsg(), else syscall(), see base/syssocket.h.
+ * In place of the C library's: the lane's code is linked into this program. With sanitizers it
+ * calls sendmsg() and sendmmsg(), else syscall(), see base/syssocket.h.
  */
 ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {

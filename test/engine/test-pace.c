@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whom the agent is asked for, when, and how much may be sent meanwhile; real sockets as receivers. */
+/* Whom the agent is asked for, when, and how much may be sent meanwhile; real sockets as receivers.
+ */
 #include "engine/pace.h"
 
 #include <arpa/inet.h>
@@ -96,8 +97,8 @@ TEST(pace, stream__asked_for_once_and_limited_until_the_answer)
 	assert_int_equal(who.scope_id, 3);
 	assert_int_equal(who.gid.raw[15], 1);
 	assert_false(pace_want(&p, &who));
-	/* Others wait as well: the endpoint knows one room only. An agent that is stopped holds back
-	 * for a moment. */
+	/* Others wait as well: the endpoint knows one room only. An agent that is stopped holds
+	 * back for a moment. */
 	assert_int_equal(pace_room(&p, 2), 0);
 	send_ud(5, 4000, PACE_PATIENCE_NS + 1);
 	assert_true(pace_room(&p, PACE_PATIENCE_NS + 1) == UINT64_MAX);
@@ -126,8 +127,9 @@ TEST(pace, receiver_on_this_host__its_buffer_counts)
 	assert_true(empty > 0 && empty < UINT64_MAX);
 	to.sin_port = htons(port);
 	for (unsigned i = 0; i < 10; i++)
-		assert_int_equal(sendto(out, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
-				 sizeof(data));
+		assert_int_equal(
+			sendto(out, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
+			sizeof(data));
 	fuller = pace_room(&p, 1);
 	assert_true(fuller < empty);
 	/* Not sent to for a while: it holds nobody back. */

@@ -211,7 +211,8 @@ TEST(gather, many_in_quick_succession__as_many_as_fit)
 	struct gather g = {0};
 	rocemu_ns_t now = s;
 
-	assert_int_equal(gather_posts(&g, &now, 100, 10), 100 - GATHER_THRESHOLD - 100 / GATHER_MAX);
+	assert_int_equal(gather_posts(&g, &now, 100, 10),
+			 100 - GATHER_THRESHOLD - 100 / GATHER_MAX);
 	gather_sent(&g);
 	/* Of the next ones only the first leaves alone. */
 	assert_int_equal(gather_posts(&g, &now, 1, 100 * us), 0);

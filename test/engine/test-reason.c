@@ -21,7 +21,8 @@ static const struct {
 TEST(reason, table__each_code_has_a_number_a_text_a_rule_and_a_remedy)
 {
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-		/* In order, so none is there twice; above every syndrome; in the lower half of a cause. */
+		/* In order, so none is there twice; above every syndrome; in the lower half of a
+		 * cause. */
 		assert_true(table[i].number > (i ? table[i - 1].number : 0xff));
 		assert_true(table[i].number < 0x10000);
 		assert_true(strlen(table[i].text) > 10);
@@ -35,8 +36,14 @@ TEST(reason, table__every_word_in_braces_has_a_value)
 	char line[1024], tag[16];
 
 	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
-		const struct rocemu_why w = {
-			.code = table[i].number, .qpn = 0x12, .peer_qpn = 0x34, .what = "WRITE", .n = 3, .limit = 4, .lo = 1, .hi = 2};
+		const struct rocemu_why w = {.code = table[i].number,
+					     .qpn = 0x12,
+					     .peer_qpn = 0x34,
+					     .what = "WRITE",
+					     .n = 3,
+					     .limit = 4,
+					     .lo = 1,
+					     .hi = 2};
 
 		reason_text(line, sizeof(line), &w);
 		if (strpbrk(line, "{}"))
@@ -74,12 +81,16 @@ TEST(reason, values__as_people_read_them)
 	char line[1024];
 
 	reason_text(line, sizeof(line), &bounds);
-	assert_string_equal(line, "QP 0x12: NAK remote access error sent to 10.0.0.2 QP 0x34: RC_WRITE_ONLY of 4096 bytes wants [0x7f00, 0x8f00), "
-				  "rkey 0x1234 covers [0x7000, 0x8000): a request lies within the region or window: check the remote address and "
+	assert_string_equal(line, "QP 0x12: NAK remote access error sent to 10.0.0.2 QP 0x34: "
+				  "RC_WRITE_ONLY of 4096 bytes wants [0x7f00, 0x8f00), "
+				  "rkey 0x1234 covers [0x7000, 0x8000): a request lies within the "
+				  "region or window: check the remote address and "
 				  "length, or register more [0x14c]");
 	reason_text(line, sizeof(line), &missing);
-	assert_string_equal(line, "QP 0x12: ibv_modify_qp INIT to RTR: IBV_QP_AV is missing: attr_mask needs IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | "
-				  "IBV_QP_DEST_QPN: set these members of ibv_qp_attr and their bits [0x1c3]");
+	assert_string_equal(
+		line, "QP 0x12: ibv_modify_qp INIT to RTR: IBV_QP_AV is missing: attr_mask needs "
+		      "IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_RQ_PSN | "
+		      "IBV_QP_DEST_QPN: set these members of ibv_qp_attr and their bits [0x1c3]");
 }
 
 TEST(reason, no_room__cut)

@@ -326,7 +326,8 @@ static bool compare_completions(struct err_bench *b, const struct err_row *row, 
 						row->want.nak);
 		else if ((list[i].wr_id != WR_FIRST || !row->want.nak) && b->vendor_err_is_nak &&
 			 !has_code(got, vendor_err))
-			ok = complain(b, row, loss, list[i].what, "vendor_err without a code", "a code");
+			ok = complain(b, row, loss, list[i].what, "vendor_err without a code",
+				      "a code");
 	}
 	for (unsigned end = 0; end < ENDS; end++) {
 		unsigned want = wanted_at(&row->want, end) + (end == RSP ? passed : 0);

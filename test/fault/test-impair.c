@@ -169,8 +169,8 @@ TEST(impair, bad_part__named_with_what_was_expected)
 	static const char *const bad_seed[] = {"seed=", "seed=-1", "seed=x",
 					       "seed=18446744073709551616", "seed=1e3"};
 	static const char *const bad_flap[] = {
-		"flap=1s",	"flap=1s/",	  "flap=/1s",	   "flap=9ms/1s", "flap=1s/9ms",
-		"flap=3601s/1s", "flap=1s/1s/1s", "flap=2s..1s/1s", "flap=1/1",	  "flap=1s/1s..x"};
+		"flap=1s",	 "flap=1s/",	  "flap=/1s",	    "flap=9ms/1s", "flap=1s/9ms",
+		"flap=3601s/1s", "flap=1s/1s/1s", "flap=2s..1s/1s", "flap=1/1",	   "flap=1s/1s..x"};
 	char part[64];
 
 	for (unsigned i = 0; i < ARRAY_LEN(bad_chance); i++) {

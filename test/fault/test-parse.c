@@ -45,8 +45,7 @@ TEST(fault_reader, words_and_items__as_written)
 {
 	assert_items("", "");
 	assert_items("loss=1%", "1:1:loss=1%");
-	assert_items("loss=1%,delay=1us..2us,seed=7",
-		     "1:1:loss=1% 1:9,delay=1us..2us 1:24,seed=7");
+	assert_items("loss=1%,delay=1us..2us,seed=7", "1:1:loss=1% 1:9,delay=1us..2us 1:24,seed=7");
 	assert_items("drop opcode=RC_ACK nth=3 first",
 		     "1:1:drop 1:6:opcode=RC_ACK 1:20:nth=3 1:26:first");
 	assert_items("drop nth=1;dup\nloss=1%", "1:1:drop 1:6:nth=1; 1:12:dup; 2:1:loss=1%");
@@ -149,8 +148,7 @@ TEST(fault_refuse, a_word__position_text_and_caret)
 
 	assert_int_equal(e.line, 2);
 	assert_int_equal(e.column, 8);
-	assert_string_equal(e.text,
-			    "impairment: line 2, column 8: \"nht=3\": expected number 5");
+	assert_string_equal(e.text, "impairment: line 2, column 8: \"nht=3\": expected number 5");
 	assert_string_equal(e.excerpt, "    drop nht=3 x\n         ^~~~~\n");
 	e = refuse("drop x", "/tmp/f", 0);
 	assert_string_equal(e.text, "/tmp/f: line 1, column 1: \"drop\": expected number 5");
@@ -194,8 +192,18 @@ TEST(fault_refuse, something_missing__behind_the_last_word)
 
 TEST(fault_value, number__decimal_or_hexadecimal_within_its_bounds)
 {
-	static const char *const bad[] = {"", "-1", "+1", " 1", "1 ", "x", "0x", "1e3", "18446744073709551616",
-					  "0x10000000000000000", "0xg", "1.5"};
+	static const char *const bad[] = {"",
+					  "-1",
+					  "+1",
+					  " 1",
+					  "1 ",
+					  "x",
+					  "0x",
+					  "1e3",
+					  "18446744073709551616",
+					  "0x10000000000000000",
+					  "0xg",
+					  "1.5"};
 	uint64_t v = 9;
 
 	assert_true(fault_value_number("0", 0, &v) && v == 0);
@@ -218,7 +226,8 @@ static void assert_range(const char *s, uint64_t min, uint64_t max)
 
 TEST(fault_value, range__one_number_two_or_open)
 {
-	static const char *const bad[] = {"", "..", "5..3", "101", "1..101", "1...3", "1..2..3", "1..x", "x..1", "1.5"};
+	static const char *const bad[] = {"",	   "..",      "5..3", "101",  "1..101",
+					  "1...3", "1..2..3", "1..x", "x..1", "1.5"};
 	struct fault_range r;
 
 	assert_range("7", 7, 7);
@@ -234,7 +243,8 @@ TEST(fault_value, range__one_number_two_or_open)
 TEST(fault_value, sizes_and_rates__units)
 {
 	static const char *const bad_bytes[] = {"", "k", "1K", "1kB", "1.5.5", "-1", "65537k"};
-	static const char *const bad_rate[] = {"", "1", "0Gbit", "1gbit", "1Gbit/s", "101Gbit", "Gbit"};
+	static const char *const bad_rate[] = {"",	  "1",	     "0Gbit", "1gbit",
+					       "1Gbit/s", "101Gbit", "Gbit"};
 	const uint64_t max = 100000000000u;
 	uint64_t v;
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the process reports: counts, rules' totals, the log; and what a forked child does not repeat. */
+/* What the process reports: counts, rules' totals, the log; and what a forked child does not
+ * repeat. */
 #include "test.h"
 
 #include <errno.h>

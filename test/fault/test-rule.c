@@ -39,7 +39,9 @@ TEST(fault_rule, wrong_text__refused_where_it_stands)
 		{"drop opcode=RC_ACK|", 1, 6, "opcode=names"},
 		{"drop opcode=|RC_ACK", 1, 6, "opcode=names"},
 		{"drop opcode=UNKNOWN", 1, 6, "opcode=names"},
-		{"drop nht=3", 1, 6, "one of opcode=, qp=, dqp=, psn=, len=, peer=, dir=, message=, nth=, every=, times=, chance=, first, once"},
+		{"drop nht=3", 1, 6,
+		 "one of opcode=, qp=, dqp=, psn=, len=, peer=, dir=, message=, nth=, every=, "
+		 "times=, chance=, first, once"},
 		{"delay nht=3", 1, 7, "once, time="},
 		{"corrupt nht=3", 1, 9, "bit=, field=, icrc="},
 		{"drop nth=0", 1, 6, "from 1 on"},
@@ -168,7 +170,8 @@ static struct faults *start(const char *text)
 	return f;
 }
 
-/* The numbers of those that the rule acts on, of n packets with PSNs from 1 on, alternately of two QPs. */
+/* The numbers of those that the rule acts on, of n packets with PSNs from 1 on, alternately of two
+ * QPs. */
 static void assert_acts(const char *text, unsigned n, const char *expected)
 {
 	struct faults *f = start(text);
@@ -416,8 +419,8 @@ static bool differs(const char *field, const struct rocemu_packet *a, const stru
 		{"atomic", x->atomicack != y->atomicack},
 		{"imm", x->imm != y->imm},
 		{"ieth", x->ieth != y->ieth},
-		{"payload", a->payload_len && b->payload &&
-				    memcmp(a->payload, b->payload, PAYLOAD) != 0},
+		{"payload",
+		 a->payload_len && b->payload && memcmp(a->payload, b->payload, PAYLOAD) != 0},
 		{"icrc", a->icrc != b->icrc},
 	};
 
@@ -446,7 +449,8 @@ static void check_field(const char *name, uint8_t opcode)
 		fault_flip(b, first + i);
 		pb = (struct rocemu_packet){.payload_len = 0};
 		rocemu_packet_decode(&pb, b, len);
-		if (strcmp(name, "opcode") != 0 && strcmp(name, "padcnt") != 0 && strcmp(name, "tver") != 0)
+		if (strcmp(name, "opcode") != 0 && strcmp(name, "padcnt") != 0 &&
+		    strcmp(name, "tver") != 0)
 			assert_int_equal(pa.h.opcode, pb.h.opcode);
 		if (!differs(name, &pa, &pb))
 			fail_msg("%s of %s: bit %u", name, rocemu_opcode_name(opcode), i);

@@ -48,7 +48,8 @@ TEST(fault_verb_is_rule, actions_of_packets_and_rates__not)
 	struct fault_verbs v;
 	struct fault_error e;
 
-	assert_int_equal(parse("loss=1%,seed=7; drop nth=3\nfail verb=ibv_reg_mr; fail=1", &v, &e), 0);
+	assert_int_equal(parse("loss=1%,seed=7; drop nth=3\nfail verb=ibv_reg_mr; fail=1", &v, &e),
+			 0);
 	assert_int_equal(v.n, 1);
 	assert_string_equal(v.rule[0].text, "fail verb=ibv_reg_mr");
 	assert_int_equal(v.rule[0].number, 3);
@@ -240,7 +241,8 @@ TEST(fault_now_at, every__again_and_again)
 TEST(fault_now_at, several__the_next_change_of_any)
 {
 	const char *text = "device-fatal after=300ms; gid-remove index=0 after=10ms\n"
-			   "port-down after=200ms for=1s; fail verb=ibv_reg_mr; device-fatal verb=ibv_post_send";
+			   "port-down after=200ms for=1s; fail verb=ibv_reg_mr; device-fatal "
+			   "verb=ibv_post_send";
 	struct fault_now now = at(text, 0);
 
 	assert_int_equal(now.next_ns, 10 * MS);

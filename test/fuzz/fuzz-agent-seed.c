@@ -22,7 +22,8 @@ static void seed_cm(struct fuzz_corpus *c)
 
 	m = (struct agent_msg){.type = AGENT_GSI_OPEN, .u.socket.scope_id = 3};
 	seed(c, &m);
-	m = (struct agent_msg){.type = AGENT_GSI_BIND, .u.gsi_bind = {{0x1061d2f, .flags = 3}, 5, 0}};
+	m = (struct agent_msg){.type = AGENT_GSI_BIND,
+			       .u.gsi_bind = {{0x1061d2f, .flags = 3}, 5, 0}};
 	seed(c, &m);
 	m.type = AGENT_GSI_LISTEN;
 	seed(c, &m);

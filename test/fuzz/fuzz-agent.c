@@ -4,7 +4,8 @@
  * descriptors that came along, the rest is the message. What decodes must encode to the same bytes,
  * but for an error's text, which is cleaned and whose version does not matter, and for bits that
  * mean nothing: those must come out the same the second time. A first byte from 0x80 on: the rest
- * is a frame of connection management, from 0xc0 on a packet for QP 1, from 0xf0 on an agent's status.
+ * is a frame of connection management, from 0xc0 on a packet for QP 1, from 0xf0 on an agent's
+ * status.
  */
 #include "driver.h"
 
@@ -96,7 +97,8 @@ static void check_status(const uint8_t *data, size_t size)
 		for (uint32_t i = 0; i < st.agent.nclients; i++)
 			sum += st.clients[i].slot;
 		sink = sum;
-		FUZZ_CHECK((const uint8_t *)(st.clients + st.agent.nclients) == (uint8_t *)st.data + size);
+		FUZZ_CHECK((const uint8_t *)(st.clients + st.agent.nclients) ==
+			   (uint8_t *)st.data + size);
 	}
 	free(st.data);
 }

@@ -3,8 +3,8 @@
  * The connection manager under a peer that sends any sequence of messages, right or not, and a
  * consumer that makes any sequence of calls. What must hold: limits are kept, deadlines lie ahead,
  * what is sent is well-formed, a call in the wrong state is refused; and when the consumer has
- * destroyed everything, time alone empties the manager. Two connections with the same peer are there
- * from the beginning, whose IDs no message is given: they stay established whatever comes.
+ * destroyed everything, time alone empties the manager. Two connections with the same peer are
+ * there from the beginning, whose IDs no message is given: they stay established whatever comes.
  */
 #include "fuzz-cm.h"
 
@@ -176,9 +176,8 @@ static void mad(struct fuzz *f)
 	FUZZ_CHECK(rocemu_cm_encode(&m, f->mad) == ROCEMU_MAD_LEN);
 	if (odd & FUZZ_CM_BAD_VERSION)
 		f->mad[2] ^= 1;
-	f->from = (struct cm_addr){.src = odd & FUZZ_CM_BAD_ADDRESS ? other : peer,
-				   .dst = own,
-				   .sport = OTHER_PORT};
+	f->from = (struct cm_addr){
+		.src = odd & FUZZ_CM_BAD_ADDRESS ? other : peer, .dst = own, .sport = OTHER_PORT};
 	come_in(f);
 }
 
@@ -548,7 +547,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.lap_events = options & 2,
 	};
 
-	/* Another key for each input: the input cannot hold IDs that were given out in an earlier run. */
+	/* Another key for each input: the input cannot hold IDs that were given out in an earlier
+	 * run. */
 	for (size_t i = 0; i < size; i++)
 		config.seed = (config.seed ^ data[i]) * 0x100000001b3u;
 

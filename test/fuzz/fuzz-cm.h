@@ -11,16 +11,17 @@ enum fuzz_cm_command {
 	/* 0..7: a MAD: message (of ROCEMU_CM_MESSAGES, modulo), slot whose IDs it carries, odd,
 	 * a, b, c: fields of the message */
 	FUZZ_CM_MAD = 0,
-	FUZZ_CM_AGAIN = 8, /* the MAD before, once more; with this byte at that place: place, byte */
-	FUZZ_CM_RAW,	   /* length, bytes */
-	FUZZ_CM_ECHO,	   /* what was sent last comes back, as if the peer had sent it */
-	FUZZ_CM_LISTEN,	   /* slot of listeners (taken: unlisten), what */
-	FUZZ_CM_CONNECT,   /* service, peer to peer */
-	FUZZ_CM_CALL,	   /* slot, call, a, length of private data */
-	FUZZ_CM_SIDR,	   /* slot, call */
-	FUZZ_CM_OUTPUT,	   /* at most so many */
-	FUZZ_CM_EVENTS,	   /* at most so many */
-	FUZZ_CM_TIME,	   /* how far, as an exponent */
+	FUZZ_CM_AGAIN =
+		8,	 /* the MAD before, once more; with this byte at that place: place, byte */
+	FUZZ_CM_RAW,	 /* length, bytes */
+	FUZZ_CM_ECHO,	 /* what was sent last comes back, as if the peer had sent it */
+	FUZZ_CM_LISTEN,	 /* slot of listeners (taken: unlisten), what */
+	FUZZ_CM_CONNECT, /* service, peer to peer */
+	FUZZ_CM_CALL,	 /* slot, call, a, length of private data */
+	FUZZ_CM_SIDR,	 /* slot, call */
+	FUZZ_CM_OUTPUT,	 /* at most so many */
+	FUZZ_CM_EVENTS,	 /* at most so many */
+	FUZZ_CM_TIME,	 /* how far, as an exponent */
 	FUZZ_CM_COMMANDS,
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What fuzz-fault starts from: a text for each key, action and condition, and packets behind some. */
+/* What fuzz-fault starts from: a text for each key, action and condition, and packets behind some.
+ */
 #include "driver.h"
 
 #include <string.h>
@@ -39,5 +40,6 @@ void fuzz_seed(struct fuzz_corpus *c)
 		fuzz_corpus_add(c, texts[i], strlen(texts[i]));
 	add_packet(c, "corrupt field=va", ROCEMU_RC_WRITE_ONLY);
 	add_packet(c, "corrupt field=syndrome;drop message=1", ROCEMU_RC_ACK);
-	add_packet(c, "corrupt;corrupt field=payload icrc=right;dup message=2", ROCEMU_UD_SEND_ONLY);
+	add_packet(c, "corrupt;corrupt field=payload icrc=right;dup message=2",
+		   ROCEMU_UD_SEND_ONLY);
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Texts of faults on purpose: any bytes are either taken or refused with one line, a position within the text and a caret
- * below it. What is taken decides about packets: the bytes after the text's NUL are one.
+ * Texts of faults on purpose: any bytes are either taken or refused with one line, a position
+ * within the text and a caret below it. What is taken decides about packets: the bytes after the
+ * text's NUL are one.
  */
 #include "driver.h"
 

@@ -24,7 +24,8 @@
 
 /* ---- packets ---- */
 
-static void input(struct world *w, const uint8_t *data, const uint8_t *body, uint32_t len, uint8_t odd)
+static void input(struct world *w, const uint8_t *data, const uint8_t *body, uint32_t len,
+		  uint8_t odd)
 {
 	struct rocemu_dgram d = {
 		.data = data,

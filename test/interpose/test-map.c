@@ -54,7 +54,8 @@ __attribute__((constructor(101))) static void make_tree(void)
 	make_dir("/sys/class/net/eth0/device");
 	make_dir("/sys/class/net/eth0/device/infiniband");
 	make_dir("/sys/class/net/eth0/device/infiniband/ours");
-	make_link("/sys/class/net/eth0/device/infiniband/mlx5_0", "/sys/class/net/eth0/device/infiniband/mlx5_0");
+	make_link("/sys/class/net/eth0/device/infiniband/mlx5_0",
+		  "/sys/class/net/eth0/device/infiniband/mlx5_0");
 	make_link("/sys/class/infiniband/ours/device", "/sys/devices/system");
 	make_dir("/sys/devices");
 	make_dir("/sys/devices/system");
@@ -238,8 +239,10 @@ TEST(map_back, answer_in_the_tree__cut_others_not)
 
 TEST(map_path, interfaces__their_devices_infiniband_alone)
 {
-	expect_mapped("/sys/class/net/eth0/device/infiniband", "/sys/class/net/eth0/device/infiniband");
-	expect_mapped("/sys/class/net/eth0/device/infiniband/ours", "/sys/class/net/eth0/device/infiniband/ours");
+	expect_mapped("/sys/class/net/eth0/device/infiniband",
+		      "/sys/class/net/eth0/device/infiniband");
+	expect_mapped("/sys/class/net/eth0/device/infiniband/ours",
+		      "/sys/class/net/eth0/device/infiniband/ours");
 	expect_left("/sys/class/net/eth0/device/infiniband/mlx5_0");
 	expect_left("/sys/class/net/eth0/device/infiniband_mad");
 	expect_left("/sys/class/net/eth1/device/infiniband");
@@ -250,8 +253,10 @@ TEST(map_path, interfaces__their_devices_infiniband_alone)
 TEST(map_path, below_the_parent__where_the_link_leads)
 {
 	expect_mapped("/sys/class/infiniband/ours/device", "/sys/class/infiniband/ours/device");
-	expect_mapped("/sys/class/infiniband/ours/device/infiniband/ours", "/sys/devices/system/infiniband/ours");
-	expect_mapped("/sys/class/infiniband//ours/./device/infiniband", "/sys/devices/system/infiniband");
+	expect_mapped("/sys/class/infiniband/ours/device/infiniband/ours",
+		      "/sys/devices/system/infiniband/ours");
+	expect_mapped("/sys/class/infiniband//ours/./device/infiniband",
+		      "/sys/devices/system/infiniband");
 	expect_mapped("/sys/devices/system/infiniband/ours", "/sys/devices/system/infiniband/ours");
 	expect_left("/sys/class/infiniband/ours/device/infiniband_verbs");
 	expect_left("/sys/class/infiniband/theirs/device/infiniband");

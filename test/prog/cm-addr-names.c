@@ -16,17 +16,15 @@ static const char *gai_name(int ret)
 		return "0";
 	case -1: /* EAI_BADFLAGS as well */
 		return errno ? strerrorname_np(errno) : "EAI_BADFLAGS";
-#define X(name)    \
-	case name: \
-		return #name;
-		X(EAI_AGAIN)
-		X(EAI_FAIL)
-		X(EAI_FAMILY)
-		X(EAI_MEMORY) X(EAI_SERVICE) X(EAI_SOCKTYPE) X(EAI_SYSTEM) X(EAI_NONAME)
-			X(EAI_NODATA) X(EAI_ADDRFAMILY)
+/* clang-format off */
+#define X(name) case name: return #name;
+	X(EAI_AGAIN) X(EAI_FAIL) X(EAI_FAMILY) X(EAI_MEMORY) X(EAI_SERVICE) X(EAI_SOCKTYPE)
+	X(EAI_SYSTEM) X(EAI_NONAME) X(EAI_NODATA) X(EAI_ADDRFAMILY)
 #undef X
-				default : return "?";
+	default:
+		return "?";
 	}
+	/* clang-format on */
 }
 
 struct lookup {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Threads are cancelled wherever they are in calls, many times; what they used still works for other
- * threads, and events that they did not take are there for others.
+ * Threads are cancelled wherever they are in calls, many times; what they used still works for
+ * other threads, and events that they did not take are there for others.
  */
 #include <arpa/inet.h>
 #include <rdma/rsocket.h>
@@ -34,13 +34,14 @@ static void cancel_one(void *(*call)(void *), void *arg, unsigned round)
 static void use_qp(uint64_t mark)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)a.buf, .length = 8, .lkey = a.mr->lkey};
-	struct ibv_send_wr *bad, wr = {
-		.wr_id = mark,
-		.opcode = IBV_WR_RDMA_WRITE,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.wr.rdma = {.remote_addr = (uintptr_t)b.buf, .rkey = b.mr->rkey},
-	};
+	struct ibv_send_wr *bad,
+		wr = {
+			.wr_id = mark,
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.wr.rdma = {.remote_addr = (uintptr_t)b.buf, .rkey = b.mr->rkey},
+		};
 	struct ibv_wc wc;
 	int n;
 
@@ -286,8 +287,8 @@ static void *poll_both(void *arg)
 
 static void streams(void)
 {
-	struct stream s = {.at = {.sin_family = AF_INET,
-				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
+	struct stream s = {
+		.at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)}};
 	socklen_t len = sizeof(s.at);
 	char byte = 1;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Processes that fork while their threads have traffic and connections: the fork returns, the parent
- * goes on, and the child's copies fail, can be destroyed and do not keep it from having its own.
+ * Processes that fork while their threads have traffic and connections: the fork returns, the
+ * parent goes on, and the child's copies fail, can be destroyed and do not keep it from having its
+ * own.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -231,8 +232,7 @@ static void spawn(void)
 static void channel(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
-	struct sockaddr_in at = {.sin_family = AF_INET,
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	struct rdma_cm_event *ev;
 	struct rdma_cm_id *id;
 	struct pollfd fds = {.events = POLLIN};

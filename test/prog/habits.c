@@ -90,12 +90,13 @@ void end_close(struct end *e)
 int end_post(struct end *e, const struct end *to, uint32_t len)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)e->buf, .length = len, .lkey = e->mr->lkey};
-	struct ibv_send_wr *bad, wr = {
-		.opcode = IBV_WR_RDMA_WRITE,
-		.sg_list = &sge,
-		.num_sge = 1,
-		.wr.rdma = {.remote_addr = (uintptr_t)to->buf, .rkey = to->mr->rkey},
-	};
+	struct ibv_send_wr *bad,
+		wr = {
+			.opcode = IBV_WR_RDMA_WRITE,
+			.sg_list = &sge,
+			.num_sge = 1,
+			.wr.rdma = {.remote_addr = (uintptr_t)to->buf, .rkey = to->mr->rkey},
+		};
 
 	return ibv_post_send(e->qp, &wr, &bad);
 }

@@ -14,18 +14,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-/** Each CHECK() is a step. A thread that has set cancel_at > 0 cancels itself before that step's call. */
+/** Each CHECK() is a step. A thread that has set cancel_at > 0 cancels itself before that step's
+ * call. */
 extern _Thread_local unsigned cancel_at;
 void step(void);
 
-#define CHECK(condition)                                                                            \
-	do {                                                                                        \
-		step();                                                                             \
-		if (!(condition)) {                                                                 \
-			printf("%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, strerror(errno)); \
-			fflush(stdout);                                                             \
-			_exit(1);                                                                   \
-		}                                                                                   \
+#define CHECK(condition)                                                           \
+	do {                                                                       \
+		step();                                                            \
+		if (!(condition)) {                                                \
+			printf("%s:%d: %s (%s)\n", __FILE__, __LINE__, #condition, \
+			       strerror(errno));                                   \
+			fflush(stdout);                                            \
+			_exit(1);                                                  \
+		}                                                                  \
 	} while (0)
 
 enum { BUF = 65536 };

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A program that hangs, by a mistake of its own: of two connected QPs one sends, and the other has no receive posted.
+ * A program that hangs, by a mistake of its own: of two connected QPs one sends, and the other has
+ *no receive posted.
  *
  *	stat-hang DEVICE
  */
@@ -56,15 +57,18 @@ static void connect_qp(struct ibv_qp *qp, struct ibv_qp *to)
 	};
 
 	must(ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid) == 0);
-	must(ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == 0);
+	must(ibv_modify_qp(qp, &attr,
+			   IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ==
+	     0);
 	attr.qp_state = IBV_QPS_RTR;
 	must(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
-				   IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER) == 0);
+			   IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+				   IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
+				   IBV_QP_MIN_RNR_TIMER) == 0);
 	attr.qp_state = IBV_QPS_RTS;
 	must(ibv_modify_qp(qp, &attr,
-			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
-				   IBV_QP_MAX_QP_RD_ATOMIC) == 0);
+			   IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+				   IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC) == 0);
 }
 
 int main(int argc, char **argv)
@@ -75,8 +79,13 @@ int main(int argc, char **argv)
 	struct ibv_cq *cq = ibv_create_cq(c, 16, NULL, NULL, 0);
 	struct ibv_mr *mr = ibv_reg_mr(pd, message, sizeof(message), IBV_ACCESS_LOCAL_WRITE);
 	struct ibv_qp *a = new_qp(pd, cq), *b = new_qp(pd, cq);
-	struct ibv_sge sge = {.addr = (uintptr_t)message, .length = sizeof(message), .lkey = mr->lkey};
-	struct ibv_send_wr wr = {.wr_id = 0x11, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
+	struct ibv_sge sge = {
+		.addr = (uintptr_t)message, .length = sizeof(message), .lkey = mr->lkey};
+	struct ibv_send_wr wr = {.wr_id = 0x11,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND},
+			   *bad;
 
 	connect_qp(a, b);
 	connect_qp(b, a);

@@ -8,8 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
-						      socklen_t len)
+__attribute__((visibility("default"))) int setsockopt(int fd, int level, int name,
+						      const void *value, socklen_t len)
 {
 	if (level == SOL_SOCKET && (name == SO_RCVBUF || name == SO_RCVBUFFORCE)) {
 		errno = EPERM;

@@ -219,7 +219,8 @@ static bool send_too_long(struct vc *vc, struct vc_conn *c)
 	return vc_sync(vc);
 }
 
-/** What the receive names is not registered: the responder's own fault, a remote operational error. */
+/** What the receive names is not registered: the responder's own fault, a remote operational error.
+ */
 static bool receive_bad_lkey(struct vc *vc, struct vc_conn *c)
 {
 	struct vc_op op = {.opcode = IBV_WR_SEND};

@@ -409,7 +409,8 @@ void vc_group_flow(struct vc *vc)
 	if (ok && vc->opt.type == IBV_QPT_RC) {
 		ok = vc_case(vc, "fence", false, case_fence, &f.c);
 		ok = ok && vc_case(vc, "many_reads", false, case_many_reads, &f.c);
-		/* With CQs that nobody has armed yet: arming for less does not take a request for more back. */
+		/* With CQs that nobody has armed yet: arming for less does not take a request for
+		 * more back. */
 		vc_conn_free(&f.c);
 		ok = ok && vc_case(vc, "connect again", false, case_new, &f.c);
 		ok = ok && vc_case(vc, "solicited", false, case_solicited, &f.c);

@@ -75,7 +75,8 @@ static void usage(FILE *f)
 	      "  --cq-ex            poll by ibv_start_poll instead of ibv_poll_cq\n"
 	      "  --events           sleep on the completion channel\n"
 	      "  --group ops|flow|errors   --big (sizes to 16 MiB)   --huge (one of 2 GiB - 1)\n"
-	      "  --no-inv-flag      the device does not mark the receive of a SEND with invalidate\n"
+	      "  --no-inv-flag      the device does not mark the receive of a SEND with "
+	      "invalidate\n"
 	      "  --kill             the server kills itself in the last case of the errors\n",
 	      f);
 }
@@ -97,12 +98,15 @@ static void parse_type(struct vc_options *o, const char *s)
 static void parse(struct vc_options *o, int argc, char **argv)
 {
 	static const struct option longs[] = {
-		{"port", 1, NULL, 'p'},	   {"device", 1, NULL, 'd'},   {"address", 1, NULL, 'a'},
-		{"type", 1, NULL, 't'},	   {"mtu", 1, NULL, 'm'},      {"psn", 1, NULL, 'n'},
-		{"wr", 0, NULL, 'w'},	   {"cq-ex", 0, NULL, 'x'},    {"events", 0, NULL, 'e'},
-		{"group", 1, NULL, 'g'},   {"big", 0, NULL, 'b'},      {"huge", 0, NULL, 'H'},
-		{"srq", 0, NULL, 's'},	   {"kill", 0, NULL, 'k'},     {"help", 0, NULL, 'h'},
-		{"timeout", 1, NULL, 'T'}, {"max-size", 1, NULL, 'M'}, {"no-inv-flag", 0, NULL, 'I'},
+		{"port", 1, NULL, 'p'},	    {"device", 1, NULL, 'd'},
+		{"address", 1, NULL, 'a'},  {"type", 1, NULL, 't'},
+		{"mtu", 1, NULL, 'm'},	    {"psn", 1, NULL, 'n'},
+		{"wr", 0, NULL, 'w'},	    {"cq-ex", 0, NULL, 'x'},
+		{"events", 0, NULL, 'e'},   {"group", 1, NULL, 'g'},
+		{"big", 0, NULL, 'b'},	    {"huge", 0, NULL, 'H'},
+		{"srq", 0, NULL, 's'},	    {"kill", 0, NULL, 'k'},
+		{"help", 0, NULL, 'h'},	    {"timeout", 1, NULL, 'T'},
+		{"max-size", 1, NULL, 'M'}, {"no-inv-flag", 0, NULL, 'I'},
 		{NULL, 0, NULL, 0},
 	};
 	int c;

@@ -89,7 +89,8 @@ static bool receive(struct vc *vc, const struct arg *a)
 	}
 	if (needs_marker(vc, a))
 		VC_TRY(vc_wait_ok(c, c->rcq, 77, &d));
-	VC_CHECK(vc, !vc->opt.xrc || !takes_recv || d.src_qp == c->peer.qpn, "src_qp 0x%x", d.src_qp);
+	VC_CHECK(vc, !vc->opt.xrc || !takes_recv || d.src_qp == c->peer.qpn, "src_qp 0x%x",
+		 d.src_qp);
 	if (grh) {
 		VC_CHECK(vc, d.src_qp == c->peer.qpn, "src_qp 0x%x", d.src_qp);
 		VC_CHECK(vc, d.flags & IBV_WC_GRH, "no GRH flag: 0x%x", d.flags);
@@ -279,8 +280,7 @@ static bool own_window(struct vc *vc, const struct arg *a, struct ibv_mr *mr, st
 	VC_CHECK(vc, d.opcode == IBV_WC_RECV && d.byte_len == a->size,
 		 "receive opcode %d, %u bytes", d.opcode, d.byte_len);
 	VC_CHECK(vc,
-		 vc->opt.no_inv_flag ||
-			 ((d.flags & IBV_WC_WITH_INV) && d.invalidated == bind.rkey),
+		 vc->opt.no_inv_flag || ((d.flags & IBV_WC_WITH_INV) && d.invalidated == bind.rkey),
 		 "wc_flags 0x%x, key 0x%x not 0x%x", d.flags, d.invalidated, bind.rkey);
 	VC_TRY(vc_same(vc, vc->in.data + WINDOW_OFF, WINDOW_LEN, a->seed,
 		       "written through the window"));
@@ -290,8 +290,8 @@ static bool own_window(struct vc *vc, const struct arg *a, struct ibv_mr *mr, st
 			 vc->in.data[WINDOW_OFF + WINDOW_LEN] == 0xee,
 		 "wrote beside the window");
 	/*
-	 * It is free again: bound anew, under the next key, and invalidated on this side. The window's
-	 * present key is for the program to keep, as rxe relies on.
+	 * It is free again: bound anew, under the next key, and invalidated on this side. The
+	 * window's present key is for the program to keep, as rxe relies on.
 	 */
 	mw->rkey = bind.rkey;
 	bind.rkey = inv.rkey = ibv_inc_rkey(bind.rkey);

@@ -34,10 +34,10 @@ enum {
 
 struct vc_options {
 	bool server;
-	const char *host;    /* client: the server's TCP address */
-	unsigned port;	     /* TCP */
-	const char *device;  /* NULL: the first */
-	const char *address; /* of the local GID; NULL: GID index 0 */
+	const char *host;      /* client: the server's TCP address */
+	unsigned port;	       /* TCP */
+	const char *device;    /* NULL: the first */
+	const char *address;   /* of the local GID; NULL: GID index 0 */
 	enum ibv_qp_type type; /* RC with xrc: the operations are the same */
 	bool xrc;
 	unsigned mtu; /* bytes; 0: the port's */
@@ -45,7 +45,7 @@ struct vc_options {
 	bool cq_ex;   /* ibv_start_poll instead of ibv_poll_cq */
 	bool events;  /* sleep on the completion channel */
 	bool srq;
-	bool no_inv_flag; /* do not look for IBV_WC_WITH_INV: rxe has another value for it */
+	bool no_inv_flag;  /* do not look for IBV_WC_WITH_INV: rxe has another value for it */
 	bool big, huge;	   /* sizes: up to 16 MiB, 2 GiB - 1 */
 	bool kill;	   /* the server kills itself in the last error case */
 	uint32_t psn;	   /* first PSN, both ways */
@@ -108,7 +108,8 @@ struct vc_conn {
 	struct ibv_srq *srq;
 	struct ibv_qp *qp; /* XRC: the initiator */
 	struct ibv_qp_ex *qpx;
-	struct ibv_qp *target; /* XRC: the peer's initiator is connected to it; its receives are srq's */
+	struct ibv_qp
+		*target; /* XRC: the peer's initiator is connected to it; its receives are srq's */
 	struct ibv_xrcd *xrcd;
 	struct ibv_ah *ah; /* UD */
 	struct vc_remote peer;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Names looked up for an ID, and events of the program's own. The calls are of newer versions of rdma-core: the system's library need
- * not have them, so with our library's parts in the program.
+ * Names looked up for an ID, and events of the program's own. The calls are of newer versions of
+ * rdma-core: the system's library need not have them, so with our library's parts in the program.
  */
 #include "test.h"
 
@@ -62,7 +62,8 @@ TEST(resolve_addrinfo, synchronous_id__no_event)
 
 TEST(resolve_addrinfo, wrong__error_and_no_event)
 {
-	const struct rdma_addrinfo numbers = {.ai_flags = RAI_NUMERICHOST}, by_sa = {.ai_flags = 0x10};
+	const struct rdma_addrinfo numbers = {.ai_flags = RAI_NUMERICHOST},
+				   by_sa = {.ai_flags = 0x10};
 	struct rdma_event_channel *ch;
 	struct rdma_cm_id *id;
 

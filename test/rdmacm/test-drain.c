@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A peer that disconnects: DISCONNECTED waits until completions were polled, for a bounded time. What libibverbs says of
- * completions is up to the tests here; test/verbs tests what it does say.
+ * A peer that disconnects: DISCONNECTED waits until completions were polled, for a bounded time.
+ * What libibverbs says of completions is up to the tests here; test/verbs tests what it does say.
  */
 #include <poll.h>
 #include <semaphore.h>

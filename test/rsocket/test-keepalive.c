@@ -56,7 +56,8 @@ static char thread_state(void)
 		f = fopen(path, "re");
 		if (!f)
 			continue;
-		if (fscanf(f, "%*d (%31[^)]) %c", name, &c) == 2 && strcmp(name, "rocemu-keep") == 0)
+		if (fscanf(f, "%*d (%31[^)]) %c", name, &c) == 2 &&
+		    strcmp(name, "rocemu-keep") == 0)
 			state = c;
 		fclose(f);
 	}

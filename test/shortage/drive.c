@@ -25,7 +25,8 @@ enum {
 	PROBLEMS_SHOWN = 200,
 	BASE_MS = 200, /* in which a first client's descriptors are closed */
 	WAIT_MS = 60000,
-	LAST = 3, /* runs without a fault in a row: there is no further call. Of a thread's calls there are sometimes fewer. */
+	LAST = 3, /* runs without a fault in a row: there is no further call. Of a thread's calls
+		     there are sometimes fewer. */
 };
 
 static const struct count anything = {1000000, 1000000, 1000000, 1000000};
@@ -44,10 +45,11 @@ struct drive {
 	struct count before;
 };
 
-static struct drive *current; /* for the handler of a crash or a hang */
-static rlim_t limit;	      /* of descriptors, without faults */
+static struct drive *current;	      /* for the handler of a crash or a hang */
+static rlim_t limit;		      /* of descriptors, without faults */
 static struct fault_control *control; /* whose calls fail */
-static const struct drive_others *others; /* processes that have the control; NULL: this one has it */
+static const struct drive_others
+	*others; /* processes that have the control; NULL: this one has it */
 
 /* ---- reports ---- */
 
@@ -327,7 +329,8 @@ void drive_control(struct fault_control *c, const struct drive_others *o)
 	others = o;
 }
 
-/* The processes that have the control live, and have the descriptors that they have without a fault; 0: see how many. */
+/* The processes that have the control live, and have the descriptors that they have without a
+ * fault; 0: see how many. */
 static void check_others(struct drive *d, const pid_t pids[], long fds[])
 {
 	const struct timespec pause = {.tv_nsec = 1000000};
@@ -406,8 +409,9 @@ static bool fork_child(struct drive *d, drive_section_fn *section, enum fault_mo
 	if (status)
 		d->problems++;
 	if (getenv("ROCEMU_TEST_VERBOSE"))
-		fprintf(stderr, "%s %lu: %s by %s: %ld ms\n", mode == FAULT_ONCE ? "once" : "from then on", d->nth,
-			control->name, control->where, now_ms() - start);
+		fprintf(stderr, "%s %lu: %s by %s: %ld ms\n",
+			mode == FAULT_ONCE ? "once" : "from then on", d->nth, control->name,
+			control->where, now_ms() - start);
 	if (WIFSIGNALED(status))
 		fprintf(stderr, "%s: call %lu: the process ended by signal %d\n", d->section,
 			d->nth, WTERMSIG(status));

@@ -53,7 +53,8 @@ void drive_give_up(struct drive *d, const char *why, int error);
 enum { DRIVE_PATIENCE_MS = 100 };
 /** What is waited for did not come for so long: end a fault that came, after which it has to. */
 void drive_recover(struct drive *d);
-/** Wait by poll() or rpoll(), and so end the fault if need be. @return as poll(); 0: nothing comes. */
+/** Wait by poll() or rpoll(), and so end the fault if need be. @return as poll(); 0: nothing comes.
+ */
 typedef int drive_poll_fn(struct pollfd *p, nfds_t n, int timeout_ms);
 int drive_poll(struct drive *d, drive_poll_fn *fn, struct pollfd *p, nfds_t n);
 

@@ -27,7 +27,7 @@ enum { PARTS = 16 }; /* each with an agent of its own, at once: most of the time
 
 static struct fault_control *control;
 static char control_file[] = "/tmp/rocemu-fault-XXXXXX";
-static pid_t agent;	    /* its holder, which is to live as long as its worker */
+static pid_t agent; /* its holder, which is to live as long as its worker */
 static pid_t worker;
 static unsigned long ticks; /* of CPU time: of all agents so far */
 

@@ -174,7 +174,7 @@ EXPORT int munmap(void *addr, size_t len)
 	EXPORT type name params                                 \
 	{                                                       \
 		REAL(name)                                      \
-		if (fault_hits(kind, #name, error, CALLER))          \
+		if (fault_hits(kind, #name, error, CALLER))     \
 			return fail_value;                      \
 		return real_.call args;                         \
 	}
@@ -284,20 +284,20 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	return fault_hits(FAULT_CALL, "ioctl", ENOMEM, CALLER) ? -1 : real_.call(fd, request, arg);
 }
 
-#define FCNTL(name)                                                            \
-	EXPORT int name(int fd, int command, ...)                              \
-	{                                                                      \
-		va_list ap;                                                    \
-		void *arg;                                                     \
-                                                                               \
-		va_start(ap, command);                                         \
-		arg = va_arg(ap, void *);                                      \
-		va_end(ap);                                                    \
-		REAL(fcntl)                                                    \
-		if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) &&      \
+#define FCNTL(name)                                                                 \
+	EXPORT int name(int fd, int command, ...)                                   \
+	{                                                                           \
+		va_list ap;                                                         \
+		void *arg;                                                          \
+                                                                                    \
+		va_start(ap, command);                                              \
+		arg = va_arg(ap, void *);                                           \
+		va_end(ap);                                                         \
+		REAL(fcntl)                                                         \
+		if ((command == F_DUPFD || command == F_DUPFD_CLOEXEC) &&           \
 		    fault_hits(FAULT_DESCRIPTOR, "fcntl(F_DUPFD)", EMFILE, CALLER)) \
-			return -1;                                             \
-		return real_.call(fd, command, arg);                           \
+			return -1;                                                  \
+		return real_.call(fd, command, arg);                                \
 	}
 FCNTL(fcntl)
 
@@ -319,19 +319,20 @@ EXPORT long syscall(long number, ...)
 	return real_.call(number, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 }
 
-#define OPEN(name, first_params, first_args)                                                   \
-	EXPORT int name first_params                                                           \
-	{                                                                                      \
-		unsigned mode = 0;                                                             \
-		va_list ap;                                                                    \
-                                                                                               \
-		va_start(ap, flags);                                                           \
-		if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))                            \
-			mode = va_arg(ap, unsigned);                                           \
-		va_end(ap);                                                                    \
-		REAL(name)                                                                     \
-		return fault_hits(FAULT_DESCRIPTOR, #name, EMFILE, CALLER) ? -1                     \
-								      : real_.call first_args; \
+#define OPEN(name, first_params, first_args)                               \
+	EXPORT int name first_params                                       \
+	{                                                                  \
+		unsigned mode = 0;                                         \
+		va_list ap;                                                \
+                                                                           \
+		va_start(ap, flags);                                       \
+		if (flags & (O_CREAT | (O_TMPFILE & ~O_DIRECTORY)))        \
+			mode = va_arg(ap, unsigned);                       \
+		va_end(ap);                                                \
+		REAL(name)                                                 \
+		return fault_hits(FAULT_DESCRIPTOR, #name, EMFILE, CALLER) \
+			       ? -1                                        \
+			       : real_.call first_args;                    \
 	}
 OPEN(open, (const char *path, int flags, ...), (path, flags, mode))
 OPEN(openat, (int dir, const char *path, int flags, ...), (dir, path, flags, mode))
@@ -349,13 +350,15 @@ EXPORT int open64(const char *path, int flags, ...)
 		mode = va_arg(ap, unsigned);
 	va_end(ap);
 	REAL(open)
-	return fault_hits(FAULT_DESCRIPTOR, "open64", EMFILE, CALLER) ? -1
-								 : real_.call(path, flags, mode);
+	return fault_hits(FAULT_DESCRIPTOR, "open64", EMFILE, CALLER)
+		       ? -1
+		       : real_.call(path, flags, mode);
 }
 EXPORT FILE *fopen64(const char *path, const char *mode)
 {
 	REAL(fopen)
-	return fault_hits(FAULT_DESCRIPTOR, "fopen64", EMFILE, CALLER) ? NULL : real_.call(path, mode);
+	return fault_hits(FAULT_DESCRIPTOR, "fopen64", EMFILE, CALLER) ? NULL
+								       : real_.call(path, mode);
 }
 EXPORT void *mmap64(void *addr, size_t len, int prot, int flags, int fd, off_t offset)
 {

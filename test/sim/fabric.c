@@ -440,8 +440,10 @@ static void host_init(struct fabric *f, unsigned i)
 	cfg.seed = f->cfg.seed * FABRIC_MAX_HOSTS + i;
 	h->fabric = f;
 	h->index = i;
-	h->gid = (struct rocemu_gid){
-		.raw = {[10] = 0xff, [11] = 0xff, [12] = f->cfg.one_host ? 127 : 10, [15] = (uint8_t)(i + 1)}};
+	h->gid = (struct rocemu_gid){.raw = {[10] = 0xff,
+					     [11] = 0xff,
+					     [12] = f->cfg.one_host ? 127 : 10,
+					     [15] = (uint8_t)(i + 1)}};
 	h->other_gid = h->gid;
 	h->other_gid.raw[13] = 1;
 	h->timer_at = ROCEMU_NEVER;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Virtual time: the heap of packets under way, the links and their faults, and the loop that
- * drives the endpoints. */
+/* Virtual time: the heap of packets under way, the links with their faults, and the main loop. */
 #include "sim.h"
 
 #include <malloc.h>
@@ -222,7 +221,8 @@ static struct sim_packet *flatten(struct sim *s, unsigned from, struct rocemu_tx
 	return p;
 }
 
-/** A copy to each node of the group, the sender's too if it is one; each link decides for itself. */
+/** A copy to each node of the group, the sender's too if it is one; each link decides for itself.
+ */
 static void group_send(struct sim *s, struct sim_packet *p)
 {
 	for (unsigned i = 0; i < s->nodes; i++) {
@@ -520,7 +520,8 @@ static uint64_t explained_drops(const struct sim_config *cfg)
 	return d;
 }
 
-/** Thousands of short runs: keep memory for the next one instead of handing it back to the kernel. */
+/** Thousands of short runs: keep memory for the next one instead of handing it back to the kernel.
+ */
 static void keep_memory(void)
 {
 #ifdef M_MMAP_THRESHOLD

@@ -26,9 +26,9 @@
 
 enum {
 	SIM_MAX_NODES = 8,
-	SIM_GUARD = 128,            /* bytes around each memory region that nobody may touch */
+	SIM_GUARD = 128, /* bytes around each memory region that nobody may touch */
 	SIM_TEXT_MAX = 8192,
-	SIM_HISTORY = 4096,         /* packets kept for the capture of a failing run */
+	SIM_HISTORY = 4096, /* packets kept for the capture of a failing run */
 };
 
 #define SIM_US 1000ull
@@ -38,38 +38,38 @@ enum {
 /** One direction between two nodes. All zero: instant and perfect. */
 struct sim_link_config {
 	rocemu_ns_t delay_ns;
-	uint32_t ns_per_kib;        /* the bottleneck: time to send 1024 bytes */
-	uint32_t queue_bytes;       /* most bytes that wait for it, the rest is lost; 0: no limit */
-	uint64_t loss_mask;         /* bit i: the i-th packet of this direction is lost */
+	uint32_t ns_per_kib;  /* the bottleneck: time to send 1024 bytes */
+	uint32_t queue_bytes; /* most bytes that wait for it, the rest is lost; 0: no limit */
+	uint64_t loss_mask;   /* bit i: the i-th packet of this direction is lost */
 	double loss, dup, reorder, corrupt; /* probabilities of each packet */
-	rocemu_ns_t storm_ns, calm_ns;      /* the rates apply in storms only; 0: always */
+	rocemu_ns_t storm_ns, calm_ns;	    /* the rates apply in storms only; 0: always */
 };
 
 struct sim_link {
 	struct sim_link_config c;
-	uint64_t packets;           /* seen so far */
+	uint64_t packets; /* seen so far */
 	rocemu_ns_t busy_until;
 };
 
 struct sim_config {
-	const char *name;           /* printed on failure; static */
+	const char *name; /* printed on failure; static */
 	uint64_t seed;
-	unsigned nodes;             /* 0: 2 */
+	unsigned nodes; /* 0: 2 */
 	bool ipv6;
 	struct sim_link_config link; /* of every direction; see also sim->link[][] */
-	uint64_t loss_mask;         /* counts the packets of all directions together */
-	rocemu_ns_t max_ns;         /* bound of virtual time, 0: 1000 s */
-	uint64_t max_packets;       /* 0: 4 million */
-	struct rocemu_ep_config ep; /* seed is replaced */
+	uint64_t loss_mask;	     /* counts the packets of all directions together */
+	rocemu_ns_t max_ns;	     /* bound of virtual time, 0: 1000 s */
+	uint64_t max_packets;	     /* 0: 4 million */
+	struct rocemu_ep_config ep;  /* seed is replaced */
 };
 
 /** A packet under way. Shared by the heap and the history. */
 struct sim_packet {
-	rocemu_ns_t at;             /* arrival */
-	uint64_t order;             /* among packets that arrive at the same time */
+	rocemu_ns_t at; /* arrival */
+	uint64_t order; /* among packets that arrive at the same time */
 	rocemu_ns_t sent_at;
 	unsigned refs;
-	unsigned from, to;          /* nodes; to may be SIM_MAX_NODES: an address nobody has */
+	unsigned from, to; /* nodes; to may be SIM_MAX_NODES: an address nobody has */
 	struct rocemu_gid src, dst;
 	uint16_t sport;
 	uint8_t tclass, hop_limit;
@@ -78,13 +78,13 @@ struct sim_packet {
 };
 
 struct sim_node {
-	struct sim *sim;            /* borrowed */
-	struct rocemu_ep *ep;       /* owned */
-	struct rocemu_pd *pd;       /* owned; what sim_qp_new() and sim_mem_new() use */
-	struct rocemu_xrcd *xrcd;   /* owned; of XRC_RECV QPs and of SRQs that name no other */
+	struct sim *sim;	  /* borrowed */
+	struct rocemu_ep *ep;	  /* owned */
+	struct rocemu_pd *pd;	  /* owned; what sim_qp_new() and sim_mem_new() use */
+	struct rocemu_xrcd *xrcd; /* owned; of XRC_RECV QPs and of SRQs that name no other */
 	struct rocemu_gid gid;
 	unsigned index;
-	bool gone;                  /* takes no packets and sends none: a dead host */
+	bool gone; /* takes no packets and sends none: a dead host */
 	struct rocemu_event events[256];
 	unsigned nevents;
 };
@@ -101,17 +101,17 @@ struct sim {
 	struct sim_node node[SIM_MAX_NODES];
 	unsigned nodes;
 	struct sim_link link[SIM_MAX_NODES][SIM_MAX_NODES];
-	sim_filter *filter;         /* sees each packet sent; may change it (sim_reseal()) */
+	sim_filter *filter; /* sees each packet sent; may change it (sim_reseal()) */
 	void *filter_arg;
-	uint64_t packets;           /* sent so far, all directions */
+	uint64_t packets; /* sent so far, all directions */
 	uint64_t loss_mask;
-	uint64_t allowed_drops;     /* bits 1 << enum rocemu_drop that sim_end() accepts */
+	uint64_t allowed_drops; /* bits 1 << enum rocemu_drop that sim_end() accepts */
 	struct sim_packet **heap;
 	size_t heap_len, heap_size;
 	uint64_t next_order;
 	struct sim_packet *history[SIM_HISTORY];
-	uint64_t history_len;       /* ever; the ring holds the last of them */
-	struct sim_qp *qps;         /* every one, newest first */
+	uint64_t history_len; /* ever; the ring holds the last of them */
+	struct sim_qp *qps;   /* every one, newest first */
 	struct sim_mem *mems;
 	struct sim_srq *srqs;
 	uint64_t next_wr_id;
@@ -127,14 +127,14 @@ struct sim {
 struct sim_mem {
 	struct sim_node *node;
 	struct sim_mem *next;
-	struct rocemu_mr *mr;       /* NULL once deregistered */
-	uint8_t *alloc;             /* guard | buf | guard, owned */
+	struct rocemu_mr *mr; /* NULL once deregistered */
+	uint8_t *alloc;	      /* guard | buf | guard, owned */
 	uint8_t *buf;
-	uint8_t *want;              /* of buf */
-	uint8_t *want_alloc;        /* owned */
-	uint64_t iova;              /* of buf; not its address */
+	uint8_t *want;	     /* of buf */
+	uint8_t *want_alloc; /* owned */
+	uint64_t iova;	     /* of buf; not its address */
 	uint32_t len;
-	uint32_t used;              /* by sim_mem_take() */
+	uint32_t used; /* by sim_mem_take() */
 };
 
 /** A posted work request and what became of it. */
@@ -142,26 +142,26 @@ struct sim_done {
 	uint64_t wr_id;
 	bool signaled;
 	bool done;
-	enum ibv_wc_opcode opcode;  /* wanted */
-	int64_t want_len;           /* wanted byte_len of a good completion; -1: any */
-	bool want_imm;              /* a good completion carries imm */
+	enum ibv_wc_opcode opcode; /* wanted */
+	int64_t want_len;	   /* wanted byte_len of a good completion; -1: any */
+	bool want_imm;		   /* a good completion carries imm */
 	uint32_t imm;
 	struct rocemu_cqe cqe;
 };
 
 struct sim_ledger {
-	struct sim_done *e;         /* owned */
+	struct sim_done *e; /* owned */
 	size_t n, size;
-	size_t next;                /* the oldest that may complete next */
-	size_t good, bad;           /* completions seen, by status */
+	size_t next;	  /* the oldest that may complete next */
+	size_t good, bad; /* completions seen, by status */
 };
 
 /** A shared receive queue: receives complete in any order. */
 struct sim_srq {
 	struct sim_srq *next;
 	struct sim_node *node;
-	struct rocemu_srq *srq;     /* NULL once destroyed */
-	struct rocemu_cq *cq;       /* XRC: owned */
+	struct rocemu_srq *srq; /* NULL once destroyed */
+	struct rocemu_cq *cq;	/* XRC: owned */
 	struct sim_ledger rq;
 };
 
@@ -169,55 +169,56 @@ struct sim_qp {
 	struct sim *sim;
 	struct sim_qp *next;
 	struct sim_node *node;
-	struct sim_qp *peer;        /* or NULL */
+	struct sim_qp *peer; /* or NULL */
 	struct rocemu_qp *qp;
-	struct rocemu_cq *scq, *rcq; /* owned, one pair per QP; XRC_RECV: none, XRC_SEND: the first */
-	struct sim_srq *srq;        /* or NULL; XRC_RECV: the one its peer sends to */
+	struct rocemu_cq *scq,
+		*rcq;	     /* owned, one pair per QP; XRC_RECV: none, XRC_SEND: the first */
+	struct sim_srq *srq; /* or NULL; XRC_RECV: the one its peer sends to */
 	enum ibv_qp_type type;
 	struct rocemu_path ud_path; /* UD: to the peer */
 	uint32_t qkey;
 	bool sig_all;
-	bool may_lose_receives;     /* UC, UD: receives may be left at the end */
-	bool no_poll;               /* the test polls the CQs itself */
+	bool may_lose_receives; /* UC, UD: receives may be left at the end */
+	bool no_poll;		/* the test polls the CQs itself */
 	struct sim_ledger sq, rq;
 };
 
 struct sim_qp_opts {
-	enum ibv_qp_type type;      /* for an XRC connection: XRC_SEND */
+	enum ibv_qp_type type; /* for an XRC connection: XRC_SEND */
 	enum ibv_mtu mtu;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
 	uint8_t rd_atomic, dest_rd_atomic;
-	uint32_t psn, peer_psn;     /* first PSN of this side's and of the peer's requests */
-	unsigned access;            /* IBV_ACCESS_* of the QP */
-	unsigned depth;             /* of both queues; the CQs hold twice as much */
+	uint32_t psn, peer_psn; /* first PSN of this side's and of the peer's requests */
+	unsigned access;	/* IBV_ACCESS_* of the QP */
+	unsigned depth;		/* of both queues; the CQs hold twice as much */
 	uint32_t qkey;
 	bool sig_all;
-	struct sim_srq *srq;        /* of sim_qp_new(), and of the second one of sim_connect() */
+	struct sim_srq *srq; /* of sim_qp_new(), and of the second one of sim_connect() */
 };
 
 /**
  * RC at MTU 256, PSNs 100 and 500, everything allowed; timeout 1 ms, 7 retries, RNR for ever at 10
  * us.
  */
-#define SIM_QP_OPTS                                                                                \
-	((struct sim_qp_opts){                                                                     \
-		.type = IBV_QPT_RC,                                                                \
-		.mtu = IBV_MTU_256,                                                                \
-		.timeout = 8,                                                                      \
-		.retry_cnt = 7,                                                                    \
-		.rnr_retry = 7,                                                                    \
-		.min_rnr_timer = 1,                                                                \
-		.rd_atomic = 4,                                                                    \
-		.dest_rd_atomic = 4,                                                               \
-		.psn = 100,                                                                        \
-		.peer_psn = 500,                                                                   \
-		.access = SIM_ACCESS_ALL,                                                          \
-		.depth = 256,                                                                      \
-		.qkey = 0x11111111,                                                                \
+#define SIM_QP_OPTS                       \
+	((struct sim_qp_opts){            \
+		.type = IBV_QPT_RC,       \
+		.mtu = IBV_MTU_256,       \
+		.timeout = 8,             \
+		.retry_cnt = 7,           \
+		.rnr_retry = 7,           \
+		.min_rnr_timer = 1,       \
+		.rd_atomic = 4,           \
+		.dest_rd_atomic = 4,      \
+		.psn = 100,               \
+		.peer_psn = 500,          \
+		.access = SIM_ACCESS_ALL, \
+		.depth = 256,             \
+		.qkey = 0x11111111,       \
 	})
 
-#define SIM_ACCESS_ALL                                                                             \
-	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |               \
+#define SIM_ACCESS_ALL                                                               \
+	(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | \
 	 IBV_ACCESS_REMOTE_ATOMIC | ROCEMU_ACCESS_FLUSH_GLOBAL | ROCEMU_ACCESS_FLUSH_PERSISTENT)
 
 /* ---- sim.c: the network ---- */
@@ -352,10 +353,10 @@ bool sim_all_good(const struct sim_qp *q);
 
 /** The run is wrong: say how, with seed and parameters, write the capture, fail the test. */
 void sim_fail(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
-#define sim_assert(s, cond)                                                                        \
-	do {                                                                                       \
-		if (!(cond))                                                                       \
-			sim_fail(s, "%s:%d: %s", __FILE__, __LINE__, #cond);                       \
+#define sim_assert(s, cond)                                                  \
+	do {                                                                 \
+		if (!(cond))                                                 \
+			sim_fail(s, "%s:%d: %s", __FILE__, __LINE__, #cond); \
 	} while (0)
 
 #endif

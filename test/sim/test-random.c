@@ -248,9 +248,9 @@ TEST(rc, random_operations_on_random_networks__each_exactly_once)
 		print_totals();
 	}
 	/* Nothing of what this is about may have stayed away. */
-	assert_true(seeds < 100 ||
-		    (total.retransmits && total.timeouts && total.naks_rcvd &&
-		     total.rnr_naks_rcvd && total.rnr_on_purpose && total.duplicates && total.drops[ROCEMU_DROP_ICRC]));
+	assert_true(seeds < 100 || (total.retransmits && total.timeouts && total.naks_rcvd &&
+				    total.rnr_naks_rcvd && total.rnr_on_purpose &&
+				    total.duplicates && total.drops[ROCEMU_DROP_ICRC]));
 }
 
 static bool number(const char *text, unsigned long long *v)

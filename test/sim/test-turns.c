@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Two processes of one host that never have a core at the same time: what one sends in its turn, the other takes in the
- * next. So a turn moves a window, and a longer window is as much more goodput. And what is lost at the end of a turn.
+ * Two processes of one host that never have a core at the same time: what one sends in its turn,
+ * the other takes in the next. So a turn moves a window, and a longer window is as much more
+ * goodput. And what is lost at the end of a turn.
  */
 #include "flow.h"
 #include "test.h"
@@ -17,7 +18,8 @@ struct turns {
 	struct flow *flow;
 };
 
-static struct turns turns_new(enum flow_op op, uint32_t bytes, unsigned outstanding, uint32_t rcvbuf)
+static struct turns turns_new(enum flow_op op, uint32_t bytes, unsigned outstanding,
+			      uint32_t rcvbuf)
 {
 	struct fabric_config fc = fabric_defaults();
 	struct flow_config c = flow_defaults();

@@ -520,8 +520,8 @@ static uint64_t explained_drops(const struct world *w)
 	const struct fabric_config *c = &w->fabric->cfg;
 	uint64_t d = 1ull << ROCEMU_DROP_PSN | 1ull << ROCEMU_DROP_GHOST |
 		     1ull << ROCEMU_DROP_STALE_ATOMIC | 1ull << ROCEMU_DROP_STALE_READ |
-		     1ull << ROCEMU_DROP_SEQUENCE |
-		     1ull << ROCEMU_DROP_NO_RECV | 1ull << ROCEMU_DROP_CNP;
+		     1ull << ROCEMU_DROP_SEQUENCE | 1ull << ROCEMU_DROP_NO_RECV |
+		     1ull << ROCEMU_DROP_CNP;
 
 	if (c->corrupt > 0)
 		d |= 1ull << ROCEMU_DROP_ICRC | 1ull << ROCEMU_DROP_OPCODE |

@@ -38,18 +38,18 @@ enum {
 	HOSTILE_RD_ATOMIC = 2,
 	HOSTILE_ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 			     IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	HOSTILE_FLUSHABLE = HOSTILE_ALL_ACCESS | ROCEMU_ACCESS_FLUSH_GLOBAL |
-			    ROCEMU_ACCESS_FLUSH_PERSISTENT,
+	HOSTILE_FLUSHABLE =
+		HOSTILE_ALL_ACCESS | ROCEMU_ACCESS_FLUSH_GLOBAL | ROCEMU_ACCESS_FLUSH_PERSISTENT,
 };
 
 struct hostile {
 	struct rocemu_ep *ep;
 	struct rocemu_pd *pd;
 	struct rocemu_cq *cq;
-	struct rocemu_srq *srq; /* or NULL; XRC_RECV: the one whose number its packets bear */
+	struct rocemu_srq *srq;	  /* or NULL; XRC_RECV: the one whose number its packets bear */
 	struct rocemu_xrcd *xrcd; /* XRC_RECV */
 	struct rocemu_qp *qp;
-	uint32_t srqn;		  /* what packets bear */
+	uint32_t srqn;		   /* what packets bear */
 	struct rocemu_mr *mr;	   /* mem, all rights; iova is its address */
 	struct rocemu_mr *recv_mr; /* recv, local write only */
 	rocemu_ns_t now;

@@ -68,8 +68,8 @@ struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 
 struct bench *bench_new(const struct bench_opts *o)
 {
-	struct rocemu_ep_config cfg = {.seed = 1, .window_bytes = o->window,
-				       .time_scale = o->time_scale};
+	struct rocemu_ep_config cfg = {
+		.seed = 1, .window_bytes = o->window, .time_scale = o->time_scale};
 	struct bench *b = calloc(1, sizeof(*b));
 
 	assert_non_null(b);
@@ -227,8 +227,7 @@ static enum rocemu_drop input(struct bench *b, const struct rocemu_hdrs *h, cons
 			      uint32_t len)
 {
 	uint16_t own = b->qp->path.sport ? b->qp->path.sport : 0xc123;
-	struct rocemu_path path = {
-		.sgid = peer, .dgid = self, .sport = b->sport ? b->sport : own};
+	struct rocemu_path path = {.sgid = peer, .dgid = self, .sport = b->sport ? b->sport : own};
 	struct rocemu_tx t = {.path = &path, .payload_len = len, .niov = len != 0};
 	uint8_t raw[2 * ROCEMU_MAX_PACKET];
 	uint8_t copy[ROCEMU_MAX_PACKET];

@@ -26,9 +26,9 @@ struct bench {
 	struct rocemu_mr *mr;
 	rocemu_ns_t now;
 	uint64_t next_wr;
-	uint16_t sport;	 /* UDP source port of the peer's answers; 0: as the QP's own */
-	uint8_t ecn;	 /* ECN bits of the peer's answers */
-	bool congested;	 /* they come through a full buffer */
+	uint16_t sport;	       /* UDP source port of the peer's answers; 0: as the QP's own */
+	uint8_t ecn;	       /* ECN bits of the peer's answers */
+	bool congested;	       /* they come through a full buffer */
 	unsigned batch;	       /* descriptors asked for in one output call */
 	struct rocemu_tx last; /* the last packet that went out */
 	char out[8192], done[4096];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The congestion window alone, and on a model of a path: a link, a queue in front of it, a delay. */
+/* The congestion window alone, and on a model of a path: a link, a queue in front of it, a delay.
+ */
 #include "test.h"
 
 #include "base/rng.h"
@@ -53,7 +54,10 @@ TEST(cc_slow_start, same_host__ends_at_a_part_of_the_buffer)
 {
 	static const struct {
 		uint64_t buffer, most;
-	} of[] = {{8 << 20, CC_NEAR_BYTES}, {64 << 20, CC_NEAR_BYTES}, {4 << 20, 512 << 10}, {212992, CC_SHORT_BYTES}};
+	} of[] = {{8 << 20, CC_NEAR_BYTES},
+		  {64 << 20, CC_NEAR_BYTES},
+		  {4 << 20, 512 << 10},
+		  {212992, CC_SHORT_BYTES}};
 
 	for (unsigned i = 0; i < ARRAY_LEN(of); i++) {
 		struct cc cc;
@@ -389,7 +393,8 @@ TEST(cc_idle, window_was_small__starts_anew)
 
 /* ---- on a path ---- */
 
-/* A link of 10 Gbit/s with delay, marking or tail drop, that senders share; in steps of one packet. */
+/* A link of 10 Gbit/s with delay, marking or tail drop, that senders share; in steps of one packet.
+ */
 enum { MANY = 64, PACKETS = 1 << 16 };
 
 struct path {
@@ -398,7 +403,7 @@ struct path {
 	double loss;
 	rocemu_ns_t stop;
 	unsigned senders;
-	uint64_t most;	     /* that a sender has to send at a time */
+	uint64_t most; /* that a sender has to send at a time */
 	/* results */
 	uint64_t delivered[MANY]; /* in the second half */
 	unsigned dropped;
@@ -494,8 +499,7 @@ static struct path run_alone(struct path p)
 
 TEST(cc_path, long_and_lossless__full_within_seconds)
 {
-	struct path p = run_alone(
-		(struct path){.delay = 50 * MS, .stop = 4 * S, .most = 64 << 20});
+	struct path p = run_alone((struct path){.delay = 50 * MS, .stop = 4 * S, .most = 64 << 20});
 
 	assert_true(mbit(&p, 0) > 9000);
 	assert_int_equal(p.dropped, 0);
@@ -507,7 +511,8 @@ TEST(cc_path, one_percent_lost_by_chance__window_stays)
 		(struct path){.delay = 1 * MS, .stop = 1 * S, .most = 16 << 20, .loss = 0.01});
 
 	assert_true(mbit(&p, 0) > 9000);
-	p = run_alone((struct path){.delay = 50 * US, .stop = 200 * MS, .most = 16 << 20, .loss = 0.05});
+	p = run_alone(
+		(struct path){.delay = 50 * US, .stop = 200 * MS, .most = 16 << 20, .loss = 0.05});
 	assert_true(mbit(&p, 0) > 9000);
 }
 
@@ -523,8 +528,8 @@ TEST(cc_path, queue_with_tail_drop__little_is_lost)
 
 TEST(cc_path, sixty_four_senders_marked__fair_and_full)
 {
-	struct path p = {.delay = 50 * US, .stop = 1 * S, .most = 1 << 20, .mark = 16,
-			 .senders = MANY};
+	struct path p = {
+		.delay = 50 * US, .stop = 1 * S, .most = 1 << 20, .mark = 16, .senders = MANY};
 	struct cc cc[MANY];
 	double total = 0;
 

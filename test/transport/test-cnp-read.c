@@ -16,7 +16,8 @@ static void read_one(struct bench *b, uint8_t fill)
 {
 	bench_post(b, IBV_WR_RDMA_READ, 8);
 	bench_out(b);
-	assert_int_equal(bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, fill, fill, 8), ROCEMU_DROP_NONE);
+	assert_int_equal(bench_read_resp(b, ROCEMU_RC_READ_RESP_ONLY, fill, fill, 8),
+			 ROCEMU_DROP_NONE);
 }
 
 TEST(cnp_read, marked_response__window_shrinks_and_sender_gets_a_cnp)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Congestion notification packets: when they are sent (IBTA A17.9.2), their form (A17.9.3), and peers
- * that send too many or wrong ones. */
+/* Congestion notification packets: when they are sent (IBTA A17.9.2), their form (A17.9.3), and
+ * peers that send too many or wrong ones. */
 #include "hostile.h"
 
 #include <string.h>
@@ -78,7 +78,8 @@ TEST(cnp, many_marked__one_in_fifty_microseconds)
 		h.now += 10 * US;
 	}
 	EXPECT(&h, "cnp; ack 9/10");
-	assert_int_equal(stats()->cnps_sent, 1); /* the second is owed since 50 us, in the same call */
+	assert_int_equal(stats()->cnps_sent,
+			 1); /* the second is owed since 50 us, in the same call */
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 10, 8);
 	EXPECT(&h, "cnp; ack 10/11");
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 11, 8);

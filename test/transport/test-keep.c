@@ -30,7 +30,8 @@ static void teardown(void)
 
 static enum keep_result add(unsigned i, rocemu_ns_t now, uint32_t psn)
 {
-	return keep_add(&k, &q[i], now, psn, (const uint8_t *)&psn, sizeof(psn), (const uint8_t *)&psn, 0);
+	return keep_add(&k, &q[i], now, psn, (const uint8_t *)&psn, sizeof(psn),
+			(const uint8_t *)&psn, 0);
 }
 
 /** Packets from psn on until one is not kept. @return how many were. */
@@ -95,9 +96,11 @@ TEST(keep, packet_of_the_largest_size__kept_whole_and_a_larger_one_is_not)
 	setup();
 	memset(data, 0xa5, sizeof(data));
 	assert_int_equal(add(0, 0, 1), KEEP_DONE);
-	assert_int_equal(keep_add(&k, &q[0], 0, 2, data, 12, data + 12, ROCEMU_MAX_PACKET - 12), KEEP_DONE);
+	assert_int_equal(keep_add(&k, &q[0], 0, 2, data, 12, data + 12, ROCEMU_MAX_PACKET - 12),
+			 KEEP_DONE);
 	assert_int_equal(add(0, 0, 3), KEEP_DONE);
-	assert_int_equal(keep_add(&k, &q[0], 0, 4, data, 12, data + 12, sizeof(data) - 12), KEEP_FULL);
+	assert_int_equal(keep_add(&k, &q[0], 0, 4, data, 12, data + 12, sizeof(data) - 12),
+			 KEEP_FULL);
 	assert_true(take(0, 0, 1));
 	s = keep_take(&k, &q[0], 0, 2);
 	assert_non_null(s);

@@ -37,7 +37,8 @@ TEST(mr_access, within_region__its_memory)
 
 	setup(&f);
 	mr = reg(&f, 16, 64, IBV_ACCESS_REMOTE_READ);
-	assert_ptr_equal(mr_access(f.ep.mrs, &f.pd, mr->key, 0x1010, 64, IBV_ACCESS_REMOTE_READ), f.mem + 16);
+	assert_ptr_equal(mr_access(f.ep.mrs, &f.pd, mr->key, 0x1010, 64, IBV_ACCESS_REMOTE_READ),
+			 f.mem + 16);
 	assert_ptr_equal(mr_access(f.ep.mrs, &f.pd, mr->key, 0x1010 + 63, 1, 0), f.mem + 79);
 	mr_table_fini(f.ep.mrs);
 }
@@ -158,12 +159,15 @@ TEST(mr_change, other_place_and_rights__same_key)
 	setup(&f);
 	mr = reg(&f, 0, 64, 0);
 	key = mr->key;
-	assert_int_equal(rocemu_mr_change(mr, &f.other, f.mem + 100, 8, 0x50, IBV_ACCESS_REMOTE_READ), 0);
+	assert_int_equal(
+		rocemu_mr_change(mr, &f.other, f.mem + 100, 8, 0x50, IBV_ACCESS_REMOTE_READ), 0);
 	assert_null(mr_access(f.ep.mrs, &f.pd, key, 0x50, 8, IBV_ACCESS_REMOTE_READ));
-	assert_ptr_equal(mr_access(f.ep.mrs, &f.other, key, 0x50, 8, IBV_ACCESS_REMOTE_READ), f.mem + 100);
+	assert_ptr_equal(mr_access(f.ep.mrs, &f.other, key, 0x50, 8, IBV_ACCESS_REMOTE_READ),
+			 f.mem + 100);
 	assert_int_equal(f.pd.refs, 0);
 	assert_int_equal(f.other.refs, 1);
-	assert_int_equal(rocemu_mr_change(mr, &f.pd, f.mem, 8, 0, IBV_ACCESS_REMOTE_WRITE), -EINVAL);
+	assert_int_equal(rocemu_mr_change(mr, &f.pd, f.mem, 8, 0, IBV_ACCESS_REMOTE_WRITE),
+			 -EINVAL);
 	mr->windows = 1;
 	assert_int_equal(rocemu_mr_change(mr, &f.pd, f.mem, 8, 0, 0), -EBUSY);
 	assert_ptr_equal(mr_access(f.ep.mrs, &f.other, key, 0x50, 8, 0), f.mem + 100);
@@ -190,7 +194,8 @@ TEST(mr_on_demand, each_access__asks_for_its_pages)
 	struct rocemu_mr *mr;
 
 	setup(&f);
-	assert_int_equal(rocemu_mr_reg(&f.pd, f.mem, 64, 0, IBV_ACCESS_ON_DEMAND, &mr), -EOPNOTSUPP);
+	assert_int_equal(rocemu_mr_reg(&f.pd, f.mem, 64, 0, IBV_ACCESS_ON_DEMAND, &mr),
+			 -EOPNOTSUPP);
 	f.ep.cfg.page_in = page_in;
 	mr = reg(&f, 0, 64, IBV_ACCESS_ON_DEMAND | IBV_ACCESS_LOCAL_WRITE);
 	asked.there = true;
@@ -261,7 +266,8 @@ TEST(mr_null, any_address__zeros_and_a_place_to_write)
 
 	setup(&f);
 	assert_int_equal(rocemu_mr_null_reg(&f.pd, &mr), 0);
-	sink = mr_access(f.ep.mrs, &f.pd, mr->key, 0xffff0000u, ROCEMU_MAX_MTU, IBV_ACCESS_LOCAL_WRITE);
+	sink = mr_access(f.ep.mrs, &f.pd, mr->key, 0xffff0000u, ROCEMU_MAX_MTU,
+			 IBV_ACCESS_LOCAL_WRITE);
 	assert_non_null(sink);
 	memset(sink, 0xff, ROCEMU_MAX_MTU);
 	zeros = mr_access(f.ep.mrs, &f.pd, mr->key, 17, MR_PIECE_MAX, 0);

@@ -8,7 +8,8 @@ TEST(path_sport, connected_without_flow_label__as_the_kernel)
 {
 	assert_int_equal(path_sport_connected(0, 0x11, 0x11), 49441);
 	assert_int_equal(path_sport_connected(0, 0x12, 0x12), 49476);
-	assert_int_equal(path_sport_connected(0, 0x1234, 0x99), path_sport_connected(0, 0x99, 0x1234));
+	assert_int_equal(path_sport_connected(0, 0x1234, 0x99),
+			 path_sport_connected(0, 0x99, 0x1234));
 }
 
 TEST(path_sport, flow_label__as_the_kernel)

@@ -84,7 +84,8 @@ TEST(peer_heard_since, acknowledgement__heard)
 TEST(peer_get, address_of_this_host__lateness_is_not_congestion)
 {
 	static const struct rocemu_gid near[] = {
-		{{[10] = 0xff, [11] = 0xff, 127, 0, 0, 9}}, {{[15] = 1}},
+		{{[10] = 0xff, [11] = 0xff, 127, 0, 0, 9}},
+		{{[15] = 1}},
 		{{[10] = 0xff, [11] = 0xff, 10, 0, 0, 3}},
 	};
 	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});

@@ -186,7 +186,8 @@ TEST(req_window, shared__freed_by_the_other_qp)
 			    "SEND_FIRST 0; SEND_MIDDLE 1; SEND_MIDDLE 2; SEND_LAST 3 A");
 	b->qp = second;
 	bench_post(b, IBV_WR_SEND, 3 * 256);
-	/* Its own flight is empty, the lane's is not: a packet of each QP would overrun the lane's socket. */
+	/* Its own flight is empty, the lane's is not: a packet of each QP would overrun the lane's
+	 * socket. */
 	assert_string_equal(bench_out(b), "");
 	b->qp = first;
 	bench_ack(b, 3);
@@ -194,7 +195,8 @@ TEST(req_window, shared__freed_by_the_other_qp)
 	bench_free(b);
 }
 
-/* The first one that is woken may take all the room: those woken with it must not lose their turn. */
+/* The first one that is woken may take all the room: those woken with it must not lose their turn.
+ */
 TEST(req_window, shared_by_many__all_get_their_turn)
 {
 	enum { QPS = 8, ROUNDS = 400 };

@@ -133,8 +133,8 @@ RC(repeated_read__psn_that_no_read_had__dropped)
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 0, 8);
 	send_read(1, 0, 8);
 	hostile_effects(&h);
-	send_read(0, 0, 8);                   /* a WRITE's */
-	send_read(ROCEMU_PSN_MASK, 0, 8);     /* before the first */
+	send_read(0, 0, 8);		  /* a WRITE's */
+	send_read(ROCEMU_PSN_MASK, 0, 8); /* before the first */
 	send_read(0x900000, 0, 2 * HOSTILE_MTU);
 	EXPECT(&h, "drop STALE_READ; drop STALE_READ; drop STALE_READ");
 	send_read(1, 0, 8);

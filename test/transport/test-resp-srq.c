@@ -89,14 +89,16 @@ TEST(resp_srq, write_with_immediate__r_key_of_the_qps_domain)
 			 0);
 	h.rkey = rocemu_mr_rkey(h.mr);
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY_IMM, 1, 8);
-	EXPECT(&h, "drop ACCESS; nak 62 1/1; recv 2 LOC_ACCESS_ERR; event QP_LAST_WQE_REACHED; ERR");
+	EXPECT(&h,
+	       "drop ACCESS; nak 62 1/1; recv 2 LOC_ACCESS_ERR; event QP_LAST_WQE_REACHED; ERR");
 	hostile_free(&h);
 }
 
 TEST(srq_move, with_receives__its_new_endpoint_has_them_and_its_events)
 {
 	struct rocemu_ep *from = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
-	struct rocemu_ep *to = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 2, .domains_of = from});
+	struct rocemu_ep *to =
+		rocemu_ep_new(&(struct rocemu_ep_config){.seed = 2, .domains_of = from});
 	struct ibv_srq_attr attr = {.max_wr = 4, .max_sge = 1}, limit = {.srq_limit = 2};
 	const struct ibv_recv_wr wr = {.wr_id = 7}, *bad;
 	struct rocemu_pd *pd = rocemu_pd_new(from);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which reason is given for what, with which values: requests of a peer that are refused, packets that are dropped, calls. */
+/* Which reason is given for what, with which values: requests of a peer that are refused, packets
+ * that are dropped, calls. */
 #include "test.h"
 
 #include <errno.h>
@@ -221,7 +222,8 @@ WHY(dropped_packets__why_and_none_for_what_networks_do)
 WHY(udp_message_with_a_wrong_qkey__both)
 {
 	struct hostile h = {0};
-	struct rocemu_hdrs hdrs = {.opcode = ROCEMU_UD_SEND_ONLY, .deth = {.qkey = HOSTILE_QKEY + 1, .sqpn = 5}};
+	struct rocemu_hdrs hdrs = {.opcode = ROCEMU_UD_SEND_ONLY,
+				   .deth = {.qkey = HOSTILE_QKEY + 1, .sqpn = 5}};
 	struct rocemu_why w;
 
 	begin(&h, IBV_QPT_UD);
@@ -240,7 +242,8 @@ WHY(modify__what_is_missing_and_what_is_too_much)
 {
 	struct hostile h = {0};
 	struct ibv_qp_attr a = {.qp_state = IBV_QPS_RTR, .path_mtu = IBV_MTU_256};
-	const int mask = IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC;
+	const int mask = IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+			 IBV_QP_MAX_DEST_RD_ATOMIC;
 	struct rocemu_why w;
 
 	hostile_new(&h, IBV_QPT_RC, false);
@@ -249,18 +252,24 @@ WHY(modify__what_is_missing_and_what_is_too_much)
 	assert_int_equal(next(&h).code, ROCEMU_WHY_NO_TRANSITION);
 	a.qp_state = IBV_QPS_INIT;
 	a.port_num = 1;
-	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS), 0);
+	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a,
+					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+						  IBV_QP_ACCESS_FLAGS),
+			 0);
 	a.qp_state = IBV_QPS_RTR;
 	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a, mask), -EINVAL);
 	w = next(&h);
 	assert_int_equal(w.code, ROCEMU_WHY_MISSING);
 	assert_int_equal(w.n, IBV_QP_AV | IBV_QP_MIN_RNR_TIMER);
 	assert_int_equal(w.limit, (mask & ~IBV_QP_STATE) | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER);
-	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a, mask | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN), -EINVAL);
+	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a,
+					  mask | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER | IBV_QP_SQ_PSN),
+			 -EINVAL);
 	w = next(&h);
 	assert_int_equal(w.code, ROCEMU_WHY_NOT_ALLOWED);
 	assert_int_equal(w.n, IBV_QP_SQ_PSN);
-	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a, mask | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER), -EINVAL);
+	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a, mask | IBV_QP_AV | IBV_QP_MIN_RNR_TIMER),
+			 -EINVAL);
 	w = next(&h);
 	assert_int_equal(w.code, ROCEMU_WHY_PATH);
 	assert_string_equal(w.what, "is_global");

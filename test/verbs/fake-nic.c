@@ -103,12 +103,14 @@ REAL_TABLE(NOTE_SYMBOL)
 
 /* ---- contexts ---- */
 
-#define OPS(X)                                                                                    \
-	X(create_qp_ex)                                                                           \
-	X(open_qp) X(create_cq_ex) X(create_srq_ex) X(create_wq) X(alloc_parent_domain)           \
-		X(open_xrcd) X(alloc_td) X(alloc_dm) X(create_counters) X(create_flow_action_esp) \
-			X(create_rwq_ind_table) X(alloc_null_mr) X(reg_dm_mr) X(ibv_create_flow)
+/* clang-format off */
+#define OPS(X) \
+	X(create_qp_ex) X(open_qp) X(create_cq_ex) X(create_srq_ex) X(create_wq) \
+	X(alloc_parent_domain) X(open_xrcd) X(alloc_td) X(alloc_dm) X(create_counters) \
+	X(create_flow_action_esp) X(create_rwq_ind_table) X(alloc_null_mr) X(reg_dm_mr) \
+	X(ibv_create_flow)
 #define OLD_OPS(X) X(alloc_mw) X(bind_mw) X(poll_cq)
+/* clang-format on */
 
 #define NOTE_OP(op) static NOTE(op, op_##op)
 OPS(NOTE_OP)

@@ -5,7 +5,8 @@
 
 #include "dev.h"
 
-/** Set ROCEMU_IMPAIR. The rules are read when a device is opened; each text is read once, so that counts begin anew. */
+/** Set ROCEMU_IMPAIR. The rules are read when a device is opened; each text is read once, so that
+ * counts begin anew. */
 void faulty_set_rules(const char *rules);
 /** As dev_open(), with these rules. */
 void faulty_open(struct dev *d, const char *rules);
@@ -19,7 +20,6 @@ struct pair {
 	struct dev d;
 	struct ibv_qp *a, *b;
 };
-
 
 /** ops: of a, IBV_QP_EX_WITH_*, or 0. */
 void pair_open(struct pair *p, uint64_t ops, const char *rules);

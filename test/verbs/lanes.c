@@ -36,13 +36,17 @@ struct ibv_srq *lanes_srq(struct dev *d)
 	return srq;
 }
 
-struct ibv_qp *lanes_qp(struct dev *d, struct ibv_cq *send, struct ibv_cq *recv, struct ibv_srq *srq)
+struct ibv_qp *lanes_qp(struct dev *d, struct ibv_cq *send, struct ibv_cq *recv,
+			struct ibv_srq *srq)
 {
 	struct ibv_qp_init_attr attr = {
 		.send_cq = send,
 		.recv_cq = recv,
 		.srq = srq,
-		.cap = {.max_send_wr = DEV_WR, .max_recv_wr = DEV_WR, .max_send_sge = 1, .max_recv_sge = 1},
+		.cap = {.max_send_wr = DEV_WR,
+			.max_recv_wr = DEV_WR,
+			.max_send_sge = 1,
+			.max_recv_sge = 1},
 		.qp_type = IBV_QPT_RC,
 	};
 	struct ibv_qp *qp = ibv_create_qp(d->pd, &attr);
@@ -80,7 +84,8 @@ void lanes_end_free(struct lanes_end *e)
 	assert_int_equal(ibv_destroy_cq(e->cq), 0);
 }
 
-static void post(struct dev *d, struct lanes_end *from, enum ibv_wr_opcode op, uint32_t len, uint32_t rkey)
+static void post(struct dev *d, struct lanes_end *from, enum ibv_wr_opcode op, uint32_t len,
+		 uint32_t rkey)
 {
 	struct ibv_sge sge = dev_sge(d, SRC, len);
 	struct ibv_send_wr wr = {.wr_id = op,

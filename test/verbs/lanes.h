@@ -20,7 +20,8 @@ struct lanes_end {
 void lanes_open(struct dev *d, unsigned most);
 struct ibv_cq *lanes_cq(struct dev *d);
 struct ibv_srq *lanes_srq(struct dev *d);
-struct ibv_qp *lanes_qp(struct dev *d, struct ibv_cq *send, struct ibv_cq *recv, struct ibv_srq *srq);
+struct ibv_qp *lanes_qp(struct dev *d, struct ibv_cq *send, struct ibv_cq *recv,
+			struct ibv_srq *srq);
 /** Which lane's slot a QP is in. */
 uint32_t lanes_slot(const struct ibv_qp *qp);
 

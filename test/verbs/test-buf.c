@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Buffers that the library allocates, and regions by attributes: of such buffers and of plain memory. */
+/* Buffers that the library allocates, and regions by attributes: of such buffers and of plain
+ * memory. */
 #include "test.h"
 
 #include <errno.h>
@@ -42,7 +43,8 @@ static void teardown(struct bench *t)
 	dev_close(&t->d);
 }
 
-/* A peer writes 64 bytes to remote, which the key calls so, and they are at mem. Ends the region. */
+/* A peer writes 64 bytes to remote, which the key calls so, and they are at mem. Ends the region.
+ */
 static void expect_written(struct bench *t, struct ibv_mr *mr, uint64_t remote, const uint8_t *mem)
 {
 	struct ibv_sge sge = dev_sge(&t->d, 0, 64);
@@ -122,7 +124,8 @@ TEST(buf, exported__enodata)
 	teardown(&t);
 }
 
-/* A confidential guest may share such a domain's buffers with its host; elsewhere nothing is different. */
+/* A confidential guest may share such a domain's buffers with its host; elsewhere nothing is
+ * different. */
 TEST(buf, domain_that_allows_shared_memory__as_any)
 {
 	struct ibv_parent_domain_init_attr attr = {
@@ -152,7 +155,8 @@ TEST(buf, domain_that_allows_shared_memory__as_any)
 
 TEST(reg_mr_ex, address__as_reg_mr)
 {
-	struct ibv_mr_init_attr a = {.length = 4096, .access = ALL_ACCESS, .comp_mask = IBV_REG_MR_MASK_ADDR};
+	struct ibv_mr_init_attr a = {
+		.length = 4096, .access = ALL_ACCESS, .comp_mask = IBV_REG_MR_MASK_ADDR};
 	struct bench t;
 
 	setup(&t);
@@ -332,4 +336,3 @@ TEST(query_port_speed, port__as_query_port_says)
 	assert_true(speed >= 10 && speed <= 10000); /* in units of 100 Mb/s: 1 Gb/s to 1 Tb/s */
 	teardown(&t);
 }
-

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Direct verbs on an emulated device, with the system's own provider libraries beside the drop-in, as a program has them that is
- * linked with -lmlx5 or -lefa: the device is not theirs, and each call says so instead of following pointers of its own driver. DIRECT_DIR is
- * the directory of the system's libraries.
+ * Direct verbs on an emulated device, with the system's own provider libraries beside the drop-in,
+ * as a program has them that is linked with -lmlx5 or -lefa: the device is not theirs, and each
+ * call says so instead of following pointers of its own driver. DIRECT_DIR is the directory of the
+ * system's libraries.
  */
 #include "test.h"
 
@@ -29,8 +30,8 @@ struct call {
 	int args[6];
 };
 
-/* Attributes are all zeros, whatever the structure. mlx5dv_dr_domain_create() is left out: it makes an empty domain for anybody's
- * device, and what is asked of the device later is refused. */
+/* Attributes are all zeros, whatever the structure. mlx5dv_dr_domain_create() is left out: it makes
+ * an empty domain for anybody's device, and what is asked of the device later is refused. */
 static const struct call mlx5_calls[] = {
 	{"mlx5dv_is_supported", FALSE, {DEVICE}},
 	{"mlx5dv_open_device", NO_OBJ, {DEVICE, BLOB}},
@@ -57,7 +58,9 @@ static const struct call mlx5_calls[] = {
 	{"mlx5dv_create_steering_anchor", NO_OBJ, {CTX, BLOB}},
 	{"mlx5dv_create_flow_action_esp", NO_OBJ, {CTX, BLOB, BLOB}},
 	{"mlx5dv_create_flow_action_modify_header", NO_OBJ, {CTX, NUMBER + 8, BLOB, NUMBER + 0}},
-	{"mlx5dv_create_flow_action_packet_reformat", NO_OBJ, {CTX, NUMBER + 8, BLOB, NUMBER + 0, NUMBER + 0}},
+	{"mlx5dv_create_flow_action_packet_reformat",
+	 NO_OBJ,
+	 {CTX, NUMBER + 8, BLOB, NUMBER + 0, NUMBER + 0}},
 	{"mlx5dv_dr_action_create_dest_ibv_qp", NO_OBJ, {QP}},
 	{"mlx5dv_pp_alloc", NO_OBJ, {CTX, NUMBER + 8, BLOB, NUMBER + 0}},
 	{"mlx5dv_alloc_var", NO_OBJ, {CTX, NUMBER + 0}},
@@ -187,7 +190,9 @@ static bool expect_refused(struct bench *t, void *lib, const struct call *c)
 		a[i] = value(t, c->args[i]);
 	errno = 0;
 	ret = fn(a[0], a[1], a[2], a[3], a[4], a[5]);
-	if (c->answer == FALSE ? (ret & 0xff) != 0 : c->answer == NO_OBJ ? ret || !errno : (int)ret == 0)
+	if (c->answer == FALSE	  ? (ret & 0xff) != 0
+	    : c->answer == NO_OBJ ? ret || !errno
+				  : (int)ret == 0)
 		fail_msg("%s: %ld, errno %d", c->name, ret, errno);
 	return true;
 }

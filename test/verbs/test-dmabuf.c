@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Regions of DMA-bufs: of /dev/udmabuf where it is, else of a memfd that fstatfs() is made to call a DMA-buf (the linker puts
- * functions below in the place of the C library's).
+ * Regions of DMA-bufs: of /dev/udmabuf where it is, else of a memfd that fstatfs() is made to call
+ * a DMA-buf (the linker puts functions below in the place of the C library's).
  */
 #include "test.h"
 
@@ -152,13 +152,13 @@ TEST(dmabuf, offset_and_iova__written_and_read_by_a_peer)
 	setup(&t);
 	mr = ibv_reg_dmabuf_mr(t.d.pd, t.page + 8, 2 * t.page, iova + 8, t.dmabuf, ALL_ACCESS);
 	assert_non_null(mr);
-	/* As with the kernel's regions: it has no address here, and this is all that the program gave. */
+	/* As with the kernel's regions: it has no address here, and this is all that the program
+	 * gave. */
 	assert_ptr_equal(mr->addr, (void *)(t.page + 8));
 	assert_int_equal(mr->length, 2 * t.page);
 	memset(t.d.mem, 0x5a, t.page);
-	assert_int_equal(access_remote(&t, IBV_WR_RDMA_WRITE,
-				       dev_sge(&t.d, 0, (uint32_t)t.page), iova + 8 + 100,
-				       mr->rkey),
+	assert_int_equal(access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, (uint32_t)t.page),
+				       iova + 8 + 100, mr->rkey),
 			 IBV_WC_SUCCESS);
 	assert_memory_equal(t.mem + t.page + 108, t.d.mem, t.page);
 	assert_int_equal(t.mem[t.page + 107], 0);
@@ -181,13 +181,12 @@ TEST(dmabuf, local_memory__sent_and_received)
 	assert_non_null(mr);
 	memset(t.mem, 0x33, 256);
 	sge = (struct ibv_sge){.addr = 0, .length = 256, .lkey = mr->lkey};
-	assert_int_equal(access_remote(&t, IBV_WR_RDMA_WRITE, sge, (uintptr_t)t.d.mem,
-				       t.d.mr->rkey),
-			 IBV_WC_SUCCESS);
+	assert_int_equal(
+		access_remote(&t, IBV_WR_RDMA_WRITE, sge, (uintptr_t)t.d.mem, t.d.mr->rkey),
+		IBV_WC_SUCCESS);
 	assert_memory_equal(t.d.mem, t.mem, 256);
 	sge.addr = 3 * t.page;
-	assert_int_equal(access_remote(&t, IBV_WR_RDMA_READ, sge, (uintptr_t)t.d.mem,
-				       t.d.mr->rkey),
+	assert_int_equal(access_remote(&t, IBV_WR_RDMA_READ, sge, (uintptr_t)t.d.mem, t.d.mr->rkey),
 			 IBV_WC_SUCCESS);
 	assert_memory_equal(t.mem + 3 * t.page, t.d.mem, 256);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
@@ -202,9 +201,9 @@ TEST(dmabuf, end_of_the_region__remote_access_error)
 	setup(&t);
 	mr = ibv_reg_dmabuf_mr(t.d.pd, 0, t.page, 0, t.dmabuf, ALL_ACCESS);
 	assert_non_null(mr);
-	assert_int_equal(access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, 64), t.page - 63,
-				       mr->rkey),
-			 IBV_WC_REM_ACCESS_ERR);
+	assert_int_equal(
+		access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, 64), t.page - 63, mr->rkey),
+		IBV_WC_REM_ACCESS_ERR);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	teardown(&t);
 }
@@ -238,9 +237,8 @@ TEST(dmabuf, descriptor_closed__goes_on_until_deregistered)
 	mr = ibv_reg_dmabuf_mr(t.d.pd, 0, t.page, 0, fd, ALL_ACCESS);
 	assert_non_null(mr);
 	close(fd);
-	assert_int_equal(
-		access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, 64), 64, mr->rkey),
-		IBV_WC_SUCCESS);
+	assert_int_equal(access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, 64), 64, mr->rkey),
+			 IBV_WC_SUCCESS);
 	assert_memory_equal(t.mem + 64, t.d.mem, 64);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	teardown(&t);
@@ -261,9 +259,8 @@ TEST(dmabuf, by_attributes__as_reg_dmabuf_mr)
 	a.length = t.page;
 	mr = ibv_reg_mr_ex(t.d.pd, &a);
 	assert_non_null(mr);
-	assert_int_equal(
-		access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, 64), 64, mr->rkey),
-		IBV_WC_SUCCESS);
+	assert_int_equal(access_remote(&t, IBV_WR_RDMA_WRITE, dev_sge(&t.d, 0, 64), 64, mr->rkey),
+			 IBV_WC_SUCCESS);
 	assert_memory_equal(t.mem + t.page + 64, t.d.mem, 64);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	teardown(&t);
@@ -328,7 +325,8 @@ TEST(dmabuf, question_with_no_descriptor__eopnotsupp)
 	teardown(&t);
 }
 
-/* Most devices' memory cannot be mapped; here it cannot because the descriptor is only for reading. */
+/* Most devices' memory cannot be mapped; here it cannot because the descriptor is only for reading.
+ */
 TEST(dmabuf, mmap_fails__eopnotsupp)
 {
 	struct ibv_mr *mr;
@@ -344,9 +342,8 @@ TEST(dmabuf, mmap_fails__eopnotsupp)
 	/* For reading it can. */
 	mr = ibv_reg_dmabuf_mr(t.d.pd, 0, t.page, 0, fd, IBV_ACCESS_REMOTE_READ);
 	assert_non_null(mr);
-	assert_int_equal(
-		access_remote(&t, IBV_WR_RDMA_READ, dev_sge(&t.d, 0, 64), 64, mr->rkey),
-		IBV_WC_SUCCESS);
+	assert_int_equal(access_remote(&t, IBV_WR_RDMA_READ, dev_sge(&t.d, 0, 64), 64, mr->rkey),
+			 IBV_WC_SUCCESS);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
 	close(fd);
 	teardown(&t);

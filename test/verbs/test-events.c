@@ -172,8 +172,8 @@ TEST(channel, armed_for_solicited_only__no_event_for_others)
 }
 
 /*
- * The send completion, in a CQ of its own, says that the receive completion is there. A program that arms the CQ now and
- * sleeps is woken, as by hardware that compares the CQ's indices.
+ * The send completion, in a CQ of its own, says that the receive completion is there. A program
+ * that arms the CQ now and sleeps is woken, as by hardware that compares the CQ's indices.
  */
 TEST(channel, armed_with_a_completion_in_it__event)
 {
@@ -240,8 +240,8 @@ TEST(private_unpolled, successful_completions_of_that_qp_alone)
 }
 
 /*
- * What is posted after arming raises its event, though a poll makes the progress and takes the completion: as hardware
- * does, whose polls make none.
+ * What is posted after arming raises its event, though a poll makes the progress and takes the
+ * completion: as hardware does, whose polls make none.
  */
 TEST(channel, polled_after_arming_and_posting__event)
 {
@@ -271,7 +271,8 @@ static void *poll_one(void *cq)
 	return NULL;
 }
 
-/* A thread that polls does not wake another one, which armed the CQ and sleeps: the event does, as on hardware. */
+/* A thread that polls does not wake another one, which armed the CQ and sleeps: the event does, as
+ * on hardware. */
 TEST(channel, polled_by_another_thread_after_arming__event)
 {
 	struct ibv_cq *cq;
@@ -507,7 +508,8 @@ TEST(cq_ex, wall_clock_set_back_during_a_poll__times_do_not_go_back)
 	assert_true(second >= first);
 	ibv_end_poll(ex);
 
-	/* The next poll has the new time; its completions are later than the others, whichever clock was read. */
+	/* The next poll has the new time; its completions are later than the others, whichever
+	 * clock was read. */
 	clock_shift_ns[CLOCK_MONOTONIC] = -100000000;
 	message(&p, IBV_SEND_SIGNALED);
 	for (int i = 0; i < 2; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults on purpose of devices, ports and addresses (ROCEMU_IMPAIR): events, and what goes on all the same. */
+/* Faults on purpose of devices, ports and addresses (ROCEMU_IMPAIR): events, and what goes on all
+ * the same. */
 #include "test.h"
 
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose that are not a packet's (ROCEMU_IMPAIR, rules by verb): each looks as the real failure does, and what
- * is not concerned goes on. In processes of their own: test/prog/cases_faults.py.
+ * Faults on purpose that are not a packet's (ROCEMU_IMPAIR, rules by verb): each looks as the real
+ * failure does, and what is not concerned goes on. In processes of their own:
+ * test/prog/cases_faults.py.
  */
 #include "test.h"
 
@@ -239,8 +240,9 @@ TEST(fault, queries__fail_as_they_do)
 	union ibv_gid gid;
 	struct dev d;
 
-	faulty_open(&d, "fail verb=ibv_query_device nth=1..2 errno=EIO; fail verb=ibv_query_port first errno=EIO;"
-		      "fail verb=ibv_query_gid nth=1..2 errno=EIO");
+	faulty_open(&d, "fail verb=ibv_query_device nth=1..2 errno=EIO; fail verb=ibv_query_port "
+			"first errno=EIO;"
+			"fail verb=ibv_query_gid nth=1..2 errno=EIO");
 	assert_int_equal(ibv_query_device(d.ctx, &dev), EIO);
 	assert_int_equal(ibv_query_device_ex(d.ctx, NULL, &ex), EIO);
 	assert_int_equal(ibv_query_device(d.ctx, &dev), 0);
@@ -311,7 +313,8 @@ TEST(fault, post_recv_and_srq__fail_with_the_first_request_as_bad)
 	struct ibv_srq *srq;
 	struct pair p;
 
-	pair_open(&p, 0, "fail verb=ibv_post_recv once\nfail verb=ibv_post_srq_recv once errno=EIO");
+	pair_open(&p, 0,
+		  "fail verb=ibv_post_recv once\nfail verb=ibv_post_srq_recv once errno=EIO");
 	sge = dev_sge(&p.d, 0, PAIR_LEN);
 	assert_int_equal(ibv_post_recv(p.b, &wr, &bad), ENOMEM);
 	assert_ptr_equal(bad, &wr);
@@ -358,7 +361,8 @@ TEST(fault, wc_error_by_number__that_qp_alone)
 	struct pair p;
 
 	pair_open(&p, 0, "wc-error qp=0xffffff");
-	/* QPNs are handed out one after the other, per device context: this says what a rule can name. */
+	/* QPNs are handed out one after the other, per device context: this says what a rule can
+	 * name. */
 	snprintf(rule, sizeof(rule), "wc-error qp=%u status=RETRY_EXC_ERR", p.a->qp_num);
 	assert_int_equal(pair_write(&p, p.a, 1), 0);
 	pair_expect_wc(&p, 1, IBV_WC_SUCCESS);
@@ -412,6 +416,7 @@ TEST(fault, log__has_a_line_for_each)
 	assert_true(fread(text, 1, sizeof(text) - 1, f) > 0);
 	fclose(f);
 	unlink(path);
-	assert_non_null(strstr(text, "call \"fail verb=ibv_alloc_pd nth=2..3 errno=EIO\" ibv_alloc_pd errno=5"));
+	assert_non_null(strstr(
+		text, "call \"fail verb=ibv_alloc_pd nth=2..3 errno=EIO\" ibv_alloc_pd errno=5"));
 	assert_int_equal(strchr(strchr(text, '\n') + 1, '\n')[1], '\0');
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD over IPv6: what the address handle says of the network header is in the header that the receiver gets. */
+/* UD over IPv6: what the address handle says of the network header is in the header that the
+ * receiver gets. */
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -11,7 +12,15 @@
 
 #include "dev.h"
 
-enum { GRH = 40, LEN = 100, QKEY = 0x11111111, AT = 1024, TCLASS = 0x68, HOPS = 33, LABEL = 0x54321 };
+enum {
+	GRH = 40,
+	LEN = 100,
+	QKEY = 0x11111111,
+	AT = 1024,
+	TCLASS = 0x68,
+	HOPS = 33,
+	LABEL = 0x54321
+};
 
 static struct ibv_ah *make_ah(struct dev *d, uint32_t label)
 {
@@ -34,7 +43,8 @@ static struct ibv_ah *make_ah(struct dev *d, uint32_t label)
 }
 
 /* @return the first word of the header that came: version, traffic class, flow label. */
-static uint32_t send_to_self(struct dev *d, struct ibv_qp *qp, struct ibv_ah *ah, struct ibv_ah_attr *back)
+static uint32_t send_to_self(struct dev *d, struct ibv_qp *qp, struct ibv_ah *ah,
+			     struct ibv_ah_attr *back)
 {
 	struct ibv_sge sge = dev_sge(d, 0, LEN);
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
@@ -69,7 +79,8 @@ TEST(grh, flow_label_and_traffic_class__as_the_sender_set_them)
 	for (unsigned i = 0; i < 4; i++) {
 		struct ibv_ah *ah = make_ah(&d, labels[i]);
 
-		assert_int_equal(send_to_self(&d, qp, ah, &back), 6u << 28 | TCLASS << 20 | labels[i]);
+		assert_int_equal(send_to_self(&d, qp, ah, &back),
+				 6u << 28 | TCLASS << 20 | labels[i]);
 		assert_int_equal(back.grh.flow_label, labels[i]);
 		assert_int_equal(back.grh.traffic_class, TCLASS);
 		assert_int_equal(ibv_destroy_ah(ah), 0);
@@ -91,9 +102,13 @@ struct label_req {
 static void labels_refused(const char *impairment)
 {
 	enum { MGR = 32, GET = 0, EXCLUSIVE = 1, CREATE = 1 };
-	static uint32_t label; /* the kernel holds one for some seconds after its socket is closed */
-	struct label_req req = {
-		.dst = IN6ADDR_LOOPBACK_INIT, .label = htonl(++label), .action = GET, .share = EXCLUSIVE, .flags = CREATE};
+	static uint32_t
+		label; /* the kernel holds one for some seconds after its socket is closed */
+	struct label_req req = {.dst = IN6ADDR_LOOPBACK_INIT,
+				.label = htonl(++label),
+				.action = GET,
+				.share = EXCLUSIVE,
+				.flags = CREATE};
 	struct ibv_ah_attr back;
 	struct ibv_ah *ah;
 	struct ibv_qp *qp;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Objects that make lanes of a context use each other's: QPs whose CQs or SRQ are on several, windows, XRC. */
+/* Objects that make lanes of a context use each other's: QPs whose CQs or SRQ are on several,
+ * windows, XRC. */
 #include "test.h"
 
 #include <errno.h>
@@ -149,7 +150,8 @@ TEST(lanes_joined, closed_with_objects_left__all_freed)
 /* ---- memory windows ---- */
 
 /* A window of type 1, bound by one end to 64 bytes that the other writes to. */
-static void bind_and_write(struct lanes_end *binder, struct lanes_end *writer, struct ibv_mw *mw, struct ibv_mr *mr)
+static void bind_and_write(struct lanes_end *binder, struct lanes_end *writer, struct ibv_mw *mw,
+			   struct ibv_mr *mr)
 {
 	struct ibv_mw_bind bind = {
 		.wr_id = 1,
@@ -211,7 +213,10 @@ TEST(lanes_joined, xrc_srq_with_a_cq_of_another_lane__received)
 	struct ibv_xrcd *xrcd;
 	struct lanes_end a, b;
 	struct ibv_srq *srq;
-	struct ibv_send_wr wr = {.send_flags = IBV_SEND_SIGNALED, .opcode = IBV_WR_SEND, .num_sge = 1}, *bad;
+	struct ibv_send_wr wr = {.send_flags = IBV_SEND_SIGNALED,
+				 .opcode = IBV_WR_SEND,
+				 .num_sge = 1},
+			   *bad;
 	struct ibv_sge sge;
 
 	two_lanes(&a, &b);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Lanes and threads: which lane the objects of a thread are on, and that threads on different lanes share no lock. */
+/* Lanes and threads: which lane the objects of a thread are on, and that threads on different lanes
+ * share no lock. */
 #include "test.h"
 
 #include <errno.h>
@@ -106,7 +107,8 @@ static void *use_pair(void *arg)
 	return NULL;
 }
 
-/* Whoever has the lock of a lane stops nobody who uses another one: no post, poll, arming or event needs it. */
+/* Whoever has the lock of a lane stops nobody who uses another one: no post, poll, arming or event
+ * needs it. */
 TEST(lanes_threads, one_lane_locked__data_path_of_the_other_goes_on)
 {
 	struct lane_stats stats;

@@ -167,7 +167,9 @@ TEST(lanes, region_registered_later__reached_on_each_and_gone_on_each)
 	lanes_check(&d, &a, &b);
 	lanes_check(&d, &b, &a);
 	d.mr = before;
-	assert_int_equal(ibv_rereg_mr(later, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, IBV_ACCESS_LOCAL_WRITE), 0);
+	assert_int_equal(ibv_rereg_mr(later, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				      IBV_ACCESS_LOCAL_WRITE),
+			 0);
 	assert_int_equal(lanes_write(&d, &a, later->rkey), IBV_WC_REM_ACCESS_ERR);
 	lanes_end_reconnect(&a, &b);
 	assert_int_equal(lanes_write(&d, &b, later->rkey), IBV_WC_REM_ACCESS_ERR);
@@ -267,7 +269,8 @@ TEST(lanes, threads_make_and_destroy__all_work)
 
 TEST(lanes, cq_changed_and_armed_before_its_qp__keeps_it)
 {
-	struct ibv_modify_cq_attr moderate = {.attr_mask = IBV_CQ_ATTR_MODERATE, .moderate = {1, 0}};
+	struct ibv_modify_cq_attr moderate = {.attr_mask = IBV_CQ_ATTR_MODERATE,
+					      .moderate = {1, 0}};
 	struct lanes_end a, b;
 	struct ibv_cq *from;
 	void *user;
@@ -406,8 +409,10 @@ static struct ibv_qp *ud_on(struct ibv_cq *cq)
 
 TEST(lanes, multicast__each_lane_receives)
 {
-	const union ibv_gid group = {.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 1, [14] = 2, [15] = 3}};
-	struct ibv_ah_attr attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
+	const union ibv_gid group = {
+		.raw = {[10] = 0xff, [11] = 0xff, [12] = 239, [13] = 1, [14] = 2, [15] = 3}};
+	struct ibv_ah_attr attr = {
+		.is_global = 1, .port_num = 1, .grh = {.dgid = group, .hop_limit = 1}};
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = {.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND}, *bad;
 	struct ibv_cq *cq[2];

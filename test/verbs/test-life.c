@@ -79,8 +79,8 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 /* ---- what was set is what is told ---- */
 
 /*
- * The state in struct ibv_qp is that of the last call that was about the state. UCX asserts that it is RTS, after it
- * has asked for the address of a QP that failed.
+ * The state in struct ibv_qp is that of the last call that was about the state. UCX asserts that it
+ * is RTS, after it has asked for the address of a QP that failed.
  */
 TEST(query_qp, of_something_else_than_the_state__state_in_struct_stays)
 {

@@ -190,26 +190,13 @@ static void expect_forwarded(struct fake *f, const struct call *c, long answer, 
 }
 
 /* To be called with these words, a real object first. */
-#define FORWARDED(name, returns, ...)                                       \
-	{                                                                   \
-#name, (void (*)(void))name, returns,                       \
-			sizeof((const long[]){__VA_ARGS__}) / sizeof(long), \
-		{                                                           \
-			__VA_ARGS__                                         \
-		}                                                           \
-	}
-#define FORWARDED_BARE(name)                         \
-	{                                            \
-#name, (void (*)(void))name, INT, 0, \
-		{                                    \
-			0                            \
-		}                                    \
-	}
+/* clang-format off */
+#define FORWARDED(name, returns, ...) \
+	{#name, (void (*)(void))name, returns, sizeof((const long[]){__VA_ARGS__}) / sizeof(long), {__VA_ARGS__}}
+#define FORWARDED_BARE(name) {#name, (void (*)(void))name, INT, 0, {0}}
 /* No object says whose it is: answered by us, or (elsewhere tested) by both. */
-#define NOT_FORWARDED(symbol)   \
-	{                       \
-		.name = #symbol \
-	}
+#define NOT_FORWARDED(symbol) {.name = #symbol}
+/* clang-format on */
 
 static const struct call *find_call(const struct call *calls, size_t n, const char *name)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Threads that wait for completion events: they look for packets themselves for a while, or sleep, or change over. */
+/* Threads that wait for completion events: they look for packets themselves for a while, or sleep,
+ * or change over. */
 #include "test.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@
 
 enum { LEN = 64, PATIENCE_MS = 60000 };
 
-/* One end of a connection, with a context of its own. Send completions are polled and make no events. */
+/* One end of a connection, with a context of its own. Send completions are polled and make no
+ * events. */
 struct end {
 	struct dev d;
 	struct ibv_cq *send_cq;
@@ -302,7 +304,8 @@ TEST(wait, several_wait_in_one_context__each_is_woken)
 	close_both(&a, &b[0]);
 }
 
-/* The CQs of one channel are on two lanes: the one that waits does not look, and each lane's thread raises its events. */
+/* The CQs of one channel are on two lanes: the one that waits does not look, and each lane's thread
+ * raises its events. */
 TEST(wait, cqs_of_two_lanes__each_event_arrives)
 {
 	struct ibv_cq *polled[2], *cq[2];
@@ -319,7 +322,8 @@ TEST(wait, cqs_of_two_lanes__each_event_arrives)
 		assert_non_null(cq[i]);
 		to[i] = lanes_qp(&e.d, polled[i], cq[i], NULL);
 	}
-	assert_ptr_not_equal(vb_lane_of(&vb_cq_of(cq[0])->place), vb_lane_of(&vb_cq_of(cq[1])->place));
+	assert_ptr_not_equal(vb_lane_of(&vb_cq_of(cq[0])->place),
+			     vb_lane_of(&vb_cq_of(cq[1])->place));
 	for (unsigned i = 0; i < 2; i++)
 		dev_connect(from[i], to[!i]);
 	for (unsigned i = 0; i < 60; i++) {
@@ -365,7 +369,8 @@ TEST(wait, signal_or_cancellation_after_looking__as_from_read)
 	struct waiter w;
 
 #ifdef __SANITIZE_THREAD__
-	print_message("skipped: ThreadSanitizer keeps signals back, and a call that they interrupt goes on\n");
+	print_message("skipped: ThreadSanitizer keeps signals back, and a call that they interrupt "
+		      "goes on\n");
 	skip();
 #endif
 	sigaction(SIGUSR2, &interrupt, NULL);
@@ -466,8 +471,9 @@ static void *arm_and_poll_late(void *arg)
 }
 
 /*
- * A program that arms the CQ with a completion in it and polls that at once must have no event for it, however long the
- * kernel has something better to run in between (ibv_rc_pingpong -t -e and ib_send_lat -e fail at such an event).
+ * A program that arms the CQ with a completion in it and polls that at once must have no event for
+ * it, however long the kernel has something better to run in between (ibv_rc_pingpong -t -e and
+ * ib_send_lat -e fail at such an event).
  */
 TEST(wait, preempted_between_arming_and_polling__no_event_for_what_is_polled)
 {

@@ -246,8 +246,8 @@ struct result {
 	const struct scenario *scenario;
 	struct transcript run[RUNS];
 	enum verdict verdict;
-	bool not_a, not_b; /* UNSUPPORTED by which */
-	unsigned differs;  /* bit RUN_*: differs from RUN_A */
+	bool not_a, not_b;     /* UNSUPPORTED by which */
+	unsigned differs;      /* bit RUN_*: differs from RUN_A */
 	const char *why[WHYS]; /* KNOWN: the explanations of its lines, each once */
 	unsigned nwhy;
 };
@@ -280,7 +280,8 @@ void diff_run(const struct result *r, unsigned run,
 void diff(const char *a, const char *b, void (*line)(void *arg, char mark, const char *text),
 	  void *arg);
 
-/** Print what came of n scenarios. across: NULL, or why there were no runs from one to the other. */
+/** Print what came of n scenarios. across: NULL, or why there were no runs from one to the other.
+ */
 typedef void report_fn(const struct result *results, unsigned n, const struct target t[2],
 		       const char *across);
 report_fn report_table, report_json, report_markdown;

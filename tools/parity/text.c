@@ -13,12 +13,25 @@ const char *text_errno(int err)
 		int err;
 		const char *name;
 	} names[] = {
-		{EINVAL, "EINVAL"}, {EBADF, "EBADF"}, {ENOMEM, "ENOMEM"},	  {EBUSY, "EBUSY"},
-		{EPERM, "EPERM"},   {EACCES, "EACCES"},	  {EFAULT, "EFAULT"},
-		{EAGAIN, "EAGAIN"}, {ENOSYS, "ENOSYS"},	  {EOPNOTSUPP, "EOPNOTSUPP"},
-		{ENOENT, "ENOENT"}, {ENODATA, "ENODATA"}, {EPROTONOSUPPORT, "EPROTONOSUPPORT"},
-		{ENODEV, "ENODEV"}, {EIO, "EIO"},	  {ENOSPC, "ENOSPC"},
-		{ERANGE, "ERANGE"}, {E2BIG, "E2BIG"},	  {ETIMEDOUT, "ETIMEDOUT"},
+		{EINVAL, "EINVAL"},
+		{EBADF, "EBADF"},
+		{ENOMEM, "ENOMEM"},
+		{EBUSY, "EBUSY"},
+		{EPERM, "EPERM"},
+		{EACCES, "EACCES"},
+		{EFAULT, "EFAULT"},
+		{EAGAIN, "EAGAIN"},
+		{ENOSYS, "ENOSYS"},
+		{EOPNOTSUPP, "EOPNOTSUPP"},
+		{ENOENT, "ENOENT"},
+		{ENODATA, "ENODATA"},
+		{EPROTONOSUPPORT, "EPROTONOSUPPORT"},
+		{ENODEV, "ENODEV"},
+		{EIO, "EIO"},
+		{ENOSPC, "ENOSPC"},
+		{ERANGE, "ERANGE"},
+		{E2BIG, "E2BIG"},
+		{ETIMEDOUT, "ETIMEDOUT"},
 	};
 	static char other[32];
 

@@ -19,7 +19,7 @@ struct logged {
 	uint32_t payload_len, icrc;
 	uint32_t len, mad_len;
 	uint16_t mad_attr; /* of a CM message; 0: none */
-	uint16_t segment; /* of the frame, from 1; 0: all of it */
+	uint16_t segment;  /* of the frame, from 1; 0: all of it */
 	bool decoded, cut;
 	bool cm_active; /* of an exchange: from the side that sent the REQ */
 	/* set by sessions_make() */
