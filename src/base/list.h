@@ -24,6 +24,12 @@ static inline bool list_empty(const struct list *l)
 	return l->next == l;
 }
 
+/** More than one node? */
+static inline bool list_several(const struct list *l)
+{
+	return l->next != l->prev;
+}
+
 /** For a node: is it on a list? */
 static inline bool list_linked(const struct list *n)
 {

@@ -15,8 +15,9 @@ enum {
 	 * core for a while takes in its turn what came meanwhile. */
 	CC_NEAR_BYTES = 1024 * 1024,
 	CC_NEAR_PART = 8,
-	/* Only of such messages. Shorter ones share bursts because they wait for the window: where
-	 * none has to wait, each leaves alone. */
+	/* Of shorter messages only where several QPs wait: peer_wants_longer(). Those of one QP
+	 * share bursts because they wait for the window: where none has to wait, each leaves alone.
+	 */
 	CC_LONG_MESSAGE = 64 * 1024,
 	CC_START_PACKETS = 4,
 	CC_INTERVAL_NS = 50000, /* of CNPs: at most one is sent, or acted on, in this time */

@@ -76,11 +76,15 @@ static inline bool peer_may_send(const struct peer *p, uint64_t cost)
 	return p->inflight + cost <= p->cc.cwnd;
 }
 
-/** Is there no room for cost bytes more of so short a message, though for a longer one there may
- * be? */
+/**
+ * Is there no room for cost bytes more of so short a message, though for a longer one there may be?
+ * Messages of one QP share bursts because they wait for room. Where several QPs wait, all that
+ * they have leaves in bursts, so the whole window is theirs.
+ */
 static inline bool peer_wants_longer(const struct peer *p, uint64_t cost, uint32_t length)
 {
-	return length < CC_LONG_MESSAGE && p->inflight + cost > p->cc.base_short_messages;
+	return length < CC_LONG_MESSAGE && p->inflight + cost > p->cc.base_short_messages &&
+	       !list_several(&p->blocked);
 }
 
 static inline void peer_on_send(struct peer *p, uint64_t cost)
