@@ -148,7 +148,7 @@ int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
 	MUTEX_HELD(&c->lock);
 	while (c->frames >= 0) {
 		n = recv(c->frames, f, sizeof(*f), MSG_DONTWAIT | MSG_TRUNC);
-		if (n > 0 && gsi_frame_ok(f, (size_t)n) && f->type <= GSI_FRAME_UNREACHED)
+		if (n > 0 && gsi_frame_ok(f, (size_t)n) && f->type <= GSI_FRAME_UNREACHABLE)
 			return 1;
 		if (n < 0 && agent_io_is_late(errno))
 			return 0;

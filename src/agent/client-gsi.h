@@ -104,7 +104,7 @@ int agent_gsi_fd(const struct agent_gsi *c);
  * Take the next frame, without waiting: a MAD of communication management, whose communication ID
  * is ours or whose service ID we listen on (or did when the request first came), or a REJ of a
  * request that came to us (GSI_FRAME_MAD); one of ours as it was sent (GSI_FRAME_SENT); a request
- * of ours did not arrive (GSI_FRAME_UNREACHED: comm_id of the REQ, or request ID of the SIDR_REQ;
+ * of ours did not arrive (GSI_FRAME_UNREACHABLE: comm_id of the REQ, or request ID of the SIDR_REQ;
  * error ECONNREFUSED: the port is closed there, EHOSTUNREACH, ENETUNREACH).
  *
  * @return 1: *f is filled; 0: there is none now; -ENOTCONN: there is no agent now.

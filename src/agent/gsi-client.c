@@ -191,10 +191,10 @@ void gsi_client_deliver(struct gsi_client *m, enum gsi_frame_type type, const st
 	deliver(m, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC, .type = (uint8_t)type, .m = *mad});
 }
 
-void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error)
+void gsi_client_unreachable(struct gsi_client *m, uint32_t comm_id, int error)
 {
 	deliver(m, &(struct gsi_frame){.magic = GSI_FRAME_MAGIC,
-				       .type = GSI_FRAME_UNREACHED,
+				       .type = GSI_FRAME_UNREACHABLE,
 				       .comm_id = comm_id,
 				       .error = error});
 }

@@ -57,6 +57,6 @@ void gsi_client_free(struct gsi_client *m);
 /** Give it a MAD: GSI_FRAME_MAD or GSI_FRAME_SENT. */
 void gsi_client_deliver(struct gsi_client *m, enum gsi_frame_type type, const struct gsi_mad *mad);
 /** Tell it that its request did not get to its destination. */
-void gsi_client_unreached(struct gsi_client *m, uint32_t comm_id, int error);
+void gsi_client_unreachable(struct gsi_client *m, uint32_t comm_id, int error);
 
 #endif

@@ -16,11 +16,11 @@
 #define GSI_FRAME_MAGIC 0x526f4302u /* "RoC", version 2 */
 
 enum gsi_frame_type {
-	GSI_FRAME_MAD = 1,    /* to be sent; received */
-	GSI_FRAME_SENT,	      /* agent to client, when it asked: the MAD as it was sent */
-	GSI_FRAME_UNREACHED,  /* agent to client: the request comm_id did not arrive: error */
-	GSI_FRAME_EXIT_SET,   /* client to agent: exit MAD of comm_id, replaces an earlier one */
-	GSI_FRAME_EXIT_CLEAR, /* client to agent: none any more */
+	GSI_FRAME_MAD = 1,     /* to be sent; received */
+	GSI_FRAME_SENT,	       /* agent to client, when it asked: the MAD as it was sent */
+	GSI_FRAME_UNREACHABLE, /* agent to client: the request comm_id did not arrive: error */
+	GSI_FRAME_EXIT_SET,    /* client to agent: exit MAD of comm_id, replaces an earlier one */
+	GSI_FRAME_EXIT_CLEAR,  /* client to agent: none any more */
 };
 
 struct gsi_frame {
@@ -30,8 +30,8 @@ struct gsi_frame {
 	uint8_t cm_timeout; /* EXIT_SET: of a DREQ, 5 bits: repeated every 4.096 us * 2^value, ...
 			     */
 	uint8_t retries;    /* ... so often, 4 bits, until DREP, REJ or DREQ comes */
-	uint32_t comm_id;   /* EXIT_*, UNREACHED */
-	int32_t error;	    /* UNREACHED: errno */
+	uint32_t comm_id;   /* EXIT_*, UNREACHABLE */
+	int32_t error;	    /* UNREACHABLE: errno */
 	struct gsi_mad m;   /* MAD, SENT, EXIT_SET */
 };
 

@@ -318,7 +318,7 @@ static void returned(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, in
 		return;
 	member = member_of(gsi, gsi_mad_sender_id(&m));
 	if (member && seat_set_has(&q->members, member->number))
-		gsi_client_unreached(member, gsi_mad_sender_id(&m), error);
+		gsi_client_unreachable(member, gsi_mad_sender_id(&m), error);
 }
 
 void gsi_watch(struct gsi *gsi, struct group *g)

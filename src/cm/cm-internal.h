@@ -43,7 +43,7 @@ struct cm {
 	struct timer_heap timers; /* of xchg.timer */
 	struct list tx;		  /* of xchg.tx_link: what has something to send, in turn */
 	struct list events;	  /* of event.link, oldest first; owned */
-	struct list wills;	  /* of cm_conn.will_link: those that changed */
+	struct list exit_mads;	  /* of cm_conn.exit_link: those that changed */
 	struct list lingering[SHARE_CELLS]; /* of xchg.linger_link: detached, by the peer's cell,
 					       oldest first */
 	struct share lingerers;
@@ -55,7 +55,7 @@ struct cm {
 					      GUID and address */
 	struct list by_qpn[CM_BUCKETS]; /* of cm_conn.qpn_link, by remote QPN, GUID and address */
 	struct list
-		sidrs_asked[CM_BUCKETS]; /* of cm_sidr.link, active ones; by request ID; owned */
+		sidrs_active[CM_BUCKETS]; /* of cm_sidr.link, active ones; by request ID; owned */
 	struct list sidrs[CM_BUCKETS]; /* of cm_sidr.link, passive ones; by request ID, address and
 					  TID; owned */
 	struct list peers; /* of cm_conn.peer_link: peer to peer, in REQ_SENT or MRA_REQ_RCVD */
@@ -76,21 +76,21 @@ struct cm_listener {
 /** Alternate paths, beside the state (IBTA 12.8): one proposal at a time each way. */
 enum lap_state { LAP_NONE, LAP_SENT, LAP_RCVD };
 
-enum will_kind { WILL_NONE, WILL_REJ_TIMEOUT, WILL_REJ, WILL_DREQ, WILL_DREP };
+enum exit_kind { EXIT_NONE, EXIT_REJ_TIMEOUT, EXIT_REJ, EXIT_DREQ, EXIT_DREP };
 
 struct cm_conn {
 	struct xchg x;
-	struct list id_link, remote_link, qpn_link, peer_link, listener_link, will_link;
+	struct list id_link, remote_link, qpn_link, peer_link, listener_link, exit_link;
 	struct cm_listener *listener; /* borrowed until it is freed, which sets this to NULL */
 	enum cm_state state;
 	enum lap_state lap;
-	enum will_kind will; /* as the state asks for */
-	bool will_told;	     /* the last that cm_next_will() said of it was "present" */
+	enum exit_kind exit; /* as the state asks for */
+	bool exit_reported;  /* the last that cm_next_exit_mad() said of it was "present" */
 	bool active;	     /* we sent the REQ that counts */
 	bool peer_to_peer;
-	bool agreed;	/* the peer has said that it ends: nothing it sends late needs an answer */
-	bool lap_asked; /* LAP_SENT: the peer has asked for time */
-	bool half_open; /* counts in cm->half_open and listener->waiting */
+	bool agreed; /* the peer has said that it ends: nothing it sends late needs an answer */
+	bool lap_delayed; /* LAP_SENT: the peer has asked for time */
+	bool half_open;	  /* counts in cm->half_open and listener->waiting */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t remote_guid;
@@ -192,8 +192,8 @@ void conn_close(struct cm_conn *c);
 void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm_rej *rej);
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq);
 void conn_expire(struct cm_conn *c, rocemu_ns_t now);
-/** See cm_unreached(). */
-bool conn_unreached(struct cm *cm, uint32_t local_id, int error);
+/** See cm_unreachable(). */
+bool conn_unreachable(struct cm *cm, uint32_t local_id, int error);
 enum cm_drop conn_input_rej(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from);
 enum cm_drop conn_input_dreq(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
@@ -246,8 +246,8 @@ enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
 /** Answer a SIDR_REQ that gets no object. */
 void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
 		    uint8_t status);
-/** See cm_unreached(). */
-bool sidr_unreached(struct cm *cm, uint32_t id, int error);
+/** See cm_unreachable(). */
+bool sidr_unreachable(struct cm *cm, uint32_t id, int error);
 void sidr_expire(struct cm_sidr *s, rocemu_ns_t now);
 void sidr_settle(struct cm_sidr *s);
 CM_HEAP void sidr_free(struct cm_sidr *s);

@@ -25,7 +25,7 @@ struct cm *cm_new(const struct cm_config *config)
 	timer_heap_init(&cm->timers);
 	list_init(&cm->tx);
 	list_init(&cm->events);
-	list_init(&cm->wills);
+	list_init(&cm->exit_mads);
 	list_init(&cm->listeners);
 	list_init(&cm->peers);
 	for (unsigned i = 0; i < CM_BUCKETS; i++) {
@@ -33,7 +33,7 @@ struct cm *cm_new(const struct cm_config *config)
 		list_init(&cm->by_remote[i]);
 		list_init(&cm->by_qpn[i]);
 		list_init(&cm->sidrs[i]);
-		list_init(&cm->sidrs_asked[i]);
+		list_init(&cm->sidrs_active[i]);
 	}
 	for (unsigned i = 0; i < SHARE_CELLS; i++)
 		list_init(&cm->lingering[i]);
@@ -50,7 +50,7 @@ void cm_free(struct cm *cm)
 			conn_free(list_entry(it, struct cm_conn, id_link));
 		list_for_each_safe (it, next, &cm->sidrs[i])
 			sidr_free(list_entry(it, struct cm_sidr, link));
-		list_for_each_safe (it, next, &cm->sidrs_asked[i])
+		list_for_each_safe (it, next, &cm->sidrs_active[i])
 			sidr_free(list_entry(it, struct cm_sidr, link));
 	}
 	list_for_each_safe (it, next, &cm->listeners)
@@ -83,9 +83,9 @@ void cm_expire(struct cm *cm, rocemu_ns_t now)
 	}
 }
 
-bool cm_unreached(struct cm *cm, uint32_t id, int error)
+bool cm_unreachable(struct cm *cm, uint32_t id, int error)
 {
-	return conn_unreached(cm, id, error) || sidr_unreached(cm, id, error);
+	return conn_unreachable(cm, id, error) || sidr_unreachable(cm, id, error);
 }
 
 void cm_unlisten(struct cm_listener *l, rocemu_ns_t now)

@@ -15,7 +15,7 @@
  *
  *     after every call, input or expire:  cm_output() until it fills less than asked for
  *                                         cm_next_event() until false
- *                                         cm_next_will() until false, if config.wills
+ *                                         cm_next_exit_mad() until false, if config.exit_mads
  *     the timer:                          cm_deadline(), then cm_expire() when it has come
  *
  * Return values, where not said otherwise: 0 done, -EINVAL the object's state does not allow the
@@ -74,7 +74,7 @@ struct cm_config {
 	uint64_t ca_guid;   /* node GUID of the device, in every REQ and REP */
 	uint16_t id_prefix; /* 0-1023: high bits of communication IDs, one process alone has it */
 	bool lap_events;    /* false: a LAP is answered "not supported" here, without an event */
-	bool wills;	    /* keep track of wills, see cm_next_will() */
+	bool exit_mads;	    /* keep track of wills, see cm_next_exit_mad() */
 	/* REQs and SIDR_REQs of one address that wait for their consumer, of all listeners; of all
 	 * addresses twice as many. 0: 4096 */
 	uint32_t max_half_open;
@@ -143,7 +143,7 @@ enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t
  *
  * @return false: it is not waited for an answer to it.
  */
-bool cm_unreached(struct cm *cm, uint32_t id, int error);
+bool cm_unreachable(struct cm *cm, uint32_t id, int error);
 
 /** A MAD to send from QP 1 of addr.src to QP 1 of addr.dst. */
 struct cm_mad {
@@ -460,7 +460,7 @@ struct cm_event {
 		     * peer: of conn) */
 	struct cm_addr addr;	  /* of the MAD: src is the peer. TIMEOUT, TIMEWAIT_EXIT: unset */
 	struct rocemu_cm_msg msg; /* the message, private data included. TIMEOUT: only attr_id */
-	int error; /* TIMEOUT: what cm_unreached() was told; 0: no answer to any try */
+	int error; /* TIMEOUT: what cm_unreachable() was told; 0: no answer to any try */
 };
 
 /** Take the oldest event. All in *ev is a copy but the objects. @return false: there is none. */
@@ -473,16 +473,16 @@ bool cm_next_event(struct cm *cm, struct cm_event *ev);
  * DREP as cm_conn_destroy() says. @return true: *mad is filled; false: nothing is to be sent in
  * this state.
  */
-bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad);
+bool cm_conn_exit_mad(const struct cm_conn *c, struct cm_mad *mad);
 
-struct cm_will {
+struct cm_exit_mad {
 	uint32_t comm_id; /* local communication ID */
 	bool present;	  /* false: forget what was said of comm_id before */
 	struct cm_mad mad;
 };
 
-/** Take the next will that has changed since it was taken last. Only with config.wills. @return
+/** Take the next will that has changed since it was taken last. Only with config.exit_mads. @return
  * false: none has. */
-bool cm_next_will(struct cm *cm, struct cm_will *will);
+bool cm_next_exit_mad(struct cm *cm, struct cm_exit_mad *exit_mad);
 
 #endif

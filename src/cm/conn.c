@@ -35,7 +35,7 @@ struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active)
 	list_init(&c->qpn_link);
 	list_init(&c->peer_link);
 	list_init(&c->listener_link);
-	list_init(&c->will_link);
+	list_init(&c->exit_link);
 	c->active = active;
 	c->local_id = cm_id_next(cm);
 	c->own_tid = cm_tid_next(cm);
@@ -54,7 +54,7 @@ void conn_free(struct cm_conn *c)
 	list_remove(&c->qpn_link);
 	list_remove(&c->peer_link);
 	list_remove(&c->listener_link);
-	list_remove(&c->will_link);
+	list_remove(&c->exit_link);
 	xchg_fini(&c->x);
 	timer_release(&cm->timers);
 	cm->stats.conns--;
@@ -115,39 +115,39 @@ void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint3
 	list_append(&cm->by_qpn[cm_bucket_peer(cm, qpn, guid, &c->x.addr.dst)], &c->qpn_link);
 }
 
-static enum will_kind will_of(enum cm_state state)
+static enum exit_kind exit_kind_of(enum cm_state state)
 {
 	switch (state) {
 	case CM_REQ_SENT:
 	case CM_MRA_REQ_RCVD:
-		return WILL_REJ_TIMEOUT;
+		return EXIT_REJ_TIMEOUT;
 	case CM_REQ_RCVD:
 	case CM_MRA_REQ_SENT:
 	case CM_REP_SENT:
 	case CM_MRA_REP_RCVD:
 	case CM_REP_RCVD:
 	case CM_MRA_REP_SENT:
-		return WILL_REJ;
+		return EXIT_REJ;
 	case CM_ESTABLISHED:
 	case CM_DREQ_SENT:
-		return WILL_DREQ;
+		return EXIT_DREQ;
 	case CM_DREQ_RCVD:
-		return WILL_DREP;
+		return EXIT_DREP;
 	default:
-		return WILL_NONE;
+		return EXIT_NONE;
 	}
 }
 
 /** The state has changed: so may what is to be sent when the process dies. */
-static void update_will(struct cm_conn *c)
+static void update_exit_mad(struct cm_conn *c)
 {
-	c->will = will_of(c->state);
-	if (!c->x.cm->cfg.wills)
+	c->exit = exit_kind_of(c->state);
+	if (!c->x.cm->cfg.exit_mads)
 		return;
-	if (c->will == WILL_NONE && !c->will_told)
-		list_remove(&c->will_link);
-	else if (!list_linked(&c->will_link))
-		list_append(&c->x.cm->wills, &c->will_link);
+	if (c->exit == EXIT_NONE && !c->exit_reported)
+		list_remove(&c->exit_link);
+	else if (!list_linked(&c->exit_link))
+		list_append(&c->x.cm->exit_mads, &c->exit_link);
 }
 
 void conn_set_state(struct cm_conn *c, enum cm_state state)
@@ -163,7 +163,7 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 		conn_decided(c);
 	if (state == CM_IDLE || state == CM_TIMEWAIT)
 		list_remove(&c->qpn_link);
-	update_will(c);
+	update_exit_mad(c);
 }
 
 /**
@@ -201,7 +201,7 @@ void cm_conn_seen(struct cm_conn *c)
 void conn_settle(struct cm_conn *c)
 {
 	if (c->x.detached && c->state == CM_IDLE && !timer_running(&c->x.timer) &&
-	    !xchg_pending(&c->x) && !list_linked(&c->will_link))
+	    !xchg_pending(&c->x) && !list_linked(&c->exit_link))
 		conn_free(c);
 }
 

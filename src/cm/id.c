@@ -44,7 +44,7 @@ static bool id_taken(const struct cm *cm, uint32_t id)
 	list_for_each (it, &cm->by_id[bucket])
 		if (list_entry(it, struct cm_conn, id_link)->local_id == id)
 			return true;
-	list_for_each (it, &cm->sidrs_asked[bucket])
+	list_for_each (it, &cm->sidrs_active[bucket])
 		if (list_entry(it, struct cm_sidr, link)->id == id)
 			return true;
 	return false;

@@ -27,7 +27,7 @@ int cm_lap(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_path *alte
 	m.lap.remote_cm_timeout = remote_cm_timeout;
 	m.lap.alternate = *alternate;
 	c->lap = LAP_SENT;
-	c->lap_asked = false;
+	c->lap_delayed = false;
 	xchg_request(&c->x, now, &m, cm_timeout_ns(remote_cm_timeout) + c->life_ns, c->max_retries);
 	return 0;
 }

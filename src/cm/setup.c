@@ -291,13 +291,13 @@ enum cm_drop conn_input_mra(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 	if (drop)
 		return drop;
 	xchg_timer_extend(&c->x, now, cm_timeout_ns(m->mra.service_timeout) + c->life_ns);
-	if (next == c->state && (next != CM_ESTABLISHED || c->lap_asked))
+	if (next == c->state && (next != CM_ESTABLISHED || c->lap_delayed))
 		return CM_DROP_DUPLICATE;
 	e = event_new();
 	if (!e)
 		return CM_DROP_NO_MEMORY;
 	if (next == c->state)
-		c->lap_asked = true;
+		c->lap_delayed = true;
 	else
 		conn_set_state(c, next);
 	event_post(e, CM_EV_MRA, &c->x, m, from);

@@ -34,7 +34,7 @@ CM_HEAP static struct cm_sidr *sidr_new(struct cm *cm, uint32_t id, uint64_t tid
 	s->active = active;
 	s->id = id;
 	s->tid = tid;
-	list_append(active ? &cm->sidrs_asked[cm_bucket(cm, id)]
+	list_append(active ? &cm->sidrs_active[cm_bucket(cm, id)]
 			   : &cm->sidrs[cm_bucket_peer(cm, id, tid, &addr->dst)],
 		    &s->link);
 	return s;
@@ -67,9 +67,9 @@ void sidr_settle(struct cm_sidr *s)
 }
 
 /** Ours, by its ID. */
-static struct cm_sidr *find_asked(const struct cm *cm, uint32_t id)
+static struct cm_sidr *find_active(const struct cm *cm, uint32_t id)
 {
-	list_for_each (it, &cm->sidrs_asked[cm_bucket(cm, id)]) {
+	list_for_each (it, &cm->sidrs_active[cm_bucket(cm, id)]) {
 		struct cm_sidr *s = list_entry(it, struct cm_sidr, link);
 
 		if (s->id == id)
@@ -233,7 +233,7 @@ enum cm_drop sidr_input_req(struct cm *cm, const struct rocemu_cm_msg *m,
 enum cm_drop sidr_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
-	struct cm_sidr *s = find_asked(cm, m->sidr_rep.request_id);
+	struct cm_sidr *s = find_active(cm, m->sidr_rep.request_id);
 	struct event *e;
 
 	if (!s)
@@ -277,10 +277,10 @@ void sidr_expire(struct cm_sidr *s, rocemu_ns_t now)
 	event_post(e, CM_EV_TIMEOUT, &s->x, &m, NULL);
 }
 
-bool sidr_unreached(struct cm *cm, uint32_t id, int error)
+bool sidr_unreachable(struct cm *cm, uint32_t id, int error)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_SIDR_REQ};
-	struct cm_sidr *s = find_asked(cm, id);
+	struct cm_sidr *s = find_active(cm, id);
 	struct event *e;
 
 	if (!s || s->answered)

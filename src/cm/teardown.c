@@ -390,7 +390,7 @@ void conn_expire(struct cm_conn *c, rocemu_ns_t now)
 	conn_settle(c);
 }
 
-bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
+bool conn_unreachable(struct cm *cm, uint32_t local_id, int error)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REQ};
 	struct cm_conn *c = conn_find(cm, local_id);
@@ -412,7 +412,7 @@ bool conn_unreached(struct cm *cm, uint32_t local_id, int error)
 
 /* ---- destruction ---- */
 
-static void let_go(struct cm_conn *c)
+static void release_conn(struct cm_conn *c)
 {
 	list_remove(&c->listener_link);
 	c->listener = NULL;
@@ -446,7 +446,7 @@ void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now)
 		reject_by_itself(c, now, ROCEMU_CM_REJ_CONSUMER);
 		break;
 	}
-	let_go(c);
+	release_conn(c);
 }
 
 void cm_conn_forget(struct cm_conn *c)
@@ -454,5 +454,5 @@ void cm_conn_forget(struct cm_conn *c)
 	event_forget(c->x.cm, &c->x);
 	conn_close(c);
 	list_remove(&c->remote_link);
-	let_go(c);
+	release_conn(c);
 }

@@ -83,9 +83,9 @@ static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 
 static void set_exits(void) REQUIRES(rcm_lock)
 {
-	struct cm_will change;
+	struct cm_exit_mad change;
 
-	while (cm_next_will(core.cm, &change)) {
+	while (cm_next_exit_mad(core.cm, &change)) {
 		const struct rcm_local *o =
 			change.present ? rcm_agent_local(&change.mad.addr.src) : NULL;
 		struct agent_exit_mad e = {.cm_timeout = CM_DEFAULT_TIMEOUT,
@@ -172,8 +172,8 @@ static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 	case GSI_FRAME_SENT:
 		mad_sent(&f->m);
 		break;
-	case GSI_FRAME_UNREACHED:
-		cm_unreached(core.cm, f->comm_id, f->error);
+	case GSI_FRAME_UNREACHABLE:
+		cm_unreachable(core.cm, f->comm_id, f->error);
 		break;
 	}
 }
@@ -354,7 +354,8 @@ static int start_threads(void) REQUIRES(rcm_lock)
 
 static int start(uint64_t guid) REQUIRES(rcm_lock)
 {
-	struct cm_config config = {.ca_guid = guid, .wills = true, .max_half_open = RCM_HALF_OPEN};
+	struct cm_config config = {
+		.ca_guid = guid, .exit_mads = true, .max_half_open = RCM_HALF_OPEN};
 	char text[512] = "";
 	int err = timescale_get(&config.time_scale, text, sizeof(text));
 

@@ -59,8 +59,8 @@ static int do_recv(struct agent_gsi *c, bool wait, struct reply *re)
 			break;
 		r = recv_or_join(c, &f, re->text);
 	}
-	if (r == 1 && f.type == GSI_FRAME_UNREACHED)
-		return GSI_PEER_UNREACHED + f.error;
+	if (r == 1 && f.type == GSI_FRAME_UNREACHABLE)
+		return GSI_PEER_UNREACHABLE + f.error;
 	if (r == 1)
 		re->mad = f.m;
 	return r;
@@ -289,8 +289,8 @@ int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail)
 	return gsi_peer_send_mad(p, &sealed);
 }
 
-int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
-		  uint8_t cm_timeout, uint8_t retries)
+int gsi_peer_set_exit(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
+		      uint8_t cm_timeout, uint8_t retries)
 {
 	struct gsi_mail sealed = *mail;
 
@@ -303,7 +303,7 @@ int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *m
 		.r;
 }
 
-int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id)
+int gsi_peer_clear_exit(struct gsi_peer *p, uint32_t comm_id)
 {
 	return peer_do(p, &(struct command){.what = 'c', .id = comm_id}).r;
 }

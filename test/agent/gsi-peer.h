@@ -54,12 +54,12 @@ uint32_t gsi_peer_listen_on(struct gsi_peer *p, uint64_t service_id, const struc
 int gsi_peer_send(struct gsi_peer *p, const struct gsi_mail *mail);
 /** Have mail->mad sent as it is. */
 int gsi_peer_send_mad(struct gsi_peer *p, const struct gsi_mail *mail);
-int gsi_peer_will(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
-		  uint8_t cm_timeout, uint8_t retries);
-int gsi_peer_will_clear(struct gsi_peer *p, uint32_t comm_id);
-enum { GSI_PEER_UNREACHED = 1000, GSI_PEER_LOST_PORT = 2000 };
+int gsi_peer_set_exit(struct gsi_peer *p, uint32_t comm_id, const struct gsi_mail *mail,
+		      uint8_t cm_timeout, uint8_t retries);
+int gsi_peer_clear_exit(struct gsi_peer *p, uint32_t comm_id);
+enum { GSI_PEER_UNREACHABLE = 1000, GSI_PEER_LOST_PORT = 2000 };
 /** Wait for a MAD. @return 1, or what agent_gsi_recv() did; 0: none came in 20 s;
- * GSI_PEER_UNREACHED + errno: a request of its own did not arrive; GSI_PEER_LOST_PORT:
+ * GSI_PEER_UNREACHABLE + errno: a request of its own did not arrive; GSI_PEER_LOST_PORT:
  * agent_gsi_join() could not have a port again. */
 int gsi_peer_recv(struct gsi_peer *p, struct gsi_mail *mail);
 /** Is one there now? */

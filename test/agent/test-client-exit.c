@@ -17,7 +17,7 @@ enum {
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}};
 
-TEST(client_cm, killed__its_wills_are_sent_and_repeated_until_answered)
+TEST(client_cm, killed__its_exit_mads_are_sent_and_repeated_until_answered)
 {
 	struct gsi_peer a, b;
 	struct gsi_mail m, got;
@@ -28,7 +28,7 @@ TEST(client_cm, killed__its_wills_are_sent_and_repeated_until_answered)
 	b = gsi_peer_start_at(&at);
 	id = agent_comm_id(a.number, 5);
 	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 15), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, FAST, 15), 0);
 	fence(&a);
 	gsi_peer_kill(&a);
 	for (unsigned i = 0; i < 3; i++) {
@@ -57,10 +57,10 @@ TEST(client_cm, killed_and_never_answered__given_up_after_the_retries)
 	b = gsi_peer_start_at(&at);
 	id = agent_comm_id(a.number, 5);
 	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 2), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, FAST, 2), 0);
 	/* A REJ is sent once. */
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id + 1, 78);
-	assert_int_equal(gsi_peer_will(&a, id + 1, &m, FAST, 15), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id + 1, &m, FAST, 15), 0);
 	fence(&a);
 	gsi_peer_kill(&a);
 	gsi_wait_counter(AGENT_GSI_COUNT_exit_given_up, 1);
@@ -87,7 +87,7 @@ TEST(client_cm, killed__its_peer_in_another_process_hears_of_it)
 	ida = agent_comm_id(a.number, 5);
 	idb = agent_comm_id(b.number, 6);
 	m = mail_ids(&at, &at, ROCEMU_CM_DREQ, ida, idb);
-	assert_int_equal(gsi_peer_will(&a, ida, &m, SLOW, 15), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, ida, &m, SLOW, 15), 0);
 	fence(&a);
 	gsi_peer_kill(&a);
 	assert_int_equal(gsi_peer_recv(&b, &got), 1);
@@ -100,7 +100,7 @@ TEST(client_cm, killed__its_peer_in_another_process_hears_of_it)
 	leave();
 }
 
-TEST(client_cm, will_replaced_and_taken_back__only_what_is_left_is_sent)
+TEST(client_cm, exit_mad_replaced_and_taken_back__only_what_is_left_is_sent)
 {
 	struct gsi_peer a, b;
 	struct gsi_mail m, got;
@@ -111,18 +111,18 @@ TEST(client_cm, will_replaced_and_taken_back__only_what_is_left_is_sent)
 	b = gsi_peer_start_at(&at);
 	id = agent_comm_id(a.number, 5);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
-	assert_int_equal(gsi_peer_will(&a, id, &m, SLOW, 0), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, SLOW, 0), 0);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 2);
-	assert_int_equal(gsi_peer_will(&a, id, &m, SLOW, 0), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, SLOW, 0), 0);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id + 1, 3);
-	assert_int_equal(gsi_peer_will(&a, id + 1, &m, SLOW, 0), 0);
-	assert_int_equal(gsi_peer_will_clear(&a, id + 1), 0);
-	assert_int_equal(gsi_peer_will_clear(&a, id + 2), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id + 1, &m, SLOW, 0), 0);
+	assert_int_equal(gsi_peer_clear_exit(&a, id + 1), 0);
+	assert_int_equal(gsi_peer_clear_exit(&a, id + 2), 0);
 	/* Not its own. */
-	assert_int_equal(gsi_peer_will(&a, agent_comm_id(b.number, 1), &m, SLOW, 0), -EINVAL);
+	assert_int_equal(gsi_peer_set_exit(&a, agent_comm_id(b.number, 1), &m, SLOW, 0), -EINVAL);
 	/* No REJ or DREQ: the agent does not keep it. */
 	m = mail_ids(&at, &far, ROCEMU_CM_RTU, id + 3, 4);
-	assert_int_equal(gsi_peer_will(&a, id + 3, &m, SLOW, 0), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id + 3, &m, SLOW, 0), 0);
 	fence(&a);
 	gsi_peer_kill(&a);
 	wire_recv(wire, &far, &got);
@@ -151,7 +151,7 @@ TEST(client_cm, killed_with_requests_unread__they_are_refused)
 	will = mail_ids(&at, &far, ROCEMU_CM_REJ, agent_comm_id(a.number, 1), 5);
 	will.m.tid = req.m.tid;
 	will.m.rej.reason = ROCEMU_CM_REJ_CONSUMER;
-	assert_int_equal(gsi_peer_will(&a, agent_comm_id(a.number, 1), &will, FAST, 0), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, agent_comm_id(a.number, 1), &will, FAST, 0), 0);
 	/* And two that it does not. */
 	req = mail_req(&far, &at, 6, SERVICE);
 	sidr = mail_sidr_req(&far, &at, 7, SERVICE);
@@ -182,7 +182,7 @@ TEST(client_cm, killed_with_requests_unread__they_are_refused)
 	leave();
 }
 
-TEST(client_cm, leaves_without_wills__nothing_is_sent)
+TEST(client_cm, leaves_without_exit_mads__nothing_is_sent)
 {
 	struct gsi_peer a, b;
 	struct gsi_mail m;
@@ -193,8 +193,8 @@ TEST(client_cm, leaves_without_wills__nothing_is_sent)
 	b = gsi_peer_start_at(&at);
 	id = agent_comm_id(a.number, 5);
 	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 15), 0);
-	assert_int_equal(gsi_peer_will_clear(&a, id), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, FAST, 15), 0);
+	assert_int_equal(gsi_peer_clear_exit(&a, id), 0);
 	gsi_peer_leave(&a);
 	fence(&b);
 	fence(&b);
@@ -217,7 +217,7 @@ TEST(client_cm, killed_with_1000_connections__each_peer_hears_of_it_at_once)
 	for (uint32_t i = 0; i < N; i++) {
 		m = mail_ids(&at, &at, ROCEMU_CM_DREQ, agent_comm_id(a.number, i),
 			     agent_comm_id(b.number, i));
-		assert_int_equal(gsi_peer_will(&a, agent_comm_id(a.number, i), &m, SLOW, 1), 0);
+		assert_int_equal(gsi_peer_set_exit(&a, agent_comm_id(a.number, i), &m, SLOW, 1), 0);
 	}
 	fence(&a);
 	gsi_peer_kill(&a);
@@ -237,7 +237,7 @@ TEST(client_cm, killed_with_1000_connections__each_peer_hears_of_it_at_once)
 	leave();
 }
 
-TEST(client_cm, last_process_killed__the_agent_stays_until_its_will_is_done)
+TEST(client_cm, last_process_killed__the_agent_stays_until_its_exit_mad_is_done)
 {
 	struct gsi_peer a;
 	struct gsi_mail m, got;
@@ -253,7 +253,7 @@ TEST(client_cm, last_process_killed__the_agent_stays_until_its_will_is_done)
 	id = agent_comm_id(a.number, 5);
 	m = dreq(id, 77);
 	/* After 1.07 s once more: longer than the agent would stay. */
-	assert_int_equal(gsi_peer_will(&a, id, &m, 18, 1), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, 18, 1), 0);
 	fence(&a);
 	gsi_peer_kill(&a);
 	wire_recv(wire, &far, &got);

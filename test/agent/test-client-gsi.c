@@ -24,7 +24,7 @@ enum {
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}};
 
-TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
+TEST(client_cm, agent_dies__number_listeners_and_exit_mads_are_kept)
 {
 	struct agent_gsi_bind bind = {.service_id = rocemu_cm_service_id(ROCEMU_PS_TCP, 0)};
 	struct gsi_peer a, b;
@@ -41,7 +41,7 @@ TEST(client_cm, agent_dies__number_listeners_and_wills_live_on)
 	gsi_peer_listen_on(&a, SERVICE, &any_v4);
 	assert_int_equal(gsi_peer_bind(&a, &bind, &key), 0);
 	m = dreq(id, 77);
-	assert_int_equal(gsi_peer_will(&a, id, &m, FAST, 15), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, FAST, 15), 0);
 	kill_agent();
 	/* Each notices by itself and finds the next one. */
 	assert_int_equal(gsi_peer_recv_now(&a, &got), 0);
@@ -193,7 +193,7 @@ TEST(client_cm, fork__the_child_has_no_part_in_it)
 	assert_true(gsi_peer_fork_and_forget(&a) > 0);
 	id = agent_comm_id(a.number, 5);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
-	assert_int_equal(gsi_peer_will(&a, id, &m, SLOW, 0), 0);
+	assert_int_equal(gsi_peer_set_exit(&a, id, &m, SLOW, 0), 0);
 	fence(&a);
 	kill(a.process.pid, SIGKILL);
 	assert_int_equal(waitpid(a.process.pid, NULL, 0), a.process.pid);
@@ -330,7 +330,7 @@ TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
 	m = mail_req(&at, &far, agent_comm_id(root.number, 1), SERVICE);
 	assert_int_equal(gsi_peer_send(&user, &m), 0);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
-	assert_int_equal(gsi_peer_will(&user, id, &m, SLOW, 0), 0);
+	assert_int_equal(gsi_peer_set_exit(&user, id, &m, SLOW, 0), 0);
 	gsi_peer_kill(&user);
 	wire_recv(wire, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);

@@ -305,11 +305,11 @@ static void refused(struct rocemu_gid at, struct rocemu_gid far)
 	a = gsi_peer_start_at(&at);
 	m = mail_req(&at, &far, agent_comm_id(a.number, 7), SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);
-	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHED + ECONNREFUSED);
+	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHABLE + ECONNREFUSED);
 	/* Other packets that follow are not held up by it. */
 	m = mail_sidr_req(&at, &far, agent_comm_id(a.number, 8), SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);
-	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHED + ECONNREFUSED);
+	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHABLE + ECONNREFUSED);
 	/* What is no request nobody waits for in this way. */
 	m = mail_ids(&at, &far, ROCEMU_CM_DREQ, agent_comm_id(a.number, 7), 5);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);

@@ -26,7 +26,7 @@ void bench_start(struct bench *b)
 		.ca_guid = BENCH_OWN_GUID,
 		.id_prefix = 9,
 		.lap_events = true,
-		.wills = true,
+		.exit_mads = true,
 	};
 	const struct cm_listen_param listen = {.service_id = BENCH_SERVICE, .any_addr = true};
 

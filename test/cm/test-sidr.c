@@ -78,7 +78,7 @@ TEST(sidr, not_answered__timeout_after_all_tries)
 	bench_end(&b);
 }
 
-TEST(sidr, unreached__timeout_at_once)
+TEST(sidr, unreachable__timeout_at_once)
 {
 	struct cm_sidr *s;
 	struct bench b;
@@ -86,12 +86,12 @@ TEST(sidr, unreached__timeout_at_once)
 	bench_start(&b);
 	s = ask(&b);
 	bench_sends(&b);
-	assert_true(cm_unreached(b.cm, cm_sidr_id(s), EHOSTUNREACH));
+	assert_true(cm_unreachable(b.cm, cm_sidr_id(s), EHOSTUNREACH));
 	assert_string_equal(bench_events(&b), "TIMEOUT");
 	assert_int_equal(b.event.msg.attr_id, ROCEMU_CM_SIDR_REQ);
 	assert_int_equal(b.event.error, EHOSTUNREACH);
 	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
-	assert_false(cm_unreached(b.cm, cm_sidr_id(s), EHOSTUNREACH));
+	assert_false(cm_unreachable(b.cm, cm_sidr_id(s), EHOSTUNREACH));
 	bench_end(&b);
 }
 

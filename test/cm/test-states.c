@@ -353,7 +353,7 @@ TEST(states, reject_information_too_long__emsgsize_and_no_effect)
 /* ---- destruction ---- */
 
 /** What the peer is told when its consumer destroys a connection, or its process dies. */
-TEST(states, destroyed_in_each__peer_is_told_as_the_will_says)
+TEST(states, destroyed_in_each__the_peer_gets_the_exit_mad)
 {
 	static const char *const told[CM_STATE_COUNT] = {
 		[CM_IDLE] = "-",
@@ -380,7 +380,7 @@ TEST(states, destroyed_in_each__peer_is_told_as_the_will_says)
 
 		bench_start(&b);
 		c = bench_conn(&b, state);
-		will = cm_conn_will(c, &mad);
+		will = cm_conn_exit_mad(c, &mad);
 		assert_int_equal(will, state == CM_DREQ_SENT || strcmp(told[state], "-") != 0);
 		cm_conn_destroy(c, b.now);
 		assert_string_equal(bench_sends(&b), told[state]);

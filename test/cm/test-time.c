@@ -73,15 +73,15 @@ TEST(retry, req__rej_timeout_with_own_guid_then_idle)
 	bench_end(&b);
 }
 
-TEST(unreached, req__given_up_at_once_and_nothing_sent)
+TEST(unreachable, req__given_up_at_once_and_nothing_sent)
 {
 	struct cm_conn *c;
 	struct bench b;
 
 	bench_start(&b);
 	c = bench_conn(&b, CM_REQ_SENT);
-	assert_false(cm_unreached(b.cm, cm_conn_local_id(c) + 1, ECONNREFUSED));
-	assert_true(cm_unreached(b.cm, cm_conn_local_id(c), ECONNREFUSED));
+	assert_false(cm_unreachable(b.cm, cm_conn_local_id(c) + 1, ECONNREFUSED));
+	assert_true(cm_unreachable(b.cm, cm_conn_local_id(c), ECONNREFUSED));
 	assert_string_equal(bench_sends(&b), "-");
 	assert_string_equal(bench_events(&b), "TIMEOUT");
 	assert_int_equal(b.event.msg.attr_id, ROCEMU_CM_REQ);
@@ -90,12 +90,12 @@ TEST(unreached, req__given_up_at_once_and_nothing_sent)
 	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
 	assert_int_equal(cm_get_stats(b.cm)->timeouts, 1);
 	/* Told again, of its repetition. */
-	assert_false(cm_unreached(b.cm, cm_conn_local_id(c), ECONNREFUSED));
+	assert_false(cm_unreachable(b.cm, cm_conn_local_id(c), ECONNREFUSED));
 	bench_end(&b);
 }
 
 /* Who has answered is there. */
-TEST(unreached, in_other_states__does_not_change_it)
+TEST(unreachable, in_other_states__does_not_change_it)
 {
 	for (enum cm_state state = CM_MRA_REQ_RCVD; state < CM_STATE_COUNT; state++) {
 		struct cm_conn *c;
@@ -103,21 +103,21 @@ TEST(unreached, in_other_states__does_not_change_it)
 
 		bench_start(&b);
 		c = bench_conn(&b, state);
-		assert_false(cm_unreached(b.cm, cm_conn_local_id(c), EHOSTUNREACH));
+		assert_false(cm_unreachable(b.cm, cm_conn_local_id(c), EHOSTUNREACH));
 		assert_int_equal(cm_conn_state(c), state);
 		assert_string_equal(bench_events(&b), "-");
 		bench_end(&b);
 	}
 }
 
-TEST(unreached, peer_to_peer__goes_on)
+TEST(unreachable, peer_to_peer__goes_on)
 {
 	struct cm_conn *c;
 	struct bench b;
 
 	bench_start(&b);
 	c = bench_connect(&b, true);
-	assert_false(cm_unreached(b.cm, cm_conn_local_id(c), ECONNREFUSED));
+	assert_false(cm_unreachable(b.cm, cm_conn_local_id(c), ECONNREFUSED));
 	assert_int_equal(cm_conn_state(c), CM_REQ_SENT);
 	bench_end(&b);
 }
@@ -341,13 +341,13 @@ TEST(timewait, rep_after_an_unanswered_dreq__rej_10)
 
 TEST(timewait, destroyed_in_it__gone_when_it_is_over)
 {
-	struct cm_will will;
+	struct cm_exit_mad exit_mad;
 	struct cm_conn *c;
 	struct bench b;
 
 	bench_start(&b);
 	c = bench_conn(&b, CM_TIMEWAIT);
-	while (cm_next_will(b.cm, &will))
+	while (cm_next_exit_mad(b.cm, &exit_mad))
 		;
 	cm_conn_destroy(c, b.now);
 	assert_int_equal(cm_get_stats(b.cm)->conns, 1);
@@ -361,7 +361,7 @@ TEST(timewait, destroyed_in_it__gone_when_it_is_over)
 /** Destroying does not stop what the peer must know. */
 TEST(destroy, established__dreq_repeated_without_a_consumer)
 {
-	struct cm_will will;
+	struct cm_exit_mad exit_mad;
 	struct cm_conn *c;
 	struct bench b;
 
@@ -371,7 +371,7 @@ TEST(destroy, established__dreq_repeated_without_a_consumer)
 	assert_string_equal(bench_sends(&b), "DREQ");
 	expect_tries(&b, "DREQ");
 	bench_expire(&b);
-	while (cm_next_will(b.cm, &will))
+	while (cm_next_exit_mad(b.cm, &exit_mad))
 		;
 	assert_string_equal(bench_events(&b), "-");
 	assert_int_equal(cm_get_stats(b.cm)->conns, 0);

@@ -30,7 +30,7 @@ struct fuzz {
 	struct cm_mad sent;	     /* the last */
 	uint8_t mad[ROCEMU_MAD_LEN]; /* the last that came in */
 	struct cm_addr from;
-	bool wills;
+	bool exit_mads;
 	struct cm_conn *bystander[BYSTANDERS]; /* active, passive */
 };
 
@@ -326,13 +326,13 @@ static void sidr(struct fuzz *f)
 static void output(struct fuzz *f, unsigned n)
 {
 	struct rocemu_cm_msg m;
-	struct cm_will will;
+	struct cm_exit_mad exit_mad;
 
 	while (n-- > 0 && cm_output(f->cm, f->now, &f->sent, 1))
 		FUZZ_CHECK(rocemu_cm_decode(&m, f->sent.data, ROCEMU_MAD_LEN) == ROCEMU_MAD_OK);
-	while (f->wills && cm_next_will(f->cm, &will))
-		if (will.present)
-			FUZZ_CHECK(rocemu_cm_decode(&m, will.mad.data, ROCEMU_MAD_LEN) ==
+	while (f->exit_mads && cm_next_exit_mad(f->cm, &exit_mad))
+		if (exit_mad.present)
+			FUZZ_CHECK(rocemu_cm_decode(&m, exit_mad.mad.data, ROCEMU_MAD_LEN) ==
 				   ROCEMU_MAD_OK);
 }
 
@@ -543,7 +543,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		.id_prefix = 1,
 		.max_half_open = HALF_OPEN,
 		.max_lingering = LINGERING,
-		.wills = options & 1,
+		.exit_mads = options & 1,
 		.lap_events = options & 2,
 	};
 
@@ -552,7 +552,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < size; i++)
 		config.seed = (config.seed ^ data[i]) * 0x100000001b3u;
 
-	f.wills = config.wills;
+	f.exit_mads = config.exit_mads;
 	f.from = (struct cm_addr){.src = peer, .dst = own, .sport = OTHER_PORT};
 	f.cm = cm_new(&config);
 	FUZZ_CHECK(f.cm);

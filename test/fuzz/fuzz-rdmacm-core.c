@@ -52,7 +52,7 @@ void fuzz_core_start(void)
 				   .id_prefix = 1,
 				   .max_half_open = 5,
 				   .max_lingering = 4,
-				   .wills = true};
+				   .exit_mads = true};
 
 	core.now = 1;
 	list_init(&device.ids);
@@ -178,7 +178,7 @@ void rcm_drive(void)
 {
 	struct rocemu_cm_msg m;
 	struct cm_event ev;
-	struct cm_will will;
+	struct cm_exit_mad exit_mad;
 	struct cm_mad mad;
 	bool more = true;
 
@@ -196,7 +196,7 @@ void rcm_drive(void)
 			rcm_cm_event(&ev);
 		}
 	}
-	while (cm_next_will(core.cm, &will))
+	while (cm_next_exit_mad(core.cm, &exit_mad))
 		;
 	core.driving = false;
 }

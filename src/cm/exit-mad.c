@@ -7,28 +7,28 @@
 #include "base/bytes.h"
 #include "cm/cm-internal.h"
 
-bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
+bool cm_conn_exit_mad(const struct cm_conn *c, struct cm_mad *mad)
 {
 	struct rocemu_cm_msg m = {.tid = c->req_tid};
 
-	switch (c->will) {
-	case WILL_NONE:
+	switch (c->exit) {
+	case EXIT_NONE:
 		return false;
-	case WILL_REJ_TIMEOUT:
-	case WILL_REJ:
+	case EXIT_REJ_TIMEOUT:
+	case EXIT_REJ:
 		m.attr_id = ROCEMU_CM_REJ;
 		conn_rej_default(
-			c, c->will == WILL_REJ ? ROCEMU_CM_REJ_CONSUMER : ROCEMU_CM_REJ_TIMEOUT,
+			c, c->exit == EXIT_REJ ? ROCEMU_CM_REJ_CONSUMER : ROCEMU_CM_REJ_TIMEOUT,
 			&m.rej);
 		break;
-	case WILL_DREQ:
+	case EXIT_DREQ:
 		m.attr_id = ROCEMU_CM_DREQ;
 		m.tid = conn_dreq_tid(c);
 		m.dreq.local_comm_id = c->local_id;
 		m.dreq.remote_comm_id = c->remote_id;
 		m.dreq.remote_qpn = c->remote_qpn;
 		break;
-	case WILL_DREP:
+	case EXIT_DREP:
 		m.attr_id = ROCEMU_CM_DREP;
 		m.tid = c->tid;
 		m.drep.local_comm_id = c->local_id;
@@ -40,18 +40,18 @@ bool cm_conn_will(const struct cm_conn *c, struct cm_mad *mad)
 	return true;
 }
 
-bool cm_next_will(struct cm *cm, struct cm_will *will)
+bool cm_next_exit_mad(struct cm *cm, struct cm_exit_mad *exit_mad)
 {
-	struct list *l = list_first(&cm->wills);
+	struct list *l = list_first(&cm->exit_mads);
 	struct cm_conn *c;
 
 	if (!l)
 		return false;
-	c = list_entry(l, struct cm_conn, will_link);
+	c = list_entry(l, struct cm_conn, exit_link);
 	list_remove(l);
-	will->comm_id = c->local_id;
-	will->present = cm_conn_will(c, &will->mad);
-	c->will_told = will->present;
+	exit_mad->comm_id = c->local_id;
+	exit_mad->present = cm_conn_exit_mad(c, &exit_mad->mad);
+	c->exit_reported = exit_mad->present;
 	conn_settle(c);
 	return true;
 }
