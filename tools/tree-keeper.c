@@ -33,9 +33,9 @@ enum {
 /* netmon's thread changes the tree, too. */
 static pthread_mutex_t tree_lock = PTHREAD_MUTEX_INITIALIZER;
 
-static void on_news(void *user, const struct netmon_news *news)
+static void on_netmon(void *user, const struct netmon_event *event)
 {
-	(void)news;
+	(void)event;
 	pthread_mutex_lock(&tree_lock);
 	tree_refresh(user);
 	pthread_mutex_unlock(&tree_lock);
@@ -92,7 +92,7 @@ static void serve(struct tree *t, int pipe_fd, int nl)
 
 static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 {
-	struct netmon_listener listener = {.tell = on_news, .user = t};
+	struct netmon_listener listener = {.notify = on_netmon, .user = t};
 	int err;
 
 	setsid();
@@ -104,7 +104,7 @@ static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 		_exit(1);
 	close_others(pipe_fd, nl < 0 ? pipe_fd : nl);
 	err = netmon_add(&listener);
-	on_news(t, NULL);
+	on_netmon(t, NULL);
 	serve(t, pipe_fd, nl);
 	if (!err)
 		netmon_remove(&listener);

@@ -54,7 +54,7 @@ static struct {
 
 /* ---- telling ---- */
 
-static void tell_all(const struct netmon_news *news)
+static void notify_all(const struct netmon_event *event)
 {
 	mutex_lock(&mon.lock);
 	list_for_each (it, &mon.listeners) {
@@ -62,7 +62,7 @@ static void tell_all(const struct netmon_news *news)
 
 		mon.telling = l;
 		mutex_unlock(&mon.lock);
-		l->tell(l->user, news);
+		l->notify(l->user, event);
 		mutex_lock(&mon.lock);
 		mon.telling = NULL;
 		pthread_cond_broadcast(&mon.told);
@@ -71,7 +71,7 @@ static void tell_all(const struct netmon_news *news)
 }
 
 /** What a message of the kernel says that anybody wants to know. @return false: nothing. */
-static bool read_news(struct nlmsghdr *h, struct netmon_news *news)
+static bool read_event(struct nlmsghdr *h, struct netmon_event *event)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(h);
 	const struct ifaddrmsg *addr = NLMSG_DATA(h);
@@ -82,7 +82,7 @@ static bool read_news(struct nlmsghdr *h, struct netmon_news *news)
 		/* Bridges speak of their ports in the same words. */
 		if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*link)) || link->ifi_family != AF_UNSPEC)
 			return false;
-		*news = (struct netmon_news){
+		*event = (struct netmon_event){
 			.what = h->nlmsg_type == RTM_DELLINK ? NETMON_GONE : NETMON_LINK,
 			.ifindex = (unsigned)link->ifi_index,
 			.active = (link->ifi_flags & IFF_UP) && (link->ifi_flags & IFF_RUNNING),
@@ -92,7 +92,8 @@ static bool read_news(struct nlmsghdr *h, struct netmon_news *news)
 	case RTM_DELADDR:
 		if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*addr)))
 			return false;
-		*news = (struct netmon_news){.what = NETMON_ADDRESSES, .ifindex = addr->ifa_index};
+		*event =
+			(struct netmon_event){.what = NETMON_ADDRESSES, .ifindex = addr->ifa_index};
 		return true;
 	default:
 		return false;
@@ -103,7 +104,7 @@ static void read_messages(int fd)
 {
 	/* The thread's own, and as aligned as the kernel's structures want it. */
 	static _Alignas(struct nlmsghdr) char buf[NEWS_BYTES];
-	struct netmon_news news;
+	struct netmon_event event;
 	struct nlmsghdr *h;
 	struct sockaddr_nl from = {0};
 	socklen_t from_len = sizeof(from);
@@ -111,14 +112,14 @@ static void read_messages(int fd)
 		recvfrom(fd, buf, sizeof(buf), MSG_DONTWAIT, (struct sockaddr *)&from, &from_len);
 
 	if (n < 0 && (errno == ENOBUFS || errno == ENOMEM)) {
-		tell_all(&(struct netmon_news){.what = NETMON_ANYTHING});
+		notify_all(&(struct netmon_event){.what = NETMON_ANYTHING});
 		return;
 	}
 	if (from.nl_pid != 0) /* not the kernel */
 		return;
 	for (h = (void *)buf; n > 0 && NLMSG_OK(h, (size_t)n); h = NLMSG_NEXT(h, n))
-		if (read_news(h, &news))
-			tell_all(&news);
+		if (read_event(h, &event))
+			notify_all(&event);
 }
 
 /* ---- the timer ---- */
@@ -136,7 +137,7 @@ static void expire(void)
 	const uint64_t now = now_ns();
 
 	if (now >= mon.due && mon.timer->expire(now, &mon.due))
-		tell_all(&(struct netmon_news){.what = NETMON_TIMER});
+		notify_all(&(struct netmon_event){.what = NETMON_TIMER});
 }
 
 /* Another thread has a request for this one. @return false: the thread is to end. */
@@ -149,7 +150,7 @@ static bool woken(void)
 	/* After the read, which may have taken the wish to end with it. */
 	if (atomic_load(&mon.stopping))
 		return false;
-	tell_all(&(struct netmon_news){.what = NETMON_TIMER});
+	notify_all(&(struct netmon_event){.what = NETMON_TIMER});
 	return true;
 }
 
@@ -168,7 +169,7 @@ static int until_due(void)
 static void repeat(void)
 {
 	if (atomic_exchange(&mon.repeat, false))
-		tell_all(&(struct netmon_news){.what = NETMON_ANYTHING});
+		notify_all(&(struct netmon_event){.what = NETMON_ANYTHING});
 }
 
 static void *thread_main(void *arg)

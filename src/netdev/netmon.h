@@ -21,7 +21,7 @@ enum netmon_what {
 	NETMON_ANYTHING,  /* news were lost: look at everything (ifindex 0) */
 };
 
-struct netmon_news {
+struct netmon_event {
 	enum netmon_what what;
 	unsigned ifindex;
 	bool active; /* NETMON_LINK: up and running at that moment */
@@ -31,7 +31,7 @@ struct netmon_news {
 struct netmon_listener {
 	struct list node;
 	/** Called on the thread, one at a time, no lock held: news of any interface, in order. */
-	void (*tell)(void *user, const struct netmon_news *news);
+	void (*notify)(void *user, const struct netmon_event *event);
 	void *user;
 };
 

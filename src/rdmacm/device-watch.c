@@ -23,10 +23,10 @@ static struct rcm_device_watch *const watch = &rcm_globals.device_watch;
 
 /* ---- addresses that come ---- */
 
-static void on_network(void *user, const struct netmon_news *news)
+static void on_network(void *user, const struct netmon_event *event)
 {
 	(void)user;
-	if (news->what == NETMON_GONE)
+	if (event->what == NETMON_GONE)
 		return;
 	atomic_store(&watch->network_changed, true);
 	rcm_lock_take();
@@ -36,7 +36,7 @@ static void on_network(void *user, const struct netmon_news *news)
 
 void rcm_device_watch_network(void)
 {
-	static struct netmon_listener listener = {.tell = on_network};
+	static struct netmon_listener listener = {.notify = on_network};
 	int err;
 
 	rcm_lock_take();

@@ -102,8 +102,8 @@ static void post(struct vb_context *c, enum vb_port_event which)
 
 /* What has changed between two looks, for the program. The addresses first: a port that becomes
  * active has them already. Of a device that is gone there is nothing else to say. */
-static void tell_program(struct vb_context *c, const struct netdev *before,
-			 const struct netdev *now, bool gids, bool gone)
+static void post_events(struct vb_context *c, const struct netdev *before, const struct netdev *now,
+			bool gids, bool gone)
 {
 	if (gone) {
 		post(c, VB_PORT_FATAL);
@@ -135,20 +135,20 @@ static void hide_gids(const struct netdev *before, uint64_t hidden, struct netde
 
 /* As netdev_reread(), with what the news say, if there are any, and with what is wrong on purpose.
  */
-static int look(const struct netdev *before, const struct netmon_news *news,
+static int look(const struct netdev *before, const struct netmon_event *event,
 		const struct timed_faults *faults, struct netdev *now)
 {
 	int ret;
 
-	if (faults->fatal || (news && news->what == NETMON_GONE)) {
+	if (faults->fatal || (event && event->what == NETMON_GONE)) {
 		*now = *before;
 		now->naddrs = 0;
 		now->active = false;
 		return -ENODEV;
 	}
 	ret = netdev_reread(before, now);
-	if (!ret && news && news->what == NETMON_LINK)
-		now->active = news->active;
+	if (!ret && event && event->what == NETMON_LINK)
+		now->active = event->active;
 	if (!ret && faults->gids)
 		hide_gids(before, faults->gids, now);
 	return ret;
@@ -158,7 +158,7 @@ static int look(const struct netdev *before, const struct netmon_news *news,
  * Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
  * device that is gone already. @return 0, or -errno: the interface cannot be asked now.
  */
-static int update(struct vb_context *c, const struct netmon_news *news,
+static int update(struct vb_context *c, const struct netmon_event *event,
 		  const struct timed_faults *faults)
 {
 	struct netdev *before = &c->port.before, *now = &c->port.now;
@@ -170,7 +170,7 @@ static int update(struct vb_context *c, const struct netmon_news *news,
 
 	mutex_lock(&c->port.update);
 	*before = c->netdev; /* nobody else writes it */
-	ret = look(before, news, faults, now);
+	ret = look(before, event, faults, now);
 	gone = ret == -ENODEV;
 	if (ret < 0 && !gone) {
 		log_info("%s: %s", before->name, strerror(-ret));
@@ -188,8 +188,8 @@ static int update(struct vb_context *c, const struct netmon_news *news,
 		vb_each_lane(l, &c->lanes) lane_set_mtu(l, netdev_active_mtu(now->mtu));
 	if (gone)
 		vb_each_lane(l, &c->lanes) lane_fail(l);
-	if (news || gone)
-		tell_program(c, before, now, n > 0, gone);
+	if (event || gone)
+		post_events(c, before, now, n > 0, gone);
 	mutex_unlock(&c->port.update);
 	return 0;
 }
@@ -211,16 +211,16 @@ static void update_link(struct vb_context *c, bool down, bool silent)
 	mutex_unlock(&c->port.update);
 }
 
-static void on_news(void *user, const struct netmon_news *news)
+static void on_netmon(void *user, const struct netmon_event *event)
 {
 	const struct timed_faults faults = timed_faults_now();
 	struct vb_context *c = user;
 
-	if (news->what == NETMON_TIMER)
+	if (event->what == NETMON_TIMER)
 		update_link(c, faults.down, false);
-	if (news->what == NETMON_ANYTHING || news->what == NETMON_TIMER ||
-	    news->ifindex == c->netdev.ifindex)
-		if (update(c, news, &faults) < 0)
+	if (event->what == NETMON_ANYTHING || event->what == NETMON_TIMER ||
+	    event->ifindex == c->netdev.ifindex)
+		if (update(c, event, &faults) < 0)
 			netmon_repeat();
 }
 
@@ -254,7 +254,7 @@ int vb_port_start(struct vb_context *c)
 		vb_async_init(&c->port.events[i], events[i]);
 		c->port.events[i].event.element.port_num = 1;
 	}
-	c->port.listener = (struct netmon_listener){.tell = on_news, .user = c};
+	c->port.listener = (struct netmon_listener){.notify = on_netmon, .user = c};
 	timed_faults_enable();
 	ret = netmon_add(&c->port.listener);
 	/* What has changed since the device was listed. */

@@ -22,13 +22,13 @@ struct ear {
 	char text[TEXT_LEN]; /* "up", "down", "fatal": what was so when told; guarded by lock */
 };
 
-static void hear(void *user, const struct netmon_news *news)
+static void hear(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 	const struct timed_faults f = timed_faults_now();
 	const char *word = f.fatal ? "fatal " : f.down ? "down " : "up ";
 
-	if (news->what != NETMON_TIMER)
+	if (event->what != NETMON_TIMER)
 		return;
 	pthread_mutex_lock(&e->lock);
 	strncat(e->text, word, sizeof(e->text) - strlen(e->text) - 1);
@@ -41,7 +41,7 @@ static void ear_init(struct ear *e)
 	memset(e, 0, sizeof(*e));
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->heard, NULL);
-	e->listener.tell = hear;
+	e->listener.notify = hear;
 	e->listener.user = e;
 }
 

@@ -34,17 +34,17 @@ struct ear {
 };
 
 /* The kernel tells the same again when it likes: only changes count. lo is up in the beginning. */
-static void hear(void *user, const struct netmon_news *news)
+static void hear(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 
 	atomic_fetch_add(&e->calls, 1);
-	if (news->what != NETMON_LINK || news->ifindex != if_nametoindex("lo"))
+	if (event->what != NETMON_LINK || event->ifindex != if_nametoindex("lo"))
 		return;
 	pthread_mutex_lock(&e->lock);
-	if (news->active == e->down) {
-		e->down = !news->active;
-		strncat(e->text, news->active ? "up " : "down ",
+	if (event->active == e->down) {
+		e->down = !event->active;
+		strncat(e->text, event->active ? "up " : "down ",
 			sizeof(e->text) - strlen(e->text) - 1);
 	}
 	pthread_cond_signal(&e->heard);
@@ -56,7 +56,7 @@ static void ear_init(struct ear *e)
 	memset(e, 0, sizeof(*e));
 	pthread_mutex_init(&e->lock, NULL);
 	pthread_cond_init(&e->heard, NULL);
-	e->listener.tell = hear;
+	e->listener.notify = hear;
 	e->listener.user = e;
 }
 
@@ -115,11 +115,11 @@ static void first(void)
 	atomic_fetch_add(&firsts, 1);
 }
 
-static void hear_timer(void *user, const struct netmon_news *news)
+static void hear_timer(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 
-	if (news->what != NETMON_TIMER)
+	if (event->what != NETMON_TIMER)
 		return;
 	pthread_mutex_lock(&e->lock);
 	strncat(e->text, atomic_load(&firsts) ? "woken " : "turn ",
@@ -150,7 +150,7 @@ TEST(netmon, timer__runs_with_the_thread_and_tells_its_changes)
 
 	netns_enter_once();
 	ear_init(&a);
-	a.listener.tell = hear_timer;
+	a.listener.notify = hear_timer;
 	netmon_set_timer(&timer);
 	netmon_wake(first); /* there is no thread */
 	assert_int_equal(atomic_load(&firsts), 0);
@@ -263,11 +263,11 @@ struct slow {
 	atomic_bool removing, done;
 };
 
-static void tell_slowly(void *user, const struct netmon_news *news)
+static void notify_slowly(void *user, const struct netmon_event *event)
 {
 	struct slow *s = user;
 
-	(void)news;
+	(void)event;
 	sem_post(&s->told);
 	while (!atomic_load(&s->removing))
 		sched_yield();
@@ -279,7 +279,7 @@ static void tell_slowly(void *user, const struct netmon_news *news)
 
 TEST(netmon, removed_while_told__waits_for_the_end)
 {
-	struct slow s = {.listener = {.tell = tell_slowly, .user = &s}};
+	struct slow s = {.listener = {.notify = notify_slowly, .user = &s}};
 	struct ear other;
 
 	netns_enter_once();
@@ -335,7 +335,7 @@ TEST(netmon, forked_child__listens_for_itself)
 static sem_t busy, go_on, anything;
 
 /* Takes its time over the first of the news. */
-static void hear_slowly(void *user, const struct netmon_news *news)
+static void hear_slowly(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 
@@ -344,7 +344,7 @@ static void hear_slowly(void *user, const struct netmon_news *news)
 		while (sem_wait(&go_on))
 			;
 	}
-	if (news->what == NETMON_ANYTHING)
+	if (event->what == NETMON_ANYTHING)
 		sem_post(&anything);
 }
 
@@ -371,7 +371,7 @@ TEST(netmon, listener_too_slow__told_that_anything_may_have_changed)
 
 	netns_enter_once();
 	ear_init(&a);
-	a.listener.tell = hear_slowly;
+	a.listener.notify = hear_slowly;
 	sem_init(&busy, 0, 0);
 	sem_init(&go_on, 0, 0);
 	sem_init(&anything, 0, 0);
