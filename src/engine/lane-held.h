@@ -58,8 +58,8 @@ void note_count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 		enum fault_count what, const char *name, uint64_t ns) REQUIRES(l);
 void note_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 		const struct fault_verdict *v) REQUIRES(l);
-void note_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-	       const struct impair_fate *f) REQUIRES(l);
+void note_action(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		 const struct impair_action *f) REQUIRES(l);
 /** A packet that came in, as rules see it. */
 struct fault_packet note_packet(const struct rocemu_dgram *d);
 

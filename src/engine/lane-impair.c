@@ -82,7 +82,7 @@ void lane_impair_fini(struct lane *l)
 /* What happens to a packet that is not dropped, by rules and by chance. */
 struct plan {
 	struct fault_verdict v;
-	struct impair_fate f;
+	struct impair_action f;
 	bool mark;
 	rocemu_ns_t due;      /* when its QP's order lets it leave, and its delay */
 	rocemu_ns_t alone_ns; /* how much later than that by a rule, without those behind it */
@@ -205,7 +205,7 @@ static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p
 	plan->f = impair_roll(&l->impair);
 	if (plan->v.drop)
 		return false;
-	note_fate(l, now, p, &plan->f);
+	note_action(l, now, p, &plan->f);
 	return !plan->f.lost;
 }
 

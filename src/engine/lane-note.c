@@ -52,8 +52,8 @@ void note_rules(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 	l->stats->impair_marked += v->mark;
 }
 
-void note_fate(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
-	       const struct impair_fate *f)
+void note_action(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
+		 const struct impair_action *f)
 {
 	l->stats->impair_lost += f->lost;
 	l->stats->impair_dup += f->dup;

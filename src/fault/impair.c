@@ -22,9 +22,9 @@ static uint64_t draw(struct rng *rng, const struct fault_range *span)
 	return span->min + (range ? number % (range + 1) : 0);
 }
 
-struct impair_fate impair_roll(struct impair *im)
+struct impair_action impair_roll(struct impair *im)
 {
-	struct impair_fate f = {0};
+	struct impair_action f = {0};
 	/* Drawn whether they are set or not, so that no chance shifts the sequence of another. */
 	const bool reorder = rng_chance(&im->rng, im->reorder);
 	const uint8_t overtakers = (uint8_t)(1 + rng_below(&im->rng, OVERTAKERS_MAX));
@@ -37,7 +37,7 @@ struct impair_fate impair_roll(struct impair *im)
 	f.corrupt_bits = corrupt ? bits : 0;
 	f.delay_ns = draw(&im->rng, &im->delay);
 	if (f.lost)
-		f = (struct impair_fate){.lost = true};
+		f = (struct impair_action){.lost = true};
 	return f;
 }
 

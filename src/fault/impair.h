@@ -53,7 +53,7 @@ struct impair {
 };
 
 /** The faults of one packet, by chance. A lost packet has no other fault. */
-struct impair_fate {
+struct impair_action {
 	bool lost;
 	bool dup;	      /* goes out twice */
 	uint8_t overtakers;   /* 0, or by how many packets it is to be overtaken: 1..3 */
@@ -81,7 +81,7 @@ int impair_finish(struct impair *im, struct fault_error *e);
 char *impair_read_file(const char *path, struct fault_error *e);
 
 /** Roll the dice for the next packet. The same seed gives the same sequence. */
-struct impair_fate impair_roll(struct impair *im);
+struct impair_action impair_roll(struct impair *im);
 
 /**
  * What happens by time: the port's ups and downs, by flap and by rules, and what else rules by time

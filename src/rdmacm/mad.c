@@ -180,7 +180,7 @@ static void add_flip(struct gsi_mad *m, uint32_t bit, uint16_t sealed)
 }
 
 /* The agent makes the packet, so it is given the bits to invert. */
-static void corrupt(const struct fault_verdict *v, const struct impair_fate *fate,
+static void corrupt(const struct fault_verdict *v, const struct impair_action *action,
 		    struct gsi_mad *m)
 {
 	uint8_t bits[GSI_PACKET_LEN] = {0};
@@ -189,27 +189,27 @@ static void corrupt(const struct fault_verdict *v, const struct impair_fate *fat
 		add_flip(m, v->sealed[i], GSI_FLIP_SEALED);
 	for (unsigned i = 0; i < v->nraw; i++)
 		add_flip(m, v->raw[i], 0);
-	if (!fate->corrupt_bits)
+	if (!action->corrupt_bits)
 		return;
-	impair_corrupt(&state->impair, bits, sizeof(bits), fate->corrupt_bits);
+	impair_corrupt(&state->impair, bits, sizeof(bits), action->corrupt_bits);
 	for (uint32_t bit = 0; bit < 8 * sizeof(bits); bit++)
 		if (bits[bit / 8] & 0x80u >> bit % 8)
 			add_flip(m, bit, 0);
 }
 
 /* As a lane does: in order, but for what is reordered or delayed by a rule. */
-static rocemu_ns_t due_of(rocemu_ns_t now, const struct impair_fate *fate,
+static rocemu_ns_t due_of(rocemu_ns_t now, const struct impair_action *action,
 			  const struct fault_verdict *v)
 {
-	rocemu_ns_t due = now + fate->delay_ns;
+	rocemu_ns_t due = now + action->delay_ns;
 
 	if (due < state->last_due)
 		due = state->last_due;
 	state->last_due = due;
-	return due + (fate->overtakers ? REORDER_NS : 0) + v->delay_ns;
+	return due + (action->overtakers ? REORDER_NS : 0) + v->delay_ns;
 }
 
-static void report_fate(const uint8_t *packet, const struct impair_fate *fate)
+static void report_action(const uint8_t *packet, const struct impair_action *action)
 {
 	const struct fault_packet p = {.qp = ROCEMU_GSI_QPN, .hdr = packet, .len = GSI_PACKET_LEN};
 	const struct {
@@ -218,11 +218,11 @@ static void report_fate(const uint8_t *packet, const struct impair_fate *fate)
 		const char *name;
 		uint64_t ns;
 	} rows[] = {
-		{fate->lost, FAULT_COUNT_LOST, "loss", 0},
-		{fate->dup, FAULT_COUNT_DUP, "dup", 0},
-		{fate->overtakers > 0, FAULT_COUNT_REORDER, "reorder", 0},
-		{fate->corrupt_bits > 0, FAULT_COUNT_CORRUPT, "corrupt", 0},
-		{fate->delay_ns > 0, FAULT_COUNT_DELAY, "delay", fate->delay_ns},
+		{action->lost, FAULT_COUNT_LOST, "loss", 0},
+		{action->dup, FAULT_COUNT_DUP, "dup", 0},
+		{action->overtakers > 0, FAULT_COUNT_REORDER, "reorder", 0},
+		{action->corrupt_bits > 0, FAULT_COUNT_CORRUPT, "corrupt", 0},
+		{action->delay_ns > 0, FAULT_COUNT_DELAY, "delay", action->delay_ns},
 	};
 
 	for (unsigned i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
@@ -237,7 +237,7 @@ static void report_fate(const uint8_t *packet, const struct impair_fate *fate)
 void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m)
 {
 	uint8_t packet[GSI_PACKET_LEN];
-	struct impair_fate fate = {0};
+	struct impair_action action = {0};
 	struct fault_verdict v = {0};
 	rocemu_ns_t due;
 
@@ -249,18 +249,18 @@ void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m)
 	gsi_hdr_encode(m, 0);
 	gsi_packet_encode(m, packet);
 	v = ask_rules(FAULT_TX, m, packet);
-	fate = impair_roll(&state->impair);
+	action = impair_roll(&state->impair);
 	fault_report_add(FAULT_COUNT_SENT, 1);
 	if (v.drop)
 		return;
-	report_fate(packet, &fate);
-	if (fate.lost || port_is_down(now))
+	report_action(packet, &action);
+	if (action.lost || port_is_down(now))
 		return;
-	corrupt(&v, &fate, m);
+	corrupt(&v, &action, m);
 	if (v.mark)
 		m->tclass |= ECN_CE;
-	due = due_of(now, &fate, &v);
-	for (unsigned i = 0; i < 1 + fate.dup + v.dups; i++)
+	due = due_of(now, &action, &v);
+	for (unsigned i = 0; i < 1 + action.dup + v.dups; i++)
 		if (due <= now || !hold(client, m, due))
 			send_one(client, m);
 }

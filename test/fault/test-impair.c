@@ -216,7 +216,8 @@ TEST(impair, same_seed__same_fates)
 	unsigned differ = 0;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		struct impair_fate fa = impair_roll(&a), fb = impair_roll(&b), fc = impair_roll(&c);
+		struct impair_action fa = impair_roll(&a), fb = impair_roll(&b),
+				     fc = impair_roll(&c);
 
 		assert_int_equal(fa.lost, fb.lost);
 		assert_int_equal(fa.dup, fb.dup);
@@ -236,7 +237,7 @@ TEST(impair, many_rolls__rates_as_asked)
 	uint64_t delay = 0;
 
 	for (unsigned i = 0; i < N; i++) {
-		struct impair_fate f = impair_roll(&im);
+		struct impair_action f = impair_roll(&im);
 
 		lost += f.lost;
 		dup += f.dup;
