@@ -39,8 +39,8 @@
 #include "engine/ecn.h"
 #include "engine/lane.h"
 #include "engine/loop.h"
-#include "engine/pace.h"
-#include "engine/pace-ask.h"
+#include "engine/rcvbuf.h"
+#include "engine/rcvbuf-query.h"
 #include "engine/poller.h"
 #include "engine/progress.h"
 #include "engine/spin.h"
@@ -119,7 +119,7 @@ enum lane_ask {
 	LANE_ASK_WATCH = 2,	    /* watch the polled sockets again */
 	LANE_ASK_STOP_WATCHING = 4, /* do not watch them, callers poll */
 	LANE_ASK_SOCKS = 8,	    /* sockets have come or gone */
-	LANE_ASK_PEERS = 16,	    /* pace_want() has something */
+	LANE_ASK_RCVBUFS = 16,	    /* rcvbuf_next_query() has something */
 	LANE_ASK_RINGS = 32,	    /* rings in shared memory: to be offered, ended or looked at */
 };
 
@@ -129,7 +129,7 @@ struct lane_thread {
 	struct loop loop; /* the thread's own, as are the following */
 	struct loop_io timer_io, tick_io, forward_io;
 	struct loop_timer retry; /* sockets that could not be watched */
-	struct pace_ask pace_ask;
+	struct rcvbuf_query rcvbuf_query;
 	int timer_fd, tick_fd; /* owned */
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
@@ -184,7 +184,7 @@ struct lane {
 		*shm; /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
 	struct lane_rx rx;
 	struct lane_tx tx;
-	struct pace pace;
+	struct rcvbuf rcvbuf;
 
 	struct progress progress;
 	struct ackhold ackhold;

@@ -11,7 +11,7 @@ static bool give_room(struct lane *l, rocemu_ns_t now)
 
 	if (!rocemu_ep_wants_datagram_room(l->ep))
 		return false;
-	room = pace_room(&l->pace, now);
+	room = rcvbuf_room(&l->rcvbuf, now);
 	if (unlikely(l->shm != NULL))
 		room = MIN(room, lane_shm_room(l, now));
 	rocemu_ep_set_datagram_room(l->ep, room);
@@ -55,9 +55,9 @@ static bool wants_more(const struct lane *l)
 }
 
 /* UC and UD packets are being sent: count those that go by UDP. */
-static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
+static void count_sending(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
 	REQUIRES(l);
-static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
+static void count_sending(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const *pkt, unsigned n)
 {
 	struct rocemu_tx *other[ROCEMU_OUTPUT_BATCH];
 
@@ -65,8 +65,8 @@ static void count_paced(struct lane *l, rocemu_ns_t now, struct rocemu_tx *const
 		n = lane_shm_others(l, pkt, n, now, other);
 		pkt = other;
 	}
-	if (n && pace_sending(&l->pace, scope_of(l, pkt[0]->path), now, pkt, n))
-		lane_thread_ask(l, LANE_ASK_PEERS);
+	if (n && rcvbuf_sending(&l->rcvbuf, scope_of(l, pkt[0]->path), now, pkt, n))
+		lane_thread_ask(l, LANE_ASK_RCVBUFS);
 }
 
 bool lane_output(struct lane *l, rocemu_ns_t now)
@@ -82,7 +82,7 @@ bool lane_output(struct lane *l, rocemu_ns_t now)
 	memfault_thread();
 	n = copy_some(l, pkt, n);
 	ecn_mark(&l->tx.ecn, pkt, n);
-	count_paced(l, now, pkt, n);
+	count_sending(l, now, pkt, n);
 	if (unlikely(l->impair.on || l->down))
 		lane_impair_send(l, now, pkt, n);
 	else

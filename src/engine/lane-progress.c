@@ -140,7 +140,7 @@ void lane_settle(struct lane *l, rocemu_ns_t now)
 		l->on_events(l->user, l->ep);
 	timers = rocemu_ep_deadline(l->ep); /* on_events may have armed a CQ */
 	if (unlikely(rocemu_ep_wants_datagram_room(l->ep)))
-		due = MIN(due, lane_now() + PACE_RETRY_NS);
+		due = MIN(due, lane_now() + RCVBUF_RETRY_NS);
 	due = MIN(due, l->tap_due);
 	if (l->gather.posts)
 		due = MIN(due, l->gather.since + GATHER_TIMER_NS);

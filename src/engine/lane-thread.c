@@ -363,8 +363,8 @@ static void on_wake(struct loop *loop)
 	lane_unlock(l);
 	if (asked & LANE_ASK_RINGS)
 		serve_rings(l);
-	if (asked & LANE_ASK_PEERS)
-		pace_ask_next(&l->thread.pace_ask);
+	if (asked & LANE_ASK_RCVBUFS)
+		rcvbuf_query_start(&l->thread.rcvbuf_query);
 }
 
 /* ---- the thread ---- */
@@ -468,7 +468,7 @@ int lane_thread_start(struct lane *l)
 	t->armed = ROCEMU_NEVER;
 	spin_init(&t->bulk, BULK_BURSTS);
 	loop_timer_init(&t->retry, on_retry, l);
-	pace_ask_init(&t->pace_ask, l, &t->loop);
+	rcvbuf_query_init(&t->rcvbuf_query, l, &t->loop);
 	err = watch_all(l);
 	if (!err)
 		err = agent_watch_new(&l->watch, &t->loop, l->agent);
@@ -489,7 +489,7 @@ void lane_thread_stop(struct lane *l)
 	}
 	agent_watch_free(l->watch);
 	l->watch = NULL;
-	pace_ask_fini(&t->pace_ask);
+	rcvbuf_query_fini(&t->rcvbuf_query);
 	loop_fini(&t->loop);
 	if (t->timer_fd >= 0)
 		close(t->timer_fd);

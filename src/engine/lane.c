@@ -43,9 +43,9 @@ static void bury(struct lane *l)
 	lane_count_bury(l);
 	lane_backlog_fini(l);
 	lane_tx_fini(l);
-	pace_fini(&l->pace);
-	if (l->thread.pace_ask.loop && l->thread.pace_ask.fd >= 0)
-		close(l->thread.pace_ask.fd);
+	rcvbuf_fini(&l->rcvbuf);
+	if (l->thread.rcvbuf_query.loop && l->thread.rcvbuf_query.fd >= 0)
+		close(l->thread.rcvbuf_query.fd);
 	if (l->forward)
 		forward_close(l->forward);
 	if (l->thread.timer_fd >= 0)
@@ -295,7 +295,7 @@ void lane_free(struct lane *l)
 	lane_impair_release(l);
 	lane_unlock(l);
 	lane_impair_fini(l);
-	pace_fini(&l->pace);
+	rcvbuf_fini(&l->rcvbuf);
 	lane_lock(l); /* for the analysis: no other thread uses the lane any more */
 	lane_backlog_drain(l);
 	lane_unlock(l);

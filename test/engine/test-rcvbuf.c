@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Whom the agent is asked for, when, and how much may be sent meanwhile; real sockets as receivers.
  */
-#include "engine/pace.h"
+#include "engine/rcvbuf.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -14,12 +14,12 @@
 
 enum { UD_SEND_ONLY = 0x64, RC_SEND_ONLY = 0x04, BTH_DQPN = 5 };
 
-static struct pace p;
+static struct rcvbuf p;
 
 static void start(void)
 {
-	pace_fini(&p);
-	p = (struct pace){0};
+	rcvbuf_fini(&p);
+	p = (struct rcvbuf){0};
 }
 
 /* Send one packet to a slot at the address 10.0.0.host. */
@@ -31,7 +31,7 @@ static bool send_to(uint8_t opcode, uint16_t slot, uint8_t host, uint32_t len, r
 
 	tx.hdr[0] = opcode;
 	put_be24(tx.hdr + BTH_DQPN, (uint32_t)slot << ROCEMU_QPN_INDEX_BITS | 7);
-	return pace_sending(&p, 3, now, pkt, 1);
+	return rcvbuf_sending(&p, 3, now, pkt, 1);
 }
 
 static bool send_ud(uint16_t slot, uint32_t len, rocemu_ns_t now)
@@ -52,21 +52,21 @@ static int udp_socket(uint16_t *port)
 	return fd;
 }
 
-TEST(pace, small_messages_to_many__nobody_is_asked_for)
+TEST(rcvbuf, small_messages_to_many__no_query)
 {
-	struct pace_who who;
+	struct rcvbuf_addr addr;
 
 	start();
 	for (rocemu_ns_t now = 1; now < 100; now++)
 		for (uint16_t slot = 1; slot < 100; slot++)
 			assert_false(send_ud(slot, 8, now));
-	assert_false(pace_want(&p, &who));
-	assert_true(pace_room(&p, 100) == UINT64_MAX);
+	assert_false(rcvbuf_next_query(&p, &addr));
+	assert_true(rcvbuf_room(&p, 100) == UINT64_MAX);
 	/* After a while without any the first burst is small again. */
-	assert_int_equal(pace_room(&p, 100000000), PACE_FIRST);
+	assert_int_equal(rcvbuf_room(&p, 100000000), RCVBUF_FIRST);
 }
 
-TEST(pace, reliable_or_to_a_group__nobody_is_asked_for)
+TEST(rcvbuf, reliable_or_to_a_group__no_query)
 {
 	const struct rocemu_path path = {.dgid = {.raw = {[10] = 0xff, 0xff, 239, 0, 0, 1}}};
 	struct rocemu_tx tx = {.path = &path, .hdr = {UD_SEND_ONLY}, .payload_len = 4096};
@@ -75,45 +75,45 @@ TEST(pace, reliable_or_to_a_group__nobody_is_asked_for)
 	start();
 	for (unsigned i = 0; i < 100; i++) {
 		assert_false(send_to(RC_SEND_ONLY, 5, 1, 4096, 1));
-		assert_false(pace_sending(&p, 0, 1, pkt, 1));
+		assert_false(rcvbuf_sending(&p, 0, 1, pkt, 1));
 	}
 }
 
-TEST(pace, stream__asked_for_once_and_limited_until_the_answer)
+TEST(rcvbuf, stream__one_query_and_limited_until_the_answer)
 {
-	struct pace_who who;
+	struct rcvbuf_addr addr;
 	uint32_t sent = 0;
 	unsigned asked = 0;
 
 	start();
-	while (pace_room(&p, 1) > 0 && sent < 2 * PACE_FIRST) {
+	while (rcvbuf_room(&p, 1) > 0 && sent < 2 * RCVBUF_FIRST) {
 		asked += send_ud(5, 4000, 1);
 		sent += 4000;
 	}
 	assert_int_equal(asked, 1);
-	assert_in_range(sent, PACE_FIRST - 8192, PACE_FIRST + 8192);
-	assert_true(pace_want(&p, &who));
-	assert_int_equal(who.slot, 5);
-	assert_int_equal(who.scope_id, 3);
-	assert_int_equal(who.gid.raw[15], 1);
-	assert_false(pace_want(&p, &who));
+	assert_in_range(sent, RCVBUF_FIRST - 8192, RCVBUF_FIRST + 8192);
+	assert_true(rcvbuf_next_query(&p, &addr));
+	assert_int_equal(addr.slot, 5);
+	assert_int_equal(addr.scope_id, 3);
+	assert_int_equal(addr.gid.raw[15], 1);
+	assert_false(rcvbuf_next_query(&p, &addr));
 	/* Others wait as well: the endpoint knows one room only. An agent that is stopped holds
 	 * back for a moment. */
-	assert_int_equal(pace_room(&p, 2), 0);
-	send_ud(5, 4000, PACE_PATIENCE_NS + 1);
-	assert_true(pace_room(&p, PACE_PATIENCE_NS + 1) == UINT64_MAX);
+	assert_int_equal(rcvbuf_room(&p, 2), 0);
+	send_ud(5, 4000, RCVBUF_TIMEOUT_NS + 1);
+	assert_true(rcvbuf_room(&p, RCVBUF_TIMEOUT_NS + 1) == UINT64_MAX);
 	/* Not on this host. */
-	pace_known(&p, &who, -1);
+	rcvbuf_set(&p, &addr, -1);
 	for (unsigned i = 0; i < 100; i++)
 		assert_false(send_ud(5, 4000, 3));
-	assert_true(pace_room(&p, 3) == UINT64_MAX);
+	assert_true(rcvbuf_room(&p, 3) == UINT64_MAX);
 }
 
-TEST(pace, receiver_on_this_host__its_buffer_counts)
+TEST(rcvbuf, receiver_on_this_host__its_buffer_counts)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	static char data[1400];
-	struct pace_who who;
+	struct rcvbuf_addr addr;
 	uint64_t empty, fuller;
 	uint16_t port;
 	int fd = udp_socket(&port), out = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -121,27 +121,27 @@ TEST(pace, receiver_on_this_host__its_buffer_counts)
 	start();
 	for (unsigned i = 0; i < 10; i++)
 		send_ud(5, 4000, 1);
-	assert_true(pace_want(&p, &who));
-	pace_known(&p, &who, dup(fd));
-	empty = pace_room(&p, 1);
+	assert_true(rcvbuf_next_query(&p, &addr));
+	rcvbuf_set(&p, &addr, dup(fd));
+	empty = rcvbuf_room(&p, 1);
 	assert_true(empty > 0 && empty < UINT64_MAX);
 	to.sin_port = htons(port);
 	for (unsigned i = 0; i < 10; i++)
 		assert_int_equal(
 			sendto(out, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
 			sizeof(data));
-	fuller = pace_room(&p, 1);
+	fuller = rcvbuf_room(&p, 1);
 	assert_true(fuller < empty);
 	/* Not sent to for a while: it holds nobody back. */
-	assert_int_equal(pace_room(&p, 100000000), PACE_FIRST);
+	assert_int_equal(rcvbuf_room(&p, 100000000), RCVBUF_FIRST);
 	close(fd);
 	close(out);
 	start();
 }
 
-TEST(pace, more_streams_than_sockets__oldest_gives_its_up)
+TEST(rcvbuf, more_streams_than_sockets__oldest_gives_its_up)
 {
-	struct pace_who who;
+	struct rcvbuf_addr addr;
 	uint16_t port;
 	int fd = udp_socket(&port);
 
@@ -149,15 +149,15 @@ TEST(pace, more_streams_than_sockets__oldest_gives_its_up)
 	for (uint16_t slot = 1; slot < 200; slot++) {
 		for (unsigned i = 0; i < 10; i++)
 			send_ud(slot, 4000, slot);
-		assert_true(pace_want(&p, &who));
-		assert_int_equal(who.slot, slot);
-		pace_known(&p, &who, dup(fd));
-		assert_in_range(p.nsockets, 1, PACE_SOCKETS);
+		assert_true(rcvbuf_next_query(&p, &addr));
+		assert_int_equal(addr.slot, slot);
+		rcvbuf_set(&p, &addr, dup(fd));
+		assert_in_range(p.nsockets, 1, RCVBUF_SOCKETS);
 		assert_int_equal(p.nwaiting, 0);
 	}
 	/* An answer that comes when its receiver is forgotten is closed: nothing leaks. */
-	who.slot = 999;
-	pace_known(&p, &who, dup(fd));
+	addr.slot = 999;
+	rcvbuf_set(&p, &addr, dup(fd));
 	start();
 	close(fd);
 	/* All copies are closed: the next descriptors are the lowest again. */
@@ -165,17 +165,17 @@ TEST(pace, more_streams_than_sockets__oldest_gives_its_up)
 	close(fd);
 }
 
-TEST(pace, agent_does_not_answer__the_list_of_those_that_wait_is_bounded)
+TEST(rcvbuf, agent_does_not_answer__the_list_of_those_that_wait_is_bounded)
 {
-	struct pace_who who;
+	struct rcvbuf_addr addr;
 	unsigned wanted = 0;
 
 	start();
 	for (uint16_t slot = 1; slot < 500; slot++)
 		for (unsigned i = 0; i < 10; i++)
 			send_ud(slot, 4000, slot);
-	while (pace_want(&p, &who))
+	while (rcvbuf_next_query(&p, &addr))
 		wanted++;
-	assert_in_range(wanted, 1, PACE_WAITING);
-	assert_in_range(p.nwaiting, 1, PACE_WAITING);
+	assert_in_range(wanted, 1, RCVBUF_WAITING);
+	assert_in_range(p.nwaiting, 1, RCVBUF_WAITING);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/pace.h"
+#include "engine/rcvbuf.h"
 
 #include <linux/sock_diag.h>
 #include <string.h>
@@ -14,29 +14,29 @@
 
 enum { BTH_DQPN = 5, OVERHEAD = 64 /* of a packet's headers */ };
 
-static void take_out(struct pace_dest **list, unsigned *n, const struct pace_dest *d)
+static void take_out(struct rcvbuf_dest **list, unsigned *n, const struct rcvbuf_dest *d)
 {
 	for (unsigned i = 0; i < *n; i++)
 		if (list[i] == d)
 			list[i--] = list[--*n];
 }
 
-static void forget(struct pace *p, struct pace_dest *d)
+static void forget(struct rcvbuf *p, struct rcvbuf_dest *d)
 {
 	take_out(p->socket, &p->nsockets, d);
 	take_out(p->waiting, &p->nwaiting, d);
-	if (d->state != PACE_FREE && d->fd >= 0) {
+	if (d->state != RCVBUF_FREE && d->fd >= 0) {
 		UNCANCELLED;
 
 		close(d->fd);
 	}
-	*d = (struct pace_dest){.fd = -1};
+	*d = (struct rcvbuf_dest){.fd = -1};
 }
 
-void pace_fini(struct pace *p)
+void rcvbuf_fini(struct rcvbuf *p)
 {
-	for (unsigned i = 0; i < PACE_BUCKETS * PACE_WAYS; i++)
-		forget(p, &p->dest[i / PACE_WAYS][i % PACE_WAYS]);
+	for (unsigned i = 0; i < RCVBUF_BUCKETS * RCVBUF_WAYS; i++)
+		forget(p, &p->dest[i / RCVBUF_WAYS][i % RCVBUF_WAYS]);
 }
 
 /*
@@ -62,73 +62,73 @@ static bool is_recent(rocemu_ns_t then, rocemu_ns_t now)
 	return now <= then || now - then <= RECENT_NS;
 }
 
-uint64_t pace_room(const struct pace *p, rocemu_ns_t now)
+uint64_t rcvbuf_room(const struct rcvbuf *p, rocemu_ns_t now)
 {
 	uint64_t room = UINT64_MAX;
 
 	if (!is_recent(p->used, now))
-		return PACE_FIRST;
+		return RCVBUF_FIRST;
 	for (unsigned i = 0; i < p->nsockets; i++)
 		if (is_recent(p->socket[i]->used, now))
 			room = MIN(room, socket_room(p->socket[i]->fd));
 	for (unsigned i = 0; i < p->nwaiting; i++) {
-		const struct pace_dest *d = p->waiting[i];
+		const struct rcvbuf_dest *d = p->waiting[i];
 
-		if (now < d->wanted + PACE_PATIENCE_NS && is_recent(d->used, now))
-			room = MIN(room, (uint64_t)(PACE_FIRST - MIN(d->sent, PACE_FIRST)));
+		if (now < d->wanted + RCVBUF_TIMEOUT_NS && is_recent(d->used, now))
+			room = MIN(room, (uint64_t)(RCVBUF_FIRST - MIN(d->sent, RCVBUF_FIRST)));
 	}
 	return room;
 }
 
-static struct pace_dest *bucket_of(struct pace *p, const struct rocemu_gid *gid, uint16_t slot)
+static struct rcvbuf_dest *bucket_of(struct rcvbuf *p, const struct rocemu_gid *gid, uint16_t slot)
 {
 	uint64_t h = (get_be64(gid->raw) ^ get_be64(gid->raw + 8) ^ slot) * 0x9e3779b97f4a7c15u;
 
 	return p->dest[h >> 58];
 }
 
-static struct pace_dest *find(struct pace *p, const struct rocemu_gid *gid, uint16_t slot)
+static struct rcvbuf_dest *find(struct rcvbuf *p, const struct rocemu_gid *gid, uint16_t slot)
 {
-	struct pace_dest *d = bucket_of(p, gid, slot);
+	struct rcvbuf_dest *d = bucket_of(p, gid, slot);
 
-	for (unsigned i = 0; i < PACE_WAYS; i++)
-		if (d[i].state != PACE_FREE && d[i].who.slot == slot &&
-		    !memcmp(&d[i].who.gid, gid, sizeof(*gid)))
+	for (unsigned i = 0; i < RCVBUF_WAYS; i++)
+		if (d[i].state != RCVBUF_FREE && d[i].addr.slot == slot &&
+		    !memcmp(&d[i].addr.gid, gid, sizeof(*gid)))
 			return &d[i];
 	return NULL;
 }
 
 /* An entry for one more: a free one, or that of the bucket which was not sent to for longest. */
-static struct pace_dest *place(struct pace *p, const struct rocemu_gid *gid, uint16_t slot)
+static struct rcvbuf_dest *place(struct rcvbuf *p, const struct rocemu_gid *gid, uint16_t slot)
 {
-	struct pace_dest *d = bucket_of(p, gid, slot), *oldest = d;
+	struct rcvbuf_dest *d = bucket_of(p, gid, slot), *oldest = d;
 
-	for (unsigned i = 0; i < PACE_WAYS && oldest->state != PACE_FREE; i++)
-		if (d[i].state == PACE_FREE || d[i].used < oldest->used)
+	for (unsigned i = 0; i < RCVBUF_WAYS && oldest->state != RCVBUF_FREE; i++)
+		if (d[i].state == RCVBUF_FREE || d[i].used < oldest->used)
 			oldest = &d[i];
 	forget(p, oldest);
 	return oldest;
 }
 
 /* Count bytes to a receiver that is not known. @return it is to be asked for from now on. */
-static bool count(struct pace *p, struct pace_dest *d, uint32_t bytes, rocemu_ns_t now)
+static bool count(struct rcvbuf *p, struct rcvbuf_dest *d, uint32_t bytes, rocemu_ns_t now)
 {
 	if (!is_recent(d->used, now))
 		d->sent = 0;
 	d->sent += bytes;
-	if (d->state != PACE_NEW || d->sent < PACE_ASK || p->nwaiting == PACE_WAITING)
+	if (d->state != RCVBUF_NEW || d->sent < RCVBUF_QUERY_AFTER || p->nwaiting == RCVBUF_WAITING)
 		return false;
-	d->state = PACE_WANTED;
+	d->state = RCVBUF_TO_QUERY;
 	d->wanted = now;
 	p->waiting[p->nwaiting++] = d;
 	return true;
 }
 
-bool pace_sending(struct pace *p, uint32_t scope_id, rocemu_ns_t now, struct rocemu_tx *const *pkt,
-		  unsigned n)
+bool rcvbuf_sending(struct rcvbuf *p, uint32_t scope_id, rocemu_ns_t now,
+		    struct rocemu_tx *const *pkt, unsigned n)
 {
 	const struct rocemu_path *path = NULL;
-	struct pace_dest *d = NULL;
+	struct rcvbuf_dest *d = NULL;
 	uint32_t dqpn = UINT32_MAX;
 	bool wants = false;
 
@@ -146,38 +146,38 @@ bool pace_sending(struct pace *p, uint32_t scope_id, rocemu_ns_t now, struct roc
 			d = find(p, &path->dgid, slot);
 			if (!d) {
 				d = place(p, &path->dgid, slot);
-				d->who = (struct pace_who){path->dgid, scope_id, slot};
+				d->addr = (struct rcvbuf_addr){path->dgid, scope_id, slot};
 				/* Who is in a group is not known. */
-				d->state = rocemu_gid_is_multicast(&path->dgid) ? PACE_KNOWN
-										: PACE_NEW;
+				d->state = rocemu_gid_is_multicast(&path->dgid) ? RCVBUF_KNOWN
+										: RCVBUF_NEW;
 				d->used = now;
 			}
 		}
-		if (d->state != PACE_KNOWN)
+		if (d->state != RCVBUF_KNOWN)
 			wants |= count(p, d, t->payload_len + OVERHEAD, now);
 		p->used = d->used = now;
 	}
 	return wants;
 }
 
-bool pace_want(struct pace *p, struct pace_who *who)
+bool rcvbuf_next_query(struct rcvbuf *p, struct rcvbuf_addr *addr)
 {
 	for (unsigned i = 0; i < p->nwaiting; i++) {
-		if (p->waiting[i]->state != PACE_WANTED)
+		if (p->waiting[i]->state != RCVBUF_TO_QUERY)
 			continue;
-		p->waiting[i]->state = PACE_ASKED;
-		*who = p->waiting[i]->who;
+		p->waiting[i]->state = RCVBUF_QUERIED;
+		*addr = p->waiting[i]->addr;
 		return true;
 	}
 	return false;
 }
 
 /* Room for one more socket: the receiver that was not sent to for longest is forgotten. */
-static void make_room(struct pace *p)
+static void make_room(struct rcvbuf *p)
 {
-	struct pace_dest *oldest = p->socket[0];
+	struct rcvbuf_dest *oldest = p->socket[0];
 
-	if (p->nsockets < PACE_SOCKETS)
+	if (p->nsockets < RCVBUF_SOCKETS)
 		return;
 	for (unsigned i = 1; i < p->nsockets; i++)
 		if (p->socket[i]->used < oldest->used)
@@ -185,17 +185,17 @@ static void make_room(struct pace *p)
 	forget(p, oldest);
 }
 
-void pace_known(struct pace *p, const struct pace_who *who, int fd)
+void rcvbuf_set(struct rcvbuf *p, const struct rcvbuf_addr *addr, int fd)
 {
-	struct pace_dest *d = find(p, &who->gid, who->slot);
+	struct rcvbuf_dest *d = find(p, &addr->gid, addr->slot);
 
-	if (!d || d->state != PACE_ASKED) {
+	if (!d || d->state != RCVBUF_QUERIED) {
 		if (fd >= 0)
 			close(fd);
 		return;
 	}
 	take_out(p->waiting, &p->nwaiting, d);
-	d->state = PACE_KNOWN;
+	d->state = RCVBUF_KNOWN;
 	d->fd = fd;
 	if (fd < 0)
 		return;

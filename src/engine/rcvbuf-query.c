@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "engine/pace-ask.h"
+#include "engine/rcvbuf-query.h"
 
 #include <errno.h>
 #include <unistd.h>
@@ -7,16 +7,16 @@
 #include "agent/client.h"
 #include "engine/lane-internal.h"
 
-static void answered(struct pace_ask *a, int fd)
+static void answered(struct rcvbuf_query *a, int fd)
 {
 	lane_lock(a->lane);
-	pace_known(&a->lane->pace, &a->who, fd);
+	rcvbuf_set(&a->lane->rcvbuf, &a->addr, fd);
 	lane_unlock(a->lane);
 }
 
 static void on_answer(struct loop_io *io)
 {
-	struct pace_ask *a = io->data;
+	struct rcvbuf_query *a = io->data;
 	const int fd = agent_peer_take(a->fd);
 
 	if (fd == -EAGAIN)
@@ -24,10 +24,10 @@ static void on_answer(struct loop_io *io)
 	loop_unwatch(a->loop, io);
 	a->fd = -1;
 	answered(a, fd < 0 ? -1 : fd);
-	pace_ask_next(a);
+	rcvbuf_query_start(a);
 }
 
-void pace_ask_init(struct pace_ask *a, struct lane *l, struct loop *loop)
+void rcvbuf_query_init(struct rcvbuf_query *a, struct lane *l, struct loop *loop)
 {
 	a->lane = l;
 	a->loop = loop;
@@ -35,7 +35,7 @@ void pace_ask_init(struct pace_ask *a, struct lane *l, struct loop *loop)
 	loop_io_init(&a->io, -1, on_answer, a);
 }
 
-void pace_ask_fini(struct pace_ask *a)
+void rcvbuf_query_fini(struct rcvbuf_query *a)
 {
 	if (!a->loop || a->fd < 0)
 		return;
@@ -44,17 +44,18 @@ void pace_ask_fini(struct pace_ask *a)
 	a->fd = -1;
 }
 
-void pace_ask_next(struct pace_ask *a)
+void rcvbuf_query_start(struct rcvbuf_query *a)
 {
 	bool wants;
 
 	while (a->fd < 0) {
 		lane_lock(a->lane);
-		wants = pace_want(&a->lane->pace, &a->who);
+		wants = rcvbuf_next_query(&a->lane->rcvbuf, &a->addr);
 		lane_unlock(a->lane);
 		if (!wants)
 			return;
-		a->fd = agent_peer_ask(a->lane->agent, &a->who.gid, a->who.scope_id, a->who.slot);
+		a->fd = agent_peer_ask(a->lane->agent, &a->addr.gid, a->addr.scope_id,
+				       a->addr.slot);
 		if (a->fd < 0) {
 			a->fd = -1;
 			answered(a, -1);
