@@ -24,7 +24,7 @@ struct backlog_packet {
 	uint8_t data[];
 };
 
-void lane_tx_spoil(struct rocemu_tx *t)
+void lane_tx_invalidate(struct rocemu_tx *t)
 {
 	for (unsigned i = t->trailer_len - ROCEMU_ICRC_LEN; i < t->trailer_len; i++)
 		t->trailer[i] ^= 0xff;
@@ -38,7 +38,7 @@ void lane_tx_copy(struct lane *l, struct rocemu_tx *t, uint8_t *out)
 	there = rocemu_ep_flatten(l->ep, t, out + t->hdr_len);
 	rocemu_tx_seal(t, 0);
 	if (unlikely(!there))
-		lane_tx_spoil(t);
+		lane_tx_invalidate(t);
 	memcpy(out + t->hdr_len + t->payload_len, t->trailer, t->trailer_len);
 }
 

@@ -116,7 +116,7 @@ void lane_count_stop(struct lane *l)
 	l->count.file = NULL;
 }
 
-void lane_count_bury(struct lane *l)
+void lane_count_disown(struct lane *l)
 {
 	if (!l->count.row)
 		return;

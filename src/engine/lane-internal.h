@@ -187,7 +187,7 @@ struct lane {
 	struct rcvbuf rcvbuf;
 
 	struct progress progress;
-	struct ackhold ackhold;
+	struct delayed_ack delayed_ack;
 	struct gather gather;
 	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
 	rocemu_ns_t ack_due;  /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
@@ -200,7 +200,7 @@ struct lane {
 	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
 	_Atomic uint64_t busy_since;  /* since when lane_poll() has found the lock taken; 0: not */
 	atomic_bool looked;	      /* a thread is between lane_look() and lane_look_end() */
-	atomic_bool holding;	      /* ackhold.held, for the tick to look at */
+	atomic_bool holding;	      /* delayed_ack.held, for the tick to look at */
 
 	struct lane_thread thread;
 	struct impair impair;
@@ -253,7 +253,7 @@ void lane_sock_reap(struct lane *l) REQUIRES(l);
 /** Close all; the thread has ended. */
 void lane_sock_close_all(struct lane *l);
 /** In a forked child: close the child's copies. */
-void lane_sock_bury(struct lane *l);
+void lane_sock_disown(struct lane *l);
 
 /* ---- lane-count.c ---- */
 
@@ -262,7 +262,7 @@ void lane_count_start(struct lane *l);
 /** The counts stay in the file, the lane no longer writes to it. The endpoint is freed. */
 void lane_count_stop(struct lane *l);
 /** In a forked child: the row is the parent's. */
-void lane_count_bury(struct lane *l);
+void lane_count_disown(struct lane *l);
 
 /* ---- lane-input.c ---- */
 
@@ -356,7 +356,7 @@ bool lane_backlog_flush(struct lane *l, rocemu_ns_t now) REQUIRES(l);
  */
 void lane_tx_copy(struct lane *l, struct rocemu_tx *t, uint8_t *out) REQUIRES(l);
 /** Make the ICRC of a sealed packet wrong. */
-void lane_tx_spoil(struct rocemu_tx *t);
+void lane_tx_invalidate(struct rocemu_tx *t);
 /** Send what is kept, and wait for room: the lane or the process ends. */
 void lane_backlog_drain(struct lane *l) REQUIRES(l);
 void lane_backlog_fini(struct lane *l);

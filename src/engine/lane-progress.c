@@ -3,9 +3,10 @@
  * Driving a lane: what acts when, on the caller's thread or the lane's. The judgement is in
  * progress.h.
  *
- * The time after a receive in which acknowledgements may wait (ackhold) ends by whatever comes
- * first: a post (the answer they wait for, one system call for both), more packets, ACKHOLD_POLL_NS
- * of polls that find nothing, or a timer: the tick while callers poll, else ack_due.
+ * The time after a receive in which acknowledgements may wait (delayed_ack) ends by whatever comes
+ * first: a post (the answer they wait for, one system call for both), more packets,
+ * DELAYED_ACK_POLL_NS of polls that find nothing, or a timer: the tick while callers poll, else
+ * ack_due.
  */
 #include <sched.h>
 
@@ -46,7 +47,7 @@ static void note_active(struct lane *l, rocemu_ns_t now)
 static void release_acks(struct lane *l) REQUIRES(l);
 static void release_acks(struct lane *l)
 {
-	l->ackhold.held = false;
+	l->delayed_ack.held = false;
 	l->ack_due = ROCEMU_NEVER;
 	atomic_store_explicit(&l->holding, false, memory_order_relaxed);
 }
@@ -172,15 +173,15 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 	if (!rocemu_ep_output_is_acks(l->ep) || !rocemu_ep_has_output(l->ep))
 		return false;
 	/* What came says nothing about the answer that they wait for. */
-	if (!l->rx.requests && l->ackhold.held)
+	if (!l->rx.requests && l->delayed_ack.held)
 		return true;
 	/* The sender of the rest may wait for it; and nobody answers half a message. */
 	if (l->rx.mid_message)
 		return false;
 	/* It took a while to check and to copy all that: the answer can only begin now. */
-	if (l->rx.octets >= ACKHOLD_LARGE)
+	if (l->rx.octets >= DELAYED_ACK_LARGE)
 		now = lane_now();
-	if (!ackhold_offer(&l->ackhold, now))
+	if (!delayed_ack_offer(&l->delayed_ack, now))
 		return false;
 	l->stats->acks_held++;
 	l->ack_due = until;
@@ -195,7 +196,7 @@ void lane_drive(struct lane *l, rocemu_ns_t now)
 	run_timers(l, now);
 	/* What is held stays so until its own time: a timer set for something else, or long ago, is
 	 * no reason. */
-	if (!l->ackhold.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
+	if (!l->delayed_ack.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
 		send_all(l, now);
 	settle(l, now);
 }
@@ -213,7 +214,7 @@ void lane_drive_received(struct lane *l, rocemu_ns_t now)
 				APP_ACTIVE_NS);
 
 	run_timers(l, now);
-	if (!app || !hold_acks(l, now, now + ACKHOLD_THREAD_NS))
+	if (!app || !hold_acks(l, now, now + DELAYED_ACK_THREAD_NS))
 		send_all(l, now);
 	settle(l, now);
 }
@@ -233,9 +234,9 @@ static void kick(struct lane *l, rocemu_ns_t now)
 	}
 	if (rocemu_ep_has_output(l->ep)) {
 		if (!rocemu_ep_output_is_acks(l->ep)) {
-			ackhold_answered(&l->ackhold, now);
+			delayed_ack_answered(&l->delayed_ack, now);
 			send_all(l, now);
-		} else if (!l->ackhold.held) {
+		} else if (!l->delayed_ack.held) {
 			send_all(l, now);
 		}
 	}
@@ -263,7 +264,7 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 			l->on_events(l->user, l->ep);
 		return;
 	}
-	ackhold_answered(&l->ackhold, now);
+	delayed_ack_answered(&l->delayed_ack, now);
 	send_all(l, now);
 	settle(l, now);
 	if (bytes <= GATHER_SMALL)
@@ -324,7 +325,7 @@ bool lane_poll(struct lane *l)
 	if (lane_rx_hot(l, now)) {
 		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
 						  ? ROCEMU_NEVER
-						  : now + ACKHOLD_THREAD_NS;
+						  : now + DELAYED_ACK_THREAD_NS;
 
 		l->spins = 0;
 		if (unlikely(progress_polled(&l->progress, now)))
@@ -343,8 +344,8 @@ bool lane_poll(struct lane *l)
 		lane_drive(l, now);
 	} else if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
-	} else if (l->ackhold.held
-			   ? !within(now, l->ackhold.since, ACKHOLD_POLL_NS)
+	} else if (l->delayed_ack.held
+			   ? !within(now, l->delayed_ack.since, DELAYED_ACK_POLL_NS)
 			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
 		send_all(l, now);
 		settle(l, now);

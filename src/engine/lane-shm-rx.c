@@ -71,7 +71,7 @@ static void take(struct lane *l, const struct shm_rx *r, const struct shm_record
 	}
 	l->stats->rx_rings++;
 	if (rocemu_opcode_ops(copy[0]) & ROCEMU_OP_REQUEST)
-		gather_asked(&l->gather);
+		gather_request_seen(&l->gather);
 	lane_input(l, now, &d);
 }
 

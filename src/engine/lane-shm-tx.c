@@ -12,7 +12,7 @@
 
 enum {
 	BTH_DQPN = 5,
-	TELL_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
+	PUBLISH_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
 	/* For what an output call makes beyond the room that it was given, and for responses. */
 	ROOM_RESERVE = 192 << 10,
 };
@@ -107,7 +107,7 @@ static void tell(struct shm_tx *t)
 
 	/* When it fails, the receiver has enough to read, or has gone, which the thread will see.
 	 */
-	if (shm_ring_untold(&t->ring) && shm_ring_tell(&t->ring))
+	if (shm_ring_unpublished(&t->ring) && shm_ring_publish(&t->ring))
 		(void)sys_sendmsg(t->io.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
@@ -198,7 +198,7 @@ unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **s
 			sock[kept++] = sock[i];
 			continue;
 		}
-		if (last && (t != last || shm_ring_untold(&t->ring) >= TELL_BYTES))
+		if (last && (t != last || shm_ring_unpublished(&t->ring) >= PUBLISH_BYTES))
 			tell(last);
 		last = t;
 		put(l, t, pkt[i]);

@@ -303,7 +303,7 @@ void lane_shm_fini(struct lane *l)
 	l->shm = NULL;
 }
 
-void lane_shm_bury(struct lane *l)
+void lane_shm_disown(struct lane *l)
 {
 	struct lane_shm *s = l->shm;
 

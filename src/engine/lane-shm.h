@@ -102,7 +102,7 @@ void lane_shm_fini(struct lane *l);
 /** Close all rings; the thread has ended. */
 void lane_shm_close(struct lane *l);
 /** In a forked child: close the child's copies. */
-void lane_shm_bury(struct lane *l);
+void lane_shm_disown(struct lane *l);
 /** The lane is attached: others may offer it rings. */
 void lane_shm_start(struct lane *l) REQUIRES(l);
 /** Nothing is taken for this address any more. */

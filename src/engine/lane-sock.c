@@ -114,7 +114,7 @@ void lane_sock_close_all(struct lane *l)
 	list_init(&l->retired);
 }
 
-void lane_sock_bury(struct lane *l)
+void lane_sock_disown(struct lane *l)
 {
 	for (unsigned i = 0; i < l->nsocks; i++)
 		close(l->socks[i]->fd);

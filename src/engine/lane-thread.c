@@ -125,7 +125,7 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
 	/* What a poll left for the tick to send: there are no ticks any more. */
-	if (l->ackhold.held)
+	if (l->delayed_ack.held)
 		lane_drive_all(l, now);
 }
 
@@ -298,7 +298,7 @@ static void on_tick(struct loop_io *io)
 
 		l->stats->stalls += stalled;
 		/* Held since before the last tick, or nobody is left to release them. */
-		if (!polled || now - l->ackhold.since >= PROGRESS_TICK_NS / 2)
+		if (!polled || now - l->delayed_ack.since >= PROGRESS_TICK_NS / 2)
 			lane_drive_all(l, now);
 		/* Who is ready to poll is back soon; until then the ticks serve. */
 		if (!polled && (!starves || l->thread.starved > STARVED_TICKS))

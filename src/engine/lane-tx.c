@@ -93,7 +93,7 @@ static void append_packet(struct lane *l, struct msghdr *m, struct rocemu_tx *t,
 		there = rocemu_ep_seal(l->ep, t, ip_id);
 	}
 	if (unlikely(!there))
-		lane_tx_spoil(t);
+		lane_tx_invalidate(t);
 	append_copy(batch, m, t->trailer, t->trailer_len, sizeof(t->trailer));
 }
 

@@ -34,13 +34,13 @@ static struct list registry = {&registry, &registry};
  * dead: their descriptors are closed, calls on them do nothing. A lane that the child makes itself
  * is like any other.
  */
-static void bury(struct lane *l)
+static void disown(struct lane *l)
 {
 	l->dead = true;
 	lane_lock_init(l);
-	lane_sock_bury(l);
-	lane_shm_bury(l);
-	lane_count_bury(l);
+	lane_sock_disown(l);
+	lane_shm_disown(l);
+	lane_count_disown(l);
 	lane_backlog_fini(l);
 	lane_tx_fini(l);
 	rcvbuf_fini(&l->rcvbuf);
@@ -76,7 +76,7 @@ static void fork_child(void)
 	list_for_each_safe (it, tmp, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
 
-		bury(l);
+		disown(l);
 		list_remove(it);
 		if (l->on_orphaned)
 			l->on_orphaned(l->user);
@@ -237,7 +237,7 @@ int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, 
 	loop_none(&l->thread.loop);
 	l->ack_due = l->tap_due = l->next_due = l->thread.armed = ROCEMU_NEVER;
 	progress_init(&l->progress);
-	ackhold_init(&l->ackhold);
+	delayed_ack_init(&l->delayed_ack);
 	err = init_lane(l, config, errbuf, errlen);
 	if (err) {
 		lane_free(l);

@@ -55,12 +55,12 @@ void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)
 	}
 }
 
-void ackhold_init(struct ackhold *a)
+void delayed_ack_init(struct delayed_ack *a)
 {
-	*a = (struct ackhold){.score = ACKHOLD_THRESHOLD};
+	*a = (struct delayed_ack){.score = DELAYED_ACK_THRESHOLD};
 }
 
-bool ackhold_offer(struct ackhold *a, rocemu_ns_t now)
+bool delayed_ack_offer(struct delayed_ack *a, rocemu_ns_t now)
 {
 	bool again = a->open;
 
@@ -69,7 +69,7 @@ bool ackhold_offer(struct ackhold *a, rocemu_ns_t now)
 	a->open = true;
 	a->since = now;
 	/* What was held already has waited for one packet more than it should. */
-	a->held = !(again && a->held) && a->score >= ACKHOLD_THRESHOLD;
+	a->held = !(again && a->held) && a->score >= DELAYED_ACK_THRESHOLD;
 	return a->held;
 }
 
@@ -90,7 +90,7 @@ bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes)
 	return ++g->posts < GATHER_MAX && g->bytes < GATHER_BYTES && now - g->since < GATHER_NS;
 }
 
-void gather_asked(struct gather *g)
+void gather_request_seen(struct gather *g)
 {
 	g->last = 0;
 }
@@ -106,11 +106,11 @@ void gather_late(struct gather *g)
 	g->score = GATHER_DISTRUST;
 }
 
-void ackhold_answered(struct ackhold *a, rocemu_ns_t now)
+void delayed_ack_answered(struct delayed_ack *a, rocemu_ns_t now)
 {
 	/* The caller may have read the clock before it waited for the lock. */
-	if (a->open && (now < a->since || now - a->since <= ACKHOLD_ANSWER_NS))
-		a->score = (uint8_t)MIN(a->score + 1, ACKHOLD_MAX_SCORE);
+	if (a->open && (now < a->since || now - a->since <= DELAYED_ACK_ANSWER_NS))
+		a->score = (uint8_t)MIN(a->score + 1, DELAYED_ACK_MAX_SCORE);
 	else if (a->open && a->score)
 		a->score--;
 	a->open = false;

@@ -47,8 +47,8 @@ enum {
 	PROGRESS_CALM_TICKS = 8,
 	PROGRESS_EVIDENCE = 16,
 	PROGRESS_EVIDENCE_MAX = 4096,
-	ACKHOLD_MAX_SCORE = 7,
-	ACKHOLD_THRESHOLD = 4,
+	DELAYED_ACK_MAX_SCORE = 7,
+	DELAYED_ACK_THRESHOLD = 4,
 	GATHER_MAX = 32, /* posts */
 	GATHER_BYTES = 16384,
 	GATHER_SMALL = 2048, /* bytes; a longer message fills bursts by itself */
@@ -62,15 +62,15 @@ enum {
 #define GATHER_NS	5000u
 #define GATHER_TIMER_NS 100000u /* a timer's interrupt costs more than many posts */
 
-#define ACKHOLD_LARGE	  4096u	 /* octets that take a noticeable part of the following times */
-#define ACKHOLD_ANSWER_NS 20000u /* a post this soon after the packet is an answer to it */
-#define ACKHOLD_POLL_NS	  5000u	 /* polls that find nothing for this long send what is held */
+#define DELAYED_ACK_LARGE     4096u  /* octets that take a noticeable part of the following times */
+#define DELAYED_ACK_ANSWER_NS 20000u /* a post this soon after the packet is an answer to it */
+#define DELAYED_ACK_POLL_NS   5000u  /* polls that find nothing for this long send what is held */
 /*
  * Held by the lane's thread, or by a caller while ARMED. Not shorter, because each such wait may
  * set a timer, whose interrupt costs more than many system calls on a virtual machine; those that
  * are in vain are soon unlearned.
  */
-#define ACKHOLD_THREAD_NS 250000u
+#define DELAYED_ACK_THREAD_NS 250000u
 
 enum progress_mode { PROGRESS_ARMED, PROGRESS_POLLED };
 
@@ -103,18 +103,18 @@ void progress_stop_watching(struct progress *p);
  */
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled);
 
-struct ackhold {
-	uint8_t score;	   /* ACKHOLD_THRESHOLD and above: answers are expected */
+struct delayed_ack {
+	uint8_t score;	   /* DELAYED_ACK_THRESHOLD and above: answers are expected */
 	bool open;	   /* packets came, no answer yet */
 	bool held;	   /* acknowledgements are waiting */
 	rocemu_ns_t since; /* of open */
 };
 
-void ackhold_init(struct ackhold *a);
+void delayed_ack_init(struct delayed_ack *a);
 /** Packets came in and there are only acknowledgements to send. @return true: keep them for now. */
-bool ackhold_offer(struct ackhold *a, rocemu_ns_t now);
+bool delayed_ack_offer(struct delayed_ack *a, rocemu_ns_t now);
 /** Something other than an acknowledgement is being sent from the caller's thread. */
-void ackhold_answered(struct ackhold *a, rocemu_ns_t now);
+void delayed_ack_answered(struct delayed_ack *a, rocemu_ns_t now);
 
 struct gather {
 	int8_t score;	   /* GATHER_THRESHOLD and above: more posts are expected */
@@ -132,7 +132,7 @@ struct gather {
 bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
 /** A peer's request came, and not through a socket: a post that follows at once answers it, and
  * does not wait. By sockets an answer is never so quick. */
-void gather_asked(struct gather *g);
+void gather_request_seen(struct gather *g);
 /** What waited was sent. */
 void gather_sent(struct gather *g);
 /** The timer had to send what waited. */

@@ -146,7 +146,7 @@ void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec)
  * The consumer sets sleeping, then looks at head; here it is the other way round. All four accesses
  * have one order (seq_cst), so that at least one side sees what the other one wrote.
  */
-bool shm_ring_tell(struct shm_ring *r)
+bool shm_ring_publish(struct shm_ring *r)
 {
 	r->told = r->pos;
 	atomic_store_explicit(&r->shared->head, r->pos, memory_order_seq_cst);

@@ -68,14 +68,15 @@ void shm_ring_unmap(struct shm_ring *r);
 
 /** Room for the next packet of len bytes, at most ROCEMU_MAX_PACKET. NULL: the ring is full. */
 uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len);
-/** The packet is in the room that was reserved last. Seen by the consumer after shm_ring_tell(). */
+/** The packet is in the room that was reserved last. Seen by the consumer after shm_ring_publish().
+ */
 void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec);
 /** Show the consumer what was committed. @return true: it sleeps, and is to be woken. */
-bool shm_ring_tell(struct shm_ring *r);
+bool shm_ring_publish(struct shm_ring *r);
 /** Bytes that may be filled now, heads of records included. */
 uint32_t shm_ring_room(struct shm_ring *r);
 /** Bytes committed and not yet shown. */
-static inline uint32_t shm_ring_untold(const struct shm_ring *r)
+static inline uint32_t shm_ring_unpublished(const struct shm_ring *r)
 {
 	return r->pos - r->told;
 }

@@ -74,7 +74,7 @@ static void set_multicast(int fd, const struct txsock_set *set)
 }
 
 /* Takes nothing, and shares its port with this user's other sockets. */
-static int make_deaf(int fd)
+static int drop_all_input(int fd)
 {
 	static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
 	const int on = 1;
@@ -90,7 +90,7 @@ static int make_deaf(int fd)
 
 static int set_options(int fd, const struct rocemu_gid *gid, const struct txsock *s)
 {
-	const int err = make_deaf(fd);
+	const int err = drop_all_input(fd);
 
 	if (err)
 		return err;
@@ -141,7 +141,7 @@ static int open_guard(int family, uint16_t port)
 		return -1;
 	if (family == AF_INET6)
 		set_int(fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
-	if (!make_deaf(fd) &&
+	if (!drop_all_input(fd) &&
 	    !bind(fd, &any.sa, family == AF_INET ? sizeof(any.in) : sizeof(any.in6)))
 		return fd;
 	err = errno;

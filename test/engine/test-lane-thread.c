@@ -233,8 +233,8 @@ static void wait_for_acks_for_ever(struct node *n)
 static void make_hopeful(struct node *n)
 {
 	lane_lock(n->lane);
-	n->lane->ackhold.score = ACKHOLD_MAX_SCORE;
-	n->lane->ackhold.open = false;
+	n->lane->delayed_ack.score = DELAYED_ACK_MAX_SCORE;
+	n->lane->delayed_ack.open = false;
 	lane_unlock(n->lane);
 }
 
@@ -256,7 +256,7 @@ TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
 		lane_thread_ask(b.lane, LANE_ASK_WATCH);
 		node_poll(&b);
 		lane_lock(b.lane);
-		held += b.lane->ackhold.held;
+		held += b.lane->delayed_ack.held;
 		lane_unlock(b.lane);
 		node_wait(&a);
 	}
@@ -306,7 +306,7 @@ static bool holds_acks(struct node *n)
 	bool held;
 
 	lane_lock(n->lane);
-	held = n->lane->ackhold.held;
+	held = n->lane->delayed_ack.held;
 	lane_unlock(n->lane);
 	return held;
 }
@@ -346,7 +346,7 @@ TEST(lane, ack_of_a_large_message__time_for_the_answer_begins_at_its_end)
 	assert_true(holds_acks(&b));
 	lane_lock(b.lane);
 	for (unsigned i = 0; i < b.lane->nsocks; i++)
-		assert_true(b.lane->ackhold.since > b.lane->socks[i]->last_rx);
+		assert_true(b.lane->delayed_ack.since > b.lane->socks[i]->last_rx);
 	lane_flush(b.lane);
 	lane_unlock(b.lane);
 	node_poll(&a);

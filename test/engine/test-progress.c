@@ -86,78 +86,78 @@ TEST(progress, stalls_for_ever__evidence_bounded)
 	assert_int_equal(polls_until_stopped(&p, s), PROGRESS_EVIDENCE_MAX);
 }
 
-TEST(ackhold, answers_follow__held)
+TEST(delayed_ack, answers_follow__held)
 {
-	struct ackhold a;
+	struct delayed_ack a;
 
-	ackhold_init(&a);
+	delayed_ack_init(&a);
 	for (unsigned i = 0; i < 100; i++) {
-		assert_true(ackhold_offer(&a, i * 10 * us));
-		ackhold_answered(&a, i * 10 * us + us);
+		assert_true(delayed_ack_offer(&a, i * 10 * us));
+		delayed_ack_answered(&a, i * 10 * us + us);
 		assert_false(a.held);
 	}
 }
 
-TEST(ackhold, nobody_answers__soon_no_longer_held)
+TEST(delayed_ack, nobody_answers__soon_no_longer_held)
 {
-	struct ackhold a;
+	struct delayed_ack a;
 	unsigned held = 0;
 
-	ackhold_init(&a);
+	delayed_ack_init(&a);
 	for (unsigned i = 0; i < 100; i++) {
-		held += ackhold_offer(&a, i * 10 * us);
+		held += delayed_ack_offer(&a, i * 10 * us);
 		a.held = false; /* sent when the wait was over */
 	}
 	assert_true(held <= 2);
 }
 
-TEST(ackhold, late_answer__is_none)
+TEST(delayed_ack, late_answer__is_none)
 {
-	struct ackhold a;
+	struct delayed_ack a;
 	unsigned held = 0;
 
-	ackhold_init(&a);
+	delayed_ack_init(&a);
 	for (unsigned i = 1; i <= 100; i++) {
-		held += ackhold_offer(&a, i * ms);
-		ackhold_answered(&a, i * ms + ms / 2);
+		held += delayed_ack_offer(&a, i * ms);
+		delayed_ack_answered(&a, i * ms + ms / 2);
 	}
 	assert_true(held <= 2);
 }
 
 /* Who waits for the lock has read the clock before. */
-TEST(ackhold, clock_read_before_the_packet__an_answer)
+TEST(delayed_ack, clock_read_before_the_packet__an_answer)
 {
-	struct ackhold a;
+	struct delayed_ack a;
 
-	ackhold_init(&a);
+	delayed_ack_init(&a);
 	for (unsigned i = 1; i <= 100; i++) {
-		assert_true(ackhold_offer(&a, i * ms));
-		ackhold_answered(&a, i * ms - us);
+		assert_true(delayed_ack_offer(&a, i * ms));
+		delayed_ack_answered(&a, i * ms - us);
 	}
-	assert_int_equal(a.score, ACKHOLD_MAX_SCORE);
+	assert_int_equal(a.score, DELAYED_ACK_MAX_SCORE);
 }
 
-TEST(ackhold, more_packets_before_the_answer__sent)
+TEST(delayed_ack, more_packets_before_the_answer__sent)
 {
-	struct ackhold a;
+	struct delayed_ack a;
 
-	ackhold_init(&a);
-	ackhold_answered(&a, 0);
-	a.score = ACKHOLD_MAX_SCORE;
-	assert_true(ackhold_offer(&a, us));
-	assert_false(ackhold_offer(&a, 2 * us));
+	delayed_ack_init(&a);
+	delayed_ack_answered(&a, 0);
+	a.score = DELAYED_ACK_MAX_SCORE;
+	assert_true(delayed_ack_offer(&a, us));
+	assert_false(delayed_ack_offer(&a, 2 * us));
 }
 
-TEST(ackhold, answers_begin_again__learned_again)
+TEST(delayed_ack, answers_begin_again__learned_again)
 {
-	struct ackhold a;
+	struct delayed_ack a;
 	unsigned i;
 
-	ackhold_init(&a);
+	delayed_ack_init(&a);
 	for (i = 0; i < 100; i++)
-		ackhold_offer(&a, i * us);
-	for (i = 0; i < 10 && !ackhold_offer(&a, s + i * ms); i++)
-		ackhold_answered(&a, s + i * ms + us);
+		delayed_ack_offer(&a, i * us);
+	for (i = 0; i < 10 && !delayed_ack_offer(&a, s + i * ms); i++)
+		delayed_ack_answered(&a, s + i * ms + us);
 	assert_true(i < 10);
 }
 
@@ -201,7 +201,7 @@ TEST(gather, quick_answers__never_wait)
 	rocemu_ns_t now = s;
 
 	for (unsigned i = 0; i < 1000; i++) {
-		gather_asked(&g);
+		gather_request_seen(&g);
 		assert_int_equal(gather_posts(&g, &now, 1, us), 0);
 	}
 }

@@ -89,7 +89,7 @@ TEST(shm_ring, many_laps__same_packets_in_order)
 			sent[i].len = LEAST + rng_u32(&r) % (ROCEMU_MAX_PACKET + 1 - LEAST);
 			assert_true(put(&p.tx, sent[i].fill, sent[i].len));
 		}
-		shm_ring_tell(&p.tx);
+		shm_ring_publish(&p.tx);
 		for (unsigned i = 0; i < n; i++)
 			expect_packet(&p.rx, sent[i].fill, sent[i].len);
 		assert_int_equal(next(&p.rx), 0);
@@ -104,10 +104,10 @@ TEST(shm_ring, not_told__not_seen)
 
 	open_pair(&p);
 	assert_true(put(&p.tx, 1, 100));
-	assert_true(shm_ring_untold(&p.tx) > 0);
+	assert_true(shm_ring_unpublished(&p.tx) > 0);
 	assert_int_equal(next(&p.rx), 0);
-	shm_ring_tell(&p.tx);
-	assert_int_equal(shm_ring_untold(&p.tx), 0);
+	shm_ring_publish(&p.tx);
+	assert_int_equal(shm_ring_unpublished(&p.tx), 0);
 	expect_packet(&p.rx, 1, 100);
 	close_pair(&p);
 }
@@ -123,7 +123,7 @@ TEST(shm_ring, full__refused_until_released)
 		n++;
 	assert_true(n > 100 && n * ROCEMU_MAX_PACKET <= SHM_RING_DATA);
 	assert_true(shm_ring_room(&p.tx) < 2 * ROCEMU_MAX_PACKET);
-	shm_ring_tell(&p.tx);
+	shm_ring_publish(&p.tx);
 	expect_packet(&p.rx, 7, ROCEMU_MAX_PACKET);
 	expect_packet(&p.rx, 7, ROCEMU_MAX_PACKET);
 	assert_false(put(&p.tx, 8, ROCEMU_MAX_PACKET));
@@ -143,20 +143,20 @@ TEST(shm_ring, attach_and_sleep__seen_and_woken_once)
 	assert_true(shm_ring_is_attached(&p.tx));
 
 	assert_true(put(&p.tx, 1, 100));
-	assert_false(shm_ring_tell(&p.tx));  /* it does not sleep */
-	assert_false(shm_ring_sleep(&p.rx)); /* it must not */
+	assert_false(shm_ring_publish(&p.tx)); /* it does not sleep */
+	assert_false(shm_ring_sleep(&p.rx));   /* it must not */
 	expect_packet(&p.rx, 1, 100);
 	assert_true(shm_ring_sleep(&p.rx));
 	assert_true(put(&p.tx, 2, 100));
-	assert_true(shm_ring_tell(&p.tx));
+	assert_true(shm_ring_publish(&p.tx));
 	assert_true(put(&p.tx, 3, 100));
-	assert_false(shm_ring_tell(&p.tx)); /* once is enough */
+	assert_false(shm_ring_publish(&p.tx)); /* once is enough */
 	expect_packet(&p.rx, 2, 100);
 	expect_packet(&p.rx, 3, 100);
 	assert_true(shm_ring_sleep(&p.rx));
 	shm_ring_awake(&p.rx);
 	assert_true(put(&p.tx, 4, 100));
-	assert_false(shm_ring_tell(&p.tx));
+	assert_false(shm_ring_publish(&p.tx));
 	close_pair(&p);
 }
 
@@ -319,7 +319,7 @@ TEST(shm_ring, scribbled_on_while_it_is_used__stays_within_bounds)
 		taken += take_scribbled(&rx, 1000);
 		for (unsigned i = 0; i < 100; i++) {
 			put(&tx, (uint8_t)i, LEAST + i * 40);
-			shm_ring_tell(&tx);
+			shm_ring_publish(&tx);
 		}
 	}
 	atomic_store(&s.stop, true);

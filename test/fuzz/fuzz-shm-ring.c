@@ -84,7 +84,7 @@ static void produce(uint32_t tail)
 		FUZZ_CHECK(at >= ring.data && at + rec.len <= ring.data + 2 * SHM_RING_DATA);
 		shm_ring_commit(&ring, &rec);
 	}
-	shm_ring_tell(&ring);
+	shm_ring_publish(&ring);
 }
 
 /* Zero again, so that each input is on its own. What is taken lies in what was filled. */
