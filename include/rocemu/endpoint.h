@@ -220,10 +220,10 @@ ROCEMU_PUBLIC bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep);
  * its receiver, so whoever can see the receiver's buffer says so here, before each output call.
  * UINT64_MAX (the default): no limit.
  */
-ROCEMU_PUBLIC void rocemu_ep_set_datagram_room(struct rocemu_ep *ep, uint64_t bytes);
+ROCEMU_PUBLIC void rocemu_ep_set_send_credits(struct rocemu_ep *ep, uint64_t bytes);
 
 /** True while UC or UD requests wait for room. */
-ROCEMU_PUBLIC bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep);
+ROCEMU_PUBLIC bool rocemu_ep_wants_send_credits(const struct rocemu_ep *ep);
 
 /** Change rocemu_ep_config::read_budget. */
 ROCEMU_PUBLIC void rocemu_ep_set_read_budget(struct rocemu_ep *ep, uint32_t bytes);

@@ -9,12 +9,12 @@ static bool give_room(struct lane *l, rocemu_ns_t now)
 {
 	uint64_t room;
 
-	if (!rocemu_ep_wants_datagram_room(l->ep))
+	if (!rocemu_ep_wants_send_credits(l->ep))
 		return false;
 	room = rcvbuf_room(&l->rcvbuf, now);
 	if (unlikely(l->shm != NULL))
 		room = MIN(room, lane_shm_room(l, now));
-	rocemu_ep_set_datagram_room(l->ep, room);
+	rocemu_ep_set_send_credits(l->ep, room);
 	return room > 0;
 }
 
@@ -51,7 +51,7 @@ static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 /* Anything left, or to be told that it has left? */
 static bool wants_more(const struct lane *l)
 {
-	return rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep);
+	return rocemu_ep_has_output(l->ep) || rocemu_ep_wants_send_credits(l->ep);
 }
 
 /* UC and UD packets are being sent: count those that go by UDP. */
@@ -92,5 +92,5 @@ bool lane_output(struct lane *l, rocemu_ns_t now)
 
 void lane_output_end(struct lane *l)
 {
-	rocemu_ep_set_datagram_room(l->ep, 0);
+	rocemu_ep_set_send_credits(l->ep, 0);
 }

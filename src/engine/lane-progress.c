@@ -59,8 +59,7 @@ static void send_all(struct lane *l, rocemu_ns_t now)
 
 	release_acks(l);
 	gather_sent(&l->gather);
-	if (!rocemu_ep_has_output(l->ep) && !rocemu_ep_wants_datagram_room(l->ep) &&
-	    !l->tx.nbacklog)
+	if (!rocemu_ep_has_output(l->ep) && !rocemu_ep_wants_send_credits(l->ep) && !l->tx.nbacklog)
 		return;
 	while (lane_output(l, now))
 		if (++batches % BATCHES_BETWEEN_RX == 0) {
@@ -140,7 +139,7 @@ void lane_settle(struct lane *l, rocemu_ns_t now)
 	if (l->on_events)
 		l->on_events(l->user, l->ep);
 	timers = rocemu_ep_deadline(l->ep); /* on_events may have armed a CQ */
-	if (unlikely(rocemu_ep_wants_datagram_room(l->ep)))
+	if (unlikely(rocemu_ep_wants_send_credits(l->ep)))
 		due = MIN(due, lane_now() + RCVBUF_RETRY_NS);
 	due = MIN(due, l->tap_due);
 	if (l->gather.posts)
@@ -346,7 +345,7 @@ bool lane_poll(struct lane *l)
 		lane_drive(l, now);
 	} else if (l->delayed_ack.held
 			   ? !within(now, l->delayed_ack.since, DELAYED_ACK_POLL_NS)
-			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_datagram_room(l->ep)) {
+			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_send_credits(l->ep)) {
 		send_all(l, now);
 		settle(l, now);
 	}

@@ -181,7 +181,7 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 	l->ep = rocemu_ep_new(&ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");
-	rocemu_ep_set_datagram_room(l->ep, 0); /* lane_output() sees to it */
+	rocemu_ep_set_send_credits(l->ep, 0); /* lane_output() sees to it */
 	for (unsigned i = 0; i < c->ngids; i++) {
 		l->gids[i] = c->gids[i];
 		err = rocemu_ep_set_gid(l->ep, c->gids[i].index, &c->gids[i].gid);

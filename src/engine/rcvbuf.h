@@ -66,7 +66,7 @@ struct rcvbuf {
 
 void rcvbuf_fini(struct rcvbuf *p);
 
-/** Bytes, as rocemu_ep_set_datagram_room() counts them, that the fullest of the receivers in use
+/** Bytes, as rocemu_ep_set_send_credits() counts them, that the fullest of the receivers in use
  * can take. */
 uint64_t rcvbuf_room(const struct rcvbuf *p, rocemu_ns_t now);
 

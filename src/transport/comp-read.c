@@ -61,7 +61,7 @@ static enum ibv_wc_status comp_take_empty(struct rocemu_qp *qp, const struct roc
 {
 	enum { ONLY = ROCEMU_OP_READ_RESP | ROCEMU_OP_FIRST | ROCEMU_OP_LAST };
 
-	if (!swqe_is_fetch(sq_wqe(&qp->sq, i)) || (ops & ONLY) != ONLY)
+	if (!swqe_expects_response(sq_wqe(&qp->sq, i)) || (ops & ONLY) != ONLY)
 		return IBV_WC_BAD_RESP_ERR;
 	return pkt->payload_len ? IBV_WC_LOC_LEN_ERR : IBV_WC_SUCCESS;
 }

@@ -151,7 +151,7 @@ static uint32_t comp_done(struct rocemu_qp *qp, const struct swqe *w, uint32_t u
 	struct req_again *a = &qp->req.again;
 	uint32_t n = 0;
 
-	if (!swqe_is_fetch(w))
+	if (!swqe_expects_response(w))
 		return MIN(left, (qp->comp.acked_to - una) & ROCEMU_PSN_MASK);
 	for (; n < left && got_test(a, una + n); n++)
 		got_clear(a, una + n);
@@ -229,7 +229,7 @@ static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t
 	 * Within a READ or atomic it may answer a duplicate, with the newest PSN, while the
 	 * responses are still under way. Before that, responses that have not come are lost.
 	 */
-	if (swqe_is_fetch(w))
+	if (swqe_expects_response(w))
 		end = w->first_psn;
 	if (rocemu_psn_diff(end, qp->comp.una_psn) <= 0)
 		return ROCEMU_DROP_NONE;

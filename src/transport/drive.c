@@ -269,8 +269,8 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 	struct list *node;
 
 	ep->now = now;
-	if (!list_empty(&ep->handed))
-		req_handed_done(ep, now);
+	if (!list_empty(&ep->tx_pending))
+		req_tx_done(ep, now);
 	if (unlikely(read_budget_left(ep)))
 		read_budget_wake(ep);
 	if (n > ROCEMU_OUTPUT_BATCH)
@@ -295,15 +295,15 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		done += made;
 	}
 	/* Nothing to be sent first: what became of requests that make no packet is due now. */
-	if (!done && !list_empty(&ep->handed))
-		req_handed_done(ep, now);
+	if (!done && !list_empty(&ep->tx_pending))
+		req_tx_done(ep, now);
 	ep->stats->tx_packets += done;
 	return done;
 }
 
 bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 {
-	if (!list_empty(&ep->handed) || read_budget_left(ep))
+	if (!list_empty(&ep->tx_pending) || read_budget_left(ep))
 		return true;
 	list_for_each (n, &ep->tx_ready)
 		if (resp_owes(&list_entry(n, struct rocemu_qp, tx_link)->resp) ||
@@ -314,7 +314,7 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 
 bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
 {
-	if (!list_empty(&ep->handed) || read_budget_left(ep))
+	if (!list_empty(&ep->tx_pending) || read_budget_left(ep))
 		return false;
 	list_for_each (n, &ep->tx_ready) {
 		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);

@@ -43,11 +43,11 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	ep->mrs = &ep->home->own_mrs;
 	timer_heap_init(&ep->timers);
 	list_init(&ep->tx_ready);
-	list_init(&ep->handed);
+	list_init(&ep->tx_pending);
 	list_init(&ep->events);
 	list_init(&ep->room_waiting);
 	list_init(&ep->read_waiting);
-	ep->datagram_room = UINT64_MAX;
+	ep->send_credits = UINT64_MAX;
 	list_init(&ep->peers);
 	list_init(&ep->mcast_groups);
 	list_init(&ep->pds);

@@ -65,11 +65,11 @@ struct rocemu_ep {
 				   this one */
 	struct timer_heap timers;
 	struct list tx_ready;	    /* of rocemu_qp.tx_link, round robin */
-	struct list handed;	    /* of qp_req.handed_link: see req_handed_done() */
+	struct list tx_pending;	    /* of qp_req.tx_pending_link: see req_tx_done() */
 	struct list events;	    /* of event_src.link */
 	struct list room_waiting;   /* of qp_req.peer_link: UC and UD requests that wait for
-				       datagram_room */
-	uint64_t datagram_room;	    /* see rocemu_ep_set_datagram_room() */
+				       send_credits */
+	uint64_t send_credits;	    /* see rocemu_ep_set_send_credits() */
 	struct list read_waiting;   /* of qp_req.peer_link: QPs that wait for the READ budget */
 	uint64_t read_out;	    /* bytes of READ responses asked for and not come yet */
 	struct read_path read_path; /* what the READ budget may be exceeded by */

@@ -162,7 +162,7 @@ int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init, struct r
 	qp->state = IBV_QPS_RESET;
 	list_init(&qp->tx_link);
 	list_init(&qp->req.peer_link);
-	list_init(&qp->req.handed_link);
+	list_init(&qp->req.tx_pending_link);
 	list_init(&qp->windows);
 	list_init(&qp->groups);
 	list_init(&qp->target_link);

@@ -82,7 +82,7 @@ static uint32_t unit_end(const struct rocemu_qp *qp, uint32_t psn)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, entry_of(qp, psn));
 	uint32_t pkt = swqe_pkt(w, psn);
-	uint32_t end = swqe_is_fetch(w) ? swqe_read_end(&qp->req, w->npkts, pkt) : pkt + 1;
+	uint32_t end = swqe_expects_response(w) ? swqe_read_end(&qp->req, w->npkts, pkt) : pkt + 1;
 
 	return (w->first_psn + end) & ROCEMU_PSN_MASK;
 }
@@ -314,7 +314,7 @@ static uint32_t missing_end(const struct rocemu_qp *qp, const struct swqe *w, ui
 	uint32_t psn = (w->first_psn + pkt) & ROCEMU_PSN_MASK;
 	uint32_t end;
 
-	if (!swqe_is_fetch(w))
+	if (!swqe_expects_response(w))
 		return before(psn, qp->comp.acked_to) ? pkt : pkt + 1;
 	if (a->filling)
 		return pkt;
@@ -346,7 +346,7 @@ static unsigned output_hinted(struct rocemu_qp *qp, rocemu_ns_t now, struct roce
 		i = entry_of(qp, psn);
 		w = sq_wqe(&qp->sq, i);
 		pkt = swqe_pkt(w, psn);
-		if (swqe_is_fetch(w))
+		if (swqe_expects_response(w))
 			continue;
 		if (!req_build_again(qp, tx, i, pkt, pkt + 1, false)) {
 			req_rewind(qp, now);
@@ -385,7 +385,7 @@ unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx 
 			continue;
 		}
 		a->from = (w->first_psn + end) & ROCEMU_PSN_MASK;
-		if (swqe_is_fetch(w) && end != swqe_read_end(req, w->npkts, pkt))
+		if (swqe_expects_response(w) && end != swqe_read_end(req, w->npkts, pkt))
 			a->split_to = later(a->split_to, a->from);
 		sent_to = a->from;
 		ackreq = !before(a->from, to) || a->from % ACKREQ_EVERY == 0;

@@ -276,7 +276,7 @@ bool req_build_again(struct rocemu_qp *qp, struct rocemu_tx *tx, uint32_t i, uin
 	struct cursor c = {.v = iov};
 	uint32_t len = swqe_bytes(&qp->req, w, w->npkts, pkt, pkt + 1);
 
-	if (swqe_is_fetch(w)) {
+	if (swqe_expects_response(w)) {
 		if (!fetch_packet(qp, i, pkt, end, tx))
 			return false;
 	} else {

@@ -23,7 +23,7 @@ static inline bool swqe_is_read(const struct swqe *w)
 }
 
 /** Those, FLUSH and ATOMIC WRITE: it has a response of its own, and no ACK stands for that. */
-static inline bool swqe_is_fetch(const struct swqe *w)
+static inline bool swqe_expects_response(const struct swqe *w)
 {
 	return swqe_is_read(w) || (int)w->opcode == ROCEMU_WR_FLUSH ||
 	       (int)w->opcode == ROCEMU_WR_ATOMIC_WRITE;

@@ -33,7 +33,7 @@ void req_reset(struct rocemu_qp *qp)
 
 	memset(req, 0, sizeof(*req));
 	list_init(&req->peer_link);
-	list_init(&req->handed_link);
+	list_init(&req->tx_pending_link);
 }
 
 int req_attach(struct rocemu_qp *qp)
@@ -123,7 +123,7 @@ void req_stop(struct rocemu_qp *qp)
 
 	timer_stop(&qp->ep->timers, &qp->timer);
 	read_budget_leave(qp);
-	list_remove(&req->handed_link);
+	list_remove(&req->tx_pending_link);
 	if (req->peer) {
 		peer_leave(req->peer, &req->peer_link);
 		peer_on_forget(req->peer, req->inflight);
@@ -162,7 +162,7 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 	bool begun = req->cur != qp->sq.next;
 	uint32_t npkts = swqe_count(req, w);
 	uint32_t pkt = begun ? swqe_pkt(w, req->send_psn) : 0;
-	uint32_t end = swqe_is_fetch(w) ? swqe_read_end(req, npkts, pkt) : pkt + 1;
+	uint32_t end = swqe_expects_response(w) ? swqe_read_end(req, npkts, pkt) : pkt + 1;
 
 	return swqe_cost(req, w, npkts, pkt, end);
 }
@@ -216,7 +216,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	if (swqe_is_local(w))
 		return local_is_fenced(qp, w) ? REQ_HOLD_READ : REQ_GO;
 	if (!qp_is_reliable(qp))
-		return qp->ep->datagram_room ? REQ_GO : REQ_HOLD_ROOM;
+		return qp->ep->send_credits ? REQ_GO : REQ_HOLD_ROOM;
 	if (req->rnr_wait)
 		return REQ_HOLD_RNR;
 	/* After going back, one packet shows whether the peer answers again. */
@@ -225,7 +225,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 	if (req->rd_atomic_out) {
 		if (fresh && (w->flags & IBV_SEND_FENCE))
 			return REQ_HOLD_READ;
-		if (swqe_is_fetch(w) && req->rd_atomic_out >= qp->attr.max_rd_atomic)
+		if (swqe_expects_response(w) && req->rd_atomic_out >= qp->attr.max_rd_atomic)
 			return REQ_HOLD_READ;
 	}
 	if (unlikely(req->credit.limited) && credit_holds(qp, w, fresh))
@@ -237,8 +237,8 @@ enum req_hold req_hold(const struct rocemu_qp *qp)
 
 static void req_hand(struct rocemu_qp *qp)
 {
-	if (!list_linked(&qp->req.handed_link))
-		list_append(&qp->ep->handed, &qp->req.handed_link);
+	if (!list_linked(&qp->req.tx_pending_link))
+		list_append(&qp->ep->tx_pending, &qp->req.tx_pending_link);
 }
 
 void req_kick(struct rocemu_qp *qp, rocemu_ns_t now)
@@ -266,7 +266,7 @@ static enum ibv_wc_status req_check(struct rocemu_qp *qp, const struct swqe *w)
 		return w->fault;
 	if (swqe_is_local(w))
 		return mw_execute(qp, w);
-	if (swqe_is_fetch(w) && !qp->attr.max_rd_atomic)
+	if (swqe_expects_response(w) && !qp->attr.max_rd_atomic)
 		return IBV_WC_LOC_QP_OP_ERR;
 	/* Of one packet: found out when it is made. */
 	if (w->npkts > 1 && !swqe_is_read(w) && sq_payload(qp, qp->req.cur, 0, w->length, iov) < 0)
@@ -327,14 +327,15 @@ static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx
 		return 0;
 	}
 	fresh = first == req->next_psn;
-	made = swqe_is_fetch(w) ? req_build_fetch(qp, tx)
-				: req_build_message(qp, tx, req_is_silent(req) ? 1 : n);
+	made = swqe_expects_response(w) ? req_build_fetch(qp, tx)
+					: req_build_message(qp, tx, req_is_silent(req) ? 1 : n);
 	if (!made)
 		return 0;
 	/* The last of them asks for an answer; a READ's first response is one. */
 	if (fresh && qp_is_reliable(qp) && !req->since_ackreq)
 		req_measure(req, now,
-			    swqe_is_fetch(w) ? first : (req->send_psn - 1) & ROCEMU_PSN_MASK);
+			    swqe_expects_response(w) ? first
+						     : (req->send_psn - 1) & ROCEMU_PSN_MASK);
 	if (swqe_pkt(w, req->send_psn) == w->npkts)
 		req->cur = swqe_skip_local(&qp->sq, req->cur + 1);
 	return made;
@@ -343,24 +344,24 @@ static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx
 /** UC and UD: what went out counts against the room there is. */
 static void req_charge_room(struct rocemu_ep *ep, const struct rocemu_tx *tx, unsigned n)
 {
-	if (ep->datagram_room == UINT64_MAX)
+	if (ep->send_credits == UINT64_MAX)
 		return;
 	for (unsigned i = 0; i < n; i++)
-		ep->datagram_room -= MIN(ep->datagram_room, (uint64_t)peer_cost(tx[i].payload_len));
+		ep->send_credits -= MIN(ep->send_credits, (uint64_t)peer_cost(tx[i].payload_len));
 }
 
-void rocemu_ep_set_datagram_room(struct rocemu_ep *ep, uint64_t bytes)
+void rocemu_ep_set_send_credits(struct rocemu_ep *ep, uint64_t bytes)
 {
 	struct list *n;
 
-	ep->datagram_room = bytes;
+	ep->send_credits = bytes;
 	while (bytes && (n = list_first(&ep->room_waiting))) {
 		list_remove(n);
 		qp_wake(list_entry(n, struct rocemu_qp, req.peer_link));
 	}
 }
 
-bool rocemu_ep_wants_datagram_room(const struct rocemu_ep *ep)
+bool rocemu_ep_wants_send_credits(const struct rocemu_ep *ep)
 {
 	return !list_empty(&ep->room_waiting);
 }
@@ -460,12 +461,12 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 	return made;
 }
 
-void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now)
+void req_tx_done(struct rocemu_ep *ep, rocemu_ns_t now)
 {
 	struct list *n;
 
-	while ((n = list_first(&ep->handed))) {
-		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.handed_link);
+	while ((n = list_first(&ep->tx_pending))) {
+		struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, req.tx_pending_link);
 
 		list_remove(n);
 		while (!qp_is_reliable(qp) && qp->sq.tail != qp->req.cur)

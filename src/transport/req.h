@@ -79,7 +79,7 @@ struct qp_req {
 	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget
 	 * is used up; UC, UD: in ep->room_waiting. */
 	struct list peer_link;
-	struct list handed_link; /* in ep->handed: see req_handed_done() */
+	struct list tx_pending_link; /* in ep->tx_pending: see req_tx_done() */
 };
 
 /**
@@ -125,7 +125,7 @@ enum req_hold req_hold(const struct rocemu_qp *qp);
  * requests that could not be executed. An application may write to its buffers as soon as it sees a
  * completion, so they complete only now. Called first in each output call.
  */
-void req_handed_done(struct rocemu_ep *ep, rocemu_ns_t now);
+void req_tx_done(struct rocemu_ep *ep, rocemu_ns_t now);
 /** Packets of an RC QP went out: its timers run from now on, if they do not already. */
 void req_sent(struct rocemu_qp *qp, rocemu_ns_t now);
 /** The QP's timer is due (it was taken out of the heap). */

@@ -198,7 +198,7 @@ static uint64_t acked_move(struct rocemu_qp *qp, uint32_t end, uint32_t *fetches
 		uint32_t n = MIN(w->npkts - from, (end - req->acked_psn) & ROCEMU_PSN_MASK);
 
 		cost += charged_cost(req, w, from, from + n);
-		if (swqe_is_fetch(w))
+		if (swqe_expects_response(w))
 			*fetches += swqe_fetches_ended(req, w, from, from + n);
 		req->acked_psn = (req->acked_psn + n) & ROCEMU_PSN_MASK;
 		if (from + n == w->npkts)

@@ -155,7 +155,7 @@ void world_check_empty(struct world *w)
 
 		world_assert(w, list_empty(&ep->peers));
 		world_assert(w, list_empty(&ep->tx_ready));
-		world_assert(w, list_empty(&ep->handed));
+		world_assert(w, list_empty(&ep->tx_pending));
 		world_assert(w, rocemu_ep_deadline(ep) == ROCEMU_NEVER);
 	}
 }

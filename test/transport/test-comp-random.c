@@ -50,7 +50,7 @@ static void books_check(const struct bench *b)
 		uint32_t to = MIN(w->npkts, from + left);
 
 		cost += swqe_cost(req, w, w->npkts, from, to);
-		if (swqe_is_fetch(w))
+		if (swqe_expects_response(w))
 			fetches += swqe_fetches_ended(req, w, from, to);
 		psn = (psn + to - from) & ROCEMU_PSN_MASK;
 	}
@@ -102,7 +102,7 @@ static void answer_fitting(struct bench *b, struct rng *r)
 	if (!out)
 		return;
 	pkt = swqe_pkt(w, req->acked_psn);
-	if (swqe_is_fetch(w) && rng_below(r, 4)) {
+	if (swqe_expects_response(w) && rng_below(r, 4)) {
 		bool last = swqe_read_end(req, w->npkts, pkt) == pkt + 1;
 
 		if (swqe_is_atomic(w))

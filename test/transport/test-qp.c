@@ -446,7 +446,7 @@ TEST(qp_modify, ud_way__short_masks)
 	rocemu_ep_free(f.ep);
 }
 
-TEST(datagram_room, used_up__requests_wait_until_there_is_more)
+TEST(send_credits, used_up__requests_wait_until_there_is_more)
 {
 	struct fixture f;
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
@@ -454,19 +454,19 @@ TEST(datagram_room, used_up__requests_wait_until_there_is_more)
 
 	setup(&f, IBV_QPT_UC);
 	uc_to_rts(&f);
-	rocemu_ep_set_datagram_room(f.ep, 0);
+	rocemu_ep_set_send_credits(f.ep, 0);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(rocemu_qp_post_send(f.qp, 0, &wr, NULL), 0);
 	assert_true(rocemu_ep_has_output(f.ep));
 	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 0);
 	assert_false(rocemu_ep_has_output(f.ep));
-	assert_true(rocemu_ep_wants_datagram_room(f.ep));
+	assert_true(rocemu_ep_wants_send_credits(f.ep));
 	/* Any room lets one go: a request must not wait for more than a buffer can have. */
-	rocemu_ep_set_datagram_room(f.ep, 1);
+	rocemu_ep_set_send_credits(f.ep, 1);
 	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 1);
-	assert_true(rocemu_ep_wants_datagram_room(f.ep));
-	rocemu_ep_set_datagram_room(f.ep, UINT64_MAX);
+	assert_true(rocemu_ep_wants_send_credits(f.ep));
+	rocemu_ep_set_send_credits(f.ep, UINT64_MAX);
 	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 2);
-	assert_false(rocemu_ep_wants_datagram_room(f.ep));
+	assert_false(rocemu_ep_wants_send_credits(f.ep));
 	rocemu_ep_free(f.ep);
 }
