@@ -38,9 +38,9 @@ static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
 
 /* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the
  * end of the connection for our death, and start another worker beside us. */
-int server_tell_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n)
+int server_update_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n)
 {
-	int r = s->holder < 0 ? -EPIPE : holder_tell(s->holder, c, fds, n);
+	int r = s->holder < 0 ? -EPIPE : holder_update(s->holder, c, fds, n);
 
 	if (r && r != -EPIPE && r != -ECONNRESET) {
 		log_warn("the holder %d does not read: %s", (int)s->holder_pid, strerror(-r));
@@ -54,7 +54,7 @@ int server_change(struct server *s, const struct store_change *c, const int *fds
 	int r = store_apply(s->store, c, fds, n);
 
 	/* Another holder has the change with the rest. */
-	if (!r && server_tell_holder(s, c, fds, n))
+	if (!r && server_update_holder(s, c, fds, n))
 		renew_holder(s);
 	return r;
 }

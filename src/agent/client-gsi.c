@@ -84,7 +84,7 @@ static int ask(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value,
 	       char text[static AGENT_TEXT_MAX])
 {
 	struct agent_msg answer;
-	int r = link_ask(&c->link, m, AGENT_GSI_DONE, &answer, text, AGENT_TEXT_MAX);
+	int r = link_request(&c->link, m, AGENT_GSI_DONE, &answer, text, AGENT_TEXT_MAX);
 
 	if (c->link.fd < 0)
 		frames_drop(c);

@@ -30,18 +30,18 @@ int agent_client_status(bool system, struct agent_status **out, char *errbuf, si
 {
 	const struct agent_msg m = {.type = AGENT_STATUS};
 	struct agent_status *st = calloc(1, sizeof(*st));
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct agent_msg answer;
 	struct link l;
-	int r = st ? agent_realm_init(&realm, system) : -ENOMEM;
+	int r = st ? agent_instance_init(&instance, system) : -ENOMEM;
 
 	link_init(&l, AGENT_LANE);
 	if (!r)
-		r = l.fd = agent_connect(&realm, LINK_TIMEOUT_MS);
+		r = l.fd = agent_connect(&instance, LINK_TIMEOUT_MS);
 	if (r < 0)
 		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
 	else
-		r = link_ask(&l, &m, AGENT_STATUS_IS, &answer, errbuf, errlen);
+		r = link_request(&l, &m, AGENT_STATUS_IS, &answer, errbuf, errlen);
 	if (!r) {
 		r = read_file(st, answer.fds[0]);
 		agent_msg_close_fds(&answer);

@@ -76,9 +76,9 @@ void agent_client_forget(struct agent_client *c)
 	c->forgotten = true;
 }
 
-void agent_client_realm(const struct agent_client *c, char *buf, size_t len)
+void agent_client_instance(const struct agent_client *c, char *buf, size_t len)
 {
-	snprintf(buf, len, "%s:%s", c->link.realm.system ? "system" : "", c->link.realm.name);
+	snprintf(buf, len, "%s:%s", c->link.instance.system ? "system" : "", c->link.instance.name);
 }
 
 uint16_t agent_client_slot(const struct agent_client *c)
@@ -134,8 +134,8 @@ int agent_client_service(struct agent_client *c)
 	return r;
 }
 
-static int lone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
-		       size_t errlen)
+static int standalone_socket(const struct rocemu_gid *addr, uint32_t scope_id, char *errbuf,
+			     size_t errlen)
 {
 	int fd = data_socket_open(addr, scope_id, AGENT_PORT);
 
@@ -158,15 +158,15 @@ int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *e
 	return fd;
 }
 
-int agent_peer_ask(const struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
-		   uint16_t slot)
+int agent_peer_request(const struct agent_client *c, const struct rocemu_gid *addr,
+		       uint32_t scope_id, uint16_t slot)
 {
 	const struct agent_msg m = {.type = AGENT_PEER, .u.socket = {*addr, scope_id, slot}};
 	int fd, r;
 
 	if (c->lone || c->forgotten)
 		return -ENOENT;
-	fd = agent_connect(&c->link.realm, 0);
+	fd = agent_connect(&c->link.instance, 0);
 	if (fd < 0)
 		return fd;
 	r = agent_msg_send(fd, &m, MSG_DONTWAIT);
@@ -198,13 +198,13 @@ static int get_socket(struct agent_client *c, const struct rocemu_gid *addr, uin
 	int r;
 
 	if (c->lone)
-		return lone_socket(addr, scope_id, errbuf, errlen);
-	r = link_ask(&c->link, &m, AGENT_SOCKET_IS, &answer, errbuf, errlen);
+		return standalone_socket(addr, scope_id, errbuf, errlen);
+	r = link_request(&c->link, &m, AGENT_SOCKET_IS, &answer, errbuf, errlen);
 	if (r == -ECONNRESET) {
 		/* The agent died: once more with the next one. */
 		r = link_join(&c->link, errbuf, errlen);
 		if (!r)
-			r = link_ask(&c->link, &m, AGENT_SOCKET_IS, &answer, errbuf, errlen);
+			r = link_request(&c->link, &m, AGENT_SOCKET_IS, &answer, errbuf, errlen);
 	}
 	return r ? r : answer.fds[0];
 }

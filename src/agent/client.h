@@ -8,8 +8,9 @@
  * dies, its holder starts the next one, which has all slots and sockets (agent/holder.h); the
  * client finds it by the same name and shows its token.
  *
- * agent_client_socket(), _service(), _fd() and agent_peer_ask() may be called by several threads at
- * once; all else is serialised by the lane's lock or its thread. Blocking calls time out (10 s).
+ * agent_client_socket(), _service(), _fd() and agent_peer_request() may be called by several
+ * threads at once; all else is serialised by the lane's lock or its thread. Blocking calls time out
+ * (10 s).
  */
 #ifndef AGENT_CLIENT_H
 #define AGENT_CLIENT_H
@@ -50,7 +51,7 @@ void agent_client_free(struct agent_client *c);
 void agent_client_forget(struct agent_client *c);
 
 /** The agent instance that the slot is of, as text: "system:NAME", ":NAME" (at most 40 bytes). */
-void agent_client_realm(const struct agent_client *c, char *buf, size_t len);
+void agent_client_instance(const struct agent_client *c, char *buf, size_t len);
 uint16_t agent_client_slot(const struct agent_client *c);
 /** Where QP index allocation should start (rocemu_ep_set_slot()). */
 uint16_t agent_client_first_index(const struct agent_client *c);
@@ -85,11 +86,11 @@ int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *e
  * agent_client_service(); does not wait for the answer.
  * @return a connection to be watched for readability and given to agent_peer_take(), or -errno.
  */
-int agent_peer_ask(const struct agent_client *c, const struct rocemu_gid *addr, uint32_t scope_id,
-		   uint16_t slot);
+int agent_peer_request(const struct agent_client *c, const struct rocemu_gid *addr,
+		       uint32_t scope_id, uint16_t slot);
 
 /**
- * The answer to agent_peer_ask(). Closes fd, but for -EAGAIN: it is not there yet.
+ * The answer to agent_peer_request(). Closes fd, but for -EAGAIN: it is not there yet.
  * @return a file descriptor owned by the caller, or -errno: -ENOENT no such socket on this host,
  *         -EPERM another user's, -ECONNRESET the agent has died.
  */

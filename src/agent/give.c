@@ -14,7 +14,7 @@
 
 bool give_is_limited(const struct server *s, uint32_t uid)
 {
-	return s->realm.system && uid != 0;
+	return s->instance.system && uid != 0;
 }
 
 bool give_may_see(const struct server *s, uint32_t uid, uint32_t other)
@@ -55,7 +55,7 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 			data_socket_drain(g->fds[slot]);
 			continue;
 		}
-		fd = group_replace(g, slot, s->realm.system);
+		fd = group_replace(g, slot, s->instance.system);
 		if (fd < 0)
 			return fd;
 		(void)server_change(s, &c, &fd, 1);
@@ -197,7 +197,7 @@ static int grow(struct server *s, const struct group *g, const struct rocemu_gid
 {
 	struct group_bind b = {.addr = *addr,
 			       .scope_id = scope_id,
-			       .guarded = s->realm.system,
+			       .guarded = s->instance.system,
 			       .first = g ? g->count : 0,
 			       .n = n};
 	int r = group_bind(&b);
@@ -282,7 +282,7 @@ static void drop(struct server *s, struct group *g)
 
 	/* Last first, so that no other socket moves while it is still in use. */
 	for (unsigned i = g->count; i > 0; i--)
-		(void)data_socket_deafen(g->fds[i - 1]);
+		(void)data_socket_stop_input(g->fds[i - 1]);
 	if (g->user)
 		qp1_free(g->user);
 	(void)server_change(s, &c, NULL, 0);

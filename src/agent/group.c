@@ -134,7 +134,7 @@ int group_replace(const struct group *g, unsigned place, bool guarded)
 {
 	/* The last member is the one that the kernel moves into the hole. */
 	int fd = bind_place(&g->addr, g->scope_id, place, g->count, guarded);
-	int r = fd < 0 ? fd : data_socket_deafen(g->fds[place]);
+	int r = fd < 0 ? fd : data_socket_stop_input(g->fds[place]);
 
 	if (!r)
 		return fd;

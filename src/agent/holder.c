@@ -19,7 +19,7 @@ enum {
 	PAUSE_MIN_MS = 20, /* before the next worker when the last one died at once, ... */
 	PAUSE_MAX_MS = 1000,
 	LIFE_MS = 1000, /* ... which is what this means */
-	TELL_TIMEOUT_S = 2,
+	UPDATE_TIMEOUT_S = 2,
 	LAST_TRIES =
 		50, /* to take the changes that a worker left when it died, PAUSE_MIN_MS apart */
 };
@@ -56,7 +56,7 @@ void holder_mask_signals(int how)
 
 static int make_pair(int pair[2])
 {
-	struct timeval tv = {.tv_sec = TELL_TIMEOUT_S};
+	struct timeval tv = {.tv_sec = UPDATE_TIMEOUT_S};
 	int r;
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair))
@@ -69,7 +69,7 @@ static int make_pair(int pair[2])
 	return r;
 }
 
-int holder_tell(int fd, const struct store_change *c, const int *fds, unsigned n)
+int holder_update(int fd, const struct store_change *c, const int *fds, unsigned n)
 {
 	int r = 0;
 

@@ -28,7 +28,7 @@ int holder_run(struct store *st, holder_work_fn *work, void *user);
 int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid);
 
 /** In the worker: tell the holder of a change. @return 0 or -errno: have another holder. */
-int holder_tell(int fd, const struct store_change *c, const int *fds, unsigned n);
+int holder_update(int fd, const struct store_change *c, const int *fds, unsigned n);
 
 /** Wait until the holder has made all changes. @return whether it has, after about a second at
  * most. */

@@ -32,7 +32,8 @@ enum {
 };
 
 /* Connect to one name. @return a descriptor, -EPERM: a stranger has it, or -errno. */
-static int connect_to(const struct agent_realm *realm, const struct sockaddr_un *sa, socklen_t len)
+static int connect_to(const struct agent_instance *instance, const struct sockaddr_un *sa,
+		      socklen_t len)
 {
 	struct ucred cred;
 	socklen_t cred_len = sizeof(cred);
@@ -49,7 +50,7 @@ static int connect_to(const struct agent_realm *realm, const struct sockaddr_un 
 	/* Anybody may bind an abstract name: trust only ourselves and root. */
 	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len))
 		r = -errno;
-	else if (cred.uid != 0 && (realm->system || cred.uid != realm->uid))
+	else if (cred.uid != 0 && (instance->system || cred.uid != instance->uid))
 		r = -EPERM;
 	if (!r)
 		return fd;
@@ -58,16 +59,16 @@ static int connect_to(const struct agent_realm *realm, const struct sockaddr_un 
 }
 
 /*
- * The next name of the kernel's list that is the realm's with a suffix, and on which somebody
+ * The next name of the kernel's list that is the instance's with a suffix, and on which somebody
  * listens. Lines are "Num RefCount Protocol Flags Type St Inode Path", an abstract name begins with
  * '@'.
  */
-static bool next_name(FILE *f, const struct agent_realm *realm, struct sockaddr_un *sa,
+static bool next_name(FILE *f, const struct agent_instance *instance, struct sockaddr_un *sa,
 		      socklen_t *len)
 {
 	enum { ACCEPTS = 1 << 16 };
 	char line[256], name[112];
-	socklen_t plain = agent_realm_addr(realm, "+", sa);
+	socklen_t plain = agent_instance_addr(instance, "+", sa);
 	size_t n = plain - offsetof(struct sockaddr_un, sun_path) - 1;
 	unsigned flags, type;
 
@@ -81,36 +82,36 @@ static bool next_name(FILE *f, const struct agent_realm *realm, struct sockaddr_
 		    !(flags & ACCEPTS) || type != SOCK_SEQPACKET || name[0] != '@' ||
 		    strncmp(name + 1, sa->sun_path + 1, n) != 0 || strlen(suffix) != SUFFIX_LEN)
 			continue;
-		*len = agent_realm_addr(realm, suffix, sa);
+		*len = agent_instance_addr(instance, suffix, sa);
 		return true;
 	}
 	return false;
 }
 
 /*
- * Connect to the realm's agent, by whatever name. except: a name that does not count, or NULL.
+ * Connect to the instance's agent, by whatever name. except: a name that does not count, or NULL.
  * @return a descriptor, -ECONNREFUSED: there is none, -EAGAIN: there may be one that is busy.
  */
-static int connect_once(const struct agent_realm *realm, const struct sockaddr_un *except)
+static int connect_once(const struct agent_instance *instance, const struct sockaddr_un *except)
 {
 	struct sockaddr_un sa;
-	socklen_t len = agent_realm_addr(realm, "", &sa);
+	socklen_t len = agent_instance_addr(instance, "", &sa);
 	bool busy = false;
 	int fd = -ECONNREFUSED;
 	FILE *f;
 
 	if (!except || memcmp(&sa, except, sizeof(sa)) != 0)
-		fd = connect_to(realm, &sa, len);
+		fd = connect_to(instance, &sa, len);
 	if (fd != -ECONNREFUSED && fd != -EPERM && fd != -EAGAIN)
 		return fd;
 	busy = fd == -EAGAIN;
 	f = fopen("/proc/net/unix", "re");
 	if (f)
 		(void)setvbuf(f, NULL, _IOFBF, 1 << 16);
-	while (f && fd < 0 && next_name(f, realm, &sa, &len)) {
+	while (f && fd < 0 && next_name(f, instance, &sa, &len)) {
 		if (except && memcmp(&sa, except, sizeof(sa)) == 0)
 			continue;
-		fd = connect_to(realm, &sa, len);
+		fd = connect_to(instance, &sa, len);
 		busy |= fd == -EAGAIN;
 	}
 	if (f)
@@ -118,13 +119,13 @@ static int connect_once(const struct agent_realm *realm, const struct sockaddr_u
 	return fd >= 0 ? fd : busy ? -EAGAIN : -ECONNREFUSED;
 }
 
-int agent_connect(const struct agent_realm *realm, unsigned timeout_ms)
+int agent_connect(const struct agent_instance *instance, unsigned timeout_ms)
 {
 	struct timeval tv = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
 	const int patience_ms = MIN((int)timeout_ms, BUSY_WAIT_MS);
 	int fd, waited_ms = 0;
 
-	while ((fd = connect_once(realm, NULL)) == -EAGAIN && waited_ms < patience_ms) {
+	while ((fd = connect_once(instance, NULL)) == -EAGAIN && waited_ms < patience_ms) {
 		poll(NULL, 0, RETRY_MS);
 		waited_ms += RETRY_MS;
 	}
@@ -138,9 +139,10 @@ int agent_connect(const struct agent_realm *realm, unsigned timeout_ms)
 }
 
 /* @return as agent_listen(); *sa: the name. -EADDRINUSE: somebody has it. */
-static int listen_on(const struct agent_realm *realm, const char *suffix, struct sockaddr_un *sa)
+static int listen_on(const struct agent_instance *instance, const char *suffix,
+		     struct sockaddr_un *sa)
 {
-	socklen_t len = agent_realm_addr(realm, suffix, sa);
+	socklen_t len = agent_instance_addr(instance, suffix, sa);
 	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err;
 
 	if (fd < 0)
@@ -152,24 +154,24 @@ static int listen_on(const struct agent_realm *realm, const char *suffix, struct
 	return -err;
 }
 
-static bool another_runs(const struct agent_realm *realm, const struct sockaddr_un *except)
+static bool another_runs(const struct agent_instance *instance, const struct sockaddr_un *except)
 {
-	int fd = connect_once(realm, except);
+	int fd = connect_once(instance, except);
 
 	if (fd >= 0)
 		close(fd);
 	return fd >= 0;
 }
 
-/* The realm's name is taken. By an agent that does not listen yet, or by a stranger? */
-static int listen_elsewhere(const struct agent_realm *realm, struct sockaddr_un *sa)
+/* The instance's name is taken. By an agent that does not listen yet, or by a stranger? */
+static int listen_elsewhere(const struct agent_instance *instance, struct sockaddr_un *sa)
 {
 	char suffix[SUFFIX_LEN + 1];
 	uint64_t random;
 
 	for (int waited_ms = 0; waited_ms < LISTEN_WAIT_MS; waited_ms += RETRY_MS) {
-		socklen_t len = agent_realm_addr(realm, "", sa);
-		int fd = connect_to(realm, sa, len);
+		socklen_t len = agent_instance_addr(instance, "", sa);
+		int fd = connect_to(instance, sa, len);
 
 		if (fd >= 0) {
 			close(fd);
@@ -182,20 +184,20 @@ static int listen_elsewhere(const struct agent_realm *realm, struct sockaddr_un 
 	if (getrandom(&random, sizeof(random), 0) != sizeof(random))
 		return -errno;
 	snprintf(suffix, sizeof(suffix), "+%016" PRIx64, random);
-	return listen_on(realm, suffix, sa);
+	return listen_on(instance, suffix, sa);
 }
 
-int agent_listen(const struct agent_realm *realm)
+int agent_listen(const struct agent_instance *instance)
 {
 	struct sockaddr_un sa;
 	int fd;
 
-	if (another_runs(realm, NULL))
+	if (another_runs(instance, NULL))
 		return -EADDRINUSE;
-	fd = listen_on(realm, "", &sa);
+	fd = listen_on(instance, "", &sa);
 	if (fd == -EADDRINUSE)
-		fd = listen_elsewhere(realm, &sa);
-	if (fd < 0 || !another_runs(realm, &sa))
+		fd = listen_elsewhere(instance, &sa);
+	if (fd < 0 || !another_runs(instance, &sa))
 		return fd;
 	close(fd);
 	return -EADDRINUSE;

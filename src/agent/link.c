@@ -60,8 +60,8 @@ static int receive(int fd, struct agent_msg *m)
 	return r;
 }
 
-int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
-	     struct agent_msg *answer, char *errbuf, size_t errlen)
+int link_request(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
+		 struct agent_msg *answer, char *errbuf, size_t errlen)
 {
 	int r = l->fd < 0 ? -ECONNRESET : agent_msg_send(l->fd, request, 0);
 
@@ -98,20 +98,20 @@ int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_typ
 	return -EPROTO;
 }
 
-/* The system-wide agent if there is one, else the user's. realm: whose it is. */
-static int connect_any(struct agent_realm *realm, char *errbuf, size_t errlen)
+/* The system-wide agent if there is one, else the user's. instance: whose it is. */
+static int connect_any(struct agent_instance *instance, char *errbuf, size_t errlen)
 {
 	int fd = -ECONNREFUSED, r;
 
 	for (int system = 1; system >= 0 && fd == -ECONNREFUSED; system--) {
-		r = agent_realm_init(realm, system);
+		r = agent_instance_init(instance, system);
 		if (r) {
 			snprintf(errbuf, errlen,
 				 "ROCEMU_AGENT_NAME is not a name of at most 32 letters, digits, "
 				 "'_', '.', '-'");
 			return r;
 		}
-		fd = agent_connect(realm, LINK_TIMEOUT_MS);
+		fd = agent_connect(instance, LINK_TIMEOUT_MS);
 	}
 	return fd;
 }
@@ -132,13 +132,13 @@ int link_agent_is_off(char *errbuf, size_t errlen)
 static int connect_or_spawn(struct link *l, uint64_t deadline_ms, char *errbuf, size_t errlen)
 {
 	for (;;) {
-		int fd = l->place ? agent_connect(&l->realm, LINK_TIMEOUT_MS)
-				  : connect_any(&l->realm, errbuf, errlen);
+		int fd = l->place ? agent_connect(&l->instance, LINK_TIMEOUT_MS)
+				  : connect_any(&l->instance, errbuf, errlen);
 		int r;
 
 		if (fd < 0 && fd != -EINVAL)
 			snprintf(errbuf, errlen, "cannot connect to the agent: %s", strerror(-fd));
-		if (fd != -ECONNREFUSED || l->realm.system)
+		if (fd != -ECONNREFUSED || l->instance.system)
 			return fd;
 		r = agent_spawn(errbuf, errlen);
 		if (r)
@@ -198,7 +198,7 @@ static int introduce(struct link *l, char *errbuf, size_t errlen)
 	if (r)
 		snprintf(errbuf, errlen, "no random numbers: %s", strerror(-r));
 	else
-		r = link_ask(l, &m, AGENT_WELCOME, &answer, errbuf, errlen);
+		r = link_request(l, &m, AGENT_WELCOME, &answer, errbuf, errlen);
 	return r ? r : take_welcome(l, &answer, errbuf, errlen);
 }
 

@@ -16,7 +16,7 @@
 enum { LINK_TIMEOUT_MS = 10000 }; /* of each blocking call */
 
 struct link {
-	struct agent_realm realm; /* of the agent that gave the place */
+	struct agent_instance instance; /* of the agent that gave the place */
 	enum agent_kind kind;
 	uint16_t place; /* slot or number; 0: none yet */
 	uint16_t first_index;
@@ -60,7 +60,7 @@ void link_close(struct link *l);
  * @return 0 and *answer, whose descriptors are the caller's; -ECONNRESET: the agent has died;
  *	   -EPROTO: another answer; or another -errno; with errbuf.
  */
-int link_ask(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
-	     struct agent_msg *answer, char *errbuf, size_t errlen);
+int link_request(struct link *l, const struct agent_msg *request, enum agent_msg_type type,
+		 struct agent_msg *answer, char *errbuf, size_t errlen);
 
 #endif

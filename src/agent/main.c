@@ -192,10 +192,10 @@ static int serve(const struct options *o)
 	struct server_config config = {.idle_timeout_s = o->idle_timeout_s};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct store *st = malloc(sizeof(*st));
-	int r = st ? agent_realm_init(&config.realm, o->system) : -ENOMEM, fd = -1;
+	int r = st ? agent_instance_init(&config.instance, o->system) : -ENOMEM, fd = -1;
 
 	if (!r)
-		r = fd = agent_listen(&config.realm);
+		r = fd = agent_listen(&config.instance);
 	if (r < 0)
 		free(st);
 	if (r == -EADDRINUSE && o->spawned) {

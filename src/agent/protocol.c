@@ -233,12 +233,12 @@ int agent_status_parse(struct agent_status *st, size_t len)
 	return 0;
 }
 
-int agent_realm_init(struct agent_realm *r, bool system)
+int agent_instance_init(struct agent_instance *r, bool system)
 {
 	const char *name = secure_getenv("ROCEMU_AGENT_NAME");
 	size_t n = name ? strlen(name) : 0;
 
-	*r = (struct agent_realm){.system = system, .uid = geteuid()};
+	*r = (struct agent_instance){.system = system, .uid = geteuid()};
 	if (n >= sizeof(r->name) ||
 	    (n && strspn(name,
 			 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") != n))
@@ -248,7 +248,8 @@ int agent_realm_init(struct agent_realm *r, bool system)
 	return 0;
 }
 
-socklen_t agent_realm_addr(const struct agent_realm *r, const char *suffix, struct sockaddr_un *sa)
+socklen_t agent_instance_addr(const struct agent_instance *r, const char *suffix,
+			      struct sockaddr_un *sa)
 {
 	char who[16] = "system";
 	int n;

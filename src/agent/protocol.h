@@ -300,20 +300,21 @@ void agent_msg_set_error(struct agent_msg *m, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /** Which agent: one per network namespace and user, or the system-wide one. */
-struct agent_realm {
+struct agent_instance {
 	bool system;
 	uid_t uid;     /* whose, unless system */
 	char name[33]; /* from ROCEMU_AGENT_NAME, or empty */
 };
 
-/** The caller's realm. @return 0, or -EINVAL: ROCEMU_AGENT_NAME has other characters than
+/** The caller's instance. @return 0, or -EINVAL: ROCEMU_AGENT_NAME has other characters than
  * [A-Za-z0-9_.-] or > 32. */
-int agent_realm_init(struct agent_realm *r, bool system);
+int agent_instance_init(struct agent_instance *r, bool system);
 
 /**
- * The abstract name on which the realm's agent listens: suffix is "" or, when somebody else has
+ * The abstract name on which the instance's agent listens: suffix is "" or, when somebody else has
  * that one, '+' and random digits. @return the address's length.
  */
-socklen_t agent_realm_addr(const struct agent_realm *r, const char *suffix, struct sockaddr_un *sa);
+socklen_t agent_instance_addr(const struct agent_instance *r, const char *suffix,
+			      struct sockaddr_un *sa);
 
 #endif

@@ -21,7 +21,7 @@ bool client_is_welcome(struct client *c)
 	struct server *s = c->server;
 	unsigned n = 0;
 
-	if (!s->realm.system && c->uid != geteuid() && c->uid != 0) {
+	if (!s->instance.system && c->uid != geteuid() && c->uid != 0) {
 		(void)client_reply_error(
 			c, -EPERM,
 			"this agent serves another user: for all users of a machine, "
@@ -188,7 +188,7 @@ static void write_status(const struct client *c, FILE *f)
 	struct agent_status_head h = {.uptime_ms = link_now_ms() - s->store->started_ms,
 				      .pid = (uint32_t)getpid(),
 				      .uid = geteuid(),
-				      .system = s->realm.system,
+				      .system = s->instance.system,
 				      .holder = (uint32_t)s->holder_pid};
 
 	PUT(f, h);

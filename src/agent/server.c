@@ -221,7 +221,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 
 	ev_set_allocator(wait_for_memory);
 	ev_set_syserr_cb(log_system_error);
-	*s = (struct server){.realm = config->realm,
+	*s = (struct server){.instance = config->instance,
 			     .config = config,
 			     .work = server_work,
 			     .store = st,
@@ -275,11 +275,11 @@ static void stop(struct server *s, int exit_code)
 
 		if (g->user)
 			qp1_free(g->user);
-		(void)server_tell_holder(s, &c, NULL, 0);
+		(void)server_update_holder(s, &c, NULL, 0);
 		(void)store_apply(s->store, &c, NULL, 0);
 	}
 	gsi_fini(&s->gsi);
-	(void)server_tell_holder(s, &leave, NULL, 0);
+	(void)server_update_holder(s, &leave, NULL, 0);
 	if (s->holder >= 0)
 		close(s->holder);
 	store_fini(s->store);

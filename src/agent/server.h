@@ -20,13 +20,13 @@
 #include "base/list.h"
 
 struct server_config {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	double idle_timeout_s; /* leave when there was no client for so long; 0: never */
 };
 
 struct server {
 	struct ev_loop *loop;
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct server_config *config;
 	struct store *store; /* borrowed; group.user: struct qp1 */
 	struct gsi gsi;
@@ -64,8 +64,9 @@ int server_work(void *user, struct store *st, int holder);
 /** change.c: change the store, here and in the holder. @return as store_apply(). */
 int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n);
 
-/** change.c: tell the holder alone. @return as holder_tell(). */
-int server_tell_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n);
+/** change.c: tell the holder alone. @return as holder_update(). */
+int server_update_holder(struct server *s, const struct store_change *c, const int *fds,
+			 unsigned n);
 
 /** change.c: have another holder when s->holder has died. */
 void server_watch_holder(struct server *s);

@@ -146,7 +146,7 @@ int data_socket_guard(int fd, unsigned slot)
 	return set_int(fd, SOL_SOCKET, SO_LOCK_FILTER, 1);
 }
 
-int data_socket_deafen(int fd)
+int data_socket_stop_input(int fd)
 {
 	/*
 	 * Bound to an interface that is none. It takes the socket out of its group, and only
@@ -298,12 +298,12 @@ static enum owner find_owner(const char *table, const union addr *a, unsigned *u
 /* Does that user's agent run here? */
 static bool agent_runs(bool system, uid_t uid)
 {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	int fd = -1;
 
-	if (!agent_realm_init(&realm, system)) {
-		realm.uid = uid;
-		fd = agent_connect(&realm, 0);
+	if (!agent_instance_init(&instance, system)) {
+		instance.uid = uid;
+		fd = agent_connect(&instance, 0);
 	}
 	if (fd >= 0)
 		close(fd);

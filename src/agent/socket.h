@@ -37,7 +37,7 @@ int data_socket_share(int fd);
 int data_socket_guard(int fd, unsigned slot);
 
 /** The socket leaves its group and receives nothing any more; nor do copies of it. */
-int data_socket_deafen(int fd);
+int data_socket_stop_input(int fd);
 
 /** May an address be served at all? Not a wildcard, a multicast or a broadcast address.
  * @return 0, -EADDRNOTAVAIL, or another -errno. */

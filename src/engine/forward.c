@@ -85,7 +85,7 @@ struct forward_peer {
 };
 
 struct forward {
-	char realm[FORWARD_REALM_LEN];
+	char instance[FORWARD_INSTANCE_LEN];
 	int epoll_fd;	/* owned: of listen_fd and from[] */
 	int listen_fd;	/* owned; -1: the name is taken */
 	uint64_t clock; /* counts uses */
@@ -103,7 +103,7 @@ static socklen_t forward_name(const struct forward *f, struct sockaddr_un *un, u
 	memset(un, 0, sizeof(*un));
 	un->sun_family = AF_UNIX;
 	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-v2:%u:%s:%u",
-		     (unsigned)geteuid(), f->realm, (unsigned)slot);
+		     (unsigned)geteuid(), f->instance, (unsigned)slot);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -164,14 +164,14 @@ static int listen_on(struct forward *f, uint16_t slot)
 	return watch(f, f->listen_fd, PEERS_MAX);
 }
 
-int forward_new(struct forward **out, const char *realm, uint16_t slot)
+int forward_new(struct forward **out, const char *instance, uint16_t slot)
 {
 	struct forward *f = calloc(1, sizeof(*f));
 	int err;
 
 	if (!f)
 		return -ENOMEM;
-	snprintf(f->realm, sizeof(f->realm), "%s", realm);
+	snprintf(f->instance, sizeof(f->instance), "%s", instance);
 	f->listen_fd = -1;
 	for (unsigned i = 0; i < PEERS_MAX; i++)
 		f->to[i].fd = f->from[i].fd = -1;

@@ -37,17 +37,17 @@ void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN]);
 /** @return 0, or -EBADMSG: not such a message. */
 int forward_decode(struct forward_hdr *h, const uint8_t *buf, size_t len);
 
-enum { FORWARD_REALM_LEN = 48 };
+enum { FORWARD_INSTANCE_LEN = 48 };
 
 /** A lane's. Guarded by the lane's lock. */
 struct forward;
 
 /**
- * Take what is for a slot. realm: the agent instance that the slot is of: other instances have the
- * same slot numbers.
+ * Take what is for a slot. instance: the agent instance that the slot is of: other instances have
+ * the same slot numbers.
  * @return 0 or -errno: -EADDRINUSE: somebody sits on the name.
  */
-int forward_new(struct forward **out, const char *realm, uint16_t slot);
+int forward_new(struct forward **out, const char *instance, uint16_t slot);
 /** NULL is allowed. */
 void forward_free(struct forward *f);
 /** Close all descriptors: in a forked child. Async-signal-safe. */

@@ -316,11 +316,11 @@ void lane_free(struct lane *l)
 
 static int open_forward(struct lane *l)
 {
-	char realm[FORWARD_REALM_LEN];
+	char instance[FORWARD_INSTANCE_LEN];
 	int err;
 
-	agent_client_realm(l->agent, realm, sizeof(realm));
-	err = forward_new(&l->forward, realm, l->slot);
+	agent_client_instance(l->agent, instance, sizeof(instance));
+	err = forward_new(&l->forward, instance, l->slot);
 	if (err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS)
 		return err;
 	/* Without it, datagrams that GRO merged into another lane's are lost and sent again. */

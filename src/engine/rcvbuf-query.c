@@ -54,8 +54,8 @@ void rcvbuf_query_start(struct rcvbuf_query *a)
 		lane_unlock(a->lane);
 		if (!wants)
 			return;
-		a->fd = agent_peer_ask(a->lane->agent, &a->addr.gid, a->addr.scope_id,
-				       a->addr.slot);
+		a->fd = agent_peer_request(a->lane->agent, &a->addr.gid, a->addr.scope_id,
+					   a->addr.slot);
 		if (a->fd < 0) {
 			a->fd = -1;
 			answered(a, -1);

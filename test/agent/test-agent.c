@@ -57,12 +57,12 @@ static int exit_code(pid_t pid)
 /* @return a connection to it. */
 static int wait_up(bool system)
 {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	int fd;
 
-	assert_int_equal(agent_realm_init(&realm, system), 0);
+	assert_int_equal(agent_instance_init(&instance, system), 0);
 	for (unsigned tries = 0; tries < 1000000; tries++) {
-		fd = agent_connect(&realm, 1000);
+		fd = agent_connect(&instance, 1000);
 		if (fd >= 0)
 			return fd;
 		sched_yield();
@@ -73,11 +73,11 @@ static int wait_up(bool system)
 
 static int raw_connect(void)
 {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	int fd;
 
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	fd = agent_connect(&realm, 10000);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
+	fd = agent_connect(&instance, 10000);
 	assert_true(fd >= 0);
 	return fd;
 }
@@ -509,7 +509,7 @@ static void need_root(void)
 TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 {
 	struct agent_msg m;
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct agent_client *c;
 	int status;
 	pid_t pid;
@@ -517,14 +517,14 @@ TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 	need_root();
 	env_enter();
 	c = join();
-	assert_int_equal(agent_realm_init(&realm, false), 0);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
 	pid = fork();
 	if (pid == 0) {
 		int fd;
 
 		if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
 			_exit(1);
-		fd = agent_connect(&realm, 1000);
+		fd = agent_connect(&instance, 1000);
 		/* It need not be asked to refuse. */
 		if (fd < 0 || agent_msg_recv(fd, &m, 0))
 			_exit(2);

@@ -169,7 +169,7 @@ TEST(group, guarded_socket__takes_nothing_else_and_the_guard_stays)
 	send_to_qpn(&addr, QPN(3, 1));
 	assert_int_equal(recv(b.fds[3], packet, sizeof(packet), MSG_DONTWAIT), 16);
 	/* When place 1's socket leaves, the kernel moves the last one to its place. */
-	assert_int_equal(data_socket_deafen(b.fds[1]), 0);
+	assert_int_equal(data_socket_stop_input(b.fds[1]), 0);
 	send_to_qpn(&addr, QPN(1, 1));
 	assert_int_equal(recv(b.fds[3], packet, sizeof(packet), MSG_DONTWAIT), -1);
 	for (unsigned i = 0; i < 4; i++)

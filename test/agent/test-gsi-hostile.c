@@ -128,14 +128,14 @@ TEST(cm, frames_that_are_none__counted_and_nothing_else)
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
 	struct agent_msg m = {.type = AGENT_HELLO, .u.hello = {AGENT_GSI}}, answer, refusal;
 	uint8_t junk[2 * sizeof(struct gsi_frame)];
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct gsi_peer a;
 	int fd;
 
 	env_enter();
 	a = gsi_peer_start_at(&at);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	fd = agent_connect(&realm, PATIENCE_MS);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
+	fd = agent_connect(&instance, PATIENCE_MS);
 	assert_true(fd >= 0);
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
@@ -163,15 +163,15 @@ TEST(cm, number_without_its_token__refused)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
 	struct agent_msg m = {.type = AGENT_REJOIN, .u.rejoin = {AGENT_GSI, 0, 1}}, answer;
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct gsi_mail got;
 	struct gsi_peer a;
 	int fd;
 
 	env_enter();
 	a = gsi_peer_start_at(&at);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	fd = agent_connect(&realm, PATIENCE_MS);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
+	fd = agent_connect(&instance, PATIENCE_MS);
 	m.u.rejoin.place = a.number;
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &answer, 0), 0);
@@ -186,7 +186,7 @@ TEST(cm, number_without_its_token__refused)
 TEST(cm, another_user__refused)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct agent_msg answer;
 	struct gsi_peer a;
 	pid_t pid;
@@ -196,14 +196,14 @@ TEST(cm, another_user__refused)
 		skip();
 	env_enter();
 	a = gsi_peer_start_at(&at);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
 	pid = fork();
 	if (pid == 0) {
 		int fd;
 
 		if (setresuid(65534, 65534, 65534))
 			_exit(9);
-		fd = agent_connect(&realm, PATIENCE_MS);
+		fd = agent_connect(&instance, PATIENCE_MS);
 		if (fd < 0 || agent_msg_recv(fd, &answer, 0))
 			_exit(8);
 		_exit(answer.type == AGENT_ERROR && answer.u.error.err == EPERM ? 0 : 7);

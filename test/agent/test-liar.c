@@ -72,7 +72,7 @@ static void lie(int ctl)
 
 static struct liar start(unsigned n, ...)
 {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct liar l;
 	va_list ap;
 
@@ -81,8 +81,8 @@ static struct liar start(unsigned n, ...)
 	for (scripted = 0; scripted < n; scripted++)
 		script[scripted] = va_arg(ap, struct agent_msg);
 	va_end(ap);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	listener = agent_listen(&realm);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
+	listener = agent_listen(&instance);
 	assert_true(listener >= 0);
 	fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) & ~O_NONBLOCK);
 	l.process = peer_spawn(0, lie);
@@ -278,7 +278,7 @@ static void answer_at_random(int ctl)
 TEST(liar, answers_at_random__errors_and_nothing_is_kept)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1);
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct agent_client *c;
 	struct agent_status *st;
 	char text[AGENT_TEXT_MAX];
@@ -287,8 +287,8 @@ TEST(liar, answers_at_random__errors_and_nothing_is_kept)
 	int before, fd;
 
 	env_enter();
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	listener = agent_listen(&realm);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
+	listener = agent_listen(&instance);
 	assert_true(listener >= 0);
 	fcntl(listener, F_SETFL, fcntl(listener, F_GETFL) & ~O_NONBLOCK);
 	process = peer_spawn(0, answer_at_random);

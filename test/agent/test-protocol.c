@@ -215,32 +215,32 @@ TEST(protocol, too_many_descriptors_received__refused_and_closed)
 	close(pair[1]);
 }
 
-TEST(protocol, realm_names__differ_by_user_name_and_suffix)
+TEST(protocol, instance_names__differ_by_user_name_and_suffix)
 {
-	struct agent_realm a = {.uid = 1}, b = {.uid = 1, .name = "x"}, c = {.system = true};
+	struct agent_instance a = {.uid = 1}, b = {.uid = 1, .name = "x"}, c = {.system = true};
 	struct sockaddr_un sa, sb;
-	socklen_t len = agent_realm_addr(&a, "", &sa);
+	socklen_t len = agent_instance_addr(&a, "", &sa);
 
 	assert_int_equal(sa.sun_path[0], 0);
 	assert_memory_equal(sa.sun_path + 1, "rocemu-agent-v3:1:", 18);
 	assert_int_equal(len, offsetof(struct sockaddr_un, sun_path) + 19);
-	assert_int_not_equal(agent_realm_addr(&b, "", &sb), len);
-	agent_realm_addr(&c, "+0123456789abcdef", &sb);
+	assert_int_not_equal(agent_instance_addr(&b, "", &sb), len);
+	agent_instance_addr(&c, "+0123456789abcdef", &sb);
 	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v3:system:+0123456789abcdef");
 }
 
 /* What tells a name from a suffix cannot be in a name. */
-TEST(protocol, realm_name_with_a_separator__refused)
+TEST(protocol, instance_name_with_a_separator__refused)
 {
 	static const char *const names[] = {"a+b", "a:b", "+", ":", "a b", "a/b"};
-	struct agent_realm r;
+	struct agent_instance r;
 
 	for (unsigned i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
 		setenv("ROCEMU_AGENT_NAME", names[i], 1);
-		assert_int_equal(agent_realm_init(&r, false), -EINVAL);
+		assert_int_equal(agent_instance_init(&r, false), -EINVAL);
 	}
 	setenv("ROCEMU_AGENT_NAME", "a-b_c.D9", 1);
-	assert_int_equal(agent_realm_init(&r, false), 0);
+	assert_int_equal(agent_instance_init(&r, false), 0);
 	unsetenv("ROCEMU_AGENT_NAME");
 }
 

@@ -18,13 +18,13 @@ struct squatter {
 /* queue: how many may wait to be accepted, which nobody is; -1: does not listen. */
 static void squat(struct squatter *s, bool system, const char *suffix, int queue)
 {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct sockaddr_un sa;
 	socklen_t len;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
-	assert_int_equal(agent_realm_init(&realm, system), 0);
-	len = agent_realm_addr(&realm, suffix, &sa);
+	assert_int_equal(agent_instance_init(&instance, system), 0);
+	len = agent_instance_addr(&instance, suffix, &sa);
 	assert_int_equal(seteuid(ANN), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)(void *)&sa, len), 0);
 	if (queue >= 0)
@@ -84,7 +84,7 @@ TEST(users, name_taken_and_not_listened_on__the_agent_starts_with_another_one)
 TEST(users, name_taken_and_its_queue_full__the_agent_is_found_by_another_name)
 {
 	struct squatter s = {0};
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct sockaddr_un sa;
 	int fds[64];
 	unsigned n = 0;
@@ -92,8 +92,8 @@ TEST(users, name_taken_and_its_queue_full__the_agent_is_found_by_another_name)
 
 	need_users();
 	squat(&s, false, "", 1);
-	assert_int_equal(agent_realm_init(&realm, false), 0);
-	len = agent_realm_addr(&realm, "", &sa);
+	assert_int_equal(agent_instance_init(&instance, false), 0);
+	len = agent_instance_addr(&instance, "", &sa);
 	do
 		fds[n] = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	while (connect(fds[n], (struct sockaddr *)(void *)&sa, len) == 0 && ++n < 63);

@@ -132,7 +132,7 @@ TEST(users, place_claimed_with_what_was_made_in_another_namespace__refused)
 	struct agent_msg m = {.type = AGENT_REJOIN, .u.rejoin = {AGENT_LANE, 1, 1}}, welcome,
 			 answer;
 	struct rocemu_gid addr = gid_v4(127, 0, 0, 1);
-	struct agent_realm realm;
+	struct agent_instance instance;
 	struct sockaddr_un sa;
 	int ann, bob, status;
 	socklen_t len;
@@ -143,8 +143,8 @@ TEST(users, place_claimed_with_what_was_made_in_another_namespace__refused)
 	bob = connect_as(BOB, true);
 	assert_int_equal(hello(ann, AGENT_LANE, &welcome), 0);
 	assert_int_equal(welcome.u.welcome.place, 1);
-	assert_int_equal(agent_realm_init(&realm, true), 0);
-	len = agent_realm_addr(&realm, "", &sa);
+	assert_int_equal(agent_instance_init(&instance, true), 0);
+	len = agent_instance_addr(&instance, "", &sa);
 	pid = fork();
 	if (pid == 0) {
 		int forged;

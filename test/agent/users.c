@@ -87,12 +87,12 @@ struct agent_client *join(void)
 /* A connection to the agent, as somebody else's. The calling process goes on as it was. */
 int connect_as(uid_t uid, bool system)
 {
-	struct agent_realm realm;
+	struct agent_instance instance;
 	int fd;
 
-	assert_int_equal(agent_realm_init(&realm, system), 0);
+	assert_int_equal(agent_instance_init(&instance, system), 0);
 	assert_int_equal(seteuid(uid), 0);
-	fd = agent_connect(&realm, 10000);
+	fd = agent_connect(&instance, 10000);
 	assert_int_equal(seteuid(0), 0);
 	assert_true(fd >= 0);
 	return fd;

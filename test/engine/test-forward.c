@@ -66,13 +66,13 @@ TEST(forward, short_or_foreign__refused)
 	assert_int_equal(forward_decode(&h, buf, sizeof(buf)), -EBADMSG);
 }
 
-static const char realm[] = ":test-forward";
+static const char instance[] = ":test-forward";
 
 static struct forward *start(uint16_t slot)
 {
 	struct forward *f;
 
-	assert_int_equal(forward_new(&f, realm, slot), 0);
+	assert_int_equal(forward_new(&f, instance, slot), 0);
 	return f;
 }
 
@@ -174,7 +174,7 @@ TEST(forward, slot_taken__error_and_free_after_close)
 {
 	struct forward *a = start(SLOT_A), *again, *elsewhere;
 
-	assert_int_equal(forward_new(&again, realm, SLOT_A), -EADDRINUSE);
+	assert_int_equal(forward_new(&again, instance, SLOT_A), -EADDRINUSE);
 	/* Another agent instance has slots of the same numbers. */
 	assert_int_equal(forward_new(&elsewhere, ":other", SLOT_A), 0);
 	forward_free(elsewhere);
@@ -189,7 +189,7 @@ static socklen_t name_of(struct sockaddr_un *un, uint16_t slot, uid_t user)
 
 	*un = (struct sockaddr_un){.sun_family = AF_UNIX};
 	n = snprintf(un->sun_path + 1, sizeof(un->sun_path) - 1, "rocemu-lane-v2:%u:%s:%u",
-		     (unsigned)user, realm, (unsigned)slot);
+		     (unsigned)user, instance, (unsigned)slot);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
@@ -238,7 +238,7 @@ TEST(forward, another_user_has_the_name__gets_nothing_and_is_not_heard)
 			_exit(10);
 		fd = squat();
 		/* As a lane of root's it cannot send either: names are by user. */
-		if (fd < 0 || forward_new(&mine, realm, SLOT_B) ||
+		if (fd < 0 || forward_new(&mine, instance, SLOT_B) ||
 		    forward_send(mine, SLOT_A, &sample, data, sizeof(data)) != -ECONNREFUSED)
 			_exit(11);
 		if (write(up[1], &byte, 1) != 1 || read(down[0], &byte, 1) != 1)

@@ -281,12 +281,12 @@ static void forward_garbage(uint16_t slot, const uint8_t *data, size_t len)
 		.seg_len = (uint16_t)(len % 3 + 1),
 	};
 	const char *name = getenv("ROCEMU_AGENT_NAME");
-	char realm[FORWARD_REALM_LEN];
+	char instance[FORWARD_INSTANCE_LEN];
 	struct forward *f;
 	int err;
 
-	snprintf(realm, sizeof(realm), ":%s", name ? name : "");
-	assert_int_equal(forward_new(&f, realm, 1020), 0);
+	snprintf(instance, sizeof(instance), ":%s", name ? name : "");
+	assert_int_equal(forward_new(&f, instance, 1020), 0);
 	do
 		err = forward_send(f, slot, &h, data, len);
 	while (err == -EAGAIN);
