@@ -13,7 +13,7 @@ static void init_empty(struct evq *q)
 {
 	pthread_mutex_init(&q->lock, NULL);
 	list_init(&q->ready);
-	q->lookers = q->untold = 0;
+	q->lookers = q->without_token = 0;
 	atomic_init(&q->count, 0);
 }
 
@@ -74,10 +74,10 @@ void evq_post(struct evq *q, struct evq_source *s, bool once)
 {
 	pthread_mutex_lock(&q->lock);
 	if (!once || s->waiting == 0) {
-		const bool left = q->untold < q->lookers;
+		const bool left = q->without_token < q->lookers;
 
 		if (left || put_token(q)) {
-			q->untold += left;
+			q->without_token += left;
 			if (s->waiting++ == 0)
 				list_append(&q->ready, &s->node);
 			add_count(q, 1);
@@ -166,8 +166,8 @@ struct evq_source *evq_look_end(struct evq *q)
 
 	pthread_mutex_lock(&q->lock);
 	q->lookers--;
-	if (q->untold) {
-		q->untold--;
+	if (q->without_token) {
+		q->without_token--;
 		s = take_first(q);
 	}
 	pthread_mutex_unlock(&q->lock);
@@ -196,8 +196,8 @@ unsigned evq_drop(struct evq *q, struct evq_source *s)
 		fcntl(q->fd, F_SETFL, flags | O_NONBLOCK);
 		/* A reader may hold the token already; it will find nothing and go on waiting. */
 		for (unsigned n = s->waiting; n > 0; n--) {
-			if (q->untold)
-				q->untold--;
+			if (q->without_token)
+				q->without_token--;
 			else if (sys_read(q->fd, &token, sizeof(token)) <= 0)
 				break;
 		}

@@ -23,10 +23,11 @@ struct evq {
 	int fd; /* owned */
 	/* A leaf: may be taken under the lane's lock; never held while blocking. */
 	pthread_mutex_t lock;
-	struct list ready; /* struct evq_source, guarded by lock */
-	unsigned lookers;  /* threads between evq_look() and evq_look_end(); guarded by lock */
-	unsigned untold;   /* waiting events without a token, at most lookers; guarded by lock */
-	atomic_uint count; /* waiting events; changed under lock */
+	struct list ready;	/* struct evq_source, guarded by lock */
+	unsigned lookers;	/* threads between evq_look() and evq_look_end(); guarded by lock */
+	unsigned without_token; /* waiting events without a token, at most lookers; guarded by lock
+				 */
+	atomic_uint count;	/* waiting events; changed under lock */
 };
 
 struct evq_source {

@@ -107,7 +107,7 @@ int stream_setup(struct stream *s)
 	s->r_given = s->rs.set.rcvbuf;
 	s->r_consumed = 0;
 	s->r_next = 0;
-	s->rseq_tell = (uint16_t)(s->rs.set.rqsize / 2);
+	s->rseq_due = (uint16_t)(s->rs.set.rqsize / 2);
 	return ret;
 }
 
@@ -236,7 +236,7 @@ static int post_credits(struct stream *s)
 	struct ibv_sge sge = {.addr = (uintptr_t)&given, .length = sizeof(given)};
 	int ret;
 
-	s->rseq_tell = (uint16_t)(s->rseq + s->rs.set.rqsize / 2);
+	s->rseq_due = (uint16_t)(s->rseq + s->rs.set.rqsize / 2);
 	if (s->r_consumed < half)
 		return post_ctrl(s, OP_SGL, seq, NULL, 0, 0);
 	ret = post_ctrl(s, OP_SGL, seq, &sge, at, s->peer_sgl.key);
@@ -252,7 +252,7 @@ static int post_credits(struct stream *s)
 static bool credits_due(const struct stream *s)
 {
 	return s->readable &&
-	       (s->r_consumed >= s->rs.set.rcvbuf / 2 || (int16_t)(s->rseq - s->rseq_tell) >= 0);
+	       (s->r_consumed >= s->rs.set.rcvbuf / 2 || (int16_t)(s->rseq - s->rseq_due) >= 0);
 }
 
 /** What the peer is to be told, as far as there is room; the end comes last. */

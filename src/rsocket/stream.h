@@ -79,12 +79,12 @@ struct stream {
 
 	uint8_t *rbuf; /* ring of set.rcvbuf bytes */
 	struct ibv_mr *rmr;
-	uint32_t r_at, r_ready;	  /* next byte to read; bytes to read */
-	uint32_t r_consumed;	  /* read and not given out again */
-	uint32_t r_given;	  /* given out and not written to yet */
-	uint32_t r_next;	  /* offset of the next half to give out */
-	uint16_t rseq, rseq_tell; /* messages read; when to say so at the latest */
-	uint32_t *lengths;	  /* ring of the messages' bytes that are not read yet */
+	uint32_t r_at, r_ready;	 /* next byte to read; bytes to read */
+	uint32_t r_consumed;	 /* read and not given out again */
+	uint32_t r_given;	 /* given out and not written to yet */
+	uint32_t r_next;	 /* offset of the next half to give out */
+	uint16_t rseq, rseq_due; /* messages read; when to say so at the latest */
+	uint32_t *lengths;	 /* ring of the messages' bytes that are not read yet */
 	uint32_t l_first, l_count, l_size;
 
 	/* The peer's tables. */
