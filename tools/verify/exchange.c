@@ -82,7 +82,7 @@ static struct cm_exchange *exchange_new(struct verify *v, const struct pkt *p, u
 /* ---- what every message is held to ---- */
 
 /* A message and whose it is. */
-struct turn {
+struct msg_ctx {
 	struct verify *v;
 	const struct pkt *p;
 	struct cm_exchange *e;
@@ -111,7 +111,7 @@ static uint16_t answered_by(const struct rocemu_cm_msg *m)
 	}
 }
 
-static void check_tid(const struct turn *t)
+static void check_tid(const struct msg_ctx *t)
 {
 	uint16_t of = answered_by(t->m);
 	const struct cm_seen *s;
@@ -126,7 +126,7 @@ static void check_tid(const struct turn *t)
 			   rocemu_cm_name(t->m->attr_id), t->m->tid, rocemu_cm_name(of), s->tid);
 }
 
-static bool side_wrong(const struct turn *t)
+static bool side_wrong(const struct msg_ctx *t)
 {
 	bool active = t->side == CM_ACTIVE;
 	uint8_t to;
@@ -151,7 +151,7 @@ static bool side_wrong(const struct turn *t)
  * and the capture misses one, the transaction tells.
  * @return false: it is the other REQ's.
  */
-static bool check_side(const struct turn *t)
+static bool check_side(const struct msg_ctx *t)
 {
 	const struct cm_seen *req = seen_of(t->e, CM_ACTIVE, ROCEMU_CM_REQ);
 
@@ -188,7 +188,7 @@ static const struct { uint16_t attr, before; unsigned side; } needs[] = {
 };
 /* clang-format on */
 
-static void check_order(const struct turn *t)
+static void check_order(const struct msg_ctx *t)
 {
 	uint16_t attr = t->m->attr_id;
 	const struct cm_seen *s;
@@ -233,7 +233,7 @@ static uint32_t digest(const struct pkt *p)
 	return h;
 }
 
-static void note(const struct turn *t)
+static void note(const struct msg_ctx *t)
 {
 	struct cm_seen *s = seen_of(t->e, t->side, t->m->attr_id);
 	uint32_t d = digest(t->p);
@@ -262,7 +262,7 @@ static void note(const struct turn *t)
 
 /* ---- addresses ---- */
 
-static void check_addresses(const struct turn *t, const struct rocemu_cm_path *path,
+static void check_addresses(const struct msg_ctx *t, const struct rocemu_cm_path *path,
 			    uint64_t service, const uint8_t *private_data, size_t len)
 {
 	const struct ip_udp *ip = &t->p->rec->ip;
@@ -299,7 +299,7 @@ static bool begins_anew(struct cm_exchange *e, const struct pkt *p)
 	return false;
 }
 
-static void req_input(struct turn *t)
+static void req_input(struct msg_ctx *t)
 {
 	const struct rocemu_cm_req *req = &t->m->req;
 	struct cm_exchange *e = exchange_find(t->v, &t->p->rec->ip.src, &t->p->rec->ip.dst,
@@ -348,7 +348,7 @@ static void connect_flows(struct verify *v, const struct cm_exchange *e, uint32_
 	to_passive->peer_told = to_active->peer_told = true;
 }
 
-static void rep_input(const struct turn *t)
+static void rep_input(const struct msg_ctx *t)
 {
 	const struct rocemu_cm_rep *rep = &t->m->rep;
 	struct cm_exchange *e = t->e;
@@ -364,7 +364,7 @@ static void rep_input(const struct turn *t)
 }
 
 /* DREQ and LAP name the receiver's QP. */
-static void check_qpn(const struct turn *t, uint32_t qpn)
+static void check_qpn(const struct msg_ctx *t, uint32_t qpn)
 {
 	uint32_t want = t->e->qpn[!t->side];
 
@@ -373,7 +373,7 @@ static void check_qpn(const struct turn *t, uint32_t qpn)
 			   rocemu_cm_name(t->m->attr_id), qpn, want);
 }
 
-static void sidr_input(struct turn *t)
+static void sidr_input(struct msg_ctx *t)
 {
 	const struct rocemu_cm_sidr_req *req = &t->m->sidr_req;
 	const struct rocemu_cm_sidr_rep *rep = &t->m->sidr_rep;
@@ -434,7 +434,7 @@ const struct cm_exchange *exchange_of_message(struct verify *v, const struct ip_
 }
 
 /* The exchange and side of a message that has both IDs; NULL: its REQ was not seen. */
-static struct cm_exchange *exchange_of(struct turn *t, uint32_t local, uint32_t remote)
+static struct cm_exchange *exchange_of(struct msg_ctx *t, uint32_t local, uint32_t remote)
 {
 	const struct ip_udp *ip = &t->p->rec->ip;
 	struct cm_exchange *e = exchange_find(t->v, &ip->dst, &ip->src, remote, false);
@@ -462,7 +462,7 @@ static struct cm_exchange *exchange_of(struct turn *t, uint32_t local, uint32_t 
 void exchange_input(struct verify *v, const struct pkt *p)
 {
 	struct rocemu_cm_msg m;
-	struct turn t = {.v = v, .p = p, .m = &m, .side = CM_ACTIVE};
+	struct msg_ctx t = {.v = v, .p = p, .m = &m, .side = CM_ACTIVE};
 	enum rocemu_mad_verdict verdict;
 
 	if (p->cut)

@@ -149,7 +149,7 @@ static void flow_forget(struct verify *v)
 		flow_unlink(v, f);
 		if (f->rq.sent != NULL)
 			v->sent_bytes -= (f->rq.sent_mask + 1) * sizeof(*f->rq.sent);
-		v->sent_bytes -= f->rq.asked_room * sizeof(*f->rq.asked);
+		v->sent_bytes -= f->rq.pending_room * sizeof(*f->rq.pending);
 		flow_free(f);
 		v->flow_n--;
 		v->forgotten++;
@@ -236,8 +236,8 @@ static bool answers(const struct flow *q, const struct pkt *p)
 
 	if (!q->rq.started)
 		return false;
-	for (uint32_t i = q->rq.asked_n; (p->ops & kind) != 0 && i-- > 0;) {
-		const struct asked *a = &q->rq.asked[i];
+	for (uint32_t i = q->rq.pending_n; (p->ops & kind) != 0 && i-- > 0;) {
+		const struct pending *a = &q->rq.pending[i];
 		uint32_t n = a->total != 0 ? a->total : read_responses(a->len, 256);
 
 		if (rocemu_psn_diff(psn, a->psn) >= 0 &&
@@ -286,8 +286,8 @@ void flow_restart(struct flow *f)
 	struct requests fresh = {
 		.sent = rq->sent,
 		.sent_mask = rq->sent_mask,
-		.asked = rq->asked,
-		.asked_room = rq->asked_room,
+		.pending = rq->pending,
+		.pending_room = rq->pending_room,
 		.packets = rq->packets,
 		.again = rq->again,
 		.bytes = rq->bytes,
@@ -301,8 +301,8 @@ void flow_restart(struct flow *f)
 void flow_free(struct flow *f)
 {
 	free(f->rq.sent);
-	free(f->rq.asked);
-	free(f->doubts);
+	free(f->rq.pending);
+	free(f->tentative);
 	free(f->rtt);
 	free(f->findings.kept);
 	free(f);

@@ -21,7 +21,7 @@ enum {
 	MAX_SENT = 1 << 12, /* requests remembered per flow */
 	MIN_SENT = 1 << 4,
 	SENT_BYTES = 256 << 20, /* of all flows: when it is used up, each remembers fewer */
-	MAX_ASKED = 256,	/* READs and atomics remembered per flow */
+	MAX_PENDING = 256,	/* READs and atomics remembered per flow */
 	PSN_NEAR = 1 << 16,	/* a PSN farther away than this is another connection's */
 	FINDING_TEXT = 160,
 	RTT_STEPS = 8, /* histogram steps per doubling */
@@ -77,7 +77,7 @@ struct sent {
 };
 
 /** A READ or atomic that awaits its response, or has it. */
-struct asked {
+struct pending {
 	uint64_t number;
 	uint64_t va;
 	uint64_t result; /* of an atomic, once answered */
@@ -135,13 +135,13 @@ struct requests {
 	uint32_t next;	 /* PSN expected */
 	uint32_t newest; /* PSN of the request before that */
 	bool next_open;	 /* after a READ with unknown MTU: next is only its least value */
-	struct asked *open_read;
+	struct pending *open_read;
 	struct sent *sent; /* owned ring, by PSN */
 	uint32_t sent_mask;
 	bool forgot; /* a request that was seen had to make room */
 	uint32_t epochs;
-	struct asked *asked; /* owned ring, newest at asked_n - 1 */
-	uint32_t asked_n, asked_room;
+	struct pending *pending; /* owned ring, newest at pending_n - 1 */
+	uint32_t pending_n, pending_room;
 	bool una_known;
 	uint32_t una; /* all before are acknowledged */
 	struct msn_base msn;
@@ -162,7 +162,7 @@ struct rate {
 };
 
 struct hosts;
-struct doubt;
+struct tentative;
 
 /** Packets of one transport service from one address to one QP of another. */
 struct flow {
@@ -187,8 +187,8 @@ struct flow {
 	uint64_t rtt_n;
 	struct rate rate;
 	struct findings findings;
-	struct doubt *doubts; /* owned */
-	unsigned doubt_n;
+	struct tentative *tentative; /* owned */
+	unsigned tentative_n;
 	uint64_t clock, disorder_at; /* packets of the connection since the flow is there */
 	bool disordered;
 	bool cut;	/* packets of it were: perhaps bursts, whose lengths mean nothing */
@@ -296,14 +296,14 @@ void sent_span(struct verify *v, struct flow *f, struct sent *s, uint32_t span);
 /** A hash of what a retransmission repeats. */
 uint32_t sent_digest(const struct pkt *p);
 
-/* ---- asked.c ---- */
+/* ---- pending.c ---- */
 
 /** @return borrowed until the next call; NULL: no memory. */
-struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat);
+struct pending *pending_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat);
 /** The READ, not itself a repetition, that a PSN lies in; NULL: not remembered. */
-struct asked *asked_original(const struct requests *rq, uint32_t psn);
-/** A READ was sent again. @return as asked_add(). */
-struct asked *read_again(struct verify *v, struct flow *f, const struct pkt *p);
+struct pending *pending_original(const struct requests *rq, uint32_t psn);
+/** A READ was sent again. @return as pending_add(). */
+struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p);
 /** Responses of a READ of len bytes. */
 uint32_t read_responses(uint32_t len, uint32_t mtu);
 /** The path MTU became known: compute what depended on it. */
@@ -313,7 +313,7 @@ void request_mtu_known(struct verify *v, struct flow *f);
  * known yet. It would tell the MTU, were it sure that no request between the two is missing: so
  * only go on from here.
  */
-void asked_settle_open(struct flow *f, uint32_t psn);
+void pending_settle_open(struct flow *f, uint32_t psn);
 
 /* ---- report.c ---- */
 
@@ -321,16 +321,16 @@ void asked_settle_open(struct flow *f, uint32_t psn);
 void follow_print(const struct verify *v, const struct flow *f, const struct finding *n,
 		  bool tentative);
 
-/* ---- doubt.c ---- */
+/* ---- tentative.c ---- */
 
 /** A sign that packets of the connection are missing, double or out of order. */
 void disorder(struct verify *v, struct flow *f);
 /** A finding that such a network explains as well. */
-__attribute__((format(printf, 6, 7))) void doubt_at(struct verify *v, struct flow *f,
-						    enum rule_id rule, uint64_t number,
-						    uint64_t ts_ns, const char *fmt, ...);
-#define DOUBT(v, f, rule, p, ...) \
-	doubt_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
+__attribute__((format(printf, 6, 7))) void tentative_at(struct verify *v, struct flow *f,
+							enum rule_id rule, uint64_t number,
+							uint64_t ts_ns, const char *fmt, ...);
+#define TENTATIVE(v, f, rule, p, ...) \
+	tentative_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 /** A wrong length; undecided where packets were cut: a burst cannot be told from one packet then.
  */
 __attribute__((format(printf, 6, 7))) void length_found(struct verify *v, struct flow *f,
@@ -339,8 +339,8 @@ __attribute__((format(printf, 6, 7))) void length_found(struct verify *v, struct
 #define LENGTH_FOUND(v, f, rule, p, ...) \
 	length_found(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
 /** A packet of the flow passes. */
-void doubts_tick(struct verify *v, struct flow *f);
-void doubts_finish(struct verify *v, struct flow *f);
+void tentative_tick(struct verify *v, struct flow *f);
+void tentative_finish(struct verify *v, struct flow *f);
 
 /* ---- requests.c ---- */
 

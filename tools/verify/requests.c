@@ -91,9 +91,9 @@ static void check_rnr_wait(struct verify *v, struct flow *f, const struct pkt *p
 	       p->rec->ts_ns + CLOCK_SLACK_NS < s->ts_ns + n->wait_ns &&
 	       rocemu_gid_is_ipv4(&p->rec->ip.src) && p->rec->ip.ip_id != n->ip_id;
 	if (sure)
-		DOUBT(v, f, RNR_EARLY, p,
-		      "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
-		      (double)waited / 1e6, packet_name(n->number), (double)n->wait_ns / 1e6);
+		TENTATIVE(v, f, RNR_EARLY, p,
+			  "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
+			  (double)waited / 1e6, packet_name(n->number), (double)n->wait_ns / 1e6);
 	else
 		FOUND(v, f, RNR_EARLY_MAYBE, p,
 		      "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
@@ -162,14 +162,14 @@ static struct sent *request_take(struct verify *v, struct flow *f, const struct 
 {
 	struct requests *rq = &f->rq;
 	bool asks = f->svc != ROCEMU_SVC_UC && (p->ops & ASKED) != 0;
-	struct asked *a = NULL;
+	struct pending *a = NULL;
 	uint32_t span = 1;
 
 	check_length(v, f, p);
-	if (late && (p->ops & ROCEMU_OP_READ_REQ) && asked_original(rq, p->p.h.psn) != NULL)
+	if (late && (p->ops & ROCEMU_OP_READ_REQ) && pending_original(rq, p->p.h.psn) != NULL)
 		a = read_again(v, f, p);
 	else if (asks)
-		a = asked_add(v, f, p, false);
+		a = pending_add(v, f, p, false);
 	if (a != NULL)
 		span = a->total;
 	rq->bytes += p->p.payload_len;
@@ -194,9 +194,9 @@ static void check_early(struct verify *v, struct flow *f, const struct pkt *p)
 		if (++e->passed < REORDERED)
 			return;
 		e->active = false;
-		doubt_at(v, f, RULE_ACK_UNSENT, e->number, e->ts_ns,
-			 "PSN %u; %u requests later the requester's newest is %u", e->psn,
-			 e->passed, p->p.h.psn);
+		tentative_at(v, f, RULE_ACK_UNSENT, e->number, e->ts_ns,
+			     "PSN %u; %u requests later the requester's newest is %u", e->psn,
+			     e->passed, p->p.h.psn);
 		return;
 	}
 	e->active = false;
@@ -273,7 +273,7 @@ static void request_late(struct verify *v, struct flow *f, const struct pkt *p)
 	struct requests *rq = &f->rq;
 	uint32_t psn = p->p.h.psn;
 	bool read = (p->ops & ROCEMU_OP_READ_REQ) != 0;
-	const struct asked *inside = asked_original(rq, psn);
+	const struct pending *inside = pending_original(rq, psn);
 
 	if (inside != NULL && !read) {
 		FOUND(v, f, PSN_RESERVED, p,
@@ -363,7 +363,7 @@ void request_input(struct verify *v, struct flow *f, const struct pkt *p)
 	if (!rq->started)
 		request_begin(v, f, p);
 	if (rq->next_open)
-		asked_settle_open(f, p->p.h.psn);
+		pending_settle_open(f, p->p.h.psn);
 	d = rocemu_psn_diff(p->p.h.psn, rq->next);
 	if (d > PSN_NEAR || d < -PSN_NEAR) {
 		request_jump(v, f, p);
@@ -401,5 +401,5 @@ void request_finish(struct verify *v, struct flow *f)
 			 psn_add(rq->next, ROCEMU_PSN_MASK));
 	if ((f->svc == ROCEMU_SVC_RC || f->svc == ROCEMU_SVC_XRC) && f->peer == NULL)
 		found_at(v, f, RULE_UNPAIRED, 0, f->last_ns, "QP 0x%x", f->dqpn);
-	doubts_finish(v, f);
+	tentative_finish(v, f);
 }

@@ -113,14 +113,14 @@ static void check_msn(struct verify *v, struct flow *r, struct flow *q, const st
 		if (b->agreed >= MSN_AGREED && ambiguous(r, q, p->p.h.psn))
 			FOUND(v, r, UNDECIDED, p, "msn: MSN %u for PSN %u", msn, p->p.h.psn);
 		else if (b->agreed >= MSN_AGREED)
-			DOUBT(v, r, MSN, p, "MSN %u for PSN %u, at least %u are complete", msn,
-			      p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
+			TENTATIVE(v, r, MSN, p, "MSN %u for PSN %u, at least %u are complete", msn,
+				  p->p.h.psn, (b->base + ended) & ROCEMU_PSN_MASK);
 		else if (plain)
 			msn_begin(b, p, s, base, plain);
 	} else if (b->agreed >= MSN_AGREED && last != NULL && last->epoch == s->epoch &&
 		   (int32_t)(ended + (uint32_t)more - last->done) > MSN_AHEAD) {
-		DOUBT(v, r, MSN, p, "MSN %u for PSN %u, but only %u requests were sent", msn,
-		      p->p.h.psn, (b->base + last->done) & ROCEMU_PSN_MASK);
+		TENTATIVE(v, r, MSN, p, "MSN %u for PSN %u, but only %u requests were sent", msn,
+			  p->p.h.psn, (b->base + last->done) & ROCEMU_PSN_MASK);
 	}
 }
 
@@ -153,8 +153,8 @@ static void note_credits(struct verify *v, struct flow *r, struct flow *q, const
 /* READs and atomics before psn that have not been answered in full. */
 static void check_overtaken(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
-	for (uint32_t i = q->rq.asked_n; i-- > 0;) {
-		struct asked *a = &q->rq.asked[i];
+	for (uint32_t i = q->rq.pending_n; i-- > 0;) {
+		struct pending *a = &q->rq.pending[i];
 
 		if (a->answered || a->repeat || rocemu_psn_diff(p->p.h.psn, a->psn) <= 0)
 			continue;
@@ -314,7 +314,8 @@ static void stray(struct verify *v, struct flow *r, const struct flow *q, const 
  * begins, but a repeated one, of which the capture need not have the request, may begin anywhere;
  * and a READ that was seen may be the repetition of one that was not.
  */
-static enum place place_of_opcode(const struct flow *q, const struct asked *a, const struct pkt *p)
+static enum place place_of_opcode(const struct flow *q, const struct pending *a,
+				  const struct pkt *p)
 {
 	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn);
 	bool first = (p->ops & ROCEMU_OP_FIRST) != 0, last = (p->ops & ROCEMU_OP_LAST) != 0;
@@ -331,7 +332,7 @@ static enum place place_of_opcode(const struct flow *q, const struct asked *a, c
 }
 
 /* How a READ response fits a READ. */
-static enum place place_in(const struct flow *q, struct asked *a, const struct pkt *p)
+static enum place place_in(const struct flow *q, struct pending *a, const struct pkt *p)
 {
 	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn), len;
 	enum place opcode;
@@ -352,7 +353,7 @@ static enum place place_in(const struct flow *q, struct asked *a, const struct p
 enum { SEEN_BITS = 64 };
 
 /* Responses in their order; what comes behind its place is late, or comes again. */
-static void note_place(struct verify *v, struct flow *r, struct flow *q, struct asked *a,
+static void note_place(struct verify *v, struct flow *r, struct flow *q, struct pending *a,
 		       const struct pkt *p)
 {
 	uint32_t at = (uint32_t)rocemu_psn_diff(p->p.h.psn, a->psn), ahead = at - a->next;
@@ -381,7 +382,7 @@ static void note_place(struct verify *v, struct flow *r, struct flow *q, struct 
 	a->seen |= bit;
 }
 
-static void note_progress(struct verify *v, struct flow *r, struct flow *q, struct asked *a,
+static void note_progress(struct verify *v, struct flow *r, struct flow *q, struct pending *a,
 			  const struct pkt *p)
 {
 	bool ends = a->next < a->total;
@@ -394,8 +395,8 @@ static void note_progress(struct verify *v, struct flow *r, struct flow *q, stru
 	a->answered = true;
 	advance(q, psn_add(a->psn, a->total));
 	/* A repeated READ that reaches its end answers the original. */
-	for (uint32_t i = 0; a->repeat && i < q->rq.asked_n; i++) {
-		struct asked *o = &q->rq.asked[i];
+	for (uint32_t i = 0; a->repeat && i < q->rq.pending_n; i++) {
+		struct pending *o = &q->rq.pending[i];
 
 		if (!o->repeat && psn_add(o->psn, o->total) == psn_add(a->psn, a->total))
 			o->answered = true;
@@ -415,8 +416,8 @@ static void learn_mtu(struct verify *v, struct flow *r, struct flow *q, const st
 	request_mtu_known(v, r);
 }
 
-static void check_read_msn(struct verify *v, struct flow *r, struct flow *q, const struct asked *a,
-			   const struct pkt *p)
+static void check_read_msn(struct verify *v, struct flow *r, struct flow *q,
+			   const struct pending *a, const struct pkt *p)
 {
 	const struct sent *s = sent_find(&q->rq, a->psn);
 
@@ -428,18 +429,18 @@ static void check_read_msn(struct verify *v, struct flow *r, struct flow *q, con
 static void read_response(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
 	enum place best = PLACE_OUTSIDE, place;
-	struct asked *fit = NULL, *newest = NULL;
+	struct pending *fit = NULL, *newest = NULL;
 	bool open = false; /* a READ of which nobody knows how many PSNs it has */
 
 	learn_mtu(v, r, q, p);
-	for (uint32_t i = q->rq.asked_n; i-- > 0 && best != PLACE_RIGHT;) {
-		place = place_in(q, &q->rq.asked[i], p);
-		open = open || q->rq.asked[i].total == 0;
+	for (uint32_t i = q->rq.pending_n; i-- > 0 && best != PLACE_RIGHT;) {
+		place = place_in(q, &q->rq.pending[i], p);
+		open = open || q->rq.pending[i].total == 0;
 		if (place != PLACE_OUTSIDE && newest == NULL)
-			newest = &q->rq.asked[i];
+			newest = &q->rq.pending[i];
 		if (place > best) {
 			best = place;
-			fit = &q->rq.asked[i];
+			fit = &q->rq.pending[i];
 		}
 	}
 	if (best == PLACE_OUTSIDE) {
@@ -470,12 +471,12 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 static void atomic_response(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p)
 {
 	const struct sent *s = sent_find(&q->rq, p->p.h.psn);
-	struct asked *a = NULL;
+	struct pending *a = NULL;
 
-	for (uint32_t i = q->rq.asked_n; i-- > 0 && a == NULL;) {
-		if (q->rq.asked[i].psn == p->p.h.psn &&
-		    (rocemu_opcode_ops(q->rq.asked[i].opcode) & ROCEMU_OP_ATOMIC) != 0)
-			a = &q->rq.asked[i];
+	for (uint32_t i = q->rq.pending_n; i-- > 0 && a == NULL;) {
+		if (q->rq.pending[i].psn == p->p.h.psn &&
+		    (rocemu_opcode_ops(q->rq.pending[i].opcode) & ROCEMU_OP_ATOMIC) != 0)
+			a = &q->rq.pending[i];
 	}
 	if (a == NULL) {
 		stray(v, r, q, p);

@@ -88,13 +88,14 @@ static struct flow *packet_flow(const struct verify *v, const struct logged *e)
 
 static void key_pair(struct key *k, const struct logged *e, uint32_t src_qpn, uint32_t dst_qpn)
 {
-	bool turn = memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) > 0 ||
-		    (memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) == 0 && src_qpn > dst_qpn);
+	bool swapped =
+		memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) > 0 ||
+		(memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) == 0 && src_qpn > dst_qpn);
 
-	k->gid[turn] = e->ip.src;
-	k->gid[!turn] = e->ip.dst;
-	k->qpn[turn] = src_qpn;
-	k->qpn[!turn] = dst_qpn;
+	k->gid[swapped] = e->ip.src;
+	k->gid[!swapped] = e->ip.dst;
+	k->qpn[swapped] = src_qpn;
+	k->qpn[!swapped] = dst_qpn;
 }
 
 /* @return the flow of the connection, or NULL. */

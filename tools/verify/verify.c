@@ -142,7 +142,7 @@ static void judge(struct verify *v, struct flow *f, const struct pkt *p)
 {
 	uint64_t bytes = f->rq.bytes;
 
-	doubts_tick(v, f);
+	tentative_tick(v, f);
 	form_check_flow(v, f, p);
 	multicast_check(v, f, p);
 	if (p->ops & ROCEMU_OP_CNP) {

@@ -15,42 +15,42 @@ uint32_t read_responses(uint32_t len, uint32_t mtu)
 }
 
 /* Room for one more, while there are few: most connections never have many at a time. */
-static bool asked_grow(struct verify *v, struct requests *rq)
+static bool pending_grow(struct verify *v, struct requests *rq)
 {
-	uint32_t room = rq->asked_room != 0 ? rq->asked_room * 2 : LEAST_ROOM;
-	uint32_t open = rq->open_read != NULL ? (uint32_t)(rq->open_read - rq->asked) : 0;
-	struct asked *bigger = realloc(rq->asked, room * sizeof(*bigger));
+	uint32_t room = rq->pending_room != 0 ? rq->pending_room * 2 : LEAST_ROOM;
+	uint32_t open = rq->open_read != NULL ? (uint32_t)(rq->open_read - rq->pending) : 0;
+	struct pending *bigger = realloc(rq->pending, room * sizeof(*bigger));
 
 	if (bigger == NULL)
 		return false;
-	v->sent_bytes += (room - rq->asked_room) * sizeof(*bigger);
-	rq->asked = bigger;
-	rq->asked_room = room;
+	v->sent_bytes += (room - rq->pending_room) * sizeof(*bigger);
+	rq->pending = bigger;
+	rq->pending_room = room;
 	if (rq->open_read != NULL)
-		rq->open_read = &rq->asked[open];
+		rq->open_read = &rq->pending[open];
 	return true;
 }
 
-struct asked *asked_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat)
+struct pending *pending_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat)
 {
 	struct requests *rq = &f->rq;
 	const struct rocemu_hdrs *h = &p->p.h;
-	struct asked *a;
+	struct pending *a;
 
-	if (rq->asked_n == rq->asked_room && rq->asked_room < MAX_ASKED &&
-	    (rq->asked_room == 0 || v->sent_bytes < SENT_BYTES) && !asked_grow(v, rq)) {
+	if (rq->pending_n == rq->pending_room && rq->pending_room < MAX_PENDING &&
+	    (rq->pending_room == 0 || v->sent_bytes < SENT_BYTES) && !pending_grow(v, rq)) {
 		v->out_of_memory = true;
 		return NULL;
 	}
-	if (rq->asked_n == rq->asked_room) {
-		uint32_t half = rq->asked_room / 2;
+	if (rq->pending_n == rq->pending_room) {
+		uint32_t half = rq->pending_room / 2;
 
-		memmove(rq->asked, rq->asked + half, half * sizeof(*rq->asked));
-		rq->asked_n = half;
+		memmove(rq->pending, rq->pending + half, half * sizeof(*rq->pending));
+		rq->pending_n = half;
 		rq->open_read = NULL;
 	}
-	a = &rq->asked[rq->asked_n++];
-	*a = (struct asked){
+	a = &rq->pending[rq->pending_n++];
+	*a = (struct pending){
 		.number = p->number,
 		.psn = h->psn,
 		.opcode = h->opcode,
@@ -80,8 +80,8 @@ void request_mtu_known(struct verify *v, struct flow *f)
 
 	if (f->mtu == 0)
 		return;
-	for (uint32_t i = 0; i < rq->asked_n; i++) {
-		struct asked *a = &rq->asked[i];
+	for (uint32_t i = 0; i < rq->pending_n; i++) {
+		struct pending *a = &rq->pending[i];
 
 		if (a->total == 0)
 			a->total = read_responses(a->len, f->mtu);
@@ -95,10 +95,10 @@ void request_mtu_known(struct verify *v, struct flow *f)
 	rq->open_read = NULL;
 }
 
-void asked_settle_open(struct flow *f, uint32_t psn)
+void pending_settle_open(struct flow *f, uint32_t psn)
 {
 	struct requests *rq = &f->rq;
-	const struct asked *a = rq->open_read;
+	const struct pending *a = rq->open_read;
 
 	if (a == NULL || rocemu_psn_diff(psn, psn_add(a->psn, 1)) < 0)
 		return;
@@ -107,10 +107,10 @@ void asked_settle_open(struct flow *f, uint32_t psn)
 	rq->open_read = NULL;
 }
 
-struct asked *asked_original(const struct requests *rq, uint32_t psn)
+struct pending *pending_original(const struct requests *rq, uint32_t psn)
 {
-	for (uint32_t i = 0; i < rq->asked_n; i++) {
-		struct asked *a = &rq->asked[i];
+	for (uint32_t i = 0; i < rq->pending_n; i++) {
+		struct pending *a = &rq->pending[i];
 		uint32_t n = a->total != 0 ? a->total : 1;
 
 		if (!a->repeat && (rocemu_opcode_ops(a->opcode) & ROCEMU_OP_READ_REQ) != 0 &&
@@ -121,9 +121,9 @@ struct asked *asked_original(const struct requests *rq, uint32_t psn)
 	return NULL;
 }
 
-struct asked *read_again(struct verify *v, struct flow *f, const struct pkt *p)
+struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p)
 {
-	const struct asked *o = asked_original(&f->rq, p->p.h.psn);
+	const struct pending *o = pending_original(&f->rq, p->p.h.psn);
 	const struct rocemu_hdrs *h = &p->p.h;
 	uint64_t skip;
 
@@ -138,5 +138,5 @@ struct asked *read_again(struct verify *v, struct flow *f, const struct pkt *p)
 			      h->psn, h->reth.length, h->reth.va, packet_name(o->number), o->len,
 			      o->va, o->psn);
 	}
-	return asked_add(v, f, p, true);
+	return pending_add(v, f, p, true);
 }

@@ -13,10 +13,10 @@
 
 enum {
 	CALM = 4096, /* packets of the connection without disorder, on either side of a doubt */
-	MAX_DOUBTS = 16,
+	MAX_TENTATIVE = 16,
 };
 
-struct doubt {
+struct tentative {
 	struct finding found;
 	uint64_t at; /* the flow's clock */
 };
@@ -27,23 +27,23 @@ static void settle(struct verify *v, struct flow *f, unsigned n, bool decided)
 	struct finding *d;
 
 	for (unsigned i = 0; i < n; i++) {
-		d = &f->doubts[i].found;
+		d = &f->tentative[i].found;
 		if (decided)
 			found_at(v, f, d->rule, d->number, d->ts_ns, "%s", d->text);
 		else
 			found_at(v, f, RULE_UNDECIDED, d->number, d->ts_ns, "%s: %s",
 				 rules[d->rule].id, d->text);
 	}
-	f->doubt_n -= n;
-	for (unsigned i = 0; i < f->doubt_n; i++)
-		f->doubts[i] = f->doubts[i + n];
+	f->tentative_n -= n;
+	for (unsigned i = 0; i < f->tentative_n; i++)
+		f->tentative[i] = f->tentative[i + n];
 }
 
 static void disturb(struct verify *v, struct flow *f)
 {
 	f->disordered = true;
 	f->disorder_at = f->clock;
-	settle(v, f, f->doubt_n, false);
+	settle(v, f, f->tentative_n, false);
 }
 
 void disorder(struct verify *v, struct flow *f)
@@ -53,10 +53,10 @@ void disorder(struct verify *v, struct flow *f)
 		disturb(v, f->peer);
 }
 
-void doubt_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t number, uint64_t ts_ns,
-	      const char *fmt, ...)
+void tentative_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t number,
+		  uint64_t ts_ns, const char *fmt, ...)
 {
-	struct doubt d = {
+	struct tentative d = {
 		.found = {.rule = rule, .number = number, .ts_ns = ts_ns},
 		.at = f->clock,
 	};
@@ -70,15 +70,15 @@ void doubt_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t numb
 			 d.found.text);
 		return;
 	}
-	if (f->doubts == NULL)
-		f->doubts = calloc(MAX_DOUBTS, sizeof(*f->doubts));
-	if (f->doubts == NULL) {
+	if (f->tentative == NULL)
+		f->tentative = calloc(MAX_TENTATIVE, sizeof(*f->tentative));
+	if (f->tentative == NULL) {
 		v->out_of_memory = true;
 		return;
 	}
-	if (f->doubt_n == MAX_DOUBTS) /* so many, and no disorder: it is a habit */
+	if (f->tentative_n == MAX_TENTATIVE) /* so many, and no disorder: it is a habit */
 		settle(v, f, 1, true);
-	f->doubts[f->doubt_n++] = d;
+	f->tentative[f->tentative_n++] = d;
 	if (v->follow != NULL)
 		follow_print(v, f, &d.found, true);
 }
@@ -103,20 +103,20 @@ static void tick(struct verify *v, struct flow *f)
 	unsigned n = 0;
 
 	f->clock++;
-	while (n < f->doubt_n && f->clock - f->doubts[n].at >= CALM)
+	while (n < f->tentative_n && f->clock - f->tentative[n].at >= CALM)
 		n++;
 	if (n != 0)
 		settle(v, f, n, true);
 }
 
-void doubts_tick(struct verify *v, struct flow *f)
+void tentative_tick(struct verify *v, struct flow *f)
 {
 	tick(v, f);
 	if (f->peer != NULL)
 		tick(v, f->peer);
 }
 
-void doubts_finish(struct verify *v, struct flow *f)
+void tentative_finish(struct verify *v, struct flow *f)
 {
-	settle(v, f, f->doubt_n, true);
+	settle(v, f, f->tentative_n, true);
 }
