@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a socket tells beside a datagram: control messages of recvmsg(2). */
+/* Reads the control messages (recvmsg(2)) that a socket delivers with a datagram. */
 #ifndef BASE_CMSG_H
 #define BASE_CMSG_H
 
@@ -40,7 +40,7 @@ static inline bool cmsg_flow_label(const struct cmsghdr *c, uint32_t *label)
 	enum {
 		TYPE = 11,
 		LABEL_MASK = 0xfffff
-	}; /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside this one */
+	}; /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be included together with this header */
 	uint32_t word;
 
 	if (c->cmsg_level != IPPROTO_IPV6 || c->cmsg_type != TYPE ||

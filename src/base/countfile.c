@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* With the layout's size in it: another version's file is refused. */
+/* Contains the layout's size, so that a file of another version is refused. */
 #define MAGIC (UINT64_C(0x726f636d63740000) ^ sizeof(struct countfile))
 
 enum { FOLD_TRIES = 1000 }; /* of a reader; a writer may have died while folding */
@@ -109,7 +109,7 @@ int countfile_find(const struct countfile *f, const char *name)
 	return -1;
 }
 
-/** A value of a row, as of no moment at which it is being folded. */
+/** A row's value, read at a moment when the row is not being folded. */
 static uint64_t row_value(const struct countfile_row *r, unsigned i)
 {
 	uint64_t folds, value;
@@ -176,7 +176,7 @@ uint32_t countfile_owner(const struct countfile *f, uint32_t row)
 
 static void fold(struct countfile_row *r)
 {
-	/* Odd: the predecessor died in the middle, what it had not reached counts twice. */
+	/* Odd: the predecessor died while folding; values that it had not reached count twice. */
 	const uint64_t folds = load(&r->folds) | 1;
 
 	__atomic_store_n(&r->folds, folds, __ATOMIC_RELAXED);

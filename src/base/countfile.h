@@ -2,12 +2,12 @@
 /*
  * A file of counters that several processes write and any process may read at any moment, without
  * locks. Each writer maps the file and counts in a row of its own, by plain additions; a counter is
- * the sum of values over all rows. Rows outlive their writers, so counters never go back: the next
- * writer of a row starts at 0 beside what its predecessors counted.
+ * the sum of values over all rows. Rows outlive their writers, so counters never decrease: the next
+ * writer of a row starts at 0, and its predecessors' counts are kept.
  *
- * The file says itself what its counters are called and which values they are made of. No function
- * here but countfile_create() allocates or takes locks: librocemu-paths.so reads such files in
- * programs of any kind.
+ * The file contains the names of its counters and the values that each is made of. No function here
+ * but countfile_create() allocates or takes locks: librocemu-paths.so reads such files in programs
+ * of any kind.
  */
 #ifndef BASE_COUNTFILE_H
 #define BASE_COUNTFILE_H

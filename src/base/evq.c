@@ -103,9 +103,9 @@ static struct evq_source *take_first(struct evq *q)
 }
 
 /*
- * A thread was cancelled while it waited. The C library's cancellation may come after read() took a
- * token (glibc before 2.41): the events' number is right again with one token more. If it took
- * none, that one wakes a reader for nothing.
+ * A thread was cancelled while it waited. With glibc before 2.41, cancellation can act after read()
+ * took a token: writing one token corrects the count. If read() took none, the extra token wakes a
+ * reader without an event.
  */
 static void wait_cancelled(void *arg)
 {
@@ -117,7 +117,7 @@ static void wait_cancelled(void *arg)
 	pthread_mutex_unlock(&q->lock);
 }
 
-/* A cancellation point, the only one of this file. @return false: nothing there, errno says why. */
+/* A cancellation point, the only one of this file. @return false: no token was read, with errno. */
 static bool take_token(struct evq *q)
 {
 	uint64_t token;
@@ -194,7 +194,7 @@ unsigned evq_drop(struct evq *q, struct evq_source *s)
 	if (s->waiting > 0) {
 		flags = fcntl(q->fd, F_GETFL);
 		fcntl(q->fd, F_SETFL, flags | O_NONBLOCK);
-		/* A reader may hold the token already; it will find nothing and go on waiting. */
+		/* A reader may have the token already; it finds no event and waits again. */
 		for (unsigned n = s->waiting; n > 0; n--) {
 			if (q->without_token)
 				q->without_token--;

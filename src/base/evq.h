@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A queue of events behind a file descriptor, as completion, async and connection event channels
- * are: readable while something waits, one event per get, EAGAIN when empty and O_NONBLOCK. What
- * can happen is embedded in the objects it can happen to (struct evq_source), so posting allocates
- * nothing.
+ * are: readable while something waits, one event per get, EAGAIN when empty and O_NONBLOCK. An
+ * event is embedded in its object (struct evq_source), so posting allocates nothing.
  *
- * The fd is an eventfd semaphore with one token per waiting event, but for those left to threads
- * that look (evq_look()), which cost no system call. evq_get() blocks in read() and not in poll(),
- * so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that has taken a
- * token and finds its event dropped meanwhile goes back to read().
+ * The fd is an eventfd semaphore with one token per waiting event, except for events left to
+ * threads that look (evq_look()), which cost no system call. evq_get() blocks in read() and not in
+ * poll(), so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that has
+ * taken a token and finds its event dropped meanwhile goes back to read().
  */
 #ifndef BASE_EVQ_H
 #define BASE_EVQ_H
@@ -38,8 +37,8 @@ struct evq_source {
 
 int evq_init(struct evq *q); /* -errno */
 /**
- * In a forked child: forget all events; the descriptor's number stays, but what it names is no
- * longer shared with the parent. Async-signal-safe. False: it still is.
+ * In a forked child: drop all events. The descriptor keeps its number, but its file is no longer
+ * shared with the parent. Async-signal-safe. False: it still is.
  */
 bool evq_renew(struct evq *q);
 void evq_fini(struct evq *q);
@@ -50,12 +49,15 @@ void evq_source_init(struct evq_source *s);
 void evq_post(struct evq *q, struct evq_source *s, bool once);
 
 /**
- * Wait for the next event and take it. @return NULL with errno: EAGAIN, EINTR and what else read()
- * says.
+ * Wait for the next event and take it. @return NULL with errno: EAGAIN, EINTR or another errno of
+ * read().
  */
 struct evq_source *evq_get(struct evq *q);
 
-/** Does an event wait? Without the lock: at most a hint, another thread may be about to take it. */
+/**
+ * Is an event waiting? Read without the lock, so only a hint: another thread may be about to take
+ * it.
+ */
 static inline bool evq_has(struct evq *q)
 {
 	return atomic_load_explicit(&q->count, memory_order_relaxed) > 0;
@@ -63,16 +65,16 @@ static inline bool evq_has(struct evq *q)
 
 /**
  * The caller looks for events by evq_has() instead of sleeping, until evq_look_end(), which it must
- * call: an event that is posted meanwhile may be left to it, and no other thread is woken for that.
+ * call: an event that is posted meanwhile may be left to the caller, without waking another thread.
  */
 void evq_look(struct evq *q);
-/** @return an event that was left to the caller; or NULL: evq_get() may have one nevertheless. */
+/** @return an event that was left to the caller; NULL: none, but evq_get() may have one. */
 struct evq_source *evq_look_end(struct evq *q);
 /** Is a thread between these two? */
 bool evq_is_looked_at(struct evq *q);
 
 /**
- * Forget what waits of this source, for good: nothing may post it again. @return events that were
+ * Drop this source's waiting events. The source must not be posted again. @return events that were
  * delivered.
  */
 unsigned evq_drop(struct evq *q, struct evq_source *s);

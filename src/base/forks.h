@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * fork(): one list of what there is to do about it, in the order of locks.
+ * One list of fork() handlers, in lock order.
  *
- * A child must find each lock of the process free, and what it guards whole; so whoever has one
- * takes it in prepare(). With a pthread_atfork() of each, the order would be that in which they
- * happened to be first used. Here prepare() is called from the first level to the last, which is
- * the order in which these locks nest, parent() and child() from the last to the first.
+ * A child must find each lock of the process free, and what it guards whole; so the owner of a lock
+ * takes it in prepare(). If each owner called pthread_atfork(), the order would be that of first
+ * use. Here prepare() is called from the first level to the last, which is the order in which these
+ * locks nest, parent() and child() from the last to the first.
  *
  * The two libraries have a list each. librdmacm's is registered after libibverbs', on which it
  * depends, so that its prepare() functions come first: it calls libibverbs with locks of its own
@@ -38,12 +38,18 @@ enum fork_level {
 	FORK_LEVELS
 };
 
-/** None is NULL. child() has only async-signal-safe calls: the parent may have had threads. */
+/**
+ * None is NULL. child() makes only async-signal-safe calls, because the parent may have had
+ * threads.
+ */
 struct fork_handlers {
 	void (*prepare)(void), (*parent)(void), (*child)(void);
 };
 
-/** Borrowed for ever. One for each level; from a constructor, before there are threads. */
+/**
+ * Borrowed until the process ends. One for each level; from a constructor, before there are
+ * threads.
+ */
 void forks_add(enum fork_level level, const struct fork_handlers *handlers);
 
 #endif

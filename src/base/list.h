@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Intrusive doubly linked list. A node not on a list points to itself, so that "is it on one" can
- * be asked and removing twice is harmless.
+ * Intrusive doubly linked list. A node that is not on a list points to itself, so list_linked() can
+ * test for it and removing a node twice is harmless.
  */
 #ifndef BASE_LIST_H
 #define BASE_LIST_H

@@ -13,10 +13,10 @@ enum log_level { LOG_LVL_ERROR, LOG_LVL_WARN, LOG_LVL_WHY, LOG_LVL_INFO, LOG_LVL
 
 void log_msg(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 bool log_enabled(enum log_level level);
-/** The level of a name, as ROCEMU_LOG has it; -1: there is none. */
+/** The level with this name in ROCEMU_LOG; -1: there is none. */
 int log_level_of(const char *name);
 
-/** An error, with what to do about it where -errno says that it is a limit of descriptors. */
+/** Log an error; when -errno is a limit of descriptors, with the remedy. */
 void log_failure(int err, const char *text);
 
 #define log_error(...) log_msg(LOG_LVL_ERROR, __VA_ARGS__)

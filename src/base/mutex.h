@@ -3,11 +3,11 @@
  * Locks under which system calls are made, and pthread_cancel().
  *
  * Most system calls are cancellation points: a thread that is cancelled in one while it holds a
- * lock would leave the lock taken, and the process with it. So whoever holds such a lock is not
- * cancelled; what is pending acts at the next cancellation point afterwards. The cost is a store to
- * the thread's own memory at either end.
+ * lock would leave the lock taken, and the process with it. So a thread that holds such a lock is
+ * not cancelled; a pending cancellation acts at the next cancellation point after the unlock. The
+ * cost is a store to the thread's own memory at either end.
  *
- * Locks that nest are given up in the reverse order.
+ * Nested locks are released in reverse order.
  */
 #ifndef BASE_MUTEX_H
 #define BASE_MUTEX_H
@@ -42,7 +42,7 @@ static inline void cancel_restore_at(const int *before)
 
 struct mutex {
 	pthread_mutex_t m;
-	int before; /* of the thread that has it: its cancellation state */
+	int before; /* cancellation state of the thread that holds the lock */
 };
 
 #define MUTEX_INITIALIZER                      \
@@ -50,7 +50,7 @@ struct mutex {
 		.m = PTHREAD_MUTEX_INITIALIZER \
 	}
 
-/** Also in a forked child, whatever a thread of the parent did. */
+/** Also in a forked child, whatever state the parent's threads left it in. */
 static inline void mutex_init(struct mutex *m)
 {
 	pthread_mutex_init(&m->m, NULL);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Numbers that others cannot predict: SipHash-2-4 (Aumasson, Bernstein, 2012) of a counter under a
- * secret key of 128 bits. Who has seen some of the numbers cannot compute others. The same key
- * gives the same numbers everywhere. Also a hash for tables whose keys a peer chooses.
+ * secret key of 128 bits. Knowledge of some of the numbers does not help to compute others. The
+ * same key gives the same numbers everywhere. Also a hash for tables whose keys a peer chooses.
  */
 #ifndef BASE_PRF_H
 #define BASE_PRF_H

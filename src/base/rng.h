@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A small seeded generator (splitmix64): the same seed gives the same numbers everywhere. Not for
- * secrets. */
+/*
+ * A small seeded generator (splitmix64): the same seed gives the same numbers on every host. Not
+ * for secrets.
+ */
 #ifndef BASE_RNG_H
 #define BASE_RNG_H
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Shares of something bounded, by source. One source may have `limit`, all of them together twice
- * as many; and a source gets more only while it has less than is left. So a greedy source takes
- * half at most, and what becomes free goes to those that have little: k greedy sources come to have
- * one part in k + 1 each, and one part stays free. Sources are counted in cells, by a hash that
- * only the owner can compute: memory is bounded, and sources that share a cell share its part.
+ * as many; and a source gets more only while it has less than remains free. So a greedy source
+ * takes half at most, and freed parts go to sources that have little: k greedy sources end with one
+ * part in k + 1 each, and one part stays free. Sources are counted in cells, by a hash that only
+ * the owner can compute: memory is bounded, and sources that share a cell share its part.
  */
 #ifndef BASE_SHARE_H
 #define BASE_SHARE_H

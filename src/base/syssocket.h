@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * System calls past whoever stands before them in the C library. A preload library that makes RDMA
+ * System calls that bypass wrappers of the C library's functions. A preload library that makes RDMA
  * sockets of a program's sockets (rdma-core's librspreload) must not make them of those below its
  * own. And the C library's functions are cancellation points (pthreads(7)), these are not.
  */

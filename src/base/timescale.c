@@ -33,7 +33,7 @@ bool timescale_parse(const char *text, double *out, char *errbuf, size_t errlen)
 {
 	double value = 1;
 
-	/* A little room for what 0.0001 is as a sum of binary fractions. */
+	/* Tolerance for the rounding error of 0.0001 as a binary fraction. */
 	if (text && *text &&
 	    (!parse_digits(text, &value) || value < TIMESCALE_MIN * 0.999999 ||
 	     value > TIMESCALE_MAX)) {

@@ -23,10 +23,10 @@
  */
 bool timescale_parse(const char *text, double *out, char *errbuf, size_t errlen);
 
-/** What ROCEMU_TIME_SCALE says; -EINVAL with a line in errbuf as timescale_parse(). */
+/** The value of ROCEMU_TIME_SCALE; -EINVAL with a line in errbuf, as timescale_parse(). */
 int timescale_get(double *out, char *errbuf, size_t errlen);
 
-/** A protocol's wait by that scale (0: 1), at least 1 ns unless it was 0. */
+/** A protocol's wait divided by the scale (0 counts as 1); at least 1 ns unless it was 0. */
 static inline uint64_t timescale_wait(double scale, uint64_t ns)
 {
 	double scaled;

@@ -22,8 +22,8 @@
 enum {
 	EVENTS = 8192,		  /* in a buffer */
 	EVENTS_SOON = EVENTS / 2, /* so many wake the thread */
-	LINE_LEN = 1024,	  /* more than an event has: all names are ours, and short */
-	TEXT_LEN = 1 << 16,	  /* of a write call */
+	LINE_LEN = 1024, /* more than an event needs: all names are defined in rocemu, and short */
+	TEXT_LEN = 1 << 16, /* of a write call */
 };
 
 struct event {
@@ -40,7 +40,7 @@ struct buffer {
 
 atomic_bool trace_is_on;
 
-/* Who writes has this lock, and takes the other one under it. */
+/* The writer holds this lock and takes the other one under it. */
 static struct mutex write_lock = MUTEX_INITIALIZER;
 static int fd = -1;	       /* owned; guarded by write_lock */
 static char text[TEXT_LEN];    /* guarded by write_lock */
@@ -268,8 +268,10 @@ static void *thread_main(void *unused)
 
 /* ---- beginning and end ---- */
 
-/* Its own process alone may have the file for itself; the first writes the bracket that opens the
- * list. */
+/*
+ * Truncates the file unless another process has it open; the first process writes the bracket that
+ * opens the list.
+ */
 static int open_file(const char *path)
 {
 	int file = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
@@ -282,7 +284,7 @@ static int open_file(const char *path)
 		close(file);
 		return -EIO;
 	}
-	/* Others see that it is in use; kept until the process ends. */
+	/* Marks the file as in use for other processes; kept until the process ends. */
 	flock(file, LOCK_SH);
 	return file;
 }
@@ -359,8 +361,9 @@ static void fork_parent(void)
 	mutex_unlock(&write_lock);
 }
 
-/* What the parent recorded it writes itself. The child goes on in the same file when it opens a
- * device. */
+/*
+ * The parent writes what it recorded. The child records into the same file once it opens a device.
+ */
 static void fork_child(void)
 {
 	if (recording)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The timeline of a process: what happens when, in the Trace Event Format that Perfetto and Chrome
- * read (JSON, an event a line), into the file that ROCEMU_TRACE names. Several processes may append
- * to one file.
+ * Records the timeline of a process in the Trace Event Format that Perfetto and Chrome read (JSON,
+ * an event a line), in the file that ROCEMU_TRACE names. Several processes may append to one file.
  *
- * Recording copies an event into a buffer. A thread writes full buffers, and what there is every
- * TRACE_FLUSH_MS; whoever finds both buffers full waits for it, so no event is lost. The end of the
- * process writes the rest, unless it is killed or calls _exit().
+ * Recording copies an event into a buffer. A thread writes full buffers at once and partly filled
+ * ones every TRACE_FLUSH_MS. A recorder that finds both buffers full waits for it, so no event is
+ * lost. The end of the process writes the rest, unless it is killed or calls _exit().
  *
  * Any thread may record. The lock in here is a leaf.
  */
@@ -42,17 +41,17 @@ struct trace_kind {
 
 extern atomic_bool trace_is_on;
 
-/** Is there a timeline? */
+/** Is a timeline being recorded? */
 static inline bool trace_on(void)
 {
 	return unlikely(atomic_load_explicit(&trace_is_on, memory_order_relaxed));
 }
 
-/** Begin, if ROCEMU_TRACE says so and it has not begun; failures are logged. */
+/** Begin, if ROCEMU_TRACE is set and recording has not begun; failures are logged. */
 void trace_start(void);
 /** CLOCK_MONOTONIC in ns. */
 uint64_t trace_now(void);
-/** Record. kind and name stay for ever; id: TRACE_BEGIN's and TRACE_END's; arg: as many as the kind
+/** Record. kind and name are static; id: TRACE_BEGIN's and TRACE_END's; arg: as many as the kind
  * has. */
 void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns, uint32_t track,
 	       uint64_t id, const uint64_t *arg);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Accesses that ThreadSanitizer is to ignore, in a program that was built with it. What a peer
- * writes and reads, a thread of ours does on its behalf, and what orders it with the program's own
- * accesses is a message, which the sanitizer cannot see.
+ * Accesses that ThreadSanitizer is to ignore, in a program that was built with it. A thread of
+ * rocemu does a peer's reads and writes on its behalf. They are ordered with the program's own
+ * accesses by messages, which the sanitizer cannot see.
  */
 #ifndef BASE_TSAN_H
 #define BASE_TSAN_H

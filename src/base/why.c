@@ -40,8 +40,10 @@ static uint64_t get(_Atomic uint64_t *v)
 	return atomic_load_explicit(v, memory_order_relaxed);
 }
 
-/** The key's entry; a free one, or else the oldest, becomes the key's. *is_new: it has said nothing
- * yet. */
+/**
+ * The key's entry; a free one, or else the oldest, becomes the key's. *is_new: nothing was printed
+ * for it yet.
+ */
 static struct said *find(uint64_t key, bool *is_new)
 {
 	struct said *oldest = NULL;

@@ -36,7 +36,7 @@ bool why_pass(struct why_site *site, uint64_t object, uint64_t now_ns, uint32_t 
 void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
 	__attribute__((cold, format(printf, 3, 4)));
 
-/** Say why a call or an object fails. */
+/** Print why a call or an object fails. */
 #define why_say(object, ...)                                          \
 	do {                                                          \
 		static struct why_site why_site_;                     \
