@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * GID tables: which address of an interface has which index.
+ * Assigns the addresses of an interface to indices of the GID table.
  *
  * Like a NIC's under Linux, a table has a fixed length and empty entries; addresses keep their
  * indices as long as they are there, and have them back when they return. An address whose
@@ -14,9 +14,9 @@
  *     rxe    0 link-local      1 address         2 ...          (v2 alone)
  *
  * Programs have these indices built in. The common layout is mlx5's without its v1 entries, since
- * packets are RoCE v2; of the entries that are free thereby, 0 has the first address, IPv4 where
- * there is one, as 3 has: that index is in most tutorials. 1 has the first IPv6 address, link-local
- * before others; without any, the first address.
+ * packets are RoCE v2; of the entries that this leaves free, 0 has the same address as 3, the first
+ * one (IPv4 where there is one), because most tutorials use index 0. 1 has the first IPv6 address,
+ * link-local before others; without any, the first address.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -53,7 +53,7 @@ static void note(struct update *u, unsigned index, bool added)
 	u->n++;
 }
 
-/** Neither in use nor kept for an address that is about to be. */
+/** Free: not in use and not reserved for a tentative address. */
 static bool is_free(const struct update *u, unsigned index)
 {
 	static const struct rocemu_gid none;
@@ -90,7 +90,7 @@ static bool has_ipv6(const struct netdev *d)
 	return false;
 }
 
-/** Is there another link-local address, or is this one such, for the place of IPv6? */
+/** Does a link-local address take the index of IPv6: another one, or this one? */
 static bool suits_ipv6(const struct update *u, const struct netdev_addr *a)
 {
 	if (gid_is_ipv4(&a->gid))
@@ -232,7 +232,7 @@ static bool is_usable(const struct netdev *d, const struct rocemu_gid *gid)
 	return a && !a->tentative;
 }
 
-/** Entries that are kept for an address become its own. @return there are some. */
+/** Entries that are reserved for an address are filled with it. @return there are some. */
 static bool restore(struct update *u, const struct netdev_addr *a)
 {
 	bool any = false;

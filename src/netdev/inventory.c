@@ -21,11 +21,11 @@
 #include "netdev/addr.h"
 #include "wire/ip.h"
 
-/* ---- what the kernel says of an interface ---- */
+/* ---- an interface's state, as the kernel reports it ---- */
 
 /*
- * By ioctl and not from /sys/class/net: a sysfs shows the network namespace of whoever mounted it,
- * which need not be ours.
+ * By ioctl and not from /sys/class/net: a sysfs shows the network namespace in which it was
+ * mounted, which can differ from the caller's.
  *
  * fd: any socket. @return 0 or -errno; -ENODEV: there is no such interface.
  */
@@ -94,8 +94,8 @@ int netdev_refresh(struct netdev *d)
 }
 
 /**
- * Does the kernel not yet, or no longer, use the address (duplicate address detection)? *out is
- * false where nothing tells: no /proc. @return 0 or -errno.
+ * Is the address not usable, because duplicate address detection runs or has failed? *out is false
+ * where that cannot be determined: no /proc. @return 0 or -errno.
  */
 static int ipv6_unusable(const struct in6_addr *addr, unsigned ifindex, bool *out)
 {
@@ -215,7 +215,8 @@ static void inventory_mac(struct netdev *d, const struct sockaddr *sa)
 }
 
 /**
- * Order of the default device list: what a program that takes the first device wants comes first.
+ * Order of the default device list: the most useful device comes first, for programs that take the
+ * first one.
  */
 static int by_use(const void *va, const void *vb)
 {

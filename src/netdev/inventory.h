@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is found on the host before anybody asks for devices: its interfaces with their addresses,
- * as the kernel tells them to whoever asks in this network namespace; netdev_refresh(), too.
+ * Lists the interfaces of this network namespace with their addresses, as the kernel reports them:
+ * the input of netdev_list() and netdev_refresh().
  */
 #ifndef NETDEV_INVENTORY_H
 #define NETDEV_INVENTORY_H
@@ -11,8 +11,8 @@
 enum { INVENTORY_MAX = 256 };
 
 struct inventory {
-	struct netdev *ifs; /* owned: free() it; name and guid are empty. What programs want comes
-			       first: active ones, loopback last */
+	struct netdev *ifs; /* owned: free() it; name and guid are empty. In order of preference:
+			       active ones first, loopback last */
 	unsigned n;
 };
 

@@ -62,7 +62,7 @@ struct netdev_speed netdev_link_speed(unsigned mbps)
 	};
 	unsigned i = 0;
 
-	/* Not more than the links that are known: programs send most on the fastest. */
+	/* Not faster than links of known speed: programs send most on the fastest one. */
 	if (mbps == 0)
 		mbps = 10000;
 	while (mbps > table[i].mbps)
@@ -140,7 +140,7 @@ static bool parse_address(const char *text, struct rocemu_gid *gid)
 {
 	char addr[INET6_ADDRSTRLEN];
 	uint8_t v4[4];
-	size_t len = strcspn(text, "%"); /* "fe80::1%eth0": the address says enough */
+	size_t len = strcspn(text, "%"); /* "fe80::1%eth0": the address is sufficient */
 
 	if (len >= sizeof(addr))
 		return false;
@@ -185,8 +185,8 @@ static bool name_ok(const char *name)
 }
 
 /**
- * Make *d of target, an interface or an address. @return false: neither is here, or it has no
- * address.
+ * Make *d of target, an interface or an address. @return false: there is no such interface or
+ * address, or the interface has no address.
  */
 static bool device_from_target(const struct inventory *inv, const char *target, struct netdev *d)
 {
@@ -326,7 +326,7 @@ static void narrow(const struct inventory *inv, const struct netdev *d, struct n
 		now->addrs[0] = entry;
 }
 
-/** Is there no interface of that index for certain? Asking takes a descriptor. */
+/** Is it certain that no interface has that index? The query takes a descriptor. */
 static bool is_gone(unsigned ifindex)
 {
 	char name[IF_NAMESIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The RDMA devices of this host: which network interface or address each one stands on, and its GID
- * table. Only looks (getifaddrs, ioctls, /proc/net): opens no port and keeps nothing. Reads no
- * environment: the caller hands over what ROCEMU_DEVICES says.
+ * Finds the RDMA devices of this host: the network interface or address of each one, and its GID
+ * table. Only reads the host's state (getifaddrs, ioctls, /proc/net); opens no port and keeps no
+ * state. Reads no environment: the caller passes the value of ROCEMU_DEVICES.
  */
 #ifndef NETDEV_NETDEV_H
 #define NETDEV_NETDEV_H
@@ -20,7 +20,7 @@ enum { NETDEV_NAME_MAX = 64 }; /* a device's name with its 0 byte, as IBV_SYSFS_
 struct netdev_addr {
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* interface index for link-local IPv6, else 0 */
-	bool tentative;	   /* the kernel does not let anybody use it yet: duplicate detection */
+	bool tentative;	   /* not usable yet: the kernel's duplicate address detection runs */
 };
 
 /** An entry of a GID table. */
@@ -39,7 +39,7 @@ enum netdev_layout {
 };
 
 struct netdev {
-	char name[NETDEV_NAME_MAX]; /* of the RDMA device: "rocemu_eth0", or as the spec says */
+	char name[NETDEV_NAME_MAX]; /* of the RDMA device: "rocemu_eth0", or the name in the spec */
 	char ifname[IF_NAMESIZE];
 	unsigned ifindex;
 	unsigned mtu;	     /* bytes of an IP packet */
@@ -59,14 +59,13 @@ struct netdev {
  * Find the devices that programs list. spec NULL or "": one for each interface with an address,
  * those that run before those that do not; loopback only where no other interface with an address
  * runs. Else a list, separated by commas, of name=interface, name=address, interface or address; an
- * address of 127.0.0.0/8 is good for lo whether the interface lists it or not.
+ * address of 127.0.0.0/8 stands for lo whether the interface lists it or not.
  *
  * Their GID tables are of NETDEV_LAYOUT_COMMON.
  *
  * @param out an array of *n devices, for the caller to free(); untouched on error.
- * @return 0, or -EINVAL: something in the spec is wrong, errbuf says what, and which interfaces
- * there are;
- *         -ENOMEM and what getifaddrs() says, also with errbuf.
+ * @return 0, or -EINVAL: the spec is wrong, with the error and the list of interfaces in errbuf;
+ * -ENOMEM or -errno of getifaddrs(), also with errbuf.
  */
 int netdev_list(const char *spec, struct netdev **out, unsigned *n, char *errbuf, size_t errlen);
 
@@ -75,8 +74,8 @@ int netdev_list_all(const char *spec, struct netdev **out, unsigned *n, char *er
 		    size_t errlen);
 
 /**
- * Lay out the GID tables of listed devices as the text says: "common", "mlx5" or "rxe"; NULL or "":
- * common. @return 0, or -EINVAL with errbuf: none of these.
+ * Lay out the GID tables of listed devices by the layout's name: "common", "mlx5" or "rxe"; NULL or
+ * "": common. @return 0, or -EINVAL with errbuf: another name.
  */
 int netdev_set_layout(const char *text, struct netdev *devs, unsigned n, char *errbuf,
 		      size_t errlen);
@@ -97,10 +96,10 @@ int netdev_find_family(const struct netdev *d, bool ipv4);
 int netdev_refresh(struct netdev *d);
 
 /**
- * Look at d's interface again: *now gets its state, MTU, speed and the addresses that d is to have;
- * name and GUID stay d's. Its GID table is not to be used.
+ * Read the state of d's interface again: *now gets its state, MTU, speed and the addresses that d
+ * is to have; name and GUID stay d's. Its GID table is not to be used.
  * @return 0, or -errno: -ENODEV the interface is gone; then *now is d without addresses, not
- * active; -EAGAIN: it was not found, but is there.
+ * active; -EAGAIN: the interface exists, but was not listed.
  */
 int netdev_reread(const struct netdev *d, struct netdev *now);
 
@@ -119,20 +118,24 @@ struct netdev_change {
  */
 unsigned netdev_merge(struct netdev *d, const struct netdev *now, struct netdev_change *out);
 
-/** A port's speed as InfiniBand says it (IBTA 14.2.5.6): so many lanes of such a kind. */
+/**
+ * A port's speed in InfiniBand's terms (IBTA 14.2.5.6): a number of lanes and the speed of each.
+ */
 struct netdev_speed {
 	uint8_t width, speed; /* struct ibv_port_attr::active_width, active_speed */
 	unsigned lanes, lane_mbps;
 	const char *name; /* "QDR" */
 };
 
-/** The rate nearest to an Ethernet speed. 0, not known (lo, most virtual interfaces): 10 Gbit/s,
- * what the kernel says of veth. */
+/**
+ * The rate nearest to an Ethernet speed. 0, not known (lo, most virtual interfaces): 10 Gbit/s,
+ * which the kernel reports for veth.
+ */
 struct netdev_speed netdev_link_speed(unsigned mbps);
 
 /**
- * The largest path MTU whose longest packet fits into IP packets of mtu bytes. The headers count as
- * an IPv6 header, so that one device has one answer.
+ * The largest path MTU whose longest packet fits into IP packets of mtu bytes. An IPv6 header is
+ * assumed, so that a device has the same path MTU for all its addresses.
  */
 enum ibv_mtu netdev_active_mtu(unsigned mtu);
 

@@ -28,8 +28,8 @@ enum {
 };
 
 /*
- * life: starting and ending the thread; taken before lock. lock: the list, and who is being told;
- * not held while somebody is, so that telling may take its time.
+ * life: starting and ending the thread; taken before lock. lock: the list, and the listener being
+ * called; not held during the call, which may take long.
  */
 static struct {
 	struct mutex life, lock;
@@ -37,7 +37,7 @@ static struct {
 	struct list listeners;		       /* guarded by lock */
 	const struct netmon_listener *telling; /* guarded by lock */
 	bool running;			       /* guarded by life, as are the following */
-	const struct netmon_timer *timer;      /* borrowed for good; NULL: none */
+	const struct netmon_timer *timer;      /* borrowed until the process ends; NULL: none */
 	pthread_t thread;
 	int netlink_fd, wake_fd; /* owned; the thread's while it runs, as is the next */
 	uint64_t due;		 /* when the timer expires */
@@ -52,7 +52,7 @@ static struct {
 	.wake_fd = -1,
 };
 
-/* ---- telling ---- */
+/* ---- notifications ---- */
 
 static void notify_all(const struct netmon_event *event)
 {
@@ -70,7 +70,7 @@ static void notify_all(const struct netmon_event *event)
 	mutex_unlock(&mon.lock);
 }
 
-/** What a message of the kernel says that anybody wants to know. @return false: nothing. */
+/** Decode a message of the kernel. @return false: it is no event for listeners. */
 static bool read_event(struct nlmsghdr *h, struct netmon_event *event)
 {
 	const struct ifinfomsg *link = NLMSG_DATA(h);
@@ -79,7 +79,7 @@ static bool read_event(struct nlmsghdr *h, struct netmon_event *event)
 	switch (h->nlmsg_type) {
 	case RTM_NEWLINK:
 	case RTM_DELLINK:
-		/* Bridges speak of their ports in the same words. */
+		/* Bridges send messages of the same type about their ports. */
 		if (h->nlmsg_len < NLMSG_LENGTH(sizeof(*link)) || link->ifi_family != AF_UNSPEC)
 			return false;
 		*event = (struct netmon_event){
@@ -102,7 +102,7 @@ static bool read_event(struct nlmsghdr *h, struct netmon_event *event)
 
 static void read_messages(int fd)
 {
-	/* The thread's own, and as aligned as the kernel's structures want it. */
+	/* Used by the thread alone; aligned as the kernel's structures require. */
 	static _Alignas(struct nlmsghdr) char buf[NEWS_BYTES];
 	struct netmon_event event;
 	struct nlmsghdr *h;
@@ -147,7 +147,7 @@ static bool woken(void)
 
 	if (read(mon.wake_fd, &count, sizeof(count)) < 0)
 		log_debug("the watch over the network: spurious wakeup");
-	/* After the read, which may have taken the wish to end with it. */
+	/* Checked after the read, which may have consumed the request to end. */
 	if (atomic_load(&mon.stopping))
 		return false;
 	notify_all(&(struct netmon_event){.what = NETMON_TIMER});
@@ -165,7 +165,7 @@ static int until_due(void)
 	return due <= now ? 0 : (int)((due - now) / 1000000 + 1);
 }
 
-/* Nothing has come for a while: what could not be looked at before perhaps can now. */
+/* No event came for a while: retry what could not be read before. */
 static void repeat(void)
 {
 	if (atomic_exchange(&mon.repeat, false))
@@ -184,7 +184,7 @@ static void *thread_main(void *arg)
 		const int ready = poll(fds, ARRAY_LEN(fds), until_due());
 
 		if (ready < 0) {
-			/* Without memory for the call: as if nothing had come. */
+			/* No memory for the call: treated as no event. */
 			fds[0].revents = fds[1].revents = 0;
 			if (errno != EINTR && errno != ENOMEM && errno != EAGAIN)
 				return NULL;
@@ -278,7 +278,7 @@ static void stop(void)
 
 /* ---- fork ---- */
 
-/* Perhaps somebody is being told: the child does not use its parent's listeners. */
+/* A listener may be in a call: the child does not use its parent's listeners. */
 static void fork_prepare(void)
 {
 	mutex_lock(&mon.life);

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Tells when network interfaces and their addresses change. One thread a process listens to the
- * kernel (rtnetlink) as long as anybody wants to know; what has changed beyond a link's state, the
- * listener reads for himself (netdev.h). The same thread has a timer for what else changes a
- * device.
+ * Notifies listeners when network interfaces and their addresses change. One thread per process
+ * listens to the kernel (rtnetlink) while there are listeners. A listener reads changes beyond a
+ * link's state itself (netdev.h). The same thread has a timer for other changes of a device.
  */
 #ifndef NETDEV_NETMON_H
 #define NETDEV_NETMON_H
@@ -15,10 +14,10 @@
 
 enum netmon_what {
 	NETMON_LINK,	  /* up or down, MTU: see active */
-	NETMON_GONE,	  /* the interface is no more */
-	NETMON_ADDRESSES, /* have come or gone */
+	NETMON_GONE,	  /* the interface is gone */
+	NETMON_ADDRESSES, /* were added or removed */
 	NETMON_TIMER,	  /* the timer expired with a change, or netmon_wake() */
-	NETMON_ANYTHING,  /* news were lost: look at everything (ifindex 0) */
+	NETMON_ANYTHING,  /* events were lost: re-read everything (ifindex 0) */
 };
 
 struct netmon_event {
@@ -30,25 +29,31 @@ struct netmon_event {
 /** A listener, embedded in what listens. */
 struct netmon_listener {
 	struct list node;
-	/** Called on the thread, one at a time, no lock held: news of any interface, in order. */
+	/**
+	 * Called on the thread, one call at a time, no lock held: events of any interface, in
+	 * order.
+	 */
 	void (*notify)(void *user, const struct netmon_event *event);
 	void *user;
 };
 
 /**
- * Begin to listen; the first starts the thread. tell and user are set. Errors leave the listener
- * out: -errno, the system does not let us listen.
+ * Begin to listen; the first listener starts the thread. notify and user are set. @return 0, or
+ * -errno: no socket or thread could be made, and the listener is not added.
  */
 int netmon_add(struct netmon_listener *l);
 
 /**
- * For a listener that could not look at what the news were about: it is called again in a moment,
- * with NETMON_ANYTHING.
+ * For a listener that could not read the state after an event: it is called again shortly, with
+ * NETMON_ANYTHING.
  */
 void netmon_repeat(void);
 
-/** End; when it returns, tell is not called any more. The last ends the thread. Twice is harmless,
- * and so is a listener of which netmon_add() failed, or one from before fork(). */
+/**
+ * End; once it returns, notify is not called any more. The last listener ends the thread.
+ * Idempotent; also allowed for a listener whose netmon_add() failed, and for one from before
+ * fork().
+ */
 void netmon_remove(struct netmon_listener *l);
 
 /** A timer on the thread. The calls of one timer never overlap. */
@@ -56,8 +61,9 @@ struct netmon_timer {
 	/** The thread begins. now: CLOCK_MONOTONIC. @return when the timer expires; UINT64_MAX:
 	 * never. */
 	uint64_t (*start)(uint64_t now);
-	/** It has expired. *due: when it does next. @return true: the listeners are told
-	 * NETMON_TIMER. */
+	/**
+	 * It has expired. *due: when it does next. @return true: the listeners get NETMON_TIMER.
+	 */
 	bool (*expire)(uint64_t now, uint64_t *due);
 	/** The thread has ended, or this is a forked child without it. */
 	void (*stop)(void);
@@ -66,8 +72,10 @@ struct netmon_timer {
 /** Use this timer, which stays borrowed, from the thread's next start on. */
 void netmon_set_timer(const struct netmon_timer *timer);
 
-/** Have the thread tell all listeners NETMON_TIMER, after calling first here. Without a thread:
- * nothing. */
+/**
+ * Have the thread send NETMON_TIMER to all listeners, after calling first here. No effect without a
+ * thread.
+ */
 void netmon_wake(void (*first)(void));
 
 #endif
