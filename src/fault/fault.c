@@ -15,9 +15,10 @@ enum {
 	BTH_DQPN = 5,
 	BTH_PSN = 9,
 	QP_INDICES = 1 << ROCEMU_QPN_INDEX_BITS,
-	STARTS = 256,	      /* messages of a QP whose first PSN is remembered */
-	RESTART_PSNS = 65536, /* so far behind the last message a PSN is another connection's */
-	RULE_DICE = 0x20,     /* apart from the dice of impair.c */
+	STARTS = 256, /* messages of a QP whose first PSN is remembered */
+	RESTART_PSNS =
+		65536,	  /* a PSN this far behind the last message belongs to another connection */
+	RULE_DICE = 0x20, /* apart from the dice of impair.c */
 };
 
 /* The messages of one direction of a QP. */
@@ -31,13 +32,13 @@ enum { SENT, RECEIVED };
 struct rule_state {
 	struct rng rng;
 	uint64_t matched, acted;
-	uint8_t *seen; /* a bit for each QP index; owned; NULL: the rule does not ask */
+	uint8_t *seen; /* a bit for each QP index; owned; NULL: the rule does not need it */
 };
 
 struct faults {
 	unsigned n;
 	bool wants[2];		       /* by direction */
-	struct messages **messages[2]; /* by QP index; owned; NULL: no rule asks */
+	struct messages **messages[2]; /* by QP index; owned; NULL: no rule needs it */
 	struct rule_state state[FAULT_RULES];
 	struct fault_rule rule[FAULT_RULES];
 };
@@ -59,7 +60,7 @@ static bool state_init(struct faults *f, unsigned i, uint64_t seed)
 	}
 	if (!r->message.min || f->messages[SENT])
 		return true;
-	/* Messages of responses are known by their requests, which go the other way. */
+	/* The message of a response is found by its request, which goes the other way. */
 	f->wants[FAULT_TX] = f->wants[FAULT_RX] = true;
 	f->messages[SENT] = calloc(QP_INDICES, sizeof(*f->messages[SENT]));
 	f->messages[RECEIVED] = calloc(QP_INDICES, sizeof(*f->messages[RECEIVED]));
@@ -140,7 +141,7 @@ static uint32_t message_of(struct faults *f, const struct fault_packet *p)
 	m = messages_of(f, (p->dir == FAULT_TX) == request ? SENT : RECEIVED, p->qp);
 	if (!m)
 		return 0;
-	/* These repeat nothing, and PSNs of several senders may be mixed. */
+	/* These services do not retransmit, and PSNs of several senders may be mixed. */
 	if (service == ROCEMU_SVC_UD || service == ROCEMU_SVC_UC)
 		return m->count += (ops & ROCEMU_OP_FIRST) != 0;
 	if (request && (ops & ROCEMU_OP_FIRST) && is_new(m, psn))
@@ -190,7 +191,7 @@ static bool matches(const struct fault_rule *r, const struct fault_packet *p, ui
 	       (r->action != FAULT_CORRUPT || corruptible(r, p, &first, &bits));
 }
 
-/* "first": and now there was one. */
+/* "first" matched: the rule is done. */
 static bool is_first(struct rule_state *s, uint32_t qp)
 {
 	const uint32_t index = qp % QP_INDICES;
@@ -201,7 +202,7 @@ static bool is_first(struct rule_state *s, uint32_t qp)
 	return !seen;
 }
 
-/* One that matches: does the rule act on it? The dice are rolled for each. */
+/* Does the rule act on a packet that matches? A random number is drawn for each. */
 static bool chosen(const struct fault_rule *r, struct rule_state *s)
 {
 	const uint64_t number = ++s->matched;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules by packet: which packets a rule means, and what happens to them. No I/O here: a rule is
- * text (rule.c), the packets of a lane are put to the rules one by one (fault.c), and the lane acts
- * on the verdict (lane-impair.c).
+ * Decides which rules match a packet and what they do to it. No I/O here: a rule is text (rule.c),
+ * the packets of a lane are put to the rules one by one (fault.c), and the lane acts on the verdict
+ * (lane-impair.c).
  *
  * A packet is put to all rules in the order in which they are written, and all that act on it do
  * so; of a dropped packet nothing else is done. Each rule has dice of its own, seeded by the
@@ -52,13 +52,13 @@ enum fault_dir {
  * the table. */
 enum {
 	FAULT_FIELD_ANY = -1, /* a bit anywhere before the ICRC */
-	FAULT_FIELD_BIT = -2, /* the one that the rule's "bit" says */
+	FAULT_FIELD_BIT = -2, /* the bit given by the rule's "bit" */
 };
 
 struct fault_rule {
 	enum fault_action action;
 	enum fault_dir dir;
-	char text[FAULT_RULE_TEXT_LEN]; /* as written, perhaps cut */
+	char text[FAULT_RULE_TEXT_LEN]; /* as written, truncated if too long */
 	/* what is done */
 	struct fault_range time; /* delay, ns */
 	int field;		 /* corrupt */
@@ -119,7 +119,7 @@ struct faults;
 struct faults *faults_new(const struct fault_rule *rules, unsigned n, uint64_t seed);
 void faults_free(struct faults *f);
 
-/** Is there a rule for which packets of this direction have to be put to the rules? */
+/** Does any rule need to see packets of this direction? */
 bool faults_wants(const struct faults *f, enum fault_dir dir);
 
 /** Put the next packet to the rules. */

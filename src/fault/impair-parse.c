@@ -171,7 +171,7 @@ int impair_add(struct impair *im, const char *text, const char *source, struct f
 	return ret;
 }
 
-/* One for the whole process, so that what it says of one lane repeats all. */
+/* One seed for the whole process, so that it reproduces all lanes. */
 static uint64_t random_seed(void)
 {
 	static _Atomic uint64_t chosen;
@@ -182,7 +182,7 @@ static uint64_t random_seed(void)
 		clock_gettime(CLOCK_MONOTONIC, &ts);
 		seed = (uint64_t)ts.tv_nsec << 20 ^ (uint64_t)ts.tv_sec;
 	}
-	/* Short enough to be typed again, and not the 0 that asks for a random one. */
+	/* Short enough to be typed, and not 0, which requests a random one. */
 	seed = (seed & 0xffffffff) | 1;
 	return atomic_compare_exchange_strong(&chosen, &none, seed) ? seed : none;
 }

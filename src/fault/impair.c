@@ -25,7 +25,9 @@ static uint64_t draw(struct rng *rng, const struct fault_range *span)
 struct impair_action impair_roll(struct impair *im)
 {
 	struct impair_action f = {0};
-	/* Drawn whether they are set or not, so that no chance shifts the sequence of another. */
+	/*
+	 * All are drawn, set or not, so that setting one does not shift the sequence of the others.
+	 */
 	const bool reorder = rng_chance(&im->rng, im->reorder);
 	const uint8_t overtakers = (uint8_t)(1 + rng_below(&im->rng, OVERTAKERS_MAX));
 	const bool corrupt = rng_chance(&im->rng, im->corrupt);
@@ -57,7 +59,9 @@ void impair_corrupt(struct impair *im, uint8_t *buf, size_t len, unsigned bits)
 
 /* ---- the port ---- */
 
-/* Each kind of dice has its own seed, or a packet and a port always suffer together. */
+/*
+ * Each kind of dice has its own seed; otherwise faults of packets and of the port would coincide.
+ */
 enum { LINK_DICE = 0x11, RNR_DICE = 0x12 };
 
 static uint64_t seed_of(const struct impair *im, uint64_t dice)
@@ -69,9 +73,9 @@ static uint64_t seed_of(const struct impair *im, uint64_t dice)
 }
 
 /*
- * When the process was started, on the monotonic clock, to a hundredth of a second; now, if the
- * system does not say. Not a variable: librdmacm.so.1 has a copy of this code, and must find the
- * same.
+ * When the process was started, on the monotonic clock, to a hundredth of a second; the current
+ * time where /proc is not readable. Not a variable: librdmacm.so.1 has a copy of this code and must
+ * get the same value.
  */
 static uint64_t process_start(uint64_t now)
 {

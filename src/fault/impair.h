@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose: what happens to the packets of a process, when a receive that is there is not
- * found, and when the port is down. Here rates are parsed (impair-parse.c) and their dice are
- * rolled (impair.c); rules by packet are in fault.h. The lane acts on both (lane-impair.c), and the
- * endpoint on rnr.
+ * Parses and applies rates of injected faults: to packets, to receives (simulated RNR) and to the
+ * port's state. Rates are parsed (impair-parse.c) and their dice are rolled (impair.c); rules by
+ * packet are in fault.h. The lane acts on both (lane-impair.c), and the endpoint on rnr.
  *
  * The text (parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of
  * key=value:
  *
  *   loss, dup, reorder, corrupt   a chance per packet sent, as a percentage ("1.5%") or fraction
- * ("0.015") delay                         a time ("10us") or a range ("10us..2ms") drawn from
- * uniformly; ns us ms s. Packets of a QP stay in order but for reorder rate, queue "1Gbit": packets
- * leave at this rate, behind a queue of so many bytes ("64k"); what is over is lost.
- * "64k/mark=16k": packets behind 16k or more are marked CE rnr                           a chance
- * per message that takes a receive: RNR NAK all the same (RC, XRC) flap "UP/DOWN", two times or
- * ranges: the port is up so long, then down, and again seed                          a number; 0 or
- * absent: a random one, logged at level info
+ * ("0.015") delay a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s.
+ * Packets of a QP stay in order but for reorder rate, queue "1Gbit": packets leave at this rate,
+ * behind a queue of so many bytes ("64k"); packets beyond it are lost. "64k/mark=16k": packets
+ * behind 16k or more are marked CE rnr a chance per message that takes a receive: RNR NAK all the
+ * same (RC, XRC) flap "UP/DOWN", two times or ranges: the port is up so long, then down, and again
+ * seed a number; 0 or absent: a random one, logged at level info
  */
 #ifndef FAULT_IMPAIR_H
 #define FAULT_IMPAIR_H
@@ -29,7 +27,7 @@
 #include "fault/verb.h"
 
 #define IMPAIR_MAX_DELAY_NS  10000000000u   /* 10 s */
-#define IMPAIR_MIN_FLAP_NS   10000000u	    /* 10 ms: each flap is two events for the program */
+#define IMPAIR_MIN_FLAP_NS   10000000u	    /* 10 ms: each flap makes two events for the program */
 #define IMPAIR_MAX_FLAP_NS   3600000000000u /* 1 h */
 #define IMPAIR_MAX_RATE	     1000000000000u /* bits per second */
 #define IMPAIR_MIN_QUEUE     8192u	    /* bytes: a packet has room in it */
@@ -49,7 +47,7 @@ struct impair {
 	struct rng bits_rng; /* of impair_corrupt() */
 	unsigned nrules;
 	struct fault_rule rule[FAULT_RULES];
-	struct fault_verbs verbs; /* what is not a packet */
+	struct fault_verbs verbs; /* faults of other objects than packets */
 };
 
 /** The faults of one packet, by chance. A lost packet has no other fault. */
@@ -63,8 +61,8 @@ struct impair_action {
 
 /**
  * Parse a text, or the file that "@FILE" names; NULL or "" is "off". *im is set only on success.
- * @return 0, or -EINVAL (or what reading the file gave) with one line in errbuf: the position, what
- * stands there and what was expected.
+ * @return 0, or -EINVAL (or what reading the file gave) with one line in errbuf: the position, the
+ * text there and what was expected.
  */
 int impair_parse(struct impair *im, const char *spec, char *errbuf, size_t errlen);
 
@@ -75,7 +73,7 @@ int impair_parse(struct impair *im, const char *spec, char *errbuf, size_t errle
 void impair_init(struct impair *im);
 /** source: a file's name for messages, or NULL. @return 0 or -EINVAL with *e. */
 int impair_add(struct impair *im, const char *text, const char *source, struct fault_error *e);
-/** Check what no part shows by itself, and choose the seed. @return 0 or -EINVAL with e->text. */
+/** Check the combination of all parts, and choose the seed. @return 0 or -EINVAL with e->text. */
 int impair_finish(struct impair *im, struct fault_error *e);
 /** A file's text, to be freed; FAULT_TEXT_MAX bytes at most. NULL: e->text. */
 char *impair_read_file(const char *path, struct fault_error *e);
@@ -84,8 +82,8 @@ char *impair_read_file(const char *path, struct fault_error *e);
 struct impair_action impair_roll(struct impair *im);
 
 /**
- * What happens by time: the port's ups and downs, by flap and by rules, and what else rules by time
- * bring about. Flaps have dice of their own: packets do not shift the sequence.
+ * Faults by time: the port's state by flap and by rules, and other effects of rules by time. Flaps
+ * have their own dice, so that packets do not shift the sequence.
  */
 struct impair_link {
 	struct rng rng;
@@ -100,9 +98,8 @@ struct impair_link {
 };
 
 /**
- * The sequence from its beginning, which is the start of the process, so that all its ports go down
- * together and a run can be repeated. now: CLOCK_MONOTONIC, as in impair_link_step(), which this is
- * as well.
+ * Starts the sequence at the start of the process, so that all its ports go down together and a run
+ * can be repeated. now: CLOCK_MONOTONIC. Includes the first impair_link_step().
  */
 bool impair_link_start(struct impair_link *link, const struct impair *im, uint64_t now);
 

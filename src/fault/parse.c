@@ -19,7 +19,10 @@ static char printable(char c)
 /* The line of the text that at is in, or what of it is around column, and a caret below. */
 static void write_excerpt(struct fault_error *e, const char *line, unsigned length)
 {
-	enum { WIDTH = 100, LEFT = 60 }; /* LEFT: of the caret when the line is cut there */
+	enum {
+		WIDTH = 100,
+		LEFT = 60
+	}; /* LEFT: columns kept before the caret when the line is cut */
 	const size_t column = e->column - 1, len = strcspn(line, "\n");
 	const size_t first = len > WIDTH && column > LEFT ? column - LEFT : 0;
 	const size_t last = MIN(len, first + WIDTH);
@@ -38,7 +41,7 @@ static void write_excerpt(struct fault_error *e, const char *line, unsigned leng
 	*p = '\0';
 }
 
-/* At column of the reader's line; what stands there is length bytes long, perhaps none. */
+/* An error at a column of the reader's line; the wrong text is length bytes long, possibly 0. */
 static int refuse_at(const struct fault_reader *r, unsigned column, unsigned length,
 		     struct fault_error *e, const char *expected, va_list ap)
 	__attribute__((format(printf, 5, 0)));
@@ -112,7 +115,7 @@ static void skip_blanks(struct fault_reader *r)
 		r->at++;
 }
 
-/* Over what separates items, to the first byte of one or to the end of the text. */
+/* Skip separators, to the first byte of an item or to the end of the text. */
 static void skip_to_item(struct fault_reader *r)
 {
 	for (;;) {
@@ -182,7 +185,7 @@ int fault_reader_next(struct fault_reader *r, struct fault_item *item, struct fa
 	item->number = ++r->number;
 	item->nwords = 0;
 	item->start = r->at;
-	/* What stands behind a comma is a word, an empty one if need be. */
+	/* A comma is always followed by a word, which may be empty. */
 	while (!is_end(*r->at) || comma) {
 		struct fault_word *w = &item->word[item->nwords++];
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The grammar of faults on purpose, shared by rates, rules by packet and rules by verb: how a text
- * is cut into items and words, and how a wrong word is reported. What the words mean is defined
+ * Parses the grammar of injected faults, shared by rates, rules by packet and rules by verb: splits
+ * a text into items and words and reports wrong words. The meaning of the words is defined
  * elsewhere (impair-parse.c, rule.c, verb.c).
  *
  *   TEXT  := ITEM { (";" | newline) ITEM }       "#" starts a comment that ends with the line;
@@ -46,8 +46,8 @@ struct fault_item {
 
 /** Why a text was refused. */
 struct fault_error {
-	unsigned line, column;		 /* from 1 */
-	char text[FAULT_ERROR_LEN];	 /* one line: where, what stands there, what was expected */
+	unsigned line, column;	    /* from 1 */
+	char text[FAULT_ERROR_LEN]; /* one line: the position, the text there, what was expected */
 	char excerpt[FAULT_EXCERPT_LEN]; /* two lines: the text there, and a caret below; or "" */
 };
 
@@ -69,23 +69,23 @@ void fault_reader_init(struct fault_reader *r, const char *text, const char *sou
 int fault_reader_next(struct fault_reader *r, struct fault_item *item, struct fault_error *e);
 
 /**
- * Refuse word w of the item that was read last; expected says what should stand there ("a number
- * from 1 to 5").
+ * Refuse word w of the item that was read last; expected: the correct form ("a number from 1 to
+ * 5").
  * @return -EINVAL, for the caller to pass on.
  */
 int fault_refuse(const struct fault_reader *r, const struct fault_item *item,
 		 const struct fault_word *w, struct fault_error *e, const char *expected, ...)
 	__attribute__((format(printf, 5, 6)));
 
-/** The same behind the last word: something is missing there. */
+/** The same after the last word: a word is missing. */
 int fault_refuse_end(const struct fault_reader *r, const struct fault_item *item,
 		     struct fault_error *e, const char *expected, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/** The item has word key (with or without a value), from word[1] on. NULL: it has not. */
+/** The item has word key (with or without a value), from word[1] on. NULL: it does not. */
 const struct fault_word *fault_item_find(const struct fault_item *item, const char *key);
 
-/* ---- values: each takes all of s, and is false when s is something else ---- */
+/* ---- values: each reads all of s and returns false when s is not such a value ---- */
 
 /** Two numbers or times, ends included. */
 struct fault_range {

@@ -41,8 +41,8 @@ static _Atomic uint64_t counts[FAULT_COUNT_COUNT];
 /* ---- the log ---- */
 
 /*
- * Opened for each batch, so that there is no descriptor that a program could close, and append lets
- * the lines of several processes stand beside each other. Lock held.
+ * Opened for each batch, so that no descriptor exists that a program could close. O_APPEND lets
+ * several processes write to it. Lock held.
  */
 static int write_log(void)
 {
@@ -229,7 +229,7 @@ static bool summary_wanted(void)
 	return any && (!env || strcmp(env, "off") != 0);
 }
 
-/* After the destructors without a priority: lanes send what they have left in theirs. */
+/* Runs after destructors without a priority, in which lanes send their last packets. */
 __attribute__((destructor(101))) static void report_at_exit(void)
 {
 	static char text[SUMMARY_LEN];
@@ -256,7 +256,7 @@ static void fork_parent(void)
 	mutex_unlock(&report_lock);
 }
 
-/* What the parent did, the parent reports. The texts stay: lanes of the parent point to them. */
+/* The parent reports its own faults. The texts stay: lanes of the parent point to them. */
 static void fork_child(void)
 {
 	log_used = 0;

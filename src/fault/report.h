@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What faults on purpose did, for people: a summary on stderr when the process exits
+ * Reports injected faults to the user: a summary on stderr when the process exits
  * (ROCEMU_IMPAIR_SUMMARY=off: none), and a file with a line for each decision (ROCEMU_IMPAIR_LOG).
  * One of each per process; a forked child begins with nothing. Each of the two libraries has its
  * own copy, so that a process which uses both reports twice: connection management apart.
@@ -55,7 +55,7 @@ struct fault_total {
  */
 int fault_report_start(char *errbuf, size_t errlen);
 
-/** Put before each line of the summary: who reports, such as "connection management: ". Static
+/** A prefix for each line of the summary, such as "connection management: ". Static
  * text. */
 void fault_report_name(const char *who);
 
@@ -71,14 +71,14 @@ bool fault_log_on(void);
  * full, or by a flush. */
 void fault_log_line(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /**
- * A line about a packet. by: the rule's text, or NULL, then what says all; what: the action or
- * rate; ns: how late, or 0.
+ * A line about a packet. by: the rule's text, or NULL for a rate; what: the action or rate; ns: the
+ * delay, or 0.
  */
 void fault_log_packet(const char *device, const struct fault_packet *p, const char *by,
 		      const char *what, uint64_t ns);
 void fault_log_flush(void);
 
-/** The text of the summary; at most size bytes with the NUL. "": nothing to say. For the end of the
+/** The text of the summary; at most size bytes with the NUL. "": no faults. For the end of the
  * process, and tests. */
 void fault_report_text(char *buf, size_t size);
 

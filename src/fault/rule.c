@@ -30,8 +30,7 @@ bool fault_rule_is_action(const char *word)
 
 /* ---- one function for each kind of value; false: not such a value ---- */
 
-/* Names of the wire's opcodes, separated by "|", each perhaps with "*". Each must mean at least
- * one. */
+/* Names of opcodes, separated by "|", optionally with "*". Each must match at least one. */
 static bool parse_opcodes(const char *s, struct fault_rule *rule)
 {
 	uint64_t set[4] = {0};
@@ -167,7 +166,7 @@ static bool parse_icrc(const char *s, struct fault_rule *rule)
 
 struct term {
 	const char *key;
-	unsigned actions; /* whose rules may have it */
+	unsigned actions; /* actions whose rules may have it */
 	bool flag;	  /* has no value */
 	bool (*parse)(const char *s, struct fault_rule *rule);
 	const char *expected;
@@ -196,7 +195,7 @@ static const struct term terms[] = {
 };
 /* clang-format on */
 
-/* "opcode, qp, ...": what a rule with this action may have. */
+/* "opcode, qp, ...": the words that a rule with this action may have. */
 static const char *term_names(enum fault_action action, char *buf, size_t size)
 {
 	size_t n = 0;
@@ -239,7 +238,7 @@ static int parse_word(struct fault_rule *rule, const struct fault_reader *r,
 	return 0;
 }
 
-/* What no word by itself shows. */
+/* Check the combination of words. */
 static int check_whole(const struct fault_rule *rule, const struct fault_reader *r,
 		       const struct fault_item *item, struct fault_error *e)
 {

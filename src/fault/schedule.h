@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * When packets leave: a link of a given rate with a queue in front of it, and the order within a
- * flow. Times only; the packets themselves are the lane's.
+ * Computes when packets leave: a link of a given rate with a queue in front of it, and the order
+ * within a flow. Handles times only; the lane owns the packets.
  */
 #ifndef FAULT_SCHEDULE_H
 #define FAULT_SCHEDULE_H
@@ -26,7 +26,7 @@ struct fault_link {
 
 /**
  * A packet of so many bytes comes to the link. @return false: the queue is full. *leaves: when it
- * is its turn, now if the link is idle.
+ * leaves; now if the link is idle.
  */
 bool fault_sched_enqueue(struct fault_sched *s, const struct fault_link *link, uint64_t now,
 			 uint32_t bytes, uint64_t *leaves, bool *mark);

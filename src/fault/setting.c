@@ -11,7 +11,7 @@
 
 /* The lock guards the rest; it is a leaf. */
 static struct mutex lock = MUTEX_INITIALIZER;
-static char *text; /* owned: what was parsed; NULL: nothing, or it was wrong */
+static char *text; /* owned: the parsed text; NULL: none, or an invalid one */
 static struct impair parsed;
 static unsigned changes;
 
@@ -61,7 +61,7 @@ int setting_get(struct impair *im, unsigned *serial, char *errbuf, size_t errlen
 
 	spec = spec ? spec : "";
 	mutex_lock(&lock);
-	/* Nothing was said, and is not now: as it began. */
+	/* The variable was unset and still is: no change. */
 	if ((text || changes || *spec) && (!text || strcmp(text, spec) != 0))
 		err = parse(spec, errbuf, errlen);
 	*im = parsed;

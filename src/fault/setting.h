@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What ROCEMU_IMPAIR says, for all that act on it: lanes, calls of verbs, timed faults, connection
- * management. Read here alone, and parsed once for each text, so that all of a process have the
- * same rules and the same seed. "@FILE" is such a text: the file is not read again.
+ * Reads and parses ROCEMU_IMPAIR for all its users: lanes, verbs calls, timed faults, connection
+ * management. Each text is parsed once, so that the whole process has the same rules and the same
+ * seed. "@FILE" is such a text: the file is not read again.
  */
 #ifndef FAULT_SETTING_H
 #define FAULT_SETTING_H
@@ -12,8 +12,8 @@
 #include "fault/impair.h"
 
 /**
- * Copy the setting as it is now; off where there is none. *serial: another number for each change
- * of the text, 0 as long as there was none; or serial is NULL.
+ * Copy the setting as it is now; off where there is none. *serial: incremented with each change of
+ * the text, 0 before the first; or serial is NULL.
  * @return 0, or as impair_parse(), then *im is off.
  */
 int setting_get(struct impair *im, unsigned *serial, char *errbuf, size_t errlen);

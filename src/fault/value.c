@@ -109,7 +109,7 @@ bool fault_value_range(const char *s, uint64_t max, struct fault_range *out)
 		if (strncmp(s, "..", 2) != 0)
 			return false;
 		s += 2;
-		/* ".." alone would be everything: more likely a slip. */
+		/* ".." alone would match everything and is more likely a mistake. */
 		if ((*s || !from) && (!number(&s, max, &r.max) || *s))
 			return false;
 	}

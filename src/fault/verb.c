@@ -262,7 +262,7 @@ static int parse_word(const struct fault_reader *r, const struct fault_item *ite
 	return expected ? fault_refuse(r, item, w, e, "%s", expected) : 0;
 }
 
-/* Is what the rule counts done to one QP? */
+/* Does the rule count calls on one QP? */
 static bool has_qp(const struct fault_verb_rule *rule)
 {
 	return rule->action == FAULT_WC_ERROR || rule->verb == FAULT_VERB_MODIFY_QP ||
@@ -270,7 +270,7 @@ static bool has_qp(const struct fault_verb_rule *rule)
 	       rule->verb == FAULT_VERB_POST_RECV;
 }
 
-/* What single words cannot tell. */
+/* Check the combination of words. */
 static int check_whole(const struct fault_reader *r, const struct fault_item *item,
 		       struct fault_verb_rule *rule, unsigned seen, struct fault_error *e)
 {
@@ -301,7 +301,7 @@ static int check_whole(const struct fault_reader *r, const struct fault_item *it
 	return 0;
 }
 
-/* "first" is each QP's; overflows and failing devices are for once if nothing else is said. */
+/* "first" counts per QP; overflow and device-fatal rules act once by default. */
 static void set_defaults(struct fault_verb_rule *rule, unsigned seen)
 {
 	if (seen & KEY_FIRST && has_qp(rule))
@@ -364,7 +364,7 @@ int fault_verb_parse(struct fault_verbs *v, const struct fault_reader *r,
 bool fault_when_hit(const struct fault_when *w, struct fault_counter *count, struct rng *rng)
 {
 	const uint64_t number = ++count->seen;
-	/* Rolled for each, so that the other conditions do not shift the sequence. */
+	/* Drawn for each match, so that the other conditions do not shift the sequence. */
 	const bool luck = w->chance >= 1 || rng_chance(rng, w->chance);
 
 	if (number < w->nth.min || number > w->nth.max || number % w->every || !luck ||

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Rules of ROCEMU_IMPAIR about what is not a packet: verbs calls that fail, completions in error,
- * CQs that overflow, and a device, its port and its addresses that go. Here they are parsed and
- * decided, in the grammar of parse.h; who calls acts on it (src/verbs/fault.c, port.c;
+ * Parses and decides rules of ROCEMU_IMPAIR that are not about packets: failing verbs calls,
+ * completions in error, CQ overflow, and loss of a device, its port or its addresses. The grammar
+ * is that of parse.h; the callers act on the decisions (src/verbs/fault.c, port.c;
  * engine/timed-faults.c for what comes with time). docs/faults.md has the words.
  *
  *   fail verb=ibv_reg_mr [errno=ENOMEM] [WHEN]
@@ -23,7 +23,7 @@
 #include "fault/parse.h"
 
 /* clang-format off */
-/** Calls that can fail on purpose. A call of a family counts under the name of its plainest member. */
+/** Calls that can fail on purpose. All calls of a family count under the name of its basic call. */
 #define FAULT_VERBS(X)                               \
 	X(OPEN_DEVICE,         "ibv_open_device")         \
 	X(QUERY_DEVICE,        "ibv_query_device")        \
@@ -85,8 +85,8 @@ enum { FAULT_VERB_TEXT_LEN = 96 }; /* of a rule as it is shown, with the NUL */
 /** Which of the matches; all must hold. */
 struct fault_when {
 	struct fault_range nth; /* numbers of matches, from 1 */
-	uint64_t every;		/* only each so many-th */
-	uint64_t times;		/* at most so often */
+	uint64_t every;		/* only every N-th */
+	uint64_t times;		/* at most N times */
 	double chance;
 };
 
@@ -134,10 +134,10 @@ bool fault_verb_is_rule(const struct fault_item *item);
 int fault_verb_parse(struct fault_verbs *v, const struct fault_reader *r,
 		     const struct fault_item *item, struct fault_error *e);
 
-/** One more match: is it one that the rule is for? Chances are drawn from rng. */
+/** One more match: does the rule act on it? Chances are drawn from rng. */
 bool fault_when_hit(const struct fault_when *w, struct fault_counter *count, struct rng *rng);
 
-/** What the rules by time have brought about. */
+/** The state that rules by time cause. */
 struct fault_now {
 	bool down;	  /* ports */
 	bool fatal;	  /* devices */
