@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Taking pcap and pcapng files apart. */
+/* Reads the blocks of pcap and pcapng files. */
 #include "wire/blocks.h"
 
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include "base/util.h"
 
 enum {
-	MAX_BLOCK = 16 << 20, /* no longer block or frame is taken for what it says */
+	MAX_BLOCK = 16 << 20, /* limit of a block's or frame's length; larger lengths are refused */
 	MAX_INTERFACES = 1 << 12,
 	PCAP_HEADER = 24,
 	PCAP_RECORD = 16,
@@ -38,7 +38,7 @@ enum { OPT_END = 0, OPT_TSRESOL = 9, OPT_TSOFFSET = 14 };
 
 struct interface {
 	uint32_t link, snaplen;
-	uint8_t resolution; /* as the option has it */
+	uint8_t resolution; /* in the option's encoding */
 	uint64_t offset_s;
 };
 
@@ -261,7 +261,7 @@ static int simple_frame(struct blocks *f, struct block *b, const uint8_t *body, 
 	return 1;
 }
 
-/* The rest of a section header's first twelve bytes tells the byte order. */
+/* The rest of a section header's first twelve bytes determines the byte order. */
 static int section_begin(struct blocks *f)
 {
 	uint32_t order = get_be32(f->buf + 8);
@@ -336,7 +336,7 @@ static int pcapng_next(struct blocks *f, struct block *b)
 
 /* ---- both ---- */
 
-/* The first four bytes, in buf, say what it is. */
+/* The first four bytes, in buf, identify the format. */
 static int open_either(struct blocks *f)
 {
 	long got;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The blocks of pcap and pcapng files: frames, and in pcapng all the rest, which who copies a file
- * needs. Any number of sections and of interfaces with their own link types.
+ * Reads the blocks of pcap and pcapng files: frames, and in pcapng all other blocks, for copying a
+ * file. Any number of sections and of interfaces with their own link types.
  */
 #ifndef WIRE_BLOCKS_H
 #define WIRE_BLOCKS_H

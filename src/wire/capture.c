@@ -80,7 +80,7 @@ int capture_writer_open(struct capture_writer **out, const char *path, char *err
 	return 0;
 }
 
-/* pcap_dump() returns nothing: ask the stream, while errno is fresh. */
+/* pcap_dump() returns nothing: check the stream while errno is current. */
 static void note_error(struct capture_writer *w)
 {
 	if (w->err == 0 && ferror(pcap_dump_file(w->dumper)) != 0)
@@ -105,7 +105,7 @@ int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture
 	}
 	h.ts.tv_sec = (time_t)(ts_ns / NS_PER_S);
 	h.ts.tv_usec =
-		(suseconds_t)(ts_ns % NS_PER_S); /* nanoseconds: the precision asked for at open */
+		(suseconds_t)(ts_ns % NS_PER_S); /* nanoseconds: the precision requested at open */
 	h.caplen = h.len = (bpf_u_int32)n;
 	errno = 0;
 	pcap_dump((u_char *)w->dumper, &h, w->frame);

@@ -36,13 +36,13 @@ struct capture_pkt {
 int capture_writer_open(struct capture_writer **out, const char *path, char *errbuf, size_t errlen);
 
 /**
- * Append a packet with the time ts_ns (nanoseconds since 1970). Buffered: what does not reach the
- * disk is told by the flush. Errors: -EMSGSIZE more than a captured frame of 65535 bytes holds,
- * nothing is written.
+ * Append a packet with the time ts_ns (nanoseconds since 1970). Buffered: write errors are returned
+ * by the flush. Errors: -EMSGSIZE more than a captured frame of 65535 bytes holds, nothing is
+ * written.
  */
 int capture_write(struct capture_writer *w, uint64_t ts_ns, const struct capture_pkt *pkt);
 
-/** Hand everything written so far to the kernel. Errors: -errno of the first write that failed
+/** Pass everything written so far to the kernel. Errors: -errno of the first write that failed
  * (disk full, ...). */
 int capture_flush(struct capture_writer *w);
 
@@ -81,7 +81,7 @@ int capture_reader_open_live(struct capture_reader **out, const char *name, char
 /** UDP ports to look for RoCEv2 at, in place of 4791 alone; 1 <= n <= ENCAP_PORTS. */
 void capture_reader_ports(struct capture_reader *r, const uint16_t *ports, unsigned n);
 
-/** The capture ends after so many frames, whatever is in them. */
+/** The capture ends after this many frames, RoCEv2 or not. */
 void capture_reader_limit(struct capture_reader *r, uint64_t frames);
 
 /** Once *stop is not 0: live, the end; a file, its end as soon as a signal interrupts reading.
@@ -95,13 +95,13 @@ void capture_reader_stop_at(struct capture_reader *r, const volatile sig_atomic_
  */
 int capture_next(struct capture_reader *r, struct capture_rec *rec);
 
-/** Frames read so far, whatever was in them. */
+/** Frames read so far, RoCEv2 or not. */
 uint64_t capture_reader_frames(const struct capture_reader *r);
 
-/** Frames that a live capture had no room for. */
+/** Frames that a live capture dropped for lack of room. */
 uint64_t capture_reader_dropped(struct capture_reader *r);
 
-/** What is wrong with the file, after -EIO; borrowed as long as the reader lives. */
+/** The error text after -EIO; borrowed as long as the reader lives. */
 const char *capture_reader_error(const struct capture_reader *r);
 
 /** NULL is allowed. */

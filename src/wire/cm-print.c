@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Management datagrams as text: communication management's messages with what tells one connection
- * from another and what one looks for when connecting fails; of other classes the header.
+ * Prints management datagrams: messages of communication management with the fields that identify a
+ * connection and that explain failures; of other classes the header.
  */
 #include "wire/print.h"
 

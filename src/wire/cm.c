@@ -3,8 +3,8 @@
  * Encode and decode of communication management messages (IBTA vol. 1, chapter 12).
  *
  * Each message's layout is one table here, in the standard's form: where a field's first bit is and
- * how many it has. Reader and writer walk the same table, so they cannot disagree, and a bit that
- * no table names is reserved: written as zero, never read.
+ * how many it has. Reader and writer use the same table, so they cannot differ. A bit that is in no
+ * table is reserved: written as zero, never read.
  */
 #include <stddef.h>
 #include <string.h>
@@ -107,7 +107,10 @@ static const struct field rej_fields[] = { /* table 108 */
 	BYTES(rej, private_data,       84),
 };
 
-/* Its vendor ID came when the table was full: a byte of it wherever one was left. */
+/*
+ * The vendor ID was added to the standard late: its bytes are spread over the fields that were
+ * left.
+ */
 static const struct field rep_fields[] = { /* table 110 */
 	ATTR_MOD(rep, ece.options),
 	BITS(rep, local_comm_id,       0,   0, 32),

@@ -66,8 +66,10 @@ static enum next take_ethernet(struct walk *w)
 	return skip(w, ETHER_LEN, NEXT_TYPE);
 }
 
-/* Behind the last label nothing says what comes: IP shows its version, Ethernet has a control word,
- * or not. */
+/*
+ * The last label does not identify the next header: IP shows its version; Ethernet may have a
+ * control word.
+ */
 static enum next take_mpls(struct walk *w)
 {
 	bool bottom = false;
@@ -176,7 +178,7 @@ static enum next take_udp(struct walk *w, const struct encap_found *udp)
 	}
 }
 
-/* An IP header around another; options and the other's length are minded. */
+/* An IP header around another; its options and length are respected. */
 static enum next take_outer_ip(struct walk *w)
 {
 	size_t hdr, all;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the RoCEv2 packet is in a captured frame: behind Ethernet, VLAN tags and MPLS labels, also
+ * Finds the RoCEv2 packet in a captured frame: behind Ethernet, VLAN tags and MPLS labels, also
  * inside VXLAN, Geneve, GRE, ERSPAN (I, II, III) and IP in IP, in any order up to a depth. Pure.
  */
 #ifndef WIRE_ENCAP_H

@@ -8,7 +8,7 @@
 
 enum {
 	PKEY_DEFAULT = 0xffff,
-	PKEY_MASK = 0x7fff, /* bit 15 tells full from limited members */
+	PKEY_MASK = 0x7fff, /* bit 15 distinguishes full from limited members */
 	SEALED_LEN = GSI_PACKET_LEN - ROCEMU_ICRC_LEN,
 };
 

@@ -24,7 +24,7 @@ enum {
 
 /** A MAD and its addressing; host byte order but for hdr and mad. */
 struct gsi_mad {
-	struct rocemu_gid src, dst; /* both IPv4-mapped, or neither */
+	struct rocemu_gid src, dst; /* both IPv4-mapped, or none of them */
 	uint32_t scope_id;	    /* interface of link-local addresses, else 0 */
 	uint16_t sport;		    /* UDP source port; to send: filled in by the agent */
 	uint16_t ip_id;		    /* received: the IPv4 identification with which the ICRC fits */

@@ -4,7 +4,7 @@
  * Reader and writer of each header stand side by side. Which headers a packet has comes from the
  * opcode table; the loops take its bits lowest first, which is their order on the wire.
  *
- * Form only: nothing here knows a queue pair, and the ICRC is icrc.c's.
+ * Format only: no state of queue pairs; the ICRC is in icrc.c.
  */
 #include <string.h>
 
@@ -158,7 +158,7 @@ enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *bu
 		return ROCEMU_DROP_SHORT;
 	}
 	bth_decode(&p->h, buf);
-	/* IBTA 9.6.1: a header of another version is not ours to interpret. */
+	/* IBTA 9.6.1: a header of another version is not interpreted. */
 	if (unlikely(p->h.tver != 0))
 		return ROCEMU_DROP_TVER;
 	info = &opcode_table[p->h.opcode];

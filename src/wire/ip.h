@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The headers below the BTH as they stand on the wire: IPv4 or IPv6, UDP. The
- * engine's sockets never show them; captures need them rebuilt or taken apart.
+ * The headers below the BTH as they stand on the wire: IPv4 or IPv6, UDP. The engine's sockets do
+ * not deliver them; captures need them rebuilt or parsed.
  */
 #ifndef WIRE_IP_H
 #define WIRE_IP_H
@@ -38,8 +38,8 @@ struct ip_udp {
 /** Verdicts of the readers. */
 enum ip_verdict {
 	IPHDR_OK = 0,
-	IPHDR_SHORT,	/* a header is cut off, or a length field says less than its header */
-	IPHDR_NOT_UDP,	/* neither IPv4 nor IPv6, or something other than UDP directly in it */
+	IPHDR_SHORT, /* a header is truncated, or a length field is less than its header's length */
+	IPHDR_NOT_UDP,	/* not IPv4 or IPv6, or the next protocol is not UDP */
 	IPHDR_FRAGMENT, /* a fragment; RoCEv2 packets never are (IBTA A17.3.1) */
 	IPHDR_OPTIONS,	/* IPv4 options; RoCEv2 packets have none (IBTA A17.3.1.1: IHL is 5) */
 };
@@ -85,8 +85,8 @@ size_t ipv4_encode(const struct ip_udp *h, size_t ip_payload, uint8_t *p);
 
 /**
  * Read the IPv4 header at p[0..len), whose version the caller has seen to be 4. On IPHDR_OK the
- * address and IPv4 members of *h are filled and *ip_payload is what the header says follows it. The
- * checksum is not checked.
+ * address and IPv4 members of *h are filled and *ip_payload is the payload length from the header.
+ * The checksum is not checked.
  */
 enum ip_verdict ipv4_decode(struct ip_udp *h, const uint8_t *p, size_t len, size_t *ip_payload);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The opcode table: expands ROCEMU_OPCODES into an array by opcode byte, with the header lengths
- * computed, and answers the public questions about an opcode.
+ * computed, and implements the public functions on opcodes.
  */
 #include "wire/opcode.h"
 

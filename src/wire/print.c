@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets as text. Only what the opcode table says is in a packet is printed, and only what is not
- * usual: the default P_Key, MigReq and an AETH without credits stay unsaid.
+ * Prints packets as text: only fields that the opcode has, and only unusual values. The default
+ * P_Key, MigReq and an AETH without credits are left out.
  */
 #include "wire/print.h"
 

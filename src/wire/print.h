@@ -25,7 +25,7 @@ size_t print_packet(char *buf, size_t size, const struct rocemu_packet *p);
 
 /**
  * "CM RTU local-comm-id 0xdbe82725 remote-comm-id 0xcbad23d8": the MAD in data[0..len). Any bytes
- * are safe; of a MAD of another class the header is printed, and what is wrong if something is.
+ * are safe; of a MAD of another class the header is printed, and the error, if any.
  */
 size_t print_mad(char *buf, size_t size, const uint8_t *data, size_t len);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Taking bursts apart. Nothing in the frame says how long its packets are. */
+/* Splits bursts into packets. The frame does not contain the packets' length. */
 #include "wire/segment.h"
 
 #include <string.h>
@@ -7,7 +7,7 @@
 enum {
 	LEAST = ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN,
 	GRAIN = 4,	 /* payload and pad are a multiple of it, and so are all headers */
-	MAX_TRIALS = 64, /* ICRCs computed for one frame, whatever is in it */
+	MAX_TRIALS = 64, /* ICRCs computed for one frame, at most */
 	BTH_TVER = 1,
 	BTH_PKEY = 2,
 };

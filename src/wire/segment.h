@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bursts that a capture shows as one frame: the sender's interface was yet to segment them
+ * Splits bursts that a capture shows as one frame: the sender's interface was yet to segment them
  * (UDP_SEGMENT, "GSO"), or the receiver's has merged them ("GRO"). Pure.
  */
 #ifndef WIRE_SEGMENT_H

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The bytes of a file or of standard input, decompressed when they are gzip's or zstd's. Memory is
- * bounded whatever the file decompresses to: nothing is kept but a buffer and the decompressor's
- * window.
+ * Reads a file or standard input, decompressing gzip and zstd. Memory is bounded for any input:
+ * only a buffer and the decompressor's window are kept.
  */
 #ifndef WIRE_SOURCE_H
 #define WIRE_SOURCE_H
