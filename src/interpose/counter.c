@@ -21,7 +21,7 @@ enum {
 
 #define LABEL "rocemu:"
 
-/* A bit for each descriptor that was a counter when it was opened. What it is now, its name says.
+/* A bit for each descriptor that was a counter when it was opened. Its name shows what it is now.
  */
 static uint32_t opened[FD_LIMIT / 32];
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The counters of an emulated port. Their files in the tree are old by up to a second; a program
- * that opens one by the C library gets a memory file with the value of that moment instead, and
- * each read from its start makes it anew, as in sysfs.
+ * that opens one through the C library gets a memory file with the current value instead; each read
+ * from its start updates it, as in sysfs.
  *
  * As map.h: no allocation, no locks, no stdio, errno as it was.
  */

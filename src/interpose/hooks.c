@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The C library's functions that take a path, in front of the real ones: each maps its path and
- * calls on. All that a function does beyond that is done by the real one.
+ * calls the real function, which does everything else.
  *
  * Not covered: what the C library calls inside of itself (glob(), nftw()), and programs that make
  * system calls without it (Go's).
@@ -25,8 +25,10 @@
 
 #define HOOK __attribute__((visibility("default")))
 
-/* The function that would have been called without us. Looked up once; whoever does it a second
- * time finds the same. */
+/*
+ * The function that this one stands in front of. Looked up once; a second lookup in a race gives
+ * the same result.
+ */
 #define NEXT(name)                                                                \
 	({                                                                        \
 		static __typeof__(&name) next_;                                   \
@@ -241,8 +243,10 @@ HOOK int statx(int dir, const char *path, int flags, unsigned mask, struct statx
 	return NEXT(statx)(dir, map_path(path, buf), flags, mask, st);
 }
 
-/* Programs built before glibc 2.33. The version says what the structure is like; on the machines
- * that we run on there is one. */
+/*
+ * Programs built before glibc 2.33. The version selects the structure's layout; supported machines
+ * have only one.
+ */
 #define HOOK_XSTAT(name, flags, st_type, real)                               \
 	HOOK int name(int version, const char *path, struct st_type *st)     \
 	{                                                                    \
@@ -273,7 +277,7 @@ HOOK2(int, eaccess, int)
 HOOK2(int, euidaccess, int)
 HOOK_AT4(int, faccessat, int, int)
 
-/* "ls -l" asks whether there are access control lists. */
+/* "ls -l" checks for access control lists. */
 #define HOOK_GETXATTR(name)                                                             \
 	HOOK ssize_t name(const char *path, const char *attr, void *value, size_t size) \
 	{                                                                               \
@@ -307,9 +311,9 @@ HOOK int scandir64(const char *path, struct dirent64 ***list, select64_fn *selec
 	return NEXT(scandir64)(map_path(path, buf), list, select, compare);
 }
 
-/* ---- those that answer with a path ---- */
+/* ---- functions that return a path ---- */
 
-/* A 0-terminated answer, or NULL. */
+/* A returned path with a terminating 0, or NULL. */
 static char *shown(char *path)
 {
 	if (path)

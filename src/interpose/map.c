@@ -23,14 +23,14 @@ static const char *const prefixes[] = {
 };
 /* clang-format on */
 
-/* Set once, before the program's main(); the same whoever sets it. */
+/* Set once, before the program's main(); every setter computes the same value. */
 static char root[ROOT_MAX];
 static size_t root_len; /* 0: nothing is mapped */
 static bool known;
 
 /*
- * Other libraries' constructors may come before ours. A program that gained privilege by being
- * executed does not listen to its environment.
+ * Other libraries' constructors may come before ours. A program that gained privilege by execve()
+ * must ignore its environment.
  */
 __attribute__((constructor)) static void find_root(void)
 {
@@ -61,7 +61,7 @@ static size_t tidy(const char *path, char *out, size_t size)
 			path++;
 		end = strchrnul(path, '/');
 		len = (size_t)(end - path);
-		/* A slash at the end says "a directory": it stays. */
+		/* A trailing slash means "a directory" and is kept. */
 		if (len == 0 || (len == 1 && *path == '.')) {
 			path = end;
 			if (*path || (len == 0 && n == 0))
@@ -137,8 +137,8 @@ static size_t prefix_len(const char *path)
 }
 
 /**
- * A device's link "device" may lead out of the tree, while what it has of ours is in it: path
- * (tidy) becomes one that goes by the link's target.
+ * A device's link "device" may lead out of the tree, while its emulated entries are in the tree:
+ * path (tidy) becomes one that follows the link's target.
  */
 static void follow_device(char *path)
 {
@@ -233,9 +233,10 @@ static bool follow_link(char *path, char *end, const char *target, size_t n)
 }
 
 /**
- * The tree has nothing beside what is ours, so a path that climbs out of it is to go on in the
- * system's. path: in the tree; each ".." is taken away with the directory before it, a link being
- * replaced by its target first, as far as the tree has them. @return whether path is another now.
+ * The tree contains emulated entries only, so a path that climbs out of it continues in the
+ * system's tree. path: in the tree; each ".." is taken away with the directory before it, a link
+ * being replaced by its target first, as far as the tree has them. @return whether path is another
+ * now.
  */
 static bool climb(char *path)
 {

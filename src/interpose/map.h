@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which paths mean an emulated device: those below /sys/class/infiniband and its like that the
- * private tree has, which `rocemu run` makes and names in ROCEMU_PATHS (its layout: tools/tree.h).
- * All others, the real devices' among them, are left alone.
+ * Maps paths of emulated devices to a private tree: paths below /sys/class/infiniband and similar
+ * directories that exist in the tree. `rocemu run` makes the tree and names it in ROCEMU_PATHS
+ * (layout: tools/tree.h). All other paths, also those of real devices, are left unchanged.
  *
  * This library goes into programs of any kind, at any moment of theirs, signal handlers included:
  * no allocation, no locks, no stdio, errno as it was.
@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* No path of ours is longer; it lies on the stack of whoever opens a file. */
+/* No path in the tree is longer. The buffer is on the stack of the thread that opens a file. */
 enum { MAP_PATH_MAX = 1024 };
 
 /** The path to use in place of path (NULL allowed): path itself, or the tree's, in buf. */
@@ -23,7 +23,7 @@ const char *map_path(const char *path, char buf[MAP_PATH_MAX]);
 const char *map_root(void);
 
 /**
- * An answer of the system that may lie in the tree, as the program is to see it: cut in place.
+ * A path from the system that may be in the tree, as the program is to see it: shortened in place.
  * len: of path, without a 0 byte (there need not be one). @return the length now.
  */
 size_t map_back(char *path, size_t len);

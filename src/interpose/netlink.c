@@ -14,9 +14,11 @@
 enum {
 	/* RDMA's number, as of its first header. */
 	PROTOCOL_RDMA = 20,
-	/* Our sockets have this SO_PRIORITY, which netlink makes no use of: other sockets of their
-	 * protocol are the program's own. It stays with the socket through dup(), fork() and
-	 * exec(). */
+	/*
+	 * Emulated sockets have this SO_PRIORITY, which netlink does not use; other sockets of
+	 * their protocol are the program's own. It stays with the socket through dup(), fork() and
+	 * exec().
+	 */
 	MARK = 5,
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sockets of NETLINK_RDMA, which the kernel has none of, or others' devices at: a program gets one
- * of NETLINK_USERSOCK, and what it sends to the kernel goes to the process that keeps the tree
- * (tools/tree-nl.h), whose answers look as the kernel's.
+ * Emulates sockets of NETLINK_RDMA, which the kernel does not have or answers for other devices: a
+ * program gets a socket of NETLINK_USERSOCK, and its messages to the kernel go to the process that
+ * keeps the tree (tools/tree-nl.h), which answers in the kernel's format.
  *
  * As map.h: no allocation, no locks, no stdio, errno as it was.
  */
@@ -12,7 +12,7 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/** The protocol to use in the place of another one in socket(2). */
+/** The protocol to use instead of the given one in socket(2). */
 int netlink_protocol(int domain, int protocol);
 
 /** A socket was made with another protocol in the place of RDMA's: it is one of those below. */
