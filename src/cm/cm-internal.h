@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the files of the connection manager share. A struct cm owns everything below it; who moves
- * what:
+ * Shared declarations of the connection manager's files. A struct cm owns everything below it. What
+ * each file does:
  *
  *     input.c     a MAD came in: which object, which message; answers to what has none
  *     request.c   a REQ came in             setup.c     the calls and messages from REQ to RTU
@@ -29,11 +29,14 @@ enum {
 	CM_ANSWERS = 64, /* answers without a connection that may wait to be sent */
 	CM_DEFAULT_HALF_OPEN = 4096,
 	CM_DEFAULT_LINGERING = 8192,
-	CM_EVENT_RETRY_NS = 1000000, /* no memory for the event of a timeout: try again then */
+	CM_EVENT_RETRY_NS =
+		1000000, /* delay of another try when there is no memory for a timeout's event */
 };
 
-/** Memory is had and given back by functions that are called so, and by no other
- * (test/layering/symbols.py): they must not dissolve in their callers. */
+/**
+ * Only functions with these names allocate and free (test/layering/symbols.py), so they must not be
+ * inlined into their callers.
+ */
 #define CM_HEAP __attribute__((noinline))
 
 struct cm {
@@ -41,7 +44,7 @@ struct cm {
 	struct prf prf;		  /* of IDs, and of the hash: peers choose what is hashed */
 	uint32_t next_id;	  /* counts communication and request IDs */
 	struct timer_heap timers; /* of xchg.timer */
-	struct list tx;		  /* of xchg.tx_link: what has something to send, in turn */
+	struct list tx;		  /* of xchg.tx_link: exchanges with something to send, in order */
 	struct list events;	  /* of event.link, oldest first; owned */
 	struct list exit_mads;	  /* of cm_conn.exit_link: those that changed */
 	struct list lingering[SHARE_CELLS]; /* of xchg.linger_link: detached, by the peer's cell,
@@ -85,21 +88,22 @@ struct cm_conn {
 	enum cm_state state;
 	enum lap_state lap;
 	enum exit_kind exit; /* as the state asks for */
-	bool exit_reported;  /* the last that cm_next_exit_mad() said of it was "present" */
+	bool exit_reported;  /* cm_next_exit_mad() last reported it as present */
 	bool active;	     /* we sent the REQ that counts */
 	bool peer_to_peer;
-	bool agreed; /* the peer has said that it ends: nothing it sends late needs an answer */
-	bool lap_delayed; /* LAP_SENT: the peer has asked for time */
+	bool agreed;	  /* the peer has closed the connection: its late messages need no answer */
+	bool lap_delayed; /* LAP_SENT: the peer sent an MRA */
 	bool half_open;	  /* counts in cm->half_open and listener->waiting */
 	uint32_t local_id, remote_id;
 	uint32_t local_qpn, remote_qpn;
 	uint64_t remote_guid;
-	uint64_t tid;	    /* of the exchange under way that the peer began */
-	uint64_t req_tid;   /* of the REQ; its MRA, REP and RTU repeat it, and a REJ */
-	uint64_t own_tid;   /* random: of what we begin, with a number added: see conn_dreq_tid() */
-	uint32_t lap_count; /* LAPs sent: gives each a transaction ID of its own */
-	uint64_t lap_tid;   /* of the one sent last */
-	uint64_t lap_sum;   /* of the LAP answered last, see path.c */
+	uint64_t tid;		/* of the exchange under way that the peer began */
+	uint64_t req_tid;	/* of the REQ; its MRA, REP and RTU repeat it, and a REJ */
+	uint64_t own_tid;	/* random: base of the transaction IDs of requests sent here, see
+				   conn_dreq_tid() */
+	uint32_t lap_count;	/* LAPs sent: gives each a transaction ID of its own */
+	uint64_t lap_tid;	/* of the one sent last */
+	uint64_t lap_sum;	/* of the LAP answered last, see path.c */
 	rocemu_ns_t timeout_ns; /* between two tries */
 	rocemu_ns_t life_ns;	/* twice a packet's life time, from the ACK timeout */
 	uint8_t max_retries;
@@ -123,8 +127,10 @@ struct cm_sidr {
 /* id.c */
 /** Bucket of an ID of ours. */
 uint32_t cm_bucket(const struct cm *cm, uint32_t id);
-/** Bucket of what a peer chose: a number, another one that tells its objects apart, and its
- * address. */
+/**
+ * Bucket of values that a peer chose: a number, another one that distinguishes its objects, and its
+ * address.
+ */
 uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
 			const struct rocemu_gid *peer);
 /** Cell of a peer, from which MADs come, in struct share. */
@@ -144,8 +150,10 @@ bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
 bool cm_from_peer(const struct xchg *x, const struct cm_addr *from);
 
 /* xchg.c */
-/** Queue an answer that belongs to no object, back to where it came from. When too many wait it is
- * dropped: the peer repeats itself. */
+/**
+ * Queue an answer that belongs to no object, to the sender of a message. It is dropped when too
+ * many wait: the peer sends its message again.
+ */
 void cm_answer_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m);
 
 /* event.c */
@@ -158,7 +166,7 @@ CM_HEAP void event_free(struct event *e);
 /** An event of a connection or SIDR; m and from may be NULL. */
 void event_post(struct event *e, enum cm_event_type type, struct xchg *x,
 		const struct rocemu_cm_msg *m, const struct cm_addr *from);
-/** Take away the events of x that were not taken. */
+/** Remove the events of x that were not taken. */
 void event_forget(struct cm *cm, struct xchg *x);
 /** An event of that type was not taken. */
 bool event_waits(const struct cm *cm, const struct xchg *x, enum cm_event_type type);
@@ -168,16 +176,16 @@ void event_list_fini(struct cm *cm);
 CM_HEAP struct cm_conn *conn_new(struct cm *cm, const struct cm_addr *addr, bool active);
 CM_HEAP void conn_free(struct cm_conn *c);
 struct cm_conn *conn_find(const struct cm *cm, uint32_t local_id);
-/** By what the peer calls it. */
+/** By the peer's communication ID. */
 struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64_t guid,
 				 const struct rocemu_gid *peer);
 /** The connection in which the peer's QP is. */
 struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			      const struct rocemu_gid *peer);
-/** The peer is known: by what it calls the connection, and its QP. */
+/** The peer's communication ID and QP are known from now on. */
 void conn_set_remote(struct cm_conn *c, uint32_t remote_id, uint64_t guid, uint32_t qpn);
 void conn_set_state(struct cm_conn *c, enum cm_state state);
-/** The REQ of the connection is known: intervals and retries are as it says, for our side of it. */
+/** The REQ of the connection is known: take this side's intervals and retries from it. */
 void conn_set_times(struct cm_conn *c);
 /** A REQ waits for its consumer from now on. */
 void conn_undecided(struct cm_conn *c);
@@ -188,7 +196,7 @@ void conn_settle(struct cm_conn *c);
 /* teardown.c */
 /** Over, without time wait. */
 void conn_close(struct cm_conn *c);
-/** The REJ that goes out when the consumer is gone or has not answered. */
+/** The REJ to send when the consumer is gone or has not answered. */
 void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm_rej *rej);
 void conn_send_dreq(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_dreq *dreq);
 void conn_expire(struct cm_conn *c, rocemu_ns_t now);
@@ -229,10 +237,12 @@ void cm_rej_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu
 struct cm_listener *listener_find(const struct cm *cm, uint64_t service_id,
 				  const struct rocemu_gid *dst, const uint8_t *private_data,
 				  size_t len);
-/** A request more from there may wait for the consumer's decision. */
+/** May one more request from this address wait for the consumer's decision? */
 bool listener_has_room(const struct cm_listener *l, const struct cm_addr *from);
-/** It may not. Shall the peer hear of it? One that has none waiting asks again: others have taken
- * its place. */
+/**
+ * The listener has no room. Should the peer be rejected? A peer with no request waiting is not,
+ * since other sources took its share: it tries again.
+ */
 bool listener_refuses(const struct cm_listener *l, const struct cm_addr *from);
 /** Count a request that waits; l may be NULL when it does not any more. */
 void listener_count(struct cm *cm, struct cm_listener *l, unsigned cell, bool waits);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The manager: its tables, time, and what concerns all kinds of its objects. */
+/* The manager: its tables, its time, and functions for all kinds of its objects. */
 #include "cm/cm.h"
 
 #include <stdlib.h>

@@ -2,14 +2,14 @@
 /*
  * The InfiniBand connection manager, pure: listeners, connections and service ID resolutions
  * (SIDR), driven by MADs that came in, calls of the consumer and the time. What comes out is MADs
- * to send, events and deadlines. No socket, clock, thread or environment, and no callbacks; nothing
- * of QPs but their numbers: whoever drives this moves the QPs.
+ * to send, events and deadlines. No socket, clock, thread or environment, and no callbacks; of QPs
+ * only their numbers: the driver modifies the QPs.
  *
  * Not responsible for: delivery of MADs to the process they are meant for (the agent), IP addresses
  * and port spaces (rdma_cm's, above this; helpers are in <rocemu/cm.h>).
  *
- * Locking: none inside. Whoever holds the driver's lock of a struct cm may call anything on it and
- * its objects.
+ * Locking: none inside. The holder of the driver's lock of a struct cm may call any function on it
+ * and its objects.
  *
  * How to drive it:
  *
@@ -23,17 +23,18 @@
  * than the message has room for, -ENOMEM. A call that fails has changed nothing.
  *
  * Communication IDs. The local communication ID of a connection and the request ID of a SIDR begin
- * with config.id_prefix (10 bits); so a host's agent knows the process that a MAD is for. The other
- * 22 bits, and transaction IDs, are unpredictable without the seed. By the prefix:
+ * with config.id_prefix (10 bits); so the host's agent can find the process that a MAD is for. The
+ * other 22 bits, and transaction IDs, are unpredictable without the seed. By the prefix:
  *
- *     REQ, SIDR_REQ      by service ID and destination address, as listeners are told to it
+ *     REQ, SIDR_REQ      by service ID and destination address, as listeners are registered there
  *     SIDR_REP           by the prefix of request_id
  *     all others         by the prefix of remote_comm_id. A REJ with reason TIMEOUT, or one that
- * answers a REP never seen, may have remote_comm_id 0: then by who had the REQ of the sender's
- * address and local_comm_id, or to everybody: who does not know it, ignores it.
+ *                        answers a REP never seen, may have remote_comm_id 0: then to the process
+ *                        that got the REQ from the sender's address and local_comm_id, or to all:
+ *                        a process without such a connection ignores it.
  *
- * Sources: IBTA vol. 1, chapter 12 (12.6 and 12.8 messages, 12.9 and 12.10 what leads to
- * what, 12.11 SIDR), annex A11.
+ * Sources: IBTA vol. 1, chapter 12 (12.6 and 12.8 messages, 12.9 and 12.10 state transitions, 12.11
+ * SIDR), annex A11.
  */
 #ifndef CM_CM_H
 #define CM_CM_H
@@ -68,13 +69,15 @@ static inline rocemu_ns_t cm_timeout_ns(uint8_t exponent)
 /* ---- the manager ---- */
 
 struct cm_config {
-	/* 128 secret bits, of every random choice: who has them knows all IDs. The same ones: the
-	 * same choices. */
+	/*
+	 * 128 secret bits, from which all random choices are derived: they reveal all IDs. Equal
+	 * seeds give equal choices.
+	 */
 	uint64_t seed, seed_high;
 	uint64_t ca_guid;   /* node GUID of the device, in every REQ and REP */
-	uint16_t id_prefix; /* 0-1023: high bits of communication IDs, one process alone has it */
+	uint16_t id_prefix; /* 0-1023: high bits of communication IDs, unique per process */
 	bool lap_events;    /* false: a LAP is answered "not supported" here, without an event */
-	bool exit_mads;	    /* keep track of wills, see cm_next_exit_mad() */
+	bool exit_mads;	    /* keep track of exit MADs, see cm_next_exit_mad() */
 	/* REQs and SIDR_REQs of one address that wait for their consumer, of all listeners; of all
 	 * addresses twice as many. 0: 4096 */
 	uint32_t max_half_open;
@@ -95,11 +98,11 @@ struct cm_addr {
 	uint32_t flow_label; /* 20 bits, IPv6 */
 	uint8_t tclass;
 	uint8_t hop_limit;  /* 0: the driver's default */
-	uint8_t sgid_index; /* of the local side's GID; handed through for the driver */
+	uint8_t sgid_index; /* of the local side's GID; passed through for the driver */
 	uint16_t sport;	    /* of the peer's MADs: UDP source port; 0: not known */
 };
 
-/** Why a MAD was not acted on; 0 is "it was". */
+/** Why a MAD was not acted on; 0: it was. */
 /* clang-format off */
 #define CM_DROPS(X)                                                            \
 	X(NONE,          "taken")                                              \
@@ -137,11 +140,12 @@ enum cm_drop cm_input(struct cm *cm, rocemu_ns_t now, const uint8_t *mad, size_t
 		      const struct cm_addr *addr);
 
 /**
- * The network says that a REQ or SIDR_REQ of ours (id: local communication ID or request ID) does
- * not get to its destination, and why: error, an errno. When nothing has been heard from there, it
- * is given up at once: CM_EV_TIMEOUT. Peer to peer it goes on: the other side may come up.
+ * The network reported (ICMP) that a REQ or SIDR_REQ sent here (id: local communication ID or
+ * request ID) cannot reach its destination; error: the errno. When no message has come from there,
+ * it is given up at once: CM_EV_TIMEOUT. Peer to peer it is still repeated: the other side may come
+ * up.
  *
- * @return false: it is not waited for an answer to it.
+ * @return false: no answer to it is waited for.
  */
 bool cm_unreachable(struct cm *cm, uint32_t id, int error);
 
@@ -217,8 +221,10 @@ struct cm_listen_param {
  */
 int cm_listen(struct cm *cm, const struct cm_listen_param *param, struct cm_listener **listener);
 
-/** Stop listening. Requests whose event was not yet taken are rejected; connections that it gave
- * out live on. */
+/**
+ * Stop listening. Requests whose event was not yet taken are rejected; connections that it made
+ * stay.
+ */
 void cm_unlisten(struct cm_listener *l, rocemu_ns_t now);
 
 /** Change the backlog (listen() called again). */
@@ -235,17 +241,17 @@ void cm_listener_set_backlog(struct cm_listener *l, uint32_t backlog);
 #define CM_STATES(X)                                                           \
 	X(IDLE)          /* over, and time wait too */                         \
 	X(REQ_SENT)      /* active side; waits for REP */                      \
-	X(MRA_REQ_RCVD)  /* the same: the peer asked for time */               \
-	X(REQ_RCVD)      /* passive side; the consumer is to decide */         \
-	X(MRA_REQ_SENT)  /* the same: we asked for time */                     \
+	X(MRA_REQ_RCVD)  /* the same, after an MRA of the peer */               \
+	X(REQ_RCVD)      /* passive side; the consumer must decide */         \
+	X(MRA_REQ_SENT)  /* the same, after an MRA sent here */                     \
 	X(REP_SENT)      /* passive side; waits for RTU */                     \
-	X(MRA_REP_RCVD)  /* the same: the peer asked for time */               \
-	X(REP_RCVD)      /* active side; the consumer is to say cm_rtu() */    \
-	X(MRA_REP_SENT)  /* the same: we asked for time */                     \
+	X(MRA_REP_RCVD)  /* the same, after an MRA of the peer */               \
+	X(REP_RCVD)      /* active side; the consumer must call cm_rtu() */    \
+	X(MRA_REP_SENT)  /* the same, after an MRA sent here */                     \
 	X(ESTABLISHED)                                                         \
 	X(DREQ_SENT)     /* waits for DREP */                                  \
-	X(DREQ_RCVD)     /* the consumer is to say cm_drep() */                \
-	X(TIMEWAIT)      /* until no packet of it can be under way any more */
+	X(DREQ_RCVD)     /* the consumer must call cm_drep() */                \
+	X(TIMEWAIT)      /* until no packet of it can be in flight */
 /* clang-format on */
 
 enum cm_state {
@@ -259,9 +265,9 @@ enum cm_state {
 const char *cm_state_text(enum cm_state state);
 
 /**
- * A REQ as one towards a RoCEv2 peer begins: permissive LIDs, default timeouts and retries, P_Key
- * 0xffff, hop limit 64, path MTU 1024, RC, all else 0. The caller fills in service_id, local_qpn,
- * starting_psn, primary GIDs, ....
+ * Fill in the defaults of a REQ to a RoCEv2 peer: permissive LIDs, default timeouts and retries,
+ * P_Key 0xffff, hop limit 64, path MTU 1024, RC, all else 0. The caller fills in service_id,
+ * local_qpn, starting_psn, primary GIDs, ....
  *
  * starting_psn is what the receiver of the message puts into its first request, so what our QP
  * expects (rq_psn); the sq_psn of our QP is the starting_psn of the peer's message. It is so in REQ
@@ -280,22 +286,21 @@ struct cm_connect_param {
 };
 
 /**
- * Send a REQ: REQ_SENT. Retried req.max_cm_retries times; a timeout is req.remote_cm_timeout and
- * twice the packet's life time (which the ACK timeout of the primary path tells).
+ * Send a REQ: REQ_SENT. Retried req.max_cm_retries times; a timeout is req.remote_cm_timeout plus
+ * twice the packet lifetime (derived from the ACK timeout of the primary path).
  *
  * Peer to peer: when a REQ for the same service comes from the same address, the side with the
- * larger CA GUID, then QPN, goes on as active side; the other becomes passive: it gets CM_EV_REQ
- * for this connection, whose answer is cm_accept() or cm_reject(). A REJ that says "no such
- * service" is taken as "not yet". The driver must see to it that REQs for the service reach this
- * process.
+ * larger CA GUID, then QPN, stays the active side; the other becomes passive: it gets CM_EV_REQ for
+ * this connection, whose answer is cm_accept() or cm_reject(). A REJ with reason "no such service"
+ * means "not yet". The driver must ensure that REQs for the service reach this process.
  */
 int cm_connect(struct cm *cm, rocemu_ns_t now, const struct cm_connect_param *param,
 	       struct cm_conn **conn);
 
 /**
  * Answer a REQ (REQ_RCVD, MRA_REQ_SENT): REP_SENT. Of *rep, communication IDs, CA GUID and private
- * data are filled in here. Repeated until RTU, MRA or REJ come, as often as the REQ's
- * max_cm_retries says.
+ * data are filled in here. Repeated until RTU, MRA or REJ comes, at most the REQ's max_cm_retries
+ * times.
  */
 int cm_accept(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rep *rep,
 	      const void *private_data, size_t len);
@@ -311,10 +316,10 @@ int cm_reject(struct cm_conn *c, rocemu_ns_t now, uint16_t reason, const void *a
 	      const void *private_data, size_t len);
 
 /**
- * Ask the peer for time, 4.096 us * 2^service_timeout: REQ_RCVD, REP_RCVD, or a LAP that waits for
- * cm_apr(). With CM_MRA_LATER in service_timeout the MRA is sent when the peer's message comes
- * again, and only then: it costs nothing while the answer comes in time. The state changes at once
- * in both cases.
+ * Send an MRA: the peer waits 4.096 us * 2^service_timeout longer. Allowed in REQ_RCVD, REP_RCVD,
+ * and for a LAP that waits for cm_apr(). With CM_MRA_LATER in service_timeout the MRA is sent only
+ * when the peer's message comes again: no cost while the answer is in time. The state changes at
+ * once in both cases.
  */
 int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const void *private_data,
 	   size_t len);
@@ -326,8 +331,7 @@ int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const vo
  */
 int cm_establish(struct cm_conn *c, rocemu_ns_t now);
 
-/** Send a DREQ (ESTABLISHED): DREQ_SENT. CM_EV_DREP, or CM_EV_TIMEOUT, says when it is over:
- * TIMEWAIT. */
+/** Send a DREQ (ESTABLISHED): DREQ_SENT. It ends with CM_EV_DREP or CM_EV_TIMEOUT: TIMEWAIT. */
 int cm_disconnect(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t len);
 
 /** Answer a DREQ (DREQ_RCVD): TIMEWAIT. */
@@ -346,10 +350,10 @@ int cm_apr(struct cm_conn *c, rocemu_ns_t now, uint8_t status, const void *info,
 	   const void *private_data, size_t len);
 
 /**
- * The consumer has done with it: c is gone for it, and events of it that were not taken as well.
- * What the peer must know is sent, and repeated, without it: REJ TIMEOUT in REQ_SENT and
- * MRA_REQ_RCVD; REJ CONSUMER from REQ_RCVD to MRA_REP_SENT; DREQ when ESTABLISHED; DREP in
- * DREQ_RCVD. The manager keeps the rest for late duplicates as long as the standard asks for
+ * The consumer has finished with c, which becomes invalid; its events that were not taken are
+ * dropped. The messages that the peer needs are still sent and repeated: REJ TIMEOUT in REQ_SENT
+ * and MRA_REQ_RCVD; REJ CONSUMER from REQ_RCVD to MRA_REP_SENT; DREQ when ESTABLISHED; DREP in
+ * DREQ_RCVD. The manager keeps the connection for late duplicates as long as the standard requires
  * (TIMEWAIT).
  */
 void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now);
@@ -361,9 +365,9 @@ void cm_conn_destroy(struct cm_conn *c, rocemu_ns_t now);
 void cm_conn_forget(struct cm_conn *c);
 
 /**
- * The program has seen the request: it does not count in its listener's backlog any more, nor in
- * max_half_open. Without this it counts until it is accepted, rejected or destroyed. For a consumer
- * that queues events for its program.
+ * The program has seen the request: it no longer counts in its listener's backlog and in
+ * max_half_open. Without this call it counts until it is accepted, rejected or destroyed. For a
+ * consumer that queues events for its program.
  */
 void cm_conn_seen(struct cm_conn *c);
 
@@ -381,7 +385,7 @@ const struct rocemu_cm_req *cm_conn_req(const struct cm_conn *c);
 const struct rocemu_cm_rep *cm_conn_rep(const struct cm_conn *c);
 /** Addressing of MADs to the peer: src is the own address. Borrowed as long as it lives. */
 const struct cm_addr *cm_conn_addr(const struct cm_conn *c);
-/** The listener that its REQ came by; NULL: none, or it is gone. */
+/** The listener that got its REQ; NULL: none, or it is gone. */
 struct cm_listener *cm_conn_listener(const struct cm_conn *c);
 
 /* ---- service ID resolution ---- */
@@ -397,7 +401,7 @@ struct cm_sidr_param {
 	void *user;
 };
 
-/** Ask which QP serves a service. CM_EV_SIDR_REP or CM_EV_TIMEOUT is the answer. Free with
+/** Resolve a service to its QP. Ends with CM_EV_SIDR_REP or CM_EV_TIMEOUT. Free with
  * cm_sidr_destroy(). */
 int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *param,
 		    struct cm_sidr **sidr);
@@ -406,8 +410,10 @@ int cm_sidr_request(struct cm *cm, rocemu_ns_t now, const struct cm_sidr_param *
 int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t qpn, uint32_t qkey,
 		  const void *info, size_t info_len, const void *private_data, size_t len);
 
-/** The consumer has done with it (one that was not answered is rejected). The manager goes on
- * answering duplicates of the request for a while. */
+/**
+ * The consumer has finished with it (one that was not answered is rejected). The manager still
+ * answers duplicates of the request for a while.
+ */
 void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now);
 
 /** As cm_conn_seen(). */
@@ -415,7 +421,7 @@ void cm_sidr_seen(struct cm_sidr *s);
 
 void cm_sidr_set_user(struct cm_sidr *s, void *user);
 void *cm_sidr_user(const struct cm_sidr *s);
-/** Did we ask, and was neither answered nor told that time is over? */
+/** Is it an active one without an answer or a timeout so far? */
 bool cm_sidr_waits(const struct cm_sidr *s);
 uint32_t cm_sidr_id(const struct cm_sidr *s);		     /* its request ID */
 const struct cm_addr *cm_sidr_addr(const struct cm_sidr *s); /* src is the own address */
@@ -425,15 +431,15 @@ const struct cm_addr *cm_sidr_addr(const struct cm_sidr *s); /* src is the own a
 /* clang-format off */
 #define CM_EVENTS(X)                                                           \
 	X(REQ)       /* conn is new and the consumer's: accept or reject it (peer to peer: conn is known) */ \
-	X(MRA)       /* the peer asked for time */                             \
+	X(MRA)       /* an MRA of the peer came */                             \
 	X(REP)       /* answer with cm_rtu() or cm_reject() */                 \
 	X(RTU)       /* passive side: established */                           \
-	X(REJ)       /* the peer refused: IDLE or TIMEWAIT; msg.rej says why */ \
+	X(REJ)       /* the peer refused: IDLE or TIMEWAIT; the reason is in msg.rej */ \
 	X(DREQ)      /* the peer disconnects: answer with cm_drep() */         \
 	X(DREP)      /* our DREQ was answered (also when both sent one): TIMEWAIT */ \
 	X(LAP)       /* answer with cm_apr() */                                \
 	X(APR)                                                                 \
-	X(TIMEOUT)   /* all retries of what was sent are spent: msg.attr_id says of which message. \
+	X(TIMEOUT)   /* all retries of a message are spent, which msg.attr_id identifies. \
 			REQ: IDLE; REP, DREQ: TIMEWAIT; LAP: still established; SIDR_REQ */ \
 	X(TIMEWAIT_EXIT) /* IDLE: QPN and communication IDs may be used again */ \
 	X(SIDR_REQ)  /* sidr is new and the consumer's: cm_sidr_reply() it */  \
@@ -460,29 +466,30 @@ struct cm_event {
 		     * peer: of conn) */
 	struct cm_addr addr;	  /* of the MAD: src is the peer. TIMEOUT, TIMEWAIT_EXIT: unset */
 	struct rocemu_cm_msg msg; /* the message, private data included. TIMEOUT: only attr_id */
-	int error; /* TIMEOUT: what cm_unreachable() was told; 0: no answer to any try */
+	int error; /* TIMEOUT: the error passed to cm_unreachable(); 0: no answer to any try */
 };
 
 /** Take the oldest event. All in *ev is a copy but the objects. @return false: there is none. */
 bool cm_next_event(struct cm *cm, struct cm_event *ev);
 
-/* ---- wills ---- */
+/* ---- exit MADs ---- */
 
 /**
- * What is to be sent for a connection when its process dies: REJ TIMEOUT, REJ CONSUMER, DREQ or
- * DREP as cm_conn_destroy() says. @return true: *mad is filled; false: nothing is to be sent in
- * this state.
+ * The MAD to send for a connection if its process dies: REJ TIMEOUT, REJ CONSUMER, DREQ or DREP as
+ * cm_conn_destroy() says. @return true: *mad is filled; false: nothing is to be sent in this state.
  */
 bool cm_conn_exit_mad(const struct cm_conn *c, struct cm_mad *mad);
 
 struct cm_exit_mad {
 	uint32_t comm_id; /* local communication ID */
-	bool present;	  /* false: forget what was said of comm_id before */
+	bool present;	  /* false: comm_id has none any more */
 	struct cm_mad mad;
 };
 
-/** Take the next will that has changed since it was taken last. Only with config.exit_mads. @return
- * false: none has. */
+/**
+ * Take the next exit MAD that has changed since it was last taken. Only with config.exit_mads.
+ * @return false: none has.
+ */
 bool cm_next_exit_mad(struct cm *cm, struct cm_exit_mad *exit_mad);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The connection object: where it is found, how its state changes, when its memory is given back.
- * It lives on after the consumer's cm_conn_destroy() as long as something is to be sent or answered
- * for it.
+ * The connection object: lookup, state changes, memory. It outlives the consumer's
+ * cm_conn_destroy() as long as something has to be sent or answered for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -85,8 +84,10 @@ struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64
 	return NULL;
 }
 
-/** QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. A connection in time wait is
- * not found: both sides have let go of their QPs, the peer may use its own for the next connection.
+/**
+ * QPs 0 and 1 connect nothing: a REQ without a QP of its own has 0. A connection in time wait is
+ * not found: both sides have released their QPs, and the peer may use its own for the next
+ * connection.
  */
 struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 			      const struct rocemu_gid *peer)
@@ -138,7 +139,7 @@ static enum exit_kind exit_kind_of(enum cm_state state)
 	}
 }
 
-/** The state has changed: so may what is to be sent when the process dies. */
+/** Update the exit MAD after a change of state. */
 static void update_exit_mad(struct cm_conn *c)
 {
 	c->exit = exit_kind_of(c->state);
@@ -167,9 +168,8 @@ void conn_set_state(struct cm_conn *c, enum cm_state state)
 }
 
 /**
- * A message may take a packet's life time each way, and the peer its CM response
- * timeout. The ACK timeout of the path covers twice the life time (and the CA's delay, a little
- * more).
+ * A message may take the packet lifetime each way, and the peer its CM response timeout. The ACK
+ * timeout of the path covers twice the life time (and the CA's delay, a little more).
  */
 void conn_set_times(struct cm_conn *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Events wait in one list, in the order in which they were made. Memory for one is had before the
- * state changes, so that without memory a message is as good as lost, and a timeout comes again.
+ * Events wait in one list, in the order in which they were made. An event is allocated before the
+ * state changes; without memory a message is treated as lost, and a timeout is tried again.
  */
 #include <stdlib.h>
 
@@ -92,7 +92,9 @@ void event_list_fini(struct cm *cm)
 		event_free(list_entry(it, struct event, link));
 }
 
-/** Whose listener and user pointer an event has is read when it is taken: both may have changed. */
+/**
+ * An event's listener and user pointer are read when it is taken, because both may have changed.
+ */
 static void complete(struct cm_event *ev)
 {
 	bool first = ev->type == CM_EV_REQ || ev->type == CM_EV_SIDR_REQ;

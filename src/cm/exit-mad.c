@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Wills: what is to be sent for a connection when its process dies, so that the peer does not wait
- * for a timeout. Whoever outlives the process (the agent) is told each time that a connection's
- * will becomes another.
+ * Exit MADs: sent for a connection by the agent when the connection's process dies, so that the
+ * peer does not wait for a timeout. Each change of one is reported, so that the agent always has
+ * the current one.
  */
 #include "base/bytes.h"
 #include "cm/cm-internal.h"

@@ -6,7 +6,7 @@
 #include "base/bytes.h"
 #include "cm/cm-internal.h"
 
-/* What a hash is of: the first word of its input. */
+/* The first word of a hash's input: the kind of the hash. */
 enum { OF_ID = 1, OF_ID_ROUND, OF_PEER, OF_CELL };
 
 uint32_t cm_bucket(const struct cm *cm, uint32_t id)
@@ -25,8 +25,10 @@ uint32_t cm_bucket_peer(const struct cm *cm, uint32_t number, uint64_t other,
 	return (uint32_t)prf_hash(&cm->prf, words, 5) % CM_BUCKETS;
 }
 
-/** A port that is in use on a host is not any user's to send from: what comes from it is counted
- * apart from what other users of the host send. */
+/**
+ * A port in use on a host is not available to its other users, so messages from QP 1's port are
+ * counted apart from those of other ports of the host.
+ */
 unsigned cm_cell(const struct cm *cm, const struct rocemu_gid *peer, uint16_t sport)
 {
 	const uint64_t words[] = {OF_CELL, get_be64(peer->raw), get_be64(peer->raw + 8),
@@ -51,9 +53,8 @@ static bool id_taken(const struct cm *cm, uint32_t id)
 }
 
 /**
- * A permutation under the key (a Feistel network). The IDs of one's own connections do not help to
- * predict those of others; and an ID comes again only after all others, when no late message can
- * meet it.
+ * A permutation under the key (a Feistel network). A peer cannot predict IDs from those of its own
+ * connections; and an ID is reused only after all others, when no late message for it can arrive.
  */
 uint32_t cm_id_nth(const struct cm *cm, uint32_t n)
 {

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A MAD came in: what it is, and whose. */
+/* Dispatches a received MAD to its object by message type and IDs. */
 #include <string.h>
 
 #include "cm/cm-internal.h"
 
 enum { MAD_CLASS_VERSION = 2 }; /* offset in the MAD header */
 
-/** A request of another class version: its beginning is the same in all of them, and IBTA has an
- * answer for that (12.6.7.2, code 31). Other messages are dropped. */
+/**
+ * A request of another class version: its beginning is the same in all versions, and IBTA defines
+ * the answer (12.6.7.2, code 31). Other messages are dropped.
+ */
 static enum cm_drop version_unsupported(struct cm *cm, const uint8_t *mad,
 					const struct cm_addr *from)
 {
@@ -25,8 +27,10 @@ static enum cm_drop version_unsupported(struct cm *cm, const uint8_t *mad,
 	return CM_DROP_VERSION;
 }
 
-/** Messages between two that know each other: both IDs, and both addresses, must be the
- * connection's. */
+/**
+ * Messages after both sides have exchanged IDs: both IDs, and both addresses, must be the
+ * connection's.
+ */
 static enum cm_drop find(const struct cm *cm, uint32_t local_id, uint32_t remote_id,
 			 const struct cm_addr *from, struct cm_conn **c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Listeners: which of them a request is for. They lie in one list that each request walks: a
- * process has few.
+ * Finds the listener that a request is for. The listeners are in one list, which is searched for
+ * each request: a process has few.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static bool compare_equal(const struct cm_listen_param *a, const struct cm_liste
 	return true;
 }
 
-/** A request for one is always one for the other, with the same preference. */
+/** Do two listeners match the same requests with the same preference? */
 static bool collides(const struct cm_listen_param *a, const struct cm_listen_param *b)
 {
 	uint64_t both = mask_of(a) & mask_of(b);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Alternate paths: LAP proposes one, APR answers (IBTA 12.8). A LAP that comes again is answered
- * again; as some peers give all LAPs of a connection one transaction ID, "again" is "the same
- * message".
+ * Alternate paths: LAP proposes one, APR answers (IBTA 12.8). A repeated LAP is answered again.
+ * Some peers use one transaction ID for all LAPs of a connection, so a repeated LAP is recognised
+ * by its contents.
  */
 #include <errno.h>
 #include <string.h>
@@ -53,7 +53,7 @@ int cm_apr(struct cm_conn *c, rocemu_ns_t now, uint8_t status, const void *info,
 	return 0;
 }
 
-/** FNV-1a of what tells one LAP from another; 0 is kept for "none". */
+/** FNV-1a of the fields that distinguish LAPs; 0 is reserved for "none". */
 static uint64_t sum_of(const struct rocemu_cm_msg *m)
 {
 	uint8_t mad[ROCEMU_MAD_LEN];
@@ -96,7 +96,10 @@ enum cm_drop conn_input_lap(struct cm *cm, const struct rocemu_cm_msg *m,
 	}
 	if (!cm_from_peer(&c->x, from))
 		return CM_DROP_ADDRESS;
-	/* Proposals may cross; here the peer's waits until ours is answered: it comes again. */
+	/*
+	 * Proposals may cross; the peer's is dropped until the local one is answered: the peer
+	 * sends it again.
+	 */
 	if (c->state != CM_ESTABLISHED || c->lap == LAP_SENT)
 		return CM_DROP_STATE;
 	if (m->lap.remote_qpn != c->local_qpn) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A REQ came in. In this order: is it one seen before; one of a peer that we have sent a REQ
- * ourselves; does it come from a QP that is connected here; and who listens.
+ * Handles a received REQ. Checks in this order: a REQ seen before; a crossing REQ of a peer to
+ * which a REQ was sent; a REQ from a QP that is connected here; a listener.
  */
 #include "cm/cm-internal.h"
 
@@ -32,15 +32,14 @@ static bool transport_known(const struct rocemu_cm_req *req)
 		req->extended_transport == ROCEMU_CM_EXTENDED_XRC);
 }
 
-/** The same REQ again, not another of a peer that has lost its memory. */
+/** Is it the same REQ again, and not a new one of a peer that was restarted? */
 static bool same(const struct cm_conn *c, const struct rocemu_cm_msg *m)
 {
 	return !c->active && c->req_tid == m->tid && c->req.local_qpn == m->req.local_qpn &&
 	       c->req.service_id == m->req.service_id && c->req.starting_psn == m->req.starting_psn;
 }
 
-/** What was answered is answered again; what waits for the consumer goes on
- * waiting. */
+/** A request that was answered is answered again; one that waits for the consumer keeps waiting. */
 static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from)
 {
@@ -65,15 +64,15 @@ static enum cm_drop repeated(struct cm_conn *c, const struct rocemu_cm_msg *m,
 }
 
 /**
- * Such a REQ needs nothing that is secret: the peer's GUID and QPN, or its ID. From the peer's host
- * any user can send it, but not from the port that the peer's QP 1 sends from: that is in use.
+ * Such a REQ contains no secret: only the peer's GUID and QPN, or its ID. Any user of the peer's
+ * host can send it, but not from the port that the peer's QP 1 sends from, which is in use.
  */
 static bool from_peers_port(const struct cm_conn *c, const struct cm_addr *from)
 {
 	return c->peer_sport == 0 || from->sport == 0 || c->peer_sport == from->sport;
 }
 
-/** The peer's end of c is gone, as what it sends shows: so must ours go (IBTA 12.9.8.3.1). */
+/** The peer's message shows that its end of c is gone: so this end must close (IBTA 12.9.8.3.1). */
 static enum cm_drop stale(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			  const struct cm_addr *from, uint16_t reason)
 {
@@ -89,8 +88,10 @@ static enum cm_drop stale(struct cm_conn *c, rocemu_ns_t now, const struct rocem
 	return CM_DROP_STALE;
 }
 
-/** Our own connection that waits for this peer: same service, same addresses, but not its own REQ
- * come back. */
+/**
+ * A local connection that waits for this peer: same service, same addresses, but not its own REQ
+ * reflected.
+ */
 static struct cm_conn *find_peer(const struct cm *cm, const struct rocemu_cm_req *req,
 				 const struct cm_addr *from)
 {
@@ -126,7 +127,7 @@ static enum cm_drop crossed(struct cm_conn *c, const struct rocemu_cm_msg *m,
 	struct event *e;
 
 	if (own > other || (own == other && c->local_qpn > m->req.local_qpn)) {
-		/* It may have come before the peer was ready for it. */
+		/* The earlier REQ may have arrived before the peer was ready for it. */
 		xchg_request_again(&c->x);
 		return CM_DROP_NONE;
 	}
@@ -179,7 +180,7 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 	if (c && same(c, m))
 		return repeated(c, m, from);
 	if (c && c->active &&
-	    c->peer_to_peer) /* the peer's own REQ, which gave way to ours, comes late */
+	    c->peer_to_peer) /* the peer's own REQ, which lost against the local one, comes late */
 		return CM_DROP_DUPLICATE;
 	if (c && c->state != CM_IDLE)
 		return stale(c, now, m, from, ROCEMU_CM_REJ_DUPLICATE_COMM_ID);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Setting a connection up: REQ, REP, RTU, and MRA for those who need time. Both sides' calls, and
- * what comes in but the REQ (request.c). */
+/*
+ * Sets up connections: REQ, REP, RTU, and MRA when a side needs time. Both sides' calls, and all
+ * received messages except the REQ (request.c).
+ */
 #include <errno.h>
 
 #include "cm/cm-internal.h"
@@ -113,7 +115,7 @@ int cm_establish(struct cm_conn *c, rocemu_ns_t now)
 	return 0;
 }
 
-/** What an MRA in this state answers, and the state that follows. */
+/** The message that an MRA in this state answers, and the next state. */
 static bool mra_allowed(const struct cm_conn *c, uint8_t *answered, enum cm_state *next)
 {
 	switch (c->state) {
@@ -158,7 +160,7 @@ int cm_mra(struct cm_conn *c, rocemu_ns_t now, uint8_t service_timeout, const vo
 	return 0;
 }
 
-/** A REP that no connection waits for: again, or of one that is gone. */
+/** A REP that no connection waits for: a repeated one, or for a connection that is gone. */
 static enum cm_drop rep_unexpected(struct cm_conn *c, const struct rocemu_cm_msg *m,
 				   const struct cm_addr *from)
 {
@@ -195,7 +197,10 @@ enum cm_drop conn_input_rep(struct cm *cm, const struct rocemu_cm_msg *m,
 
 	if (rep->local_comm_id == 0)
 		return CM_DROP_MALFORMED;
-	/* From elsewhere the answer is the same: it shall not show which IDs there are. */
+	/*
+	 * REPs from other addresses get the same answer, so that it does not reveal which IDs
+	 * exist.
+	 */
 	if (!c || (c->remote_id != 0 && c->remote_id != rep->local_comm_id) ||
 	    !cm_from_peer(&c->x, from)) {
 		cm_rej_stray(cm, from, m, ROCEMU_CM_REJ_COMM_ID);
@@ -257,8 +262,10 @@ static bool mra_expected(const struct cm_conn *c, uint8_t answered, enum cm_stat
 	return answered == ROCEMU_CM_TO_OTHER && c->lap == LAP_SENT;
 }
 
-/** Whose MRA it is; one that answers a REQ is the first that tells of the peer's ID. It repeats the
- * transaction ID of what it answers. */
+/**
+ * The connection that an MRA is for. An MRA that answers a REQ is the first message with the peer's
+ * ID. It repeats the transaction ID of the message it answers.
+ */
 static enum cm_drop find_mra(const struct cm *cm, const struct rocemu_cm_msg *m,
 			     const struct cm_addr *from, struct cm_conn **found,
 			     enum cm_state *next)
@@ -278,8 +285,10 @@ static enum cm_drop find_mra(const struct cm *cm, const struct rocemu_cm_msg *m,
 		       : CM_DROP_TID;
 }
 
-/** The peer needs time: wait so long before the next try (IBTA 12.6.6). Said once,
- * repeated at will. */
+/**
+ * The peer needs time: wait this long before the next try (IBTA 12.6.6). A repeated MRA has no
+ * effect.
+ */
 enum cm_drop conn_input_mra(struct cm *cm, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Service ID resolution (IBTA 12.11): one question, one answer. The answering side keeps its answer
- * for a while, so that a question whose answer was lost is not put to the consumer twice.
+ * Service ID resolution (IBTA 12.11): one request, one response. The passive side keeps its
+ * response for a while, so that a request whose response was lost does not reach the consumer
+ * twice.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -66,7 +67,7 @@ void sidr_settle(struct cm_sidr *s)
 		sidr_free(s);
 }
 
-/** Ours, by its ID. */
+/** The active one with this request ID. */
 static struct cm_sidr *find_active(const struct cm *cm, uint32_t id)
 {
 	list_for_each (it, &cm->sidrs_active[cm_bucket(cm, id)]) {
@@ -78,7 +79,7 @@ static struct cm_sidr *find_active(const struct cm *cm, uint32_t id)
 	return NULL;
 }
 
-/** The peer's, by all that it calls it. */
+/** The passive one: by request ID, address and TID of the peer. */
 static struct cm_sidr *find(const struct cm *cm, const struct rocemu_cm_msg *m,
 			    const struct cm_addr *from)
 {
@@ -147,7 +148,7 @@ int cm_sidr_reply(struct cm_sidr *s, rocemu_ns_t now, uint8_t status, uint32_t q
 	s->answered = true;
 	decided(s);
 	xchg_answer(&s->x, &m);
-	/* The message does not say how often it comes again: as often as usual. */
+	/* The message does not contain its number of retries: the default is assumed. */
 	xchg_timer_set(&s->x, now, (CM_DEFAULT_RETRIES + 1) * cm_timeout_ns(CM_DEFAULT_TIMEOUT));
 	return 0;
 }
@@ -165,7 +166,7 @@ void cm_sidr_destroy(struct cm_sidr *s, rocemu_ns_t now)
 	xchg_linger(&s->x);
 }
 
-/** A SIDR_REP to a question that has no object here. */
+/** A SIDR_REP to a request that has no object here. */
 void sidr_rep_stray(struct cm *cm, const struct cm_addr *from, const struct rocemu_cm_msg *m,
 		    uint8_t status)
 {
@@ -287,7 +288,7 @@ bool sidr_unreachable(struct cm *cm, uint32_t id, int error)
 		return false;
 	e = event_new();
 	if (!e)
-		return false; /* its own timeout will tell */
+		return false; /* its own timeout ends it */
 	cm->stats.timeouts++;
 	xchg_stop(&s->x);
 	s->answered = true;

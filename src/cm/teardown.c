@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How a connection ends: rejected, disconnected, given up after a timeout, destroyed. After that
- * comes TIMEWAIT when a packet of it may still be under way, and IDLE.
+ * Ends connections: reject, disconnect, timeout, destruction. Then comes TIMEWAIT if a packet of
+ * the connection may still be in flight, then IDLE.
  */
 #include <errno.h>
 
@@ -35,7 +35,7 @@ void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm
 		rej->answered = ROCEMU_CM_TO_REQ;
 	else if (c->state == CM_REP_RCVD || c->state == CM_MRA_REP_SENT)
 		rej->answered = ROCEMU_CM_TO_REP;
-	/* The peer may not have told its communication ID yet: with the GUID it finds ours
+	/* The peer's communication ID may not be known yet: the peer finds this side's by the GUID
 	 * (12.6.7.2, code 4). */
 	if (reason == ROCEMU_CM_REJ_TIMEOUT || c->remote_id == 0) {
 		put_be64(rej->ari, c->x.cm->cfg.ca_guid);
@@ -43,15 +43,14 @@ void conn_rej_default(const struct cm_conn *c, uint16_t reason, struct rocemu_cm
 	}
 }
 
-/** A REQ that was refused comes again while the REJ is lost: remember it for all of its sender's
- * tries. */
+/** A refused REQ comes again if the REJ is lost: keep it for all of its sender's tries. */
 static rocemu_ns_t linger_ns(const struct cm_conn *c)
 {
 	return (c->req.max_cm_retries + 1u) *
 	       (cm_timeout_ns(c->req.remote_cm_timeout) + c->life_ns);
 }
 
-/** Send a REJ as the state asks for; then the connection is over or in time wait. */
+/** Send the REJ for the state; then the connection is over or in time wait. */
 static void conn_reject(struct cm_conn *c, rocemu_ns_t now, const struct rocemu_cm_rej *rej)
 {
 	struct rocemu_cm_msg m = {.attr_id = ROCEMU_CM_REJ, .tid = c->req_tid, .rej = *rej};
@@ -106,16 +105,17 @@ static void reject_by_itself(struct cm_conn *c, rocemu_ns_t now, uint16_t reason
 	conn_reject(c, now, &rej);
 }
 
-/** The peer may not have our ID: it has sent a REQ and has not had an answer yet, as far as we
- * know. */
+/**
+ * The peer may not have the local ID: it has sent a REQ, and may not have received an answer yet.
+ */
 static bool may_lack_our_id(const struct cm_conn *c)
 {
 	return c->state == CM_REQ_RCVD || c->state == CM_MRA_REQ_SENT || c->state == CM_REP_SENT;
 }
 
 /**
- * By both IDs. As long as the peer has not told its own it may leave that out; when it never had
- * ours, its own and its GUID do.
+ * By both IDs. A peer whose ID is not known here may leave it out; a peer without the local ID is
+ * identified by its own ID and its GUID.
  */
 static enum cm_drop find_rejected(const struct cm *cm, const struct rocemu_cm_msg *m,
 				  const struct cm_addr *from, struct cm_conn **found)
@@ -142,7 +142,7 @@ static enum cm_drop find_rejected(const struct cm *cm, const struct rocemu_cm_ms
 	return rej->remote_comm_id != 0 || may_lack_our_id(c) ? CM_DROP_NONE : CM_DROP_STATE;
 }
 
-/** What it says that it answers is something that we have sent. */
+/** Is the message that it claims to answer one that was sent here? */
 static bool answers_ours(const struct cm_conn *c, uint8_t answered)
 {
 	if (answered == ROCEMU_CM_TO_REQ)
@@ -150,10 +150,10 @@ static bool answers_ours(const struct cm_conn *c, uint8_t answered)
 	return answered != ROCEMU_CM_TO_REP || !c->active;
 }
 
-/** Where a REJ leads; CM_REQ_SENT: nowhere, it is not for this state. */
+/** The next state after a REJ; CM_REQ_SENT: none, the REJ is not allowed in this state. */
 static enum cm_state after_rej(const struct cm_conn *c, const struct rocemu_cm_rej *rej)
 {
-	/* Peer to peer: "not yet", or late. */
+	/* Peer to peer: "no such service" means "not yet", or the REJ is late. */
 	if (!answers_ours(c, rej->answered) ||
 	    (c->peer_to_peer && rej->reason == ROCEMU_CM_REJ_SERVICE_ID))
 		return CM_REQ_SENT;
@@ -254,7 +254,7 @@ int cm_drep(struct cm_conn *c, rocemu_ns_t now, const void *private_data, size_t
 	return 0;
 }
 
-/** The peer has a connection that we do not (any more): it may go. */
+/** The peer has a connection that does not exist here (any more): the peer may close it. */
 static enum cm_drop drep_stray(struct cm *cm, const struct rocemu_cm_msg *m,
 			       const struct cm_addr *from)
 {
@@ -396,12 +396,12 @@ bool conn_unreachable(struct cm *cm, uint32_t local_id, int error)
 	struct cm_conn *c = conn_find(cm, local_id);
 	struct event *e;
 
-	/* One that asked for time is there, or was. */
+	/* A peer that sent an MRA exists, or did. */
 	if (!c || c->state != CM_REQ_SENT || c->peer_to_peer)
 		return false;
 	e = event_new();
 	if (!e)
-		return false; /* its own timeout will tell */
+		return false; /* its own timeout ends it */
 	cm->stats.timeouts++;
 	conn_close(c);
 	event_set_error(e, error);

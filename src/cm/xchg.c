@@ -138,7 +138,7 @@ static void take(struct xchg *x, struct xchg_mad *slot, struct cm_mad *out)
 	count_sent(x->cm, slot->attr_id);
 }
 
-/** An RTU goes before the DREQ that was called for in the same breath: answers first. */
+/** Answers first: an RTU leaves before a DREQ that was requested at the same time. */
 static unsigned output_kept(struct cm *cm, struct cm_mad *out, unsigned n)
 {
 	unsigned filled = 0;
@@ -169,9 +169,9 @@ unsigned cm_output(struct cm *cm, rocemu_ns_t now, struct cm_mad *out, unsigned 
 	return filled + output_kept(cm, out + filled, n - filled);
 }
 
-/* ---- what the consumer has done with ---- */
+/* ---- exchanges that the consumer has finished with ---- */
 
-/** End whatever x still waits for; it goes as soon as its will is told. */
+/** End all waits of x; it is freed as soon as its exit MAD is reported. */
 static void forget(struct xchg *x)
 {
 	list_remove(&x->linger_link);

@@ -2,8 +2,8 @@
 /*
  * An exchange: the sending half that connections and SIDRs have in common. It keeps two MADs: a
  * request, which is sent again until it is answered or its retries are spent, and an answer, which
- * is sent again when the peer's message comes again. One timer. What a timeout means is its owner's
- * business.
+ * is sent again when the peer's message comes again. One timer. Its owner decides what a timeout
+ * means.
  */
 #ifndef CM_XCHG_H
 #define CM_XCHG_H
@@ -16,13 +16,12 @@ enum xchg_kind { XCHG_CONN, XCHG_SIDR };
 
 struct xchg;
 
-/** What an exchange is of, and what it calls. */
+/** The owner of an exchange and its callbacks. */
 struct xchg_ops {
 	enum xchg_kind kind;
-	/** It may have been the last of its kind to send something, or to wait: free it if nothing
-	 * keeps it. */
+	/** Called when nothing is pending any more: free the object if nothing else keeps it. */
 	void (*settle)(struct xchg *x);
-	/** It is forgotten. */
+	/** Its retention has ended: free it. */
 	void (*end)(struct xchg *x);
 };
 
@@ -38,7 +37,7 @@ struct xchg {
 	const struct xchg_ops *ops;
 	struct timer timer;
 	struct list tx_link;	 /* in cm->tx while a MAD is pending */
-	struct list linger_link; /* in cm->lingering once the consumer has done with it */
+	struct list linger_link; /* in cm->lingering once the consumer has finished with it */
 	struct cm_addr addr;	 /* src is the own address */
 	unsigned cell;		 /* of the peer, in shares */
 	struct xchg_mad request, answer;
@@ -46,7 +45,7 @@ struct xchg {
 	void *user;	      /* borrowed: the consumer's */
 	uint32_t events;      /* in cm->events that are of it */
 	uint8_t retries;      /* of the request, still to do */
-	bool detached;	      /* the consumer has done with it */
+	bool detached;	      /* the consumer has finished with it */
 };
 
 void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops,
@@ -54,11 +53,10 @@ void xchg_init(struct xchg *x, struct cm *cm, const struct xchg_ops *ops,
 /** Out of every list of the manager. */
 void xchg_fini(struct xchg *x);
 
-/** Send a message, again every interval, retries times: then the timer says so. */
+/** Send a message, and again every interval, up to retries times; then the timer expires. */
 void xchg_request(struct xchg *x, rocemu_ns_t now, const struct rocemu_cm_msg *m,
 		  rocemu_ns_t interval, uint8_t retries);
-/** The request was answered, or does not matter any more; it is forgotten, and not sent when it
- * still waits. */
+/** The request was answered or is obsolete: drop it, also if it still waits to be sent. */
 void xchg_stop(struct xchg *x);
 /** The timer has come and a request waits: send it again, or, without retries left, count it as
  * given up. */
@@ -70,8 +68,10 @@ void xchg_request_again(struct xchg *x);
 void xchg_answer(struct xchg *x, const struct rocemu_cm_msg *m);
 /** Keep a message for xchg_answer_again(), without sending it now. */
 void xchg_answer_later(struct xchg *x, const struct rocemu_cm_msg *m);
-/** The peer has repeated itself: send the answer again, if the one kept is the message attr_id.
- *  @return false: it is not. */
+/**
+ * The peer has repeated its message: send the kept answer again if it is the message attr_id.
+ * @return false: it is another one.
+ */
 bool xchg_answer_again(struct xchg *x, uint16_t attr_id);
 
 /** Something is still to be sent. */
@@ -80,12 +80,12 @@ static inline bool xchg_pending(const struct xchg *x)
 	return list_linked(&x->tx_link);
 }
 
-/** Set the timer to ring after a wait, which the manager's time scale applies to. */
+/** Set the timer to expire after a wait, to which the manager's time scale applies. */
 void xchg_timer_set(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait);
-/** The same, but never earlier than it would ring now. */
+/** The same, but never earlier than its current expiry. */
 void xchg_timer_extend(struct xchg *x, rocemu_ns_t now, rocemu_ns_t wait);
 
-/** The consumer has done with x; forget the oldest such object when there are too many. */
+/** The consumer has finished with x; free the oldest such object when there are too many. */
 void xchg_linger(struct xchg *x);
 
 #endif
