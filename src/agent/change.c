@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Changes of the store, in the worker and in its holder; another holder when that has died. */
+/*
+ * Applies changes of the store in the worker and in its holder; starts another holder when that has
+ * died.
+ */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>
@@ -26,7 +29,7 @@ static void renew_holder(struct server *s)
 	s->holder_pid = 0;
 }
 
-/* It says nothing: it has died. */
+/* Readable without a message: it has died. */
 static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
 {
 	(void)loop;
@@ -36,8 +39,11 @@ static void on_holder(struct ev_loop *loop, ev_io *w, int revents)
 		renew_holder(w->data);
 }
 
-/* Tell the holder. One that lives and does not listen is killed: when it goes on, it would take the
- * end of the connection for our death, and start another worker beside us. */
+/*
+ * Send the change to the holder. A holder that is alive but does not read is killed: once it
+ * continued, it would take the end of the connection for the worker's death and start a second
+ * worker.
+ */
 int server_update_holder(struct server *s, const struct store_change *c, const int *fds, unsigned n)
 {
 	int r = s->holder < 0 ? -EPIPE : holder_update(s->holder, c, fds, n);
@@ -53,7 +59,7 @@ int server_change(struct server *s, const struct store_change *c, const int *fds
 {
 	int r = store_apply(s->store, c, fds, n);
 
-	/* Another holder has the change with the rest. */
+	/* A new holder gets the change with the rest of the store. */
 	if (!r && server_update_holder(s, c, fds, n))
 		renew_holder(s);
 	return r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Frames to and from the agent. Nothing here waits for it. */
+/* Sends and receives frames to and from the agent. No function here waits. */
 #include "agent/client-frames.h"
 
 #include <errno.h>
@@ -43,11 +43,11 @@ static void drop_queue(struct agent_gsi *c)
 	c->queued = 0;
 }
 
-/* What waits is lost, as on any network; exit MADs are in the registrations. */
+/* Queued frames are lost, as on any network; exit MADs are in the registrations. */
 static void drop(struct agent_gsi *c)
 {
 	drop_queue(c);
-	/* A forked child may have a copy for a moment, so that closing alone does not end it. */
+	/* A forked child may briefly have a copy, so close() alone does not end the connection. */
 	if (c->frames >= 0)
 		(void)epoll_ctl(c->watch, EPOLL_CTL_DEL, c->frames, NULL);
 	link_close_fd(&c->frames);
@@ -86,7 +86,7 @@ static int send_now(struct agent_gsi *c, const struct gsi_frame *f)
 	return agent_io_is_late(errno) ? -EAGAIN : -ENOTCONN;
 }
 
-/* Never waits: what the agent has no room for is queued, up to max frames. */
+/* Never waits: frames that the agent has no room for are queued, up to max. */
 static int send_frame(struct agent_gsi *c, const struct gsi_frame *f, unsigned max)
 {
 	int r;
@@ -160,7 +160,7 @@ int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f)
 
 /* ---- exit MADs ---- */
 
-/* Under the lock. No agent is no error: join() shows the registrations to the next one. */
+/* Under the lock. No agent is not an error: join() passes the registrations to the next one. */
 static void send_exit(struct agent_gsi *c, const struct gsi_frame *f)
 {
 	if (send_frame(c, f, QUEUE_MAX_EXIT) == -EAGAIN)
@@ -212,7 +212,7 @@ int agent_gsi_exit_clear(struct agent_gsi *c, uint32_t comm_id)
 	return 0;
 }
 
-/* ---- sockets that come and go ---- */
+/* ---- installing and dropping the socket ---- */
 
 static int send_exits(struct agent_gsi *c)
 {

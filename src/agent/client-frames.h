@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A client of connection management, inside: which half of it has which lock. client-gsi.c has the
- * calls that wait for the agent, client-frames.c those that never do.
+ * A GSI client's members and their locks. client-gsi.c has the calls that wait for the agent,
+ * client-frames.c those that never wait.
  */
 #ifndef AGENT_CLIENT_FRAMES_H
 #define AGENT_CLIENT_FRAMES_H
@@ -18,14 +18,14 @@ struct agent_gsi {
 	uint16_t number;
 	int watch; /* owned: an epoll instance with the socket of frames in it */
 
-	/* One request at a time: its owner waits for the agent. Guards what follows. */
+	/* One request at a time: the lock's owner waits for the agent. Guards the members below. */
 	struct mutex requests;
 	struct link link;     /* its frames: only until they are installed */
 	struct list opened;   /* of struct opened, owned */
 	struct regs bindings; /* of struct binding */
 	uint32_t last_key;    /* of a binding */
 
-	/* Guards what follows. Nothing is waited for under it. Taken after requests. */
+	/* Guards the members below. Nothing waits under it. Taken after requests. */
 	struct mutex lock;
 	int frames;	   /* owned; -1: there is no agent now */
 	struct list queue; /* frames to send, oldest first */
@@ -39,10 +39,12 @@ int frames_init(struct agent_gsi *c);
 void frames_fini(struct agent_gsi *c);
 /** Close the process's copies of the descriptors. Async-signal-safe. */
 void frames_forget(struct agent_gsi *c);
-/** There is no agent now: what waits is lost, as on any network; exit MADs are in the
- * registrations. */
+/**
+ * There is no agent now: queued frames are lost, as on any network; exit MADs are in the
+ * registrations.
+ */
 void frames_drop(struct agent_gsi *c);
-/** From here on frames come and go by the socket in the link; exit MADs are shown to the agent.
+/** From now on frames use the socket in the link; exit MADs are sent to the agent.
  * -errno. */
 int frames_install(struct agent_gsi *c);
 

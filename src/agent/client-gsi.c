@@ -79,7 +79,7 @@ void agent_gsi_free(struct agent_gsi *c)
 
 /* ---- requests ---- */
 
-/* One over the connection there is. */
+/* One request over the current connection. */
 static int ask(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value,
 	       char text[static AGENT_TEXT_MAX])
 {
@@ -148,7 +148,7 @@ static int replay_binding(struct agent_gsi *c, struct binding *b, char text[stat
 	return 1;
 }
 
-/* Show the next agent what we had with the last one. @return as replay_binding(). */
+/* Register with the next agent all that the last one had. @return as replay_binding(). */
 static int replay(struct agent_gsi *c, char text[static AGENT_TEXT_MAX])
 {
 	int r = 0, lost = 0;
@@ -314,7 +314,7 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 	if (!b)
 		return -ENOENT;
 	regs_drop(&c->bindings, &b->reg);
-	/* An agent that died has forgotten it; the next one will not hear of it. */
+	/* An agent that died has lost it, and it is not registered with the next one. */
 	if (c->link.fd >= 0)
 		(void)ask(c, &m, &nothing, ignored);
 	return 0;

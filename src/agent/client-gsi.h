@@ -2,25 +2,25 @@
 /*
  * A process's side of connection management: QP 1 through the agent.
  *
- * The agent owns slot 0 of UDP port 4791 and with it QP 1 of every address. A process that makes
- * or takes connections has one connection of its own to the agent, apart from those of its lanes,
- * and is given a number by it: the upper 10 bits of every communication ID and SIDR request ID the
- * process makes up (agent_comm_id()), by which answers find their way back. State machines,
- * timeouts and retries are the process's; the agent routes, and keeps what must outlive a process:
- * its number, the ports in use, and its exit MADs.
+ * The agent owns slot 0 of UDP port 4791 and with it QP 1 of every address. A process that makes or
+ * accepts connections has one connection to the agent beside those of its lanes, and gets a number
+ * from it: the upper 10 bits of every communication ID and SIDR request ID the process makes up
+ * (agent_comm_id()), by which answers find their way back. State machines, timeouts and retries are
+ * the process's; the agent routes, and keeps what must outlive a process: its number, the ports in
+ * use, and its exit MADs.
  *
  * When the agent dies, agent_gsi_join(), or the next request, finds or spawns the next agent and
- * shows it number, addresses, bindings and exit MADs again. Lost are MADs under way (peers repeat
+ * registers number, addresses, bindings and exit MADs again. Lost are MADs in flight (peers repeat
  * them), exit MADs of processes that died before, and, if another process took its port in the
  * meantime, a binding.
  *
  * There are two kinds of calls, each for any thread. Requests wait for the agent's answer, one
  * after another, and each gives up after 10 s: agent_gsi_new(), join, open, bind, listen, unbind.
- * No other call waits, not even while requests do. text gets one line that says what is wrong and
- * what to do.
+ * No other call waits, not even while requests do. text gets one line with the error and the
+ * remedy.
  *
- * After fork() the child has no part in it: every call of another process than the one that made
- * the client fails with -ECHILD and sends nothing; see agent_gsi_forget().
+ * A forked child cannot use it: every call of another process than the one that made the client
+ * fails with -ECHILD and sends nothing; see agent_gsi_forget().
  */
 #ifndef AGENT_CLIENT_CM_H
 #define AGENT_CLIENT_CM_H
@@ -37,10 +37,10 @@
 struct agent_gsi;
 
 /**
- * Connect to the agent as agent_client_new() does, spawning it when there is none, and be given a
+ * Connect to the agent as agent_client_new() does, spawning it when there is none, and get a
  * number.
  *
- * @param out set before the agent is asked, so that a child that is forked meanwhile can forget it.
+ * @param out set before the request to the agent, so that a child forked meanwhile can drop it.
  *	      NULL after an error.
  * @return 0, or -errno as agent_client_new() has it; -ENOSPC: all 1023 numbers are in use;
  *	   -EOPNOTSUPP: ROCEMU_AGENT=off, and there is no QP 1 without an agent.
@@ -50,17 +50,18 @@ int agent_gsi_new(struct agent_gsi **out, char text[static AGENT_TEXT_MAX]);
 /**
  * Connect to the next agent if the last one has died.
  *
- * @return 0; 1: a binding could not be had again (it is gone, text says which; all else is there);
+ * @return 0; 1: a binding could not be restored (it is gone, text names it; all others are
+ * restored);
  *	   or -errno: there is no agent now; call again later, with a growing pause.
  */
 int agent_gsi_join(struct agent_gsi *c, char text[static AGENT_TEXT_MAX]);
 
-/** Is there an agent, as far as is known? */
+/** Is there a connection to an agent? */
 bool agent_gsi_connected(struct agent_gsi *c);
 
 /**
  * Close the connection. Bindings are gone; exit MADs that are still set are sent. NULL is allowed.
- * In a forked child it only gives the memory back.
+ * In a forked child it only frees the memory.
  */
 void agent_gsi_free(struct agent_gsi *c);
 
@@ -71,7 +72,7 @@ void agent_gsi_free(struct agent_gsi *c);
  */
 void agent_gsi_forget(struct agent_gsi *c);
 
-/** False in a process forked from the one that made the client: have a client of your own. */
+/** False in a process forked from the one that made the client, which needs its own client. */
 bool agent_gsi_is_ours(const struct agent_gsi *c);
 
 /** The process's number, 1..1023. It stays the same for the client's life. */
@@ -84,8 +85,8 @@ static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
 }
 
 /**
- * Take part in QP 1 of an address of this host: allows to send from it, and makes wildcard
- * listeners hear of what comes to it. Idempotent.
+ * Use QP 1 of an address of this host: allows sending from it, and passes requests to it to
+ * wildcard listeners. Idempotent.
  *
  * @param scope_id interface index for link-local IPv6 addresses, else 0.
  * @return 0, or -errno as agent_client_socket() has it (-EADDRINUSE: port 4791 is another
@@ -112,13 +113,13 @@ int agent_gsi_fd(const struct agent_gsi *c);
 int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f);
 
 /**
- * Send a MAD from QP 1 of an address that was opened; m->sport, ip_id and hdr are the agent's to
- *fill in. Communication IDs in it must be ours. As on any network there is no answer: what the
- *agent refuses it counts and drops (rocemu-agent --status). Never waits: when the agent does not
- *keep up, MADs are queued here until agent_gsi_flush().
+ * Send a MAD from QP 1 of an address that was opened; the agent fills in m->sport, ip_id and hdr.
+ * Communication IDs in it must be ours. As on any network there is no answer: MADs that the agent
+ * refuses are counted and dropped (rocemu-agent --status). Never waits: when the agent does not
+ * keep up, MADs are queued here until agent_gsi_flush().
  *
  * @param echo the agent returns it as it was sent (GSI_FRAME_SENT).
- * @return 0: on its way or queued; -EAGAIN: the queue is full, to be treated as a packet lost;
+ * @return 0: sent or queued; -EAGAIN: the queue is full, to be treated as a packet lost;
  *	   -ENOTCONN: there is no agent now, likewise.
  */
 int agent_gsi_send(struct agent_gsi *c, const struct gsi_mad *m, bool echo);
@@ -130,39 +131,39 @@ bool agent_gsi_waits(struct agent_gsi *c);
 
 /**
  * Take a port or service ID. A binding with port 0 in one of the port spaces of
- * rocemu_cm_service_id() gets a free port (of net.ipv4.ip_local_port_range) that is nobody else's
- * on this host in that port space, whatever the address.
+ * rocemu_cm_service_id() gets a free port (of net.ipv4.ip_local_port_range) that is unused on this
+ * host in that port space at all addresses.
  *
  * Two bindings of the same service ID conflict when their addresses are equal or one of them is a
  * wildcard, unless both have AGENT_GSI_REUSEADDR, or both have AGENT_GSI_AFONLY and are of
- *different families. It is all the same whether they are of one process or two, and whether they
- *listen.
+ * different families. It does not matter whether they are of one process or two, and whether they
+ * listen.
  *
  * @param b   b->addr: ::ffff:0.0.0.0 is the IPv4 wildcard, :: the wildcard of both (with
  *	      AGENT_GSI_AFONLY: of IPv6). On success b->service_id is the one that was taken.
  * @param key names the binding in other calls.
- * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -ENOBUFS: AGENT_GSI_BINDS_MAX are
- *	   there, or another -errno of the connection.
+ * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -ENOBUFS: the client has
+ * AGENT_GSI_BINDS_MAX, or another -errno of the connection.
  */
 int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *b, uint32_t *key,
 		   char text[static AGENT_TEXT_MAX]);
 
 /**
- * Have requests (REQ, SIDR_REQ) for a binding's service ID come to us: at its address, or, when it
- * is a wildcard, at all that were opened, now or later, and for which nobody listens more
- * specifically. Nobody else listens on the same service ID and address, AGENT_GSI_REUSEADDR or not.
+ * Receive requests (REQ, SIDR_REQ) for a binding's service ID: at its address, or, when it is a
+ * wildcard, at all addresses opened now or later without a more specific listener. One listener per
+ * service ID and address, with or without AGENT_GSI_REUSEADDR.
  *
  * @return 0 (also when it listens already), -EADDRINUSE, -ENOENT: no such key, or -errno.
  */
 int agent_gsi_listen(struct agent_gsi *c, uint32_t key, char text[static AGENT_TEXT_MAX]);
 
 /**
- * Give a binding back; others may have the port at once. Requests that come now find no listener,
- * but repetitions of those that came before still come to us. @return 0, -ENOENT, or -errno.
+ * Release a binding; the port is free at once. New requests find no listener, but repetitions of
+ * earlier ones still come to this client. @return 0, -ENOENT, or -errno.
  */
 int agent_gsi_unbind(struct agent_gsi *c, uint32_t key);
 
-/** What is to be sent for a connection when this process ends. */
+/** The MAD to send for a connection when this process ends. */
 struct agent_exit_mad {
 	struct gsi_mad mad; /* a REJ, or a DREQ, as for agent_gsi_send() */
 	uint8_t cm_timeout; /* DREQ: repeated every 4.096 us * 2^cm_timeout, ... */
@@ -170,12 +171,12 @@ struct agent_exit_mad {
 };
 
 /**
- * Set the exit MAD of a communication ID of ours, in the place of an earlier one. The agent sends
- *it when the connection to us breaks, whatever the reason, SIGKILL included. Does not wait. At most
+ * Set or replace the exit MAD of a communication ID of this client. The agent sends it when the
+ * connection to the client ends for any reason, SIGKILL included. Does not wait. At most
  * AGENT_GSI_EXITS_MAX at a time.
  *
- * @return 0, -EINVAL: comm_id is not ours; -ENOBUFS: too many; -ENOMEM. No connection is no error:
- *	   the next agent is shown it.
+ * @return 0, -EINVAL: comm_id is not of this client; -ENOBUFS: too many; -ENOMEM. No connection is
+ * not an error: the next agent gets it.
  */
 int agent_gsi_exit_set(struct agent_gsi *c, uint32_t comm_id,
 		       const struct agent_exit_mad *exit_mad);

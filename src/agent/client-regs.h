@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a client of connection management has from the agent, kept so that the next agent can be
- * shown it: addresses, bindings, exit MADs. Memory only; client-gsi.c and client-frames.c talk to
- * the agent.
+ * Registrations of a GSI client at the agent, kept for the next agent: addresses, bindings, exit
+ * MADs. Memory only; client-gsi.c and client-frames.c communicate with the agent.
  */
 #ifndef AGENT_CLIENT_REGS_H
 #define AGENT_CLIENT_REGS_H
@@ -15,7 +14,7 @@
 
 enum { REGS_BUCKETS = 1024 };
 
-/** First member of what a table has, which the caller has calloc()ed. */
+/** First member of a table's entries, which the caller allocates by calloc(). */
 struct reg {
 	struct list node; /* in regs.buckets */
 	uint32_t key;
@@ -50,7 +49,7 @@ void regs_fini(struct regs *r);
 /** @return NULL: there is none. */
 void *regs_find(const struct regs *r, uint32_t key);
 void regs_add(struct regs *r, struct reg *reg, uint32_t key);
-/** Take it out, and free it. */
+/** Remove and free it. */
 void regs_drop(struct regs *r, struct reg *reg);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Asking an agent what it does. */
+/* Requests an agent's status. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

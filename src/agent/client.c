@@ -116,7 +116,9 @@ static int service(struct agent_client *c)
 			return 0;
 		if (!r)
 			agent_msg_close_fds(&m);
-		/* It died, or sends what nobody asked for, which none of ours does. */
+		/*
+		 * It died, or sent a message without a request, which a rocemu agent does not do.
+		 */
 	}
 	r = link_join(&c->link, text, sizeof(text));
 	if (r)

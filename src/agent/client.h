@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process's side of the agent: get a slot, get the slot's sockets, survive the agent's death.
+ * The client's side of the agent: gets a slot and its sockets, and survives the agent's death.
  *
  * The agent is found, or spawned, on an abstract Unix socket (so there is one per network namespace
- * and user). With the slot comes a token, one end of a socket pair: as long as it is open, the slot
- * is the client's; so a process killed with SIGKILL leaves nothing behind. When the agent's worker
- * dies, its holder starts the next one, which has all slots and sockets (agent/holder.h); the
- * client finds it by the same name and shows its token.
+ * and user). With the slot comes a token, one end of a socket pair: as long as it is open, the
+ * client owns the slot; so a process killed with SIGKILL leaves nothing behind. When the agent's
+ * worker dies, its holder starts the next one, which has all slots and sockets (agent/holder.h);
+ * the client finds it by the same name and proves its ownership with the token.
  *
  * agent_client_socket(), _service(), _fd() and agent_peer_request() may be called by several
  * threads at once; all else is serialised by the lane's lock or its thread. Blocking calls time out
@@ -27,13 +27,14 @@ struct agent_client;
 
 /**
  * Connect to the agent of this network namespace and user, spawning it when there is none, and take
- * a slot. With the environment's ROCEMU_AGENT=off no agent is asked: slot 1, and
+ * a slot. With ROCEMU_AGENT=off in the environment no agent is used: slot 1, and
  * agent_client_socket() binds the port itself (one process per address).
  *
- * A system-wide agent (`rocemu agent --system`) comes before the user's own. No fork() happens in
- * the caller (the agent is spawned with posix_spawn()), so pthread_atfork handlers do not run.
+ * A system-wide agent (`rocemu agent --system`) has precedence over the user's own. No fork()
+ * happens in the caller (the agent is spawned with posix_spawn()), so pthread_atfork handlers do
+ * not run.
  *
- * errbuf gets one line that says what is wrong and what to do.
+ * errbuf gets one line with the error and the remedy.
  * @return 0, or -errno: -ECONNREFUSED no agent and none could be spawned, -ENOSPC no slot free,
  * -EPERM an agent of another user that does not serve us, -EPROTO another version, -ETIMEDOUT,
  * -EINVAL a wrong ROCEMU_AGENT or ROCEMU_AGENT_NAME.
@@ -44,9 +45,8 @@ int agent_client_new(struct agent_client **out, char *errbuf, size_t errlen);
 void agent_client_free(struct agent_client *c);
 
 /**
- * In a forked child: close the child's copies; the parent's slot stays the parent's.
- * Async-signal-safe, so fit for pthread_atfork. Nothing but agent_client_free() may be called
- * afterwards.
+ * In a forked child: close the child's copies; the parent keeps its slot. Async-signal-safe, so fit
+ * for pthread_atfork. Nothing but agent_client_free() may be called afterwards.
  */
 void agent_client_forget(struct agent_client *c);
 
@@ -71,18 +71,18 @@ int agent_client_socket(struct agent_client *c, const struct rocemu_gid *addr, u
 			char *errbuf, size_t errlen);
 
 /**
- * A receive socket for a multicast group's address, like the others but for that it is no member of
- * a reuseport group: the kernel gives a copy of each packet to every such socket. No agent has a
- * part in it. It has joined the group on that interface (0: the kernel's choice), and leaves it
- * when closed.
+ * A receive socket for a multicast group's address, like the others, but not a member of a
+ * reuseport group: the kernel delivers a copy of each packet to every such socket. No agent is
+ * involved. It has joined the group on that interface (0: the kernel's choice), and leaves it when
+ * closed.
  * @return a file descriptor owned by the caller, or -errno with errbuf.
  */
 int agent_group_socket(const struct rocemu_gid *group, unsigned ifindex, char *errbuf,
 		       size_t errlen);
 
 /**
- * Ask for a copy of the receive socket that another slot of this host has for an address: to look
- * at its options, never to be read from. Over a connection of its own, so it may run beside
+ * Request a copy of the receive socket that another slot of this host has for an address: to read
+ * its options, never its data. Uses a separate connection, so it may run beside
  * agent_client_service(); does not wait for the answer.
  * @return a connection to be watched for readability and given to agent_peer_take(), or -errno.
  */
@@ -90,28 +90,29 @@ int agent_peer_request(const struct agent_client *c, const struct rocemu_gid *ad
 		       uint32_t scope_id, uint16_t slot);
 
 /**
- * The answer to agent_peer_request(). Closes fd, but for -EAGAIN: it is not there yet.
+ * The answer to agent_peer_request(). Closes fd, except with -EAGAIN: no answer yet.
  * @return a file descriptor owned by the caller, or -errno: -ENOENT no such socket on this host,
  *         -EPERM another user's, -ECONNRESET the agent has died.
  */
 int agent_peer_take(int fd);
 
 /**
- * To be watched for readability by the lane's loop: the agent has died, or speaks. -1: works
- * without an agent, or has none at the moment, since agent_client_service() or _socket() failed.
+ * To be watched for readability by the lane's loop: the agent has died, or sent a message. -1:
+ * works without an agent, or has none at the moment, since agent_client_service() or _socket()
+ * failed.
  */
 int agent_client_fd(struct agent_client *c);
 
 /**
- * agent_client_fd() is readable: take what is there. When the agent has died, find or spawn the
- * next one and show it the slot; agent_client_fd() may be another one afterwards.
+ * agent_client_fd() is readable: receive pending messages. When the agent has died, find or spawn
+ * the next one and register the slot there; agent_client_fd() may be another one afterwards.
  * @return 0, or -errno: there is no agent now (data paths go on; call again later, with a growing
  * pause).
  */
 int agent_client_service(struct agent_client *c);
 
 /**
- * Ask the user's agent, or the system-wide one. Spawns none.
+ * Request the status of the user's agent, or of the system-wide one. Spawns none.
  * @return 0 and *out owned by the caller, or -errno with errbuf: -ECONNREFUSED there is none.
  */
 int agent_client_status(bool system, struct agent_status **out, char *errbuf, size_t errlen);

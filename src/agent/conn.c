@@ -18,8 +18,8 @@ void server_update_idle(struct server *s)
 }
 
 /*
- * When epoll has no memory for a descriptor, libev stops its watchers, and tells them with the next
- * event. So after what may have watched a new one, an event comes soon.
+ * When epoll has no memory for a descriptor, libev stops its watchers, and reports it to them with
+ * the next event. So after a call that may have added a watcher, an event is triggered.
  */
 void server_watch_again(struct server *s)
 {

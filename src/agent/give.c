@@ -36,8 +36,10 @@ static int next_number(struct server *s, const struct seats_used *used)
 	return -ENOSPC;
 }
 
-/* Sockets that the slot's last user may have copies of are replaced; what is in the others is
- * thrown away. */
+/*
+ * Sockets that the slot's last user may have copies of are replaced; data in the others is
+ * discarded.
+ */
 static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 {
 	const struct seat *seat = &s->store->seats[AGENT_LANE].seat[slot];
@@ -63,7 +65,7 @@ static int prepare_slot(struct server *s, unsigned slot, uint32_t uid)
 	return 0;
 }
 
-/* Numbers are given in a circle: the token of each client that has ended would be kept for long. */
+/* Numbers are given round robin, so the token of a client that has ended would be kept for long. */
 static void close_dead(struct server *s, const struct seats_used *used)
 {
 	for (unsigned i = 1; i < AGENT_SEATS; i++) {
@@ -137,9 +139,9 @@ int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wa
 
 /* ---- sockets ---- */
 
-/* Who uses a group, of those that are alive. */
+/* Which live clients use a group. */
 struct users {
-	bool uid, others; /* that user; anybody else */
+	bool uid, others; /* that user; other users */
 };
 
 static void add_user(struct users *u, uint32_t is, uint32_t uid)
@@ -165,7 +167,7 @@ static struct users users_of(const struct server *s, const struct group *g,
 	return u;
 }
 
-/* May the user be the only one who uses one more address? g: it, or NULL. */
+/* May the user be the only user of one more address? g: its group, or NULL. */
 static bool addr_is_over(const struct server *s, const struct group *g, uint32_t uid)
 {
 	struct seats_used used;
@@ -202,12 +204,12 @@ static int grow(struct server *s, const struct group *g, const struct rocemu_gid
 			       .n = n};
 	int r = group_bind(&b);
 
-	/* The holder may have the sockets of an earlier group of the address yet. */
+	/* The holder may still have the sockets of an earlier group of the address. */
 	if (r == -EADDRINUSE && !g && holder_catches_up(s->holder))
 		r = group_bind(&b);
 	if (r)
 		return r;
-	/* After each change, so that no packet is steered to a place that is not there. */
+	/* After each change, so that no packet is steered to a missing place. */
 	r = data_socket_steer(b.first ? g->fds[0] : b.fds[0], n);
 	for (unsigned done = b.first; done < n && !r; done = b.first) {
 		unsigned count = MIN(n - done, (unsigned)AGENT_FDS_MAX);
@@ -292,7 +294,7 @@ void give_sweep(struct server *s)
 {
 	struct seats_used used;
 
-	/* What is sent for dead clients goes out from the groups that they used. */
+	/* MADs for dead clients are sent from the groups that these used. */
 	if (gsi_is_busy(&s->gsi))
 		return;
 	seats_look(&s->store->seats[AGENT_LANE], &used);

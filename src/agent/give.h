@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the agent gives to clients: places and the sockets of addresses; and how much one user may
- * have of a system-wide agent. A place goes to its last owner's user again, or its sockets are
- * replaced first: what one user has had, no other gets.
+ * Gives places and sockets of addresses to clients, within the quotas of a user of a system-wide
+ * agent. A place is given to its last owner's user again, or its sockets are replaced first, so
+ * that no user gets a socket that another one has had.
  */
 #ifndef AGENT_GIVE_H
 #define AGENT_GIVE_H
@@ -20,19 +20,19 @@ struct server;
 enum {
 	QUOTA_PLACES = 256,  /* slots, and as many numbers */
 	QUOTA_CLIENTS = 512, /* connections */
-	QUOTA_ADDRS = 32,    /* that nobody else uses */
+	QUOTA_ADDRS = 32,    /* that no other user uses */
 	QUOTA_BINDS = 8192,  /* ports and service IDs */
 };
 
-/** Is the user held to quotas? */
+/** Do quotas apply to the user? */
 bool give_is_limited(const struct server *s, uint32_t uid);
 
-/** Is the user shown processes and listeners of another one? */
+/** May the user see processes and listeners of another one? */
 bool give_may_see(const struct server *s, uint32_t uid, uint32_t other);
 
 /**
- * A place for a user: a slot, the lowest that may be had, a number, the next one, or the one that
- * is wanted. *token: the client's end, the caller's.
+ * A place for a user: the requested one, else the lowest free slot or the next number. *token: the
+ * client's end, owned by the caller.
  * @return the place, or -errno with one line in errbuf.
  */
 int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wanted, int *token,
@@ -46,10 +46,10 @@ int give_place(struct server *s, enum agent_kind kind, uint32_t uid, unsigned wa
 int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_id, unsigned slot,
 	       uint32_t uid, struct group **out, char *errbuf, size_t errlen);
 
-/** QP 1 of a group, and the sweep for groups that nobody uses. */
+/** QP 1 of a group, and the removal of unused groups. */
 void give_watch(struct server *s, struct group *g);
 
-/** Close the groups that nobody uses any more. */
+/** Close the groups that are no longer used. */
 void give_sweep(struct server *s);
 
 #endif

@@ -96,13 +96,13 @@ static int bind_place(const struct rocemu_gid *addr, uint32_t scope_id, unsigned
 
 	if (fd < 0)
 		return fd;
-	/* Slot 0's is not given away. */
+	/* The agent keeps slot 0's socket. */
 	if (guarded && place)
 		r = data_socket_guard(fd, place);
 	if (!r)
 		r = data_socket_bind(fd, addr, scope_id, AGENT_PORT);
 	/*
-	 * The first one is bound alone, which fails when anybody has the port, and shared
+	 * The first one is bound exclusively, which fails when the port is in use, and shared
 	 * afterwards: so two agents of one user cannot get into one group.
 	 */
 	if (!r && bound == 0)

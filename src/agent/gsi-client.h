@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The agent's side of a client of connection management: its number, its second socket with the
- * queue behind it, and what it holds. A client that does not read costs at most a full queue: what
- * comes then is dropped and counted, and nobody else waits.
+ * queue behind it, and its bindings and exit MADs. A client that does not read costs at most a full
+ * queue: further frames are dropped and counted, and no other client waits.
  */
 #ifndef AGENT_GSI_CLIENT_H
 #define AGENT_GSI_CLIENT_H
@@ -36,8 +36,7 @@ struct gsi_client {
 	uint64_t delivered, dropped;
 };
 
-/** May a new client have the number, as far as QP 1 is concerned? Exit MADs with it may be under
- * way. */
+/** May a new client get the number? False while exit MADs with it are being sent. */
 bool gsi_number_is_free(const struct gsi *gsi, unsigned number);
 
 /**
@@ -49,14 +48,14 @@ int gsi_client_new(struct gsi *gsi, struct client *conn, uint16_t number, int *c
 /** Watch its socket again. */
 void gsi_client_watch(struct gsi_client *m);
 
-/** Take what the client sent before its end. */
+/** Read the frames that the client sent before its end. */
 void gsi_client_drain(struct gsi_client *m);
 /** For gsi_end_client(). */
 void gsi_client_free(struct gsi_client *m);
 
-/** Give it a MAD: GSI_FRAME_MAD or GSI_FRAME_SENT. */
+/** Send it a MAD: GSI_FRAME_MAD or GSI_FRAME_SENT. */
 void gsi_client_deliver(struct gsi_client *m, enum gsi_frame_type type, const struct gsi_mad *mad);
-/** Tell it that its request did not get to its destination. */
+/** Notify it that its request did not reach its destination. */
 void gsi_client_unreachable(struct gsi_client *m, uint32_t comm_id, int error);
 
 #endif

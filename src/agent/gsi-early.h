@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests (REQ, SIDR_REQ) for a port that somebody has bound and does not listen on yet: some
- * programs tell their client the port by TCP and listen a moment later (qperf). They are kept for a
- * moment: until it listens, or they are answered "no such service" after all. Pure: no sockets, the
- * time is an argument.
+ * Keeps early requests (REQ, SIDR_REQ): for a port that is bound, but without a listener yet. Some
+ * programs send their port to the client by TCP and listen a moment later (qperf). A request is
+ * kept until the port has a listener, or is answered "no such service" after a short time. Pure: no
+ * sockets, the time is an argument.
  */
 #ifndef AGENT_GSI_EARLY_H
 #define AGENT_GSI_EARLY_H
@@ -26,7 +26,7 @@ struct gsi_early {
 /** One of them. */
 struct gsi_early_req {
 	struct list node;
-	uint64_t due_ms; /* is answered then */
+	uint64_t due_ms; /* when it is answered */
 	unsigned cell;	 /* of its source, in shares */
 	struct gsi_mad d;
 };

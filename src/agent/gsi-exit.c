@@ -81,7 +81,7 @@ void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id)
 	--*count;
 }
 
-/* Into the order of due times; mostly it is the last. */
+/* Insert by due time; mostly at the end. */
 static void insert_due(struct gsi_exits *w, struct gsi_exit_mad *e)
 {
 	struct list *before = w->due.prev;

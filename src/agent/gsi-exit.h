@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Exit MADs: sent for a client that has ended. While it lives they are in a list of it; then they
- * are due. A REJ is sent once; a DREQ is repeated at the connection's CM timeout until an answer
- * comes or its retries are used up (IBTA 12.10.8). Pure: the owner sends what is due.
+ * Schedules exit MADs: sent for a client that has ended. While it is alive they are in its list;
+ * after its end they are due. A REJ is sent once; a DREQ is repeated at the connection's CM timeout
+ * until an answer comes or its retries are used up (IBTA 12.10.8). Pure: the owner sends what is
+ * due.
  */
 #ifndef AGENT_GSI_WILLS_H
 #define AGENT_GSI_WILLS_H
@@ -16,7 +17,7 @@
 
 enum {
 	GSI_EXITS_BUCKETS = 4096,
-	GSI_EXITS_MS_MIN = 10,	  /* between two sendings, whatever the client says */
+	GSI_EXITS_MS_MIN = 10,	  /* minimum between two sendings, whatever the client requested */
 	GSI_EXITS_MS_MAX = 60000, /* likewise */
 };
 
@@ -36,32 +37,32 @@ struct gsi_exits {
 	struct list by_id[GSI_EXITS_BUCKETS];
 	struct list due; /* of dead clients, the next to be sent first */
 	unsigned due_count;
-	uint64_t given_up;	    /* that nobody answered, so far */
+	uint64_t given_up;	    /* not answered so far */
 	struct gsi_exit_mad *taken; /* sent for the last time: owned until the next call */
 };
 
 void gsi_exits_init(struct gsi_exits *w);
-/** Forget what is due; clients' lists are theirs. */
+/** Free those that are due; the clients own their lists. */
 void gsi_exits_fini(struct gsi_exits *w);
 
 /**
- * Set the exit MAD of an ID, in the place of an earlier one; f: a GSI_FRAME_EXIT_SET. repeat: it is
- * a DREQ. *count: of the list, at most AGENT_GSI_EXITS_MAX.
+ * Set or replace the exit MAD of an ID; f: a GSI_FRAME_EXIT_SET. repeat: it is a DREQ. *count: of
+ * the list, at most AGENT_GSI_EXITS_MAX.
  * @return 0, -ENOBUFS, -ENOMEM.
  */
 int gsi_exits_set(struct gsi_exits *w, struct list *of_client, unsigned *count,
 		  const struct gsi_frame *f, bool repeat);
 
-/** A living client's ID has none any more. */
+/** Remove that of an ID of a live client. */
 void gsi_exits_clear(struct gsi_exits *w, unsigned *count, uint32_t comm_id);
 
-/** Their client has ended: all of the list are due now. */
+/** The client has ended: all of its list are due now. */
 void gsi_exits_execute(struct gsi_exits *w, struct list *of_client, uint64_t now_ms);
 
-/** Forget all of a list, which may be that of what is due. */
+/** Free all of a list, which may be the list of due ones. */
 void gsi_exits_forget(struct gsi_exits *w, struct list *of_client);
 
-/** Forget what is due of a client's: it is back. */
+/** Drop a client's due ones: the client is back. */
 void gsi_exits_recall(struct gsi_exits *w, uint16_t number);
 
 /** Is anything of a dead client's still due? */
@@ -69,7 +70,7 @@ bool gsi_exits_linger(const struct gsi_exits *w, uint16_t number);
 
 /**
  * A DREP, REJ or DREQ for a communication ID came from an address. @return true: it was the answer
- * to one that was due, which is forgotten.
+ * to one that was due, which is dropped.
  */
 bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct rocemu_gid *src);
 
@@ -78,7 +79,7 @@ uint64_t gsi_exits_next_ms(const struct gsi_exits *w);
 
 /**
  * The next that is due: to be sent by the caller, borrowed until the next call for w. Each comes as
- * often as it is to be sent; a DREQ whose last sending was not answered in time is forgotten.
+ * often as it is to be sent; a DREQ whose last sending was not answered in time is dropped.
  * @return NULL: none is due now.
  */
 struct gsi_mad *gsi_exits_take(struct gsi_exits *w, uint64_t now_ms);

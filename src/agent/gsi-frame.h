@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The packets of a GSI client's second socket: MADs both ways, and exit MADs: what the agent is to
- * send for a connection when the client's process ends. One struct of fixed size in host order:
- * both ends are of one host and one version. Nothing here is answered.
+ * Packets of a GSI client's second socket: MADs in both directions, and exit MADs, which the agent
+ * sends for a connection when the client's process ends. One struct of fixed size in host order,
+ * since both ends are of one host and one version. None of these packets has an answer.
  */
 #ifndef AGENT_GSI_FRAME_H
 #define AGENT_GSI_FRAME_H
@@ -17,10 +17,10 @@
 
 enum gsi_frame_type {
 	GSI_FRAME_MAD = 1,     /* to be sent; received */
-	GSI_FRAME_SENT,	       /* agent to client, when it asked: the MAD as it was sent */
+	GSI_FRAME_SENT,	       /* agent to client, if requested: the MAD as it was sent */
 	GSI_FRAME_UNREACHABLE, /* agent to client: the request comm_id did not arrive: error */
 	GSI_FRAME_EXIT_SET,    /* client to agent: exit MAD of comm_id, replaces an earlier one */
-	GSI_FRAME_EXIT_CLEAR,  /* client to agent: none any more */
+	GSI_FRAME_EXIT_CLEAR,  /* client to agent: comm_id has none any more */
 };
 
 struct gsi_frame {

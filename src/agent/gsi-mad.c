@@ -18,8 +18,10 @@ bool gsi_mad_service(const struct rocemu_cm_msg *m, uint64_t *service_id)
 	}
 }
 
-/* Each message begins with its sender's ID, and most have the receiver's next: they may be read by
- * any of their names. */
+/*
+ * Each message begins with its sender's ID, and in most the receiver's follows: any member of the
+ * union reads them.
+ */
 #define IDS_FIRST(msg)                                                                \
 	_Static_assert(offsetof(struct rocemu_cm_##msg, local_comm_id) == 0 &&        \
 			       offsetof(struct rocemu_cm_##msg, remote_comm_id) == 4, \

@@ -7,7 +7,7 @@
 
 #include <rocemu/cm.h>
 
-/* How well a binding fits an address, 0: not at all. */
+/* How specifically a binding matches an address; 0: no match. */
 enum fit { FIT_NONE, FIT_ANY_BOTH, FIT_ANY, FIT_ADDR };
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;
@@ -63,7 +63,7 @@ void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t
 	rng_init(&p->rng, seed);
 }
 
-/* The binding of a service ID after another one; NULL: from the first, and there is no more. */
+/* The next binding of a service ID after another one; NULL: the first; @return NULL: no more. */
 static struct gsi_port *next_of(const struct gsi_ports *p, const struct gsi_port *last,
 				uint64_t service_id)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who uses which port or service ID, and who listens on it: one book for all clients of the agent,
- * so for the host (and user). Pure: no sockets, no time.
+ * Registers ports and service IDs in use and their listeners: one table for all clients of the
+ * agent, that is, for the host (and user). Pure: no sockets, no time.
  */
 #ifndef AGENT_GSI_PORTS_H
 #define AGENT_GSI_PORTS_H
@@ -19,7 +19,7 @@ enum { GSI_PORTS_BUCKETS = 4096 };
 /** A binding. */
 struct gsi_port {
 	struct list by_service, by_key; /* in a bucket of struct gsi_ports */
-	struct list of_client;		/* in a list of whoever has it */
+	struct list of_client;		/* in a list of its owner */
 	uint16_t number;		/* of the client */
 	uint32_t key;			/* the client's name for it */
 	bool listens;
@@ -33,7 +33,7 @@ struct gsi_ports {
 	unsigned listeners;
 };
 
-/** first..last: the ports to be given out when none is asked for. */
+/** first..last: the ports to choose from when none is requested. */
 void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t seed);
 
 /**
@@ -51,19 +51,19 @@ int gsi_ports_listen(struct gsi_ports *p, uint16_t number, uint32_t key);
 /** @return 0, -ENOENT. */
 int gsi_ports_unbind(struct gsi_ports *p, uint16_t number, uint32_t key);
 
-/** Give back all bindings of a client's list. */
+/** Release all bindings of a client's list. */
 void gsi_ports_drop(struct gsi_ports *p, struct list *of_client);
 
 /**
- * Who listens on a service ID at an address? Wildcards only of clients in open. The more specific
- * goes first: the address, the wildcard of its family, the wildcard of both.
- * @return borrowed until the book changes, or NULL.
+ * The listener of a service ID at an address. Wildcards only of clients in open. The more specific
+ * one has precedence: the address, the wildcard of its family, the wildcard of both.
+ * @return borrowed until the table changes, or NULL.
  */
 const struct gsi_port *gsi_ports_find(const struct gsi_ports *p, uint64_t service_id,
 				      const struct rocemu_gid *addr, uint32_t scope_id,
 				      const struct seat_set *open);
 
-/** Has anybody taken it there without listening on it (yet)? */
+/** Is it bound there without a listener (yet)? */
 bool gsi_ports_is_bound(const struct gsi_ports *p, uint64_t service_id,
 			const struct rocemu_gid *addr, uint32_t scope_id);
 

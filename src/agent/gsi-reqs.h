@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which client got a request (REQ, SIDR_REQ), for a while: its repetitions go to the same one,
- * though another one may listen by then or nobody; and a REJ whose sender has not learned our
- * communication ID yet can only be routed by the ID of the REQ it takes back (IBTA 12.6.7). And
- * whether it has seen it: one that dies with a request unseen has set no exit MAD for it. A table
- * of fixed size whose oldest entries give way: one that is missing is as if the request had not
- * come. Pure.
+ * Remembers for a while which client got a request (REQ, SIDR_REQ). Its repetitions go to the same
+ * client, even if by then another one listens or none. A REJ whose sender does not have this side's
+ * communication ID yet can only be routed by the ID of the REQ it withdraws (IBTA 12.6.7). Also
+ * records whether the client has seen the request: a client that dies before has set no exit MAD
+ * for it. A table of fixed size; new entries replace the oldest: a missing entry has the same
+ * effect as a lost request. Pure.
  */
 #ifndef AGENT_GSI_REQS_H
 #define AGENT_GSI_REQS_H
@@ -32,8 +32,8 @@ struct gsi_req {
 	struct gsi_req_id id;
 	uint64_t when_ms;
 	uint16_t number; /* 0: free */
-	bool seen;	 /* the client has said something of it */
-	/* What an answer needs, filled in by who adds it. */
+	bool seen;	 /* the client has reacted to it */
+	/* Needed for an answer; filled in by the caller of gsi_reqs_add(). */
 	struct rocemu_gid dst;
 	uint32_t scope_id;
 	uint8_t tclass;
@@ -44,7 +44,7 @@ struct gsi_reqs {
 	struct gsi_req buckets[GSI_REQS_BUCKETS][GSI_REQS_WAYS];
 };
 
-/** Remember who got it. @return its entry, borrowed until the next call. */
+/** Record the client that got it. @return its entry, borrowed until the next call. */
 struct gsi_req *gsi_reqs_add(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number,
 			     uint64_t now_ms);
 
@@ -55,7 +55,7 @@ uint16_t gsi_reqs_find(const struct gsi_reqs *rs, const struct gsi_req_id *id, u
 void gsi_reqs_seen(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number);
 
 /**
- * A client is gone: take one of those that it got and never said anything of. *at: 0 at first.
+ * A client is gone: take one of the requests that it got and never reacted to. *at: 0 at first.
  * @return false: there is no more.
  */
 bool gsi_reqs_take_unseen(struct gsi_reqs *rs, uint16_t number, uint64_t now_ms, unsigned *at,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The agent's answers to requests of clients of connection management: request.c hands them on. */
+/* Answers requests of clients of connection management, which request.c passes on. */
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sources of what comes to QP 1, so that one that floods does not take what others need. They are
- * counted in cells (base/share.h): an address is one, and the port that agents and Soft-RoCE send
- * from is one of its own, which other users of that host cannot send from. Pure.
+ * Counts the sources of packets to QP 1, so that one that floods does not use up the capacity of
+ * others. Sources are counted in cells (base/share.h): an address has one, and the port that agents
+ * and Soft-RoCE send from, which other users of that host cannot use, has a separate one. Pure.
  */
 #ifndef AGENT_GSI_SOURCES_H
 #define AGENT_GSI_SOURCES_H
@@ -18,7 +18,7 @@
 /** What Soft-RoCE sends QP 1's packets from, and agents do. */
 enum { GSI_SPORT = 55410 };
 
-/** Answers in the place of absent clients, to one source in a second. */
+/** Replies for absent clients to one source, per second. */
 enum { GSI_ANSWERS_PER_S = 4096 };
 
 struct gsi_sources {
@@ -30,7 +30,7 @@ struct gsi_sources {
 /** key: secret, or a source could choose whose cell it shares. */
 void gsi_sources_init(struct gsi_sources *s, const uint64_t key[static 2]);
 
-/** The cell of what comes from there. */
+/** The cell of a source. */
 unsigned gsi_sources_cell(const struct gsi_sources *s, const struct rocemu_gid *addr,
 			  uint16_t sport);
 

@@ -14,10 +14,10 @@
 #include "base/util.h"
 
 enum {
-	EXITS_BURST = 64, /* sent in a row: their answers are to be read in between */
+	EXITS_BURST = 64, /* sent in a row; then answers are read */
 	BACK_MS = 2000,	  /* clients of a dead agent find the next one within this time */
-	ECN_MASK = 3,	  /* of a traffic class: the network's, not the sender's */
-	/* When the system does not say which ports it gives out. */
+	ECN_MASK = 3,	  /* ECN bits of the traffic class, which the network sets */
+	/* Used when net.ipv4.ip_local_port_range cannot be read. */
 	PORT_FIRST = 32768,
 	PORT_LAST = 60999,
 };
@@ -195,7 +195,7 @@ static bool ends_exit(struct gsi *gsi, const struct gsi_mad *d, const struct roc
 	return true;
 }
 
-/* Have a timer at a moment, but not before least_s from now; UINT64_MAX: not at all. */
+/* Set a timer to a time, but not before least_s from now; UINT64_MAX: stop it. */
 static void plan(struct gsi *gsi, ev_timer *timer, uint64_t at_ms, double least_s)
 {
 	uint64_t now = link_now_ms();
@@ -221,8 +221,10 @@ static void plan_early(struct gsi *gsi)
 	plan(gsi, &gsi->early_timer, gsi_early_next_ms(&gsi->early), 0);
 }
 
-/* Is it kept until its port is listened on? After a change of agents each is: its client may not be
- * back yet. */
+/*
+ * Is the request kept until its port has a listener? After a change of agents each is kept, because
+ * its client may not be back yet.
+ */
 static bool keep_early(struct gsi *gsi, const struct gsi_mad *d, const struct rocemu_cm_msg *m)
 {
 	uint64_t service_id;
@@ -236,7 +238,10 @@ static bool keep_early(struct gsi *gsi, const struct gsi_mad *d, const struct ro
 	return true;
 }
 
-/* Give a kept request to who listens; late: or say that nobody does. @return it is done with. */
+/*
+ * Pass a kept request to its listener; late: or answer that there is none. @return whether it was
+ * handled.
+ */
 static bool settle_early(struct gsi *gsi, struct gsi_early_req *r, bool late)
 {
 	struct qp1 *q = qp1_at(gsi, &r->d.dst, r->d.scope_id);
@@ -282,7 +287,7 @@ static void on_early_timer(struct ev_loop *loop, ev_timer *w, int revents)
 	plan_early(gsi);
 }
 
-/* ---- what comes in ---- */
+/* ---- received packets ---- */
 
 static void input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d)
 {
@@ -329,12 +334,12 @@ void gsi_watch(struct gsi *gsi, struct group *g)
 		g->user = qp1_new(gsi, &ops, g, gsi->loop);
 }
 
-/* ---- what goes out ---- */
+/* ---- sending ---- */
 
 /*
- * May a client say that the QP is its own? Not if the slot is in use by another user, whose
- * connection the peer would take for stale. Its user is the one that it joined as: it may have
- * changed since.
+ * May a client use the QPN as its own? Not if another user has the slot: the peer would take that
+ * user's connection for stale. The client's user is that of its connection to the agent; the
+ * process may have changed it since.
  */
 static bool may_name(const struct gsi *gsi, const struct gsi_client *member, uint32_t qpn)
 {
@@ -365,7 +370,10 @@ static struct qp1 *check_outgoing(struct gsi *gsi, const struct gsi_client *memb
 	return may_name(gsi, member, gsi_mad_sender_qpn(m)) ? q : NULL;
 }
 
-/* A client corrupts its own MADs on purpose; what receivers take is checked as any other. */
+/*
+ * Fault injection may corrupt a client's MADs; a packet that receivers would still accept is
+ * checked like any other.
+ */
 static bool check_flips(struct gsi *gsi, const struct gsi_client *member, struct qp1 *q,
 			struct gsi_mad *d)
 {
@@ -378,12 +386,15 @@ static bool check_flips(struct gsi *gsi, const struct gsi_client *member, struct
 	seen.sport = q->sport;
 	gsi_hdr_encode(&seen, q->psn);
 	gsi_packet_encode(&seen, packet);
-	/* Receivers do not see the identification, so a packet that fits any of them would pass. */
+	/*
+	 * Receivers do not see the identification, so a packet whose ICRC fits any identification
+	 * would be accepted.
+	 */
 	return gsi_packet_decode(&seen, packet, sizeof(packet)) != GSI_OK ||
 	       check_outgoing(gsi, member, &seen, &m) != NULL;
 }
 
-/* What a client says to a requester shows that it has seen the request. */
+/* A client's message to a requester shows that it has seen the request. */
 static void note_seen(struct gsi *gsi, const struct gsi_client *member, const struct rocemu_gid *to,
 		      const struct rocemu_cm_msg *m)
 {
@@ -440,8 +451,10 @@ static void on_frame(struct gsi *gsi, struct gsi_client *member, struct gsi_fram
 		send_for(gsi, member, q, &f->m, f->echo);
 }
 
-/* A client has died with requests that it has not even read: whoever sent them shall not wait for
- * its next try, when there may be no agent here any more. */
+/*
+ * A client has died with unread requests: reject them now, since at the sender's next try there may
+ * be no agent here any more.
+ */
 static void answer_unseen(struct gsi *gsi, uint16_t number)
 {
 	struct gsi_req req;

@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QP 1 in the agent: routes the MADs of communication management to the clients they are for, sends
- * for clients, replies for those that are absent, and sends exit MADs. How a connection comes
- * about is no business of it: the state machine is the client's.
+ * QP 1 in the agent: routes the MADs of communication management to clients, sends for clients,
+ * replies for absent ones, and sends exit MADs. The connection's state machine is in the client.
  *
  * Where a MAD goes:
  *
- *	REQ, SIDR_REQ    to the client that got it when it came first, else to who listens on its
- *			 service ID at its destination address; nobody: REJ or SIDR_REP
- *	REJ without an   to the client that got the REQ which it takes back
- *	ID of ours
- *	all others       to the client whose number is the prefix of the ID it names as the
- *			 receiver's; nobody: REP is rejected, DREQ and LAP are answered, the rest
- *			 is dropped
+ *	REQ, SIDR_REQ    to the client that got it first, else to the listener of its service ID
+ *	                 at its destination address; none: REJ or SIDR_REP
+ *	REJ without an   to the client that got the REQ which it withdraws
+ *	ID of this host
+ *	all others       to the client whose number is the prefix of the receiver's ID; none:
+ *	                 REP is rejected, DREQ and LAP are answered, the rest is dropped
  */
 #ifndef AGENT_GSI_H
 #define AGENT_GSI_H
@@ -52,10 +50,10 @@ struct gsi {
 		struct client *conn); /* a client's second socket has ended: gsi_end_client() */
 	void (*on_watch)(void *user,
 			 bool refused); /* as server_watch_again(), or as server_refused() */
-	/* Set by gsi_init(): what the clients' files call. */
+	/* Set by gsi_init(): called by the clients' files. */
 	void (*on_frame)(struct gsi *gsi, struct gsi_client *m, struct gsi_frame *f);
 	void *user;
-	bool leaving; /* clients live on, and give the next agent their exit MADs */
+	bool leaving; /* clients continue, and register their exit MADs with the next agent */
 	struct rng rng;
 	struct gsi_sources sources;
 	uint64_t counters[AGENT_GSI_COUNTER_COUNT];
@@ -65,23 +63,22 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store);
 /** After all connections were closed. */
 void gsi_fini(struct gsi *gsi);
 
-/** Have QP 1 of a group that has sockets. */
+/** Start QP 1 of a group that has sockets. */
 void gsi_watch(struct gsi *gsi, struct group *g);
 
 /**
- * A client of an earlier agent is back. The others come one by one: requests for those that are not
- * back yet are kept for a moment, once in the agent's life.
+ * A client of an earlier agent is back. The others follow one by one: requests for those that are
+ * not back yet are kept for a moment, once in the agent's life.
  */
 void gsi_follows(struct gsi *gsi);
 
 /** A client listens now: requests that came too early go to it. */
 void gsi_listens(struct gsi *gsi);
 
-/** A client has ended: take what it sent before, give back what it has, send its exit MADs, free
- * it. */
+/** A client has ended: read its last frames, release its bindings, send its exit MADs, free it. */
 void gsi_end_client(struct gsi *gsi, struct gsi_client *m);
 
-/** Are exit MADs under way? Then the agent is not idle. */
+/** Are exit MADs being sent? Then the agent is not idle. */
 static inline bool gsi_is_busy(const struct gsi *gsi)
 {
 	return gsi->exit_mads.due_count > 0;

@@ -16,12 +16,12 @@
 #include "base/util.h"
 
 enum {
-	PAUSE_MIN_MS = 20, /* before the next worker when the last one died at once, ... */
+	PAUSE_MIN_MS = 20, /* pause before the next worker when the last one died at once, ... */
 	PAUSE_MAX_MS = 1000,
 	LIFE_MS = 1000, /* ... which is what this means */
 	UPDATE_TIMEOUT_S = 2,
-	LAST_TRIES =
-		50, /* to take the changes that a worker left when it died, PAUSE_MIN_MS apart */
+	LAST_TRIES = 50, /* tries to apply the changes that a worker left when it died, PAUSE_MIN_MS
+			    apart */
 };
 
 static volatile sig_atomic_t told_to_leave;
@@ -73,7 +73,7 @@ int holder_update(int fd, const struct store_change *c, const int *fds, unsigned
 {
 	int r = 0;
 
-	/* What is missing may be there soon; -EAGAIN: the holder does not read. */
+	/* Memory may be available soon; -EAGAIN: the holder does not read. */
 	for (unsigned tries = 0; tries < LAST_TRIES; tries++) {
 		r = agent_fds_send(fd, c, sizeof(*c), fds, n, 0);
 		if (r == -EAGAIN || !agent_io_is_late(-r))
@@ -127,8 +127,10 @@ static int take_change(struct store *st, int fd, struct store_change *c)
 	char byte;
 	int r;
 
-	/* What is missing may be there soon; when the worker has died, the next one is not to wait
-	 * for long. */
+	/*
+	 * Memory or descriptors may be available soon; when the worker has died, the next one
+	 * should not wait for long.
+	 */
 	while ((r = look_at_change(st, fd, c)) == -EAGAIN && tries < LAST_TRIES) {
 		poll(NULL, 0, PAUSE_MIN_MS);
 		tries += poll(&p, 1, 0) > 0;
@@ -151,12 +153,14 @@ static int hold(struct store *st, int fd)
 		if (!r && c.type == STORE_LEAVE)
 			return (int)c.value;
 	} while (!r);
-	/* A store that is not the worker's is of no use to the next one. The worker forks another
-	 * holder. */
+	/*
+	 * A store that differs from the worker's is useless to the next one. The worker forks
+	 * another holder.
+	 */
 	return r == -ECONNRESET ? -1 : 1;
 }
 
-/* @return the way to it, or -errno. */
+/* @return the socket to it, or -errno. */
 static int start_worker(struct store *st, holder_work_fn *work, void *user)
 {
 	int pair[2], r = make_pair(pair);
@@ -176,7 +180,7 @@ static int start_worker(struct store *st, holder_work_fn *work, void *user)
 	return pair[0];
 }
 
-/* Hold for the worker at fd, -1: none yet, and for those after it. */
+/* Keep the store for the worker at fd (-1: none yet) and for its successors. */
 static int hold_all(struct store *st, int fd, holder_work_fn *work, void *user)
 {
 	uint64_t started = link_now_ms();

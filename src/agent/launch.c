@@ -28,7 +28,7 @@ enum {
 	RETRY_MS = 20,
 	SUFFIX_LEN = 1 + 16,   /* '+' and a random number */
 	BUSY_WAIT_MS = 200,    /* for a listener whose queue is full */
-	LISTEN_WAIT_MS = 1000, /* an agent that has its name listens within this time */
+	LISTEN_WAIT_MS = 1000, /* an agent listens within this time after taking its name */
 };
 
 /* Connect to one name. @return a descriptor, -EPERM: a stranger has it, or -errno. */
@@ -37,7 +37,7 @@ static int connect_to(const struct agent_instance *instance, const struct sockad
 {
 	struct ucred cred;
 	socklen_t cred_len = sizeof(cred);
-	/* Non-blocking: somebody who does not accept is not to be waited for. */
+	/* Non-blocking: do not wait for a process that does not accept. */
 	int fd = sys_socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), r;
 
 	if (fd < 0)
@@ -47,7 +47,7 @@ static int connect_to(const struct agent_instance *instance, const struct sockad
 	while (r < 0 && errno == EINTR);
 	if (r < 0)
 		r = -errno;
-	/* Anybody may bind an abstract name: trust only ourselves and root. */
+	/* Any user can bind an abstract name: trust only the own user and root. */
 	else if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &cred_len))
 		r = -errno;
 	else if (cred.uid != 0 && (instance->system || cred.uid != instance->uid))
@@ -59,9 +59,8 @@ static int connect_to(const struct agent_instance *instance, const struct sockad
 }
 
 /*
- * The next name of the kernel's list that is the instance's with a suffix, and on which somebody
- * listens. Lines are "Num RefCount Protocol Flags Type St Inode Path", an abstract name begins with
- * '@'.
+ * Find the next name in the kernel's list that is the instance's with a suffix and has a listener.
+ * Lines are "Num RefCount Protocol Flags Type St Inode Path", an abstract name begins with '@'.
  */
 static bool next_name(FILE *f, const struct agent_instance *instance, struct sockaddr_un *sa,
 		      socklen_t *len)
@@ -89,8 +88,8 @@ static bool next_name(FILE *f, const struct agent_instance *instance, struct soc
 }
 
 /*
- * Connect to the instance's agent, by whatever name. except: a name that does not count, or NULL.
- * @return a descriptor, -ECONNREFUSED: there is none, -EAGAIN: there may be one that is busy.
+ * Connect to the instance's agent by any of its names. except: a name to skip, or NULL.
+ * @return a descriptor, -ECONNREFUSED: there is none, -EAGAIN: there may be one, but busy.
  */
 static int connect_once(const struct agent_instance *instance, const struct sockaddr_un *except)
 {
@@ -129,7 +128,10 @@ int agent_connect(const struct agent_instance *instance, unsigned timeout_ms)
 		poll(NULL, 0, RETRY_MS);
 		waited_ms += RETRY_MS;
 	}
-	/* Whose queue it is that is full cannot be seen. Ours has room for a thousand. */
+	/*
+	 * The owner of the full queue cannot be determined. An agent's queue has room for a
+	 * thousand.
+	 */
 	if (fd < 0)
 		return fd == -EAGAIN ? -ECONNREFUSED : fd;
 	(void)fcntl(fd, F_SETFL, 0);
@@ -138,7 +140,7 @@ int agent_connect(const struct agent_instance *instance, unsigned timeout_ms)
 	return fd;
 }
 
-/* @return as agent_listen(); *sa: the name. -EADDRINUSE: somebody has it. */
+/* @return as agent_listen(); *sa: the name. -EADDRINUSE: it is in use. */
 static int listen_on(const struct agent_instance *instance, const char *suffix,
 		     struct sockaddr_un *sa)
 {
@@ -163,7 +165,7 @@ static bool another_runs(const struct agent_instance *instance, const struct soc
 	return fd >= 0;
 }
 
-/* The instance's name is taken. By an agent that does not listen yet, or by a stranger? */
+/* The instance's name is taken: by an agent that does not listen yet, or by another user? */
 static int listen_elsewhere(const struct agent_instance *instance, struct sockaddr_un *sa)
 {
 	char suffix[SUFFIX_LEN + 1];
@@ -203,8 +205,10 @@ int agent_listen(const struct agent_instance *instance)
 	return -EADDRINUSE;
 }
 
-/* Beside the library or program that this code is in, installed or in the build tree; else where it
- * was to go. */
+/*
+ * Beside the library or program that contains this code, installed or in the build tree; else the
+ * configured install path.
+ */
 static const char *find_agent(char path[static PATH_MAX])
 {
 	static const char *const beside[] = {"rocemu-agent", "../agent/rocemu-agent",
@@ -228,7 +232,7 @@ static const char *find_agent(char path[static PATH_MAX])
 	return AGENT_INSTALLED;
 }
 
-/* The environment without what would make the agent carry somebody's tool with it. Strings are
+/* The environment without variables that would load a tool's library into the agent. Strings are
  * borrowed. */
 static char **agent_environ(void)
 {
@@ -265,7 +269,7 @@ static int spawn(const char *path, int report_fd, pid_t *pid)
 		return -ENOMEM;
 	posix_spawn_file_actions_init(&fa);
 	posix_spawnattr_init(&attr);
-	/* First, since the pipe may be where standard descriptors belong. */
+	/* First, since the pipe may have the number of a standard descriptor. */
 	err = posix_spawn_file_actions_adddup2(&fa, report_fd, SPAWN_REPORT_FD);
 	for (int fd = 0; fd <= 2 && !err; fd++)
 		err = posix_spawn_file_actions_addopen(&fa, fd, "/dev/null",
@@ -322,7 +326,7 @@ static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 	}
 	r = read_report(p[0]);
 	close(p[0]);
-	/* The first process of the two it takes to become a daemon; the program may have reaped it
+	/* The first of the two processes of daemon creation; the program may have reaped it
 	 * already. */
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Finding and starting the agent. It listens on an abstract name that follows from the instance.
- * Since anybody may take such a name, who listens there counts only if its user is right; when a
- * stranger has the name, the agent takes another one, the same with a random suffix, and clients
- * find it in the kernel's list of names. So nobody can stop an agent by names, or receive anything
- * by one.
+ * Finding and starting the agent. It listens on an abstract name derived from the instance. Any
+ * user can take such a name, so a listener is accepted only if its user is right. When another user
+ * has the name, the agent adds a random suffix to it, and clients find it in the kernel's list of
+ * names. So other users can not block an agent or receive messages by taking a name.
  *
- * Several processes may start an agent at the same time: each looks for others once it listens
- * itself, and leaves when there is one. So at most one stays.
+ * Several processes may start an agent at the same time: each agent looks for others once it
+ * listens, and ends when there is one. So at most one stays.
  */
 #ifndef AGENT_LAUNCH_H
 #define AGENT_LAUNCH_H
@@ -20,8 +19,8 @@
 enum { SPAWN_REPORT_FD = 3 };
 
 /**
- * Connect to a instance's agent. Calls on the socket give up after timeout_ms; 0: never, and who
- * does not accept at once is not waited for.
+ * Connect to an instance's agent. Calls on the socket give up after timeout_ms; 0: never, and an
+ * agent that does not accept at once is not waited for.
  * @return a descriptor, or -errno: -ECONNREFUSED there is none.
  */
 int agent_connect(const struct agent_instance *instance, unsigned timeout_ms);
@@ -32,8 +31,10 @@ int agent_connect(const struct agent_instance *instance, unsigned timeout_ms);
  */
 int agent_spawn(char *errbuf, size_t errlen);
 
-/** Listen for the instance's clients. @return a non-blocking descriptor, -EADDRINUSE: an agent is
- * there, or -errno. */
+/**
+ * Listen for the instance's clients. @return a non-blocking descriptor, -EADDRINUSE: an agent
+ * exists, or -errno.
+ */
 int agent_listen(const struct agent_instance *instance);
 
 #endif

@@ -43,7 +43,7 @@ void link_disconnect(struct link *l)
 
 void link_close(struct link *l)
 {
-	/* The token first: the place is to be free when the agent sees the connection end. */
+	/* The token first: the place must be free when the agent sees the connection end. */
 	link_close_fd(&l->token);
 	link_disconnect(l);
 }
@@ -69,8 +69,10 @@ int link_request(struct link *l, const struct agent_msg *request, enum agent_msg
 		snprintf(errbuf, errlen, "cannot ask the agent: %s", strerror(-r));
 		return r;
 	}
-	/* An agent that refuses a client says so and hangs up, without waiting for a request; what
-	 * it said comes after the error. */
+	/*
+	 * An agent that refuses a client sends an error and closes, without waiting for a request;
+	 * the message is read after the error of send().
+	 */
 	if (!r || r == -EPIPE)
 		r = receive(l->fd, answer);
 	if (r == -ECONNRESET && l->fd >= 0)
@@ -98,7 +100,7 @@ int link_request(struct link *l, const struct agent_msg *request, enum agent_msg
 	return -EPROTO;
 }
 
-/* The system-wide agent if there is one, else the user's. instance: whose it is. */
+/* Connect to the system-wide agent if there is one, else to the user's. instance: set to it. */
 static int connect_any(struct agent_instance *instance, char *errbuf, size_t errlen)
 {
 	int fd = -ECONNREFUSED, r;
@@ -128,7 +130,10 @@ int link_agent_is_off(char *errbuf, size_t errlen)
 	return -EINVAL;
 }
 
-/* Who has a place goes to the agent that gave it alone: no other could do anything with it. */
+/*
+ * The owner of a place connects only to the instance that gave it: the place means nothing to
+ * another one.
+ */
 static int connect_or_spawn(struct link *l, uint64_t deadline_ms, char *errbuf, size_t errlen)
 {
 	for (;;) {
@@ -150,13 +155,13 @@ static int connect_or_spawn(struct link *l, uint64_t deadline_ms, char *errbuf, 
 	}
 }
 
-/* A number that nobody can guess, written where only the place's owner can write. */
+/* An unpredictable number, written where only the place's owner can write. */
 static int show_token(const struct link *l, uint64_t *nonce)
 {
 	if (getrandom(nonce, sizeof(*nonce), 0) != sizeof(*nonce))
 		return -errno;
 	*nonce |= 1; /* not 0 */
-	/* A token whose other end is closed is none of this agent's, which it will notice. */
+	/* A token whose other end is closed is not from this agent, which detects that. */
 	if (send(l->token, nonce, sizeof(*nonce), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
 		log_debug("the token is of an earlier agent: %s", strerror(errno));
 	return 0;
@@ -202,8 +207,10 @@ static int introduce(struct link *l, char *errbuf, size_t errlen)
 	return r ? r : take_welcome(l, &answer, errbuf, errlen);
 }
 
-/* A connection ended with r before the first answer. An agent that is short of something turns
- * everybody away at once, so after a moment. */
+/*
+ * A connection ended with r before the first answer. An agent that lacks a resource refuses all
+ * clients at once, so retry after a pause.
+ */
 static bool try_again(int r, uint64_t deadline_ms)
 {
 	if (r != -ECONNRESET || link_now_ms() >= deadline_ms)
@@ -226,7 +233,7 @@ int link_join(struct link *l, char *errbuf, size_t errlen)
 		r = introduce(l, errbuf, errlen);
 		if (r)
 			link_disconnect(l);
-		/* An agent that left between connect and answer: the next one. */
+		/* An agent that ended between connect and answer: try the next one. */
 	} while (try_again(r, deadline));
 	return r;
 }

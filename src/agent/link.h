@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A client's connection to the agent, for both kinds of clients, lanes (client.c) and GSI clients
- * (client-gsi.c): finding the agent, spawning it when there is none, being given a place, showing
- * the place to the agent's next worker, and asking it something.
+ * (client-gsi.c): finds the agent, spawns it when there is none, gets a place, registers the place
+ * with the agent's next worker, and sends requests.
  */
 #ifndef AGENT_LINK_H
 #define AGENT_LINK_H
@@ -32,7 +32,7 @@ uint64_t link_now_ms(void);
 void link_close_fd(int *fd);
 
 /**
- * Does the environment's ROCEMU_AGENT forbid an agent? @return 1: it does, 0, or -EINVAL with
+ * Does ROCEMU_AGENT in the environment forbid an agent? @return 1: it does, 0, or -EINVAL with
  * errbuf.
  */
 int link_agent_is_off(char *errbuf, size_t errlen);
@@ -40,8 +40,8 @@ int link_agent_is_off(char *errbuf, size_t errlen);
 void link_init(struct link *l, enum agent_kind kind);
 
 /**
- * Connect and be given a place, or, when there is one, show it. The system-wide agent comes before
- * the user's; one is spawned as often as there is none: it may leave, idle, at any moment.
+ * Connect and get a place, or register the one that l has. The system-wide agent has precedence
+ * over the user's. One is spawned whenever there is none: an idle agent may end at any moment.
  * @return 0 or -errno with errbuf, as agent_client_new() has it.
  */
 int link_join(struct link *l, char *errbuf, size_t errlen);
@@ -53,11 +53,11 @@ void link_disconnect(struct link *l);
 void link_close(struct link *l);
 
 /**
- * Send a request and receive its answer, which is to be of the given type. An ERROR becomes its
+ * Send a request and receive its answer, which must be of the given type. An ERROR becomes its
  * errno and text. When the connection fails it is closed: a late answer must not be taken for the
  * next request's.
  *
- * @return 0 and *answer, whose descriptors are the caller's; -ECONNRESET: the agent has died;
+ * @return 0 and *answer, whose descriptors the caller owns; -ECONNRESET: the agent has died;
  *	   -EPROTO: another answer; or another -errno; with errbuf.
  */
 int link_request(struct link *l, const struct agent_msg *request, enum agent_msg_type type,

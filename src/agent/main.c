@@ -143,7 +143,7 @@ static void report(const struct options *o, int err)
 		log_warn("nobody waits for the agent any more");
 }
 
-/* Standard descriptors to /dev/null; what is logged to ROCEMU_AGENT_LOG. */
+/* Standard descriptors to /dev/null; log messages to ROCEMU_AGENT_LOG. */
 static void detach_stdio(void)
 {
 	const char *log = secure_getenv("ROCEMU_AGENT_LOG");
@@ -162,8 +162,10 @@ static void detach_stdio(void)
 		close(out);
 }
 
-/* The parent reports and leaves; the child goes on, without terminal, working directory and foreign
- * descriptors. */
+/*
+ * The parent reports and exits; the child continues without terminal, working directory and
+ * inherited descriptors.
+ */
 static int daemonize(const struct options *o)
 {
 	pid_t pid = fork();
@@ -199,7 +201,7 @@ static int serve(const struct options *o)
 	if (r < 0)
 		free(st);
 	if (r == -EADDRINUSE && o->spawned) {
-		/* Another one was quicker: all is well. */
+		/* Another one was quicker: success. */
 		report(o, 0);
 		return 0;
 	}
@@ -219,7 +221,7 @@ static int serve(const struct options *o)
 	}
 	raise_limits();
 	sigaction(SIGPIPE, &ignore, NULL);
-	sigaction(SIGCHLD, &ignore, NULL); /* nobody waits for them */
+	sigaction(SIGCHLD, &ignore, NULL); /* they are not waited for */
 	store_init(st, fd);
 	r = holder_run(st, server_work, &config);
 	store_fini(st);

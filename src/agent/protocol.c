@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reader and writer of the messages between clients and the agent, and the names they meet under.
+/* Encodes and decodes the messages between clients and the agent, and makes the agent's names.
  */
 #include "agent/protocol.h"
 
@@ -70,7 +70,7 @@ static bool error_is_ok(struct agent_msg *m)
 {
 	char *text = m->u.error.text;
 
-	/* It ends on somebody's terminal: one line, no control characters. */
+	/* The text is printed to a terminal: one line, no control characters. */
 	text[AGENT_TEXT_MAX - 1] = '\0';
 	for (; *text; text++)
 		if ((uint8_t)*text < 0x20 || *text == 0x7f)
@@ -78,7 +78,7 @@ static bool error_is_ok(struct agent_msg *m)
 	return m->u.error.err > 0 && m->u.error.err <= 4095;
 }
 
-/* What the receiver relies on, beyond the length. */
+/* Checks of the body beyond its length. */
 static bool body_is_ok(struct agent_msg *m)
 {
 	switch (m->type) {

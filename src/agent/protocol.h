@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* clang-format off */
 /*
- * What clients and the agent say to each other, and under which names they meet.
+ * Defines the messages between clients and the agent, and the agent's names.
  *
  * Messages are packets of a SOCK_SEQPACKET Unix socket: struct agent_msg_header and a struct that
  * the type names (struct agent_body), both in the host's byte order, since both sides are on the
@@ -19,7 +19,7 @@
  *	anything                   ->
  *	                           <-   ERROR errno, text
  *
- * There are two kinds of clients. A lane has a slot, and asks for sockets:
+ * There are two kinds of clients. A lane has a slot, and requests sockets:
  *
  *	SOCKET address             ->
  *	                           <-   SOCKET_IS; fd: the slot's socket of that address
@@ -37,14 +37,14 @@
  *	GSI_UNBIND key             ->
  *	                           <-   GSI_DONE 0
  *
- * "frames" is its second Unix socket of packets, for what nobody answers: datagrams in both
- * directions, and exit MADs (gsi-frame.h). So a datagram never stands between a request and its
- * answer, and one descriptor shows the client both datagrams and the agent's death.
+ * "frames" is its second Unix socket of packets, for messages without an answer: datagrams in both
+ * directions, and exit MADs (gsi-frame.h). So no datagram comes between a request and its answer,
+ * and one descriptor shows the client both datagrams and the agent's death.
  *
- * The token is what holds the place, slot or number (seats.h). REJOIN shows that the place is the
- * client's: it writes the nonce to the token first. An agent that has never heard of the place, or
- * whose place is free, takes REJOIN for a HELLO that asks for this place; then a token is with
- * the answer.
+ * The token holds the place, a slot or number (seats.h). REJOIN shows that the place is the
+ * client's: it writes the nonce to the token first. An agent without a record of the place, or
+ * where the place is free, treats REJOIN as a HELLO that requests this place; then the answer has a
+ * token.
  *
  * The data sockets that SOCKET_IS carries deliver these control messages:
  *	SOL_UDP, UDP_GRO (int)              segment size, when datagrams were merged
@@ -76,7 +76,7 @@ enum {
 	AGENT_MSG_FDS = 2,
 	AGENT_TEXT_MAX = 400, /* of an error's text */
 	/* Connection management. */
-	AGENT_GSI_CLIENTS = AGENT_SEATS, /* of a communication ID's upper 10 bits; 0 is nobody's */
+	AGENT_GSI_CLIENTS = AGENT_SEATS, /* of a communication ID's upper 10 bits; 0 is unused */
 	AGENT_GSI_ID_BITS = 22,		 /* the lower bits of a communication ID */
 	AGENT_GSI_BINDS_MAX = 32768,	 /* of one client */
 	AGENT_GSI_EXITS_MAX = 16384,	 /* of one client */
@@ -105,7 +105,7 @@ enum agent_msg_type {
 	AGENT_GSI_DONE,
 };
 
-/* Structs of messages have no padding: what is not set would be somebody's memory. */
+/* Structs of messages have no padding, which would leak the sender's memory. */
 
 struct agent_client_info {
 	uint32_t pid, uid;
@@ -166,7 +166,7 @@ struct agent_gsi_client_info {
 	uint16_t addrs; /* opened */
 	uint32_t binds, exit_mads;
 	uint32_t queued;	     /* datagrams that it has not read */
-	uint64_t delivered, dropped; /* dropped: it did not read */
+	uint64_t delivered, dropped; /* dropped because it did not read */
 };
 
 struct agent_gsi_listener_info {
@@ -176,15 +176,15 @@ struct agent_gsi_listener_info {
 };
 
 /**
- * What an agent says of itself, in a file. Behind it are the addresses, the clients of connection
- * management, the listeners, the lanes' clients. Of a system-wide agent's clients and listeners a
- * user is shown the own ones and the number of the others, root all.
+ * An agent's status, in a file. It is followed by the addresses, the clients of connection
+ * management, the listeners and the lanes' clients. Of a system-wide agent's clients and listeners
+ * a user sees the own ones and the number of the others; root sees all.
  */
 struct agent_status_head {
 	uint64_t uptime_ms;
 	uint32_t pid, uid; /* the agent's */
 	uint32_t system;   /* 1: serves all users */
-	uint32_t holder;   /* PID of the process that keeps what outlives this one; 0: none */
+	uint32_t holder;   /* PID of the holder; 0: none */
 	uint32_t naddrs, ngsi_clients, nlisteners, nclients;
 	uint32_t other_gsi_clients, other_listeners, other_clients;
 	uint32_t lingering; /* exit MADs of dead clients that are still repeated */
@@ -201,7 +201,7 @@ struct agent_status {
 	void *data; /* owned: what the others are in; aligned as by malloc() */
 };
 
-/** Find all that is in st->data[0..len). @return 0, or -EPROTO: it is no such file. */
+/** Find all parts of st->data[0..len). @return 0, or -EPROTO: it is no such file. */
 int agent_status_parse(struct agent_status *st, size_t len);
 
 union agent_body {
@@ -269,15 +269,15 @@ enum { AGENT_FDS_MAX = 253 }; /* the kernel's SCM_MAX_FD */
 int agent_fds_send(int sock, const void *data, size_t len, const int *fds, unsigned n, int flags);
 
 /**
- * Receive one. max: an even number, or AGENT_FDS_MAX. *n: those that came, the caller's, even with
- *an error.
+ * Receive one. max: an even number, or AGENT_FDS_MAX. *n: the number received, owned by the caller
+ * even with an error.
  * @return the length; -ECONNRESET: the other side is gone, -EBADMSG: longer, or more descriptors,
  *	   -EMFILE: no room for them here, -EAGAIN, or another -errno.
  */
 ssize_t agent_fds_recv(int sock, void *data, size_t len, int *fds, unsigned max, unsigned *n,
 		       int flags);
 
-/** Send with MSG_NOSIGNAL and flags. The descriptors stay the caller's. @return 0 or -errno. */
+/** Send with MSG_NOSIGNAL and flags. The caller keeps the descriptors. @return 0 or -errno. */
 int agent_msg_send(int sock, const struct agent_msg *m, int flags);
 
 /**
@@ -288,8 +288,10 @@ int agent_msg_recv(int sock, struct agent_msg *m, int flags);
 
 void agent_msg_close_fds(struct agent_msg *m);
 
-/** Does this errno of send() or recv() on a local socket say "later", and nothing of the other
- * side? */
+/**
+ * Does this errno of send() or recv() on a local socket mean "later", and not an error of the other
+ * side?
+ */
 static inline bool agent_io_is_late(int err)
 {
 	return err == EAGAIN || err == ENOMEM || err == ENOBUFS || err == ETOOMANYREFS;
@@ -299,7 +301,7 @@ static inline bool agent_io_is_late(int err)
 void agent_msg_set_error(struct agent_msg *m, int err, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/** Which agent: one per network namespace and user, or the system-wide one. */
+/** An agent instance: one per network namespace and user, or the system-wide one. */
 struct agent_instance {
 	bool system;
 	uid_t uid;     /* whose, unless system */
@@ -311,8 +313,8 @@ struct agent_instance {
 int agent_instance_init(struct agent_instance *r, bool system);
 
 /**
- * The abstract name on which the instance's agent listens: suffix is "" or, when somebody else has
- * that one, '+' and random digits. @return the address's length.
+ * The abstract name on which the instance's agent listens: suffix is "" or, when that name is
+ * taken, '+' and random digits. @return the address's length.
  */
 socklen_t agent_instance_addr(const struct agent_instance *r, const char *suffix,
 			      struct sockaddr_un *sa);

@@ -41,8 +41,10 @@ static void set_int(int fd, int level, int option, int value)
 	(void)setsockopt(fd, level, option, &value, sizeof(value));
 }
 
-/* A socket to send from only: what comes to its port is dropped by a filter. That what was sent did
- * not get there is told by its error queue. */
+/*
+ * A socket for sending only: a filter drops packets to its port. Its error queue reports packets
+ * that did not reach their destination.
+ */
 static int tx_socket(const struct group *g, uint16_t port)
 {
 	struct sock_filter drop = BPF_STMT(BPF_RET | BPF_K, 0);
@@ -89,7 +91,7 @@ static void read_control(struct qp1 *q, struct msghdr *m, struct gsi_mad *d)
 	}
 }
 
-/* One datagram. QP 0 and slots without socket have nobody. */
+/* One datagram. Packets for QP 0 and slots without a socket have no receiver. */
 static void take(struct qp1 *q, struct msghdr *m, const union addr *from, const uint8_t *data,
 		 size_t len)
 {
@@ -144,7 +146,7 @@ static int receive(struct qp1 *q)
 	return n;
 }
 
-/* The error that a control message of the error queue tells. */
+/* The error in a control message of the error queue. */
 static int returned_error(struct msghdr *m)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -160,7 +162,7 @@ static int returned_error(struct msghdr *m)
 	return 0;
 }
 
-/* Take what the network returned, with as much of it as a router has quoted. */
+/* Read a packet that the network returned, with the part that the router has quoted. */
 static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 {
 	struct qp1 *q = w->data;
@@ -193,7 +195,7 @@ static void on_returned(struct ev_loop *loop, ev_io *w, int revents)
 		d.src = q->group->addr;
 		d.sport = q->sport;
 		d.scope_id = q->group->scope_id;
-		/* Whoever made this up has seen the request: its ICRC is right. */
+		/* A forger of this error must have seen the request: its ICRC is right. */
 		if (gsi_packet_decode(&d, buf, (size_t)n) == GSI_OK)
 			q->ops->returned(q->gsi, q, &d, returned_error(&m));
 	}
@@ -212,7 +214,7 @@ static void on_readable(struct ev_loop *loop, ev_io *w, int revents)
 			break;
 }
 
-/* What could not be watched for want of memory perhaps can now. */
+/* Watch again what could not be watched for lack of memory. */
 static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 {
 	struct qp1 *q = w->data;
@@ -304,6 +306,6 @@ int qp1_send(struct qp1 *q, struct gsi_mad *d)
 		return 0;
 	if (errno == EAGAIN)
 		return -EAGAIN;
-	/* That may have been the error of another packet, which is told once. */
+	/* The error may be that of an earlier packet; it is reported once. */
 	return sendmsg(fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? -errno : 0;
 }

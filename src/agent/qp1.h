@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QP 1 of one address: reading slot 0's socket of the address's group, and sending from it. What
- * comes in is split by QPN; what is for QP 1 goes to its owner, everything else is for nobody and
- * is counted.
+ * QP 1 of one address: reads slot 0's socket of the address's group, and sends from it. Packets for
+ * QP 1 go to its owner; all others have no receiver and are counted.
  */
 #ifndef AGENT_QP1_H
 #define AGENT_QP1_H
@@ -17,11 +16,11 @@ struct gsi;
 struct group;
 struct qp1;
 
-/** Who takes what comes in. */
+/** Receives the packets. */
 struct qp1_ops {
 	/** A MAD came to QP 1. */
 	void (*input)(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d);
-	/** The network returned a MAD that q sent; error: an errno that says why. */
+	/** The network returned a MAD that q sent; error: the errno. */
 	void (*returned)(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d, int error);
 };
 
@@ -34,7 +33,7 @@ struct qp1 {
 	ev_timer again;		 /* to watch what could not be watched */
 	ev_io returned;		 /* tx_fd's error queue */
 	int tx_fd;		 /* bound to sport; -1: the group's own, 4791 */
-	uint16_t sport;		 /* where all is sent from */
+	uint16_t sport;		 /* the sending socket */
 	uint32_t psn;		 /* of the next MAD sent; 24 bits count */
 	uint32_t overflow;	 /* as the socket counts what it dropped */
 	struct seat_set members; /* clients that opened the address */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The agent's answers to its clients' requests. Whatever a client sends, the answer is a message to
- * it, or the end of its connection: other clients do not notice.
+ * Answers clients' requests. The result of any request is a message to the client or the end of its
+ * connection, without effect on other clients.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -38,8 +38,10 @@ bool client_is_welcome(struct client *c)
 	return false;
 }
 
-/* A place changed hands, or its owner has another connection: whoever is still connected with it
- * has no right to it any more. */
+/*
+ * A place has a new owner, or its owner has a new connection: close an older connection that still
+ * claims it.
+ */
 static void drop_others(struct client *c, enum agent_kind kind, unsigned place)
 {
 	struct gsi_client *m = c->server->gsi.members[place];
@@ -52,7 +54,7 @@ static void drop_others(struct client *c, enum agent_kind kind, unsigned place)
 	}
 }
 
-/* The place is the client's; token: what goes with it, or -1. */
+/* The place is the client's; token: sent with the answer, or -1. */
 static int welcome(struct client *c, enum agent_kind kind, unsigned place, uint16_t first_index,
 		   int token)
 {
@@ -66,7 +68,7 @@ static int welcome(struct client *c, enum agent_kind kind, unsigned place, uint1
 	if (kind == AGENT_LANE) {
 		c->slot = (uint16_t)place;
 	} else {
-		/* It is back, so it has not ended. */
+		/* The client is back, so it has not ended. */
 		gsi_exits_recall(&c->server->gsi.exit_mads, (uint16_t)place);
 		r = gsi_client_new(&c->server->gsi, c, (uint16_t)place, &frames);
 		if (!r) {
@@ -121,7 +123,7 @@ static int give_socket(struct client *c, const struct agent_msg *m)
 	return client_reply(c, &answer);
 }
 
-/* Somebody wants to see how full the buffer of another slot of his is. */
+/* PEER: a client may read the state of another slot's buffer if it is the same user's. */
 static int give_peer(struct client *c, const struct agent_msg *m)
 {
 	struct agent_msg answer = {.type = AGENT_SOCKET_IS, .nfds = 1};
@@ -139,7 +141,7 @@ static int give_peer(struct client *c, const struct agent_msg *m)
 
 #define PUT(f, ...) fwrite(&(__VA_ARGS__), sizeof(__VA_ARGS__), 1, f)
 
-/* The client of connection management with a number, if there is one and c may see it. */
+/* The GSI client with a number, if there is one and c may see it. */
 static const struct gsi_client *visible(const struct client *c, unsigned number)
 {
 	const struct gsi_client *m = c->server->gsi.members[number];

@@ -55,7 +55,7 @@ void seats_look(const struct seats *s, struct seats_used *used)
 	nfds_t n = 0;
 	int r;
 
-	/* Not all of them, since poll() takes no more than there may be open files. */
+	/* In parts, since poll() is limited by the number of open files. */
 	for (unsigned i = 0; i < AGENT_SEATS; i++) {
 		used->is[i] = s->seat[i].token >= 0;
 		if (!used->is[i])

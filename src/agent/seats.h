@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The places that clients hold by a token: a lane's slot, a GSI client's number. A token is a pair
- * of connected Unix sockets. The client has one end, the agent the other; the place is in use as
- * long as the client's end is open somewhere, which the kernel shows at the agent's end. There is
- * no name that others could take. A client that comes back to another worker of the agent writes a
- * random number to its end and sends the same number with its request: only the owner can do that.
+ * Manages the places that clients hold by a token: a lane's slot, a GSI client's number. A token is
+ * a pair of connected Unix sockets. The client has one end, the agent the other; the place is in
+ * use as long as the client's end is open somewhere, which the kernel shows at the agent's end. No
+ * name is involved that others could take. A client that comes back to another worker of the agent
+ * writes a random number to its end and sends the same number with its request: only the owner can
+ * do that.
  *
- * A place has an owner, the user who had it last: see seats_pick_lowest().
+ * A place's owner is the user that had it last: see seats_pick_lowest().
  */
 #ifndef AGENT_SEATS_H
 #define AGENT_SEATS_H
@@ -24,7 +25,7 @@ struct seat {
 };
 
 struct seats {
-	struct seat seat[AGENT_SEATS]; /* 0 is not given away */
+	struct seat seat[AGENT_SEATS]; /* 0 is never given out */
 };
 
 /** Which are in use. */

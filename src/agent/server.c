@@ -59,7 +59,7 @@ static void client_add(struct server *s, int fd)
 	c->fd = fd;
 	c->pid = (uint32_t)cred.pid;
 	c->uid = cred.uid;
-	/* Others would fill the table. */
+	/* Other users could fill the table. */
 	if (!client_is_welcome(c)) {
 		free(c);
 		close(fd);
@@ -88,8 +88,7 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	if ((fd >= 0 || errno == EAGAIN || errno == EINTR || errno == ECONNABORTED) &&
 	    ev_is_active(w))
 		return;
-	/* Not accepting would spin: use the spare descriptor to close the connection in the
-	 * client's face. */
+	/* Not accepting would spin: use the spare descriptor to accept and close the connection. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
 		log_warn("out of file descriptors: a client is turned away");
 		if (s->spare_fd >= 0)
@@ -101,7 +100,7 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 	}
 	if (fd >= 0 && ev_is_active(w))
 		return;
-	/* Nor this: the client waits until there is something to take it with. */
+	/* That failed, too: the client waits until descriptors are available. */
 	ev_io_stop(s->loop, w);
 	server_watch_again(s);
 }
@@ -122,7 +121,7 @@ static void on_again(struct ev_loop *loop, ev_timer *w, int revents)
 		if (c->gsi)
 			gsi_client_watch(c->gsi);
 	}
-	/* Or libev may take one for watched that was stopped in this round. */
+	/* Otherwise libev may treat a watcher stopped in this round as active. */
 	if (refused)
 		ev_loop_fork(loop);
 	else
@@ -174,7 +173,7 @@ static void on_watch(void *user, bool refused)
 
 /* ---- start and end ---- */
 
-/* libev ends the process when it gets no memory; what it needs is little. */
+/* libev aborts without memory; it needs little. */
 static void *wait_for_memory(void *old, long size)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
@@ -189,7 +188,7 @@ static void *wait_for_memory(void *old, long size)
 	return p;
 }
 
-/* And when a system call fails, which the next turn of the loop repeats. */
+/* And when a system call fails; the next iteration of the loop repeats it. */
 static void log_system_error(const char *what)
 {
 	const struct timespec pause = {.tv_nsec = 10000000};
@@ -248,7 +247,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	ev_timer_init(&s->sweep_timer, on_sweep, SWEEP_S, SWEEP_S);
 	s->sweep_timer.data = s;
 	server_watch_holder(s);
-	/* What an earlier worker has left. */
+	/* Take over the store of an earlier worker. */
 	list_for_each_entry (g, struct group, node, &st->groups.all) {
 		g->user = NULL;
 		(void)data_socket_steer(g->fds[0], g->count);
@@ -261,7 +260,7 @@ static int start(struct server *s, struct server_config *config, struct store *s
 	return watch_signals(s);
 }
 
-/* The sockets go before the name, so that who finds no agent can have the port. */
+/* Close the sockets before the name, so that a process that finds no agent can bind the port. */
 static void stop(struct server *s, int exit_code)
 {
 	struct store_change leave = {.type = STORE_LEAVE, .value = (uint32_t)exit_code};

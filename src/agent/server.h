@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The agent's worker: its state and loop. It accepts clients, answers them, leaves when nobody is
- * there. One thread, a libev loop, no blocking call but those to the holder. What must outlive it
- * is in the store. Requests are in request.c and gsi-request.c, what they are given is in give.c,
+ * The agent's worker: its state and loop. It accepts clients, answers them, and exits when idle.
+ * One thread, a libev loop, no blocking calls except those to the holder. State that must outlive
+ * it is in the store. Requests are in request.c and gsi-request.c, places and sockets in give.c,
  * the general services interface in gsi.c.
  */
 #ifndef AGENT_SERVER_H
@@ -21,7 +21,7 @@
 
 struct server_config {
 	struct agent_instance instance;
-	double idle_timeout_s; /* leave when there was no client for so long; 0: never */
+	double idle_timeout_s; /* exit after this time without a client; 0: never */
 };
 
 struct server {
@@ -32,18 +32,17 @@ struct server {
 	struct gsi gsi;
 	struct list clients; /* of struct client */
 	unsigned nclients;
-	int spare_fd; /* given up for a moment to turn a client away when out of descriptors */
+	int spare_fd; /* closed for a moment to refuse a client when out of descriptors */
 	int signal_fd;
-	int holder; /* the way to it; -1: none */
+	int holder; /* the socket to it; -1: none */
 	pid_t holder_pid;
-	holder_work_fn *work; /* what another holder starts workers by: server_work() */
+	holder_work_fn *work; /* by which another holder starts workers: server_work() */
 	int exit_code;
 	ev_io accept_watcher, signal_watcher, holder_watcher;
-	bool refused; /* a watcher was stopped */
-	ev_timer
-		again_timer; /* when to watch again what could not be watched, or not be accepted */
+	bool refused;	      /* a watcher was stopped */
+	ev_timer again_timer; /* retries failed watchers and accepts */
 	ev_timer idle_timer;
-	ev_timer sweep_timer; /* looks for groups that nobody uses; while there are groups */
+	ev_timer sweep_timer; /* looks for unused groups; runs while there are groups */
 };
 
 /** A client's connection. */
@@ -51,45 +50,49 @@ struct client {
 	struct list node;
 	struct server *server;
 	int fd;
-	uint32_t pid, uid;	/* as the kernel says, at connect */
+	uint32_t pid, uid;	/* of the peer, from the kernel, at connect */
 	uint16_t slot;		/* 0: none (yet) */
 	struct gsi_client *gsi; /* owned; NULL: no GSI client */
 	ev_io watcher;
 };
 
-/** A holder_work_fn: serve until idle or told to leave. user: struct server_config. @return the
- * exit code. */
+/**
+ * A holder_work_fn: serve until idle or until a signal ends it. user: struct server_config. @return
+ * the exit code.
+ */
 int server_work(void *user, struct store *st, int holder);
 
 /** change.c: change the store, here and in the holder. @return as store_apply(). */
 int server_change(struct server *s, const struct store_change *c, const int *fds, unsigned n);
 
-/** change.c: tell the holder alone. @return as holder_update(). */
+/** change.c: send a change to the holder only. @return as holder_update(). */
 int server_update_holder(struct server *s, const struct store_change *c, const int *fds,
 			 unsigned n);
 
-/** change.c: have another holder when s->holder has died. */
+/** change.c: start another holder when s->holder has died. */
 void server_watch_holder(struct server *s);
 
-/** conn.c: start or stop the time after which the agent leaves. */
+/** conn.c: start or stop the idle timer, after which the agent exits. */
 void server_update_idle(struct server *s);
 
-/** conn.c: a descriptor is watched, or is no more, and perhaps cannot be: see to it soon. */
+/** conn.c: a watcher was added or stopped, which may have failed: check soon. */
 void server_watch_again(struct server *s);
-/** conn.c: a watcher got EV_ERROR: it was stopped, for want of memory. It is started again soon. */
+/** conn.c: a watcher got EV_ERROR: it was stopped for lack of memory, and is started again soon. */
 void server_refused(struct server *s);
 
 /** conn.c: close a connection; its place is free when the client's token is closed too. */
 void client_close(struct client *c);
 
-/** request.c: may the client use this agent at all? If not, it is told why. */
+/** request.c: may the client use this agent? If not, it gets an error with the reason. */
 bool client_is_welcome(struct client *c);
 
 /** request.c: one message from a client. @return 0, or -errno: the connection is to be closed. */
 int client_request(struct client *c, struct agent_msg *m);
 
-/** request.c: a message that could not be read, agent_msg_recv() having returned err. Says why if
- * it can. */
+/**
+ * request.c: a message that could not be read; err: returned by agent_msg_recv(). Sends the reason
+ * if possible.
+ */
 void client_refuse(struct client *c, int err);
 
 /** conn.c: send a message to a client. @return 0, or -errno: the connection is to be closed. */

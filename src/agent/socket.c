@@ -27,8 +27,8 @@
 
 enum {
 	BUFFER_BYTES = 4 << 20,
-	RECV_FLOWINFO =
-		11, /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be had beside <netinet/in.h> */
+	RECV_FLOWINFO = 11, /* IPV6_FLOWINFO of <linux/in6.h>, which cannot be included together
+			       with <netinet/in.h> */
 };
 
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
@@ -47,7 +47,7 @@ static int set_int(int fd, int level, int option, int value)
 }
 
 /*
- * What the data path cannot do without. DO: the kernel sends identification 0 (0, 1, 2, ... over a
+ * Options that the data path requires. DO: the kernel sends identification 0 (0, 1, 2, ... over a
  * GSO burst), which the ICRC covers. NO_CHECK6_RX: Soft-RoCE and hardware send UDP checksum 0 on
  * IPv6.
  */
@@ -65,8 +65,7 @@ static int set_required(int fd, bool ipv4)
 	return r;
 }
 
-/* What makes it faster or lets it see more, where the kernel has it. The receiver copes without
- * each. */
+/* Optional improvements, where the kernel has them. */
 static void set_optional(int fd, bool ipv4)
 {
 	if (ipv4) {
@@ -149,8 +148,8 @@ int data_socket_guard(int fd, unsigned slot)
 int data_socket_stop_input(int fd)
 {
 	/*
-	 * Bound to an interface that is none. It takes the socket out of its group, and only
-	 * CAP_NET_RAW may undo it. Copies cannot be closed.
+	 * Bind to a nonexistent interface: this removes the socket from its group, and only
+	 * CAP_NET_RAW can undo it. Copies of the socket cannot be closed from here.
 	 */
 	return set_int(fd, SOL_SOCKET, SO_BINDTOIFINDEX, INT32_MAX);
 }
@@ -166,8 +165,10 @@ int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id)
 
 	if (!memcmp(raw, zero, ipv4 ? 4 : 16) || (ipv4 ? raw[0] >= 224 : raw[0] == 0xff))
 		return -EADDRNOTAVAIL;
-	/* A broadcast address of a network is one by its route; without SO_BROADCAST nobody may
-	 * connect to it. */
+	/*
+	 * A broadcast address of a network is one by its route; without SO_BROADCAST connect() to
+	 * it fails.
+	 */
 	fd = socket(a.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, IPPROTO_UDP);
 	if (fd < 0)
 		return -errno;
@@ -243,7 +244,7 @@ unsigned data_socket_drain(int fd)
 	unsigned n = 0;
 	char byte;
 
-	/* Bounded: whoever floods the socket must not keep us here. */
+	/* Bounded: a flood must not keep the agent in this loop. */
 	while (n < 8192 && recv(fd, &byte, 1, MSG_DONTWAIT) >= 0)
 		n++;
 	return n;
@@ -252,10 +253,10 @@ unsigned data_socket_drain(int fd)
 enum owner { OWNER_UNKNOWN, OWNER_USER, OWNER_KERNEL };
 
 /*
- * Who has the port, of that address or of all: from the kernel's table of UDP sockets ("sl
- * local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout inode ...").
- * Soft-RoCE's own sockets are root's and bound to any address; whether they are there at all, its
- * module tells.
+ * Find the user of the port, bound to that address or to any: from the kernel's table of UDP
+ * sockets ("sl local_address rem_address st tx_queue:rx_queue tr:tm->when retrnsmt uid timeout
+ * inode ..."). Soft-RoCE's own sockets are root's and bound to any address; they exist only if its
+ * module is loaded.
  */
 static enum owner find_owner(const char *table, const union addr *a, unsigned *uid)
 {
@@ -295,7 +296,7 @@ static enum owner find_owner(const char *table, const union addr *a, unsigned *u
 	return found;
 }
 
-/* Does that user's agent run here? */
+/* Is that user's agent running in this namespace? */
 static bool agent_runs(bool system, uid_t uid)
 {
 	struct agent_instance instance;

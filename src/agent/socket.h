@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The data sockets: UDP port 4791 of one address, as protocol.h describes them. Used by the agent,
- * and by a client that works without one. */
+/*
+ * Makes the data sockets: UDP port 4791 of one address, as described in protocol.h. Used by the
+ * agent, and by a client without one.
+ */
 #ifndef AGENT_SOCKET_H
 #define AGENT_SOCKET_H
 
@@ -31,8 +33,8 @@ int data_socket_bind(int fd, const struct rocemu_gid *addr, uint32_t scope_id, u
 int data_socket_share(int fd);
 
 /**
- * The socket receives nothing but what is for that slot, for as long as it or a copy of it lives:
- * the kernel lets nobody take the filter away.
+ * Restrict the socket to packets for that slot, for as long as it or a copy of it is open: the
+ * filter is locked and cannot be removed.
  */
 int data_socket_guard(int fd, unsigned slot);
 
@@ -44,9 +46,9 @@ int data_socket_stop_input(int fd);
 int data_socket_check_addr(const struct rocemu_gid *addr, uint32_t scope_id);
 
 /**
- * A socket of one's own for a multicast group's address, joined on an interface (0: the kernel's
- * choice). The kernel gives a copy of each packet to all that are open, whoever's they are; it goes
- * by interface where it can (IPv4 always, IPv6 where binding to a device is allowed).
+ * A separate socket for a multicast group's address, joined on an interface (0: the kernel's
+ * choice). The kernel delivers a copy of each packet to all such sockets of all users; by interface
+ * where possible (IPv4 always, IPv6 where binding to a device is allowed).
  * @return a descriptor, or -errno.
  */
 int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex);
@@ -58,12 +60,12 @@ int data_socket_open_group(const struct rocemu_gid *group, unsigned ifindex);
  */
 int data_socket_steer(int fd, unsigned places);
 
-/** Throw away whatever waits in the socket. @return datagrams. */
+/** Discard all datagrams in the socket. @return their number. */
 unsigned data_socket_drain(int fd);
 
 /**
  * One line for a user: why the port could not be had (err: what open or probe returned) and what to
- * do. It names who has the port as far as the system tells.
+ * do. It names the owner of the port if the system shows it.
  */
 void data_socket_explain(int err, const struct rocemu_gid *addr, uint32_t scope_id, char *buf,
 			 size_t len);

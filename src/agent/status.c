@@ -20,7 +20,7 @@ static const char *const counter_texts[] = {
 #undef X
 };
 
-/* A wildcard is the address of nobody: "0.0.0.0", "::". */
+/* A wildcard address: "0.0.0.0", "::". */
 static const char *listener_addr(const struct agent_gsi_listener_info *l,
 				 char buf[static AGENT_ADDR_STRLEN])
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Tells a user what the running agent does. */
+/* Prints the status of the running agent. */
 #ifndef AGENT_STATUS_H
 #define AGENT_STATUS_H
 

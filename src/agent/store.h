@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What must outlive the agent's worker: who owns which place, and the sockets of all groups. Two
- * processes have it, the worker and the holder (holder.h), each with descriptors of its own. It
- * changes by store_apply() alone: first in the worker, then, by the same message, in the holder.
+ * Holds the state that must outlive the agent's worker: the owner of each place, and the sockets of
+ * all groups. Two processes have a copy, the worker and the holder (holder.h), each with its own
+ * descriptors. It changes by store_apply() alone: first in the worker, then, by the same message,
+ * in the holder.
  */
 #ifndef AGENT_STORE_H
 #define AGENT_STORE_H
@@ -21,13 +22,12 @@ struct store {
 };
 
 enum store_change_type {
-	STORE_SEAT =
-		1, /* a place changes hands; 1 fd: the agent's end of its token; 0: nobody has it */
-	STORE_PLACES, /* sockets of a group's places first, first + 1, ...: new, or in the place
-			 of earlier ones */
-	STORE_USE,    /* a slot uses a group */
-	STORE_DROP,   /* a group is no more */
-	STORE_LEAVE,  /* to the holder: the agent ends; value: its exit code */
+	STORE_SEAT = 1, /* a place gets a new owner; 1 fd: the agent's end of its token; 0: free */
+	STORE_PLACES,	/* sockets of a group's places first, first + 1, ...: new, or in the place
+			   of earlier ones */
+	STORE_USE,	/* a slot uses a group */
+	STORE_DROP,	/* a group is removed */
+	STORE_LEAVE,	/* to the holder: the agent ends; value: its exit code */
 };
 
 struct store_change {
@@ -46,7 +46,7 @@ void store_init(struct store *st, int listener);
 /** Close everything: the data sockets first, the listener last. */
 void store_fini(struct store *st);
 
-/** @return 0: the descriptors are the store's; -ENOMEM, -EBADMSG: they are not. */
+/** @return 0: the store owns the descriptors; -ENOMEM, -EBADMSG: the caller does. */
 int store_apply(struct store *st, const struct store_change *c, const int *fds, unsigned n);
 
 /** In a child: close all descriptors but standard input, output and error, the store's, and keep.
