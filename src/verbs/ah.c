@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Address handles, and the address of who sent a UD message. */
+/* Address handles, and the sender's address of a UD message. */
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -83,7 +83,7 @@ int ibv_destroy_ah(struct ibv_ah *ibah)
 	return 0;
 }
 
-/** What the 40 bytes before a UD message say about its sender. */
+/** Reads the sender's address from the 40 bytes before a UD message. */
 struct grh_view {
 	struct rocemu_gid src, dst;
 	uint32_t flow_label;
@@ -168,7 +168,10 @@ int ibv_init_ah_from_wc(struct ibv_context *context, uint8_t port_num, struct ib
 	attr->grh.sgid_index = (uint8_t)sgid_index;
 	attr->grh.flow_label = v.flow_label;
 	attr->grh.traffic_class = v.tclass;
-	/* As far as it takes: what is left of the sender's says nothing about ours. */
+	/*
+	 * The maximum: the hop limit that remains in the received packet does not show the distance
+	 * back.
+	 */
 	attr->grh.hop_limit = 0xff;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Buffers that the library allocates, for drivers whose memory has to be of a kind. Ours need not
- * be: they are pages of the process, for real devices' domains as well.
+ * Buffers that the library allocates, for drivers that need a kind of memory. Here they are pages
+ * of the process, for domains of real devices as well.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@
 #include "verbs/call.h"
 
 struct ibv_buf;
-/** Is addr[0..length) within this buffer, and the buffer of this domain? */
+/** Is addr[0..length) within this buffer, and does the buffer belong to this domain? */
 bool vb_buf_has(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr,
 		size_t length);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls, as <infiniband/verbs.h> declares them, and how they fail. */
+/* Declares the calls of <infiniband/verbs.h>, and helpers for their errors. */
 #ifndef VERBS_CALL_H
 #define VERBS_CALL_H
 
@@ -9,7 +9,7 @@
 
 #include "base/why.h"
 
-/** Fail the way calls that return an object do. err: an errno. */
+/** Fail as calls that return an object. err: an errno. */
 static inline void *vb_null(int err)
 {
 	errno = err;
@@ -17,8 +17,7 @@ static inline void *vb_null(int err)
 }
 
 /**
- * Fail the way calls that return an errno do; err is -errno or 0. Sets errno too, which some
- * programs read.
+ * Fail as calls that return an errno; err is -errno or 0. Sets errno too, which some programs read.
  */
 static inline int vb_errno(int err)
 {

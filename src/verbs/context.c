@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a context can be asked: device and port attributes, GID and P_Key tables. */
+/* Queries of a context: device and port attributes, GID and P_Key tables. */
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,7 +23,7 @@
 
 enum {
 	PKEY_DEFAULT = 0xffff, /* full member of the default partition: the table's only entry */
-	VENDOR_ID = 0x02726f, /* the form of an OUI with the "locally administered" bit: nobody's */
+	VENDOR_ID = 0x02726f,  /* an OUI with the "locally administered" bit: no vendor's */
 	VENDOR_PART_ID = 1,
 	PHYS_LINK_UP = 5, /* IBTA 14.2.5.6, PortPhysicalState */
 	PHYS_DISABLED = 3,
@@ -45,8 +45,8 @@ enum {
 /* ---- device ---- */
 
 /**
- * perftest and others choose their data path by this number, so a test may want to be taken for a
- * known one.
+ * perftest and other programs choose their data path by this number, so a test may set the number
+ * of a known adapter.
  */
 static uint32_t vendor_part_id(void)
 {
@@ -180,7 +180,7 @@ int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 
 /* ---- port ---- */
 
-/* The port as it is now; where the interface cannot be asked, as it was when that changed last. */
+/* The port's current state; where the interface cannot be queried, the last known state. */
 static void port_now(struct vb_context *c, struct netdev *now)
 {
 	if (vb_port_get(c, now))
@@ -192,7 +192,7 @@ static void fill_port_attr(struct vb_context *c, struct ibv_port_attr *a)
 	struct netdev_speed speed;
 	struct netdev now;
 
-	/* State and speed by the moment; the rest as the lane has it. */
+	/* State and speed are current; the rest is as the lane has it. */
 	port_now(c, &now);
 	memset(a, 0, sizeof(*a));
 	a->state = now.active ? IBV_PORT_ACTIVE : IBV_PORT_DOWN;
@@ -231,8 +231,10 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 	return 0;
 }
 
-/** The link's speed in units of 100 Mb/s; where the interface does not tell, what ibv_query_port()
- * makes of that. */
+/**
+ * The link's speed in units of 100 Mb/s; where the interface does not report it, derived from
+ * ibv_query_port()'s values.
+ */
 int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_t *port_speed)
 {
 	struct vb_context *c = vb_context_of(context);
@@ -262,7 +264,9 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 	return 0;
 }
 
-/** Of before verbs_context.query_port: the structure ended before port_cap_flags2. */
+/**
+ * For programs built before verbs_context.query_port: the structure ended before port_cap_flags2.
+ */
 int ibv_query_port(struct ibv_context *context, uint8_t port_num,
 		   struct _compat_ibv_port_attr *port_attr)
 {
@@ -286,7 +290,9 @@ static int gid_get(struct vb_context *c, uint32_t port_num, uint32_t index, void
 	return ret;
 }
 
-/* The two old calls have no way to say that an entry is empty: it is all zeros, of the first type.
+/*
+ * The two old calls cannot report that an entry is empty: it is returned as zeros, of the first
+ * type.
  */
 
 int ibv_query_gid(struct ibv_context *context, uint8_t port_num, int index, union ibv_gid *gid)

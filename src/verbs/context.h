@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The objects behind the drop-in libibverbs: each begins with what <infiniband/verbs.h> shows of
- * it, then comes ours. The protocol is the endpoint's (include/rocemu/endpoint.h), the packets are
- * the lane's; this layer checks arguments, keeps references, translates errors and wakes up who
- * waits for events.
+ * Declares the objects of the drop-in libibverbs: each begins with its public struct of
+ * <infiniband/verbs.h>, followed by private members. The protocol is the endpoint's
+ * (include/rocemu/endpoint.h), the packets are the lane's; this layer checks arguments, keeps
+ * references, translates errors and wakes threads that wait for events.
  *
- * Whose object is it? Every exported entry point first asks vb_context_of() (or vb_device_of()):
- * NULL means that the object belongs to the system's libibverbs and goes there (real.h). Objects of
- * both kinds in one call are EINVAL. What verbs.h calls through a context's ops reaches us with a
- * first object of our own.
+ * Ownership of objects: every exported entry point first calls vb_context_of() (or vb_device_of()):
+ * NULL means that the object belongs to the system's libibverbs, to which the call is passed
+ * (real.h). Objects of both kinds in one call are EINVAL. Calls of verbs.h through a context's ops
+ * always have an own first object.
  *
  * Locks, in order:
  *   vb_spread.lock      which lane an object is given
@@ -42,7 +42,7 @@
 
 struct vb_device;
 
-/** What a context may have only so many of, as ibv_query_device() says. */
+/** Kinds of objects whose number per context is limited, as ibv_query_device() reports. */
 enum vb_limited { VB_PDS, VB_CQS, VB_SRQS, VB_AHS, VB_LIMITED };
 enum { VB_LIMIT = 1 << 16 }; /* of each */
 
@@ -57,7 +57,7 @@ struct vb_context {
 	struct vb_port port;
 	struct mutex lock;
 	atomic_bool attached; /* the first lane has its slot; set under lock */
-	bool complained;      /* about not getting one; guarded by lock */
+	bool complained;      /* a message about a missing slot was printed; guarded by lock */
 	atomic_uint used[VB_LIMITED];
 	struct vb_handles handles;
 	size_t dm_used;	       /* bytes of device memory; guarded by lock */
@@ -66,10 +66,10 @@ struct vb_context {
 };
 
 /* orphan.c */
-/** Never called: an entry of a context's operations that says whose it is. */
+/** Never called: an entry of a context's operations that marks it as rocemu's. */
 int vb_context_mark(struct ibv_context *ctx, struct ibv_device_attr *attr);
 
-/** Our context, or NULL: another library's. */
+/** The rocemu context of c, or NULL: another library's. */
 static inline struct vb_context *vb_context_of(struct ibv_context *c)
 {
 	return c->ops._compat_query_device == vb_context_mark
@@ -77,13 +77,13 @@ static inline struct vb_context *vb_context_of(struct ibv_context *c)
 		       : NULL;
 }
 
-/** Is this one of our contexts, where a real device's is wanted? NULL (no such object) is not. */
+/** Is this a rocemu context, where a real device's is required? False for NULL (no such object). */
 static inline bool vb_mixed(struct ibv_context *c)
 {
 	return c && vb_context_of(c);
 }
 
-/** One more of a kind; false: there are as many as there may be. */
+/** Count one more of a kind; false: the limit is reached. */
 static inline bool vb_take(struct vb_context *c, enum vb_limited kind)
 {
 	if (atomic_fetch_add(&c->used[kind], 1) < VB_LIMIT)

@@ -124,8 +124,8 @@ static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ex)
 }
 
 /**
- * Whoever drives the lane reads the clock before it has the lane's lock: the time of a completion
- * may be a little before that of its predecessor.
+ * A thread reads the clock before it takes the lane's lock, so the time of a completion may be
+ * slightly before that of its predecessor.
  */
 static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 {
@@ -135,8 +135,10 @@ static uint64_t read_completion_ts(struct ibv_cq_ex *ex)
 	return cq->last_ts;
 }
 
-/* A poll for wall-clock times compares the clocks once: they would be compared a little differently
- * each time, and somebody may set the wall clock meanwhile. */
+/*
+ * A poll for wall-clock times compares the clocks once: each comparison gives a slightly different
+ * result, and the wall clock may be set meanwhile.
+ */
 static int start_poll_wallclock(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 {
 	const int ret = start_poll(ex, attr);
@@ -146,7 +148,9 @@ static int start_poll_wallclock(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 	return ret;
 }
 
-/** Find out how far the wall clock is ahead. The old result stays as long as it is not disproved.
+/**
+ * Compute the offset of the wall clock. The old result is kept while it is within the error of the
+ * new one.
  */
 static void compare_clocks(struct vb_cq *cq)
 {
@@ -193,7 +197,7 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 				      "ibv_create_cq_ex: comp_mask is 0x%x: only FLAGS and PD are "
 				      "known: leave the others out",
 				      attr->comp_mask));
-	/* Single-threaded needs nothing of us; ignoring an overrun is what our CQs cannot do. */
+	/* Single-threaded needs no support; ignoring an overrun is not supported. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return vb_null(REFUSE(EOPNOTSUPP, 0,

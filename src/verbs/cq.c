@@ -24,8 +24,8 @@ enum { POLL_BATCH = 16 };
 /* ---- polling ---- */
 
 /**
- * src_qp, flags and the rest mean nothing on an error (IBTA 11.4.2.1): they stay as the endpoint
- * left them.
+ * src_qp, flags and the other fields are undefined on an error (IBTA 11.4.2.1): they stay as the
+ * endpoint left them.
  */
 static void wc_from_cqe(struct ibv_wc *wc, const struct rocemu_cqe *cqe)
 {
@@ -47,7 +47,7 @@ static void wc_from_cqe(struct ibv_wc *wc, const struct rocemu_cqe *cqe)
 	wc->dlid_path_bits = 0;
 }
 
-/** Take what is there, up to n. */
+/** Take up to n completions. */
 static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct rocemu_cqe batch[POLL_BATCH];
@@ -73,11 +73,11 @@ static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
 }
 
 /**
- * Hardware raises the event of an armed CQ whoever polls. A program that arms and polls means to
- * take what came before, some of which comes here only as the poll makes progress: no event for
- * that. What was posted after arming was not there before, nor what the next poll brings. A thread
- * that did not arm the CQ polls for reasons of its own, and does not wake the one that did: the
- * event has to.
+ * Hardware raises the event of an armed CQ whichever thread polls. A program that arms and then
+ * polls wants the completions from before the arming; some of them arrive here only while the poll
+ * makes progress, and raise no event. Completions of requests posted after the arming, and those of
+ * later polls, do raise it. A poll on a thread that did not arm the CQ does not wake the one that
+ * did, so the event must.
  */
 bool vb_cq_is_quiet(struct vb_cq *cq)
 {
@@ -145,7 +145,8 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	cq->armer_cpu_ns = 0;
 	atomic_store_explicit(&cq->fresh, true, memory_order_release);
 	/*
-	 * The program is about to wait: nothing that was held back for company should wait with it.
+	 * The program is about to wait: send what was held back to be sent together with later
+	 * packets.
 	 */
 	if (ch && vb_channel_lane(ch) == lane && spin_pays(&ch->spin))
 		lane_look_hint(lane);
@@ -348,7 +349,7 @@ int ibv_destroy_cq(struct ibv_cq *ibcq)
 	if (ret < 0)
 		return vb_errno(ret);
 	vb_handle_free(c, ibcq->handle, cq);
-	/* From here nothing posts events; what the program has got it must have acknowledged. */
+	/* From here on no event is posted; wait until the program has acknowledged those it got. */
 	if (ibcq->channel)
 		comp = evq_drop(&vb_channel_of(ibcq->channel)->events, &cq->comp);
 	async = vb_async_drop(c, &cq->async, 1);

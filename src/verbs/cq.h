@@ -21,7 +21,7 @@ struct vb_cq {
 	struct rocemu_cq *rcq; /* owned */
 	struct vb_place place;
 	pthread_mutex_t
-		consumer;      /* whoever takes completions out; held from start_poll to end_poll */
+		consumer;      /* taken to remove completions; held from start_poll to end_poll */
 	struct rocemu_cqe cur; /* what the extended readers read; guarded by consumer */
 	uint64_t last_ts;      /* the latest time that the readers returned; guarded by consumer */
 	struct {
@@ -32,7 +32,7 @@ struct vb_cq {
 	bool quiet;		/* start_poll called rocemu_cq_polling(); guarded by consumer */
 	atomic_bool fresh; /* armed, and since then nothing was posted and no poll made progress;
 			      see vb_cq_is_quiet() */
-	_Atomic(pthread_t) armer; /* who armed it last */
+	_Atomic(pthread_t) armer; /* the thread that armed it last */
 	atomic_int armer_tid;	  /* the same thread as the kernel names it */
 	uint64_t armer_cpu_ns;	/* its CPU time when the event was put off since; 0: was not. Lane's
 				   lock */
@@ -55,8 +55,10 @@ int vb_req_notify_cq(struct ibv_cq *cq, int solicited_only);
 int vb_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr);
 /** One completion; when there is none, drive the lane once and look again. Consumer lock held. */
 bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
-/** Does the poll that begins now take what came before the calling thread armed cq? Then it raises
- * no event. Asked once. */
+/**
+ * Does the poll that begins now take completions from before the calling thread armed cq? Then
+ * these raise no event. True once per arming.
+ */
 bool vb_cq_is_quiet(struct vb_cq *cq);
 /** Take and release the consumer locks of a QP's two CQs (one, or NULL, perhaps), in order. */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b);

@@ -18,7 +18,7 @@
 #include "verbs/device.h"
 #include "verbs/real.h"
 
-/** What a program gets is devices: ours, then the real ones, then NULL. */
+/** The program's array: devices of rocemu, then the real ones, then NULL. */
 struct vb_list {
 	struct ibv_device **real; /* owned, the real library's own list; NULL without one */
 	struct ibv_device *devices[];
@@ -28,7 +28,7 @@ static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
 /* struct vb_device, guarded by registry_lock */
 static struct list registry = {&registry, &registry};
 
-/* A child of fork() must find the lock free, whatever another thread was doing. */
+/* A child of fork() must find the lock free, also when another thread held it. */
 static void registry_before_fork(void)
 {
 	pthread_mutex_lock(&registry_lock);
@@ -78,7 +78,7 @@ static struct vb_device *device_find_or_new(const struct netdev *nd)
 	return d;
 }
 
-/** The device of ours that this is, or NULL. Registry lock held. */
+/** The rocemu device with this address, or NULL. Registry lock held. */
 static struct vb_device *device_of_locked(struct ibv_device *device)
 {
 	list_for_each (n, &registry) {
@@ -130,8 +130,8 @@ struct vb_device *vb_device_of(struct ibv_device *device)
 }
 
 /**
- * Say why there is no list: what is wrong with a variable (-EINVAL) or what has run out. Once per
- * process, as programs ask for the list again and again.
+ * Print why there is no list: a wrong variable (-EINVAL) or a lack of resources. Once per process,
+ * because programs request the list repeatedly.
  */
 static void complain(const char *variable, int err, const char *text)
 {
@@ -145,7 +145,9 @@ static void complain(const char *variable, int err, const char *text)
 		log_failure(err, text);
 }
 
-/** Room for n devices of ours and those of real, which it takes. NULL without memory. */
+/**
+ * Room for n rocemu devices and those of real, of which it takes ownership. NULL without memory.
+ */
 static struct vb_list *list_new(unsigned n, struct ibv_device **real, unsigned nreal)
 {
 	struct vb_list *l = calloc(1, sizeof(*l) + (n + nreal + 1) * sizeof(l->devices[0]));
@@ -157,7 +159,7 @@ static struct vb_list *list_new(unsigned n, struct ibv_device **real, unsigned n
 	return l;
 }
 
-/** Append ours to the list. Registry lock held. @return false when memory ran out. */
+/** Append the rocemu devices to the list. Registry lock held. @return false when memory ran out. */
 static bool list_ours(struct vb_list *l, unsigned *out, const struct netdev *found, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++) {

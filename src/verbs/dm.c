@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Device memory. Ours is the process's own, apart from what the program registers: it reaches it by
- * the two copying calls and by keys only, as it would an adapter's.
+ * Device memory: memory of the process, separate from what the program registers. The program
+ * accesses it only by the two copy calls and by keys, as with an adapter's.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -51,7 +51,7 @@ static int copy_from(void *host, struct ibv_dm *ibdm, uint64_t offset, size_t le
 	return 0;
 }
 
-/** Take length bytes from what the context may have. */
+/** Take length bytes of the context's quota. */
 static bool take(struct vb_context *c, size_t length)
 {
 	bool ok;
@@ -79,7 +79,7 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 
 	if (ret < 0)
 		return vb_null(-ret);
-	/* A mapping begins at a page: no other alignment has to be asked for. */
+	/* A mapping is page aligned, which satisfies any requested alignment. */
 	if (attr->comp_mask || attr->length == 0 || attr->log_align_req >= 32 ||
 	    1u << attr->log_align_req > (unsigned)sysconf(_SC_PAGESIZE))
 		return vb_null(REFUSE(EINVAL, 0,
@@ -96,7 +96,7 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 	if (dm)
 		dm->mem = mmap(NULL, attr->length, PROT_READ | PROT_WRITE,
 			       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	/* It is memory alone, so it can be had in a forked child, too; there without a handle. */
+	/* It is memory only, so a forked child can allocate it, too; there without a handle. */
 	if (!dm || dm->mem == MAP_FAILED ||
 	    (!c->orphan && vb_handle_new(c, dm, &dm->base.handle))) {
 		if (dm && dm->mem != MAP_FAILED)

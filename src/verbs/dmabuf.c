@@ -74,7 +74,7 @@ static int reg_mapped(struct vb_mr *mr, struct vb_pd *pd, uint8_t *mem, size_t l
 	struct vb_context *c = vb_context_of(pd->base.context);
 	int ret;
 
-	memfault_catch(); /* what is behind it may go */
+	memfault_catch(); /* its backing may be removed */
 	lanes_lock(&c->lanes);
 	ret = rocemu_mr_reg(pd->rpd, mem, length, iova, access & ~IBV_ACCESS_OPTIONAL_RANGE,
 			    &mr->rmr);
@@ -89,8 +89,10 @@ static int reg(struct vb_mr *mr, struct vb_pd *pd, uint64_t offset, size_t lengt
 	uint8_t *mem;
 	int ret;
 
-	/* Programs ask with a descriptor that is none whether DMA-bufs of a GPU will do (NCCL,
-	 * UCX): most will not, and then these programs do without only if an earlier call said so.
+	/*
+	 * Programs (NCCL, UCX) probe with an invalid descriptor whether DMA-bufs of a GPU are
+	 * supported. Most are not, and these programs avoid them only if the probe fails with
+	 * EOPNOTSUPP.
 	 */
 	if (fd < 0)
 		return REFUSE(-EOPNOTSUPP, 0,

@@ -26,11 +26,11 @@
 #include "verbs/srq.h"
 #include "verbs/trace-wr.h"
 
-/* A thread that has run for so long after it armed a CQ and has not polled it does something else.
+/* A thread that ran this long after arming a CQ without polling it is busy with something else.
  */
 #define ARMER_CPU_NS 200000u
 
-/* After so many short waits for an event in a row the next wait begins with looking. */
+/* After this many short waits for an event in a row the next wait begins by polling. */
 enum { SHORT_WAITS = 4 };
 
 /* ---- delivery, with the lane's lock held ---- */
@@ -87,7 +87,7 @@ static void post_to_handles(struct vb_qp *qp, enum ibv_event_type type)
 	} while (at != qp);
 }
 
-/** Does a thread of the process sleep in a system call? True as well when that cannot be found out.
+/** Does a thread of the process sleep in a system call? Also true when that is not known.
  */
 static bool thread_sleeps(int tid)
 {
@@ -110,7 +110,7 @@ static bool thread_sleeps(int tid)
 	return !state || state[1] != ' ' || state[2] == 'S';
 }
 
-/** CPU time that a thread of the process has used; 0: cannot be found out. */
+/** CPU time that a thread of the process has used; 0: not known. */
 static uint64_t thread_cpu_ns(int tid)
 {
 	/* As the kernel numbers clocks, and pthread_getcpuclockid() for threads that exist. */
@@ -251,14 +251,16 @@ void vb_channel_add_lane(struct vb_channel *ch, struct lane *lane)
 		atomic_store(&ch->lane, lane);
 	if (!first || first == lane || atomic_exchange(&ch->mixed, true))
 		return;
-	/* A CQ may have been armed there for a thread that was going to look, and now sleeps. */
+	/* A CQ may have been armed for a thread that was about to poll, and now sleeps. */
 	lane_lock(first);
 	lane_wait_hint(first);
 	lane_unlock(first);
 }
 
-/** Look for the channel's next event for a while, on this thread. NULL: none came, and the lane is
- * told that it will sleep. */
+/**
+ * Poll for the channel's next event for a while, on this thread. NULL: none came, and the lane is
+ * notified that the thread will sleep.
+ */
 static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *ch,
 					 rocemu_ns_t begin)
 {
@@ -281,8 +283,8 @@ static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *c
 static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch)
 {
 	struct evq_source *s = NULL;
-	struct lane *lane =
-		vb_channel_lane(ch); /* a thread that looked at one would miss what the others do */
+	struct lane *lane = vb_channel_lane(
+		ch); /* a thread that polled one lane would miss events of the others */
 	rocemu_ns_t begin;
 	bool looks;
 
@@ -323,7 +325,7 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 		return;
 	}
 	if (vb_context_of(cq->context)->orphan)
-		return; /* nobody waits for it */
+		return; /* no acknowledgement is waited for */
 	pthread_mutex_lock(&cq->mutex);
 	cq->comp_events_completed += nevents;
 	pthread_cond_signal(&cq->cond);
@@ -357,7 +359,10 @@ static void ack(pthread_mutex_t *mutex, pthread_cond_t *cond, uint32_t *complete
 	pthread_mutex_unlock(mutex);
 }
 
-/** Whose event it is; NULL for the port's and the device's, which nobody waits for. */
+/**
+ * The source of an event; NULL for those of port and device, whose acknowledgement is not waited
+ * for.
+ */
 static struct ibv_context *context_of_event(const struct ibv_async_event *event)
 {
 	switch (event->event_type) {
@@ -405,7 +410,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 	case IBV_EVENT_SRQ_LIMIT_REACHED:
 		ack(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
-	default: /* we have no WQs */
+	default: /* WQs are not supported */
 		ack(&qp->mutex, &qp->cond, &qp->events_completed);
 		break;
 	}

@@ -44,13 +44,15 @@ static inline struct lane *vb_channel_lane(const struct vb_channel *ch)
 /** A CQ of the channel is on that lane from now on. No lane's lock held; one caller at a time. */
 void vb_channel_add_lane(struct vb_channel *ch, struct lane *lane);
 
-/** The lane's on_events: hand the endpoint's events to channels and async fd. Lane's lock held. */
+/** The lane's on_events: pass the endpoint's events to channels and async fd. Lane's lock held. */
 void vb_deliver_events(void *user, struct rocemu_ep *ep);
 void vb_async_init(struct vb_async *a, enum ibv_event_type type);
-/** Drop what waits of n async sources. @return how many of their events were delivered. */
+/** Drop the waiting events of n async sources. @return how many of their events were delivered. */
 unsigned vb_async_drop(struct vb_context *c, struct vb_async *a, unsigned n);
-/** The events of a QP or SRQ that goes away: drop what waits, and sleep until the program has
- * acknowledged what it got, as *completed counts under the object's mutex. */
+/**
+ * For the destruction of a QP or SRQ: drop its waiting events, and sleep until the program has
+ * acknowledged those it got, which *completed counts under the object's mutex.
+ */
 void vb_async_end(struct vb_context *c, struct vb_async *a, unsigned n, pthread_mutex_t *mutex,
 		  pthread_cond_t *cond, const uint32_t *completed);
 

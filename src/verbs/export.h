@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What verbs.h declares is exported. The version script chooses, but it cannot make hidden symbols
- * visible; and the first declaration of a function decides. So the compiler includes this file
+ * Exports the declarations of verbs.h. The version script selects symbols, but cannot make hidden
+ * ones visible; and the first declaration of a function decides. So the compiler includes this file
  * before all others of the library (meson.build).
  */
 #ifndef VERBS_EXPORT_H

@@ -72,7 +72,7 @@ static void take_rules(const struct impair *im)
 	for (unsigned i = 0; i < faults.rules.n; i++) {
 		const struct fault_verb_rule *rule = &faults.rules.rule[i];
 
-		/* What comes with time, the port does. */
+		/* Rules by time are handled by port.c. */
 		faults.total[i] = *units[rule->action]
 					  ? fault_total_get(rule->text, units[rule->action])
 					  : NULL;
@@ -141,7 +141,7 @@ static void log_call(const struct fault_verb_rule *rule, enum fault_verb verb,
 			       at);
 }
 
-/* The first rule that acts has it; each counts. @return 0 or -errno. */
+/* The first rule that acts decides; all rules count. @return 0 or -errno. */
 static int decide(struct vb_qp *qp, enum fault_verb verb, bool *fatal)
 {
 	int err = 0;
@@ -166,8 +166,10 @@ static int decide(struct vb_qp *qp, enum fault_verb verb, bool *fatal)
 	return err;
 }
 
-/* What a device that has failed still does: its QPs are in the error state, and requests are
- * flushed. */
+/*
+ * Calls that still work on a failed device: its QPs are in the error state, and requests are
+ * flushed.
+ */
 static bool outlives_device(enum fault_verb verb)
 {
 	switch (verb) {
@@ -241,7 +243,7 @@ void vb_fault_cq_init(struct vb_cq *cq)
 
 		if (rule->action != FAULT_CQ_OVERFLOW || (rule->first_object && !first))
 			continue;
-		/* The first that both conditions mean. */
+		/* The first QP or CQ that both conditions match. */
 		nth += (every - nth % every) % every;
 		if (nth > rule->when.nth.max)
 			continue;

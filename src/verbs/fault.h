@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose in verbs calls: each call asks here whether it has to fail. What is counted is
- * the process's, whatever device a call is for, unless a rule says otherwise; the system library's
- * devices are not concerned.
+ * Injects faults into verbs calls: each call checks here whether it has to fail. Calls are counted
+ * for the whole process and all its devices, unless a rule specifies otherwise; devices of the
+ * system's library are not affected.
  */
 #ifndef VERBS_FAULT_H
 #define VERBS_FAULT_H
@@ -16,11 +16,12 @@
 struct vb_context;
 struct vb_cq;
 
-/** Are there rules? Until then a call costs this look at it. */
+/** Are there rules? Without rules a call costs only this check. */
 extern atomic_bool vb_faults_on;
 
-/** Read ROCEMU_IMPAIR, if it is not what was read last; counts begin anew then. A wrong one the
- * lane refuses. */
+/**
+ * Read ROCEMU_IMPAIR if it has changed; this resets the counts. The lane refuses an invalid one.
+ */
 void vb_faults_load(void);
 
 /** See vb_fault(). */

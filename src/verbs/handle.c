@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Handles: numbers that a context gives its objects, unique among them, as the kernel's are. A call
- * that is given an object whose handle is not the one it was given fails as it does there, and
- * leaves all as it was. Calls that post and poll do not look, as providers do not.
+ * Assigns handles: numbers of a context's objects, unique in the context, like the kernel's. A call
+ * on an object with a changed handle fails as with the kernel, without any effect. Calls that post
+ * and poll do not check handles, as in providers.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -11,8 +11,9 @@
 #include "verbs/handle.h"
 #include "verbs/orphan.h"
 
-/* A place that is free has the number of the next free one, marked by a bit that no object's
- * address has. */
+/*
+ * A free entry holds the number of the next free one, marked by a bit that no object's address has.
+ */
 enum { FREE_MARK = 1, FIRST_SIZE = 64 };
 
 static uintptr_t free_place(uint32_t next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Handles: numbers that a context gives its objects. */
+/* Assigns handles: numbers of a context's objects. */
 #ifndef VERBS_HANDLE_H
 #define VERBS_HANDLE_H
 
@@ -8,21 +8,21 @@
 
 struct vb_context;
 
-/** Which object has which handle. */
+/** The table of handles and their objects. */
 struct vb_handles {
 	pthread_mutex_t lock; /* guards all of it; a leaf */
 	uintptr_t *places;    /* owned; by handle: the object's address, or free (handle.c) */
 	uint32_t size;
-	uint32_t next; /* the first free place, or size */
+	uint32_t next; /* the first free entry, or size */
 };
 
 void vb_handles_init(struct vb_handles *h);
 void vb_handles_fini(struct vb_handles *h);
 /** Give an object a handle that no other of the context has. -ENOMEM. */
 int vb_handle_new(struct vb_context *c, const void *object, uint32_t *handle);
-/** Is it the one that the object was given? -ENOENT. */
+/** Check that it is the object's handle. -ENOENT: it is not. */
 int vb_handle_check(struct vb_context *c, uint32_t handle, const void *object);
-/** The object goes. Does nothing unless it is the object's. */
+/** The object is destroyed. No effect unless it is the object's handle. */
 void vb_handle_free(struct vb_context *c, uint32_t handle, const void *object);
 
 #endif

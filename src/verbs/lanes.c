@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A context's lanes. The first is made with the context. Others are made as QPs come whose CQs,
+ * Manages a context's lanes. The first is made with the context. Others are made for QPs whose CQs,
  * completion channels and SRQ no QP has used yet. Such a QP goes to the lane of the thread that
- * makes it, or to the lane that has the fewest QPs, and takes its CQs and its SRQ along. All that
- * use these follow to their lane. So threads that make CQs and QPs of their own have locks of their
- * own, and a program with one thread has one lane. If ROCEMU_LANES is set, threads do not count:
- * each such QP goes to the lane that has the fewest.
+ * makes it, or to the lane with the fewest QPs, and its CQs and its SRQ with it. Later users of
+ * these go to the same lane. So threads that make CQs and QPs of their own have locks of their own,
+ * and a program with one thread has one lane. If ROCEMU_LANES is set, threads do not count: each
+ * such QP goes to the lane that has the fewest.
  *
  * A QP may be made of CQs and an SRQ that are on different lanes already. These lanes are joined
  * (lane_join()), and so are all when memory windows are allocated, since binding one changes what
@@ -45,7 +45,7 @@ static unsigned cpus(void)
 	return online > 0 ? (unsigned)online : 1;
 }
 
-/** What ROCEMU_LANES says; 0: nothing. -EINVAL, which was said. */
+/** The value of ROCEMU_LANES; 0: not set. -EINVAL, with a message printed. */
 static int asked_for(void)
 {
 	const char *env = getenv("ROCEMU_LANES");
@@ -59,7 +59,9 @@ static int asked_for(void)
 	return *env - '0';
 }
 
-/** Rules of faults count the packets of a lane, and each lane has its own dice: there is one then.
+/**
+ * Fault rules count packets per lane, and each lane has its own dice; with faults there is only one
+ * lane.
  */
 static unsigned by_default(const struct lane *first)
 {
@@ -95,8 +97,7 @@ static int make(struct vb_context *c, struct lane **out, char *text, size_t len)
 				.scope_id = c->netdev.gids[i].scope_id,
 			};
 	/*
-	 * Keys must not be guessable from one run to the next; without entropy they are merely
-	 * regular.
+	 * Keys must not be predictable from one run to the next; without entropy they are.
 	 */
 	if (getentropy(&config.ep.seed, sizeof(config.ep.seed)) < 0)
 		config.ep.seed = lane_now();
@@ -131,10 +132,10 @@ void vb_lanes_fini(struct vb_context *c)
 {
 	const unsigned n = atomic_load(&c->lanes.n);
 
-	/* Objects of one may use those of others. */
+	/* Objects of one lane may use those of others. */
 	for (unsigned i = 0; i < n && n > 1 && !c->orphan; i++)
 		lane_clear(c->lanes.lane[i]);
-	/* The first has the memory of all. */
+	/* The first lane has the memory of all, so it is freed last. */
 	for (unsigned i = n; i > 0; i--)
 		lane_free(c->lanes.lane[i - 1]);
 }
@@ -156,7 +157,7 @@ static int add_locked(struct vb_context *c, char *text, size_t len)
 	return ret;
 }
 
-/** One lane more. False: there is none to be had. */
+/** Make one more lane. False: that failed. */
 static bool add(struct vb_context *c)
 {
 	char text[512] = "";
@@ -226,7 +227,7 @@ static struct lane *next_lane(struct vb_context *c, const struct vb_lane_users *
 	return c->spread.by_thread ? lane_of_thread(c) : least_used_lane(c);
 }
 
-/** An object that no QP has used yet goes to lane. */
+/** Move an object that no QP has used yet to lane. */
 static int settle_cq(struct vb_context *c, struct vb_cq *cq, struct lane *lane)
 {
 	int ret = 0;
@@ -263,7 +264,7 @@ static int settle_srq(struct vb_context *c, struct vb_srq *srq, struct lane *lan
 	return ret;
 }
 
-/** What is on lane uses an object that may be on another. */
+/** An object on lane uses another object, which may be on another lane: join the two. */
 static void join(struct lane *lane, const struct vb_place *place)
 {
 	struct lane *other = vb_lane_of(place);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which lane of its context an object is on. A QP stays where it was made. A CQ or an SRQ is on the
- * first lane until a QP uses it, and may move once, then (lanes.c).
+ * Assigns objects to the lanes of their context. A QP stays on its lane. A CQ or an SRQ is on the
+ * first lane until a QP uses it, when it may move once (lanes.c).
  */
 #ifndef VERBS_LANES_H
 #define VERBS_LANES_H
@@ -19,10 +19,10 @@ struct vb_srq;
 /** Where a CQ or an SRQ is. */
 struct vb_place {
 	_Atomic(struct lane *) lane; /* changes under all lanes' locks */
-	bool given; /* something uses it: it stays there; guarded by vb_spread.lock */
+	bool given;		     /* in use, so it stays there; guarded by vb_spread.lock */
 };
 
-/** A thread that made QPs, and the lane that was given to it. */
+/** A thread that made QPs, and its lane. */
 struct vb_maker {
 	int tid;
 	struct lane *lane; /* borrowed */
@@ -33,7 +33,7 @@ enum { VB_MAKERS = 32 };
 /** How a context's QPs are spread over its lanes; guarded by lock, but for qps. */
 struct vb_spread {
 	struct mutex lock;
-	unsigned most;	  /* lanes, there may be no more */
+	unsigned most;	  /* limit of lanes */
 	bool by_thread;	  /* what one thread makes is on one lane */
 	unsigned nmakers; /* that there were; the last VB_MAKERS are kept */
 	struct vb_maker maker[VB_MAKERS];
@@ -72,22 +72,25 @@ struct vb_lane_users {
 	struct vb_srq *srq;
 };
 
-/** The first lane, which a context always has; reads ROCEMU_LANES. -errno, which was said. */
+/**
+ * Make the first lane, which a context always has; reads ROCEMU_LANES. -errno, with a message
+ * printed.
+ */
 int vb_lanes_init(struct vb_context *c);
 /** Free all lanes. */
 void vb_lanes_fini(struct vb_context *c);
 /** The lane of a QP that is to be made of these objects. The first lane is attached. -ENOMEM: also
  * when there are ROCEMU_MAX_QP. */
 int vb_lanes_take(struct vb_context *c, const struct vb_lane_users *u, struct lane **out);
-/** The QP has gone. */
+/** The QP was destroyed. */
 void vb_lanes_give_back(struct vb_context *c, const struct lane *lane);
 /** Something on the first lane, an SRQ of XRC, uses the CQ. -ENOMEM. */
 int vb_lanes_take_first(struct vb_context *c, struct vb_cq *cq);
-/** From now on there are no further lanes, and those that there are may use each other's objects.
+/** From now on no further lanes are made, and the existing ones may use each other's objects.
  */
 void vb_lanes_unite(struct vb_context *c);
 
-/** The n-th lane of a context, or NULL; lanes are never taken away. */
+/** The n-th lane of a context, or NULL; lanes are never removed. */
 static inline struct lane *vb_lane_at(const struct lanes *g, unsigned n)
 {
 	return n < atomic_load_explicit(&g->n, memory_order_acquire) ? g->lane[n] : NULL;

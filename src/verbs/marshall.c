@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between the structures of verbs and those of the kernel's ioctls, for programs that speak to the
- * kernel's connection manager themselves. Pure copying: no object and no device is involved.
+ * Converts between the structures of verbs and those of the kernel's ioctls, for programs that use
+ * the kernel's connection manager directly. Copies only: no object and no device is involved.
  */
 #include <infiniband/sa.h>
 #include <rdma/ib_user_sa.h>
@@ -67,7 +67,7 @@ void ibv_copy_qp_attr_from_kern(struct ibv_qp_attr *dst, struct ib_uverbs_qp_att
 	dst->alt_timeout = src->alt_timeout;
 }
 
-/* What both structures have under the same name and in the same form. */
+/* Members with the same name and form in both structures. */
 #define PATH_FIELDS(X)               \
 	X(dlid)                      \
 	X(slid)                      \

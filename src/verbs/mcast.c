@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups. As with a hardware RNIC, attaching says which groups' packets a QP gets.
- * Joining the group on the network, for which on hardware rdma_cm asks the kernel, comes with it:
- * the socket that receives is what joins. Sending needs neither, so a send-only member does nothing
- * here.
+ * Multicast groups. As with a hardware RNIC, attaching selects the groups whose packets a QP gets.
+ * It also joins the group on the network, because the receiving socket has to join (on hardware,
+ * rdma_cm does this through the kernel). Sending needs no attach or join, so a send-only member
+ * does nothing here.
  */
 #include <string.h>
 
@@ -23,7 +23,8 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 	int ret;
 
 	if (!c)
-		return REAL_CALL(ibv_attach_mcast, ibqp, gid, lid); /* ours has no LIDs */
+		return REAL_CALL(ibv_attach_mcast, ibqp, gid,
+				 lid); /* rocemu's ports have no LIDs */
 	ret = vb_fault(c, NULL, FAULT_VERB_ATTACH_MCAST);
 	if (ret == 0)
 		ret = vb_qp_check(ibqp);

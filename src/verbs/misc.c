@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Entry points that belong to no object of ours: fork support, sysfs helpers, Ethernet addresses.
+ * Entry points without an object: fork support, sysfs helpers, Ethernet addresses.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -15,8 +15,8 @@
 #include "verbs/real.h"
 
 /*
- * ---- fork: our adapter is in the process, copy-on-write takes no page away from under it; that a
- * real one needs more, its library knows ----
+ * ---- fork: the emulated adapter is in the process, so copy-on-write does not affect it; the
+ * system's library does what real adapters need ----
  */
 
 int ibv_fork_init(void)
@@ -104,7 +104,7 @@ static bool arp_lookup(const uint8_t ip[4], const char *ifname, uint8_t mac[ETHE
 }
 
 /**
- * The MAC that an address stands for by its form: multicast, or a link-local address made of a MAC.
+ * The MAC that follows from an address's form: multicast, or a link-local address made of a MAC.
  */
 static bool mac_by_form(const struct rocemu_gid *g, uint8_t mac[ETHERNET_LL_SIZE])
 {
@@ -143,7 +143,7 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 				       "GID table: see ibv_query_gid()",
 				       attr->is_global, attr->port_num, attr->grh.sgid_index));
 	if (vid)
-		*vid = 0xffff; /* no VLAN tag of ours: the interface puts its own on */
+		*vid = 0xffff; /* no VLAN tag: the interface adds its own */
 	memcpy(g.raw, attr->grh.dgid.raw, 16);
 	if (mac_by_form(&g, eth_mac))
 		return 0;
@@ -156,8 +156,10 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	return vb_errno(-EHOSTUNREACH);
 }
 
-/* ---- enhanced connection establishment: an option of one vendor's adapters. As with a provider
- * that has none, what the program passes stays as it is. ---- */
+/*
+ * ---- enhanced connection establishment: an option of one vendor's adapters. As with a provider
+ * that has none, the program's structures are not changed. ----
+ */
 
 int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {

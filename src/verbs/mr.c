@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Memory regions. The memory stays the program's own and is read and written by this process, so
- * registering pins nothing; it is checked that there is memory with the rights (pages.c), as a
- * kernel would that pins the pages.
+ * registering pins nothing. It only checks that the memory exists with the required rights
+ * (pages.c), as a kernel that pins the pages does.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -35,7 +35,7 @@ enum {
 		       IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED |
 		       IBV_ACCESS_HUGETLB | IBV_ACCESS_ON_DEMAND
 #ifdef HAVE_WR_FLUSH
-		       | IBV_ACCESS_FLUSH_GLOBAL /* _PERSISTENT: our memory is not */
+		       | IBV_ACCESS_FLUSH_GLOBAL /* _PERSISTENT: the memory is not persistent */
 #endif
 	,
 	/* Pages have to be writable for these, as for the kernel (ib_access_writable()). */
@@ -43,14 +43,16 @@ enum {
 			  IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND,
 };
 
-/** All of memory as one region: pages are looked for when they are accessed. */
+/** All of memory as one region: pages are checked when they are accessed. */
 static bool is_implicit(const void *addr, size_t length, unsigned access)
 {
 	return (access & IBV_ACCESS_ON_DEMAND) && !addr && length == SIZE_MAX;
 }
 
-/** What the endpoint is told, and whether the request can be met. On demand, nothing need be there
- * yet. */
+/**
+ * Parameters for the endpoint, and whether the request can be met. With on-demand paging the memory
+ * need not exist yet.
+ */
 static int check_region(const void *addr, size_t length, unsigned *access, uint64_t *iova)
 {
 	const bool on_demand = *access & IBV_ACCESS_ON_DEMAND;
@@ -60,7 +62,7 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 			      "ibv_reg_mr: access is 0x%x: bits 0x%x are unknown: leave them out",
 			      *access,
 			      *access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE));
-	/* All of memory is where it is: it has no other address. */
+	/* A region of all memory has no other address. */
 	if (is_implicit(addr, length, *access) && ((*access & IBV_ACCESS_ZERO_BASED) || *iova))
 		return REFUSE(-EINVAL, 0,
 			      "ibv_reg_mr: all of memory, on demand: iova is 0 and access has no "
@@ -91,7 +93,7 @@ static int reg(struct vb_context *c, struct vb_pd *pd, void *addr, size_t length
 	return ret;
 }
 
-/** Keep the context's list of regions on demand, which advice is looked up in. */
+/** Maintain the context's list of on-demand regions, in which ibv_advise_mr() looks up keys. */
 static void track(struct vb_context *c, struct vb_mr *mr, unsigned access)
 {
 	mutex_lock(&c->lock);
@@ -139,7 +141,7 @@ void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length)
 		atomic_fetch_add(&pd->refs, 1);
 }
 
-/** Why the endpoint, or the memory, does not have it. */
+/** Print why the endpoint or the memory refuses the region. */
 static void say_refused(const char *call, int err, const void *addr, size_t length, uint64_t iova,
 			unsigned access)
 {
@@ -210,7 +212,7 @@ struct ibv_mr *ibv_reg_mr_iova(struct ibv_pd *pd, void *addr, size_t length, uin
 }
 
 #ifdef HAVE_MR_INIT_ATTR_BUF
-/** A region of a buffer of ours is a region of memory. False, with errno: it is not to be had. */
+/** A region of a library buffer is a region of memory. False, with errno: it cannot be made. */
 static bool take_buf(struct ibv_pd *pd, struct ibv_mr_init_attr *a)
 {
 	const uint64_t of_files = IBV_REG_MR_MASK_FD | IBV_REG_MR_MASK_FD_OFFSET;
@@ -297,7 +299,7 @@ static int dereg(struct vb_context *c, struct rocemu_mr *rmr)
 	return ret;
 }
 
-/** Without access to its PD, which may be gone. */
+/** Does not access its PD, which may be gone. */
 static int dereg_null(struct vb_context *c, struct vb_mr *mr)
 {
 	int ret = 0;
@@ -321,7 +323,7 @@ void vb_mr_end_nulls(struct vb_context *c, struct vb_pd *pd)
 	while ((first = list_first(&pd->nulls))) {
 		struct vb_mr *mr = list_entry(first, struct vb_mr, of_pd);
 
-		/* Nothing can be bound to it, so nothing keeps it. */
+		/* No window can be bound to it, so nothing prevents its end. */
 		(void)dereg(c, mr->rmr);
 		mr->rmr = NULL;
 		list_remove(&mr->of_pd);
@@ -370,8 +372,10 @@ static bool rereg_input_ok(const struct vb_mr *mr, int flags, const void *addr, 
 	return !access || (flags & IBV_REREG_MR_CHANGE_ACCESS);
 }
 
-/** What is not to change keeps its address for the peer as well, which ibv_reg_mr_iova() may have
- * set. */
+/**
+ * Without IBV_REREG_MR_CHANGE_TRANSLATION the address for the peer, which ibv_reg_mr_iova() may
+ * have set, stays.
+ */
 int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr, size_t length,
 		 int access)
 {
@@ -428,8 +432,10 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	return 0;
 }
 
-/** A null region does not keep its PD: on mlx5, which alone has them, it is a key that the whole
- * context shares, and the kernel has no object of it. */
+/**
+ * A null region does not hold a reference to its PD: on mlx5, the only provider that has them, it
+ * is a key that the whole context shares, and the kernel has no object for it.
+ */
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *ibpd)
 {
 	struct vb_context *c = vb_context_of(ibpd->context);

@@ -18,8 +18,8 @@ struct vb_mr {
 	struct ibv_mr base;
 	struct rocemu_mr *rmr; /* owned; NULL: a null region whose domain is gone */
 	enum vb_mr_kind kind;
-	uint64_t iova;	       /* what peers and SGEs call its first byte */
-	unsigned access;       /* as asked for */
+	uint64_t iova;	       /* the address of its first byte for peers and SGEs */
+	unsigned access;       /* as requested */
 	struct vb_dm *dm;      /* ref; NULL but for VB_MR_DM */
 	struct list on_demand; /* in vb_context.on_demand; linked to itself: is not on demand */
 	struct list of_pd;     /* in vb_pd.nulls; linked to itself: not a null region, or no PD */
@@ -36,7 +36,7 @@ static inline struct vb_mr *vb_mr_of(struct ibv_mr *o)
 struct vb_mr *vb_mr_new(struct ibv_pd *pd, enum vb_mr_kind kind);
 /** Free an object whose region is gone, or was not made. */
 void vb_mr_free(struct vb_context *c, struct vb_mr *mr);
-/** Fill in what the program sees of a region whose rmr is made; takes a reference of pd, but for a
+/** Fill in the public part of a region whose rmr is made; takes a reference of pd, but for a
  * null region. */
 void vb_mr_show(struct vb_mr *mr, struct vb_pd *pd, void *addr, size_t length);
 struct ibv_mr *vb_alloc_null_mr(struct ibv_pd *pd);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What newer versions of rdma-core declare in verbs.h, for those that do not yet. The drop-in
- * exports these calls only where the system's library does; the tests call them everywhere. HAVE_*:
- * see meson.build.
+ * Declarations of newer versions of verbs.h, for older ones. The drop-in exports these calls only
+ * where the system's library does; the tests call them everywhere. HAVE_*: see meson.build.
  */
 #ifndef VERBS_NEWER_H
 #define VERBS_NEWER_H
 
-/* As in export.h: what is declared here is exported. */
+/* As in export.h: all declarations here are exported. */
 #pragma GCC visibility push(default)
 #include <infiniband/verbs.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * On-demand paging: regions whose pages need not be there before they are accessed. An adapter
- * takes a fault and has the kernel bring the page; we ask for the page first, because a fault of
- * ours would be the program's crash.
+ * On-demand paging: regions whose pages need not be present before they are accessed. An adapter
+ * takes a fault and the kernel provides the page; rocemu requests the page before the access,
+ * because a fault would crash the program.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -113,7 +113,7 @@ static int advise_one(struct ibv_pd *pd, const struct ibv_sge *sge,
 	ret = check_advice(pd, mr, sge, advice);
 	host = mr ? (void *)((uintptr_t)mr->base.addr + (sge->addr - mr->iova)) : NULL;
 	mutex_unlock(&c->lock);
-	/* What is present is so for us as well: without faulting there is nothing to do. */
+	/* Present pages can be accessed at once: without faulting there is nothing to do. */
 	if (ret < 0 || sge->length == 0 || advice == IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return ret;
 	return vb_page_in(host, sge->length, advice == IBV_ADVISE_MR_ADVICE_PREFETCH_WRITE)
@@ -133,7 +133,7 @@ int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 				       "ibv_advise_mr: advice is %d: there is PREFETCH, "
 				       "PREFETCH_WRITE and PREFETCH_NO_FAULT: use one",
 				       (int)advice));
-	/* Always synchronous, so the flag that asks for it changes nothing. */
+	/* Always synchronous, so IBV_ADVISE_MR_FLAG_FLUSH changes nothing. */
 	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || (n && !sgl))
 		return vb_errno(REFUSE(-EINVAL, 0,
 				       "ibv_advise_mr: flags is 0x%x, %u entries: the only flag is "

@@ -5,7 +5,7 @@
 
 #include "verbs/call.h"
 
-/** Can this kernel tell whether memory is there (Linux 5.14)? */
+/** Can this kernel report whether memory is accessible (Linux 5.14)? */
 bool vb_can_page_in(void);
 /** Make addr[0..len) present, for writing if write. False: no such memory, or not writable. */
 bool vb_page_in(void *addr, size_t len, bool write);

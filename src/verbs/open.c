@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Contexts: opening a device makes a lane, closing it frees the lane with whatever the program left
- * in it.
+ * Contexts: opening a device makes a lane, closing it frees the lane with all objects that the
+ * program left in it.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -77,7 +77,7 @@ static void set_extended_ops(struct verbs_context *v)
 	v->reg_dm_mr = vb_reg_dm_mr;
 }
 
-/* What of a context has descriptors, memory or threads; what there is of it goes with it. */
+/* Free a context's descriptors, memory and threads, as far as they exist. */
 static void context_fini(struct vb_context *c)
 {
 	if (c->lanes.lane[0] && !c->orphan)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What a child of fork() inherits of its parent's devices. The child has copies of the objects, but
- * no threads, and the sockets and numbers are the parent's. So calls on them fail, once with a
- * message of what to do, and calls that destroy them give the memory back and do nothing else. Data
- * that calls of verbs.h reach without a library function go through a context's operations, which
- * are exchanged, so that the calls of a process that did not fork do not pay.
+ * Handles objects that a child of fork() inherits. The child has copies of the objects, but no
+ * threads, and the parent keeps the sockets and numbers. So calls on them fail (the first prints
+ * the remedy), and calls that destroy them only free the memory. Inline functions of verbs.h use a
+ * context's operations, which are replaced in the child, so that a process that did not fork pays
+ * nothing.
  */
 #include "verbs/orphan.h"
 
@@ -71,8 +71,10 @@ static int post_srq_recv(struct ibv_srq *srq, struct ibv_recv_wr *wr, struct ibv
 	return vb_errno(vb_orphan_refuse());
 }
 
-/* Async-signal-safe. The locks may be another thread's, and what they guard half changed: of that
- * the child uses only what the port is. */
+/*
+ * Async-signal-safe. Other threads may have held the locks, and the guarded data may be
+ * inconsistent: the child uses only the port's attributes.
+ */
 void vb_context_orphaned(void *user)
 {
 	struct vb_context *c = user;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a child of fork() inherits of its parent's devices: see orphan.c. */
+/* Handles objects that a child of fork() inherits: see orphan.c. */
 #ifndef VERBS_ORPHAN_H
 #define VERBS_ORPHAN_H
 
@@ -7,9 +7,9 @@
 
 /** The lane's on_orphaned. */
 void vb_context_orphaned(void *user);
-/** A call on an object of an orphaned context. Says once what is wrong. @return -ENODEV. */
+/** A call on an object of an orphaned context. The first prints a message. @return -ENODEV. */
 int vb_orphan_refuse(void);
-/** Free an object of such a context; what else it has of the process is freed already. @return 0.
+/** Free an object of such a context; its other resources are freed already. @return 0.
  */
 int vb_orphan_free(void *object);
 

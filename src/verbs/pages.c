@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Is there memory that the program may read, or write, at the addresses that it registers? A kernel
- * that pins the pages finds out by touching each. So is done here with a small region. Of a large
- * one that would take the memory that a sparse region never uses: its mappings are looked at, and
- * only the pages at its ends are touched.
+ * Checks that the program may read, or write, the memory that it registers. A kernel that pins the
+ * pages touches each of them, and so does this file for a small region. For a large one that would
+ * allocate memory that a sparse region never uses: only its mappings are checked, and the pages at
+ * its ends are touched.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -75,7 +75,7 @@ static int read_mappings(FILE *f, uintptr_t from, uintptr_t to, uint64_t need)
 	return from < to ? -EFAULT : 0;
 }
 
-/* @return as query_mappings(); 1: it cannot be told, there is no /proc for instance. */
+/* @return as query_mappings(); 1: not known, for instance without /proc. */
 static int check_mappings(uintptr_t from, uintptr_t to, uint64_t need)
 {
 	FILE *f = fopen("/proc/self/maps", "re");
@@ -109,7 +109,7 @@ int vb_pages_check(const void *addr, size_t length, bool write)
 	    (!vb_page_in((void *)first, 1, write) || !vb_page_in((void *)last, 1, write)))
 		return -EFAULT;
 	ret = check_mappings(first, last, MAP_READABLE | (write ? MAP_WRITABLE : 0));
-	/* With MS_ASYNC msync() does nothing on Linux but to look whether everything is mapped. */
+	/* With MS_ASYNC msync() on Linux only checks that the range is mapped. */
 	if (ret > 0)
 		ret = msync((void *)first, last - first + page_size, MS_ASYNC) < 0 &&
 				      errno == ENOMEM

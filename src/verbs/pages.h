@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether memory that is to be registered is there. */
+/* Checks that memory to be registered exists. */
 #ifndef VERBS_PAGES_H
 #define VERBS_PAGES_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Protection domains, and the thread and parent domains made of them. Thread domains are promises
- * of the program (one thread at a time) that we do not need; a parent domain is its protection
- * domain under another handle.
+ * Protection domains, and the thread and parent domains made of them. Thread domains are a
+ * program's guarantee (one thread at a time) that rocemu does not need; a parent domain is its
+ * protection domain under another handle.
  */
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -146,9 +146,8 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 	int ret;
 
 	/*
-	 * The program's allocators are an offer that a provider may decline; we take no memory of
-	 * its kinds. Memory that a confidential guest shares with its host is allowed, not asked
-	 * for.
+	 * A provider need not use the program's allocators, and rocemu allocates no memory of these
+	 * kinds. Memory that a confidential guest shares with its host is allowed, not requested.
 	 */
 	if (attr->comp_mask & ~(uint32_t)(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
 					  IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT |

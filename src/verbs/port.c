@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A context's port and GID table as they are now: what the interface and its addresses do at run
- * time becomes entries of the table, asynchronous events and the lane's addresses.
+ * Keeps a context's port and GID table current: changes of the interface and its addresses at run
+ * time become entries of the table, asynchronous events and the lane's addresses.
  *
- * As with a hardware RNIC under Linux: an address that goes leaves a hole, all others keep their
- * index; QPs and address handles of it stay, and time out (or go on, if it comes back soon). The
- * interface's end is the device's: its QPs fail, so that nobody waits for completions that cannot
- * come, and IBV_EVENT_DEVICE_FATAL says why.
+ * As with a hardware RNIC under Linux: a removed address leaves a hole, all others keep their
+ * index. QPs and address handles of it stay, and time out (or continue if it returns soon). If the
+ * interface is removed, so is the device: its QPs fail, so that no program waits for completions
+ * that cannot come, and IBV_EVENT_DEVICE_FATAL reports the reason.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -100,8 +100,10 @@ static void post(struct vb_context *c, enum vb_port_event which)
 	evq_post(&c->async, &c->port.events[which].src, false);
 }
 
-/* What has changed between two looks, for the program. The addresses first: a port that becomes
- * active has them already. Of a device that is gone there is nothing else to say. */
+/*
+ * Report changes since the last update to the program. The addresses first: a port that becomes
+ * active has them already. For a device that is gone there are no other events.
+ */
 static void post_events(struct vb_context *c, const struct netdev *before, const struct netdev *now,
 			bool gids, bool gone)
 {
@@ -115,7 +117,10 @@ static void post_events(struct vb_context *c, const struct netdev *before, const
 		post(c, now->active ? VB_PORT_ACTIVE : VB_PORT_ERR);
 }
 
-/* Addresses that are gone on purpose, by one of their indices, however the interface has them. */
+/*
+ * Addresses removed by fault injection, by one of their indices, whether the interface has them or
+ * not.
+ */
 static void hide_gids(const struct netdev *before, uint64_t hidden, struct netdev *now)
 {
 	unsigned kept = 0;
@@ -133,7 +138,7 @@ static void hide_gids(const struct netdev *before, uint64_t hidden, struct netde
 	now->naddrs = kept;
 }
 
-/* As netdev_reread(), with what the news say, if there are any, and with what is wrong on purpose.
+/* As netdev_reread(), with the event's contents, if there is one, and with injected faults.
  */
 static int look(const struct netdev *before, const struct netmon_event *event,
 		const struct timed_faults *faults, struct netdev *now)
@@ -155,8 +160,9 @@ static int look(const struct netdev *before, const struct netmon_event *event,
 }
 
 /*
- * Bring table, lane and program up to date. news: NULL at the beginning, when nothing is new but a
- * device that is gone already. @return 0, or -errno: the interface cannot be asked now.
+ * Update the table and the lane, and notify the program. event: NULL at the start, when the only
+ * possible change is a device that is gone already. @return 0, or -errno: the interface cannot be
+ * queried now.
  */
 static int update(struct vb_context *c, const struct netmon_event *event,
 		  const struct timed_faults *faults)
@@ -169,7 +175,7 @@ static int update(struct vb_context *c, const struct netmon_event *event,
 	int ret;
 
 	mutex_lock(&c->port.update);
-	*before = c->netdev; /* nobody else writes it */
+	*before = c->netdev; /* no other thread writes it */
 	ret = look(before, event, faults, now);
 	gone = ret == -ENODEV;
 	if (ret < 0 && !gone) {
@@ -194,7 +200,7 @@ static int update(struct vb_context *c, const struct netmon_event *event,
 	return 0;
 }
 
-/* The port as impairment will have it. */
+/* The port's state under fault injection. */
 static void update_link(struct vb_context *c, bool down, bool silent)
 {
 	struct lane *l;

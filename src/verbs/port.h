@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How a context follows its interface. */
+/* Follows changes of a context's interface. */
 #ifndef VERBS_PORT_H
 #define VERBS_PORT_H
 
@@ -12,30 +12,32 @@
 
 enum vb_port_event { VB_PORT_GID_CHANGE, VB_PORT_ACTIVE, VB_PORT_ERR, VB_PORT_FATAL };
 
-/** How a context follows its interface (port.c). */
+/** Follows changes of a context's interface (port.c). */
 struct vb_port {
-	struct mutex update; /* who looks and changes; before the lane's lock */
+	struct mutex update; /* serialises updates; before the lane's lock */
 	/* Of an update under way, guarded by its lock: too large for small stacks. */
 	struct netdev before, now;
 	struct netdev_change change[2 * ROCEMU_MAX_GID];
 	/* Guards gone, down, and vb_context.netdev but for its index, MAC and names; a leaf. */
 	pthread_mutex_t lock;
 	bool gone; /* the interface */
-	bool down; /* on purpose (impairment), whatever the interface is */
+	bool down; /* by fault injection, whatever the interface's state */
 	struct netmon_listener listener;
 	struct vb_async events[4]; /* by enum vb_port_event */
 };
 
-/** Follow the interface from now on; the lane is there. */
+/** Follow the interface from now on; the lane exists. */
 int vb_port_start(struct vb_context *c); /* -errno */
-/** Stop, before the lane goes. */
+/** Stop, before the lane is freed. */
 void vb_port_stop(struct vb_context *c);
 /** A copy of the port and its GID table, holes included. @return false: the interface is gone. */
 bool vb_port_get(struct vb_context *c, struct netdev *now);
 /** The largest path MTU that a QP may have. */
 enum ibv_mtu vb_port_mtu(struct vb_context *c);
-/** The device fails, on purpose: of this context at once, of the process's others soon. No lock
- * held. */
+/**
+ * The device fails by fault injection: of this context at once, of the process's others soon. No
+ * lock held.
+ */
 void vb_port_fail(struct vb_context *c);
 /** Has the device failed, or is its interface gone? */
 bool vb_port_is_gone(struct vb_context *c);

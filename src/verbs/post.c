@@ -63,8 +63,10 @@ static bool sends(enum ibv_qp_type type, enum ibv_wr_opcode op)
 	}
 }
 
-/** Bytes that leave with a request that was taken; SIZE_MAX: it waits for no other. Lists that do
- * not count are not followed. */
+/**
+ * Bytes sent for a posted request; SIZE_MAX: it is not held back for others. SGE lists that do not
+ * matter are not read.
+ */
 static size_t leaving(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 {
 	size_t bytes = 0;

@@ -70,7 +70,7 @@ static bool holds_success(struct ibv_cq *cq, uint32_t qpn)
 	return cq && rocemu_cq_holds_success(vb_cq_of(cq)->rcq, qpn);
 }
 
-/* A QP's number is its lane's: no other has it. @return false: it is not on this one. */
+/* A QP number belongs to one lane. @return false: the QP is not on this lane. */
 static bool look_on_lane(struct lane *lane, uint32_t qpn, bool *holds)
 {
 	const struct ibv_qp *qp;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What our librdmacm.so.1 asks of our libibverbs.so.1 beyond the public calls: exported in a
- * version node of its own (ROCEMU_PRIVATE, gen-symbols.py), looked up at run time, so that the one
- * works without the other. Both are of one build: nothing here is kept compatible.
+ * Private calls of rocemu's libibverbs.so.1 for its librdmacm.so.1: exported in a separate version
+ * node (ROCEMU_PRIVATE, gen-symbols.py) and looked up at run time, so that each library works
+ * without the other. Both are of one build: nothing here is kept compatible.
  */
 #ifndef VERBS_PRIVATE_H
 #define VERBS_PRIVATE_H
@@ -30,7 +30,7 @@ typedef void private_capture_fn(const struct tap_addr *a, const void *packet, si
 typedef struct ibv_device **private_devices_fn(void);
 #define PRIVATE_DEVICES "rocemu_private_devices"
 
-/** Is the device one of ours, and not a real one listed beside them? */
+/** Is it a rocemu device, and not a real one? */
 typedef bool private_emulates_fn(struct ibv_device *device);
 #define PRIVATE_EMULATES "rocemu_private_emulates"
 
@@ -39,8 +39,8 @@ typedef int private_fault_fn(enum fault_verb verb);
 #define PRIVATE_FAULT "rocemu_private_fault"
 
 /**
- * Receive what has come for the context. @return does a CQ hold successful completions of that QP?
- * false: there is no such QP.
+ * Receive what has come for the context. @return whether a CQ holds successful completions of that
+ * QP; false if there is no such QP.
  */
 typedef bool private_unpolled_fn(struct ibv_context *context, uint32_t qpn);
 #define PRIVATE_UNPOLLED "rocemu_private_unpolled"

@@ -133,7 +133,7 @@ static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_att
 		      (int)a->qp_type);
 }
 
-/** What the type has no use for is taken as not given. */
+/** Members that the type does not use are ignored. */
 static struct ibv_qp_init_attr_ex normalize(const struct ibv_qp_init_attr_ex *a)
 {
 	struct ibv_qp_init_attr_ex n = *a;
@@ -189,7 +189,7 @@ void vb_qp_events_init(struct vb_qp *qp)
 	list_init(&qp->guest);
 }
 
-/** Its lane has one QP less: of several handles of a QP, with the one that it was made with. */
+/** Its lane has one QP less: counted with the handle that it was made with. */
 static void leave_lane(struct vb_qp *qp)
 {
 	if (qp->counted)
@@ -251,7 +251,7 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	return 0;
 }
 
-/** The handles of all that it is made of. */
+/** Check the handles of all objects it is made of. */
 static int check_handles(const struct ibv_qp_init_attr_ex *a)
 {
 	int ret = a->pd ? vb_pd_check(a->pd) : 0;
@@ -362,7 +362,7 @@ static int mask_for(enum ibv_qp_type type, int mask)
 	return mask;
 }
 
-/* Have the socket to send from. That the path's address is gone shows when it sends. */
+/* Open the socket to send from. An error because the path's address is gone shows when sending. */
 static int prepare_path(struct lane *lane, const struct rocemu_qp *qp,
 			const struct ibv_qp_attr *attr, int mask) REQUIRES(lane);
 static int prepare_path(struct lane *lane, const struct rocemu_qp *qp,
@@ -427,7 +427,7 @@ int ibv_query_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask,
 		ret = vb_qp_check(ibqp);
 	if (ret < 0)
 		return vb_errno(ret);
-	/* All of it, whatever was asked. */
+	/* All attributes, whatever was requested. */
 	memset(attr, 0, sizeof(*attr));
 	lane_lock(qp->lane);
 	rocemu_qp_query(qp->rqp, attr);
@@ -450,7 +450,7 @@ int ibv_query_qp_data_in_order(struct ibv_qp *qp, enum ibv_wr_opcode op, uint32_
 {
 	if (!vb_context_of(qp->context))
 		return REAL_CALL(ibv_query_qp_data_in_order, qp, op, flags);
-	return 0; /* no promise: packets that come again are placed again */
+	return 0; /* not guaranteed: duplicate packets are placed again */
 }
 
 /* ---- end ---- */

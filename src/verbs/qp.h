@@ -40,7 +40,7 @@ static inline struct vb_qp *vb_qp_of(struct ibv_qp *o)
 
 int vb_qp_check(struct ibv_qp *qp); /* as vb_pd_check() */
 struct ibv_qp *vb_create_qp_ex(struct ibv_context *ctx, struct ibv_qp_init_attr_ex *attr);
-/** What programs see of a QP (handle) whose rqp is known. */
+/** The public part of a QP (handle) whose rqp is known. */
 void vb_qp_show(struct vb_qp *qp, struct ibv_context *ctx, const struct ibv_qp_init_attr_ex *a);
 /** Its events, and a ring of one. */
 void vb_qp_events_init(struct vb_qp *qp);

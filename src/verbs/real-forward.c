@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Entry points that only real devices have: what is ours is never shared between processes through
- * a kernel's handles, and its memory is none of another device's.
+ * Entry points that only real devices support: rocemu's objects are never shared between processes
+ * by kernel handles, and do not use other devices' memory.
  */
 #include <stdio.h>
 #include <string.h>
@@ -46,7 +46,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 				      "ibv_import_device: descriptor %d is of an emulated device, "
 				      "which lives in one process: open the device",
 				      cmd_fd));
-	/* The program may have got the file descriptor without ever asking for a list. */
+	/* The program may have got the file descriptor without requesting a device list. */
 	real_load();
 	ctx = REAL_CALL(ibv_import_device, cmd_fd);
 	if (ctx)
@@ -72,7 +72,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 				      : REAL_CALL(ibv_import_dm, context, dm_handle);
 }
 
-/** What cannot have come from us goes back to the real library, or is complained about. */
+/** Objects that cannot be rocemu's are passed to the real library, or refused with a message. */
 static bool unimportable(struct ibv_context *ctx, const char *call)
 {
 	if (vb_context_of(ctx))

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Between verbs.h and a real context's ops. Inline functions call those directly, which is right
- * for all that returns an errno or must be fast. What returns an object says why it failed in
- * errno, and the provider's is its namespace's; and what takes several objects must not find one of
- * ours among them. So those entries of a context that we have opened are replaced by functions that
- * look, call the original and carry errno over. Posting and polling are not touched.
+ * Wraps operations of a real device's context. Inline functions of verbs.h call these directly,
+ * which is right for calls that return an errno or must be fast. But calls that return an object
+ * report the error in errno, which for the provider is that of its own namespace; and calls with
+ * several objects must not get a rocemu object. So these entries of contexts opened by rocemu are
+ * replaced by functions that check, call the original and copy errno. Posting and polling are not
+ * changed.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -58,9 +59,9 @@ static struct wrapped *find(const struct ibv_context *ctx)
 	return found;
 }
 
-/* ---- objects of ours among the arguments ---- */
+/* ---- rocemu objects among the arguments ---- */
 
-/* Is the object there, and ours? */
+/* Is there an object, and is it rocemu's? */
 #define MIXED(object) vb_mixed((object) ? (object)->context : NULL)
 
 static bool qp_mixed(const struct ibv_qp_init_attr_ex *a)
@@ -179,13 +180,13 @@ void real_ops_wrap(struct ibv_context *ctx)
 
 	/*
 	 * Without memory for it, or with a context of before the extended interface, the program
-	 * calls the provider directly, as it would without us.
+	 * calls the provider directly, as without rocemu.
 	 */
 	if (!w || !v) {
 		free(w);
 		return;
 	}
-	/* The structure grows at its beginning: what both versions know is its end. */
+	/* The structure grows at its beginning: its end is common to both versions. */
 	size = MIN(v->sz, sizeof(*v));
 	memcpy((char *)(&w->orig + 1) - size, (char *)(v + 1) - size, size);
 	w->ctx = ctx;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Finding and loading the system's libibverbs, and the table of its symbols. See real.h. */
+/* Finds and loads the system's libibverbs, with the table of its symbols. See real.h. */
 #include "verbs/real.h"
 
 #include <dirent.h>
@@ -23,9 +23,9 @@
 #include "verbs/call.h"
 #include "verbs/private.h"
 
-/* ---- what is called when there is no real library, or its version lacks the symbol ---- */
+/* ---- called when there is no real library, or its version lacks the symbol ---- */
 
-/** The device is real, and the system's library is not there or has no such call. */
+/** The device is real, and the system's library is missing or has no such call. */
 static int absent(void)
 {
 	return REFUSE(EOPNOTSUPP, 0,
@@ -67,7 +67,7 @@ static void absent_VOID(void)
 }
 
 /*
- * Written while loading, before anybody can have one of the library's objects; read without lock.
+ * Written while loading, before an object of the library can exist; read without lock.
  */
 #define REAL_DEFINE(name, version, kind) void (*real_##name)(void) = (void (*)(void))absent_##kind;
 REAL_TABLE(REAL_DEFINE)
@@ -98,9 +98,9 @@ void real_errno_out(void)
 		errno = *errno_location();
 }
 
-/* ---- whether ---- */
+/* ---- is it to be loaded ---- */
 
-/** ROCEMU_REAL: on unless it says off. */
+/** ROCEMU_REAL: on unless it is "off". */
 static bool wanted(void)
 {
 	static atomic_flag said = ATOMIC_FLAG_INIT;
@@ -114,8 +114,8 @@ static bool wanted(void)
 }
 
 /**
- * Does the kernel know an RDMA device? Cheap: this is asked at every ibv_get_device_list(). Opened
- * by system call, because the library that "rocemu run" preloads shows our own devices there.
+ * Does the kernel have an RDMA device? Must be cheap: called in every ibv_get_device_list(). Opened
+ * by system call, because the library that "rocemu run" preloads shows emulated devices there.
  */
 static bool kernel_has_devices(void)
 {
@@ -137,8 +137,8 @@ static bool kernel_has_devices(void)
 }
 
 /**
- * Are we ourselves the library that somebody loaded into a namespace of its own? Then whoever did
- * has the real devices, and loading on from here would never end.
+ * Is this library itself loaded into a link-map namespace of its own? Then the loading library has
+ * the real devices, and loading another one here would recurse without end.
  */
 static bool in_inner_namespace(void)
 {
@@ -151,7 +151,7 @@ static bool in_inner_namespace(void)
 	       dlinfo(map, RTLD_DI_LMID, &id) == 0 && id != LM_ID_BASE;
 }
 
-/* ---- where ---- */
+/* ---- where it is ---- */
 
 static bool is_ourselves(const char *path)
 {
@@ -164,8 +164,8 @@ static bool is_ourselves(const char *path)
 }
 
 /**
- * The path of the system's library: always absolute, because LD_LIBRARY_PATH leads to us. out is
- * also what a message names. NULL when there is none.
+ * The path of the system's library: always absolute, because LD_LIBRARY_PATH leads to this library.
+ * out is also used in messages. NULL when there is none.
  */
 static const char *find_library(char out[PATH_MAX])
 {
@@ -218,7 +218,7 @@ static bool fail(const char *path, const char *why)
 {
 	size_t n = strlen(path);
 
-	if (!strncmp(why, path, n) && !strncmp(why + n, ": ", 2)) /* dlerror() begins so */
+	if (!strncmp(why, path, n) && !strncmp(why + n, ": ", 2)) /* prefix of dlerror()'s text */
 		why += n + 2;
 	log_error("the real RDMA devices are not listed: %s: %s (ROCEMU_REAL_LIBIBVERBS names "
 		  "another libibverbs, ROCEMU_REAL=off does without)",
@@ -226,7 +226,7 @@ static bool fail(const char *path, const char *why)
 	return false;
 }
 
-/** Take what the library has of our table. @return how many. */
+/** Look up the table's symbols in the library. @return how many it has. */
 static unsigned resolve(void *handle)
 {
 	unsigned found = 0;
@@ -242,7 +242,7 @@ static unsigned resolve(void *handle)
 	return found;
 }
 
-/** The library stays loaded for good, as ours does. Load lock held. */
+/** The library is never unloaded, like this one. Load lock held. */
 static bool load(void)
 {
 	static char buf[PATH_MAX]; /* guarded by the lock; too large for small stacks */
@@ -305,7 +305,7 @@ struct ibv_device **real_device_list(unsigned *n)
 		return NULL;
 	list = REAL_CALL(ibv_get_device_list, &count);
 	if (!list) {
-		/* ENOSYS: no RDMA in this kernel, which is no more than there being no device. */
+		/* ENOSYS: no RDMA in this kernel, the same as no device. */
 		if (errno != ENOSYS)
 			log_warn("the real RDMA devices are not listed: %s", strerror(errno));
 		return NULL;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The real-NIC backend: the system's libibverbs beside ours, in a link-map namespace of its own, so
- * that its provider libraries bind to it and not to us. Its devices are listed after ours, and an
- * entry point that is given an object that is not ours calls the same symbol there (REAL_CALL).
- * Inline functions of verbs.h reach a real device through its context's ops and need nobody, but
- * for errno and for mixed objects (real-ops.c).
+ * The real-NIC backend: the system's libibverbs beside rocemu's, in a separate link-map namespace,
+ * so that its provider libraries bind to it and not to rocemu. Its devices are listed after the
+ * emulated ones, and an entry point called with an object of it calls the same symbol there
+ * (REAL_CALL). Inline functions of verbs.h use a real device through its context's ops without any
+ * help, except for errno and for mixed objects (real-ops.c).
  *
  * Nothing is loaded on a machine without RDMA devices. Without the library each of its symbols is a
- * function that fails with EOPNOTSUPP, so callers need not ask.
+ * function that fails with EOPNOTSUPP, so callers need not check.
  */
 #ifndef VERBS_REAL_H
 #define VERBS_REAL_H
@@ -22,12 +22,12 @@
 REAL_TABLE(REAL_DECLARE)
 #undef REAL_DECLARE
 
-/** The real library's function of that name, or one that fails. */
+/** The real library's function of that name, or one that fails with EOPNOTSUPP. */
 #define REAL(name) ((__typeof__(&name))real_##name)
 
 /**
- * Each namespace has its own libc, and so its own errno: before a call theirs becomes ours, after
- * it ours becomes theirs.
+ * Each namespace has its own libc, and so its own errno: it is copied there before a call, and back
+ * after it.
  */
 void real_errno_in(void);
 void real_errno_out(void);
@@ -49,7 +49,7 @@ void real_errno_out(void);
 
 /**
  * Load the library, unless that has been done, has failed before, is switched off (ROCEMU_REAL) or
- * there is no real device. What goes wrong is said once, on stderr. @return whether it is loaded.
+ * there is no real device. Errors are printed once, on stderr. @return whether it is loaded.
  */
 bool real_load(void);
 
@@ -66,15 +66,15 @@ struct ibv_device **real_device_list(unsigned *n);
 int real_fork_init(void);
 
 /* real-ops.c */
-/** Stand between verbs.h and a real context's ops where errno or objects of both kinds meet. */
+/** Wrap a real context's ops where errno or objects of both kinds matter. */
 void real_ops_wrap(struct ibv_context *ctx);
-/** Give the context back its own ops, as before closing it. */
+/** Restore the context's own ops, before closing it. */
 void real_ops_unwrap(struct ibv_context *ctx);
 
 /* real-forward.c */
 /**
- * What a context of ours shows as its cmd_fd, for programs that duplicate it or set flags on it:
- * nothing is behind it. -1 without one.
+ * The cmd_fd of rocemu's contexts, for programs that duplicate it or set flags on it: nothing is
+ * behind it. -1 without one.
  */
 int vb_placeholder_fd(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Shared receive queues, of the basic kind and of XRC's. */
+/* Shared receive queues: basic and XRC. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Bodies of the exported functions that nobody has written: each fails as its convention has it.
- * Used only by the generated list (gen-symbols.py). They are defined without arguments: all C
- * calling conventions we run on let a callee ignore what it was passed.
+ * Bodies of exported functions that are not implemented: each fails by its convention. Used only by
+ * the generated list (gen-symbols.py). They are defined without arguments: the C calling
+ * conventions of all supported machines let a callee ignore its arguments.
  */
 #ifndef VERBS_STUB_H
 #define VERBS_STUB_H
@@ -51,7 +51,7 @@
 		return NULL;            \
 	}
 
-/* Cannot return an error, so it says so. */
+/* Cannot return an error, so it prints a message. */
 #define STUB_VOID(name)                                    \
 	STUB_EXPORT void name(void);                       \
 	void name(void)                                    \
@@ -60,7 +60,7 @@
 		log_error("%s() is not supported", #name); \
 	}
 
-/* Called by others' constructors; there is nothing that it fails to do. */
+/* Called by other libraries' constructors; it has nothing to do. */
 #define STUB_SILENT(name)           \
 	STUB_EXPORT int name(void); \
 	int name(void)              \
@@ -72,7 +72,7 @@
 	extern __attribute__((visibility("default"))) char name[size]; \
 	char name[size];
 
-/* The versions of before rdma-core, which programs built since 2006 do not ask for. */
+/* The versions of before rdma-core, which programs built since 2006 do not use. */
 #define STUB_OLD(kind, alias, versioned) \
 	STUB_##kind(alias) __asm__(".symver " #alias "," versioned);
 #define STUB_OLD_ERRNO(alias, versioned)     STUB_OLD(ERRNO, alias, versioned)

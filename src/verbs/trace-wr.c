@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A completion names its QP and the number that the program gave its request, which need not be
- * unique. So each queue has a copy of what is posted on it, in order. The completion of a send
- * request ends all before it that have none of their own; receives of a QP end in order, those of
- * an SRQ in any order.
+ * Matches completions to requests for the timeline. A completion has the QP and the wr_id, which
+ * need not be unique. So each queue keeps a copy of its posted requests, in order. The completion
+ * of a send request also ends earlier unsignaled ones; receives of a QP end in order, those of an
+ * SRQ in any order.
  */
 #include "verbs/trace-wr.h"
 
@@ -54,7 +54,7 @@ static const struct trace_kind reason = {
 	"reason", TRACE_INSTANT, "! ", {"x:code", "psn", "x:peer_qpn", "bytes"}};
 static const struct trace_kind state_set = {"state", TRACE_INSTANT, "", {NULL}};
 
-/* Guards all that is below, and all queues. A leaf but for those of the timeline. */
+/* Guards all variables below, and all queues. A leaf but for those of the timeline. */
 static struct mutex lock = MUTEX_INITIALIZER;
 static struct list bucket[BUCKETS];
 static uint64_t last_id;
@@ -70,7 +70,7 @@ static struct list *bucket_of(uint32_t qpn)
 
 /* ---- queues; lock held ---- */
 
-/** @return NULL: no memory, it will not be seen to end. */
+/** @return NULL: no memory; its end is not recorded. */
 static struct posted *push(struct fifo *f)
 {
 	if (f->n == f->room) {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests and states in the timeline (base/trace.h): each request from its post to its completion,
- * each state that the program sets. While there is no timeline they are not called, or do nothing.
+ * Records requests and states in the timeline (base/trace.h): each request from its post to its
+ * completion, each state that the program sets. While there is no timeline they are not called, or
+ * do nothing.
  */
 #ifndef VERBS_TRACE_WR_H
 #define VERBS_TRACE_WR_H

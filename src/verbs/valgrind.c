@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For programs that run under valgrind, where its headers were there when this was built. What a
- * peer does to registered memory a thread of ours does on its behalf. What orders it with the
- * program's accesses is a message, which helgrind and drd cannot see, so they are to leave
- * registered memory alone.
+ * Client requests for programs that run under valgrind, if its headers were present at build time.
+ * A thread of rocemu accesses registered memory on behalf of peers. Messages order these accesses
+ * with the program's own, which helgrind and drd cannot see, so registered memory is excluded from
+ * their checks.
  */
 #include "verbs/valgrind.h"
 
@@ -13,7 +13,9 @@
 
 void vb_valgrind_shared(const void *addr, size_t length)
 {
-	/* Valgrind notes each byte; a program with more registers what it never uses. */
+	/*
+	 * Valgrind has state for each byte; a program that registers more does not use all of it.
+	 */
 	const size_t most = (size_t)1 << 30;
 
 	if (!RUNNING_ON_VALGRIND || length > most)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What valgrind's tools are told. */
+/* Client requests to valgrind's tools. */
 #ifndef VERBS_VALGRIND_H
 #define VERBS_VALGRIND_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ibv_wr_* interface. What is built between ibv_wr_start() and ibv_wr_complete() is staged here
- * as plain work requests, and posted at complete: all of it or, when anything in it is wrong,
- * nothing. The program's lock that the interface asks for (one builder at a time) is a mutex held
- * from start to complete or abort.
+ * The ibv_wr_* interface. Requests built between ibv_wr_start() and ibv_wr_complete() are staged
+ * here as plain work requests, and posted at complete: all of it or, when anything in it is wrong,
+ * nothing. The lock that the interface requires (one builder at a time) is a mutex held from start
+ * to complete or abort.
  *
  * All room is taken when the QP is made: as many requests as its send queue has, each with its SGEs
  * and its inline bytes (inline data is the program's again when the setter returns).
@@ -27,7 +27,7 @@ struct vb_wr {
 	unsigned max_sge;	 /* at least 1: inline data takes one */
 	unsigned n;		 /* staged so far */
 	int err;		 /* errno of the first thing that went wrong, or 0 */
-	uint64_t ops;		 /* IBV_QP_EX_WITH_* that the program asked for */
+	uint64_t ops;		 /* IBV_QP_EX_WITH_* that the program requested */
 };
 
 static inline struct vb_qp *ex_of(struct ibv_qp_ex *ex)
@@ -41,7 +41,7 @@ static void spoil(struct vb_wr *w, int err)
 		w->err = err;
 }
 
-/** The request being built, or NULL when there is none or the batch is spoiled. */
+/** The request being built, or NULL when there is none or the batch has failed. */
 static struct ibv_send_wr *current(struct vb_wr *w)
 {
 	return w->err || w->n == 0 ? NULL : &w->wrs[w->n - 1];
@@ -178,8 +178,7 @@ static void wr_bind_mw(struct ibv_qp_ex *ex, struct ibv_mw *mw, uint32_t rkey,
 	wr->bind_mw.bind_info = *info;
 }
 
-/** What we do not have; a QP that asked for it could not be created, so calling it spoils the
- * batch. */
+/** Unsupported operations: a QP with them could not be created, so calling one fails the batch. */
 static void wr_send_tso(struct ibv_qp_ex *ex, void *hdr, uint16_t hdr_sz, uint16_t mss)
 {
 	(void)hdr;
@@ -330,7 +329,7 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 
 /* ---- start, complete, abort ---- */
 
-/* Then the lock may be another thread's of the parent. */
+/* In a forked child, another thread of the parent may have held the lock. */
 static bool is_orphan(const struct ibv_qp_ex *ex)
 {
 	return vb_context_of(ex->qp_base.context)->orphan;

@@ -33,18 +33,19 @@ struct vb_xrc_domain {
 	struct list parts;     /* of vb_xrc_part.of_domain */
 	unsigned handles;      /* of all parts */
 	struct vb_device *dev; /* borrowed from the parts' contexts */
-	int fd; /* owned: so that nobody else gets the inode's number; -1: of no file */
+	int fd;		       /* owned: keeps the inode's number in use; -1: no file */
 	dev_t st_dev;
 	ino_t st_ino;
 };
 
-/** What a context has of a domain, all its handles together. Guarded by the lock. */
+/** A context's part of a domain, for all its handles. Guarded by the lock. */
 struct vb_xrc_part {
 	struct list of_domain, of_context;
 	struct vb_xrc_domain *domain; /* ref */
 	struct vb_context *c;	      /* borrowed */
 	struct rocemu_xrcd *rx;	      /* owned */
-	unsigned handles; /* what ibv_open_xrcd() gave; 0: others' QPs may need it yet */
+	unsigned handles; /* handles from ibv_open_xrcd(); 0: other contexts' QPs may still need it
+			   */
 };
 
 /* Guards all domains and vb_context.xrc. Before contexts' locks and lanes'. */
@@ -61,7 +62,7 @@ static void after_fork(void)
 	mutex_unlock(&lock);
 }
 
-/** The parent's lanes are dead here: their domains leave the list. */
+/** The parent's lanes do not work here: remove their domains from the list. */
 static void after_fork_child(void)
 {
 	list_for_each_safe (n, next, &domains)
@@ -309,7 +310,7 @@ void vb_xrc_init(struct vb_context *c)
 	list_init(&c->xrc.guests);
 }
 
-/** A context that goes takes its parts with it, one that is only closed its handles. */
+/** Freeing a context frees its parts; only closing it frees its handles. */
 static void leave_domains(struct vb_context *c, bool goes)
 {
 	list_for_each_safe (n, next, &c->xrc.parts) {

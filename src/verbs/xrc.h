@@ -14,7 +14,7 @@ struct vb_context;
 struct vb_qp;
 struct vb_xrc_part;
 
-/** What a context has of XRC domains; guarded by xrc.c's lock. */
+/** A context's XRC domains; guarded by xrc.c's lock. */
 struct vb_xrc_context {
 	struct list parts;  /* of vb_xrc_part.of_context */
 	struct list guests; /* of vb_qp.guest: handles of QPs that are other contexts' */
@@ -37,14 +37,14 @@ static inline struct vb_xrcd *vb_xrcd_of(struct ibv_xrcd *o)
 struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr *attr);
 int vb_close_xrcd(struct ibv_xrcd *xrcd);
 struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr);
-/** This handle is done with its QP, which goes with the last one. Home's lane's and CQs' locks
+/** Release this handle's QP, which is freed with the last handle. Home's lane's and CQs' locks
  * held. -EBUSY. */
 int vb_qp_unshare(struct vb_qp *qp);
-/** After that, no lock held: its home may go, if it was closed before. */
+/** Called afterwards with no lock held: frees the home context if it was closed before. */
 void vb_qp_leave_home(struct vb_qp *qp);
 void vb_xrc_init(struct vb_context *c);
 /**
- * The program has closed the context: what is left of its domains and handles goes.
+ * The program has closed the context: free its remaining domains and handles.
  * @return false: other contexts have handles of its QPs, the last of which frees it.
  */
 bool vb_xrc_fini(struct vb_context *c);
