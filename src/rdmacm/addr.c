@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * With AF_IB, a GID and a service ID take the places of IP address and port. On RoCE each GID is an
- * IP address, so AF_IB is another notation of what AF_INET and AF_INET6 express.
+ * With AF_IB, a GID and a service ID replace IP address and port. On RoCE each GID is an IP
+ * address, so AF_IB is another notation of what AF_INET and AF_INET6 express.
  */
 #include <endian.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "rdmacm/addr.h"
 
-/* Callers hand over a sockaddr that is as long, and as aligned, as its family asks for. */
+/* Callers pass a sockaddr with the length and alignment of its family. */
 static const struct sockaddr_in *in4(const struct sockaddr *sa)
 {
 	return (const struct sockaddr_in *)(const void *)sa;
@@ -61,7 +61,7 @@ bool rcm_addr_any(const struct sockaddr *sa)
 	struct rocemu_gid gid;
 
 	rcm_addr_to_gid(sa, &gid);
-	/* ::ffff:0.0.0.0 is a wildcard as a GID, as AF_INET6 it is none. */
+	/* ::ffff:0.0.0.0 is a wildcard as a GID, but not as AF_INET6. */
 	return memcmp(&gid, &none, sizeof(gid)) == 0 ||
 	       (sa->sa_family != AF_INET6 && memcmp(&gid, &none_v4, sizeof(gid)) == 0);
 }
@@ -124,7 +124,9 @@ uint64_t rcm_addr_service(enum rdma_port_space ps, const struct sockaddr *sa)
 
 int rcm_addr_own_service(enum rdma_port_space ps, const struct sockaddr *sa, uint64_t *service_id)
 {
-	/* Which of them an ID of each port space may have, and which it gets when it may have many.
+	/*
+	 * For each port space: the service IDs that an ID may have, and the one that it gets by
+	 * default.
 	 */
 	static const enum rdma_port_space spaces[] = {RDMA_PS_IB, RDMA_PS_TCP, RDMA_PS_UDP};
 	uint64_t mask, wanted;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * rdma_getaddrinfo(): getaddrinfo() for RDMA. One result, the first, whose addresses are its own
- * copies; its names stay empty, as with rdma-core, which does not ask for them.
+ * copies; its names stay empty, as with rdma-core, which does not request them.
  */
 #include <endian.h>
 #include <netdb.h>
@@ -19,8 +19,8 @@ static bool is_datagram(int port_space)
 }
 
 /*
- * Port space and QP type say the same; one is enough, and none is TCP. What both are left to is
- * what getaddrinfo() would choose, so that two sides that say the same find each other. EAI_* or 0.
+ * Port space and QP type determine each other; one is enough, and the default is TCP. Without
+ * either, getaddrinfo()'s choice is used, so that both sides with the same hints match. EAI_* or 0.
  */
 static int complete_types(struct rdma_addrinfo *rai)
 {
@@ -111,7 +111,7 @@ static int lookup(const char *node, const char *service, const struct rdma_addri
 	return err;
 }
 
-/* Nothing to look up: what the hints say. */
+/* Nothing to look up: the result follows from the hints. */
 static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *rai)
 {
 	rai->ai_family = hints->ai_family;
@@ -122,7 +122,7 @@ static int take_hints(const struct rdma_addrinfo *hints, struct rdma_addrinfo *r
 }
 
 /*
- * A source that neither name nor hints say is left open: rdma_resolve_addr() finds it by the
+ * A source that is not in the name or the hints stays unset: rdma_resolve_addr() finds it by the
  * devices. Unknown flags (of newer libraries) are ignored, as rdma-core does; RAI_NOROUTE always
  * holds.
  */
@@ -175,7 +175,7 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 
 /* ---- for an ID, with an event ---- */
 
-/* EAI_* as -errno. What newer versions of rdma-core leave in errno is the EAI_* itself. */
+/* EAI_* as -errno. Newer versions of rdma-core set errno to the EAI_* itself. */
 static int eai_errno(int eai)
 {
 	switch (eai) {

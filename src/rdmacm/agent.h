@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests to the agent, for addresses and ports. Their answer is waited for, so the lock is given
- * up meanwhile, and an ID whose call may be waiting is not freed before that call has ended. All
+ * Sends requests for addresses and ports to the agent and waits for the answers. The lock is
+ * released meanwhile, and an ID with a waiting call is not freed before that call has ended. All
  * need the running core.
  */
 #ifndef RDMACM_AGENT_H
@@ -19,11 +19,11 @@ struct rcm_address;
 struct rcm_agent {
 	struct agent_gsi *client;   /* owned; NULL: none yet */
 	struct list calls;	    /* rcm_call.node */
-	struct rcm_address *opened; /* owned: the addresses whose QP 1 we take part in */
+	struct rcm_address *opened; /* owned: the addresses whose QP 1 this process uses */
 	size_t nopened;
 };
 
-/** A call that may give up the lock, on its caller's stack. */
+/** A call that may release the lock, on its caller's stack. */
 struct rcm_call {
 	struct list node;
 	const struct rcm_id *id;
@@ -35,7 +35,7 @@ void rcm_call_end(struct rcm_call *call) REQUIRES(rcm_lock);
 /** Wait until no call is under way on the ID. */
 void rcm_calls_wait(const struct rcm_id *id) REQUIRES(rcm_lock);
 
-/** Take part in QP 1 of addresses; failures are logged. @return 0: of one at least, or -errno. */
+/** Use QP 1 of addresses; failures are logged. @return 0: of one at least, or -errno. */
 int rcm_agent_open(const struct rcm_local *locals, int n, enum log_level level) REQUIRES(rcm_lock);
 /** The device of an address that is opened, or is being opened; NULL: it is not. */
 const struct rcm_local *rcm_agent_local(const struct rocemu_gid *gid) REQUIRES(rcm_lock);

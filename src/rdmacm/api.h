@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the drop-in librdmacm exports, and its convention of errors: internal functions return
- * -errno, exported ones -1 with errno.
+ * Declares the exports of the drop-in librdmacm, and its convention for errors: internal functions
+ * return -errno, exported ones -1 with errno.
  */
 #ifndef RDMACM_API_H
 #define RDMACM_API_H
 
-/* What these declare is exported: the version script chooses, but it cannot make hidden symbols
- * visible. */
+/*
+ * Exports the declarations of these headers: the version script selects symbols, but cannot make
+ * hidden ones visible.
+ */
 #pragma GCC visibility push(default)
 #include <infiniband/ib.h>
 #include <rdma/rdma_cma.h>
@@ -41,7 +43,7 @@ static inline int rcm_ret(int err)
 	return -1;
 }
 
-/** What a call of verbs returned (an errno, or -1 with errno, or 0) as 0 or -errno. */
+/** Convert a result of a verbs call (an errno, or -1 with errno, or 0) to 0 or -errno. */
 static inline int rcm_verbs_err(int ret)
 {
 	return ret == 0 ? 0 : ret < 0 ? -errno : -ret;

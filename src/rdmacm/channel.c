@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Event channels: events from post to acknowledgement, who waits for what, and synchronous IDs,
- * which wait for the event that a call brings about.
+ * Event channels: events from post to acknowledgement, waiting threads, and synchronous IDs, which
+ * wait for the event that a call causes.
  */
 #include <pthread.h>
 #include <stdatomic.h>
@@ -144,8 +144,10 @@ struct rcm_event *rcm_event_own(struct rcm_id *id, enum rdma_cm_event_type type,
 {
 	struct rcm_event *ev;
 
-	/* As with the kernel: the context is still the listener's, and programs take it for a
-	 * connection's. Accepting fails. */
+	/*
+	 * As with the kernel: the context is still the listener's, which programs would take for a
+	 * connection's. Accepting fails.
+	 */
 	if (id->unaccepted)
 		return NULL;
 	for (unsigned i = 0; i < RCM_OWN_EVENTS; i++) {
@@ -272,7 +274,7 @@ void rcm_events_move(struct rcm_id *id, struct rcm_channel *to)
 
 		list_remove(n);
 		evq_source_init(&ev->src);
-		/* A request that the program has not seen goes along with all that came for it. */
+		/* A request that the program has not seen moves with all its events. */
 		if (ev->base.id != &id->base)
 			rcm_events_move(rcm_id_of(ev->base.id), to);
 		rcm_event_post(ev);

@@ -9,8 +9,9 @@
 
 enum {
 	RCM_PRIVATE_MAX = 224, /* longest private data of any message */
-	/* Events that an ID has memory for, whatever else there is none for: address and route, how
-	 * a connection comes about, that it is refused after all, how it ends, time wait, removal.
+	/*
+	 * Number of events for which each ID has memory of its own: address and route, connection
+	 * setup, a late rejection, the end, time wait, removal.
 	 */
 	RCM_OWN_EVENTS = 7,
 };
@@ -31,12 +32,14 @@ struct rcm_event {
 	struct evq_source src;
 	struct list node;     /* in owner->events, from post to ack */
 	struct rcm_id *owner; /* the listener for CONNECT_REQUEST, else base.id */
-	/* Called when the program takes the event, before it sees it, without the lock; or NULL.
-	 * The owner cannot go meanwhile: the event is not acknowledged. */
+	/*
+	 * Called when the program takes the event, before the call returns, without the lock; or
+	 * NULL. The owner exists meanwhile, since the event is not acknowledged.
+	 */
 	void (*on_take)(struct rcm_event *ev);
 	struct rcm_group *group; /* of a multicast event */
 	bool own;		 /* in its owner's memory, not the heap's */
-	bool used;		 /* own: from the making to the acknowledgement */
+	bool used;		 /* own: from creation to acknowledgement */
 	uint8_t private_data[RCM_PRIVATE_MAX];
 };
 
@@ -49,7 +52,7 @@ static inline struct rcm_channel *rcm_channel_of(struct rdma_event_channel *ch)
 struct rcm_channel *rcm_channel_new(void);
 /** The channel is about to have events of an ID of this process. */
 void rcm_channel_use(struct rcm_channel *ch) REQUIRES(rcm_lock);
-/** A call on what was there before fork(). Says once what is wrong. @return -err. */
+/** A call on an object from before fork(). The first prints a message. @return -err. */
 int rcm_orphan_refuse(int err);
 
 /** Make an event that the program can do without. NULL: out of memory. */
@@ -74,9 +77,14 @@ void rcm_event_report(struct rcm_id *id, enum rdma_cm_event_type type, int statu
 void rcm_events_withdraw(struct rcm_id *id, struct list *taken) REQUIRES(rcm_lock);
 /** Wait until those that it has taken are acknowledged. */
 void rcm_events_wait(struct rcm_id *id) REQUIRES(rcm_lock);
-/** Drop the events of a multicast group that wait; those that the program has are waited for. */
+/**
+ * Drop a multicast group's waiting events; wait until those that the program has are acknowledged.
+ */
 void rcm_events_drop_group(struct rcm_id *id, const struct rcm_group *group) REQUIRES(rcm_lock);
-/** Move what waits to another channel; before, wait until what the program has is acknowledged. */
+/**
+ * Move waiting events to another channel; first wait until those that the program has are
+ * acknowledged.
+ */
 void rcm_events_move(struct rcm_id *id, struct rcm_channel *to) REQUIRES(rcm_lock);
 
 /** A synchronous ID waits for the outcome of a call: base.event. -1 with errno. */

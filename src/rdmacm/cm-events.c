@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events of the connection manager as those of rdma_cm: under the lock, but for take_*(). */
+/*
+ * Converts events of the connection manager to those of rdma_cm: under the lock, except take_*().
+ */
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +32,8 @@ static bool same_gid(const struct rocemu_gid *a, const struct rocemu_gid *b)
 
 /*
  * The addresses of both ends, as the private data's header has them. With RoCE they are those of
- * the packet. Others are spoofed and rejected, since programs may authorize by them.
+ * the packet. Requests with other addresses are spoofed and rejected, since programs may authorize
+ * by address.
  */
 static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 			   const struct cm_addr *mad, const uint8_t *data, size_t len)
@@ -53,7 +56,7 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 /*
  * The ID of a request, on its listener's channel (a synchronous listener's gets one of its own when
  * the program takes it).
- * @return 0, -ENOMEM, or -EACCES: the request has no addresses of ours.
+ * @return 0, -ENOMEM, or -EACCES: the request's addresses are not local ones.
  */
 static int new_child(struct rcm_id *listener, const struct cm_addr *mad, const uint8_t *data,
 		     size_t len, struct rcm_id **out) REQUIRES(rcm_lock)
@@ -73,7 +76,7 @@ static int new_child(struct rcm_id *listener, const struct cm_addr *mad, const u
 	id->ack_timeout_set = listener->ack_timeout_set;
 	id->state = RCM_CONNECT;
 	id->unaccepted = true;
-	/* Now, because programs with QPs of their own ask for attributes before they accept. */
+	/* Now, because programs with their own QPs request attributes before they accept. */
 	id->psn = rcm_random() & ROCEMU_PSN_MASK;
 	id->base.channel = listener->base.channel;
 	if (!read_addresses(id, listener, mad, data, len)) {
@@ -86,8 +89,8 @@ static int new_child(struct rcm_id *listener, const struct cm_addr *mad, const u
 }
 
 /*
- * The program is about to see a request: it is out of the backlog. Of a synchronous listener, the
- * new ID is a synchronous one; otherwise the event has an error status.
+ * The program is about to see a request: it is out of the backlog. With a synchronous listener the
+ * new ID is synchronous; if that fails the event has an error status.
  */
 static void take_request(struct rcm_event *ev)
 {
@@ -108,7 +111,7 @@ static void take_request(struct rcm_event *ev)
 	ev->base.status = listener->sync && !ch ? -ENOMEM : 0;
 }
 
-/* Is the request's service the one that the listener's QPs have? */
+/* Does the request's service match the listener's QPs? */
 static bool same_transport(const struct rcm_id *listener, const struct rocemu_cm_req *req)
 {
 	switch (listener->base.qp_type) {
@@ -185,9 +188,9 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 	id = rcm_id_of(ev->base.id);
 	id->conn = e->conn;
 	cm_conn_set_user(e->conn, id);
-	/* The program may take its time: a repeated request is answered by "wait longer". */
+	/* The program may take long: a repeated request is answered with an MRA. */
 	cm_mra(e->conn, rcm_now(), MRA_TIMEOUT | CM_MRA_LATER, NULL, 0);
-	/* What the peer starts at once, we must take, and the other way round. */
+	/* The peer's initiator depth sets the responder resources here, and the reverse. */
 	id->responder_resources = req->initiator_depth;
 	id->initiator_depth = req->responder_resources;
 	id->remote_ece = ece(&req->ece);
@@ -319,7 +322,7 @@ static void on_timeout(struct rcm_id *id, uint16_t of, int error) REQUIRES(rcm_l
 		rcm_event_report(id, RDMA_CM_EVENT_UNREACHABLE, error ? -error : -ETIMEDOUT, NULL);
 }
 
-/* A connection that is being made comes to nothing, one that is there ends. */
+/* A connection being set up fails; an established one ends. */
 static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 {
 	switch (cm_conn_state(id->conn)) {
@@ -334,7 +337,7 @@ static void conn_cut(struct rcm_id *id, int status) REQUIRES(rcm_lock)
 	case CM_DREQ_RCVD:
 		disconnected(id, status, false);
 		break;
-	default: /* the program has had its end reported, or has not decided yet */
+	default: /* the end was reported to the program, or the program has not decided yet */
 		break;
 	}
 }

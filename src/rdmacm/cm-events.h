@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Events of the connection manager as those of rdma_cm. */
+/* Converts events of the connection manager to those of rdma_cm. */
 #ifndef RDMACM_CM_EVENTS_H
 #define RDMACM_CM_EVENTS_H
 
@@ -9,7 +9,7 @@ struct rcm_id;
 struct cm_event;
 
 void rcm_cm_event(struct cm_event *ev) REQUIRES(rcm_lock);
-/** The ID loses its way to the peer: report the end of what was under way. */
+/** The ID loses its path to the peer: report the end of its pending operations. */
 void rcm_cm_abort(struct rcm_id *id, int status) REQUIRES(rcm_lock);
 
 #endif

@@ -18,7 +18,7 @@
 
 enum { BACKLOG = 4096 }; /* requests of an address that wait at a listener, see listen_locked() */
 
-/* Does the ID have something of the CM that still exists? */
+/* Does the ID have a CM object that still exists? */
 static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
 {
 	return rcm_core_has(id) && (id->conn || id->sidr);
@@ -27,8 +27,8 @@ static bool is_live(const struct rcm_id *id) REQUIRES(rcm_lock)
 /* ---- listen ---- */
 
 /*
- * The program's backlog is a hint, and a larger one is kept. The kernel drops what is over it, and
- * the client gets through with a repetition; a REJ here would end it. Floods are refused.
+ * The program's backlog is a hint, and a larger one is kept. The kernel drops requests beyond it,
+ * and a client succeeds with a repetition; a REJ here would end its attempt. Floods are refused.
  */
 static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 {
@@ -106,7 +106,7 @@ int rdma_listen(struct rdma_cm_id *base, int backlog)
 
 /* ---- connect ---- */
 
-/* Of a program that gives none. */
+/* Defaults for a program that gives none. */
 static const struct rdma_conn_param default_param = {
 	.responder_resources = RDMA_MAX_RESP_RES,
 	.initiator_depth = RDMA_MAX_INIT_DEPTH,
@@ -114,7 +114,7 @@ static const struct rdma_conn_param default_param = {
 	.rnr_retry_count = 7,
 };
 
-/* *param: the program's, or NULL; in the end the one to take. */
+/* *param: the program's, or NULL; on return the one to use. */
 static int check_param(const struct rcm_id *id, const struct rdma_conn_param **param)
 {
 	const struct rdma_conn_param *p = *param ? *param : &default_param;
@@ -227,7 +227,7 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *p)
 	return too_long(err);
 }
 
-/* May the ID be accepted now? Then what both sides agree on is set. */
+/* May the ID be accepted now? If so, the negotiated values are set. */
 static int prepare_accept(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES(rcm_lock)
 {
 	const struct rcm_device *dev = id->local.dev;
@@ -261,7 +261,7 @@ static int send_rep(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES
 {
 	const struct ibv_qp *qp = id->base.qp;
 	struct rocemu_cm_rep rep = {
-		/* What is done of what the peer has offered: the options are read as its vendor's.
+		/* The accepted part of the peer's offer: options in its vendor's format.
 		 */
 		.ece = {.vendor_id = id->remote_ece.vendor_id, .options = id->local_ece.options},
 		.local_qpn = qp ? qp->qp_num : p->qp_num,
@@ -362,7 +362,7 @@ int rdma_reject_ece(struct rdma_cm_id *id, const void *private_data, uint8_t pri
 	return rcm_ret(reject(id, ROCEMU_CM_REJ_VENDOR_OPTION, private_data, private_data_len));
 }
 
-/* ---- and the rest ---- */
+/* ---- other calls ---- */
 
 int rdma_disconnect(struct rdma_cm_id *base)
 {
@@ -402,7 +402,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 		break;
 	}
 	rcm_drive();
-	/* A synchronous ID waits only for what will come, or has. */
+	/* A synchronous ID waits only for an event that will come or has come. */
 	outcome = (id->conn && cm_conn_state(id->conn) == CM_DREQ_SENT) || !list_empty(&id->events);
 	rcm_lock_drop();
 	if (err)

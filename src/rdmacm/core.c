@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The process's connection management. Started by the first ID that is bound; lives as long as the
- * process. When that ends, for any reason, the agent sends its exit MADs to the peers.
+ * Runs the process's connection management. Started by the first ID that is bound; exists until the
+ * process ends. Then, for any reason of the end, the agent sends the exit MADs to the peers.
  *
- * A child process made by fork() starts anew: what its parent's IDs had of CM and agent is the
- * parent's alone.
+ * A forked child starts anew: the CM objects and agent registrations of its parent's IDs belong to
+ * the parent alone.
  */
 #include <poll.h>
 #include <signal.h>
@@ -63,13 +63,13 @@ bool rcm_core_has(const struct rcm_id *id)
 void rcm_core_join(struct rcm_id *id)
 {
 	id->generation = core.generation;
-	if (id->base.channel) /* that of a request's ID is its listener's */
+	if (id->base.channel) /* a request's ID has its listener's */
 		rcm_channel_use(rcm_channel_of(id->base.channel));
 }
 
 /* ---- sending ---- */
 
-/* Lost as on any network if it does not go. */
+/* Lost as on any network if sending fails. */
 static void send_mad(const struct cm_mad *m) REQUIRES(rcm_lock)
 {
 	const struct rcm_local *o = rcm_agent_local(&m->addr.src);
@@ -100,7 +100,7 @@ static void set_exits(void) REQUIRES(rcm_lock)
 	}
 }
 
-/* Make the timer ring when the CM needs it, if it would later. */
+/* Set the timer to the CM's next deadline, if that is earlier. */
 static void arm(void) REQUIRES(rcm_lock)
 {
 	rocemu_ns_t due = MIN(cm_deadline(core.cm), rcm_timers_deadline());
@@ -120,7 +120,7 @@ void rcm_core_wake(void)
 	uint64_t one = 1;
 
 	if (core.running && write(core.wake_fd, &one, sizeof(one)) < 0)
-		return; /* the counter is full: it wakes anyway */
+		return; /* the counter is full: the thread wakes anyway */
 }
 
 void rcm_drive(void)
@@ -130,12 +130,14 @@ void rcm_drive(void)
 	unsigned n;
 
 	if (!core.running || core.driving)
-		return; /* the caller that drives handles what is new */
+		return; /* the thread that is driving handles the new events */
 	core.driving = true;
 	while (more) {
 		more = false;
-		/* First: whoever is told of a connection may end at that very moment, and its peer
-		 * has to hear the right thing. */
+		/*
+		 * Exit MADs first: the process may die as soon as a program gets an event, and the
+		 * peer must then get the current exit MAD.
+		 */
 		set_exits();
 		while ((n = cm_output(core.cm, rcm_now(), core.mads, ARRAY_LEN(core.mads))) > 0)
 			for (unsigned i = 0; i < n; i++)
@@ -178,14 +180,14 @@ static void take(const struct gsi_frame *f) REQUIRES(rcm_lock)
 	}
 }
 
-/* Take what there is. */
+/* Receive pending frames. */
 static void receive(void) REQUIRES(rcm_lock)
 {
 	struct gsi_frame f;
 
 	while (agent_gsi_recv(client, &f) == 1) {
 		take(&f);
-		/* Each on its own: what a MAD brings about is bounded. */
+		/* One by one, because a MAD's effects are bounded. */
 		rcm_drive();
 	}
 }
@@ -281,7 +283,7 @@ static int start_thread(void *(*fn)(void *)) REQUIRES(rcm_lock)
 	pthread_t thread;
 	int err;
 
-	/* Signals are the program's threads' business. */
+	/* Signals are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(&thread, NULL, fn, (void *)(uintptr_t)core.generation);
@@ -294,7 +296,7 @@ static int start_thread(void *(*fn)(void *)) REQUIRES(rcm_lock)
 
 /* ---- life ---- */
 
-/* The agent may have to be started, and takes its time. */
+/* The agent may have to be started, which takes long. */
 static int join_agent(void) REQUIRES(rcm_lock)
 {
 	UNCANCELLED; /* others wait for the end of it */
@@ -320,7 +322,7 @@ static int start_cm(struct cm_config *config) REQUIRES(rcm_lock)
 		secret[0] = rcm_now();
 	config->seed = secret[0];
 	config->seed_high = secret[1];
-	/* Of its own: programs see these. */
+	/* Separate ones: programs see these. */
 	core.prf = (struct prf){.key = {secret[2], secret[3]}};
 	config->id_prefix = agent_gsi_number(client);
 	core.cm = cm_new(config);
@@ -381,7 +383,7 @@ int rcm_core_start(struct rcm_id *id, uint64_t guid, const struct rcm_core_ops *
 {
 	int err = 0;
 
-	/* Of a parent process: what it had there is not ours. */
+	/* Of a parent process: its objects there are not this process's. */
 	if (rcm_core_orphaned(id))
 		return rcm_orphan_refuse(EINVAL);
 	while (core.starting)
@@ -426,7 +428,7 @@ static bool has_unsent(void) REQUIRES(rcm_lock)
 }
 
 /* A program may end right after it sent its last MAD: the thread sends what is queued, and captures
- * what the agent has sent. Bounded, because what the agent refuses is not returned. */
+ * what the agent has sent. Bounded, because MADs that the agent refuses are not returned. */
 __attribute__((destructor)) static void finish_sending(void)
 {
 	bool unsent = true;

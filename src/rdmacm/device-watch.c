@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * DEVICE_REMOVAL and ADDR_CHANGE of IDs; and addresses that come later, on which wildcards listen
- * as well. Devices report through their second contexts, which a thread of the core reads; new
- * interfaces, which no device can report, come from netmon.
+ * Reports DEVICE_REMOVAL and ADDR_CHANGE for IDs; and opens addresses that are added later, on
+ * which wildcards listen as well. Devices report through their second contexts, which a thread of
+ * the core reads; new interfaces, which no device can report, come from netmon.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@
 
 static struct rcm_device_watch *const watch = &rcm_globals.device_watch;
 
-/* ---- addresses that come ---- */
+/* ---- added addresses ---- */
 
 static void on_network(void *user, const struct netmon_event *event)
 {
@@ -55,7 +55,7 @@ void rcm_device_watch_network(void)
 	rcm_lock_drop();
 }
 
-/* Wildcards listen on all there is now. */
+/* Wildcards listen on all current addresses. */
 static void open_addresses(void) EXCLUDES(rcm_lock)
 {
 	struct rcm_local *locals = NULL;
@@ -79,8 +79,10 @@ static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gi
 	return false;
 }
 
-/* Those whose address is not the device's any more. None for synchronous IDs, whose
- * calls wait for outcomes: it is a hint only. */
+/*
+ * Report ADDR_CHANGE for IDs whose address is no longer the device's. Not for synchronous IDs,
+ * whose calls wait for results: the event is only a hint.
+ */
 static void report_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
 	struct rcm_local *table;
@@ -106,11 +108,11 @@ static void report_addresses(struct rcm_device *d) EXCLUDES(rcm_lock)
 }
 
 /*
- * The device is gone: whatever its IDs had of the connection manager ends here. No message
- * reaches the peers any more; they notice by their own timeouts.
+ * The device is gone: end all CM objects of its IDs. No message reaches the peers any more; their
+ * own timeouts end the connections.
  *
- * DEVICE_REMOVAL is an ID's last event, as in the kernel. Before it comes the end of what was under
- * way, which there is silent: many programs take no notice of the removal, and wait for that one.
+ * DEVICE_REMOVAL is an ID's last event, as in the kernel. Unlike the kernel, rocemu first reports
+ * the end of pending operations, because many programs ignore the removal and wait for that event.
  */
 static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 {
@@ -131,7 +133,7 @@ static void report_removal(struct rcm_device *d) EXCLUDES(rcm_lock)
 
 /* ---- on the thread that follows devices ---- */
 
-/* Take all events of the device. @return there were some; *fatal: it is gone. */
+/* Take all events of the device. @return whether there were any; *fatal: the device is gone. */
 static bool drain(struct rcm_device *d, bool *fatal)
 {
 	struct ibv_async_event ev;
@@ -159,14 +161,14 @@ static bool look_at(struct rcm_device *d)
 	atomic_fetch_add(&d->changes, 1);
 	if (fatal) {
 		atomic_store(&d->gone, true);
-		/* A forked child may have a copy, so that closing alone does not end it. */
+		/* A forked child may have a copy, so close() alone does not end the watch. */
 		epoll_ctl(rcm_device_events_fd(), EPOLL_CTL_DEL, d->events->async_fd, NULL);
 		ibv_close_device(d->events);
 		d->events = NULL;
 	}
 	if (atomic_load(&d->gone))
 		report_removal(d);
-	else if (rcm_device_is_there(d)) /* or the event of its end is about to come */
+	else if (rcm_device_is_there(d)) /* or its removal event is about to come */
 		report_addresses(d);
 	return true;
 }

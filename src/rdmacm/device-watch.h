@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Devices that go and addresses that change while IDs are on them. */
+/* Follows removed devices and changed addresses of IDs. */
 #ifndef RDMACM_DEVICE_WATCH_H
 #define RDMACM_DEVICE_WATCH_H
 
@@ -13,9 +13,9 @@ struct rcm_device_watch {
 	atomic_bool network_changed; /* guarded by nothing else */
 };
 
-/** Devices or the network may have changed: report it to the IDs that it concerns. */
+/** Devices or the network may have changed: report it to the affected IDs. */
 void rcm_device_watch_run(void) EXCLUDES(rcm_lock);
-/** From now on QP 1 of addresses that come is opened too, for wildcard listeners. */
+/** From now on open QP 1 of added addresses too, for wildcard listeners. */
 void rcm_device_watch_network(void) EXCLUDES(rcm_lock);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The emulated devices by their addresses, through public verbs. A device is opened when it is
- * needed first and stays open as long as the process lives, as rdma_get_devices() promises; GID
- * tables are read each time.
+ * Finds the emulated devices by their addresses, through public verbs. A device is opened at its
+ * first use and stays open until the process ends, as rdma_get_devices() guarantees; GID tables are
+ * read each time.
  */
 #include <endian.h>
 #include <fcntl.h>
@@ -47,7 +47,7 @@ static struct rcm_device *find_open(const char *name)
 	list_for_each (n, &devices->list) {
 		struct rcm_device *d = list_entry(n, struct rcm_device, node);
 
-		/* One that is gone does not come back, not under that name either. */
+		/* A removed device does not come back, even under the same name. */
 		if (strcmp(ibv_get_device_name(d->verbs->device), name) == 0 &&
 		    rcm_device_is_there(d))
 			return d;
@@ -60,7 +60,7 @@ static uint8_t limit(int value)
 	return (uint8_t)(value > 0xfe ? 0xfe : value < 0 ? 0 : value);
 }
 
-/* A real one that libibverbs lists beside ours has a connection manager of its own, in the kernel.
+/* A real device that libibverbs lists as well uses the kernel's connection manager.
  */
 static bool emulated(struct ibv_device *device)
 {
@@ -107,7 +107,7 @@ static void open_events(struct rcm_device *d)
 		ibv_close_device(c);
 }
 
-/* -errno; -ENODEV: not a device of ours */
+/* -errno; -ENODEV: not an emulated device */
 static int open_device(struct ibv_device *device, struct rcm_device **out)
 {
 	struct rcm_device *d = find_open(ibv_get_device_name(device));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The emulated devices and their addresses, through public calls of verbs. */
+/* Finds the emulated devices and their addresses, through public calls of verbs. */
 #ifndef RDMACM_DEVICE_H
 #define RDMACM_DEVICE_H
 
@@ -14,7 +14,7 @@
 
 enum { RCM_HOP_LIMIT = 64 };
 
-/** An opened device; lives as long as the process. */
+/** An opened device; exists until the process ends. */
 struct rcm_device {
 	struct list node;	    /* guarded by device.c's lock */
 	struct ibv_context *verbs;  /* owned */
@@ -25,7 +25,7 @@ struct rcm_device {
 	unsigned ifindex;      /* of its interface; 0: not known */
 	uint8_t max_responder_resources, max_initiator_depth;
 	struct list ids;	/* rcm_id.on_device; guarded by rcm_lock */
-	atomic_uint changes;	/* how often something of it has changed */
+	atomic_uint changes;	/* counts its changes */
 	atomic_bool look_again; /* an ID came while something changed */
 	atomic_bool gone;
 };
@@ -65,11 +65,13 @@ int rcm_device_find_loopback(int family, struct rcm_local *out);
 int rcm_device_addresses(struct rcm_local **out);
 /** The addresses of one device now. As rcm_device_addresses(). */
 int rcm_device_table(struct rcm_device *dev, struct rcm_local **out);
-/** The node GUID of the first device, by which the process's connection manager calls itself; 0:
- * none. */
+/**
+ * The node GUID of the first device, which the process's connection manager sends as its CA GUID;
+ * 0: none.
+ */
 uint64_t rcm_device_guid(void);
 /**
- * Is its interface still there? The device's event comes a moment later, and by then another
+ * Does its interface still exist? The device's event comes slightly later, and by then another
  * interface may have its name and addresses.
  */
 bool rcm_device_is_there(const struct rcm_device *dev);

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Completions before DISCONNECTED. What the peer acknowledged before its DREQ is complete, but the
- * acknowledgement may still be in a socket, and the completion unpolled: many programs destroy the
- * QP when they get DISCONNECTED, and its completions go with it (libfabric then reports an
- * acknowledged send as cancelled). With an adapter the completion is in the CQ long before the DREQ
- * has passed through the kernel.
+ * Delays DISCONNECTED until completions are polled. Requests that the peer acknowledged before its
+ * DREQ are complete, but the acknowledgement may still be in a socket, and the completion unpolled.
+ * Many programs destroy the QP when they get DISCONNECTED, which drops its completions (libfabric
+ * then reports an acknowledged send as cancelled). With an adapter the completion is in the CQ long
+ * before the DREQ has passed through the kernel.
  *
- * So the thread first has the device receive what has come. If the QP has successful completions
- * that were not polled, DISCONNECTED waits for the program to poll them, for 63 ms at most.
+ * So the thread first makes the device receive pending packets. If the QP has successful
+ * completions that were not polled, DISCONNECTED waits for the program to poll them, for 63 ms at
+ * most.
  */
 #include "rdmacm/drain.h"
 #include "rdmacm/id.h"
@@ -22,7 +23,7 @@ enum {
 static void look(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
 	struct rcm_id *id = container_of(t, struct rcm_id, drain.timer);
-	struct ibv_context *verbs = id->base.verbs; /* lives as long as the process */
+	struct ibv_context *verbs = id->base.verbs; /* exists until the process ends */
 	const uint32_t qpn = id->local_qpn;
 	bool unpolled;
 
@@ -43,7 +44,7 @@ bool rcm_drain_begin(struct rcm_id *id)
 	if (!rcm_private()->unpolled || !id->base.verbs || !id->local_qpn)
 		return false;
 	id->drain.looks = 0;
-	/* What comes later is no reason to leave DISCONNECTED out. */
+	/* Later events do not suppress DISCONNECTED. */
 	id->before_event = rcm_drain_end;
 	rcm_timer_set(&id->drain.timer, rcm_now(), look);
 	return true;

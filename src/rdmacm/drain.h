@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* DISCONNECTED that waits until completions are polled. */
+/* Delays DISCONNECTED until completions are polled. */
 #ifndef RDMACM_DRAIN_H
 #define RDMACM_DRAIN_H
 

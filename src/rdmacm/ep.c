@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Endpoints: an ID with all that it takes in one call, and the synchronous server's
- * rdma_get_request(). */
+/*
+ * Endpoints: creation of an ID with all its objects in one call, and the synchronous server's
+ * rdma_get_request().
+ */
 #include <stdlib.h>
 #include <string.h>
 

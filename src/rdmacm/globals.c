@@ -26,7 +26,7 @@ void rcm_globals_forget(void)
 	const unsigned generation = rcm_globals.core.generation + 1;
 	struct list *n;
 
-	/* IDs live on, and may stop their timers. Held MADs are lost. */
+	/* IDs still exist, and may stop their timers. Held MADs are lost. */
 	while ((n = list_first(&rcm_globals.timers.pending)) != NULL)
 		list_remove(n);
 	/* The descriptors of the parent's contexts are in it. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* All state that this library keeps for the process. Each part is its file's alone. */
+/* Contains all per-process state of this library. Each part is private to its file. */
 #ifndef RDMACM_GLOBALS_H
 #define RDMACM_GLOBALS_H
 
@@ -27,8 +27,10 @@ struct rcm_globals {
 
 extern struct rcm_globals rcm_globals;
 
-/** In a forked child: what there was is the parent's. Memory is leaked, since freeing is not safe
- * after fork() in a process with threads. */
+/**
+ * In a forked child: reset all state, which belongs to the parent. Memory is leaked, since freeing
+ * is not safe after fork() in a process with threads.
+ */
 void rcm_globals_forget(void);
 
 #endif

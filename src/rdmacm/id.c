@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* IDs: made, moved between channels, destroyed; and what programs see of their addresses. */
+/* IDs: creation, migration between channels, destruction, and their public addresses. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,7 +116,7 @@ void rcm_id_free(struct rcm_id *id)
 	free(id);
 }
 
-/* Drop the events that wait. Those that the program has are to be waited for. */
+/* Drop waiting events. Those that the program has are waited for. */
 static void drop_events(struct rcm_id *id) REQUIRES(rcm_lock)
 {
 	struct list taken = {&taken, &taken};
@@ -167,7 +167,7 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 	rcm_calls_wait(id);
 	rcm_id_stop(id);
 	drop_events(id);
-	/* Waits for the agent: others may have the port when the call returns. */
+	/* Waits for the agent, so that the port is free when the call returns. */
 	rcm_agent_unbind(id);
 	rcm_events_wait(id);
 	rcm_drive();
@@ -219,7 +219,7 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	ib->pkey = htons(RCM_PKEY);
 	list_remove(&id->on_device);
 	list_append(&id->local.dev->ids, &id->on_device);
-	/* What changed between the look at the device's table and now was reported without this ID.
+	/* Changes since the device's table was read were reported without this ID: check again.
 	 */
 	if (local->changes != atomic_load(&local->dev->changes)) {
 		atomic_store(&local->dev->look_again, true);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * IDs: <rdma/rdma_cma.h>'s part, then ours. Programs use an ID from one thread at a time, and this
- * library's thread acts on it only as its state allows; what both may touch is guarded by the lock.
+ * Declares IDs: the public part of <rdma/rdma_cma.h>, then private members. Programs use an ID from
+ * one thread at a time, and this library's thread uses it only as its state allows; members used by
+ * both are guarded by the lock.
  */
 #ifndef RDMACM_ID_H
 #define RDMACM_ID_H
@@ -24,14 +25,14 @@ enum rcm_state {
 
 struct rcm_id {
 	struct rdma_cm_id base; /* first: what programs see */
-	bool sync;		/* base.channel is our own, and calls wait */
+	bool sync;		/* base.channel is the library's own, and calls wait */
 	enum rcm_state state;
 	struct list events; /* rcm_event.node: posted or with the program, of this owner */
 	struct rcm_event own_events[RCM_OWN_EVENTS]; /* guarded by the lock */
 	struct rcm_local local;			     /* local.dev NULL: not bound to a device */
 	struct list on_device;			     /* in local.dev->ids */
-	bool address_lost;   /* local.gid is not the device's any more; ADDR_CHANGE said so */
-	bool removed;	     /* the device is gone; what the ID had of the CM as well */
+	bool address_lost;   /* local.gid is no longer the device's; ADDR_CHANGE reported it */
+	bool removed;	     /* the device is gone, and the ID's CM objects as well */
 	unsigned generation; /* the core's (core.c) that has what follows; 0: none */
 	bool bound;	     /* bind_key is a port taken from the agent */
 	uint32_t bind_key;
@@ -44,7 +45,7 @@ struct rcm_id {
 	bool unaccepted; /* of a request, until the program accepts it: it gets no events */
 	uint8_t responder_resources, initiator_depth; /* of the local QP */
 	uint8_t retry_count, rnr_retry_count;	      /* of the local QP */
-	/* What a request carried, and when a refused one is made again (rej-retry.c). */
+	/* The contents of a request, and when a refused one is repeated (rej-retry.c). */
 	uint8_t request_data[ROCEMU_CM_SIDR_REQ_PRIVATE_LEN];
 	size_t request_len;
 	struct rcm_timer retry;
@@ -65,7 +66,7 @@ struct rcm_id {
 	void (*before_event)(struct rcm_id *id);
 	bool leaving;	    /* rdma_disconnect() was called */
 	uint32_t local_qpn; /* as sent to the peer; 0: not yet */
-	uint32_t psn;	    /* starting PSN of what we receive */
+	uint32_t psn;	    /* starting PSN of the receive direction */
 	bool disconnect_reported;
 
 	/* options */
@@ -74,7 +75,8 @@ struct rcm_id {
 	signed char afonly; /* -1: not set */
 	uint8_t ack_timeout;
 	bool ack_timeout_set;
-	struct ibv_ece local_ece, remote_ece; /* guarded by the lock, unlike the rest here */
+	struct ibv_ece local_ece,
+		remote_ece; /* guarded by the lock, unlike the other members here */
 
 	struct list groups; /* rcm_group */
 	struct ibv_sa_path_rec path_rec;
@@ -103,10 +105,10 @@ static inline bool rcm_id_is_ud(const struct rcm_id *id)
 struct rcm_id *rcm_id_new(enum rdma_port_space ps, enum ibv_qp_type type, void *context);
 /** Is its device gone? */
 bool rcm_id_removed(struct rcm_id *id) EXCLUDES(rcm_lock);
-/** Give back all that the ID has of the CM: nothing comes for it any more. Its port stays. */
+/** Release all CM objects of the ID: no more events come for it. Its port stays. */
 void rcm_id_stop(struct rcm_id *id) REQUIRES(rcm_lock);
 void rcm_id_free(struct rcm_id *id);
-/** Fill in what programs see of an ID that has its device. */
+/** Fill in the public part of an ID that has its device. */
 void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local) REQUIRES(rcm_lock);
 
 #endif

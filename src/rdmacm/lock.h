@@ -7,7 +7,7 @@
 
 #include "base/util.h"
 
-/** Guards everything of this layer but what device.h excepts. */
+/** Guards all state of this layer except that listed in device.h. */
 struct CAPABILITY("rdmacm's lock") rcm_lock;
 extern struct rcm_lock rcm_lock;
 void rcm_lock_take(void) ACQUIRE(rcm_lock);
@@ -15,7 +15,7 @@ void rcm_lock_drop(void) RELEASE(rcm_lock);
 /** Wait until rcm_lock_wake_all(); the lock is dropped meanwhile. */
 void rcm_lock_wait(void) REQUIRES(rcm_lock);
 void rcm_lock_wake_all(void) REQUIRES(rcm_lock);
-/** In a forked child: nobody holds it. */
+/** In a forked child: not held. */
 void rcm_lock_forget(void);
 
 rocemu_ns_t rcm_now(void);

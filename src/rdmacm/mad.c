@@ -12,11 +12,11 @@
 
 enum {
 	HELD_MAX = 1024,
-	REORDER_NS = 2000000, /* what is to be overtaken waits so long */
+	REORDER_NS = 2000000, /* delay of a MAD to be overtaken */
 	ECN_CE = 3,
 };
 
-/* A MAD that is late on purpose. */
+/* A MAD delayed by fault injection. */
 struct held {
 	struct rcm_timer timer;
 	struct agent_gsi *client; /* borrowed */
@@ -83,13 +83,13 @@ static struct fault_verdict ask_rules(enum fault_dir dir, const struct gsi_mad *
 			fault_log_packet("rdma_cm", &p, state->impair.rule[i].text,
 					 names[state->impair.rule[i].action], v.delay_ns);
 	}
-	/* These are few, and there is no timer that would do it. */
+	/* MADs are few, and there is no timer for this. */
 	if (v.acted && fault_log_on())
 		fault_log_flush();
 	return v;
 }
 
-/* What the environment asks for, the first time. */
+/* Read the environment, once. */
 static void prepare(rocemu_ns_t now)
 {
 	const char *pcap = getenv("ROCEMU_PCAP"), *timeline = getenv("ROCEMU_TRACE");
@@ -102,7 +102,7 @@ static void prepare(rocemu_ns_t now)
 		state->capture = rcm_private()->capture;
 	if (setting_get(&state->impair, NULL, text, sizeof(text)) < 0)
 		log_error("%s", text);
-	/* Other numbers than the lanes', or a MAD and a packet always suffer together. */
+	/* Another seed than the lanes', otherwise faults of MADs and packets would coincide. */
 	state->impair.rng.state = ~state->impair.rng.state;
 	prepare_rules();
 	impair_link_start(&state->port, &state->impair, now);
@@ -197,7 +197,7 @@ static void corrupt(const struct fault_verdict *v, const struct impair_action *a
 			add_flip(m, bit, 0);
 }
 
-/* As a lane does: in order, but for what is reordered or delayed by a rule. */
+/* As a lane does: in order, except MADs that a rule reorders or delays. */
 static rocemu_ns_t due_of(rocemu_ns_t now, const struct impair_action *action,
 			  const struct fault_verdict *v)
 {
@@ -276,7 +276,7 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 		gsi_packet_encode(m, packet);
 		if (state->capture)
 			write_capture(m, packet, false);
-		/* Of what comes in, only drops. */
+		/* Received MADs can only be dropped. */
 		if (ask_rules(FAULT_RX, m, packet).drop)
 			return false;
 	}

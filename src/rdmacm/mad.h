@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * MADs on their way between the connection manager and the agent: captured, and harmed on purpose
- * when ROCEMU_IMPAIR says so. Guarded by rdmacm's lock.
+ * Captures MADs between the connection manager and the agent, and injects faults into them
+ * (ROCEMU_IMPAIR). Guarded by rdmacm's lock.
  */
 #ifndef RDMACM_MAD_H
 #define RDMACM_MAD_H
@@ -14,27 +14,29 @@
 
 struct mad_state {
 	bool ready;
-	private_capture_fn *capture; /* NULL: no capture, or not our libibverbs */
+	private_capture_fn *capture; /* NULL: no capture, or not rocemu's libibverbs */
 	struct impair impair;
 	struct impair_link port; /* goes down and up when the lanes' does */
 	struct faults *faults;	 /* owned; NULL: no rules by packet */
 	struct fault_total *total[FAULT_RULES];
-	rocemu_ns_t last_due; /* when the last MAD leaves that is not to be overtaken */
-	unsigned nheld;	      /* MADs that are late on purpose */
+	rocemu_ns_t last_due; /* when the last MAD leaves that must not be overtaken */
+	unsigned nheld;	      /* MADs delayed by fault injection */
 	unsigned unseen;      /* sent, and not yet captured: the agent has not returned them */
 };
 
 /** A MAD for the agent. */
 struct gsi_mad mad_make(const struct cm_mad *m, uint32_t scope_id);
 
-/** Send, now or when fault injection says so; m may be corrupted. Errors are losses. */
+/** Send, now or delayed by fault injection, which may also corrupt m. Errors are losses. */
 void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m) REQUIRES(rcm_lock);
 
 /** The agent sent it: capture it. */
 void mad_sent(const struct gsi_mad *m);
 
-/** A MAD came in: capture it. @return false: it is to be dropped: a rule says so, or the port is
- * down on purpose. */
+/**
+ * A MAD came in: capture it. @return false: drop it, because of a rule or because fault injection
+ * has the port down.
+ */
 bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Multicast groups. RoCEv2 needs no subnet administrator: a group's GID is its IP address, and the
- * membership is the kernel's (IGMP, MLD), which ibv_attach_mcast() asks for. So joining is done at
+ * membership is the kernel's (IGMP, MLD), which ibv_attach_mcast() requests. So joining is done at
  * once; the QP is attached when the program takes the event.
  */
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 struct rcm_id;
 
-/** The ID's QP goes: detach it from its groups. */
+/** The ID's QP is being destroyed: detach it from its groups. */
 void rcm_groups_detach(struct rcm_id *id) EXCLUDES(rcm_lock);
 /** Leave all groups. */
 void rcm_groups_leave(struct rcm_id *id) EXCLUDES(rcm_lock);

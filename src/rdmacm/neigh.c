@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The kernel's rdma_cm resolves the neighbour's Ethernet address, and reports ADDR_ERROR when there
- * is no answer. Our packets are the kernel's to deliver, so nothing here needs that address; but
- * without it a wrong address would be noticed by the connection manager's timeout alone, 103 s
- * later.
+ * Checks that the next hop can be resolved. The kernel's rdma_cm resolves the neighbour's Ethernet
+ * address, and reports ADDR_ERROR when there is no answer. The kernel delivers rocemu's packets, so
+ * that address is not needed here; but without this check only the connection manager's timeout
+ * would detect a wrong address, 103 s later.
  *
  * The kernel's neighbour table is read by rtnetlink, which needs no privilege. For a neighbour that
  * is not in it, an empty datagram to the discard port has the kernel look for it; the table is read
- * again until it is there, or the program's time is over. What cannot be found out counts as known.
+ * again until it is there, or the program's time is over. An unknown state counts as resolved.
  */
 #include <linux/neighbour.h>
 #include <linux/rtnetlink.h>
@@ -28,7 +28,7 @@ enum {
 	ANSWER_BYTES = 1024, /* of one route or neighbour; on the stack, which may be small */
 };
 
-/* Who gets a packet next: an address on an interface. */
+/* The next hop of a packet: an address on an interface. */
 struct hop {
 	int family;
 	size_t len;
@@ -85,7 +85,7 @@ static struct nlmsghdr *request_do(int fd, const struct request *r, uint16_t typ
 
 /* ---- routes and neighbours ---- */
 
-/* @return true: the hop that packets take, and it is one whose Ethernet address is needed. */
+/* @return true: the hop that packets take needs an Ethernet address. */
 static bool find_hop(int fd, const struct sockaddr *to, const struct rcm_local *from,
 		     struct hop *hop)
 {
@@ -146,7 +146,7 @@ static bool is_known(int fd, const struct hop *hop)
 	return nd.ndm_state & NUD_KNOWN;
 }
 
-/* Has the interface neighbours whose address must be looked for? */
+/* Does the interface resolve neighbours' addresses? */
 static bool has_neighbours(const struct hop *hop)
 {
 	struct ifreq ifr = {0};
@@ -191,7 +191,7 @@ bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
 		return true;
 	if (find_hop(fd, to, from, &hop) && !is_known(fd, &hop) && has_neighbours(&hop)) {
 		solicit(to, from);
-		/* Often the answer is there by now. */
+		/* Often the answer has come by now. */
 		known = is_known(fd, &hop);
 	}
 	close(fd);

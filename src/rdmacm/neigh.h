@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Neighbours of an interface. */
+/* Resolves neighbours of an interface. */
 #ifndef RDMACM_NEIGH_H
 #define RDMACM_NEIGH_H
 
@@ -8,7 +8,9 @@
 struct rcm_local;
 struct sockaddr;
 
-/** Is the neighbour that has an IP address known, or none needed? If not, the kernel looks for it.
+/**
+ * Is the neighbour with this IP address resolved, or none needed? If not, the kernel starts to
+ * resolve it.
  */
 bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from);
 

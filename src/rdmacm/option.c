@@ -36,7 +36,7 @@ static int get_int(const void *value)
 	return n;
 }
 
-/* These two say how the port is taken, so they come before bind. */
+/* These two affect binding, so they must be set before bind. */
 static int set_reuseaddr(struct rcm_id *id, const void *value)
 {
 	if (id->state != RCM_IDLE)
@@ -80,7 +80,7 @@ static int set_id_option(struct rcm_id *id, int name, const void *value, size_t 
 	return options[name].set(id, value);
 }
 
-/* A path from elsewhere: of it, what RoCE has a use for. */
+/* A path set by the program: only the members that RoCE uses are taken. */
 static int set_path(struct rcm_id *id, const void *value, size_t len)
 {
 	struct ibv_path_data data;
@@ -129,8 +129,8 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 }
 
 /*
- * Vendors' options are for QPs that the program manages itself. The QPs that an ID has been given
- * are of our devices, which have no options: their requests offer none, and a peer's are ignored.
+ * Vendors' options are for QPs that the program manages itself. QPs created through an ID are of
+ * emulated devices, which have no options: their requests offer none, and a peer's are ignored.
  */
 
 int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)

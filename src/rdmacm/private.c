@@ -9,7 +9,7 @@ typedef void any_fn(void);
 
 static any_fn *find(const char *name)
 {
-	/* The library that we are linked to is loaded; the handle is never closed. */
+	/* libibverbs is loaded already, being a dependency; the handle is never closed. */
 	void *verbs = dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_NOLOAD);
 	union {
 		void *object;

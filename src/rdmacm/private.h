@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The functions that only our libibverbs has. */
+/* Functions that only rocemu's libibverbs has. */
 #ifndef RDMACM_PRIVATE_H
 #define RDMACM_PRIVATE_H
 
@@ -21,7 +21,7 @@ struct rcm_private {
 
 const struct rcm_private *rcm_private(void);
 
-/** A call begins: 0, or the -errno with which it is to fail on purpose: rules and counters are
+/** A call begins: 0, or the -errno with which fault injection makes it fail: rules and counters are
  * libibverbs', for the whole process. Lock not held. */
 int rcm_fault(enum fault_verb verb);
 

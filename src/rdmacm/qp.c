@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QPs of IDs: created with default PD, CQs and SRQ where the program gives none, and moved through
- * their states with the connection. Public verbs only, and never under the lock.
+ * QPs of IDs: creation with default PD, CQs and SRQ where the program gives none, and state
+ * transitions with the connection. Public verbs only, and never under the lock.
  */
 #include <stddef.h>
 #include <string.h>
@@ -82,7 +82,7 @@ static bool is_uc(const struct rcm_id *id)
 	return id->base.qp_type == IBV_QPT_UC;
 }
 
-/* What RTR and RTS take from REQ and REP. -EINVAL: not both are known yet. */
+/* The attributes of RTR and RTS that come from REQ and REP. -EINVAL: not both are known yet. */
 static int rtr_attr(const struct rcm_id *id, struct ibv_qp_attr *a, int *mask) REQUIRES(rcm_lock)
 {
 	const struct rocemu_cm_req *req = cm_conn_req(id->conn);
@@ -193,8 +193,10 @@ int rcm_qp_connect(struct rcm_id *id)
 
 	if (!id->base.qp)
 		return 0;
-	/* The access flags depend on what was agreed on: INIT again. A QP in RTR is one of which
-	 * the last step failed. */
+	/*
+	 * The access flags depend on the negotiated values: INIT again. A QP in RTR is one whose
+	 * last transition failed.
+	 */
 	err = id->base.qp->state == IBV_QPS_RTR ? 0 : modify(id, id->base.qp, IBV_QPS_INIT);
 	if (!err && id->base.qp->state != IBV_QPS_RTR)
 		err = modify(id, id->base.qp, IBV_QPS_RTR);
@@ -275,7 +277,7 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 		if (qp)
 			ibv_destroy_qp(qp);
 		destroy_cqs(id);
-		/* The program may try again with the same. */
+		/* The program may try again with the same attributes. */
 		attr->send_cq = send_cq;
 		attr->recv_cq = recv_cq;
 		return err;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Some servers close their listener once a client is there and open it a moment later for the next
- * connection: perftest -R does so between the exchange of parameters and the test. Its client
- * connects at once, and as address resolution takes no time here, it is often the quicker one and
- * would be rejected.
+ * Repeats requests that were rejected with "no such service". Some servers close their listener
+ * once a client is connected and open it a moment later for the next connection: perftest -R does
+ * so between the exchange of parameters and the test. Its client connects at once, and as address
+ * resolution takes no time here, it is often the quicker one and would be rejected.
  *
- * So "no such service" from a port that has served this process a moment ago is taken as "not yet",
- * and the request is repeated for half a second, at first soon, then ever later. The program gets
- * other rejections at once, and with ROCEMU_CM_AGAIN=off all of them.
+ * So "no such service" from a port that has recently served this process means "not yet", and the
+ * request is repeated for half a second, with growing delays. Other rejections are reported to the
+ * program at once, and with ROCEMU_CM_AGAIN=off all of them.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -20,7 +20,7 @@
 
 enum {
 	PAUSE_NS = 1000000, /* before the second request; then twice as long each time */
-	TRIES_MAX = 9,	    /* so for 511 ms */
+	TRIES_MAX = 9,	    /* that is, for 511 ms */
 };
 #define SERVED_NS 5000000000u /* how long a port is remembered */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Requests that are made again after "no such service". */
+/* Repeats requests after "no such service". */
 #ifndef RDMACM_REJ_RETRY_H
 #define RDMACM_REJ_RETRY_H
 
@@ -10,7 +10,7 @@
 
 struct rcm_id;
 
-/** Ports that have served this process, the oldest replaced first. */
+/** Ports that have served this process; the oldest entry is replaced first. */
 struct rcm_rej_retries {
 	struct {
 		struct rocemu_gid gid;
@@ -20,10 +20,12 @@ struct rcm_rej_retries {
 	unsigned next;
 };
 
-/** The ID's peer has served us now. */
+/** The ID's peer has just served this process. */
 void rcm_rej_retry_served(const struct rcm_id *id) REQUIRES(rcm_lock);
-/** The peer rejects: no such service. @return true: the request is made again later; false: the
- * program gets the rejection. */
+/**
+ * The peer rejects with "no such service". @return true: the request is repeated later; false: the
+ * rejection is reported to the program.
+ */
 bool rcm_rej_retry(struct rcm_id *id) REQUIRES(rcm_lock);
 
 #endif

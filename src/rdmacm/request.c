@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What rdma_connect() sends: the REQ of a connection, the SIDR_REQ of a service lookup. */
+/*
+ * Builds the requests of rdma_connect(): the REQ of a connection, the SIDR_REQ of a service lookup.
+ */
 #include <string.h>
 
 #include "rdmacm/addr.h"
@@ -14,7 +16,8 @@ static uint64_t service_id(const struct rcm_id *id)
 
 /*
  * The private data of a REQ or SIDR_REQ: annex A11's header with the addresses (not for a service
- * outside the annex, which only AF_IB can name), what rdma_create_ep() was given, the program's.
+ * outside the annex, which only AF_IB can specify), then the data of rdma_create_ep(), then the
+ * program's.
  */
 static int request_data(struct rcm_id *id, const struct rdma_conn_param *p, size_t max)
 {
@@ -58,7 +61,9 @@ static struct cm_addr mad_addr(const struct rcm_id *id)
 	return a;
 }
 
-/* What the kernel's rdma_cm makes of the ports: both directions then have one UDP source port. */
+/*
+ * Derived from the ports as in the kernel's rdma_cm: both directions then have one UDP source port.
+ */
 static uint32_t flow_label(const struct rcm_id *id)
 {
 	const struct rdma_addr *a = &id->base.route.addr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* REQ and SIDR_REQ of rdma_connect(). */
+/* Builds the REQ and SIDR_REQ of rdma_connect(). */
 #ifndef RDMACM_REQUEST_H
 #define RDMACM_REQUEST_H
 
@@ -10,7 +10,7 @@ struct rdma_conn_param;
 
 /** -errno. */
 int rcm_request_send(struct rcm_id *id, const struct rdma_conn_param *p) REQUIRES(rcm_lock);
-/** Once more, in the place of the one that was refused. -errno. */
+/** Send it again after a rejection. -errno. */
 int rcm_request_send_again(struct rcm_id *id) REQUIRES(rcm_lock);
 
 #endif

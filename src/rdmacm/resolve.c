@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RoCE needs no route of its own, so nearly all is known at once and the call itself posts the
- * events that programs wait for, but for neighbours that the kernel has yet to find. AF_IB's GIDs
- * are IP addresses here; what is found by IP is shown in the family that the program uses.
+ * Resolves addresses and routes. RoCE needs no separate route, so most results are available at
+ * once and the call itself posts the events, except for neighbours that the kernel has yet to
+ * resolve. AF_IB's GIDs are IP addresses here; results are returned in the family that the program
+ * uses.
  */
 #include <net/if.h>
 #include <stdlib.h>
@@ -20,7 +21,7 @@
 
 enum { PACKET_LIFE = 18 }; /* 4.096 us * 2^18: a second; the ACK timeout is one more */
 
-/* Between two looks for a neighbour; twice as long each time. */
+/* Between two checks of a neighbour; doubled each time. */
 #define PAUSE_FIRST_NS 200000u
 #define PAUSE_MAX_NS   20000000u
 
@@ -97,7 +98,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 			      "rdma_bind_addr: sa_family is %d, the ID in state %d: it is AF_INET, "
 			      "AF_INET6 or AF_IB, and the ID is bound once: change the call",
 			      (int)sa->sa_family, (int)id->state);
-	/* A GID is of one device, an IPv6 address of this kind may be of many. */
+	/* A GID belongs to one device; a link-local IPv6 address may exist on several. */
 	if (sa->sa_family == AF_INET6 && rcm_addr_link_local(sa) && !rcm_addr_scope(sa))
 		return REFUSE(-EINVAL, 0,
 			      "rdma_bind_addr: a link-local IPv6 address without scope: it is of "
@@ -134,8 +135,10 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 /* ---- resolve_addr ---- */
 
-/* The interface of a link-local destination that does not name it: the ID's, or the first that has
- * such an address. */
+/*
+ * The interface of a link-local destination without a scope: the ID's, or the first with such an
+ * address.
+ */
 static void complete_scope(const struct rcm_id *id, struct sockaddr_storage *to)
 {
 	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)to;
@@ -180,7 +183,7 @@ static void find_destination(const struct rcm_id *id, const struct sockaddr *dst
 		rcm_addr_from_gid(ip, &lo6, port, 0);
 }
 
-/* Is there a way from a device's address? -errno. */
+/* Is there a route from a device's address? -errno. */
 static int check_route(const struct rcm_local *from, const struct sockaddr *to)
 {
 	struct sockaddr_storage own, src;
@@ -221,8 +224,9 @@ static uint16_t any_port(void) REQUIRES(rcm_lock)
 	return (uint16_t)(FIRST + rcm_random() % (LAST - FIRST + 1));
 }
 
-/* Ports of IDs that only connect are not taken from the agent: they only stand in
- * messages for people to read. */
+/*
+ * Ports of IDs that only connect are not registered with the agent: they appear in messages only.
+ */
 static void set_resolved(struct rcm_id *id, const struct sockaddr *to,
 			 const struct rcm_local *local) REQUIRES(rcm_lock)
 {
@@ -275,7 +279,9 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
-/* What programs see of the ID is theirs to read until they take the event. */
+/*
+ * The program may read the public part of the ID until it takes the event: do not change it before.
+ */
 static void take_address(struct rcm_event *ev)
 {
 	struct rcm_id *id = ev->owner;
@@ -312,7 +318,7 @@ static void look_again(struct rcm_timer *t) REQUIRES(rcm_lock)
 	}
 }
 
-/* Look again, until the neighbour is known or the time is over. */
+/* Check again, until the neighbour is resolved or the time is over. */
 static void wait_for_neighbour(struct rcm_id *id, const struct sockaddr *to,
 			       const struct rcm_local *from, int timeout_ms) REQUIRES(rcm_lock)
 {
@@ -382,7 +388,7 @@ int rdma_resolve_addr(struct rdma_cm_id *base, struct sockaddr *src_addr, struct
 
 /* ---- resolve_route ---- */
 
-/* What programs see of the path. */
+/* Fill in the public path. */
 static void fill_path(struct rcm_id *id, const struct ibv_port_attr *port)
 {
 	struct ibv_sa_path_rec *p = &id->path_rec;
@@ -407,7 +413,7 @@ static void fill_path(struct rcm_id *id, const struct ibv_port_attr *port)
 	id->base.route.num_paths = 1;
 }
 
-/* Is there still a way from the ID's address to its destination? -errno: what is missing. */
+/* Is there still a route from the ID's address to its destination? -errno: there is not. */
 static int check_way(const struct rcm_id *id, const struct ibv_port_attr *port)
 {
 	struct sockaddr_storage to;
@@ -424,8 +430,8 @@ static int check_way(const struct rcm_id *id, const struct ibv_port_attr *port)
 }
 
 /*
- * As in the kernel, a device that is gone makes the call fail, and a way that is not there any more
- * is an event (which the kernel has for InfiniBand alone: it does not look at RoCE's).
+ * As in the kernel, the call fails if the device is gone, and a lost route is reported by an event
+ * (which the kernel does for InfiniBand only: it does not check RoCE's).
  */
 int rcm_resolve_route(struct rcm_id *id)
 {

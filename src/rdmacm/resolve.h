@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* From addresses to devices. */
+/* Resolves addresses to devices. */
 #ifndef RDMACM_RESOLVE_H
 #define RDMACM_RESOLVE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Timers of IDs and of MADs that are late on purpose, called on the core's thread under the lock.
+/* Timers of IDs and of MADs delayed by fault injection, called on the core's thread under the lock.
  */
 #ifndef RDMACM_TIMER_H
 #define RDMACM_TIMER_H
