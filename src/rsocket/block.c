@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that wait until something may be done with a socket: they look a little, then sleep. */
+/* Blocks until a socket is ready: polls for a short time, then sleeps. */
 #include "rsocket/rs.h"
 #include "rsocket/setting.h"
 
-/** The time that is left, for poll(); never longer than the interval after which we look for
- * ourselves. */
+/** The time that is left, for poll(); never longer than the interval of checks without an event. */
 static int left_ms(uint64_t end, int timeout_ms)
 {
 	const int most = rs_wake_up_ms();
@@ -24,7 +23,7 @@ static bool is_ready(struct rs *rs, short events)
 	return rs->ops->ready(rs, events) & (events | POLLERR | POLLHUP);
 }
 
-/** Data often comes at once, and sleeping costs more than looking a little longer. */
+/** Data often comes at once, and sleeping costs more than polling a little longer. */
 static bool comes_soon(struct rs *rs, short events)
 {
 	const uint64_t end = rs_now() + rs_polling_ns();
@@ -41,7 +40,7 @@ struct sleeping {
 	const struct rs_sleeper *me;
 };
 
-/** The call that sleeps ends here, and with it what it has of the socket. */
+/** Clean up a cancelled call: end its sleep and its reference to the socket. */
 static void sleep_cancelled(void *arg)
 {
 	const struct sleeping *s = arg;
@@ -51,7 +50,7 @@ static void sleep_cancelled(void *arg)
 	rs_put(s->rs);
 }
 
-/** 1: it is so; 0: look again; -errno. A cancellation point; the caller has the socket by rs_get().
+/** 1: ready; 0: check again; -errno. A cancellation point; the caller has the socket by rs_get().
  */
 static int sleep_once(struct rs *rs, short events, int ms)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The calls that are like the socket calls: arguments are checked here, the work is the kind's. */
+/* The exported calls: arguments are checked here, and each kind of socket implements them. */
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdarg.h>
@@ -21,7 +21,7 @@ static int check_kind(int domain, int type, int protocol)
 	return protocol == 0 || protocol == stream_or_datagram ? 0 : -EPROTONOSUPPORT;
 }
 
-/** A socket that nobody knows yet is known from here on, or is no more. Its number, or -errno. */
+/** Publish a new socket, or free it if that fails. @return its number, or -errno. */
 static int publish(struct rs *rs)
 {
 	const int fd = rs->fd, ret = rs_add(rs);
@@ -91,7 +91,7 @@ int rshutdown(int socket, int how)
 
 /* ---- addresses ---- */
 
-/** An address of the socket's family, all there. */
+/** Is it a complete address of the socket's family? */
 static int check_addr(const struct rs *rs, const struct sockaddr *addr, socklen_t len)
 {
 	if (!addr)
@@ -106,7 +106,7 @@ static int check_addr(const struct rs *rs, const struct sockaddr *addr, socklen_
 	return 0;
 }
 
-/** As the kernel does it: what fits, and how long it is in truth. */
+/** As the kernel does: copy what fits, and return the real length. */
 static void give_addr(const struct sockaddr_storage *from, socklen_t from_len,
 		      struct sockaddr *addr, socklen_t *len)
 {
@@ -180,7 +180,7 @@ int rconnect(int socket, const struct sockaddr *addr, socklen_t addrlen)
 
 	if (!rs)
 		return -1;
-	/* A datagram socket is freed of its peer by "no address". */
+	/* A datagram socket is disconnected by an address of AF_UNSPEC. */
 	if (addr && rs->type == SOCK_DGRAM && addrlen >= sizeof(addr->sa_family) &&
 	    addr->sa_family == AF_UNSPEC)
 		ret = 0;
@@ -218,7 +218,7 @@ int rgetsockname(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	return get_name(socket, false, addr, addrlen);
 }
 
-/* ---- receiving; flags that mean nothing here are passed over, as by the kernel ---- */
+/* ---- receiving; unknown flags are ignored, as by the kernel ---- */
 
 static ssize_t receive(int socket, const struct iovec *iov, size_t n, int flags,
 		       struct sockaddr_storage *from, socklen_t *from_len)
@@ -293,7 +293,7 @@ ssize_t rrecvmsg(int socket, struct msghdr *msg, int flags)
 	size_t room;
 	ssize_t ret;
 
-	/* With MSG_TRUNC a datagram's whole length is returned; a stream takes no notice. */
+	/* With MSG_TRUNC a datagram's whole length is returned; a stream ignores the flag. */
 	ret = receive(socket, msg->msg_iov, msg->msg_iovlen, flags | MSG_TRUNC, &from, &from_len);
 	if (ret < 0)
 		return rs_ret(ret);
@@ -363,7 +363,7 @@ ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 
 ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 {
-	/* There is nothing that could be sent beside the data. */
+	/* Ancillary data is not supported. */
 	if (msg->msg_control && msg->msg_controllen)
 		return rs_ret(REFUSE(-EOPNOTSUPP, (unsigned)socket,
 				     "rsendmsg: msg_controllen is %zu: nothing is sent beside the "

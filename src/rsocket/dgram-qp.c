@@ -28,7 +28,7 @@ enum {
 	HOP_LIMIT = 64,
 };
 
-/* A work request's ID is its slot's number; sends are told from receives by this bit. */
+/* A work request's ID is its slot's number; this bit distinguishes sends from receives. */
 #define WR_SEND (1ull << 32)
 
 static size_t header_len(const struct dgram_qp *qp)
@@ -92,7 +92,7 @@ static void gid_of(const union dgram_addr *a, union ibv_gid *gid)
 	}
 }
 
-/** Where the port has our address, as RoCE v2. -ENODEV. */
+/** The GID index of the local address, RoCE v2. -ENODEV. */
 static int find_sgid(struct dgram_qp *qp)
 {
 	const struct rdma_cm_id *id = qp->id;
@@ -157,8 +157,10 @@ void dgram_qp_repost(struct dgram_qp *qp, const struct dgram_msg *msg)
 	post_recv(qp, (uint32_t)(msg - qp->msgs));
 }
 
-/** As many messages as the socket's buffers hold of the longest; of receives no fewer than the
- * queue's default has, for a burst of short ones. What is not used is no memory. */
+/**
+ * As many of the longest messages as the socket's buffers hold; at least the queue's default number
+ * of receives, for a burst of short ones. Unused slots take no memory.
+ */
 static int make_slots(struct dgram_qp *qp, const struct rs_settings *set)
 {
 	enum { ALIGN = 64 };
@@ -223,7 +225,7 @@ static int make_qp(struct dgram_qp *qp, const struct rs_settings *set)
 	return 0;
 }
 
-/** An ID at the address, whatever the port: that belongs to UDP. */
+/** Bind an ID to the address, with any port: the given port belongs to the UDP socket. */
 static int make_id(struct dgram_qp *qp)
 {
 	union dgram_addr at = qp->local;
@@ -270,7 +272,7 @@ static int qp_new(struct dgram *d, const union dgram_addr *local, struct dgram_q
 	}
 	list_append(&d->qps, &qp->node);
 	d->rs.settled = true;
-	/* Who sleeps now sleeps without knowing of this QP. */
+	/* Threads that sleep now do not poll this QP: wake them. */
 	rs_wake(&d->rs);
 	*out = qp;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP side of a datagram socket: peers whose QPs are not known yet. A datagram begins with
+ * The UDP side of a datagram socket, for peers whose QPs are not known yet. A datagram begins with
  *
  *	0 tag 0x55555555    4 IP version  5 operation  6 length of this header  7 reserved
  *	8 the sender's QPN  12 the sender's IPv4 or IPv6 address
@@ -27,7 +27,7 @@ enum {
 	UDP_TAG = 0x55555555,
 	QPN_MASK = 0xffffff,
 	MOST_IOV = 16,
-	RESOLVE_MS = 200, /* whoever sends waits for it, when nobody answers */
+	RESOLVE_MS = 200, /* a sender waits for it when there is no answer */
 };
 
 /* ---- addresses ---- */
@@ -83,7 +83,7 @@ static int local_for(struct dgram *d, const union dgram_addr *to, union dgram_ad
 		dgram_addr_set(local, &name.sa);
 		return 0;
 	}
-	/* Any: the one that rdma_cm would connect from. */
+	/* A wildcard: use the address that rdma_cm would connect from. */
 	if (rdma_create_id(NULL, &id, NULL, RDMA_PS_UDP))
 		return -errno;
 	name = *to;
@@ -181,7 +181,7 @@ static bool same_host(const union dgram_addr *a, const union dgram_addr *b)
 		       : a->in.sin_addr.s_addr == b->in.sin_addr.s_addr;
 }
 
-/** A socket that has neither address nor port gets the address that it will send from. */
+/** A socket without address and port gets the address that it will send from. */
 static int bind_for(struct dgram *d, const union dgram_addr *to)
 {
 	union dgram_addr name;
@@ -214,8 +214,10 @@ int dgram_udp_connect(struct dgram *d, const union dgram_addr *to)
 		ret = dgram_peer_get(d, to, &peer);
 	if (ret < 0)
 		return ret;
-	/* So the kernel tells when nobody is there. It may be of another mind where we send from:
-	 * then it would keep the answers from us, and we do without. */
+	/*
+	 * Connected, so that the kernel reports ICMP errors. The kernel may choose another source
+	 * address: then it would drop the answers, and the socket stays unconnected.
+	 */
 	if (connect(d->rs.fd, &to->sa, dgram_addr_len(to)) < 0 ||
 	    getsockname(d->rs.fd, &name.sa, &len) < 0)
 		return -errno;
@@ -224,7 +226,7 @@ int dgram_udp_connect(struct dgram *d, const union dgram_addr *to)
 	return ret;
 }
 
-/** It has told its QP. What was known of it may be out of date. */
+/** The peer has sent its QP number. An older one may be out of date. */
 static void peer_learn(struct dgram_peer *peer, struct dgram_qp *qp, uint32_t qpn)
 {
 	if (peer->qp != qp && peer->ah) {
@@ -263,7 +265,7 @@ union control {
 	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo))];
 };
 
-/** From the QP's address, which is where the peer will look for the QP. */
+/** From the QP's address, since the peer looks for the QP at the source address. */
 static void set_source(struct msghdr *msg, union control *control, const struct dgram_qp *qp)
 {
 	struct cmsghdr *c = &control->align;
@@ -353,7 +355,7 @@ static size_t header_decode(int domain, const uint8_t *p, size_t len, uint32_t *
 	return want;
 }
 
-/** Into the inbox, if there is room: UDP promises no more. */
+/** Into the inbox, or dropped if it is full, as UDP allows. */
 static void keep(struct dgram *d, const union dgram_addr *from, const uint8_t *data, size_t len)
 {
 	struct dgram_msg *msg;
@@ -365,7 +367,7 @@ static void keep(struct dgram *d, const union dgram_addr *from, const uint8_t *d
 		return;
 	*msg = (struct dgram_msg){.data = (uint8_t *)(msg + 1), .len = len, .from = *from};
 	memcpy(msg + 1, data, len);
-	/* What is empty counts as well. */
+	/* Empty datagrams count as well. */
 	d->inbox_udp += len + sizeof(*msg);
 	list_append(&d->inbox, &msg->node);
 }
@@ -410,7 +412,7 @@ static void take(struct dgram *d, const union dgram_addr *from, const union dgra
 	if (d->connected && !dgram_addr_equal(from, &d->peer))
 		return;
 	peer = dgram_peer_find(d, from);
-	/* An answer that nobody asked for makes no peer. */
+	/* An unrequested answer does not create a peer. */
 	if (p[OP] == OP_CTRL && !peer)
 		return;
 	if (dgram_qp_get(d, local, &qp) == 0 && (peer || peer_new(d, from, qp, &peer) == 0)) {

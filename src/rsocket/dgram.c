@@ -9,12 +9,17 @@
 
 #include "base/syssocket.h"
 
-/* A peer may have started anew, with another QP: who says nothing is asked now and then. */
+/*
+ * A peer may have restarted with another QP: a silent peer gets a request for its QP from time to
+ * time.
+ */
 #define ASK_AGAIN_NS 1000000000ull
 
 enum {
-	/* The UDP socket costs a system call to look at, so a caller who finds data on UD looks at
-	   times only. */
+	/*
+	 * A check of the UDP socket costs a system call, so callers that find data on UD check it
+	 * only sometimes.
+	 */
 	UDP_EVERY = 16,
 	DRAIN_MS = 100,
 };
@@ -29,7 +34,7 @@ static void progress(struct dgram *d)
 		dgram_udp_progress(d);
 }
 
-/** Whom a message will go to is not known, so there has to be room for all. */
+/** The next message's destination is not known, so all QPs need room. */
 static bool can_send(const struct dgram *d)
 {
 	list_for_each (it, &d->qps)
@@ -84,7 +89,7 @@ static void dgram_woken(struct rs *rs)
 			qp->unacked = 0;
 		}
 	}
-	/* Level-triggered: what UDP has would wake again at once. */
+	/* Level-triggered: data left in the UDP socket would wake the thread again at once. */
 	dgram_udp_progress(d);
 }
 
@@ -99,7 +104,7 @@ static int dgram_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 	return bind(rs->fd, addr, len) < 0 ? -errno : 0;
 }
 
-/** What came from others before is still read, as from UDP. */
+/** Datagrams that came from other peers before are still read, as with UDP. */
 static int dgram_connect(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 {
 	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
@@ -231,7 +236,7 @@ static ssize_t dgram_send(struct rs *rs, const struct iovec *iov, int n, int fla
 		len += iov[i].iov_len;
 	progress(d);
 	for (;;) {
-		/* Found again after a wait: it may have gone meanwhile. */
+		/* Look it up again after a wait: it may have been removed meanwhile. */
 		ret = dgram_peer_get(d, &addr, &peer);
 		if (ret < 0)
 			return ret;
@@ -247,7 +252,7 @@ static ssize_t dgram_send(struct rs *rs, const struct iovec *iov, int n, int fla
 
 /* ---- life ---- */
 
-/** What was handed to a QP leaves before the QP goes. */
+/** Posted messages leave before the QP is destroyed. */
 static void drain(struct dgram *d)
 {
 	const uint64_t end = rs_now() + DRAIN_MS * 1000000ull;

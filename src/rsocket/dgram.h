@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A datagram socket: a UDP socket, and a UD QP for each local address that was used. What goes to a
- * peer whose QP is not known goes over UDP, with a header that names ours; the peer answers with
- * its own, and from then on UD carries the data. Whoever calls makes progress: there is no thread.
+ * A datagram socket: a UDP socket, and a UD QP for each local address in use. Messages to a peer
+ * with an unknown QP go over UDP, with the local QP's number in a header; the peer answers with its
+ * QP number, and from then on UD carries the data. The caller's thread makes progress: there is no
+ * other thread.
  */
 #ifndef RSOCKET_DGRAM_H
 #define RSOCKET_DGRAM_H
@@ -14,7 +15,7 @@
 
 enum {
 	DGRAM_BUCKETS = 256,
-	DGRAM_PEERS = 4096, /* most peers that are known; the one not heard of for longest goes */
+	DGRAM_PEERS = 4096, /* limit of known peers; the one silent for longest is replaced */
 	DGRAM_UDP_MAX = 65535,
 };
 
@@ -27,7 +28,7 @@ union dgram_addr {
 struct dgram;
 struct dgram_qp;
 
-/** A datagram that has come: in a receive slot of a QP, or, from UDP, in memory of its own. */
+/** A received datagram: in a receive slot of a QP, or, from UDP, in allocated memory. */
 struct dgram_msg {
 	struct list node;    /* dgram.inbox */
 	struct dgram_qp *qp; /* whose slot it is; NULL: over UDP, freed when read */
@@ -45,7 +46,7 @@ struct dgram_qp {
 	struct ibv_cq *cq;
 	unsigned unacked; /* CQ events */
 	uint8_t sgid_index;
-	uint32_t mtu; /* bytes of a UD message, our header included */
+	uint32_t mtu; /* bytes of a UD message, with rsocket's header */
 	uint32_t inline_max;
 
 	/* Slots: one memory region, receive slots first. */
@@ -58,15 +59,15 @@ struct dgram_qp {
 	uint32_t free_count;
 };
 
-/** Somebody that datagrams went to or came from over UDP. */
+/** A peer that datagrams went to or came from over UDP. */
 struct dgram_peer {
 	struct list bucket; /* dgram.buckets */
 	struct list age;    /* dgram.peers: the one used last is at the end */
 	union dgram_addr addr;
-	struct dgram_qp *qp; /* which of ours talks to it */
+	struct dgram_qp *qp; /* the local QP for this peer */
 	struct ibv_ah *ah;   /* owned, of qp's PD; NULL: its QP is not known */
 	uint32_t qpn;
-	uint64_t asked; /* when it was last asked for its QP, or was heard of */
+	uint64_t asked; /* when its QP was last requested, or a message of it came */
 };
 
 struct dgram {
@@ -105,7 +106,7 @@ void dgram_addr_set(union dgram_addr *a, const struct sockaddr *from);
 
 /* ---- dgram-qp.c ---- */
 
-/** The QP of a local address (the port is passed over), made if there is none. -errno; -ENODEV: no
+/** The QP of a local address (the port is ignored), made if there is none. -errno; -ENODEV: no
  * RDMA device there. */
 int dgram_qp_get(struct dgram *d, const union dgram_addr *local, struct dgram_qp **out);
 void dgram_qp_free(struct dgram_qp *qp);
@@ -125,17 +126,17 @@ void dgram_qp_repost(struct dgram_qp *qp, const struct dgram_msg *msg);
 
 /** The known peer of an address; NULL. */
 struct dgram_peer *dgram_peer_find(struct dgram *d, const union dgram_addr *addr);
-/** Found or made, with a QP of ours. -errno. */
+/** Find or make a peer, with a local QP. -errno. */
 int dgram_peer_get(struct dgram *d, const union dgram_addr *addr, struct dgram_peer **out);
 void dgram_peers_free(struct dgram *d);
-/** Send user data over UDP; the peer will tell its QP. Bytes or -errno. */
+/** Send user data over UDP; the peer will answer with its QP. Bytes or -errno. */
 ssize_t dgram_udp_send(struct dgram *d, struct dgram_peer *peer, const struct iovec *iov, int n,
 		       size_t len, int flags);
-/** Take what has come. */
+/** Receive pending datagrams. */
 void dgram_udp_progress(struct dgram *d);
-/** The UDP socket talks to one peer, from the address of the QP that does. -errno. */
+/** Connect the UDP socket to one peer, from the address of the peer's QP. -errno. */
 int dgram_udp_connect(struct dgram *d, const union dgram_addr *to);
-/** The UDP socket has a port, if need be a new one. -errno. */
+/** Ensure that the UDP socket has a port. -errno. */
 int dgram_udp_autobind(struct dgram *d);
 
 #endif

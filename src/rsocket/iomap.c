@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Mapped buffers of a stream: the peer writes into them by an offset. The one who maps tells the
- * other through the other's iomap table, as many entries as that one allows (option
- * RDMA_IOMAPSIZE).
+ * Mapped buffers of a stream: the peer writes into them by an offset. A mapping is announced in the
+ * peer's iomap table, up to the number of entries that the peer allows (option RDMA_IOMAPSIZE).
  */
 #include <sys/mman.h>
 
@@ -28,7 +27,7 @@ static bool overlaps(const struct stream *s, uint64_t offset, size_t len)
 	return false;
 }
 
-/** Wait until one more message can be said without asking. */
+/** Wait until one more control message can be sent. */
 static int wait_for_ctrl(struct stream *s)
 {
 	while (s->state == STREAM_CONNECTED && s->ctrl_used >= STREAM_CTRL) {
@@ -118,7 +117,7 @@ int rs_iounmap(struct rs *rs, void *buf, size_t len)
 		if (!m->mr || m->mr->addr != buf || m->mr->length != len)
 			continue;
 		if (m->shown && s->state == STREAM_CONNECTED)
-			show(s, i, true); /* a peer that is gone needs not know */
+			show(s, i, true); /* a peer that is gone needs no message */
 		ibv_dereg_mr(m->mr);
 		*m = (struct stream_mapped){0};
 		return 0;

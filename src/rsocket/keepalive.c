@@ -44,7 +44,7 @@ unsigned rs_keepalive_count(const struct rs *rs)
 	return rs->keep.count ? rs->keep.count : rs_system_keepalive()->count;
 }
 
-/** A time scale that cannot be read, the device has refused. */
+/** The device has refused an invalid time scale already. */
 static uint64_t scaled(unsigned seconds)
 {
 	char text[256];
@@ -67,7 +67,7 @@ uint64_t rs_keepalive_interval(const struct rs *rs)
 
 /* ---- the thread ---- */
 
-/** Whose time comes first; NULL: there is none. */
+/** The socket with the earliest time; NULL: there is none. */
 static struct rs *first_due(void)
 {
 	struct rs *first = NULL;
@@ -81,12 +81,12 @@ static struct rs *first_due(void)
 	return first;
 }
 
-/** Keeper's lock held before and after, given up meanwhile. */
+/** Keepalive lock held before and after, released meanwhile. */
 static void tick(struct rs *rs)
 {
 	uint64_t next;
 
-	/* What is set while the tick is under way is newer than what it returns. */
+	/* A time set during the tick is newer than its result. */
 	rs->keep.due = 0;
 	keeper.under_way = rs;
 	pthread_mutex_unlock(&keeper.lock);
@@ -146,7 +146,7 @@ static void spawn(void)
 		pthread_setname_np(thread, "rocemu-keep");
 }
 
-/* ---- fork: the child has no thread, and its parent's connections are not its own ---- */
+/* ---- fork: the child has no thread, and does not use its parent's connections ---- */
 
 static void new_cond(void)
 {
@@ -187,7 +187,7 @@ __attribute__((constructor)) static void set_up(void)
 	forks_add(FORK_KEEPALIVE, &handlers);
 }
 
-/* ---- who is watched ---- */
+/* ---- watched sockets ---- */
 
 void rs_keepalive_update(struct rs *rs)
 {
@@ -195,7 +195,7 @@ void rs_keepalive_update(struct rs *rs)
 
 	if (!rs->ops->tick)
 		return;
-	/* The tick finds out whether there is a peer, and what its time is. */
+	/* The tick determines whether there is a peer, and the next time. */
 	if (rs->keep.on && !rs->sleep.closing)
 		due = rs_now() + MIN(rs_keepalive_idle(rs), rs_keepalive_interval(rs));
 	if (due == 0 && !list_linked(&rs->keep.node))
@@ -223,7 +223,7 @@ void rs_keepalive_stop(struct rs *rs)
 		pthread_cond_wait(&keeper.changed, &keeper.lock);
 	if (list_linked(&rs->keep.node)) {
 		list_remove(&rs->keep.node);
-		pthread_cond_broadcast(&keeper.changed); /* perhaps it was the last */
+		pthread_cond_broadcast(&keeper.changed); /* it may have been the last */
 	}
 	pthread_mutex_unlock(&keeper.lock);
 }

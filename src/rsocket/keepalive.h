@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * SO_KEEPALIVE: a thread that calls rs_ops.tick of sockets when their time has come. It is there
- * while there is such a socket, and sleeps until the next one's time.
+ * Implements SO_KEEPALIVE: a thread calls rs_ops.tick of sockets when they are due. It runs while
+ * there is such a socket, and sleeps until the next one is due.
  */
 #ifndef RSOCKET_KEEPALIVE_H
 #define RSOCKET_KEEPALIVE_H
@@ -13,10 +13,10 @@
 
 struct rs;
 
-/** Of a socket. The seconds are options, guarded by its lock; 0: as the system has it for TCP. */
+/** Of a socket. The seconds are options, guarded by its lock; 0: the system's default for TCP. */
 struct rs_keepalive {
-	unsigned idle, interval; /* seconds without a word before the first probe, between probes */
-	unsigned count;		 /* unanswered probes that are the end */
+	unsigned idle, interval; /* idle seconds before the first probe, and between probes */
+	unsigned count;		 /* unanswered probes after which the connection ends */
 	bool on;
 
 	/* Guarded by the keepalive lock. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Options, one table per level. What a socket does not do is ENOPROTOOPT. */
+/* Socket options, one table per level. An unsupported option is ENOPROTOOPT. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -11,9 +11,9 @@
 struct option {
 	int level, name;
 	bool stream_only;
-	/** The value's bytes; 0: set() and get() see to them. */
+	/** The value's bytes; 0: set() and get() check them. */
 	socklen_t len;
-	/** NULL: it is not to be set. -errno. */
+	/** NULL: it is read-only. -errno. */
 	int (*set)(struct rs *rs, const void *value, socklen_t len);
 	/** In: the room; out: bytes of the value. -errno. */
 	int (*get)(struct rs *rs, void *value, socklen_t *len);
@@ -90,7 +90,7 @@ SIZE(rqsize, rqsize, rs_queue_size)
 SIZE(inline_size, inline_size, rs_inline_size)
 SIZE(iomap_size, iomap_size, rs_iomap_size)
 
-/* A program that asks for another buffer when it is late gets what there is, as from the kernel. */
+/* A late request for another buffer size succeeds without effect, as with the kernel. */
 #define BUFFER(name, field)                                                      \
 	static int set_##name(struct rs *rs, const void *value, socklen_t len)   \
 	{                                                                        \
@@ -151,7 +151,7 @@ static int get_linger(struct rs *rs, void *value, socklen_t *len)
 	return 0;
 }
 
-/* How much goes at a time is not for us to say: a piece of it, packed by the QP. */
+/* TCP_MAXSEG has no effect: the QP splits messages into packets. */
 static int set_maxseg(struct rs *rs, const void *value, socklen_t len)
 {
 	(void)len;

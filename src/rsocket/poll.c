@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rpoll() and rselect(), over sockets of ours and any other descriptors. Level-triggered: what is
- * so is asked of each socket; only the sleep in between polls what the sockets arm.
+ * rpoll() and rselect(), for rsockets and any other descriptors. Level-triggered: each socket's
+ * state is checked; only the sleep in between polls the descriptors that the sockets arm.
  */
 #include <limits.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 
 /** Of one entry of the caller's. */
 struct watched {
-	struct rs *rs;	      /* a reference; NULL: not ours */
+	struct rs *rs;	      /* a reference; NULL: not an rsocket */
 	struct rs_sleeper me; /* while asleep */
 	int first, n;	      /* entries in raw while asleep */
 };
@@ -25,7 +25,7 @@ struct watch {
 	unsigned ours;	       /* of them */
 	struct watched *of;    /* [nfds] */
 	struct pollfd *raw;    /* [nfds * RS_SLEEP_FDS] */
-	struct pollfd *others; /* [nfds]: ours left out */
+	struct pollfd *others; /* [nfds]: without rsockets */
 };
 
 enum { SMALL = 8 };
@@ -77,7 +77,7 @@ static void watch_fini(struct watch *w)
 	}
 }
 
-/* A socket has no urgent data and no bands: the words mean the same. */
+/* A socket has no urgent data and no bands: these bits are equivalent. */
 enum { IN = POLLIN | POLLRDNORM, OUT = POLLOUT | POLLWRNORM };
 
 static short asked(short events)
@@ -102,7 +102,7 @@ static short answer(struct rs *rs, short events)
 	return (short)(out | (ready & (POLLERR | POLLHUP)));
 }
 
-/** What is so now. Entries with revents, or -errno. */
+/** Check the current state. @return entries with revents, or -errno. */
 static int look(struct watch *w)
 {
 	int found = 0;
@@ -124,7 +124,7 @@ static int look(struct watch *w)
 	return found;
 }
 
-/** Arm all of ours; entries of raw, or -errno. */
+/** Arm all rsockets; @return entries of raw, or -errno. */
 static int begin(struct watch *w)
 {
 	int n = 0, ret;
@@ -145,7 +145,7 @@ static int begin(struct watch *w)
 							     asked(w->fds[i].events), &w->raw[n]);
 		mutex_unlock(&of->rs->lock);
 		if (ret == -EBADF)
-			continue; /* look() says so */
+			continue; /* checked by look() */
 		if (ret < 0)
 			return ret;
 		of->n = ret;
@@ -168,7 +168,7 @@ static void end(struct watch *w, bool polled)
 	}
 }
 
-/** Sleep until something may have changed. -errno; else what is so, as look() has it. */
+/** Sleep until something may have changed. @return as look(). */
 static int doze(struct watch *w, int ms)
 {
 	int n, found;
@@ -270,7 +270,7 @@ static short wanted(int fd, fd_set *readfds, fd_set *writefds, fd_set *exceptfds
 	return events;
 }
 
-/** Keep in set what came; how many. */
+/** Keep ready descriptors in set. @return how many. */
 static int keep(fd_set *set, const struct pollfd *fds, nfds_t n, short event, short came)
 {
 	int count = 0;
@@ -289,7 +289,7 @@ static int keep(fd_set *set, const struct pollfd *fds, nfds_t n, short event, sh
 static int select_until(struct pollfd *fds, nfds_t n, fd_set *sets[3], uint64_t end_ns,
 			int timeout_ms)
 {
-	/* As select(2) tells its conditions by those of poll(2). */
+	/* As select(2) maps its conditions to those of poll(2). */
 	static const struct {
 		short event, came;
 	} of[3] = {
@@ -310,7 +310,7 @@ static int select_until(struct pollfd *fds, nfds_t n, fd_set *sets[3], uint64_t 
 	return count;
 }
 
-/** Rounded up: a short wait is not none. -1: for ever, or as good as. */
+/** Rounded up: a short wait is not none. -1: infinite, or too long to matter. */
 static int ms_of(const struct timeval *t)
 {
 	if (!t || t->tv_sec > INT_MAX / 1000 - 1)

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rsocket: sockets over RDMA. Stands on rdma_cm and verbs alone, by their public calls.
+ * rsocket: sockets over RDMA. Uses only the public calls of rdma_cm and verbs.
  *
- * A socket's number is the descriptor of its event channel, so it is nobody else's, and it can be
- * polled for what happens before there is a connection. Streams are RC connections (stream.h),
- * datagrams UD QPs beside a UDP socket (dgram.h); both begin with a struct rs. What wire and
- * protocol are: docs/rsocket.md; they are those of rdma-core's librdmacm, so that either end may be
- * its.
+ * A socket's number is the descriptor of its event channel, so it is unique, and can be polled for
+ * events before there is a connection. Streams are RC connections (stream.h), datagrams UD QPs
+ * beside a UDP socket (dgram.h); both begin with a struct rs. The wire protocol is that of
+ * rdma-core's librdmacm, so that either end may be rdma-core: docs/rsocket.md.
  *
  * Locks: the table's (table.c) for the list of sockets; each socket's own for all of it. A thread
- * that has to wait gives the socket's lock up (rs_ops.wait), so one may receive while another
+ * that has to wait releases the socket's lock (rs_ops.wait), so one may receive while another
  * sends.
  *
  * Internal functions return -errno, the exported ones -1 with errno (rs_ret()).
@@ -69,22 +68,26 @@ struct rs_ops {
 	/** to: NULL or where to (datagrams). Bytes or -errno. */
 	ssize_t (*send)(struct rs *rs, const struct iovec *iov, int n, int flags,
 			const struct sockaddr *to, socklen_t to_len);
-	/** What is so now, of events (POLLIN, POLLOUT) and always POLLERR, POLLHUP; makes progress
-	 * first. */
+	/**
+	 * The current state, of events (POLLIN, POLLOUT) and always POLLERR, POLLHUP; makes
+	 * progress first.
+	 */
 	short (*ready)(struct rs *rs, short events);
 	/**
-	 * Prepare to sleep until ready() may have changed for these events: arms what must be
-	 * armed, and says what to poll. The caller asks ready() once more before it sleeps. @return
+	 * Prepare to sleep until ready() may have changed for these events: arms CQs and returns
+	 * the descriptors to poll. The caller checks ready() once more before it sleeps. @return
 	 * entries in fds, at most RS_WAIT_FDS.
 	 */
 	unsigned (*arm)(struct rs *rs, short events, struct pollfd *fds);
-	/** It slept, and these came: take them. */
+	/** After the sleep: handle these events. */
 	void (*woken)(struct rs *rs);
 	int (*getname)(struct rs *rs, bool peer, struct sockaddr_storage *addr, socklen_t *len);
 	/** NULL, or: the ID of its connection, borrowed while the lock is held. */
 	struct rdma_cm_id *(*id)(struct rs *rs);
-	/** NULL, or: see to it that the peer is still there, as the socket's keepalive options say.
-	 * @return when to be called again, or 0: there is no peer. */
+	/**
+	 * NULL, or: check the peer by the socket's keepalive options. @return when to call again,
+	 * or 0: there is no peer.
+	 */
 	uint64_t (*tick)(struct rs *rs);
 };
 enum { RS_WAIT_FDS = 4 };
@@ -110,17 +113,17 @@ struct rs {
 
 /** The socket of a number with its lock held; NULL with errno EBADF. Give it back by rs_put(). */
 struct rs *rs_get(int fd);
-/** The end of a socket that a forked child inherited. False: it is none. */
+/** Close a socket that a forked child inherited. False: it is none. */
 bool rs_close_orphan(int fd);
 void rs_put(struct rs *rs);
 /** The same without the lock. */
 struct rs *rs_ref(int fd);
 void rs_unref(struct rs *rs);
-/** Is the number a socket of ours? (rpoll() and rselect() take any descriptors.) */
+/** Is the number an rsocket? (rpoll() and rselect() take any descriptors.) */
 bool rs_is(int fd);
 /** A socket made by its kind gets its number; it is rs->fd. -ENOMEM. */
 int rs_add(struct rs *rs);
-/** Take it out: nobody finds it any more. Waits until no other thread uses it. Lock held before and
+/** Remove it from the table. Waits until no other thread uses it. Lock held before and
  * after. */
 void rs_remove(struct rs *rs);
 void rs_init(struct rs *rs, const struct rs_ops *ops, int domain, int type);
@@ -151,15 +154,15 @@ uint64_t rs_now(void);
 /* ---- block.c ---- */
 
 /**
- * Wait until one of events is so, or POLLERR or POLLHUP; the lock is given up meanwhile. flags:
- * MSG_DONTWAIT. timeout_ms -1: for ever. 0, or -EAGAIN: it is not so and must not wait, or the time
- * is over.
+ * Wait for one of events, or POLLERR or POLLHUP; the lock is released meanwhile. flags:
+ * MSG_DONTWAIT. timeout_ms -1: no limit. 0, or -EAGAIN: not ready and must not wait, or the time is
+ * over.
  */
 int rs_wait(struct rs *rs, short events, int flags, int timeout_ms);
 
 /* ---- setting.c ---- */
 
-/** Defaults, and what the administrator's files say. */
+/** Defaults, and the administrator's files. */
 void rs_settings_load(struct rs_settings *set);
 
 /* ---- kinds ---- */

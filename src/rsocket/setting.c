@@ -38,7 +38,7 @@ uint32_t rs_queue_size(uint32_t n)
 
 uint32_t rs_buffer_size(uint32_t n)
 {
-	/* Halves of it are given to the peer, and a word is the least that is aligned. */
+	/* The peer gets halves of it, which must be word aligned. */
 	return between(BUFFER_MIN, n, BUFFER_MAX) & ~7u;
 }
 
@@ -52,7 +52,9 @@ uint32_t rs_iomap_size(uint32_t n)
 	return MIN(n, (uint32_t)IOMAP_MAX);
 }
 
-/** The number that is all of a file, into *out; else a complaint, or silence if there is no file.
+/**
+ * Read a file that contains one number into *out; otherwise log an error, except if there is no
+ * file.
  */
 static void read_number(const char *dir, const char *name, uint32_t low, uint32_t high,
 			uint32_t *out)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The administrator's files, /etc/rdma/rsocket/NAME: one number each. */
+/* Reads the administrator's files, /etc/rdma/rsocket/NAME: one number each. */
 #ifndef RSOCKET_SETTING_H
 #define RSOCKET_SETTING_H
 
@@ -7,7 +7,7 @@
 
 struct rs_settings;
 
-/** What the files of a directory say: defaults of sockets, and how long to look and to sleep. */
+/** The values of a directory's files: defaults of sockets, and how long to poll and to sleep. */
 struct rs_files {
 	uint32_t mem, wmem;	 /* bytes */
 	uint32_t sqsize, rqsize; /* entries */
@@ -16,11 +16,11 @@ struct rs_files {
 	uint32_t polling_us, wake_up_ms;
 };
 
-/** Defaults, changed by what the files of dir say; what is not a number in range changes nothing.
+/** Defaults, changed by the files of dir; a value that is not a number in range is ignored.
  */
 void rs_files_read(const char *dir, struct rs_files *files);
 
-/** What the system has for TCP, as net.ipv4.tcp_keepalive_*: seconds, seconds, probes. */
+/** The system's values for TCP, net.ipv4.tcp_keepalive_*: seconds, seconds, probes. */
 struct rs_system_keepalive {
 	uint32_t idle, interval, count;
 };
@@ -28,7 +28,7 @@ const struct rs_system_keepalive *rs_system_keepalive(void);
 
 /** How long to look for data before sleeping. */
 uint64_t rs_polling_ns(void);
-/** How long to sleep at most before looking again, whatever happens; at least 1. */
+/** Longest sleep before checking again without an event; at least 1. */
 int rs_wake_up_ms(void);
 
 /** The ranges of settings: a number moved into its range. */

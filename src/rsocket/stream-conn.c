@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How streams come to be connected, and what the connection manager says later. */
+/* Connects streams, and handles later events of the connection manager. */
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,7 +46,7 @@ void stream_conn_fini(struct stream *s)
 	s->channel = NULL;
 }
 
-/** Options that must be known before there is an address. */
+/** Set options that must be set before binding. */
 static void set_id_options(struct stream *s)
 {
 	int on = 1;
@@ -117,7 +117,7 @@ static void connected(struct stream *s)
 	rs_keepalive_update(&s->rs);
 }
 
-/** As TCP does it: the listener's options are the connection's. */
+/** As with TCP, a connection inherits the listener's options. */
 static void inherit(struct rs *rs, const struct rs *from)
 {
 	rs->set = from->set;
@@ -132,8 +132,7 @@ static void inherit(struct rs *rs, const struct rs *from)
 
 /* ---- the passive side ---- */
 
-/** An ID that a request made, as a socket of its own; its parameters are a copy. -errno: the
- * request is refused. */
+/** Make a socket of a request's ID; its parameters are a copy. -errno: the request is refused. */
 static int stream_of_request(struct stream *listener, struct rdma_cm_id *id, const uint8_t *data,
 			     size_t len, struct rs **out)
 {
@@ -158,7 +157,7 @@ static int stream_of_request(struct stream *listener, struct rdma_cm_id *id, con
 		ret = cm_ret(rdma_accept(id, &param));
 	}
 	if (ret < 0) {
-		/* The ID is the caller's, to be refused; its QP is ours. */
+		/* The caller refuses the ID; its QP is freed here. */
 		stream_teardown(s);
 		s->id = NULL;
 		stream_conn_fini(s);
@@ -189,7 +188,7 @@ static int take_request(struct stream *s, struct rdma_cm_event *ev, struct rs **
 	return ret;
 }
 
-/* Of this host, not of the peer: what accept() of a socket reports, too. */
+/* An error of this host, not of the peer: accept() of a kernel socket reports it, too. */
 static bool is_shortage(int ret)
 {
 	return ret == -EMFILE || ret == -ENFILE || ret == -ENOMEM || ret == -ENOBUFS;
@@ -220,7 +219,7 @@ int stream_accept(struct rs *rs, struct rs **conn)
 			continue;
 		}
 		ret = take_request(s, ev, conn);
-		/* A peer that cannot be talked to is no reason to tell the program. */
+		/* An incompatible peer is not reported to the program. */
 		if (ret == 0 || is_shortage(ret))
 			return ret;
 	}
@@ -241,7 +240,7 @@ static int begin_connect(struct stream *s)
 	return cm_ret(rdma_connect(s->id, &param));
 }
 
-/** What a program calls what went wrong. */
+/** The errno for a failed connection. */
 static int error_of(const struct rdma_cm_event *ev)
 {
 	switch (ev->event) {
@@ -296,7 +295,7 @@ void stream_cm_progress(struct stream *s)
 		ret = take_event(s, ev);
 		rdma_ack_cm_event(ev);
 		if (ret == -ESHUTDOWN) {
-			/* What the peer sent before it went is there to be read. */
+			/* Data that the peer sent before it closed can still be read. */
 			stream_progress(s);
 			stream_die(s, 0);
 		} else if (ret < 0) {

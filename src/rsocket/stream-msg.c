@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The stream's messages: 32 bits of immediate data, 3 of type and 29 of value, with a RDMA WRITE of
- * what belongs to it.
+ * The stream's messages: 32 bits of immediate data, 3 of type and 29 of value, with an RDMA WRITE
+ * of the data.
  *
- *   DATA n        n bytes were written behind those of the message before
- *   SGL seq       messages up to seq find a receive; perhaps an entry of the target table is new
+ *   DATA n        n bytes were written after those of the last message
+ *   SGL seq       messages up to seq have a receive; an entry of the target table may be new
  *   IOMAP index   an entry of the iomap is new
  *   CTRL what     the end of everything, or of the sender's data
  *
- * DATA takes what the peer has promised: bytes of its buffer and a receive for the message. The
- * others come without asking, a few at a time, for which each side keeps receives to spare.
+ * DATA uses the peer's credits: bytes of its buffer and a receive for the message. The others need
+ * no credit; each side keeps spare receives for a few at a time.
  */
 #include <arpa/inet.h>
 #include <byteswap.h>
@@ -44,7 +44,7 @@ static struct ibv_mr *reg(struct stream *s, void *mem, size_t len, unsigned remo
 
 static int make_buffers(struct stream *s)
 {
-	s->rs.set.rcvbuf &= ~1u; /* it is given out by halves */
+	s->rs.set.rcvbuf &= ~1u; /* the peer gets it in halves */
 	s->sbuf = malloc(s->rs.set.sndbuf);
 	s->rbuf = malloc(s->rs.set.rcvbuf);
 	s->target = calloc(1, sizeof(*s->target));
@@ -102,8 +102,10 @@ int stream_setup(struct stream *s)
 		ret = make_buffers(s);
 	for (unsigned i = 0; i < s->l_size && ret == 0; i++)
 		ret = post_recv(s);
-	/* All of it goes with the connection's data: a program that has not begun to read is no
-	 * reason for its peer to wait. */
+	/*
+	 * The connection's data offers the whole buffer: the peer can send before the program
+	 * begins to read.
+	 */
 	s->r_given = s->rs.set.rcvbuf;
 	s->r_consumed = 0;
 	s->r_next = 0;
@@ -184,7 +186,7 @@ int stream_take_conn_data(struct stream *s, const uint8_t *data, size_t len)
 	s->peer_sgl_at = 1 % s->peer_sgl.length;
 	s->peer_iomap = s->peer_sgl;
 	s->peer_iomap.addr += (uint64_t)s->peer_sgl.length * sizeof(struct stream_sge);
-	/* A size of more than 7 bits is said coarsely (bit 7); none of ours is. */
+	/* A size of more than 7 bits is encoded with less precision (bit 7); rocemu's sizes fit. */
 	s->peer_iomap.length =
 		data[1] & CONN_IOMAP ? MIN(data[7] & 0x7fu, (unsigned)STREAM_IOMAPS) : 0;
 	s->target->sgl[0] = get_sge(data + 24);
@@ -223,8 +225,7 @@ static struct stream_sge for_peer(const struct stream *s, struct stream_sge sge)
 				   .length = bswap_32(sge.length)};
 }
 
-/** Give the next half of the receive buffer to the peer, or only say up to which message there are
- * receives. */
+/** Give the next half of the receive buffer to the peer, or only update its number of receives. */
 static int post_credits(struct stream *s)
 {
 	const uint32_t half = s->rs.set.rcvbuf / 2, seq = (uint16_t)(s->rseq + s->rs.set.rqsize);
@@ -255,7 +256,7 @@ static bool credits_due(const struct stream *s)
 	       (s->r_consumed >= s->rs.set.rcvbuf / 2 || (int16_t)(s->rseq - s->rseq_due) >= 0);
 }
 
-/** What the peer is to be told, as far as there is room; the end comes last. */
+/** Send pending control messages, as far as there is room; the end comes last. */
 static void post_due(struct stream *s)
 {
 	int ret = 0;
@@ -277,8 +278,10 @@ static void post_due(struct stream *s)
 
 typedef uint64_t __attribute__((may_alias)) sge_end;
 
-/** An entry as it is now. The peer writes it while we look; its end, key and length in one word,
- * comes last, with all before it. */
+/**
+ * Read an entry that the peer may be writing. Its last word, key and length, is written last: once
+ * it is valid, so is the rest.
+ */
 static struct stream_sge target_now(const struct stream_sge *t)
 {
 	struct stream_sge now;
@@ -363,7 +366,10 @@ ssize_t stream_post_data(struct stream *s, struct iovec **iov, int *n)
 
 	if (len == 0)
 		return 0;
-	/* Before the last of it is sent: then the peer may write the entry anew at any time. */
+	/*
+	 * Done before the last byte is sent, because then the peer may overwrite the entry at any
+	 * time.
+	 */
 	t->addr += len;
 	t->length = now.length - len;
 	if (now.length == len)
@@ -394,8 +400,10 @@ int stream_post_iomap(struct stream *s, unsigned index, const struct stream_ioma
 			 s->peer_iomap.addr + (uint64_t)index * sizeof(out), s->peer_iomap.key);
 }
 
-/* A WRITE of nothing: it is acknowledged, and takes none of the peer's receives, which a program
- * that does not look would run out of. A key is not asked for (C9-88). */
+/*
+ * A WRITE of length 0: it is acknowledged, and takes none of the peer's receives, which a program
+ * that does not poll would run out of. It needs no key (C9-88).
+ */
 int stream_post_probe(struct stream *s)
 {
 	struct ibv_send_wr *bad, wr = {.wr_id = WR_ID(WR_PROBE, 0),
@@ -414,7 +422,7 @@ int stream_post_probe(struct stream *s)
 
 static int take_data(struct stream *s, uint32_t len)
 {
-	/* More than it was given: its bytes cannot be where they should. */
+	/* More than its credits: the data cannot be in the buffer. */
 	if (len == 0 || len > s->r_given || s->l_count == s->l_size)
 		return -EPROTO;
 	s->lengths[(s->l_first + s->l_count++) % s->l_size] = len;
@@ -479,7 +487,7 @@ static int take_wc(struct stream *s, const struct ibv_wc *wc)
 	return wc->status == IBV_WC_RETRY_EXC_ERR ? -ETIMEDOUT : -ECONNRESET;
 }
 
-/** Completions may be left of before it died: they bring data. */
+/** Completions from before its end may be left: they bring data. */
 static void take_completions(struct stream *s)
 {
 	struct ibv_wc wc[BATCH];
@@ -491,7 +499,7 @@ static void take_completions(struct stream *s)
 			s->heard = rs_now();
 		for (int i = 0; i < n; i++) {
 			ret = take_wc(s, &wc[i]);
-			/* Flushed because the connection has ended: no error, but the end. */
+			/* Flushed because the connection has ended: not an error, but the end. */
 			if (ret < 0 && wc[i].status == IBV_WC_WR_FLUSH_ERR)
 				stream_die(s, 0);
 			else if (ret < 0)
@@ -512,7 +520,7 @@ void stream_die(struct stream *s, int err)
 {
 	if (s->state == STREAM_DEAD)
 		return;
-	/* Who was told of the end does not mind that it comes. */
+	/* Once both directions have ended, an error is not reported. */
 	if (err && (s->readable || s->writable))
 		s->rs.error = err;
 	s->state = STREAM_DEAD;

@@ -47,7 +47,7 @@ static short stream_ready(struct rs *rs, short events)
 	}
 	if (rs->error)
 		r |= POLLERR;
-	/* Who still has to read has not been hung up on. */
+	/* No POLLHUP while there is data to read. */
 	if (s->r_ready == 0 && (s->state == STREAM_DEAD ||
 				(s->state == STREAM_CONNECTED && !s->readable && !s->writable)))
 		r |= POLLHUP;
@@ -84,7 +84,7 @@ static void stream_woken(struct rs *rs)
 
 /* ---- receiving ---- */
 
-/** Copy what is there into iov, from offset done on. */
+/** Copy available data into iov, from offset done on. */
 static size_t copy_out(struct stream *s, const struct iovec *iov, int n, size_t done, bool peek)
 {
 	uint32_t at = s->r_at, left = s->r_ready, got = 0;
@@ -145,7 +145,7 @@ static ssize_t stream_recv(struct rs *rs, const struct iovec *iov, int n, int fl
 	if (from)
 		*from_len = 0; /* a stream's peer is known */
 	while (done < want) {
-		/* Who peeks for more than there is does not get there by reading. */
+		/* Make progress also for a peek that needs more data than is ready. */
 		if (s->r_ready == 0 || ((flags & MSG_PEEK) && s->r_ready < want))
 			stream_progress(s);
 		if (s->r_ready > 0) {
@@ -217,7 +217,7 @@ static ssize_t stream_send(struct rs *rs, const struct iovec *iov, int n, int fl
 	struct iovec *copy;
 	ssize_t ret;
 
-	(void)to; /* a stream goes to its peer, whatever is said */
+	(void)to; /* a stream ignores the destination address */
 	(void)to_len;
 	if (n < 0 || n > MOST_IOV)
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
@@ -253,8 +253,10 @@ static int stream_shutdown(struct rs *rs, int how)
 	return 0;
 }
 
-/** What was sent has to arrive before the QP goes: RC says when, or that it cannot. SO_LINGER may
- * say how long it has for that. */
+/**
+ * Sent data has to arrive before the QP is destroyed: completions of RC show when, or that it
+ * cannot. SO_LINGER may limit the time.
+ */
 static void drain(struct stream *s)
 {
 	const struct linger *l = &s->rs.linger;
@@ -301,7 +303,7 @@ static void stream_close(struct rs *rs)
 
 /* ---- keepalive ---- */
 
-/** While something is being sent RC asks by itself, and says so when nobody answers. */
+/** While data is being sent RC itself detects a dead peer. */
 static uint64_t stream_tick(struct rs *rs)
 {
 	struct stream *s = stream_of(rs);
@@ -323,7 +325,7 @@ static uint64_t stream_tick(struct rs *rs)
 		return now + idle;
 	s->unanswered = 0;
 	if (stream_post_probe(s) < 0)
-		return 0; /* the QP says why */
+		return 0; /* the QP reports the reason */
 	return now + rs_keepalive_interval(rs);
 }
 

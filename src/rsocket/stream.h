@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A stream socket: an RC connection on which everything is a RDMA WRITE with immediate data. Data
- * goes straight into the peer's receive buffer, which is given out by halves: the peer writes into
- * a table of ours (target.sgl) where its halves are. The immediate word says what came
+ * A stream socket: an RC connection on which every message is an RDMA WRITE with immediate data.
+ * Data goes directly into the peer's receive buffer, which the peer offers in halves: it writes
+ * their addresses into a local table (target.sgl). The immediate data encodes the kind of message
  * (stream-msg.c).
  */
 #ifndef RSOCKET_STREAM_H
@@ -13,7 +13,7 @@
 enum {
 	STREAM_SGL = 2,	      /* entries of a target table: the halves of a receive buffer */
 	STREAM_IOMAPS = 127,  /* most entries of an iomap */
-	STREAM_CTRL = 4,      /* send queue entries kept for what is not data */
+	STREAM_CTRL = 4,      /* send queue entries reserved for control messages */
 	STREAM_PIECE = 65536, /* most bytes of one message */
 	STREAM_CONN_DATA = 40,
 };
@@ -44,7 +44,7 @@ enum stream_state {
 	STREAM_DEAD, /* was connected, or has failed to */
 };
 
-/** A buffer of ours that is mapped for the peer. */
+/** A local buffer that is mapped for the peer. */
 struct stream_mapped {
 	struct ibv_mr *mr; /* owned; NULL: free entry */
 	uint64_t offset;
@@ -57,9 +57,9 @@ struct stream {
 	struct rdma_event_channel *channel; /* owned */
 	struct rdma_cm_id *id;		    /* owned */
 	bool readable, writable;	    /* neither side has ended it */
-	bool fin_due, bye_due; /* to tell the peer when there is room: no more data; the end */
+	bool fin_due, bye_due; /* to be sent when there is room: no more data; the end */
 	bool established;      /* RDMA_CM_EVENT_ESTABLISHED came */
-	uint64_t heard;	       /* with keepalive: when the peer was last known to be there */
+	uint64_t heard;	       /* with keepalive: when the peer was last known to be alive */
 	bool probing;	       /* a probe is under way */
 	unsigned unanswered;   /* how often it was found so */
 
@@ -72,8 +72,8 @@ struct stream {
 	struct ibv_mr *smr;
 	uint32_t s_at, s_used;	       /* next byte to fill; bytes that are being sent */
 	uint32_t data_used, ctrl_used; /* send queue entries */
-	uint16_t sseq, sseq_end;       /* messages sent, and up to where the peer has receives */
-	unsigned target_at;	       /* entry of target->sgl that is being filled */
+	uint16_t sseq, sseq_end; /* messages sent, and the limit that the peer's receives allow */
+	unsigned target_at;	 /* entry of target->sgl that is being filled */
 	struct stream_target *target;
 	struct ibv_mr *tmr;
 
@@ -83,12 +83,12 @@ struct stream {
 	uint32_t r_consumed;	 /* read and not given out again */
 	uint32_t r_given;	 /* given out and not written to yet */
 	uint32_t r_next;	 /* offset of the next half to give out */
-	uint16_t rseq, rseq_due; /* messages read; when to say so at the latest */
+	uint16_t rseq, rseq_due; /* messages read; when to announce them at the latest */
 	uint32_t *lengths;	 /* ring of the messages' bytes that are not read yet */
 	uint32_t l_first, l_count, l_size;
 
 	/* The peer's tables. */
-	bool swap; /* its byte order is not ours */
+	bool swap; /* its byte order differs from this host's */
 	struct stream_sge peer_sgl;
 	unsigned peer_sgl_at;
 	struct stream_sge peer_iomap; /* length: entries */
@@ -106,7 +106,7 @@ int stream_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len);
 int stream_listen(struct rs *rs, int backlog);
 int stream_accept(struct rs *rs, struct rs **conn);
 int stream_connect(struct rs *rs, const struct sockaddr *addr, socklen_t len);
-/** Take what the connection manager has to say. */
+/** Handle events of the connection manager. */
 void stream_cm_progress(struct stream *s);
 /** Free ID, QP, channel. */
 void stream_conn_fini(struct stream *s);
@@ -118,25 +118,25 @@ struct stream *stream_alloc(int domain);
 int stream_setup(struct stream *s);
 void stream_teardown(struct stream *s);
 void stream_fill_conn_data(const struct stream *s, uint8_t data[STREAM_CONN_DATA]);
-/** -EPROTO: not a peer's that we can talk to. */
+/** -EPROTO: not of a compatible peer. */
 int stream_take_conn_data(struct stream *s, const uint8_t *data, size_t len);
-/** Is the peer there? Without a word to its program. -errno. */
+/** Probe the peer, invisibly for its program. -errno. */
 int stream_post_probe(struct stream *s);
-/** Take completions, say what is due. */
+/** Handle completions, send due control messages. */
 void stream_progress(struct stream *s);
 /** The connection is over; err: for SO_ERROR, or 0. */
 void stream_die(struct stream *s, int err);
-/** May a byte be sent? */
+/** Can a byte be sent? */
 bool stream_can_send(const struct stream *s);
 /** Copy from iov (which is moved on) into the send buffer, and send; stream_can_send(). Bytes or
  * -errno. */
 ssize_t stream_post_data(struct stream *s, struct iovec **iov, int *n);
-/** The same by a WRITE to the peer's memory, without a word to it. */
+/** The same by a WRITE to the peer's memory, without immediate data. */
 ssize_t stream_post_write(struct stream *s, const uint8_t *data, size_t len, uint64_t addr,
 			  uint32_t key);
-/** Bytes that were read are free: the peer may have them again. */
+/** Bytes that were read are free: offer them to the peer again. */
 void stream_consume(struct stream *s, uint32_t len);
-/** Tell the peer of the mapping at an index; there is room for it (ctrl_used). -errno. */
+/** Announce the mapping at an index to the peer; there is room for it (ctrl_used). -errno. */
 int stream_post_iomap(struct stream *s, unsigned index, const struct stream_iomap *map);
 /** Nothing is being sent. */
 static inline bool stream_is_idle(const struct stream *s)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The table of sockets by their numbers. A thread that uses a socket holds a reference, which keeps
- * rclose() from freeing it; rclose() wakes those that sleep, and waits until they are gone.
+ * rclose() from freeing it; rclose() wakes sleeping threads, and waits until they have left.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,9 @@ static struct rs *find(int fd)
 	return fd >= 0 && (size_t)fd < table.size ? table.at[fd] : NULL;
 }
 
-/* ---- fork: the child's copies of sockets are of no use, their connections are its parent's ----
+/*
+ * ---- fork: the child's copies of sockets are unusable, since the parent owns their connections
+ * ----
  */
 
 static void fork_prepare(void)
@@ -60,7 +62,7 @@ __attribute__((constructor)) static void watch_forks(void)
 	forks_add(FORK_SOCKETS, &handlers);
 }
 
-/** @return true: it was one, and its number is free now. What it holds stays with the process. */
+/** @return true: it was one, and its number is free now. Its resources are not freed. */
 bool rs_close_orphan(int fd)
 {
 	struct rs *rs;
@@ -140,7 +142,7 @@ struct rs *rs_get(int fd)
 	mutex_lock(&rs->lock);
 	if (!rs->sleep.closing)
 		return rs;
-	/* It was closed while we waited for the lock. */
+	/* It was closed while this thread waited for the lock. */
 	rs_put(rs);
 	errno = EBADF;
 	return NULL;

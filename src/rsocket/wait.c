@@ -59,7 +59,7 @@ void rs_sleep_end(struct rs *rs, const struct rs_sleeper *me, const struct pollf
 	if (!came || sleep->closing)
 		return;
 	rs->ops->woken(rs);
-	/* The others may be about to poll for what has just been taken. */
+	/* Other threads may be about to poll for events that have just been taken. */
 	rs_wake(rs);
 }
 
