@@ -1,39 +1,18 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fail on an #include that points to the right in the order of the layers.
+"""Fail on an #include that the map does not allow.
 
 usage: includes.py SOURCE_ROOT
 
-    base -> wire -> transport -> engine -> verbs -> rdmacm -> rsocket -> tools
-            wire -> netdev, fault -> engine
-
-A layer includes itself and what stands to its left, as far as it has use for it. The connection manager (cm) stands beside the
-engine: it knows nothing of it. rsocket knows rdma_cm and verbs by their public headers alone. The agent stands beside verbs and
-rdmacm, above the engine's addresses: its clients see AGENT_PUBLIC of it and nothing else. Inside src, a file is included by its
-layer's name ("wire/ip.h"); whatever has no layer in its name must be a header of the includer's own folder. map.py holds the
-order against src/README.md.
+The table "Which folder includes which" of src/README.md has the rules: a folder includes itself and what stands in its row, as
+far as it has use for it. Inside src, a file is included by its folder's name ("wire/ip.h"); whatever has no folder in its name
+must be a header of the includer's own folder. Of the agent, others see AGENT_PUBLIC and nothing else.
 """
 import pathlib
 import re
 import sys
 
-ALLOWED = {
-    "base": {"base"},
-    "wire": {"base", "wire"},
-    "transport": {"base", "wire", "transport"},
-    "netdev": {"base", "wire", "netdev"},
-    "fault": {"base", "wire", "fault"},
-    "engine": {"base", "wire", "netdev", "fault", "engine", "agent"},  # the endpoint by its public headers
-    "agent": {"base", "wire", "netdev", "agent"},
-    "verbs": {"base", "netdev", "fault", "engine", "verbs"},
-    "cm": {"base", "transport", "cm"},
-    "rdmacm": {"base", "netdev", "fault", "engine", "agent", "verbs", "cm", "rdmacm"},
-    "tools": {"base", "wire", "netdev", "fault", "engine", "verbs", "tools"},
-    "rsocket": {"base", "rsocket"},  # rdma_cm and verbs through their public headers, as programs see them
-    "interpose": {"base", "interpose"},
-    "examples": set(),
-    "lessons": set(),  # examples/lessons: programs for any adapter
-}
+TITLE = "## Which folder includes which\n"
 AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/protocol.h"}
 
 # System headers that a layer has no business with: it must not know sockets, clocks, threads, the loop.
@@ -47,7 +26,8 @@ FORBIDDEN_SYSTEM = {
     "netdev": r"infiniband/|ev\.h|pcap",
     "fault": r"ev\.h|pcap|sys/socket|netinet/|sys/epoll|sys/timerfd",
     "examples": r"(?!stdio|stdlib|string|assert|rocemu/)",
-    "lessons": r"rocemu/",
+    "examples/lessons": r"rocemu/",
+    "tools/parity": r"rocemu/",
 }
 # Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.
 AGENT_PURE = ("gsi-mad", "gsi-ports", "gsi-reqs", "gsi-exit", "gsi-early", "gsi-sources", "seat-set")
@@ -58,52 +38,71 @@ EXCEPT = {"wire/cm-print.c", "wire/text.c", "wire/capture.c", "wire/capture.h", 
 INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]*([<"])([^>"]+)[>"]', re.M)
 
 
-def unused(files, root):
-    """Layers that one may include, and no file of it does."""
-    used = {layer: {layer} for layer in ALLOWED}
+def read_rules(root):
+    """The table: folder -> the folders whose headers it may include."""
+    text = (root / "src/README.md").read_text(encoding="utf-8").split(TITLE)[1].split("\n## ")[0]
+    rules = {}
+    for folder, others in re.findall(r"^\| `([^`]+)` \|(.*)\|$", text, re.M):
+        names = {name.removeprefix("../") for name in re.findall(r"`([^`]+)`", others)} - {"include/rocemu"}
+        rules[folder.removeprefix("../")] = names
+    return rules
+
+
+def unused(files, root, rules):
+    """Folders that one may include, and no file of it does."""
+    used = {layer: set() for layer in rules}
     for path in files:
-        heads = (target.split("/")[0] for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")) if kind == '"')
-        used[layer_of(root, path)].update(heads)
-    for layer, allowed in ALLOWED.items():
-        for other in sorted(allowed - used[layer]):
-            yield f"{layer} may include {other}, and has no use for it"
+        used.setdefault(layer_of(root, path), set()).update(layer for _, layer in included(root, path))
+    for layer in sorted(used):
+        if layer not in rules:
+            yield f"src/README.md: {layer} has no row in the table of includes"
+        for other in sorted(rules.get(layer, set()) - used[layer]):
+            yield f"src/README.md: {layer} may include {other}, and has no use for it"
 
 
 def layer_of(root, path):
-    parts = path.relative_to(root).parts
-    return parts[1] if parts[0] in ("src", "examples") and len(parts) > 2 else parts[0]
+    parts = path.relative_to(root).parts[:-1]
+    return "/".join(parts[1:2] if parts[0] == "src" else parts)
 
 
-def check(root, path, layer):
-    name = f"{layer}/{path.name}"
+def included(root, path):
+    """(name, folder) of each header that is included by its name in quotes; folder None: there is none. Some are generated."""
     for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")):
-        if kind == "<":
-            bad = FORBIDDEN_IN_FILE.get(name, FORBIDDEN_SYSTEM.get(layer))
-            if bad and name not in EXCEPT and re.match(bad, target):
-                yield f"{name if name in FORBIDDEN_IN_FILE else layer} must not know <{target}>"
-            continue
-        head = target.split("/")[0]
-        if "/" not in target:
-            if not (path.parent / target).exists():
-                yield f'"{target}" is not beside it; say its layer'
-        elif target.startswith("."):
-            yield f'"{target}": say the layer instead of a way through the tree'
-        elif head not in ALLOWED[layer] and not (path.parent / target).exists():
+        if kind == '"':
+            tried = (path.parent / target, root / "src" / target, root / "tools" / target)
+            made = target.split("/")[0] if (root / "src" / target).parent.is_dir() and "/" in target else None
+            yield target, next((layer_of(root, p) for p in tried if p.exists()), made)
+
+
+def check(root, path, rules):
+    layer = layer_of(root, path)
+    name = f"{layer}/{path.name}"
+    bad = FORBIDDEN_IN_FILE.get(name, FORBIDDEN_SYSTEM.get(layer))
+    for kind, target in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        if kind == "<" and bad and name not in EXCEPT and re.match(bad, target):
+            yield f"{name if name in FORBIDDEN_IN_FILE else layer} must not include <{target}>"
+    for target, other in included(root, path):
+        if other is None:
+            yield f'"{target}" is not there: name its folder'
+        elif ".." in target:
+            yield f'"{target}": name the folder instead of a way through the tree'
+        elif other not in {layer, *rules.get(layer, ())}:
             yield f"{layer} must not include {target}"
-        elif head == "agent" and layer != "agent" and target not in AGENT_PUBLIC:
+        elif other == "agent" and layer != "agent" and target not in AGENT_PUBLIC:
             yield f"{layer} reaches the agent through {' and '.join(sorted(AGENT_PUBLIC))} only, not {target}"
 
 
 def main():
     root = pathlib.Path(sys.argv[1]).resolve()
+    rules = read_rules(root)
     files = [p for top in ("src", "tools", "examples") for p in sorted((root / top).rglob("*.[ch]"))]
     errors = 0
     for path in files:
-        for text in check(root, path, layer_of(root, path)):
+        for text in check(root, path, rules):
             print(f"{path.relative_to(root)}: {text}", file=sys.stderr)
             errors += 1
     missing = sorted(n for n in {*AGENT_PUBLIC, *FORBIDDEN_IN_FILE, *EXCEPT} if n.endswith("h") and not (root / "src" / n).exists())
-    for text in [*unused(files, root), *(f"{n} has a rule and is not there" for n in missing)]:
+    for text in [*unused(files, root, rules), *(f"{n} has a rule and is not there" for n in missing)]:
         print(text, file=sys.stderr)
         errors += 1
     print(f"{len(files)} files, {errors} includes that must not be")
