@@ -15,6 +15,8 @@ PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tc
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind"
+# What test/layering holds the tree's form with: the version that it is formatted by, and no other.
+PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL clang-format-14 python3-yaml"
 # Programs of others that test/world runs (75 MB). tgt starts a daemon where systemd runs: there it is for who wants it.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL openmpi-bin netpipe-openmpi python3-mpi4py mpich netpipe-mpich2 dapl2-utils libiscsi-bin"
 [ -d /run/systemd/system ] || PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL tgt"
