@@ -44,6 +44,27 @@ SUITES = {
     'thread': ('base', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }
+# What --quick leaves out: tests of more than two or three seconds each. Most of that time they wait.
+SLOW = {
+    'agent/agent-agent', 'agent/agent-client', 'agent/agent-gsi', 'agent/agent-holder',
+    'agent/agent-liar', 'agent/agent-users-names', 'cm/cm-masks', 'engine/engine-lane-tx',
+    'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm', 'fuzz/fuzz-sequence',
+    'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon',
+    'parity/parity', 'prog/errors-run', 'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors',
+    'rsocket/rsocket-compare', 'rsocket/rsocket-keepalive', 'rsocket/rsocket-many',
+    'rsocket/rsocket-stream', 'shortage/shortage-agent', 'shortage/shortage-cm',
+    'shortage/shortage-rsocket', 'shortage/shortage-verbs', 'sim/crowd', 'sim/errors-sim',
+    'sim/goodput', 'sim/large', 'sim/masks', 'sim/random', 'sim/silent', 'sim/turns', 'sim/world',
+    'verbs/errors-verbs', 'verbs/verbs-limits', 'verbs/verbs-port', 'verbs/verbs-wait',
+    'verify/browser', 'verify/disorder', 'verify/live', 'verify/mutate', 'verify/outputs',
+    'verify/points', 'verify/samples', 'verify/volume',
+}
+# Suites beside the one of a folder's own name that a change below it concerns: the first prefix that fits.
+CONCERNS = (
+    ('tools/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog')),
+    ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
+    ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('prog', 'verbs')), ('man/', ('shape',)),
+)
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99',
     'UBSAN_OPTIONS': 'print_stacktrace=1:halt_on_error=1',
@@ -98,17 +119,21 @@ def run_quietly(argv, env):
     return p.returncode, p.stdout
 
 
-def build(stage, tally):
-    """Configure (again) and compile; False when that failed."""
+def configure(stage):
+    """Configure (again). @return exit code, output"""
     directory, env, options = BUILDS[stage]
+    command = 'configure' if os.path.exists(os.path.join(directory, 'build.ninja')) else 'setup'
+    return run_quietly(['meson', command, directory, *options], env)
+
+
+def build(stage, tally, what='', targets=()):
+    """Configure (again) and compile; False when that failed. targets: of ninja; none: all."""
+    directory, env, _ = BUILDS[stage]
     begin = time.monotonic()
-    say(f'{stage}: building {directory}/')
-    if os.path.exists(os.path.join(directory, 'build.ninja')):
-        code, text = run_quietly(['meson', 'configure', directory, *options], env)
-    else:
-        code, text = run_quietly(['meson', 'setup', directory, *options], env)
+    say(f'{stage}: building {directory}/' + (f': {what}' if what else ''))
+    code, text = configure(stage)
     if code == 0:
-        code, text = run_quietly(['ninja', '-C', directory], env)
+        code, text = run_quietly(['ninja', '-C', directory, *targets], env)
     if code != 0:
         print(tail(text), flush=True)
         tally.add('fail', f'{stage}/build', 'see above')
@@ -188,7 +213,10 @@ def short_name(row):
 
 
 def unit_tests(stage, only, tally):
-    names = [name for _, name in wanted_tests(BUILDS[stage][0], stage, only)]
+    run_unit_tests(stage, [name for _, name in wanted_tests(BUILDS[stage][0], stage, only)], tally)
+
+
+def run_unit_tests(stage, names, tally):
     if not names:
         return
     say(f'{stage}: {len(names)} unit test programs')
@@ -205,6 +233,62 @@ def unit_tests(stage, only, tally):
             tally.add_second(f'{stage}/{short_name(row)}', row['result'].lower())
             row = second
         count_meson_test(row, stage, tally)
+
+
+# ---- the quick ones: what changed first ---------------------------------------------------------------------
+
+def changed_files():
+    """Files that are not committed, or else those of the last commit."""
+    for argv in (['git', 'status', '--porcelain', '-uall'], ['git', 'show', '--format=', '--name-status', 'HEAD']):
+        out = subprocess.run(argv, capture_output=True, text=True, check=False).stdout
+        names = [line.split()[-1] for line in out.splitlines() if line]
+        if names:
+            return names
+    return []
+
+
+def suites_of(names):
+    """The suites that a change of these files concerns."""
+    suites = {'layering'}
+    for name in names:
+        suites.update(next((more for prefix, more in CONCERNS if name.startswith(prefix)), ()))
+        suites.update(part for part in name.split('/')[1:-1][:1] if name.startswith(('src/', 'test/')))
+    return suites
+
+
+def introspect(directory, what):
+    out = subprocess.run(['meson', 'introspect', f'--{what}', directory], capture_output=True, text=True, check=True).stdout
+    return json.loads(out)
+
+
+def quick_batches(directory, suites):
+    """(what it is, names of tests, files to build), twice: what the suites have, then the rest and what programs run by."""
+    targets = {t['id']: t for t in introspect(directory, 'targets')}
+    programs = [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(('src/', 'tools/', 'examples/', 'test/prog/'))]
+    first, rest = [], []
+    for test in introspect(directory, 'tests'):
+        suite = test['suite'][0].split(':')[-1]
+        if f'{suite}/{test["name"]}' not in SLOW:
+            (first if suite in suites else rest).append(test)
+    for what, tests, more in (('what the change concerns', first, []), ('the rest', rest, programs)):
+        files = [f for t in [*more, *(targets[d] for test in tests for d in test['depends'])] for f in t['filename']]
+        yield what, [t['name'] for t in tests], sorted({os.path.relpath(f, directory) for f in map(os.path.abspath, files)})
+
+
+def quick(args, tally):
+    """Unit tests of what changed, the others but the slow ones, the short cover of programs; builds what these need."""
+    directory = BUILDS['plain'][0]
+    code, text = configure('plain')
+    if code != 0:
+        print(tail(text), flush=True)
+        tally.add('fail', 'plain/build', 'see above')
+        return
+    suites = suites_of(changed_files())
+    for what, names, files in quick_batches(directory, suites):
+        if not build('plain', tally, f'{what} ({" ".join(sorted(suites))})' if what.startswith('what') else what, files):
+            return
+        run_unit_tests('plain', names, tally)
+    program_tests('plain', args, tally)
 
 
 # ---- program tests ---------------------------------------------------------------------------------------
@@ -350,7 +434,8 @@ def arguments():
     p.add_argument('--list', action='store_true', help='print the names of the tests and stop')
     p.add_argument('--only', metavar='PATTERN', action='append', default=[],
                    help='only tests whose name matches (* and ?; a part suffices); stage plain unless said otherwise')
-    p.add_argument('--quick', action='store_true', help='stage plain, unit tests and the short cover of programs')
+    p.add_argument('--quick', action='store_true', help='while you work: builds and runs first the unit tests of what changed since the last commit (or in it), then the '
+                        'others but for the slow ones, then a short cover of the programs')
     p.add_argument('--full', action='store_true', help='the whole matrix of program tests')
     p.add_argument('--sanitize', choices=('address', 'thread'), help='only the stage of that sanitizer')
     p.add_argument('--stage', choices=STAGES, action='append', default=[], help='only this stage; may be repeated')
@@ -377,6 +462,9 @@ def main():
     if not stages:
         stages = ['plain'] if args.quick or args.only else list(STAGES)
     tally = Tally()
+    if args.quick and stages == ['plain'] and not args.only:
+        quick(args, tally)
+        return tally.finish()
     for stage in stages:
         if stage in ('world', 'interop'):
             {'world': world, 'interop': interop}[stage](args, tally)

@@ -132,7 +132,7 @@ def cases():
         captured('ud_pingpong', 'lo', pingpong('ud', '-s', 999), 100),
         captured('xsrq_pingpong', 'lo-two', pingpong('xsrq'), 100),
         captured('srq_pingpong', 'lo-two', pingpong('srq', '-s', 1, '-q', 4), 100),
-        captured('rc_pingpong', 'lo6', pingpong('rc', '-s', 5), 100, QUICK),
+        captured('rc_pingpong', 'lo6', pingpong('rc', '-s', 5), 100, NORMAL),
         captured('rc_pingpong', 'veth1500-v4', pingpong('rc', '-s', 3000), 300),
         captured('rc_pingpong', 'veth1500-v6', pingpong('rc', '-s', 3000), 300),
         captured('write_bw', 'lo', perftest('ib_write_bw', '-s', 20000, '-l', 5), 250, env=WR_PATH),

@@ -130,7 +130,7 @@ def cases():
         return Case(f'faults/{name}', function, level, alone=True)
 
     return [
-        alone('time_scale_stopped', stopped_peer_lives, QUICK),
+        alone('time_scale_stopped', stopped_peer_lives, NORMAL),
         alone('time_scale_timeout', timeout_comes_soon, QUICK),
         alone('rdma_connect', rdma_connect_fails),
     ] + [alone(f'example{number + 1}', example(number), QUICK) for number in range(EXAMPLES)]

@@ -287,7 +287,7 @@ def cases():
         alone('killed_server', killed('server'), QUICK),
         alone('killed_client', killed('client')),
         alone('killed_often', killed_often),
-        alone('agent_killed', agent_killed, QUICK),
+        alone('agent_killed', agent_killed, NORMAL),
         alone('agent_killed_repeatedly', agent_killed_repeatedly),
         alone('agent_off', agent_off, QUICK),
         alone('agent_off_second_process', agent_off_second_process),

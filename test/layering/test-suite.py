@@ -1,0 +1,46 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Does test/run.sh --quick take what it is to take?
+
+usage: test-suite.py SOURCE_ROOT BUILD_ROOT
+"""
+import os
+import pathlib
+import sys
+
+SKIPPED = 77
+ROOT = pathlib.Path(sys.argv[1]).resolve()
+BUILD = str(pathlib.Path(sys.argv[2]).resolve())
+os.chdir(ROOT)  # where test/run.sh runs it
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "test"))
+
+import suite  # noqa: E402 # pylint: disable=wrong-import-position
+
+
+def main():
+    tests = suite.introspect(BUILD, "tests")
+    suites = {t["suite"][0].split(":")[-1] for t in tests}
+    if not {"parity", "rsocket", "verify"} <= suites:
+        print("this build leaves parts out")
+        return SKIPPED
+    named = {s for _, more in suite.CONCERNS for s in more}
+    assert named <= suites, f"CONCERNS has suites that there are not: {named - suites}"
+
+    found = suite.suites_of(["src/transport/qp.c", "tools/verify/flow.c", "README.md", "test/suite.py"])
+    assert found == {"layering", "transport", "sim", "verify", "fuzz"}, found
+
+    first, rest = suite.quick_batches(BUILD, {"wire"})
+    quick = {*first[1], *rest[1]}
+    left_out = sorted(t["name"] for t in tests if t["name"] not in quick)
+    assert left_out == sorted(name.split("/")[1] for name in suite.SLOW), left_out
+    assert set(first[1]) == {t["name"] for t in tests if t["suite"][0].endswith(":wire")} - set(left_out), first[1]
+    assert "tools/rocemu" in rest[2] and "tools/rocemu" not in first[2], first[2]
+    assert "test/prog/verbs-check" in rest[2], rest[2]
+    assert not any("shortage" in name for name in first[2] + rest[2]), rest[2]
+    print(f"{len(quick)} tests, {len(left_out)} are left out")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
