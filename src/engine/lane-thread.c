@@ -280,12 +280,13 @@ static void on_tick(struct loop_io *io)
 	const bool polled = polls != l->thread.tick_polls;
 	const bool starves = poller_starves(
 		&l->thread.poller, atomic_load_explicit(&l->poller, memory_order_relaxed),
-		l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS);
+		l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS,
+		polled);
 	rocemu_ns_t now;
 
 	drain_fd(l->thread.tick_fd);
 	l->thread.tick_polls = polls;
-	l->thread.starved = starves && !polled ? l->thread.starved + 1 : 0;
+	l->thread.starved = starves ? l->thread.starved + 1 : 0;
 	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
 		set_tick(l, PROGRESS_TICK_CALM_NS);
 	/* Mostly the pollers do all there is to do: do not get into their way. */

@@ -48,7 +48,7 @@ static bool is_ready(pid_t tid)
 	return state && state[1] == ' ' && state[2] == 'R';
 }
 
-bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns)
+bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns, bool polled)
 {
 	struct timespec ts;
 	uint64_t cpu_ns, had;
@@ -59,5 +59,5 @@ bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns)
 	had = tid == p->tid && cpu_ns >= p->cpu_ns ? cpu_ns - p->cpu_ns : span_ns;
 	p->tid = tid;
 	p->cpu_ns = cpu_ns;
-	return had < span_ns / 4 && is_ready(tid);
+	return !polled && had < span_ns / 4 && is_ready(tid);
 }

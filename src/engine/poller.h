@@ -20,10 +20,11 @@ struct poller {
 pid_t poller_self(void);
 
 /**
- * To be called each span_ns or so, by one thread. tid: of the one that polls; 0: none. @return
- * true: since the last call it had hardly any processor time, and it is ready to run. False also
- * where the system does not say.
+ * To be called each span_ns or so, by one thread. tid: of the one that polls; 0: none. polled: it
+ * has polled since the last call, so it does not starve, and /proc is not read. @return true: since
+ * the last call it had hardly any processor time, and it is ready to run. False also where the
+ * system does not say.
  */
-bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns);
+bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns, bool polled);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include "engine/poller.h"
 
-enum { SPAN_NS = 1000000, PATIENCE_NS = 1000000000 };
+enum { SPAN_NS = 1000000, PATIENCE_NS = 1000000000, LOOKS = 50 };
 
 struct worker {
 	pthread_t id;
@@ -68,10 +68,10 @@ static bool look(struct worker *w, bool wanted)
 	struct poller p = {0};
 	bool starves = !wanted;
 
-	poller_starves(&p, w->tid, SPAN_NS);
+	poller_starves(&p, w->tid, SPAN_NS, false);
 	for (uint64_t ns = 0; ns < 60ull * PATIENCE_NS && starves != wanted; ns += SPAN_NS) {
 		clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
-		starves = poller_starves(&p, w->tid, SPAN_NS);
+		starves = poller_starves(&p, w->tid, SPAN_NS, false);
 	}
 	return starves;
 }
@@ -86,8 +86,8 @@ TEST(poller, nobody_polled__does_not_starve)
 {
 	struct poller p = {0};
 
-	assert_false(poller_starves(&p, 0, SPAN_NS));
-	assert_false(poller_starves(&p, 0, SPAN_NS));
+	assert_false(poller_starves(&p, 0, SPAN_NS, false));
+	assert_false(poller_starves(&p, 0, SPAN_NS, false));
 }
 
 TEST(poller, sleeps__does_not_starve)
@@ -98,11 +98,11 @@ TEST(poller, sleeps__does_not_starve)
 	begin(&w, sleeps);
 	while (look(&w, false)) /* it is on its way to sleep */
 		;
-	poller_starves(&p, w.tid, SPAN_NS);
-	assert_false(poller_starves(&p, w.tid, SPAN_NS));
+	poller_starves(&p, w.tid, SPAN_NS, false);
+	assert_false(poller_starves(&p, w.tid, SPAN_NS, false));
 	end(&w);
 	/* It has gone. */
-	assert_false(poller_starves(&p, w.tid, SPAN_NS));
+	assert_false(poller_starves(&p, w.tid, SPAN_NS, false));
 }
 
 TEST(poller, computes__does_not_starve)
@@ -116,7 +116,9 @@ TEST(poller, computes__does_not_starve)
 
 TEST(poller, others_have_its_processor__starves)
 {
+	const struct timespec span = {.tv_nsec = SPAN_NS};
 	struct worker poller = {.policy = SCHED_IDLE}, other = {0};
+	struct poller p = {0};
 	cpu_set_t all;
 	int cpu = 0;
 
@@ -128,6 +130,11 @@ TEST(poller, others_have_its_processor__starves)
 	begin(&poller, computes);
 	begin(&other, computes);
 	assert_true(look(&poller, true));
+	/* It polls all the same. */
+	for (int i = 0; i < LOOKS; i++) {
+		clock_nanosleep(CLOCK_MONOTONIC, 0, &span, NULL);
+		assert_false(poller_starves(&p, poller.tid, SPAN_NS, true));
+	}
 	end(&other);
 	end(&poller);
 }
