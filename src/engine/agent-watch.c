@@ -12,7 +12,7 @@
 
 enum { PAUSE_FIRST_MS = 50, PAUSE_MAX_MS = 30000 };
 
-/* What the loop was woken for. */
+/* Reasons for which the loop was woken. */
 enum { WOKEN_DONE = 1, WOKEN_LOOK = 2 };
 
 struct agent_watch {
@@ -20,8 +20,8 @@ struct agent_watch {
 	struct agent_client *client; /* borrowed */
 	struct loop_io io;
 	struct loop_timer retry;
-	atomic_uint
-		woken; /* WOKEN_DONE: the helper is through; _LOOK: the connection may be another */
+	atomic_uint woken; /* WOKEN_DONE: the helper has finished; _LOOK: the connection may have
+			      changed */
 	pthread_t helper;
 	bool busy;  /* helper exists */
 	int result; /* the helper's, until it is joined */

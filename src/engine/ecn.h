@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which packets tell the network that congestion may be marked instead of packets being dropped:
- * the ECN bits of the traffic class.
+ * Sets the ECN bits of the traffic class, which allow the network to mark congestion instead of
+ * dropping packets.
  */
 #ifndef ENGINE_ECN_H
 #define ENGINE_ECN_H
@@ -24,13 +24,13 @@ bool ecn_parse(enum ecn_mode *mode, const char *text);
 
 /**
  * The traffic class of a packet with this opcode on this path. ECT(0) where the program left the
- * ECN bits 0 and the service slows down when told so: RC and XRC. Not for CNPs (annex A17.9.3).
+ * ECN bits 0 and the service reacts to congestion marks: RC and XRC. Not for CNPs (annex A17.9.3).
  */
 uint8_t ecn_tclass(enum ecn_mode mode, const struct rocemu_path *path, uint8_t opcode);
 
 struct ecn {
 	enum ecn_mode mode;
-	struct rocemu_path path[ROCEMU_OUTPUT_BATCH]; /* with other ECN bits than asked for */
+	struct rocemu_path path[ROCEMU_OUTPUT_BATCH]; /* with other ECN bits than requested */
 };
 
 /** Give packets the paths that they take: borrowed until the next call. n <= ROCEMU_OUTPUT_BATCH.

@@ -114,7 +114,10 @@ static int new_socket(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The kernel's word on who has the other end: for a listener, who made it listen. */
+/*
+ * Get the other end's credentials from the kernel: for a listener, those of the process that called
+ * listen().
+ */
 static bool is_same_user(int fd)
 {
 	struct ucred cred;
@@ -138,7 +141,7 @@ static void close_peer(struct forward_peer *p)
 	p->fd = -1;
 }
 
-/* A free one, or that which was not used longest. */
+/* A free entry, or the least recently used one. */
 static struct forward_peer *place(struct forward_peer *peers)
 {
 	struct forward_peer *p = &peers[0];
@@ -360,7 +363,7 @@ static bool is_offer(const struct forward *f, const uint8_t *data, ssize_t len, 
 	       f->wants_offers && !f->offered;
 }
 
-/* The connection is not one for datagrams any more. */
+/* The connection is no longer used for datagrams. */
 static void take_offer(struct forward *f, struct forward_peer *p, const uint8_t *data, int fd)
 {
 	f->offer.ring = fd;
@@ -394,7 +397,7 @@ static ssize_t recv_from(struct forward *f, struct forward_peer *p, struct forwa
 	struct msghdr m = {
 		.msg_iov = iov,
 		.msg_iovlen = 2,
-		/* For one descriptor, without the padding: the kernel closes what has no room. */
+		/* Room for one descriptor, without the padding: the kernel closes further ones. */
 		.msg_control = control,
 		.msg_controllen = CMSG_LEN(sizeof(int)),
 	};

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Datagrams that the kernel gave to the wrong lane (GRO merged packets of two QPs that share a
- * source port), handed to the lane of their slot over a Unix socket, with the addresses they came
- * from. One message carries a run of equal segments, only the last may be shorter, as GRO merged
- * them.
+ * source port), passed to the lane of their slot over a Unix socket, with their source addresses.
+ * One message carries a run of equal segments, only the last may be shorter, as GRO merged them.
  *
  * The sockets are found by abstract names, which any user may take. So both ends check by the
- * kernel's credentials that the other one is of the same user before anything is sent or taken: who
- * sits on a name gets nothing. Even so messages are parsed as hostile input.
+ * kernel's credentials that the other one is of the same user before anything is sent or taken, so
+ * another user who takes a name gets nothing. Even so messages are parsed as hostile input.
  *
- * By the same way a lane offers another one a ring in shared memory (shm-ring.h). The connection of
- * the offer is the ring's from then on: its end is the other process's.
+ * A lane also uses these sockets to offer another one a ring in shared memory (shm-ring.h). The
+ * connection of the offer then belongs to the ring: it ends with the other process.
  */
 #ifndef ENGINE_FORWARD_H
 #define ENGINE_FORWARD_H
@@ -43,9 +42,9 @@ enum { FORWARD_INSTANCE_LEN = 48 };
 struct forward;
 
 /**
- * Take what is for a slot. instance: the agent instance that the slot is of: other instances have
- * the same slot numbers.
- * @return 0 or -errno: -EADDRINUSE: somebody sits on the name.
+ * Receive datagrams for a slot. instance: the agent instance that the slot is of: other instances
+ * have the same slot numbers.
+ * @return 0 or -errno: -EADDRINUSE: the name is taken.
  */
 int forward_new(struct forward **out, const char *instance, uint16_t slot);
 /** NULL is allowed. */
@@ -65,8 +64,8 @@ int forward_send(struct forward *f, uint16_t slot, const struct forward_hdr *h, 
 
 /**
  * Take one message: its header to *h, its data to buf, which has room for size bytes.
- * @return bytes of data (> 0), -EAGAIN: nothing is there, -EBADMSG: something else was done, or a
- * message was thrown away: call again.
+ * @return bytes of data (> 0), -EAGAIN: nothing is there, -EBADMSG: another kind of message was
+ * handled, or one was discarded: call again.
  */
 ssize_t forward_recv(struct forward *f, struct forward_hdr *h, uint8_t *buf, size_t size);
 
@@ -85,8 +84,8 @@ int forward_connect(struct forward *f, uint16_t slot);
 /** Send an offer by o->conn, to a lane that has just been connected to. @return 0 or -errno. */
 int forward_offer(const struct forward_offer *o);
 /**
- * The offer that the last forward_recv() has taken, in which case it returned -EBADMSG. Both
- * descriptors are the caller's, who checks all of it. @return false: it has taken none.
+ * The offer that the last forward_recv() received, in which case it returned -EBADMSG. The caller
+ * owns both descriptors and checks the contents. @return false: there was none.
  */
 bool forward_offered(struct forward *f, struct forward_offer *o);
 

@@ -2,7 +2,7 @@
 /*
  * Packets that a transmit socket had no room for. A blocking send would hold the lane's lock until
  * the interface has drained the socket's buffer: no poll, no receive, no timer of the lane for that
- * long. So the lane keeps a copy, asks its endpoint for nothing more, and tries again after
+ * long. So the lane keeps a copy, takes no further output from its endpoint, and tries again after
  * BACKLOG_RETRY_NS; the order of packets stays.
  */
 #include <stdlib.h>
@@ -12,7 +12,9 @@
 
 enum {
 	BACKLOG_RETRY_NS = 100000,
-	/* An endpoint's output call at most, and what impairment lets go meanwhile; more is lost.
+	/*
+	 * At least an endpoint's output call, and the packets that impairment releases meanwhile;
+	 * more are lost.
 	 */
 	BACKLOG_MAX = 8192,
 };

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Where a lane counts: the device's file of counters under `rocemu run`, else memory of its own. */
+/*
+ * Selects the memory of a lane's counters: the device's file of counters under `rocemu run`, else
+ * private memory.
+ */
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -16,7 +19,7 @@ static off_t shown_offset(const struct lane *l)
 	return (off_t)(l->count.row - l->count.file->row) * PORTCOUNT_SHOWN_STRIDE;
 }
 
-/** The row's place in the file of what is shown becomes a hole again. */
+/** The row's place in the file of endpoints' state becomes a hole again. */
 static int clear_shown(const struct lane *l, int fd)
 {
 	return fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, shown_offset(l),
@@ -63,7 +66,7 @@ static void unshow(struct lane *l)
 		return;
 	munmap(l->count.shown, sizeof(*l->count.shown));
 	l->count.shown = NULL;
-	/* Its memory; who reads it takes a row without owner for nothing anyhow. */
+	/* Release its memory; readers ignore a row without an owner anyway. */
 	fd = root ? open_shown(l, root) : -1;
 	if (fd >= 0) {
 		clear_shown(l, fd);

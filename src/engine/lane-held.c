@@ -55,7 +55,9 @@ static void release(struct lane *l, rocemu_ns_t now, struct held *h)
 void held_add(struct lane *l, rocemu_ns_t now, struct held *h)
 {
 	enqueue(l->held, h);
-	/* What came in waits for the lane's next turn: this may be called by the endpoint's output.
+	/*
+	 * Received packets wait until the lane is driven next: the endpoint's output may call this
+	 * function.
 	 */
 	if (h->due <= now && h->dir == FAULT_TX)
 		release(l, now, h);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets that faults on purpose hold back, for lane-impair.c, lane-held.c and lane-note.c only. A
- * packet leaves when its time has come. A reordered one leaves when a few others of its QP have
- * left; or a while after its time, if nothing follows.
+ * Queues packets that fault injection holds back, for lane-impair.c, lane-held.c and lane-note.c
+ * only. A packet leaves when its time has come. A reordered one leaves when a few others of its QP
+ * have left; or a while after its time, if nothing follows.
  */
 #ifndef ENGINE_LANE_HELD_H
 #define ENGINE_LANE_HELD_H
@@ -47,12 +47,12 @@ void held_add(struct lane *l, rocemu_ns_t now, struct held *h) REQUIRES(l);
 void held_add_reordered(struct lane *l, struct held *h, unsigned n) REQUIRES(l);
 /** A packet of the flow has left that was not held back. */
 void held_overtaken(struct lane *l, rocemu_ns_t now, uint32_t flow) REQUIRES(l);
-/** Let go of those that are due: out, or into the endpoint. */
+/** Release those that are due: send them, or pass them to the endpoint. */
 void held_expire(struct lane *l, rocemu_ns_t now, enum fault_dir dir) REQUIRES(l);
 
 /* ---- lane-note.c ---- */
 
-/** One thing that chance, the queue or the endpoint did to a packet. ns: how late it is by that, or
+/** One effect of chance, the queue or the endpoint on a packet. ns: how late it is by that, or
  * 0. */
 void note_count(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 		enum fault_count what, const char *name, uint64_t ns) REQUIRES(l);

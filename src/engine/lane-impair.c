@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults on purpose on the way out and in, and the port's flaps: by rules (fault/fault.h) and by
- * chance (fault/impair.h). Chance is for what goes out, so that each process decides about its own
- * packets. What goes at once and unharmed keeps to lane_tx_send(), bursts and all; the rest is
- * copied, ICRC included, and sent singly.
+ * Injects faults into sent and received packets, and the port's flaps: by rules (fault/fault.h) and
+ * by chance (fault/impair.h). Chance applies to sent packets, so that each process decides about
+ * its own. Packets that leave at once and unchanged go through lane_tx_send(), in bursts; the
+ * others are copied, ICRC included, and sent singly.
  *
- * A packet that is held back leaves when its time has come, and never before one of its QP that was
- * sent earlier, but for two kinds: a reordered one waits until a few of its QP have left, and one
- * that a rule delays waits alone.
+ * A packet that is held back leaves when it is due, and never before an earlier one of its QP, with
+ * two exceptions: a reordered one waits until a few of its QP have left, and one that a rule delays
+ * waits alone.
  *
- * A port that is down neither sends nor takes packets. What is on its way already (held back)
- * arrives.
+ * A port that is down does not send or receive packets. Packets already held back arrive.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -77,15 +76,15 @@ void lane_impair_fini(struct lane *l)
 	l->held = NULL;
 }
 
-/* ---- on the way out ---- */
+/* ---- sent packets ---- */
 
-/* What happens to a packet that is not dropped, by rules and by chance. */
+/* The effects of rules and chance on a packet that is not dropped. */
 struct plan {
 	struct fault_verdict v;
 	struct impair_action f;
 	bool mark;
 	rocemu_ns_t due;      /* when its QP's order lets it leave, and its delay */
-	rocemu_ns_t alone_ns; /* how much later than that by a rule, without those behind it */
+	rocemu_ns_t alone_ns; /* additional delay by a rule, which does not delay later packets */
 };
 
 static void put_icrc(const struct rocemu_icrc_ctx *ctx, uint8_t *packet, size_t len)
@@ -94,7 +93,9 @@ static void put_icrc(const struct rocemu_icrc_ctx *ctx, uint8_t *packet, size_t 
 		 rocemu_icrc(ctx, packet, len - ROCEMU_ICRC_LEN, NULL, 0, NULL, 0));
 }
 
-/* Flip what rules say; ctx is what the ICRC covers below the BTH, NULL: it is not to be computed.
+/*
+ * Flip the bits that rules select; ctx: the headers below the BTH that the ICRC covers, NULL: do
+ * not compute it.
  */
 static void corrupt(const struct fault_verdict *v, const struct rocemu_icrc_ctx *ctx,
 		    uint8_t *packet, size_t len)
@@ -123,13 +124,13 @@ static void corrupt_held(struct lane *l, struct held *h, const struct plan *plan
 		impair_corrupt(&l->impair, h->data, h->len, plan->f.corrupt_bits);
 }
 
-/* Copy, harm and hold back, or send, one packet. */
+/* Copy and corrupt one packet, then hold it back or send it. */
 static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t,
 		      const struct plan *plan) REQUIRES(l);
 static void send_copy(struct lane *l, rocemu_ns_t now, const struct rocemu_tx *t,
 		      const struct plan *plan)
 {
-	/* Its payload will be the copy, which may be harmed, and be gone when the next one is made.
+	/* Its payload will be the copy, which may be corrupted, and is overwritten by the next one.
 	 */
 	struct rocemu_tx own = *t;
 	struct txsock *s = lane_tx_sock(l, t->path);
@@ -162,7 +163,7 @@ static uint32_t link_bytes(const struct rocemu_tx *t)
 	       (rocemu_gid_is_ipv4(&t->path->dgid) ? IPV4_LEN : IPV6_LEN);
 }
 
-/* When does it leave? @return false: it does not, the queue is full. */
+/* Compute when it leaves. @return false: never, the queue is full. */
 static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
 		     const struct rocemu_tx *t, struct plan *plan) REQUIRES(l);
 static bool schedule(struct lane *l, rocemu_ns_t now, const struct fault_packet *p,
@@ -201,7 +202,7 @@ static bool decide(struct lane *l, rocemu_ns_t now, const struct fault_packet *p
 		faults_decide(l->held->faults, p, &plan->v);
 		note_rules(l, now, p, &plan->v);
 	}
-	/* The dice are rolled for each packet, or rules would shift their sequence. */
+	/* The dice are drawn for each packet; otherwise rules would shift their sequence. */
 	plan->f = impair_roll(&l->impair);
 	if (plan->v.drop)
 		return false;
@@ -250,10 +251,10 @@ static void send_one(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, struc
 	for (unsigned i = 0; i < copies; i++) {
 		if (!schedule(l, now, &p, t, &plan))
 			continue;
-		/* Sending changes the descriptor: nothing is made of it afterwards. */
+		/* Sending changes the descriptor: it is not used afterwards. */
 		if (copies == 1 && is_plain(&plan, now)) {
 			plain->pkt[plain->n++] = t;
-			/* Whoever waits to be overtaken must see it leave. */
+			/* Packets that wait to be overtaken must see it leave. */
 			if (list_empty(&l->held->reordered))
 				continue;
 			send_plain(l, plain);
@@ -262,7 +263,7 @@ static void send_one(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, struc
 		}
 		send_plain(l, plain);
 		send_copy(l, now, t, &plan);
-		/* Of two only one is late. */
+		/* Only one of two copies is delayed. */
 		plan.f.overtakers = 0;
 	}
 }
@@ -277,16 +278,16 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 		return;
 	}
 	fault_report_add(FAULT_COUNT_SENT, n);
-	/* What is due goes first, or it would be overtaken. */
+	/* Due packets leave first, otherwise they would be overtaken. */
 	held_expire(l, now, FAULT_TX);
 	for (unsigned i = 0; i < n; i++)
 		send_one(l, now, pkt[i], &plain);
 	send_plain(l, &plain);
 }
 
-/* ---- on the way in ---- */
+/* ---- received packets ---- */
 
-/* The packet is in a buffer of the lane's, so it can be harmed where it is. */
+/* The packet is in a buffer of the lane's, so it can be corrupted in place. */
 static void corrupt_received(const struct fault_verdict *v, const struct rocemu_dgram *d)
 {
 	struct rocemu_icrc_ctx ctx = {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A datagram that came in, whichever way: captured, harmed on purpose, counted, and given to the
- * endpoint. */
+/*
+ * Handles a received datagram: captures it, injects faults, counts it, and passes it to the
+ * endpoint.
+ */
 #include "engine/lane-internal.h"
 #include "fault/report.h"
 #include "wire/ip.h"

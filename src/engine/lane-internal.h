@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane's inside, for the files lane*.c only.
+ * The internals of a lane, for the files lane*.c only.
  *
  * From the top; a file calls only those below it, and lane-lock.c:
  *
@@ -9,19 +9,19 @@
  *   lane-sock.c      which receive sockets there are
  *   lane-shm.c       rings in shared memory: offered, attached, ended
  *   lane-progress.c  kick and poll: what is driven when, on whose thread
- *   lane-output.c    what the endpoint has to send: paced, marked, with faults or without
+ *   lane-output.c    sends the endpoint's output: within credits, ECN marked, with faults
  *   lane-rx.c        sockets to endpoint
  *   lane-shm-rx.c    rings in shared memory to endpoint
  *   lane-input.c     a datagram that came in: captured, counted, to the endpoint
  *   lane-impair.c    the faults on the way out and in
  *   lane-held.c      the packets that they hold back
- *   lane-note.c      what they did: counts and log
+ *   lane-note.c      their effects: counts and log
  *   lane-tx.c        packets to sockets, in bursts
- *   lane-backlog.c   what a socket had no room for
+ *   lane-backlog.c   packets that a socket had no room for
  *   lane-send.c      which socket a path takes; one packet to it
  *   lane-shm-tx.c    packets to rings in shared memory
- *   lane-stat.c      what it answers to `rocemu stat`
- *   lane-wake.c      the clock; setting the thread's timer, asking the thread
+ *   lane-stat.c      its answer to `rocemu stat`
+ *   lane-wake.c      the clock; setting the thread's timer, requests to the thread
  *   lane-count.c     the row of the device's file of counters
  *   lane-lock.c      the lock, joined lanes
  *
@@ -65,24 +65,25 @@ enum {
 struct lane_sock {
 	struct lane *lane;
 	int fd;		       /* owned */
-	struct rocemu_gid gid; /* what it is bound to: where the packets went to */
+	struct rocemu_gid gid; /* its bound address: the destination of its packets */
 	bool group;	       /* of a multicast group */
 	struct list retired;   /* in lane.retired */
 	/*
-	 * Had traffic of late: callers poll it. A socket that is not hot is watched by the lane's
-	 * thread in either mode, so that callers need not ask every address of the device each
+	 * Had traffic recently: callers poll it. A socket that is not hot is watched by the lane's
+	 * thread in either mode, so that callers need not poll every address of the device each
 	 * time.
 	 */
 	bool hot;
 	/*
-	 * Calls that ask for several datagrams are left. A poller asks for one else: to look for
-	 * a second one costs a message that comes alone, as answers do, a few percent of its time.
+	 * Number of next calls that request several datagrams. Otherwise a poller requests one: the
+	 * check for a second one would cost a message that comes alone, as answers do, a few
+	 * percent of its time.
 	 */
 	uint8_t several;
 	uint32_t ovfl; /* the kernel's drop counter as last seen */
 	rocemu_ns_t last_rx;
-	rocemu_ns_t fill_at; /* when the kernel was asked how full the buffer is */
-	bool full;	     /* it was filling up then */
+	rocemu_ns_t fill_at; /* when the buffer's fill level was last read */
+	bool full;	     /* it was filling up at that time */
 	struct loop_io io;   /* the thread's own, changed with the lock held */
 };
 
@@ -101,10 +102,10 @@ struct lane_rx {
 struct lane_tx {
 	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
 	struct rocemu_path
-		alt[ROCEMU_OUTPUT_BATCH]; /* paths whose source port is another than asked for */
+		alt[ROCEMU_OUTPUT_BATCH];	/* paths with another source port than requested */
 	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
 	struct ecn ecn;
-	uint32_t errnos_seen[8]; /* bit per errno: said so already */
+	uint32_t errnos_seen[8]; /* bit per errno: already logged */
 	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out
 			  again */
 	struct tx_batch *batch; /* behind copy, in the same mapping */
@@ -113,7 +114,7 @@ struct lane_tx {
 	rocemu_ns_t retry_at; /* the backlog is tried again then */
 };
 
-/* What others want of the thread, bits. */
+/* Requests of other threads to the lane's thread, bits. */
 enum lane_ask {
 	LANE_ASK_STOP = 1,	    /* end */
 	LANE_ASK_WATCH = 2,	    /* watch the polled sockets again */
@@ -133,15 +134,15 @@ struct lane_thread {
 	int timer_fd, tick_fd; /* owned */
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
-	struct spin bulk;      /* the thread's own: of looking for a bulk transfer's next packets */
+	struct spin bulk;      /* the thread's own: on polling for a bulk transfer's next packets */
 	rocemu_ns_t bulk_served; /* the thread's own: when it last took such packets */
-	unsigned ticks;		 /* the thread's own: in a row in which somebody polled */
+	unsigned ticks;		 /* the thread's own: in a row in which a caller polled */
 	unsigned starved;     /* the thread's own: in a row in which the poller got no processor */
 	struct poller poller; /* the thread's own */
 	atomic_uint asked;    /* enum lane_ask; then loop_wake() */
 };
 
-/* What taking the lock has to look at, bits; see lane-lock.c. */
+/* Conditions to check when taking the lock, bits; see lane-lock.c. */
 enum lane_gate {
 	LANE_JOINED = 1, /* the joint lock is held with it */
 	LANE_WANTED = 2, /* pollers leave it to a thread that waits for it */
@@ -167,7 +168,7 @@ struct lane {
 
 	bool attached;
 	bool further; /* see struct lane_config */
-	bool dead;    /* a forked child's copy: nothing of it may be touched */
+	bool dead;    /* a forked child's copy: must not be used */
 	uint16_t slot;
 	unsigned ngids;
 	struct lane_gid gids[ROCEMU_MAX_GID];
@@ -190,7 +191,7 @@ struct lane {
 	struct delayed_ack delayed_ack;
 	struct gather gather;
 	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
-	rocemu_ns_t ack_due;  /* held acknowledgements go then; ROCEMU_NEVER: the tick sees to it */
+	rocemu_ns_t ack_due;  /* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
 	rocemu_ns_t tap_due;  /* the capture is flushed then */
 	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */
 	/* Written by any caller without the lock. */
@@ -198,15 +199,16 @@ struct lane {
 	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
 	_Atomic pid_t poller;	      /* who called it */
 	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
-	_Atomic uint64_t busy_since;  /* since when lane_poll() has found the lock taken; 0: not */
-	atomic_bool looked;	      /* a thread is between lane_look() and lane_look_end() */
-	atomic_bool holding;	      /* delayed_ack.held, for the tick to look at */
+	_Atomic uint64_t
+		busy_since;  /* since when lane_poll() has found the lock taken; 0: it has not */
+	atomic_bool looked;  /* a thread is between lane_look() and lane_look_end() */
+	atomic_bool holding; /* delayed_ack.held, for the tick to look at */
 
 	struct lane_thread thread;
 	struct impair impair;
 	bool down;		  /* the port, on purpose */
-	bool faulty_rx;		  /* faults on purpose ask about what comes in */
-	struct lane_impair *held; /* what faults on purpose keep; owned, NULL when off */
+	bool faulty_rx;		  /* fault injection applies to received packets */
+	struct lane_impair *held; /* state of fault injection; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */
 	struct lane_stats *stats; /* own_stats, or the row's */
 	struct lane_stats own_stats;
@@ -222,9 +224,9 @@ void lane_lock_fini(struct lane *l);
 void lane_lock_forget(void);
 /** A joined lane was attached: others drive it from now on. */
 void lane_enter(struct lane *l) REQUIRES(l);
-/** The lane ends: others no longer drive it. They may still use its endpoint. */
+/** The lane ends: other threads no longer drive it. They may still use its endpoint. */
 void lane_leave(struct lane *l) EXCLUDES(l);
-/** Are others' endpoints used with its lock? */
+/** Are other lanes' endpoints used with its lock? */
 static inline bool lane_is_joined(const struct lane *l)
 {
 	return atomic_load_explicit(&l->gate, memory_order_relaxed) & LANE_JOINED;
@@ -240,8 +242,10 @@ uint32_t lane_lock_owner(const struct lane *l);
 
 /* ---- lane-stat.c ---- */
 
-/** Append struct stat_lane and its QPs; says there so if the lock is not to be had. -ENOMEM. Lock
- * not held. */
+/**
+ * Append struct stat_lane and its QPs; marks it if the lock cannot be taken. -ENOMEM. Lock not
+ * held.
+ */
 int lane_stat(struct lane *l, struct stat_buf *b, const atomic_bool *stop);
 
 /* ---- lane-sock.c ---- */
@@ -261,7 +265,7 @@ void lane_sock_disown(struct lane *l);
 void lane_count_start(struct lane *l);
 /** The counts stay in the file, the lane no longer writes to it. The endpoint is freed. */
 void lane_count_stop(struct lane *l);
-/** In a forked child: the row is the parent's. */
+/** In a forked child: release the row, which the parent owns. */
 void lane_count_disown(struct lane *l);
 
 /* ---- lane-input.c ---- */
@@ -288,11 +292,11 @@ void lane_rx_fini(struct lane *l);
 /** One receive call on a socket, and its datagrams into the endpoint. @return messages taken (0:
  * was empty). */
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
-/** As lane_rx_sock() on the rings in shared memory, of which there may be some. */
+/** As lane_rx_sock() on the rings in shared memory, if there are any. */
 unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** lane_rx_sock() on each hot socket, and lane_rx_rings(). */
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** All that lies in the sockets, hot or not, and in rings. */
+/** Receive all datagrams in the sockets, hot or not, and in rings. */
 void lane_rx_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** One message from another lane. @return false: nothing there. */
 bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
@@ -307,7 +311,7 @@ int lane_tx_init(struct lane *l);
 void lane_tx_fini(struct lane *l);
 /** The index has this address now: sockets of the one it had before go. */
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now) REQUIRES(l);
-/** The socket a path leaves by, and thereby its source port. NULL: none; counted and said. */
+/** The socket for a path, which determines its source port. NULL: none; counted and logged. */
 struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
 /** Start a message, but for its data: addressing and options. gso_size 0: one packet. */
 void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
@@ -315,8 +319,10 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size);
 /** Count packets that the kernel refused: lost packets to the transport. Logged once per reason. */
 void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets);
-/** The kernel refused a message (EINVAL). @return true: because of its flow label, which s does
- * without from now on. */
+/**
+ * The kernel refused a message (EINVAL). @return true: because of its flow label, which s no longer
+ * sets.
+ */
 bool lane_send_labels_refused(const struct lane *l, struct txsock *s,
 			      const struct rocemu_path *path);
 /**
@@ -337,9 +343,9 @@ void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint
 
 /* ---- lane-output.c ---- */
 
-/** Send a batch, after what the backlog keeps. @return there is more that may leave now. */
+/** Send a batch, after what the backlog keeps. @return whether more may be sent now. */
 bool lane_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** No more batches now: what is known of the receivers is old the next time. */
+/** No more batches now: the receivers' fill levels must be read again next time. */
 void lane_output_end(struct lane *l) REQUIRES(l);
 
 /* ---- lane-backlog.c ---- */
@@ -351,8 +357,8 @@ void lane_backlog_add_raw(struct lane *l, const struct rocemu_path *path, const 
 /** Send what is kept, if it is time to try. @return true: nothing is kept any more. */
 bool lane_backlog_flush(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /**
- * The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. Where its memory is
- * not there any more it has a wrong ICRC: it is lost.
+ * The packet as it goes on the wire on its own, sealed: rocemu_tx_len(t) bytes. If its memory is
+ * gone it gets a wrong ICRC: it is lost.
  */
 void lane_tx_copy(struct lane *l, struct rocemu_tx *t, uint8_t *out) REQUIRES(l);
 /** Make the ICRC of a sealed packet wrong. */
@@ -373,24 +379,23 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 rocemu_ns_t lane_impair_deadline(const struct lane *l) REQUIRES(l);
 /** Send those that are due, and take those that came in and are. */
 void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** The lane ends: send all that is held back now. */
+/** The lane ends: send all held packets now. */
 void lane_impair_release(struct lane *l) REQUIRES(l);
-/** As rocemu_ep_input(), and reports a receive that was not found on purpose (rnr). */
+/** As rocemu_ep_input(), and reports a simulated receiver-not-ready (rnr). */
 void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d) REQUIRES(l);
 /** As rocemu_ep_input(), with what rules do to the packet; d->data is in a buffer of the lane's. */
 void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 
 /* ---- lane-progress.c ---- */
 
-/** Let everything act that is due, send, deliver events, set the timer. Held acknowledgements stay
- * until due. */
+/** Run due timers, send, deliver events, set the timer. Held acknowledgements stay until due. */
 void lane_drive(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** The same, and held acknowledgements go now. */
+/** The same, and send held acknowledgements now. */
 void lane_drive_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** The same after the lane's thread received something: acknowledgements may be left to a caller's
  * answer. */
 void lane_drive_received(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-/** Deliver the endpoint's events and see to the next deadline. */
+/** Deliver the endpoint's events and set the next deadline. */
 void lane_settle(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** Is a caller spinning in lane_poll()? */
 bool lane_is_spun(struct lane *l, rocemu_ns_t now) REQUIRES(l);
@@ -412,7 +417,7 @@ void lane_thread_stop(struct lane *l);
 
 /** Make timer_fd fire at due if it would later or not at all. */
 void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);
-/** Ask the thread to do something in its loop. */
+/** Send the thread a request, handled in its loop. */
 void lane_thread_ask(struct lane *l, enum lane_ask what);
 
 #endif

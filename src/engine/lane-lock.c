@@ -6,13 +6,13 @@
  * lock takes the joint lock after it. So the joint lock guards all of every joined lane, and a
  * thread that holds one of them may use the others. A lane is joined with its own lock held, while
  * no other thread is in it. No thread takes two lanes' own locks, but all of one context's, in
- * their order (lanes_lock()); nor an own lock under the joint one.
+ * their order (lanes_lock()); and no thread takes an own lock under the joint one.
  *
- * A thread that is cancelled while it has the lock would leave it taken. Unlike struct mutex the
- * lock leaves cancellation as it is, which would cost each post and poll tens of nanoseconds: the
- * system calls of the data path are not made by the C library's functions, which are cancellation
- * points (base/syssocket.h), and what else makes system calls with the lock held is UNCANCELLED
- * itself.
+ * A thread that is cancelled while it has the lock would leave it taken. Unlike struct mutex this
+ * lock does not disable cancellation, which would cost each post and poll tens of nanoseconds.
+ * Instead, the data path does not make system calls by the C library's functions, which are
+ * cancellation points (base/syssocket.h), and other code that makes system calls with the lock held
+ * is UNCANCELLED.
  */
 #include "engine/lane-internal.h"
 
@@ -25,7 +25,7 @@ static struct list joined_lanes = {&joined_lanes, &joined_lanes};
  */
 static atomic_uint joint_waiting;
 
-/* Held for a microsecond or so: spinning a little beats sleeping. */
+/* Held for about a microsecond: spinning briefly is faster than sleeping. */
 static void mutex_init(pthread_mutex_t *mutex)
 {
 	pthread_mutexattr_t attr;
@@ -94,7 +94,7 @@ void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 	pthread_mutex_unlock(&l->lock);
 }
 
-/* Lanes are added with the first one's lock held, so that their number stays what it is meanwhile.
+/* Lanes are added with the first one's lock held, so their number does not change meanwhile.
  */
 static unsigned lanes_count(const struct lanes *g)
 {
@@ -193,8 +193,10 @@ static bool lock_both_until(struct lane *l, const struct timespec *end) NO_THREA
 	return taken;
 }
 
-/* A poller has the lock nearly all the time: it would never be left to a thread that has to be
- * woken first. */
+/*
+ * A poller holds the lock nearly all the time: a thread that has to be woken first would never get
+ * it.
+ */
 bool lane_lock_until(struct lane *l, const struct timespec *end)
 {
 	bool taken;

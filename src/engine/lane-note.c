@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What faults on purpose did to a lane's packets: counted, and logged if there is a log. */
+/* Counts, and logs if there is a log, the effects of fault injection on a lane's packets. */
 #include "base/bytes.h"
 #include "engine/lane-held.h"
 

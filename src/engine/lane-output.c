@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the endpoint has to send, on its way: paced, marked, with faults on purpose or without. */
+/* Sends the endpoint's output: within the receivers' credits, ECN marked, with injected faults. */
 #include "engine/lane-shm.h"
 #include "engine/memfault.h"
 
-/* UC and UD requests wait: see how much their receivers can take. @return false: nothing now. */
+/* UC and UD requests wait: check how much their receivers can take. @return false: nothing now. */
 static bool give_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static bool give_room(struct lane *l, rocemu_ns_t now)
 {
@@ -27,10 +27,9 @@ static uint32_t scope_of(const struct lane *l, const struct rocemu_path *path)
 }
 
 /*
- * What was sent before goes out from a copy; what is captured as well, because the capture reads it
- * once more.
- * @return how many are left, in pkt: memory that is not there is lost on the way, and the endpoint
- * finds it missing when it sends again.
+ * Retransmitted packets are sent from a copy; captured ones as well, because the capture reads them
+ * once more. @return how many are left, in pkt: a packet whose memory is gone is lost, and the
+ * endpoint detects that when it sends again.
  */
 static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
 static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n)
@@ -48,7 +47,7 @@ static unsigned copy_some(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 	return kept;
 }
 
-/* Anything left, or to be told that it has left? */
+/* Is there more output, or a completion that waits for output to be sent? */
 static bool wants_more(const struct lane *l)
 {
 	return rocemu_ep_has_output(l->ep) || rocemu_ep_wants_send_credits(l->ep);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Driving a lane: what acts when, on the caller's thread or the lane's. The judgement is in
- * progress.h.
+ * Drives a lane: when it acts, on the caller's thread or the lane's. The decisions are in
+ * progress.c.
  *
  * The time after a receive in which acknowledgements may wait (delayed_ack) ends by whatever comes
  * first: a post (the answer they wait for, one system call for both), more packets,
@@ -13,13 +13,13 @@
 #include "base/trace.h"
 #include "engine/lane-shm.h"
 
-#define SPIN_NS 20000u /* a fruitless poll this long ago: its thread is still at it */
+#define SPIN_NS 20000u /* a fruitless poll this recent: its thread is still polling */
 #define BUSY_NS 30000u /* longer than the lock is held to send a batch */
 #define BATCHES_BETWEEN_RX \
-	8 /* a long send looks for what came in, lest the receive buffer overflow */
-#define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are looked at */
-#define APP_ACTIVE_NS  1000000u /* a poll or post this long ago: an answer may come */
-#define TIMER_EXACT_NS 500000u	/* a timer due sooner is never late on purpose */
+	8 /* a long send also receives, so that the receive buffer does not overflow */
+#define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are polled */
+#define APP_ACTIVE_NS  1000000u /* a poll or post this recent: an answer may come */
+#define TIMER_EXACT_NS 500000u	/* a timer due sooner is never delayed */
 
 /* Was then less than span ago? Another thread's clock reading may be a little ahead of ours. */
 static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
@@ -28,8 +28,8 @@ static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
 }
 
 /*
- * Two polls for nothing: who looks once and goes to sleep is not spinning, nor is who found what he
- * waited for (he may spin on memory next, where polling does not help).
+ * Two fruitless polls: a thread that polls once and sleeps is not spinning, and a thread that found
+ * what it waited for may spin on memory next, where polling does not help.
  */
 bool lane_is_spun(struct lane *l, rocemu_ns_t now)
 {
@@ -95,8 +95,8 @@ static void run_timers(struct lane *l, rocemu_ns_t now)
 		return;
 	if (now >= rocemu_ep_deadline(l->ep)) {
 		/*
-		 * The answer may lie in a socket that is the thread's to watch, and the thread have
-		 * been kept from running by busier ones: that is no timeout.
+		 * The answer may be in a socket that the lane's thread watches, while busier
+		 * threads keep it from running: that is not a timeout.
 		 */
 		lane_rx_all(l, now);
 		expire(l, now);
@@ -171,13 +171,13 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 {
 	if (!rocemu_ep_output_is_acks(l->ep) || !rocemu_ep_has_output(l->ep))
 		return false;
-	/* What came says nothing about the answer that they wait for. */
+	/* The received packets are no sign of the answer that they wait for. */
 	if (!l->rx.requests && l->delayed_ack.held)
 		return true;
-	/* The sender of the rest may wait for it; and nobody answers half a message. */
+	/* The sender of the rest may wait for it, and half a message gets no answer. */
 	if (l->rx.mid_message)
 		return false;
-	/* It took a while to check and to copy all that: the answer can only begin now. */
+	/* Checking and copying took time: the answer can begin only now. */
 	if (l->rx.octets >= DELAYED_ACK_LARGE)
 		now = lane_now();
 	if (!delayed_ack_offer(&l->delayed_ack, now))
@@ -193,8 +193,10 @@ void lane_drive(struct lane *l, rocemu_ns_t now)
 	if (l->gather.posts && now >= l->gather.since + GATHER_TIMER_NS)
 		gather_late(&l->gather);
 	run_timers(l, now);
-	/* What is held stays so until its own time: a timer set for something else, or long ago, is
-	 * no reason. */
+	/*
+	 * Acknowledgements are held until their own time, even if a timer for something else
+	 * expires.
+	 */
 	if (!l->delayed_ack.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
 		send_all(l, now);
 	settle(l, now);
@@ -249,7 +251,7 @@ void lane_kick(struct lane *l)
 
 void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 {
-	/* What is not gathered leaves now, or later, when there is room in the window. */
+	/* Requests that are not gathered leave now, or when there is room in the window. */
 	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) ||
 	    (bytes > GATHER_SMALL && !l->gather.posts)) {
 		kick(l, now);
@@ -267,7 +269,8 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 	send_all(l, now);
 	settle(l, now);
 	if (bytes <= GATHER_SMALL)
-		l->gather.last = lane_now(); /* what never waits is not worth a look at the clock */
+		l->gather.last =
+			lane_now(); /* requests that never wait need no reading of the clock */
 }
 
 void lane_flush(struct lane *l)
@@ -281,8 +284,8 @@ void lane_flush(struct lane *l)
 }
 
 /*
- * Somebody else holds the lock, and longer than it takes to send a batch: perhaps the lane's
- * thread, preempted by this very spinning. Then nobody makes progress until it runs.
+ * Another thread holds the lock, for longer than it takes to send a batch: possibly the lane's
+ * thread, preempted by this spinning thread. Then there is no progress until it runs.
  */
 static void give_way(struct lane *l, rocemu_ns_t now)
 {
@@ -295,8 +298,7 @@ static void give_way(struct lane *l, rocemu_ns_t now)
 		sched_yield();
 }
 
-/* A power of two. Looks at rings are so many times cheaper than at sockets, and as many more in the
- * same time. */
+/* A power of two. Polling rings is this many times cheaper than polling sockets. */
 static unsigned cold_spins(const struct lane *l)
 {
 	return unlikely(l->shm != NULL) && l->shm->nrx ? 64 * COLD_SPINS : COLD_SPINS;
@@ -307,7 +309,7 @@ bool lane_poll(struct lane *l)
 	const rocemu_ns_t now = lane_now();
 	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 
-	/* Several pollers may lose a count: all that matters is that it moves. */
+	/* Several pollers may lose counts: it only matters that it changes. */
 	atomic_store_explicit(&l->polls, polls + 1, memory_order_relaxed);
 	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
 	atomic_store_explicit(&l->poller, poller_self(), memory_order_relaxed);
@@ -338,7 +340,7 @@ bool lane_poll(struct lane *l)
 	}
 	l->spins++;
 	if (unlikely((l->spins & (cold_spins(l) - 1)) == 0)) {
-		/* The thread watches the other sockets; it may be waiting for this very core. */
+		/* The thread watches the other sockets; it may be waiting for this core. */
 		lane_rx_all(l, now);
 		lane_drive(l, now);
 	} else if (unlikely(now >= l->next_due)) {

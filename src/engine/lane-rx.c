@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving: sockets to endpoint. Splits what GRO merged, hands on what belongs to another slot,
- * and tells the endpoint what the socket tells about a datagram.
+ * Receives from sockets for the endpoint. Splits datagrams that GRO merged, forwards those of
+ * another slot, and passes the socket's control information to the endpoint.
  */
 #include <errno.h>
 #include <linux/sock_diag.h>
@@ -23,7 +23,7 @@
 enum {
 	/* A buffer that holds this much after a receive call is filling up. */
 	FULL_PERCENT = 40,
-	FULL_ASK_NS = 20000, /* how often the kernel is asked */
+	FULL_ASK_NS = 20000, /* how often the kernel is queried */
 	/*
 	 * Adapters allow 16 READs and atomics at a time, which come together as their answers do.
 	 * Answers to half of them leave early: the requester takes these and sends the next
@@ -32,7 +32,7 @@ enum {
 	FETCHES_EARLY = 8,
 };
 
-/* What one receive brought: a datagram, or several that GRO merged. */
+/* One received message: a datagram, or several that GRO merged. */
 struct burst {
 	const uint8_t *data;
 	size_t len;
@@ -93,8 +93,10 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
 	}
 }
 
-/* Segments from offset on that belong to the same other slot go in one message. @return bytes
- * handed on. */
+/*
+ * Segments from offset on that belong to the same other slot go in one message. @return bytes
+ * forwarded.
+ */
 static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, uint16_t index)
 {
 	const uint32_t slot = lane_slot_of(b->data + offset);
@@ -134,7 +136,10 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		d.data = b->data + offset;
 		d.len = (uint32_t)MIN(b->seg_len, b->len - offset);
 		if (unlikely(!b->group && lane_is_misrouted(l, d.data, d.len))) {
-			/* Once is enough: what was forwarded to the wrong lane goes no further. */
+			/*
+			 * Forwarded at most once: a datagram forwarded to the wrong lane is
+			 * dropped.
+			 */
 			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
 
 			l->stats->rx_misrouted += forwarded;
@@ -144,8 +149,8 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		}
 		lane_input(l, now, &d);
 		if (unlikely(l->rx.fetches == FETCHES_EARLY)) {
-			l->rx.fetches++; /* once: where more come together, they do not wait for
-					    each other */
+			l->rx.fetches++; /* once: where more come together, their answers do not
+					    wait for each other */
 			lane_output(l, now);
 			lane_output_end(l);
 		}
@@ -155,8 +160,8 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 }
 
 /*
- * Does more come in than is taken out? Asked only when there was more than one call could take, so
- * that no single message waits for the answer.
+ * Does the buffer fill faster than it is emptied? Checked only when there was more than one call
+ * could take, so that no single message waits for the check.
  */
 static bool is_full(struct lane_sock *s, unsigned messages, unsigned batch, rocemu_ns_t now)
 {
@@ -176,9 +181,9 @@ static bool is_full(struct lane_sock *s, unsigned messages, unsigned batch, roce
 }
 
 /*
- * A call for several datagrams costs a lone one a second look of the kernel; a call for one costs a
- * stream its batches, of acknowledgements too. So lone ones go on being asked for one by one, and
- * after several the next calls ask for several.
+ * A call for several datagrams makes the kernel check for a second one, a cost for a single
+ * datagram; calls for one cost a stream its batches, also of acknowledgements. So single datagrams
+ * are requested one by one, and after several the next calls request several.
  */
 static uint8_t several_after(uint8_t several, int n, unsigned batch)
 {
@@ -191,7 +196,7 @@ static uint8_t several_after(uint8_t several, int n, unsigned batch)
 	return several > 1 ? several : 0;
 }
 
-/* @return datagrams, or -1 and errno. One is asked for by the call that costs least. */
+/* @return datagrams, or -1 and errno. A single one is requested by the cheapest call. */
 static int rx_call(struct lane_sock *s, struct mmsghdr *msg, unsigned batch)
 {
 	ssize_t len;
@@ -258,7 +263,7 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 static void rx_all_socks(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void rx_all_socks(struct lane *l, rocemu_ns_t now)
 {
-	enum { CALLS_MAX = 64 }; /* who sends without end must not keep us from our timers */
+	enum { CALLS_MAX = 64 }; /* an endless sender must not delay timers */
 
 	for (unsigned i = 0; i < l->nsocks; i++)
 		for (unsigned calls = 0; calls < CALLS_MAX; calls++)
@@ -268,7 +273,7 @@ static void rx_all_socks(struct lane *l, rocemu_ns_t now)
 
 unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
 {
-	/* What came by UDP was sent before. */
+	/* Packets received by UDP were sent before those in the ring. */
 	if (unlikely(l->shm->fresh) && lane_shm_starts(l))
 		rx_all_socks(l, now);
 	return lane_shm_rx(l, now);
@@ -276,7 +281,9 @@ unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
 
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 {
-	enum { POLLS_PER_LOOK = 16 }; /* asking a socket costs as much as so many looks at rings */
+	enum {
+		POLLS_PER_LOOK = 16
+	}; /* polling a socket costs as much as polling rings this many times */
 	unsigned n = 0;
 
 	if (unlikely(l->shm != NULL)) {

@@ -61,7 +61,7 @@ void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now
 		set_free(l, index);
 }
 
-/* Refused packets are lost packets to the transport; people get to know once per reason. */
+/* Refused packets are lost packets to the transport; each reason is logged once. */
 void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets)
 {
 	char to[ADDR_TEXT_LEN];
@@ -84,7 +84,7 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 	if (path->sgid_index >= ROCEMU_MAX_GID)
 		return NULL;
 	set = l->tx.set[path->sgid_index];
-	/* Of an address that is gone, and whose index is another's now, there is none any more. */
+	/* An address that is gone, and whose index another one has now, has no socket any more. */
 	if (likely(set != NULL))
 		return addr_gid_equal(&set->gid, &path->sgid) ? set : NULL;
 	for (unsigned i = 0; i < l->ngids; i++) {
@@ -175,8 +175,10 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		m->msg_control = NULL;
 }
 
-/* Where one process has a flow label to itself, the kernel lets no other label out that was not
- * asked for. */
+/*
+ * Where a process has an exclusive flow label, the kernel sends no other label that was not
+ * requested.
+ */
 bool lane_send_labels_refused(const struct lane *l, struct txsock *s,
 			      const struct rocemu_path *path)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Receiving by rings in shared memory. The sender may write to a packet while it is taken: its
- * first bytes are copied, and the headers are read there; the payload is read once, from the ring
- * into its place.
+ * Receives by rings in shared memory. The sender may write to a packet while it is read: its first
+ * bytes are copied, and the headers are read there; the payload is read once, from the ring into
+ * its place.
  */
 #include <string.h>
 
@@ -125,7 +125,7 @@ unsigned lane_shm_rx(struct lane *l, rocemu_ns_t now)
 
 void lane_shm_rx_all(struct lane *l, struct shm_rx *r, rocemu_ns_t now)
 {
-	/* It holds no more packets than that, unless its sender goes on. */
+	/* It holds no more packets than that, unless its sender continues. */
 	for (unsigned i = 0; i < SHM_RING_DATA / SHM_RING_ALIGN / TURN && !r->dead; i++)
 		if (take_turn(l, r, now) < TURN)
 			break;

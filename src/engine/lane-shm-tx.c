@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sending by rings in shared memory: which packets go there, and into them. */
+/* Sends by rings in shared memory: selects the packets and writes them. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,12 +8,12 @@
 #include "engine/sysmsg.h"
 
 #define RECENT_NS \
-	10000000u /* a ring that UC and UD have not used for this long holds nobody back */
+	10000000u /* a ring that UC and UD have not used for this long does not limit them */
 
 enum {
 	BTH_DQPN = 5,
 	PUBLISH_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
-	/* For what an output call makes beyond the room that it was given, and for responses. */
+	/* Reserve for packets of an output call beyond its credits, and for responses. */
 	ROOM_RESERVE = 192 << 10,
 };
 
@@ -53,8 +53,8 @@ static void want(struct lane *l, struct shm_tx *t, const struct rocemu_path *pat
 }
 
 /*
- * No ring is open to that slot, or one to another address of it. Slot 0 is the agent's. @return the
- * ring, if it is just being opened.
+ * There is no open ring to that slot, or only one to another address of it. Slot 0 is the agent's.
+ * @return the ring, if it is just being opened.
  */
 static struct shm_tx *look(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)
 	REQUIRES(l);
@@ -72,7 +72,7 @@ static struct shm_tx *look(struct lane *l, const struct rocemu_path *path, uint3
 		return NULL;
 	if (t->state == SHM_TX_NONE)
 		want(l, t, path);
-	/* What waits for room in a socket has to leave before. */
+	/* Packets that wait for room in a socket have to leave first. */
 	if (t->state != SHM_TX_OFFERED || !is_same(t, path) || l->tx.nbacklog ||
 	    !shm_ring_is_attached(&t->ring))
 		return NULL;
@@ -98,14 +98,16 @@ void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t d
 	(void)look(l, path, dqpn);
 }
 
-/* Show the receiver what there is, and wake it if it sleeps. */
+/* Publish the packets to the receiver, and wake it if it sleeps. */
 static void tell(struct shm_tx *t)
 {
 	static const char byte;
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)&byte, .iov_len = 1};
 	const struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	/* When it fails, the receiver has enough to read, or has gone, which the thread will see.
+	/*
+	 * If this fails, the receiver has wakeups pending, or is gone, which the thread will
+	 * detect.
 	 */
 	if (shm_ring_unpublished(&t->ring) && shm_ring_publish(&t->ring))
 		(void)sys_sendmsg(t->io.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -161,8 +163,8 @@ static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *p
 }
 
 /*
- * The payload is copied here, for the only time on this side. Memory that is not there any more is
- * a packet that is lost on the way.
+ * The payload is copied here, for the only time on this side. A packet whose memory is gone is
+ * lost.
  */
 static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p) REQUIRES(l);
 static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Rings in shared memory: made, offered, attached and ended, on the lane's thread. */
+/* Manages rings in shared memory: made, offered, attached and ended, on the lane's thread. */
 #include "engine/lane-shm.h"
 
 #include <errno.h>
@@ -55,7 +55,7 @@ static void tx_close(struct lane *l, struct shm_tx *t)
 	t->retry_at = lane_now() + SHM_RETRY_NS;
 }
 
-/* The receiver sends nothing: it has gone, or does not want the ring. */
+/* The receiver sends no data: it has closed, or refused the ring. */
 static void on_tx(struct loop_io *io)
 {
 	struct shm_tx *t = io->data;
@@ -151,7 +151,7 @@ static void rx_free(struct lane *l, struct shm_rx *r)
 	free(r);
 }
 
-/* Is it this lane that packets to the address come to? */
+/* Does this lane receive packets to the address? */
 static bool has_address(const struct lane *l, const struct forward_offer *o)
 {
 	bool has = false;
@@ -222,7 +222,7 @@ bool lane_shm_woken(struct shm_rx *r)
 	char byte;
 	const ssize_t n = recv(r->io.fd, &byte, 1, MSG_DONTWAIT);
 
-	/* Mostly there is one; what is left makes it readable again. */
+	/* Usually there is one; more make it readable again. */
 	return n > 0 || (n < 0 && errno == EAGAIN);
 }
 

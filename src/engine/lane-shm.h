@@ -6,10 +6,10 @@
  * A ring has one direction: from an address of this lane to a slot at an address of this host. The
  * sender's thread makes and offers it (forward.h) when the first packet goes there. Packets go by
  * UDP until the receiver has attached it, and when there is no such lane. The connection of the
- * offer stays open: its end is the other process's, and a byte on it wakes a receiver that sleeps.
+ * offer stays open: it ends with the other process, and a byte on it wakes a sleeping receiver.
  *
  * A full ring loses packets, as a full socket buffer does, but hardly fills up: windows and read
- * budgets are smaller than a ring, and UC and UD see how full it is (lane_shm_room()).
+ * budgets are smaller than a ring, and UC and UD check its fill level (lane_shm_room()).
  */
 #ifndef ENGINE_LANE_SHM_H
 #define ENGINE_LANE_SHM_H
@@ -24,7 +24,7 @@ enum {
 		2 * (SHM_RING_DATA - SHM_RING_DATA / 8), /* twice what may come at a time */
 	SHM_RINGS = 64, /* of each direction; packets of further lanes go by UDP */
 };
-#define SHM_RETRY_NS 1000000000u /* a lane that took no ring is asked again */
+#define SHM_RETRY_NS 1000000000u /* when a lane that took no ring gets the next offer */
 
 enum shm_tx_state {
 	SHM_TX_NONE,	/* by UDP, until retry_at */
@@ -33,7 +33,7 @@ enum shm_tx_state {
 	SHM_TX_OPEN,
 };
 
-/** To a slot. On the heap until the lane ends: the loop points to it. */
+/** A ring to a slot. On the heap until the lane ends: the loop points to it. */
 struct shm_tx {
 	struct lane *lane;
 	enum shm_tx_state state;
@@ -51,7 +51,7 @@ struct shm_rx {
 	struct lane *lane;
 	struct rocemu_gid src, dst;
 	bool started; /* has had a packet */
-	bool dead;    /* nothing is taken from it; the thread frees it */
+	bool dead;    /* no longer read; the thread frees it */
 	struct shm_ring ring;
 	struct loop_io io; /* of the connection: owned */
 };
@@ -74,9 +74,9 @@ struct lane_shm {
  */
 unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **sock, unsigned n)
 	REQUIRES(l);
-/** Packets will be sent to that QP: have a ring offered. */
+/** Packets will be sent to that QP: request the offer of a ring. */
 void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
-/** As lane_send_try(). @return false: it does not go by a ring. */
+/** As lane_send_try(). @return false: there is no ring for it. */
 bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
 		       size_t len) REQUIRES(l);
 /** The UC and UD packets that do not go by rings. @return how many there are in out. */
@@ -87,7 +87,10 @@ uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-shm-rx.c ---- */
 
-/** Has a ring got its first packet? What its sender sent by UDP before is to be taken first. */
+/**
+ * Has a ring got its first packet? Packets that its sender sent by UDP before must be received
+ * first.
+ */
 bool lane_shm_starts(struct lane *l) REQUIRES(l);
 /** Take packets from the rings, of each so many at most. @return how many. */
 unsigned lane_shm_rx(struct lane *l, rocemu_ns_t now) REQUIRES(l);
@@ -110,19 +113,19 @@ void lane_shm_forget(struct lane *l, const struct rocemu_gid *dst) REQUIRES(l);
 
 /* On the lane's thread: */
 
-/** Offer rings to those that are sent to. */
+/** Offer rings to destinations in use. */
 void lane_shm_offer(struct lane *l) REQUIRES(l);
-/** See to the offer that forward_recv() has taken, if it has. woken: of struct shm_rx.io. */
+/** Handle the offer that forward_recv() received, if any. woken: of struct shm_rx.io. */
 void lane_shm_take_offer(struct lane *l, void (*woken)(struct loop_io *io)) REQUIRES(l);
 /** Of io's readable. @return false: the other end is closed. */
 bool lane_shm_woken(struct shm_rx *r);
-/** The other end is closed: take what is left, and free it. */
+/** The other end is closed: receive the remaining packets, and free it. */
 void lane_shm_end(struct lane *l, struct shm_rx *r, rocemu_ns_t now) REQUIRES(l);
-/** Free what is dead. */
+/** Free closed rings. */
 void lane_shm_reap(struct lane *l) REQUIRES(l);
-/** Senders are to wake the thread. @return false: something has come meanwhile. */
+/** From now on senders wake the thread. @return false: a packet has come meanwhile. */
 bool lane_shm_sleep(struct lane *l) REQUIRES(l);
-/** They need not. */
+/** From now on senders need not wake it. */
 void lane_shm_awake(struct lane *l) REQUIRES(l);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The receive sockets of a lane: one per address of its device, from the agent, and one per
- * multicast group that a QP is attached to, its own.
+ * Manages the receive sockets of a lane: one per address of its device, from the agent, and one of
+ * its own per multicast group that a QP is attached to.
  *
  * A packet to a group's address never reaches a socket that is bound to a unicast address. The
  * kernel gives a copy to each socket bound to the group, so every lane opens its own, no steering
@@ -29,8 +29,8 @@ static void sock_free(struct lane_sock *s)
 }
 
 /*
- * READ responses come into any of the sockets: the smallest buffer says how many may be on their
- * way. Half of it, since other packets come as well.
+ * READ responses come into any of the sockets: the smallest buffer limits how many may be in
+ * flight. Half of it, since other packets come as well.
  */
 static void fit_read_budget(struct lane *l) REQUIRES(l);
 static void fit_read_budget(struct lane *l)
@@ -46,7 +46,7 @@ static void fit_read_budget(struct lane *l)
 			continue;
 		least = least ? MIN(least, (uint32_t)bytes) : (uint32_t)bytes;
 	}
-	/* A ring holds as much, and a little beside. */
+	/* A ring holds as much, and a little more. */
 	if (least && l->shm)
 		least = MIN(least, (uint32_t)LANE_SHM_READS);
 	if (least)
@@ -97,7 +97,7 @@ void lane_sock_reap(struct lane *l)
 	list_for_each_safe (it, tmp, &l->retired) {
 		struct lane_sock *s = list_entry(it, struct lane_sock, retired);
 
-		/* Else its events would go on: the agent's stash holds the same open file. */
+		/* Otherwise its events would continue: the agent has the same open file. */
 		loop_unwatch(&l->thread.loop, &s->io);
 		list_remove(it);
 		sock_free(s);
@@ -133,8 +133,8 @@ static bool is_repeated(const struct lane *l, unsigned n)
 }
 
 /*
- * An address may have gone, or be an IPv6 one whose duplicate detection is not through: the others
- * will do. Everything else concerns the user.
+ * An address may be gone, or an IPv6 one may be tentative: the others suffice. All other errors are
+ * reported to the user.
  */
 int lane_sock_open_all(struct lane *l, char *errbuf, size_t errlen)
 {
@@ -164,7 +164,7 @@ int lane_sock_open_all(struct lane *l, char *errbuf, size_t errlen)
 	return first;
 }
 
-/* ---- addresses that come and go ---- */
+/* ---- added and removed addresses ---- */
 
 /* The entry of that index; a new one if there is none. NULL: no room. */
 static struct lane_gid *gid_entry(struct lane *l, unsigned index) REQUIRES(l);
@@ -201,7 +201,7 @@ static void gid_remove(struct lane *l, unsigned index)
 	}
 }
 
-/* @return whether it needs a socket now: else lane_attach() will see to that. */
+/* @return whether it needs a socket now: else lane_attach() opens one. */
 static bool gid_add(struct lane *l, const struct lane_gid *g) REQUIRES(l);
 static bool gid_add(struct lane *l, const struct lane_gid *g)
 {
@@ -218,7 +218,7 @@ static bool gid_add(struct lane *l, const struct lane_gid *g)
 static void open_socket(struct lane *l, const struct lane_gid *g)
 {
 	char err[512];
-	/* The agent may take its time; the lane goes on meanwhile. */
+	/* The agent may take long; the lane continues meanwhile. */
 	const int fd = agent_client_socket(l->agent, &g->gid, g->scope_id, err, sizeof(err));
 
 	if (l->watch)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A lane's part of an answer to `rocemu stat`. */
+/* Makes a lane's part of an answer to `rocemu stat`. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +13,7 @@ enum { BATCH = 32 /* QPs under the lock at once */ };
 
 #define WAIT_NS 250000000u /* for a lane's lock, each time */
 
-/* Queues for the lock: trying now and then would never get it from a thread that polls. */
+/* Waits for the lock: repeated trylock would never get it from a polling thread. */
 static bool take(struct lane *l, const atomic_bool *stop) TRY_ACQUIRE(true, l);
 static bool take(struct lane *l, const atomic_bool *stop)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lane's own thread: serves everybody who does not poll, and the timers. It alone touches the
- * loop and its watchers; others ask it by a flag and loop_wake().
+ * Runs the lane's own thread: serves consumers that do not poll, and the timers. It alone uses the
+ * loop and its watchers; other threads set a request flag and call loop_wake().
  *
  * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and
  * capture, set lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode
@@ -21,24 +21,23 @@
 #include "engine/lane-shm.h"
 
 #define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
-#define BULK_SPIN_NS	50000u	 /* how long to look for a bulk transfer's next packets */
-#define BULK_TURN_NS	2000000u /* ... before timers and other sockets have their turn */
+#define BULK_SPIN_NS	50000u	 /* how long to poll for a bulk transfer's next packets */
+#define BULK_TURN_NS	2000000u /* ... before timers and other sockets are handled */
 #define COOL_NS		100000000u /* a polled socket without traffic for this long is watched again */
 
 enum {
 	RETRY_MS = 10,
 	RX_BULK = 4,	 /* datagrams in a receive that make it a bulk transfer */
-	BULK_BURSTS = 2, /* so many of them at least come soon after the first, or looking for them
-			    is in vain */
+	BULK_BURSTS = 2, /* polling was worth it if at least this many come soon after the first */
 	FORWARD_ROUNDS = 64,
-	STARVED_TICKS = 8, /* so long the thread waits for a poller that gets no processor */
+	STARVED_TICKS = 8, /* ticks that the thread waits for a poller that gets no CPU */
 };
 
 /* ---- watching ---- */
 
 static void on_socket(struct loop_io *io);
 
-/* Those that callers poll in mode POLLED are not watched then; all others always. */
+/* Sockets that callers poll in mode POLLED are not watched then; all others always. */
 static int watch(struct lane *l) REQUIRES(l);
 static int watch(struct lane *l)
 {
@@ -58,7 +57,7 @@ static int watch(struct lane *l)
 	return err;
 }
 
-/* On the thread. What the system refuses now it may allow soon: nobody else reads the sockets. */
+/* On the thread. Retried if the system refuses: no other thread reads the sockets. */
 static void watch_or_retry(struct lane *l) REQUIRES(l);
 static void watch_or_retry(struct lane *l)
 {
@@ -107,7 +106,7 @@ static void stop_watching(struct lane *l)
 	set_tick(l, PROGRESS_TICK_NS);
 }
 
-/* Before the thread waits: the senders to rings are to wake it, and it looks once more. */
+/* Before the thread waits: request wakeups from the rings' senders, and check once more. */
 static void rest(struct lane *l) REQUIRES(l);
 static void rest(struct lane *l)
 {
@@ -124,7 +123,7 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	rest(l);
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
-	/* What a poll left for the tick to send: there are no ticks any more. */
+	/* Send what a poll left to the tick: there are no more ticks. */
 	if (l->delayed_ack.held)
 		lane_drive_all(l, now);
 }
@@ -166,8 +165,8 @@ static uint64_t fetches(const struct lane *l)
 }
 
 /*
- * Take what is there and act on it. s: NULL for the rings. @return datagrams; RX_BULK at least
- * where a READ or an atomic was answered: whoever waits for that may ask for more at once.
+ * Receive and handle datagrams. s: NULL for the rings. @return datagrams; RX_BULK at least where a
+ * READ or an atomic was answered: the requester may send the next one at once.
  */
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
@@ -185,10 +184,10 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 /*
  * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken,
  * which on a virtual machine is longer than to receive and acknowledge the burst, and the sender's
- * window would run out meanwhile. So look for it, for a bounded time after the last packet: within
- * a message; after one if that was not in vain of late, because a program that spins on memory, on
- * the same core, gets the message so much later. The same
- * with READs and atomics, whose answers others wait for. waited: for the first burst.
+ * window would run out meanwhile. So poll for it, for a bounded time after the last packet: always
+ * within a message; after one only if that found packets recently, because it delays a program that
+ * spins on memory on the same core. The same for READs and atomics, whose answers peers wait for.
+ * waited: for the first burst.
  */
 static void serve_bulk(struct lane *l, struct lane_sock *s, uint64_t waited)
 {
@@ -216,7 +215,7 @@ static void serve_bulk(struct lane *l, struct lane_sock *s, uint64_t waited)
 		lane_unlock(l);
 		now = lane_now();
 	}
-	/* Every stream ends once: looking was in vain if it ended at once. */
+	/* Every stream ends: polling was in vain if it ended at once. */
 	if (!mid && pays && now - last >= BULK_SPIN_NS && found < BULK_BURSTS)
 		spin_waited(spin, SPIN_NEVER, true);
 	l->thread.bulk_served = last;
@@ -289,7 +288,7 @@ static void on_tick(struct loop_io *io)
 	l->thread.starved = starves ? l->thread.starved + 1 : 0;
 	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
 		set_tick(l, PROGRESS_TICK_CALM_NS);
-	/* Mostly the pollers do all there is to do: do not get into their way. */
+	/* Usually the pollers do all the work: do not compete with them. */
 	if (polled && !atomic_load_explicit(&l->holding, memory_order_relaxed) && polls % 64)
 		return;
 	lane_lock(l);
@@ -298,10 +297,10 @@ static void on_tick(struct loop_io *io)
 		const bool stalled = !polled && lane_rx_hot(l, now);
 
 		l->stats->stalls += stalled;
-		/* Held since before the last tick, or nobody is left to release them. */
+		/* Held since before the last tick, or no caller is left to release them. */
 		if (!polled || now - l->delayed_ack.since >= PROGRESS_TICK_NS / 2)
 			lane_drive_all(l, now);
-		/* Who is ready to poll is back soon; until then the ticks serve. */
+		/* A runnable poller continues soon; until then the ticks make progress. */
 		if (!polled && (!starves || l->thread.starved > STARVED_TICKS))
 			watch_again(l, now, stalled && !starves);
 		cool_down(l, now);
@@ -380,8 +379,10 @@ struct sched_attr_v0 {
 	uint64_t runtime, deadline, period;
 };
 
-/* A thread that is woken for a packet should run at once. Each of these is a wish; nothing depends
- * on it. */
+/*
+ * A thread that is woken for a packet should run at once. These settings are optional; nothing
+ * depends on them.
+ */
 static void ask_for_short_slice(void)
 {
 	struct sched_attr_v0 attr = {
@@ -428,7 +429,7 @@ static int open_fds(struct lane *l)
 	return loop_init(&t->loop, on_wake, l);
 }
 
-/* All that the thread is to watch. */
+/* Everything that the thread watches. */
 static int watch_all(struct lane *l) REQUIRES(l);
 static int watch_all(struct lane *l)
 {

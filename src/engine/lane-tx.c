@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sending: what the endpoint has to send, as UDP_SEGMENT bursts, several in one sendmmsg().
+ * Sends the endpoint's packets as UDP_SEGMENT bursts, several in one sendmmsg().
  *
  * Headers, small payloads and trailers are copied into one linear area so that a packet costs at
  * most one iovec beside its payload's; larger payload goes by reference and is copied once, by the
  * kernel. The ICRC of what is copied is that of the copy: the program may write to its memory
- * meanwhile. What goes by reference may so get a wrong one; it goes out from a copy the next time.
+ * meanwhile. A packet sent by reference may so get a wrong one; its retransmission is sent from a
+ * copy.
  */
 #include <errno.h>
 #include <linux/udp.h>
@@ -191,7 +192,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 
 /*
  * A burst was refused: packets larger than the path's MTU, or a device that cannot segment (no
- * checksum offload). Alone they may go; when they do, bursts are not tried here again.
+ * checksum offload). Single packets may pass; if they do, bursts are not tried here again.
  */
 static unsigned send_singly(struct lane *l, const struct txsock_set *set, struct txsock *s,
 			    struct rocemu_tx *const *pkt, unsigned count) REQUIRES(l);
@@ -248,7 +249,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 		int r, err;
 
 		if (unlikely(l->tx.nbacklog)) {
-			/* In order, behind what waits. */
+			/* In order, after packets that wait. */
 			lane_backlog_add(l, pkt + head->first, head->count);
 			packets += head->count;
 			done++;
@@ -284,7 +285,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 	return packets;
 }
 
-/* Find each packet's socket and give it the path it really takes. @return packets that have one. */
+/* Find each packet's socket and set its actual path. @return packets with a socket. */
 static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, struct txsock **sock)
 	REQUIRES(l);
 static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, struct txsock **sock)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lane's clock, and what others do to the lane's thread: set its timer, and ask it for
- * something.
+ * The lane's clock, the timer of the lane's thread, and requests to that thread.
  */
 #include <sys/timerfd.h>
 #include <time.h>
@@ -36,7 +35,7 @@ void lane_thread_arm(struct lane *l, rocemu_ns_t due)
 
 void lane_thread_ask(struct lane *l, enum lane_ask what)
 {
-	/* Asked already and not yet heard: once is enough. */
+	/* Requested already and still pending: no second wakeup. */
 	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what)) {
 		UNCANCELLED;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The life of a lane: made, attached to a slot of port 4791, freed, and what a fork leaves of it.
+/* Creates lanes, attaches them to a slot of port 4791, frees them, and handles fork().
  */
 #include <errno.h>
 #include <sched.h>
@@ -29,8 +29,8 @@ static struct list registry = {&registry, &registry};
 /* ---- fork ---- */
 
 /*
- * A child has none of the lanes' threads, and the sockets are the parent's: packets taken from
- * them, a slot given back or a capture written to would be the parent's loss. So its copies are
+ * A child has none of the lanes' threads, and the sockets are the parent's: receiving packets,
+ * releasing the slot or writing the capture would affect the parent. So the child's copies are
  * dead: their descriptors are closed, calls on them do nothing. A lane that the child makes itself
  * is like any other.
  */
@@ -92,8 +92,8 @@ __attribute__((constructor)) static void watch_forks(void)
 }
 
 /*
- * A lane that is busy sends by itself; but the lock of a joined one may be taken because another is
- * busy. Not for ever: the program may exit from a signal handler, with the lock taken.
+ * A busy lane sends by itself; but the lock of a joined one may be taken because another is busy.
+ * Bounded, since the program may exit from a signal handler with the lock taken.
  */
 static bool take_at_exit(struct lane *l) TRY_ACQUIRE(true, l) NO_THREAD_SAFETY_ANALYSIS
 {
@@ -181,7 +181,7 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 	l->ep = rocemu_ep_new(&ep);
 	if (!l->ep)
 		return fail(errbuf, errlen, -ENOMEM, "endpoint");
-	rocemu_ep_set_send_credits(l->ep, 0); /* lane_output() sees to it */
+	rocemu_ep_set_send_credits(l->ep, 0); /* lane_output() sets it */
 	for (unsigned i = 0; i < c->ngids; i++) {
 		l->gids[i] = c->gids[i];
 		err = rocemu_ep_set_gid(l->ep, c->gids[i].index, &c->gids[i].gid);
@@ -279,8 +279,10 @@ void lane_free(struct lane *l)
 	if (!l)
 		return;
 	if (l->dead) {
-		/* The endpoint may have been in the middle of a change when the parent forked: left
-		 * alone. */
+		/*
+		 * The endpoint may have been in the middle of a change when the parent forked: not
+		 * used.
+		 */
 		return;
 	}
 	pthread_mutex_lock(&registry_lock);

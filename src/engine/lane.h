@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A lane: an endpoint and all that moves its packets: a slot of port 4791, one receive socket per
- * address of its device, transmit sockets, a lock, a thread with a libev loop. One lane per opened
- * device context; the transport inside knows nothing of any of this.
+ * Declares the lane: an endpoint with everything that moves its packets: a slot of port 4791, one
+ * receive socket per address of its device, transmit sockets, a lock, a thread with a libev loop.
+ * One lane per opened device context; the transport inside does not depend on any of this.
  *
  * Who makes progress: the caller's own thread, in lane_posted() (after posting) and lane_poll() (a
- * poll of an empty CQ); the lane's thread for everybody who does neither. See src/README.md,
- * "Progress".
+ * poll of an empty CQ); the lane's thread otherwise. See src/README.md, "Progress".
  *
  * Lock order: consumer locks of CQs (verbs) before the lane's lock. Nothing is taken under the
  * lane's lock but leaf locks of the verbs layer's event queues. Two lanes' locks are held at once
@@ -43,12 +42,12 @@ struct lane_config {
 			     choice */
 	/*
 	 * Called with the lane's lock held after the endpoint was driven and has events: drain them
-	 * with rocemu_ep_next_event(). From whichever thread made progress.
+	 * with rocemu_ep_next_event(). On the thread that made progress.
 	 */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
 	/*
 	 * Called in a forked child, or NULL: the lane is the parent's. Only async-signal-safe
-	 * calls. The lane then does nothing any more, and lane_free() leaves it alone.
+	 * calls. The lane then does nothing any more, and lane_free() ignores it.
 	 */
 	void (*on_orphaned)(void *user);
 	void *user;
@@ -106,10 +105,10 @@ struct CAPABILITY("lanes' locks") lanes {
  * object. */
 void lanes_lock(struct lanes *g) ACQUIRE(g);
 void lanes_unlock(struct lanes *g) RELEASE(g);
-/** One more, that nobody uses yet. One caller at a time. */
+/** Add one more, not in use yet. One caller at a time. */
 void lanes_add(struct lanes *g, struct lane *l) EXCLUDES(g);
 
-/** The endpoint; to be used with the lock held. Borrowed as long as the lane lives. */
+/** The endpoint; to be used with the lock held. Borrowed until the lane is freed. */
 struct rocemu_ep *lane_ep(struct lane *l);
 
 /** Monotonic nanoseconds, the endpoint's clock. */
@@ -132,10 +131,10 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes) REQUIRES(l);
 void lane_deliver(struct lane *l) REQUIRES(l);
 
 /**
- * Take what has come and send all that waits, held acknowledgements too (lock held): whoever has
- * seen a message complete may be about to leave, and the peer waits for the acknowledgement; and
- * what the peer has acknowledged is complete, read or not. To be called before a QP stops or goes;
- * at exit the engine does so.
+ * Receive pending packets and send everything that waits, held acknowledgements too (lock held). A
+ * consumer that has seen a message complete may be about to end while the peer waits for the
+ * acknowledgement; and requests that the peer has acknowledged must complete. To be called before a
+ * QP stops or is destroyed; at exit the engine does so.
  */
 void lane_flush(struct lane *l) REQUIRES(l);
 
@@ -144,18 +143,17 @@ void lane_flush(struct lane *l) REQUIRES(l);
  * blocking, let timers that are due act, send. When packets came in, acknowledgements may be left
  * for the next kick or poll, at most for a tick (progress.h): the caller is likely to have
  * something to send with them.
- * @return false: another thread has the lock, or is to get it, and makes progress (of joined lanes:
+ * @return false: another thread has the lock, or waits for it, and makes progress (of joined lanes:
  * on one).
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 
 /**
  * A consumer armed a CQ and is about to sleep (lock held): the lane's thread watches the sockets
- * again at once instead of when it notices that nobody polls any more. Cheap when it does so
- * already.
+ * again at once instead of after detecting that polling has stopped. Cheap when it does so already.
  */
 void lane_wait_hint(struct lane *l) REQUIRES(l);
-/** A consumer armed a CQ and is about to look (lane_look()); it calls lane_wait_hint() before it
+/** A consumer armed a CQ and is about to poll (lane_look()); it calls lane_wait_hint() before it
  * sleeps. */
 void lane_look_hint(struct lane *l) REQUIRES(l);
 
@@ -181,28 +179,32 @@ int lane_detach_mcast(struct lane *l, struct rocemu_qp *qp, const struct rocemu_
 /**
  * An address of the device came (g) or went (NULL): the endpoint's GID table, and the address's
  * sockets. QPs that use one that went stay as they are and run into their timeouts, as on hardware.
- * May ask the agent and so wait for it; lock not held, one caller at a time.
+ * May send a request to the agent and wait for it; lock not held, one caller at a time.
  */
 void lane_set_gid(struct lane *l, unsigned index, const struct lane_gid *g) EXCLUDES(l);
 
-/** The interface's MTU changed: what path MTU may be asked for from now on. Lock not held. */
+/** The interface's MTU changed: the largest path MTU allowed from now on. Lock not held. */
 void lane_set_mtu(struct lane *l, enum ibv_mtu mtu) EXCLUDES(l);
 
-/** The device is gone for good: rocemu_ep_fail(). Lock not held. */
+/** The device is gone permanently: rocemu_ep_fail(). Lock not held. */
 void lane_fail(struct lane *l) EXCLUDES(l);
 
 /** The context ends: rocemu_ep_clear(), before the first of its lanes is freed. Lock not held. */
 void lane_clear(struct lane *l) EXCLUDES(l);
 
-/** Are there faults on purpose? They count, and throw their dice, for each lane. */
+/** Are faults injected? They are counted, and their dice drawn, per lane. */
 bool lane_is_impaired(const struct lane *l);
 
-/** The port is down on purpose, or up again: down, it neither sends nor takes a packet. Lock not
- * held. */
+/**
+ * Fault injection takes the port down, or up again: while down, it does not send or receive
+ * packets. Lock not held.
+ */
 void lane_set_link(struct lane *l, bool up) EXCLUDES(l);
 
-/** A QP's address vector was set: opens what transmitting on it takes, so that posting need not.
- * dqpn: of the peer's QP, or 0: not known. Lock held. */
+/**
+ * A QP's address vector was set: opens the sockets for transmitting on it, so that posting need
+ * not. dqpn: of the peer's QP, or 0: not known. Lock held.
+ */
 int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
 
 /* clang-format off */
@@ -210,7 +212,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t d
 	X(rx_syscalls,    "receive calls that returned something")               \
 	X(rx_datagrams,   "datagrams received for this slot (after splitting what GRO merged)") \
 	X(rx_forwarded,   "datagrams for another slot, forwarded")               \
-	X(rx_misrouted,   "datagrams for a slot that nobody could be handed")    \
+	X(rx_misrouted, "datagrams that could not be forwarded to their slot")    \
 	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \
 	X(rx_congested,   "datagrams received through a buffer that was filling up")  \
 	X(rx_octets,      "bytes received for this slot, from the BTH to the ICRC")  \

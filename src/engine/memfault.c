@@ -15,18 +15,19 @@
 enum {
 	NSIGNALS = 2,
 	ACTIONS_MAX = 8,
-	/* In si_errno, which is 0 with these signals: ours has passed it on, to the action with
-	 * that index. A variable would stay set when the handler that was called leaves by
-	 * siglongjmp(). */
+	/*
+	 * Stored in si_errno, which is 0 with these signals: the signal was passed on, to the
+	 * action with that index. A variable would stay set when the called handler leaves by
+	 * siglongjmp().
+	 */
 	PASSED_ON = 0x726f6300,
 };
 static const int signals[NSIGNALS] = {SIGSEGV, SIGBUS};
 
-/* The actions that ours took the place of. One that is there is not changed any more, so the
- * handler needs no lock. */
+/* The replaced actions. An entry is never changed, so the handler needs no lock. */
 static struct {
 	struct sigaction action[ACTIONS_MAX];
-	unsigned older[ACTIONS_MAX]; /* the newest one when it was put here: of a lower index */
+	unsigned older[ACTIONS_MAX]; /* the newest one when it was installed: of a lower index */
 	unsigned n;
 	atomic_uint newest;
 } before[NSIGNALS];
@@ -37,7 +38,7 @@ static unsigned index_of(int sig)
 	return sig == signals[0] ? 0 : 1;
 }
 
-/** Let the process end as it would have without us: by the same access, or by the same signal. */
+/** Let the process end as without this handler: by the same access, or by the same signal. */
 static void act_default(int sig, const siginfo_t *info)
 {
 	struct sigaction action = {.sa_handler = SIG_DFL};
@@ -48,8 +49,9 @@ static void act_default(int sig, const siginfo_t *info)
 }
 
 /*
- * To the newest handler. One that was put there after ours may call what it found, which is ours:
- * that call is for the one before it, or the two would call each other for ever.
+ * Pass the signal to the newest handler. A handler installed later may call its predecessor, which
+ * is this one: such a call goes to the one before, otherwise the two would call each other
+ * endlessly.
  */
 static void pass_on(int sig, siginfo_t *info, void *context)
 {
@@ -70,7 +72,7 @@ static void pass_on(int sig, siginfo_t *info, void *context)
 		act_default(sig, info);
 		return;
 	}
-	/* As the kernel would have called it; the mask of before comes back when ours returns. */
+	/* Call it as the kernel would; the previous mask is restored when this handler returns. */
 	if (!(a->sa_flags & SA_NODEFER))
 		sigaddset(&mask, sig);
 	pthread_sigmask(SIG_BLOCK, &mask, NULL);
@@ -103,8 +105,10 @@ static bool same(const struct sigaction *a, const struct sigaction *b)
 
 static void catch_signal(unsigned s)
 {
-	/* SA_ONSTACK: programs that look at their stack's end, and Go, demand it. SA_NODEFER: ours
-	 * is left by a jump. */
+	/*
+	 * SA_ONSTACK: programs that look at their stack's end, and Go, demand it. SA_NODEFER: this
+	 * handler is left by a jump.
+	 */
 	struct sigaction old, ours = {
 				      .sa_sigaction = on_fault,
 				      .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART,

@@ -9,8 +9,10 @@
 
 pid_t poller_self(void)
 {
-	/* In a forked child it is the parent's until the end: of that thread the system tells the
-	 * child nothing. */
+	/*
+	 * In a forked child it stays the parent's thread, about which the system gives the child no
+	 * information.
+	 */
 	static _Thread_local pid_t self __attribute__((tls_model("initial-exec")));
 
 	if (!self)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Why does the thread that polls not poll now? It has gone to sleep, it computes, or it would go on
- * but does not get a processor, since there are more threads than processors. In the last case it
- * is back soon, and there is no use in watching the sockets for it.
+ * Determines why the polling thread does not poll now: it sleeps, it computes, or it is runnable
+ * but gets no CPU, since there are more threads than CPUs. In the last case it continues soon, and
+ * watching the sockets for it is useless.
  */
 #ifndef ENGINE_POLLER_H
 #define ENGINE_POLLER_H
@@ -12,8 +12,8 @@
 #include <sys/types.h>
 
 struct poller {
-	pid_t tid;	 /* who was looked at last; 0: nobody */
-	uint64_t cpu_ns; /* processor time it had had then */
+	pid_t tid;	 /* the thread checked last; 0: none */
+	uint64_t cpu_ns; /* its CPU time at that check */
 };
 
 /** The calling thread's ID, without a system call. */
@@ -22,8 +22,8 @@ pid_t poller_self(void);
 /**
  * To be called each span_ns or so, by one thread. tid: of the one that polls; 0: none. polled: it
  * has polled since the last call, so it does not starve, and /proc is not read. @return true: since
- * the last call it had hardly any processor time, and it is ready to run. False also where the
- * system does not say.
+ * the last call it got hardly any CPU time, and it is runnable. False also where the system does
+ * not report it.
  */
 bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns, bool polled);
 

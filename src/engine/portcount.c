@@ -21,7 +21,7 @@ _Static_assert(sizeof(struct rocemu_ep_shown) <= PORTCOUNT_SHOWN_STRIDE, "stride
 #define HW(name_, ...) {.name = "hw_counters/" name_, .term = {__VA_ARGS__}, .divisor = 1}
 /* clang-format on */
 
-/* Those without a term are there because programs look for them, and stay 0. */
+/* Counters without a term exist because programs look for them, and stay 0. */
 static const struct countfile_counter table[] = {
 	IB("VL15_dropped"),
 	IB("excessive_buffer_overrun_errors", LANE(rx_sock_drops)),
@@ -49,7 +49,7 @@ static const struct countfile_counter table[] = {
 
 	HW("duplicate_request", EP(duplicates)),
 	HW("implied_nak_seq_err", EP(response_gaps)),
-	/* How long counts may be old, in milliseconds: they never are. */
+	/* Lifespan of counters in milliseconds: they are always current. */
 	HW("lifespan"),
 	HW("local_ack_timeout_err", EP(timeouts)),
 	HW("np_cnp_sent", EP(cnps_sent)),

@@ -8,7 +8,7 @@ void progress_init(struct progress *p)
 	*p = (struct progress){.mode = PROGRESS_ARMED, .need = PROGRESS_EVIDENCE};
 }
 
-/* The price of an old mistake fades: half of it every second. */
+/* The effect of an old misprediction decays: by half every second. */
 static void decay(struct progress *p, rocemu_ns_t now)
 {
 	while (p->need > PROGRESS_EVIDENCE && now - p->stalled >= PROGRESS_STALL_DECAY_NS) {
@@ -68,7 +68,7 @@ bool delayed_ack_offer(struct delayed_ack *a, rocemu_ns_t now)
 		a->score--;
 	a->open = true;
 	a->since = now;
-	/* What was held already has waited for one packet more than it should. */
+	/* Acknowledgements held before have waited for one packet more than they should. */
 	a->held = !(again && a->held) && a->score >= DELAYED_ACK_THRESHOLD;
 	return a->held;
 }

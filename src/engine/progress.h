@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Who should make progress on a lane, and when acknowledgements should go: decisions only, no
- * socket, no clock, so that tests can put them through in virtual time. Guarded by the lane's lock.
+ * Decides which thread makes progress on a lane, and when acknowledgements are sent: decisions
+ * only, no socket, no clock, so that tests run in virtual time. Guarded by the lane's lock.
  *
  * Watching: while application threads poll, they take the packets, and waking the lane's thread for
  * each of them only costs time: an interrupt to another CPU on the sender's side, two context
- * switches on this one. The thread itself cannot see that it was woken for nothing (epoll looks
- * again and sleeps on), so callers count what they take.
+ * switches on this one. The thread itself cannot see that it was woken in vain (epoll checks again
+ * and sleeps on), so callers count their receives.
  *
  *   ARMED    the thread watches the sockets.
- *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and looks only
- * every tick whether anybody still polls.
+ *   POLLED   callers poll; the thread has taken the polled sockets out of its loop and checks only
+ *            every tick whether a caller still polls.
  *
  * Acknowledgements: an application that gets a message often answers it. An ACK that waits for the
  * answer shares its system call and, on the other side, its receive. Whether a lane's applications
  * answer is learned, as a branch predictor learns.
  *
- * Posts: a program that posts message after message pays one system call each, and the kernel's way
- * to the peer, unless some leave together. So once posts have followed each other quickly, the next
- * ones are gathered: until the next poll of an empty CQ, until there are GATHER_MAX or
- * GATHER_BYTES, until a post GATHER_NS after the first, or until an acknowledgement wakes the
- * thread. A message that is posted alone never waits, nor a long one. A program that posts quickly
- * and then neither polls nor posts waits for a timer, GATHER_TIMER_NS; it is trusted less
- * afterwards.
+ * Posts: a program that posts message after message pays a system call and the kernel's path for
+ * each, unless some leave together. So once posts have followed each other quickly, the next ones
+ * are gathered: until the next poll of an empty CQ, until there are GATHER_MAX or GATHER_BYTES,
+ * until a post GATHER_NS after the first, or until an acknowledgement wakes the thread. A single
+ * message or a long one never waits. If a program posts quickly and then does not poll or post, a
+ * timer sends the rest (GATHER_TIMER_NS), and posts are gathered less readily afterwards.
  */
 #ifndef ENGINE_PROGRESS_H
 #define ENGINE_PROGRESS_H
@@ -34,10 +33,10 @@
 #include <rocemu/endpoint.h>
 
 /*
- * How often the thread looks whether anybody still polls, and so how long a packet may lie there,
- * or an acknowledgement wait, when polling has stopped. A tick costs the poller some 10 to 20 us
- * (two context switches and a timer interrupt, on a virtual machine); so it becomes rarer when
- * polling has gone on for a while.
+ * How often the thread checks whether a caller still polls, and so how long a packet or an
+ * acknowledgement may wait when polling has stopped. A tick costs the poller some 10 to 20 us (two
+ * context switches and a timer interrupt, on a virtual machine); so it becomes rarer when polling
+ * has gone on for a while.
  */
 #define PROGRESS_TICK_NS	250000u
 #define PROGRESS_TICK_CALM_NS	1000000u
@@ -67,8 +66,8 @@ enum {
 #define DELAYED_ACK_POLL_NS   5000u  /* polls that find nothing for this long send what is held */
 /*
  * Held by the lane's thread, or by a caller while ARMED. Not shorter, because each such wait may
- * set a timer, whose interrupt costs more than many system calls on a virtual machine; those that
- * are in vain are soon unlearned.
+ * set a timer, whose interrupt costs more than many system calls on a virtual machine; vain ones
+ * soon lower the score.
  */
 #define DELAYED_ACK_THREAD_NS 250000u
 
@@ -97,9 +96,8 @@ bool progress_woken(struct progress *p, rocemu_ns_t now, bool spinning);
 void progress_stop_watching(struct progress *p);
 
 /**
- * Nobody polled during a tick, or somebody said that he is about to sleep: watch again, mode is
- * ARMED. stalled: a packet had been waiting, so it was wrong to stop; next time it takes more
- * evidence.
+ * No caller polled during a tick, or one is about to sleep: watch again, mode is ARMED. stalled: a
+ * packet had been waiting, so it was wrong to stop; next time it takes more evidence.
  */
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled);
 
@@ -125,17 +123,17 @@ struct gather {
 };
 
 /**
- * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for what is not to
- * wait.
+ * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for requests that
+ * must not wait.
  * @return true: it waits; false: all goes now, gather_sent().
  */
 bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
 /** A peer's request came, and not through a socket: a post that follows at once answers it, and
  * does not wait. By sockets an answer is never so quick. */
 void gather_request_seen(struct gather *g);
-/** What waited was sent. */
+/** The gathered requests were sent. */
 void gather_sent(struct gather *g);
-/** The timer had to send what waited. */
+/** The timer had to send the gathered requests. */
 void gather_late(struct gather *g);
 
 #endif

@@ -10,7 +10,7 @@
 #include "base/mutex.h"
 #include "base/util.h"
 
-#define RECENT_NS 10000000u /* a receiver not sent to for this long holds nobody back */
+#define RECENT_NS 10000000u /* a receiver not sent to for this long does not limit the sender */
 
 enum { BTH_DQPN = 5, OVERHEAD = 64 /* of a packet's headers */ };
 
@@ -40,8 +40,9 @@ void rcvbuf_fini(struct rcvbuf *p)
 }
 
 /*
- * Half of what is free beyond a quarter: what is under way counts more in the kernel's books than
- * in ours, and the kernel takes what was read out of them late, up to a quarter of the buffer.
+ * Half of what is free beyond a quarter: packets in flight take more of the buffer by the kernel's
+ * accounting than by the lane's, and the kernel credits read data late, up to a quarter of the
+ * buffer.
  */
 static uint64_t socket_room(int fd)
 {
@@ -98,7 +99,7 @@ static struct rcvbuf_dest *find(struct rcvbuf *p, const struct rocemu_gid *gid, 
 	return NULL;
 }
 
-/* An entry for one more: a free one, or that of the bucket which was not sent to for longest. */
+/* An entry for one more: a free one, or the least recently used of the bucket. */
 static struct rcvbuf_dest *place(struct rcvbuf *p, const struct rocemu_gid *gid, uint16_t slot)
 {
 	struct rcvbuf_dest *d = bucket_of(p, gid, slot), *oldest = d;
@@ -110,7 +111,7 @@ static struct rcvbuf_dest *place(struct rcvbuf *p, const struct rocemu_gid *gid,
 	return oldest;
 }
 
-/* Count bytes to a receiver that is not known. @return it is to be asked for from now on. */
+/* Count bytes to a receiver that is not known. @return whether its socket must be requested now. */
 static bool count(struct rcvbuf *p, struct rcvbuf_dest *d, uint32_t bytes, rocemu_ns_t now)
 {
 	if (!is_recent(d->used, now))
@@ -147,7 +148,7 @@ bool rcvbuf_sending(struct rcvbuf *p, uint32_t scope_id, rocemu_ns_t now,
 			if (!d) {
 				d = place(p, &path->dgid, slot);
 				d->addr = (struct rcvbuf_addr){path->dgid, scope_id, slot};
-				/* Who is in a group is not known. */
+				/* The members of a group are not known. */
 				d->state = rocemu_gid_is_multicast(&path->dgid) ? RCVBUF_KNOWN
 										: RCVBUF_NEW;
 				d->used = now;
@@ -172,7 +173,7 @@ bool rcvbuf_next_query(struct rcvbuf *p, struct rcvbuf_addr *addr)
 	return false;
 }
 
-/* Room for one more socket: the receiver that was not sent to for longest is forgotten. */
+/* Room for one more socket: the least recently used receiver is dropped. */
 static void make_room(struct rcvbuf *p)
 {
 	struct rcvbuf_dest *oldest = p->socket[0];

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How much UC and UD may send. These services have no acknowledgements, and a hardware fabric loses
- * little; but a sender of ours fills a receiver's socket buffer in less than a millisecond. When
- * the receiver is on this host, the kernel tells how full its buffer is, and the sender waits.
- * Towards other hosts nothing is known and nothing is held back.
+ * Computes how much UC and UD may send, by the fill level of receive buffers. These services have
+ * no acknowledgements, and a hardware fabric loses little; but an emulated sender fills a
+ * receiver's socket buffer in less than a millisecond. When the receiver is on this host, the
+ * kernel reports the fill level of its buffer, and the sender waits. Sending to other hosts is not
+ * limited.
  *
- * The receiver's socket is the agent's to give. The lane's thread asks for it (rcvbuf-query.c),
- * without the lane's lock, and only for receivers that were sent more than a little; until the
- * answer comes a receiver is sent RCVBUF_FIRST bytes at most, for RCVBUF_TIMEOUT_NS.
+ * The agent provides a copy of the receiver's socket. The lane's thread requests it
+ * (rcvbuf-query.c), without the lane's lock, and only for receivers that were sent more than
+ * RCVBUF_QUERY_AFTER bytes. Until the answer comes a receiver is sent RCVBUF_FIRST bytes at most,
+ * for RCVBUF_TIMEOUT_NS.
  */
 #ifndef ENGINE_RCVBUF_H
 #define ENGINE_RCVBUF_H
@@ -17,18 +19,18 @@
 
 #include <rocemu/endpoint.h>
 
-#define RCVBUF_RETRY_NS 50000u /* a full buffer is looked at again after this long */
-#define RCVBUF_TIMEOUT_NS                                                       \
-	10000000u /* an agent that does not answer holds nobody back for longer \
+#define RCVBUF_RETRY_NS 50000u /* a full buffer is checked again after this long */
+#define RCVBUF_TIMEOUT_NS                                                    \
+	10000000u /* an agent that does not answer delays a sender no longer \
 		   */
 
 enum {
 	RCVBUF_WAYS = 4,
-	RCVBUF_BUCKETS =
-		64, /* of RCVBUF_WAYS receivers; of more, the one not used longest is forgotten */
-	RCVBUF_SOCKETS = 16,		/* receivers whose buffers are looked at */
-	RCVBUF_WAITING = 8,		/* receivers that the agent is to be asked for */
-	RCVBUF_QUERY_AFTER = 16 * 1024, /* bytes to a receiver before the agent is asked for it */
+	RCVBUF_BUCKETS = 64, /* of RCVBUF_WAYS receivers; beyond that, the least recently used one
+				is dropped */
+	RCVBUF_SOCKETS = 16, /* receivers whose buffers are checked */
+	RCVBUF_WAITING = 8,  /* receivers whose sockets are to be requested */
+	RCVBUF_QUERY_AFTER = 16 * 1024, /* bytes to a receiver before its socket is requested */
 	RCVBUF_FIRST = 64 * 1024,	/* bytes to a receiver before the answer */
 };
 
@@ -42,7 +44,7 @@ struct rcvbuf_addr {
 enum rcvbuf_state {
 	RCVBUF_FREE,
 	RCVBUF_NEW,	 /* sent less than RCVBUF_QUERY_AFTER so far */
-	RCVBUF_TO_QUERY, /* the agent is to be asked */
+	RCVBUF_TO_QUERY, /* the socket is to be requested */
 	RCVBUF_QUERIED,
 	RCVBUF_KNOWN, /* fd is its socket, or -1: it is not on this host, or another user's */
 };
@@ -75,9 +77,9 @@ uint64_t rcvbuf_room(const struct rcvbuf *p, rocemu_ns_t now);
 bool rcvbuf_sending(struct rcvbuf *p, uint32_t scope_id, rocemu_ns_t now,
 		    struct rocemu_tx *const *pkt, unsigned n);
 
-/** The next receiver to ask the agent for. @return false: there is none. */
+/** The next receiver whose socket is to be requested. @return false: there is none. */
 bool rcvbuf_next_query(struct rcvbuf *p, struct rcvbuf_addr *addr);
-/** The answer: fd is owned from then on, or -1: none, not to be asked for again soon. */
+/** The answer: fd is owned from then on, or -1: none, not to be requested again soon. */
 void rcvbuf_set(struct rcvbuf *p, const struct rcvbuf_addr *addr, int fd);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reasons of an endpoint (include/rocemu/why.h) as lines for people. */
+/* Prints reasons of an endpoint (include/rocemu/why.h) as lines for people. */
 #ifndef ENGINE_REASON_H
 #define ENGINE_REASON_H
 

@@ -42,8 +42,7 @@ int shm_ring_create(void)
 }
 
 /*
- * Sealed, of the right size, and not of huge pages, of which the system may have none left when one
- * is touched.
+ * Sealed, of the right size, and not of huge pages, which may be exhausted when one is accessed.
  */
 static int check(int fd)
 {
@@ -143,7 +142,7 @@ void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec)
 }
 
 /*
- * The consumer sets sleeping, then looks at head; here it is the other way round. All four accesses
+ * The consumer sets sleeping, then reads head; here it is the other way round. All four accesses
  * have one order (seq_cst), so that at least one side sees what the other one wrote.
  */
 bool shm_ring_publish(struct shm_ring *r)
@@ -176,7 +175,7 @@ int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **pa
 		}
 	}
 	memcpy(rec, record_at(r), HEAD_LEN);
-	/* What follows uses this copy: the compiler must not read the ring again. */
+	/* The code below uses this copy: the compiler must not read the ring again. */
 	__asm__ volatile("" : : : "memory");
 	if (unlikely(rec->len < LEAST_PACKET || rec->len > ROCEMU_MAX_PACKET ||
 		     record_bytes(rec->len) > filled))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A ring of packets in memory that two processes share: one producer, one consumer. Pure but for
- * making and mapping the memory: no lock, no waiting; whoever drives it holds the lane's lock.
+ * A ring of packets in memory that two processes share: one producer, one consumer. Pure except for
+ * making and mapping the memory: no lock, no waiting; the caller holds the lane's lock.
  *
  * The other side may write anything at any time: its index, lengths, contents. So each side keeps
  * its own index in private memory, takes the other one's from the ring only within bounds, and the
@@ -33,7 +33,8 @@ struct shm_ring_shared {
 	_Alignas(SHM_RING_LINE) _Atomic uint32_t tail; /* the consumer's: taken up to here */
 	/* The consumer's. */
 	_Alignas(SHM_RING_LINE) _Atomic uint32_t attached; /* it takes packets from this ring */
-	_Atomic uint32_t sleeping; /* to be woken for the next packet; cleared by who does it */
+	_Atomic uint32_t
+		sleeping; /* wants a wakeup for the next packet; cleared by the waking side */
 };
 
 /** Before each packet in the ring. */
@@ -71,7 +72,7 @@ uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len);
 /** The packet is in the room that was reserved last. Seen by the consumer after shm_ring_publish().
  */
 void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec);
-/** Show the consumer what was committed. @return true: it sleeps, and is to be woken. */
+/** Publish committed packets to the consumer. @return true: it sleeps, and must be woken. */
 bool shm_ring_publish(struct shm_ring *r);
 /** Bytes that may be filled now, heads of records included. */
 uint32_t shm_ring_room(struct shm_ring *r);
@@ -87,12 +88,12 @@ bool shm_ring_is_attached(const struct shm_ring *r);
 
 /**
  * The next packet: a copy of its record's head, and where its bytes are until shm_ring_done().
- * @return 1, 0: there is none, or -EBADMSG: the other side breaks the rules.
+ * @return 1, 0: there is none, or -EBADMSG: the other side violates the protocol.
  */
 int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **packet);
 /** The packet of that record was taken. */
 void shm_ring_done(struct shm_ring *r, const struct shm_record *rec);
-/** Let the producer have the room of all that was taken. */
+/** Return the room of all taken packets to the producer. */
 void shm_ring_release(struct shm_ring *r);
 
 /** From now on packets are taken from the ring. */

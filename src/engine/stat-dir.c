@@ -123,7 +123,9 @@ void stat_dir_sweep(const char *dir, int fd)
 		const pid_t pid = stat_name_pid(e->d_name);
 		char path[STAT_PATH_MAX];
 
-		/* One of another PID namespace does not exist here either: so somebody must listen.
+		/*
+		 * A process of another PID namespace does not exist here, either: check for a
+		 * listener as well.
 		 */
 		if (!pid || (kill(pid, 0) == 0 || errno != ESRCH) ||
 		    snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path))
@@ -136,7 +138,7 @@ void stat_dir_sweep(const char *dir, int fd)
 		closedir(d);
 }
 
-/* A name that is free, or that of a process that is gone. */
+/* A free name, or that of a process that is gone. */
 static bool find_name(const char *dir, char path[static STAT_PATH_MAX])
 {
 	for (unsigned i = 0; i < NAMES_MAX; i++) {
@@ -157,7 +159,9 @@ static bool find_name(const char *dir, char path[static STAT_PATH_MAX])
 	return false;
 }
 
-/* It gets its name when it listens: what refuses connections under such a name is left over. */
+/*
+ * It gets its name once it listens: a socket that refuses connections under such a name is stale.
+ */
 int stat_dir_listen(const char *dir, char path[static STAT_PATH_MAX])
 {
 	char fresh[STAT_PATH_MAX];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where a user's processes listen for `rocemu stat`: sockets in a directory that is the user's
- * alone, named by process ID (with ".1" and so on where another PID namespace has the same one).
- * Paths and not abstract names: they work across network namespaces, and no other user can take
- * them.
+ * Manages the sockets on which a user's processes listen for `rocemu stat`: in a directory that
+ * only the user can write, named by process ID (with ".1" and so on where another PID namespace has
+ * the same one). Paths and not abstract names: they work across network namespaces, and no other
+ * user can take them.
  */
 #ifndef ENGINE_STAT_DIR_H
 #define ENGINE_STAT_DIR_H
@@ -14,7 +14,7 @@
 
 enum { STAT_PATH_MAX = 104 }; /* fits a socket's address */
 
-/** ROCEMU_STAT: "off", a directory, or nothing of either. @return false: off. dir: "" without one.
+/** ROCEMU_STAT: "off", a directory, or unset. @return false: off. dir: "" without one.
  */
 bool stat_dir_env(char dir[static STAT_PATH_MAX]);
 
@@ -31,7 +31,7 @@ int stat_dir_open(const char *dir, uid_t uid, bool create);
 /** Is a file's name that of a socket? @return the process ID in it, 0: no. */
 pid_t stat_name_pid(const char *name);
 
-/** A new socket, connected without waiting. -ECONNREFUSED: nobody listens. */
+/** A new socket, connected without waiting. -ECONNREFUSED: no listener. */
 int stat_connect(const char *path);
 
 /** Remove sockets of processes that are gone. fd: of dir. */

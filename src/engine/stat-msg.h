@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What `rocemu stat` and a process send each other (stat-server.h): a request; then a head, and for
- * each lane a struct stat_lane and its QPs' reports. Structs as they are in memory: both ends are
- * of one machine, and of one version or they refuse each other.
+ * Defines the messages between `rocemu stat` and a process (stat-server.h): a request; then a head,
+ * and for each lane a struct stat_lane and its QPs' reports. Structs as in memory: both ends are on
+ * one machine; other versions are refused.
  */
 #ifndef ENGINE_STAT_MSG_H
 #define ENGINE_STAT_MSG_H
@@ -29,7 +29,7 @@ struct stat_request {
 
 struct stat_head {
 	uint32_t magic, version;
-	uint32_t lane_size, qp_size; /* also tell versions apart */
+	uint32_t lane_size, qp_size; /* also distinguish versions */
 	int32_t err;		     /* errno why lanes are missing at the end; 0: none is */
 	uint32_t pid;
 	uint32_t nlanes;
@@ -42,8 +42,8 @@ struct stat_lane {
 	char device[64];
 	uint32_t slot;
 	uint32_t nqps;	   /* reports that follow */
-	uint32_t busy;	   /* 1: the lock was not to be had; what follows is incomplete */
-	uint32_t busy_tid; /* thread that had it; 0: not known */
+	uint32_t busy;	   /* 1: the lock could not be taken; the rest is incomplete */
+	uint32_t busy_tid; /* thread that held it; 0: not known */
 	char holder[STAT_NAME];
 	uint32_t objects[8]; /* by enum rocemu_object */
 	struct port_counts counts;
@@ -53,7 +53,7 @@ bool stat_request_is_valid(const void *data, size_t len);
 
 /**
  * Is this a whole answer? data: aligned as by malloc(). Names in it end with a 0; other values are
- * not looked at.
+ * not checked.
  * @return 0, -EPROTO, or -EPROTONOSUPPORT: of another version.
  */
 int stat_check(const void *data, size_t len);

@@ -130,7 +130,7 @@ static void *thread_main(void *arg)
 		rocemu_ns_t end;
 		int fd;
 
-		/* The socket does not block: whoever connected may be gone. */
+		/* The socket does not block: the client may be gone. */
 		if (poll(&p, 1, -1) < 0 || p.revents & POLLNVAL)
 			break;
 		fd = accept4(server.fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
@@ -228,7 +228,7 @@ static void stop(void)
 	unlink(server.path);
 	atomic_store(&server.stop, true);
 	if (!is_ours()) {
-		pthread_detach(server.thread); /* which waits for what nobody can wake */
+		pthread_detach(server.thread); /* which waits without a way to wake it */
 		return;
 	}
 	shutdown(server.fd, SHUT_RDWR); /* ends its poll() */

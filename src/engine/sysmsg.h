@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the data path does with sockets under the lane's lock: no cancellation points
- * (base/syssocket.h). */
+/*
+ * Socket calls of the data path under the lane's lock: no cancellation points (base/syssocket.h).
+ */
 #ifndef ENGINE_SYSMSG_H
 #define ENGINE_SYSMSG_H
 

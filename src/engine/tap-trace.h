@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Packets in the timeline (base/trace.h). */
+/* Records packets in the timeline (base/trace.h). */
 #ifndef ENGINE_TAP_TRACE_H
 #define ENGINE_TAP_TRACE_H
 

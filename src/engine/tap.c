@@ -25,7 +25,10 @@ enum {
 	SEEN_WAYS = 4,
 };
 
-/* A packet, and how often it was sent without having been received, or the other way (negative). */
+/*
+ * A packet, and how often it was sent without having been received, or received without having been
+ * sent (negative).
+ */
 struct seen {
 	uint64_t key; /* of its length, its ICRC, which covers all of it, destination QPN and PSN */
 	int32_t open;
@@ -68,9 +71,9 @@ static int expand_path(const char *spec, char *path, size_t size)
 }
 
 /*
- * Claim a file: two processes that write one file destroy both captures. Not truncated here: it may
- * be another's. @return a file descriptor that holds the lock, -EWOULDBLOCK when it is another's,
- * other -errno.
+ * Claim a file: two processes writing one file would destroy both captures. Not truncated here:
+ * another process may use it. @return a file descriptor that holds the lock, -EWOULDBLOCK when
+ * another process has it, other -errno.
  */
 static int claim(const char *path)
 {
@@ -143,7 +146,7 @@ int tap_get(struct tap **out, char *errbuf, size_t errlen)
 	return err;
 }
 
-/* Lock held. A capture that cannot be written is a pity, traffic goes on. */
+/* Lock held. A capture that cannot be written does not stop traffic. */
 static void give_up(struct tap *t, int err)
 {
 	log_error("capture: writing \"%s\": %s; capturing stopped", t->path, strerror(-err));
@@ -241,7 +244,7 @@ static bool seen_before(struct tap *t, bool sent, uint64_t key)
 }
 
 /*
- * Lock held. Time does not go back in the file, but where the clock was set: a lane that sends
+ * Lock held. Timestamps in the file do not go back, unless the clock was set: a lane that sends
  * takes the time before the system call, and another lane may write meanwhile.
  */
 static uint64_t in_order(struct tap *t, uint64_t when_ns)
@@ -296,7 +299,7 @@ void tap_flush(struct tap *t)
 static void fork_prepare(void)
 {
 	mutex_lock(&tap_lock);
-	/* Else the child's copy of the buffer would be written again when it exits. */
+	/* Otherwise the child would write its copy of the buffer again when it exits. */
 	if (the_tap)
 		flush_locked(the_tap);
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The tap: every packet of the process as it stands on the wire, into the timeline (base/trace.h)
- * and into the file that ROCEMU_PCAP names. One tap per process, shared by its lanes; "%p" in the
- * name stands for the process ID. A name that another live process (or the parent of a fork) writes
- * to already gets
- * ".PID" appended.
+ * The tap: records every packet of the process as on the wire, in the timeline (base/trace.h) and
+ * in the file that ROCEMU_PCAP names. One tap per process, shared by its lanes; "%p" in the name
+ * stands for the process ID. A name that another live process (or the parent of a fork) writes to
+ * already gets ".PID" appended.
  *
- * Sent packets are written as they are handed to the kernel, after impairment: lost ones are not in
- * it, duplicates twice, corrupted ones corrupted. Received ones are written by the process whose
- * lane takes them. What a process sends to itself is written once.
+ * Sent packets are written as passed to the kernel, after impairment: lost ones are not in it,
+ * duplicates twice, corrupted ones corrupted. Received ones are written by the process whose lane
+ * takes them. A packet that a process sends to itself is written once.
  */
 #ifndef ENGINE_TAP_H
 #define ENGINE_TAP_H
@@ -38,11 +37,11 @@ struct tap_addr {
 
 /**
  * The process's tap; *out is NULL when neither ROCEMU_PCAP nor ROCEMU_TRACE is set. A reference, to
- * be given back.
+ * be released.
  * @return 0, or -errno with one line in errbuf: the file cannot be written.
  */
 int tap_get(struct tap **out, char *errbuf, size_t errlen);
-/** Give a reference back; the last one closes the file. NULL is allowed. */
+/** Release a reference; the last one closes the file. NULL is allowed. */
 void tap_put(struct tap *t);
 
 /** Nanoseconds since 1970, for tap_addr::when_ns. */
@@ -52,7 +51,7 @@ uint64_t tap_now(void);
  * written. */
 void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov, unsigned niov);
 
-/** Bring what was written to the file, so that a killed process leaves a readable one. */
+/** Flush to the file, so that a killed process leaves a readable one. */
 void tap_flush(struct tap *t);
 
 #endif

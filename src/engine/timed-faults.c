@@ -12,12 +12,14 @@
 /* Of netmon's thread, or of its start and stop. */
 static struct impair impair;
 static struct impair_link state;
-/* What others see. Each change is followed by NETMON_TIMER, so a reader between two of these reads
- * again. */
+/*
+ * The state for readers. Each change is followed by NETMON_TIMER, so a reader between two of these
+ * reads again.
+ */
 static atomic_bool down, fatal;
 static _Atomic uint64_t gids;
 
-/* Devices that have failed stay so, whatever the rules by time say. */
+/* Failed devices stay failed, whatever the rules by time are. */
 static void publish(void)
 {
 	atomic_store(&down, state.down);
@@ -26,7 +28,7 @@ static void publish(void)
 		atomic_store(&fatal, true);
 }
 
-/* Into log and summary: the rules by time that have begun, and, in the log, those that have ended.
+/* Report rules by time that have begun in log and summary, and those that have ended in the log.
  */
 static void report(uint64_t before)
 {
@@ -44,7 +46,7 @@ static void report(uint64_t before)
 	}
 }
 
-/* What does not parse, the first lane has refused. */
+/* The first lane has refused an invalid text. */
 static uint64_t start(uint64_t now)
 {
 	char text[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which packets leave together: descriptors into UDP_SEGMENT bursts. Pure: no socket, no state.
+ * Groups packets into UDP_SEGMENT bursts. Pure: no socket, no state.
  *
  * The kernel cuts one UDP_SEGMENT message into datagrams of equal length, of which only the last
  * may be shorter. Segment i of a burst has the IPv4 identification i, a datagram on its own 0; the

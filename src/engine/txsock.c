@@ -19,16 +19,18 @@
 #endif
 
 enum {
-	FLOWINFO_SEND = 33,  /* IPV6_FLOWINFO_SEND of <linux/in6.h>, which cannot be had beside
-				<netinet/in.h> */
+	FLOWINFO_SEND = 33,  /* IPV6_FLOWINFO_SEND of <linux/in6.h>, which cannot be included
+				together with <netinet/in.h> */
 	PORT_FIRST = 0xc000, /* IBTA annex A17: the dynamic range */
 	PORT_MASK = 0x3fff,
-	/* Ports looked at before the flow shares somebody else's: neighbours, then all over the
-	 * range, so that nobody holds a flow up by a few sockets. */
+	/*
+	 * Ports tried before the flow shares another user's: neighbours, then all over the range,
+	 * so that a few sockets cannot block a flow.
+	 */
 	PORT_NEIGHBOURS = 16,
 	PORT_STRIDE = 997,
 	PORT_TRIES = 64,
-	SEND_BUFFER = 1 << 20, /* asked for; the kernel gives what wmem_max allows */
+	SEND_BUFFER = 1 << 20, /* requested; the kernel grants what wmem_max allows */
 };
 
 void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id,
@@ -56,7 +58,7 @@ static void set_int(int fd, int level, int name, int value)
 		return;
 }
 
-/* By which interface packets to a group leave, and that this host gets them too, if in the group.
+/* The interface for packets to a group, and delivery to this host's members of the group.
  */
 static void set_multicast(int fd, const struct txsock_set *set)
 {
@@ -73,7 +75,7 @@ static void set_multicast(int fd, const struct txsock_set *set)
 	}
 }
 
-/* Takes nothing, and shares its port with this user's other sockets. */
+/* Receives nothing, and shares its port with this user's other sockets. */
 static int drop_all_input(int fd)
 {
 	static const struct sock_filter drop_all[] = {BPF_STMT(BPF_RET | BPF_K, 0)};
@@ -126,8 +128,8 @@ static bool lacks_gso(int fd)
 }
 
 /**
- * Hold the port at all addresses. @return the socket, or -1: none can be had, which is no reason
- * not to send; -EADDRINUSE: somebody else has the port.
+ * Hold the port at all addresses. @return the socket, or -1: none, which does not prevent sending;
+ * -EADDRINUSE: another user has the port.
  */
 static int open_guard(int family, uint16_t port)
 {

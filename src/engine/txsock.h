@@ -3,12 +3,12 @@
  * Transmit sockets of a lane. The receive sockets are bound to port 4791, but a RoCEv2 packet's
  * source port is its flow's entropy (0xc000-0xffff), and the ICRC covers it. So each (address,
  * source port) gets a socket of its own: unconnected and don't-fragment, so that the IPv4
- * identification is 0, blocking, so that a full queue pushes back, and deaf. At most
+ * identification is 0, blocking, so that a full queue pushes back, and dropping all input. At most
  * TXSOCK_PER_ADDRESS per address; flows beyond share them.
  *
- * Peers take packets from that port for ours. Any user may send from any address of the machine, as
- * long as the port is free at some address (IP_PKTINFO chooses the source). So a second socket
- * holds the port at the wildcard address: then it is free for nobody but this user.
+ * Peers attribute packets from that port to this flow. Any user may send from any address of the
+ * machine, as long as the port is free at some address (IP_PKTINFO chooses the source). So a second
+ * socket holds the port at the wildcard address: then no other user can bind it.
  *
  * Owner: the lane; to be used with its lock held.
  */
@@ -49,8 +49,8 @@ void txsock_set_fini(struct txsock_set *set);
 
 /**
  * The socket for a path whose sgid is the set's: the one for its port, else a new one (on the port
- * or the next one free), else, when the set is full, one of the others. Its port is the one that
- * counts.
+ * or the next one free), else, when the set is full, one of the others. Its port is the path's
+ * actual source port.
  * @return NULL: none could be opened; *err is a negative errno then.
  */
 struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *path, int *err);
