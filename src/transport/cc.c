@@ -8,7 +8,9 @@ enum {
 	ALPHA_ONE = 1024,
 	ALPHA_SHIFT = 4, /* a CNP, or an interval without, moves alpha by 1/16 */
 	CALM_MAX = 256,
-	/* Losses are judged by this many packets: enough to tell 20 % from 10 %. */
+	/*
+	 * The loss rate is measured over this many packets: enough to distinguish 20 % from 10 %.
+	 */
 	LOSS_PACKETS = 256,
 	LOSS_LEAST = 16,
 	/* Beyond a short path: 20 Gbit/s. */
@@ -20,7 +22,9 @@ enum {
 #define PATH_MAX_BYTES (256ull << 20)
 /* After this the path may be another one. */
 #define STALE_NS (10 * 1000000000ull)
-/* Without acknowledgements a flight that was cut for is over after this and eight round trips. */
+/*
+ * Without acknowledgements, a flight with a cut has ended after this time plus eight round trips.
+ */
 #define RECOVER_NS 1000000u
 
 /* Time between two clock readings, which may be of two threads. */
@@ -48,8 +52,10 @@ void cc_init(struct cc *cc, uint64_t limit, bool nearby)
 		.alpha = ALPHA_ONE,
 		.explore_after = EXPLORE_SOON,
 	};
-	/* No link on the way: a receiver's buffer takes it, and a round trip may cost a thread's
-	 * turn. */
+	/*
+	 * No link on the path: the receiver's buffer takes the packets, and a round trip may
+	 * include a scheduling delay.
+	 */
 	cc->cwnd = nearby ? cc_max(cc) : start_window(cc);
 }
 
@@ -71,7 +77,7 @@ uint64_t cc_max(const struct cc *cc)
 	return cc->limit ? MIN(path, cc->limit) : path;
 }
 
-/** Do packets wait in a queue on the way? Without a measurement: perhaps, so yes. */
+/** Do packets wait in a queue on the path? Without a measurement it is assumed. */
 static bool is_late(const struct cc *cc)
 {
 	return cc->srtt >= cc->min_rtt + cc->min_rtt / 2 + (cc->srtt ? cc->slack_ns : 0);
@@ -94,9 +100,9 @@ static void cut(struct cc *cc, rocemu_ns_t now, uint64_t cwnd)
 }
 
 /**
- * A queue that was there before the first measurement makes no packet late: min_rtt has it in. Now
- * and then half the window for a round trip shows the time without it; seldom, if the last time did
- * not.
+ * A queue from before the first measurement does not count as delay, because min_rtt includes it.
+ * Now and then half the window for a round trip shows the time without it; seldom, if the last time
+ * did not.
  */
 static void explore(struct cc *cc, rocemu_ns_t now)
 {
@@ -200,7 +206,7 @@ void cc_on_loss(struct cc *cc, rocemu_ns_t now)
 		return;
 	if (!is_late(cc) && !is_heavy(cc))
 		return; /* by chance */
-	/* What was counted for this cut counts less for the next. */
+	/* Losses counted for this cut count less for the next one. */
 	cc->lost /= 2;
 	cc->seen /= 2;
 	cut(cc, now, cc->cwnd * 7 / 10);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The congestion window of a remote lane: how many bytes may be under way, from what was
- * acknowledged, lost and marked. Numbers only: what is under way and which QPs wait is in peer.h.
+ * Computes the congestion window of a remote lane: how many bytes may be in flight, from
+ * acknowledgements, losses and marks. Numbers only: the bytes in flight and the waiting QPs are in
+ * peer.h.
  */
 #ifndef TRANSPORT_CC_H
 #define TRANSPORT_CC_H
@@ -11,8 +12,10 @@
 enum {
 	/* Most on a short path: fits the socket buffer of a receiver with default settings. */
 	CC_SHORT_BYTES = 192 * 1024,
-	/* Most on this host, if it is at most that part of a receive buffer: a receiver that has no
-	 * core for a while takes in its turn what came meanwhile. */
+	/*
+	 * Most on this host, if it is at most that part of a receive buffer: a receiver that gets
+	 * no CPU for a while reads the packets later.
+	 */
 	CC_NEAR_BYTES = 1024 * 1024,
 	CC_NEAR_PART = 8,
 	/* Of shorter messages only where several QPs wait: peer_wants_longer(). Those of one QP
@@ -46,7 +49,7 @@ struct cc {
 	uint64_t seen;		  /* bytes acknowledged, fading */
 	uint32_t lost;		  /* losses among them */
 	uint64_t sampled;	  /* bytes acknowledged since the last cut */
-	uint32_t explore_after;	  /* windows between two looks whether min_rtt is the path's own */
+	uint32_t explore_after;	  /* windows between two checks whether min_rtt is the path's own */
 	rocemu_ns_t explored_rtt; /* min_rtt at the last one */
 	rocemu_ns_t heard_at;	  /* the last acknowledgement; 0: none yet */
 };
@@ -60,12 +63,12 @@ void cc_on_ack(struct cc *cc, rocemu_ns_t now, uint64_t cost, uint64_t used);
 void cc_on_rtt(struct cc *cc, rocemu_ns_t rtt);
 /**
  * A packet was lost. That is congestion when packets are late as well, or a fifth is lost; then the
- * window shrinks to 7/10, once for what was under way. Else the network lost it by chance.
+ * window shrinks to 7/10, once for what was under way. Otherwise it is treated as a random loss.
  */
 void cc_on_loss(struct cc *cc, rocemu_ns_t now);
 /** A CNP: the window shrinks as in DCTCP, once an interval (CC_INTERVAL_NS or a round trip). */
 void cc_on_cnp(struct cc *cc, rocemu_ns_t now);
-/** Something is about to be sent, and nothing is under way. */
+/** A packet is about to be sent, and nothing is in flight. */
 void cc_on_idle(struct cc *cc, rocemu_ns_t now);
 /** The most that cwnd may grow to. */
 uint64_t cc_max(const struct cc *cc);

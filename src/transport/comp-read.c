@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Responses with data. Each is placed when it comes, wherever in the send queue its request is, and
- * noted; requests complete in their order (comp.c). What is wrong with a response fails the request
- * only when it is that response's turn.
+ * Handles responses with data. Each is placed when it comes, for any request in the send queue, and
+ * recorded; requests complete in order (comp.c). An error in a response fails its request only once
+ * all earlier responses have come.
  */
 #include <errno.h>
 
@@ -26,9 +26,8 @@ static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t 
 
 /**
  * Packet at of the READ i. FIRST and ONLY may stand within a request's range too, and MIDDLE and
- * LAST at the start of what was asked for again: responders differ in how they answer a repeated
- * READ. What was asked for again may also end before the request does. How long each one is, is
- * fixed.
+ * LAST at the start of a repeated range: responders differ in how they answer a repeated READ. A
+ * repeated range may also end before the request does. The length of each response is fixed.
  */
 static enum ibv_wc_status comp_take_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 					 uint32_t ops, uint32_t i, uint32_t at)
@@ -88,7 +87,7 @@ static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
 					   : comp_take_empty(qp, pkt, ops, i);
 	if (status)
 		return status;
-	/* Given up by going back: that gave its share of the budget back, too. */
+	/* Given up by going back, which also released its share of the budget. */
 	if (w->opcode == IBV_WR_RDMA_READ && rocemu_psn_diff(pkt->h.psn, qp->req.send_psn) < 0)
 		came(qp, now, (uint32_t)swqe_cost(&qp->req, w, w->npkts, at, at + 1));
 	return IBV_WC_SUCCESS;
@@ -102,7 +101,7 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	uint32_t ahead = (psn - qp->comp.una_psn) & ROCEMU_PSN_MASK;
 	uint32_t i = comp_entry(qp, psn);
 
-	/* Not asked for since going back; or it came before. */
+	/* Not requested again since going back; or it came before. */
 	if (rocemu_psn_diff(psn, qp->req.send_psn) >= 0)
 		return ROCEMU_DROP_NONE;
 	if (ahead < GOT_PSNS) {
@@ -110,8 +109,11 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 
 		if (got_test(&qp->req.again, psn))
 			return ROCEMU_DROP_GHOST;
-		/* Wrong ones are left alone: this one fails the request if it is asked for again.
-		 * Where our memory is at fault the response is right, and shows the gap. */
+		/*
+		 * Wrong responses are ignored: this one fails the request when it is requested
+		 * again. If this side's memory is at fault the response is right, and shows the
+		 * gap.
+		 */
 		status = comp_take(qp, now, pkt, ops, i);
 		if (status && status != IBV_WC_LOC_PROT_ERR)
 			return ROCEMU_DROP_SEQUENCE;

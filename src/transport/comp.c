@@ -4,7 +4,7 @@
  * posting all the same. Each response shows that the peer has executed everything before it
  * (acked_to); what is complete is that, up to the oldest READ, atomic, FLUSH or ATOMIC WRITE whose
  * own response has not come (una_psn). A response beyond that shows that it was lost (the implied
- * NAK of IBTA 9.7.5), and it is asked for again.
+ * NAK of IBTA 9.7.5), and it is requested again.
  */
 #include "transport/comp.h"
 
@@ -227,7 +227,7 @@ static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t
 
 	/*
 	 * Within a READ or atomic it may answer a duplicate, with the newest PSN, while the
-	 * responses are still under way. Before that, responses that have not come are lost.
+	 * responses are still in flight. Before that, responses that have not come are lost.
 	 */
 	if (swqe_expects_response(w))
 		end = w->first_psn;
@@ -240,7 +240,7 @@ static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t
 		       : comp_lost(qp, now, end, false);
 }
 
-/** The status of a request that was refused for good. */
+/** The status of a request that was refused permanently. */
 static enum ibv_wc_status nak_status(uint8_t syndrome)
 {
 	switch (syndrome) {
@@ -268,7 +268,7 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	recover_acked(qp, now, false);
 	if (rnr || syndrome == ROCEMU_NAK_PSN_SEQ)
 		why_nak_received(qp, syndrome, psn);
-	/* READ responses before it were lost: what it refuses is sent again behind them. */
+	/* READ responses before it were lost: the refused request is sent again after them. */
 	if (qp->comp.una_psn != psn || syndrome == ROCEMU_NAK_PSN_SEQ)
 		return comp_lost(qp, now, (psn + 1) & ROCEMU_PSN_MASK, true);
 	if (!rnr)

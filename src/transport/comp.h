@@ -2,7 +2,7 @@
 /*
  * Completer (RC): takes ACKs, NAKs, READ responses and atomic responses, places what they carry,
  * and completes send work requests in order. UC and UD requests complete when their last packet was
- * handed out; that too goes through here, so that send completions have one source. Files: comp.c
+ * output; that is also done here, so that send completions have one source. Files: comp.c
  * (acknowledgement and completion), comp-read.c (responses with data).
  */
 #ifndef TRANSPORT_COMP_H
@@ -22,7 +22,7 @@ void comp_start(struct rocemu_qp *qp);
 enum rocemu_drop comp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt);
 /** Complete the entry at tail (if it is to be signaled). UC/UD: called by the requester. */
 void comp_complete(struct rocemu_qp *qp, rocemu_ns_t now);
-/** Complete the local requests at tail that were executed; what stands before them is complete. */
+/** Complete the executed local requests at tail; all earlier ones are complete. */
 void comp_local(struct rocemu_qp *qp, rocemu_ns_t now);
 /**
  * Fail the entry at tail with status, then the QP (RC: ERR, UC/UD: SQE). Entries before tail are
@@ -37,9 +37,9 @@ void comp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 
 /* Between comp.c and comp-read.c. */
 
-/** The peer has executed everything before end: complete what that completes. */
+/** The peer has executed everything before end: complete these requests. */
 void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end);
-/** The response with PSN una_psn was placed: complete what that completes. */
+/** The response with PSN una_psn was placed: complete the requests that this completes. */
 void comp_next(struct rocemu_qp *qp, rocemu_ns_t now);
 /** comp_fail() for something that a peer sent: not while the QP is guarded (see port.h). */
 enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,

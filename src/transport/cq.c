@@ -225,7 +225,7 @@ void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint64_t every, ui
 	cq->full_left = times;
 }
 
-/** One more completion: is the CQ full on purpose? */
+/** One more completion: does fault injection make the CQ full? */
 static bool cq_is_full_on_purpose(struct rocemu_cq *cq)
 {
 	if (likely(!cq->full_in) || --cq->full_in)
@@ -265,7 +265,7 @@ void rocemu_cq_moderate(struct rocemu_cq *cq, unsigned count, rocemu_ns_t period
 
 	cq->mod_count = count;
 	cq->mod_period = period;
-	/* What waits by the old rule might wait for ever by the new one. */
+	/* An event that waits by the old rule could wait forever by the new one. */
 	if (waits)
 		cq_notify(cq);
 }
@@ -313,7 +313,7 @@ void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
 {
 	uint32_t last;
 
-	/* Asking for less than was asked for already changes nothing (IBTA 11.4.2.2). */
+	/* A weaker request than the present one changes nothing (IBTA 11.4.2.2). */
 	if (!solicited_only)
 		cq_set_armed(cq, CQ_ARMED_ANY);
 	else if (cq_armed(cq) == CQ_DISARMED)

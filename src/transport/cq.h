@@ -42,16 +42,18 @@ struct rocemu_cq {
 	atomic_uint polling;	/* polls that drive the endpoint; see rocemu_cq_polling() */
 	struct event_src ev;
 	void *user;
-	uint64_t
-		full_in; /* on purpose: so many completions from now on it is full; 0: never. See */
+	uint64_t full_in; /* by fault injection: full after this many completions from now on; 0:
+			     never. See */
 	uint64_t full_every, full_left;	    /* rocemu_cq_overrun_at() */
 	_Alignas(64) _Atomic uint32_t head; /* producer's, free running */
 	atomic_bool overrun;
 	_Alignas(64) _Atomic uint32_t tail; /* consumer's, free running */
 };
 
-/** Add a completion, wake whoever armed the CQ. Overrun: it is lost, IBV_EVENT_CQ_ERR is raised
- * once. */
+/**
+ * Add a completion, raise the event if the CQ is armed. Overrun: it is lost, IBV_EVENT_CQ_ERR is
+ * raised once.
+ */
 void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe);
 /** The CQ was armed and its event is due now: raise it, disarm. */
 void cq_notify(struct rocemu_cq *cq);

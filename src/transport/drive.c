@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What drives an endpoint: a datagram in, packets out, timers. The checks that all transport
- * services share are made here, in the order of IBTA 9.6.1 (packet header validation); what a valid
- * packet means is for the responder and the completer.
+ * Drives an endpoint: input of a datagram, output of packets, timers. Makes the checks that all
+ * transport services share, in the order of IBTA 9.6.1 (packet header validation); the responder
+ * and the completer handle valid packets.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +21,10 @@
 enum {
 	/* Packets of one QP in a row in one output call, so that QPs share the link. */
 	OUTPUT_TURN = 32,
-	/* So many IPv4 identifications in a row as a UDP sender of our kind counts them: from then
-	 * on the peer is held to that (see id_plausible()). */
+	/*
+	 * After this many IPv4 identifications in a row that match a UDP sender like rocemu, others
+	 * are rejected (see id_plausible()).
+	 */
 	ID_FITS_NEEDED = 32,
 	GSO_MAX_SEGMENTS = 64,
 	ECN_MASK = 3,
@@ -34,7 +36,7 @@ static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
 	return !memcmp(a, b, sizeof(*a));
 }
 
-/** What is known of a sender of datagrams; one that has the same place takes it over. */
+/** State of a sender of datagrams; another sender with the same hash replaces it. */
 static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_dgram *d)
 {
 	uint32_t hash = d->sport;
@@ -49,11 +51,11 @@ static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_
 }
 
 /**
- * A UDP socket does not show the IPv4 identification, so the ICRC check can only say which one
- * would fit. A peer that sends from a UDP socket as we do has 0, or its place in a GSO burst; once
- * a connection's peer, or a sender of datagrams, has shown that habit, any other solution is a
- * corrupted packet. That makes a 26-bit check of a 16-bit one, and leaves kernel and hardware peers
- * alone, whose identifications count up.
+ * A UDP socket does not show the IPv4 identification, so the ICRC check can only compute which one
+ * would fit. A peer that sends from a UDP socket, as rocemu does, has 0, or the packet's place in a
+ * GSO burst. Once a connection's peer, or a sender of datagrams, has shown that pattern, any other
+ * solution is a corrupted packet. That turns a 16-bit check into a 26-bit one, and does not affect
+ * kernel and hardware peers, whose identifications count up.
  */
 static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struct rocemu_dgram *d,
 			 uint32_t id)
@@ -76,8 +78,10 @@ static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struc
 	return true;
 }
 
-/** IBTA 9.6.1.2.3, C9-37..: the low 15 bits equal, not both limited members. Our only P_Key is the
- * default one. */
+/**
+ * IBTA 9.6.1.2.3, C9-37..: the low 15 bits equal, not both limited members. The only local P_Key is
+ * the default one.
+ */
 static bool pkey_matches(uint16_t theirs)
 {
 	return (theirs & 0x7fff) == 0x7fff;
@@ -138,9 +142,9 @@ static enum rocemu_drop cnp_input(struct rocemu_qp *qp, rocemu_ns_t now,
 
 /**
  * Annex A17.9.2: a packet that was marked on its way, or that found this host's buffer full, makes
- * its sender slow down. READ responses come because of our own requests, so our window shrinks;
- * hardware wants to be told as well. Not for ACKs, which no window holds back, nor UD: its packets
- * are of many senders.
+ * its sender slow down. READ responses answer local requests, so the local window shrinks; a
+ * hardware responder gets a CNP as well. No CNP for ACKs, which no window holds back, and for UD,
+ * whose packets are of many senders.
  */
 static void note_congestion(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_dgram *d,
 			    uint32_t ops)
@@ -233,8 +237,8 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
 }
 
 /**
- * Requests that lack room only will be noted as such by the next output call, and a QP that waits
- * in line, but for something else by now, gives its turn to the next.
+ * Requests that only lack room are recorded as such by the next output call, and a QP in line that
+ * now waits for something else passes its turn to the next.
  */
 static bool req_is_due(const struct rocemu_qp *qp)
 {
@@ -290,11 +294,11 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		if (more || resp_owes(&qp->resp)) {
 			list_append(&ep->tx_ready, node);
 			if (!made)
-				break; /* says it has, gives none: not a reason to spin */
+				break; /* reports output, but gives none: must not spin */
 		}
 		done += made;
 	}
-	/* Nothing to be sent first: what became of requests that make no packet is due now. */
+	/* No packet has to be sent first: complete requests that make no packet now. */
 	if (!done && !list_empty(&ep->tx_pending))
 		req_tx_done(ep, now);
 	ep->stats->tx_packets += done;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The endpoint's life, its events and its protection domains. What drives it (input, output,
- * timers): drive.c. */
+/*
+ * The endpoint's creation and end, its events and its protection domains. Input, output and timers:
+ * drive.c.
+ */
 #include "transport/ep.h"
 
 #include <errno.h>

@@ -27,7 +27,7 @@ enum {
 /** Something with pending events: embedded in CQ, QP and SRQ; on ep->events while pending != 0. */
 struct event_src {
 	struct list link;
-	uint32_t pending; /* bits: what each bit means, its owner says */
+	uint32_t pending; /* bits: defined by the owner */
 	enum rocemu_event_type type;
 };
 

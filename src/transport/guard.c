@@ -11,21 +11,21 @@
 #include "base/tsan.h"
 #include "base/util.h"
 
-/* Not to be initialized as a whole: clearing landing would cost as much as filling it. */
+/* Must not be initialized as a whole: clearing landing would cost as much as filling it. */
 struct guard {
 	jmp_buf landing;
-	const struct iovec *iov; /* the memory that may not be there */
+	const struct iovec *iov; /* the memory that may be missing */
 	unsigned niov;
 };
 
 /*
- * The access that this thread is in, or NULL. A signal handler reads it, on any thread, so nothing
- * may be allocated for it then. Programs that load the library late have little room for this
- * model: what is thread-local in the library stays small.
+ * The access that this thread is in, or NULL. A signal handler reads it, on any thread, so it must
+ * not be allocated on first use. The TLS model that ensures this has little room in programs that
+ * load the library late: keep thread-local data small.
  */
 static _Thread_local struct guard *volatile current __attribute__((tls_model("initial-exec")));
 
-/* The handler runs on the same thread: the compiler alone must keep the order. */
+/* The handler runs on the same thread: only the compiler must keep the order. */
 static inline void enter(struct guard *g)
 {
 	tsan_ignore_begin();

@@ -16,7 +16,7 @@ int keep_init(struct keep *k)
 	list_init(&k->free);
 	list_init(&k->holders);
 	k->slots = malloc(KEEP_SLOTS * sizeof(*k->slots));
-	/* Not from the heap, which may clear what it gives and so have it all mapped. */
+	/* Not from the heap, which may clear memory and so map all of it. */
 	data = mmap(NULL, DATA_BYTES, PROT_READ | PROT_WRITE,
 		    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	k->data = data == MAP_FAILED ? NULL : data;
@@ -53,7 +53,7 @@ const uint8_t *keep_data(const struct keep *k, const struct keep_slot *s)
 	return k->data + (size_t)(s - k->slots) * KEEP_SLOT_BYTES;
 }
 
-/** A slot on no list. There must be one. */
+/** Take a free slot. There must be one. */
 static struct keep_slot *slot_take(struct keep *k)
 {
 	struct list *n = list_first(&k->free);
@@ -75,7 +75,7 @@ void keep_give(struct keep *k, struct keep_slot *s)
 	k->nfree++;
 }
 
-/** Out of the queue, onto no list. */
+/** Remove from the queue. */
 static struct keep_slot *queue_take(struct keep_queue *q, struct list *node)
 {
 	list_remove(node);
@@ -103,7 +103,7 @@ static bool has_room(const struct keep *k, const struct keep_queue *q)
 	return q->count < 2 * k->nfree;
 }
 
-/** Take the packets of queues that make no progress, until there is room for q. */
+/** Drop the packets of queues without progress, until there is room for q. */
 static void make_room(struct keep *k, const struct keep_queue *q, rocemu_ns_t now)
 {
 	struct list *n;
@@ -120,8 +120,8 @@ static void make_room(struct keep *k, const struct keep_queue *q, rocemu_ns_t no
 }
 
 /**
- * The node behind which psn belongs, or NULL: it is there already. Packets come in order for the
- * most part, so from the end.
+ * The node after which psn belongs, or NULL: it is kept already. Packets come in order for the most
+ * part, so from the end.
  */
 static struct list *place_find(struct keep_queue *q, uint32_t psn)
 {

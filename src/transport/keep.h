@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Early packets: requests that came before the expected one, kept as copies until the gap before
+ * Keeps early packets: copies of requests that came before the expected one, until the gap before
  * them is filled. One slab per endpoint, a queue per QP.
  *
  * The slab's memory is mapped when a slot is first used, and slots given back are used again first,
@@ -20,7 +20,7 @@ enum {
 	KEEP_SLOT_BYTES = (ROCEMU_MAX_PACKET + 63) / 64 * 64,
 	/* PSNs beyond the expected one. READs take many: 16 of 64 KiB at an MTU of 256. */
 	KEEP_AHEAD = 4096,
-	/* Longer than a loss and its repetition take. A peer that needs more repeats all. */
+	/* Longer than a loss and its retransmission take. A slower peer retransmits all. */
 	KEEP_STUCK_NS = 100 * 1000 * 1000,
 };
 
@@ -69,16 +69,16 @@ enum keep_result keep_add(struct keep *k, struct keep_queue *q, rocemu_ns_t now,
 			  const uint8_t *hdr, uint32_t hdr_len, const uint8_t *rest,
 			  uint32_t rest_len);
 /**
- * The packet with this PSN, which is expected next, or NULL. It leaves the queue; the caller gives
- * it back with keep_give(). What lies before this PSN is forgotten.
+ * The packet with this PSN, which is expected next, or NULL. It leaves the queue; the caller
+ * releases it with keep_give(). Packets before this PSN are dropped.
  */
 struct keep_slot *keep_take(struct keep *k, struct keep_queue *q, rocemu_ns_t now, uint32_t psn);
 void keep_give(struct keep *k, struct keep_slot *s);
 const uint8_t *keep_data(const struct keep *k, const struct keep_slot *s);
-/** Forget everything of this queue. */
+/** Drop all packets of this queue. */
 void keep_clear(struct keep *k, struct keep_queue *q);
 
-/** Nothing is kept, nothing known to be lost. */
+/** Nothing is kept, and no loss is known. */
 static inline bool keep_empty(const struct keep_queue *q)
 {
 	return !q->count && !q->lost;

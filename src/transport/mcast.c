@@ -29,7 +29,7 @@ static struct mcast_member *member_find(const struct rocemu_qp *qp, const struct
 	return NULL;
 }
 
-/* -ENOSPC: as many groups as there may be; -ENOMEM. */
+/* -ENOSPC: the limit of groups is reached; -ENOMEM. */
 static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
 			   struct mcast_group **out)
 {
@@ -48,7 +48,7 @@ static int mcast_group_new(struct rocemu_ep *ep, const struct rocemu_gid *gid,
 	return 0;
 }
 
-/* Nobody is in it any more. */
+/* Free a group without members. */
 static void mcast_group_free(struct rocemu_ep *ep, struct mcast_group *g)
 {
 	list_remove(&g->link);
@@ -118,7 +118,7 @@ bool rocemu_ep_has_mcast(const struct rocemu_ep *ep, const struct rocemu_gid *gr
 	return group_find(ep, group) != NULL;
 }
 
-/* The program asked not to get its own messages back, and this is one. */
+/* The QP blocks loopback of its own messages, and this is one. */
 static bool own_message(const struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 			const struct rocemu_dgram *d)
 {
@@ -158,7 +158,7 @@ enum rocemu_drop mcast_input(struct rocemu_ep *ep, rocemu_ns_t now, const struct
 			why = one;
 		taken |= !one;
 	}
-	/* What some QPs could not take is counted, but the packet was taken. */
+	/* Drops of single QPs are counted, but the packet itself counts as received. */
 	if (taken && why)
 		ep->stats->drops[why]++;
 	return taken ? ROCEMU_DROP_NONE : why;

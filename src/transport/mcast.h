@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Multicast groups of an endpoint, and the UD QPs attached to each (IBTA 10.5). A group is there as
- * long as a QP is attached to it. How its packets come in, and who tells the network that we want
- * them, is the driver's business.
+ * Multicast groups of an endpoint, and the UD QPs attached to each (IBTA 10.5). A group exists as
+ * long as a QP is attached to it. The driver receives the packets and joins the groups on the
+ * network.
  */
 #ifndef TRANSPORT_MCAST_H
 #define TRANSPORT_MCAST_H
@@ -18,7 +18,7 @@ struct mcast_group {
 	unsigned count;
 };
 
-/** A QP in a group. Owned by the QP: it goes when the QP is detached. */
+/** A QP in a group. Owned by the QP: freed when the QP is detached. */
 struct mcast_member {
 	struct list in_group, in_qp;
 	struct mcast_group *group; /* owned by the endpoint */

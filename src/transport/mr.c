@@ -90,7 +90,7 @@ uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64
 	if (unlikely(mr->null))
 		return access & WRITING ? mr->host + MR_PIECE_MAX : mr->host;
 	host = (uint8_t *)((uintptr_t)mr->host + off); /* a region on demand may begin at NULL */
-	/* No bytes have no page: a FLUSH of a whole region asks for its rights alone. */
+	/* An empty range has no page: a FLUSH of a whole region only checks its rights. */
 	if (unlikely(rights & IBV_ACCESS_ON_DEMAND) && len && !page_in(mr, host, len, access))
 		return NULL;
 	return host;

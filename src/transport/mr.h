@@ -12,8 +12,10 @@
 
 #include "transport/slot-table.h"
 
-/* Most bytes that one look-up is made for and then read: what an output call sends of a message.
- * Written is a packet at most. */
+/*
+ * Limit of bytes read after one look-up: the part of a message that one output call sends. At most
+ * a packet is written.
+ */
 enum { MR_PIECE_MAX = ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU };
 
 struct rocemu_mr {
@@ -47,16 +49,16 @@ void mr_entry_fini(struct rocemu_mr *entry);
 
 /**
  * Where [addr, addr+len) lies in memory, if the entry is of this PD, spans it and grants all bits
- * of access; or NULL. Who checks a whole message so, must ask again for the part of it that he
- * reads (MR_PIECE_MAX at most) or writes (an MTU): of a region on demand no more is paged in, and a
- * null region has no more memory.
+ * of access; or NULL. After a check of a whole message, the caller must check the part again that
+ * it reads (MR_PIECE_MAX at most) or writes (an MTU): no more is paged in for an on-demand region,
+ * and a null region has no more memory.
  */
 uint8_t *mr_range(const struct rocemu_mr *mr, const struct rocemu_pd *pd, uint64_t addr,
 		  uint64_t len, int access);
 /**
- * An access to host[0..len) found that the memory is not all there. Regions and windows that have
- * any of it ask for their pages from now on, as regions on demand do; where that cannot be done
- * they grant nothing any more. So what remains of the region can be used, and an access to the rest
+ * An access to host[0..len) found memory missing. Regions and windows that contain any of it
+ * request their pages from now on, as on-demand regions do; where that is not possible they grant
+ * no access any more. So the remaining part of the region stays usable, and an access to the rest
  * fails.
  */
 void mr_missing(struct mr_table *t, const void *host, size_t len);
@@ -86,7 +88,7 @@ int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struc
 /**
  * Copy src[0..len) to bytes [off, off+len) of a list (needs local write).
  * @return 0, or -EFAULT: a key, bound or right does not hold, nothing was written; or the memory is
- * not there, and the beginning may have been written; -EMSGSIZE: the list is shorter than that.
+ * missing, and the beginning may have been written; -EMSGSIZE: the list is shorter than that.
  */
 int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
 		unsigned n, uint64_t off, const uint8_t *src, uint32_t len);

@@ -8,7 +8,7 @@
 
 enum {
 	REMOTE_WRITES = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC,
-	/* Local write access means nothing to a window: programs ask for it, adapters pass over it.
+	/* Local write access has no meaning for a window: programs set it, adapters ignore it.
 	 */
 	NO_ACCESS = IBV_ACCESS_ZERO_BASED | IBV_ACCESS_LOCAL_WRITE,
 	BIND_ACCESS = REMOTE_WRITES | IBV_ACCESS_REMOTE_READ | NO_ACCESS,
@@ -159,8 +159,10 @@ struct rocemu_mw *mw_invalidable(const struct rocemu_qp *qp, uint32_t rkey)
 {
 	const struct rocemu_mr *entry = mr_find(qp->ep->mrs, rkey);
 
-	/* Neither regions (ours are not fast-registered) nor type 1 (o10-37.2.26); and a key that
-	 * is invalid already, or another QP's, is as good as unknown. */
+	/*
+	 * Not regions (there is no fast registration) and not type 1 (o10-37.2.26); a key that is
+	 * invalid already, or another QP's, is treated as unknown.
+	 */
 	return entry && entry->window && entry->window->qp == qp ? entry->window : NULL;
 }
 

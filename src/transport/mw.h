@@ -27,10 +27,10 @@ struct rocemu_mw {
 	struct list link;	    /* type 2, while bound: in qp->windows */
 };
 
-/** What a bind request says (struct ibv_mw_bind_info), as the send queue keeps it. */
+/** The parameters of a bind request (struct ibv_mw_bind_info), as stored in the send queue. */
 struct mw_bind {
 	uint64_t addr, length; /* in the region's addresses; length 0, type 1: unbind */
-	uint32_t rkey;	       /* the new one: index of the window, low 8 bits as asked for */
+	uint32_t rkey;	       /* the new one: index of the window, low 8 bits as requested */
 	uint32_t lkey;	       /* of the region */
 	int access;	       /* IBV_ACCESS_REMOTE_*, _ZERO_BASED */
 };
@@ -48,9 +48,9 @@ enum ibv_wc_status mw_execute(struct rocemu_qp *qp, const struct swqe *w);
 
 /** The window that this QP may invalidate under that key, or NULL: none. */
 struct rocemu_mw *mw_invalidable(const struct rocemu_qp *qp, uint32_t rkey);
-/** Undo the binding; the key is nobody's until the next bind. */
+/** Undo the binding; the key is invalid until the next bind. */
 void mw_unbind(struct rocemu_mw *mw);
-/** The QP goes away: what it bound is unbound. */
+/** The QP is destroyed: unbind its windows. */
 void mw_unbind_all(struct rocemu_qp *qp);
 
 /**

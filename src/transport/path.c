@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Paths: from an address vector to addresses and UDP source port; and the sealing of packets made
- * for them. */
+/* Resolves an address vector to addresses and UDP source port, and seals packets for such paths. */
 #include <errno.h>
 #include <string.h>
 
@@ -94,7 +93,7 @@ void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy)
 	t->iov[0] = (struct iovec){.iov_base = copy, .iov_len = at};
 }
 
-/* ---- whose memory may not be there ---- */
+/* ---- payload whose memory may be missing ---- */
 
 struct tx_work {
 	struct rocemu_tx *t;

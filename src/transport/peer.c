@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The lanes that are sent to, and what is under way to each. How much may be: cc.c.
- * Acknowledgements are what releases the next packets; nothing is paced by a clock.
+ * Remote lanes, and the bytes in flight to each, limited by cc.c. Acknowledgements release further
+ * packets; there is no pacing by time.
  */
 #include "transport/peer.h"
 
@@ -11,7 +11,7 @@
 #include "base/util.h"
 #include "transport/qp.h"
 
-/** Is the address this host's? Of the addresses of other interfaces than ours nothing is known. */
+/** Is the address this host's? Addresses of other interfaces are not known. */
 static bool is_nearby(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
 	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
@@ -42,7 +42,7 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	p->ep = ep;
 	p->nearby = is_nearby(ep, gid);
 	cc_init(&p->cc, ep->cfg.window_bytes, p->nearby);
-	/* The lanes of a host have buffers of one size; the READ budget is half of ours. */
+	/* The lanes of a host have buffers of one size; the READ budget is half of this lane's. */
 	if (p->nearby)
 		cc_set_buffer(&p->cc, 2ull * ep->cfg.read_budget);
 	list_append(&ep->peers, &p->link);
@@ -82,7 +82,7 @@ void peer_wake(struct peer *p)
 			qp_wake(qp);
 			break;
 		}
-		/* It waits for something else by now: nothing would wake the next. */
+		/* It now waits for something else: without this nothing would wake the next one. */
 		list_remove(n);
 	}
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is known of a remote lane (address, slot): how many bytes may be under way to it. Software
- * peers lose packets by overrunning a socket buffer that all QPs of a lane share, so the window is
- * the lane's, not the QP's.
+ * The state of a remote lane (address, slot): how many bytes may be in flight to it. Software peers
+ * lose packets by overrunning a socket buffer that all QPs of a lane share, so the window is the
+ * lane's, not the QP's.
  */
 #ifndef TRANSPORT_PEER_H
 #define TRANSPORT_PEER_H
@@ -19,10 +19,10 @@ struct peer {
 	struct rocemu_ep *ep; /* borrowed */
 	uint64_t inflight;    /* bytes charged */
 	struct cc cc;	      /* how many may be */
-	bool nearby; /* on this host: what is not answered waits for a thread, and is rarely lost */
+	bool nearby; /* on this host: an unanswered packet waits for a thread, and is rarely lost */
 	uint8_t goes_back; /* NAKs to answer by going back; then it is tried again whether it keeps
 			    */
-	uint8_t keeps; /* times it may look like going back before that is taken for its habit */
+	uint8_t keeps;	   /* signs of go-back-N before it is assumed */
 };
 
 enum { PEER_GOES_BACK = 64, PEER_KEEPS = 4 };
@@ -70,7 +70,7 @@ static inline uint32_t peer_cost(uint32_t payload)
 	return ((payload + PEER_COST_ROUND - 1) & ~(PEER_COST_ROUND - 1u)) + PEER_COST_OVERHEAD;
 }
 
-/** Is there room for cost bytes more? While nothing is under way to the lane, one need not ask. */
+/** Is there room for cost bytes more? Not needed while nothing is in flight to the lane. */
 static inline bool peer_may_send(const struct peer *p, uint64_t cost)
 {
 	return p->inflight + cost <= p->cc.cwnd;
@@ -117,7 +117,7 @@ void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
 void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt);
 /**
  * Bytes given up without acknowledgement: QP stopped, going back, or silent while others of the
- * lane are heard (peer_heard_since()), whose window they must not take away. They are not released
+ * lane get answers (peer_heard_since()), whose window they must not use up. They are not released
  * again.
  */
 void peer_on_forget(struct peer *p, uint64_t cost);

@@ -101,7 +101,7 @@ static bool try_request(const struct rocemu_qp *qp, uint32_t psn)
 	return qp->resp.epsn == qp->attr.rq_psn && request_diff(qp, psn) <= PORT_FIRST;
 }
 
-/** Neither is the response just the one that is due: it may acknowledge several. */
+/** Nor need the response be just the one that is due: it may acknowledge several. */
 static bool try_response(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport, uint32_t psn)
 {
 	struct peer_port *p = &qp->ports.responses;
@@ -139,7 +139,7 @@ bool port_takes(struct rocemu_qp *qp, rocemu_ns_t now, uint16_t sport,
 		return false;
 	if (place == PLACE_DUE)
 		return move(qp, p, sport);
-	/* A peer that moved repeats what was taken, and needs the answer. */
+	/* A peer that moved repeats requests that were received, and needs the answer. */
 	if (place == PLACE_BEHIND || p->moves >= PORT_MOVES_SPREAD)
 		return true;
 	return request ? try_request(qp, psn) : try_response(qp, now, sport, psn);

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The UDP source port of a connection's peer, and what is not believed. RoCE has no secret but the
- * PSN, 24 bits that whoever may send datagrams can try one after the other. So:
+ * Checks the UDP source port of a connection's peer, and detects forged packets. RoCE's only secret
+ * is the PSN, 24 bits that any sender of datagrams can try one after the other. So:
  *
  *   - A connection (RC, XRC) has the port that its peer sends from: at first the one that follows
  *     from the QPNs, as rocemu, rxe and mlx5 choose it.
  *   - A packet from another port is taken when it is just the one that is due; then that is the
  *     peer's port. Others from there are dropped, as if the network had lost them.
- *   - A packet whose PSN is far from all that is under way is one of a sweep. For PORT_GUARD_NS
- *     after it no other port than the peer's is listened to, and nothing that comes in, from
- *     whichever port, ends the connection.
+ *   - A packet whose PSN is far from all that is in flight is one of a sweep. For PORT_GUARD_NS
+ *     after it packets from other ports than the peer's are ignored, and no received packet, from
+ *     any port, ends the connection.
  *
- * A sweep so gets one try for each PORT_GUARD_NS in place of millions. A peer whose port changes
- * (a path change, a NIC that spreads packets over ports) loses a few packets at most, which it
- * sends again.
+ * So a sweep gets one try per PORT_GUARD_NS instead of millions. A peer whose port changes (a path
+ * change, a NIC that spreads packets over ports) loses a few packets at most, which it sends again.
  */
 #ifndef TRANSPORT_PORT_H
 #define TRANSPORT_PORT_H
@@ -31,19 +30,22 @@ enum {
 	PORT_FAR = 65536,
 	/* Packets from other ports that were near, but not due: more of them are a sweep, too. */
 	PORT_STRIKES = 256,
-	/* A peer that moved so often spreads its packets over ports: all that are near are taken.
+	/* A peer that moved this often spreads its packets over ports: all near ones are accepted.
 	 */
 	PORT_MOVES_SPREAD = 8,
 	/* The first packet of a connection may have been lost: so many behind it are taken. */
 	PORT_FIRST = 64,
 };
 
-/* Responses may acknowledge several packets, so that none need be just the one that is due: then a
- * port is the peer's if it is heard again after so long, and the old one was not meanwhile. */
+/*
+ * Responses may acknowledge several packets, so that none need be just the one that is due: then a
+ * port is the peer's if packets come from it again after this time, and none came from the old one
+ * meanwhile.
+ */
 #define PORT_TRIAL_NS ((rocemu_ns_t)5 * 1000 * 1000)
 
 struct peer_port {
-	uint16_t match;	      /* packets from here are taken without a look: port, or 0 */
+	uint16_t match;	      /* packets from here are accepted without a check: port, or 0 */
 	uint16_t port;	      /* the peer's */
 	uint16_t other;	      /* the port on trial, while match is 0 */
 	uint16_t strikes;     /* packets from other ports that were near */
@@ -51,7 +53,7 @@ struct peer_port {
 	rocemu_ns_t trial_at; /* when the trial began */
 };
 
-/** A peer may answer from another port than it asks from. */
+/** A peer's responses may come from another port than its requests. */
 struct peer_ports {
 	struct peer_port requests, responses;
 	rocemu_ns_t guard_until; /* a sweep was seen */

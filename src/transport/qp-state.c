@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The queue pair's states and attributes: modify, query, and the ways into the error states. */
+/* The queue pair's states and attributes: modify, query, and transitions to the error states. */
 #include <errno.h>
 
 #include "base/util.h"
@@ -63,7 +63,7 @@ static struct rocemu_why path_fault(const struct rocemu_ep *ep, const struct ibv
 	return w;
 }
 
-/** Are all the values that the mask names in range? */
+/** Are all values selected by the mask in range? */
 static int values_check(const struct rocemu_qp *qp, enum ibv_qp_state to,
 			const struct ibv_qp_attr *a, int mask)
 {
@@ -188,7 +188,7 @@ static void qp_to_reset(struct rocemu_qp *qp)
 	resp_reset(qp);
 }
 
-/** What a transition does beyond taking the attributes. */
+/** The effects of a transition beyond setting the attributes. */
 static void qp_enter(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_qp_state from,
 		     enum ibv_qp_state to)
 {

@@ -18,7 +18,7 @@ struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qpn)
 	return qp_find(ep, qpn);
 }
 
-/** A block of indices in an order that nobody can predict. */
+/** A block of indices in an unpredictable order. */
 static void shuffle(struct rocemu_ep *ep)
 {
 	for (uint32_t i = 0; i < EP_QPN_BLOCK; i++) {
@@ -42,8 +42,8 @@ static uint32_t qpn_index_next(struct rocemu_ep *ep)
 
 /**
  * A free index, going round so that a number is not used again soon, in blocks, and within each at
- * random, so that the next number cannot be told from the last. -1: none. The first two and the
- * last are nobody's: in slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and
+ * random, so that the next number cannot be derived from the last. -1: none. The first two and the
+ * last are not used: in slot 0 they are QP 0 and QP 1, in the last slot the multicast QPN, and
  * every endpoint has as many.
  */
 static int qpn_index_take(struct rocemu_ep *ep)
@@ -313,7 +313,7 @@ static bool flush_valid(const struct ibv_send_wr *wr)
 	       level <= ROCEMU_FLUSH_MR;
 }
 
-/** What wr_check() finds out about a request that may be posted. */
+/** The result of wr_check() for a request that may be posted. */
 struct wr_facts {
 	uint64_t length;
 	enum ibv_wc_status

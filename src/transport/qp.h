@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The queue pair and its parts. qp.c owns the object, its attributes and its state; the requester
- * (req.c, retry.c), the completer (comp.c) and the responder (resp*.c) each own their own struct
- * below, and nobody writes another's: they call each other's functions.
+ * (req.c, retry.c), the completer (comp.c) and the responder (resp*.c) each own one of the structs
+ * below and do not write another's: they call each other's functions.
  */
 #ifndef TRANSPORT_QP_H
 #define TRANSPORT_QP_H
@@ -89,8 +89,8 @@ void qp_wake(struct rocemu_qp *qp);
 void qp_event(struct rocemu_qp *qp, enum ibv_event_type type);
 
 /**
- * To the error state for a reason of our own (a request failed, the peer broke the rules): flushes
- * both queues in order. The completion that says why was pushed before. Does nothing in ERR.
+ * To the error state for a local reason (a request failed, the peer violated the protocol): flushes
+ * both queues in order. The completion with the reason was pushed before. Does nothing in ERR.
  */
 void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now);
 
@@ -101,7 +101,7 @@ void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now);
  * too. */
 void qp_purge_cqs(struct rocemu_qp *qp);
 
-/** The requester has nothing under way any more: when the QP is draining (SQD), say so. */
+/** The requester has nothing in flight any more: when the QP is draining (SQD), raise the event. */
 void qp_check_drained(struct rocemu_qp *qp);
 
 /** Are its requests acknowledged and sent again? RC and both kinds of XRC. */
@@ -127,13 +127,13 @@ static inline uint8_t qp_service_bits(const struct rocemu_qp *qp)
 	}
 }
 
-/** Its ACK timeout, as the endpoint's time scale has it. 0: none. */
+/** Its ACK timeout, divided by the endpoint's time scale. 0: none. */
 static inline rocemu_ns_t qp_ack_timeout_ns(const struct rocemu_qp *qp)
 {
 	return timescale_wait(qp->ep->cfg.time_scale, rocemu_ack_timeout_ns(qp->attr.timeout));
 }
 
-/** What an RNR NAK's timer code asks for, likewise. */
+/** The wait of an RNR NAK's timer code, likewise. */
 static inline rocemu_ns_t qp_rnr_wait_ns(const struct rocemu_qp *qp, uint8_t timer_code)
 {
 	return timescale_wait(qp->ep->cfg.time_scale, rocemu_rnr_timer_ns(timer_code));
@@ -146,7 +146,7 @@ static inline bool qp_can_receive(const struct rocemu_qp *qp)
 	       qp->state == IBV_QPS_SQE;
 }
 
-/** Is somebody trying PSNs (see port.h)? What comes in ends no connection then. */
+/** Is a sweep of PSNs under way (see port.h)? Then received packets end no connection. */
 static inline bool qp_is_guarded(const struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	return unlikely(now < qp->ports.guard_until);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * QPs that wait stand in a line. Only the first may send, and it stays the first until it has asked
- * for READ_TURN bytes, or half of the budget: one that others' completions wake earlier would else
- * take the room, and the same few would always win. One request a turn would be as fair, but the
- * responses to short READs leave in bursts only where neighbours are of one QP. All in the line
- * could send if it were not for the budget, so none stops the rest.
+ * Waiting QPs form a line. Only the first may send, and it stays the first until it has requested
+ * READ_TURN bytes, or half of the budget: otherwise a QP that others' completions wake earlier
+ * would take the room, and the same few would always win. One request per turn would be as fair,
+ * but the responses to short READs leave in bursts only if neighbours are of one QP. All in the
+ * line could send if there were budget, so none blocks the rest.
  */
 #include "transport/read-budget.h"
 

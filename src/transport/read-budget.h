@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How many bytes of READ responses may be on their way to the endpoint: they all come into one
- * socket buffer, however many peers send them, and nothing paces them but the requests.
+ * Limits the bytes of READ responses in flight to the endpoint: all peers' responses come into one
+ * socket buffer, and only the requests limit them.
  */
 #ifndef TRANSPORT_READ_BUDGET_H
 #define TRANSPORT_READ_BUDGET_H
@@ -23,7 +23,7 @@ static inline bool read_budget_open(const struct rocemu_qp *qp)
 	       (!first || first == &qp->req.peer_link);
 }
 
-/** Some wait although there is room: whose turn it is cannot send just now. */
+/** Some wait although there is room: the first in line cannot send just now. */
 static inline bool read_budget_left(const struct rocemu_ep *ep)
 {
 	return !list_empty(&ep->read_waiting) && ep->read_out < read_budget_size(ep);
@@ -31,11 +31,11 @@ static inline bool read_budget_left(const struct rocemu_ep *ep)
 
 /** The QP waits for it (REQ_HOLD_BUDGET); cost bytes of the window are kept for it meanwhile. */
 void read_budget_wait(struct rocemu_qp *qp, uint64_t cost);
-/** It waits no longer: what was kept is given back, and the next one may get its turn. */
+/** It no longer waits: release the kept bytes, and the next one may get its turn. */
 void read_budget_leave(struct rocemu_qp *qp);
-/** The QP asked for responses of these bytes, counted as peer_cost() does. */
+/** The QP requested responses of these bytes, counted as peer_cost() does. */
 void read_budget_take(struct rocemu_qp *qp, uint32_t bytes);
-/** They came, or were given up; at most what is left of what the QP took. */
+/** They came, or were given up; at most the QP's remaining share. */
 void read_budget_return(struct rocemu_qp *qp, uint32_t bytes);
 /** Wake the one that waits longest, if there is room. */
 void read_budget_wake(struct rocemu_ep *ep);

@@ -4,7 +4,7 @@
  * queue, are of the budget: that bounds them, whatever the paths are.
  *
  * Each interval begins with what the last one showed, so that a budget which is used up grows by
- * itself in each, until something else than the budget bounds the rate.
+ * itself in each, until the budget no longer limits the rate.
  */
 #include "transport/read-path.h"
 

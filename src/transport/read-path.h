@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How many bytes of READ responses the paths to the endpoint hold. The READ budget protects the
- * socket buffer, and what is still on a path does not fill that: READs may exceed the budget by it.
+ * Estimates how many bytes of READ responses the paths to the endpoint hold. The READ budget
+ * protects the socket buffer, which bytes still on a path do not fill: READs may exceed the budget
+ * by these.
  */
 #ifndef TRANSPORT_READ_PATH_H
 #define TRANSPORT_READ_PATH_H
@@ -10,8 +11,8 @@
 
 enum {
 	/*
-	 * With more, all READs that a QP may have in flight would be under way to a far peer, and
-	 * one that waits for a lost response would keep it from asking for any more.
+	 * With more, all READs that a QP may have in flight would be in flight to a far peer, and
+	 * one that waits for a lost response would keep it from sending more.
 	 */
 	READ_PATH_MAX = 256 * 1024,
 };

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is sent again out of turn. A NAK, a response before its turn, an ACK beyond an unanswered
- * READ and the probe timer each name a range that ends somewhere in flight; what is missing in it
- * is sent again once. Nothing of the window moves by that, and nothing is charged to it again.
+ * Retransmits missing packets out of order. A NAK, an early response, an ACK beyond an unanswered
+ * READ and the probe timer each give a range that ends in flight; the missing packets in it are
+ * sent again once. This does not move the window, and charges nothing to it again.
  *
- * How a responder that goes back is found out: it acknowledges exactly what was sent again alone
- * and no more, although more is in flight. Then all is sent again (req_rewind()), and the peer is
- * treated so for the next NAKs.
+ * A responder that goes back is detected by its acknowledgements: exactly the packets sent again
+ * alone and no more, although more are in flight. Then all is sent again (req_rewind()), also for
+ * the peer's next NAKs.
  */
 #include "transport/recover.h"
 
@@ -125,7 +125,7 @@ static void fill_begin(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 
 	if (a->gets_hints || a->spacing < SPACING_MIN || flight < GAPS_MANY * a->spacing)
 		return;
-	/* Once over all that is in flight in a round trip. */
+	/* Once over all packets in flight in a round trip. */
 	if (before(a->fill, a->fill_to) && now < a->fill_at + req->srtt)
 		return;
 	a->fill = (psn + 1) & ROCEMU_PSN_MASK;

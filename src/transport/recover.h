@@ -12,8 +12,10 @@
 
 enum {
 	GOT_PSNS = 1024,
-	/* A responder names a gap behind the first one by an ACK of a PSN so far before it: farther
-	 * than any ACK can be late, and in the half of the PSNs that is not outstanding. */
+	/*
+	 * A responder reports a gap behind the first one by an ACK of a PSN this far before it:
+	 * farther than any ACK can be late, and in the half of the PSNs that is not outstanding.
+	 */
 	RECOVER_HINT_BEHIND = 1 << 22,
 	RECOVER_HINTS = 16,
 };
@@ -105,7 +107,7 @@ bool recover_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
  * merely late. @return false: as recover_lost().
  */
 bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
-/** Something says that the peer misses psn, and some before it: it is sent again, once. */
+/** The peer misses psn, and some before it: send it again, once. */
 void recover_hint(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /** Send the oldest unacknowledged unit again, to learn what the peer has. */
 void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now);

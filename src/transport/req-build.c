@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * How request packets are made. Nothing is kept of them: a retransmission is built again from entry
- * and PSN.
+ * Builds request packets. They are not kept: a retransmission is built again from entry and PSN.
  */
 #include "transport/req-build.h"
 
@@ -11,7 +10,7 @@
 #include "transport/req-wqe.h"
 
 enum {
-	/* A long message asks for an ACK every so many packets, so that the window moves on. */
+	/* A long message requests an ACK every so many packets, so that the window moves on. */
 	ACKREQ_EVERY = 16,
 	PKEY_DEFAULT = 0xffff,
 	QKEY_CONTROLLED = 1u << 31, /* IBTA 10.2.5: use the QP's Q_Key instead of the request's */
@@ -136,9 +135,9 @@ static void req_charge(struct rocemu_qp *qp, uint64_t cost)
 }
 
 /**
- * Charge packet pkt to the window and say whether it asks for an acknowledgement: at the end of the
- * message, now and then before, and when the window has no room for the next one, which would else
- * wait for the timer.
+ * Charge packet pkt to the window and decide whether it requests an acknowledgement: at the end of
+ * the message, from time to time before, and when the window has no room for the next one, which
+ * would otherwise wait for the timer.
  */
 static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32_t pkt)
 {

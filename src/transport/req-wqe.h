@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A begun send queue entry seen as packets: pkt is a packet's number in its message, below npkts. A
- * READ's packets are its responses; they are asked for by several READ requests, each for
- * 2^read_shift of them at most.
+ * Maps a begun send queue entry to packets: pkt is a packet's number in its message, below npkts. A
+ * READ's packets are its responses; several READ requests fetch them, each 2^read_shift of them at
+ * most.
  */
 #ifndef TRANSPORT_REQ_WQE_H
 #define TRANSPORT_REQ_WQE_H
@@ -22,7 +22,7 @@ static inline bool swqe_is_read(const struct swqe *w)
 	return w->opcode == IBV_WR_RDMA_READ || swqe_is_atomic(w);
 }
 
-/** Those, FLUSH and ATOMIC WRITE: it has a response of its own, and no ACK stands for that. */
+/** Those, FLUSH and ATOMIC WRITE: it has a response of its own, which no ACK replaces. */
 static inline bool swqe_expects_response(const struct swqe *w)
 {
 	return swqe_is_read(w) || (int)w->opcode == ROCEMU_WR_FLUSH ||

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Which packet goes out next, and what holds the requester back. How it is made: req-build.c; what
- * becomes of it: retry.c.
+ * Selects the next packet to send, and the reasons to wait. Packets are built in req-build.c;
+ * retry.c handles them after they were sent.
  */
 #include "transport/req.h"
 
@@ -169,10 +169,10 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 
 /**
  * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight nobody
- * acknowledges until it has sent one more. Else a window that shrank would stop them for good.
+ * acknowledges until it has sent one more. Otherwise a window that shrank would stop them forever.
  * A READ may exceed it, since its responses come one by one: a third of a short path's window would
- * else stay empty. How many do is bounded by the READ budget.
- * While QPs wait, it is open only to the first of them.
+ * else stay empty. How many do is bounded by the READ budget. While QPs wait, it is open only to
+ * the first of them.
  */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 {

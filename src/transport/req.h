@@ -3,7 +3,7 @@
  * Requester: turns send work requests into request packets (RC, UC, UD), and decides what to send
  * again and when. Files: req.c (which packet next), req-build.c (how it is made), retry.c (timers,
  * RNR, going back), recover.c (missing packets alone), peer.c (the congestion window per remote
- * lane). What responses mean is the completer's business (comp.h).
+ * lane). The completer handles responses (comp.h).
  */
 #ifndef TRANSPORT_REQ_H
 #define TRANSPORT_REQ_H
@@ -23,7 +23,7 @@ enum req_hold {
 	REQ_HOLD_RNR,	 /* the peer asked for a pause */
 	REQ_HOLD_SILENT, /* the peer does not answer: only probes are sent */
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
-	REQ_HOLD_ROOM,	 /* UC, UD: no datagram room */
+	REQ_HOLD_ROOM,	 /* UC, UD: no send credits */
 	REQ_HOLD_WINDOW, /* the peer's congestion window is full */
 	REQ_HOLD_BUDGET, /* the endpoint's READ budget is used up */
 	REQ_HOLD_CREDIT, /* the peer has no receive for it */
@@ -99,7 +99,7 @@ void req_reset(struct rocemu_qp *qp);
 int req_attach(struct rocemu_qp *qp);
 /**
  * Before the QP's address changes (SQD): what is in flight counts against the new peer's window,
- * and who waits for the old one's is woken. Does nothing before req_attach(). -ENOMEM.
+ * and QPs that wait for the old one's are woken. Does nothing before req_attach(). -ENOMEM.
  */
 int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah);
 /** The attributes that mask names, or the state, changed: those of the requester hold from now on.
@@ -107,7 +107,7 @@ int req_move(struct rocemu_qp *qp, const struct ibv_ah_attr *ah);
 void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask);
 /** RTR -> RTS, after req_attach(): start at attr.sq_psn; the send queue is empty. */
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now);
-/** The QP goes away or to RESET/ERR: stop the timer, leave the peer's window. */
+/** The QP is destroyed or goes to RESET/ERR: stop the timer, leave the peer's window. */
 void req_stop(struct rocemu_qp *qp);
 /** Something was posted, or the state allows sending again (RTS after SQD/SQE, window open). */
 void req_kick(struct rocemu_qp *qp, rocemu_ns_t now);
@@ -121,7 +121,7 @@ unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 /** What keeps it from sending. */
 enum req_hold req_hold(const struct rocemu_qp *qp);
 /**
- * What the last output call handed out is sent: complete the UC and UD requests among it, fail
+ * The packets of the last output call were sent: complete the UC and UD requests among them, fail
  * requests that could not be executed. An application may write to its buffers as soon as it sees a
  * completion, so they complete only now. Called first in each output call.
  */
@@ -133,7 +133,7 @@ void req_expire(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when nothing begun is unacknowledged (SQD drained). */
 bool req_idle(const struct rocemu_qp *qp);
 
-/* What the completer tells. */
+/* Calls of the completer. */
 
 /** Packets up to and including psn are acknowledged: moves window and timer on. */
 void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);

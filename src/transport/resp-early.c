@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * RC: request packets that come before their turn, because one before them was lost or overtaken.
- * They are kept as they are and executed when the gap is filled; nothing is placed early, because
+ * RC: handles early request packets, which come before the expected one because that was lost or
+ * overtaken. They are kept and executed when the gap is filled; nothing is placed early, because
  * programs wait for the last byte of a WRITE to change.
  *
  * When a gap is reported (sequence NAK, IBTA 9.7.5.1.1):
@@ -58,8 +58,8 @@ static bool shows_gap(struct qp_resp *r, const struct rocemu_packet *pkt, bool a
 
 /**
  * A packet was kept: a new gap may lie before it, or enough behind the newest one. A peer that
- * repeats nothing but gaps is told of that at once, before the one at epsn is filled: a NAK can
- * name only the first, so that one gap at most would be filled in a round trip.
+ * repeats only gaps gets a hint at once, before the gap at epsn is filled: a NAK can report only
+ * the first gap, so that at most one would be filled in a round trip.
  */
 static void watch_gaps(struct rocemu_qp *qp, uint32_t psn, bool fetch)
 {
@@ -156,8 +156,10 @@ void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked)
 	bool some = false;
 	struct keep_slot *s;
 
-	/* Ends as well when a packet finds no receive or breaks a rule: then nothing is kept, and
-	 * the NAK owed goes out in the place of an ACK. */
+	/*
+	 * Also ends when a packet has no receive or violates the protocol: then nothing is kept,
+	 * and the pending NAK is sent instead of an ACK.
+	 */
 	while ((s = keep_take(keep, &r->early, now, r->epsn))) {
 		some = true;
 		replay(qp, now, s);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Execution of SEND and WRITE packets, the same for RC and UC: message state, placing of payload,
- * completion of receives. It says what a packet came to; what follows from that, the caller
- * decides.
+ * completion of receives. It returns a verdict on a packet, on which the caller acts.
  */
 #include <string.h>
 
@@ -18,7 +17,7 @@ bool resp_take(struct rocemu_qp *qp)
 	return r->have_rwqe;
 }
 
-/** XRC: a receive completes where its SRQ says (A14.2). */
+/** XRC: a receive completes in the CQ of its SRQ (A14.2). */
 static void push_recv(struct rocemu_qp *qp, const struct rocemu_cqe *cqe)
 {
 	struct qp_resp *r = &qp->resp;
@@ -60,7 +59,7 @@ static void complete_recv(struct rocemu_qp *qp, rocemu_ns_t now, const struct ro
 	push_recv(qp, &cqe);
 }
 
-/** resp_take(), or none where fault injection is on and hides it. UC has no word for "later". */
+/** resp_take(), or none where fault injection is on and hides it. UC has no RNR NAK. */
 static bool take(struct rocemu_qp *qp)
 {
 	struct rocemu_ep *ep = qp->ep;
@@ -98,7 +97,7 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 					    pkt->payload, pkt->payload_len))
 		return RESP_LOCAL_PROT;
 	if (mw)
-		mw_unbind(mw); /* before the receive completes: its completion says so */
+		mw_unbind(mw); /* before the receive completes, whose completion reports it */
 	r->offset += pkt->payload_len;
 	return RESP_PASS;
 }

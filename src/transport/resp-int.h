@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the responder's files share, and nobody else uses. */
+/* Shared declarations of the responder's files. */
 #ifndef TRANSPORT_RESP_INT_H
 #define TRANSPORT_RESP_INT_H
 
@@ -8,10 +8,10 @@
 
 /* clang-format off */
 /*
- * What a request came to, and what follows from it on RC (IBTA 9.7.5.2 for the NAK codes, 9.9.3 for what happens
- * locally). X(VERDICT, NAK syndrome, drop reason, status of a receive in use, event when none is in use).
- * PASS and NO_RECV do not end the connection. Syndrome 0: nothing is answered (class J). UC and UD take the drop reason
- * only (see resp-uc.c).
+ * The verdicts on a request, and their effects on RC (IBTA 9.7.5.2 for the NAK codes, 9.9.3 for
+ * what happens locally). X(VERDICT, NAK syndrome, drop reason, status of a receive in use, event
+ * when none is in use). PASS and NO_RECV do not end the connection. Syndrome 0: nothing is answered
+ * (class J). UC and UD take the drop reason only (see resp-uc.c).
  */
 #define RESP_VERDICTS(X)                                                                                          \
 	X(PASS,         0,                     NONE,     SUCCESS,          0)                                      \
@@ -100,15 +100,14 @@ static inline const struct rocemu_pd *resp_pd(const struct rocemu_qp *qp, uint32
 	return srq ? srq->pd : NULL;
 }
 
-/** An access to that memory of resp_pd() found it missing. */
+/** An access to memory of resp_pd() found it missing. */
 static inline void resp_missing(const struct rocemu_qp *qp, uint32_t srqn, const void *host,
 				size_t len)
 {
 	mr_missing(resp_pd(qp, srqn)->ep->mrs, host, len);
 }
 
-/** Whose memory the receive at hand names: its SRQ's protection domain, else the QP's
- * (IBTA 10.2.9). */
+/** The protection domain of the receive at hand: its SRQ's, else the QP's (IBTA 10.2.9). */
 static inline const struct rocemu_pd *resp_recv_pd(const struct rocemu_qp *qp)
 {
 	return qp->resp.srq ? qp->resp.srq->pd : qp->pd;
@@ -148,11 +147,11 @@ static inline void resp_established(struct rocemu_qp *qp)
 
 /**
  * Execute a SEND or WRITE packet whose PSN, length and place in the message are right; when it
- * PASSes, the message's state has moved on. NO_RECV: nothing was done.
+ * PASSes, the message's state has moved on. NO_RECV: it had no effect.
  */
 enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
 			    uint32_t ops);
-/** Have a receive at hand: the one left over or a new one. False: none posted. */
+/** Take a receive: the one left over or a new one. False: none posted. */
 bool resp_take(struct rocemu_qp *qp);
 /** Complete the receive at hand in error. */
 void resp_fail_recv(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
@@ -172,10 +171,12 @@ enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_pack
 
 /** Room for one more job; fresh: for a new request. */
 bool resp_job_fits(const struct rocemu_qp *qp, bool fresh);
-/** Put it where its PSN belongs. What an older job has still to send of the same is left to the new
- * one. */
+/**
+ * Put it where its PSN belongs. The new job takes over what an older one has still to send of the
+ * same.
+ */
 void resp_job_add(struct rocemu_qp *qp, const struct resp_job *job);
-/** Are these PSNs going to be answered by a job that is there already? */
+/** Does an existing job answer these PSNs? */
 bool resp_job_covers(const struct rocemu_qp *qp, uint32_t psn, uint32_t npsn);
 void resp_owe_ack(struct rocemu_qp *qp);
 void resp_owe_nak(struct rocemu_qp *qp, uint8_t syndrome, uint32_t psn);
@@ -190,7 +191,7 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 
 /* resp-early.c */
 
-/** A SEND or WRITE packet came that is there already. */
+/** A SEND or WRITE packet came that is kept already. */
 void resp_repeated(struct qp_resp *r);
 
 /** RC: a packet `ahead` PSNs beyond the expected one. */

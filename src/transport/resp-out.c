@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The RC responder's packets. Everything goes out in PSN order: an ACK or a READ response tells the
- * requester that all before it arrived, and one beyond an unanswered READ that the READ's responses
- * were lost (IBTA 9.7.5.1). So jobs first (READ and atomic responses, by PSN), then the NAK or else
- * the ACK.
+ * The RC responder's packets. Everything goes out in PSN order: an ACK or a READ response means
+ * that all before it arrived, and one beyond an unanswered READ that the READ's responses were lost
+ * (IBTA 9.7.5.1). So jobs first (READ and atomic responses, by PSN), then the NAK or else the ACK.
  */
 #include <string.h>
 
@@ -43,7 +42,7 @@ bool resp_job_covers(const struct rocemu_qp *qp, uint32_t psn, uint32_t npsn)
 	return false;
 }
 
-/* Take out the jobs that a new one, for a duplicate, answers as well. */
+/* Remove the jobs that a new one, for a duplicate, answers as well. */
 static void absorb(struct qp_resp *r, const struct resp_job *job)
 {
 	uint32_t kept = 0;
@@ -72,7 +71,7 @@ void resp_job_add(struct rocemu_qp *qp, const struct resp_job *job)
 	if (job->dup)
 		absorb(r, job);
 	else
-		r->ack_owed = false; /* the response says as much */
+		r->ack_owed = false; /* the response implies it */
 	for (i = r->njobs; i && ((r->epsn - job_at(r, i - 1)->psn) & ROCEMU_PSN_MASK) < age; i--)
 		*job_at(r, i) = *job_at(r, i - 1);
 	*job_at(r, i) = *job;
@@ -193,9 +192,9 @@ static uint8_t read_opcode(const struct resp_job *job, bool last)
 }
 
 /*
- * The payload's owner may write to it between the ICRC and the send, which spoils the packet. So
- * little payload is copied, as is what is sent again, and for a while all that is sent after a READ
- * was repeated (resp-read.c). Else a copy costs more than a rare repetition.
+ * The payload's owner may write to it between the ICRC and the send, which spoils the packet. So a
+ * small payload is copied, as are retransmissions and, for a while after a READ was repeated, all
+ * packets (resp-read.c). Else a copy costs more than a rare repetition.
  */
 static bool copy_pays(struct qp_resp *r, const struct resp_job *job, uint32_t len)
 {
@@ -206,8 +205,10 @@ static bool copy_pays(struct qp_resp *r, const struct resp_job *job, uint32_t le
 	return r->copies >= 0;
 }
 
-/* The region is looked up for each packet, because it may go away in between. @return false: the
- * memory is not there any more. */
+/*
+ * The region is looked up for each packet, because it may be deregistered in between. @return
+ * false: the memory is gone.
+ */
 static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struct resp_job *job,
 			       uint8_t *copy)
 {
@@ -241,8 +242,7 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 	return true;
 }
 
-/* The memory of a READ went away before all of it was sent. What the peer waits for after it is not
- * to come. */
+/* The memory of a READ is gone before all of it was sent: drop the responses after it, too. */
 static void read_lost(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	struct qp_resp *r = &qp->resp;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests that are answered with more than an ACK: READ, CmpSwap, FetchAdd, ATOMIC WRITE, FLUSH.
+ * Executes requests with more than an ACK as answer: READ, CmpSwap, FetchAdd, ATOMIC WRITE, FLUSH.
  * An atomic is executed when it comes in; a READ's memory is read when its responses are made
  * (resp-out.c). What was executed is kept in the replay ring, so that an atomic is never executed
  * twice (IBTA 9.7.5.1).
@@ -20,7 +20,9 @@ static void replay_add(struct rocemu_qp *qp, const struct resp_replay *entry)
 	*e = *entry;
 	e->psn = r->epsn;
 	e->msn = psn_add(r->msn, 1);
-	/* A peer that was given fewer than before has as few outstanding when it asks for more. */
+	/*
+	 * A peer whose limit was lowered has no more than that outstanding when it sends new ones.
+	 */
 	r->replay_next = (r->replay_next + 1) % r->room;
 	r->nreplay = MIN(r->nreplay + 1, r->limit);
 }
@@ -110,7 +112,7 @@ GUARDED_WORK static void atomic_store_word(void *arg)
 	__atomic_store_n(a->word, a->value, __ATOMIC_SEQ_CST);
 }
 
-/** @return false: the word is not there any more. */
+/** @return false: the word's memory is gone. */
 static bool atomic_run(const struct rocemu_qp *qp, void (*what)(void *), struct atomic *a)
 {
 	const struct iovec word = {.iov_base = a->word, .iov_len = sizeof(*a->word)};
@@ -210,7 +212,7 @@ static int flush_access(uint32_t feth)
 	       (type & ROCEMU_FLUSH_PERSISTENT ? ROCEMU_ACCESS_FLUSH_PERSISTENT : 0);
 }
 
-/* What was written before was stored when it came in; that all may see it, a fence says. */
+/* Earlier writes were stored when they came in; a fence makes them visible to all. */
 static enum resp_verdict exec_flush(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	struct qp_resp *r = &qp->resp;
@@ -251,7 +253,7 @@ enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packe
 	return exec_atomic_write(qp, pkt);
 }
 
-/** Does the request ask for a part of what that READ asked for, PSNs and memory alike? */
+/** Does the request cover a part of that READ, in PSNs and memory? */
 static bool is_part(const struct resp_replay *old, const struct rocemu_packet *pkt, uint32_t npsn)
 {
 	uint64_t off = pkt->h.reth.va - old->va;
@@ -279,9 +281,9 @@ static void copy_next(struct qp_resp *r)
  * A READ again, perhaps from a later packet of the earlier one on (the requester advances the
  * RETH). Only one that the replay ring holds is answered: the peer has no more than its limit of
  * them outstanding, so any other is not the peer's, or is not waited for (C9-106). When its memory
- * is no longer to be had, the answer is a NAK that does not end the connection on this side: a copy
- * of a request that was answered before must not break a healthy one; a peer that waits for it
- * learns why, and one that does not ignores a NAK for nothing outstanding.
+ * is no longer accessible, the answer is a NAK that does not end the connection on this side: a
+ * copy of a request that was answered before must not break a healthy one; a peer that waits for it
+ * gets the reason, and one that does not ignores a NAK for nothing outstanding.
  */
 static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
@@ -325,7 +327,7 @@ enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_pack
 	const struct resp_replay *old;
 
 	if (!resp_job_fits(qp, false))
-		return ROCEMU_DROP_PSN; /* the peer will ask again */
+		return ROCEMU_DROP_PSN; /* the peer will send it again */
 	if (ops & ROCEMU_OP_READ_REQ)
 		return repeat_read(qp, pkt);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UC responder: no responses. What a peer does wrong costs the message it happens in and nothing
- * else (IBTA 9.8.2, 9.9.3 class D): the rest is dropped silently until a packet begins the next
- * one, whatever its PSN. A receive that such a message had taken stays at hand for the next message
- * of this QP, from an SRQ as well; a message longer than its receive is dropped that way too, for a
- * remote peer must not be able to use up receives with errors.
+ * UC responder: no responses. A peer's error affects only the message in which it occurs (IBTA
+ * 9.8.2, 9.9.3 class D): the rest is dropped silently until a packet begins the next one, whatever
+ * its PSN. A receive that such a message had taken stays at hand for the next message of this QP,
+ * from an SRQ as well; a message longer than its receive is dropped that way too, for a remote peer
+ * must not be able to use up receives with errors.
  *
  * A packet that the network doubled is executed once. For that the last SEEN PSNs are remembered: a
  * copy that takes another way is overtaken by a few packets, rarely by more. The price is paid by a

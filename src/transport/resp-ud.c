@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3). Whatever is wrong with a
- * datagram, it is dropped silently and no receive is used: wrong Q_Key, no receive, and also longer
- * than the receive (class D; some hardware completes that receive in error and stops the QP, which
- * would let anybody who knows the Q_Key stop it).
+ * UD responder: one packet, one receive, nothing sent back (IBTA 9.8.3). A wrong datagram is
+ * dropped silently and uses no receive: wrong Q_Key, no receive, and also longer than the receive
+ * (class D; some hardware completes that receive in error and stops the QP, which would let any
+ * sender with the Q_Key stop it).
  *
  * A receive begins with 40 bytes for the GRH, always there on RoCEv2 (annex A17): the IPv6 header,
  * or the IPv4 header in the last 20 of them.
@@ -13,8 +13,10 @@
 #include "transport/why.h"
 #include "wire/ip.h"
 
-/* The IP header as it was on the wire, as far as a UDP socket lets one know (not: IPv4
- * identification unless told). */
+/*
+ * The IP header as on the wire, as far as a UDP socket shows it (not the IPv4 identification unless
+ * given).
+ */
 static void grh_build(const struct rocemu_dgram *d, uint8_t buf[ROCEMU_GRH_LEN])
 {
 	struct rocemu_grh grh = {
@@ -48,9 +50,9 @@ static int place(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 }
 
 /*
- * RoCEv2 has no service level. The adapters that most programs were written on put the kind of the
- * network header there, and UCX reads it to find the receiver's address in the first 40 bytes:
- * without it, it throws away all that comes over IPv4.
+ * RoCEv2 has no service level. Common adapters put the kind of the network header there, and UCX
+ * reads it to find the receiver's address in the first 40 bytes: without it, UCX drops all
+ * datagrams over IPv4.
  */
 static uint8_t service_level(const struct rocemu_dgram *d)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The responder's life cycle, and for RC the order of the checks (IBTA 9.7.4): PSN, place in the
- * message, length, then execution; what a duplicate, a gap and a broken rule lead to. Checks that
- * need no responder state (form, ICRC, P_Key, address, QP state) were made before, by ep.c.
+ * message, length, then execution; the handling of duplicates, gaps and protocol violations. Checks
+ * that need no responder state (form, ICRC, P_Key, address, QP state) were made before, by ep.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -90,7 +90,7 @@ void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now)
 	if (r->have_rwqe)
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
 	if (qp->srq || qp->type == IBV_QPT_XRC_RECV)
-		return; /* its receives are for the other QPs */
+		return; /* its receives stay for the other QPs */
 	while (rq_take(&qp->rq, &r->rwqe)) {
 		r->have_rwqe = true;
 		resp_fail_recv(qp, now, IBV_WC_WR_FLUSH_ERR, 0);
@@ -109,7 +109,7 @@ void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq)
 
 /**
  * A WRITE with immediate that fails at its memory consumes a receive all the same, and that
- * receive's completion says why (IBTA 11.6.2, local access error).
+ * receive's completion has the reason (IBTA 11.6.2, local access error).
  */
 static bool takes_recv(uint32_t ops, enum resp_verdict v)
 {
@@ -117,7 +117,7 @@ static bool takes_recv(uint32_t ops, enum resp_verdict v)
 	       (v == RESP_ACCESS || v == RESP_LENGTH);
 }
 
-/** The peer broke a rule for good: NAK, error completion or event, ERR. */
+/** A fatal protocol violation of the peer: NAK, error completion or event, ERR. */
 static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict v,
 		       const struct rocemu_packet *pkt, uint32_t ops)
 {
@@ -130,8 +130,7 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 	if (rule->syndrome)
 		resp_owe_nak(qp, rule->syndrome, qp->resp.epsn);
 	else if (qp->resp.msn)
-		resp_owe_ack(
-			qp); /* what was executed before it; of this one the peer hears nothing */
+		resp_owe_ack(qp); /* ACK what was executed before it; this one gets no answer */
 	if (qp->resp.have_rwqe)
 		resp_fail_recv(qp, now, rule->status, why);
 	else
@@ -139,7 +138,7 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 	qp_fail(qp, now);
 }
 
-/** The same, unless somebody tries PSNs (see port.h): then it is dropped. */
+/** The same, unless a sweep of PSNs is under way (see port.h): then it is dropped. */
 static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now,
 							      enum resp_verdict v,
 							      const struct rocemu_packet *pkt,
@@ -167,8 +166,8 @@ static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocem
 }
 
 /**
- * XRC: each request names an SRQ of the QP's domain (A14.3), each packet of a message the same one.
- * The domain is the SRQ's right to be reached at all, so READs and WRITEs are checked as well.
+ * XRC: each request names an SRQ of the QP's domain (A14.3), all packets of a message the same one.
+ * The SRQ must be in the QP's domain, so READs and WRITEs are checked as well.
  */
 static enum resp_verdict check_xrceth(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 				      uint32_t ops)

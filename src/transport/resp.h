@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Responder: executes request packets (RC, UC, UD) and makes the responses (RC). Files: resp.c (RC:
- * PSN, duplicates, what follows a broken rule), resp-early.c (packets before their turn),
- * resp-exec.c (SEND, WRITE), resp-read.c (READ and atomics, new and repeated), resp-out.c (ACKs,
- * NAKs, READ and atomic responses), resp-uc.c, resp-ud.c. What they share is in resp-int.h.
+ * PSN, duplicates, protocol violations), resp-early.c (early packets), resp-exec.c (SEND, WRITE),
+ * resp-read.c (READ and atomics, new and repeated), resp-out.c (ACKs, NAKs, READ and atomic
+ * responses), resp-uc.c, resp-ud.c. Shared declarations are in resp-int.h.
  */
 #ifndef TRANSPORT_RESP_H
 #define TRANSPORT_RESP_H
@@ -32,8 +32,8 @@ struct qp_resp {
 	bool rnr_on_purpose; /* fault injection hid the receive, for which the next RNR NAK is sent
 			      */
 	/* Set to 0 by each packet that is expected; side by side, so that one store does it. */
-	bool nak_sent;	/* the gap at epsn was reported: silence until it is filled */
-	bool rnr_sent;	/* RNR NAK sent: silence, and nothing is kept, until epsn arrives */
+	bool nak_sent;	/* the gap at epsn was reported: no further NAK until it is filled */
+	bool rnr_sent;	/* RNR NAK sent: no answer, and nothing is kept, until epsn arrives */
 	bool went_back; /* the peer repeats what is kept: the NAK for this gap may be repeated */
 	uint8_t nak;	/* syndrome of the NAK owed, or 0 */
 	uint8_t ahead; /* packets beyond epsn since epsn moved, up to the number that means a gap */
@@ -44,8 +44,10 @@ struct qp_resp {
 	struct rwqe rwqe;
 	uint64_t offset; /* bytes of the message so far */
 
-	/* The WRITE under way. The key is looked up for every packet: the region may go away
-	 * meanwhile. */
+	/*
+	 * The current WRITE. The key is looked up for every packet: the region may be deregistered
+	 * meanwhile.
+	 */
 	uint64_t write_va;
 	uint32_t write_rkey;
 	uint32_t write_length;
@@ -77,8 +79,8 @@ struct qp_resp {
 	uint32_t gap_psn;
 	uint8_t gap_behind; /* packets that came behind gap_psn, while it is watched; else 0 */
 	uint8_t gaps_alone; /* gaps in a row that the peer filled without repeating what is kept */
-	bool far;	    /* so much was kept that several gaps may lie in a round trip */
-	bool hint_owed;	    /* the peer is to be told that hint_psn is missing */
+	bool far;	    /* enough was kept that several gaps may be in a round trip */
+	bool hint_owed;	    /* send the peer a hint that hint_psn is missing */
 	uint32_t hint_psn;
 };
 
@@ -102,21 +104,21 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
 			    const struct rocemu_dgram *d);
 /**
  * Fill tx[0..n) with responses; first is the index of tx[0] in the output call. To be called in ERR
- * too: what was owed before, and the NAK that tells the peer why, still go out.
+ * too: earlier responses, and the NAK with the reason, are still sent.
  */
 unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		     unsigned first);
-/** What came in for this QP met congestion: its sender is to get a CNP, one per CC_INTERVAL_NS. */
+/** A packet for this QP met congestion: send a CNP to its sender, one per CC_INTERVAL_NS. */
 void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now);
-/** True when all of it is a positive ACK, which may wait for company. */
+/** True when all of it is a positive ACK, which may be delayed. */
 bool resp_output_is_acks(const struct rocemu_qp *qp);
 /**
  * To ERR: complete the receive under way and all posted ones with IBV_WC_WR_FLUSH_ERR (an SRQ's
- * stay). Responses owed stay owed: their requests were executed, and the peer would have to guess
+ * stay). Pending responses are still sent: their requests were executed, which the peer cannot know
  * otherwise.
  */
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
-/** XRC: the SRQ goes away, and with it the receive under way if it came from there. */
+/** XRC: the SRQ is destroyed, and with it the receive in use if it came from there. */
 void resp_forget_srq(struct rocemu_qp *qp, const struct rocemu_srq *srq);
 
 #endif

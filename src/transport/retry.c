@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What happens to request packets after they went out (RC): they are acknowledged, or sent again.
+ * Handles request packets after they were sent (RC): acknowledgement, or retransmission.
  *
  * A QP has one timer, which is either
  *   - the ACK timer, which runs while something is in flight: 4.096 us * 2^timeout from the first
@@ -12,7 +12,7 @@
  *
  * A probe is one packet that was sent before, with AckReq. It costs a round trip where losing the
  * end of what was sent, or an ACK, would else cost an ACK timeout, which programs set for networks
- * that lose nothing. It uses no retry: how long a peer may be silent is up to the ACK timer.
+ * that lose nothing. It uses no retry: the ACK timer limits how long a peer may be silent.
  *
  * Going back means that send_psn becomes acked_psn: everything sent is sent again, from there on.
  */
@@ -87,9 +87,9 @@ void req_probe_restart(struct rocemu_qp *qp, rocemu_ns_t now)
 }
 
 /*
- * What is sent twice measures nothing. On a path longer than the first delay everything would be,
- * for ever, but both are answered there, as far apart as they were sent; after a loss only the
- * second is.
+ * What is sent twice measures nothing. On a path longer than the first delay all would be sent
+ * twice, forever, but both are answered there, as far apart as they were sent; after a loss only
+ * the second is.
  */
 void req_answered_twice(struct rocemu_qp *qp, rocemu_ns_t now)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Ring of receive work requests: a QP's own receive queue, or the inside of an SRQ. */
+/* Ring of receive work requests: a QP's own receive queue, or the queue of an SRQ. */
 #ifndef TRANSPORT_RQ_H
 #define TRANSPORT_RQ_H
 

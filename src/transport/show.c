@@ -24,7 +24,7 @@ void show_qp(struct rocemu_qp *qp)
 	info->type = (uint8_t)qp->type;
 	info->state = (uint8_t)qp->state;
 	info->mig_state = (uint8_t)qp->attr.path_mig_state;
-	/* Last: it says that there is one. */
+	/* Set last: it marks the entry as valid. */
 	__atomic_store_n(&info->qpn, qp->qpn, __ATOMIC_RELEASE);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What an endpoint shows of itself to other processes: numbers of objects, and its QPs. Written
- * where objects come and go and QPs change state, never for a packet.
+ * Publishes an endpoint's state to other processes: numbers of objects, and its QPs. Written when
+ * objects are created or destroyed and QPs change state, never for a packet.
  */
 #ifndef TRANSPORT_SHOW_H
 #define TRANSPORT_SHOW_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Objects by numbers that a peer names: memory by its keys, shared receive queues of XRC by theirs.
- * A number has 24 bits, is never 0, and cannot be guessed from others: its low bits are a place in
- * the table, which is chosen at random among the free ones, and the bits above are random. So a
- * look-up is one load, and no two objects meet at a place: when the table doubles, each goes to the
- * place that one more bit of its number says. Half of the places stay free, which makes choosing
- * quick and leaves more than 22 bits of each number to chance.
+ * Maps numbers that a peer sends to objects: keys to memory, XRC SRQ numbers to SRQs. A number has
+ * 24 bits, is never 0, and cannot be guessed from others: its low bits are a place in the table,
+ * which is chosen at random among the free ones, and the bits above are random. So a look-up is one
+ * load, and no two objects meet at a place: when the table doubles, each goes to the place that one
+ * more bit of its number says. Half of the places stay free, which makes choosing quick and leaves
+ * more than 22 bits of each number to chance.
  */
 #ifndef TRANSPORT_SLOT_TABLE_H
 #define TRANSPORT_SLOT_TABLE_H
@@ -19,14 +19,14 @@ enum { SLOT_NUMBER_BITS = 24 };
 
 struct slot_table {
 	void **entries;	   /* owned array by place; the entries are the user's */
-	uint32_t *numbers; /* owned, by place: whose it is or was last */
+	uint32_t *numbers; /* owned, by place: number of its present or last object */
 	uint32_t size;	   /* of both; 0 or a power of two */
 	uint32_t count;	   /* of entries in use */
 	uint32_t max;	   /* of entries, no more than that; a power of two, 32 at least */
 };
 
 void slot_table_init(struct slot_table *t, uint32_t max);
-/** Of what is still in the table, only the user can know what to do with it. */
+/** The user frees objects that are still in the table. */
 void slot_table_fini(struct slot_table *t);
 
 /**
@@ -35,7 +35,7 @@ void slot_table_fini(struct slot_table *t);
  * @return 0; -ENOMEM: also when there are max.
  */
 int slot_init(struct slot_table *t, struct prf *prf, void *entry, uint32_t *number);
-/** Take it out again. */
+/** Remove it. */
 void slot_fini(struct slot_table *t, uint32_t number);
 
 /**

@@ -25,7 +25,7 @@ struct swqe {
 		struct {
 			uint64_t compare_add, swap;
 		};
-		uint32_t flush_len; /* FLUSH: bytes of the range; imm: what its header says */
+		uint32_t flush_len; /* FLUSH: bytes of the range; imm: contents of its header */
 	};
 	union {
 		struct { /* UD */

@@ -153,7 +153,7 @@ bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_
 
 	if (!state_table_masks(type, from, to, &need, &may))
 		return false;
-	/* What state the program takes it to be in may be said on the way to RTS, whatever the way.
+	/* IBV_QP_CUR_STATE is allowed in all transitions to RTS.
 	 */
 	if ((mask & IBV_QP_CUR_STATE) && to != IBV_QPS_RTS)
 		return false;

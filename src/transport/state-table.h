@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The table of QP state transitions and what attributes each needs and allows (IBTA 11.2.5.2, table
- * 91). */
+/*
+ * The table of QP state transitions and their required and optional attributes (IBTA 11.2.5.2,
+ * table 91).
+ */
 #ifndef TRANSPORT_STATE_TABLE_H
 #define TRANSPORT_STATE_TABLE_H
 
@@ -12,7 +14,8 @@
 bool state_table_allows(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 			int mask);
 
-/** What that transition needs and may have beyond it. @return false: there is no such transition.
+/**
+ * The required and optional attributes of a transition. @return false: there is no such transition.
  */
 bool state_table_masks(enum ibv_qp_type type, enum ibv_qp_state from, enum ibv_qp_state to,
 		       int *need, int *may);

@@ -28,7 +28,7 @@ static enum rocemu_why_code rkey_fault(const struct rocemu_qp *qp, const struct 
 	return ROCEMU_WHY_RKEY_GONE;
 }
 
-/** What the request wants of this side's memory. @return the right that it needs. */
+/** The request's access to this side's memory. @return the right that it needs. */
 static int wanted(const struct rocemu_qp *qp, const struct rocemu_packet *pkt, uint32_t ops,
 		  struct rocemu_why *w)
 {
@@ -142,7 +142,7 @@ void why_gap_sent(const struct rocemu_qp *qp)
 
 /* ---- dropped packets ---- */
 
-/** Of RC's requests that are refused another reason was given. */
+/** Refused requests of RC have another reason. */
 static enum rocemu_why_code drop_code(const struct rocemu_packet *pkt, enum rocemu_drop drop)
 {
 	const enum rocemu_service svc = rocemu_opcode_service(pkt->h.opcode);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Reasons of requests of this side, and how all of them are given. Those of what comes in:
- * why-resp.c. */
+/*
+ * Determines the reasons of failed local requests, and reports all reasons. Those of received
+ * packets: why-resp.c.
+ */
 #include "transport/why.h"
 
 #include "base/util.h"
@@ -12,7 +14,7 @@ void why_give(struct rocemu_ep *ep, const struct rocemu_why *w)
 {
 	struct ep_whys *r = &ep->whys;
 
-	/* The first ones say how it began. */
+	/* The first ones show how it began. */
 	if (!ep->cfg.why || r->head - r->tail == EP_WHYS)
 		return;
 	r->ring[r->head++ % EP_WHYS] = *w;
@@ -145,7 +147,7 @@ static enum rocemu_why_code local_code(const struct rocemu_qp *qp, const struct 
 {
 	const int access = swqe_is_read(s) || swqe_is_atomic(s) ? IBV_ACCESS_LOCAL_WRITE : 0;
 
-	/* What posting finds wrong is one of these two. */
+	/* Errors of posting are one of these two. */
 	if (s->fault && s->fault != IBV_WC_LOC_QP_OP_ERR && s->fault != IBV_WC_LOC_LEN_ERR)
 		return ROCEMU_WHY_ON_PURPOSE;
 	switch (status) {
@@ -165,7 +167,7 @@ static enum rocemu_why_code local_code(const struct rocemu_qp *qp, const struct 
 	}
 }
 
-/** The values that only some codes name. */
+/** The values that only some codes have. */
 static void add_limits(const struct rocemu_qp *qp, struct rocemu_why *w, uint32_t cause)
 {
 	switch (w->code) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Reasons of errors (include/rocemu/why.h), as they are made: each function is called where an
- * error is, and finds out there what the check had no need to remember. Nothing here is on the way
- * of a packet that is right. Where nobody asked for reasons (rocemu_ep_config::why) the codes are
- * found all the same, because completions have them in vendor_err.
+ * Determines reasons of errors (include/rocemu/why.h): each function is called where an error
+ * occurs, and finds details that the check did not keep. No function is called for a correct
+ * packet. Without rocemu_ep_config::why the codes are still determined, because completions have
+ * them in vendor_err.
  */
 #ifndef TRANSPORT_WHY_H
 #define TRANSPORT_WHY_H
@@ -20,8 +20,8 @@ WHY_COLD void why_qp(const struct rocemu_qp *qp, struct rocemu_why w);
 
 /**
  * The request at the tail of the send queue fails with status. cause: the syndrome of the NAK that
- * was received, or a code, with what why_response() adds, or 0: to be found out. @return vendor_err
- * of its completion.
+ * was received, or a code, with the details of why_response(), or 0: to be determined. @return
+ * vendor_err of its completion.
  */
 WHY_COLD uint32_t why_failed(const struct rocemu_qp *qp, enum ibv_wc_status status, uint32_t cause);
 /** The cause of a response that is refused with status. */
@@ -41,7 +41,7 @@ WHY_COLD uint32_t why_receive(const struct rocemu_qp *qp);
 WHY_COLD void why_rnr_sent(const struct rocemu_qp *qp, uint8_t opcode);
 WHY_COLD void why_gap_sent(const struct rocemu_qp *qp);
 
-/** A packet was dropped, whose headers were read. */
+/** A packet with decoded headers was dropped. */
 WHY_COLD void why_drop(struct rocemu_ep *ep, const struct rocemu_dgram *d,
 		       const struct rocemu_packet *pkt, enum rocemu_drop drop);
 

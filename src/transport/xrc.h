@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Extended reliable connected service (IBTA annex A14): domains, and the numbers by which request
- * packets name shared receive queues. The two kinds of QP share the RC requester (XRC_SEND) and the
- * RC responder (XRC_RECV); what differs is here and where the responder asks for a request's SRQ.
+ * Extended reliable connected service (IBTA annex A14): domains, and the SRQ numbers in request
+ * packets. The two kinds of QP share the RC requester (XRC_SEND) and the RC responder (XRC_RECV);
+ * only this file and the responder's look-up of a request's SRQ differ.
  *
  * A number is index | tag << 16 (see slot-table.h).
  */
@@ -28,7 +28,7 @@ void xrc_table_init(struct slot_table *t);
 /** Give an SRQ its number, unique in its endpoint and its domain, and references to domain and CQ.
  * -ENOMEM: nothing has changed. */
 int xrc_srq_init(struct rocemu_srq *srq, struct rocemu_xrcd *xrcd, struct rocemu_cq *cq);
-/** Take both back, and whatever the domain's QPs have of the queue under way. */
+/** Release both, and receives of the queue that the domain's QPs have in use. */
 void xrc_srq_fini(struct rocemu_srq *srq);
 
 /** The SRQ that a request packet for this QP names: of its domain, in whichever endpoint. NULL:
