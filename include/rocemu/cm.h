@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages of communication management: how two sides tell each other QP numbers, PSNs and paths
- * before they connect (REQ, REP, RTU ...), and how a UD service is looked up (SIDR). Encode and
- * decode only: who sends which when is not decided here. Stateless, no allocation, no I/O; safe on
- * any bytes.
+ * Encodes and decodes the messages of communication management, by which two sides exchange QP
+ * numbers, PSNs and paths before they connect (REQ, REP, RTU ...) and look up a UD service (SIDR).
+ * When to send which message is not decided here. Stateless, no allocation, no I/O; safe on any
+ * bytes.
  *
  * Sources: IBTA vol. 1, chapter 12 (messages), annex A11 (RDMA IP CM service: service IDs, private
  * data header).
@@ -152,7 +152,7 @@ enum rocemu_cm_apr_status {
 /** The text of an APR status, static; "unknown status" for others. */
 ROCEMU_PUBLIC const char *rocemu_cm_apr_text(uint8_t status);
 
-/** REQ: transport service type. 3: the extended transport type says which (1 is XRC). */
+/** REQ: transport service type. 3: given by the extended transport type (1 is XRC). */
 enum rocemu_cm_transport {
 	ROCEMU_CM_RC = 0,
 	ROCEMU_CM_UC = 1,
@@ -171,8 +171,8 @@ enum rocemu_cm_answered {
 };
 
 /*
- * The messages, fields in host byte order in the order of the wire (but for what REQ and LAP say of
- * a path). Comments give the width of what is narrower than its type. Response and service timeouts
+ * The messages, fields in host byte order in the order of the wire (except the paths of REQ and
+ * LAP). Comments give the width of what is narrower than its type. Response and service timeouts
  * are 4.096 us * 2^value; reserved bits are sent as zero and not read.
  */
 
@@ -191,9 +191,9 @@ struct rocemu_cm_path {
 };
 
 /**
- * Enhanced connection establishment: what a vendor's adapters offer each other beyond the standard.
- * A REQ offers, the REP answers with what of it both sides do. All zero: nothing, as whoever does
- * not know of it sends.
+ * Enhanced connection establishment: options of a vendor's adapters beyond the standard. A REQ
+ * offers options, the REP answers with those that both sides support. All zero: none, as sent by a
+ * side without support.
  */
 struct rocemu_cm_ece {
 	uint32_t vendor_id; /* 24 bits: whose options; an IEEE OUI */
@@ -414,14 +414,16 @@ struct rocemu_cma {
 /**
  * Read it from private data buf[0..len).
  *
- * @return ROCEMU_MAD_OK, or: LENGTH less than 36 bytes; FIELD version not 0, or IP version neither
- * 4 nor 6. Then *c is unset.
+ * @return ROCEMU_MAD_OK, or: LENGTH less than 36 bytes; FIELD version not 0, or IP version not 4 or
+ * 6. Then *c is unset.
  */
 ROCEMU_PUBLIC enum rocemu_mad_verdict rocemu_cma_decode(struct rocemu_cma *c, const uint8_t *buf,
 							size_t len);
 
-/** Write it. @return ROCEMU_CMA_LEN, or 0 for an ip_version neither 4 nor 6: then nothing is
- * written. */
+/**
+ * Write it. @return ROCEMU_CMA_LEN, or 0 for an ip_version other than 4 or 6: then nothing is
+ * written.
+ */
 ROCEMU_PUBLIC size_t rocemu_cma_encode(const struct rocemu_cma *c, uint8_t buf[ROCEMU_CMA_LEN]);
 
 #ifdef __cplusplus

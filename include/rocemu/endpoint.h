@@ -3,13 +3,12 @@
  * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, XRC, UC
  * and UD protocols, driven by four calls: input, output, deadline, expire. No socket, no clock, no
  * thread, no environment: datagrams, the time (monotonic nanoseconds) and the seed of all
- * randomness come from the caller. There are no callbacks: completions and events lie in rings that
- * the caller drains. The one question that the endpoint asks, and only where the caller offers an
- * answer, is rocemu_ep_config::page_in.
+ * randomness come from the caller. There are no callbacks: completions and events are in rings that
+ * the caller drains. The only exception, if the caller sets it, is rocemu_ep_config::page_in.
  *
- * Locking: none inside. Whoever holds the caller's lock of an endpoint may call anything on it and
- * on its objects; rocemu_cq_poll() and the calls that say so may run beside that without it, one
- * consumer a CQ.
+ * Locking: none inside. The holder of the caller's lock of an endpoint may call any function on it
+ * and on its objects; rocemu_cq_poll() and the calls that say so may run beside that without it,
+ * one consumer a CQ.
  *
  * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return
  * values, where not said otherwise: 0 done, negative -errno.
@@ -84,8 +83,8 @@ static inline uint32_t rocemu_tx_len(const struct rocemu_tx *t)
 }
 
 /**
- * Compute the ICRC and put it behind the pad in t->trailer. Apart from output because it covers the
- * IPv4 identification, which only the sender of the datagram knows (a GSO burst counts 0, 1, 2,
+ * Compute the ICRC and put it behind the pad in t->trailer. Separate from output because it covers
+ * the IPv4 identification, which only the sender of the datagram has (a GSO burst counts 0, 1, 2,
  * ...). May be repeated with another identification.
  */
 ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
@@ -93,8 +92,8 @@ ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
 /**
  * Copy the payload to copy[0..payload_len) and let iov point there. The payload is the program's
  * memory, which it may change while a request is under way; a change between the seal and the send
- * makes a packet with a wrong ICRC. The peer drops it, and it is sent again: then from a copy, or a
- * busy program could spoil each try. A NIC sends torn data with a right ICRC.
+ * makes a packet with a wrong ICRC. The peer drops it, and it is sent again: then from a copy,
+ * otherwise a busy program could invalidate each try. A NIC sends torn data with a right ICRC.
  */
 ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 
@@ -103,10 +102,10 @@ ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 /**
  * For a handler of SIGSEGV and SIGBUS: the fault was at this address. If this thread was in an
  * access of the library's to registered memory, which the program has unmapped or protected
- * meanwhile, the access ends there and the call does not return: what needed it fails (a remote
- * access error, say), and the region's pages are asked for (page_in) from then on. Otherwise it
- * returns, and the fault is the caller's. The handler runs on the thread with the mask that the
- * jump leaves behind. Without such a handler a fault is what it is everywhere.
+ * meanwhile, the access ends there and the call does not return: the request that needed it fails
+ * (with a remote access error, for example), and the region's pages are requested by page_in from
+ * then on. Otherwise it returns, and the fault is the caller's. The handler runs on the thread with
+ * the mask that the jump leaves behind. Without such a handler a fault has its usual effect.
  */
 ROCEMU_PUBLIC void rocemu_memory_fault(const void *address);
 
@@ -134,8 +133,8 @@ struct rocemu_ep_config {
 	enum ibv_mtu active_mtu; /* largest path MTU that a QP may have; 0: IBV_MTU_4096 */
 	/*
 	 * For regions registered with IBV_ACCESS_ON_DEMAND, whose pages may be absent: make
-	 * addr[0..len) present, for writing if write. @return false: there is no such memory. Asked
-	 * before each access; must not call the endpoint. NULL: such regions are refused.
+	 * addr[0..len) present, for writing if write. @return false: there is no such memory.
+	 * Called before each access; must not call the endpoint. NULL: such regions are refused.
 	 */
 	bool (*page_in)(void *addr, size_t len, bool write);
 	/*
@@ -168,10 +167,10 @@ ROCEMU_PUBLIC void rocemu_ep_clear(struct rocemu_ep *ep);
 ROCEMU_PUBLIC void rocemu_ep_free(struct rocemu_ep *ep);
 
 /**
- * Give the endpoint its slot: its QPNs are slot << 14 | index. While it has no QPs;
- * first_index (0..16383) says where allocation of indices starts, so that a slot that is used again
- * does not hand out the QPNs of its last user. Index 0, 1 and the last are never handed out (QP 0,
- * QP 1, the multicast QPN). Errors: -EINVAL slot > 1023, -EBUSY it has QPs, -ENOMEM.
+ * Give the endpoint its slot: its QPNs are slot << 14 | index. While it has no QPs; first_index
+ * (0..16383) is where allocation of indices starts, so that a slot that is used again does not
+ * reuse the QPNs of its last user. Index 0, 1 and the last are never used (QP 0, QP 1, the
+ * multicast QPN). Errors: -EINVAL slot > 1023, -EBUSY it has QPs, -ENOMEM.
  */
 ROCEMU_PUBLIC int rocemu_ep_set_slot(struct rocemu_ep *ep, uint16_t slot, uint16_t first_index);
 
@@ -180,8 +179,8 @@ ROCEMU_PUBLIC int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index,
 				    const struct rocemu_gid *gid);
 
 /**
- * The device is gone: all QPs but those in RESET go to the error state, so that whoever waits for a
- * completion gets one (IBV_WC_WR_FLUSH_ERR). QPs made later are not affected.
+ * The device is gone: all QPs but those in RESET go to the error state, so that all pending
+ * requests complete (IBV_WC_WR_FLUSH_ERR). QPs made later are not affected.
  */
 ROCEMU_PUBLIC void rocemu_ep_fail(struct rocemu_ep *ep, rocemu_ns_t now);
 
@@ -200,9 +199,9 @@ ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t
  * QP and path are adjacent. @return descriptors filled; less than n: nothing more to send until the
  * next input, post or expire.
  *
- * The call also means that what the one before it filled is sent: UC and UD requests complete then,
- * not earlier, because their buffers are in use until then. So send what came out and call again,
- * as long as rocemu_ep_has_output() says so (the last such call fills nothing).
+ * The call also means that the packets of the previous call were sent: UC and UD requests complete
+ * then, not earlier, because their buffers are in use until then. So send the packets and call
+ * again, as long as rocemu_ep_has_output() returns true (the last such call fills nothing).
  */
 ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx,
 					unsigned n);
@@ -211,14 +210,17 @@ ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, s
  */
 ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
 
-/** True when all there is to send are acknowledgements, which may wait a little for company. */
+/**
+ * True when all there is to send are acknowledgements, which may be delayed a little, to be sent
+ * together with other packets.
+ */
 ROCEMU_PUBLIC bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep);
 
 /**
- * How much UC and UD may send from now on: bytes, each packet charged its payload and what it costs
- * the receiver's socket buffer on top. Nothing in these services tells a sender that it overruns
- * its receiver, so whoever can see the receiver's buffer says so here, before each output call.
- * UINT64_MAX (the default): no limit.
+ * Set how much UC and UD may send from now on, in bytes: each packet is charged its payload and its
+ * overhead in the receiver's socket buffer. These services do not report to a sender that it
+ * overruns its receiver, so a caller that can read the fill level of the receiver's buffer sets the
+ * limit before each output call. UINT64_MAX (the default): no limit.
  */
 ROCEMU_PUBLIC void rocemu_ep_set_send_credits(struct rocemu_ep *ep, uint64_t bytes);
 
@@ -228,7 +230,7 @@ ROCEMU_PUBLIC bool rocemu_ep_wants_send_credits(const struct rocemu_ep *ep);
 /** Change rocemu_ep_config::read_budget. */
 ROCEMU_PUBLIC void rocemu_ep_set_read_budget(struct rocemu_ep *ep, uint32_t bytes);
 
-/** When rocemu_ep_expire() wants to be called next; ROCEMU_NEVER when nothing runs. */
+/** When to call rocemu_ep_expire() next; ROCEMU_NEVER when no timer runs. */
 ROCEMU_PUBLIC rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep);
 
 /** Act on all timers that are due at now (retry, RNR). Early or spurious calls do nothing. */
@@ -332,7 +334,7 @@ enum rocemu_object {
 	ROCEMU_OBJECT_COUNT
 };
 
-/** A QP when its state changed last: rocemu_qp_query() knows the present PSNs. */
+/** A QP at its last change of state: rocemu_qp_query() returns the present PSNs. */
 struct rocemu_qp_info {
 	uint32_t qpn; /* 0: there is none */
 	uint32_t dest_qpn;
@@ -361,7 +363,7 @@ struct rocemu_qp_init {
 	struct rocemu_srq *srq;	  /* a basic one, or NULL */
 	struct rocemu_xrcd *xrcd; /* _XRC_RECV: which has nothing else of all this */
 	enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD, _XRC_SEND (no recv_cq, no srq), _XRC_RECV */
-	struct ibv_qp_cap cap; /* in: asked for; out: given, at least as much */
+	struct ibv_qp_cap cap; /* in: requested; out: granted, at least as much */
 	bool sq_sig_all;
 	bool block_own_mcast; /* UD: what it sends to a group that it is attached to does not come
 				 back */
@@ -372,7 +374,7 @@ struct rocemu_qp_init {
  * (also: all QPNs taken), -ENXIO no slot yet, -EOPNOTSUPP another type. */
 ROCEMU_PUBLIC int rocemu_qp_create(struct rocemu_ep *ep, struct rocemu_qp_init *init,
 				   struct rocemu_qp **out);
-/** Destroys in any state; its completions that nobody polled go with it. Needs the CQs' consumer
+/** Destroys in any state; its completions that were not polled are removed. Needs the CQs' consumer
  * locks too. -EBUSY while it is attached to a multicast group. */
 ROCEMU_PUBLIC int rocemu_qp_destroy(struct rocemu_qp *qp);
 ROCEMU_PUBLIC uint32_t rocemu_qp_num(const struct rocemu_qp *qp);
@@ -388,7 +390,7 @@ ROCEMU_PUBLIC struct rocemu_qp *rocemu_qp_find(struct rocemu_ep *ep, uint32_t qp
  */
 ROCEMU_PUBLIC int rocemu_qp_modify(struct rocemu_qp *qp, rocemu_ns_t now,
 				   const struct ibv_qp_attr *attr, int mask);
-/** All attributes, whatever was asked; caps and state too. */
+/** All attributes, whatever was requested; caps and state too. */
 ROCEMU_PUBLIC void rocemu_qp_query(const struct rocemu_qp *qp, struct ibv_qp_attr *attr);
 ROCEMU_PUBLIC enum ibv_qp_state rocemu_qp_state(const struct rocemu_qp *qp);
 
@@ -419,35 +421,35 @@ ROCEMU_PUBLIC int rocemu_path_resolve(const struct rocemu_ep *ep, const struct i
 				      struct rocemu_path *path);
 
 /**
- * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is not
- * looked at. imm_data, invalidate_rkey and qp_type.xrc as in struct ibv_send_wr. Inline data
+ * Post one send work request. For UD, ud_path is the destination (copied) and wr->wr.ud.ah is
+ * ignored. imm_data, invalidate_rkey and qp_type.xrc as in struct ibv_send_wr. Inline data
  * (IBV_SEND_INLINE) is copied here.
  *
- * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when what was posted before
- * them has been sent, or with IBV_SEND_FENCE (RC) when it is complete, and complete in their turn.
- * Of bind_mw.mw only rkey is used, of bind_info.mr only lkey. Posting a bind sets the low 8 bits of
- * mw->rkey to those of bind_mw.rkey, whose other bits are ignored: the result is the window's key
- * when the bind has succeeded.
+ * IBV_WR_BIND_MW and IBV_WR_LOCAL_INV make no packet: they are executed when all requests posted
+ * before them were sent, or with IBV_SEND_FENCE (RC) when these are complete, and complete in
+ * order. Of bind_mw.mw only rkey is used, of bind_info.mr only lkey. Posting a bind sets the low 8
+ * bits of mw->rkey to those of bind_mw.rkey, whose other bits are ignored: the result is the
+ * window's key when the bind has succeeded.
  *
  * ROCEMU_WR_ATOMIC_WRITE writes 8 bytes to an aligned address at once (wr.rdma). ROCEMU_WR_FLUSH
- * (wr.rdma) completes when all that this QP wrote before is placed as asked; type | level << 4 is
- * in invalidate_rkey, the length of the range in sg_list[0].length (nothing else of it is read).
+ * (wr.rdma) completes when all earlier writes of this QP are placed as requested; type | level << 4
+ * is in invalidate_rkey, the length of the range in sg_list[0].length (nothing else of it is read).
  * Both count as READs against max_rd_atomic.
  *
  * Errors: -EINVAL wrong state, no such opcode, wrong flag or number of SGEs; -ENOMEM queue full.
- * Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as is
- * what a bind or local invalidate names (IBV_WC_MW_BIND_ERR). An operation that the QP's service
- * does not have completes with IBV_WC_LOC_QP_OP_ERR, a message that is longer than the port allows
- * (UD: than its MTU) with IBV_WC_LOC_LEN_ERR.
+ * Keys and bounds of the SGEs are checked when the request is executed (IBV_WC_LOC_PROT_ERR), as
+ * are the keys of a bind or local invalidate (IBV_WC_MW_BIND_ERR). An operation that the QP's
+ * service does not have completes with IBV_WC_LOC_QP_OP_ERR, a message that is longer than the port
+ * allows (UD: than its MTU) with IBV_WC_LOC_LEN_ERR.
  */
 ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now,
 				      const struct ibv_send_wr *wr,
 				      const struct rocemu_path *ud_path);
 
 /**
- * What rocemu_qp_post_send() would say of wr if ahead others had been posted before it; posts
- * nothing. When it says 0 for each of a chain, posting the chain under the same lock cannot fail
- * half way.
+ * The result that rocemu_qp_post_send() would have for wr if ahead others had been posted before
+ * it; posts nothing. When it returns 0 for each of a chain, posting the chain under the same lock
+ * cannot fail half way.
  */
 ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahead,
 				       const struct ibv_send_wr *wr,

@@ -56,7 +56,7 @@ ROCEMU_PUBLIC void rocemu_grh_encode(const struct rocemu_grh *g, uint8_t buf[ROC
  * first: an unfragmented UDP packet without options whose header checksum is right. Everything else
  * whose version is 6 is an IPv6 header.
  *
- * @return true: *g is filled; false: neither, *g is unset.
+ * @return true: *g is filled; false: no such header, *g is unset.
  */
 ROCEMU_PUBLIC bool rocemu_grh_decode(struct rocemu_grh *g, const uint8_t buf[ROCEMU_GRH_LEN]);
 

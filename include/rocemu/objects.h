@@ -92,8 +92,9 @@ rocemu_mr_dereg(struct rocemu_mr *mr); /* -EBUSY: a memory window is bound to it
  */
 ROCEMU_PUBLIC int rocemu_mr_change(struct rocemu_mr *mr, struct rocemu_pd *pd, void *addr,
 				   size_t length, uint64_t iova, int access);
-/** A region for local use only, at all addresses, that reads as zeros and forgets what is written
- * to it. -ENOMEM. */
+/**
+ * A region for local use only, at all addresses, that reads as zeros and discards writes. -ENOMEM.
+ */
 ROCEMU_PUBLIC int rocemu_mr_null_reg(struct rocemu_pd *pd, struct rocemu_mr **out);
 ROCEMU_PUBLIC uint32_t rocemu_mr_lkey(const struct rocemu_mr *mr);
 ROCEMU_PUBLIC uint32_t rocemu_mr_rkey(const struct rocemu_mr *mr);
@@ -114,7 +115,7 @@ ROCEMU_PUBLIC uint32_t rocemu_mw_rkey(const struct rocemu_mw *mw);
 
 /* ---- completion queues ---- */
 
-/** A completion: what struct ibv_wc says, and what the extended CQ can be asked. */
+/** A completion: the members of struct ibv_wc and those of the extended CQ. */
 struct rocemu_cqe {
 	uint64_t wr_id;
 	rocemu_ns_t timestamp; /* the now of the call that made it */
@@ -162,7 +163,7 @@ ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
 ROCEMU_PUBLIC void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint64_t every,
 					uint64_t times);
 /**
- * Ask for one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one).
+ * Request one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one).
  * Completions that the CQ holds count as well: if they are not polled soon (200 us; 1 ms if they
  * had an event already), a timer raises the event.
  */
@@ -178,7 +179,7 @@ ROCEMU_PUBLIC void rocemu_cq_polling(struct rocemu_cq *cq, bool polling);
 /**
  * Moderation: an armed CQ raises its event at the count-th completion since it was armed, or period
  * ns after the first of them, whichever comes first. One in error, or a solicited one where only
- * such were asked for, raises it at once. count 0 or 1: no moderation; period 0: no time limit.
+ * such were requested, raises it at once. count 0 or 1: no moderation; period 0: no time limit.
  */
 ROCEMU_PUBLIC void rocemu_cq_moderate(struct rocemu_cq *cq, unsigned count, rocemu_ns_t period);
 

@@ -57,7 +57,7 @@ enum rocemu_wait {
 	ROCEMU_WAIT_ROOM,    /* UC, UD: no room at the receiver */
 	ROCEMU_WAIT_WINDOW,  /* the congestion window of the peer's host and process is full */
 	ROCEMU_WAIT_BUDGET,  /* this endpoint's READ budget is used up */
-	ROCEMU_WAIT_CREDIT,  /* the peer's ACKs say that it has no receive */
+	ROCEMU_WAIT_CREDIT,  /* the peer's ACKs report that it has no receive */
 	ROCEMU_WAIT_EARLIER, /* a request that failed waits for those before it */
 	ROCEMU_WAIT_COUNT
 };
@@ -79,7 +79,7 @@ enum {
 	ROCEMU_REPORT_PATH = 1,	   /* sgid, dgid, sport are those of a connection */
 	ROCEMU_REPORT_SRQ = 2,	   /* recvs are those of an SRQ */
 	ROCEMU_REPORT_MESSAGE = 4, /* a message has come in part */
-	ROCEMU_REPORT_GAP = 8,	   /* a NAK asked for rq_psn */
+	ROCEMU_REPORT_GAP = 8,	   /* a NAK requested rq_psn */
 	ROCEMU_REPORT_RNR = 16,	   /* an RNR NAK was sent for rq_psn */
 	ROCEMU_REPORT_TIMER = 32,  /* rnr_ns or timeout_ns and probe_ns are of a timer that runs */
 };

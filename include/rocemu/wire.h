@@ -59,8 +59,10 @@ struct rocemu_gid {
 	uint8_t raw[16];
 };
 
-/** All the headers of a packet in host byte order. Which of the extension headers count, the opcode
- * says. */
+/**
+ * All the headers of a packet in host byte order. The opcode determines which extension headers are
+ * valid.
+ */
 struct rocemu_hdrs {
 	/* BTH */
 	uint8_t opcode; /* enum rocemu_opcode, or any byte on decode of an unknown one */
@@ -180,8 +182,8 @@ static inline enum rocemu_service rocemu_opcode_service(uint8_t opcode)
  * Any bytes are safe. On success *p is filled and p->payload points into buf. Checks form only:
  * lengths, opcode known, transport version, pad; neither ICRC nor anything that needs state.
  *
- * @return ROCEMU_DROP_NONE, or the reason (SHORT, OPCODE, TVER, PAD, LENGTH): then p->h holds what
- * of the BTH was there (all zero when shorter than a BTH) and the rest is unset.
+ * @return ROCEMU_DROP_NONE, or the reason (SHORT, OPCODE, TVER, PAD, LENGTH): then p->h holds the
+ * part of the BTH that was present (all zero when shorter than a BTH) and the rest is unset.
  */
 ROCEMU_PUBLIC enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *buf,
 						    size_t len);
