@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * For each finding: what usually causes it, what to do, and which counter moves at which host. The
+ * Lists for each finding the usual cause, the remedy, and which counter moves at which host. The
  * names of counters are those of mlx5's hw_counters, which rocemu's devices have as well; other
  * adapters have them under names of their own.
  */

@@ -239,7 +239,7 @@ static int copy_block(struct copy *c, const struct block *b)
 	return finish_block(c);
 }
 
-/* What a pcap file says once, as pcapng has it. */
+/* A pcap file's header as pcapng blocks. */
 static int begin_file(struct copy *c)
 {
 	uint8_t resolution[4] = {blocks_nanoseconds(c->in) ? 9 : 6};

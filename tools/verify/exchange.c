@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * CM messages (IBTA chapter 12): who may send which, what they have to repeat of each other, their
- * order; and what they tell about the connection they make: which QPs belong together, the path
- * MTU, the starting PSNs, a UD service's Q_Key.
+ * Checks CM messages (IBTA chapter 12): the allowed sender of each, the fields to repeat, their
+ * order. Takes from them the connection's parameters: which QPs belong together, the path MTU, the
+ * starting PSNs, a UD service's Q_Key.
  *
  * Messages are sent again until they are answered, both by timeouts and because the other side
- * repeats its own, and the network reorders them. So order counts only where much time has passed;
- * what a message says counts in whatever order it came.
+ * repeats its own, and the network reorders them. So order is checked only where much time has
+ * passed; contents are checked in any order.
  */
 #include "exchange.h"
 
@@ -147,9 +147,9 @@ static bool side_wrong(const struct msg_ctx *t)
 }
 
 /*
- * Which side sends a message, and may say that it answers what. Where peers have both sent a REQ
- * and the capture misses one, the transaction tells.
- * @return false: it is the other REQ's.
+ * Determine the side that sent a message, and check what it claims to answer. Where both peers have
+ * sent a REQ and the capture misses one, the transaction ID decides. @return false: it belongs to
+ * the other REQ.
  */
 static bool check_side(const struct msg_ctx *t)
 {
@@ -195,7 +195,7 @@ static void check_order(const struct msg_ctx *t)
 
 	for (unsigned i = 0; i < sizeof(over) / sizeof(over[0]); i++) {
 		s = seen_of(t->e, over[i].after_side, over[i].after);
-		/* Who rejects without an ID may be asked once more, with the same ID. */
+		/* After a REJ without an ID the request may be sent again with the same ID. */
 		if (over[i].after == ROCEMU_CM_REJ && s->anonymous)
 			continue;
 		if (over[i].attr != attr || over[i].side != t->side || s->count == 0 ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What has been seen of an exchange of CM messages. */
+/* The state of an exchange of CM messages. */
 #ifndef VERIFY_EXCHANGE_H
 #define VERIFY_EXCHANGE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A capture in words and ladder diagrams, session by session. */
+/* Explains a capture in words and ladder diagrams, session by session. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "packetlog.h"
 #include "report.h"
 
-/* Is it asked for? Packets of no connection have no lesson. */
+/* Is it selected? Packets without a connection have no lesson. */
 static bool wanted(const struct session *s, const struct explain *x)
 {
 	return x->connection == 0 ? s->kind != SESSION_OTHER : s->connection == x->connection;

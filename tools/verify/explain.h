@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* A capture explained: words and ladder diagrams. */
+/* Explains a capture in words and ladder diagrams. */
 #ifndef VERIFY_EXPLAIN_H
 #define VERIFY_EXPLAIN_H
 

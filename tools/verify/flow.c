@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Flows: finding them, pairing them, their figures. */
+/* Finds flows, pairs them, and computes their figures. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

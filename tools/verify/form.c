@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be said of a packet by itself: its form, ICRC, pad, reserved bits, P_Key. */
+/* Checks a single packet: format, ICRC, pad, reserved bits, P_Key. */
 #include <string.h>
 
 #include "model.h"
@@ -18,7 +18,7 @@ enum {
 	LONGEST = ROCEMU_MAX_PACKET - 4, /* more is a burst that was not segmented yet */
 };
 
-/* @return false: wrong, and told. */
+/* @return false: wrong, with a finding. */
 static bool check_icrc(struct verify *v, const struct pkt *p)
 {
 	v->icrc_checked++;
@@ -138,7 +138,7 @@ bool form_check(struct verify *v, struct pkt *p, const struct capture_rec *rec)
 	} else {
 		why = rocemu_packet_decode(&p->p, rec->data, rec->len);
 	}
-	/* What was damaged on the way is nobody's fault, whatever it looks like now. */
+	/* A packet damaged on the path is no fault of its sender, whatever its contents. */
 	if (!p->cut && rec->len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN && rec->len <= LONGEST &&
 	    !check_icrc(v, p))
 		return false;

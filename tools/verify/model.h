@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What verify knows of a capture while it reads: flows (packets from one host to one QP), their
- * pairing into connections, and what was found. Memory grows with connections, not with packets:
- * each flow remembers a bounded number of its newest requests.
+ * The state of verify while it reads a capture: flows (packets from one host to one QP), their
+ * pairing into connections, and findings. Memory grows with connections, not with packets: each
+ * flow remembers a bounded number of its newest requests.
  */
 #ifndef VERIFY_MODEL_H
 #define VERIFY_MODEL_H
@@ -20,7 +20,7 @@ enum {
 	MAX_FLOWS = 1 << 16,
 	MAX_SENT = 1 << 12, /* requests remembered per flow */
 	MIN_SENT = 1 << 4,
-	SENT_BYTES = 256 << 20, /* of all flows: when it is used up, each remembers fewer */
+	SENT_BYTES = 256 << 20, /* of all flows: when it is used up, each keeps fewer */
 	MAX_PENDING = 256,	/* READs and atomics remembered per flow */
 	PSN_NEAR = 1 << 16,	/* a PSN farther away than this is another connection's */
 	FINDING_TEXT = 160,
@@ -128,7 +128,7 @@ struct msn_base {
 	uint32_t agreed; /* acknowledges */
 };
 
-/** The requests of a flow, and what the other direction said to them. */
+/** The requests of a flow, and the answers of the other direction. */
 struct requests {
 	bool started;
 	uint32_t first;	 /* the first PSN seen */
@@ -191,7 +191,7 @@ struct flow {
 	unsigned tentative_n;
 	uint64_t clock, disorder_at; /* packets of the connection since the flow is there */
 	bool disordered;
-	bool cut;	/* packets of it were: perhaps bursts, whose lengths mean nothing */
+	bool cut; /* packets of it were: possibly bursts, whose lengths are not the packets' */
 	unsigned index; /* of the connection; set at the end */
 	bool second;	/* of its two directions; set at the end */
 };
@@ -270,7 +270,7 @@ void flow_pair(struct verify *v, struct flow *a, struct flow *b);
 /** Find the flow whose request PSN a response of r answers, and pair the two; NULL: none, or
  * several. */
 struct flow *flow_pair_by_response(struct verify *v, struct flow *r, const struct pkt *p);
-/** Forget what is known of the flow's requests: a new connection began. */
+/** Drop the state of the flow's requests: a new connection began. */
 void flow_restart(struct flow *f);
 void flow_free(struct flow *f);
 /** A packet of it passed: it is idle last. */
@@ -282,11 +282,11 @@ uint64_t rtt_quantile(const struct flow *f, double q);
 
 /* ---- sent.c ---- */
 
-/** The request packet with this PSN; NULL: not seen, or forgotten. A READ is found at its last PSN,
+/** The request packet with this PSN; NULL: not seen, or dropped. A READ is found at its last PSN,
  * too. */
 struct sent *sent_find(const struct requests *rq, uint32_t psn);
 /**
- * Remember a request packet and judge it with its neighbours.
+ * Record a request packet and check it with its neighbours.
  * @param span  PSNs that it takes: more than 1 for READs only, 0 when that is not known yet
  * @return borrowed until the next call; NULL: no memory.
  */
@@ -300,7 +300,7 @@ uint32_t sent_digest(const struct pkt *p);
 
 /** @return borrowed until the next call; NULL: no memory. */
 struct pending *pending_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat);
-/** The READ, not itself a repetition, that a PSN lies in; NULL: not remembered. */
+/** The READ, not itself a repetition, that a PSN lies in; NULL: not recorded. */
 struct pending *pending_original(const struct requests *rq, uint32_t psn);
 /** A READ was sent again. @return as pending_add(). */
 struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p);
@@ -310,8 +310,8 @@ uint32_t read_responses(uint32_t len, uint32_t mtu);
 void request_mtu_known(struct verify *v, struct flow *f);
 /**
  * A request with this PSN follows a READ whose number of responses depends on an MTU that is not
- * known yet. It would tell the MTU, were it sure that no request between the two is missing: so
- * only go on from here.
+ * known yet. It would show the MTU if no request between the two were missing, which is not
+ * certain: so continue from here without it.
  */
 void pending_settle_open(struct flow *f, uint32_t psn);
 
@@ -331,7 +331,7 @@ __attribute__((format(printf, 6, 7))) void tentative_at(struct verify *v, struct
 							uint64_t ts_ns, const char *fmt, ...);
 #define TENTATIVE(v, f, rule, p, ...) \
 	tentative_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
-/** A wrong length; undecided where packets were cut: a burst cannot be told from one packet then.
+/** A wrong length; undecided where packets were cut: a burst then looks like one packet.
  */
 __attribute__((format(printf, 6, 7))) void length_found(struct verify *v, struct flow *f,
 							enum rule_id rule, uint64_t number,
@@ -347,7 +347,7 @@ void tentative_finish(struct verify *v, struct flow *f);
 void request_input(struct verify *v, struct flow *f, const struct pkt *p);
 /** Nothing more of the flow came for a while. */
 void request_idle(struct verify *v, struct flow *f, uint64_t now_ns);
-/** The end of the capture: say what is still open. */
+/** The end of the capture: report open findings. */
 void request_finish(struct verify *v, struct flow *f);
 
 /* ---- responses.c ---- */
@@ -372,7 +372,7 @@ void ud_free(struct verify *v);
 
 /** A packet to QP 1. */
 void exchange_input(struct verify *v, const struct pkt *p);
-/** The end of the capture: say what was not answered. */
+/** The end of the capture: report unanswered requests. */
 void exchange_finish(struct verify *v);
 void exchange_free(struct verify *v);
 struct rocemu_cm_msg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* READs, atomics and the others that are answered by more than an acknowledge, as they are asked.
+/* Tracks pending requests with an answer of their own: READs, atomics, FLUSH and ATOMIC WRITE.
  */
 #include <inttypes.h>
 #include <stdlib.h>

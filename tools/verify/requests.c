@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Requests as they pass: what is new, what is missing, what is sent again and after what. RC, XRC
- * and UC; UD's PSNs count per sender, not per receiver. What neighbours say of each other is in
- * sent.c.
+ * Follows requests: new ones, missing ones, retransmissions and their causes. RC, XRC and UC; UD's
+ * PSNs count per sender, not per receiver. Checks between neighbours are in sent.c.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -190,7 +189,7 @@ static void check_early(struct verify *v, struct flow *f, const struct pkt *p)
 	if (!e->active)
 		return;
 	if (ahead < 0 && rocemu_psn_diff(f->rq.next, e->psn) <= 0) {
-		/* Perhaps it comes later: so much does no network reorder. */
+		/* It may come later; no network reorders by more than this. */
 		if (++e->passed < REORDERED)
 			return;
 		e->active = false;
@@ -343,7 +342,7 @@ static void request_again(struct verify *v, struct flow *f, const struct pkt *p,
 	s->ip_ids[0] = p->rec->ip.ip_id;
 }
 
-/* Seen so long ago that it is forgotten. */
+/* Seen so long ago that it was dropped. */
 static void request_old(struct verify *v, struct flow *f, const struct pkt *p)
 {
 	disorder(v, f);

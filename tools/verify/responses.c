@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a responder says, against the requests that passed in the other direction. */
+/* Checks responses against the requests in the other direction. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -64,7 +64,7 @@ __attribute__((format(printf, 6, 7))) static void against(struct verify *v, stru
 
 /* ---- MSN and credits ---- */
 
-/* The newest request that was seen; NULL: forgotten. */
+/* The newest request that was seen; NULL: dropped. */
 static const struct sent *newest(const struct requests *rq)
 {
 	return sent_find(rq, rq->newest);
@@ -84,9 +84,9 @@ static void msn_begin(struct msn_base *b, const struct pkt *p, const struct sent
 
 /*
  * The MSN counts messages, of which the capture shows only those since the last PSN that is
- * missing. Plain acknowledges tell the count before: MSN less what has ended with the PSN that they
- * name. Once some agree, an answer with less is wrong in whatever order it came. One with more is
- * right as long as so many were sent: responders may be ahead of what they answer.
+ * missing. Plain acknowledges show the count before: MSN less the messages that ended by their PSN.
+ * Once some agree, an answer with less is wrong in whatever order it came. One with more is right
+ * as long as so many were sent: responders may be ahead of the request they answer.
  */
 static void check_msn(struct verify *v, struct flow *r, struct flow *q, const struct pkt *p,
 		      const struct sent *s, uint32_t ended)
@@ -299,7 +299,7 @@ static void stray(struct verify *v, struct flow *r, const struct flow *q, const 
 				? ROCEMU_OP_ATOMIC
 				: ROCEMU_OP_READ_REQ | ROCEMU_OP_FLUSH | ROCEMU_OP_ATOMIC_WRITE;
 
-	/* One that asks may be forgotten among those that do. */
+	/* A request with AckReq may have been dropped among the others. */
 	if (s != NULL && (rocemu_opcode_ops(s->opcode) & asks) == 0)
 		against(v, r, q, RULE_READ_STRAY, p, "%s with PSN %u, which is the %s in packet %s",
 			rocemu_opcode_name(p->p.h.opcode), p->p.h.psn,
@@ -430,7 +430,7 @@ static void read_response(struct verify *v, struct flow *r, struct flow *q, cons
 {
 	enum place best = PLACE_OUTSIDE, place;
 	struct pending *fit = NULL, *newest = NULL;
-	bool open = false; /* a READ of which nobody knows how many PSNs it has */
+	bool open = false; /* a READ whose number of PSNs is not known */
 
 	learn_mtu(v, r, q, p);
 	for (uint32_t i = q->rq.pending_n; i-- > 0 && best != PLACE_RIGHT;) {
@@ -506,7 +506,9 @@ static bool syndrome_legal(const struct pkt *p)
 	return (s & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_NAK || s <= NAK_LAST;
 }
 
-/* The response is to something not sent yet: whether that can be, the requester's next PSNs tell.
+/*
+ * The response is to a request not sent yet: the requester's next PSNs show whether that is
+ * possible.
  */
 static bool beyond(struct flow *q, const struct pkt *p)
 {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every finding there is: one table for the IDs, their severities, where the rule comes from, and
- * what they mean. IDs are stable: scripts filter by them.
+ * The table of all findings: IDs, severities, sources of the rules, and meanings. IDs are stable:
+ * scripts filter by them.
  *
- * ERROR: the wire shows something that no correct implementation sends. WARN: it may be right, or
- * the network's doing, and somebody should look. NOTE: what happened (a retransmission), or what
- * the capture cannot decide.
+ * ERROR: the wire shows something that no correct implementation sends. WARN: possibly right, or
+ * caused by the network; worth a check. NOTE: an event (a retransmission), or a case that the
+ * capture cannot decide.
  */
 #ifndef VERIFY_RULES_H
 #define VERIFY_RULES_H
@@ -211,7 +211,7 @@ struct rule {
 	const char *text; /* may be empty */
 };
 
-/** What to think of a finding (advice.h). */
+/** Advice on a finding (advice.h). */
 struct advice {
 	const char *causes, *remedy;
 	const char *counter; /* that moves, and where; empty: none */

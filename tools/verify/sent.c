@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The request packets of a direction by their PSN, and what neighbours say of each other: opcodes
- * within messages, the length of a WRITE against its RETH, how many messages have ended.
+ * Keeps the request packets of a direction by PSN, and checks neighbours against each other:
+ * opcodes within messages, the length of a WRITE against its RETH, the number of ended messages.
  *
- * Neighbours are those by PSN, in whatever order they came: what a network reorders, doubles or
- * loses must not look like a fault of the sender. So nothing is judged across a PSN that is
- * missing, and when it comes late, it is judged then.
+ * Neighbours are those by PSN, in whatever order they came: reordering, duplication and loss in the
+ * network must not look like a fault of the sender. So nothing is checked across a missing PSN; if
+ * it comes late, it is checked then.
  */
 #include <inttypes.h>
 #include <stdlib.h>
@@ -46,7 +46,9 @@ static bool sent_grow(struct verify *v, struct requests *rq)
 	return true;
 }
 
-/* The place for a PSN. Whoever has it is forgotten when there is no more room. NULL: no memory. */
+/*
+ * The place for a PSN. Its present entry is replaced when there is no more room. NULL: no memory.
+ */
 static struct sent *sent_place(struct verify *v, struct requests *rq, uint32_t psn)
 {
 	if (rq->sent == NULL && !sent_grow(v, rq))
@@ -183,7 +185,7 @@ static bool follow(struct verify *v, struct flow *f, const struct sent *a, struc
 	return changed;
 }
 
-/* b is the neighbour behind a: what a knows goes on from there. */
+/* b is the next neighbour of a and inherits its state. */
 static void link_behind(struct verify *v, struct flow *f, struct sent *a, struct sent *b)
 {
 	b->anchored = true;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which packets stand in one diagram, and what their PSNs show: gaps, late ones, repetitions. */
+/*
+ * Groups packets into sessions, one diagram each, and marks gaps, late packets and repetitions by
+ * PSN.
+ */
 #include "session.h"
 
 #include <stdlib.h>
@@ -47,7 +50,7 @@ static uint32_t table_get(struct table *t, const struct key *k, uint32_t n)
 	return t->slots[i] - 1;
 }
 
-/* ---- whose a packet is ---- */
+/* ---- the session of a packet ---- */
 
 static struct flow *counted(struct flow *f)
 {
@@ -143,7 +146,9 @@ static void session_begin(struct session *s, const struct key *k, const struct f
 	}
 }
 
-/* Both ends may have one address; then the QP, or who sent the REQ, tells them apart. */
+/*
+ * Both ends may have the same address; then the QP, or the sender of the REQ, distinguishes them.
+ */
 static bool from_second(const struct session *s, const struct logged *e)
 {
 	const struct session_side *side = s->side;

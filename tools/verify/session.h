@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sessions: what stands in one diagram. A connection with the CM exchange that made it; the
- * datagrams between two QPs; a CM exchange without packets of its connection; or what two hosts
- * sent that belongs to none.
+ * Groups packets into sessions, one diagram each. A connection with the CM exchange that made it;
+ * the datagrams between two QPs; a CM exchange without packets of its connection; or packets of two
+ * hosts that belong to none.
  */
 #ifndef VERIFY_SESSION_H
 #define VERIFY_SESSION_H

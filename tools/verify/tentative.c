@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Faults that could also be the network's doing. Some rules compare what came when; a packet that
- * is missing, double or out of order then makes a fault of nothing. What such a rule finds is held
- * back until many more packets of the connection have passed: it is a finding where neither before
- * nor after it there was a sign of such a network (disorder()), else it is "undecided".
+ * Holds tentative findings: faults that the network could have caused. Some rules compare packets
+ * in time order; a missing, duplicate or reordered packet then looks like a fault. Findings of such
+ * rules are held until many more packets of the connection have passed. If there was no sign of
+ * such a network before and after (disorder()), they are reported, else they are "undecided".
  */
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "model.h"
 
 enum {
-	CALM = 4096, /* packets of the connection without disorder, on either side of a doubt */
+	CALM = 4096, /* packets of the connection without disorder, on either side of a finding */
 	MAX_TENTATIVE = 16,
 };
 
@@ -21,7 +21,7 @@ struct tentative {
 	uint64_t at; /* the flow's clock */
 };
 
-/* Settle the first n doubts. */
+/* Settle the first n tentative findings. */
 static void settle(struct verify *v, struct flow *f, unsigned n, bool decided)
 {
 	struct finding *d;
@@ -76,7 +76,7 @@ void tentative_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t 
 		v->out_of_memory = true;
 		return;
 	}
-	if (f->tentative_n == MAX_TENTATIVE) /* so many, and no disorder: it is a habit */
+	if (f->tentative_n == MAX_TENTATIVE) /* so many, and no disorder: systematic */
 		settle(v, f, 1, true);
 	f->tentative[f->tentative_n++] = d;
 	if (v->follow != NULL)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Unreliable datagrams. Receivers neither order nor acknowledge them: wrong is only what makes a
- * receiver drop them, or names what cannot be. PSNs count per source QP, whatever QPs it sends to.
+ * Checks unreliable datagrams. Receivers do not order or acknowledge them: only errors that make a
+ * receiver drop them, and impossible values, are findings. PSNs count per source QP, whatever QPs
+ * it sends to.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The judge's desk: takes packets, sends them to the rules, keeps the findings. */
+/* Dispatches packets to the rules, and keeps the findings. */
 #include "verify.h"
 
 #include <inttypes.h>
@@ -320,7 +320,7 @@ static int verify_all(struct verify *v, struct capture_reader *r, const char *pa
 	v->frames = capture_reader_frames(r);
 	v->dropped = capture_reader_dropped(r);
 	if (v->stop != NULL && *v->stop != 0)
-		ret = 0; /* within a frame, perhaps */
+		ret = 0; /* possibly within a frame */
 	if (ret < 0)
 		snprintf(err, errlen, "%s is damaged after frame %" PRIu64 ": %s", path, v->frames,
 			 capture_reader_error(r));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Judging a capture: feed it its packets, then report. */
+/* Checks a capture: feed it the packets, then report. */
 #ifndef VERIFY_VERIFY_H
 #define VERIFY_VERIFY_H
 
@@ -26,8 +26,8 @@ void verify_free(struct verify *v);
 void verify_ports(struct verify *v, const uint16_t *ports, unsigned n);
 
 /**
- * For days: print findings to f as they are made (borrowed), and forget the connections that are
- * idle longest when there are more than `most` directions.
+ * For long runs: print findings to f (borrowed) as they are made, and drop the longest idle
+ * connections when there are more than `most` directions.
  */
 void verify_follow(struct verify *v, FILE *f, bool json, unsigned most);
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Captures of several points: merged from both hosts, taken at "any", or of a mirror port for what
- * comes in and what goes out. The same packet is then there once for each point that it passed, and
- * only the first counts: else each would look like a retransmission. The n-th copy at one interface
- * is the n-th at the others. Where the file does not say which interface, its beginning shows
- * whether nearly all packets are there k times (view_note(), views_decide()).
+ * Removes copies from captures at several points: merged from both hosts, taken at "any", or of a
+ * mirror port in both directions. Such a capture has the same packet once for each point that it
+ * passed, and only the first counts: the others would look like retransmissions. The n-th copy at
+ * one interface is the n-th at the others. Where the file does not say which interface, its
+ * beginning shows whether nearly all packets are there k times (view_note(), views_decide()).
  *
- * What is remembered is bounded: newer packets replace older ones of the same place in the table.
+ * Memory is bounded: newer packets replace older ones at the same place in the table.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +56,7 @@ static uint64_t digest(const struct capture_rec *rec)
 	return h ^ rec->wire_len;
 }
 
-/* What is remembered of a packet; new when it is another, or too old. NULL: no memory. */
+/* The entry of a packet; a new one if it is another packet, or too old. NULL: no memory. */
 static struct view *view_of(struct verify *v, const struct capture_rec *rec)
 {
 	uint64_t hash = digest(rec), apart;

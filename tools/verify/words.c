@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Sentences for steps. A is who sent the session's first packet. */
+/* Makes sentences for steps. A is the sender of the session's first packet. */
 #include <inttypes.h>
 #include <string.h>
 
