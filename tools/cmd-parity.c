@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rocemu parity: start rocemu-parity, which is a program of its own because it links to libibverbs,
- * and tell it where the drop-in libraries are.
+ * rocemu parity: start rocemu-parity, a separate program because it links to libibverbs, and pass
+ * it the path of the drop-in libraries.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -181,7 +181,7 @@ static struct verify *new_verify(const struct options *o)
 	return v;
 }
 
-/* Judge one capture. @return false: unusable, which was said. */
+/* Check one capture. @return false: unusable, with a message printed. */
 static bool judge(const struct options *o, struct verify *v, const char *path)
 {
 	bool endless = o->interface != NULL || strcmp(path, "-") == 0;

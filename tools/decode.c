@@ -17,7 +17,7 @@ struct decode {
 	uint64_t packets, malformed, bad_icrc, cut;
 };
 
-/** What is to be said about a packet. */
+/** The text for a packet. */
 struct verdict {
 	enum rocemu_drop form; /* ROCEMU_DROP_NONE: decoded */
 	bool cut;	       /* the capture does not have all of it */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The real devices, asked through the system's libibverbs as the drop-in does it. */
+/* Queries the real devices through the system's libibverbs, as the drop-in does. */
 #include <stdlib.h>
 #include <string.h>
 

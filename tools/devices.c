@@ -51,7 +51,7 @@ static void fill_port(struct port_info *p, const struct netdev *d)
 	}
 }
 
-/** Ours first, then the real ones, as ibv_get_device_list() has them. */
+/** The emulated devices first, then the real ones, as in ibv_get_device_list(). */
 static struct port_info *all_ports(const char *who, const struct netdev *devs, unsigned ndevs,
 				   unsigned *n)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What "rocemu devices" knows of a port: ours by looking at the interfaces, real ones by asking. */
+/*
+ * Collects the ports for "rocemu devices": emulated ones from the interfaces, real ones by queries.
+ */
 #ifndef TOOLS_DEVICES_H
 #define TOOLS_DEVICES_H
 
@@ -29,8 +31,8 @@ struct port_info {
 };
 
 /**
- * The ports of the real devices that programs see beside ours. What cannot be asked is said on
- * stderr, with who in front. @return how many; *out is for the caller to free().
+ * The ports of the real devices that programs see beside the emulated ones. Failed queries are
+ * reported on stderr, prefixed with who. @return how many; *out is for the caller to free().
  */
 unsigned real_ports(const char *who, struct port_info **out);
 

@@ -30,7 +30,7 @@ int libraries_set_path(const char *self)
 	return TOOL_OK;
 }
 
-/** Put text before what a variable says already, in the syntax of its reader. @return -1: no
+/** Put text before a variable's value, in the variable's syntax. @return -1: no
  * memory. */
 static int put_before(const char *name, const char *text, char separator)
 {
@@ -53,8 +53,10 @@ int libraries_set_checkers(void)
 	const char *asan = getenv("ASAN_OPTIONS"), *valgrind = getenv("VALGRIND_OPTS");
 	char file[PATH_MAX], option[PATH_MAX + 32];
 
-	/* AddressSanitizer's runtime wants to be the first library; it does its work behind the one
-	 * that we preload. */
+	/*
+	 * AddressSanitizer's runtime requires to be the first library; it also works behind the
+	 * preloaded one.
+	 */
 	if (!(asan && strstr(asan, link_order)) &&
 	    put_before("ASAN_OPTIONS", "verify_asan_link_order=0", ':'))
 		return -1;

@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The environment variables by which a program finds our libraries, beside what the caller has in
- * them. */
+/*
+ * Sets the environment variables by which a program finds rocemu's libraries, keeping the caller's
+ * values.
+ */
 #ifndef TOOLS_LIBRARIES_H
 #define TOOLS_LIBRARIES_H
 
-/** LD_LIBRARY_PATH: our libraries come first. @return an exit code of tool.h; what is wrong was
- * said, by self. */
+/**
+ * LD_LIBRARY_PATH: rocemu's libraries come first. @return an exit code of tool.h; errors are
+ * printed, prefixed with self.
+ */
 int libraries_set_path(const char *self);
 /** Options for sanitizers and valgrind; the caller's own come first. @return -1 and errno. */
 int libraries_set_checkers(void);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A mount namespace in which the tree is where its paths say, for programs that make system calls
- * themselves. What librocemu-paths.so alone can show is not in it: /dev/infiniband, and what is
- * below other devices.
+ * Makes a mount namespace in which the tree is at its paths, for programs that make system calls
+ * directly. What librocemu-paths.so alone can show is not in it: /dev/infiniband, and what is below
+ * other devices.
  */
 #ifndef TOOLS_MOUNTS_H
 #define TOOLS_MOUNTS_H

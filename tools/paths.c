@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Where the other parts are: found from our own executable's place, so that a build tree works as
- * it is and an installed tree may be moved.
+ * Finds the other parts relative to this executable, so that a build tree works as it is and an
+ * installed tree may be moved.
  */
 #include <limits.h>
 #include <stdint.h>
@@ -69,7 +69,9 @@ bool paths_libraries(char *out, size_t len)
 	       append_if_there(out, len, dir, LIBDIR_INSTALLED, "libibverbs.so.1");
 }
 
-/** Look in n directories, relative to our own, then where we were to be installed, for a file.
+/**
+ * Look for a file in n directories, relative to this executable's, then in the configured install
+ * paths.
  */
 static bool find_program(char out[static PATH_MAX], const char *const *places, size_t n,
 			 const char *program)

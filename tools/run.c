@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rocemu run: set the environment that makes a program find our devices, and become that program.
- * What can be checked is checked before, because the program may swallow what the library complains
- * about.
+ * rocemu run: set the environment in which a program finds the emulated devices, and execute it.
+ * Settings are checked first, because the program may hide the library's error messages.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -308,7 +307,7 @@ static int set_log(const struct run *r)
 
 static int no_paths(const struct run *r, const char *what, const char *why)
 {
-	/* Without them most programs work, so it is only said to who asks. */
+	/* Without them most programs work, so this is logged at level info only. */
 	if (!r->mount_paths) {
 		log_info("no /sys/class/infiniband: %s: %s", what, why);
 		return TOOL_OK;
@@ -329,7 +328,7 @@ static int set_paths(struct run *r)
 	if (!paths_interposer(library))
 		return no_paths(r, "librocemu-paths.so", strerror(ENOENT));
 	if (netdev_list(getenv("ROCEMU_DEVICES"), &devs, &n, err, sizeof(err)) < 0)
-		return TOOL_OK; /* the library will say it, and what is wrong with the layout */
+		return TOOL_OK; /* the library will report it, and an error in the layout */
 	netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), devs, n, err, sizeof(err));
 	ret = tree_start(&tree, devs, n, r->mount_paths);
 	if (!ret && r->summary)

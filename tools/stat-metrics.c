@@ -238,7 +238,7 @@ int stat_serve(const char *self, unsigned port)
 		const int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (client < 0) {
-			poll(NULL, 0, 100); /* no descriptors, no memory: perhaps later */
+			poll(NULL, 0, 100); /* no descriptors, no memory: try later */
 			continue;
 		}
 		serve(client);

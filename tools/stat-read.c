@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Asking the processes. All are sent the request first, then the answers are taken, so that those
- * that do not answer cost their time once. Whoever listens is held to be the directory's owner
- * (SO_PEERCRED), and what it answers is checked as anything that comes from somebody else: root
- * asks the processes of all users.
+ * Queries the processes. The request is sent to all first, then the answers are read, so that the
+ * time limit of silent ones is spent once. The listener must be the directory's owner
+ * (SO_PEERCRED), and its answer is checked like any foreign input, because root queries the
+ * processes of all users.
  */
 #include "stat-show.h"
 
@@ -24,7 +24,7 @@
 
 enum { ANSWER_MS = 1500, PROCESSES_MAX = 4096, ALL_BYTES_MAX = 512 << 20 };
 
-/* A process that is being asked. */
+/* A process with a query under way. */
 struct asked {
 	int fd; /* -1: no more */
 	struct stat_buf got;
@@ -84,7 +84,7 @@ static bool is_stopped(pid_t pid)
 	return state && state[1] && (state[2] == 'T' || state[2] == 't');
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 static struct stat_process *add(struct reading *r, struct asked **asked)
 {
@@ -117,12 +117,12 @@ static bool is_owners(int fd, uid_t owner, pid_t *pid)
 
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0 || cred.uid != owner)
 		return false;
-	if (cred.pid) /* 0: of a PID namespace that is not ours */
+	if (cred.pid) /* 0: of another PID namespace */
 		*pid = cred.pid;
 	return true;
 }
 
-/** @return -ECONNREFUSED: nobody listens any more. */
+/** @return -ECONNREFUSED: no listener any more. */
 static int ask(struct reading *r, const char *path, pid_t pid, uid_t owner)
 {
 	const struct stat_request request = {.magic = STAT_MAGIC, .version = STAT_VERSION};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The parts of `rocemu stat`: what processes answer, and the forms in which it is shown. */
+/* The parts of `rocemu stat`: answers of processes, and their output formats. */
 #ifndef TOOLS_STAT_SHOW_H
 #define TOOLS_STAT_SHOW_H
 
@@ -34,8 +34,8 @@ struct stat_filter {
 /* stat-read.c */
 
 /**
- * Ask all processes that the caller may ask: the user's, or for root everybody's. Waits for none
- * longer than a moment. Removes sockets that processes left behind. @return 0 or -ENOMEM.
+ * Query all processes that the caller may query: the user's, or for root all users'. Waits only
+ * briefly for each. Removes stale sockets. @return 0 or -ENOMEM.
  */
 int stat_read(struct stat_list *out, pid_t only);
 void stat_list_free(struct stat_list *l);
@@ -53,8 +53,10 @@ const char *stat_short_ns(char out[static 16], uint64_t ns);
 /** NAKs for errors and for PSNs. */
 uint64_t stat_naks_sent(const struct rocemu_qp_stats *s);
 uint64_t stat_naks_rcvd(const struct rocemu_qp_stats *s);
-/** Put QPs of a lane in order: of[i] is the index of the i-th. key: see stat_is_sort_key(). @return
- * how many are wanted. */
+/**
+ * Put QPs of a lane in order: of[i] is the index of the i-th. key: see stat_is_sort_key(). @return
+ * how many to show.
+ */
 unsigned stat_sort(const struct stat_lane *l, const struct stat_filter *f, const char *key,
 		   unsigned *of);
 bool stat_is_sort_key(const char *key);

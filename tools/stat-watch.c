@@ -28,7 +28,7 @@ static int repeat(double seconds, const struct stat_filter *filter, const char *
 		stat_list_free(&l);
 		fputc('\n', stdout);
 		if (fflush(stdout))
-			return TOOL_OK; /* nobody reads it any more */
+			return TOOL_OK; /* no reader any more */
 		poll(NULL, 0, (int)(seconds * 1000));
 	}
 }
@@ -115,7 +115,7 @@ static const struct seen *look_at(struct watch *w, const struct stat_process *p,
 	return s;
 }
 
-/** Those that are gone are forgotten. */
+/** Processes that are gone are dropped. */
 static void forget_gone(struct watch *w)
 {
 	size_t kept = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rocemu stat: what the processes that use our devices do; the command line. */
+/* rocemu stat: the state of processes that use emulated devices; the command line. */
 #include <getopt.h>
 #include <stdlib.h>
 #include <string.h>

@@ -85,7 +85,7 @@ static void print(const struct summary *s)
 
 static volatile sig_atomic_t child;
 
-/* What somebody sends to us is for the program. */
+/* Signals sent to this process are for the program. */
 static void pass_on(int sig)
 {
 	const int saved = errno;

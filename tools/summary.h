@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rocemu run --summary: what the devices' counters say when the program has ended. They are in
- * files of the private tree (base/countfile.h) that outlive their writers, so what a process
- * counted that was killed is in them.
+ * rocemu run --summary: prints the devices' counters when the program has ended. They are in files
+ * of the private tree (base/countfile.h) that outlive their writers, so they include the counts of
+ * killed processes.
  */
 #ifndef TOOLS_SUMMARY_H
 #define TOOLS_SUMMARY_H

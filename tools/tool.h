@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the subcommands of rocemu share. A subcommand is one file with one function; main.c has the
- * table.
+ * Shared declarations of rocemu's subcommands. A subcommand is one file with one function; main.c
+ * has the table.
  *
  * Exit codes: 0 done, 1 it could not be done or something was found wrong, 2 wrong usage. Messages
  * go to standard error, one line each, beginning with "rocemu SUBCOMMAND: ".
@@ -25,11 +25,10 @@ int tool_agent(int argc, char **argv);
 int tool_parity(int argc, char **argv);
 int tool_stat(int argc, char **argv);
 
-/* ---- paths.c: where our other parts lie, in the build tree or installed ---- */
+/* ---- paths.c: paths of the other parts, in the build tree or installed ---- */
 
 /**
- * The directories with the drop-in libraries as LD_LIBRARY_PATH wants them. @return false: not
- * found.
+ * The directories with the drop-in libraries, for LD_LIBRARY_PATH. @return false: not found.
  */
 bool paths_libraries(char *out, size_t len);
 /** The agent's program. @return false: not found. */

@@ -53,7 +53,10 @@ static void close_from_to(unsigned first, unsigned last)
 		close((int)fd);
 }
 
-/** All but two, which may be one; nobody is to wait for an end of file because of us. */
+/**
+ * Close all but two, which may be equal, so that no process waits for an end of file because of
+ * this one.
+ */
 static void close_others(int a, int b)
 {
 	const unsigned low = (unsigned)MIN(a, b), high = (unsigned)MAX(a, b);
@@ -68,14 +71,14 @@ static void close_others(int a, int b)
 }
 
 /**
- * Answer messages of NETLINK_RDMA and keep the counters' files, as long as there is somebody. nl:
- * the socket, -1: none.
+ * Answer messages of NETLINK_RDMA and keep the counters' files, as long as there are users. nl: the
+ * socket, -1: none.
  */
 static void serve(struct tree *t, int pipe_fd, int nl)
 {
 	struct pollfd p[] = {{.fd = pipe_fd, .events = POLLIN}, {.fd = nl, .events = POLLIN}};
 
-	/* Nobody writes into the pipe: what makes it readable is its end. */
+	/* No process writes to the pipe: only its end makes it readable. */
 	for (;;) {
 		if (poll(p, ARRAY_LEN(p), COUNTERS_MS) < 0)
 			continue;
@@ -112,7 +115,7 @@ static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 	_exit(0);
 }
 
-/** Nobody's child: the program that we become is not to meet one that it did not start. */
+/** Double fork: the executed program must not get a child that it did not start. */
 static int spawn(struct tree *t, const int fds[2], int nl)
 {
 	const pid_t child = fork();

@@ -20,7 +20,7 @@
 
 enum {
 	REQUEST_MAX = 8192,
-	REQUESTS = 16, /* at a time: the tree wants its share */
+	REQUESTS = 16, /* at a time: the tree is maintained in between */
 	PORT_TRIES = 16,
 	/* A program that does not read has so many milliseconds in all. */
 	PATIENCE_MS = 1000,
@@ -139,7 +139,7 @@ int tree_nl_open(struct tree *t)
 
 	if (fd < 0)
 		return -errno;
-	/* Not our process ID: the program that we become may want it. */
+	/* Not the process ID: the executed program may use it. */
 	for (unsigned tries = 0; tries < PORT_TRIES && err == -EADDRINUSE; tries++) {
 		if (getrandom(&a.nl_pid, sizeof(a.nl_pid), 0) < 0)
 			break;
@@ -175,7 +175,7 @@ static void send_to(void *user, const void *data, size_t len)
 			c->waited_ms = PATIENCE_MS;
 			return;
 		}
-		/* Its buffer is full. Nothing tells when it has read. */
+		/* Its buffer is full. There is no notification when it has read. */
 		c->waited_ms++;
 		poll(NULL, 0, 1);
 	}

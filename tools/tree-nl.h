@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * NETLINK_RDMA for the programs under a `rocemu run`: librocemu-paths.so gives them a socket of
- * NETLINK_USERSOCK instead, and sends what is for the kernel to the socket here. Which one that is,
- * the link "netlink" in the tree says: its target is the port number.
+ * Serves NETLINK_RDMA to the programs of a `rocemu run`: librocemu-paths.so gives them a socket of
+ * NETLINK_USERSOCK instead, and sends messages for the kernel to the socket here. The link
+ * "netlink" in the tree identifies it: its target is the port number.
  */
 #ifndef TOOLS_TREE_NL_H
 #define TOOLS_TREE_NL_H

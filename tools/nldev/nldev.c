@@ -29,7 +29,7 @@ struct request {
 	unsigned dev;		     /* once find_device() has found it */
 };
 
-/* ---- what is said about a device ---- */
+/* ---- a device's attributes ---- */
 
 static void put_device(struct nlout *o, const struct nldev_world *w, unsigned dev)
 {
@@ -132,7 +132,7 @@ static void begin(const struct request *r)
 	nlout_begin(r->o, r->type, r->dump ? NLM_F_MULTI : 0);
 }
 
-/** @return 0, or -EINVAL as the kernel has it. */
+/** @return 0, or -EINVAL as in the kernel. */
 static int find_device(struct request *r, bool port)
 {
 	if (!r->has[NLDEV_DEV_INDEX] || r->value[NLDEV_DEV_INDEX] >= r->w->ndevs)
@@ -266,7 +266,7 @@ static int get_qps(struct request *r)
 	return 0;
 }
 
-/** Objects that are counted, but not told one by one. */
+/** Objects that are counted, but not listed. */
 static int get_none(struct request *r)
 {
 	const int err = find_device(r, false);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Answers to messages of NETLINK_RDMA, as the kernel's "nldev" client gives them: devices, ports,
- * resources and counters, for the rdma tool of iproute2 and its like. Only looks; what would change
- * something is refused. The messages come from programs of any kind: all of a message is checked.
+ * Answers messages of NETLINK_RDMA like the kernel's "nldev" client: devices, ports, resources and
+ * counters, for the rdma tool of iproute2 and its like. Read-only; requests for changes are
+ * refused. The messages come from programs of any kind: all of a message is checked.
  */
 #ifndef TOOLS_NLDEV_H
 #define TOOLS_NLDEV_H

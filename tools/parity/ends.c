@@ -126,7 +126,7 @@ static void make_qp(struct end *e, const struct setup *s)
 		.send_ops_flags = s->ops,
 	};
 
-	/* The extended call only for who asks: it is a path of its own in every provider. An
+	/* The extended call only on request: it is a separate path in every provider. An
 	 * ibv_qp_init_attr_ex begins as an ibv_qp_init_attr. */
 	e->qp = s->ops ? ibv_create_qp_ex(e->ctx, &a)
 		       : ibv_create_qp(e->pd, (struct ibv_qp_init_attr *)(void *)&a);

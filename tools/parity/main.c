@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rocemu-parity: the command line, and the order of things. "rocemu parity" starts it with the
- * place of the drop-in libraries in ROCEMU_PARITY_LIBS; without that it knows the devices of
- * whatever libibverbs it is started with.
+ * rocemu-parity: the command line and the sequence of runs. "rocemu parity" starts it with the
+ * place of the drop-in libraries in ROCEMU_PARITY_LIBS; without that it uses the devices of the
+ * libibverbs it is started with.
  */
 #include <fnmatch.h>
 #include <getopt.h>
@@ -225,7 +225,7 @@ static bool known_to_system(const char *name)
 	return !strchr(name, '/') && access(path, F_OK) == 0;
 }
 
-/** Does it open, and is it usable? @return false: said why not. */
+/** Does it open, and is it usable? @return false: with a message printed. */
 static bool probe(const struct runner *r, const struct target *t)
 {
 	struct transcript tr = runner_run(r, t, t, "probe");
@@ -287,8 +287,10 @@ static void free_runs(struct result *res)
 		transcript_free(&res->run[i]);
 }
 
-/** A difference has to show twice, else it is the device's (or the network's) mood, and told as
- * that. */
+/**
+ * A difference has to show twice, otherwise it is reported as random behaviour of the device (or
+ * the network).
+ */
 static void run_one(struct result *res, const struct options *o, const struct runner *r,
 		    bool across)
 {
@@ -325,7 +327,7 @@ static int run_all(const struct options *o, const struct runner *r, struct resul
 	return code;
 }
 
-/** A directory of our own for captures, or none where there can be none. */
+/** A private directory for captures, or none if it cannot be made. */
 static void capture_begin(struct runner *r)
 {
 	static char directory[] = "/tmp/rocemu-parity-XXXXXX";

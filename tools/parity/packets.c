@@ -2,12 +2,12 @@
 /*
  * The packets of a run, in words that hold for any device: from the capture that an emulated device
  * writes of what it sends and receives. The file is read here by its format's description, so that
- * this program goes on to use nothing of rocemu's.
+ * this program uses no code of rocemu.
  *
- * What depends on time is left out: what is sent again, or behind what is refused, an
- * acknowledgement that a later answer includes, and whether one is asked for in the middle of a
- * message. What depends on the device, too: addresses, keys, ports, numbers of QPs (which are
- * counted as they appear). PSNs are the scenario's.
+ * Packets that depend on time are left out: retransmissions, packets after a refused one,
+ * acknowledgements that a later answer includes, and AckReq in the middle of a message. What
+ * depends on the device, too: addresses, keys, ports, numbers of QPs (which are counted as they
+ * appear). PSNs are the scenario's.
  */
 #include <stdarg.h>
 #include <stdlib.h>
@@ -228,7 +228,7 @@ static bool same_flow(const struct packet *a, const struct packet *b)
 	return a->qpn == b->qpn && a->service == b->service && answers(a) == answers(b);
 }
 
-/** Is b, which comes later, a again, or a part of what a asked for? */
+/** Is b, which comes later, a repetition of a, or a part of a's range? */
 static bool repeats(const struct packet *a, const struct packet *b)
 {
 	uint32_t beyond = (b->psn - a->psn) & 0xffffff;

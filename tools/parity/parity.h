@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * rocemu-parity: the same scenarios on two devices, and what comes out compared.
+ * rocemu-parity: runs the same scenarios on two devices and compares the results.
  *
  * A scenario is a function on a pair of ends, "req" and "rsp", which are two contexts of one device
- * ("alone") or of two ("across"). It says what it sees, line by line, in words that hold for any
+ * ("alone") or of two ("across"). It prints its observations, line by line, in a form valid for any
  * device: no numbers of QPs, keys, addresses or times. Each run of a scenario is a process of its
  * own (the worker): it opens, acts, prints and exits, so that a hang, a crash or a leftover of one
  * cannot touch the next; the kernel or the library's end cleans up.
  *
- * Everything here is plain verbs: the program links to libibverbs as anybody's does, and nothing of
- * rocemu's is in it. Which libibverbs that is, the caller's LD_LIBRARY_PATH says (runner.c).
+ * Everything here is plain verbs: the program links to libibverbs like any other, and contains no
+ * code of rocemu. The caller's LD_LIBRARY_PATH selects the libibverbs (runner.c).
  */
 #ifndef PARITY_H
 #define PARITY_H
@@ -45,7 +45,7 @@ struct end {
 	union ibv_gid gid;
 	int gid_index;
 	struct ibv_pd *pd;
-	struct ibv_comp_channel *channel; /* of both CQs, when the setup says so */
+	struct ibv_comp_channel *channel; /* of both CQs, if the setup has one */
 	struct ibv_cq *scq, *rcq;
 	struct ibv_srq *srq;
 	struct ibv_qp *qp;
@@ -111,7 +111,7 @@ struct msg {
 	uint32_t srqn; /* XRC: of the remote SRQ */
 };
 
-/** Post from e to its peer; only a failure is said. Returns ibv_post_send()'s result. */
+/** Post from e to its peer; only a failure is printed. Returns ibv_post_send()'s result. */
 int msg_post(struct end *e, struct end *peer, const struct msg *m);
 /** The same by ibv_wr_start(), ibv_wr_*(), ibv_wr_complete(). */
 int msg_post_wr(struct end *e, struct end *peer, const struct msg *m);
@@ -119,24 +119,24 @@ int msg_post_wr(struct end *e, struct end *peer, const struct msg *m);
 int recv_post_pieces(struct end *e, uint64_t id, uint32_t at, uint32_t len, uint32_t pieces);
 int recv_post(struct end *e, uint64_t id, uint32_t at, uint32_t len);
 
-/** Wait for n completions of send or receive requests and say what is in them. */
+/** Wait for n completions of send or receive requests and print them. */
 void poll_send(struct end *e, unsigned n);
 void poll_recv(struct end *e, unsigned n);
-/** Say that nothing (more) has come. For use after something else proves that it would have. */
+/** Print that nothing (more) has come. For use after an event that proves it would have. */
 void poll_nothing(struct end *e);
-/** Give a datagram that nothing acknowledges the time to arrive; says its receive, if there is one.
+/** Wait for an unacknowledged datagram to arrive; prints its receive, if there is one.
  */
 void arrive_say(struct end *e);
-/** Say the QP's state, when it is want or some time has passed. */
+/** Print the QP's state, once it is want or some time has passed. */
 void state_say(struct end *e, enum ibv_qp_state want);
-/** ibv_modify_qp(), and say what came of it. */
+/** ibv_modify_qp(), and print the result. */
 int modify_say(struct end *e, const char *what, struct ibv_qp_attr *attr, int mask);
 int modify_state(struct end *e, enum ibv_qp_state to);
-/** The pair with rsp in RTR alone; req goes on to RTS, and says so. */
+/** The pair with rsp in RTR alone; req goes on to RTS, which is printed. */
 void setup_receiver_in_rtr(struct pair *p);
-/** Wait for an async event and say its name, or that there is none. */
+/** Wait for an async event and print its name, or that there is none. */
 void async_say(struct end *e);
-/** Wait for a completion event and say which CQ it names. */
+/** Wait for a completion event and print its CQ. */
 void comp_event_say(struct end *e, bool expected);
 /** A digest of all of the memory of both ends. */
 void memory_say(struct pair *p);
@@ -148,7 +148,7 @@ void say(const struct end *e, const char *fmt, ...) PRINTF(2, 3);
 int say_result(const struct end *e, const char *what, int err);
 /** End the run: this device (or libibverbs) cannot do it; the reason stands in the table. */
 void unsupported(const struct end *e, const char *fmt, ...) PRINTF(2, 3) __attribute__((noreturn));
-/** unsupported() if errno says so, else say the error and end the run there. */
+/** unsupported() if errno means that, else print the error and end the run. */
 void failed(const struct end *e, const char *what) __attribute__((noreturn));
 /** End the run: the scenario could not begin. */
 void broken(const char *fmt, ...) PRINTF(1, 2) __attribute__((noreturn));
@@ -222,7 +222,7 @@ extern const char *const run_names[RUNS];
 struct target {
 	const char *name;
 	int gid_index; /* -1: chosen */
-	bool system;   /* the system's libibverbs knows it */
+	bool system;   /* the system's libibverbs has it */
 };
 
 struct runner {

@@ -93,7 +93,7 @@ static enum outcome outcome_of(bool in_time, int status)
 	}
 }
 
-/** What went wrong, behind what was said until then. */
+/** The error, appended to the output so far. */
 static char *append_reason(char *text, const char *errors, enum outcome o, int status)
 {
 	char *all = NULL, how[64] = "";

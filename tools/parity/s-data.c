@@ -51,7 +51,7 @@ static void run_data(struct pair *p, const void *arg)
 	if (takes_receive(d->op))
 		poll_recv(&p->rsp, 1);
 	else if (d->type == IBV_QPT_UC) {
-		/* Nothing tells that a UC WRITE has arrived, but what comes after it. */
+		/* Only a later message shows that a UC WRITE has arrived. */
 		recv_post(&p->rsp, 8, MSG_MAX - 64, 0);
 		m = (struct msg){.op = IBV_WR_SEND, .id = 2};
 		msg_post(&p->req, &p->rsp, &m);

@@ -106,7 +106,7 @@ static void run_error(struct pair *p, const void *arg)
 	refused = msg_post(&p->req, &p->rsp, &m) != 0;
 	if (!refused) {
 		poll_send(&p->req, 1);
-		/* Nothing acknowledges UC and UD: let it arrive before there is a receive. */
+		/* UC and UD have no acknowledgements: let it arrive before there is a receive. */
 		if (type != IBV_QPT_RC)
 			arrive_say(&p->rsp);
 		/* What is queued behind it. */
@@ -122,7 +122,7 @@ static void run_error(struct pair *p, const void *arg)
 	poll_nothing(&p->req);
 }
 
-/* ---- nobody answers ---- */
+/* ---- no answer ---- */
 
 static void run_no_answer(struct pair *p, const void *arg)
 {

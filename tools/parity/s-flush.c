@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scenarios: what becomes of requests when a QP ends, and of objects that others refer to. */
+/* Scenarios: requests of a QP that ends, and objects that others refer to. */
 #include "parity.h"
 
 enum { N = 5 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scenarios: what a device says is its limit, it does, and more it refuses. */
+/* Scenarios: a device accepts the limits that it reports, and refuses more. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -7,7 +7,7 @@
 
 struct limit {
 	const char *name;
-	/** What the attributes say, or 0 when there is no such limit. */
+	/** The limit in the attributes, or 0 when there is none. */
 	uint32_t (*of)(const struct end *e);
 	/** Make an object with that much; an errno. */
 	int (*make)(struct end *e, uint32_t n);
@@ -149,7 +149,9 @@ static void run_full_receive(struct pair *p, const void *arg)
 			break;
 	say(&p->req, "as many as the QP says: %s",
 	    n == init.cap.max_recv_wr ? "taken" : "refused too early");
-	/* A device may have rounded up without saying: the refusal must come some time. */
+	/*
+	 * A device may have rounded up without reporting it: the refusal must come at some point.
+	 */
 	for (; n < 100000; n++) {
 		struct ibv_recv_wr *bad, wr = {.wr_id = n};
 		int err = ibv_post_recv(p->req.qp, &wr, &bad);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scenarios: what a device says of itself, and what objects say of what they were made with. */
+/*
+ * Scenarios: a device's attributes, and the attributes of objects against those they were made
+ * with.
+ */
 #include <string.h>
 
 #include "parity.h"
@@ -156,7 +159,7 @@ static void run_extended(struct pair *p, const void *arg)
 
 /* ---- objects ---- */
 
-/** What libibverbs hands to a provider: it refuses to ask for what came after IBV_QP_DEST_QPN. */
+/** The mask that libibverbs passes to a provider: it refuses attributes beyond IBV_QP_DEST_QPN. */
 enum { ASK_ALL = (IBV_QP_DEST_QPN << 1) - 1 };
 
 static void qp_say(struct end *e)

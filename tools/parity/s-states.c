@@ -80,7 +80,7 @@ struct mask {
 	const char *name;
 };
 
-/** Try a step, and say where the QP is then. */
+/** Try a step, and print the QP's state. */
 static void step_say(struct end *e, enum step step, struct ibv_qp_attr *attr, int mask)
 {
 	static const enum ibv_qp_state states[] = {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QPS_RTR,

@@ -137,7 +137,7 @@ static void run_no_bind_right(struct pair *p, const void *arg)
 	state_say(&p->rsp, IBV_QPS_ERR);
 }
 
-/** Type 1, bound by ibv_bind_mw(), which tells the key. */
+/** Type 1, bound by ibv_bind_mw(), which returns the key. */
 static void run_type_1(struct pair *p, const void *arg)
 {
 	struct ibv_mw *mw;

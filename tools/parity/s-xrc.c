@@ -231,7 +231,7 @@ static void run_wrong(struct pair *p, const void *arg)
 
 /* ---- objects ---- */
 
-/** Domains by file: the same for one inode; what O_CREAT and O_EXCL ask for. */
+/** Domains by file: the same for one inode; the effects of O_CREAT and O_EXCL. */
 static void run_by_file(struct pair *p, const void *arg)
 {
 	int fd = memfd_create("domain", MFD_CLOEXEC);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The words that scenarios are written in: post, poll, wait, say. All waiting is bounded; what did
- * not come is said, and the scenario goes on.
+ * The functions that scenarios are made of: post, poll, wait, say. All waits are bounded; a missing
+ * event is printed, and the scenario continues.
  */
 #include <arpa/inet.h>
 #include <endian.h>
@@ -16,7 +16,7 @@
 enum {
 	WAIT_MS = 4000,	 /* for what should come */
 	SETTLE_MS = 200, /* for what may come: a state, an event */
-	ARRIVE_MS = 50,	 /* for what nothing tells of */
+	ARRIVE_MS = 50,	 /* for events without a notification */
 	QUIET_MS = 3,	 /* for what should not come */
 	MAX_PIECES = 16,
 };
@@ -313,7 +313,7 @@ void arrive_say(struct end *e)
 
 /* ---- states and events ---- */
 
-/** Let the other party's progress happen: some devices are driven by their callers. */
+/** Let the other side make progress: some devices are driven by their callers. */
 static void drive(struct end *e)
 {
 	poll(NULL, 0, 1);
@@ -403,7 +403,7 @@ void comp_event_say(struct end *e, bool expected)
 	ibv_ack_cq_events(cq, 1);
 }
 
-/** FNV-1a over words: good enough to tell that two memories are the same. */
+/** FNV-1a over words: sufficient to compare two memories. */
 static uint64_t digest(const uint8_t *p, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325, word;

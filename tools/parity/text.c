@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Names of numbers, of our own: libibverbs' texts change from version to version. */
+/* Names of numbers: libibverbs' own texts differ between versions. */
 #include "parity.h"
 
 #define NAME(table, value)                                              \
