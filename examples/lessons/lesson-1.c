@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Lesson 1: devices and ports. A program lists the devices, opens one, and asks for its limits, the
+ * Lesson 1: devices and ports. A program lists the devices, opens one, and queries its limits, the
  * state of its port and the port's addresses.
  *
  *     cc lesson-1.c -o lesson-1 -libverbs -lrdmacm
@@ -51,7 +51,7 @@ static void gids_print(struct ibv_context *ctx)
 	}
 }
 
-/** The device's limits. A program that asks for more than that is refused. */
+/** The device's limits. A request for more than that is refused. */
 static void limits_print(struct ibv_context *ctx, bool over_limit)
 {
 	struct ibv_device_attr attr;

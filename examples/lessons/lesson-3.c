@@ -50,7 +50,7 @@ static void event_wait(struct ibv_comp_channel *channel)
 
 static void overrun(struct ibv_context *ctx)
 {
-	/* The device may have made the queue larger than was asked for: cqe says it. */
+	/* The device may have made the queue larger than requested: see cqe. */
 	printf("B does not poll, and its queue has room for %d:\n", recv_cq->cqe);
 	for (int i = 0; i <= recv_cq->cqe; i++)
 		message_send((uint64_t)i, 0);

@@ -31,7 +31,7 @@ static int to_init(struct ibv_qp *qp)
 		.qp_access_flags = 0, /* SENDs need no right; WRITE, READ and atomics would */
 	};
 
-	/* The mask says which fields count. A transition requires some, and allows a few more. */
+	/* The mask selects the valid fields. A transition requires some, and allows a few more. */
 	return ibv_modify_qp(qp, &attr,
 			     IBV_QP_STATE | IBV_QP_PORT | IBV_QP_PKEY_INDEX | IBV_QP_ACCESS_FLAGS);
 }
@@ -46,7 +46,10 @@ static int to_rtr(struct ibv_qp *qp, const struct ibv_qp *peer, bool with_addres
 		.rq_psn = 0x1000, /* the peer's first packet has this number */
 		.max_dest_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		/* The peer's address. Here it is our own: both are queue pairs of one device. */
+		/*
+		 * The peer's address. Here it is the own address: both are queue pairs of one
+		 * device.
+		 */
 		.ah_attr = {.is_global = 1, .port_num = PORT, .grh = {.hop_limit = 64}},
 	};
 	int mask = IBV_QP_STATE | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |

@@ -121,7 +121,7 @@ int main(int argc, char **argv)
 	node_init(&a, pd);
 	node_init(&b, pd);
 
-	/* An address handle is the way to a GID; here that is our own. */
+	/* An address handle is the path to a GID; here to the own GID. */
 	struct ibv_ah_attr attr = {.is_global = 1, .port_num = PORT, .grh = {.hop_limit = 64}};
 	attr.grh.sgid_index = gid_find(pd->context, &attr.grh.dgid);
 	struct ibv_ah *b_ah = ibv_create_ah(pd, &attr);
@@ -134,7 +134,7 @@ int main(int argc, char **argv)
 	datagram_send(&a, "ping", b_ah, b.qp->qp_num, QKEY);
 	struct ibv_wc wc = receive_print(&b);
 
-	/* B can answer: the completion and the first 40 bytes say who sent it. */
+	/* B can answer: the completion and the first 40 bytes identify the sender. */
 	struct ibv_ah *a_ah = ibv_create_ah_from_wc(pd, &wc, &b.in.grh, PORT);
 	check(a_ah);
 	receive_post(&a, sizeof(a.in));

@@ -84,7 +84,7 @@ static int fork_and_call(struct agent_gsi *c)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -1;
 }
 
-/* The child lives until the test lets go of ctl. */
+/* The child runs until the test closes ctl. */
 static int fork_and_forget(struct agent_gsi *c, int ctl)
 {
 	struct pollfd pfd = {.fd = ctl};

@@ -69,7 +69,7 @@ void gsi_peer_send_recv_now(struct gsi_peer *p);
 int gsi_peer_reply(struct gsi_peer *p, struct gsi_mail *mail);
 /** Call from a child that it forks. */
 int gsi_peer_fork_and_call(struct gsi_peer *p);
-/** Have it fork a child that forgets and lives on, holding nothing. */
+/** Make it fork a child that calls agent_gsi_forget() and keeps running. */
 int gsi_peer_fork_and_forget(struct gsi_peer *p);
 
 /** Bind a UDP socket to port 4791 of an address that no agent has. */

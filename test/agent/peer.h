@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Client processes for the agent's tests, driven one command at a time, and a network namespace of
- * its own for each test, so that port 4791 is always free at first and nobody's real agent is met.
+ * its own for each test, so that port 4791 is always free at first and no real agent is met.
  */
 #ifndef TEST_AGENT_PEER_H
 #define TEST_AGENT_PEER_H
@@ -24,7 +24,7 @@ struct rocemu_gid gid_v6_loopback(void);
 pid_t agent_pid(void);
 /** The PID of the process that keeps what outlives that one, 0: there is none. */
 pid_t agent_holder(void);
-/** Wait, at most 10 s, until a process that is no child of ours is gone. */
+/** Wait, at most 10 s, until a process that is not a child is gone. */
 void wait_gone(pid_t pid);
 /** Kill the agent's worker, the process that answers. */
 void kill_agent(void);
@@ -64,11 +64,11 @@ int peer_socket(struct peer *p, const struct rocemu_gid *addr);
 /** Wait for a datagram on the i-th socket that was opened. @return the QPN in it; ~0: none within
  * 10 s. */
 uint32_t peer_receive(struct peer *p, uint8_t i);
-/** Wait until the agent speaks or dies, then service. */
+/** Wait until the agent sends a message or dies, then service. */
 int peer_service(struct peer *p);
 /** Service at once, as an engine does whose loop has just found the descriptor readable or not. */
 int peer_service_now(struct peer *p);
-/** In a forked child that lives on: forget. */
+/** In a forked child that keeps running: forget. */
 int peer_fork_and_forget(struct peer *p);
 /** How many descriptors it has open. */
 int peer_count_fds(struct peer *p);

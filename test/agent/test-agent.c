@@ -34,7 +34,7 @@ static pid_t exec_agent(const char *const *args)
 	assert_true(pid >= 0);
 	if (pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		/* What it says is not of interest here. */
+		/* Its message does not matter here. */
 		if (!freopen("/dev/null", "w", stdout) || !freopen("/dev/null", "w", stderr))
 			_exit(9);
 		execv(argv[0], argv);
@@ -525,7 +525,7 @@ TEST(agent, other_user__refused_and_told_of_the_system_wide_agent)
 		if (setresgid(NOBODY, NOBODY, NOBODY) || setresuid(NOBODY, NOBODY, NOBODY))
 			_exit(1);
 		fd = agent_connect(&instance, 1000);
-		/* It need not be asked to refuse. */
+		/* It refuses without a request. */
 		if (fd < 0 || agent_msg_recv(fd, &m, 0))
 			_exit(2);
 		_exit(m.type == AGENT_ERROR && m.u.error.err == EPERM &&
@@ -571,7 +571,7 @@ TEST(agent, system_wide__serves_all_users_and_outlives_itself)
 	send_to_qpn(&addr, QPN(2, 1));
 	assert_int_equal(peer_receive(&user, 0), QPN(2, 1));
 	assert_int_equal(peer_service(&user), 0);
-	/* Slot 1 was root's; there are others that nobody had. */
+	/* Slot 1 was root's; others were never used. */
 	assert_int_equal(peer_join(&fresh).value, 3);
 	assert_int_equal(peer_socket(&fresh, &addr), 0);
 	send_to_qpn(&addr, QPN(3, 7));

@@ -134,7 +134,7 @@ TEST(client_cm, exit_mad_replaced_and_taken_back__only_what_is_left_is_sent)
 	leave();
 }
 
-/* It has left no will for what it does not know of. */
+/* It has set no exit MADs for requests that it has not read. */
 TEST(client_cm, killed_with_requests_unread__they_are_refused)
 {
 	struct gsi_mail req, sidr, got, will;
@@ -144,7 +144,7 @@ TEST(client_cm, killed_with_requests_unread__they_are_refused)
 	a = gsi_peer_start_at(&at);
 	b = gsi_peer_start_at(&at);
 	gsi_peer_listen_on(&a, SERVICE, &any_v4);
-	/* One that it knows of: its will is all that is said. */
+	/* A request that it has read: only its exit MAD is sent. */
 	req = mail_req(&far, &at, 5, SERVICE);
 	wire_send(wire, &req);
 	assert_int_equal(gsi_peer_recv(&a, &got), 1);
@@ -259,7 +259,7 @@ TEST(client_cm, last_process_killed__the_agent_stays_until_its_exit_mad_is_done)
 	wire_recv(wire, &far, &got);
 	wire_recv(wire, &far, &got);
 	assert_int_equal(agent_pid(), agent);
-	/* Theirs crosses ours: it is answered, and ends the will. */
+	/* The peer's DREQ crosses the exit MAD: it is answered, and ends the repetition. */
 	m = mail_ids(&far, &at, ROCEMU_CM_DREQ, 77, id);
 	wire_send(wire, &m);
 	wire_recv(wire, &far, &got);

@@ -58,7 +58,7 @@ TEST(client_cm, agent_dies__number_listeners_and_exit_mads_are_kept)
 	bind.service_id = SERVICE;
 	assert_int_equal(gsi_peer_bind(&b, &bind, &key), -EADDRINUSE);
 	gsi_peer_kill(&a);
-	/* The request, of which it has said nothing, and its will. */
+	/* The request, to which it did not react, and its exit MAD. */
 	wire_recv(wire, &far, &got);
 	assert_int_equal(got.m.attr_id, ROCEMU_CM_REJ);
 	assert_int_equal(got.m.rej.remote_comm_id, 5);
@@ -145,7 +145,7 @@ TEST(client_cm, agent_dies_during_a_request__asked_again)
 	kill_agent();
 	assert_int_equal(gsi_peer_unbind(&a, key), 0);
 	assert_int_equal(gsi_peer_recv_now(&a, &got), 0);
-	/* A datagram to nobody is lost, as on any network. */
+	/* A datagram without a receiver is lost, as on any network. */
 	kill_agent();
 	m = mail_req(&at, &far, agent_comm_id(a.number, 1), SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &m), -ENOTCONN);
@@ -189,7 +189,7 @@ TEST(client_cm, fork__the_child_has_no_part_in_it)
 	a = gsi_peer_start_at(&at);
 	assert_int_equal(gsi_peer_fork_and_call(&a), -ECHILD);
 	fence(&a);
-	/* A child that has let go does not keep its parent alive for the agent. */
+	/* A child that has closed its copies does not keep its parent alive for the agent. */
 	assert_true(gsi_peer_fork_and_forget(&a) > 0);
 	id = agent_comm_id(a.number, 5);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);
@@ -326,7 +326,7 @@ TEST(client_cm, system_wide_agent__serves_users_beside_each_other)
 	assert_int_equal(gsi_peer_send(&user, &m), 0);
 	assert_int_equal(gsi_peer_recv(&root, &got), 1);
 	assert_int_equal(got.m.req.local_comm_id, id);
-	/* But nobody speaks for somebody else. */
+	/* But no client can send for another one. */
 	m = mail_req(&at, &far, agent_comm_id(root.number, 1), SERVICE);
 	assert_int_equal(gsi_peer_send(&user, &m), 0);
 	m = mail_ids(&at, &far, ROCEMU_CM_REJ, id, 1);

@@ -155,7 +155,7 @@ TEST(agent_client, agent_killed__sockets_work_and_the_next_agent_goes_on)
 		for (unsigned a = 0; a < 2; a++)
 			assert_int_equal(peer_socket(&p[i], &addr[a]), 0);
 	}
-	/* A hole: nobody but the holder keeps slot 3's sockets open. */
+	/* A hole: only the holder keeps slot 3's sockets open. */
 	peer_kill(&p[2]);
 	first = agent_pid();
 	kill_agent();
@@ -358,7 +358,9 @@ TEST(agent_client, worker_and_holder_killed_in_turn_under_traffic__nothing_is_lo
 	env_leave();
 }
 
-/* What nothing survives: the order of the sockets is lost. It must be told, and the slots be kept.
+/*
+ * The order of the sockets is lost, which nothing survives. It must be reported, and the slots be
+ * kept.
  */
 TEST(agent_client,
      worker_and_holder_killed_at_once__the_next_agent_says_so_and_takes_the_slots_over)
@@ -383,7 +385,7 @@ TEST(agent_client,
 		assert_steered(&p[i], i + 1, 1, &later, 3);
 	}
 	kill_many(p, 2);
-	/* Nobody has the old sockets any more. */
+	/* The old sockets are closed. */
 	assert_int_equal(peer_socket(&fresh, &addr), 0);
 	assert_steered(&fresh, 3, 0, &addr, 4);
 	peer_kill(&fresh);
@@ -434,7 +436,7 @@ static int take_port(const char *address)
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
 
 	assert_int_equal(inet_pton(AF_INET, address, &sa.sin_addr), 1);
-	/* Even one that would share the port is no member of ours. */
+	/* Even a socket that would share the port is not a member of the group. */
 	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
 	assert_int_equal(bind(fd, (struct sockaddr *)(void *)&sa, sizeof(sa)), 0);
 	return fd;

@@ -145,7 +145,7 @@ TEST(cm, frames_that_are_none__counted_and_nothing_else)
 	for (size_t n = 1; n <= sizeof(junk); n++)
 		assert_int_equal(send(answer.fds[0], junk, n, MSG_NOSIGNAL), n);
 	gsi_wait_counter(AGENT_GSI_COUNT_tx_refused, sizeof(junk));
-	/* A key of nobody; then what a client of connection management has no business with. */
+	/* An unknown key; then requests that a client of connection management must not send. */
 	m = (struct agent_msg){.type = AGENT_GSI_LISTEN, .u.gsi_bind.key = 1};
 	assert_int_equal(agent_msg_send(fd, &m, 0), 0);
 	assert_int_equal(agent_msg_recv(fd, &refusal, 0), 0);

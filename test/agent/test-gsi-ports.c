@@ -135,7 +135,7 @@ TEST(gsi_ports, several_listen__the_most_specific_is_found)
 	assert_int_equal(bind_at(3, TCP(7), &one4, 0, R), 0);
 	for (uint16_t i = 1; i <= 3; i++) {
 		seat_set_add(&open, i);
-		/* Who is bound only does not hear of anything. */
+		/* A bound port without a listener gets no requests. */
 		assert_int_equal(who(&one4, 0, &open), i - 1);
 		assert_int_equal(gsi_ports_listen(&ports, i, i), 0);
 		assert_int_equal(gsi_ports_listen(&ports, i, i), 0);

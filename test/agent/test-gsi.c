@@ -95,7 +95,7 @@ TEST(cm, ipv6__routed_and_answered)
 	expect(&b, ROCEMU_CM_REQ, ida, &got);
 	assert_memory_equal(got.src.raw, at.raw, 16);
 	assert_int_equal(got.tclass, 0x20);
-	/* Nobody listens there. */
+	/* There is no listener. */
 	req = mail_req(&at, &at, ida + 1, OTHER_SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &req), 0);
 	expect(&a, ROCEMU_CM_REJ, 0, &got);
@@ -241,7 +241,7 @@ TEST(cm, repeated_request__to_whom_it_came_first)
 	gsi_peer_listen_on(&b, SERVICE, &any_v4);
 	wire_send(fd, &req);
 	expect(&a, ROCEMU_CM_REQ, 5, &got);
-	/* The requester gives up without ever having heard of our ID. */
+	/* The requester gives up without having received the responder's ID. */
 	rej = mail_ids(&far, &at, ROCEMU_CM_REJ, 5, 0);
 	rej.m.tid = req.m.tid;
 	rej.m.rej.reason = ROCEMU_CM_REJ_TIMEOUT;
@@ -257,7 +257,7 @@ TEST(cm, repeated_request__to_whom_it_came_first)
 	env_leave();
 }
 
-/* A program that tells its client the port before it listens there. */
+/* A program that sends its client the port before it listens there. */
 TEST(cm, bound_and_not_listening_yet__request_waits_for_a_moment)
 {
 	struct rocemu_gid at = gid_v4(127, 0, 0, 1), far = gid_v4(127, 0, 0, 9);
@@ -310,7 +310,7 @@ static void refused(struct rocemu_gid at, struct rocemu_gid far)
 	m = mail_sidr_req(&at, &far, agent_comm_id(a.number, 8), SERVICE);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	assert_int_equal(gsi_peer_recv(&a, &got), GSI_PEER_UNREACHABLE + ECONNREFUSED);
-	/* What is no request nobody waits for in this way. */
+	/* Other messages than requests are not kept. */
 	m = mail_ids(&at, &far, ROCEMU_CM_DREQ, agent_comm_id(a.number, 7), 5);
 	assert_int_equal(gsi_peer_send(&a, &m), 0);
 	m = mail_req(&at, &at, agent_comm_id(a.number, 9), SERVICE);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The processes' side against an agent whose answers are well-formed and wrong, or that grants
- * whatever it is asked for. */
+/*
+ * Tests the client's side against an agent whose answers are well-formed and wrong, or that grants
+ * all requests.
+ */
 #include "test.h"
 
 #include <errno.h>
@@ -25,13 +27,15 @@ struct liar {
 	int before; /* descriptors of this process */
 };
 
-/* The first answers; from then on whatever is asked for is granted. */
+/* The first answers; from then on all requests are granted. */
 static struct agent_msg script[4];
 static unsigned scripted;
 static int listener;
 
-/* With the descriptors that it wants: some file, or, for a client of connection management, the way
- * of its frames. */
+/*
+ * With the expected descriptors: a file, or, for a client of connection management, the socket of
+ * its frames.
+ */
 static void answer(int conn, const struct agent_msg *says, int frames)
 {
 	struct agent_msg m = *says;

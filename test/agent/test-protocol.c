@@ -229,7 +229,7 @@ TEST(protocol, instance_names__differ_by_user_name_and_suffix)
 	assert_string_equal(sb.sun_path + 1, "rocemu-agent-v3:system:+0123456789abcdef");
 }
 
-/* What tells a name from a suffix cannot be in a name. */
+/* The separator of a suffix cannot be in a name. */
 TEST(protocol, instance_name_with_a_separator__refused)
 {
 	static const char *const names[] = {"a+b", "a:b", "+", ":", "a b", "a/b"};

@@ -70,7 +70,7 @@ TEST(seats, freed_place__goes_to_the_same_user_first_and_to_others_last)
 	for (unsigned i = 3; i < AGENT_SEATS; i++)
 		tokens[i] = give(i, BOB);
 	close(tokens[5]);
-	/* Nothing that was never used is left: only then somebody else's. */
+	/* No unused place is left: only then another user's. */
 	tokens[1] = give(1, ANN);
 	assert_int_equal(lowest(ANN), 2);
 	tokens[2] = give(2, ANN);
@@ -105,7 +105,7 @@ TEST(seats, proof__what_the_owner_wrote_last_and_once)
 	assert_false(seats_prove(&seats, 1, 8));
 	assert_true(seats_prove(&seats, 1, 7));
 	assert_false(seats_prove(&seats, 1, 7));
-	/* Somebody who guesses does not spoil it for the owner. */
+	/* Wrong guesses do not affect the owner. */
 	show(ann, 9);
 	assert_false(seats_prove(&seats, 1, 10));
 	assert_true(seats_prove(&seats, 1, 9));

@@ -15,7 +15,7 @@ struct squatter {
 	unsigned n;
 };
 
-/* queue: how many may wait to be accepted, which nobody is; -1: does not listen. */
+/* queue: limit of waiting connections, none of which is accepted; -1: does not listen. */
 static void squat(struct squatter *s, bool system, const char *suffix, int queue)
 {
 	struct agent_instance instance;
@@ -80,7 +80,7 @@ TEST(users, name_taken_and_not_listened_on__the_agent_starts_with_another_one)
 	env_leave();
 }
 
-/* It accepts nobody, and so many have connected that it cannot be connected to. */
+/* It accepts no connection, and its queue is full. */
 TEST(users, name_taken_and_its_queue_full__the_agent_is_found_by_another_name)
 {
 	struct squatter s = {0};

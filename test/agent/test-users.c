@@ -81,7 +81,7 @@ TEST(users, socket_of_another_users_slot__not_to_be_looked_at)
 	bob = connect_as(BOB, true);
 	assert_int_equal(hello(ann, AGENT_LANE, &welcome), 0);
 	assert_int_equal(welcome.u.welcome.place, 1);
-	assert_int_equal(ask(ann, &m, &answer), ENOENT); /* it has not asked for it */
+	assert_int_equal(ask(ann, &m, &answer), ENOENT); /* it has not requested it */
 	close(take_socket(ann, &addr));
 	assert_int_equal(ask(bob, &m, &answer), EPERM);
 	assert_int_equal(ask(ann, &m, &answer), 0);

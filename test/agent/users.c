@@ -84,7 +84,7 @@ struct agent_client *join(void)
 	return c;
 }
 
-/* A connection to the agent, as somebody else's. The calling process goes on as it was. */
+/* A connection to the agent as another user. The calling process keeps its user. */
 int connect_as(uid_t uid, bool system)
 {
 	struct agent_instance instance;

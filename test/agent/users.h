@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Several users of one machine, for the agent's tests: a system-wide agent, and what another user
- * asks of it. Needs root, to be several users.
+ * Several users of one machine, for the agent's tests: a system-wide agent, and requests of other
+ * users. Needs root, to change users.
  */
 #ifndef TEST_AGENT_USERS_H
 #define TEST_AGENT_USERS_H
@@ -24,10 +24,10 @@ void run_system(void);
 void start_system(void);
 void stop_system(void);
 
-/** A slot of our own. */
+/** A slot of the test's own user. */
 struct agent_client *join(void);
 
-/** A connection to the agent, as somebody else's. The calling process goes on as it was. */
+/** A connection to the agent as another user. The calling process keeps its user. */
 int connect_as(uid_t uid, bool system);
 /** Send, and take the answer. @return an error's errno, or 0. */
 int ask(int fd, const struct agent_msg *m, struct agent_msg *answer);

@@ -56,7 +56,7 @@ TEST(share, greedy_sources__room_for_another_one)
 	assert_true(fill(&s, 12, 4096) > 0);
 }
 
-/** What becomes free goes to those that have little, though the greedy ask first. */
+/** Freed parts go to sources that have little, though the greedy ones request first. */
 TEST(share, full_and_some_is_given_back__not_for_the_greedy)
 {
 	struct share s = {0};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The timeline's file: whole lines, none missing, whoever records. */
+/* Tests the timeline's file: whole lines, none missing, with any recorders. */
 #include "test.h"
 
 #include <pthread.h>

@@ -2,9 +2,9 @@
 /*
  * Ceiling of a bandwidth: what UDP carries when each packet has a 12 byte header, --size bytes of
  * payload and a CRC, the sender computes that CRC, the receiver checks it and copies the payload
- * out, and neither has a protocol to speak of. GSO and GRO, --burst packets at once. The receiver
- * answers each receive with how much it has, and the sender keeps --window bytes in flight, so that
- * nothing is lost; what is measured is what arrives.
+ * out, without a further protocol. GSO and GRO, --burst packets at once. The receiver answers each
+ * receive with its byte count, and the sender keeps --window bytes in flight, so that nothing is
+ * lost; what is measured is what arrives.
  */
 #include <errno.h>
 #include <isa-l/crc.h>

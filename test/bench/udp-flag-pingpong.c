@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Floor of a latency whose receiver spins on memory, as ib_write_lat does: the main thread spins on
- * a counter that a second thread, blocked in recv(), counts up. The second thread asks for a short
+ * a counter that a second thread, blocked in recv(), counts up. The second thread requests a short
  * time slice, without which the spinning one would keep it waiting (Linux 6.12 and later; elsewhere
  * the call does no harm).
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One connection manager, and a peer made by hand: it says exactly what a test wants. What the
- * manager does is kept as text:
+ * One connection manager, and a scripted peer, which sends exactly the messages of a test. The
+ * manager's actions are recorded as text:
  *
  *     bench_start(&b);
  *     c = bench_conn(&b, CM_REP_SENT);
@@ -39,7 +39,7 @@ struct bench {
 	char text[256];
 };
 
-/** A manager with LAP events and wills, and a listener on BENCH_SERVICE. */
+/** A manager with LAP events and exit MADs, and a listener on BENCH_SERVICE. */
 void bench_start(struct bench *b);
 /** The same, otherwise configured; without a listener. */
 void bench_start_config(struct bench *b, const struct cm_config *config);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The messages between two that know each other: both communication IDs are in them. */
+/* The messages that contain both communication IDs. */
 #ifndef TEST_CM_MESSAGES_H
 #define TEST_CM_MESSAGES_H
 

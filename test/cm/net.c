@@ -169,8 +169,7 @@ static void log_event(struct net_side *s, const struct cm_event *ev)
 	append(s->log, sizeof(s->log), "; ", text);
 }
 
-/** Whatever was lost, doubled or said again on the way: what the other side offers is in REQ and
- * REP. */
+/** Whatever was lost, duplicated or repeated: the other side's offer is in REQ and REP. */
 static void check_ece(const struct cm_event *ev, unsigned peer)
 {
 	const struct rocemu_cm_ece want = ece_of(peer);

@@ -2,7 +2,7 @@
 /*
  * Two connection managers and the network between them, in virtual time. Each MAD takes a while;
  * masks say which of the first 64 are lost or come twice, a seed in which order and how late they
- * come. The consumers are played by the policy of their side; what they were told is kept as text:
+ * come. Each side's policy acts as its consumer; the events that it got are recorded as text:
  *
  *     net_start(&n, 0);
  *     net_connect(&n, A);
@@ -26,7 +26,7 @@ enum {
 	NET_QPN_B = 0x445566,
 	NET_FLIGHTS = 256,
 	NET_DELAY_NS = 1000000,
-	NET_LATER_NS = 9 * 1000000000ull, /* how long a slow consumer thinks: longer than one try */
+	NET_LATER_NS = 9 * 1000000000ull, /* delay of a slow consumer: longer than one try */
 };
 
 /** What a side's consumer does when an event comes. */
@@ -35,7 +35,7 @@ enum net_policy {
 	NET_MRA = 1 << 1,	 /* REQ, REP, LAP: MRA, the answer comes later */
 	NET_SILENT = 1 << 2,	 /* REQ, REP, LAP, SIDR_REQ: no answer at all */
 	NET_HASTY = 1 << 3,	 /* disconnects in the moment in which it is established */
-	NET_DESTROY = 1 << 4,	 /* DREQ: destroys instead of saying DREP */
+	NET_DESTROY = 1 << 4,	 /* DREQ: destroys instead of sending a DREP */
 	NET_REJECT_REP = 1 << 5, /* REP: reject */
 	NET_SLOW = 1 << 6,	 /* REQ, REP: the answer comes later, without MRA */
 };
@@ -65,7 +65,7 @@ struct net_flight {
 
 struct net {
 	void (*tap)(struct net *n, unsigned from,
-		    const struct cm_mad *mad); /* NULL: nobody looks */
+		    const struct cm_mad *mad); /* NULL: not recorded */
 	void *tap_arg;
 	rocemu_ns_t now;
 	struct net_side side[2];

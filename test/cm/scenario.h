@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Exchanges that must end the same whatever the network does to their messages. Each is a list of
- * steps; a step is a call of a consumer, after which the network runs until nothing happens any
- * more. What the consumers are told is the same under loss, doubling and disorder: each event once,
- * in the same order, but where the exchange says otherwise.
+ * steps; a step is a call of a consumer, after which the network runs until it is idle. The
+ * consumers get the same events under loss, duplication and reordering: each event once, in the
+ * same order, unless the exchange specifies otherwise.
  */
 #ifndef TEST_CM_SCENARIO_H
 #define TEST_CM_SCENARIO_H
@@ -17,8 +17,10 @@ struct scenario {
 	unsigned policy[2];
 	bool any_order; /* of each log: connections that have nothing to do with each other */
 	void (*steps[SCENARIO_STEPS])(struct net *n);
-	/* What the consumers may have been told: pairs of A's and B's log, the first one on a good
-	 * network. */
+	/*
+	 * The allowed events of the consumers: pairs of A's and B's log, the first one on a good
+	 * network.
+	 */
 	struct {
 		const char *a, *b;
 	} logs[SCENARIO_LOGS];

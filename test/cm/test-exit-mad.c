@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What is to be sent for a connection when its process dies: told each time that it changes. */
+/* Tests exit MADs: sent for a connection when its process dies, and reported at each change. */
 #include <stdio.h>
 #include <string.h>
 
 #include "bench.h"
 
-/** The wills that have changed: "REQ's REJ 4", "DREQ", "forget". */
+/** The exit MADs that have changed: "REQ's REJ 4", "DREQ", "forget". */
 static const char *exit_mads(struct bench *b)
 {
 	static char text[128];

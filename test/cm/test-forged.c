@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Messages that somebody else than the peer made: each message, in each state, with each field
- * wrong that the state can check. What the right message would have done must not happen.
+ * Tests forged messages: each message, in each state, with each field wrong that the state can
+ * check. The effect of the right message must not happen.
  */
 #include <string.h>
 
@@ -12,14 +12,14 @@
 /* clang-format off */
 #define FIELDS(X)                                                              \
 	X(SOURCE)       /* from another address */                             \
-	X(DESTINATION)  /* to another address of ours */                       \
+	X(DESTINATION)  /* to another local address */                       \
 	X(TID)          /* another transaction ID */                           \
-	X(TO_ID)        /* another ID of ours */                               \
+	X(TO_ID)        /* another local ID */                               \
 	X(TO_ID_0)      /* none */                                             \
 	X(FROM_ID)      /* another ID of the peer's */                         \
 	X(FROM_ID_0)    /* none */                                             \
 	X(BOTH_IDS_0)                                                          \
-	X(QPN)          /* another QPN of ours */
+	X(QPN)          /* another local QPN */
 /* clang-format on */
 
 enum field {
@@ -48,7 +48,7 @@ static bool peers_id_unknown(enum cm_state state)
 	return state == CM_REQ_SENT || state == CM_MRA_REQ_RCVD;
 }
 
-/** In this state the message says what the field names, and the state knows it. */
+/** In this state the message contains the field, and the state can check it. */
 static bool checked(enum cm_state state, uint16_t attr, enum field field)
 {
 	const bool begun_by_peer = attr == ROCEMU_CM_DREQ || attr == ROCEMU_CM_LAP;
@@ -109,7 +109,7 @@ static void forge(enum field field, struct rocemu_cm_msg *m, struct cm_addr *add
 	}
 }
 
-/** A connection in a state, with a LAP under way where asked for. */
+/** A connection in a state, with a LAP under way if requested. */
 static struct cm_conn *start(struct bench *b, enum cm_state state, bool active, bool lap)
 {
 	const struct rocemu_cm_path path = {.sl = 1};
@@ -202,7 +202,9 @@ TEST(forged, each_message_in_each_state_with_each_field__no_effect)
 
 /* ---- REJ ---- */
 
-/** Who has no ID for the connection, or has none of ours, says so; but not later than that can be.
+/**
+ * A peer without an ID for the connection, or without the local one, leaves it out; but only while
+ * that is possible.
  */
 TEST(forged, rej_without_an_id__taken_only_where_the_sender_may_lack_it)
 {
@@ -218,7 +220,7 @@ TEST(forged, rej_without_an_id__taken_only_where_the_sender_may_lack_it)
 		bench_message(&b, c, ROCEMU_CM_REJ, &m);
 		m.rej.reason = ROCEMU_CM_REJ_TIMEOUT;
 		m.rej.remote_comm_id = 0;
-		/* Without the GUID it is nobody's. */
+		/* Without the GUID it matches no connection. */
 		assert_int_equal(bench_in(&b, &m), CM_DROP_UNKNOWN_ID);
 		m.rej.ari[7] = BENCH_PEER_GUID;
 		m.rej.ari_len = 8;
@@ -260,7 +262,7 @@ TEST(forged, rej_of_a_message_that_was_not_sent__no_effect)
 
 /* ---- REQ: nothing in it is secret ---- */
 
-/** Send a REQ that says that the peer's end of c is gone, from a port. */
+/** Send a REQ which implies that the peer's end of c is gone, from a port. */
 static enum cm_drop claim(struct bench *b, uint16_t sport, bool same_id)
 {
 	const struct cm_addr addr = {.src = bench_peer, .dst = bench_own, .sport = sport};

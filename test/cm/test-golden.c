@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the kernel's connection managers said to each other (captures cm_*), with ours in the place
- * of each in turn: it is given what that side received, and the calls that its programs made. What
- * it sends must be the kernel's, byte for byte, but for the communication ID that each chooses for
- * itself and the transaction ID that is made of it.
+ * Replays exchanges of the kernel's connection managers (captures cm_*), with rocemu's in the place
+ * of each side in turn: it gets the messages that this side received, and the calls of its
+ * programs. Its messages must equal the kernel's, byte for byte, except the communication ID that
+ * each side chooses and the transaction ID derived from it.
  */
 #include "test.h"
 
@@ -44,13 +44,15 @@ static void collect(const char *file, const struct capture_rec *rec, void *user)
 	assert_int_equal(rocemu_cm_decode(&r->m, p.payload, p.payload_len), ROCEMU_MAD_OK);
 }
 
-/** Our manager in the place of one side. */
+/** rocemu's manager in the place of one side. */
 struct role {
 	struct cm *cm;
 	struct rocemu_gid self;
 	uint32_t kernel_id, own_id; /* what that side called the connection, what we do */
-	/* The same of the transaction that was begun last: the kernel's come from its ID, ours are
-	 * random. */
+	/*
+	 * The same for the transaction begun last: the kernel's come from its ID, rocemu's are
+	 * random.
+	 */
 	uint64_t kernel_tid, own_tid;
 	struct cm_listener *listener;
 	struct cm_conn *conn;
@@ -64,7 +66,7 @@ static void swap_u32(uint32_t *id, uint32_t from, uint32_t to)
 		*id = to;
 }
 
-/** Say in m what that side says wherever the kernel's is. */
+/** Replace the kernel's IDs in m by that side's. */
 static void rename_id(struct rocemu_cm_msg *m, const struct role *r)
 {
 	const uint32_t from = r->kernel_id, to = r->own_id;
@@ -155,7 +157,7 @@ static void call(struct role *r, const struct recorded *out)
 		if (cm_conn_state(r->conn) == CM_DREQ_RCVD)
 			assert_int_equal(cm_drep(r->conn, 0, NULL, 0), 0);
 		break;
-	case ROCEMU_CM_REJ: /* nobody listens: without a call */
+	case ROCEMU_CM_REJ: /* no listener: without a call */
 		break;
 	case ROCEMU_CM_SIDR_REQ:
 		s.service_id = m->sidr_req.service_id;
@@ -304,7 +306,10 @@ TEST(golden, nobody_listens__both_sides_send_what_the_kernel_sent)
 	replay("cm_reject_no_listener.pcap", 1, 1, 0);
 }
 
-/** Both sides send a DREQ. The kernel's client leaves the server's unanswered; ours says DREP. */
+/**
+ * Both sides send a DREQ. The kernel's client leaves the server's unanswered; rocemu's sends a
+ * DREP.
+ */
 TEST(golden, rdma_client__both_sides_send_what_the_kernel_sent_and_a_drep)
 {
 	replay("cm_rdma_client.pcap", 3, 3, 1);

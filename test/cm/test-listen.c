@@ -249,7 +249,7 @@ TEST(flood, of_rejected_ones__oldest_forgotten)
 		assert_true(cm_get_stats(b.cm)->conns <= 3);
 	}
 	assert_int_equal(cm_get_stats(b.cm)->evicted, 7);
-	/* The newest are remembered. */
+	/* The newest are kept. */
 	assert_int_equal(request(&b, 9), CM_DROP_DUPLICATE);
 	assert_string_equal(bench_sends(&b), "REJ 28");
 	bench_end(&b);
@@ -263,7 +263,10 @@ static void drain(struct bench *b)
 		;
 }
 
-/** A host that floods has its share; another one's request is taken, and a third one asks again. */
+/**
+ * A host that floods has its share; another one's request is taken, and a third one repeats its
+ * own.
+ */
 TEST(flood, of_one_host__room_for_another)
 {
 	static const struct rocemu_gid third = {{[10] = 0xff, 0xff, 10, 0, 0, 44}};
@@ -304,7 +307,7 @@ TEST(flood, of_all_that_there_is__another_one_hears_nothing_and_asks_again)
 	bench_end(&b);
 }
 
-/** What another host is still told is not forgotten for one that floods. */
+/** Answers kept for another host are not dropped because of one that floods. */
 TEST(flood, of_rejected_ones_of_one_host__those_of_another_remembered)
 {
 	struct bench b;

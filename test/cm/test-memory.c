@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Every allocation fails in turn. A call says so; a message for which there is no memory is as good
- * as lost, and a timeout comes again: the exchange ends as it does with memory.
+ * Makes every allocation fail in turn. A call returns the error; a message for which there is no
+ * memory is treated as lost, and a timeout comes again: the exchange ends as it does with memory.
  */
 #include <errno.h>
 #include <stdlib.h>

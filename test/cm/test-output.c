@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What leaves: in which order, and the fields of messages that nobody's answer depends on. */
+/* Tests output: its order, and the fields of messages that do not affect the peer's answer. */
 #include "bench.h"
 
 #include <string.h>
@@ -50,7 +50,7 @@ TEST(output, answers_without_connection_and_a_request__in_turn_each_once)
 	bench_end(&b);
 }
 
-/* How far a message had come says nothing of the way back. */
+/* The received hop limit is not used for the answer. */
 TEST(output, answer__goes_back_with_the_usual_hop_limit)
 {
 	struct cm_addr from = {.src = bench_peer, .dst = bench_own, .tclass = 0x20, .hop_limit = 3};
@@ -214,7 +214,7 @@ TEST(stats, what_the_manager_says_by_itself__counted)
 	m.sidr_req.service_id = BENCH_SERVICE + 1;
 	bench_in(&b, &m);
 	assert_int_equal(cm_get_stats(b.cm)->rejects, 1);
-	/* A listener goes, and with it a request that nobody saw. */
+	/* A listener ends, and with it an unseen request. */
 	bench_says(&b, NULL, ROCEMU_CM_REQ);
 	cm_unlisten(b.listener, b.now);
 	assert_int_equal(cm_get_stats(b.cm)->rejects, 2);

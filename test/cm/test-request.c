@@ -128,7 +128,9 @@ TEST(stale, same_qp_in_timewait__a_connection_of_its_own)
 	bench_end(&b);
 }
 
-/** The peer uses its ID again, and ours is over, though its consumer still has it. */
+/**
+ * The peer uses its ID again, and the local connection is over, though its consumer still has it.
+ */
 TEST(stale, same_id_when_ours_is_over__a_connection_of_its_own)
 {
 	struct rocemu_cm_msg m;
@@ -160,7 +162,7 @@ TEST(stale, same_qp_of_another_ca__a_connection_of_its_own)
 	bench_end(&b);
 }
 
-/** CAs that have no GUID are told apart by their address. */
+/** CAs without a GUID are distinguished by address. */
 TEST(stale, same_qp_without_guid_elsewhere__a_connection_of_its_own)
 {
 	struct rocemu_cm_msg m;
@@ -347,7 +349,7 @@ TEST(id, zero__not_given_out)
 	bench_end(&b);
 }
 
-/** Who sees IDs of his own connections cannot tell those of others. */
+/** A peer cannot derive other IDs from those of its own connections. */
 TEST(id, next__in_no_order_but_each_once)
 {
 	enum { IDS = 1 << 16 };

@@ -185,7 +185,7 @@ TEST(states, each_message_from_elsewhere__does_not_change_it)
 		}
 }
 
-/** With another communication ID of the peer's neither: but REQ_SENT knows none yet. */
+/** Nor with another communication ID of the peer; but in REQ_SENT it is not known yet. */
 TEST(states, each_message_with_another_id__does_not_change_it)
 {
 	for (unsigned state = CM_REQ_RCVD; state < CM_STATE_COUNT; state++)
@@ -352,7 +352,7 @@ TEST(states, reject_information_too_long__emsgsize_and_no_effect)
 
 /* ---- destruction ---- */
 
-/** What the peer is told when its consumer destroys a connection, or its process dies. */
+/** The message to the peer when the consumer destroys a connection, or its process dies. */
 TEST(states, destroyed_in_each__the_peer_gets_the_exit_mad)
 {
 	static const char *const told[CM_STATE_COUNT] = {

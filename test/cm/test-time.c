@@ -89,7 +89,7 @@ TEST(unreachable, req__given_up_at_once_and_nothing_sent)
 	assert_int_equal(cm_conn_state(c), CM_IDLE);
 	assert_true(cm_deadline(b.cm) == ROCEMU_NEVER);
 	assert_int_equal(cm_get_stats(b.cm)->timeouts, 1);
-	/* Told again, of its repetition. */
+	/* Reported again, for its repetition. */
 	assert_false(cm_unreachable(b.cm, cm_conn_local_id(c), ECONNREFUSED));
 	bench_end(&b);
 }
@@ -152,7 +152,7 @@ TEST(retry, dreq__timewait)
 	assert_string_equal(bench_events(&b), "TIMEOUT");
 	assert_int_equal(b.event.msg.attr_id, ROCEMU_CM_DREQ);
 	assert_int_equal(cm_conn_state(c), CM_TIMEWAIT);
-	/* Whoever has never heard of the end is told now. */
+	/* A peer that did not get the end is notified now. */
 	bench_says(&b, NULL, ROCEMU_CM_REQ);
 	assert_string_equal(bench_sends(&b), "REJ 10");
 	bench_end(&b);
@@ -228,7 +228,7 @@ TEST(mra, to_a_req__waits_for_its_service_timeout_then_tries_on)
 	assert_int_equal(bench_in(&b, &m), CM_DROP_NONE);
 	assert_string_equal(bench_events(&b), "MRA");
 	assert_int_equal(cm_deadline(b.cm), b.now + (4096ull << 25) + life);
-	/* Said again: from now. A shorter one does not shorten it. */
+	/* Repeated: it counts from now. A shorter one does not shorten it. */
 	b.now += 1000;
 	assert_int_equal(bench_in(&b, &m), CM_DROP_DUPLICATE);
 	m.mra.service_timeout = 1;
@@ -304,7 +304,7 @@ TEST(timewait, over__idle_after_a_packets_life)
 	bench_end(&b);
 }
 
-/** An end that both sides know of: what is late needs no answer. */
+/** An end that both sides have seen: late messages need no answer. */
 TEST(timewait, late_req_or_rep_after_the_drep__nothing)
 {
 	struct cm_conn *c;
@@ -358,7 +358,7 @@ TEST(timewait, destroyed_in_it__gone_when_it_is_over)
 	bench_end(&b);
 }
 
-/** Destroying does not stop what the peer must know. */
+/** Destruction does not stop the messages that the peer needs. */
 TEST(destroy, established__dreq_repeated_without_a_consumer)
 {
 	struct cm_exit_mad exit_mad;
@@ -400,7 +400,7 @@ TEST(reject, req_again__same_rej_as_long_as_it_may_come)
 	bench_end(&b);
 }
 
-/** REJ TIMEOUT of a peer that never learned our ID: found by its own. */
+/** REJ TIMEOUT of a peer that never received the local ID: found by its own. */
 TEST(reject, timeout_without_our_id__found_by_guid_and_theirs)
 {
 	struct rocemu_cm_msg m;

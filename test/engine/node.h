@@ -63,7 +63,9 @@ void node_recv(struct node *n, uint32_t offset, uint32_t len);
 void node_poll(struct node *n);
 /** One look, receiving if there is nothing yet. @return there was a (successful) completion. */
 bool node_try(struct node *n);
-/** Arm the CQ, tell the lane, and sleep until a completion came, without polling the lane; take it.
+/**
+ * Arm the CQ, notify the lane, and sleep until a completion came, without polling the lane; take
+ * it.
  */
 void node_wait(struct node *n);
 

@@ -390,7 +390,7 @@ TEST(faults, queue_too_short__what_is_over_is_lost_or_before_that_marked)
 	close_pair(&p);
 }
 
-/* ---- what is left when a lane ends, and what it tells ---- */
+/* ---- held packets and reports at a lane's end ---- */
 
 TEST(faults, held_back_when_the_lane_ends__leaves_then)
 {

@@ -305,7 +305,7 @@ static void map_ring(struct scribbler *s, const struct shm_ring *ring)
 	s->head = ring->pos;
 }
 
-/* Flips bits of records that were right, and says that they are new. */
+/* Flips bits of valid records, and publishes them. */
 static void *scribble(void *arg)
 {
 	struct scribbler *s = arg;

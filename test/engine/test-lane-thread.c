@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Who serves a lane when: callers, its thread, and nobody for nothing. */
+/* Tests which thread serves a lane when: callers or its thread, without needless wakeups. */
 #include "test.h"
 
 #include <poll.h>
@@ -238,8 +238,10 @@ static void make_hopeful(struct node *n)
 	lane_unlock(n->lane);
 }
 
-/* A caller's poll leaves an ACK to the tick, and the tick ends before it came: another caller has
- * asked the thread to watch again. Who comes first is chance, so it is tried often. */
+/*
+ * A caller's poll leaves an ACK to the tick, and the tick ends before it came: another caller has
+ * requested the thread to watch again. The order is random, so it is tried often.
+ */
 TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
 {
 	struct node a, b;
@@ -311,10 +313,10 @@ static bool holds_acks(struct node *n)
 	return held;
 }
 
-/* Nobody answers half a message, and its sender may wait for room to send the rest. */
+/* Half a message gets no answer, and its sender may wait for room to send the rest. */
 TEST(lane, ack_within_a_message__does_not_wait_for_an_answer)
 {
-	enum { PACKETS = 100 }; /* several bursts; each 16th packet asks for an ACK */
+	enum { PACKETS = 100 }; /* several bursts; each 16th packet requests an ACK */
 	struct node a, b;
 	uint64_t sent, end;
 

@@ -82,7 +82,7 @@ TEST(lane_tx, large_payload_changed_meanwhile__arrives)
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	write_while_scribbled(&a, &b, LARGE, LARGE_WRITES);
-	/* With nobody writing any more the last one arrives whole. */
+	/* Once writing has stopped the last one arrives whole. */
 	memset(a.mem, 0x5a, LARGE);
 	node_write(&a, &b, 0, LARGE, true);
 	node_poll(&a);

@@ -201,7 +201,7 @@ TEST(lane, source_port_taken__next_one_and_right_icrc)
 	int fd = socket(AF_INET, SOCK_DGRAM, 0);
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	/* Everybody's first choice, all of the range's end: wraps to its start. */
+	/* The first choice of all, the whole end of the range: wraps to its start. */
 	path = (struct rocemu_path){.sgid = a.gid, .dgid = b.gid, .sport = 0xffff, .hop_limit = 64};
 	inet_pton(AF_INET, "127.0.0.1", &sin.sin_addr);
 	sin.sin_port = htons(0xffff);
@@ -354,7 +354,7 @@ TEST(lane, port_down_on_purpose__nothing_passes_until_it_is_up)
 	fill(&a, 4, 64);
 	node_write(&a, &b, 0, 64, true);
 	s = node_stats(&a);
-	assert_true(s.impair_down >= 1); /* and perhaps an acknowledgement that was held */
+	assert_true(s.impair_down >= 1); /* and possibly a held acknowledgement */
 	assert_int_equal(s.impair_flaps, 1);
 	assert_false(node_try(&a));
 	lane_set_link(a.lane, true);
@@ -459,7 +459,7 @@ TEST(lane, forked_child__own_lane_works_and_parents_too)
 		struct node c, d;
 		char err[256];
 
-		/* The copies are dead, and say so. */
+		/* The copies are dead, and report it. */
 		if (!lane_poll(a.lane) || lane_attach(a.lane, err, sizeof(err)) != -ENODEV)
 			_exit(1);
 		node_close(&a);

@@ -61,7 +61,7 @@ static void end(struct worker *w)
 	close(w->fd[0]);
 }
 
-/* Look each millisecond. @return what the last look saw: wanted, or not wanted each time. */
+/* Check each millisecond. @return the last result: wanted, or not wanted each time. */
 static bool look(struct worker *w, bool wanted)
 {
 	const struct timespec span = {.tv_nsec = SPAN_NS};

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whom the agent is asked for, when, and how much may be sent meanwhile; real sockets as receivers.
+/*
+ * Tests which sockets are requested, when, and how much may be sent meanwhile; real sockets as
+ * receivers.
  */
 #include "engine/rcvbuf.h"
 
@@ -97,8 +99,10 @@ TEST(rcvbuf, stream__one_query_and_limited_until_the_answer)
 	assert_int_equal(addr.scope_id, 3);
 	assert_int_equal(addr.gid.raw[15], 1);
 	assert_false(rcvbuf_next_query(&p, &addr));
-	/* Others wait as well: the endpoint knows one room only. An agent that is stopped holds
-	 * back for a moment. */
+	/*
+	 * Others wait as well: the endpoint has one limit only. A stopped agent delays sending for
+	 * a moment.
+	 */
 	assert_int_equal(rcvbuf_room(&p, 2), 0);
 	send_ud(5, 4000, RCVBUF_TIMEOUT_NS + 1);
 	assert_true(rcvbuf_room(&p, RCVBUF_TIMEOUT_NS + 1) == UINT64_MAX);
@@ -132,7 +136,7 @@ TEST(rcvbuf, receiver_on_this_host__its_buffer_counts)
 			sizeof(data));
 	fuller = rcvbuf_room(&p, 1);
 	assert_true(fuller < empty);
-	/* Not sent to for a while: it holds nobody back. */
+	/* Not sent to for a while: it does not limit the sender. */
 	assert_int_equal(rcvbuf_room(&p, 100000000), RCVBUF_FIRST);
 	close(fd);
 	close(out);
@@ -155,7 +159,7 @@ TEST(rcvbuf, more_streams_than_sockets__oldest_gives_its_up)
 		assert_in_range(p.nsockets, 1, RCVBUF_SOCKETS);
 		assert_int_equal(p.nwaiting, 0);
 	}
-	/* An answer that comes when its receiver is forgotten is closed: nothing leaks. */
+	/* An answer for a dropped receiver is closed: nothing leaks. */
 	addr.slot = 999;
 	rcvbuf_set(&p, &addr, dup(fd));
 	start();

@@ -223,7 +223,7 @@ TEST(stat_dir, sweep__removes_what_processes_left_behind_alone)
 	make_dir();
 	fd = stat_dir_listen(dir, live);
 	snprintf(live, sizeof(live), "%s/%d", dir, (int)child);
-	/* Its process is gone, and yet somebody listens: of another PID namespace. */
+	/* Its process does not exist, but there is a listener: of another PID namespace. */
 	assert_int_equal(rename(in_dir(own_name("")), live), 0);
 	status = open(dir, O_RDONLY | O_DIRECTORY);
 	stat_dir_sweep(dir, status);
@@ -335,8 +335,7 @@ TEST(stat_server, nonsense__gets_nothing)
 	remove_dir();
 }
 
-/* A client that says nothing holds up the end of the process no longer than a moment, nor the next
- * client. */
+/* A silent client delays the end of the process only briefly, and the next client, too. */
 TEST(stat_server, silent_client__does_not_hang_it)
 {
 	int fd;
@@ -470,7 +469,7 @@ TEST(stat_lane, thread_polls__leaves_the_lock_to_it)
 	}
 	atomic_store(&poll_on, false);
 	pthread_join(poller, NULL);
-	/* All of them, if the machine lets the poller run. */
+	/* All of them, if the machine schedules the poller. */
 	assert_in_range(answered, ASKED / 2, ASKED);
 	node_close(&n);
 	remove_dir();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Faults by time: netmon's listeners are told of each change, and read what is so. */
+/* Tests faults by time: netmon's listeners are notified of each change, and read the state. */
 #include "test.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ struct ear {
 	struct netmon_listener listener;
 	pthread_mutex_t lock;
 	pthread_cond_t heard;
-	char text[TEXT_LEN]; /* "up", "down", "fatal": what was so when told; guarded by lock */
+	char text[TEXT_LEN]; /* "up", "down", "fatal": the state at each event; guarded by lock */
 };
 
 static void hear(void *user, const struct netmon_event *event)
@@ -45,7 +45,7 @@ static void ear_init(struct ear *e)
 	e->listener.user = e;
 }
 
-/** Wait until it has heard this much. */
+/** Wait until it has got this many events. */
 static void wait_for(struct ear *e, size_t len, char text[TEXT_LEN])
 {
 	struct timespec end;
@@ -111,7 +111,7 @@ TEST(timed_faults, rules_by_time__addresses_and_device_go)
 	struct ear e;
 
 	listen_with(&e, "gid-remove index=1 after=1us; device-fatal after=1us");
-	/* Mostly both are due when the thread begins, and nobody is told. */
+	/* Usually both are due when the thread begins, without an event. */
 	if (!timed_faults_now().fatal)
 		wait_for(&e, strlen("fatal "), text);
 	assert_true(timed_faults_now().fatal);

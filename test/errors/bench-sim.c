@@ -47,7 +47,7 @@ static struct err_region reg(struct err_bench *base, enum err_end end, unsigned 
 {
 	struct sim_bench *b = of(base);
 	uint8_t *mem = b->mem[b->nregions];
-	/* Not its address: nobody may mistake one for the other. */
+	/* Different from its address: the two must not be confused. */
 	uint64_t iova = 0x10000000u * (b->nregions + 1u);
 	struct rocemu_mr *mr;
 

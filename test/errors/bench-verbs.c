@@ -124,7 +124,7 @@ static struct err_region reg(struct err_bench *base, enum err_end end, unsigned 
 		e->other_pd = ibv_alloc_pd(e->ctx);
 		need(e->other_pd != NULL, "ibv_alloc_pd");
 	}
-	/* The kernel wants an address to have the same place in its page as the IO address. */
+	/* The kernel requires that address and IO address have the same offset in their pages. */
 	need0(posix_memalign(&b->mem[i], (size_t)sysconf(_SC_PAGESIZE), ERR_MEM), "posix_memalign");
 	b->mr[i] = ibv_reg_mr_iova2(other_pd ? e->other_pd : e->pd, b->mem[i], ERR_MEM,
 				    0x10000000u * (i + 1), access);
@@ -139,7 +139,7 @@ static void dereg(struct err_bench *base, enum err_end end, struct err_region *r
 {
 	struct verbs_bench *b = of(base);
 
-	(void)end; /* the region knows */
+	(void)end; /* the region has it */
 	for (unsigned i = 0; i < b->nregions; i++)
 		if (b->mr[i] == r->handle)
 			b->mr[i] = NULL;

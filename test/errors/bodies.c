@@ -28,7 +28,7 @@ static int to_state(struct err_bench *b, enum err_end end, enum ibv_qp_state sta
 	return b->ops->modify(b, end, &attr, IBV_QP_STATE);
 }
 
-/* ---- nobody answers ---- */
+/* ---- no answer ---- */
 
 static const char *peer_destroyed(struct err_bench *b, const struct err_row *row)
 {

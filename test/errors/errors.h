@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The errors table: one row for each way in which a request, or a queue pair, comes to grief, with
- * what both ends must see of it. The rows know nothing of what carries them out: a bench does, and
- * there are two, libibverbs (bench-verbs.c) and the simulator, which also loses packets
- * (bench-sim.c). docs/errors.md is printed from the same rows.
+ * what both ends must see of it. The rows are independent of the bench that executes them. There
+ * are two, libibverbs (bench-verbs.c) and the simulator, which also loses packets (bench-sim.c).
+ * docs/errors.md is printed from the same rows.
  */
 #ifndef TEST_ERRORS_H
 #define TEST_ERRORS_H
@@ -78,13 +78,13 @@ struct err_bench_ops {
 	enum ibv_qp_state (*state)(struct err_bench *b, enum err_end end);
 	uint32_t (*qpn)(struct err_bench *b, enum err_end end);
 	/**
-	 * Let things happen until that many completions and all these events (bits 1 <<
-	 * ibv_event_type) have come at an end; more than that is reported as well.
+	 * Run until that many completions and all these events (bits 1 << ibv_event_type) have come
+	 * at an end; further ones are reported as well.
 	 * @return completions in wc, at most ERR_COMPLETIONS.
 	 */
 	unsigned (*collect)(struct err_bench *b, enum err_end end, unsigned least, uint32_t events,
 			    struct err_wc *wc, uint32_t *came);
-	/** Was a packet lost that says how it ended? Then the requester may run out of retries. */
+	/** Was a packet with the result lost? Then the requester may run out of retries. */
 	bool (*nak_lost)(struct err_bench *b);
 };
 
@@ -99,7 +99,7 @@ struct err_bench {
 /** What is wrong with the request. */
 enum err_fault {
 	FAULT_NONE,
-	FAULT_LKEY,	    /* the local key is nobody's */
+	FAULT_LKEY,	    /* the local key is unknown */
 	FAULT_LOCAL_BOUNDS, /* local memory ends before the message */
 	FAULT_LOCAL_RIGHT,  /* the local region may not be written to */
 	FAULT_RKEY,
@@ -140,8 +140,8 @@ struct err_row {
 	int err;	     /* refused when posted; then the rest does not apply */
 	struct err_ends want;
 	/**
-	 * Instead of one request: does what it does, then what the ends show is compared with want.
-	 * Returns what it found wrong, or NULL.
+	 * Used instead of one request: executes its own steps, then the state of the ends is
+	 * compared with want. Returns an error text, or NULL.
 	 */
 	const char *(*body)(struct err_bench *b, const struct err_row *row);
 	bool sim_only; /* takes a peer that does wrong */
@@ -165,8 +165,8 @@ extern const unsigned err_nbodies;
 /* ---- run.c ---- */
 
 /**
- * Carry out a row. @return true: as wanted; else each difference has been printed as a line
- * "bench, row[, loss mask]: what: is, wanted ...".
+ * Execute a row. @return true: as wanted; else each difference has been printed as a line "bench,
+ * row[, loss mask]: what: is, wanted ...".
  */
 bool err_run(const struct err_bench_ops *ops, const struct err_row *row, uint32_t loss_mask);
 
@@ -196,7 +196,7 @@ extern const struct err_bench_ops err_bench_sim, err_bench_verbs;
 struct err_verbs {
 	const char *device[ENDS];   /* borrowed; the same name: one context for both */
 	unsigned settle_ms;	    /* how long nothing more may come before a row's end is seen */
-	unsigned patience_ms;	    /* how long the completions that are wanted may take */
+	unsigned patience_ms;	    /* limit of the wait for expected completions */
 	unsigned event_patience_ms; /* and after them the events */
 	bool vendor_err_is_nak;
 };

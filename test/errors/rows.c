@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The errors table: single requests that fail. What must come of each is the standard's (IBTA
- * 9.9.2 and 9.9.3 for the classes of errors, 11.6.2 for statuses, 11.6.3 for events); where it
- * leaves a choice, or adapters differ, the row says what ours does.
+ * The errors table: single requests that fail. The expected results are the standard's (IBTA 9.9.2
+ * and 9.9.3 for the classes of errors, 11.6.2 for statuses, 11.6.3 for events); where it leaves a
+ * choice, or adapters differ, the row has rocemu's behaviour.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 #define EVENT(name) (1u << IBV_EVENT_##name)
 
-/* The responder refuses, the requester is told by a NAK, both QPs are in error and flush. */
+/* The responder refuses with a NAK, both QPs are in error and flush. */
 #define REFUSED(status, syndrome, receive, event)                                 \
 	{                                                                         \
 		.first = IBV_WC_##status, .behind = IBV_WC_WR_FLUSH_ERR,          \
@@ -38,7 +38,7 @@
 		.recv = ERR_NONE, .recv_behind = ERR_NONE, .state = {IBV_QPS_SQE, IBV_QPS_RTS}, \
 	}
 
-/* Nobody tells the sender. */
+/* The sender is not notified. */
 #define UNHEARD(receive, receive_behind)                                                 \
 	{                                                                                \
 		.first = IBV_WC_SUCCESS, .behind = IBV_WC_SUCCESS, .recv_req = ERR_NONE, \

@@ -279,7 +279,7 @@ static bool passed_behind(const struct err_row *row, const struct seen seen[ENDS
 	       status_of(&seen[RSP], WR_RECV_BEHIND, &vendor_err) == IBV_WC_SUCCESS;
 }
 
-/** Has the emulated device a code of its own for what no NAK has said? (include/rocemu/why.h) */
+/** Does the emulated device report its own code for errors without a NAK? (include/rocemu/why.h) */
 static bool has_code(int status, uint32_t vendor_err)
 {
 	enum { FIRST_CODE = 0x100, FLUSHED = 0 };
@@ -388,7 +388,7 @@ static bool compare(struct err_bench *b, const struct err_row *row, uint32_t los
 		seen[end].n =
 			b->ops->collect(b, end, wanted_at(&row->want, end), row->want.events[end],
 					seen[end].wc, &seen[end].events);
-	/* Both have something to say. */
+	/* Both have results. */
 	ok = compare_completions(b, row, loss, seen);
 	return compare_states(b, row, loss, seen) && ok;
 }

@@ -15,8 +15,10 @@ static bool run_all(const struct err_row *rows, unsigned n, uint32_t mask)
 	bool ok = true;
 
 	for (unsigned i = 0; i < n; i++)
-		/* What nobody acknowledges does not survive a loss, and who is told nonsense does
-		 * not try again. */
+		/*
+		 * Unacknowledged messages do not survive a loss, and a requester does not retry
+		 * after nonsense.
+		 */
 		if (!mask || (rows[i].type == IBV_QPT_RC && !rows[i].sim_only))
 			ok &= err_run(&err_bench_sim, &rows[i], mask);
 	return ok;

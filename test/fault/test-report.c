@@ -179,7 +179,7 @@ TEST(fault_report, forked_child__neither_logs_nor_counts_for_the_parent)
 	stop_log();
 }
 
-/* At the end of a process: on stderr, unless it is not wanted. */
+/* At the end of a process: on stderr, unless switched off. */
 static unsigned exit_summary(const char *wanted)
 {
 	int fds[2], status;

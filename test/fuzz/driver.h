@@ -25,7 +25,7 @@ void fuzz_corpus_add(struct fuzz_corpus *c, const void *data, size_t size);
  * random. */
 void fuzz_seed(struct fuzz_corpus *c);
 
-/** Abort with the condition's text, whatever NDEBUG says. */
+/** Abort with the condition's text, with or without NDEBUG. */
 #define FUZZ_CHECK(cond)                                              \
 	do {                                                          \
 		if (!(cond))                                          \

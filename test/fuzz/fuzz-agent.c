@@ -41,7 +41,7 @@ static void check_ranges(const struct agent_msg *m)
 	}
 }
 
-/* What a frame says is within bounds, whatever it is: its packet can be made. */
+/* The contents of an accepted frame are within bounds: its packet can be made. */
 static void check_frame(const uint8_t *data, size_t size)
 {
 	uint8_t packet[GSI_PACKET_LEN];

@@ -50,7 +50,7 @@ static void come_in(struct fuzz *f)
 
 /* ---- the peer ---- */
 
-/** What the peer says of itself in REQ and REP: few values, so that they meet. */
+/** The peer's values in REQ and REP: few different ones, so that they collide. */
 static uint32_t peer_id(uint8_t v)
 {
 	return 0x80000001u + v % 6;
@@ -200,7 +200,7 @@ static void raw(struct fuzz *f)
 	f->at += len;
 }
 
-/** Our own message, from the peer; or, as in a loopback, from ourselves. */
+/** The manager's own message, from the peer; or, as in a loopback, from itself. */
 static void echo(struct fuzz *f)
 {
 	memcpy(f->mad, f->sent.data, sizeof(f->mad));
@@ -336,7 +336,7 @@ static void output(struct fuzz *f, unsigned n)
 				   ROCEMU_MAD_OK);
 }
 
-/** A new connection goes into a free slot; there is none: it is not wanted. */
+/** A new connection goes into a free slot; if there is none, it is refused. */
 static void keep(struct fuzz *f, const struct cm_event *ev)
 {
 	for (unsigned i = 0; i < SLOTS; i++)
@@ -447,7 +447,7 @@ static void start_bystanders(struct fuzz *f)
 	f->bystander[1] = bystander_passive(f);
 	while (cm_output(f->cm, f->now, &f->sent, 1))
 		;
-	/* Nothing that is sent from now on tells of them. */
+	/* No message sent from now on depends on them. */
 	memset(&f->sent, 0, sizeof(f->sent));
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The language of fuzz-cm's inputs: one byte of options (bit 0: wills, bit 1: LAP events), then
+ * The language of fuzz-cm's inputs: one byte of options (bit 0: exit MADs, bit 1: LAP events), then
  * commands, a byte each (modulo FUZZ_CM_COMMANDS), each followed by its bytes. What the input does
  * not have is 0. A slot is one of the connections (or SIDRs) that the consumer has.
  */

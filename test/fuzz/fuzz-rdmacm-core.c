@@ -44,7 +44,7 @@ static struct rcm_device device = {.verbs = &context,
 				   .max_responder_resources = 16,
 				   .max_initiator_depth = 16};
 
-/* ---- what the target asks for ---- */
+/* ---- calls of the target ---- */
 
 void fuzz_core_start(void)
 {
@@ -127,7 +127,7 @@ void rcm_lock_drop(void) NO_THREAD_SAFETY_ANALYSIS
 	rcm_lock.held = false;
 }
 
-/* Whoever waits here waits for an acknowledgement that this program has given already. */
+/* A thread that waits here waits for an acknowledgement that this program has given already. */
 void rcm_lock_wait(void)
 {
 	bool waits_for_ever = true;
@@ -247,7 +247,7 @@ void rcm_agent_unbind(struct rcm_id *id)
 int rcm_device_addresses(struct rcm_local **out)
 {
 	*out = NULL;
-	return 1; /* whoever asks only hands it on */
+	return 1; /* the caller only passes it on */
 }
 
 int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)

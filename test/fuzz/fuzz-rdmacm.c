@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What rdmacm makes of what a peer sends: requests with any private data for listeners of each
- * family and port space, answers and rejections to our own, in any order, beside a program that
+ * Fuzzes rdmacm with a peer's messages: requests with any private data for listeners of each family
+ * and port space, answers and rejections to local requests, in any order, beside a program that
  * makes any calls. What must hold: private data is within its bounds; a request's addresses are
- * those that the packet bore, in the listener's family, with the right port; no call waits for
- * ever; and in the end nothing is left.
+ * those of the packet, in the listener's family, with the right port; no call waits forever; and in
+ * the end nothing is left.
  */
 #include "fuzz-rdmacm.h"
 
@@ -61,7 +61,7 @@ static void ids(const struct fuzz *f, uint8_t slot, uint8_t how, uint32_t *local
 		*remote ^= 0x100;
 }
 
-/* What the sender says of itself; then some bytes of it are changed. */
+/* The sender's own addresses; then some bytes of them are changed. */
 static void make_private(struct fuzz *f, uint8_t how, uint8_t *data, size_t len)
 {
 	bool ipv6 = !(how & FUZZ_RCM_IPV6) == !!(how & FUZZ_RCM_OTHER_FAMILY);

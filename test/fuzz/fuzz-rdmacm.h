@@ -53,7 +53,7 @@ void fuzz_core_end(void);
 void fuzz_core_pass(rocemu_ns_t ns);
 void fuzz_core_input(const uint8_t mad[ROCEMU_MAD_LEN], const struct cm_addr *addr);
 void fuzz_core_fail_qps(bool fail);
-/** Where an address of ours is. */
+/** The device and index of a local address. */
 bool fuzz_core_local(const struct rocemu_gid *gid, struct rcm_local *local);
 /** What IDs have for a QP. */
 struct ibv_qp *fuzz_core_qp(void);

@@ -150,7 +150,7 @@ bool fake_recv(unsigned status, bool has_imm, uint32_t imm, const void *data, si
 	return true;
 }
 
-/** Who waits and waits is let through: nothing is to hang. */
+/** A call that waits repeatedly is ended: nothing may hang. */
 static int poll_cq(struct ibv_cq *cq, int n, struct ibv_wc *wc)
 {
 	enum { PATIENCE = 8 };
@@ -192,7 +192,7 @@ void fake_reset(bool v6)
 	context.ops.req_notify_cq = req_notify;
 }
 
-/* ---- addresses: four peers, with ports; the first two are ours as well ---- */
+/* ---- addresses: four peers, with ports; the first two are also local ---- */
 
 socklen_t fake_addr(unsigned which, struct sockaddr_storage *out)
 {

@@ -131,7 +131,7 @@ static const uint8_t letters[] = {
 	0,
 	0,
 	9,
-	20, /* data from somebody */
+	20, /* data from a peer */
 	FUZZ_RS_UD_SEND,
 	1,
 	0,

@@ -95,7 +95,7 @@ static void write_target(struct stream *s, struct input *in)
 	memcpy((uint8_t *)s->target + at, piece, MIN(sizeof(piece), sizeof(*s->target) - at));
 }
 
-/** The address says nothing of ours: all of it is the peer's. */
+/** The address contains nothing local: all of it is the peer's. */
 static void map(struct rs *rs, uint8_t which, uint8_t offset)
 {
 	uint8_t *at = memory + (which & 3) * 1000;

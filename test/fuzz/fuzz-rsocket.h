@@ -19,7 +19,7 @@ enum fuzz_rs_stream {
 	FUZZ_RS_WORD,	  /* 4 bytes of immediate data came */
 	FUZZ_RS_DATA,	  /* so many bytes of data: 2 bytes, modulo what may come */
 	FUZZ_RS_CREDIT,	  /* so many messages more than were sent */
-	FUZZ_RS_TARGET,	  /* the peer writes into our table: place (2), 16 bytes */
+	FUZZ_RS_TARGET,	  /* the peer writes into the local table: place (2), 16 bytes */
 	FUZZ_RS_BAD_RECV, /* a receive completes: status; 0: without immediate data */
 	FUZZ_RS_DONE,	  /* sends complete: how many, status */
 	FUZZ_RS_RECV,	  /* the program: length (2), flags */
@@ -44,7 +44,7 @@ enum fuzz_rs_dgram {
 	FUZZ_RS_DGRAM_COMMANDS,
 };
 
-/* ---- fuzz-rsocket-fake.c: verbs, rdma_cm and UDP that do what the input says ---- */
+/* ---- fuzz-rsocket-fake.c: verbs, rdma_cm and UDP driven by the input ---- */
 
 void fake_reset(bool v6);
 /** Whose queues (of the QPs that there are) the next two are about. */

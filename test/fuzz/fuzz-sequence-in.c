@@ -202,7 +202,7 @@ void seq_on_response(struct seq_qp *q, const struct rocemu_packet *p)
 		advance(q, psn + 1 == to->psn + to->span ? psn + 1 : to->psn);
 		return;
 	}
-	if (ops & ROCEMU_OP_ATOMIC_ACK) /* the same each time that it is asked */
+	if (ops & ROCEMU_OP_ATOMIC_ACK) /* the same in each call */
 		FUZZ_CHECK(to->kind == SEQ_ADD && p->h.atomicack == to->before);
 	else
 		FUZZ_CHECK(!reads(to));

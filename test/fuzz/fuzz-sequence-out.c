@@ -72,7 +72,7 @@ static void check_reth(const struct seq_qp *q, const struct seq_request *r,
 	if (!(rocemu_opcode_hdrs(p->h.opcode) & ROCEMU_HDR_RETH))
 		return;
 	FUZZ_CHECK(p->h.reth.va == r->offset + at);
-	/* A READ may ask for a part of what was asked for first. */
+	/* A READ may request a part of the range requested first. */
 	FUZZ_CHECK(r->kind == SEQ_READ
 			   ? at + p->h.reth.length <= r->len && (p->h.reth.length || !r->len)
 			   : p->h.reth.length == r->len);

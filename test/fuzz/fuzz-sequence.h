@@ -160,7 +160,7 @@ void seq_deliver(struct seq *s, struct seq_qp *q, unsigned i);
 void seq_post_recvs(struct seq *s, struct seq_qp *q, unsigned n);
 void seq_on_response(struct seq_qp *q, const struct rocemu_packet *p);
 void seq_on_received(struct seq_qp *q, const struct rocemu_cqe *c);
-/** Deliver until all is answered; then memory is as the stream says. */
+/** Deliver until all is answered; then memory must match the stream. */
 void seq_finish_stream(struct seq *s, struct seq_qp *q);
 
 /* The peer as responder (fuzz-sequence-out.c). */

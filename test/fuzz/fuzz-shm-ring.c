@@ -68,7 +68,7 @@ static void take_all(const uint8_t *data, size_t size)
 	}
 }
 
-/* As the producer, wherever the consumer says that it is. */
+/* As the producer, with any position of the consumer. */
 static void produce(uint32_t tail)
 {
 	enum { RECORDS = 4 * SHM_RING_DATA / ROCEMU_MAX_PACKET };

@@ -214,7 +214,7 @@ static void cmd_raw(struct world *w)
 
 /* ---- the application ---- */
 
-/** What a bind says; some are not allowed. */
+/** A bind's parameters; some are not allowed. */
 static void make_bind(struct world *w, struct ibv_send_wr *wr, struct ibv_mw *mw, struct ibv_mr *mr)
 {
 	uint8_t b = take(w);

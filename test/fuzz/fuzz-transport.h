@@ -22,7 +22,7 @@ enum fuzz_command {
 	FUZZ_COMMANDS,
 };
 
-/** A field's byte from here on asks for something other than what a correct peer would send. */
+/** A field's byte from here on selects a value that a correct peer would not send. */
 enum { FUZZ_ANY = 232 };
 
 /** ... and a key's byte from here on to FUZZ_ANY for a memory window's. */

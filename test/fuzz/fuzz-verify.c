@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The capture checker on any packets: the input is a row of them, each with a length, the direction
- * and the bytes from the BTH on. Whatever they are, it must neither crash nor lose count. The ICRC
- * is made right for most, for a checker that stops there would see nothing of the rest.
+ * Fuzzes the capture checker: the input is a row of packets, each with a length, the direction and
+ * the bytes from the BTH on. With any input it must not crash, and its counts must add up. Most get
+ * a right ICRC, because the checker stops at a wrong one.
  */
 #include "driver.h"
 

@@ -234,7 +234,7 @@ void world_output(struct world *w, unsigned ask)
 	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
 	unsigned idle = 0;
 
-	/* Bounded: an RC requester may have 192 KiB to say. */
+	/* Bounded: an RC requester may have 192 KiB to send. */
 	while (rocemu_ep_has_output(w->ep)) {
 		unsigned got = rocemu_ep_output(w->ep, w->now, tx, ask);
 

@@ -27,7 +27,7 @@ struct fuzz_qp {
 	struct rocemu_qp *qp;
 	struct rocemu_cq *cq; /* XRC_RECV: of the SRQs that it delivers to */
 	enum ibv_qp_type type;
-	uint32_t expected;  /* our guess at the PSN that its responder expects */
+	uint32_t expected;  /* a guess at the PSN that its responder expects */
 	uint32_t sent;	    /* PSN of the last request that it sent */
 	uint64_t posted[2]; /* last wr_id of sends and receives: wr_id is a count << 1 | is_recv */
 	uint64_t done[2];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Network namespaces of the test's own, so that it meets nobody and leaves nothing behind. */
+/*
+ * Makes network namespaces for a test, so that it meets no other process and leaves nothing behind.
+ */
 #ifndef TEST_LIB_NETNS_H
 #define TEST_LIB_NETNS_H
 

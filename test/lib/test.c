@@ -45,7 +45,7 @@ int test_run(const char *program, char *const *patterns, int n)
 		free(tests);
 		return 2;
 	}
-	/* The entry behind the macro: the macro wants an array whose size it can see. */
+	/* The function behind the macro, which requires an array of known size. */
 	failed = _cmocka_run_group_tests(slash ? slash + 1 : program, tests, chosen, NULL, NULL);
 	free(tests);
 	return failed ? 1 : 0;

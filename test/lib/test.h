@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What every test file begins with: cmocka, and test cases that register themselves, so that none
- * can be written and then forgotten in a list.
+ * Included by every test file: cmocka, and test cases that register themselves, so that none can be
+ * missing from a list.
  *
  *	TEST(psn, wraps_at_2_24__difference_is_one)
  *	{
  *		assert_int_equal(rocemu_psn_diff(0, 0xffffff), 1);
  *	}
  *
- * The test's name is what its file, its subject and the second argument say:
+ * The test's name is made of its file, its subject and the second argument:
  * subject__condition__outcome. A test program is one or more such files linked with lib_test, which
  * brings main(): its arguments are name patterns (with * and ?), none means all.
  */

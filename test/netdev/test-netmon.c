@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* News of interfaces: who is told what, and that listening begins and ends at any moment. */
+/*
+ * Tests events of interfaces: which listener gets which, and that listening begins and ends at any
+ * moment.
+ */
 #include "test.h"
 
 #include <dirent.h>
@@ -33,7 +36,7 @@ struct ear {
 	atomic_uint calls;
 };
 
-/* The kernel tells the same again when it likes: only changes count. lo is up in the beginning. */
+/* The kernel may repeat events: only changes count. lo is up in the beginning. */
 static void hear(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
@@ -60,7 +63,7 @@ static void ear_init(struct ear *e)
 	e->listener.user = e;
 }
 
-/** Wait until it has heard this much. @return whether it is this. */
+/** Wait until it has got this many events. @return whether they are these. */
 static bool heard(struct ear *e, const char *text)
 {
 	struct timespec end;
@@ -96,7 +99,7 @@ static uint64_t timer_start(uint64_t now)
 	return now;
 }
 
-/* Each second time it has nothing to tell. */
+/* Each second time it has no event. */
 static bool timer_expire(uint64_t now, uint64_t *due)
 {
 	const bool over = atomic_load(&enough);
@@ -128,7 +131,7 @@ static void hear_timer(void *user, const struct netmon_event *event)
 	pthread_mutex_unlock(&e->lock);
 }
 
-/** Wait until it has heard the words. */
+/** Wait until it has got the words. */
 static bool heard_words(struct ear *e, const char *words)
 {
 	struct timespec end;
@@ -181,7 +184,7 @@ TEST(netmon, link_down_and_up__each_told_in_order)
 	ear_init(&a);
 	ear_init(&b);
 	assert_int_equal(netmon_add(&a.listener), 0);
-	/* Nobody need be quick to read it. */
+	/* A listener need not be quick to read it. */
 	set_lo(false);
 	set_lo(true);
 	assert_true(heard(&a, "down up "));
@@ -227,7 +230,7 @@ static void *come_and_go(void *arg)
 		if (netmon_add(&e->listener))
 			return NULL;
 		netmon_remove(&e->listener);
-		/* Not told any more, however much happens. */
+		/* No more events, whatever happens. */
 		calls = atomic_load(&e->calls);
 		sched_yield();
 		if (atomic_load(&e->calls) != calls)
@@ -334,7 +337,7 @@ TEST(netmon, forked_child__listens_for_itself)
 
 static sem_t busy, go_on, anything;
 
-/* Takes its time over the first of the news. */
+/* Is slow with the first event. */
 static void hear_slowly(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
@@ -348,7 +351,7 @@ static void hear_slowly(void *user, const struct netmon_event *event)
 		sem_post(&anything);
 }
 
-/* Has the kernel lost news for somebody in this namespace? */
+/* Has the kernel lost events for a socket in this namespace? */
 static bool news_were_lost(void)
 {
 	FILE *f = fopen("/proc/thread-self/net/netlink", "re");
@@ -363,7 +366,7 @@ static bool news_were_lost(void)
 	return lost;
 }
 
-/* More news than the kernel keeps: which of them are lost nobody knows. */
+/* More events than the kernel keeps: it is not known which are lost. */
 TEST(netmon, listener_too_slow__told_that_anything_may_have_changed)
 {
 	struct timespec end;

@@ -116,7 +116,7 @@ static void add(struct message *m, uint16_t type, const void *value, size_t len)
 	m->h.nlmsg_len += (uint32_t)nlout_align(a.nla_len);
 }
 
-/** Ask with a device's and a port's index, but for NONE. */
+/** Send a request with a device's and a port's index, except NONE. */
 static void ask(uint16_t op, uint16_t flags, uint32_t dev, uint32_t port)
 {
 	struct message m = message(NLDEV_CLIENT, op, flags);

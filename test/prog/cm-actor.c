@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * One end of connections, told what to do line by line on its standard input: so a test can bring
- * two processes to any point of a connection, and end one of them there. Public calls of rdma_cm
- * only. IDs are named by numbers; each line is answered by one: "ok", what was asked for, or
+ * One end of connections, controlled line by line on its standard input: so a test can bring two
+ * processes to any point of a connection, and end one of them there. Public calls of rdma_cm only.
+ * IDs are identified by numbers; each line is answered by one: "ok", the requested value, or
  * "error" and errno's name.
  *
  *     listen ADDRESS PORT BACKLOG [tcp|udp]              ok ID

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What librdmacm makes of addresses: a table, a line per case, that is the same wherever it runs
- * but for what the implementations do differently: addresses are printed by their names, ports by
- * whether they were asked for. Usage: see usage(); the interface's own addresses, those of somebody
- * else on its link, and one of its networks that nobody has.
+ * Prints how librdmacm handles addresses: a table, a line per case, that differs only where the
+ * implementations do: addresses are printed by names, ports by whether they were requested. Usage:
+ * see usage(); the interface's own addresses, those of another host on its link, and an unused one
+ * of its networks.
  */
 #include <arpa/inet.h>
 #include <endian.h>

@@ -18,7 +18,7 @@ enum {
  */
 struct sockaddr *address(const char *name, uint16_t port);
 socklen_t length(const struct sockaddr *sa);
-/** What rdma_getaddrinfo() is asked: the text of an address's name, other text as it is. */
+/** The argument of rdma_getaddrinfo(): the text of an address's name, other text as it is. */
 const char *node_text(const char *node);
 
 void print_address(const char *what, const struct sockaddr *sa);

@@ -2,10 +2,10 @@
 /*
  * ece-check ME PORT [SERVER]: vendors' options (ECE) through rdma_cm, between two processes.
  *
- * With SERVER it connects from ME to there once for each row of the table below, else it listens
- * at ME, and each compares what it reads with what the other side says by the same table. Public
- * calls of librdmacm alone, so either end may be anybody's. Most rows have no QP: it is programs
- * that look after their own that deal with options, and none is needed to see what is said.
+ * With SERVER it connects from ME to there once for each row of the table below, else it listens at
+ * ME, and each compares what it reads with what the other side says by the same table. Public calls
+ * of librdmacm alone, so either end may be any implementation. Most rows have no QP: programs that
+ * use options manage their own QPs, and the options can be read without one.
  *
  * Exit code 0 when all was as it should be, else 1 and a line on stderr.
  */
@@ -24,7 +24,7 @@ enum { GUARD_S = 60, BACKLOG = 8, REJECTED_VENDOR_OPTION = 35, RESOLVE_MS = 5000
 
 static const struct row {
 	const char *name;
-	struct ibv_ece offer, answer; /* without vendor: not said */
+	struct ibv_ece offer, answer; /* without vendor: not sent */
 	struct ibv_ece seen;	      /* by the server */
 	struct ibv_ece back;	      /* by the client: the offer's vendor, the answer's options */
 	bool reject;

@@ -30,7 +30,7 @@ static void cancel_one(void *(*call)(void *), void *arg, unsigned round)
 	CHECK(result == PTHREAD_CANCELED);
 }
 
-/** The QP works: an operation of ours completes, after all that was posted before. */
+/** The QP works: an operation completes, after all that was posted before. */
 static void use_qp(uint64_t mark)
 {
 	struct ibv_sge sge = {.addr = (uintptr_t)a.buf, .length = 8, .lkey = a.mr->lkey};
@@ -306,11 +306,11 @@ static void streams(void)
 		CHECK(!pthread_join(thread, NULL));
 		cancel_one(receive, &s, i);
 		cancel_one(poll_both, &s, i);
-		/* Nobody reads: it ends asleep, or busy. */
+		/* There is no reader: it ends asleep, or busy. */
 		cancel_one(send_all, &s, i);
 		CHECK(rsend(s.client, &byte, 1, 0) == 1);
 		CHECK(rrecv(s.server, &byte, 1, 0) == 1);
-		/* It waits for whoever uses the socket. */
+		/* It waits for threads that use the socket. */
 		CHECK(!rclose(s.client));
 		CHECK(!rclose(s.server));
 	}

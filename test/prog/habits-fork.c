@@ -205,7 +205,7 @@ static void become_daemon(void)
 	CHECK(read(fds[0], &done, 1) == 1 && done == 'y');
 }
 
-/** What runs other programs is no fork of ours. */
+/** posix_spawn(), system() and vfork() run no fork handlers. */
 static void spawn(void)
 {
 	char name[] = "true", *argv[] = {name, NULL};
@@ -288,7 +288,7 @@ static void *echo(void *arg)
 	return arg;
 }
 
-/** Connect, send and receive until told to stop (or once). */
+/** Connect, send and receive until stopped (or once). */
 static void converse(struct sockaddr_in *at, int *socket, const atomic_bool *until)
 {
 	char byte = 7;

@@ -54,7 +54,7 @@ int end_post(struct end *e, const struct end *to, uint32_t len);
 /** Wait for a success. */
 void end_wait(struct end *e);
 
-/** An rdma_cm server that accepts, counts and disconnects whoever comes, in threads of its own. */
+/** An rdma_cm server that accepts, counts and disconnects all clients, in its own threads. */
 struct server {
 	struct rdma_event_channel *channel;
 	struct rdma_cm_id *listener;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * mcast-check: multicast on plain libibverbs. A receiver attaches a UD queue pair to a group, says
- * "ready" and ends well when it has received --count messages, each the right one. A sender sends
- * so many; attached itself (--member), it waits for its own, too. It knows nothing of rocemu.
+ * mcast-check: multicast on plain libibverbs. A receiver attaches a UD queue pair to a group,
+ * prints "ready" and exits with 0 when it has received --count messages, each the right one. A
+ * sender sends so many; attached itself (--member), it waits for its own, too. It uses nothing of
+ * rocemu.
  *
  * usage: mcast-check --device NAME --address ADDRESS --group GID --count N --send|--receive
  *	[--member] [--first NUMBER]

@@ -110,7 +110,7 @@ static int take_message(const uint8_t *p, size_t len, uint8_t state)
 	return n;
 }
 
-/** Ask, and see that there are so many QPs. */
+/** Query, and check the number of QPs. */
 static void look(int fd, int count, uint8_t state)
 {
 	static uint8_t data[65536] __attribute__((aligned(4)));

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Sends what nobody asked for to a RoCEv2 port, as any local user can: by a plain UDP socket.
+ * Sends unsolicited packets to a RoCEv2 port, as any local user can: by a plain UDP socket.
  *
  *	roce-forge KIND SOURCE DESTINATION QPN FIRST COUNT [PACKETS_PER_SECOND]
  *
@@ -8,8 +8,8 @@
  *       write     WRITEs with a key that there is not, likewise
  *       garbage   64 bytes that are no packet, but for the QPN
  *       fragments datagrams of 20,000 bytes that are no packet; more than an interface takes at
- *once All packets are well-formed otherwise: checksum, QPN, addresses. Prints how many were sent,
- *and how long it took.
+ * once All packets are well-formed otherwise: checksum, QPN, addresses. Prints how many were sent,
+ * and how long it took.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>

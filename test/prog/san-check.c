@@ -142,8 +142,10 @@ static void poll(struct side *s)
 	check(n == 1 && wc.status == IBV_WC_SUCCESS, "ibv_poll_cq");
 }
 
-/* Messages of a packet and of several: what came is read as soon as the completion says so, and
- * sent back. */
+/*
+ * Messages of a packet and of several: the data is read as soon as the completion is polled, and
+ * sent back.
+ */
 static void *echo(void *arg)
 {
 	(void)arg;

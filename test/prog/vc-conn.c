@@ -336,7 +336,7 @@ static bool to_init(struct vc_conn *c, struct ibv_qp *qp, const struct vc_attr *
 		mask |= IBV_QP_QKEY;
 	} else {
 		mask |= IBV_QP_ACCESS_FLAGS;
-		/* UC knows only the remote WRITE. */
+		/* UC has only the remote WRITE. */
 		a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 		if (vc->opt.type == IBV_QPT_RC)
 			a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * verbs-check: what must fail, fails with the status that IBTA gives it, harms nobody's memory, and
- * leaves the queue pair in the state it should. Every case has a connection of its own. See vc.h.
+ * verbs-check: requests that must fail do so with IBTA's status, do not damage memory, and leave
+ * the queue pair in the right state. Every case has a connection of its own. See vc.h.
  */
 #include <errno.h>
 #include <signal.h>
@@ -324,7 +324,7 @@ static bool peer_destroys(struct vc *vc, struct vc_conn *c)
 	return vc_sync(vc);
 }
 
-/** XRC: an SRQ number that nobody has. The target goes to the error state, its SRQ loses nothing.
+/** XRC: an unknown SRQ number. The target goes to the error state, its SRQ loses nothing.
  */
 static bool wrong_srqn(struct vc *vc, struct vc_conn *c)
 {
@@ -524,7 +524,7 @@ static bool case_killed(struct vc *vc, void *arg)
 	struct once *o = arg;
 	bool ok = case_once(vc, o);
 
-	/* Nobody is there to swap verdicts with. */
+	/* The peer is gone, so no verdicts are exchanged. */
 	printf("%s %u - peer_killed\n", ok ? "ok" : "not ok", vc->passed + vc->failed + 1);
 	if (!ok)
 		printf("# client: %s\n", vc->why);

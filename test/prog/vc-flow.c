@@ -55,7 +55,7 @@ static struct plan plan_of(const struct vc *vc, unsigned round, bool by_server, 
 		p.opcode = IBV_WR_SEND;
 	if (p.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
 		p.size = 8;
-	/* The last one tells the peer that a UC WRITE before it has arrived. */
+	/* The last one shows the peer that a UC WRITE before it has arrived. */
 	if (i == STORM - 1 && p.opcode == IBV_WR_RDMA_WRITE)
 		p.opcode = IBV_WR_SEND;
 	return p;
@@ -362,7 +362,7 @@ static bool case_solicited(struct vc *vc, void *arg)
 		VC_TRY(vc_sync(vc));
 		VC_TRY(take_event(vc, c->rchannel, c->rcq));
 		VC_TRY(vc_sync(vc));
-		VC_TRY(vc_sync(vc)); /* another solicited one is here, but nobody asked */
+		VC_TRY(vc_sync(vc)); /* another solicited one is here, but the CQ is not armed */
 		VC_CHECK(vc, !event_now(c->rchannel), "a second event for one request");
 		for (int i = 0; i < 3; i++)
 			VC_TRY(vc_wait_ok(c, c->rcq, (uint64_t)i, &d));
@@ -409,8 +409,10 @@ void vc_group_flow(struct vc *vc)
 	if (ok && vc->opt.type == IBV_QPT_RC) {
 		ok = vc_case(vc, "fence", false, case_fence, &f.c);
 		ok = ok && vc_case(vc, "many_reads", false, case_many_reads, &f.c);
-		/* With CQs that nobody has armed yet: arming for less does not take a request for
-		 * more back. */
+		/*
+		 * With CQs that were not armed yet: a weaker request does not cancel a stronger
+		 * one.
+		 */
 		vc_conn_free(&f.c);
 		ok = ok && vc_case(vc, "connect again", false, case_new, &f.c);
 		ok = ok && vc_case(vc, "solicited", false, case_solicited, &f.c);

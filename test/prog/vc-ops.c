@@ -34,8 +34,8 @@ static bool is_send(enum ibv_wr_opcode o)
 }
 
 /**
- * A completed WRITE on UC has left, not arrived, and the target is told nothing. Packets of a
- * connection arrive in order, so an empty SEND behind it says when it is there.
+ * A completed WRITE on UC has left, not arrived, and the target gets no notification. Packets of a
+ * connection arrive in order, so an empty SEND behind it shows when it has arrived.
  */
 static bool needs_marker(const struct vc *vc, const struct arg *a)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * verbs-check: a program on plain libibverbs that checks every byte. A server and a client process
- *run the same list of cases in step over a TCP connection; in each case one of them is active
- *(posts requests), the other passive. It knows nothing of rocemu: it runs on any RoCE v2 device.
+ * run the same list of cases in step over a TCP connection; in each case one of them is active
+ *(posts requests), the other passive. It uses nothing of rocemu: it runs on any RoCE v2 device.
  *
  *	vc-main.c   options, the list of cases, the tally
  *	vc-conn.c   the TCP connection, device, queue pairs
@@ -22,7 +22,7 @@
 #include <infiniband/verbs.h>
 
 enum {
-	VC_GUARD = 64, /* bytes around each buffer that nobody may touch */
+	VC_GUARD = 64, /* guard bytes around each buffer */
 	VC_MAX_SGE = 4,
 	VC_INLINE = 64,
 	VC_DEPTH = 128, /* of each work queue */
@@ -92,7 +92,7 @@ struct vc_attr {
 };
 enum { VC_ZERO = 0xff };
 
-/** What one side tells the other about its queue pair and its buffers. */
+/** A side's queue pair and buffers, as sent to the other side. */
 struct vc_remote {
 	uint32_t qpn, psn, in_rkey, out_rkey;
 	uint32_t target_qpn, srqn; /* XRC */

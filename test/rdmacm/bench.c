@@ -63,7 +63,7 @@ void bench_veth(void)
 	bench_ip("address add 10.1.1.1/24 dev p0");
 	bench_ip("address add 10.1.1.2/24 dev p0");
 	bench_ip("neighbour add 10.1.1.9 lladdr 02:00:00:00:00:09 dev p0 nud permanent");
-	/* The kernel may tell the carrier a moment after both ends are up. */
+	/* The kernel may report the carrier a moment after both ends are up. */
 	while (!bench_runs("p0"))
 		sched_yield();
 }

@@ -25,8 +25,10 @@ void bench_link_local(const char *text);
 void bench_ip(const char *command);
 /** Is the interface up and running? */
 bool bench_runs(const char *name);
-/** An interface p0 with 10.1.1.1/24 and 10.1.1.2/24, one end of a veth pair; both ends are up. Its
- * neighbour 10.1.1.9 is known, though nobody is there; others have to be asked for. */
+/**
+ * An interface p0 with 10.1.1.1/24 and 10.1.1.2/24, one end of a veth pair; both ends are up. Its
+ * neighbour 10.1.1.9 has an entry, though no host has it; others have to be resolved.
+ */
 void bench_veth(void);
 
 struct rdma_event_channel *bench_channel(void);

@@ -317,7 +317,7 @@ TEST(resolve_addr, neighbour_that_does_not_answer__addr_error_in_time)
 	assert_int_equal(rdma_resolve_addr(id, NULL, bench_addr("10.1.1.9", 7), 100), 0);
 	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED), 0);
 	assert_int_equal(rdma_destroy_id(id), 0);
-	/* A call that waits says so. */
+	/* A call that waits sets the flag. */
 	assert_int_equal(rdma_create_id(NULL, &sync, NULL, RDMA_PS_TCP), 0);
 	assert_errno(rdma_resolve_addr(sync, NULL, bench_addr("10.1.1.8", 7), 100), ETIMEDOUT);
 	assert_int_equal(rdma_destroy_id(sync), 0);
@@ -401,7 +401,7 @@ static void connect_pair(struct rdma_event_channel *ch, struct rdma_cm_id *liste
 	assert_int_equal(rdma_destroy_id(server), 0);
 }
 
-/* Which: 1 the listener, 2 the client speaks AF_IB. */
+/* Which: 1 the listener, 2 the client uses AF_IB. */
 static void connect_as(enum rdma_port_space ps, const char *at, const char *to, unsigned which)
 {
 	struct rdma_event_channel *ch = start();

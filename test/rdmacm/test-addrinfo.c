@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Names looked up for an ID, and events of the program's own. The calls are of newer versions of
- * rdma-core: the system's library need not have them, so with our library's parts in the program.
+ * rdma-core: the system's library need not have them, so rocemu's parts are linked into the
+ * program.
  */
 #include "test.h"
 
@@ -39,7 +40,7 @@ TEST(resolve_addrinfo, address__event_then_result_once)
 	assert_null(info->ai_src_addr);
 	rdma_freeaddrinfo(info);
 	assert_errno(rdma_query_addrinfo(id, &info), ENOENT);
-	/* Now the ID may ask again, for a source. The result goes with the ID. */
+	/* Now the ID may resolve again, for a source. The result is freed with the ID. */
 	hints.ai_flags = RAI_PASSIVE;
 	assert_int_equal(rdma_resolve_addrinfo(id, "::1", "7471", &hints), 0);
 	assert_int_equal(bench_expect(ch, (enum rdma_cm_event_type)RCM_EVENT_ADDRINFO_RESOLVED), 0);

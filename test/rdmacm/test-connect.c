@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Connections and lookups that come about: what each side is told, how they end, events and
- * channels. */
+/* Tests connections and lookups: each side's events, their end, channels. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
@@ -244,7 +243,7 @@ TEST(notify, data_before_the_rtu__established)
 	assert_int_equal(bench_expect(b.sch, RDMA_CM_EVENT_ESTABLISHED), 0);
 	bench_expect(b.cch, RDMA_CM_EVENT_CONNECT_RESPONSE);
 	assert_int_equal(rdma_establish(b.client), 0);
-	/* The RTU that comes now says nothing new. */
+	/* The RTU that comes now makes no event. */
 	assert_int_equal(rdma_disconnect(b.client), 0);
 	assert_int_equal(bench_expect(b.sch, RDMA_CM_EVENT_DISCONNECTED), 0);
 	bench_end(&b);

@@ -25,7 +25,7 @@ static void assert_qp_state(struct rdma_cm_id *id, enum ibv_qp_state state)
 
 /* ---- addresses that come ---- */
 
-/* In a process of its own, since one process is one end of QP 1. Asks until it is heard. */
+/* In a separate process, since one process is one end of QP 1. Retries until it is answered. */
 static void ask_until_heard(const char *address, uint16_t port)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
@@ -366,7 +366,7 @@ TEST(address, removed__ids_with_it_are_told_and_others_not)
 	wait_for_address(ch, "10.2.2.2");
 	assert_int_equal(rdma_bind_addr(other, bench_addr("10.2.2.2", 0)), 0);
 	bench_connect(&b, "10.1.1.1");
-	/* It comes back: a loss that follows is news again. */
+	/* It comes back: a later loss is reported again. */
 	for (int turn = 0; turn < 2; turn++) {
 		bench_ip("address del 10.1.1.1/24 dev p0");
 		assert_int_equal(bench_expect(b.cch, RDMA_CM_EVENT_ADDR_CHANGE), 0);
@@ -396,7 +396,7 @@ TEST(address, moved_to_another_device__addr_change_and_the_new_one_serves)
 	bench_connect(&b, "10.1.1.2");
 	bench_ip("address del 10.1.1.2/24 dev p0");
 	bench_ip("address add 10.1.1.2/24 dev p1");
-	/* The client has the network's first address, as routing says. */
+	/* The client has the network's first address, by routing. */
 	bench_expect(b.sch, RDMA_CM_EVENT_ADDR_CHANGE);
 	bench_expect(b.sch, RDMA_CM_EVENT_ADDR_CHANGE);
 	bench_no_event(b.cch);
@@ -423,7 +423,7 @@ static struct rdma_cm_id *resolved(struct rdma_event_channel *ch)
 	return id;
 }
 
-/* What the route's resolution says after a command, and that it may be tried again. */
+/* The result of route resolution after a command, and that it may be tried again. */
 static void assert_route_error(const char *harm, const char *repair, int status)
 {
 	struct rdma_event_channel *ch = bench_channel();
@@ -433,7 +433,7 @@ static void assert_route_error(const char *harm, const char *repair, int status)
 	bench_veth();
 	id = resolved(ch);
 	bench_ip(harm);
-	/* The kernel tells a carrier's loss a moment later. */
+	/* The kernel reports a carrier's loss a moment later. */
 	while (status == -ENETDOWN && bench_runs("p0"))
 		sched_yield();
 	assert_int_equal(rdma_resolve_route(id, 1), 0);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A peer that disconnects: DISCONNECTED waits until completions were polled, for a bounded time.
- * What libibverbs says of completions is up to the tests here; test/verbs tests what it does say.
+ * The tests here replace libibverbs' report on completions; test/verbs tests the real one.
  */
 #include <poll.h>
 #include <semaphore.h>
@@ -21,7 +21,7 @@ static struct {
 	atomic_int unpolled_for; /* so many looks find completions */
 	atomic_int watched;	 /* a channel's descriptor, or -1 */
 	atomic_int events;	 /* looks after the first that found an event there */
-	atomic_bool held;	 /* a look says that it is there, and waits */
+	atomic_bool held;	 /* a check reports that it runs, and waits */
 	sem_t there, go_on;
 	uint32_t qpn;
 } fake;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Vendors' options (ECE): who may say them, what the other side reads of them. */
+/* Tests vendors' options (ECE): when they may be set, and what the other side reads. */
 #include <errno.h>
 #include <string.h>
 
@@ -71,7 +71,7 @@ TEST(ece, offered_and_answered__each_side_reads_the_others)
 		connect_with(&b, addrs[i],
 			     (struct ibv_ece){.vendor_id = 0xa1b2c3, .options = 0xd4e5f607});
 		assert_remote(b.server, 0xa1b2c3, 0xd4e5f607);
-		/* The options are those of the offer, whoever answers. */
+		/* The options are those of the offer, whatever side answers. */
 		accept_with(&b, (struct ibv_ece){.vendor_id = 0x2c9, .options = 0x80000001});
 		assert_remote(b.client, 0xa1b2c3, 0x80000001);
 		establish(&b);
@@ -130,7 +130,7 @@ TEST(ece, not_understood__rejected_with_35)
 	bench_end(&b);
 }
 
-/* Our devices have no options: with a QP of theirs none are offered, and none are taken. */
+/* Emulated devices have no options: with their QPs none are offered, and none are taken. */
 TEST(ece, qp_of_the_id__offers_none_and_connects_with_who_offers)
 {
 	struct rdma_conn_param param = {.qp_num = 0x123};

@@ -211,7 +211,7 @@ TEST(option, unknown_or_of_another_size__refused)
 	assert_errno(rdma_set_option(id, RDMA_OPTION_ID, 99, &word, sizeof(word)), ENOSYS);
 	assert_errno(rdma_set_option(id, 99, 0, &word, sizeof(word)), ENOSYS);
 	assert_int_equal(rdma_bind_addr(id, bench_addr("127.0.0.1", 0)), 0);
-	/* Too late for what says how the port is taken. */
+	/* Too late for options that affect binding. */
 	assert_errno(
 		rdma_set_option(id, RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &word, sizeof(word)),
 		EINVAL);
@@ -294,7 +294,7 @@ TEST(connect, unknown_service__rejected_with_8)
 	rdma_destroy_event_channel(ch);
 }
 
-/* An address where nobody has the RoCE port, as of a host whose server was not started. */
+/* An address with a closed RoCE port, as of a host whose server was not started. */
 TEST(connect, nobody_at_the_address__unreachable_at_once)
 {
 	struct rdma_event_channel *ch = bench_channel();
@@ -329,7 +329,7 @@ TEST(lookup, unknown_service__unreachable_with_1)
 	rdma_destroy_event_channel(ch);
 }
 
-/* Connections of a client that nobody has seen; destroyed by forget(). */
+/* Connections of a client that the server has not seen; destroyed by forget(). */
 static void ask(struct rdma_event_channel *ch, const struct rdma_cm_id *l, struct rdma_cm_id **ids,
 		unsigned n)
 {
@@ -350,7 +350,7 @@ static void forget(struct rdma_cm_id **ids, unsigned n)
 		assert_int_equal(rdma_destroy_id(ids[i]), 0);
 }
 
-/* Nobody is refused for coming a moment before the program looks. */
+/* No request is refused for coming a moment before the program checks. */
 TEST(listen, more_than_the_backlog__each_is_heard)
 {
 	enum { CLIENTS = 8 };
@@ -387,7 +387,7 @@ TEST(listen, flood__rejected_above_4096)
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 3); /* no resources */
 	bench_no_event(cch);
-	/* The others are told by the listener's end. */
+	/* The others end with the listener. */
 	assert_int_equal(rdma_destroy_id(l), 0);
 	for (unsigned i = 0; i < CLIENTS - 3; i++)
 		assert_int_equal(bench_expect(cch, RDMA_CM_EVENT_REJECTED), 28);
@@ -410,7 +410,7 @@ TEST(multicast, of_another_kind_or_not_joined__refused)
 	assert_int_equal(rdma_bind_addr(ud, bench_addr("127.0.0.1", 0)), 0);
 	assert_errno(rdma_join_multicast(rc, bench_addr("239.1.2.3", 0), NULL), EINVAL);
 	assert_errno(rdma_join_multicast(ud, bench_addr("127.0.0.1", 0), NULL), EINVAL);
-	assert_errno(rdma_join_multicast_ex(ud, &ex, NULL), EINVAL); /* says nothing */
+	assert_errno(rdma_join_multicast_ex(ud, &ex, NULL), EINVAL); /* sends nothing */
 	assert_errno(rdma_leave_multicast(ud, bench_addr("239.1.2.3", 0)), EADDRNOTAVAIL);
 	assert_int_equal(rdma_destroy_id(rc), 0);
 	assert_int_equal(rdma_destroy_id(ud), 0);

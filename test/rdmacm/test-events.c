@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Each type of event that <rdma/rdma_cma.h> has, brought about between two processes, with the
- * status that docs/connections.md says; the last test fails if one was never seen. The other
- * process ("peer") is this program once more; it has a listener and does one thing at a time that
- * it is told.
+ * Each type of event that <rdma/rdma_cma.h> has, triggered between two processes, with the status
+ * in docs/connections.md; the last test fails if one was never seen. The other process ("peer") is
+ * this program again; it has a listener and executes one command at a time.
  */
 #include "test.h"
 

@@ -12,8 +12,10 @@
 #include "rdmacm/channel.h"
 #include "test.h"
 
-/* Linked with --wrap=calloc. Visible: sanitized libraries that want a calloc are taken to mean
- * this one; they get their own. */
+/*
+ * Linked with --wrap=calloc. Visible: sanitized libraries that look up calloc would get this one;
+ * they get their own.
+ */
 void *__real_calloc(size_t n, size_t size);
 __attribute__((visibility("default"))) void *__wrap_calloc(size_t n, size_t size);
 
@@ -39,7 +41,10 @@ __attribute__((constructor)) static void hurry(void)
 	setenv("ROCEMU_TIME_SCALE", "20", 1);
 }
 
-/* A client that has asked and a server that knows of it: from here on there is no memory. */
+/*
+ * A client that has sent its request and a server that has received it: from here on there is no
+ * memory.
+ */
 static void ask(struct bench *b, bool qp)
 {
 	struct rdma_conn_param param = {.qp_num = 0x123, .retry_count = 7};
@@ -224,7 +229,7 @@ TEST(memory, none_for_a_synchronous_requests_channel__refused_and_the_peer_is_to
 	rdma_destroy_event_channel(b.cch);
 }
 
-/* A call that brings an event about says so instead. */
+/* A call that causes an event returns the error instead. */
 TEST(memory, none_for_a_group__refused)
 {
 	struct rdma_event_channel *ch = bench_channel();

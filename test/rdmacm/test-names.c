@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* rdma_getaddrinfo(): every flag and hint, held to what getaddrinfo() says; and endpoints on what
- * it gives. */
+/*
+ * Tests rdma_getaddrinfo(): every flag and hint, compared with getaddrinfo(); and endpoints made of
+ * its results.
+ */
 #include <arpa/inet.h>
 #include <endian.h>
 #include <errno.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Real devices beside ours (test/verbs/fake-nic.c): the connection manager leaves them alone. */
+/*
+ * Tests real devices beside emulated ones (test/verbs/fake-nic.c): the connection manager ignores
+ * them.
+ */
 #include "test.h"
 
 #include <rdma/rdma_cma.h>

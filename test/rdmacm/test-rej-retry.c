@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Servers that stop to listen: which come again, and which are believed to be gone. */
+/* Tests servers that stop listening: which ones are retried, and which ones are treated as gone. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "test.h"
 
 enum {
-	ASKED_MS = 500, /* how long, at least, somebody who has served is asked again */
+	ASKED_MS = 500, /* minimum time of retries to a former server */
 	NOBODYS_PORT = 9,
 	RUNS = 20, /* a busy machine may be late in all but one */
 };

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * An agent that does not answer a request: the call that made it waits, and nothing else does.
- * Linked with
- * --wrap=agent_msg_send, so that a test holds a request back until it lets go. A test whose threads
- * wait for each other ends by the test runner's limit.
+ * Linked with --wrap=agent_msg_send, so that a test holds a request back until it releases it. A
+ * test whose threads wait for each other ends by the test runner's limit.
  */
 #include <errno.h>
 #include <pthread.h>

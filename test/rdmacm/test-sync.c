@@ -28,7 +28,7 @@ struct server {
 			return __LINE__; \
 	} while (0)
 
-/* A server as rdma_server(1) is one: takes a connection, a message, says goodbye. */
+/* A server like rdma_server(1): takes a connection and a message, and answers. */
 static int serve(struct server *s)
 {
 	struct rdma_cm_id *id;

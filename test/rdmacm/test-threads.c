@@ -14,7 +14,7 @@
 
 enum { THREADS = 4, TURNS = 25 };
 
-/* ---- a server thread that answers whatever comes, until told to stop ---- */
+/* ---- a server thread that answers all requests, until stopped ---- */
 
 struct server {
 	struct rdma_event_channel *ch;

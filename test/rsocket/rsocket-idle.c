@@ -2,9 +2,9 @@
 /*
  * usage: rsocket-idle PORT [SERVER]
  *
- * Two of them connect, say a word to each other, are silent for long enough that both sides'
- * keepalive asks three times, and say another. For the same program on another librdmacm at the
- * other end. Exit code 0: it all came.
+ * Two of them connect, exchange a message, are idle for long enough that both sides' keepalive
+ * probes three times, and exchange another. The other end may use another librdmacm. Exit code 0:
+ * all messages came.
  */
 #include <netdb.h>
 #include <netinet/tcp.h>

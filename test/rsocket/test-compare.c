@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The same calls on TCP sockets and on rsockets: what each returns, errno and what poll() says are
- * to be the same. TCP goes first. On loopback its answers are there at once; an rsocket's may take
- * a moment, so that poll() waits there until it says the same, and what TCP does not say is looked
- * for a while.
+ * Compares the same calls on TCP sockets and on rsockets: results, errno and poll() must be equal.
+ * TCP goes first. On loopback its answers come at once; an rsocket's may take a moment, so poll()
+ * waits there until it reports the same, and absent events are waited for a while.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +91,7 @@ static const struct api ours = {
 	rclose,	 rgetsockopt, rsetsockopt, rgetpeername, rgetsockname,
 };
 
-/* ---- what they say, a line per call ---- */
+/* ---- results, a line per call ---- */
 
 enum { LINES = 400, LINE = 120 };
 
@@ -122,7 +121,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct trace *t, const cha
 	t->n++;
 }
 
-/** What the run before said at this place: a number behind the first '='. */
+/** The previous run's result at this place: a number after the first '='. */
 static int said_before(const struct trace *t)
 {
 	return t->before ? atoi(strchr(t->before->lines[t->n], '=') + 1) : 0;
@@ -214,7 +213,7 @@ static void connecting(struct trace *t)
 	poll_one(t, "accepted", b, ALL, ALL);
 	poll_one(t, "listener", l, ALL, ALL);
 	get_error(t, a);
-	/* The first to ask may be told that it has succeeded. */
+	/* The first query may report success. */
 	(void)api->connect(a, &at.sa, sock_len(&at));
 	ret(t, "connect again", api->connect(a, &at.sa, sock_len(&at)));
 	ret(t, "bind", api->bind(a, &at.sa, sock_len(&at)));
@@ -224,7 +223,7 @@ static void connecting(struct trace *t)
 	say(t, "is the listener's: %d", name.in.sin_port == at.in.sin_port);
 	api->close(b);
 	api->close(a);
-	/* Nobody listens any more. */
+	/* There is no listener any more. */
 	api->close(l);
 	a = api->socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	err = api->connect(a, &at.sa, sock_len(&at)) ? errno : 0;
@@ -333,8 +332,8 @@ static bool is_fully_shut(const struct end *e)
 }
 
 /**
- * What is known to be different: the peer of one who has ended both directions is hung up on, and
- * TCP tells it first when it sends; and who has data to read is not hung up on yet.
+ * Known differences: once the peer has closed both directions an rsocket reports POLLHUP, while TCP
+ * reports an error on the next send; and there is no POLLHUP while there is data to read.
  */
 static int comparable(const struct end *me, const struct end *peer)
 {
@@ -355,13 +354,13 @@ static void one_step(struct trace *t, struct end *ends, uint32_t x)
 	switch ((x >> 1) % 16) {
 	case 0:
 		if (!peer->no_write || me->no_write)
-			break; /* more would come, or TCP has forgotten the connection */
+			break; /* more would come, or TCP has dropped the connection's state */
 		ret(t, "shutdown read", api->shutdown(me->fd, SHUT_RD));
 		me->no_read = true;
 		break;
 	case 1:
 		if (me->no_write && peer->no_write)
-			break; /* TCP has forgotten the connection */
+			break; /* TCP has dropped the connection's state */
 		ret(t, "shutdown write", api->shutdown(me->fd, SHUT_WR));
 		me->no_write = true;
 		break;

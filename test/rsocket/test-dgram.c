@@ -49,7 +49,7 @@ static void expect_at(const struct ends *e, int at, const void *want, size_t len
 	assert_memory_equal(&from, &e->at[!at], from_len);
 }
 
-/** Afterwards each knows the other's QP. */
+/** Afterwards each has the other's QP number. */
 static void acquaint(const struct ends *e)
 {
 	for (int i = 0; i < 4; i++) {
@@ -159,7 +159,7 @@ TEST(dgram, connected__sends_there_and_hears_no_other)
 	ends_open(&other, AF_INET);
 	assert_int_equal(rsend(e.fd[0], "x", 1, 0), -1);
 	assert_int_equal(errno, EDESTADDRREQ);
-	/* The other one knows its QP, and talks to it past UDP. */
+	/* The other one has its QP number, and sends to it without UDP. */
 	assert_int_equal(rsendto(e.fd[0], "1", 1, 0, &other.at[0].sa, sock_len(&other.at[0])), 1);
 	assert_int_equal(rrecv(other.fd[0], buf, 8, 0), 1);
 	assert_int_equal(rconnect(e.fd[0], &e.at[1].sa, sock_len(&e.at[1])), 0);

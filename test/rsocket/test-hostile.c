@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Peers that speak rdma_cm and verbs, but not the protocol of rsockets: what they connect with is
- * refused, what they send ends that socket with an error, and the server serves the next one.
+ * Tests peers that use rdma_cm and verbs, but not the protocol of rsockets: their connection data
+ * is refused, their messages end that socket with an error, and the server serves the next one.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -127,7 +127,7 @@ static enum ibv_wc_status say(struct hostile *h, uint32_t word)
 	return post(h, &wr);
 }
 
-/* ---- the server: takes connections, and says what came of each ---- */
+/* ---- the server: takes connections, and prints the result of each ---- */
 
 struct server {
 	int listener;
@@ -181,7 +181,7 @@ static int listening(union sock_addr *at)
 	return listener;
 }
 
-/** Reading fails, and the socket says so to whoever polls. */
+/** Reading fails, and poll() reports it. */
 static void expect_error(int fd)
 {
 	char c;
@@ -216,7 +216,7 @@ TEST(connection_data, of_no_peer_of_ours__refused_and_next_is_served)
 		assert_int_equal(hostile_connect(&h, len ? data : NULL, len), -ECONNREFUSED);
 		hostile_close(&h);
 	}
-	/* The same raccept() is still waiting: nobody bothered it. */
+	/* The same raccept() is still waiting, undisturbed. */
 	hostile_open(&h, &at);
 	conn_data(&h, data);
 	assert_int_equal(hostile_connect(&h, data, sizeof(data)), 0);

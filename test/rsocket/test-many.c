@@ -95,8 +95,10 @@ static void one_connection(uint32_t seed)
 	assert_int_equal(rclose(fds[1]), 0);
 }
 
-/* The connection manager remembers who has gone for a while (time wait), so memory is looked at for
- * what a connection has of its own: 300 KiB. */
+/*
+ * The connection manager keeps ended connections for a while (time wait), so the check allows for a
+ * connection's own memory: 300 KiB.
+ */
 TEST(connections, one_after_the_other__nothing_stays)
 {
 	size_t memory;

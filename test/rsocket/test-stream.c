@@ -177,7 +177,7 @@ TEST(stream, nonblocking__polled_through_its_life)
 	assert_true(sock_wait(fd, POLLOUT) & POLLOUT);
 	assert_int_equal(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
 	assert_int_equal(err, 0);
-	/* Nobody reads: it fills up, and goes on when somebody does. */
+	/* Without a reader it fills up; it continues when the peer reads. */
 	while ((n = rsend(fd, buf, sizeof(buf), 0)) > 0)
 		sent += (size_t)n;
 	assert_int_equal(errno, EAGAIN);
@@ -205,7 +205,7 @@ TEST(stream, nobody_listens__econnrefused)
 	assert_int_equal(rconnect(fd, &at.sa, sock_len(&at)), -1);
 	assert_int_equal(errno, ECONNREFUSED);
 	assert_int_equal(rclose(fd), 0);
-	/* The same, told by SO_ERROR, or at once: the refusal may be as quick as that. */
+	/* The same, by SO_ERROR, or at once if the refusal is quick. */
 	fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 	assert_int_equal(rconnect(fd, &at.sa, sock_len(&at)), -1);
 	err = errno;

@@ -10,7 +10,7 @@
 struct fake {
 	struct rs rs;
 	int in, out;
-	unsigned bytes; /* taken from the pipe by whoever was woken */
+	unsigned bytes; /* taken from the pipe by a woken thread */
 };
 
 static struct fake *fake_of(struct rs *rs)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Runs a section of calls again and again, while its first, second, third ... allocation or system
- * call fails, until it has no further one. After each run: what failed said why, what was made was
- * freed, and the section without faults works.
+ * call fails, until it has no further one. After each run: failed calls printed the reason, all
+ * objects were freed, and the section without faults works.
  */
 #ifndef TEST_SHORTAGE_DRIVE_H
 #define TEST_SHORTAGE_DRIVE_H

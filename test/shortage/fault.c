@@ -19,7 +19,7 @@
 enum {
 	SITES = 256,
 	SITE_LIMIT = 2,	  /* calls of FAULT_IO counted per caller: programs poll */
-	BLOCKS = 1 << 17, /* live ones that can be told apart */
+	BLOCKS = 1 << 17, /* live ones that can be distinguished */
 	RANGES = 8,
 };
 
@@ -286,7 +286,7 @@ void fault_disarm(struct fault_control *c)
 	atomic_store(&c->armed, false);
 }
 
-/* Before main(): the file of whoever started this program with the library preloaded. */
+/* Before main(): the file of the process that started this program with the library preloaded. */
 __attribute__((constructor)) static void control_map(void)
 {
 	const char *path = getenv("FAULT_CONTROL");

@@ -48,8 +48,8 @@ void fault_arm(struct fault_control *c, enum fault_mode mode, unsigned long nth)
 void fault_disarm(struct fault_control *c);
 
 /**
- * What our libraries have allocated or mapped and not freed. Blocks that a function of libc
- * allocated for them are not among them.
+ * Memory that rocemu's libraries have allocated or mapped and not freed. Blocks that a function of
+ * libc allocated for them are not among them.
  */
 struct fault_live {
 	long blocks, maps;

@@ -46,8 +46,8 @@ static bool is_late(struct drive *d, struct rdma_cm_event *ev)
 }
 
 /*
- * The next event, which is to be of that type and on that channel. Another one says that what is
- * waited for does not come: that ends the section. @return its ID, or NULL.
+ * The next event, which is to be of that type and on that channel. Another event means that the
+ * expected one does not come: that ends the section. @return its ID, or NULL.
  */
 static struct rdma_cm_id *expect(struct drive *d, struct ends *e, struct rdma_event_channel *ch,
 				 enum rdma_cm_event_type type)
@@ -84,7 +84,7 @@ static struct rdma_cm_id *expect(struct drive *d, struct ends *e, struct rdma_ev
 	return id;
 }
 
-/* Requests that nobody has taken have IDs that somebody has to destroy. */
+/* Requests that were not taken have IDs that must be destroyed. */
 static void drain(struct drive *d, struct rdma_event_channel *ch)
 {
 	struct rdma_cm_event *ev;

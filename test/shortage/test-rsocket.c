@@ -47,8 +47,10 @@ static bool wait_for(struct drive *d, int fd, short events, int other, const cha
 	return !drive_stopped(d);
 }
 
-/* As of any socket, nothing is said of one whose connect() has failed, nor of a connection that
- * could not be accepted: others work. */
+/*
+ * As with any socket, the state of one whose connect() has failed is not checked, and of a
+ * connection that could not be accepted, either: others work.
+ */
 static void begin_connect(struct drive *d, int fd, const struct sockaddr_in *to)
 {
 	if (!drive_stopped(d) && rconnect(fd, (const struct sockaddr *)to, sizeof(*to)) < 0 &&

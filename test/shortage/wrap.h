@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What the wrappers (wrap.c) ask and report. caller: the address that the wrapper returns to. */
+/* The interface of the wrappers (wrap.c). caller: the address that the wrapper returns to. */
 #ifndef TEST_SHORTAGE_WRAP_H
 #define TEST_SHORTAGE_WRAP_H
 

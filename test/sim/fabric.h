@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A network of hosts in virtual time, for measurements: it is lean (no ledger, no history) and
- *models what decides goodput, where sim.h models what may break correctness.
+ * models what decides goodput, where sim.h models what may break correctness.
  *
  *	host A --link--> switch --port of B--> socket buffer of B --CPU of B--> endpoint of B
  *
  * Each host has one lane: one endpoint (or a scripted peer) and one socket. Its network card sends
- *at the link's rate and takes packets while the socket's send buffer has room. The switch has one
- *queue per host, with tail drop or CE marking. The receive buffer is charged as Linux charges it
+ * at the link's rate and takes packets while the socket's send buffer has room. The switch has one
+ * queue per host, with tail drop or CE marking. The receive buffer is charged as Linux charges it
  *(payload and overhead of a packet), and the CPU empties it at its own rate. A packet that finds
- *the buffer full is lost. When more than 40 % of it is used, or after such a loss, the datagram
- *carries the congestion flag, where struct rocemu_dgram has one.
+ * the buffer full is lost. When more than 40 % of it is used, or after such a loss, the datagram
+ * carries the congestion flag, where struct rocemu_dgram has one.
  *
  * The same configuration and seed give the same run.
  */
@@ -86,7 +86,7 @@ struct fabric_host {
 	rocemu_ns_t nic_busy, port_busy, cpu_busy;
 	rocemu_ns_t last_arrival; /* for jitter that keeps the order */
 	rocemu_ns_t timer_at;	  /* of the timer event that counts */
-	bool nic_waits;		  /* an event will say that the send buffer has room */
+	bool nic_waits;		  /* an event will report that the send buffer has room */
 	uint32_t rcv_used;
 	bool overran; /* since the last packet taken */
 	uint64_t overruns, tail_drops, marks;
@@ -126,7 +126,7 @@ void fabric_free(struct fabric *f);
 /** Replace a host's endpoint by a scripted peer. Before anything is connected to it. */
 void fabric_set_peer(struct fabric *f, unsigned host, const struct fabric_peer_ops *ops,
 		     void *peer);
-/** Let a host send and poll, after something was posted from outside. */
+/** Let a host send and poll, after a post from outside. */
 void fabric_kick(struct fabric *f, unsigned host);
 void fabric_run_until(struct fabric *f, rocemu_ns_t end);
 /** Let a paused host go on, or pause it. */

@@ -17,8 +17,8 @@
 enum pattern {
 	PAIR,	    /* qps QPs from one host to another */
 	INCAST,	    /* senders hosts to (WRITE) or read by (READ) one */
-	GBN_TARGET, /* our requester, a go-back-N responder */
-	GBN_SOURCE, /* a go-back-N requester, our responder */
+	GBN_TARGET, /* rocemu's requester, a go-back-N responder */
+	GBN_SOURCE, /* a go-back-N requester, rocemu's responder */
 	BESIDE,	    /* 64-byte WRITEs beside a bulk flow */
 };
 

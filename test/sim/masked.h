@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Two nodes between which the first packets get lost as the bits of a mask say, for tests that try
+/* Two nodes between which the first packets are lost by the bits of a mask, for tests that try
  * every pattern. */
 #ifndef TEST_SIM_MASKED_H
 #define TEST_SIM_MASKED_H

@@ -169,7 +169,7 @@ bool op_post(struct op_way *w, const struct op *o)
 		sim_want_copy(w->remote, roff, w->local, off, len);
 	if (op_needs_recv(o->kind))
 		note_recv(w, o, &wr, roff, room);
-	/* Inline data was copied by the post: its owner may do what he likes with it at once. */
+	/* Inline data was copied by the post: its owner may change it at once. */
 	if (inl)
 		for (uint32_t i = 0; i < len; i++)
 			w->local->buf[off + i] = w->local->want[off + i] =

@@ -192,5 +192,5 @@ void sim_fail(struct sim *s, const char *fmt, ...)
 	if (sim_capture(s, path, sizeof(path)) == 0)
 		fprintf(stderr, "  capture: %s\n", path);
 	fail();
-	abort(); /* fail() does not come back, but does not say so */
+	abort(); /* fail() does not return, but is not declared noreturn */
 }

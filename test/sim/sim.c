@@ -12,7 +12,7 @@
 static void *must(void *p)
 {
 	if (!p)
-		abort(); /* a test that cannot allocate has nothing to say */
+		abort(); /* a test that cannot allocate has no result */
 	return p;
 }
 
@@ -241,7 +241,7 @@ static void group_send(struct sim *s, struct sim_packet *p)
 static unsigned node_output_once(struct sim *s, struct sim_node *n)
 {
 	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
-	/* Batches of different sizes: what is sent must not depend on how it is asked for. */
+	/* Batches of different sizes: the packets must not depend on the size of output calls. */
 	unsigned ask = 1 + rng_below(&s->rng, ROCEMU_OUTPUT_BATCH);
 	bool only_acks = rocemu_ep_output_is_acks(n->ep);
 	unsigned got = rocemu_ep_output(n->ep, s->now, tx, ask);

@@ -26,7 +26,7 @@
 
 enum {
 	SIM_MAX_NODES = 8,
-	SIM_GUARD = 128, /* bytes around each memory region that nobody may touch */
+	SIM_GUARD = 128, /* guard bytes around each memory region */
 	SIM_TEXT_MAX = 8192,
 	SIM_HISTORY = 4096, /* packets kept for the capture of a failing run */
 };
@@ -69,7 +69,7 @@ struct sim_packet {
 	uint64_t order; /* among packets that arrive at the same time */
 	rocemu_ns_t sent_at;
 	unsigned refs;
-	unsigned from, to; /* nodes; to may be SIM_MAX_NODES: an address nobody has */
+	unsigned from, to; /* nodes; to may be SIM_MAX_NODES: an unused address */
 	struct rocemu_gid src, dst;
 	uint16_t sport;
 	uint8_t tclass, hop_limit;
@@ -225,8 +225,7 @@ struct sim_qp_opts {
 
 struct sim *sim_new(const struct sim_config *cfg);
 /**
- * Everything is given back in the order that the endpoint asks for; fails the test where one
- * refuses.
+ * Everything is freed in the order that the endpoint requires; fails the test if a call refuses.
  */
 void sim_free(struct sim *s);
 /** Check the invariants, then sim_free(). */
@@ -314,7 +313,7 @@ int sim_post(struct sim_qp *q, struct sim_wr *w);
 int sim_post_recv(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
 int sim_srq_post(struct sim_srq *srq, const struct sim_mem *m, uint32_t off, uint32_t len);
 
-/* Shorthands; they must succeed. Flags are IBV_SEND_SIGNALED unless the name says otherwise. */
+/* Shorthands; they must succeed. Flags are IBV_SEND_SIGNALED unless the name states otherwise. */
 void sim_send(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len);
 void sim_write(struct sim_qp *q, const struct sim_mem *m, uint32_t off, uint32_t len,
 	       const struct sim_mem *r, uint32_t roff);
@@ -341,8 +340,8 @@ void sim_objects_free(struct sim *s);
 void sim_note_packet(struct sim *s, const struct sim_packet *p, const char *fate);
 /**
  * What was sent since the last call (or sim_effects_clear()), one item a packet: "A SEND_ONLY 100;
- * B ACK 100": node, opcode without its service, PSN; "NAK 62" and "RNR 01" for AETHs that say so;
- * "lost" where it was.
+ * B ACK 100": node, opcode without its service, PSN; "NAK 62" and "RNR 01" for such AETHs; "lost"
+ * where it was.
  */
 const char *sim_effects(struct sim *s);
 void sim_effects_clear(struct sim *s);
@@ -351,7 +350,9 @@ const char *sim_done(struct sim_qp *q);
 /** All completions so far were successful. */
 bool sim_all_good(const struct sim_qp *q);
 
-/** The run is wrong: say how, with seed and parameters, write the capture, fail the test. */
+/**
+ * The run is wrong: print the error, with seed and parameters, write the capture, fail the test.
+ */
 void sim_fail(struct sim *s, const char *fmt, ...) __attribute__((format(printf, 2, 3), noreturn));
 #define sim_assert(s, cond)                                                  \
 	do {                                                                 \

@@ -91,7 +91,7 @@ TEST(rc_read, response_of_a_wrong_size__fails_and_writes_nothing_beyond)
 		uint8_t opcode;
 		uint32_t len;
 	} bad[] = {
-		{ROCEMU_RC_READ_RESP_ONLY, 101}, /* more than was asked for */
+		{ROCEMU_RC_READ_RESP_ONLY, 101}, /* more than was requested */
 		{ROCEMU_RC_READ_RESP_ONLY, 99},	  {ROCEMU_RC_READ_RESP_ONLY, 0},
 		{ROCEMU_RC_READ_RESP_FIRST, 256}, /* one packet was expected */
 		{ROCEMU_RC_ATOMIC_ACK, 0},

@@ -295,7 +295,9 @@ TEST(rc_input, ack_beyond_an_open_read__the_read_is_repeated)
 {
 	struct duo d = rc_duo("implied-nak");
 
-	/* The READ's response is lost; the WRITE's ACK behind it says so (C9-143: implied NAK). */
+	/*
+	 * The READ's response is lost; the WRITE's ACK behind it shows that (C9-143: implied NAK).
+	 */
 	d.s->link[1][0].c.loss_mask = 1;
 	d.s->allowed_drops |= 1ull << ROCEMU_DROP_GHOST | 1ull << ROCEMU_DROP_PSN;
 	sim_read(d.a, d.ma, 0, 100, d.mb, 0);
@@ -353,7 +355,7 @@ TEST(rc_input, flood_of_duplicate_reads__bounded_and_harmless)
 	sim_read(d.a, d.ma, 0, 4 * 256, d.mb, 0);
 	sim_want_copy(d.ma, 0, d.mb, 0, 4 * 256);
 	sim_run(d.s);
-	/* Each asks for another part of it; all at once, before the first answer. */
+	/* Each requests another part of it; all at once, before the first answer. */
 	h.reth.rkey = rocemu_mr_rkey(d.mb->mr);
 	for (uint32_t i = 0; i < 400; i++) {
 		h.psn = 100 + i % 4;

@@ -84,7 +84,7 @@ TEST(srq, empty__rnr)
 	sim_end(s);
 }
 
-/* C10-42: a QP on an SRQ that goes to error takes no more receives and says so. */
+/* C10-42: a QP on an SRQ that goes to error takes no more receives and reports it. */
 TEST(srq, its_qp_fails__last_wqe_reached_and_receives_stay)
 {
 	struct sim_config cfg = {.name = "srq-last", .seed = 1};

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Random networks, random operations: one run a seed, everything about it drawn from the seed.
- * Normally some thousand seeds; `test-random --seeds N --start S` runs as many as one has nights
- * for, and says how far it is; with --seeds 1 it repeats a run that failed.
+ * Normally some thousand seeds; `test-random --seeds N --start S` runs any number, and prints its
+ * progress; with --seeds 1 it repeats a failed run.
  *
  * The links' faults come in storms with a calm after each: seven retries then always suffice, so
  * that every run must end with every operation done exactly once. A run that gives up has found

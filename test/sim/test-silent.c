@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A QP whose peer does not answer any more shares its lane's window with others: it must neither
- * hold them for long, nor fail at another time than its attributes say.
+ * A QP whose peer does not answer any more shares its lane's window with others: it must not hold
+ * them for long, and must fail at the time given by its attributes.
  */
 #include "flow.h"
 #include "test.h"
@@ -78,7 +78,7 @@ TEST(silent_qp, others_of_its_lane_read__go_on)
 	expect_other_goes_on(FLOW_READ, 19);
 }
 
-/** IBTA 9.7.6.1.3: a timeout may take up to four times what the attribute says. */
+/** IBTA 9.7.6.1.3: a timeout may take up to four times the attribute's value. */
 static void expect_failure_in_time(enum flow_op op)
 {
 	struct pair p = pair_new(op, 14);

@@ -13,7 +13,7 @@ struct message {
 	uint32_t off, len;
 };
 
-/** Messages begin with their number, so that a receiver can say which one it has. */
+/** Messages begin with their number, so that a receiver can identify them. */
 static void fill(struct sim *s, struct sim_mem *m, struct message *msg, uint32_t max)
 {
 	for (uint32_t i = 0; i < MESSAGES; i++) {

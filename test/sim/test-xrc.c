@@ -214,7 +214,7 @@ TEST(xrc, srq_number_changes_within_a_message__invalid_request)
 	h.xrceth.srqn = rocemu_srq_num(second->srq);
 	sim_inject(d.s, 0, 1, NULL, &h, bytes, 100);
 	sim_run(d.s);
-	/* The receive under way says why; the other queue has lost nothing. */
+	/* The receive in use completes with the reason; the other queue has lost nothing. */
 	assert_int_equal(d.b->srq->rq.bad, 1);
 	assert_int_equal(d.b->srq->rq.e[0].cqe.status, IBV_WC_REM_INV_REQ_ERR);
 	assert_int_equal(second->rq.good + second->rq.bad, 0);

@@ -39,7 +39,7 @@ static void to_state(struct world_side *s, enum ibv_qp_state state)
 	modify(s, &a, IBV_QP_STATE);
 }
 
-/* ---- a program changes its mind ---- */
+/* ---- a program changes its setup ---- */
 
 static void fault_sqd(struct world_side *s)
 {

@@ -335,7 +335,7 @@ static void drain(struct soak *s)
 	}
 }
 
-/** The peer has said goodbye, or is gone. */
+/** The peer has closed, or is gone. */
 static bool peer_ended(int sock)
 {
 	struct pollfd p = {.fd = sock, .events = POLLIN};
@@ -470,7 +470,7 @@ static bool open_round(struct soak *s, int sock)
 		for (uint32_t k = 0; k < SOAK_RECVS; k++)
 			post_recv(s, &s->conn[i], k);
 	}
-	/* Neither sends before the other can receive. */
+	/* No side sends before the other can receive. */
 	return soak_swap(sock, "", &(char){0}, 1) || peer_gone(s);
 }
 

@@ -16,7 +16,7 @@ enum {
 	SOAK_SLOTS = 8,	    /* operations in flight per QP */
 	SOAK_RECVS = 16,    /* receives posted per QP */
 	SOAK_LEN = 1 << 16, /* bytes of an operation, at most */
-	SOAK_GUARD = 4096,  /* bytes on either side of the memory that nobody may write */
+	SOAK_GUARD = 4096,  /* guard bytes on either side of the memory */
 	SOAK_GUARD_BYTE = 0xa5,
 };
 

@@ -306,7 +306,7 @@ static void say_packet(struct hostile *h, const struct rocemu_packet *p)
 	}
 }
 
-/* A descriptor is put together as a sender would, and must be a packet that anybody takes. */
+/* A descriptor is assembled as a sender would, and must be a valid packet. */
 static void say_tx(struct hostile *h, struct rocemu_tx *tx)
 {
 	struct rocemu_icrc_ctx ctx = {.src = tx->path->sgid,

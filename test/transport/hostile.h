@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A queue pair under test and a peer that sends it whatever a test wants: right packets, wrong
- *ones, in any order. What happens is collected as text, so that a test is a list of packets and the
- *string that must come of it:
+ * A queue pair under test and a scripted peer: it sends right packets and wrong ones, in any order.
+ * The effects are collected as text, so that a test is a list of packets and the expected string:
  *
  *	hostile_send(h, ROCEMU_RC_SEND_ONLY, 0, 8);
  *	hostile_send(h, ROCEMU_RC_SEND_ONLY, 0, 8);
@@ -20,8 +19,8 @@
  *	bind ID, inval ID          a bind or local invalidate completed
  *	recv ID STATUS             ... in error, IBV_WC_ left out
  *	event NAME                 async event, IBV_EVENT_ left out
- *	ERR                        the QP is in the error state (said once)
- * Drops come in their turn, then packets sent, completions, events.
+ *	ERR                        the QP is in the error state (once)
+ * Drops come in order, then packets sent, completions, events.
  */
 #ifndef TEST_TRANSPORT_HOSTILE_H
 #define TEST_TRANSPORT_HOSTILE_H
@@ -64,7 +63,7 @@ struct hostile {
 	bool by_memory;	      /* what it sends comes by memory, see rocemu_dgram::body */
 	bool congested;	      /* what it sends comes through a full buffer */
 	uint8_t rd_atomic;    /* max_dest_rd_atomic, default HOSTILE_RD_ATOMIC */
-	uint32_t invalidated; /* the key that the last receive with "inv" said */
+	uint32_t invalidated; /* the key of the last receive with "inv" */
 	bool told_err;
 	char log[8192];
 	char text[8192];
@@ -75,7 +74,7 @@ struct hostile {
 					  */
 };
 
-/** Objects, QP in RESET, srq if asked for or of the XRC kind. */
+/** Objects, QP in RESET, srq if requested or of the XRC kind. */
 void hostile_new(struct hostile *h, enum ibv_qp_type type, bool srq);
 /** The QP to RTR (0) or RTS. */
 void hostile_connect(struct hostile *h, enum ibv_qp_state to);

@@ -29,7 +29,7 @@ struct bench {
 	uint16_t sport;	       /* UDP source port of the peer's answers; 0: as the QP's own */
 	uint8_t ecn;	       /* ECN bits of the peer's answers */
 	bool congested;	       /* they come through a full buffer */
-	unsigned batch;	       /* descriptors asked for in one output call */
+	unsigned batch;	       /* descriptors requested in one output call */
 	struct rocemu_tx last; /* the last packet that went out */
 	char out[8192], done[4096];
 	uint8_t buf[BENCH_BUF];

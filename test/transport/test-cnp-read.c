@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Congestion that a requester meets: its READs ask for the responses, so its own window shrinks. */
+/* Tests congestion at a requester: its READs cause the responses, so its own window shrinks. */
 #include "req-bench.h"
 
 #include "transport/peer.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A requester whose peer answers at random: most answers fit something that is outstanding, in
- * opcode or PSN or both, none is what a responder would have said. Whatever comes, each request
- * completes once and in order, and the books about what is in flight balance.
+ * A requester whose peer answers at random: most answers match an outstanding request, in opcode or
+ * PSN or both, but none is a responder's. Whatever comes, each request completes once and in order,
+ * and the accounting of packets in flight is consistent.
  */
 #include "req-bench.h"
 
@@ -174,6 +174,6 @@ TEST(comp_input, random_answers__books_balance)
 	if (given)
 		return;
 	print_message("%u ended well\n", ended_well);
-	/* Neither kind of end may be rare. */
+	/* Both kinds of end must be common. */
 	assert_in_range(ended_well, SEEDS / 10, SEEDS - SEEDS / 10);
 }

@@ -117,7 +117,7 @@ TEST(cq_arm, solicited_only__solicited_or_failed_completion)
 	cq_push(cq, &(struct rocemu_cqe){.status = IBV_WC_WR_FLUSH_ERR});
 	assert_true(rocemu_ep_next_event(ep, &ev));
 	assert_int_equal(rocemu_cq_poll(cq, out, 8), 2);
-	/* "any" asked for and then "solicited": stays "any" */
+	/* "any" requested and then "solicited": stays "any" */
 	rocemu_cq_arm(cq, 0, false);
 	rocemu_cq_arm(cq, 0, true);
 	push(cq, 0, 1);

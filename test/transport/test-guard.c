@@ -92,8 +92,10 @@ TEST(guard_run, fault_in_the_memory_meant__false)
 	teardown(&f);
 }
 
-/* A mistake of ours, or one in a signal handler of the program that interrupts a copy, is none of a
- * peer's. */
+/*
+ * A fault in rocemu's own code, or in a signal handler of the program that interrupts a copy, is
+ * not caught.
+ */
 TEST(guard_run, fault_elsewhere__left_to_the_handler)
 {
 	volatile bool left = false;

@@ -61,7 +61,7 @@ TEST(hostile_resp, gap_never_filled__bounded_memory_one_nak)
 	/* Nothing is placed before its turn. */
 	for (size_t i = 0; i < 4096; i++)
 		assert_int_equal(h.mem[i], 0);
-	/* The gap is filled: acknowledged, or a NAK for the next one says so. */
+	/* The gap is filled: acknowledged, or shown by a NAK for the next one. */
 	write_at(0);
 	text = hostile_effects(&h);
 	assert_true(strstr(text, "ack ") || strstr(text, "nak 60 "));

@@ -209,7 +209,7 @@ TEST(keep, random_use__nothing_lost_nothing_doubled)
 		uint32_t total = 0;
 
 		switch (rng_below(&r, 8)) {
-		case 0: /* what lies before is forgotten */
+		case 0: /* earlier packets are dropped */
 			assert_int_equal(take(i, n, psn), held[i][psn]);
 			memset(held[i], 0, psn + 1);
 			break;

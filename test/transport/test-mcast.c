@@ -193,7 +193,7 @@ GROUP(packet__some_cannot_take_it__the_others_do_and_it_is_counted)
 	assert_string_equal(h.log, "");
 	assert_int_equal(dropped(ROCEMU_DROP_NO_RECV), 1);
 	assert_int_equal(dropped(ROCEMU_DROP_QKEY), 1);
-	/* Now nobody has a receive for it. */
+	/* Now no QP has a receive for it. */
 	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 1, 4);
 	assert_string_equal(h.log, "drop NO_RECV");
 	assert_int_equal(dropped(ROCEMU_DROP_NO_RECV), 3);
@@ -238,7 +238,7 @@ GROUP(packet__own_one__comes_back_unless_blocked)
 	hdrs.deth.sqpn = rocemu_qp_num(blocking);
 	hostile_send_hdrs(&h, &hdrs, 4);
 	assert_string_equal(received(), "2");
-	/* From the same QPN of another host it is somebody else's. */
+	/* From the same QPN of another host it is another QP's. */
 	h.peer.raw[15] ^= 0x40;
 	hostile_send_hdrs(&h, &hdrs, 4);
 	assert_string_equal(received(), "1 3");

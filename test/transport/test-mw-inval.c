@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ends a memory window's binding: the peer, a request of ours, the objects it is of. */
+/*
+ * Tests the ends of a memory window's binding: by the peer, by a local request, by the end of its
+ * objects.
+ */
 #include "window.h"
 
 #include <errno.h>
@@ -96,7 +99,7 @@ static uint32_t bad_key(struct window *f, enum bad_key which)
 	}
 }
 
-/* Class J (9.9.6.3): no answer; the receive says why. */
+/* Class J (9.9.6.3): no answer; the receive has the reason. */
 TEST(send_inv, key_not_to_be_invalidated__receive_in_error_and_no_answer)
 {
 	for (enum bad_key k = 0; k < BAD_KEYS; k++) {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Memory windows: what a bind request may say (IBTA 10.6.7), and what a peer reaches through one.
+ * Tests memory windows: valid bind requests (IBTA 10.6.7), and a peer's access through one.
  */
 #include "window.h"
 

@@ -37,7 +37,7 @@ TEST(resp_port, packet_due_from_another_port__taken_and_the_peer_is_there)
 	write_from(OTHER, 2);
 	EXPECT(&h, "ack 2/3");
 	assert_int_equal(stats()->port_moves, 1);
-	/* The NAK that it needs to know of what it lost. */
+	/* The NAK that reports its lost packets. */
 	write_from(OTHER, 4);
 	EXPECT(&h, "nak 60 3/3");
 	hostile_free(&h);
@@ -146,7 +146,10 @@ TEST(resp_port, sweep_from_the_peers_own_port__nothing_ends_the_connection)
 	EXPECT(&h, "drop SWEEP; drop SWEEP; drop SWEEP");
 	write_from(0, 1);
 	EXPECT(&h, "ack 1/2");
-	/* A correct peer that broke a rule repeats the request, and hears of it in the end. */
+	/*
+	 * A correct peer that violated the protocol repeats the request, and gets the NAK in the
+	 * end.
+	 */
 	bad_write_from(0, 2);
 	h.now += PORT_GUARD_NS;
 	bad_write_from(0, 2);

@@ -461,7 +461,9 @@ TEST(send_credits, used_up__requests_wait_until_there_is_more)
 	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 0);
 	assert_false(rocemu_ep_has_output(f.ep));
 	assert_true(rocemu_ep_wants_send_credits(f.ep));
-	/* Any room lets one go: a request must not wait for more than a buffer can have. */
+	/*
+	 * Any credit releases one request: a request must not wait for more than a buffer can have.
+	 */
 	rocemu_ep_set_send_credits(f.ep, 1);
 	assert_int_equal(rocemu_ep_output(f.ep, 0, tx, 8), 1);
 	assert_true(rocemu_ep_wants_send_credits(f.ep));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* How many bytes of READ responses all QPs of an endpoint together ask for. */
+/* Tests how many bytes of READ responses all QPs of an endpoint together request. */
 #include "req-bench.h"
 
 #include "transport/peer.h"
@@ -153,7 +153,7 @@ TEST(read_budget, others_take_all_of_the_window__waiting_read_has_room)
 	struct rocemu_qp *writer = b->qp, *reader = bench_qp(b, &(struct bench_opts){0});
 
 	rocemu_ep_set_read_budget(b->ep, 1);
-	b->ep->read_out += COST; /* somebody else's */
+	b->ep->read_out += COST; /* another QP's */
 	read_on(b, reader, 256);
 	nothing_goes(b);
 	b->qp = writer;
@@ -176,7 +176,7 @@ TEST(read_budget, waiting_qp_destroyed__its_room_in_the_window_is_free)
 	struct rocemu_qp *writer = b->qp, *reader = bench_qp(b, &(struct bench_opts){0});
 
 	rocemu_ep_set_read_budget(b->ep, 1);
-	b->ep->read_out += COST; /* somebody else's */
+	b->ep->read_out += COST; /* another QP's */
 	read_on(b, reader, 256);
 	nothing_goes(b);
 	b->qp = writer;
@@ -239,7 +239,10 @@ TEST(read_budget, peer_is_silent__share_given_back_at_the_second_probe)
 	bench_free(b);
 }
 
-/* The window opens while the budget is closed: whoever waits for the window waits for that then. */
+/*
+ * The window opens while the budget is used up: QPs that waited for the window then wait for the
+ * budget.
+ */
 TEST(read_budget, window_too__neither_is_forgotten)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.timeout = 14, .window = 2 * COST});
@@ -252,7 +255,7 @@ TEST(read_budget, window_too__neither_is_forgotten)
 	assert_string_equal(bench_out(b), "");
 	assert_int_equal(req_hold(second), REQ_HOLD_WINDOW);
 	rocemu_ep_set_read_budget(b->ep, 1);
-	b->ep->read_out += COST; /* somebody else's */
+	b->ep->read_out += COST; /* another QP's */
 	b->qp = first;
 	bench_ack(b, 1);
 	assert_string_equal(bench_out(b), "");
@@ -315,7 +318,7 @@ TEST(read_path, very_much__is_bounded)
 	assert_int_equal(p.bytes, READ_PATH_MAX);
 }
 
-/* With a budget of two responses, as many more are asked for as the path holds. */
+/* With a budget of two responses, as many more are requested as the path holds. */
 TEST(read_budget, far_peer__grows_by_what_the_path_holds)
 {
 	enum { RTT = 1000000, STEP = 50000, READS = 64 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* READ responses out of their order: placed as they come, only the holes are asked for again. */
+/* Tests READ responses out of order: placed as they come, only the holes are requested again. */
 #include "req-bench.h"
 
 #include <string.h>
@@ -133,7 +133,7 @@ TEST(read_range, asked_again_and_lost_again__shown_by_a_later_request)
 	bench_free(b);
 }
 
-/* What is asked for again is answered in order. */
+/* Repeated requests are answered in order. */
 TEST(read_range, lost_again__shown_by_the_answer_to_the_next_hole)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});

@@ -242,7 +242,7 @@ TEST(recover_probe, path_longer_than_the_first_delay__is_measured)
 	bench_free(b);
 }
 
-/* However many probes: the time that the program asked for is what counts. */
+/* However many probes: the time that the program set is what counts. */
 TEST(recover_probe, silence_for_ever__fails_after_the_timeouts)
 {
 	struct bench *b = start(2);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What a QP says of itself: counts, queues, and what it waits for. */
+/* Tests a QP's report: counts, queues, and what it waits for. */
 #include "hostile.h"
 #include "req-bench.h"
 

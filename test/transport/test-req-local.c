@@ -220,7 +220,7 @@ TEST(req_local, fails__those_before_complete_those_behind_are_flushed)
 	bench_free(f.b);
 }
 
-/* One output call, which fills nothing: nobody would make a second one. */
+/* One output call, which fills nothing: there would be no second one. */
 TEST(req_local, fails_alone__completed_by_the_same_output_call)
 {
 	struct fixture f = start(&(struct bench_opts){0});

@@ -507,7 +507,7 @@ TEST(req_fail_last, in_its_turn__never_sent_and_the_rest_flushed)
 	assert_string_equal(bench_out(b), "");
 	assert_string_equal(bench_done(b), "1 OK; 2 REM_ACCESS; 3 FLUSH");
 	assert_int_equal(rocemu_qp_state(b->qp), IBV_QPS_ERR);
-	/* Of the error state: flushed, whatever is asked. */
+	/* In the error state: flushed, whatever the request. */
 	bench_post(b, IBV_WR_SEND, 4);
 	rocemu_qp_fail_last(b->qp, IBV_WC_REM_ACCESS_ERR);
 	assert_string_equal(bench_done(b), "4 FLUSH");

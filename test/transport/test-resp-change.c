@@ -80,8 +80,10 @@ CHANGE(max_dest_rd_atomic__from_and_to_zero__as_it_says)
 	hostile_free(&h);
 }
 
-/* Whatever was executed under the old limit may be asked for again after the change, and must not
- * be executed twice. */
+/*
+ * Requests executed under the old limit may be repeated after the change, and must not be executed
+ * twice.
+ */
 CHANGE(max_dest_rd_atomic__changed_at_any_place_of_the_ring__old_atomics_replayed)
 {
 	static const uint8_t to[] = {1, 2, 3, 5, 16};

@@ -158,7 +158,7 @@ RC(write__three_packets__placed_and_counted_once)
 	hostile_free(&h);
 }
 
-/* IBTA 9.7.4.1: the packets of a WRITE add up to what its RETH says. */
+/* IBTA 9.7.4.1: the packets of a WRITE add up to its RETH's length. */
 RC(write__packets_do_not_add_up_to_the_reth__nak_invalid_request)
 {
 	hostile_start(&h, IBV_QPT_RC);
@@ -274,7 +274,7 @@ RC(write__zero_length_with_a_bad_key__taken)
 	hostile_free(&h);
 }
 
-/* The receive that it takes says what was wrong with its memory; those behind it are flushed. */
+/* The receive that it takes reports the error of its memory; later ones are flushed. */
 RC(write_imm__refused_memory__its_receive_in_error)
 {
 	static const struct {

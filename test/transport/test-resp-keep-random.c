@@ -40,7 +40,7 @@ static bool is_atomic(uint32_t i)
 	return i % ATOMIC_EVERY == 7;
 }
 
-/** Request i, with AckReq if asked for or where a requester has it anyway. */
+/** Request i, with AckReq if requested or where a requester sets it anyway. */
 static void deliver(struct peer_model *m, uint32_t i, bool ackreq)
 {
 	struct rocemu_hdrs hdrs = {

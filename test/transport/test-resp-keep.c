@@ -197,8 +197,10 @@ KEEP(gap_filled_by_one_that_asks__next_gap_is_the_answer)
 	finish();
 }
 
-/* Single packets that ask for an answer are worth it; a peer that sends all again is not to be
- * stopped for each. */
+/*
+ * Single packets with AckReq are worth it; a peer that sends all again must not be stopped for
+ * each.
+ */
 KEEP(neighbouring_gaps__nak_for_each_answer_asked_but_few_in_a_row)
 {
 	start();
@@ -536,7 +538,7 @@ static struct rocemu_qp *another_qp(void)
 	return old;
 }
 
-/* What the first one had is asked for again when its gap is filled after all. */
+/* The dropped packets of the first one are requested again when its gap is filled after all. */
 KEEP(qp_that_stands_still__another_takes_its_room_and_it_recovers)
 {
 	struct rocemu_qp *stuck, *busy;

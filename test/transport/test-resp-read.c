@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* RC responder: READ and atomics, executed once and answered as often as asked. */
+/* Tests the RC responder: READ and atomics, executed once and answered as often as requested. */
 #include "hostile.h"
 
 #include <string.h>
@@ -126,7 +126,7 @@ RC(duplicate_read__longer_than_what_was_asked__dropped)
 	hostile_free(&h);
 }
 
-/* Any PSN of the half that lies behind would do, for whoever wants a READ to be answered. */
+/* For a forger of READs any PSN of the half behind would do. */
 RC(repeated_read__psn_that_no_read_had__dropped)
 {
 	hostile_start(&h, IBV_QPT_RC);

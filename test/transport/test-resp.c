@@ -210,7 +210,7 @@ RC(opcode__out_of_order__nak_invalid_request_and_error)
 		hostile_effects(&h);
 		hostile_send(&h, after[i][1], 1, full ? HOSTILE_MTU : 0);
 		switch (after[i][0]) {
-		case ROCEMU_RC_SEND_FIRST: /* the receive it had begun says so */
+		case ROCEMU_RC_SEND_FIRST: /* the receive it had begun reports it */
 			EXPECT(&h, "drop SEQUENCE; nak 61 1/0; recv 1 REM_INV_REQ_ERR; ERR");
 			break;
 		case ROCEMU_RC_WRITE_FIRST:

@@ -143,7 +143,7 @@ TEST(retry_nak, halfway_through_resending__not_again_from_the_start)
 	bench_free(b);
 }
 
-/* A packet believed lost did arrive. */
+/* A packet treated as lost did arrive. */
 TEST(retry_ack, beyond_what_was_sent_again__goes_on_behind_it)
 {
 	struct bench *b = bench_new(&(struct bench_opts){0});
@@ -231,7 +231,7 @@ TEST(retry_rnr, nak__waits_as_long_as_told)
 	assert_int_equal(rocemu_ep_deadline(b->ep), b->now + 10000);
 	bench_post(b, IBV_WR_SEND, 4);
 	bench_wait(b, 9999);
-	bench_nak(b, 0, ROCEMU_AETH_RNR | 1); /* a duplicate: neither counts nor waits */
+	bench_nak(b, 0, ROCEMU_AETH_RNR | 1); /* a duplicate: does not count and does not wait */
 	assert_string_equal(bench_out(b), "");
 	bench_wait(b, 1);
 	assert_string_equal(bench_out(b), "SEND_ONLY 0 A; SEND_ONLY 1 A; SEND_ONLY 2 A");

@@ -19,7 +19,7 @@ struct rocemu_mr *window_reg(struct hostile *h, struct rocemu_pd *pd, int access
 void window_start(struct window *f, enum ibv_mw_type type);
 void window_end(struct window *f);
 
-/** What a bind request says; as ibv_post_send() would be given it. */
+/** The parameters of a bind request, as for ibv_post_send(). */
 struct window_bind {
 	struct rocemu_mw *mw;
 	struct rocemu_mr *mr; /* or NULL */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * See fake-nic.h. What takes note takes six words, whatever its real arguments: the calling
- * conventions we run on pass integers and pointers in the same registers, and let a callee look at
- * more of them than it was given.
+ * conventions of the supported machines pass integers and pointers in the same registers, and let a
+ * callee read more of them than were passed.
  */
 #include "fake-nic.h"
 

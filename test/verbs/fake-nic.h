@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A "system libibverbs" with two devices and no hardware, to be loaded by ROCEMU_REAL_LIBIBVERBS.
- * Every public symbol of the system's library is there, takes note that it was called and with
- * which arguments, and answers what the test asked for; only what a program needs to get at an open
- * device works of itself. It lives in a namespace of its own, so the test reaches its notes through
- * a device that it has listed: fake_notes().
+ * Every public symbol of the system's library exists, records its calls and their arguments, and
+ * returns the result that the test set; only the calls that open a device work by themselves. It is
+ * in a link-map namespace of its own, so the test reads its records through a device that it has
+ * listed: fake_notes().
  */
 #ifndef TEST_VERBS_FAKE_NIC_H
 #define TEST_VERBS_FAKE_NIC_H
@@ -17,7 +17,7 @@ struct fake_notes {
 	unsigned calls;	      /* of symbols and ops that take note */
 	const char *last;     /* the name of what was called last */
 	long args[FAKE_ARGS]; /* what it was called with; the last ones may be rubbish */
-	int answering;	      /* does the test want ... */
+	int answering;	      /* does the test request ... */
 	long answer;	      /* ... this to be returned, by all of them? */
 	int err;	      /* to be left in errno */
 	int err_seen;	      /* what errno was when it was called */

@@ -113,7 +113,7 @@ static void probe_dm(void)
 	ibv_free_dm(dm);
 }
 
-/* With a file that is no DMA-buf: who has the call says EINVAL. */
+/* With a file that is not a DMA-buf: a library with the call returns EINVAL. */
 static void probe_dmabuf(void)
 {
 	const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What can be asked of devices, and how wrong questions are answered. */
+/* Tests queries of devices, and errors of wrong queries. */
 #include "test.h"
 
 #include <arpa/inet.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Direct verbs on an emulated device, with the system's own provider libraries beside the drop-in,
- * as a program has them that is linked with -lmlx5 or -lefa: the device is not theirs, and each
- * call says so instead of following pointers of its own driver. DIRECT_DIR is the directory of the
+ * as in a program linked with -lmlx5 or -lefa: the device is not theirs, and each call returns an
+ * error instead of following pointers of its own driver. DIRECT_DIR is the directory of the
  * system's libraries.
  */
 #include "test.h"
@@ -30,8 +30,10 @@ struct call {
 	int args[6];
 };
 
-/* Attributes are all zeros, whatever the structure. mlx5dv_dr_domain_create() is left out: it makes
- * an empty domain for anybody's device, and what is asked of the device later is refused. */
+/*
+ * Attributes are all zeros, whatever the structure. mlx5dv_dr_domain_create() is left out: it makes
+ * an empty domain for any device, and later calls are refused.
+ */
 static const struct call mlx5_calls[] = {
 	{"mlx5dv_is_supported", FALSE, {DEVICE}},
 	{"mlx5dv_open_device", NO_OBJ, {DEVICE, BLOB}},

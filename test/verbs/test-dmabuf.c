@@ -46,7 +46,7 @@ int __wrap_fstatfs(int fd, struct statfs *fs)
 	return __wrap_fstatfs64(fd, fs);
 }
 
-/* Pages that are mapped by number, as a heap's are, cannot be asked for. */
+/* Pages that are mapped by number, as a heap's are, cannot be requested by madvise(). */
 static bool mapped_by_number;
 
 int __real_madvise(void *addr, size_t length, int advice);

@@ -172,8 +172,8 @@ TEST(channel, armed_for_solicited_only__no_event_for_others)
 }
 
 /*
- * The send completion, in a CQ of its own, says that the receive completion is there. A program
- * that arms the CQ now and sleeps is woken, as by hardware that compares the CQ's indices.
+ * The send completion, in a separate CQ, shows that the receive completion is there. A program that
+ * arms the CQ now and sleeps is woken, as by hardware that compares the CQ's indices.
  */
 TEST(channel, armed_with_a_completion_in_it__event)
 {
@@ -211,7 +211,7 @@ TEST(channel, armed_with_a_completion_in_it__event)
 	dev_close(&p.d);
 }
 
-/* What librdmacm asks before it says DISCONNECTED. */
+/* The check of librdmacm before it reports DISCONNECTED. */
 TEST(private_unpolled, successful_completions_of_that_qp_alone)
 {
 	struct pair p;
@@ -219,7 +219,7 @@ TEST(private_unpolled, successful_completions_of_that_qp_alone)
 	pair_open(&p);
 	assert_false(rocemu_private_unpolled(p.d.ctx, p.a->qp_num));
 	message(&p, IBV_SEND_SIGNALED);
-	/* It receives: nobody polls here. */
+	/* It receives: no thread polls here. */
 	while (!rocemu_private_unpolled(p.d.ctx, p.a->qp_num))
 		;
 	assert_true(rocemu_private_unpolled(p.d.ctx, p.b->qp_num));

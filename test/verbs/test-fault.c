@@ -361,8 +361,7 @@ TEST(fault, wc_error_by_number__that_qp_alone)
 	struct pair p;
 
 	pair_open(&p, 0, "wc-error qp=0xffffff");
-	/* QPNs are handed out one after the other, per device context: this says what a rule can
-	 * name. */
+	/* QPNs are assigned in sequence, per device context: this shows what a rule can use. */
 	snprintf(rule, sizeof(rule), "wc-error qp=%u status=RETRY_EXC_ERR", p.a->qp_num);
 	assert_int_equal(pair_write(&p, p.a, 1), 0);
 	pair_expect_wc(&p, 1, IBV_WC_SUCCESS);

@@ -305,8 +305,10 @@ TEST(handler, of_the_program__gets_its_own_faults_and_not_ours)
 	sigaction(SIGSEGV, &was, NULL);
 }
 
-/* It was installed after ours, calls what it found, and ours takes its place at the next
- * registration. */
+/*
+ * It was installed after rocemu's handler, calls its predecessor, and rocemu's replaces it at the
+ * next registration.
+ */
 TEST(handler, that_calls_ours__and_is_called_by_ours__comes_to_an_end)
 {
 	struct sigaction was;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* UD over IPv6: what the address handle says of the network header is in the header that the
- * receiver gets. */
+/*
+ * Tests UD over IPv6: the address handle's values are in the network header that the receiver gets.
+ */
 #include "test.h"
 
 #include <arpa/inet.h>
@@ -98,7 +99,7 @@ struct label_req {
 	uint32_t pad;
 };
 
-/* While a process holds a label exclusively, the kernel refuses labels that were not asked for. */
+/* While a process holds a label exclusively, the kernel refuses labels that were not requested. */
 static void labels_refused(const char *impairment)
 {
 	enum { MGR = 32, GET = 0, EXCLUSIVE = 1, CREATE = 1 };

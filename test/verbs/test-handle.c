@@ -137,7 +137,7 @@ TEST(handle, garbled__end_of_the_object_refused_and_it_stays)
 	uint32_t *const handles[KINDS] = {&s.pd->handle, &s.mr->handle,	 &s.mw->handle,
 					  &s.cq->handle, &s.srq->handle, &s.qp->handle,
 					  &s.ah->handle, &s.dm->handle};
-	/* A number that is nobody's, and one that is another object's. */
+	/* An unused number, and one that is another object's. */
 	for (unsigned pass = 0; pass < 2; pass++) {
 		uint32_t kept[KINDS];
 

@@ -107,8 +107,10 @@ static void *use_pair(void *arg)
 	return NULL;
 }
 
-/* Whoever has the lock of a lane stops nobody who uses another one: no post, poll, arming or event
- * needs it. */
+/*
+ * A thread with the lock of a lane does not block users of another one: no post, poll, arming or
+ * event needs it.
+ */
 TEST(lanes_threads, one_lane_locked__data_path_of_the_other_goes_on)
 {
 	struct lane_stats stats;

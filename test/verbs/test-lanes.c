@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Contexts with several lanes: which lane objects take, and that they work as if there were one.
- * Where a QP is, its number says: each lane has a slot of its own. More of it: test-lanes-joined.c.
+ * Contexts with several lanes: which lane objects take, and that they work as if there were one. A
+ * QP's number shows its lane: each lane has its own slot. More of it: test-lanes-joined.c.
  */
 #include "test.h"
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Queue pairs through their lives: what was set is what is told; stopped, broken, and used again;
- * left behind. */
+/*
+ * Tests queue pairs from creation to end: attributes read back as set; stopped, failed, and used
+ * again; left behind.
+ */
 #include "test.h"
 
 #include <errno.h>
@@ -76,11 +78,11 @@ static enum ibv_qp_state state_of(struct ibv_qp *qp)
 	return attr.qp_state;
 }
 
-/* ---- what was set is what is told ---- */
+/* ---- attributes read back as set ---- */
 
 /*
  * The state in struct ibv_qp is that of the last call that was about the state. UCX asserts that it
- * is RTS, after it has asked for the address of a QP that failed.
+ * is RTS, after it has queried the address of a QP that failed.
  */
 TEST(query_qp, of_something_else_than_the_state__state_in_struct_stays)
 {
@@ -227,7 +229,7 @@ TEST(qp, reset_and_connected_again__works_as_new)
 	pair_open(&p, IBV_QPT_RC);
 	for (unsigned round = 0; round < 3; round++) {
 		message(&p);
-		dev_post_recv(&p.d, p.b, 7, 2048, LEN); /* is forgotten */
+		dev_post_recv(&p.d, p.b, 7, 2048, LEN); /* is dropped */
 		assert_int_equal(to_state(p.a, IBV_QPS_RESET), 0);
 		assert_int_equal(to_state(p.b, round ? IBV_QPS_ERR : IBV_QPS_RESET), 0);
 		if (round)
@@ -239,8 +241,10 @@ TEST(qp, reset_and_connected_again__works_as_new)
 	pair_close(&p);
 }
 
-/* An acknowledgement that has reached this host counts, as it would with an adapter: when a program
- * hears that its peer has gone, it stops the QP at once, while the packet may still be unread. */
+/*
+ * An acknowledgement that has reached this host counts, as it would with an adapter: when a program
+ * detects that its peer is gone, it stops the QP at once, while the packet may still be unread.
+ */
 TEST(qp, stopped_when_the_ack_is_here__completed_and_not_flushed)
 {
 	enum { ROUNDS = 100, WARM = 40 };
@@ -372,7 +376,7 @@ TEST(channel, several_cqs__each_event_names_its_own)
 
 TEST(close_device, objects_left__closes_and_opens_again)
 {
-	static struct pair left[3]; /* the handles stay the program's: no leak of ours */
+	static struct pair left[3]; /* the program keeps the handles: not a leak of the library */
 
 	for (unsigned i = 0; i < 3; i++) {
 		struct pair *p = &left[i];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* What ibv_query_device() and ibv_query_port() say can be had, and no more. (Numbers of objects:
- * test-objects.c.) */
+/*
+ * Tests that the limits of ibv_query_device() and ibv_query_port() can be used, and no more.
+ * (Numbers of objects: test-objects.c.)
+ */
 #include "test.h"
 
 #include <errno.h>

@@ -261,7 +261,9 @@ TEST(ah, no_grh_port_or_gid__einval_or_enodata)
 	dev_close(&d);
 }
 
-/* What a receive of our own left in front of the message is in test-wr.c; here: IPv6, and nonsense.
+/*
+ * The 40 bytes in front of a received message are tested in test-wr.c; here: IPv6, and invalid
+ * contents.
  */
 TEST(ah, from_grh__answers_the_sender_or_refuses)
 {
@@ -352,7 +354,7 @@ TEST(ud, sent_without_address_handle__einval)
 	dev_close(&d);
 }
 
-/* ---- as many as the device says, and no more ---- */
+/* ---- as many as the device reports, and no more ---- */
 
 static void *new_pd(struct dev *d)
 {

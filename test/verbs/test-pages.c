@@ -97,7 +97,7 @@ TEST(reg_mr, pages_behind_a_files_end__efault)
 	assert_int_equal(ftruncate(fd, (off_t)page), 0);
 	mem = mmap(NULL, PAGES * page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	assert_true(mem != MAP_FAILED);
-	/* On a kernel that cannot tell, any memory will do. */
+	/* On a kernel that cannot report it, any memory is accepted. */
 	if (madvise(mem, page, 22 /* MADV_POPULATE_READ */) == 0) {
 		assert_null(ibv_reg_mr(d.pd, mem, PAGES * page, READ_ACCESS));
 		assert_int_equal(errno, EFAULT);

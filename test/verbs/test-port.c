@@ -105,7 +105,7 @@ static struct ibv_context *open_veth(void)
 	setenv("ROCEMU_DEVICES", "v=p0", 1);
 	ctx = dev_open_named("v");
 	unsetenv("ROCEMU_DEVICES");
-	/* The kernel may tell the carrier late. */
+	/* The kernel may report the carrier late. */
 	if (port(ctx).state != IBV_PORT_ACTIVE)
 		expect_event(ctx, IBV_EVENT_PORT_ACTIVE);
 	return ctx;
@@ -192,7 +192,7 @@ TEST(gid_change, duplicate_detection_ends__index_that_waited)
 
 	assert_int_equal(ibv_close_device(ctx), 0);
 	ip("address add fd00::5/64 dev p0");
-	/* Listed while the kernel does not let anybody use it yet, if that takes long enough. */
+	/* Listed while the address is tentative, if that takes long enough. */
 	setenv("ROCEMU_DEVICES", "v=p0", 1);
 	ctx = dev_open_named("v");
 	unsetenv("ROCEMU_DEVICES");

@@ -194,7 +194,7 @@ static void expect_forwarded(struct fake *f, const struct call *c, long answer, 
 #define FORWARDED(name, returns, ...) \
 	{#name, (void (*)(void))name, returns, sizeof((const long[]){__VA_ARGS__}) / sizeof(long), {__VA_ARGS__}}
 #define FORWARDED_BARE(name) {#name, (void (*)(void))name, INT, 0, {0}}
-/* No object says whose it is: answered by us, or (elsewhere tested) by both. */
+/* No object shows the library: answered by rocemu, or (tested elsewhere) by both. */
 #define NOT_FORWARDED(symbol) {.name = #symbol}
 /* clang-format on */
 
@@ -297,7 +297,7 @@ TEST(real_symbols, all_of_the_system_library__forwarded_or_known_not_to_be)
 #ifdef HAVE_IBV_REG_MR_EX
 		FORWARDED(ibv_reg_mr_ex, WORD, pd, (long)&mr_init),
 #endif
-		/* They know no object. */
+		/* They have no object. */
 		NOT_FORWARDED(ibv_copy_ah_attr_from_kern),
 		NOT_FORWARDED(ibv_copy_path_rec_from_kern),
 		NOT_FORWARDED(ibv_copy_path_rec_to_kern),
@@ -379,7 +379,7 @@ TEST(real_import, device_of_ours__eopnotsupp)
 
 /* ---- inline functions of verbs.h ---- */
 
-/** The op of that name was the last to be called, and its errno is ours. */
+/** The op of that name was called last, and its errno was copied. */
 static void expect_op(struct fake *f, const char *op, const void *ret)
 {
 	assert_null(ret);

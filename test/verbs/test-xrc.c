@@ -111,7 +111,7 @@ TEST(xrcd, by_file__one_domain_for_one_inode)
 	again = open(path, O_RDONLY | O_CLOEXEC);
 	assert_true(fd >= 0 && other >= 0 && again >= 0);
 	dev_open(&d);
-	assert_null(dev_xrcd(&d, fd, 0)); /* there is none yet, and none is asked for */
+	assert_null(dev_xrcd(&d, fd, 0)); /* there is none yet, and none is requested */
 	assert_int_equal(errno, EAGAIN);
 	first = dev_xrcd(&d, fd, O_CREAT | O_EXCL);
 	assert_non_null(first);
@@ -165,7 +165,7 @@ TEST(xrcd, left_open__closed_with_the_device)
 	left = dev_xrcd(&other, fd, O_CREAT);
 	assert_non_null(left);
 	assert_int_equal(ibv_close_device(other.ctx), 0);
-	free(left); /* the handle, which nobody can close any more */
+	free(left); /* the handle, which cannot be closed any more */
 	close(fd);
 	dev_close(&d);
 }

@@ -44,7 +44,7 @@ TEST(xrcd_shared, by_file__one_domain_for_all_contexts_of_the_device)
 	assert_non_null(more);
 	close(fd);
 
-	/* It is there as long as anybody has a handle. */
+	/* It exists as long as there is a handle. */
 	assert_int_equal(ibv_close_xrcd(in_a), 0);
 	assert_int_equal(ibv_close_xrcd(in_b), 0);
 	in_a = dev_xrcd(&a, again, 0);

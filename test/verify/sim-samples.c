@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Captures of operations that no installed program asks for, made by two endpoints in virtual time:
- * the same bytes at each run. For pcap-samples/regenerate.py.
+ * Makes captures of operations that no installed program uses, made by two endpoints in virtual
+ * time: the same bytes at each run. For pcap-samples/regenerate.py.
  *
  *	sim-samples DIRECTORY
  */

@@ -157,7 +157,7 @@ static const struct fill {
 };
 /* clang-format on */
 
-/* Private data reaches to the end of the MAD: its last byte says that its length is right. */
+/* Private data reaches to the end of the MAD: its last byte shows that its length is right. */
 static void fill(const struct fill *f, uint8_t *data)
 {
 	for (size_t i = f->private_at; i < ROCEMU_MAD_DATA_LEN; i++)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The MADs that the kernel's connection manager sent (captures cm_*): they decode to what the
- * programs had asked for and re-encode to the same 256 bytes.
+ * The MADs that the kernel's connection manager sent (captures cm_*): they decode to the programs'
+ * parameters and re-encode to the same 256 bytes.
  */
 #include "../lib/test.h"
 
@@ -13,7 +13,7 @@
 #include "base/util.h"
 #include "golden.h"
 
-/* Ports of rping and udaddy, and of rdma_client and ucmatose, when not told otherwise. */
+/* Default ports of rping and udaddy, and of rdma_client and ucmatose. */
 enum { RPING_PORT = 7174, UCMATOSE_PORT = 7471, MTU_1024 = 3 };
 
 static const struct rocemu_gid client4 = {{[10] = 0xff, 0xff, 10, 77, 0, 2}};

@@ -183,7 +183,7 @@ TEST(cm_decode, header_of_something_else__told_what)
 	}
 }
 
-/* A length beyond its 72 bytes would let its user read on into what follows. */
+/* A length beyond its 72 bytes would let its user read beyond it. */
 TEST(cm_decode, information_length__up_to_72)
 {
 	static const struct {

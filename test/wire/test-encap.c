@@ -106,7 +106,7 @@ static void mpls_no_control_word(struct frame *f)
 	add_ethernet(f, 9, 0x8848);
 	ADD(f, 0, 2, 0x01, 64);
 	add_ethernet(f, 1, 0x0800);
-	f->b[f->n - 14] = 0x22; /* an address that neither looks like IP nor like a control word */
+	f->b[f->n - 14] = 0x22; /* an address that looks like no IP header and no control word */
 	add_packet(f);
 }
 

@@ -156,7 +156,7 @@ static void golden__icrc__matches_and_solves_to_the_real_id(void **state)
 	golden_for_each(check_icrc, NULL);
 }
 
-/* What decode has to say of the first len bytes of a packet that it takes whole. */
+/* The expected result of decoding the first len bytes of a valid packet. */
 static enum rocemu_drop verdict_of_prefix(const struct rocemu_packet *whole, size_t len)
 {
 	size_t hdrs = whole->hdr_len + (size_t)ROCEMU_ICRC_LEN;

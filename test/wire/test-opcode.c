@@ -90,7 +90,7 @@ static void opcode_table__every_opcode__one_kind_one_place_one_direction(void **
 		assert_int_equal(__builtin_popcount(ops & OP_KIND), 1);
 		assert_true(place == ROCEMU_OP_FIRST || place == ROCEMU_OP_MIDDLE ||
 			    place == ROCEMU_OP_LAST || place == (ROCEMU_OP_FIRST | ROCEMU_OP_LAST));
-		/* A CNP belongs to neither side. */
+		/* A CNP belongs to no side. */
 		assert_int_equal(__builtin_popcount(way), (ops & ROCEMU_OP_CNP) != 0 ? 0 : 1);
 	}
 }
