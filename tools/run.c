@@ -344,7 +344,7 @@ static int set_paths(struct run *r)
 	return TOOL_FAILED;
 }
 
-/** @return false: ROCEMU_PATHS says neither that nor anything else that has a meaning. */
+/** @return false: ROCEMU_PATHS has an invalid value. */
 static bool paths_wanted(bool *wanted)
 {
 	const char *env = getenv("ROCEMU_PATHS");

@@ -54,8 +54,8 @@ void tree_refresh_counters(struct tree *t);
 void tree_remove(struct tree *t);
 
 /**
- * tree_make(), and a process that refreshes the tree and removes it when neither the caller nor any
- * program that it becomes or starts is left: they inherit a file descriptor by which this is
+ * tree_make(), and a process that refreshes the tree and removes it when the caller and all
+ * programs that it becomes or starts have ended: they inherit a file descriptor by which this is
  * detected.
  */
 int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted);

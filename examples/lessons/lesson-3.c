@@ -44,7 +44,7 @@ static void event_wait(struct ibv_comp_channel *channel)
 
 	check(ibv_get_cq_event(channel, &cq, &context) == 0);
 	printf("  B: woken up by an event\n");
-	/* Each event is acknowledged, or ibv_destroy_cq waits for that for ever. */
+	/* Each event is acknowledged, or ibv_destroy_cq waits for that forever. */
 	ibv_ack_cq_events(cq, 1);
 }
 

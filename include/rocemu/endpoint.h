@@ -11,7 +11,7 @@
  * one consumer a CQ.
  *
  * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return
- * values, where not said otherwise: 0 done, negative -errno.
+ * values, unless stated otherwise: 0 done, negative -errno.
  *
  * Nothing here allocates but the *_new, *_create and *_reg calls.
  */

@@ -179,8 +179,8 @@ static inline enum rocemu_service rocemu_opcode_service(uint8_t opcode)
 /**
  * Decode the packet in buf[0..len), which reaches from the BTH to the ICRC inclusive.
  *
- * Any bytes are safe. On success *p is filled and p->payload points into buf. Checks form only:
- * lengths, opcode known, transport version, pad; neither ICRC nor anything that needs state.
+ * Any bytes are safe. On success *p is filled and p->payload points into buf. Checks the format
+ * only: lengths, known opcode, transport version, pad; not the ICRC, and nothing that needs state.
  *
  * @return ROCEMU_DROP_NONE, or the reason (SHORT, OPCODE, TVER, PAD, LENGTH): then p->h holds the
  * part of the BTH that was present (all zero when shorter than a BTH) and the rest is unset.

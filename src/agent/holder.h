@@ -23,7 +23,7 @@ int holder_run(struct store *st, holder_work_fn *work, void *user);
 
 /**
  * In the worker: start another holder, which starts workers by the same function.
- * @return a descriptor, on which end of file says that the holder has died, or -errno.
+ * @return a descriptor, on which end of file means that the holder has died, or -errno.
  */
 int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid);
 

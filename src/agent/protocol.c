@@ -257,8 +257,10 @@ socklen_t agent_instance_addr(const struct agent_instance *r, const char *suffix
 	*sa = (struct sockaddr_un){.sun_family = AF_UNIX};
 	if (!r->system)
 		snprintf(who, sizeof(who), "%u", (unsigned)r->uid);
-	/* The name begins after a NUL byte: abstract. Neither ':' nor '+' can be in r->name, so
-	 * names cannot collide. */
+	/*
+	 * The name begins after a NUL byte: abstract. r->name cannot contain ':' or '+', so names
+	 * cannot collide.
+	 */
 	n = snprintf(sa->sun_path + 1, sizeof(sa->sun_path) - 1, "rocemu-agent-v%d:%s:%s%s",
 		     AGENT_VERSION, who, r->name, suffix);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);

@@ -257,7 +257,7 @@ enum { AGENT_MSG_MAX = sizeof(struct agent_msg_header) + sizeof(union agent_body
 size_t agent_msg_encode(const struct agent_msg *m, uint8_t *buf);
 
 /**
- * Read a message. Any bytes are safe. m->nfds says how many descriptors came with it.
+ * Read a message. Any bytes are safe. m->nfds: number of descriptors that came with it.
  * @return 0, -EPROTO: not this version's (m->type is set), -EBADMSG: no well-formed message.
  */
 int agent_msg_decode(const uint8_t *buf, size_t len, struct agent_msg *m);

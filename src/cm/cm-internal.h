@@ -87,7 +87,7 @@ struct cm_conn {
 	struct cm_listener *listener; /* borrowed until it is freed, which sets this to NULL */
 	enum cm_state state;
 	enum lap_state lap;
-	enum exit_kind exit; /* as the state asks for */
+	enum exit_kind exit; /* as required by the state */
 	bool exit_reported;  /* cm_next_exit_mad() last reported it as present */
 	bool active;	     /* we sent the REQ that counts */
 	bool peer_to_peer;

@@ -13,12 +13,12 @@
  *
  * How to drive it:
  *
- *     after every call, input or expire:  cm_output() until it fills less than asked for
+ *     after every call, input or expire:  cm_output() until it fills less than n
  *                                         cm_next_event() until false
  *                                         cm_next_exit_mad() until false, if config.exit_mads
  *     the timer:                          cm_deadline(), then cm_expire() when it has come
  *
- * Return values, where not said otherwise: 0 done, -EINVAL the object's state does not allow the
+ * Return values, unless stated otherwise: 0 done, -EINVAL the object's state does not allow the
  * call or an argument is out of range, -EMSGSIZE private data (or additional information) longer
  * than the message has room for, -ENOMEM. A call that fails has changed nothing.
  *
@@ -476,7 +476,7 @@ bool cm_next_event(struct cm *cm, struct cm_event *ev);
 
 /**
  * The MAD to send for a connection if its process dies: REJ TIMEOUT, REJ CONSUMER, DREQ or DREP as
- * cm_conn_destroy() says. @return true: *mad is filled; false: nothing is to be sent in this state.
+ * for cm_conn_destroy(). @return true: *mad is filled; false: nothing is to be sent in this state.
  */
 bool cm_conn_exit_mad(const struct cm_conn *c, struct cm_mad *mad);
 

@@ -25,7 +25,7 @@
  *   lane-count.c     the row of the device's file of counters
  *   lane-lock.c      the lock, joined lanes
  *
- * Everything in struct lane is guarded by the lane's lock, unless its comment says otherwise.
+ * Everything in struct lane is guarded by the lane's lock, unless its comment states otherwise.
  */
 #ifndef ENGINE_LANE_INTERNAL_H
 #define ENGINE_LANE_INTERNAL_H

@@ -45,7 +45,7 @@ int lane_rx_init(struct lane *l)
 {
 	struct lane_rx *rx = &l->rx;
 
-	/* Mapped, not allocated: pages nobody received into cost nothing. */
+	/* Mapped, not allocated: pages without received data cost nothing. */
 	rx->buf = mmap(NULL, (size_t)LANE_RX_BATCH * LANE_RX_BUF, PROT_READ | PROT_WRITE,
 		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (rx->buf == MAP_FAILED) {

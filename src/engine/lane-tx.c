@@ -32,7 +32,7 @@ enum {
 };
 
 /*
- * The messages of one sendmmsg(), built anew for each call. Neither on the stack nor in
+ * The messages of one sendmmsg(), built anew for each call. Not on the stack, and not in
  * thread-local memory, which the C library takes from each thread's stack: programs have threads
  * with 16 KiB.
  */

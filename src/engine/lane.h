@@ -66,7 +66,7 @@ enum { LANE_FURTHER_SLOTS = 128 };
 /**
  * A lane without a slot yet: objects other than QPs can be made, no socket, no thread, no agent.
  * Reads ROCEMU_IMPAIR, ROCEMU_TIME_SCALE, ROCEMU_ECN, ROCEMU_WIRE and ROCEMU_PCAP (errors in them
- * are reported here: errbuf, -EINVAL or what open said).
+ * are reported here: errbuf, -EINVAL or -errno of open()).
  */
 int lane_new(struct lane **out, const struct lane_config *config, char *errbuf, size_t errlen);
 

@@ -34,7 +34,7 @@ struct shm_ring_shared {
 	/* The consumer's. */
 	_Alignas(SHM_RING_LINE) _Atomic uint32_t attached; /* it takes packets from this ring */
 	_Atomic uint32_t
-		sleeping; /* wants a wakeup for the next packet; cleared by the waking side */
+		sleeping; /* needs a wakeup for the next packet; cleared by the waking side */
 };
 
 /** Before each packet in the ring. */

@@ -36,8 +36,8 @@ struct tap_addr {
 };
 
 /**
- * The process's tap; *out is NULL when neither ROCEMU_PCAP nor ROCEMU_TRACE is set. A reference, to
- * be released.
+ * The process's tap; *out is NULL without ROCEMU_PCAP and ROCEMU_TRACE. A reference, to be
+ * released.
  * @return 0, or -errno with one line in errbuf: the file cannot be written.
  */
 int tap_get(struct tap **out, char *errbuf, size_t errlen);

@@ -56,7 +56,7 @@ struct stream {
 	enum stream_state state;
 	struct rdma_event_channel *channel; /* owned */
 	struct rdma_cm_id *id;		    /* owned */
-	bool readable, writable;	    /* neither side has ended it */
+	bool readable, writable;	    /* not ended by any side */
 	bool fin_due, bye_due; /* to be sent when there is room: no more data; the end */
 	bool established;      /* RDMA_CM_EVENT_ESTABLISHED came */
 	uint64_t heard;	       /* with keepalive: when the peer was last known to be alive */

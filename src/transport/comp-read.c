@@ -12,7 +12,7 @@
 #include "transport/req-wqe.h"
 #include "transport/why.h"
 
-/** Put response bytes where entry i wants them. */
+/** Place response bytes in the memory of entry i. */
 static enum ibv_wc_status comp_place(struct rocemu_qp *qp, uint32_t i, uint32_t off,
 				     const void *src, uint32_t len)
 {

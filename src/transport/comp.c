@@ -131,7 +131,7 @@ static bool outstanding(const struct rocemu_qp *qp, uint32_t psn)
 	       rocemu_psn_diff(psn, qp->req.next_psn) < 0;
 }
 
-/** Everything before una is done: tell the requester, complete the entries that end before it. */
+/** Everything before una is done: update the requester, complete the entries that end before it. */
 static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint32_t tail)
 {
 	qp->comp.una_psn = una;

@@ -44,7 +44,7 @@ void comp_next(struct rocemu_qp *qp, rocemu_ns_t now);
 /** comp_fail() for something that a peer sent: not while the QP is guarded (see port.h). */
 enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
 			      uint32_t cause);
-/** What is missing before end was lost (nak: as a NAK of end - 1 says). May fail the QP. */
+/** Packets missing before end were lost (nak: reported by a NAK of end - 1). May fail the QP. */
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
 /** The send queue entry that psn, which is outstanding, lies in. */
 uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn);

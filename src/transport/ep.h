@@ -71,7 +71,7 @@ struct rocemu_ep {
 				       send_credits */
 	uint64_t send_credits;	    /* see rocemu_ep_set_send_credits() */
 	struct list read_waiting;   /* of qp_req.peer_link: QPs that wait for the READ budget */
-	uint64_t read_out;	    /* bytes of READ responses asked for and not come yet */
+	uint64_t read_out;	    /* bytes of READ responses requested and not received yet */
 	struct read_path read_path; /* what the READ budget may be exceeded by */
 	struct list peers;	    /* of peer.link (see peer.h) */
 	struct list mcast_groups;   /* of mcast_group.link (see mcast.h) */

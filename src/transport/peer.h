@@ -113,7 +113,7 @@ static inline void peer_leave(struct peer *p, struct list *node)
 
 /** cost bytes were acknowledged: window grows, blocked QPs are woken. */
 void peer_on_ack(struct peer *p, rocemu_ns_t now, uint64_t cost);
-/** The time from a packet to its acknowledgement; neither was sent twice (Karn's rule). */
+/** The time from a packet to its acknowledgement; both were sent only once (Karn's rule). */
 void peer_on_rtt(struct peer *p, rocemu_ns_t now, rocemu_ns_t rtt);
 /**
  * Bytes given up without acknowledgement: QP stopped, going back, or silent while others of the

@@ -21,7 +21,7 @@ enum {
 	/* Units in a row that were acknowledged alone, each after a NAK or a probe: a peer that
 	 * keeps has nothing left either. */
 	STEPS_MAX = 3,
-	/* A long range asks for an ACK every so many packets, a power of two. */
+	/* A long range requests an ACK every so many packets, a power of two. */
 	ACKREQ_EVERY = 16,
 	/* Responses that may overtake one that is late: at first, and where the network turned out
 	 * to reorder. */
@@ -193,12 +193,14 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	bool newest = ((psn + 1) & ROCEMU_PSN_MASK) == req->send_psn;
 	uint32_t from, end = newest ? psn : (psn - MAX(a->late_max, LATE_MIN)) & ROCEMU_PSN_MASK;
 
-	/* What this answers was sent after the holes were asked for again: that was lost as well.
+	/*
+	 * This answers a packet sent after the holes were requested again: the repetition was lost
+	 * as well.
 	 */
 	if (!before(end, a->mark))
 		a->asked = a->twice = req->acked_psn;
 	a->asked = later(a->asked, req->acked_psn);
-	/* This answers what was asked for again. Answers come in order: those before it are lost.
+	/* This answers a repeated request. Answers come in order: those before it are lost.
 	 */
 	if (before(psn, a->asked)) {
 		end = psn;

@@ -25,14 +25,14 @@ enum again_reason { AGAIN_NONE, AGAIN_NAK, AGAIN_PROBE };
 
 /**
  * Packets of READs are their responses (req-wqe.h). A unit is what is sent again at once: a packet,
- * or what one READ request asked for. Only recover.c writes these; got: comp-read.c.
+ * or the range of one READ request. Only recover.c writes these; got: comp-read.c.
  */
 struct req_again {
 	uint32_t from, to; /* what is missing in [from, to) is to be sent again */
 	uint32_t asked;	   /* what is missing below it was sent again since ... */
 	uint32_t mark;	   /* ... send_psn was this: a later answer shows that it was lost too */
 	uint32_t twice;	   /* what is missing below it was sent once more since asked is this */
-	uint32_t split_to; /* a response before it may end what was asked for again in pieces */
+	uint32_t split_to; /* a response before it may end a part of a range requested again in pieces */
 	/* A unit that was sent again alone. */
 	enum again_reason reason; /* why; AGAIN_NONE: none was, or it was answered */
 	uint32_t head_end;	  /* its end */
@@ -94,7 +94,7 @@ static inline bool recover_can_fill(const struct req_again *a)
 
 /** Nothing is sent again out of turn any more: start, rewinding, flush. */
 void recover_reset(struct rocemu_qp *qp);
-/** acked_psn moved, and what comp.acked_to says of later packets was taken in. bare: by an ACK. */
+/** acked_psn moved, and comp.acked_to was updated. bare: by an ACK. */
 void recover_acked(struct rocemu_qp *qp, rocemu_ns_t now, bool bare);
 /**
  * What is missing below end was lost: sequence NAK of end - 1, or implied. Sends it again once.
@@ -111,7 +111,7 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 void recover_hint(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
 /** Send the oldest unacknowledged unit again, to learn what the peer has. */
 void recover_probe(struct rocemu_qp *qp, rocemu_ns_t now);
-/** What recover_can_fill() says may be sent is to be sent now. */
+/** Send the packets that recover_can_fill() allows now. */
 void recover_fill(struct rocemu_qp *qp);
 /** The next packet out of turn. @return 1, or 0: none is missing any more. */
 unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx);

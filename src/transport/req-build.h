@@ -21,7 +21,8 @@ unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned 
 unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx);
 /**
  * A packet of entry i that was sent before, out of turn: nothing is charged or moved. Message:
- * packet pkt. READ: the request for packets [pkt, end). ackreq: of messages, fetches always ask.
+ * packet pkt. READ: the request for packets [pkt, end). ackreq: of messages; requests with a
+ * response always have it.
  * @return false: its memory cannot be read.
  */
 bool req_build_again(struct rocemu_qp *qp, struct rocemu_tx *tx, uint32_t i, uint32_t pkt,

@@ -93,7 +93,7 @@ void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
 	req_kick(qp, now);
 }
 
-/** Response packets that one READ request asks for, at most: so many bits. */
+/** Limit of response packets of one READ request: this many bits. */
 static uint32_t read_shift(const struct rocemu_qp *qp)
 {
 	uint32_t pkts = MIN((uint32_t)READ_BYTES >> qp->req.mtu_shift, (uint32_t)READ_MAX_PKTS);
@@ -168,11 +168,11 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 }
 
 /**
- * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight nobody
- * acknowledges until it has sent one more. Otherwise a window that shrank would stop them forever.
- * A READ may exceed it, since its responses come one by one: a third of a short path's window would
- * else stay empty. How many do is bounded by the READ budget. While QPs wait, it is open only to
- * the first of them.
+ * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight are
+ * not acknowledged until it has sent one more. Otherwise a window that shrank would stop them
+ * forever. A READ may exceed it, since its responses come one by one: a third of a short path's
+ * window would else stay empty. How many do is bounded by the READ budget. While QPs wait, it is
+ * open only to the first of them.
  */
 static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 {
@@ -299,7 +299,7 @@ static void req_local_done(struct rocemu_qp *qp, rocemu_ns_t now)
 	comp_local(qp, now);
 }
 
-/** Measure the round trip of a packet that asks for an answer, one at a time. */
+/** Measure the round trip of a packet that requests an answer, one at a time. */
 static void req_measure(struct qp_req *req, rocemu_ns_t now, uint32_t psn)
 {
 	if (req->rtt_valid)
@@ -331,7 +331,7 @@ static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx
 					: req_build_message(qp, tx, req_is_silent(req) ? 1 : n);
 	if (!made)
 		return 0;
-	/* The last of them asks for an answer; a READ's first response is one. */
+	/* The last of them requests an answer; a READ's first response is one. */
 	if (fresh && qp_is_reliable(qp) && !req->since_ackreq)
 		req_measure(req, now,
 			    swqe_expects_response(w) ? first

@@ -20,7 +20,7 @@ struct peer;
 enum req_hold {
 	REQ_GO,		 /* nothing holds it */
 	REQ_HOLD_IDLE,	 /* nothing to send in this state */
-	REQ_HOLD_RNR,	 /* the peer asked for a pause */
+	REQ_HOLD_RNR,	 /* RNR NAK: wait */
 	REQ_HOLD_SILENT, /* the peer does not answer: only probes are sent */
 	REQ_HOLD_READ,	 /* fence, or max_rd_atomic requests are in flight */
 	REQ_HOLD_ROOM,	 /* UC, UD: no send credits */
@@ -50,7 +50,7 @@ struct qp_req {
 	uint32_t since_ackreq;	/* packets in flight behind the last one with AckReq */
 	uint32_t mtu_shift;	/* log2 of the path MTU */
 	uint32_t full_cost;	/* peer_cost() of a packet of path MTU */
-	uint32_t read_shift; /* 2^read_shift response packets are asked for by one READ request */
+	uint32_t read_shift; /* 2^read_shift response packets per READ request */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	bool rnr_wait;	 /* the timer is an RNR wait: send nothing until it ends */
@@ -73,7 +73,7 @@ struct qp_req {
 	uint32_t charged_psn; /* oldest packet charged; those before it were given back */
 	uint32_t read_out;    /* bytes of READ responses charged to the endpoint's budget */
 	uint32_t turn;	      /* packets that it may send before the next QP in the window's line */
-	uint32_t read_turn; /* bytes that it may ask for before the next one in the READ budget's */
+	uint32_t read_turn; /* bytes that it may request before the next one in the READ budget's */
 	uint64_t
 		kept; /* bytes of the window kept while it waits for the READ budget; 0: does not */
 	/* RC: in peer->blocked while the window is full, in ep->read_waiting while the READ budget

@@ -5,12 +5,12 @@
  * programs wait for the last byte of a WRITE to change.
  *
  * When a gap is reported (sequence NAK, IBTA 9.7.5.1.1):
- *   - after NAK_AFTER packets beyond it, or at once when one of them asks for an answer (AckReq):
+ *   - after NAK_AFTER packets beyond it, or at once when one of them requests an answer (AckReq):
  *     fewer may have overtaken the missing one;
  *   - at once, when the gap before it was filled and enough lies beyond the new one, or the packet
- *     that filled it asks for an answer: the peer repeats single packets and needs to know the
- * next. A peer that repeats all (go-back-N) is on its way to the next gap already. Its packets fill
- *     neighbouring gaps one by one, so there are at most STEPS_MAX such NAKs in a row.
+ *     that filled it requests an answer: the peer repeats single packets and needs the number of
+ *     the next. A peer that repeats all (go-back-N) is on its way to the next gap already. Its
+ *     packets fill neighbouring gaps one by one, so there are at most STEPS_MAX such NAKs in a row.
  * And once per gap. Only when the peer repeats kept packets, and not the missing one before them,
  * was the missing one lost again; then each repetition is worth one more NAK.
  *

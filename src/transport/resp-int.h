@@ -44,19 +44,19 @@ struct resp_job {
 	bool begun;	    /* READ: its first response went out */
 	uint32_t psn, npsn; /* PSN of the next response packet, and how many there are to come */
 	uint32_t msn;
-	uint32_t srqn; /* READ over XRC: as its request said, for the rights */
+	uint32_t srqn; /* READ over XRC: its request's SRQ, for the rights */
 	uint32_t rkey; /* READ: what is left to send */
 	uint32_t left;
 	uint64_t va;
 	uint64_t orig; /* atomic: the value before */
 };
 
-/** A READ or atomic that was executed, for the case that it is asked for again. */
+/** A READ or atomic that was executed, for a repetition of it. */
 struct resp_replay {
 	uint8_t opcode;
 	uint32_t psn, npsn;
 	uint32_t msn;
-	uint32_t rkey, length; /* READ: what was asked for */
+	uint32_t rkey, length; /* READ: the requested range */
 	uint64_t va;
 	uint64_t orig; /* atomic: the value before */
 };

@@ -114,8 +114,8 @@ void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now);
 bool resp_output_is_acks(const struct rocemu_qp *qp);
 /**
  * To ERR: complete the receive under way and all posted ones with IBV_WC_WR_FLUSH_ERR (an SRQ's
- * stay). Pending responses are still sent: their requests were executed, which the peer cannot know
- * otherwise.
+ * stay). Pending responses are still sent: their requests were executed, which the peer cannot find
+ * out otherwise.
  */
 void resp_flush(struct rocemu_qp *qp, rocemu_ns_t now);
 /** XRC: the SRQ is destroyed, and with it the receive in use if it came from there. */

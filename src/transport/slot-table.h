@@ -3,8 +3,8 @@
  * Maps numbers that a peer sends to objects: keys to memory, XRC SRQ numbers to SRQs. A number has
  * 24 bits, is never 0, and cannot be guessed from others: its low bits are a place in the table,
  * which is chosen at random among the free ones, and the bits above are random. So a look-up is one
- * load, and no two objects meet at a place: when the table doubles, each goes to the place that one
- * more bit of its number says. Half of the places stay free, which makes choosing quick and leaves
+ * load, and no two objects meet at a place: when the table doubles, each goes to the place given by
+ * one more bit of its number. Half of the places stay free, which makes choosing quick and leaves
  * more than 22 bits of each number to chance.
  */
 #ifndef TRANSPORT_SLOT_TABLE_H

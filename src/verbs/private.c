@@ -19,7 +19,7 @@
 /* Guards the two; the tap's own lock is taken under it. */
 static struct mutex lock = MUTEX_INITIALIZER;
 static struct tap *tap; /* ref, or NULL */
-static pid_t owner;	/* the process that asked for it; another one's is its own */
+static pid_t owner;	/* the process that opened it; a forked child opens its own */
 
 static void lock_capture(void)
 {

@@ -126,7 +126,7 @@ void kill_both(void)
 	pid_t holder = agent_holder(), worker = agent_pid();
 
 	assert_true(holder > 0 && worker > 0);
-	/* Stopped, so that neither sees the other die. */
+	/* Stopped, so that none of them sees the other die. */
 	assert_int_equal(kill(holder, SIGSTOP), 0);
 	assert_int_equal(kill(worker, SIGKILL), 0);
 	assert_int_equal(kill(holder, SIGKILL), 0);

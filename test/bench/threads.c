@@ -6,7 +6,8 @@
  *
  *	threads [THREADS [BYTES [ROUNDS [MILLISECONDS [CQS]]]]]
  *
- * With ROCEMU_LOG=debug each lane says at the end how often its lock was waited for. ROCEMU_LANES=1
+ * With ROCEMU_LOG=debug each lane reports at the end how often its lock was waited for.
+ * ROCEMU_LANES=1
  *shows what one lane for all does, and ROCEMU_LANES=2 with one thread and several CQs what it costs
  *to poll two.
  */

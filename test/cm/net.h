@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Two connection managers and the network between them, in virtual time. Each MAD takes a while;
- * masks say which of the first 64 are lost or come twice, a seed in which order and how late they
- * come. Each side's policy acts as its consumer; the events that it got are recorded as text:
+ * masks select which of the first 64 are lost or come twice; a seed determines their order and
+ * delay. Each side's policy acts as its consumer; the events that it got are recorded as text:
  *
  *     net_start(&n, 0);
  *     net_connect(&n, A);

@@ -56,7 +56,7 @@ static struct rdma_cm_id *resolve(struct rdma_event_channel *ch, uint16_t port)
 	return id;
 }
 
-/* @return ms from the request to the answer that nobody listens */
+/* @return ms from the request to the answer that there is no listener */
 static long refused(struct rdma_event_channel *ch, uint16_t port)
 {
 	struct rdma_conn_param param = {.qp_num = 0x123};

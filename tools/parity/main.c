@@ -238,7 +238,7 @@ static bool probe(const struct runner *r, const struct target *t)
 	return ok;
 }
 
-/** Can the two reach each other? @return NULL, or why not, for good. */
+/** Can the two reach each other? @return NULL, or the permanent reason why not. */
 static const char *probe_across(const struct runner *r, const struct target *a,
 				const struct target *b)
 {

@@ -243,8 +243,10 @@ static bool repeats(const struct packet *a, const struct packet *b)
 	return a->psn == b->psn;
 }
 
-/** A request that was refused for good: what its requester had sent behind it by then is a matter
- * of time. */
+/**
+ * A request that was refused permanently: how much its requester had sent behind it by then depends
+ * on timing.
+ */
 static void leave_out_behind(struct packets *all, const struct packet *nak)
 {
 	for (unsigned i = 0; i < all->n; i++) {
@@ -276,7 +278,7 @@ static void leave_out(struct packets *all)
 	}
 }
 
-/* ---- saying ---- */
+/* ---- output ---- */
 
 static unsigned number_of(uint32_t qpn, uint32_t qpns[QPS_MAX], unsigned *n)
 {

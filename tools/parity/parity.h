@@ -141,7 +141,7 @@ void comp_event_say(struct end *e, bool expected);
 /** A digest of all of the memory of both ends. */
 void memory_say(struct pair *p);
 
-/* ---- saying (script.c) ---- */
+/* ---- output (script.c) ---- */
 
 void say(const struct end *e, const char *fmt, ...) PRINTF(2, 3);
 /** "what: ok" or the name of the errno. */
@@ -262,7 +262,7 @@ struct known_list {
 };
 /** Those of that name: "" for all devices, "rxe". @return false: no such name. */
 bool known_builtin(struct known_list *k, const char *name);
-/** @return false: said on stderr what is wrong with the file. */
+/** @return false: the file is wrong, with a message on stderr. */
 bool known_read(struct known_list *k, const char *path);
 /** Why that line of that scenario may differ, or NULL. */
 const char *known_find(const struct known_list *k, const char *scenario, const char *line);

@@ -29,7 +29,7 @@ static int64_t now_ms(void)
 	return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
 }
 
-/* ---- saying ---- */
+/* ---- output ---- */
 
 void say(const struct end *e, const char *fmt, ...)
 {

@@ -227,7 +227,7 @@ struct verify {
 	unsigned exchange_n;
 	struct ud_source **ud_sources; /* owned; hashed by address and QPN */
 	unsigned ud_source_n;
-	struct packet_log *log;	  /* NULL: not wanted */
+	struct packet_log *log;	  /* NULL: not requested */
 	struct findings findings; /* of no flow */
 	struct view *views;	  /* owned; where packets were seen */
 	uint64_t frames, packets, bytes, icrc_checked, icrc_unchecked, icrc_wrong;

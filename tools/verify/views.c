@@ -3,7 +3,7 @@
  * Removes copies from captures at several points: merged from both hosts, taken at "any", or of a
  * mirror port in both directions. Such a capture has the same packet once for each point that it
  * passed, and only the first counts: the others would look like retransmissions. The n-th copy at
- * one interface is the n-th at the others. Where the file does not say which interface, its
+ * one interface is the n-th at the others. Where the file does not identify the interface, its
  * beginning shows whether nearly all packets are there k times (view_note(), views_decide()).
  *
  * Memory is bounded: newer packets replace older ones at the same place in the table.
