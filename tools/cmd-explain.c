@@ -7,6 +7,7 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include "base/cli.h"
 #include "tool.h"
 #include "verify/explain.h"
 
@@ -17,25 +18,32 @@ struct options {
 	struct explain x;
 };
 
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu explain [--connection N] [--limit N] [--svg FILE] CAPTURE\n"
-	      "\n"
-	      "Prints what happens in a capture (pcap or pcapng, \"-\" for standard input): for "
-	      "each connection what its\n"
-	      "two ends do, step by step, and a ladder diagram of its packets, named as "
-	      "Wireshark names them. PSNs count\n"
-	      "from each side's first. Repetitions are folded.\n"
-	      "\n"
-	      "  --connection N   that connection only; numbers as in rocemu verify\n"
-	      "  --limit N        steps and rows of a diagram, at most (default 100)\n"
-	      "  --svg FILE       write the diagrams to FILE as SVG instead; light and dark as "
-	      "the reader's system is\n"
-	      "  --help\n"
-	      "\n"
-	      "Exit code 0, or 2: wrong usage, or a file that is no capture of RoCEv2.\n",
-	      f);
-}
+enum { OPT_CONNECTION = CLI_LONG, OPT_LIMIT, OPT_SVG };
+
+static const struct cli_option options[] = {
+	{OPT_CONNECTION, "connection", "N",
+	 "Describe that connection only; numbers as in \"rocemu verify\""},
+	{OPT_LIMIT, "limit", "N", "Print at most N steps, and N rows of a diagram (default 100)"},
+	{OPT_SVG, "svg", "FILE",
+	 "Write the diagrams to FILE as SVG instead; its colours follow the reader's system, light "
+	 "or dark",
+	 CLI_FILE},
+	CLI_HELP,
+	{0},
+};
+
+const struct cli explain_cli = {
+	.name = "explain",
+	.brief = "describe a capture in words and as a diagram",
+	.usage = "[OPTIONS] CAPTURE",
+	.about = "Prints what happens in a capture (pcap or pcapng, \"-\" for standard input): for "
+		 "each connection what its two ends do, step by step, and a ladder diagram of its "
+		 "packets, named as Wireshark names them. PSNs count from each side's first. "
+		 "Repetitions are folded.",
+	.options = options,
+	.notes = "Exit code 0, or 2: wrong usage, or a file that is no capture of RoCEv2.",
+	.operand = CLI_FILE,
+};
 
 static int failed(const struct options *o, const char *what, int err)
 {
@@ -112,31 +120,24 @@ static unsigned terminal_width(void)
 
 int tool_explain(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"connection", required_argument, NULL, 'c'},
-		{"limit", required_argument, NULL, 'n'},
-		{"svg", required_argument, NULL, 's'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct options o = {.self = argv[0], .x = {.limit = LIMIT, .width = terminal_width()}};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+	while ((opt = cli_next(&explain_cli, argc, argv)) != CLI_END) {
 		switch (opt) {
-		case 'c':
+		case OPT_CONNECTION:
 			if (!number(&o, "--connection", optarg, &o.x.connection))
 				return TOOL_USAGE;
 			break;
-		case 'n':
+		case OPT_LIMIT:
 			if (!number(&o, "--limit", optarg, &o.x.limit))
 				return TOOL_USAGE;
 			break;
-		case 's':
+		case OPT_SVG:
 			o.svg = optarg;
 			break;
 		case 'h':
-			usage(stdout);
+			cli_print_help(&explain_cli, stdout);
 			return TOOL_OK;
 		default:
 			return TOOL_USAGE;

@@ -8,6 +8,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
+#include "base/cli.h"
 #include "tool.h"
 #include "verify/rules.h"
 #include "verify/verify.h"
@@ -34,47 +35,73 @@ struct options {
 	enum severity fail_on;
 };
 
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu verify [OPTION]... FILE...\n"
-	      "       rocemu verify [OPTION]... -i INTERFACE\n"
-	      "       rocemu verify [--json] --diff BEFORE AFTER\n"
-	      "       rocemu verify --explain ID | --list\n"
-	      "\n"
-	      "Checks the RoCEv2 packets of captures (pcap or pcapng, also compressed by gzip or "
-	      "zstd; \"-\" for standard\n"
-	      "input): ICRC, PSNs, opcodes, lengths, acknowledges, READ and atomic responses, RNR "
-	      "waits, connection messages.\n"
-	      "\n"
-	      "  -i INTERFACE    capture there (\"any\": everywhere) until SIGINT; implies "
-	      "--follow\n"
-	      "  --follow        print findings as they are made, for days; idle connections are "
-	      "forgotten\n"
-	      "  --connections N how many are followed at a time (default 32768)\n"
-	      "  --port N,...    UDP ports of RoCEv2 (default 4791)\n"
-	      "  --json          a JSON object per file, one after the other\n"
-	      "  --html PAGE     write one page with diagrams, plots over time and the findings; "
-	      "one "
-	      "FILE only\n"
-	      "  --annotate OUT  copy the capture to OUT, pcapng with the findings as comments, "
-	      "for Wireshark; one FILE only\n"
-	      "  --junit OUT     write the findings as JUnit's XML\n"
-	      "  --diff          two captures: what is new, gone or changed in the second\n"
-	      "  --fail-on WHAT  error (the default), warning, note or never: what makes the exit "
-	      "code 1\n"
-	      "  --packets N     packets that the page shows, from the first (default 100000)\n"
-	      "  --keep N        findings of each kind to print for each direction of a connection "
-	      "(default 5); all are counted\n"
-	      "  --explain ID    what a finding means, its causes, what to do, and where the rule "
-	      "comes from\n"
-	      "  --list          all findings there are\n"
-	      "  --help\n"
-	      "\n"
-	      "Exit code 0: nothing that --fail-on names; 1: such findings (--diff: more of them); "
-	      "2: wrong usage, or a file\n"
-	      "that is no capture of RoCEv2.\n",
-	      f);
-}
+enum {
+	OPT_INTERFACE = 'i',
+	OPT_JSON = 'j',
+	OPT_FOLLOW = CLI_LONG,
+	OPT_CONNECTIONS,
+	OPT_PORT,
+	OPT_HTML,
+	OPT_ANNOTATE,
+	OPT_JUNIT,
+	OPT_DIFF,
+	OPT_FAIL_ON,
+	OPT_PACKETS,
+	OPT_KEEP,
+	OPT_EXPLAIN,
+	OPT_LIST,
+};
+
+static const struct cli_option option_table[] = {
+	{OPT_INTERFACE, "interface", "INTERFACE",
+	 "Capture there (\"any\": everywhere) until SIGINT; implies --follow", CLI_INTERFACE},
+	{OPT_FOLLOW, "follow", NULL,
+	 "Print findings as they are made, for days; idle connections are forgotten"},
+	{OPT_CONNECTIONS, "connections", "N",
+	 "Follow at most N connections at a time (default 32768)"},
+	{OPT_PORT, "port", "N[,N]...", "UDP ports of RoCEv2 (default 4791)"},
+	{OPT_JSON, "json", NULL, "Print a JSON object per file"},
+	{OPT_HTML, "html", "PAGE",
+	 "Write one page with diagrams, plots over time and the findings; one FILE only", CLI_FILE},
+	{OPT_ANNOTATE, "annotate", "OUT",
+	 "Copy the capture to OUT, pcapng with the findings as comments, for Wireshark; one FILE "
+	 "only",
+	 CLI_FILE},
+	{OPT_JUNIT, "junit", "OUT", "Write the findings as JUnit's XML", CLI_FILE},
+	{OPT_DIFF, "diff", NULL,
+	 "Compare two captures: what is new, gone or changed in the second"},
+	{OPT_FAIL_ON, "fail-on", "WHAT",
+	 "The least severity that makes the exit code 1 (default error)",
+	 .choices = "error warning note never"},
+	{OPT_PACKETS, "packets", "N",
+	 "Packets that the page shows, from the first (default 100000)"},
+	{OPT_KEEP, "keep", "N",
+	 "Findings of each kind to print for each direction of a connection (default 5); all are "
+	 "counted"},
+	{OPT_EXPLAIN, "explain", "ID",
+	 "Print what a finding means, its causes, what to do, and where the rule comes from",
+	 CLI_FINDING},
+	{OPT_LIST, "list", NULL, "List all findings there are"},
+	CLI_HELP,
+	{0},
+};
+
+const struct cli verify_cli = {
+	.name = "verify",
+	.brief = "check the packets of a capture against the standard",
+	.usage = "[OPTIONS] FILE...\n"
+		 "[OPTIONS] -i INTERFACE\n"
+		 "[--json] --diff BEFORE AFTER\n"
+		 "--explain ID | --list",
+	.about =
+		"Checks the RoCEv2 packets of captures (pcap or pcapng, also compressed by gzip or "
+		"zstd; \"-\" for standard input): ICRC, PSNs, opcodes, lengths, acknowledges, READ "
+		"and atomic responses, RNR waits, connection messages.",
+	.options = option_table,
+	.notes = "Exit code 0: nothing that --fail-on names; 1: such findings (--diff: more of "
+		 "them); 2: wrong usage, or a file that is no capture of RoCEv2.",
+	.operand = CLI_FILE,
+};
 
 /* ---- rules ---- */
 
@@ -388,37 +415,37 @@ static int verify_all(struct options *o, char **files, int n)
 static bool option(struct options *o, int opt)
 {
 	switch (opt) {
-	case 'j':
+	case OPT_JSON:
 		o->json = true;
 		return true;
-	case 'H':
+	case OPT_HTML:
 		o->html = optarg;
 		return true;
-	case 'a':
+	case OPT_ANNOTATE:
 		o->annotate = optarg;
 		return true;
-	case 'J':
+	case OPT_JUNIT:
 		o->junit_path = optarg;
 		return true;
-	case 'i':
+	case OPT_INTERFACE:
 		o->interface = optarg;
 		o->follow = true;
 		return true;
-	case 'f':
+	case OPT_FOLLOW:
 		o->follow = true;
 		return true;
-	case 'd':
+	case OPT_DIFF:
 		o->diff = true;
 		return true;
-	case 'P':
+	case OPT_PORT:
 		return ports(o, optarg);
-	case 'F':
+	case OPT_FAIL_ON:
 		return fail_on(o, optarg);
-	case 'p':
+	case OPT_PACKETS:
 		return number(o, "--packets", optarg, 1, &o->packets);
-	case 'k':
+	case OPT_KEEP:
 		return number(o, "--keep", optarg, 1, &o->keep);
-	case 'c':
+	case OPT_CONNECTIONS:
 		return number(o, "--connections", optarg, LEAST_CONNECTIONS, &o->connections);
 	default:
 		return false;
@@ -427,24 +454,6 @@ static bool option(struct options *o, int opt)
 
 int tool_verify(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"json", no_argument, NULL, 'j'},
-		{"html", required_argument, NULL, 'H'},
-		{"annotate", required_argument, NULL, 'a'},
-		{"junit", required_argument, NULL, 'J'},
-		{"interface", required_argument, NULL, 'i'},
-		{"follow", no_argument, NULL, 'f'},
-		{"diff", no_argument, NULL, 'd'},
-		{"port", required_argument, NULL, 'P'},
-		{"fail-on", required_argument, NULL, 'F'},
-		{"packets", required_argument, NULL, 'p'},
-		{"keep", required_argument, NULL, 'k'},
-		{"connections", required_argument, NULL, 'c'},
-		{"explain", required_argument, NULL, 'e'},
-		{"list", no_argument, NULL, 'l'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct options o = {
 		.self = argv[0],
 		.keep = KEEP,
@@ -454,14 +463,14 @@ int tool_verify(int argc, char **argv)
 	};
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "i:jh", longs, NULL)) != -1) {
+	while ((opt = cli_next(&verify_cli, argc, argv)) != CLI_END) {
 		switch (opt) {
-		case 'e':
+		case OPT_EXPLAIN:
 			return explain_id(&o, optarg);
-		case 'l':
+		case OPT_LIST:
 			return list();
 		case 'h':
-			usage(stdout);
+			cli_print_help(&verify_cli, stdout);
 			return TOOL_OK;
 		default:
 			if (!option(&o, opt))

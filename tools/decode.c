@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli.h"
 #include "tool.h"
 #include "wire/capture.h"
 #include "wire/print.h"
@@ -24,22 +25,27 @@ struct verdict {
 	bool icrc_ok;	       /* meaningless when cut or malformed */
 };
 
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu decode [--limit N] [--json] FILE\n"
-	      "\n"
-	      "Prints the RoCEv2 packets of a capture file (pcap or pcapng, \"-\" for standard "
-	      "input), one line each,\n"
-	      "with the ICRC checked. The last line, on standard error, counts them.\n"
-	      "\n"
-	      "  --limit N   print the first N packets only (all are checked)\n"
-	      "  --json      a JSON object per line\n"
-	      "  --help\n"
-	      "\n"
-	      "Exit code 1: a packet was malformed or its ICRC wrong, or the file could not be "
-	      "read to its end.\n",
-	      f);
-}
+enum { OPT_LIMIT = 'n', OPT_JSON = 'j' };
+
+static const struct cli_option options[] = {
+	{OPT_LIMIT, "limit", "N", "Print the first N packets only; all are checked and counted"},
+	{OPT_JSON, "json", NULL, "Print a JSON object per line"},
+	CLI_HELP,
+	{0},
+};
+
+const struct cli decode_cli = {
+	.name = "decode",
+	.brief = "print the RoCEv2 packets of a capture",
+	.usage = "[OPTIONS] FILE",
+	.about = "Prints the RoCEv2 packets of a capture file (pcap or pcapng, \"-\" for standard "
+		 "input), one line each, with the ICRC checked. The last line, on standard error, "
+		 "counts them.",
+	.options = options,
+	.notes = "Exit code 1: a packet was malformed or its ICRC wrong, or the file could not be "
+		 "read to its end.",
+	.operand = CLI_FILE,
+};
 
 static struct verdict judge(const struct capture_rec *rec, struct rocemu_packet *pkt)
 {
@@ -168,19 +174,13 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 
 int tool_decode(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"limit", required_argument, NULL, 'n'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	struct decode d = {0};
 	char *end;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "n:jh", longs, NULL)) != -1) {
+	while ((opt = cli_next(&decode_cli, argc, argv)) != CLI_END) {
 		switch (opt) {
-		case 'n':
+		case OPT_LIMIT:
 			errno = 0;
 			d.limit = strtoull(optarg, &end, 10);
 			if (errno || end == optarg || *end || *optarg == '-' || d.limit == 0) {
@@ -189,11 +189,11 @@ int tool_decode(int argc, char **argv)
 				return TOOL_USAGE;
 			}
 			break;
-		case 'j':
+		case OPT_JSON:
 			d.json = true;
 			break;
 		case 'h':
-			usage(stdout);
+			cli_print_help(&decode_cli, stdout);
 			return TOOL_OK;
 		default:
 			return TOOL_USAGE;

@@ -4,30 +4,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli.h"
 #include "base/util.h"
 #include "devices.h"
 #include "netdev/netdev.h"
 #include "tool.h"
 #include "wire/print.h"
 
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu devices [--device SPEC] [--gid-layout LAYOUT] [--json]\n"
-	      "\n"
-	      "Lists the RDMA devices that programs under \"rocemu run\" see, emulated and real "
-	      "ones: name, interface,\n"
-	      "state, MTU of the interface and the largest path MTU, and the GID table. Real "
-	      "devices are those of this\n"
-	      "machine's libibverbs; ROCEMU_REAL=off leaves them out.\n"
-	      "\n"
-	      "  --device SPEC   as for \"rocemu run\" (default: what ROCEMU_DEVICES says, or all "
-	      "interfaces,\n"
-	      "                  loopback only where no other is up)\n"
-	      "  --gid-layout LAYOUT  as for \"rocemu run\" (default: ROCEMU_GID_LAYOUT)\n"
-	      "  --json          as a JSON array\n"
-	      "  --help\n",
-	      f);
-}
+enum { OPT_DEVICE = 'd', OPT_JSON = 'j', OPT_GID_LAYOUT = CLI_LONG };
+
+static const struct cli_option options[] = {
+	{OPT_DEVICE, "device", "SPEC",
+	 "Devices to list, as for \"rocemu run\" (default: one for each interface with an address; "
+	 "loopback only where no other is up)",
+	 CLI_INTERFACE, .env = "ROCEMU_DEVICES"},
+	{OPT_GID_LAYOUT, "gid-layout", "LAYOUT",
+	 "Which address has which GID index, as for \"rocemu run\"", .choices = "common mlx5 rxe",
+	 .env = "ROCEMU_GID_LAYOUT"},
+	{OPT_JSON, "json", NULL, "Print a JSON array"},
+	CLI_HELP,
+	{0},
+};
+
+const struct cli devices_cli = {
+	.name = "devices",
+	.brief = "list the devices that programs will see",
+	.usage = "[OPTIONS]",
+	.about = "Lists the RDMA devices that programs under \"rocemu run\" see, emulated and real "
+		 "ones: name, interface, state, MTU of the interface and the largest path MTU, and "
+		 "the GID table. Real devices are those of this machine's libibverbs; "
+		 "ROCEMU_REAL=off leaves them out.",
+	.options = options,
+};
 
 static void fill_port(struct port_info *p, const struct netdev *d)
 {
@@ -133,13 +141,6 @@ static void print_json(const struct port_info *ports, unsigned n)
 
 int tool_devices(int argc, char **argv)
 {
-	static const struct option longs[] = {
-		{"device", required_argument, NULL, 'd'},
-		{"gid-layout", required_argument, NULL, 'g'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	const char *spec = getenv("ROCEMU_DEVICES"), *layout = getenv("ROCEMU_GID_LAYOUT");
 	struct port_info *ports;
 	struct netdev *devs;
@@ -148,19 +149,19 @@ int tool_devices(int argc, char **argv)
 	unsigned n;
 	int opt;
 
-	while ((opt = getopt_long(argc, argv, "d:jh", longs, NULL)) != -1) {
+	while ((opt = cli_next(&devices_cli, argc, argv)) != CLI_END) {
 		switch (opt) {
-		case 'd':
+		case OPT_DEVICE:
 			spec = optarg;
 			break;
-		case 'g':
+		case OPT_GID_LAYOUT:
 			layout = optarg;
 			break;
-		case 'j':
+		case OPT_JSON:
 			json = true;
 			break;
 		case 'h':
-			usage(stdout);
+			cli_print_help(&devices_cli, stdout);
 			return TOOL_OK;
 		default:
 			return TOOL_USAGE;

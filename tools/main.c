@@ -2,29 +2,29 @@
 /* rocemu: the subcommand table. */
 #include <string.h>
 
-#include "base/util.h"
+#include "agent/options.h"
+#include "base/cli.h"
+#include "parity/options.h"
 #include "tool.h"
 
-static const struct command {
-	const char *name;
-	int (*run)(int argc, char **argv);
-	const char *what;
-} commands[] = {
-	{"run", tool_run, "run a program with emulated RDMA devices"},
-	{"devices", tool_devices, "list the devices that programs will see"},
-	{"stat", tool_stat, "show what processes that use the devices do"},
-	{"decode", tool_decode, "print the RoCEv2 packets of a capture"},
-	{"verify", tool_verify, "check the packets of a capture against the standard"},
-	{"explain", tool_explain, "describe a capture in words and as a diagram"},
-	{"parity", tool_parity, "compare two RDMA devices, scenario by scenario"},
-	{"agent", tool_agent, "start the agent, or ask what it does"},
+const struct command tool_commands[] = {
+	{&run_cli, tool_run},
+	{&devices_cli, tool_devices},
+	{&stat_cli, tool_stat},
+	{&decode_cli, tool_decode},
+	{&verify_cli, tool_verify},
+	{&explain_cli, tool_explain},
+	{&parity_cli, tool_parity},
+	{&agent_cli, tool_agent},
+	{&completion_cli, tool_completion},
+	{0},
 };
 
 static void usage(FILE *f)
 {
 	fputs("usage: rocemu COMMAND [ARGUMENTS]\n\n", f);
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-		fprintf(f, "  %-10s %s\n", commands[i].name, commands[i].what);
+	for (const struct command *c = tool_commands; c->cli; c++)
+		fprintf(f, "  %-11s %s\n", c->cli->name, c->cli->brief);
 	fputs("\n\"rocemu COMMAND --help\" says more. Also: --help, --version.\n", f);
 }
 
@@ -45,12 +45,12 @@ int main(int argc, char **argv)
 		       *tool_commit ? ")" : "");
 		return TOOL_OK;
 	}
-	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
-		if (strcmp(argv[1], commands[i].name) != 0)
+	for (const struct command *c = tool_commands; c->cli; c++) {
+		if (strcmp(argv[1], c->cli->name) != 0)
 			continue;
-		snprintf(name, sizeof(name), "rocemu %s", commands[i].name);
+		snprintf(name, sizeof(name), "rocemu %s", c->cli->name);
 		argv[1] = name;
-		return commands[i].run(argc - 1, argv + 1);
+		return c->run(argc - 1, argv + 1);
 	}
 	fprintf(stderr, "rocemu: no command \"%s\"; \"rocemu --help\" lists them\n", argv[1]);
 	return TOOL_USAGE;

@@ -17,6 +17,8 @@ PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tc
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind"
 # What test/layering holds the tree's form with: the version that it is formatted by, and no other.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL clang-format-14 python3-yaml"
+# Shells whose completion test/cli tries.
+PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL zsh fish bash-completion"
 # Programs of others that test/world runs (75 MB). tgt starts a daemon where systemd runs: there it is for who wants it.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL openmpi-bin netpipe-openmpi python3-mpi4py mpich netpipe-mpich2 dapl2-utils libiscsi-bin"
 [ -d /run/systemd/system ] || PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL tgt"

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/cli.h"
 #include "base/log.h"
 #include "base/timescale.h"
 #include "engine/lane.h"
@@ -44,69 +45,90 @@ struct run {
 	const char *lanes;
 };
 
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu run [--device SPEC]... [--pcap FILE] [--trace FILE] [--impair "
-	      "SPEC]...\n"
-	      "                  [--impair-log FILE] [--time-scale N] [--gid-layout LAYOUT] "
-	      "[--wire WIRE]\n"
-	      "                  [--lanes N] [--mount-paths] [--summary] [--log LEVEL] [--] CMD\n"
-	      "                  [ARGUMENTS]\n"
-	      "\n"
-	      "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, is "
-	      "passed on.\n"
-	      "\n"
-	      "  --device SPEC   devices to have: interface, address, name=interface or "
-	      "name=address; several\n"
-	      "                  separated by commas (default: one for each interface with an "
-	      "address,\n"
-	      "                  loopback only where no other is up)\n"
-	      "  --pcap FILE     write the packets to FILE; %p in it stands for the process ID\n"
-	      "  --trace FILE    write a timeline to FILE: requests, packets, states, timers; for "
-	      "ui.perfetto.dev\n"
-	      "  --impair SPEC   faults on purpose: rates, rules, or both, separated by \";\"; "
-	      "@FILE: "
-	      "what is in FILE\n"
-	      "    rates         loss=1%,delay=10us..2ms,seed=7 for instance\n"
-	      "                  loss, dup, reorder, corrupt: a chance for each packet that is "
-	      "sent;\n"
-	      "                  delay: a time or range; rate=1Gbit,queue=64k: a slow link;\n"
-	      "                  rnr: a chance that a message finds no receive;\n"
-	      "                  flap=UP/DOWN: ports go down, flap=2s..5s/200ms say; seed\n"
-	      "    rules         \"drop opcode=RC_ACK nth=3\" for instance: an action and "
-	      "conditions\n"
-	      "                  drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, "
-	      "mark;\n"
-	      "                  opcode=, qp=, dqp=, psn=, len=, peer=, dir=tx|rx, message=, "
-	      "first;\n"
-	      "                  nth=, every=, times=, once, chance=\n"
-	      "                  fail verb=, wc-error, cq-overflow, device-fatal, port-down, "
-	      "gid-remove:\n"
-	      "                  what is not a packet, see rocemu-run(1)\n"
-	      "  --impair-file FILE  as --impair @FILE: a rule on each line, # comments\n"
-	      "  --impair-log FILE   append a line for each decision to FILE\n"
-	      "  --time-scale N  protocol timers N times shorter (100), or longer (0.01: for "
-	      "breakpoints)\n"
-	      "  --mount-paths   /sys/class/infiniband also for programs that make system calls "
-	      "themselves\n"
-	      "                  (Go): in a mount namespace\n"
-	      "  --gid-layout LAYOUT  which address has which GID index: common (the default), "
-	      "mlx5 or "
-	      "rxe\n"
-	      "  --wire WIRE     packets to the user's other processes on this host: udp (the "
-	      "default), or "
-	      "shm:\n"
-	      "                  by shared memory, where both have it\n"
-	      "  --lanes N       spread QPs over up to N lanes (locks, sockets, threads) of a "
-	      "device by their\n"
-	      "                  CQs, 1 to 8 (default: one for each thread that creates QPs)\n"
-	      "  --summary       print what the devices counted when CMD has ended\n"
-	      "  --log LEVEL     messages on stderr: error, warn (the default), why (the reason of "
-	      "each error that\n"
-	      "                  the program gets), info or debug\n"
-	      "  --help\n",
-	      f);
-}
+enum {
+	OPT_DEVICE = 'd',
+	OPT_PCAP = CLI_LONG,
+	OPT_TRACE,
+	OPT_IMPAIR,
+	OPT_IMPAIR_FILE,
+	OPT_IMPAIR_LOG,
+	OPT_TIME_SCALE,
+	OPT_MOUNT_PATHS,
+	OPT_GID_LAYOUT,
+	OPT_WIRE,
+	OPT_LANES,
+	OPT_SUMMARY,
+	OPT_LOG,
+};
+
+static const struct cli_option options[] = {
+	{OPT_DEVICE, "device", "SPEC",
+	 "Devices to show the program: interface, address, name=interface or name=address; several "
+	 "with commas between (default: one for each interface with an address; loopback only "
+	 "where no other is up)",
+	 CLI_INTERFACE, .env = "ROCEMU_DEVICES"},
+	{OPT_PCAP, "pcap", "FILE", "Write the packets to FILE; %p in it stands for the process ID",
+	 CLI_FILE, .env = "ROCEMU_PCAP"},
+	{OPT_TRACE, "trace", "FILE",
+	 "Write a timeline to FILE: requests, packets, states, timers; for ui.perfetto.dev",
+	 CLI_FILE, .env = "ROCEMU_TRACE"},
+	{OPT_IMPAIR, "impair", "SPEC",
+	 "Faults to inject: rates, rules, or both with \";\" between, see below; @FILE: what FILE "
+	 "contains",
+	 .env = "ROCEMU_IMPAIR"},
+	{OPT_IMPAIR_FILE, "impair-file", "FILE",
+	 "Faults to inject: a rule or rates on each line, # starts a comment", CLI_FILE},
+	{OPT_IMPAIR_LOG, "impair-log", "FILE", "Append a line to FILE for each fault", CLI_FILE,
+	 .env = "ROCEMU_IMPAIR_LOG"},
+	{OPT_TIME_SCALE, "time-scale", "N",
+	 "Make protocol timers N times shorter (100), or longer (0.01, for breakpoints)",
+	 .env = "ROCEMU_TIME_SCALE"},
+	{OPT_MOUNT_PATHS, "mount-paths", NULL,
+	 "Show /sys/class/infiniband in a mount namespace, for programs that make system calls "
+	 "themselves (Go)"},
+	{OPT_GID_LAYOUT, "gid-layout", "LAYOUT",
+	 "Which address has which GID index (default common)", .choices = "common mlx5 rxe",
+	 .env = "ROCEMU_GID_LAYOUT"},
+	{OPT_WIRE, "wire", "WIRE",
+	 "How packets go to the user's other processes on this host: udp (default), or shm, by "
+	 "shared memory where both have it",
+	 .choices = "udp shm", .env = "ROCEMU_WIRE"},
+	{OPT_LANES, "lanes", "N",
+	 "Spread the QPs of a device over up to N lanes (locks, sockets, threads) by their CQs, 1 "
+	 "to 8 (default: one for each thread that creates QPs)",
+	 .env = "ROCEMU_LANES"},
+	{OPT_SUMMARY, "summary", NULL, "Print what the devices counted when CMD has ended"},
+	{OPT_LOG, "log", "LEVEL",
+	 "Messages on standard error (default warn); why: with the reason of each error that the "
+	 "program gets",
+	 .choices = "error warn why info debug", .env = "ROCEMU_LOG"},
+	CLI_HELP,
+	{0},
+};
+
+const struct cli run_cli = {
+	.name = "run",
+	.brief = "run a program with emulated RDMA devices",
+	.usage = "[OPTIONS] [--] CMD [ARGUMENTS]",
+	.about = "Runs CMD with emulated RDMA devices. Its exit code, or the signal that ends it, "
+		 "is "
+		 "passed on.",
+	.options = options,
+	.notes =
+		"SPEC of --impair:\n"
+		"  rates   loss=1%,delay=10us..2ms,seed=7 for instance\n"
+		"          loss, dup, reorder, corrupt: probability for each packet that is sent;\n"
+		"          delay: a time or range; rate=1Gbit,queue=64k: a slow link;\n"
+		"          rnr: probability of a simulated receiver-not-ready;\n"
+		"          flap=UP/DOWN: ports go down, such as flap=2s..5s/200ms; seed\n"
+		"  rules   \"drop opcode=RC_ACK nth=3\" for instance: an action and conditions\n"
+		"          drop, dup, delay time=, corrupt bit=|field= icrc=right|wrong, mark;\n"
+		"          opcode=, qp=, dqp=, psn=, len=, peer=, dir=tx|rx, message=, first;\n"
+		"          nth=, every=, times=, once, chance=\n"
+		"          fail verb=, wc-error, cq-overflow, device-fatal, port-down,\n"
+		"          gid-remove: what is not a packet, see rocemu-run(1)",
+	.operand = CLI_PROGRAM,
+};
 
 static int complain(const struct run *r, const char *option, const char *what)
 {
@@ -432,79 +454,61 @@ static int set_environment(struct run *r)
 /** @return -1: go on, else the exit code. */
 static int parse(int argc, char **argv, struct run *r)
 {
-	static const struct option longs[] = {
-		{"device", required_argument, NULL, 'd'},
-		{"pcap", required_argument, NULL, 'p'},
-		{"trace", required_argument, NULL, 'T'},
-		{"impair", required_argument, NULL, 'i'},
-		{"impair-file", required_argument, NULL, 'f'},
-		{"impair-log", required_argument, NULL, 'l'},
-		{"time-scale", required_argument, NULL, 't'},
-		{"mount-paths", no_argument, NULL, 'm'},
-		{"gid-layout", required_argument, NULL, 'g'},
-		{"wire", required_argument, NULL, 'w'},
-		{"lanes", required_argument, NULL, 'n'},
-		{"summary", no_argument, NULL, 's'},
-		{"log", required_argument, NULL, 'L'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	int opt;
 
-	/* "+": options after CMD are CMD's own */
-	while ((opt = getopt_long(argc, argv, "+d:h", longs, NULL)) != -1) {
+	while ((opt = cli_next(&run_cli, argc, argv)) != CLI_END) {
 		switch (opt) {
-		case 'd':
+		case OPT_DEVICE:
 			if (!*optarg)
 				return complain(r, "--device",
 						"expected an interface or an address");
 			if (add_device(r, optarg))
 				return TOOL_USAGE;
 			break;
-		case 'p':
+		case OPT_PCAP:
 			r->pcap = optarg;
 			break;
-		case 'T':
+		case OPT_TRACE:
 			r->trace = optarg;
 			break;
-		case 'i':
+		case OPT_IMPAIR:
 			if (*optarg == '@' ? add_impair_file(r, optarg + 1)
 					   : add_impair(r, "--impair", optarg))
 				return TOOL_USAGE;
 			break;
-		case 'f':
+		case OPT_IMPAIR_FILE:
 			if (add_impair_file(r, optarg))
 				return TOOL_USAGE;
 			break;
-		case 'l':
+		case OPT_IMPAIR_LOG:
 			r->impair_log = optarg;
 			break;
-		case 't':
+		case OPT_TIME_SCALE:
 			r->time_scale = optarg;
 			break;
-		case 'm':
+		case OPT_MOUNT_PATHS:
 			r->mount_paths = true;
 			break;
-		case 'g':
+		case OPT_GID_LAYOUT:
 			r->gid_layout = optarg;
 			break;
-		case 'w':
+		case OPT_WIRE:
 			r->wire = optarg;
 			break;
-		case 's':
+		case OPT_SUMMARY:
 			r->summary = true;
 			break;
-		case 'L':
+		case OPT_LOG:
 			r->log = optarg;
 			break;
-		case 'n':
+		case OPT_LANES:
 			r->lanes = optarg;
 			break;
 		case 'h':
-			usage(stdout);
+			cli_print_help(&run_cli, stdout);
 			return TOOL_OK;
 		default:
-			return TOOL_USAGE; /* getopt_long() has said what is wrong */
+			return TOOL_USAGE; /* cli_next() has said what is wrong */
 		}
 	}
 	if (optind < argc)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/cli.h"
 #include "stat-show.h"
 #include "tool.h"
 
@@ -18,26 +19,41 @@ struct options {
 	unsigned port;
 };
 
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu stat [OPTIONS]\n"
-	      "\n"
-	      "Shows the user's processes that use emulated devices (root: everybody's), their "
-	      "devices and QPs.\n"
-	      "\n"
-	      "  -p, --pid PID      only this process\n"
-	      "  -d, --device NAME  only this device\n"
-	      "  -q, --qp QPN       only QPs of this number\n"
-	      "  -s, --sort KEY     the largest first: tx, rx, packets, retransmits, naks, rnr, "
-	      "rtt; or qp, by number\n"
-	      "  --json             for programs\n"
-	      "  --dump PID         what each QP of a process has in its queues and waits for\n"
-	      "  --watch[=SECONDS]  again and again, on a terminal with rates (default: each "
-	      "second)\n"
-	      "  --prometheus PORT  serve http://127.0.0.1:PORT/metrics\n"
-	      "  --help\n",
-	      f);
-}
+enum {
+	OPT_PID = 'p',
+	OPT_DEVICE = 'd',
+	OPT_QP = 'q',
+	OPT_SORT = 's',
+	OPT_JSON = CLI_LONG,
+	OPT_DUMP,
+	OPT_WATCH,
+	OPT_PROMETHEUS,
+};
+
+static const struct cli_option options[] = {
+	{OPT_PID, "pid", "PID", "Show this process only", CLI_PID},
+	{OPT_DEVICE, "device", "NAME", "Show this device only", CLI_DEVICE},
+	{OPT_QP, "qp", "QPN", "Show QPs of this number only"},
+	{OPT_SORT, "sort", "KEY", "Order of QPs: the largest first, or qp: by number",
+	 .choices = "qp tx rx packets retransmits naks rnr rtt"},
+	{OPT_JSON, "json", NULL, "Print JSON"},
+	{OPT_DUMP, "dump", "PID",
+	 "Show what each QP of a process has in its queues, and what it waits for", CLI_PID},
+	{OPT_WATCH, "watch", "[=SECONDS]",
+	 "Print again and again, with rates on a terminal (default: each second)"},
+	{OPT_PROMETHEUS, "prometheus", "PORT", "Serve http://127.0.0.1:PORT/metrics"},
+	CLI_HELP,
+	{0},
+};
+
+const struct cli stat_cli = {
+	.name = "stat",
+	.brief = "show what processes that use the devices do",
+	.usage = "[OPTIONS]",
+	.about = "Shows the user's processes that use emulated devices (root: everybody's), their "
+		 "devices and QPs.",
+	.options = options,
+};
 
 static int complain(const struct options *o, const char *option, const char *value,
 		    const char *what)
@@ -82,62 +98,50 @@ static int parse_option(struct options *o, int opt)
 	unsigned long n;
 
 	switch (opt) {
-	case 'p':
+	case OPT_PID:
 		return parse_pid(o, "--pid", optarg);
-	case 'd':
+	case OPT_DEVICE:
 		o->filter.device = optarg;
 		return TOOL_OK;
-	case 'q':
+	case OPT_QP:
 		if (!parse_number(optarg, 0xffffff, &n))
 			return complain(o, "--qp", optarg, "expected a QP number");
 		o->filter.qpn = (uint32_t)n;
 		return TOOL_OK;
-	case 's':
+	case OPT_SORT:
 		o->sort = optarg;
 		if (stat_is_sort_key(optarg))
 			return TOOL_OK;
 		return complain(o, "--sort", optarg,
 				"expected qp, tx, rx, packets, retransmits, naks, rnr or rtt");
-	case 'j':
+	case OPT_JSON:
 		o->form = JSON;
 		return TOOL_OK;
-	case 'D':
+	case OPT_DUMP:
 		o->form = DUMP;
 		return parse_pid(o, "--dump", optarg);
-	case 'w':
+	case OPT_WATCH:
 		return parse_seconds(o, optarg);
-	case 'P':
+	case OPT_PROMETHEUS:
 		o->form = METRICS;
 		if (!parse_number(optarg, UINT16_MAX, &n))
 			return complain(o, "--prometheus", optarg, "expected a TCP port");
 		o->port = (unsigned)n;
 		return TOOL_OK;
 	default:
-		return TOOL_USAGE; /* getopt_long() has said what is wrong */
+		return TOOL_USAGE; /* cli_next() has said what is wrong */
 	}
 }
 
 /** @return -1: go on, else the exit code. */
 static int parse(int argc, char **argv, struct options *o)
 {
-	static const struct option longs[] = {
-		{"pid", required_argument, NULL, 'p'},
-		{"device", required_argument, NULL, 'd'},
-		{"qp", required_argument, NULL, 'q'},
-		{"sort", required_argument, NULL, 's'},
-		{"json", no_argument, NULL, 'j'},
-		{"dump", required_argument, NULL, 'D'},
-		{"watch", optional_argument, NULL, 'w'},
-		{"prometheus", required_argument, NULL, 'P'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	enum form form = TABLE;
 	int opt, ret;
 
-	while ((opt = getopt_long(argc, argv, "p:d:q:s:h", longs, NULL)) != -1) {
+	while ((opt = cli_next(&stat_cli, argc, argv)) != CLI_END) {
 		if (opt == 'h') {
-			usage(stdout);
+			cli_print_help(&stat_cli, stdout);
 			return TOOL_OK;
 		}
 		ret = parse_option(o, opt);

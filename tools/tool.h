@@ -15,7 +15,19 @@
 
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
-/* argv[0] is "rocemu SUBCOMMAND", for getopt's messages. */
+struct cli; /* base/cli.h */
+
+/* A subcommand: its options, and its function, for which argv[0] is "rocemu SUBCOMMAND". */
+struct command {
+	const struct cli *cli;
+	int (*run)(int argc, char **argv);
+};
+
+/* All of them; the last one has no cli. */
+extern const struct command tool_commands[];
+extern const struct cli run_cli, devices_cli, stat_cli, decode_cli, verify_cli, explain_cli,
+	completion_cli;
+
 int tool_run(int argc, char **argv);
 int tool_devices(int argc, char **argv);
 int tool_decode(int argc, char **argv);
@@ -24,6 +36,7 @@ int tool_explain(int argc, char **argv);
 int tool_agent(int argc, char **argv);
 int tool_parity(int argc, char **argv);
 int tool_stat(int argc, char **argv);
+int tool_completion(int argc, char **argv);
 
 /* ---- paths.c: paths of the other parts, in the build tree or installed ---- */
 
@@ -40,6 +53,9 @@ bool paths_parity(char out[static PATH_MAX]);
 
 /** Suppressions for valgrind. @return false: not found. */
 bool paths_suppressions(char out[static PATH_MAX]);
+
+/* What is in completion/. */
+extern const char completion_bash[], completion_zsh[], completion_fish[];
 
 /* The commit that this was built from; empty where the source is none of a repository. */
 extern const char tool_commit[];

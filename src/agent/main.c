@@ -14,6 +14,7 @@
 #include "agent/holder.h"
 #include "agent/server.h"
 #include "agent/launch.h"
+#include "agent/options.h"
 #include "agent/status.h"
 #include "base/log.h"
 
@@ -21,32 +22,6 @@ struct options {
 	bool foreground, system, spawned, status, json;
 	double idle_timeout_s;
 };
-
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu-agent [--foreground] [--system] [--idle-timeout SECONDS]\n"
-	      "       rocemu-agent --status [--system] [--json]\n"
-	      "\n"
-	      "Hands out lanes of UDP port 4791 to the RDMA programs of one user and network\n"
-	      "namespace. Programs start it when they need it; there is no need to call it by\n"
-	      "hand, except to serve all users of a machine.\n"
-	      "\n"
-	      "  --foreground            stay in the foreground, log to standard error\n"
-	      "  --system                serve all users (as root); never leaves by itself\n"
-	      "                          unless --idle-timeout is given\n"
-	      "  --idle-timeout SECONDS  leave when there was no client for so long;\n"
-	      "                          0: never (default 5)\n"
-	      "  --status                say what the running agent does; exit code 1 when\n"
-	      "                          there is none\n"
-	      "  --json                  say it in JSON\n"
-	      "  --help, --version\n"
-	      "\n"
-	      "environment:\n"
-	      "  ROCEMU_AGENT_LOG=FILE   where an agent in the background logs\n"
-	      "  ROCEMU_AGENT_NAME=NAME  use an agent apart from the others\n"
-	      "  ROCEMU_LOG=LEVEL        error, warn, why, info or debug\n",
-	      f);
-}
 
 static int parse_seconds(const char *arg, double *out)
 {
@@ -64,51 +39,39 @@ static int parse_seconds(const char *arg, double *out)
 /* @return 0 go on, 1 done (exit code 0), 2 wrong usage. */
 static int parse(int argc, char **argv, struct options *o)
 {
-	static const struct option longs[] = {
-		{"foreground", no_argument, NULL, 'f'},
-		{"system", no_argument, NULL, 's'},
-		{"idle-timeout", required_argument, NULL, 'i'},
-		{"spawned", no_argument, NULL, 'S'},
-		{"status", no_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{0},
-	};
 	bool idle_given = false;
 	int opt;
 
 	*o = (struct options){.idle_timeout_s = 5};
-	while ((opt = getopt_long(argc, argv, "h", longs, NULL)) != -1) {
+	while ((opt = cli_next(&agent_cli, argc, argv)) != CLI_END) {
 		switch (opt) {
-		case 'f':
+		case AGENT_OPT_FOREGROUND:
 			o->foreground = true;
 			break;
-		case 's':
+		case AGENT_OPT_SYSTEM:
 			o->system = true;
 			break;
-		case 'S':
+		case AGENT_OPT_SPAWNED:
 			o->spawned = true;
 			break;
-		case 't':
+		case AGENT_OPT_STATUS:
 			o->status = true;
 			break;
-		case 'j':
+		case AGENT_OPT_JSON:
 			o->json = true;
 			break;
-		case 'i':
+		case AGENT_OPT_IDLE_TIMEOUT:
 			idle_given = true;
 			if (parse_seconds(optarg, &o->idle_timeout_s))
 				return 2;
 			break;
 		case 'h':
-			usage(stdout);
+			cli_print_help(&agent_cli, stdout);
 			return 1;
-		case 'V':
+		case AGENT_OPT_VERSION:
 			puts("rocemu-agent " ROCEMU_VERSION);
 			return 1;
 		default:
-			usage(stderr);
 			return 2;
 		}
 	}

@@ -13,7 +13,7 @@ import re
 import sys
 
 TITLE = "## Which folder includes which\n"
-AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/protocol.h"}
+AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/options.h", "agent/protocol.h"}
 
 # System headers that a layer has no business with: it must not know sockets, clocks, threads, the loop.
 FORBIDDEN_SYSTEM = {

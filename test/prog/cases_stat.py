@@ -112,6 +112,11 @@ def running(config, _lab):
         expect(not qps(place.processes('-d', 'dev1')[server.pid]), 'a device that is not there')
         place.stat('--sort', 'tx')
         expect(place.code == 0, 'sort')
+        # What shells offer for --pid.
+        script = 'rocemu() { "$0" "$@"; }; eval "$(rocemu completion bash)"; _rocemu_list pid'
+        p = Proc(['bash', '-c', script, config.rocemu], env=place.env, name='completion')
+        p.wait()
+        expect({str(server.pid), str(client.pid)} <= set(p.stdout.split()), 'not offered', p)
         # The socket of a process that is killed stays; who looks removes it.
         server.kill()
         expect(os.path.exists(os.path.join(place.env['ROCEMU_STAT'], str(server.pid))), 'no socket is left')

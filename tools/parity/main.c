@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "options.h"
 #include "parity.h"
 
 enum { EXIT_SAME = 0, EXIT_DIFFERS = 1, EXIT_USAGE = 2 };
@@ -28,39 +29,6 @@ struct options {
 	bool list, alone, strict, no_packets;
 	char specs[4096]; /* name=interface of the devices, for ROCEMU_DEVICES */
 };
-
-static void usage(FILE *f)
-{
-	fputs("usage: rocemu parity --device A --device B [--only PATTERN]... [--known FILE] "
-	      "[--json|--markdown]\n"
-	      "       rocemu parity --list [--only PATTERN]...\n"
-	      "\n"
-	      "Runs the same scenarios on two RDMA devices, each alone and from one to the other, "
-	      "and compares\n"
-	      "what programs see: completions, states, memory, events, answers to queries.\n"
-	      "\n"
-	      "  --device DEV    a device's name, or name=interface or name=address for an "
-	      "emulated "
-	      "one\n"
-	      "  --gid INDEX     GID index of A; given twice: of B too (default: a RoCE v2 one)\n"
-	      "  --only PATTERN  only scenarios whose name matches (* and ?; a part suffices)\n"
-	      "  --alone         leave out the runs from one device to the other\n"
-	      "  --no-packets    do not compare the packets of emulated devices\n"
-	      "  --known FILE    more explained differences: \"scenario | line | explanation\"; "
-	      "\"rxe\": the\n"
-	      "                  kernel's Soft-RoCE\n"
-	      "  --strict        leave out the differences that are known to this program\n"
-	      "  --timeout S     seconds that a scenario may take (default 20)\n"
-	      "  --json          the result as JSON, with all transcripts\n"
-	      "  --markdown      the result as tables for a document\n"
-	      "  --list          the names of the scenarios\n"
-	      "  --help\n"
-	      "\n"
-	      "Exit code: 0 the same, or differences that are known; 1 others; 2 wrong usage, no "
-	      "such "
-	      "device.\n",
-	      f);
-}
 
 /* ---- options ---- */
 
@@ -107,73 +75,58 @@ static int option(struct options *o, int opt, int gids[2])
 	int v;
 
 	switch (opt) {
-	case 'd':
+	case PARITY_OPT_DEVICE:
 		return add_target(o, optarg);
-	case 'g':
+	case PARITY_OPT_GID:
 		if (o->ngids == 2 || !number(optarg, 0, 255, &gids[o->ngids++]))
 			return complain("--gid", "expected an index from 0 to 255", optarg);
 		return -1;
-	case 'o':
+	case PARITY_OPT_ONLY:
 		if (o->nonly == PATTERNS)
 			return complain("--only", "too many", optarg);
 		o->only[o->nonly++] = optarg;
 		return -1;
-	case 'k':
+	case PARITY_OPT_KNOWN:
 		return (*optarg && known_builtin(&o->known, optarg)) ||
 				       known_read(&o->known, optarg)
 			       ? -1
 			       : EXIT_USAGE;
-	case 't':
+	case PARITY_OPT_TIMEOUT:
 		if (!number(optarg, 1, 3600, &v))
 			return complain("--timeout", "expected seconds from 1 to 3600", optarg);
 		o->timeout_ms = (unsigned)v * 1000;
 		return -1;
-	case 'j':
+	case PARITY_OPT_JSON:
 		o->report = report_json;
 		return -1;
-	case 'm':
+	case PARITY_OPT_MARKDOWN:
 		o->report = report_markdown;
 		return -1;
-	case 'l':
+	case PARITY_OPT_LIST:
 		o->list = true;
 		return -1;
-	case 's':
+	case PARITY_OPT_STRICT:
 		o->strict = true;
 		return -1;
-	case 'p':
+	case PARITY_OPT_NO_PACKETS:
 		o->no_packets = true;
 		return -1;
-	case 'a':
+	case PARITY_OPT_ALONE:
 		o->alone = true;
 		return -1;
 	case 'h':
-		usage(stdout);
+		cli_print_help(&parity_cli, stdout);
 		return EXIT_SAME;
 	default:
-		return EXIT_USAGE; /* getopt_long() has said what is wrong */
+		return EXIT_USAGE; /* cli_next() has said what is wrong */
 	}
 }
 
 static int parse(int argc, char **argv, struct options *o)
 {
-	static const struct option longs[] = {
-		{"device", required_argument, NULL, 'd'},
-		{"gid", required_argument, NULL, 'g'},
-		{"only", required_argument, NULL, 'o'},
-		{"known", required_argument, NULL, 'k'},
-		{"timeout", required_argument, NULL, 't'},
-		{"json", no_argument, NULL, 'j'},
-		{"markdown", no_argument, NULL, 'm'},
-		{"list", no_argument, NULL, 'l'},
-		{"alone", no_argument, NULL, 'a'},
-		{"no-packets", no_argument, NULL, 'p'},
-		{"strict", no_argument, NULL, 's'},
-		{"help", no_argument, NULL, 'h'},
-		{0},
-	};
 	int opt, ret = -1, gids[2] = {-1, -1};
 
-	while (ret < 0 && (opt = getopt_long(argc, argv, "d:h", longs, NULL)) != -1)
+	while (ret < 0 && (opt = cli_next(&parity_cli, argc, argv)) != CLI_END)
 		ret = option(o, opt, gids);
 	if (ret >= 0)
 		return ret;
