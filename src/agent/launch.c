@@ -156,7 +156,7 @@ static int listen_on(const struct agent_instance *instance, const char *suffix,
 	return -err;
 }
 
-static bool another_runs(const struct agent_instance *instance, const struct sockaddr_un *except)
+bool agent_another_runs(const struct agent_instance *instance, const struct sockaddr_un *except)
 {
 	int fd = connect_once(instance, except);
 
@@ -194,12 +194,12 @@ int agent_listen(const struct agent_instance *instance)
 	struct sockaddr_un sa;
 	int fd;
 
-	if (another_runs(instance, NULL))
+	if (agent_another_runs(instance, NULL))
 		return -EADDRINUSE;
 	fd = listen_on(instance, "", &sa);
 	if (fd == -EADDRINUSE)
 		fd = listen_elsewhere(instance, &sa);
-	if (fd < 0 || !another_runs(instance, &sa))
+	if (fd < 0 || !agent_another_runs(instance, &sa))
 		return fd;
 	close(fd);
 	return -EADDRINUSE;

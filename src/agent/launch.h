@@ -37,4 +37,7 @@ int agent_spawn(char *errbuf, size_t errlen);
  */
 int agent_listen(const struct agent_instance *instance);
 
+/** Does an agent of the instance listen, on any name but except? NULL: on any. */
+bool agent_another_runs(const struct agent_instance *instance, const struct sockaddr_un *except);
+
 #endif

@@ -15,6 +15,7 @@
 #include "agent/server.h"
 #include "agent/launch.h"
 #include "agent/options.h"
+#include "agent/passed.h"
 #include "agent/status.h"
 #include "base/log.h"
 
@@ -152,15 +153,41 @@ static int daemonize(const struct options *o)
 	return 0;
 }
 
+/* @return a listening descriptor, or -errno with one line in errbuf. */
+static int listener(const struct options *o, struct agent_instance *instance, char *errbuf,
+		    size_t errlen)
+{
+	int r = agent_instance_init(instance, o->system);
+
+	*errbuf = '\0';
+	if (r) {
+		snprintf(errbuf, errlen,
+			 "ROCEMU_AGENT_NAME is not at most 32 of A-Z a-z 0-9 _ . -");
+		return r;
+	}
+	/* What a spawned agent has there is the way to report. */
+	r = o->spawned ? -ENOENT : agent_listener_passed(instance, errbuf, errlen);
+	if (r == -ENOENT && o->system && geteuid() != 0) {
+		snprintf(errbuf, errlen, "--system: only root can serve all users");
+		return -EPERM;
+	}
+	if (r == -ENOENT)
+		r = agent_listen(instance);
+	if (r < 0 && !*errbuf)
+		snprintf(errbuf, errlen, "%s",
+			 r == -EADDRINUSE ? "another agent runs already; see --status"
+					  : strerror(-r));
+	return r;
+}
+
 static int serve(const struct options *o)
 {
 	struct server_config config = {.idle_timeout_s = o->idle_timeout_s};
 	struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct store *st = malloc(sizeof(*st));
-	int r = st ? agent_instance_init(&config.instance, o->system) : -ENOMEM, fd = -1;
+	char text[256] = "out of memory";
+	int r = st ? listener(o, &config.instance, text, sizeof(text)) : -ENOMEM, fd = r;
 
-	if (!r)
-		r = fd = agent_listen(&config.instance);
 	if (r < 0)
 		free(st);
 	if (r == -EADDRINUSE && o->spawned) {
@@ -170,15 +197,10 @@ static int serve(const struct options *o)
 	}
 	if (r < 0) {
 		report(o, -r);
-		fprintf(stderr, "rocemu-agent: cannot start: %s\n",
-			r == -EADDRINUSE ? "another agent runs already; see --status"
-			: r == -EINVAL ? "ROCEMU_AGENT_NAME is not at most 32 of A-Z a-z 0-9 _ . -"
-				       : strerror(-r));
+		fprintf(stderr, "rocemu-agent: cannot start: %s\n", text);
 		return 1;
 	}
-	if (!o->foreground)
-		r = daemonize(o);
-	if (r < 0) {
+	if (!o->foreground && daemonize(o) < 0) {
 		free(st);
 		return 1;
 	}
@@ -201,10 +223,6 @@ int main(int argc, char **argv)
 		return r == 1 ? 0 : 2;
 	if (o.status)
 		return status_print(o.system, o.json);
-	if (o.system && geteuid() != 0) {
-		fputs("rocemu-agent: --system: only root can serve all users\n", stderr);
-		return 1;
-	}
 	umask(077);
 	if (o.spawned)
 		close_range(SPAWN_REPORT_FD + 1, ~0u, 0);

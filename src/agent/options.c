@@ -4,7 +4,8 @@
 static const struct cli_option options[] = {
 	{AGENT_OPT_FOREGROUND, "foreground", NULL, "Stay in the foreground, log to standard error"},
 	{AGENT_OPT_SYSTEM, "system", NULL,
-	 "Serve all users (as root); without --idle-timeout never exit"},
+	 "Serve all users (as root, or on a socket from systemd); never exit without "
+	 "--idle-timeout"},
 	{AGENT_OPT_IDLE_TIMEOUT, "idle-timeout", "SECONDS",
 	 "Exit after this many idle seconds; 0: never (default 5)"},
 	{AGENT_OPT_STATUS, "status", NULL,
