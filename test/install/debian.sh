@@ -123,6 +123,7 @@ if [ -n "$install" ]; then
 				chown "$1" "$AUTOPKGTEST_TMP"
 				setpriv --reuid="$1" --clear-groups env HOME="$AUTOPKGTEST_TMP" "/run/tests/$t"
 			done
+			! command -v systemd-sysusers >/dev/null || getent passwd rocemu
 			dpkg -P rocemu librocemu-dev librocemu0 >/dev/null
 			! ls /usr/bin/rocemu /usr/lib/*/rocemu 2>/dev/null' sh "$account" >"$work/tests.log" 2>&1 </dev/null || {
 			tail -n 40 "$work/tests.log" >&2

@@ -1,0 +1,142 @@
+#!/bin/bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# The RPM packages: built by rpmbuild from what is committed, on whatever distribution this is (so without the
+# dependencies that packaging/rocemu.spec names as Fedora does), and looked at. --help says how.
+set -eu
+set -o pipefail
+export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+
+usage() {
+	cat <<END
+usage: test/install/rpm.sh [--keep DIR]
+
+Builds the packages of HEAD by packaging/rocemu.spec, and compares their files, what they provide and what they require with
+what is expected. Takes a minute or two.
+
+  --keep DIR      leave the packages in DIR
+  -h, --help      this text
+
+Exit code 0: all is well, 1: something is not, 2: wrong usage, 77: there is no rpmbuild.
+END
+}
+
+say() {
+	printf 'rpm.sh: %s\n' "$*" >&2
+}
+
+die() {
+	say "$2"
+	exit "$1"
+}
+
+keep=""
+while [ $# -gt 0 ]; do
+	case $1 in
+	--keep)
+		[ $# -ge 2 ] || die 2 "--keep needs a directory"
+		keep=$2
+		shift
+		;;
+	-h | --help)
+		usage
+		exit 0
+		;;
+	*) die 2 "unknown option '$1'; --help lists them" ;;
+	esac
+	shift
+done
+
+top=$(cd "$(dirname "$0")/../.." && pwd)
+command -v rpmbuild >/dev/null || die 77 "skipped: rpmbuild is not installed"
+work=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-rpm-XXXXXX")
+trap 'rm -rf "$work"' EXIT
+
+spec=$top/packaging/rocemu.spec
+version=$(rpmspec -q --srpm --queryformat '%{version}' "$spec")
+grep -qx "  version : '$version'," "$top/meson.build" || die 1 "$spec has version $version, and meson.build another one"
+# The spec file alone: what rpmlint says of packages is each distribution's policy, which comes with its own rpmlint.
+if command -v rpmlint >/dev/null; then
+	rpmlint --strict -c "$top/packaging/rpmlint.toml" "$spec" >"$work/lint.log" 2>&1 || {
+		cat "$work/lint.log" >&2
+		die 1 "rpmlint is not content"
+	}
+fi
+
+say "building"
+mkdir "$work/SOURCES"
+git -C "$top" archive --prefix="rocemu-$version/" HEAD | xz -0 >"$work/SOURCES/rocemu-$version.tar.xz"
+# Macros of Fedora's package systemd-rpm-macros.
+rpmbuild -bb --nodeps --define "_topdir $work" --define "_unitdir /usr/lib/systemd/system" \
+	--define "_sysusersdir /usr/lib/sysusers.d" --define "_tmpfilesdir /usr/lib/tmpfiles.d" \
+	"$spec" >"$work/log" 2>&1 </dev/null || {
+	tail -n 40 "$work/log" >&2
+	die 1 "rpmbuild failed"
+}
+rpms=$work/RPMS
+find "$rpms" -name '*.rpm' -exec mv {} "$rpms" \;
+
+# query NAME OPTION: of that package.
+query() {
+	rpm -qp --nosignature "$rpms/$1-$version"-*.rpm "$2"
+}
+
+libdir=$(rpm -E '%{_libdir}')
+say "files"
+# But for what distributions do differently: whether pages are compressed, and the name of the licence's directory.
+files() {
+	query "$1" --list | grep -v '/\.build-id' | sed "s|\.[gx]z\$||; s|licenses/$1-$version|licenses/$1|" | sort
+}
+sort >"$work/expected" <<END
+/usr/bin/rocemu
+$libdir/rocemu
+$libdir/rocemu/libibverbs.so
+$libdir/rocemu/libibverbs.so.1
+$libdir/rocemu/librdmacm.so
+$libdir/rocemu/librdmacm.so.1
+$libdir/rocemu/librocemu-paths.so
+$libdir/rocemu/rocemu-agent
+$libdir/rocemu/rocemu-parity
+$libdir/rocemu/rocemu.supp
+/usr/lib/systemd/system/rocemu.service
+/usr/lib/systemd/system/rocemu.socket
+/usr/lib/sysusers.d/rocemu.conf
+/usr/lib/tmpfiles.d/rocemu.conf
+/usr/share/licenses/rocemu
+/usr/share/licenses/rocemu/LICENSE
+$(cd "$top/man" && ls -1 *.1 | sed 's|.*|/usr/share/man/man1/&|')
+END
+diff -u "$work/expected" <(files rocemu) >&2 || die 1 "rocemu has other files than expected"
+for file in librocemu.so.0 "librocemu.so.$version"; do
+	query librocemu --list | grep -qx "$libdir/$file" || die 1 "librocemu has no $file"
+done
+for file in include/rocemu/wire.h "${libdir#/usr/}/librocemu.so" "${libdir#/usr/}/librocemu.a" \
+	"${libdir#/usr/}/pkgconfig/rocemu.pc"; do
+	query librocemu-devel --list | grep -qx "/usr/$file" || die 1 "librocemu-devel has no $file"
+done
+
+say "dependencies"
+# The drop-ins provide nothing, and need only what the programs beside them need of the system's libraries.
+if query rocemu --provides | grep -vE '^rocemu(\(.*\))? = '; then
+	die 1 "rocemu provides the above"
+fi
+if query rocemu --requires | grep -E 'librdmacm|ROCEMU_PRIVATE'; then
+	die 1 "rocemu requires the above, which only its own libraries use of each other"
+fi
+query rocemu --requires | grep -q '^libibverbs\.so\.1(' || die 1 "rocemu-parity's libibverbs is not required"
+query librocemu --provides | grep -q '^librocemu\.so\.0(' || die 1 "librocemu does not provide its library"
+query librocemu-devel --requires | grep -q '^librocemu.* = ' || die 1 "librocemu-devel does not require librocemu"
+
+say "the installed program"
+mkdir "$work/root"
+for rpm in "$rpms"/rocemu-"$version"-*.rpm; do
+	(cd "$work/root" && rpm2cpio "$rpm" | cpio -id --quiet)
+done
+"$work/root/usr/bin/rocemu" --version | grep -q "^rocemu $version" || die 1 "rocemu --version does not say $version"
+"$work/root/usr/bin/rocemu" run --device dev0=lo -- true || die 1 "rocemu run does not run"
+
+if [ -n "$keep" ]; then
+	mkdir -p "$keep"
+	cp "$rpms"/*.rpm "$keep/"
+fi
+say "all is well: $(find "$rpms" -name '*.rpm' | wc -l) packages"
