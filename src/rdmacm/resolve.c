@@ -63,11 +63,12 @@ static int find_own(const struct sockaddr *ip, struct rcm_local *local)
 	return (err == -ENODEV || err == -EADDRNOTAVAIL) && rcm_addr_loopback(ip) ? 1 : err;
 }
 
-/* local: NULL for a wildcard. */
+/* local: NULL for a wildcard. shown: the program sees the device in the ID. */
 static void set_bound(struct rcm_id *id, const struct sockaddr *sa, uint64_t service_id,
-		      const struct rcm_local *local) REQUIRES(rcm_lock)
+		      const struct rcm_local *local, bool shown) REQUIRES(rcm_lock)
 {
 	struct rdma_addr *a = &id->base.route.addr;
+	struct ibv_pd *pd = id->base.pd;
 	struct rocemu_gid gid;
 
 	rcm_addr_to_gid(sa, &gid);
@@ -81,6 +82,11 @@ static void set_bound(struct rcm_id *id, const struct sockaddr *sa, uint64_t ser
 	a->dst_addr.sa_family = sa->sa_family;
 	if (local)
 		rcm_id_set_local(id, local);
+	if (!shown) {
+		id->base.verbs = NULL;
+		id->base.port_num = 0;
+		id->base.pd = pd;
+	}
 	id->state = RCM_BOUND;
 }
 
@@ -91,6 +97,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	struct rcm_local found, *local = &found;
 	uint64_t service_id, guid;
 	struct rcm_call call;
+	bool shown;
 	int err;
 
 	if (!rcm_addr_len(sa) || id->state != RCM_IDLE)
@@ -112,6 +119,11 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 		return err;
 	if (err > 0)
 		local = NULL;
+	/*
+	 * The kernel gives an ID that is bound to a loopback address no device. Programs that look
+	 * the device up among those that they list (libfabric does) must not find one beside them.
+	 */
+	shown = !local || !rcm_addr_loopback(ip) || rcm_device_is_listed(local->dev);
 	guid = rcm_device_guid();
 	rcm_lock_take();
 	rcm_call_begin(&call, id);
@@ -119,7 +131,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	if (!err)
 		err = rcm_agent_bind(id, ip, local, &service_id);
 	if (!err)
-		set_bound(id, sa, service_id, local);
+		set_bound(id, sa, service_id, local, shown);
 	rcm_call_end(&call);
 	rcm_drive(); /* the agent may be lost */
 	rcm_lock_drop();

@@ -7,7 +7,7 @@ import socket
 import tempfile
 
 from cases_cm import Session, is_listened
-from harness import NORMAL, Case, Failure, expect, pair, wait_gone
+from harness import NORMAL, Case, Failure, Proc, expect, pair, sanitizer_env, wait_gone
 
 # ---- fio ---------------------------------------------------------------------------------------------------
 
@@ -49,6 +49,16 @@ def fabric(options):
         argv = ['fi_pingpong', '-p', 'verbs', '-I', 20, '-c', *options]
         pair(config, lab.get('veth1500-v4'), argv + ['-B', '{port}'], argv + ['-P', '{port}', '{server}'])
     return run
+
+
+def fabric_list(config, lab):
+    """All devices of a host that has loopback and another interface: the provider offers connections on that one."""
+    topo = lab.get('veth1500-v4')
+    topo.check()
+    p = Proc([config.rocemu, 'run', '--', 'fi_info', '-p', 'verbs', '-t', 'FI_EP_MSG'], name='fi_info',
+             env=sanitizer_env(config), netns=topo.client.netns)
+    p.wait()
+    expect('domain: rocemu_veth0' in p.stdout, 'no endpoints of connections', p)
 
 
 # ---- QEMU --------------------------------------------------------------------------------------------------
@@ -107,6 +117,7 @@ def cases():
     found.append(Case('users/qperf/lo', qperf, NORMAL, needs=('qperf',)))
     found += [Case(f'users/libfabric.{name}', fabric(options), NORMAL, needs=('fi_pingpong',))
               for name, options in (('rdm', ('-e', 'rdm', '-m', 'tagged', '-S', 4096)), ('dgram', ('-e', 'dgram', '-S', 1024)))]
+    found.append(Case('users/libfabric.list', fabric_list, NORMAL, needs=('fi_info',)))
     found += [Case(f'users/qemu.migration.{name}/lo-two', migration(pin), NORMAL, needs=('qemu-system-x86_64',))
               for name, pin in (('chunks', False), ('pinned', True))]
     return found
