@@ -2,16 +2,16 @@
 #include "mounts.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <sched.h>
 #include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "userns.h"
 
 /* sysfs takes no new directories, so those to mount on come from an overlay of the ones above. */
 static const struct {
@@ -41,38 +41,9 @@ __attribute__((format(printf, 2, 3))) static int fail(const struct error *e, con
 	vsnprintf(e->text, half, fmt, ap);
 	va_end(ap);
 	n = strlen(e->text);
-	snprintf(e->text + n, e->len - n, ": %s", strerror(err));
+	snprintf(e->text + n, e->len - n, ": %s%s", strerror(err),
+		 err == EPERM || err == EACCES ? userns_refusal() : "");
 	return -err;
-}
-
-static bool write_file(const char *path, const char *text)
-{
-	const int fd = open(path, O_WRONLY | O_CLOEXEC);
-	const bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
-	const int err = errno;
-
-	if (fd >= 0)
-		close(fd);
-	errno = err;
-	return ok;
-}
-
-/** The user has their IDs in the new namespace too, and no others. */
-static int enter_user(const struct error *e)
-{
-	const unsigned uid = geteuid(), gid = getegid();
-	char map[64];
-
-	if (unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0)
-		return fail(e, "no mount namespace for this user");
-	write_file("/proc/self/setgroups", "deny"); /* fails where it is not needed */
-	snprintf(map, sizeof(map), "%u %u 1", uid, uid);
-	if (!write_file("/proc/self/uid_map", map))
-		return fail(e, "/proc/self/uid_map");
-	snprintf(map, sizeof(map), "%u %u 1", gid, gid);
-	if (!write_file("/proc/self/gid_map", map))
-		return fail(e, "/proc/self/gid_map");
-	return 0;
 }
 
 /** Directories to mount on: root/over, as places has them. */
@@ -135,11 +106,9 @@ int mounts_enter(const char *root, char *errbuf, size_t errlen)
 	err = make_layer(root, &e);
 	if (err)
 		return err;
-	if (unshare(CLONE_NEWNS) < 0) {
-		err = errno == EPERM ? enter_user(&e) : fail(&e, "mount namespace");
-		if (err)
-			return err;
-	}
+	err = userns_unshare(CLONE_NEWNS, errbuf, errlen);
+	if (err)
+		return err;
 	err = mount_all(root, &e);
 	/* A working directory below a new mount is to be what is there now. */
 	if (!err && getcwd(cwd, sizeof(cwd)) && chdir(cwd) < 0)

@@ -19,13 +19,12 @@
 #include "engine/lane.h"
 #include "fault/impair.h"
 #include "netdev/netdev.h"
+#include "child.h"
 #include "libraries.h"
 #include "mounts.h"
 #include "summary.h"
 #include "tool.h"
 #include "tree.h"
-
-enum { EXIT_CANNOT_EXEC = 126, EXIT_NOT_FOUND = 127 }; /* as shells and env(1) have it */
 
 struct run {
 	const char *self; /* "rocemu run" */
@@ -517,18 +516,6 @@ static int parse(int argc, char **argv, struct run *r)
 	return TOOL_USAGE;
 }
 
-/** @return only when it cannot: the exit code. */
-static int become(const void *run, char **argv)
-{
-	const struct run *r = run;
-	int ret;
-
-	execvp(argv[0], argv);
-	ret = errno == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_EXEC;
-	fprintf(stderr, "%s: cannot run \"%s\": %s\n", r->self, argv[0], strerror(errno));
-	return ret;
-}
-
 int tool_run(int argc, char **argv)
 {
 	static struct run r; /* large */
@@ -540,8 +527,8 @@ int tool_run(int argc, char **argv)
 	if (ret < 0) {
 		ret = set_environment(&r);
 		if (!ret)
-			ret = r.counts.dev ? summary_run(&r.counts, become, &r, argv + optind)
-					   : become(&r, argv + optind);
+			ret = r.counts.dev ? summary_run(&r.counts, r.self, argv + optind)
+					   : child_exec(r.self, argv + optind);
 	}
 	free(r.impair);
 	return ret;

@@ -1,18 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "summary.h"
 
-#include <errno.h>
 #include <limits.h>
-#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include "base/util.h"
+#include "child.h"
 #include "engine/portcount.h"
 #include "stat-show.h"
 #include "tool.h"
@@ -81,90 +76,15 @@ static void print(const struct summary *s)
 	}
 }
 
-/* ---- the program ---- */
-
-static volatile sig_atomic_t child;
-
-/* Signals sent to this process are for the program. */
-static void pass_on(int sig)
+int summary_run(struct summary *s, const char *self, char **argv)
 {
-	const int saved = errno;
+	int status = 0, ret = child_run(self, argv, &status);
 
-	if (child > 0)
-		kill((pid_t)child, sig);
-	errno = saved;
-}
-
-static const int passed[] = {SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-/* The terminal sends these to the program as well. */
-static const int ignored[] = {SIGINT, SIGQUIT};
-
-/* What the program is to have; blocked until the child's ID is known. */
-struct signals {
-	struct sigaction passed[ARRAY_LEN(passed)], ignored[ARRAY_LEN(ignored)];
-	sigset_t mask;
-};
-
-static void take_signals(struct signals *before)
-{
-	struct sigaction pass = {.sa_handler = pass_on, .sa_flags = SA_RESTART},
-			 ignore = {.sa_handler = SIG_IGN};
-	sigset_t all;
-
-	sigfillset(&all);
-	sigprocmask(SIG_BLOCK, &all, &before->mask);
-	for (unsigned i = 0; i < ARRAY_LEN(passed); i++)
-		sigaction(passed[i], &pass, &before->passed[i]);
-	for (unsigned i = 0; i < ARRAY_LEN(ignored); i++)
-		sigaction(ignored[i], &ignore, &before->ignored[i]);
-}
-
-static void give_signals(const struct signals *before)
-{
-	for (unsigned i = 0; i < ARRAY_LEN(passed); i++)
-		sigaction(passed[i], &before->passed[i], NULL);
-	for (unsigned i = 0; i < ARRAY_LEN(ignored); i++)
-		sigaction(ignored[i], &before->ignored[i], NULL);
-	sigprocmask(SIG_SETMASK, &before->mask, NULL);
-}
-
-/** As the program ended. */
-static int end_as(int status)
-{
-	if (!WIFSIGNALED(status))
-		return WEXITSTATUS(status);
-	setrlimit(RLIMIT_CORE, &(struct rlimit){0}); /* its core is there already */
-	signal(WTERMSIG(status), SIG_DFL);
-	raise(WTERMSIG(status));
-	return 128 + WTERMSIG(status);
-}
-
-int summary_run(struct summary *s, int (*start)(const void *arg, char **argv), const void *arg,
-		char **argv)
-{
-	struct signals before;
-	int status = 0;
-	pid_t pid;
-
-	take_signals(&before);
-	pid = fork();
-	if (pid == 0) {
-		give_signals(&before);
-		_exit(start(arg, argv));
-	}
-	child = pid;
-	sigprocmask(SIG_SETMASK, &before.mask, NULL);
-	if (pid < 0) {
-		fprintf(stderr, "rocemu run: fork: %s\n", strerror(errno));
-		return TOOL_FAILED;
-	}
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return TOOL_FAILED;
-	child = 0;
+	if (ret)
+		return ret;
 	print(s);
 	for (unsigned d = 0; d < s->n; d++)
 		countfile_unmap(s->dev[d].file);
 	free(s->dev);
-	return end_as(status);
+	return child_end_as(status);
 }

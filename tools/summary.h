@@ -23,10 +23,8 @@ int summary_open(struct summary *s, const char *root, const struct netdev *devs,
 
 /**
  * Run argv as a child, print the summary on stderr when it has ended, and end as it did: by the
- * same signal or with the same exit code. start: becomes the program; returns an exit code when it
- * cannot. @return an exit code.
+ * same signal or with the same exit code. self names us in messages. @return an exit code.
  */
-int summary_run(struct summary *s, int (*start)(const void *arg, char **argv), const void *arg,
-		char **argv);
+int summary_run(struct summary *s, const char *self, char **argv);
 
 #endif
