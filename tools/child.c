@@ -26,7 +26,7 @@ int child_exec(const char *self, char **argv)
 
 static volatile sig_atomic_t child;
 
-/* What somebody sends to us is for the program. */
+/* Signals sent to this process are for the program. */
 static void pass_on(int sig)
 {
 	const int saved = errno;
