@@ -49,10 +49,12 @@ TAIL = '''
 {programs}
 ## Running it
 
-    test/interop/run.sh                # the short cover that test/run.sh includes
-    test/interop/run.sh --full         # everything, with a soak of 60 s in each role
-    test/interop/run.sh --only 'verbs/rc.ops' --captures /some/where
-    test/interop/run.sh --only 'cm/' --full --write-docs       # these, into the tables of this page
+```sh not run: needs a virtual machine
+test/interop/run.sh                # the short cover that test/run.sh includes
+test/interop/run.sh --full         # everything, with a soak of 60 s in each role
+test/interop/run.sh --only 'verbs/rc.ops' --captures /some/where
+test/interop/run.sh --only 'cm/' --full --write-docs       # these, into the tables of this page
+```
 
 It needs root, qemu-system-x86, mmdebstrap and Debian's archive as this machine's apt knows it. The guest is made in about a
 minute and kept in `$XDG_CACHE_HOME/rocemu-interop` (or `~/.cache`). It uses KVM where KVM boots it, and emulates where not.
