@@ -84,7 +84,7 @@ def markdown_blocks(name, lines):
                 fence = None
         elif m:
             fence = (number, m[2])
-        elif line.startswith('    ') and (indented or not lines[number - 2].strip()):
+        elif line.startswith('    ') and (indented or number == 1 or not lines[number - 2].strip()):
             indented.append(line)
         elif indented:
             yield Block(name, number - 1 - len(indented), '', indented)
