@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs the console blocks of the documentation, and compares what the commands print with the pages.
 
-usage: console.py BUILD [--only PAGE] [--verbose]
+usage: console.py BUILD [--only PAGE] [--verbose] [--cast FILE]
 
 All blocks of a page are one session of a shell: in a directory of its own that shows the tree's build/,
 tools/, test/ and pcap-samples/, has the files of FIXTURES and examples/lessons, and finds `rocemu` in PATH; in network and process
@@ -10,8 +10,14 @@ namespaces of its own, so that nothing is left behind. In what is expected `...`
 and alone on a line for any lines; where nothing is expected anything may be printed. The exit code is to be
 0, or what `# exits with N` says. Behind a command that ends in `&` the session waits until something more
 listens, as a reader does. Exit code 77: no namespaces here.
+
+--cast writes what was typed and printed as a recording of a terminal (asciicast 2). termtosvg draws it:
+
+    test/docs/console.py build --only README.md --cast /tmp/a.cast
+    termtosvg render /tmp/a.cast docs/first-minute.svg --template window_frame --loop-delay 4000
 """
 import argparse
+import json
 import os
 import pathlib
 import re
@@ -26,6 +32,7 @@ import time
 import pages
 
 HANG_GUARD_S = 120
+COLUMNS, ROWS = 106, 30    # of a recording
 LINKS = ('tools', 'test', 'docs', 'examples', 'man', 'src')
 # Stand-ins for a reader's own programs and captures.
 FIXTURES = {
@@ -78,6 +85,7 @@ class Session:
         env = {k: v for k, v in os.environ.items() if not k.startswith(('ROCEMU_', 'LD_'))}
         env.update(PATH=f'{build}/tools:{os.environ["PATH"]}:/usr/sbin:/sbin', ROCEMU_REAL='off', NO_COLOR='1',
                    ROCEMU_STAT=f'{where}/.stat', XDG_RUNTIME_DIR=where, HOME=where, LC_ALL='C.UTF-8')
+        self.history = []
         os.mkdir(f'{where}/.stat', 0o700)
         self.errors = os.path.join(where, '.background')
         self.shell = subprocess.Popen(['bash', '--norc', '--noprofile'], cwd=where, env=env, stdin=subprocess.PIPE,
@@ -128,7 +136,21 @@ class Session:
             return ''
 
 
-def run_page(build, name, verbose):
+def recording(history):
+    """As somebody types it, a word at a time."""
+    now, rows = 0.5, [{'version': 2, 'width': COLUMNS, 'height': ROWS}]
+    for command, text in history:
+        for piece in ('\x1b[32m$\x1b[0m ', *re.findall(r'\S+\s*', command), '\r\n'):
+            rows.append([round(now, 2), 'o', piece])
+            now += 0.12
+        for line in text.splitlines():
+            rows.append([round(now, 2), 'o', line[:COLUMNS - 1] + '\r\n'])
+            now += 0.04
+        now += 1.5 if text else 0.3
+    return '\n'.join(json.dumps(row) for row in rows) + '\n'
+
+
+def run_page(build, name, verbose, cast=None):
     """The number of commands."""
     console = [b for b in pages.blocks(name) if b.runs]
     done = 0
@@ -145,6 +167,8 @@ def run_page(build, name, verbose):
                 raise Wrong(f'{name}:{number}: {command}\n{e}\n--- in the background:\n{session.background()}') from e
             done += 1
         session.end()
+        if cast:
+            pathlib.Path(cast).write_text(recording(session.history), encoding='utf-8')
     return done
 
 
@@ -155,8 +179,10 @@ def step(session, command, expected):
         expected.pop()
     if command.endswith('&'):
         session.start(command)
+        session.history.append((command, ''))
         return
     code, text = session.run(f'{{ {command}\n}} </dev/null')
+    session.history.append((command, text))
     if code != wanted:
         raise Wrong(f'exit code {code}, not {wanted}:\n{text}')
     if expected and not pattern_of(expected).fullmatch(text.rstrip() + '\n'):
@@ -195,6 +221,7 @@ def main():
     p.add_argument('build')
     p.add_argument('--only', metavar='PAGE', action='append', help='only this page; may be repeated')
     p.add_argument('--verbose', action='store_true', help='print each command before it runs')
+    p.add_argument('--cast', metavar='FILE', help='write a recording of the terminal')
     args = p.parse_args()
     enter()
     build = os.path.abspath(args.build)
@@ -202,7 +229,7 @@ def main():
     for name in args.only or [n for n in pages.names() if not pages.run_by(n)]:
         begin = time.monotonic()
         try:
-            done = run_page(build, name, args.verbose)
+            done = run_page(build, name, args.verbose, args.cast)
         except Wrong as e:
             failed += 1
             print(f'FAIL {e}', flush=True)

@@ -5,11 +5,14 @@
 usage: diagrams.py
 
 docs/diagrams/layers.txt has a box for each folder of src. What a layer may include (src/README.md, as
-test/layering/includes.py reads it) stands below it.
+test/layering/includes.py reads it) stands below it. docs/first-minute.svg has the commands of README.md;
+console.py says how it is made.
 """
+import html
 import subprocess
 import sys
 
+import console
 import pages
 
 sys.path[:0] = [str(pages.TOP / 'docs/diagrams'), str(pages.TOP / 'test/layering')]
@@ -31,8 +34,17 @@ def check_layers():
                 yield f'{source.name}: {name} may include {other}, which is not below it'
 
 
+def check_recording():
+    path = pages.TOP / 'docs/first-minute.svg'
+    shown = html.unescape(path.read_text(encoding='utf-8')).replace('\xa0', ' ')
+    for block in pages.blocks('README.md'):
+        for number, command, _ in console.transcript(block) if block.runs else []:
+            if command not in shown:
+                yield f'{path.name} does not show line {number} of README.md: {command}'
+
+
 def main():
-    wrong = list(check_layers())
+    wrong = [*check_layers(), *check_recording()]
     for text in wrong:
         print(text, file=sys.stderr)
     current = subprocess.run([sys.executable, pages.TOP / 'docs/diagrams/draw.py', '--check'], check=False)
