@@ -32,7 +32,8 @@ struct req_again {
 	uint32_t asked;	   /* what is missing below it was sent again since ... */
 	uint32_t mark;	   /* ... send_psn was this: a later answer shows that it was lost too */
 	uint32_t twice;	   /* what is missing below it was sent once more since asked is this */
-	uint32_t split_to; /* a response before it may end a part of a range requested again in pieces */
+	uint32_t split_to; /* a response before it may end a part of a range requested again in
+			      pieces */
 	/* A unit that was sent again alone. */
 	enum again_reason reason; /* why; AGAIN_NONE: none was, or it was answered */
 	uint32_t head_end;	  /* its end */

@@ -50,7 +50,7 @@ struct qp_req {
 	uint32_t since_ackreq;	/* packets in flight behind the last one with AckReq */
 	uint32_t mtu_shift;	/* log2 of the path MTU */
 	uint32_t full_cost;	/* peer_cost() of a packet of path MTU */
-	uint32_t read_shift; /* 2^read_shift response packets per READ request */
+	uint32_t read_shift;	/* 2^read_shift response packets per READ request */
 	uint8_t retry_left;
 	uint8_t rnr_left;
 	bool rnr_wait;	 /* the timer is an RNR wait: send nothing until it ends */
