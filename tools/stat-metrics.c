@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 #include "tool.h"
 
 enum { REQUEST_MAX = 4096, CLIENT_MS = 2000, BACKLOG = 8 };
@@ -121,18 +123,10 @@ void stat_print_metrics(FILE *f, const struct stat_list *l)
 
 /* ---- HTTP ---- */
 
-static int64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
-}
-
 static bool wait_for(int fd, short events, int64_t end)
 {
 	struct pollfd p = {.fd = fd, .events = events};
-	const int64_t left = end - now_ms();
+	const int64_t left = end - (int64_t)monotonic_ms();
 
 	return left > 0 && poll(&p, 1, (int)left) == 1;
 }
@@ -209,7 +203,7 @@ static void serve_metrics(int fd, int64_t end)
 static void serve(int fd)
 {
 	static const char home[] = "rocemu: see /metrics\n";
-	const int64_t end = now_ms() + CLIENT_MS;
+	const int64_t end = (int64_t)monotonic_ms() + CLIENT_MS;
 	char request[REQUEST_MAX];
 
 	if (!read_request(fd, request, end))

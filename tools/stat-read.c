@@ -20,6 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "engine/stat-dir.h"
 
 enum { ANSWER_MS = 1500, PROCESSES_MAX = 4096, ALL_BYTES_MAX = 512 << 20 };
@@ -37,14 +38,6 @@ struct reading {
 	size_t bytes; /* of all answers */
 	bool no_memory;
 };
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static void copy_printable(char *out, const char *in, size_t size)
 {
@@ -268,11 +261,11 @@ static bool take_some(struct reading *r, struct asked *a)
 
 static void take_all(struct reading *r)
 {
-	const uint64_t end = now_ns() + ANSWER_MS * 1000000ull;
+	const uint64_t end = monotonic_ns() + ANSWER_MS * 1000000ull;
 	struct pollfd *fds = calloc(r->list->n + 1, sizeof(*fds));
 
 	for (bool left = fds; left;) {
-		const uint64_t now = now_ns();
+		const uint64_t now = monotonic_ns();
 
 		left = false;
 		for (unsigned i = 0; i < r->list->n; i++) {
@@ -308,7 +301,7 @@ int stat_read(struct stat_list *out, pid_t only)
 {
 	struct reading r = {.list = out, .only = only};
 
-	*out = (struct stat_list){.now_ns = now_ns()};
+	*out = (struct stat_list){.now_ns = monotonic_ns()};
 	ask_all(&r);
 	take_all(&r);
 	free(r.asked);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/uio.h>
 
 #include <rocemu/opcodes.h>
@@ -53,6 +54,9 @@ enum rocemu_syndrome {
 	ROCEMU_NAK_REM_OP = 0x63,
 	ROCEMU_NAK_INV_RD = 0x64,
 };
+
+/** The default P_Key, of a full member: the only one on Ethernet. */
+enum { ROCEMU_PKEY_DEFAULT = 0xffff };
 
 /** A GID: an IPv6 address, or an IPv4 address as ::ffff:a.b.c.d. Network byte order. */
 struct rocemu_gid {
@@ -231,6 +235,11 @@ ROCEMU_PUBLIC uint32_t rocemu_icrc(const struct rocemu_icrc_ctx *c, const uint8_
  */
 ROCEMU_PUBLIC int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known,
 					const uint8_t *buf, size_t len);
+
+static inline bool rocemu_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b)
+{
+	return !memcmp(a->raw, b->raw, sizeof(a->raw));
+}
 
 /** True for ::ffff:a.b.c.d. */
 ROCEMU_PUBLIC bool rocemu_gid_is_ipv4(const struct rocemu_gid *g);

@@ -213,7 +213,7 @@ static bool is_opened(const struct agent_gsi *c, const struct rocemu_gid *addr, 
 	list_for_each (it, &c->opened) {
 		const struct opened *o = list_entry(it, struct opened, node);
 
-		if (o->scope_id == scope_id && !memcmp(o->addr.raw, addr->raw, sizeof(addr->raw)))
+		if (o->scope_id == scope_id && rocemu_gid_equal(&o->addr, addr))
 			return true;
 	}
 	return false;

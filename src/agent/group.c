@@ -37,7 +37,7 @@ void groups_fini(struct groups *gs)
 struct group *groups_find(struct groups *gs, const struct rocemu_gid *addr, uint32_t scope_id)
 {
 	list_for_each_entry (g, struct group, node, &gs->all) {
-		if (g->scope_id == scope_id && !memcmp(g->addr.raw, addr->raw, 16))
+		if (g->scope_id == scope_id && rocemu_gid_equal(&g->addr, addr))
 			return g;
 	}
 	return NULL;

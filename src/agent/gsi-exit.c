@@ -133,7 +133,7 @@ bool gsi_exits_answered(struct gsi_exits *w, uint32_t comm_id, const struct roce
 {
 	struct gsi_exit_mad *e = find(w, comm_id);
 
-	if (!e || !e->due || memcmp(e->mad.dst.raw, src->raw, sizeof(src->raw)) != 0)
+	if (!e || !e->due || !rocemu_gid_equal(&e->mad.dst, src))
 		return false;
 	forget(w, e);
 	return true;

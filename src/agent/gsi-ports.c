@@ -12,19 +12,14 @@ enum fit { FIT_NONE, FIT_ANY_BOTH, FIT_ANY, FIT_ADDR };
 
 static const struct rocemu_gid any_v4 = {.raw = {[10] = 0xff, [11] = 0xff}}, any_v6;
 
-static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
-{
-	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
-}
-
 static bool is_any(const struct agent_gsi_bind *b)
 {
-	return gid_eq(&b->addr, &any_v4) || gid_eq(&b->addr, &any_v6);
+	return rocemu_gid_equal(&b->addr, &any_v4) || rocemu_gid_equal(&b->addr, &any_v6);
 }
 
 static bool same_addr(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b)
 {
-	return a->scope_id == b->scope_id && gid_eq(&a->addr, &b->addr);
+	return a->scope_id == b->scope_id && rocemu_gid_equal(&a->addr, &b->addr);
 }
 
 static bool both_have(const struct agent_gsi_bind *a, const struct agent_gsi_bind *b, uint32_t flag)
@@ -190,7 +185,8 @@ static enum fit fit_of(const struct gsi_port *port, const struct rocemu_gid *add
 	bool ipv4 = rocemu_gid_is_ipv4(addr);
 
 	if (!is_any(b))
-		return b->scope_id == scope_id && gid_eq(&b->addr, addr) ? FIT_ADDR : FIT_NONE;
+		return b->scope_id == scope_id && rocemu_gid_equal(&b->addr, addr) ? FIT_ADDR
+										   : FIT_NONE;
 	if (open && !seat_set_has(open, port->number))
 		return FIT_NONE;
 	if (rocemu_gid_is_ipv4(&b->addr) == ipv4)

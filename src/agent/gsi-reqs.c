@@ -16,7 +16,7 @@ static unsigned bucket_of(const struct gsi_req_id *id)
 static bool same(const struct gsi_req_id *a, const struct gsi_req_id *b)
 {
 	return a->comm_id == b->comm_id && a->tid == b->tid && a->sidr == b->sidr &&
-	       memcmp(a->src.raw, b->src.raw, sizeof(a->src.raw)) == 0;
+	       rocemu_gid_equal(&a->src, &b->src);
 }
 
 struct gsi_req *gsi_reqs_add(struct gsi_reqs *rs, const struct gsi_req_id *id, uint16_t number,

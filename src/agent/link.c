@@ -11,16 +11,14 @@
 #include <unistd.h>
 
 #include "agent/launch.h"
+#include "base/clock.h"
 #include "base/log.h"
 
 enum { AGAIN_MS = 10, ANSWER_TRIES = 50 };
 
 uint64_t link_now_ms(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return monotonic_ms();
 }
 
 void link_close_fd(int *fd)

@@ -14,10 +14,10 @@
 #include "agent/gsi.h"
 #include "agent/group.h"
 #include "agent/socket.h"
-#include "base/bytes.h"
 #include "base/cmsg.h"
 #include "base/log.h"
 #include "base/util.h"
+#include "wire/bth.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -32,7 +32,6 @@ enum {
 	/* More than any packet of QP 1 has, so that longer ones show. */
 	RX_BUF = 512,
 	RX_CONTROL = 128,
-	BTH_DQPN = 5,
 	ECN_MASK = 3,
 };
 
@@ -103,7 +102,7 @@ static void take(struct qp1 *q, struct msghdr *m, const union addr *from, const 
 	struct gsi_mad d = {.dst = q->group->addr, .scope_id = q->group->scope_id};
 	enum gsi_verdict v;
 
-	if (len < ROCEMU_BTH_LEN || get_be24(data + BTH_DQPN) != ROCEMU_GSI_QPN) {
+	if (len < ROCEMU_BTH_LEN || bth_dqpn(data) != ROCEMU_GSI_QPN) {
 		q->group->dropped++;
 		return;
 	}

@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/rng.h"
 #include "base/syssocket.h"
 
@@ -26,13 +27,8 @@ void seats_init(struct seats *s)
 	struct rng rng;
 	uint64_t seed = 0;
 
-	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed)) {
-		struct timespec ts;
-
-		clock_gettime(CLOCK_REALTIME, &ts);
-		seed = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec +
-		       (uint64_t)getpid();
-	}
+	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) != sizeof(seed))
+		seed = clock_ns(CLOCK_REALTIME) + (uint64_t)getpid();
 	rng_init(&rng, seed);
 	for (unsigned i = 0; i < AGENT_SEATS; i++)
 		s->seat[i] = (struct seat){.token = -1,

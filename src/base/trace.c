@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -54,10 +55,7 @@ static pthread_t thread;
 
 uint64_t trace_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return monotonic_ns();
 }
 
 /* ---- text; all with write_lock held ---- */

@@ -10,6 +10,8 @@
 #define unlikely(x)			__builtin_expect(!!(x), 0)
 #define MIN(a, b)			((a) < (b) ? (a) : (b))
 #define MAX(a, b)			((a) > (b) ? (a) : (b))
+#define NS_PER_S			1000000000u
+#define NS_PER_MS			1000000u
 
 /* clang's thread-safety attributes; nothing under gcc. */
 #if defined(__clang__)

@@ -8,9 +8,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
+
 enum { ENTRIES = 256, PROBES = 4 };
 
-#define INTERVAL_NS (WHY_INTERVAL_S * UINT64_C(1000000000))
+#define INTERVAL_NS (WHY_INTERVAL_S * (uint64_t)NS_PER_S)
 
 /** What was printed last of a site and an object. Two threads that race lose a count, not more. */
 struct said {
@@ -100,14 +102,6 @@ bool why_pass(struct why_site *site, uint64_t object, uint64_t now_ns, uint32_t 
 	return true;
 }
 
-static uint64_t now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * UINT64_C(1000000000) + (uint64_t)ts.tv_nsec;
-}
-
 void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
 {
 	const int saved = errno;
@@ -115,7 +109,7 @@ void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
 	uint32_t held;
 	va_list ap;
 
-	if (why_pass(site, object, now(), &held)) {
+	if (why_pass(site, object, monotonic_ns(), &held)) {
 		va_start(ap, fmt);
 		vsnprintf(text, sizeof(text), fmt, ap);
 		va_end(ap);

@@ -145,7 +145,6 @@ uint64_t cm_tid_next(struct cm *cm);
 struct cm_addr cm_addr_back(const struct cm_addr *from);
 /** Copy what a message has room for. @return 0, or -EMSGSIZE: nothing was written. */
 int cm_fill(uint8_t *to, size_t room, const void *data, size_t len);
-bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
 /** A MAD came from the peer of x, to the address that x has here. */
 bool cm_from_peer(const struct xchg *x, const struct cm_addr *from);
 

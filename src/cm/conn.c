@@ -78,7 +78,7 @@ struct cm_conn *conn_find_remote(const struct cm *cm, uint32_t remote_id, uint64
 		struct cm_conn *c = list_entry(it, struct cm_conn, remote_link);
 
 		if (c->remote_id == remote_id && c->remote_guid == guid &&
-		    cm_gid_equal(&c->x.addr.dst, peer))
+		    rocemu_gid_equal(&c->x.addr.dst, peer))
 			return c;
 	}
 	return NULL;
@@ -98,7 +98,7 @@ struct cm_conn *conn_find_qpn(const struct cm *cm, uint32_t qpn, uint64_t guid,
 		struct cm_conn *c = list_entry(it, struct cm_conn, qpn_link);
 
 		if (c->remote_qpn == qpn && c->remote_guid == guid &&
-		    cm_gid_equal(&c->x.addr.dst, peer))
+		    rocemu_gid_equal(&c->x.addr.dst, peer))
 			return c;
 	}
 	return NULL;

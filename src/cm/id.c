@@ -97,14 +97,10 @@ int cm_fill(uint8_t *to, size_t room, const void *data, size_t len)
 	return 0;
 }
 
-bool cm_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b)
-{
-	return memcmp(a->raw, b->raw, sizeof(a->raw)) == 0;
-}
-
 bool cm_from_peer(const struct xchg *x, const struct cm_addr *from)
 {
-	return cm_gid_equal(&x->addr.dst, &from->src) && cm_gid_equal(&x->addr.src, &from->dst);
+	return rocemu_gid_equal(&x->addr.dst, &from->src) &&
+	       rocemu_gid_equal(&x->addr.src, &from->dst);
 }
 
 struct cm_addr cm_addr_back(const struct cm_addr *from)

@@ -32,7 +32,7 @@ static bool collides(const struct cm_listen_param *a, const struct cm_listen_par
 
 	if (((a->service_id ^ b->service_id) & both) || a->any_addr != b->any_addr)
 		return false;
-	if (a->any_addr ? a->ip_version != b->ip_version : !cm_gid_equal(&a->addr, &b->addr))
+	if (a->any_addr ? a->ip_version != b->ip_version : !rocemu_gid_equal(&a->addr, &b->addr))
 		return false;
 	return compare_equal(a, b);
 }
@@ -109,7 +109,7 @@ static int match(const struct cm_listen_param *p, uint64_t service_id, const str
 	if ((p->service_id ^ service_id) & mask_of(p))
 		return 0;
 	if (!p->any_addr) {
-		if (!cm_gid_equal(&p->addr, dst))
+		if (!rocemu_gid_equal(&p->addr, dst))
 			return 0;
 		score += 4;
 	} else if (p->ip_version != 0) {

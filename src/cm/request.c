@@ -99,8 +99,8 @@ static struct cm_conn *find_peer(const struct cm *cm, const struct rocemu_cm_req
 		struct cm_conn *c = list_entry(it, struct cm_conn, peer_link);
 
 		if (c->req.service_id == req->service_id &&
-		    cm_gid_equal(&c->x.addr.dst, &from->src) &&
-		    cm_gid_equal(&c->x.addr.src, &from->dst) &&
+		    rocemu_gid_equal(&c->x.addr.dst, &from->src) &&
+		    rocemu_gid_equal(&c->x.addr.src, &from->dst) &&
 		    (req->local_ca_guid != cm->cfg.ca_guid || req->local_qpn != c->local_qpn))
 			return c;
 	}
@@ -175,7 +175,7 @@ enum cm_drop conn_input_req(struct cm *cm, rocemu_ns_t now, const struct rocemu_
 		return CM_DROP_UNSUPPORTED;
 	}
 	c = conn_find_remote(cm, req->local_comm_id, req->local_ca_guid, &from->src);
-	if (c && !cm_gid_equal(&c->x.addr.src, &from->dst))
+	if (c && !rocemu_gid_equal(&c->x.addr.src, &from->dst))
 		return CM_DROP_ADDRESS;
 	if (c && same(c, m))
 		return repeated(c, m, from);

@@ -11,7 +11,7 @@ void cm_req_init(struct rocemu_cm_req *req)
 {
 	*req = (struct rocemu_cm_req){
 		.transport = ROCEMU_CM_RC,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.path_mtu = 3,
 		.remote_cm_timeout = CM_DEFAULT_TIMEOUT,
 		.local_cm_timeout = CM_DEFAULT_TIMEOUT,

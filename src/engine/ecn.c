@@ -29,8 +29,8 @@ static bool is_loopback(const struct rocemu_path *path)
 {
 	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
 
-	return addr_gid_equal(&path->sgid, &path->dgid) ||
-	       addr_gid_equal(&path->dgid, &loopback6) ||
+	return rocemu_gid_equal(&path->sgid, &path->dgid) ||
+	       rocemu_gid_equal(&path->dgid, &loopback6) ||
 	       (rocemu_gid_is_ipv4(&path->dgid) && path->dgid.raw[12] == 127);
 }
 

@@ -50,6 +50,7 @@
 #include "engine/txsock.h"
 #include "fault/impair.h"
 #include "netdev/addr.h"
+#include "wire/bth.h"
 
 struct agent_client;
 struct lane_shm;
@@ -273,9 +274,7 @@ void lane_count_disown(struct lane *l);
 /** The slot that a packet is for: its first ROCEMU_BTH_LEN bytes. */
 static inline uint16_t lane_slot_of(const uint8_t *bth)
 {
-	enum { BTH_DQPN = 5 };
-
-	return (uint16_t)(get_be24(bth + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS);
+	return (uint16_t)(bth_dqpn(bth) >> ROCEMU_QPN_INDEX_BITS);
 }
 /** Is it for another slot? Too short to have a slot: the endpoint counts it among the truncated. */
 static inline bool lane_is_misrouted(const struct lane *l, const uint8_t *packet, size_t len)

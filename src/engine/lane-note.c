@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Counts, and logs if there is a log, the effects of fault injection on a lane's packets. */
-#include "base/bytes.h"
 #include "engine/lane-held.h"
+#include "wire/bth.h"
 
 #define LOG_FLUSH_NS 500000000u /* the log's lines are written after this */
-
-enum { BTH_DQPN = 5 };
 
 static void note(struct lane *l, rocemu_ns_t now, const struct fault_packet *p, const char *by,
 		 const char *what, uint64_t ns) REQUIRES(l);
@@ -76,7 +74,7 @@ struct fault_packet note_packet(const struct rocemu_dgram *d)
 {
 	return (struct fault_packet){
 		.dir = FAULT_RX,
-		.qp = d->len >= ROCEMU_BTH_LEN ? get_be24(d->data + BTH_DQPN) : 0,
+		.qp = d->len >= ROCEMU_BTH_LEN ? bth_dqpn(d->data) : 0,
 		.peer = &d->src,
 		.hdr = d->data,
 		.len = d->len,

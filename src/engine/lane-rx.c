@@ -317,7 +317,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now)
 	if (n <= 0)
 		return n == -EBADMSG;
 	for (unsigned i = 0; i < l->nsocks; i++) {
-		if (l->socks[i]->group || !addr_gid_equal(&h.dst, &l->socks[i]->gid))
+		if (l->socks[i]->group || !rocemu_gid_equal(&h.dst, &l->socks[i]->gid))
 			continue;
 		b.len = (size_t)n;
 		b.seg_len = h.seg_len;

@@ -57,7 +57,7 @@ void lane_tx_fini(struct lane *l)
 
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now)
 {
-	if (l->tx.set[index] && !addr_gid_equal(&l->tx.set[index]->gid, now))
+	if (l->tx.set[index] && !rocemu_gid_equal(&l->tx.set[index]->gid, now))
 		set_free(l, index);
 }
 
@@ -86,11 +86,11 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 	set = l->tx.set[path->sgid_index];
 	/* An address that is gone, and whose index another one has now, has no socket any more. */
 	if (likely(set != NULL))
-		return addr_gid_equal(&set->gid, &path->sgid) ? set : NULL;
+		return rocemu_gid_equal(&set->gid, &path->sgid) ? set : NULL;
 	for (unsigned i = 0; i < l->ngids; i++) {
 		const struct lane_gid *g = &l->gids[i];
 
-		if (g->index != path->sgid_index || !addr_gid_equal(&g->gid, &path->sgid))
+		if (g->index != path->sgid_index || !rocemu_gid_equal(&g->gid, &path->sgid))
 			continue;
 		set = malloc(sizeof(*set));
 		*err = -ENOMEM;

@@ -3,15 +3,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/bytes.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
+#include "wire/bth.h"
 
 #define RECENT_NS \
 	10000000u /* a ring that UC and UD have not used for this long does not limit them */
 
 enum {
-	BTH_DQPN = 5,
 	PUBLISH_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
 	/* Reserve for packets of an output call beyond its credits, and for responses. */
 	ROOM_RESERVE = 192 << 10,
@@ -19,7 +18,7 @@ enum {
 
 static bool is_same(const struct shm_tx *t, const struct rocemu_path *path)
 {
-	return addr_gid_equal(&t->dst, &path->dgid) && addr_gid_equal(&t->src, &path->sgid);
+	return rocemu_gid_equal(&t->dst, &path->dgid) && rocemu_gid_equal(&t->src, &path->sgid);
 }
 
 static struct shm_tx *tx_new(struct lane *l, uint16_t slot)
@@ -90,7 +89,7 @@ static inline struct shm_tx *ring_of(struct lane *l, const struct rocemu_path *p
 
 	if (likely(t && t->state == SHM_TX_OPEN))
 		return is_same(t, path) ? t : NULL;
-	return look(l, path, get_be24(bth + BTH_DQPN));
+	return look(l, path, bth_dqpn(bth));
 }
 
 void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)

@@ -157,10 +157,10 @@ static bool has_address(const struct lane *l, const struct forward_offer *o)
 	bool has = false;
 
 	for (unsigned i = 0; i < l->ngids; i++)
-		has |= addr_gid_equal(&l->gids[i].gid, &o->dst) &&
+		has |= rocemu_gid_equal(&l->gids[i].gid, &o->dst) &&
 		       l->gids[i].scope_id == o->scope_id;
 	for (unsigned i = 0; has && i < l->nsocks; i++)
-		if (!l->socks[i]->group && addr_gid_equal(&l->socks[i]->gid, &o->dst))
+		if (!l->socks[i]->group && rocemu_gid_equal(&l->socks[i]->gid, &o->dst))
 			return true;
 	return false;
 }
@@ -240,7 +240,7 @@ void lane_shm_forget(struct lane *l, const struct rocemu_gid *dst)
 	if (!l->shm)
 		return;
 	for (unsigned i = 0; i < l->shm->nrx; i++)
-		if (addr_gid_equal(&l->shm->rx[i]->dst, dst))
+		if (rocemu_gid_equal(&l->shm->rx[i]->dst, dst))
 			l->shm->rx[i]->dead = true;
 	if (l->thread.running)
 		lane_thread_ask(l, LANE_ASK_RINGS);

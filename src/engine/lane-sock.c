@@ -78,7 +78,7 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 	for (unsigned i = 0; i < l->nsocks; i++) {
 		struct lane_sock *s = l->socks[i];
 
-		if (!addr_gid_equal(&s->gid, gid))
+		if (!rocemu_gid_equal(&s->gid, gid))
 			continue;
 		l->socks[i] = l->socks[--l->nsocks];
 		lane_shm_forget(l, gid);
@@ -127,7 +127,7 @@ void lane_sock_disown(struct lane *l)
 static bool is_repeated(const struct lane *l, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
-		if (addr_gid_equal(&l->gids[i].gid, &l->gids[n].gid))
+		if (rocemu_gid_equal(&l->gids[i].gid, &l->gids[n].gid))
 			return true;
 	return false;
 }
@@ -179,7 +179,7 @@ static struct lane_gid *gid_entry(struct lane *l, unsigned index)
 static bool has_gid(const struct lane *l, const struct rocemu_gid *gid)
 {
 	for (unsigned i = 0; i < l->ngids; i++)
-		if (addr_gid_equal(&l->gids[i].gid, gid))
+		if (rocemu_gid_equal(&l->gids[i].gid, gid))
 			return true;
 	return false;
 }

@@ -5,17 +5,13 @@
 #include <sys/timerfd.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "engine/lane-internal.h"
 
-#define NS_PER_S 1000000000u
-
 rocemu_ns_t lane_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (rocemu_ns_t)ts.tv_sec * NS_PER_S + (rocemu_ns_t)ts.tv_nsec;
+	return monotonic_ns();
 }
 
 void lane_thread_arm(struct lane *l, rocemu_ns_t due)

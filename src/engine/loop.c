@@ -7,17 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 
 enum { REFUSED_MS = 10 }; /* how long to wait when the system has no memory for epoll_wait() */
-
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
 
 /* ---- life ---- */
 
@@ -108,7 +101,7 @@ void loop_timer_init(struct loop_timer *t, void (*due)(struct loop_timer *t), vo
 void loop_timer_set(struct loop *l, struct loop_timer *t, unsigned ms)
 {
 	list_remove(&t->node);
-	t->due_ms = now_ms() + ms;
+	t->due_ms = monotonic_ms() + ms;
 	list_append(&l->timers, &t->node);
 }
 
@@ -142,13 +135,13 @@ static int sleep_ms(struct loop *l)
 
 	if (!t)
 		return -1;
-	now = now_ms();
+	now = monotonic_ms();
 	return t->due_ms <= now ? 0 : (int)MIN(t->due_ms - now, 1000000u);
 }
 
 static void run_timers(struct loop *l)
 {
-	const uint64_t now = now_ms();
+	const uint64_t now = monotonic_ms();
 	struct loop_timer *t;
 
 	while (!l->stopped && (t = first_timer(l)) && t->due_ms <= now) {

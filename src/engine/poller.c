@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/util.h"
+
 pid_t poller_self(void)
 {
 	/*
@@ -57,7 +59,7 @@ bool poller_starves(struct poller *p, pid_t tid, uint64_t span_ns, bool polled)
 
 	if (!tid || clock_gettime(cpu_clock(tid), &ts) < 0)
 		return false;
-	cpu_ns = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	cpu_ns = (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 	had = tid == p->tid && cpu_ns >= p->cpu_ns ? cpu_ns - p->cpu_ns : span_ns;
 	p->tid = tid;
 	p->cpu_ns = cpu_ns;

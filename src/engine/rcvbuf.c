@@ -6,13 +6,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/mutex.h"
 #include "base/util.h"
+#include "wire/bth.h"
 
 #define RECENT_NS 10000000u /* a receiver not sent to for this long does not limit the sender */
 
-enum { BTH_DQPN = 5, OVERHEAD = 64 /* of a packet's headers */ };
+enum { OVERHEAD = 64 /* of a packet's headers */ };
 
 static void take_out(struct rcvbuf_dest **list, unsigned *n, const struct rcvbuf_dest *d)
 {
@@ -94,7 +94,7 @@ static struct rcvbuf_dest *find(struct rcvbuf *p, const struct rocemu_gid *gid, 
 
 	for (unsigned i = 0; i < RCVBUF_WAYS; i++)
 		if (d[i].state != RCVBUF_FREE && d[i].addr.slot == slot &&
-		    !memcmp(&d[i].addr.gid, gid, sizeof(*gid)))
+		    rocemu_gid_equal(&d[i].addr.gid, gid))
 			return &d[i];
 	return NULL;
 }
@@ -136,7 +136,7 @@ bool rcvbuf_sending(struct rcvbuf *p, uint32_t scope_id, rocemu_ns_t now,
 	for (unsigned i = 0; i < n; i++) {
 		const struct rocemu_tx *t = pkt[i];
 		enum rocemu_service svc = rocemu_opcode_service(t->hdr[0]);
-		uint32_t to = get_be24(t->hdr + BTH_DQPN);
+		uint32_t to = bth_dqpn(t->hdr);
 		uint16_t slot = (uint16_t)(to >> ROCEMU_QPN_INDEX_BITS);
 
 		if (svc != ROCEMU_SVC_UC && svc != ROCEMU_SVC_UD)

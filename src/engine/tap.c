@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -185,10 +186,7 @@ void tap_put(struct tap *t)
 
 uint64_t tap_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_REALTIME, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return clock_ns(CLOCK_REALTIME);
 }
 
 /* Captures have CLOCK_REALTIME. */

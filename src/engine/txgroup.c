@@ -3,18 +3,16 @@
 
 #include <string.h>
 
-#include "base/bytes.h"
 #include "base/util.h"
-
-enum { BTH_DQPN = 5 };
+#include "wire/bth.h"
 
 /** Same addresses, source port, traffic class, hop limit and flow label. */
 static bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
 {
 	return a == b ||
 	       (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
-		a->flow_label == b->flow_label && !memcmp(&a->dgid, &b->dgid, sizeof(a->dgid)) &&
-		!memcmp(&a->sgid, &b->sgid, sizeof(a->sgid)));
+		a->flow_label == b->flow_label && rocemu_gid_equal(&a->dgid, &b->dgid) &&
+		rocemu_gid_equal(&a->sgid, &b->sgid));
 }
 
 static bool is_response(const struct rocemu_tx *t)
@@ -56,7 +54,7 @@ void txgroup_order(struct rocemu_tx **pkt, unsigned n)
 
 static uint32_t slot_of(const struct rocemu_tx *t)
 {
-	return get_be24(t->hdr + BTH_DQPN) >> ROCEMU_QPN_INDEX_BITS;
+	return bth_dqpn(t->hdr) >> ROCEMU_QPN_INDEX_BITS;
 }
 
 unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments,

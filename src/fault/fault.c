@@ -6,14 +6,10 @@
 
 #include <rocemu/endpoint.h>
 
-#include "base/bytes.h"
 #include "base/util.h"
+#include "wire/bth.h"
 
 enum {
-	BTH_FLAGS = 1,
-	BTH_PAD_SHIFT = 4,
-	BTH_DQPN = 5,
-	BTH_PSN = 9,
 	QP_INDICES = 1 << ROCEMU_QPN_INDEX_BITS,
 	STARTS = 256, /* messages of a QP whose first PSN is remembered */
 	RESTART_PSNS =
@@ -131,7 +127,7 @@ static bool is_new(const struct messages *m, uint32_t psn)
  */
 static uint32_t message_of(struct faults *f, const struct fault_packet *p)
 {
-	const uint32_t ops = rocemu_opcode_ops(p->hdr[0]), psn = get_be24(p->hdr + BTH_PSN);
+	const uint32_t ops = rocemu_opcode_ops(p->hdr[0]), psn = bth_psn(p->hdr);
 	const bool request = ops & ROCEMU_OP_REQUEST;
 	const enum rocemu_service service = rocemu_opcode_service(p->hdr[0]);
 	struct messages *m;
@@ -162,7 +158,7 @@ static bool within(const struct fault_range *r, uint64_t v)
 /* Bytes of payload, without the pad. */
 static uint32_t payload_len(const struct fault_packet *p)
 {
-	const uint32_t pad = p->hdr[BTH_FLAGS] >> BTH_PAD_SHIFT & 3;
+	const uint32_t pad = p->hdr[BTH_FLAGS] >> BTH_PAD_SHIFT & BTH_PAD_MASK;
 	const uint32_t rest = (uint32_t)rocemu_opcode_hdr_len(p->hdr[0]) + pad + ROCEMU_ICRC_LEN;
 
 	return p->len > rest ? p->len - rest : 0;
@@ -184,8 +180,8 @@ static bool matches(const struct fault_rule *r, const struct fault_packet *p, ui
 	uint32_t first, bits;
 
 	return r->dir == p->dir && r->opcodes[p->hdr[0] / 64] >> p->hdr[0] % 64 & 1 &&
-	       within(&r->qp, p->qp) && within(&r->dqp, get_be24(p->hdr + BTH_DQPN)) &&
-	       within(&r->psn, get_be24(p->hdr + BTH_PSN)) &&
+	       within(&r->qp, p->qp) && within(&r->dqp, bth_dqpn(p->hdr)) &&
+	       within(&r->psn, bth_psn(p->hdr)) &&
 	       (!r->by_peer || !memcmp(&r->peer, p->peer, sizeof(r->peer))) &&
 	       within(&r->payload, payload_len(p)) && within(&r->message, message) &&
 	       (r->action != FAULT_CORRUPT || corruptible(r, p, &first, &bits));

@@ -7,8 +7,6 @@
 
 #include "base/util.h"
 
-#define NS_PER_S 1000000000u
-
 enum {
 	BITS_MAX = 3,	    /* flipped in a corrupted packet */
 	OVERTAKERS_MAX = 3, /* of a reordered packet */

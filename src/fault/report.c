@@ -12,19 +12,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/util.h"
+#include "wire/bth.h"
 
 enum {
 	LOG_BUFFER = 16384,
 	LOG_LINE = 384,
 	TOTALS = 2 * FAULT_RULES,
 	SUMMARY_LEN = TOTALS * 192,
-	BTH_DQPN = 5,
-	BTH_PSN = 9,
 };
 
 /* The log and the list of totals; their numbers are atomics. */
@@ -122,8 +120,8 @@ void fault_log_packet(const char *device, const struct fault_packet *p, const ch
 		snprintf(late, sizeof(late), " time=%" PRIu64 "ns", ns);
 	fault_log_line("%s %s \"%s\" %s qp=0x%06x dqp=0x%06x psn=%u %s%s", device,
 		       p->dir == FAULT_TX ? "tx" : "rx", by ? by : what,
-		       rocemu_opcode_name(p->hdr[0]), p->qp, get_be24(p->hdr + BTH_DQPN),
-		       get_be24(p->hdr + BTH_PSN), what, late);
+		       rocemu_opcode_name(p->hdr[0]), p->qp, bth_dqpn(p->hdr), bth_psn(p->hdr),
+		       what, late);
 }
 
 void fault_log_flush(void)

@@ -48,11 +48,6 @@ bool addr_gid_is_link_local(const struct rocemu_gid *gid)
 	       (gid->raw[0] == 0xff && (gid->raw[1] & 0x0f) == 0x02);
 }
 
-bool addr_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b)
-{
-	return !memcmp(a->raw, b->raw, sizeof(a->raw));
-}
-
 const char *addr_gid_text(const struct rocemu_gid *gid, char buf[ADDR_TEXT_LEN])
 {
 	const char *text = rocemu_gid_is_ipv4(gid)

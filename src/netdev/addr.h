@@ -25,8 +25,6 @@ int addr_to_gid(const union addr *a, socklen_t len, struct rocemu_gid *gid, uint
 /** fe80::/10 or ff02::/16: needs a scope to be sent to. */
 bool addr_gid_is_link_local(const struct rocemu_gid *gid);
 
-bool addr_gid_equal(const struct rocemu_gid *a, const struct rocemu_gid *b);
-
 enum { ADDR_TEXT_LEN = 64 };
 /** The address for messages: "127.0.0.1" or "fe80::1". @return buf. */
 const char *addr_gid_text(const struct rocemu_gid *gid, char buf[ADDR_TEXT_LEN]);

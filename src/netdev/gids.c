@@ -41,7 +41,7 @@ struct update {
 static const struct netdev_addr *find_address(const struct netdev *d, const struct rocemu_gid *gid)
 {
 	for (unsigned i = 0; i < d->naddrs; i++)
-		if (addr_gid_equal(&d->addrs[i].gid, gid))
+		if (rocemu_gid_equal(&d->addrs[i].gid, gid))
 			return &d->addrs[i];
 	return NULL;
 }
@@ -59,7 +59,7 @@ static bool is_free(const struct update *u, unsigned index)
 	static const struct rocemu_gid none;
 	const struct netdev_gid *g = &u->d->gids[index];
 
-	return !g->here && (addr_gid_equal(&g->gid, &none) || !find_address(u->now, &g->gid));
+	return !g->here && (rocemu_gid_equal(&g->gid, &none) || !find_address(u->now, &g->gid));
 }
 
 static void put(struct update *u, unsigned index, const struct netdev_addr *a, bool v1)
@@ -205,7 +205,7 @@ int netdev_find_gid(const struct netdev *d, const struct rocemu_gid *gid)
 	for (unsigned i = 0; i < ROCEMU_MAX_GID; i++) {
 		const struct netdev_gid *g = &d->gids[i];
 
-		if (!g->here || !addr_gid_equal(&g->gid, gid))
+		if (!g->here || !rocemu_gid_equal(&g->gid, gid))
 			continue;
 		if (!g->v1)
 			return (int)i;
@@ -240,7 +240,7 @@ static bool restore(struct update *u, const struct netdev_addr *a)
 	for (unsigned i = 0; i < ROCEMU_MAX_GID; i++) {
 		struct netdev_gid *g = &u->d->gids[i];
 
-		if (!addr_gid_equal(&g->gid, &a->gid))
+		if (!rocemu_gid_equal(&g->gid, &a->gid))
 			continue;
 		any = true;
 		if (!g->here)

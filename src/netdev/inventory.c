@@ -166,7 +166,7 @@ static void address_insert(struct netdev *d, const struct netdev_addr *a)
 	unsigned at = d->naddrs;
 
 	for (unsigned i = 0; i < d->naddrs; i++)
-		if (addr_gid_equal(&d->addrs[i].gid, &a->gid))
+		if (rocemu_gid_equal(&d->addrs[i].gid, &a->gid))
 			return;
 	if (d->naddrs == ARRAY_LEN(d->addrs))
 		return;

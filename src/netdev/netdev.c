@@ -161,7 +161,7 @@ static const struct netdev *find_address(const struct inventory *inv, const stru
 	for (unsigned i = 0; i < inv->n; i++)
 		for (unsigned j = 0; j < inv->ifs[i].naddrs; j++)
 			if (!inv->ifs[i].addrs[j].tentative &&
-			    addr_gid_equal(&inv->ifs[i].addrs[j].gid, gid)) {
+			    rocemu_gid_equal(&inv->ifs[i].addrs[j].gid, gid)) {
 				*entry = inv->ifs[i].addrs[j];
 				return &inv->ifs[i];
 			}

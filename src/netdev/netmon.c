@@ -16,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/forks.h"
 #include "base/log.h"
 #include "base/mutex.h"
@@ -124,17 +125,9 @@ static void read_messages(int fd)
 
 /* ---- the timer ---- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static void expire(void)
 {
-	const uint64_t now = now_ns();
+	const uint64_t now = monotonic_ns();
 
 	if (now >= mon.due && mon.timer->expire(now, &mon.due))
 		notify_all(&(struct netmon_event){.what = NETMON_TIMER});
@@ -157,7 +150,7 @@ static bool woken(void)
 /* How long poll() may sleep, in ms. */
 static int until_due(void)
 {
-	const uint64_t now = now_ns(), due = mon.due;
+	const uint64_t now = monotonic_ns(), due = mon.due;
 	const int most = atomic_load(&mon.repeat) ? REPEAT_MS : -1;
 
 	if (due == UINT64_MAX || (most >= 0 && due > now + REPEAT_MS * UINT64_C(1000000)))
@@ -244,7 +237,7 @@ static int start(void)
 {
 	int err = open_fds();
 
-	mon.due = mon.timer ? mon.timer->start(now_ns()) : UINT64_MAX;
+	mon.due = mon.timer ? mon.timer->start(monotonic_ns()) : UINT64_MAX;
 	if (!err)
 		err = spawn();
 	if (err)

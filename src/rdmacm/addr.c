@@ -62,8 +62,8 @@ bool rcm_addr_any(const struct sockaddr *sa)
 
 	rcm_addr_to_gid(sa, &gid);
 	/* ::ffff:0.0.0.0 is a wildcard as a GID, but not as AF_INET6. */
-	return memcmp(&gid, &none, sizeof(gid)) == 0 ||
-	       (sa->sa_family != AF_INET6 && memcmp(&gid, &none_v4, sizeof(gid)) == 0);
+	return rocemu_gid_equal(&gid, &none) ||
+	       (sa->sa_family != AF_INET6 && rocemu_gid_equal(&gid, &none_v4));
 }
 
 bool rcm_addr_loopback(const struct sockaddr *sa)
@@ -74,7 +74,7 @@ bool rcm_addr_loopback(const struct sockaddr *sa)
 	rcm_addr_to_gid(sa, &gid);
 	if (rocemu_gid_is_ipv4(&gid))
 		return sa->sa_family != AF_INET6 && gid.raw[12] == IN_LOOPBACKNET;
-	return memcmp(&gid, &v6, sizeof(gid)) == 0;
+	return rocemu_gid_equal(&gid, &v6);
 }
 
 bool rcm_addr_multicast(const struct sockaddr *sa)
@@ -205,7 +205,7 @@ void rcm_addr_make(struct sockaddr *sa, sa_family_t family, const struct rocemu_
 	}
 	*to = (struct sockaddr_ib){
 		.sib_family = AF_IB,
-		.sib_pkey = htons(RCM_PKEY),
+		.sib_pkey = htons(ROCEMU_PKEY_DEFAULT),
 		.sib_sid = htobe64(service_id),
 		.sib_sid_mask = htobe64(UINT64_MAX),
 	};

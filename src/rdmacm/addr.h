@@ -9,8 +9,6 @@
 #include "rdmacm/api.h"
 #include <rocemu/cm.h>
 
-enum { RCM_PKEY = 0xffff };
-
 socklen_t rcm_addr_len(const struct sockaddr *sa); /* 0: none of AF_INET, AF_INET6, AF_IB */
 bool rcm_addr_any(const struct sockaddr *sa);
 bool rcm_addr_loopback(const struct sockaddr *sa);

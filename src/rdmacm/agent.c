@@ -49,7 +49,7 @@ void rcm_calls_wait(const struct rcm_id *id)
 static struct rcm_address *find(const struct rocemu_gid *gid) REQUIRES(rcm_lock)
 {
 	for (size_t i = 0; i < agent->nopened; i++)
-		if (memcmp(&agent->opened[i].local.gid, gid, sizeof(*gid)) == 0)
+		if (rocemu_gid_equal(&agent->opened[i].local.gid, gid))
 			return &agent->opened[i];
 	return NULL;
 }

@@ -25,11 +25,6 @@ static struct ibv_ece ece(const struct rocemu_cm_ece *e)
 
 /* ---- requests: a new ID each ---- */
 
-static bool same_gid(const struct rocemu_gid *a, const struct rocemu_gid *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 /*
  * The addresses of both ends, as the private data's header has them. With RoCE they are those of
  * the packet. Requests with other addresses are spoofed and rejected, since programs may authorize
@@ -43,8 +38,8 @@ static bool read_addresses(struct rcm_id *id, const struct rcm_id *listener,
 	struct rdma_addr *a = &id->base.route.addr;
 	struct rocemu_cma cma;
 
-	if (rocemu_cma_decode(&cma, data, len) != ROCEMU_MAD_OK || !same_gid(&cma.src, &mad->src) ||
-	    !same_gid(&cma.dst, &mad->dst))
+	if (rocemu_cma_decode(&cma, data, len) != ROCEMU_MAD_OK ||
+	    !rocemu_gid_equal(&cma.src, &mad->src) || !rocemu_gid_equal(&cma.dst, &mad->dst))
 		return false;
 	rcm_addr_make(&a->src_addr, own->sa_family, &cma.dst, service_id, id->local.scope_id);
 	rcm_addr_make(&a->dst_addr, own->sa_family, &cma.src,

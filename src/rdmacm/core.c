@@ -20,6 +20,7 @@
 #include "base/mutex.h"
 #include "base/prf.h"
 #include "base/timescale.h"
+#include "base/util.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/core.h"
 #include "rdmacm/globals.h"
@@ -110,8 +111,8 @@ static void arm(void) REQUIRES(rcm_lock)
 		return;
 	core.armed = due;
 	due = due ? due : 1; /* 0 would switch it off */
-	t.it_value.tv_sec = (time_t)(due / 1000000000u);
-	t.it_value.tv_nsec = (long)(due % 1000000000u);
+	t.it_value.tv_sec = (time_t)(due / NS_PER_S);
+	t.it_value.tv_nsec = (long)(due % NS_PER_S);
 	timerfd_settime(core.timer_fd, TFD_TIMER_ABSTIME, &t, NULL);
 }
 

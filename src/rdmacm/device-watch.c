@@ -74,7 +74,7 @@ static void open_addresses(void) EXCLUDES(rcm_lock)
 static bool has_gid(const struct rcm_local *table, int n, const struct rocemu_gid *gid)
 {
 	for (int i = 0; i < n; i++)
-		if (memcmp(&table[i].gid, gid, sizeof(*gid)) == 0)
+		if (rocemu_gid_equal(&table[i].gid, gid))
 			return true;
 	return false;
 }

@@ -261,7 +261,7 @@ static bool find(const struct addresses *a, const struct sockaddr *sa, struct rc
 	for (int i = 0; i < a->n; i++) {
 		const struct rcm_local *l = &a->v[i];
 
-		if (memcmp(&l->gid, &gid, sizeof(gid)) != 0 ||
+		if (!rocemu_gid_equal(&l->gid, &gid) ||
 		    (scope_id && l->scope_id && scope_id != l->scope_id))
 			continue;
 		*out = *l;

@@ -216,7 +216,7 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	if (!id->base.pd)
 		id->base.pd = local->dev->pd;
 	memcpy(ib->sgid.raw, local->gid.raw, 16);
-	ib->pkey = htons(RCM_PKEY);
+	ib->pkey = htons(ROCEMU_PKEY_DEFAULT);
 	list_remove(&id->on_device);
 	list_append(&id->local.dev->ids, &id->on_device);
 	/* Changes since the device's table was read were reported without this ID: check again.

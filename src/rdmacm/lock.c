@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 
 struct CAPABILITY("rdmacm's lock") rcm_lock {
@@ -40,8 +41,5 @@ void rcm_lock_forget(void)
 
 rocemu_ns_t rcm_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (rocemu_ns_t)ts.tv_sec * 1000000000u + (rocemu_ns_t)ts.tv_nsec;
+	return monotonic_ns();
 }

@@ -184,7 +184,7 @@ bool rcm_neigh_known(const struct sockaddr *to, const struct rcm_local *from)
 	int fd;
 
 	rcm_addr_to_gid(to, &gid);
-	if (rcm_addr_loopback(to) || memcmp(&gid, &from->gid, sizeof(gid)) == 0)
+	if (rcm_addr_loopback(to) || rocemu_gid_equal(&gid, &from->gid))
 		return true;
 	fd = sys_socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
 	if (fd < 0)

@@ -39,7 +39,7 @@ static bool has_served(const struct rocemu_gid *gid, uint16_t port, rocemu_ns_t 
 	for (unsigned i = 0; i < ARRAY_LEN(retries->served); i++)
 		if (retries->served[i].port == port && retries->served[i].when &&
 		    now - retries->served[i].when < SERVED_NS &&
-		    memcmp(&retries->served[i].gid, gid, sizeof(*gid)) == 0)
+		    rocemu_gid_equal(&retries->served[i].gid, gid))
 			return true;
 	return false;
 }

@@ -144,7 +144,7 @@ static int send_sidr_req(struct rcm_id *id) REQUIRES(rcm_lock)
 {
 	struct cm_sidr_param p = {
 		.service_id = service_id(id),
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.timeout = CM_DEFAULT_TIMEOUT,
 		.retries = CM_DEFAULT_RETRIES,
 		.addr = mad_addr(id),

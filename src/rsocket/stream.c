@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Stream sockets: life, sending and receiving, readiness. */
 #include "base/why.h"
+#include "base/util.h"
 #include "rsocket/stream.h"
 
 #include <stdlib.h>
@@ -261,7 +262,7 @@ static void drain(struct stream *s)
 {
 	const struct linger *l = &s->rs.linger;
 	const uint64_t end =
-		l->l_onoff ? rs_now() + (uint64_t)MAX(l->l_linger, 0) * 1000000000u : UINT64_MAX;
+		l->l_onoff ? rs_now() + (uint64_t)MAX(l->l_linger, 0) * NS_PER_S : UINT64_MAX;
 	struct pollfd fds[RS_WAIT_FDS];
 	uint64_t now;
 	unsigned n;

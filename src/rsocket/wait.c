@@ -5,14 +5,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "rsocket/rs.h"
 
 uint64_t rs_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return monotonic_ns();
 }
 
 void rs_sleep_init(struct rs_sleep *sleep)

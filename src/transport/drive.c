@@ -31,11 +31,6 @@ enum {
 	ECN_CE = 3,
 };
 
-static bool gid_eq(const struct rocemu_gid *a, const struct rocemu_gid *b)
-{
-	return !memcmp(a, b, sizeof(*a));
-}
-
 /** State of a sender of datagrams; another sender with the same hash replaces it. */
 static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_dgram *d)
 {
@@ -45,7 +40,7 @@ static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_
 	for (unsigned i = 0; i < sizeof(d->src.raw); i++)
 		hash = hash * 31 + d->src.raw[i];
 	s = &ep->id_senders[hash % EP_ID_SENDERS];
-	if (s->sport != d->sport || !gid_eq(&s->gid, &d->src))
+	if (s->sport != d->sport || !rocemu_gid_equal(&s->gid, &d->src))
 		*s = (struct id_sender){.gid = d->src, .sport = d->sport};
 	return s;
 }
@@ -181,9 +176,9 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 		return ROCEMU_DROP_STATE;
 	if (!pkey_matches(pkt->h.pkey))
 		return ROCEMU_DROP_PKEY;
-	if (qp->type == IBV_QPT_UD
-		    ? rocemu_gid_is_multicast(&d->dst)
-		    : !gid_eq(&d->src, &qp->path.dgid) || !gid_eq(&d->dst, &qp->path.sgid))
+	if (qp->type == IBV_QPT_UD ? rocemu_gid_is_multicast(&d->dst)
+				   : !rocemu_gid_equal(&d->src, &qp->path.dgid) ||
+					     !rocemu_gid_equal(&d->dst, &qp->path.sgid))
 		return ROCEMU_DROP_SOURCE;
 	if (!id_plausible(ep, qp, d, (uint32_t)id))
 		return ROCEMU_DROP_ICRC;

@@ -120,7 +120,7 @@ int rocemu_ep_set_gid(struct rocemu_ep *ep, unsigned index, const struct rocemu_
 int ep_find_gid(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 {
 	for (int i = 0; i < ROCEMU_MAX_GID; i++)
-		if (ep->gid_valid[i] && !memcmp(&ep->gids[i], gid, sizeof(*gid)))
+		if (ep->gid_valid[i] && rocemu_gid_equal(&ep->gids[i], gid))
 			return i;
 	return -1;
 }

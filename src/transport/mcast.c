@@ -12,7 +12,7 @@ static struct mcast_group *group_find(const struct rocemu_ep *ep, const struct r
 	list_for_each (it, &ep->mcast_groups) {
 		struct mcast_group *g = list_entry(it, struct mcast_group, link);
 
-		if (!memcmp(&g->gid, gid, sizeof(*gid)))
+		if (rocemu_gid_equal(&g->gid, gid))
 			return g;
 	}
 	return NULL;
@@ -23,7 +23,7 @@ static struct mcast_member *member_find(const struct rocemu_qp *qp, const struct
 	list_for_each (it, &qp->groups) {
 		struct mcast_member *m = list_entry(it, struct mcast_member, in_qp);
 
-		if (!memcmp(&m->group->gid, gid, sizeof(*gid)))
+		if (rocemu_gid_equal(&m->group->gid, gid))
 			return m;
 	}
 	return NULL;

@@ -17,7 +17,7 @@ static bool is_nearby(const struct rocemu_ep *ep, const struct rocemu_gid *gid)
 	static const struct rocemu_gid loopback6 = {.raw = {[15] = 1}};
 
 	return ep_find_gid(ep, gid) >= 0 || (rocemu_gid_is_ipv4(gid) && gid->raw[12] == 127) ||
-	       !memcmp(gid, &loopback6, sizeof(*gid));
+	       rocemu_gid_equal(gid, &loopback6);
 }
 
 struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32_t dqpn)
@@ -27,7 +27,7 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 
 	list_for_each (n, &ep->peers) {
 		p = list_entry(n, struct peer, link);
-		if (p->slot == slot && !memcmp(&p->gid, gid, sizeof(*gid))) {
+		if (p->slot == slot && rocemu_gid_equal(&p->gid, gid)) {
 			p->refs++;
 			return p;
 		}

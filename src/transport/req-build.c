@@ -12,7 +12,6 @@
 enum {
 	/* A long message requests an ACK every so many packets, so that the window moves on. */
 	ACKREQ_EVERY = 16,
-	PKEY_DEFAULT = 0xffff,
 	QKEY_CONTROLLED = 1u << 31, /* IBTA 10.2.5: use the QP's Q_Key instead of the request's */
 };
 
@@ -52,7 +51,7 @@ static struct rocemu_hdrs message_hdrs(const struct rocemu_qp *qp, const struct 
 {
 	struct rocemu_hdrs h = {
 		.migreq = true,
-		.pkey = PKEY_DEFAULT,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.dqpn = qp->attr.dest_qp_num,
 		.imm = w->imm,
 		.ieth = w->imm,

@@ -115,7 +115,7 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 	h->opcode |= qp_service_bits(qp);
 	h->pad = (uint8_t)pad;
 	h->migreq = true;
-	h->pkey = 0xffff;
+	h->pkey = ROCEMU_PKEY_DEFAULT;
 	h->dqpn = qp->attr.dest_qp_num;
 	tx->path = &qp->path;
 	tx->lqpn = qp->qpn;
@@ -155,7 +155,7 @@ static void make_cnp(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t *
 	struct rocemu_hdrs h = {
 		.opcode = ROCEMU_CNP,
 		.becn = true,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.dqpn = qp->attr.dest_qp_num,
 	};
 

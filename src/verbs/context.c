@@ -22,8 +22,7 @@
 #undef ibv_query_port
 
 enum {
-	PKEY_DEFAULT = 0xffff, /* full member of the default partition: the table's only entry */
-	VENDOR_ID = 0x02726f,  /* an OUI with the "locally administered" bit: no vendor's */
+	VENDOR_ID = 0x02726f, /* an OUI with the "locally administered" bit: no vendor's */
 	VENDOR_PART_ID = 1,
 	PHYS_LINK_UP = 5, /* IBTA 14.2.5.6, PortPhysicalState */
 	PHYS_DISABLED = 3,
@@ -171,8 +170,8 @@ int vb_query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values)
 
 	(void)ctx;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
-		values->raw_clock.tv_sec = (time_t)(now / 1000000000u);
-		values->raw_clock.tv_nsec = (long)(now % 1000000000u);
+		values->raw_clock.tv_sec = (time_t)(now / NS_PER_S);
+		values->raw_clock.tv_nsec = (long)(now % NS_PER_S);
 	}
 	values->comp_mask &= IBV_VALUES_MASK_RAW_CLOCK;
 	return 0;
@@ -425,7 +424,7 @@ int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __b
 			       port_num, index);
 		return -1;
 	}
-	*pkey = PKEY_DEFAULT;
+	*pkey = ROCEMU_PKEY_DEFAULT;
 	return 0;
 }
 
@@ -433,7 +432,7 @@ int ibv_get_pkey_index(struct ibv_context *context, uint8_t port_num, __be16 pke
 {
 	if (!vb_context_of(context))
 		return REAL_CALL(ibv_get_pkey_index, context, port_num, pkey);
-	if (port_num == 1 && pkey == PKEY_DEFAULT)
+	if (port_num == 1 && pkey == ROCEMU_PKEY_DEFAULT)
 		return 0;
 	errno = REFUSE(EINVAL, 0,
 		       "ibv_get_pkey_index: port_num is %u, pkey 0x%x: port 1 has one P_Key, "

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "engine/lane.h"
 #include "verbs/context.h"
@@ -155,13 +156,12 @@ static int start_poll_wallclock(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *a
 static void compare_clocks(struct vb_cq *cq)
 {
 	const rocemu_ns_t before = lane_now();
-	struct timespec real;
-	rocemu_ns_t took;
+	rocemu_ns_t took, real;
 	int64_t ahead, diff;
 
-	clock_gettime(CLOCK_REALTIME, &real);
+	real = clock_ns(CLOCK_REALTIME);
 	took = lane_now() - before;
-	ahead = (int64_t)((uint64_t)real.tv_sec * 1000000000u + (uint64_t)real.tv_nsec - before);
+	ahead = (int64_t)(real - before);
 	diff = ahead - cq->wall.ahead;
 	if ((uint64_t)(diff < 0 ? -diff : diff) > took + cq->wall.error) {
 		cq->wall.ahead = ahead;

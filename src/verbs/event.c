@@ -119,7 +119,7 @@ static uint64_t thread_cpu_ns(int tid)
 
 	if (clock_gettime(clock, &ts) < 0)
 		return 0;
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * NS_PER_S + (uint64_t)ts.tv_nsec;
 }
 
 /**

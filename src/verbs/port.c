@@ -130,8 +130,7 @@ static void hide_gids(const struct netdev *before, uint64_t hidden, struct netde
 
 		for (unsigned at = 0; at < ARRAY_LEN(before->gids); at++)
 			hide |= (hidden >> at & 1) &&
-				!memcmp(&before->gids[at].gid, &now->addrs[i].gid,
-					sizeof(now->addrs[i].gid));
+				rocemu_gid_equal(&before->gids[at].gid, &now->addrs[i].gid);
 		if (!hide)
 			now->addrs[kept++] = now->addrs[i];
 	}

@@ -34,7 +34,6 @@ enum { OPT_END = 0, OPT_TSRESOL = 9, OPT_TSOFFSET = 14 };
 #define MAGIC_KUZNETZOV 0xa1b2cd34u
 #define MAGIC_SECTION	0x0a0d0d0au
 #define MAGIC_ORDER	0x1a2b3c4du
-#define NS_PER_S	1000000000u
 
 struct interface {
 	uint32_t link, snaplen;

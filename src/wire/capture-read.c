@@ -22,7 +22,6 @@ enum {
 	LIVE_AFTER_STOP = 1 << 17, /* frames that may still be in the kernel */
 	LIVE_IDLE_MS = 250,	   /* until "nothing came" */
 };
-#define NS_PER_S 1000000000u
 
 struct capture_reader {
 	struct blocks *blocks; /* owned; NULL: live */

@@ -17,7 +17,6 @@ enum {
 	MAX_FRAME = 0xffff,
 	WRITE_BUFFER = 256 * 1024,
 };
-#define NS_PER_S 1000000000u
 
 struct capture_writer {
 	pcap_t *pcap;	       /* owned */

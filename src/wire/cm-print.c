@@ -94,7 +94,7 @@ static void add_req(struct text *t, const struct rocemu_cm_req *m)
 		text_add(t, " srq");
 	add_ece(t, &m->ece);
 	add_path(t, "path", &m->primary);
-	if (memcmp(&m->alternate.remote_gid, &none, sizeof(none)) != 0)
+	if (!rocemu_gid_equal(&m->alternate.remote_gid, &none))
 		add_path(t, "alternate", &m->alternate);
 	add_cma(t, m->service_id, m->private_data, sizeof(m->private_data));
 }

@@ -7,7 +7,6 @@
 #include "wire/ip.h"
 
 enum {
-	PKEY_DEFAULT = 0xffff,
 	PKEY_MASK = 0x7fff, /* bit 15 distinguishes full from limited members */
 	SEALED_LEN = GSI_PACKET_LEN - ROCEMU_ICRC_LEN,
 };
@@ -28,7 +27,7 @@ void gsi_hdr_encode(struct gsi_mad *m, uint32_t psn)
 	const struct rocemu_hdrs h = {.opcode = ROCEMU_UD_SEND_ONLY,
 				      .migreq = true,
 				      .ackreq = true,
-				      .pkey = PKEY_DEFAULT,
+				      .pkey = ROCEMU_PKEY_DEFAULT,
 				      .dqpn = ROCEMU_GSI_QPN,
 				      .psn = psn & ROCEMU_PSN_MASK,
 				      .deth = {.qkey = ROCEMU_GSI_QKEY, .sqpn = ROCEMU_GSI_QPN}};
@@ -70,7 +69,7 @@ enum gsi_verdict gsi_packet_decode(struct gsi_mad *m, const uint8_t *packet, siz
 	/* C10-122 and 10.2.5: a QP of general services has the well-known Q_Key, and the P_Key must
 	 * match the port's, of which there is one. */
 	if (pkt.h.deth.qkey != ROCEMU_GSI_QKEY ||
-	    (pkt.h.pkey & PKEY_MASK) != (PKEY_DEFAULT & PKEY_MASK))
+	    (pkt.h.pkey & PKEY_MASK) != (ROCEMU_PKEY_DEFAULT & PKEY_MASK))
 		return GSI_KEY;
 	id = rocemu_icrc_check(&ctx, false, packet, len);
 	if (id < 0)

@@ -10,15 +10,11 @@
 
 #include <rocemu/wire.h>
 
-#include "base/bytes.h"
 #include "base/util.h"
+#include "wire/bth.h"
 #include "wire/opcode.h"
 
 /* clang-format off */
-enum { BTH_OPCODE = 0, BTH_FLAGS = 1, BTH_PKEY = 2, BTH_ECN = 4, BTH_DQPN = 5, BTH_ACKREQ = 8, BTH_PSN = 9 };
-enum { BTH_SE = 0x80, BTH_MIGREQ = 0x40, BTH_PAD_SHIFT = 4, BTH_PAD_MASK = 0x3, BTH_TVER_MASK = 0xf };
-enum { BTH_FECN = 0x80, BTH_BECN = 0x40, BTH_RESV8A_MASK = 0x3f };
-enum { BTH_ACKREQ_BIT = 0x80, BTH_RESV7_MASK = 0x7f };
 enum { XRCETH_RESV = 0, XRCETH_SRQN = 1 };
 enum { DETH_QKEY = 0, DETH_RESV = 4, DETH_SQPN = 5 };
 enum { RETH_VA = 0, RETH_RKEY = 8, RETH_LENGTH = 12 };
@@ -37,10 +33,10 @@ static void bth_decode(struct rocemu_hdrs *h, const uint8_t *p)
 	h->fecn = (p[BTH_ECN] & BTH_FECN) != 0;
 	h->becn = (p[BTH_ECN] & BTH_BECN) != 0;
 	h->resv8a = p[BTH_ECN] & BTH_RESV8A_MASK;
-	h->dqpn = get_be24(p + BTH_DQPN);
+	h->dqpn = bth_dqpn(p);
 	h->ackreq = (p[BTH_ACKREQ] & BTH_ACKREQ_BIT) != 0;
 	h->resv7 = p[BTH_ACKREQ] & BTH_RESV7_MASK;
-	h->psn = get_be24(p + BTH_PSN);
+	h->psn = bth_psn(p);
 }
 
 static void bth_encode(const struct rocemu_hdrs *h, uint8_t *p)

@@ -13,8 +13,6 @@
 #include "base/util.h"
 #include "wire/text.h"
 
-enum { PKEY_DEFAULT = 0xffff };
-
 /* "RC_SEND_ONLY" reads better as "RC SEND_ONLY". */
 static void add_opcode(struct text *t, uint8_t opcode)
 {
@@ -30,7 +28,7 @@ static void add_opcode(struct text *t, uint8_t opcode)
 static void add_bth(struct text *t, const struct rocemu_hdrs *h)
 {
 	text_add(t, " qpn 0x%" PRIx32 " psn %" PRIu32, h->dqpn, h->psn);
-	if (h->pkey != PKEY_DEFAULT)
+	if (h->pkey != ROCEMU_PKEY_DEFAULT)
 		text_add(t, " pkey 0x%04x", h->pkey);
 	if (h->fecn)
 		text_add(t, " fecn");

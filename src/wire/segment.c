@@ -4,18 +4,19 @@
 
 #include <string.h>
 
+#include "wire/bth.h"
+
 enum {
 	LEAST = ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN,
 	GRAIN = 4,	 /* payload and pad are a multiple of it, and so are all headers */
 	MAX_TRIALS = 64, /* ICRCs computed for one frame, at most */
-	BTH_TVER = 1,
-	BTH_PKEY = 2,
 };
 
 /* Does data begin like a packet of the same partition as the first? */
 static bool begins_packet(const uint8_t *first, const uint8_t *data)
 {
-	return (data[BTH_TVER] & 0x0f) == 0 && memcmp(first + BTH_PKEY, data + BTH_PKEY, 2) == 0 &&
+	return (data[BTH_FLAGS] & BTH_TVER_MASK) == 0 &&
+	       memcmp(first + BTH_PKEY, data + BTH_PKEY, 2) == 0 &&
 	       rocemu_opcode_hdr_len(data[0]) != 0;
 }
 

@@ -75,7 +75,7 @@ void net_sidr(struct net *n, unsigned side)
 {
 	const struct cm_sidr_param p = {
 		.service_id = NET_SERVICE,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.timeout = CM_DEFAULT_TIMEOUT,
 		.retries = CM_DEFAULT_RETRIES,
 		.addr = {.src = n->side[side].gid, .dst = n->side[!side].gid},

@@ -10,7 +10,7 @@ static struct cm_sidr *ask(struct bench *b)
 {
 	const struct cm_sidr_param p = {
 		.service_id = BENCH_SERVICE,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.timeout = 10,
 		.retries = 2,
 		.addr = {.src = bench_own, .dst = bench_peer},

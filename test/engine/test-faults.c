@@ -19,7 +19,6 @@
 
 enum {
 	LEN = 256,
-	BTH_PSN = 9,
 	ECN_CE = 3,
 };
 
@@ -115,7 +114,7 @@ static void for_each_sent(struct pair *p, void (*each)(const struct capture_rec 
 	if (capture_reader_open(&r, p->capture, err, sizeof(err)))
 		fail_msg("%s", err);
 	while (capture_next(r, &rec) == 1)
-		if (!memcmp(&rec.ip.src, &p->a.gid, sizeof(p->a.gid)))
+		if (rocemu_gid_equal(&rec.ip.src, &p->a.gid))
 			each(&rec, user);
 	capture_reader_close(r);
 }
@@ -322,7 +321,7 @@ struct order {
 static void follow(const struct capture_rec *rec, void *user)
 {
 	struct order *o = user;
-	const uint32_t psn = get_be24(rec->data + BTH_PSN);
+	const uint32_t psn = bth_psn(rec->data);
 	const int32_t ahead = rocemu_psn_diff(psn, o->highest);
 
 	if (!(rocemu_opcode_ops(rec->data[0]) & ROCEMU_OP_REQUEST))

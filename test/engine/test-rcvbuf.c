@@ -11,10 +11,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/bytes.h"
 #include "test.h"
+#include "wire/bth.h"
 
-enum { UD_SEND_ONLY = 0x64, RC_SEND_ONLY = 0x04, BTH_DQPN = 5 };
+enum { UD_SEND_ONLY = 0x64, RC_SEND_ONLY = 0x04 };
 
 static struct rcvbuf p;
 

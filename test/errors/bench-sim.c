@@ -223,7 +223,7 @@ static int bad_response(struct err_bench *base)
 		.opcode = ROCEMU_RC_ATOMIC_ACK,
 		.psn = 100,
 		.dqpn = qpn(base, REQ),
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.migreq = true,
 		.aeth = {.syndrome = ROCEMU_AETH_NO_CREDITS},
 	};

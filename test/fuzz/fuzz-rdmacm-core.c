@@ -104,8 +104,7 @@ void fuzz_core_fail_qps(bool fail)
 bool fuzz_core_local(const struct rocemu_gid *gid, struct rcm_local *local)
 {
 	*local = (struct rcm_local){.dev = &device, .port_num = 1, .gid = *gid};
-	return memcmp(gid, &fuzz_own4, sizeof(*gid)) == 0 ||
-	       memcmp(gid, &fuzz_own6, sizeof(*gid)) == 0;
+	return rocemu_gid_equal(gid, &fuzz_own4) || rocemu_gid_equal(gid, &fuzz_own6);
 }
 
 struct ibv_qp *fuzz_core_qp(void)

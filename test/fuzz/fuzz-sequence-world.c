@@ -163,7 +163,7 @@ void seq_input(struct seq *s, struct seq_qp *q, struct rocemu_hdrs *h, const uin
 	uint32_t at;
 
 	h->dqpn = rocemu_qp_num(q->qp);
-	h->pkey = 0xffff;
+	h->pkey = ROCEMU_PKEY_DEFAULT;
 	h->migreq = true;
 	h->pad = (uint8_t)(-len & 3);
 	h->reth.rkey = h->atomiceth.rkey = rocemu_mr_rkey(q->mr);

@@ -153,7 +153,8 @@ static uint32_t choose_srqn(const struct world *w, uint8_t b)
 static void cmd_packet(struct world *w, uint32_t way)
 {
 	struct fuzz_qp *q = &w->q[take(w) % QPS];
-	struct rocemu_hdrs h = {.pkey = 0xffff, .migreq = true, .dqpn = rocemu_qp_num(q->qp)};
+	struct rocemu_hdrs h = {
+		.pkey = ROCEMU_PKEY_DEFAULT, .migreq = true, .dqpn = rocemu_qp_num(q->qp)};
 	uint8_t pkt[ROCEMU_MAX_PACKET] = {0}, b;
 	uint32_t ops, payload, base;
 

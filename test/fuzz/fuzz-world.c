@@ -223,7 +223,7 @@ static void check_output(struct world *w, struct rocemu_tx *t)
 	memcpy(flat + len, t->trailer, t->trailer_len);
 	ctx = (struct rocemu_icrc_ctx){
 		t->path->sgid, t->path->dgid, t->path->sport, ROCEMU_UDP_PORT, 7, 0x4000};
-	FUZZ_CHECK(memcmp(&t->path->dgid, &w->peer, sizeof(w->peer)) == 0);
+	FUZZ_CHECK(rocemu_gid_equal(&t->path->dgid, &w->peer));
 	FUZZ_CHECK(rocemu_packet_decode(&p, flat, rocemu_tx_len(t)) == ROCEMU_DROP_NONE);
 	FUZZ_CHECK(rocemu_icrc_check(&ctx, true, flat, rocemu_tx_len(t)) == 7);
 	learn_from(w, &p, t->lqpn);

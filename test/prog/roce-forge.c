@@ -23,13 +23,13 @@
 
 #include <rocemu/wire.h>
 
-#include "base/bytes.h"
+#include "wire/bth.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
 #endif
 
-enum { BURST = 64, GARBAGE = 64, BIG = 20000, PAYLOAD = 8, BTH_DQPN = 5 };
+enum { BURST = 64, GARBAGE = 64, BIG = 20000, PAYLOAD = 8 };
 
 struct forge {
 	const char *kind;
@@ -89,7 +89,7 @@ static size_t make(struct forge *f, uint8_t *out, uint32_t psn, uint16_t at)
 		.opcode = nak ? ROCEMU_RC_ACK : ROCEMU_RC_WRITE_ONLY,
 		.psn = psn & 0xffffff,
 		.dqpn = f->qpn,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.migreq = true,
 		.ackreq = true,
 		.aeth = {.syndrome = ROCEMU_NAK_REM_OP},

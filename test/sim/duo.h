@@ -41,7 +41,7 @@ static inline struct rocemu_hdrs duo_request(const struct duo *d, uint8_t opcode
 		.opcode = opcode,
 		.psn = psn,
 		.dqpn = rocemu_qp_num(d->b->qp),
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.migreq = true,
 		.ackreq = true,
 	};
@@ -55,7 +55,7 @@ static inline struct rocemu_hdrs duo_response(const struct duo *d, uint8_t opcod
 		.opcode = opcode,
 		.psn = psn,
 		.dqpn = rocemu_qp_num(d->a->qp),
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.migreq = true,
 		.aeth = {.syndrome = syndrome},
 	};

@@ -122,8 +122,8 @@ static unsigned host_of(const struct fabric *f, const struct rocemu_gid *gid)
 {
 	unsigned i = (unsigned)gid->raw[15] - 1;
 
-	if (i >= f->cfg.hosts || (memcmp(&f->host[i].gid, gid, sizeof(*gid)) != 0 &&
-				  memcmp(&f->host[i].other_gid, gid, sizeof(*gid)) != 0))
+	if (i >= f->cfg.hosts || (!rocemu_gid_equal(&f->host[i].gid, gid) &&
+				  !rocemu_gid_equal(&f->host[i].other_gid, gid)))
 		abort(); /* no test sends to an unknown address */
 	return i;
 }

@@ -25,7 +25,7 @@ static void fill(const struct gbn *g, struct rocemu_tx *t, struct rocemu_hdrs *h
 {
 	uint32_t pad = -payload & 3;
 
-	h->pkey = 0xffff;
+	h->pkey = ROCEMU_PKEY_DEFAULT;
 	h->migreq = true;
 	h->dqpn = g->c.dqpn;
 	h->pad = (uint8_t)pad;

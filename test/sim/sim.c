@@ -188,7 +188,7 @@ static void link_send(struct sim *s, struct sim_packet *p)
 static unsigned node_of(const struct sim *s, const struct rocemu_gid *gid)
 {
 	for (unsigned i = 0; i < s->nodes; i++)
-		if (memcmp(&s->node[i].gid, gid, sizeof(*gid)) == 0)
+		if (rocemu_gid_equal(&s->node[i].gid, gid))
 			return i;
 	return SIM_MAX_NODES;
 }

@@ -313,8 +313,10 @@ TEST(rc_input, ack_beyond_an_open_read__the_read_is_repeated)
 TEST(rc_input, cnp__counted)
 {
 	struct duo d = rc_duo("cnp");
-	struct rocemu_hdrs h = {
-		.opcode = ROCEMU_CNP, .dqpn = rocemu_qp_num(d.b->qp), .pkey = 0xffff, .becn = true};
+	struct rocemu_hdrs h = {.opcode = ROCEMU_CNP,
+				.dqpn = rocemu_qp_num(d.b->qp),
+				.pkey = ROCEMU_PKEY_DEFAULT,
+				.becn = true};
 	static const uint8_t zero[16];
 
 	sim_inject(d.s, 0, 1, NULL, &h, zero, sizeof(zero));

@@ -199,7 +199,7 @@ void hostile_send_hdrs(struct hostile *h, struct rocemu_hdrs *hdrs, uint32_t len
 
 	hdrs->pad = (uint8_t)pad;
 	hdrs->migreq = true;
-	hdrs->pkey = 0xffff;
+	hdrs->pkey = ROCEMU_PKEY_DEFAULT;
 	hdrs->dqpn = h->dqpn ? h->dqpn : rocemu_qp_num(h->qp);
 	hdrs->xrceth.srqn = h->srqn;
 	n = rocemu_hdrs_encode(hdrs, buf);

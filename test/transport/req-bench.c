@@ -259,7 +259,7 @@ enum rocemu_drop bench_answer(struct bench *b, enum rocemu_opcode op, int32_t ps
 	struct rocemu_hdrs h = {
 		.opcode = (uint8_t)op,
 		.migreq = true,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.dqpn = rocemu_qp_num(b->qp),
 		.psn = (uint32_t)(BENCH_PSN + psn) & ROCEMU_PSN_MASK,
 		.pad = (uint8_t)(-len & 3),

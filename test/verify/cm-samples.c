@@ -35,7 +35,7 @@ static void tap(struct net *n, unsigned from, const struct cm_mad *mad)
 {
 	const struct rocemu_hdrs h = {
 		.opcode = ROCEMU_UD_SEND_ONLY,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.migreq = true,
 		.dqpn = ROCEMU_GSI_QPN,
 		.psn = psn[from]++,

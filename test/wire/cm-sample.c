@@ -10,7 +10,7 @@ static int write_message(struct capture_writer *w, const struct rocemu_cm_msg *m
 {
 	const struct rocemu_hdrs h = {
 		.opcode = ROCEMU_UD_SEND_ONLY,
-		.pkey = 0xffff,
+		.pkey = ROCEMU_PKEY_DEFAULT,
 		.dqpn = ROCEMU_GSI_QPN,
 		.deth = {.qkey = ROCEMU_GSI_QKEY, .sqpn = ROCEMU_GSI_QPN},
 	};

@@ -131,7 +131,7 @@ TEST(print_packet, ud_to_qp_1__the_mad_follows)
 {
 	struct rocemu_packet p = {
 		.h = {.opcode = ROCEMU_UD_SEND_ONLY,
-		      .pkey = 0xffff,
+		      .pkey = ROCEMU_PKEY_DEFAULT,
 		      .dqpn = 1,
 		      .psn = 7,
 		      .deth = {.qkey = ROCEMU_GSI_QKEY, .sqpn = 1}},

@@ -24,7 +24,7 @@ static const char *text_of(const struct rocemu_packet *p)
 static struct rocemu_packet packet(uint8_t opcode, uint32_t len)
 {
 	return (struct rocemu_packet){
-		.h = {.opcode = opcode, .pkey = 0xffff, .dqpn = 0x12, .psn = 256},
+		.h = {.opcode = opcode, .pkey = ROCEMU_PKEY_DEFAULT, .dqpn = 0x12, .psn = 256},
 		.payload_len = len,
 	};
 }

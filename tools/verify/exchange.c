@@ -22,11 +22,6 @@ enum { MAX_EXCHANGES = 1 << 14, HASH_SIZE = 1 << 10 };
 
 static const char *const sides[] = {"the active side", "the passive side"};
 
-static bool same(const struct rocemu_gid *a, const struct rocemu_gid *b)
-{
-	return memcmp(a, b, sizeof(*a)) == 0;
-}
-
 static struct cm_seen *seen_of(struct cm_exchange *e, enum cm_side side, uint16_t attr)
 {
 	return &e->seen[side][attr - ROCEMU_CM_REQ];
@@ -45,8 +40,9 @@ static struct cm_exchange *exchange_find(struct verify *v, const struct rocemu_g
 {
 	struct cm_exchange *e = v->exchanges != NULL ? *bucket(v, id) : NULL;
 
-	while (e != NULL && (e->active_id != id || e->sidr != sidr || !same(&e->active, active) ||
-			     !same(&e->passive, passive)))
+	while (e != NULL &&
+	       (e->active_id != id || e->sidr != sidr || !rocemu_gid_equal(&e->active, active) ||
+		!rocemu_gid_equal(&e->passive, passive)))
 		e = e->next;
 	return e;
 }
@@ -268,15 +264,15 @@ static void check_addresses(const struct msg_ctx *t, const struct rocemu_cm_path
 	const struct ip_udp *ip = &t->p->rec->ip;
 	struct rocemu_cma cma;
 
-	if (path != NULL &&
-	    (!same(&path->local_gid, &ip->src) || !same(&path->remote_gid, &ip->dst)))
+	if (path != NULL && (!rocemu_gid_equal(&path->local_gid, &ip->src) ||
+			     !rocemu_gid_equal(&path->remote_gid, &ip->dst)))
 		TURN_FOUND(t, CM_ADDRESS, "the primary path's GIDs are not the packet's addresses");
 	if (!rocemu_cm_service_is_ip(service))
 		return;
 	if (rocemu_cma_decode(&cma, private_data, len) != ROCEMU_MAD_OK)
 		TURN_FOUND(t, CM_ADDRESS,
 			   "no IP addresses in the private data for service 0x%" PRIx64, service);
-	else if (!same(&cma.src, &ip->src) || !same(&cma.dst, &ip->dst))
+	else if (!rocemu_gid_equal(&cma.src, &ip->src) || !rocemu_gid_equal(&cma.dst, &ip->dst))
 		TURN_FOUND(t, CM_ADDRESS, "the private data has other addresses than the packet");
 }
 

@@ -32,8 +32,8 @@ static struct hosts *hosts_find(struct verify *v, const struct rocemu_gid *src,
 {
 	struct hosts *h = v->hosts_hash[hash % HASH_SIZE];
 
-	while (h != NULL && (h->svc != svc || memcmp(&h->src, src, sizeof(*src)) != 0 ||
-			     memcmp(&h->dst, dst, sizeof(*dst)) != 0))
+	while (h != NULL && (h->svc != svc || !rocemu_gid_equal(&h->src, src) ||
+			     !rocemu_gid_equal(&h->dst, dst)))
 		h = h->hash_next;
 	return h;
 }
@@ -63,9 +63,8 @@ static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
 static bool flow_is(const struct flow *f, const struct ip_udp *ip, enum rocemu_service svc,
 		    uint32_t dqpn)
 {
-	return f->dqpn == dqpn && f->svc == svc &&
-	       memcmp(&f->hosts->src, &ip->src, sizeof(ip->src)) == 0 &&
-	       memcmp(&f->hosts->dst, &ip->dst, sizeof(ip->dst)) == 0;
+	return f->dqpn == dqpn && f->svc == svc && rocemu_gid_equal(&f->hosts->src, &ip->src) &&
+	       rocemu_gid_equal(&f->hosts->dst, &ip->dst);
 }
 
 static void to_idle_tail(struct verify *v, struct flow *f)

@@ -91,9 +91,8 @@ static struct flow *packet_flow(const struct verify *v, const struct logged *e)
 
 static void key_pair(struct key *k, const struct logged *e, uint32_t src_qpn, uint32_t dst_qpn)
 {
-	bool swapped =
-		memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) > 0 ||
-		(memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) == 0 && src_qpn > dst_qpn);
+	bool swapped = memcmp(&e->ip.src, &e->ip.dst, sizeof(e->ip.src)) > 0 ||
+		       (rocemu_gid_equal(&e->ip.src, &e->ip.dst) && src_qpn > dst_qpn);
 
 	k->gid[swapped] = e->ip.src;
 	k->gid[!swapped] = e->ip.dst;
@@ -153,8 +152,8 @@ static bool from_second(const struct session *s, const struct logged *e)
 {
 	const struct session_side *side = s->side;
 
-	if (memcmp(&side[0].gid, &side[1].gid, sizeof(side[0].gid)) != 0)
-		return memcmp(&e->ip.src, &side[1].gid, sizeof(e->ip.src)) == 0;
+	if (!rocemu_gid_equal(&side[0].gid, &side[1].gid))
+		return rocemu_gid_equal(&e->ip.src, &side[1].gid);
 	if (s->kind == SESSION_DATAGRAMS)
 		return e->h.deth.sqpn == side[1].qpn && e->h.dqpn == side[0].qpn &&
 		       side[0].qpn != side[1].qpn;

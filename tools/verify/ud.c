@@ -49,7 +49,7 @@ static struct ud_source *source_get(struct verify *v, const struct rocemu_gid *s
 	}
 	b = bucket(v, src, qpn);
 	for (s = *b; s != NULL; s = s->next) {
-		if (s->qpn == qpn && memcmp(&s->src, src, sizeof(*src)) == 0)
+		if (s->qpn == qpn && rocemu_gid_equal(&s->src, src))
 			return s;
 	}
 	if (v->follow != NULL && v->ud_source_n == MAX_SOURCES) { /* begin anew */

@@ -113,7 +113,7 @@ void views_decide(struct verify *v)
 static bool never_again(const struct capture_rec *rec)
 {
 	return rec->len != 0 && rocemu_opcode_service(rec->data[0]) == ROCEMU_SVC_UD &&
-	       memcmp(&rec->ip.src, &rec->ip.dst, sizeof(rec->ip.src)) == 0;
+	       rocemu_gid_equal(&rec->ip.src, &rec->ip.dst);
 }
 
 bool view_again(struct verify *v, const struct capture_rec *rec)
