@@ -29,16 +29,17 @@ static struct cm_seen *seen_of(struct cm_exchange *e, enum cm_side side, uint16_
 
 /* ---- finding exchanges ---- */
 
-static struct cm_exchange **bucket(struct verify *v, uint32_t id)
+static struct cm_exchange **bucket(struct verify *v, const struct rocemu_gid *active,
+				   const struct rocemu_gid *passive, uint32_t id)
 {
-	return &v->exchanges[id % HASH_SIZE];
+	return &v->exchanges[hosts_digest(v, active, passive, id) % HASH_SIZE];
 }
 
 /* The newest exchange of this host's with this ID. */
 static struct cm_exchange *exchange_find(struct verify *v, const struct rocemu_gid *active,
 					 const struct rocemu_gid *passive, uint32_t id, bool sidr)
 {
-	struct cm_exchange *e = v->exchanges != NULL ? *bucket(v, id) : NULL;
+	struct cm_exchange *e = v->exchanges != NULL ? *bucket(v, active, passive, id) : NULL;
 
 	while (e != NULL &&
 	       (e->active_id != id || e->sidr != sidr || !rocemu_gid_equal(&e->active, active) ||
@@ -50,7 +51,7 @@ static struct cm_exchange *exchange_find(struct verify *v, const struct rocemu_g
 static struct cm_exchange *exchange_new(struct verify *v, const struct pkt *p, uint32_t id,
 					bool sidr)
 {
-	struct cm_exchange *e;
+	struct cm_exchange *e, **at;
 
 	if (v->exchange_n >= MAX_EXCHANGES && v->follow != NULL) { /* begin anew */
 		exchange_finish(v);
@@ -70,8 +71,11 @@ static struct cm_exchange *exchange_new(struct verify *v, const struct pkt *p, u
 	e->passive = p->rec->ip.dst;
 	e->active_id = id;
 	e->sidr = sidr;
-	e->next = *bucket(v, id);
-	*bucket(v, id) = e;
+	at = bucket(v, &e->active, &e->passive, id);
+	e->next = *at;
+	*at = e;
+	*v->last_exchange = e;
+	v->last_exchange = &e->later;
 	return e;
 }
 
@@ -523,22 +527,19 @@ static void finish_one(struct verify *v, struct cm_exchange *e)
 
 void exchange_finish(struct verify *v)
 {
-	for (unsigned i = 0; v->exchanges != NULL && i < HASH_SIZE; i++) {
-		for (struct cm_exchange *e = v->exchanges[i]; e != NULL; e = e->next)
-			finish_one(v, e);
-	}
+	for (struct cm_exchange *e = v->first_exchange; e != NULL; e = e->later)
+		finish_one(v, e);
 }
 
 void exchange_free(struct verify *v)
 {
-	for (unsigned i = 0; v->exchanges != NULL && i < HASH_SIZE; i++) {
-		while (v->exchanges[i] != NULL) {
-			struct cm_exchange *e = v->exchanges[i];
+	while (v->first_exchange != NULL) {
+		struct cm_exchange *e = v->first_exchange;
 
-			v->exchanges[i] = e->next;
-			free(e);
-		}
+		v->first_exchange = e->later;
+		free(e);
 	}
+	v->last_exchange = &v->first_exchange;
 	free(v->exchanges);
 	v->exchanges = NULL;
 	v->exchange_n = 0;

@@ -20,7 +20,7 @@ struct cm_seen {
 };
 
 struct cm_exchange {
-	struct cm_exchange *next;
+	struct cm_exchange *next, *later;
 	struct rocemu_gid active, passive; /* who sent the (SIDR_)REQ, and to whom */
 	uint32_t active_id, passive_id; /* communication IDs; a SIDR exchange has one request ID */
 	bool passive_known, sidr;

@@ -11,24 +11,9 @@ enum {
 	MAX_CANDIDATES = 1024,
 };
 
-static uint32_t hash_bytes(uint32_t h, const void *p, size_t n)
-{
-	const uint8_t *b = p;
-
-	while (n-- != 0)
-		h = (h ^ *b++) * 0x01000193u;
-	return h;
-}
-
-static uint32_t hash_hosts(const struct rocemu_gid *src, const struct rocemu_gid *dst,
-			   enum rocemu_service svc)
-{
-	return hash_bytes(hash_bytes((uint32_t)svc ^ 0x811c9dc5u, src->raw, 16), dst->raw, 16);
-}
-
 static struct hosts *hosts_find(struct verify *v, const struct rocemu_gid *src,
 				const struct rocemu_gid *dst, enum rocemu_service svc,
-				uint32_t hash)
+				uint64_t hash)
 {
 	struct hosts *h = v->hosts_hash[hash % HASH_SIZE];
 
@@ -41,7 +26,7 @@ static struct hosts *hosts_find(struct verify *v, const struct rocemu_gid *src,
 static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
 			       const struct rocemu_gid *dst, enum rocemu_service svc)
 {
-	uint32_t hash = hash_hosts(src, dst, svc);
+	uint64_t hash = hosts_digest(v, src, dst, svc);
 	struct hosts *h = hosts_find(v, src, dst, svc, hash);
 
 	if (h != NULL)
@@ -54,7 +39,7 @@ static struct hosts *hosts_get(struct verify *v, const struct rocemu_gid *src,
 	h->svc = svc;
 	h->hash_next = v->hosts_hash[hash % HASH_SIZE];
 	v->hosts_hash[hash % HASH_SIZE] = h;
-	h->reverse = hosts_find(v, dst, src, svc, hash_hosts(dst, src, svc));
+	h->reverse = hosts_find(v, dst, src, svc, hosts_digest(v, dst, src, svc));
 	if (h->reverse != NULL)
 		h->reverse->reverse = h;
 	return h;
@@ -94,15 +79,13 @@ static struct flow **flow_bucket(const struct verify *v, const struct rocemu_gid
 				 const struct rocemu_gid *dst, enum rocemu_service svc,
 				 uint32_t dqpn)
 {
-	uint32_t h = hash_bytes(hash_hosts(src, dst, svc), &dqpn, sizeof(dqpn));
-
-	return &v->flow_hash[h % HASH_SIZE];
+	return &v->flow_hash[hosts_digest(v, src, dst, (uint64_t)svc << 32 | dqpn) % HASH_SIZE];
 }
 
 /* Two hosts of which no flow is left. */
 static void hosts_forget(struct verify *v, struct hosts *h)
 {
-	struct hosts **at = &v->hosts_hash[hash_hosts(&h->src, &h->dst, h->svc) % HASH_SIZE];
+	struct hosts **at = &v->hosts_hash[hosts_digest(v, &h->src, &h->dst, h->svc) % HASH_SIZE];
 
 	while (*at != h)
 		at = &(*at)->hash_next;

@@ -13,6 +13,7 @@
 
 #include <rocemu/wire.h>
 
+#include "base/prf.h"
 #include "rules.h"
 #include "wire/capture.h"
 
@@ -209,8 +210,9 @@ struct ud_source;
 struct view;
 
 struct verify {
-	unsigned show; /* findings of each rule reported per flow */
-	unsigned keep; /* and kept: not fewer */
+	struct prf prf; /* of the tables' hashes: who made a capture cannot make chains long */
+	unsigned show;	/* findings of each rule reported per flow */
+	unsigned keep;	/* and kept: not fewer */
 	bool follow_json;
 	struct flow **flow_hash;
 	struct hosts **hosts_hash;
@@ -223,7 +225,8 @@ struct verify {
 	struct encap_ports ports; /* none: the default */
 	const volatile sig_atomic_t *stop; /* borrowed, or NULL */
 	uint64_t dropped;		   /* frames, by a live capture */
-	struct cm_exchange **exchanges;	   /* owned; hashed by the active side's ID */
+	struct cm_exchange **exchanges; /* owned; hashed by both hosts and the active side's ID */
+	struct cm_exchange *first_exchange, **last_exchange; /* in order of time */
 	unsigned exchange_n;
 	struct ud_source **ud_sources; /* owned; hashed by address and QPN */
 	unsigned ud_source_n;
@@ -256,6 +259,10 @@ __attribute__((format(printf, 6, 7))) void found_at(struct verify *v, struct flo
 						    uint64_t ts_ns, const char *fmt, ...);
 #define FOUND(v, f, rule, p, ...) \
 	found_at(v, f, RULE_##rule, (p)->number, (p)->rec->ts_ns, __VA_ARGS__)
+
+/** A hash of two addresses (dst may be NULL) and a number. */
+uint64_t hosts_digest(const struct verify *v, const struct rocemu_gid *src,
+		      const struct rocemu_gid *dst, uint64_t number);
 
 /* ---- flow.c ---- */
 

@@ -7,8 +7,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "base/util.h"
 #include "exchange.h"
 
 /* What makes packets one session's. All of it is set, so that it can be compared as bytes. */
@@ -23,23 +23,17 @@ struct table {
 	struct key *keys; /* owned; by session */
 	uint32_t *slots;  /* owned; session + 1, 0: free */
 	uint32_t mask;
-	uint32_t seed; /* by lot, so that no capture has packets that all collide */
+	const struct prf *prf; /* borrowed */
 };
-
-static uint32_t hash(const struct key *k, uint32_t seed)
-{
-	const uint8_t *b = (const uint8_t *)k;
-	uint32_t h = seed;
-
-	for (size_t i = 0; i < sizeof(*k); i++)
-		h = (h ^ b[i]) * 0x01000193u;
-	return h ^ h >> 15;
-}
 
 /* @return the session of the key, which is new when it is the list's end. */
 static uint32_t table_get(struct table *t, const struct key *k, uint32_t n)
 {
-	uint32_t i = hash(k, t->seed) & t->mask;
+	uint64_t words[sizeof(*k) / sizeof(uint64_t)];
+	uint32_t i;
+
+	memcpy(words, k, sizeof(words));
+	i = (uint32_t)prf_hash(t->prf, words, ARRAY_LEN(words)) & t->mask;
 
 	while (t->slots[i] != 0 && memcmp(&t->keys[t->slots[i] - 1], k, sizeof(*k)) != 0)
 		i = (i + 1) & t->mask;
@@ -314,7 +308,7 @@ static void put_in_order(struct packet_log *l)
 bool sessions_make(struct verify *v)
 {
 	struct packet_log *l = v->log;
-	struct table t = {.mask = 1};
+	struct table t = {.mask = 1, .prf = &v->prf};
 	bool ok;
 
 	/* As many sessions as packets, at most. */
@@ -324,8 +318,6 @@ bool sessions_make(struct verify *v)
 	t.keys = calloc((size_t)l->n + 1, sizeof(*t.keys));
 	l->sessions = calloc((size_t)l->n + 1, sizeof(*l->sessions));
 	l->order = calloc((size_t)l->n + 1, sizeof(*l->order));
-	if (getentropy(&t.seed, sizeof(t.seed)) < 0)
-		t.seed = 0x811c9dc5u;
 	ok = t.slots != NULL && t.keys != NULL && l->sessions != NULL && l->order != NULL;
 	if (ok) {
 		arrange(v, l, &t);

@@ -29,11 +29,7 @@ struct ud_source {
 
 static struct ud_source **bucket(struct verify *v, const struct rocemu_gid *src, uint32_t qpn)
 {
-	uint32_t h = qpn * 0x9e3779b1u;
-
-	for (unsigned i = 0; i < sizeof(src->raw); i++)
-		h = (h ^ src->raw[i]) * 0x01000193u;
-	return &v->ud_sources[h % HASH_SIZE];
+	return &v->ud_sources[hosts_digest(v, src, NULL, qpn) % HASH_SIZE];
 }
 
 /* NULL: too many, or no memory. A new one has seen nothing. */

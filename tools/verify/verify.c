@@ -7,8 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#include "base/util.h"
+#include "base/clock.h"
 #include "model.h"
 #include "wire/segment.h"
 
@@ -26,7 +27,10 @@ struct verify *verify_new(unsigned keep, unsigned packets)
 
 	if (v == NULL)
 		return NULL;
+	if (getentropy(v->prf.key, sizeof(v->prf.key)) < 0)
+		v->prf.key[0] = monotonic_ns();
 	v->show = v->keep = keep;
+	v->last_exchange = &v->first_exchange;
 	v->flows_tail = &v->flows;
 	v->idle_tail = &v->idle;
 	v->flow_most = MAX_FLOWS;
@@ -39,6 +43,18 @@ struct verify *verify_new(unsigned keep, unsigned packets)
 		return NULL;
 	}
 	return v;
+}
+
+uint64_t hosts_digest(const struct verify *v, const struct rocemu_gid *src,
+		      const struct rocemu_gid *dst, uint64_t number)
+{
+	uint64_t words[5] = {0};
+
+	memcpy(words, src, sizeof(*src));
+	if (dst != NULL)
+		memcpy(words + 2, dst, sizeof(*dst));
+	words[4] = number;
+	return prf_hash(&v->prf, words, ARRAY_LEN(words));
 }
 
 void verify_free(struct verify *v)
