@@ -7,8 +7,9 @@
 #include <string.h>
 
 #include "base/cli.h"
+#include "base/util.h"
 #include "tool.h"
-#include "wire/capture.h"
+#include "wire/burst.h"
 #include "wire/print.h"
 
 struct decode {
@@ -47,15 +48,14 @@ const struct cli decode_cli = {
 	.operand = CLI_FILE,
 };
 
-static struct verdict judge(const struct capture_rec *rec, struct rocemu_packet *pkt)
+static struct verdict judge(const struct capture_rec *rec, bool icrc_wrong,
+			    struct rocemu_packet *pkt)
 {
-	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
-	struct verdict v = {.cut = rec->wire_len > rec->len};
-
-	v.form = rocemu_packet_decode(pkt, rec->data, rec->len);
-	if (!v.cut && v.form == ROCEMU_DROP_NONE)
-		v.icrc_ok = rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0;
-	return v;
+	return (struct verdict){
+		.form = rocemu_packet_decode(pkt, rec->data, rec->len),
+		.cut = rec->wire_len > rec->len,
+		.icrc_ok = !icrc_wrong,
+	};
 }
 
 static const char *verdict_text(const struct verdict *v)
@@ -84,15 +84,20 @@ static void describe(char *text, size_t len, const struct capture_rec *rec, cons
 		snprintf(text, len, "%zu bytes", rec->len);
 }
 
-static void print_line(const struct decode *d, const struct capture_rec *rec,
+static void print_line(const struct decode *d, const struct capture_rec *rec, unsigned segment,
 		       const struct verdict *v, const char *text)
 {
+	char number[32];
 	uint64_t t = rec->ts_ns - d->t0_ns;
 	char flow[128];
 
 	print_flow(flow, sizeof(flow), &rec->ip);
-	printf("%5" PRIu64 " %3" PRIu64 ".%09" PRIu64 " %s %s  ", rec->number, t / 1000000000u,
-	       t % 1000000000u, flow, text);
+	if (segment)
+		snprintf(number, sizeof(number), "%" PRIu64 ".%u", rec->number, segment);
+	else
+		snprintf(number, sizeof(number), "%" PRIu64, rec->number);
+	printf("%5s %3" PRIu64 ".%09" PRIu64 " %s %s  ", number, t / NS_PER_S, t % NS_PER_S, flow,
+	       text);
 	if (verdict_bad(v))
 		out_bad(stdout, verdict_text(v));
 	else
@@ -100,7 +105,7 @@ static void print_line(const struct decode *d, const struct capture_rec *rec,
 	putchar('\n');
 }
 
-static void print_json(const struct capture_rec *rec, const struct verdict *v,
+static void print_json(const struct capture_rec *rec, unsigned segment, const struct verdict *v,
 		       const struct rocemu_packet *pkt, const char *text)
 {
 	char src[64], dst[64];
@@ -110,6 +115,8 @@ static void print_json(const struct capture_rec *rec, const struct verdict *v,
 	printf("{\"number\": %" PRIu64 ", \"time_ns\": %" PRIu64
 	       ", \"src\": \"%s\", \"dst\": \"%s\", \"sport\": %u",
 	       rec->number, rec->ts_ns, src, dst, rec->ip.sport);
+	if (segment)
+		printf(", \"segment\": %u", segment);
 	if (rec->len >= ROCEMU_BTH_LEN)
 		printf(", \"opcode\": \"%s\", \"qpn\": %u, \"psn\": %u",
 		       rocemu_opcode_name(pkt->h.opcode), pkt->h.dqpn, pkt->h.psn);
@@ -125,11 +132,12 @@ static void print_json(const struct capture_rec *rec, const struct verdict *v,
 	puts("}");
 }
 
-static void take(struct decode *d, const struct capture_rec *rec)
+static void take(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
 {
+	struct decode *d = arg;
 	char text[PRINT_PACKET_MAX];
 	struct rocemu_packet pkt;
-	struct verdict v = judge(rec, &pkt);
+	struct verdict v = judge(rec, icrc_wrong, &pkt);
 
 	if (d->packets++ == 0)
 		d->t0_ns = rec->ts_ns;
@@ -143,9 +151,9 @@ static void take(struct decode *d, const struct capture_rec *rec)
 		return;
 	describe(text, sizeof(text), rec, &v, &pkt);
 	if (d->json)
-		print_json(rec, &v, &pkt, text);
+		print_json(rec, segment, &v, &pkt, text);
 	else
-		print_line(d, rec, &v, text);
+		print_line(d, rec, segment, &v, text);
 }
 
 static int decode_file(struct decode *d, const char *self, const char *path)
@@ -160,7 +168,7 @@ static int decode_file(struct decode *d, const char *self, const char *path)
 		return TOOL_FAILED;
 	}
 	while ((ret = capture_next(r, &rec)) == 1)
-		take(d, &rec);
+		burst_each(&rec, take, d);
 	fflush(stdout);
 	if (ret < 0)
 		fprintf(stderr, "%s: %s\n", self, capture_reader_error(r));

@@ -31,6 +31,13 @@ def verify(rocemu, path, *options):
     return json.loads(p.stdout)
 
 
+def decode(rocemu, path):
+    """What rocemu decode prints, without the frames' numbers; and those that have a part."""
+    p = subprocess.run([rocemu, 'decode', path], capture_output=True, text=True, timeout=60, check=False)
+    lines = [line.split(maxsplit=1) for line in p.stdout.splitlines()]
+    return [p.returncode, *(rest for _, rest in lines)], sum('.' in number for number, _ in lines)
+
+
 def bursts(frames, ids):
     """Neighbours of one direction whose lengths a burst may have, as one frame each; and the frames of which."""
     out, i = [], 0
@@ -167,6 +174,11 @@ def check_bursts(check, name, frames):
         expected = verify(check.rocemu, path)
         report = check.same(f'{name}-{point}', write_pcap, [(f.time_ns, 0, f.encode()) for f, _ in made], expected,
                             bursts=sum(n > 1 for _, n in made))
+        path = os.path.join(check.directory, 'bursts.pcap')
+        write_pcap(path, [(f.time_ns, 0, f.encode()) for f, _ in made])
+        printed, parts = decode(check.rocemu, path)
+        if printed != decode(check.rocemu, os.path.join(check.directory, 'plain.pcap'))[0] or parts != sum(n for _, n in made if n > 1):
+            check.problems.append(f'{name}-{point}: rocemu decode: {printed[:5]} ...')
         for f in report['findings']:
             inside = f['packet'] is not None and made[f['packet'] - 1][1] > 1
             if inside != ('segment' in f):

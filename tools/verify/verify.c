@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "model.h"
-#include "wire/segment.h"
+#include "wire/burst.h"
 
 enum {
 	HASH_SIZE = 1 << 14,
@@ -176,8 +176,9 @@ static void judge(struct verify *v, struct flow *f, const struct pkt *p)
 }
 
 /* One packet: a frame's, or the segment-th of its. */
-static void take(struct verify *v, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
+static void take(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
 {
+	struct verify *v = arg;
 	struct pkt p = {.number = packet_number(rec->number, segment), .icrc_wrong = icrc_wrong};
 	struct flow *f = NULL;
 	bool good;
@@ -206,47 +207,9 @@ static void take(struct verify *v, const struct capture_rec *rec, unsigned segme
 		packet_log_add(v, &p, f, good);
 }
 
-static bool icrc_fits(const struct capture_rec *rec)
-{
-	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
-
-	return rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0;
-}
-
-/* Called with a packet of a frame, its number in it (0: the only one), and whether its ICRC is
- * wrong. */
-typedef void (*packet_fn)(struct verify *v, const struct capture_rec *rec, unsigned segment,
-			  bool icrc_wrong);
-
-/* The packets of a frame that is a burst, each with the headers that its interface gives it. */
-static void each_of_burst(struct verify *v, const struct capture_rec *rec, size_t size,
-			  packet_fn fn)
-{
-	struct capture_rec one = *rec;
-	unsigned k = 0;
-
-	for (size_t at = 0; at < rec->len; at += size, k++) {
-		one.data = rec->data + at;
-		one.len = one.wire_len = MIN(size, rec->len - at);
-		one.ip.ip_id = segment_ip_id(&rec->ip, k, one.data, one.len);
-		fn(v, &one, k + 1, !icrc_fits(&one));
-	}
-}
-
-static void each_packet(struct verify *v, const struct capture_rec *rec, packet_fn fn)
-{
-	bool whole = rec->wire_len <= rec->len, wrong = whole && !icrc_fits(rec);
-	size_t size = wrong ? segment_size(&rec->ip, rec->data, rec->len) : 0;
-
-	if (size != 0)
-		each_of_burst(v, rec, size, fn);
-	else
-		fn(v, rec, 0, wrong);
-}
-
 void verify_input(struct verify *v, const struct capture_rec *rec)
 {
-	each_packet(v, rec, take);
+	burst_each(rec, take, v);
 }
 
 void verify_finish(struct verify *v)
@@ -292,12 +255,11 @@ static void reader_set(const struct verify *v, struct capture_reader *r)
 		capture_reader_stop_at(r, v->stop);
 }
 
-static void look_at(struct verify *v, const struct capture_rec *rec, unsigned segment,
-		    bool icrc_wrong)
+static void look_at(void *arg, const struct capture_rec *rec, unsigned segment, bool icrc_wrong)
 {
 	(void)segment;
 	(void)icrc_wrong;
-	view_note(v, rec);
+	view_note(arg, rec);
 }
 
 /* Are the packets of a file that can be read twice there several times each? */
@@ -314,7 +276,7 @@ static void look_ahead(struct verify *v, const char *path)
 	reader_set(v, r);
 	capture_reader_limit(r, LOOK_AHEAD_FRAMES);
 	for (unsigned n = 0; n < LOOK_AHEAD && capture_next(r, &rec) == 1; n++)
-		each_packet(v, &rec, look_at);
+		burst_each(&rec, look_at, v);
 	capture_reader_close(r);
 	views_decide(v);
 }

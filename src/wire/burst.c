@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/burst.h"
+
+#include "base/util.h"
+#include "wire/segment.h"
+
+static bool icrc_fits(const struct capture_rec *rec)
+{
+	const struct rocemu_icrc_ctx ctx = ip_icrc_ctx(&rec->ip);
+
+	return rocemu_icrc_check(&ctx, true, rec->data, rec->len) >= 0;
+}
+
+void burst_each(const struct capture_rec *rec, burst_fn *fn, void *arg)
+{
+	const bool whole = rec->wire_len <= rec->len, wrong = whole && !icrc_fits(rec);
+	const size_t size = wrong ? segment_size(&rec->ip, rec->data, rec->len) : 0;
+	struct capture_rec one = *rec;
+	unsigned k = 0;
+
+	if (!size) {
+		fn(arg, rec, 0, wrong);
+		return;
+	}
+	for (size_t at = 0; at < rec->len; at += size, k++) {
+		one.data = rec->data + at;
+		one.len = one.wire_len = MIN(size, rec->len - at);
+		one.ip.ip_id = segment_ip_id(&rec->ip, k, one.data, one.len);
+		fn(arg, &one, k + 1, !icrc_fits(&one));
+	}
+}
