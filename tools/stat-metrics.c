@@ -182,6 +182,48 @@ static bool is_get(const char *request, const char *path)
 	       (request[4 + len] == ' ' || request[4 + len] == '?');
 }
 
+/** An address, or localhost; with or without a port. */
+static bool is_here(const char *host, size_t len)
+{
+	const bool v6 = len && *host == '[';
+	const size_t name = v6 ? strcspn(host, "]") : strcspn(host, ":\r\n \t");
+	struct in6_addr addr;
+	char text[64];
+
+	if (name >= len + !v6 || name >= sizeof(text))
+		return false;
+	memcpy(text, host + v6, name - v6);
+	text[name - v6] = 0;
+	host += name + v6;
+	len -= name + v6;
+	if (len && (*host != ':' || strspn(host + 1, "0123456789") != len - 1))
+		return false;
+	return inet_pton(v6 ? AF_INET6 : AF_INET, text, &addr) == 1 ||
+	       (!v6 && !strcasecmp(text, "localhost"));
+}
+
+/*
+ * A page in a browser may have its own name resolve to 127.0.0.1 and read what is served here as
+ * its own site's. The browser then sends that name as Host. Clients that are none may send no Host.
+ */
+static bool host_is_here(const char *request)
+{
+	for (const char *line = strchr(request, '\n'); line; line = strchr(line, '\n')) {
+		size_t len;
+
+		line++;
+		if (strncasecmp(line, "Host:", 5) != 0)
+			continue;
+		line += 5 + strspn(line + 5, " \t");
+		len = strcspn(line, "\r\n");
+		while (len && (line[len - 1] == ' ' || line[len - 1] == '\t'))
+			len--;
+		if (!is_here(line, len))
+			return false;
+	}
+	return true;
+}
+
 static void serve_metrics(int fd, int64_t end)
 {
 	struct stat_list l;
@@ -203,11 +245,14 @@ static void serve_metrics(int fd, int64_t end)
 static void serve(int fd)
 {
 	static const char home[] = "rocemu: see /metrics\n";
+	static const char elsewhere[] = "rocemu: Host is neither localhost nor an address\n";
 	const int64_t end = (int64_t)monotonic_ms() + CLIENT_MS;
 	char request[REQUEST_MAX];
 
 	if (!read_request(fd, request, end))
 		answer(fd, "400 Bad Request", "", 0, end);
+	else if (!host_is_here(request))
+		answer(fd, "403 Forbidden", elsewhere, sizeof(elsewhere) - 1, end);
 	else if (is_get(request, "/metrics"))
 		serve_metrics(fd, end);
 	else if (is_get(request, "/"))

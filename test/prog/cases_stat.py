@@ -342,6 +342,19 @@ def get(port, path, address='127.0.0.1'):
         return e.code, ''
 
 
+def status_for(port, *hosts):
+    """The status of a request with these Host headers."""
+    with socket.create_connection(('127.0.0.1', port)) as s:
+        s.settimeout(HANG_GUARD_S)
+        s.sendall(''.join(['GET /metrics HTTP/1.1\r\n', *(f'Host: {h}\r\n' for h in hosts), 'Accept: */*\r\n\r\n']).encode())
+        return int(s.recv(4096).split()[1])
+
+
+HERE = ('localhost', 'LOCALHOST:9', '127.0.0.1', '127.0.0.1:{port}', '[::1]', '[::1]:{port}', '192.0.2.1', ' 127.0.0.1 ')
+ELSEWHERE = ('evil.example', 'evil.example:{port}', 'localhost.evil.example', '127.0.0.1.evil.example', '', ':80', '[', '[]', '[::1', '[::1]x',
+             '127.0.0.1:x', '[localhost]', '127.0.0.1 evil.example', 'x' * 200)
+
+
 def prometheus(config, _lab):
     """The exposition format, on the loopback address alone, and nonsense does not end it."""
     with Place(config) as place:
@@ -361,6 +374,12 @@ def prometheus(config, _lab):
         for line in text.splitlines():
             expect(re.fullmatch(r'# (HELP|TYPE) \S+ .+|\w+\{(\w+="[^"]*",?)*\} [0-9.]+', line), line)
         expect(get(port, '/nothing')[0] == 404 and get(port, '/')[0] == 200, 'other paths')
+        expect(status_for(port) == 200, 'without a Host')
+        for host in HERE:
+            expect(status_for(port, host.format(port=port)) == 200, f'Host: {host}')
+        for host in ELSEWHERE:
+            expect(status_for(port, host.format(port=port)) == 403, f'Host: {host}')
+        expect(status_for(port, 'localhost', 'evil.example') == 403, 'a second Host')
         with socket.socket() as s:
             expect(s.connect_ex(('127.0.0.2', port)) != 0, 'it listens on another address')
         expect(http.running(), 'it ended', http)
