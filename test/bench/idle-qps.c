@@ -20,6 +20,8 @@
 #include <sys/resource.h>
 #include <time.h>
 
+#include "connect-qp.h"
+
 enum { MAX_QPS = 16000 };
 
 static void die(const char *what)
@@ -28,32 +30,18 @@ static void die(const char *what)
 	exit(1);
 }
 
-static void connect_qp(struct ibv_qp *qp, uint32_t dest, const union ibv_gid *gid, enum ibv_mtu mtu)
+static void connect_to(struct ibv_qp *qp, uint32_t dest, const union ibv_gid *gid, enum ibv_mtu mtu)
 {
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
+	const struct ibv_qp_attr attr = {
 		.path_mtu = mtu,
 		.dest_qp_num = dest,
-		.max_dest_rd_atomic = 1,
+		.max_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = *gid, .hop_limit = 64}},
+		.timeout = 14,
+		.ah_attr.grh.dgid = *gid,
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = 14,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 1};
 
-	if (ibv_modify_qp(qp, &init,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_modify_qp(qp, &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	if (connect_qp(qp, attr))
 		die("ibv_modify_qp");
 }
 
@@ -144,8 +132,8 @@ static void open_fixture(struct fixture *f, int n)
 	for (int i = 0; i < n; i++) {
 		/* The first pair opens what the process needs once: sockets, tables. */
 		if (i == 2) {
-			connect_qp(f->qps[0], f->qps[1]->qp_num, &gid, port.active_mtu);
-			connect_qp(f->qps[1], f->qps[0]->qp_num, &gid, port.active_mtu);
+			connect_to(f->qps[0], f->qps[1]->qp_num, &gid, port.active_mtu);
+			connect_to(f->qps[1], f->qps[0]->qp_num, &gid, port.active_mtu);
 			ping(f->qps[0], f->qps[1], f->cq);
 			f->bytes_before = resident();
 		}
@@ -154,7 +142,7 @@ static void open_fixture(struct fixture *f, int n)
 			die("ibv_create_qp");
 	}
 	for (int i = n > 2 ? 2 : 0; i < n; i++)
-		connect_qp(f->qps[i], f->qps[i ^ 1]->qp_num, &gid, port.active_mtu);
+		connect_to(f->qps[i], f->qps[i ^ 1]->qp_num, &gid, port.active_mtu);
 	for (int i = 0; i < n; i += 2)
 		ping(f->qps[i], f->qps[i + 1], f->cq);
 	f->bytes_after = resident();

@@ -6,14 +6,11 @@ Each round measures every operation without loss and at each loss rate, one afte
 changes its speed meanwhile does so for all of them. The share is the median at a loss rate by the median without loss.
 Exit code 0: all bars hold, 1: some do not, 2: something could not be measured.
 """
-import argparse
-import json
 import statistics
-import subprocess
 import sys
 
 import perftest
-from perftest import MIB, harness
+from perftest import MIB
 
 PROGRAMS = {'WRITE': 'ib_write_bw', 'READ': 'ib_read_bw', 'SEND': 'ib_send_bw'}
 LOSSES = (0, 1, 5)
@@ -49,30 +46,22 @@ def judge(figures):
     return rows
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
-    p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
-    p.add_argument('--rounds', type=int, default=5, help='of each figure (default: %(default)s)')
-    p.add_argument('--seconds', type=int, default=2, help='that a figure takes (default: %(default)s)')
-    p.add_argument('--seed', type=int, default=1, help='of the first round, the next has one more (default: %(default)s)')
-    p.add_argument('--only', action='append', choices=PROGRAMS, help='this operation; may be repeated')
-    p.add_argument('--timeout', type=int, default=14, help='of the QPs, as ibv_qp_attr has it (default: %(default)s)')
-    p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
-    args = p.parse_args()
-    harness.own_loopback()
-    show = perftest.silent if args.json else perftest.out
-    try:
-        rows = judge(measure(perftest.Perftest(args.build, args.timeout), args, show))
-    except (harness.Failure, subprocess.SubprocessError, OSError) as e:
-        print(f'loss.py: {e}', file=sys.stderr)
-        return 2
+def measure_all(args, show):
+    rows = judge(measure(perftest.Perftest(args.build, args.timeout), args, show))
     for row in rows:
         verdict = f'(at least {row["bar"]:.0%}: {"holds" if row["holds"] else "MISSED"})' if row['bar'] else ''
         show(f'{row["operation"]:5} {row["loss_percent"]} % loss {row["gbit_per_s"]:8.3f} Gbit/s  '
              f'{row["share"]:6.1%} of lossless  {verdict}')
-    if args.json:
-        print(json.dumps(rows, indent=1))
-    return 0 if all(row['holds'] for row in rows) else 1
+    return rows
+
+
+def main():
+    p = perftest.parser(__doc__, PROGRAMS, rounds=5)
+    p.add_argument('--seconds', type=int, default=2, help='that a figure takes (default: %(default)s)')
+    p.add_argument('--seed', type=int, default=1, help='of the first round, the next has one more (default: %(default)s)')
+    p.add_argument('--timeout', type=int, default=14, help='of the QPs, as ibv_qp_attr has it (default: %(default)s)')
+    code, rows = perftest.run(p, measure_all)
+    return code or not all(row['holds'] for row in rows)
 
 
 if __name__ == '__main__':

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Runs a perftest pair over loopback for the measurements in this directory and reads the row that it prints."""
+import argparse
+import json
 import os
 import re
+import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'prog'))
@@ -51,3 +54,27 @@ def out(text):
 
 def silent(_):
     pass
+
+
+def parser(doc, figures, rounds):
+    """The options of a program that measures figures."""
+    p = argparse.ArgumentParser(description=doc.split('\n\n', maxsplit=1)[0])
+    p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
+    p.add_argument('--rounds', type=int, default=rounds, help='of each figure (default: %(default)s)')
+    p.add_argument('--only', action='append', choices=figures, help='this figure; may be repeated')
+    p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
+    return p
+
+
+def run(p, measure):
+    """Measure as the options say. @return 0, or 2: it could not be measured; the rows."""
+    args = p.parse_args()
+    harness.own_loopback()
+    try:
+        rows = measure(args, silent if args.json else out)
+    except (harness.Failure, subprocess.SubprocessError, OSError) as e:
+        print(f'{p.prog}: {e}', file=sys.stderr)
+        return 2, []
+    if args.json:
+        print(json.dumps(rows, indent=1))
+    return 0, rows

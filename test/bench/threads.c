@@ -22,6 +22,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "connect-qp.h"
+
 enum {
 	MAX_THREADS = 64,
 	MAX_CQS = 64,
@@ -77,34 +79,19 @@ static uint64_t now_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void connect_qp(struct ibv_qp *qp, uint32_t dest)
+static void connect_to(struct ibv_qp *qp, uint32_t dest)
 {
-	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT,
-				   .port_num = 1,
-				   .qp_access_flags = IBV_ACCESS_REMOTE_WRITE};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
+	const struct ibv_qp_attr attr = {
 		.path_mtu = IBV_MTU_4096,
 		.dest_qp_num = dest,
-		.max_dest_rd_atomic = 1,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
+		.max_rd_atomic = 1,
 		.min_rnr_timer = 12,
-		.ah_attr = {.is_global = 1, .port_num = 1, .grh = {.dgid = gid, .hop_limit = 64}},
+		.timeout = 14,
+		.ah_attr.grh.dgid = gid,
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = 14,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 1};
 
-	if (ibv_modify_qp(qp, &init,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_modify_qp(qp, &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	if (connect_qp(qp, attr))
 		die("ibv_modify_qp");
 }
 
@@ -142,8 +129,8 @@ static void *worker_init(void *arg)
 			die("ibv_create_cq");
 		f->a = make_qp(w->pd, f->cq);
 		f->b = make_qp(w->pd, f->cq);
-		connect_qp(f->a, f->b->qp_num);
-		connect_qp(f->b, f->a->qp_num);
+		connect_to(f->a, f->b->qp_num);
+		connect_to(f->b, f->a->qp_num);
 	}
 	return NULL;
 }

@@ -4,16 +4,13 @@
 
 The ratio is that of the medians; above 1 the program is slower.
 """
-import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 
 import perftest
-from perftest import MIB, harness
+from perftest import MIB
 
 LATENCY, BANDWIDTH, RATE = 4, 3, 4    # columns of perftest's rows
 FIGURES = {
@@ -44,22 +41,10 @@ def measure(args, show):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split('\n', maxsplit=1)[0])
-    p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
-    p.add_argument('--rounds', type=int, default=3, help='of each figure (default: %(default)s)')
+    p = perftest.parser(__doc__, FIGURES, rounds=3)
     p.add_argument('--dir', help='where the files go for the time being (default: the temporary directory)')
-    p.add_argument('--only', action='append', choices=FIGURES, help='this figure; may be repeated')
-    p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
-    args = p.parse_args()
-    harness.own_loopback()
-    try:
-        rows = measure(args, perftest.silent if args.json else perftest.out)
-    except (harness.Failure, subprocess.SubprocessError, OSError) as e:
-        print(f'trace-cost.py: {e}', file=sys.stderr)
-        return 2
-    if args.json:
-        print(json.dumps(rows, indent=1))
-    return 0
+    code, _ = perftest.run(p, measure)
+    return code
 
 
 if __name__ == '__main__':

@@ -7,8 +7,6 @@ Each round measures a figure and all that it is compared with, one after the oth
 speed meanwhile does so for all. The ratio is that of the medians. Programs that are not installed are left out. Exit
 code 0: all bars hold, 1: some do not, 2: something could not be measured.
 """
-import argparse
-import json
 import re
 import shutil
 import statistics
@@ -17,7 +15,7 @@ import sys
 
 import bench
 import perftest
-from perftest import MIB, harness
+from perftest import MIB
 
 LATENCY, BANDWIDTH, RATE = 4, 3, 4    # columns of perftest's rows: typical us, MiB/s, million messages/s
 
@@ -137,21 +135,8 @@ def measure(args, show):
 
 
 def main():
-    p = argparse.ArgumentParser(description=__doc__.split('\n\n', maxsplit=1)[0])
-    p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
-    p.add_argument('--rounds', type=int, default=5, help='of each figure (default: %(default)s)')
-    p.add_argument('--only', action='append', choices=FIGURES, help='this figure; may be repeated')
-    p.add_argument('--json', action='store_true', help='print the result as JSON, and nothing else on stdout')
-    args = p.parse_args()
-    harness.own_loopback()
-    try:
-        rows = measure(args, perftest.silent if args.json else perftest.out)
-    except (harness.Failure, subprocess.SubprocessError, OSError) as e:
-        print(f'wire.py: {e}', file=sys.stderr)
-        return 2
-    if args.json:
-        print(json.dumps(rows, indent=1))
-    return 0 if all(r['holds'] for r in rows) else 1
+    code, rows = perftest.run(perftest.parser(__doc__, FIGURES, rounds=5), measure)
+    return code or not all(r['holds'] for r in rows)
 
 
 if __name__ == '__main__':

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "../bench/connect-qp.h"
 #include "soak.h"
 
 void soak_die(const char *format, ...)
@@ -75,37 +76,18 @@ struct ibv_context *soak_open(const char *name)
 void soak_connect_qp(struct ibv_qp *qp, const struct soak_hello *peer, uint32_t dest,
 		     enum ibv_mtu mtu)
 {
-	struct ibv_qp_attr init = {
-		.qp_state = IBV_QPS_INIT,
-		.port_num = 1,
-		.qp_access_flags =
-			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
-	};
-	struct ibv_qp_attr rtr = {
-		.qp_state = IBV_QPS_RTR,
+	const struct ibv_qp_attr attr = {
 		.path_mtu = mtu,
 		.dest_qp_num = dest,
-		.max_dest_rd_atomic = 8,
+		.qp_access_flags =
+			IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC,
+		.max_rd_atomic = 8,
 		.min_rnr_timer = 1,
-		.ah_attr = {.is_global = 1,
-			    .port_num = 1,
-			    .grh = {.dgid = peer->gid, .hop_limit = 64}},
+		.timeout = (uint8_t)peer->timeout,
+		.ah_attr.grh.dgid = peer->gid,
 	};
-	struct ibv_qp_attr rts = {.qp_state = IBV_QPS_RTS,
-				  .timeout = (uint8_t)peer->timeout,
-				  .retry_cnt = 7,
-				  .rnr_retry = 7,
-				  .max_rd_atomic = 8};
 
-	if (ibv_modify_qp(qp, &init,
-			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
-	    ibv_modify_qp(qp, &rtr,
-			  IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-				  IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
-				  IBV_QP_MIN_RNR_TIMER) ||
-	    ibv_modify_qp(qp, &rts,
-			  IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-				  IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC))
+	if (connect_qp(qp, attr))
 		soak_die("ibv_modify_qp: %s", strerror(errno));
 }
 
