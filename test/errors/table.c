@@ -11,26 +11,24 @@
 
 #include "errors.h"
 
-static const char *const head =
+/* clang-format off */
+static const char head[] =
 	"# Errors and what they look like\n"
 	"\n"
-	"Printed by `errors-table` from the rows in `test/errors`, which run over the drop-in "
-	"libibverbs on real sockets, on one device and between two, and in the simulator\n"
-	"over all losses of their first packets (RC). The same rows between rocemu and the "
-	"kernel's "
-	"Soft-RoCE, in both roles: [interop.md](interop.md). A second request\n"
-	"stands behind the first one, and a receive on each side, so that it shows what is "
-	"flushed.\n"
+	"Printed by `errors-table` from the rows in `test/errors`, which run over the drop-in libibverbs on\n"
+	"real sockets, on one device and between two, and in the simulator over all losses of their first\n"
+	"packets (RC). The same rows between rocemu and the kernel's Soft-RoCE, in both roles:\n"
+	"[interop.md](interop.md). A second request stands behind the first one, and a receive on each side,\n"
+	"so that it shows what is flushed.\n"
 	"\n"
-	"How to read it: *local* is the completion of the request, *behind* that of the request "
-	"posted after it; *NAK* is the AETH syndrome on the wire, also in\n"
-	"`vendor_err` (other errors: [a code](#reasons-and-vendor_err)); *receive* is the "
-	"completion of the receive that the request takes at the "
-	"peer, *peer behind* that of the one after it; *states* are those of\n"
-	"the requester's and the responder's QP afterwards; *event* is asynchronous, at the "
-	"responder unless it says \"local\". A dash: there is none. Where the answer\n"
-	"that carries a NAK is lost, the requester ends with `RETRY_EXC_ERR` instead, as with any "
-	"RNIC: the responder is in ERR by then and silent.\n";
+	"How to read it: *local* is the completion of the request, *behind* that of the request posted after\n"
+	"it; *NAK* is the AETH syndrome on the wire, also in `vendor_err` (other errors: [a\n"
+	"code](#reasons-and-vendor_err)); *receive* is the completion of the receive that the request takes\n"
+	"at the peer, *peer behind* that of the one after it; *states* are those of the requester's and the\n"
+	"responder's QP afterwards; *event* is asynchronous, at the responder unless it says \"local\". A dash:\n"
+	"there is none. Where the answer that carries a NAK is lost, the requester ends with `RETRY_EXC_ERR`\n"
+	"instead, as with any RNIC: the responder is in ERR by then and silent.\n";
+/* clang-format on */
 
 static void print_events(FILE *out, const struct err_ends *w)
 {
@@ -92,6 +90,25 @@ static void print_cell(FILE *out, const char *text)
 	fputs(" | ", out);
 }
 
+/* clang-format off */
+static const char reasons[] =
+	"\n"
+	"## Reasons, and vendor_err\n"
+	"\n"
+	"`rocemu run --log why` (or ROCEMU_LOG=why) prints the reason of each error in a line: the object,\n"
+	"what it was and its values, the rule, what to do, and the code. A reason of an object comes again\n"
+	"after a minute at the earliest, with the count of those between; of one code there are 16 lines a\n"
+	"minute. At the end the process prints how many were held back.\n"
+	"\n"
+	"`vendor_err` of a completion in error is the syndrome of the NAK that was received (0x60-0x63; an\n"
+	"RNR NAK: 0x20 with its timer), as from the wire. Where no NAK said what is wrong it is one of these\n"
+	"codes, a different one for each cause; of a flushed request it is 0. They do not change from one\n"
+	"version to the next. Below, {words} stand for values.\n"
+	"\n"
+	"Calls that are refused say why in the same way, without a code.\n"
+	"\n";
+/* clang-format on */
+
 static void print_reasons(FILE *out)
 {
 	static const struct {
@@ -103,20 +120,8 @@ static void print_reasons(FILE *out)
 #undef X
 	};
 
-	fputs("\n## Reasons, and vendor_err\n\n"
-	      "`rocemu run --log why` (or ROCEMU_LOG=why) prints the reason of each error in a "
-	      "line: the object, what it was and its values, the rule, what to\n"
-	      "do, and the code. A reason of an object comes again after a minute at the earliest, "
-	      "with the count of those between; of one code there are 16\n"
-	      "lines a minute. At the end the process prints how many were held back.\n\n"
-	      "`vendor_err` of a completion in error is the syndrome of the NAK that was received "
-	      "(0x60-0x63; an RNR NAK: 0x20 with its timer), as from the wire.\n"
-	      "Where no NAK said what is wrong it is one of these codes, a different one for each "
-	      "cause; of a flushed request it is 0. They do not change from\n"
-	      "one version to the next. Below, {words} stand for values.\n\n"
-	      "Calls that are refused say why in the same way, without a code.\n\n"
-	      "| code | what is printed | rule | remedy |\n|---|---|---|---|\n",
-	      out);
+	fputs(reasons, out);
+	fputs("| code | what is printed | rule | remedy |\n|---|---|---|---|\n", out);
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		fprintf(out, "| 0x%x | ", table[i].number);
 		print_cell(out, table[i].text);
