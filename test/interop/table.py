@@ -116,5 +116,4 @@ def write(path, run, release, known, notes, everything):
     lines.append(ERRORS.format(errors=part).rstrip('\n'))
     lines.append(TAIL.format(known='\n'.join(f'- [{n}] {text}' for n, _, _, text in known),
                              notes='\n'.join(f'- {text}' for text in notes), programs=PROGRAMS.search(old).group(0)))
-    with open(path, 'w', encoding='utf-8') as f:
-        f.write('\n'.join(lines))
+    doctable.save(path, '\n'.join(lines))

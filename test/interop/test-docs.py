@@ -72,7 +72,7 @@ def docs__errors_table__has_a_row_for_each_row_and_each_explanation(config):
     known = {k.number: k.why for k in errors.read_known()}
     again = 'to be written again (run.sh --only errors/r --write-docs)'
     assert [row[0] for row in rows] == want, f'{DOCUMENT}: {again}: rows differ from errors-run --list'
-    said = dict(re.findall(r'^- \[e(\d+)\] (.*)$', text, re.M))
+    said = dict(re.fullmatch(r'\[e(\d+)\] (.*)', item).groups() for item in doctable.items(text))
     assert said == {str(n): why for n, why in known.items()}, f'{DOCUMENT}: {again}: explanations differ from errors-rxe.txt'
     cells = {cell for row in rows for cell in row[1:]}
     assert not cells & {'DIFFERS', 'not run'} and 'same' in cells, f'{DOCUMENT}: {again}: {cells}'
