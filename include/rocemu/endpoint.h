@@ -210,11 +210,14 @@ ROCEMU_PUBLIC unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, s
  */
 ROCEMU_PUBLIC bool rocemu_ep_has_output(const struct rocemu_ep *ep);
 
-/**
- * True when all there is to send are acknowledgements, which may be delayed a little, to be sent
- * together with other packets.
- */
-ROCEMU_PUBLIC bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep);
+/** What there is to send. */
+enum rocemu_output {
+	ROCEMU_OUTPUT_NONE, /* rocemu_ep_has_output() is false */
+	ROCEMU_OUTPUT_ACKS, /* acknowledgements alone: they may be delayed a little */
+	ROCEMU_OUTPUT_NOW,  /* something that must not be delayed, or a request to complete */
+};
+
+ROCEMU_PUBLIC enum rocemu_output rocemu_ep_output_kind(const struct rocemu_ep *ep);
 
 /**
  * Set how much UC and UD may send from now on, in bytes: each packet is charged its payload and its

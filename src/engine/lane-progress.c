@@ -52,21 +52,31 @@ static void release_acks(struct lane *l)
 	atomic_store_explicit(&l->holding, false, memory_order_relaxed);
 }
 
-static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-static void send_all(struct lane *l, rocemu_ns_t now)
+/* What there is to send: there is something. */
+static void send_output(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void send_output(struct lane *l, rocemu_ns_t now)
 {
 	unsigned batches = 0;
 
 	release_acks(l);
 	gather_sent(&l->gather);
-	if (!rocemu_ep_has_output(l->ep) && !rocemu_ep_wants_send_credits(l->ep) && !l->tx.nbacklog)
-		return;
 	while (lane_output(l, now))
 		if (++batches % BATCHES_BETWEEN_RX == 0) {
 			now = lane_now();
 			lane_rx_hot(l, now);
 		}
 	lane_output_end(l);
+}
+
+static void send_all(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void send_all(struct lane *l, rocemu_ns_t now)
+{
+	if (rocemu_ep_has_output(l->ep) || rocemu_ep_wants_send_credits(l->ep) || l->tx.nbacklog) {
+		send_output(l, now);
+		return;
+	}
+	release_acks(l);
+	gather_sent(&l->gather);
 }
 
 /* What the endpoint's timers do, in the timeline where there is one. */
@@ -169,7 +179,7 @@ static void settle(struct lane *l, rocemu_ns_t now)
 static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until) REQUIRES(l);
 static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 {
-	if (!rocemu_ep_output_is_acks(l->ep) || !rocemu_ep_has_output(l->ep))
+	if (rocemu_ep_output_kind(l->ep) != ROCEMU_OUTPUT_ACKS)
 		return false;
 	/* The received packets are no sign of the answer that they wait for. */
 	if (!l->rx.requests && l->delayed_ack.held)
@@ -197,7 +207,8 @@ void lane_drive(struct lane *l, rocemu_ns_t now)
 	 * Acknowledgements are held until their own time, even if a timer for something else
 	 * expires.
 	 */
-	if (!l->delayed_ack.held || now >= l->ack_due || !rocemu_ep_output_is_acks(l->ep))
+	if (!l->delayed_ack.held || now >= l->ack_due ||
+	    rocemu_ep_output_kind(l->ep) == ROCEMU_OUTPUT_NOW)
 		send_all(l, now);
 	settle(l, now);
 }
@@ -225,6 +236,8 @@ void lane_drive_received(struct lane *l, rocemu_ns_t now)
 static void kick(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void kick(struct lane *l, rocemu_ns_t now)
 {
+	enum rocemu_output kind;
+
 	if (unlikely(l->dead))
 		return;
 	note_active(l, now);
@@ -233,14 +246,11 @@ static void kick(struct lane *l, rocemu_ns_t now)
 			l->on_events(l->user, l->ep);
 		return;
 	}
-	if (rocemu_ep_has_output(l->ep)) {
-		if (!rocemu_ep_output_is_acks(l->ep)) {
-			delayed_ack_answered(&l->delayed_ack, now);
-			send_all(l, now);
-		} else if (!l->delayed_ack.held) {
-			send_all(l, now);
-		}
-	}
+	kind = rocemu_ep_output_kind(l->ep);
+	if (kind == ROCEMU_OUTPUT_NOW)
+		delayed_ack_answered(&l->delayed_ack, now);
+	if (kind == ROCEMU_OUTPUT_NOW || (kind == ROCEMU_OUTPUT_ACKS && !l->delayed_ack.held))
+		send_output(l, now);
 	settle(l, now);
 }
 

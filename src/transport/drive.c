@@ -311,17 +311,24 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 	return false;
 }
 
-bool rocemu_ep_output_is_acks(const struct rocemu_ep *ep)
+enum rocemu_output rocemu_ep_output_kind(const struct rocemu_ep *ep)
 {
+	enum rocemu_output kind = ROCEMU_OUTPUT_NONE;
+
 	if (!list_empty(&ep->tx_pending) || read_budget_left(ep))
-		return false;
+		return ROCEMU_OUTPUT_NOW;
 	list_for_each (n, &ep->tx_ready) {
 		const struct rocemu_qp *qp = list_entry(n, struct rocemu_qp, tx_link);
 
-		if (req_is_due(qp) || (resp_owes(&qp->resp) && !resp_output_is_acks(qp)))
-			return false;
+		if (req_is_due(qp))
+			return ROCEMU_OUTPUT_NOW;
+		if (!resp_owes(&qp->resp))
+			continue;
+		if (!resp_output_is_acks(qp))
+			return ROCEMU_OUTPUT_NOW;
+		kind = ROCEMU_OUTPUT_ACKS;
 	}
-	return true;
+	return kind;
 }
 
 rocemu_ns_t rocemu_ep_deadline(const struct rocemu_ep *ep)

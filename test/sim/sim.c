@@ -243,14 +243,17 @@ static unsigned node_output_once(struct sim *s, struct sim_node *n)
 	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
 	/* Batches of different sizes: the packets must not depend on the size of output calls. */
 	unsigned ask = 1 + rng_below(&s->rng, ROCEMU_OUTPUT_BATCH);
-	bool only_acks = rocemu_ep_output_is_acks(n->ep);
-	unsigned got = rocemu_ep_output(n->ep, s->now, tx, ask);
+	const enum rocemu_output kind = rocemu_ep_output_kind(n->ep);
+	unsigned got;
 
+	if ((kind != ROCEMU_OUTPUT_NONE) != rocemu_ep_has_output(n->ep))
+		sim_fail(s, "output_kind is %d, and has_output differs", kind);
+	got = rocemu_ep_output(n->ep, s->now, tx, ask);
 	if (got > ask)
 		sim_fail(s, "output filled %u descriptors of %u", got, ask);
-	for (unsigned i = 0; only_acks && i < got; i++)
+	for (unsigned i = 0; kind == ROCEMU_OUTPUT_ACKS && i < got; i++)
 		if (!(rocemu_opcode_ops(tx[i].hdr[0]) & ROCEMU_OP_ACK))
-			sim_fail(s, "output_is_acks said yes, output gives a %s",
+			sim_fail(s, "output_kind said ACKs, output gives a %s",
 				 rocemu_opcode_name(tx[i].hdr[0]));
 	for (unsigned i = 0; i < got; i++) {
 		struct sim_packet *p = flatten(s, n->index, &tx[i]);

@@ -43,7 +43,7 @@ TEST(cnp, marked_write__in_the_form_of_the_annex)
 	start(IBV_QPT_RC);
 	h.ecn = CE;
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 0, 8);
-	assert_false(rocemu_ep_output_is_acks(h.ep));
+	assert_int_equal(rocemu_ep_output_kind(h.ep), ROCEMU_OUTPUT_NOW);
 	assert_int_equal(rocemu_ep_output(h.ep, h.now, tx, 2), 2);
 	assert_int_equal(rocemu_tx_len(&tx[0]), ROCEMU_BTH_LEN + ROCEMU_CNP_LEN + ROCEMU_ICRC_LEN);
 	memcpy(buf, tx[0].hdr, tx[0].hdr_len);
