@@ -18,6 +18,8 @@
 
 #include <rocemu/endpoint.h>
 
+#include "base/clock.h"
+
 #define must(call) ((call) ? (void)(fprintf(stderr, "failed: %s\n", #call), exit(1)) : (void)0)
 
 enum { MEMORY = 1 << 20, QUEUE = 64, STEP_NS = 1000 };
@@ -147,14 +149,6 @@ static void exchange(struct host *h, struct host *peer, enum ibv_wr_opcode op, u
 		take(peer, depth);
 }
 
-static uint64_t clock_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
 static void measure(const char *name, uint32_t bytes, unsigned depth, unsigned count)
 {
 	enum ibv_wr_opcode op = !strcmp(name, "read")	? IBV_WR_RDMA_READ
@@ -168,13 +162,13 @@ static void measure(const char *name, uint32_t bytes, unsigned depth, unsigned c
 	host_open(&b, 2);
 	host_connect(&a, &b);
 	host_connect(&b, &a);
-	start = clock_ns();
+	start = monotonic_ns();
 	for (unsigned done = 0; done < count; done += 2 * depth) {
 		exchange(&a, &b, op, bytes, depth);
 		exchange(&b, &a, op, bytes, depth);
 	}
 	printf("%-5s %7" PRIu32 " bytes, %2u at once: %8.0f ns a message\n", name, bytes, depth,
-	       (double)(clock_ns() - start) / count);
+	       (double)(monotonic_ns() - start) / count);
 	rocemu_ep_free(a.ep);
 	rocemu_ep_free(b.ep);
 	free(a.memory);

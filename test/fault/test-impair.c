@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/util.h"
 #include "fault/impair.h"
 #include "fault/schedule.h"
@@ -124,11 +125,8 @@ TEST(impair, started_twice__same_place)
 {
 	struct impair im = parse("flap=1s..2s/50ms..100ms,loss=50%,seed=4");
 	struct impair_link a, b;
-	struct timespec ts;
-	uint64_t now;
+	const uint64_t now = monotonic_ns();
 
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	now = (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 	impair_link_start(&a, &im, now);
 	for (unsigned i = 0; i < 10; i++)
 		impair_roll(&im);

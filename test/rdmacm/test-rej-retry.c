@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <time.h>
 
+#include "base/clock.h"
 #include "bench.h"
 #include "test.h"
 
@@ -13,14 +14,6 @@ enum {
 	NOBODYS_PORT = 9,
 	RUNS = 20, /* a busy machine may be late in all but one */
 };
-
-static long now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
 
 static struct rdma_cm_id *listen_at(struct rdma_event_channel *ch, uint16_t port)
 {
@@ -61,11 +54,11 @@ static long refused(struct rdma_event_channel *ch, uint16_t port)
 {
 	struct rdma_conn_param param = {.qp_num = 0x123};
 	struct rdma_cm_id *id = resolve(ch, port);
-	long begin = now_ms();
+	long begin = (long)monotonic_ms();
 
 	assert_int_equal(rdma_connect(id, &param), 0);
 	assert_int_equal(bench_expect(ch, RDMA_CM_EVENT_REJECTED), 8);
-	begin = now_ms() - begin;
+	begin = (long)monotonic_ms() - begin;
 	assert_int_equal(rdma_destroy_id(id), 0);
 	return begin;
 }

@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "dev.h"
 #include "engine/lane-internal.h"
 #include "lanes.h"
@@ -403,14 +404,6 @@ TEST(wait, signal_or_cancellation_after_looking__as_from_read)
 
 /* ---- a thread that gets no CPU time ---- */
 
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 static void pin_to_this_cpu(unsigned cpu)
 {
 	cpu_set_t set;
@@ -457,7 +450,7 @@ static void *arm_and_poll_late(void *arg)
 		send_to(p->a, p->b);
 		take_event(p->b);
 		assert_int_equal(ibv_req_notify_cq(p->b->d.cq, 0), 0);
-		for (begin = now_ns(); now_ns() - begin < 3000000;)
+		for (begin = monotonic_ns(); monotonic_ns() - begin < 3000000;)
 			sched_yield();
 		dev_poll(p->b->d.cq);
 		if (poll(&fd, 1, 0) == 1) {
