@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Scenarios: requests that fail, and what both ends see of it. */
+/*
+ * Scenarios: requests that fail, and the effects at both ends. These rows are inputs alone, because
+ * parity compares two devices; test/errors has the rows with what must come of them, which also
+ * verbs-check runs.
+ */
 #include <stdlib.h>
 
 #include "parity.h"
