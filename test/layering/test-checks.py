@@ -76,6 +76,12 @@ def columns__what_cannot_be_broken__left_alone():
             assert run(root, "columns.py", "docs/page.md") == (0, "1 files, 0 with lines that are too long\n"), text
 
 
+def columns__no_git__what_was_built_left_out():
+    with Tree(**{"docs/page.md": "Short.\n", "obj/build.ninja": "\n", "obj/docs/page.md": f"{LONG}\n"}) as root:
+        code, out = run(root, "columns.py")
+        assert code == 0, out
+
+
 def columns__list_and_words_that_mean_something__kept():
     word = "x" * 96
     with Tree(**{"docs/page.md": f"- {word} - is no item\n- {LONG}\n  1. {word} 7. is no item\n"}) as root:
