@@ -87,9 +87,9 @@ static const char *hold_text(unsigned wait)
 	case ROCEMU_WAIT_WINDOW:
 		return "room in the congestion window that the QPs to this peer share";
 	case ROCEMU_WAIT_BUDGET:
-		return "READ responses that other QPs of the process have asked for";
+		return "READ responses that other QPs of the process have requested";
 	case ROCEMU_WAIT_CREDIT:
-		return "a receive of the peer, whose ACKs say that it has none";
+		return "a receive of the peer, whose ACKs report that it has none";
 	case ROCEMU_WAIT_EARLIER:
 		return "the requests before one that failed";
 	default:
@@ -187,8 +187,8 @@ static void print_recvs(FILE *f, const struct rocemu_qp_report *q)
 			stat_qp_state(q));
 	else if (q->flags & ROCEMU_REPORT_RNR && !q->recvs)
 		fprintf(f,
-			"waits for the program to post a receive: the peer was told so (RNR NAK "
-			"for PSN %u)\n",
+			"waits for the program to post a receive: an RNR NAK for PSN %u was sent "
+			"to the peer\n",
 			q->rq_psn);
 	else if (q->flags & ROCEMU_REPORT_GAP || q->early)
 		fprintf(f, "waits for PSN %u, which is missing; %u packets behind it are kept\n",

@@ -53,7 +53,7 @@ static const struct metric lane_metrics[] = {
 	ROCEMU_STATS(X)
 #undef X
 		{"rocemu_device_socket_drops_total", "counter",
-		 "datagrams that the kernel dropped for want of socket buffer",
+		 "datagrams that the kernel dropped for lack of socket buffer",
 		 offsetof(struct stat_lane, counts.lane.rx_sock_drops), 1},
 	{"rocemu_device_tx_errors_total", "counter", "datagrams that the kernel refused",
 	 offsetof(struct stat_lane, counts.lane.tx_errors), 1},
@@ -107,7 +107,7 @@ static void print_metric(FILE *f, const struct stat_list *l, const struct metric
 
 void stat_print_metrics(FILE *f, const struct stat_list *l)
 {
-	fputs("# HELP rocemu_process_answers 1: the process was asked with success\n"
+	fputs("# HELP rocemu_process_answers 1: the query of the process succeeded\n"
 	      "# TYPE rocemu_process_answers gauge\n",
 	      f);
 	for (unsigned i = 0; i < l->n; i++) {

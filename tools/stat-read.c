@@ -144,10 +144,10 @@ static int ask(struct reading *r, const char *path, pid_t pid, uid_t owner)
 		snprintf(p->problem, sizeof(p->problem),
 			 "it is stopped (by a signal or a debugger)");
 	else if (fd < 0)
-		snprintf(p->problem, sizeof(p->problem), "cannot be asked: %s", strerror(-fd));
+		snprintf(p->problem, sizeof(p->problem), "query failed: %s", strerror(-fd));
 	else if (send(fd, &request, sizeof(request), MSG_NOSIGNAL | MSG_DONTWAIT) !=
 		 sizeof(request))
-		snprintf(p->problem, sizeof(p->problem), "cannot be asked: %s", strerror(errno));
+		snprintf(p->problem, sizeof(p->problem), "query failed: %s", strerror(errno));
 	if (!*p->problem)
 		a->fd = fd;
 	else if (fd >= 0)
@@ -237,8 +237,7 @@ static void take_answer(struct stat_process *p, struct asked *a)
 	} else if (err == -EPROTO) {
 		snprintf(p->problem, sizeof(p->problem), "its answer makes no sense");
 	} else {
-		snprintf(p->problem, sizeof(p->problem),
-			 "it has ended, or does not let itself be asked");
+		snprintf(p->problem, sizeof(p->problem), "it has ended, or refuses the query");
 	}
 	free(a->got.data);
 	a->got = (struct stat_buf){0};

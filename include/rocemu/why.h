@@ -28,7 +28,7 @@
 	X(0x102, SILENT, \
 	  "retry count exceeded: {what} of {len} bytes (wr_id {id}), PSN {psn}, was sent {n} times, {ms} ms apart, without an answer from {peer}, which answered before", \
 	  "a peer answers while its QP is in RTR or RTS", \
-	  "look whether its process ended or its QP went to ERR; on a slow path raise timeout or retry_cnt") \
+	  "check whether its process ended or its QP went to ERR; on a slow path raise timeout or retry_cnt") \
 	X(0x103, LOSSES, \
 	  "retry count exceeded: {what} of {len} bytes (wr_id {id}), PSN {psn}: the answers of {peer} show {n} losses of it in a row", \
 	  "each loss in a row uses one of retry_cnt retries, here {limit}", \
@@ -82,12 +82,12 @@
 	  "a READ is answered by READ responses, an atomic by an atomic's", \
 	  "look at the packets (rocemu verify): the peer is at fault") \
 	X(0x110, RESPONSE_LENGTH, \
-	  "{peer} answers {what} of {len} bytes (wr_id {id}) by a packet of {n} bytes where this QP's path MTU, {limit}, asks for another length", \
+	  "{peer} answers {what} of {len} bytes (wr_id {id}) by a packet of {n} bytes where this QP's path MTU, {limit}, requires another length", \
 	  "all packets but the last have the path MTU, which both ends agree on", \
 	  "give both QPs the same IBV_QP_PATH_MTU") \
 	X(0x111, ON_PURPOSE, \
 	  "{what} of {len} bytes (wr_id {id}) fails on purpose", \
-	  "a rule of --impair asked for it", \
+	  "a rule of --impair selected it", \
 	  "change the rule") \
 	X(0x112, RECEIVE_LENGTH, \
 	  "the data for {what} of {len} bytes (wr_id {id}) is longer than its SGEs", \
@@ -105,7 +105,7 @@
 	X(0x123, NAK_OPERATION, \
 	  "NAK remote operational error received from {peer} for {what} of {len} bytes (wr_id {id}), PSN {psn}", \
 	  "the memory of the peer's receive is valid", \
-	  "look for the SGEs of the peer's receives; --log why at the peer names the rule") \
+	  "check the SGEs of the peer's receives; --log why at the peer names the rule") \
 	X(0x124, NAK_OTHER, \
 	  "NAK of unknown syndrome {n} received from {peer} for {what} of {len} bytes (wr_id {id})", \
 	  "the standard has the syndromes 0x60 to 0x63", \
@@ -164,7 +164,7 @@
 	  "region and QP are in one protection domain", \
 	  "register the memory in the QP's ibv_pd") \
 	X(0x14c, RKEY_BOUNDS, \
-	  "NAK remote access error sent to {peer}: {what} of {len} bytes wants [{addr}, {end}), rkey {key} covers [{lo}, {hi})", \
+	  "NAK remote access error sent to {peer}: {what} of {len} bytes accesses [{addr}, {end}), rkey {key} covers [{lo}, {hi})", \
 	  "a request lies within the region or window", \
 	  "check the remote address and length, or register more") \
 	X(0x14d, RKEY_RIGHT, \
@@ -247,7 +247,7 @@
 	X(0x18d, DROP_SWEEP, \
 	  "packet dropped: {what} from {peer}: PSNs far from what is under way were tried on this connection", \
 	  "for a second nothing that comes in ends the connection", \
-	  "see docs/security.md: somebody guesses PSNs, or one of the QPs was set up with a wrong PSN") \
+	  "see docs/security.md: another sender guesses PSNs, or one of the QPs was set up with a wrong PSN") \
 	/* ends without a packet */ \
 	X(0x190, CQ_OVERRUN, \
 	  "a CQ of {limit} entries is full: a completion is lost", \

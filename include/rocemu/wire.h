@@ -141,7 +141,7 @@ struct rocemu_packet {
 	X(PKEY,        "P_Key mismatch")                                       \
 	X(QKEY,        "Q_Key mismatch")                                       \
 	X(SOURCE,      "source or destination address is not the connection's") \
-	X(PSN,         "PSN neither expected nor a duplicate")                 \
+	X(PSN,         "PSN that is not expected and not a duplicate")                 \
 	X(SEQUENCE,    "opcode out of order within a message")                 \
 	X(NO_RECV,     "no receive posted")                                    \
 	X(TOO_LONG,    "message longer than the receive buffer")               \
@@ -151,7 +151,7 @@ struct rocemu_packet {
 	X(STALE_ATOMIC,"duplicate atomic no longer in the replay cache")       \
 	X(STALE_READ,  "duplicate READ that is no part of one in the replay cache") \
 	X(PORT,        "from another source port than the peer's, and not what is due") \
-	X(SWEEP,       "would end the connection while somebody tries PSNs") \
+	X(SWEEP,       "would end the connection during a sweep of PSNs") \
 	X(CNP,         "congestion notification (counted, not an error)")
 /* clang-format on */
 

@@ -257,7 +257,8 @@ int agent_gsi_bind(struct agent_gsi *c, struct agent_gsi_bind *bind, uint32_t *k
 		return not_ours(text);
 	MUTEX_HELD(&c->requests);
 	if (c->bindings.n >= AGENT_GSI_BINDS_MAX)
-		return fail(-ENOBUFS, text, "this process has as many ports as the agent lets it");
+		return fail(-ENOBUFS, text,
+			    "this process has reached the agent's limit of ports per client");
 	b = calloc(1, sizeof(*b));
 	if (!b)
 		return fail(-ENOMEM, text, "out of memory");

@@ -39,7 +39,7 @@ int agent_client_status(bool system, struct agent_status **out, char *errbuf, si
 	if (!r)
 		r = l.fd = agent_connect(&instance, LINK_TIMEOUT_MS);
 	if (r < 0)
-		snprintf(errbuf, errlen, "no agent to be asked: %s", strerror(-r));
+		snprintf(errbuf, errlen, "no agent: %s", strerror(-r));
 	else
 		r = link_request(&l, &m, AGENT_STATUS_IS, &answer, errbuf, errlen);
 	if (!r) {

@@ -304,7 +304,7 @@ void give_sweep(struct server *s)
 
 		if (u.uid || u.others)
 			continue;
-		log_debug("nobody uses %s any more", data_addr_str(&g->addr, g->scope_id, name));
+		log_debug("%s is not used any more", data_addr_str(&g->addr, g->scope_id, name));
 		drop(s, g);
 	}
 }

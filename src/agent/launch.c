@@ -318,8 +318,8 @@ static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 	close(p[1]);
 	if (r) {
 		snprintf(errbuf, errlen,
-			 "cannot start %s: %s; say where it is in ROCEMU_AGENT_BIN, or do "
-			 "without it with ROCEMU_AGENT=off (one process per address)",
+			 "cannot start %s: %s; set its path in ROCEMU_AGENT_BIN, or run without an "
+			 "agent with ROCEMU_AGENT=off (one process per address)",
 			 path, strerror(-r));
 		close(p[0]);
 		return -ECONNREFUSED;
@@ -332,8 +332,9 @@ static int spawn_and_wait(const char *path, char *errbuf, size_t errlen)
 		;
 	if (r)
 		snprintf(errbuf, errlen,
-			 "%s did not start: %s; ROCEMU_AGENT_LOG=FILE shows what it says", path,
-			 r == -EPIPE ? "it ended at once" : strerror(-r));
+			 "%s did not start: %s; its messages go to the file of "
+			 "ROCEMU_AGENT_LOG=FILE",
+			 path, r == -EPIPE ? "it ended at once" : strerror(-r));
 	return r;
 }
 

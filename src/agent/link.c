@@ -64,7 +64,7 @@ int link_request(struct link *l, const struct agent_msg *request, enum agent_msg
 	int r = l->fd < 0 ? -ECONNRESET : agent_msg_send(l->fd, request, 0);
 
 	if (r != -EAGAIN && agent_io_is_late(-r)) {
-		snprintf(errbuf, errlen, "cannot ask the agent: %s", strerror(-r));
+		snprintf(errbuf, errlen, "cannot send a request to the agent: %s", strerror(-r));
 		return r;
 	}
 	/*

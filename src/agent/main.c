@@ -104,7 +104,7 @@ static void raise_limits(void)
 static void report(const struct options *o, int err)
 {
 	if (o->spawned && write(SPAWN_REPORT_FD, &err, sizeof(err)) < 0)
-		log_warn("nobody waits for the agent any more");
+		log_warn("the process that started the agent is gone");
 }
 
 /* Standard descriptors to /dev/null; log messages to ROCEMU_AGENT_LOG. */

@@ -142,15 +142,15 @@ struct agent_gsi_bind {
 	X(rx_overflow,  "dropped: the socket's buffer was full")                         \
 	X(delivered,    "given to a client")                                             \
 	X(queue_full,   "dropped: a client does not read")                               \
-	X(no_listener,  "requests that nobody listens for: rejected")                    \
-	X(unknown_id,   "for a communication ID of nobody: answered")                    \
-	X(unanswered,   "for nobody, and not answered: no need, or too many")          \
+	X(no_listener,  "requests without a listener: rejected")                    \
+	X(unknown_id,   "for an unknown communication ID: answered")                    \
+	X(unanswered,   "without a receiver, and not answered: no need, or too many")          \
 	X(tx,           "sent for clients")                                              \
 	X(tx_refused,   "not sent for a client: not what it may send")                   \
 	X(tx_failed,    "not sent: the network did not take it")                         \
 	X(exit_sent,   "exit MADs sent, each time")                                         \
 	X(exit_answered, "exit MADs whose answer came")                                     \
-	X(exit_given_up, "exit MADs that nobody answered")
+	X(exit_given_up, "exit MADs without an answer")
 /* clang-format on */
 
 enum agent_gsi_counter {

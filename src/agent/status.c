@@ -105,7 +105,7 @@ static void print_text(const struct agent_status *st)
 		       st->clients[i].pid, st->clients[i].uid);
 	printf("addresses: %" PRIu32 "\n", st->agent.naddrs);
 	for (size_t i = 0; i < st->agent.naddrs; i++)
-		printf("  %-24s %u sockets, %" PRIu64 " datagrams for nobody\n",
+		printf("  %-24s %u sockets, %" PRIu64 " datagrams without a receiver\n",
 		       data_addr_str(&st->addrs[i].addr, st->addrs[i].scope_id, name),
 		       st->addrs[i].sockets, st->addrs[i].dropped);
 	print_cm_text(st);

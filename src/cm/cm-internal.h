@@ -9,7 +9,7 @@
  *     path.c      LAP and APR               sidr.c      service ID resolution
  *     conn.c      the connection object, its tables       listen.c    listeners
  *     xchg.c      sending and repeating       id.c        identifiers, addresses
- *     event.c, will.c
+ *     event.c, exit-mad.c
  *
  * A connection's state changes in conn_set_state() alone.
  */

@@ -113,7 +113,7 @@ struct cm_addr {
 	X(TID,           "transaction ID of another exchange")                 \
 	X(STATE,         "not expected in the connection's state")             \
 	X(DUPLICATE,     "seen before")                                        \
-	X(NO_SERVICE,    "service ID that nobody listens on")                  \
+	X(NO_SERVICE,    "service ID without a listener")                  \
 	X(NO_RESOURCES,  "backlog full or too many half-open connections")     \
 	X(STALE,         "of a stale connection")                              \
 	X(UNSUPPORTED,   "a request that cannot be met")                       \
@@ -174,8 +174,8 @@ void cm_expire(struct cm *cm, rocemu_ns_t now);
 	X(established, "connections established")                              \
 	X(rejects,     "REJs sent without a consumer's doing")                 \
 	X(unsent,      "MADs not sent: too many answers waited")               \
-	X(evicted,     "lingering connections forgotten early")                \
-	X(spared,      "connections kept though a REQ said that they are stale") \
+	X(evicted,     "lingering connections dropped early")                \
+	X(spared,      "connections kept despite a REQ implying that they are stale") \
 	X(conns,       "connections that exist, lingering ones too")           \
 	X(half_open,   "requests that wait for their consumer")
 /* clang-format on */

@@ -72,7 +72,7 @@ void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, 
 	if (*word & bit)
 		return;
 	*word |= bit;
-	log_info("%s: sending to %s: %s (said once)", l->device, addr_gid_text(&path->dgid, to),
+	log_info("%s: sending to %s: %s (logged once)", l->device, addr_gid_text(&path->dgid, to),
 		 strerror(err));
 }
 

@@ -213,7 +213,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t d
 	X(rx_datagrams,   "datagrams received for this slot (after splitting what GRO merged)") \
 	X(rx_forwarded,   "datagrams for another slot, forwarded")               \
 	X(rx_misrouted, "datagrams that could not be forwarded to their slot")    \
-	X(rx_sock_drops,  "datagrams the kernel dropped for want of socket buffer") \
+	X(rx_sock_drops,  "datagrams the kernel dropped for lack of socket buffer") \
 	X(rx_congested,   "datagrams received through a buffer that was filling up")  \
 	X(rx_octets,      "bytes received for this slot, from the BTH to the ICRC")  \
 	X(rx_rings,       "datagrams received by rings in shared memory")        \

@@ -135,8 +135,8 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 
 	if (!res || (!node && !service && !hints))
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_getaddrinfo: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_getaddrinfo: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	if (!hints)
 		hints = &nothing;
 	rai = calloc(1, sizeof(*rai));
@@ -222,8 +222,8 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char 
 
 	if (!base || (!node && !service && !hints))
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_resolve_addrinfo: a pointer that it needs is NULL: "
-				      "pass what rdma_cma.h asks for"));
+				      "rdma_resolve_addrinfo: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	if (hints && (hints->ai_flags & ASK_SA)) /* Ethernet has no subnet administrator */
 		return rcm_ret(REFUSE(-EOPNOTSUPP, 0,
 				      "rdma_resolve_addrinfo: ai_flags is 0x%x: Ethernet has no "
@@ -257,8 +257,8 @@ int rdma_query_addrinfo(struct rdma_cm_id *base, struct rdma_addrinfo **info)
 
 	if (!base || !info)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_query_addrinfo: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_query_addrinfo: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	rcm_lock_take();
 	there = id->info != NULL;
 	if (there) {

@@ -297,8 +297,8 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 
 	if (!channel || !event)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_get_cm_event: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_get_cm_event: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	if (rcm_channel_of(channel)->orphan)
 		return rcm_ret(rcm_orphan_refuse(ENODEV));
 	src = evq_get(&rcm_channel_of(channel)->q);
@@ -316,8 +316,8 @@ int rdma_ack_cm_event(struct rdma_cm_event *event)
 
 	if (!event)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_ack_cm_event: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_ack_cm_event: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	rcm_lock_take();
 	list_remove(&ev->node);
 	rcm_event_free(ev);

@@ -372,8 +372,8 @@ int rdma_disconnect(struct rdma_cm_id *base)
 
 	if (!base)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_disconnect: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_disconnect: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	rcm_lock_take();
 	removed = id->removed;
 	if (!removed && (!is_live(id) || !id->conn))
@@ -442,8 +442,8 @@ int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 
 	if (!base)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_notify: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_notify: a required pointer is NULL: pass the arguments "
+				      "of rdma_cma.h"));
 	rcm_lock_take();
 	if (is_live(id) && id->conn && event == IBV_EVENT_COMM_EST) {
 		err = cm_establish(id->conn, rcm_now());

@@ -49,7 +49,7 @@ void rcm_device_watch_network(void)
 	err = netmon_add(&listener);
 	if (!err)
 		return;
-	log_info("wildcards will not hear of new addresses: %s", strerror(-err));
+	log_info("wildcard listeners will not get requests to new addresses: %s", strerror(-err));
 	rcm_lock_take();
 	watch->network = false;
 	rcm_lock_drop();

@@ -64,8 +64,8 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 
 	if (!out || !res)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_ep: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_create_ep: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	if ((res->ai_flags & RAI_PASSIVE) ? !res->ai_src_addr : !res->ai_dst_addr)
 		return rcm_ret(
 			REFUSE(-EINVAL, 0,
@@ -111,8 +111,8 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 
 	if (!listen || !out)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_get_request: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_get_request: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	id = rcm_id_of(listen);
 	if (!id->sync || id->state != RCM_LISTEN)
 		return rcm_ret(REFUSE(

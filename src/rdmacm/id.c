@@ -55,8 +55,8 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 
 	if (!id)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_id: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_create_id: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	switch (ps) {
 	case RDMA_PS_IPOIB:
 	case RDMA_PS_UDP:
@@ -154,8 +154,8 @@ int rdma_destroy_id(struct rdma_cm_id *base)
 
 	if (!base)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_destroy_id: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_destroy_id: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	if (is_orphan(id)) {
 		/* Its lists and events are the parent's. */
 		rcm_id_free(id);
@@ -183,8 +183,8 @@ int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
 
 	if (!base)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_migrate_id: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_migrate_id: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	if (id->sync && !channel)
 		return rcm_ret(REFUSE(-EINVAL, 0,
 				      "rdma_migrate_id: a synchronous ID has a channel of its own: "

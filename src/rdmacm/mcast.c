@@ -121,8 +121,8 @@ int rdma_join_multicast(struct rdma_cm_id *id, struct sockaddr *addr, void *cont
 
 	if (!id || !addr)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_join_multicast: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_join_multicast: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	err = join(rcm_id_of(id), addr, false, context);
 	return err ? rcm_ret(err) : rcm_sync_wait(rcm_id_of(id));
 }

@@ -113,8 +113,8 @@ int rdma_set_option(struct rdma_cm_id *base, int level, int optname, void *optva
 
 	if (!base || !optval)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_set_option: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_set_option: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	switch (level) {
 	case RDMA_OPTION_ID:
 		return rcm_ret(set_id_option(id, optname, optval, optlen));
@@ -153,7 +153,7 @@ int rdma_get_remote_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 	if (!base || base->qp || !ece)
 		return rcm_ret(REFUSE(-EINVAL, 0,
 				      "rdma_get_remote_ece: the ID is NULL or has a QP: ECE is "
-				      "asked for an ID without one: change the call"));
+				      "read from an ID without one: change the call"));
 	rcm_lock_take();
 	*ece = rcm_id_of(base)->remote_ece;
 	rcm_lock_drop();

@@ -172,8 +172,8 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ibv_qp_attr *qp_attr, int *q
 {
 	if (!id || !qp_attr || !qp_attr_mask)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_init_qp_attr: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_init_qp_attr: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	return rcm_ret(get_attr(rcm_id_of(id), qp_attr, qp_attr_mask));
 }
 
@@ -295,8 +295,8 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	if (!id || !attr)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_qp_ex: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_create_qp_ex: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	return rcm_ret(create_qp(rcm_id_of(id), attr));
 }
 
@@ -307,8 +307,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 	if (!id || !attr)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_qp: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_create_qp: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	/* Its first members are those of the other one. */
 	memcpy(&ex, attr, offsetof(struct ibv_qp_init_attr_ex, comp_mask));
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
@@ -372,8 +372,8 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
 	if (!id || !attr)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_srq_ex: a pointer that it needs is NULL: pass "
-				      "what rdma_cma.h asks for"));
+				      "rdma_create_srq_ex: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	return rcm_ret(create_srq(rcm_id_of(id), attr));
 }
 
@@ -384,8 +384,8 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 
 	if (!id || !attr)
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_srq: a pointer that it needs is NULL: pass what "
-				      "rdma_cma.h asks for"));
+				      "rdma_create_srq: a required pointer is NULL: pass the "
+				      "arguments of rdma_cma.h"));
 	ex = (struct ibv_srq_init_attr_ex){
 		.srq_context = attr->srq_context,
 		.attr = attr->attr,

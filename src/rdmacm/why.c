@@ -49,7 +49,7 @@ static const char *event_remedy(enum rdma_cm_event_type type, int status)
 			       "a process listens there with rocemu or an RNIC, and that no "
 			       "firewall drops it";
 		if (status == -ECONNREFUSED)
-			return "a process has UDP port 4791 of the peer (ICMP says that none "
+			return "a process has UDP port 4791 of the peer (ICMP reports that none "
 			       "does): start it first";
 		return "the network leads there and the device is there: check routes and "
 		       "interface";
@@ -96,7 +96,7 @@ static const char *rej_remedy(uint16_t reason)
 		       "port space";
 	case ROCEMU_CM_REJ_CONSUMER:
 		return "the peer's program calls rdma_accept(): it called rdma_reject(), or "
-		       "destroyed the ID, before; the private data may say why";
+		       "destroyed the ID, before; the private data may have the reason";
 	case ROCEMU_CM_REJ_TIMEOUT:
 		return "both sides answer in time: the peer had no answer from this side "
 		       "(rdma_accept(), RTU)";

@@ -157,9 +157,8 @@ static int decide(struct vb_qp *qp, enum fault_verb verb, bool *fatal)
 			*fatal = true;
 		else if (!err)
 			err = REFUSE(-rule->error, verb,
-				     "%s fails with errno %d on purpose: the rule \"%s\" asks for "
-				     "it: leave "
-				     "it out of --impair",
+				     "%s fails with errno %d on purpose: the rule \"%s\" selects "
+				     "it: remove it from --impair",
 				     fault_verb_name(verb), rule->error, rule->text);
 	}
 	unlock_faults();

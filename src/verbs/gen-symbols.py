@@ -5,12 +5,13 @@
 usage: gen-symbols.py READELF SYSTEM_LIBRARY OUT.map OUT.c OUR_ARCHIVE...
        gen-symbols.py READELF SYSTEM_LIBRARY OUT.h
 
-The system's library (libibverbs.so.1, librdmacm.so.1) says which symbol@version there must be, the archives of our
-objects say which of them are written by hand. OUT.map is the linker's version script; OUT.c defines the rest as
-stubs (macros of verbs/stub.h) that fail the way each function's convention has it. Nothing is listed twice by hand,
-so an rdma-core with more symbols, or with another number in its private node, needs no change here.
-OUT.h is the table of public symbols that verbs/real.c looks up in the real library: name, version, and
-which way the function fails when it is not there.
+The system's library (libibverbs.so.1, librdmacm.so.1) has the list of required symbol@version; the
+archives of rocemu's objects contain those that are implemented. OUT.map is the linker's version
+script; OUT.c defines the rest as stubs (macros of verbs/stub.h) that fail the way each function's
+convention has it. Nothing is listed twice by hand, so an rdma-core with more symbols, or with
+another number in its private node, needs no change here. OUT.h is the table of public symbols that
+verbs/real.c looks up in the real library: name, version, and which way the function fails when it
+is not there.
 """
 
 import os
@@ -37,9 +38,9 @@ MINUS_ONE = re.compile(
 NEGATIVE = re.compile(r"^_ibv_query_gid_table$")
 # Nothing to fail: 0 is the answer "no".
 ZERO = re.compile(r"^ibv_query_qp_data_in_order$")
-# Provider libraries and their tools have no business with our objects, but ibv_devinfo calls this one.
+# Provider libraries and their tools do not use rocemu's objects, but ibv_devinfo calls this one.
 PUBLIC_ALL_THE_SAME = "ibv_query_gid_type"
-# What our two libraries need of each other (verbs/private.h), in a node of its own.
+# Symbols that rocemu's two libraries need of each other (verbs/private.h), in a separate node.
 OWN = "rocemu_private_"
 OWN_VERSION = "ROCEMU_PRIVATE"
 # Called by every provider library's constructor, and by their logging: nothing to report.

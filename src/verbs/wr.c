@@ -56,7 +56,7 @@ static struct ibv_send_wr *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode
 	if (!(w->ops & op))
 		spoil(w, REFUSE(EOPNOTSUPP, ex->qp_base.qp_num,
 				"ibv_wr_*() QP 0x%x: opcode %d: send_ops_flags of the QP's "
-				"creation has no such bit: ask for it",
+				"creation has no such bit: set it",
 				ex->qp_base.qp_num, (int)opcode));
 	if (w->n == qp->cap.max_send_wr)
 		spoil(w, REFUSE(ENOMEM, ex->qp_base.qp_num,

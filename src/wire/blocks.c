@@ -359,7 +359,7 @@ static int open_either(struct blocks *f)
 	f->big_endian = pcap_magic(f, get_be32(f->buf));
 	if (f->big_endian || pcap_magic(f, get_le32(f->buf)))
 		return pcap_open(f);
-	damaged(f, "it is neither pcap nor pcapng");
+	damaged(f, "it is not pcap or pcapng");
 	return -EINVAL;
 }
 

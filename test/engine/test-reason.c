@@ -82,7 +82,7 @@ TEST(reason, values__as_people_read_them)
 
 	reason_text(line, sizeof(line), &bounds);
 	assert_string_equal(line, "QP 0x12: NAK remote access error sent to 10.0.0.2 QP 0x34: "
-				  "RC_WRITE_ONLY of 4096 bytes wants [0x7f00, 0x8f00), "
+				  "RC_WRITE_ONLY of 4096 bytes accesses [0x7f00, 0x8f00), "
 				  "rkey 0x1234 covers [0x7000, 0x8000): a request lies within the "
 				  "region or window: check the remote address and "
 				  "length, or register more [0x14c]");

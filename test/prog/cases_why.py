@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""`rocemu run --log why`: stock programs that meet an error print its reason once, on each side that has one, with the object, the
+"""`rocemu run --log why`: stock programs that meet an error print its reason once, on each side
+that has one, with the object, the
 value, the rule and the remedy. Without it they print nothing."""
 import re
 
@@ -87,7 +88,7 @@ def attribute(config, lab):
 
 
 def missing(config, lab):
-    """What the state table asks for and the program has not given, by its name."""
+    """Attributes that the state table requires and the program has not set, by name."""
     side = lab.get('lo').server
     p = run(config, side, [config.program('prog', 'why-check'), 'dev0'], options=WHY)
     expect(p.popen.returncode == 0, 'it failed', p)
@@ -125,7 +126,7 @@ def rnr(config, lab):
 
 
 def reject(config, lab):
-    """Nobody listens on the port."""
+    """The port has no listener."""
     p = run(config, lab.get('lo').server, ['rping', '-c', '-a', '127.0.0.1', '-p', new_port(), '-C', 1], options=WHY)
     once(p, r'why: connection to 127.0.0.1 port \d+: REJ received, reason 8 \(invalid service ID\): .*start the server first')
 
@@ -139,7 +140,7 @@ def unreachable(config, lab):
 def on_purpose(config, lab):
     """A fault on purpose is called one."""
     p = run(config, lab.get('lo').server, ['ibv_rc_pingpong', '-d', 'dev0', '-g', '0'], options=(*WHY, '--impair', 'fail verb=ibv_create_cq errno=ENOMEM'))
-    once(p, r'why: ibv_create_cq fails with errno 12 on purpose: the rule "fail verb=ibv_create_cq errno=ENOMEM" asks for it: ')
+    once(p, r'why: ibv_create_cq fails with errno 12 on purpose: the rule "fail verb=ibv_create_cq errno=ENOMEM" selects it: ')
 
 
 def mtu(config, lab):

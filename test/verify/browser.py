@@ -240,7 +240,7 @@ def check_cm(page, check):
           page.js("Array.from(sessions.find(s => s.kind === 'connection').packets).some(i => !data.mads[i])"), 'and the data with it')
     check(page.js(COLOURED % ('ladder-canvas', 'cm', 1)), 'the colour of messages')
     page.key('w')
-    check('asks for a connection to port' in page.js("byId('lesson').textContent"), 'and in words')
+    check('requests a connection to port' in page.js("byId('lesson').textContent"), 'and in words')
 
 
 def check_missing(page, check):

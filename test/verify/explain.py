@@ -21,7 +21,7 @@ problems = []
 # Of each capture, lines that must be there, blanks as one.
 SAID = {
     'rc_read_ipv4': [
-        "A asks for 5000 bytes of B's memory at 0x55944a8d5388, key 0x14e (RDMA READ), PSN 0. "
+        "A requests 5000 bytes of B's memory at 0x55944a8d5388, key 0x14e (RDMA READ), PSN 0. "
         'It takes the PSNs 0-4, one for each packet of the answer.',
         'B answers with 5000 bytes in 5 packets, PSN 0-4.',
         'The last 2 steps 4 times more, 24 packets.',
@@ -36,13 +36,13 @@ SAID = {
         'B has no receive for PSN 0 (RNR NAK): A waits 0.64 ms or longer, and sends it again.',
         'Once more: A sends a message of 300 bytes (SEND) in 2 packets, PSN 0-1.', 'RNR NAK 0.64 ms, PSN 0'],
     'rc_errors_ipv4': ['B refuses PSN 0 (NAK Remote Access Error)'],
-    'rc_fetch_add_ipv4': ['A asks to add 0x'],
+    'rc_fetch_add_ipv4': ['A requests to add 0x'],
     'ud_multicast_ipv4': ['A sends a datagram of 101 bytes (SEND) to the multicast group 239.1.2.3'],
     'cm_connect_a_disconnects_ipv4': [
-        'A is 10.0.0.1 QP 0x112233, B is 10.0.0.2 QP 0x445566.', 'A asks for a connection to port 7174 (CM: ConnectRequest)',
+        'A is 10.0.0.1 QP 0x112233, B is 10.0.0.2 QP 0x445566.', 'A requests a connection to port 7174 (CM: ConnectRequest)',
         'B accepts (CM: ConnectReply)', 'A confirms (CM: ReadyToUse)', 'B confirms the end (CM: DisconnectReply)'],
     'cm_b_rejects_ipv4': ['B rejects (CM: ConnectReject): reason 28, rejected by the consumer.'],
-    'cm_sidr_ipv4': ['A asks which QP serves port 7174 (CM: ServiceIDResReq).', 'CM: ServiceIDResReqResp'],
+    'cm_sidr_ipv4': ['A requests the QP that serves port 7174 (CM: ServiceIDResReq).', 'CM: ServiceIDResReqResp'],
 }
 # What stands at the arrows of this capture's diagram, from the top.
 ARROWS = ['RC Send First, PSN 0, 256 bytes', 'RC Send Last, PSN 1, 44 bytes', 'RNR NAK 0.64 ms, PSN 0, MSN 0',
@@ -103,7 +103,8 @@ def changed(rocemu, golden, directory):
     frames = capfile.read(os.path.join(golden, 'cm_rping.pcap'))
     two = ladder(rocemu, directory, frames)
     check([r[2] for r in two[:3]] == ['CM: ConnectRequest', 'CM: ConnectReply', 'CM: ReadyToUse'] and len(two) == len(frames), f'rping: {two}')
-    # Both ends at one address, as on loopback, B with a QPN of its own: QPNs and communication IDs tell them apart.
+    # Both ends at one address, as on loopback, B with a QPN of its own: QPNs and communication IDs
+    # distinguish them.
     first = frames[0].source()
     for f in frames:
         if f.dqpn != 1 and f.source() == first:

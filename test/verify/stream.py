@@ -52,7 +52,7 @@ class Stream:
         return self.lines.get()
 
     def end(self):
-        """The rest of what it says, its exit code, and the KiB that it had at most."""
+        """The rest of its output, its exit code, and the KiB that it had at most."""
         self.p.stdin.close()
         return self.ended()
 
@@ -99,7 +99,7 @@ def signals(rocemu, golden):
 
 
 def many_connections(rocemu, frame, n):
-    """Requests to n QPs, each a connection; KiB at most and what it says."""
+    """Requests to n QPs, each a connection; KiB at most and its output."""
     s = Stream(rocemu, '--follow', '--connections', '64')
     for at in range(0, n, 1000):
         batch = []
@@ -118,7 +118,7 @@ def bounded(rocemu, golden):
     few = many_connections(rocemu, frame.copy(), 4000)
     many = many_connections(rocemu, frame.copy(), 24000)
     yield f'exit codes {few[1]} and {many[1]}', few[1] == many[1] == 0
-    yield 'idle connections are forgotten', f'{24000 - 128} idle directions forgotten' in many[0]
+    yield 'idle connections are forgotten', f'{24000 - 128} idle directions dropped' in many[0]
     yield f'{few[2]} and {many[2]} KiB for many connections', many[2] < few[2] + 2048 or SANITIZED
     sizes = []
     for n in (20, 100):

@@ -26,7 +26,7 @@
 	X(RESERVED, "A sender that does not clear its headers; a newer standard.", "Send zeros there.", "") \
 	X(PKEY, "The two QPs were made with different P_Key indices; a partition where both are limited members.", \
 	  "Compare the P_Key tables and the QPs' pkey_index. On Ethernet use 0xffff.", "receiver: port_rcv_errors, or bad P_Key violations") \
-	X(FLUSH_FORM, "A sender's mistake in the FETH.", "Ask for placement type 1, 2 or 3 and level 0 or 1.", "responder: resp_cqe_error") \
+	X(FLUSH_FORM, "A sender's mistake in the FETH.", "Use placement type 1, 2 or 3 and level 0 or 1.", "responder: resp_cqe_error") \
 	X(ATOMIC_WRITE, "A sender that takes ATOMIC WRITE for a WRITE of any length.", "Write 8 bytes.", "responder: resp_cqe_error") \
 	X(ATOMIC_ALIGN, "The program computes the remote address wrong.", "Align the address to 8 bytes.", \
 	  "requester: req_remote_invalid_request or req_remote_access_errors") \
@@ -58,7 +58,7 @@
 	  "requester: req_remote_invalid_request") \
 	X(XRC_SRQ, "A sender's mistake in the XRCETH.", "Send the SRQ number of the first packet in all.", "") \
 	X(RETRANSMIT, "Loss of the requests or of their answers; a receiver without receives (RNR); a timeout shorter than the path's delay.", \
-	  "Look at what it says: after a NAK, loss on the way there; after a timeout, loss of the last packets or of the answer, or a timeout " \
+	  "Check the cause in the text: after a NAK, loss on the way there; after a timeout, loss of the last packets or of the answer, or a timeout " \
 	  "that is too short.", "requester: local_ack_timeout_err, packet_seq_err or rnr_nak_retry_err; responder: duplicate_request") \
 	X(RETRANS_DIFFERS, "A program that changes a buffer's or a work request's memory before its completion; a requester that builds it anew.", \
 	  "Compare both packets. Leave posted requests alone until they complete.", "") \
@@ -71,11 +71,11 @@
 	X(AETH, "A responder's mistake; damage before the ICRC was computed.", "Look at the syndrome in the packet.", "requester: req_cqe_error") \
 	X(NAK_SEQUENCE, "Loss or reordering between requester and responder.", "Look for drops on the way: switch queues, pause frames, the receiver's buffers.", \
 	  "requester: packet_seq_err; responder: out_of_sequence") \
-	X(NAK_NO_GAP, "The capture misses a packet; else a responder that asks too early.", "Capture at the responder.", "requester: packet_seq_err") \
-	X(NAK_REPEATED, "A network that duplicates; else a responder that asks for each packet behind a gap.", "Capture at the responder.", \
+	X(NAK_NO_GAP, "The capture misses a packet; else a responder that sends the NAK too early.", "Capture at the responder.", "requester: packet_seq_err") \
+	X(NAK_REPEATED, "A network that duplicates; else a responder that sends a NAK for each packet behind a gap.", "Capture at the responder.", \
 	  "requester: packet_seq_err") \
 	X(NAK_ERROR, "A wrong rkey, address or length; a right that the region or the QP does not have; a message longer than the receive.", \
-	  "Compare the request's RETH with the region at the responder, and the QP's access flags. rocemu's own log says which (--log).", \
+	  "Compare the request's RETH with the region at the responder, and the QP's access flags. rocemu's own log has the reason (--log).", \
 	  "requester: req_remote_access_errors or req_remote_invalid_request; responder: resp_remote_access_errors") \
 	X(RXE_NAK_TOO_LONG, "A receive buffer that is too small.", "Post larger receives.", "responder: resp_local_length_error") \
 	X(MSN, "A responder that counts packets or duplicates, not messages.", "Compare with the requests that end before the PSN.", "") \
@@ -98,7 +98,7 @@
 	X(RXE_READ_REPLAY, "Linux's Soft-RoCE as the responder.", "Nothing: requesters take it.", "responder: duplicate_request") \
 	X(ATOMIC_REPLAY, "A responder that executes duplicates; fewer kept results than outstanding atomics.", \
 	  "Compare max_dest_rd_atomic with the requester's max_rd_atomic.", "responder: duplicate_request") \
-	X(CREDIT, "A requester that does not mind credits; the capture misses an acknowledge.", "Nothing, unless RNR NAKs follow.", "responder: out_of_buffer") \
+	X(CREDIT, "A requester that ignores credits; the capture misses an acknowledge.", "Nothing, unless RNR NAKs follow.", "responder: out_of_buffer") \
 	X(CREDIT_MIXED, "A responder's mistake.", "Give credits always, or never (31).", "") \
 	X(CNP_FORM, "A receiver's or a switch's mistake.", "Compare with the standard's CNP.", "sender of data: rp_cnp_ignored") \
 	X(CNP, "A queue on the way is long; several senders to one receiver.", "Nothing, if it works: the sender slows down. Else look at the switches' " \
@@ -115,7 +115,7 @@
 	X(CM_AGAIN, "A lost message; a listener that is slow to accept.", "Nothing, if rare. Else look at the listener's backlog.", "") \
 	X(CM_DIFFERS, "A communication ID that was used again at once.", "Nothing, if the old connection has ended.", "") \
 	X(CM_MISSING, "A capture that began later.", "Begin the capture before the programs.", "") \
-	X(CM_UNANSWERED, "Nobody there, a firewall, a process without a listener; a capture of one direction.", \
+	X(CM_UNANSWERED, "No such host, a firewall, a process without a listener; a capture of one direction.", \
 	  "Check that UDP port 4791 passes both ways, and that the listener is on that address.", "") \
 	X(CM_START_PSN, "A capture that began later; a QP that was given another PSN than announced.", "Compare sq_psn with the REQ or REP.", \
 	  "responder: out_of_sequence") \

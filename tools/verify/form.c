@@ -116,7 +116,7 @@ static void check_extensions(struct verify *v, const struct pkt *p)
 		      feth & FETH_TYPE_MASK, feth >> FETH_LEVEL_SHIFT);
 	if (p->ops & ROCEMU_OP_ATOMIC_WRITE &&
 	    (h->reth.length != ATOMIC_LEN || p->p.payload_len != ATOMIC_LEN))
-		FOUND(v, NULL, ATOMIC_WRITE, p, "%u bytes, the RETH says %u", p->p.payload_len,
+		FOUND(v, NULL, ATOMIC_WRITE, p, "%u bytes, the RETH has %u", p->p.payload_len,
 		      h->reth.length);
 	if ((p->ops & ROCEMU_OP_ATOMIC_WRITE && h->reth.va % ATOMIC_LEN != 0) ||
 	    (p->ops & ROCEMU_OP_ATOMIC && h->atomiceth.va % ATOMIC_LEN != 0))

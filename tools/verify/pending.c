@@ -134,7 +134,7 @@ struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p
 		    (skip == 0 && h->reth.length == 0 && o->len != 0))
 			FOUND(v, f, READ_RESTART, p,
 			      "PSN %u: %u bytes at 0x%" PRIx64
-			      "; packet %s asked for %u bytes at 0x%" PRIx64 " from PSN %u",
+			      "; packet %s requested %u bytes at 0x%" PRIx64 " from PSN %u",
 			      h->psn, h->reth.length, h->reth.va, packet_name(o->number), o->len,
 			      o->va, o->psn);
 	}

@@ -197,9 +197,9 @@ static void print_summary(const struct verify *v, const struct text *t, const ch
 	if (v->seen_elsewhere != 0)
 		fprintf(f, ", %" PRIu64 " seen at another point as well", v->seen_elsewhere);
 	if (v->dropped != 0)
-		fprintf(f, ", %" PRIu64 " frames not captured for want of room", v->dropped);
+		fprintf(f, ", %" PRIu64 " frames not captured for lack of room", v->dropped);
 	if (v->forgotten != 0)
-		fprintf(f, ", %" PRIu64 " idle directions forgotten", v->forgotten);
+		fprintf(f, ", %" PRIu64 " idle directions dropped", v->forgotten);
 	fputc('\n', f);
 }
 

@@ -91,11 +91,11 @@ static void check_rnr_wait(struct verify *v, struct flow *f, const struct pkt *p
 	       rocemu_gid_is_ipv4(&p->rec->ip.src) && p->rec->ip.ip_id != n->ip_id;
 	if (sure)
 		TENTATIVE(v, f, RNR_EARLY, p,
-			  "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
+			  "PSN %u after %.3f ms, the NAK in packet %s requires %.3f ms", n->psn,
 			  (double)waited / 1e6, packet_name(n->number), (double)n->wait_ns / 1e6);
 	else
 		FOUND(v, f, RNR_EARLY_MAYBE, p,
-		      "PSN %u after %.3f ms, the NAK in packet %s asks for %.3f ms", n->psn,
+		      "PSN %u after %.3f ms, the NAK in packet %s requires %.3f ms", n->psn,
 		      (double)waited / 1e6, packet_name(n->number), (double)n->wait_ns / 1e6);
 }
 

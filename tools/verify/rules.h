@@ -31,30 +31,29 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(TVER, "tver", ERROR, "IBTA 9.2", "transport header version is not 0", \
 	  "There is only version 0; a receiver drops the packet.") \
 	X(PAD, "pad", ERROR, "IBTA 9.2", "pad count wrong: payload and pad are no multiple of four, or pad without payload", \
-	  "PadCnt says how many bytes (0-3) follow the payload to make it a multiple of four.") \
+	  "PadCnt is the number of bytes (0-3) that follow the payload to make it a multiple of four.") \
 	X(RESERVED, "reserved-bits", WARN, "IBTA 9.2", "reserved bits of the BTH, DETH or XRCETH are set", \
 	  "Senders set reserved bits to zero; receivers ignore them.") \
 	X(PKEY, "pkey", ERROR, "IBTA 9.2, 10.9", "P_Key without partition, or not its connection's", \
 	  "The low 15 bits are the partition and never 0; all packets of a connection carry the same partition, and at least " \
 	  "one side is a full member (bit 15).") \
 	X(FLUSH_FORM, "flush-form", ERROR, "IBTA A19.4.1", "FLUSH of no known placement type, or of a reserved level", \
-	  "The FETH asks for global visibility (1), persistence (2) or both, of a range (level 0) or the whole region (level 1).") \
+	  "The FETH requests global visibility (1), persistence (2) or both, of a range (level 0) or the whole region (level 1).") \
 	X(ATOMIC_WRITE, "atomic-write-form", ERROR, "IBTA A19.4.2", "ATOMIC WRITE that is not of 8 bytes", \
 	  "It writes exactly 8 bytes, in the payload and by its RETH.") \
 	X(ATOMIC_ALIGN, "atomic-unaligned", WARN, "IBTA 9.4.5, A19.4.2", "atomic at an address that is no multiple of 8", \
 	  "The responder refuses it (NAK invalid request or remote access error).") \
 	X(QKEY, "qkey", WARN, "IBTA 9.6.1.5, 10.2.5", "datagrams to one QP carry different Q_Keys", \
-	  "A receiver drops what has not its Q_Key: one of the senders' is wrong, or the receiver's was changed. What SIDR_REP has told " \
-	  "of a QP's Q_Key counts, too.") \
+	  "A receiver drops datagrams without its Q_Key: one of the senders' is wrong, or the receiver's was changed. A QP's Q_Key from a SIDR_REP counts, too.") \
 	X(GSI, "gsi-qkey", ERROR, "IBTA 10.2.5", "packet to QP 1 without its well-known Q_Key", \
 	  "QP 1, of general services and so of communication management, takes only Q_Key 0x80010000.") \
 	X(UD_QPN, "ud-qpn", ERROR, "IBTA 9.6.1, 10.2.4", "datagram from or to a QP that cannot be", \
-	  "The DETH's source is a QP of one host: neither 0 nor 0xffffff (multicast). QP 0 does not exist on RoCE.") \
+	  "The DETH's source is a QP of one host: not 0 or 0xffffff (multicast). QP 0 does not exist on RoCE.") \
 	X(UD_PSN, "ud-psn", NOTE, "IBTA 9.8.3", "a source QP's datagrams are not numbered in a row", \
 	  "Lost, late, doubled, or sent to where the capture does not look: a QP numbers what it sends to all. No receiver looks " \
 	  "at it.") \
 	X(MCAST_QPN, "multicast-qpn", ERROR, "IBTA 10.5.2, A17.4.8", "QPN 0xffffff and a multicast address do not go together", \
-	  "Multicast goes to QPN 0xffffff at a multicast address, both or neither, and only UD does.") \
+	  "Multicast goes to QPN 0xffffff and a multicast address, always both, and only with UD.") \
 	X(MCAST_MAC, "multicast-mac", ERROR, "RFC 1112, RFC 2464", "the frame's destination is not the multicast group's", \
 	  "01:00:5e and the low 23 bits of an IPv4 group, 33:33 and the low 32 bits of an IPv6 group.") \
 	X(OPCODE_ORDER, "opcode-order", ERROR, "IBTA 9.7.4.1", "opcode cannot follow the packet before it", \
@@ -68,12 +67,12 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(RETH_LENGTH, "reth-length", ERROR, "IBTA 9.7.4.1", "the RETH's length is not what the message carries", \
 	  "The RETH of a WRITE's first packet announces the bytes of the whole message.") \
 	X(PSN_GAP, "psn-gap", WARN, "IBTA 9.7.2", "PSNs are missing: packets not captured, lost before the capture, or skipped", \
-	  "Requests are numbered without gaps. What happened to the missing ones, later packets tell: see capture-loss, " \
+	  "Requests are numbered without gaps. Later packets show what happened to the missing ones: see capture-loss, " \
 	  "retransmission and late.") \
 	X(PSN_JUMP, "psn-jump", WARN, "IBTA 9.7.2", "PSN far from the expected: a new connection on the same QP, or a skip", \
 	  "Nothing before this point is used to judge what follows.") \
 	X(LATE, "late", NOTE, "", "a missing PSN came late: reordered by the network, or sent again", \
-	  "It closes the gap that psn-gap or read-response-gap has told, and is judged as if it had come in its turn.") \
+	  "It closes the gap that psn-gap or read-response-gap has reported, and is checked as if it had come in order.") \
 	X(DUP_FRAME, "dup-frame", NOTE, "", "the very same packet twice: duplicated by the network or by the capture", \
 	  "Same PSN and same IPv4 identification, so not a retransmission. Senders that number each burst of packets from 0 (Linux, " \
 	  "for sockets that are not connected) do not show the difference: theirs count as retransmissions.") \
@@ -82,7 +81,7 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(XRC_SRQ, "xrc-srq", ERROR, "IBTA A14.5", "packets of one message name different SRQs", \
 	  "The XRCETH of all packets of a message names the same SRQ.") \
 	X(RETRANSMIT, "retransmission", NOTE, "IBTA 9.7.5.1, 9.7.6.1.3", "requests were sent again", \
-	  "The text says after what (NAK, RNR NAK, else a timeout or an implied NAK) and how: go-back-N resends everything from " \
+	  "The text has the cause (NAK, RNR NAK, else a timeout or an implied NAK) and the kind: go-back-N resends everything from " \
 	  "there on, selective only a part. A READ that is sent again may start at a response that is missing.") \
 	X(RETRANS_DIFFERS, "retransmission-differs", ERROR, "IBTA 9.7.3", "sent again, but not the same packet", \
 	  "A retransmitted request has the opcode, length, remote address, key and operands of the original.") \
@@ -102,14 +101,13 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(NAK_SEQUENCE, "nak-sequence", WARN, "IBTA 9.7.5.2", "NAK: PSN sequence error", \
 	  "The responder misses packets from this PSN on.") \
 	X(NAK_NO_GAP, "nak-no-gap", WARN, "IBTA 9.7.4.1, 9.7.5.2", "sequence NAK although nothing behind its PSN was sent", \
-	  "The responder may ask for a PSN only when a later one has reached it: it did not, or the capture misses that one.") \
+	  "The responder may send this NAK only when a later PSN has reached it: it did not, or the capture misses that one.") \
 	X(NAK_REPEATED, "nak-repeated", WARN, "IBTA 9.7.5.1", "a second sequence NAK for a PSN that was not sent again", \
 	  "One NAK per gap; the next only after the requester has been back at that PSN. A network that duplicates looks the same.") \
 	X(NAK_ERROR, "nak-error", WARN, "IBTA 9.7.5.2", "NAK: the responder refuses the request", \
 	  "Invalid request, remote access error or remote operational error: the requester's QP goes to the error state.") \
 	X(RXE_NAK_TOO_LONG, "rxe-nak-too-long", NOTE, "IBTA 9.7.4.1", "remote operational error for a SEND: Linux rxe, message longer than the receive", \
-	  "IBTA asks for \"invalid request\" there; Linux's Soft-RoCE answers with remote operational error. Other responders mean " \
-	  "what they say by it.") \
+	  "IBTA requires \"invalid request\" there; Linux's Soft-RoCE answers with remote operational error. Other responders report a real operational error by it.") \
 	X(MSN, "msn", ERROR, "IBTA 9.7.7", "the MSN does not fit the requests completed", \
 	  "The MSN counts completed requests. Judged relative to other acknowledges, between PSNs that are missing: not less than " \
 	  "the requests that end at or before the PSN that is answered, not far more than all that were sent.") \
@@ -118,7 +116,7 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(RNR_EARLY, "rnr-early", ERROR, "IBTA 9.7.5.2.8", "sent again before the RNR NAK's time was over", \
 	  "The requester waits at least the time of the timer code (code 0 is 655.36 ms).") \
 	X(RNR_EARLY_MAYBE, "rnr-early-unsure", NOTE, "IBTA 9.7.5.2.8", "same packet before the RNR NAK's time was over: early, or duplicated by the network", \
-	  "Where the packets carry no distinct IPv4 identification the two cannot be told apart; nor where there were more copies " \
+	  "Where the packets carry no distinct IPv4 identification the two cannot be distinguished; nor where there were more copies " \
 	  "than NAKs, or where the time had passed since the copy before.") \
 	X(ACK_OF_READ, "ack-names-read", WARN, "IBTA 9.7.5.1", "acknowledge with the PSN of a READ or an atomic", \
 	  "Those are acknowledged by their response; an acknowledge may name the PSN before or one behind. Linux's Soft-RoCE takes " \
@@ -128,15 +126,14 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(READ_OPCODE, "read-response-opcode", ERROR, "IBTA 9.7.5.1", "READ response's FIRST, MIDDLE, LAST, ONLY does not fit its place", \
 	  "The first response is FIRST, the last LAST, a single one ONLY, counted from the request or from a repeated request.") \
 	X(READ_UNSURE, "read-response-unsure", WARN, "IBTA 9.7.5.1", "READ response's opcode fits only a repeated READ that was not captured", \
-	  "A READ that is sent again may begin at any response that is missing, and is answered from FIRST or ONLY on. Where the " \
-	  "capture does not have that READ, it cannot be told from a wrong opcode.") \
-	X(RESPONSE_AGAIN, "response-again", NOTE, "", "the same READ response again: asked for again, or doubled by the network", \
-	  "A requester that misses a response asks again from there on, and gets all that follow once more.") \
+	  "A READ that is sent again may begin at any response that is missing, and is answered from FIRST or ONLY on. Where the capture does not have that READ, it looks like a wrong opcode.") \
+	X(RESPONSE_AGAIN, "response-again", NOTE, "", "the same READ response again: requested again, or duplicated by the network", \
+	  "A requester that misses a response sends the READ again from there on, and gets all later ones again.") \
 	X(READ_LENGTH, "read-response-length", ERROR, "IBTA 9.7.5.1", "READ response's length does not fit its request", \
 	  "All but the last carry the path MTU, and together they carry the request's length.") \
 	X(READ_GAP, "read-response-gap", WARN, "IBTA 9.7.6.1.3", "READ responses are missing", \
-	  "Lost, or not captured. The requester asks again from the missing one on.") \
-	X(READ_RESTART, "read-restart", ERROR, "IBTA 9.7.3", "a READ sent again asks for something else", \
+	  "Lost, or not captured. The requester sends the READ again from the missing one on.") \
+	X(READ_RESTART, "read-restart", ERROR, "IBTA 9.7.3", "a READ sent again has another range", \
 	  "A repeated READ may begin at any response that is missing: its PSN, address and length then advance together, and " \
 	  "it stays within the original.") \
 	X(READ_OVERTAKEN, "read-overtaken", NOTE, "IBTA 9.7.5.1", "acknowledged past a READ or atomic whose response is missing", \
@@ -151,7 +148,7 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "With end-to-end credits, at most one message more than MSN + credits may be sent. The acknowledge that gave more may be " \
 	  "missing in the capture.") \
 	X(CREDIT_MIXED, "credit-mixed", WARN, "IBTA 9.7.7", "credits given and not given in the same direction", \
-	  "A credit field of 31 says that credits are not used; a responder does not change its mind.") \
+	  "A credit field of 31 says that credits are not used; a responder does not change that.") \
 	X(CNP_FORM, "cnp-form", ERROR, "IBTA A17.9", "CNP without BECN, or its payload is not 16 zero bytes", \
 	  "A congestion notification packet has opcode 0x81, BECN set and 16 reserved bytes of zero.") \
 	X(CNP, "cnp", NOTE, "IBTA A17.9", "congestion notification", \
@@ -161,8 +158,7 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(CM_FORM, "cm-form", ERROR, "IBTA 13.4.2, 12.6", "connection message of a wrong length, or a length in it is too large", \
 	  "A MAD has 256 bytes; the information in REJ, APR and SIDR_REP at most 72.") \
 	X(CM_SIDE, "cm-side", ERROR, "IBTA 12.6", "connection message that this side does not send", \
-	  "REP comes from the passive side (who was sent the REQ), RTU from the active one. MRA and REJ say what they " \
-	  "answer: a REQ is answered by the passive side, a REP by the active one. Judged for exchanges whose REQ is in the capture.") \
+	  "REP comes from the passive side (who was sent the REQ), RTU from the active one. MRA and REJ contain what they answer: a REQ is answered by the passive side, a REP by the active one. Checked for exchanges whose REQ is in the capture.") \
 	X(CM_ORDER, "cm-order", ERROR, "IBTA 12.9", "connection message that its exchange does not allow any more", \
 	  "No REP after the own REJ, no RTU after the own REJ or DREQ, no REJ after the own RTU, no DREQ after the own DREP. An error when a " \
 	  "second and more lies between, for messages overtake each other; else undecided.") \
@@ -174,7 +170,7 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	  "Both name the receiver's QP, so that a message for an earlier connection ends none.") \
 	X(CM_ADDRESS, "cm-address", WARN, "IBTA 12.7.11, A11", "addresses in the connection message are not the packet's", \
 	  "The GIDs of the primary path and the IP addresses in the private data (annex A11) are those between which the connection " \
-	  "is to be. They differ behind address translation, or when something else is asked for.") \
+	  "is to be. They differ behind address translation, or when the program requests another path.") \
 	X(CM_AGAIN, "cm-again", NOTE, "IBTA 12.9.8", "connection message sent again", \
 	  "After a timeout, or because the other side repeated its own: an answer was lost or late.") \
 	X(CM_DIFFERS, "cm-differs", WARN, "IBTA 12.9.8", "connection message sent again with the same ID, but another content", \
@@ -182,14 +178,13 @@ enum severity { SEV_NOTE, SEV_WARN, SEV_ERROR, SEV_COUNT };
 	X(CM_MISSING, "cm-missing", WARN, "IBTA 12.9", "connection message whose predecessor is not in the capture", \
 	  "RTU, DREQ and LAP need a REP before them, DREP a DREQ, APR a LAP. It was not captured, or never sent.") \
 	X(CM_UNANSWERED, "cm-unanswered", NOTE, "IBTA 12.9", "connection request that the capture has no answer to", \
-	  "REQ, DREQ or SIDR_REQ: nobody listened to the CM's QP, the answer was lost, or the capture ends before it.") \
+	  "REQ, DREQ or SIDR_REQ: the CM's QP had no listener, the answer was lost, or the capture ends before it.") \
 	X(CM_START_PSN, "cm-start-psn", WARN, "IBTA 12.6", "the first request has not the starting PSN that the CM announced", \
 	  "REQ and REP announce the PSN that their receiver is to begin with. Its first packets may be missing in the capture.") \
 	X(UNDECIDED, "undecided", NOTE, "", "would be an error, were the capture complete and in order", \
 	  "The text begins with the ID of the rule. Near this packet the connection has packets that are missing, double or out of " \
 	  "order, and such a network or capture can make what is seen of correct implementations. Or the hosts have several " \
-	  "connections with the same PSNs, and without the CM's messages nobody knows which direction answers which. Lengths are undecided " \
-	  "where packets were cut: a burst of several cannot be told from one then.") \
+	  "connections with the same PSNs, and without the CM's messages it is not known which direction answers which. Lengths are undecided where packets were cut: a burst of several then looks like one.") \
 	X(UNPAIRED, "unpaired", NOTE, "", "no other direction found: answers cannot be judged against requests", \
 	  "The capture has one direction only, or several connections between the same hosts fit equally well.") \
 	X(TOO_MANY, "too-many-connections", WARN, "", "more connections than are followed; the rest is checked for form only", \

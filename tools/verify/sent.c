@@ -145,7 +145,7 @@ static void check_reth(struct verify *v, struct flow *f, const struct sent *s)
 	sum = (uint64_t)s->offset * f->mtu + s->len;
 	if (ends(s) ? sum != s->reth_len : sum >= s->reth_len && sum - s->len < s->reth_len)
 		length_found(v, f, RULE_RETH_LENGTH, s->number, s->ts_ns,
-			     "%s with PSN %u makes %" PRIu64 " bytes, the RETH says %u",
+			     "%s with PSN %u makes %" PRIu64 " bytes, the RETH has %u",
 			     rocemu_opcode_name(s->opcode), s->psn, sum, s->reth_len);
 }
 

@@ -57,7 +57,7 @@ static void extras(const struct words *w)
 		text_add(w->t, " %s's key 0x%" PRIx32 " becomes invalid with it.", w->peer,
 			 w->last->h.ieth);
 	if (w->last->h.ackreq)
-		text_add(w->t, " It asks for an acknowledgement.");
+		text_add(w->t, " It requests an acknowledgement.");
 }
 
 /* ---- requests ---- */
@@ -117,7 +117,7 @@ static void read_words(const struct words *w)
 	uint32_t mtu = w->l->session->mtu, n;
 
 	text_add(w->t, "%s", w->who);
-	bytes(w, " asks for", h->reth.length);
+	bytes(w, " requests", h->reth.length);
 	text_add(w->t, " of ");
 	target(w, h->reth.va, h->reth.rkey);
 	text_add(w->t, " (RDMA READ), PSN %" PRId32 ".", w->first->psn);
@@ -137,11 +137,11 @@ static void atomic_words(const struct words *w)
 	bool add = h->opcode == ROCEMU_RC_FETCH_ADD || h->opcode == ROCEMU_XRC_FETCH_ADD;
 
 	if (add)
-		text_add(w->t, "%s asks to add 0x%" PRIx64 " to the 8 bytes in ", w->who,
+		text_add(w->t, "%s requests to add 0x%" PRIx64 " to the 8 bytes in ", w->who,
 			 h->atomiceth.swap_add);
 	else
 		text_add(w->t,
-			 "%s asks to replace 8 bytes by 0x%" PRIx64 " if they are 0x%" PRIx64
+			 "%s requests to replace 8 bytes by 0x%" PRIx64 " if they are 0x%" PRIx64
 			 ", in ",
 			 w->who, h->atomiceth.swap_add, h->atomiceth.compare);
 	target(w, h->atomiceth.va, h->atomiceth.rkey);
@@ -154,7 +154,8 @@ static void other_request(const struct words *w)
 	const struct rocemu_hdrs *h = &w->first->h;
 
 	if (rocemu_opcode_ops(h->opcode) & ROCEMU_OP_FLUSH)
-		text_add(w->t, "%s asks to flush %" PRIu32 " bytes of ", w->who, h->reth.length);
+		text_add(w->t, "%s requests to flush %" PRIu32 " bytes of ", w->who,
+			 h->reth.length);
 	else
 		text_add(w->t, "%s writes %" PRIu64 " bytes in one step (Atomic Write) to ", w->who,
 			 w->s->bytes);
@@ -241,7 +242,7 @@ static void service(const struct words *w, uint64_t id)
 
 static void req_words(const struct words *w, const struct rocemu_cm_req *m)
 {
-	text_add(w->t, "%s asks for a connection to ", w->who);
+	text_add(w->t, "%s requests a connection to ", w->who);
 	service(w, m->service_id);
 	text_add(w->t, " (CM: ConnectRequest): its QP is 0x%" PRIx32, m->local_qpn);
 	if (m->path_mtu >= 1 && m->path_mtu <= 5)
@@ -291,7 +292,7 @@ static void cm_words(const struct words *w, const struct rocemu_cm_msg *m)
 		text_add(w->t, "%s confirms the end (CM: DisconnectReply).", w->who);
 		return;
 	case ROCEMU_CM_SIDR_REQ:
-		text_add(w->t, "%s asks which QP serves ", w->who);
+		text_add(w->t, "%s requests the QP that serves ", w->who);
 		service(w, m->sidr_req.service_id);
 		text_add(w->t, " (CM: ServiceIDResReq).");
 		return;
