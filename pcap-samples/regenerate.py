@@ -6,9 +6,10 @@ usage: regenerate.py BUILD_DIR [PATTERN]
 
 Only those whose names fit the pattern, if there is one; MANIFEST is written for all.
 
-Stock perftest programs and our own verbs-check run under `rocemu run --pcap` in a network namespace of their own: PSNs,
-QPNs, keys, addresses of memory and times differ from run to run. What no installed program asks for, two endpoints or two
-connection managers do in virtual time (sim-samples, cm-samples): the same bytes each time.
+Stock perftest programs and verbs-check run under `rocemu run --pcap` in a network namespace of
+their own: PSNs, QPNs, keys, addresses of memory and times differ from run to run. Operations that
+no installed program uses are done by two endpoints or two connection managers in virtual time
+(sim-samples, cm-samples): the same bytes each time.
 """
 import fnmatch
 import json
@@ -86,7 +87,7 @@ def verify(rocemu, path):
 
 
 def describe(rocemu, path):
-    """What MANIFEST says of a capture, and the test compares."""
+    """A capture's entry in MANIFEST, which the test compares."""
     packets, report = tshark(path), verify(rocemu, path)
     return {'packets': len(packets), 'verify': {k: report[k] for k in ('errors', 'warnings', 'notes', 'counts')},
             'tshark': packets}
@@ -113,7 +114,7 @@ def record(build, name, sample, port):
 
 
 def wait_listening(port, server):
-    """Until somebody listens on the TCP port; looks, and does not connect: perftest serves the first who does."""
+    """Wait for a listener on the TCP port without connecting, since perftest serves the first connection."""
     wanted = f':{port:04X} '
     while server.poll() is None:
         for table in ('/proc/net/tcp', '/proc/net/tcp6'):

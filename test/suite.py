@@ -9,8 +9,8 @@
   world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
-A test that fails is run once more, alone, when its stage's tests have ended: others share the machine. What passes
-then counts as passed and is listed as such, with what it said the first time.
+A test that fails is run once more, alone, when its stage's tests have ended: others share the
+machine. What passes then counts as passed and is listed as such, with its first output.
 
 Started by test/run.sh, which installs what is missing. The last line is "N passed, N failed, N skipped".
 """
@@ -79,7 +79,7 @@ def clean_environment():
 
 
 class Tally:
-    """Counts, and what has to be said at the end."""
+    """Counts, and messages for the end."""
 
     def __init__(self):
         self.counts = {'pass': 0, 'fail': 0, 'skip': 0}
@@ -176,7 +176,7 @@ def count_meson_test(row, stage, tally):
     output = row.get('stdout', '') + '\n' + row.get('stderr', '')
     cases = cmocka_cases(output)
     for case, outcome in cases.items():
-        # A case that skips itself says why in a line of its own.
+        # A case that skips itself prints the reason in a separate line.
         why = re.search(r'skipped: (.*)', output) if outcome == 'skip' else None
         tally.add(outcome, f'{name}: {case}', why.group(1) if why else '')
     if row['result'] == 'SKIP':
@@ -190,7 +190,7 @@ def count_meson_test(row, stage, tally):
 
 
 def run_meson_tests(stage, names, jobs, tally):
-    """What meson says of each; None when it does not run."""
+    """meson's result of each; None when it does not run."""
     directory, env, _ = BUILDS[stage]
     log = os.path.join(directory, 'meson-logs', 'testlog.json')
     if os.path.exists(log):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Measures rocemu on loopback beside raw UDP programs, iperf3, UCX and libfabric over TCP, two processes on two cores, and prints ratios.
+"""Measures rocemu on loopback beside raw UDP programs, iperf3, UCX and libfabric over TCP, two
+processes on two cores, and prints ratios.
 
 Each figure of rocemu and the raw figure that it is compared with are taken in turns, several rounds, so that a machine
 that speeds up or slows down meanwhile does so for both. Medians are compared; with latencies, the median with the
@@ -139,7 +140,8 @@ class Bench:
 
 
 def comparisons(b):
-    """name, unit, ours, what it is compared with (and the program that must be there), the bar: 'most' or 'least' times the other."""
+    """name, unit, rocemu's value, what it is compared with (and the program that must be there),
+    the bar: 'most' or 'least' times the other."""
     def latency(program):
         return lambda: b.latency(program)
 

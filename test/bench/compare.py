@@ -38,7 +38,8 @@ class Figure:
     def measure(self, bench, scale):
         if not self.more_is_better:
             return bench.typical_us(self.program, '-s', self.size, '-n', max(1000, int(LATENCY_ITERS * scale)))
-        # A multiple of perftest's completion moderation: with several QPs it waits for ever for the rest.
+        # A multiple of perftest's completion moderation: with several QPs it waits forever for the
+        # rest.
         messages = max(2, round(min(MESSAGES, BYTES // self.size) * scale / self.qps / MODERATION)) * MODERATION
         depth = min(128, max(1, 16 * MIB // self.size // self.qps))
         return bench.gbit(self.program, '-s', self.size, '-q', self.qps, '-t', depth, '-N', '-n', messages)

@@ -1,10 +1,12 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Goodput of a connection while somebody floods its receiver with packets that are none of it, and the memory that
-this costs. As root: the flood comes from another user, on loopback, and for fragments over a veth pair.
+"""Measures the goodput of a connection while its receiver is flooded with foreign packets, and the
+memory that this costs. As root: the flood comes from another user, on loopback, and for fragments
+over a veth pair.
 
-A row is the median of some rounds. The share is of the goodput of the same interface without a flood, measured before
-and after. Exit code 0: the connection lived through all, 2: something could not be measured.
+A row is the median of some rounds. The share is of the goodput of the same interface without a
+flood, measured before and after. Exit code 0: the connection survived all, 2: something could not
+be measured.
 """
 import argparse
 import json
@@ -21,7 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 from cases_forged import NOBODY, Wire  # pylint: disable=wrong-import-position
 
 SERVER, CLIENT = '127.0.0.50', '127.0.0.51'
-NO_SLOT = 0xffc123                    # a QPN of a slot that nobody has
+NO_SLOT = 0xffc123                    # a QPN of an unused slot
 # What is sent, and towards which QPN, given the server's.
 KINDS = {
     'unknown': ('write', lambda qpn: qpn ^ 0x1555),   # of the same slot: the lane's socket gets it

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """usage: test-run.py ROCEMU ERRORS-RUN
 
-errors-run itself: between two emulated devices every row is as wanted; one that is not is told, with what differs; bad
-usage and devices that are not there are said in a line.
+errors-run itself: between two emulated devices every row passes; a failing one is reported with the
+difference; bad usage and missing devices are reported in a line.
 """
 import os
 import re
@@ -46,8 +46,8 @@ def rows__two_emulated_devices__all_as_wanted():
 
 
 def rows__log_why__each_error_says_why():
-    # One row at a time, and both streams in one: what a row says comes before its result. Some rows are of events that are no
-    # errors.
+    # One row at a time, and both streams in one: a row's messages come before its result. Some rows
+    # are of events that are no errors.
     p = subprocess.run([ROCEMU, 'run', '--device', 'a=127.0.0.1', '--device', 'b=127.0.0.2', '--log', 'why', '--', ERRORS_RUN, *TWO],
                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
     said, silent = [], set()

@@ -19,7 +19,8 @@ TRANSPORTS = ('rc', 'uc', 'ud')
 PATIENCE = 16
 SOAK_S = {NORMAL: 5, FULL: 60}
 
-# Where rxe differs from the specification, and what is seen of it: (number, check, what it says, explanation).
+# Where rxe differs from the specification, and the visible effect: (number, check, message,
+# explanation).
 KNOWN = (
     (1, r'send_too_long', r'remote operation error, not remote invalid request error|local QP operation error',
      'rxe answers a SEND longer than the receive buffer with NAK 0x63 (remote operational error) and completes the '
@@ -66,7 +67,7 @@ class Case:
         self.role, self.family, self.mtu, self.level, self.run = role, family, mtu, level, run
         self.on_wire = role is not None
         self.corrupts = corrupts       # the capture is to hold packets with a wrong ICRC
-        self.label = label             # (group, label) of its only row; None: its rows are what verbs-check says
+        self.label = label             # (group, label) of its only row; None: its rows are verbs-check's
 
 
 def places():
@@ -286,7 +287,7 @@ def parity_case(wire, full):
 
 
 def probe(wire):
-    """docs/verbs.md says what rxe supports by the list that the guest printed once: is it still what it prints?"""
+    """docs/verbs.md has rxe's features from the guest's output: is the output still the same?"""
     text = wire.guest.run('/build/test/verbs/verbs-probe', 'rxe0')
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', 'verbs', 'rxe-probe.txt'), encoding='utf-8') as f:
         known = f.read()

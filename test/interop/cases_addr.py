@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the calls on addresses say, on rxe's rdma_cm and on ours: the same table program (cm-addr), line by line."""
+"""Results of the calls on addresses, with rxe's rdma_cm and with rocemu's: the same table program (cm-addr), line by line."""
 import re
 import subprocess
 
@@ -10,7 +10,7 @@ from peers import Row
 GROUP = 'Addresses'              # not one of the tables
 DEAD = '10.77.0.99'
 
-# Where ours is different on purpose: (cases, ours, theirs, why); all three are searched for.
+# Where rocemu's differs on purpose: (cases, rocemu's, rxe's, why); all three are searched for.
 DIFFERENCES = (
     (r'\bib:|family 27', r'', r'ENODEV',
      'AF_IB: the kernel has it on InfiniBand only and refuses it on RoCE (ENODEV), to bind a GID as well as to resolve a route to one.'),

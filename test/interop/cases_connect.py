@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Connection management against rxe: the stock programs of rdma-core and perftest on librdmacm, ours at one end, the
-system's and the kernel's CM at the other."""
+"""Connection management against rxe: the stock programs of rdma-core and perftest on librdmacm,
+rocemu's at one end, the system's and the kernel's CM at the other."""
 import functools
 import json
 import re
@@ -75,7 +75,7 @@ def ucmatose(me, server, port):
 
 
 def gids(me, server, port):
-    """Ours says GIDs, rxe's IP addresses: the kernel has no AF_IB on RoCE."""
+    """rocemu's end uses GIDs, rxe's IP addresses: the kernel has no AF_IB on RoCE."""
     words = ucmatose(me, server, port)
     if me not in (vm.HOST_V4, vm.HOST_V6):
         return words
@@ -208,9 +208,9 @@ def multicast(wire, case):
 
 
 def reject(wire, case):
-    """Nobody listens at that port: the other side's CM rejects."""
+    """That port has no listener: the other side's CM rejects."""
     me, other = (wire.rocemu, wire.rxe) if case.role == 'client' else (wire.rxe, wire.rocemu)
-    # Somebody listens at another one: our agent runs.
+    # Another port has a listener, so the agent runs.
     server = other.start(rping(other.address(case.family), None, 7100), 'server')
     client = None
     try:
@@ -225,7 +225,7 @@ def reject(wire, case):
 
 
 def killed(wire, case, who):
-    """One of two that ping each other without end is killed: whoever holds its connection disconnects for it."""
+    """One of two that ping each other without end is killed: the owner of its connection disconnects for it."""
     def argv(me, server, port):
         return [word for word in rping(me, server, port) if word not in ('-C', ENOUGH, '-v')]
 
@@ -249,7 +249,7 @@ def killed(wire, case, who):
 
 
 def wait_connected(wire, case, port):
-    """Both sides' CM know the connection: the kernel's shows it."""
+    """Both sides' CM have the connection: the kernel's shows it."""
     limit = time.monotonic() + LISTEN_GUARD_S
     while time.monotonic() < limit:
         text = wire.guest.run('rdma', 'resource', 'show', 'cm_id')
@@ -260,8 +260,8 @@ def wait_connected(wire, case, port):
 
 
 def removed(wire, case):
-    """rxe is taken away under two that ping each other without end. Its rping is told DEVICE_REMOVAL, ours ends by what
-    the kernel's CM says, or by its own timeouts."""
+    """rxe is taken away under two that ping each other without end. Its rping gets DEVICE_REMOVAL,
+    rocemu's ends by a message of the kernel's CM, or by its own timeouts."""
     def argv(me, server, port):
         return [word for word in rping(me, server, port) if word not in ('-C', ENOUGH, '-v')]
 

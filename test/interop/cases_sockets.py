@@ -43,7 +43,7 @@ def stream(wire, case, options):
 
 
 def idle(wire, case):
-    """Both sides' keepalive asks, and is answered."""
+    """Both sides' keepalive probes, and is answered."""
     def argv_of(end):
         return lambda _me, server, port: [f'{program(wire, end)}', port, *((server,) if server else ())]
 
@@ -107,8 +107,8 @@ def refused_at_once(p):
 
 
 def datagrams(wire, role):
-    """role: what rocemu is; None: rdma-core at both ends. A client of rdma-core ends with an error, a server of its answers
-    nobody."""
+    """role: what rocemu is; None: rdma-core at both ends. A client of rdma-core ends with an error,
+    a server of it does not answer."""
     for family in FAMILIES:
         port = next(wire.ports)
         ends = {'client': (wire.rxe, wire.rocemu), 'server': (wire.rocemu, wire.rxe), None: (wire.rxe, wire.rxe)}[role]

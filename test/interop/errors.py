@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The errors table (test/errors) inside the guest: its rows between rocemu and rxe, in both roles, and rxe with itself.
 
-The network is parity's. Each difference from what a row wants has an explanation in errors-rxe.txt, or the case fails;
-so does an explanation of what is no longer seen.
+The network is parity's. Each difference from a row's expectation has an explanation in
+errors-rxe.txt, or the case fails; so does an explanation of what is no longer seen.
 """
 import collections
 import fnmatch
@@ -20,7 +20,7 @@ ROCEMU, RXE = 'rocemu', 'rxe'
 # (requester, responder)
 PAIRS = ((ROCEMU, ROCEMU), (ROCEMU, RXE), (RXE, ROCEMU), (RXE, RXE))
 JOBS = 12                   # they wait, mostly
-SETTLE_MS = 100             # for what may come behind what is wanted
+SETTLE_MS = 100             # for events after the expected ones
 PATIENCE_MS = 10000         # for completions: longer than a requester tries
 EVENTS_MS = 1000            # for events, after the completions
 SOMETIMES = 'sometimes: '   # begins the explanation of what is not seen each time

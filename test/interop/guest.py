@@ -25,7 +25,7 @@ MARK = 'rocemu-guest: started'
 
 
 class Failure(Exception):
-    """Something in the guest did not do what it should; the text says what."""
+    """A step in the guest failed; the text has the error."""
 
 
 def ip(*args):
@@ -36,7 +36,7 @@ def ip(*args):
 
 
 def make_wire():
-    """The tap, with our addresses. Its namespace, and the tap with it, ends with this process."""
+    """The tap, with the host's addresses. Its namespace, and the tap with it, ends with this process."""
     ip('link', 'set', 'lo', 'up')
     ip('tuntap', 'add', 'dev', TAP, 'mode', 'tap')
     ip('link', 'set', TAP, 'mtu', 4200, 'up')
@@ -49,7 +49,7 @@ def end_with_parent():
 
 
 def may_use_kvm():
-    """/dev/kvm may be there and useless (nested virtualisation): the first boot tells."""
+    """/dev/kvm may be there and useless (nested virtualisation): the first boot shows it."""
     return os.access('/dev/kvm', os.R_OK | os.W_OK)
 
 
@@ -107,7 +107,7 @@ class Program:
 
 
 class Guest:
-    """The virtual machine and the serial port through which it is told what to do."""
+    """The virtual machine and the serial port for its commands."""
 
     def __init__(self, kernel, initrd, build, work, say):
         self.kernel, self.initrd, self.build, self.work, self.say = kernel, initrd, build, work, say

@@ -31,7 +31,7 @@ UNUSED_S = 7 * 24 * 3600       # after which a guest of the cache is removed whe
 
 
 class Unavailable(Exception):
-    """The guest cannot be made or started on this machine; the text says why."""
+    """The guest cannot be made or started on this machine; the text has the reason."""
 
 
 # ---- the packages ----------------------------------------------------------------------------------------
@@ -109,8 +109,8 @@ def module_content(tar, member):
 
 
 def wanted_modules(tar_path):
-    """(name, content) of each module wanted and of what it needs, in an order in which they can be loaded: each ELF
-    file says in its section .modinfo what it depends on."""
+    """(name, content) of each required module and of its dependencies, in an order in which they
+    can be loaded: each ELF file lists its dependencies in the section .modinfo."""
     with tarfile.open(tar_path) as tar:
         members = {}
         for m in tar.getmembers():
@@ -216,7 +216,7 @@ def recipe(release):
 
 
 def drop_unused(cache):
-    """Guests of other recipes go when nobody has started them for a while: another checkout may still want its own."""
+    """Guests of other recipes are removed when they were not started for a while: another checkout may still use its own."""
     for name in os.listdir(cache):
         path = os.path.join(cache, name)
         if name.endswith(('.kernel', '.initrd')) and os.stat(path).st_mtime < time.time() - UNUSED_S:

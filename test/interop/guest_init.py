@@ -1,15 +1,15 @@
 #!/usr/bin/python3 -S
 # SPDX-License-Identifier: BSD-2-Clause
-"""The guest's first process: brings up eth0 and rxe0, then runs what it is told.
+"""The guest's first process: brings up eth0 and rxe0, then executes commands.
 
-Orders come as lines of JSON over a virtio serial port, so that the wire under test carries nothing of them:
+Commands come as lines of JSON over a virtio serial port, so that the wire under test carries nothing of them:
 
   {"id": N, "run": [...], "env": {...}}  start a program; answers {"id": N, "out"|"err": text} as it prints and
                                          {"id": N, "exit": code} at its end
   {"id": N, "kill": signal}              to the program of order N
   {"id": N, "listen": port}              answers {"id": N, "listening": true} when a TCP socket listens there
 
-It says {"ready": ...} once the device is there.
+It sends {"ready": ...} once the device exists.
 """
 import glob
 import json
@@ -93,7 +93,7 @@ class Agent:
     def orders(self, fd):
         data = os.read(fd, 65536)
         if not data:
-            time.sleep(0.01)     # nobody at the other end yet
+            time.sleep(0.01)     # no reader at the other end yet
             return
         *lines, self.input = (self.input + data).split(b'\n')
         for line in lines:

@@ -3,7 +3,8 @@
 """Runs rocemu against the kernel's Soft-RoCE (rxe) over a wire: a QEMU guest of Debian packages on a tap in a network
 namespace of its own. Each case keeps its capture, whose ICRCs are checked by an independent program.
 
-A line per case; exit code 0 all passed, 1 some failed, 2 usage, 77 cannot run here (the last line says why).
+A line per case; exit code 0 all passed, 1 some failed, 2 usage, 77 cannot run here (the last line
+has the reason).
 """
 import argparse
 import collections

@@ -31,7 +31,7 @@ def libraries_of(program):
 
 
 def bring_libraries(guest, build):
-    """What our programs are linked to, from this machine into the guest, where it lacks them."""
+    """Libraries of the programs, from this machine into the guest, where it lacks them."""
     where = os.path.join(build, LIBRARIES)
     shutil.rmtree(where, ignore_errors=True)
     os.makedirs(where)
@@ -62,7 +62,7 @@ def prepare(wire):
 
 
 def compare(wire, patterns):
-    """Run the tool; its report in Markdown, and what of it the table of contents has to say."""
+    """Run the tool; its report in Markdown, and its line for the table of contents."""
     prepare(wire)
     only = [word for pattern in patterns for word in ('--only', pattern)]
     p = wire.guest.start(['ip', 'netns', 'exec', NETNS, '/build/tools/rocemu', 'parity', '--device', RXE, '--device',

@@ -144,8 +144,9 @@ class Wire:
         self.introduce()
 
     def introduce(self):
-        """Each end knows the other's MAC address from the start. The first question for a neighbour on a new link can
-        get lost, it is repeated after a second, and that is as long as the kernel's RTR of a QP waits for the answer."""
+        """Each end has the other's MAC address from the start. The first neighbour request on a new
+        link can get lost, it is repeated after a second, and that is as long as the kernel's RTR of
+        a QP waits for the answer."""
         mac = re.search(r'link/ether (\S+)', vm.ip('link', 'show', vm.TAP)).group(1)
         for ours, theirs in ((vm.HOST_V4, vm.GUEST_V4), (vm.HOST_V6, vm.GUEST_V6)):
             vm.ip('neigh', 'replace', theirs, 'lladdr', vm.GUEST_MAC, 'dev', vm.TAP, 'nud', 'permanent')
@@ -175,7 +176,7 @@ class Wire:
         self.guest.run('tc', 'qdisc', 'del', 'dev', 'eth0', 'root')
 
     def pair(self, role, server_argv, client_argv, impair=None, env=None, guard=GUARD_S, ready=None):
-        """Runs the two; rocemu is the one that `role` says. Each *_argv: a function of (this end, port, the
+        """Runs the two; `role` selects rocemu's. Each *_argv: a function of (this end, port, the
         server's TCP address). ready(end, server, port) waits until the server can be called. Returns (server, client), ended."""
         ends = {'client': (self.rxe, self.rocemu), 'server': (self.rocemu, self.rxe)}[role]
         port = next(self.ports)

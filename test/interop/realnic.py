@@ -10,7 +10,7 @@ import re
 import harness
 import parity
 
-GROUP = 'Real devices'      # no table of docs/interop.md: docs/real-nic.md tells of them
+GROUP = 'Real devices'      # no table of docs/interop.md: docs/real-nic.md describes them
 ROCEMU = '/build/tools/rocemu'
 IN_NETNS = ('ip', 'netns', 'exec', parity.NETNS)
 PORTS = itertools.count(21000)
@@ -29,7 +29,7 @@ def through_us(*argv):
 
 
 def ports(guest):
-    """What `rocemu devices` says, by device."""
+    """The output of `rocemu devices`, by device."""
     text = guest.run(*IN_NETNS, ROCEMU, 'devices', '--device', f'{parity.EMULATED}={parity.OUR_SIDE}', '--json')
     return {p['name']: p for p in json.loads(text)}
 
@@ -44,7 +44,7 @@ def gid_index(guest, address):
 
 
 def listed(guest):
-    """Both kinds, ours first; and what a program is told of a real one is what it is told without rocemu."""
+    """Both kinds, emulated ones first; and a program sees the same attributes of a real one as without rocemu."""
     text = guest.run(*emulated('ibv_devices'))
     names = re.findall(r'^ +(\S+) +\t[0-9a-f]{16}$', text, re.M)
     if names[0] != parity.EMULATED or sorted(names[1:]) != ['rxe0', parity.RXE]:
@@ -135,7 +135,7 @@ def measured(guest):
 
 
 def port_taken(guest):
-    """In the driver's namespace no address has the port left, and the message says so."""
+    """In the driver's namespace no address has the port left, and the message reports it."""
     p = guest.start([ROCEMU, 'run', '--device', 'lo', '--', 'ibv_rc_pingpong', '-d', 'rocemu_lo', '-g', 0], 'ibv_rc_pingpong')
     if p.wait() == 0 or 'Soft-RoCE' not in p.stderr or 'modprobe -r rdma_rxe' not in p.stderr:
         raise harness.Failure(p.report())

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """usage: test-docs.py BUILD
 
-Holds the table of docs/interop.md to what test/interop tries: a row for each operation, error and program, and none
-for what is no more. What verbs-check has is asked of verbs-check, between two devices of the loopback interface. And what
-run.sh says, and with which code it ends, when it cannot do its work.
+Holds the table of docs/interop.md to what test/interop tries: a row for each operation, error and
+program, and none for what is no more. The list of verbs-check's cases comes from verbs-check,
+between two devices of the loopback interface. Also tests run.sh's message and exit code when it
+cannot run.
 """
 import os
 import re
@@ -167,7 +168,7 @@ def command__no_mmdebstrap__77_and_its_name(config):
         for program in programs:
             os.symlink(program, os.path.join(some, os.path.basename(program)))
         code, out, err = run_py(config, '--cache', cache, path=some)
-    # Where no tap can be made, that is said first.
+    # Where no tap can be made, that is reported first.
     assert code == SKIPPED and ('mmdebstrap' in out[-1] or 'tap' in out[-1]) and not err, (code, out, err)
     return None
 

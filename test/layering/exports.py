@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Compare what librocemu gives out with what its headers declare.
+"""Compare librocemu's exports with its headers.
 
 usage: exports.py NM librocemu.so librocemu.a HEADER...
 
-Every ROCEMU_PUBLIC function is there, in the shared and in the static library, and nothing else is: neither an
-internal name that could meet one of the user's, nor a public one that no header declares.
+Every ROCEMU_PUBLIC function is there, in the shared and in the static library, and nothing else is:
+no internal name that could collide with one of the user's, and no public one that no header
+declares.
 """
 import pathlib
 import re

@@ -37,7 +37,7 @@ def find_program():
 
 
 def check(program, root, files):
-    """What clang-format says about them; empty: nothing."""
+    """clang-format's findings; empty: none."""
     p = subprocess.run([program, "--dry-run", "-Werror", *files], cwd=root, capture_output=True, text=True, check=False)
     return p.stderr or ("" if p.returncode == 0 else f"{program}: exit code {p.returncode}\n")
 

@@ -15,7 +15,7 @@ import sys
 TITLE = "## Which folder includes which\n"
 AGENT_PUBLIC = {"agent/client.h", "agent/client-gsi.h", "agent/options.h", "agent/protocol.h"}
 
-# System headers that a layer has no business with: it must not know sockets, clocks, threads, the loop.
+# System headers that a layer must not include: those of sockets, clocks, threads, the loop.
 FORBIDDEN_SYSTEM = {
     "base": r"infiniband/|ev\.h|pcap|sys/socket|rocemu/",
     "wire": r"infiniband/|ev\.h|sys/socket|sys/epoll|pthread|time\.h|sys/time|rocemu/endpoint\.h",
@@ -29,7 +29,8 @@ FORBIDDEN_SYSTEM = {
     "examples/lessons": r"rocemu/",
     "tools/parity": r"rocemu/",
 }
-# Files of the agent that decide and do nothing: as the transport. And the client's side has neither loop nor threads.
+# Files of the agent that only decide: as the transport. And the client's side has no loop and no
+# threads.
 AGENT_PURE = ("gsi-mad", "gsi-ports", "gsi-reqs", "gsi-exit", "gsi-early", "gsi-sources", "seat-set")
 FORBIDDEN_IN_FILE = {f"agent/{f}.{suffix}": FORBIDDEN_SYSTEM["transport"] for f in AGENT_PURE for suffix in "ch"}
 FORBIDDEN_IN_FILE.update({f"agent/client-gsi.{suffix}": r"ev\.h|pthread|threads\.h" for suffix in "ch"})

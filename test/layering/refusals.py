@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Does each refused call say why? usage: refusals.py SOURCE_ROOT
+"""Checks that each refused call prints the reason. usage: refusals.py SOURCE_ROOT
 
-In src/verbs, src/rdmacm and src/rsocket a statement that makes EINVAL or EOPNOTSUPP of its own does so by REFUSE() (base/why.h), whose text names
-the call, the values, the rule and the remedy, separated by ": ". Statements that only compare with one are none of these. ELSEWHERE
-has those whose reason is printed by somebody else.
+In src/verbs, src/rdmacm and src/rsocket a statement that makes EINVAL or EOPNOTSUPP of its own does
+so by REFUSE() (base/why.h), whose text names the call, the values, the rule and the remedy,
+separated by ": ". Statements that only compare with one are none of these. ELSEWHERE has those
+whose reason is printed by another function.
 """
 import collections
 import pathlib

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Fail when the sans-I/O archives reach out into the world, or allocate on the packet path.
+"""Fail when the sans-I/O archives use the system, or allocate on the packet path.
 
 usage: symbols.py NM OBJDUMP ARCHIVE...
 
-Undefined symbols of sockets, clocks, the loop, the environment, threads or printing have no place in wire and
-transport. Memory may be had and given back only by the functions whose names say so: making, changing and
-destroying objects. This is read off the relocations, so it holds for what the compiler made of the source.
+Undefined symbols of sockets, clocks, the loop, the environment, threads or printing have no place
+in wire and transport. Only functions with the names of making, changing and destroying objects may
+allocate and free. This is checked by the relocations, so it holds for the compiler's output.
 """
 import re
 import subprocess

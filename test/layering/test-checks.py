@@ -17,7 +17,7 @@ LONG = "word " * 30
 
 
 def run(root, check, *args):
-    """@return exit code and what is said."""
+    """@return exit code and output."""
     p = subprocess.run([sys.executable, "-B", HERE / check, root, *args], capture_output=True, text=True, check=False)
     return p.returncode, p.stdout + p.stderr
 

@@ -21,7 +21,7 @@ def namespace():
     """Go into a new one that has lo up, without the caller's settings; skips the test where that is not possible."""
     for name in [n for n in os.environ if n.startswith("ROCEMU_")]:
         del os.environ[name]
-    os.environ["ROCEMU_REAL"] = "off"  # what this machine has is not ours to try
+    os.environ["ROCEMU_REAL"] = "off"  # this machine's own devices are not used
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(CLONE_NEWNET) and libc.unshare(CLONE_NEWUSER | CLONE_NEWNET):
         skip("no network namespace can be made here (neither root nor user namespaces)")

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""rocemu parity on emulated devices: every scenario on two of them, and that differences, hangs and mistakes of the
-command line are told.
+"""rocemu parity on emulated devices: every scenario on two of them, and that differences, hangs and
+errors of the command line are reported.
 
 usage: test-parity.py ROCEMU [PATTERN]...
        test-parity.py ROCEMU --write-docs       the table of docs/parity.md, from a run

@@ -82,7 +82,7 @@ def env_pcap(config, lab):
 
 
 def check_port_taken(config, bound, device):
-    """With UDP port 4791 of `bound` in other hands, a program on `device` is told so."""
+    """With UDP port 4791 of `bound` in use, a program on `device` gets an error."""
     side = Side(f'dev0={device}', device)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
         s.bind((bound, ROCE_PORT))
@@ -111,7 +111,7 @@ def port_taken_wildcard(config, lab):
                 code = 0
             else:
                 code = 77
-        except Exception as e:  # pylint: disable=broad-except # told by the exit code
+        except Exception as e:  # pylint: disable=broad-except # reported by the exit code
             print(e, flush=True)
         finally:
             os._exit(code)

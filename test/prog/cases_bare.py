@@ -99,13 +99,13 @@ def works(place):
 
 
 def few_descriptors(config, lab):
-    """A program that gets too few of them says so, and what to do; those that get enough work."""
+    """A program that gets too few of them prints the error and the remedy; those that get enough work."""
     said = worked = 0
     for limit in (7, 9, 11, 13, 16, 20, 26):
         with Host(config, ':', f'ulimit -n {limit}') as host:
             for argv in (['ibv_devinfo'], ['ibv_ud_pingpong', '-g', 0, '-n', 1, '-p', new_port(), '127.0.0.1']):
                 p = host.run(argv, f'{argv[0]} with {limit} descriptors')
-                # Nobody is there for the pingpong, which has all its objects when it finds that out.
+                # The pingpong has no peer, which it detects after making all its objects.
                 if p.popen.returncode == 0 or "Couldn't connect" in p.stderr:
                     worked += 1
                     continue

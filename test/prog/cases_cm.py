@@ -26,7 +26,7 @@ ONCE = ('lo',)
 
 
 def agent_status(config, side):
-    """What the agent of a side's host says, or None: there is none."""
+    """The status of the agent of a side's host, or None: there is none."""
     argv = [config.rocemu, 'agent', '--status', '--json']
     if side.netns:
         argv = ['ip', 'netns', 'exec', side.netns] + argv
@@ -41,8 +41,9 @@ def is_listened(config, side, space, port):
 
 
 def asked_too_late(proc):
-    """Older rpings have a thread that may ask for one more event while main(), at its end, destroys the channel; that
-    thread then ends the program with -1. Whether all pings came is asked apart from this."""
+    """Older rpings have a thread that may wait for one more event while main(), at its end,
+    destroys the channel; that thread then ends the program with -1. Whether all pings came is
+    checked separately."""
     return (proc.popen.returncode == 255 and 'DISCONNECT EVENT' in proc.stderr
             and 'rdma_get_cm_event: Bad file descriptor' in proc.stderr)
 
@@ -91,7 +92,7 @@ class Session:
         return self.start(self.topo.client, argv, name, options)
 
     def finish(self, *procs, codes=(0,)):
-        """All end, with one of these exit codes. When one fails the others may wait for it for ever."""
+        """All end, with one of these exit codes. When one fails the others may wait for it forever."""
         waiting = list(procs)
         while waiting:
             for p in list(waiting):
@@ -111,7 +112,7 @@ _fixed_ports = threading.Lock()
 
 
 def programs(name, server, client, where=ONCE, level=NORMAL, space='tcp', check=None, options=(), needs=(), port=None):
-    """Cases of one pair of command lines, one for each topology. port: of a program that cannot be told another."""
+    """Cases of one pair of command lines, one for each topology. port: of a program whose port is fixed."""
     for place in where:
         def run(config, lab, place=place):
             with _fixed_ports if port else contextlib.nullcontext(), Session(config, lab.get(place), port=port) as s:
@@ -125,7 +126,7 @@ def programs(name, server, client, where=ONCE, level=NORMAL, space='tcp', check=
 
 
 def ucmatose_formats(check):
-    """Addresses written as numbers and as GIDs (AF_IB); one side that says GIDs and one that says IP addresses."""
+    """Addresses written as numbers and as GIDs (AF_IB); one side that uses GIDs and one that uses IP addresses."""
     numbers = {'ip': '{server}', 'ip6': '{server}', 'gid': None}
     for place in WHERE:
         v6 = place.endswith('6')
@@ -177,7 +178,7 @@ def rping_persistent(config, lab):
 
 
 def of_server(session, key):
-    """What the agent says of the first process, the server: exit MADs, delivered, ...; 0 when it does not know it."""
+    """The agent's counts of the first process, the server: exit MADs, delivered, ...; 0 without an entry."""
     status = agent_status(session.config, session.topo.server)
     return sum(c[key] for c in status['cm']['clients'] if c['pid'] == session.procs[0].pid)
 
@@ -188,7 +189,7 @@ def established(session, count):
 
 
 def rping_no_server(config, lab):
-    """Nobody listens: told at once."""
+    """No listener: reported at once."""
     with Session(config, lab.get('lo')) as s:
         cli = s.client(RPING + ['-c', '-a', '{server}', '-C', 1])
         cli.wait()
@@ -196,7 +197,7 @@ def rping_no_server(config, lab):
 
 
 def rping_killed(config, lab):
-    """The peer of a process that is killed is told by the agent, in either role."""
+    """The agent notifies the peer of a process that is killed, in either role."""
     for victim in ('server', 'client'):
         with Session(config, lab.get('lo')) as s:
             srv = s.server(RPING + ['-s', '-a', '{server}', '-v'])
@@ -209,7 +210,7 @@ def rping_killed(config, lab):
 
 
 def rping_agent_killed(config, lab):
-    """The agent dies while a server listens: the next one knows of it, and connections that are there go on."""
+    """The agent dies while a server listens: the next one has it as well, and existing connections continue."""
     with Session(config, lab.get('lo')) as s:
         srv = s.server(RPING + ['-s', '-P', '-a', '{server}'])
         first = s.client(RPING + ['-c', '-a', '{server}', '-V'], 'first client')
@@ -240,7 +241,7 @@ def rping_captured(config, lab):
 
 
 def vendor_options(place):
-    """Options of vendors, offered and answered between two processes; and as the packets say."""
+    """Options of vendors, offered and answered between two processes; and in the packets."""
     def run(config, lab):
         program = config.program('prog', 'ece-check')
         with tempfile.TemporaryDirectory(prefix='rocemu-cm-') as d, Session(config, lab.get(place)) as s:
@@ -265,7 +266,7 @@ def tool(config, *argv):
 
 
 def silent(config, lab):
-    """A host that has the port and says nothing: given up after all tries, 103 s."""
+    """A host that has the port and does not answer: given up after all tries, 103 s."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as nobody, Session(config, lab.get('lo')) as s:
         nobody.bind(('127.0.0.9', ROCE_PORT))
         cli = s.client(['rping', '-c', '-a', '127.0.0.9', '-C', 1])
@@ -274,7 +275,7 @@ def silent(config, lab):
 
 
 def no_such_host(config, lab, place):
-    """Nobody on the link has that address: told when the time for resolving it (2 s) is over."""
+    """No host on the link has that address: reported when the time for resolving it (2 s) is over."""
     with Session(config, lab.get(place)) as s:
         nobody = str(ipaddress.ip_address(s.topo.server.tcp) + 77)
         cli = s.client(['rping', '-c', '-a', nobody, '-C', 1])
@@ -283,7 +284,7 @@ def no_such_host(config, lab, place):
 
 
 def unreachable(family):
-    """A host without a server, whose port is closed, as the network says. In namespaces of its own, where no agent is
+    """A host without a server, whose port is closed, as the network reports. In namespaces of its own, where no agent is
     left of other cases."""
     def run(config, lab):
         lab.get('veth1500-v4').check()
@@ -306,7 +307,7 @@ ECT0 = 2    # what RC packets have beside it: docs/bad-networks.md
 
 
 def tos_on_the_wire(config, lab, place):
-    """What the client asked for is in every packet of the connection, messages and data of both directions; data is
+    """The client's setting is in every packet of the connection, messages and data of both directions; data is
     ECN-capable, messages (MADs, UD) are not."""
     with tempfile.TemporaryDirectory(prefix='rocemu-tos-') as d, Session(config, lab.get(place)) as s:
         path = os.path.join(d, 'wire.pcap')
@@ -348,7 +349,7 @@ def kinds(path):
 # ---- datagrams and multicast -----------------------------------------------------------------------------
 
 def is_member(side, group):
-    """Does the host of a side want packets to an IPv4 or IPv6 group?"""
+    """Is the host of a side a member of an IPv4 or IPv6 group?"""
     command = ['ip', 'maddress', 'show']
     if side.netns:
         command = ['ip', '-n', side.netns] + command[1:]

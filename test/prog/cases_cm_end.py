@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Processes that are killed, at each point that a connection can be at: what the other one is told, and that it is told
-at once. Each is a cm-actor (cm-actor.c), which does what it is told line by line."""
+"""Tests processes that are killed in each state of a connection: the other one's event, and that it
+comes at once. Each is a cm-actor (cm-actor.c), which executes commands line by line."""
 import os
 import re
 import select
@@ -107,7 +107,7 @@ def server_listening(two):
 
 def server_request_unseen(two):
     two.client.do('connect 0')
-    # Whether the process had received the request already, nobody can say.
+    # It is not known whether the process had received the request already.
     two.server.kill()
     two.client.event('REJECTED (28|8)')
 
@@ -144,7 +144,7 @@ def server_asked_to_disconnect(two):
 def client_request_seen(two):
     two.request()
     two.client.kill()
-    # No event before accepting, as the kernel has it. Accepting may be quicker than the news.
+    # No event before accepting, as in the kernel. Accepting may be quicker than the event.
     two.server.do('qp 1')
     if two.server.do('accept 1', 'error EINVAL|ok') == 'ok':
         two.server.event('REJECTED (4|6|28)')

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""A hostile host that sends requests for connections without end, each well-formed and another one: others still
-connect, and nobody's memory grows without bound."""
+"""A hostile host that sends requests for connections without end, each well-formed and another one:
+others still connect, and no process's memory grows without bound."""
 import multiprocessing
 
 import qp1

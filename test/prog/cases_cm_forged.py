@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Another user of the peer's host, with a plain UDP socket, sends messages of connection management for a connection that is
-not his. He is given more than he could find out: one of the two communication IDs, or both but another address. The
-connection stays."""
+"""Another user of the peer's host, with a plain UDP socket, sends messages of connection management
+for a connection of others. The test gives that user more than could be found out: one of the two
+communication IDs, or both but another address. The connection stays."""
 import multiprocessing
 import os
 import random
@@ -44,7 +44,7 @@ def around(right):
 
 
 def forgeries(end, rng):
-    """To one end of the connection: messages of somebody who has its own ID, and all but the peer's."""
+    """To one end of the connection: messages of a sender that has the end's own ID, and all but the peer's."""
     def tid():
         return rng.choice((rng.getrandbits(64), end['guessed_tid']))
 
@@ -59,7 +59,7 @@ def forgeries(end, rng):
 
 
 def stale(end, request):
-    """REQs that say that the peer has lost its end: its QP in a new request, and its ID."""
+    """REQs implying that the peer has lost its end: its QP in a new request, and its ID."""
     for name in ('qp', 'id'):
         mad = bytearray(request)
         struct.pack_into('>Q', mad, qp1.TID, 1 + len(name))
@@ -103,7 +103,7 @@ def learned(path, topo):
               'guid': struct.unpack_from('>Q', rep.mad, qp1.REP_GUID)[0]}
     for end, peer in ((client, server), (server, client)):
         end.update(peer=peer['address'], peer_id=peer['id'], peer_qpn=peer['qpn'], peer_guid=peer['guid'],
-                   # As the kernel has them, and as ours once were.
+                   # As the kernel's are, and as rocemu's once were.
                    guessed_tid=2 << 32 | int.from_bytes(peer['id'].to_bytes(4, 'big'), 'little'))
     return (client, server), req.mad
 
@@ -148,8 +148,9 @@ def forged(config, lab):
             counters = agent_has_read(config, topo, before + sent.value)
             expect(counters['rx'] - before > sent.value / 2, f'{counters["rx_overflow"]} of {sent.value} did not arrive')
 
-            # A second connection comes about: each side has read what was sent before. And nothing says that the first one
-            # has ended, not even after the time that DISCONNECTED waits for completions.
+            # A second connection is made: each side has read the messages sent before. And no event
+            # shows that the first one has ended, not even after the time that DISCONNECTED waits
+            # for completions.
             client.do(f'resolve {topo.server.address} {port}', r'ok \d+')
             client.do('qp 1')
             client.do('connect 1')

@@ -76,7 +76,7 @@ print(again == fd, len(os.read(again, 100)) > 0)
 
 
 def readers(config, _lab):
-    """A descriptor that stays open is read anew from its start; and all ways to read a file say the same."""
+    """A descriptor that stays open is read anew from its start; and all ways to read a file give the same result."""
     p = run(config, SIDE, [sys.executable, '-c', READERS, f'{PORT}/counters/port_rcv_packets', PAIR + pingpong(new_port(), 20, 100)])
     expect(p.popen.returncode == 0, 'failed', p)
     lines = p.stdout.splitlines()

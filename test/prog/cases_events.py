@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Programs that connect by rdma_cm, and whose interface or address goes while they run: they end, and say why where
-they look at what they are told."""
+"""Programs that connect by rdma_cm, and whose interface or address goes while they run: they end,
+and print the reason if they check events."""
 import re
 
 from cases_cm import Session, agent_status, established, is_member, of_server
@@ -10,7 +10,7 @@ from harness import NORMAL, Case, expect
 # Each packet of connection management and of data so late, so that all of them happen while they are under way.
 LATE = ('--impair', 'delay=1s..1s')
 
-# What rping says, whose exit code depends on what it happened to wait for.
+# The output of rping, whose exit code depends on what it waited for.
 END = 'device removal|DISCONNECT'
 
 
@@ -39,7 +39,7 @@ def rping(config, veth):
 
 
 def rping_again(config, veth):
-    """A persistent server hears of it: it ends, or its connection does. What comes first depends on its two threads, one
+    """A persistent server gets the event: it ends, or its connection does. What comes first depends on its two threads, one
     of which gives the connection's ID back, as with the kernel's. With the interface there again all can be started
     again, on the same port."""
     with Session(config, sides(veth, veth.v4)) as s:
@@ -56,14 +56,14 @@ def rping_again(config, veth):
 
 
 def is_connected(session):
-    """Has somebody left a will? That is, is there a connection."""
+    """Has a client set an exit MAD? That is, is there a connection."""
     status = agent_status(session.config, session.topo.server)
     return bool(status) and sum(c['exit_mads'] for c in status['cm']['clients']) > 0
 
 
 def rping_address(config, veth):
-    """The client's address is deleted. Whoever had a request under way ends when nobody has answered for long enough;
-    the other one, who may be waiting for nothing but a message, hears of it when the address is back."""
+    """The client's address is deleted. The side with a request under way ends by its timeout; the
+    other one, which may only wait for a message, detects it when the address is back."""
     with Session(config, sides(veth, veth.v4)) as s:
         srv = s.server(['rping', '-p', '{port}', '-s', '-a', '{server}'])
         cli = s.client(['rping', '-p', '{port}', '-c', '-a', '{server}'])
@@ -83,7 +83,7 @@ def ucmatose(config, veth):
         cli = s.client(['ucmatose', '-p', '{port}', '-s', '{server}'], options=LATE)
         srv.wait_until(lambda: established(s, 1), 'they were connected')
         remove(veth)
-        # What it counts are completions, whatever they say.
+        # It counts completions, whatever their status.
         ended(srv, cli)
 
 

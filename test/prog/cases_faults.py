@@ -53,7 +53,7 @@ def timeout_comes_soon(config, lab):
 
 
 def rdma_connect_fails(config, lab):
-    """The rules are libibverbs', the call is librdmacm's; nobody need listen."""
+    """The rules are libibverbs', the call is librdmacm's; no listener is needed."""
     topo = lab.get('lo')
     rule = 'fail verb=rdma_connect errno=ENETUNREACH'
     client = start(config, topo.client, ['rdma_client', '-s', topo.server.address, '-p', new_port()], 'client',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Packets that another user of the machine sends to a connection that is none of his."""
+"""Tests packets that another user of the machine sends to a foreign connection."""
 import os
 import re
 import socket

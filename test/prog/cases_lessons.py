@@ -61,7 +61,7 @@ class Session:
         return p.stdout + p.stderr
 
     def verify(self, capture):
-        """The packets are as the standard wants them, those of an exercise too. Some send none."""
+        """The packets conform to the standard, those of an exercise too. Some send none."""
         p = subprocess.run([self.config.rocemu, 'verify', capture], cwd=self.where, capture_output=True, text=True)
         if p.returncode != 0 and 'has no RoCEv2 packets' not in p.stderr:
             raise Failure(f'rocemu verify {capture}: exit code {p.returncode}\n{p.stdout}{p.stderr}')
@@ -74,7 +74,7 @@ def plain(text):
 
 
 def arrows(path):
-    """What a diagram says, without times and numbers of QPs."""
+    """The text of a diagram, without times and numbers of QPs."""
     with open(path, encoding='utf-8') as f:
         labels = re.findall(r'<text[^>]*>([^<]*)</text>', f.read())
     return [re.sub(r'0x[0-9a-f]+', '0x...', label) for label in labels if not re.fullmatch(r'\+[\d.]+ [mun]?s', label)]

@@ -27,7 +27,7 @@ def shell(config, command, **more):
 
 
 def contents(config, _lab):
-    """The files say what the library says, in the kernel's words."""
+    """The files and the library agree, in the kernel's format."""
     values = shell(config, f'cd {DEV}/ports/1 && cat state phys_state link_layer lid pkeys/0 gids/0 gid_attrs/types/0 '
                            'gid_attrs/ndevs/0 counters/port_xmit_data').split('\n')
     expect(values == ['4: ACTIVE', '5: LinkUp', 'Ethernet', '0x0', '0xffff', '0000:0000:0000:0000:0000:ffff:7f00:0001',
@@ -192,7 +192,7 @@ def gid_indices(config, _lab):
 
 
 def real_devices(config, _lab):
-    """What the machine has stays visible: a /sys of our own, with a device in it."""
+    """The machine's devices stay visible: tested with a private /sys that has a device."""
     if os.geteuid() != 0:
         raise Skip('mounting needs root')
     script = ('mount -t tmpfs none /sys && mkdir -p /sys/class/infiniband/mlx9_0/ports /sys/class/infiniband_verbs/uverbs4 '

@@ -7,7 +7,7 @@ from harness import NORMAL, Case, Side, Skip, VethPair, expect, may_make_netns, 
 
 
 class Watch:
-    """A stock ibv_asyncwatch, and the events that it has printed and nobody has asked for yet."""
+    """A stock ibv_asyncwatch, and the printed events that were not read yet."""
 
     def __init__(self, config, side):
         # Its output is a file, so it would be held back.
@@ -76,7 +76,7 @@ def changes(config, _lab):
 
 
 def flaps(config, lab):
-    """Taken down on purpose: the program is told, and the interface knows nothing of it."""
+    """Taken down by fault injection: the program gets the event, and the interface is not affected."""
     side = lab.get('lo').client
     watch = start(config, side, ['stdbuf', '-oL', 'ibv_asyncwatch', '-d', side.name], 'ibv_asyncwatch',
                   options=('--impair', 'flap=50ms..100ms/20ms..50ms,seed=1'))

@@ -17,7 +17,7 @@ def output(config, *argv, side=SIDE, **more):
 
 
 def devices(config, _lab):
-    """rdma dev and rdma link say what sysfs says."""
+    """rdma dev and rdma link agree with sysfs."""
     devs = json.loads(output(config, 'rdma', '-j', 'dev', side=TWO))
     expect([(d['ifindex'], d['ifname'], d['node_type']) for d in devs] == [(0, 'dev0', 'ca'), (1, 'other', 'ca')], f'{devs}')
     guid, version = output(config, 'cat', '/sys/class/infiniband/other/node_guid', '/sys/class/infiniband/other/fw_ver',

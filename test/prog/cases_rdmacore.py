@@ -13,9 +13,10 @@ import tempfile
 from harness import FULL, NORMAL, Case, Skip, expect, gid_index, run
 
 INSTALLED = os.environ.get('ROCEMU_RDMA_CORE_TESTS') or '/usr/share/doc/rdma-core/tests'
-# Modules of it that are not of one vendor's devices, by how many of their tests must at least have run on ours: a
-# module that only skips tells nothing. None for what no emulated device has (raw Ethernet, tag matching, import, GPUs,
-# clocks of an adapter). docs/verbs.md says what is skipped.
+# Modules of it that are not of one vendor's devices, by how many of their tests must at least have
+# run on emulated devices: a module that only skips shows nothing. None for what no emulated device
+# has (raw Ethernet, tag matching, import, GPUs, clocks of an adapter). docs/verbs.md lists the
+# skipped ones.
 MODULES = {
     'addr': 3, 'atomic': 9, 'buf': 19, 'cq': 4, 'cq_events': 2, 'cqex': 5, 'cuda_dmabuf': None, 'device': 15,
     'dmah': None, 'flow': None, 'fork': 1, 'mr': 15, 'odp': 8, 'parent_domain': 5, 'pd': 4, 'phc_timestamp': None,
@@ -91,7 +92,7 @@ def module(name, where):
 
 def cases():
     for name, least in MODULES.items():
-        # The connection manager's want an interface with an address of its own.
+        # The connection manager's need an interface with its own address.
         first = 'veth1500-v4' if name == 'rdmacm' else 'lo'
         yield Case(f'rdma-core/{name}/{first}', module(name, first), FULL if least is None else NORMAL)
         if least is not None:

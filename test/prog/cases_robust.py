@@ -100,7 +100,7 @@ def killed(victim):
         with Traffic(config, topo) as t:
             dead, alive = (t.server, t.client) if victim == 'server' else (t.client, t.server)
             dead.kill()
-            # Its requests are not acknowledged any more: the peer is told, and ends.
+            # Its requests are not acknowledged any more: the peer gets an event, and ends.
             expect(alive.wait() == 1, f'the other side ended with {alive.popen.returncode}', alive)
             expect('retry counter exceeded' in alive.output, 'no retry error', alive)
         quick_pair(config, topo)
@@ -166,7 +166,7 @@ def agent_off(config, lab):
 
 
 def agent_off_second_process(config, lab):
-    """The second one on an address is told so."""
+    """The second one on an address gets an error."""
     side = Side('hosta=127.0.0.3', '127.0.0.3', name='hosta')
     port = new_port()
     first = start(config, side, pingpong(side, port), 'first', {'ROCEMU_AGENT': 'off'})
@@ -189,7 +189,7 @@ def need_nobody(config):
 
 
 def unprivileged(config, lab):
-    """No root anywhere: a user without any right runs a pair, captures, and has an agent of his own."""
+    """No root anywhere: a user without any right runs a pair, captures, and has an own agent."""
     need_nobody(config)
     side = Side('hostn=127.0.0.7', '127.0.0.7', name='hostn')
     port = new_port()
@@ -203,7 +203,7 @@ def unprivileged(config, lab):
 
 
 def other_user(config, lab):
-    """An address that another user's agent has: told so, and what to do."""
+    """An address that another user's agent has: the error and the remedy."""
     need_nobody(config)
     side = Side('hosto=127.0.0.8', '127.0.0.8', name='hosto')
     port = new_port()

@@ -11,7 +11,7 @@ WHERE = ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6')
 
 
 def stream(program, name, options, count=10, iterations=10, where=('lo',), level=NORMAL, server='{server}'):
-    """rstream and riostream check each byte with -T v; both ends must be told the same."""
+    """rstream and riostream check each byte with -T v; both ends must get the same options."""
     common = [program, '-p', '{port}', '-I', iterations, '-C', count, '-T', 'v', *options]
     for case in programs(name, common + ['-b', server], common + ['-s', server], where=where, level=level,
                          check=carried, needs=(program,)):
@@ -57,8 +57,9 @@ def udp_bound(port, pid):
     return False
 
 
-# A client sends its request again when no answer comes within a millisecond, and takes each answer into the buffer that
-# it sends. So after one late answer it repeats the old request for ever: on a busy machine another client has to try.
+# A client sends its request again when no answer comes within a millisecond, and takes each answer
+# into the buffer that it sends. So after one late answer it repeats the old request forever: on a
+# busy machine another client has to try.
 CLIENTS = 5
 CLIENT_GUARD_S = 10
 
@@ -76,7 +77,7 @@ def udpong(name, options, where=('lo',), level=NORMAL):
                     if not cli.running():
                         break
                     cli.kill()
-                # Its server serves for ever.
+                # Its server serves forever.
                 s.finish(cli)
                 expect('custom' in cli.stdout, 'no result', srv, cli)
                 expect(srv.running(), 'the server ended', srv, cli)

@@ -17,7 +17,7 @@ FOUND = 77                            # exit code of what found something
 
 
 def build(directory, compiler, *flags):
-    """The program, built as anybody would; Skip where the compiler has no such sanitizer."""
+    """The program, built in the usual way; Skip where the compiler has no such sanitizer."""
     out = os.path.join(directory, 'san-check')
     p = subprocess.run([compiler, '-g', '-O1', *flags, SOURCE, '-o', out, '-libverbs', '-lpthread'],
                        capture_output=True, text=True, check=False)
@@ -49,7 +49,7 @@ def reports_nothing(compiler, sanitizer, *flags):
 
 
 def leak_is_traced(compiler):
-    """A leak in the program by way of our library: the stack goes through it to the program."""
+    """A leak in the program through rocemu's library: the stack goes through it to the program."""
     def function(config, lab):
         with tempfile.TemporaryDirectory() as directory:
             program = build(directory, compiler, '-fsanitize=address')

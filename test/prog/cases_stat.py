@@ -65,7 +65,7 @@ class Place:
         return {p['pid']: p for p in json.loads(self.stat('--json', *args, user=user))['processes']}
 
     def until(self, proc, condition, what):
-        """Ask until what is shown fits; @return that."""
+        """Query until the output fits; @return it."""
         seen = [None]
 
         def look():
@@ -205,7 +205,7 @@ def users(config, _lab):
 
 
 def squatted(config, _lab):
-    """A directory that others may write to, or that is somebody else's, is not used; nor is one that cannot be made."""
+    """A directory that others may write to, or that another user owns, is not used; nor is one that cannot be made."""
     with Place(config) as place:
         where = place.env['ROCEMU_STAT']
         os.mkdir(where)
@@ -217,7 +217,7 @@ def squatted(config, _lab):
             p.wait_until(lambda p=p: 'rocemu stat" will not show this process' in p.stderr, 'it was said')
             expect(p.running(), 'it ended', p)
         expect(not os.listdir(where), 'a socket in it')
-        # Sockets in it are no processes of ours.
+        # Sockets in it are no emulated processes.
         with socket.socket(socket.AF_UNIX) as s:
             s.bind(os.path.join(where, '17'))
             s.listen()
@@ -269,7 +269,7 @@ def dump_rnr(config, _lab):
 
 
 def dump_hang(config, _lab):
-    """A program that forgot a receive: the QP that sends and the one that has none say it; with -q one of them."""
+    """A program that forgot a receive: the QP that sends and the one that has none show it; with -q one of them."""
     with Place(config) as place:
         p = place.start([config.program('prog', 'stat-hang'), 'dev0'], 'program')
         p.wait_until(lambda: '\n' in p.stdout, 'it has sent')
@@ -386,7 +386,7 @@ def prometheus(config, _lab):
 
 
 def usage(config, _lab):
-    """What is wrong is said, with exit code 2."""
+    """Errors are reported, with exit code 2."""
     with Place(config) as place:
         for args in (['--pid', 'x'], ['--qp', '0'], ['--sort', 'size'], ['--watch=0'], ['--prometheus', '70000'], ['--nothing'],
                      ['more'], ['--json', '--watch'], ['--dump', '-1']):

@@ -171,7 +171,7 @@ def check_reason(config, lab):
 
 
 def check_again(config, lab):
-    """A second command begins the file anew; one that cannot write it says so and runs nothing."""
+    """A second command begins the file anew; one that cannot write it prints an error and runs nothing."""
     side = lab.get('lo').client
     with tempfile.TemporaryDirectory(prefix='rocemu-trace-') as d:
         path = os.path.join(d, 'trace.json')

@@ -35,9 +35,10 @@ QPERF = ('rc_bw', 'rc_rdma_read_bw', 'rc_rdma_write_poll_lat')
 
 
 def qperf(config, lab):
-    """One test after another, each with a connection of its own. The server tells its port before it listens."""
+    """One test after another, each with a connection of its own. The server sends its port before it listens."""
     pair(config, lab.get('lo'), ['qperf', '-lp', '{port}'],
-         # A second each: by messages its latency tests never end, over TCP neither. "quit" ends the server.
+         # A second each: by messages its latency tests never end, not even over TCP. "quit" ends
+         # the server.
          ['qperf', '-lp', '{port}', '-t', 1, '-cm1', '{server}', *QPERF, 'quit'])
     return f'{len(QPERF)} tests'
 

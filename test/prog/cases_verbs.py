@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""verbs-check, our own program that checks every byte: over every transport, topology, data path and way of
+"""verbs-check, which checks every byte: over every transport, topology, data path and way of
 completion, and over RC while packets are lost, duplicated, reordered and corrupted on purpose."""
 import re
 
@@ -34,7 +34,7 @@ def verbs_check(name, where, options, level=NORMAL, impair=None, env=None, kill=
         # lost on purpose that would have to be waited for again and again.
         patience = ['--timeout', 16 if impair else 18]
         if config.sanitize == 'thread':
-            # It works hard on each payload that it was told not to report.
+            # It spends much time on each payload that is excluded from its report.
             patience += ['--max-size', 65536]
         argv = [[program, '--port', '{port}', '--device', side.name, '--address', side.address, *options, *patience]
                 for side in (topo.server, topo.client)]

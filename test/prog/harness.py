@@ -21,20 +21,20 @@ POLL_S = 0.01
 LISTEN = '0A'
 CLONE_NEWNET = 0x40000000
 
-# The real devices of the machine that tests run on are not ours to try.
+# The real devices of the test machine are not used.
 os.environ['ROCEMU_REAL'] = 'off'
 
 
 class Failure(Exception):
-    """The case failed; the text says how."""
+    """The case failed; the text has the details."""
 
 
 class Skip(Exception):
-    """The case cannot run here; the text says why."""
+    """The case cannot run here; the text has the reason."""
 
 
 class Config:
-    """What the command line of the runner said."""
+    """Options of the runner's command line."""
 
     def __init__(self, build, sanitize=None):
         self.build = os.path.abspath(build)
@@ -66,7 +66,7 @@ def listening(port, pid='self'):
 
 
 def new_port():
-    """A TCP port that nobody listens on, another one at each call."""
+    """A TCP port without a listener, another one at each call."""
     with _ports_lock:
         while True:
             port = 20000 + (next(_ports) - 20000) % 12000
@@ -228,7 +228,7 @@ class Side:
         self.address = address        # of the GID to use
         self.tcp = tcp or address     # where the side's TCP server is reached
         self.netns = netns
-        self.gid_index = None         # asked of ibv_devinfo when first needed
+        self.gid_index = None         # read from ibv_devinfo when first needed
 
 
 def rocemu_argv(config, side, argv, options=()):
@@ -307,7 +307,7 @@ def pair(config, topo, server_argv, client_argv, env=None, server_env=None, clie
         client = start(config, topo.client, fill(client_argv), 'client', {**(env or {}), **(client_env or {})},
                        client_options)
         end = time.monotonic() + timeout
-        # When one has failed the other may wait for it for ever: end it, and report both.
+        # When one has failed the other may wait for it forever: end it, and report both.
         for p, other, good in ((client, server, expect_client), (server, client, expect_server)):
             while p.running() and time.monotonic() < end:
                 if not other.running() and other.popen.returncode not in (
@@ -393,7 +393,7 @@ class VethPair:
         self.wait_running()
 
     def wait_running(self):
-        """The kernel tells the carrier a moment after both ends are up; until then their ports are not active."""
+        """The kernel reports the carrier a moment after both ends are up; until then their ports are not active."""
         end = time.monotonic() + 10
         for name in self.names:
             while 'state UP' not in self.ip('-n', name, 'link', 'show', 'veth0'):
@@ -414,7 +414,7 @@ class VethPair:
 
 
 class Lab:
-    """The topologies by name; namespaces are made when first asked for."""
+    """The topologies by name; namespaces are made at the first use."""
 
     NAMES = ('lo', 'lo-two', 'lo6', 'veth1500-v4', 'veth1500-v6', 'veth9000-v4', 'veth9000-v6')
 

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs the program tests: stock programs and our own, as separate processes, under `rocemu run`.
+"""Runs the program tests: stock programs and test programs, as separate processes, under `rocemu run`.
 
 A line per case on stdout; exit code 0 all passed or skipped, 1 some failed, 2 usage.
 """
@@ -61,7 +61,8 @@ SANITIZED = {
                 'rsocket/udpong/lo', 'rsocket/rcopy*/lo', 'mcast/lo/*', 'port/*', 'paths/*', 'counters/live', 'counters/errors',
                 'rdma/*', 'lessons/*', 'stat/running', 'stat/dump.rnr', 'stat/prometheus',
                 'events/u*', 'events/rping.removed', 'shm/pingpong/*/lo/poll', 'shm/loss', 'shm/killed/*'),
-    # Stock programs have no annotations that the thread sanitizer could see; our own are built with it.
+    # Stock programs have no annotations that the thread sanitizer could see; test programs are
+    # built with it.
     'thread': ('verbs/*/lo/*', 'verbs/errors/*'),
 }
 
@@ -119,7 +120,7 @@ def starved(text):
 
 
 def run_case(case, config, lab, results):
-    """One case, again when it failed for want of a processor; the result says so."""
+    """One case, again when it failed for lack of CPU; the result shows that."""
     for attempt in range(ATTEMPTS):
         outcome, text, seconds = run_once(case, config, lab)
         if outcome != 'fail' or not starved(text):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Which libibverbs the drop-in takes real devices from, and what it says when it cannot: ibv_devices under it.
+"""Tests from which libibverbs the drop-in takes real devices, and its message when it cannot: by ibv_devices.
 
 usage: test-real-load.py OUR_LIBRARY FAKE_LIBRARY SYSTEM_LIBRARY ROCEMU
 """
@@ -21,7 +21,7 @@ OURS, FAKE, SYSTEM, ROCEMU = (os.path.realpath(p) for p in sys.argv[1:])
 
 
 def ibv_devices(**env):
-    """Names of the devices that it lists, and what was said on stderr."""
+    """Names of the devices that it lists, and its stderr."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith("ROCEMU_")}
     env = {**clean, "LD_LIBRARY_PATH": os.path.dirname(OURS), **env}
     p = subprocess.run(["ibv_devices"], capture_output=True, text=True, timeout=60, env=env)

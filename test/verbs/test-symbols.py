@@ -56,7 +56,7 @@ def stubs_fail_as_they_should(library, stubs):
 def main():
     tool, system, ours, stubs = sys.argv[1:]
     want, have = table(tool, system), table(tool, ours)
-    # What our two libraries need of each other.
+    # Symbols that rocemu's two libraries need of each other.
     have = {s: what for s, what in have.items() if not s.endswith("@@ROCEMU_PRIVATE")}
     bad = []
     bad += ["missing: " + s for s in sorted(want.keys() - have.keys())]

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What `rocemu verify` says of input that it cannot use: one line on stderr, exit code 2, nothing on stdout.
+"""Tests `rocemu verify` with unusable input: one line on stderr, exit code 2, nothing on stdout.
 
 usage: badinput.py ROCEMU GOLDEN_DIR
 """
@@ -14,7 +14,7 @@ HEADER = struct.pack('<IHHiIII', 0xa1b2c3d4, 2, 4, 0, 0, 65535, 1)
 
 
 def inputs(golden):
-    """(name, bytes; None: no file, what the line has to say)."""
+    """(name, bytes; None: no file, expected text of the line)."""
     with open(os.path.join(golden, 'rc_send.pcap'), 'rb') as f:
         good = f.read()
     yield 'missing', None, 'No such file'

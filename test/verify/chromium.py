@@ -138,7 +138,7 @@ class Page:
         self.js('new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))')
 
     def complaints(self):
-        """What the page asked of the network, and errors of its scripts."""
+        """The page's network requests, and errors of its scripts."""
         asked = [p['request']['url'] for m, p in self.events if m == 'Network.requestWillBeSent']
         wrong = [str(p) for m, p in self.events if m == 'Runtime.exceptionThrown'
                  or (m == 'Log.entryAdded' and p['entry']['level'] == 'error')]

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What the network and the capture may do to packets is no fault of who sent them: `rocemu verify` must not find any.
+"""Effects of the network and the capture on packets are no fault of the sender: `rocemu verify` must not find any.
 
 usage: disorder.py ROCEMU DIRECTORY... [--trials N] [--seed N] [--cm CM_SAMPLES]
 
-Captures of correct implementations (test/golden, pcap-samples) are taken apart and put together again with packets
-reordered, doubled and missing, as a network, a mirror port or a busy capturing host leaves them. No error may be found in
-them, and beyond what is found in the capture as it was recorded only what speaks of order, loss and repetition. A trial
-that fails is named with its seed and kept. With --cm, connection managers that go through all their exchanges on bad
-networks are judged the same way.
+Captures of correct implementations (test/golden, pcap-samples) are taken apart and put together
+again with packets reordered, doubled and missing, as a network, a mirror port or a busy capturing
+host leaves them. No error may be found in them, and beyond the findings in the recorded capture
+only those about order, loss and repetition. A trial that fails is reported with its seed and kept.
+With --cm, connection managers that go through all their exchanges on bad networks are checked the
+same way.
 """
 import argparse
 import glob
@@ -91,7 +92,7 @@ def missing(dice, found):
 
 def trial(dice, scale, found, normal):
     """One or several of these."""
-    # Who waits after an RNR NAK waits after he has got it: nothing on the way makes the wait shorter.
+    # A requester waits after it has got the RNR NAK: nothing on the path makes the wait shorter.
     longest = 100 if 'rnr-nak' in normal else 10000
     for change in dice.choice(('r', 'd', 't', 'm', 'rm', 'rd', 'dm', 'td', 'tm', 'rdm', 'tdm')):
         found = {'r': lambda f: reordered(dice, scale, f), 't': lambda f: delayed(dice, scale, f, longest),

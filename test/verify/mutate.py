@@ -4,9 +4,9 @@
 
 usage: mutate.py ROCEMU GOLDEN_DIR [PATTERN]
 
-Every recorded capture is without an error, also when its beginning or some of its packets are missing. Each
-mutation of one (mutations.py) is found, by the ID of the rule it breaks; findings are errors exactly where the rule's
-severity says so. Every ID has a mutation and an explanation.
+Every recorded capture is without an error, also when its beginning or some of its packets are
+missing. Each mutation of one (mutations.py) is found, by the ID of the rule it breaks; findings are
+errors exactly where the rule's severity is error. Every ID has a mutation and an explanation.
 """
 import fnmatch
 import glob

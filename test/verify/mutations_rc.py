@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Mutations of what reliable and unreliable connections say: messages, PSNs, answers, credits."""
+"""Mutations of packets of reliable and unreliable connections: messages, PSNs, answers, credits."""
 import struct
 
 from mutation import (

@@ -72,7 +72,7 @@ def block(kind, body):
 
 
 def write_pcapng(path, found, links=(capfile.ETHERNET, capfile.ETHERNET)):
-    """(time, interface, frame) each, with a comment on the first and a block of a kind that nobody knows."""
+    """(time, interface, frame) each, with a comment on the first and a block of an unknown kind."""
     with open(path, 'wb') as f:
         f.write(block(0x0a0d0d0a, struct.pack('<IHHq', 0x1a2b3c4d, 1, 0, -1)))
         for n, link in enumerate(links):

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The captures of pcap-samples/ are what their MANIFEST says: to tshark, field by field, and to `rocemu verify`.
+"""Checks the captures of pcap-samples/ against their MANIFEST: to tshark, field by field, and to `rocemu verify`.
 
 usage: samples.py ROCEMU SAMPLES_DIR
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What Wireshark reads in our CM messages, against the values that cm-vectors.c put in.
+"""Compares Wireshark's decoding of rocemu's CM messages with the values in cm-vectors.c.
 
 usage: test-cm-tshark.py CM_SAMPLE
 
@@ -81,7 +81,7 @@ def compare(number, fields):
     want["infiniband.mad.attributeid"] = attribute
     want["infiniband.mad.transactionid"] = TID
     if attribute == 0x15:
-        want["infiniband.cm.req.remoteqpneecn"] = 0x212223  # of a DREQ, whatever the name says
+        want["infiniband.cm.req.remoteqpneecn"] = 0x212223 # of a DREQ, despite the name
     for name, value in want.items():
         if not same(fields.get(name), value):
             yield f"frame {number}: {name} is {fields.get(name)}, not {value if isinstance(value, str) else hex(value)}"

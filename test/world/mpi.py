@@ -32,11 +32,12 @@ def launch(world, launcher, argv, env, pattern, output=None):
     return finished(p, pattern, output)
 
 
-# NetPIPE compares what it has received in each size. It says so on stderr, as it does with everything it measures.
+# NetPIPE compares the received data in each size. It prints that on stderr, like all its
+# measurements.
 NETPIPE = ('-i', '-l', 1, '-u', 200000, '-n', 20, '-o', 'np.out')
 NETPIPE_LAST = r'196608 bytes +\d+ times --> +Integrity check passed$'
 
 
 def stderr(proc):
-    # Where the launcher has something to say when all is over, it is not NetPIPE's.
+    # Messages of the launcher at the end are not NetPIPE's.
     return proc.stderr

@@ -69,7 +69,7 @@ class Cluster:
         self.tell('osd', 'pool', 'create', POOL)
 
     def daemon(self, command, directory, name, *of_files):
-        """Its files, then itself. Clients ask until the monitor is there; the monitor says when an OSD is."""
+        """Its files, then itself. Clients retry until the monitor is up; the monitor reports when an OSD is."""
         os.mkdir(self.world.path(directory))
         argv = [command, '-c', self.conf, '-i', name]
         finished(self.world.start(self.world.server, argv + ['--mkfs', '--fsid', self.fsid, *of_files], f'{command} --mkfs'), '')

@@ -24,7 +24,7 @@ def built(path, name):
 
 
 def is_serving(target):
-    """It listens before it has registered its memory, and says nothing after that; its main thread sleeps when all is done."""
+    """It listens before it has registered its memory, and prints nothing after that; its main thread sleeps when all is done."""
     try:
         with open(f'/proc/{target.pid}/wchan', encoding='ascii') as f:
             return 'DRAM is used' in target.stderr and 'nanosleep' in f.read()

@@ -7,7 +7,7 @@ import mpi
 from harness import expect
 from program import Program, Run, finished
 
-# As root it wants to be told that this is meant.
+# As root it requires an option that confirms it.
 ENV = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
 UCX = ('--mca', 'pml', 'ucx', '-x', 'UCX_TLS=rc_verbs,ud_verbs,self')
 LIBFABRIC = ('--mca', 'pml', 'cm', '--mca', 'mtl', 'ofi', '--mca', 'mtl_ofi_provider_include', 'verbs;ofi_rxm')

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""The newest perftest, from its source tree: `./autogen.sh && ./configure && make` in PATH. Its runs are those that test/prog has of
+"""The newest perftest, from its source tree: `./autogen.sh && ./configure && make` in PATH. Its
+runs are those that test/prog has of
 the packaged one (which prog_tests.py puts into the table), and newer options."""
 import os
 
@@ -8,7 +9,8 @@ import cases_perftest
 from harness import Failure, Skip
 from program import PLACES, Program, Run
 
-# Options that the packaged one lacks or that no other test has: the programs and what is said to both sides.
+# Options that the packaged one lacks or that no other test has: the programs and the options of
+# both sides.
 OPTIONS = (
     (('ib_write_bw', 'ib_read_bw'), ('--data_validation', '-s', 65536, '-t', 32)),
     (('ib_write_bw', 'ib_read_bw'), ('--data_validation', '-s', 4096, '-t', 64, '-q', 4)),

@@ -25,7 +25,7 @@ LEFT_OUT = {
     # Its READs have no timeout, and the QP that has to answer them is in ERR, where IBTA has it silent: it hangs.
     'MwType2AdvancedTest.Rebind',
 }
-# Wants silence for 2 s, times the multiplier, where timeout and retries end after 6.4 s.
+# Expects silence for 2 s, times the multiplier, where timeout and retries end after 6.4 s.
 SILENCE = ('LoopbackRcQpTest.SendWithInvalidateType1Rkey',)
 # Two million messages one by one: minutes, so it has a process of its own.
 LONG = ('LoopbackRcQpTest.SendManyWithOneOutstanding',)

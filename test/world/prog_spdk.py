@@ -41,7 +41,7 @@ def mount_point():
 
 
 def has_huge_pages():
-    """Enough for two processes, mounted or to be mounted? To be asked before the first of them takes its part."""
+    """Enough for two processes, mounted or to be mounted? Must be checked before the first of them takes its part."""
     with open('/proc/meminfo', encoding='ascii') as f:
         facts = dict(re.findall(r'^(HugePages_Free|Hugepagesize): +(\d+)', f.read(), re.M))
     enough = int(facts.get('HugePages_Free', 0)) * int(facts.get('Hugepagesize', 0)) >= 2 * MEMORY_MB * 1024
@@ -134,7 +134,7 @@ def connected(world, program, *words):
 
 
 def identify(world):
-    """It connects, asks for what the controller and its disk are, and prints that."""
+    """It connects, identifies the controller and its disk, and prints that."""
     core = sorted(os.sched_getaffinity(0))[-1]
     target, p = connected(world, IDENTIFY, '-d', MEMORY_MB, '-p', core)
     p.wait()

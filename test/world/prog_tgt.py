@@ -19,7 +19,7 @@ class Target:
     def __init__(self, world):
         self.world = world
         self.port = harness.new_port()
-        # It keeps its control socket under /run unless told otherwise.
+        # Its control socket is under /run by default.
         self.env = {'TGT_IPC_SOCKET': world.path('tgtd')}
         # Without huge pages it takes the pool from the heap; both are allocated at the first connection.
         self.daemon = world.start(world.server, ['tgtd', '-f', '--iscsi', f'portal=127.0.0.1:{harness.new_port()}',
@@ -29,7 +29,7 @@ class Target:
             f.truncate(DISK_BYTES)
         self.tell('target', 'new', '-T', TARGET)
         self.tell('logicalunit', 'new', '--lun', '1', '-b', world.path('disk'))
-        # Debian's wants both to match.
+        # Debian's requires both to match.
         self.tell('target', 'bind', '-I', 'ALL')
         self.tell('target', 'bind', '-Q', INITIATOR)
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """UCX's own tests (test/gtest) of its transports of RDMA, configured with --enable-gtest and built somewhere under the path.
 
-Both ends of each test are in one process. A test that the transport cannot do says so and passes. What fails is in
-DEVIATIONS with the reason.
+Both ends of each test are in one process. A test that the transport cannot do prints that and
+passes. What fails is in DEVIATIONS with the reason.
 """
 import os
 import re

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""What each program of test/world says of itself, and how its processes are started.
+"""Describes each program of test/world, and how its processes are started.
 
 A module prog_NAME.py has a list PROGRAMS. The functions of its runs take a World and return a note for the result, or
 raise harness.Failure or harness.Skip.
