@@ -90,7 +90,7 @@ struct forward {
 	int listen_fd;	/* owned; -1: the name is taken */
 	uint64_t clock; /* counts uses */
 	struct forward_peer to[PEERS_MAX], from[PEERS_MAX];
-	bool wants_offers;
+	bool accepts_offers;
 	bool offered; /* offer is there, its descriptors owned */
 	struct forward_offer offer;
 };
@@ -316,9 +316,9 @@ static void accept_one(struct forward *f)
 
 /* ---- offers of rings ---- */
 
-void forward_want_offers(struct forward *f)
+void forward_accept_offers(struct forward *f)
 {
-	f->wants_offers = true;
+	f->accepts_offers = true;
 }
 
 int forward_offer(const struct forward_offer *o)
@@ -360,7 +360,7 @@ static int descriptor_of(struct msghdr *m)
 static bool is_offer(const struct forward *f, const uint8_t *data, ssize_t len, int fd)
 {
 	return len == OFFER_LEN && get_be32(data + OFFER_MAGIC) == RING_MAGIC && fd >= 0 &&
-	       f->wants_offers && !f->offered;
+	       f->accepts_offers && !f->offered;
 }
 
 /* The connection is no longer used for datagrams. */

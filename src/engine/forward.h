@@ -78,7 +78,7 @@ struct forward_offer {
 };
 
 /** Offers are taken from now on. Without this call they are refused. */
-void forward_want_offers(struct forward *f);
+void forward_accept_offers(struct forward *f);
 /** @return a connection to the lane of slot, owned by the caller; or -errno as forward_send(). */
 int forward_connect(struct forward *f, uint16_t slot);
 /** Send an offer by o->conn, to a lane that has just been connected to. @return 0 or -errno. */

@@ -116,13 +116,13 @@ struct lane_tx {
 };
 
 /* Requests of other threads to the lane's thread, bits. */
-enum lane_ask {
-	LANE_ASK_STOP = 1,	    /* end */
-	LANE_ASK_WATCH = 2,	    /* watch the polled sockets again */
-	LANE_ASK_STOP_WATCHING = 4, /* do not watch them, callers poll */
-	LANE_ASK_SOCKS = 8,	    /* sockets have come or gone */
-	LANE_ASK_RCVBUFS = 16,	    /* rcvbuf_next_query() has something */
-	LANE_ASK_RINGS = 32,	    /* rings in shared memory: to be offered, ended or looked at */
+enum lane_request {
+	LANE_REQ_STOP = 1,	    /* end */
+	LANE_REQ_WATCH = 2,	    /* watch the polled sockets again */
+	LANE_REQ_STOP_WATCHING = 4, /* do not watch them, callers poll */
+	LANE_REQ_SOCKS = 8,	    /* sockets have come or gone */
+	LANE_REQ_RCVBUFS = 16,	    /* rcvbuf_next_query() has something */
+	LANE_REQ_RINGS = 32,	    /* rings in shared memory: to be offered, ended or looked at */
 };
 
 struct lane_thread {
@@ -140,7 +140,7 @@ struct lane_thread {
 	unsigned ticks;		 /* the thread's own: in a row in which a caller polled */
 	unsigned starved;     /* the thread's own: in a row in which the poller got no processor */
 	struct poller poller; /* the thread's own */
-	atomic_uint asked;    /* enum lane_ask; then loop_wake() */
+	atomic_uint requests; /* enum lane_request; then loop_wake() */
 };
 
 /* Conditions to check when taking the lock, bits; see lane-lock.c. */
@@ -417,6 +417,6 @@ void lane_thread_stop(struct lane *l);
 /** Make timer_fd fire at due if it would later or not at all. */
 void lane_thread_arm(struct lane *l, rocemu_ns_t due) REQUIRES(l);
 /** Send the thread a request, handled in its loop. */
-void lane_thread_ask(struct lane *l, enum lane_ask what);
+void lane_thread_request(struct lane *l, enum lane_request what);
 
 #endif

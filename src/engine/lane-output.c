@@ -65,7 +65,7 @@ static void count_sending(struct lane *l, rocemu_ns_t now, struct rocemu_tx *con
 		pkt = other;
 	}
 	if (n && rcvbuf_sending(&l->rcvbuf, scope_of(l, pkt[0]->path), now, pkt, n))
-		lane_thread_ask(l, LANE_ASK_RCVBUFS);
+		lane_thread_request(l, LANE_REQ_RCVBUFS);
 }
 
 bool lane_output(struct lane *l, rocemu_ns_t now)

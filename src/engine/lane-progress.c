@@ -340,7 +340,7 @@ bool lane_poll(struct lane *l)
 
 		l->spins = 0;
 		if (unlikely(progress_polled(&l->progress, now)))
-			lane_thread_ask(l, LANE_ASK_STOP_WATCHING);
+			lane_thread_request(l, LANE_REQ_STOP_WATCHING);
 		run_timers(l, now);
 		if (!hold_acks(l, now, until))
 			send_all(l, now);
@@ -378,7 +378,7 @@ void lane_wait_hint(struct lane *l)
 	l->spins = 0;
 	lane_drive_all(l, lane_now());
 	if (l->progress.mode == PROGRESS_POLLED)
-		lane_thread_ask(l, LANE_ASK_WATCH);
+		lane_thread_request(l, LANE_REQ_WATCH);
 }
 
 bool lane_look(struct lane *l)

@@ -83,7 +83,7 @@ static void kill_ring(struct lane *l, struct shm_rx *r)
 	r->dead = true;
 	log_info("%s: a ring from %s breaks the rules: packets come by UDP", l->device,
 		 addr_gid_text(&r->src, from));
-	lane_thread_ask(l, LANE_ASK_RINGS);
+	lane_thread_request(l, LANE_REQ_RINGS);
 }
 
 static unsigned take_turn(struct lane *l, struct shm_rx *r, rocemu_ns_t now) REQUIRES(l);

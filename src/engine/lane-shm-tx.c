@@ -48,7 +48,7 @@ static void want(struct lane *l, struct shm_tx *t, const struct rocemu_path *pat
 			t->scope_id = l->gids[i].scope_id;
 	t->state = SHM_TX_WANTED;
 	l->shm->wanted = true;
-	lane_thread_ask(l, LANE_ASK_RINGS);
+	lane_thread_request(l, LANE_REQ_RINGS);
 }
 
 /*
@@ -98,7 +98,7 @@ void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t d
 }
 
 /* Publish the packets to the receiver, and wake it if it sleeps. */
-static void tell(struct shm_tx *t)
+static void publish(struct shm_tx *t)
 {
 	static const char byte;
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)&byte, .iov_len = 1};
@@ -200,12 +200,12 @@ unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **s
 			continue;
 		}
 		if (last && (t != last || shm_ring_unpublished(&t->ring) >= PUBLISH_BYTES))
-			tell(last);
+			publish(last);
 		last = t;
 		put(l, t, pkt[i]);
 	}
 	if (last)
-		tell(last);
+		publish(last);
 	return kept;
 }
 
@@ -224,7 +224,7 @@ bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uin
 	}
 	memcpy(at, data, len);
 	commit(l, t, path, at, len, true, 0);
-	tell(t);
+	publish(t);
 	return true;
 }
 

@@ -34,7 +34,7 @@ int lane_shm_init(struct lane *l, char *errbuf, size_t errlen)
 void lane_shm_start(struct lane *l)
 {
 	if (l->shm && l->forward)
-		forward_want_offers(l->forward);
+		forward_accept_offers(l->forward);
 }
 
 /* ---- rings to other lanes ---- */
@@ -243,7 +243,7 @@ void lane_shm_forget(struct lane *l, const struct rocemu_gid *dst)
 		if (rocemu_gid_equal(&l->shm->rx[i]->dst, dst))
 			l->shm->rx[i]->dead = true;
 	if (l->thread.running)
-		lane_thread_ask(l, LANE_ASK_RINGS);
+		lane_thread_request(l, LANE_REQ_RINGS);
 }
 
 void lane_shm_reap(struct lane *l)

@@ -68,7 +68,7 @@ static int sock_add(struct lane *l, int fd, const struct rocemu_gid *gid, bool g
 	l->socks[l->nsocks++] = s;
 	fit_read_budget(l);
 	if (l->thread.running)
-		lane_thread_ask(l, LANE_ASK_SOCKS);
+		lane_thread_request(l, LANE_REQ_SOCKS);
 	return 0;
 }
 
@@ -85,7 +85,7 @@ static void sock_remove(struct lane *l, const struct rocemu_gid *gid)
 		list_append(&l->retired, &s->retired);
 		fit_read_budget(l);
 		if (l->thread.running)
-			lane_thread_ask(l, LANE_ASK_SOCKS);
+			lane_thread_request(l, LANE_REQ_SOCKS);
 		else
 			lane_sock_reap(l);
 		return;

@@ -111,7 +111,7 @@ static void rest(struct lane *l) REQUIRES(l);
 static void rest(struct lane *l)
 {
 	if (unlikely(l->shm != NULL) && l->progress.mode == PROGRESS_ARMED && !lane_shm_sleep(l))
-		lane_thread_ask(l, LANE_ASK_RINGS);
+		lane_thread_request(l, LANE_REQ_RINGS);
 }
 
 static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled) REQUIRES(l);
@@ -337,33 +337,33 @@ static void on_forward(struct loop_io *io)
 static void on_wake(struct loop *loop)
 {
 	struct lane *l = loop->data;
-	unsigned asked;
+	unsigned requests;
 
-	asked = atomic_exchange_explicit(&l->thread.asked, 0, memory_order_acq_rel);
-	if (asked & LANE_ASK_STOP) {
+	requests = atomic_exchange_explicit(&l->thread.requests, 0, memory_order_acq_rel);
+	if (requests & LANE_REQ_STOP) {
 		loop_stop(loop);
 		return;
 	}
 	agent_watch_woken(l->watch);
-	if (!asked)
+	if (!requests)
 		return;
 	lane_lock(l);
-	if (asked & LANE_ASK_SOCKS) {
+	if (requests & LANE_REQ_SOCKS) {
 		lane_sock_reap(l);
 		watch_or_retry(l);
 	}
-	if (l->progress.mode == PROGRESS_ARMED && (asked & LANE_ASK_STOP_WATCHING))
+	if (l->progress.mode == PROGRESS_ARMED && (requests & LANE_REQ_STOP_WATCHING))
 		stop_watching(l);
-	if (l->progress.mode == PROGRESS_POLLED && (asked & LANE_ASK_WATCH))
+	if (l->progress.mode == PROGRESS_POLLED && (requests & LANE_REQ_WATCH))
 		watch_again(l, lane_now(), false);
-	if (asked & LANE_ASK_RINGS) {
+	if (requests & LANE_REQ_RINGS) {
 		lane_shm_offer(l);
 		lane_shm_reap(l);
 	}
 	lane_unlock(l);
-	if (asked & LANE_ASK_RINGS)
+	if (requests & LANE_REQ_RINGS)
 		serve_rings(l);
-	if (asked & LANE_ASK_RCVBUFS)
+	if (requests & LANE_REQ_RCVBUFS)
 		rcvbuf_query_start(&l->thread.rcvbuf_query);
 }
 
@@ -383,7 +383,7 @@ struct sched_attr_v0 {
  * A thread that is woken for a packet should run at once. These settings are optional; nothing
  * depends on them.
  */
-static void ask_for_short_slice(void)
+static void request_short_slice(void)
 {
 	struct sched_attr_v0 attr = {
 		.size = sizeof(attr),
@@ -401,7 +401,7 @@ static void *thread_main(void *arg)
 	struct lane *l = arg;
 	int err;
 
-	ask_for_short_slice();
+	request_short_slice();
 	err = loop_run(&l->thread.loop);
 	if (err)
 		log_error("%s: the lane's thread ends: %s; a file descriptor of the library was "
@@ -485,7 +485,7 @@ void lane_thread_stop(struct lane *l)
 	struct lane_thread *t = &l->thread;
 
 	if (t->running) {
-		lane_thread_ask(l, LANE_ASK_STOP);
+		lane_thread_request(l, LANE_REQ_STOP);
 		pthread_join(t->id, NULL);
 		t->running = false;
 	}

@@ -29,10 +29,10 @@ void lane_thread_arm(struct lane *l, rocemu_ns_t due)
 		l->thread.armed = due;
 }
 
-void lane_thread_ask(struct lane *l, enum lane_ask what)
+void lane_thread_request(struct lane *l, enum lane_request what)
 {
 	/* Requested already and still pending: no second wakeup. */
-	if (!(atomic_fetch_or_explicit(&l->thread.asked, what, memory_order_acq_rel) & what)) {
+	if (!(atomic_fetch_or_explicit(&l->thread.requests, what, memory_order_acq_rel) & what)) {
 		UNCANCELLED;
 
 		loop_wake(&l->thread.loop);

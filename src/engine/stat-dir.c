@@ -99,7 +99,7 @@ int stat_connect(const char *path)
 	return err;
 }
 
-static bool nobody_listens(const char *path)
+static bool has_no_listener(const char *path)
 {
 	const int fd = stat_connect(path);
 
@@ -131,7 +131,7 @@ void stat_dir_sweep(const char *dir, int fd)
 		    snprintf(path, sizeof(path), "%s/%s", dir, e->d_name) >= (int)sizeof(path))
 			continue;
 		n++;
-		if (nobody_listens(path))
+		if (has_no_listener(path))
 			unlinkat(fd, e->d_name, 0);
 	}
 	if (d)

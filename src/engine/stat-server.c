@@ -37,7 +37,7 @@ static struct {
 
 /* ---- the thread ---- */
 
-static bool may_ask(int fd)
+static bool may_query(int fd)
 {
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
@@ -142,7 +142,7 @@ static void *thread_main(void *arg)
 			continue;
 		}
 		end = lane_now() + CLIENT_MS * 1000000ull;
-		if (may_ask(fd) && receive_request(fd, end))
+		if (may_query(fd) && receive_request(fd, end))
 			answer(fd, end);
 		close(fd);
 	}

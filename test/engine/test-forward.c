@@ -291,7 +291,7 @@ TEST(forward, ring_offered__arrives_with_its_connection)
 	int ends[2], conn;
 	char byte = 7;
 
-	forward_want_offers(b);
+	forward_accept_offers(b);
 	assert_int_equal(pipe(ends), 0);
 	conn = offer(a, ends[0]);
 	assert_false(forward_offered(b, &got));
@@ -368,7 +368,7 @@ TEST(forward, offer_that_is_none__refused_and_its_descriptors_closed)
 	uint8_t data[41] = {'r', 's', 'h', '1'};
 	int first, last;
 
-	forward_want_offers(b);
+	forward_accept_offers(b);
 	first = dup(STDIN_FILENO);
 	close(first);
 	expect_refused(b, send_raw(a, data, 39, 1));

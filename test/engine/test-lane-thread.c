@@ -230,7 +230,7 @@ static void wait_for_acks_for_ever(struct node *n)
 }
 
 /* As if every message so far had been answered at once: ACKs wait for the answer. */
-static void make_hopeful(struct node *n)
+static void expect_answers(struct node *n)
 {
 	lane_lock(n->lane);
 	n->lane->delayed_ack.score = DELAYED_ACK_MAX_SCORE;
@@ -252,10 +252,10 @@ TEST(lane, ack_held_for_a_tick_that_ends__sent_all_the_same)
 	for (unsigned i = 0; i < 200; i++) {
 		make_hasty(&b);
 		node_ping_pong(&a, &b, 20, 16);
-		make_hopeful(&b);
+		expect_answers(&b);
 		node_recv(&b, 0, 64);
 		node_send(&a, 0, 64, true);
-		lane_thread_ask(b.lane, LANE_ASK_WATCH);
+		lane_thread_request(b.lane, LANE_REQ_WATCH);
 		node_poll(&b);
 		lane_lock(b.lane);
 		held += b.lane->delayed_ack.held;
@@ -284,12 +284,12 @@ static void open_driven_pair(struct node *a, struct node *b)
 	flush(a);
 	flush(b);
 	flush(a);
-	make_hopeful(a);
-	make_hopeful(b);
+	expect_answers(a);
+	expect_answers(b);
 }
 
 /* The next look takes one datagram (several packets that GRO merged) at most. */
-static void ask_for_one(struct node *n)
+static void limit_to_one(struct node *n)
 {
 	lane_lock(n->lane);
 	for (unsigned i = 0; i < n->lane->nsocks; i++)
@@ -299,7 +299,7 @@ static void ask_for_one(struct node *n)
 
 static void look_once(struct node *n)
 {
-	ask_for_one(n);
+	limit_to_one(n);
 	assert_false(node_try(n));
 }
 
@@ -370,7 +370,7 @@ TEST(lane, ack_held_and_another_comes_in__held_on)
 	while (node_stats(&b).rx_datagrams < end - 1)
 		look_once(&b);
 	assert_true(holds_acks(&b));
-	ask_for_one(&b);
+	limit_to_one(&b);
 	assert_true(node_try(&b));
 	assert_int_equal(node_stats(&b).rx_datagrams, end);
 	assert_true(holds_acks(&b));

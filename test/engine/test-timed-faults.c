@@ -18,11 +18,11 @@ enum { PATIENCE_S = 20, TEXT_LEN = 256 };
 struct ear {
 	struct netmon_listener listener;
 	pthread_mutex_t lock;
-	pthread_cond_t heard;
+	pthread_cond_t got;
 	char text[TEXT_LEN]; /* "up", "down", "fatal": the state at each event; guarded by lock */
 };
 
-static void hear(void *user, const struct netmon_event *event)
+static void on_event(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 	const struct timed_faults f = timed_faults_now();
@@ -32,7 +32,7 @@ static void hear(void *user, const struct netmon_event *event)
 		return;
 	pthread_mutex_lock(&e->lock);
 	strncat(e->text, word, sizeof(e->text) - strlen(e->text) - 1);
-	pthread_cond_signal(&e->heard);
+	pthread_cond_signal(&e->got);
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -40,8 +40,8 @@ static void ear_init(struct ear *e)
 {
 	memset(e, 0, sizeof(*e));
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_cond_init(&e->heard, NULL);
-	e->listener.notify = hear;
+	pthread_cond_init(&e->got, NULL);
+	e->listener.notify = on_event;
 	e->listener.user = e;
 }
 
@@ -55,7 +55,7 @@ static void wait_for(struct ear *e, size_t len, char text[TEXT_LEN])
 	end.tv_sec += PATIENCE_S;
 	pthread_mutex_lock(&e->lock);
 	while (!err && strlen(e->text) < len)
-		err = pthread_cond_timedwait(&e->heard, &e->lock, &end);
+		err = pthread_cond_timedwait(&e->got, &e->lock, &end);
 	strcpy(text, e->text);
 	pthread_mutex_unlock(&e->lock);
 }

@@ -30,14 +30,14 @@ enum { PATIENCE_S = 20 };
 struct ear {
 	struct netmon_listener listener;
 	pthread_mutex_t lock;
-	pthread_cond_t heard;
+	pthread_cond_t got;
 	char text[256]; /* "up", "down", of lo; guarded by lock */
 	bool down;
 	atomic_uint calls;
 };
 
 /* The kernel may repeat events: only changes count. lo is up in the beginning. */
-static void hear(void *user, const struct netmon_event *event)
+static void on_event(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 
@@ -50,7 +50,7 @@ static void hear(void *user, const struct netmon_event *event)
 		strncat(e->text, event->active ? "up " : "down ",
 			sizeof(e->text) - strlen(e->text) - 1);
 	}
-	pthread_cond_signal(&e->heard);
+	pthread_cond_signal(&e->got);
 	pthread_mutex_unlock(&e->lock);
 }
 
@@ -58,13 +58,13 @@ static void ear_init(struct ear *e)
 {
 	memset(e, 0, sizeof(*e));
 	pthread_mutex_init(&e->lock, NULL);
-	pthread_cond_init(&e->heard, NULL);
-	e->listener.notify = hear;
+	pthread_cond_init(&e->got, NULL);
+	e->listener.notify = on_event;
 	e->listener.user = e;
 }
 
 /** Wait until it has got this many events. @return whether they are these. */
-static bool heard(struct ear *e, const char *text)
+static bool got(struct ear *e, const char *text)
 {
 	struct timespec end;
 	bool same;
@@ -74,7 +74,7 @@ static bool heard(struct ear *e, const char *text)
 	end.tv_sec += PATIENCE_S;
 	pthread_mutex_lock(&e->lock);
 	while (!err && strlen(e->text) < strlen(text))
-		err = pthread_cond_timedwait(&e->heard, &e->lock, &end);
+		err = pthread_cond_timedwait(&e->got, &e->lock, &end);
 	same = !strcmp(e->text, text);
 	pthread_mutex_unlock(&e->lock);
 	return same;
@@ -118,7 +118,7 @@ static void first(void)
 	atomic_fetch_add(&firsts, 1);
 }
 
-static void hear_timer(void *user, const struct netmon_event *event)
+static void on_timer(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 
@@ -127,12 +127,12 @@ static void hear_timer(void *user, const struct netmon_event *event)
 	pthread_mutex_lock(&e->lock);
 	strncat(e->text, atomic_load(&firsts) ? "woken " : "turn ",
 		sizeof(e->text) - strlen(e->text) - 1);
-	pthread_cond_signal(&e->heard);
+	pthread_cond_signal(&e->got);
 	pthread_mutex_unlock(&e->lock);
 }
 
 /** Wait until it has got the words. */
-static bool heard_words(struct ear *e, const char *words)
+static bool got_words(struct ear *e, const char *words)
 {
 	struct timespec end;
 	int err = 0;
@@ -141,7 +141,7 @@ static bool heard_words(struct ear *e, const char *words)
 	end.tv_sec += PATIENCE_S;
 	pthread_mutex_lock(&e->lock);
 	while (!err && !strstr(e->text, words))
-		err = pthread_cond_timedwait(&e->heard, &e->lock, &end);
+		err = pthread_cond_timedwait(&e->got, &e->lock, &end);
 	pthread_mutex_unlock(&e->lock);
 	return !err;
 }
@@ -153,19 +153,19 @@ TEST(netmon, timer__runs_with_the_thread_and_tells_its_changes)
 
 	netns_enter_once();
 	ear_init(&a);
-	a.listener.notify = hear_timer;
+	a.listener.notify = on_timer;
 	netmon_set_timer(&timer);
 	netmon_wake(first); /* there is no thread */
 	assert_int_equal(atomic_load(&firsts), 0);
 	assert_int_equal(netmon_add(&a.listener), 0);
 	netmon_set_timer(NULL); /* from the next start on */
-	assert_true(heard_words(&a, "turn turn "));
+	assert_true(got_words(&a, "turn turn "));
 	atomic_store(&enough, true);
 	pthread_mutex_lock(&a.lock);
 	a.text[0] = '\0'; /* room for what follows */
 	pthread_mutex_unlock(&a.lock);
 	netmon_wake(first);
-	assert_true(heard_words(&a, "woken "));
+	assert_true(got_words(&a, "woken "));
 	assert_int_equal(atomic_load(&firsts), 1);
 	netmon_remove(&a.listener);
 	assert_int_equal(atomic_load(&starts), 1);
@@ -187,24 +187,24 @@ TEST(netmon, link_down_and_up__each_told_in_order)
 	/* A listener need not be quick to read it. */
 	set_lo(false);
 	set_lo(true);
-	assert_true(heard(&a, "down up "));
+	assert_true(got(&a, "down up "));
 	assert_int_equal(netmon_add(&b.listener), 0);
 	set_lo(false);
 	set_lo(true);
-	assert_true(heard(&a, "down up down up "));
-	assert_true(heard(&b, "down up "));
+	assert_true(got(&a, "down up down up "));
+	assert_true(got(&b, "down up "));
 	netmon_remove(&a.listener);
 	netmon_remove(&a.listener);
 	set_lo(false);
 	set_lo(true);
-	assert_true(heard(&b, "down up down up "));
+	assert_true(got(&b, "down up down up "));
 	assert_string_equal(a.text, "down up down up ");
 	netmon_remove(&b.listener);
 	/* The thread has ended; another begins. */
 	assert_int_equal(netmon_add(&a.listener), 0);
 	set_lo(false);
 	set_lo(true);
-	assert_true(heard(&a, "down up down up down up "));
+	assert_true(got(&a, "down up down up down up "));
 	netmon_remove(&a.listener);
 }
 
@@ -297,7 +297,7 @@ TEST(netmon, removed_while_told__waits_for_the_end)
 	netmon_remove(&s.listener);
 	assert_true(atomic_load(&s.done));
 	set_lo(true);
-	assert_true(heard(&other, "down up "));
+	assert_true(got(&other, "down up "));
 	netmon_remove(&other.listener);
 	sem_destroy(&s.told);
 }
@@ -323,7 +323,7 @@ TEST(netmon, forked_child__listens_for_itself)
 			_exit(1);
 		set_lo(false);
 		set_lo(true);
-		if (!heard(&child, "down up "))
+		if (!got(&child, "down up "))
 			_exit(2);
 		netmon_remove(&child.listener);
 		_exit(parent.text[0] ? 3 : 0);
@@ -331,14 +331,14 @@ TEST(netmon, forked_child__listens_for_itself)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), 0);
-	assert_true(heard(&parent, "down up "));
+	assert_true(got(&parent, "down up "));
 	netmon_remove(&parent.listener);
 }
 
 static sem_t busy, go_on, anything;
 
 /* Is slow with the first event. */
-static void hear_slowly(void *user, const struct netmon_event *event)
+static void on_event_slowly(void *user, const struct netmon_event *event)
 {
 	struct ear *e = user;
 
@@ -374,7 +374,7 @@ TEST(netmon, listener_too_slow__told_that_anything_may_have_changed)
 
 	netns_enter_once();
 	ear_init(&a);
-	a.listener.notify = hear_slowly;
+	a.listener.notify = on_event_slowly;
 	sem_init(&busy, 0, 0);
 	sem_init(&go_on, 0, 0);
 	sem_init(&anything, 0, 0);
@@ -437,7 +437,7 @@ TEST(netmon, its_thread__takes_no_signals)
 	/* It has begun: before, the C library blocks them all. */
 	set_lo(false);
 	set_lo(true);
-	assert_true(heard(&a, "down up "));
+	assert_true(got(&a, "down up "));
 	assert_true((blocked_signals("rocemu-net") & wanted) == wanted);
 	netmon_remove(&a.listener);
 }

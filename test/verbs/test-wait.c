@@ -106,7 +106,7 @@ static void make_lane_polled(struct ibv_cq *cq)
 		lane_lock(l);
 		l->progress.need = 1;
 		if (l->progress.mode == PROGRESS_ARMED)
-			lane_thread_ask(l, LANE_ASK_STOP_WATCHING);
+			lane_thread_request(l, LANE_REQ_STOP_WATCHING);
 		else
 			polled = true;
 		lane_unlock(l);
