@@ -29,7 +29,7 @@
  *
  * fd: any socket. @return 0 or -errno; -ENODEV: there is no such interface.
  */
-static int ask(int fd, const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
+static int query(int fd, const char *ifname, unsigned long request, struct ifreq *ifr, void *data)
 {
 	memset(ifr, 0, sizeof(*ifr));
 	snprintf(ifr->ifr_name, sizeof(ifr->ifr_name), "%s", ifname);
@@ -38,21 +38,21 @@ static int ask(int fd, const char *ifname, unsigned long request, struct ifreq *
 	return ioctl(fd, request, ifr) < 0 ? -errno : 0;
 }
 
-/* A socket for ask(), or -errno. */
-static int ask_open(void)
+/* A socket for query(), or -errno. */
+static int query_open(void)
 {
 	const int fd = sys_socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	return fd < 0 ? -errno : fd;
 }
 
-static unsigned ask_speed_mbps(int fd, const char *ifname)
+static unsigned query_speed_mbps(int fd, const char *ifname)
 {
 	struct ethtool_cmd cmd = {.cmd = ETHTOOL_GSET};
 	struct ifreq ifr;
 	uint32_t speed;
 
-	if (ask(fd, ifname, SIOCETHTOOL, &ifr, &cmd) < 0)
+	if (query(fd, ifname, SIOCETHTOOL, &ifr, &cmd) < 0)
 		return 0;
 	speed = ethtool_cmd_speed(&cmd);
 	return speed == (uint32_t)SPEED_UNKNOWN ? 0 : speed;
@@ -62,26 +62,26 @@ static unsigned ask_speed_mbps(int fd, const char *ifname)
 static int interface_read(int fd, struct netdev *d)
 {
 	struct ifreq ifr;
-	int ret = ask(fd, d->ifname, SIOCGIFFLAGS, &ifr, NULL);
+	int ret = query(fd, d->ifname, SIOCGIFFLAGS, &ifr, NULL);
 	unsigned flags;
 
 	if (ret < 0)
 		return ret;
 	flags = (unsigned short)ifr.ifr_flags;
-	ret = ask(fd, d->ifname, SIOCGIFMTU, &ifr, NULL);
+	ret = query(fd, d->ifname, SIOCGIFMTU, &ifr, NULL);
 	if (ret < 0)
 		return ret;
 	if (ifr.ifr_mtu > 0)
 		d->mtu = (unsigned)ifr.ifr_mtu;
 	d->loopback = flags & IFF_LOOPBACK;
 	d->active = (flags & IFF_UP) && (flags & IFF_RUNNING);
-	d->speed_mbps = d->loopback ? 0 : ask_speed_mbps(fd, d->ifname);
+	d->speed_mbps = d->loopback ? 0 : query_speed_mbps(fd, d->ifname);
 	return 0;
 }
 
 int netdev_refresh(struct netdev *d)
 {
-	const int fd = ask_open();
+	const int fd = query_open();
 	int ret;
 
 	if (fd < 0)
@@ -141,7 +141,7 @@ static int inventory_interface(struct inventory *inv, int fd, const char *name, 
 	memset(d, 0, sizeof(*d));
 	snprintf(d->ifname, sizeof(d->ifname), "%s", name);
 	d->mtu = 1500;
-	ret = ask(fd, name, SIOCGIFINDEX, &ifr, NULL);
+	ret = query(fd, name, SIOCGIFINDEX, &ifr, NULL);
 	if (ret == 0) {
 		d->ifindex = (unsigned)ifr.ifr_ifindex;
 		ret = interface_read(fd, d);
@@ -252,7 +252,7 @@ static int inventory_fill(struct inventory *inv, int fd, const struct ifaddrs *a
 int inventory_take(struct inventory *inv)
 {
 	struct ifaddrs *all;
-	int ret, fd = ask_open();
+	int ret, fd = query_open();
 
 	inv->n = 0;
 	inv->ifs = fd < 0 ? NULL : calloc(INVENTORY_MAX, sizeof(*inv->ifs));
