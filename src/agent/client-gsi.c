@@ -80,8 +80,8 @@ void agent_gsi_free(struct agent_gsi *c)
 /* ---- requests ---- */
 
 /* One request over the current connection. */
-static int ask(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value,
-	       char text[static AGENT_TEXT_MAX])
+static int send_request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value,
+			char text[static AGENT_TEXT_MAX])
 {
 	struct agent_msg answer;
 	int r = link_request(&c->link, m, AGENT_GSI_DONE, &answer, text, AGENT_TEXT_MAX);
@@ -125,7 +125,7 @@ static int replay_opened(struct agent_gsi *c, struct opened *o, char text[static
 {
 	struct agent_msg m = open_msg(o);
 	uint64_t nothing;
-	int r = ask(c, &m, &nothing, text);
+	int r = send_request(c, &m, &nothing, text);
 
 	if (r)
 		log_warn("%s", text);
@@ -137,11 +137,11 @@ static int replay_binding(struct agent_gsi *c, struct binding *b, char text[stat
 {
 	struct agent_msg m = bind_msg(b);
 	uint64_t value;
-	int r = ask(c, &m, &value, text);
+	int r = send_request(c, &m, &value, text);
 
 	m = key_msg(AGENT_GSI_LISTEN, b->reg.key);
 	if (!r && b->listens)
-		r = ask(c, &m, &value, text);
+		r = send_request(c, &m, &value, text);
 	if (!r || c->link.fd < 0)
 		return r;
 	lose(c, b, text);
@@ -196,16 +196,16 @@ int agent_gsi_join(struct agent_gsi *c, char text[static AGENT_TEXT_MAX])
 	return c->link.fd < 0 || !agent_gsi_connected(c) ? join(c, text) : 0;
 }
 
-/* As ask(), with the next agent if the last one has died. */
+/* As send_request(), with the next agent if the last one has died. */
 static int request(struct agent_gsi *c, const struct agent_msg *m, uint64_t *value,
 		   char text[static AGENT_TEXT_MAX])
 {
-	int r = ask(c, m, value, text);
+	int r = send_request(c, m, value, text);
 
 	if (r != -ECONNRESET)
 		return r;
 	r = join(c, text);
-	return r < 0 ? r : ask(c, m, value, text);
+	return r < 0 ? r : send_request(c, m, value, text);
 }
 
 static bool is_opened(const struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id)
@@ -317,6 +317,6 @@ int agent_gsi_unbind(struct agent_gsi *c, uint32_t key)
 	regs_drop(&c->bindings, &b->reg);
 	/* An agent that died has lost it, and it is not registered with the next one. */
 	if (c->link.fd >= 0)
-		(void)ask(c, &m, &nothing, ignored);
+		(void)send_request(c, &m, &nothing, ignored);
 	return 0;
 }

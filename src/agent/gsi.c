@@ -139,16 +139,17 @@ static struct gsi_req_id req_id(const struct gsi_mad *d, const struct rocemu_cm_
 }
 
 /* The client that got the request when it came first; of a REJ: the request that it takes back. */
-static struct gsi_client *who_got(struct gsi *gsi, const struct gsi_mad *d,
-				  const struct rocemu_cm_msg *m)
+static struct gsi_client *request_owner(struct gsi *gsi, const struct gsi_mad *d,
+					const struct rocemu_cm_msg *m)
 {
 	struct gsi_req_id id = req_id(d, m);
 
 	return gsi->members[gsi_reqs_find(&gsi->reqs, &id, link_now_ms())];
 }
 
-static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q, const struct gsi_mad *d,
-				      const struct rocemu_cm_msg *m, uint64_t service_id)
+static struct gsi_client *find_listener(struct gsi *gsi, const struct qp1 *q,
+					const struct gsi_mad *d, const struct rocemu_cm_msg *m,
+					uint64_t service_id)
 {
 	struct gsi_req_id id = req_id(d, m);
 	const struct gsi_port *port =
@@ -165,19 +166,19 @@ static struct gsi_client *who_listens(struct gsi *gsi, const struct qp1 *q, cons
 	return gsi->members[port->number];
 }
 
-static struct gsi_client *whose(struct gsi *gsi, const struct qp1 *q, const struct gsi_mad *d,
-				const struct rocemu_cm_msg *m)
+static struct gsi_client *receiver_of(struct gsi *gsi, const struct qp1 *q, const struct gsi_mad *d,
+				      const struct rocemu_cm_msg *m)
 {
 	uint32_t ours = gsi_mad_receiver_id(m);
 	struct gsi_client *member;
 	uint64_t service_id;
 
 	if (gsi_mad_service(m, &service_id)) {
-		member = who_got(gsi, d, m);
-		return member ? member : who_listens(gsi, q, d, m, service_id);
+		member = request_owner(gsi, d, m);
+		return member ? member : find_listener(gsi, q, d, m, service_id);
 	}
 	if (m->attr_id == ROCEMU_CM_REJ && !ours)
-		return who_got(gsi, d, m);
+		return request_owner(gsi, d, m);
 	return member_of(gsi, ours);
 }
 
@@ -250,7 +251,7 @@ static bool settle_early(struct gsi *gsi, struct gsi_early_req *r, bool late)
 
 	if (!q || rocemu_cm_decode(&m, r->d.mad, sizeof(r->d.mad)))
 		return true;
-	member = whose(gsi, q, &r->d, &m);
+	member = receiver_of(gsi, q, &r->d, &m);
 	if (member)
 		gsi_client_deliver(member, GSI_FRAME_MAD, &r->d);
 	else if (late)
@@ -298,7 +299,7 @@ static void input(struct gsi *gsi, struct qp1 *q, const struct gsi_mad *d)
 		count(gsi, AGENT_GSI_COUNT_rx_form);
 		return;
 	}
-	member = whose(gsi, q, d, &m);
+	member = receiver_of(gsi, q, d, &m);
 	if (member) {
 		gsi_client_deliver(member, GSI_FRAME_MAD, d);
 		return;

@@ -24,13 +24,13 @@ enum {
 			    apart */
 };
 
-static volatile sig_atomic_t told_to_leave;
+static volatile sig_atomic_t stop_requested;
 static volatile pid_t worker;
 
 /* The worker decides when the agent ends. */
 static void on_signal(int sig)
 {
-	told_to_leave = 1;
+	stop_requested = 1;
 	if (worker > 0)
 		kill(worker, sig);
 }
@@ -194,7 +194,7 @@ static int hold_all(struct store *st, int fd, holder_work_fn *work, void *user)
 			close(fd);
 			if (code >= 0)
 				return code;
-			if (told_to_leave)
+			if (stop_requested)
 				return 0;
 			log_warn("the agent's worker died: another one goes on");
 			pause_ms = link_now_ms() - started > LIFE_MS
@@ -202,7 +202,7 @@ static int hold_all(struct store *st, int fd, holder_work_fn *work, void *user)
 					   : MIN(MAX(2 * pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);
 		}
 		poll(NULL, 0, pause_ms);
-		if (told_to_leave)
+		if (stop_requested)
 			return 0;
 		started = link_now_ms();
 		fd = start_worker(st, work, user);
@@ -226,7 +226,7 @@ int holder_fork(struct store *st, holder_work_fn *work, void *user, pid_t *pid)
 	*pid = fork();
 	if (*pid == 0) {
 		worker = parent;
-		told_to_leave = 0;
+		stop_requested = 0;
 		store_close_others(st, pair[0]);
 		_exit(hold_all(st, pair[0], work, user));
 	}

@@ -62,7 +62,7 @@ struct rocemu_gid gid_v6_loopback(void)
 	return (struct rocemu_gid){.raw = {[15] = 1}};
 }
 
-static pid_t ask_pid(bool holder)
+static pid_t query_pid(bool holder)
 {
 	struct agent_status *st;
 	char text[400];
@@ -77,12 +77,12 @@ static pid_t ask_pid(bool holder)
 
 pid_t agent_pid(void)
 {
-	return ask_pid(false);
+	return query_pid(false);
 }
 
 pid_t agent_holder(void)
 {
-	return ask_pid(true);
+	return query_pid(true);
 }
 
 void wait_gone(pid_t pid)
