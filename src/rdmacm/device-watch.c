@@ -153,7 +153,7 @@ static bool look_at(struct rcm_device *d)
 {
 	bool fatal, any = drain(d, &fatal);
 
-	if (atomic_exchange(&d->look_again, false))
+	if (atomic_exchange(&d->recheck, false))
 		any = true;
 	if (!any)
 		return false;

@@ -24,9 +24,9 @@ struct rcm_device {
 	uint64_t guid;	       /* node GUID as a number */
 	unsigned ifindex;      /* of its interface; 0: not known */
 	uint8_t max_responder_resources, max_initiator_depth;
-	struct list ids;	/* rcm_id.on_device; guarded by rcm_lock */
-	atomic_uint changes;	/* counts its changes */
-	atomic_bool look_again; /* an ID came while something changed */
+	struct list ids;     /* rcm_id.on_device; guarded by rcm_lock */
+	atomic_uint changes; /* counts its changes */
+	atomic_bool recheck; /* an ID came while something changed */
 	atomic_bool gone;
 };
 

@@ -222,7 +222,7 @@ void rcm_id_set_local(struct rcm_id *id, const struct rcm_local *local)
 	/* Changes since the device's table was read were reported without this ID: check again.
 	 */
 	if (local->changes != atomic_load(&local->dev->changes)) {
-		atomic_store(&local->dev->look_again, true);
+		atomic_store(&local->dev->recheck, true);
 		rcm_core_wake();
 	}
 }

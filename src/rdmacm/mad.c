@@ -56,8 +56,8 @@ static void prepare_rules(void)
 }
 
 /* What rules do to a packet of QP 1. What is to be sent has no PSN yet: 0. */
-static struct fault_verdict ask_rules(enum fault_dir dir, const struct gsi_mad *m,
-				      const uint8_t packet[static GSI_PACKET_LEN])
+static struct fault_verdict apply_rules(enum fault_dir dir, const struct gsi_mad *m,
+					const uint8_t packet[static GSI_PACKET_LEN])
 {
 	static const char *const names[] = {
 #define X(name, text) [FAULT_##name] = text,
@@ -248,7 +248,7 @@ void mad_send(struct agent_gsi *client, rocemu_ns_t now, struct gsi_mad *m)
 	}
 	gsi_hdr_encode(m, 0);
 	gsi_packet_encode(m, packet);
-	v = ask_rules(FAULT_TX, m, packet);
+	v = apply_rules(FAULT_TX, m, packet);
 	action = impair_roll(&state->impair);
 	fault_report_add(FAULT_COUNT_SENT, 1);
 	if (v.drop)
@@ -277,7 +277,7 @@ bool mad_received(const struct gsi_mad *m, rocemu_ns_t now, struct cm_addr *addr
 		if (state->capture)
 			write_capture(m, packet, false);
 		/* Received MADs can only be dropped. */
-		if (ask_rules(FAULT_RX, m, packet).drop)
+		if (apply_rules(FAULT_RX, m, packet).drop)
 			return false;
 	}
 	*addr = (struct cm_addr){

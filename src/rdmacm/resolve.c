@@ -306,7 +306,7 @@ static void take_address(struct rcm_event *ev)
 	rcm_lock_drop();
 }
 
-static void look_again(struct rcm_timer *t) REQUIRES(rcm_lock)
+static void check_again(struct rcm_timer *t) REQUIRES(rcm_lock)
 {
 	struct rcm_id *id = container_of(t, struct rcm_id, resolving.timer);
 	const struct sockaddr_storage to = id->resolving.to;
@@ -326,7 +326,7 @@ static void look_again(struct rcm_timer *t) REQUIRES(rcm_lock)
 		rcm_event_report(id, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT, take_address);
 	} else {
 		id->resolving.pause = MIN(2 * id->resolving.pause, PAUSE_MAX_NS);
-		rcm_timer_set(t, MIN(now + id->resolving.pause, id->resolving.until), look_again);
+		rcm_timer_set(t, MIN(now + id->resolving.pause, id->resolving.until), check_again);
 	}
 }
 
@@ -341,7 +341,7 @@ static void wait_for_neighbour(struct rcm_id *id, const struct sockaddr *to,
 	id->resolving.from = *from;
 	id->resolving.pause = PAUSE_FIRST_NS;
 	id->resolving.until = now + (rocemu_ns_t)MAX(timeout_ms, 0) * 1000000u;
-	rcm_timer_set(&id->resolving.timer, now + PAUSE_FIRST_NS, look_again);
+	rcm_timer_set(&id->resolving.timer, now + PAUSE_FIRST_NS, check_again);
 }
 
 static int resolve_addr(struct rcm_id *id, const struct sockaddr *src, const struct sockaddr *dst,

@@ -26,7 +26,7 @@ static void assert_qp_state(struct rdma_cm_id *id, enum ibv_qp_state state)
 /* ---- addresses that come ---- */
 
 /* In a separate process, since one process is one end of QP 1. Retries until it is answered. */
-static void ask_until_heard(const char *address, uint16_t port)
+static void query_until_answered(const char *address, uint16_t port)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	int status;
@@ -50,8 +50,8 @@ static void ask_until_heard(const char *address, uint16_t port)
 	_exit(status == 28 ? 0 : 4);
 }
 
-static void assert_heard(struct rdma_event_channel *ch, const struct rdma_cm_id *listener,
-			 const char *address)
+static void assert_got_event(struct rdma_event_channel *ch, const struct rdma_cm_id *listener,
+			     const char *address)
 {
 	uint16_t port = ntohs(rdma_get_src_port((struct rdma_cm_id *)(uintptr_t)listener));
 	struct rdma_cm_event *ev;
@@ -61,7 +61,7 @@ static void assert_heard(struct rdma_event_channel *ch, const struct rdma_cm_id 
 
 	assert_true(pid >= 0);
 	if (pid == 0)
-		ask_until_heard(address, port);
+		query_until_answered(address, port);
 	ev = bench_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
 	id = ev->id;
 	assert_int_equal(rdma_ack_cm_event(ev), 0);
@@ -83,14 +83,14 @@ TEST(wildcard, addresses_and_interfaces_that_come_later__listened_on)
 	bench_veth();
 	listener = bench_listener(ch, "0.0.0.0", RDMA_PS_TCP, 0);
 	bench_ip("address add 10.1.9.9/24 dev p0");
-	assert_heard(ch, listener, "10.1.9.9");
+	assert_got_event(ch, listener, "10.1.9.9");
 	bench_ip("link add q0 type veth peer name q1");
 	bench_ip("link set q1 up");
 	bench_ip("address add 10.1.8.8/24 dev q0");
 	bench_ip("link set q0 up");
 	while (!bench_runs("q0"))
 		sched_yield();
-	assert_heard(ch, listener, "10.1.8.8");
+	assert_got_event(ch, listener, "10.1.8.8");
 	assert_int_equal(rdma_destroy_id(listener), 0);
 	rdma_destroy_event_channel(ch);
 	bench_ip("link delete q0");
