@@ -380,7 +380,7 @@ static void received(struct dgram *d, struct dgram_qp *qp, const struct ibv_wc *
 	}
 	peer = dgram_peer_find(d, &msg->from);
 	if (peer && peer->qpn == wc->src_qp)
-		peer->asked = rs_now();
+		peer->requested_at = rs_now();
 	msg->qp = qp;
 	msg->data = p + header;
 	msg->len = len - header;

@@ -204,7 +204,7 @@ static int bind_for(struct dgram *d, const union dgram_addr *to)
 
 int dgram_udp_connect(struct dgram *d, const union dgram_addr *to)
 {
-	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	const struct sockaddr unspec = {.sa_family = AF_UNSPEC};
 	struct dgram_peer *peer;
 	union dgram_addr name;
 	socklen_t len = sizeof(name);
@@ -222,7 +222,7 @@ int dgram_udp_connect(struct dgram *d, const union dgram_addr *to)
 	    getsockname(d->rs.fd, &name.sa, &len) < 0)
 		return -errno;
 	if (!same_host(&name, &peer->qp->local))
-		ret = connect(d->rs.fd, &nobody, sizeof(nobody)) < 0 ? -errno : 0;
+		ret = connect(d->rs.fd, &unspec, sizeof(unspec)) < 0 ? -errno : 0;
 	return ret;
 }
 
@@ -235,7 +235,7 @@ static void peer_learn(struct dgram_peer *peer, struct dgram_qp *qp, uint32_t qp
 	}
 	peer->qp = qp;
 	peer->qpn = qpn;
-	peer->asked = rs_now();
+	peer->requested_at = rs_now();
 	if (!peer->ah)
 		dgram_qp_ah(qp, &peer->addr, &peer->ah);
 }
@@ -323,7 +323,7 @@ ssize_t dgram_udp_send(struct dgram *d, struct dgram_peer *peer, const struct io
 
 	if (len + HEADER6 > DGRAM_UDP_MAX)
 		return -EMSGSIZE;
-	peer->asked = rs_now();
+	peer->requested_at = rs_now();
 	flags = (flags & MSG_DONTWAIT) | (d->rs.nonblock ? MSG_DONTWAIT : 0);
 	if (n <= MOST_IOV)
 		return send_op(d, peer, OP_DATA, iov, n, flags);

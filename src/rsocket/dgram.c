@@ -13,7 +13,7 @@
  * A peer may have restarted with another QP: a silent peer gets a request for its QP from time to
  * time.
  */
-#define ASK_AGAIN_NS 1000000000ull
+#define REQUEST_AGAIN_NS 1000000000ull
 
 enum {
 	/*
@@ -107,14 +107,14 @@ static int dgram_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 /** Datagrams that came from other peers before are still read, as with UDP. */
 static int dgram_connect(struct rs *rs, const struct sockaddr *addr, socklen_t len)
 {
-	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	const struct sockaddr unspec = {.sa_family = AF_UNSPEC};
 	struct dgram *d = dgram_of(rs);
 	int ret;
 
 	(void)len; /* it was checked */
 	if (addr->sa_family == AF_UNSPEC) {
 		d->connected = false;
-		return connect(rs->fd, &nobody, sizeof(nobody)) < 0 ? -errno : 0;
+		return connect(rs->fd, &unspec, sizeof(unspec)) < 0 ? -errno : 0;
 	}
 	dgram_addr_set(&d->peer, addr);
 	ret = dgram_udp_connect(d, &d->peer);
@@ -211,7 +211,8 @@ static ssize_t dgram_recv(struct rs *rs, const struct iovec *iov, int n, int fla
 
 static bool goes_over_udp(const struct dgram_peer *peer, size_t len)
 {
-	return !peer->ah || len > dgram_qp_room(peer->qp) || rs_now() - peer->asked > ASK_AGAIN_NS;
+	return !peer->ah || len > dgram_qp_room(peer->qp) ||
+	       rs_now() - peer->requested_at > REQUEST_AGAIN_NS;
 }
 
 static ssize_t dgram_send(struct rs *rs, const struct iovec *iov, int n, int flags,

@@ -67,7 +67,7 @@ struct dgram_peer {
 	struct dgram_qp *qp; /* the local QP for this peer */
 	struct ibv_ah *ah;   /* owned, of qp's PD; NULL: its QP is not known */
 	uint32_t qpn;
-	uint64_t asked; /* when its QP was last requested, or a message of it came */
+	uint64_t requested_at; /* when its QP was last requested, or a message of it came */
 };
 
 struct dgram {

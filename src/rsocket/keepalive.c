@@ -17,7 +17,7 @@ static struct {
 	struct list watched;	/* rs.keep.node */
 	struct rs *under_way;	/* whose tick is being called, without the lock */
 	bool running;		/* the thread */
-} keeper = {.lock = PTHREAD_MUTEX_INITIALIZER};
+} keepalive = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 enum { SECOND = 1000000000 };
 
@@ -72,7 +72,7 @@ static struct rs *first_due(void)
 {
 	struct rs *first = NULL;
 
-	list_for_each (it, &keeper.watched) {
+	list_for_each (it, &keepalive.watched) {
 		struct rs *rs = list_entry(it, struct rs, keep.node);
 
 		if (!first || rs->keep.due < first->keep.due)
@@ -88,20 +88,20 @@ static void tick(struct rs *rs)
 
 	/* A time set during the tick is newer than its result. */
 	rs->keep.due = 0;
-	keeper.under_way = rs;
-	pthread_mutex_unlock(&keeper.lock);
+	keepalive.under_way = rs;
+	pthread_mutex_unlock(&keepalive.lock);
 
 	mutex_lock(&rs->lock);
 	next = rs->sleep.closing || !rs->keep.on ? 0 : rs->ops->tick(rs);
 	mutex_unlock(&rs->lock);
 
-	pthread_mutex_lock(&keeper.lock);
-	keeper.under_way = NULL;
+	pthread_mutex_lock(&keepalive.lock);
+	keepalive.under_way = NULL;
 	if (rs->keep.due == 0 && next == 0)
 		list_remove(&rs->keep.node);
 	else if (rs->keep.due == 0)
 		rs->keep.due = next;
-	pthread_cond_broadcast(&keeper.changed);
+	pthread_cond_broadcast(&keepalive.changed);
 }
 
 static void *thread_main(void *unused)
@@ -109,7 +109,7 @@ static void *thread_main(void *unused)
 	struct timespec at;
 	struct rs *rs;
 
-	pthread_mutex_lock(&keeper.lock);
+	pthread_mutex_lock(&keepalive.lock);
 	while ((rs = first_due())) {
 		if (rs_now() >= rs->keep.due) {
 			tick(rs);
@@ -117,10 +117,10 @@ static void *thread_main(void *unused)
 		}
 		at.tv_sec = (time_t)(rs->keep.due / SECOND);
 		at.tv_nsec = (long)(rs->keep.due % SECOND);
-		pthread_cond_timedwait(&keeper.changed, &keeper.lock, &at);
+		pthread_cond_timedwait(&keepalive.changed, &keepalive.lock, &at);
 	}
-	keeper.running = false;
-	pthread_mutex_unlock(&keeper.lock);
+	keepalive.running = false;
+	pthread_mutex_unlock(&keepalive.lock);
 	return unused;
 }
 
@@ -139,7 +139,7 @@ static void spawn(void)
 	err = pthread_create(&thread, &attr, thread_main, NULL);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
-	keeper.running = err == 0;
+	keepalive.running = err == 0;
 	if (err)
 		log_warn("no thread for SO_KEEPALIVE: %s", strerror(err));
 	else
@@ -154,35 +154,35 @@ static void new_cond(void)
 
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&keeper.changed, &attr);
+	pthread_cond_init(&keepalive.changed, &attr);
 	pthread_condattr_destroy(&attr);
 }
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&keeper.lock);
+	pthread_mutex_lock(&keepalive.lock);
 }
 
 static void fork_parent(void)
 {
-	pthread_mutex_unlock(&keeper.lock);
+	pthread_mutex_unlock(&keepalive.lock);
 }
 
 static void fork_child(void)
 {
-	list_for_each_safe (it, tmp, &keeper.watched)
+	list_for_each_safe (it, tmp, &keepalive.watched)
 		list_remove(it);
-	keeper.under_way = NULL;
-	keeper.running = false;
+	keepalive.under_way = NULL;
+	keepalive.running = false;
 	new_cond();
-	pthread_mutex_unlock(&keeper.lock);
+	pthread_mutex_unlock(&keepalive.lock);
 }
 
 __attribute__((constructor)) static void set_up(void)
 {
 	static const struct fork_handlers handlers = {fork_prepare, fork_parent, fork_child};
 
-	list_init(&keeper.watched);
+	list_init(&keepalive.watched);
 	new_cond();
 	forks_add(FORK_KEEPALIVE, &handlers);
 }
@@ -200,30 +200,30 @@ void rs_keepalive_update(struct rs *rs)
 		due = rs_now() + MIN(rs_keepalive_idle(rs), rs_keepalive_interval(rs));
 	if (due == 0 && !list_linked(&rs->keep.node))
 		return;
-	pthread_mutex_lock(&keeper.lock);
+	pthread_mutex_lock(&keepalive.lock);
 	if (due == 0) {
 		list_remove(&rs->keep.node);
 	} else {
 		if (!list_linked(&rs->keep.node))
-			list_append(&keeper.watched, &rs->keep.node);
+			list_append(&keepalive.watched, &rs->keep.node);
 		rs->keep.due = due;
-		if (!keeper.running)
+		if (!keepalive.running)
 			spawn();
 	}
-	pthread_cond_broadcast(&keeper.changed);
-	pthread_mutex_unlock(&keeper.lock);
+	pthread_cond_broadcast(&keepalive.changed);
+	pthread_mutex_unlock(&keepalive.lock);
 }
 
 void rs_keepalive_stop(struct rs *rs)
 {
 	if (!rs->ops->tick)
 		return;
-	pthread_mutex_lock(&keeper.lock);
-	while (keeper.under_way == rs)
-		pthread_cond_wait(&keeper.changed, &keeper.lock);
+	pthread_mutex_lock(&keepalive.lock);
+	while (keepalive.under_way == rs)
+		pthread_cond_wait(&keepalive.changed, &keepalive.lock);
 	if (list_linked(&rs->keep.node)) {
 		list_remove(&rs->keep.node);
-		pthread_cond_broadcast(&keeper.changed); /* it may have been the last */
+		pthread_cond_broadcast(&keepalive.changed); /* it may have been the last */
 	}
-	pthread_mutex_unlock(&keeper.lock);
+	pthread_mutex_unlock(&keepalive.lock);
 }

@@ -80,7 +80,7 @@ static void watch_fini(struct watch *w)
 /* A socket has no urgent data and no bands: these bits are equivalent. */
 enum { IN = POLLIN | POLLRDNORM, OUT = POLLOUT | POLLWRNORM };
 
-static short asked(short events)
+static short requested(short events)
 {
 	return (short)((events & IN ? POLLIN : 0) | (events & OUT ? POLLOUT : 0));
 }
@@ -94,7 +94,7 @@ static short answer(struct rs *rs, short events)
 		return POLLERR;
 	if (rs->sleep.closing)
 		return POLLNVAL;
-	ready = rs->ops->ready(rs, asked(events));
+	ready = rs->ops->ready(rs, requested(events));
 	if (ready & POLLIN)
 		out |= events & IN;
 	if (ready & POLLOUT)
@@ -140,9 +140,10 @@ static int begin(struct watch *w)
 			continue;
 		}
 		mutex_lock(&of->rs->lock);
-		ret = of->rs->sleep.closing ? -EBADF
-					    : rs_sleep_begin(of->rs, &of->me,
-							     asked(w->fds[i].events), &w->raw[n]);
+		ret = of->rs->sleep.closing
+			      ? -EBADF
+			      : rs_sleep_begin(of->rs, &of->me, requested(w->fds[i].events),
+					       &w->raw[n]);
 		mutex_unlock(&of->rs->lock);
 		if (ret == -EBADF)
 			continue; /* checked by look() */
