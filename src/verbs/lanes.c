@@ -46,7 +46,7 @@ static unsigned cpus(void)
 }
 
 /** The value of ROCEMU_LANES; 0: not set. -EINVAL, with a message printed. */
-static int asked_for(void)
+static int lanes_setting(void)
 {
 	const char *env = getenv("ROCEMU_LANES");
 
@@ -108,7 +108,7 @@ int vb_lanes_init(struct vb_context *c)
 {
 	struct lane *first = NULL;
 	char text[512] = "";
-	int ret = asked_for();
+	int ret = lanes_setting();
 
 	trace_start();
 

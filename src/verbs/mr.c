@@ -383,7 +383,7 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	struct vb_mr *mr = vb_mr_of(ibmr);
 	struct vb_pd *pd = vb_pd_of(ibmr->pd), *old_pd = pd;
 	uint64_t iova = (uintptr_t)addr;
-	unsigned kept, asked = (unsigned)access;
+	unsigned kept, requested = (unsigned)access;
 	int ret;
 
 	if (((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context)) ||
@@ -405,23 +405,23 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 		iova = mr->iova;
 	}
 	if (!(flags & IBV_REREG_MR_CHANGE_ACCESS))
-		asked = mr->access;
-	kept = asked;
+		requested = mr->access;
+	kept = requested;
 	ret = vb_fault(c, NULL, FAULT_VERB_REREG_MR);
 	if (ret == 0)
 		ret = vb_handle_check(c, ibmr->handle, mr);
 	if (ret == 0 && (flags & IBV_REREG_MR_CHANGE_PD))
 		ret = vb_pd_check(ibpd);
 	if (ret == 0)
-		ret = check_region(addr, length, &asked, &iova);
+		ret = check_region(addr, length, &requested, &iova);
 	if (ret == 0) {
 		vb_valgrind_shared(addr, length);
 		lanes_lock(&c->lanes);
-		ret = rocemu_mr_change(mr->rmr, pd->rpd, addr, length, iova, (int)asked);
+		ret = rocemu_mr_change(mr->rmr, pd->rpd, addr, length, iova, (int)requested);
 		lanes_unlock(&c->lanes);
 	}
 	if (ret < 0) {
-		say_refused("ibv_rereg_mr", ret, addr, length, iova, asked);
+		say_refused("ibv_rereg_mr", ret, addr, length, iova, requested);
 		errno = -ret;
 		return IBV_REREG_MR_ERR_CMD;
 	}
