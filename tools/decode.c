@@ -48,7 +48,7 @@ const struct cli decode_cli = {
 	.operand = CLI_FILE,
 };
 
-static struct verdict judge(const struct capture_rec *rec, bool icrc_wrong,
+static struct verdict check(const struct capture_rec *rec, bool icrc_wrong,
 			    struct rocemu_packet *pkt)
 {
 	return (struct verdict){
@@ -137,7 +137,7 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 	struct decode *d = arg;
 	char text[PRINT_PACKET_MAX];
 	struct rocemu_packet pkt;
-	struct verdict v = judge(rec, icrc_wrong, &pkt);
+	struct verdict v = check(rec, icrc_wrong, &pkt);
 
 	if (d->packets++ == 0)
 		d->t0_ns = rec->ts_ns;

@@ -116,7 +116,7 @@ static bool is_owners(int fd, uid_t owner, pid_t *pid)
 }
 
 /** @return -ECONNREFUSED: no listener any more. */
-static int ask(struct reading *r, const char *path, pid_t pid, uid_t owner)
+static int query(struct reading *r, const char *path, pid_t pid, uid_t owner)
 {
 	const struct stat_request request = {.magic = STAT_MAGIC, .version = STAT_VERSION};
 	const int fd = stat_connect(path);
@@ -156,7 +156,7 @@ static int ask(struct reading *r, const char *path, pid_t pid, uid_t owner)
 }
 
 /** All processes of a directory, if it is what it is to be. */
-static void ask_dir(struct reading *r, const char *dir, uid_t owner)
+static void query_dir(struct reading *r, const char *dir, uid_t owner)
 {
 	const int fd = stat_dir_open(dir, owner, false);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -177,7 +177,7 @@ static void ask_dir(struct reading *r, const char *dir, uid_t owner)
 			continue;
 		snprintf(path, sizeof(path), "/proc/self/fd/%d/%.32s", fd, e->d_name);
 		/* Left behind, unless a process has taken the name meanwhile. */
-		if (ask(r, path, stat_name_pid(e->d_name), owner) == -ECONNREFUSED &&
+		if (query(r, path, stat_name_pid(e->d_name), owner) == -ECONNREFUSED &&
 		    fstatat(fd, e->d_name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
 		    now.st_ino == st.st_ino)
 			unlinkat(fd, e->d_name, 0);
@@ -186,7 +186,7 @@ static void ask_dir(struct reading *r, const char *dir, uid_t owner)
 }
 
 /** Root: the directories of all users. */
-static void ask_everybody(struct reading *r)
+static void query_all_users(struct reading *r)
 {
 	static const char *const patterns[] = {"/run/user/*/rocemu-stat", "/tmp/rocemu-stat-*"};
 	struct stat st;
@@ -197,24 +197,24 @@ static void ask_everybody(struct reading *r)
 			continue;
 		for (size_t k = 0; k < g.gl_pathc; k++)
 			if (lstat(g.gl_pathv[k], &st) == 0 && S_ISDIR(st.st_mode))
-				ask_dir(r, g.gl_pathv[k], st.st_uid);
+				query_dir(r, g.gl_pathv[k], st.st_uid);
 		globfree(&g);
 	}
 }
 
-static void ask_all(struct reading *r)
+static void query_all(struct reading *r)
 {
 	const uid_t me = geteuid();
 	char dir[STAT_PATH_MAX];
 
 	stat_dir_env(dir);
 	if (*dir)
-		ask_dir(r, dir, me);
+		query_dir(r, dir, me);
 	else if (!me)
-		ask_everybody(r);
+		query_all_users(r);
 	else
 		for (unsigned i = 0; stat_dir_place(me, i, dir); i++)
-			ask_dir(r, dir, me);
+			query_dir(r, dir, me);
 }
 
 /* ---- taking answers ---- */
@@ -301,7 +301,7 @@ int stat_read(struct stat_list *out, pid_t only)
 	struct reading r = {.list = out, .only = only};
 
 	*out = (struct stat_list){.now_ns = monotonic_ns()};
-	ask_all(&r);
+	query_all(&r);
 	take_all(&r);
 	free(r.asked);
 	if (out->n)

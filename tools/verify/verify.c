@@ -154,7 +154,7 @@ static void count(struct flow *f, const struct pkt *p)
 	f->cut = f->cut || p->cut;
 }
 
-static void judge(struct verify *v, struct flow *f, const struct pkt *p)
+static void check_packet(struct verify *v, struct flow *f, const struct pkt *p)
 {
 	uint64_t bytes = f->rq.bytes;
 
@@ -201,7 +201,7 @@ static void take(void *arg, const struct capture_rec *rec, unsigned segment, boo
 	}
 	if (f != NULL) {
 		count(f, &p);
-		judge(v, f, &p);
+		check_packet(v, f, &p);
 	}
 	if (v->log != NULL)
 		packet_log_add(v, &p, f, good);
