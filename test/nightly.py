@@ -73,7 +73,7 @@ def run(job):
 
 
 def job_build(job):
-    """The build directory is nobody else's matter."""
+    """The build directory is private."""
     return job.argv[job.argv.index('--build') + 1] if '--build' in job.argv else None
 
 

@@ -411,7 +411,7 @@ static int verify_all(struct options *o, char **files, int n)
 	return err != 0 ? TOOL_USAGE : code;
 }
 
-/* One option. @return false: wrong, which was said. */
+/* One option. @return false: wrong, with a message printed. */
 static bool option(struct options *o, int opt)
 {
 	switch (opt) {

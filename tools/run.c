@@ -507,7 +507,7 @@ static int parse(int argc, char **argv, struct run *r)
 			cli_print_help(&run_cli, stdout);
 			return TOOL_OK;
 		default:
-			return TOOL_USAGE; /* cli_next() has said what is wrong */
+			return TOOL_USAGE; /* cli_next() has printed the error */
 		}
 	}
 	if (optind < argc)

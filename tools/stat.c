@@ -129,7 +129,7 @@ static int parse_option(struct options *o, int opt)
 		o->port = (unsigned)n;
 		return TOOL_OK;
 	default:
-		return TOOL_USAGE; /* cli_next() has said what is wrong */
+		return TOOL_USAGE; /* cli_next() has printed the error */
 	}
 }
 

@@ -32,7 +32,7 @@ static int local_socket(int type, bool system, const char *suffix, bool listens)
 	return fd;
 }
 
-/* Start an agent with fd as descriptor 3. said: what it writes to standard error, or NULL. */
+/* Start an agent with fd as descriptor 3. `said`: its standard error, or NULL. */
 static pid_t start(int fd, int whose, const char *count, bool system, uid_t uid, FILE **said)
 {
 	int out[2];
@@ -170,7 +170,7 @@ TEST(passed, variables_for_another_process__not_looked_at)
 		int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
 		env_enter();
-		/* It listens itself, and leaves because nobody comes. */
+		/* It listens itself, and exits because no client comes. */
 		assert_int_equal(
 			exit_code(start(fd, cases[i].whose, cases[i].count, false, 0, NULL)), 0);
 		close(fd);
@@ -186,7 +186,7 @@ TEST(passed, listener_of_another_user__refused)
 	fd = local_socket(SOCK_SEQPACKET, true, "", true);
 	assert_int_equal(seteuid(0), 0);
 	REFUSED("made by user", fd, "1", true, 0);
-	/* Nobody passes one: then it takes root. */
+	/* No socket is passed: then it needs root. */
 	REFUSED("only root", open("/dev/null", O_RDWR | O_CLOEXEC), "0", true, ANN);
 }
 

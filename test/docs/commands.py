@@ -4,7 +4,8 @@
 
 usage: commands.py BUILD
 
-- A block with a command of ours is a console block (console.py runs it), says `not run: REASON`, or stands in
+- A block with a command of ours is a console block (console.py runs it), has `not run: REASON`, or
+  stands in
   a page that another test runs (pages.RUN_BY).
 - Of each `rocemu SUB ...`, in blocks and in code within sentences, SUB exists and `rocemu SUB --help` has
   each option. Of each tools/ or test/ program the file exists, and a file beside it has each option.

@@ -8,7 +8,7 @@ All blocks of a page are one session of a shell: in a directory of its own that 
 tools/, test/ and pcap-samples/, has the files of FIXTURES and examples/lessons, and finds `rocemu` in PATH; in network and process
 namespaces of its own, so that nothing is left behind. In what is expected `...` stands for any characters,
 and alone on a line for any lines; where nothing is expected anything may be printed. The exit code is to be
-0, or what `# exits with N` says. Behind a command that ends in `&` the session waits until something more
+0, or N of `# exits with N`. Behind a command that ends in `&` the session waits until something more
 listens, as a reader does. Exit code 77: no namespaces here.
 
 --cast writes what was typed and printed as a recording of a terminal (asciicast 2). termtosvg draws it:
@@ -137,7 +137,7 @@ class Session:
 
 
 def recording(history):
-    """As somebody types it, a word at a time."""
+    """As typed, a word at a time."""
     now, rows = 0.5, [{'version': 2, 'width': COLUMNS, 'height': ROWS}]
     for command, text in history:
         for piece in ('\x1b[32m$\x1b[0m ', *re.findall(r'\S+\s*', command), '\r\n'):

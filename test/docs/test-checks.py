@@ -57,7 +57,7 @@ def errors_of(check):
 
 
 def check_tree(check, changes):
-    """What a check says of the small tree."""
+    """A check's output for the small tree."""
     with tempfile.TemporaryDirectory(prefix='rocemu-docs-') as top:
         pages.TOP = pathlib.Path(top)
         commands.sources_beside.cache_clear()

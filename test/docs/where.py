@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Is what docs/where.md says so? Each row's file exists and has the name beside it.
+"""Checks docs/where.md: each row's file exists and has the name beside it.
 
 usage: where.py
 """

@@ -34,7 +34,7 @@ def check_units(rocemu, directory, where):
         text = (directory / name).read_text(encoding='utf-8')
         (where / name).write_text(re.sub(r'^ExecStart=\S+', f'ExecStart={rocemu}', text, flags=re.M), encoding='utf-8')
     p = run('systemd-analyze', 'verify', '--man=no', *(str(where / name) for name in UNITS))
-    # It says what is wrong with a line, and exits with 0.
+    # It prints the error of a line, and exits with 0.
     expect(p.returncode == 0 and not p.stdout, 'systemd-analyze verify:', p.stdout)
     p = run('systemd-analyze', 'security', '--offline=true', '--no-pager', f'--threshold={EXPOSURE_MAX}',
             str(where / UNITS[0]))

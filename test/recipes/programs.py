@@ -7,8 +7,8 @@
 Executed are the blocks that begin with "```console". A line that begins with "$ " is a command for
 bash (a backslash at its end continues it), the lines behind it are what it prints; where there are
 none it may print anything. There "..." stands for anything within a line, and a line that is "..."
-for any number of lines. Runs of spaces count as one. A command ends with exit code 0, or what
-`# exits with N` behind it says. One that ends with "&" stays until the end of its part of the page;
+for any number of lines. Runs of spaces count as one. A command ends with exit code 0, or N
+of `# exits with N` behind it. One that ends with "&" stays until the end of its part of the page;
 the next one begins when it listens (TCP, rdma_cm, Unix) or has ended.
 
 A part of a page begins with a comment: <!-- needs: WORD... -->. It is skipped where a word is no

@@ -118,7 +118,7 @@ static int option(struct options *o, int opt, int gids[2])
 		cli_print_help(&parity_cli, stdout);
 		return EXIT_SAME;
 	default:
-		return EXIT_USAGE; /* cli_next() has said what is wrong */
+		return EXIT_USAGE; /* cli_next() has printed the error */
 	}
 }
 
