@@ -90,6 +90,33 @@ def columns__list_and_words_that_mean_something__kept():
         assert [line[:4] for line in lines if line.lstrip()[:1] in ("-", "1", "7")] == ["- xx", "- wo", "  1."], lines
 
 
+def words__in_comments_and_pages__found():
+    for name, text, said in (
+        ("src/base/list.h", "/* Nobody\n * uses it. */\n", '"Nobody"'),
+        ("src/base/list.h", "int a; // the kernel tells it\n", '"tells"'),
+        ("src/base/more.c", "/*\n * It stays for\n * good.\n */\n", '"for good"'),
+        ("test/a.py", '"""What it says."""\n', '"says"'),
+        ("test/a.py", "a = 1  # whoever asks\n", '"asks"'),
+        ("docs/a.md", "What becomes of it.\n", '"becomes of"'),
+        ("man/a.1", ".SH NAME\nneither\n", '"neither"'),
+    ):
+        with Tree(**{name: text}) as root:
+            code, out = run(root, "words.py")
+            assert code == 1 and f"{name}:" in out and said in out, (name, text, out)
+
+
+def words__outside_of_sentences__left_alone():
+    for name, text in (
+        ("src/base/list.h", 'const char *nobody = "nobody knows"; /* ask() and `asked`; "neither" */\n'),
+        ("test/a.py", 'a = "says"\n'),
+        ("docs/a.md", "`whoever`\n\n```\nIt says so.\n```\n\n    told\n\nWell known, and unknown.\n"),
+        ("man/a.1", ".nf\nIt says so.\n.fi\n"),
+    ):
+        with Tree(**{name: text}) as root:
+            code, out = run(root, "words.py")
+            assert code == 0, (name, text, out)
+
+
 def format__file__found():
     with Tree(**{"src/base/bad.c": "int  f( int a ){return a;}\n"}) as root:
         shutil.copy(HERE.parent.parent / ".clang-format", root)
