@@ -14,7 +14,7 @@ import pathlib
 import re
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-# Pages whose commands another test runs: the name of that test's source.
+# Pages of which another test runs the blocks that are not console's: the name of that test's source.
 RUN_BY = {
     'docs/faults.md': 'test/prog/cases_faults.py',
     'docs/programs/*.md': 'test/recipes/programs.py',
