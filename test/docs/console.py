@@ -226,7 +226,7 @@ def main():
     enter()
     build = os.path.abspath(args.build)
     total = failed = 0
-    for name in args.only or pages.names():
+    for name in args.only or [n for n in pages.names() if not pages.recipe_of(n)]:
         begin = time.monotonic()
         try:
             done = run_page(build, name, args.verbose, args.cast)

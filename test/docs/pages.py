@@ -7,7 +7,8 @@ Any other block that has commands of rocemu says in its first line why nothing r
 
     ```sh not run: needs an adapter
 
-or stands in a page that another test runs (RUN_BY). In a man page a block (.nf, .EX) with `$ ` is a console
+or stands below a line `<!-- not run: REASON -->`, or in a page that another test runs (RUN_BY, or a test in
+test/recipes that names the page). In a man page a block (.nf, .EX) with `$ ` is a console
 block, unless the comment `.\\" not run: REASON` stands before it.
 """
 import pathlib
@@ -21,6 +22,7 @@ RUN_BY = {
     'docs/tutorial/*.md': 'test/prog/cases_lessons.py',
 }
 FENCE = re.compile(r'^( {0,3})```(.*)$')
+COMMENT = re.compile(r'<!-- (not run: .*?) -->$')
 # What a command of ours begins with, behind a prompt and settings of the environment.
 OURS = re.compile(r'^(?:\$ )?(?:[A-Z_]+=\S* )*((?:build/tools/)?rocemu(?:-parity)?(?= )|(?:tools|test|build/test|\.ci)/[\w./-]+)(.*)$')
 
@@ -75,21 +77,23 @@ def man_blocks(name, lines):
 
 
 def markdown_blocks(name, lines):
-    fence = None
+    fence, comment = None, ''
     indented = []
     for number, line in enumerate([*lines, ''], 1):
         m = FENCE.match(line)
         if fence:
             if m and not m[2].strip():
-                yield Block(name, fence[0], fence[1], lines[fence[0]:number - 1])
+                yield Block(name, fence[0], fence[1] + comment, lines[fence[0]:number - 1])
                 fence = None
         elif m:
             fence = (number, m[2])
         elif line.startswith('    ') and (indented or number == 1 or not lines[number - 2].strip()):
             indented.append(line)
         elif indented:
-            yield Block(name, number - 1 - len(indented), '', indented)
+            yield Block(name, number - 1 - len(indented), comment, indented)
             indented = []
+        elif COMMENT.match(line):
+            comment = ' ' + COMMENT.match(line)[1]
 
 
 def blocks(name):
@@ -108,4 +112,14 @@ def names():
 def run_by(name):
     """The test that runs the commands of a page, if it is another one than console.py."""
     path = pathlib.PurePath(name)
-    return next((test for pattern, test in RUN_BY.items() if path.match(pattern)), None)
+    return next((test for pattern, test in RUN_BY.items() if path.match(pattern)), None) or recipe_of(name)
+
+
+def recipe_of(name):
+    """The test in test/recipes that names a page or its folder."""
+    wanted = [name] + ([str(pathlib.PurePath(name).parent)] if name.count('/') > 1 else [])
+    for path in sorted((TOP / 'test/recipes').glob('*.py')):
+        text = path.read_text(encoding='utf-8')
+        if any(re.search(rf'{re.escape(w)}\b', text) for w in wanted):
+            return str(path.relative_to(TOP))
+    return None

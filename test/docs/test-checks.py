@@ -26,8 +26,15 @@ GOOD = {
     'docs/b.md': '# B\n\n## A heading\n\n```sh not run: no reason\ntools/x --y\n```\n',
     'docs/where.md': '| What changes | file | look for |\n|---|---|---|\n' + '| it | `tools/x` | `word` |\n' * where.LEAST,
     'man/rocemu.1': '.BR rocemu (1)\n',
+    'test/recipes/a.py': "PAGE = 'docs/recipe.md'\n",
     'tools/x': 'word\n', 'tools/x.py': "'--y'\n",
 }
+# What is no mistake.
+RIGHT = [
+    ('docs/b.md', '<!-- not run: no reason -->\n\n    tools/x --y\n'),
+    ('docs/recipe.md', '    tools/x --y\n'),
+    ('docs/b.md', '```console\n$ tools/x --y\n```\n'),
+]
 # What is changed, and the check that has to see it.
 MISTAKES = [
     ('links', 'README.md', '[b](docs/c.md)\n'),
@@ -81,12 +88,13 @@ def check_diagrams():
 def main():
     wrong = [f'{check} finds mistakes in the good tree' for check in ('links', 'where', 'commands') if check_tree(check, {})]
     wrong += [f'{check} does not see {text!r} in {name}' for check, name, text in MISTAKES if not check_tree(check, {name: text})]
+    wrong += [f'commands finds a mistake in {text!r} in {name}' for name, text in RIGHT if check_tree('commands', {name: text})]
     wrong += [f'{expected} and {text!r}: {not same}' for expected, text, same in OUTPUTS
               if bool(console.pattern_of(expected).fullmatch(text)) != same]
     wrong += check_diagrams()
     for text in wrong:
         print(text, file=sys.stderr)
-    print(f'{len(MISTAKES) + len(OUTPUTS) + 3} mistakes, {len(wrong)} wrong')
+    print(f'{len(MISTAKES) + len(RIGHT) + len(OUTPUTS) + 3} trees and texts, {len(wrong)} wrong')
     return 1 if wrong else 0
 
 
