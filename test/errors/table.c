@@ -11,24 +11,30 @@
 
 #include "errors.h"
 
-/* clang-format off */
 static const char head[] =
 	"# Errors and what they look like\n"
 	"\n"
-	"Printed by `errors-table` from the rows in `test/errors`, which run over the drop-in libibverbs on\n"
-	"real sockets, on one device and between two, and in the simulator over all losses of their first\n"
-	"packets (RC). The same rows between rocemu and the kernel's Soft-RoCE, in both roles:\n"
-	"[interop.md](interop.md). A second request stands behind the first one, and a receive on each side,\n"
-	"so that it shows what is flushed.\n"
+	"Printed by `errors-table` from the rows in `test/errors`. These rows run over the\n"
+	"drop-in libibverbs on real sockets, on one device and between two devices, and in\n"
+	"the simulator with all losses of their first packets (RC).\n"
+	"[interop.md](interop.md) has the same rows between rocemu and the kernel's\n"
+	"Soft-RoCE, in both roles. In each row a second request follows the first one, and\n"
+	"each side has one more receive, so that flushes are visible.\n"
 	"\n"
-	"How to read it: *local* is the completion of the request, *behind* that of the request posted after\n"
-	"it; *NAK* is the AETH syndrome on the wire, also in `vendor_err` (other errors: [a\n"
-	"code](#reasons-and-vendor_err)); *receive* is the completion of the receive that the request takes\n"
-	"at the peer, *peer behind* that of the one after it; *states* are those of the requester's and the\n"
-	"responder's QP afterwards; *event* is asynchronous, at the responder unless it says \"local\". A dash:\n"
-	"there is none. Where the answer that carries a NAK is lost, the requester ends with `RETRY_EXC_ERR`\n"
-	"instead, as with any RNIC: the responder is in ERR by then and silent.\n";
-/* clang-format on */
+	"The columns:\n"
+	"\n"
+	"- *local*: the completion of the request; *behind*: that of the request posted\n"
+	"  after it.\n"
+	"- *NAK*: the AETH syndrome on the wire, also in `vendor_err` (other errors: [a\n"
+	"  code](#reasons-and-vendor_err)).\n"
+	"- *receive*: the completion of the receive that the request takes at the peer;\n"
+	"  *peer behind*: that of the next receive.\n"
+	"- *states*: the states of the requester's and the responder's QP afterwards.\n"
+	"- *event*: the asynchronous event, at the responder unless it says \"local\".\n"
+	"\n"
+	"A dash means none. If the answer with a NAK is lost, the requester ends with\n"
+	"`RETRY_EXC_ERR` instead, as with any RNIC: the responder is then in ERR and does\n"
+	"not answer.\n";
 
 static void print_events(FILE *out, const struct err_ends *w)
 {
@@ -90,24 +96,6 @@ static void print_cell(FILE *out, const char *text)
 	fputs(" | ", out);
 }
 
-/* clang-format off */
-static const char reasons[] =
-	"\n"
-	"## Reasons, and vendor_err\n"
-	"\n"
-	"`rocemu run --log why` (or ROCEMU_LOG=why) prints the reason of each error in a line: the object,\n"
-	"what it was and its values, the rule, what to do, and the code. A reason of an object comes again\n"
-	"after a minute at the earliest, with the count of those between; of one code there are 16 lines a\n"
-	"minute. At the end the process prints how many were held back.\n"
-	"\n"
-	"`vendor_err` of a completion in error is the syndrome of the NAK that was received (0x60-0x63; an\n"
-	"RNR NAK: 0x20 with its timer), as from the wire. Where no NAK said what is wrong it is one of these\n"
-	"codes, a different one for each cause; of a flushed request it is 0. They do not change from one\n"
-	"version to the next. Below, {words} stand for values.\n"
-	"\n"
-	"Calls that are refused say why in the same way, without a code.\n"
-	"\n";
-/* clang-format on */
 
 static void print_reasons(FILE *out)
 {
@@ -120,8 +108,25 @@ static void print_reasons(FILE *out)
 #undef X
 	};
 
-	fputs(reasons, out);
-	fputs("| code | what is printed | rule | remedy |\n|---|---|---|---|\n", out);
+	fputs("\n"
+	      "## Reasons, and vendor_err\n"
+	      "\n"
+	      "`rocemu run --log why` (or ROCEMU_LOG=why) prints the reason of each error in a\n"
+	      "line: the object, what it was and its values, the rule, what to do, and the code.\n"
+	      "The same reason of an object is printed once a minute, with the count of those\n"
+	      "between; for one code there are at most 16 lines a minute. At the end the process\n"
+	      "prints how many were suppressed.\n"
+	      "\n"
+	      "`vendor_err` of a completion in error is the syndrome of the received NAK\n"
+	      "(0x60-0x63; an RNR NAK: 0x20 with its timer), as on the wire. If no NAK had the\n"
+	      "cause, it is one of these codes, a different one for each cause. For a flushed\n"
+	      "request it is 0. The codes do not change between versions. Below, {words} stand\n"
+	      "for values.\n"
+	      "\n"
+	      "Refused calls print their reason in the same way, without a code.\n"
+	      "\n"
+	      "| code | what is printed | rule | remedy |\n|---|---|---|---|\n",
+	      out);
 	for (unsigned i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
 		fprintf(out, "| 0x%x | ", table[i].number);
 		print_cell(out, table[i].text);
