@@ -12,28 +12,31 @@ GROUPS = ('Operations', 'Order and notification', 'Errors', 'Bad networks', 'Sto
 
 HEAD = '''# Interoperation with the kernel's Soft-RoCE
 
-Written by `test/interop/run.sh --write-docs`; edit that, not this.
+`test/interop/run.sh --write-docs` writes this page; edit `test/interop/table.py` instead.
 
-rocemu against the kernel driver rdma_rxe of Linux {release}, in a QEMU guest of Debian packages: two hosts on one wire,
-which is a tap in a network namespace of its own. The same programs run at both ends, on rxe0 and under `rocemu run`:
-`verbs-check` (`test/prog`, plain libibverbs; it compares every byte, and the guard zones around every buffer, at both
-ends), perftest, rdma-core's pingpongs and its examples of rdma_cm. QEMU records every packet; the ICRC of each is recomputed by a program that shares
-nothing with rocemu (`test/prog/icrc_check.py`), and `rocemu verify` finds no error in any capture but those of packets
-corrupted on purpose.
+rocemu runs against the kernel driver rdma_rxe of Linux {release}, in a QEMU guest of Debian
+packages: two hosts on one wire, a tap in a network namespace of its own. The same programs run at
+both ends, on rxe0 and under `rocemu run`: `verbs-check` (`test/prog`, plain libibverbs; it compares
+every byte, and the guard zones around every buffer, at both ends), perftest, rdma-core's pingpongs
+and its examples of rdma_cm. QEMU records every packet. `test/prog/icrc_check.py`, which shares no
+code with rocemu, computes each ICRC again. `rocemu verify` finds no error in any capture, except for
+packets corrupted on purpose.
 
-The columns say what rocemu was, and the interface's MTU (path MTU {paths}). The client begins most
-operations; each is also run in the other direction. Every connection starts at PSN 0xfffff0, so every run wraps.
-Sizes are 0 to 1 MiB on RC, to 64 KiB on UC, to one packet on UD.
+The columns show the role of rocemu and the interface's MTU (path MTU {paths}).
+The client begins most operations; each is also run in the other direction. Every connection starts
+at PSN 0xfffff0, so PSNs wrap in every run. Sizes are 0 to 1 MiB on RC, to 64 KiB on UC, to one
+packet on UD.
 
-`ok`: as the specification has it. `[n]`: a known difference of rxe, explained below. `.`: not tried.
+`ok`: as in the specification. `[n]`: a known difference of rxe, explained below. `.`: not tried.
 '''
 
 ERRORS = '''
 ## The errors table
 
-The rows of [errors.md](errors.md), as they are: by one program on plain libibverbs (`test/errors`, `errors-run`) in the guest, whose
-requester is on the device before the `>` and whose responder on the one behind it. `same`: statuses, what is flushed,
-states, events and, where an end is rocemu, the NAK on the wire are those of the row. rxe with itself runs without anything of rocemu's.
+The rows of [errors.md](errors.md), unchanged: a program on plain libibverbs (`test/errors`,
+`errors-run`) runs them in the guest. Its requester is on the device before the `>`, its responder on
+the one after it. `same`: statuses, flushes, states, events and, if an end is rocemu, the NAK on the
+wire are those of the row. rxe with itself runs without rocemu.
 
 <!-- errors: -->
 {errors}
@@ -56,8 +59,9 @@ test/interop/run.sh --only 'verbs/rc.ops' --captures /some/where
 test/interop/run.sh --only 'cm/' --full --write-docs       # these, into the tables of this page
 ```
 
-It needs root, qemu-system-x86, mmdebstrap and Debian's archive as this machine's apt knows it. The guest is made in about a
-minute and kept in `$XDG_CACHE_HOME/rocemu-interop` (or `~/.cache`). It uses KVM where KVM boots it, and emulates where not.
+It needs root, qemu-system-x86, mmdebstrap and the Debian archive of this machine's apt. The guest is
+made in about a minute and kept in `$XDG_CACHE_HOME/rocemu-interop` (or `~/.cache`). It uses KVM if
+KVM can boot it, and emulation otherwise.
 '''
 
 
