@@ -15,7 +15,7 @@ import sys
 import console
 import pages
 
-sys.path[:0] = [str(pages.TOP / 'docs/diagrams'), str(pages.TOP / 'test/layering')]
+sys.path[:0] = [str(pages.TOP / 'tools'), str(pages.TOP / 'test/layering')]
 sys.dont_write_bytecode = True
 import draw  # noqa: E402
 import includes  # noqa: E402
@@ -47,7 +47,7 @@ def main():
     wrong = [*check_layers(), *check_recording()]
     for text in wrong:
         print(text, file=sys.stderr)
-    current = subprocess.run([sys.executable, pages.TOP / 'docs/diagrams/draw.py', '--check'], check=False)
+    current = subprocess.run([sys.executable, pages.TOP / 'tools/draw.py', '--check'], check=False)
     return 1 if wrong or current.returncode else 0
 
 

@@ -16,7 +16,7 @@ import links
 import pages
 import where
 
-sys.path.insert(0, str(pages.TOP / 'docs/diagrams'))
+sys.path.insert(0, str(pages.TOP / 'tools'))
 sys.dont_write_bytecode = True
 import draw  # noqa: E402
 

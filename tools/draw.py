@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Draws the diagrams of the documentation: NAME.txt beside this file becomes docs/NAME.svg.
+"""Draws the diagrams of the documentation: docs/diagrams/NAME.txt becomes docs/NAME.svg.
 
-usage: docs/diagrams/draw.py [--check]
+usage: tools/draw.py [--check]
 
 --check writes nothing; the exit code is 1 when an SVG is not what its text gives. A text is a tree of
 boxes, or the messages between actors. `#` begins a comment line.
@@ -28,7 +28,7 @@ import re
 import sys
 from xml.sax.saxutils import escape
 
-HERE = pathlib.Path(__file__).resolve().parent
+DOCS = pathlib.Path(__file__).resolve().parents[1] / 'docs'
 LINE, PAD, FRAME_HEAD = 17, 12, 26
 CLASSES = ('plain', 'ours', 'kernel', 'net')
 STYLE = """
@@ -298,9 +298,9 @@ def main():
     p.add_argument('--check', action='store_true', help='write nothing; is each SVG what its text gives?')
     args = p.parse_args()
     stale = 0
-    sources = sorted(HERE.glob('*.txt'))
+    sources = sorted((DOCS / 'diagrams').glob('*.txt'))
     for source in sources:
-        target = HERE.parent / f'{source.stem}.svg'
+        target = DOCS / f'{source.stem}.svg'
         try:
             new = draw(source)
         except Mistake as e:
@@ -310,7 +310,7 @@ def main():
             continue
         stale += 1
         if args.check:
-            print(f'{target} is not what {source.name} gives: run docs/diagrams/draw.py', file=sys.stderr)
+            print(f'{target} is not what {source.name} gives: run tools/draw.py', file=sys.stderr)
         else:
             target.write_text(new, encoding='utf-8')
             print(target)
