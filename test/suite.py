@@ -47,8 +47,8 @@ SUITES = {
 # What --quick leaves out: tests of more than two or three seconds each. Most of that time they wait.
 SLOW = {
     'agent/agent-agent', 'agent/agent-client', 'agent/agent-gsi', 'agent/agent-holder',
-    'agent/agent-liar', 'agent/agent-users-names', 'cm/cm-masks', 'engine/engine-lane-tx',
-    'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm', 'fuzz/fuzz-sequence',
+    'agent/agent-liar', 'agent/agent-users-names', 'cm/cm-masks', 'docs/doc-console',
+    'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm', 'fuzz/fuzz-sequence',
     'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon',
     'parity/parity', 'prog/errors-run', 'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors',
     'rsocket/rsocket-compare', 'rsocket/rsocket-keepalive', 'rsocket/rsocket-many',
@@ -63,7 +63,7 @@ SLOW = {
 CONCERNS = (
     ('tools/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog')),
     ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
-    ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('prog', 'verbs')), ('man/', ('shape',)),
+    ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs')), ('man/', ('docs', 'shape')),
 )
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99',

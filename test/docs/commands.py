@@ -11,6 +11,7 @@ usage: commands.py BUILD
   each option. Of each tools/ or test/ program the file exists, and a file beside it has each option.
 """
 import functools
+import json
 import os
 import re
 import shlex
@@ -66,6 +67,13 @@ def check_rocemu(rocemu, program, rest):
 
 
 @functools.lru_cache(None)
+def targets_of(build):
+    """Files that the build makes, or would make."""
+    with open(os.path.join(build, 'meson-info', 'intro-targets.json'), encoding='utf-8') as f:
+        return {name for target in json.load(f) for name in target['filename']}
+
+
+@functools.lru_cache(None)
 def sources_beside(path):
     found = ''
     for entry in sorted(path.parent.iterdir()):
@@ -76,7 +84,7 @@ def sources_beside(path):
 
 def check_script(build, program, rest):
     if program.startswith('build/'):
-        return None if os.path.exists(os.path.join(build, program[6:])) else f'no {program}'
+        return None if os.path.join(build, program[6:]) in targets_of(build) else f'no target {program}'
     path = pages.TOP / program
     if not path.exists():
         return f'no {program}'
