@@ -4,12 +4,12 @@
 
 usage: tools/draw.py [--check]
 
---check writes nothing; the exit code is 1 when an SVG is not what its text gives. A text is a tree of
-boxes, or the messages between actors. `#` begins a comment line.
+--check writes nothing; the exit code is 1 when an SVG is not what its text gives. A text is a
+tree of boxes, or the messages between actors. `#` begins a comment line.
 
     boxes TITLE               the first line
     gap ACROSS DOWN           pixels between neighbours, for all that follows
-    row | column [: HEADING]  children beside or below each other; a heading draws a frame around them
+    row | column [: HEADING]  children beside or below each other; a heading draws a frame
     box NAME [CLASS]: TEXT | MORE TEXT      a leaf; the first text is bold
     arrow NAME [<]-> NAME[: LABEL]          after the tree; `..` in place of `-` is dashed
 
@@ -18,9 +18,9 @@ boxes, or the messages between actors. `#` begins a comment line.
     NAME -> NAME: LABEL                     a message, in the order of time; `..>` is dashed
     NAME: TEXT | MORE TEXT                  what an actor does, in a box
 
-Children are indented deeper than their row or column. Classes: plain, ours, kernel, net. An SVG has
-light and dark colours, chosen by the reader's system, and loads nothing. A text that is wider than the
-place it has is an error, so that nothing overlaps.
+Children are indented deeper than their row or column. Classes: plain, ours, kernel, net. An SVG
+has light and dark colours, chosen by the reader's system, and loads nothing. A text that is wider
+than the place it has is an error, so that nothing overlaps.
 """
 import argparse
 import pathlib
@@ -56,7 +56,9 @@ class Mistake(Exception):
 def width(text, bold=False, size=13):
     """Pixels, a little more than usual sans-serif fonts take."""
     narrow, wide = "iljtfrI.,:;'|!()[] ", 'mwMWGOQ@%'
-    ems = sum(0.36 if c in narrow else 0.92 if c in wide else 0.66 if c.isupper() else 0.6 for c in text)
+    ems = sum(
+        0.36 if c in narrow else 0.92 if c in wide else 0.66 if c.isupper() else 0.6 for c in text
+    )
     return ems * size * (1.08 if bold else 1)
 
 
@@ -85,7 +87,11 @@ class Box:
             self.h = len(self.texts) * LINE + PAD
             return
         along, across = ('w', 'h') if self.kind == 'row' else ('h', 'w')
-        setattr(self, along, sum(getattr(c, along) for c in self.children) + self.gap * (len(self.children) - 1))
+        setattr(
+            self,
+            along,
+            sum(getattr(c, along) for c in self.children) + self.gap * (len(self.children) - 1),
+        )
         setattr(self, across, max(getattr(c, across) for c in self.children))
         if self.framed:
             self.w = max(self.w, width(self.texts[0], True)) + 2 * PAD
@@ -116,8 +122,8 @@ class Box:
 
     def draw(self):
         if self.framed:
-            yield f'<rect class="frame" x="{self.x:.0f}" y="{self.y:.0f}" width="{self.w:.0f}" ' \
-                  f'height="{self.h:.0f}" rx="6"/>'
+            size = f'width="{self.w:.0f}" height="{self.h:.0f}"'
+            yield f'<rect class="frame" x="{self.x:.0f}" y="{self.y:.0f}" {size} rx="6"/>'
             yield text(self.x + PAD, self.y + 17, self.texts[0], 'b', 'start')
         elif self.kind == 'box':
             yield from filled(self.x, self.y, self.w, self.h, self.style, self.texts)
@@ -140,15 +146,20 @@ def filled(x, y, w, h, style, texts, bold=True):
 def head(x, y, dx, dy):
     """An arrow's head at (x, y), pointing along (dx, dy), one of which is 0."""
     ax, ay = x - 8 * dx, y - 8 * dy
-    return f'<path class="head" d="M{x:.0f} {y:.0f} L{ax - 4 * dy:.0f} {ay - 4 * dx:.0f} ' \
-           f'L{ax + 4 * dy:.0f} {ay + 4 * dx:.0f} Z"/>'
+    return (
+        f'<path class="head" d="M{x:.0f} {y:.0f} L{ax - 4 * dy:.0f} {ay - 4 * dx:.0f} '
+        f'L{ax + 4 * dy:.0f} {ay + 4 * dx:.0f} Z"/>'
+    )
 
 
 def line(x1, y1, x2, y2, style, both=False):
     """A horizontal or vertical arrow."""
     dx, dy = (x2 > x1) - (x2 < x1), (y2 > y1) - (y2 < y1)
-    yield f'<line class="{style}" x1="{x1 + (7 * dx if both else 0):.0f}" ' \
-          f'y1="{y1 + (7 * dy if both else 0):.0f}" x2="{x2 - 7 * dx:.0f}" y2="{y2 - 7 * dy:.0f}"/>'
+    begin = 7 if both else 0    # a line ends where its head begins
+    yield (
+        f'<line class="{style}" x1="{x1 + begin * dx:.0f}" y1="{y1 + begin * dy:.0f}" '
+        f'x2="{x2 - 7 * dx:.0f}" y2="{y2 - 7 * dy:.0f}"/>'
+    )
     yield head(x2, y2, dx, dy)
     if both:
         yield head(x1, y1, -dx, -dy)
@@ -167,7 +178,13 @@ def arrow(a, b, words, style, both):
         ends = (a.y + a.h, b.y) if b.y > a.y else (a.y, b.y + b.h)
         yield from line(x, ends[0], x, ends[1], style, both)
         for i, words_of_line in enumerate(words):
-            yield text(x + 10, sum(ends) / 2 + 4 + (i - (len(words) - 1) / 2) * 14, words_of_line, 'label', 'start')
+            yield text(
+                x + 10,
+                sum(ends) / 2 + 4 + (i - (len(words) - 1) / 2) * 14,
+                words_of_line,
+                'label',
+                'start',
+            )
         room, need = min(a.x + a.w, b.x + b.w) - x - 10, max(width(t, size=12) for t in words)
     elif y is not None:
         ends = (a.x + a.w, b.x) if b.x > a.x else (a.x, b.x + b.w)
@@ -246,7 +263,9 @@ def sequence(lines):
         else:
             raise Mistake(f'line {number}: {words}')
     order = list(actors)
-    boxes_w = max(width(t, i == 0) for texts in actors.values() for i, t in enumerate(texts)) + 2 * PAD
+    boxes_w = (
+        max(width(t, i == 0) for texts in actors.values() for i, t in enumerate(texts)) + 2 * PAD
+    )
     pitch = boxes_w + 20
     for a, b, _, what in steps:
         if b:
@@ -267,15 +286,23 @@ def sequence(lines):
             parts += filled(at[a] - w / 2, y, w, h, 'plain', what, bold=False)
             y += h + 8
     y += 8
-    lives = [f'<line class="life" x1="{x:.0f}" y1="{16 + head_h:.0f}" x2="{x:.0f}" y2="{y:.0f}"/>' for x in at.values()]
-    tops = [part for name, texts in actors.items()
-            for part in filled(at[name] - boxes_w / 2, 16, boxes_w, head_h, 'ours', texts)]
+    lives = [
+        f'<line class="life" x1="{x:.0f}" y1="{16 + head_h:.0f}" x2="{x:.0f}" y2="{y:.0f}"/>'
+        for x in at.values()
+    ]
+    tops = [
+        part
+        for name, texts in actors.items()
+        for part in filled(at[name] - boxes_w / 2, 16, boxes_w, head_h, 'ours', texts)
+    ]
     return lives + tops + parts, pitch * len(order) + 32, y + 16
 
 
 def read(path):
     """(number, line) of a text, without comments and empty lines."""
-    rows = [(i, row.rstrip()) for i, row in enumerate(path.read_text(encoding='utf-8').splitlines(), 1)]
+    rows = [
+        (i, row.rstrip()) for i, row in enumerate(path.read_text(encoding='utf-8').splitlines(), 1)
+    ]
     return [(i, row) for i, row in rows if row and not row.startswith('#')]
 
 
@@ -287,15 +314,25 @@ def draw(path):
     if kind not in kinds or not title:
         raise Mistake('the first line is neither "boxes TITLE" nor "sequence TITLE"')
     parts, w, h = kinds[kind](rows[1:])
-    return '\n'.join([
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h:.0f}" width="{w:.0f}" height="{h:.0f}">',
-        f'<title>{escape(title)}</title>', f'<style>{STYLE}</style>',
-        f'<rect class="bg" width="{w:.0f}" height="{h:.0f}"/>', *parts, '</svg>', ''])
+    return '\n'.join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {w:.0f} {h:.0f}" '
+            f'width="{w:.0f}" height="{h:.0f}">',
+            f'<title>{escape(title)}</title>',
+            f'<style>{STYLE}</style>',
+            f'<rect class="bg" width="{w:.0f}" height="{h:.0f}"/>',
+            *parts,
+            '</svg>',
+            '',
+        ]
+    )
 
 
 def main():
     p = argparse.ArgumentParser(description='Draws docs/diagrams/*.txt as docs/*.svg.')
-    p.add_argument('--check', action='store_true', help='write nothing; is each SVG what its text gives?')
+    p.add_argument(
+        '--check', action='store_true', help='write nothing; is each SVG what its text gives?'
+    )
     args = p.parse_args()
     stale = 0
     sources = sorted((DOCS / 'diagrams').glob('*.txt'))

@@ -4,7 +4,8 @@
 
 usage: claims.py BUILD
 
-A name in the second column is a test of meson, a case of test/prog/run.py (`*` allowed), or a file of the tree.
+A name in the second column is a test of meson, a case of test/prog/run.py (`*` allowed), or a
+file of the tree.
 """
 import fnmatch
 import json
@@ -34,8 +35,21 @@ def main():
     build = os.path.abspath(sys.argv[1])
     with open(os.path.join(build, 'meson-info', 'intro-tests.json'), encoding='utf-8') as f:
         tests = {t['name'] for t in json.load(f)}
-    argv = [sys.executable, str(pages.TOP / 'test/prog/run.py'), '--build', build, '--list', '--full']
-    cases = [line.split()[0] for line in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines() if line]
+    argv = [
+        sys.executable,
+        str(pages.TOP / 'test/prog/run.py'),
+        '--build',
+        build,
+        '--list',
+        '--full',
+    ]
+    cases = [
+        line.split()[0]
+        for line in subprocess.run(
+            argv, capture_output=True, text=True, check=True
+        ).stdout.splitlines()
+        if line
+    ]
     wrong, count = [], 0
     for name in PAGES:
         for number, shown in rows(name):
@@ -44,7 +58,11 @@ def main():
             if not names:
                 wrong.append(f'{name}:{number}: a claim that no test shows')
             for test in names:
-                if test not in tests and not fnmatch.filter(cases, test) and not (pages.TOP / test).is_file():
+                if (
+                    test not in tests
+                    and not fnmatch.filter(cases, test)
+                    and not (pages.TOP / test).is_file()
+                ):
                     wrong.append(f'{name}:{number}: no test {test}')
     for text in wrong:
         print(text, file=sys.stderr)

@@ -4,11 +4,11 @@
 
 usage: commands.py BUILD
 
-- A block with a command of ours is a console block (console.py runs it), has `not run: REASON`, or
-  stands in
-  a page that another test runs (pages.RUN_BY).
-- Of each `rocemu SUB ...`, in blocks and in code within sentences, SUB exists and `rocemu SUB --help` has
-  each option. Of each tools/ or test/ program the file exists, and a file beside it has each option.
+- A block with a command of ours is a console block (console.py runs it), has `not run: REASON`,
+  or stands in a page that another test runs (pages.RUN_BY).
+- Of each `rocemu SUB ...`, in blocks and in code within sentences, SUB exists and `rocemu SUB
+  --help` has each option. Of each tools/ or test/ program the file exists, and a file beside it
+  has each option.
 """
 import functools
 import json
@@ -35,7 +35,9 @@ def help_of(rocemu, sub):
 def words_of(text):
     text = re.sub(r'\s+#.*', '', text)
     try:
-        return shlex.split(text.replace('|', ' | ').replace('&', ' & ').replace(';', ' ; ').replace('[', ' '))
+        return shlex.split(
+            text.replace('|', ' | ').replace('&', ' & ').replace(';', ' ; ').replace('[', ' ')
+        )
     except ValueError:
         return text.split()
 
@@ -84,14 +86,24 @@ def sources_beside(path):
 
 def check_script(build, program, rest):
     if program.startswith('build/'):
-        return None if os.path.join(build, program[6:]) in targets_of(build) else f'no target {program}'
+        return (
+            None
+            if os.path.join(build, program[6:]) in targets_of(build)
+            else f'no target {program}'
+        )
     path = pages.TOP / program
     if not path.exists():
         return f'no {program}'
     for option in options_of(words_of(rest)):
         at = re.escape(option)
-        text = sources_beside(path) + (sources_beside(pages.TOP / 'test/run.sh') if program == 'test/run.sh' else '')
-        if path.is_file() and option != '--help' and not re.search(rf'(?<![\w-]){at}(?![\w-])', text):
+        text = sources_beside(path) + (
+            sources_beside(pages.TOP / 'test/run.sh') if program == 'test/run.sh' else ''
+        )
+        if (
+            path.is_file()
+            and option != '--help'
+            and not re.search(rf'(?<![\w-]){at}(?![\w-])', text)
+        ):
             return f'no file beside {program} has {option}'
     return None
 
@@ -110,16 +122,30 @@ def check_page(build, name):
     wrong, counts = [], {'run': 0, 'elsewhere': 0, 'marked': 0, 'named': 0}
     for block in pages.blocks(name):
         for number, command in block.commands():
-            kind = 'run' if block.runs else 'marked' if block.reason else 'elsewhere' if pages.run_by(name) else None
+            kind = (
+                'run'
+                if block.runs
+                else 'marked'
+                if block.reason
+                else 'elsewhere'
+                if pages.run_by(name)
+                else None
+            )
             if kind is None:
-                wrong.append((f'{name}:{number}', f'nothing runs this, and nothing says why: {command}'))
+                wrong.append(
+                    (f'{name}:{number}', f'nothing runs this, and nothing says why: {command}')
+                )
             else:
                 counts[kind] += 1
             problem = check_command(build, command)
             if problem:
                 wrong.append((f'{name}:{number}', problem))
-    text = re.sub(r'^( {0,3})```.*?^\1```$', lambda m: '\n' * m[0].count('\n'), (pages.TOP / name).read_text(encoding='utf-8'),
-                  flags=re.M | re.S)
+    text = re.sub(
+        r'^( {0,3})```.*?^\1```$',
+        lambda m: '\n' * m[0].count('\n'),
+        (pages.TOP / name).read_text(encoding='utf-8'),
+        flags=re.M | re.S,
+    )
     for m in SPAN.finditer(text):
         counts['named'] += 1
         problem = check_command(build, m[1])
@@ -138,8 +164,11 @@ def main():
             total[kind] = total.get(kind, 0) + n
     for where, text in wrong:
         print(f'{where}: {text}', file=sys.stderr)
-    print(f'commands: {total["run"]} run, {total["elsewhere"]} run by other tests, {total["marked"]} marked as not run, '
-          f'{total["named"]} within sentences; {len(wrong)} wrong')
+    print(
+        f'commands: {total["run"]} run, {total["elsewhere"]} run by other tests, '
+        f'{total["marked"]} marked as not run, '
+        f'{total["named"]} within sentences; {len(wrong)} wrong'
+    )
     return 1 if wrong or not total['run'] else 0
 
 

@@ -1,17 +1,20 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Runs the console blocks of the documentation, and compares what the commands print with the pages.
+"""Runs the console blocks of the documentation, and compares what the commands print with the
+pages.
 
 usage: console.py BUILD [--only PAGE] [--verbose] [--cast FILE]
 
-All blocks of a page are one session of a shell: in a directory of its own that shows the tree's build/,
-tools/, test/ and pcap-samples/, has the files of FIXTURES and examples/lessons, and finds `rocemu` in PATH; in network and process
-namespaces of its own, so that nothing is left behind. In what is expected `...` stands for any characters,
-and alone on a line for any lines; where nothing is expected anything may be printed. The exit code is to be
-0, or N of `# exits with N`. Behind a command that ends in `&` the session waits until something more
-listens, as a reader does. Exit code 77: no namespaces here.
+All blocks of a page are one session of a shell: in a directory of its own that shows the tree's
+build/, tools/, test/ and pcap-samples/, has the files of FIXTURES and examples/lessons, and finds
+`rocemu` in PATH; in network and process namespaces of its own, so that nothing is left behind. In
+what is expected `...` stands for any characters, and alone on a line for any lines; where nothing
+is expected anything may be printed. The exit code is to be 0, or N of `# exits with N`.
+Behind a command that ends in `&` the session waits until something more listens, as a reader
+does. Exit code 77: no namespaces here.
 
---cast writes what was typed and printed as a recording of a terminal (asciicast 2). termtosvg draws it:
+--cast writes what was typed and printed as a recording of a terminal (asciicast 2). termtosvg
+draws it:
 
     test/docs/console.py build --only README.md --cast /tmp/a.cast
     termtosvg render /tmp/a.cast docs/first-minute.svg --template window_frame --loop-delay 4000
@@ -32,7 +35,7 @@ import time
 import pages
 
 HANG_GUARD_S = 120
-COLUMNS, ROWS = 106, 30    # of a recording
+COLUMNS, ROWS = 106, 30  # of a recording
 LINKS = ('tools', 'test', 'docs', 'examples', 'man', 'src')
 # Stand-ins for a reader's own programs and captures.
 FIXTURES = {
@@ -40,8 +43,11 @@ FIXTURES = {
     'my-verbs-server': '#!/bin/sh\nexec ibv_rc_pingpong -g 0 -n 100\n',
     'my-verbs-client': '#!/bin/sh\nexec ibv_rc_pingpong -g 0 -n 100 "$1"\n',
 }
-CAPTURES = {'capture.pcap': 'rc_write_loss_ipv4.pcap', 'before.pcap': 'rc_write_ipv4.pcap',
-            'after.pcap': 'rc_write_loss_ipv4.pcap'}
+CAPTURES = {
+    'capture.pcap': 'rc_write_loss_ipv4.pcap',
+    'before.pcap': 'rc_write_ipv4.pcap',
+    'after.pcap': 'rc_write_loss_ipv4.pcap',
+}
 NAMESPACES = ['unshare', '--net', '--pid', '--fork', '--mount-proc', '--kill-child']
 
 
@@ -72,7 +78,9 @@ def pattern_of(expected):
         if line.strip() == '...':
             parts.append(r'(?:[^\n]*\n)*?')
         else:
-            parts.append(r'[^\n]*'.join(re.escape(p) for p in line.rstrip().split('...')) + r'[ \t]*\n')
+            parts.append(
+                r'[^\n]*'.join(re.escape(p) for p in line.rstrip().split('...')) + r'[ \t]*\n'
+            )
     return re.compile(''.join(parts) + r'\s*')
 
 
@@ -83,13 +91,27 @@ class Session:
         self.where = where
         self.rocemu = os.path.join(build, 'tools', 'rocemu')
         env = {k: v for k, v in os.environ.items() if not k.startswith(('ROCEMU_', 'LD_'))}
-        env.update(PATH=f'{build}/tools:{os.environ["PATH"]}:/usr/sbin:/sbin', ROCEMU_REAL='off', NO_COLOR='1',
-                   ROCEMU_STAT=f'{where}/.stat', XDG_RUNTIME_DIR=where, HOME=where, LC_ALL='C.UTF-8')
+        env.update(
+            PATH=f'{build}/tools:{os.environ["PATH"]}:/usr/sbin:/sbin',
+            ROCEMU_REAL='off',
+            NO_COLOR='1',
+            ROCEMU_STAT=f'{where}/.stat',
+            XDG_RUNTIME_DIR=where,
+            HOME=where,
+            LC_ALL='C.UTF-8',
+        )
         self.history = []
         os.mkdir(f'{where}/.stat', 0o700)
         self.errors = os.path.join(where, '.background')
-        self.shell = subprocess.Popen(['bash', '--norc', '--noprofile'], cwd=where, env=env, stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.shell = subprocess.Popen(
+            ['bash', '--norc', '--noprofile'],
+            cwd=where,
+            env=env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
         self.run('ip link set lo up 2>/dev/null')
 
     def run(self, command):
@@ -100,7 +122,9 @@ class Session:
         data = b''
         deadline = time.monotonic() + HANG_GUARD_S
         while not (mark in data and data.endswith(b'\n')):
-            if not select.select([self.shell.stdout], [], [], max(0, deadline - time.monotonic()))[0]:
+            if not select.select([self.shell.stdout], [], [], max(0, deadline - time.monotonic()))[
+                0
+            ]:
                 raise Wrong(f'no end within {HANG_GUARD_S} s')
             piece = os.read(self.shell.stdout.fileno(), 65536)
             if not piece:
@@ -144,7 +168,7 @@ def recording(history):
             rows.append([round(now, 2), 'o', piece])
             now += 0.12
         for line in text.splitlines():
-            rows.append([round(now, 2), 'o', line[:COLUMNS - 1] + '\r\n'])
+            rows.append([round(now, 2), 'o', line[: COLUMNS - 1] + '\r\n'])
             now += 0.04
         now += 1.5 if text else 0.3
     return '\n'.join(json.dumps(row) for row in rows) + '\n'
@@ -164,7 +188,10 @@ def run_page(build, name, verbose, cast=None):
                 step(session, command, expected)
             except Wrong as e:
                 session.end()
-                raise Wrong(f'{name}:{number}: {command}\n{e}\n--- in the background:\n{session.background()}') from e
+                raise Wrong(
+                    f'{name}:{number}: {command}\n{e}\n'
+                    f'--- in the background:\n{session.background()}'
+                ) from e
             done += 1
         session.end()
         if cast:
@@ -219,7 +246,9 @@ def enter():
 def main():
     p = argparse.ArgumentParser(description='Runs the console blocks of the documentation.')
     p.add_argument('build')
-    p.add_argument('--only', metavar='PAGE', action='append', help='only this page; may be repeated')
+    p.add_argument(
+        '--only', metavar='PAGE', action='append', help='only this page; may be repeated'
+    )
     p.add_argument('--verbose', action='store_true', help='print each command before it runs')
     p.add_argument('--cast', metavar='FILE', help='write a recording of the terminal')
     args = p.parse_args()

@@ -4,9 +4,9 @@
 
 usage: diagrams.py
 
-docs/diagrams/layers.txt has a box for each folder of src. What a layer may include (src/README.md, as
-test/layering/includes.py reads it) stands below it. docs/first-minute.svg has the commands of README.md;
-console.py shows how it is made.
+docs/diagrams/layers.txt has a box for each folder of src. What a layer may include
+(src/README.md, as test/layering/includes.py reads it) stands below it. docs/first-minute.svg has
+the commands of README.md; console.py shows how it is made.
 """
 import html
 import subprocess

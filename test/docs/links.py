@@ -1,24 +1,31 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Do all relative links of the documentation lead somewhere, anchors too, and does the index have each page?
+"""Do all relative links of the documentation lead somewhere, anchors too, and does the index have
+each page?
 
 usage: links.py
 
-Pages are README.md, CONTRIBUTING.md, src/README.md, docs/ and man/. docs/README.md has a link to each page of
-docs, rocemu(1) names each manual page, and manual pages refer to manual pages that exist.
+Pages are README.md, CONTRIBUTING.md, src/README.md, docs/ and man/. docs/README.md has a link to
+each page of docs, rocemu(1) names each manual page, and manual pages refer to manual pages that
+exist.
 """
 import re
 import sys
 
 import pages
 
-LINK = re.compile(r'(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)|<(?:img|source)[^>]* (?:src|srcset)="([^"]+)"')
+LINK = re.compile(
+    r'(?<!\\)\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)'
+    r'|<(?:img|source)[^>]* (?:src|srcset)="([^"]+)"'
+)
 REFERENCE = re.compile(r'\b(rocemu(?:\\?-[a-z]+)?) \((\d)\)')
 
 
 def prose(text):
     """Without code, whose brackets are no links."""
-    text = re.sub(r'^( {0,3})```.*?^\1```$', lambda m: '\n' * m[0].count('\n'), text, flags=re.M | re.S)
+    text = re.sub(
+        r'^( {0,3})```.*?^\1```$', lambda m: '\n' * m[0].count('\n'), text, flags=re.M | re.S
+    )
     return re.sub(r'(`+)[^`\n]+?\1', lambda m: 'x' * len(m[0]), text)
 
 
@@ -60,14 +67,27 @@ def check_man(name):
 
 def check_index():
     index = pages.TOP / 'docs/README.md'
-    linked = {(index.parent / m[1].partition('#')[0]).resolve() for m in LINK.finditer(index.read_text(encoding='utf-8')) if m[1]}
+    linked = {
+        (index.parent / m[1].partition('#')[0]).resolve()
+        for m in LINK.finditer(index.read_text(encoding='utf-8'))
+        if m[1]
+    }
     for path in sorted((pages.TOP / 'docs').glob('*.md')):
         if path != index and path.resolve() not in linked:
             yield f'docs/README.md has no link to {path.name}'
-    for folder in sorted({p.parent for p in (pages.TOP / 'docs').rglob('*.md')} - {pages.TOP / 'docs'}):
-        if not any(folder in to.parents or to.parent == folder or to.stem == folder.name for to in linked):
+    for folder in sorted(
+        {p.parent for p in (pages.TOP / 'docs').rglob('*.md')} - {pages.TOP / 'docs'}
+    ):
+        if not any(
+            folder in to.parents or to.parent == folder or to.stem == folder.name for to in linked
+        ):
             yield f'docs/README.md has no link into {folder.name}/'
-    names = {f'{page}.{n}' for page, n in REFERENCE.findall((pages.TOP / 'man/rocemu.1').read_text(encoding='utf-8').replace('\\-', '-'))}
+    names = {
+        f'{page}.{n}'
+        for page, n in REFERENCE.findall(
+            (pages.TOP / 'man/rocemu.1').read_text(encoding='utf-8').replace('\\-', '-')
+        )
+    }
     for path in sorted((pages.TOP / 'man').glob('rocemu-*.1')):
         if path.name not in names:
             yield f'rocemu.1 does not name {path.name}'

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The pages of the documentation, their blocks, and the commands in them.
 
-Commands stand in fenced blocks. A block ```console is run by console.py: lines that begin with `$ ` are
-commands, the lines below a command are what it prints. A command that ends in `# exits with N` does that.
-Any other block that has commands of rocemu says in its first line why nothing runs it:
+Commands stand in fenced blocks. A block ```console is run by console.py: lines that begin with `$
+` are commands, the lines below a command are what it prints. A command that ends in `# exits with
+N` does that. Any other block that has commands of rocemu says in its first line why nothing runs
+it:
 
     ```sh not run: needs an adapter
 
-or stands below a line `<!-- not run: REASON -->`, or in a page that another test runs (RUN_BY, or a test in
-test/recipes that names the page). In a man page a block (.nf, .EX) with `$ ` is a console
-block, unless the comment `.\\" not run: REASON` stands before it.
+or stands below a line `<!-- not run: REASON -->`, or in a page that another test runs (RUN_BY, or
+a test in test/recipes that names the page). In a man page a block (.nf, .EX) with `$ ` is a
+console block, unless the comment `.\\" not run: REASON` stands before it.
 """
 import pathlib
 import re
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-# Pages of which another test runs the blocks that are not console's: the name of that test's source.
+# Pages of which another test runs the blocks that are not console's: that test's source.
 RUN_BY = {
     'docs/faults.md': 'test/prog/cases_faults.py',
     'docs/programs/*.md': 'test/recipes/programs.py',
@@ -24,7 +25,10 @@ RUN_BY = {
 FENCE = re.compile(r'^( {0,3})```(.*)$')
 COMMENT = re.compile(r'<!-- (not run: .*?) -->$')
 # What a command of ours begins with, behind a prompt and settings of the environment.
-OURS = re.compile(r'^(?:\$ )?(?:[A-Z_]+=\S* )*((?:build/tools/)?rocemu(?:-parity)?(?= )|(?:tools|test|build/test|\.ci)/[\w./-]+)(.*)$')
+OURS = re.compile(
+    r'^(?:\$ )?(?:[A-Z_]+=\S* )*'
+    r'((?:build/tools/)?rocemu(?:-parity)?(?= )|(?:tools|test|build/test|\.ci)/[\w./-]+)(.*)$'
+)
 
 
 class Block:
@@ -58,7 +62,13 @@ class Block:
 
 
 def man_words(line):
-    return re.sub(r'\\f[BIRP]|\\&', '', line).replace('\\-', '-').replace('\\e', '\\').replace('\\(aq', "'").replace('\\(dq', '"')
+    return (
+        re.sub(r'\\f[BIRP]|\\&', '', line)
+        .replace('\\-', '-')
+        .replace('\\e', '\\')
+        .replace('\\(aq', "'")
+        .replace('\\(dq', '"')
+    )
 
 
 def man_blocks(name, lines):
@@ -68,7 +78,7 @@ def man_blocks(name, lines):
         if re.match(r'\.(nf|EX)$', line):
             start = number
         elif re.match(r'\.(fi|EE)$', line) and start:
-            inside = [man_words(x) for x in lines[start:number - 1]]
+            inside = [man_words(x) for x in lines[start : number - 1]]
             runs = any(x.startswith('$ ') for x in inside)
             yield Block(name, start, info if 'not run:' in info or not runs else 'console', inside)
             start = None
@@ -83,7 +93,7 @@ def markdown_blocks(name, lines):
         m = FENCE.match(line)
         if fence:
             if m and not m[2].strip():
-                yield Block(name, fence[0], fence[1] + comment, lines[fence[0]:number - 1])
+                yield Block(name, fence[0], fence[1] + comment, lines[fence[0] : number - 1])
                 fence = None
         elif m:
             fence = (number, m[2])
@@ -112,7 +122,9 @@ def names():
 def run_by(name):
     """The test that runs the commands of a page, if it is another one than console.py."""
     path = pathlib.PurePath(name)
-    return next((test for pattern, test in RUN_BY.items() if path.match(pattern)), None) or recipe_of(name)
+    return next(
+        (test for pattern, test in RUN_BY.items() if path.match(pattern)), None
+    ) or recipe_of(name)
 
 
 def recipe_of(name):

@@ -1,6 +1,7 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Do the checks of the documentation find what they are for? Each is given a small tree with one mistake.
+"""Do the checks of the documentation find what they are for? Each is given a small tree with one
+mistake.
 
 usage: test-checks.py
 """
@@ -24,10 +25,12 @@ GOOD = {
     'README.md': '# A\n\n[b](docs/b.md#a-heading)\n',
     'docs/README.md': '[b](b.md) [where](where.md)\n',
     'docs/b.md': '# B\n\n## A heading\n\n```sh not run: no reason\ntools/x --y\n```\n',
-    'docs/where.md': '| What changes | file | look for |\n|---|---|---|\n' + '| it | `tools/x` | `word` |\n' * where.LEAST,
+    'docs/where.md': '| What changes | file | look for |\n|---|---|---|\n'
+    + '| it | `tools/x` | `word` |\n' * where.LEAST,
     'man/rocemu.1': '.BR rocemu (1)\n',
     'test/recipes/a.py': "PAGE = 'docs/recipe.md'\n",
-    'tools/x': 'word\n', 'tools/x.py': "'--y'\n",
+    'tools/x': 'word\n',
+    'tools/x.py': "'--y'\n",
 }
 # What is no mistake.
 RIGHT = [
@@ -50,8 +53,13 @@ MISTAKES = [
     ('commands', 'docs/b.md', '```console\n$ tools/z\n```\n'),
 ]
 OUTPUTS = [  # what a page has, what is printed, whether that is the same
-    (['a ... c'], 'a b c\n', True), (['a ... c'], 'a b d\n', False), (['...', 'c'], 'a\nb\nc\n', True),
-    (['...', 'c'], 'c\n', True), (['a', '...'], 'a\n', True), (['a', '...'], 'b\n', False), (['a'], 'a\nb\n', False),
+    (['a ... c'], 'a b c\n', True),
+    (['a ... c'], 'a b d\n', False),
+    (['...', 'c'], 'a\nb\nc\n', True),
+    (['...', 'c'], 'c\n', True),
+    (['a', '...'], 'a\n', True),
+    (['a', '...'], 'b\n', False),
+    (['a'], 'a\nb\n', False),
 ]
 
 
@@ -86,11 +94,26 @@ def check_diagrams():
 
 
 def main():
-    wrong = [f'{check} finds mistakes in the good tree' for check in ('links', 'where', 'commands') if check_tree(check, {})]
-    wrong += [f'{check} does not see {text!r} in {name}' for check, name, text in MISTAKES if not check_tree(check, {name: text})]
-    wrong += [f'commands finds a mistake in {text!r} in {name}' for name, text in RIGHT if check_tree('commands', {name: text})]
-    wrong += [f'{expected} and {text!r}: {not same}' for expected, text, same in OUTPUTS
-              if bool(console.pattern_of(expected).fullmatch(text)) != same]
+    wrong = [
+        f'{check} finds mistakes in the good tree'
+        for check in ('links', 'where', 'commands')
+        if check_tree(check, {})
+    ]
+    wrong += [
+        f'{check} does not see {text!r} in {name}'
+        for check, name, text in MISTAKES
+        if not check_tree(check, {name: text})
+    ]
+    wrong += [
+        f'commands finds a mistake in {text!r} in {name}'
+        for name, text in RIGHT
+        if check_tree('commands', {name: text})
+    ]
+    wrong += [
+        f'{expected} and {text!r}: {not same}'
+        for expected, text, same in OUTPUTS
+        if bool(console.pattern_of(expected).fullmatch(text)) != same
+    ]
     wrong += check_diagrams()
     for text in wrong:
         print(text, file=sys.stderr)

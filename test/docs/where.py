@@ -15,7 +15,11 @@ ROW = re.compile(r'^\| (?!What changes)(.+) \| `([^`]+)` \| `([^`]+)` \|$')
 
 def main():
     text = (pages.TOP / 'docs/where.md').read_text(encoding='utf-8')
-    table = [line for line in text.splitlines() if line.startswith('|') and not re.match(r'\|(-|\s*What)', line)]
+    table = [
+        line
+        for line in text.splitlines()
+        if line.startswith('|') and not re.match(r'\|(-|\s*What)', line)
+    ]
     wrong = []
     for line in table:
         m = ROW.match(line)

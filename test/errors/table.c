@@ -96,7 +96,6 @@ static void print_cell(FILE *out, const char *text)
 	fputs(" | ", out);
 }
 
-
 static void print_reasons(FILE *out)
 {
 	static const struct {
