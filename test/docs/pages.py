@@ -19,7 +19,6 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 # Pages of which another test runs the blocks that are not console's: that test's source.
 RUN_BY = {
     'docs/faults.md': 'test/prog/cases_faults.py',
-    'docs/programs/*.md': 'test/recipes/programs.py',
     'docs/tutorial/*.md': 'test/prog/cases_lessons.py',
 }
 FENCE = re.compile(r'^( {0,3})```(.*)$')
