@@ -141,7 +141,7 @@ def check_page(build, name):
             if problem:
                 wrong.append((f'{name}:{number}', problem))
     text = re.sub(
-        r'^( {0,3})```.*?^\1```$',
+        r'^( *)```.*?^\1```$',
         lambda m: '\n' * m[0].count('\n'),
         (pages.TOP / name).read_text(encoding='utf-8'),
         flags=re.M | re.S,

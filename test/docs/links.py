@@ -24,7 +24,7 @@ REFERENCE = re.compile(r'\b(rocemu(?:\\?-[a-z]+)?) \((\d)\)')
 def prose(text):
     """Without code, whose brackets are no links."""
     text = re.sub(
-        r'^( {0,3})```.*?^\1```$', lambda m: '\n' * m[0].count('\n'), text, flags=re.M | re.S
+        r'^( *)```.*?^\1```$', lambda m: '\n' * m[0].count('\n'), text, flags=re.M | re.S
     )
     return re.sub(r'(`+)[^`\n]+?\1', lambda m: 'x' * len(m[0]), text)
 

@@ -21,7 +21,7 @@ RUN_BY = {
     'docs/faults.md': 'test/prog/cases_faults.py',
     'docs/tutorial/*.md': 'test/prog/cases_lessons.py',
 }
-FENCE = re.compile(r'^( {0,3})```(.*)$')
+FENCE = re.compile(r'^( *)```(.*)$')
 COMMENT = re.compile(r'<!-- (not run: .*?) -->$')
 # What a command of ours begins with, behind a prompt and settings of the environment.
 OURS = re.compile(

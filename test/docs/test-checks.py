@@ -36,6 +36,7 @@ GOOD = {
 RIGHT = [
     ('docs/b.md', '<!-- not run: no reason -->\n\n    tools/x --y\n'),
     ('docs/recipe.md', '    tools/x --y\n'),
+    ('docs/b.md', '10. A step:\n\n    ```sh not run: no reason\n    tools/x --y\n    ```\n'),
     ('docs/b.md', '```console\n$ tools/x --y\n```\n'),
 ]
 # What is changed, and the check that has to see it.
