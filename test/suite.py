@@ -61,9 +61,10 @@ SLOW = {
 }
 # Suites beside the one of a folder's own name that a change below it concerns: the first prefix that fits.
 CONCERNS = (
-    ('tools/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog')),
+    ('tools/verify/', ('verify', 'fuzz')), ('tools/parity/', ('parity',)), ('tools/nldev/', ('nldev',)), ('tools/', ('shape', 'prog', 'cli')),
     ('src/transport/', ('transport', 'sim')), ('src/verbs/', ('verbs', 'shape')), ('src/', ()), ('include/', ('wire', 'transport', 'verbs')),
-    ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs')), ('man/', ('docs', 'shape')),
+    ('test/errors/', ('sim', 'verbs')), ('test/', ()), ('docs/', ('docs', 'prog', 'verbs', 'cli')),
+    ('man/', ('docs', 'shape', 'cli')),
 )
 SANITIZER_ENV = {
     'ASAN_OPTIONS': 'detect_leaks=1:exitcode=99',

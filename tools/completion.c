@@ -38,8 +38,8 @@ static const struct list {
 		 "rocemu stat --json 2>/dev/null | grep -o '\"pid\": [0-9]*' | cut -d ' ' -f 2"},
 	[CLI_INTERFACE] = {"interface", "command ls /sys/class/net"},
 	[CLI_DEVICE] = {"device", "rocemu devices 2>/dev/null | sed 1d | cut -d ' ' -f 1"},
-	[CLI_FINDING] = {"finding", "rocemu verify --list | cut -d ' ' -f 1"},
-	[CLI_SCENARIO] = {"scenario", "rocemu parity --list"},
+	[CLI_FINDING] = {"finding", "rocemu verify --list 2>/dev/null | cut -d ' ' -f 1"},
+	[CLI_SCENARIO] = {"scenario", "rocemu parity --list 2>/dev/null"},
 	[CLI_SHELL] = {"shell", "printf '%s\\n' bash zsh fish"},
 };
 
@@ -265,7 +265,11 @@ int tool_completion(int argc, char **argv)
 		cli_print_help(&completion_cli, stdout);
 		return TOOL_OK;
 	}
-	shell = optind + 1 == argc ? argv[optind] : "";
+	if (optind + 1 != argc) {
+		fprintf(stderr, "%s: expected one shell: bash, zsh or fish\n", argv[0]);
+		return TOOL_USAGE;
+	}
+	shell = argv[optind];
 	for (size_t i = 0; i < ARRAY_LEN(shells); i++) {
 		if (strcmp(shell, shells[i].name) != 0)
 			continue;

@@ -24,6 +24,7 @@ SKIP = 77
 HANG_S = 120
 DONE = "\x04"
 PROGRAM = "rocemu-test-program"
+ODD = "odd$(kill;$$)"  # a word that a shell must not run
 
 BASH = r"""
 PS1='' PROMPT_COMMAND='ready'
@@ -71,6 +72,12 @@ show() { print -rl -- "$@" >&$REPORT }
 """
 
 
+def guard(process):
+    timer = threading.Timer(HANG_S, process.kill)
+    timer.daemon = True
+    timer.start()
+
+
 class Terminal:
     """An interactive bash or zsh."""
 
@@ -91,7 +98,7 @@ class Terminal:
         os.close(report)
         self.screen = b""
         threading.Thread(target=self.drain, daemon=True).start()
-        threading.Timer(HANG_S, self.process.kill).start()
+        guard(self.process)
         self.reported()
 
     def drain(self):
@@ -137,7 +144,7 @@ class Fish:
     def __init__(self, script, env):
         self.process = subprocess.Popen(["fish", "--no-config", "-c", self.LOOP, script], env=env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        threading.Timer(HANG_S, self.process.kill).start()
+        guard(self.process)
 
     def offered(self, line):
         self.process.stdin.write(line + "\n")
@@ -216,6 +223,7 @@ class Checks:
         self.expect("rocemu stat --json --pid ", {"4711", "17"})
         self.expect("rocemu stat --dump 4", {"4711"})
         self.expect("rocemu verify --explain p", {f for f in findings if f.startswith("p")})
+        self.expect_line("rocemu verify --explain od", "rocemu", "verify", "--explain", ODD)
         self.expect("rocemu parity --only data/rc/w",
                     {s for s in scenarios if s.startswith("data/rc/w")})
         self.expect("rocemu completion ", {"bash", "zsh", "fish"})
@@ -257,13 +265,13 @@ BASH_COMPLETION = "/usr/share/bash-completion/bash_completion"
 
 
 def prepare(home, rocemu):
-    """Programs for the shells: one to be run, and rocemu, which shows two processes."""
+    """Programs for the shells: one to be run; rocemu, with two processes and an odd name."""
     for name, text in ((PROGRAM, ""), ("rocemu", f"""
-if [ "$1 $2" = "stat --json" ]; then
-	echo '{{"time_ns": 1, "processes": [{{"pid": 4711, "uid": 0}}, {{"pid": 17, "uid": 0}}]}}'
-else
-	exec {rocemu} "$@"
-fi
+case "$1 $2" in
+"stat --json") echo '{{"processes": [{{"pid": 4711, "uid": 0}}, {{"pid": 17, "uid": 0}}]}}' ;;
+"verify --list") echo '{ODD} error'; exec {rocemu} "$@" ;;
+*) exec {rocemu} "$@" ;;
+esac
 """)):
         with open(os.path.join(home, "bin", name), "w", encoding="ascii") as f:
             f.write("#!/bin/sh\n" + text)

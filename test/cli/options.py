@@ -52,7 +52,8 @@ def page_options(page):
 
 
 def check_page(root, name, options):
-    pages = [(root / "man" / p).read_text(encoding="ascii") for p in (f"rocemu-{name}.1", "rocemu.1")]
+    files = (root / "man" / f"rocemu-{name}.1", root / "man" / "rocemu.1")
+    pages = [f.read_text(encoding="ascii") for f in files]
     there = page_options(pages[0])
     heads = [o.head for o in options]
     for head in [h for h in heads if h not in there]:

@@ -27,7 +27,7 @@ _rocemu_offer() {
 	done
 	while IFS= read -r line; do
 		[[ $line == "$cur"* ]] || continue
-		line=$head$line
+		printf -v line '%s%q' "$head" "$line"
 		COMPREPLY+=("${line#"$strip"}")
 	done
 }
