@@ -102,6 +102,9 @@ $libdir/rocemu/rocemu.supp
 /usr/lib/systemd/system/rocemu.socket
 /usr/lib/sysusers.d/rocemu.conf
 /usr/lib/tmpfiles.d/rocemu.conf
+/usr/share/bash-completion/completions/rocemu
+/usr/share/fish/vendor_completions.d/rocemu.fish
+/usr/share/zsh/site-functions/_rocemu
 /usr/share/licenses/rocemu
 /usr/share/licenses/rocemu/LICENSE
 $(cd "$top/man" && ls -1 *.1 | sed 's|.*|/usr/share/man/man1/&|')
