@@ -82,8 +82,7 @@ static void print_escaped(const char *text, int len, const char *special)
 
 static void bash_kinds(const struct cli *c)
 {
-	cli_for_each(o, c)
-	{
+	cli_for_each (o, c) {
 		if (!cli_takes_value(o))
 			continue;
 		printf("\t\"%s --%s\"", c->name, o->name);
@@ -106,7 +105,8 @@ static void print_bash(void)
 	printf("\n}\n\n_rocemu_options() {\n\tcase $1 in\n");
 	for (const struct command *c = tool_commands; c->cli; c++) {
 		printf("\t%s) printf '%%s\\n'", c->cli->name);
-		cli_for_each(o, c->cli) printf(" --%s", o->name);
+		cli_for_each (o, c->cli)
+			printf(" --%s", o->name);
 		printf(" ;;\n");
 	}
 	printf("\tesac\n}\n"
@@ -159,7 +159,8 @@ static void zsh_option(const struct cli_option *o)
 static void zsh_command(const struct cli *c)
 {
 	printf("\n__rocemu_%s() {\n\t_arguments -s -S", c->name);
-	cli_for_each(o, c) zsh_option(o);
+	cli_for_each (o, c)
+		zsh_option(o);
 	if (c->operand == CLI_PROGRAM) {
 		printf(" \\\n\t\t'(-)1: :_command_names -e' '*:: :_normal'");
 	} else if (c->operand) {
@@ -208,8 +209,7 @@ static void fish_value(enum cli_value value, const char *choices)
 
 static void fish_command(const struct cli *c)
 {
-	cli_for_each(o, c)
-	{
+	cli_for_each (o, c) {
 		printf("complete -c rocemu -n '__rocemu_at %s' -l %s", c->name, o->name);
 		if (o->key < CLI_LONG)
 			printf(" -s %c", o->key);
@@ -221,25 +221,39 @@ static void fish_command(const struct cli *c)
 	}
 	if (c->operand == CLI_FILE)
 		printf("complete -c rocemu -n '__rocemu_at %s' -F\n", c->name);
+	else if (c->operand == CLI_PROGRAM)
+		printf("complete -c rocemu -n '__rocemu_at %s' -a '(__rocemu_complete_program)'\n",
+		       c->name);
 	else if (lists[c->operand].command)
 		printf("complete -c rocemu -n '__rocemu_at %s' -a '(__rocemu_list %s)'\n", c->name,
 		       lists[c->operand].name);
 }
 
-static void print_fish(void)
+/* Where the program that a command runs begins, is seen only by its options' values. */
+static void fish_with_value(const struct cli *c)
 {
-	printf("# rocemu: completion for fish. Printed by \"rocemu completion fish\".\n"
-	       "\n"
-	       "set -g __rocemu_run_values");
-	cli_for_each(o, &run_cli)
-	{
+	printf("        case %s\n            printf '%%s\\n'", c->name);
+	cli_for_each (o, c) {
 		if (!cli_takes_value(o))
 			continue;
 		printf(" --%s", o->name);
 		if (o->key < CLI_LONG)
 			printf(" -%c", o->key);
 	}
-	printf("\n\nfunction __rocemu_list\n    switch $argv[1]\n");
+	putchar('\n');
+}
+
+static void print_fish(void)
+{
+	printf("# rocemu: completion for fish. Printed by \"rocemu completion fish\".\n"
+	       "\n"
+	       "# Options of a subcommand that runs a program whose value is the next word.\n"
+	       "function __rocemu_with_value\n    switch $argv[1]\n");
+	for (const struct command *c = tool_commands; c->cli; c++)
+		if (c->cli->operand == CLI_PROGRAM)
+			fish_with_value(c->cli);
+	printf("        case '*'\n            return 1\n    end\nend\n");
+	printf("\nfunction __rocemu_list\n    switch $argv[1]\n");
 	print_lists("        case ", "\n            ", "");
 	printf("    end\nend\n%s\n", completion_fish);
 	for (const struct command *c = tool_commands; c->cli; c++) {

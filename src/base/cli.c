@@ -52,8 +52,7 @@ static void refuse_word(const struct cli *c, const char *word)
 	bool several = false;
 
 	fprintf(stderr, "rocemu %s: ", c->name);
-	cli_for_each(o, c)
-	{
+	cli_for_each (o, c) {
 		if (len <= 2 || strncmp(o->name, word + 2, len - 2) != 0)
 			continue;
 		if (!several)
@@ -158,8 +157,7 @@ static int column_of(const struct cli *c)
 	char head[HEAD_MAX];
 	int column = 0;
 
-	cli_for_each(o, c)
-	{
+	cli_for_each (o, c) {
 		const int at = head_of(o, head) + 2;
 
 		if (at > column && at <= COLUMN_MAX)
@@ -182,7 +180,8 @@ void cli_print_help(const struct cli *c, FILE *f)
 	fputc('\n', f);
 	print_wrapped(f, c->about, 0, 0);
 	fputs("\noptions:\n", f);
-	cli_for_each(o, c) print_option(o, f, column);
+	cli_for_each (o, c)
+		print_option(o, f, column);
 	if (!c->notes)
 		return;
 	fputc('\n', f);

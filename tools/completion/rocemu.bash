@@ -45,7 +45,7 @@ _rocemu_value() {
 	esac
 }
 
-# The program of "rocemu run" and its arguments, completed as on a line of its own.
+# The program that a subcommand runs, and its arguments, completed as on a line of its own.
 _rocemu_program() {
 	if declare -F _command_offset >/dev/null; then
 		_command_offset "${starts[$1]}"
@@ -58,7 +58,7 @@ _rocemu_program() {
 }
 
 _rocemu() {
-	local words starts i word command cur kind="" head="" options=1 last
+	local words starts i word command cur kind="" head="" options=1 runs="" program="" last
 	COMPREPLY=()
 	_rocemu_split
 	last=$((${#words[@]} - 1)) command=${words[1]-} cur=${words[-1]}
@@ -66,21 +66,26 @@ _rocemu() {
 		_rocemu_offer < <(_rocemu_commands)
 		return
 	fi
+	_rocemu_kind "$command" ""
+	[[ $kind != program ]] || runs=1
+	kind=""
 	for ((i = 2; i < last; i++)); do
 		word=${words[i]}
 		if [[ $kind ]]; then
 			kind=""
 		elif [[ $word == -- ]]; then
 			options=""
-			[[ $command != run ]] || { _rocemu_program $((i + 1)) && return; }
+			[[ ! $runs ]] || program=$((i + 1))
 		elif [[ $options && $word == -?* ]]; then
 			_rocemu_kind "$command" "$word"
-		elif [[ $command == run ]]; then
-			_rocemu_program "$i"
-			return
+		elif [[ $runs ]]; then
+			program=$i
 		fi
+		[[ ! $program ]] || break
 	done
-	if [[ $kind ]]; then
+	if [[ $program ]]; then
+		_rocemu_program "$program"
+	elif [[ $kind ]]; then
 		_rocemu_value
 	elif [[ $options && $cur == --*=* ]]; then
 		head=${cur%%=*}= cur=${cur#*=}

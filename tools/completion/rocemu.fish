@@ -1,8 +1,8 @@
 
-# Succeeds at the program of "rocemu run" and behind it; prints the words from the program on.
+# Succeeds at the program that a subcommand runs, and behind it; prints the words from there on.
 function __rocemu_program
     set -l words (commandline -opc)
-    test "$words[2]" = run; or return 1
+    set -l with_value (__rocemu_with_value "$words[2]"); or return 1
     set -e words[1..2]
     while set -q words[1]
         set -l word $words[1]
@@ -10,7 +10,7 @@ function __rocemu_program
             set -e words[1]
             string escape -- $words (commandline -ct)
             return 0
-        else if contains -- $word $__rocemu_run_values
+        else if contains -- $word $with_value
             set -e words[1]
         else if not string match -q -- '-*' $word
             string escape -- $words (commandline -ct)
@@ -47,4 +47,4 @@ end
 complete -c rocemu -f
 complete -c rocemu -n __rocemu_first -s h -l help -d 'Print the commands'
 complete -c rocemu -n __rocemu_first -l version -d 'Print the version'
-complete -c rocemu -n '__rocemu_program >/dev/null; or __rocemu_at run' -a '(__rocemu_complete_program)'
+complete -c rocemu -n '__rocemu_program >/dev/null' -a '(__rocemu_complete_program)'
