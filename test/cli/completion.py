@@ -142,7 +142,7 @@ class Fish:
     LOOP = r"source $argv[1]; while read -l line; complete -C $line; printf '\4\n'; end"
 
     def __init__(self, script, env):
-        self.process = subprocess.Popen(["fish", "--no-config", "-c", self.LOOP, script], env=env,
+        self.process = subprocess.Popen(["fish", "-c", self.LOOP, script], env=env,
                                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         guard(self.process)
 
@@ -295,7 +295,7 @@ def main():
             os.mkdir(os.path.join(home, "bin"))
             prepare(home, rocemu)
             env = {**os.environ, "HOME": home, "PATH": f"{home}/bin:{os.environ['PATH']}",
-                   "LC_ALL": "C.UTF-8"}
+                   "XDG_CONFIG_HOME": home, "XDG_DATA_HOME": home, "LC_ALL": "C.UTF-8"}
             checks = Checks(start(variant, directory, home, env), rocemu, home)
             for check in (checks.commands_and_options, checks.lists, checks.files, checks.programs):
                 check()

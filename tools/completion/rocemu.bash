@@ -47,7 +47,9 @@ _rocemu_value() {
 
 # The program that a subcommand runs, and its arguments, completed as on a line of its own.
 _rocemu_program() {
-	if declare -F _command_offset >/dev/null; then
+	if declare -F _comp_command_offset >/dev/null; then
+		_comp_command_offset "${starts[$1]}"
+	elif declare -F _command_offset >/dev/null; then
 		_command_offset "${starts[$1]}"
 	elif (($1 + 1 == ${#words[@]})); then
 		mapfile -t COMPREPLY < <(compgen -c -- "$cur")
