@@ -7,16 +7,36 @@
 #include "parity/options.h"
 #include "tool.h"
 
+/* clang-format off */
 const struct command tool_commands[] = {
 	{&run_cli, tool_run},
 	{&devices_cli, tool_devices},
 	{&stat_cli, tool_stat},
 	{&decode_cli, tool_decode},
+#ifdef WITH_VERIFY
 	{&verify_cli, tool_verify},
 	{&explain_cli, tool_explain},
+#endif
+#ifdef WITH_PARITY
 	{&parity_cli, tool_parity},
+#endif
 	{&agent_cli, tool_agent},
 	{&completion_cli, tool_completion},
+	{0},
+};
+/* clang-format on */
+
+/* What the build was configured without, and by which option. */
+static const struct left_out {
+	const char *name, *option;
+} left_out[] = {
+#ifndef WITH_VERIFY
+	{"verify", "verify"},
+	{"explain", "verify"},
+#endif
+#ifndef WITH_PARITY
+	{"parity", "parity"},
+#endif
 	{0},
 };
 
@@ -51,6 +71,14 @@ int main(int argc, char **argv)
 		snprintf(name, sizeof(name), "rocemu %s", c->cli->name);
 		argv[1] = name;
 		return c->run(argc - 1, argv + 1);
+	}
+	for (const struct left_out *l = left_out; l->name; l++) {
+		if (strcmp(argv[1], l->name) != 0)
+			continue;
+		fprintf(stderr,
+			"rocemu %s: this build has no %s: it was configured with -D%s=disabled\n",
+			l->name, l->name, l->option);
+		return TOOL_FAILED;
 	}
 	fprintf(stderr, "rocemu: no command \"%s\"; \"rocemu --help\" lists them\n", argv[1]);
 	return TOOL_USAGE;

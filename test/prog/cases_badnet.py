@@ -34,6 +34,7 @@ def impaired(program, spec, *options):
 def verified(program, spec, *options):
     """As impaired(), with a capture on both sides that `rocemu verify` finds no error in."""
     def check(config, lab):
+        config.need_part('verify')
         with tempfile.TemporaryDirectory(prefix='rocemu-badnet-') as d:
             perftest(config, lab.get('lo'), program, options,
                      ('--impair', spec, '--pcap', os.path.join(d, 'side-%p.pcap')))

@@ -85,6 +85,7 @@ class Host:
 
 def works(place):
     def run(config, lab):
+        config.need_part('rsocket')
         with Host(config, *PLACES[place]) as host:
             p = host.run(['ibv_devinfo'], 'ibv_devinfo')
             expect(p.popen.returncode == 0 and 'hca_id:\tdev0' in p.stdout, 'no device', p)

@@ -222,6 +222,7 @@ def rping_agent_killed(config, lab):
 
 def rping_captured(config, lab):
     """One file has the messages of the connection and its data; nothing in it is against the standard."""
+    config.need_part('verify')
     with tempfile.TemporaryDirectory(prefix='rocemu-cm-') as d:
         for place in ('lo-two', 'lo6'):
             with Session(config, lab.get(place)) as s:
@@ -243,6 +244,7 @@ def rping_captured(config, lab):
 def vendor_options(place):
     """Options of vendors, offered and answered between two processes; and in the packets."""
     def run(config, lab):
+        config.need_part('verify')
         program = config.program('prog', 'ece-check')
         with tempfile.TemporaryDirectory(prefix='rocemu-cm-') as d, Session(config, lab.get(place)) as s:
             file = os.path.join(d, 'client.pcap')

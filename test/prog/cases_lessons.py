@@ -119,6 +119,8 @@ def page_case(page):
     name = os.path.splitext(os.path.basename(page))[0]
 
     def check(config, _lab):
+        for part in ('verify', 'rsocket'):
+            config.need_part(part)
         with open(page, encoding='utf-8') as f:
             text = f.read()
         check_exercises(page, text)

@@ -163,6 +163,7 @@ for _ in range(3):
 
 
 def rsocket(config, lab):
+    config.need_part('rsocket')
     p = run(config, lab.get('lo').server, ['python3', '-c', RSOCKET], options=WHY)
     expect(p.popen.returncode == 0, 'the calls did not fail as expected', p)
     once(p, 'rshutdown: how is 77', 'raccept: .* does not listen', 'rlisten: .* of datagrams')

@@ -7,6 +7,7 @@ guard, and a process that is ended is one that was started here, by its process 
 import ctypes
 import ipaddress
 import itertools
+import json
 import os
 import re
 import shutil
@@ -43,6 +44,12 @@ class Config:
 
     def program(self, *parts):
         return os.path.join(self.build, 'test', *parts)
+
+    def need_part(self, part):
+        """Skip where the build was configured with -DPART=disabled."""
+        with open(os.path.join(self.build, 'meson-info', 'intro-buildoptions.json'), encoding='utf-8') as f:
+            if any(o['name'] == part and o['value'] == 'disabled' for o in json.load(f)):
+                raise Skip(f'this build has no {part}')
 
 
 # ---- TCP ports -------------------------------------------------------------------------------------------
@@ -480,4 +487,5 @@ class Case:
         for program in self.needs:
             if not shutil.which(program):
                 raise Skip(f'{program} is not installed')
+        config.need_part(self.name.split('/')[0])
         return self.function(config, lab)
