@@ -7,6 +7,7 @@
   thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
   world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
+  packages              Debian and RPM packages, the tarball, a build without its options (test/install)
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
 A test that fails is run once more, alone, when its stage's tests have ended: others share the
@@ -23,8 +24,9 @@ import subprocess
 import sys
 import time
 
-STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'interop')
+STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'packages', 'interop')
 CANNOT_RUN = 77
+PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py')    # of test/install; 2: it cannot be tried here
 FUZZ_SECONDS = 20
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
@@ -400,6 +402,23 @@ def world(args, tally):
         tally.add('fail', 'world', f'exit code {p.returncode}')
 
 
+# ---- packages --------------------------------------------------------------------------------------------
+
+def packages(args, tally):
+    for script in PACKAGES:
+        name = f'packages/{script}'
+        if args.only and not any(fnmatch.fnmatchcase(name, f'*{p}*') for p in args.only):
+            continue
+        say(name)
+        code, text = run_quietly([f'test/install/{script}'], {})
+        if code in (2, CANNOT_RUN):
+            tally.add('skip', name, tail(text, 1))
+            continue
+        if code != 0:
+            print(tail(text), flush=True)
+        tally.add('pass' if code == 0 else 'fail', name, '' if code == 0 else f'exit code {code}')
+
+
 # ---- another implementation on the wire ------------------------------------------------------------------
 
 def interop(args, tally):
@@ -467,8 +486,8 @@ def main():
         quick(args, tally)
         return tally.finish()
     for stage in stages:
-        if stage in ('world', 'interop'):
-            {'world': world, 'interop': interop}[stage](args, tally)
+        if stage in ('world', 'packages', 'interop'):
+            {'world': world, 'packages': packages, 'interop': interop}[stage](args, tally)
             continue
         if not build(stage, tally):
             continue
