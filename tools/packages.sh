@@ -4,7 +4,7 @@
 # Debian 12 and 13, Ubuntu 22.04 and 24.04 (test/install/distros.sh tries them). Nothing is asked of the network when
 # everything is there.
 #
-#	packages_need build|quickstart|test ...
+#	packages_need build|quickstart|test|packages ...
 #
 # Messages go to stderr. Returns 0, or 1 after one message that says what to do.
 
@@ -12,6 +12,8 @@
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libev-dev libpcap-dev libisal-dev libncurses-dev zlib1g-dev libzstd-dev python3"
 PACKAGES_QUICKSTART="ibverbs-utils perftest"
 PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tcpdump iperf3 iproute2 ethtool binutils util-linux"
+# Building and trying the Debian packages (test/install/debian.sh).
+PACKAGES_PACKAGES="git debhelper dpkg-dev fakeroot lintian ibverbs-utils rdmacm-utils libcmocka-dev iproute2"
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind"
@@ -75,6 +77,7 @@ packages_need() {
 		build) want="$want $PACKAGES_BUILD" ;;
 		quickstart) want="$want $PACKAGES_QUICKSTART" ;;
 		test) want="$want $PACKAGES_TEST" optional="$PACKAGES_TEST_OPTIONAL" ;;
+		packages) want="$want $PACKAGES_PACKAGES" ;;
 		*) packages_say "packages_need: unknown set '$set'"; return 1 ;;
 		esac
 	done

@@ -29,6 +29,7 @@ ubuntu-keyring for Ubuntu on Debian, debian-archive-keyring for Debian on Ubuntu
   --keyring FILE       instead of the installed ones
   --as root|user       only as one of them (default: both)
   --run COMMAND        instead of the quick tests, in the clone: 'test/run.sh', say
+  --packages           instead of all this, the Debian packages, as root: test/install/debian.sh --once
   --fresh              make the system anew
   -h, --help           this text
 END
@@ -41,6 +42,7 @@ die() {
 
 top=$(cd "$(dirname "$0")/../.." && pwd) || exit 2
 dir=$top/build-distros mirror="" keyring="" accounts="root $user" command="test/run.sh --quick" fresh="" names=""
+sets="build quickstart test"
 while [ $# -gt 0 ]; do
 	case $1 in
 	--dir | --mirror | --keyring | --as | --run) [ $# -ge 2 ] || die "$1 needs a value" ;;
@@ -57,6 +59,7 @@ while [ $# -gt 0 ]; do
 		esac
 		shift ;;
 	--run) command=$2; shift ;;
+	--packages) sets="build packages" ;;
 	--fresh) fresh=1 ;;
 	-h | --help) usage; exit 0 ;;
 	-*) usage >&2; die "unknown option '$1'" ;;
@@ -103,7 +106,7 @@ make_system() {
 	fi
 	# With the network of this machine: what runs later has none.
 	clone "$1" root || return 1
-	inside "$1" root "" '. tools/packages.sh && packages_need build quickstart test'
+	inside "$1" root "" '. tools/packages.sh && packages_need '"$sets"
 }
 
 home() {
@@ -158,6 +161,11 @@ for name in $names; do
 	fi
 	printf '%s: rdma-core %s, perftest %s, gcc %s, clang %s, meson %s\n' "$name" "$(version "$name" libibverbs1)" \
 		"$(version "$name" perftest)" "$(version "$name" gcc)" "$(version "$name" clang)" "$(version "$name" meson)"
+	if [ "$sets" = "build packages" ]; then
+		clone "$name" root || die "git clone failed"
+		report "$name" root packages 'test/install/debian.sh --once'
+		continue
+	fi
 	for account in $accounts; do
 		clone "$name" "$account" || die "git clone failed"
 		report "$name" "$account" quickstart tools/quickstart.sh
