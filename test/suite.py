@@ -7,7 +7,7 @@
   thread   build-tsan/  ThreadSanitizer: what has threads or is called from several, a part of the program tests
   clang    build-clang/ clang, warnings are errors, thread-safety analysis; the fuzzers, for a bounded time
   world    build/       the world's RDMA programs, as the distribution packages them (test/world/run.sh)
-  packages              Debian and RPM packages, the tarball, a build without its options (test/install)
+  packages              Debian and RPM packages, the tarball, a build without its options, systemd's units (test/install)
   interop  build/       against the kernel's Soft-RoCE in a QEMU guest, where one can be had (test/interop/run.sh)
 
 A test that fails is run once more, alone, when its stage's tests have ended: others share the
@@ -26,7 +26,7 @@ import time
 
 STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'packages', 'interop')
 CANNOT_RUN = 77
-PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py')    # of test/install; 2: it cannot be tried here
+PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py', 'service.sh')    # of test/install; 2: it cannot be tried here
 FUZZ_SECONDS = 20
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
