@@ -365,6 +365,29 @@ static unsigned link_real(struct tree *t, const char *dir)
 }
 
 /**
+ * Is /sys/class/net/IFNAME the interface? A sysfs shows the network namespace in which it was
+ * mounted: there another one may have the name. Addresses of other kinds than Ethernet's say
+ * nothing.
+ */
+static bool in_sysfs(const struct netdev *d)
+{
+	unsigned char mac[6];
+	char at[64];
+	FILE *f;
+	int n;
+
+	snprintf(at, sizeof(at), CLASS_NET "/%s/address", d->ifname);
+	f = fopen(at, "re");
+	if (!f)
+		return true;
+	n = fscanf(f, "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx", &mac[0], &mac[1], &mac[2], &mac[3],
+		   &mac[4], &mac[5]);
+	n += n == 6 && fgetc(f) == ':';
+	fclose(f);
+	return n != 6 || memcmp(mac, d->mac, sizeof(mac)) == 0;
+}
+
+/**
  * The device that the interface is a function of, where there is one, as for an adapter.
  */
 static bool find_parent(const struct netdev *d, char real[PATH_MAX])
@@ -372,7 +395,7 @@ static bool find_parent(const struct netdev *d, char real[PATH_MAX])
 	char at[64];
 
 	snprintf(at, sizeof(at), CLASS_NET "/%s/device", d->ifname);
-	return realpath(at, real) != NULL;
+	return in_sysfs(d) && realpath(at, real) != NULL;
 }
 
 /** The way back: infiniband and infiniband_verbs of a directory that is, or stands for, the parent.

@@ -215,6 +215,21 @@ mount -t tmpfs none /sys && cd /sys && mkdir -p devices/virtual devices/pci0000:
 '''
 
 
+def beside_parent(config, _lab):
+    """A sysfs of another network namespace, where another interface has the name."""
+    if os.geteuid() != 0:
+        raise Skip('mounting needs root')
+    address = 'echo 02:00:00:00:00:01 > /sys/class/net/lo/address'
+    other = PARENT.replace('exec "$@"', f'{address} && exec "$@"')
+    wrapped = ['unshare', '-m', 'sh', '-c', other, 'sh', config.rocemu, 'run', '--device',
+               'dev0=lo', '--', 'readlink', '-f', f'{DEV}/device']
+    p = subprocess.run(wrapped, capture_output=True, text=True, check=False,
+                       env={**os.environ, **sanitizer_env(config)})
+    if 'mount:' in p.stderr or 'unshare:' in p.stderr:
+        raise Skip(p.stderr.strip())
+    expect(p.stdout == '/sys/devices/virtual/infiniband/dev0/device\n', f'{p.stdout}\n{p.stderr}')
+
+
 def parent(config, _lab):
     """The device's link "device" is where the interface's leads, and that has it."""
     if os.geteuid() != 0:
@@ -306,6 +321,7 @@ def cases():
         Case('paths/changes', changes, NORMAL),
         Case('paths/real-devices', real_devices, NORMAL),
         Case('paths/parent', parent, NORMAL),
+        Case('paths/parent.other', beside_parent, NORMAL),
         Case('paths/mounted', mounted, NORMAL),
         Case('paths/set-user-id', privileged, NORMAL),
         Case('ucx/info', ucx_info, NORMAL, needs=('ucx_info',)),
