@@ -67,7 +67,7 @@ static int to_rts(struct ibv_qp *qp)
 		.sq_psn = 0x1000, /* equal to the peer's rq_psn */
 		.timeout = 14,	  /* 4.096 us * 2^14: 67 ms without an answer, then again */
 		.retry_cnt = 7,	  /* so often */
-		.rnr_retry = 7,	  /* where the peer has no receive: 7 is for ever */
+		.rnr_retry = 7,	  /* where the peer has no receive: 7 is without limit */
 		.max_rd_atomic = 1,
 	};
 

@@ -7,7 +7,7 @@
  * the caller drains. The only exception, if the caller sets it, is rocemu_ep_config::page_in.
  *
  * Locking: none inside. The holder of the caller's lock of an endpoint may call any function on it
- * and on its objects; rocemu_cq_poll() and the calls that say so may run beside that without it,
+ * and on its objects; rocemu_cq_poll() and the calls documented so may run beside that without it,
  * one consumer a CQ.
  *
  * Vocabulary (work requests, attributes, states, statuses) is <infiniband/verbs.h>'s. Return

@@ -90,7 +90,7 @@ struct rocemu_qp_report {
 	uint8_t wait;	     /* enum rocemu_wait */
 	uint8_t flags;
 	uint8_t retry_cnt, retry_left; /* of the ACK timeout */
-	uint8_t rnr_retry, rnr_left;   /* 7: for ever */
+	uint8_t rnr_retry, rnr_left;   /* 7: without limit */
 	uint8_t sgid[16], dgid[16];
 	uint32_t sport;
 	uint32_t mtu; /* bytes */

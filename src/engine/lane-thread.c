@@ -5,7 +5,7 @@
  *
  * Timers: timer_fd is the earliest deadline of endpoint, impairment, held acknowledgements and
  * capture, set lazily (only when a new deadline is earlier); tick_fd is periodic and runs in mode
- * POLLED only. An idle lane has neither.
+ * POLLED only. An idle lane has no timer set.
  */
 #include <errno.h>
 #include <linux/sched.h>

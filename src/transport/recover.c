@@ -57,7 +57,7 @@ void recover_reset(struct rocemu_qp *qp)
 	struct qp_req *req = &qp->req;
 	struct req_again *a = &req->again;
 
-	a->from = a->to = a->asked = a->mark = a->head_end = req->acked_psn;
+	a->from = a->to = a->requested = a->mark = a->head_end = req->acked_psn;
 	a->twice = a->fill = a->fill_to = a->hinted = req->acked_psn;
 	a->nhints = 0;
 	a->suspected = false;
@@ -100,7 +100,7 @@ static void schedule(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t from, uint3
 		a->to = later(a->to, end);
 	}
 	a->filling = false;
-	a->asked = later(a->asked, end);
+	a->requested = later(a->requested, end);
 	a->mark = qp->req.send_psn;
 	req_kick(qp, now);
 }
@@ -156,7 +156,7 @@ bool recover_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 {
 	struct qp_req *req = &qp->req;
 	struct req_again *a = &req->again;
-	uint32_t from = later(a->asked, req->acked_psn);
+	uint32_t from = later(a->requested, req->acked_psn);
 
 	/* An echo of what was acted on, or of what was given up meanwhile. */
 	if (req->rnr_wait || !before(from, end) || before(req->send_psn, end))
@@ -172,7 +172,7 @@ bool recover_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak)
 	if (nak && peer_wants_all(req->peer)) {
 		peer_on_loss(req->peer, now);
 		req_rewind(qp, now);
-		a->asked = end;
+		a->requested = end;
 		return true;
 	}
 	if (nak) {
@@ -198,11 +198,11 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	 * as well.
 	 */
 	if (!before(end, a->mark))
-		a->asked = a->twice = req->acked_psn;
-	a->asked = later(a->asked, req->acked_psn);
+		a->requested = a->twice = req->acked_psn;
+	a->requested = later(a->requested, req->acked_psn);
 	/* This answers a repeated request. Answers come in order: those before it are lost.
 	 */
-	if (before(psn, a->asked)) {
+	if (before(psn, a->requested)) {
 		end = psn;
 		from = later(a->twice, req->acked_psn);
 		a->twice = later(a->twice, psn);
@@ -210,8 +210,8 @@ bool recover_gap(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 			schedule(qp, now, from, end);
 		return true;
 	}
-	while (before(a->asked, end) && got_test(a, a->asked))
-		a->asked = (a->asked + 1) & ROCEMU_PSN_MASK;
+	while (before(a->requested, end) && got_test(a, a->requested))
+		a->requested = (a->requested + 1) & ROCEMU_PSN_MASK;
 	return recover_lost(qp, now, end, false);
 }
 

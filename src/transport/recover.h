@@ -28,10 +28,10 @@ enum again_reason { AGAIN_NONE, AGAIN_NAK, AGAIN_PROBE };
  * or the range of one READ request. Only recover.c writes these; got: comp-read.c.
  */
 struct req_again {
-	uint32_t from, to; /* what is missing in [from, to) is to be sent again */
-	uint32_t asked;	   /* what is missing below it was sent again since ... */
-	uint32_t mark;	   /* ... send_psn was this: a later answer shows that it was lost too */
-	uint32_t twice;	   /* what is missing below it was sent once more since asked is this */
+	uint32_t from, to;  /* what is missing in [from, to) is to be sent again */
+	uint32_t requested; /* what is missing below it was sent again since ... */
+	uint32_t mark;	    /* ... send_psn was this: a later answer shows that it was lost too */
+	uint32_t twice;	   /* what is missing below it was sent once more since requested is this */
 	uint32_t split_to; /* a response before it may end a part of a range requested again in
 			      pieces */
 	/* A unit that was sent again alone. */

@@ -17,7 +17,7 @@
 enum {
 	/*
 	 * Responses to one READ request: bounded, so that they do not overrun the socket buffer
-	 * that they are asked into, and twice as many where that is large. The first and the last
+	 * that they arrive in, and twice as many where that is large. The first and the last
 	 * response are longer than those between and make bursts of their own. Powers of two.
 	 */
 	READ_BYTES = 64 * 1024,

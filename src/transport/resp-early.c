@@ -148,7 +148,7 @@ static void replay(struct rocemu_qp *qp, rocemu_ns_t now, const struct keep_slot
 		qp->ep->stats->drops[why]++;
 }
 
-void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked)
+void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool ackreq)
 {
 	struct keep *keep = &qp->ep->keep;
 	struct qp_resp *r = &qp->resp;
@@ -176,9 +176,9 @@ void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked)
 		r->hint_owed = false;
 	if (keep_empty(&r->early))
 		return;
-	if (some && (asked || r->early.lost || r->early.count >= NAK_AFTER)) {
+	if (some && (ackreq || r->early.lost || r->early.count >= NAK_AFTER)) {
 		owe_gap_nak(qp);
-	} else if (!some && asked && r->steps < STEPS_MAX) {
+	} else if (!some && ackreq && r->steps < STEPS_MAX) {
 		r->steps++;
 		owe_gap_nak(qp);
 	}

@@ -199,8 +199,8 @@ enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
 				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
 				  uint32_t ahead);
 /** The expected packet came while others are kept or known to be lost: execute those whose turn it
- * is. asked: it had AckReq. */
-void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool asked);
+ * is. ackreq: it had AckReq. */
+void resp_early_fill(struct rocemu_qp *qp, rocemu_ns_t now, bool ackreq);
 
 /* resp-uc.c, resp-ud.c */
 enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,

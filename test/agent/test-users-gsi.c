@@ -76,7 +76,7 @@ TEST(users_gsi, qpn_of_another_users_slot__not_sent)
 	expect_sent(QPN(1, 5));
 	name_qpn(&root, QPN(1, 5));
 	expect_sent(QPN(1, 5));
-	/* Nobody's. */
+	/* Of no user. */
 	name_qpn(&bob, QPN(9, 5));
 	expect_sent(QPN(9, 5));
 	agent_msg_close_fds(&welcome[0]);

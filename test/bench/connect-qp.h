@@ -8,7 +8,7 @@
 /**
  * Bring an RC QP from RESET to RTS. Of attr count dest_qp_num, path_mtu, the destination GID,
  * qp_access_flags, max_rd_atomic (for both directions), min_rnr_timer and timeout. @return 0, or
- * not: errno says why.
+ * another value: errno is set.
  */
 int connect_qp(struct ibv_qp *qp, struct ibv_qp_attr attr);
 

@@ -67,7 +67,7 @@ def parser(doc, figures, rounds):
 
 
 def run(p, measure):
-    """Measure as the options say. @return 0, or 2: it could not be measured; the rows."""
+    """Measure according to the options. @return 0, or 2: it could not be measured; the rows."""
     args = p.parse_args()
     harness.own_loopback()
     try:

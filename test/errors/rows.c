@@ -75,7 +75,7 @@ const struct err_row err_rows[] = {
 	{"rc/write/region-pd", "WRITE to a region of another protection domain", RC, WRITE, .len = 100, .fault = FAULT_REGION_PD, .want = REFUSED_ACCESS},
 	{"rc/write/region-gone", "WRITE to a deregistered region", RC, WRITE, .len = 100, .fault = FAULT_REGION_GONE, .want = REFUSED_ACCESS},
 	{"rc/send-inv/unknown-rkey", "SEND with invalidate of an unknown key", RC, .opcode = IBV_WR_SEND_WITH_INV, .len = 100, .fault = FAULT_NONE,
-	 .config.retry_cnt = 6, /* with 7 rxe tries for ever */
+	 .config.retry_cnt = 6, /* with 7 rxe tries without limit */
 	 .with_recv = true, .recv_len = 100, /* class J: no answer */
 	 .want = {.first = IBV_WC_RETRY_EXC_ERR, .behind = IBV_WC_WR_FLUSH_ERR, .recv_req = IBV_WC_WR_FLUSH_ERR, .recv = IBV_WC_MW_BIND_ERR,
 		  .recv_behind = IBV_WC_WR_FLUSH_ERR, .state = {IBV_QPS_ERR, IBV_QPS_ERR}}},

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""A build without rsocket, verify and parity: it builds and installs, has no tests of what it leaves out, and says what
+"""A build without rsocket, verify and parity: it builds and installs, has no tests of what it leaves out, and reports what
 it does not have.
 
 usage: options.py [SOURCE_ROOT]

@@ -12,7 +12,7 @@
  *     event MS                                           EVENT STATUS ID; none after so many
  * milliseconds
  *     serve ADDRESS                                      ok; then nothing more is read: requests of
- * that address are accepted, others rejected, for ever
+ * that address are accepted, others rejected, without end
  *
  * An ID that a CONNECT_REQUEST brings gets the next number.
  */

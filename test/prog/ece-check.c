@@ -3,9 +3,9 @@
  * ece-check ME PORT [SERVER]: vendors' options (ECE) through rdma_cm, between two processes.
  *
  * With SERVER it connects from ME to there once for each row of the table below, else it listens at
- * ME, and each compares what it reads with what the other side says by the same table. Public calls
- * of librdmacm alone, so either end may be any implementation. Most rows have no QP: programs that
- * use options manage their own QPs, and the options can be read without one.
+ * ME, and each compares what it reads with what the other side sends by the same table. Public
+ * calls of librdmacm alone, so either end may be any implementation. Most rows have no QP: programs
+ * that use options manage their own QPs, and the options can be read without one.
  *
  * Exit code 0 when all was as it should be, else 1 and a line on stderr.
  */

@@ -176,7 +176,7 @@ TEST(ece, what_makes_no_sense__refused)
 	assert_errno(rdma_get_remote_ece(NULL, &ece), EINVAL);
 	assert_errno(rdma_get_remote_ece(id, NULL), EINVAL);
 	assert_errno(rdma_reject_ece(NULL, NULL, 0), EINVAL);
-	assert_errno(rdma_reject_ece(id, NULL, 0), EINVAL); /* nobody asks */
+	assert_errno(rdma_reject_ece(id, NULL, 0), EINVAL); /* no request */
 	bench_qp(id);
 	assert_errno(rdma_set_local_ece(id, &ece), EINVAL);
 	assert_errno(rdma_get_remote_ece(id, &ece), EINVAL);

@@ -225,7 +225,7 @@ TEST(stalled, thread_cancelled__the_call_ends_first)
 	assert_waits(&c);
 	sem_post(&go_on);
 	assert_int_equal(pthread_join(c.thread, NULL), 0);
-	/* Whatever became of the thread, it has left no lock behind. */
+	/* However the thread ended, it holds no lock. */
 	connect_and_leave(&b);
 	assert_int_equal(rdma_destroy_id(c.id), 0);
 	bench_end(&b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Load on a fabric: connected QPs that always have a number of operations outstanding, and what
- * became of them.
+ * Load on a fabric: connected QPs that always have a number of operations outstanding, and how
+ * these ended.
  */
 #ifndef TEST_SIM_FLOW_H
 #define TEST_SIM_FLOW_H

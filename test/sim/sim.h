@@ -137,7 +137,7 @@ struct sim_mem {
 	uint32_t used; /* by sim_mem_take() */
 };
 
-/** A posted work request and what became of it. */
+/** A posted work request and its completion. */
 struct sim_done {
 	uint64_t wr_id;
 	bool signaled;
@@ -197,8 +197,8 @@ struct sim_qp_opts {
 };
 
 /**
- * RC at MTU 256, PSNs 100 and 500, everything allowed; timeout 1 ms, 7 retries, RNR for ever at 10
- * us.
+ * RC at MTU 256, PSNs 100 and 500, everything allowed; timeout 1 ms, 7 retries, RNR without limit
+ * at 10 us.
  */
 #define SIM_QP_OPTS                       \
 	((struct sim_qp_opts){            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions that scenarios are made of: post, poll, wait, say. All waits are bounded; a missing
+ * The functions that scenarios are made of: post, poll, wait, print. All waits are bounded; a missing
  * event is printed, and the scenario continues.
  */
 #include <arpa/inet.h>
