@@ -367,7 +367,7 @@ static unsigned link_real(struct tree *t, const char *dir)
 /**
  * Is /sys/class/net/IFNAME the interface? A sysfs shows the network namespace in which it was
  * mounted: there another one may have the name. Addresses of other kinds than Ethernet's do not
- * tell them apart.
+ * distinguish them.
  */
 static bool in_sysfs(const struct netdev *d)
 {

@@ -20,7 +20,7 @@ static const struct cli_option options[] = {
 
 const struct cli agent_cli = {
 	.name = "agent",
-	.brief = "start the agent, or ask what it does",
+	.brief = "start the agent, or show its state",
 	.usage = "[--foreground] [--system] [--idle-timeout SECONDS]\n"
 		 "--status [--system] [--json]",
 	.about = "Hands out lanes of UDP port 4791 to the RDMA programs of one user and network "

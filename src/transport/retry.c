@@ -231,8 +231,8 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	req->backoff = 0;
 	if (rocemu_psn_diff(req->charged_psn, req->acked_psn) < 0)
 		req->charged_psn = req->acked_psn;
-	if (rocemu_psn_diff(req->again.asked, req->acked_psn) < 0)
-		req->again.asked = req->acked_psn;
+	if (rocemu_psn_diff(req->again.requested, req->acked_psn) < 0)
+		req->again.requested = req->acked_psn;
 	if (rocemu_psn_diff(req->again.split_to, req->acked_psn) < 0)
 		req->again.split_to = req->acked_psn;
 	if (rocemu_psn_diff(req->again.twice, req->acked_psn) < 0)

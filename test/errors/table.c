@@ -30,7 +30,7 @@ static const char head[] =
 	"- *receive*: the completion of the receive that the request takes at the peer;\n"
 	"  *peer behind*: that of the next receive.\n"
 	"- *states*: the states of the requester's and the responder's QP afterwards.\n"
-	"- *event*: the asynchronous event, at the responder unless it says \"local\".\n"
+	"- *event*: the asynchronous event, at the responder unless marked \"local\".\n"
 	"\n"
 	"A dash means none. If the answer with a NAK is lost, the requester ends with\n"
 	"`RETRY_EXC_ERR` instead, as with any RNIC: the responder is then in ERR and does\n"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The functions that scenarios are made of: post, poll, wait, print. All waits are bounded; a missing
- * event is printed, and the scenario continues.
+ * The functions that scenarios are made of: post, poll, wait, print. All waits are bounded; a
+ * missing event is printed, and the scenario continues.
  */
 #include <arpa/inet.h>
 #include <endian.h>
