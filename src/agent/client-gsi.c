@@ -115,7 +115,8 @@ static void lose(struct agent_gsi *c, struct binding *b, char text[static AGENT_
 
 	snprintf(why, sizeof(why), "%.199s", text);
 	snprintf(text, AGENT_TEXT_MAX,
-		 "service ID 0x%016" PRIx64 " at %s could not be had again from another agent: %s",
+		 "service ID 0x%016" PRIx64
+		 " at %s could not be registered again with the next agent: %s",
 		 b->bind.service_id, data_addr_str(&b->bind.addr, b->bind.scope_id, name), why);
 	log_error("%s", text);
 	regs_drop(&c->bindings, &b->reg);

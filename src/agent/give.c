@@ -94,8 +94,8 @@ static int pick(struct server *s, enum agent_kind kind, uint32_t uid, unsigned w
 		close_dead(s, &used);
 	if (give_is_limited(s, uid) && seats_count(seats, &used, uid) >= QUOTA_PLACES) {
 		snprintf(errbuf, errlen,
-			 "user %u has %d %s, as many as one user may have of this host's 1023: end "
-			 "some RDMA processes",
+			 "user %u has %d %s, the limit for one user of this host's 1023: end some "
+			 "RDMA processes",
 			 uid, QUOTA_PLACES, what);
 		return -ENOSPC;
 	}
@@ -253,7 +253,7 @@ int give_group(struct server *s, const struct rocemu_gid *addr, uint32_t scope_i
 
 	if (!r && give_is_limited(s, uid) && addr_is_over(s, g, uid)) {
 		snprintf(errbuf, errlen,
-			 "user %u uses %d addresses alone, as many as one user may: end some RDMA "
+			 "user %u uses %d addresses alone, the limit for one user: end some RDMA "
 			 "processes",
 			 uid, QUOTA_ADDRS);
 		return -ENOSPC;

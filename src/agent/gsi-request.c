@@ -53,8 +53,8 @@ static int gsi_bind(struct client *c, const struct agent_msg *m)
 
 	if (give_is_limited(c->server, c->uid) && binds_of(c->server, c->uid) >= QUOTA_BINDS)
 		return client_reply_error(c, r,
-					  "the user has as many ports as one user may have: end "
-					  "some RDMA processes");
+					  "the user has reached the limit of ports for one user: "
+					  "end some RDMA processes");
 	if (c->gsi->nports < AGENT_GSI_BINDS_MAX)
 		r = gsi_ports_bind(&c->server->gsi.ports, c->gsi->number, m->u.gsi_bind.key, &b,
 				   &c->gsi->ports);

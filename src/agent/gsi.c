@@ -53,7 +53,7 @@ void gsi_init(struct gsi *gsi, struct ev_loop *loop, struct store *store)
 	uint64_t seed = link_now_ms(), key[2] = {0};
 	uint16_t first, last;
 	if (getrandom(&seed, sizeof(seed), GRND_NONBLOCK) < 0)
-		log_debug("no random numbers yet: the clock will do");
+		log_debug("no random numbers yet: using the clock");
 	*gsi = (struct gsi){.loop = loop, .store = store, .on_frame = on_frame};
 	rng_init(&gsi->rng, seed);
 	if (getrandom(key, sizeof(key), GRND_NONBLOCK) < 0)

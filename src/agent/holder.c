@@ -196,7 +196,7 @@ static int hold_all(struct store *st, int fd, holder_work_fn *work, void *user)
 				return code;
 			if (stop_requested)
 				return 0;
-			log_warn("the agent's worker died: another one goes on");
+			log_warn("the agent's worker died: starting another one");
 			pause_ms = link_now_ms() - started > LIFE_MS
 					   ? 0
 					   : MIN(MAX(2 * pause_ms, PAUSE_MIN_MS), PAUSE_MAX_MS);

@@ -92,8 +92,7 @@ int link_request(struct link *l, const struct agent_msg *request, enum agent_msg
 	}
 	if (answer->type == type)
 		return 0;
-	snprintf(errbuf, errlen, "the agent's answer makes no sense (type %u)",
-		 (unsigned)answer->type);
+	snprintf(errbuf, errlen, "the agent's answer is invalid (type %u)", (unsigned)answer->type);
 	agent_msg_close_fds(answer);
 	return -EPROTO;
 }
@@ -147,7 +146,7 @@ static int connect_or_spawn(struct link *l, uint64_t deadline_ms, char *errbuf, 
 		if (r)
 			return r;
 		if (link_now_ms() > deadline_ms) {
-			snprintf(errbuf, errlen, "the agent starts but is not to be reached");
+			snprintf(errbuf, errlen, "the agent starts but cannot be reached");
 			return -ETIMEDOUT;
 		}
 	}
@@ -172,7 +171,7 @@ static int take_welcome(struct link *l, struct agent_msg *m, char *errbuf, size_
 
 	if (m->u.welcome.kind != l->kind || (l->place ? m->u.welcome.place != l->place : !token)) {
 		agent_msg_close_fds(m);
-		snprintf(errbuf, errlen, "the agent's answer makes no sense (place %u)",
+		snprintf(errbuf, errlen, "the agent's answer is invalid (place %u)",
 			 m->u.welcome.place);
 		return -EPROTO;
 	}

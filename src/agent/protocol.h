@@ -136,7 +136,7 @@ struct agent_gsi_bind {
 /* clang-format off */
 #define AGENT_GSI_COUNTERS(X)                                                              \
 	X(rx,           "datagrams for QP 1")                                            \
-	X(rx_form,      "dropped: no MAD of connection management from QP 1")            \
+	X(rx_form,      "dropped: not a MAD of connection management from QP 1")            \
 	X(rx_icrc,      "dropped: wrong ICRC")                                           \
 	X(rx_key,       "dropped: wrong Q_Key or P_Key")                                 \
 	X(rx_overflow,  "dropped: the socket's buffer was full")                         \
@@ -146,7 +146,7 @@ struct agent_gsi_bind {
 	X(unknown_id,   "for an unknown communication ID: answered")                    \
 	X(unanswered,   "without a receiver, and not answered: no need, or too many")          \
 	X(tx,           "sent for clients")                                              \
-	X(tx_refused,   "not sent for a client: not what it may send")                   \
+	X(tx_refused,   "not sent for a client: not allowed")                   \
 	X(tx_failed,    "not sent: the network did not take it")                         \
 	X(exit_sent,   "exit MADs sent, each time")                                         \
 	X(exit_answered, "exit MADs whose answer came")                                     \

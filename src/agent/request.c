@@ -33,8 +33,8 @@ bool client_is_welcome(struct client *c)
 	if (n < QUOTA_CLIENTS || !give_is_limited(s, c->uid))
 		return true;
 	(void)client_reply_error(c, -ENOSPC,
-				 "the user has as many connections to the agent as one may have: "
-				 "end some RDMA processes");
+				 "the user has reached the limit of connections to the agent: end "
+				 "some RDMA processes");
 	return false;
 }
 
@@ -272,7 +272,7 @@ void client_refuse(struct client *c, int err)
 
 	if (err == -ECONNRESET)
 		return;
-	log_info("client %u sent no proper message: %s", c->pid, strerror(-err));
+	log_info("client %u sent an invalid message: %s", c->pid, strerror(-err));
 	if (err == -EPROTO)
 		agent_msg_set_error(
 			&m, EPROTO,

@@ -50,7 +50,7 @@ static void client_add(struct server *s, int fd)
 	socklen_t len = sizeof(cred);
 
 	if (!c || getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len)) {
-		log_warn("client turned away: too many, or out of memory");
+		log_warn("client refused: too many, or out of memory");
 		free(c);
 		close(fd);
 		return;
@@ -90,7 +90,7 @@ static void on_accept(struct ev_loop *loop, ev_io *w, int revents)
 		return;
 	/* Not accepting would spin: use the spare descriptor to accept and close the connection. */
 	if (fd < 0 && (errno == EMFILE || errno == ENFILE)) {
-		log_warn("out of file descriptors: a client is turned away");
+		log_warn("out of file descriptors: a client is refused");
 		if (s->spare_fd >= 0)
 			close(s->spare_fd);
 		fd = accept4(w->fd, NULL, NULL, SOCK_CLOEXEC);

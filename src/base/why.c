@@ -127,7 +127,7 @@ static __attribute__((destructor)) void say_held(void)
 
 	if (n && atomic_load_explicit(&owner, memory_order_relaxed) == (int)getpid())
 		log_msg(LOG_LVL_WHY,
-			"%u lines more of --log why were held back: each is printed once in %d s "
+			"%u more lines of --log why were suppressed: each is printed once in %d s "
 			"for an object",
 			n, WHY_INTERVAL_S);
 }

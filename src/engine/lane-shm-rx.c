@@ -81,7 +81,7 @@ static void kill_ring(struct lane *l, struct shm_rx *r)
 	char from[ADDR_TEXT_LEN];
 
 	r->dead = true;
-	log_info("%s: a ring from %s breaks the rules: packets come by UDP", l->device,
+	log_info("%s: a ring from %s violates the protocol: packets come by UDP", l->device,
 		 addr_gid_text(&r->src, from));
 	lane_thread_request(l, LANE_REQ_RINGS);
 }

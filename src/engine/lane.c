@@ -329,7 +329,7 @@ static int open_forward(struct lane *l)
 	if (err)
 		log_warn("%s: cannot take forwarded packets of slot %u: %s", l->device,
 			 (unsigned)l->slot,
-			 err == -EADDRINUSE ? "another program sits on the socket's name"
+			 err == -EADDRINUSE ? "another program uses the socket's name"
 					    : strerror(-err));
 	return 0;
 }

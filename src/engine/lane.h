@@ -231,8 +231,8 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t d
 	X(impair_down,    "not sent or not taken because the port was down on purpose") \
 	X(impair_flaps,   "times the port went down on purpose")                 \
 	X(thread_wakeups, "times the lane's thread woke up")                     \
-	X(mode_changes,   "times polling by callers was taken for granted")      \
-	X(stalls,         "times a packet lay there because polling had stopped") \
+	X(mode_changes,   "times continued polling by callers was assumed")      \
+	X(stalls,         "times a packet waited because polling had stopped") \
 	X(acks_held,      "times acknowledgements waited for an answer")         \
 	X(lock_waits,     "times a caller found the lane's lock taken and waited for it") \
 	X(joins,          "times the lane began to share a lock with others")

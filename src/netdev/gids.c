@@ -187,8 +187,8 @@ int netdev_set_layout(const char *text, struct netdev *devs, unsigned n, char *e
 		while (layout < ARRAY_LEN(names) && strcmp(text, names[layout]) != 0)
 			layout++;
 	if (layout == ARRAY_LEN(names)) {
-		snprintf(errbuf, errlen, "\"%s\" is no layout of GID tables: common, mlx5 or rxe",
-			 text);
+		snprintf(errbuf, errlen,
+			 "\"%s\" is not a layout of GID tables: common, mlx5 or rxe", text);
 		return -EINVAL;
 	}
 	for (unsigned i = 0; i < n; i++) {

@@ -237,8 +237,8 @@ static int parse_entry(const struct inventory *inv, char *entry, struct netdev *
 			entry, NETDEV_NAME_MAX - 1);
 	if (!device_from_target(inv, target, d))
 		return fail(errbuf, errlen, -EINVAL,
-			    "\"%s\" is no interface with an address, and no address, of this "
-			    "machine; it has: %s",
+			    "\"%s\" is not an interface with an address, and not an address, of "
+			    "this machine; it has: %s",
 			    target, inventory_text(inv, have, sizeof(have)));
 	if (eq)
 		snprintf(d->name, sizeof(d->name), "%s", entry);

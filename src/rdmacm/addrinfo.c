@@ -192,8 +192,8 @@ static int eai_errno(int eai)
 		return -errno;
 	default:
 		return REFUSE(-EINVAL, 0,
-			      "rdma_getaddrinfo: name resolution failed: node and service are such "
-			      "as getaddrinfo() takes: check hints");
+			      "rdma_getaddrinfo: name resolution failed: node and service must be "
+			      "valid for getaddrinfo(): check hints");
 	}
 }
 
@@ -227,7 +227,7 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *base, const char *node, const char 
 	if (hints && (hints->ai_flags & ASK_SA)) /* Ethernet has no subnet administrator */
 		return rcm_ret(REFUSE(-EOPNOTSUPP, 0,
 				      "rdma_resolve_addrinfo: ai_flags is 0x%x: Ethernet has no "
-				      "subnet administrator: leave RAI_SA and RAI_DNS out",
+				      "subnet administrator: remove RAI_SA and RAI_DNS",
 				      (unsigned)hints->ai_flags));
 	if (!begin(id))
 		return rcm_ret(-EBUSY);

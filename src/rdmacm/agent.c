@@ -168,7 +168,7 @@ int rcm_agent_listen(struct rcm_id *id)
 
 	if (!id->bound)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_listen: the ID has no port: it is bound first: call "
+			      "rdma_listen: the ID has no port: it must be bound first: call "
 			      "rdma_bind_addr()");
 	rcm_lock_drop();
 	err = agent_gsi_listen(agent->client, id->bind_key, text);

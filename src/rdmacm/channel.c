@@ -74,9 +74,8 @@ void rcm_channel_use(struct rcm_channel *ch)
 int rcm_orphan_refuse(int err)
 {
 	if (!atomic_exchange(&refused, true))
-		log_error("process %d (%s) uses an rdma_cm ID or channel of before fork() or "
-			  "daemon(): "
-			  "these calls fail; bind, listen and connect afterwards",
+		log_error("process %d (%s) uses an rdma_cm ID or channel from before fork() or "
+			  "daemon(): these calls fail; bind, listen and connect after it",
 			  (int)getpid(), program_invocation_short_name);
 	return -err;
 }
@@ -332,10 +331,10 @@ int rdma_write_cm_event(struct rdma_cm_id *base, enum rdma_cm_event_type event, 
 	struct rcm_event *ev;
 
 	if (!base || (int)event != RCM_EVENT_USER)
-		return rcm_ret(REFUSE(
-			-EINVAL, 0,
-			"rdma_write_cm_event: event is %d: it is RDMA_CM_EVENT_USER: pass that",
-			(int)event));
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_write_cm_event: event is %d: it must be "
+				      "RDMA_CM_EVENT_USER: pass that",
+				      (int)event));
 	ev = rcm_event_new(rcm_id_of(base), event, status);
 	if (!ev)
 		return rcm_ret(-ENOMEM);

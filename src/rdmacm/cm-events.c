@@ -164,9 +164,8 @@ static void on_req(struct cm_event *e) REQUIRES(rcm_lock)
 
 	if (!same_transport(listener, req)) {
 		why_say((uintptr_t)listener,
-			"rdma_listen: REJ sent, reason %u (%s): a request's transport, %u, is that "
-			"of the listener's QPs: "
-			"create both IDs with one qp_type",
+			"rdma_listen: REJ sent, reason %u (%s): a request's transport, %u, must "
+			"match the listener's QPs: create both IDs with the same qp_type",
 			ROCEMU_CM_REJ_TRANSPORT, rocemu_cm_rej_text(ROCEMU_CM_REJ_TRANSPORT),
 			req->transport);
 		cm_reject(e->conn, rcm_now(), ROCEMU_CM_REJ_TRANSPORT, NULL, 0, NULL, 0);

@@ -45,8 +45,8 @@ static int listen_locked(struct rcm_id *id) REQUIRES(rcm_lock)
 		return -ENODEV;
 	if (!rcm_core_has(id) || id->state != RCM_BOUND)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_listen: the ID is in state %d: an ID that listens is bound and "
-			      "was not used otherwise: call rdma_bind_addr() on a new ID",
+			      "rdma_listen: the ID is in state %d: it must be bound and otherwise "
+			      "unused: call rdma_bind_addr() on a new ID",
 			      (int)id->state);
 	if (p.any_addr && sa->sa_family == AF_INET)
 		p.ip_version = 4;
@@ -120,11 +120,11 @@ static int check_param(const struct rcm_id *id, const struct rdma_conn_param **p
 	const struct rdma_conn_param *p = *param ? *param : &default_param;
 
 	if (!id->local.dev || (p->private_data_len && !p->private_data))
-		return REFUSE(
-			-EINVAL, 0,
-			"rdma_connect, rdma_accept: private_data_len is %u: the ID has a device, "
-			"and private data a pointer: resolve the address, set private_data",
-			p->private_data_len);
+		return REFUSE(-EINVAL, 0,
+			      "rdma_connect, rdma_accept: private_data_len is %u: the ID must have "
+			      "a device, and private_data must be set: resolve the address, set "
+			      "private_data",
+			      p->private_data_len);
 	if (!id->base.qp && !*param && !rcm_id_is_ud(id))
 		return REFUSE(
 			-EINVAL, 0,
@@ -160,8 +160,8 @@ int rdma_connect(struct rdma_cm_id *base, struct rdma_conn_param *param)
 		err = id->state == RCM_ROUTE_RESOLVED
 			      ? check_param(id, &p)
 			      : REFUSE(-EINVAL, 0,
-				       "rdma_connect: the ID is in state %d: the route is "
-				       "resolved, and it was not connected before: wait for "
+				       "rdma_connect: the ID is in state %d: the route must be "
+				       "resolved, and the ID not connected before: wait for "
 				       "ROUTE_RESOLVED after rdma_resolve_route()",
 				       (int)id->state);
 	if (err)
@@ -212,8 +212,8 @@ static int accept_ud(struct rcm_id *id, const struct rdma_conn_param *p)
 	rcm_lock_take();
 	if (!is_live(id) || !id->sidr) {
 		err = REFUSE(-EINVAL, 0,
-			     "rdma_accept: there is no request to accept: the ID is that of a "
-			     "CONNECT_REQUEST, not answered yet: pass event->id");
+			     "rdma_accept: there is no request to accept: the ID must be that of "
+			     "an unanswered CONNECT_REQUEST: pass event->id");
 	} else {
 		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_VALID, qpn, RDMA_UDP_QKEY,
 				    NULL, 0, p->private_data, p->private_data_len);
@@ -235,13 +235,13 @@ static int prepare_accept(struct rcm_id *id, const struct rdma_conn_param *p) RE
 
 	if (!is_live(id) || !id->conn)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_accept: there is no request to accept: the ID is that of a "
-			      "CONNECT_REQUEST, not answered yet: pass event->id");
+			      "rdma_accept: there is no request to accept: the ID must be that of "
+			      "an unanswered CONNECT_REQUEST: pass event->id");
 	state = cm_conn_state(id->conn);
 	if (state != CM_REQ_RCVD && state != CM_MRA_REQ_SENT)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_accept: the request was answered, or the peer gave up: it is "
-			      "accepted once, in time: look for events of the ID");
+			      "rdma_accept: the request was answered, or the peer gave up: it can "
+			      "be accepted once, in time: check the ID's events");
 	if (p->private_data_len > ROCEMU_CM_REP_PRIVATE_LEN)
 		return REFUSE(-EINVAL, 0,
 			      "rdma_accept: private_data_len is %u: a REP has room for 196 bytes: "
@@ -315,7 +315,7 @@ int rdma_accept(struct rdma_cm_id *base, struct rdma_conn_param *param)
 		err = id->state == RCM_CONNECT
 			      ? check_param(id, &p)
 			      : REFUSE(-EINVAL, 0,
-				       "rdma_accept: the ID is in state %d: it is the ID of a "
+				       "rdma_accept: the ID is in state %d: it must be the ID of a "
 				       "CONNECT_REQUEST: pass event->id, not the listener",
 				       (int)id->state);
 	if (err)
@@ -338,7 +338,7 @@ static int reject(struct rdma_cm_id *base, uint16_t reason, const void *data, si
 	rcm_lock_take();
 	if (!is_live(id))
 		err = REFUSE(-EINVAL, 0,
-			     "rdma_reject: there is no request to reject: the ID is that of a "
+			     "rdma_reject: there is no request to reject: the ID must be that of a "
 			     "CONNECT_REQUEST: pass event->id");
 	else if (id->sidr)
 		err = cm_sidr_reply(id->sidr, rcm_now(), ROCEMU_CM_SIDR_REJECTED, 0, 0, NULL, 0,
@@ -378,7 +378,7 @@ int rdma_disconnect(struct rdma_cm_id *base)
 	removed = id->removed;
 	if (!removed && (!is_live(id) || !id->conn))
 		err = REFUSE(-EINVAL, 0,
-			     "rdma_disconnect: the ID has no connection: it was connected or "
+			     "rdma_disconnect: the ID has no connection: it must be connected or "
 			     "accepted before: disconnect after ESTABLISHED");
 	rcm_lock_drop();
 	if (err)
@@ -419,7 +419,7 @@ int rdma_establish(struct rdma_cm_id *base)
 		return rcm_ret(
 			REFUSE(-EINVAL, 0,
 			       "rdma_establish: the ID is NULL or has a QP of rdma_create_qp(): "
-			       "such are established by themselves: leave the call out"));
+			       "these are established automatically: remove the call"));
 	rcm_lock_take();
 	if (is_live(id) && id->conn) {
 		err = cm_rtu(id->conn, rcm_now(), NULL, 0);
@@ -427,9 +427,10 @@ int rdma_establish(struct rdma_cm_id *base)
 			rcm_rej_retry_served(id);
 		rcm_drive();
 	} else {
-		err = REFUSE(-EINVAL, 0,
-			     "rdma_establish: the ID was not connected, or the peer has not "
-			     "answered: it follows CONNECT_RESPONSE: wait for that event");
+		err = REFUSE(
+			-EINVAL, 0,
+			"rdma_establish: the ID was not connected, or the peer has not "
+			"answered: the call must follow CONNECT_RESPONSE: wait for that event");
 	}
 	rcm_lock_drop();
 	return rcm_ret(err);
@@ -454,8 +455,8 @@ int rdma_notify(struct rdma_cm_id *base, enum ibv_event_type event)
 		rcm_drive();
 	} else {
 		err = REFUSE(-EINVAL, 0,
-			     "rdma_notify: event is %d: it is IBV_EVENT_COMM_EST, of an ID that is "
-			     "being connected: pass that",
+			     "rdma_notify: event is %d: it must be IBV_EVENT_COMM_EST, for an ID "
+			     "that is being connected: pass that",
 			     (int)event);
 	}
 	rcm_lock_drop();

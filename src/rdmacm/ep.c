@@ -70,7 +70,7 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 		return rcm_ret(
 			REFUSE(-EINVAL, 0,
 			       "rdma_create_ep: res has no address: RAI_PASSIVE needs ai_src_addr, "
-			       "else ai_dst_addr: take what rdma_getaddrinfo() gives"));
+			       "else ai_dst_addr: pass the result of rdma_getaddrinfo()"));
 	ret = rdma_create_id(NULL, &base, NULL, (enum rdma_port_space)res->ai_port_space);
 	if (ret)
 		return ret;
@@ -115,10 +115,10 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 				      "arguments of rdma_cma.h"));
 	id = rcm_id_of(listen);
 	if (!id->sync || id->state != RCM_LISTEN)
-		return rcm_ret(REFUSE(
-			-EINVAL, 0,
-			"rdma_get_request: the ID does not listen, or has an event channel: it is "
-			"a synchronous listener: call rdma_listen() on one of rdma_create_ep()"));
+		return rcm_ret(REFUSE(-EINVAL, 0,
+				      "rdma_get_request: the ID does not listen, or has an event "
+				      "channel: it must be a synchronous listener: call "
+				      "rdma_listen() on an ID of rdma_create_ep()"));
 	if (rcm_id_removed(id))
 		return rcm_ret(-ENODEV);
 	rcm_sync_ack(id);
@@ -130,8 +130,8 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 		err = -abs(ev->status);
 	else if (ev->event != RDMA_CM_EVENT_CONNECT_REQUEST)
 		err = REFUSE(-EINVAL, 0,
-			     "rdma_get_request: the listener got event %d: CONNECT_REQUEST is what "
-			     "it waits for: look at that event",
+			     "rdma_get_request: the listener got event %d: expected "
+			     "CONNECT_REQUEST: check that event",
 			     (int)ev->event);
 	else if (id->qp_init_attr) {
 		struct ibv_qp_init_attr attr = *id->qp_init_attr;

@@ -67,7 +67,7 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **id, v
 		break;
 	default:
 		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_create_id: ps is 0x%x: there are RDMA_PS_TCP, _UDP, "
+				      "rdma_create_id: ps is 0x%x: valid are RDMA_PS_TCP, _UDP, "
 				      "_IB and _IPOIB: pass one",
 				      (unsigned)ps));
 	}
@@ -186,9 +186,9 @@ int rdma_migrate_id(struct rdma_cm_id *base, struct rdma_event_channel *channel)
 				      "rdma_migrate_id: a required pointer is NULL: pass the "
 				      "arguments of rdma_cma.h"));
 	if (id->sync && !channel)
-		return rcm_ret(REFUSE(-EINVAL, 0,
-				      "rdma_migrate_id: a synchronous ID has a channel of its own: "
-				      "it moves to a channel, not to none: pass one"));
+		return rcm_ret(REFUSE(
+			-EINVAL, 0,
+			"rdma_migrate_id: an ID cannot be moved to no channel: pass a channel"));
 	if (is_orphan(id))
 		return rcm_ret(rcm_orphan_refuse(EINVAL));
 	to = channel ? rcm_channel_of(channel) : rcm_channel_new();

@@ -138,7 +138,7 @@ int rdma_join_multicast_ex(struct rdma_cm_id *id, struct rdma_cm_join_mc_attr_ex
 	    attr->join_flags >= RDMA_MC_JOIN_FLAG_RESERVED)
 		return rcm_ret(REFUSE(-EINVAL, 0,
 				      "rdma_join_multicast_ex: comp_mask is 0x%x: ADDRESS and "
-				      "JOIN_FLAGS are given, the flags known: set them",
+				      "JOIN_FLAGS are required, with known flags: set them",
 				      attr ? attr->comp_mask : 0));
 	err = join(rcm_id_of(id), attr->addr,
 		   attr->join_flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER, context);

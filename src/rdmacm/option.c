@@ -20,8 +20,8 @@ static int set_ack_timeout(struct rcm_id *id, const void *value)
 
 	if (timeout > ACK_TIMEOUT_MAX || rcm_id_is_ud(id))
 		return REFUSE(-EINVAL, 0,
-			      "rdma_set_option ACK_TIMEOUT: it is %u: it is 31 at most, and not "
-			      "for UD: lower it",
+			      "rdma_set_option ACK_TIMEOUT: the value is %u: it must be 31 at "
+			      "most, and the ID not UD: lower it",
 			      timeout);
 	id->ack_timeout = timeout;
 	id->ack_timeout_set = true;
@@ -41,8 +41,8 @@ static int set_reuseaddr(struct rcm_id *id, const void *value)
 {
 	if (id->state != RCM_IDLE)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_set_option REUSEADDR: the ID is in state %d: it comes before "
-			      "the address: set it before rdma_bind_addr()",
+			      "rdma_set_option REUSEADDR: the ID is in state %d: the option must "
+			      "be set before binding: set it before rdma_bind_addr()",
 			      (int)id->state);
 	id->reuseaddr = get_int(value) != 0;
 	return 0;
@@ -52,8 +52,8 @@ static int set_afonly(struct rcm_id *id, const void *value)
 {
 	if (id->state != RCM_IDLE)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_set_option AFONLY: the ID is in state %d: it comes before the "
-			      "address: set it before rdma_bind_addr()",
+			      "rdma_set_option AFONLY: the ID is in state %d: the option must be "
+			      "set before binding: set it before rdma_bind_addr()",
 			      (int)id->state);
 	id->afonly = get_int(value) != 0;
 	return 0;
@@ -75,7 +75,8 @@ static int set_id_option(struct rcm_id *id, int name, const void *value, size_t 
 		return -ENOSYS;
 	if (len != options[name].len)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_set_option: optlen is %zu: option %d has %zu bytes: pass them",
+			      "rdma_set_option: optlen is %zu: option %d must have %zu bytes: pass "
+			      "that length",
 			      len, name, options[name].len);
 	return options[name].set(id, value);
 }
@@ -89,8 +90,8 @@ static int set_path(struct rcm_id *id, const void *value, size_t len)
 
 	if (len == 0 || len % sizeof(data) != 0)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_set_option IB_PATH: optlen is %zu: it is a number of struct "
-			      "ibv_path_data: pass one at least",
+			      "rdma_set_option IB_PATH: optlen is %zu: it must be a multiple of "
+			      "sizeof(struct ibv_path_data): pass one at least",
 			      len);
 	memcpy(&data, value, sizeof(data));
 	err = rcm_resolve_route(id);
@@ -141,7 +142,7 @@ int rdma_set_local_ece(struct rdma_cm_id *base, struct ibv_ece *ece)
 		return rcm_ret(REFUSE(
 			-EINVAL, 0,
 			"rdma_set_local_ece: the ID has a QP, or vendor_id is 0, or comp_mask is "
-			"not: ECE of an ID is set before its QP is made: change the call"));
+			"not: ECE must be set before the ID's QP is created: change the call"));
 	rcm_lock_take();
 	id->local_ece = *ece;
 	rcm_lock_drop();

@@ -161,8 +161,8 @@ static int get_attr(struct rcm_id *id, struct ibv_qp_attr *a, int *mask) EXCLUDE
 		err = rts_attr(id, a, mask);
 	else
 		err = REFUSE(-EINVAL, 0,
-			     "rdma_init_qp_attr: qp_state is %d: INIT is there once the ID has a "
-			     "device, RTR and RTS once it has a connection: connect first",
+			     "rdma_init_qp_attr: qp_state is %d: INIT needs a device, RTR and RTS "
+			     "a connection: connect first",
 			     (int)state);
 	rcm_lock_drop();
 	return err;
@@ -239,8 +239,8 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 
 	if (id->qp || !id->verbs)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_create_qp: the ID has a QP, or no device: it has one QP, after "
-			      "its address is resolved or bound: call it once, later");
+			      "rdma_create_qp: the ID has a QP, or no device: an ID can have one "
+			      "QP, after its address is resolved or bound: call it once, later");
 	err = rcm_fault(FAULT_VERB_RDMA_CREATE_QP);
 	if (err)
 		return err;
@@ -252,8 +252,8 @@ static int create_qp(struct rcm_id *rid, struct ibv_qp_init_attr_ex *attr)
 	    (id->recv_cq && attr->recv_cq && id->recv_cq != attr->recv_cq) ||
 	    (id->send_cq && attr->send_cq && id->send_cq != attr->send_cq))
 		return REFUSE(-EINVAL, 0,
-			      "rdma_create_qp: PD or CQs are not those of the ID: all are of its "
-			      "device, id->verbs: pass NULL, or objects of it");
+			      "rdma_create_qp: PD or CQs are not those of the ID: they must be of "
+			      "its device, id->verbs: pass NULL, or objects of it");
 	if (id->qp_type == IBV_QPT_XRC_RECV &&
 	    (!(attr->comp_mask & IBV_QP_INIT_ATTR_XRCD) || !attr->xrcd)) {
 		attr->xrcd = rcm_device_xrcd(rid->local.dev);
@@ -336,8 +336,8 @@ static int create_srq(struct rcm_id *rid, struct ibv_srq_init_attr_ex *attr)
 	if (id->srq || !id->verbs || !(attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE))
 		return REFUSE(-EINVAL, 0,
 			      "rdma_create_srq: the ID has an SRQ, or no device, or the type is "
-			      "not given: it has one SRQ, after its address is resolved or bound: "
-			      "call it once, later");
+			      "not given: an ID can have one SRQ, after its address is resolved or "
+			      "bound: call it once, later");
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd) {
 		attr->pd = id->pd;
 		attr->comp_mask |= IBV_SRQ_INIT_ATTR_PD;

@@ -101,15 +101,16 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	int err;
 
 	if (!rcm_addr_len(sa) || id->state != RCM_IDLE)
-		return REFUSE(-EINVAL, 0,
-			      "rdma_bind_addr: sa_family is %d, the ID in state %d: it is AF_INET, "
-			      "AF_INET6 or AF_IB, and the ID is bound once: change the call",
-			      (int)sa->sa_family, (int)id->state);
+		return REFUSE(
+			-EINVAL, 0,
+			"rdma_bind_addr: sa_family is %d, the ID in state %d: the family must be "
+			"AF_INET, AF_INET6 or AF_IB, and an ID can be bound once: change the call",
+			(int)sa->sa_family, (int)id->state);
 	/* A GID belongs to one device; a link-local IPv6 address may exist on several. */
 	if (sa->sa_family == AF_INET6 && rcm_addr_link_local(sa) && !rcm_addr_scope(sa))
 		return REFUSE(-EINVAL, 0,
-			      "rdma_bind_addr: a link-local IPv6 address without scope: it is of "
-			      "one interface: set sin6_scope_id");
+			      "rdma_bind_addr: a link-local IPv6 address without scope: it needs "
+			      "an interface: set sin6_scope_id");
 	err = rcm_addr_own_service(id->base.ps, sa, &service_id);
 	if (err)
 		return err;
@@ -270,15 +271,15 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 	if (!rcm_addr_len(dst) || (id->state != RCM_IDLE && id->state != RCM_BOUND))
 		return REFUSE(
 			-EINVAL, 0,
-			"rdma_resolve_addr: sa_family is %d, the ID in state %d: it is AF_INET, "
-			"AF_INET6 or AF_IB, and the ID new or bound: change the call",
+			"rdma_resolve_addr: sa_family is %d, the ID in state %d: the family must "
+			"be AF_INET, AF_INET6 or AF_IB, and the ID new or bound: change the call",
 			(int)dst->sa_family, (int)id->state);
 	if (id->state == RCM_BOUND)
 		return own->sa_family == dst->sa_family
 			       ? 0
 			       : REFUSE(-EINVAL, 0,
 					"rdma_resolve_addr: the destination is of another address "
-					"family than the ID's address: both are of one: change "
+					"family than the ID's address: they must be equal: change "
 					"one");
 	if (dst->sa_family == AF_IB && id->base.ps == RDMA_PS_IPOIB)
 		return -EPROTONOSUPPORT;
@@ -286,8 +287,8 @@ static int bind_source(struct rcm_id *id, const struct sockaddr *src, const stru
 		return 0;
 	if (src->sa_family != dst->sa_family)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_resolve_addr: source and destination are of two address "
-			      "families: both are of one: change one");
+			      "rdma_resolve_addr: source and destination are of different address "
+			      "families: they must be equal: change one");
 	return rcm_addr_any(src) && !rcm_addr_port(src) ? 0 : rcm_bind(id, src);
 }
 
@@ -452,8 +453,8 @@ int rcm_resolve_route(struct rcm_id *id)
 
 	if (id->state != RCM_ADDR_RESOLVED)
 		return REFUSE(-EINVAL, 0,
-			      "rdma_resolve_route: the ID is in state %d: the address is resolved "
-			      "first: wait for ADDR_RESOLVED after rdma_resolve_addr()",
+			      "rdma_resolve_route: the ID is in state %d: the address must be "
+			      "resolved first: wait for ADDR_RESOLVED after rdma_resolve_addr()",
 			      (int)id->state);
 	if (rcm_id_removed(id))
 		return -ENODEV;

@@ -36,11 +36,11 @@ static const char *event_remedy(enum rdma_cm_event_type type, int status)
 	case RDMA_CM_EVENT_ADDR_ERROR:
 		return status == -ETIMEDOUT ? "no host of the network has that address, or none "
 					      "answered in time: check the address and the link"
-					    : "no device stands on the interface that leads there: "
-					      "see rocemu devices, and --device";
+					    : "no device uses the interface of that route: see "
+					      "rocemu devices, and --device";
 	case RDMA_CM_EVENT_ROUTE_ERROR:
-		return "the device's port is down or has no way there: check the interface and the "
-		       "routes";
+		return "the device's port is down or has no route there: check the interface and "
+		       "the routes";
 	case RDMA_CM_EVENT_UNREACHABLE:
 		if (status > 0)
 			return "the peer's UD service refuses: check its port and its answer";
@@ -51,14 +51,14 @@ static const char *event_remedy(enum rdma_cm_event_type type, int status)
 		if (status == -ECONNREFUSED)
 			return "a process has UDP port 4791 of the peer (ICMP reports that none "
 			       "does): start it first";
-		return "the network leads there and the device is there: check routes and "
-		       "interface";
+		return "a route and the device are required: check routes and interface";
 	case RDMA_CM_EVENT_DISCONNECTED:
 		return status == -ETIMEDOUT ? "the peer answers a DREQ: its process or host is "
 					      "gone, or the path drops packets"
 					    : "the device is there: keep its interface";
 	default:
-		return "what it needs is there when the connection is made: see the lines before";
+		return "all required objects must exist when the connection is made: see the lines "
+		       "before";
 	}
 }
 
@@ -92,32 +92,32 @@ static const char *rej_remedy(uint16_t reason)
 {
 	switch (reason) {
 	case ROCEMU_CM_REJ_SERVICE_ID:
-		return "a program listens on the port: start the server first, or check port and "
-		       "port space";
+		return "a program must listen on the port: start the server first, or check port "
+		       "and port space";
 	case ROCEMU_CM_REJ_CONSUMER:
-		return "the peer's program calls rdma_accept(): it called rdma_reject(), or "
+		return "the peer's program must call rdma_accept(): it called rdma_reject(), or "
 		       "destroyed the ID, before; the private data may have the reason";
 	case ROCEMU_CM_REJ_TIMEOUT:
-		return "both sides answer in time: the peer had no answer from this side "
+		return "both sides must answer in time: the peer got no answer from this side "
 		       "(rdma_accept(), RTU)";
 	case ROCEMU_CM_REJ_STALE:
-		return "an address and QPN have one connection: the peer has an older one from "
+		return "an address and QPN can have one connection: the peer has an older one from "
 		       "there, which it ends now; connect again";
 	case ROCEMU_CM_REJ_TRANSPORT:
-		return "both sides have QPs of one type: create the ID with the peer's qp_type and "
-		       "port space";
+		return "both sides must have the same type of QP: create the ID with the peer's "
+		       "qp_type and port space";
 	case ROCEMU_CM_REJ_PRIMARY_GID:
-		return "the GID of the request is one of the peer's: check the address";
+		return "the request's GID must be one of the peer's: check the address";
 	case ROCEMU_CM_REJ_NO_RESOURCES:
 	case ROCEMU_CM_REJ_NO_QP:
-		return "the peer has QPs and memory left: look at its log";
+		return "the peer must have QPs and memory left: check its log";
 	case ROCEMU_CM_REJ_MTU:
 		return "the peer's port takes the path MTU: lower it";
 	case ROCEMU_CM_REJ_RESPONDER_RESOURCES:
-		return "initiator_depth and responder_resources are such as the peer has: lower "
+		return "initiator_depth and responder_resources must not exceed the peer's: lower "
 		       "them";
 	default:
-		return "the peer takes each field of the request: look at its log";
+		return "the peer must accept each field of the request: check its log";
 	}
 }
 

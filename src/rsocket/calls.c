@@ -81,9 +81,10 @@ int rshutdown(int socket, int how)
 	if (how == SHUT_RD || how == SHUT_WR || how == SHUT_RDWR)
 		ret = rs->ops->shutdown(rs, how);
 	else
-		ret = REFUSE(-EINVAL, (unsigned)socket,
-			     "rshutdown: how is %d: it is SHUT_RD, SHUT_WR or SHUT_RDWR: pass one",
-			     how);
+		ret = REFUSE(
+			-EINVAL, (unsigned)socket,
+			"rshutdown: how is %d: it must be SHUT_RD, SHUT_WR or SHUT_RDWR: pass one",
+			how);
 	rs_wake(rs);
 	rs_put(rs);
 	return (int)rs_ret(ret);
@@ -100,8 +101,8 @@ static int check_addr(const struct rs *rs, const struct sockaddr *addr, socklen_
 		return -EAFNOSUPPORT;
 	if (len < rs_addr_len(rs->domain))
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "rsocket %d: an address has %u bytes: those of its family have %u: "
-			      "pass the whole",
+			      "rsocket %d: an address has %u bytes: its family needs %u: pass the "
+			      "whole address",
 			      rs->fd, (unsigned)len, (unsigned)rs_addr_len(rs->domain));
 	return 0;
 }
@@ -141,10 +142,10 @@ int rlisten(int socket, int backlog)
 	if (rs->ops->listen)
 		ret = rs->ops->listen(rs, backlog);
 	else
-		ret = REFUSE(
-			-EOPNOTSUPP, (unsigned)socket,
-			"rlisten: rsocket %d is of datagrams: only streams listen: use SOCK_STREAM",
-			socket);
+		ret = REFUSE(-EOPNOTSUPP, (unsigned)socket,
+			     "rlisten: rsocket %d is a datagram socket: only streams listen: use "
+			     "SOCK_STREAM",
+			     socket);
 	rs_put(rs);
 	return (int)rs_ret(ret);
 }
@@ -161,10 +162,10 @@ int raccept(int socket, struct sockaddr *addr, socklen_t *addrlen)
 	if (rs->ops->accept)
 		ret = rs->ops->accept(rs, &conn);
 	else
-		ret = REFUSE(
-			-EOPNOTSUPP, (unsigned)socket,
-			"raccept: rsocket %d is of datagrams: only streams accept: use SOCK_STREAM",
-			socket);
+		ret = REFUSE(-EOPNOTSUPP, (unsigned)socket,
+			     "raccept: rsocket %d is a datagram socket: only streams accept: use "
+			     "SOCK_STREAM",
+			     socket);
 	rs_put(rs);
 	if (ret < 0)
 		return (int)rs_ret(ret);
@@ -229,11 +230,10 @@ static ssize_t receive(int socket, const struct iovec *iov, size_t n, int flags,
 	if (n > IOV_MAX)
 		return -EMSGSIZE;
 	if (flags & (MSG_OOB | MSG_ERRQUEUE))
-		return REFUSE(
-			-EOPNOTSUPP, (unsigned)socket,
-			"rrecv: flags are 0x%x: rsockets have no urgent data and no error queue: "
-			"leave MSG_OOB and MSG_ERRQUEUE out",
-			(unsigned)flags);
+		return REFUSE(-EOPNOTSUPP, (unsigned)socket,
+			      "rrecv: flags are 0x%x: rsockets have no urgent data and no error "
+			      "queue: remove MSG_OOB and MSG_ERRQUEUE",
+			      (unsigned)flags);
 	rs = rs_get(socket);
 	if (!rs)
 		return -errno;
@@ -271,9 +271,10 @@ ssize_t rreadv(int socket, const struct iovec *iov, int iovcnt)
 	socklen_t from_len;
 
 	if (iovcnt < 0 || iovcnt > IOV_MAX)
-		return rs_ret(REFUSE(-EINVAL, (unsigned)socket,
-				     "rreadv: iovcnt is %d: it is 0 to %d: read in several calls",
-				     iovcnt, IOV_MAX));
+		return rs_ret(
+			REFUSE(-EINVAL, (unsigned)socket,
+			       "rreadv: iovcnt is %d: it must be 0 to %d: read in several calls",
+			       iovcnt, IOV_MAX));
 	return rs_ret(receive(socket, iov, (size_t)iovcnt, 0, &from, &from_len));
 }
 
@@ -319,10 +320,9 @@ static ssize_t transmit(int socket, const struct iovec *iov, size_t n, int flags
 	if (n > IOV_MAX)
 		return -EMSGSIZE;
 	if (flags & MSG_OOB)
-		return REFUSE(
-			-EOPNOTSUPP, (unsigned)socket,
-			"rsend: flags are 0x%x: rsockets have no urgent data: leave MSG_OOB out",
-			(unsigned)flags);
+		return REFUSE(-EOPNOTSUPP, (unsigned)socket,
+			      "rsend: flags are 0x%x: rsockets have no urgent data: remove MSG_OOB",
+			      (unsigned)flags);
 	rs = rs_get(socket);
 	if (!rs)
 		return -errno;
@@ -355,9 +355,10 @@ ssize_t rwrite(int socket, const void *buf, size_t count)
 ssize_t rwritev(int socket, const struct iovec *iov, int iovcnt)
 {
 	if (iovcnt < 0 || iovcnt > IOV_MAX)
-		return rs_ret(REFUSE(-EINVAL, (unsigned)socket,
-				     "rwritev: iovcnt is %d: it is 0 to %d: write in several calls",
-				     iovcnt, IOV_MAX));
+		return rs_ret(
+			REFUSE(-EINVAL, (unsigned)socket,
+			       "rwritev: iovcnt is %d: it must be 0 to %d: write in several calls",
+			       iovcnt, IOV_MAX));
 	return rs_ret(transmit(socket, iov, (size_t)iovcnt, 0, NULL, 0));
 }
 
@@ -366,7 +367,7 @@ ssize_t rsendmsg(int socket, const struct msghdr *msg, int flags)
 	/* Ancillary data is not supported. */
 	if (msg->msg_control && msg->msg_controllen)
 		return rs_ret(REFUSE(-EOPNOTSUPP, (unsigned)socket,
-				     "rsendmsg: msg_controllen is %zu: nothing is sent beside the "
+				     "rsendmsg: msg_controllen is %zu: rsockets have no ancillary "
 				     "data: set it to 0",
 				     msg->msg_controllen));
 	return rs_ret(transmit(socket, msg->msg_iov, msg->msg_iovlen, flags, msg->msg_name,
@@ -404,8 +405,8 @@ int rfcntl(int socket, int cmd, ...)
 		break;
 	default:
 		ret = REFUSE(-EINVAL, (unsigned)socket,
-			     "rfcntl: cmd is %d: rsockets have F_GETFL, F_SETFL, F_GETFD and "
-			     "F_SETFD: use these",
+			     "rfcntl: cmd is %d: valid are F_GETFL, F_SETFL, F_GETFD and F_SETFD: "
+			     "use these",
 			     cmd);
 	}
 	rs_put(rs);
@@ -416,10 +417,10 @@ int rfcntl(int socket, int cmd, ...)
 
 static int datagrams_have_no(const char *call, int socket)
 {
-	return REFUSE(
-		-EOPNOTSUPP, (unsigned)socket,
-		"%s: rsocket %d is of datagrams: only streams have mapped memory: use SOCK_STREAM",
-		call, socket);
+	return REFUSE(-EOPNOTSUPP, (unsigned)socket,
+		      "%s: rsocket %d is a datagram socket: only streams have mapped memory: use "
+		      "SOCK_STREAM",
+		      call, socket);
 }
 
 off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offset)
@@ -428,11 +429,11 @@ off_t riomap(int socket, void *buf, size_t len, int prot, int flags, off_t offse
 	int64_t ret;
 
 	if (len == 0 || (prot & ~(PROT_READ | PROT_WRITE)) || flags)
-		return (off_t)rs_ret(REFUSE(-EINVAL, (unsigned)socket,
-					    "riomap: len is %zu, prot 0x%x, flags 0x%x: len is not "
-					    "0, prot of PROT_READ and PROT_WRITE, "
-					    "flags 0: change them",
-					    len, (unsigned)prot, (unsigned)flags));
+		return (off_t)rs_ret(
+			REFUSE(-EINVAL, (unsigned)socket,
+			       "riomap: len is %zu, prot 0x%x, flags 0x%x: len must not be 0, prot "
+			       "only PROT_READ and PROT_WRITE, flags 0: change them",
+			       len, (unsigned)prot, (unsigned)flags));
 	rs = rs_get(socket);
 	if (!rs)
 		return -1;
@@ -469,7 +470,7 @@ size_t riowrite(int socket, const void *buf, size_t count, off_t offset, int fla
 	if (flags & MSG_OOB)
 		ret = REFUSE(
 			-EOPNOTSUPP, (unsigned)socket,
-			"riowrite: flags are 0x%x: rsockets have no urgent data: leave MSG_OOB out",
+			"riowrite: flags are 0x%x: rsockets have no urgent data: remove MSG_OOB",
 			(unsigned)flags);
 	else if (rs->type == SOCK_STREAM)
 		ret = rs_iowrite(rs, buf, count, offset, flags);

@@ -58,7 +58,7 @@ static int no_stream(const struct rs *rs)
 {
 	return REFUSE(
 		-EOPNOTSUPP, (unsigned)rs->fd,
-		"rsocket %d is one of datagrams: only streams have mapped memory: use SOCK_STREAM",
+		"rsocket %d is a datagram socket: only streams have mapped memory: use SOCK_STREAM",
 		rs->fd);
 }
 
@@ -75,15 +75,15 @@ int64_t rs_iomap(struct rs *rs, void *buf, size_t len, int prot, int64_t offset)
 		return -ENOTCONN;
 	if (!buf || len == 0 || len > UINT32_MAX || (prot != PROT_WRITE && prot != PROT_NONE))
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "riomap: buf is %p, len %zu, prot 0x%x: len is 1 to 2^32 - 1, prot "
-			      "PROT_WRITE or PROT_NONE: change them",
+			      "riomap: buf is %p, len %zu, prot 0x%x: len must be 1 to 2^32 - 1, "
+			      "prot PROT_WRITE or PROT_NONE: change them",
 			      buf, len, (unsigned)prot);
 	if (offset == -1)
 		offset = (int64_t)(uintptr_t)buf;
 	if (offset < 0 || overlaps(s, (uint64_t)offset, len))
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "riomap: offset is %lld, len %zu: it is not negative, and mappings "
-			      "do not overlap: choose another, or -1",
+			      "riomap: offset is %lld, len %zu: it must not be negative, and "
+			      "mappings must not overlap: choose another, or -1",
 			      (long long)offset, len);
 	index = find_free(s);
 	if (index < 0)
@@ -122,9 +122,10 @@ int rs_iounmap(struct rs *rs, void *buf, size_t len)
 		*m = (struct stream_mapped){0};
 		return 0;
 	}
-	return REFUSE(-EINVAL, (unsigned)rs->fd,
-		      "riounmap: buf is %p, len %zu: no mapping has both: pass what riomap() got",
-		      buf, len);
+	return REFUSE(
+		-EINVAL, (unsigned)rs->fd,
+		"riounmap: buf is %p, len %zu: no mapping has both: pass the values of riomap()",
+		buf, len);
 }
 
 /** The peer's mapping that has the offset. */
@@ -166,8 +167,8 @@ ssize_t rs_iowrite(struct rs *rs, const void *buf, size_t len, int64_t offset, i
 		if (offset < 0 || !find_target(s, (uint64_t)offset + done, &at))
 			return done ? (ssize_t)done
 				    : REFUSE(-EINVAL, (unsigned)rs->fd,
-					     "riowrite: offset is %lld: the peer has mapped "
-					     "nothing there: it has to call riomap() before",
+					     "riowrite: offset is %lld: the peer has no mapping "
+					     "there: it has to call riomap() before",
 					     (long long)offset);
 		ret = stream_post_write(s, data + done, MIN(len - done, (size_t)at.length), at.addr,
 					at.key);

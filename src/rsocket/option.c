@@ -53,17 +53,17 @@ FLAG(v6only, v6only)
 
 static int refuse_size(const struct rs *rs, const char *name, int n)
 {
-	return REFUSE(
-		-EINVAL, (unsigned)rs->fd,
-		"rsetsockopt: %s is %d: it is not negative, and set before the connection: %s",
-		name, n, n < 0 ? "change it" : "set it earlier");
+	return REFUSE(-EINVAL, (unsigned)rs->fd,
+		      "rsetsockopt: %s is %d: it must not be negative, and must be set before "
+		      "connecting: %s",
+		      name, n, n < 0 ? "change it" : "set it earlier");
 }
 
 static int refuse_length(const char *call, const struct rs *rs, int option, socklen_t len,
 			 socklen_t least)
 {
 	return REFUSE(-EINVAL, (unsigned)rs->fd,
-		      "%s: option %d has %u bytes: it takes %u: pass as many", call, option,
+		      "%s: option %d has %u bytes: it needs %u: pass that length", call, option,
 		      (unsigned)len, (unsigned)least);
 }
 
@@ -158,7 +158,8 @@ static int set_maxseg(struct rs *rs, const void *value, socklen_t len)
 	if (int_at(value) > 0)
 		return 0;
 	return REFUSE(-EINVAL, (unsigned)rs->fd,
-		      "rsetsockopt: TCP_MAXSEG is %d: it is more than 0: change it", int_at(value));
+		      "rsetsockopt: TCP_MAXSEG is %d: it must be more than 0: change it",
+		      int_at(value));
 }
 
 static int get_maxseg(struct rs *rs, void *value, socklen_t *len)
@@ -219,8 +220,8 @@ static int set_route(struct rs *rs, const void *value, socklen_t len)
 
 	if (!id || rs->settled)
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "rsetsockopt: RDMA_ROUTE of rsocket %d: routes are of streams that "
-			      "are not connected: set it before rconnect()",
+			      "rsetsockopt: RDMA_ROUTE of rsocket %d: only unconnected streams "
+			      "have the option: set it before rconnect()",
 			      rs->fd);
 	return rdma_set_option(id, RDMA_OPTION_IB, RDMA_OPTION_IB_PATH, (void *)(uintptr_t)value,
 			       len)

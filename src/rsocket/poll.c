@@ -231,7 +231,7 @@ static int poll_until(struct pollfd *fds, nfds_t nfds, uint64_t end_ns, int time
 
 	if (nfds > INT_MAX / RS_SLEEP_FDS)
 		return REFUSE(-EINVAL, 0,
-			      "rpoll: nfds is %lu: it is at most %d: poll in several calls",
+			      "rpoll: nfds is %lu: it must be at most %d: poll in several calls",
 			      (unsigned long)nfds, INT_MAX / RS_SLEEP_FDS);
 	ret = watch_init(&w, &small, fds, nfds);
 	if (ret < 0)
@@ -330,10 +330,10 @@ int rselect(int nfds, fd_set *readfds, fd_set *writefds, fd_set *exceptfds, stru
 
 	if (nfds < 0 || nfds > FD_SETSIZE ||
 	    (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0 || timeout->tv_usec > 999999)))
-		return (int)rs_ret(REFUSE(
-			-EINVAL, 0,
-			"rselect: nfds is %d: it is 0 to %d, and tv_usec 0 to 999999: change them",
-			nfds, FD_SETSIZE));
+		return (int)rs_ret(REFUSE(-EINVAL, 0,
+					  "rselect: nfds is %d: it must be 0 to %d, and tv_usec 0 "
+					  "to 999999: change them",
+					  nfds, FD_SETSIZE));
 	fds = calloc((size_t)MAX(nfds, 1), sizeof(*fds));
 	if (!fds)
 		return (int)rs_ret(-ENOMEM);

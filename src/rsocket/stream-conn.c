@@ -59,10 +59,10 @@ static void set_id_options(struct stream *s)
 
 static int used(const struct rs *rs, const char *call)
 {
-	return REFUSE(
-		-EINVAL, (unsigned)rs->fd,
-		"%s: rsocket %d listens, or is or was connected: that is of new ones: make another",
-		call, rs->fd);
+	return REFUSE(-EINVAL, (unsigned)rs->fd,
+		      "%s: rsocket %d listens, or is or was connected: the call needs a new "
+		      "socket: make another",
+		      call, rs->fd);
 }
 
 int stream_bind(struct rs *rs, const struct sockaddr *addr, socklen_t len)
@@ -202,8 +202,8 @@ int stream_accept(struct rs *rs, struct rs **conn)
 
 	if (s->state != STREAM_LISTENING)
 		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "raccept: rsocket %d does not listen: only a listening one accepts: "
-			      "call rlisten() before",
+			      "raccept: rsocket %d does not listen: only a listening socket "
+			      "accepts: call rlisten() first",
 			      rs->fd);
 	for (;;) {
 		if (rdma_get_cm_event(s->channel, &ev)) {

@@ -221,9 +221,10 @@ static ssize_t stream_send(struct rs *rs, const struct iovec *iov, int n, int fl
 	(void)to; /* a stream ignores the destination address */
 	(void)to_len;
 	if (n < 0 || n > MOST_IOV)
-		return REFUSE(-EINVAL, (unsigned)rs->fd,
-			      "rsend: %d buffers: there are 0 to %d: send in several calls", n,
-			      (int)MOST_IOV);
+		return REFUSE(
+			-EINVAL, (unsigned)rs->fd,
+			"rsend: %d buffers: the number must be 0 to %d: send in several calls", n,
+			(int)MOST_IOV);
 	copy = malloc((size_t)MAX(n, 1) * sizeof(*copy));
 	if (!copy)
 		return -ENOMEM;

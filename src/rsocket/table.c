@@ -88,9 +88,8 @@ static struct rs *refuse_orphan(struct rs *rs)
 	table.complained = true;
 	pthread_mutex_unlock(&table.lock);
 	if (!complained)
-		log_error("process %d (%s) uses an rsocket of before fork() or daemon(): its calls "
-			  "fail "
-			  "(ENODEV); make and connect it afterwards",
+		log_error("process %d (%s) uses an rsocket from before fork() or daemon(): its "
+			  "calls fail (ENODEV); make and connect it after that",
 			  (int)getpid(), program_invocation_short_name);
 	rs_unref(rs);
 	errno = ENODEV;

@@ -46,8 +46,8 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *ibpd, struct ibv_ah_attr *attr)
 	lane_unlock(lane);
 	if (ret < 0 && ah)
 		why_say(0,
-			"ibv_create_ah: sgid_index is %u: it is the index of an entry of the GID "
-			"table, of the same address family as dgid: "
+			"ibv_create_ah: sgid_index is %u: it must be the index of an entry of the "
+			"GID table, of the same address family as dgid: "
 			"see ibv_query_gid() or rocemu devices",
 			attr->grh.sgid_index);
 	if (ret == 0)

@@ -21,8 +21,9 @@ void *ibv_alloc_buf(struct ibv_pd *pd, size_t size, struct ibv_buf **out)
 	struct ibv_buf *buf;
 
 	if (!size)
-		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_alloc_buf: size is 0: a buffer has a size: pass it"));
+		return vb_null(
+			REFUSE(EINVAL, 0,
+			       "ibv_alloc_buf: size is 0: it must be more than 0: pass a size"));
 	buf = malloc(sizeof(*buf));
 	if (!buf)
 		return vb_null(ENOMEM);
@@ -57,8 +58,8 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
 {
 	if (!vb_buf_has(buf, pd, addr, length))
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_reg_buf_mr: addr is %p, length %zu: the range lies in "
-				      "the buffer, which is of this PD: change them",
+				      "ibv_reg_buf_mr: addr is %p, length %zu: the range must be "
+				      "in the buffer, and the buffer of this PD: change them",
 				      addr, length));
 	return ibv_reg_mr_iova2(pd, addr, length, (uintptr_t)addr, (unsigned)access);
 }

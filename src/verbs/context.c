@@ -141,12 +141,12 @@ int vb_query_device_ex(struct ibv_context *ctx, const struct ibv_query_device_ex
 	int ret;
 
 	if ((input && input->comp_mask) || attr_size < sizeof(full.orig_attr))
-		return vb_errno(
-			REFUSE(-EINVAL, 0,
-			       "ibv_query_device_ex: comp_mask 0x%x, attr_size %zu: no input is "
-			       "known, and the attributes have %zu bytes at least: "
-			       "call the inline function of verbs.h",
-			       input ? input->comp_mask : 0, attr_size, sizeof(full.orig_attr)));
+		return vb_errno(REFUSE(-EINVAL, 0,
+				       "ibv_query_device_ex: comp_mask 0x%x, attr_size %zu: there "
+				       "is no valid input, and the attributes need %zu bytes at "
+				       "least: call the inline function of verbs.h",
+				       input ? input->comp_mask : 0, attr_size,
+				       sizeof(full.orig_attr)));
 	ret = vb_fault(vb_context_of(ctx), NULL, FAULT_VERB_QUERY_DEVICE);
 	if (ret < 0)
 		return vb_errno(ret);
@@ -218,8 +218,7 @@ int vb_query_port(struct ibv_context *ctx, uint8_t port_num, struct ibv_port_att
 
 	if (port_num != 1)
 		return vb_errno(REFUSE(-EINVAL, 0,
-				       "ibv_query_port: port_num is %u: a device has one port, "
-				       "number 1: count from 1",
+				       "ibv_query_port: port_num is %u: the only port is 1: pass 1",
 				       port_num));
 	ret = vb_fault(vb_context_of(ctx), NULL, FAULT_VERB_QUERY_PORT);
 	if (ret < 0)
@@ -252,10 +251,10 @@ int ibv_query_port_speed(struct ibv_context *context, uint32_t port_num, uint64_
 #endif
 	}
 	if (port_num != 1)
-		return vb_errno(REFUSE(-EINVAL, 0,
-				       "ibv_query_port_speed: port_num is %u: a device has one "
-				       "port, number 1: count from 1",
-				       port_num));
+		return vb_errno(
+			REFUSE(-EINVAL, 0,
+			       "ibv_query_port_speed: port_num is %u: the only port is 1: pass 1",
+			       port_num));
 	port_now(c, &now);
 	s = netdev_link_speed(now.speed_mbps);
 	mbps = now.speed_mbps ? now.speed_mbps : s.lanes * s.lane_mbps;
@@ -368,9 +367,9 @@ int _ibv_query_gid_ex(struct ibv_context *context, uint32_t port_num, uint32_t g
 	if (ret < 0)
 		return vb_errno(ret);
 	if (flags)
-		return vb_errno(REFUSE(-EOPNOTSUPP, 0,
-				       "ibv_query_gid_ex: flags is 0x%x: there are none: pass 0",
-				       flags));
+		return vb_errno(REFUSE(
+			-EOPNOTSUPP, 0,
+			"ibv_query_gid_ex: flags is 0x%x: no flags are defined: pass 0", flags));
 	if (port_num != 1 || gid_index >= ARRAY_LEN(now.gids))
 		return vb_errno(REFUSE(-EINVAL, 0,
 				       "ibv_query_gid_ex: port_num is %u, gid_index %u: port 1 has "
@@ -396,7 +395,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 				 entry_size);
 	if (flags)
 		return REFUSE(-EOPNOTSUPP, 0,
-			      "ibv_query_gid_table: flags is 0x%x: there are none: pass 0", flags);
+			      "ibv_query_gid_table: flags is 0x%x: no flags are defined: pass 0",
+			      flags);
 	vb_port_get(c, &now);
 	for (uint32_t i = 0; i < ARRAY_LEN(now.gids); i++) {
 		if (!now.gids[i].here)

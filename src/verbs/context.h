@@ -90,8 +90,8 @@ static inline bool vb_take(struct vb_context *c, enum vb_limited kind)
 		return true;
 	atomic_fetch_sub(&c->used[kind], 1);
 	return REFUSE(false, 0,
-		      "this context has %d objects of the kind (PDs, CQs, SRQs or AHs): it may "
-		      "have no more: destroy some",
+		      "this context has %d objects of the kind (PDs, CQs, SRQs or AHs): that is "
+		      "the limit: destroy some",
 		      VB_LIMIT);
 }
 

@@ -48,7 +48,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 	if (attr && attr->comp_mask)
 		return REFUSE(EINVAL, 0,
-			      "ibv_start_poll: comp_mask is 0x%x: no bit is known: pass 0",
+			      "ibv_start_poll: comp_mask is 0x%x: no bits are defined: pass 0",
 			      attr->comp_mask);
 	if (unlikely(vb_context_of(cq->base.context)->orphan))
 		return -vb_orphan_refuse();
@@ -189,28 +189,26 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *ctx, struct ibv_cq_init_at
 			IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK))
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_create_cq_ex: wc_flags is 0x%llx: only the standard "
-				      "fields and time stamps are there: "
-				      "leave the others out",
+				      "fields and time stamps are supported: remove the others",
 				      (unsigned long long)attr->wc_flags));
 	if (attr->comp_mask & ~(uint32_t)(IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD))
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_create_cq_ex: comp_mask is 0x%x: only FLAGS and PD are "
-				      "known: leave the others out",
+				      "supported: remove the others",
 				      attr->comp_mask));
 	/* Single-threaded needs no support; ignoring an overrun is not supported. */
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) &&
 	    (attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED))
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
-				      "ibv_create_cq_ex: flags is 0x%x: a CQ cannot ignore its "
-				      "overrun: only SINGLE_THREADED is there",
+				      "ibv_create_cq_ex: flags is 0x%x: only SINGLE_THREADED is "
+				      "supported: a CQ cannot ignore its overrun",
 				      attr->flags));
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) &&
 	    (!attr->parent_domain || attr->parent_domain->context != ctx ||
 	     !vb_pd_of(attr->parent_domain)->parent))
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_create_cq_ex: parent_domain: it is a parent domain of "
-				      "the same context: "
-				      "make it by ibv_alloc_parent_domain()"));
+				      "ibv_create_cq_ex: parent_domain: it must be a parent domain "
+				      "of the same context: make it by ibv_alloc_parent_domain()"));
 	cq = vb_cq_new(vb_context_of(ctx), attr->cqe, attr->cq_context, attr->channel,
 		       attr->comp_vector);
 	if (!cq)

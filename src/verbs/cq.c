@@ -166,7 +166,7 @@ int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	if (attr->attr_mask & ~(uint32_t)IBV_CQ_ATTR_MODERATE)
 		return vb_errno(REFUSE(-EOPNOTSUPP, 0,
 				       "ibv_modify_cq: attr_mask is 0x%x: only "
-				       "IBV_CQ_ATTR_MODERATE is there: leave the rest out",
+				       "IBV_CQ_ATTR_MODERATE is supported: remove the rest",
 				       attr->attr_mask));
 	ret = vb_cq_check(ibcq);
 	if (ret < 0)
@@ -227,8 +227,8 @@ struct vb_cq *vb_cq_new(struct vb_context *c, uint32_t cqe, void *cq_context,
 	if (cqe == 0 || cqe > ROCEMU_MAX_CQE || comp_vector >= (uint32_t)ctx->num_comp_vectors ||
 	    (channel && channel->context != ctx))
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_create_cq: cqe is %u, comp_vector %u: cqe is 1 to %d, "
-				      "comp_vector 0 to %d, the channel of the same context: "
+				      "ibv_create_cq: cqe is %u, comp_vector %u: cqe must be 1 to "
+				      "%d, comp_vector 0 to %d, the channel of the same context: "
 				      "see max_cqe of ibv_query_device()",
 				      cqe, comp_vector, ROCEMU_MAX_CQE, ctx->num_comp_vectors - 1));
 	ret = vb_fault(c, NULL, FAULT_VERB_CREATE_CQ);
@@ -276,16 +276,16 @@ struct ibv_cq *ibv_create_cq(struct ibv_context *context, int cqe, void *cq_cont
 	struct vb_cq *cq;
 
 	if (!c && vb_mixed(channel ? channel->context : NULL))
-		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_create_cq: the channel is of an emulated device, the "
-				      "context of a real one: both are of one context: "
-				      "create the channel on it"));
+		return vb_null(REFUSE(
+			EINVAL, 0,
+			"ibv_create_cq: the channel is of an emulated device, the context of a "
+			"real one: both must be of the same context: create the channel on it"));
 	if (!c)
 		return REAL_CALL(ibv_create_cq, context, cqe, cq_context, channel, comp_vector);
 	if (cqe <= 0 || comp_vector < 0)
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_create_cq: cqe is %d, comp_vector %d: cqe is 1 to %d, "
-				      "comp_vector not negative: "
+				      "ibv_create_cq: cqe is %d, comp_vector %d: cqe must be 1 to "
+				      "%d, comp_vector not negative: "
 				      "see max_cqe of ibv_query_device()",
 				      cqe, comp_vector, ROCEMU_MAX_CQE));
 	cq = vb_cq_new(c, (uint32_t)cqe, cq_context, channel, (uint32_t)comp_vector);
@@ -302,10 +302,11 @@ int ibv_resize_cq(struct ibv_cq *ibcq, int cqe)
 	if (!c)
 		return REAL_CALL(ibv_resize_cq, ibcq, cqe);
 	if (cqe <= 0 || cqe > ROCEMU_MAX_CQE)
-		return vb_errno(REFUSE(-EINVAL, 0,
-				       "ibv_resize_cq: cqe is %d: it is 1 to %d: see max_cqe of "
-				       "ibv_query_device()",
-				       cqe, ROCEMU_MAX_CQE));
+		return vb_errno(
+			REFUSE(-EINVAL, 0,
+			       "ibv_resize_cq: cqe is %d: it must be 1 to %d: see max_cqe of "
+			       "ibv_query_device()",
+			       cqe, ROCEMU_MAX_CQE));
 	ret = vb_fault(c, NULL, FAULT_VERB_RESIZE_CQ);
 	if (ret == 0)
 		ret = vb_cq_check(ibcq);

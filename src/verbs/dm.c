@@ -84,8 +84,8 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *ctx, struct ibv_alloc_dm_attr *at
 	    1u << attr->log_align_req > (unsigned)sysconf(_SC_PAGESIZE))
 		return vb_null(REFUSE(EINVAL, 0,
 				      "ibv_alloc_dm: length is %zu, log_align_req %u, comp_mask "
-				      "0x%x: there is a length, an alignment of a page "
-				      "at most and no other attribute: change them",
+				      "0x%x: length must not be 0, the alignment a page at most, "
+				      "and comp_mask 0: change them",
 				      attr->length, attr->log_align_req, attr->comp_mask));
 	if (!take(c, attr->length))
 		return vb_null(REFUSE(ENOMEM, 0,
@@ -149,12 +149,12 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *ibpd, struct ibv_dm *ibdm, uint64_t o
 
 	if (ibdm->context != ibpd->context || access & ~known ||
 	    !(access & IBV_ACCESS_ZERO_BASED) || !in_bounds(dm, offset, length))
-		return vb_null(
-			REFUSE(EINVAL, 0,
-			       "ibv_reg_dm_mr: offset is %llu, length %zu, access 0x%x: the range "
-			       "lies in the device memory, access has "
-			       "IBV_ACCESS_ZERO_BASED, and both are of one context: change them",
-			       (unsigned long long)offset, length, access));
+		return vb_null(REFUSE(
+			EINVAL, 0,
+			"ibv_reg_dm_mr: offset is %llu, length %zu, access 0x%x: the range must be "
+			"in the device memory, access must have IBV_ACCESS_ZERO_BASED, and both "
+			"must be of the same context: change them",
+			(unsigned long long)offset, length, access));
 	mr = vb_mr_new(ibpd, VB_MR_DM);
 	if (!mr)
 		return NULL;

@@ -37,7 +37,7 @@ static int check_range(int fd, uint64_t offset, size_t length)
 		return -errno;
 	if ((uint32_t)fs.f_type != DMA_BUF_MAGIC)
 		return REFUSE(-EINVAL, 0,
-			      "ibv_reg_dmabuf_mr: descriptor %d is no DMA-buf: pass one that a "
+			      "ibv_reg_dmabuf_mr: descriptor %d is not a DMA-buf: pass one that a "
 			      "driver exported",
 			      fd);
 	size = lseek(fd, 0, SEEK_END);
@@ -96,16 +96,15 @@ static int reg(struct vb_mr *mr, struct vb_pd *pd, uint64_t offset, size_t lengt
 	 */
 	if (fd < 0)
 		return REFUSE(-EOPNOTSUPP, 0,
-			      "ibv_reg_dmabuf_mr: descriptor %d: it is that of a DMA-buf, whatever "
-			      "the kind: programs that try do without "
-			      "DMA-bufs then",
+			      "ibv_reg_dmabuf_mr: descriptor %d: it must be that of a DMA-buf: "
+			      "programs that probe this way do not use DMA-bufs then",
 			      fd);
 	if (access & ~(ACCESS_KNOWN) || (offset & in_page) != (iova & in_page) || length == 0)
 		return REFUSE(-EINVAL, 0,
 			      "ibv_reg_dmabuf_mr: offset is %llu, iova 0x%llx, length %zu, access "
-			      "0x%x: offset and iova have one place in their "
-			      "pages, there is a length, and access is local write, remote rights "
-			      "or RELAXED_ORDERING: change them",
+			      "0x%x: offset and iova must have the same offset in their pages, "
+			      "length must not be 0, and access may be local write, remote rights "
+			      "and RELAXED_ORDERING: change them",
 			      (unsigned long long)offset, (unsigned long long)iova, length,
 			      (unsigned)access);
 	ret = check_range(fd, offset, length);

@@ -196,11 +196,10 @@ int vb_fault_decide(struct vb_context *c, struct vb_qp *qp, enum fault_verb verb
 	else if (fatal)
 		timed_faults_fail_devices();
 	if (!err && c && !outlives_device(verb) && vb_port_is_gone(c))
-		err = REFUSE(
-			-EIO, verb,
-			"%s: the device is gone: it lives as long as its interface: close it, and "
-			"open another one",
-			fault_verb_name(verb));
+		err = REFUSE(-EIO, verb,
+			     "%s: the device is gone: it exists only as long as its interface: "
+			     "close it, and open another one",
+			     fault_verb_name(verb));
 	return err;
 }
 

@@ -83,8 +83,7 @@ int vb_handle_check(struct vb_context *c, uint32_t handle, const void *object)
 	return ok ? 0
 		  : REFUSE(-ENOENT, 0,
 			   "a call with an object whose handle is %u: the context has no such "
-			   "object: it was destroyed before, or its memory is "
-			   "overwritten",
+			   "object: it was destroyed before, or its memory was overwritten",
 			   handle);
 }
 

@@ -39,8 +39,8 @@ int ibv_attach_mcast(struct ibv_qp *ibqp, const union ibv_gid *gid, uint16_t lid
 		log_error("%s", err);
 	if (ret == -EINVAL && !*err)
 		why_say(ibqp->qp_num,
-			"ibv_attach_mcast QP 0x%x: the QP is UD and the GID a multicast address: "
-			"change them",
+			"ibv_attach_mcast QP 0x%x: the QP must be UD and the GID a multicast "
+			"address: change them",
 			ibqp->qp_num);
 	return vb_errno(ret);
 }

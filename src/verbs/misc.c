@@ -57,8 +57,8 @@ int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t siz
 
 	if (size == 0 || snprintf(path, sizeof(path), "%s/%s", dir, file) >= (int)sizeof(path)) {
 		errno = REFUSE(EINVAL, 0,
-			       "ibv_read_sysfs_file: size is %zu, %s/%s: there is a size, and a "
-			       "path of less than %zu bytes: change them",
+			       "ibv_read_sysfs_file: size is %zu, %s/%s: size must not be 0, and "
+			       "the path less than %zu bytes: change them",
 			       size, dir, file, sizeof(path));
 		return -1;
 	}
@@ -139,8 +139,8 @@ int ibv_resolve_eth_l2_from_gid(struct ibv_context *context, struct ibv_ah_attr 
 	if (!attr->is_global || attr->port_num != 1 || vb_port_gid(c, attr->grh.sgid_index, &g))
 		return vb_errno(REFUSE(-EINVAL, 0,
 				       "ibv_resolve_eth_l2_from_gid: is_global is %d, port_num %d, "
-				       "sgid_index %d: they are 1, 1 and an entry of the "
-				       "GID table: see ibv_query_gid()",
+				       "sgid_index %d: they must be 1, 1 and an entry of the GID "
+				       "table: see ibv_query_gid()",
 				       attr->is_global, attr->port_num, attr->grh.sgid_index));
 	if (vid)
 		*vid = 0xffff; /* no VLAN tag: the interface adds its own */
@@ -165,9 +165,8 @@ int ibv_set_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 {
 	if (!vb_context_of(qp->context))
 		return REAL_CALL(ibv_set_ece, qp, ece);
-	return vb_errno(
-		REFUSE(-EOPNOTSUPP, 0,
-		       "ibv_set_ece: rocemu has no options of a vendor: go on without ECE"));
+	return vb_errno(REFUSE(-EOPNOTSUPP, 0,
+			       "ibv_set_ece: rocemu has no vendor options: continue without ECE"));
 }
 
 int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
@@ -176,5 +175,5 @@ int ibv_query_ece(struct ibv_qp *qp, struct ibv_ece *ece)
 		return REAL_CALL(ibv_query_ece, qp, ece);
 	return vb_errno(
 		REFUSE(-EOPNOTSUPP, 0,
-		       "ibv_query_ece: rocemu has no options of a vendor: go on without ECE"));
+		       "ibv_query_ece: rocemu has no vendor options: continue without ECE"));
 }

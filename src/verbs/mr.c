@@ -59,18 +59,18 @@ static int check_region(const void *addr, size_t length, unsigned *access, uint6
 
 	if (*access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE))
 		return REFUSE(-EINVAL, 0,
-			      "ibv_reg_mr: access is 0x%x: bits 0x%x are unknown: leave them out",
+			      "ibv_reg_mr: access is 0x%x: bits 0x%x are unknown: remove them",
 			      *access,
 			      *access & ~(unsigned)(ACCESS_KNOWN | IBV_ACCESS_OPTIONAL_RANGE));
 	/* A region of all memory has no other address. */
 	if (is_implicit(addr, length, *access) && ((*access & IBV_ACCESS_ZERO_BASED) || *iova))
 		return REFUSE(-EINVAL, 0,
-			      "ibv_reg_mr: all of memory, on demand: iova is 0 and access has no "
-			      "ZERO_BASED: change them");
+			      "ibv_reg_mr: all of memory, on demand: iova must be 0 and access "
+			      "without ZERO_BASED: change them");
 	if (on_demand && !vb_can_page_in())
 		return REFUSE(-EOPNOTSUPP, 0,
 			      "ibv_reg_mr: access has ON_DEMAND: this kernel cannot fault pages in "
-			      "(MADV_POPULATE_READ, Linux 5.14): leave it out");
+			      "(MADV_POPULATE_READ, Linux 5.14): remove it");
 	if (*access & IBV_ACCESS_ZERO_BASED)
 		*iova = 0;
 	*access &= ACCESS_KNOWN & ~(unsigned)(IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB);
@@ -148,19 +148,19 @@ static void say_refused(const char *call, int err, const void *addr, size_t leng
 	if (err == -EINVAL)
 		why_say(0,
 			"%s: address %p, length %zu, iova 0x%llx, access 0x%x: remote write and "
-			"remote atomic need IBV_ACCESS_LOCAL_WRITE, and the range ends "
-			"before memory does: change them",
+			"remote atomic need IBV_ACCESS_LOCAL_WRITE, and the range must not wrap "
+			"around: change them",
 			call, addr, length, (unsigned long long)iova, access);
 	else if (err == -EFAULT)
 		why_say(0,
-			"%s: address %p, length %zu, access 0x%x: all of the range is mapped, and "
-			"writable for local or remote writes: map it first, or "
-			"register what is there",
+			"%s: address %p, length %zu, access 0x%x: all of the range must be mapped, "
+			"and writable for local or remote writes: map it first, or register the "
+			"mapped part",
 			call, addr, length, access);
 	else if (err == -ENOMEM)
 		why_say(0,
-			"%s: length %zu: there is no memory, or a device has %d regions and "
-			"windows already: deregister some",
+			"%s: length %zu: out of memory, or the device has its %d regions and "
+			"windows: deregister some",
 			call, length, ROCEMU_MAX_MR);
 	else if (err == -EBUSY)
 		why_say(0,
@@ -222,8 +222,8 @@ static bool take_buf(struct ibv_pd *pd, struct ibv_mr_init_attr *a)
 	if ((a->comp_mask & of_files) || !(a->comp_mask & IBV_REG_MR_MASK_ADDR) ||
 	    !vb_buf_has(a->buf, pd, a->addr, a->length)) {
 		errno = REFUSE(EINVAL, 0,
-			       "ibv_reg_mr_ex: comp_mask is 0x%llx: a region of a buffer has ADDR, "
-			       "no FD, and lies in that buffer: change it",
+			       "ibv_reg_mr_ex: comp_mask is 0x%llx: a region of a buffer needs "
+			       "ADDR, no FD, and must be in that buffer: change it",
 			       (unsigned long long)a->comp_mask);
 		return false;
 	}
@@ -271,7 +271,7 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 	if (a.comp_mask & ~known) /* hints to a bus (IBV_REG_MR_MASK_DMAH), among others */
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_reg_mr_ex: comp_mask is 0x%llx: IOVA, ADDR, FD and "
-				      "FD_OFFSET are known: leave the rest out",
+				      "FD_OFFSET are supported: remove the rest",
 				      (unsigned long long)a.comp_mask));
 	/* Memory by address, or by file, offset and IOVA. */
 	if ((a.comp_mask & known & ~(uint64_t)IBV_REG_MR_MASK_IOVA) !=
@@ -279,7 +279,7 @@ struct ibv_mr *ibv_reg_mr_ex(struct ibv_pd *pd, struct ibv_mr_init_attr *attr)
 			     : (uint64_t)IBV_REG_MR_MASK_ADDR) ||
 	    (is_file && !(a.comp_mask & IBV_REG_MR_MASK_IOVA)))
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_reg_mr_ex: comp_mask is 0x%llx: it is ADDR, or FD, "
+				      "ibv_reg_mr_ex: comp_mask is 0x%llx: it must be ADDR, or FD, "
 				      "FD_OFFSET and IOVA: set the one or the others",
 				      (unsigned long long)a.comp_mask));
 	if (is_file)
@@ -389,9 +389,9 @@ int ibv_rereg_mr(struct ibv_mr *ibmr, int flags, struct ibv_pd *ibpd, void *addr
 	if (((flags & IBV_REREG_MR_CHANGE_PD) && (!ibpd || ibpd->context != ibmr->context)) ||
 	    (c && !rereg_input_ok(mr, flags, addr, length, access))) {
 		errno = REFUSE(EINVAL, 0,
-			       "ibv_rereg_mr: flags is 0x%x, access 0x%x, length %zu: the flags "
-			       "are known, a PD is of the same context, a translation has "
-			       "memory, access known bits: change them",
+			       "ibv_rereg_mr: flags is 0x%x, access 0x%x, length %zu: flags and "
+			       "access must have known bits only, a PD must be of the same "
+			       "context, a translation needs memory: change them",
 			       (unsigned)flags, (unsigned)access, length);
 		return IBV_REREG_MR_ERR_INPUT;
 	}

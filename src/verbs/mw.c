@@ -39,7 +39,8 @@ struct ibv_mw *vb_alloc_mw(struct ibv_pd *ibpd, enum ibv_mw_type type)
 	lanes_unlock(&c->lanes);
 	if (ret == -EINVAL)
 		why_say(0,
-			"ibv_alloc_mw: type is %d: it is IBV_MW_TYPE_1 or IBV_MW_TYPE_2: pass one",
+			"ibv_alloc_mw: type is %d: it must be IBV_MW_TYPE_1 or IBV_MW_TYPE_2: pass "
+			"one",
 			(int)type);
 	if (ret < 0) {
 		vb_handle_free(c, mw->base.handle, mw);
@@ -97,8 +98,8 @@ int vb_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *ibmw, struct ibv_mw_bind *b)
 
 	if (!c || !vb_bind_allowed(ibqp, ibmw, IBV_MW_TYPE_1, &b->bind_info))
 		return vb_errno(REFUSE(-EINVAL, ibqp->qp_num,
-				       "ibv_bind_mw QP 0x%x: QP, window and region are of one "
-				       "emulated context, the window of type 1 and of the "
+				       "ibv_bind_mw QP 0x%x: QP, window and region must be of the "
+				       "same emulated context, the window of type 1 and of the "
 				       "QP's PD: bind type 2 by IBV_WR_BIND_MW",
 				       ibqp->qp_num));
 	ret = vb_fault(c, vb_qp_of(ibqp), FAULT_VERB_BIND_MW);

@@ -130,14 +130,14 @@ int vb_advise_mr(struct ibv_pd *pd, enum ibv_advise_mr_advice advice, uint32_t f
 		return vb_errno(ret);
 	if (advice > IBV_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT)
 		return vb_errno(REFUSE(-ENOTSUP, 0,
-				       "ibv_advise_mr: advice is %d: there is PREFETCH, "
+				       "ibv_advise_mr: advice is %d: valid are PREFETCH, "
 				       "PREFETCH_WRITE and PREFETCH_NO_FAULT: use one",
 				       (int)advice));
 	/* Always synchronous, so IBV_ADVISE_MR_FLAG_FLUSH changes nothing. */
 	if ((flags & ~(uint32_t)IBV_ADVISE_MR_FLAG_FLUSH) || (n && !sgl))
 		return vb_errno(REFUSE(-EINVAL, 0,
 				       "ibv_advise_mr: flags is 0x%x, %u entries: the only flag is "
-				       "FLUSH, and entries have a list: change them",
+				       "FLUSH, and sg_list must not be NULL: change them",
 				       flags, n));
 	for (uint32_t i = 0; i < n && ret == 0; i++)
 		ret = advise_one(pd, &sgl[i], advice);

@@ -27,7 +27,7 @@ int vb_orphan_refuse(void)
 {
 	if (!atomic_exchange(&said, true))
 		log_error("process %d (%s) uses a device that its parent opened before fork() or "
-			  "daemon(): these calls fail (ENODEV); open the device afterwards",
+			  "daemon(): these calls fail (ENODEV); open the device after that",
 			  (int)getpid(), program_invocation_short_name);
 	return -ENODEV;
 }

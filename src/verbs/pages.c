@@ -100,8 +100,8 @@ int vb_pages_check(const void *addr, size_t length, bool write)
 
 	if (end < (uintptr_t)addr)
 		return REFUSE(-EINVAL, 0,
-			      "ibv_reg_mr: address %p, length %zu: the range ends after memory "
-			      "does: change them",
+			      "ibv_reg_mr: address %p, length %zu: the range must not wrap around: "
+			      "change them",
 			      addr, length);
 	if (length <= TOUCHED_MAX && vb_can_page_in())
 		return vb_page_in((void *)first, end - first, write) ? 0 : -EFAULT;

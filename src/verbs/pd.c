@@ -115,9 +115,10 @@ struct ibv_td *vb_alloc_td(struct ibv_context *ctx, struct ibv_td_init_attr *att
 	struct vb_td *td;
 
 	if (attr->comp_mask)
-		return vb_null(REFUSE(EOPNOTSUPP, 0,
-				      "ibv_alloc_td: comp_mask is 0x%x: no bit is known: pass 0",
-				      attr->comp_mask));
+		return vb_null(
+			REFUSE(EOPNOTSUPP, 0,
+			       "ibv_alloc_td: comp_mask is 0x%x: no bits are defined: pass 0",
+			       attr->comp_mask));
 	if (vb_orphan_check(vb_context_of(ctx)))
 		return vb_null(ENODEV);
 	td = calloc(1, sizeof(*td));
@@ -154,12 +155,12 @@ struct ibv_pd *vb_alloc_parent_domain(struct ibv_context *ctx,
 					  VB_PARENT_DOMAIN_ALLOW_CC_UNPROTECTED_ALLOC))
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_alloc_parent_domain: comp_mask is 0x%x: only ALLOCATORS "
-				      "and PD_CONTEXT are known: leave the rest out",
+				      "and PD_CONTEXT are supported: remove the rest",
 				      attr->comp_mask));
 	if (!attr->pd || attr->pd->context != ctx || (attr->td && attr->td->context != ctx))
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_alloc_parent_domain: pd or td: it needs a PD, and both "
-				      "are of this context: set pd"));
+				      "ibv_alloc_parent_domain: pd or td: a PD is required, and "
+				      "both must be of this context: set pd"));
 	ret = vb_pd_check(attr->pd);
 	if (ret < 0)
 		return vb_null(-ret);

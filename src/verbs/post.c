@@ -27,8 +27,8 @@ static int resolve(const struct ibv_qp *qp, const struct ibv_send_wr *wr,
 	if (unlikely(wr->opcode == IBV_WR_BIND_MW) &&
 	    !vb_bind_allowed(qp, wr->bind_mw.mw, IBV_MW_TYPE_2, &wr->bind_mw.bind_info))
 		return REFUSE(-EINVAL, qp->qp_num,
-			      "ibv_post_send QP 0x%x: bind: window and region are of this context, "
-			      "the window of type 2 and of the QP's PD: "
+			      "ibv_post_send QP 0x%x: bind: window and region must be of this "
+			      "context, the window of type 2 and of the QP's PD: "
 			      "bind type 1 by ibv_bind_mw()",
 			      qp->qp_num);
 	if (qp->qp_type != IBV_QPT_UD)

@@ -100,37 +100,37 @@ static int check_init_attr(struct ibv_context *ctx, const struct ibv_qp_init_att
 			IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS))
 		return REFUSE(-EOPNOTSUPP, 0,
 			      "ibv_create_qp_ex: comp_mask is 0x%x: PD, XRCD, CREATE_FLAGS and "
-			      "SEND_OPS_FLAGS are known: leave the rest out",
+			      "SEND_OPS_FLAGS are supported: remove the rest",
 			      a->comp_mask);
 	if (!type_known(a->qp_type))
 		return REFUSE(-EOPNOTSUPP, 0,
-			      "ibv_create_qp: qp_type is %d: there are RC, UC, UD and XRC: use one "
-			      "of them",
+			      "ibv_create_qp: qp_type is %d: RC, UC, UD and XRC are supported: use "
+			      "one of them",
 			      (int)a->qp_type);
 	if (create_flags(a) & ~(uint32_t)IBV_QP_CREATE_BLOCK_SELF_MCAST_LB)
 		return REFUSE(-EOPNOTSUPP, 0,
 			      "ibv_create_qp_ex: create_flags is 0x%x: only BLOCK_SELF_MCAST_LB is "
-			      "there: leave the rest out",
+			      "supported: remove the rest",
 			      create_flags(a));
 	if (create_flags(a) && a->qp_type != IBV_QPT_UD)
 		return REFUSE(-EINVAL, 0,
 			      "ibv_create_qp_ex: create_flags is BLOCK_SELF_MCAST_LB for qp_type "
-			      "%d: only UD has multicast: leave it out",
+			      "%d: only UD has multicast: remove it",
 			      (int)a->qp_type);
 	if ((a->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) &&
 	    a->send_ops_flags & ~supported_ops(a->qp_type))
 		return REFUSE(-EOPNOTSUPP, 0,
-			      "ibv_create_qp_ex: send_ops_flags is 0x%llx: qp_type %d has 0x%llx: "
-			      "leave the rest out",
+			      "ibv_create_qp_ex: send_ops_flags is 0x%llx: qp_type %d supports "
+			      "0x%llx: remove the rest",
 			      (unsigned long long)a->send_ops_flags, (int)a->qp_type,
 			      (unsigned long long)supported_ops(a->qp_type));
 	if (objects_fit(ctx, a))
 		return 0;
-	return REFUSE(-EINVAL, 0,
-		      "ibv_create_qp: qp_type is %d: PD, send_cq and recv_cq (XRC: what its type "
-		      "needs) are there, all of this context, and an SRQ "
-		      "is not XRC's: set them",
-		      (int)a->qp_type);
+	return REFUSE(
+		-EINVAL, 0,
+		"ibv_create_qp: qp_type is %d: PD, send_cq and recv_cq (XRC: as its type requires) "
+		"must be set and of this context, and an SRQ must not be of type XRC: set them",
+		(int)a->qp_type);
 }
 
 /** Members that the type does not use are ignored. */
@@ -230,8 +230,8 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 	if (ret == -EINVAL)
 		why_say(0,
 			"ibv_create_qp: max_send_wr is %u, max_recv_wr %u, max_send_sge %u, "
-			"max_recv_sge %u, max_inline_data %u: they are at most %d, %d, "
-			"%d, %d and %d: see ibv_query_device()",
+			"max_recv_sge %u, max_inline_data %u: they must be at most %d, %d, %d, %d "
+			"and %d: see ibv_query_device()",
 			a->cap.max_send_wr, a->cap.max_recv_wr, a->cap.max_send_sge,
 			a->cap.max_recv_sge, a->cap.max_inline_data, ROCEMU_MAX_WR, ROCEMU_MAX_WR,
 			ROCEMU_MAX_SGE, ROCEMU_MAX_SGE, ROCEMU_MAX_INLINE);
@@ -310,10 +310,10 @@ static struct ibv_qp *create_real(struct ibv_pd *pd, struct ibv_qp_init_attr *at
 	if (vb_mixed(attr->send_cq ? attr->send_cq->context : NULL) ||
 	    vb_mixed(attr->recv_cq ? attr->recv_cq->context : NULL) ||
 	    vb_mixed(attr->srq ? attr->srq->context : NULL))
-		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_create_qp: a CQ or SRQ is of an emulated device, the PD "
-				      "of a real one: all are of one context: "
-				      "create them on it"));
+		return vb_null(
+			REFUSE(EINVAL, 0,
+			       "ibv_create_qp: a CQ or SRQ is of an emulated device, the PD of a "
+			       "real one: all must be of the same context: create them on it"));
 	return REAL_CALL(ibv_create_qp, pd, attr);
 }
 

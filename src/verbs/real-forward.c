@@ -33,7 +33,8 @@ static bool is_placeholder(int fd)
 static int import_refused(const char *call)
 {
 	return REFUSE(EOPNOTSUPP, 0,
-		      "%s: objects of an emulated device live in one process: create them there",
+		      "%s: objects of an emulated device cannot be shared between processes: "
+		      "create them in each",
 		      call);
 }
 
@@ -44,7 +45,7 @@ struct ibv_context *ibv_import_device(int cmd_fd)
 	if (is_placeholder(cmd_fd))
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_import_device: descriptor %d is of an emulated device, "
-				      "which lives in one process: open the device",
+				      "which cannot be shared between processes: open the device",
 				      cmd_fd));
 	/* The program may have got the file descriptor without requesting a device list. */
 	real_load();

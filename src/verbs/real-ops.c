@@ -92,21 +92,21 @@ static bool open_mixed(const struct ibv_qp_open_attr *a)
 /* ---- the functions in between ---- */
 
 /* Those of verbs_context whose first argument is a context or an object (ctx: its context). */
-#define WRAP(type, op, context_of_it, params, args, mixed)                                     \
-	static type wrap_##op params                                                           \
-	{                                                                                      \
-		struct ibv_context *real_ctx = (context_of_it);                                \
-		type ret;                                                                      \
-                                                                                               \
-		if (mixed)                                                                     \
-			return vb_null(REFUSE(                                                 \
-				EINVAL, 0,                                                     \
-				#op ": an object is of an emulated device, another of a real " \
-				    "one: all are of one context: create them on it"));        \
-		real_errno_in();                                                               \
-		ret = find(real_ctx)->orig.op args;                                            \
-		real_errno_out();                                                              \
-		return ret;                                                                    \
+#define WRAP(type, op, context_of_it, params, args, mixed)                                       \
+	static type wrap_##op params                                                             \
+	{                                                                                        \
+		struct ibv_context *real_ctx = (context_of_it);                                  \
+		type ret;                                                                        \
+                                                                                                 \
+		if (mixed)                                                                       \
+			return vb_null(REFUSE(                                                   \
+				EINVAL, 0,                                                       \
+				#op ": an object is of an emulated device, another of a real "   \
+				    "one: all must be of the same context: create them on it")); \
+		real_errno_in();                                                                 \
+		ret = find(real_ctx)->orig.op args;                                              \
+		real_errno_out();                                                                \
+		return ret;                                                                      \
 	}
 
 /* Those that take a context and an attribute structure. */
@@ -146,10 +146,10 @@ static struct ibv_mw *wrap_alloc_mw(struct ibv_pd *pd, enum ibv_mw_type type)
 static int wrap_bind_mw(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mw_bind *b)
 {
 	if (MIXED(mw) || MIXED(b->bind_info.mr))
-		return vb_errno(REFUSE(-EINVAL, 0,
-				       "ibv_bind_mw: window or region is of an emulated device, "
-				       "the QP of a real one: all are of one context: "
-				       "create them on it"));
+		return vb_errno(
+			REFUSE(-EINVAL, 0,
+			       "ibv_bind_mw: window or region is of an emulated device, the QP of "
+			       "a real one: all must be of the same context: create them on it"));
 	return find(qp->context)->orig.context.ops.bind_mw(qp, mw, b);
 }
 

@@ -29,8 +29,8 @@
 static int absent(void)
 {
 	return REFUSE(EOPNOTSUPP, 0,
-		      "a call for a real device: the system's libibverbs has it, if it is loaded "
-		      "and new enough: see ROCEMU_LOG=info");
+		      "a call for a real device: it needs the system's libibverbs, loaded and new "
+		      "enough: see ROCEMU_LOG=info");
 }
 
 static int absent_ERRNO(void)
@@ -220,8 +220,8 @@ static bool fail(const char *path, const char *why)
 
 	if (!strncmp(why, path, n) && !strncmp(why + n, ": ", 2)) /* prefix of dlerror()'s text */
 		why += n + 2;
-	log_error("the real RDMA devices are not listed: %s: %s (ROCEMU_REAL_LIBIBVERBS names "
-		  "another libibverbs, ROCEMU_REAL=off does without)",
+	log_error("the real RDMA devices are not listed: %s: %s (ROCEMU_REAL_LIBIBVERBS selects "
+		  "another libibverbs, ROCEMU_REAL=off disables real devices)",
 		  path, why);
 	return false;
 }

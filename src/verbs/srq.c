@@ -71,8 +71,8 @@ static struct ibv_srq *srq_new(struct ibv_pd *pd, struct ibv_xrcd *xrcd, struct 
 			vb_handle_free(c, srq->base.handle, srq);
 		if (ret == -EINVAL)
 			why_say(0,
-				"ibv_create_srq: max_wr is %u, max_sge %u: they are 1 to %d and 0 "
-				"to %d: see ibv_query_device()",
+				"ibv_create_srq: max_wr is %u, max_sge %u: they must be 1 to %d "
+				"and 0 to %d: see ibv_query_device()",
 				attr->max_wr, attr->max_sge, ROCEMU_MAX_WR, ROCEMU_MAX_SGE);
 	}
 	if (ret < 0) {
@@ -113,12 +113,12 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_at
 	if (attr->comp_mask & ~(uint32_t)KNOWN)
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_create_srq_ex: comp_mask is 0x%x: TYPE, PD, XRCD and CQ "
-				      "are known: leave the rest out",
+				      "are supported: remove the rest",
 				      attr->comp_mask));
 	if ((attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && !xrc && attr->srq_type != IBV_SRQT_BASIC)
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
-				      "ibv_create_srq_ex: srq_type is %d: there are BASIC and XRC, "
-				      "no tag matching: use one of them",
+				      "ibv_create_srq_ex: srq_type is %d: BASIC and XRC are "
+				      "supported, not tag matching: use one of them",
 				      (int)attr->srq_type));
 	if (!(attr->comp_mask & IBV_SRQ_INIT_ATTR_PD) || !attr->pd || attr->pd->context != ctx)
 		return vb_null(REFUSE(EINVAL, 0,
@@ -130,8 +130,8 @@ struct ibv_srq *vb_create_srq_ex(struct ibv_context *ctx, struct ibv_srq_init_at
 	if ((attr->comp_mask & XRC) != XRC || !attr->xrcd || attr->xrcd->context != ctx ||
 	    !attr->cq || attr->cq->context != ctx)
 		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_create_srq_ex: comp_mask is 0x%x: an XRC SRQ has an XRC "
-				      "domain and a CQ of this context: set them",
+				      "ibv_create_srq_ex: comp_mask is 0x%x: an XRC SRQ needs an "
+				      "XRC domain and a CQ of this context: set them",
 				      attr->comp_mask));
 	return srq_new(attr->pd, attr->xrcd, attr->cq, &attr->attr, attr->srq_context);
 }
@@ -168,8 +168,8 @@ int ibv_modify_srq(struct ibv_srq *ibsrq, struct ibv_srq_attr *attr, int mask)
 	lane_unlock(lane);
 	if (ret == -EINVAL)
 		why_say(0,
-			"ibv_modify_srq: mask is 0x%x, max_wr %u, srq_limit %u: max_wr is 1 to %d "
-			"and not less than what is posted, srq_limit at most max_wr: "
+			"ibv_modify_srq: mask is 0x%x, max_wr %u, srq_limit %u: max_wr must be 1 "
+			"to %d and not less than the posted receives, srq_limit at most max_wr: "
 			"change them",
 			(unsigned)mask, attr->max_wr, attr->srq_limit, ROCEMU_MAX_WR);
 	return vb_errno(ret);

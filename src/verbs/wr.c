@@ -199,8 +199,8 @@ static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t rem
 
 	if (!wr || ex->qp_base.qp_type != IBV_QPT_UD) {
 		spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
-				"ibv_wr_set_ud_addr() QP 0x%x: it follows a request of a UD QP: "
-				"begin one first",
+				"ibv_wr_set_ud_addr() QP 0x%x: the call must follow a request of a "
+				"UD QP: begin one first",
 				ex->qp_base.qp_num));
 		return;
 	}
@@ -216,8 +216,8 @@ static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t remote_srqn)
 
 	if (!wr || ex->qp_base.qp_type != IBV_QPT_XRC_SEND)
 		spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
-				"ibv_wr_set_xrc_srqn() QP 0x%x: it follows a request of an "
-				"XRC_SEND QP: begin one first",
+				"ibv_wr_set_xrc_srqn() QP 0x%x: the call must follow a request of "
+				"an XRC_SEND QP: begin one first",
 				ex->qp_base.qp_num));
 	else
 		wr->qp_type.xrc.remote_srqn = remote_srqn;
@@ -229,11 +229,11 @@ static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct i
 	struct ibv_send_wr *wr = current(qp->wr);
 
 	if (!wr || num_sge > qp->cap.max_send_sge) {
-		spoil(qp->wr, REFUSE(EINVAL, ex->qp_base.qp_num,
-				     "ibv_wr_set_sge_list() QP 0x%x: num_sge is %zu: it follows a "
-				     "request, and is max_send_sge, %u, "
-				     "at most: create the QP with more",
-				     ex->qp_base.qp_num, num_sge, qp->cap.max_send_sge));
+		spoil(qp->wr,
+		      REFUSE(EINVAL, ex->qp_base.qp_num,
+			     "ibv_wr_set_sge_list() QP 0x%x: num_sge is %zu: the call must follow "
+			     "a request, with max_send_sge, %u, at most: create the QP with more",
+			     ex->qp_base.qp_num, num_sge, qp->cap.max_send_sge));
 		return;
 	}
 	if (num_sge)
@@ -260,8 +260,8 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 
 	if (!wr) {
 		spoil(w, REFUSE(EINVAL, ex->qp_base.qp_num,
-				"ibv_wr_set_inline_data() QP 0x%x: it follows a request: begin one "
-				"first",
+				"ibv_wr_set_inline_data() QP 0x%x: the call must follow a request: "
+				"begin one first",
 				ex->qp_base.qp_num));
 		return;
 	}
@@ -312,10 +312,10 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	struct ibv_send_wr *wr;
 
 	if (len > UINT32_MAX) {
-		spoil(ex_of(ex)->wr,
-		      REFUSE(EINVAL, ex->qp_base.qp_num,
-			     "ibv_wr_flush() QP 0x%x: len is %zu: it has 32 bits: flush in parts",
-			     ex->qp_base.qp_num, len));
+		spoil(ex_of(ex)->wr, REFUSE(EINVAL, ex->qp_base.qp_num,
+					    "ibv_wr_flush() QP 0x%x: len is %zu: it must fit in 32 "
+					    "bits: flush in parts",
+					    ex->qp_base.qp_num, len));
 		return;
 	}
 	wr = begin_rdma(ex, IBV_WR_FLUSH, IBV_QP_EX_WITH_FLUSH, rkey, remote_addr);

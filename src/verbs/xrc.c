@@ -210,7 +210,7 @@ static int part_of_file(struct vb_context *c, int fd, const struct stat *st, int
 	if (d && oflags & O_EXCL)
 		return REFUSE(
 			-EINVAL, 0,
-			"ibv_open_xrcd: oflags is 0x%x: the file's domain exists: leave O_EXCL out",
+			"ibv_open_xrcd: oflags is 0x%x: the file's domain exists: remove O_EXCL",
 			(unsigned)oflags);
 	if (!d && fd >= 0 && !(oflags & O_CREAT))
 		return -EAGAIN;
@@ -260,14 +260,14 @@ struct ibv_xrcd *vb_open_xrcd(struct ibv_context *ctx, struct ibv_xrcd_init_attr
 
 	if (attr->comp_mask & ~(uint32_t)NEEDED)
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
-				      "ibv_open_xrcd: comp_mask is 0x%x: FD and OFLAGS are known: "
-				      "leave the rest out",
+				      "ibv_open_xrcd: comp_mask is 0x%x: FD and OFLAGS are "
+				      "supported: remove the rest",
 				      attr->comp_mask));
 	if (attr->comp_mask != NEEDED || attr->fd < -1 || attr->oflags & ~(O_CREAT | O_EXCL))
 		return vb_null(REFUSE(EINVAL, 0,
 				      "ibv_open_xrcd: comp_mask is 0x%x, fd %d, oflags 0x%x: FD "
-				      "and OFLAGS are given, fd is a descriptor or -1, oflags "
-				      "O_CREAT and O_EXCL at most: set them",
+				      "and OFLAGS are required, fd must be a descriptor or -1, "
+				      "oflags only O_CREAT and O_EXCL: set them",
 				      attr->comp_mask, attr->fd, (unsigned)attr->oflags));
 	ret = vb_fault(c, NULL, FAULT_VERB_OPEN_XRCD);
 	if (ret < 0)
@@ -407,15 +407,15 @@ struct ibv_qp *vb_open_qp(struct ibv_context *ctx, struct ibv_qp_open_attr *attr
 	if (attr->comp_mask & ~(uint32_t)KNOWN)
 		return vb_null(REFUSE(EOPNOTSUPP, 0,
 				      "ibv_open_qp: comp_mask is 0x%x: NUM, XRCD, TYPE and CONTEXT "
-				      "are known: leave the rest out",
+				      "are supported: remove the rest",
 				      attr->comp_mask));
 	if ((attr->comp_mask & NEEDED) != NEEDED || attr->qp_type != IBV_QPT_XRC_RECV ||
 	    !attr->xrcd || attr->xrcd->context != ctx)
-		return vb_null(REFUSE(EINVAL, 0,
-				      "ibv_open_qp: comp_mask is 0x%x, qp_type %d: NUM, XRCD and "
-				      "TYPE are given, the type is XRC_RECV, the domain of this "
-				      "context: set them",
-				      attr->comp_mask, (int)attr->qp_type));
+		return vb_null(REFUSE(
+			EINVAL, 0,
+			"ibv_open_qp: comp_mask is 0x%x, qp_type %d: NUM, XRCD and TYPE are "
+			"required, the type must be XRC_RECV, the domain of this context: set them",
+			attr->comp_mask, (int)attr->qp_type));
 	qp = calloc(1, sizeof(*qp));
 	if (!qp || vb_handle_new(c, qp, &qp->base.qp_base.handle)) {
 		free(qp);

@@ -119,7 +119,7 @@ TEST(liar, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 	char text[AGENT_TEXT_MAX];
 
 	assert_int_equal(agent_client_new(&c, text, sizeof(text)), -EPROTO);
-	assert_non_null(strstr(text, "makes no sense"));
+	assert_non_null(strstr(text, "is invalid"));
 	end(&l);
 }
 
@@ -133,7 +133,7 @@ TEST(liar, socket_answered_with_something_else__eproto_and_nothing_is_kept)
 	assert_int_equal(agent_client_new(&c, text, sizeof(text)), 0);
 	assert_string_equal(text, "");
 	assert_int_equal(agent_client_socket(c, &at, 0, text, sizeof(text)), -EPROTO);
-	assert_non_null(strstr(text, "makes no sense"));
+	assert_non_null(strstr(text, "is invalid"));
 	agent_client_free(c);
 	end(&l);
 }
@@ -146,7 +146,7 @@ TEST(liar_cm, hello_answered_with_something_else__eproto_and_nothing_is_kept)
 	char text[AGENT_TEXT_MAX];
 
 	assert_int_equal(agent_gsi_new(&c, text), -EPROTO);
-	assert_non_null(strstr(text, "makes no sense"));
+	assert_non_null(strstr(text, "is invalid"));
 	end(&l);
 }
 
@@ -161,7 +161,7 @@ TEST(liar_cm, welcome_without_token__eproto_and_nothing_is_kept)
 	m.nfds = 1;
 	l = start(1, m);
 	assert_int_equal(agent_gsi_new(&c, text), -EPROTO);
-	assert_non_null(strstr(text, "makes no sense"));
+	assert_non_null(strstr(text, "is invalid"));
 	end(&l);
 }
 
@@ -176,7 +176,7 @@ TEST(liar_cm, request_answered_with_something_else__eproto_and_nothing_is_kept)
 	assert_string_equal(text, "");
 	assert_int_equal(agent_gsi_number(c), NUMBER);
 	assert_int_equal(agent_gsi_open(c, &at, 0, text), -EPROTO);
-	assert_non_null(strstr(text, "makes no sense"));
+	assert_non_null(strstr(text, "is invalid"));
 	agent_gsi_free(c);
 	end(&l);
 }

@@ -7,7 +7,7 @@ import re
 from harness import NORMAL, QUICK, Case, expect, new_port, run, start
 
 WHY = ('--log', 'why')
-HELD = re.compile(r'^rocemu: (\d+) lines more of --log why were held back', re.M)
+HELD = re.compile(r'^rocemu: (\d+) more lines of --log why were suppressed', re.M)
 PORT = '/sys/class/infiniband/dev0/ports/1'
 
 
@@ -166,7 +166,7 @@ def rsocket(config, lab):
     config.need_part('rsocket')
     p = run(config, lab.get('lo').server, ['python3', '-c', RSOCKET], options=WHY)
     expect(p.popen.returncode == 0, 'the calls did not fail as expected', p)
-    once(p, 'rshutdown: how is 77', 'raccept: .* does not listen', 'rlisten: .* of datagrams')
+    once(p, 'rshutdown: how is 77', 'raccept: .* does not listen', 'rlisten: .* a datagram socket')
     p = run(config, lab.get('lo').server, ['python3', '-c', RSOCKET])
     expect(p.popen.returncode == 0 and not p.stderr, 'not silent without the option', p)
 
