@@ -138,7 +138,7 @@ struct rocemu_ep_config {
 	 */
 	bool (*page_in)(void *addr, size_t len, bool write);
 	/*
-	 * A fault on purpose: the chance (0..1) that a message which takes a receive finds none,
+	 * Fault injection: the chance (0..1) that a message which takes a receive finds none,
 	 * whether there is one or not, and is answered with an RNR NAK (IBTA 9.7.5.2.8; RC and
 	 * XRC). The same for all of the endpoint's QPs; by dice of its own, seeded with rnr_seed.
 	 */
@@ -459,7 +459,7 @@ ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahea
 				       const struct rocemu_path *ud_path);
 
 /**
- * A fault on purpose: the request that was posted last, right before this call, ends with status in
+ * Fault injection: the request that was posted last, right before this call, ends with status in
  * its turn instead of being sent, and the QP goes the way of a request that failed. Nothing of it
  * is seen by the peer. No effect where it is done already (the QP is in the error state).
  */

@@ -124,7 +124,7 @@ struct rocemu_cqe {
 	uint32_t vendor_err; /* the syndrome of a NAK that was received, else a ROCEMU_WHY_* code;
 				flushed: 0 */
 	uint32_t byte_len;
-	uint32_t imm; /* as struct rocemu_hdrs has it; or the invalidated R_Key */
+	uint32_t imm; /* as in struct rocemu_hdrs; or the invalidated R_Key */
 	uint32_t qpn;
 	uint32_t src_qp;
 	uint32_t wc_flags; /* IBV_WC_GRH, _WITH_IMM, _WITH_INV */
@@ -156,9 +156,8 @@ ROCEMU_PUBLIC bool rocemu_cq_holds_success(const struct rocemu_cq *cq, uint32_t 
  * fitted). */
 ROCEMU_PUBLIC bool rocemu_cq_overrun(const struct rocemu_cq *cq);
 /**
- * A fault on purpose: the nth completion from now on (1: the next one) finds the CQ full, however
- * much room it has, and so does each every-th after it (0: none), times times in all. nth 0: none
- * does.
+ * Fault injection: the nth completion from now on (1: the next one) finds the CQ full, however much
+ * room it has, and so does each every-th after it (0: none), times times in all. nth 0: none does.
  */
 ROCEMU_PUBLIC void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint64_t every,
 					uint64_t times);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What a QP has counted, what is in its queues and what it waits for: a copy for people and
- * monitoring. The structs have no padding and no pointers, so that they may be handed to another
+ * monitoring. The structs have no padding and no pointers, so that they may be passed to another
  * process of the same version.
  */
 #ifndef ROCEMU_REPORT_H

@@ -42,7 +42,7 @@ struct agent_gsi;
  *
  * @param out set before the request to the agent, so that a child forked meanwhile can drop it.
  *	      NULL after an error.
- * @return 0, or -errno as agent_client_new() has it; -ENOSPC: all 1023 numbers are in use;
+ * @return 0, or -errno as for agent_client_new(); -ENOSPC: all 1023 numbers are in use;
  *	   -EOPNOTSUPP: ROCEMU_AGENT=off, and there is no QP 1 without an agent.
  */
 int agent_gsi_new(struct agent_gsi **out, char text[static AGENT_TEXT_MAX]);
@@ -78,7 +78,7 @@ bool agent_gsi_is_ours(const struct agent_gsi *c);
 /** The process's number, 1..1023. It stays the same for the client's life. */
 uint16_t agent_gsi_number(const struct agent_gsi *c);
 
-/** A communication ID or SIDR request ID of ours; counter is cut to 22 bits. */
+/** A communication ID or SIDR request ID of this client; counter is cut to 22 bits. */
 static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
 {
 	return (uint32_t)number << AGENT_GSI_ID_BITS | (counter & ((1u << AGENT_GSI_ID_BITS) - 1));
@@ -89,7 +89,7 @@ static inline uint32_t agent_comm_id(uint16_t number, uint32_t counter)
  * wildcard listeners. Idempotent.
  *
  * @param scope_id interface index for link-local IPv6 addresses, else 0.
- * @return 0, or -errno as agent_client_socket() has it (-EADDRINUSE: port 4791 is another
+ * @return 0, or -errno as for agent_client_socket() (-EADDRINUSE: port 4791 is another
  *	   program's, -EADDRNOTAVAIL, -EPERM, ...).
  */
 int agent_gsi_open(struct agent_gsi *c, const struct rocemu_gid *addr, uint32_t scope_id,
@@ -103,10 +103,10 @@ int agent_gsi_fd(const struct agent_gsi *c);
 
 /**
  * Take the next frame, without waiting: a MAD of communication management, whose communication ID
- * is ours or whose service ID we listen on (or did when the request first came), or a REJ of a
- * request that came to us (GSI_FRAME_MAD); one of ours as it was sent (GSI_FRAME_SENT); a request
- * of ours did not arrive (GSI_FRAME_UNREACHABLE: comm_id of the REQ, or request ID of the SIDR_REQ;
- * error ECONNREFUSED: the port is closed there, EHOSTUNREACH, ENETUNREACH).
+ * is this client's or whose service ID it listens on (or did when the request first came), or a REJ
+ * of a request that came to it (GSI_FRAME_MAD); one of its MADs as it was sent (GSI_FRAME_SENT); a
+ * request of it did not arrive (GSI_FRAME_UNREACHABLE: comm_id of the REQ, or request ID of the
+ * SIDR_REQ; error ECONNREFUSED: the port is closed there, EHOSTUNREACH, ENETUNREACH).
  *
  * @return 1: *f is filled; 0: there is none now; -ENOTCONN: there is no agent now.
  */
@@ -114,9 +114,9 @@ int agent_gsi_recv(struct agent_gsi *c, struct gsi_frame *f);
 
 /**
  * Send a MAD from QP 1 of an address that was opened; the agent fills in m->sport, ip_id and hdr.
- * Communication IDs in it must be ours. As on any network there is no answer: MADs that the agent
- * refuses are counted and dropped (rocemu-agent --status). Never waits: when the agent does not
- * keep up, MADs are queued here until agent_gsi_flush().
+ * Communication IDs in it must be this client's. As on any network there is no answer: MADs that
+ * the agent refuses are counted and dropped (rocemu-agent --status). Never waits: when the agent
+ * does not keep up, MADs are queued here until agent_gsi_flush().
  *
  * @param echo the agent returns it as it was sent (GSI_FRAME_SENT).
  * @return 0: sent or queued; -EAGAIN: the queue is full, to be treated as a packet lost;

@@ -37,8 +37,8 @@ struct gsi_ports {
 void gsi_ports_init(struct gsi_ports *p, uint16_t first, uint16_t last, uint64_t seed);
 
 /**
- * Take a port or service ID, as agent_gsi_bind() has it. b->service_id is filled in when the port
- * is 0. The binding is appended to the list of_client.
+ * Take a port or service ID, as agent_gsi_bind(). b->service_id is filled in when the port is 0.
+ * The binding is appended to the list of_client.
  * @return 0, -EADDRINUSE, -EADDRNOTAVAIL: no port is free, -EEXIST: the client has that key
  *	   already, -ENOMEM.
  */

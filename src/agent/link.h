@@ -42,7 +42,7 @@ void link_init(struct link *l, enum agent_kind kind);
 /**
  * Connect and get a place, or register the one that l has. The system-wide agent has precedence
  * over the user's. One is spawned whenever there is none: an idle agent may end at any moment.
- * @return 0 or -errno with errbuf, as agent_client_new() has it.
+ * @return 0 or -errno with errbuf, as agent_client_new().
  */
 int link_join(struct link *l, char *errbuf, size_t errlen);
 

@@ -21,7 +21,7 @@ enum { AGENT_ADDR_STRLEN = 64 };
 const char *data_addr_str(const struct rocemu_gid *addr, uint32_t scope_id,
 			  char buf[static AGENT_ADDR_STRLEN]);
 
-/** Open, set up and bind a socket, alone. @return a descriptor, or -errno, as bind() has it. */
+/** Open, set up and bind a socket, alone. @return a descriptor, or -errno of bind(). */
 int data_socket_open(const struct rocemu_gid *addr, uint32_t scope_id, uint16_t port);
 
 /** Open and set up a socket for an address, not bound yet. shared: to be a member of the address's

@@ -12,12 +12,12 @@ enum {
 
 /* ---- options ---- */
 
-/* The table as getopt_long() has it. letters: three bytes for each option. */
+/* The table in getopt_long()'s form. letters: three bytes for each option. */
 static void fill(const struct cli *c, struct option *longs, char *letters)
 {
 	unsigned n = 0;
 
-	/* "+": options after the program are its own; ":": no messages but ours */
+	/* "+": options after the program are its own; ":": getopt_long() prints no messages */
 	letters = stpcpy(letters, c->operand == CLI_PROGRAM ? "+:" : ":");
 	for (const struct cli_option *o = c->options; o->name; o++) {
 		assert(n < CLI_OPTIONS_MAX);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * ROCEMU_TIME_SCALE: protocol timers run so many times as fast. 100: a timeout of 2 s comes after
- * 20 ms; 0.01: after 200 s. It is a divisor of waits, never of the clock: round trips, delays on
- * purpose and time stamps stay what they are.
+ * ROCEMU_TIME_SCALE: a factor by which protocol timers run faster. 100: a timeout of 2 s comes
+ * after 20 ms; 0.01: after 200 s. It is a divisor of waits, never of the clock: round trips,
+ * injected delays and time stamps do not change.
  */
 #ifndef BASE_TIMESCALE_H
 #define BASE_TIMESCALE_H

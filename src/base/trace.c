@@ -22,7 +22,7 @@
 
 enum {
 	EVENTS = 8192,		  /* in a buffer */
-	EVENTS_SOON = EVENTS / 2, /* so many wake the thread */
+	EVENTS_SOON = EVENTS / 2, /* this many wake the thread */
 	LINE_LEN = 1024, /* more than an event needs: all names are defined in rocemu, and short */
 	TEXT_LEN = 1 << 16, /* of a write call */
 };

@@ -119,13 +119,13 @@ struct cm_sidr {
 	bool active;
 	bool answered;
 	bool half_open;
-	uint32_t id; /* request ID: ours or the peer's */
+	uint32_t id; /* request ID: the local one or the peer's */
 	uint64_t service_id;
 	uint64_t tid;
 };
 
 /* id.c */
-/** Bucket of an ID of ours. */
+/** Bucket of a local ID. */
 uint32_t cm_bucket(const struct cm *cm, uint32_t id);
 /**
  * Bucket of values that a peer chose: a number, another one that distinguishes its objects, and its

@@ -209,7 +209,7 @@ struct cm_listen_param {
 	 */
 	uint8_t compare_offset, compare_len;
 	uint8_t compare_value[CM_COMPARE_MAX], compare_mask[CM_COMPARE_MAX];
-	void *user; /* handed out with events */
+	void *user; /* returned with events */
 };
 
 /**
@@ -280,7 +280,8 @@ struct cm_connect_param {
 	struct cm_addr addr;	  /* own address is src */
 	const void *private_data; /* borrowed for the call; may be NULL */
 	size_t private_data_len;
-	bool peer_to_peer; /* the peer may send a REQ for the same service instead of answering ours
+	bool peer_to_peer; /* the peer may send a REQ for the same service instead of answering this
+			    * one
 			    */
 	void *user;
 };

@@ -198,7 +198,7 @@ struct lane {
 	/* Written by any caller without the lock. */
 	atomic_uint polls;	      /* calls of lane_poll() and lane_kick() */
 	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
-	_Atomic pid_t poller;	      /* who called it */
+	_Atomic pid_t poller;	      /* the calling thread */
 	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */
 	_Atomic uint64_t
 		busy_since;  /* since when lane_poll() has found the lock taken; 0: it has not */
@@ -207,7 +207,7 @@ struct lane {
 
 	struct lane_thread thread;
 	struct impair impair;
-	bool down;		  /* the port, on purpose */
+	bool down;		  /* the port, by fault injection */
 	bool faulty_rx;		  /* fault injection applies to received packets */
 	struct lane_impair *held; /* state of fault injection; owned, NULL when off */
 	struct tap *tap;	  /* ref, or NULL */

@@ -21,7 +21,10 @@
 #define APP_ACTIVE_NS  1000000u /* a poll or post this recent: an answer may come */
 #define TIMER_EXACT_NS 500000u	/* a timer due sooner is never delayed */
 
-/* Was then less than span ago? Another thread's clock reading may be a little ahead of ours. */
+/*
+ * Was then less than span ago? Another thread's clock reading may be slightly ahead of this
+ * thread's.
+ */
 static bool within(rocemu_ns_t now, uint64_t then, uint64_t span)
 {
 	return then && (now < then || now - then < span);
@@ -120,7 +123,7 @@ static void run_timers(struct lane *l, rocemu_ns_t now)
 
 /*
  * How much later than due the endpoint's timer may run out, if the timerfd is set for then: each
- * message moves it, and with the measured round trip it is a little earlier now and then.
+ * message moves it, and with the measured round trip it is sometimes slightly earlier.
  */
 static rocemu_ns_t timer_slack(rocemu_ns_t now, rocemu_ns_t due)
 {

@@ -18,7 +18,7 @@ enum {
 	FLOW_LABEL_MASK = 0xfffff,
 };
 
-/* A whole packet with a right ICRC, for the capture and for faults on purpose. */
+/* A whole packet with a right ICRC, for the capture and for fault injection. */
 static void complete(struct rocemu_dgram *d, uint8_t *copy, const uint8_t *packet, bool sealed)
 {
 	const struct rocemu_icrc_ctx ctx = {

@@ -92,7 +92,7 @@ uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
  * first.
  */
 bool lane_shm_starts(struct lane *l) REQUIRES(l);
-/** Take packets from the rings, of each so many at most. @return how many. */
+/** Take packets from the rings, up to a limit from each. @return how many. */
 unsigned lane_shm_rx(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** All that is in a ring. */
 void lane_shm_rx_all(struct lane *l, struct shm_rx *r, rocemu_ns_t now) REQUIRES(l);

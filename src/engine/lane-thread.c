@@ -182,7 +182,7 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 }
 
 /*
- * A bulk transfer goes on: its next burst comes in less time than it takes to sleep and be woken,
+ * A bulk transfer continues: its next burst comes in less time than it takes to sleep and be woken,
  * which on a virtual machine is longer than to receive and acknowledge the burst, and the sender's
  * window would run out meanwhile. So poll for it, for a bounded time after the last packet: always
  * within a message; after one only if that found packets recently, because it delays a program that

@@ -97,7 +97,7 @@ enum { LANES_MAX = 8 };
 /** The lanes of a device context, whose endpoints have their domains in common (domains_of the
  * first's). */
 struct CAPABILITY("lanes' locks") lanes {
-	struct lane *lane[LANES_MAX]; /* owned by who has the struct; the first is always there */
+	struct lane *lane[LANES_MAX]; /* owned by the struct's owner; the first always exists */
 	atomic_uint n;		      /* never fewer */
 };
 

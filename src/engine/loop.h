@@ -57,7 +57,7 @@ int loop_watch(struct loop *l, struct loop_io *io);
 void loop_unwatch(struct loop *l, struct loop_io *io);
 
 void loop_timer_init(struct loop_timer *t, void (*due)(struct loop_timer *t), void *data);
-/** Once, after so many milliseconds; instead of what was set before. */
+/** Once, after this many milliseconds; replaces an earlier time. */
 void loop_timer_set(struct loop *l, struct loop_timer *t, unsigned ms);
 void loop_timer_stop(struct loop_timer *t);
 bool loop_timer_is_set(const struct loop_timer *t);

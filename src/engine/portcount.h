@@ -14,7 +14,7 @@
 /* Bytes from one row's struct rocemu_ep_shown to the next one's: pages of any size. */
 enum { PORTCOUNT_SHOWN_STRIDE = 1 << 20 };
 
-/** What lies in a row's live values. */
+/** The layout of a row's live values. */
 struct port_counts {
 	struct rocemu_ep_stats ep;
 	struct lane_stats lane;

@@ -24,13 +24,13 @@ enum { SPIN_NEED_MAX = 32 };	/* at this number of waits per vain poll, polling c
  */
 struct spin {
 	_Atomic uint32_t run;  /* short waits in a row */
-	_Atomic uint32_t need; /* so many of them it takes */
+	_Atomic uint32_t need; /* number of them required */
 	_Atomic uint32_t
 		hits; /* waits that ended while the thread polled, since need was changed */
 	uint32_t need_min;
 };
 
-/** need_min: so many short waits it takes at least. */
+/** need_min: the minimum of short waits required. */
 void spin_init(struct spin *s, uint32_t need_min);
 /** Should the next wait begin with polling? */
 bool spin_pays(const struct spin *s);

@@ -18,7 +18,7 @@
 enum {
 	STAT_MAGIC = 0x72736d75,
 	STAT_VERSION = 1, /* counts on with the layout */
-	STAT_NAME = 16,	  /* of a process or thread, as the kernel has it */
+	STAT_NAME = 16,	  /* name of a process or thread in the kernel */
 	STAT_BYTES_MAX = 128 << 20,
 };
 

@@ -25,7 +25,7 @@ struct fault_link {
 };
 
 /**
- * A packet of so many bytes comes to the link. @return false: the queue is full. *leaves: when it
+ * A packet of this many bytes comes to the link. @return false: the queue is full. *leaves: when it
  * leaves; now if the link is idle.
  */
 bool fault_sched_enqueue(struct fault_sched *s, const struct fault_link *link, uint64_t now,

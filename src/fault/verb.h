@@ -23,7 +23,10 @@
 #include "fault/parse.h"
 
 /* clang-format off */
-/** Calls that can fail on purpose. All calls of a family count under the name of its basic call. */
+/**
+ * Calls that fault injection can make fail. All calls of a family count under the name of its basic
+ * call.
+ */
 #define FAULT_VERBS(X)                               \
 	X(OPEN_DEVICE,         "ibv_open_device")         \
 	X(QUERY_DEVICE,        "ibv_query_device")        \
@@ -105,7 +108,7 @@ struct fault_span {
 struct fault_verb_rule {
 	enum fault_verb_action action;
 	unsigned number;		/* of the item in the text, from 1 */
-	char text[FAULT_VERB_TEXT_LEN]; /* as written, perhaps cut */
+	char text[FAULT_VERB_TEXT_LEN]; /* as written, truncated if too long */
 	enum fault_verb verb;		/* FAIL, DEVICE_FATAL; FAULT_VERB_COUNT: by time */
 	int error;			/* FAIL: an errno */
 	int status;			/* WC_ERROR: an enum ibv_wc_status */

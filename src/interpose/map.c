@@ -29,8 +29,8 @@ static size_t root_len; /* 0: nothing is mapped */
 static bool known;
 
 /*
- * Other libraries' constructors may come before ours. A program that gained privilege by execve()
- * must ignore its environment.
+ * Other libraries' constructors may run before this one. A program that gained privilege by
+ * execve() must ignore its environment.
  */
 __attribute__((constructor)) static void find_root(void)
 {
@@ -124,7 +124,7 @@ static size_t parent_prefix_len(const char *path)
 	return end && class_len(end) ? (size_t)(end - path) + class_len(end) : 0;
 }
 
-/** The prefix that path is or lies below; its length, or 0. */
+/** The length of the prefix that path equals or is below, or 0. */
 static size_t prefix_len(const char *path)
 {
 	for (size_t i = 0; i < sizeof(prefixes) / sizeof(prefixes[0]); i++) {

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-enum { GID_IPV4 = 12 }; /* where the IPv4 address lies in ::ffff:a.b.c.d */
+enum { GID_IPV4 = 12 }; /* offset of the IPv4 address in ::ffff:a.b.c.d */
 
 socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t port,
 			uint32_t scope_id)

@@ -154,7 +154,7 @@ static bool parse_address(const char *text, struct rocemu_gid *gid)
 	return true;
 }
 
-/** The interface that has the address, and the address as it has it; or NULL. */
+/** The interface with the address, and its entry for it; or NULL. */
 static const struct netdev *find_address(const struct inventory *inv, const struct rocemu_gid *gid,
 					 struct netdev_addr *entry)
 {

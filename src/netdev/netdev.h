@@ -111,8 +111,8 @@ struct netdev_change {
 
 /**
  * Bring d's GID table up to date with now's addresses without moving anything: an address that is
- * gone leaves its entries empty, one that comes takes the entries that it had before, else empty
- * ones as the layout has it; where there is none it is left out.
+ * gone leaves its entries empty, a new one takes its former entries, else empty ones by the layout;
+ * without an empty one it is left out.
  * @param out what has changed, holes first; room for 2 * ROCEMU_MAX_GID.
  * @return how much.
  */

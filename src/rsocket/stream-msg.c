@@ -450,7 +450,7 @@ static int take_message(struct stream *s, uint32_t msg)
 		s->sseq_end = (uint16_t)value;
 		return 0;
 	case OP_IOMAP:
-		return 0; /* it lies in the table */
+		return 0; /* it is in the table */
 	case OP_CTRL:
 		take_ctrl(s, value);
 		return 0;

@@ -13,7 +13,7 @@
 
 static struct {
 	pthread_mutex_t lock; /* a leaf; taken with or without a socket's lock */
-	pthread_cond_t gone;  /* a reference was given back */
+	pthread_cond_t gone;  /* a reference was released */
 	struct rs **at;	      /* by number */
 	size_t size;
 	bool complained; /* about a socket of before fork() */

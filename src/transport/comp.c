@@ -263,7 +263,7 @@ static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t 
 	if (!rnr && syndrome != ROCEMU_NAK_PSN_SEQ && qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;
 	QP_COUNT_NAK(qp, rcvd, syndrome);
-	/* Each NAK acknowledges what lies before its PSN (IBTA 9.7.5.2). */
+	/* Each NAK acknowledges all packets before its PSN (IBTA 9.7.5.2). */
 	comp_advance(qp, now, psn);
 	recover_acked(qp, now, false);
 	if (rnr || syndrome == ROCEMU_NAK_PSN_SEQ)

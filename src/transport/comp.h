@@ -12,7 +12,7 @@
 
 /** Only comp.c and comp-read.c write these. */
 struct qp_comp {
-	uint32_t una_psn;  /* oldest PSN not acknowledged; it lies in the entry at tail */
+	uint32_t una_psn;  /* oldest PSN not acknowledged; it is in the entry at tail */
 	uint32_t acked_to; /* the peer has executed everything before it; una_psn or later */
 };
 
@@ -46,7 +46,7 @@ enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc
 			      uint32_t cause);
 /** Packets missing before end were lost (nak: reported by a NAK of end - 1). May fail the QP. */
 enum rocemu_drop comp_lost(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end, bool nak);
-/** The send queue entry that psn, which is outstanding, lies in. */
+/** The send queue entry that contains psn, which is outstanding. */
 uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn);
 /** A response of its own: READ, atomic, FLUSH, ATOMIC WRITE. */
 enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,

@@ -3,10 +3,10 @@
  * Keeps early packets: copies of requests that came before the expected one, until the gap before
  * them is filled. One slab per endpoint, a queue per QP.
  *
- * The slab's memory is mapped when a slot is first used, and slots given back are used again first,
- * so that a network without loss costs nothing. A queue may hold twice as many slots as are
- * free: a QP alone gets two thirds of the slab, a window of 2.7 MiB, n of them 2/(2n+1) each.
- * A queue that has made no progress for KEEP_STUCK_NS loses its packets when another needs room.
+ * The slab's memory is mapped when a slot is first used, and released slots are used again first,
+ * so that a network without loss costs nothing. A queue may hold twice as many slots as are free: a
+ * QP alone gets two thirds of the slab, a window of 2.7 MiB, n of them 2/(2n+1) each. A queue that
+ * has made no progress for KEEP_STUCK_NS loses its packets when another needs room.
  */
 #ifndef TRANSPORT_KEEP_H
 #define TRANSPORT_KEEP_H
@@ -46,8 +46,10 @@ struct keep_queue {
 	struct list link;  /* in keep.holders while count != 0 */
 	rocemu_ns_t since; /* the last progress */
 	uint32_t count;
-	/* The newest packet that was seen and is not kept (no room, or taken away): what lies
-	 * before it has to come again. */
+	/*
+	 * The newest packet that was seen and is not kept (no room, or taken away): packets before
+	 * it have to come again.
+	 */
 	bool lost;
 	uint32_t lost_psn;
 };

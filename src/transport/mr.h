@@ -48,7 +48,7 @@ int mr_entry_init(struct rocemu_pd *pd, struct rocemu_mr *entry);
 void mr_entry_fini(struct rocemu_mr *entry);
 
 /**
- * Where [addr, addr+len) lies in memory, if the entry is of this PD, spans it and grants all bits
+ * The place of [addr, addr+len) in memory, if the entry is of this PD, spans it and grants all bits
  * of access; or NULL. After a check of a whole message, the caller must check the part again that
  * it reads (MR_PIECE_MAX at most) or writes (an MTU): no more is paged in for an on-demand region,
  * and a null region has no more memory.
@@ -69,8 +69,7 @@ uint8_t *mr_nowhere(void);
 /**
  * Check one access by L_Key: key of a region, of this PD, [addr, addr+len) inside, all bits of
  * access granted.
- * @return where it lies in memory, or NULL. len 0 needs no valid key: any non-NULL pointer comes
- * back.
+ * @return its place in memory, or NULL. len 0 needs no valid key: any non-NULL pointer comes back.
  */
 uint8_t *mr_access(const struct mr_table *t, const struct rocemu_pd *pd, uint32_t key,
 		   uint64_t addr, uint64_t len, int access);

@@ -95,7 +95,7 @@ static bool move(struct rocemu_qp *qp, struct peer_port *p, uint16_t sport)
 	return true;
 }
 
-/** A request came before its turn: perhaps the first one that the peer sent was lost. */
+/** A request came early: the first one that the peer sent may have been lost. */
 static bool try_request(const struct rocemu_qp *qp, uint32_t psn)
 {
 	return qp->resp.epsn == qp->attr.rq_psn && request_diff(qp, psn) <= PORT_FIRST;

@@ -33,7 +33,7 @@ enum {
 	/* A peer that moved this often spreads its packets over ports: all near ones are accepted.
 	 */
 	PORT_MOVES_SPREAD = 8,
-	/* The first packet of a connection may have been lost: so many behind it are taken. */
+	/* The first packet of a connection may have been lost: this many behind it are accepted. */
 	PORT_FIRST = 64,
 };
 

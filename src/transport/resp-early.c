@@ -30,8 +30,10 @@ enum {
 	 * a one may repeat for nothing. */
 	GAPS_ALONE = 3,
 	REPEATS_MAX = 2,
-	/* More kept packets than the window of a short path has: its senders share a queue, and who
-	 * fills gaps fast there takes the room of the others. */
+	/*
+	 * More kept packets than the window of a short path has: its senders share a queue, where
+	 * one that fills gaps fast takes the room of the others.
+	 */
 	FAR_PACKETS = 64,
 };
 

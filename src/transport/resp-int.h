@@ -75,7 +75,7 @@ static inline bool psn_within(uint32_t psn, uint32_t n, uint32_t from, uint32_t 
 	return ((psn - from) & ROCEMU_PSN_MASK) + n <= count;
 }
 
-/** PSNs that a message of so many bytes takes. */
+/** PSNs of a message of this many bytes. */
 static inline uint32_t resp_npsn(const struct rocemu_qp *qp, uint32_t length)
 {
 	return length ? (length - 1) / qp->mtu + 1 : 1;

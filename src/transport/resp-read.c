@@ -263,10 +263,10 @@ static bool is_part(const struct resp_replay *old, const struct rocemu_packet *p
 }
 
 /*
- * A READ was repeated: perhaps its responses were spoiled, because the program writes to the memory
- * while they are sent by reference. The next ones are copied, twice as many if fewer than before
- * went well in between, so that a program which writes all the time spoils few. A repetition while
- * copies are sent has another reason.
+ * A READ was repeated: its responses may have been corrupted, because the program writes to the
+ * memory while they are sent by reference. The next ones are copied, twice as many if fewer than
+ * before went well in between, so that a program which writes all the time spoils few. A repetition
+ * while copies are sent has another reason.
  */
 static void copy_next(struct qp_resp *r)
 {
@@ -278,7 +278,7 @@ static void copy_next(struct qp_resp *r)
 }
 
 /*
- * A READ again, perhaps from a later packet of the earlier one on (the requester advances the
+ * A READ again, possibly from a later packet of the earlier one on (the requester advances the
  * RETH). Only one that the replay ring holds is answered: the peer has no more than its limit of
  * them outstanding, so any other is not the peer's, or is not waited for (C9-106). When its memory
  * is no longer accessible, the answer is a NAK that does not end the connection on this side: a

@@ -179,7 +179,7 @@ static enum rocemu_why_code drop_code(const struct rocemu_packet *pkt, enum roce
 	case ROCEMU_DROP_LENGTH:
 		return answered ? ROCEMU_WHY_NONE : ROCEMU_WHY_DROP_LENGTH;
 	default:
-		return ROCEMU_WHY_NONE; /* as networks and repetitions have it */
+		return ROCEMU_WHY_NONE; /* usual with lossy networks and retransmissions */
 	}
 }
 

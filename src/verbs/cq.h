@@ -26,7 +26,7 @@ struct vb_cq {
 	uint64_t last_ts;      /* the latest time that the readers returned; guarded by consumer */
 	struct {
 		int64_t ahead;	/* of CLOCK_MONOTONIC, ns */
-		uint64_t error; /* within so many ns */
+		uint64_t error; /* error bound in ns */
 		bool fixed;	/* until the next poll */
 	} wall;			/* CLOCK_REALTIME; guarded by consumer */
 	bool quiet;		/* start_poll called rocemu_cq_polling(); guarded by consumer */
@@ -39,7 +39,7 @@ struct vb_cq {
 	struct evq_source comp; /* events for base.channel */
 	struct vb_async async;	/* IBV_EVENT_CQ_ERR */
 	struct vb_pd *pd;	/* ref to the parent domain it was made with, or NULL */
-	struct fault_total *fault; /* of the rule by which it overflows on purpose; NULL: none */
+	struct fault_total *fault; /* of the fault rule by which it overflows; NULL: none */
 };
 
 static inline struct vb_cq *vb_cq_of(struct ibv_cq *cq)
@@ -60,7 +60,9 @@ bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
  * these raise no event. True once per arming.
  */
 bool vb_cq_is_quiet(struct vb_cq *cq);
-/** Take and release the consumer locks of a QP's two CQs (one, or NULL, perhaps), in order. */
+/**
+ * Take and release the consumer locks of a QP's two CQs (which may be equal, or NULL), in order.
+ */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b);
 void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b);
 

@@ -19,7 +19,7 @@
 #include "verbs/orphan.h"
 #include "verbs/pd.h"
 
-enum { GRANULE = 4 }; /* of the copying calls, as adapters have it */
+enum { GRANULE = 4 }; /* alignment of the copy calls, as with adapters */
 
 static bool in_bounds(const struct vb_dm *dm, uint64_t offset, size_t length)
 {

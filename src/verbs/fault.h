@@ -43,7 +43,7 @@ void vb_fault_qp_init(struct vb_qp *qp);
 void vb_fault_qp_fini(struct vb_qp *qp);
 /** A CQ was made; lane's lock held. */
 void vb_fault_cq_init(struct vb_cq *cq);
-/** A CQ has overflowed, perhaps on purpose. */
+/** A CQ has overflowed, possibly by fault injection. */
 void vb_fault_cq_overflowed(struct vb_cq *cq);
 
 /** See vb_fault_posted(). */

@@ -34,7 +34,7 @@ typedef struct ibv_device **private_devices_fn(void);
 typedef bool private_emulates_fn(struct ibv_device *device);
 #define PRIVATE_EMULATES "rocemu_private_emulates"
 
-/** A call of librdmacm begins: 0, or the -errno with which it is to fail on purpose. */
+/** A call of librdmacm begins: 0, or the -errno with which fault injection makes it fail. */
 typedef int private_fault_fn(enum fault_verb verb);
 #define PRIVATE_FAULT "rocemu_private_fault"
 

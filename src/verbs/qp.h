@@ -28,7 +28,7 @@ struct vb_qp {
 	struct ibv_qp_cap cap;
 	bool sig_all;
 	struct vb_wr *wr;	   /* owned; the ibv_wr_* staging, NULL without send_ops_flags */
-	struct vb_fault_qp *fault; /* owned; NULL without rules for faults on purpose */
+	struct vb_fault_qp *fault; /* owned; NULL without fault rules */
 	struct vb_trace *trace;	   /* owned; NULL without a timeline */
 	struct vb_async async[6];
 };

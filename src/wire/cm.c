@@ -44,7 +44,7 @@ enum { MAD_ATTR_MOD = 20 };
 #define ATTR_MOD(msg, member)                                                           \
 	{.byte = MAD_ATTR_MOD, .bit = 0, .bits = 32, AT(msg, member)}
 
-/* A path as a REQ has it, 44 bytes from byte b on. */
+/* A path in a REQ's format, 44 bytes from byte b on. */
 #define REQ_PATH(path, b)                                 \
 	BITS(req, path.local_lid,    (b) + 0,  0, 16),    \
 	BITS(req, path.remote_lid,   (b) + 2,  0, 16),    \

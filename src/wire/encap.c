@@ -6,7 +6,7 @@
 #include "wire/blocks.h"
 
 enum {
-	MAX_LAYERS = 16, /* headers of tunnels and tags; no network has so many */
+	MAX_LAYERS = 16, /* limit of headers of tunnels and tags; real networks have fewer */
 	SLL_PROTO = 14,	 /* Linux cooked v1: the ethertype, then the packet */
 	SLL2_PROTO = 0,	 /* v2: the ethertype comes first, ... */
 	SLL2_LEN = 20,	 /* ... the packet here */

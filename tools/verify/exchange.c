@@ -165,7 +165,7 @@ static bool check_side(const struct msg_ctx *t)
 }
 
 /* clang-format off */
-/* Who has sent the one does not send the other any more. */
+/* A side that has sent one does not send the other any more. */
 static const struct { uint16_t attr, after; enum cm_side side, after_side; } over[] = {
 	{ROCEMU_CM_REP,  ROCEMU_CM_REJ,  CM_PASSIVE, CM_PASSIVE},
 	{ROCEMU_CM_RTU,  ROCEMU_CM_REJ,  CM_ACTIVE,  CM_ACTIVE},
@@ -444,7 +444,7 @@ static struct cm_exchange *exchange_of(struct msg_ctx *t, uint32_t local, uint32
 		e = NULL;
 	if (e != NULL) {
 		t->side = CM_PASSIVE;
-		/* A REJ may come from who has no ID. */
+		/* A REJ may come from a side without an ID. */
 		if (e->passive_known && e->passive_id != local && local != 0)
 			TURN_FOUND(t, CM_COMM_ID, "%s from 0x%x, the REP was from 0x%x",
 				   rocemu_cm_name(t->m->attr_id), local, e->passive_id);

@@ -16,12 +16,12 @@ struct cm_seen {
 	uint64_t first_ns, number, tid;
 	uint32_t digest;
 	uint16_t count;
-	bool anonymous; /* a REJ from who has no communication ID */
+	bool anonymous; /* a REJ from a side without a communication ID */
 };
 
 struct cm_exchange {
 	struct cm_exchange *next, *later;
-	struct rocemu_gid active, passive; /* who sent the (SIDR_)REQ, and to whom */
+	struct rocemu_gid active, passive; /* sender and receiver of the (SIDR_)REQ */
 	uint32_t active_id, passive_id; /* communication IDs; a SIDR exchange has one request ID */
 	bool passive_known, sidr;
 	enum rocemu_service svc;

@@ -90,7 +90,7 @@ struct pending {
 	uint32_t total; /* responses expected, 0: path MTU not known yet */
 	uint8_t opcode;
 	bool answered;
-	bool repeat; /* a READ sent again, perhaps from its middle on */
+	bool repeat; /* a READ sent again, possibly from its middle on */
 };
 
 struct resend {
@@ -119,8 +119,8 @@ struct early {
 };
 
 /**
- * MSN less the messages that ended before it, as plain acknowledges have it: the same for all of an
- * epoch. What answers a READ or an atomic may be ahead.
+ * MSN less the messages that ended before it, by plain acknowledges: the same for all of an epoch.
+ * What answers a READ or an atomic may be ahead.
  */
 struct msn_base {
 	bool known;
@@ -156,7 +156,7 @@ struct requests {
 	uint64_t packets, again, bytes;
 };
 
-/** Bytes over time: a fixed number of slots whose width doubles as the capture goes on. */
+/** Bytes over time: a fixed number of slots whose width doubles as the capture continues. */
 struct rate {
 	uint64_t start_ns, width_ns;
 	uint64_t bytes[RATE_SLOTS];
@@ -210,9 +210,10 @@ struct ud_source;
 struct view;
 
 struct verify {
-	struct prf prf; /* of the tables' hashes: who made a capture cannot make chains long */
-	unsigned show;	/* findings of each rule reported per flow */
-	unsigned keep;	/* and kept: not fewer */
+	struct prf
+		prf; /* of the tables' hashes, so that a crafted capture cannot make long chains */
+	unsigned show; /* findings of each rule reported per flow */
+	unsigned keep; /* and kept: not fewer */
 	bool follow_json;
 	struct flow **flow_hash;
 	struct hosts **hosts_hash;

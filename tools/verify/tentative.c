@@ -76,7 +76,7 @@ void tentative_at(struct verify *v, struct flow *f, enum rule_id rule, uint64_t 
 		v->out_of_memory = true;
 		return;
 	}
-	if (f->tentative_n == MAX_TENTATIVE) /* so many, and no disorder: systematic */
+	if (f->tentative_n == MAX_TENTATIVE) /* that many, and no disorder: systematic */
 		settle(v, f, 1, true);
 	f->tentative[f->tentative_n++] = d;
 	if (v->follow != NULL)
