@@ -4,11 +4,8 @@
 
   test/recipes/programs.py --build build [PAGE]...
 
-Executed are the blocks that begin with "```console". A line that begins with "$ " is a command for
-bash (a backslash at its end continues it), the lines behind it are what it prints; where there are
-none it may print anything. There "..." stands for anything within a line, and a line that is "..."
-for any number of lines. Runs of spaces count as one. A command ends with exit code 0, or N
-of `# exits with N` behind it. One that ends with "&" stays until the end of its part of the page;
+Blocks, commands and what they print are as in test/docs (pages.py, console.py), but that runs of
+spaces count as one, and that a command ending in "&" stays until the end of its part of the page;
 the next one begins when it listens (TCP, rdma_cm, Unix) or has ended.
 
 A part of a page begins with a comment: <!-- needs: WORD... -->. It is skipped where a word is no
@@ -18,8 +15,6 @@ network namespace with lo, and eth0 with 192.0.2.10.
 Exit code 77: nothing was run, for the reason that is printed.
 """
 import argparse
-import glob
-import itertools
 import json
 import os
 import re
@@ -32,15 +27,16 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
-sys.path.append(os.path.join(TOP, 'test', 'prog'))
+sys.path += [os.path.join(TOP, 'test', directory) for directory in ('docs', 'prog')]
 
-import harness  # noqa: E402 # pylint: disable=wrong-import-position
-from harness import (  # noqa: E402 # pylint: disable=wrong-import-position
-    Failure, Proc, Skip, VethPair, expect, wait_gone)
+# pylint: disable=wrong-import-position
+import console  # noqa: E402
+import harness  # noqa: E402
+import pages  # noqa: E402
+from harness import Failure, Proc, Skip, VethPair, expect, wait_gone  # noqa: E402
 
-PAGES = os.path.join(TOP, 'docs', 'programs')
-PART = re.compile(r'^<!-- needs: (.*) -->\n', re.M)
-BLOCK = re.compile(r'^```console\n(.*?)^```$', re.M | re.S)
+PAGES = 'docs/programs/'
+NEEDS = re.compile(r'<!-- needs: (.*) -->$')
 EXITS = re.compile(r'# exits with (\d+)$')
 ADDRESS = '192.0.2.10'
 GUARD_S = 180
@@ -52,37 +48,20 @@ UNIX_LISTEN = '00010000'
 
 # ---- the page ----------------------------------------------------------------------------------
 
-def commands(block):
-    """(command, the lines that it prints) for each of a block."""
-    for text in re.split(r'^\$ ', block, flags=re.M)[1:]:
-        lines = text.splitlines()
-        last = next((i for i, line in enumerate(lines) if not line.endswith('\\')), len(lines) - 1)
-        yield '\n'.join(lines[:last + 1]), lines[last + 1:]
+def parts(name):
+    """(words that it needs, its commands as console.transcript() has them) for each part."""
+    blocks = [block for block in pages.blocks(name) if block.runs]
+    lines = (pages.TOP / name).read_text(encoding='utf-8').splitlines()
+    begins = [number for number, line in enumerate(lines, 1) if NEEDS.match(line)]
+    if any(block.line < min(begins, default=len(lines)) for block in blocks):
+        raise Failure(f'{name}: a console block before the first comment of what it needs')
+    for begin, end in zip(begins, [*begins[1:], len(lines) + 1]):
+        rows = [row for b in blocks if begin < b.line < end for row in console.transcript(b)]
+        yield NEEDS.match(lines[begin - 1])[1].split(), rows
 
 
-def parts(text):
-    """(words that it needs, its commands) for each part."""
-    pieces = PART.split(text)
-    for needs, body in zip(pieces[1::2], pieces[2::2]):
-        rows = itertools.chain.from_iterable(map(commands, BLOCK.findall(body)))
-        yield needs.split(), list(rows)
-
-
-def one_space(line):
-    return ' '.join(line.split())
-
-
-def pattern(lines):
-    """A regular expression for what a command prints."""
-    rows = []
-    for line in map(one_space, lines):
-        rest = re.escape(line).replace(r'\.\.\.', '.*')
-        rows.append('(?:.*\n)*?' if line == '...' else rest + '\n')
-    return re.compile(''.join(rows))
-
-
-def printed(text):
-    return ''.join(one_space(line) + '\n' for line in text.splitlines() if line.strip())
+def one_space(lines):
+    return [' '.join(line.split()) for line in lines if line.strip()]
 
 
 # ---- the host ----------------------------------------------------------------------------------
@@ -182,9 +161,9 @@ class Session:
         code = EXITS.search(command)
         expect(p.popen.returncode == (int(code[1]) if code else 0),
                f'exit code {p.popen.returncode}', p, *others)
-        if wanted and not pattern(wanted).fullmatch(printed(p.output)):
-            rows = [f'    | {line}' for line in wanted]
-            expect(False, '\n'.join(['the page says it prints', *rows]), p, *others)
+        printed = ''.join(line + '\n' for line in one_space(p.output.splitlines()))
+        if wanted and not console.pattern_of(one_space(wanted)).fullmatch(printed):
+            expect(False, '\n    | '.join(['the page has', *wanted]), p, *others)
 
 
 def lacking(words, path):
@@ -199,20 +178,18 @@ def lacking(words, path):
     return None
 
 
-def run_page(config, path, say):
+def run_page(config, name, say):
     """How many commands were run, and the reasons for what was not."""
     done, reasons = 0, []
-    with open(path, encoding='utf-8') as f:
-        text = f.read()
     with tempfile.TemporaryDirectory(prefix='page-') as where:
-        for needs, rows in parts(text):
+        for needs, rows in parts(name):
             word = lacking(needs, environment(config, where)['PATH'])
             if word:
                 reasons.append(f'no {word}')
                 continue
             with Session(config, where) as session:
-                for command, wanted in rows:
-                    say(f'$ {command}')
+                for number, command, wanted in rows:
+                    say(f'{name}:{number}: {command}')
                     if command.endswith('&'):
                         session.stay(command)
                     else:
@@ -233,14 +210,14 @@ def arguments():
 def run_pages(config, names, say):
     """How many commands were run, and how many pages failed."""
     total, failed = 0, 0
-    for path in sorted(glob.glob(os.path.join(PAGES, '*.md'))):
-        name = os.path.basename(path)[:-3]
+    for path in [page for page in pages.names() if page.startswith(PAGES)]:
+        name = os.path.basename(path)[:-len('.md')]
         if names and name not in names:
             continue
         begin = time.monotonic()
         try:
             done, reasons = run_page(config, path, say)
-        except Failure as e:
+        except (Failure, console.Wrong) as e:
             failed += 1
             print(f'FAIL {name}: {e}', flush=True)
             continue
