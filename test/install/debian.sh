@@ -89,7 +89,7 @@ lintian --fail-on error,warning "$work"/one/*.changes >&2 || die 1 "lintian is n
 
 # Who links with a libibverbs.so.1 must come to depend on the distribution's package.
 for deb in "$work"/one/rocemu_*.deb; do
-	if dpkg-deb --ctrl-tarfile "$deb" | tar tf - | grep -q shlibs; then
+	if dpkg-deb --ctrl-tarfile "$deb" | tar tf - | grep shlibs >/dev/null; then
 		die 1 "$deb exports its drop-ins to the dependencies of other packages"
 	fi
 done

@@ -4,6 +4,7 @@
 # The RPM packages: built by rpmbuild from what is committed, on whatever distribution this is (so without the
 # dependencies that packaging/rocemu.spec names as Fedora does), and looked at. --help says how.
 set -eu
+# So grep has no -q in a pipe: it would leave early, and the program before it would fail.
 set -o pipefail
 export PATH=/usr/sbin:/sbin:/usr/bin:/bin
 
@@ -111,11 +112,11 @@ $(cd "$top/man" && ls -1 *.1 | sed 's|.*|/usr/share/man/man1/&|')
 END
 diff -u "$work/expected" <(files rocemu) >&2 || die 1 "rocemu has other files than expected"
 for file in librocemu.so.0 "librocemu.so.$version"; do
-	query librocemu --list | grep -qx "$libdir/$file" || die 1 "librocemu has no $file"
+	query librocemu --list | grep -x "$libdir/$file" >/dev/null || die 1 "librocemu has no $file"
 done
 for file in include/rocemu/wire.h "${libdir#/usr/}/librocemu.so" "${libdir#/usr/}/librocemu.a" \
 	"${libdir#/usr/}/pkgconfig/rocemu.pc"; do
-	query librocemu-devel --list | grep -qx "/usr/$file" || die 1 "librocemu-devel has no $file"
+	query librocemu-devel --list | grep -x "/usr/$file" >/dev/null || die 1 "librocemu-devel has no $file"
 done
 
 say "dependencies"
@@ -126,16 +127,16 @@ fi
 if query rocemu --requires | grep -E 'librdmacm|ROCEMU_PRIVATE'; then
 	die 1 "rocemu requires the above, which only its own libraries use of each other"
 fi
-query rocemu --requires | grep -q '^libibverbs\.so\.1(' || die 1 "rocemu-parity's libibverbs is not required"
-query librocemu --provides | grep -q '^librocemu\.so\.0(' || die 1 "librocemu does not provide its library"
-query librocemu-devel --requires | grep -q '^librocemu.* = ' || die 1 "librocemu-devel does not require librocemu"
+query rocemu --requires | grep '^libibverbs\.so\.1(' >/dev/null || die 1 "rocemu-parity's libibverbs is not required"
+query librocemu --provides | grep '^librocemu\.so\.0(' >/dev/null || die 1 "librocemu does not provide its library"
+query librocemu-devel --requires | grep '^librocemu.* = ' >/dev/null || die 1 "librocemu-devel does not require librocemu"
 
 say "the installed program"
 mkdir "$work/root"
 for rpm in "$rpms"/rocemu-"$version"-*.rpm; do
 	(cd "$work/root" && rpm2cpio "$rpm" | cpio -id --quiet)
 done
-"$work/root/usr/bin/rocemu" --version | grep -q "^rocemu $version" || die 1 "rocemu --version does not say $version"
+"$work/root/usr/bin/rocemu" --version | grep "^rocemu $version" >/dev/null || die 1 "rocemu --version does not say $version"
 "$work/root/usr/bin/rocemu" run --device dev0=lo -- true || die 1 "rocemu run does not run"
 
 if [ -n "$keep" ]; then
