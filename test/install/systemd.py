@@ -36,6 +36,9 @@ def check_units(rocemu, directory, where):
     p = run('systemd-analyze', 'verify', '--man=no', *(str(where / name) for name in UNITS))
     # It prints the error of a line, and exits with 0.
     expect(p.returncode == 0 and not p.stdout, 'systemd-analyze verify:', p.stdout)
+    if int(run('systemctl', '--version').stdout.split()[1]) < 250:
+        print('skipped: systemd-analyze security, which takes systemd 250')
+        return
     p = run('systemd-analyze', 'security', '--offline=true', '--no-pager', f'--threshold={EXPOSURE_MAX}',
             str(where / UNITS[0]))
     expect(p.returncode == 0, 'systemd-analyze security:', p.stdout)
