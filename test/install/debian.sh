@@ -119,7 +119,7 @@ if [ -n "$install" ]; then
 		say "debian/tests as $account"
 		in_overlay "$work/overlay" "$work/one" "$top/debian/tests" sh -euc '
 			dpkg --force-depends -i /run/debs/rocemu_*.deb /run/debs/librocemu0_*.deb /run/debs/librocemu-dev_*.deb >/dev/null
-			for t in first-minute library; do
+			for t in first-minute completion library; do
 				export AUTOPKGTEST_TMP=$(mktemp -d)
 				chown "$1" "$AUTOPKGTEST_TMP"
 				setpriv --reuid="$1" --clear-groups env HOME="$AUTOPKGTEST_TMP" "/run/tests/$t"
