@@ -81,8 +81,8 @@ static void check(const char *what, int result)
 }
 
 /* Warnings, and with NCCL_DEBUG all else. */
-static void print_log(int level, unsigned long flags, const char *file, int line,
-		      const char *format, ...)
+__attribute__((format(printf, 5, 6))) static void
+print_log(int level, unsigned long flags, const char *file, int line, const char *format, ...)
 {
 	va_list args;
 
