@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -37,12 +38,12 @@ static void pass_on(int sig)
 }
 
 static const int passed[] = {SIGHUP, SIGTERM, SIGUSR1, SIGUSR2, SIGCONT, SIGWINCH};
-/* The terminal sends these to the program as well. */
-static const int ignored[] = {SIGINT, SIGQUIT};
+/* A terminal sends these to the program as well. */
+static const int keys[] = {SIGINT, SIGQUIT};
 
 /* What the program is to have; blocked until the child's ID is known. */
 struct signals {
-	struct sigaction passed[ARRAY_LEN(passed)], ignored[ARRAY_LEN(ignored)];
+	struct sigaction passed[ARRAY_LEN(passed)], keys[ARRAY_LEN(keys)];
 	sigset_t mask;
 };
 
@@ -50,22 +51,24 @@ static void take_signals(struct signals *before)
 {
 	struct sigaction pass = {.sa_handler = pass_on, .sa_flags = SA_RESTART},
 			 ignore = {.sa_handler = SIG_IGN};
+	/* Without a terminal they come from a container's engine, to process 1 alone. */
+	const bool alone = getpid() == 1 && !isatty(STDIN_FILENO);
 	sigset_t all;
 
 	sigfillset(&all);
 	sigprocmask(SIG_BLOCK, &all, &before->mask);
 	for (unsigned i = 0; i < ARRAY_LEN(passed); i++)
 		sigaction(passed[i], &pass, &before->passed[i]);
-	for (unsigned i = 0; i < ARRAY_LEN(ignored); i++)
-		sigaction(ignored[i], &ignore, &before->ignored[i]);
+	for (unsigned i = 0; i < ARRAY_LEN(keys); i++)
+		sigaction(keys[i], alone ? &pass : &ignore, &before->keys[i]);
 }
 
 static void give_signals(const struct signals *before)
 {
 	for (unsigned i = 0; i < ARRAY_LEN(passed); i++)
 		sigaction(passed[i], &before->passed[i], NULL);
-	for (unsigned i = 0; i < ARRAY_LEN(ignored); i++)
-		sigaction(ignored[i], &before->ignored[i], NULL);
+	for (unsigned i = 0; i < ARRAY_LEN(keys); i++)
+		sigaction(keys[i], &before->keys[i], NULL);
 	sigprocmask(SIG_SETMASK, &before->mask, NULL);
 }
 
@@ -82,7 +85,7 @@ int child_end_as(int status)
 int child_run(const char *self, char **argv, int *status)
 {
 	struct signals before;
-	pid_t pid;
+	pid_t pid, ended;
 
 	take_signals(&before);
 	pid = fork();
@@ -96,8 +99,8 @@ int child_run(const char *self, char **argv, int *status)
 		fprintf(stderr, "%s: fork: %s\n", self, strerror(errno));
 		return TOOL_FAILED;
 	}
-	while (waitpid(pid, status, 0) < 0)
-		if (errno != EINTR)
+	while ((ended = waitpid(-1, status, 0)) != pid)
+		if (ended < 0 && errno != EINTR)
 			return TOOL_FAILED;
 	child = 0;
 	return TOOL_OK;

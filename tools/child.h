@@ -8,6 +8,7 @@ int child_exec(const char *self, char **argv);
 
 /**
  * Run argv[0] in a child and wait for its end. Signals that are sent to this process are passed on.
+ * Other children that end, those that process 1 inherits, are no zombies.
  * @return 0, and the status as of waitpid(2); or an exit code after a message.
  */
 int child_run(const char *self, char **argv, int *status);

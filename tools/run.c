@@ -516,6 +516,20 @@ static int parse(int argc, char **argv, struct run *r)
 	return TOOL_USAGE;
 }
 
+/** @return the exit code, where the program has ended or cannot be run. */
+static int start(struct run *r, char **argv)
+{
+	int ret, status = 0;
+
+	if (r->counts.dev)
+		return summary_run(&r->counts, r->self, argv);
+	/* A container's first process, to which signals without a handler are not delivered. */
+	if (getpid() != 1)
+		return child_exec(r->self, argv);
+	ret = child_run(r->self, argv, &status);
+	return ret ? ret : child_end_as(status);
+}
+
 int tool_run(int argc, char **argv)
 {
 	static struct run r; /* large */
@@ -527,8 +541,7 @@ int tool_run(int argc, char **argv)
 	if (ret < 0) {
 		ret = set_environment(&r);
 		if (!ret)
-			ret = r.counts.dev ? summary_run(&r.counts, r.self, argv + optind)
-					   : child_exec(r.self, argv + optind);
+			ret = start(&r, argv + optind);
 	}
 	free(r.impair);
 	return ret;

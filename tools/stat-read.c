@@ -188,7 +188,8 @@ static void query_dir(struct reading *r, const char *dir, uid_t owner)
 /** Root: the directories of all users. */
 static void query_all_users(struct reading *r)
 {
-	static const char *const patterns[] = {"/run/user/*/rocemu-stat", "/tmp/rocemu-stat-*"};
+	static const char *const patterns[] = {"/run/user/*/rocemu-stat", "/tmp/rocemu-stat-*",
+					       "/dev/shm/rocemu-stat-*"};
 	struct stat st;
 	glob_t g;
 

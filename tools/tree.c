@@ -504,7 +504,8 @@ static void fill(struct tree *t)
 
 int tree_make(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 {
-	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp"};
+	const char *const places[] = {getenv("XDG_RUNTIME_DIR"), getenv("TMPDIR"), "/tmp",
+				      "/dev/shm"};
 	bool made = false;
 
 	*t = (struct tree){.devs = devs, .ndevs = n, .mounted = mounted};

@@ -34,7 +34,8 @@ bool stat_dir_env(char dir[static STAT_PATH_MAX])
 
 bool stat_dir_place(uid_t uid, unsigned place, char dir[static STAT_PATH_MAX])
 {
-	static const char *const formats[] = {"/run/user/%u/rocemu-stat", "/tmp/rocemu-stat-%u"};
+	static const char *const formats[] = {"/run/user/%u/rocemu-stat", "/tmp/rocemu-stat-%u",
+					      "/dev/shm/rocemu-stat-%u"};
 
 	if (place >= sizeof(formats) / sizeof(*formats))
 		return false;

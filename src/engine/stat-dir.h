@@ -18,7 +18,7 @@ enum { STAT_PATH_MAX = 104 }; /* fits a socket's address */
  */
 bool stat_dir_env(char dir[static STAT_PATH_MAX]);
 
-/** The user's directory at place 0, 1. @return false: no more places. */
+/** The user's directory at place 0, 1 and so on. @return false: no more places. */
 bool stat_dir_place(uid_t uid, unsigned place, char dir[static STAT_PATH_MAX]);
 
 /**

@@ -17,7 +17,6 @@ import sys
 import tempfile
 
 import ci_tree
-import netns
 from ci_tree import skip
 
 GUARD_S = 300
@@ -138,19 +137,11 @@ def main():
         import yaml     # pylint: disable=import-outside-toplevel
     except ImportError:
         skip('python3-yaml is not installed')
-    for program in PROGRAMS:
-        if not shutil.which(program):
-            skip(f'{program} is not installed')
     if os.path.exists(NEEDS_SUDO) and pathlib.Path(NEEDS_SUDO).read_text(encoding='ascii').strip() != '0':
         skip('AppArmor restricts user namespaces here, and it takes root to change that')
-    if os.geteuid() == 0:
-        netns.namespace()
-    p = subprocess.run([*ci_tree.as_user(), 'unshare', '-Urn', 'ip', 'link', 'add', 'x', 'type', 'bridge'],
-                       capture_output=True, text=True, check=False)
-    if p.returncode:
-        skip('an ordinary user cannot make a network here: ' + p.stderr.strip())
-    work = pathlib.Path(tempfile.mkdtemp(prefix='rocemu-ci-'))
-    try:
+    ci_tree.need(PROGRAMS)
+    with tempfile.TemporaryDirectory(prefix='rocemu-ci-') as directory:
+        work = pathlib.Path(directory)
         work.chmod(0o755)
         tree = ci_tree.install(meson, build, prefix, work)
         source = work / 'source'    # what a runner checks out, as far as it is looked at
@@ -160,8 +151,6 @@ def main():
         page = pathlib.Path(root) / 'docs/ci.md'
         run_github(work, tree, page, source, yaml)
         run_gitlab(work, tree, page, source, yaml)
-    finally:
-        shutil.rmtree(work)
 
 
 if __name__ == '__main__':

@@ -4,26 +4,17 @@
 
 usage: ci_hosts.py MESON BUILD_DIR PREFIX [PATTERN]...
 """
-import fnmatch
 import os
-import pathlib
 import re
 import select
 import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 
 import ci_tree
-from ci_tree import skip
+from ci_tree import commands
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / 'lib'))
-
-import commands  # noqa: E402 # pylint: disable=wrong-import-position
-import netns  # noqa: E402 # pylint: disable=wrong-import-position
-
-WORK = pathlib.Path(tempfile.mkdtemp(prefix='rocemu-hosts-'))
 NO_NAMESPACES = ['unshare', '-Ur', 'sh', '-c', 'echo 0 >/proc/sys/user/max_user_namespaces && exec "$@"', 'sh',
                  'setpriv', '--bounding-set=-sys_admin', '--inh-caps=-all']
 
@@ -179,44 +170,5 @@ def loopback__host_that_is_not_there__2():
     shell('rocemu hosts --on 3 -- true', '--loopback').expect(2, 'there are 2 hosts, no host 3').one_line()
 
 
-CASES = {name: function for name, function in list(globals().items()) if '__' in name and callable(function)}
-
-
-def main():
-    meson, build, prefix = sys.argv[1:4]
-    if os.geteuid() == 0:
-        netns.namespace()
-    os.chmod(WORK, 0o755)
-    home = WORK / 'home'
-    home.mkdir()
-    if os.geteuid() == 0:
-        os.chown(home, ci_tree.USER_ID, ci_tree.USER_ID)
-    tree = ci_tree.install(meson, build, prefix, WORK)
-    for program in ('ip', 'ss', 'setpriv', 'unshare', 'ibv_rc_pingpong'):
-        if not shutil.which(program):
-            skip(f'{program} is not installed')
-    os.environ.clear()
-    os.environ.update(ci_tree.environment(home, tree))
-    os.chdir(home)
-    p = commands.Result(*ci_tree.as_user(), 'unshare', '-Urn', 'ip', 'link', 'add', 'x', 'type', 'bridge')
-    if p.code:
-        skip('an ordinary user cannot make a network here: ' + p.err.strip())
-    failed = 0
-    for name, function in CASES.items():
-        if sys.argv[4:] and not any(fnmatch.fnmatch(name, pattern) for pattern in sys.argv[4:]):
-            continue
-        try:
-            function()
-        except (AssertionError, subprocess.TimeoutExpired) as e:
-            print(f'FAIL {name}: {e}', flush=True)
-            failed += 1
-        else:
-            print(f'ok {name}', flush=True)
-    return 1 if failed else 0
-
-
 if __name__ == '__main__':
-    try:
-        sys.exit(main())
-    finally:
-        shutil.rmtree(WORK)
+    sys.exit(ci_tree.run_cases(globals(), ('ip', 'ss', 'setpriv', 'unshare', 'ibv_rc_pingpong')))
