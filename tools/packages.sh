@@ -4,12 +4,14 @@
 # Debian 12 and 13, Ubuntu 22.04 and 24.04 (test/install/distros.sh tries them). Nothing is asked of the network when
 # everything is there.
 #
-#	packages_need build|quickstart|test|packages ...
+#	packages_need build|run|quickstart|test|packages ...
 #
 # Messages go to stderr. Returns 0, or 1 after one message that says what to do.
 
 # Recommended packages are not installed: libc6-dev is only recommended by gcc.
 PACKAGES_BUILD="gcc libc6-dev meson ninja-build pkg-config libibverbs-dev librdmacm-dev libev-dev libpcap-dev libisal-dev libncurses-dev zlib1g-dev libzstd-dev python3"
+# What an installed rocemu is linked to, where it was built elsewhere; newer releases have other names that provide these.
+PACKAGES_RUN="libibverbs1 librdmacm1 libev4 libpcap0.8 libisal2 libncursesw6 libzstd1 zlib1g"
 PACKAGES_QUICKSTART="ibverbs-utils perftest"
 PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tcpdump iperf3 iproute2 ethtool binutils util-linux"
 # Building and trying the Debian packages (test/install/debian.sh).
@@ -24,6 +26,8 @@ PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL zsh fish bash-completion"
 # Programs of others that test/world runs (75 MB). tgt starts a daemon where systemd runs: there it is for who wants it.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL openmpi-bin netpipe-openmpi python3-mpi4py mpich netpipe-mpich2 dapl2-utils libiscsi-bin"
 [ -d /run/systemd/system ] || PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL tgt"
+# The engine that test/recipes runs containers with.
+PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL podman runc iptables netavark aardvark-dns"
 # The guest of test/interop is made of the packages of a Debian host; the browser that test/verify opens pages in
 # comes as a package there only (Ubuntu has it as a snap).
 if grep -qs '^ID=debian' /etc/os-release; then
@@ -75,6 +79,7 @@ packages_need() {
 	for set in "$@"; do
 		case $set in
 		build) want="$want $PACKAGES_BUILD" ;;
+		run) want="$want $PACKAGES_RUN" ;;
 		quickstart) want="$want $PACKAGES_QUICKSTART" ;;
 		test) want="$want $PACKAGES_TEST" optional="$PACKAGES_TEST_OPTIONAL" ;;
 		packages) want="$want $PACKAGES_PACKAGES" ;;

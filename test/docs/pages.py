@@ -19,6 +19,7 @@ TOP = pathlib.Path(__file__).resolve().parents[2]
 # Pages of which another test runs the blocks that are not console's: that test's source.
 RUN_BY = {
     'docs/ci.md': 'test/recipes/ci.py',
+    'docs/containers.md': 'test/recipes/containers.py',
     'docs/faults.md': 'test/prog/cases_faults.py',
     'docs/tutorial/*.md': 'test/prog/cases_lessons.py',
 }
