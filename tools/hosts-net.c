@@ -99,7 +99,7 @@ static int run_ip(const char *batch, char *errbuf, size_t errlen)
 
 /* ---- in a host's holder ---- */
 
-/** The host's own /sys: where that is refused, in a container say, the caller's stays. */
+/** Mount the host's own /sys. Where that is refused (in a container), the caller's stays. */
 static void mount_sys(void)
 {
 	if (mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) == 0)
@@ -127,7 +127,7 @@ static int set_up(unsigned number, char *errbuf, size_t errlen)
 	char batch[256];
 	int fd;
 
-	/* Addresses are to be of use at once, and nobody else has them. */
+	/* Addresses must be usable at once, and are unique. */
 	fd = open("/proc/sys/net/ipv6/conf/eth0/accept_dad", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		if (write(fd, "0", 1) < 0)

@@ -146,7 +146,7 @@ def on__host_that_is_not_there__2():
 
 
 def on__hosts_that_are_gone__1():
-    # An ID of somebody else, and what is none.
+    # Another process's ID, and values that are no ID.
     hosts('--on', '1', 'true', env={'ROCEMU_HOSTS': str(os.getpid())}).expect(1, 'has ended').one_line()
     hosts('--on', '1', 'true', env={'ROCEMU_HOSTS': '999999999999'}).expect(1, 'ROCEMU_HOSTS').one_line()
     hosts('--on', '1', 'true', env={'ROCEMU_HOSTS': 'x'}).expect(1, 'ROCEMU_HOSTS').one_line()

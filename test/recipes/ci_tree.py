@@ -14,7 +14,7 @@ import commands  # noqa: E402,F401 # pylint: disable=wrong-import-position,unuse
 import netns  # noqa: E402 # pylint: disable=wrong-import-position
 from netns import skip  # noqa: E402 # pylint: disable=wrong-import-position
 
-USER_ID = 54791     # nobody's
+USER_ID = 54791     # of no user
 
 
 def install(meson, build, prefix, work):

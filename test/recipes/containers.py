@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""docs/containers.md by podman: its blocks as they are, then what they say about limits.
+"""docs/containers.md by podman: its blocks as they are, then its statements about limits.
 
 usage: containers.py SOURCE_ROOT
 
-Needs root (or a user who may use podman), and neither a registry nor a network: the base image is made of this
+Needs root (or a user who may use podman), but no registry and no network: the base image is made of this
 machine's packages. Images, containers and networks are in directories of the test's own.
 """
 import json
