@@ -17,18 +17,18 @@
  * X(number, NAME, text, rule, remedy). Words in braces stand for members of struct rocemu_why: {peer} both peer and peer_qpn, {what},
  * {id}, {addr}, {end} (addr + len), {len}, {key}, {lo}, {hi}, {n}, {limit}, {psn}; {from} and {to} are lo and hi as QP states, {mask}
  * and {needs} n and limit as IBV_QP_* bits, {ms} limit, nanoseconds, in ms,
- * {least} addr as a number.
+ * {least} addr as a number, {mtu} lo and {hops} hi as numbers.
  */
 #define ROCEMU_WHYS(X) \
 	/* requests of this side that complete in error */ \
 	X(0x101, NO_ANSWER, \
 	  "retry count exceeded: {what} of {len} bytes (wr_id {id}), PSN {psn}, was sent {n} times, {ms} ms apart, and {peer} has never answered", \
 	  "the peer's QP must be in RTR or RTS and have this side's address and QPN", \
-	  "check the state, QPN, GID and path of both QPs, and that no firewall drops UDP port 4791") \
+	  "check the state, QPN and GID of both QPs, and the path: no firewall drops UDP port 4791, no NAT is on it, packets of path MTU {mtu} pass, hop_limit {hops} reaches the peer") \
 	X(0x102, SILENT, \
 	  "retry count exceeded: {what} of {len} bytes (wr_id {id}), PSN {psn}, was sent {n} times, {ms} ms apart, without an answer from {peer}, which answered before", \
 	  "a peer answers while its QP is in RTR or RTS", \
-	  "check whether its process ended or its QP went to ERR; on a slow path raise timeout or retry_cnt") \
+	  "check whether its process ended or its QP went to ERR, and whether packets of path MTU {mtu} pass; on a slow path raise timeout or retry_cnt") \
 	X(0x103, LOSSES, \
 	  "retry count exceeded: {what} of {len} bytes (wr_id {id}), PSN {psn}: the answers of {peer} show {n} losses of it in a row", \
 	  "each loss in a row uses one of retry_cnt retries, here {limit}", \
@@ -218,8 +218,8 @@
 	  "check ah_attr.grh.dgid and sgid_index of both QPs") \
 	X(0x186, DROP_ICRC, \
 	  "packet dropped: {what} from {peer} has a wrong ICRC", \
-	  "the ICRC covers a packet from end to end", \
-	  "something on the path changes packets, or the memory changed while it was sent") \
+	  "the ICRC covers a packet from end to end, its addresses and ports as well", \
+	  "something on the path changes packets (a NAT does), or the memory changed while it was sent") \
 	X(0x187, DROP_QKEY, \
 	  "packet dropped: {what} from {peer} has Q_Key {key}, the QP has {hi}", \
 	  "the Q_Keys of UD QPs that talk are equal", \
@@ -243,7 +243,7 @@
 	X(0x18c, DROP_PORT, \
 	  "packet dropped: {what} from {peer} came from another source port than the connection's", \
 	  "a peer keeps to its source port, or moves with the packet that is due", \
-	  "see docs/security.md; a NAT that changes ports does that") \
+	  "see docs/security.md") \
 	X(0x18d, DROP_SWEEP, \
 	  "packet dropped: {what} from {peer}: PSNs far from what is under way were tried on this connection", \
 	  "for a second nothing that comes in ends the connection", \

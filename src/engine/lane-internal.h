@@ -106,7 +106,6 @@ struct lane_tx {
 		alt[ROCEMU_OUTPUT_BATCH];	/* paths with another source port than requested */
 	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
 	struct ecn ecn;
-	uint32_t errnos_seen[8]; /* bit per errno: already logged */
 	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out
 			  again */
 	struct tx_batch *batch; /* behind copy, in the same mapping */
@@ -316,7 +315,7 @@ struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQU
 void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
 		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size);
-/** Count packets that the kernel refused: lost packets to the transport. Logged once per reason. */
+/** Count packets that the kernel refused: lost packets to the transport. Says why (base/why.h). */
 void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets);
 /**
  * The kernel refused a message (EINVAL). @return true: because of its flow label, which s no longer

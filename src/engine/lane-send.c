@@ -9,10 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "base/log.h"
+#include "base/mutex.h"
+#include "base/syssocket.h"
+#include "base/why.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
+#include "netdev/netdev.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -61,19 +66,71 @@ void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now
 		set_free(l, index);
 }
 
-/* Refused packets are lost packets to the transport; each reason is logged once. */
-void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets)
+/** MTU of the path to an address, as the kernel has it, or 0. */
+static unsigned path_mtu(const struct lane *l, const struct rocemu_path *path)
+{
+	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
+	const struct txsock_set *set = l->tx.set[path->sgid_index];
+	const uint32_t scope = set && addr_gid_is_link_local(&path->dgid) ? set->scope_id : 0;
+	UNCANCELLED;
+	int fd = sys_socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), mtu = 0;
+	socklen_t len = sizeof(mtu);
+	union addr to;
+
+	if (fd < 0)
+		return 0;
+	if (connect(fd, &to.sa, addr_from_gid(&to, &path->dgid, ROCEMU_UDP_PORT, scope)) ||
+	    getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
+		mtu = 0;
+	close(fd);
+	return mtu > 0 ? (unsigned)mtu : 0;
+}
+
+static const char *refused_remedy(int err)
+{
+	switch (err) {
+	case EPERM:
+		return "this host's firewall, or a filter of the process's cgroup, drops them: let "
+		       "UDP port 4791 out";
+	case ENETUNREACH:
+	case EHOSTUNREACH:
+		return "no route leads there: see the routing table; none leads to an address that "
+		       "is behind a NAT";
+	case ENETDOWN:
+	case ENODEV:
+	case EADDRNOTAVAIL:
+		return "the interface must be up and keep its address";
+	default:
+		return "check the interface and its routes";
+	}
+}
+
+static void why_refused(const struct lane *l, int err, const struct rocemu_path *path)
 {
 	char to[ADDR_TEXT_LEN];
-	uint32_t *word = &l->tx.errnos_seen[(unsigned)err / 32 % ARRAY_LEN(l->tx.errnos_seen)];
-	const uint32_t bit = 1u << (unsigned)err % 32;
+	uint64_t peer;
+	unsigned mtu = err == EMSGSIZE ? path_mtu(l, path) : 0;
 
+	addr_gid_text(&path->dgid, to);
+	memcpy(&peer, path->dgid.raw + sizeof(path->dgid) - sizeof(peer), sizeof(peer));
+	peer ^= (uint64_t)err;
+	if (mtu)
+		why_say(peer,
+			"%s: packets to %s are not sent: %s: the MTU on the way there is %u, and "
+			"packets are not fragmented: give both QPs path MTU %u at most, or the "
+			"interface this MTU",
+			l->device, to, strerror(err), mtu, 128u << netdev_active_mtu(mtu));
+	else
+		why_say(peer, "%s: packets to %s are not sent: %s: %s", l->device, to,
+			strerror(err), refused_remedy(err));
+}
+
+/* Refused packets are lost packets to the transport. */
+void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets)
+{
 	l->stats->tx_errors += packets;
-	if (*word & bit)
-		return;
-	*word |= bit;
-	log_info("%s: sending to %s: %s (logged once)", l->device, addr_gid_text(&path->dgid, to),
-		 strerror(err));
+	if (log_enabled(LOG_LVL_WHY))
+		why_refused(l, err, path);
 }
 
 static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path, int *err)

@@ -141,6 +141,8 @@ static bool add_word(struct line *l, const char *word, size_t len, const struct 
 		{"mask", add_mask, w->n},
 		{"needs", add_mask, w->limit},
 		{"least", add_number, w->addr},
+		{"mtu", add_number, w->lo},
+		{"hops", add_number, w->hi},
 	};
 
 	if (len == 4 && !memcmp(word, "peer", 4))

@@ -46,8 +46,8 @@ static const char *event_remedy(enum rdma_cm_event_type type, int status)
 			return "the peer's UD service refuses: check its port and its answer";
 		if (status == -ETIMEDOUT)
 			return "a connection manager at the peer answers UDP port 4791: check that "
-			       "a process listens there with rocemu or an RNIC, and that no "
-			       "firewall drops it";
+			       "a process listens there with rocemu or an RNIC, that no "
+			       "firewall drops it and that no NAT changes addresses";
 		if (status == -ECONNREFUSED)
 			return "a process has UDP port 4791 of the peer (ICMP reports that none "
 			       "does): start it first";

@@ -175,6 +175,8 @@ static void add_limits(const struct rocemu_qp *qp, struct rocemu_why *w, uint32_
 	case ROCEMU_WHY_SILENT:
 		w->n = qp->attr.retry_cnt + 1u;
 		w->limit = qp_ack_timeout_ns(qp);
+		w->lo = qp->mtu;
+		w->hi = qp->path.hop_limit;
 		break;
 	case ROCEMU_WHY_LOSSES:
 		w->n = qp->attr.retry_cnt + 1u;
