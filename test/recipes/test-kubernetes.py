@@ -1,0 +1,215 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""The recipes of docs/kubernetes.md without a cluster: packaging/kubernetes is what is rendered of
+it, fits the API's types and the Pod Security Standard "restricted"; and its pods, run as the
+manifests say, reach each other.
+
+    test-kubernetes.py BUILD [PART-OF-NAME]
+"""
+import copy
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+import traceback
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+
+import networks_lab as lab  # noqa: E402 # pylint: disable=wrong-import-position
+
+try:
+    import yaml
+except ImportError:
+    lab.netns.skip('no YAML (package python3-yaml)')
+
+import kubernetes_pods as pods  # noqa: E402 # pylint: disable=wrong-import-position
+import kubernetes_schema as schema  # noqa: E402 # pylint: disable=wrong-import-position
+
+MANIFESTS = os.path.join(HERE, '..', '..', 'packaging', 'kubernetes')
+EXAMPLES = ('perftest', 'ucx', 'mpi')
+
+
+class Skip(Exception):
+    """The case cannot run here; the text says why."""
+
+
+def load(path):
+    with open(os.path.join(MANIFESTS, path), encoding='utf-8') as f:
+        return [d for d in yaml.safe_load_all(f) if d]
+
+
+def need(*programs):
+    for program in programs:
+        if not shutil.which(program):
+            raise Skip(f'no {program}')
+
+
+# ---- what is written -------------------------------------------------------------------------------------
+
+def rendered__are_what_kustomize_makes(_):
+    need('kubectl')
+    for name in EXAMPLES:
+        p = subprocess.run(['kubectl', 'kustomize', os.path.join(MANIFESTS, name)],
+                           capture_output=True, text=True, check=False)
+        assert p.returncode == 0, p.stderr
+        assert list(yaml.safe_load_all(p.stdout)) == load(f'rendered/{name}.yaml'), \
+            f'kubectl kustomize {name} > rendered/{name}.yaml'
+
+
+def rendered__fit_the_api(_):
+    if not schema.models:
+        raise Skip('no types of the API (package python3-kubernetes)')
+    for name in EXAMPLES:
+        for d in load(f'rendered/{name}.yaml'):
+            schema.check(d)
+            broken = copy.deepcopy(d)
+            broken['metadata']['nmae'] = 'x'
+            try:
+                schema.check(broken)
+            except AssertionError:
+                continue
+            assert False, f'a wrong field of {d["kind"]} is not noticed'
+
+
+def rendered__hold_the_restricted_standard(_):
+    for name in EXAMPLES:
+        for d in load(f'rendered/{name}.yaml'):
+            template = d.get('spec', {}).get('template')
+            if template:
+                schema.restricted(f'{name}/{d["metadata"]["name"]}', template['spec'])
+
+
+# ---- what runs -------------------------------------------------------------------------------------------
+
+def cluster_of(images, name, change=None):
+    cluster = pods.Cluster(images)
+    documents = load(f'rendered/{name}.yaml')
+    if change:
+        change(documents)
+    if any('mpi-ssh' in str(d) for d in documents):
+        cluster.secrets['mpi-ssh'] = ssh_keys(images.dir)
+    cluster.apply(documents)
+    return cluster
+
+
+def server_and_client(images, name, port, change=None):
+    """Both processes when the client has ended."""
+    cluster = cluster_of(images, name, change)
+    try:
+        server = cluster.pod(f'{name}-server').start()
+        server.wait_listening(port)
+        client = cluster.pod(f'{name}-client').start()
+        client.wait()
+        if client.popen.returncode == 0:
+            server.wait()
+        return server, client
+    finally:
+        cluster.close()
+
+
+def perftest__two_pods__measure(images):
+    need('ib_write_bw', 'bwrap', 'nft')
+    server, client = server_and_client(images, 'perftest', 18515)
+    report = client.report() + server.report()
+    assert client.popen.returncode == 0 and server.popen.returncode == 0, report
+    assert re.search(r'^ Device\s+: rocemu_eth0', client.stdout, re.M) or \
+        'Device         : rocemu_eth0' in client.stdout, report
+    assert re.search(r'^ 65536 +5000 +[\d.]+ +[1-9]', client.stdout, re.M) or \
+        re.search(r'^ 65536 +5000 +[\d.]+ +0\.\d*[1-9]', client.stdout, re.M), report
+
+
+def perftest__policy_without_4791__does_not_pass(images):
+    """The rule of the policy is needed: what the test above shows is not shown by all rules."""
+    need('ib_write_bw', 'bwrap', 'nft')
+
+    def without(documents):
+        for d in documents:
+            if d['kind'] == 'NetworkPolicy':
+                for rule in d['spec']['ingress']:
+                    rule['ports'] = [p for p in rule['ports'] if p['port'] != 4791]
+    server, client = server_and_client(images, 'perftest', 18515, without)
+    report = client.report() + server.report()
+    assert client.popen.returncode != 0 and 'Failed status 12' in client.output, report
+
+
+def ucx__two_pods__measure(images):
+    need('ucx_perftest', 'bwrap', 'nft')
+    server, client = server_and_client(images, 'ucx', 13337)
+    assert client.popen.returncode == 0, client.report() + server.report()
+    assert re.search(r'^Final: +1000 ', client.stdout, re.M), client.report() + server.report()
+
+
+def ssh_keys(directory):
+    """As docs/kubernetes.md makes the Secret."""
+    need('dropbearkey')
+    path = os.path.join(directory, 'id')
+    if not os.path.exists(path):
+        subprocess.run(['dropbearkey', '-t', 'ed25519', '-f', path], check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    text = subprocess.run(['dropbearkey', '-y', '-f', path], check=True, capture_output=True,
+                          text=True).stdout
+    with open(path, 'rb') as f:
+        return {'id': f.read(), 'authorized_keys': re.search(r'^ssh-.*\n', text, re.M)[0]}
+
+
+def mpi__launcher_and_two_workers__compare_data(images):
+    need('mpirun', 'NPopenmpi', 'dropbear', 'dbclient', 'bwrap', 'nft')
+    cluster = cluster_of(images, 'mpi')
+    try:
+        workers = [cluster.pod(f'mpi-worker-{i}').start() for i in (0, 1)]
+        for worker in workers:
+            worker.wait_listening(2222)
+        launcher = cluster.pod('mpi-launcher').start()
+        code = launcher.wait()
+        report = launcher.report() + workers[0].report() + workers[1].report()
+        assert code == 0 and re.search(r'196608 bytes .* Integrity check passed',
+                                       launcher.output), report
+    finally:
+        cluster.close()
+
+
+CASES = [v for k, v in list(globals().items()) if '__' in k and callable(v)]
+
+
+def mount_points():
+    points = set()
+    for name in EXAMPLES:
+        for d in load(f'rendered/{name}.yaml'):
+            spec = d.get('spec', {}).get('template', {}).get('spec', {})
+            for container in spec.get('containers', []) + spec.get('initContainers', []):
+                points |= {m['mountPath'] for m in container.get('volumeMounts', [])}
+    return points
+
+
+def main():
+    build, part = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ''
+    lab.enter_namespace()
+    pods.private_mounts()
+    try:
+        images = pods.Images(build, mount_points())
+    except pods.CannotMount as e:
+        lab.netns.skip(f'no images: {e}')
+    failed = skipped = 0
+    for case in CASES:
+        if part not in case.__name__:
+            continue
+        begin = time.monotonic()
+        try:
+            case(images)
+            print(f'ok      {case.__name__}, {time.monotonic() - begin:.1f} s', flush=True)
+        except Skip as e:
+            skipped += 1
+            print(f'skipped {case.__name__}: {e}', flush=True)
+        except Exception:  # pylint: disable=broad-except # each case is reported
+            failed += 1
+            print(f'FAILED  {case.__name__}', flush=True)
+            traceback.print_exc()
+    images.close()
+    sys.exit(1 if failed else lab.netns.SKIP if skipped == len(CASES) else 0)
+
+
+if __name__ == '__main__':
+    main()
