@@ -273,7 +273,8 @@ static enum owner find_owner(const char *table, const union addr *a, unsigned *u
 		size_t words;
 		bool any, same;
 
-		if (sscanf(line, "%*s %32[0-9A-F]:%x %*s %*s %*s %*s %u", local, &port, uid) != 3 ||
+		if (sscanf(line, "%*s %32[0-9A-F]:%x %*s %*s %*s %*s %*s %u", local, &port, uid) !=
+			    3 ||
 		    port != AGENT_PORT)
 			continue;
 		words = strlen(local) / 8; /* each printed as a host order word */

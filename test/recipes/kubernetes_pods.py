@@ -230,7 +230,7 @@ class Cluster:
         self.node.sysctl('net.ipv4.ip_forward', 1)
         self.pods, self.procs, self.services, self.policies = [], [], {}, []
         self.config_maps, self.secrets = {}, {}
-        self.seccomp = None
+        self.outside = self.seccomp = None
         if seccomp_filter():
             self.seccomp = os.path.join(self.dir, 'seccomp')
             with open(self.seccomp, 'wb') as f:
@@ -262,7 +262,7 @@ class Cluster:
     def _pod(self, name, template, subdomain):
         pod = Pod(self, name, template['metadata']['labels'], template['spec'], subdomain=subdomain)
         if template['spec'].get('hostNetwork'):
-            pod.host, pod.ip = self.node, '127.0.0.1'
+            pod.host, pod.ip = self.node, self.node_address()
         else:
             n = len(self.pods) + 1
             pod.host, pod.ip = Host(name), f'10.244.{n}.2'
@@ -271,6 +271,14 @@ class Cluster:
             address(self.node, f'veth{n}', f'10.244.{n}.1/24')
             pod.host.run('ip', 'route', 'add', 'default', 'via', f'10.244.{n}.1')
         self.pods.append(pod)
+
+    def node_address(self):
+        """Of the node on the network outside, which is made when first asked for."""
+        if not self.outside:
+            self.outside = Host('outside')
+            link(self.node, 'eth0', self.outside, 'eth0')
+            address(self.node, 'eth0', '192.0.2.1/24')
+        return '192.0.2.1'
 
     def pod(self, name):
         return next(p for p in self.pods if p.name == name)
@@ -334,4 +342,6 @@ class Cluster:
         for pod in self.pods:
             if pod.host is not self.node:
                 pod.host.close()
+        if self.outside:
+            self.outside.close()
         self.node.close()
