@@ -23,10 +23,10 @@ PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libf
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL clang-format-14 python3-yaml"
 # Shells whose completion test/cli tries.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL zsh fish bash-completion"
+# For the recipes of Kubernetes and networks (test/recipes).
+PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL nftables bubblewrap dropbear-bin python3-kubernetes"
 # Programs of others that test/world runs (75 MB). tgt starts a daemon where systemd runs: there it is for who wants it.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL openmpi-bin netpipe-openmpi python3-mpi4py mpich netpipe-mpich2 dapl2-utils libiscsi-bin"
-# For the recipes of Kubernetes and networks (test/recipes).
-PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL nftables bubblewrap dropbear-bin python3-kubernetes python3-yaml"
 [ -d /run/systemd/system ] || PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL tgt"
 # The engine that test/recipes runs containers with.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL podman runc iptables netavark aardvark-dns"

@@ -128,6 +128,9 @@ def perftest__policy_without_4791__does_not_pass(images):
             if d['kind'] == 'NetworkPolicy':
                 for rule in d['spec']['ingress']:
                     rule['ports'] = [p for p in rule['ports'] if p['port'] != 4791]
+            elif d['kind'] == 'Job':
+                command = d['spec']['template']['spec']['containers'][0]['command']
+                command[command.index('-u') + 1] = '12'
     server, client = server_and_client(images, 'perftest', 18515, without)
     report = client.report() + server.report()
     assert client.popen.returncode != 0 and 'Failed status 12' in client.output, report
