@@ -53,6 +53,7 @@ SLOW = {
     'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm', 'fuzz/fuzz-sequence',
     'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu', 'netdev/netdev-netmon',
     'parity/parity', 'prog/errors-run', 'rdmacm/rdmacm-device-watch', 'rdmacm/rdmacm-errors',
+    'recipes/recipes-kubernetes', 'recipes/recipes-networks',
     'rsocket/rsocket-compare', 'rsocket/rsocket-keepalive', 'rsocket/rsocket-many',
     'rsocket/rsocket-stream', 'shortage/shortage-agent', 'shortage/shortage-cm',
     'shortage/shortage-rsocket', 'shortage/shortage-verbs', 'sim/crowd', 'sim/errors-sim',

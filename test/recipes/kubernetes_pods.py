@@ -98,8 +98,10 @@ class Images:
             open(f'{common}/etc/{name}', 'wb').close()  # pylint: disable=consider-using-with
 
         installed = self._layer('installed')
-        subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--destdir',
-                        installed], check=True, stdout=subprocess.DEVNULL)
+        p = subprocess.run(['meson', 'install', '-C', build, '--no-rebuild', '--quiet', '--tags',
+                            'runtime', '--destdir', installed], stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, text=True, check=False)
+        assert p.returncode == 0, p.stdout
         without = self._layer('without')
         for pattern in ROCEMU_ONLY:
             for path in glob.glob('/usr/lib/*/' + pattern):
@@ -122,6 +124,8 @@ class Images:
     def _mount(self, name, *layers):
         root = self._layer('root-' + name)
         self._mount_at(root, '-t', 'overlay', 'overlay', '-o', f'lowerdir={":".join(layers)}:/')
+        if not os.path.exists(root + '/usr/bin/env'):
+            raise CannotMount('/usr is another file system than /')
         return root
 
     def _mount_at(self, path, *options):

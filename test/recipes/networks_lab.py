@@ -30,6 +30,14 @@ def need(*programs):
             netns.skip(f'no {program}')
 
 
+def why_no_firewalls():
+    """A reason, or None: nft can filter and translate in this namespace."""
+    rules = ('table ip probe {\nchain c {\ntype nat hook postrouting priority 100\n'
+             'ct state established masquerade\n}\n}\ndelete table ip probe\n')
+    p = subprocess.run(['nft', '-f', '-'], input=rules, capture_output=True, text=True, check=False)
+    return f'nft: {p.stderr.strip()}' if p.returncode != 0 else None
+
+
 class Host:
     """A network namespace with lo up."""
 

@@ -12,6 +12,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 
@@ -29,6 +30,7 @@ import kubernetes_pods as pods  # noqa: E402 # pylint: disable=wrong-import-posi
 import kubernetes_schema as schema  # noqa: E402 # pylint: disable=wrong-import-position
 
 MANIFESTS = os.path.join(HERE, '..', '..', 'packaging', 'kubernetes')
+PAGE = os.path.join(HERE, '..', '..', 'docs', 'kubernetes.md')
 EXAMPLES = ('perftest', 'ucx', 'mpi')
 
 
@@ -45,6 +47,8 @@ def need(*programs):
     for program in programs:
         if not shutil.which(program):
             raise Skip(f'no {program}')
+    if 'nft' in programs and lab.why_no_firewalls():
+        raise Skip(lab.why_no_firewalls())
 
 
 # ---- what is written -------------------------------------------------------------------------------------
@@ -144,16 +148,18 @@ def ucx__two_pods__measure(images):
 
 
 def ssh_keys(directory):
-    """As docs/kubernetes.md makes the Secret."""
+    """The files of the Secret, by the command that docs/kubernetes.md has for them."""
     need('dropbearkey')
-    path = os.path.join(directory, 'id')
-    if not os.path.exists(path):
-        subprocess.run(['dropbearkey', '-t', 'ed25519', '-f', path], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    text = subprocess.run(['dropbearkey', '-y', '-f', path], check=True, capture_output=True,
-                          text=True).stdout
-    with open(path, 'rb') as f:
-        return {'id': f.read(), 'authorized_keys': re.search(r'^ssh-.*\n', text, re.M)[0]}
+    with open(PAGE, encoding='utf-8') as f:
+        command, = re.findall(r'^dropbearkey .*$', f.read(), re.M)
+    where = tempfile.mkdtemp(dir=directory)
+    subprocess.run(command, shell=True, cwd=where, check=True, stderr=subprocess.DEVNULL)
+    files = {}
+    for name in os.listdir(where):
+        with open(os.path.join(where, name), 'rb') as f:
+            files[name] = f.read()
+    assert sorted(files) == ['authorized_keys', 'id'], files.keys()
+    return files
 
 
 def mpi__launcher_and_two_workers__compare_data(images):
