@@ -120,6 +120,7 @@ class Session:
     def __init__(self, config, where):
         self.config = config
         self.where = where
+        self.procs = []
         self.background = []
 
     def __enter__(self):
@@ -129,12 +130,15 @@ class Session:
         for p in self.background:
             p.signal(signal.SIGTERM)
             wait_gone(p, GUARD_S)
+        for p in self.procs:
             if p.running():
                 p.kill()
 
     def start(self, command):
-        return Proc(['bash', '-c', f'exec 2>&1\n{command}'], name=command, cwd=self.where,
-                    env=environment(self.config, self.where))
+        p = Proc(['bash', '-c', f'exec 2>&1\n{command}'], name=command, cwd=self.where,
+                 env=environment(self.config, self.where))
+        self.procs.append(p)
+        return p
 
     def stay(self, command):
         """Until it listens: what is there then is there a moment later, too."""
@@ -231,6 +235,8 @@ def run_pages(config, names, say):
 
 def main():
     args = arguments()
+    # An end from outside takes the programs along.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         make_host()
     except Skip as e:
