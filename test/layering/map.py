@@ -5,7 +5,8 @@
 usage: map.py SOURCE_ROOT
 
 - Each folder of src has a row in the table of folders; the line of layers on top has them in the order of who includes whom.
-- A section "Inside X" has each .c file of that folder in the first columns of its tables, once, and only files that are there.
+- Each folder of src and tools with .c files has a section "Inside X". The first columns of its tables have each .c file of
+  that folder, once, and only files that are there.
 - No dict of the layering tests has a key twice, of which Python would drop one.
 """
 import ast
@@ -43,17 +44,22 @@ def check_order(top, rules):
 
 
 def check_files(root, sections):
-    listed = collections.defaultdict(collections.Counter)
+    folders = {path.parent for top in ("src", "tools") for path in (root / top).rglob("*.c")}
+    listed = {folder: collections.Counter() for folder in folders}
     for title, body in sections:
-        name = re.match(r"Inside (?:the )?([\w ]+)", title)[1]
-        for names in table_rows(body):
-            listed[FOLDER_OF.get(name, name)].update(names)
-    for folder, names in listed.items():
-        there = {p.name for p in (root / "src" / folder).glob("*.[ch]")}
-        for name in sorted(set(names) - there):
-            yield f"src/README.md: {folder} has no {name}"
-        for name in sorted(n for n in there if n.endswith(".c") and names[n] != 1):
-            yield f"src/README.md: {folder}/{name} is listed {names[name]} times"
+        name = re.match(r"Inside (?:the )?([\w/ ]+)", title)[1]
+        folder = root / ("" if name.startswith("tools") else "src") / FOLDER_OF.get(name, name)
+        listed.setdefault(folder, collections.Counter()).update(n for names in table_rows(body) for n in names)
+    for folder, names in sorted(listed.items()):
+        name = folder.relative_to(root)
+        if not names:
+            yield f"src/README.md: no table for {name}"
+            continue
+        for missing in sorted(n for n in names if not (folder / n).exists()):
+            yield f"src/README.md: {name} has no {missing}"
+        for path in sorted(folder.glob("*.c")):
+            if names[path.name] != 1:
+                yield f"src/README.md: {name}/{path.name} is listed {names[path.name]} times"
 
 
 def check_keys(path):

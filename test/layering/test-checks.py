@@ -59,6 +59,23 @@ def includes__to_the_right__found():
             assert code == 1 and said in out, (name, text, out)
 
 
+def map__file_without_its_row__found():
+    top = Tree.MAP.replace("\n\n##", "\n\n| folder | what |\n|---|---|\n| `base` | |\n| `wire` | |\n\n##", 1)
+    head = "| file | owns |\n|---|---|\n"
+    row = "| `ip.c` | |\n"
+    tool = f"## Inside tools/x\n\n{head}| `x.c` | |\n"
+    for text, said in (
+        (f"## Inside wire\n\n{head}{row}\n{tool}", None),
+        (f"## Inside wire\n\n{head}\n{tool}", "no table for src/wire"),
+        (f"## Inside wire\n\n{head}{row}", "no table for tools/x"),
+        (f"## Inside wire\n\n{head}{row}{row}\n{tool}", "src/wire/ip.c is listed 2 times"),
+        (f"## Inside wire\n\n{head}{row}\n{tool}| `y.c` | |\n", "tools/x has no y.c"),
+    ):
+        with Tree(**{"src/README.md": f"{top}\n{text}", "tools/x/x.c": "\n"}) as root:
+            code, out = run(root, "map.py")
+            assert code == (said is not None) and (said or "") in out, (text, out)
+
+
 def columns__long_paragraph__found_and_wrapped():
     for name in ("docs/page.md", "man/page.1"):
         with Tree(**{name: f"First.\n{LONG}\nLast.\n"}) as root:
