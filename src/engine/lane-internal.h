@@ -315,7 +315,8 @@ struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQU
 void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
 		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size);
-/** Count packets that the kernel refused: lost packets to the transport. Says why (base/why.h). */
+/** Count packets that the kernel refused: lost packets to the transport. Reports the reason
+ * (base/why.h). */
 void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets);
 /**
  * The kernel refused a message (EINVAL). @return true: because of its flow label, which s no longer

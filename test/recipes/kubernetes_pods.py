@@ -4,7 +4,7 @@ each container a mount and PID namespace of its own, with the user, root file sy
 and volumes that the manifest gives it. A field that is not understood here is an error.
 
 Images are this host's own files (overlayfs, read-only): "rocemu" has what is built, installed;
-"rdma-apps" has neither that nor the libraries that only rocemu needs.
+"rdma-apps" has not that, and not the libraries that only rocemu needs.
 """
 import ctypes
 import glob
@@ -277,7 +277,7 @@ class Cluster:
         self.pods.append(pod)
 
     def node_address(self):
-        """Of the node on the network outside, which is made when first asked for."""
+        """Of the node on the network outside, which is made at the first call."""
         if not self.outside:
             self.outside = Host('outside')
             link(self.node, 'eth0', self.outside, 'eth0')

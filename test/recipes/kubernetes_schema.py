@@ -12,7 +12,7 @@ SCALARS = {'str': str, 'int': int, 'bool': bool, 'object': (str, int)}
 
 
 def typed(value, kind, path):
-    """The value as an object of the API's type; an AssertionError says what does not fit."""
+    """The value as an object of the API's type; an AssertionError names what does not fit."""
     if kind in SCALARS:
         fits = isinstance(value, SCALARS[kind]) and not (kind == 'int' and value is True)
         assert fits, f'{path}: {value!r} is no {kind}'

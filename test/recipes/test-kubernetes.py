@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
 """The recipes of docs/kubernetes.md without a cluster: packaging/kubernetes is what is rendered of
-it, fits the API's types and the Pod Security Standard "restricted"; and its pods, run as the
-manifests say, reach each other.
+it, fits the API's types and the Pod Security Standard "restricted"; and its pods, run according to the
+manifests, reach each other.
 
     test-kubernetes.py BUILD [PART-OF-NAME]
 """
@@ -35,7 +35,7 @@ EXAMPLES = ('perftest', 'ucx', 'mpi')
 
 
 class Skip(Exception):
-    """The case cannot run here; the text says why."""
+    """The case cannot run here; the text is the reason."""
 
 
 def load(path):
@@ -207,7 +207,7 @@ def host_network__agent_of_the_node__serves_two_users(images):
 
 
 def host_network__no_agent_of_the_node__says_whose_has_the_port(images):
-    """perftest makes its queue pair before it asks the peer: one of the two comes too late."""
+    """perftest makes its queue pair before it contacts the peer: one of the two comes too late."""
     need('ib_write_bw', 'bwrap')
     server, client = server_and_client(images, 'perftest', 18515, on_the_node)
     report = client.report() + server.report()

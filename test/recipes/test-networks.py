@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""What docs/networks.md says of firewalls, MTUs, NAT, routers and buffers: programs between hosts
+"""The statements of docs/networks.md on firewalls, MTUs, NAT, routers and buffers: programs between hosts
 that are network namespaces, and the messages that one gets where the network is in the way.
 
     test-networks.py BUILD [PART-OF-NAME]
@@ -246,7 +246,7 @@ def nat__between__icrc_wrong_and_never_answered(net):
 
 
 def nat__between__no_route_to_who_is_behind(net):
-    """The address that the peer told by TCP."""
+    """The address that the peer sent by TCP."""
     a, b = behind_nat(net)
     s, _ = fails(a, b, '10.1.0.2', [*LOST, '-b'])
     said(s, r'packets to 10.2.0.2 are not sent: Network is unreachable: .*route.*NAT')
