@@ -18,7 +18,7 @@ def unshared(script, *options, prepare=':'):
 
 
 def as_process_1(script):
-    return unshared(script, '-pf', '--mount-proc')
+    return unshared(script, '-pf', '--kill-child', '--mount-proc')
 
 
 def process_1__program_ends__its_code():
