@@ -4,7 +4,7 @@ each container a mount and PID namespace of its own, with the user, root file sy
 and volumes that the manifest gives it. A field that is not understood here is an error.
 
 Images are this host's own files (overlayfs, read-only): "rocemu" has what is built, installed;
-"rdma-apps" has not that, and not the libraries that only rocemu needs.
+"rdma-apps" lacks that, and the libraries that only rocemu needs.
 """
 import ctypes
 import glob
