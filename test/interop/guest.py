@@ -125,7 +125,7 @@ class Guest:
         return ['qemu-system-x86_64', '-M', 'pc', '-accel', accel, *(['-cpu', 'max'] if accel != 'kvm' else ['-cpu', 'host']),
                 '-m', '1024', '-nodefaults', '-no-user-config', '-no-reboot', '-display', 'none',
                 '-kernel', self.kernel, '-initrd', self.initrd,
-                '-append', f'console=ttyS0 quiet panic=-1 mitigations=off rdinit=/init rocemu.v4={v4} rocemu.v6={v6}',
+                '-append', f'console=ttyS0 quiet no_timer_check panic=-1 mitigations=off rdinit=/init rocemu.v4={v4} rocemu.v6={v6}',
                 '-serial', f'file:{self.console()}',
                 '-netdev', f'tap,id=n0,ifname={TAP},script=no,downscript=no,vnet_hdr=off',
                 '-object', f'filter-dump,id=dump,netdev=n0,maxlen=65536,file={self.path("wire.pcap")}',
