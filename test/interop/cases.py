@@ -26,37 +26,38 @@ KNOWN = (
      'rxe answers a SEND longer than the receive buffer with NAK 0x63 (remote operational error) and completes the '
      'receive with LOC_QP_OP_ERR; IBTA has NAK 0x61 and LOC_LEN_ERR.'),
     (2, r'bad_lkey|receive_bad_lkey', r'local QP operation error, not local protection error',
-     'rxe completes a request or a receive whose L_Key is unknown with LOC_QP_OP_ERR; IBTA has LOC_PROT_ERR. What is on '
-     'the wire is as IBTA has it.'),
+     'rxe completes a request or a receive whose L_Key is unknown with LOC_QP_OP_ERR; IBTA has LOC_PROT_ERR. The packets '
+     'are as in IBTA.'),
     (3, r'atomic_unaligned', r'post: Invalid argument',
-     'The provider of rxe in rdma-core refuses an unaligned atomic when it is posted, so that none gets on the wire.'),
+     'The provider of rxe in rdma-core refuses an unaligned atomic when it is posted, so no packet is sent.'),
     (4, r'fence', r'client: .*no send completion',
-     'Rare, on a busy machine: the READ before a fenced SEND is answered to its last packet, and rxe never sends the SEND. It '
-     'looks whether the READ is done before it notes that it waits for it: a response in between wakes nobody. verbs-check '
-     'stops there; the case is run again for the rest.'),
+     'Rare, on a busy machine: the READ before a fenced SEND is answered to its last packet, and rxe never sends the SEND. '
+     'rxe checks whether the READ is complete, and notes afterwards that the SEND waits for it. A response that comes in '
+     'between starts nothing. verbs-check stops there; the case is run again for the rest.'),
     (5, r'udpong', r'rconnect: No such file or directory',
-     'rdma-core\'s datagram rsockets do not work on RoCE, with itself neither: for each QP they make an address handle of the port\'s own '
-     'LID, without GRH, which the driver refuses (EINVAL). So rconnect() fails, and a server answers nobody.'),
+     'rdma-core\'s datagram rsockets do not work on RoCE, not even with each other. For each QP they make an address handle of '
+     'the port\'s own LID, without GRH, which the driver refuses (EINVAL). So rconnect() fails, and a server sends no answer.'),
     (6, r'rstream', r'16',
-     'The rpoll() of rdma-core\'s librdmacm says POLLHUP as soon as it has heard of the end, with data unread; rstream -T a, asynchronous, takes '
-     'that for an error when its peer is quick to close. rocemu\'s says it once all was read.'),
+     'The rpoll() of rdma-core\'s librdmacm reports POLLHUP as soon as the peer has closed, with data unread. rstream -T a, '
+     'asynchronous, treats that as an error when its peer closes quickly. rocemu\'s rpoll() reports POLLHUP once all data was read.'),
 )
 OF_ITS_REQUESTER = (4,)          # known only where rxe is the client
 
 NOTES = (
-    'rxe takes an ACK that bears the PSN of a READ or an atomic for its answer: the request completes without data, or the '
-    'QP breaks. rocemu sends none (`duplicate_write__newest_is_a_read` in `test/transport`).',
-    'After an RNR NAK for the first packet of a message, rxe sends a sequence NAK for the packets behind it; IBTA has '
-    'them dropped silently.',
-    'rxe takes a retry count of 7 for "without end": an rxe QP whose peer has gone sends for ever.',
-    'rxe allows 128 outstanding READs and atomics, rocemu 16, as common hardware does. perftest asks its own device for the '
-    'number that the peer\'s allows, so between devices that differ it needs `-o 16`.',
-    'The kernel\'s rdma_cm of 6.1 joins no IPv6 multicast group on rxe (ENOTSUPP). perftest -R takes no IPv6 address; its server '
-    'stops listening between two connections, so that a client that is quick is rejected, and does not recover: such a run is tried '
-    'again, up to 4 times, and says so. It is so with rxe at both ends, too, where the server is held up there (`alone/perftest-R`).',
+    'rxe treats an ACK with the PSN of a READ or an atomic as the response: the request completes without data, or the '
+    'QP breaks. rocemu sends no such ACK (`duplicate_write__newest_is_a_read` in `test/transport`).',
+    'After an RNR NAK for the first packet of a message, rxe sends a sequence NAK for the packets behind it. By '
+    'IBTA they are dropped silently.',
+    'rxe treats a retry count of 7 as infinite: an rxe QP whose peer has gone repeats its request without a limit.',
+    'rxe allows 128 outstanding READs and atomics, rocemu 16, as common hardware does. perftest reads from its '
+    'own device the number that the peer\'s device allows, so between different devices it needs `-o 16`.',
+    'The kernel\'s rdma_cm of 6.1 joins no IPv6 multicast group on rxe (ENOTSUPP).',
+    'perftest -R accepts no IPv6 address. Its server stops listening between two connections, so a quick client is rejected, and '
+    'does not recover. Such a run is tried again, up to 4 times, and reports it. With rxe at both ends the same happens if the '
+    'server is delayed at that point (`alone/perftest-R`).',
     'rxe marks the receive completion of a SEND with invalidate by the kernel\'s flag value, 4, which user space reads '
-    'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end; the data, '
-    'and that the window is gone, are checked.',
+    'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end. It '
+    'checks the data, and that the window is gone.',
     *cases_addr.NOTES,
 )
 

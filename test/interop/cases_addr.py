@@ -13,21 +13,21 @@ DEAD = '10.77.0.99'
 # Where rocemu's differs on purpose: (cases, rocemu's, rxe's, why); all three are searched for.
 DIFFERENCES = (
     (r'\bib:|family 27', r'', r'ENODEV',
-     'AF_IB: the kernel has it on InfiniBand only and refuses it on RoCE (ENODEV), to bind a GID as well as to resolve a route to one.'),
+     'AF_IB: the kernel has it on InfiniBand only. On RoCE it refuses to bind a GID or to resolve a route to a GID (ENODEV).'),
     (r'to (ib:)?(any|lo)[46]', r'ADDR_ERROR ENODEV', r'from (ib:)?lo[46]:.* route ENODEV',
-     'To a loopback address that no device has: the kernel resolves the address and no route to it, ours does not resolve the '
+     'To a loopback address that no device has: the kernel resolves the address and no route to it, rocemu does not resolve the '
      'address. (Where the loopback interface is a device, the default, such addresses work.)'),
     (r'bound own4 .*to any4|from own4:0 to any4', r'to own4:7500 .*path own4 own4', r'to any4:7500 .*path own4 any4',
-     'A wildcard as destination: the kernel leaves it in the path, ours is the ID\'s own address.'),
+     'A wildcard as destination: the kernel leaves it in the path, rocemu\'s path has the ID\'s own address.'),
     (r'\bps 2\b', r'ok', r'EINVAL', 'RDMA_PS_IPOIB: the kernel has it on InfiniBand only.'),
     (r'^bind port 80', r'nobody ok', r'nobody EACCES', 'Ports below 1024 need no privilege.'),
     (r'^bind two', r'EADDRINUSE|listen ok listen ok', r'EADDRNOTAVAIL|EADDRINUSE listen EADDRINUSE',
-     'Ports: where a wildcard is in the way the kernel says EADDRNOTAVAIL, ours EADDRINUSE. Of two that share a port with REUSEADDR '
-     'none may listen there; here the first may, and a wildcard and an address both.'),
+     'Ports: if a wildcard has the port, the kernel returns EADDRNOTAVAIL, rocemu EADDRINUSE. If two IDs share a port with REUSEADDR, '
+     'the kernel lets none of them listen. rocemu lets the first one listen, and lets a wildcard and an address both listen.'),
     (r'^bind twice', r'bind EINVAL reuseaddr EINVAL afonly EINVAL', r'bind EINVAL reuseaddr ok afonly ok',
-     'REUSEADDR and AFONLY are to be set before rdma_bind_addr(): it is there that the port is taken.'),
+     'REUSEADDR and AFONLY have to be set before rdma_bind_addr(), which takes the port.'),
     (r'own4.* to far4', r'ENETUNREACH', r'ADDR_ERROR ETIMEDOUT',
-     'No route is ENETUNREACH at once, whether the ID is bound or not; from a bound one the kernel asks whoever is on the link.'),
+     'No route is ENETUNREACH at once, for bound and unbound IDs. For a bound ID the kernel sends requests on the link.'),
     (r'll6', r'from ll6%:', r'from ll6:', 'A link-local source has its interface (sin6_scope_id) in all cases.'),
     (r'^resolve bound - from lo4', r'from lo4:\+', r'from -',
      'An ID that a failed rdma_resolve_addr() has bound shows its address.'),
@@ -85,5 +85,5 @@ def compare(wire):
     return [Row(GROUP, 'addresses', 'pass')], f'{len(ours)} calls'
 
 
-NOTES = ('The calls of librdmacm on addresses (bind, listen, resolve, look up, in every family) say the same on rxe\'s rdma_cm and on ours '
-         'but for what follows:', *(f'Addresses: {d[3]}' for d in DIFFERENCES))
+NOTES = ('The calls of librdmacm on addresses (bind, listen, resolve, look up, in every family) have the same results on rxe\'s rdma_cm '
+         'and on rocemu, with these exceptions:', *(f'Addresses: {d[3]}' for d in DIFFERENCES))

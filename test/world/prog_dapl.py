@@ -46,4 +46,4 @@ PROGRAMS = [Program('DAPL', [
     Run('dtest, consumer notification objects', dtest('-b', 4096, '-c')),
     Run('dapltest: 100 transactions of 2 threads', transactions),
 ], packages=('dapl2-utils', 'libdapl2'), commands=('dtest', 'dapltest'),
-    needs='a `dat.conf` that names the interface (`DAT_OVERRIDE`); messages of dtest are 4 MiB unless `-b` says less')]
+    needs='a `dat.conf` that names the interface (`DAT_OVERRIDE`); messages of dtest are 4 MiB unless `-b` sets less')]
