@@ -7,13 +7,15 @@
  * The text (parse.h has its grammar) is rates, rules, or both. Rates are a comma-separated list of
  * key=value:
  *
- *   loss, dup, reorder, corrupt   a chance per packet sent, as a percentage ("1.5%") or fraction
- * ("0.015") delay a time ("10us") or a range ("10us..2ms") drawn from uniformly; ns us ms s.
- * Packets of a QP stay in order but for reorder rate, queue "1Gbit": packets leave at this rate,
- * behind a queue of so many bytes ("64k"); packets beyond it are lost. "64k/mark=16k": packets
- * behind 16k or more are marked CE rnr a chance per message that takes a receive: RNR NAK all the
- * same (RC, XRC) flap "UP/DOWN", two times or ranges: the port is up so long, then down, and again
- * seed a number; 0 or absent: a random one, logged at level info
+ *   loss, dup, reorder,
+ *   corrupt      a chance per packet sent, as a percentage ("1.5%") or fraction ("0.015")
+ *   delay        a time ("10us") or a range ("10us..2ms"), drawn uniformly; ns us ms s. Packets of
+ *                a QP stay in order except by reorder
+ *   rate, queue  "1Gbit": packets leave at this rate, behind a queue of so many bytes ("64k");
+ *                packets beyond it are lost. "64k/mark=16k": packets behind 16k or more get CE
+ *   rnr          a chance per message that takes a receive: it gets an RNR NAK (RC, XRC)
+ *   flap         "UP/DOWN", two times or ranges: how long the port is up, then down, and again
+ *   seed         a number; 0 or absent: a random one, logged at level info
  */
 #ifndef FAULT_IMPAIR_H
 #define FAULT_IMPAIR_H

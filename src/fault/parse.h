@@ -4,9 +4,10 @@
  * a text into items and words and reports wrong words. The meaning of the words is defined
  * elsewhere (impair-parse.c, rule.c, verb.c).
  *
- *   TEXT  := ITEM { (";" | newline) ITEM }       "#" starts a comment that ends with the line;
- * items may be empty ITEM  := RATES | RULE RATES := key=value { "," key=value }         the first
- * word has a "=" RULE  := action { blank (key=value | flag) } the first word has none
+ *   TEXT  := ITEM { (";" | newline) ITEM }       "#" starts a comment up to the line's end
+ *   ITEM  := RATES | RULE | nothing
+ *   RATES := key=value { "," key=value }         the first word has a "="
+ *   RULE  := action { blank (key=value | flag) } the first word has none
  */
 #ifndef FAULT_PARSE_H
 #define FAULT_PARSE_H
