@@ -96,14 +96,6 @@ struct err_bench {
 
 /* ---- a row ---- */
 
-/** AETH syndromes (IBTA 9.7.5.2). */
-enum {
-	ERR_NAK_RNR = 0x20, /* and the timer's code */
-	ERR_NAK_INV_REQ = 0x61,
-	ERR_NAK_REM_ACCESS = 0x62,
-	ERR_NAK_REM_OP = 0x63,
-};
-
 /** What is wrong with the request. */
 enum err_fault {
 	FAULT_NONE,

@@ -7,17 +7,19 @@
 #include <errno.h>
 #include <stddef.h>
 
+#include <rocemu/wire.h>
+
 #include "errors.h"
 
 #define EVENT(name) (1u << IBV_EVENT_##name)
 
 /* The responder refuses with a NAK, both QPs are in error and flush. */
-#define REFUSED(status, syndrome, receive, event)                              \
-	{                                                                      \
-		.first = IBV_WC_##status, .behind = IBV_WC_WR_FLUSH_ERR,       \
-		.recv_req = IBV_WC_WR_FLUSH_ERR, .recv = receive,              \
-		.recv_behind = IBV_WC_WR_FLUSH_ERR, .nak = ERR_NAK_##syndrome, \
-		.state = {IBV_QPS_ERR, IBV_QPS_ERR}, .events = {0, event},     \
+#define REFUSED(status, syndrome, receive, event)                                 \
+	{                                                                         \
+		.first = IBV_WC_##status, .behind = IBV_WC_WR_FLUSH_ERR,          \
+		.recv_req = IBV_WC_WR_FLUSH_ERR, .recv = receive,                 \
+		.recv_behind = IBV_WC_WR_FLUSH_ERR, .nak = ROCEMU_NAK_##syndrome, \
+		.state = {IBV_QPS_ERR, IBV_QPS_ERR}, .events = {0, event},        \
 	}
 #define REFUSED_ACCESS	REFUSED(REM_ACCESS_ERR, REM_ACCESS, ERR_NONE, EVENT(QP_ACCESS_ERR))
 #define REFUSED_REQUEST REFUSED(REM_INV_REQ_ERR, INV_REQ, ERR_NONE, EVENT(QP_REQ_ERR))
@@ -98,10 +100,10 @@ const struct err_row err_rows[] = {
 	/* ---- no receive ---- */
 	{"rc/send/no-receive", "SEND, no receive is posted, RNR retries exceeded", RC, SEND, .len = 100, .config.rnr_retry = 1, .no_recv_behind = true,
 	 .want = {.first = IBV_WC_RNR_RETRY_EXC_ERR, .behind = IBV_WC_WR_FLUSH_ERR, .recv_req = IBV_WC_WR_FLUSH_ERR, .recv = ERR_NONE,
-		  .recv_behind = ERR_NONE, .nak = ERR_NAK_RNR | 1, .state = {IBV_QPS_ERR, IBV_QPS_RTS}}},
+		  .recv_behind = ERR_NONE, .nak = ROCEMU_AETH_RNR | 1, .state = {IBV_QPS_ERR, IBV_QPS_RTS}}},
 	{"rc/write-imm/no-receive", "WRITE with immediate, no receive is posted", RC, IMM, .len = 100, .config.rnr_retry = 1, .no_recv_behind = true,
 	 .want = {.first = IBV_WC_RNR_RETRY_EXC_ERR, .behind = IBV_WC_WR_FLUSH_ERR, .recv_req = IBV_WC_WR_FLUSH_ERR, .recv = ERR_NONE,
-		  .recv_behind = ERR_NONE, .nak = ERR_NAK_RNR | 1, .state = {IBV_QPS_ERR, IBV_QPS_RTS}}},
+		  .recv_behind = ERR_NONE, .nak = ROCEMU_AETH_RNR | 1, .state = {IBV_QPS_ERR, IBV_QPS_RTS}}},
 
 	/* ---- the requester's own fault ---- */
 	{"rc/send/lkey", "SEND, L_Key unknown", RC, SEND, .len = 100, .fault = FAULT_LKEY, .want = LOCAL(LOC_PROT_ERR)},

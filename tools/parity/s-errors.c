@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Scenarios: requests that fail, and the effects at both ends. These rows are inputs alone, because
- * parity compares two devices; test/errors has the rows with what must come of them, which also
- * verbs-check runs.
+ * parity compares two devices; test/errors has rows with the expected results.
  */
 #include <stdlib.h>
 
