@@ -307,17 +307,18 @@ int rcm_device_find_loopback(int family, struct rcm_local *out)
 	return n < 0 ? n : i < n ? 0 : -ENODEV;
 }
 
-bool rcm_device_is_listed(const struct rcm_device *dev)
+int rcm_device_is_listed(const struct rcm_device *dev)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL), **p = list;
 	const char *name = ibv_get_device_name(dev->verbs->device);
-	bool listed;
+	int listed;
 
-	while (p && *p && strcmp(ibv_get_device_name(*p), name) != 0)
+	if (!list)
+		return -errno;
+	while (*p && strcmp(ibv_get_device_name(*p), name) != 0)
 		p++;
-	listed = p && *p;
-	if (list)
-		ibv_free_device_list(list);
+	listed = *p != NULL;
+	ibv_free_device_list(list);
 	return listed;
 }
 

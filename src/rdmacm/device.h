@@ -61,8 +61,9 @@ int rcm_device_find(const struct sockaddr *sa, struct rcm_local *out);
 bool rcm_device_is_ours(const struct sockaddr *sa);
 /** The first loopback address that a device has, of that family. As rcm_device_find(). */
 int rcm_device_find_loopback(int family, struct rcm_local *out);
-/** Is it among those that programs list? Loopback is not, beside an interface that leads out. */
-bool rcm_device_is_listed(const struct rcm_device *dev);
+/** Is it among those that programs list? Loopback is not, beside an interface that leads out.
+ * @return 1 or 0, or -errno where the devices cannot be listed. */
+int rcm_device_is_listed(const struct rcm_device *dev);
 /** All addresses of all devices. @return how many, *out for the caller to free(); or -errno. */
 int rcm_device_addresses(struct rcm_local **out);
 /** The addresses of one device now. As rcm_device_addresses(). */

@@ -97,8 +97,7 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	struct rcm_local found, *local = &found;
 	uint64_t service_id, guid;
 	struct rcm_call call;
-	bool shown;
-	int err;
+	int err, shown = true;
 
 	if (!rcm_addr_len(sa) || id->state != RCM_IDLE)
 		return REFUSE(
@@ -124,7 +123,10 @@ int rcm_bind(struct rcm_id *id, const struct sockaddr *sa)
 	 * The kernel gives an ID that is bound to a loopback address no device. Programs that look
 	 * the device up among those that they list (libfabric does) must not find one beside them.
 	 */
-	shown = !local || !rcm_addr_loopback(ip) || rcm_device_is_listed(local->dev);
+	if (local && rcm_addr_loopback(ip))
+		shown = rcm_device_is_listed(local->dev);
+	if (shown < 0)
+		return shown;
 	guid = rcm_device_guid();
 	rcm_lock_take();
 	rcm_call_begin(&call, id);

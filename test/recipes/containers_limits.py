@@ -13,7 +13,8 @@ from ci_tree import commands
 
 def unshared(script, *options, prepare=':'):
     """script under rocemu run, which is the process that prepare becomes."""
-    return commands.Result(*ci_tree.as_user(), 'unshare', '-Ur', *options, 'sh', '-euc', f'{prepare}; exec "$@"', 'sh',
+    # A shell that starts tests in the background has set some signals to be ignored.
+    return commands.Result('env', '--default-signal', *ci_tree.as_user(), 'unshare', '-Ur', *options, 'sh', '-euc', f'{prepare}; exec "$@"', 'sh',
                            'rocemu', 'run', '--device', 'dev0=lo', '--', 'sh', '-euc', script)
 
 
