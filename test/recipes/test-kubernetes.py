@@ -232,6 +232,10 @@ def mount_points():
 def main():
     build, part = sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else ''
     lab.enter_namespace()
+    if os.getpid() != 1:
+        # All processes of the pods end with this one, also those that outlive their parents.
+        os.execvp('unshare', ['unshare', '--pid', '--fork', '--kill-child', '--mount-proc',
+                              sys.executable, *sys.argv])
     pods.private_mounts()
     try:
         images = pods.Images(build, mount_points())
