@@ -3,8 +3,8 @@
  * Drives a lane: when it acts, on the caller's thread or the lane's. The decisions are in
  * progress.c.
  *
- * The time after a receive in which acknowledgements may wait (delayed_ack) ends by whatever comes
- * first: a post (the answer they wait for, one system call for both), more packets,
+ * The time after a receive in which acknowledgements may wait (delayed_ack) ends with the first of
+ * these: a post (the answer they wait for, one system call for both), more packets,
  * DELAYED_ACK_POLL_NS of polls that find nothing, or a timer: the tick while callers poll, else
  * ack_due.
  */

@@ -4,7 +4,7 @@
  * consumer that makes any sequence of calls. What must hold: limits are kept, deadlines lie ahead,
  * what is sent is well-formed, a call in the wrong state is refused; and when the consumer has
  * destroyed everything, time alone empties the manager. Two connections with the same peer are
- * there from the beginning, whose IDs no message is given: they stay established whatever comes.
+ * there from the beginning, whose IDs no message is given: they stay established.
  */
 #include "fuzz-cm.h"
 

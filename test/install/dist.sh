@@ -76,7 +76,7 @@ diff <(git -C "$work/clone" ls-files | sort) <(cd "$work/unpacked/$name" && find
 	die 1 "$name has other files than the repository"
 
 say "building, and the quick tests"
-# A repository of somebody else around it, as packagers have.
+# Another repository around it, as packagers have.
 git -C "$work/unpacked" init --quiet
 git -C "$work/unpacked" -c user.name=x -c user.email=x@localhost commit --quiet --allow-empty -m x
 quietly meson setup "$work/build" "$work/unpacked/$name" -Dtests=true -Dwerror=true --prefix=/usr
