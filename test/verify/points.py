@@ -18,9 +18,11 @@ import tempfile
 
 import capfile
 
+RC_SEND_ONLY = 0x04
 UD_SEND = 0x64
 ROCE_PORT = struct.pack('>H', 4791)
 SNAP_LENS = (106, 128, 256)  # bytes of a frame; the first takes all headers, also over IPv6
+FAR_PACKETS, FAR_APART = 6000, 700
 MIN_DOUBLED = 16  # different packets, below which copies are taken for what they look like
 
 
@@ -120,9 +122,9 @@ TUNNELS = {
 }
 
 
-def mirrored(found):
-    """Each packet at two points, 20 us apart."""
-    return sorted([*found, *((time + 20000, 1, data) for time, _, data in found)], key=lambda r: r[0])
+def mirrored(found, apart_ns=20000):
+    """Each packet at two points."""
+    return sorted([*found, *((time + apart_ns, 1, data) for time, _, data in found)], key=lambda r: r[0])
 
 
 class Check:
@@ -204,6 +206,19 @@ def check_capture(check, path):
                    tunnels={tunnel: expected['packets']})
 
 
+def check_far_apart(check, golden):
+    """A busy receiver: between a packet at the sender and the same at the receiver, hundreds of others pass."""
+    first = next(f for f in capfile.read(os.path.join(golden, 'rc_send.pcap')) if f.opcode == RC_SEND_ONLY)
+    found = []
+    for n in range(FAR_PACKETS):
+        f = first.copy(time_ns=first.time_ns + n * 1000)
+        f.psn = (first.psn + n) % (1 << 24)
+        found.append((f.time_ns, 0, f.encode()))
+    plain = os.path.join(check.directory, 'plain.pcap')
+    write_pcap(plain, found)
+    check.same('far-apart', write_pcap, mirrored(found, FAR_APART * 1000 + 500), verify(check.rocemu, plain), seen_elsewhere=len(found))
+
+
 def check_one_host(check, golden):
     """A process that is both ends captures its connection messages as it sends and as it receives them."""
     found = []
@@ -239,6 +254,7 @@ def main():
         check = Check(rocemu, directory)
         for path in sorted(glob.glob(os.path.join(golden, '*.pcap'))):
             check_capture(check, path)
+        check_far_apart(check, golden)
         check_one_host(check, golden)
         check_wrong_in_burst(check, golden)
     print('\n'.join(check.problems))

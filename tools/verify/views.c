@@ -6,7 +6,9 @@
  * one interface is the n-th at the others. Where the file does not identify the interface, its
  * beginning shows whether nearly all packets are there k times (view_note(), views_decide()).
  *
- * Memory is bounded: newer packets replace older ones at the same place in the table.
+ * Memory is bounded: a newer packet replaces the oldest of the WAYS packets that have the same set
+ * of places in the table. With one place for each set, two packets between whose copies the other's
+ * came would replace each other, and both would look like retransmissions.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,7 @@
 
 enum {
 	PLACES = 1 << 15,
+	WAYS = 8,
 	INTERFACES = 4,
 	HEAD = 28,	/* bytes of a packet that are looked at, besides its ICRC */
 	CONGESTION = 4, /* of the BTH: switches change it */
@@ -56,11 +59,16 @@ static uint64_t digest(const struct capture_rec *rec)
 	return h ^ rec->wire_len;
 }
 
+static uint64_t apart(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : b - a;
+}
+
 /* The entry of a packet; a new one if it is another packet, or too old. NULL: no memory. */
 static struct view *view_of(struct verify *v, const struct capture_rec *rec)
 {
-	uint64_t hash = digest(rec), apart;
-	struct view *w;
+	uint64_t hash = digest(rec);
+	struct view *set, *w;
 
 	if (v->views == NULL)
 		v->views = calloc(PLACES, sizeof(*v->views));
@@ -68,9 +76,17 @@ static struct view *view_of(struct verify *v, const struct capture_rec *rec)
 		v->out_of_memory = true;
 		return NULL;
 	}
-	w = &v->views[hash % PLACES];
-	apart = rec->ts_ns > w->ts_ns ? rec->ts_ns - w->ts_ns : w->ts_ns - rec->ts_ns;
-	if (w->hash != hash || apart > APART_NS)
+	set = &v->views[hash % (PLACES / WAYS) * WAYS];
+	w = set;
+	for (unsigned i = 0; i < WAYS; i++) {
+		if (set[i].count[0] != 0 && set[i].hash == hash) {
+			w = &set[i];
+			break;
+		}
+		if (set[i].ts_ns < w->ts_ns)
+			w = &set[i];
+	}
+	if (w->hash != hash || apart(rec->ts_ns, w->ts_ns) > APART_NS)
 		*w = (struct view){.hash = hash};
 	w->ts_ns = rec->ts_ns;
 	return w;
