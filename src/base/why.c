@@ -102,22 +102,23 @@ bool why_pass(struct why_site *site, uint64_t object, uint64_t now_ns, uint32_t 
 	return true;
 }
 
-void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
+bool why_begin(struct why_site *site, uint64_t object, uint32_t *held)
+{
+	return log_enabled(LOG_LVL_WHY) && why_pass(site, object, monotonic_ns(), held);
+}
+
+void why_print(uint32_t held, const char *fmt, ...)
 {
 	const int saved = errno;
 	char text[960], more[64] = "";
-	uint32_t held;
 	va_list ap;
 
-	if (why_pass(site, object, monotonic_ns(), &held)) {
-		va_start(ap, fmt);
-		vsnprintf(text, sizeof(text), fmt, ap);
-		va_end(ap);
-		if (held)
-			snprintf(more, sizeof(more), " (%u more like it since the last line)",
-				 held);
-		log_msg(LOG_LVL_WHY, "why: %s%s", text, more);
-	}
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	if (held)
+		snprintf(more, sizeof(more), " (%u more like it since the last line)", held);
+	log_msg(LOG_LVL_WHY, "why: %s%s", text, more);
 	errno = saved;
 }
 

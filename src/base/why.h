@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "base/log.h"
+#include "base/util.h"
 
 enum {
 	WHY_INTERVAL_S = 60, /* a reason of an object is printed again after so long */
@@ -32,16 +33,21 @@ struct why_site {
  */
 bool why_pass(struct why_site *site, uint64_t object, uint64_t now_ns, uint32_t *held);
 
-/** Print the line unless it repeats. Leaves errno alone. */
-void why_print(struct why_site *site, uint64_t object, const char *fmt, ...)
-	__attribute__((cold, format(printf, 3, 4)));
+/** why_pass() of now, or false where reasons are not requested. Leaves errno alone. */
+bool why_begin(struct why_site *site, uint64_t object, uint32_t *held);
 
-/** Print why a call or an object fails. */
-#define why_say(object, ...)                                          \
-	do {                                                          \
-		static struct why_site why_site_;                     \
-		if (log_enabled(LOG_LVL_WHY))                         \
-			why_print(&why_site_, (object), __VA_ARGS__); \
+/** Print the line that why_begin() has let pass. Leaves errno alone. */
+void why_print(uint32_t held, const char *fmt, ...) __attribute__((cold, format(printf, 2, 3)));
+
+/**
+ * Print why a call or an object fails. The arguments are evaluated only if the line is printed.
+ */
+#define why_say(object, ...)                                               \
+	do {                                                               \
+		static struct why_site why_site_;                          \
+		uint32_t why_held_;                                        \
+		if (unlikely(why_begin(&why_site_, (object), &why_held_))) \
+			why_print(why_held_, __VA_ARGS__);                 \
 	} while (0)
 
 /** err, and why it is returned: return REFUSE(-EINVAL, 0, "ibv_create_cq: ..."). */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <linux/udp.h>
 #include <netinet/in.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -86,8 +87,12 @@ static unsigned path_mtu(const struct lane *l, const struct rocemu_path *path)
 	return mtu > 0 ? (unsigned)mtu : 0;
 }
 
-static const char *refused_remedy(int err)
+/** @return what to do; where that has a value, in text. */
+static const char *refused_remedy(const struct lane *l, int err, const struct rocemu_path *path,
+				  char *text, size_t size)
 {
+	unsigned mtu;
+
 	switch (err) {
 	case EPERM:
 		return "this host's firewall, or a filter of the process's cgroup, drops them: let "
@@ -100,29 +105,28 @@ static const char *refused_remedy(int err)
 	case ENODEV:
 	case EADDRNOTAVAIL:
 		return "the interface must be up and keep its address";
-	default:
-		return "check the interface and its routes";
+	case EMSGSIZE:
+		mtu = path_mtu(l, path);
+		if (!mtu)
+			break;
+		snprintf(text, size,
+			 "the MTU on the way there is %u, and packets are not fragmented: give "
+			 "both QPs path MTU %u at most, or the interface this MTU",
+			 mtu, 128u << netdev_active_mtu(mtu));
+		return text;
 	}
+	return "check the interface and its routes";
 }
 
 static void why_refused(const struct lane *l, int err, const struct rocemu_path *path)
 {
-	char to[ADDR_TEXT_LEN];
+	char to[ADDR_TEXT_LEN], text[160];
 	uint64_t peer;
-	unsigned mtu = err == EMSGSIZE ? path_mtu(l, path) : 0;
 
-	addr_gid_text(&path->dgid, to);
 	memcpy(&peer, path->dgid.raw + sizeof(path->dgid) - sizeof(peer), sizeof(peer));
-	peer ^= (uint64_t)err;
-	if (mtu)
-		why_say(peer,
-			"%s: packets to %s are not sent: %s: the MTU on the way there is %u, and "
-			"packets are not fragmented: give both QPs path MTU %u at most, or the "
-			"interface this MTU",
-			l->device, to, strerror(err), mtu, 128u << netdev_active_mtu(mtu));
-	else
-		why_say(peer, "%s: packets to %s are not sent: %s: %s", l->device, to,
-			strerror(err), refused_remedy(err));
+	addr_gid_text(&path->dgid, to);
+	why_say(peer ^ (uint64_t)err, "%s: packets to %s are not sent: %s: %s", l->device, to,
+		strerror(err), refused_remedy(l, err, path, text, sizeof(text)));
 }
 
 /* Refused packets are lost packets to the transport. */

@@ -213,9 +213,10 @@ void reason_report(const struct rocemu_why *w)
 {
 	const struct reason *r = find(w->code);
 	char text[900];
+	uint32_t held;
 
-	if (!r)
+	if (!r || !why_begin(&sites[r - reasons], w->qpn, &held))
 		return;
 	reason_text(text, sizeof(text), w);
-	why_print(&sites[r - reasons], w->qpn, "%s", text);
+	why_print(held, "%s", text);
 }

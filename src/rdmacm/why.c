@@ -76,7 +76,7 @@ void rcm_why_event(struct rcm_id *id, enum rdma_cm_event_type type, int status)
 		(unsigned)type < ARRAY_LEN(names) && names[type] ? names[type] : "an event";
 	char buf[PEER_TEXT];
 
-	if (!status || !log_enabled(LOG_LVL_WHY))
+	if (!status)
 		return;
 	if (status > 0 && type == RDMA_CM_EVENT_UNREACHABLE)
 		why_say((uintptr_t)id, "connection to %s: %s, SIDR_REP status %d (%s): %s",
@@ -125,7 +125,6 @@ void rcm_why_rejected(struct rcm_id *id, uint16_t reason)
 {
 	char buf[PEER_TEXT];
 
-	if (log_enabled(LOG_LVL_WHY))
-		why_say((uintptr_t)id, "connection to %s: REJ received, reason %u (%s): %s",
-			peer_text(id, buf), reason, rocemu_cm_rej_text(reason), rej_remedy(reason));
+	why_say((uintptr_t)id, "connection to %s: REJ received, reason %u (%s): %s",
+		peer_text(id, buf), reason, rocemu_cm_rej_text(reason), rej_remedy(reason));
 }

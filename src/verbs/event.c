@@ -12,7 +12,6 @@
 
 #include "base/evq.h"
 #include "base/list.h"
-#include "base/log.h"
 #include "base/util.h"
 #include "engine/lane.h"
 #include "engine/reason.h"
@@ -178,8 +177,7 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 			post_one_of(c, srq->async, ARRAY_LEN(srq->async), ev.async);
 			break;
 		case ROCEMU_EVENT_WHY:
-			if (log_enabled(LOG_LVL_WHY))
-				reason_report(ev.u.why);
+			reason_report(ev.u.why);
 			if (trace_on())
 				vb_trace_why(ev.u.why);
 			break;

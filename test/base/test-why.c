@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <stdlib.h>
+
 #include "test.h"
 
 #include "base/why.h"
@@ -53,4 +55,14 @@ TEST(why, many_objects__so_many_lines_of_a_reason)
 	/* Another reason is not held back by them, and this one goes on in the next interval. */
 	assert_true(passes(&other, 1, 1001, &held));
 	assert_true(passes(&site, 20000, 1000 + WHY_INTERVAL_S, &held));
+}
+
+TEST(why, the_same_again__its_values_are_not_made)
+{
+	unsigned made = 0;
+
+	setenv("ROCEMU_LOG", "why", 1);
+	for (unsigned i = 0; i < 3; i++)
+		why_say(1, "number %u", ++made);
+	assert_int_equal(made, 1);
 }
