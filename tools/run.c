@@ -6,11 +6,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cli.h"
@@ -40,6 +42,7 @@ struct run {
 	const char *wire;
 	bool summary;
 	struct summary counts; /* open while summary is true and all is well */
+	struct tree tree;      /* root "": none was made */
 	const char *log;
 	const char *lanes;
 };
@@ -342,7 +345,6 @@ static int set_paths(struct run *r)
 {
 	char library[PATH_MAX], err[768];
 	struct netdev *devs;
-	struct tree tree;
 	unsigned n;
 	int ret;
 
@@ -351,15 +353,15 @@ static int set_paths(struct run *r)
 	if (netdev_list(getenv("ROCEMU_DEVICES"), &devs, &n, err, sizeof(err)) < 0)
 		return TOOL_OK; /* the library will report it, and an error in the layout */
 	netdev_set_layout(getenv("ROCEMU_GID_LAYOUT"), devs, n, err, sizeof(err));
-	ret = tree_start(&tree, devs, n, r->mount_paths);
+	ret = tree_start(&r->tree, devs, n, r->mount_paths);
 	if (!ret && r->summary)
-		ret = summary_open(&r->counts, tree.root, devs, n);
+		ret = summary_open(&r->counts, r->tree.root, devs, n);
 	free(devs);
 	if (ret < 0)
 		return no_paths(r, "directory", strerror(-ret));
-	if (libraries_preload(library) < 0 || setenv("ROCEMU_PATHS", tree.root, 1) < 0)
+	if (libraries_preload(library) < 0 || setenv("ROCEMU_PATHS", r->tree.root, 1) < 0)
 		return no_paths(r, library, strerror(errno));
-	if (!r->mount_paths || mounts_enter(tree.root, err, sizeof(err)) == 0)
+	if (!r->mount_paths || mounts_enter(r->tree.root, err, sizeof(err)) == 0)
 		return TOOL_OK;
 	fprintf(stderr, "%s: --mount-paths: %s\n", r->self, err);
 	return TOOL_FAILED;
@@ -516,17 +518,33 @@ static int parse(int argc, char **argv, struct run *r)
 	return TOOL_USAGE;
 }
 
+/**
+ * All processes of a PID namespace end with process 1, also the one that keeps the tree: it cannot
+ * remove it then.
+ */
+static void remove_paths(struct run *r)
+{
+	if (getpid() != 1 || !r->tree.root[0])
+		return;
+	kill(-1, SIGKILL);
+	while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+		;
+	tree_remove(&r->tree);
+}
+
 /** @return the exit code, where the program has ended or cannot be run. */
 static int start(struct run *r, char **argv)
 {
 	int ret, status = 0;
 
+	/* To a container's first process, signals without a handler are not delivered. */
 	if (r->counts.dev)
-		return summary_run(&r->counts, r->self, argv);
-	/* A container's first process, to which signals without a handler are not delivered. */
-	if (getpid() != 1)
-		return child_exec(r->self, argv);
-	ret = child_run(r->self, argv, &status);
+		ret = summary_run(&r->counts, r->self, argv);
+	else if (getpid() != 1)
+		ret = child_exec(r->self, argv);
+	else
+		ret = child_run(r->self, argv, &status);
+	remove_paths(r);
 	return ret ? ret : child_end_as(status);
 }
 

@@ -4,6 +4,7 @@
 
 usage: containers_limits.py MESON BUILD_DIR PREFIX [PATTERN]...
 """
+import os
 import signal
 import sys
 
@@ -40,6 +41,16 @@ import os, subprocess, time
 orphan = int(subprocess.check_output(["sh", "-c", "sleep 0.1 >/dev/null & echo $!"]))
 while os.path.exists(f"/proc/{orphan}"):
     time.sleep(0.1)\'''').expect(0)
+
+
+def process_1__program_ends__no_files_stay():
+    # Its directories are seen from outside of its PID namespace, as a container's volumes are.
+    script = 'mount -t tmpfs none /dev/shm; mkdir -p "$HOME/run"; export XDG_RUNTIME_DIR="$HOME/run"; ' \
+             'unshare -pf --kill-child --mount-proc rocemu run --device dev0=lo -- "$@"; ls "$HOME/run" /dev/shm'
+    for program in ('ls', '/sys/class/infiniband'), ('sh', '-c', 'sleep 1000 & exit 0'):
+        out = commands.Result(*ci_tree.as_user(), 'unshare', '-Urm', 'sh', '-euc', script, 'sh',
+                              *program).expect(0).out
+        assert out.endswith('/dev/shm:\n\n' + os.environ['HOME'] + '/run:\n'), out
 
 
 # rocemu itself is below /tmp.
