@@ -55,8 +55,11 @@ static struct err_region reg(struct err_bench *base, enum err_end end, unsigned 
 	sim_assert(b->s, rocemu_mr_reg(pd_of(b, end, other_pd), mem, ERR_MEM, iova, (int)access,
 				       &mr) == 0);
 	b->mr[b->nregions++] = mr;
-	return (struct err_region){
-		.addr = iova, .lkey = rocemu_mr_lkey(mr), .rkey = rocemu_mr_rkey(mr), .handle = mr};
+	return (struct err_region){.addr = iova,
+				   .len = ERR_MEM,
+				   .lkey = rocemu_mr_lkey(mr),
+				   .rkey = rocemu_mr_rkey(mr),
+				   .handle = mr};
 }
 
 static void dereg(struct err_bench *base, enum err_end end, struct err_region *r)

@@ -130,6 +130,7 @@ static struct err_region reg(struct err_bench *base, enum err_end end, unsigned 
 				    0x10000000u * (i + 1), access);
 	need(b->mr[i] != NULL, "ibv_reg_mr_iova2");
 	return (struct err_region){.addr = 0x10000000u * (i + 1),
+				   .len = ERR_MEM,
 				   .lkey = b->mr[i]->lkey,
 				   .rkey = b->mr[i]->rkey,
 				   .handle = b->mr[i]};

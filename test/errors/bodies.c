@@ -4,8 +4,6 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include <rocemu/wire.h>
-
 #include "errors.h"
 
 #define EVENT(name) (1u << IBV_EVENT_##name)
@@ -16,7 +14,7 @@
 static int send(struct err_bench *b, enum err_end from, uint64_t wr_id, uint32_t len)
 {
 	struct ibv_sge sge;
-	struct ibv_send_wr wr = err_wr(b, from, &sge, IBV_WR_SEND, wr_id, len);
+	struct ibv_send_wr wr = err_wr(b, from, &sge, wr_id, len);
 
 	return b->ops->post(b, from, &wr);
 }
@@ -148,7 +146,7 @@ static const char *queue_full(struct err_bench *b, const struct err_row *row)
 static const char *too_many_sges(struct err_bench *b, const struct err_row *row)
 {
 	struct ibv_sge sge[64];
-	struct ibv_send_wr wr = err_wr(b, REQ, &sge[0], IBV_WR_SEND, WR_FIRST, 8);
+	struct ibv_send_wr wr = err_wr(b, REQ, &sge[0], WR_FIRST, 8);
 	struct ibv_recv_wr recv = {.wr_id = WR_RECV_REQ, .sg_list = sge, .num_sge = 64};
 
 	(void)row;

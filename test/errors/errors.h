@@ -1,49 +1,24 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The errors table: one row for each way in which a request, or a queue pair, comes to grief, with
- * what both ends must see of it. The rows are independent of the bench that executes them. There
- * are two, libibverbs (bench-verbs.c) and the simulator, which also loses packets (bench-sim.c).
- * docs/errors.md is printed from the same rows.
+ * The errors table, executed: rows of single requests (tools/parity/error-rows.c), and of events
+ * and calls that are more than one request (bodies.c). The rows are independent of the bench that
+ * executes them. There are two, libibverbs (bench-verbs.c) and the simulator, which also loses
+ * packets (bench-sim.c). docs/errors.md is printed from the same rows.
  */
 #ifndef TEST_ERRORS_H
 #define TEST_ERRORS_H
 
-#include <infiniband/verbs.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
-enum err_end { REQ, RSP, ENDS };
+#include "../../tools/parity/error-rows.h"
 
 enum {
 	ERR_MEM = 16384, /* bytes of a region */
 	ERR_MTU = 1024,
-	ERR_NONE = -1,	      /* as a status: there is no such completion */
 	ERR_COMPLETIONS = 40, /* most of a row, of one end */
-	ERR_QKEY = 0x11111111,
 };
-
-/* Work request IDs: the request that fails, the one behind it, and receives. */
-enum err_wr { WR_FIRST = 1, WR_BEHIND = 2, WR_RECV = 11, WR_RECV_BEHIND = 12, WR_RECV_REQ = 21 };
 
 /* ---- the bench ---- */
-
-struct err_config {
-	enum ibv_qp_type type;
-	unsigned access; /* IBV_ACCESS_* of the responder's QP */
-	uint8_t rnr_retry, retry_cnt;
-	unsigned cqe;	    /* of the responder's CQ; 0: plenty */
-	bool srq;	    /* the responder receives from one */
-	bool stay_rtr;	    /* the responder is left in RTR */
-	bool no_rd_atomic;  /* the requester may have no READ or atomic outstanding */
-	uint32_t loss_mask; /* simulator only: which of the first packets are lost */
-};
-
-struct err_region {
-	uint64_t addr;
-	uint32_t lkey, rkey;
-	void *handle; /* the bench's */
-};
 
 struct err_wc {
 	uint64_t wr_id;
@@ -51,8 +26,6 @@ struct err_wc {
 	uint32_t vendor_err;
 	uint32_t byte_len;
 };
-
-struct err_bench;
 
 struct err_bench_ops {
 	const char *name;
@@ -94,58 +67,7 @@ struct err_bench {
 	struct err_region mem[ENDS]; /* all access */
 };
 
-/* ---- a row ---- */
-
-/** What is wrong with the request. */
-enum err_fault {
-	FAULT_NONE,
-	FAULT_LKEY,	    /* the local key is unknown */
-	FAULT_LOCAL_BOUNDS, /* local memory ends before the message */
-	FAULT_LOCAL_RIGHT,  /* the local region may not be written to */
-	FAULT_RKEY,
-	FAULT_REMOTE_BOUNDS,
-	FAULT_REMOTE_BEFORE, /* it begins before the region */
-	FAULT_REMOTE_WRAPS,
-	FAULT_UNALIGNED,
-	FAULT_REGION_RIGHT, /* the remote region allows local access only */
-	FAULT_REGION_PD,    /* the remote region is in another PD */
-	FAULT_REGION_GONE,  /* deregistered */
-	FAULT_QKEY,
-	FAULT_QPN, /* no such QP */
-};
-
-struct err_ends {
-	int first, behind;     /* completions of the requester: ibv_wc_status or ERR_NONE */
-	int recv_req;	       /* its receive */
-	int recv, recv_behind; /* the responder's receives */
-	uint8_t nak;	       /* AETH syndrome in vendor_err; 0: none */
-	enum ibv_qp_state state[ENDS];
-	uint32_t events[ENDS];
-};
-
-struct err_row {
-	const char *name;
-	const char *how; /* for the docs */
-	enum ibv_qp_type type;
-	enum ibv_wr_opcode opcode;
-	uint32_t len;
-	unsigned flags;
-	enum err_fault fault;
-	struct err_config config; /* type, retries: 0 is the default */
-	bool with_recv;		  /* WR_RECV is posted */
-	uint32_t recv_len;
-	bool recv_lkey_bad;
-	bool no_recv_behind; /* WR_RECV_BEHIND is not */
-	bool behind_passes;  /* the request behind may have reached the peer by then */
-	int err;	     /* refused when posted; then the rest does not apply */
-	struct err_ends want;
-	/**
-	 * Used instead of one request: executes its own steps, then the state of the ends is
-	 * compared with want. Returns an error text, or NULL.
-	 */
-	const char *(*body)(struct err_bench *b, const struct err_row *row);
-	bool sim_only; /* takes a peer that does wrong */
-};
+/* ---- what there is besides err_rows ---- */
 
 /** Statuses and events that no row has, and why. */
 struct err_absent {
@@ -154,9 +76,6 @@ struct err_absent {
 };
 extern const struct err_absent err_absent_statuses[], err_absent_events[];
 extern const unsigned err_nabsent_statuses, err_nabsent_events;
-
-extern const struct err_row err_rows[];
-extern const unsigned err_nrows;
 
 /** Events and immediate errors that are more than one request: rows with a body. */
 extern const struct err_row err_bodies[];
@@ -184,8 +103,9 @@ void err_event_names(uint32_t events, const char *suffix, bool *any, FILE *out);
 
 /* ---- for bodies ---- */
 
+/** A SEND to the other end that nothing is wrong with. */
 struct ibv_send_wr err_wr(struct err_bench *b, enum err_end from, struct ibv_sge *sge,
-			  enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len);
+			  uint64_t wr_id, uint32_t len);
 int err_post_recv(struct err_bench *b, enum err_end end, uint64_t wr_id, uint32_t len);
 
 /* ---- the benches ---- */

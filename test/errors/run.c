@@ -4,12 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <rocemu/opcodes.h>
-#include <rocemu/wire.h>
-
 #include "errors.h"
 
-enum { BEHIND_LEN = 8, NO_KEY = 0x00badbad };
+enum { BEHIND_LEN = 8 };
 
 static const unsigned all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
 				   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -30,41 +27,14 @@ static struct err_config config_of(const struct err_row *row, uint32_t loss_mask
 }
 
 struct ibv_send_wr err_wr(struct err_bench *b, enum err_end from, struct ibv_sge *sge,
-			  enum ibv_wr_opcode opcode, uint64_t wr_id, uint32_t len)
+			  uint64_t wr_id, uint32_t len)
 {
+	const struct err_row good = {.opcode = IBV_WR_SEND, .len = len};
 	const enum err_end to = from == REQ ? RSP : REQ;
-	struct ibv_send_wr wr = {
-		.wr_id = wr_id,
-		.sg_list = sge,
-		.num_sge = 1,
-		.opcode = opcode,
-		.send_flags = IBV_SEND_SIGNALED,
-	};
+	struct ibv_send_wr wr =
+		err_row_wr(&good, &b->mem[from], &b->mem[to], b->ops->qpn(b, to), sge);
 
-	*sge = (struct ibv_sge){
-		.addr = b->mem[from].addr, .length = len, .lkey = b->mem[from].lkey};
-	switch (opcode) {
-	case IBV_WR_RDMA_WRITE:
-	case IBV_WR_RDMA_WRITE_WITH_IMM:
-	case IBV_WR_RDMA_READ:
-		wr.wr.rdma.remote_addr = b->mem[to].addr;
-		wr.wr.rdma.rkey = b->mem[to].rkey;
-		break;
-	case IBV_WR_ATOMIC_CMP_AND_SWP:
-	case IBV_WR_ATOMIC_FETCH_AND_ADD:
-		wr.wr.atomic.remote_addr = b->mem[to].addr;
-		wr.wr.atomic.rkey = b->mem[to].rkey;
-		break;
-	case IBV_WR_SEND_WITH_INV:
-	case IBV_WR_LOCAL_INV:
-		wr.invalidate_rkey = NO_KEY;
-		break;
-	default:
-		/* UD; other services do not look there. */
-		wr.wr.ud.remote_qpn = b->ops->qpn(b, to);
-		wr.wr.ud.remote_qkey = ERR_QKEY;
-		break;
-	}
+	wr.wr_id = wr_id;
 	return wr;
 }
 
@@ -78,96 +48,12 @@ int err_post_recv(struct err_bench *b, enum err_end end, uint64_t wr_id, uint32_
 
 /* ---- the request that fails ---- */
 
-static bool is_atomic(enum ibv_wr_opcode opcode)
-{
-	return opcode == IBV_WR_ATOMIC_CMP_AND_SWP || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-}
-
-static void set_remote(struct ibv_send_wr *wr, uint64_t addr, uint32_t rkey)
-{
-	if (is_atomic(wr->opcode)) {
-		wr->wr.atomic.remote_addr = addr;
-		wr->wr.atomic.rkey = rkey;
-	} else {
-		wr->wr.rdma.remote_addr = addr;
-		wr->wr.rdma.rkey = rkey;
-	}
-}
-
-/** A region that is not what it should be. */
-static struct err_region bad_region(struct err_bench *b, const struct err_row *row)
-{
-	switch (row->fault) {
-	case FAULT_LOCAL_RIGHT:
-		return b->ops->reg(b, REQ, 0, false);
-	case FAULT_REGION_RIGHT:
-		return b->ops->reg(b, RSP, IBV_ACCESS_LOCAL_WRITE, false);
-	case FAULT_REGION_PD:
-		return b->ops->reg(b, RSP, all_access, true);
-	case FAULT_REGION_GONE:
-		return b->ops->reg(b, RSP, all_access, false);
-	default:
-		return (struct err_region){0};
-	}
-}
-
-static void spoil(struct err_bench *b, const struct err_row *row, struct ibv_send_wr *wr,
-		  struct err_region *bad)
-{
-	const struct err_region *remote = &b->mem[RSP];
-
-	switch (row->fault) {
-	case FAULT_NONE:
-		break;
-	case FAULT_LKEY:
-		wr->sg_list->lkey = NO_KEY;
-		break;
-	case FAULT_LOCAL_BOUNDS:
-		wr->sg_list->addr += ERR_MEM - row->len + 1;
-		break;
-	case FAULT_LOCAL_RIGHT:
-		wr->sg_list->addr = bad->addr;
-		wr->sg_list->lkey = bad->lkey;
-		break;
-	case FAULT_RKEY:
-		set_remote(wr, remote->addr, NO_KEY);
-		break;
-	case FAULT_REMOTE_BOUNDS:
-		set_remote(wr, remote->addr + ERR_MEM - row->len + (is_atomic(row->opcode) ? 8 : 1),
-			   remote->rkey);
-		break;
-	case FAULT_REMOTE_BEFORE:
-		set_remote(wr, remote->addr - 8, remote->rkey);
-		break;
-	case FAULT_REMOTE_WRAPS:
-		set_remote(wr, UINT64_MAX - 7, remote->rkey);
-		break;
-	case FAULT_UNALIGNED:
-		set_remote(wr, remote->addr + 4, remote->rkey);
-		break;
-	case FAULT_REGION_GONE:
-		set_remote(wr, bad->addr, bad->rkey);
-		b->ops->dereg(b, RSP, bad);
-		break;
-	case FAULT_REGION_RIGHT:
-	case FAULT_REGION_PD:
-		set_remote(wr, bad->addr, bad->rkey);
-		break;
-	case FAULT_QKEY:
-		wr->wr.ud.remote_qkey ^= 0x01010101;
-		break;
-	case FAULT_QPN:
-		wr->wr.ud.remote_qpn ^= 0x3000;
-		break;
-	}
-}
-
 static const char *post_receives(struct err_bench *b, const struct err_row *row)
 {
 	const uint32_t grh = row->type == IBV_QPT_UD ? 40 : 0;
 	struct ibv_sge sge = {.addr = b->mem[RSP].addr,
 			      .length = row->recv_len,
-			      .lkey = row->recv_lkey_bad ? (uint32_t)NO_KEY : b->mem[RSP].lkey};
+			      .lkey = row->recv_lkey_bad ? (uint32_t)ERR_NO_KEY : b->mem[RSP].lkey};
 	struct ibv_recv_wr wr = {.wr_id = WR_RECV, .sg_list = &sge, .num_sge = 1};
 
 	if (row->with_recv && b->ops->recv(b, RSP, &wr))
@@ -182,23 +68,29 @@ static const char *post_receives(struct err_bench *b, const struct err_row *row)
 /** Post the row's requests. *refused: the first one was, as it is to be. */
 static const char *provoke(struct err_bench *b, const struct err_row *row, bool *refused)
 {
-	struct err_region bad = bad_region(b, row);
-	const char *wrong = post_receives(b, row);
+	struct err_region at[ENDS] = {b->mem[REQ], b->mem[RSP]};
 	struct ibv_sge sge, sge_behind;
-	struct ibv_send_wr wr = err_wr(b, REQ, &sge, row->opcode, WR_FIRST, row->len), behind;
+	struct ibv_send_wr wr, behind;
+	enum err_end end;
+	unsigned access;
+	const char *wrong;
 	int err;
 
+	if (err_row_region(row, &end, &access))
+		at[end] = b->ops->reg(b, end, access, row->fault == FAULT_REGION_PD);
+	wrong = post_receives(b, row);
 	if (wrong)
 		return wrong;
-	wr.send_flags |= row->flags;
-	spoil(b, row, &wr, &bad);
+	wr = err_row_wr(row, &at[REQ], &at[RSP], b->ops->qpn(b, RSP), &sge);
+	if (row->fault == FAULT_REGION_GONE)
+		b->ops->dereg(b, RSP, &at[RSP]);
 	err = b->ops->post(b, REQ, &wr);
 	*refused = err != 0;
 	if (err != row->err)
 		return err ? strerror(err) : "the request was not refused";
 	if (err)
 		return NULL;
-	behind = err_wr(b, REQ, &sge_behind, IBV_WR_SEND, WR_BEHIND, BEHIND_LEN);
+	behind = err_wr(b, REQ, &sge_behind, WR_BEHIND, BEHIND_LEN);
 	err = b->ops->post(b, REQ, &behind);
 	return err ? "the request behind was refused" : NULL;
 }

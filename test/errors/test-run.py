@@ -16,7 +16,8 @@ import harness  # noqa: E402 # pylint: disable=wrong-import-position
 
 SKIPPED = 77
 ROCEMU, ERRORS_RUN = sys.argv[1:3]
-NO_ERROR = {'rc/comm-est', 'rc/sq-drained', 'rc/srq-limit', 'rc/last-wqe', 'rc/posted-in-error'}
+NO_ERROR = {'rc/comm-est', 'rc/sq-drained', 'rc/srq-limit', 'rc/last-wqe', 'rc/posted-in-error',
+            'rc/write/empty-unknown-rkey', 'rc/read/empty-unknown-rkey'}
 TWO = ('--req', 'a', '--rsp', 'b')
 
 

@@ -58,6 +58,8 @@ NOTES = (
     'rxe marks the receive completion of a SEND with invalidate by the kernel\'s flag value, 4, which user space reads '
     'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end. It '
     'checks the data, and that the window is gone.',
+    'rxe gives a region without any remote right the R_Key 0.',
+    'rxe sends the first packets of a WRITE whose local memory ends in a later packet, then fails it. IBTA allows that.',
     *cases_addr.NOTES,
 )
 

@@ -340,8 +340,8 @@ static bool to_init(struct vc_conn *c, struct ibv_qp *qp, const struct vc_attr *
 		a.qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
 		if (vc->opt.type == IBV_QPT_RC)
 			a.qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
-		if (attr->qp_access == -1)
-			a.qp_access_flags = 0;
+		if (attr->qp_access)
+			a.qp_access_flags = (unsigned)attr->qp_access;
 	}
 	rc = ibv_modify_qp(qp, &a, mask);
 	VC_CHECK(vc, rc == 0, "modify to INIT: %s", strerror(rc));

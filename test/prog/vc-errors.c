@@ -10,23 +10,15 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "../../tools/parity/error-rows.h"
 #include "vc.h"
 
-/** A connection made for one case, destroyed however the case ends. */
+/** A connection made for one case, and what is done with it. */
 struct once {
 	struct vc_attr attr;
 	bool (*body)(struct vc *vc, struct vc_conn *c);
+	const char *row; /* of the errors table, in place of a body */
 };
-
-static bool case_once(struct vc *vc, void *arg)
-{
-	struct once *o = arg;
-	struct vc_conn c;
-	bool ok = vc_conn_new(vc, &c, &o->attr) && o->body(vc, &c);
-
-	vc_conn_free(&c);
-	return ok;
-}
 
 /** The active side's request ends with the status wanted, and the QP is in the error state. */
 static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op,
@@ -53,224 +45,148 @@ static bool fails_with(struct vc *vc, struct vc_conn *c, struct vc_op *op,
 	return true;
 }
 
-/** One bad request by the active side; the passive side's memory must not change. */
-static bool bad_request(struct vc *vc, struct vc_conn *c, struct vc_op *op, size_t size,
-			enum ibv_wc_status status)
+/* ---- rows of the errors table (tools/parity/error-rows.c): one request that fails ---- */
+
+enum { WATCHED = 8192 };
+
+/** The passive side's region where the row takes one; both sides' *remote becomes it. */
+struct region {
+	struct ibv_pd *pd; /* owned; NULL: the region is in the usual one */
+	struct ibv_mr *mr; /* owned */
+};
+
+static void region_free(struct region *r)
 {
-	vc_buf_clear(&vc->in, 4096);
-	vc_fill(vc->out.data, 4096, 1);
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op->nsge = vc_cut(op->sge, 1, &vc->out, 0, size);
-		VC_TRY(fails_with(vc, c, op, status));
+	if (r->mr)
+		ibv_dereg_mr(r->mr);
+	if (r->pd)
+		ibv_dealloc_pd(r->pd);
+	*r = (struct region){0};
+}
+
+static bool region_make(struct vc *vc, const struct err_row *row, struct region *r,
+			struct err_region *remote)
+{
+	uint32_t mine = 0;
+	enum err_end end;
+	unsigned access;
+
+	if (!err_row_region(row, &end, &access))
+		return true;
+	if (!vc->active) {
+		if (row->fault == FAULT_REGION_PD)
+			r->pd = ibv_alloc_pd(vc->ctx);
+		VC_CHECK(vc, r->pd || row->fault != FAULT_REGION_PD, "ibv_alloc_pd: %s",
+			 strerror(errno));
+		r->mr = ibv_reg_mr(r->pd ? r->pd : vc->pd, vc->in.data, WATCHED, access);
+		VC_CHECK(vc, r->mr, "ibv_reg_mr: %s", strerror(errno));
+		mine = r->mr->rkey;
+		if (row->fault == FAULT_REGION_GONE)
+			region_free(r);
 	}
-	VC_TRY(vc_sync(vc));
-	for (size_t i = 0; i < 4096; i++)
-		VC_CHECK(vc, vc->in.data[i] == 0xee, "memory changed at %zu", i);
+	return vc_swap(vc, &mine, &remote->rkey, sizeof(mine));
+}
+
+static bool row_active(struct vc *vc, struct vc_conn *c, const struct err_row *row,
+		       const struct err_region *remote)
+{
+	const struct err_region local = {
+		.addr = (uintptr_t)vc->out.data, .len = vc->out.len, .lkey = vc->out.mr->lkey};
+	struct vc_op op = {.nsge = 1};
+	const struct ibv_send_wr wr = err_row_wr(row, &local, remote, 0, op.sge);
+	const bool atomic = wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+
+	op.opcode = wr.opcode;
+	op.raddr = atomic ? wr.wr.atomic.remote_addr : wr.wr.rdma.remote_addr;
+	op.rkey = atomic ? wr.wr.atomic.rkey : wr.wr.rdma.rkey;
+	return fails_with(vc, c, &op, (enum ibv_wc_status)row->want.first);
+}
+
+static bool row_passive(struct vc *vc, struct vc_conn *c, const struct err_row *row)
+{
+	struct vc_done d;
+
+	VC_TRY(vc_wait(c, c->rcq, &d));
+	VC_CHECK(vc, d.wr_id == WR_RECV && d.status == (enum ibv_wc_status)row->want.recv,
+		 "receive: %s, not %s", ibv_wc_status_str(d.status),
+		 ibv_wc_status_str((enum ibv_wc_status)row->want.recv));
 	return true;
 }
 
-/* clang-format off */
-static bool bad_rkey_write(struct vc *vc, struct vc_conn *c)
+/** Nothing outside the receive has changed. */
+static bool row_memory(struct vc *vc, const struct err_row *row)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey ^ 0x5a5a5a};
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
+	/* A requester may send the packets before the one whose memory it has not. */
+	if (row->fault == FAULT_LOCAL_BOUNDS)
+		return true;
+	for (size_t i = row->with_recv ? row->recv_len : 0; i < WATCHED; i++)
+		VC_CHECK(vc, vc->in.data[i] == 0xee, "memory changed at %zu", i);
+	return vc_buf_guards(vc, &vc->in, WATCHED);
 }
 
-static bool bad_rkey_read(struct vc *vc, struct vc_conn *c)
+static bool row_steps(struct vc *vc, struct vc_conn *c, const struct err_row *row, struct region *r)
 {
-	struct vc_op op = {.opcode = IBV_WR_RDMA_READ, .raddr = c->peer.out_addr, .rkey = c->peer.out_rkey ^ 0x5a5a5a};
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
+	struct err_region remote = {
+		.addr = c->peer.in_addr, .len = c->peer.in_len, .rkey = c->peer.in_rkey};
+	struct ibv_sge sge;
+
+	vc_buf_clear(&vc->in, WATCHED);
+	vc_fill(vc->out.data, WATCHED, 1);
+	VC_TRY(region_make(vc, row, r, &remote));
+	if (!vc->active && row->with_recv) {
+		vc_cut(&sge, 1, &vc->in, 0, row->recv_len);
+		if (row->recv_lkey_bad)
+			sge.lkey = ERR_NO_KEY;
+		VC_TRY(vc_post_recv(c, WR_RECV, &sge, 1));
+	}
+	VC_TRY(vc_sync(vc));
+	if (vc->active)
+		VC_TRY(row_active(vc, c, row, &remote));
+	else if (row->with_recv)
+		VC_TRY(row_passive(vc, c, row));
+	VC_TRY(vc_sync(vc));
+	return row_memory(vc, row);
 }
 
-static bool bad_rkey_atomic(struct vc *vc, struct vc_conn *c)
+static bool run_row(struct vc *vc, struct vc_conn *c, const struct err_row *row)
 {
-	struct vc_op op = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey ^ 0x5a5a5a};
-	return bad_request(vc, c, &op, 8, IBV_WC_REM_ACCESS_ERR);
-}
-
-static bool beyond_the_end(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr + c->peer.in_len - 99, .rkey = c->peer.in_rkey};
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
-}
-
-static bool before_the_start(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_RDMA_READ, .raddr = c->peer.out_addr - 1, .rkey = c->peer.out_rkey};
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
-}
-
-static bool address_wraps(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE, .raddr = UINT64_MAX - 9, .rkey = c->peer.in_rkey};
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
-}
-/* clang-format on */
-
-/** An address that is no multiple of 8 is an invalid request, whatever the region's rights. */
-static bool atomic_unaligned(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD,
-			   .raddr = c->peer.in_addr + 4,
-			   .rkey = c->peer.in_rkey};
-
-	return bad_request(vc, c, &op, 8, IBV_WC_REM_INV_REQ_ERR);
-}
-
-/** A region that allows nothing remote. */
-static bool region_forbids(struct vc *vc, struct vc_conn *c, enum ibv_wr_opcode opcode)
-{
-	struct vc_op op = {.opcode = opcode};
-	struct ibv_mr *mr = ibv_reg_mr(vc->pd, vc->in.data, 4096, IBV_ACCESS_LOCAL_WRITE);
-	uint32_t theirs = 0;
+	struct region r = {0};
 	bool ok;
 
-	VC_CHECK(vc, mr, "ibv_reg_mr: %s", strerror(errno));
-	ok = vc_swap(vc, &mr->rkey, &theirs, sizeof(theirs));
-	op.raddr = c->peer.in_addr;
-	op.rkey = theirs;
-	ok = ok && bad_request(vc, c, &op, 8, IBV_WC_REM_ACCESS_ERR);
-	ibv_dereg_mr(mr);
+	/* A receive that is wrong would be any QP's of the SRQ. */
+	if (row->recv_lkey_bad && c->srq)
+		return vc_sync(vc);
+	ok = row_steps(vc, c, row, &r);
+	region_free(&r);
 	return ok;
 }
 
-static bool no_permission(struct vc *vc, struct vc_conn *c)
+static const struct err_row *row_of(const char *name)
 {
-	return region_forbids(vc, c, IBV_WR_RDMA_WRITE);
+	for (unsigned i = 0; i < err_nrows; i++)
+		if (strcmp(err_rows[i].name, name) == 0)
+			return &err_rows[i];
+	vc_die("the errors table has no row %s", name);
 }
 
-static bool no_read_permission(struct vc *vc, struct vc_conn *c)
+static bool case_once(struct vc *vc, void *arg)
 {
-	return region_forbids(vc, c, IBV_WR_RDMA_READ);
-}
-
-static bool no_atomic_permission(struct vc *vc, struct vc_conn *c)
-{
-	return region_forbids(vc, c, IBV_WR_ATOMIC_CMP_AND_SWP);
-}
-
-/** A key that was good until its region was deregistered. */
-static bool stale_key(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE};
-	struct ibv_mr *mr = ibv_reg_mr(vc->pd, vc->in.data, 4096,
-				       IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	uint32_t mine, theirs = 0;
-
-	VC_CHECK(vc, mr, "ibv_reg_mr: %s", strerror(errno));
-	mine = mr->rkey;
-	VC_CHECK(vc, ibv_dereg_mr(mr) == 0, "ibv_dereg_mr");
-	VC_TRY(vc_swap(vc, &mine, &theirs, sizeof(theirs)));
-	op.raddr = c->peer.in_addr;
-	op.rkey = theirs;
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
-}
-
-/** A region of another protection domain than the queue pair's. */
-static bool other_pd(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE};
-	struct ibv_pd *pd = ibv_alloc_pd(vc->ctx);
-	struct ibv_mr *mr;
-	uint32_t theirs = 0;
+	struct once *o = arg;
+	const struct err_row *row = o->row ? row_of(o->row) : NULL;
+	struct vc_conn c;
 	bool ok;
 
-	VC_CHECK(vc, pd, "ibv_alloc_pd: %s", strerror(errno));
-	mr = ibv_reg_mr(pd, vc->in.data, 4096, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-	ok = mr && vc_swap(vc, &mr->rkey, &theirs, sizeof(theirs));
-	op.raddr = c->peer.in_addr;
-	op.rkey = theirs;
-	ok = ok && bad_request(vc, c, &op, 100, IBV_WC_REM_ACCESS_ERR);
-	if (mr)
-		ibv_dereg_mr(mr);
-	ibv_dealloc_pd(pd);
+	if (row) {
+		o->attr.qp_access = (int)row->config.access;
+		if (!o->attr.rnr_retry)
+			o->attr.rnr_retry = row->config.rnr_retry;
+	}
+	ok = vc_conn_new(vc, &c, &o->attr) && (row ? run_row(vc, &c, row) : o->body(vc, &c));
+	vc_conn_free(&c);
 	return ok;
 }
 
-/** The QP allows no remote access at all: IBTA has an invalid-request NAK for it. */
-static bool qp_forbids(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {
-		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
-
-	return bad_request(vc, c, &op, 100, IBV_WC_REM_INV_REQ_ERR);
-}
-
-static bool send_too_long(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_SEND};
-	struct ibv_sge sge;
-	struct vc_done d;
-
-	vc_buf_clear(&vc->in, 100);
-	if (!vc->active)
-		VC_TRY(vc_post_recv(c, 9, &sge, vc_cut(&sge, 1, &vc->in, 0, 100)));
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 101);
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_REM_INV_REQ_ERR));
-	} else {
-		VC_TRY(vc_wait(c, c->rcq, &d));
-		VC_CHECK(vc, d.wr_id == 9 && d.status == IBV_WC_LOC_LEN_ERR, "receive: %s",
-			 ibv_wc_status_str(d.status));
-		VC_TRY(vc_buf_guards(vc, &vc->in, 100));
-	}
-	return vc_sync(vc);
-}
-
-/** What the receive names is not registered: the responder's own fault, a remote operational error.
- */
-static bool receive_bad_lkey(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_SEND};
-	struct ibv_sge sge;
-	struct vc_done d;
-
-	vc_buf_clear(&vc->in, 100);
-	if (!vc->active && !c->srq) {
-		vc_cut(&sge, 1, &vc->in, 0, 100);
-		sge.lkey ^= 0x5a5a5a;
-		VC_TRY(vc_post_recv(c, 9, &sge, 1));
-	}
-	VC_TRY(vc_sync(vc));
-	if (vc->active && !c->srq) {
-		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_REM_OP_ERR));
-	} else if (!c->srq) {
-		VC_TRY(vc_wait(c, c->rcq, &d));
-		VC_CHECK(vc, d.wr_id == 9 && d.status == IBV_WC_LOC_PROT_ERR, "receive: %s, not %s",
-			 ibv_wc_status_str(d.status), ibv_wc_status_str(IBV_WC_LOC_PROT_ERR));
-		VC_TRY(vc_buf_guards(vc, &vc->in, 100));
-	}
-	return vc_sync(vc);
-}
-
-static bool rnr_exhausted(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_SEND};
-
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_RNR_RETRY_EXC_ERR));
-	}
-	return vc_sync(vc);
-}
-
-static bool rnr_write_imm(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM,
-			   .raddr = c->peer.in_addr,
-			   .rkey = c->peer.in_rkey};
-
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_RNR_RETRY_EXC_ERR));
-	}
-	return vc_sync(vc);
-}
+/* ---- what is more than one request ---- */
 
 /** The receive comes after the SEND: the requester waits and tries again. */
 static bool rnr_recovers(struct vc *vc, struct vc_conn *c)
@@ -346,50 +262,6 @@ static bool wrong_srqn(struct vc *vc, struct vc_conn *c)
 	VC_CHECK(vc, vc_qp_state(c) == IBV_QPS_ERR, "target's state %d, not ERR", vc_qp_state(c));
 	VC_CHECK(vc, !vc_poll(c, c->rcq, &d), "a receive completed");
 	return true;
-}
-
-/* ---- local faults ---- */
-
-static bool bad_lkey(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {
-		.opcode = IBV_WR_RDMA_WRITE, .raddr = c->peer.in_addr, .rkey = c->peer.in_rkey};
-
-	vc_buf_clear(&vc->in, 100);
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op.nsge = vc_cut(op.sge, 1, &vc->out, 0, 100);
-		op.sge[0].lkey ^= 0x5a5a5a;
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_LOC_PROT_ERR));
-	}
-	return vc_sync(vc);
-}
-
-/** The response arrives, and there is nowhere to put it. */
-static bool read_bad_lkey(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {
-		.opcode = IBV_WR_RDMA_READ, .raddr = c->peer.out_addr, .rkey = c->peer.out_rkey};
-
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op.nsge = vc_cut(op.sge, 1, &vc->in, 0, 100);
-		op.sge[0].lkey ^= 0x5a5a5a;
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_LOC_PROT_ERR));
-	}
-	return vc_sync(vc);
-}
-
-static bool local_bounds(struct vc *vc, struct vc_conn *c)
-{
-	struct vc_op op = {.opcode = IBV_WR_SEND};
-
-	VC_TRY(vc_sync(vc));
-	if (vc->active) {
-		op.nsge = vc_cut(op.sge, 1, &vc->out, vc->out.len - 99, 100);
-		VC_TRY(fails_with(vc, c, &op, IBV_WC_LOC_PROT_ERR));
-	}
-	return vc_sync(vc);
 }
 
 /** Everything that was posted comes back, flushed, when the QP goes to the error state. */
@@ -540,31 +412,31 @@ static const struct {
 	struct once once;
 	bool xrc; /* over XRC only */
 } errors[] = {
-	{"bad_rkey_write",   IBV_QPT_RC, {.body = bad_rkey_write}},
-	{"bad_rkey_read",    IBV_QPT_RC, {.body = bad_rkey_read}},
-	{"bad_rkey_atomic",  IBV_QPT_RC, {.body = bad_rkey_atomic}},
-	{"beyond_the_end",   IBV_QPT_RC, {.body = beyond_the_end}},
-	{"before_the_start", IBV_QPT_RC, {.body = before_the_start}},
-	{"address_wraps",    IBV_QPT_RC, {.body = address_wraps}},
-	{"no_permission",    IBV_QPT_RC, {.body = no_permission}},
-	{"no_read_permission",   IBV_QPT_RC, {.body = no_read_permission}},
-	{"no_atomic_permission", IBV_QPT_RC, {.body = no_atomic_permission}},
-	{"atomic_unaligned", IBV_QPT_RC, {.body = atomic_unaligned}},
-	{"stale_key",        IBV_QPT_RC, {.body = stale_key}},
-	{"other_pd",         IBV_QPT_RC, {.body = other_pd}},
-	{"qp_forbids",       IBV_QPT_RC, {.body = qp_forbids, .attr = {.qp_access = -1}}},
-	{"send_too_long",    IBV_QPT_RC, {.body = send_too_long}},
-	{"receive_bad_lkey", IBV_QPT_RC, {.body = receive_bad_lkey}},
-	{"rnr_write_imm",    IBV_QPT_RC, {.body = rnr_write_imm, .attr = {.rnr_retry = 2}}},
-	{"rnr_exhausted",    IBV_QPT_RC, {.body = rnr_exhausted, .attr = {.rnr_retry = 2}}},
-	{"rnr_no_retry",     IBV_QPT_RC, {.body = rnr_exhausted, .attr = {.rnr_retry = VC_ZERO}}},
+	{"bad_rkey_write",       IBV_QPT_RC, {.row = "rc/write/unknown-rkey"}},
+	{"bad_rkey_read",        IBV_QPT_RC, {.row = "rc/read/unknown-rkey"}},
+	{"bad_rkey_atomic",      IBV_QPT_RC, {.row = "rc/fetch-add/unknown-rkey"}},
+	{"beyond_the_end",       IBV_QPT_RC, {.row = "rc/write/past-region"}},
+	{"before_the_start",     IBV_QPT_RC, {.row = "rc/write/before-region"}},
+	{"address_wraps",        IBV_QPT_RC, {.row = "rc/write/address-wraps"}},
+	{"no_permission",        IBV_QPT_RC, {.row = "rc/write/region-right"}},
+	{"no_read_permission",   IBV_QPT_RC, {.row = "rc/read/region-right"}},
+	{"no_atomic_permission", IBV_QPT_RC, {.row = "rc/fetch-add/region-right"}},
+	{"atomic_unaligned",     IBV_QPT_RC, {.row = "rc/fetch-add/unaligned"}},
+	{"stale_key",            IBV_QPT_RC, {.row = "rc/write/region-gone"}},
+	{"other_pd",             IBV_QPT_RC, {.row = "rc/write/region-pd"}},
+	{"qp_forbids",           IBV_QPT_RC, {.row = "rc/write/qp-no-right"}},
+	{"send_too_long",        IBV_QPT_RC, {.row = "rc/send/too-long"}},
+	{"receive_bad_lkey",     IBV_QPT_RC, {.row = "rc/send/receive-lkey"}},
+	{"rnr_write_imm",        IBV_QPT_RC, {.row = "rc/write-imm/no-receive"}},
+	{"rnr_exhausted",        IBV_QPT_RC, {.row = "rc/send/no-receive"}},
+	{"rnr_no_retry",         IBV_QPT_RC, {.row = "rc/send/no-receive", .attr = {.rnr_retry = VC_ZERO}}},
 	{"rnr_recovers",     IBV_QPT_RC, {.body = rnr_recovers}},
 	{"wrong_qpn",        IBV_QPT_RC, {.body = retry_exhausted, .attr = {.wrong_qpn = 0xfffffe, .timeout = 10, .retry_cnt = 2}}},
 	{"peer_destroys",    IBV_QPT_RC, {.body = peer_destroys, .attr = {.timeout = 10, .retry_cnt = 2}}},
 	{"wrong_srqn",       IBV_QPT_RC, {.body = wrong_srqn}, .xrc = true},
-	{"bad_lkey",         IBV_QPT_RC, {.body = bad_lkey}},
-	{"read_bad_lkey",    IBV_QPT_RC, {.body = read_bad_lkey}},
-	{"local_bounds",     IBV_QPT_RC, {.body = local_bounds}},
+	{"bad_lkey",             IBV_QPT_RC, {.row = "rc/write/lkey"}},
+	{"read_bad_lkey",        IBV_QPT_RC, {.row = "rc/read/lkey"}},
+	{"local_bounds",         IBV_QPT_RC, {.row = "rc/write/local-bounds"}},
 	{"flush",            IBV_QPT_RC, {.body = flush}},
 	{"flush",            IBV_QPT_UC, {.body = flush}},
 	{"flush",            IBV_QPT_UD, {.body = flush}},

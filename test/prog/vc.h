@@ -82,7 +82,7 @@ struct vc {
 
 /** What a conn is made with; zero means the default. */
 struct vc_attr {
-	int qp_access;	       /* -1: none; 0: everything */
+	int qp_access;	       /* 0: everything */
 	uint8_t timeout;       /* ack timeout code, default: the option's */
 	uint8_t retry_cnt;     /* default 7 */
 	uint8_t rnr_retry;     /* default 7; VC_ZERO: 0 */

@@ -1,126 +1,95 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Scenarios: requests that fail, and the effects at both ends. These rows are inputs alone, because
- * parity compares two devices; test/errors has rows with the expected results.
+ * Scenarios: requests that fail, and the effects at both ends. Of the errors table's rows
+ * (error-rows.c) these are the inputs; what is compared is another device.
  */
 #include <stdlib.h>
 
+#include "error-rows.h"
 #include "parity.h"
 
-enum { NO_KEY = 0xdeadbe00 };
+enum { RECV = 7, RECV_BEHIND = 8 };
 
-/** A request that fails at the requester or at the responder, and what follows. */
-struct error {
-	const char *name;
-	struct msg m;
-	struct setup s;
-	bool receive;
-	uint32_t receive_len;
-	uint32_t receive_lkey_is_bad;
-	bool only_req; /* the responder's QP is not touched: what to wait for */
-	int mr_access; /* with flag use_mr: the responder's region has only that */
-	bool use_mr;
-};
-
-static const struct error errors[] = {
-	/* clang-format off */
-	/* the responder refuses */
-	{"rc/write/bad-rkey", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100, .rkey = NO_KEY}},
-	{"rc/write-imm/bad-rkey", {IBV_WR_RDMA_WRITE_WITH_IMM, .id = 1, .len = 100, .rkey = NO_KEY}, .receive = true, .receive_len = 100},
-	{"rc/read/bad-rkey", {IBV_WR_RDMA_READ, .id = 1, .len = 100, .rkey = NO_KEY}},
-	{"rc/fetch-add/bad-rkey", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 8, .rkey = NO_KEY}},
-	{"rc/cmp-swap/bad-rkey", {IBV_WR_ATOMIC_CMP_AND_SWP, .id = 1, .len = 8, .rkey = NO_KEY}},
-	{"rc/write/0-bytes-bad-rkey", {IBV_WR_RDMA_WRITE, .id = 1, .len = 0, .rkey = NO_KEY}},
-	{"rc/read/0-bytes-bad-rkey", {IBV_WR_RDMA_READ, .id = 1, .len = 0, .rkey = NO_KEY}},
-	{"rc/write/past-the-region", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100, .remote = MEM_SIZE - DST - 99}},
-	{"rc/read/past-the-region", {IBV_WR_RDMA_READ, .id = 1, .len = 100, .remote = MEM_SIZE - SRC - 99}},
-	{"rc/write/before-the-region", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100, .remote = -DST - 1}},
-	{"rc/fetch-add/past-the-region", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 8, .remote = MEM_SIZE - DST}},
-	{"rc/fetch-add/unaligned", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 8, .remote = 4}},
-	{"rc/cmp-swap/unaligned", {IBV_WR_ATOMIC_CMP_AND_SWP, .id = 1, .len = 8, .remote = 1}},
-	{"rc/write/qp-without-right", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100}, {.access = IBV_ACCESS_REMOTE_READ}},
-	{"rc/read/qp-without-right", {IBV_WR_RDMA_READ, .id = 1, .len = 100}, {.access = IBV_ACCESS_REMOTE_WRITE}},
-	{"rc/fetch-add/qp-without-right", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 8}, {.access = IBV_ACCESS_REMOTE_WRITE}},
-	{"rc/write/qp-without-any-right", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100}, {.access = NO_ACCESS}},
-	{"rc/write/region-without-right", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100}, .use_mr = true, .mr_access = IBV_ACCESS_REMOTE_READ},
-	{"rc/read/region-without-right", {IBV_WR_RDMA_READ, .id = 1, .len = 100}, .use_mr = true, .mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE},
-	{"rc/fetch-add/region-without-right", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 8}, .use_mr = true, .mr_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE},
-	{"rc/send/longer-than-receive", {IBV_WR_SEND, .id = 1, .len = 100}, .receive = true, .receive_len = 99},
-	{"rc/send/longer-than-receive-2-packets", {IBV_WR_SEND, .id = 1, .len = 2 * MTU}, .receive = true, .receive_len = 2 * MTU - 1},
-	{"rc/send/longer-than-empty-receive", {IBV_WR_SEND, .id = 1, .len = 1}, .receive = true},
-	{"rc/send/receive-with-bad-lkey", {IBV_WR_SEND, .id = 1, .len = 100}, .receive = true, .receive_len = 100, .receive_lkey_is_bad = 1},
-	{"rc/send/no-receive", {IBV_WR_SEND, .id = 1, .len = 100}, {.rnr_retry = 1}, .only_req = true},
-	{"rc/write-imm/no-receive", {IBV_WR_RDMA_WRITE_WITH_IMM, .id = 1, .len = 100}, {.rnr_retry = 1}, .only_req = true},
-	{"rc/send-inv/bad-rkey", {IBV_WR_SEND_WITH_INV, .id = 1, .len = 100, .rkey = NO_KEY}, .receive = true, .receive_len = 100},
-	/* the requester finds it itself */
-	{"rc/send/bad-lkey", {IBV_WR_SEND, .id = 1, .len = 100, .lkey = NO_KEY}, .receive = true, .receive_len = 100, .only_req = true},
-	{"rc/write/bad-lkey", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100, .lkey = NO_KEY}, .only_req = true},
-	{"rc/read/bad-lkey", {IBV_WR_RDMA_READ, .id = 1, .len = 100, .lkey = NO_KEY}, .only_req = true},
-	{"rc/send/local-past-the-region", {IBV_WR_SEND, .id = 1, .len = 100, .local = MEM_SIZE - SRC - 99}, .receive = true, .receive_len = 100, .only_req = true},
-	{"rc/read/local-past-the-region", {IBV_WR_RDMA_READ, .id = 1, .len = 100, .local = MEM_SIZE - DST - 99}, .only_req = true},
-	{"rc/fetch-add/wrong-length", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 4}},
-	/* services without acknowledgement */
-	{"uc/send/bad-lkey", {IBV_WR_SEND, .id = 1, .len = 100, .lkey = NO_KEY}, {.type = IBV_QPT_UC}, .receive = true, .receive_len = 100},
-	{"uc/write/bad-rkey", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100, .rkey = NO_KEY}, {.type = IBV_QPT_UC}},
-	{"uc/send/no-receive", {IBV_WR_SEND, .id = 1, .len = 100}, {.type = IBV_QPT_UC}},
-	{"uc/send/longer-than-receive", {IBV_WR_SEND, .id = 1, .len = 100}, {.type = IBV_QPT_UC}, .receive = true, .receive_len = 99},
-	{"uc/read", {IBV_WR_RDMA_READ, .id = 1, .len = 100}, {.type = IBV_QPT_UC}},
-	{"uc/fetch-add", {IBV_WR_ATOMIC_FETCH_AND_ADD, .id = 1, .len = 8}, {.type = IBV_QPT_UC}},
-	{"ud/send/bad-lkey", {IBV_WR_SEND, .id = 1, .len = 100, .lkey = NO_KEY}, {.type = IBV_QPT_UD}, .receive = true, .receive_len = 140},
-	{"ud/send/wrong-q-key", {IBV_WR_SEND, .id = 1, .len = 100, .remote_qkey = 0x22222222}, {.type = IBV_QPT_UD}, .receive = true, .receive_len = 140},
-	{"ud/send/no-such-qp", {IBV_WR_SEND, .id = 1, .len = 100, .remote_qpn = 0xfffffd}, {.type = IBV_QPT_UD}, .receive = true, .receive_len = 140},
-	{"ud/send/no-receive", {IBV_WR_SEND, .id = 1, .len = 100}, {.type = IBV_QPT_UD}},
-	{"ud/send/longer-than-receive", {IBV_WR_SEND, .id = 1, .len = 100}, {.type = IBV_QPT_UD}, .receive = true, .receive_len = 139},
-	{"ud/send/room-for-grh-only", {IBV_WR_SEND, .id = 1, .len = 1}, {.type = IBV_QPT_UD}, .receive = true, .receive_len = 40},
-	{"ud/send/longer-than-mtu", {IBV_WR_SEND, .id = 1, .len = 4097}, {.type = IBV_QPT_UD}, .receive = true, .receive_len = 5000},
-	{"ud/write", {IBV_WR_RDMA_WRITE, .id = 1, .len = 100}, {.type = IBV_QPT_UD}},
-	/* clang-format on */
-};
-
-static void receive(struct pair *p, const struct error *e)
+/** All of an end's memory. */
+static struct err_region memory_of(const struct end *e)
 {
-	struct ibv_mr bad = {.lkey = NO_KEY}, *good = p->rsp.mr;
+	return (struct err_region){(uintptr_t)e->mem, MEM_SIZE, e->mr->lkey, e->mr->rkey, e->mr};
+}
 
-	if (!e->receive)
+/** Another region of all of an end's memory, if the row takes one. */
+static void row_region(struct pair *p, const struct err_row *row, struct err_region at[ENDS])
+{
+	struct ibv_pd *pd;
+	struct ibv_mr *mr;
+	enum err_end which;
+	unsigned access;
+	struct end *e;
+
+	if (!err_row_region(row, &which, &access))
 		return;
-	if (e->receive_lkey_is_bad)
+	e = which == REQ ? &p->req : &p->rsp;
+	pd = row->fault == FAULT_REGION_PD ? ibv_alloc_pd(e->ctx) : e->pd;
+	mr = pd ? (ibv_reg_mr)(pd, e->mem, MEM_SIZE, (int)access) : NULL;
+	if (!mr)
+		failed(e, "ibv_reg_mr");
+	at[which].lkey = mr->lkey;
+	at[which].rkey = mr->rkey;
+	if (row->fault == FAULT_REGION_GONE)
+		say_result(e, "ibv_dereg_mr", ibv_dereg_mr(mr));
+}
+
+static void row_receive(struct pair *p, const struct err_row *row)
+{
+	struct ibv_mr bad = {.lkey = ERR_NO_KEY}, *good = p->rsp.mr;
+
+	if (!row->with_recv)
+		return;
+	if (row->recv_lkey_bad)
 		p->rsp.mr = &bad;
-	recv_post(&p->rsp, 7, 0, e->receive_len);
+	recv_post(&p->rsp, RECV, 0, row->recv_len);
 	p->rsp.mr = good;
 }
 
-static void run_error(struct pair *p, const void *arg)
+static int row_post(struct pair *p, const struct err_row *row)
 {
-	const struct error *e = arg;
-	enum ibv_qp_type type = e->s.type ? e->s.type : IBV_QPT_RC;
-	struct setup s = e->s;
-	struct msg m = e->m;
+	struct err_region at[ENDS] = {memory_of(&p->req), memory_of(&p->rsp)};
+	struct ibv_send_wr *bad, wr;
+	struct ibv_sge sge;
+	int err;
+
+	row_region(p, row, at);
+	row_receive(p, row);
+	wr = err_row_wr(row, &at[REQ], &at[RSP], p->rsp.qp->qp_num, &sge);
+	if (row->type == IBV_QPT_UD)
+		wr.wr.ud.ah = p->req.ah;
+	err = ibv_post_send(p->req.qp, &wr, &bad);
+	if (err)
+		say_result(&p->req, "post", err);
+	return err;
+}
+
+static void run_row(struct pair *p, const void *arg)
+{
+	const struct err_row *row = arg;
 	bool refused;
 
-	pair_setup(p, &s);
-	if (e->use_mr) {
-		struct ibv_mr *mr = (ibv_reg_mr)(p->rsp.pd, p->rsp.mem, MEM_SIZE, e->mr_access);
-
-		if (!mr)
-			failed(&p->rsp, "ibv_reg_mr");
-		m.rkey = mr->rkey;
-	}
-	receive(p, e);
-	refused = msg_post(&p->req, &p->rsp, &m) != 0;
+	pair_setup(p, &(struct setup){.type = row->type,
+				      .access = row->config.access,
+				      .retry = row->config.retry_cnt,
+				      .rnr_retry = row->config.rnr_retry});
+	refused = row_post(p, row) != 0;
 	if (!refused) {
 		poll_send(&p->req, 1);
 		/* UC and UD have no acknowledgements: let it arrive before there is a receive. */
-		if (type != IBV_QPT_RC)
+		if (row->type != IBV_QPT_RC)
 			arrive_say(&p->rsp);
 		/* What is queued behind it. */
-		recv_post(&p->rsp, 8, 8192, 200);
-		m = (struct msg){.op = IBV_WR_SEND, .id = 2, .len = 10};
-		msg_post(&p->req, &p->rsp, &m);
+		recv_post(&p->rsp, RECV_BEHIND, 8192, 200);
+		msg_post(&p->req, &p->rsp, &(struct msg){.op = IBV_WR_SEND, .id = 2, .len = 10});
 		poll_send(&p->req, 1);
 	}
-	state_say(&p->req, type == IBV_QPT_RC && !refused ? IBV_QPS_ERR : IBV_QPS_RTS);
-	state_say(&p->rsp,
-		  type == IBV_QPT_RC && !refused && !e->only_req ? IBV_QPS_ERR : IBV_QPS_RTS);
+	state_say(&p->req, refused ? IBV_QPS_RTS : row->want.state[REQ]);
+	state_say(&p->rsp, refused ? IBV_QPS_RTS : row->want.state[RSP]);
 	poll_nothing(&p->rsp);
 	poll_nothing(&p->req);
 }
@@ -142,57 +111,13 @@ static void run_no_answer(struct pair *p, const void *arg)
 }
 static const enum ibv_qp_state gone = IBV_QPS_RTS, in_error = IBV_QPS_ERR, in_reset = IBV_QPS_RESET;
 
-/** The region is deregistered before the request comes. */
-static void run_deregistered(struct pair *p, const void *arg)
-{
-	const struct msg *m = arg;
-	struct msg with_key = *m;
-	struct ibv_mr *mr;
-
-	pair_setup(p, &(struct setup){0});
-	mr = ibv_reg_mr(p->rsp.pd, p->rsp.mem, MEM_SIZE,
-			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ);
-	if (!mr)
-		failed(&p->rsp, "ibv_reg_mr");
-	with_key.rkey = mr->rkey;
-	msg_post(&p->req, &p->rsp, &with_key);
-	poll_send(&p->req, 1);
-	say_result(&p->rsp, "ibv_dereg_mr", ibv_dereg_mr(mr));
-	msg_post(&p->req, &p->rsp, &with_key);
-	poll_send(&p->req, 1);
-	state_say(&p->req, IBV_QPS_ERR);
-}
-static const struct msg dereg_write = {IBV_WR_RDMA_WRITE, .len = 64, .id = 1},
-			dereg_read = {IBV_WR_RDMA_READ, .len = 64, .id = 1};
-
-/** The region's PD is not the QP's. */
-static void run_other_pd(struct pair *p, const void *arg)
-{
-	struct ibv_pd *pd;
-	struct ibv_mr *mr;
-
-	(void)arg;
-	pair_setup(p, &(struct setup){0});
-	pd = ibv_alloc_pd(p->rsp.ctx);
-	mr = pd ? ibv_reg_mr(pd, p->rsp.mem, MEM_SIZE,
-			     IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE)
-		: NULL;
-	if (!mr)
-		failed(&p->rsp, "ibv_reg_mr");
-	msg_post(&p->req, &p->rsp,
-		 &(struct msg){.op = IBV_WR_RDMA_WRITE, .id = 1, .len = 10, .rkey = mr->rkey});
-	poll_send(&p->req, 1);
-	state_say(&p->req, IBV_QPS_ERR);
-	state_say(&p->rsp, IBV_QPS_ERR);
-}
-
 /** A pair that failed works again after RESET. */
 static void run_recover(struct pair *p, const void *arg)
 {
 	(void)arg;
 	pair_setup(p, &(struct setup){0});
 	msg_post(&p->req, &p->rsp,
-		 &(struct msg){.op = IBV_WR_RDMA_WRITE, .id = 1, .len = 10, .rkey = NO_KEY});
+		 &(struct msg){.op = IBV_WR_RDMA_WRITE, .id = 1, .len = 10, .rkey = ERR_NO_KEY});
 	poll_send(&p->req, 1);
 	modify_state(&p->req, IBV_QPS_RESET);
 	modify_state(&p->rsp, IBV_QPS_RESET);
@@ -206,13 +131,12 @@ static void run_recover(struct pair *p, const void *arg)
 
 void scenarios_errors(void)
 {
-	for (unsigned i = 0; i < COUNT(errors); i++)
-		registry_add(run_error, &errors[i], 0, "error/%s", errors[i].name);
+	/* rxe's provider crashes on an inline READ, and never executes what no-rd-atomic posts. */
+	for (unsigned i = 0; i < err_nrows; i++)
+		if (!(err_rows[i].flags & IBV_SEND_INLINE) && !err_rows[i].config.no_rd_atomic)
+			registry_add(run_row, &err_rows[i], 0, "error/%s", err_rows[i].name);
 	registry_add(run_no_answer, &gone, 0, "error/rc/peer-destroyed");
 	registry_add(run_no_answer, &in_error, 0, "error/rc/peer-in-error");
 	registry_add(run_no_answer, &in_reset, 0, "error/rc/peer-in-reset");
-	registry_add(run_deregistered, &dereg_write, 0, "error/rc/write/deregistered");
-	registry_add(run_deregistered, &dereg_read, 0, "error/rc/read/deregistered");
-	registry_add(run_other_pd, NULL, 0, "error/rc/write/region-of-another-pd");
 	registry_add(run_recover, NULL, 0, "error/rc/reset-and-again");
 }
