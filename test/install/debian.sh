@@ -1,75 +1,34 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The Debian packages: built from what is committed, in two directories, with the same result; clean for lintian; installed, and
-# tried as debian/tests say, by root and by an ordinary user. Installs into a copy of this system (an overlay), so
-# that nothing of it stays. --help says how.
-set -eu
-set -o pipefail
-export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+# The Debian packages: built from what is committed, in two directories, with the same result; clean
+# for lintian; installed, and tried as debian/tests say, by root and by an ordinary user. Installs
+# into a copy of this system (an overlay), so that nothing of it stays. --help says how.
+usage="[--keep DIR] [--once] [--no-install]
 
-usage() {
-	cat <<END
-usage: test/install/debian.sh [--keep DIR] [--once] [--no-install]
-
-Builds the packages of HEAD twice, checks them, installs them into an overlay of this system, and runs debian/tests there.
-Needs root for the overlay. Takes some minutes.
+Builds the packages of HEAD twice, checks them, installs them into an overlay of this system, and
+runs debian/tests there. Needs root for the overlay. Takes some minutes.
 
   --keep DIR      leave the packages in DIR
   --once          build once, without the tests of the build
-  --no-install    build and check only; needs no root
-  -h, --help      this text
-
-Exit code 0: all is well, 1: something is not, 2: it cannot be tried here.
-END
-}
-
-say() {
-	printf 'debian.sh: %s\n' "$*" >&2
-}
-
-die() {
-	say "$2"
-	exit "$1"
-}
-
-keep="" install=1 once=""
-while [ $# -gt 0 ]; do
-	case $1 in
-	--keep)
-		[ $# -ge 2 ] || die 2 "--keep needs a directory"
-		keep=$2
-		shift
-		;;
-	--once) once=1 ;;
-	--no-install) install="" ;;
-	-h | --help)
-		usage
-		exit 0
-		;;
-	*) die 2 "unknown option '$1'; --help lists them" ;;
-	esac
-	shift
-done
-
-top=$(cd "$(dirname "$0")/../.." && pwd)
+  --no-install    build and check only; needs no root"
+# shellcheck source=test/install/common.sh
+. "$(dirname "$0")/common.sh"
+keep="" once="" no_install=""
+options "keep= once no-install" "$@"
 # shellcheck source=tools/packages.sh
 . "$top/tools/packages.sh"
-packages_need build packages || exit 2
-[ -z "$install" ] || [ "$(id -u)" = 0 ] || die 2 "the overlay needs root; --no-install only builds and checks"
+packages_need build packages || exit 77
+[ -n "$no_install" ] || [ "$(id -u)" = 0 ] ||
+	die 77 "skipped: the overlay needs root; --no-install only builds and checks"
+make_work
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-debian-XXXXXX")
-trap 'rm -rf "$work"' EXIT
-
-# build DIRECTORY: the packages of HEAD beside it, its output in DIRECTORY/../log
+# build DIRECTORY OPTIONS: the packages of HEAD beside it.
 build() {
 	mkdir -p "$1"
 	git -C "$top" archive HEAD | tar xf - -C "$1"
 	# The clock of the changelog is what ends up in the packages.
-	if ! (cd "$1" && DEB_BUILD_OPTIONS="$2" dpkg-buildpackage -b -us -uc >../log 2>&1 </dev/null); then
-		tail -n 40 "$1/../log" >&2
-		die 1 "dpkg-buildpackage failed in $1"
-	fi
+	quietly env -C "$1" DEB_BUILD_OPTIONS="$2" dpkg-buildpackage -b -us -uc
 }
 
 hashes() {
@@ -113,12 +72,12 @@ in_overlay() {
 	' sh "$@"
 }
 
-if [ -n "$install" ]; then
+if [ -z "$no_install" ]; then
 	mkdir "$work/overlay"
 	export root="$work/overlay/root"
 	for account in root nobody; do
 		say "debian/tests as $account"
-		in_overlay "$work/overlay" "$work/one" "$top/debian/tests" sh -euc '
+		quietly in_overlay "$work/overlay" "$work/one" "$top/debian/tests" sh -euc '
 			dpkg --force-depends -i /run/debs/rocemu_*.deb /run/debs/librocemu0_*.deb /run/debs/librocemu-dev_*.deb >/dev/null
 			for t in first-minute completion library; do
 				export AUTOPKGTEST_TMP=$(mktemp -d)
@@ -127,15 +86,9 @@ if [ -n "$install" ]; then
 			done
 			! command -v systemd-sysusers >/dev/null || getent passwd rocemu
 			dpkg -P rocemu librocemu-dev librocemu0 >/dev/null
-			! ls /usr/bin/rocemu /usr/lib/*/rocemu 2>/dev/null' sh "$account" >"$work/tests.log" 2>&1 </dev/null || {
-			tail -n 40 "$work/tests.log" >&2
-			die 1 "debian/tests failed as $account"
-		}
+			! ls /usr/bin/rocemu /usr/lib/*/rocemu 2>/dev/null' sh "$account"
 	done
 fi
 
-if [ -n "$keep" ]; then
-	mkdir -p "$keep"
-	cp "$work"/one/*.deb "$work"/one/*.changes "$work"/one/*.buildinfo "$keep/"
-fi
+keep_files "$work"/one/*.deb "$work"/one/*.changes "$work"/one/*.buildinfo
 say "all is well: $(cd "$work/one" && ls ./*.deb | wc -l) packages"

@@ -1,63 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The release tarball: made by `meson dist` from a clone of what is committed, complete, built where there is no repository,
-# and its own tests run. --help says how.
-set -eu
-set -o pipefail
-export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+# The release tarball: made by `meson dist` from a clone of what is committed, complete, built where
+# there is no repository, and its own tests run. --help says how.
+usage="[--keep DIR]
 
-usage() {
-	cat <<END
-usage: test/install/dist.sh [--keep DIR]
+Makes the tarball of HEAD, compares its files with the repository's, builds it, and runs the quick
+tests from it. Takes some minutes.
 
-Makes the tarball of HEAD, compares its files with the repository's, builds it, and runs the quick tests from it.
-Takes some minutes.
-
-  --keep DIR      leave the tarball and its checksum in DIR
-  -h, --help      this text
-
-Exit code 0: all is well, 1: something is not, 2: wrong usage.
-END
-}
-
-say() {
-	printf 'dist.sh: %s\n' "$*" >&2
-}
-
-die() {
-	say "$2"
-	exit "$1"
-}
-
-# quietly COMMAND...: its output only if it fails.
-quietly() {
-	"$@" >"$work/log" 2>&1 </dev/null || {
-		tail -n 40 "$work/log" >&2
-		die 1 "failed: $*"
-	}
-}
-
+  --keep DIR      leave the tarball and its checksum in DIR"
+# shellcheck source=test/install/common.sh
+. "$(dirname "$0")/common.sh"
 keep=""
-while [ $# -gt 0 ]; do
-	case $1 in
-	--keep)
-		[ $# -ge 2 ] || die 2 "--keep needs a directory"
-		keep=$2
-		shift
-		;;
-	-h | --help)
-		usage
-		exit 0
-		;;
-	*) die 2 "unknown option '$1'; --help lists them" ;;
-	esac
-	shift
-done
-
-top=$(cd "$(dirname "$0")/../.." && pwd)
-work=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-dist-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+options "keep=" "$@"
+make_work
 
 say "meson dist"
 git clone --quiet "$top" "$work/clone"
@@ -87,8 +43,5 @@ commit=$(git -C "$top" rev-parse HEAD)
 says=$("$work/build/tools/rocemu" --version)
 [ "$says" = "${name/-/ } (${commit:0:12})" ] || die 1 "rocemu --version says '$says', which is not commit $commit"
 
-if [ -n "$keep" ]; then
-	mkdir -p "$keep"
-	cp "$tarball" "$tarball.sha256sum" "$keep/"
-fi
+keep_files "$tarball" "$tarball.sha256sum"
 say "all is well: $name.tar.xz, $(stat -c %s "$tarball") bytes"

@@ -1,79 +1,37 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The RPM packages: built by rpmbuild from what is committed, on whatever distribution this is (so without the
-# dependencies that packaging/rocemu.spec names as Fedora does), and looked at. --help says how.
-set -eu
-# So grep has no -q in a pipe: it would leave early, and the program before it would fail.
-set -o pipefail
-export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+# The RPM packages: built by rpmbuild from what is committed, on whatever distribution this is (so
+# without the dependencies that packaging/rocemu.spec names as Fedora does), and looked at. --help
+# says how.
+usage="[--keep DIR]
 
-usage() {
-	cat <<END
-usage: test/install/rpm.sh [--keep DIR]
+Builds the packages of HEAD by packaging/rocemu.spec, and compares their files, what they provide
+and what they require with what is expected. Takes a minute or two.
 
-Builds the packages of HEAD by packaging/rocemu.spec, and compares their files, what they provide and what they require with
-what is expected. Takes a minute or two.
-
-  --keep DIR      leave the packages in DIR
-  -h, --help      this text
-
-Exit code 0: all is well, 1: something is not, 2: wrong usage, 77: there is no rpmbuild.
-END
-}
-
-say() {
-	printf 'rpm.sh: %s\n' "$*" >&2
-}
-
-die() {
-	say "$2"
-	exit "$1"
-}
-
+  --keep DIR      leave the packages in DIR"
+# shellcheck source=test/install/common.sh
+. "$(dirname "$0")/common.sh"
 keep=""
-while [ $# -gt 0 ]; do
-	case $1 in
-	--keep)
-		[ $# -ge 2 ] || die 2 "--keep needs a directory"
-		keep=$2
-		shift
-		;;
-	-h | --help)
-		usage
-		exit 0
-		;;
-	*) die 2 "unknown option '$1'; --help lists them" ;;
-	esac
-	shift
-done
-
-top=$(cd "$(dirname "$0")/../.." && pwd)
+options "keep=" "$@"
 command -v rpmbuild >/dev/null || die 77 "skipped: rpmbuild is not installed"
-work=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-rpm-XXXXXX")
-trap 'rm -rf "$work"' EXIT
+make_work
 
 spec=$top/packaging/rocemu.spec
 version=$(rpmspec -q --srpm --queryformat '%{version}' "$spec")
 grep -qx "  version : '$version'," "$top/meson.build" || die 1 "$spec has version $version, and meson.build another one"
 # The spec file alone: what rpmlint says of packages is each distribution's policy, which comes with its own rpmlint.
 if command -v rpmlint >/dev/null; then
-	rpmlint --strict -c "$top/packaging/rpmlint.toml" "$spec" >"$work/lint.log" 2>&1 || {
-		cat "$work/lint.log" >&2
-		die 1 "rpmlint is not content"
-	}
+	quietly rpmlint --strict -c "$top/packaging/rpmlint.toml" "$spec"
 fi
 
 say "building"
 mkdir "$work/SOURCES"
 git -C "$top" archive --prefix="rocemu-$version/" HEAD | xz -0 >"$work/SOURCES/rocemu-$version.tar.xz"
 # Macros of Fedora's package systemd-rpm-macros.
-rpmbuild -bb --nodeps --define "_topdir $work" --define "_unitdir /usr/lib/systemd/system" \
+quietly rpmbuild -bb --nodeps --define "_topdir $work" --define "_unitdir /usr/lib/systemd/system" \
 	--define "_sysusersdir /usr/lib/sysusers.d" --define "_tmpfilesdir /usr/lib/tmpfiles.d" \
-	"$spec" >"$work/log" 2>&1 </dev/null || {
-	tail -n 40 "$work/log" >&2
-	die 1 "rpmbuild failed"
-}
+	"$spec"
 rpms=$work/RPMS
 find "$rpms" -name '*.rpm' -exec mv {} "$rpms" \;
 
@@ -139,8 +97,5 @@ done
 "$work/root/usr/bin/rocemu" --version | grep "^rocemu $version" >/dev/null || die 1 "rocemu --version does not say $version"
 "$work/root/usr/bin/rocemu" run --device dev0=lo -- true || die 1 "rocemu run does not run"
 
-if [ -n "$keep" ]; then
-	mkdir -p "$keep"
-	cp "$rpms"/*.rpm "$keep/"
-fi
+keep_files "$rpms"/*.rpm
 say "all is well: $(find "$rpms" -name '*.rpm' | wc -l) packages"

@@ -1,49 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# systemd's units under systemd: it is started in namespaces, on a copy of this system (an overlay) in which the build is
-# installed, and an ordinary user's programs have it start the agent. --help says how.
-set -eu
-set -o pipefail
-export PATH=/usr/sbin:/sbin:/usr/bin:/bin
+# systemd's units under systemd: it is started in namespaces, on a copy of this system (an overlay)
+# in which the build is installed, and an ordinary user's programs have it start the agent. --help
+# says how.
+usage="[--build DIR]
 
-usage() {
-	cat <<END
-usage: test/install/service.sh [--build DIR]
-
-Runs rocemu.socket and rocemu.service of the build (default: build) under this system's systemd. Needs root, and
+Runs rocemu.socket and rocemu.service of the build under this system's systemd. Needs root, and
 ibverbs-utils and rdmacm-utils.
 
-Exit code 0: all is well, 1: something is not, 2: wrong usage, 77: it cannot be tried here.
-END
-}
-
-say() {
-	printf 'service.sh: %s\n' "$*" >&2
-}
-
-die() {
-	say "$2"
-	exit "$1"
-}
-
-top=$(cd "$(dirname "$0")/../.." && pwd)
+  --build DIR     build directory (default: build)"
+# shellcheck source=test/install/common.sh
+. "$(dirname "$0")/common.sh"
 build=$top/build
-while [ $# -gt 0 ]; do
-	case $1 in
-	--build)
-		[ $# -ge 2 ] || die 2 "--build needs a directory"
-		build=$2
-		shift
-		;;
-	-h | --help)
-		usage
-		exit 0
-		;;
-	*) die 2 "unknown option '$1'; --help lists them" ;;
-	esac
-	shift
-done
+options "build=" "$@"
 [ "$(id -u)" = 0 ] || die 77 "skipped: needs root"
 [ -x /lib/systemd/systemd ] || die 77 "skipped: systemd is not installed"
 for tool in ibv_rc_pingpong rping; do
@@ -51,7 +21,7 @@ for tool in ibv_rc_pingpong rping; do
 done
 [ -e "$build/build.ninja" ] || die 77 "skipped: there is no build in $build"
 
-work=$(mktemp -d "${TMPDIR:-/tmp}/rocemu-service-XXXXXX")
+make_work
 groups=""
 # shellcheck disable=SC2086 # a list of words
 trap '[ -z "$groups" ] || find $groups -depth -type d -exec rmdir {} +; rm -rf "$work"' EXIT
