@@ -40,9 +40,9 @@ def jobs(args):
 
 
 def commit():
-    """Of the tree that is tested; "+": with changes."""
+    """Of the tree that is tested; "+": with changes, but for pages, which this one writes to."""
     short = subprocess.run(['git', 'rev-parse', '--short=7', 'HEAD'], cwd=TOP, capture_output=True, text=True, check=False)
-    changed = subprocess.run(['git', 'status', '--porcelain', '-uno'], cwd=TOP, capture_output=True, text=True, check=False)
+    changed = subprocess.run(['git', 'status', '--porcelain', '-uno', '--', '.', ':!*.md'], cwd=TOP, capture_output=True, text=True, check=False)
     return short.stdout.strip() + ('+' if changed.stdout else '')
 
 

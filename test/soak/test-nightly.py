@@ -3,7 +3,9 @@
 """What test/nightly.py makes of its jobs' ends, and is each in the table of docs/testing.md?"""
 import argparse
 import os
+import subprocess
 import sys
+import tempfile
 
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -31,6 +33,25 @@ def merge__table__row_of_the_job_replaced():
     table = nightly.merge('', [nightly.Row('d1', 'c1', 'soak: x', 'good', '1 min'), nightly.Row('d1', 'c1', 'worlds: x', 'good', '1 min')])
     table = nightly.merge(table, [nightly.Row('d2', 'c2', 'soak: x', 'bad', '2 min')])
     assert table.splitlines()[2:] == ['| d2 | c2 | soak: x | bad | 2 min |', '| d1 | c1 | worlds: x | good | 1 min |'], table
+
+
+def commit__changes__told_but_for_pages():
+    with tempfile.TemporaryDirectory() as top:
+        git = ['git', '-C', top, '-c', 'user.name=x', '-c', 'user.email=x@localhost']
+        files = [os.path.join(top, name) for name in ('page.md', 'code.c')]
+        told, old = [], nightly.TOP
+        nightly.TOP = top
+        subprocess.run([*git, 'init', '-q'], check=True)
+        for i, path in enumerate(('', *files)):
+            for name in files if not i else [path]:
+                with open(name, 'a', encoding='utf-8') as f:
+                    f.write('x')
+            if not i:
+                subprocess.run([*git, 'add', '.'], check=True)
+                subprocess.run([*git, 'commit', '-qm', 'x'], check=True)
+            told.append(nightly.commit()[7:])
+        nightly.TOP = old
+    assert told == ['', '', '+'], told
 
 
 def docs__table__has_each_job():
