@@ -20,13 +20,18 @@ import fnmatch
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 import time
 
 STAGES = ('plain', 'address', 'thread', 'clang', 'world', 'packages', 'interop')
 CANNOT_RUN = 77
-PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py', 'service.sh')    # of test/install; 2: it cannot be tried here
+# What a test or a stage leaves behind fails it. An agent goes on after a test until it is idle, but not after the stage.
+LEFT_BEHIND = 76
+LEFTOVERS = [os.path.join(os.path.dirname(os.path.abspath(__file__)), 'leftovers.py')]
+TEST_WRAPPER = ' '.join([*map(shlex.quote, LEFTOVERS), '--let', 'rocemu-agent', '--let', 'rocemu-holder'])
+PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py', 'service.sh')    # of test/install
 FUZZ_SECONDS = 20
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
@@ -148,6 +153,12 @@ def build(stage, tally, what='', targets=()):
     return True
 
 
+def check_left(code, name, tally, text=''):
+    if code == LEFT_BEHIND:
+        print(tail(text), flush=True)
+        tally.add('fail', f'{name}: left something behind', 'see above')
+
+
 # ---- unit tests, by meson --------------------------------------------------------------------------------
 
 def meson_tests(directory):
@@ -197,13 +208,15 @@ def count_meson_test(row, stage, tally):
 def run_meson_tests(stage, names, jobs, tally):
     """meson's result of each; None when it does not run."""
     directory, env, _ = BUILDS[stage]
-    log = os.path.join(directory, 'meson-logs', 'testlog.json')
+    # Meson adds the wrapper's name to that of its log.
+    log = os.path.join(directory, 'meson-logs', f'testlog-{os.path.basename(LEFTOVERS[0])}.json')
     if os.path.exists(log):
         os.unlink(log)
     # Limits are there for what hangs; others share the machine.
     multiplier = '4' if stage == 'plain' else '10'
-    code, text = run_quietly(['meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', str(jobs),
-                              '--timeout-multiplier', multiplier, *names], {**SANITIZER_ENV, **env})
+    code, text = run_quietly([*LEFTOVERS, 'meson', 'test', '-C', directory, '--no-rebuild', '--num-processes', str(jobs), '--wrapper',
+                              TEST_WRAPPER, '--timeout-multiplier', multiplier, *names], {**SANITIZER_ENV, **env})
+    check_left(code, f'{stage}/unit tests', tally, text)
     if not os.path.exists(log):
         print(tail(text), flush=True)
         tally.add('fail', f'{stage}/meson test', f'exit code {code}')
@@ -315,7 +328,8 @@ def program_tests(stage, args, tally):
     if os.path.exists(results):
         os.unlink(results)
     say(f'{stage}: program tests')
-    p = subprocess.run(program_argv(stage, args) + ['--json', results])
+    p = subprocess.run(LEFTOVERS + program_argv(stage, args) + ['--json', results])
+    check_left(p.returncode, f'{stage}/program tests', tally)
     if not os.path.exists(results):
         # 2: no case of that name, which is no failure when a unit test has it.
         if p.returncode != 2 or not args.only:
@@ -394,7 +408,8 @@ def world(args, tally):
     argv = ['test/world/run.sh', '--build', BUILDS['plain'][0], '--json', results]
     for pattern in args.only:
         argv += ['--only', pattern]
-    p = subprocess.run(argv + (['--all'] if args.full else []))
+    p = subprocess.run(LEFTOVERS + argv + (['--all'] if args.full else []))
+    check_left(p.returncode, 'world', tally)
     if os.path.exists(results):
         for row in read_rows(results):
             if row['first'] and row['outcome'] == 'pass':
@@ -412,8 +427,8 @@ def packages(args, tally):
         if args.only and not any(fnmatch.fnmatchcase(name, f'*{p}*') for p in args.only):
             continue
         say(name)
-        code, text = run_quietly([f'test/install/{script}'], {})
-        if code in (2, CANNOT_RUN):
+        code, text = run_quietly([*LEFTOVERS, f'test/install/{script}'], {})
+        if code == CANNOT_RUN:
             tally.add('skip', name, tail(text, 1))
             continue
         if code != 0:
@@ -434,12 +449,13 @@ def interop(args, tally):
     argv = ['test/interop/run.sh', '--build', BUILDS['plain'][0], '--json', results]
     for pattern in args.only:
         argv += ['--only', pattern]
-    p = subprocess.Popen(argv + (['--full'] if args.full else []), stdout=subprocess.PIPE, text=True)
+    p = subprocess.Popen(LEFTOVERS + argv + (['--full'] if args.full else []), stdout=subprocess.PIPE, text=True)
     last = ''
     for line in p.stdout:
         print(line, end='', flush=True)
         last = line.strip()
     code = p.wait()
+    check_left(code, 'interop', tally)
     if os.path.exists(results):
         count_program_tests('interop', results, tally)
     elif code == CANNOT_RUN:

@@ -1,0 +1,175 @@
+#!/usr/bin/python3 -Is
+# SPDX-License-Identifier: BSD-2-Clause
+"""usage: leftovers.py [--let NAME]... [--patience SECONDS] COMMAND [ARGUMENT]...
+
+Runs a command, and fails if it leaves something behind: processes, wherever they went; files in /tmp
+(or TMPDIR), /dev/shm, or network namespaces with a name. Processes that are about to end have some
+time for it (60 s; spent only if something is left). Then they are listed and killed. --let: processes
+of this name may go on.
+
+For root, the directories are empty ones in a mount namespace; for others, TMPDIR is one. The exit
+code is the command's, or 76. test/suite.py runs each test by it.
+"""
+import ctypes
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+
+LEFT_BEHIND = 76    # the exit code
+PATIENCE_S = 60
+PR_SET_CHILD_SUBREAPER = 36
+CLONE_NEWNS = 0x00020000
+MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
+OPEN_TO_ALL = 0o1777
+OF_OTHERS = ('/dev/shm/libpod_lock', '/tmp/xrc_domain')     # podman and perftest keep them
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def mount(what, where, kind, flags):
+    if libc.mount(what.encode(), where.encode(), kind and kind.encode(), ctypes.c_ulong(flags), None):
+        raise OSError(ctypes.get_errno(), f'mount {where}')
+
+
+def is_kept(path):
+    """The directory of `rocemu stat`, one for each user: the next process sweeps it."""
+    return os.path.basename(path).startswith('rocemu-stat-') or path in OF_OTHERS
+
+
+class Places:
+    """Directories that are empty at first."""
+
+    def __init__(self):
+        self.base = tempfile.mkdtemp(prefix='rocemu-')
+        os.chmod(self.base, OPEN_TO_ALL)
+        self.mounts = []
+        self.watched = [self.base]
+        os.environ['TMPDIR'] = self.base
+        hidden = any(os.path.realpath(path).startswith('/tmp/') for path in (TOP, os.getcwd()))
+        if os.geteuid() == 0 and not hidden and libc.unshare(CLONE_NEWNS) == 0:
+            self.mount_all()
+
+    def mount_all(self):
+        os.makedirs('/run/netns', exist_ok=True)
+        mount('none', '/', None, MS_REC | MS_PRIVATE)
+        mount(self.base, '/tmp', None, MS_BIND)
+        mount('none', '/dev/shm', 'tmpfs', 0)
+        mount('none', '/run/netns', 'tmpfs', 0)
+        os.environ['TMPDIR'] = '/tmp'
+        self.mounts = self.watched = ['/tmp', '/dev/shm', '/run/netns']
+
+    def close(self):
+        """@return what is in them."""
+        found = [os.path.join(place, name) for place in self.watched for name in sorted(os.listdir(place))]
+        found = [path for path in found if not is_kept(path)]
+        for place in self.mounts:
+            libc.umount2(place.encode(), MNT_DETACH)
+        shutil.rmtree(self.base, ignore_errors=True)
+        return found
+
+
+def stat_of(pid):
+    """(name, state, parent), or None: it has ended."""
+    try:
+        with open(f'/proc/{pid}/stat', encoding='utf-8', errors='replace') as f:
+            name, _, rest = f.read().partition('(')[2].rpartition(')')
+    except OSError:
+        return None
+    state, parent = rest.split()[:2]
+    return name, state, int(parent)
+
+
+def descendants(let):
+    """{pid: name} of processes that this one has, but for zombies and those with these names."""
+    stats = {int(pid): stat for pid in os.listdir('/proc') if pid.isdigit() for stat in [stat_of(pid)] if stat}
+    ours, before = {os.getpid()}, 0
+    while len(ours) > before:
+        before = len(ours)
+        ours |= {pid for pid, (_, _, parent) in stats.items() if parent in ours}
+    return {pid: stats[pid][0] for pid in ours - {os.getpid()} if stats[pid][1] != 'Z' and stats[pid][0] not in let}
+
+
+def describe(pid, name):
+    try:
+        with open(f'/proc/{pid}/cmdline', encoding='utf-8', errors='replace') as f:
+            command = f.read().replace('\0', ' ').strip()
+        return f'process {pid}: {command or name} (in {os.readlink(f"/proc/{pid}/cwd")})'
+    except OSError:
+        return f'process {pid}: {name}'
+
+
+def wait_for(pid):
+    """Its status; reaps all others that end, as init does."""
+    while True:
+        ended, status = os.wait()
+        if ended == pid:
+            return status
+
+
+class Impatient(Exception):
+    pass
+
+
+def give_up(*_):
+    raise Impatient
+
+
+def processes_left(let, patience_s):
+    """Those that do not end by themselves, which this ends."""
+    left = {}
+    signal.signal(signal.SIGALRM, give_up)
+    signal.alarm(patience_s)
+    try:
+        while descendants(let):
+            os.wait()
+    except (Impatient, ChildProcessError):
+        left = descendants(let)
+    signal.alarm(0)
+    found = [describe(*item) for item in sorted(left.items())]
+    while left:
+        for pid in left:
+            os.kill(pid, signal.SIGKILL)
+        os.wait()
+        left = descendants(let)
+    return found
+
+
+def finish(status):
+    """End as the command has ended."""
+    if os.WIFSIGNALED(status):
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    return os.WEXITSTATUS(status)
+
+
+def main():
+    argv, let, patience_s = sys.argv[1:], set(), PATIENCE_S
+    while argv[1:] and argv[0].startswith('--'):
+        if argv[0] == '--let':
+            let.add(argv[1])
+        else:
+            patience_s = int(argv[1])
+        argv = argv[2:]
+    if not argv:
+        sys.exit(__doc__)
+    libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    places = Places()
+    with subprocess.Popen(argv, close_fds=False) as p:
+        status = wait_for(p.pid)
+        p.returncode = 0    # it is reaped
+    left = processes_left(let, patience_s)
+    left += places.close()
+    if not left:
+        return finish(status)
+    print('\n'.join(['left behind:'] + [f'  {what}' for what in left]), flush=True)
+    return LEFT_BEHIND
+
+
+if __name__ == '__main__':
+    sys.exit(main())
