@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/bytes.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 #include "wire/bth.h"
@@ -152,9 +153,7 @@ static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *p
 static void commit(struct lane *l, struct shm_tx *t, const struct rocemu_path *path,
 		   const uint8_t *at, size_t len, bool sealed, uint32_t lqpn)
 {
-	const struct shm_record rec = record_of(path, len, sealed);
-
-	shm_ring_commit(&t->ring, &rec);
+	shm_ring_commit(&t->ring, record_of(path, len, sealed));
 	l->stats->tx_datagrams++;
 	l->stats->tx_rings++;
 	if (unlikely(l->tap != NULL))
@@ -175,14 +174,19 @@ static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)
 		l->stats->tx_errors++;
 		return;
 	}
-	memcpy(at, p->hdr, p->hdr_len);
+	if (likely(p->hdr_len <= SHM_RING_LEAST))
+		memcpy(at, p->hdr, SHM_RING_LEAST); /* of a known length: a few moves */
+	else
+		memcpy(at, p->hdr, p->hdr_len);
 	if (p->payload_len && unlikely(!rocemu_ep_flatten(l->ep, p, at + p->hdr_len)))
 		return;
-	if (unlikely(l->tap != NULL))
+	put_le32(at + len - p->trailer_len, 0); /* the pad */
+	put_le32(at + len - ROCEMU_ICRC_LEN, 0);
+	if (unlikely(l->tap != NULL)) {
 		rocemu_tx_seal(p, 0);
-	else
-		memset(p->trailer + p->trailer_len - ROCEMU_ICRC_LEN, 0, ROCEMU_ICRC_LEN);
-	memcpy(at + p->hdr_len + p->payload_len, p->trailer, p->trailer_len);
+		memcpy(at + len - ROCEMU_ICRC_LEN, p->trailer + p->trailer_len - ROCEMU_ICRC_LEN,
+		       ROCEMU_ICRC_LEN);
+	}
 	commit(l, t, p->path, at, len, l->tap != NULL, p->lqpn);
 }
 

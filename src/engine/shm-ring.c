@@ -23,6 +23,8 @@ enum {
 
 _Static_assert((SHM_RING_DATA & MASK) == 0, "positions are masked");
 _Static_assert(sizeof(struct shm_ring_shared) <= SHM_RING_FRONT, "the front has room for it");
+_Static_assert(offsetof(struct shm_ring_shared, copy) + SHM_RING_COPY == SHM_RING_ALIGN,
+	       "the copy is in the line of the head");
 _Static_assert(sizeof(struct shm_record) == 16, "the same for all compilers");
 
 /* ---- the memory ---- */
@@ -98,12 +100,6 @@ void shm_ring_unmap(struct shm_ring *r)
 	*r = (struct shm_ring){.shared = NULL};
 }
 
-/* The head and the packet, up to the next record. */
-static uint32_t record_bytes(uint32_t len)
-{
-	return (HEAD_LEN + len + SHM_RING_ALIGN - 1) & ~(SHM_RING_ALIGN - 1u);
-}
-
 static uint8_t *record_at(const struct shm_ring *r)
 {
 	return r->data + (r->pos & MASK);
@@ -126,7 +122,7 @@ uint32_t shm_ring_room(struct shm_ring *r)
 
 uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len)
 {
-	const uint32_t bytes = record_bytes(len);
+	const uint32_t bytes = shm_record_bytes(len);
 
 	if (unlikely(len > ROCEMU_MAX_PACKET))
 		return NULL;
@@ -135,21 +131,31 @@ uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len)
 	return record_at(r) + HEAD_LEN;
 }
 
-void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec)
+/* Behind the packets in the ring, as the head: stores to one line, one after the other. */
+static void copy_first(struct shm_ring *r)
 {
-	memcpy(record_at(r), rec, HEAD_LEN);
-	r->pos += record_bytes(rec->len);
+	struct shm_ring_shared *s = r->shared;
+
+	atomic_store_explicit(&s->copied, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release);
+	memcpy(s->copy, r->data + (r->told & MASK), SHM_RING_COPY);
+	atomic_store_explicit(&s->copied, r->told + 1, memory_order_release);
 }
 
 /*
- * The consumer sets sleeping, then reads head; here it is the other way round. All four accesses
- * have one order (seq_cst), so that at least one side sees what the other one wrote.
+ * The consumer sets sleeping, then reads head; here it is the other way round. A fence is between
+ * the two accesses of each side, so that at least one side sees what the other one wrote. The
+ * fence comes after the store: an exchange would begin to request the line of the head when all
+ * lines of the packets are there.
  */
 bool shm_ring_publish(struct shm_ring *r)
 {
+	if (r->pos != r->told && r->first <= SHM_RING_COPY)
+		copy_first(r);
 	r->told = r->pos;
-	atomic_store_explicit(&r->shared->head, r->pos, memory_order_seq_cst);
-	return unlikely(atomic_load_explicit(&r->shared->sleeping, memory_order_seq_cst)) &&
+	atomic_store_explicit(&r->shared->head, r->pos, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
+	return unlikely(atomic_load_explicit(&r->shared->sleeping, memory_order_relaxed)) &&
 	       atomic_exchange_explicit(&r->shared->sleeping, 0, memory_order_relaxed);
 }
 
@@ -160,9 +166,23 @@ bool shm_ring_is_attached(const struct shm_ring *r)
 
 /* ---- the consumer ---- */
 
+/* The next record, if the line of the head has it. @return false: take it from the ring. */
+static bool take_copy(struct shm_ring *r)
+{
+	const struct shm_ring_shared *s = r->shared;
+
+	if (atomic_load_explicit(&s->copied, memory_order_acquire) != r->pos + 1)
+		return false;
+	memcpy(r->copy, s->copy, SHM_RING_COPY);
+	/* The producer may have published more meanwhile, and written to it. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&s->copied, memory_order_relaxed) == r->pos + 1;
+}
+
 int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **packet)
 {
-	uint32_t filled = r->other - r->pos;
+	uint32_t filled = r->other - r->pos, room = ROCEMU_MAX_PACKET;
+	const uint8_t *at = record_at(r);
 
 	if (!filled) {
 		r->other = atomic_load_explicit(&r->shared->head, memory_order_acquire);
@@ -173,20 +193,27 @@ int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **pa
 			r->other = r->pos;
 			return -EBADMSG;
 		}
+		if (take_copy(r)) {
+			at = r->copy;
+			room = SHM_RING_COPY - HEAD_LEN;
+		}
 	}
-	memcpy(rec, record_at(r), HEAD_LEN);
+	/* The next small packet's line comes while this one is handled. */
+	if (filled > SHM_RING_ALIGN)
+		__builtin_prefetch(record_at(r) + SHM_RING_ALIGN);
+	memcpy(rec, at, HEAD_LEN);
 	/* The code below uses this copy: the compiler must not read the ring again. */
 	__asm__ volatile("" : : : "memory");
-	if (unlikely(rec->len < LEAST_PACKET || rec->len > ROCEMU_MAX_PACKET ||
-		     record_bytes(rec->len) > filled))
+	if (unlikely(rec->len < LEAST_PACKET || rec->len > room ||
+		     shm_record_bytes(rec->len) > filled))
 		return -EBADMSG;
-	*packet = record_at(r) + HEAD_LEN;
+	*packet = at + HEAD_LEN;
 	return 1;
 }
 
 void shm_ring_done(struct shm_ring *r, const struct shm_record *rec)
 {
-	r->pos += record_bytes(rec->len);
+	r->pos += shm_record_bytes(rec->len);
 }
 
 void shm_ring_release(struct shm_ring *r)
@@ -204,9 +231,10 @@ void shm_ring_attach(struct shm_ring *r)
 
 bool shm_ring_sleep(struct shm_ring *r)
 {
-	atomic_store_explicit(&r->shared->sleeping, 1, memory_order_seq_cst);
+	atomic_store_explicit(&r->shared->sleeping, 1, memory_order_relaxed);
+	atomic_thread_fence(memory_order_seq_cst);
 	return r->other == r->pos &&
-	       atomic_load_explicit(&r->shared->head, memory_order_seq_cst) == r->pos;
+	       atomic_load_explicit(&r->shared->head, memory_order_relaxed) == r->pos;
 }
 
 void shm_ring_awake(struct shm_ring *r)

@@ -23,13 +23,22 @@ enum {
 	SHM_RING_DATA = 512 << 10, /* a power of two */
 	SHM_RING_FRONT = 64 << 10, /* of struct shm_ring_shared: a page of any architecture */
 	SHM_RING_BYTES = SHM_RING_FRONT + SHM_RING_DATA,
-	SHM_RING_ALIGN = 64, /* of records: one small packet is one cache line */
+	SHM_RING_ALIGN = 64,		    /* of records: one small packet is one cache line */
+	SHM_RING_COPY = SHM_RING_ALIGN - 8, /* with the two positions, one cache line */
 	SHM_RING_LINE = 128, /* what one side writes is that far from what the other writes */
 };
 
 /** What both sides see of the state. Positions count bytes, and wrap around. */
 struct shm_ring_shared {
-	_Alignas(SHM_RING_LINE) _Atomic uint32_t head; /* the producer's: filled up to here */
+	/* The producer's. */
+	_Alignas(SHM_RING_LINE) _Atomic uint32_t head; /* filled up to here */
+	/*
+	 * The first record of the packets that were published last, if it is small: a consumer
+	 * that has taken all before finds it in the line that it polls. copied: its position + 1;
+	 * else there is none, or it is being written.
+	 */
+	_Atomic uint32_t copied;
+	uint8_t copy[SHM_RING_COPY];
 	_Alignas(SHM_RING_LINE) _Atomic uint32_t tail; /* the consumer's: taken up to here */
 	/* The consumer's. */
 	_Alignas(SHM_RING_LINE) _Atomic uint32_t attached; /* it takes packets from this ring */
@@ -46,6 +55,15 @@ struct shm_record {
 	uint32_t sealed; /* the ICRC is there, for IPv4 identification 0, and is to be checked */
 };
 
+enum { SHM_RING_LEAST = SHM_RING_ALIGN - sizeof(struct shm_record) }; /* room of any packet */
+
+/** A record's head and packet, up to the next record. */
+static inline uint32_t shm_record_bytes(uint32_t len)
+{
+	return ((uint32_t)sizeof(struct shm_record) + len + SHM_RING_ALIGN - 1) &
+	       ~(SHM_RING_ALIGN - 1u);
+}
+
 /** One side's. */
 struct shm_ring {
 	struct shm_ring_shared *shared; /* mapped; NULL: there is none */
@@ -53,6 +71,9 @@ struct shm_ring {
 	uint32_t pos;	/* own position: filled, or taken, up to here */
 	uint32_t told;	/* own position as last written to the ring */
 	uint32_t other; /* the other side's, as last read */
+	uint32_t first; /* the producer's: bytes of the first record that is not published */
+	/* The consumer's: the record that was copied from the line of the head. */
+	_Alignas(struct shm_record) uint8_t copy[SHM_RING_COPY];
 };
 
 /** Memory for a ring, empty and sealed. @return a descriptor, or -errno. */
@@ -69,9 +90,18 @@ void shm_ring_unmap(struct shm_ring *r);
 
 /** Room for the next packet of len bytes, at most ROCEMU_MAX_PACKET. NULL: the ring is full. */
 uint8_t *shm_ring_reserve(struct shm_ring *r, uint32_t len);
-/** The packet is in the room that was reserved last. Seen by the consumer after shm_ring_publish().
+/**
+ * The packet is in the room that was reserved last. Seen by the consumer after shm_ring_publish().
+ * Inline, so that the record is written field by field: a copy of fields just written elsewhere
+ * would wait until the stores before them have left the processor, which are those to the ring.
  */
-void shm_ring_commit(struct shm_ring *r, const struct shm_record *rec);
+static inline void shm_ring_commit(struct shm_ring *r, struct shm_record rec)
+{
+	*(struct shm_record *)(void *)(r->data + (r->pos & (SHM_RING_DATA - 1))) = rec;
+	if (r->pos == r->told)
+		r->first = (uint32_t)sizeof(rec) + rec.len;
+	r->pos += shm_record_bytes(rec.len);
+}
 /** Publish committed packets to the consumer. @return true: it sleeps, and must be woken. */
 bool shm_ring_publish(struct shm_ring *r);
 /** Bytes that may be filled now, heads of records included. */

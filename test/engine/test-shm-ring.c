@@ -45,7 +45,7 @@ static bool put(struct shm_ring *r, uint8_t fill, uint32_t len)
 	if (!at)
 		return false;
 	memset(at, fill, len);
-	shm_ring_commit(r, &rec);
+	shm_ring_commit(r, rec);
 	return true;
 }
 
@@ -109,6 +109,68 @@ TEST(shm_ring, not_told__not_seen)
 	shm_ring_publish(&p.tx);
 	assert_int_equal(shm_ring_unpublished(&p.tx), 0);
 	expect_packet(&p.rx, 1, 100);
+	close_pair(&p);
+}
+
+/* ---- the copy in the line of the head ---- */
+
+enum { SMALL = SHM_RING_COPY - sizeof(struct shm_record) }; /* the largest packet that fits */
+
+/* The n-th record in the ring, each of one cache line. */
+static uint8_t *record(struct pair *p, unsigned n)
+{
+	return p->tx.data + (size_t)n * SHM_RING_ALIGN;
+}
+
+TEST(shm_ring, small_packet_alone__taken_from_the_line_of_the_head)
+{
+	struct pair p;
+
+	open_pair(&p);
+	assert_true(put(&p.tx, 1, SMALL));
+	assert_true(put(&p.tx, 2, SMALL));
+	shm_ring_publish(&p.tx);
+	memset(record(&p, 0), 0, SHM_RING_ALIGN);
+	expect_packet(&p.rx, 1, SMALL);
+	expect_packet(&p.rx, 2, SMALL);
+	/* Too large by one byte. */
+	assert_true(put(&p.tx, 3, SMALL + 1));
+	shm_ring_publish(&p.tx);
+	memset(record(&p, 2), 0, SHM_RING_ALIGN);
+	assert_int_equal(next(&p.rx), -EBADMSG);
+	close_pair(&p);
+}
+
+TEST(shm_ring, copy_is_not_of_the_next_packet__taken_from_the_ring)
+{
+	struct pair p;
+
+	open_pair(&p);
+	assert_true(put(&p.tx, 1, SMALL));
+	shm_ring_publish(&p.tx);
+	assert_true(put(&p.tx, 2, SMALL));
+	shm_ring_publish(&p.tx);
+	expect_packet(&p.rx, 1, SMALL);
+	expect_packet(&p.rx, 2, SMALL);
+	/* A copy that is being written. */
+	assert_true(put(&p.tx, 3, SMALL));
+	shm_ring_publish(&p.tx);
+	atomic_store(&p.tx.shared->copied, 0);
+	memset(p.tx.shared->copy, 0xff, SHM_RING_COPY);
+	expect_packet(&p.rx, 3, SMALL);
+	assert_int_equal(next(&p.rx), 0);
+	close_pair(&p);
+}
+
+TEST(shm_ring, looked_at_twice__same_packet)
+{
+	struct pair p;
+
+	open_pair(&p);
+	assert_true(put(&p.tx, 1, SMALL));
+	shm_ring_publish(&p.tx);
+	assert_int_equal(next(&p.rx), 1);
+	expect_packet(&p.rx, 1, SMALL);
 	close_pair(&p);
 }
 
@@ -237,6 +299,22 @@ TEST(shm_ring, length_out_of_bounds__refused)
 	}
 }
 
+TEST(shm_ring, length_in_the_copy_out_of_bounds__refused)
+{
+	static const uint32_t lens[] = {0, LEAST - 1, SMALL + 1, ROCEMU_MAX_PACKET, UINT32_MAX};
+
+	for (unsigned i = 0; i < sizeof(lens) / sizeof(lens[0]); i++) {
+		struct pair p;
+
+		open_pair(&p);
+		memcpy(p.tx.shared->copy, &lens[i], sizeof(lens[i]));
+		atomic_store(&p.tx.shared->copied, 1);
+		set_head(&p, 4 * ROCEMU_MAX_PACKET / SHM_RING_ALIGN * SHM_RING_ALIGN);
+		assert_int_equal(next(&p.rx), -EBADMSG);
+		close_pair(&p);
+	}
+}
+
 TEST(shm_ring, tail_out_of_bounds__full)
 {
 	static const uint32_t tails[] = {64, SHM_RING_DATA, 0x80000000u};
@@ -274,6 +352,8 @@ static void *scribble(void *arg)
 		words[at + 1 + rng_u32(&r) % 15] = rng_u32(&r);
 		atomic_store(&s->ring.shared->head, rng_u32(&r) % (SHM_RING_DATA / 64) * 64);
 		atomic_store(&s->ring.shared->tail, rng_u32(&r));
+		atomic_store(&s->ring.shared->copied, rng_u32(&r) % 4 * 64 + 1);
+		memcpy(s->ring.shared->copy, &words[at], SHM_RING_COPY);
 		atomic_store(&s->ring.shared->sleeping, rng_u32(&r) % 2);
 	}
 	return NULL;

@@ -7,10 +7,10 @@
 #include "base/bytes.h"
 #include "engine/shm-ring.h"
 
-enum { FRONT = 12 };
+enum { FRONT = 12 + SHM_RING_COPY };
 
-/* n records of len bytes each, from position pos on. */
-static void add_ring(struct fuzz_corpus *c, uint32_t pos, unsigned n, uint32_t len)
+/* n records of len bytes each, from position pos on. copied: the first in the line of the head. */
+static void add_ring(struct fuzz_corpus *c, uint32_t pos, unsigned n, uint32_t len, bool copied)
 {
 	static uint8_t buf[16384];
 	const struct shm_record rec = {.len = len, .sport = 0xc000, .hop_limit = 64};
@@ -25,6 +25,8 @@ static void add_ring(struct fuzz_corpus *c, uint32_t pos, unsigned n, uint32_t l
 		memcpy(buf + FRONT + i * bytes, &rec, sizeof(rec));
 		buf[FRONT + i * bytes + sizeof(rec)] = 4; /* RC SEND only */
 	}
+	if (copied)
+		memcpy(buf + 12, buf + FRONT, SHM_RING_COPY);
 	fuzz_corpus_add(c, buf, FRONT + n * bytes);
 }
 
@@ -35,6 +37,8 @@ void fuzz_seed(struct fuzz_corpus *c)
 
 	for (unsigned i = 0; i < sizeof(positions) / sizeof(positions[0]); i++)
 		for (unsigned k = 0; k < sizeof(lens) / sizeof(lens[0]); k++)
-			for (unsigned n = 1; n <= 3; n++)
-				add_ring(c, positions[i], n, lens[k]);
+			for (unsigned n = 1; n <= 3; n++) {
+				add_ring(c, positions[i], n, lens[k], false);
+				add_ring(c, positions[i], n, lens[k], true);
+			}
 }

@@ -4,7 +4,8 @@
  * while a packet is taken. Whatever they are, what is taken lies within the ring and has an end.
  *
  * An input is the consumer's position, the producer's, the consumer's as the ring has it (4 bytes
- * each), and what stands in the ring from the consumer's position on.
+ * each), the copy in the line of the head (it is of the consumer's position, unless its first byte
+ * is 0), and what stands in the ring from the consumer's position on.
  */
 #include "driver.h"
 
@@ -15,7 +16,7 @@
 #include "base/bytes.h"
 #include "engine/shm-ring.h"
 
-enum { MASK = SHM_RING_DATA - 1, FRONT = 12 };
+enum { MASK = SHM_RING_DATA - 1, FRONT = 12 + SHM_RING_COPY };
 
 static struct shm_ring ring; /* both sides; never unmapped */
 
@@ -38,6 +39,11 @@ static void fill(uint32_t at, const uint8_t *data, size_t size)
 		memcpy(ring.data + (at & MASK), data, size);
 }
 
+static bool lies_in(const uint8_t *p, size_t len, const uint8_t *from, size_t size)
+{
+	return p >= from && p + len <= from + size;
+}
+
 static void take_all(const uint8_t *data, size_t size)
 {
 	uint32_t taken = 0;
@@ -54,8 +60,9 @@ static void take_all(const uint8_t *data, size_t size)
 		/* What the producer may have filled, and no more. */
 		taken += rec.len;
 		FUZZ_CHECK(n < SHM_RING_DATA / SHM_RING_ALIGN && taken <= SHM_RING_DATA);
-		FUZZ_CHECK(packet >= ring.data && rec.len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN);
-		FUZZ_CHECK(packet + rec.len <= ring.data + 2 * SHM_RING_DATA);
+		FUZZ_CHECK(rec.len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN);
+		FUZZ_CHECK(lies_in(packet, rec.len, ring.data, 2 * SHM_RING_DATA) ||
+			   lies_in(packet, rec.len, ring.copy, SHM_RING_COPY));
 		memcpy(copy, packet, rec.len);
 		(void)rocemu_packet_decode(&pkt, copy, rec.len);
 		/* The other side writes to the record that is being taken. */
@@ -82,7 +89,7 @@ static void produce(uint32_t tail)
 		if (!at)
 			break;
 		FUZZ_CHECK(at >= ring.data && at + rec.len <= ring.data + 2 * SHM_RING_DATA);
-		shm_ring_commit(&ring, &rec);
+		shm_ring_commit(&ring, rec);
 	}
 	shm_ring_publish(&ring);
 }
@@ -105,6 +112,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	from = get_be32(data) & ~(SHM_RING_ALIGN - 1u);
 	ring.pos = ring.told = ring.other = from;
 	atomic_store(&ring.shared->head, get_be32(data + 4));
+	atomic_store(&ring.shared->copied, data[12] ? from + 1 : 0);
+	memcpy(ring.shared->copy, data + 12, SHM_RING_COPY);
 	fill(ring.pos, data + FRONT, size - FRONT);
 	take_all(data + FRONT, size - FRONT);
 	produce(get_be32(data + 8));
