@@ -465,7 +465,10 @@ ROCEMU_PUBLIC int rocemu_qp_check_send(const struct rocemu_qp *qp, unsigned ahea
  */
 ROCEMU_PUBLIC void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status);
 
-/** Post receives, a chain as for ibv_post_recv(). On error *bad is the first not posted. */
+/**
+ * Post receives, a chain as for ibv_post_recv(). On error *bad is the first not posted. now is used
+ * only in the error state, in which they complete at once.
+ */
 ROCEMU_PUBLIC int rocemu_qp_post_recv(struct rocemu_qp *qp, rocemu_ns_t now,
 				      const struct ibv_recv_wr *wr, const struct ibv_recv_wr **bad);
 

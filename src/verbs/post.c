@@ -169,7 +169,9 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct lane *lane = vb_qp_of(ibqp)->lane;
+	struct rocemu_qp *rqp = vb_qp_of(ibqp)->rqp;
 	const struct ibv_recv_wr *cbad = NULL;
+	rocemu_ns_t now = 0;
 	int ret = vb_fault(c, vb_qp_of(ibqp), FAULT_VERB_POST_RECV);
 
 	if (unlikely(ret < 0)) {
@@ -177,7 +179,10 @@ int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr
 		return vb_errno(ret);
 	}
 	lane_lock(lane);
-	ret = rocemu_qp_post_recv(vb_qp_of(ibqp)->rqp, lane_now(), wr, &cbad);
+	/* The time is that of receives which are flushed at once. */
+	if (unlikely(rocemu_qp_state(rqp) == IBV_QPS_ERR))
+		now = lane_now();
+	ret = rocemu_qp_post_recv(rqp, now, wr, &cbad);
 	if (trace_on())
 		vb_trace_recvs(vb_qp_of(ibqp), wr, cbad);
 	/*
