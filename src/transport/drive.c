@@ -27,6 +27,8 @@ enum {
 	 */
 	ID_FITS_NEEDED = 32,
 	GSO_MAX_SEGMENTS = 64,
+	/* Packets of a message that an ACK may wait for: see qp_output(). */
+	ACK_BEHIND_MAX = 256,
 	ECN_MASK = 3,
 	ECN_CE = 3,
 };
@@ -262,6 +264,31 @@ static inline void count_made(struct rocemu_qp *qp, const struct rocemu_tx *tx, 
 	qp->stats.tx_bytes += bytes;
 }
 
+/**
+ * @return packets of a QP, n at most; first: the index of tx[0] in the output call.
+ *
+ * An ACK waits for the rest of the message that is going out, because a peer that polls until this
+ * ACK comes receives the message meanwhile. After the ACK it may look at its memory alone, and the
+ * rest would have to wake another thread. Bounded, because the window may open again and again.
+ */
+static unsigned qp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+			  unsigned first, bool *more)
+{
+	struct qp_resp *r = &qp->resp;
+	const bool owes = resp_owes(r);
+	const bool later = owes && r->ack_behind < ACK_BEHIND_MAX && resp_output_is_acks(qp);
+	unsigned made = owes && !later ? resp_output(qp, now, tx, n, first) : 0;
+	unsigned requests = req_output(qp, now, tx + made, n - made, more);
+
+	made += requests;
+	if (later) {
+		r->ack_behind += requests;
+		if (!*more || qp->req.cur == qp->sq.next)
+			made += resp_output(qp, now, tx + made, n - made, first + made);
+	}
+	return made;
+}
+
 unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
 {
 	unsigned done = 0;
@@ -276,13 +303,11 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		n = ROCEMU_OUTPUT_BATCH;
 	while (done < n && (node = list_first(&ep->tx_ready))) {
 		struct rocemu_qp *qp = list_entry(node, struct rocemu_qp, tx_link);
-		unsigned turn = MIN(n - done, (unsigned)OUTPUT_TURN);
-		unsigned made = 0;
+		unsigned made;
 		bool more;
 
-		if (resp_owes(&qp->resp))
-			made = resp_output(qp, now, tx + done, turn, done);
-		made += req_output(qp, now, tx + done + made, turn - made, &more);
+		made = qp_output(qp, now, tx + done, MIN(n - done, (unsigned)OUTPUT_TURN), done,
+				 &more);
 		if (likely(made))
 			count_made(qp, tx + done, made);
 		list_remove(node);

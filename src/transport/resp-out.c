@@ -83,7 +83,11 @@ void resp_job_add(struct rocemu_qp *qp, const struct resp_job *job)
 
 void resp_owe_ack(struct rocemu_qp *qp)
 {
-	qp->resp.ack_owed = true;
+	struct qp_resp *r = &qp->resp;
+
+	if (!r->ack_owed)
+		r->ack_behind = 0;
+	r->ack_owed = true;
 	qp_wake(qp);
 }
 

@@ -55,6 +55,7 @@ struct qp_resp {
 	/* RC: what is owed to the peer, in the order in which it goes out: jobs, then the NAK or
 	 * else the ACK. */
 	bool ack_owed;
+	uint32_t ack_behind;   /* packets of requests sent since then */
 	uint32_t nak_psn;      /* of the NAK owed */
 	bool cnp_owed;	       /* a congestion notification, which goes first */
 	rocemu_ns_t cnp_at;    /* when the last one was owed; 0: never */

@@ -19,7 +19,10 @@ struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 		.recv_cq = b->cq,
 		.type = o->type ? o->type : IBV_QPT_RC,
 		.sq_sig_all = !o->sig_none,
-		.cap = {.max_send_wr = 64, .max_send_sge = 4, .max_inline_data = 64},
+		.cap = {.max_send_wr = 64,
+			.max_recv_wr = 4,
+			.max_send_sge = 4,
+			.max_inline_data = 64},
 	};
 	struct ibv_qp_attr a = {
 		.qp_state = IBV_QPS_INIT,
@@ -264,6 +267,7 @@ enum rocemu_drop bench_answer(struct bench *b, enum rocemu_opcode op, int32_t ps
 		.psn = (uint32_t)(BENCH_PSN + psn) & ROCEMU_PSN_MASK,
 		.pad = (uint8_t)(-len & 3),
 		.aeth = {.syndrome = syndrome},
+		.ackreq = op == ROCEMU_RC_SEND_ONLY,
 		.atomicack = 0x1122334455667788,
 	};
 
