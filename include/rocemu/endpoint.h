@@ -307,6 +307,7 @@ ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_even
 	X(resp_flushed,    "of these: flushed") \
 	X(resp_too_long,   "of these: local length error") \
 	X(access_errors,   "requests refused for remote key, bounds or rights") \
+	X(cq_events,       "completion events raised") \
 	X(port_moves,      "times a connection's peer went on from another source port") \
 	X(psn_sweeps,      "times PSNs far from what was under way were seen on a connection")
 /* clang-format on */

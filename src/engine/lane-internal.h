@@ -135,7 +135,11 @@ struct lane_thread {
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
 	struct spin bulk;      /* the thread's own: on polling for a bulk transfer's next packets */
-	rocemu_ns_t bulk_served; /* the thread's own: when it last took such packets */
+	rocemu_ns_t peer_free; /* the thread's own: when a peer has received its last packets */
+	rocemu_ns_t bulk_served; /* the thread's own: the same, of such packets */
+	struct spin events;	 /* the thread's own: on polling after completion events */
+	rocemu_ns_t event_at;	 /* the thread's own: when it raised the last one */
+	bool event_spun;	 /* the thread's own: it polled after that */
 	unsigned ticks;		 /* the thread's own: in a row in which a caller polled */
 	unsigned starved;     /* the thread's own: in a row in which the poller got no processor */
 	struct poller poller; /* the thread's own */

@@ -22,12 +22,16 @@
 
 #define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
 #define BULK_SPIN_NS	50000u	 /* how long to poll for a bulk transfer's next packets */
+#define BULK_BUSY_NS	250000u	 /* ... at most, after it could have received what was sent to it */
 #define BULK_TURN_NS	2000000u /* ... before timers and other sockets are handled */
 #define COOL_NS		100000000u /* a polled socket without traffic for this long is watched again */
 
 enum {
 	RETRY_MS = 10,
-	RX_BULK = 4,	 /* datagrams in a receive that make it a bulk transfer */
+	RX_BULK = 4,		 /* datagrams in a receive that make it a bulk transfer */
+	PEER_BYTES_PER_NS = 4,	 /* that a peer receives */
+	PEER_BUSY_BYTES = 16384, /* fewer are received at once */
+	EVENT_WAITS = 4,	 /* short waits between events after which the thread polls */
 	BULK_BURSTS = 2, /* polling was worth it if at least this many come soon after the first */
 	FORWARD_ROUNDS = 64,
 	STARVED_TICKS = 8, /* ticks that the thread waits for a poller that gets no CPU */
@@ -164,6 +168,12 @@ static uint64_t fetches(const struct lane *l)
 	return s->reads_rcvd + s->atomics_rcvd;
 }
 
+static uint64_t events_raised(const struct lane *l) REQUIRES(l);
+static uint64_t events_raised(const struct lane *l)
+{
+	return rocemu_ep_get_stats(l->ep)->cq_events;
+}
+
 /*
  * Receive and handle datagrams. s: NULL for the rings. @return datagrams; RX_BULK at least where a
  * READ or an atomic was answered: the requester may send the next one at once.
@@ -172,13 +182,25 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQU
 static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 {
 	const uint64_t datagrams = l->stats->rx_datagrams, fetched = fetches(l);
-	uint64_t n;
+	const uint64_t *const sent = &rocemu_ep_get_stats(l->ep)->tx_bytes, before = *sent;
+	uint64_t n, bytes;
 
 	if (!(s ? lane_rx_sock(l, s, now) : lane_rx_rings(l, now)))
 		return 0;
 	lane_drive_received(l, now);
+	bytes = *sent - before;
+	l->thread.peer_free = now;
+	if (bytes >= PEER_BUSY_BYTES)
+		l->thread.peer_free =
+			lane_now() + MIN(bytes / PEER_BYTES_PER_NS, (uint64_t)BULK_BUSY_NS);
 	n = l->stats->rx_datagrams - datagrams;
 	return fetches(l) == fetched ? n : MAX(n, (uint64_t)RX_BULK);
+}
+
+/* 0 if then is yet to come. */
+static uint64_t time_since(rocemu_ns_t now, rocemu_ns_t then)
+{
+	return now > then ? now - then : 0;
 }
 
 /*
@@ -187,12 +209,12 @@ static uint64_t serve(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
  * window would run out meanwhile. So poll for it, for a bounded time after the last packet: always
  * within a message; after one only if that found packets recently, because it delays a program that
  * spins on memory on the same core. The same for READs and atomics, whose answers peers wait for.
- * waited: for the first burst.
+ * A peer first receives what was sent to it: that time does not count. waited: for the first burst.
  */
 static void serve_bulk(struct lane *l, struct lane_sock *s, uint64_t waited)
 {
 	struct spin *spin = &l->thread.bulk;
-	rocemu_ns_t now = lane_now(), last = now;
+	rocemu_ns_t now = lane_now(), last = l->thread.peer_free;
 	const rocemu_ns_t end = now + BULK_TURN_NS;
 	bool pays, mid;
 	unsigned found = 0; /* after a message had ended */
@@ -202,42 +224,63 @@ static void serve_bulk(struct lane *l, struct lane_sock *s, uint64_t waited)
 	lane_unlock(l);
 	spin_waited(spin, waited < BULK_SPIN_NS ? waited : SPIN_NEVER, false);
 	pays = spin_pays(spin);
-	while ((mid || pays) && now < end && now - last < BULK_SPIN_NS) {
+	while ((mid || pays) && now < end && time_since(now, last) < BULK_SPIN_NS) {
 		lane_lock(l);
 		if (serve(l, s, now)) {
 			if (!mid) {
-				spin_waited(spin, now - last, true);
+				spin_waited(spin, time_since(now, last), true);
 				found++;
 			}
 			mid = l->rx.mid_message;
-			last = now;
+			last = l->thread.peer_free;
 		}
 		lane_unlock(l);
 		now = lane_now();
 	}
 	/* Every stream ends: polling was in vain if it ended at once. */
-	if (!mid && pays && now - last >= BULK_SPIN_NS && found < BULK_BURSTS)
+	if (!mid && pays && time_since(now, last) >= BULK_SPIN_NS && found < BULK_BURSTS)
 		spin_waited(spin, SPIN_NEVER, true);
 	l->thread.bulk_served = last;
+}
+
+/*
+ * The thread raised completion events: a program sleeps in poll(), or in a way that is not
+ * ibv_get_cq_event()'s own. If such events follow each other quickly, poll for the next packet:
+ * then it costs one wakeup, the program's, and not two. While both ends sleep, a round trip has
+ * four wakeups: so a wait of twice the time that is polled counts as short.
+ */
+static void spin_for_event(struct lane *l, rocemu_ns_t now)
+{
+	struct lane_thread *t = &l->thread;
+
+	spin_waited(&t->events, time_since(now, t->event_at) / 2, t->event_spun);
+	t->event_at = now;
+	t->event_spun = spin_pays(&t->events);
+	if (t->event_spun)
+		loop_spin(&t->loop, SPIN_WAIT_NS);
 }
 
 /* The thread was woken for packets in a socket, or in rings (NULL). */
 static void serve_woken(struct lane *l, struct lane_sock *s)
 {
-	uint64_t datagrams;
+	uint64_t datagrams, events;
 	rocemu_ns_t now;
 	bool spun;
 
 	lane_lock(l);
 	now = lane_now();
-	l->stats->thread_wakeups++;
+	l->stats->thread_wakeups += !loop_spins(&l->thread.loop);
 	spun = lane_is_spun(l, now);
+	events = events_raised(l);
 	datagrams = serve(l, s, now);
+	events = events_raised(l) - events;
 	if (datagrams && progress_woken(&l->progress, now, spun))
 		stop_watching(l);
 	lane_unlock(l);
 	if (datagrams >= RX_BULK && !spun)
-		serve_bulk(l, s, now - l->thread.bulk_served);
+		serve_bulk(l, s, time_since(now, l->thread.bulk_served));
+	else if (events && !spun)
+		spin_for_event(l, now);
 }
 
 static void on_socket(struct loop_io *io)
@@ -469,6 +512,7 @@ int lane_thread_start(struct lane *l)
 		return err;
 	t->armed = ROCEMU_NEVER;
 	spin_init(&t->bulk, BULK_BURSTS);
+	spin_init(&t->events, EVENT_WAITS);
 	loop_timer_init(&t->retry, on_retry, l);
 	rcvbuf_query_init(&t->rcvbuf_query, l, &t->loop);
 	err = watch_all(l);

@@ -2,6 +2,7 @@
 #include "engine/loop.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <time.h>
@@ -165,11 +166,31 @@ void loop_stop(struct loop *l)
 	l->stopped = true;
 }
 
+void loop_spin(struct loop *l, uint64_t ns)
+{
+	l->spin_until_ns = monotonic_ns() + ns;
+}
+
+static int wait_events(struct loop *l, struct epoll_event e[LOOP_BATCH])
+{
+	while (l->spin_until_ns) {
+		const int n = epoll_wait(l->epoll_fd, e, LOOP_BATCH, 0);
+
+		if (n)
+			return n;
+		if (monotonic_ns() >= l->spin_until_ns)
+			l->spin_until_ns = 0;
+		else
+			sched_yield();
+	}
+	return epoll_wait(l->epoll_fd, e, LOOP_BATCH, sleep_ms(l));
+}
+
 /* Those that are readable, into the batch. @return 0, or -errno. */
 static int wait_readable(struct loop *l)
 {
 	struct epoll_event e[LOOP_BATCH];
-	const int n = epoll_wait(l->epoll_fd, e, LOOP_BATCH, sleep_ms(l));
+	const int n = wait_events(l, e);
 
 	l->nbatch = 0;
 	for (int i = 0; i < n; i++)

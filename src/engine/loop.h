@@ -37,6 +37,7 @@ struct loop {
 	bool stopped;
 	struct loop_io wake_io;
 	struct list timers;
+	uint64_t spin_until_ns; /* until then it polls instead of sleeping; 0: it sleeps */
 	struct loop_io
 		*batch[LOOP_BATCH]; /* of which readable() is to be called; NULL: not any more */
 	unsigned nbatch;
@@ -64,6 +65,15 @@ bool loop_timer_is_set(const struct loop_timer *t);
 
 /** From any thread. */
 void loop_wake(struct loop *l);
+
+/** For this long the thread polls its descriptors instead of sleeping, and lets others run between.
+ */
+void loop_spin(struct loop *l, uint64_t ns);
+/** Was what is readable found by polling? */
+static inline bool loop_spins(const struct loop *l)
+{
+	return l->spin_until_ns != 0;
+}
 
 /** Until loop_stop(). @return 0, or -errno: the descriptors were closed. */
 int loop_run(struct loop *l);

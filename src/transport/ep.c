@@ -216,6 +216,7 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 			ev->type = ROCEMU_EVENT_CQ_ERR;
 			ev->async = IBV_EVENT_CQ_ERR;
 		} else {
+			ep->stats->cq_events++;
 			ev->u.cq->notified =
 				atomic_load_explicit(&ev->u.cq->head, memory_order_relaxed);
 			ev->late = ev->u.cq->was_late != CQ_DISARMED;

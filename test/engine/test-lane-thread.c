@@ -102,14 +102,14 @@ TEST(lane, nobody_polls__thread_serves)
 /* How often a new lane's thread is woken for READS READs, one after the other. */
 enum { READS = 100 };
 
-static uint64_t wakeups_for_reads(void)
+static uint64_t wakeups_for_reads(uint32_t len)
 {
 	struct node a, b;
 	uint64_t wakeups;
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	for (unsigned i = 0; i < READS; i++) {
-		node_read(&a, &b, 0, 8);
+		node_read(&a, &b, 0, len);
 		node_poll(&a);
 	}
 	wakeups = node_stats(&b).thread_wakeups;
@@ -119,7 +119,7 @@ static uint64_t wakeups_for_reads(void)
 
 /* While the thread looks for the next one it is not woken; else it is, for each. A busy machine
  * makes looking rare. */
-TEST(lane, reads_that_follow_each_other__fewer_wakeups)
+static void expect_fewer_wakeups(uint32_t len)
 {
 	enum { TRIES = 100 };
 	unsigned tries = 1;
@@ -129,7 +129,51 @@ TEST(lane, reads_that_follow_each_other__fewer_wakeups)
 			      "looks\n");
 		skip();
 	}
-	while (wakeups_for_reads() >= READS)
+	while (wakeups_for_reads(len) >= READS)
+		assert_in_range(++tries, 1, TRIES);
+}
+
+TEST(lane, reads_that_follow_each_other__fewer_wakeups)
+{
+	expect_fewer_wakeups(8);
+}
+
+/* The requester takes the last response meanwhile. */
+TEST(lane, large_reads_that_follow_each_other__fewer_wakeups)
+{
+	expect_fewer_wakeups(512 * 1024);
+}
+
+/* How often a new lane's thread is woken for messages for which a program sleeps. */
+static uint64_t wakeups_for_events(void)
+{
+	struct node a, b;
+	uint64_t wakeups;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < READS; i++) {
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		node_wait(&b);
+		node_poll(&a);
+	}
+	wakeups = node_stats(&b).thread_wakeups;
+	node_close_pair(&a, &b);
+	return wakeups;
+}
+
+TEST(lane, events_that_follow_each_other__fewer_wakeups)
+{
+	enum { TRIES = 100 };
+	unsigned tries = 1;
+
+	if (HAVE_TSAN) {
+		print_message(
+			"skipped: with ThreadSanitizer a message takes longer than the thread "
+			"polls\n");
+		skip();
+	}
+	while (wakeups_for_events() >= READS / 2)
 		assert_in_range(++tries, 1, TRIES);
 }
 
