@@ -20,6 +20,8 @@ import sys
 import perftest
 from perftest import CLIENT_CORE, MIB, MTU, SERVER_CORE, harness
 
+QPS = 16
+SMALL_MTU = 1024
 HEADERS = {'send': 12 + 4, 'write': 12 + 16 + 4}     # of a one-packet message, beside the payload: BTH, RETH, ICRC
 
 
@@ -30,6 +32,7 @@ class Bench:
         perf = perftest.Perftest(build)
         self.stock = perf.row
         self.config = perf.config
+        self.topo = perf.topo
         self.side = perf.topo.server
         self.quick = quick
 
@@ -56,9 +59,14 @@ class Bench:
         """us, typical: of READ the round trip, of others one way."""
         return self.stock(program, '-s', 8, '-n', self.latency_iters(), *options)[4]
 
-    def bandwidth(self, program, size):
+    def bandwidth(self, program, size, *options):
         messages = (256 if self.quick else 2048) * MIB // size
-        return self.stock(program, '-s', size, '-n', messages)[3] * MIB * 8 / 1e9
+        return self.stock(program, '-s', size, '-n', messages, *options)[3] * MIB * 8 / 1e9
+
+    def many(self, program, size):
+        """The same by 16 QPs. perftest counts completions by hundreds: the messages of a QP are a multiple."""
+        messages = (256 if self.quick else 2048) * MIB // size // QPS // 100 * 100
+        return self.stock(program, '-s', size, '-n', max(messages, 100), '-q', QPS)[3] * MIB * 8 / 1e9
 
     def rate(self, program, size):
         """Million messages a second, posted one by one."""
@@ -68,8 +76,9 @@ class Bench:
         text = self.raw(program, '--size', HEADERS[kind] + 8, '--iters', self.latency_iters(), *options)
         return float(re.search(r'median ([\d.]+)', text).group(1))
 
-    def raw_bw(self):
-        text = self.raw('udp-bw', '--size', MTU, '--seconds', 1)
+    def raw_bw(self, mtu=MTU):
+        """Bursts of up to 60 KiB, as rocemu's."""
+        text = self.raw('udp-bw', '--size', mtu, '--burst', 60 * 1024 // mtu, '--seconds', 1)
         return float(re.search(r'Gbit/s ([\d.]+)', text).group(1))
 
     def raw_rate(self, kind, size):
@@ -135,6 +144,22 @@ class Bench:
         harness.expect(costs and m, 'idle-qps --active failed', p)
         return statistics.median(costs), int(m.group(1))
 
+    def pair(self, *argv):
+        """What the client of two programs prints that use verbs; options are those of the server as well."""
+        server, client = (self.pinned(core, [str(a) for a in argv]) for core in (SERVER_CORE, CLIENT_CORE))
+        return harness.pair(self.config, self.topo, server, client + ['{server}'])[1].stdout
+
+    def events_lat(self, *options):
+        text = self.pair(self.config.program('bench', 'event-pingpong'), '--port', '{port}', '--iters',
+                         self.latency_iters(), *options)
+        return float(re.search(r'median ([\d.]+)', text).group(1))
+
+    def example_lat(self, *options):
+        """rdma-core's ibv_rc_pingpong: half of its average round trip."""
+        text = self.pair('ibv_rc_pingpong', '-d', 'bench0', '-g', '0', '-p', '{port}', '-s', 8, '-n', self.latency_iters(),
+                         *options)
+        return float(re.search(r'([\d.]+) usec/iter', text).group(1)) / 2
+
     def latency_iters(self):
         return 5000 if self.quick else 20000
 
@@ -151,11 +176,19 @@ def comparisons(b):
          'most', 1.4),
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), "the same by a lane's socket",
          lambda: b.raw_lat('udp-pingpong', 'send', '--lane'), None, None),
+        ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'the same, with the ACK in its burst',
+         lambda: b.raw_lat('udp-pingpong', 'send', '--lane', '--ack'), None, None),
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'UCX tcp, tag_lat', b.ucx_lat, 'most', 1.0, 'ucx_perftest'),
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'libfabric tcp, fi_pingpong', b.libfabric_lat, 'most', 1.0,
          'fi_pingpong'),
         ('ib_send_lat -e 8 B', 'us', lambda: b.latency('ib_send_lat', '-e'), 'raw UDP ping-pong in recvfrom()',
          lambda: b.raw_lat('udp-pingpong', 'send', '--block'), 'most', 1.3),
+        ('event loop 8 B', 'us', lambda: b.events_lat('--poll'), 'raw UDP ping-pong in poll()',
+         lambda: b.raw_lat('udp-pingpong', 'send', '--poll'), 'most', 1.3),
+        ('ibv_rc_pingpong -e', 'us', lambda: b.example_lat('-e'), 'raw UDP ping-pong in recvfrom()',
+         lambda: b.raw_lat('udp-pingpong', 'send', '--block'), 'most', 1.3, 'ibv_rc_pingpong'),
+        ('ibv_rc_pingpong -e -t', 'us', lambda: b.example_lat('-e', '-t'), 'raw UDP ping-pong in recvfrom()',
+         lambda: b.raw_lat('udp-pingpong', 'send', '--block'), 'most', 1.3, 'ibv_rc_pingpong'),
         ('ib_write_lat 8 B', 'us', latency('ib_write_lat'), 'raw UDP, receiving thread and flag',
          lambda: b.raw_lat('udp-flag-pingpong', 'write'), 'most', 1.25),
         ('ib_read_lat 8 B', 'us', latency('ib_read_lat'), 'ib_send_lat there and back',
@@ -173,6 +206,12 @@ def comparisons(b):
                 return b.bandwidth(program, size)
             figures += [(f'{program} {text}', 'Gbit/s', ours, raw_text, b.raw_bw, 'least', 0.85),
                         (f'{program} {text}', 'Gbit/s', ours, iperf3_text, b.iperf3, 'least', 1.0)]
+        figures += [(f'{program} 64 KiB, {QPS} QPs', 'Gbit/s', lambda program=program: b.many(program, 65536), 'one QP',
+                     lambda program=program: b.bandwidth(program, 65536), 'least', 0.95),
+                    # 0.8 times the share of raw UDP that packets of 4096 bytes are to have.
+                    (f'{program} 1 MiB, MTU {SMALL_MTU}', 'Gbit/s',
+                     lambda program=program: b.bandwidth(program, MIB, '-m', SMALL_MTU),
+                     f'raw UDP with packets of {SMALL_MTU} B', lambda: b.raw_bw(SMALL_MTU), 'least', 0.8 * 0.85)]
     return figures
 
 

@@ -1,23 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Floor of a latency. Both sides spin on a UDP socket, as programs that poll do; with --block they
- * sleep in recvfrom(), as programs that wait for events do. With --lane the socket has the options
- * of a lane's, and datagrams go by the calls that such a socket takes. --size is the datagram's.
+ * sleep in recvfrom(), with --poll in poll(), as programs that wait for events do. With --lane the
+ * socket has the options of a lane's, and datagrams go by the calls that such a socket takes.
+ * --size is the datagram's. With --lane --ack a datagram of ACK_SIZE bytes goes with each, in one
+ * burst, as the ACK for the peer's message goes with the answer.
  */
 #include <errno.h>
 #include <linux/filter.h>
 #include <netinet/udp.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "bench.h"
 
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
 #ifndef UDP_GRO
 #define UDP_GRO 104
 #endif
 
-enum { WARM_UP = 1000, MAX_SIZE = 60000 };
+enum { WARM_UP = 1000, MAX_SIZE = 60000, ACK_SIZE = 12 + 4 + 4 /* BTH, AETH, ICRC */ };
 
 /* As src/engine and the agent set them up: a group's filter, GRO, what comes with a datagram. */
 static void set_lane_options(int fd)
@@ -67,6 +75,8 @@ static void receive(const struct bench_options *o, int fd, void *buf, size_t len
 {
 	socklen_t n = sizeof(*from);
 
+	if (o->poll && poll(&(struct pollfd){.fd = fd, .events = POLLIN}, 1, -1) < 0)
+		bench_die("poll");
 	if (o->lane)
 		receive_as_lane(fd, buf, len, from);
 	else if (!o->block)
@@ -75,26 +85,56 @@ static void receive(const struct bench_options *o, int fd, void *buf, size_t len
 		bench_die("receive");
 }
 
-static void transmit(const struct bench_options *o, int fd, void *buf, struct sockaddr_in *peer)
+static void transmit_as_lane(const struct bench_options *o, int fd, void *buf,
+			     struct sockaddr_in *peer)
 {
+	union {
+		char bytes[CMSG_SPACE(sizeof(uint16_t))];
+		struct cmsghdr align;
+	} control = {{0}};
+	const uint16_t segment = (uint16_t)o->size;
 	struct iovec iov = {buf, o->size};
-	const struct msghdr m = {
+	struct msghdr msg = {
 		.msg_name = peer, .msg_namelen = sizeof(*peer), .msg_iov = &iov, .msg_iovlen = 1};
 
-	if ((o->lane ? sendmsg(fd, &m, MSG_DONTWAIT)
-		     : sendto(fd, buf, o->size, 0, (struct sockaddr *)peer, sizeof(*peer))) < 0)
+	if (o->ack) {
+		struct cmsghdr *c;
+
+		iov.iov_len += ACK_SIZE;
+		msg.msg_control = &control;
+		msg.msg_controllen = sizeof(control);
+		c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_UDP;
+		c->cmsg_type = UDP_SEGMENT;
+		c->cmsg_len = CMSG_LEN(sizeof(segment));
+		memcpy(CMSG_DATA(c), &segment, sizeof(segment));
+	}
+	if (sendmsg(fd, &msg, MSG_DONTWAIT) < 0)
+		bench_die("send");
+}
+
+static void transmit(const struct bench_options *o, int fd, void *buf, struct sockaddr_in *peer)
+{
+	if (o->lane)
+		transmit_as_lane(o, fd, buf, peer);
+	else if (sendto(fd, buf, o->size, 0, (struct sockaddr *)peer, sizeof(*peer)) < 0)
 		bench_die("send");
 }
 
 int main(int argc, char **argv)
 {
 	struct bench_options o = {.size = 24, .iters = 20000};
-	static char buf[MAX_SIZE];
+	static char buf[MAX_SIZE + ACK_SIZE];
 	struct sockaddr_in peer;
 	uint64_t *rtt;
 	int fd;
 
 	bench_parse(&o, argc, argv);
+	if (o.ack && (!o.lane || o.size < ACK_SIZE)) {
+		fprintf(stderr, "udp-pingpong: --ack needs --lane, and --size of %d at least\n",
+			ACK_SIZE);
+		return 2;
+	}
 	fd = bench_socket(&o, &peer);
 	if (o.lane)
 		set_lane_options(fd);
