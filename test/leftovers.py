@@ -25,7 +25,8 @@ PR_SET_CHILD_SUBREAPER = 36
 CLONE_NEWNS = 0x00020000
 MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
 OPEN_TO_ALL = 0o1777
-OF_OTHERS = ('/dev/shm/libpod_lock', '/tmp/xrc_domain')     # podman and perftest keep them
+OF_OTHERS = ('/dev/shm/libpod_lock', '/tmp/xrc_domain', '/tmp/xrc_domain_client', '/tmp/xrc_domain_server',
+             '/dev/shm/sem.rsocket_fork')     # podman, perftest and rsockets keep them
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 libc = ctypes.CDLL(None, use_errno=True)

@@ -52,28 +52,40 @@ int summary_open(struct summary *s, const char *root, const struct netdev *devs,
 	return 0;
 }
 
-static void print(const struct summary *s)
+static void print_row(FILE *f, const struct summary_device *d)
 {
 	char text[16];
 
-	fprintf(stderr, "rocemu: %-16s", "device");
-	for (unsigned i = 0; i < ARRAY_LEN(columns); i++)
-		fprintf(stderr, " %5s", columns[i].name);
-	fputc('\n', stderr);
-	for (unsigned d = 0; d < s->n; d++) {
-		if (!s->dev[d].file)
-			continue;
-		fprintf(stderr, "rocemu: %-16s", s->dev[d].name);
-		for (unsigned i = 0; i < ARRAY_LEN(columns); i++) {
-			uint64_t sum = 0;
+	fprintf(f, "rocemu: %-16s", d->name);
+	for (unsigned i = 0; i < ARRAY_LEN(columns); i++) {
+		uint64_t sum = 0;
 
-			for (unsigned t = 0; t < TERMS && columns[i].value[t]; t++)
-				sum += countfile_value(s->dev[d].file,
-						       (unsigned)columns[i].value[t] - 1);
-			fprintf(stderr, " %5s", stat_short(text, sum));
-		}
-		fputc('\n', stderr);
+		for (unsigned t = 0; t < TERMS && columns[i].value[t]; t++)
+			sum += countfile_value(d->file, (unsigned)columns[i].value[t] - 1);
+		fprintf(f, " %5s", stat_short(text, sum));
 	}
+	fputc('\n', f);
+}
+
+/** In one write, so that tables of several processes do not mix. */
+static void print(const struct summary *s)
+{
+	char *text = NULL;
+	size_t len = 0;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return;
+	fprintf(f, "rocemu: %-16s", "device");
+	for (unsigned i = 0; i < ARRAY_LEN(columns); i++)
+		fprintf(f, " %5s", columns[i].name);
+	fputc('\n', f);
+	for (unsigned d = 0; d < s->n; d++)
+		if (s->dev[d].file)
+			print_row(f, &s->dev[d]);
+	if (fclose(f) == 0)
+		fputs(text, stderr);
+	free(text);
 }
 
 int summary_run(struct summary *s, const char *self, char **argv)

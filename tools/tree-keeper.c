@@ -111,6 +111,8 @@ static _Noreturn void keep(struct tree *t, int pipe_fd, int nl)
 	serve(t, pipe_fd, nl);
 	if (!err)
 		netmon_remove(&listener);
+	/* Under a low limit (ulimit -n), none would be left for reading directories. */
+	close_from_to(0, ~0u);
 	tree_remove(t);
 	_exit(0);
 }
@@ -151,16 +153,15 @@ int tree_start(struct tree *t, struct netdev *devs, unsigned n, bool mounted)
 		r = -errno;
 	if (!r)
 		r = spawn(t, fds, nl);
-	if (r) {
-		tree_remove(t);
-		if (kept >= 0)
-			close(kept);
-	}
+	if (r && kept >= 0)
+		close(kept);
 	if (nl >= 0)
 		close(nl);
 	if (fds[0] >= 0) {
 		close(fds[0]);
 		close(fds[1]);
 	}
+	if (r)
+		tree_remove(t);
 	return r;
 }

@@ -560,7 +560,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 
 void tree_remove(struct tree *t)
 {
-	enum { OPEN_DIRS = 16 };
+	enum { OPEN_DIRS = 1 }; /* few may be free */
 
 	nftw(t->root, remove_one, OPEN_DIRS, FTW_DEPTH | FTW_PHYS);
 	if (t->shared[0])

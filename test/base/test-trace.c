@@ -123,6 +123,7 @@ TEST(trace, forked_child__events_of_both_once)
 	if (tsan_watches()) {
 		print_message("skipped: ThreadSanitizer allows no threads in the child of a "
 			      "process that has some\n");
+		unlink(path);
 		skip();
 	}
 	record(200, 10);
