@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "must.h"
 
 enum {
 	COST_ROUND = 256,
@@ -35,13 +36,6 @@ struct fabric_event {
 	struct fabric_host *host;
 	struct fabric_packet *packet; /* owned by the event */
 };
-
-static void *must(void *p)
-{
-	if (!p)
-		abort();
-	return p;
-}
 
 /* ---- events ---- */
 

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "must.h"
 
 enum { CQ_DEPTH = 65536, POLL_BATCH = 16, RECVS_AHEAD = 16, FIRST_PSN = 0xffff00 };
 
@@ -14,13 +15,6 @@ struct flow_host {
 	struct rocemu_cq *scq, *rcq;
 	struct rocemu_mr *mr;
 };
-
-static void *must(void *p)
-{
-	if (!p)
-		abort();
-	return p;
-}
 
 static void ok(int rc, const char *what)
 {

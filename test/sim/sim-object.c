@@ -7,13 +7,7 @@
 #include <string.h>
 
 #include "base/util.h"
-
-static void *must(void *p)
-{
-	if (!p)
-		abort();
-	return p;
-}
+#include "must.h"
 
 /* ---- memory ---- */
 

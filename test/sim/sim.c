@@ -8,13 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
-
-static void *must(void *p)
-{
-	if (!p)
-		abort(); /* a test that cannot allocate has no result */
-	return p;
-}
+#include "must.h"
 
 /* ---- packets under way ---- */
 
