@@ -119,9 +119,14 @@ def say(text):
     print(f'== {text}', flush=True)
 
 
-def tail(text, lines=60):
+def excerpt(text, head=20, end=60):
+    """The beginning as well: what failed first may have made all the rest fail."""
     rows = text.rstrip().splitlines()
-    return '\n'.join((['...'] if len(rows) > lines else []) + rows[-lines:])
+    return '\n'.join(rows if len(rows) <= head + end else rows[:head] + ['...'] + rows[-end:])
+
+
+def last_line(text):
+    return text.rstrip().rpartition('\n')[2]
 
 
 def run_quietly(argv, env):
@@ -145,7 +150,7 @@ def build(stage, tally, what='', targets=()):
     if code == 0:
         code, text = run_quietly(['ninja', '-C', directory, *targets], env)
     if code != 0:
-        print(tail(text), flush=True)
+        print(excerpt(text), flush=True)
         tally.add('fail', f'{stage}/build', 'see above')
         return False
     tally.add('pass', f'{stage}/build')
@@ -155,7 +160,7 @@ def build(stage, tally, what='', targets=()):
 
 def check_left(code, name, tally, text=''):
     if code == LEFT_BEHIND:
-        print(tail(text), flush=True)
+        print(excerpt(text), flush=True)
         tally.add('fail', f'{name}: left something behind', 'see above')
 
 
@@ -196,9 +201,9 @@ def count_meson_test(row, stage, tally):
         why = re.search(r'skipped: (.*)', output) if outcome == 'skip' else None
         tally.add(outcome, f'{name}: {case}', why.group(1) if why else '')
     if row['result'] == 'SKIP':
-        tally.add('skip', name, tail(output, 1))
+        tally.add('skip', name, last_line(output))
     elif row['result'] != 'OK':
-        print(f'-- {name}: {row["result"]}\n{tail(output)}', flush=True)
+        print(f'-- {name}: {row["result"]}\n{excerpt(output)}', flush=True)
         if 'fail' not in cases.values():
             tally.add('fail', name, row['result'].lower())
     elif not cases:
@@ -218,7 +223,7 @@ def run_meson_tests(stage, names, jobs, tally):
                               TEST_WRAPPER, '--timeout-multiplier', multiplier, *names], {**SANITIZER_ENV, **env})
     check_left(code, f'{stage}/unit tests', tally, text)
     if not os.path.exists(log):
-        print(tail(text), flush=True)
+        print(excerpt(text), flush=True)
         tally.add('fail', f'{stage}/meson test', f'exit code {code}')
         return None
     with open(log, encoding='utf-8') as f:
@@ -247,7 +252,7 @@ def run_unit_tests(stage, names, tally):
     for row in rows:
         second = again.get(row['name'])
         if second and second['result'] == 'OK':
-            print(f'-- {stage}/{short_name(row)}: {row["result"]}\n{tail(row.get("stdout", "") + row.get("stderr", ""))}', flush=True)
+            print(f'-- {stage}/{short_name(row)}: {row["result"]}\n{excerpt(row.get("stdout", "") + row.get("stderr", ""))}', flush=True)
             tally.add_second(f'{stage}/{short_name(row)}', row['result'].lower())
             row = second
         count_meson_test(row, stage, tally)
@@ -298,7 +303,7 @@ def quick(args, tally):
     directory = BUILDS['plain'][0]
     code, text = configure('plain')
     if code != 0:
-        print(tail(text), flush=True)
+        print(excerpt(text), flush=True)
         tally.add('fail', 'plain/build', 'see above')
         return
     suites = suites_of(changed_files())
@@ -391,7 +396,7 @@ def fuzzers(tally):
         code, text = run_quietly([path, f'-max_total_time={FUZZ_SECONDS}', '-timeout=20', '-rss_limit_mb=2048',
                                   '-print_final_stats=1', f'-artifact_prefix={directory}/', corpus], SANITIZER_ENV)
         if code != 0:
-            print(tail(text), flush=True)
+            print(excerpt(text), flush=True)
         tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
 
 
@@ -429,10 +434,10 @@ def packages(args, tally):
         say(name)
         code, text = run_quietly([*LEFTOVERS, f'test/install/{script}'], {})
         if code == CANNOT_RUN:
-            tally.add('skip', name, tail(text, 1))
+            tally.add('skip', name, last_line(text))
             continue
         if code != 0:
-            print(tail(text), flush=True)
+            print(excerpt(text), flush=True)
         tally.add('pass' if code == 0 else 'fail', name, '' if code == 0 else f'exit code {code}')
 
 

@@ -54,6 +54,10 @@ bool bench_runs(const char *name)
 
 void bench_veth(void)
 {
+	bench_namespace();
+	/* A test that failed may have left it: the next one has its own result. */
+	if (if_nametoindex("p0"))
+		bench_ip("link delete p0");
 	bench_ip("link add p0 type veth peer name p1");
 	/* No IPv6: its addresses come and go when they like. */
 	bench_ip("link set p0 addrgenmode none");
