@@ -5,8 +5,8 @@
  * until an answer comes or its retries are used up (IBTA 12.10.8). Pure: the owner sends what is
  * due.
  */
-#ifndef AGENT_GSI_WILLS_H
-#define AGENT_GSI_WILLS_H
+#ifndef AGENT_GSI_EXIT_H
+#define AGENT_GSI_EXIT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,7 +7,7 @@ static const struct cli_option options[] = {
 	 "Serve all users (as root, or on a socket from systemd); never exit without "
 	 "--idle-timeout"},
 	{AGENT_OPT_IDLE_TIMEOUT, "idle-timeout", "SECONDS",
-	 "Exit after this many idle seconds; 0: never (default 5)"},
+	 "Exit after this many idle seconds; 0: never (default 5; with --system never)"},
 	{AGENT_OPT_STATUS, "status", NULL,
 	 "Print what the running agent does; exit code 1 when there is none"},
 	{AGENT_OPT_JSON, "json", NULL, "Print the status as JSON"},
@@ -23,7 +23,7 @@ const struct cli agent_cli = {
 	.brief = "start the agent, or show its state",
 	.usage = "[--foreground] [--system] [--idle-timeout SECONDS]\n"
 		 "--status [--system] [--json]",
-	.about = "Hands out lanes of UDP port 4791 to the RDMA programs of one user and network "
+	.about = "Shares UDP port 4791 among the RDMA programs of one user and network "
 		 "namespace. Programs start it when they need it; there is no need to start it by "
 		 "hand, except to serve all users of a machine.",
 	.options = options,

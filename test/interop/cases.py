@@ -31,9 +31,10 @@ KNOWN = (
     (3, r'atomic_unaligned', r'post: Invalid argument',
      'The provider of rxe in rdma-core refuses an unaligned atomic when it is posted, so no packet is sent.'),
     (4, r'fence', r'client: .*no send completion',
-     'Rare, on a busy machine: the READ before a fenced SEND is answered to its last packet, and rxe never sends the SEND. '
-     'rxe checks whether the READ is complete, and notes afterwards that the SEND waits for it. A response that comes in '
-     'between starts nothing. verbs-check stops there; the case is run again for the rest.'),
+     'Rare, on a busy machine: rxe receives all responses to the READ before a fenced SEND, and '
+     'never sends the SEND. rxe checks whether the READ is complete, and only afterwards records '
+     'that the SEND waits for it. A response that arrives in between does not start the SEND. '
+     'verbs-check stops there; the case is run again for the rest.'),
     (5, r'udpong', r'rconnect: No such file or directory',
      'rdma-core\'s datagram rsockets do not work on RoCE, not even with each other. For each QP they make an address handle of '
      'the port\'s own LID, without GRH, which the driver refuses (EINVAL). So rconnect() fails, and a server sends no answer.'),
@@ -53,8 +54,9 @@ NOTES = (
     'own device the number that the peer\'s device allows, so between different devices it needs `-o 16`.',
     'The kernel\'s rdma_cm of 6.1 joins no IPv6 multicast group on rxe (ENOTSUPP).',
     'perftest -R accepts no IPv6 address. Its server stops listening between two connections, so a quick client is rejected, and '
-    'does not recover. Such a run is tried again, up to 4 times, and reports it. With rxe at both ends the same happens if the '
-    'server is delayed at that point (`alone/perftest-R`).',
+    'does not recover. The test repeats such a run, up to 4 times, and reports that it did. '
+    'With rxe at both ends the same happens if the server is delayed at that point '
+    '(`alone/perftest-R`).',
     'rxe marks the receive completion of a SEND with invalidate by the kernel\'s flag value, 4, which user space reads '
     'as IBV_WC_IP_CSUM_OK. `verbs-check --no-inv-flag` leaves that flag and the key unchecked at the rxe end. It '
     'checks the data, and that the window is gone.',

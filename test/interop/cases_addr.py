@@ -27,10 +27,12 @@ DIFFERENCES = (
     (r'^bind twice', r'bind EINVAL reuseaddr EINVAL afonly EINVAL', r'bind EINVAL reuseaddr ok afonly ok',
      'REUSEADDR and AFONLY have to be set before rdma_bind_addr(), which takes the port.'),
     (r'own4.* to far4', r'ENETUNREACH', r'ADDR_ERROR ETIMEDOUT',
-     'No route is ENETUNREACH at once, for bound and unbound IDs. For a bound ID the kernel sends requests on the link.'),
-    (r'll6', r'from ll6%:', r'from ll6:', 'A link-local source has its interface (sin6_scope_id) in all cases.'),
+     'Without a route, rocemu returns ENETUNREACH at once, for bound and unbound IDs. '
+     'For a bound ID the kernel sends requests on the link.'),
+    (r'll6', r'from ll6%:', r'from ll6:',
+     'On rocemu a link-local source address always has its interface (sin6_scope_id).'),
     (r'^resolve bound - from lo4', r'from lo4:\+', r'from -',
-     'An ID that a failed rdma_resolve_addr() has bound shows its address.'),
+     'If rdma_resolve_addr() binds an ID and then fails, rocemu shows the address in the ID.'),
 )
 
 
