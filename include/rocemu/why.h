@@ -222,7 +222,7 @@
 	  "something on the path changes packets (a NAT does), or the memory changed while it was sent") \
 	X(0x187, DROP_QKEY, \
 	  "packet dropped: {what} from {peer} has Q_Key {key}, the QP has {hi}", \
-	  "the Q_Keys of UD QPs that talk are equal", \
+	  "the sender uses the Q_Key of the receiving QP", \
 	  "give the sender the receiver's Q_Key (remote_qkey)") \
 	X(0x188, DROP_NO_RECEIVE, \
 	  "message dropped: no receive is posted for {what} of {n} bytes from {peer}", \

@@ -267,7 +267,7 @@ const struct err_row err_bodies[] = {
 	{"rc/reset", "to RESET with requests outstanding: forgotten; sends are refused (EINVAL)", RC, .body = reset_forgets, .want = {NOTHING, .state = {IBV_QPS_RESET, IBV_QPS_RTS}}},
 	{"rc/queue-full", "more requests than the queue holds: ENOMEM", RC, .body = queue_full, .want = {NOTHING, .state = {IBV_QPS_RESET, IBV_QPS_RTS}}},
 	{"rc/too-many-sges", "more SGEs than the queue allows: EINVAL", RC, .body = too_many_sges, .want = {NOTHING, .state = {IBV_QPS_RTS, IBV_QPS_RTS}}},
-	{"rc/wrong-transition", "a transition, or an attribute in one, that there is not: EINVAL, state as before", RC, .body = wrong_transitions, .want = {NOTHING, .state = {IBV_QPS_RTS, IBV_QPS_RTS}}},
+	{"rc/wrong-transition", "a transition that does not exist, or an attribute that it does not take: EINVAL, state as before", RC, .body = wrong_transitions, .want = {NOTHING, .state = {IBV_QPS_RTS, IBV_QPS_RTS}}},
 	{"rc/bind-without-right", "bind a window to a region without IBV_ACCESS_MW_BIND", RC, .body = window_without_right,
 	 .want = {.first = IBV_WC_MW_BIND_ERR, .behind = IBV_WC_WR_FLUSH_ERR, .recv_req = IBV_WC_WR_FLUSH_ERR, .recv = ERR_NONE, .recv_behind = ERR_NONE, .state = {IBV_QPS_ERR, IBV_QPS_RTS}}},
 	{"rc/bad-response", "SEND, answered by an atomic's response", RC, .body = nonsense_from_peer, .sim_only = true,
@@ -296,7 +296,7 @@ const struct err_absent err_absent_statuses[] = {
 	{STATUS(INV_EECN_ERR), "of the RD service"},
 	{STATUS(INV_EEC_STATE_ERR), "of the RD service"},
 	{STATUS(RESP_TIMEOUT_ERR), "an adapter's own timeout; a peer that does not answer is IBV_WC_RETRY_EXC_ERR"},
-	{STATUS(FATAL_ERR), "an adapter's failure; ours is the process's"},
+	{STATUS(FATAL_ERR), "a failure of the adapter; an emulated device fails only with its process"},
 	{STATUS(GENERAL_ERR), "an adapter's failure"},
 	{STATUS(TM_ERR), "tag matching, which is refused (EOPNOTSUPP)"},
 	{STATUS(TM_RNDV_INCOMPLETE), "tag matching"},
@@ -306,7 +306,7 @@ const unsigned err_nabsent_statuses = sizeof(err_absent_statuses) / sizeof(err_a
 #define ASYNC(name) IBV_EVENT_##name, "IBV_EVENT_" #name
 const struct err_absent err_absent_events[] = {
 	{ASYNC(QP_FATAL), "a catastrophic error of the work queue itself: nothing on the wire leads to it"},
-	{ASYNC(PATH_MIG), "automatic path migration, which RoCE has not"},
+	{ASYNC(PATH_MIG), "automatic path migration, which RoCE does not have"},
 	{ASYNC(PATH_MIG_ERR), "automatic path migration"},
 	{ASYNC(DEVICE_FATAL), "its interface is gone: `test/verbs`, run-time changes"},
 	{ASYNC(PORT_ACTIVE), "the interface comes up: `test/verbs`, run-time changes"},

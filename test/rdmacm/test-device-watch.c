@@ -65,7 +65,7 @@ __attribute__((constructor)) static void be_client(void)
 
 /*
  * A process of its own, since one process is one end of QP 1. Not merely forked: this process has
- * threads, and a lock of AddressSanitizer's allocator that one of them holds would be held for ever
+ * threads, and a lock of AddressSanitizer's allocator that one of them holds would stay held
  * in the child.
  */
 static pid_t start_client(const char *address, uint16_t port)

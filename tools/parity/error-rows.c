@@ -62,8 +62,8 @@ const struct err_row err_rows[] = {
 	{"rc/write-imm/unknown-rkey", "WRITE with immediate, R_Key unknown", RC, IMM, .len = 100, .fault = FAULT_RKEY,
 	 .with_recv = true, .recv_len = 100, .want = REFUSED(REM_ACCESS_ERR, REM_ACCESS, IBV_WC_LOC_ACCESS_ERR, 0)},
 	{"rc/read/unknown-rkey", "READ, R_Key unknown", RC, READ, .len = 100, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
-	{"rc/write/empty-unknown-rkey", "WRITE of 0 bytes, R_Key unknown: not looked at", RC, WRITE, .len = 0, .fault = FAULT_RKEY, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
-	{"rc/read/empty-unknown-rkey", "READ of 0 bytes, R_Key unknown: not looked at", RC, READ, .len = 0, .fault = FAULT_RKEY, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
+	{"rc/write/empty-unknown-rkey", "WRITE of 0 bytes, R_Key unknown: not checked", RC, WRITE, .len = 0, .fault = FAULT_RKEY, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
+	{"rc/read/empty-unknown-rkey", "READ of 0 bytes, R_Key unknown: not checked", RC, READ, .len = 0, .fault = FAULT_RKEY, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
 	{"rc/fetch-add/unknown-rkey", "FetchAdd, R_Key unknown", RC, FAA, .len = 8, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
 	{"rc/cmp-swap/unknown-rkey", "CmpSwap, R_Key unknown", RC, CAS, .len = 8, .fault = FAULT_RKEY, .want = REFUSED_ACCESS},
 	{"rc/write/past-region", "WRITE beyond the region's end", RC, WRITE, .len = 100, .fault = FAULT_REMOTE_BOUNDS, .want = REFUSED_ACCESS},
@@ -125,7 +125,7 @@ const struct err_row err_rows[] = {
 	{"uc/write/unknown-rkey", "WRITE, R_Key unknown: dropped", UC, WRITE, .len = 100, .fault = FAULT_RKEY, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
 	{"uc/write/qp-right", "WRITE to a QP without remote write: dropped", UC, WRITE, .len = 100, .config.access = IBV_ACCESS_LOCAL_WRITE, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
 	{"uc/send/no-receive", "SEND, no receive is posted: dropped", UC, SEND, .len = 100, .no_recv_behind = true, .want = UNHEARD(ERR_NONE, ERR_NONE)},
-	{"uc/send/too-long", "SEND longer than its receive: dropped, the receive waits on", UC, SEND, .len = 100, .with_recv = true, .recv_len = 99,
+	{"uc/send/too-long", "SEND longer than its receive: dropped, the receive stays posted", UC, SEND, .len = 100, .with_recv = true, .recv_len = 99,
 	 .want = UNHEARD(IBV_WC_SUCCESS, ERR_NONE)},
 	{"uc/send/receive-lkey", "SEND into a receive whose L_Key is unknown", UC, SEND, .len = 100, .with_recv = true, .recv_len = 100, .recv_lkey_bad = true,
 	 .want = {.first = IBV_WC_SUCCESS, .behind = IBV_WC_SUCCESS, .recv_req = ERR_NONE, .recv = IBV_WC_LOC_PROT_ERR, .recv_behind = IBV_WC_WR_FLUSH_ERR,
@@ -139,7 +139,7 @@ const struct err_row err_rows[] = {
 	{"ud/send/qkey", "SEND, wrong Q_Key: dropped", UD, SEND, .len = 100, .fault = FAULT_QKEY, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
 	{"ud/send/no-such-qp", "SEND to a QP that does not exist: dropped", UD, SEND, .len = 100, .fault = FAULT_QPN, .want = UNHEARD(ERR_NONE, IBV_WC_SUCCESS)},
 	{"ud/send/no-receive", "SEND, no receive is posted: dropped", UD, SEND, .len = 100, .no_recv_behind = true, .want = UNHEARD(ERR_NONE, ERR_NONE)},
-	{"ud/send/too-long", "SEND longer than its receive: dropped, the receive waits on", UD, SEND, .len = 100, .with_recv = true, .recv_len = 139,
+	{"ud/send/too-long", "SEND longer than its receive: dropped, the receive stays posted", UD, SEND, .len = 100, .with_recv = true, .recv_len = 139,
 	 .want = UNHEARD(IBV_WC_SUCCESS, ERR_NONE)},
 	{"ud/send/too-long-for-grh", "SEND into receives that have room for the GRH alone: dropped", UD, SEND, .len = 1, .with_recv = true, .recv_len = 40,
 	 .want = UNHEARD(ERR_NONE, ERR_NONE)},
@@ -154,7 +154,7 @@ const struct err_row err_rows[] = {
 	{"rc/fetch-add/length", "FetchAdd whose result has room for less than 8 bytes", RC, FAA, .len = 4, .err = EINVAL},
 	{"rc/send/inline-too-long", "inline data longer than max_inline_data", RC, SEND, .len = 4096, .flags = IBV_SEND_INLINE, .err = EINVAL},
 	{"rc/read/inline", "inline READ", RC, READ, .len = 8, .flags = IBV_SEND_INLINE, .err = EINVAL},
-	{"rc/unknown-opcode", "an opcode that there is not", RC, .opcode = (enum ibv_wr_opcode)99, .len = 8, .err = EINVAL},
+	{"rc/unknown-opcode", "an opcode that does not exist", RC, .opcode = (enum ibv_wr_opcode)99, .len = 8, .err = EINVAL},
 };
 /* clang-format on */
 const unsigned err_nrows = sizeof(err_rows) / sizeof(err_rows[0]);
