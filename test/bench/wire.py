@@ -75,7 +75,7 @@ FIGURES = {
         ('libfabric shm, fi_pingpong', Wires.libfabric_us, None, 'fi_pingpong')]),
     'WRITE 8 B': ('us', stock('ib_write_lat', 8, 20000, LATENCY), [
         (UDP, None, ('most', 0.35)),
-        ('a cache line, there', Wires.line_us, ('most', 1.5, 0.3))]),
+        ('a cache line, one way', Wires.line_us, ('most', 1.5, 0.3))]),
     'READ 8 B': ('us', stock('ib_read_lat', 8, 10000, LATENCY), [(UDP, None, ('most', 0.35))]),
     'WRITE 64 B': ('M msg/s', stock('ib_write_bw', 64, 200000, RATE), [
         (UDP, None, ('least', 1.2)),
