@@ -134,6 +134,7 @@ struct lane_thread {
 	int timer_fd, tick_fd; /* owned */
 	rocemu_ns_t armed;     /* what timer_fd is set to; ROCEMU_NEVER: not */
 	uint32_t tick_polls;   /* the thread's own: polls at the last tick */
+	uint64_t tick_active;  /* the thread's own: last_active at the last tick */
 	struct spin bulk;      /* the thread's own: on polling for a bulk transfer's next packets */
 	rocemu_ns_t peer_free; /* the thread's own: when a peer has received its last packets */
 	rocemu_ns_t bulk_served; /* the thread's own: the same, of such packets */
@@ -142,6 +143,7 @@ struct lane_thread {
 	bool event_spun;	 /* the thread's own: it polled after that */
 	unsigned ticks;		 /* the thread's own: in a row in which a caller polled */
 	unsigned starved;     /* the thread's own: in a row in which the poller got no processor */
+	unsigned busy;	      /* the thread's own: in a row in which a caller only posted or sent */
 	struct poller poller; /* the thread's own */
 	atomic_uint requests; /* enum lane_request; then loop_wake() */
 };
@@ -199,7 +201,7 @@ struct lane {
 	rocemu_ns_t tap_due;  /* the capture is flushed then */
 	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */
 	/* Written by any caller without the lock. */
-	atomic_uint polls;	      /* calls of lane_poll() and lane_kick() */
+	atomic_uint polls;	      /* calls of lane_poll() */
 	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */
 	_Atomic pid_t poller;	      /* the calling thread */
 	_Atomic uint64_t last_active; /* time of the last lane_poll() or lane_kick() */

@@ -107,6 +107,8 @@ static void stop_watching(struct lane *l)
 	l->stats->mode_changes++;
 	l->thread.ticks = 0;
 	l->thread.tick_polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+	l->thread.tick_active = atomic_load_explicit(&l->last_active, memory_order_relaxed);
+	l->thread.busy = 0;
 	set_tick(l, PROGRESS_TICK_NS);
 }
 
@@ -318,6 +320,8 @@ static void on_ring(struct loop_io *io)
 static void on_tick(struct loop_io *io)
 {
 	struct lane *l = io->data;
+	const uint64_t active = atomic_load_explicit(&l->last_active, memory_order_relaxed);
+	const bool posted = active != l->thread.tick_active;
 	const uint32_t polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	const bool polled = polls != l->thread.tick_polls;
 	const bool starves = poller_starves(
@@ -325,26 +329,36 @@ static void on_tick(struct loop_io *io)
 		l->thread.ticks < PROGRESS_CALM_TICKS ? PROGRESS_TICK_NS : PROGRESS_TICK_CALM_NS,
 		polled);
 	rocemu_ns_t now;
+	bool on;
 
 	drain_fd(l->thread.tick_fd);
 	l->thread.tick_polls = polls;
+	l->thread.tick_active = active;
 	l->thread.starved = starves ? l->thread.starved + 1 : 0;
 	if (polled && ++l->thread.ticks == PROGRESS_CALM_TICKS)
 		set_tick(l, PROGRESS_TICK_CALM_NS);
 	/* Usually the pollers do all the work: do not compete with them. */
 	if (polled && !atomic_load_explicit(&l->holding, memory_order_relaxed) && polls % 64)
 		return;
-	lane_lock(l);
+	if (lane_trylock(l)) {
+		on = progress_goes_on(&l->thread.busy, polled, posted);
+	} else {
+		on = progress_goes_on(&l->thread.busy, polled, true);
+		if (on)
+			return; /* a caller is at work */
+		lane_lock(l);
+	}
 	now = lane_now();
 	if (l->progress.mode == PROGRESS_POLLED) {
-		const bool stalled = !polled && lane_rx_hot(l, now);
+		const bool received = !polled && lane_rx_hot(l, now);
+		const bool stalled = received && !on;
 
 		l->stats->stalls += stalled;
 		/* Held since before the last tick, or no caller is left to release them. */
 		if (!polled || now - l->delayed_ack.since >= PROGRESS_TICK_NS / 2)
 			lane_drive_all(l, now);
 		/* A runnable poller continues soon; until then the ticks make progress. */
-		if (!polled && (!starves || l->thread.starved > STARVED_TICKS))
+		if (!on && (!starves || l->thread.starved > STARVED_TICKS))
 			watch_again(l, now, stalled && !starves);
 		cool_down(l, now);
 	}

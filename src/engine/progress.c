@@ -55,6 +55,15 @@ void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled)
 	}
 }
 
+bool progress_goes_on(unsigned *ticks, bool polled, bool busy)
+{
+	if (polled || !busy) {
+		*ticks = 0;
+		return polled;
+	}
+	return (*ticks)++ < PROGRESS_BUSY_TICKS;
+}
+
 void delayed_ack_init(struct delayed_ack *a)
 {
 	*a = (struct delayed_ack){.score = DELAYED_ACK_THRESHOLD};

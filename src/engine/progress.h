@@ -46,6 +46,7 @@ enum {
 	PROGRESS_CALM_TICKS = 8,
 	PROGRESS_EVIDENCE = 16,
 	PROGRESS_EVIDENCE_MAX = 4096,
+	PROGRESS_BUSY_TICKS = 8,
 	DELAYED_ACK_MAX_SCORE = 7,
 	DELAYED_ACK_THRESHOLD = 4,
 	GATHER_MAX = 32, /* posts */
@@ -100,6 +101,14 @@ void progress_stop_watching(struct progress *p);
  * packet had been waiting, so it was wrong to stop; next time it takes more evidence.
  */
 void progress_rearm(struct progress *p, rocemu_ns_t now, bool stalled);
+
+/**
+ * A tick ends in mode POLLED. polled: a caller polled in it. busy: a caller posted in it, or is
+ * inside the lane now: a post of many long messages sends them, and so does a poll that finds room
+ * in the window. *ticks: how many such ticks there were in a row, changed here.
+ * @return will the caller poll again? false: the thread should watch, progress_rearm().
+ */
+bool progress_goes_on(unsigned *ticks, bool polled, bool busy);
 
 struct delayed_ack {
 	uint8_t score;	   /* DELAYED_ACK_THRESHOLD and above: answers are expected */

@@ -57,6 +57,22 @@ TEST(progress, race_won_against_spinning_caller__evidence_too)
 	assert_true(progress_woken(&p, s, true));
 }
 
+TEST(progress, caller_posts_or_sends_for_some_ticks__polling_goes_on)
+{
+	unsigned ticks = 0;
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < PROGRESS_BUSY_TICKS; i++)
+			assert_true(progress_goes_on(&ticks, false, true));
+		assert_true(progress_goes_on(&ticks, true, round & 1));
+	}
+	for (unsigned i = 0; i < PROGRESS_BUSY_TICKS; i++)
+		assert_true(progress_goes_on(&ticks, false, true));
+	assert_false(progress_goes_on(&ticks, false, true));
+	assert_false(progress_goes_on(&ticks, false, false));
+	assert_true(progress_goes_on(&ticks, false, true));
+}
+
 TEST(progress, stall__needs_twice_as_much_and_forgives)
 {
 	struct progress p;
