@@ -28,6 +28,7 @@ MS_BIND, MS_REC, MS_PRIVATE, MNT_DETACH = 4096, 16384, 1 << 18, 2
 OPEN_TO_ALL = 0o1777
 OF_OTHERS = ('/dev/shm/libpod_lock', '/tmp/xrc_domain', '/tmp/xrc_domain_client', '/tmp/xrc_domain_server',
              '/dev/shm/sem.rsocket_fork')     # podman, perftest and rsockets keep them
+OF_LINTIAN = '/tmp/mldbm-'            # lintian ignores TMPDIR
 TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 libc = ctypes.CDLL(None, use_errno=True)
@@ -40,7 +41,7 @@ def mount(what, where, kind, flags):
 
 def is_kept(path):
     """The directory of `rocemu stat`, one for each user: the next process sweeps it."""
-    return os.path.basename(path).startswith('rocemu-stat-') or path in OF_OTHERS
+    return os.path.basename(path).startswith('rocemu-stat-') or path in OF_OTHERS or path.startswith(OF_LINTIAN)
 
 
 class Places:
