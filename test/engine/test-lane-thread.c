@@ -270,6 +270,10 @@ static void wait_until_polled(struct node *a, struct node *b)
 	} while (mode != PROGRESS_POLLED);
 }
 
+/* Not many ticks even if they are frequent, and more than one if they are rare. */
+#define LONG_CALL_NS (PROGRESS_BUSY_TICKS * PROGRESS_TICK_NS + 100000)
+_Static_assert(LONG_CALL_NS > 2 * PROGRESS_TICK_CALM_NS, "the second tick sees no poll");
+
 /* @return did b's callers go on to poll alone, by the thread's judgement? */
 static bool polls_on_after_long_call(struct node *a, struct node *b)
 {
@@ -282,7 +286,7 @@ static bool polls_on_after_long_call(struct node *a, struct node *b)
 	changes = b->lane->stats->mode_changes;
 	node_send(a, 0, 64, true);
 	begin = lane_now();
-	while (lane_now() - begin < 6 * PROGRESS_TICK_NS)
+	while (lane_now() - begin < LONG_CALL_NS)
 		; /* as a call that sends much */
 	lane_unlock(b->lane);
 	node_poll(b);
