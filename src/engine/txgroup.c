@@ -57,6 +57,18 @@ static uint32_t slot_of(const struct rocemu_tx *t)
 	return bth_dqpn(t->hdr) >> ROCEMU_QPN_INDEX_BITS;
 }
 
+/*
+ * An ACK after the last request, which may share a burst with it. A burst ends with its first
+ * shorter packet, for instance the second packet of a WRITE, which has no RETH. An ACK in a burst
+ * of its own would arrive microseconds after the message that answers for its sender.
+ */
+static bool is_acked_last(const struct rocemu_tx *last, const struct rocemu_tx *ack)
+{
+	return !is_response(last) && is_response(ack) && slot_of(last) == slot_of(ack) &&
+	       rocemu_tx_len(ack) <= rocemu_tx_len(last) &&
+	       txgroup_same_path(last->path, ack->path);
+}
+
 unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments,
 		       struct txburst *out)
 {
@@ -78,6 +90,8 @@ unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_se
 				break;
 			count++;
 		}
+		if (count > 1 && i + count < n && is_acked_last(pkt[i + count - 1], pkt[i + count]))
+			count--;
 		out[bursts++] = (struct txburst){
 			.first = (uint16_t)i,
 			.count = (uint16_t)count,

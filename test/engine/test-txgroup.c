@@ -120,6 +120,17 @@ TEST(txgroup, ack_and_data__ack_ends_the_burst)
 	assert_string_equal(grouped("Aa20 Bw40"), "20 40");
 }
 
+TEST(txgroup, ack_after_shorter_last__goes_with_it)
+{
+	assert_string_equal(grouped("Aw100 Aw84 Aa20"), "100 84+20");
+	assert_string_equal(grouped("Aw100 Aw100 Aw50 Aa20 Aa20"), "100+100 50+20 20");
+	assert_string_equal(grouped("Aw100 Aw84 Ba20"), "100+84 20");
+	assert_string_equal(grouped("Aw100 Aw20 Aa40"), "100+20 40");
+	assert_string_equal(grouped("Aw84 Aw100 Aw84"), "84 100+84");
+	make("Aa20 Aw100");
+	assert_string_equal(bursts(2, TXGROUP_MAX_SEGMENTS), "20 100");
+}
+
 TEST(txgroup, ack_longer_than_empty_send__ack_first)
 {
 	unsigned n = make("Aa28 Aw20");
