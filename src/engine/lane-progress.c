@@ -155,8 +155,7 @@ void lane_settle(struct lane *l, rocemu_ns_t now)
 	if (unlikely(rocemu_ep_wants_send_credits(l->ep)))
 		due = MIN(due, lane_now() + RCVBUF_RETRY_NS);
 	due = MIN(due, l->tap_due);
-	if (l->gather.posts)
-		due = MIN(due, l->gather.since + GATHER_TIMER_NS);
+	due = MIN(due, gather_due(&l->gather));
 	if (unlikely(l->held != NULL))
 		due = MIN(due, lane_impair_deadline(l));
 	if (unlikely(l->tx.nbacklog))
@@ -203,7 +202,7 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 
 void lane_drive(struct lane *l, rocemu_ns_t now)
 {
-	if (l->gather.posts && now >= l->gather.since + GATHER_TIMER_NS)
+	if (now >= gather_due(&l->gather))
 		gather_late(&l->gather);
 	run_timers(l, now);
 	/*

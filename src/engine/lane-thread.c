@@ -21,7 +21,7 @@
 #include "engine/lane-shm.h"
 
 #define THREAD_SLICE_NS 100000u	 /* a short slice is scheduled in sooner (Linux 6.12 and later) */
-#define BULK_SPIN_NS	50000u	 /* how long to poll for a bulk transfer's next packets */
+#define BULK_SPIN_NS	100000u	 /* how long to poll for a bulk transfer's next packets */
 #define BULK_BUSY_NS	250000u	 /* ... at most, after it could have received what was sent to it */
 #define BULK_TURN_NS	2000000u /* ... before timers and other sockets are handled */
 #define COOL_NS		100000000u /* a polled socket without traffic for this long is watched again */
@@ -373,6 +373,7 @@ static void on_timer(struct loop_io *io)
 	lane_lock(l);
 	l->stats->thread_wakeups++;
 	l->thread.armed = ROCEMU_NEVER;
+	gather_timer(&l->gather);
 	lane_drive(l, lane_now());
 	lane_unlock(l);
 }

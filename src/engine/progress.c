@@ -106,13 +106,30 @@ void gather_request_seen(struct gather *g)
 
 void gather_sent(struct gather *g)
 {
+	if (g->posts)
+		g->in_time = true;
 	g->posts = 0;
 	g->bytes = 0;
 }
 
+rocemu_ns_t gather_due(const struct gather *g)
+{
+	return g->posts ? g->since + ((rocemu_ns_t)GATHER_TIMER_NS << g->calm) : ROCEMU_NEVER;
+}
+
 void gather_late(struct gather *g)
 {
+	gather_sent(g);
 	g->score = GATHER_DISTRUST;
+	g->calm = 0;
+	g->in_time = false;
+}
+
+void gather_timer(struct gather *g)
+{
+	if (g->in_time)
+		g->calm = (uint8_t)MIN(g->calm + 1, GATHER_TIMER_SHIFT);
+	g->in_time = false;
 }
 
 void delayed_ack_answered(struct delayed_ack *a, rocemu_ns_t now)

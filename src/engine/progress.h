@@ -49,17 +49,18 @@ enum {
 	PROGRESS_BUSY_TICKS = 8,
 	DELAYED_ACK_MAX_SCORE = 7,
 	DELAYED_ACK_THRESHOLD = 4,
-	GATHER_MAX = 32, /* posts */
+	GATHER_MAX = 64, /* posts */
 	GATHER_BYTES = 16384,
 	GATHER_SMALL = 2048, /* bytes; a longer message fills bursts by itself */
 	GATHER_MAX_SCORE = 8,
 	GATHER_THRESHOLD = 4,
 	GATHER_DISTRUST = -32,
+	GATHER_TIMER_SHIFT = 3, /* the timer is at most this many times doubled */
 };
 
 #define GATHER_QUICK_NS \
 	2000u /* from the end of a post to the next: the program does nothing in between */
-#define GATHER_NS	5000u
+#define GATHER_NS	10000u
 #define GATHER_TIMER_NS 100000u /* a timer's interrupt costs more than many posts */
 
 #define DELAYED_ACK_LARGE     4096u  /* octets that take a noticeable part of the following times */
@@ -126,6 +127,8 @@ void delayed_ack_answered(struct delayed_ack *a, rocemu_ns_t now);
 struct gather {
 	int8_t score;	   /* GATHER_THRESHOLD and above: more posts are expected */
 	uint8_t posts;	   /* that wait */
+	uint8_t calm;	   /* how many times the timer's GATHER_TIMER_NS are doubled */
+	bool in_time;	   /* gathered requests were sent without the timer since it last expired */
 	uint32_t bytes;	   /* in them */
 	rocemu_ns_t last;  /* when the last post was done */
 	rocemu_ns_t since; /* when the first of those that wait was posted */
@@ -142,7 +145,14 @@ bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
 void gather_request_seen(struct gather *g);
 /** The gathered requests were sent. */
 void gather_sent(struct gather *g);
-/** The timer had to send the gathered requests. */
+/** When the timer has to send the gathered requests. ROCEMU_NEVER: none wait. */
+rocemu_ns_t gather_due(const struct gather *g);
+/** Nothing sent the gathered requests until gather_due(): they are sent now. */
 void gather_late(struct gather *g);
+/**
+ * The lane's timer has expired. It becomes rarer while all gathered requests are sent without it:
+ * setting it, its interrupt and a wakeup of the thread cost more than the requests.
+ */
+void gather_timer(struct gather *g);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "test.h"
 
+#include "base/util.h"
 #include "engine/progress.h"
 
 static const rocemu_ns_t us = 1000, ms = 1000000, s = 1000000000;
@@ -227,8 +228,8 @@ TEST(gather, many_in_quick_succession__as_many_as_fit)
 	struct gather g = {0};
 	rocemu_ns_t now = s;
 
-	assert_int_equal(gather_posts(&g, &now, 100, 10),
-			 100 - GATHER_THRESHOLD - 100 / GATHER_MAX);
+	assert_int_equal(gather_posts(&g, &now, 3 * GATHER_MAX, 10),
+			 3 * GATHER_MAX - GATHER_THRESHOLD - 2);
 	gather_sent(&g);
 	/* Of the next ones only the first leaves alone. */
 	assert_int_equal(gather_posts(&g, &now, 1, 100 * us), 0);
@@ -240,7 +241,7 @@ TEST(gather, time_is_up__all_go)
 	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
 	rocemu_ns_t now = s;
 
-	assert_int_equal(gather_posts(&g, &now, 6, us), 5);
+	assert_int_equal(gather_posts(&g, &now, GATHER_NS / us + 1, us), GATHER_NS / us);
 	assert_int_equal(g.posts, 0);
 }
 
@@ -254,6 +255,32 @@ TEST(gather, bytes_for_a_burst__all_go)
 	gather_sent(&g);
 	assert_false(gather_offer(&g, s, GATHER_SMALL + 1));
 	assert_false(gather_offer(&g, s, SIZE_MAX));
+}
+
+TEST(gather, sent_in_time__timer_becomes_rarer)
+{
+	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
+	rocemu_ns_t now = s;
+
+	assert_int_equal(gather_due(&g), ROCEMU_NEVER);
+	gather_timer(&g); /* it was set for something else */
+	for (unsigned i = 0; i < 2 * GATHER_TIMER_SHIFT; i++) {
+		const unsigned doubled = MIN(i, (unsigned)GATHER_TIMER_SHIFT);
+
+		for (unsigned j = 0; j < 3; j++) {
+			assert_int_equal(gather_posts(&g, &now, 1, 10), 1);
+			assert_int_equal(gather_due(&g), now + (GATHER_TIMER_NS << doubled));
+			gather_sent(&g);
+		}
+		gather_timer(&g);
+	}
+	assert_int_equal(gather_posts(&g, &now, 1, 10), 1);
+	gather_late(&g);
+	gather_timer(&g);
+	assert_int_equal(gather_due(&g), ROCEMU_NEVER);
+	g.score = GATHER_MAX_SCORE;
+	assert_int_equal(gather_posts(&g, &now, 1, 10), 1);
+	assert_int_equal(gather_due(&g), now + GATHER_TIMER_NS);
 }
 
 TEST(gather, nobody_came_back__trusted_less)
