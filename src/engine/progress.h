@@ -49,9 +49,9 @@ enum {
 	PROGRESS_BUSY_TICKS = 8,
 	DELAYED_ACK_MAX_SCORE = 7,
 	DELAYED_ACK_THRESHOLD = 4,
-	GATHER_MAX = 64, /* posts */
-	GATHER_BYTES = 16384,
-	GATHER_SMALL = 2048, /* bytes; a longer message fills bursts by itself */
+	GATHER_MAX = 64,      /* posts */
+	GATHER_BYTES = 61440, /* 15 packets of 4 KiB: a UDP burst has 64 KiB at most */
+	GATHER_SMALL = 4096,  /* bytes; a longer message is a burst of its own */
 	GATHER_MAX_SCORE = 8,
 	GATHER_THRESHOLD = 4,
 	GATHER_DISTRUST = -32,

@@ -50,7 +50,7 @@ class Figure:
 
 def all_figures():
     for kind in ('write', 'send', 'read'):
-        yield from (Figure(f'ib_{kind}_lat', size) for size in (2, 64))
+        yield from (Figure(f'ib_{kind}_lat', size) for size in (2, 64, 8192))
     for kind in ('write', 'send', 'read'):
         yield from (Figure(f'ib_{kind}_bw', size) for size in (64, 512, 4096, 65536, MIB))
         yield Figure(f'ib_{kind}_bw', 4096, 16)
