@@ -4,8 +4,8 @@
 processes on two cores, and prints ratios.
 
 Each figure of rocemu and the raw figure that it is compared with are taken in turns, several rounds, so that a machine
-that speeds up or slows down meanwhile does so for both. Medians are compared; with latencies, the median with the
-best raw figure. Exit code 0: all bars hold, 1: some do not, 2: something could not be measured.
+that speeds up or slows down meanwhile does so for both. The ratio of a rate is the median of the rounds' ratios; that
+of a latency is the median latency divided by the best raw figure. Exit code 0: all bars hold, 1: some do not, 2: something could not be measured.
 """
 import argparse
 import fnmatch
@@ -256,9 +256,13 @@ def measure(b, rounds, show, only=None):
             mine.append(ours())
             theirs.append(other())
         value = statistics.median(mine)
-        # A floor is the best that was seen; the flag ping-pong has two speeds, by how the scheduler places it.
-        reference = statistics.median(theirs) if kind == 'least' else min(theirs)
-        ratio = value / reference
+        if kind == 'least':
+            reference = statistics.median(theirs)
+            ratio = statistics.median(m / t for m, t in zip(mine, theirs))
+        else:
+            # A floor is the best that was seen; the flag ping-pong has two speeds, by how the scheduler places it.
+            reference = min(theirs)
+            ratio = value / reference
         holds = not bar or (ratio <= bar if kind == 'most' else ratio >= bar)
         rows.append({'name': name, 'unit': unit, 'rocemu': value, 'against': other_name, 'reference': reference,
                      'ratio': ratio, 'bar': f'at {kind} {bar}' if bar else None, 'holds': holds,
