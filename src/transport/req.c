@@ -17,11 +17,13 @@
 enum {
 	/*
 	 * Responses to one READ request: bounded, so that they do not overrun the socket buffer
-	 * that they arrive in, and twice as many where that is large. The first and the last
-	 * response are longer than those between and make bursts of their own. Powers of two.
+	 * that they arrive in, and more where that is large. The first and the last response are
+	 * longer than those between and make bursts of their own. Powers of two.
 	 */
 	READ_BYTES = 64 * 1024,
-	READ_MAX_PKTS = 32,
+	READ_PKTS = 32,
+	READ_ROOMY_BYTES = 2 * READ_BYTES,
+	READ_ROOMY_PKTS = 4 * READ_PKTS,
 	READ_ROOMY = 8 * READ_BYTES, /* READ budget of a large buffer */
 	/* Of one QP in a row while others wait: neighbours leave in one burst of its socket. */
 	TURN_PACKETS = 32,
@@ -96,9 +98,11 @@ void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
 /** Limit of response packets of one READ request: this many bits. */
 static uint32_t read_shift(const struct rocemu_qp *qp)
 {
-	uint32_t pkts = MIN((uint32_t)READ_BYTES >> qp->req.mtu_shift, (uint32_t)READ_MAX_PKTS);
+	bool roomy = qp->ep->cfg.read_budget >= READ_ROOMY;
+	uint32_t bytes = roomy ? READ_ROOMY_BYTES : READ_BYTES;
+	uint32_t pkts = roomy ? READ_ROOMY_PKTS : READ_PKTS;
 
-	return (uint32_t)__builtin_ctz(pkts) + (qp->ep->cfg.read_budget >= READ_ROOMY);
+	return (uint32_t)__builtin_ctz(MIN(bytes >> qp->req.mtu_shift, pkts));
 }
 
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now)
