@@ -317,10 +317,12 @@ void lane_tx_fini(struct lane *l);
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now) REQUIRES(l);
 /** The socket for a path, which determines its source port. NULL: none; counted and logged. */
 struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
-/** Start a message, but for its data: addressing and options. gso_size 0: one packet. */
+/** Start a message, but for its data: addressing and options. gso_size 0: one packet, of len bytes.
+ */
 void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
-		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size);
+		     struct txsock *s, const struct rocemu_path *path, uint16_t gso_size,
+		     size_t len);
 /** Count packets that the kernel refused: lost packets to the transport. Reports the reason
  * (base/why.h). */
 void lane_send_refused(struct lane *l, int err, const struct rocemu_path *path, unsigned packets);

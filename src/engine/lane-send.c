@@ -212,7 +212,8 @@ static void add_int(struct msghdr *m, int level, int type, int value)
 
 void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
-		     const struct txsock *s, const struct rocemu_path *path, uint16_t gso_size)
+		     struct txsock *s, const struct rocemu_path *path, uint16_t gso_size,
+		     size_t len)
 {
 	const uint32_t scope = addr_gid_is_link_local(&path->dgid) ? set->scope_id : 0;
 	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
@@ -225,7 +226,7 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 	};
 	if (unlikely(path->flow_label) && !v4 && !s->no_labels)
 		to->in6.sin6_flowinfo = htonl(path->flow_label);
-	if (gso_size)
+	if (txsock_needs_segment(s, gso_size, len))
 		add_control(m, IPPROTO_UDP, UDP_SEGMENT, &gso_size, sizeof(gso_size));
 	if (path->tclass != s->tclass)
 		add_int(m, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_TOS : IPV6_TCLASS, path->tclass);
@@ -268,7 +269,8 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	}
 	if (unlikely(l->shm != NULL) && lane_shm_send_raw(l, path, data, len))
 		return true;
-	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0);
+	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0,
+			len);
 	m.msg_iovlen = 1;
 	do
 		r = sys_sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
@@ -276,7 +278,8 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	l->stats->tx_syscalls++;
 	if (r < 0 && errno == EAGAIN)
 		return false;
-	if (r < 0 && errno == EINVAL && lane_send_labels_refused(l, s, path))
+	if (r < 0 && ((errno == EINVAL && lane_send_labels_refused(l, s, path)) ||
+		      txsock_drop_segment(s)))
 		return lane_send_try(l, path, data, len, wait);
 	if (r < 0) {
 		lane_send_refused(l, errno, path, 1);

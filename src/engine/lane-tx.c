@@ -98,10 +98,10 @@ static void append_packet(struct lane *l, struct msghdr *m, struct rocemu_tx *t,
 	append_copy(batch, m, t->trailer, t->trailer_len, sizeof(t->trailer));
 }
 
-static void build(struct lane *l, const struct txsock_set *set, const struct txsock *s,
+static void build(struct lane *l, const struct txsock_set *set, struct txsock *s,
 		  struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 	REQUIRES(l);
-static void build(struct lane *l, const struct txsock_set *set, const struct txsock *s,
+static void build(struct lane *l, const struct txsock_set *set, struct txsock *s,
 		  struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 {
 	struct tx_batch *batch = l->tx.batch;
@@ -114,7 +114,8 @@ static void build(struct lane *l, const struct txsock_set *set, const struct txs
 		struct msghdr *m = &batch->msg[b].msg_hdr;
 
 		lane_send_begin(m, &batch->iov[batch->niov], &batch->to[b], batch->control[b], set,
-				s, p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0);
+				s, p[0]->path, burst[b].count > 1 ? burst[b].seg_len : 0,
+				burst[b].seg_len);
 
 		for (unsigned i = 0; i < burst[b].count; i++)
 			append_packet(l, m, p[i], (uint16_t)i);
@@ -219,8 +220,16 @@ static bool burst_refused(int err)
 	return err == EINVAL || err == EIO || err == EMSGSIZE || err == EOPNOTSUPP;
 }
 
-/* The batch's messages into the kernel. @return how many, or -1 and errno. One alone costs less by
- * itself. */
+/* By the call that costs least. */
+static ssize_t send_one(const struct txsock *s, const struct msghdr *m)
+{
+	if (m->msg_iovlen == 1 && !m->msg_control)
+		return sys_sendto(s->fd, m->msg_iov->iov_base, m->msg_iov->iov_len, MSG_DONTWAIT,
+				  m->msg_name, m->msg_namelen);
+	return sys_sendmsg(s->fd, m, MSG_DONTWAIT);
+}
+
+/* The batch's messages into the kernel. @return how many, or -1 and errno. */
 static int send_batch(struct lane *l, const struct txsock *s) REQUIRES(l);
 static int send_batch(struct lane *l, const struct txsock *s)
 {
@@ -230,7 +239,7 @@ static int send_batch(struct lane *l, const struct txsock *s)
 	l->stats->tx_syscalls++;
 	tsan_ignore_begin();
 	if (batch->nmsg == 1)
-		r = sys_sendmsg(s->fd, &batch->msg[0].msg_hdr, MSG_DONTWAIT) < 0 ? -1 : 1;
+		r = send_one(s, &batch->msg[0].msg_hdr) < 0 ? -1 : 1;
 	else
 		r = sys_sendmmsg(s->fd, batch->msg, batch->nmsg, MSG_DONTWAIT);
 	tsan_ignore_end();
@@ -264,6 +273,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			for (int i = 0; i < r; i++)
 				packets += head[i].count;
 			done += (unsigned)r;
+			txsock_messages_sent(s);
 			continue;
 		}
 		if (r < 0 && err == EINTR)
@@ -274,7 +284,8 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			done++;
 			continue;
 		}
-		if (err == EINVAL && lane_send_labels_refused(l, s, pkt[head->first]->path))
+		if ((err == EINVAL && lane_send_labels_refused(l, s, pkt[head->first]->path)) ||
+		    txsock_drop_segment(s))
 			continue;
 		if (head->count > 1 && burst_refused(err))
 			packets += send_singly(l, set, s, pkt + head->first, head->count);

@@ -16,6 +16,13 @@ static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
 	return SYS_CALL(sendmsg, fd, m, flags);
 }
 
+/** As sendto(2). */
+static inline ssize_t sys_sendto(int fd, const void *data, size_t len, int flags,
+				 const struct sockaddr *to, socklen_t to_len)
+{
+	return SYS_CALL(sendto, fd, data, len, flags, to, to_len);
+}
+
 /** As sendmmsg(2). */
 static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned n, int flags)
 {

@@ -31,6 +31,7 @@ enum {
 	PORT_STRIDE = 997,
 	PORT_TRIES = 64,
 	SEND_BUFFER = 1 << 20, /* requested; the kernel grants what wmem_max allows */
+	SEGMENT_EVIDENCE = 16, /* messages that need another segment size than the socket's */
 };
 
 void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id,
@@ -208,4 +209,46 @@ struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *pat
 		}
 	}
 	return set->count ? &set->sock[path->sport % set->count] : NULL;
+}
+
+bool txsock_needs_segment(struct txsock *s, uint16_t gso_size, size_t len)
+{
+	if (gso_size == s->segment) {
+		s->segment_score -= s->segment_score > 0;
+		return false;
+	}
+	/* The kernel does not split what is not longer than a segment. */
+	if (!gso_size && len <= s->segment)
+		return false;
+	if (gso_size != s->segment_wanted) {
+		s->segment_wanted = gso_size;
+		s->segment_score = 0;
+	}
+	if (s->segment_score < SEGMENT_EVIDENCE)
+		s->segment_score++;
+	return true;
+}
+
+static void set_segment(struct txsock *s, uint16_t size)
+{
+	const int value = size;
+
+	/* A socket that refuses it keeps the one it has. */
+	if (!setsockopt(s->fd, IPPROTO_UDP, UDP_SEGMENT, &value, sizeof(value)))
+		s->segment = size;
+	s->segment_score = 0;
+}
+
+void txsock_messages_sent(struct txsock *s)
+{
+	if (unlikely(s->segment_score == SEGMENT_EVIDENCE))
+		set_segment(s, s->segment_wanted);
+}
+
+bool txsock_drop_segment(struct txsock *s)
+{
+	if (likely(!s->segment))
+		return false;
+	set_segment(s, 0);
+	return !s->segment;
 }

@@ -29,6 +29,9 @@ struct txsock {
 	uint16_t want;		   /* the port it was opened for */
 	uint16_t port;		   /* the one it got */
 	uint8_t tclass, hop_limit; /* the socket's defaults; others take control messages */
+	uint16_t segment;	   /* its UDP_SEGMENT; 0: a message is one datagram */
+	uint16_t segment_wanted;   /* the one that messages lately needed in its place */
+	uint8_t segment_score;	   /* how many did, less those for which segment was right */
 	bool no_gso;		   /* bursts were refused here and single datagrams were not */
 	bool no_labels;		   /* IPv6 flow labels were refused here */
 };
@@ -54,5 +57,20 @@ void txsock_set_fini(struct txsock_set *set);
  * @return NULL: none could be opened; *err is a negative errno then.
  */
 struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *path, int *err);
+
+/**
+ * A message of len bytes is to be sent in segments of gso_size bytes; 0: as one datagram.
+ * @return true: it needs a control message UDP_SEGMENT with gso_size; false: it is sent so without
+ * one, which costs a twentieth less of a small message's latency.
+ */
+bool txsock_needs_segment(struct txsock *s, uint16_t gso_size, size_t len);
+/**
+ * Messages were sent, and the next ones are not built yet: make the segment size that most of them
+ * need the socket's own.
+ */
+void txsock_messages_sent(struct txsock *s);
+/** A message was refused. @return true: the socket had a segment size, and has none now: try again.
+ */
+bool txsock_drop_segment(struct txsock *s);
 
 #endif
