@@ -261,7 +261,7 @@ void lane_kick(struct lane *l)
 	kick(l, lane_now());
 }
 
-void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
+void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes, bool signaled)
 {
 	/* Requests that are not gathered leave now, or when there is room in the window. */
 	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) ||
@@ -270,7 +270,7 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes)
 		return;
 	}
 	note_active(l, now);
-	if (gather_offer(&l->gather, now, bytes)) {
+	if (gather_offer(&l->gather, now, bytes, signaled)) {
 		if (l->gather.posts == 1)
 			lane_settle(l, now);
 		else if (l->on_events)

@@ -123,9 +123,9 @@ void lane_kick(struct lane *l) REQUIRES(l);
 /**
  * As lane_kick(), after posting send requests; now: the time before that. Of posts that follow each
  * other quickly, some wait for each other (progress.h). bytes: of the longest message, SIZE_MAX: it
- * waits for none.
+ * waits for none. signaled: a completion was requested.
  */
-void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes) REQUIRES(l);
+void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes, bool signaled) REQUIRES(l);
 
 /** Deliver the endpoint's events, and those of the lanes that it is joined with (lock held). */
 void lane_deliver(struct lane *l) REQUIRES(l);

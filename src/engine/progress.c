@@ -82,9 +82,22 @@ bool delayed_ack_offer(struct delayed_ack *a, rocemu_ns_t now)
 	return a->held;
 }
 
-bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes)
+/* @return this post has the completion of many. */
+static bool gather_completes_many(struct gather *g, bool signaled)
+{
+	const bool many = g->quiet == GATHER_MODERATED;
+
+	if (signaled)
+		g->quiet = 0;
+	else if (!many)
+		g->quiet++;
+	return signaled && many;
+}
+
+bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes, bool signaled)
 {
 	const bool quick = now < g->last + GATHER_QUICK_NS;
+	const bool completes_many = gather_completes_many(g, signaled);
 
 	g->last = now;
 	if (quick)
@@ -96,7 +109,8 @@ bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes)
 	if (!g->posts)
 		g->since = now;
 	g->bytes += (uint32_t)bytes;
-	return ++g->posts < GATHER_MAX && g->bytes < GATHER_BYTES && now - g->since < GATHER_NS;
+	return ++g->posts < GATHER_MAX && g->bytes < GATHER_BYTES && now - g->since < GATHER_NS &&
+	       !completes_many;
 }
 
 void gather_request_seen(struct gather *g)

@@ -22,6 +22,10 @@
  * until a post GATHER_NS after the first, or until an acknowledgement wakes the thread. A single
  * message or a long one never waits. If a program posts quickly and then does not poll or post, a
  * timer sends the rest (GATHER_TIMER_NS), and posts are gathered less readily afterwards.
+ *
+ * A program that requests one completion for many posts (GATHER_MODERATED or more) waits for that
+ * completion when its send queue is full. So what waits leaves with the signaled request, and while
+ * its acknowledgement is on the way, the program posts the next ones.
  */
 #ifndef ENGINE_PROGRESS_H
 #define ENGINE_PROGRESS_H
@@ -56,6 +60,7 @@ enum {
 	GATHER_THRESHOLD = 4,
 	GATHER_DISTRUST = -32,
 	GATHER_TIMER_SHIFT = 3, /* the timer is at most this many times doubled */
+	GATHER_MODERATED = 16,	/* posts without a completion, and then one with: see below */
 };
 
 #define GATHER_QUICK_NS \
@@ -128,6 +133,7 @@ struct gather {
 	int8_t score;	   /* GATHER_THRESHOLD and above: more posts are expected */
 	uint8_t posts;	   /* that wait */
 	uint8_t calm;	   /* how many times the timer's GATHER_TIMER_NS are doubled */
+	uint8_t quiet;	   /* posts in a row that request no completion, GATHER_MODERATED at most */
 	bool in_time;	   /* gathered requests were sent without the timer since it last expired */
 	uint32_t bytes;	   /* in them */
 	rocemu_ns_t last;  /* when the last post was done */
@@ -136,10 +142,10 @@ struct gather {
 
 /**
  * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for requests that
- * must not wait.
+ * must not wait. signaled: one of the requests asks for a completion.
  * @return true: it waits; false: all goes now, gather_sent().
  */
-bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes);
+bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes, bool signaled);
 /** A peer's request came, and not through a socket: a post that follows at once answers it, and
  * does not wait. By sockets an answer is never so quick. */
 void gather_request_seen(struct gather *g);

@@ -97,6 +97,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct lane *lane = qp->lane;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
+	unsigned flags = 0;
 	size_t bytes = 0;
 
 	if (unlikely(ret < 0)) {
@@ -119,8 +120,9 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		if (trace_on())
 			vb_trace_sent(qp, now, wr);
 		bytes = MAX(bytes, leaving(ibqp, wr));
+		flags |= wr->send_flags;
 	}
-	lane_posted(lane, now, bytes);
+	lane_posted(lane, now, bytes, flags & IBV_SEND_SIGNALED);
 	if (unlikely(ret < 0))
 		lane_deliver(lane);
 	lane_unlock(lane);
@@ -135,6 +137,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	const struct rocemu_path *path;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
+	unsigned flags = 0;
 	size_t bytes = 0;
 
 	if (unlikely(c->orphan))
@@ -156,8 +159,9 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 			if (trace_on())
 				vb_trace_sent(qp, now, &wrs[i]);
 			bytes = MAX(bytes, leaving(ibqp, &wrs[i]));
+			flags |= wrs[i].send_flags;
 		}
-		lane_posted(lane, now, bytes);
+		lane_posted(lane, now, bytes, flags & IBV_SEND_SIGNALED);
 	} else {
 		lane_deliver(lane);
 	}

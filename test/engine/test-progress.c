@@ -185,7 +185,7 @@ static unsigned gather_posts(struct gather *g, rocemu_ns_t *now, unsigned n, roc
 
 	for (unsigned i = 0; i < n; i++) {
 		*now += gap;
-		if (gather_offer(g, *now, 64))
+		if (gather_offer(g, *now, 64, true))
 			held++;
 		else
 			gather_sent(g);
@@ -250,11 +250,11 @@ TEST(gather, bytes_for_a_burst__all_go)
 	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
 
 	for (unsigned i = 1; i < GATHER_BYTES / GATHER_SMALL; i++)
-		assert_true(gather_offer(&g, s, GATHER_SMALL));
-	assert_false(gather_offer(&g, s, GATHER_SMALL));
+		assert_true(gather_offer(&g, s, GATHER_SMALL, true));
+	assert_false(gather_offer(&g, s, GATHER_SMALL, true));
 	gather_sent(&g);
-	assert_false(gather_offer(&g, s, GATHER_SMALL + 1));
-	assert_false(gather_offer(&g, s, SIZE_MAX));
+	assert_false(gather_offer(&g, s, GATHER_SMALL + 1, true));
+	assert_false(gather_offer(&g, s, SIZE_MAX, true));
 }
 
 TEST(gather, sent_in_time__timer_becomes_rarer)
