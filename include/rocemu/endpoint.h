@@ -450,6 +450,9 @@ ROCEMU_PUBLIC int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now,
 				      const struct ibv_send_wr *wr,
 				      const struct rocemu_path *ud_path);
 
+/** Reliable services: requests were sent that are not acknowledged yet. Others: false. */
+ROCEMU_PUBLIC bool rocemu_qp_in_flight(const struct rocemu_qp *qp);
+
 /**
  * The result that rocemu_qp_post_send() would have for wr if ahead others had been posted before
  * it; posts nothing. When it returns 0 for each of a chain, posting the chain under the same lock

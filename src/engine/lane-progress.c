@@ -261,16 +261,16 @@ void lane_kick(struct lane *l)
 	kick(l, lane_now());
 }
 
-void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes, bool signaled)
+void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
 {
 	/* Requests that are not gathered leave now, or when there is room in the window. */
 	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) ||
-	    (bytes > GATHER_SMALL && !l->gather.posts)) {
+	    (post.bytes > GATHER_SMALL && !l->gather.posts)) {
 		kick(l, now);
 		return;
 	}
 	note_active(l, now);
-	if (gather_offer(&l->gather, now, bytes, signaled)) {
+	if (gather_offer(&l->gather, now, post)) {
 		if (l->gather.posts == 1)
 			lane_settle(l, now);
 		else if (l->on_events)
@@ -280,7 +280,7 @@ void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes, bool signaled)
 	delayed_ack_answered(&l->delayed_ack, now);
 	send_all(l, now);
 	settle(l, now);
-	if (bytes <= GATHER_SMALL)
+	if (post.bytes <= GATHER_SMALL)
 		l->gather.last =
 			lane_now(); /* requests that never wait need no reading of the clock */
 }

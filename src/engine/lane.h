@@ -120,12 +120,18 @@ rocemu_ns_t lane_now(void);
  */
 void lane_kick(struct lane *l) REQUIRES(l);
 
+/** Send requests that one call posted. */
+struct lane_post {
+	size_t bytes;	/* of the longest message; SIZE_MAX: it waits for no others */
+	bool signaled;	/* one of them requests a completion */
+	bool in_flight; /* earlier requests of the QP were sent and are not acknowledged */
+};
+
 /**
  * As lane_kick(), after posting send requests; now: the time before that. Of posts that follow each
- * other quickly, some wait for each other (progress.h). bytes: of the longest message, SIZE_MAX: it
- * waits for none. signaled: a completion was requested.
+ * other quickly, some wait for each other (progress.h).
  */
-void lane_posted(struct lane *l, rocemu_ns_t now, size_t bytes, bool signaled) REQUIRES(l);
+void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post) REQUIRES(l);
 
 /** Deliver the endpoint's events, and those of the lanes that it is joined with (lock held). */
 void lane_deliver(struct lane *l) REQUIRES(l);

@@ -94,21 +94,24 @@ static bool gather_completes_many(struct gather *g, bool signaled)
 	return signaled && many;
 }
 
-bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes, bool signaled)
+bool gather_offer(struct gather *g, rocemu_ns_t now, struct lane_post post)
 {
 	const bool quick = now < g->last + GATHER_QUICK_NS;
-	const bool completes_many = gather_completes_many(g, signaled);
+	const bool completes_many = gather_completes_many(g, post.signaled);
 
 	g->last = now;
 	if (quick)
 		g->score = (int8_t)MIN(g->score + 1, GATHER_MAX_SCORE);
 	else if (g->score > 0)
 		g->score--;
-	if (bytes > GATHER_SMALL || (!g->posts && (!quick || g->score < GATHER_THRESHOLD)))
+	if (post.bytes > GATHER_SMALL)
 		return false;
-	if (!g->posts)
+	if (!g->posts) {
+		if (!(quick || post.in_flight) || g->score < GATHER_THRESHOLD)
+			return false;
 		g->since = now;
-	g->bytes += (uint32_t)bytes;
+	}
+	g->bytes += (uint32_t)post.bytes;
 	return ++g->posts < GATHER_MAX && g->bytes < GATHER_BYTES && now - g->since < GATHER_NS &&
 	       !completes_many;
 }

@@ -19,9 +19,10 @@
  * Posts: a program that posts message after message pays a system call and the kernel's path for
  * each, unless some leave together. So once posts have followed each other quickly, the next ones
  * are gathered: until the next poll of an empty CQ, until there are GATHER_MAX or GATHER_BYTES,
- * until a post GATHER_NS after the first, or until an acknowledgement wakes the thread. A single
- * message or a long one never waits. If a program posts quickly and then does not poll or post, a
- * timer sends the rest (GATHER_TIMER_NS), and posts are gathered less readily afterwards.
+ * until a post GATHER_NS after the first, or until an acknowledgement wakes the thread. The first
+ * post after a pause is gathered only if earlier requests are in flight: a single message or a long
+ * one never waits. If a program posts quickly and then does not poll or post, a timer sends the
+ * rest (GATHER_TIMER_NS), and posts are gathered less readily afterwards.
  *
  * A program that requests one completion for many posts (GATHER_MODERATED or more) waits for that
  * completion when its send queue is full. So what waits leaves with the signaled request, and while
@@ -34,7 +35,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <rocemu/endpoint.h>
+#include "engine/lane.h"
 
 /*
  * How often the thread checks whether a caller still polls, and so how long a packet or an
@@ -140,12 +141,8 @@ struct gather {
 	rocemu_ns_t since; /* when the first of those that wait was posted */
 };
 
-/**
- * Something is posted; bytes: the longest message of it, more than GATHER_SMALL for requests that
- * must not wait. signaled: one of the requests asks for a completion.
- * @return true: it waits; false: all goes now, gather_sent().
- */
-bool gather_offer(struct gather *g, rocemu_ns_t now, size_t bytes, bool signaled);
+/** Something is posted. @return true: it waits; false: all goes now, gather_sent(). */
+bool gather_offer(struct gather *g, rocemu_ns_t now, struct lane_post post);
 /** A peer's request came, and not through a socket: a post that follows at once answers it, and
  * does not wait. By sockets an answer is never so quick. */
 void gather_request_seen(struct gather *g);

@@ -214,7 +214,8 @@ struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *pat
 bool txsock_needs_segment(struct txsock *s, uint16_t gso_size, size_t len)
 {
 	if (gso_size == s->segment) {
-		s->segment_score -= s->segment_score > 0;
+		if (s->segment_score)
+			s->segment_score--;
 		return false;
 	}
 	/* The kernel does not split what is not longer than a segment. */

@@ -532,6 +532,11 @@ int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_
 	return 0;
 }
 
+bool rocemu_qp_in_flight(const struct rocemu_qp *qp)
+{
+	return qp->req.inflight > 0;
+}
+
 void rocemu_qp_fail_last(struct rocemu_qp *qp, enum ibv_wc_status status)
 {
 	/* In ERR and SQE it was flushed; local requests may be done at once. */

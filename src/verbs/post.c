@@ -78,6 +78,13 @@ static size_t leaving(const struct ibv_qp *qp, const struct ibv_send_wr *wr)
 	return bytes;
 }
 
+static void note_posted(struct lane_post *post, const struct ibv_qp *qp,
+			const struct ibv_send_wr *wr)
+{
+	post->bytes = MAX(post->bytes, leaving(qp, wr));
+	post->signaled |= (wr->send_flags & IBV_SEND_SIGNALED) != 0;
+}
+
 /** What is posted now completes after the CQs were armed: vb_cq_is_quiet(). */
 static void cqs_posted(const struct ibv_qp *ibqp)
 {
@@ -97,8 +104,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct lane *lane = qp->lane;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
-	unsigned flags = 0;
-	size_t bytes = 0;
+	struct lane_post post = {0};
 
 	if (unlikely(ret < 0)) {
 		*bad = wr;
@@ -106,6 +112,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	}
 	cqs_posted(ibqp);
 	lane_lock(lane);
+	post.in_flight = rocemu_qp_in_flight(qp->rqp);
 	for (; wr; wr = wr->next) {
 		const struct rocemu_path *path;
 
@@ -119,10 +126,9 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 		vb_fault_posted(qp);
 		if (trace_on())
 			vb_trace_sent(qp, now, wr);
-		bytes = MAX(bytes, leaving(ibqp, wr));
-		flags |= wr->send_flags;
+		note_posted(&post, ibqp, wr);
 	}
-	lane_posted(lane, now, bytes, flags & IBV_SEND_SIGNALED);
+	lane_posted(lane, now, post);
 	if (unlikely(ret < 0))
 		lane_deliver(lane);
 	lane_unlock(lane);
@@ -137,8 +143,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	const struct rocemu_path *path;
 	rocemu_ns_t now = lane_now();
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
-	unsigned flags = 0;
-	size_t bytes = 0;
+	struct lane_post post = {0};
 
 	if (unlikely(c->orphan))
 		ret = vb_orphan_refuse();
@@ -146,6 +151,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 		return vb_errno(ret);
 	cqs_posted(ibqp);
 	lane_lock(lane);
+	post.in_flight = rocemu_qp_in_flight(qp->rqp);
 	for (unsigned i = 0; i < n && ret == 0; i++) {
 		ret = resolve(ibqp, &wrs[i], &path);
 		if (ret == 0)
@@ -158,10 +164,9 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 			vb_fault_posted(qp);
 			if (trace_on())
 				vb_trace_sent(qp, now, &wrs[i]);
-			bytes = MAX(bytes, leaving(ibqp, &wrs[i]));
-			flags |= wrs[i].send_flags;
+			note_posted(&post, ibqp, &wrs[i]);
 		}
-		lane_posted(lane, now, bytes, flags & IBV_SEND_SIGNALED);
+		lane_posted(lane, now, post);
 	} else {
 		lane_deliver(lane);
 	}

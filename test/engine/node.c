@@ -180,7 +180,8 @@ static void post(struct node *n, struct ibv_send_wr *wr, uint32_t offset, uint32
 	wr->send_flags = signaled ? IBV_SEND_SIGNALED : 0;
 	lane_lock(n->lane);
 	assert_int_equal(rocemu_qp_post_send(n->qp, lane_now(), wr, NULL), 0);
-	lane_posted(n->lane, n->post_time ? n->post_time : lane_now(), len, signaled);
+	lane_posted(n->lane, n->post_time ? n->post_time : lane_now(),
+		    (struct lane_post){.bytes = len, .signaled = signaled});
 	lane_unlock(n->lane);
 }
 

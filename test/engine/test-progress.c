@@ -178,6 +178,11 @@ TEST(delayed_ack, answers_begin_again__learned_again)
 	assert_true(i < 10);
 }
 
+static struct lane_post of_bytes(size_t bytes)
+{
+	return (struct lane_post){.bytes = bytes, .signaled = true};
+}
+
 /* n posts, one each gap. @return how many of them wait, or have waited. */
 static unsigned gather_posts(struct gather *g, rocemu_ns_t *now, unsigned n, rocemu_ns_t gap)
 {
@@ -185,7 +190,7 @@ static unsigned gather_posts(struct gather *g, rocemu_ns_t *now, unsigned n, roc
 
 	for (unsigned i = 0; i < n; i++) {
 		*now += gap;
-		if (gather_offer(g, *now, 64, true))
+		if (gather_offer(g, *now, of_bytes(64)))
 			held++;
 		else
 			gather_sent(g);
@@ -236,6 +241,40 @@ TEST(gather, many_in_quick_succession__as_many_as_fit)
 	assert_int_equal(gather_posts(&g, &now, GATHER_MAX - 1, 10), GATHER_MAX - 1);
 }
 
+TEST(gather, first_post_after_a_pause__waits_while_others_are_in_flight)
+{
+	const struct lane_post alone = of_bytes(64);
+	const struct lane_post stream = {.bytes = 64, .signaled = true, .in_flight = true};
+	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
+
+	assert_false(gather_offer(&g, 2 * s, alone));
+	gather_sent(&g);
+	assert_true(gather_offer(&g, 3 * s, stream));
+	gather_sent(&g);
+	/* Not where posts no longer follow each other quickly. */
+	for (unsigned i = 4; g.score >= GATHER_THRESHOLD; i++) {
+		assert_true(i < 4 + GATHER_MAX_SCORE);
+		gather_offer(&g, i * s, stream);
+		gather_sent(&g);
+	}
+	assert_false(gather_offer(&g, 100 * s, stream));
+}
+
+TEST(gather, completion_of_many__leaves_with_them)
+{
+	const struct lane_post quiet = {.bytes = 64};
+	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
+
+	for (unsigned i = 0; i < GATHER_MODERATED; i++)
+		assert_true(gather_offer(&g, s, quiet));
+	assert_false(gather_offer(&g, s, of_bytes(64)));
+	gather_sent(&g);
+	/* One of few waits as the others do. */
+	for (unsigned i = 0; i < GATHER_MODERATED - 1; i++)
+		assert_true(gather_offer(&g, s, quiet));
+	assert_true(gather_offer(&g, s, of_bytes(64)));
+}
+
 TEST(gather, time_is_up__all_go)
 {
 	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
@@ -250,11 +289,11 @@ TEST(gather, bytes_for_a_burst__all_go)
 	struct gather g = {.score = GATHER_MAX_SCORE, .last = s};
 
 	for (unsigned i = 1; i < GATHER_BYTES / GATHER_SMALL; i++)
-		assert_true(gather_offer(&g, s, GATHER_SMALL, true));
-	assert_false(gather_offer(&g, s, GATHER_SMALL, true));
+		assert_true(gather_offer(&g, s, of_bytes(GATHER_SMALL)));
+	assert_false(gather_offer(&g, s, of_bytes(GATHER_SMALL)));
 	gather_sent(&g);
-	assert_false(gather_offer(&g, s, GATHER_SMALL + 1, true));
-	assert_false(gather_offer(&g, s, SIZE_MAX, true));
+	assert_false(gather_offer(&g, s, of_bytes(GATHER_SMALL + 1)));
+	assert_false(gather_offer(&g, s, of_bytes(SIZE_MAX)));
 }
 
 TEST(gather, sent_in_time__timer_becomes_rarer)
