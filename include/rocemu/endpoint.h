@@ -196,8 +196,8 @@ ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t
 
 /**
  * Fill tx[0..n) with packets to send now, n <= ROCEMU_OUTPUT_BATCH. Consecutive descriptors of one
- * QP and path are adjacent. @return descriptors filled; less than n: nothing more to send until the
- * next input, post or expire.
+ * QP and path are adjacent. @return descriptors filled; 0: nothing more to send until the next
+ * input, post or expire.
  *
  * The call also means that the packets of the previous call were sent: UC and UD requests complete
  * then, not earlier, because their buffers are in use until then. So send the packets and call

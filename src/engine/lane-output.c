@@ -68,14 +68,6 @@ static void count_sending(struct lane *l, rocemu_ns_t now, struct rocemu_tx *con
 		lane_thread_request(l, LANE_REQ_RCVBUFS);
 }
 
-/*
- * Packets of a call: whole UDP bursts of up to 64 KiB, which are 15 packets of 4 KiB, 30 of 2 KiB
- * or 60 of 1 KiB. What is left over is a burst of its own, and a burst of few packets costs the
- * kernel nearly as much as a full one.
- */
-enum { WHOLE_BURSTS = 60 };
-_Static_assert(WHOLE_BURSTS <= (int)ROCEMU_OUTPUT_BATCH, "there is room for them");
-
 bool lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
@@ -83,7 +75,7 @@ bool lane_output(struct lane *l, rocemu_ns_t now)
 
 	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
 		return false;
-	n = rocemu_ep_output(l->ep, now, l->tx.desc, WHOLE_BURSTS);
+	n = rocemu_ep_output(l->ep, now, l->tx.desc, ROCEMU_OUTPUT_BATCH);
 	if (!n && !give_room(l, now))
 		return false;
 	memfault_thread();

@@ -269,8 +269,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	}
 	if (unlikely(l->shm != NULL) && lane_shm_send_raw(l, path, data, len))
 		return true;
-	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0,
-			len);
+	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0, len);
 	m.msg_iovlen = 1;
 	do
 		r = sys_sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
@@ -278,8 +277,8 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	l->stats->tx_syscalls++;
 	if (r < 0 && errno == EAGAIN)
 		return false;
-	if (r < 0 && ((errno == EINVAL && lane_send_labels_refused(l, s, path)) ||
-		      txsock_drop_segment(s)))
+	if (r < 0 &&
+	    ((errno == EINVAL && lane_send_labels_refused(l, s, path)) || txsock_drop_segment(s)))
 		return lane_send_try(l, path, data, len, wait);
 	if (r < 0) {
 		lane_send_refused(l, errno, path, 1);

@@ -29,6 +29,12 @@ static inline bool swqe_expects_response(const struct swqe *w)
 	       (int)w->opcode == ROCEMU_WR_ATOMIC_WRITE;
 }
 
+static inline bool swqe_is_send(const struct swqe *w)
+{
+	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
+	       w->opcode == IBV_WR_SEND_WITH_INV;
+}
+
 /** Executed by the requester alone: it makes no packet. */
 static inline bool swqe_is_local(const struct swqe *w)
 {

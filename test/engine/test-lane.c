@@ -95,12 +95,24 @@ TEST(lane, long_write__travels_in_bursts)
 /* While set, sending is as on a device that cannot segment: bursts are refused. */
 static atomic_bool bursts_refused;
 
-static bool is_burst(const struct msghdr *h)
+/* By the socket's own segment size, or by the message's. */
+static bool is_burst(int fd, const struct msghdr *h)
 {
 	const struct cmsghdr *c = h->msg_control ? CMSG_FIRSTHDR(h) : NULL;
+	uint16_t of_message;
+	int size = 0;
+	socklen_t optlen = sizeof(size);
+	size_t len = 0;
 
 	/* The engine puts it first. */
-	return c && c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_SEGMENT;
+	if (c && c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_SEGMENT) {
+		memcpy(&of_message, CMSG_DATA(c), sizeof(of_message));
+		return of_message > 0;
+	}
+	for (size_t i = 0; i < h->msg_iovlen; i++)
+		len += h->msg_iov[i].iov_len;
+	return !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &optlen) && size > 0 &&
+	       len > (size_t)size;
 }
 
 typedef long syscall_fn(long number, ...);
@@ -110,7 +122,7 @@ static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned
 	unsigned good = n;
 
 	for (unsigned i = 0; bursts_refused && i < good; i++)
-		if (is_burst(&msg[i].msg_hdr))
+		if (is_burst(fd, &msg[i].msg_hdr))
 			good = i;
 	if (n && !good) {
 		errno = EIO;
@@ -121,7 +133,7 @@ static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned
 
 static ssize_t refuse_burst(syscall_fn *call, int fd, const struct msghdr *msg, int flags)
 {
-	if (bursts_refused && is_burst(msg)) {
+	if (bursts_refused && is_burst(fd, msg)) {
 		errno = EIO;
 		return -1;
 	}
@@ -171,7 +183,7 @@ long syscall(long number, ...)
 	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
-TEST(lane, bursts_refused__single_datagrams_from_then_on)
+static void write_where_bursts_are_refused(unsigned writes_before)
 {
 	const uint32_t len = 64 << 10;
 	struct node a, b;
@@ -179,6 +191,14 @@ TEST(lane, bursts_refused__single_datagrams_from_then_on)
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	fill(&a, 2, len);
+	for (unsigned i = 0; i < writes_before; i++) {
+		node_write(&a, &b, 0, 2 * 1024, true);
+		node_poll(&a);
+	}
+	lane_lock(a.lane);
+	if (writes_before)
+		assert_int_not_equal(a.lane->tx.set[0]->sock[0].segment, 0);
+	lane_unlock(a.lane);
 	bursts_refused = true;
 	node_write(&a, &b, 0, len, true);
 	node_poll(&a);
@@ -189,6 +209,48 @@ TEST(lane, bursts_refused__single_datagrams_from_then_on)
 	assert_true(s.tx_datagrams >= len / 1024);
 	lane_lock(a.lane);
 	assert_true(a.lane->tx.set[0]->sock[0].no_gso);
+	assert_int_equal(a.lane->tx.set[0]->sock[0].segment, 0);
+	lane_unlock(a.lane);
+	node_close_pair(&a, &b);
+}
+
+TEST(lane, bursts_refused__single_datagrams_from_then_on)
+{
+	write_where_bursts_are_refused(0);
+}
+
+TEST(lane, bursts_refused_on_a_socket_with_a_segment_size__single_datagrams_from_then_on)
+{
+	write_where_bursts_are_refused(32);
+}
+
+/*
+ * a's lane is locked, so that its thread takes none. Datagrams, because the kernel may merge some.
+ */
+TEST(lane, acks_in_the_socket__all_taken_by_one_look)
+{
+	enum { WRITES = 16 };
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE, .send_flags = IBV_SEND_SIGNALED};
+	struct node a, b;
+	uint64_t before;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	node_write(&a, &b, 0, 8, true); /* the socket has received something */
+	node_poll(&a);
+	lane_lock(a.lane);
+	before = a.lane->stats->rx_datagrams;
+	for (unsigned i = 0; i < WRITES; i++) {
+		const uint64_t acks = node_stats(&b).tx_datagrams;
+
+		assert_int_equal(rocemu_qp_post_send(a.qp, lane_now(), &wr, NULL), 0);
+		lane_posted(a.lane, lane_now(), (struct lane_post){.bytes = SIZE_MAX});
+		while (node_stats(&b).tx_datagrams == acks)
+			lane_poll(b.lane);
+	}
+	/* The first look at an idle socket asks for one datagram. */
+	lane_rx_hot(a.lane, lane_now());
+	lane_rx_hot(a.lane, lane_now());
+	assert_int_equal(a.lane->stats->rx_datagrams - before, WRITES);
 	lane_unlock(a.lane);
 	node_close_pair(&a, &b);
 }

@@ -4,13 +4,20 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/udp.h>
 #include <netinet/in.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/util.h"
 #include "engine/txsock.h"
 
-enum { PORT = 0xd234 };
+#ifndef UDP_SEGMENT
+#define UDP_SEGMENT 103
+#endif
+
+enum { PORT = 0xd234, SEGMENT = 24, LATER = 16 /* messages after which a socket takes a size */ };
 
 #define HERE                                                    \
 	{                                                       \
@@ -119,4 +126,127 @@ TEST(txsock_find, port_of_another_lane__shared)
 	txsock_set_fini(&two);
 	assert_int_equal(elsewhere(a->port), -EADDRINUSE);
 	txsock_set_fini(&one);
+}
+
+static int segment_of(const struct txsock *s)
+{
+	int size = -1;
+	socklen_t len = sizeof(size);
+
+	assert_int_equal(getsockopt(s->fd, IPPROTO_UDP, UDP_SEGMENT, &size, &len), 0);
+	return size;
+}
+
+/** Messages that need a size: until the socket has it. */
+static void use_segment(struct txsock *s, uint16_t size, size_t len)
+{
+	for (unsigned i = 0; i < LATER; i++) {
+		assert_int_not_equal(segment_of(s), size);
+		assert_true(txsock_needs_segment(s, size, len));
+		txsock_messages_sent(s);
+	}
+	assert_int_equal(segment_of(s), size);
+	assert_false(txsock_needs_segment(s, size, len));
+}
+
+TEST(txsock_segment, bursts_of_one_size__the_sockets_own)
+{
+	struct txsock_set set;
+	struct txsock *s;
+
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 400);
+	assert_non_null(s);
+	assert_false(txsock_needs_segment(s, 0, 4096));
+	use_segment(s, SEGMENT, SEGMENT + 20);
+	/* One datagram: only a longer one has to be kept in one piece. */
+	assert_false(txsock_needs_segment(s, 0, SEGMENT));
+	assert_true(txsock_needs_segment(s, 0, SEGMENT + 1));
+	use_segment(s, SEGMENT + 4, 2 * SEGMENT);
+	use_segment(s, 0, 4096);
+	txsock_set_fini(&set);
+}
+
+TEST(txsock_segment, sizes_in_turn__stays)
+{
+	struct txsock_set set;
+	struct txsock *s;
+
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 401);
+	assert_non_null(s);
+	for (unsigned i = 0; i < 10 * LATER; i++) {
+		txsock_needs_segment(s, SEGMENT, 2 * SEGMENT);
+		txsock_needs_segment(s, 0, 4096);
+		txsock_messages_sent(s);
+	}
+	assert_int_equal(segment_of(s), 0);
+	txsock_set_fini(&set);
+}
+
+TEST(txsock_segment, dropped__once)
+{
+	struct txsock_set set;
+	struct txsock *s;
+
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 402);
+	assert_non_null(s);
+	assert_false(txsock_drop_segment(s));
+	use_segment(s, SEGMENT, 2 * SEGMENT);
+	assert_true(txsock_drop_segment(s));
+	assert_int_equal(segment_of(s), 0);
+	assert_false(txsock_drop_segment(s));
+	txsock_set_fini(&set);
+}
+
+/** A message through s; control: with UDP_SEGMENT 0. */
+static void send_to(const struct txsock *s, const struct sockaddr_in *to, size_t len, bool control)
+{
+	static char data[256];
+	_Alignas(struct cmsghdr) char space[CMSG_SPACE(sizeof(uint16_t))] = {0};
+	struct iovec iov = {data, len};
+	struct msghdr m = {.msg_name = (void *)(uintptr_t)to,
+			   .msg_namelen = sizeof(*to),
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1};
+
+	if (control) {
+		struct cmsghdr *c;
+
+		m.msg_control = space;
+		m.msg_controllen = sizeof(space);
+		c = CMSG_FIRSTHDR(&m);
+		c->cmsg_level = IPPROTO_UDP;
+		c->cmsg_type = UDP_SEGMENT;
+		c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+	}
+	assert_int_equal(sendmsg(s->fd, &m, 0), len);
+}
+
+/* What the code assumes of the kernel. */
+TEST(txsock_segment, of_the_socket__splits_all_but_messages_that_say_no)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f00003d)};
+	socklen_t len = sizeof(to);
+	const int in = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	static const size_t got[] = {SEGMENT, 20, SEGMENT, 100};
+	struct txsock_set set;
+	struct txsock *s;
+	char buf[256];
+
+	assert_true(in >= 0);
+	assert_int_equal(bind(in, (struct sockaddr *)&to, len), 0);
+	assert_int_equal(getsockname(in, (struct sockaddr *)&to, &len), 0);
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 403);
+	assert_non_null(s);
+	use_segment(s, SEGMENT, 2 * SEGMENT);
+	send_to(s, &to, SEGMENT + 20, false);
+	send_to(s, &to, SEGMENT, false);
+	send_to(s, &to, 100, true);
+	for (unsigned i = 0; i < ARRAY_LEN(got); i++)
+		assert_int_equal(recv(in, buf, sizeof(buf), MSG_DONTWAIT), got[i]);
+	txsock_set_fini(&set);
+	close(in);
 }

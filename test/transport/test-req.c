@@ -407,6 +407,29 @@ TEST(req_uc, message__completes_once_it_has_left)
 	bench_free(b);
 }
 
+/* Packets of one length are cut where a UDP burst is full, others between messages. */
+TEST(req_uc, more_packets_than_one_output_call__whole_bursts)
+{
+	enum { PACKETS = 100, EQUAL = 60 };
+	static const struct {
+		enum ibv_wr_opcode opcode;
+		unsigned packets;
+	} rows[] = {{IBV_WR_SEND, EQUAL}, {IBV_WR_RDMA_WRITE, ROCEMU_OUTPUT_BATCH}};
+
+	for (unsigned i = 0; i < ARRAY_LEN(rows); i++) {
+		struct bench *b = bench_new(&(struct bench_opts){.type = IBV_QPT_UC});
+		struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
+
+		bench_post(b, rows[i].opcode, PACKETS * 256);
+		assert_int_equal(rocemu_ep_output(b->ep, b->now, tx, ROCEMU_OUTPUT_BATCH),
+				 rows[i].packets);
+		assert_true(rocemu_ep_has_output(b->ep));
+		assert_int_equal(rocemu_ep_output(b->ep, b->now, tx, ROCEMU_OUTPUT_BATCH),
+				 PACKETS - rows[i].packets);
+		bench_free(b);
+	}
+}
+
 TEST(req_uc, bad_key__send_queue_error_and_back)
 {
 	struct bench *b = bench_new(&(struct bench_opts){.type = IBV_QPT_UC});
