@@ -261,6 +261,11 @@ void lane_kick(struct lane *l)
 	kick(l, lane_now());
 }
 
+rocemu_ns_t lane_post_time(const struct lane *l)
+{
+	return gather_needs_clock(&l->gather) || trace_on() ? lane_now() : l->gather.last;
+}
+
 void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
 {
 	/* Requests that are not gathered leave now, or when there is room in the window. */

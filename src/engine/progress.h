@@ -61,6 +61,7 @@ enum {
 	GATHER_THRESHOLD = 4,
 	GATHER_DISTRUST = -32,
 	GATHER_TIMER_SHIFT = 3, /* the timer is at most this many times doubled */
+	GATHER_CLOCK = 4,	/* of so many gathered posts one reads the clock */
 	GATHER_MODERATED = 16,	/* posts without a completion, and then one with: see below */
 };
 
@@ -141,6 +142,11 @@ struct gather {
 	rocemu_ns_t since; /* when the first of those that wait was posted */
 };
 
+/** Must the next gather_offer() have the time? false: that of the last one will do. */
+static inline bool gather_needs_clock(const struct gather *g)
+{
+	return g->posts % GATHER_CLOCK == 0;
+}
 /** Something is posted. @return true: it waits; false: all goes now, gather_sent(). */
 bool gather_offer(struct gather *g, rocemu_ns_t now, struct lane_post post);
 /** A peer's request came, and not through a socket: a post that follows at once answers it, and

@@ -102,7 +102,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
 	struct lane *lane = qp->lane;
-	rocemu_ns_t now = lane_now();
+	rocemu_ns_t now;
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
 	struct lane_post post = {0};
 
@@ -112,6 +112,7 @@ int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr
 	}
 	cqs_posted(ibqp);
 	lane_lock(lane);
+	now = lane_post_time(lane);
 	post.in_flight = rocemu_qp_in_flight(qp->rqp);
 	for (; wr; wr = wr->next) {
 		const struct rocemu_path *path;
@@ -141,7 +142,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct lane *lane = qp->lane;
 	const struct rocemu_path *path;
-	rocemu_ns_t now = lane_now();
+	rocemu_ns_t now;
 	int ret = vb_fault(c, qp, FAULT_VERB_POST_SEND);
 	struct lane_post post = {0};
 
@@ -151,6 +152,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 		return vb_errno(ret);
 	cqs_posted(ibqp);
 	lane_lock(lane);
+	now = lane_post_time(lane);
 	post.in_flight = rocemu_qp_in_flight(qp->rqp);
 	for (unsigned i = 0; i < n && ret == 0; i++) {
 		ret = resolve(ibqp, &wrs[i], &path);

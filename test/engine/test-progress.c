@@ -260,6 +260,21 @@ TEST(gather, first_post_after_a_pause__waits_while_others_are_in_flight)
 	assert_false(gather_offer(&g, 100 * s, stream));
 }
 
+TEST(gather, some_wait__clock_read_at_each_fourth)
+{
+	struct gather g = {0};
+
+	/* A post that leaves at once, or that is the first to wait, has its own time. */
+	assert_true(gather_needs_clock(&g));
+	g = (struct gather){.score = GATHER_MAX_SCORE, .last = s};
+	for (unsigned i = 0; i < 3 * GATHER_CLOCK; i++) {
+		assert_int_equal(gather_needs_clock(&g), i % GATHER_CLOCK == 0);
+		assert_true(gather_offer(&g, s, of_bytes(64)));
+	}
+	gather_sent(&g);
+	assert_true(gather_needs_clock(&g));
+}
+
 TEST(gather, completion_of_many__leaves_with_them)
 {
 	const struct lane_post quiet = {.bytes = 64};
