@@ -90,6 +90,13 @@ static inline uint32_t rocemu_tx_len(const struct rocemu_tx *t)
 ROCEMU_PUBLIC void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id);
 
 /**
+ * As rocemu_tx_seal(), of a packet that was copied: its header, payload and pad are at packet.
+ * Takes less time for small packets that are like earlier ones (path, length, identification).
+ */
+ROCEMU_PUBLIC void rocemu_ep_seal_copy(struct rocemu_ep *ep, struct rocemu_tx *t,
+				       const uint8_t *packet, uint16_t ip_id);
+
+/**
  * Copy the payload to copy[0..payload_len) and let iov point there. The payload is the program's
  * memory, which it may change while a request is under way; a change between the seal and the send
  * makes a packet with a wrong ICRC. The peer drops it, and it is sent again: then from a copy,

@@ -16,6 +16,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
+#include "base/bytes.h"
 #include "base/log.h"
 #include "base/tsan.h"
 #include "engine/lane-shm.h"
@@ -78,16 +79,18 @@ static void append_packet(struct lane *l, struct msghdr *m, struct rocemu_tx *t,
 static void append_packet(struct lane *l, struct msghdr *m, struct rocemu_tx *t, uint16_t ip_id)
 {
 	struct tx_batch *batch = l->tx.batch;
+	const uint8_t *packet = batch->linear + batch->linear_len;
 	bool there = true;
 
 	append_copy(batch, m, t->hdr, t->hdr_len, sizeof(t->hdr));
-	if (t->payload_len && t->payload_len <= LANE_LINEAR_MAX) {
-		there = rocemu_ep_flatten(l->ep, t, batch->linear + batch->linear_len);
-		batch->linear_len += t->payload_len;
-		m->msg_iov[m->msg_iovlen - 1].iov_len += t->payload_len;
-		rocemu_tx_seal(t, ip_id);
-	} else if (!t->payload_len) {
-		rocemu_tx_seal(t, ip_id);
+	if (t->payload_len <= LANE_LINEAR_MAX) {
+		if (t->payload_len) {
+			there = rocemu_ep_flatten(l->ep, t, batch->linear + batch->linear_len);
+			batch->linear_len += t->payload_len;
+			m->msg_iov[m->msg_iovlen - 1].iov_len += t->payload_len;
+		}
+		put_le32(batch->linear + batch->linear_len, 0); /* the pad */
+		rocemu_ep_seal_copy(l->ep, t, packet, ip_id);
 	} else {
 		for (unsigned i = 0; i < t->niov; i++)
 			append_iov(batch, m, &t->iov[i]);

@@ -226,7 +226,8 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
 			pkt.payload = d->body + pkt.hdr_len;
 			id = d->ip_id;
 		} else {
-			id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
+			id = icrc_memo_check(&ep->icrc_received, &ctx, d->ip_id_known, d->data,
+					     d->len);
 		}
 		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
 		if (unlikely(why != ROCEMU_DROP_NONE) && ep->cfg.why)

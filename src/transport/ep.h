@@ -17,6 +17,7 @@
 #include "transport/read-path.h"
 #include "transport/timer.h"
 #include "transport/xrc.h"
+#include "wire/icrc.h"
 
 enum {
 	EP_QPN_COUNT = 1 << ROCEMU_QPN_INDEX_BITS,
@@ -88,6 +89,7 @@ struct rocemu_ep {
 	rocemu_ns_t now;     /* of the last output call */
 	struct prf prf;	     /* of keys and numbers */
 	struct rng rnr_dice; /* of cfg.rnr_chance alone */
+	struct icrc_memo icrc_sent, icrc_received;
 	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];

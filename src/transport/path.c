@@ -65,9 +65,9 @@ int rocemu_path_resolve(const struct rocemu_ep *ep, const struct ibv_ah_attr *at
 	return 0;
 }
 
-void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
+static struct rocemu_icrc_ctx icrc_ctx(const struct rocemu_tx *t, uint16_t ip_id)
 {
-	struct rocemu_icrc_ctx ctx = {
+	return (struct rocemu_icrc_ctx){
 		.src = t->path->sgid,
 		.dst = t->path->dgid,
 		.sport = t->path->sport,
@@ -75,6 +75,21 @@ void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
 		.ip_id = ip_id,
 		.ip_frag = IP_FLAG_DF,
 	};
+}
+
+void rocemu_ep_seal_copy(struct rocemu_ep *ep, struct rocemu_tx *t, const uint8_t *packet,
+			 uint16_t ip_id)
+{
+	const struct rocemu_icrc_ctx ctx = icrc_ctx(t, ip_id);
+	size_t pad = (size_t)t->trailer_len - ROCEMU_ICRC_LEN;
+
+	put_le32(t->trailer + pad, icrc_memo_compute(&ep->icrc_sent, &ctx, packet,
+						     t->hdr_len + t->payload_len + pad));
+}
+
+void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
+{
+	const struct rocemu_icrc_ctx ctx = icrc_ctx(t, ip_id);
 	size_t pad = (size_t)t->trailer_len - ROCEMU_ICRC_LEN;
 
 	put_le32(t->trailer + pad,

@@ -16,6 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
+#include "wire/icrc.h"
 #include "wire/ip.h"
 
 enum {
@@ -158,27 +159,122 @@ static int32_t solve_ip_id(uint32_t diff, size_t after)
 	return (int32_t)((diff & 0xff) << 8 | diff >> 8);
 }
 
-int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf,
-			  size_t len)
+static bool is_ipv4(const struct rocemu_icrc_ctx *c)
 {
-	bool ipv4 = gid_is_ipv4(&c->src) && gid_is_ipv4(&c->dst);
-	size_t covered, first;
-	uint32_t diff;
+	return gid_is_ipv4(&c->src) && gid_is_ipv4(&c->dst);
+}
+
+static bool len_is_valid(size_t len)
+{
+	/* More fits into no UDP datagram, and back_pow ends there. */
+	return len >= ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN && len <= IP_UDP_MAX_PAYLOAD;
+}
+
+/*
+ * diff: the packet's ICRC and the one that it should have for c->ip_id, one XOR the other.
+ * @return as rocemu_icrc_check().
+ */
+static int32_t fitting_id(const struct rocemu_icrc_ctx *c, bool ip_id_known, uint32_t diff,
+			  size_t covered)
+{
+	const bool ipv4 = is_ipv4(c);
 	int32_t id_diff;
 
-	/* More fits into no UDP datagram, and back_pow ends there. */
-	if (unlikely(len < ROCEMU_BTH_LEN + ROCEMU_ICRC_LEN || len > IP_UDP_MAX_PAYLOAD))
-		return -1;
-	covered = len - ROCEMU_ICRC_LEN;
-	first = MIN(covered, (size_t)ROCEMU_MAX_HDR_LEN);
-	diff = crc_headers(c, len, buf, first);
-	if (covered > first)
-		diff = crc_of(diff, buf + first, covered - first);
-	diff ^= get_le32(buf + covered);
 	if (likely(diff == 0))
 		return ipv4 ? c->ip_id : 0;
 	if (!ipv4 || ip_id_known)
 		return -1;
 	id_diff = solve_ip_id(diff, ID_TO_BTH - 2 + covered);
 	return id_diff < 0 ? -1 : (c->ip_id ^ id_diff);
+}
+
+int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf,
+			  size_t len)
+{
+	size_t covered, first;
+	uint32_t crc;
+
+	if (unlikely(!len_is_valid(len)))
+		return -1;
+	covered = len - ROCEMU_ICRC_LEN;
+	first = MIN(covered, (size_t)ROCEMU_MAX_HDR_LEN);
+	crc = crc_headers(c, len, buf, first);
+	if (covered > first)
+		crc = crc_of(crc, buf + first, covered - first);
+	return fitting_id(c, ip_id_known, crc ^ get_le32(buf + covered), covered);
+}
+
+/* ---- packets like earlier ones ---- */
+
+static bool same_ctx(const struct rocemu_icrc_ctx *a, const struct rocemu_icrc_ctx *b)
+{
+	return a->ip_id == b->ip_id && a->sport == b->sport && a->dport == b->dport &&
+	       a->ip_frag == b->ip_frag && rocemu_gid_equal(&a->src, &b->src) &&
+	       rocemu_gid_equal(&a->dst, &b->dst);
+}
+
+_Static_assert((int)IP_UDP_MAX_LEN <= (int)ICRC_MEMO_MAX_LEN, "one buffer is enough for both");
+
+static void form_learn(struct icrc_form *f)
+{
+	uint8_t buf[ICRC_MEMO_MAX_LEN] = {0};
+	const size_t covered = f->len - ROCEMU_ICRC_LEN;
+	uint32_t as_it_is;
+
+	buf[BTH_RESV8A] = f->resv8a;
+	as_it_is = crc_of(0, buf, covered);
+	buf[BTH_RESV8A] = 0xff;
+	f->ones = as_it_is ^ crc_of(0, buf, covered);
+	f->start = crc_of(CRC_OF_LRH, buf, put_masked_ip_udp(&f->ctx, f->len, buf));
+	f->known = true;
+}
+
+/*
+ * What is known of such a packet; NULL: nothing. Neighbours in a burst, and the lengths of a
+ * message and of its ACK, have places of their own.
+ */
+static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocemu_icrc_ctx *c,
+					 size_t len, uint8_t resv8a)
+{
+	struct icrc_form *f;
+
+	if (len > ICRC_MEMO_MAX_LEN)
+		return NULL;
+	f = &m->form[(c->ip_id + c->sport + len / 4) % ICRC_FORMS];
+	if (likely(f->len == len && f->resv8a == resv8a && same_ctx(&f->ctx, c))) {
+		if (unlikely(!f->known))
+			form_learn(f);
+		return f;
+	}
+	*f = (struct icrc_form){.ctx = *c, .len = (uint16_t)len, .resv8a = resv8a};
+	return NULL;
+}
+
+static uint32_t form_crc(const struct icrc_form *f, const uint8_t *pkt, size_t n)
+{
+	return crc_of(f->start, pkt, n) ^ f->ones;
+}
+
+uint32_t icrc_memo_compute(struct icrc_memo *m, const struct rocemu_icrc_ctx *c, const uint8_t *pkt,
+			   size_t n)
+{
+	const struct icrc_form *f = memo_find(m, c, n + ROCEMU_ICRC_LEN, pkt[BTH_RESV8A]);
+
+	return likely(f != NULL) ? form_crc(f, pkt, n) : rocemu_icrc(c, pkt, n, NULL, 0, NULL, 0);
+}
+
+int32_t icrc_memo_check(struct icrc_memo *m, const struct rocemu_icrc_ctx *c, bool ip_id_known,
+			const uint8_t *buf, size_t len)
+{
+	const struct icrc_form *f;
+	size_t covered;
+
+	if (unlikely(!len_is_valid(len)))
+		return -1;
+	f = memo_find(m, c, len, buf[BTH_RESV8A]);
+	if (!f)
+		return rocemu_icrc_check(c, ip_id_known, buf, len);
+	covered = len - ROCEMU_ICRC_LEN;
+	return fitting_id(c, ip_id_known, form_crc(f, buf, covered) ^ get_le32(buf + covered),
+			  covered);
 }

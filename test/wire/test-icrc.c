@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/rng.h"
 #include "base/util.h"
+#include "wire/icrc.h"
 
 static const struct rocemu_icrc_ctx v4 = {
 	.src.raw = {[10] = 0xff, 0xff, 10, 0, 0, 1},
@@ -253,6 +254,71 @@ static void icrc_check__no_room_for_bth_and_icrc__fails(void **state)
 		assert_int_equal(rocemu_icrc_check(&v4, false, p, len), -1);
 }
 
+/* A path of few: so that the same forms come again, one after another and mixed. */
+static struct rocemu_icrc_ctx some_ctx(struct rng *rng)
+{
+	struct rocemu_icrc_ctx c = rng_below(rng, 4) ? v4 : v6;
+
+	c.sport = (uint16_t)(0xc000 + rng_below(rng, 2));
+	c.ip_id = (uint16_t)rng_below(rng, 3);
+	c.ip_frag ^= (uint16_t)(rng_below(rng, 8) == 0);
+	c.src.raw[15] ^= (uint8_t)(rng_below(rng, 8) == 0);
+	c.dst.raw[15] ^= (uint8_t)(rng_below(rng, 8) == 0);
+	return c;
+}
+
+static void icrc_memo__packets_that_are_alike_and_others__as_the_slow_one(void **state)
+{
+	static const size_t lens[] = {12, 20, 24, 92, 108, 252, 253, 300};
+	static struct icrc_memo memo;
+	uint8_t pkt[304];
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 11);
+	for (unsigned i = 0; i < 20000; i++) {
+		const struct rocemu_icrc_ctx c = some_ctx(&rng);
+		const size_t n = lens[rng_below(&rng, ARRAY_LEN(lens))];
+
+		fill(pkt, n, &rng);
+		pkt[4] = (uint8_t)(rng_below(&rng, 8) ? 0 : rng_u32(&rng));
+		assert_int_equal(icrc_memo_compute(&memo, &c, pkt, n), slow_icrc(&c, pkt, n));
+	}
+}
+
+static void icrc_memo_check__any_packet__as_without(void **state)
+{
+	static const size_t lens[] = {16, 24, 96, 256, 260};
+	static struct icrc_memo memo;
+	unsigned right = 0, wrong = 0;
+	struct rng rng;
+
+	(void)state;
+	rng_init(&rng, 12);
+	for (unsigned i = 0; i < 20000; i++) {
+		const struct rocemu_icrc_ctx sent = some_ctx(&rng);
+		const size_t len = lens[rng_below(&rng, ARRAY_LEN(lens))];
+		const bool known = rng_below(&rng, 2);
+		struct rocemu_icrc_ctx c = sent;
+		uint8_t *p = sealed(&sent, len, &rng);
+		int32_t id;
+
+		/* Another place in a burst than was guessed, and a corrupted packet. */
+		if (!rng_below(&rng, 4))
+			c.ip_id++;
+		if (!rng_below(&rng, 4))
+			p[rng_below(&rng, (uint32_t)len)] ^= 0x10;
+		id = icrc_memo_check(&memo, &c, known, p, len);
+		assert_int_equal(id, rocemu_icrc_check(&c, known, p, len));
+		right += id >= 0;
+		wrong += id < 0;
+		free(p);
+	}
+	assert_true(right > 1000 && wrong > 1000);
+	for (size_t len = 0; len < 16; len++)
+		assert_int_equal(icrc_memo_check(&memo, &v4, false, (uint8_t[16]){0}, len), -1);
+}
+
 static void gid_is_ipv4__mapped_only(void **state)
 {
 	struct rocemu_gid any = {0};
@@ -275,6 +341,8 @@ int main(void)
 		cmocka_unit_test(icrc_check__ipv6__full_check_whatever_is_known),
 		cmocka_unit_test(icrc_check__addressing_changed__fails),
 		cmocka_unit_test(icrc_check__no_room_for_bth_and_icrc__fails),
+		cmocka_unit_test(icrc_memo__packets_that_are_alike_and_others__as_the_slow_one),
+		cmocka_unit_test(icrc_memo_check__any_packet__as_without),
 		cmocka_unit_test(gid_is_ipv4__mapped_only),
 	};
 

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * The ICRC of small packets that are like earlier ones. Packets of one path, length and place in a
+ * burst have the same bytes below the BTH, and for a small packet these take longer than the rest:
+ * a memo keeps the CRC of those bytes. Same results as rocemu_icrc() and rocemu_icrc_check().
+ *
+ * Owner: the endpoint, which has one for each direction; no lock of its own.
+ */
+#ifndef WIRE_ICRC_H
+#define WIRE_ICRC_H
+
+#include <rocemu/wire.h>
+
+enum {
+	ICRC_FORMS = 64,	 /* a power of two */
+	ICRC_MEMO_MAX_LEN = 256, /* of a packet, ICRC included; longer ones are computed as ever */
+};
+
+/** What packets have in common. */
+struct icrc_form {
+	struct rocemu_icrc_ctx ctx;
+	uint16_t len;	/* from the BTH to the ICRC; 0: unused */
+	uint8_t resv8a; /* the byte of the BTH that the ICRC takes as ones */
+	bool known;	/* start and ones are; not at its first packet, which may be the only one */
+	uint32_t start; /* CRC of all below the BTH */
+	uint32_t ones;	/* what that byte as ones changes in the packet's CRC */
+};
+
+/** All zero: nothing is known. */
+struct icrc_memo {
+	struct icrc_form form[ICRC_FORMS];
+};
+
+/** As rocemu_icrc() of pkt[0..n), the packet from the BTH to the pad inclusive, n >= 12. */
+uint32_t icrc_memo_compute(struct icrc_memo *m, const struct rocemu_icrc_ctx *c, const uint8_t *pkt,
+			   size_t n);
+/** As rocemu_icrc_check(). */
+int32_t icrc_memo_check(struct icrc_memo *m, const struct rocemu_icrc_ctx *c, bool ip_id_known,
+			const uint8_t *buf, size_t len);
+
+#endif
