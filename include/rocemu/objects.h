@@ -32,7 +32,7 @@ enum {
 	ROCEMU_QPN_INDEX_BITS = 14,    /* a QPN is slot (10 bits) : index (14 bits) */
 	ROCEMU_MAX_QP =
 		(1 << ROCEMU_QPN_INDEX_BITS) - 3, /* of an endpoint: see rocemu_ep_set_slot() */
-	ROCEMU_OUTPUT_BATCH = 64, /* most descriptors one rocemu_ep_output() call fills */
+	ROCEMU_OUTPUT_BATCH = 128, /* most descriptors one rocemu_ep_output() call fills */
 };
 /*
  * FLUSH and ATOMIC WRITE (IBTA annex A19) with the numbers that <infiniband/verbs.h> gives them;

@@ -307,7 +307,7 @@ bool lane_rx_forwarded(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-send.c ---- */
 
-enum { LANE_TX_BATCH_BYTES = 48 << 10 }; /* of struct tx_batch at most, lane-tx.c */
+enum { LANE_TX_BATCH_BYTES = 96 << 10 }; /* of struct tx_batch at most, lane-tx.c */
 enum { LANE_SEND_CONTROL = CMSG_SPACE(sizeof(uint16_t)) + 2 * CMSG_SPACE(sizeof(int)) };
 
 int lane_tx_init(struct lane *l);

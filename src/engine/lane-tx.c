@@ -195,25 +195,25 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 	REQUIRES(l);
 
 /*
- * A burst was refused: packets larger than the path's MTU, or a device that cannot segment (no
- * checksum offload). Single packets may pass; if they do, bursts are not tried here again.
+ * A burst was refused: more segments than an older kernel takes, packets larger than the path's
+ * MTU, or a device that cannot segment (no checksum offload). Shorter bursts may pass, or single
+ * packets; if they do, longer ones are not tried here again.
  */
-static unsigned send_singly(struct lane *l, const struct txsock_set *set, struct txsock *s,
-			    struct rocemu_tx *const *pkt, unsigned count) REQUIRES(l);
-static unsigned send_singly(struct lane *l, const struct txsock_set *set, struct txsock *s,
-			    struct rocemu_tx *const *pkt, unsigned count)
+static unsigned send_shorter(struct lane *l, const struct txsock_set *set, struct txsock *s,
+			     struct rocemu_tx *const *pkt, unsigned count) REQUIRES(l);
+static unsigned send_shorter(struct lane *l, const struct txsock_set *set, struct txsock *s,
+			     struct rocemu_tx *const *pkt, unsigned count)
 {
-	struct txburst single[TXGROUP_MAX_SEGMENTS];
-	unsigned done;
+	const unsigned most = count > TXGROUP_OLD_SEGMENTS ? TXGROUP_OLD_SEGMENTS : 1;
+	struct txburst burst[TXGROUP_MAX_SEGMENTS];
+	const unsigned done =
+		send_bursts(l, set, s, pkt, burst, txgroup_build(pkt, count, most, burst));
 
-	for (unsigned i = 0; i < count; i++)
-		single[i] = (struct txburst){.first = (uint16_t)i, .count = 1};
-	done = send_bursts(l, set, s, pkt, single, count);
-	if (done && !s->no_gso) {
-		s->no_gso = true;
-		log_debug("%s: source port %u: UDP segmentation refused, sending datagrams one by "
-			  "one",
-			  l->device, (unsigned)s->port);
+	if (done && s->max_segments > most) {
+		s->max_segments = (uint8_t)most;
+		log_debug("%s: source port %u: UDP segmentation refused, sending bursts of at most "
+			  "%u datagrams",
+			  l->device, (unsigned)s->port, most);
 	}
 	return done;
 }
@@ -291,7 +291,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 		    txsock_drop_segment(s))
 			continue;
 		if (head->count > 1 && burst_refused(err))
-			packets += send_singly(l, set, s, pkt + head->first, head->count);
+			packets += send_shorter(l, set, s, pkt + head->first, head->count);
 		else
 			lane_send_refused(l, err, pkt[head->first]->path, head->count);
 		done++;
@@ -349,8 +349,7 @@ void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 
 		if (i < n && sock[i] == sock[start])
 			continue;
-		bursts = txgroup_build(pkt + start, i - start,
-				       sock[start]->no_gso ? 1 : TXGROUP_MAX_SEGMENTS, burst);
+		bursts = txgroup_build(pkt + start, i - start, sock[start]->max_segments, burst);
 		send_bursts(l, l->tx.set[pkt[start]->path->sgid_index], sock[start], pkt + start,
 			    burst, bursts);
 		start = i;

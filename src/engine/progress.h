@@ -54,7 +54,7 @@ enum {
 	PROGRESS_BUSY_TICKS = 8,
 	DELAYED_ACK_MAX_SCORE = 7,
 	DELAYED_ACK_THRESHOLD = 4,
-	GATHER_MAX = 60,      /* posts; as many packets as lane_output() sends at once */
+	GATHER_MAX = 120,     /* posts: they leave in one burst, with an ACK */
 	GATHER_BYTES = 61440, /* 15 packets of 4 KiB: a UDP burst has 64 KiB at most */
 	GATHER_SMALL = 4096,  /* bytes; a longer message is a burst of its own */
 	GATHER_MAX_SCORE = 8,

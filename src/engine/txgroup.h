@@ -15,9 +15,10 @@
 #include <rocemu/endpoint.h>
 
 enum {
-	TXGROUP_MAX_SEGMENTS = 64, /* the kernel's UDP_MAX_SEGMENTS of all versions */
-	TXGROUP_MAX_BYTES = 65000, /* below 65535 - IP header - UDP header */
-	TXGROUP_MAX_IOV = 1000,	   /* below the kernel's UIO_MAXIOV */
+	TXGROUP_MAX_SEGMENTS = 128, /* the kernel's UDP_MAX_SEGMENTS since Linux 6.9 */
+	TXGROUP_OLD_SEGMENTS = 64,  /* and before */
+	TXGROUP_MAX_BYTES = 65000,  /* below 65535 - IP header - UDP header */
+	TXGROUP_MAX_IOV = 1000,	    /* below the kernel's UIO_MAXIOV */
 };
 
 /** Packets first .. first + count - 1 go out in one message. */

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "engine/txgroup.h"
 #include "netdev/addr.h"
 
 #ifndef UDP_SEGMENT
@@ -176,7 +177,7 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 		len = addr_from_gid(&a, &set->gid, s->port, set->scope_id);
 		if (!bind(fd, &a.sa, len)) {
 			s->fd = fd;
-			s->no_gso = lacks_gso(fd);
+			s->max_segments = lacks_gso(fd) ? 1 : TXGROUP_MAX_SEGMENTS;
 			return 0;
 		}
 		if (errno != EADDRINUSE)

@@ -32,7 +32,7 @@ struct txsock {
 	uint16_t segment;	   /* its UDP_SEGMENT; 0: a message is one datagram */
 	uint16_t segment_wanted;   /* the one that messages lately needed in its place */
 	uint8_t segment_score;	   /* how many did, less those for which segment was right */
-	bool no_gso;		   /* bursts were refused here and single datagrams were not */
+	uint8_t max_segments;	   /* of a burst, since longer ones were refused; 1: no bursts */
 	bool no_labels;		   /* IPv6 flow labels were refused here */
 };
 

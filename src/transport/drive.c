@@ -24,17 +24,17 @@ enum {
 	OUTPUT_TURN = 32,
 	/*
 	 * Packets of an output call where they are all of one length: whole UDP bursts of up to 64
-	 * KiB, which are 15 packets of 4 KiB, 30 of 2 KiB or 60 of 1 KiB. What is left over is a
-	 * burst of its own, and a burst of few packets costs the kernel nearly as much as a full
-	 * one.
+	 * KiB, which are 15 packets of 4 KiB, 30 of 2 KiB or 60 of 1 KiB: eight, four or two. What
+	 * is left over is a burst of its own, and a burst of few packets costs the kernel nearly as
+	 * much as a full one.
 	 */
-	OUTPUT_EQUAL = 60,
+	OUTPUT_EQUAL = 120,
 	/*
 	 * After this many IPv4 identifications in a row that match a UDP sender like rocemu, others
 	 * are rejected (see id_plausible()).
 	 */
 	ID_FITS_NEEDED = 32,
-	GSO_MAX_SEGMENTS = 64,
+	GSO_MAX_SEGMENTS = 128,
 	/* Packets of a message that an ACK may wait for: see qp_output(). */
 	ACK_BEHIND_MAX = 256,
 	ECN_MASK = 3,
@@ -59,7 +59,7 @@ static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_
  * A UDP socket does not show the IPv4 identification, so the ICRC check can only compute which one
  * would fit. A peer that sends from a UDP socket, as rocemu does, has 0, or the packet's place in a
  * GSO burst. Once a connection's peer, or a sender of datagrams, has shown that pattern, any other
- * solution is a corrupted packet. That turns a 16-bit check into a 26-bit one, and does not affect
+ * solution is a corrupted packet. That turns a 16-bit check into a 25-bit one, and does not affect
  * kernel and hardware peers, whose identifications count up.
  */
 static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struct rocemu_dgram *d,

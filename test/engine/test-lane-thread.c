@@ -467,7 +467,7 @@ static void send_one_by_one(struct node *n)
 	lane_lock(n->lane);
 	for (unsigned i = 0; i < ARRAY_LEN(n->lane->tx.set); i++)
 		for (unsigned j = 0; n->lane->tx.set[i] && j < TXSOCK_PER_ADDRESS; j++)
-			n->lane->tx.set[i]->sock[j].no_gso = true;
+			n->lane->tx.set[i]->sock[j].max_segments = 1;
 	lane_unlock(n->lane);
 }
 

@@ -92,11 +92,11 @@ TEST(lane, long_write__travels_in_bursts)
 	node_close_pair(&a, &b);
 }
 
-/* While set, sending is as on a device that cannot segment: bursts are refused. */
-static atomic_bool bursts_refused;
+/* Bursts of more segments are refused: 1: as on a device that cannot segment; 0: none. */
+static atomic_uint refused_above;
 
-/* By the socket's own segment size, or by the message's. */
-static bool is_burst(int fd, const struct msghdr *h)
+/* By the message's segment size, or by the socket's own. */
+static size_t segments(int fd, const struct msghdr *h)
 {
 	const struct cmsghdr *c = h->msg_control ? CMSG_FIRSTHDR(h) : NULL;
 	uint16_t of_message;
@@ -104,15 +104,21 @@ static bool is_burst(int fd, const struct msghdr *h)
 	socklen_t optlen = sizeof(size);
 	size_t len = 0;
 
+	for (size_t i = 0; i < h->msg_iovlen; i++)
+		len += h->msg_iov[i].iov_len;
 	/* The engine puts it first. */
 	if (c && c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_SEGMENT) {
 		memcpy(&of_message, CMSG_DATA(c), sizeof(of_message));
-		return of_message > 0;
+		size = of_message;
+	} else if (getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &optlen)) {
+		size = 0;
 	}
-	for (size_t i = 0; i < h->msg_iovlen; i++)
-		len += h->msg_iov[i].iov_len;
-	return !getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &optlen) && size > 0 &&
-	       len > (size_t)size;
+	return size > 0 ? (len + (size_t)size - 1) / (size_t)size : 1;
+}
+
+static bool is_refused(int fd, const struct msghdr *h)
+{
+	return refused_above && segments(fd, h) > refused_above;
 }
 
 typedef long syscall_fn(long number, ...);
@@ -121,8 +127,8 @@ static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned
 {
 	unsigned good = n;
 
-	for (unsigned i = 0; bursts_refused && i < good; i++)
-		if (is_burst(fd, &msg[i].msg_hdr))
+	for (unsigned i = 0; i < good; i++)
+		if (is_refused(fd, &msg[i].msg_hdr))
 			good = i;
 	if (n && !good) {
 		errno = EIO;
@@ -133,7 +139,7 @@ static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned
 
 static ssize_t refuse_burst(syscall_fn *call, int fd, const struct msghdr *msg, int flags)
 {
-	if (bursts_refused && is_burst(fd, msg)) {
+	if (is_refused(fd, msg)) {
 		errno = EIO;
 		return -1;
 	}
@@ -199,16 +205,16 @@ static void write_where_bursts_are_refused(unsigned writes_before)
 	if (writes_before)
 		assert_int_not_equal(a.lane->tx.set[0]->sock[0].segment, 0);
 	lane_unlock(a.lane);
-	bursts_refused = true;
+	refused_above = 1;
 	node_write(&a, &b, 0, len, true);
 	node_poll(&a);
-	bursts_refused = false;
+	refused_above = 0;
 	assert_memory_equal(a.mem, b.mem, len);
 	s = node_stats(&a);
 	assert_int_equal(s.tx_errors, 0);
 	assert_true(s.tx_datagrams >= len / 1024);
 	lane_lock(a.lane);
-	assert_true(a.lane->tx.set[0]->sock[0].no_gso);
+	assert_int_equal(a.lane->tx.set[0]->sock[0].max_segments, 1);
 	assert_int_equal(a.lane->tx.set[0]->sock[0].segment, 0);
 	lane_unlock(a.lane);
 	node_close_pair(&a, &b);
@@ -222,6 +228,37 @@ TEST(lane, bursts_refused__single_datagrams_from_then_on)
 TEST(lane, bursts_refused_on_a_socket_with_a_segment_size__single_datagrams_from_then_on)
 {
 	write_where_bursts_are_refused(32);
+}
+
+/* As kernels before 6.9 do. */
+TEST(lane, long_bursts_refused__shorter_ones_from_then_on)
+{
+	enum { WRITES = 100 };
+	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
+	struct node a, b;
+	struct lane_stats s;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	/* The window is open for them. */
+	node_write(&a, &b, 0, 1 << 20, true);
+	node_poll(&a);
+	s = node_stats(&a);
+	refused_above = TXGROUP_OLD_SEGMENTS;
+	lane_lock(a.lane);
+	for (unsigned i = 1; i <= WRITES; i++) {
+		wr.send_flags = i == WRITES ? IBV_SEND_SIGNALED : 0;
+		assert_int_equal(rocemu_qp_post_send(a.qp, lane_now(), &wr, NULL), 0);
+	}
+	lane_kick(a.lane);
+	assert_int_equal(a.lane->stats->tx_datagrams - s.tx_datagrams, WRITES);
+	/* Refused, perhaps again without the segment size that the socket had; then two bursts. */
+	assert_in_range(a.lane->stats->tx_syscalls - s.tx_syscalls, 2, 3);
+	assert_int_equal(a.lane->stats->tx_errors, 0);
+	assert_int_equal(a.lane->tx.set[0]->sock[0].max_segments, TXGROUP_OLD_SEGMENTS);
+	lane_unlock(a.lane);
+	refused_above = 0;
+	node_poll(&a);
+	node_close_pair(&a, &b);
 }
 
 /*
@@ -247,7 +284,7 @@ TEST(lane, acks_in_the_socket__all_taken_by_one_look)
 		while (node_stats(&b).tx_datagrams == acks)
 			lane_poll(b.lane);
 	}
-	/* The first look at an idle socket asks for one datagram. */
+	/* The first call on an idle socket requests one datagram. */
 	lane_rx_hot(a.lane, lane_now());
 	lane_rx_hot(a.lane, lane_now());
 	assert_int_equal(a.lane->stats->rx_datagrams - before, WRITES);

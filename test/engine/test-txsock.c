@@ -225,7 +225,7 @@ static void send_to(const struct txsock *s, const struct sockaddr_in *to, size_t
 }
 
 /* What the code assumes of the kernel. */
-TEST(txsock_segment, of_the_socket__splits_all_but_messages_that_say_no)
+TEST(txsock_segment, of_the_socket__splits_all_but_messages_with_size_0)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x7f00003d)};
 	socklen_t len = sizeof(to);

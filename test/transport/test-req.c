@@ -410,7 +410,7 @@ TEST(req_uc, message__completes_once_it_has_left)
 /* Packets of one length are cut where a UDP burst is full, others between messages. */
 TEST(req_uc, more_packets_than_one_output_call__whole_bursts)
 {
-	enum { PACKETS = 100, EQUAL = 60 };
+	enum { PACKETS = 200, EQUAL = 120 };
 	static const struct {
 		enum ibv_wr_opcode opcode;
 		unsigned packets;

@@ -124,7 +124,7 @@ UD(ip_identification__unlike_what_the_sender_always_had__dropped)
 	EXPECT(&h, "recv 1 len 44 grh from 1234");
 	h.peer = first;
 	hostile_recv(&h, 2, 0, 128);
-	h.ip_id = 63; /* a place in a GSO burst */
+	h.ip_id = 127; /* the last place in a GSO burst */
 	hostile_send(&h, ROCEMU_UD_SEND_ONLY, 0, 4);
 	EXPECT(&h, "recv 2 len 44 grh from 1234");
 	hostile_free(&h);
