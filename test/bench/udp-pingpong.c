@@ -27,8 +27,11 @@
 
 enum { WARM_UP = 1000, MAX_SIZE = 60000, ACK_SIZE = 12 + 4 + 4 /* BTH, AETH, ICRC */ };
 
-/* As src/engine and the agent set them up: a group's filter, GRO, what comes with a datagram. */
-static void set_lane_options(int fd)
+/*
+ * As src/engine and the agent set them up: a group's filter, GRO, what comes with a datagram, and
+ * the length of a burst's datagrams, 0: one.
+ */
+static void set_lane_options(int fd, int segment)
 {
 	struct sock_filter code[] = {
 		{BPF_LD | BPF_W | BPF_ABS, 0, 0, 4},
@@ -41,6 +44,7 @@ static void set_lane_options(int fd)
 
 	if (setsockopt(fd, SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &filter, sizeof(filter)) ||
 	    setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof(one)) ||
+	    setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment)) ||
 	    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one)) ||
 	    setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &one, sizeof(one)))
@@ -85,39 +89,12 @@ static void receive(const struct bench_options *o, int fd, void *buf, size_t len
 		bench_die("receive");
 }
 
-static void transmit_as_lane(const struct bench_options *o, int fd, void *buf,
-			     struct sockaddr_in *peer)
-{
-	union {
-		char bytes[CMSG_SPACE(sizeof(uint16_t))];
-		struct cmsghdr align;
-	} control = {{0}};
-	const uint16_t segment = (uint16_t)o->size;
-	struct iovec iov = {buf, o->size};
-	struct msghdr msg = {
-		.msg_name = peer, .msg_namelen = sizeof(*peer), .msg_iov = &iov, .msg_iovlen = 1};
-
-	if (o->ack) {
-		struct cmsghdr *c;
-
-		iov.iov_len += ACK_SIZE;
-		msg.msg_control = &control;
-		msg.msg_controllen = sizeof(control);
-		c = CMSG_FIRSTHDR(&msg);
-		c->cmsg_level = SOL_UDP;
-		c->cmsg_type = UDP_SEGMENT;
-		c->cmsg_len = CMSG_LEN(sizeof(segment));
-		memcpy(CMSG_DATA(c), &segment, sizeof(segment));
-	}
-	if (sendmsg(fd, &msg, MSG_DONTWAIT) < 0)
-		bench_die("send");
-}
-
 static void transmit(const struct bench_options *o, int fd, void *buf, struct sockaddr_in *peer)
 {
-	if (o->lane)
-		transmit_as_lane(o, fd, buf, peer);
-	else if (sendto(fd, buf, o->size, 0, (struct sockaddr *)peer, sizeof(*peer)) < 0)
+	const size_t len = o->size + (o->ack ? ACK_SIZE : 0);
+
+	if (sendto(fd, buf, len, o->lane ? MSG_DONTWAIT : 0, (struct sockaddr *)peer,
+		   sizeof(*peer)) < 0)
 		bench_die("send");
 }
 
@@ -137,7 +114,7 @@ int main(int argc, char **argv)
 	}
 	fd = bench_socket(&o, &peer);
 	if (o.lane)
-		set_lane_options(fd);
+		set_lane_options(fd, o.ack ? (int)o.size : 0);
 	rtt = calloc(o.iters, sizeof(*rtt));
 	if (!rtt)
 		bench_die("memory");
