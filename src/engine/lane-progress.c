@@ -282,6 +282,9 @@ void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
 			l->on_events(l->user, l->ep);
 		return;
 	}
+	/* The endpoint measures round trips from the time at which it is sent. */
+	if (l->gather.posts)
+		now = lane_now();
 	delayed_ack_answered(&l->delayed_ack, now);
 	send_all(l, now);
 	settle(l, now);

@@ -145,8 +145,9 @@ struct gather {
 /** Must the next gather_offer() have the time? false: that of the last one will do. */
 static inline bool gather_needs_clock(const struct gather *g)
 {
-	return g->posts % GATHER_CLOCK == 0;
+	return g->posts % GATHER_CLOCK == 0 || !g->last;
 }
+
 /** Something is posted. @return true: it waits; false: all goes now, gather_sent(). */
 bool gather_offer(struct gather *g, rocemu_ns_t now, struct lane_post post);
 /** A peer's request came, and not through a socket: a post that follows at once answers it, and

@@ -273,6 +273,11 @@ TEST(gather, some_wait__clock_read_at_each_fourth)
 	}
 	gather_sent(&g);
 	assert_true(gather_needs_clock(&g));
+	/* The time of a post before a peer's request is none. */
+	g = (struct gather){.score = GATHER_MAX_SCORE, .last = s, .posts = 1};
+	assert_false(gather_needs_clock(&g));
+	gather_request_seen(&g);
+	assert_true(gather_needs_clock(&g));
 }
 
 TEST(gather, completion_of_many__leaves_with_them)
