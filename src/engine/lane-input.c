@@ -6,6 +6,7 @@
 #include "engine/lane-internal.h"
 #include "fault/report.h"
 #include "wire/ip.h"
+#include "wire/opcode.h"
 
 static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d)
 {
@@ -43,7 +44,7 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 /* A request of several packets: is this one the last? */
 static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
 {
-	const uint32_t ops = rocemu_opcode_ops(d->data[0]);
+	const uint32_t ops = opcode_ops(d->data[0]);
 
 	if (!(ops & ROCEMU_OP_REQUEST))
 		return;

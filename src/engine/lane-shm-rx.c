@@ -11,6 +11,7 @@
 #include "engine/lane-shm.h"
 #include "engine/memfault.h"
 #include "wire/ip.h"
+#include "wire/opcode.h"
 
 enum {
 	TURN = 64,		  /* packets of one ring before the others, and the caller */
@@ -70,7 +71,7 @@ static void take(struct lane *l, const struct shm_rx *r, const struct shm_record
 		return;
 	}
 	l->stats->rx_rings++;
-	if (rocemu_opcode_ops(copy[0]) & ROCEMU_OP_REQUEST)
+	if (opcode_ops(copy[0]) & ROCEMU_OP_REQUEST)
 		gather_request_seen(&l->gather);
 	lane_input(l, now, &d);
 }

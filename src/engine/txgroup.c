@@ -5,6 +5,7 @@
 
 #include "base/util.h"
 #include "wire/bth.h"
+#include "wire/opcode.h"
 
 /** Same addresses, source port, traffic class, hop limit and flow label. */
 static bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
@@ -17,7 +18,7 @@ static bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_p
 
 static bool is_response(const struct rocemu_tx *t)
 {
-	return rocemu_opcode_ops(t->hdr[0]) & ROCEMU_OP_RESPONSE;
+	return opcode_ops(t->hdr[0]) & ROCEMU_OP_RESPONSE;
 }
 
 static void order_run(struct rocemu_tx **pkt, unsigned n)

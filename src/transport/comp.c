@@ -291,7 +291,7 @@ static bool comp_more_credits(struct rocemu_qp *qp, rocemu_ns_t now,
 			      const struct rocemu_packet *pkt)
 {
 	if (likely(!qp->req.credit.limited) ||
-	    !(rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_ACK) ||
+	    !(opcode_ops(pkt->h.opcode) & ROCEMU_OP_ACK) ||
 	    (pkt->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_ACK ||
 	    pkt->h.psn != ((qp->comp.una_psn - 1) & ROCEMU_PSN_MASK))
 		return false;

@@ -16,6 +16,7 @@
  * is this side's fault (class A).
  */
 #include "transport/why.h"
+#include "wire/opcode.h"
 
 static enum rocemu_drop give_up(struct qp_resp *r, enum rocemu_drop why)
 {
@@ -56,7 +57,7 @@ static void move_on(struct qp_resp *r, uint32_t psn)
 enum rocemu_drop resp_uc_input(struct rocemu_qp *qp, rocemu_ns_t now,
 			       const struct rocemu_packet *pkt)
 {
-	uint32_t ops = rocemu_opcode_ops(pkt->h.opcode);
+	uint32_t ops = opcode_ops(pkt->h.opcode);
 	struct qp_resp *r = &qp->resp;
 	bool gap = pkt->h.psn != r->epsn;
 	uint32_t bit = seen_bit(r, pkt->h.psn);

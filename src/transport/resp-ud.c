@@ -12,6 +12,7 @@
 
 #include "transport/why.h"
 #include "wire/ip.h"
+#include "wire/opcode.h"
 
 /*
  * The IP header as on the wire, as far as a UDP socket shows it (not the IPv4 identification unless
@@ -86,7 +87,7 @@ enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
 	cqe.solicited = pkt->h.se;
 	cqe.wc_flags = IBV_WC_GRH;
 	cqe.sl = service_level(d);
-	if (rocemu_opcode_ops(pkt->h.opcode) & ROCEMU_OP_IMM) {
+	if (opcode_ops(pkt->h.opcode) & ROCEMU_OP_IMM) {
 		cqe.imm = pkt->h.imm;
 		cqe.wc_flags |= IBV_WC_WITH_IMM;
 	}
