@@ -290,8 +290,7 @@ static void comp_credits(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome
 static bool comp_more_credits(struct rocemu_qp *qp, rocemu_ns_t now,
 			      const struct rocemu_packet *pkt)
 {
-	if (likely(!qp->req.credit.limited) ||
-	    !(opcode_ops(pkt->h.opcode) & ROCEMU_OP_ACK) ||
+	if (likely(!qp->req.credit.limited) || !(opcode_ops(pkt->h.opcode) & ROCEMU_OP_ACK) ||
 	    (pkt->h.aeth.syndrome & ROCEMU_AETH_CLASS_MASK) != ROCEMU_AETH_ACK ||
 	    pkt->h.psn != ((qp->comp.una_psn - 1) & ROCEMU_PSN_MASK))
 		return false;
