@@ -62,7 +62,7 @@ enum {
 	GATHER_DISTRUST = -32,
 	GATHER_TIMER_SHIFT = 3, /* the timer is at most this many times doubled */
 	GATHER_CLOCK = 4,	/* of so many gathered posts one reads the clock */
-	GATHER_MODERATED = 16,	/* posts without a completion, and then one with: see below */
+	GATHER_MODERATED = 16,	/* posts without a completion, before one with: see above */
 };
 
 #define GATHER_QUICK_NS \

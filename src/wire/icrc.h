@@ -12,7 +12,7 @@
 #include <rocemu/wire.h>
 
 enum {
-	ICRC_FORMS = 64,	 /* a power of two */
+	ICRC_FORMS = 128,	 /* places in a burst */
 	ICRC_MEMO_MAX_LEN = 256, /* of a packet, ICRC included; longer ones are computed as ever */
 };
 
