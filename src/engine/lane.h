@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Declares the lane: an endpoint with everything that moves its packets: a slot of port 4791, one
- * receive socket per address of its device, transmit sockets, a lock, a thread with a libev loop.
- * One lane per opened device context; the transport inside does not depend on any of this.
+ * receive socket per address of its device, transmit sockets, a lock, a thread with a loop
+ * (loop.h). One lane per opened device context; the transport inside does not depend on any of
+ * this.
  *
  * Who makes progress: the caller's own thread, in lane_posted() (after posting) and lane_poll() (a
  * poll of an empty CQ); the lane's thread otherwise. See src/README.md, "Progress".
