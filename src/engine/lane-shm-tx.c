@@ -13,6 +13,7 @@
 
 enum {
 	PUBLISH_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
+	FETCH_LEAST = 1 << 10,
 	/* Reserve for packets of an output call beyond its credits, and for responses. */
 	ROOM_RESERVE = 192 << 10,
 };
@@ -190,6 +191,16 @@ static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)
 	commit(l, t, p->path, at, len, l->tap != NULL, p->lqpn);
 }
 
+/*
+ * The lines that a later packet of these will be written to, if the packets are large: the stores
+ * to small ones do not wait.
+ */
+static inline void fetch_ahead(const struct shm_tx *t, uint32_t len, unsigned left)
+{
+	if (len >= FETCH_LEAST && left * shm_record_bytes(len) > SHM_RING_AHEAD)
+		shm_ring_fetch_ahead(&t->ring, len);
+}
+
 unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **sock, unsigned n)
 {
 	struct shm_tx *last = NULL;
@@ -206,6 +217,7 @@ unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **s
 		if (last && (t != last || shm_ring_unpublished(&t->ring) >= PUBLISH_BYTES))
 			publish(last);
 		last = t;
+		fetch_ahead(t, rocemu_tx_len(pkt[i]), n - i);
 		put(l, t, pkt[i]);
 	}
 	if (last)

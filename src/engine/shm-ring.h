@@ -25,7 +25,8 @@ enum {
 	SHM_RING_BYTES = SHM_RING_FRONT + SHM_RING_DATA,
 	SHM_RING_ALIGN = 64,		    /* of records: one small packet is one cache line */
 	SHM_RING_COPY = SHM_RING_ALIGN - 8, /* with the two positions, one cache line */
-	SHM_RING_LINE = 128, /* what one side writes is that far from what the other writes */
+	SHM_RING_LINE = 128,	  /* what one side writes is that far from what the other writes */
+	SHM_RING_AHEAD = 8 << 10, /* two packets of the largest MTU */
 };
 
 /** What both sides see of the state. Positions count bytes, and wrap around. */
@@ -102,6 +103,11 @@ static inline void shm_ring_commit(struct shm_ring *r, struct shm_record rec)
 		r->first = (uint32_t)sizeof(rec) + rec.len;
 	r->pos += shm_record_bytes(rec.len);
 }
+/**
+ * Fetch the cache lines of len bytes for writing that are SHM_RING_AHEAD after the next packet. The
+ * consumer's core has them: the fetch takes as long as several stores, which wait for each other.
+ */
+void shm_ring_fetch_ahead(const struct shm_ring *r, uint32_t len);
 /** Publish committed packets to the consumer. @return true: it sleeps, and must be woken. */
 bool shm_ring_publish(struct shm_ring *r);
 /** Bytes that may be filled now, heads of records included. */
