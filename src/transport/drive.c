@@ -20,8 +20,6 @@
 #include "wire/opcode.h"
 
 enum {
-	/* Packets of one QP in a row in one output call, so that QPs share the link. */
-	OUTPUT_TURN = 32,
 	/*
 	 * Packets of an output call where they are all of one length: whole UDP bursts of up to 64
 	 * KiB, which are 15 packets of 4 KiB, 30 of 2 KiB or 60 of 1 KiB: eight, four or two. What
@@ -332,8 +330,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 
 		if (done >= room)
 			break;
-		made = qp_output(qp, now, tx + done, MIN(room - done, (unsigned)OUTPUT_TURN), done,
-				 &more);
+		made = qp_output(qp, now, tx + done, room - done, done, &more);
 		if (likely(made))
 			count_made(qp, tx + done, made);
 		list_remove(node);

@@ -25,8 +25,11 @@ enum {
 	READ_ROOMY_BYTES = 2 * READ_BYTES,
 	READ_ROOMY_PKTS = 4 * READ_PKTS,
 	READ_ROOMY = 8 * READ_BYTES, /* READ budget of a large buffer */
-	/* Of one QP in a row while others wait: neighbours leave in one burst of its socket. */
-	TURN_PACKETS = 32,
+	/*
+	 * Of one QP in a row while others wait: those that leave by its socket in one output call
+	 * share bursts.
+	 */
+	TURN_PACKETS = 120,
 };
 
 void req_reset(struct rocemu_qp *qp)
