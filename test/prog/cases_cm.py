@@ -177,15 +177,16 @@ def rping_persistent(config, lab):
         expect(srv.running(), 'the server ended', srv)
 
 
-def of_server(session, key):
-    """The agent's counts of the first process, the server: exit MADs, delivered, ...; 0 without an entry."""
+def of_server(session, key, server=None):
+    """The agent's counts of the server, by default the first process: exit MADs, delivered, ...; 0 without an entry."""
     status = agent_status(session.config, session.topo.server)
-    return sum(c[key] for c in status['cm']['clients'] if c['pid'] == session.procs[0].pid)
+    pid = (server or session.procs[0]).pid
+    return sum(c[key] for c in status['cm']['clients'] if c['pid'] == pid) if status else 0
 
 
-def established(session, count):
-    """Were so many connections made, by a REQ and an RTU each?"""
-    return of_server(session, 'delivered') >= 2 * count
+def established(session, count, server=None):
+    """Were so many connections to the server made, by a REQ and an RTU each?"""
+    return of_server(session, 'delivered', server) >= 2 * count
 
 
 def rping_no_server(config, lab):

@@ -3,7 +3,7 @@
 and print the reason if they check events."""
 import re
 
-from cases_cm import Session, agent_status, established, is_member, of_server
+from cases_cm import Session, established, is_member, of_server
 from cases_network import on_veth, sides
 from harness import NORMAL, Case, expect
 
@@ -46,19 +46,13 @@ def rping_again(config, veth):
         for _ in range(2):
             srv = s.server(['rping', '-p', '{port}', '-s', '-P', '-a', '0.0.0.0'])
             cli = s.client(['rping', '-p', '{port}', '-c', '-a', '{server}'], 'client')
-            cli.wait_until(lambda: is_connected(s), 'they were connected')
+            cli.wait_until(lambda: established(s, 1, srv), 'they were connected')  # pylint: disable=cell-var-from-loop
             remove(veth)
             ended(cli, text=END)
             srv.wait_until(lambda: not srv.running() or re.search(END, srv.output), 'it heard of the removal')  # pylint: disable=cell-var-from-loop
             expect(re.search(END + '|UNREACHABLE', srv.output), 'did not hear of the removal', srv)
             srv.kill()
             veth.make()
-
-
-def is_connected(session):
-    """Has a client set an exit MAD? That is, is there a connection."""
-    status = agent_status(session.config, session.topo.server)
-    return bool(status) and sum(c['exit_mads'] for c in status['cm']['clients']) > 0
 
 
 def rping_address(config, veth):
