@@ -13,7 +13,7 @@
 
 enum {
 	PUBLISH_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
-	FETCH_LEAST = 1 << 10,
+	FETCH_LEAST = 1 << 10,	  /* bytes of a packet: see fetch_ahead() */
 	/* Reserve for packets of an output call beyond its credits, and for responses. */
 	ROOM_RESERVE = 192 << 10,
 };
@@ -192,8 +192,8 @@ static void put(struct lane *l, struct shm_tx *t, struct rocemu_tx *p)
 }
 
 /*
- * The lines that a later packet of these will be written to, if the packets are large: the stores
- * to small ones do not wait.
+ * Fetch the ring's lines for a later one of the left packets. Of small packets, the stores do not
+ * wait.
  */
 static inline void fetch_ahead(const struct shm_tx *t, uint32_t len, unsigned left)
 {

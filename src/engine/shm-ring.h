@@ -104,8 +104,8 @@ static inline void shm_ring_commit(struct shm_ring *r, struct shm_record rec)
 	r->pos += shm_record_bytes(rec.len);
 }
 /**
- * Fetch the cache lines of len bytes for writing that are SHM_RING_AHEAD after the next packet. The
- * consumer's core has them: the fetch takes as long as several stores, which wait for each other.
+ * Fetch for writing the cache lines of len bytes that begin SHM_RING_AHEAD after the next packet.
+ * The consumer's core has them. Fetches overlap; stores would wait for one line after the other.
  */
 void shm_ring_fetch_ahead(const struct shm_ring *r, uint32_t len);
 /** Publish committed packets to the consumer. @return true: it sleeps, and must be woken. */
