@@ -15,6 +15,7 @@
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 #include "engine/memfault.h"
+#include "wire/opcode.h"
 
 #ifndef UDP_GRO
 #define UDP_GRO 104
@@ -94,10 +95,11 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
 }
 
 /*
- * Segments from offset on that belong to the same other slot go in one message. @return bytes
- * forwarded.
+ * Segments from offset up to last that belong to the same other slot go in one message. @return
+ * bytes forwarded.
  */
-static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, uint16_t index)
+static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, size_t last,
+			  uint16_t index)
 {
 	const uint32_t slot = lane_slot_of(b->data + offset);
 	const struct forward_hdr h = {
@@ -113,9 +115,8 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	size_t end = offset;
 	unsigned n = 0;
 
-	while (end < b->len && b->len - end >= ROCEMU_BTH_LEN &&
-	       lane_slot_of(b->data + end) == slot) {
-		end += MIN(b->seg_len, b->len - end);
+	while (end < last && last - end >= ROCEMU_BTH_LEN && lane_slot_of(b->data + end) == slot) {
+		end += MIN(b->seg_len, last - end);
 		n++;
 	}
 	if (l->forward &&
@@ -126,21 +127,48 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	return end - offset;
 }
 
-static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
-	REQUIRES(l);
-static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+/*
+ * Where the responses begin that a burst ends with, if they are to be taken before its requests; 0:
+ * all is taken in order. An ACK shares a burst with the answer that its sender's program gave, and
+ * has to be behind it, because it is shorter (txgroup.h). An adapter sends the ACK first, and
+ * programs presume that their request completes before they receive the answer.
+ */
+static size_t responses_at(const struct burst *b)
+{
+	size_t at = b->len > b->seg_len ? (b->len - 1) / b->seg_len * b->seg_len : 0;
+	bool ends_receive = false;
+
+	if (!at || !(opcode_ops(b->data[at]) & ROCEMU_OP_RESPONSE))
+		return 0;
+	while (at && opcode_ops(b->data[at - b->seg_len]) & ROCEMU_OP_RESPONSE)
+		at -= b->seg_len;
+	for (size_t i = 0; i < at; i += b->seg_len) {
+		/* Not in rocemu's order: these are bursts that GRO merged. */
+		if (opcode_ops(b->data[i]) & ROCEMU_OP_RESPONSE)
+			return 0;
+		ends_receive |= opcode_ends_receive(b->data[i]);
+	}
+	return ends_receive ? at : 0;
+}
+
+static void input_segments(struct lane *l, rocemu_ns_t now, const struct burst *b, size_t offset,
+			   size_t end, bool forwarded) REQUIRES(l);
+static void input_segments(struct lane *l, rocemu_ns_t now, const struct burst *b, size_t offset,
+			   size_t end, bool forwarded)
 {
 	struct rocemu_dgram d = b->meta;
 
-	for (size_t offset = 0; offset < b->len;) {
+	if (offset)
+		d.ip_id = (uint16_t)(d.ip_id + offset / b->seg_len);
+	while (offset < end) {
 		d.data = b->data + offset;
-		d.len = (uint32_t)MIN(b->seg_len, b->len - offset);
+		d.len = (uint32_t)MIN(b->seg_len, end - offset);
 		if (unlikely(!b->group && lane_is_misrouted(l, d.data, d.len))) {
 			/*
 			 * Forwarded at most once: a datagram forwarded to the wrong lane is
 			 * dropped.
 			 */
-			size_t len = forwarded ? d.len : forward_run(l, b, offset, d.ip_id);
+			size_t len = forwarded ? d.len : forward_run(l, b, offset, end, d.ip_id);
 
 			l->stats->rx_misrouted += forwarded;
 			d.ip_id = (uint16_t)(d.ip_id + len / b->seg_len);
@@ -157,6 +185,17 @@ static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, 
 		d.ip_id++;
 		offset += d.len;
 	}
+}
+
+static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+	REQUIRES(l);
+static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+{
+	const size_t at = responses_at(b);
+
+	if (at)
+		input_segments(l, now, b, at, b->len, forwarded);
+	input_segments(l, now, b, 0, at ? at : b->len, forwarded);
 }
 
 /*

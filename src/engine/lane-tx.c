@@ -340,16 +340,19 @@ void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 	struct txsock *sock[ROCEMU_OUTPUT_BATCH];
 	struct txburst burst[ROCEMU_OUTPUT_BATCH];
 
-	txgroup_order(pkt, n);
 	n = resolve(l, pkt, n, sock);
-	if (unlikely(l->shm != NULL))
+	if (unlikely(l->shm != NULL)) {
+		txgroup_order(pkt, n, 1);
 		n = lane_shm_send(l, pkt, sock, n);
+	}
 	for (unsigned start = 0, i = 1; i <= n; i++) {
+		const unsigned most = sock[start]->max_segments;
 		unsigned bursts;
 
 		if (i < n && sock[i] == sock[start])
 			continue;
-		bursts = txgroup_build(pkt + start, i - start, sock[start]->max_segments, burst);
+		txgroup_order(pkt + start, i - start, most);
+		bursts = txgroup_build(pkt + start, i - start, most, burst);
 		send_bursts(l, l->tx.set[pkt[start]->path->sgid_index], sock[start], pkt + start,
 			    burst, bursts);
 		start = i;

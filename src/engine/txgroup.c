@@ -21,7 +21,44 @@ static bool is_response(const struct rocemu_tx *t)
 	return opcode_ops(t->hdr[0]) & ROCEMU_OP_RESPONSE;
 }
 
-static void order_run(struct rocemu_tx **pkt, unsigned n)
+/**
+ * Requests whose responses leave with them. @return one of them completes a receive, and the
+ * responses would not be in its burst.
+ */
+static bool answers_early(struct rocemu_tx *const *req, unsigned n,
+			  const struct rocemu_tx *response, unsigned max_segments)
+{
+	const uint32_t len = rocemu_tx_len(req[n - 1]);
+	unsigned i = 0;
+
+	while (i < n && !opcode_ends_receive(req[i]->hdr[0]))
+		i++;
+	if (i == n)
+		return false;
+	/* The last request shares a burst with the response that follows: see is_acked_last(). */
+	if (max_segments == 1 || rocemu_tx_len(response) > len)
+		return true;
+	if (i == n - 1)
+		return false;
+	for (i = 0; i < n; i++)
+		if (rocemu_tx_len(req[i]) != len)
+			return true;
+	return n >= max_segments || n * len + rocemu_tx_len(response) > TXGROUP_MAX_BYTES;
+}
+
+/* An answer and the ACK of what it answers, mostly. */
+static void order_two(struct rocemu_tx **pkt, unsigned max_segments)
+{
+	const bool first = is_response(pkt[0]);
+	struct rocemu_tx *req = pkt[first], *resp = pkt[!first];
+
+	if (first != is_response(pkt[1]) && first != answers_early(&req, 1, resp, max_segments)) {
+		pkt[0] = first ? req : resp;
+		pkt[1] = first ? resp : req;
+	}
+}
+
+static void order_run(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
 {
 	struct rocemu_tx *responses[ROCEMU_OUTPUT_BATCH];
 	unsigned nreq = 0, nresp = 0;
@@ -32,23 +69,25 @@ static void order_run(struct rocemu_tx **pkt, unsigned n)
 		else
 			pkt[nreq++] = pkt[i];
 	}
-	memcpy(pkt + nreq, responses, nresp * sizeof(*pkt));
-	/* An empty SEND is shorter than the ACK: the other way round they still make one burst. */
-	if (nreq == 1 && nresp == 1 && rocemu_tx_len(pkt[1]) > rocemu_tx_len(pkt[0])) {
-		pkt[1] = pkt[0];
-		pkt[0] = responses[0];
+	if (nreq && nresp && answers_early(pkt, nreq, responses[0], max_segments)) {
+		memmove(pkt + nresp, pkt, nreq * sizeof(*pkt));
+		memcpy(pkt, responses, nresp * sizeof(*pkt));
+	} else {
+		memcpy(pkt + nreq, responses, nresp * sizeof(*pkt));
 	}
 }
 
-void txgroup_order(struct rocemu_tx **pkt, unsigned n)
+void txgroup_order(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
 {
 	unsigned start = 0;
 
 	for (unsigned i = 1; i <= n; i++) {
 		if (i < n && txgroup_same_path(pkt[start]->path, pkt[i]->path))
 			continue;
-		if (i - start > 1)
-			order_run(pkt + start, i - start);
+		if (i - start == 2)
+			order_two(pkt + start, max_segments);
+		else if (i - start > 2)
+			order_run(pkt + start, i - start, max_segments);
 		start = i;
 	}
 }

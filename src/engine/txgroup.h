@@ -33,8 +33,14 @@ struct txburst {
  * responses, so that an acknowledgement ends the burst of the data it travels with. A peer that
  * gets both in one receive call is done with its own request when it sees the data. Order within
  * requests and within responses stays.
+ *
+ * Responses go first where a message that completes a receive would leave in an earlier burst than
+ * they do. The peer's program presumes that its request completes before it receives the answer,
+ * as it does with adapters. Of one burst, the receiver takes the responses first (lane-rx.c).
+ *
+ * max_segments: of a burst; 1: packets leave one by one.
  */
-void txgroup_order(struct rocemu_tx **pkt, unsigned n);
+void txgroup_order(struct rocemu_tx **pkt, unsigned n, unsigned max_segments);
 
 /**
  * Cut pkt[0..n), n <= ROCEMU_OUTPUT_BATCH, into bursts of at most max_segments (1: no bursts).

@@ -271,26 +271,37 @@ static inline void count_made(struct rocemu_qp *qp, const struct rocemu_tx *tx, 
 	qp->stats.tx_bytes += bytes;
 }
 
+/** One of the packets completes a receive. */
+static bool ends_receive(const struct rocemu_tx *tx, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (opcode_ends_receive(tx[i].hdr[0]))
+			return true;
+	return false;
+}
+
 /**
- * @return packets of a QP, n at most; first: the index of tx[0] in the output call.
+ * @return packets of a QP; room: for requests, n: in all; first: the index of tx[0] in the output
+ * call.
  *
  * An ACK waits for the rest of the message that is going out, because a peer that polls until this
  * ACK comes receives the message meanwhile. After the ACK it may look at its memory alone, and the
  * rest would have to wake another thread. Bounded, because the window may open again and again.
+ * Nor does the ACK wait beyond the end of a message that completes a receive (txgroup.h).
  */
-static unsigned qp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
-			  unsigned first, bool *more)
+static unsigned qp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
+			  unsigned room, unsigned n, unsigned first, bool *more)
 {
 	struct qp_resp *r = &qp->resp;
 	const bool owes = resp_owes(r);
 	const bool later = owes && r->ack_behind < ACK_BEHIND_MAX && resp_output_is_acks(qp);
-	unsigned made = owes && !later ? resp_output(qp, now, tx, n, first) : 0;
-	unsigned requests = req_output(qp, now, tx + made, n - made, more);
+	unsigned made = owes && !later ? resp_output(qp, now, tx, room, first) : 0;
+	unsigned requests = req_output(qp, now, tx + made, room - made, more);
 
 	made += requests;
 	if (later) {
 		r->ack_behind += requests;
-		if (!*more || qp->req.cur == qp->sq.next)
+		if (!*more || qp->req.cur == qp->sq.next || ends_receive(tx, requests))
 			made += resp_output(qp, now, tx + made, n - made, first + made);
 	}
 	return made;
@@ -330,7 +341,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 
 		if (done >= room)
 			break;
-		made = qp_output(qp, now, tx + done, room - done, done, &more);
+		made = qp_output(qp, now, tx + done, room - done, n - done, done, &more);
 		if (likely(made))
 			count_made(qp, tx + done, made);
 		list_remove(node);

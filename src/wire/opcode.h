@@ -6,6 +6,7 @@
 #ifndef WIRE_OPCODE_H
 #define WIRE_OPCODE_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <rocemu/opcodes.h>
@@ -40,6 +41,14 @@ static inline uint32_t opcode_ops(uint8_t opcode)
 static inline uint32_t opcode_hdrs(uint8_t opcode)
 {
 	return opcode_table[opcode].hdrs;
+}
+
+/** The last packet of a message that takes a receive request, and completes it. */
+static inline bool opcode_ends_receive(uint8_t opcode)
+{
+	const uint32_t ops = opcode_ops(opcode);
+
+	return (ops & ROCEMU_OP_LAST) && (ops & (ROCEMU_OP_SEND | ROCEMU_OP_IMM));
 }
 
 #endif

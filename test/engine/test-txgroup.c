@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Packets are written as text: a letter is a path, then w (a request) or a (an ACK), then the
- * length; bursts come back as the lengths in them: "Aw40 Aa20" makes "40+20".
+ * Packets are written as text: a letter is a path, then w (a WRITE), s (a SEND), m (the middle of
+ * a SEND) or a (an ACK), then the length; bursts come back as the lengths in them: "Aw40 Aa20"
+ * makes "40+20".
  */
 #include "test.h"
 
@@ -30,7 +31,10 @@ static unsigned make(const char *text)
 		char *end;
 
 		*t = (struct rocemu_tx){.path = &paths[text[0] - 'A'], .trailer_len = TRAILER};
-		t->hdr[0] = text[1] == 'a' ? ROCEMU_RC_ACK : ROCEMU_RC_WRITE_ONLY;
+		t->hdr[0] = text[1] == 'a'   ? ROCEMU_RC_ACK
+			    : text[1] == 's' ? ROCEMU_RC_SEND_ONLY
+			    : text[1] == 'm' ? ROCEMU_RC_SEND_MIDDLE
+					     : ROCEMU_RC_WRITE_ONLY;
 		t->hdr_len = HDR;
 		t->payload_len = (uint32_t)strtoul(text + 2, &end, 10) - HDR - TRAILER;
 		t->niov = t->payload_len ? 1 : 0;
@@ -68,7 +72,7 @@ static const char *grouped(const char *text)
 {
 	unsigned n = make(text);
 
-	txgroup_order(pkt, n);
+	txgroup_order(pkt, n, TXGROUP_MAX_SEGMENTS);
 	return bursts(n, TXGROUP_MAX_SEGMENTS);
 }
 
@@ -133,17 +137,66 @@ TEST(txgroup, ack_after_shorter_last__goes_with_it)
 
 TEST(txgroup, ack_longer_than_empty_send__ack_first)
 {
-	unsigned n = make("Aa28 Aw20");
+	assert_string_equal(grouped("Aa28 As20"), "28+20");
+	assert_string_equal(grouped("As20 As20 Aa28"), "28+20 20");
+	/* Nothing completes a receive: the requests stay in front. */
+	assert_string_equal(grouped("Aw40 Aw20 Aa28"), "40+20 28");
+}
 
-	txgroup_order(pkt, n);
-	assert_string_equal(bursts(n, TXGROUP_MAX_SEGMENTS), "28+20");
+/* The receiver takes the ACK of a burst first. */
+TEST(txgroup, send_and_ack__in_one_burst_or_ack_first)
+{
+	assert_string_equal(grouped("Aa20 As40"), "40+20");
+	assert_string_equal(grouped("As40 As40 As40 Aa20"), "40+40+40+20");
+	assert_string_equal(grouped("Am100 Am100 As50 Aa20"), "100+100 50+20");
+	assert_string_equal(grouped("As40 As60 Aa20"), "20 40 60");
+	assert_string_equal(grouped("As40 Aw60 Aa20"), "20 40 60");
+	assert_string_equal(grouped("Aw40 As60 Aa20"), "40 60+20");
+	assert_string_equal(grouped("Aw40 Aw60 Aa20"), "40 60+20");
+	assert_string_equal(grouped("As40 As60 Ba20"), "40 60 20");
+}
+
+TEST(txgroup, more_sends_than_one_burst_has__ack_first)
+{
+	char text[1024] = "Aa20";
+	size_t used = 4;
+	unsigned n;
+
+	for (unsigned i = 0; i < 64; i++)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, " As40");
+	n = make(text);
+	txgroup_order(pkt, n, 65);
+	assert_ptr_equal(pkt[0], &tx[1]);
+	assert_ptr_equal(pkt[64], &tx[0]);
+	n = make(text);
+	txgroup_order(pkt, n, 64);
+	assert_ptr_equal(pkt[0], &tx[0]);
+	assert_ptr_equal(pkt[64], &tx[64]);
+	n = make("Aa20 As4000 As4000 As4000");
+	txgroup_order(pkt, n, TXGROUP_MAX_SEGMENTS);
+	assert_ptr_equal(pkt[3], &tx[0]);
+	for (unsigned i = 1; i < n; i++)
+		tx[i].payload_len = TXGROUP_MAX_BYTES / 3;
+	txgroup_order(pkt, n, TXGROUP_MAX_SEGMENTS);
+	assert_ptr_equal(pkt[0], &tx[0]);
+}
+
+TEST(txgroup, packets_one_by_one__ack_before_a_send_and_behind_a_write)
+{
+	unsigned n = make("As40 Aa20");
+
+	txgroup_order(pkt, n, 1);
+	assert_string_equal(bursts(n, 1), "20 40");
+	n = make("Aa20 Aw40");
+	txgroup_order(pkt, n, 1);
+	assert_string_equal(bursts(n, 1), "40 20");
 }
 
 TEST(txgroup, order__kept_within_requests_and_within_responses)
 {
 	unsigned n = make("Aa20 Aw30 Aa20 Aw40 Bw20 Aw50");
 
-	txgroup_order(pkt, n);
+	txgroup_order(pkt, n, TXGROUP_MAX_SEGMENTS);
 	assert_ptr_equal(pkt[0], &tx[1]);
 	assert_ptr_equal(pkt[1], &tx[3]);
 	assert_ptr_equal(pkt[2], &tx[0]);
