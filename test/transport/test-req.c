@@ -2,6 +2,7 @@
 /* What the requester sends, when nothing goes wrong on the way. */
 #include "req-bench.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "transport/peer.h"
@@ -223,6 +224,52 @@ TEST(req_window, shared_by_many__all_get_their_turn)
 		most = MAX(most, rocemu_psn_diff(qps[i]->req.acked_psn, BENCH_PSN));
 	}
 	assert_true(least > 0 && least * 2 > most);
+	bench_free(b);
+}
+
+/* Each output call's packets by QP: "A120 B8; B100": A is the first of qps. */
+static const char *out_by_qp(struct bench *b, struct rocemu_qp *const *qps)
+{
+	static char text[256];
+	struct rocemu_tx tx[ROCEMU_OUTPUT_BATCH];
+	size_t used = 0;
+	unsigned n;
+
+	text[0] = '\0';
+	while ((n = rocemu_ep_output(b->ep, b->now, tx, ROCEMU_OUTPUT_BATCH)))
+		for (unsigned i = 0, k; i < n; i = k) {
+			for (k = i + 1; k < n && tx[k].lqpn == tx[i].lqpn;)
+				k++;
+			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%c%u",
+						 i	? " "
+						 : used ? "; "
+							: "",
+						 tx[i].lqpn == rocemu_qp_num(qps[0]) ? 'A' : 'B',
+						 k - i);
+		}
+	return text;
+}
+
+/* Packets of one QP share bursts and a system call: 120 in a row, then the next QP's. */
+TEST(req_window, several_wait__a_turn_is_an_output_call)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.window = 256 * (256 + 512)});
+	struct rocemu_qp *qps[] = {b->qp, bench_qp(b, &(struct bench_opts){0})};
+
+	for (unsigned i = 0; i < 2; i++) {
+		b->qp = qps[i];
+		bench_post(b, IBV_WR_SEND, 1000 * 256);
+	}
+	assert_string_equal(out_by_qp(b, qps), "A120; B120; A16 B1");
+	b->qp = qps[0];
+	bench_ack(b, 119);
+	assert_string_equal(out_by_qp(b, qps), "A119");
+	b->qp = qps[1];
+	bench_ack(b, 119);
+	assert_string_equal(out_by_qp(b, qps), "A120");
+	b->qp = qps[0];
+	bench_ack(b, 254);
+	assert_string_equal(out_by_qp(b, qps), "B120; A15 B1");
 	bench_free(b);
 }
 
