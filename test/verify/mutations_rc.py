@@ -70,6 +70,15 @@ def psns_moved_from_the_middle_on(frames):
         f.psn += 0x300000
 
 
+@mutation('psn-jump', 'rc_read', 'rc_read_pipelined')
+def second_connection_of_the_same_numbers_that_begins_with_a_read(frames):
+    later = frames[-1].time_ns - frames[0].time_ns + 10_000_000_000
+    again = [f.copy(ip_id=f.ip_id + 999, time_ns=f.time_ns + later) for f in frames]
+    for read in those(again, READ):
+        read.body[BTH + 2] ^= 1  # other memory
+    frames.extend(again)
+
+
 @mutation('psn-reserved', 'rc_mixed_pipelined')
 def atomic_within_the_psns_of_a_read(frames):
     those(frames, FETCH_ADD)[0].psn -= 1

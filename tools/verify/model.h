@@ -310,6 +310,8 @@ uint32_t sent_digest(const struct pkt *p);
 struct pending *pending_add(struct verify *v, struct flow *f, const struct pkt *p, bool repeat);
 /** The READ, not itself a repetition, that a PSN lies in; NULL: not recorded. */
 struct pending *pending_original(const struct requests *rq, uint32_t psn);
+/** A READ at the PSN of an earlier one, of other memory: no repetition. */
+bool read_elsewhere(const struct requests *rq, const struct pkt *p);
 /** A READ was sent again. @return as pending_add(). */
 struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p);
 /** Responses of a READ of len bytes. */

@@ -121,6 +121,14 @@ struct pending *pending_original(const struct requests *rq, uint32_t psn)
 	return NULL;
 }
 
+bool read_elsewhere(const struct requests *rq, const struct pkt *p)
+{
+	const struct pending *o = pending_original(rq, p->p.h.psn);
+	const struct rocemu_hdrs *h = &p->p.h;
+
+	return o != NULL && o->psn == h->psn && (h->reth.rkey != o->rkey || h->reth.va != o->va);
+}
+
 struct pending *read_again(struct verify *v, struct flow *f, const struct pkt *p)
 {
 	const struct pending *o = pending_original(&f->rq, p->p.h.psn);

@@ -259,7 +259,7 @@ static void request_jump(struct verify *v, struct flow *f, const struct pkt *p)
 
 /* ---- what comes again ---- */
 
-/* The QP's first PSN again, long acknowledged, and another packet. */
+/* The QP's first PSN again, acknowledged before, and another packet. */
 static bool begins_anew(const struct requests *rq, const struct pkt *p)
 {
 	return p->p.h.psn == rq->first && (p->ops & ROCEMU_OP_FIRST) != 0 && rq->una_known &&
@@ -320,7 +320,8 @@ static void request_again(struct verify *v, struct flow *f, const struct pkt *p,
 		FOUND(v, f, DUP_FRAME, p, "PSN %u, as packet %s", psn, packet_name(s->number));
 		return;
 	}
-	if (!same && !(read && was_read) && (f->svc == ROCEMU_SVC_UC || begins_anew(rq, p))) {
+	if (!same && (!(read && was_read) || read_elsewhere(rq, p)) &&
+	    (f->svc == ROCEMU_SVC_UC || begins_anew(rq, p))) {
 		request_jump(v, f, p);
 		return;
 	}
