@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Does one context scale with threads? Each of N threads makes CQs, each with a pair of RC QPs that
- *are connected to each other, and writes over all of them. Rounds with one thread and with all of
- *them take turns; the medians and their ratio are printed:
+ * are connected to each other, and writes over all of them. Rounds with one thread and with all of
+ * them take turns; the medians and their ratio are printed:
  *
  *	threads [THREADS [BYTES [ROUNDS [MILLISECONDS [CQS]]]]]
  *
  * With ROCEMU_LOG=debug each lane reports at the end how often its lock was waited for.
- * ROCEMU_LANES=1
- *shows what one lane for all does, and ROCEMU_LANES=2 with one thread and several CQs what it costs
- *to poll two.
+ * ROCEMU_LANES=1 shows what one lane for all does, and ROCEMU_LANES=2 with one thread and several
+ * CQs what it costs to poll two.
  */
 #include <errno.h>
 #include <infiniband/verbs.h>

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * main() of a fuzz target without libFuzzer: a bounded number of inputs, each a mutation of a
- *corpus entry or random bytes, each determined by seed and iteration alone. When the target dies,
- *by a check, a signal or a sanitizer, the input is saved and the command that repeats it printed.
+ * corpus entry or random bytes, each determined by seed and iteration alone. When the target dies,
+ * by a check, a signal or a sanitizer, the input is saved and the command that repeats it printed.
  *
  *	fuzz-NAME [-n ITERATIONS] [-s SEED] [-i ITERATION] [-w DIR] [FILE...]
  *
  *	-i runs just this iteration; -w writes the corpus to DIR, for libFuzzer; FILEs are run as
- *they are.
+ * they are.
  */
 #include "driver.h"
 

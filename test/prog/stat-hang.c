@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A program that hangs, by a mistake of its own: of two connected QPs one sends, and the other has
- *no receive posted.
+ * no receive posted.
  *
  *	stat-hang DEVICE
  */

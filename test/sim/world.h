@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Worlds: hosts on a fabric (fabric.h), connections of all services between them, random verbs
- *calls and random faults, all drawn from one seed, so that a seed replays its run exactly. Checked
- *while it runs, whatever network and programs do:
+ * calls and random faults, all drawn from one seed, so that a seed replays its run exactly. Checked
+ * while it runs, whatever network and programs do:
  *
  *	- each signaled request completes exactly once, in posting order, and so does each receive;
  *	- what completed well has had its effect, once: memory, atomics' values, received messages;
@@ -15,7 +15,7 @@
  * A world that breaks one of them prints its seed and what it saw, and ends the process with 1.
  *
  * Files: world.c (objects and the loop), world-op.c (requests and their effects),
- *world-fault.c (what happens to connections and hosts), world-inside.c (looks into the endpoint).
+ * world-fault.c (what happens to connections and hosts), world-inside.c (looks into the endpoint).
  */
 #ifndef TEST_SIM_WORLD_H
 #define TEST_SIM_WORLD_H
