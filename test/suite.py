@@ -33,6 +33,7 @@ LEFTOVERS = [os.path.join(os.path.dirname(os.path.abspath(__file__)), 'leftovers
 TEST_WRAPPER = ' '.join([*map(shlex.quote, LEFTOVERS), '--let', 'rocemu-agent', '--let', 'rocemu-holder'])
 PACKAGES = ('debian.sh', 'rpm.sh', 'dist.sh', 'options.py', 'service.sh')    # of test/install
 FUZZ_SECONDS = 20
+HIDDEN = ('/tmp', '/dev/shm', '/run')    # from programs, by test/prog/cases_bare.py
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
 BUILDS = {  # of each stage that has one of its own
@@ -95,6 +96,12 @@ class Tally:
         self.counts = {'pass': 0, 'fail': 0, 'skip': 0}
         self.notes = []
         self.second = []
+        self.warnings = []    # printed at the beginning, and once more where something failed
+
+    def warn(self, texts):
+        self.warnings += texts
+        for text in texts:
+            say(f'warning: {text}')
 
     def add(self, outcome, name, text=''):
         self.counts[outcome] += 1
@@ -111,8 +118,23 @@ class Tally:
         if self.notes:
             print('\n'.join(['', 'not passed:'] + [f'  {note}' for note in self.notes]))
         c = self.counts
+        if c['fail'] and self.warnings:
+            print('\n'.join(['', 'warnings:'] + [f'  {text}' for text in self.warnings]))
         print(f'\n{c["pass"]} passed, {c["fail"]} failed, {c["skip"]} skipped', flush=True)
         return 1 if c['fail'] else 0
+
+
+def unsuitable(top):
+    """Why tests fail in this directory, whatever the code is; lines. Only root starts processes as other users and mounts over directories."""
+    if os.geteuid() != 0:
+        return []
+    places = [top]
+    while places[-1] != '/':
+        places.append(os.path.dirname(places[-1]))
+    closed = [p for p in places if not os.stat(p).st_mode & 0o001]
+    hidden = [p for p in HIDDEN if p in places[1:]]
+    return ([f'other users cannot enter {closed[-1]}: the tests with a second user fail in a directory below it'] if closed else []) + \
+        [f'bare/* fail below {p}: they hide it' for p in hidden]
 
 
 def say(text):
@@ -505,6 +527,7 @@ def main():
     if not stages:
         stages = ['plain'] if args.quick or args.only else list(STAGES)
     tally = Tally()
+    tally.warn(unsuitable(os.getcwd()))
     if args.quick and stages == ['plain'] and not args.only:
         quick(args, tally)
         return tally.finish()
