@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "engine/lane-held.h"
+#include "engine/txgroup.h"
 #include "wire/ip.h"
 
 enum { ECN_CE = 3 };
@@ -280,6 +281,8 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 	fault_report_add(FAULT_COUNT_SENT, n);
 	/* Due packets leave first, otherwise they would be overtaken. */
 	held_expire(l, now, FAULT_TX);
+	/* Those that are held leave one by one. */
+	txgroup_order(pkt, n, 1);
 	for (unsigned i = 0; i < n; i++)
 		send_one(l, now, pkt[i], &plain);
 	send_plain(l, &plain);

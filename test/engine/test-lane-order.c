@@ -55,6 +55,10 @@ static void rounds(struct answer how, bool rings)
 	struct node a, b;
 
 	node_open_pair(&a, &b, "127.0.0.2", "127.0.0.3");
+	while (rings && (!node_stats(&a).tx_rings || !node_stats(&b).tx_rings)) {
+		node_ping_pong(&a, &b, 1, SMALL);
+		assert_true(lane_now() < end);
+	}
 	/* Only ACKs that wait for the answer show something. */
 	while (node_stats(&b).acks_held < ROUNDS) {
 		assert_true(lane_now() < end);
@@ -68,7 +72,7 @@ static void rounds(struct answer how, bool rings)
 		for (unsigned k = 0; k < how.sends; k++)
 			assert_int_equal(next_of(&a), IBV_WC_RECV);
 	}
-	assert_int_equal(node_stats(&b).tx_rings >= ROUNDS / 2, rings);
+	assert_int_equal(node_stats(&b).tx_rings > 0, rings);
 	node_close_pair(&a, &b);
 }
 
@@ -93,6 +97,13 @@ static void all_rounds(bool rings)
 TEST(lane_order, answer_by_sockets__request_has_completed)
 {
 	all_rounds(false);
+}
+
+TEST(lane_order, link_is_long__request_has_completed)
+{
+	setenv("ROCEMU_IMPAIR", "delay=20us", 1);
+	all_rounds(false);
+	unsetenv("ROCEMU_IMPAIR");
 }
 
 TEST(lane_order, answer_by_a_ring__request_has_completed)
