@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Programs that connect by rdma_cm, and whose interface or address goes while they run: they end,
 and print the reason if they check events."""
+import json
 import re
+import subprocess
 
 from cases_cm import Session, established, is_member, of_server
 from cases_network import on_veth, sides
@@ -25,6 +27,13 @@ def ended(*procs, text=None):
         p.wait()
         expect(p.popen.returncode >= 0, 'killed by a signal', *procs)
         expect(not text or re.search(text, p.output), f'{p.name} did not say "{text}"', *procs)
+
+
+def has_accepted(config, proc):
+    """Its connection's QP is in RTS, which is so just before the REP is sent."""
+    p = subprocess.run([config.rocemu, 'stat', '--json', '--pid', str(proc.pid)], capture_output=True, text=True, check=False)
+    processes = json.loads(p.stdout)['processes'] if p.returncode == 0 else []
+    return any(q['state'] == 'RTS' for process in processes for d in process['devices'] for q in d['qps'])
 
 
 def rping(config, veth):
@@ -85,7 +94,7 @@ def ucmatose_connecting(config, veth):
     with Session(config, sides(veth, veth.v4)) as s:
         srv = s.server(['ucmatose', '-p', '{port}', '-b', '{server}'], options=LATE)
         cli = s.client(['ucmatose', '-p', '{port}', '-s', '{server}'], options=LATE)
-        srv.wait_until(lambda: of_server(s, 'delivered') >= 1, 'the request came')
+        srv.wait_until(lambda: has_accepted(config, srv), 'it accepted the request')
         remove(veth)
         ended(srv, cli, text='UNREACHABLE, error: -19')
 
