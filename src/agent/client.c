@@ -182,9 +182,6 @@ int agent_peer_take(int fd)
 	struct agent_msg answer;
 	int r = agent_msg_recv(fd, &answer, MSG_DONTWAIT);
 
-	if (r == -EAGAIN)
-		return r;
-	link_close_fd(&fd);
 	if (r)
 		return r;
 	if (answer.type == AGENT_SOCKET_IS)

@@ -90,9 +90,10 @@ int agent_peer_request(const struct agent_client *c, const struct rocemu_gid *ad
 		       uint32_t scope_id, uint16_t slot);
 
 /**
- * The answer to agent_peer_request(). Closes fd, except with -EAGAIN: no answer yet.
- * @return a file descriptor owned by the caller, or -errno: -ENOENT no such socket on this host,
- *         -EPERM another user's, -ECONNRESET the agent has died.
+ * The answer to agent_peer_request(), which came over fd; the caller closes fd when it no longer
+ * watches it: other threads may get the number at once.
+ * @return a file descriptor owned by the caller, or -errno: -EAGAIN no answer yet, -ENOENT no such
+ *         socket on this host, -EPERM another user's, -ECONNRESET the agent has died.
  */
 int agent_peer_take(int fd);
 

@@ -22,6 +22,7 @@ static void on_answer(struct loop_io *io)
 	if (fd == -EAGAIN)
 		return;
 	loop_unwatch(a->loop, io);
+	close(a->fd);
 	a->fd = -1;
 	answered(a, fd < 0 ? -1 : fd);
 	rcvbuf_query_start(a);
