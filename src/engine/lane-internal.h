@@ -100,8 +100,18 @@ struct lane_rx {
 	_Alignas(struct cmsghdr) uint8_t control[LANE_RX_BATCH][LANE_RX_CONTROL];
 };
 
+/* How the RC and XRC packets of a path leave: kept, because most packets take few paths. */
+struct lane_route {
+	struct txsock *sock;	   /* of the lane's sets; NULL: the entry is empty */
+	struct rocemu_path asked;  /* the endpoint's */
+	struct rocemu_path packet; /* with the packets' ECN bits, source port and hop limit */
+};
+
+enum { LANE_ROUTES = 16 };
+
 struct lane_tx {
 	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
+	struct lane_route route[LANE_ROUTES]; /* by the sender's QPN */
 	struct rocemu_path
 		alt[ROCEMU_OUTPUT_BATCH];	/* paths with another source port than requested */
 	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
@@ -317,6 +327,11 @@ void lane_tx_fini(struct lane *l);
 void lane_tx_forget(struct lane *l, unsigned index, const struct rocemu_gid *now) REQUIRES(l);
 /** The socket for a path, which determines its source port. NULL: none; counted and logged. */
 struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path) REQUIRES(l);
+/** The path as the packets that leave by s have it: its source port, and a hop limit. */
+void lane_tx_set_path(struct rocemu_path *path, const struct txsock *s);
+/** The route of a QP's RC or XRC packets, borrowed until sockets go. NULL: as lane_tx_sock(). */
+const struct lane_route *lane_tx_route(struct lane *l, const struct rocemu_path *path,
+				       uint32_t lqpn) REQUIRES(l);
 /** Start a message, but for its data: addressing and options. gso_size 0: one packet, of len bytes.
  */
 void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
@@ -344,6 +359,9 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 /** Send descriptors without impairment, as few system calls as possible. Changes their order and
  * their paths. */
 void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
+/** The same of packets that all have this route; sets their paths. */
+void lane_tx_send_on(struct lane *l, const struct lane_route *route, struct rocemu_tx **pkt,
+		     unsigned n) REQUIRES(l);
 /** As lane_send_try(), behind what the backlog keeps; it keeps what has no room. */
 void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
 		      size_t len) REQUIRES(l);

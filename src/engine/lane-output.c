@@ -68,9 +68,34 @@ static void count_sending(struct lane *l, rocemu_ns_t now, struct rocemu_tx *con
 		lane_thread_request(l, LANE_REQ_RCVBUFS);
 }
 
+/*
+ * The way of packets of one connection that are sent for the first time, if there is nothing more
+ * to do with them. @return their route, and they are in pkt; NULL: they take the other way.
+ */
+static const struct lane_route *common_route(struct lane *l, struct rocemu_tx **pkt, unsigned n)
+	REQUIRES(l);
+static const struct lane_route *common_route(struct lane *l, struct rocemu_tx **pkt, unsigned n)
+{
+	struct rocemu_tx *first = l->tx.desc;
+
+	if (unlikely(l->tap || l->impair.on || l->down || !n))
+		return NULL;
+	for (unsigned i = 0; i < n; i++) {
+		struct rocemu_tx *t = &l->tx.desc[i];
+		const enum rocemu_service service = rocemu_opcode_service(t->hdr[0]);
+
+		if (t->path != first->path || t->again ||
+		    (service != ROCEMU_SVC_RC && service != ROCEMU_SVC_XRC))
+			return NULL;
+		pkt[i] = t;
+	}
+	return lane_tx_route(l, first->path, first->lqpn);
+}
+
 bool lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
+	const struct lane_route *route;
 	unsigned n;
 
 	if (unlikely(l->tx.nbacklog) && !lane_backlog_flush(l, now))
@@ -79,13 +104,18 @@ bool lane_output(struct lane *l, rocemu_ns_t now)
 	if (!n && !give_room(l, now))
 		return false;
 	memfault_thread();
-	n = copy_some(l, pkt, n);
-	ecn_mark(&l->tx.ecn, pkt, n);
-	count_sending(l, now, pkt, n);
-	if (unlikely(l->impair.on || l->down))
-		lane_impair_send(l, now, pkt, n);
-	else
-		lane_tx_send(l, pkt, n);
+	route = common_route(l, pkt, n);
+	if (likely(route != NULL)) {
+		lane_tx_send_on(l, route, pkt, n);
+	} else {
+		n = copy_some(l, pkt, n);
+		ecn_mark(&l->tx.ecn, pkt, n);
+		count_sending(l, now, pkt, n);
+		if (unlikely(l->impair.on || l->down))
+			lane_impair_send(l, now, pkt, n);
+		else
+			lane_tx_send(l, pkt, n);
+	}
 	return wants_more(l) && likely(!l->tx.nbacklog);
 }
 

@@ -25,6 +25,7 @@
 #endif
 
 enum {
+	DEFAULT_HOP_LIMIT = 64, /* for an address vector that left it 0, which no IP stack sends */
 	TX_COPY = ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU,
 	TX_MAPPED = TX_COPY + LANE_TX_BATCH_BYTES,
 };
@@ -36,6 +37,7 @@ static void set_free(struct lane *l, unsigned index)
 	txsock_set_fini(l->tx.set[index]);
 	free(l->tx.set[index]);
 	l->tx.set[index] = NULL;
+	memset(l->tx.route, 0, sizeof(l->tx.route));
 }
 
 int lane_tx_init(struct lane *l)
@@ -173,6 +175,39 @@ struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path)
 	if (!s)
 		lane_send_refused(l, -err, path, 0);
 	return s;
+}
+
+void lane_tx_set_path(struct rocemu_path *path, const struct txsock *s)
+{
+	path->sport = s->port;
+	if (!path->hop_limit)
+		path->hop_limit = DEFAULT_HOP_LIMIT;
+}
+
+static bool is_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
+{
+	return rocemu_gid_equal(&a->dgid, &b->dgid) && rocemu_gid_equal(&a->sgid, &b->sgid) &&
+	       a->flow_label == b->flow_label && a->sport == b->sport &&
+	       a->sgid_index == b->sgid_index && a->tclass == b->tclass &&
+	       a->hop_limit == b->hop_limit;
+}
+
+const struct lane_route *lane_tx_route(struct lane *l, const struct rocemu_path *path,
+				       uint32_t lqpn)
+{
+	struct lane_route *r = &l->tx.route[lqpn % LANE_ROUTES];
+	struct rocemu_path marked = *path;
+
+	if (likely(r->sock && is_same_path(&r->asked, path)))
+		return r;
+	marked.tclass = ecn_tclass(l->tx.ecn.mode, path, ROCEMU_RC_SEND_ONLY);
+	r->sock = lane_tx_sock(l, &marked);
+	if (!r->sock)
+		return NULL;
+	r->asked = *path;
+	r->packet = marked;
+	lane_tx_set_path(&r->packet, r->sock);
+	return r;
 }
 
 int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t dqpn)

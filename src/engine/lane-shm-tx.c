@@ -225,6 +225,22 @@ unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **s
 	return kept;
 }
 
+unsigned lane_shm_send_on(struct lane *l, struct rocemu_tx **pkt, unsigned n)
+{
+	struct shm_tx *t = ring_of(l, pkt[0]->path, pkt[0]->hdr);
+
+	if (!t)
+		return n;
+	for (unsigned i = 0; i < n; i++) {
+		if (shm_ring_unpublished(&t->ring) >= PUBLISH_BYTES)
+			publish(t);
+		fetch_ahead(t, rocemu_tx_len(pkt[i]), n - i);
+		put(l, t, pkt[i]);
+	}
+	publish(t);
+	return 0;
+}
+
 bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
 		       size_t len)
 {

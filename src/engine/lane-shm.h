@@ -74,6 +74,8 @@ struct lane_shm {
  */
 unsigned lane_shm_send(struct lane *l, struct rocemu_tx **pkt, struct txsock **sock, unsigned n)
 	REQUIRES(l);
+/** The same of packets of one path and destination slot: all or none. */
+unsigned lane_shm_send_on(struct lane *l, struct rocemu_tx **pkt, unsigned n) REQUIRES(l);
 /** Packets will be sent to that QP: request the offer of a ring. */
 void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t dqpn) REQUIRES(l);
 /** As lane_send_try(). @return false: there is no ring for it. */

@@ -27,7 +27,6 @@
 #endif
 
 enum {
-	DEFAULT_HOP_LIMIT = 64, /* for an address vector that left it 0, which no IP stack sends */
 	TX_LINEAR = ROCEMU_OUTPUT_BATCH * (ROCEMU_MAX_HDR_LEN + LANE_LINEAR_MAX + 8),
 	TX_IOV = ROCEMU_OUTPUT_BATCH * (ROCEMU_MAX_SGE + 2),
 };
@@ -318,9 +317,7 @@ static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, stru
 				struct rocemu_path *alt = &l->tx.alt[nalt++];
 
 				*alt = *path;
-				alt->sport = s->port;
-				if (!alt->hop_limit)
-					alt->hop_limit = DEFAULT_HOP_LIMIT;
+				lane_tx_set_path(alt, s);
 				taken = alt;
 			}
 		}
@@ -335,10 +332,21 @@ static unsigned resolve(struct lane *l, struct rocemu_tx **pkt, unsigned n, stru
 	return kept;
 }
 
+/* Packets whose paths are those of s. */
+static void send_by(struct lane *l, struct txsock *s, struct rocemu_tx **pkt, unsigned n)
+	REQUIRES(l);
+static void send_by(struct lane *l, struct txsock *s, struct rocemu_tx **pkt, unsigned n)
+{
+	const struct txsock_set *set = l->tx.set[pkt[0]->path->sgid_index];
+	struct txburst burst[ROCEMU_OUTPUT_BATCH];
+
+	txgroup_order(pkt, n, s->max_segments);
+	send_bursts(l, set, s, pkt, burst, txgroup_build(pkt, n, s->max_segments, burst));
+}
+
 void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 {
 	struct txsock *sock[ROCEMU_OUTPUT_BATCH];
-	struct txburst burst[ROCEMU_OUTPUT_BATCH];
 
 	n = resolve(l, pkt, n, sock);
 	if (unlikely(l->shm != NULL)) {
@@ -346,17 +354,24 @@ void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 		n = lane_shm_send(l, pkt, sock, n);
 	}
 	for (unsigned start = 0, i = 1; i <= n; i++) {
-		const unsigned most = sock[start]->max_segments;
-		unsigned bursts;
-
 		if (i < n && sock[i] == sock[start])
 			continue;
-		txgroup_order(pkt + start, i - start, most);
-		bursts = txgroup_build(pkt + start, i - start, most, burst);
-		send_bursts(l, l->tx.set[pkt[start]->path->sgid_index], sock[start], pkt + start,
-			    burst, bursts);
+		send_by(l, sock[start], pkt + start, i - start);
 		start = i;
 	}
+}
+
+void lane_tx_send_on(struct lane *l, const struct lane_route *route, struct rocemu_tx **pkt,
+		     unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		pkt[i]->path = &route->packet;
+	if (unlikely(l->shm != NULL)) {
+		txgroup_order(pkt, n, 1);
+		n = lane_shm_send_on(l, pkt, n);
+	}
+	if (n)
+		send_by(l, route->sock, pkt, n);
 }
 
 void lane_tx_send_raw(struct lane *l, const struct rocemu_path *path, const uint8_t *data,
