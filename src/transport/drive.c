@@ -321,9 +321,33 @@ static unsigned output_room(const struct rocemu_qp *qp, unsigned n)
 		       : n;
 }
 
+/**
+ * The output of the only QP that is ready, if it is a small message and perhaps an ACK. The ACK is
+ * behind the message, as in qp_output(). @return 0: nothing was done.
+ */
+static inline unsigned output_one(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx,
+				  unsigned n)
+{
+	struct list *node = ep->tx_ready.next;
+	struct rocemu_qp *qp = list_entry(node, struct rocemu_qp, tx_link);
+	unsigned made;
+
+	if (n < 2 || list_empty(&ep->tx_ready) || list_several(&ep->tx_ready) ||
+	    !resp_owes_ack_at_most(&qp->resp) || qp->resp.ack_behind >= ACK_BEHIND_MAX)
+		return 0;
+	made = req_output_one(qp, now, tx);
+	if (!made)
+		return 0;
+	made += resp_output_ack(qp, tx + made);
+	count_made(qp, tx, made);
+	list_remove(node);
+	ep->stats->tx_packets += made;
+	return made;
+}
+
 unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
 {
-	unsigned done = 0;
+	unsigned done;
 	struct list *node;
 
 	ep->now = now;
@@ -331,6 +355,9 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 		req_tx_done(ep, now);
 	if (unlikely(read_budget_left(ep)))
 		read_budget_wake(ep);
+	done = output_one(ep, now, tx, n);
+	if (done)
+		return done;
 	if (n > ROCEMU_OUTPUT_BATCH)
 		n = ROCEMU_OUTPUT_BATCH;
 	while (done < n && (node = list_first(&ep->tx_ready))) {

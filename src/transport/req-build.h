@@ -8,6 +8,16 @@
 
 #include "transport/qp.h"
 
+/** Measure the round trip of a packet that requests an answer, one at a time. */
+static inline void req_measure(struct qp_req *req, rocemu_ns_t now, uint32_t psn)
+{
+	if (req->rtt_valid)
+		return;
+	req->rtt_valid = true;
+	req->rtt_psn = psn;
+	req->rtt_at = now;
+}
+
 /**
  * The next packets of a SEND or WRITE: to the end of the message, of the window or of tx[0..n).
  * n > 0.

@@ -306,16 +306,6 @@ static void req_local_done(struct rocemu_qp *qp, rocemu_ns_t now)
 	comp_local(qp, now);
 }
 
-/** Measure the round trip of a packet that requests an answer, one at a time. */
-static void req_measure(struct qp_req *req, rocemu_ns_t now, uint32_t psn)
-{
-	if (req->rtt_valid)
-		return;
-	req->rtt_valid = true;
-	req->rtt_psn = psn;
-	req->rtt_at = now;
-}
-
 /** Packets of the entry at cur, or one that is missing. */
 static unsigned req_turn(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Requester: turns send work requests into request packets (RC, UC, UD), and decides what to send
- * again and when. Files: req.c (which packet next), req-build.c (how it is made), retry.c (timers,
+ * again and when. Files: req.c (which packet next), req-build.c (how it is made), req-one.c (both,
+ * for a small message alone), retry.c (timers,
  * RNR, going back), recover.c (missing packets alone), peer.c (the congestion window per remote
  * lane). The completer handles responses (comp.h).
  */
@@ -118,6 +119,11 @@ void req_kick(struct rocemu_qp *qp, rocemu_ns_t now);
  */
 unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		    bool *more);
+/**
+ * The packet of the only message that is to be sent, if it has one packet, and nothing was lost.
+ * @return 1; 0: nothing was done, req_output() is to be called.
+ */
+unsigned req_output_one(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx);
 /** What keeps it from sending. */
 enum req_hold req_hold(const struct rocemu_qp *qp);
 /**

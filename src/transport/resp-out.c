@@ -9,6 +9,8 @@
 #include "transport/cc.h"
 #include "transport/guard.h"
 #include "transport/why.h"
+#include "wire/bth.h"
+#include "wire/opcode.h"
 
 enum { READ_COPY_MAX = 1024 };
 
@@ -134,13 +136,17 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t syndrome,
 		     uint32_t psn, uint32_t msn)
 {
-	struct rocemu_hdrs h = {
-		.opcode = ROCEMU_RC_ACK,
-		.psn = psn,
-		.aeth = {.syndrome = syndrome, .msn = msn},
-	};
-
-	tx_begin(qp, tx, &h, 0);
+	tx->path = &qp->path;
+	tx->lqpn = qp->qpn;
+	tx->payload_len = 0;
+	tx->hdr_len = ROCEMU_BTH_LEN + AETH_LEN;
+	tx->trailer_len = ROCEMU_ICRC_LEN;
+	tx->niov = 0;
+	tx->again = false;
+	bth_put(tx->hdr, ROCEMU_RC_ACK | qp_service_bits(qp), BTH_MIGREQ, qp->attr.dest_qp_num,
+		false, psn);
+	put_be32(tx->hdr + ROCEMU_BTH_LEN, (uint32_t)syndrome << 24 | msn);
+	memset(tx->trailer, 0, sizeof(tx->trailer));
 }
 
 /* Of a gap behind the first one: see resp-early.c. */
@@ -303,7 +309,7 @@ static bool output_job(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *
  * those takes such an ACK for their loss at best; rxe takes it for the answer, or breaks the
  * connection.
  */
-static unsigned output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
+unsigned resp_output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_resp *r = &qp->resp;
 
@@ -335,7 +341,7 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 		if (output_job(qp, now, &tx[i], ep_scratch(qp->ep, first + i)))
 			i++;
 	if (i < n)
-		i += output_ack(qp, &tx[i]);
+		i += resp_output_ack(qp, &tx[i]);
 	if (i < n && qp->resp.hint_owed)
 		make_hint(qp, &tx[i++]);
 	return i;
@@ -343,6 +349,5 @@ unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx
 
 bool resp_output_is_acks(const struct rocemu_qp *qp)
 {
-	return !qp->resp.njobs && !qp->resp.nak && !qp->resp.cnp_owed && !qp->resp.hint_owed &&
-	       qp->resp.ack_owed;
+	return resp_owes_ack_at_most(&qp->resp) && qp->resp.ack_owed;
 }

@@ -91,6 +91,12 @@ static inline bool resp_owes(const struct qp_resp *r)
 	return r->njobs | r->nak | r->ack_owed | r->cnp_owed | r->hint_owed;
 }
 
+/** Nothing, or an ACK alone. */
+static inline bool resp_owes_ack_at_most(const struct qp_resp *r)
+{
+	return !(r->njobs | r->nak | r->cnp_owed | r->hint_owed);
+}
+
 /** At creation: allocate what depends on nothing but limits. -ENOMEM. */
 int resp_init(struct rocemu_qp *qp);
 void resp_fini(struct rocemu_qp *qp);
@@ -109,6 +115,8 @@ enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct 
  */
 unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
 		     unsigned first);
+/** The NAK or else the ACK that is owed. @return 1; 0: none is. */
+unsigned resp_output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx);
 /** A packet for this QP met congestion: send a CNP to its sender, one per CC_INTERVAL_NS. */
 void resp_owe_cnp(struct rocemu_qp *qp, rocemu_ns_t now);
 /** True when all of it is a positive ACK, which may be delayed. */

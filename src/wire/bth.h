@@ -6,6 +6,10 @@
 #ifndef WIRE_BTH_H
 #define WIRE_BTH_H
 
+#include <stdbool.h>
+
+#include <rocemu/wire.h>
+
 #include "base/bytes.h"
 
 /* clang-format off */
@@ -17,12 +21,21 @@ enum { BTH_ACKREQ_BIT = 0x80, BTH_RESV7_MASK = 0x7f };
 
 static inline uint32_t bth_dqpn(const uint8_t *bth)
 {
-	return get_be24(bth + BTH_DQPN);
+	return get_be32(bth + BTH_ECN) & 0xffffff; /* one load */
 }
 
 static inline uint32_t bth_psn(const uint8_t *bth)
 {
-	return get_be24(bth + BTH_PSN);
+	return get_be32(bth + BTH_ACKREQ) & 0xffffff;
+}
+
+/** A BTH with the default P_Key and without congestion marks. flags: the byte at BTH_FLAGS. */
+static inline void bth_put(uint8_t *bth, uint8_t opcode, uint32_t flags, uint32_t dqpn, bool ackreq,
+			   uint32_t psn)
+{
+	put_be32(bth, (uint32_t)opcode << 24 | flags << 16 | ROCEMU_PKEY_DEFAULT);
+	put_be32(bth + BTH_ECN, dqpn);
+	put_be32(bth + BTH_ACKREQ, (uint32_t)ackreq << 31 | psn);
 }
 
 #endif
