@@ -220,15 +220,41 @@ uint32_t comp_entry(const struct rocemu_qp *qp, uint32_t psn)
 	return i;
 }
 
+/** Is psn the only packet in flight, a message that is answered by an ACK? */
+static inline bool is_only_one(const struct rocemu_qp *qp, uint32_t psn)
+{
+	const struct sq *sq = &qp->sq;
+	const struct swqe *w = sq_wqe(sq, sq->tail);
+
+	return sq->tail + 1 == sq->next && w->npkts == 1 && w->first_psn == psn &&
+	       qp->req.send_psn == qp->req.next_psn && !swqe_expects_response(w);
+}
+
+/** Its ACK came: the state is as after comp_advance(). */
+static void comp_only_one(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	qp->comp.una_psn = qp->comp.acked_to = qp->req.next_psn;
+	req_acked_one(qp, now);
+	comp_complete(qp, now);
+	if (qp->req.cur != qp->sq.head)
+		req_kick(qp, now);
+}
+
 static enum rocemu_drop comp_ack(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 {
 	uint32_t end = (psn + 1) & ROCEMU_PSN_MASK;
-	const struct swqe *w = sq_wqe(&qp->sq, comp_entry(qp, psn));
+	const struct swqe *w;
 
+	if (is_only_one(qp, psn)) {
+		comp_only_one(qp, now);
+		recover_acked(qp, now, true);
+		return ROCEMU_DROP_NONE;
+	}
 	/*
 	 * Within a READ or atomic it may answer a duplicate, with the newest PSN, while the
 	 * responses are still in flight. Before that, responses that have not come are lost.
 	 */
+	w = sq_wqe(&qp->sq, comp_entry(qp, psn));
 	if (swqe_expects_response(w))
 		end = w->first_psn;
 	if (rocemu_psn_diff(end, qp->comp.una_psn) <= 0)

@@ -203,10 +203,10 @@ static enum rocemu_drop deliver(struct rocemu_ep *ep, rocemu_ns_t now, const str
 	return comp_input(qp, now, pkt);
 }
 
-enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
-				 const struct rocemu_dgram *d)
+/** @return as rocemu_icrc_check(). */
+static int32_t check_icrc(struct rocemu_ep *ep, const struct rocemu_dgram *d)
 {
-	struct rocemu_icrc_ctx ctx = {
+	const struct rocemu_icrc_ctx ctx = {
 		.src = d->src,
 		.dst = d->dst,
 		.sport = d->sport,
@@ -214,6 +214,13 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
 		.ip_id = d->ip_id,
 		.ip_frag = IP_FLAG_DF,
 	};
+
+	return icrc_memo_check(&ep->icrc_received, &ctx, d->ip_id_known, d->data, d->len);
+}
+
+enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
+				 const struct rocemu_dgram *d)
+{
 	struct rocemu_packet pkt;
 	enum rocemu_drop why;
 	int32_t id;
@@ -224,8 +231,7 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
 			pkt.payload = d->body + pkt.hdr_len;
 			id = d->ip_id;
 		} else {
-			id = icrc_memo_check(&ep->icrc_received, &ctx, d->ip_id_known, d->data,
-					     d->len);
+			id = check_icrc(ep, d);
 		}
 		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
 		if (unlikely(why != ROCEMU_DROP_NONE) && ep->cfg.why)

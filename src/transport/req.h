@@ -143,6 +143,8 @@ bool req_idle(const struct rocemu_qp *qp);
 
 /** Packets up to and including psn are acknowledged: moves window and timer on. */
 void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn);
+/** As req_acked(), if the only packet in flight is, and its entry is the last one begun. */
+void req_acked_one(struct rocemu_qp *qp, rocemu_ns_t now);
 /**
  * A loss was seen. Consumes a retry, unless one was consumed since the last progress.
  * @return false: none was left (the caller fails the QP).

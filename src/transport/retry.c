@@ -207,24 +207,11 @@ static uint64_t acked_move(struct rocemu_qp *qp, uint32_t end, uint32_t *fetches
 	return cost;
 }
 
-void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
+/** acked_psn moved, and inflight was reduced by cost: what was retried starts anew. */
+static inline void acked_progress(struct rocemu_qp *qp, rocemu_ns_t now, uint64_t cost)
 {
 	struct qp_req *req = &qp->req;
-	uint32_t end = (psn + 1) & ROCEMU_PSN_MASK;
-	bool ahead = rocemu_psn_diff(end, req->send_psn) > 0;
-	uint32_t fetches;
-	uint64_t cost = acked_move(qp, end, &fetches);
 
-	if (ahead) {
-		/* What was given up did arrive: go on behind it. */
-		cost = req->inflight;
-		req_go_to_acked(qp);
-		read_budget_return(qp, req->read_out);
-	} else {
-		req->rd_atomic_out -= fetches;
-		cost = MIN(cost, req->inflight); /* less, when the QP's share was given back */
-	}
-	req->inflight -= cost;
 	req->retry_left = qp->attr.retry_cnt;
 	req->rnr_left = qp->attr.rnr_retry;
 	req->went_back = false;
@@ -248,6 +235,38 @@ void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 		}
 	}
 	peer_on_ack(req->peer, now, cost);
+}
+
+void req_acked_one(struct rocemu_qp *qp, rocemu_ns_t now)
+{
+	struct qp_req *req = &qp->req;
+	const uint64_t cost = req->inflight;
+
+	req->acked_psn = req->send_psn;
+	req->acked++;
+	req->inflight = 0;
+	acked_progress(qp, now, cost);
+}
+
+void req_acked(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
+{
+	struct qp_req *req = &qp->req;
+	uint32_t end = (psn + 1) & ROCEMU_PSN_MASK;
+	bool ahead = rocemu_psn_diff(end, req->send_psn) > 0;
+	uint32_t fetches;
+	uint64_t cost = acked_move(qp, end, &fetches);
+
+	if (ahead) {
+		/* What was given up did arrive: go on behind it. */
+		cost = req->inflight;
+		req_go_to_acked(qp);
+		read_budget_return(qp, req->read_out);
+	} else {
+		req->rd_atomic_out -= fetches;
+		cost = MIN(cost, req->inflight); /* less, when the QP's share was given back */
+	}
+	req->inflight -= cost;
+	acked_progress(qp, now, cost);
 }
 
 bool req_use_retry(struct rocemu_qp *qp)
