@@ -71,6 +71,7 @@ struct rocemu_tx {
 	uint8_t trailer_len; /* pad bytes + ROCEMU_ICRC_LEN */
 	uint8_t niov;	     /* pieces of payload, 0..ROCEMU_MAX_SGE */
 	bool again;	     /* was sent before: send it from a copy, see rocemu_tx_flatten() */
+	bool own;	     /* the payload is in the endpoint's memory: inline data */
 	uint8_t hdr[ROCEMU_MAX_HDR_LEN];
 	uint8_t trailer[8];
 	struct iovec iov[ROCEMU_MAX_SGE];

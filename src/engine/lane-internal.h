@@ -207,6 +207,7 @@ struct lane {
 	struct delayed_ack delayed_ack;
 	struct gather gather;
 	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
+	unsigned brief_polls; /* so many of the next ones need not read the clock */
 	rocemu_ns_t ack_due;  /* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
 	rocemu_ns_t tap_due;  /* the capture is flushed then */
 	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */

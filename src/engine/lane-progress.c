@@ -286,7 +286,7 @@ void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
 	if (l->gather.posts)
 		now = lane_now();
 	delayed_ack_answered(&l->delayed_ack, now);
-	send_all(l, now);
+	send_output(l, now);
 	settle(l, now);
 	if (post.bytes <= GATHER_SMALL)
 		l->gather.last =
@@ -318,26 +318,62 @@ static void give_way(struct lane *l, rocemu_ns_t now)
 		sched_yield();
 }
 
-/* A power of two. Polling rings is this many times cheaper than polling sockets. */
+/* A power of two; brief polls, which only rings have, do not count. */
 static unsigned cold_spins(const struct lane *l)
 {
-	return unlikely(l->shm != NULL) && l->shm->nrx ? 64 * COLD_SPINS : COLD_SPINS;
+	return unlikely(l->shm != NULL) && l->shm->nrx ? 8 * COLD_SPINS : COLD_SPINS;
+}
+
+static void note_poll(struct lane *l, rocemu_ns_t now)
+{
+	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
+	atomic_store_explicit(&l->poller, poller_self(), memory_order_relaxed);
+	note_active(l, now);
+}
+
+/*
+ * With rings alone, most polls find nothing, and reading the clock takes half of their time. So of
+ * polls that follow each other quickly only some read it and look at timers.
+ * @return this poll is over.
+ */
+static bool poll_is_brief(struct lane *l) REQUIRES(l);
+static bool poll_is_brief(struct lane *l)
+{
+	if (!l->brief_polls || !lane_shm_is_quiet(l))
+		return false;
+	l->brief_polls--;
+	l->spins = MAX(l->spins, 2u); /* lane_is_spun(): there was one before */
+	return true;
+}
+
+static void plan_brief_polls(struct lane *l, rocemu_ns_t now, rocemu_ns_t last) REQUIRES(l);
+static void plan_brief_polls(struct lane *l, rocemu_ns_t now, rocemu_ns_t last)
+{
+	enum { BRIEF_POLLS = 7, BRIEF_NS = 1000 };
+
+	l->brief_polls = l->shm && l->shm->nrx && within(now, last, BRIEF_NS) ? BRIEF_POLLS : 0;
 }
 
 bool lane_poll(struct lane *l)
 {
-	const rocemu_ns_t now = lane_now();
 	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
+	rocemu_ns_t now, last;
 
 	/* Several pollers may lose counts: it only matters that it changes. */
 	atomic_store_explicit(&l->polls, polls + 1, memory_order_relaxed);
-	atomic_store_explicit(&l->last_poll, now, memory_order_relaxed);
-	atomic_store_explicit(&l->poller, poller_self(), memory_order_relaxed);
-	note_active(l, now);
 	if (!lane_trylock(l)) {
+		now = lane_now();
+		note_poll(l, now);
 		give_way(l, now);
 		return false;
 	}
+	if (poll_is_brief(l)) {
+		lane_unlock(l);
+		return true;
+	}
+	now = lane_now();
+	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
+	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
 	if (unlikely(l->dead || !l->attached)) {
 		lane_unlock(l);
@@ -358,6 +394,7 @@ bool lane_poll(struct lane *l)
 		lane_unlock(l);
 		return true;
 	}
+	plan_brief_polls(l, now, last);
 	l->spins++;
 	if (unlikely((l->spins & (cold_spins(l) - 1)) == 0)) {
 		/* The thread watches the other sockets; it may be waiting for this core. */

@@ -346,14 +346,13 @@ unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
 
 unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 {
-	enum {
-		POLLS_PER_LOOK = 16
-	}; /* polling a socket costs as much as polling rings this many times */
+	/* Polling a socket costs as much as polling rings 16 times: brief polls come between. */
+	enum { POLLS_PER_LOOK = 2, RECEIVES_PER_LOOK = 16 };
 	unsigned n = 0;
 
 	if (unlikely(l->shm != NULL)) {
 		n = lane_rx_rings(l, now);
-		if (l->shm->nrx && ++l->shm->polls % POLLS_PER_LOOK)
+		if (l->shm->nrx && ++l->shm->polls % (n ? RECEIVES_PER_LOOK : POLLS_PER_LOOK))
 			return n;
 	}
 	for (unsigned i = 0; i < l->nsocks; i++)

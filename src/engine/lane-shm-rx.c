@@ -57,6 +57,9 @@ static void take(struct lane *l, const struct shm_rx *r, const struct shm_record
 
 	if (unlikely(rec->sealed || l->tap || l->faulty_rx)) {
 		complete(&d, copy, packet, rec->sealed);
+	} else if (rec->len <= SHM_RING_LEAST) {
+		memcpy(copy, packet, SHM_RING_LEAST); /* of a known length: a few moves */
+		d.body = copy;
 	} else if (rec->len <= ROCEMU_MAX_HDR_LEN) {
 		memcpy(copy, packet, rec->len);
 		d.body = copy;
@@ -112,6 +115,16 @@ static unsigned take_turn(struct lane *l, struct shm_rx *r, rocemu_ns_t now)
 	if (unlikely(ret < 0))
 		kill_ring(l, r);
 	return n;
+}
+
+bool lane_shm_is_quiet(const struct lane *l)
+{
+	const struct lane_shm *s = l->shm;
+
+	for (unsigned i = 0; i < s->nrx; i++)
+		if (!s->rx[i]->dead && shm_ring_filled(&s->rx[i]->ring))
+			return false;
+	return s->nrx;
 }
 
 unsigned lane_shm_rx(struct lane *l, rocemu_ns_t now)

@@ -99,19 +99,24 @@ void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t d
 	(void)look(l, path, dqpn);
 }
 
-/* Publish the packets to the receiver, and wake it if it sleeps. */
-static void publish(struct shm_tx *t)
+/*
+ * The receiver sleeps. If this fails, it has wakeups pending, or is gone, which the thread will
+ * detect.
+ */
+static __attribute__((noinline)) void wake(const struct shm_tx *t)
 {
 	static const char byte;
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)&byte, .iov_len = 1};
 	const struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 
-	/*
-	 * If this fails, the receiver has wakeups pending, or is gone, which the thread will
-	 * detect.
-	 */
+	(void)sys_sendmsg(t->io.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* Publish the packets to the receiver, and wake it if it sleeps. */
+static inline void publish(struct shm_tx *t)
+{
 	if (shm_ring_unpublished(&t->ring) && shm_ring_publish(&t->ring))
-		(void)sys_sendmsg(t->io.fd, &m, MSG_DONTWAIT | MSG_NOSIGNAL);
+		wake(t);
 }
 
 static struct shm_record record_of(const struct rocemu_path *path, size_t len, bool sealed)

@@ -94,6 +94,8 @@ uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
  * first.
  */
 bool lane_shm_starts(struct lane *l) REQUIRES(l);
+/** There are rings, and nothing in them. */
+bool lane_shm_is_quiet(const struct lane *l) REQUIRES(l);
 /** Take packets from the rings, up to a limit from each. @return how many. */
 unsigned lane_shm_rx(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** All that is in a ring. */

@@ -13,6 +13,7 @@
 #ifndef ENGINE_SHM_RING_H
 #define ENGINE_SHM_RING_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -73,8 +74,8 @@ struct shm_ring {
 	uint32_t told;	/* own position as last written to the ring */
 	uint32_t other; /* the other side's, as last read */
 	uint32_t first; /* the producer's: bytes of the first record that is not published */
-	/* The consumer's: the record that was copied from the line of the head. */
-	_Alignas(struct shm_record) uint8_t copy[SHM_RING_COPY];
+	/* The consumer's: the record that was copied from the line of the head, and room. */
+	_Alignas(struct shm_record) uint8_t copy[SHM_RING_ALIGN];
 };
 
 /** Memory for a ring, empty and sealed. @return a descriptor, or -errno. */
@@ -123,10 +124,17 @@ bool shm_ring_is_attached(const struct shm_ring *r);
 /* ---- the consumer ---- */
 
 /**
- * The next packet: a copy of its record's head, and where its bytes are until shm_ring_done().
+ * The next packet: a copy of its record's head, and where its bytes are until shm_ring_done():
+ * SHM_RING_LEAST of them may be read, if it has fewer.
  * @return 1, 0: there is none, or -EBADMSG: the other side violates the protocol.
  */
 int shm_ring_next(struct shm_ring *r, struct shm_record *rec, const uint8_t **packet);
+/** Is there something, which may be wrong? */
+static inline bool shm_ring_filled(const struct shm_ring *r)
+{
+	return r->other != r->pos ||
+	       atomic_load_explicit(&r->shared->head, memory_order_relaxed) != r->pos;
+}
 /** The packet of that record was taken. */
 void shm_ring_done(struct shm_ring *r, const struct shm_record *rec);
 /** Return the room of all taken packets to the producer. */

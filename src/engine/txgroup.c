@@ -46,15 +46,17 @@ static bool answers_early(struct rocemu_tx *const *req, unsigned n,
 	return n >= max_segments || n * len + rocemu_tx_len(response) > TXGROUP_MAX_BYTES;
 }
 
-/* An answer and the ACK of what it answers, mostly. */
-static void order_two(struct rocemu_tx **pkt, unsigned max_segments)
+/* An answer and the ACK of what it answers, mostly: answers_early() of one request. */
+static inline void order_two(struct rocemu_tx **pkt, unsigned max_segments)
 {
-	const bool first = is_response(pkt[0]);
-	struct rocemu_tx *req = pkt[first], *resp = pkt[!first];
+	const bool swapped = is_response(pkt[0]);
+	struct rocemu_tx *req = pkt[swapped], *resp = pkt[!swapped];
+	const bool early = opcode_ends_receive(req->hdr[0]) &&
+			   (max_segments == 1 || rocemu_tx_len(resp) > rocemu_tx_len(req));
 
-	if (first != is_response(pkt[1]) && first != answers_early(&req, 1, resp, max_segments)) {
-		pkt[0] = first ? req : resp;
-		pkt[1] = first ? resp : req;
+	if (swapped != is_response(pkt[1]) && swapped != early) {
+		pkt[0] = early ? resp : req;
+		pkt[1] = early ? req : resp;
 	}
 }
 

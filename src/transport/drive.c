@@ -250,9 +250,9 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
  * Requests that only lack room are recorded as such by the next output call, and a QP in line that
  * now waits for something else passes its turn to the next.
  */
-static bool req_is_due(const struct rocemu_qp *qp)
+static inline bool req_is_due(const struct rocemu_qp *qp)
 {
-	enum req_hold hold = req_hold(qp);
+	enum req_hold hold = req_is_empty(qp) ? REQ_HOLD_IDLE : req_hold(qp);
 
 	if (hold == REQ_GO || hold == REQ_HOLD_ROOM)
 		return true;

@@ -145,6 +145,10 @@ bool rocemu_ep_flatten(struct rocemu_ep *ep, struct rocemu_tx *t, uint8_t *copy)
 {
 	struct tx_work w = {.t = t, .copy = copy};
 
+	if (t->own) {
+		rocemu_tx_flatten(t, copy);
+		return true;
+	}
 	if (likely(run(ep, flatten, &w)))
 		return true;
 	memset(copy, 0, t->payload_len);

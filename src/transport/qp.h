@@ -152,6 +152,12 @@ static inline bool qp_is_guarded(const struct rocemu_qp *qp, rocemu_ns_t now)
 	return unlikely(now < qp->ports.guard_until);
 }
 
+/** Nothing to send, whatever the state is: req_hold() is REQ_HOLD_IDLE. */
+static inline bool req_is_empty(const struct rocemu_qp *qp)
+{
+	return qp->req.cur == qp->sq.head && !recover_due(&qp->req.again) && !qp->req.fault;
+}
+
 /** A completion of this QP with the fields that all have in common. */
 static inline struct rocemu_cqe qp_cqe(const struct rocemu_qp *qp, rocemu_ns_t now, uint64_t wr_id,
 				       enum ibv_wc_status status, enum ibv_wc_opcode opcode)

@@ -85,6 +85,7 @@ static void tx_fill(const struct rocemu_qp *qp, const struct swqe *w, struct roc
 	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(h, tx->hdr);
 	tx->trailer_len = (uint8_t)(h->pad + ROCEMU_ICRC_LEN);
 	tx->niov = 0;
+	tx->own = w->flags & IBV_SEND_INLINE;
 	tx->again = rocemu_psn_diff(h->psn, qp->req.next_psn) < 0;
 	memset(tx->trailer, 0, sizeof(tx->trailer));
 }

@@ -97,6 +97,7 @@ unsigned req_output_one(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx 
 	tx->trailer_len = (uint8_t)((-w->length & 3) + ROCEMU_ICRC_LEN);
 	tx->niov = (uint8_t)niov;
 	tx->again = false;
+	tx->own = w->flags & IBV_SEND_INLINE;
 	memset(tx->trailer, 0, sizeof(tx->trailer));
 
 	w->first_psn = req->next_psn;

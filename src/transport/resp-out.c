@@ -129,7 +129,7 @@ static void tx_begin(const struct rocemu_qp *qp, struct rocemu_tx *tx, struct ro
 	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(h, tx->hdr);
 	tx->trailer_len = (uint8_t)(pad + ROCEMU_ICRC_LEN);
 	tx->niov = 0;
-	tx->again = false;
+	tx->again = tx->own = false;
 	memset(tx->trailer, 0, sizeof(tx->trailer));
 }
 
@@ -142,7 +142,7 @@ static void make_ack(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t s
 	tx->hdr_len = ROCEMU_BTH_LEN + AETH_LEN;
 	tx->trailer_len = ROCEMU_ICRC_LEN;
 	tx->niov = 0;
-	tx->again = false;
+	tx->again = tx->own = false;
 	bth_put(tx->hdr, ROCEMU_RC_ACK | qp_service_bits(qp), BTH_MIGREQ, qp->attr.dest_qp_num,
 		false, psn);
 	put_be32(tx->hdr + ROCEMU_BTH_LEN, (uint32_t)syndrome << 24 | msn);
@@ -172,7 +172,7 @@ static void make_cnp(const struct rocemu_qp *qp, struct rocemu_tx *tx, uint8_t *
 	memset(payload, 0, ROCEMU_CNP_LEN);
 	tx->path = &qp->path;
 	tx->lqpn = qp->qpn;
-	tx->again = false;
+	tx->again = tx->own = false;
 	tx->payload_len = ROCEMU_CNP_LEN;
 	tx->hdr_len = (uint8_t)rocemu_hdrs_encode(&h, tx->hdr);
 	tx->trailer_len = ROCEMU_ICRC_LEN;
