@@ -43,6 +43,7 @@
 #include "engine/rcvbuf-query.h"
 #include "engine/poller.h"
 #include "engine/progress.h"
+#include "engine/quickclock.h"
 #include "engine/spin.h"
 #include "engine/stat-msg.h"
 #include "engine/tap.h"
@@ -206,6 +207,7 @@ struct lane {
 	struct progress progress;
 	struct delayed_ack delayed_ack;
 	struct gather gather;
+	struct quickclock clock;
 	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
 	unsigned brief_polls; /* so many of the next ones need not read the clock */
 	rocemu_ns_t ack_due;  /* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
@@ -413,6 +415,13 @@ void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 
 /* ---- lane-progress.c ---- */
+
+/** As lane_now(), at half the cost. */
+static inline rocemu_ns_t lane_quick_now(struct lane *l) REQUIRES(l);
+static inline rocemu_ns_t lane_quick_now(struct lane *l)
+{
+	return quickclock_now(&l->clock);
+}
 
 /** Run due timers, send, deliver events, set the timer. Held acknowledgements stay until due. */
 void lane_drive(struct lane *l, rocemu_ns_t now) REQUIRES(l);

@@ -191,7 +191,7 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 		return false;
 	/* Checking and copying took time: the answer can begin only now. */
 	if (l->rx.octets >= DELAYED_ACK_LARGE)
-		now = lane_now();
+		now = lane_quick_now(l);
 	if (!delayed_ack_offer(&l->delayed_ack, now))
 		return false;
 	l->stats->acks_held++;
@@ -261,9 +261,9 @@ void lane_kick(struct lane *l)
 	kick(l, lane_now());
 }
 
-rocemu_ns_t lane_post_time(const struct lane *l)
+rocemu_ns_t lane_post_time(struct lane *l)
 {
-	return gather_needs_clock(&l->gather) || trace_on() ? lane_now() : l->gather.last;
+	return gather_needs_clock(&l->gather) || trace_on() ? lane_quick_now(l) : l->gather.last;
 }
 
 void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
@@ -284,13 +284,12 @@ void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
 	}
 	/* The endpoint measures round trips from the time at which it is sent. */
 	if (l->gather.posts)
-		now = lane_now();
+		now = lane_quick_now(l);
 	delayed_ack_answered(&l->delayed_ack, now);
 	send_output(l, now);
 	settle(l, now);
 	if (post.bytes <= GATHER_SMALL)
-		l->gather.last =
-			lane_now(); /* requests that never wait need no reading of the clock */
+		l->gather.last = lane_quick_now(l); /* requests that never wait need no clock */
 }
 
 void lane_flush(struct lane *l)
@@ -371,7 +370,7 @@ bool lane_poll(struct lane *l)
 		lane_unlock(l);
 		return true;
 	}
-	now = lane_now();
+	now = lane_quick_now(l);
 	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
 	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);

@@ -132,7 +132,7 @@ struct lane_post {
  * The time before send requests are posted. While posts are gathered, it is not read anew for each:
  * reading the clock takes a quarter of such a post.
  */
-rocemu_ns_t lane_post_time(const struct lane *l) REQUIRES(l);
+rocemu_ns_t lane_post_time(struct lane *l) REQUIRES(l);
 
 /**
  * As lane_kick(), after posting send requests; now: lane_post_time(). Of posts that follow each

@@ -151,8 +151,8 @@ static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *
 }
 
 /* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the
- * newest PSN of such a request (see resp_output_ack()); READs and atomics are answered again. Nothing of
- * the expected PSN and message state moves. */
+ * newest PSN of such a request (see resp_output_ack()); READs and atomics are answered again.
+ * Nothing of the expected PSN and message state moves. */
 static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
 					uint32_t ops)
 {
