@@ -2,7 +2,6 @@
 /* Creates lanes, attaches them to a slot of port 4791, frees them, and handles fork().
  */
 #include <errno.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,7 +18,7 @@
 #include "engine/stat-server.h"
 #include "fault/setting.h"
 
-enum { STAT_TRIES = 100, STAT_TRY_NS = 1000000 };
+enum { STAT_TRIES = 100, STAT_TRY_NS = 1000000, EXIT_WAIT_S = 1 };
 
 /* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's
  * lock. */
@@ -92,30 +91,29 @@ __attribute__((constructor)) static void watch_forks(void)
 }
 
 /*
- * A busy lane sends by itself; but the lock of a joined one may be taken because another is busy.
- * Bounded, since the program may exit from a signal handler with the lock taken.
+ * The lane's thread may have the lock: it has just made the completion at which the program exits,
+ * has not sent the answer yet, and waits for a processor. Bounded, since another thread may keep
+ * the lock. This thread has it if the program exits from a signal handler.
  */
-static bool take_at_exit(struct lane *l) TRY_ACQUIRE(true, l) NO_THREAD_SAFETY_ANALYSIS
+static bool take_at_exit(struct lane *l, const struct timespec *end) TRY_ACQUIRE(true, l);
+static bool take_at_exit(struct lane *l, const struct timespec *end)
 {
-	enum { TRIES = 100 };
-
-	for (unsigned i = 0; i < TRIES; i++) {
-		if (lane_trylock(l))
-			return true;
-		sched_yield();
-	}
-	return false;
+	return lane_lock_owner(l) != (uint32_t)gettid() && lane_lock_until(l, end);
 }
 
 /* A program may exit with its QPs open, right after its last completion. */
 __attribute__((destructor)) static void flush_at_exit(void)
 {
+	struct timespec end;
+
 	stat_server_exit();
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += EXIT_WAIT_S;
 	pthread_mutex_lock(&registry_lock);
 	list_for_each (it, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
 
-		if (!take_at_exit(l))
+		if (!take_at_exit(l, &end))
 			continue;
 		lane_flush(l);
 		lane_impair_release(l);

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What is done before a program ends that ends as soon as it has seen a completion.
+ */
+#include "test.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "dev.h"
+#include "engine/lane-internal.h"
+#include "verbs/context.h"
+
+/* The system call that a thread waits in, and its first argument. -1: none, or not known. */
+static int waits_in(const char *task, unsigned long *arg)
+{
+	char path[300], text[256];
+	int number = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/syscall", task);
+	f = fopen(path, "re");
+	if (!f)
+		return -1;
+	if (!fgets(text, sizeof(text), f) || sscanf(text, "%d 0x%lx", &number, arg) != 2)
+		number = -1;
+	fclose(f);
+	return number;
+}
+
+/* Containers may hide what a process waits for. */
+static void need_system_calls(void)
+{
+	if (access("/proc/self/syscall", R_OK) == 0)
+		return;
+	print_message("skipped: /proc/self/syscall is not there\n");
+	skip();
+}
+
+static void message(struct dev *d, struct ibv_qp *from, struct ibv_qp *to, uint32_t room)
+{
+	struct ibv_sge sge = dev_sge(d, 0, 100);
+	struct ibv_send_wr wr = {.wr_id = 1,
+				 .sg_list = &sge,
+				 .num_sge = 1,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED},
+			   *bad;
+
+	dev_post_recv(d, to, 2, 1024, room);
+	assert_int_equal(ibv_post_send(from, &wr, &bad), 0);
+}
+
+struct pair {
+	struct dev d;
+	struct ibv_qp *a, *b;
+};
+
+static void pair_open(struct pair *p)
+{
+	dev_open(&p->d);
+	p->a = dev_qp(&p->d, IBV_QPT_RC, 0);
+	p->b = dev_qp(&p->d, IBV_QPT_RC, 0);
+	dev_connect(p->a, p->b);
+}
+
+/* ---- the lock ---- */
+
+/* Another thread has the lane's lock, and gives it up when the first one waits for it. */
+struct holder {
+	struct lane *lane;
+	char first[16]; /* thread */
+	atomic_bool holds;
+};
+
+static void *hold(void *arg)
+{
+	struct holder *h = arg;
+	unsigned long futex = 0;
+
+	lane_lock(h->lane);
+	atomic_store(&h->holds, true);
+	while (waits_in(h->first, &futex) != SYS_futex || futex != (uintptr_t)&h->lane->lock)
+		sched_yield();
+	lane_unlock(h->lane);
+	return NULL;
+}
+
+/* A packet that a fault holds back leaves at exit, and is in the capture when it leaves. */
+static void send_and_exit(const char *path)
+{
+	struct holder h = {0};
+	pthread_t thread;
+	struct pair p;
+
+	setenv("ROCEMU_PCAP", path, 1);
+	setenv("ROCEMU_IMPAIR", "delay=10s", 1);
+	pair_open(&p);
+	message(&p.d, p.a, p.b, 100);
+	h.lane = vb_context_of(p.d.ctx)->lanes.lane[0];
+	snprintf(h.first, sizeof(h.first), "%d", (int)getpid());
+	assert_int_equal(pthread_create(&thread, NULL, hold, &h), 0);
+	while (!atomic_load(&h.holds))
+		sched_yield();
+	exit(0);
+}
+
+/* The first test: no threads in the child of a process with threads under ThreadSanitizer. */
+TEST(exit, other_thread_has_the_lock__waited_for)
+{
+	char path[] = "/tmp/rocemu-exit-XXXXXX";
+	const int fd = mkstemp(path);
+	struct stat st;
+	pid_t child;
+	int status;
+
+	need_system_calls();
+	assert_true(fd >= 0);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child)
+		send_and_exit(path);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(fstat(fd, &st), 0);
+	unlink(path);
+	close(fd);
+	assert_int_equal(status, 0);
+	/* The file's header has 24 bytes, a SEND of 100 more than 150. */
+	assert_true(st.st_size > 150);
+}
