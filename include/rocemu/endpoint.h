@@ -3,8 +3,8 @@
  * A RoCEv2 endpoint without I/O: queue pairs, completion queues, memory keys and the RC, XRC, UC
  * and UD protocols, driven by four calls: input, output, deadline, expire. No socket, no clock, no
  * thread, no environment: datagrams, the time (monotonic nanoseconds) and the seed of all
- * randomness come from the caller. There are no callbacks: completions and events are in rings that
- * the caller drains. The only exception, if the caller sets it, is rocemu_ep_config::page_in.
+ * randomness come from the caller. Completions and events are in rings that the caller drains.
+ * There are two callbacks, if the caller sets them: rocemu_ep_config::page_in and ::why.
  *
  * Locking: none inside. The holder of the caller's lock of an endpoint may call any function on it
  * and on its objects; rocemu_cq_poll() and the calls documented so may run beside that without it,
@@ -152,7 +152,14 @@ struct rocemu_ep_config {
 	 */
 	double rnr_chance;
 	uint64_t rnr_seed;
-	bool why;	   /* give reasons of errors as events: ROCEMU_EVENT_WHY */
+	/*
+	 * Called with the reason of each error, on the thread that called the endpoint, before the
+	 * completion or event of the error is visible: a consumer that takes completions without
+	 * the endpoint's lock may end at the first one in error. w is borrowed for the call. Must
+	 * not call the endpoint. NULL: no reasons are given.
+	 */
+	void (*why)(void *user, const struct rocemu_why *w);
+	void *why_user;
 	double time_scale; /* ACK timeouts and RNR waits are divided by it; 0: 1 */
 	/*
 	 * NULL; else the endpoint's protection domains and memory are that endpoint's (which
@@ -254,22 +261,18 @@ enum rocemu_event_type {
 	ROCEMU_EVENT_QP,     /* async: IBV_EVENT_QP_FATAL, _QP_REQ_ERR, _QP_ACCESS_ERR, _COMM_EST,
 				_SQ_DRAINED,     _QP_LAST_WQE_REACHED (u.qp) */
 	ROCEMU_EVENT_SRQ,    /* IBV_EVENT_SRQ_LIMIT_REACHED, _SRQ_ERR (u.srq) */
-	ROCEMU_EVENT_WHY, /* the reason of an error (u.why), with rocemu_ep_config::why; of many at
-			     once, the first ones */
 };
 
 struct rocemu_event {
 	enum rocemu_event_type type;
-	enum ibv_event_type async; /* for all but ROCEMU_EVENT_CQ and _WHY */
+	enum ibv_event_type async; /* for all but ROCEMU_EVENT_CQ */
 	bool late, solicited_only; /* ROCEMU_EVENT_CQ: by the timer of rocemu_cq_arm(); how it was
 				      armed */
 	union {
 		struct rocemu_cq *cq;
 		struct rocemu_qp *qp;
 		struct rocemu_srq *srq;
-		const struct rocemu_why *why;
-	} u; /* borrowed; destroying the object takes its events out of the ring; why: until the
-		next call */
+	} u; /* borrowed; destroying the object takes its events out of the ring */
 };
 
 /** Take the next event. @return false: none. */

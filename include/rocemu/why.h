@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Why a request failed, a packet was refused or a call was turned down: reasons as data. An
- * endpoint with rocemu_ep_config::why reports each as an event. A completion has the reason's
- * number in vendor_err, unless a NAK's syndrome is there (0x20-0x3f, 0x60-0x7f); the numbers do not
- * change between versions.
+ * endpoint gives each to rocemu_ep_config::why. A completion has the reason's number in vendor_err,
+ * unless a NAK's syndrome is there (0x20-0x3f, 0x60-0x7f); the numbers do not change between
+ * versions.
  */
 #ifndef ROCEMU_WHY_H
 #define ROCEMU_WHY_H

@@ -243,9 +243,9 @@ void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 	if (cq_is_full_on_purpose(cq) ||
 	    head - atomic_load_explicit(&cq->tail, memory_order_acquire) == cq->depth) {
 		if (!atomic_exchange_explicit(&cq->overrun, true, memory_order_relaxed)) {
-			event_raise(cq->ep, &cq->ev, CQ_PEND_ERR);
 			why_give(cq->ep, &(struct rocemu_why){.code = ROCEMU_WHY_CQ_OVERRUN,
 							      .limit = cq->depth});
+			event_raise(cq->ep, &cq->ev, CQ_PEND_ERR);
 		}
 		return;
 	}

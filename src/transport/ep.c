@@ -56,7 +56,6 @@ struct rocemu_ep *rocemu_ep_new(const struct rocemu_ep_config *config)
 	list_init(&ep->cqs);
 	list_init(&ep->srqs);
 	list_init(&ep->xrcds);
-	event_src_init(&ep->whys.ev, ROCEMU_EVENT_WHY);
 	xrc_table_init(&ep->xrc_srqs);
 	return ep;
 }
@@ -230,11 +229,6 @@ bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 	case ROCEMU_EVENT_SRQ:
 		ev->u.srq = container_of(s, struct rocemu_srq, ev);
 		ev->async = (enum ibv_event_type)bit;
-		break;
-	case ROCEMU_EVENT_WHY:
-		ev->u.why = &ep->whys.ring[ep->whys.tail++ % EP_WHYS];
-		if (ep->whys.tail != ep->whys.head)
-			event_raise(ep, s, 1);
 		break;
 	}
 	return true;

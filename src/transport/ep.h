@@ -36,14 +36,7 @@ struct event_src {
 enum { CQ_PEND_COMP = 1u << 0, CQ_PEND_ERR = 1u << 1 };
 /* Bits of a QP's and an SRQ's event_src: 1u << (enum ibv_event_type), all below 32. */
 
-enum { EP_ID_SENDERS = 64, EP_WHYS = 16 };
-
-/** Reasons that were given and not taken yet: why.h. */
-struct ep_whys {
-	struct event_src ev;
-	unsigned head, tail; /* free running */
-	struct rocemu_why ring[EP_WHYS];
-};
+enum { EP_ID_SENDERS = 64 };
 
 /** A sender of datagrams over IPv4; see drive.c. */
 struct id_sender {
@@ -93,7 +86,6 @@ struct rocemu_ep {
 	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];
-	struct ep_whys whys;
 };
 
 struct rocemu_pd {

@@ -225,7 +225,7 @@ int rocemu_srq_post(struct rocemu_srq *srq, const struct ibv_recv_wr *wr,
 		if (r) {
 			const bool full = r == -ENOMEM;
 
-			why_give(srq->pd->ep,
+			why_give(srq->ep,
 				 &(struct rocemu_why){
 					 .code = full ? ROCEMU_WHY_RECV_FULL : ROCEMU_WHY_RECV_SGES,
 					 .id = wr->wr_id,

@@ -12,13 +12,8 @@
 
 void why_give(struct rocemu_ep *ep, const struct rocemu_why *w)
 {
-	struct ep_whys *r = &ep->whys;
-
-	/* The first ones show how it began. */
-	if (!ep->cfg.why || r->head - r->tail == EP_WHYS)
-		return;
-	r->ring[r->head++ % EP_WHYS] = *w;
-	event_raise(ep, &r->ev, 1);
+	if (ep->cfg.why)
+		ep->cfg.why(ep->cfg.why_user, w);
 }
 
 void why_qp(const struct rocemu_qp *qp, struct rocemu_why w)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Determines reasons of errors (include/rocemu/why.h): each function is called where an error
- * occurs, and finds details that the check did not keep. No function is called for a correct
- * packet. Without rocemu_ep_config::why the codes are still determined, because completions have
- * them in vendor_err.
+ * occurs, before its completion or event is made, and finds details that the check did not keep. No
+ * function is called for a correct packet. Without rocemu_ep_config::why the codes are still
+ * determined, because completions have them in vendor_err.
  */
 #ifndef TRANSPORT_WHY_H
 #define TRANSPORT_WHY_H
@@ -13,7 +13,7 @@
 
 #define WHY_COLD __attribute__((cold, noinline))
 
-/** Give a reason; w is copied. */
+/** Give a reason to rocemu_ep_config::why. */
 WHY_COLD void why_give(struct rocemu_ep *ep, const struct rocemu_why *w);
 /** The same of a QP: its number and its peer are filled in. */
 WHY_COLD void why_qp(const struct rocemu_qp *qp, struct rocemu_why w);

@@ -14,7 +14,6 @@
 #include "base/list.h"
 #include "base/util.h"
 #include "engine/lane.h"
-#include "engine/reason.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/event.h"
@@ -23,7 +22,6 @@
 #include "verbs/qp.h"
 #include "verbs/real.h"
 #include "verbs/srq.h"
-#include "verbs/trace-wr.h"
 
 /* A thread that ran this long after arming a CQ without polling it is busy with something else.
  */
@@ -175,11 +173,6 @@ void vb_deliver_events(void *user, struct rocemu_ep *ep)
 		case ROCEMU_EVENT_SRQ:
 			srq = rocemu_srq_user(ev.u.srq);
 			post_one_of(c, srq->async, ARRAY_LEN(srq->async), ev.async);
-			break;
-		case ROCEMU_EVENT_WHY:
-			reason_report(ev.u.why);
-			if (trace_on())
-				vb_trace_why(ev.u.why);
 			break;
 		}
 	}

@@ -23,6 +23,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "base/util.h"
+#include "engine/reason.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/event.h"
@@ -30,6 +31,7 @@
 #include "verbs/orphan.h"
 #include "verbs/qp.h"
 #include "verbs/srq.h"
+#include "verbs/trace-wr.h"
 
 /* ---- how many ---- */
 
@@ -70,6 +72,15 @@ static unsigned by_default(const struct lane *first)
 
 /* ---- made and freed ---- */
 
+/** Of each error, before its completion is in the CQ. */
+static void report_why(void *user, const struct rocemu_why *w)
+{
+	(void)user;
+	reason_report(w);
+	if (trace_on())
+		vb_trace_why(w);
+}
+
 /** A lane of the device as it is now. -errno with text. */
 static int make(struct vb_context *c, struct lane **out, char *text, size_t len)
 {
@@ -79,7 +90,7 @@ static int make(struct vb_context *c, struct lane **out, char *text, size_t len)
 		.device = c->netdev.name,
 		.ep = {.active_mtu = netdev_active_mtu(c->netdev.mtu),
 		       .page_in = vb_can_page_in() ? vb_page_in : NULL,
-		       .why = log_enabled(LOG_LVL_WHY) || trace_on(),
+		       .why = log_enabled(LOG_LVL_WHY) || trace_on() ? report_why : NULL,
 		       .domains_of = first ? lane_ep(first) : NULL},
 		.gids = gids,
 		.ifindex = c->netdev.ifindex,

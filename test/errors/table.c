@@ -112,6 +112,8 @@ static void print_reasons(FILE *out)
 	      "\n"
 	      "`rocemu run --log why` (or ROCEMU_LOG=why) prints the reason of each error in a\n"
 	      "line: the object, what it was and its values, the rule, what to do, and the code.\n"
+	      "The line is printed before the program can see the completion or event of the "
+	      "error.\n"
 	      "The same reason for an object is printed at most once a minute, with the number of\n"
 	      "repetitions in between; each code has at most 16 lines a minute. At its end the\n"
 	      "process prints how many lines were suppressed.\n"

@@ -8,21 +8,45 @@
 
 #include "hostile.h"
 
-/** The next reason, or one without a code. */
-static struct rocemu_why next(struct hostile *h)
-{
-	struct rocemu_event ev;
+enum { REASONS = 64 };
 
-	while (rocemu_ep_next_event(h->ep, &ev))
-		if (ev.type == ROCEMU_EVENT_WHY)
-			return *ev.u.why;
-	return (struct rocemu_why){0};
+/** What an endpoint gave, in order. */
+static struct {
+	struct rocemu_why why[REASONS];
+	unsigned given, taken;
+	struct hostile *of;
+	unsigned completions; /* that could be seen when the first one was given */
+} reasons;
+
+static void give(void *user, const struct rocemu_why *w)
+{
+	assert_ptr_equal(user, reasons.of);
+	assert_true(reasons.given < REASONS);
+	if (!reasons.given)
+		reasons.completions = rocemu_cq_count(reasons.of->cq);
+	reasons.why[reasons.given++] = *w;
+}
+
+static void ask(struct hostile *h)
+{
+	memset(&reasons, 0, sizeof(reasons));
+	reasons.of = h;
+	h->ep->cfg.why = give;
+	h->ep->cfg.why_user = h;
+}
+
+/** The next reason, or one without a code. */
+static struct rocemu_why next(const struct hostile *h)
+{
+	assert_ptr_equal(h, reasons.of);
+	return reasons.taken < reasons.given ? reasons.why[reasons.taken++]
+					     : (struct rocemu_why){0};
 }
 
 static void begin(struct hostile *h, enum ibv_qp_type type)
 {
 	hostile_start(h, type);
-	h->ep->cfg.why = true;
+	ask(h);
 }
 
 static void gives(struct hostile *h, enum rocemu_why_code code)
@@ -114,7 +138,7 @@ WHY(operation_that_the_qp_does_not_allow__qp_right)
 	struct hostile h = {0};
 
 	hostile_new(&h, IBV_QPT_RC, false);
-	h.ep->cfg.why = true;
+	ask(&h);
 	h.qp_access = IBV_ACCESS_REMOTE_READ;
 	hostile_connect(&h, IBV_QPS_RTS);
 	hostile_send_reth(&h, ROCEMU_RC_WRITE_ONLY, 0, 8, 0, 8);
@@ -247,7 +271,7 @@ WHY(modify__what_is_missing_and_what_is_too_much)
 	struct rocemu_why w;
 
 	hostile_new(&h, IBV_QPT_RC, false);
-	h.ep->cfg.why = true;
+	ask(&h);
 	assert_int_equal(rocemu_qp_modify(h.qp, 0, &a, mask), -EINVAL);
 	assert_int_equal(next(&h).code, ROCEMU_WHY_NO_TRANSITION);
 	a.qp_state = IBV_QPS_INIT;
@@ -276,20 +300,41 @@ WHY(modify__what_is_missing_and_what_is_too_much)
 	gives(&h, ROCEMU_WHY_NONE);
 }
 
-WHY(more_reasons_than_are_taken__the_first_ones)
+/* A consumer that needs no lock of the endpoint may take the completion at once, and end. */
+WHY(receive_that_is_too_short__reason_before_the_completion)
 {
 	struct hostile h = {0};
-	unsigned n = 0;
 
 	begin(&h, IBV_QPT_RC);
-	h.dqpn = h.qp->qpn ^ 1;
-	for (uint32_t psn = 0; psn < 2 * EP_WHYS; psn++)
-		hostile_send(&h, ROCEMU_RC_SEND_ONLY, psn, 8);
-	for (struct rocemu_why w; (w = next(&h)).code; n++)
-		assert_int_equal(w.psn, n);
-	assert_int_equal(n, EP_WHYS);
-	hostile_send(&h, ROCEMU_RC_SEND_ONLY, 0, 8);
-	gives(&h, ROCEMU_WHY_DROP_QPN);
+	hostile_recv(&h, 7, 0, 99);
+	hostile_send(&h, ROCEMU_RC_SEND_ONLY, 0, 100);
+	assert_int_equal(reasons.completions, 0);
+	assert_int_equal(rocemu_cq_count(h.cq), 1);
+	assert_int_equal(next(&h).code, ROCEMU_WHY_RECEIVE_SHORT);
+	gives(&h, ROCEMU_WHY_NONE);
+}
+
+WHY(request_that_fails__reason_before_the_completion)
+{
+	struct hostile h = {0};
+	struct ibv_sge sge = {.addr = (uintptr_t)h.mem, .length = 8};
+	struct ibv_send_wr wr = {.wr_id = 3,
+				 .opcode = IBV_WR_SEND,
+				 .send_flags = IBV_SEND_SIGNALED,
+				 .sg_list = &sge,
+				 .num_sge = 1};
+	struct rocemu_why w;
+
+	begin(&h, IBV_QPT_RC);
+	sge.lkey = rocemu_mr_lkey(h.mr) ^ 0x100;
+	assert_int_equal(rocemu_qp_post_send(h.qp, h.now, &wr, NULL), 0);
+	hostile_output(&h, ROCEMU_OUTPUT_BATCH);
+	assert_int_equal(reasons.completions, 0);
+	assert_int_equal(rocemu_cq_count(h.cq), 1);
+	w = next(&h);
+	assert_int_equal(w.code, ROCEMU_WHY_KEY_UNKNOWN);
+	assert_int_equal(w.id, 3);
+	gives(&h, ROCEMU_WHY_NONE);
 }
 
 WHY(nobody_asked__no_reasons_but_codes_in_completions)
@@ -302,5 +347,5 @@ WHY(nobody_asked__no_reasons_but_codes_in_completions)
 	hostile_send(&h, ROCEMU_RC_SEND_ONLY, 0, 100);
 	assert_int_equal(rocemu_cq_poll(h.cq, &cqe, 1), 1);
 	assert_int_equal(cqe.vendor_err, ROCEMU_WHY_RECEIVE_SHORT);
-	gives(&h, ROCEMU_WHY_NONE);
+	hostile_free(&h);
 }

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What is done before a program ends that ends as soon as it has seen a completion.
+ * What is done before a program ends that ends as soon as it has seen a completion, perhaps by
+ * _exit().
  */
 #include "test.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
@@ -136,4 +140,94 @@ TEST(exit, other_thread_has_the_lock__waited_for)
 	assert_int_equal(status, 0);
 	/* The file's header has 24 bytes, a SEND of 100 more than 150. */
 	assert_true(st.st_size > 150);
+}
+
+/* ---- reasons ---- */
+
+/* stderr is a pipe without room: a thread that prints waits, in write(). */
+struct full_pipe {
+	int fd[2];
+	int before; /* the test's stderr */
+};
+
+static void flags(int fd, int set)
+{
+	assert_int_equal(fcntl(fd, F_SETFL, set), 0);
+}
+
+static void fill(struct full_pipe *p)
+{
+	static const char zeros[4096];
+
+	assert_int_equal(pipe2(p->fd, O_CLOEXEC | O_NONBLOCK), 0);
+	for (size_t len = sizeof(zeros); len; len /= 2)
+		while (write(p->fd[1], zeros, len) > 0)
+			;
+	assert_int_equal(errno, EAGAIN);
+	flags(p->fd[1], 0);
+	p->before = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 3);
+	assert_true(p->before >= 0 && dup2(p->fd[1], STDERR_FILENO) == STDERR_FILENO);
+}
+
+/* From now on there is room. */
+static void drain(const struct full_pipe *p)
+{
+	char bytes[4096];
+
+	while (read(p->fd[0], bytes, sizeof(bytes)) > 0)
+		;
+}
+
+static void restore(struct full_pipe *p)
+{
+	assert_int_equal(dup2(p->before, STDERR_FILENO), STDERR_FILENO);
+	close(p->before);
+	close(p->fd[0]);
+	close(p->fd[1]);
+}
+
+/* A thread waits in write() to stderr. */
+static bool a_thread_prints(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	unsigned long fd;
+	bool found = false;
+
+	assert_non_null(d);
+	for (struct dirent *e; !found && (e = readdir(d));)
+		found = waits_in(e->d_name, &fd) == SYS_write && fd == STDERR_FILENO;
+	closedir(d);
+	return found;
+}
+
+/*
+ * The lane's thread handles the packet, since no other thread polls until it prints. While it does,
+ * it has the lane's lock, so polls take what is in the CQ and drive nothing.
+ */
+TEST(exit, completion_in_error__not_seen_before_its_reason_is_printed)
+{
+	struct full_pipe full = {0};
+	struct ibv_wc early, wc;
+	struct pair p;
+	int found;
+
+	need_system_calls();
+	setenv("ROCEMU_LOG", "why", 1);
+	pair_open(&p);
+	fill(&full);
+	message(&p.d, p.a, p.b, 50);
+	while (!a_thread_prints())
+		sched_yield();
+	found = ibv_poll_cq(p.d.cq, 1, &early);
+	drain(&full);
+	if (!found)
+		early = dev_poll(p.d.cq);
+	wc = dev_poll(p.d.cq);
+	restore(&full);
+	assert_int_equal(early.status, IBV_WC_LOC_LEN_ERR);
+	assert_int_equal(wc.status, IBV_WC_REM_INV_REQ_ERR);
+	assert_int_equal(found, 0);
+	ibv_destroy_qp(p.a);
+	ibv_destroy_qp(p.b);
+	dev_close(&p.d);
 }
