@@ -2,6 +2,7 @@
 #include "agent/client.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,10 +94,15 @@ uint16_t agent_client_first_index(const struct agent_client *c)
 
 int agent_client_fd(struct agent_client *c)
 {
-	int fd;
+	int fd = -ENOTCONN;
 
+	if (c->lone)
+		return -ENOENT;
 	pthread_mutex_lock(&c->lock);
-	fd = c->link.fd;
+	if (c->link.fd >= 0)
+		fd = fcntl(c->link.fd, F_DUPFD_CLOEXEC, 0);
+	if (fd == -1)
+		fd = -errno;
 	pthread_mutex_unlock(&c->lock);
 	return fd;
 }

@@ -98,15 +98,17 @@ int agent_peer_request(const struct agent_client *c, const struct rocemu_gid *ad
 int agent_peer_take(int fd);
 
 /**
- * To be watched for readability by the lane's loop: the agent has died, or sent a message. -1:
- * works without an agent, or has none at the moment, since agent_client_service() or _socket()
- * failed.
+ * A copy of the connection's descriptor, the caller's, to be watched for readability by the lane's
+ * loop: the agent has died, or sent a message. A copy, because the connection's own is closed by
+ * the thread that finds the agent dead, and other descriptors may get its number at once.
+ * @return the descriptor, or -errno: -ENOENT works without an agent, -ENOTCONN has none at the
+ * moment, since agent_client_service() or _socket() failed.
  */
 int agent_client_fd(struct agent_client *c);
 
 /**
  * agent_client_fd() is readable: receive pending messages. When the agent has died, find or spawn
- * the next one and register the slot there; agent_client_fd() may be another one afterwards.
+ * the next one and register the slot there; there may be another connection afterwards.
  * @return 0, or -errno: there is no agent now (data paths go on; call again later, with a growing
  * pause).
  */

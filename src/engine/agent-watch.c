@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "agent/client.h"
 #include "base/util.h"
@@ -18,7 +19,7 @@ enum { WOKEN_DONE = 1, WOKEN_LOOK = 2 };
 struct agent_watch {
 	struct loop *loop;	     /* borrowed */
 	struct agent_client *client; /* borrowed */
-	struct loop_io io;
+	struct loop_io io;	     /* its descriptor is owned; -1: none */
 	struct loop_timer retry;
 	atomic_uint woken; /* WOKEN_DONE: the helper has finished; _LOOK: the connection may have
 			      changed */
@@ -49,10 +50,16 @@ static void retry_later(struct agent_watch *w)
 	w->pause_ms = MIN(w->pause_ms * 2, (unsigned)PAUSE_MAX_MS);
 }
 
+static void unwatch(struct agent_watch *w)
+{
+	loop_unwatch(w->loop, &w->io);
+	agent_watch_forget(w);
+}
+
 /* Signals are blocked in the loop's thread, so in the helper too. */
 static void start_helper(struct agent_watch *w)
 {
-	loop_unwatch(w->loop, &w->io);
+	unwatch(w);
 	if (pthread_create(&w->helper, NULL, helper_main, w)) {
 		retry_later(w);
 		return;
@@ -60,15 +67,19 @@ static void start_helper(struct agent_watch *w)
 	w->busy = true;
 }
 
-/* @return 0, also without a connection, or -errno. */
+/* @return 0, also when no agent is used, or -errno: -ENOTCONN there is none at the moment. */
 static int watch_fd(struct agent_watch *w)
 {
 	const int fd = agent_client_fd(w->client);
+	int err;
 
 	if (fd < 0)
-		return 0;
+		return fd == -ENOENT ? 0 : fd;
 	w->io.fd = fd;
-	return loop_watch(w->loop, &w->io);
+	err = loop_watch(w->loop, &w->io);
+	if (err)
+		unwatch(w);
+	return err;
 }
 
 static void on_readable(struct loop_io *io)
@@ -98,9 +109,18 @@ static void look(struct agent_watch *w)
 {
 	if (w->busy || loop_timer_is_set(&w->retry))
 		return;
-	loop_unwatch(w->loop, &w->io);
+	unwatch(w);
 	if (watch_fd(w) < 0)
 		retry_later(w);
+}
+
+void agent_watch_forget(struct agent_watch *w)
+{
+	const int fd = w->io.fd;
+
+	w->io.fd = -1;
+	if (fd >= 0)
+		close(fd);
 }
 
 void agent_watch_look(struct agent_watch *w)
@@ -131,6 +151,10 @@ int agent_watch_new(struct agent_watch **out, struct loop *loop, struct agent_cl
 	loop_io_init(&w->io, -1, on_readable, w);
 	loop_timer_init(&w->retry, on_retry, w);
 	err = watch_fd(w);
+	if (err == -ENOTCONN) {
+		retry_later(w);
+		err = 0;
+	}
 	if (err) {
 		free(w);
 		return err;
@@ -145,7 +169,7 @@ void agent_watch_free(struct agent_watch *w)
 		return;
 	if (w->busy)
 		pthread_join(w->helper, NULL);
-	loop_unwatch(w->loop, &w->io);
+	unwatch(w);
 	loop_timer_stop(&w->retry);
 	free(w);
 }

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/timescale.h"
+#include "engine/agent-watch.h"
 #include "engine/forward.h"
 #include "engine/lane-shm.h"
 #include "engine/stat-server.h"
@@ -52,6 +53,8 @@ static void disown(struct lane *l)
 	if (l->thread.tick_fd >= 0)
 		close(l->thread.tick_fd);
 	loop_fini(&l->thread.loop);
+	if (l->watch)
+		agent_watch_forget(l->watch);
 	if (l->agent)
 		agent_client_forget(l->agent);
 	l->agent = NULL;

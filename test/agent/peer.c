@@ -206,8 +206,10 @@ static void peer_main(int ctl)
 			break;
 		case 'v':
 			pfd = (struct pollfd){.fd = agent_client_fd(client), .events = POLLIN};
-			re.r = poll(&pfd, 1, PATIENCE_MS) == 1 ? agent_client_service(client)
-							       : -ETIME;
+			re.r = poll(&pfd, 1, PATIENCE_MS) == 1 ? 0 : -ETIME;
+			close(pfd.fd);
+			if (!re.r)
+				re.r = agent_client_service(client);
 			break;
 		case 'V':
 			re.r = agent_client_service(client);

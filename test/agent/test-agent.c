@@ -454,6 +454,7 @@ TEST(agent, idle__leaves_when_the_last_client_has_left)
 	/* With a client it stays, past its time. */
 	pfd = (struct pollfd){.fd = agent_client_fd(c), .events = POLLIN};
 	assert_int_equal(poll(&pfd, 1, 700), 0);
+	close(pfd.fd);
 	agent_client_free(c);
 	assert_int_equal(exit_code(pid), 0);
 }
@@ -472,6 +473,7 @@ TEST(agent, sigterm__leaves_cleanly_and_clients_find_the_next_one)
 	assert_int_equal(exit_code(pid), 0);
 	pfd = (struct pollfd){.fd = agent_client_fd(c), .events = POLLIN};
 	assert_int_equal(poll(&pfd, 1, 10000), 1);
+	close(pfd.fd);
 	assert_int_equal(agent_client_service(c), 0);
 	assert_int_not_equal(agent_pid(), pid);
 	agent_client_free(c);

@@ -529,7 +529,7 @@ TEST(agent_client, agent_off__slot_1_and_the_port_alone)
 	assert_int_equal(agent_client_new(&a, text, sizeof(text)), 0);
 	assert_int_equal(agent_client_new(&b, text, sizeof(text)), 0);
 	assert_int_equal(agent_client_slot(a), 1);
-	assert_int_equal(agent_client_fd(a), -1);
+	assert_int_equal(agent_client_fd(a), -ENOENT);
 	assert_int_equal(agent_client_service(a), 0);
 	fd = agent_client_socket(a, &addr, 0, text, sizeof(text));
 	assert_true(fd >= 0);
