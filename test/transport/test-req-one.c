@@ -111,10 +111,11 @@ static void request(struct two *t)
 
 static void answer(struct two *t, struct rng *r)
 {
+	static const uint8_t naks[] = {ROCEMU_NAK_PSN_SEQ, ROCEMU_AETH_RNR | 1};
 	const struct qp_req *req = &t->b[0]->qp->req;
 	const uint32_t out = (req->next_psn - req->acked_psn) & ROCEMU_PSN_MASK;
 	const struct swqe *w = sq_wqe(&t->b[0]->qp->sq, t->b[0]->qp->sq.tail);
-	const bool nak = rng_below(r, 16) == 0;
+	const uint32_t nak = rng_below(r, 24);
 	int32_t psn;
 
 	if (!out)
@@ -129,7 +130,8 @@ static void answer(struct two *t, struct rng *r)
 			      BENCH_PSN);
 	for (unsigned i = 0; i < ARRAY_LEN(t->b); i++)
 		bench_answer(t->b[i], ROCEMU_RC_ACK, psn,
-			     nak ? ROCEMU_NAK_PSN_SEQ : ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS,
+			     nak < ARRAY_LEN(naks) ? naks[nak]
+						   : ROCEMU_AETH_ACK | ROCEMU_AETH_NO_CREDITS,
 			     NULL, 0);
 }
 
@@ -162,6 +164,7 @@ TEST(req_one, any_messages_and_answers__as_the_general_path)
 		for (unsigned i = 0; i < ARRAY_LEN(t.b); i++)
 			t.b[i] = bench_new(&(struct bench_opts){
 				.retry_cnt = 7,
+				.rnr_retry = 7,
 				.timeout = 18,
 				.window = seed % 3 ? 0 : 4000,
 			});
