@@ -293,16 +293,19 @@ static bool ends_receive(const struct rocemu_tx *tx, unsigned n)
  * An ACK waits for the rest of the message that is going out, because a peer that polls until this
  * ACK comes receives the message meanwhile. After the ACK it may look at its memory alone, and the
  * rest would have to wake another thread. Bounded, because the window may open again and again.
- * Nor does the ACK wait beyond the end of a message that completes a receive (txgroup.h).
+ * Nor does the ACK wait beyond the end of a message that completes a receive (txgroup.h): a call
+ * that ends there has room for it, or if it is for one packet, the ACK goes first.
  */
 static unsigned qp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx,
 			  unsigned room, unsigned n, unsigned first, bool *more)
 {
 	struct qp_resp *r = &qp->resp;
 	const bool owes = resp_owes(r);
-	const bool later = owes && r->ack_behind < ACK_BEHIND_MAX && resp_output_is_acks(qp);
+	const bool later =
+		owes && n + first > 1 && r->ack_behind < ACK_BEHIND_MAX && resp_output_is_acks(qp);
+	const unsigned most = later ? MIN(room, n - 1) : room;
 	unsigned made = owes && !later ? resp_output(qp, now, tx, room, first) : 0;
-	unsigned requests = req_output(qp, now, tx + made, room - made, more);
+	unsigned requests = req_output(qp, now, tx + made, most - made, more);
 
 	made += requests;
 	if (later) {
