@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One small message in one pass (req-one.c) against the general path: two requesters do the same,
- * but one is asked for single packets, which the general path makes. Packets, completions and state
+ * but one makes single packets, which the general path makes. Packets, completions and state
  * are the same, whatever the answers are. Messages have one packet: of longer ones the general path
- * measures other packets if it is asked for one at a time.
+ * measures other packets if it makes one at a time.
  */
 #include "req-bench.h"
 
