@@ -10,6 +10,7 @@ Exit code 0: all connections came about and the first one stayed, 1: not so.
 import argparse
 import json
 import multiprocessing
+import multiprocessing.connection
 import os
 import random
 import signal
@@ -82,7 +83,7 @@ FLOODS = {
 }
 
 
-def flood(make, addresses, prefixes, gap_s, stop, count):
+def flood(make, addresses, prefixes, gap_s, stop, count, begun):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     per_source = max(1, PACKETS // len(addresses))
     made = [make(a, per_source, prefixes) for a in addresses]
@@ -95,6 +96,8 @@ def flood(make, addresses, prefixes, gap_s, stop, count):
             if sent % 64:
                 continue
             count.value = sent
+            if sent == 64:
+                begun.send(True)
             if stop.is_set():
                 return
             due += 64 * gap_s
@@ -175,11 +178,12 @@ def measure(machine, name, seconds, rate):
     stop, count = multiprocessing.Event(), multiprocessing.Value('q', 0, lock=False)
     sender = None
     if make:
+        ready, begun = multiprocessing.Pipe(False)
         sender = multiprocessing.Process(target=flood, args=(make, sources(addresses), prefixes, 1 / rate if rate else 0,
-                                                             stop, count))
+                                                             stop, count, begun), daemon=True)
         sender.start()
-        while count.value == 0 and sender.is_alive():
-            time.sleep(0.01)
+        multiprocessing.connection.wait([ready, sender.sentinel], GUARD_MS / 1000)
+        harness.expect(ready.poll(), f'{name}: the flood did not begin')
     begin, sent0, times, failed = time.monotonic(), count.value, [], []
     while time.monotonic() < begin + seconds:
         n, took = machine.connect()

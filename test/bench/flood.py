@@ -11,10 +11,10 @@ be measured.
 import argparse
 import json
 import os
+import select
 import statistics
 import subprocess
 import sys
-import time
 
 import perftest
 from perftest import MIB, PATIENCE, harness
@@ -23,6 +23,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '..'
 from cases_forged import NOBODY, Wire  # pylint: disable=wrong-import-position
 
 SERVER, CLIENT = '127.0.0.50', '127.0.0.51'
+SAMPLE_S = 0.2                        # between two looks at the memory
 NO_SLOT = 0xffc123                    # a QPN of an unused slot
 # What is sent, and towards which QPN, given the server's.
 KINDS = {
@@ -94,27 +95,29 @@ class Bench:
 
     def measure(self, kind, rate, topo):
         """Gbit/s, and KiB of server and agent: before, most during."""
-        flood = None
+        flood, ended = None, []
         server, client = self.start_pair(topo)
         try:
+            ended += [os.pidfd_open(p.pid) for p in (client, server)]
             qpn = self.server_qpn(topo)
             before = memory(server.pid, 'VmRSS')
             if kind:
                 flood = self.start_flood(topo, kind, rate, qpn)
             most = before
             agent = 0
-            while client.running() and server.running():
+            while not select.select(ended, [], [], SAMPLE_S)[0]:
                 try:
                     most = max(most, memory(server.pid, 'VmRSS'))
                     agent = max([agent] + [memory(pid, 'VmRSS') for pid in agents(server.pid)])
                 except (OSError, StopIteration):
                     pass
-                time.sleep(0.2)
             harness.expect(client.wait() == 0 == server.wait(), f'{kind}: the connection ended', client, server)
             harness.expect(not flood or flood.running(), f'{kind}: the flood ended first', *filter(None, [flood]))
             rows = [line.split() for line in client.stdout.splitlines() if line.split()[:1] == [str(MIB)]]
             return float(rows[-1][3]) * MIB * 8 / 1e9, before, most, agent
         finally:
+            for fd in ended:
+                os.close(fd)
             for p in filter(None, (flood, client, server)):
                 p.kill()
 
