@@ -45,11 +45,12 @@ static inline void bth_decode(struct rocemu_hdrs *h, const uint8_t *p)
 
 static inline void bth_encode(const struct rocemu_hdrs *h, uint8_t *p)
 {
-	const uint32_t flags = (h->se ? BTH_SE : 0) | (h->migreq ? BTH_MIGREQ : 0) |
-			       (h->pad & BTH_PAD_MASK) << BTH_PAD_SHIFT | (h->tver & BTH_TVER_MASK);
-	const uint32_t marks =
-		(h->fecn ? BTH_FECN : 0) | (h->becn ? BTH_BECN : 0) | (h->resv8a & BTH_RESV8A_MASK);
-	const uint32_t ack = (h->ackreq ? BTH_ACKREQ_BIT : 0) | (h->resv7 & BTH_RESV7_MASK);
+	const uint32_t pad = h->pad & BTH_PAD_MASK, tver = h->tver & BTH_TVER_MASK;
+	const uint32_t flags =
+		(h->se ? BTH_SE : 0u) | (h->migreq ? BTH_MIGREQ : 0u) | pad << BTH_PAD_SHIFT | tver;
+	const uint32_t marks = (h->fecn ? BTH_FECN : 0u) | (h->becn ? BTH_BECN : 0u) |
+			       (h->resv8a & BTH_RESV8A_MASK);
+	const uint32_t ack = (h->ackreq ? BTH_ACKREQ_BIT : 0u) | (h->resv7 & BTH_RESV7_MASK);
 
 	put_be32(p, (uint32_t)h->opcode << 24 | flags << 16 | h->pkey);
 	put_be32(p + BTH_ECN, marks << 24 | (h->dqpn & 0xffffff));

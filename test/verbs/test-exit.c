@@ -113,6 +113,7 @@ static void send_and_exit(const char *path)
 	h.lane = vb_context_of(p.d.ctx)->lanes.lane[0];
 	snprintf(h.first, sizeof(h.first), "%d", (int)getpid());
 	assert_int_equal(pthread_create(&thread, NULL, hold, &h), 0);
+	assert_int_equal(pthread_detach(thread), 0); /* exit() does not wait for it */
 	while (!atomic_load(&h.holds))
 		sched_yield();
 	exit(0);
