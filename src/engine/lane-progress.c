@@ -366,7 +366,8 @@ bool lane_poll(struct lane *l)
 		give_way(l, now);
 		return false;
 	}
-	if (poll_is_brief(l)) {
+	/* A forked child's copy has no rings to look at. */
+	if (unlikely(l->dead || !l->attached) || poll_is_brief(l)) {
 		lane_unlock(l);
 		return true;
 	}
@@ -374,10 +375,6 @@ bool lane_poll(struct lane *l)
 	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
 	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
-	if (unlikely(l->dead || !l->attached)) {
-		lane_unlock(l);
-		return true;
-	}
 	if (lane_rx_hot(l, now)) {
 		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
 						  ? ROCEMU_NEVER

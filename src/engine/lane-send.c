@@ -184,22 +184,16 @@ void lane_tx_set_path(struct rocemu_path *path, const struct txsock *s)
 		path->hop_limit = DEFAULT_HOP_LIMIT;
 }
 
-static bool is_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
-{
-	return rocemu_gid_equal(&a->dgid, &b->dgid) && rocemu_gid_equal(&a->sgid, &b->sgid) &&
-	       a->flow_label == b->flow_label && a->sport == b->sport &&
-	       a->sgid_index == b->sgid_index && a->tclass == b->tclass &&
-	       a->hop_limit == b->hop_limit;
-}
-
 const struct lane_route *lane_tx_route(struct lane *l, const struct rocemu_path *path,
 				       uint32_t lqpn)
 {
 	struct lane_route *r = &l->tx.route[lqpn % LANE_ROUTES];
-	struct rocemu_path marked = *path;
+	struct rocemu_path marked;
 
-	if (likely(r->sock && is_same_path(&r->asked, path)))
+	if (likely(r->sock && r->asked.sgid_index == path->sgid_index &&
+		   txgroup_same_path(&r->asked, path)))
 		return r;
+	marked = *path;
 	marked.tclass = ecn_tclass(l->tx.ecn.mode, path, ROCEMU_RC_SEND_ONLY);
 	r->sock = lane_tx_sock(l, &marked);
 	if (!r->sock)

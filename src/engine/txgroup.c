@@ -7,15 +7,6 @@
 #include "wire/bth.h"
 #include "wire/opcode.h"
 
-/** Same addresses, source port, traffic class, hop limit and flow label. */
-static bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
-{
-	return a == b ||
-	       (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
-		a->flow_label == b->flow_label && rocemu_gid_equal(&a->dgid, &b->dgid) &&
-		rocemu_gid_equal(&a->sgid, &b->sgid));
-}
-
 static bool is_response(const struct rocemu_tx *t)
 {
 	return opcode_ops(t->hdr[0]) & ROCEMU_OP_RESPONSE;

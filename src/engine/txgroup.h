@@ -28,6 +28,15 @@ struct txburst {
 	uint16_t seg_len; /* bytes of UDP payload of each but the last */
 };
 
+/** Same addresses, source port, traffic class, hop limit and flow label. */
+static inline bool txgroup_same_path(const struct rocemu_path *a, const struct rocemu_path *b)
+{
+	return a == b ||
+	       (a->sport == b->sport && a->tclass == b->tclass && a->hop_limit == b->hop_limit &&
+		a->flow_label == b->flow_label && rocemu_gid_equal(&a->dgid, &b->dgid) &&
+		rocemu_gid_equal(&a->sgid, &b->sgid));
+}
+
 /**
  * Put the packets of each run of one path into the order in which they group best: requests before
  * responses, so that an acknowledgement ends the burst of the data it travels with. A peer that
