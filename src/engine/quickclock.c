@@ -1,32 +1,60 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/quickclock.h"
 
+#include <stdbool.h>
+
 #include "base/clock.h"
 #include "base/util.h"
 
 #ifdef __x86_64__
 
 enum {
-	PAIR_TICKS = 2000,	 /* a reading that took longer was interrupted */
-	RATE_LEAST_NS = 1000000, /* the rate is measured over this time at least */
-	RATE_BITS = 32,
-	RATE_MAX_NS =
+	PAIR_TICKS = 2000,	    /* a reading that took longer was interrupted */
+	MEASURE_LEAST_NS = 1000000, /* the rate is measured over this time at least */
+	MEASURE_MOST_NS =
 		1000000000, /* and at most, so that it follows the counter, and fits 64 bits */
+	RATE_BITS = 32,
 };
+/* Counters have 0.5 to 10 GHz. */
+#define RATE_MOST  (2ull << RATE_BITS)
+#define RATE_LEAST ((1ull << RATE_BITS) / 10)
+
+static void measure_from(struct quickclock *c, uint64_t ticks, uint64_t ns)
+{
+	c->first_ticks = ticks;
+	c->first_ns = ns;
+}
+
+/**
+ * Is it one of a counter that ran all the time? In a suspended machine the counter may go on while
+ * the clock stands still, and it jumps where a virtual machine moves.
+ */
+static bool is_plausible(const struct quickclock *c, uint64_t rate)
+{
+	const uint64_t off = rate > c->rate ? rate - c->rate : c->rate - rate;
+
+	return rate >= RATE_LEAST && rate <= RATE_MOST && (!c->rate || off < c->rate / 8);
+}
 
 static void set_rate(struct quickclock *c, uint64_t ticks, uint64_t ns)
 {
 	const uint64_t passed = ticks - c->first_ticks, took = ns - c->first_ns;
+	uint64_t rate;
 
-	if (!c->first_ns || took > RATE_MAX_NS || passed > INT64_MAX) {
-		c->first_ticks = ticks;
-		c->first_ns = ns;
+	if (!c->first_ns || took > MEASURE_MOST_NS) {
+		measure_from(c, ticks, ns);
 		return;
 	}
-	if (took < RATE_LEAST_NS || !passed)
+	if (took < MEASURE_LEAST_NS || !passed)
 		return;
-	c->rate = (took << RATE_BITS) / passed;
-	c->limit = c->rate ? ((uint64_t)QUICKCLOCK_NS << RATE_BITS) / c->rate : 0;
+	rate = (took << RATE_BITS) / passed;
+	if (!is_plausible(c, rate)) {
+		measure_from(c, ticks, ns);
+		c->rate = c->limit = 0;
+		return;
+	}
+	c->rate = rate;
+	c->limit = ((uint64_t)QUICKCLOCK_NS << RATE_BITS) / rate;
 }
 
 /** The last time that quickclock_now() may have returned. */

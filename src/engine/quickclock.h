@@ -2,8 +2,8 @@
 /*
  * The monotonic clock between two readings of it, by the processor's time stamp counter: half the
  * cost of a reading, which is a tenth of a small message by shared memory. The counter is trusted
- * for QUICKCLOCK_NS after a reading only. So no property of it matters much: whatever it does, the
- * time is at most that much wrong.
+ * for QUICKCLOCK_NS after a reading only, and not while its rate is not as before. So if it jumps,
+ * the time is at most that much wrong.
  *
  * Not thread-safe: guarded by the owner's lock. Where there is no such counter, each call reads the
  * clock.

@@ -72,6 +72,25 @@ TEST(quickclock, counter_jumps__time_stays_right)
 	}
 }
 
+/* As in a suspended machine: the rate that is measured over the jump is none. */
+TEST(quickclock, counter_jumps_while_the_rate_is_measured__clock_goes_on)
+{
+	static const int64_t jumps[] = {-1000000000000, -50000000, 50000000, 1000000000000,
+					INT64_MAX};
+
+	for (unsigned i = 0; i < sizeof(jumps) / sizeof(*jumps); i++) {
+		struct quickclock c = {0};
+		uint64_t begin;
+
+		learn_rate(&c);
+		c.ticks -= (uint64_t)jumps[i];
+		c.first_ticks -= (uint64_t)jumps[i];
+		begin = monotonic_ns();
+		while (monotonic_ns() - begin < 10 * (uint64_t)NS_PER_MS)
+			check_now(&c);
+	}
+}
+
 TEST(quickclock, wrong_rate__time_stays_right)
 {
 	struct quickclock c = {0};
