@@ -50,11 +50,10 @@ static void set_rate(struct quickclock *c, uint64_t ticks, uint64_t ns)
 	rate = (took << RATE_BITS) / passed;
 	if (!is_plausible(c, rate)) {
 		measure_from(c, ticks, ns);
-		c->rate = c->limit = 0;
+		c->rate = 0;
 		return;
 	}
 	c->rate = rate;
-	c->limit = ((uint64_t)QUICKCLOCK_NS << RATE_BITS) / rate;
 }
 
 /** The last time that quickclock_now() may have returned. */
@@ -66,17 +65,15 @@ static uint64_t last_ns(const struct quickclock *c, uint64_t ticks)
 uint64_t quickclock_read(struct quickclock *c, uint64_t ticks)
 {
 	const uint64_t ns = monotonic_ns(), last = last_ns(c, ticks);
+	/* Else the counter and the clock are of different times. */
+	const bool whole = __rdtsc() - ticks <= PAIR_TICKS;
 
-	if (__rdtsc() - ticks > PAIR_TICKS) {
-		/* The counter and the clock are of different times: read it again next time. */
-		c->ticks = ticks - c->limit;
-		c->ns = ns;
-		return ns;
-	}
-	set_rate(c, ticks, ns);
+	if (whole)
+		set_rate(c, ticks, ns);
+	c->limit = whole && c->rate ? ((uint64_t)QUICKCLOCK_NS << RATE_BITS) / c->rate : 0;
 	c->ticks = ticks;
-	/* Never back, nor ahead of the clock by more than what a slightly wrong rate makes. */
-	c->ns = last > ns && last - ns < QUICKCLOCK_NS / 16 ? last : ns;
+	/* Never back, nor ahead of the clock by more than what a plausible rate makes. */
+	c->ns = last > ns && last - ns < QUICKCLOCK_NS / 8 ? last : ns;
 	return c->ns;
 }
 

@@ -20,7 +20,7 @@ enum { QUICKCLOCK_NS = 50000 };
 
 struct quickclock {
 	uint64_t ticks, ns;		/* the counter and the clock at the last reading */
-	uint64_t limit;			/* ticks for which it holds; 0: the rate is not known yet */
+	uint64_t limit;			/* ticks for which it holds; 0: it is to be read */
 	uint64_t rate;			/* ns per tick, 32 bits of them behind the point */
 	uint64_t first_ticks, first_ns; /* at the reading that the rate is measured from */
 };
