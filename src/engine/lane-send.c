@@ -82,7 +82,7 @@ static unsigned path_mtu(const struct lane *l, const struct rocemu_path *path)
 
 	if (fd < 0)
 		return 0;
-	if (connect(fd, &to.sa, addr_from_gid(&to, &path->dgid, ROCEMU_UDP_PORT, scope)) ||
+	if (sys_connect(fd, &to.sa, addr_from_gid(&to, &path->dgid, ROCEMU_UDP_PORT, scope)) ||
 	    getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &len))
 		mtu = 0;
 	close(fd);
@@ -244,17 +244,13 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 		     struct txsock *s, const struct rocemu_path *path, uint16_t gso_size,
 		     size_t len)
 {
-	const uint32_t scope = addr_gid_is_link_local(&path->dgid) ? set->scope_id : 0;
 	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
 
-	*m = (struct msghdr){
-		.msg_name = to,
-		.msg_namelen = addr_from_gid(to, &path->dgid, ROCEMU_UDP_PORT, scope),
-		.msg_iov = iov,
-		.msg_control = control,
-	};
-	if (unlikely(path->flow_label) && !v4 && !s->no_labels)
-		to->in6.sin6_flowinfo = htonl(path->flow_label);
+	*m = (struct msghdr){.msg_iov = iov, .msg_control = control};
+	if (v4 || !txsock_is_connected(s, path)) {
+		m->msg_name = to;
+		m->msg_namelen = txsock_address(set, s, path, to);
+	}
 	if (txsock_needs_segment(s, gso_size, len))
 		add_control(m, IPPROTO_UDP, UDP_SEGMENT, &gso_size, sizeof(gso_size));
 	if (path->tclass != s->tclass)
@@ -291,6 +287,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	struct msghdr m;
 	union addr to;
 	ssize_t r;
+	int err;
 
 	if (!s) {
 		l->stats->tx_errors++;
@@ -303,16 +300,18 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	do
 		r = sys_sendmsg(s->fd, &m, wait ? 0 : MSG_DONTWAIT);
 	while (r < 0 && errno == EINTR);
+	err = errno;
 	l->stats->tx_syscalls++;
-	if (r < 0 && errno == EAGAIN)
+	if (r < 0 && err == EAGAIN)
 		return false;
 	if (r < 0 &&
-	    ((errno == EINVAL && lane_send_labels_refused(l, s, path)) || txsock_drop_segment(s)))
+	    ((err == EINVAL && lane_send_labels_refused(l, s, path)) || txsock_make_plain(s)))
 		return lane_send_try(l, path, data, len, wait);
 	if (r < 0) {
-		lane_send_refused(l, errno, path, 1);
+		lane_send_refused(l, err, path, 1);
 		return true;
 	}
+	txsock_messages_sent(l->tx.set[path->sgid_index], s);
 	l->stats->tx_datagrams++;
 	if (l->tap) {
 		const struct tap_addr a = {

@@ -275,7 +275,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			for (int i = 0; i < r; i++)
 				packets += head[i].count;
 			done += (unsigned)r;
-			txsock_messages_sent(s);
+			txsock_messages_sent(set, s);
 			continue;
 		}
 		if (r < 0 && err == EINTR)
@@ -287,7 +287,7 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 			continue;
 		}
 		if ((err == EINVAL && lane_send_labels_refused(l, s, pkt[head->first]->path)) ||
-		    txsock_drop_segment(s))
+		    txsock_make_plain(s))
 			continue;
 		if (head->count > 1 && burst_refused(err))
 			packets += send_shorter(l, set, s, pkt + head->first, head->count);

@@ -10,6 +10,12 @@
 
 #include "base/syssocket.h"
 
+/** As connect(2). */
+static inline int sys_connect(int fd, const struct sockaddr *to, socklen_t len)
+{
+	return (int)SYS_CALL(connect, fd, to, len);
+}
+
 /** As sendmsg(2). */
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
 {

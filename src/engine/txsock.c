@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "engine/sysmsg.h"
 #include "engine/txgroup.h"
-#include "netdev/addr.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -32,7 +32,7 @@ enum {
 	PORT_STRIDE = 997,
 	PORT_TRIES = 64,
 	SEND_BUFFER = 1 << 20, /* requested; the kernel grants what wmem_max allows */
-	SEGMENT_EVIDENCE = 16, /* messages that need another segment size than the socket's */
+	EVIDENCE = 16, /* messages that need another segment size or peer than the socket's */
 };
 
 void txsock_set_init(struct txsock_set *set, const struct rocemu_gid *gid, uint32_t scope_id,
@@ -226,8 +226,83 @@ bool txsock_needs_segment(struct txsock *s, uint16_t gso_size, size_t len)
 		s->segment_wanted = gso_size;
 		s->segment_score = 0;
 	}
-	if (s->segment_score < SEGMENT_EVIDENCE)
+	if (s->segment_score < EVIDENCE)
 		s->segment_score++;
+	return true;
+}
+
+static bool is_peer(const struct txsock_peer *peer, const struct rocemu_path *path)
+{
+	return rocemu_gid_equal(&peer->gid, &path->dgid) && peer->flow_label == path->flow_label;
+}
+
+/* By IPv4, packets of a connected socket have identifications that count from a random start. */
+static bool may_connect(const struct txsock *s, const struct rocemu_gid *peer)
+{
+	return !s->no_connect && !rocemu_gid_is_ipv4(peer) && !rocemu_gid_is_multicast(peer);
+}
+
+/* A message that takes an address: enough of them to one peer, and the socket connects to it. */
+static void count_other_peer(struct txsock *s, const struct rocemu_path *path)
+{
+	if (!may_connect(s, &path->dgid))
+		return;
+	if (!is_peer(&s->peer_wanted, path)) {
+		s->peer_wanted = (struct txsock_peer){path->dgid, path->flow_label};
+		s->peer_score = 0;
+	}
+	if (s->peer_score < EVIDENCE)
+		s->peer_score++;
+}
+
+bool txsock_is_connected(struct txsock *s, const struct rocemu_path *path)
+{
+	if (likely(s->connected && is_peer(&s->peer, path))) {
+		if (s->peer_score)
+			s->peer_score--;
+		return true;
+	}
+	count_other_peer(s, path);
+	return false;
+}
+
+socklen_t txsock_address(const struct txsock_set *set, const struct txsock *s,
+			 const struct rocemu_path *path, union addr *to)
+{
+	const uint32_t scope = addr_gid_is_link_local(&path->dgid) ? set->scope_id : 0;
+	const socklen_t len = addr_from_gid(to, &path->dgid, ROCEMU_UDP_PORT, scope);
+
+	if (unlikely(path->flow_label) && to->sa.sa_family == AF_INET6 && !s->no_labels)
+		to->in6.sin6_flowinfo = htonl(path->flow_label);
+	return len;
+}
+
+/* A kernel that refuses it, or a filter, does not prevent sending. */
+static void connect_to(const struct txsock_set *set, struct txsock *s,
+		       const struct txsock_peer *peer)
+{
+	const struct rocemu_path path = {.dgid = peer->gid, .flow_label = peer->flow_label};
+	union addr to;
+	const socklen_t len = txsock_address(set, s, &path, &to);
+
+	s->connected = !sys_connect(s->fd, &to.sa, len);
+	s->no_connect = !s->connected;
+	s->peer = *peer;
+	s->peer_score = 0;
+}
+
+/* @return whether it was connected. */
+static bool disconnect(struct txsock *s)
+{
+	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	int pending;
+	socklen_t len = sizeof(pending);
+
+	if (!s->connected)
+		return false;
+	s->connected = false;
+	s->no_connect = sys_connect(s->fd, &nobody, sizeof(nobody)) < 0 ||
+			getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &pending, &len) < 0;
 	return true;
 }
 
@@ -241,16 +316,19 @@ static void set_segment(struct txsock *s, uint16_t size)
 	s->segment_score = 0;
 }
 
-void txsock_messages_sent(struct txsock *s)
+void txsock_messages_sent(const struct txsock_set *set, struct txsock *s)
 {
-	if (unlikely(s->segment_score == SEGMENT_EVIDENCE))
+	if (unlikely(s->segment_score == EVIDENCE))
 		set_segment(s, s->segment_wanted);
+	if (unlikely(s->peer_score == EVIDENCE))
+		connect_to(set, s, &s->peer_wanted);
 }
 
-bool txsock_drop_segment(struct txsock *s)
+bool txsock_make_plain(struct txsock *s)
 {
-	if (likely(!s->segment))
-		return false;
-	set_segment(s, 0);
-	return !s->segment;
+	const bool had_segment = s->segment != 0, had_peer = disconnect(s);
+
+	if (had_segment)
+		set_segment(s, 0);
+	return had_peer || (had_segment && !s->segment);
 }

@@ -2,9 +2,10 @@
 /*
  * Transmit sockets of a lane. The receive sockets are bound to port 4791, but a RoCEv2 packet's
  * source port is its flow's entropy (0xc000-0xffff), and the ICRC covers it. So each (address,
- * source port) gets a socket of its own: unconnected and don't-fragment, so that the IPv4
- * identification is 0, blocking, so that a full queue pushes back, and dropping all input. At most
- * TXSOCK_PER_ADDRESS per address; flows beyond share them.
+ * source port) gets a socket of its own: don't-fragment, so that the IPv4 identification is 0,
+ * blocking, so that a full queue pushes back, and dropping all input. At most TXSOCK_PER_ADDRESS
+ * per address; flows beyond share them. An IPv6 socket whose messages mostly go to one peer is
+ * connected to it; messages to others have a destination address.
  *
  * Peers attribute packets from that port to this flow. Any user may send from any address of the
  * machine, as long as the port is free at some address (IP_PKTINFO chooses the source). So a second
@@ -21,7 +22,14 @@
 
 #include <rocemu/endpoint.h>
 
+#include "netdev/addr.h"
+
 enum { TXSOCK_PER_ADDRESS = 16 };
+
+struct txsock_peer {
+	struct rocemu_gid gid;
+	uint32_t flow_label; /* of IPv6 */
+};
 
 struct txsock {
 	int fd;
@@ -33,7 +41,11 @@ struct txsock {
 	uint16_t segment_wanted;   /* the one that messages lately needed in its place */
 	uint8_t segment_score;	   /* how many did, less those for which segment was right */
 	uint8_t max_segments;	   /* of a burst, since longer ones were refused; 1: no bursts */
+	uint8_t peer_score;	   /* messages to peer_wanted, less those to peer */
 	bool no_labels;		   /* IPv6 flow labels were refused here */
+	bool connected, no_connect;
+	struct txsock_peer peer;	/* it is connected to this one */
+	struct txsock_peer peer_wanted; /* messages lately went to this one instead */
 };
 
 /** The sockets of one address. */
@@ -65,12 +77,23 @@ struct txsock *txsock_find(struct txsock_set *set, const struct rocemu_path *pat
  */
 bool txsock_needs_segment(struct txsock *s, uint16_t gso_size, size_t len);
 /**
- * Messages were sent, and the next ones are not built yet: make the segment size that most of them
- * need the socket's own.
+ * A message is to be sent to a path's destination. @return true: the socket is connected to it, and
+ * the message needs no address. Then the kernel keeps the route, a tenth of a small message's time.
  */
-void txsock_messages_sent(struct txsock *s);
-/** A message was refused. @return true: the socket had a segment size, and has none now: try again.
+bool txsock_is_connected(struct txsock *s, const struct rocemu_path *path);
+/** The address of a path's destination. @return its length. */
+socklen_t txsock_address(const struct txsock_set *set, const struct txsock *s,
+			 const struct rocemu_path *path, union addr *to);
+/**
+ * Messages were sent, and the next ones are not built yet: make the segment size and the
+ * destination that most of them need the socket's own.
  */
-bool txsock_drop_segment(struct txsock *s);
+void txsock_messages_sent(const struct txsock_set *set, struct txsock *s);
+/**
+ * A message was refused: the socket gives up its segment size and its peer, since they may be the
+ * reason. A connected socket returns each of the peer's ICMP errors in place of sending a message.
+ * @return true: it had one of them: try again.
+ */
+bool txsock_make_plain(struct txsock *s);
 
 #endif

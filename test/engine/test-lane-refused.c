@@ -44,3 +44,28 @@ TEST(lane_refused, too_long_for_the_path__mtu_looked_up_once_a_line)
 	assert_int_equal(mtu_lookups, 2);
 	node_close_pair(&a, &b);
 }
+
+/*
+ * A connected socket returns ICMP errors of earlier messages in place of sending the next one. None
+ * of them is lost for that.
+ */
+TEST(lane_refused, nothing_receives_there__all_messages_sent)
+{
+	enum { MESSAGES = 100 };
+	static const uint8_t data[32];
+	struct rocemu_path path = {.hop_limit = 64, .sport = 0xd000};
+	struct node n;
+
+	if (system("for i in 1 2; do ip address add fd00::$i/128 dev lo nodad || exit; done") != 0)
+		fail_msg("cannot add addresses");
+	node_open(&n, "fd00::1");
+	path.sgid = n.gid;
+	path.dgid = (struct rocemu_gid){{[0] = 0xfd, [15] = 2}};
+	lane_lock(n.lane);
+	for (unsigned i = 0; i < MESSAGES; i++)
+		lane_tx_send_raw(n.lane, &path, data, sizeof(data));
+	assert_int_equal(n.lane->stats->tx_errors, 0);
+	assert_int_equal(n.lane->stats->tx_datagrams, MESSAGES);
+	lane_unlock(n.lane);
+	node_close(&n);
+}

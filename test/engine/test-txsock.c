@@ -138,12 +138,12 @@ static int segment_of(const struct txsock *s)
 }
 
 /** Messages that need a size: until the socket has it. */
-static void use_segment(struct txsock *s, uint16_t size, size_t len)
+static void use_segment(const struct txsock_set *set, struct txsock *s, uint16_t size, size_t len)
 {
 	for (unsigned i = 0; i < LATER; i++) {
 		assert_int_not_equal(segment_of(s), size);
 		assert_true(txsock_needs_segment(s, size, len));
-		txsock_messages_sent(s);
+		txsock_messages_sent(set, s);
 	}
 	assert_int_equal(segment_of(s), size);
 	assert_false(txsock_needs_segment(s, size, len));
@@ -158,12 +158,12 @@ TEST(txsock_segment, bursts_of_one_size__the_sockets_own)
 	s = open_one(&set, PORT + 400);
 	assert_non_null(s);
 	assert_false(txsock_needs_segment(s, 0, 4096));
-	use_segment(s, SEGMENT, SEGMENT + 20);
+	use_segment(&set, s, SEGMENT, SEGMENT + 20);
 	/* One datagram: only a longer one has to be kept in one piece. */
 	assert_false(txsock_needs_segment(s, 0, SEGMENT));
 	assert_true(txsock_needs_segment(s, 0, SEGMENT + 1));
-	use_segment(s, SEGMENT + 4, 2 * SEGMENT);
-	use_segment(s, 0, 4096);
+	use_segment(&set, s, SEGMENT + 4, 2 * SEGMENT);
+	use_segment(&set, s, 0, 4096);
 	txsock_set_fini(&set);
 }
 
@@ -178,7 +178,7 @@ TEST(txsock_segment, sizes_in_turn__stays)
 	for (unsigned i = 0; i < 10 * LATER; i++) {
 		txsock_needs_segment(s, SEGMENT, 2 * SEGMENT);
 		txsock_needs_segment(s, 0, 4096);
-		txsock_messages_sent(s);
+		txsock_messages_sent(&set, s);
 	}
 	assert_int_equal(segment_of(s), 0);
 	txsock_set_fini(&set);
@@ -192,11 +192,11 @@ TEST(txsock_segment, dropped__once)
 	txsock_set_init(&set, &here, 0, 0);
 	s = open_one(&set, PORT + 402);
 	assert_non_null(s);
-	assert_false(txsock_drop_segment(s));
-	use_segment(s, SEGMENT, 2 * SEGMENT);
-	assert_true(txsock_drop_segment(s));
+	assert_false(txsock_make_plain(s));
+	use_segment(&set, s, SEGMENT, 2 * SEGMENT);
+	assert_true(txsock_make_plain(s));
 	assert_int_equal(segment_of(s), 0);
-	assert_false(txsock_drop_segment(s));
+	assert_false(txsock_make_plain(s));
 	txsock_set_fini(&set);
 }
 
@@ -241,7 +241,7 @@ TEST(txsock_segment, of_the_socket__splits_all_but_messages_with_size_0)
 	txsock_set_init(&set, &here, 0, 0);
 	s = open_one(&set, PORT + 403);
 	assert_non_null(s);
-	use_segment(s, SEGMENT, 2 * SEGMENT);
+	use_segment(&set, s, SEGMENT, 2 * SEGMENT);
 	send_to(s, &to, SEGMENT + 20, false);
 	send_to(s, &to, SEGMENT, false);
 	send_to(s, &to, 100, true);
@@ -249,4 +249,144 @@ TEST(txsock_segment, of_the_socket__splits_all_but_messages_with_size_0)
 		assert_int_equal(recv(in, buf, sizeof(buf), MSG_DONTWAIT), got[i]);
 	txsock_set_fini(&set);
 	close(in);
+}
+
+#define HERE6                    \
+	{                        \
+		{                \
+			[15] = 1 \
+		}                \
+	}
+#define OTHER6                                     \
+	{                                          \
+		{                                  \
+			[0] = 0x20, 0x01, [15] = 2 \
+		}                                  \
+	}
+
+static const struct rocemu_path here6 = {.sgid = HERE6, .dgid = HERE6, .sport = PORT},
+				other6 = {.sgid = HERE6, .dgid = OTHER6, .sport = PORT};
+
+static struct txsock *open_v6(struct txsock_set *set, uint16_t port)
+{
+	struct rocemu_path p = here6;
+	int err = 0;
+
+	p.sport = port;
+	txsock_set_init(set, &here6.sgid, 0, 0);
+	return txsock_find(set, &p, &err);
+}
+
+/** The address that a socket is connected to. @return false: none. */
+static bool peer_of(const struct txsock *s, struct rocemu_gid *gid)
+{
+	union addr a;
+	socklen_t len = sizeof(a);
+	uint16_t port;
+
+	if (getpeername(s->fd, &a.sa, &len))
+		return false;
+	assert_int_equal(addr_to_gid(&a, len, gid, &port), 0);
+	assert_int_equal(port, ROCEMU_UDP_PORT);
+	return true;
+}
+
+/** Messages to a path's destination that need its address: until the socket is connected to it. */
+static void use_peer(const struct txsock_set *set, struct txsock *s, const struct rocemu_path *p)
+{
+	struct rocemu_gid peer;
+
+	for (unsigned i = 0; i < LATER; i++) {
+		assert_false(peer_of(s, &peer) && rocemu_gid_equal(&peer, &p->dgid));
+		assert_false(txsock_is_connected(s, p));
+		txsock_messages_sent(set, s);
+	}
+	assert_true(peer_of(s, &peer));
+	assert_true(rocemu_gid_equal(&peer, &p->dgid));
+	assert_true(txsock_is_connected(s, p));
+}
+
+TEST(txsock_peer, most_messages__connected_to_it)
+{
+	struct txsock_set set;
+	struct txsock *s = open_v6(&set, PORT + 500);
+
+	assert_non_null(s);
+	use_peer(&set, s, &here6);
+	assert_false(txsock_is_connected(s, &other6));
+	txsock_messages_sent(&set, s);
+	assert_true(txsock_is_connected(s, &here6));
+	txsock_set_fini(&set);
+}
+
+TEST(txsock_peer, other_flow_label__another_peer)
+{
+	struct rocemu_path labelled = here6;
+	struct txsock_set set;
+	struct txsock *s = open_v6(&set, PORT + 501);
+
+	labelled.flow_label = 0x12345;
+	assert_non_null(s);
+	use_peer(&set, s, &here6);
+	assert_false(txsock_is_connected(s, &labelled));
+	txsock_set_fini(&set);
+}
+
+TEST(txsock_peer, two_in_turn__not_connected)
+{
+	struct txsock_set set;
+	struct txsock *s = open_v6(&set, PORT + 502);
+	struct rocemu_gid peer;
+
+	assert_non_null(s);
+	for (unsigned i = 0; i < 10 * LATER; i++) {
+		assert_false(txsock_is_connected(s, &here6));
+		assert_false(txsock_is_connected(s, &other6));
+		txsock_messages_sent(&set, s);
+	}
+	assert_false(peer_of(s, &peer));
+	txsock_set_fini(&set);
+}
+
+/* The identification of its packets would count. */
+TEST(txsock_peer, ipv4__never_connected)
+{
+	struct txsock_set set;
+	struct txsock *s;
+	struct rocemu_gid peer;
+
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 503);
+	assert_non_null(s);
+	for (unsigned i = 0; i < 10 * LATER; i++) {
+		assert_false(txsock_is_connected(s, &path));
+		txsock_messages_sent(&set, s);
+	}
+	assert_false(peer_of(s, &peer));
+	txsock_set_fini(&set);
+}
+
+/* Nothing receives at port 4791 of this namespace. */
+TEST(txsock_peer, port_unreachable__plain_and_sent_again)
+{
+	struct txsock_set set;
+	struct txsock *s = open_v6(&set, PORT + 504);
+	struct rocemu_gid peer;
+	union addr to;
+	socklen_t len;
+
+	assert_non_null(s);
+	assert_false(txsock_make_plain(s));
+	use_peer(&set, s, &here6);
+	assert_int_equal(send(s->fd, "1", 1, 0), 1);
+	assert_int_equal(send(s->fd, "2", 1, 0), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	assert_true(txsock_make_plain(s));
+	assert_false(peer_of(s, &peer));
+	assert_false(txsock_make_plain(s));
+	assert_false(txsock_is_connected(s, &here6));
+	len = txsock_address(&set, s, &here6, &to);
+	for (unsigned i = 0; i < 3; i++)
+		assert_int_equal(sendto(s->fd, "2", 1, 0, &to.sa, len), 1);
+	txsock_set_fini(&set);
 }
