@@ -275,6 +275,8 @@ struct rocemu_event {
 	} u; /* borrowed; destroying the object takes its events out of the ring */
 };
 
+/** Is there an event to be taken? */
+ROCEMU_PUBLIC bool rocemu_ep_has_event(const struct rocemu_ep *ep);
 /** Take the next event. @return false: none. */
 ROCEMU_PUBLIC bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev);
 

@@ -210,6 +210,7 @@ struct lane {
 	struct quickclock clock;
 	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
 	unsigned brief_polls; /* so many of the next ones need not read the clock */
+	unsigned unsettled;   /* polls that received something since the last lane_settle() */
 	rocemu_ns_t ack_due;  /* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
 	rocemu_ns_t tap_due;  /* the capture is flushed then */
 	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */

@@ -149,6 +149,7 @@ void lane_settle(struct lane *l, rocemu_ns_t now)
 {
 	rocemu_ns_t due = l->ack_due, timers;
 
+	l->unsettled = 0;
 	if (l->on_events)
 		l->on_events(l->user, l->ep);
 	timers = rocemu_ep_deadline(l->ep); /* on_events may have armed a CQ */
@@ -175,6 +176,20 @@ static void settle(struct lane *l, rocemu_ns_t now)
 	lane_settle(l, now);
 	if (unlikely(lane_is_joined(l)))
 		lane_each_joined(l, lane_settle, now);
+}
+
+/*
+ * A caller has received something, and is to have it. If callers poll, timers wait for the next
+ * poll that finds nothing. The tick ensures that there is one.
+ */
+static void settle_later(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+static void settle_later(struct lane *l, rocemu_ns_t now)
+{
+	enum { RECEIVES_MAX = 8 };
+
+	if (l->progress.mode != PROGRESS_POLLED || rocemu_ep_has_event(l->ep) ||
+	    ++l->unsettled == RECEIVES_MAX || lane_is_joined(l))
+		settle(l, now);
 }
 
 /* After a receive: may what there is to send wait for an answer? */
@@ -386,10 +401,12 @@ bool lane_poll(struct lane *l)
 		run_timers(l, now);
 		if (!hold_acks(l, now, until))
 			send_all(l, now);
-		settle(l, now);
+		settle_later(l, now);
 		lane_unlock(l);
 		return true;
 	}
+	if (l->unsettled)
+		settle(l, now);
 	plan_brief_polls(l, now, last);
 	l->spins++;
 	if (unlikely((l->spins & (cold_spins(l) - 1)) == 0)) {

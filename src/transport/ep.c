@@ -194,6 +194,11 @@ static uint32_t event_take_bit(struct event_src *s)
 	return bit;
 }
 
+bool rocemu_ep_has_event(const struct rocemu_ep *ep)
+{
+	return !list_empty(&ep->events);
+}
+
 bool rocemu_ep_next_event(struct rocemu_ep *ep, struct rocemu_event *ev)
 {
 	struct list *n = list_first(&ep->events);

@@ -3,6 +3,7 @@
 #include "test.h"
 
 #include <poll.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
@@ -268,6 +269,34 @@ static void wait_until_polled(struct node *a, struct node *b)
 		mode = b->lane->progress.mode;
 		lane_unlock(b->lane);
 	} while (mode != PROGRESS_POLLED);
+}
+
+static unsigned unsettled(struct node *n)
+{
+	unsigned polls;
+
+	lane_lock(n->lane);
+	polls = n->lane->unsettled;
+	lane_unlock(n->lane);
+	return polls;
+}
+
+/* A poll that receives leaves timers to the next one. If there is none, the tick looks at them. */
+TEST(lane, receives_then_silence__tick_looks_at_timers)
+{
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < 20; i++) {
+		wait_until_polled(&a, &b);
+		node_recv(&b, 0, 64);
+		node_send(&a, 0, 64, true);
+		node_poll(&b);
+		while (unsettled(&b))
+			sched_yield();
+		node_poll(&a);
+	}
+	node_close_pair(&a, &b);
 }
 
 /* Not many ticks even if they are frequent, and more than one if they are rare. */
