@@ -230,9 +230,13 @@ static void form_learn(struct icrc_form *f)
 }
 
 /*
- * What is known of such a packet; NULL: nothing. Neighbours in a burst, and the lengths of a
- * message and of its ACK, have places of their own.
+ * Places from one length to the next. A burst is often messages of one length and an ACK, whose
+ * identifications are neighbours: steps of 1 would give an ACK the place of a message that is 4
+ * bytes longer. With 63, n messages and an ACK have n + 1 places for n up to 4 and each length.
  */
+enum { LENGTH_STEP = 63 };
+
+/* What is known of such a packet; NULL: nothing. */
 static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocemu_icrc_ctx *c,
 					 size_t len, uint8_t resv8a)
 {
@@ -240,7 +244,7 @@ static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocem
 
 	if (len > ICRC_MEMO_MAX_LEN)
 		return NULL;
-	f = &m->form[(c->ip_id + c->sport + len / 4) % ICRC_FORMS];
+	f = &m->form[(c->ip_id + c->sport + LENGTH_STEP * (len / 4)) % ICRC_FORMS];
 	if (likely(f->len == len && f->resv8a == resv8a && same_ctx(&f->ctx, c))) {
 		if (unlikely(!f->known))
 			form_learn(f);

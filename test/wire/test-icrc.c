@@ -286,6 +286,42 @@ static void icrc_memo__packets_that_are_alike_and_others__as_the_slow_one(void *
 	}
 }
 
+static unsigned known_forms(const struct icrc_memo *m)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ICRC_FORMS; i++)
+		n += m->form[i].known;
+	return n;
+}
+
+/* A burst of n messages and an ACK, twice. */
+static unsigned known_after_two_bursts(unsigned n, size_t message)
+{
+	enum { ACK = 16 }; /* BTH and AETH */
+	struct icrc_memo *memo = calloc(1, sizeof(*memo));
+	const uint8_t pkt[ICRC_MEMO_MAX_LEN] = {0};
+	struct rocemu_icrc_ctx c = v4;
+	unsigned known;
+
+	assert_non_null(memo);
+	for (unsigned i = 0; i < 2 * (n + 1); i++) {
+		c.ip_id = (uint16_t)(i % (n + 1));
+		icrc_memo_compute(memo, &c, pkt, c.ip_id == n ? ACK : message);
+	}
+	known = known_forms(memo);
+	free(memo);
+	return known;
+}
+
+static void icrc_memo__messages_and_their_ack__all_known(void **state)
+{
+	(void)state;
+	for (unsigned n = 1; n <= 4; n++)
+		for (size_t len = 12; len <= ICRC_MEMO_MAX_LEN - ROCEMU_ICRC_LEN; len += 4)
+			assert_int_equal(known_after_two_bursts(n, len), n + 1);
+}
+
 static void icrc_memo_check__any_packet__as_without(void **state)
 {
 	static const size_t lens[] = {16, 24, 96, 256, 260};
@@ -342,6 +378,7 @@ int main(void)
 		cmocka_unit_test(icrc_check__addressing_changed__fails),
 		cmocka_unit_test(icrc_check__no_room_for_bth_and_icrc__fails),
 		cmocka_unit_test(icrc_memo__packets_that_are_alike_and_others__as_the_slow_one),
+		cmocka_unit_test(icrc_memo__messages_and_their_ack__all_known),
 		cmocka_unit_test(icrc_memo_check__any_packet__as_without),
 		cmocka_unit_test(gid_is_ipv4__mapped_only),
 	};
