@@ -199,7 +199,8 @@ struct lane {
 	struct list retired;	 /* of lane_sock.retired: for the thread to close */
 	struct forward *forward; /* owned, or NULL */
 	struct lane_shm
-		*shm; /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
+		*shm;	 /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
+	bool hop_limits; /* the sockets deliver them, see lane_want_hop_limits() */
 	struct lane_rx rx;
 	struct lane_tx tx;
 	struct rcvbuf rcvbuf;

@@ -99,6 +99,8 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
  * bytes forwarded.
  */
 static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, size_t last,
+			  uint16_t index) REQUIRES(l);
+static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, size_t last,
 			  uint16_t index)
 {
 	const uint32_t slot = lane_slot_of(b->data + offset);
@@ -115,6 +117,7 @@ static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, 
 	size_t end = offset;
 	unsigned n = 0;
 
+	lane_want_hop_limits(l); /* the other lane's UD QPs may need them, from the next one on */
 	while (end < last && last - end >= ROCEMU_BTH_LEN && lane_slot_of(b->data + end) == slot) {
 		end += MIN(b->seg_len, last - end);
 		n++;

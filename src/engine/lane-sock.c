@@ -10,6 +10,7 @@
  * The lane's thread has the sockets in its loop, so it closes those that go (lane_sock_reap()).
  */
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,6 +54,24 @@ static void fit_read_budget(struct lane *l)
 		rocemu_ep_set_read_budget(l->ep, least / 2);
 }
 
+/* A kernel without the option delivers none. */
+static void deliver_hop_limits(const struct lane_sock *s, int on)
+{
+	const bool v4 = rocemu_gid_is_ipv4(&s->gid);
+
+	(void)setsockopt(s->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT,
+			 &on, sizeof(on));
+}
+
+void lane_want_hop_limits(struct lane *l)
+{
+	if (l->hop_limits)
+		return;
+	l->hop_limits = true;
+	for (unsigned i = 0; i < l->nsocks; i++)
+		deliver_hop_limits(l->socks[i], true);
+}
+
 /* Takes fd over, on error too. */
 static int sock_add(struct lane *l, int fd, const struct rocemu_gid *gid, bool group) REQUIRES(l);
 static int sock_add(struct lane *l, int fd, const struct rocemu_gid *gid, bool group)
@@ -65,6 +84,7 @@ static int sock_add(struct lane *l, int fd, const struct rocemu_gid *gid, bool g
 	}
 	*s = (struct lane_sock){.lane = l, .fd = fd, .gid = *gid, .group = group};
 	list_init(&s->retired);
+	deliver_hop_limits(s, l->hop_limits || l->tap);
 	l->socks[l->nsocks++] = s;
 	fit_read_budget(l);
 	if (l->thread.running)

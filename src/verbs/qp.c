@@ -225,6 +225,8 @@ static int create(struct vb_context *c, struct vb_qp *qp, struct ibv_qp_init_att
 		return ret;
 	qp->counted = true;
 	lane_lock(qp->lane);
+	if (a->qp_type == IBV_QPT_UD)
+		lane_want_hop_limits(qp->lane);
 	ret = rocemu_qp_create(lane_ep(qp->lane), &init, &qp->rqp);
 	lane_unlock(qp->lane);
 	if (ret == -EINVAL)

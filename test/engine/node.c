@@ -103,6 +103,7 @@ void node_open_ud(struct node *n, const char *address, uint32_t qkey)
 
 	open_node(n, address, IBV_QPT_UD);
 	lane_lock(n->lane);
+	lane_want_hop_limits(n->lane);
 	for (unsigned i = 0; i < 3; i++) {
 		attr.qp_state = states[i];
 		assert_int_equal(

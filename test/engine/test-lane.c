@@ -339,6 +339,48 @@ TEST(lane, path_of_another_address__refused)
 	node_close(&a);
 }
 
+/** Do all the node's sockets deliver the hop limits of datagrams, or none? */
+static bool delivers_hop_limits(struct node *n)
+{
+	unsigned on = 0, nsocks;
+
+	lane_lock(n->lane);
+	nsocks = n->lane->nsocks;
+	for (unsigned i = 0; i < nsocks; i++) {
+		const struct lane_sock *s = n->lane->socks[i];
+		const bool v4 = rocemu_gid_is_ipv4(&s->gid);
+		int value;
+		socklen_t len = sizeof(value);
+
+		assert_int_equal(getsockopt(s->fd, v4 ? IPPROTO_IP : IPPROTO_IPV6,
+					    v4 ? IP_RECVTTL : IPV6_RECVHOPLIMIT, &value, &len),
+				 0);
+		on += value != 0;
+	}
+	lane_unlock(n->lane);
+	assert_true(nsocks > 0 && (on == 0 || on == nsocks));
+	return on > 0;
+}
+
+TEST(lane, hop_limits__only_for_ud)
+{
+	static const char *const addresses[] = {"127.0.0.1", "::1"};
+	struct node n;
+
+	for (unsigned i = 0; i < 2; i++) {
+		node_open(&n, addresses[i]);
+		assert_false(delivers_hop_limits(&n));
+		lane_lock(n.lane);
+		lane_want_hop_limits(n.lane);
+		lane_unlock(n.lane);
+		assert_true(delivers_hop_limits(&n));
+		node_close(&n);
+		node_open_ud(&n, addresses[i], 1);
+		assert_true(delivers_hop_limits(&n));
+		node_close(&n);
+	}
+}
+
 /* One burst for two slots, as GRO makes of two QPs' packets with one source port. */
 TEST(lane, burst_for_two_slots__second_forwarded)
 {
@@ -367,6 +409,8 @@ TEST(lane, burst_for_two_slots__second_forwarded)
 	assert_int_equal(node_stats(&a).rx_forwarded, 2);
 	assert_int_equal(node_stats(&b).rx_datagrams, 2);
 	assert_int_equal(node_stats(&b).rx_misrouted, 0);
+	/* b may have a UD QP. */
+	assert_true(delivers_hop_limits(&a));
 	close(fd);
 	node_close_pair(&a, &b);
 }
@@ -524,6 +568,7 @@ TEST(lane, captured__every_packet_once_icrc_right)
 	setenv("ROCEMU_PCAP", path, 1);
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	unsetenv("ROCEMU_PCAP");
+	assert_true(delivers_hop_limits(&a));
 	node_ping_pong(&a, &b, 20, 100);
 	node_ping_pong(&a, &b, 5, 9000);
 	node_write(&a, &b, 0, 300000, true);
