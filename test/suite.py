@@ -55,7 +55,7 @@ SUITES = {
 # What --quick leaves out: tests of more than two or three seconds each. Most of that time they wait.
 SLOW = {
     'agent/agent-agent', 'agent/agent-client', 'agent/agent-gsi', 'agent/agent-holder',
-    'agent/agent-liar', 'agent/agent-users-names', 'cm/cm-masks', 'docs/doc-console',
+    'agent/agent-liar', 'agent/agent-users-names', 'bench/train', 'cm/cm-masks', 'docs/doc-console',
     'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
     'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu',
     'netdev/netdev-netmon', 'parity/parity', 'prog/errors-run', 'rdmacm/rdmacm-device-watch',
