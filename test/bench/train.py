@@ -4,7 +4,7 @@
 
 gcc then inlines and lays out the code for the paths that messages take. The build directory is configured with
 -Dtraining=record for the run, and with -Dtraining=use for the result. It stays so: after a change of the sources the
-counts of changed functions are not used. Exit code 0, or 2: not possible; the last lines of output say why.
+counts of changed functions are not used. Exit code 0, or 2: not possible; the output ends with the reason.
 """
 import argparse
 import os

@@ -46,7 +46,6 @@ static void set_lane_options(int fd, int segment)
 	    setsockopt(fd, SOL_UDP, UDP_GRO, &one, sizeof(one)) ||
 	    setsockopt(fd, SOL_UDP, UDP_SEGMENT, &segment, sizeof(segment)) ||
 	    setsockopt(fd, IPPROTO_IP, IP_RECVTOS, &one, sizeof(one)) ||
-	    setsockopt(fd, IPPROTO_IP, IP_RECVTTL, &one, sizeof(one)) ||
 	    setsockopt(fd, SOL_SOCKET, SO_RXQ_OVFL, &one, sizeof(one)))
 		bench_die("socket option");
 }
