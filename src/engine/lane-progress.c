@@ -179,8 +179,8 @@ static void settle(struct lane *l, rocemu_ns_t now)
 }
 
 /*
- * A caller has received something, and is to have it. If callers poll, timers wait for the next
- * poll that finds nothing. The tick ensures that there is one.
+ * After a caller's receive: the caller gets what came first. If callers poll, the timers wait for
+ * the next poll that finds nothing. If none follows, the tick or watch_again() looks at them.
  */
 static void settle_later(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 static void settle_later(struct lane *l, rocemu_ns_t now)

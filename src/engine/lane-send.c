@@ -247,7 +247,7 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
 
 	*m = (struct msghdr){.msg_iov = iov, .msg_control = control};
-	if (v4 || !txsock_is_connected(s, path)) {
+	if (v4 /* never */ || !txsock_is_connected(s, path)) {
 		m->msg_name = to;
 		m->msg_namelen = txsock_address(set, s, path, to);
 	}

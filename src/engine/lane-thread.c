@@ -127,6 +127,8 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	set_tick(l, 0);
 	watch_or_retry(l);
 	rest(l);
+	if (l->unsettled)
+		lane_settle(l, now);
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
 	/* Send what a poll left to the tick: there are no more ticks. */

@@ -277,33 +277,36 @@ socklen_t txsock_address(const struct txsock_set *set, const struct txsock *s,
 	return len;
 }
 
-/* A kernel that refuses it, or a filter, does not prevent sending. */
-static void connect_to(const struct txsock_set *set, struct txsock *s,
-		       const struct txsock_peer *peer)
-{
-	const struct rocemu_path path = {.dgid = peer->gid, .flow_label = peer->flow_label};
-	union addr to;
-	const socklen_t len = txsock_address(set, s, &path, &to);
-
-	s->connected = !sys_connect(s->fd, &to.sa, len);
-	s->no_connect = !s->connected;
-	s->peer = *peer;
-	s->peer_score = 0;
-}
-
 /* @return whether it was connected. */
 static bool disconnect(struct txsock *s)
 {
-	const struct sockaddr nobody = {.sa_family = AF_UNSPEC};
+	const struct sockaddr none = {.sa_family = AF_UNSPEC};
 	int pending;
 	socklen_t len = sizeof(pending);
 
 	if (!s->connected)
 		return false;
 	s->connected = false;
-	s->no_connect = sys_connect(s->fd, &nobody, sizeof(nobody)) < 0 ||
+	s->no_connect = sys_connect(s->fd, &none, sizeof(none)) < 0 ||
 			getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &pending, &len) < 0;
 	return true;
+}
+
+/* If the kernel or a filter refuses it, messages have addresses. */
+static void connect_to(const struct txsock_set *set, struct txsock *s,
+		       const struct txsock_peer *peer)
+{
+	const struct rocemu_path path = {.dgid = peer->gid, .flow_label = peer->flow_label};
+	union addr to;
+	const socklen_t len = txsock_address(set, s, &path, &to);
+	const bool done = !sys_connect(s->fd, &to.sa, len);
+
+	if (!done)
+		disconnect(s); /* from the peer before */
+	s->connected = done;
+	s->no_connect = !done;
+	s->peer = *peer;
+	s->peer_score = 0;
 }
 
 static void set_segment(struct txsock *s, uint16_t size)

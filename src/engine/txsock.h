@@ -43,7 +43,8 @@ struct txsock {
 	uint8_t max_segments;	   /* of a burst, since longer ones were refused; 1: no bursts */
 	uint8_t peer_score;	   /* messages to peer_wanted, less those to peer */
 	bool no_labels;		   /* IPv6 flow labels were refused here */
-	bool connected, no_connect;
+	bool connected;
+	bool no_connect;		/* that was refused here */
 	struct txsock_peer peer;	/* it is connected to this one */
 	struct txsock_peer peer_wanted; /* messages lately went to this one instead */
 };

@@ -46,8 +46,8 @@ TEST(lane_refused, too_long_for_the_path__mtu_looked_up_once_a_line)
 }
 
 /*
- * A connected socket returns ICMP errors of earlier messages in place of sending the next one. None
- * of them is lost for that.
+ * A connected socket returns ICMP errors of earlier messages in place of sending the next one. No
+ * message is lost by that.
  */
 TEST(lane_refused, nothing_receives_there__all_messages_sent)
 {

@@ -299,6 +299,31 @@ TEST(lane, receives_then_silence__tick_looks_at_timers)
 	node_close_pair(&a, &b);
 }
 
+/* As the tick, where a caller is about to sleep and another one has just received something. */
+TEST(lane, receives_then_watched_again__timers_looked_at)
+{
+	struct node a, b;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	for (unsigned i = 0; i < 20; i++) {
+		enum progress_mode mode;
+
+		wait_until_polled(&a, &b);
+		lane_lock(b.lane);
+		b.lane->unsettled = 1;
+		lane_thread_request(b.lane, LANE_REQ_WATCH);
+		lane_unlock(b.lane);
+		do {
+			sched_yield();
+			lane_lock(b.lane);
+			mode = b.lane->progress.mode;
+			lane_unlock(b.lane);
+		} while (mode == PROGRESS_POLLED);
+		assert_int_equal(unsettled(&b), 0);
+	}
+	node_close_pair(&a, &b);
+}
+
 /* Not many ticks even if they are frequent, and more than one if they are rare. */
 #define LONG_CALL_NS (PROGRESS_BUSY_TICKS * PROGRESS_TICK_NS + 100000)
 _Static_assert(LONG_CALL_NS > 2 * PROGRESS_TICK_CALM_NS, "the second tick sees no poll");

@@ -332,19 +332,27 @@ TEST(txsock_peer, other_flow_label__another_peer)
 	txsock_set_fini(&set);
 }
 
-TEST(txsock_peer, two_in_turn__not_connected)
+/** However many messages go to two paths' destinations in turn. */
+static void never_connects(const struct txsock_set *set, struct txsock *s,
+			   const struct rocemu_path *one, const struct rocemu_path *other)
 {
-	struct txsock_set set;
-	struct txsock *s = open_v6(&set, PORT + 502);
 	struct rocemu_gid peer;
 
 	assert_non_null(s);
 	for (unsigned i = 0; i < 10 * LATER; i++) {
-		assert_false(txsock_is_connected(s, &here6));
-		assert_false(txsock_is_connected(s, &other6));
-		txsock_messages_sent(&set, s);
+		assert_false(txsock_is_connected(s, one));
+		assert_false(txsock_is_connected(s, other));
+		txsock_messages_sent(set, s);
 	}
 	assert_false(peer_of(s, &peer));
+}
+
+TEST(txsock_peer, two_in_turn__not_connected)
+{
+	struct txsock_set set;
+	struct txsock *s = open_v6(&set, PORT + 502);
+
+	never_connects(&set, s, &here6, &other6);
 	txsock_set_fini(&set);
 }
 
@@ -352,17 +360,9 @@ TEST(txsock_peer, two_in_turn__not_connected)
 TEST(txsock_peer, ipv4__never_connected)
 {
 	struct txsock_set set;
-	struct txsock *s;
-	struct rocemu_gid peer;
 
 	txsock_set_init(&set, &here, 0, 0);
-	s = open_one(&set, PORT + 503);
-	assert_non_null(s);
-	for (unsigned i = 0; i < 10 * LATER; i++) {
-		assert_false(txsock_is_connected(s, &path));
-		txsock_messages_sent(&set, s);
-	}
-	assert_false(peer_of(s, &peer));
+	never_connects(&set, open_one(&set, PORT + 503), &path, &path);
 	txsock_set_fini(&set);
 }
 
