@@ -38,7 +38,7 @@ struct rocemu_path {
 	uint8_t hop_limit;
 };
 
-/** A received datagram. Borrowed for the call. */
+/** A received datagram. Borrowed for the call, which may change ip_id. */
 struct rocemu_dgram {
 	const uint8_t *data; /* from the BTH to the ICRC inclusive */
 	uint32_t len;
@@ -49,7 +49,7 @@ struct rocemu_dgram {
 	uint32_t flow_label; /* 20 bits, IPv6 */
 	bool congested;	  /* the buffer it came through is filling up, or lost packets before it */
 	bool ip_id_known; /* see rocemu_icrc_check() */
-	uint16_t ip_id;	  /* IPv4: the identification, or the guess */
+	uint16_t ip_id;	  /* IPv4: the identification, or a guess; then the one that was found */
 	/*
 	 * NULL: the ICRC is checked. Else the packet came by memory, and is not. These are its len
 	 * bytes, which may change while they are read (memory shared with another process); the
@@ -207,7 +207,7 @@ ROCEMU_PUBLIC void rocemu_ep_set_active_mtu(struct rocemu_ep *ep, enum ibv_mtu m
  * @return ROCEMU_DROP_NONE, or why it was not taken; also counted in rocemu_ep_stats.
  */
 ROCEMU_PUBLIC enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
-					       const struct rocemu_dgram *d);
+					       struct rocemu_dgram *d);
 
 /**
  * Fill tx[0..n) with packets to send now, n <= ROCEMU_OUTPUT_BATCH. Consecutive descriptors of one

@@ -290,8 +290,11 @@ void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, u
 
 /* ---- received packets ---- */
 
-/* The packet is in a buffer of the lane's, so it can be corrupted in place. */
-static void corrupt_received(const struct fault_verdict *v, const struct rocemu_dgram *d)
+/*
+ * The packet is in a buffer of the lane's, so it can be corrupted in place. Its identification is
+ * known from then on: the endpoint could find another one for which the corrupted packet is right.
+ */
+static void corrupt_received(const struct fault_verdict *v, struct rocemu_dgram *d)
 {
 	struct rocemu_icrc_ctx ctx = {
 		.src = d->src,
@@ -304,8 +307,10 @@ static void corrupt_received(const struct fault_verdict *v, const struct rocemu_
 	const int32_t id = rocemu_icrc_check(&ctx, d->ip_id_known, d->data, d->len);
 
 	/* One whose ICRC is wrong already stays so. */
-	if (id >= 0)
-		ctx.ip_id = (uint16_t)id;
+	if (id >= 0) {
+		ctx.ip_id = d->ip_id = (uint16_t)id;
+		d->ip_id_known = true;
+	}
 	corrupt(v, id >= 0 ? &ctx : NULL, (uint8_t *)(uintptr_t)d->data, d->len);
 }
 
@@ -329,6 +334,7 @@ void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 {
 	const struct fault_packet p = note_packet(d);
 	const uint8_t tclass = d->tclass;
+	const bool id_known = d->ip_id_known;
 	struct fault_verdict v = {0};
 
 	fault_report_add(FAULT_COUNT_RECEIVED, 1);
@@ -349,4 +355,5 @@ void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 			lane_impair_deliver(l, now, d);
 	}
 	d->tclass = tclass;
+	d->ip_id_known = id_known;
 }

@@ -89,12 +89,17 @@ struct lane_sock {
 	struct loop_io io;   /* the thread's own, changed with the lock held */
 };
 
+enum { LANE_RX_IDS = 16 };
+
 struct lane_rx {
 	uint32_t octets;  /* of the last receive call */
 	uint32_t fetches; /* READs and atomics of it, and one more when answers were sent early */
 	bool requests;	  /* it brought some */
 	bool mid_message; /* its last request packet leaves a message unfinished */
-	uint8_t *buf;	  /* LANE_RX_BATCH * LANE_RX_BUF, owned */
+	/* By source port: the IPv4 identification of the next burst. A guess: with a wrong one, the
+	 * ICRC check takes longer. */
+	uint16_t next_id[LANE_RX_IDS];
+	uint8_t *buf; /* LANE_RX_BATCH * LANE_RX_BUF, owned */
 	struct mmsghdr msg[LANE_RX_BATCH];
 	struct iovec iov[LANE_RX_BATCH];
 	union addr from[LANE_RX_BATCH];
@@ -412,7 +417,7 @@ void lane_impair_expire(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 /** The lane ends: send all held packets now. */
 void lane_impair_release(struct lane *l) REQUIRES(l);
 /** As rocemu_ep_input(), and reports a simulated receiver-not-ready (rnr). */
-void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d) REQUIRES(l);
+void lane_impair_deliver(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 /** As rocemu_ep_input(), with what rules do to the packet; d->data is in a buffer of the lane's. */
 void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRES(l);
 

@@ -81,7 +81,7 @@ struct fault_packet note_packet(const struct rocemu_dgram *d)
 	};
 }
 
-void lane_impair_deliver(struct lane *l, rocemu_ns_t now, const struct rocemu_dgram *d)
+void lane_impair_deliver(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 {
 	const struct rocemu_ep_stats *stats = rocemu_ep_get_stats(l->ep);
 	const uint64_t before = stats->rnr_on_purpose;

@@ -39,7 +39,7 @@ struct burst {
 	size_t len;
 	size_t seg_len;
 	bool group; /* came to a multicast group: a copy for each lane, none for another */
-	struct rocemu_dgram meta; /* data and len not set */
+	struct rocemu_dgram meta; /* data and len not set; ip_id: of the first datagram */
 };
 
 int lane_rx_init(struct lane *l)
@@ -154,18 +154,18 @@ static size_t responses_at(const struct burst *b)
 	return ends_receive ? at : 0;
 }
 
-static void input_segments(struct lane *l, rocemu_ns_t now, const struct burst *b, size_t offset,
+static void input_segments(struct lane *l, rocemu_ns_t now, struct burst *b, size_t offset,
 			   size_t end, bool forwarded) REQUIRES(l);
-static void input_segments(struct lane *l, rocemu_ns_t now, const struct burst *b, size_t offset,
+static void input_segments(struct lane *l, rocemu_ns_t now, struct burst *b, size_t offset,
 			   size_t end, bool forwarded)
 {
+	uint16_t index = offset ? (uint16_t)(offset / b->seg_len) : 0;
 	struct rocemu_dgram d = b->meta;
 
-	if (offset)
-		d.ip_id = (uint16_t)(d.ip_id + offset / b->seg_len);
 	while (offset < end) {
 		d.data = b->data + offset;
 		d.len = (uint32_t)MIN(b->seg_len, end - offset);
+		d.ip_id = (uint16_t)(b->meta.ip_id + index);
 		if (unlikely(!b->group && lane_is_misrouted(l, d.data, d.len))) {
 			/*
 			 * Forwarded at most once: a datagram forwarded to the wrong lane is
@@ -174,25 +174,26 @@ static void input_segments(struct lane *l, rocemu_ns_t now, const struct burst *
 			size_t len = forwarded ? d.len : forward_run(l, b, offset, end, d.ip_id);
 
 			l->stats->rx_misrouted += forwarded;
-			d.ip_id = (uint16_t)(d.ip_id + len / b->seg_len);
+			index = (uint16_t)(index + len / b->seg_len);
 			offset += len;
 			continue;
 		}
 		lane_input(l, now, &d);
+		b->meta.ip_id = (uint16_t)(d.ip_id - index); /* for the others: as was found */
 		if (unlikely(l->rx.fetches == FETCHES_EARLY)) {
 			l->rx.fetches++; /* once: where more come together, their answers do not
 					    wait for each other */
 			lane_output(l, now);
 			lane_output_end(l);
 		}
-		d.ip_id++;
+		index++;
 		offset += d.len;
 	}
 }
 
-static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+static void input_burst(struct lane *l, rocemu_ns_t now, struct burst *b, bool forwarded)
 	REQUIRES(l);
-static void input_burst(struct lane *l, rocemu_ns_t now, const struct burst *b, bool forwarded)
+static void input_burst(struct lane *l, rocemu_ns_t now, struct burst *b, bool forwarded)
 {
 	const size_t at = responses_at(b);
 
@@ -257,6 +258,7 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
 {
 	struct lane_rx *rx = &l->rx;
+	uint16_t *next_id;
 	bool full;
 	int n;
 
@@ -291,7 +293,10 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 		if (addr_to_gid(&rx->from[i], m->msg_namelen, &b.meta.src, &b.meta.sport))
 			continue;
 		read_control(l, s, m, &b);
+		next_id = &rx->next_id[b.meta.sport % LANE_RX_IDS];
+		b.meta.ip_id = *next_id;
 		input_burst(l, now, &b, false);
+		*next_id = b.meta.ip_id ? (uint16_t)(b.meta.ip_id + 1) : 0;
 		rx->octets += (uint32_t)b.len;
 	}
 	return (unsigned)n;

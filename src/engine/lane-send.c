@@ -160,6 +160,7 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 		if (!set)
 			return NULL;
 		txsock_set_init(set, &g->gid, g->scope_id, l->ifindex);
+		set->no_count = l->held != NULL;
 		l->tx.set[path->sgid_index] = set;
 		return set;
 	}
@@ -247,7 +248,7 @@ void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
 	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
 
 	*m = (struct msghdr){.msg_iov = iov, .msg_control = control};
-	if (v4 /* never */ || !txsock_is_connected(s, path)) {
+	if (!txsock_is_connected(set, s, path)) {
 		m->msg_name = to;
 		m->msg_namelen = txsock_address(set, s, path, to);
 	}
@@ -295,6 +296,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 	}
 	if (unlikely(l->shm != NULL) && lane_shm_send_raw(l, path, data, len))
 		return true;
+	txsock_stop_counting(s);
 	lane_send_begin(&m, &iov, &to, control, l->tx.set[path->sgid_index], s, path, 0, len);
 	m.msg_iovlen = 1;
 	do
@@ -311,7 +313,7 @@ bool lane_send_try(struct lane *l, const struct rocemu_path *path, const uint8_t
 		lane_send_refused(l, err, path, 1);
 		return true;
 	}
-	txsock_messages_sent(l->tx.set[path->sgid_index], s);
+	txsock_messages_sent(l->tx.set[path->sgid_index], s, 1);
 	l->stats->tx_datagrams++;
 	if (l->tap) {
 		const struct tap_addr a = {

@@ -120,7 +120,7 @@ static void build(struct lane *l, const struct txsock_set *set, struct txsock *s
 				burst[b].seg_len);
 
 		for (unsigned i = 0; i < burst[b].count; i++)
-			append_packet(l, m, p[i], (uint16_t)i);
+			append_packet(l, m, p[i], (uint16_t)(txsock_id(s, b) + i));
 	}
 }
 
@@ -148,7 +148,7 @@ static unsigned cut_front(struct iovec **iov, size_t len, struct iovec *out)
 
 /* The message was sent; its iovecs are used up by this. */
 static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct rocemu_tx *const *p,
-		     unsigned count)
+		     unsigned count, uint16_t ip_id)
 {
 	struct iovec piece[ROCEMU_MAX_SGE + 3], *iov = m->msg_iov;
 
@@ -159,7 +159,7 @@ static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct roc
 			.src = path->sgid,
 			.dst = path->dgid,
 			.sport = path->sport,
-			.ip_id = (uint16_t)i,
+			.ip_id = (uint16_t)(ip_id + i),
 			.tclass = path->tclass,
 			.hop_limit = path->hop_limit,
 			.flow_label = path->flow_label,
@@ -174,8 +174,8 @@ static void tap_sent(struct lane *l, uint64_t when, struct msghdr *m, struct roc
 
 /* ---- sending ---- */
 
-static void sent(struct lane *l, uint64_t when, struct rocemu_tx *const *pkt,
-		 const struct txburst *burst, unsigned n)
+static void sent(struct lane *l, const struct txsock *s, uint64_t when,
+		 struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
 {
 	struct tx_batch *batch = l->tx.batch;
 
@@ -183,7 +183,7 @@ static void sent(struct lane *l, uint64_t when, struct rocemu_tx *const *pkt,
 		l->stats->tx_datagrams += burst[b].count;
 		if (unlikely(l->tap != NULL))
 			tap_sent(l, when, &batch->msg[b].msg_hdr, pkt + burst[b].first,
-				 burst[b].count);
+				 burst[b].count, txsock_id(s, b));
 	}
 	if (unlikely(l->tap != NULL))
 		lane_tap_dirty(l, lane_now());
@@ -271,15 +271,19 @@ static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct
 		r = send_batch(l, s);
 		err = errno;
 		if (likely(r > 0)) {
-			sent(l, when, pkt, head, (unsigned)r);
+			sent(l, s, when, pkt, head, (unsigned)r);
 			for (int i = 0; i < r; i++)
 				packets += head[i].count;
 			done += (unsigned)r;
-			txsock_messages_sent(set, s);
+			txsock_messages_sent(set, s, (unsigned)r);
+			if (unlikely((unsigned)r < l->tx.batch->nmsg))
+				txsock_stop_counting(s); /* one was refused */
 			continue;
 		}
-		if (r < 0 && err == EINTR)
+		if (r < 0 && err == EINTR) {
+			txsock_stop_counting(s);
 			continue;
+		}
 		if (r < 0 && err == EAGAIN) {
 			lane_backlog_add(l, pkt + head->first, head->count);
 			packets += head->count;

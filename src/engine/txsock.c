@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/util.h"
+#include "engine/ipid.h"
 #include "engine/sysmsg.h"
 #include "engine/txgroup.h"
 
@@ -236,17 +237,26 @@ static bool is_peer(const struct txsock_peer *peer, const struct rocemu_path *pa
 	return rocemu_gid_equal(&peer->gid, &path->dgid) && peer->flow_label == path->flow_label;
 }
 
-/* By IPv4, packets of a connected socket have identifications that count from a random start. */
-static bool may_connect(const struct txsock *s, const struct rocemu_gid *peer)
+static bool may_connect(const struct txsock_set *set, const struct txsock *s,
+			const struct rocemu_gid *peer)
 {
-	return !s->no_connect && !rocemu_gid_is_ipv4(peer) && !rocemu_gid_is_multicast(peer);
+	if (s->no_connect || rocemu_gid_is_multicast(peer))
+		return false;
+	return !rocemu_gid_is_ipv4(peer) ||
+	       (rocemu_gid_equal(peer, &set->gid) && s->guard >= 0 && !set->no_count);
 }
 
-/* A message that takes an address: enough of them to one peer, and the socket connects to it. */
-static void count_other_peer(struct txsock *s, const struct rocemu_path *path)
+/*
+ * A message that takes an address: enough of them to one peer, and the socket connects to it. By
+ * IPv4, if it is connected, enough of them to others disconnect it.
+ */
+static void count_other_peer(const struct txsock_set *set, struct txsock *s,
+			     const struct rocemu_path *path)
 {
-	if (!may_connect(s, &path->dgid))
+	if (!s->counts && !may_connect(set, s, &path->dgid)) {
+		s->no_connect |= rocemu_gid_is_ipv4(&path->dgid);
 		return;
+	}
 	if (!is_peer(&s->peer_wanted, path)) {
 		s->peer_wanted = (struct txsock_peer){path->dgid, path->flow_label};
 		s->peer_score = 0;
@@ -255,14 +265,15 @@ static void count_other_peer(struct txsock *s, const struct rocemu_path *path)
 		s->peer_score++;
 }
 
-bool txsock_is_connected(struct txsock *s, const struct rocemu_path *path)
+bool txsock_is_connected(const struct txsock_set *set, struct txsock *s,
+			 const struct rocemu_path *path)
 {
 	if (likely(s->connected && is_peer(&s->peer, path))) {
 		if (s->peer_score)
 			s->peer_score--;
 		return true;
 	}
-	count_other_peer(s, path);
+	count_other_peer(set, s, path);
 	return false;
 }
 
@@ -287,9 +298,25 @@ static bool disconnect(struct txsock *s)
 	if (!s->connected)
 		return false;
 	s->connected = false;
-	s->no_connect = sys_connect(s->fd, &none, sizeof(none)) < 0 ||
-			getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &pending, &len) < 0;
+	s->no_connect = s->counts;
+	s->counts = false;
+	s->no_connect |= sys_connect(s->fd, &none, sizeof(none)) < 0 ||
+			 getsockopt(s->fd, SOL_SOCKET, SO_ERROR, &pending, &len) < 0;
 	return true;
+}
+
+/* The socket was connected by IPv4. @return false: its packets' identifications are not known. */
+static bool start_counting(const struct txsock_set *set, struct txsock *s)
+{
+	union addr self;
+	int32_t id;
+
+	/* Where the guard drops it: this socket has another peer. */
+	addr_from_gid(&self, &set->gid, s->port, set->scope_id);
+	id = ipid_next(s->fd, &self.in);
+	s->counts = true;
+	s->next_id = (uint16_t)id;
+	return id >= 0;
 }
 
 /* If the kernel or a filter refuses it, messages have addresses. */
@@ -299,12 +326,15 @@ static void connect_to(const struct txsock_set *set, struct txsock *s,
 	const struct rocemu_path path = {.dgid = peer->gid, .flow_label = peer->flow_label};
 	union addr to;
 	const socklen_t len = txsock_address(set, s, &path, &to);
-	const bool done = !sys_connect(s->fd, &to.sa, len);
+	bool done = may_connect(set, s, &peer->gid);
 
-	if (!done)
-		disconnect(s); /* from the peer before */
-	s->connected = done;
-	s->no_connect = !done;
+	if (done) {
+		done = !sys_connect(s->fd, &to.sa, len);
+		s->connected |= done;
+		s->no_connect = !done;
+	}
+	if (!done || (rocemu_gid_is_ipv4(&peer->gid) && !start_counting(set, s)))
+		disconnect(s);
 	s->peer = *peer;
 	s->peer_score = 0;
 }
@@ -319,12 +349,19 @@ static void set_segment(struct txsock *s, uint16_t size)
 	s->segment_score = 0;
 }
 
-void txsock_messages_sent(const struct txsock_set *set, struct txsock *s)
+void txsock_messages_sent(const struct txsock_set *set, struct txsock *s, unsigned n)
 {
+	s->next_id = (uint16_t)(s->next_id + n);
 	if (unlikely(s->segment_score == EVIDENCE))
 		set_segment(s, s->segment_wanted);
 	if (unlikely(s->peer_score == EVIDENCE))
 		connect_to(set, s, &s->peer_wanted);
+}
+
+void txsock_stop_counting(struct txsock *s)
+{
+	if (unlikely(s->counts))
+		disconnect(s);
 }
 
 bool txsock_make_plain(struct txsock *s)

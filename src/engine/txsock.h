@@ -4,8 +4,15 @@
  * source port is its flow's entropy (0xc000-0xffff), and the ICRC covers it. So each (address,
  * source port) gets a socket of its own: don't-fragment, so that the IPv4 identification is 0,
  * blocking, so that a full queue pushes back, and dropping all input. At most TXSOCK_PER_ADDRESS
- * per address; flows beyond share them. An IPv6 socket whose messages mostly go to one peer is
- * connected to it; messages to others have a destination address.
+ * per address; flows beyond share them.
+ *
+ * A socket whose messages mostly go to one peer is connected to it; messages to others have a
+ * destination address. By IPv6, any peer. By IPv4, a connected socket's packets have
+ * identifications that count (ipid.h). The ICRC covers them, and a receiver without an expectation
+ * checks 16 bits instead of 25 (transport/drive.c). So the peer is the socket's own address only:
+ * what goes there does not leave the memory of this machine. And only a socket connects all of
+ * whose first messages went there, because receivers hold a sender to the identifications that it
+ * had.
  *
  * Peers attribute packets from that port to this flow. Any user may send from any address of the
  * machine, as long as the port is free at some address (IP_PKTINFO chooses the source). So a second
@@ -44,8 +51,10 @@ struct txsock {
 	uint8_t peer_score;	   /* messages to peer_wanted, less those to peer */
 	bool no_labels;		   /* IPv6 flow labels were refused here */
 	bool connected;
-	bool no_connect;		/* that was refused here */
-	struct txsock_peer peer;	/* it is connected to this one */
+	bool no_connect;	 /* that was refused here, or, by IPv4, is over */
+	bool counts;		 /* the identifications of its packets count: connected by IPv4 */
+	uint16_t next_id;	 /* of the next message's first packet then */
+	struct txsock_peer peer; /* it is connected to this one */
 	struct txsock_peer peer_wanted; /* messages lately went to this one instead */
 };
 
@@ -54,6 +63,7 @@ struct txsock_set {
 	struct rocemu_gid gid;
 	uint32_t scope_id; /* for link-local addresses, else 0 */
 	unsigned ifindex;  /* of the interface that multicast leaves by; 0: the kernel's choice */
+	bool no_count;	   /* identifications must not count: packets that are ready are sent */
 	unsigned count;
 	struct txsock sock[TXSOCK_PER_ADDRESS];
 };
@@ -81,15 +91,29 @@ bool txsock_needs_segment(struct txsock *s, uint16_t gso_size, size_t len);
  * A message is to be sent to a path's destination. @return true: the socket is connected to it, and
  * the message needs no address. Then the kernel keeps the route, a tenth of a small message's time.
  */
-bool txsock_is_connected(struct txsock *s, const struct rocemu_path *path);
+bool txsock_is_connected(const struct txsock_set *set, struct txsock *s,
+			 const struct rocemu_path *path);
 /** The address of a path's destination. @return its length. */
 socklen_t txsock_address(const struct txsock_set *set, const struct txsock *s,
 			 const struct rocemu_path *path, union addr *to);
 /**
- * Messages were sent, and the next ones are not built yet: make the segment size and the
+ * The IPv4 identification of the first packet of the nth next message, n from 0. The others of its
+ * burst count on from there.
+ */
+static inline uint16_t txsock_id(const struct txsock *s, unsigned n)
+{
+	return s->counts ? (uint16_t)(s->next_id + n) : 0;
+}
+/**
+ * n messages were sent, and the next ones are not built yet: make the segment size and the
  * destination that most of them need the socket's own.
  */
-void txsock_messages_sent(const struct txsock_set *set, struct txsock *s);
+void txsock_messages_sent(const struct txsock_set *set, struct txsock *s, unsigned n);
+/**
+ * The identifications of the next messages are to be 0, or it is not certain how far the kernel has
+ * counted: an IPv4 socket gives up its peer.
+ */
+void txsock_stop_counting(struct txsock *s);
 /**
  * A message was refused: the socket gives up its segment size and its peer, since they may be the
  * reason. A connected socket returns each of the peer's ICMP errors in place of sending a message.

@@ -27,11 +27,9 @@ enum {
 	 * much as a full one.
 	 */
 	OUTPUT_EQUAL = 120,
-	/*
-	 * After this many IPv4 identifications in a row that match a UDP sender like rocemu, others
-	 * are rejected (see id_plausible()).
-	 */
+	/* Bursts of a UDP sender like rocemu, and of one at this address: see id_plausible(). */
 	ID_FITS_NEEDED = 32,
+	ID_FITS_NEEDED_HERE = 200,
 	GSO_MAX_SEGMENTS = 128,
 	/* Packets of a message that an ACK may wait for: see qp_output(). */
 	ACK_BEHIND_MAX = 256,
@@ -56,29 +54,31 @@ static struct id_sender *id_sender_of(struct rocemu_ep *ep, const struct rocemu_
 /**
  * A UDP socket does not show the IPv4 identification, so the ICRC check can only compute which one
  * would fit. A peer that sends from a UDP socket, as rocemu does, has 0, or the packet's place in a
- * GSO burst. Once a connection's peer, or a sender of datagrams, has shown that pattern, any other
- * solution is a corrupted packet. That turns a 16-bit check into a 25-bit one, and does not affect
- * kernel and hardware peers, whose identifications count up.
+ * GSO burst. Once a connection's peer, or a sender of datagrams, has shown that pattern, the next
+ * packet with any other solution is rejected as corrupted. That turns a 16-bit check into a 25-bit
+ * one, and does not affect kernel and hardware peers, whose identifications count up. Nor those of
+ * rocemu's connected sockets: these send to their own address only, and have sent fewer bursts
+ * before than are required here (engine/txsock.h).
  */
 static bool id_plausible(struct rocemu_ep *ep, struct rocemu_qp *qp, const struct rocemu_dgram *d,
 			 uint32_t id)
 {
+	unsigned needed;
+	bool fitted;
 	uint8_t *fits;
 
 	if (d->ip_id_known)
 		return true;
 	fits = likely(qp && qp->type != IBV_QPT_UD) ? &qp->id_fits : &id_sender_of(ep, d)->fits;
-	if (id == d->ip_id) {
-		if (*fits < ID_FITS_NEEDED)
+	if (id < GSO_MAX_SEGMENTS) {
+		if (!id && *fits < ID_FITS_NEEDED_HERE)
 			++*fits;
 		return true;
 	}
-	if (id < GSO_MAX_SEGMENTS)
-		return true;
-	if (*fits >= ID_FITS_NEEDED)
-		return false;
+	needed = rocemu_gid_equal(&d->src, &d->dst) ? ID_FITS_NEEDED_HERE : ID_FITS_NEEDED;
+	fitted = *fits >= needed;
 	*fits = 0;
-	return true;
+	return !fitted;
 }
 
 /**
@@ -218,8 +218,7 @@ static int32_t check_icrc(struct rocemu_ep *ep, const struct rocemu_dgram *d)
 	return icrc_memo_check(&ep->icrc_received, &ctx, d->ip_id_known, d->data, d->len);
 }
 
-enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
-				 const struct rocemu_dgram *d)
+enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_dgram *d)
 {
 	struct rocemu_packet pkt;
 	enum rocemu_drop why;
@@ -232,6 +231,8 @@ enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now,
 			id = d->ip_id;
 		} else {
 			id = check_icrc(ep, d);
+			if (likely(id >= 0))
+				d->ip_id = (uint16_t)id;
 		}
 		why = id < 0 ? ROCEMU_DROP_ICRC : deliver(ep, now, d, &pkt, id);
 		if (unlikely(why != ROCEMU_DROP_NONE) && ep->cfg.why)

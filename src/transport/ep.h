@@ -42,7 +42,7 @@ enum { EP_ID_SENDERS = 64 };
 struct id_sender {
 	struct rocemu_gid gid;
 	uint16_t sport;
-	uint8_t fits; /* IPv4 identifications as predicted, in a row */
+	uint8_t fits; /* bursts with IPv4 identification 0, in a row */
 };
 
 struct rocemu_ep {

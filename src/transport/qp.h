@@ -35,7 +35,7 @@ struct rocemu_qp {
 	bool sq_sig_all;
 	bool block_own_mcast;	 /* see struct rocemu_qp_init */
 	bool sq_draining;	 /* SQD: requests begun before it are still under way */
-	uint8_t id_fits;	 /* see drive.c: IPv4 identifications as predicted, in a row */
+	uint8_t id_fits;	 /* see drive.c: bursts with IPv4 identification 0, in a row */
 	struct peer_ports ports; /* RC and both kinds of XRC: where packets come from */
 	struct ibv_qp_attr
 		attr; /* as set by modify; ah_attr, psns, timers, limits, access flags, qkey */

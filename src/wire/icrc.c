@@ -206,35 +206,55 @@ int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, con
 
 /* ---- packets like earlier ones ---- */
 
+/* But for the identification. */
 static bool same_ctx(const struct rocemu_icrc_ctx *a, const struct rocemu_icrc_ctx *b)
 {
-	return a->ip_id == b->ip_id && a->sport == b->sport && a->dport == b->dport &&
-	       a->ip_frag == b->ip_frag && rocemu_gid_equal(&a->src, &b->src) &&
-	       rocemu_gid_equal(&a->dst, &b->dst);
+	return a->sport == b->sport && a->dport == b->dport && a->ip_frag == b->ip_frag &&
+	       rocemu_gid_equal(&a->src, &b->src) && rocemu_gid_equal(&a->dst, &b->dst);
 }
 
 _Static_assert((int)IP_UDP_MAX_LEN <= (int)ICRC_MEMO_MAX_LEN, "one buffer is enough for both");
 
+/*
+ * CRCs are linear: bits that are flipped in a packet change its CRC by the CRC of these bits alone,
+ * followed by zeros.
+ */
 static void form_learn(struct icrc_form *f)
 {
-	uint8_t buf[ICRC_MEMO_MAX_LEN] = {0};
-	const size_t covered = f->len - ROCEMU_ICRC_LEN;
-	uint32_t as_it_is;
+	uint8_t buf[ID_TO_BTH + ICRC_MEMO_MAX_LEN] = {0};
+	const size_t n = ID_TO_BTH + f->len - ROCEMU_ICRC_LEN;
+	const uint32_t zeros = crc_of(0, buf, n);
+	uint32_t bit;
 
-	buf[BTH_RESV8A] = f->resv8a;
-	as_it_is = crc_of(0, buf, covered);
-	buf[BTH_RESV8A] = 0xff;
-	f->ones = as_it_is ^ crc_of(0, buf, covered);
-	f->start = crc_of(CRC_OF_LRH, buf, put_masked_ip_udp(&f->ctx, f->len, buf));
 	f->known = true;
+	buf[ID_TO_BTH + BTH_RESV8A] = f->resv8a ^ 0xff;
+	f->change = zeros ^ crc_of(0, buf, n);
+	buf[ID_TO_BTH + BTH_RESV8A] = 0;
+	if (is_ipv4(&f->ctx)) {
+		/* A CRC takes the bits of a byte from the lowest on: this one is the last. */
+		buf[1] = 0x80;
+		bit = zeros ^ crc_of(0, buf, n);
+		for (unsigned back = 0; back < ARRAY_LEN(f->id_bit); back++) {
+			f->id_bit[back < 8 ? 7 - back : 23 - back] = bit;
+			bit = bit >> 1 ^ (CRC_POLY & -(bit & 1)); /* times x */
+		}
+	}
+	f->start = crc_of(CRC_OF_LRH, buf, put_masked_ip_udp(&f->ctx, f->len, buf));
+}
+
+/* The next packet has this identification: often the one after the last, so one or two bits. */
+static void form_number(struct icrc_form *f, uint16_t ip_id)
+{
+	for (unsigned flip = f->ctx.ip_id ^ ip_id; flip; flip &= flip - 1)
+		f->change ^= f->id_bit[__builtin_ctz(flip)];
+	f->ctx.ip_id = ip_id;
 }
 
 /*
- * Places from one length to the next. A burst is often messages of one length and an ACK, whose
- * identifications are neighbours: steps of 1 would give an ACK the place of a message that is 4
- * bytes longer. With 63, n messages and an ACK have n + 1 places for n up to 4 and each length.
+ * Places from one length to the next: with an odd number, packets of one source port have a place
+ * for each length.
  */
-enum { LENGTH_STEP = 63 };
+enum { LENGTH_STEP = 29 };
 
 /* What is known of such a packet; NULL: nothing. */
 static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocemu_icrc_ctx *c,
@@ -244,10 +264,11 @@ static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocem
 
 	if (len > ICRC_MEMO_MAX_LEN)
 		return NULL;
-	f = &m->form[(c->ip_id + c->sport + LENGTH_STEP * (len / 4)) % ICRC_FORMS];
+	f = &m->form[(c->sport + LENGTH_STEP * (len / 4)) % ICRC_FORMS];
 	if (likely(f->len == len && f->resv8a == resv8a && same_ctx(&f->ctx, c))) {
 		if (unlikely(!f->known))
 			form_learn(f);
+		form_number(f, c->ip_id);
 		return f;
 	}
 	*f = (struct icrc_form){.ctx = *c, .len = (uint16_t)len, .resv8a = resv8a};
@@ -256,7 +277,7 @@ static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocem
 
 static uint32_t form_crc(const struct icrc_form *f, const uint8_t *pkt, size_t n)
 {
-	return crc_of(f->start, pkt, n) ^ f->ones;
+	return crc_of(f->start, pkt, n) ^ f->change;
 }
 
 uint32_t icrc_memo_compute(struct icrc_memo *m, const struct rocemu_icrc_ctx *c, const uint8_t *pkt,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The ICRC of small packets that are like earlier ones. Packets of one path, length and place in a
- * burst have the same bytes below the BTH, and for a small packet these take longer than the rest:
- * a memo keeps the CRC of those bytes. Same results as rocemu_icrc() and rocemu_icrc_check().
+ * The ICRC of small packets that are like earlier ones. Packets of one path and length have the
+ * same bytes below the BTH but for the IPv4 identification, and for a small packet these bytes take
+ * longer than the rest. So a memo keeps their CRC, and what each bit of the identification changes
+ * in the packet's CRC. Same results as rocemu_icrc() and rocemu_icrc_check().
  *
  * Owner: the endpoint, which has one for each direction; no lock of its own.
  */
@@ -12,18 +13,19 @@
 #include <rocemu/wire.h>
 
 enum {
-	ICRC_FORMS = 128,	 /* places in a burst */
+	ICRC_FORMS = 64,
 	ICRC_MEMO_MAX_LEN = 256, /* of a packet, ICRC included; longer ones are computed as ever */
 };
 
 /** What packets have in common. */
 struct icrc_form {
-	struct rocemu_icrc_ctx ctx;
-	uint16_t len;	/* from the BTH to the ICRC; 0: unused */
-	uint8_t resv8a; /* the byte of the BTH that the ICRC takes as ones */
-	bool known;	/* start and ones are; not at its first packet, which may be the only one */
-	uint32_t start; /* CRC of all below the BTH */
-	uint32_t ones;	/* what that byte as ones changes in the packet's CRC */
+	struct rocemu_icrc_ctx ctx; /* ip_id: the last packet's */
+	uint16_t len;		    /* from the BTH to the ICRC; 0: unused */
+	uint8_t resv8a;		    /* the byte of the BTH that the ICRC takes as ones */
+	bool known;	 /* what follows is; not at its first packet, which may be the only one */
+	uint32_t start;	 /* CRC of all below the BTH, for the identification at that time */
+	uint32_t change; /* XOR: resv8a as ones, and the identification since then */
+	uint32_t id_bit[16]; /* XOR for each bit of the identification; zero by IPv6 */
 };
 
 /** All zero: nothing is known. */

@@ -4,14 +4,21 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
 #include <linux/udp.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/bytes.h"
 #include "base/util.h"
+#include "engine/ipid.h"
 #include "engine/txsock.h"
+#include "netns.h"
+#include "wire/ip.h"
 
 #ifndef UDP_SEGMENT
 #define UDP_SEGMENT 103
@@ -143,7 +150,7 @@ static void use_segment(const struct txsock_set *set, struct txsock *s, uint16_t
 	for (unsigned i = 0; i < LATER; i++) {
 		assert_int_not_equal(segment_of(s), size);
 		assert_true(txsock_needs_segment(s, size, len));
-		txsock_messages_sent(set, s);
+		txsock_messages_sent(set, s, 1);
 	}
 	assert_int_equal(segment_of(s), size);
 	assert_false(txsock_needs_segment(s, size, len));
@@ -178,7 +185,7 @@ TEST(txsock_segment, sizes_in_turn__stays)
 	for (unsigned i = 0; i < 10 * LATER; i++) {
 		txsock_needs_segment(s, SEGMENT, 2 * SEGMENT);
 		txsock_needs_segment(s, 0, 4096);
-		txsock_messages_sent(&set, s);
+		txsock_messages_sent(&set, s, 1);
 	}
 	assert_int_equal(segment_of(s), 0);
 	txsock_set_fini(&set);
@@ -298,12 +305,12 @@ static void use_peer(const struct txsock_set *set, struct txsock *s, const struc
 
 	for (unsigned i = 0; i < LATER; i++) {
 		assert_false(peer_of(s, &peer) && rocemu_gid_equal(&peer, &p->dgid));
-		assert_false(txsock_is_connected(s, p));
-		txsock_messages_sent(set, s);
+		assert_false(txsock_is_connected(set, s, p));
+		txsock_messages_sent(set, s, 1);
 	}
 	assert_true(peer_of(s, &peer));
 	assert_true(rocemu_gid_equal(&peer, &p->dgid));
-	assert_true(txsock_is_connected(s, p));
+	assert_true(txsock_is_connected(set, s, p));
 }
 
 TEST(txsock_peer, most_messages__connected_to_it)
@@ -313,9 +320,9 @@ TEST(txsock_peer, most_messages__connected_to_it)
 
 	assert_non_null(s);
 	use_peer(&set, s, &here6);
-	assert_false(txsock_is_connected(s, &other6));
-	txsock_messages_sent(&set, s);
-	assert_true(txsock_is_connected(s, &here6));
+	assert_false(txsock_is_connected(&set, s, &other6));
+	txsock_messages_sent(&set, s, 1);
+	assert_true(txsock_is_connected(&set, s, &here6));
 	txsock_set_fini(&set);
 }
 
@@ -328,7 +335,7 @@ TEST(txsock_peer, other_flow_label__another_peer)
 	labelled.flow_label = 0x12345;
 	assert_non_null(s);
 	use_peer(&set, s, &here6);
-	assert_false(txsock_is_connected(s, &labelled));
+	assert_false(txsock_is_connected(&set, s, &labelled));
 	txsock_set_fini(&set);
 }
 
@@ -340,9 +347,9 @@ static void never_connects(const struct txsock_set *set, struct txsock *s,
 
 	assert_non_null(s);
 	for (unsigned i = 0; i < 10 * LATER; i++) {
-		assert_false(txsock_is_connected(s, one));
-		assert_false(txsock_is_connected(s, other));
-		txsock_messages_sent(set, s);
+		assert_false(txsock_is_connected(set, s, one));
+		assert_false(txsock_is_connected(set, s, other));
+		txsock_messages_sent(set, s, 1);
 	}
 	assert_false(peer_of(s, &peer));
 }
@@ -356,14 +363,218 @@ TEST(txsock_peer, two_in_turn__not_connected)
 	txsock_set_fini(&set);
 }
 
-/* The identification of its packets would count. */
-TEST(txsock_peer, ipv4__never_connected)
+/* Its packets may leave this machine: the identification stays 0. */
+TEST(txsock_peer, ipv4_another_address__not_connected)
+{
+	struct rocemu_path there = path;
+	struct txsock_set set;
+
+	there.dgid.raw[15]++;
+	txsock_set_init(&set, &here, 0, 0);
+	never_connects(&set, open_one(&set, PORT + 503), &there, &there);
+	txsock_set_fini(&set);
+}
+
+/* Receivers have seen identifications of 0, and take no others. */
+TEST(txsock_peer, ipv4_first_another_address__not_connected)
+{
+	struct rocemu_path there = path;
+	struct txsock_set set;
+	struct txsock *s;
+
+	there.dgid.raw[15]++;
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 505);
+	assert_non_null(s);
+	assert_false(txsock_is_connected(&set, s, &there));
+	never_connects(&set, s, &path, &path);
+	txsock_set_fini(&set);
+}
+
+TEST(txsock_peer, ipv4_packets_sealed_for_0__not_connected)
 {
 	struct txsock_set set;
 
 	txsock_set_init(&set, &here, 0, 0);
-	never_connects(&set, open_one(&set, PORT + 503), &path, &path);
+	set.no_count = true;
+	never_connects(&set, open_one(&set, PORT + 506), &path, &path);
 	txsock_set_fini(&set);
+}
+
+/* The port is not held: the packet that shows the identification might be received. */
+TEST(txsock_peer, ipv4_no_guard__not_connected)
+{
+	struct txsock_set set;
+	struct txsock *s;
+	int guard;
+
+	txsock_set_init(&set, &here, 0, 0);
+	s = open_one(&set, PORT + 507);
+	assert_non_null(s);
+	guard = s->guard;
+	s->guard = -1;
+	never_connects(&set, s, &path, &path);
+	s->guard = guard;
+	txsock_set_fini(&set);
+}
+
+/** A socket that receives the packets of the loopback interface, from the IP header on. */
+static int open_sniffer(void)
+{
+	const struct sockaddr_ll lo = {.sll_family = AF_PACKET,
+				       .sll_protocol = htons(ETH_P_IP),
+				       .sll_ifindex = (int)if_nametoindex("lo")};
+	const int fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC, htons(ETH_P_IP));
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, (const struct sockaddr *)&lo, sizeof(lo)), 0);
+	return fd;
+}
+
+/** The identification of the next packet from this port to RoCE's. */
+static uint16_t sniff_id(int sniffer, uint16_t sport)
+{
+	uint8_t ip[IPV4_LEN + UDP_LEN];
+
+	do
+		assert_true(recv(sniffer, ip, sizeof(ip), MSG_TRUNC) >= (ssize_t)sizeof(ip));
+	while (get_be16(ip + IPV4_LEN) != sport || get_be16(ip + IPV4_LEN + 2) != ROCEMU_UDP_PORT);
+	return get_be16(ip + 4);
+}
+
+struct counting {
+	struct txsock_set set;
+	struct txsock *s;
+	int receiver, sniffer;
+	union addr to;
+	socklen_t to_len;
+};
+
+/** A socket that is connected to its own address, where RoCE's port is open. */
+static void counting_open(struct counting *c, uint16_t port)
+{
+	netns_enter_once();
+	txsock_set_init(&c->set, &here, 0, 0);
+	c->s = open_one(&c->set, port);
+	assert_non_null(c->s);
+	c->to_len = txsock_address(&c->set, c->s, &path, &c->to);
+	c->receiver = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(c->receiver, &c->to.sa, c->to_len), 0);
+	use_peer(&c->set, c->s, &path);
+	c->sniffer = open_sniffer();
+}
+
+static void counting_close(struct counting *c)
+{
+	close(c->sniffer);
+	close(c->receiver);
+	txsock_set_fini(&c->set);
+}
+
+/** Sends a message, with an address if it is not connected. */
+static void send_message(struct counting *c, size_t len)
+{
+	static const char data[256];
+	const bool connected = txsock_is_connected(&c->set, c->s, &path);
+
+	assert_int_equal(sendto(c->s->fd, data, len, 0, connected ? NULL : &c->to.sa,
+				connected ? 0 : c->to_len),
+			 len);
+	txsock_messages_sent(&c->set, c->s, 1);
+}
+
+TEST(txsock_id, messages_to_the_own_address__as_on_the_wire)
+{
+	struct counting c;
+
+	counting_open(&c, PORT + 520);
+	for (unsigned i = 0; i < 3; i++) {
+		const uint16_t id = txsock_id(c.s, 0);
+
+		assert_int_equal(txsock_id(c.s, 2), (uint16_t)(id + 2));
+		send_message(&c, 40);
+		assert_int_equal(sniff_id(c.sniffer, c.s->port), id);
+	}
+	counting_close(&c);
+}
+
+/* On this interface a burst stays whole, its first packet's identification is what is seen. */
+TEST(txsock_id, bursts__count_once)
+{
+	struct counting c;
+
+	counting_open(&c, PORT + 521);
+	use_segment(&c.set, c.s, SEGMENT, 5 * SEGMENT);
+	/* No message left for these. */
+	c.s->next_id = (uint16_t)(c.s->next_id - LATER);
+	for (unsigned i = 0; i < 3; i++) {
+		const uint16_t id = txsock_id(c.s, 0);
+
+		send_message(&c, 5 * SEGMENT);
+		assert_int_equal(sniff_id(c.sniffer, c.s->port), id);
+	}
+	counting_close(&c);
+}
+
+TEST(txsock_id, not_connected_any_more__0_for_good)
+{
+	struct counting c;
+	struct rocemu_gid peer;
+
+	counting_open(&c, PORT + 522);
+	txsock_stop_counting(c.s);
+	assert_false(peer_of(c.s, &peer));
+	for (unsigned i = 0; i < 2 * LATER; i++) {
+		assert_int_equal(txsock_id(c.s, i), 0);
+		send_message(&c, 40);
+		assert_int_equal(sniff_id(c.sniffer, c.s->port), 0);
+	}
+	counting_close(&c);
+}
+
+TEST(txsock_id, messages_to_another_address__soon_0)
+{
+	struct rocemu_path there = path;
+	struct counting c;
+
+	there.dgid.raw[15]++;
+	counting_open(&c, PORT + 523);
+	for (unsigned i = 0; i < LATER; i++) {
+		assert_true(c.s->counts);
+		assert_false(txsock_is_connected(&c.set, c.s, &there));
+		txsock_messages_sent(&c.set, c.s, 1);
+	}
+	assert_false(c.s->counts);
+	send_message(&c, 40);
+	assert_int_equal(sniff_id(c.sniffer, c.s->port), 0);
+	counting_close(&c);
+}
+
+TEST(txsock_id, refused__sent_again_with_0)
+{
+	struct counting c;
+
+	counting_open(&c, PORT + 524);
+	close(c.receiver);
+	send_message(&c, 40);
+	assert_int_equal(send(c.s->fd, "2", 1, 0), -1);
+	assert_int_equal(errno, ECONNREFUSED);
+	assert_true(txsock_make_plain(c.s));
+	sniff_id(c.sniffer, c.s->port);
+	send_message(&c, 40);
+	assert_int_equal(sniff_id(c.sniffer, c.s->port), 0);
+	c.receiver = -1;
+	counting_close(&c);
+}
+
+TEST(ipid_next, no_packet_leaves__unknown)
+{
+	const struct sockaddr_in none = {.sin_family = AF_INET,
+					 .sin_addr.s_addr = htonl(0xf0000001)};
+	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(ipid_next(fd, &none), -1);
+	close(fd);
 }
 
 /* Nothing receives at port 4791 of this namespace. */
@@ -384,7 +595,7 @@ TEST(txsock_peer, port_unreachable__plain_and_sent_again)
 	assert_true(txsock_make_plain(s));
 	assert_false(peer_of(s, &peer));
 	assert_false(txsock_make_plain(s));
-	assert_false(txsock_is_connected(s, &here6));
+	assert_false(txsock_is_connected(&set, s, &here6));
 	len = txsock_address(&set, s, &here6, &to);
 	for (unsigned i = 0; i < 3; i++)
 		assert_int_equal(sendto(s->fd, "2", 1, 0, &to.sa, len), 1);

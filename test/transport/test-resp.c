@@ -306,14 +306,43 @@ RC(ip_identification__unlike_what_the_peer_always_had__dropped)
 	for (uint32_t psn = 0; psn < 32; psn++)
 		hostile_send(&h, ROCEMU_RC_WRITE_ONLY, psn, 8);
 	EXPECT(&h, "ack 31/32");
-	h.ip_id = 1000;
-	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 32, 8);
-	EXPECT(&h, "drop ICRC");
 	/* A place in a GSO burst. */
 	h.ip_id = 5;
 	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 32, 8);
 	EXPECT(&h, "ack 32/33");
+	h.ip_id = 1000;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 33, 8);
+	EXPECT(&h, "drop ICRC");
+	/* The peer's kernel has changed how it numbers packets: only one is lost. */
+	h.ip_id = 1001;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, 33, 8);
+	EXPECT(&h, "ack 33/34");
 	hostile_free(&h);
+}
+
+/* A sender at this address: its socket connects after a few bursts, and its packets then count. */
+static void send_from_here(unsigned bursts, const char *then)
+{
+	hostile_new(&h, IBV_QPT_RC, false);
+	h.peer = h.self;
+	hostile_connect(&h, IBV_QPS_RTS);
+	for (uint32_t psn = 0; psn < bursts; psn++)
+		hostile_send(&h, ROCEMU_RC_WRITE_ONLY, psn, 8);
+	hostile_effects(&h);
+	h.ip_id = 1000;
+	hostile_send(&h, ROCEMU_RC_WRITE_ONLY, bursts, 8);
+	EXPECT(&h, then);
+	hostile_free(&h);
+}
+
+TEST(ip_identification, of_a_sender_at_this_address_changes_early__taken)
+{
+	send_from_here(16 - 1 + ROCEMU_OUTPUT_BATCH, "ack 143/144");
+}
+
+TEST(ip_identification, of_a_sender_at_this_address_changes_late__dropped)
+{
+	send_from_here(200, "drop ICRC");
 }
 
 RC(ip_identification__counts_up__taken)

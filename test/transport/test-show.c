@@ -50,7 +50,7 @@ static const struct rocemu_qp_info *info(const struct fixture *f, const struct r
 
 TEST(count_in, memory_of_the_callers__gets_what_was_counted_and_what_will_be)
 {
-	const struct rocemu_dgram junk = {.data = (const uint8_t *)"", .len = 1};
+	struct rocemu_dgram junk = {.data = (const uint8_t *)"", .len = 1};
 	struct rocemu_ep_stats mine;
 	struct fixture f;
 

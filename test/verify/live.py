@@ -6,10 +6,11 @@ usage: live.py ROCEMU AGENT
 
 Captured at once: at the sender and at the receiver, whose interfaces see bursts as one frame; at the bridge's port; at
 all interfaces of the bridge's host; `tcpdump -w - | rocemu verify -`; `rocemu verify -i`. And both hosts' captures
-merged. Exit code 77 (skipped) without root, tcpdump, perftest or rping.
+merged. Then a host talks to itself: the identifications of its packets count, and their ICRCs are right. Exit code 77 (skipped) without root, tcpdump, perftest or rping.
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -19,9 +20,14 @@ import time
 
 SKIP = 77
 GUARD_S = 90
+MAX_SEGMENTS = 128  # of a burst: others than rocemu's connected sockets have smaller identifications
 PROGRAMS = ('ip', 'unshare', 'nsenter', 'tcpdump', 'mergecap', 'ib_write_bw', 'rping')
 END = b'the end of the traffic'
-SEND_END = f'import socket; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto({END!r}, ("10.9.0.2", 9))'
+SEND_END = f'import socket, sys; socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto({END!r}, (sys.argv[1], 9))'
+BETWEEN = (('rping -s -a 10.9.0.2 -C 3', 'rping -c -a 10.9.0.2 -C 3'),
+           ('ib_write_bw -d dev0 -n 8 -s 65536 -F', 'ib_write_bw -d dev0 -n 8 -s 65536 -F 10.9.0.2'))
+OWN = tuple((f'{words} -d dev0 -F', f'{words} -d dev0 -F 10.9.0.1')
+            for words in ('ib_send_lat -n 500 -s 8', 'ib_write_bw -n 50 -s 65536', 'ib_write_bw -n 500 -s 64', 'ib_send_lat -c UD -n 200'))
 
 
 def why_not():
@@ -78,21 +84,20 @@ class Lab:
             return subprocess.Popen([*self.hosts[name], self.rocemu, 'run', '--device', 'dev0=eth0', '--', *program], env=env,
                                     stdin=subprocess.DEVNULL, stdout=f, stderr=subprocess.STDOUT)
 
-    def traffic(self):
-        for server, client in (
-                (('rping', '-s', '-a', '10.9.0.2', '-C', '3'), ('rping', '-c', '-a', '10.9.0.2', '-C', '3')),
-                (('ib_write_bw', '-d', 'dev0', '-n', '8', '-s', '65536', '-F'),
-                 ('ib_write_bw', '-d', 'dev0', '-n', '8', '-s', '65536', '-F', '10.9.0.2'))):
-            s = self.device('b', *server)
+    def traffic(self, programs, host, address):
+        """Servers at the host, whose address it is, clients at a. The END comes last."""
+        for server, client in programs:
+            s = self.device(host, *server.split())
             for _ in range(50):  # the server may not listen yet
-                c = self.device('a', *client)
+                c = self.device('a', *client.split())
                 if c.wait(timeout=GUARD_S) == 0:
                     break
                 time.sleep(0.2)
             if c.returncode or s.wait(timeout=GUARD_S):
                 s.kill()
-                with open(self.path(f'{client[0]}-a.log'), encoding='utf-8', errors='replace') as f:
-                    raise RuntimeError(f'{client[0]}: exit codes {c.returncode}, {s.returncode}: {f.read()[-2000:]}')
+                with open(self.path(f'{client.split()[0]}-a.log'), encoding='utf-8', errors='replace') as f:
+                    raise RuntimeError(f'{client}: exit codes {c.returncode}, {s.returncode}: {f.read()[-2000:]}')
+        self.run(*self.hosts['a'], sys.executable, '-c', SEND_END, address)
 
     def close(self):
         for p in reversed(self.children):
@@ -147,8 +152,7 @@ def captured(lab):
     live = lab.popen(lab.rocemu, 'verify', '--json', '-i', 'sb', stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     if b'capturing at' not in live.stderr.readline():
         raise RuntimeError('verify -i ends')
-    lab.traffic()
-    lab.run(*lab.hosts['a'], sys.executable, '-c', SEND_END)
+    lab.traffic(BETWEEN, 'b', '10.9.0.2')
     complete = {name: dump.stop() for name, dump in dumps.items()}
     pipe.send_signal(signal.SIGINT)
     stdin.send_signal(signal.SIGINT)
@@ -182,6 +186,20 @@ def judge(reports, complete):
     return problems
 
 
+def own_address(lab):
+    """@return what is wrong with a host's packets to itself."""
+    dump = Tcpdump(lab, 'own.pcap', lab.hosts['a'], 'lo')
+    lab.traffic(OWN, 'a', '10.9.0.1')
+    dump.stop()
+    report = verify(lab, dump.path)
+    text = lab.run('tcpdump', '-nvr', dump.path, 'udp dst port 4791').stdout.decode()
+    counted = sum(int(i) > MAX_SEGMENTS for i in re.findall(r' id (\d+),', text))
+    print(f'own address: {report["packets"]} packets, {counted} frames with counted identifications, {report["counts"]}')
+    if report['errors']:
+        return [f'own address: {report["findings"]}']
+    return [] if counted > 500 else ['own address: identifications did not count: nothing was tried']
+
+
 def main():
     reason = why_not()
     if reason is not None:
@@ -193,7 +211,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix='rocemu-live-') as directory:
         lab = Lab(*map(os.path.abspath, sys.argv[1:3]), directory)
         try:
-            problems = judge(*captured(lab))
+            problems = judge(*captured(lab)) + own_address(lab)
         finally:
             lab.close()
     print('\n'.join(problems) or 'the same at every point')
