@@ -3,6 +3,7 @@
  * Handles a received datagram: captures it, injects faults, counts it, and passes it to the
  * endpoint.
  */
+#include "base/bytes.h"
 #include "engine/lane-internal.h"
 #include "fault/report.h"
 #include "wire/ip.h"
@@ -41,6 +42,14 @@ static void tap_received(struct lane *l, rocemu_ns_t now, const struct rocemu_dg
 	lane_tap_dirty(l, now);
 }
 
+/* What a READ requests. Its RETH, whose last field this is, ends the headers. */
+static uint32_t read_length(const struct rocemu_dgram *d)
+{
+	const uint8_t headers = opcode_table[d->data[0]].hdr_len;
+
+	return d->len >= headers ? get_be32(d->data + headers - sizeof(uint32_t)) : 0;
+}
+
 /* A request of several packets: is this one the last? */
 static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
 {
@@ -50,6 +59,8 @@ static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
 		return;
 	rx->requests = true;
 	rx->fetches += !!(ops & (ROCEMU_OP_READ_REQ | ROCEMU_OP_ATOMIC));
+	if (ops & ROCEMU_OP_READ_REQ)
+		rx->fetch_bytes += read_length(d);
 	rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
 }
 

@@ -92,10 +92,11 @@ struct lane_sock {
 enum { LANE_RX_IDS = 16 };
 
 struct lane_rx {
-	uint32_t octets;  /* of the last receive call */
+	uint32_t octets;  /* of the last receive */
 	uint32_t fetches; /* READs and atomics of it, and one more when answers were sent early */
-	bool requests;	  /* it brought some */
-	bool mid_message; /* its last request packet leaves a message unfinished */
+	uint64_t fetch_bytes; /* that its READs request */
+	bool requests;	      /* it brought some */
+	bool mid_message;     /* its last request packet leaves a message unfinished */
 	/* By source port: the IPv4 identification of the next burst. A guess: with a wrong one, the
 	 * ICRC check takes longer. */
 	uint16_t next_id[LANE_RX_IDS];
@@ -313,8 +314,8 @@ void lane_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d) REQUIRE
 
 int lane_rx_init(struct lane *l);
 void lane_rx_fini(struct lane *l);
-/** One receive call on a socket, and its datagrams into the endpoint. @return messages taken (0:
- * was empty). */
+/** Receive from a socket, and its datagrams into the endpoint: what one call returns, or a few if
+ * that is short. @return messages taken (0: was empty). */
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
 /** As lane_rx_sock() on the rings in shared memory, if there are any. */
 unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now) REQUIRES(l);

@@ -253,9 +253,10 @@ static int rx_call(struct lane_sock *s, struct mmsghdr *msg, unsigned batch)
 	return 1;
 }
 
-static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
-	REQUIRES(l);
-static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
+static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch,
+			 bool first) REQUIRES(l);
+static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch,
+			 bool first)
 {
 	struct lane_rx *rx = &l->rx;
 	uint16_t *next_id;
@@ -275,8 +276,11 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 	}
 	memfault_thread();
 	l->stats->rx_syscalls++;
-	rx->octets = rx->fetches = 0;
-	rx->requests = rx->mid_message = false;
+	if (first) {
+		rx->octets = rx->fetches = 0;
+		rx->fetch_bytes = 0;
+		rx->requests = rx->mid_message = false;
+	}
 	s->hot = true;
 	s->last_rx = now;
 	full = !s->group && is_full(s, (unsigned)n, batch, now);
@@ -302,27 +306,35 @@ static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, u
 	return (unsigned)n;
 }
 
-/* Nothing but ACKs came, and there are more. */
-static bool only_acks(const struct lane_rx *rx, unsigned n)
+/* Nothing but ACKs came, or requests to fetch something, and there are more. */
+static bool only_short(const struct lane_rx *rx, unsigned n, unsigned sum)
 {
-	enum { ACKS_BYTES = 1024 }; /* more is data: it is answered before more is taken */
+	enum {
+		SHORT_BYTES = 1024,	  /* more is data: it is answered before more is taken */
+		ANSWER_BYTES = 512 << 10, /* the peer handles these while others are made */
+	};
 
-	return n == LANE_RX_BATCH && !rx->requests && rx->octets < ACKS_BYTES;
+	return n == LANE_RX_BATCH && rx->octets < SHORT_BYTES &&
+	       (!rx->requests ||
+		(rx->fetches == sum && sum < FETCHES_EARLY && rx->fetch_bytes < ANSWER_BYTES));
 }
 
 /*
  * All ACKs that are there are taken before anything is sent: what they make room for in the window
  * then leaves in whole bursts. With a call for each few ACKs, a stream of 64 KiB messages sent each
- * fifth burst with one to four packets.
+ * fifth burst with one to four packets. So are a few requests of READs: the last response to one
+ * and the first to the next have the same length, and share a burst.
  */
-static unsigned rx_hot(struct lane *l, struct lane_sock *s, rocemu_ns_t now) REQUIRES(l);
-static unsigned rx_hot(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
+static unsigned rx_calls(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
+	REQUIRES(l);
+static unsigned rx_calls(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch)
 {
 	enum { CALLS_MAX = 8 };
-	unsigned n = rx_batch(l, s, now, s->several ? LANE_RX_BATCH : 1), sum = n;
+	const struct lane_rx *rx = &l->rx;
+	unsigned n = rx_batch(l, s, now, batch, true), sum = n;
 
-	for (unsigned calls = 1; calls < CALLS_MAX && only_acks(&l->rx, n); calls++) {
-		n = rx_batch(l, s, now, LANE_RX_BATCH);
+	for (unsigned calls = 1; calls < CALLS_MAX && only_short(rx, n, sum); calls++) {
+		n = rx_batch(l, s, now, LANE_RX_BATCH, false);
 		sum += n;
 	}
 	return sum;
@@ -330,7 +342,7 @@ static unsigned rx_hot(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 
 unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 {
-	return rx_batch(l, s, now, LANE_RX_BATCH);
+	return rx_calls(l, s, now, LANE_RX_BATCH);
 }
 
 static void rx_all_socks(struct lane *l, rocemu_ns_t now) REQUIRES(l);
@@ -365,7 +377,8 @@ unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 	}
 	for (unsigned i = 0; i < l->nsocks; i++)
 		if (l->socks[i]->hot)
-			n += rx_hot(l, l->socks[i], now);
+			n += rx_calls(l, l->socks[i], now,
+				      l->socks[i]->several ? LANE_RX_BATCH : 1);
 	return n;
 }
 

@@ -13,6 +13,9 @@
 
 #include "engine/lane-internal.h"
 #include "node.h"
+#include "transport/ep.h"
+#include "transport/peer.h"
+#include "transport/qp.h"
 
 /* As on a busy machine: a socket is the thread's to watch, and the thread does not get to run. */
 TEST(lane, thread_kept_from_running__answer_found_before_retries_are_used_up)
@@ -195,6 +198,40 @@ TEST(lane, reads_that_come_together__answered_in_two_bursts)
 	assert_int_equal(after.tx_syscalls - before.tx_syscalls, 2);
 	node_poll(&a);
 	node_close_pair(&a, &b);
+}
+
+/* So many of 8 READs of len bytes, whose requests came one by one, are taken before any is
+ * answered. */
+static uint64_t reads_taken(uint32_t len)
+{
+	enum { TOGETHER = 8 };
+	struct node a, b;
+	uint64_t before, taken;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
+	lane_thread_stop(a.lane);
+	lane_thread_stop(b.lane);
+	/* Whatever the receive buffer: one request each, none waits. */
+	a.lane->ep->cfg.read_budget = UINT32_MAX;
+	a.qp->req.read_shift = 20;
+	a.qp->req.peer->cc.cwnd = UINT32_MAX;
+	lane_lock(b.lane);
+	before = b.lane->stats->rx_datagrams;
+	for (unsigned i = 0; i < TOGETHER; i++)
+		node_read_together(&a, &b, 1, len);
+	for (unsigned i = 0; i < b.lane->nsocks; i++)
+		lane_rx_sock(b.lane, b.lane->socks[i], lane_now());
+	taken = b.lane->stats->rx_datagrams - before;
+	lane_unlock(b.lane);
+	node_close_pair(&a, &b);
+	return taken;
+}
+
+TEST(lane, requests_of_reads_in_the_socket__several_taken)
+{
+	assert_int_equal(reads_taken(64), 8);
+	/* More than the requester can handle while the next answers are made. */
+	assert_int_equal(reads_taken(256 << 10), LANE_RX_BATCH);
 }
 
 /* One wake-up for nothing is enough: the threads are to change between their modes as often as they
