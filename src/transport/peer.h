@@ -62,6 +62,7 @@ enum {
 	/* What a packet costs a socket buffer on Linux beyond its payload, about. */
 	PEER_COST_OVERHEAD = 512,
 	PEER_COST_ROUND = 256, /* a power of two */
+	PEER_WIDE_WINDOW = 512 << 10,
 };
 
 /** Bytes a packet is charged: its payload and what the kernel's buffers cost on top. */
@@ -74,6 +75,12 @@ static inline uint32_t peer_cost(uint32_t payload)
 static inline bool peer_may_send(const struct peer *p, uint64_t cost)
 {
 	return p->inflight + cost <= p->cc.cwnd;
+}
+
+/** Does the window take several messages of 64 KiB? */
+static inline bool peer_is_wide(const struct peer *p)
+{
+	return p->cc.cwnd >= PEER_WIDE_WINDOW;
 }
 
 /**

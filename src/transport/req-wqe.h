@@ -83,6 +83,12 @@ static inline uint64_t swqe_cost(const struct qp_req *req, const struct swqe *w,
 	       peer_cost(swqe_bytes(req, w, npkts, npkts - 1, npkts));
 }
 
+/** What a message of several packets is charged, about: before it is cut into packets. */
+static inline uint64_t swqe_whole_cost(const struct qp_req *req, const struct swqe *w)
+{
+	return (uint64_t)(w->length >> req->mtu_shift) * req->full_cost;
+}
+
 /**
  * READ: where the request that covers pkt ends. Fixed for an entry, because a responder takes a
  * repeated READ only for a part of the one it saw first (IBTA 9.7.1.2).

@@ -25,6 +25,7 @@ enum {
 	READ_ROOMY_BYTES = 2 * READ_BYTES,
 	READ_ROOMY_PKTS = 4 * READ_PKTS,
 	READ_ROOMY = 8 * READ_BYTES, /* READ budget of a large buffer */
+	WHOLE_MESSAGE = 64 * 1024,   /* longer ones may be cut, see is_cut() */
 	/*
 	 * Of one QP in a row while others wait: those that leave by its socket in one output call
 	 * share bursts.
@@ -175,6 +176,16 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
 }
 
 /**
+ * Would the window take only a part of the message? In two parts it is one burst more, and one ACK
+ * more. A wide window has enough in flight while it waits.
+ */
+static bool is_cut(const struct qp_req *req, const struct swqe *w)
+{
+	return w->length <= WHOLE_MESSAGE && peer_is_wide(req->peer) && !swqe_expects_response(w) &&
+	       !peer_may_send(req->peer, swqe_whole_cost(req, w));
+}
+
+/**
  * Exempt from the window are a lane with nothing in flight, and a QP whose packets in flight are
  * not acknowledged until it has sent one more. Otherwise a window that shrank would stop them
  * forever. A READ may exceed it, since its responses come one by one: a third of a short path's
@@ -193,6 +204,8 @@ static bool req_window_open(const struct rocemu_qp *qp, const struct swqe *w)
 	if (!req->peer->inflight)
 		return true;
 	if (peer_wants_longer(req->peer, req->full_cost, w->length))
+		return false;
+	if (req->cur == qp->sq.next && is_cut(req, w))
 		return false;
 	return likely(peer_may_send(req->peer, req->full_cost)) ||
 	       peer_may_send(req->peer, MIN(req_next_cost(qp, w), (uint64_t)req->full_cost));
