@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The IPv4 identifications of a connected UDP socket's packets. The kernel counts them from a
- * random start that it shows nowhere but in the packets. A packet that asks for a transmit
- * timestamp comes back to the sender's error queue, headers included
+ * random start that it shows nowhere but in the packets. A packet for which a transmit
+ * timestamp is requested comes back to the sender's error queue, headers included
  * (Documentation/networking/timestamping.rst of Linux), unless net.core.tstamp_allow_data is 0.
  */
 #ifndef ENGINE_IPID_H
