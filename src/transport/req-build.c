@@ -141,12 +141,13 @@ static void req_charge(struct rocemu_qp *qp, uint64_t cost)
 
 /**
  * Is a message like w next, which leaves right behind it, so that one acknowledgement is enough?
+ * w has several packets.
  */
 static bool is_followed(const struct rocemu_qp *qp, const struct swqe *w)
 {
 	const struct swqe *next;
 
-	if (w->npkts == 1 || qp->sq.head - qp->req.cur <= ACKREQ_QUEUED || qp->state != IBV_QPS_RTS)
+	if (qp->sq.head - qp->req.cur <= ACKREQ_QUEUED || qp->state != IBV_QPS_RTS)
 		return false;
 	next = sq_wqe(&qp->sq, qp->req.cur + 1);
 	return next->opcode == w->opcode && next->length == w->length &&
@@ -167,7 +168,7 @@ static bool req_charge_packet(struct rocemu_qp *qp, const struct swqe *w, uint32
 	req_charge(qp, swqe_cost(req, w, w->npkts, pkt, pkt + 1));
 	req->since_ackreq++;
 	wide = peer_is_wide(req->peer);
-	if (req->since_ackreq < (wide ? ACKREQ_WIDE : ACKREQ_EVERY) &&
+	if (w->npkts > 1 && req->since_ackreq < (wide ? ACKREQ_WIDE : ACKREQ_EVERY) &&
 	    (pkt + 1 < w->npkts || (wide && is_followed(qp, w))) && !req_is_silent(req) &&
 	    peer_may_send(req->peer, req->full_cost) &&
 	    !(unlikely(req->credit.limited) && credit_probes(qp, w)))

@@ -181,7 +181,8 @@ static uint64_t req_next_cost(const struct rocemu_qp *qp, const struct swqe *w)
  */
 static bool is_cut(const struct qp_req *req, const struct swqe *w)
 {
-	return w->length <= WHOLE_MESSAGE && peer_is_wide(req->peer) && !swqe_expects_response(w) &&
+	return (w->length >> req->mtu_shift) > 0 && w->length <= WHOLE_MESSAGE &&
+	       peer_is_wide(req->peer) && !swqe_expects_response(w) &&
 	       !peer_may_send(req->peer, swqe_whole_cost(req, w));
 }
 
