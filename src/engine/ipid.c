@@ -45,9 +45,12 @@ static int32_t read_probe(int fd, const struct sockaddr_in *to)
 	struct iovec iov = {.iov_base = frame, .iov_len = sizeof(frame)};
 	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1};
 	const ssize_t len = sys_recvmsg(fd, &m, MSG_ERRQUEUE | MSG_DONTWAIT);
-	const uint8_t *ip = frame + len - IPV4_LEN - UDP_LEN;
+	const uint8_t *ip;
 
-	if (len < IPV4_LEN + UDP_LEN || (m.msg_flags & MSG_TRUNC) || ip[0] != V4_VERSION_LEN ||
+	if (len < IPV4_LEN + UDP_LEN || (m.msg_flags & MSG_TRUNC))
+		return -1;
+	ip = frame + len - IPV4_LEN - UDP_LEN;
+	if (ip[0] != V4_VERSION_LEN ||
 	    memcmp(ip + V4_SRC, &to->sin_addr, sizeof(to->sin_addr)) != 0 ||
 	    memcmp(ip + V4_DST, &to->sin_addr, sizeof(to->sin_addr)) != 0)
 		return -1;

@@ -37,10 +37,10 @@ static const char *ends(struct bench *b, char text[16])
 	return text;
 }
 
-static void post_writes(struct bench *b, unsigned n)
+static void post_writes(struct bench *b, unsigned n, uint32_t len)
 {
-	for (unsigned i = 0; i < n; i++)
-		bench_post(b, IBV_WR_RDMA_WRITE, TWO);
+	while (n--)
+		bench_post(b, IBV_WR_RDMA_WRITE, len);
 }
 
 TEST(req_wide, messages_in_a_row__those_with_three_behind_ask_for_no_ack)
@@ -48,7 +48,7 @@ TEST(req_wide, messages_in_a_row__those_with_three_behind_ask_for_no_ack)
 	struct bench *b = with_window(WIDE, IBV_MTU_256);
 	char text[16];
 
-	post_writes(b, 6);
+	post_writes(b, 6, TWO);
 	assert_string_equal(ends(b, text), "---AAA");
 	bench_ack(b, 11);
 	assert_string_equal(bench_done(b), "1 OK; 2 OK; 3 OK; 4 OK; 5 OK; 6 OK");
@@ -60,7 +60,7 @@ TEST(req_wide, narrow_window__each_asks)
 	struct bench *b = with_window(NARROW, IBV_MTU_256);
 	char text[16];
 
-	post_writes(b, 6);
+	post_writes(b, 6, TWO);
 	assert_string_equal(ends(b, text), "AAAAAA");
 	bench_free(b);
 }
@@ -69,8 +69,7 @@ TEST(req_wide, single_packets__each_asks)
 {
 	struct bench *b = with_window(WIDE, IBV_MTU_256);
 
-	for (unsigned i = 0; i < 5; i++)
-		bench_post(b, IBV_WR_RDMA_WRITE, MTU);
+	post_writes(b, 5, MTU);
 	assert_string_equal(bench_out(b), "WRITE_ONLY 0 A; WRITE_ONLY 1 A; WRITE_ONLY 2 A; "
 					  "WRITE_ONLY 3 A; WRITE_ONLY 4 A");
 	bench_free(b);
@@ -90,7 +89,7 @@ TEST(req_wide, next_one_of_another_kind__asks)
 	wr.send_flags = IBV_SEND_FENCE;
 	bench_post_wr(b, &wr);
 	bench_post(b, IBV_WR_SEND, TWO + MTU);
-	post_writes(b, 4);
+	post_writes(b, 4, TWO);
 	assert_string_equal(ends(b, text), "AAAA-AAA");
 	bench_free(b);
 }
@@ -111,8 +110,7 @@ TEST(req_wide, room_for_a_part_of_a_message__waits_for_all)
 {
 	struct bench *b = with_window(8 * LARGE_COST - 1, IBV_MTU_4096);
 
-	for (unsigned i = 0; i < 8; i++)
-		bench_post(b, IBV_WR_RDMA_WRITE, LARGE);
+	post_writes(b, 8, LARGE);
 	assert_non_null(strstr(bench_out(b), "WRITE_LAST 111 A"));
 	assert_null(strstr(b->out, "112"));
 	bench_ack(b, 31);
@@ -125,8 +123,7 @@ TEST(req_wide, narrow_window_and_room_for_a_part__part_is_sent)
 {
 	struct bench *b = with_window(7 * LARGE_COST - 1, IBV_MTU_4096);
 
-	for (unsigned i = 0; i < 7; i++)
-		bench_post(b, IBV_WR_RDMA_WRITE, LARGE);
+	post_writes(b, 7, LARGE);
 	assert_non_null(strstr(bench_out(b), "WRITE_FIRST 96; "));
 	assert_null(strstr(b->out, "WRITE_LAST 111"));
 	bench_free(b);
@@ -136,8 +133,7 @@ TEST(req_wide, larger_than_64_kib_and_room_for_a_part__part_is_sent)
 {
 	struct bench *b = with_window(8 * LARGE_COST - 1, IBV_MTU_4096);
 
-	for (unsigned i = 0; i < 5; i++)
-		bench_post(b, IBV_WR_RDMA_WRITE, LARGE + LARGE / 2);
+	post_writes(b, 5, LARGE + LARGE / 2);
 	assert_non_null(strstr(bench_out(b), "WRITE_FIRST 96; "));
 	bench_free(b);
 }
