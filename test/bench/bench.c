@@ -22,7 +22,7 @@ static void usage(void)
 {
 	fprintf(stderr,
 		"usage: %s --port PORT [--size BYTES] [--iters N] [--seconds N] [--window BYTES] "
-		"[--burst N] [--block] [--poll] [--epoll] [--lane] [--ack] [HOST]\n",
+		"[--burst N] [--message N] [--block] [--poll] [--epoll] [--lane] [--ack] [HOST]\n",
 		program_invocation_short_name);
 	exit(2);
 }
@@ -45,7 +45,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 		{"port", 1, NULL, 'p'},	   {"size", 1, NULL, 's'},   {"iters", 1, NULL, 'n'},
 		{"seconds", 1, NULL, 't'}, {"window", 1, NULL, 'w'}, {"burst", 1, NULL, 'b'},
 		{"block", 0, NULL, 'B'},   {"poll", 0, NULL, 'P'},   {"epoll", 0, NULL, 'E'},
-		{"lane", 0, NULL, 'L'},	   {"ack", 0, NULL, 'A'},    {NULL, 0, NULL, 0},
+		{"lane", 0, NULL, 'L'},	   {"ack", 0, NULL, 'A'},    {"message", 1, NULL, 'm'},
+		{NULL, 0, NULL, 0},
 	};
 	int c;
 
@@ -62,6 +63,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 			o->window = number(optarg, 1u << 30);
 		else if (c == 'b')
 			o->burst = (unsigned)number(optarg, 1024);
+		else if (c == 'm')
+			o->message = (unsigned)number(optarg, 1024);
 		else if (c == 'B')
 			o->block = true;
 		else if (c == 'P')

@@ -18,13 +18,14 @@ struct bench_options {
 	size_t size; /* bytes: of a datagram, or of payload in each */
 	unsigned iters;
 	unsigned seconds;
-	size_t window;	/* bytes in flight */
-	unsigned burst; /* packets in a call */
-	bool lane;	/* a socket as a lane's */
-	bool ack;	/* with each datagram an ACK's, in one burst */
-	bool block;	/* sleep until a datagram comes; default: spin */
-	bool poll;	/* ... in poll() */
-	bool epoll;	/* ... in epoll_wait() */
+	size_t window;	  /* bytes in flight */
+	unsigned burst;	  /* packets in a datagram of the kernel's, or in a call */
+	unsigned message; /* packets in a message; 0: there are no messages */
+	bool lane;	  /* a socket as a lane's */
+	bool ack;	  /* with each datagram an ACK's, in one burst */
+	bool block;	  /* sleep until a datagram comes; default: spin */
+	bool poll;	  /* ... in poll() */
+	bool epoll;	  /* ... in epoll_wait() */
 };
 
 /** Parse the command line into *o, which holds the defaults. Exits when it is wrong. */

@@ -5,6 +5,9 @@
  * out, without a further protocol. GSO and GRO, --burst packets at once. The receiver answers each
  * receive with its byte count, and the sender keeps --window bytes in flight, so that nothing is
  * lost; what is measured is what arrives.
+ *
+ * --message N: the datagrams of WRITEs of N packets. The first packet's header is 16 bytes longer,
+ * so it needs a datagram of its own; a message's datagrams are sent by one call.
  */
 #include <errno.h>
 #include <isa-l/crc.h>
@@ -25,22 +28,28 @@
 #endif
 
 enum {
-	HEADER = 12,
-	TRAILER = 4,
 	MAX_BURST = 60,
+	HEADER = 12,
+	FIRST_MORE =
+		16, /* of header in a message's first packet; its header begins with FIRST_MARK */
+	FIRST_MARK = 1,
+	MAX_DATAGRAMS = 1 + MAX_BURST,
+	TRAILER = 4,
 	MEMORY = 1 << 20,    /* source and destination, used round and round */
 	STALL_NS = 20000000, /* without an answer for so long, what is in flight is lost */
 	RCVBUF = 4 << 20,
 	MAX_DATAGRAM = 65536,
+	MAX_PACKETS = 256,
 };
 
 struct answer {
 	uint64_t bytes; /* of payload, so far */
 };
 
-static uint32_t packet_crc(const uint8_t *header, const uint8_t *payload, size_t len)
+static uint32_t packet_crc(const uint8_t *header, size_t header_len, const uint8_t *payload,
+			   size_t len)
 {
-	return crc32_gzip_refl(crc32_gzip_refl(0, header, HEADER), payload, len);
+	return crc32_gzip_refl(crc32_gzip_refl(0, header, header_len), payload, len);
 }
 
 /* ---- sender ---- */
@@ -49,68 +58,99 @@ struct sender {
 	int fd;
 	struct sockaddr_in peer;
 	size_t size;
-	unsigned burst; /* packets */
 	uint8_t *memory;
 	size_t at;
-	uint8_t header[MAX_BURST][HEADER], trailer[MAX_BURST][TRAILER];
-	struct iovec iov[3 * MAX_BURST];
+	unsigned packets, datagrams; /* made and not yet sent */
+	uint8_t header[MAX_PACKETS][HEADER + FIRST_MORE], trailer[MAX_PACKETS][TRAILER];
+	struct iovec iov[3 * MAX_PACKETS];
+	struct mmsghdr msg[MAX_DATAGRAMS];
+	_Alignas(struct cmsghdr) char control[MAX_DATAGRAMS][CMSG_SPACE(sizeof(uint16_t))];
 };
 
-static void send_burst(struct sender *s)
+static void add_packet(struct sender *s, size_t header_len)
 {
-	union {
-		char bytes[CMSG_SPACE(sizeof(uint16_t))];
-		struct cmsghdr align;
-	} control = {{0}};
-	uint16_t segment = (uint16_t)(HEADER + s->size + TRAILER);
-	struct msghdr msg = {
+	const unsigned i = s->packets++;
+	uint8_t *payload = s->memory + s->at;
+	uint32_t crc;
+
+	s->header[i][0] = header_len > HEADER ? FIRST_MARK : 0;
+	crc = packet_crc(s->header[i], header_len, payload, s->size);
+	memcpy(s->trailer[i], &crc, TRAILER);
+	s->iov[3 * i] = (struct iovec){s->header[i], header_len};
+	s->iov[3 * i + 1] = (struct iovec){payload, s->size};
+	s->iov[3 * i + 2] = (struct iovec){s->trailer[i], TRAILER};
+	s->at = s->at + 2 * s->size > MEMORY ? 0 : s->at + s->size;
+}
+
+static void add_datagram(struct sender *s, unsigned packets, size_t header_len)
+{
+	const uint16_t segment = (uint16_t)(header_len + s->size + TRAILER);
+	const unsigned d = s->datagrams++;
+	struct msghdr *msg = &s->msg[d].msg_hdr;
+	struct cmsghdr *c;
+
+	*msg = (struct msghdr){
 		.msg_name = &s->peer,
 		.msg_namelen = sizeof(s->peer),
-		.msg_iov = s->iov,
-		.msg_iovlen = 3 * s->burst,
-		.msg_control = &control,
-		.msg_controllen = sizeof(control),
+		.msg_iov = &s->iov[(size_t)3 * s->packets],
+		.msg_iovlen = (size_t)3 * packets,
+		.msg_control = s->control[d],
+		.msg_controllen = sizeof(s->control[d]),
 	};
-	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-
+	c = CMSG_FIRSTHDR(msg);
 	c->cmsg_level = SOL_UDP;
 	c->cmsg_type = UDP_SEGMENT;
 	c->cmsg_len = CMSG_LEN(sizeof(segment));
 	memcpy(CMSG_DATA(c), &segment, sizeof(segment));
-	for (unsigned i = 0; i < s->burst; i++) {
-		uint8_t *payload = s->memory + s->at;
-		uint32_t crc = packet_crc(s->header[i], payload, s->size);
+	for (unsigned i = 0; i < packets; i++)
+		add_packet(s, header_len);
+}
 
-		memcpy(s->trailer[i], &crc, TRAILER);
-		s->iov[3 * i] = (struct iovec){s->header[i], HEADER};
-		s->iov[3 * i + 1] = (struct iovec){payload, s->size};
-		s->iov[3 * i + 2] = (struct iovec){s->trailer[i], TRAILER};
-		s->at = s->at + 2 * s->size > MEMORY ? 0 : s->at + s->size;
+static void send_all(struct sender *s)
+{
+	for (unsigned done = 0; done < s->datagrams;) {
+		const int n = sendmmsg(s->fd, s->msg + done, s->datagrams - done, 0);
+
+		if (n < 0)
+			bench_die("send");
+		done += (unsigned)n;
 	}
-	if (sendmsg(s->fd, &msg, 0) < 0)
-		bench_die("send a burst");
+	s->packets = s->datagrams = 0;
+}
+
+/* @return bytes of payload. */
+static size_t send_some(struct sender *s, const struct bench_options *o)
+{
+	if (!o->message) {
+		add_datagram(s, o->burst, HEADER);
+		send_all(s);
+		return o->burst * o->size;
+	}
+	add_datagram(s, 1, HEADER + FIRST_MORE);
+	while (s->packets < o->message) {
+		const unsigned left = o->message - s->packets;
+
+		add_datagram(s, left < o->burst ? left : o->burst, HEADER);
+	}
+	send_all(s);
+	return o->message * o->size;
 }
 
 static void run_sender(const struct bench_options *o, int fd, const struct sockaddr_in *peer)
 {
-	struct sender s = {.fd = fd,
-			   .peer = *peer,
-			   .size = o->size,
-			   .burst = o->burst,
-			   .memory = calloc(1, MEMORY)};
+	static struct sender s;
 	uint64_t begin = bench_now_ns(), end = begin + o->seconds * 1000000000ull, heard = begin,
 		 now = begin;
 	uint64_t sent = 0, lost = 0, arrived = 0;
-	const size_t burst = o->burst * o->size;
+	const size_t most = (o->message ? o->message : o->burst) * o->size;
 	struct answer a;
 
+	s = (struct sender){.fd = fd, .peer = *peer, .size = o->size, .memory = calloc(1, MEMORY)};
 	if (!s.memory)
 		bench_die("memory");
 	while (now < end) {
-		if (sent - lost - arrived + burst <= o->window) {
-			send_burst(&s);
-			sent += burst;
-		}
+		if (sent - lost - arrived + most <= o->window)
+			sent += send_some(&s, o);
 		while (recv(fd, &a, sizeof(a), MSG_DONTWAIT) == (ssize_t)sizeof(a)) {
 			arrived = a.bytes;
 			heard = now;
@@ -187,15 +227,17 @@ static void run_receiver(int fd)
 		if (got == 0)
 			break;
 		segment = segment_of(&msg, got);
-		for (uint8_t *p = buf; got >= segment && segment > HEADER + TRAILER;
+		for (uint8_t *p = buf; got >= segment && segment > HEADER + FIRST_MORE + TRAILER;
 		     p += segment, got -= segment) {
-			size_t len = segment - HEADER - TRAILER;
-			uint32_t crc = packet_crc(p, p + HEADER, len);
+			const size_t header_len = HEADER + (*p == FIRST_MARK ? FIRST_MORE : 0);
+			const size_t len = segment - header_len - TRAILER;
+			uint8_t *payload = p + header_len;
+			uint32_t crc = packet_crc(p, header_len, payload, len);
 
 			errno = EBADMSG;
-			if (memcmp(&crc, p + HEADER + len, TRAILER) != 0)
+			if (memcmp(&crc, payload + len, TRAILER) != 0)
 				bench_die("CRC");
-			memcpy(memory + at, p + HEADER, len);
+			memcpy(memory + at, payload, len);
 			at = at + 2 * len > MEMORY ? 0 : at + len;
 			a.bytes += len;
 		}
@@ -214,7 +256,7 @@ int main(int argc, char **argv)
 
 	bench_parse(&o, argc, argv);
 	if (o.burst > MAX_BURST || o.burst * (o.size + HEADER + TRAILER) > MAX_DATAGRAM - 1024 ||
-	    o.window < o.size * o.burst) {
+	    o.message > MAX_PACKETS || o.window < o.size * (o.message ? o.message : o.burst)) {
 		fprintf(stderr,
 			"udp-bw: %u packets of %zu bytes do not fit: at most %d packets and %d "
 			"bytes in a "
