@@ -99,9 +99,9 @@ int bench_socket(const struct bench_options *o, struct sockaddr_in *peer)
 	if (fd < 0)
 		bench_die("socket");
 	*peer = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(o->port)};
-	if (!o->host)
-		any.sin_port = htons(o->port);
-	else if (inet_pton(AF_INET, o->host, &peer->sin_addr) != 1)
+	if (!o->host || o->lane)
+		any.sin_port = htons((uint16_t)(o->port + (o->host ? 1 : 0)));
+	if (o->host && inet_pton(AF_INET, o->host, &peer->sin_addr) != 1)
 		usage();
 	if (o->lane && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &(int){1}, sizeof(int)) < 0)
 		bench_die("SO_REUSEPORT");

@@ -33,8 +33,8 @@ void bench_parse(struct bench_options *o, int argc, char **argv);
 /** Prints "PROGRAM: what: errno's text" and exits. */
 void bench_die(const char *what) __attribute__((noreturn));
 uint64_t bench_now_ns(void);
-/** The server's socket bound to the port, the client's to any; *peer is the server's address for a
- * client. */
+/** The server's socket bound to the port, the client's to any, a lane's to the next one; *peer is
+ * the server's address for a client. */
 int bench_socket(const struct bench_options *o, struct sockaddr_in *peer);
 /** Spin until a datagram comes; *from may be NULL. Gives up (exits) after 10 s. @return its length.
  */
