@@ -79,7 +79,7 @@ void bench_parse(struct bench_options *o, int argc, char **argv)
 			usage();
 	}
 	o->host = argv[optind];
-	if (!o->port || (o->host && argv[optind + 1]))
+	if (!o->port || (o->lane && o->port == UINT16_MAX) || (o->host && argv[optind + 1]))
 		usage();
 }
 

@@ -7,7 +7,7 @@
  * lost; what is measured is what arrives.
  *
  * --message N: the datagrams of WRITEs of N packets. The first packet's header is 16 bytes longer,
- * so it needs a datagram of its own; a message's datagrams are sent by one call.
+ * so it cannot join a burst of the others; a message's datagrams are sent by one call.
  */
 #include <errno.h>
 #include <isa-l/crc.h>
@@ -28,18 +28,16 @@
 #endif
 
 enum {
-	MAX_BURST = 60,
 	HEADER = 12,
-	FIRST_MORE =
-		16, /* of header in a message's first packet; its header begins with FIRST_MARK */
+	FIRST_HEADER = HEADER + 16, /* of a message's first packet; it begins with FIRST_MARK */
 	FIRST_MARK = 1,
-	MAX_DATAGRAMS = 1 + MAX_BURST,
 	TRAILER = 4,
+	MAX_BURST = 60,
+	MAX_MESSAGE = 256,   /* packets */
 	MEMORY = 1 << 20,    /* source and destination, used round and round */
 	STALL_NS = 20000000, /* without an answer for so long, what is in flight is lost */
 	RCVBUF = 4 << 20,
 	MAX_DATAGRAM = 65536,
-	MAX_PACKETS = 256,
 };
 
 struct answer {
@@ -61,10 +59,10 @@ struct sender {
 	uint8_t *memory;
 	size_t at;
 	unsigned packets, datagrams; /* made and not yet sent */
-	uint8_t header[MAX_PACKETS][HEADER + FIRST_MORE], trailer[MAX_PACKETS][TRAILER];
-	struct iovec iov[3 * MAX_PACKETS];
-	struct mmsghdr msg[MAX_DATAGRAMS];
-	_Alignas(struct cmsghdr) char control[MAX_DATAGRAMS][CMSG_SPACE(sizeof(uint16_t))];
+	uint8_t header[MAX_MESSAGE][FIRST_HEADER], trailer[MAX_MESSAGE][TRAILER];
+	struct iovec iov[3 * MAX_MESSAGE];
+	struct mmsghdr msg[MAX_MESSAGE];
+	_Alignas(struct cmsghdr) char control[MAX_MESSAGE][CMSG_SPACE(sizeof(uint16_t))];
 };
 
 static void add_packet(struct sender *s, size_t header_len)
@@ -126,7 +124,7 @@ static size_t send_some(struct sender *s, const struct bench_options *o)
 		send_all(s);
 		return o->burst * o->size;
 	}
-	add_datagram(s, 1, HEADER + FIRST_MORE);
+	add_datagram(s, 1, FIRST_HEADER);
 	while (s->packets < o->message) {
 		const unsigned left = o->message - s->packets;
 
@@ -227,14 +225,17 @@ static void run_receiver(int fd)
 		if (got == 0)
 			break;
 		segment = segment_of(&msg, got);
-		for (uint8_t *p = buf; got >= segment && segment > HEADER + FIRST_MORE + TRAILER;
-		     p += segment, got -= segment) {
-			const size_t header_len = HEADER + (*p == FIRST_MARK ? FIRST_MORE : 0);
+		for (uint8_t *p = buf; got >= segment; p += segment, got -= segment) {
+			const size_t header_len = *p == FIRST_MARK ? FIRST_HEADER : HEADER;
 			const size_t len = segment - header_len - TRAILER;
 			uint8_t *payload = p + header_len;
-			uint32_t crc = packet_crc(p, header_len, payload, len);
+			uint32_t crc;
 
 			errno = EBADMSG;
+			if (segment <= header_len + TRAILER)
+				bench_die("length");
+			crc = packet_crc(p, header_len, payload, len);
+
 			if (memcmp(&crc, payload + len, TRAILER) != 0)
 				bench_die("CRC");
 			memcpy(memory + at, payload, len);
@@ -256,12 +257,12 @@ int main(int argc, char **argv)
 
 	bench_parse(&o, argc, argv);
 	if (o.burst > MAX_BURST || o.burst * (o.size + HEADER + TRAILER) > MAX_DATAGRAM - 1024 ||
-	    o.message > MAX_PACKETS || o.window < o.size * (o.message ? o.message : o.burst)) {
+	    o.message > MAX_MESSAGE || o.window < o.size * (o.message ? o.message : o.burst)) {
 		fprintf(stderr,
-			"udp-bw: %u packets of %zu bytes do not fit: at most %d packets and %d "
-			"bytes in a "
-			"burst, which the window must hold\n",
-			o.burst, o.size, MAX_BURST, MAX_DATAGRAM - 1024);
+			"udp-bw: does not fit: %u packets of %zu bytes in a burst (at most %d, "
+			"and %d bytes), %u in a message (at most %d), a window of %zu bytes\n",
+			o.burst, o.size, MAX_BURST, MAX_DATAGRAM - 1024, o.message, MAX_MESSAGE,
+			o.window);
 		return 2;
 	}
 	fd = bench_socket(&o, &peer);
