@@ -14,23 +14,18 @@
 #include "transport/req-build.h"
 #include "transport/req-wqe.h"
 
-/*
- * Responses to one READ request: bounded, so that they do not overrun the socket buffer that they
- * arrive in, or a queue on the way; more where the buffer is large, most on one host. The first and
- * the last response are longer than those between and make bursts of their own.
- */
-static const struct read_piece {
-	bool nearby;	      /* only for a peer on this host */
-	uint32_t budget;      /* least READ budget */
-	uint32_t bytes, pkts; /* powers of two */
-} read_pieces[] = {
-	{true, 2 << 20, 512 << 10, 512},
-	{false, 512 << 10, 128 << 10, 128},
-	{false, 0, 64 << 10, 32},
-};
-
 enum {
-	WHOLE_MESSAGE = 64 * 1024, /* longer ones may be cut, see is_cut() */
+	/*
+	 * Responses to one READ request: bounded, so that they do not overrun the socket buffer
+	 * that they arrive in, and more where that is large. The first and the last response are
+	 * longer than those between and make bursts of their own. Powers of two.
+	 */
+	READ_BYTES = 64 * 1024,
+	READ_PKTS = 32,
+	READ_ROOMY_BYTES = 2 * READ_BYTES,
+	READ_ROOMY_PKTS = 4 * READ_PKTS,
+	READ_ROOMY = 8 * READ_BYTES, /* READ budget of a large buffer */
+	WHOLE_MESSAGE = 64 * 1024,   /* longer ones may be cut, see is_cut() */
 	/*
 	 * Of one QP in a row while others wait: those that leave by its socket in one output call
 	 * share bursts.
@@ -107,12 +102,11 @@ void req_changed(struct rocemu_qp *qp, rocemu_ns_t now, int mask)
 /** Limit of response packets of one READ request: this many bits. */
 static uint32_t read_shift(const struct rocemu_qp *qp)
 {
-	const bool nearby = qp->req.peer && qp->req.peer->nearby;
-	const struct read_piece *p = read_pieces;
+	bool roomy = qp->ep->cfg.read_budget >= READ_ROOMY;
+	uint32_t bytes = roomy ? READ_ROOMY_BYTES : READ_BYTES;
+	uint32_t pkts = roomy ? READ_ROOMY_PKTS : READ_PKTS;
 
-	while ((p->nearby && !nearby) || p->budget > qp->ep->cfg.read_budget)
-		p++;
-	return (uint32_t)__builtin_ctz(MIN(p->bytes >> qp->req.mtu_shift, p->pkts));
+	return (uint32_t)__builtin_ctz(MIN(bytes >> qp->req.mtu_shift, pkts));
 }
 
 void req_start(struct rocemu_qp *qp, rocemu_ns_t now)

@@ -10,7 +10,6 @@
 
 static const struct rocemu_gid self = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 1}};
 static const struct rocemu_gid peer = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 2}};
-static const struct rocemu_gid far_peer = {{[10] = 0xff, [11] = 0xff, 192, 0, 2, 1}};
 
 struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 {
@@ -43,7 +42,7 @@ struct rocemu_qp *bench_qp(struct bench *b, const struct bench_opts *o)
 	int conn = init.type != IBV_QPT_UD, rc = init.type == IBV_QPT_RC;
 	struct rocemu_qp *qp;
 
-	memcpy(a.ah_attr.grh.dgid.raw, o->far ? far_peer.raw : peer.raw, 16);
+	memcpy(a.ah_attr.grh.dgid.raw, peer.raw, 16);
 	assert_int_equal(rocemu_qp_create(b->ep, &init, &qp), 0);
 	assert_int_equal(rocemu_qp_modify(qp, b->now, &a,
 					  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |

@@ -42,7 +42,6 @@ struct bench_opts {
 	uint8_t timeout, retry_cnt, rnr_retry, rd_atomic;
 	double time_scale;
 	bool no_rd_atomic;
-	bool far;      /* the peer is another host */
 	bool sig_none; /* only requests with IBV_SEND_SIGNALED complete visibly */
 };
 

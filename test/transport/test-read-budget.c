@@ -75,29 +75,6 @@ TEST(read_budget, of_a_large_buffer__more_in_a_request)
 	bench_free(b);
 }
 
-static struct rocemu_qp *wide_qp(struct bench *b, bool far)
-{
-	struct rocemu_qp *qp = bench_qp(b, &(struct bench_opts){.far = far});
-
-	qp->req.peer->cc.cwnd = 1 << 20;
-	return qp;
-}
-
-/* Nothing but the buffer queues packets on one host. */
-TEST(read_budget, of_a_large_buffer_on_one_host__most_in_a_request)
-{
-	struct bench *b = start(2 << 20);
-
-	read_on(b, wide_qp(b, false), 256 * 1024);
-	assert_string_equal(bench_out(b), "READ_REQUEST 0+131072 A; READ_REQUEST 512+131072 A");
-	read_on(b, wide_qp(b, true), 65536);
-	assert_string_equal(bench_out(b), "READ_REQUEST 0+32768 A; READ_REQUEST 128+32768 A");
-	rocemu_ep_set_read_budget(b->ep, (2 << 20) - 1);
-	read_on(b, wide_qp(b, false), 65536);
-	assert_string_equal(bench_out(b), "READ_REQUEST 0+32768 A; READ_REQUEST 128+32768 A");
-	bench_free(b);
-}
-
 /* What came early is there: it takes no room any more. */
 TEST(read_budget, response_before_its_turn__gives_its_share_back)
 {
