@@ -3,17 +3,24 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "base/syssocket.h"
 
+enum { FLUSHED_AT_ONCE = 8 }; /* queues; further ones get their tokens at once */
+
+_Thread_local unsigned evq_later;
+static _Thread_local struct evq *later[FLUSHED_AT_ONCE] __attribute__((tls_model("initial-exec")));
+
 static void init_empty(struct evq *q)
 {
 	pthread_mutex_init(&q->lock, NULL);
 	list_init(&q->ready);
-	q->lookers = q->without_token = 0;
+	q->lookers = q->without_token = q->owed = 0;
+	atomic_init(&q->flushers, 0);
 	atomic_init(&q->count, 0);
 }
 
@@ -39,10 +46,17 @@ bool evq_renew(struct evq *q)
 	return done;
 }
 
-void evq_fini(struct evq *q)
+void evq_fini_inherited(struct evq *q)
 {
 	close(q->fd);
 	pthread_mutex_destroy(&q->lock);
+}
+
+void evq_fini(struct evq *q)
+{
+	while (atomic_load_explicit(&q->flushers, memory_order_acquire))
+		sched_yield(); /* for the duration of a write() */
+	evq_fini_inherited(q);
 }
 
 void evq_source_init(struct evq_source *s)
@@ -60,30 +74,83 @@ static void add_count(struct evq *q, int by)
 }
 
 /*
- * Make the fd readable for one more event. Cannot block: the counter's limit is 2^64 - 2. Fails
- * only if the program closed our fd.
+ * Make the fd readable for so many more events. Cannot block: the counter's limit is 2^64 - 2.
+ * Fails only if the program closed our fd.
  */
-static bool put_token(struct evq *q)
+static bool put_tokens(struct evq *q, uint64_t n)
 {
-	uint64_t one = 1;
+	return sys_write(q->fd, &n, sizeof(n)) > 0;
+}
 
-	return sys_write(q->fd, &one, sizeof(one)) > 0;
+static void add_event(struct evq *q, struct evq_source *s)
+{
+	if (s->waiting++ == 0)
+		list_append(&q->ready, &s->node);
+	add_count(q, 1);
+}
+
+/* Is there a thread that looks for one event more? */
+static bool leave_to_looker(struct evq *q)
+{
+	const bool left = q->without_token < q->lookers;
+
+	q->without_token += left;
+	return left;
 }
 
 void evq_post(struct evq *q, struct evq_source *s, bool once)
 {
 	pthread_mutex_lock(&q->lock);
-	if (!once || s->waiting == 0) {
-		const bool left = q->without_token < q->lookers;
+	if ((!once || s->waiting == 0) && (leave_to_looker(q) || put_tokens(q, 1)))
+		add_event(q, s);
+	pthread_mutex_unlock(&q->lock);
+}
 
-		if (left || put_token(q)) {
-			q->without_token += left;
-			if (s->waiting++ == 0)
-				list_append(&q->ready, &s->node);
-			add_count(q, 1);
-		}
+/* @return will this thread flush the queue? */
+static bool flush_later(struct evq *q)
+{
+	for (unsigned i = 0; i < evq_later; i++)
+		if (later[i] == q)
+			return true;
+	if (evq_later == FLUSHED_AT_ONCE)
+		return false;
+	later[evq_later++] = q;
+	atomic_fetch_add_explicit(&q->flushers, 1, memory_order_relaxed);
+	return true;
+}
+
+void evq_post_later(struct evq *q, struct evq_source *s)
+{
+	pthread_mutex_lock(&q->lock);
+	if (leave_to_looker(q)) {
+		add_event(q, s);
+	} else if (flush_later(q)) {
+		q->owed++;
+		add_event(q, s);
+	} else if (put_tokens(q, 1)) {
+		add_event(q, s);
 	}
 	pthread_mutex_unlock(&q->lock);
+}
+
+static void flush(struct evq *q)
+{
+	unsigned owed;
+
+	pthread_mutex_lock(&q->lock);
+	owed = q->owed;
+	q->owed = 0;
+	pthread_mutex_unlock(&q->lock);
+	/* Not with the lock: the reader takes it. */
+	if (owed)
+		put_tokens(q, owed);
+	atomic_fetch_sub_explicit(&q->flushers, 1, memory_order_release);
+}
+
+void evq_flush_all(void)
+{
+	while (evq_later)
+		flush(later[--evq_later]);
 }
 
 static struct evq_source *take_first(struct evq *q)
@@ -113,7 +180,7 @@ static void wait_cancelled(void *arg)
 
 	pthread_mutex_lock(&q->lock);
 	if (!list_empty(&q->ready))
-		put_token(q);
+		put_tokens(q, 1);
 	pthread_mutex_unlock(&q->lock);
 }
 
@@ -198,6 +265,8 @@ unsigned evq_drop(struct evq *q, struct evq_source *s)
 		for (unsigned n = s->waiting; n > 0; n--) {
 			if (q->without_token)
 				q->without_token--;
+			else if (q->owed)
+				q->owed--;
 			else if (sys_read(q->fd, &token, sizeof(token)) <= 0)
 				break;
 		}

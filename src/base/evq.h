@@ -8,6 +8,10 @@
  * threads that look (evq_look()), which cost no system call. evq_get() blocks in read() and not in
  * poll(), so that SA_RESTART and EINTR work as they do with the kernel's fds. A reader that has
  * taken a token and finds its event dropped meanwhile goes back to read().
+ *
+ * Writing a token wakes a reader, which on the same core may run at once. It would then wait for
+ * each lock that the writer holds. So a thread that holds a lock posts without a token
+ * (evq_post_later()), and writes the token after it has released the lock (evq_flush()).
  */
 #ifndef BASE_EVQ_H
 #define BASE_EVQ_H
@@ -17,6 +21,7 @@
 #include <stdbool.h>
 
 #include "base/list.h"
+#include "base/util.h"
 
 struct evq {
 	int fd; /* owned */
@@ -26,6 +31,8 @@ struct evq {
 	unsigned lookers;	/* threads between evq_look() and evq_look_end(); guarded by lock */
 	unsigned without_token; /* waiting events without a token, at most lookers; guarded by lock
 				 */
+	unsigned owed;		/* waiting events whose token evq_flush() writes; guarded by lock */
+	atomic_uint flushers;	/* threads that will flush this queue; changed under lock */
 	atomic_uint count;	/* waiting events; changed under lock */
 };
 
@@ -41,12 +48,26 @@ int evq_init(struct evq *q); /* -errno */
  * shared with the parent. Async-signal-safe. False: it still is.
  */
 bool evq_renew(struct evq *q);
+/** Waits for threads between evq_post_later() and the end of evq_flush(). */
 void evq_fini(struct evq *q);
+/** In a forked child, which does not have the parent's threads: waits for none. */
+void evq_fini_inherited(struct evq *q);
 
 void evq_source_init(struct evq_source *s);
 
 /** Post an event. once: not if one of this source waits already. */
 void evq_post(struct evq *q, struct evq_source *s, bool once);
+/** As evq_post(), not once; the fd is readable after this thread's evq_flush(). */
+void evq_post_later(struct evq *q, struct evq_source *s);
+/** Queues that this thread has to flush. */
+extern _Thread_local unsigned evq_later __attribute__((tls_model("initial-exec")));
+void evq_flush_all(void);
+/** Write the tokens of the events that this thread posted by evq_post_later(). */
+static inline void evq_flush(void)
+{
+	if (unlikely(evq_later))
+		evq_flush_all();
+}
 
 /**
  * Wait for the next event and take it. @return NULL with errno: EAGAIN, EINTR or another errno of

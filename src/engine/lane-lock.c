@@ -13,7 +13,11 @@
  * Instead, the data path does not make system calls by the C library's functions, which are
  * cancellation points (base/syssocket.h), and other code that makes system calls with the lock held
  * is UNCANCELLED.
+ *
+ * Completion events make their channels readable after the lock is released (evq_flush()): the
+ * thread that they wake takes the lock next.
  */
+#include "base/evq.h"
 #include "engine/lane-internal.h"
 
 static pthread_mutex_t joint = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP;
@@ -92,6 +96,7 @@ void lane_unlock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
 	if (unlikely(lane_is_joined(l)))
 		pthread_mutex_unlock(&joint);
 	pthread_mutex_unlock(&l->lock);
+	evq_flush();
 }
 
 /* Lanes are added with the first one's lock held, so their number does not change meanwhile.
@@ -125,6 +130,7 @@ void lanes_unlock(struct lanes *g) NO_THREAD_SAFETY_ANALYSIS
 		pthread_mutex_unlock(&joint);
 	for (unsigned i = lanes_count(g); i > 0; i--)
 		pthread_mutex_unlock(&g->lane[i - 1]->lock);
+	evq_flush();
 }
 
 void lanes_add(struct lanes *g, struct lane *l)

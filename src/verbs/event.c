@@ -146,7 +146,7 @@ static void post_completion_event(struct vb_cq *cq, const struct rocemu_event *e
 	if (unlikely(ev->late) && is_too_early(cq))
 		rocemu_cq_arm(cq->rcq, lane_now(), ev->solicited_only);
 	else
-		evq_post(&vb_channel_of(cq->base.channel)->events, &cq->comp, false);
+		evq_post_later(&vb_channel_of(cq->base.channel)->events, &cq->comp);
 }
 
 void vb_deliver_events(void *user, struct rocemu_ep *ep)
@@ -221,7 +221,7 @@ int ibv_destroy_comp_channel(struct ibv_comp_channel *channel)
 	if (!c)
 		return REAL_CALL(ibv_destroy_comp_channel, channel);
 	if (c->orphan) {
-		evq_fini(&ch->events);
+		evq_fini_inherited(&ch->events);
 		return vb_orphan_free(ch);
 	}
 	mutex_lock(&c->lock);

@@ -165,6 +165,131 @@ TEST(evq, dropped_while_a_thread_looks__gone_for_both)
 	evq_fini(&q);
 }
 
+TEST(evq, posted_later__readable_after_the_flush)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_post_later(&q, &a);
+	evq_post_later(&q, &b);
+	evq_post_later(&q, &a);
+	assert_true(evq_has(&q));
+	assert_false(readable(&q));
+	evq_flush();
+	assert_ptr_equal(evq_get(&q), &a);
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_ptr_equal(evq_get(&q), &a);
+	assert_false(readable(&q));
+	evq_flush();
+	assert_false(readable(&q));
+	evq_fini(&q);
+}
+
+TEST(evq, posted_later_while_a_thread_looks__left_to_it)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_look(&q);
+	evq_post_later(&q, &a);
+	assert_ptr_equal(evq_look_end(&q), &a);
+	evq_flush();
+	assert_false(readable(&q));
+	evq_fini(&q);
+}
+
+TEST(evq, posted_later_and_dropped__no_token)
+{
+	struct evq_source a, b;
+	struct evq q;
+
+	init(&q, &a, &b);
+	evq_post_later(&q, &a);
+	evq_drop(&q, &a);
+	evq_flush();
+	assert_false(readable(&q));
+	evq_post_later(&q, &a);
+	evq_post(&q, &b, false);
+	evq_post_later(&q, &b);
+	evq_drop(&q, &a);
+	evq_flush();
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_ptr_equal(evq_get(&q), &b);
+	assert_false(readable(&q));
+	evq_fini(&q);
+}
+
+/* More than a thread keeps in mind. */
+TEST(evq, posted_later_to_many_queues__all_readable_after_the_flush)
+{
+	enum { QUEUES = 20 };
+	struct evq_source a[QUEUES], b;
+	struct evq q[QUEUES];
+
+	for (unsigned i = 0; i < QUEUES; i++) {
+		init(&q[i], &a[i], &b);
+		evq_post_later(&q[i], &a[i]);
+	}
+	evq_flush();
+	for (unsigned i = 0; i < QUEUES; i++) {
+		assert_ptr_equal(evq_get(&q[i]), &a[i]);
+		assert_false(readable(&q[i]));
+		evq_fini(&q[i]);
+	}
+}
+
+struct later {
+	struct evq q;
+	struct evq_source a;
+	atomic_bool posted, may_flush, ended;
+};
+
+static void *post_later_and_flush(void *arg)
+{
+	struct later *l = arg;
+
+	evq_post_later(&l->q, &l->a);
+	atomic_store(&l->posted, true);
+	while (!atomic_load(&l->may_flush))
+		sched_yield();
+	evq_flush();
+	return NULL;
+}
+
+static void *end_it(void *arg)
+{
+	struct later *l = arg;
+
+	evq_fini(&l->q);
+	atomic_store(&l->ended, true);
+	return NULL;
+}
+
+/* Nothing else tells the queue's owner that a thread still has to write. */
+TEST(evq, ends_while_a_thread_has_to_flush__waits_for_it)
+{
+	enum { YIELDS = 1000 };
+	struct evq_source b;
+	struct later l = {0};
+	pthread_t t, end;
+
+	init(&l.q, &l.a, &b);
+	assert_int_equal(pthread_create(&t, NULL, post_later_and_flush, &l), 0);
+	while (!atomic_load(&l.posted))
+		sched_yield();
+	evq_drop(&l.q, &l.a);
+	assert_int_equal(pthread_create(&end, NULL, end_it, &l), 0);
+	for (unsigned i = 0; i < YIELDS; i++) {
+		sched_yield();
+		assert_false(atomic_load(&l.ended));
+	}
+	atomic_store(&l.may_flush, true);
+	pthread_join(t, NULL);
+	pthread_join(end, NULL);
+}
+
 enum { CROWD = 4, CROWD_EVENTS = 20000 };
 
 struct crowd {
@@ -203,8 +328,16 @@ TEST(evq, many_look_and_get__each_event_once)
 	init(&c.q, &a, &b);
 	for (unsigned i = 0; i < CROWD; i++)
 		assert_int_equal(pthread_create(&t[i], NULL, take_some, &c), 0);
-	for (unsigned i = 0; i < CROWD_EVENTS; i++)
-		evq_post(&c.q, i % 2 ? &a : &b, false);
+	for (unsigned i = 0; i < CROWD_EVENTS; i++) {
+		struct evq_source *s = i % 2 ? &a : &b;
+
+		if (i % 3) {
+			evq_post(&c.q, s, false);
+			continue;
+		}
+		evq_post_later(&c.q, s);
+		evq_flush();
+	}
 	for (unsigned i = 0; i < CROWD; i++)
 		pthread_join(t[i], NULL);
 	assert_int_equal(atomic_load(&c.taken), CROWD_EVENTS);

@@ -517,3 +517,34 @@ TEST(wait, busy_with_something_else_after_arming__event)
 	dev_poll(b.d.cq);
 	close_both(&a, &b);
 }
+
+/*
+ * The woken thread takes the lane's lock first. If the event became visible while the waking thread
+ * still has it, two threads on one core would change over three times for each event.
+ */
+TEST(wait, event_raised_with_the_lock_held__visible_when_it_is_free)
+{
+	struct ibv_send_wr *bad, wr = {.num_sge = 1, .opcode = IBV_WR_SEND};
+	struct ibv_sge sge;
+	struct pollfd fd;
+	struct lane *l;
+	struct end a, b;
+
+	open_both(&a, &b);
+	l = vb_lane_of(&vb_cq_of(b.d.cq)->place);
+	fd = (struct pollfd){.fd = b.d.channel->fd, .events = POLLIN};
+	sge = dev_sge(&a.d, 0, LEN);
+	wr.sg_list = &sge;
+	dev_post_recv(&b.d, b.qp, 1, 0, LEN);
+	assert_int_equal(ibv_req_notify_cq(b.d.cq, 0), 0);
+	lane_lock(l); /* its thread waits meanwhile */
+	assert_int_equal(ibv_post_send(a.qp, &wr, &bad), 0);
+	while (!evq_has(&vb_channel_of(b.d.channel)->events))
+		lane_flush(l);
+	assert_int_equal(poll(&fd, 1, 0), 0);
+	lane_unlock(l);
+	assert_int_equal(poll(&fd, 1, 0), 1);
+	take_event(&b);
+	dev_poll(b.d.cq);
+	close_both(&a, &b);
+}
