@@ -27,6 +27,7 @@ struct spin {
 	_Atomic uint32_t need; /* number of them required */
 	_Atomic uint32_t
 		hits; /* waits that ended while the thread polled, since need was changed */
+	_Atomic uint32_t since_vain; /* ... since one did not */
 	uint32_t need_min;
 };
 

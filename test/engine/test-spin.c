@@ -55,6 +55,22 @@ TEST(spin, in_vain__needs_twice_as_many_and_forgives)
 	assert_int_equal(waits_until_it_pays(&s), NEED);
 }
 
+TEST(spin, one_in_vain_after_several_that_were_not__goes_on)
+{
+	enum { ENOUGH = 4 };
+	struct spin s;
+
+	spin_init(&s, NEED);
+	waits_until_it_pays(&s);
+	for (unsigned i = 0; i < 10 * ENOUGH; i++) {
+		assert_true(spin_pays(&s));
+		spin_waited(&s, i % (ENOUGH + 1) == ENOUGH ? SPIN_NEVER : brief, true);
+	}
+	spin_waited(&s, SPIN_NEVER, true);
+	spin_waited(&s, SPIN_NEVER, true);
+	assert_false(spin_pays(&s));
+}
+
 /* Waits of just about the time that is looked cost most: they are soon slept through. */
 TEST(spin, in_vain_for_ever__seldom_tried)
 {
