@@ -215,12 +215,14 @@ struct lane {
 	struct delayed_ack delayed_ack;
 	struct gather gather;
 	struct quickclock clock;
-	unsigned spins;	      /* calls of lane_poll() in a row that found nothing */
-	unsigned brief_polls; /* so many of the next ones need not read the clock */
-	unsigned unsettled;   /* polls that received something since the last lane_settle() */
-	rocemu_ns_t ack_due;  /* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
-	rocemu_ns_t tap_due;  /* the capture is flushed then */
-	rocemu_ns_t next_due; /* the earliest of all deadlines, as of the last drive */
+	unsigned spins;		/* calls of lane_poll() in a row that found nothing */
+	rocemu_ns_t spun_since; /* the first of them */
+	bool armed_now;		/* a CQ was armed, and none was polled in vain since then */
+	unsigned brief_polls;	/* so many of the next ones need not read the clock */
+	unsigned unsettled;	/* polls that received something since the last lane_settle() */
+	rocemu_ns_t ack_due;	/* when held acknowledgements are sent; ROCEMU_NEVER: by the tick */
+	rocemu_ns_t tap_due;	/* the capture is flushed then */
+	rocemu_ns_t next_due;	/* the earliest of all deadlines, as of the last drive */
 	/* Written by any caller without the lock. */
 	atomic_uint polls;	      /* calls of lane_poll() */
 	_Atomic uint64_t last_poll;   /* time of the last lane_poll() */

@@ -224,6 +224,8 @@ void lane_drive(struct lane *l, rocemu_ns_t now)
 	 * Acknowledgements are held until their own time, even if a timer for something else
 	 * expires.
 	 */
+	if (l->delayed_ack.held && now >= l->ack_due)
+		delayed_ack_late(&l->delayed_ack);
 	if (!l->delayed_ack.held || now >= l->ack_due ||
 	    rocemu_ep_output_kind(l->ep) == ROCEMU_OUTPUT_NOW)
 		send_all(l, now);
@@ -243,7 +245,7 @@ void lane_drive_received(struct lane *l, rocemu_ns_t now)
 				APP_ACTIVE_NS);
 
 	run_timers(l, now);
-	if (!app || !hold_acks(l, now, now + DELAYED_ACK_THREAD_NS))
+	if (!app || !hold_acks(l, now, delayed_ack_due(&l->delayed_ack, now)))
 		send_all(l, now);
 	settle(l, now);
 }
@@ -368,6 +370,19 @@ static void plan_brief_polls(struct lane *l, rocemu_ns_t now, rocemu_ns_t last)
 	l->brief_polls = l->shm && l->shm->nrx && within(now, last, BRIEF_NS) ? BRIEF_POLLS : 0;
 }
 
+/*
+ * A program that arms a CQ polls it once more before it sleeps. The lane's thread watches the
+ * sockets for it: no call to the kernel is needed for that poll.
+ */
+static bool armed_just_now(struct lane *l) REQUIRES(l);
+static bool armed_just_now(struct lane *l)
+{
+	const bool just_now = l->armed_now;
+
+	l->armed_now = false;
+	return just_now;
+}
+
 bool lane_poll(struct lane *l)
 {
 	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
@@ -390,10 +405,10 @@ bool lane_poll(struct lane *l)
 	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
 	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
-	if (lane_rx_hot(l, now)) {
+	if (!armed_just_now(l) && lane_rx_hot(l, now)) {
 		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
 						  ? ROCEMU_NEVER
-						  : now + DELAYED_ACK_THREAD_NS;
+						  : delayed_ack_due(&l->delayed_ack, now);
 
 		l->spins = 0;
 		if (unlikely(progress_polled(&l->progress, now)))
@@ -408,7 +423,8 @@ bool lane_poll(struct lane *l)
 	if (l->unsettled)
 		settle(l, now);
 	plan_brief_polls(l, now, last);
-	l->spins++;
+	if (!l->spins++)
+		l->spun_since = now;
 	if (unlikely((l->spins & (cold_spins(l) - 1)) == 0)) {
 		/* The thread watches the other sockets; it may be waiting for this core. */
 		lane_rx_all(l, now);
@@ -416,7 +432,8 @@ bool lane_poll(struct lane *l)
 	} else if (unlikely(now >= l->next_due)) {
 		lane_drive(l, now);
 	} else if (l->delayed_ack.held
-			   ? !within(now, l->delayed_ack.since, DELAYED_ACK_POLL_NS)
+			   ? !within(now, MAX(l->delayed_ack.since, l->spun_since),
+				     DELAYED_ACK_POLL_NS)
 			   : rocemu_ep_has_output(l->ep) || rocemu_ep_wants_send_credits(l->ep)) {
 		send_all(l, now);
 		settle(l, now);
@@ -431,14 +448,33 @@ void lane_look_hint(struct lane *l)
 		settle(l, lane_now());
 }
 
+static void expect_sleep(struct lane *l) REQUIRES(l);
+static void expect_sleep(struct lane *l)
+{
+	l->spins = 0;
+	if (l->progress.mode == PROGRESS_POLLED)
+		lane_thread_request(l, LANE_REQ_WATCH);
+}
+
+void lane_arm_hint(struct lane *l)
+{
+	const rocemu_ns_t now = lane_now();
+
+	if (l->dead || !l->attached)
+		return;
+	if (l->delayed_ack.held && l->ack_due == ROCEMU_NEVER)
+		l->ack_due = delayed_ack_due(&l->delayed_ack, now); /* no more ticks */
+	lane_drive(l, now);
+	expect_sleep(l);
+	l->armed_now = l->progress.mode == PROGRESS_ARMED;
+}
+
 void lane_wait_hint(struct lane *l)
 {
 	if (l->dead || !l->attached)
 		return;
-	l->spins = 0;
 	lane_drive_all(l, lane_now());
-	if (l->progress.mode == PROGRESS_POLLED)
-		lane_thread_request(l, LANE_REQ_WATCH);
+	expect_sleep(l);
 }
 
 bool lane_look(struct lane *l)

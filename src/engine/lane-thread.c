@@ -132,7 +132,7 @@ static void watch_again(struct lane *l, rocemu_ns_t now, bool stalled)
 	if (l->next_due < l->thread.armed)
 		lane_thread_arm(l, l->next_due);
 	/* Send what a poll left to the tick: there are no more ticks. */
-	if (l->delayed_ack.held)
+	if (l->delayed_ack.held && l->ack_due == ROCEMU_NEVER)
 		lane_drive_all(l, now);
 }
 
@@ -376,6 +376,7 @@ static void on_timer(struct loop_io *io)
 	l->stats->thread_wakeups++;
 	l->thread.armed = ROCEMU_NEVER;
 	gather_timer(&l->gather);
+	delayed_ack_timer(&l->delayed_ack);
 	lane_drive(l, lane_now());
 	lane_unlock(l);
 }

@@ -74,6 +74,7 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	lane_lock_forget();
+	poller_forget();
 	stat_server_forget();
 	list_for_each_safe (it, tmp, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);

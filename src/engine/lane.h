@@ -162,9 +162,12 @@ void lane_flush(struct lane *l) REQUIRES(l);
 bool lane_poll(struct lane *l) EXCLUDES(l);
 
 /**
- * A consumer armed a CQ and is about to sleep (lock held): the lane's thread watches the sockets
+ * A consumer armed a CQ and may soon sleep (lock held): the lane's thread watches the sockets
  * again at once instead of after detecting that polling has stopped. Cheap when it does so already.
+ * Gathered posts are sent; held acknowledgements wait on, for an answer before it sleeps.
  */
+void lane_arm_hint(struct lane *l) REQUIRES(l);
+/** A consumer sleeps now (lock held): as lane_arm_hint(), and held acknowledgements are sent. */
 void lane_wait_hint(struct lane *l) REQUIRES(l);
 /** A consumer armed a CQ and is about to poll (lane_look()); it calls lane_wait_hint() before it
  * sleeps. */

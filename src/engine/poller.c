@@ -9,14 +9,15 @@
 
 #include "base/util.h"
 
+static _Thread_local pid_t self __attribute__((tls_model("initial-exec")));
+
+void poller_forget(void)
+{
+	self = 0;
+}
+
 pid_t poller_self(void)
 {
-	/*
-	 * In a forked child it stays the parent's thread, about which the system gives the child no
-	 * information.
-	 */
-	static _Thread_local pid_t self __attribute__((tls_model("initial-exec")));
-
 	if (!self)
 		self = gettid();
 	return self;

@@ -18,6 +18,8 @@ struct poller {
 
 /** The calling thread's ID, without a system call. */
 pid_t poller_self(void);
+/** In a forked child: the thread has another ID. */
+void poller_forget(void);
 
 /**
  * To be called each span_ns or so, by one thread. tid: of the one that polls; 0: none. polled: it

@@ -152,10 +152,30 @@ void gather_timer(struct gather *g)
 void delayed_ack_answered(struct delayed_ack *a, rocemu_ns_t now)
 {
 	/* The caller may have read the clock before it waited for the lock. */
-	if (a->open && (now < a->since || now - a->since <= DELAYED_ACK_ANSWER_NS))
+	if (a->open && (now < a->since || now - a->since <= DELAYED_ACK_ANSWER_NS)) {
 		a->score = (uint8_t)MIN(a->score + 1, DELAYED_ACK_MAX_SCORE);
-	else if (a->open && a->score)
+		a->in_time |= a->held;
+	} else if (a->open && a->score) {
 		a->score--;
+	}
 	a->open = false;
 	a->held = false;
+}
+
+rocemu_ns_t delayed_ack_due(const struct delayed_ack *a, rocemu_ns_t now)
+{
+	return now + ((rocemu_ns_t)DELAYED_ACK_THREAD_NS << a->calm);
+}
+
+void delayed_ack_late(struct delayed_ack *a)
+{
+	a->calm = 0;
+	a->in_time = false;
+}
+
+void delayed_ack_timer(struct delayed_ack *a)
+{
+	if (a->in_time)
+		a->calm = (uint8_t)MIN(a->calm + 1, DELAYED_ACK_TIMER_SHIFT);
+	a->in_time = false;
 }

@@ -54,9 +54,10 @@ enum {
 	PROGRESS_BUSY_TICKS = 8,
 	DELAYED_ACK_MAX_SCORE = 7,
 	DELAYED_ACK_THRESHOLD = 4,
-	GATHER_MAX = 120,     /* posts: they leave in one burst, with an ACK */
-	GATHER_BYTES = 61440, /* 15 packets of 4 KiB: a UDP burst has 64 KiB at most */
-	GATHER_SMALL = 4096,  /* bytes; a longer message is a burst of its own */
+	DELAYED_ACK_TIMER_SHIFT = 2, /* the timer is at most this many times doubled */
+	GATHER_MAX = 120,	     /* posts: they leave in one burst, with an ACK */
+	GATHER_BYTES = 61440,	     /* 15 packets of 4 KiB: a UDP burst has 64 KiB at most */
+	GATHER_SMALL = 4096,	     /* bytes; a longer message is a burst of its own */
 	GATHER_MAX_SCORE = 8,
 	GATHER_THRESHOLD = 4,
 	GATHER_DISTRUST = -32,
@@ -71,7 +72,7 @@ enum {
 #define GATHER_TIMER_NS 100000u /* a timer's interrupt costs more than many posts */
 
 #define DELAYED_ACK_LARGE     4096u  /* octets that take a noticeable part of the following times */
-#define DELAYED_ACK_ANSWER_NS 20000u /* a post this soon after the packet is an answer to it */
+#define DELAYED_ACK_ANSWER_NS 30000u /* a post this soon after the packet is an answer to it */
 #define DELAYED_ACK_POLL_NS   5000u  /* polls that find nothing for this long send what is held */
 /*
  * Held by the lane's thread, or by a caller while ARMED. Not shorter, because each such wait may
@@ -122,6 +123,8 @@ struct delayed_ack {
 	uint8_t score;	   /* DELAYED_ACK_THRESHOLD and above: answers are expected */
 	bool open;	   /* packets came, no answer yet */
 	bool held;	   /* acknowledgements are waiting */
+	bool in_time;	   /* held ones were answered since the timer last expired, and none late */
+	uint8_t calm;	   /* how many times the timer's DELAYED_ACK_THREAD_NS are doubled */
 	rocemu_ns_t since; /* of open */
 };
 
@@ -130,6 +133,12 @@ void delayed_ack_init(struct delayed_ack *a);
 bool delayed_ack_offer(struct delayed_ack *a, rocemu_ns_t now);
 /** Something other than an acknowledgement is being sent from the caller's thread. */
 void delayed_ack_answered(struct delayed_ack *a, rocemu_ns_t now);
+/** When the timer has to send what is held from now on. */
+rocemu_ns_t delayed_ack_due(const struct delayed_ack *a, rocemu_ns_t now);
+/** Nothing else sent the held acknowledgements until delayed_ack_due(): they are sent now. */
+void delayed_ack_late(struct delayed_ack *a);
+/** The lane's timer has expired: as gather_timer(). */
+void delayed_ack_timer(struct delayed_ack *a);
 
 struct gather {
 	int8_t score;	   /* GATHER_THRESHOLD and above: more posts are expected */

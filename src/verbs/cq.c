@@ -9,6 +9,7 @@
 #include "base/evq.h"
 #include "base/util.h"
 #include "engine/lane.h"
+#include "engine/poller.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/event.h"
@@ -141,17 +142,14 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	vb_lane_assume(lane);
 	rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0);
 	atomic_store_explicit(&cq->armer, pthread_self(), memory_order_relaxed);
-	atomic_store_explicit(&cq->armer_tid, gettid(), memory_order_relaxed);
+	atomic_store_explicit(&cq->armer_tid, poller_self(), memory_order_relaxed);
 	cq->armer_cpu_ns = 0;
 	atomic_store_explicit(&cq->fresh, true, memory_order_release);
-	/*
-	 * The program is about to wait: send what was held back to be sent together with later
-	 * packets.
-	 */
+	/* The program may be about to wait: send the posts that were gathered. */
 	if (ch && vb_channel_lane(ch) == lane && spin_pays(&ch->spin))
 		lane_look_hint(lane);
 	else
-		lane_wait_hint(lane);
+		lane_arm_hint(lane);
 	lane_deliver(lane);
 	lane_unlock(lane);
 	return 0;

@@ -165,6 +165,34 @@ TEST(delayed_ack, more_packets_before_the_answer__sent)
 	assert_false(delayed_ack_offer(&a, 2 * us));
 }
 
+/* Setting a timer costs more than the answers. */
+TEST(delayed_ack, always_answered_before_the_timer__timer_becomes_rarer)
+{
+	struct delayed_ack a;
+
+	delayed_ack_init(&a);
+	assert_int_equal(delayed_ack_due(&a, s), s + DELAYED_ACK_THREAD_NS);
+	for (unsigned i = 1; i <= 10; i++) {
+		assert_true(delayed_ack_offer(&a, i * ms));
+		delayed_ack_answered(&a, i * ms + us);
+		delayed_ack_timer(&a);
+	}
+	assert_int_equal(delayed_ack_due(&a, s),
+			 s + (DELAYED_ACK_THREAD_NS << DELAYED_ACK_TIMER_SHIFT));
+	delayed_ack_late(&a);
+	assert_int_equal(delayed_ack_due(&a, s), s + DELAYED_ACK_THREAD_NS);
+}
+
+TEST(delayed_ack, timer_expires_and_nothing_was_held__as_often_as_before)
+{
+	struct delayed_ack a;
+
+	delayed_ack_init(&a);
+	for (unsigned i = 0; i < 10; i++)
+		delayed_ack_timer(&a);
+	assert_int_equal(delayed_ack_due(&a, s), s + DELAYED_ACK_THREAD_NS);
+}
+
 TEST(delayed_ack, answers_begin_again__learned_again)
 {
 	struct delayed_ack a;
