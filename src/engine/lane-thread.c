@@ -264,18 +264,14 @@ static void spin_for_event(struct lane *l, rocemu_ns_t now)
 		loop_spin(&t->loop, SPIN_WAIT_NS);
 }
 
-/* The thread was woken for packets in a socket, or in rings (NULL). */
-static void serve_woken(struct lane *l, struct lane_sock *s)
+/* Packets in a socket, or in rings (NULL), if there are any. @return there were. */
+static bool serve_and_unlock(struct lane *l, struct lane_sock *s) RELEASE(l);
+static bool serve_and_unlock(struct lane *l, struct lane_sock *s)
 {
-	uint64_t datagrams, events;
-	rocemu_ns_t now;
-	bool spun;
+	const rocemu_ns_t now = lane_now();
+	const bool spun = lane_is_spun(l, now);
+	uint64_t events = events_raised(l), datagrams;
 
-	lane_lock(l);
-	now = lane_now();
-	l->stats->thread_wakeups += !loop_spins(&l->thread.loop);
-	spun = lane_is_spun(l, now);
-	events = events_raised(l);
 	datagrams = serve(l, s, now);
 	events = events_raised(l) - events;
 	if (datagrams && progress_woken(&l->progress, now, spun))
@@ -285,6 +281,45 @@ static void serve_woken(struct lane *l, struct lane_sock *s)
 		serve_bulk(l, s, time_since(now, l->thread.bulk_served));
 	else if (events && !spun)
 		spin_for_event(l, now);
+	return datagrams;
+}
+
+/* The thread was woken for packets. */
+static void serve_woken(struct lane *l, struct lane_sock *s)
+{
+	lane_lock(l);
+	l->stats->thread_wakeups += !loop_spins(&l->thread.loop);
+	serve_and_unlock(l, s);
+}
+
+/* The only socket with traffic; NULL: none or several, callers' or rings. */
+static struct lane_sock *only_hot(const struct lane *l) REQUIRES(l);
+static struct lane_sock *only_hot(const struct lane *l)
+{
+	struct lane_sock *hot = NULL;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < l->nsocks; i++)
+		if (l->socks[i]->hot) {
+			hot = l->socks[i];
+			n++;
+		}
+	return n == 1 && l->progress.mode == PROGRESS_ARMED && !l->shm ? hot : NULL;
+}
+
+/* Instead of epoll_wait(): a receive finds the packet with one call less. */
+static bool look(struct loop *loop)
+{
+	struct lane *l = loop->data;
+	struct lane_sock *s;
+
+	if (!lane_trylock(l))
+		return false;
+	s = only_hot(l);
+	if (s)
+		return serve_and_unlock(l, s);
+	lane_unlock(l);
+	return false;
 }
 
 static void on_socket(struct loop_io *io)
@@ -487,7 +522,7 @@ static int open_fds(struct lane *l)
 	t->tick_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (t->tick_fd < 0)
 		return -errno;
-	return loop_init(&t->loop, on_wake, l);
+	return loop_init(&t->loop, on_wake, look, l);
 }
 
 /* Everything that the thread watches. */

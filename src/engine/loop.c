@@ -11,7 +11,11 @@
 #include "base/clock.h"
 #include "base/util.h"
 
-enum { REFUSED_MS = 10 }; /* how long to wait when the system has no memory for epoll_wait() */
+enum {
+	REFUSED_MS = 10, /* how long to wait when the system has no memory for epoll_wait() */
+	LOOKS = 3,	 /* while it spins: in a row that find nothing */
+	FINDS = 8,	 /* ... that find something; then others get their turn */
+};
 
 /* ---- life ---- */
 
@@ -31,12 +35,14 @@ void loop_none(struct loop *l)
 	list_init(&l->timers);
 }
 
-int loop_init(struct loop *l, void (*woken)(struct loop *l), void *data)
+int loop_init(struct loop *l, void (*woken)(struct loop *l), bool (*look)(struct loop *l),
+	      void *data)
 {
 	int err = 0;
 
 	loop_none(l);
 	l->woken = woken;
+	l->look = look;
 	l->data = data;
 	l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (l->epoll_fd >= 0)
@@ -173,15 +179,23 @@ void loop_spin(struct loop *l, uint64_t ns)
 
 static int wait_events(struct loop *l, struct epoll_event e[LOOP_BATCH])
 {
-	while (l->spin_until_ns) {
-		const int n = epoll_wait(l->epoll_fd, e, LOOP_BATCH, 0);
+	unsigned finds = 0; /* since it last polled the descriptors */
 
+	while (l->spin_until_ns) {
+		bool found = false;
+		int n;
+
+		sched_yield();
+		for (unsigned i = 0; i < LOOKS && !found; i++)
+			found = l->look(l);
+		if (found && ++finds < FINDS)
+			continue;
+		finds = 0;
+		n = epoll_wait(l->epoll_fd, e, LOOP_BATCH, 0);
 		if (n)
 			return n;
 		if (monotonic_ns() >= l->spin_until_ns)
 			l->spin_until_ns = 0;
-		else
-			sched_yield();
 	}
 	return epoll_wait(l->epoll_fd, e, LOOP_BATCH, sleep_ms(l));
 }

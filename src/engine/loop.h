@@ -42,13 +42,18 @@ struct loop {
 		*batch[LOOP_BATCH]; /* of which readable() is to be called; NULL: not any more */
 	unsigned nbatch;
 	void (*woken)(struct loop *l);
+	bool (*look)(struct loop *l);
 	void *data;
 };
 
 /** The state without descriptors, which loop_fini() takes too. */
 void loop_none(struct loop *l);
-/** woken is called on the thread after loop_wake(). @return 0 or -errno. */
-int loop_init(struct loop *l, void (*woken)(struct loop *l), void *data);
+/**
+ * woken() is called on the thread after loop_wake(). look(): see loop_spin(); true: something was
+ * found and handled. @return 0 or -errno.
+ */
+int loop_init(struct loop *l, void (*woken)(struct loop *l), bool (*look)(struct loop *l),
+	      void *data);
 void loop_fini(struct loop *l);
 
 void loop_io_init(struct loop_io *io, int fd, void (*readable)(struct loop_io *io), void *data);
@@ -66,7 +71,9 @@ bool loop_timer_is_set(const struct loop_timer *t);
 /** From any thread. */
 void loop_wake(struct loop *l);
 
-/** For this long the thread polls its descriptors instead of sleeping, and lets others run between.
+/**
+ * For this long the thread polls instead of sleeping, and lets others run between: first those that
+ * it has just woken. Most times it calls look(), which is cheaper than polling the descriptors.
  */
 void loop_spin(struct loop *l, uint64_t ns);
 /** Was what is readable found by polling? */

@@ -65,7 +65,7 @@ static void begin(void)
 {
 	memset(&client, 0, sizeof(client));
 	connect_client();
-	assert_int_equal(loop_init(&loop, on_woken, NULL), 0);
+	assert_int_equal(loop_init(&loop, on_woken, NULL, NULL), 0);
 	assert_int_equal(agent_watch_new(&watch, &loop, NULL), 0);
 }
 
