@@ -267,7 +267,7 @@ static void *end_it(void *arg)
 	return NULL;
 }
 
-/* Nothing else tells the queue's owner that a thread still has to write. */
+/* The queue's owner cannot see that a thread still has to write. */
 TEST(evq, ends_while_a_thread_has_to_flush__waits_for_it)
 {
 	enum { YIELDS = 1000 };

@@ -7,7 +7,7 @@
 
 enum { LEN = 64 };
 
-/* Neither thread runs: what happens is what the calls do. Answers are expected of b, and no timer
+/* No lane has a thread: what happens is what the calls do. Answers are expected of b, and no timer
  * is due during the test. */
 static void open_pair(struct node *a, struct node *b, enum progress_mode mode)
 {
@@ -119,7 +119,7 @@ TEST(lane_arm, first_poll_in_vain_after_arming__no_call_to_the_kernel)
 	node_close_pair(&a, &b);
 }
 
-/* With its threads: nobody answers, and nobody polls. */
+/* With its threads: no answer is posted, and no thread polls. */
 TEST(lane_arm, armed_and_no_answer__completion_comes)
 {
 	struct node a, b;
