@@ -15,7 +15,7 @@ PACKAGES_RUN="libibverbs1 librdmacm1 libev4 libpcap0.8 libisal2 libncursesw6 lib
 PACKAGES_QUICKSTART="ibverbs-utils perftest"
 PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tcpdump iperf3 iproute2 ethtool binutils util-linux"
 # Building and trying the packages of Debian and RPM (test/install/debian.sh, rpm.sh).
-PACKAGES_PACKAGES="git build-essential debhelper dpkg-dev fakeroot lintian ibverbs-utils rdmacm-utils libcmocka-dev iproute2 rpm cpio"
+PACKAGES_PACKAGES="git build-essential debhelper dpkg-dev fakeroot lintian ibverbs-utils rdmacm-utils libcmocka-dev iproute2 perftest rpm cpio"
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
 PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind"

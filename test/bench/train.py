@@ -74,7 +74,6 @@ def trained(directory):
         if b'__gcov_' not in Path(directory, LIBRARY).read_bytes():
             raise harness.Failure('the library does not count: the compiler is not gcc, or the build has a sanitizer, '
                                   'coverage, -Db_lto=true or an optimization below 2')
-        harness.own_loopback()
         say('running')
         train(directory)
         files = len(counts(directory))
@@ -88,11 +87,22 @@ def trained(directory):
     return files
 
 
+def enter_namespace():
+    """No other program's agent or port 4791 is in a network namespace of our own. An ordinary user needs a user
+    namespace as well; where that is not allowed, the system's loopback interface has to do."""
+    enter = ['unshare', '--user', '--map-root-user', '--net']
+    if harness.own_loopback() or os.geteuid() == 0:
+        return
+    if subprocess.run([*enter, 'true'], stderr=subprocess.DEVNULL, check=False).returncode == 0:
+        os.execvp(enter[0], [*enter, sys.executable, *sys.argv])
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__.split('\n\n', maxsplit=1)[0])
     p.add_argument('--build', default='build', help='build directory (default: %(default)s)')
     args = p.parse_args()
     try:
+        enter_namespace()
         files = trained(args.build)
     except (harness.Failure, OSError, subprocess.SubprocessError) as e:
         print(f'{p.prog}: {e}', file=sys.stderr)

@@ -1,13 +1,14 @@
 #!/bin/bash
 # SPDX-License-Identifier: BSD-2-Clause
 #
-# The Debian packages: built from what is committed, in two directories, with the same result; clean
-# for lintian; installed, and tried as debian/tests say, by root and by an ordinary user. Installs
+# The Debian packages: built from what is committed, in two directories, with the same result, and
+# trained; clean for lintian; installed, and tried as debian/tests say, by root and by an ordinary user. Installs
 # into a copy of this system (an overlay), so that nothing of it stays. --help says how.
 usage="[--keep DIR] [--once] [--no-install]
 
-Builds the packages of HEAD twice, checks them, installs them into an overlay of this system, and
-runs debian/tests there. Needs root for the overlay. Takes some minutes.
+Builds the packages of HEAD twice, and once with profile pkg.rocemu.pgo, checks them, installs them
+into an overlay of this system, and runs debian/tests there. Needs root for the overlay. Takes some
+minutes.
 
   --keep DIR      leave the packages in DIR
   --once          build once, without the tests of the build
@@ -23,12 +24,17 @@ packages_need build packages || exit 77
 	die 77 "skipped: the overlay needs root; --no-install only builds and checks"
 make_work
 
-# build DIRECTORY OPTIONS: the packages of HEAD beside it.
+# build DIRECTORY OPTIONS [ARGUMENT...]: the packages of HEAD beside it.
 build() {
 	mkdir -p "$1"
 	git -C "$top" archive HEAD | tar xf - -C "$1"
 	# The clock of the changelog is what ends up in the packages.
-	quietly env -C "$1" DEB_BUILD_OPTIONS="$2" dpkg-buildpackage -b -us -uc
+	quietly env -C "$1" DEB_BUILD_OPTIONS="$2" dpkg-buildpackage -b -us -uc "${@:3}"
+}
+
+# library DIRECTORY: hash of libibverbs.so.1 in the package in DIRECTORY.
+library() {
+	dpkg-deb --fsys-tarfile "$1"/rocemu_*.deb | tar xf - --wildcards --to-stdout './usr/lib/*/rocemu/libibverbs.so.1' | sha256sum
 }
 
 hashes() {
@@ -41,6 +47,9 @@ if [ -z "$once" ]; then
 	say "building once more, elsewhere"
 	build "$work/two/another-directory/rocemu" nocheck
 	diff <(hashes "$work/one") <(hashes "$work/two/another-directory") >&2 || die 1 "two builds of one source differ"
+	say "building once more, with profile pkg.rocemu.pgo"
+	build "$work/trained/rocemu" nocheck -Pnocheck,pkg.rocemu.pgo
+	[ "$(library "$work/one")" != "$(library "$work/trained")" ] || die 1 "profile pkg.rocemu.pgo does not change the library"
 fi
 
 say "lintian"

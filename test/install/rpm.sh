@@ -18,6 +18,7 @@ command -v rpmbuild >/dev/null || die 77 "skipped: rpmbuild is not installed"
 make_work
 
 spec=$top/packaging/rocemu.spec
+rpms=$work/RPMS
 version=$(rpmspec -q --srpm --queryformat '%{version}' "$spec")
 grep -qx "  version : '$version'," "$top/meson.build" || die 1 "$spec has version $version, and meson.build another one"
 # The spec file alone: what rpmlint says of packages is each distribution's policy, which comes with its own rpmlint.
@@ -25,15 +26,28 @@ if command -v rpmlint >/dev/null; then
 	quietly rpmlint --strict -c "$top/packaging/rpmlint.toml" "$spec"
 fi
 
-say "building"
+# build OPTION...: the packages of HEAD, in the directory $rpms.
+build() {
+	# Macros of Fedora's package systemd-rpm-macros.
+	quietly rpmbuild -bb --nodeps --define "_topdir $work" --define "_unitdir /usr/lib/systemd/system" \
+		--define "_sysusersdir /usr/lib/sysusers.d" --define "_tmpfilesdir /usr/lib/tmpfiles.d" \
+		"$@" "$spec"
+	find "$rpms" -mindepth 2 -name '*.rpm' -exec mv {} "$rpms" \;
+}
+
+# Hash of the package's libibverbs.so.1.
+library() {
+	rpm2cpio "$rpms/rocemu-$version"-*.rpm | cpio -i --quiet --to-stdout '*/rocemu/libibverbs.so.1' | sha256sum
+}
+
+say "building, trained"
 mkdir "$work/SOURCES"
 git -C "$top" archive --prefix="rocemu-$version/" HEAD | xz -0 >"$work/SOURCES/rocemu-$version.tar.xz"
-# Macros of Fedora's package systemd-rpm-macros.
-quietly rpmbuild -bb --nodeps --define "_topdir $work" --define "_unitdir /usr/lib/systemd/system" \
-	--define "_sysusersdir /usr/lib/sysusers.d" --define "_tmpfilesdir /usr/lib/tmpfiles.d" \
-	"$spec"
-rpms=$work/RPMS
-find "$rpms" -name '*.rpm' -exec mv {} "$rpms" \;
+build --with pgo
+trained=$(library)
+say "building"
+build
+[ "$(library)" != "$trained" ] || die 1 "--with pgo does not change the library"
 
 # query NAME OPTION: of that package.
 query() {
