@@ -16,6 +16,7 @@ machine. What passes then counts as passed and is listed as such, with its first
 Started by test/run.sh, which installs what is missing. The last line is "N passed, N failed, N skipped".
 """
 import argparse
+import concurrent.futures
 import fnmatch
 import json
 import os
@@ -55,7 +56,7 @@ SUITES = {
 # What --quick leaves out: tests of more than two or three seconds each. Most of that time they wait.
 SLOW = {
     'agent/agent-agent', 'agent/agent-client', 'agent/agent-gsi', 'agent/agent-holder',
-    'agent/agent-liar', 'agent/agent-users-names', 'bench/train', 'cm/cm-masks', 'docs/doc-console',
+    'agent/agent-liar', 'agent/agent-users-names', 'cm/cm-masks', 'docs/doc-console',
     'engine/engine-lane-tx', 'fuzz/fuzz-annotate', 'fuzz/fuzz-cm', 'fuzz/fuzz-rdmacm',
     'fuzz/fuzz-sequence', 'fuzz/fuzz-transport', 'fuzz/fuzz-verify', 'install/librocemu',
     'netdev/netdev-netmon', 'parity/parity', 'prog/errors-run', 'rdmacm/rdmacm-device-watch',
@@ -402,24 +403,28 @@ def count_program_tests(stage, results, tally):
 
 # ---- fuzzers ---------------------------------------------------------------------------------------------
 
+def fuzz(directory, name):
+    """@return exit code and output of the fuzzer."""
+    corpus = os.path.join(directory, f'corpus-{name}')
+    os.makedirs(corpus, exist_ok=True)
+    seeder = os.path.join(directory, f'test-{name}')
+    if os.path.exists(seeder):
+        run_quietly([seeder, '-w', corpus], {})
+    return run_quietly([os.path.join(directory, name), f'-max_total_time={FUZZ_SECONDS}', '-timeout=20', '-rss_limit_mb=2048',
+                        '-print_final_stats=1', f'-artifact_prefix={directory}/', corpus], SANITIZER_ENV)
+
+
 def fuzzers(tally):
-    """libFuzzer on each target for a bounded time, from the corpus that the bounded test writes."""
+    """libFuzzer on each target for a bounded time, from the corpus that the bounded test writes; one for each core."""
     directory = os.path.join(BUILDS['clang'][0], 'test', 'fuzz')
-    for name in sorted(os.listdir(directory)):
-        path = os.path.join(directory, name)
-        if not name.startswith('fuzz-') or not os.path.isfile(path) or not os.access(path, os.X_OK):
-            continue
-        say(f'clang: {name} for {FUZZ_SECONDS} s')
-        corpus = os.path.join(directory, f'corpus-{name}')
-        os.makedirs(corpus, exist_ok=True)
-        seeder = os.path.join(directory, f'test-{name}')
-        if os.path.exists(seeder):
-            run_quietly([seeder, '-w', corpus], {})
-        code, text = run_quietly([path, f'-max_total_time={FUZZ_SECONDS}', '-timeout=20', '-rss_limit_mb=2048',
-                                  '-print_final_stats=1', f'-artifact_prefix={directory}/', corpus], SANITIZER_ENV)
-        if code != 0:
-            print(excerpt(text), flush=True)
-        tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
+    names = [name for name in sorted(os.listdir(directory))
+             if name.startswith('fuzz-') and os.path.isfile(os.path.join(directory, name)) and os.access(os.path.join(directory, name), os.X_OK)]
+    say(f'clang: {len(names)} fuzzers, {FUZZ_SECONDS} s each')
+    with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
+        for name, (code, text) in zip(names, pool.map(lambda name: fuzz(directory, name), names)):
+            if code != 0:
+                print(f'-- clang/{name}\n{excerpt(text)}', flush=True)
+            tally.add('pass' if code == 0 else 'fail', f'clang/{name}', '' if code == 0 else f'input kept in {directory}/')
 
 
 # ---- programs of others ----------------------------------------------------------------------------------

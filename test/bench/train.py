@@ -77,6 +77,8 @@ def trained(directory):
         say('running')
         train(directory)
         files = len(counts(directory))
+        if not files:
+            raise harness.Failure('the run left no counts')
         say('compiling, with the counts')
         build(directory, 'use')
         check(directory)

@@ -32,9 +32,9 @@ build() {
 	quietly env -C "$1" DEB_BUILD_OPTIONS="$2" dpkg-buildpackage -b -us -uc "${@:3}"
 }
 
-# library DIRECTORY: hash of libibverbs.so.1 in the package in DIRECTORY.
+# library DIRECTORY: libibverbs.so.1 of the package in DIRECTORY.
 library() {
-	dpkg-deb --fsys-tarfile "$1"/rocemu_*.deb | tar xf - --wildcards --to-stdout './usr/lib/*/rocemu/libibverbs.so.1' | sha256sum
+	dpkg-deb --fsys-tarfile "$1"/rocemu_*.deb | tar xf - --wildcards --to-stdout './usr/lib/*/rocemu/libibverbs.so.1'
 }
 
 hashes() {
@@ -49,7 +49,9 @@ if [ -z "$once" ]; then
 	diff <(hashes "$work/one") <(hashes "$work/two/another-directory") >&2 || die 1 "two builds of one source differ"
 	say "building once more, with profile pkg.rocemu.pgo"
 	build "$work/trained/rocemu" nocheck -Pnocheck,pkg.rocemu.pgo
-	[ "$(library "$work/one")" != "$(library "$work/trained")" ] || die 1 "profile pkg.rocemu.pgo does not change the library"
+	library "$work/trained" >"$work/trained.so"
+	! library "$work/one" | cmp - "$work/trained.so" >/dev/null || die 1 "profile pkg.rocemu.pgo does not change the library"
+	! grep __gcov_ "$work/trained.so" >/dev/null || die 1 "the trained library still counts"
 fi
 
 say "lintian"
