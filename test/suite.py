@@ -37,6 +37,7 @@ FUZZ_SECONDS = 20
 HIDDEN = ('/tmp', '/dev/shm', '/run')    # from programs, by test/prog/cases_bare.py
 SECOND_TRIES = 8    # more failures than that are no accident
 JOBS = max(2, os.cpu_count() or 2)
+BEGAN = time.monotonic()
 BUILDS = {  # of each stage that has one of its own
     'plain': ('build', {}, ['-Dwerror=true', '-Dtests=true', '-Dfuzz=false', '-Db_sanitize=none']),
     # gcc warns of things that are not there when it instruments: plain and clang are where warnings are errors.
@@ -45,11 +46,11 @@ BUILDS = {  # of each stage that has one of its own
     'clang': ('build-clang', {'CC': 'clang'}, ['-Dwerror=true', '-Dfuzz=true']),
 }
 # Meson suites of each stage; None: all. shape, layering and install look at the libraries from outside, or load them
-# into programs without a sanitizer's runtime.
+# into programs without a sanitizer's runtime. The fuzzers of stage clang have sanitizers.
 SUITES = {
     'plain': None,
     'address': ('example', 'base', 'wire', 'transport', 'cm', 'sim', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'interpose', 'rdmacm',
-                'rsocket', 'nldev', 'fuzz'),
+                'rsocket', 'nldev'),
     'thread': ('base', 'netdev', 'fault', 'engine', 'agent', 'verbs', 'rdmacm', 'rsocket'),
     'clang': (),
 }
@@ -139,7 +140,8 @@ def unsuitable(top):
 
 
 def say(text):
-    print(f'== {text}', flush=True)
+    minutes, seconds = divmod(int(time.monotonic() - BEGAN), 60)
+    print(f'== {minutes}:{seconds:02d} {text}', flush=True)
 
 
 def excerpt(text, head=20, end=60):
@@ -307,18 +309,35 @@ def introspect(directory, what):
     return json.loads(out)
 
 
+def suite_of(test):
+    return test['suite'][0].split(':')[-1]
+
+
+def files_of(directory, tests, with_programs):
+    """What ninja is to build for these tests of meson, and for the program tests."""
+    targets = {t['id']: t for t in introspect(directory, 'targets')}
+    wanted = [targets[d] for test in tests for d in test['depends']]
+    if with_programs:
+        wanted += [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(('src/', 'tools/', 'examples/', 'test/prog/'))]
+    return sorted({os.path.relpath(f, directory) for t in wanted for f in map(os.path.abspath, t['filename'])})
+
+
+def stage_files(stage):
+    """What the tests of a stage need; none: everything."""
+    directory = BUILDS[stage][0]
+    if not SUITES[stage] or configure(stage)[0] != 0:
+        return []
+    return files_of(directory, [t for t in introspect(directory, 'tests') if suite_of(t) in SUITES[stage]], True)
+
+
 def quick_batches(directory, suites):
     """(what it is, names of tests, files to build), twice: what the suites have, then the rest and what programs run by."""
-    targets = {t['id']: t for t in introspect(directory, 'targets')}
-    programs = [t for t in targets.values() if os.path.relpath(t['defined_in']).startswith(('src/', 'tools/', 'examples/', 'test/prog/'))]
     first, rest = [], []
     for test in introspect(directory, 'tests'):
-        suite = test['suite'][0].split(':')[-1]
-        if f'{suite}/{test["name"]}' not in SLOW:
-            (first if suite in suites else rest).append(test)
-    for what, tests, more in (('what the change concerns', first, []), ('the rest', rest, programs)):
-        files = [f for t in [*more, *(targets[d] for test in tests for d in test['depends'])] for f in t['filename']]
-        yield what, [t['name'] for t in tests], sorted({os.path.relpath(f, directory) for f in map(os.path.abspath, files)})
+        if f'{suite_of(test)}/{test["name"]}' not in SLOW:
+            (first if suite_of(test) in suites else rest).append(test)
+    yield 'what the change concerns', [t['name'] for t in first], files_of(directory, first, False)
+    yield 'the rest', [t['name'] for t in rest], files_of(directory, rest, True)
 
 
 def quick(args, tally):
@@ -540,7 +559,7 @@ def main():
         if stage in ('world', 'packages', 'interop'):
             {'world': world, 'packages': packages, 'interop': interop}[stage](args, tally)
             continue
-        if not build(stage, tally):
+        if not build(stage, tally, targets=stage_files(stage)):
             continue
         if SUITES[stage] != ():
             unit_tests(stage, args.only, tally)
