@@ -424,6 +424,7 @@ def count_program_tests(stage, results, tally):
 
 def fuzz(directory, name):
     """@return exit code and output of the fuzzer."""
+    say(f'clang: {name} for {FUZZ_SECONDS} s')
     corpus = os.path.join(directory, f'corpus-{name}')
     os.makedirs(corpus, exist_ok=True)
     seeder = os.path.join(directory, f'test-{name}')
@@ -438,7 +439,6 @@ def fuzzers(tally):
     directory = os.path.join(BUILDS['clang'][0], 'test', 'fuzz')
     names = [name for name in sorted(os.listdir(directory))
              if name.startswith('fuzz-') and os.path.isfile(os.path.join(directory, name)) and os.access(os.path.join(directory, name), os.X_OK)]
-    say(f'clang: {len(names)} fuzzers, {FUZZ_SECONDS} s each')
     with concurrent.futures.ThreadPoolExecutor(JOBS) as pool:
         for name, (code, text) in zip(names, pool.map(lambda name: fuzz(directory, name), names)):
             if code != 0:

@@ -2,8 +2,9 @@
 # SPDX-License-Identifier: BSD-2-Clause
 #
 # The Debian packages: built from what is committed, in two directories, with the same result, and
-# trained; clean for lintian; installed, and tried as debian/tests say, by root and by an ordinary user. Installs
-# into a copy of this system (an overlay), so that nothing of it stays. --help says how.
+# trained; clean for lintian; installed, and tried as debian/tests say, by root and by an ordinary
+# user. Installs into a copy of this system (an overlay), so that nothing of it stays. --help says
+# how.
 usage="[--keep DIR] [--once] [--no-install]
 
 Builds the packages of HEAD twice, and once with profile pkg.rocemu.pgo, checks them, installs them

@@ -35,19 +35,20 @@ build() {
 	find "$rpms" -mindepth 2 -name '*.rpm' -exec mv {} "$rpms" \;
 }
 
-# Hash of the package's libibverbs.so.1.
+# The package's libibverbs.so.1.
 library() {
-	rpm2cpio "$rpms/rocemu-$version"-*.rpm | cpio -i --quiet --to-stdout '*/rocemu/libibverbs.so.1' | sha256sum
+	rpm2cpio "$rpms/rocemu-$version"-*.rpm | cpio -i --quiet --to-stdout '*/rocemu/libibverbs.so.1'
 }
 
 say "building, trained"
 mkdir "$work/SOURCES"
 git -C "$top" archive --prefix="rocemu-$version/" HEAD | xz -0 >"$work/SOURCES/rocemu-$version.tar.xz"
 build --with pgo
-trained=$(library)
+library >"$work/trained.so"
 say "building"
 build
-[ "$(library)" != "$trained" ] || die 1 "--with pgo does not change the library"
+! library | cmp - "$work/trained.so" >/dev/null || die 1 "--with pgo does not change the library"
+! grep __gcov_ "$work/trained.so" >/dev/null || die 1 "the trained library still counts"
 
 # query NAME OPTION: of that package.
 query() {
