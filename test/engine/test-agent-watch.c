@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <string.h>
+#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -19,7 +19,8 @@ static struct {
 	int fd; /* of its connection; -1: none */
 	int peer;
 	unsigned served;
-} client;
+	pthread_mutex_t service; /* held: the helper waits */
+} client = {.service = PTHREAD_MUTEX_INITIALIZER};
 
 static void connect_client(void)
 {
@@ -43,9 +44,11 @@ int __wrap_agent_client_fd(struct agent_client *c)
 int __wrap_agent_client_service(struct agent_client *c)
 {
 	(void)c;
+	pthread_mutex_lock(&client.service);
 	client.served++;
 	if (client.fd < 0)
 		connect_client();
+	pthread_mutex_unlock(&client.service);
 	return 0;
 }
 
@@ -63,7 +66,7 @@ static void on_woken(struct loop *l)
 
 static void begin(void)
 {
-	memset(&client, 0, sizeof(client));
+	client.served = 0;
 	connect_client();
 	assert_int_equal(loop_init(&loop, on_woken, NULL, NULL), 0);
 	assert_int_equal(agent_watch_new(&watch, &loop, NULL), 0);
@@ -129,7 +132,7 @@ TEST(agent_watch, number_of_a_closed_connection_used_again__the_other_stays_watc
 	close(number);
 }
 
-/* A forked child may have it. */
+/* A forked child may have it. A helper that finishes would wake the loop: it waits. */
 TEST(agent_watch, copy_of_a_closed_connection__not_readable_any_more)
 {
 	int copy;
@@ -139,8 +142,10 @@ TEST(agent_watch, copy_of_a_closed_connection__not_readable_any_more)
 	close(client.peer);
 	lose_connection();
 	assert_true(something_is_readable());
+	pthread_mutex_lock(&client.service);
 	look();
 	assert_false(something_is_readable());
+	pthread_mutex_unlock(&client.service);
 	finish();
 	close(copy);
 }
