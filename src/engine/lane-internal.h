@@ -117,18 +117,18 @@ struct lane_route {
 enum { LANE_ROUTES = 16 };
 
 struct lane_tx {
-	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
-	struct lane_route route[LANE_ROUTES]; /* by the sender's QPN */
-	struct rocemu_path
-		alt[ROCEMU_OUTPUT_BATCH];	/* paths with another source port than requested */
-	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
-	struct ecn ecn;
 	uint8_t *copy; /* ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU, owned: payload of what goes out
 			  again */
 	struct tx_batch *batch; /* behind copy, in the same mapping */
 	struct list backlog;	/* of struct backlog_packet, see lane-backlog.c */
 	unsigned nbacklog;
-	rocemu_ns_t retry_at; /* the backlog is tried again then */
+	rocemu_ns_t retry_at;			/* the backlog is tried again then */
+	struct txsock_set *set[ROCEMU_MAX_GID]; /* by GID index; owned */
+	struct lane_route route[LANE_ROUTES];	/* by the sender's QPN */
+	struct rocemu_tx desc[ROCEMU_OUTPUT_BATCH];
+	struct rocemu_path
+		alt[ROCEMU_OUTPUT_BATCH]; /* paths with another source port than requested */
+	struct ecn ecn;
 };
 
 /* Requests of other threads to the lane's thread, bits. */
@@ -178,38 +178,29 @@ struct lane_count {
 	struct rocemu_ep_shown *shown; /* mapped */
 };
 
+/* First what each message touches, side by side: a page costs time where the kernel flushes the
+ * TLB. */
 struct lane {
 	pthread_mutex_t lock;
-	_Atomic uint8_t gate;	 /* enum lane_gate; set without the lock, too */
-	struct list joined_node; /* in the list of lane-lock.c */
-	struct list node;	 /* in the registry of lane.c, guarded by its lock */
-	char device[64];
+	_Atomic uint8_t gate; /* enum lane_gate; set without the lock, too */
+	bool attached;
+	bool further;	 /* see struct lane_config */
+	bool dead;	 /* a forked child's copy: must not be used */
+	bool down;	 /* the port, by fault injection */
+	bool faulty_rx;	 /* fault injection applies to received packets */
+	bool hop_limits; /* the sockets deliver them, see lane_want_hop_limits() */
+	uint16_t slot;
+	unsigned nsocks;
 	struct rocemu_ep *ep; /* owned */
 	void (*on_events)(void *user, struct rocemu_ep *ep);
 	void (*on_orphaned)(void *user);
 	void *user;
-
-	bool attached;
-	bool further; /* see struct lane_config */
-	bool dead;    /* a forked child's copy: must not be used */
-	uint16_t slot;
-	unsigned ngids;
-	struct lane_gid gids[ROCEMU_MAX_GID];
-	/* Owned. After attach the agent watch's (agent-watch.h), not guarded by the lock. */
-	struct agent_client *agent;
-	struct agent_watch *watch;
-
-	unsigned ifindex;
-	unsigned nsocks;
-	struct lane_sock *socks[ROCEMU_MAX_GID + ROCEMU_MAX_MCAST_GROUPS]; /* owned */
-	struct list retired;	 /* of lane_sock.retired: for the thread to close */
-	struct forward *forward; /* owned, or NULL */
+	struct lane_stats *stats; /* own_stats, or the row's */
+	struct tap *tap;	  /* ref, or NULL */
+	struct lane_impair *held; /* state of fault injection; owned, NULL when off */
+	struct forward *forward;  /* owned, or NULL */
 	struct lane_shm
-		*shm;	 /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
-	bool hop_limits; /* the sockets deliver them, see lane_want_hop_limits() */
-	struct lane_rx rx;
-	struct lane_tx tx;
-	struct rcvbuf rcvbuf;
+		*shm; /* rings in shared memory, see lane-shm.h; owned, NULL: all goes by UDP */
 
 	struct progress progress;
 	struct delayed_ack delayed_ack;
@@ -234,14 +225,24 @@ struct lane {
 	atomic_bool holding; /* delayed_ack.held, for the tick to look at */
 
 	struct lane_thread thread;
-	struct impair impair;
-	bool down;		  /* the port, by fault injection */
-	bool faulty_rx;		  /* fault injection applies to received packets */
-	struct lane_impair *held; /* state of fault injection; owned, NULL when off */
-	struct tap *tap;	  /* ref, or NULL */
-	struct lane_stats *stats; /* own_stats, or the row's */
+	struct lane_rx rx;
+	struct lane_sock *socks[ROCEMU_MAX_GID + ROCEMU_MAX_MCAST_GROUPS]; /* owned */
+	struct lane_tx tx;
+
+	struct rcvbuf rcvbuf;
+	unsigned ngids;
+	struct lane_gid gids[ROCEMU_MAX_GID];
+	/* Owned. After attach the agent watch's (agent-watch.h), not guarded by the lock. */
+	struct agent_client *agent;
+	struct agent_watch *watch;
+	unsigned ifindex;
+	struct list retired;	 /* of lane_sock.retired: for the thread to close */
+	struct list joined_node; /* in the list of lane-lock.c */
+	struct list node;	 /* in the registry of lane.c, guarded by its lock */
+	char device[64];
 	struct lane_stats own_stats;
 	struct lane_count count;
+	struct impair impair;
 };
 
 /* ---- lane-lock.c ---- */

@@ -78,7 +78,7 @@ static const struct lane_route *common_route(struct lane *l, struct rocemu_tx **
 {
 	struct rocemu_tx *first = l->tx.desc;
 
-	if (unlikely(l->tap || l->impair.on || l->down || !n))
+	if (unlikely(l->tap || l->held || l->down || !n))
 		return NULL;
 	for (unsigned i = 0; i < n; i++) {
 		struct rocemu_tx *t = &l->tx.desc[i];
@@ -111,7 +111,7 @@ bool lane_output(struct lane *l, rocemu_ns_t now)
 		n = copy_some(l, pkt, n);
 		ecn_mark(&l->tx.ecn, pkt, n);
 		count_sending(l, now, pkt, n);
-		if (unlikely(l->impair.on || l->down))
+		if (unlikely(l->held || l->down))
 			lane_impair_send(l, now, pkt, n);
 		else
 			lane_tx_send(l, pkt, n);

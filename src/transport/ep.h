@@ -49,9 +49,8 @@ struct rocemu_ep {
 	struct rocemu_ep_config cfg;
 	uint32_t slot; /* UINT32_MAX: none yet */
 	uint32_t nqps;
-	uint32_t first_index;		    /* of QPNs: see qpn_index_take() */
-	uint32_t indices;		    /* that were looked at since */
-	uint16_t index_order[EP_QPN_BLOCK]; /* of the block of indices at hand */
+	uint32_t first_index;	/* of QPNs: see qpn_index_take() */
+	uint32_t indices;	/* that were looked at since */
 	struct rocemu_qp **qps; /* owned, EP_QPN_COUNT entries by index; NULL without a slot */
 	struct mr_table *mrs;	/* own_mrs, or another endpoint's: borrowed */
 	struct mr_table own_mrs;
@@ -73,8 +72,7 @@ struct rocemu_ep {
 	struct list pds, cqs, srqs, xrcds; /* every object, for rocemu_ep_free() */
 	struct slot_table xrc_srqs;	   /* entries borrowed: they are in srqs */
 	struct rocemu_ep_stats *stats;	   /* own_stats, or borrowed: rocemu_ep_count_in() */
-	struct rocemu_ep_stats own_stats;
-	struct rocemu_ep_shown *shown; /* borrowed, or NULL: see show.h */
+	struct rocemu_ep_shown *shown;	   /* borrowed, or NULL: see show.h */
 	uint32_t objects[ROCEMU_OBJECT_COUNT];
 	uint8_t *
 		scratch; /* owned, ROCEMU_OUTPUT_BATCH * ROCEMU_MAX_MTU: copies of READ responses */
@@ -86,6 +84,8 @@ struct rocemu_ep {
 	struct id_sender id_senders[EP_ID_SENDERS];
 	struct rocemu_gid gids[ROCEMU_MAX_GID];
 	bool gid_valid[ROCEMU_MAX_GID];
+	struct rocemu_ep_stats own_stats;
+	uint16_t index_order[EP_QPN_BLOCK]; /* of the block of QPN indices at hand */
 };
 
 struct rocemu_pd {
