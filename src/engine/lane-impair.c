@@ -18,6 +18,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "engine/lane-held.h"
 #include "engine/txgroup.h"
 #include "wire/ip.h"
@@ -269,7 +270,7 @@ static void send_one(struct lane *l, rocemu_ns_t now, struct rocemu_tx *t, struc
 	}
 }
 
-void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n)
+APART void lane_impair_send(struct lane *l, rocemu_ns_t now, struct rocemu_tx **pkt, unsigned n)
 {
 	struct plain plain = {.n = 0};
 
@@ -330,7 +331,7 @@ static void hold_received(struct lane *l, rocemu_ns_t now, const struct rocemu_d
 	held_add(l, now, h);
 }
 
-void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
+APART void lane_impair_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 {
 	const struct fault_packet p = note_packet(d);
 	const uint8_t tclass = d->tclass;

@@ -4,6 +4,7 @@
  * endpoint.
  */
 #include "base/bytes.h"
+#include "base/util.h"
 #include "engine/lane-internal.h"
 #include "fault/report.h"
 #include "wire/ip.h"
@@ -64,7 +65,7 @@ static void note_message(struct lane_rx *rx, const struct rocemu_dgram *d)
 	rx->mid_message = (ops & (ROCEMU_OP_FIRST | ROCEMU_OP_MIDDLE)) && !(ops & ROCEMU_OP_LAST);
 }
 
-void lane_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
+HOT void lane_input(struct lane *l, rocemu_ns_t now, struct rocemu_dgram *d)
 {
 	if (unlikely(l->down)) {
 		l->stats->impair_down++;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sends the endpoint's output: within the receivers' credits, ECN marked, with injected faults. */
 #include "engine/lane-shm.h"
+#include "base/util.h"
 #include "engine/memfault.h"
 
 /* UC and UD requests wait: check how much their receivers can take. @return false: nothing now. */
@@ -92,7 +93,7 @@ static const struct lane_route *common_route(struct lane *l, struct rocemu_tx **
 	return lane_tx_route(l, first->path, first->lqpn);
 }
 
-bool lane_output(struct lane *l, rocemu_ns_t now)
+HOT bool lane_output(struct lane *l, rocemu_ns_t now)
 {
 	struct rocemu_tx *pkt[ROCEMU_OUTPUT_BATCH];
 	const struct lane_route *route;

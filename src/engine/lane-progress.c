@@ -11,6 +11,7 @@
 #include <sched.h>
 
 #include "base/trace.h"
+#include "base/util.h"
 #include "engine/lane-shm.h"
 
 #define SPIN_NS 20000u /* a fruitless poll this recent: its thread is still polling */
@@ -145,7 +146,7 @@ void lane_deliver(struct lane *l)
 		lane_each_joined(l, deliver, 0);
 }
 
-void lane_settle(struct lane *l, rocemu_ns_t now)
+HOT void lane_settle(struct lane *l, rocemu_ns_t now)
 {
 	rocemu_ns_t due = l->ack_due, timers;
 
@@ -215,7 +216,7 @@ static bool hold_acks(struct lane *l, rocemu_ns_t now, rocemu_ns_t until)
 	return true;
 }
 
-void lane_drive(struct lane *l, rocemu_ns_t now)
+HOT void lane_drive(struct lane *l, rocemu_ns_t now)
 {
 	if (now >= gather_due(&l->gather))
 		gather_late(&l->gather);
@@ -283,7 +284,7 @@ rocemu_ns_t lane_post_time(struct lane *l)
 	return gather_needs_clock(&l->gather) || trace_on() ? lane_quick_now(l) : l->gather.last;
 }
 
-void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
+HOT void lane_posted(struct lane *l, rocemu_ns_t now, struct lane_post post)
 {
 	/* Requests that are not gathered leave now, or when there is room in the window. */
 	if (unlikely(!l->attached || l->dead || lane_is_joined(l)) ||
@@ -383,7 +384,7 @@ static bool armed_just_now(struct lane *l)
 	return just_now;
 }
 
-bool lane_poll(struct lane *l)
+HOT bool lane_poll(struct lane *l)
 {
 	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	rocemu_ns_t now, last;

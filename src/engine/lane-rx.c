@@ -12,6 +12,7 @@
 
 #include "base/cmsg.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 #include "engine/memfault.h"
@@ -73,7 +74,7 @@ void lane_rx_fini(struct lane *l)
 	l->rx.buf = NULL;
 }
 
-static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, struct burst *b)
+HOT static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, struct burst *b)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
 		if (cmsg_network(c, &b->meta.tclass, &b->meta.hop_limit) ||
@@ -100,8 +101,8 @@ static void read_control(struct lane *l, struct lane_sock *s, struct msghdr *m, 
  */
 static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, size_t last,
 			  uint16_t index) REQUIRES(l);
-static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, size_t last,
-			  uint16_t index)
+APART static size_t forward_run(struct lane *l, const struct burst *b, size_t offset, size_t last,
+				uint16_t index)
 {
 	const uint32_t slot = lane_slot_of(b->data + offset);
 	const struct forward_hdr h = {
@@ -156,8 +157,8 @@ static size_t responses_at(const struct burst *b)
 
 static void input_segments(struct lane *l, rocemu_ns_t now, struct burst *b, size_t offset,
 			   size_t end, bool forwarded) REQUIRES(l);
-static void input_segments(struct lane *l, rocemu_ns_t now, struct burst *b, size_t offset,
-			   size_t end, bool forwarded)
+HOT static void input_segments(struct lane *l, rocemu_ns_t now, struct burst *b, size_t offset,
+			       size_t end, bool forwarded)
 {
 	uint16_t index = offset ? (uint16_t)(offset / b->seg_len) : 0;
 	struct rocemu_dgram d = b->meta;
@@ -193,7 +194,7 @@ static void input_segments(struct lane *l, rocemu_ns_t now, struct burst *b, siz
 
 static void input_burst(struct lane *l, rocemu_ns_t now, struct burst *b, bool forwarded)
 	REQUIRES(l);
-static void input_burst(struct lane *l, rocemu_ns_t now, struct burst *b, bool forwarded)
+HOT static void input_burst(struct lane *l, rocemu_ns_t now, struct burst *b, bool forwarded)
 {
 	const size_t at = responses_at(b);
 
@@ -255,8 +256,8 @@ static int rx_call(struct lane_sock *s, struct mmsghdr *msg, unsigned batch)
 
 static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch,
 			 bool first) REQUIRES(l);
-static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch,
-			 bool first)
+HOT static unsigned rx_batch(struct lane *l, struct lane_sock *s, rocemu_ns_t now, unsigned batch,
+			     bool first)
 {
 	struct lane_rx *rx = &l->rx;
 	uint16_t *next_id;
@@ -356,7 +357,7 @@ static void rx_all_socks(struct lane *l, rocemu_ns_t now)
 				break;
 }
 
-unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
+HOT unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
 {
 	/* Packets received by UDP were sent before those in the ring. */
 	if (unlikely(l->shm->fresh) && lane_shm_starts(l))
@@ -364,7 +365,7 @@ unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
 	return lane_shm_rx(l, now);
 }
 
-unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
+HOT unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 {
 	/* Polling a socket costs as much as polling rings 16 times: brief polls come between. */
 	enum { POLLS_PER_LOOK = 2, RECEIVES_PER_LOOK = 16 };

@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/syssocket.h"
+#include "base/util.h"
 #include "base/why.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
@@ -167,7 +168,7 @@ static struct txsock_set *tx_set(struct lane *l, const struct rocemu_path *path,
 	return NULL;
 }
 
-struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path)
+HOT struct txsock *lane_tx_sock(struct lane *l, const struct rocemu_path *path)
 {
 	int err;
 	struct txsock_set *set = tx_set(l, path, &err);
@@ -240,10 +241,10 @@ static void add_int(struct msghdr *m, int level, int type, int value)
 	add_control(m, level, type, &value, sizeof(value));
 }
 
-void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
-		     uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
-		     struct txsock *s, const struct rocemu_path *path, uint16_t gso_size,
-		     size_t len)
+HOT void lane_send_begin(struct msghdr *m, struct iovec *iov, union addr *to,
+			 uint8_t control[LANE_SEND_CONTROL], const struct txsock_set *set,
+			 struct txsock *s, const struct rocemu_path *path, uint16_t gso_size,
+			 size_t len)
 {
 	const bool v4 = rocemu_gid_is_ipv4(&path->dgid);
 

@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/log.h"
+#include "base/util.h"
 #include "engine/lane-shm.h"
 #include "engine/memfault.h"
 #include "wire/ip.h"
@@ -38,8 +39,8 @@ static void complete(struct rocemu_dgram *d, uint8_t *copy, const uint8_t *packe
 
 static void take(struct lane *l, const struct shm_rx *r, const struct shm_record *rec,
 		 const uint8_t *packet, rocemu_ns_t now) REQUIRES(l);
-static void take(struct lane *l, const struct shm_rx *r, const struct shm_record *rec,
-		 const uint8_t *packet, rocemu_ns_t now)
+HOT static void take(struct lane *l, const struct shm_rx *r, const struct shm_record *rec,
+		     const uint8_t *packet, rocemu_ns_t now)
 {
 	uint8_t *copy = l->rx.buf;
 	struct rocemu_dgram d = {
@@ -91,7 +92,7 @@ static void kill_ring(struct lane *l, struct shm_rx *r)
 }
 
 static unsigned take_turn(struct lane *l, struct shm_rx *r, rocemu_ns_t now) REQUIRES(l);
-static unsigned take_turn(struct lane *l, struct shm_rx *r, rocemu_ns_t now)
+HOT static unsigned take_turn(struct lane *l, struct shm_rx *r, rocemu_ns_t now)
 {
 	struct shm_record rec;
 	const uint8_t *packet;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/util.h"
 #include "engine/agent-watch.h"
 #include "engine/lane-shm.h"
 
@@ -266,7 +267,7 @@ static void spin_for_event(struct lane *l, rocemu_ns_t now)
 
 /* Packets in a socket, or in rings (NULL), if there are any. @return there were. */
 static bool serve_and_unlock(struct lane *l, struct lane_sock *s) RELEASE(l);
-static bool serve_and_unlock(struct lane *l, struct lane_sock *s)
+HOT static bool serve_and_unlock(struct lane *l, struct lane_sock *s)
 {
 	const rocemu_ns_t now = lane_now();
 	const bool spun = lane_is_spun(l, now);

@@ -19,6 +19,7 @@
 #include "base/bytes.h"
 #include "base/log.h"
 #include "base/tsan.h"
+#include "base/util.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 
@@ -249,8 +250,9 @@ static int send_batch(struct lane *l, const struct txsock *s)
 }
 
 /* Send bursts that all leave by one socket. @return packets sent. */
-static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct txsock *s,
-			    struct rocemu_tx *const *pkt, const struct txburst *burst, unsigned n)
+HOT static unsigned send_bursts(struct lane *l, const struct txsock_set *set, struct txsock *s,
+				struct rocemu_tx *const *pkt, const struct txburst *burst,
+				unsigned n)
 {
 	unsigned packets = 0;
 
@@ -348,7 +350,7 @@ static void send_by(struct lane *l, struct txsock *s, struct rocemu_tx **pkt, un
 	send_bursts(l, set, s, pkt, burst, txgroup_build(pkt, n, s->max_segments, burst));
 }
 
-void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
+HOT void lane_tx_send(struct lane *l, struct rocemu_tx **pkt, unsigned n)
 {
 	struct txsock *sock[ROCEMU_OUTPUT_BATCH];
 

@@ -62,7 +62,7 @@ static uint64_t last_ns(const struct quickclock *c, uint64_t ticks)
 	return c->ns + (MIN(ticks - c->ticks, c->limit) * c->rate >> RATE_BITS);
 }
 
-uint64_t quickclock_read(struct quickclock *c, uint64_t ticks)
+HOT uint64_t quickclock_read(struct quickclock *c, uint64_t ticks)
 {
 	const uint64_t ns = monotonic_ns(), last = last_ns(c, ticks);
 	/* Else the counter and the clock are of different times. */

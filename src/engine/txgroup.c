@@ -51,7 +51,7 @@ static inline void order_two(struct rocemu_tx **pkt, unsigned max_segments)
 	}
 }
 
-static void order_run(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
+HOT static void order_run(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
 {
 	struct rocemu_tx *responses[ROCEMU_OUTPUT_BATCH];
 	unsigned nreq = 0, nresp = 0;
@@ -70,7 +70,7 @@ static void order_run(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
 	}
 }
 
-void txgroup_order(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
+HOT void txgroup_order(struct rocemu_tx **pkt, unsigned n, unsigned max_segments)
 {
 	unsigned start = 0;
 
@@ -102,8 +102,8 @@ static bool is_acked_last(const struct rocemu_tx *last, const struct rocemu_tx *
 	       txgroup_same_path(last->path, ack->path);
 }
 
-unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments,
-		       struct txburst *out)
+HOT unsigned txgroup_build(struct rocemu_tx *const *pkt, unsigned n, unsigned max_segments,
+			   struct txburst *out)
 {
 	unsigned bursts = 0;
 

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util.h"
+
 enum { GID_IPV4 = 12 }; /* offset of the IPv4 address in ::ffff:a.b.c.d */
 
 socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t port,
@@ -25,7 +27,7 @@ socklen_t addr_from_gid(union addr *a, const struct rocemu_gid *gid, uint16_t po
 	return sizeof(a->in6);
 }
 
-int addr_to_gid(const union addr *a, socklen_t len, struct rocemu_gid *gid, uint16_t *port)
+HOT int addr_to_gid(const union addr *a, socklen_t len, struct rocemu_gid *gid, uint16_t *port)
 {
 	if (len >= sizeof(a->in) && a->sa.sa_family == AF_INET) {
 		memset(gid->raw, 0, 10);

@@ -73,8 +73,8 @@ static void came(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t bytes)
 }
 
 /** Place a response for entry i. */
-static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
-				    const struct rocemu_packet *pkt, uint32_t ops, uint32_t i)
+HOT static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
+					const struct rocemu_packet *pkt, uint32_t ops, uint32_t i)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 	uint32_t at = swqe_pkt(w, pkt->h.psn);
@@ -94,8 +94,8 @@ static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
 }
 
 /** A response while one before it is missing. */
-static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
-				   const struct rocemu_packet *pkt, uint32_t ops)
+APART static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
+					 const struct rocemu_packet *pkt, uint32_t ops)
 {
 	uint32_t psn = pkt->h.psn;
 	uint32_t ahead = (psn - qp->comp.una_psn) & ROCEMU_PSN_MASK;
@@ -126,8 +126,8 @@ static enum rocemu_drop comp_early(struct rocemu_qp *qp, rocemu_ns_t now,
 	return ROCEMU_DROP_NONE;
 }
 
-enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
-			       const struct rocemu_packet *pkt, uint32_t ops)
+APART enum rocemu_drop comp_response(struct rocemu_qp *qp, rocemu_ns_t now,
+				     const struct rocemu_packet *pkt, uint32_t ops)
 {
 	enum ibv_wc_status status;
 

@@ -95,7 +95,8 @@ void comp_local(struct rocemu_qp *qp, rocemu_ns_t now)
 		comp_complete(qp, now);
 }
 
-void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status, uint32_t cause)
+APART void comp_fail(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
+		     uint32_t cause)
 {
 	if (qp->sq.tail != qp->sq.head)
 		comp_push(qp, now, status, why_failed(qp, status, cause));
@@ -132,7 +133,7 @@ static bool outstanding(const struct rocemu_qp *qp, uint32_t psn)
 }
 
 /** Everything before una is done: update the requester, complete the entries that end before it. */
-static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint32_t tail)
+HOT static void comp_moved(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t una, uint32_t tail)
 {
 	qp->comp.una_psn = una;
 	if (rocemu_psn_diff(qp->comp.acked_to, una) < 0)
@@ -158,7 +159,7 @@ static uint32_t comp_done(struct rocemu_qp *qp, const struct swqe *w, uint32_t u
 	return n;
 }
 
-void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end)
+HOT void comp_advance(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t end)
 {
 	uint32_t una = qp->comp.una_psn;
 	uint32_t i = qp->sq.tail;
@@ -195,8 +196,8 @@ void comp_next(struct rocemu_qp *qp, rocemu_ns_t now)
 	comp_moved(qp, now, next, qp->sq.tail + (swqe_pkt(w, next) == w->npkts));
 }
 
-enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now, enum ibv_wc_status status,
-			      uint32_t cause)
+APART enum rocemu_drop comp_refused(struct rocemu_qp *qp, rocemu_ns_t now,
+				    enum ibv_wc_status status, uint32_t cause)
 {
 	if (qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;
@@ -281,8 +282,8 @@ static enum ibv_wc_status nak_status(uint8_t syndrome)
 	}
 }
 
-static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome,
-				 uint32_t psn)
+APART static enum rocemu_drop comp_nak(struct rocemu_qp *qp, rocemu_ns_t now, uint8_t syndrome,
+				       uint32_t psn)
 {
 	bool rnr = (syndrome & ROCEMU_AETH_CLASS_MASK) == ROCEMU_AETH_RNR;
 

@@ -234,7 +234,7 @@ static bool cq_is_full_on_purpose(struct rocemu_cq *cq)
 	return true;
 }
 
-void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
+HOT void cq_push(struct rocemu_cq *cq, const struct rocemu_cqe *cqe)
 {
 	uint32_t head = atomic_load_explicit(&cq->head, memory_order_relaxed);
 	const bool armed = cq_armed(cq) != CQ_DISARMED;

@@ -218,7 +218,7 @@ static int32_t check_icrc(struct rocemu_ep *ep, const struct rocemu_dgram *d)
 	return icrc_memo_check(&ep->icrc_received, &ctx, d->ip_id_known, d->data, d->len);
 }
 
-enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_dgram *d)
+HOT enum rocemu_drop rocemu_ep_input(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_dgram *d)
 {
 	struct rocemu_packet pkt;
 	enum rocemu_drop why;
@@ -396,7 +396,7 @@ unsigned rocemu_ep_output(struct rocemu_ep *ep, rocemu_ns_t now, struct rocemu_t
 	return done;
 }
 
-bool rocemu_ep_has_output(const struct rocemu_ep *ep)
+HOT bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 {
 	if (!list_empty(&ep->tx_pending) || read_budget_left(ep))
 		return true;
@@ -407,7 +407,7 @@ bool rocemu_ep_has_output(const struct rocemu_ep *ep)
 	return false;
 }
 
-enum rocemu_output rocemu_ep_output_kind(const struct rocemu_ep *ep)
+HOT enum rocemu_output rocemu_ep_output_kind(const struct rocemu_ep *ep)
 {
 	enum rocemu_output kind = ROCEMU_OUTPUT_NONE;
 

@@ -40,7 +40,7 @@ static inline void leave(void)
 	tsan_ignore_end();
 }
 
-bool guard_copy(void *dst, const void *src, size_t len)
+HOT bool guard_copy(void *dst, const void *src, size_t len)
 {
 	const struct iovec iov[] = {
 		{.iov_base = dst, .iov_len = len},
@@ -58,7 +58,7 @@ bool guard_copy(void *dst, const void *src, size_t len)
 	return true;
 }
 
-bool guard_run(void (*work)(void *arg), void *arg, const struct iovec *iov, unsigned niov)
+HOT bool guard_run(void (*work)(void *arg), void *arg, const struct iovec *iov, unsigned niov)
 {
 	struct guard g;
 

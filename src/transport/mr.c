@@ -179,8 +179,8 @@ static int place(struct mr_table *t, uint8_t *host, const uint8_t *src, size_t l
 	return -EFAULT;
 }
 
-int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
-		unsigned n, uint64_t off, const uint8_t *src, uint32_t len)
+HOT int sge_scatter(struct mr_table *t, const struct rocemu_pd *pd, const struct ibv_sge *sge,
+		    unsigned n, uint64_t off, const uint8_t *src, uint32_t len)
 {
 	struct iovec iov[ROCEMU_MAX_SGE];
 	int used;

@@ -116,7 +116,7 @@ struct tx_work {
 	uint16_t ip_id;
 };
 
-static void flatten(void *arg)
+HOT static void flatten(void *arg)
 {
 	const struct tx_work *w = arg;
 
@@ -141,7 +141,7 @@ static bool run(struct rocemu_ep *ep, void (*what)(void *), struct tx_work *w)
 	return false;
 }
 
-bool rocemu_ep_flatten(struct rocemu_ep *ep, struct rocemu_tx *t, uint8_t *copy)
+HOT bool rocemu_ep_flatten(struct rocemu_ep *ep, struct rocemu_tx *t, uint8_t *copy)
 {
 	struct tx_work w = {.t = t, .copy = copy};
 

@@ -285,7 +285,7 @@ void qp_fail(struct rocemu_qp *qp, rocemu_ns_t now)
 		qp_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now)
+APART void qp_fail_send(struct rocemu_qp *qp, rocemu_ns_t now)
 {
 	if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_SQE)
 		return;

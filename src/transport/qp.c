@@ -369,8 +369,8 @@ static int wr_check_foreign(const struct rocemu_qp *qp, const struct ibv_send_wr
 	return 0;
 }
 
-static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr,
-		    const struct rocemu_path *ud_path, struct wr_facts *facts)
+HOT static int wr_check(const struct rocemu_qp *qp, const struct ibv_send_wr *wr,
+			const struct rocemu_path *ud_path, struct wr_facts *facts)
 {
 	int r = 0;
 
@@ -505,8 +505,8 @@ static void wr_copy(struct rocemu_qp *qp, const struct ibv_send_wr *wr,
 	}
 }
 
-int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
-			const struct rocemu_path *ud_path)
+HOT int rocemu_qp_post_send(struct rocemu_qp *qp, rocemu_ns_t now, const struct ibv_send_wr *wr,
+			    const struct rocemu_path *ud_path)
 {
 	struct wr_facts facts;
 	int r = wr_check(qp, wr, ud_path, &facts);

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
 #include "transport/req-build.h"
@@ -362,7 +363,7 @@ static unsigned output_hinted(struct rocemu_qp *qp, rocemu_ns_t now, struct roce
 	return 0;
 }
 
-unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx)
+APART unsigned recover_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx)
 {
 	struct qp_req *req = &qp->req;
 	struct req_again *a = &req->again;

@@ -6,6 +6,7 @@
 
 #include <string.h>
 
+#include "base/util.h"
 #include "transport/read-budget.h"
 #include "transport/req-wqe.h"
 
@@ -190,7 +191,7 @@ static inline void message_packet(const struct rocemu_qp *qp, const struct swqe 
 	tx->niov = cursor_take(c, len, tx->iov);
 }
 
-unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
+HOT unsigned req_build_message(struct rocemu_qp *qp, struct rocemu_tx *tx, unsigned n)
 {
 	struct qp_req *req = &qp->req;
 	const struct swqe *w = sq_wqe(&qp->sq, req->cur);
@@ -268,7 +269,7 @@ static inline bool fetch_packet(const struct rocemu_qp *qp, uint32_t i, uint32_t
 	return true;
 }
 
-unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
+APART unsigned req_build_fetch(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_req *req = &qp->req;
 	const struct swqe *w = sq_wqe(&qp->sq, req->cur);

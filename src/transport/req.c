@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/util.h"
 #include "transport/peer.h"
 #include "transport/qp.h"
 #include "transport/read-budget.h"
@@ -218,7 +219,7 @@ static bool local_is_fenced(const struct rocemu_qp *qp, const struct swqe *w)
 	return qp_is_reliable(qp) && (w->flags & IBV_SEND_FENCE) && qp->sq.tail != qp->req.cur;
 }
 
-enum req_hold req_hold(const struct rocemu_qp *qp)
+HOT enum req_hold req_hold(const struct rocemu_qp *qp)
 {
 	const struct qp_req *req = &qp->req;
 	bool fresh = req->cur == qp->sq.next;
@@ -443,8 +444,8 @@ static void req_wait(struct rocemu_qp *qp, enum req_hold hold)
 		req_hand(qp);
 }
 
-unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
-		    bool *more)
+HOT unsigned req_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+			bool *more)
 {
 	uint32_t psn = qp->req.send_psn;
 	enum req_hold hold;

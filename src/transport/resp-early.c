@@ -21,6 +21,7 @@
  * A lost NAK needs no timer here. A peer without an answer repeats its oldest request, which is the
  * missing packet, or one before it that is answered with an ACK up to the gap.
  */
+#include "base/util.h"
 #include "transport/why.h"
 
 enum {
@@ -102,9 +103,9 @@ void resp_repeated(struct qp_resp *r)
 	r->far = false;
 }
 
-enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
-				  const struct rocemu_packet *pkt, const struct rocemu_dgram *d,
-				  uint32_t ahead)
+APART enum rocemu_drop resp_early_input(struct rocemu_qp *qp, rocemu_ns_t now,
+					const struct rocemu_packet *pkt,
+					const struct rocemu_dgram *d, uint32_t ahead)
 {
 	struct qp_resp *r = &qp->resp;
 	enum keep_result kept = KEEP_FULL;

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "transport/guard.h"
+#include "base/util.h"
 #include "transport/resp-int.h"
 
 bool resp_take(struct rocemu_qp *qp)
@@ -112,7 +113,7 @@ struct placing {
 	uint32_t len;
 };
 
-GUARDED_WORK static void place_last(void *arg)
+HOT GUARDED_WORK static void place_last(void *arg)
 {
 	const struct placing *p = arg;
 	uint8_t *dst = p->dst;
@@ -186,8 +187,8 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	return RESP_PASS;
 }
 
-enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
-			    uint32_t ops)
+HOT enum resp_verdict resp_exec(struct rocemu_qp *qp, rocemu_ns_t now,
+				const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 	enum resp_verdict v =

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "transport/cc.h"
+#include "base/util.h"
 #include "transport/guard.h"
 #include "transport/why.h"
 #include "wire/bth.h"
@@ -309,7 +310,7 @@ static bool output_job(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *
  * those takes such an ACK for their loss at best; rxe takes it for the answer, or breaks the
  * connection.
  */
-unsigned resp_output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
+HOT unsigned resp_output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 {
 	struct qp_resp *r = &qp->resp;
 
@@ -327,8 +328,8 @@ unsigned resp_output_ack(struct rocemu_qp *qp, struct rocemu_tx *tx)
 	return 1;
 }
 
-unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
-		     unsigned first)
+HOT unsigned resp_output(struct rocemu_qp *qp, rocemu_ns_t now, struct rocemu_tx *tx, unsigned n,
+			 unsigned first)
 {
 	unsigned i = 0;
 

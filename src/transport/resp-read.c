@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "transport/guard.h"
+#include "base/util.h"
 #include "transport/why.h"
 
 enum { ATOMIC_LEN = 8, READ_COPIES_MIN = 256 };
@@ -42,7 +43,7 @@ static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t
 	return NULL;
 }
 
-static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+HOT static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	if (!resp_allows(qp, IBV_ACCESS_REMOTE_READ))
 		return RESP_NOT_ENABLED;
@@ -234,8 +235,8 @@ static enum resp_verdict exec_flush(struct rocemu_qp *qp, const struct rocemu_pa
 	return RESP_PASS;
 }
 
-enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-				 uint32_t ops, uint32_t *npsn)
+APART enum resp_verdict resp_exec_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+				       uint32_t ops, uint32_t *npsn)
 {
 	/* More than max_dest_rd_atomic at a time (IBTA 9.7.4.1); 0 of them: not set up for any. */
 	if (!resp_job_fits(qp, true))
@@ -321,8 +322,8 @@ static enum rocemu_drop repeat_read(struct rocemu_qp *qp, const struct rocemu_pa
 	return ROCEMU_DROP_NONE;
 }
 
-enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-				  uint32_t ops)
+APART enum rocemu_drop resp_repeat_read(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					uint32_t ops)
 {
 	const struct resp_replay *old;
 

@@ -11,6 +11,7 @@
 #include <rocemu/mad.h>
 
 #include "transport/why.h"
+#include "base/util.h"
 #include "wire/ip.h"
 #include "wire/opcode.h"
 
@@ -62,8 +63,8 @@ static uint8_t service_level(const struct rocemu_dgram *d)
 	return gid_is_ipv4(&d->dst) ? HEADER_IPV4 : 0;
 }
 
-enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
-			       const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
+APART enum rocemu_drop resp_ud_input(struct rocemu_qp *qp, rocemu_ns_t now,
+				     const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
 {
 	struct qp_resp *r = &qp->resp;
 	struct rocemu_cqe cqe;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "transport/resp-int.h"
+#include "base/util.h"
 #include "transport/why.h"
 #include "wire/opcode.h"
 
@@ -153,8 +154,8 @@ static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *
 /* Duplicates (IBTA 9.7.5.1): SEND and WRITE are not executed again but acknowledged, with the
  * newest PSN of such a request (see resp_output_ack()); READs and atomics are answered again.
  * Nothing of the expected PSN and message state moves. */
-static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
-					uint32_t ops)
+APART static enum rocemu_drop input_duplicate(struct rocemu_qp *qp, const struct rocemu_packet *pkt,
+					      uint32_t ops)
 {
 	QP_COUNT(qp, duplicates);
 	if (ops & (ROCEMU_OP_SEND | ROCEMU_OP_WRITE)) {
@@ -201,8 +202,8 @@ static enum resp_verdict rc_execute(struct rocemu_qp *qp, rocemu_ns_t now,
 	return resp_exec(qp, now, pkt, ops);
 }
 
-static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
-					      const struct rocemu_packet *pkt, uint32_t ops)
+HOT static inline enum rocemu_drop input_expected(struct rocemu_qp *qp, rocemu_ns_t now,
+						  const struct rocemu_packet *pkt, uint32_t ops)
 {
 	struct qp_resp *r = &qp->resp;
 	uint32_t npsn = 1;
@@ -247,8 +248,8 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 	return input_expected(qp, now, pkt, ops);
 }
 
-enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now, const struct rocemu_packet *pkt,
-			    const struct rocemu_dgram *d)
+HOT enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now,
+				const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
 {
 	uint32_t ops = opcode_ops(pkt->h.opcode);
 	enum rocemu_drop why;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/util.h"
 #include "transport/qp.h"
 
 int sq_init(struct sq *sq, uint32_t max_wr, uint32_t max_sge, uint32_t max_inline)
@@ -32,8 +33,8 @@ void sq_fini(struct sq *sq)
 	*sq = (struct sq){0};
 }
 
-int sq_payload(const struct rocemu_qp *qp, uint32_t i, uint32_t off, uint32_t len,
-	       struct iovec *iov)
+HOT int sq_payload(const struct rocemu_qp *qp, uint32_t i, uint32_t off, uint32_t len,
+		   struct iovec *iov)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 

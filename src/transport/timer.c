@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "base/util.h"
+
 void timer_heap_init(struct timer_heap *h)
 {
 	*h = (struct timer_heap){0};
@@ -64,7 +66,7 @@ static void settle(struct timer_heap *h, uint32_t i, struct timer *t)
 	place(h, i, t);
 }
 
-void timer_set(struct timer_heap *h, struct timer *t, rocemu_ns_t deadline)
+HOT void timer_set(struct timer_heap *h, struct timer *t, rocemu_ns_t deadline)
 {
 	if (!timer_running(t)) {
 		assert(h->count < h->room);
@@ -75,7 +77,7 @@ void timer_set(struct timer_heap *h, struct timer *t, rocemu_ns_t deadline)
 	settle(h, t->pos - 1, t);
 }
 
-void timer_stop(struct timer_heap *h, struct timer *t)
+HOT void timer_stop(struct timer_heap *h, struct timer *t)
 {
 	struct timer *last;
 	uint32_t i = t->pos - 1;

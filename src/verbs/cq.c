@@ -49,7 +49,7 @@ static void wc_from_cqe(struct ibv_wc *wc, const struct rocemu_cqe *cqe)
 }
 
 /** Take up to n completions. */
-static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
+HOT static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
 {
 	struct rocemu_cqe batch[POLL_BATCH];
 	int got = 0;
@@ -104,7 +104,7 @@ static void drive(struct vb_cq *cq)
 	rocemu_cq_polling(cq->rcq, false);
 }
 
-int vb_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
+HOT int vb_poll_cq(struct ibv_cq *ibcq, int n, struct ibv_wc *wc)
 {
 	struct vb_cq *cq = vb_cq_of(ibcq);
 	struct vb_context *c = vb_context_of(ibcq->context);

@@ -149,7 +149,7 @@ static void post_completion_event(struct vb_cq *cq, const struct rocemu_event *e
 		evq_post_later(&vb_channel_of(cq->base.channel)->events, &cq->comp);
 }
 
-void vb_deliver_events(void *user, struct rocemu_ep *ep)
+HOT void vb_deliver_events(void *user, struct rocemu_ep *ep)
 {
 	struct vb_context *c = user;
 	struct rocemu_event ev;

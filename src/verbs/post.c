@@ -97,7 +97,7 @@ static void cqs_posted(const struct ibv_qp *ibqp)
 					      memory_order_relaxed);
 }
 
-int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
+HOT int vb_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr, struct ibv_send_wr **bad)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
@@ -176,7 +176,7 @@ int vb_post_send_all(struct vb_qp *qp, struct ibv_send_wr *wrs, unsigned n)
 	return vb_errno(ret);
 }
 
-int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
+HOT int vb_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct lane *lane = vb_qp_of(ibqp)->lane;

@@ -147,7 +147,7 @@ static size_t ext_encode(const struct rocemu_hdrs *h, uint32_t bit, uint8_t *p)
 	}
 }
 
-enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *buf, size_t len)
+HOT enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *buf, size_t len)
 {
 	const struct opcode_info *info;
 	const uint8_t *ext = buf + ROCEMU_BTH_LEN;
@@ -185,7 +185,7 @@ enum rocemu_drop rocemu_packet_decode(struct rocemu_packet *p, const uint8_t *bu
 	return ROCEMU_DROP_NONE;
 }
 
-size_t rocemu_hdrs_encode(const struct rocemu_hdrs *h, uint8_t *buf)
+HOT size_t rocemu_hdrs_encode(const struct rocemu_hdrs *h, uint8_t *buf)
 {
 	const struct opcode_info *info = &opcode_table[h->opcode];
 	uint8_t *ext = buf + ROCEMU_BTH_LEN;

@@ -56,7 +56,7 @@ static const uint32_t back_pow[16] = {
 };
 
 /* IP and UDP headers with the fields that change on the way as ones; returns their length. */
-static size_t put_masked_ip_udp(const struct rocemu_icrc_ctx *c, size_t udp_payload, uint8_t *p)
+HOT static size_t put_masked_ip_udp(const struct rocemu_icrc_ctx *c, size_t udp_payload, uint8_t *p)
 {
 	size_t udp_len = UDP_LEN + udp_payload;
 	uint8_t *udp;
@@ -188,8 +188,8 @@ static int32_t fitting_id(const struct rocemu_icrc_ctx *c, bool ip_id_known, uin
 	return id_diff < 0 ? -1 : (c->ip_id ^ id_diff);
 }
 
-int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf,
-			  size_t len)
+HOT int32_t rocemu_icrc_check(const struct rocemu_icrc_ctx *c, bool ip_id_known, const uint8_t *buf,
+			      size_t len)
 {
 	size_t covered, first;
 	uint32_t crc;
@@ -257,8 +257,8 @@ static void form_number(struct icrc_form *f, uint16_t ip_id)
 enum { LENGTH_STEP = 29 };
 
 /* What is known of such a packet; NULL: nothing. */
-static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocemu_icrc_ctx *c,
-					 size_t len, uint8_t resv8a)
+HOT static const struct icrc_form *memo_find(struct icrc_memo *m, const struct rocemu_icrc_ctx *c,
+					     size_t len, uint8_t resv8a)
 {
 	struct icrc_form *f;
 

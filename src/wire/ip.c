@@ -7,6 +7,7 @@
 #include <assert.h>
 
 #include "base/bytes.h"
+#include "base/util.h"
 
 /* clang-format off */
 enum { V4_VERSION_IHL = 0, V4_TOS = 1, V4_LEN = 2, V4_ID = 4, V4_FRAG = 6, V4_TTL = 8, V4_PROTO = 9,
@@ -16,7 +17,7 @@ enum { UDP_SPORT = 0, UDP_DPORT = 2, UDP_LENGTH = 4, UDP_CSUM = 6 };
 /* clang-format on */
 #define V4_FRAGMENTED 0x3fff /* MF and the offset */
 
-bool rocemu_gid_is_ipv4(const struct rocemu_gid *g)
+HOT bool rocemu_gid_is_ipv4(const struct rocemu_gid *g)
 {
 	return gid_is_ipv4(g);
 }

@@ -26,11 +26,15 @@ class Perftest:
         side = harness.Side('bench0=lo', '127.0.0.1', name='bench0')
         self.topo = harness.Topology('lo', side, side)
 
-    def row(self, program, *options, run_options=()):
-        """The numbers that the client prints. -F: a clock that changes its rate is no reason to refuse."""
+    def row(self, program, *options, run_options=(), client_prefix=()):
+        """The numbers that the client prints. -F: a clock that changes its rate is no reason to refuse.
+
+        client_prefix: the command that runs the client's program.
+        """
         argv = [program, '-d', 'bench0', '-x', '0', '-p', '{port}', '-F', '-u', str(self.timeout), '-m', str(MTU),
                 *map(str, options)]
-        server, client = (['taskset', '-c', str(core), *argv] for core in (SERVER_CORE, CLIENT_CORE))
+        server, client = (['taskset', '-c', str(core), *prefix, *argv]
+                          for core, prefix in ((SERVER_CORE, ()), (CLIENT_CORE, client_prefix)))
         _, p = harness.pair(self.config, self.topo, server, client + ['{server}'], server_options=run_options,
                             client_options=run_options)
         for line in p.stdout.splitlines():
