@@ -8,15 +8,18 @@
 #define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 #define likely(x)			__builtin_expect(!!(x), 1)
 #define unlikely(x)			__builtin_expect(!!(x), 0)
-/* Most messages take it. Such functions are placed side by side, so that a message touches few
- * pages. */
-#define HOT __attribute__((hot))
-/* Exceptions and few kinds of messages take it. It is not made part of a function that all take. */
-#define APART	  __attribute__((noinline))
-#define MIN(a, b) ((a) < (b) ? (a) : (b))
-#define MAX(a, b) ((a) > (b) ? (a) : (b))
-#define NS_PER_S  1000000000u
-#define NS_PER_MS 1000000u
+#define MIN(a, b)			((a) < (b) ? (a) : (b))
+#define MAX(a, b)			((a) > (b) ? (a) : (b))
+#define NS_PER_S			1000000000u
+#define NS_PER_MS			1000000u
+
+/*
+ * HOT: most messages take it. Such functions are placed side by side, so that a message touches few
+ * pages. APART: exceptions and few kinds of messages take it. It is not made part of its caller,
+ * which others take, too.
+ */
+#define HOT   __attribute__((hot))
+#define APART __attribute__((noinline))
 
 /* clang's thread-safety attributes; nothing under gcc. */
 #if defined(__clang__)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Sends the endpoint's output: within the receivers' credits, ECN marked, with injected faults. */
-#include "engine/lane-shm.h"
 #include "base/util.h"
+#include "engine/lane-shm.h"
 #include "engine/memfault.h"
 
 /* UC and UD requests wait: check how much their receivers can take. @return false: nothing now. */

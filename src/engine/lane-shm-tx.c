@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "base/util.h"
 #include "engine/lane-shm.h"
 #include "engine/sysmsg.h"
 #include "wire/bth.h"
@@ -103,7 +104,7 @@ void lane_shm_prepare(struct lane *l, const struct rocemu_path *path, uint32_t d
  * The receiver sleeps. If this fails, it has wakeups pending, or is gone, which the thread will
  * detect.
  */
-static __attribute__((noinline)) void wake(const struct shm_tx *t)
+APART static void wake(const struct shm_tx *t)
 {
 	static const char byte;
 	struct iovec iov = {.iov_base = (void *)(uintptr_t)&byte, .iov_len = 1};

@@ -73,8 +73,8 @@ static void came(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t bytes)
 }
 
 /** Place a response for entry i. */
-HOT static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
-					const struct rocemu_packet *pkt, uint32_t ops, uint32_t i)
+static enum ibv_wc_status comp_take(struct rocemu_qp *qp, rocemu_ns_t now,
+				    const struct rocemu_packet *pkt, uint32_t ops, uint32_t i)
 {
 	const struct swqe *w = sq_wqe(&qp->sq, i);
 	uint32_t at = swqe_pkt(w, pkt->h.psn);

@@ -31,7 +31,7 @@ void read_budget_wait(struct rocemu_qp *qp, uint64_t cost)
 	peer_wake(req->peer);
 }
 
-HOT void read_budget_leave(struct rocemu_qp *qp)
+void read_budget_leave(struct rocemu_qp *qp)
 {
 	struct qp_req *req = &qp->req;
 	uint64_t cost = req->kept;

@@ -5,8 +5,8 @@
  */
 #include <string.h>
 
-#include "transport/guard.h"
 #include "base/util.h"
+#include "transport/guard.h"
 #include "transport/resp-int.h"
 
 bool resp_take(struct rocemu_qp *qp)

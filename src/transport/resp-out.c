@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
-#include "transport/cc.h"
 #include "base/util.h"
+#include "transport/cc.h"
 #include "transport/guard.h"
 #include "transport/why.h"
 #include "wire/bth.h"

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "transport/guard.h"
 #include "base/util.h"
+#include "transport/guard.h"
 #include "transport/why.h"
 
 enum { ATOMIC_LEN = 8, READ_COPIES_MIN = 256 };
@@ -43,7 +43,7 @@ static const struct resp_replay *replay_find(const struct rocemu_qp *qp, uint8_t
 	return NULL;
 }
 
-HOT static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct rocemu_packet *pkt)
+static enum resp_verdict check_read(const struct rocemu_qp *qp, const struct rocemu_packet *pkt)
 {
 	if (!resp_allows(qp, IBV_ACCESS_REMOTE_READ))
 		return RESP_NOT_ENABLED;

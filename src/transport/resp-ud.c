@@ -10,8 +10,8 @@
  */
 #include <rocemu/mad.h>
 
-#include "transport/why.h"
 #include "base/util.h"
+#include "transport/why.h"
 #include "wire/ip.h"
 #include "wire/opcode.h"
 

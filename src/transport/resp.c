@@ -7,8 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "transport/resp-int.h"
 #include "base/util.h"
+#include "transport/resp-int.h"
 #include "transport/why.h"
 #include "wire/opcode.h"
 
@@ -140,10 +140,9 @@ static void resp_fatal(struct rocemu_qp *qp, rocemu_ns_t now, enum resp_verdict 
 }
 
 /** The same, unless a sweep of PSNs is under way (see port.h): then it is dropped. */
-static __attribute__((noinline)) enum rocemu_drop resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now,
-							      enum resp_verdict v,
-							      const struct rocemu_packet *pkt,
-							      uint32_t ops)
+APART static enum rocemu_drop resp_refuse(struct rocemu_qp *qp, rocemu_ns_t now,
+					  enum resp_verdict v, const struct rocemu_packet *pkt,
+					  uint32_t ops)
 {
 	if (qp_is_guarded(qp, now))
 		return ROCEMU_DROP_SWEEP;

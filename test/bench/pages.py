@@ -4,8 +4,8 @@
 
 Where each system call flushes the TLB, each of these pages costs a walk of the page tables. The client of ib_send_lat
 runs under valgrind's tool lackey, which lists all accesses; the server runs as usual. Printed are medians of the
-answers: from the receive call that brought a message to the call that sends the next one. The numbers do not depend on
-the machine's load. Exit code 0, or 2: it could not be measured.
+answers: from the receive call that brought a message to the call that sends the next one. The machine's load
+does not change them; the addresses of the heap do, by a few pages. Exit code 0, or 2: it could not be measured.
 """
 import argparse
 import json
