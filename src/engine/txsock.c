@@ -164,10 +164,8 @@ static int open_socket(const struct txsock_set *set, struct txsock *s)
 		return -errno;
 	set_multicast(fd, set);
 	err = set_options(fd, &set->gid, s);
-	for (unsigned try = 0; !err && try < PORT_TRIES; try++) {
-		const unsigned off = try < PORT_NEIGHBOURS ?
-		try : try
-			*PORT_STRIDE;
+	for (unsigned i = 0; !err && i < PORT_TRIES; i++) {
+		const unsigned off = i < PORT_NEIGHBOURS ? i : i * PORT_STRIDE;
 		union addr a;
 		socklen_t len;
 

@@ -11,6 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/rng.h"
+#include "engine/lane-internal.h"
 #include "netns.h"
 #include "test.h"
 
@@ -316,4 +318,20 @@ void node_ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t le
 		node_send(b, 0, len, false);
 		node_poll(a);
 	}
+}
+
+void node_fill(struct node *n, uint64_t seed, uint32_t len)
+{
+	struct rng r;
+
+	rng_init(&r, seed);
+	for (uint32_t i = 0; i < len; i++)
+		n->mem[i] = (uint8_t)rng_u32(&r);
+}
+
+void node_make_hasty(struct node *n)
+{
+	lane_lock(n->lane);
+	n->lane->progress.need = 1;
+	lane_unlock(n->lane);
 }

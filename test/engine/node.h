@@ -75,5 +75,9 @@ void node_close_pair(struct node *a, struct node *b);
 struct lane_stats node_stats(struct node *n);
 /** A message there and one back, both sides' calls on this thread. */
 void node_ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t len);
+/** Random bytes at the beginning of its memory. */
+void node_fill(struct node *n, uint64_t seed, uint32_t len);
+/** One wake-up for nothing is enough: its thread changes between modes as often as it can. */
+void node_make_hasty(struct node *n);
 
 #endif

@@ -4,25 +4,17 @@
 #include "test.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <netinet/udp.h>
-#include <poll.h>
 #include <sched.h>
-#include <stdarg.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/bytes.h"
-#include "base/rng.h"
 #include "engine/forward.h"
 #include "engine/lane-internal.h"
 #include "netns.h"
@@ -34,22 +26,13 @@
 #define UDP_SEGMENT 103
 #endif
 
-static void fill(struct node *n, uint64_t seed, uint32_t len)
-{
-	struct rng r;
-
-	rng_init(&r, seed);
-	for (uint32_t i = 0; i < len; i++)
-		n->mem[i] = (uint8_t)rng_u32(&r);
-}
-
 static void send_and_compare(const char *addr_a, const char *addr_b)
 {
 	struct node a, b;
 
 	node_open_pair(&a, &b, addr_a, addr_b);
 	for (uint32_t len = 0; len < 10000; len = len * 3 + 1) {
-		fill(&a, len, len);
+		node_fill(&a, len, len);
 		node_recv(&b, 0, len);
 		node_send(&a, 0, len, true);
 		node_poll(&b);
@@ -81,7 +64,7 @@ TEST(lane, long_write__travels_in_bursts)
 	struct lane_stats s;
 
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	fill(&a, 1, len);
+	node_fill(&a, 1, len);
 	node_write(&a, &b, 0, len, true);
 	node_poll(&a);
 	assert_memory_equal(a.mem, b.mem, len);
@@ -89,175 +72,6 @@ TEST(lane, long_write__travels_in_bursts)
 	assert_true(s.tx_datagrams >= len / 1024);
 	assert_true(s.tx_syscalls * 8 < s.tx_datagrams);
 	assert_int_equal(s.tx_errors, 0);
-	node_close_pair(&a, &b);
-}
-
-/* Bursts of more segments are refused: 1: as on a device that cannot segment; 0: none. */
-static atomic_uint refused_above;
-
-/* By the message's segment size, or by the socket's own. */
-static size_t segments(int fd, const struct msghdr *h)
-{
-	const struct cmsghdr *c = h->msg_control ? CMSG_FIRSTHDR(h) : NULL;
-	uint16_t of_message;
-	int size = 0;
-	socklen_t optlen = sizeof(size);
-	size_t len = 0;
-
-	for (size_t i = 0; i < h->msg_iovlen; i++)
-		len += h->msg_iov[i].iov_len;
-	/* The engine puts it first. */
-	if (c && c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_SEGMENT) {
-		memcpy(&of_message, CMSG_DATA(c), sizeof(of_message));
-		size = of_message;
-	} else if (getsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, &optlen)) {
-		size = 0;
-	}
-	return size > 0 ? (len + (size_t)size - 1) / (size_t)size : 1;
-}
-
-static bool is_refused(int fd, const struct msghdr *h)
-{
-	return refused_above && segments(fd, h) > refused_above;
-}
-
-typedef long syscall_fn(long number, ...);
-
-static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned n, int flags)
-{
-	unsigned good = n;
-
-	for (unsigned i = 0; i < good; i++)
-		if (is_refused(fd, &msg[i].msg_hdr))
-			good = i;
-	if (n && !good) {
-		errno = EIO;
-		return -1;
-	}
-	return (int)call(SYS_sendmmsg, fd, msg, good, flags);
-}
-
-static ssize_t refuse_burst(syscall_fn *call, int fd, const struct msghdr *msg, int flags)
-{
-	if (is_refused(fd, msg)) {
-		errno = EIO;
-		return -1;
-	}
-	return call(SYS_sendmsg, fd, msg, flags);
-}
-
-static syscall_fn *libc_syscall(void)
-{
-	void *found = dlsym(RTLD_NEXT, "syscall");
-	syscall_fn *fn;
-
-	memcpy(&fn, &found, sizeof(fn));
-	return fn;
-}
-
-/*
- * In place of the C library's: the lane's code is linked into this program. With sanitizers it
- * calls sendmsg() and sendmmsg(), else syscall(), see base/syssocket.h.
- */
-ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
-{
-	return refuse_burst(libc_syscall(), fd, msg, flags);
-}
-
-int sendmmsg(int fd, struct mmsghdr *msg, unsigned n, int flags)
-{
-	return refuse_bursts(libc_syscall(), fd, msg, n, flags);
-}
-
-long syscall(long number, ...)
-{
-	static _Atomic(syscall_fn *) real;
-	long a[6];
-	va_list ap;
-
-	va_start(ap, number);
-	for (unsigned i = 0; i < ARRAY_LEN(a); i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if (!real)
-		real = libc_syscall();
-	if (number == SYS_sendmsg)
-		return refuse_burst(real, (int)a[0], (const struct msghdr *)a[1], (int)a[2]);
-	if (number == SYS_sendmmsg)
-		return refuse_bursts(real, (int)a[0], (struct mmsghdr *)a[1], (unsigned)a[2],
-				     (int)a[3]);
-	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
-}
-
-static void write_where_bursts_are_refused(unsigned writes_before)
-{
-	const uint32_t len = 64 << 10;
-	struct node a, b;
-	struct lane_stats s;
-
-	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	fill(&a, 2, len);
-	for (unsigned i = 0; i < writes_before; i++) {
-		node_write(&a, &b, 0, 2 * 1024, true);
-		node_poll(&a);
-	}
-	lane_lock(a.lane);
-	if (writes_before)
-		assert_int_not_equal(a.lane->tx.set[0]->sock[0].segment, 0);
-	lane_unlock(a.lane);
-	refused_above = 1;
-	node_write(&a, &b, 0, len, true);
-	node_poll(&a);
-	refused_above = 0;
-	assert_memory_equal(a.mem, b.mem, len);
-	s = node_stats(&a);
-	assert_int_equal(s.tx_errors, 0);
-	assert_true(s.tx_datagrams >= len / 1024);
-	lane_lock(a.lane);
-	assert_int_equal(a.lane->tx.set[0]->sock[0].max_segments, 1);
-	assert_int_equal(a.lane->tx.set[0]->sock[0].segment, 0);
-	lane_unlock(a.lane);
-	node_close_pair(&a, &b);
-}
-
-TEST(lane, bursts_refused__single_datagrams_from_then_on)
-{
-	write_where_bursts_are_refused(0);
-}
-
-TEST(lane, bursts_refused_on_a_socket_with_a_segment_size__single_datagrams_from_then_on)
-{
-	write_where_bursts_are_refused(32);
-}
-
-/* As kernels before 6.9 do. */
-TEST(lane, long_bursts_refused__shorter_ones_from_then_on)
-{
-	enum { WRITES = 100 };
-	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE};
-	struct node a, b;
-	struct lane_stats s;
-
-	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
-	/* The window is open for them. */
-	node_write(&a, &b, 0, 1 << 20, true);
-	node_poll(&a);
-	s = node_stats(&a);
-	refused_above = TXGROUP_OLD_SEGMENTS;
-	lane_lock(a.lane);
-	for (unsigned i = 1; i <= WRITES; i++) {
-		wr.send_flags = i == WRITES ? IBV_SEND_SIGNALED : 0;
-		assert_int_equal(rocemu_qp_post_send(a.qp, lane_now(), &wr, NULL), 0);
-	}
-	lane_kick(a.lane);
-	assert_int_equal(a.lane->stats->tx_datagrams - s.tx_datagrams, WRITES);
-	/* Refused, perhaps again without the segment size that the socket had; then two bursts. */
-	assert_in_range(a.lane->stats->tx_syscalls - s.tx_syscalls, 2, 3);
-	assert_int_equal(a.lane->stats->tx_errors, 0);
-	assert_int_equal(a.lane->tx.set[0]->sock[0].max_segments, TXGROUP_OLD_SEGMENTS);
-	lane_unlock(a.lane);
-	refused_above = 0;
-	node_poll(&a);
 	node_close_pair(&a, &b);
 }
 
@@ -474,7 +288,7 @@ TEST(lane, impaired__all_arrives_all_the_same)
 	setenv("ROCEMU_IMPAIR", "loss=2%,dup=2%,reorder=2%,corrupt=2%,delay=0us..200us,seed=3", 1);
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	unsetenv("ROCEMU_IMPAIR");
-	fill(&a, 4, len);
+	node_fill(&a, 4, len);
 	for (uint32_t at = 0; at < len; at += 32 << 10)
 		node_write(&a, &b, at, 32 << 10, at + (32 << 10) == len);
 	node_poll(&a);
@@ -494,7 +308,7 @@ TEST(lane, port_down_on_purpose__nothing_passes_until_it_is_up)
 	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.2");
 	node_ping_pong(&a, &b, 2, 64);
 	lane_set_link(a.lane, false);
-	fill(&a, 4, 64);
+	node_fill(&a, 4, 64);
 	node_write(&a, &b, 0, 64, true);
 	s = node_stats(&a);
 	assert_true(s.impair_down >= 1); /* and possibly a held acknowledgement */

@@ -567,16 +567,6 @@ TEST(txsock_id, refused__sent_again_with_0)
 	counting_close(&c);
 }
 
-TEST(ipid_next, no_packet_leaves__unknown)
-{
-	const struct sockaddr_in none = {.sin_family = AF_INET,
-					 .sin_addr.s_addr = htonl(0xf0000001)};
-	const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-
-	assert_int_equal(ipid_next(fd, &none), -1);
-	close(fd);
-}
-
 /* Nothing receives at port 4791 of this namespace. */
 TEST(txsock_peer, port_unreachable__plain_and_sent_again)
 {
