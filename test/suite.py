@@ -166,14 +166,14 @@ def configure(stage):
     return run_quietly(['meson', command, directory, *options], env)
 
 
-def build(stage, tally, what='', targets=()):
-    """Configure (again) and compile; False when that failed. targets: of ninja; none: all."""
+def build(stage, tally, what='', targets=lambda stage: ()):
+    """Configure (again) and compile; False when that failed. targets(stage): ninja's, from the configured directory; none: all."""
     directory, env, _ = BUILDS[stage]
     begin = time.monotonic()
     say(f'{stage}: building {directory}/' + (f': {what}' if what else ''))
     code, text = configure(stage)
     if code == 0:
-        code, text = run_quietly(['ninja', '-C', directory, *targets], env)
+        code, text = run_quietly(['ninja', '-C', directory, *targets(stage)], env)
     if code != 0:
         print(excerpt(text), flush=True)
         tally.add('fail', f'{stage}/build', 'see above')
@@ -191,20 +191,25 @@ def check_left(code, name, tally, text=''):
 
 # ---- unit tests, by meson --------------------------------------------------------------------------------
 
-def meson_tests(directory):
-    """(suite, name) of each test."""
-    out = subprocess.run(['meson', 'introspect', '--tests', directory], capture_output=True, text=True,
-                         check=True).stdout
-    return [(t['suite'][0].split(':')[-1], t['name']) for t in json.loads(out)]
+def introspect(directory, what):
+    out = subprocess.run(['meson', 'introspect', f'--{what}', directory], capture_output=True, text=True, check=True).stdout
+    return json.loads(out)
 
 
-def wanted_tests(directory, stage, only):
-    for suite, name in meson_tests(directory):
-        if SUITES[stage] is not None and suite not in SUITES[stage]:
-            continue
-        if only and not any(fnmatch.fnmatchcase(f'{suite}/{name}', f'*{p}*') for p in only):
-            continue
-        yield suite, name
+def suite_of(test):
+    return test['suite'][0].split(':')[-1]
+
+
+def full_name(test):
+    return f'{suite_of(test)}/{test["name"]}'
+
+
+def wanted_tests(stage, only):
+    """Those of the stage, as meson describes them. only: patterns of full names; none: all."""
+    for test in introspect(BUILDS[stage][0], 'tests'):
+        if SUITES[stage] is None or suite_of(test) in SUITES[stage]:
+            if not only or any(fnmatch.fnmatchcase(full_name(test), f'*{p}*') for p in only):
+                yield test
 
 
 def cmocka_cases(output):
@@ -261,7 +266,7 @@ def short_name(row):
 
 
 def unit_tests(stage, only, tally):
-    run_unit_tests(stage, [name for _, name in wanted_tests(BUILDS[stage][0], stage, only)], tally)
+    run_unit_tests(stage, [test['name'] for test in wanted_tests(stage, only)], tally)
 
 
 def run_unit_tests(stage, names, tally):
@@ -304,15 +309,6 @@ def suites_of(names):
     return suites
 
 
-def introspect(directory, what):
-    out = subprocess.run(['meson', 'introspect', f'--{what}', directory], capture_output=True, text=True, check=True).stdout
-    return json.loads(out)
-
-
-def suite_of(test):
-    return test['suite'][0].split(':')[-1]
-
-
 def files_of(directory, tests, with_programs):
     """What ninja is to build for these tests of meson, and for the program tests."""
     targets = {t['id']: t for t in introspect(directory, 'targets')}
@@ -324,17 +320,16 @@ def files_of(directory, tests, with_programs):
 
 def stage_files(stage):
     """What the tests of a stage need; none: everything."""
-    directory = BUILDS[stage][0]
-    if not SUITES[stage] or configure(stage)[0] != 0:
+    if not SUITES[stage]:
         return []
-    return files_of(directory, [t for t in introspect(directory, 'tests') if suite_of(t) in SUITES[stage]], True)
+    return files_of(BUILDS[stage][0], list(wanted_tests(stage, ())), True)
 
 
 def quick_batches(directory, suites):
     """(what it is, names of tests, files to build), twice: what the suites have, then the rest and what programs run by."""
     first, rest = [], []
     for test in introspect(directory, 'tests'):
-        if f'{suite_of(test)}/{test["name"]}' not in SLOW:
+        if full_name(test) not in SLOW:
             (first if suite_of(test) in suites else rest).append(test)
     yield 'what the change concerns', [t['name'] for t in first], files_of(directory, first, False)
     yield 'the rest', [t['name'] for t in rest], files_of(directory, rest, True)
@@ -350,7 +345,7 @@ def quick(args, tally):
         return
     suites = suites_of(changed_files())
     for what, names, files in quick_batches(directory, suites):
-        if not build('plain', tally, f'{what} ({" ".join(sorted(suites))})' if what.startswith('what') else what, files):
+        if not build('plain', tally, f'{what} ({" ".join(sorted(suites))})' if what.startswith('what') else what, lambda stage, files=files: files):
             return
         run_unit_tests('plain', names, tally)
     program_tests('plain', args, tally)
@@ -532,11 +527,10 @@ def arguments():
 
 
 def list_tests(args):
-    directory = BUILDS['plain'][0]
     if not build('plain', Tally()):
         return 1
-    for suite, name in wanted_tests(directory, 'plain', args.only):
-        print(f'{suite}/{name}')
+    for test in wanted_tests('plain', args.only):
+        print(full_name(test))
     sys.stdout.flush()
     subprocess.run(program_argv('plain', args) + ['--list'], check=False)
     return 0
@@ -559,7 +553,7 @@ def main():
         if stage in ('world', 'packages', 'interop'):
             {'world': world, 'packages': packages, 'interop': interop}[stage](args, tally)
             continue
-        if not build(stage, tally, targets=stage_files(stage)):
+        if not build(stage, tally, targets=stage_files):
             continue
         if SUITES[stage] != ():
             unit_tests(stage, args.only, tally)
