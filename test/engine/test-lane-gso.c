@@ -22,6 +22,7 @@
 
 /* Bursts of more segments are refused: 1: as on a device that cannot segment; 0: none. */
 static atomic_uint refused_above;
+static atomic_bool refused_once; /* and only the first of them */
 
 /* By the message's segment size, or by the socket's own. */
 static size_t segments(int fd, const struct msghdr *h)
@@ -51,23 +52,53 @@ static bool is_refused(int fd, const struct msghdr *h)
 
 typedef long syscall_fn(long number, ...);
 
+/* The kernel refuses more segments than any kernel takes, and has given the message an
+ * identification by then. */
+static void refuse(syscall_fn *call, int fd, const struct msghdr *h)
+{
+	enum { SEGMENTS = 200 };
+	static uint8_t data[SEGMENTS];
+	struct iovec iov = {.iov_base = data, .iov_len = sizeof(data)};
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(uint16_t))] = {0};
+	struct msghdr m = {.msg_name = h->msg_name,
+			   .msg_namelen = h->msg_namelen,
+			   .msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = control,
+			   .msg_controllen = sizeof(control)};
+	struct cmsghdr *c = CMSG_FIRSTHDR(&m);
+
+	c->cmsg_level = IPPROTO_UDP;
+	c->cmsg_type = UDP_SEGMENT;
+	c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+	*CMSG_DATA(c) = 1;
+	assert_int_equal(call(SYS_sendmsg, fd, &m, 0), -1);
+	if (refused_once)
+		refused_above = 0;
+}
+
 static int refuse_bursts(syscall_fn *call, int fd, struct mmsghdr *msg, unsigned n, int flags)
 {
 	unsigned good = n;
 
+	int sent = 0;
+
 	for (unsigned i = 0; i < good; i++)
 		if (is_refused(fd, &msg[i].msg_hdr))
 			good = i;
-	if (n && !good) {
-		errno = EIO;
-		return -1;
-	}
-	return (int)call(SYS_sendmmsg, fd, msg, good, flags);
+	if (good)
+		sent = (int)call(SYS_sendmmsg, fd, msg, good, flags);
+	if (good == n || sent < (int)good)
+		return sent;
+	refuse(call, fd, &msg[good].msg_hdr);
+	errno = EIO;
+	return good ? sent : -1;
 }
 
 static ssize_t refuse_burst(syscall_fn *call, int fd, const struct msghdr *msg, int flags)
 {
 	if (is_refused(fd, msg)) {
+		refuse(call, fd, msg);
 		errno = EIO;
 		return -1;
 	}
@@ -186,5 +217,50 @@ TEST(lane, long_bursts_refused__shorter_ones_from_then_on)
 	lane_unlock(a.lane);
 	refused_above = 0;
 	node_poll(&a);
+	node_close_pair(&a, &b);
+}
+
+/*
+ * The socket is connected to its own address, and the ICRC has each packet's identification. The
+ * refused message used one, and passes at the second try.
+ */
+TEST(lane, part_of_a_call_refused_once_on_a_connected_socket__every_icrc_right)
+{
+	enum { SMALL = 3, LARGE = 100 };
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND};
+	struct node a, b;
+	struct lane_stats s;
+
+	node_open_pair(&a, &b, "127.0.0.1", "127.0.0.1");
+	/* The window is open, and the socket has found its peer. */
+	node_write(&a, &b, 0, 1 << 20, true);
+	node_poll(&a);
+	node_ping_pong(&a, &b, 20, 16);
+	for (unsigned i = 0; i < SMALL + LARGE; i++)
+		node_recv(&b, 0, 64);
+	lane_lock(a.lane);
+	s = *a.lane->stats;
+	assert_true(a.lane->tx.set[0]->sock[0].counts);
+	for (unsigned i = 0; i < SMALL + LARGE; i++) {
+		wr.opcode = i < SMALL ? IBV_WR_SEND_WITH_IMM : IBV_WR_SEND;
+		wr.send_flags = i + 1 == SMALL + LARGE ? IBV_SEND_SIGNALED : 0;
+		assert_int_equal(rocemu_qp_post_send(a.qp, lane_now(), &wr, NULL), 0);
+	}
+	refused_once = true;
+	refused_above = LARGE / 2;
+	lane_kick(a.lane);
+	assert_int_equal(refused_above, 0);
+	refused_once = false;
+	assert_false(a.lane->tx.set[0]->sock[0].counts);
+	/* Perhaps with an ACK that waited. */
+	assert_in_range(a.lane->stats->tx_datagrams - s.tx_datagrams, SMALL + LARGE,
+			SMALL + LARGE + 1);
+	lane_unlock(a.lane);
+	for (unsigned i = 0; i < SMALL + LARGE; i++)
+		node_poll(&b);
+	node_poll(&a);
+	lane_lock(b.lane);
+	assert_int_equal(rocemu_ep_get_stats(b.lane->ep)->drops[ROCEMU_DROP_ICRC], 0);
+	lane_unlock(b.lane);
 	node_close_pair(&a, &b);
 }
