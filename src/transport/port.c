@@ -61,7 +61,11 @@ static enum place response_place(const struct rocemu_qp *qp, uint32_t psn)
 	int32_t flight = rocemu_psn_diff(qp->req.send_psn, una), diff = rocemu_psn_diff(psn, una);
 	int32_t hint = rocemu_psn_diff((psn + RECOVER_HINT_BEHIND) & ROCEMU_PSN_MASK, una);
 
-	if (hint >= 0 && hint < flight)
+	/*
+	 * What a hint names may have come meanwhile, or have been given up by going back: it is as
+	 * late as an ACK may be.
+	 */
+	if (hint > -PORT_FAR && hint < rocemu_psn_diff(qp->req.next_psn, una))
 		return PLACE_BEHIND;
 	if (diff == 0 && flight)
 		return PLACE_DUE;

@@ -317,3 +317,27 @@ TEST(comp_port, hint__no_sweep)
 	assert_int_equal(rocemu_ep_get_stats(b->ep)->psn_sweeps, 1);
 	bench_free(b);
 }
+
+/* The network let an ACK overtake it, or doubled it. */
+TEST(comp_port, late_hint__no_sweep__peer_may_still_end_the_connection)
+{
+	struct bench *b = four_sent();
+
+	bench_ack(b, 3);
+	bench_ack(b, 2 - RECOVER_HINT_BEHIND);
+	assert_int_equal(rocemu_ep_get_stats(b->ep)->psn_sweeps, 0);
+	assert_int_equal(bench_nak(b, 4, ROCEMU_NAK_REM_ACCESS), ROCEMU_DROP_NONE);
+	assert_string_equal(bench_done(b), "2 OK; 3 OK; 4 OK; 5 REM_ACCESS");
+	bench_free(b);
+}
+
+/* It was on its way when the requester went back. */
+TEST(comp_port, hint_after_going_back__no_sweep)
+{
+	struct bench *b = four_sent();
+
+	bench_nak(b, 1, ROCEMU_AETH_RNR | 31);
+	bench_ack(b, 3 - RECOVER_HINT_BEHIND);
+	assert_int_equal(rocemu_ep_get_stats(b->ep)->psn_sweeps, 0);
+	bench_free(b);
+}
