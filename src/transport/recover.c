@@ -224,7 +224,9 @@ void recover_hint(struct rocemu_qp *qp, rocemu_ns_t now, uint32_t psn)
 	if (req->rnr_wait || !before(req->acked_psn, psn) || !before(psn, req->send_psn) ||
 	    a->nhints == RECOVER_HINTS)
 		return;
-	if (before(req->acked_psn, a->hinted) && !before(a->hinted, psn))
+	/* One that is not in flight is of long ago: PSNs wrap. */
+	if (before(req->acked_psn, a->hinted) && before(a->hinted, req->send_psn) &&
+	    !before(a->hinted, psn))
 		return;
 	a->hinted = psn;
 	a->hints[a->nhints++] = psn;

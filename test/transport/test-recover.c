@@ -187,6 +187,22 @@ TEST(recover_hint, later_gap__sent_once)
 	bench_free(b);
 }
 
+/* Half of all PSNs later the last one that was named seems to lie ahead of all in flight. */
+TEST(recover_hint, first_one_for_a_long_time__sent)
+{
+	struct bench *b = start(1);
+
+	post(b, 8);
+	b->qp->req.again.hinted = (b->qp->req.send_psn + 1000) & ROCEMU_PSN_MASK;
+	bench_nak(b, 2, ROCEMU_NAK_PSN_SEQ);
+	assert_string_equal(bench_out(b), "SEND_ONLY 2 A");
+	bench_ack(b, 5 - RECOVER_HINT_BEHIND);
+	assert_string_equal(bench_out(b), "SEND_ONLY 5");
+	bench_ack(b, 4 - RECOVER_HINT_BEHIND);
+	assert_string_equal(bench_out(b), "");
+	bench_free(b);
+}
+
 TEST(recover_probe, silence__one_packet_and_the_delay_doubles_five_times)
 {
 	struct bench *b = start(0);
