@@ -148,7 +148,8 @@ static bool is_followed(const struct rocemu_qp *qp, const struct swqe *w)
 {
 	const struct swqe *next;
 
-	if (qp->sq.head - qp->req.cur <= ACKREQ_QUEUED || qp->state != IBV_QPS_RTS)
+	if (qp->sq.head - qp->req.cur <= ACKREQ_QUEUED || qp->state != IBV_QPS_RTS ||
+	    unlikely(qp->req.credit.limited))
 		return false;
 	next = sq_wqe(&qp->sq, qp->req.cur + 1);
 	return next->opcode == w->opcode && next->length == w->length &&

@@ -2,6 +2,7 @@
 /* End-to-end credits: a peer that counts its receives (IBTA 9.7.7.2). */
 #include "req-bench.h"
 
+#include "transport/peer.h"
 #include "transport/qp.h"
 
 static enum rocemu_drop ack(struct bench *b, int32_t psn, uint8_t credits)
@@ -66,6 +67,23 @@ TEST(req_credit, long_message_beyond_the_limit__first_packet_asks)
 	assert_string_equal(bench_out(b), "SEND_MIDDLE 2; SEND_MIDDLE 3; SEND_LAST 4 A");
 	ack(b, 4, 0);
 	assert_string_equal(bench_out(b), "SEND_ONLY 5 A");
+	bench_free(b);
+}
+
+/* The next one may have to wait for more credits, which only an ACK brings. */
+TEST(req_credit, beyond_the_limit_in_a_wide_window__end_of_each_message_asks)
+{
+	struct bench *b = bench_new(&(struct bench_opts){.window = 512 << 10});
+
+	b->qp->req.peer->cc.cwnd = 512 << 10; /* as after many ACKs */
+	bench_post(b, IBV_WR_SEND, 4);
+	bench_out(b);
+	ack(b, 0, 0);
+	for (int i = 0; i < 5; i++)
+		bench_post(b, IBV_WR_SEND, 512);
+	assert_string_equal(bench_out(b), "SEND_FIRST 1 A");
+	ack(b, 1, 0);
+	assert_string_equal(bench_out(b), "SEND_LAST 2 A");
 	bench_free(b);
 }
 
