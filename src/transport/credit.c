@@ -24,7 +24,8 @@ bool credit_holds(const struct rocemu_qp *qp, const struct swqe *w, bool fresh)
 	const struct qp_req *req = &qp->req;
 	int32_t beyond = (int32_t)(req->cur - req->credit.limit);
 
-	if (beyond < 0 || !takes_receive(w))
+	/* Nor where what is under way requests no ACK: none would come to end the wait. */
+	if (beyond < 0 || !takes_receive(w) || req->since_ackreq)
 		return false;
 	/* With nothing in flight no ACK would come: one may go. */
 	if (fresh)

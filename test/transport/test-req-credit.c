@@ -146,6 +146,20 @@ TEST(req_credit, first_credits_come_late__what_is_under_way_counts)
 	bench_free(b);
 }
 
+/* The ACK came between two output calls, and nothing that is under way requests another. */
+TEST(req_credit, fewer_credits_within_a_message__goes_on_until_it_asks)
+{
+	struct bench *b = limited_to(&(struct bench_opts){0}, 2);
+	struct rocemu_tx tx[3];
+
+	bench_post(b, IBV_WR_SEND, 4);
+	bench_post(b, IBV_WR_SEND, 1000);
+	assert_int_equal(rocemu_ep_output(b->ep, b->now, tx, 3), 3);
+	ack(b, 1, 0); /* the receive for the second one is in use */
+	assert_string_equal(bench_out(b), "SEND_MIDDLE 4; SEND_LAST 5 A");
+	bench_free(b);
+}
+
 TEST(req_credit, invalid_credits__no_limit)
 {
 	struct bench *b = limited_to(&(struct bench_opts){0}, 0);
