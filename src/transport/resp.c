@@ -247,6 +247,19 @@ enum rocemu_drop resp_expected(struct rocemu_qp *qp, rocemu_ns_t now,
 	return input_expected(qp, now, pkt, ops);
 }
 
+/**
+ * How far a repeated request is behind, with one PSN for each READ that may be repeated: adapters
+ * request all of a READ at once, which may be half of all PSNs.
+ */
+APART static int32_t without_reads(const struct rocemu_qp *qp, int32_t behind)
+{
+	const struct qp_resp *r = &qp->resp;
+
+	for (uint32_t i = 1; i <= r->nreplay && behind < 0; i++)
+		behind += (int32_t)r->replay[(r->replay_next + r->room - i) % r->room].npsn - 1;
+	return MIN(behind, 0);
+}
+
 HOT enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now,
 				const struct rocemu_packet *pkt, const struct rocemu_dgram *d)
 {
@@ -267,8 +280,10 @@ HOT enum rocemu_drop resp_input(struct rocemu_qp *qp, rocemu_ns_t now,
 			resp_early_fill(qp, now, pkt->h.ackreq);
 		return why;
 	}
-	port_note_request(qp, now, ahead);
-	if (ahead > 0)
+	if (ahead > 0) {
+		port_note_request(qp, now, ahead);
 		return resp_early_input(qp, now, pkt, d, (uint32_t)ahead);
+	}
+	port_note_request(qp, now, without_reads(qp, ahead));
 	return input_duplicate(qp, pkt, ops);
 }

@@ -157,6 +157,34 @@ TEST(resp_port, sweep_from_the_peers_own_port__nothing_ends_the_connection)
 	hostile_free(&h);
 }
 
+/* An adapter requests all of a READ at once, whatever its length, and what is lost of it again. */
+TEST(resp_port, part_of_a_long_read_repeated__no_sweep)
+{
+	enum { BYTES = 2 * PORT_FAR * HOSTILE_MTU };
+	static uint8_t mem[BYTES]; /* never touched */
+	struct rocemu_hdrs read = {.opcode = ROCEMU_RC_READ_REQUEST};
+	struct rocemu_mr *mr;
+
+	hostile_start(&h, IBV_QPT_RC);
+	assert_int_equal(rocemu_mr_reg(h.pd, mem, BYTES, 0, IBV_ACCESS_REMOTE_READ, &mr), 0);
+	write_from(0, 0);
+	read.psn = 1;
+	read.reth.rkey = rocemu_mr_rkey(mr);
+	read.reth.length = BYTES;
+	hostile_send_hdrs(&h, &read, 0);
+	assert_int_equal(h.qp->resp.epsn, 1 + 2 * PORT_FAR);
+	read.psn = 1 + PORT_FAR / 2;
+	read.reth.va = BYTES / 4;
+	read.reth.length -= BYTES / 4;
+	hostile_send_hdrs(&h, &read, 0);
+	write_from(0, 0);
+	assert_int_equal(stats()->psn_sweeps, 0);
+	write_from(0, -PORT_FAR & ROCEMU_PSN_MASK);
+	assert_int_equal(stats()->psn_sweeps, 1);
+	assert_int_equal(rocemu_mr_dereg(mr), 0);
+	hostile_free(&h);
+}
+
 TEST(resp_port, peer_that_spreads_over_ports__early_packets_are_kept)
 {
 	uint32_t psn = 0;
