@@ -382,7 +382,7 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 {
 	struct vb_context *c = vb_context_of(ibqp->context);
 	struct vb_qp *qp = vb_qp_of(ibqp);
-	struct vb_cq *scq = vb_cq_of(ibqp->send_cq), *rcq = vb_cq_of(ibqp->recv_cq);
+	struct vb_cq *scq = NULL, *rcq = NULL;
 	struct lane *lane;
 	int ret;
 
@@ -395,6 +395,14 @@ int ibv_modify_qp(struct ibv_qp *ibqp, struct ibv_qp_attr *attr, int mask)
 		return vb_errno(ret);
 	mask = mask_for(ibqp->qp_type, mask);
 	lane = qp->lane;
+	/*
+	 * Only RESET takes completions out of the CQs. For anything else, a thread may be between
+	 * ibv_start_poll() and ibv_end_poll(), also this one.
+	 */
+	if ((mask & IBV_QP_STATE) && attr->qp_state == IBV_QPS_RESET) {
+		scq = vb_cq_of(ibqp->send_cq);
+		rcq = vb_cq_of(ibqp->recv_cq);
+	}
 	vb_cq_lock_pair(scq, rcq);
 	lane_lock(lane);
 	if ((mask & IBV_QP_STATE) &&

@@ -15,6 +15,8 @@
 #include "dev.h"
 #include "verbs/private.h"
 
+enum { PATIENCE_S = 20 };
+
 private_unpolled_fn rocemu_private_unpolled;
 
 /* The library's clocks, which tests set back. */
@@ -522,6 +524,49 @@ TEST(cq_ex, wall_clock_set_back_during_a_poll__times_do_not_go_back)
 	}
 	clock_shift_ns[CLOCK_MONOTONIC] = 0;
 	clock_shift_ns[CLOCK_REALTIME] = 0;
+	assert_int_equal(ibv_destroy_qp(p.a), 0);
+	assert_int_equal(ibv_destroy_qp(p.b), 0);
+	assert_int_equal(ibv_destroy_cq(p.d.cq), 0);
+	p.d.cq = plain;
+	dev_close(&p.d);
+}
+
+static void *move_to_error(void *qp)
+{
+	struct ibv_qp_attr err = {.qp_state = IBV_QPS_ERR};
+
+	return (void *)(intptr_t)ibv_modify_qp(qp, &err, IBV_QP_STATE);
+}
+
+/* A program that handles a completion before the next one: in that poll it ends the connection,
+ * or waits for another thread that does. */
+TEST(cq_ex, qp_moved_to_error_during_a_poll__does_not_wait_for_its_end)
+{
+	struct ibv_poll_cq_attr none = {0};
+	struct ibv_cq *plain;
+	struct timespec end;
+	struct ibv_cq_ex *ex;
+	struct pair p;
+	pthread_t t;
+	void *ret;
+
+	dev_open(&p.d);
+	ex = make_cq_ex(&p.d);
+	plain = p.d.cq;
+	p.d.cq = ibv_cq_ex_to_cq(ex);
+	p.a = dev_qp(&p.d, IBV_QPT_RC, 0);
+	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+	dev_connect(p.a, p.b);
+	message(&p, IBV_SEND_SIGNALED);
+	while (ibv_start_poll(ex, &none))
+		;
+	assert_int_equal(pthread_create(&t, NULL, move_to_error, p.a), 0);
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += PATIENCE_S;
+	assert_int_equal(pthread_timedjoin_np(t, &ret, &end), 0);
+	assert_null(ret);
+	assert_null(move_to_error(p.b));
+	ibv_end_poll(ex);
 	assert_int_equal(ibv_destroy_qp(p.a), 0);
 	assert_int_equal(ibv_destroy_qp(p.b), 0);
 	assert_int_equal(ibv_destroy_cq(p.d.cq), 0);
