@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "base/util.h"
 #include "engine/lane.h"
+#include "engine/poller.h"
 #include "verbs/context.h"
 #include "verbs/cq.h"
 #include "verbs/orphan.h"
@@ -39,6 +40,7 @@ static void end_poll(struct ibv_cq_ex *ex)
 
 	if (unlikely(cq->quiet))
 		rocemu_cq_polling(cq->rcq, false);
+	atomic_store_explicit(&cq->poller_tid, 0, memory_order_relaxed);
 	pthread_mutex_unlock(&cq->consumer);
 }
 
@@ -53,6 +55,7 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	if (unlikely(vb_context_of(cq->base.context)->orphan))
 		return -vb_orphan_refuse();
 	pthread_mutex_lock(&cq->consumer);
+	atomic_store_explicit(&cq->poller_tid, poller_self(), memory_order_relaxed);
 	/* Until end_poll(). */
 	cq->quiet = vb_cq_is_quiet(cq);
 	if (unlikely(cq->quiet))

@@ -180,21 +180,27 @@ int vb_modify_cq(struct ibv_cq *ibcq, struct ibv_modify_cq_attr *attr)
 	return 0;
 }
 
+/** Is there a lock to take: is this thread not between start_poll and end_poll? */
+static bool has_to_lock(struct vb_cq *cq)
+{
+	return cq && atomic_load_explicit(&cq->poller_tid, memory_order_relaxed) != poller_self();
+}
+
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b)
 {
 	struct vb_cq *low = a < b ? a : b, *high = a < b ? b : a;
 
-	if (low)
+	if (has_to_lock(low))
 		pthread_mutex_lock(&low->consumer);
-	if (high && high != low)
+	if (high != low && has_to_lock(high))
 		pthread_mutex_lock(&high->consumer);
 }
 
 void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b)
 {
-	if (a)
+	if (has_to_lock(a))
 		pthread_mutex_unlock(&a->consumer);
-	if (b && a != b)
+	if (a != b && has_to_lock(b))
 		pthread_mutex_unlock(&b->consumer);
 }
 

@@ -22,6 +22,7 @@ struct vb_cq {
 	struct vb_place place;
 	pthread_mutex_t
 		consumer;      /* taken to remove completions; held from start_poll to end_poll */
+	atomic_int poller_tid; /* the thread between these two, as the kernel names it; 0: none */
 	struct rocemu_cqe cur; /* what the extended readers read; guarded by consumer */
 	uint64_t last_ts;      /* the latest time that the readers returned; guarded by consumer */
 	struct {
@@ -62,6 +63,7 @@ bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
 bool vb_cq_is_quiet(struct vb_cq *cq);
 /**
  * Take and release the consumer locks of a QP's two CQs (which may be equal, or NULL), in order.
+ * A thread that has one from start_poll on keeps it: what it has read is in cur, not in the ring.
  */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b);
 void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b);

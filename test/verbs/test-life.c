@@ -9,10 +9,11 @@
 #include <fcntl.h>
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "dev.h"
 
-enum { LEN = 64 };
+enum { LEN = 64, PATIENCE_S = 20 };
 
 struct pair {
 	struct dev d;
@@ -327,6 +328,47 @@ TEST(qp, uc_send_queue_error__receives_on_and_comes_back)
 	assert_int_equal(to_state(p.a, IBV_QPS_RTS), 0);
 	message(&p);
 	pair_close(&p);
+}
+
+/* The thread that polls has the CQ's lock already, which both calls need. */
+TEST(qp, reset_and_destroyed_between_start_poll_and_end_poll__does_not_wait_for_itself)
+{
+	struct ibv_qp_attr reset = {.qp_state = IBV_QPS_RESET};
+	struct ibv_cq_init_attr_ex attr = {.cqe = DEV_CQE};
+	struct ibv_poll_cq_attr none = {0};
+	struct ibv_cq_ex *ex;
+	struct ibv_cq *plain;
+	struct pair p;
+
+	dev_open(&p.d);
+	ex = ibv_create_cq_ex(p.d.ctx, &attr);
+	assert_non_null(ex);
+	plain = p.d.cq;
+	p.d.cq = ibv_cq_ex_to_cq(ex);
+	p.a = dev_qp(&p.d, IBV_QPT_RC, 0);
+	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+	dev_connect(p.a, p.b);
+	for (unsigned i = 0; i < 3; i++)
+		dev_post_recv(&p.d, p.b, i, 1024, LEN);
+	assert_int_equal(
+		ibv_modify_qp(p.b, &(struct ibv_qp_attr){.qp_state = IBV_QPS_ERR}, IBV_QP_STATE),
+		0);
+	assert_int_equal(ibv_start_poll(ex, &none), 0);
+	assert_int_equal(ex->wr_id, 0);
+	alarm(PATIENCE_S);
+	assert_int_equal(ibv_modify_qp(p.a, &reset, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_next_poll(ex), 0);
+	assert_int_equal(ex->wr_id, 1);
+	assert_int_equal(ibv_destroy_qp(p.b), 0);
+	alarm(0);
+	assert_int_equal(ex->status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(ibv_next_poll(ex), ENOENT); /* the last one went with the QP */
+	ibv_end_poll(ex);
+	assert_int_equal(ibv_start_poll(ex, &none), ENOENT);
+	assert_int_equal(ibv_destroy_qp(p.a), 0);
+	assert_int_equal(ibv_destroy_cq(p.d.cq), 0);
+	p.d.cq = plain;
+	dev_close(&p.d);
 }
 
 /* ---- several CQs, one channel ---- */
