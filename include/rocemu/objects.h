@@ -164,9 +164,10 @@ ROCEMU_PUBLIC void rocemu_cq_overrun_at(struct rocemu_cq *cq, uint64_t nth, uint
 /**
  * Request one ROCEMU_EVENT_CQ at the next completion (the next solicited or failed one).
  * Completions that the CQ holds count as well: if they are not polled soon (200 us; 1 ms if they
- * had an event already), a timer raises the event.
+ * had an event already), a timer raises the event. Another request before that, without a poll,
+ * does not make it later. @return it is such a one.
  */
-ROCEMU_PUBLIC void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only);
+ROCEMU_PUBLIC bool rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only);
 /** Is an event still to come? A hint; needs no lock. */
 ROCEMU_PUBLIC bool rocemu_cq_is_armed(const struct rocemu_cq *cq);
 /**

@@ -175,6 +175,7 @@ static bool cq_has_awaited(const struct rocemu_cq *cq)
 static void cq_notify_at(struct rocemu_cq *cq, rocemu_ns_t due)
 {
 	cq->late_due = due;
+	cq->late_tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	if (!timer_running(&cq->late) || due < cq->late.deadline)
 		timer_set(&cq->ep->timers, &cq->late, due);
 }
@@ -309,8 +310,17 @@ bool rocemu_cq_overrun(const struct rocemu_cq *cq)
 	return atomic_load_explicit(&cq->overrun, memory_order_relaxed);
 }
 
-void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
+/** Is a late event to come, and was nothing polled since its time was set? */
+static bool cq_waits_for_late(const struct rocemu_cq *cq)
 {
+	return timer_running(&cq->late) && cq_has_awaited(cq) &&
+	       atomic_load_explicit(&cq->tail, memory_order_relaxed) == cq->late_tail;
+}
+
+bool rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
+{
+	const bool again = cq_waits_for_late(cq);
+	rocemu_ns_t due;
 	uint32_t last;
 
 	/* A weaker request than the present one changes nothing (IBTA 11.4.2.2). */
@@ -319,11 +329,13 @@ void rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
 	else if (cq_armed(cq) == CQ_DISARMED)
 		cq_set_armed(cq, CQ_ARMED_SOLICITED);
 	if (!cq_has_awaited(cq))
-		return;
+		return false;
 	last = cq_armed(cq) == CQ_ARMED_ANY ? atomic_load_explicit(&cq->head, memory_order_relaxed)
 					    : cq->solicited;
-	cq_notify_at(cq,
-		     now + ((int32_t)(last - cq->notified) > 0 ? CQ_LATE_NS : CQ_LATE_AGAIN_NS));
+	due = now + ((int32_t)(last - cq->notified) > 0 ? CQ_LATE_NS : CQ_LATE_AGAIN_NS);
+	/* A program may arm it in each turn of a loop, and poll only after the event. */
+	cq_notify_at(cq, again ? MIN(due, cq->late_due) : due);
+	return again;
 }
 
 bool rocemu_cq_is_armed(const struct rocemu_cq *cq)

@@ -135,15 +135,19 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	const int ret = vb_fault(c, NULL, FAULT_VERB_REQ_NOTIFY_CQ);
 	struct vb_channel *ch = ibcq->channel ? vb_channel_of(ibcq->channel) : NULL;
 	struct lane *lane;
+	bool again;
 
 	if (ret < 0)
 		return vb_errno(ret);
 	lane = vb_lane_lock(&cq->place);
 	vb_lane_assume(lane);
-	rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0);
+	again = rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0) &&
+		atomic_load_explicit(&cq->armer_tid, memory_order_relaxed) == poller_self();
 	atomic_store_explicit(&cq->armer, pthread_self(), memory_order_relaxed);
 	atomic_store_explicit(&cq->armer_tid, poller_self(), memory_order_relaxed);
-	cq->armer_cpu_ns = 0;
+	/* A thread that arms and does not poll may put the event off once, not again and again. */
+	if (!again)
+		cq->armer_cpu_ns = 0;
 	atomic_store_explicit(&cq->fresh, true, memory_order_release);
 	/* The program may be about to wait: send the posts that were gathered. */
 	if (ch && vb_channel_lane(ch) == lane && spin_pays(&ch->spin))

@@ -231,6 +231,32 @@ TEST(cq_arm, armed_again_before_the_timer_ran_out__counts_from_then)
 	rocemu_ep_free(ep);
 }
 
+TEST(cq_arm, armed_again_and_again_without_a_poll__event_of_the_first_time)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	assert_false(rocemu_cq_arm(cq, 1000, false));
+	assert_true(rocemu_cq_arm(cq, 100000, true));
+	assert_true(rocemu_cq_arm(cq, 200000, false));
+	rocemu_ep_expire(ep, 999 + CQ_LATE_NS);
+	assert_false(event_came(ep));
+	rocemu_ep_expire(ep, 1000 + CQ_LATE_NS);
+	assert_true(event_came(ep));
+	/* With a poll in between it is another one. */
+	assert_false(rocemu_cq_arm(cq, 300000, false));
+	assert_int_equal(rocemu_cq_poll(cq, out, 1), 1);
+	assert_false(rocemu_cq_arm(cq, 400000, false));
+	rocemu_ep_expire(ep, 399999 + CQ_LATE_AGAIN_NS);
+	assert_false(event_came(ep));
+	rocemu_ep_expire(ep, 400000 + CQ_LATE_AGAIN_NS);
+	assert_true(event_came(ep));
+	rocemu_ep_free(ep);
+}
+
 TEST(cq_arm, all_completions_had_an_event__the_next_one_takes_longer)
 {
 	struct rocemu_ep *ep = new_ep();

@@ -518,6 +518,31 @@ TEST(wait, busy_with_something_else_after_arming__event)
 	close_both(&a, &b);
 }
 
+/* A loop that arms the CQ in each turn and polls it only after its event: arming again does not put
+ * the event off again. By CPU time, since a thread that gets none may have its event late. */
+TEST(wait, armed_in_each_turn_of_a_busy_loop__event_soon)
+{
+	enum { ROUNDS = 20, MOST_NS = 20000000 };
+	uint64_t begin, used = 0;
+	struct end a, b;
+
+	open_both(&a, &b);
+	for (unsigned i = 0; i < ROUNDS && used < ROUNDS * (uint64_t)MOST_NS; i++) {
+		struct pollfd fd = {.fd = b.d.channel->fd, .events = POLLIN};
+
+		send_to(&a, &b);
+		dev_poll(a.send_cq); /* so the receive completion is there */
+		begin = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+		while (poll(&fd, 1, 0) == 0)
+			assert_int_equal(ibv_req_notify_cq(b.d.cq, 0), 0);
+		used += clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin;
+		take_event(&b);
+		dev_poll(b.d.cq);
+	}
+	assert_true(used < ROUNDS * (uint64_t)MOST_NS);
+	close_both(&a, &b);
+}
+
 /*
  * The woken thread takes the lane's lock first. If the event became visible while the waking thread
  * still has it, two threads on one core would change over three times for each event.
