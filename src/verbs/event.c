@@ -84,9 +84,11 @@ static void post_to_handles(struct vb_qp *qp, enum ibv_event_type type)
 	} while (at != qp);
 }
 
-/** Does a thread of the process sleep in a system call? Also true when that is not known.
+/**
+ * Would a thread of the process not run if it got a CPU: does it sleep, or has it ended? A
+ * process's first thread that has ended stays as a zombie. Also true when that is not known.
  */
-static bool thread_sleeps(int tid)
+static bool thread_rests(int tid)
 {
 	char path[64], stat[128];
 	const char *state = NULL;
@@ -104,7 +106,7 @@ static bool thread_sleeps(int tid)
 		stat[n] = '\0';
 		state = strrchr(stat, ')');
 	}
-	return !state || state[1] != ' ' || state[2] == 'S';
+	return !state || state[1] != ' ' || state[2] != 'R';
 }
 
 /** CPU time that a thread of the process has used; 0: not known. */
@@ -130,7 +132,7 @@ static bool is_too_early(struct vb_cq *cq)
 	uint64_t cpu_ns;
 	bool first;
 
-	if (evq_is_looked_at(&vb_channel_of(cq->base.channel)->events) || thread_sleeps(tid))
+	if (evq_is_looked_at(&vb_channel_of(cq->base.channel)->events) || thread_rests(tid))
 		return false;
 	cpu_ns = thread_cpu_ns(tid);
 	first = !cq->armer_cpu_ns;

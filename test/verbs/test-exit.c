@@ -24,6 +24,8 @@
 #include "engine/lane-internal.h"
 #include "verbs/context.h"
 
+enum { PATIENCE_S = 20 };
+
 /* The system call that a thread waits in, and its first argument. -1: none, or not known. */
 static int waits_in(const char *task, unsigned long *arg)
 {
@@ -141,6 +143,56 @@ TEST(exit, other_thread_has_the_lock__waited_for)
 	assert_int_equal(status, 0);
 	/* The file's header has 24 bytes, a SEND of 100 more than 150. */
 	assert_true(st.st_size > 150);
+}
+
+/* ---- the first thread ---- */
+
+static void *take_event_and_exit(void *channel)
+{
+	struct ibv_cq *cq;
+	void *user;
+
+	exit(ibv_get_cq_event(channel, &cq, &user) ? 1 : 0);
+}
+
+/* It arms the CQ with a completion in it, and leaves the event to another thread. */
+static void arm_and_end(void)
+{
+	static struct pair p; /* other threads use it longer */
+	struct ibv_cq *send_cq;
+	pthread_t thread;
+
+	dev_open(&p.d);
+	send_cq = ibv_create_cq(p.d.ctx, 16, NULL, NULL, 0);
+	assert_non_null(send_cq);
+	p.a = ibv_create_qp(p.d.pd, &(struct ibv_qp_init_attr){
+					    .send_cq = send_cq,
+					    .recv_cq = send_cq,
+					    .cap = {.max_send_wr = 4, .max_send_sge = 1},
+					    .qp_type = IBV_QPT_RC,
+				    });
+	assert_non_null(p.a);
+	p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+	dev_connect(p.a, p.b);
+	message(&p.d, p.a, p.b, 100);
+	dev_poll(send_cq); /* so the receive completion is there */
+	assert_int_equal(ibv_req_notify_cq(p.d.cq, 0), 0);
+	assert_int_equal(pthread_create(&thread, NULL, take_event_and_exit, p.d.channel), 0);
+	pthread_exit(NULL);
+}
+
+TEST(exit, first_thread_ended_after_arming__event_for_the_others)
+{
+	const pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		alarm(PATIENCE_S);
+		arm_and_end();
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 }
 
 /* ---- reasons ---- */
