@@ -547,6 +547,8 @@ static void add_stats(struct world *w)
 #define X(name, text) w->stats.ep.name += st->name;
 		ROCEMU_STATS(X)
 #undef X
+		if (st->psn_sweeps)
+			world_fail(w, "host %u took packets of its peers for a sweep of PSNs", i);
 		for (unsigned d = 1; d < ROCEMU_DROP_COUNT; d++) {
 			w->stats.ep.drops[d] += st->drops[d];
 			if (st->drops[d] && !(explained >> d & 1))

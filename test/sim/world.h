@@ -10,6 +10,7 @@
  *	- no QP is without progress for longer than its timeout and retries allow;
  *	- the window of a peer holds what its QPs have in flight, no more and no less;
  *	- no packet is dropped for a reason that cannot occur;
+ *	- no packet of a peer is taken for a forged one;
  *	- at the end all is quiet, and all objects can be given back.
  *
  * A world that breaks one of them prints its seed and what it saw, and ends the process with 1.
