@@ -179,8 +179,12 @@ static void copy_first(struct shm_ring *r)
  */
 bool shm_ring_publish(struct shm_ring *r)
 {
-	if (r->pos != r->told && r->first <= SHM_RING_COPY)
-		copy_first(r);
+	if (r->pos != r->told) {
+		if (r->first <= SHM_RING_COPY)
+			copy_first(r);
+		else /* an old copy would be right again when positions have wrapped around */
+			atomic_store_explicit(&r->shared->copied, 0, memory_order_relaxed);
+	}
 	r->told = r->pos;
 	atomic_store_explicit(&r->shared->head, r->pos, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);

@@ -162,6 +162,44 @@ TEST(shm_ring, copy_is_not_of_the_next_packet__taken_from_the_ring)
 	close_pair(&p);
 }
 
+/* A record of that many bytes through the ring; what is in it does not matter. */
+static void pass(struct pair *p, uint32_t bytes)
+{
+	const struct shm_record sent = {.len = bytes - (uint32_t)sizeof(sent)};
+	struct shm_record rec;
+	const uint8_t *packet;
+
+	assert_non_null(shm_ring_reserve(&p->tx, sent.len));
+	shm_ring_commit(&p->tx, sent);
+	shm_ring_publish(&p->tx);
+	assert_int_equal(shm_ring_next(&p->rx, &rec, &packet), 1);
+	assert_int_equal(rec.len, sent.len);
+	shm_ring_done(&p->rx, &rec);
+	shm_ring_release(&p->rx);
+}
+
+TEST(shm_ring, positions_wrap_around__copy_of_the_last_time_is_not_taken)
+{
+	enum { BYTES = 4096, LAST = BYTES - SHM_RING_ALIGN };
+	struct pair p;
+
+	open_pair(&p);
+	assert_true(put(&p.tx, 1, SMALL));
+	shm_ring_publish(&p.tx);
+	expect_packet(&p.rx, 1, SMALL);
+	shm_ring_release(&p.rx);
+	/* 4 GiB of large packets, which have no copy. */
+	for (uint64_t i = 1; i < (1ull << 32) / BYTES; i++)
+		pass(&p, BYTES);
+	pass(&p, LAST);
+	assert_int_equal(p.tx.pos, 0);
+	assert_true(put(&p.tx, 2, ROCEMU_MAX_PACKET));
+	shm_ring_publish(&p.tx);
+	expect_packet(&p.rx, 2, ROCEMU_MAX_PACKET);
+	assert_int_equal(next(&p.rx), 0);
+	close_pair(&p);
+}
+
 TEST(shm_ring, looked_at_twice__same_packet)
 {
 	struct pair p;
