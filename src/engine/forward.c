@@ -88,6 +88,7 @@ struct forward {
 	char instance[FORWARD_INSTANCE_LEN];
 	int epoll_fd;	/* owned: of listen_fd and from[] */
 	int listen_fd;	/* owned; -1: the name is taken */
+	bool deaf;	/* listen_fd is not in epoll_fd */
 	uint64_t clock; /* counts uses */
 	struct forward_peer to[PEERS_MAX], from[PEERS_MAX];
 	bool accepts_offers;
@@ -224,6 +225,17 @@ int forward_fd(const struct forward *f)
 	return f->epoll_fd;
 }
 
+bool forward_is_deaf(const struct forward *f)
+{
+	return f->deaf;
+}
+
+void forward_listen(struct forward *f)
+{
+	if (f->deaf)
+		f->deaf = watch(f, f->listen_fd, PEERS_MAX) != 0;
+}
+
 int forward_connect(struct forward *f, uint16_t slot)
 {
 	struct sockaddr_un un;
@@ -303,6 +315,10 @@ static void accept_one(struct forward *f)
 	const int fd = accept4(f->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	struct forward_peer *p;
 
+	if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)) {
+		epoll_ctl(f->epoll_fd, EPOLL_CTL_DEL, f->listen_fd, NULL);
+		f->deaf = true;
+	}
 	if (fd < 0)
 		return;
 	p = is_same_user(fd) ? place(f->from) : NULL;
@@ -413,7 +429,8 @@ static ssize_t recv_from(struct forward *f, struct forward_peer *p, struct forwa
 	}
 	if (fd >= 0)
 		close(fd);
-	if (n <= 0 || fd >= 0) {
+	/* Truncated: there was no descriptor free for the one that came. */
+	if (n <= 0 || fd >= 0 || (m.msg_flags & MSG_CTRUNC)) {
 		close_peer(p);
 		return -EBADMSG;
 	}

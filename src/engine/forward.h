@@ -56,6 +56,14 @@ void forward_close(struct forward *f);
 int forward_fd(const struct forward *f);
 
 /**
+ * A connection could not be taken, for want of descriptors or memory: until forward_listen() no
+ * more are, or forward_fd() would stay readable.
+ */
+bool forward_is_deaf(const struct forward *f);
+/** Take connections again, those that wait too. */
+void forward_listen(struct forward *f);
+
+/**
  * Send data[0..len) to the lane of slot. Never waits.
  * @return 0 or -errno: -EPERM: another user has the name, -ECONNREFUSED: there is no such lane.
  */

@@ -74,12 +74,23 @@ static void watch_or_retry(struct lane *l)
 	loop_timer_set(&l->thread.loop, &l->thread.retry, RETRY_MS);
 }
 
+/* Other lanes' connections; retried when there are descriptors again. */
+static void listen_or_retry(struct lane *l) REQUIRES(l);
+static void listen_or_retry(struct lane *l)
+{
+	if (l->forward && forward_is_deaf(l->forward))
+		loop_timer_set(&l->thread.loop, &l->thread.retry, RETRY_MS);
+}
+
 static void on_retry(struct loop_timer *t)
 {
 	struct lane *l = t->data;
 
 	lane_lock(l);
 	watch_or_retry(l);
+	if (l->forward)
+		forward_listen(l->forward);
+	listen_or_retry(l);
 	lane_unlock(l);
 }
 
@@ -427,6 +438,7 @@ static void on_forward(struct loop_io *io)
 	for (unsigned i = 0; i < FORWARD_ROUNDS && lane_rx_forwarded(l, now); i++)
 		if (l->shm)
 			lane_shm_take_offer(l, on_ring);
+	listen_or_retry(l);
 	lane_drive(l, now);
 	lane_unlock(l);
 }

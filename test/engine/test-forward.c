@@ -5,6 +5,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -381,4 +382,57 @@ TEST(forward, offer_that_is_none__refused_and_its_descriptors_closed)
 	last = dup(STDIN_FILENO);
 	assert_true(last <= first);
 	close(last);
+}
+
+/* ---- no descriptors left ---- */
+
+/* From now on new descriptors get a number of more at most. @return what the limit was. */
+static struct rlimit leave(unsigned more)
+{
+	const int next = dup(STDIN_FILENO);
+	struct rlimit was, now;
+
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	now = (struct rlimit){.rlim_cur = (rlim_t)next + more, .rlim_max = was.rlim_max};
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &now), 0);
+	return was;
+}
+
+TEST(forward, no_descriptor_for_a_connection__taken_when_there_is_one)
+{
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
+	uint8_t data[8] = {1}, buf[300];
+	struct forward_hdr h;
+	struct rlimit was;
+	unsigned calls = 0;
+
+	assert_int_equal(forward_send(a, SLOT_B, &sample, data, sizeof(data)), 0);
+	was = leave(0);
+	/* It does not stay readable: the lane's thread would not sleep any more. */
+	while (forward_recv(b, &h, buf, sizeof(buf)) != -EAGAIN)
+		assert_true(++calls < 10);
+	assert_true(forward_is_deaf(b));
+	forward_listen(b);
+	assert_int_equal(forward_recv(b, &h, buf, sizeof(buf)), -EBADMSG);
+	assert_true(forward_is_deaf(b));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	forward_listen(b);
+	assert_false(forward_is_deaf(b));
+	assert_int_equal(take(b, &h, buf, sizeof(buf)), sizeof(data));
+	forward_free(a);
+	forward_free(b);
+}
+
+TEST(forward, no_descriptor_for_the_ring__refused)
+{
+	struct forward *a = start(SLOT_A), *b = start(SLOT_B);
+	int conn = offer(a, STDIN_FILENO);
+	struct rlimit was = leave(1);
+
+	forward_accept_offers(b);
+	expect_refused(b, conn);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	forward_free(a);
+	forward_free(b);
 }
