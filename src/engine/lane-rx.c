@@ -346,13 +346,18 @@ unsigned lane_rx_sock(struct lane *l, struct lane_sock *s, rocemu_ns_t now)
 	return rx_calls(l, s, now, LANE_RX_BATCH);
 }
 
-static void rx_all_socks(struct lane *l, rocemu_ns_t now) REQUIRES(l);
-static void rx_all_socks(struct lane *l, rocemu_ns_t now)
-{
-	enum { CALLS_MAX = 64 }; /* an endless sender must not delay timers */
+enum {
+	CALLS_MAX = 64, /* an endless sender must not delay timers */
+	/* As many as a buffer of the agent's takes; the kernel counts 768 bytes or more for each.
+	 */
+	DRAIN_CALLS = (8 << 20) / 768 / LANE_RX_BATCH,
+};
 
+static void rx_all_socks(struct lane *l, rocemu_ns_t now, unsigned max_calls) REQUIRES(l);
+static void rx_all_socks(struct lane *l, rocemu_ns_t now, unsigned max_calls)
+{
 	for (unsigned i = 0; i < l->nsocks; i++)
-		for (unsigned calls = 0; calls < CALLS_MAX; calls++)
+		for (unsigned calls = 0; calls < max_calls; calls++)
 			if (lane_rx_sock(l, l->socks[i], now) < LANE_RX_BATCH)
 				break;
 }
@@ -361,7 +366,7 @@ HOT unsigned lane_rx_rings(struct lane *l, rocemu_ns_t now)
 {
 	/* Packets received by UDP were sent before those in the ring. */
 	if (unlikely(l->shm->fresh) && lane_shm_starts(l))
-		rx_all_socks(l, now);
+		rx_all_socks(l, now, DRAIN_CALLS);
 	return lane_shm_rx(l, now);
 }
 
@@ -385,7 +390,7 @@ HOT unsigned lane_rx_hot(struct lane *l, rocemu_ns_t now)
 
 void lane_rx_all(struct lane *l, rocemu_ns_t now)
 {
-	rx_all_socks(l, now);
+	rx_all_socks(l, now, CALLS_MAX);
 	if (likely(!l->shm))
 		return;
 	lane_rx_rings(l, now);

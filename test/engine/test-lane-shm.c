@@ -373,9 +373,9 @@ TEST(lane_shm, scribbled_on_while_it_is_used__receiver_lives)
 
 enum { QKEY = 0x1234, GRH = 40, DGRAM = 2048, DGRAMS = 400 /* more than a ring holds */ };
 
-static void send_dgram(struct node *from, const struct node *to)
+static void send_part(struct node *from, const struct node *to, uint32_t offset, uint32_t len)
 {
-	struct ibv_sge sge = {.addr = (uintptr_t)from->mem, .length = DGRAM};
+	struct ibv_sge sge = {.addr = (uintptr_t)from->mem + offset, .length = len};
 	struct ibv_ah_attr ah = {.is_global = 1, .port_num = 1, .grh = {.hop_limit = 64}};
 	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1};
 	struct rocemu_path path;
@@ -389,6 +389,45 @@ static void send_dgram(struct node *from, const struct node *to)
 	assert_int_equal(rocemu_qp_post_send(from->qp, lane_now(), &wr, &path), 0);
 	lane_kick(from->lane);
 	lane_unlock(from->lane);
+}
+
+static void send_dgram(struct node *from, const struct node *to)
+{
+	send_part(from, to, 0, DGRAM);
+}
+
+/* More than is usually taken from a socket at a time; each is sent by a call of its own. */
+TEST(lane_shm, many_datagrams_sent_by_udp_before_the_ring__taken_before)
+{
+	enum { BY_UDP = 350, ALL = BY_UDP + 10, LEN = 64, ROOM = 128 };
+	const rocemu_ns_t end = lane_now() + NODE_PATIENCE_MS * (rocemu_ns_t)1000000;
+	struct node a, b;
+
+	wire("shm");
+	node_open_ud(&a, "127.0.0.2", QKEY);
+	node_open_ud(&b, "127.0.0.3", QKEY);
+	for (uint32_t i = 0; i < ALL; i++) {
+		memcpy(a.mem + (size_t)i * LEN, &i, sizeof(i));
+		node_recv(&b, i * ROOM, GRH + LEN);
+	}
+	lane_lock(b.lane);
+	for (uint32_t i = 0; i < BY_UDP; i++)
+		send_part(&a, &b, i * LEN, LEN);
+	until(has_offered, &a);
+	while (!b.lane->shm->nrx && lane_now() < end) {
+		lane_rx_forwarded(b.lane, lane_now());
+		lane_shm_take_offer(b.lane, only_drain);
+	}
+	for (uint32_t i = BY_UDP; i < ALL; i++)
+		send_part(&a, &b, i * LEN, LEN);
+	until(has_used_ring, &a);
+	lane_rx_hot(b.lane, lane_now());
+	lane_unlock(b.lane);
+	for (uint32_t i = 0; i < ALL; i++) {
+		node_poll(&b);
+		assert_memory_equal(b.mem + (size_t)i * ROOM + GRH, &i, sizeof(i));
+	}
+	node_close_pair(&a, &b);
 }
 
 TEST(lane_shm, datagrams_to_a_receiver_that_stands_still__wait_for_room)
