@@ -297,9 +297,20 @@ uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now)
 		struct shm_tx *t = s->open[i];
 		uint32_t room;
 
-		if (t->state != SHM_TX_OPEN || !t->used || now > t->used + RECENT_NS)
+		if (t->state != SHM_TX_OPEN || !t->used)
+			continue;
+		/* One that is full is used once in a while: its time goes on. */
+		if (now > t->used + SHM_STILL_NS)
+			t->taken_at = now;
+		if (now > t->used + RECENT_NS)
 			continue;
 		room = shm_ring_room(&t->ring);
+		if (t->ring.other != t->taken) {
+			t->taken = t->ring.other;
+			t->taken_at = now;
+		}
+		if (now > t->taken_at + SHM_STILL_NS)
+			continue;
 		least = MIN(least, (uint64_t)(room - MIN(room, (uint32_t)ROOM_RESERVE)));
 	}
 	return least;

@@ -25,6 +25,8 @@ enum {
 	SHM_RINGS = 64, /* of each direction; packets of further lanes go by UDP */
 };
 #define SHM_RETRY_NS 1000000000u /* when a lane that took no ring gets the next offer */
+/* A receiver that has taken nothing for this long does not limit UC and UD. */
+#define SHM_STILL_NS 1000000000u
 
 enum shm_tx_state {
 	SHM_TX_NONE,	/* by UDP, until retry_at */
@@ -42,6 +44,9 @@ struct shm_tx {
 	uint32_t scope_id; /* of dst */
 	rocemu_ns_t retry_at;
 	rocemu_ns_t used; /* for UC and UD, which look at its room */
+	/* While they use it: how far the receiver had come when that last changed, and when. */
+	uint32_t taken;
+	rocemu_ns_t taken_at;
 	struct shm_ring ring;
 	struct loop_io io; /* of the connection: owned, with the ring */
 };
@@ -84,7 +89,10 @@ bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uin
 /** The UC and UD packets that do not go by rings. @return how many there are in out. */
 unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned n, rocemu_ns_t now,
 			 struct rocemu_tx **out) REQUIRES(l);
-/** Bytes that the fullest of the rings which UC and UD use can take; UINT64_MAX: there is none. */
+/**
+ * Bytes that the fullest of the rings which UC and UD use can take; UINT64_MAX: there is none. A
+ * ring whose receiver stands still does not count: what is sent to it is lost, as everywhere.
+ */
 uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 
 /* ---- lane-shm-rx.c ---- */

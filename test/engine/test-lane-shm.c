@@ -460,3 +460,34 @@ TEST(lane_shm, datagrams_to_a_receiver_that_stands_still__wait_for_room)
 	assert_int_equal(node_stats(&b).rx_datagrams - node_stats(&b).rx_rings, by_udp);
 	node_close_pair(&a, &b);
 }
+
+TEST(lane_shm, datagrams_to_a_receiver_that_stopped__others_do_not_wait_for_it)
+{
+	struct node a, b;
+	struct shm_tx *t;
+	rocemu_ns_t now;
+
+	wire("shm");
+	node_open_ud(&a, "127.0.0.2", QKEY);
+	node_open_ud(&b, "127.0.0.3", QKEY);
+	while (!node_stats(&a).tx_rings) {
+		node_recv(&b, 0, GRH + DGRAM);
+		send_dgram(&a, &b);
+		node_poll(&b);
+	}
+	lane_lock(b.lane);
+	lane_lock(a.lane);
+	t = a.lane->shm->open[0];
+	while (shm_ring_reserve(&t->ring, DGRAM))
+		shm_ring_commit(&t->ring, (struct shm_record){.len = DGRAM});
+	now = t->used = lane_now();
+	assert_int_equal(lane_shm_room(a.lane, now), 0);
+	assert_true(lane_shm_room(a.lane, now + SHM_STILL_NS / 2) == UINT64_MAX); /* not used */
+	now = t->used = now + SHM_STILL_NS;
+	assert_int_equal(lane_shm_room(a.lane, now), 0);
+	now = t->used = now + 1;
+	assert_true(lane_shm_room(a.lane, now) == UINT64_MAX);
+	lane_unlock(a.lane);
+	lane_unlock(b.lane);
+	node_close_pair(&a, &b);
+}
