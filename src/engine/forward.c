@@ -45,6 +45,19 @@ enum {
 /* clang-format on */
 #define RING_MAGIC 0x72736831u /* "rsh1": counts on with the layout of the ring, too */
 
+/* Guards which descriptors of connections and rings there are, in all lanes of the process. */
+static struct mutex fork_lock = MUTEX_INITIALIZER;
+
+void forward_hold_forks(void)
+{
+	mutex_lock(&fork_lock);
+}
+
+void forward_let_fork(void)
+{
+	mutex_unlock(&fork_lock);
+}
+
 void forward_encode(const struct forward_hdr *h, uint8_t buf[FORWARD_HDR_LEN])
 {
 	put_be32(buf + FWD_MAGIC, FORWARD_MAGIC);
@@ -441,12 +454,16 @@ static ssize_t recv_from(struct forward *f, struct forward_peer *p, struct forwa
 
 ssize_t forward_recv(struct forward *f, struct forward_hdr *h, uint8_t *buf, size_t size)
 {
+	ssize_t n = -EBADMSG;
 	struct epoll_event ev;
 
 	if (epoll_wait(f->epoll_fd, &ev, 1, 0) < 1)
 		return -EAGAIN;
+	forward_hold_forks();
 	if (ev.data.u32 < PEERS_MAX)
-		return recv_from(f, &f->from[ev.data.u32], h, buf, size);
-	accept_one(f);
-	return -EBADMSG;
+		n = recv_from(f, &f->from[ev.data.u32], h, buf, size);
+	else
+		accept_one(f);
+	forward_let_fork();
+	return n;
 }

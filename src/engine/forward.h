@@ -56,6 +56,14 @@ void forward_close(struct forward *f);
 int forward_fd(const struct forward *f);
 
 /**
+ * No fork() between these: a connection is being made, handed on or closed, and a child that does
+ * not find it where it looks would keep it open. Taken last; by a lane's thread, which has no
+ * signals, or where a lane ends. Nothing waits meanwhile.
+ */
+void forward_hold_forks(void);
+void forward_let_fork(void);
+
+/**
  * A connection could not be taken, for want of descriptors or memory: until forward_listen() no
  * more are, or forward_fd() would stay readable.
  */

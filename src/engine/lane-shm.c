@@ -44,13 +44,15 @@ static void tx_close(struct lane *l, struct shm_tx *t)
 {
 	struct lane_shm *s = l->shm;
 
+	shm_ring_unmap(&t->ring);
+	forward_hold_forks();
 	for (unsigned i = 0; i < s->nopen; i++)
 		if (s->open[i] == t)
 			s->open[i--] = s->open[--s->nopen];
-	shm_ring_unmap(&t->ring);
 	if (t->io.fd >= 0)
 		close(t->io.fd);
 	t->io.fd = -1;
+	forward_let_fork();
 	t->state = SHM_TX_NONE;
 	t->retry_at = lane_now() + SHM_RETRY_NS;
 }
@@ -123,15 +125,18 @@ void lane_shm_offer(struct lane *l)
 
 		if (!t || t->state != SHM_TX_WANTED)
 			continue;
+		forward_hold_forks();
 		err = offer(l, t);
+		if (!err) {
+			t->state = SHM_TX_OFFERED;
+			s->open[s->nopen++] = t;
+		}
+		forward_let_fork();
 		if (err) {
 			log_info("%s: no shared memory with slot %u: %s; packets go by UDP",
 				 l->device, (unsigned)t->slot, strerror(-err));
 			tx_close(l, t);
-			continue;
 		}
-		t->state = SHM_TX_OFFERED;
-		s->open[s->nopen++] = t;
 	}
 }
 
@@ -142,12 +147,14 @@ static void rx_free(struct lane *l, struct shm_rx *r)
 {
 	struct lane_shm *s = l->shm;
 
+	shm_ring_unmap(&r->ring);
+	forward_hold_forks();
 	for (unsigned i = 0; i < s->nrx; i++)
 		if (s->rx[i] == r)
 			s->rx[i--] = s->rx[--s->nrx];
-	s->fresh -= !r->started;
-	shm_ring_unmap(&r->ring);
 	close(r->io.fd);
+	forward_let_fork();
+	s->fresh -= !r->started;
 	free(r);
 }
 
@@ -207,14 +214,18 @@ void lane_shm_take_offer(struct lane *l, void (*woken)(struct loop_io *io))
 	struct forward_offer o;
 	int err;
 
-	if (!forward_offered(l->forward, &o))
+	forward_hold_forks();
+	if (!forward_offered(l->forward, &o)) {
+		forward_let_fork();
 		return;
-	err = attach(l, &o, woken);
-	if (err) {
-		log_info("%s: a ring that was offered is refused: %s", l->device, strerror(-err));
-		close(o.conn);
 	}
+	err = attach(l, &o, woken);
+	if (err)
+		close(o.conn);
 	close(o.ring);
+	forward_let_fork();
+	if (err)
+		log_info("%s: a ring that was offered is refused: %s", l->device, strerror(-err));
 }
 
 bool lane_shm_woken(struct shm_rx *r)

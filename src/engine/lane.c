@@ -64,15 +64,18 @@ static void disown(struct lane *l)
 static void fork_prepare(void)
 {
 	pthread_mutex_lock(&registry_lock);
+	forward_hold_forks();
 }
 
 static void fork_parent(void)
 {
+	forward_let_fork();
 	pthread_mutex_unlock(&registry_lock);
 }
 
 static void fork_child(void)
 {
+	forward_let_fork();
 	lane_lock_forget();
 	poller_forget();
 	stat_server_forget();

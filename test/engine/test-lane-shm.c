@@ -2,8 +2,11 @@
 /* Lanes that send by rings in shared memory, and when they do not. Both are of one process here. */
 #include "node.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -253,6 +256,90 @@ TEST(lane_shm, forked__child_has_no_part_in_it)
 	assert_int_equal(status, 0);
 	node_ping_pong(&a, &b, 100, 64);
 	assert_true(holds(has_offered, &a));
+	node_close_pair(&a, &b);
+}
+
+struct cycler {
+	struct node *a, *b;
+	atomic_bool stop;
+	atomic_uint rings; /* that ended */
+};
+
+/* As by an address that goes and comes: rings end, and the next are offered at once. */
+static void end_rings(struct cycler *c, struct node *n)
+{
+	lane_lock(n->lane);
+	for (unsigned i = 0; i < SHM_SLOTS; i++)
+		if (n->lane->shm->tx[i])
+			n->lane->shm->tx[i]->retry_at = 0;
+	if (n->lane->shm->nrx) {
+		lane_shm_forget(n->lane, &n->gid);
+		atomic_fetch_add(&c->rings, 1);
+	}
+	lane_unlock(n->lane);
+}
+
+static void *cycle_rings(void *arg)
+{
+	struct cycler *c = arg;
+
+	while (!atomic_load(&c->stop)) {
+		node_ping_pong(c->a, c->b, 2, 64);
+		end_rings(c, c->a);
+		end_rings(c, c->b);
+	}
+	return NULL;
+}
+
+/* Sockets and rings among the descriptors. */
+static unsigned count_connections(void)
+{
+	DIR *d = opendir("/proc/self/fd");
+	const struct dirent *e;
+	unsigned n = 0;
+	char to[64];
+
+	if (!d)
+		return UINT_MAX;
+	while ((e = readdir(d))) {
+		const ssize_t len = readlinkat(dirfd(d), e->d_name, to, sizeof(to) - 1);
+
+		to[len < 0 ? 0 : len] = 0;
+		n += strstr(to, "socket:") || strstr(to, "rocemu-ring");
+	}
+	closedir(d);
+	return n;
+}
+
+TEST(lane_shm, forked_while_rings_come_and_go__child_has_no_part_in_them)
+{
+	const unsigned before = count_connections();
+	struct node a, b;
+	struct cycler c = {.a = &a, .b = &b};
+	pthread_t thread;
+
+	if (HAVE_TSAN) {
+		print_message("skipped: ThreadSanitizer has no threads in the child\n");
+		skip();
+	}
+	open_pair(&a, &b);
+	use_rings(&a, &b);
+	assert_int_equal(pthread_create(&thread, NULL, cycle_rings, &c), 0);
+	for (unsigned i = 0; i < 200; i++) {
+		const unsigned rings = atomic_load(&c.rings);
+		int status;
+		pid_t pid;
+
+		while (i % 4 == 0 && atomic_load(&c.rings) == rings)
+			sched_yield();
+		pid = fork();
+		if (pid == 0)
+			_exit(count_connections() != before);
+		assert_int_equal(waitpid(pid, &status, 0), pid);
+		assert_int_equal(status, 0);
+	}
+	atomic_store(&c.stop, true);
+	pthread_join(thread, NULL);
 	node_close_pair(&a, &b);
 }
 
