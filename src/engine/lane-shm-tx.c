@@ -9,14 +9,14 @@
 #include "engine/sysmsg.h"
 #include "wire/bth.h"
 
-#define RECENT_NS \
-	10000000u /* a ring that UC and UD have not used for this long does not limit them */
+#define RECENT_NS 10000000u /* a ring that UC and UD have not used for this long is not checked */
 
 enum {
 	PUBLISH_BYTES = 16 << 10, /* the receiver starts while the rest is copied */
 	FETCH_LEAST = 1 << 10,	  /* bytes of a packet: see fetch_ahead() */
 	/* Reserve for packets of an output call beyond its credits, and for responses. */
 	ROOM_RESERVE = 192 << 10,
+	ROOM_FIRST = 64 << 10, /* to a ring that is not checked: once used, it is */
 };
 
 static bool is_same(const struct shm_tx *t, const struct rocemu_path *path)
@@ -280,10 +280,14 @@ unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned 
 		if (svc != ROCEMU_SVC_UC && svc != ROCEMU_SVC_UD)
 			continue;
 		t = ring_of(l, pkt[i]->path, pkt[i]->hdr);
-		if (t)
-			t->used = now;
-		else
+		if (!t) {
 			out[kept++] = pkt[i];
+			continue;
+		}
+		/* One that is full is used once in a while: its time goes on. */
+		if (now > t->used + SHM_STILL_NS)
+			t->taken_at = now;
+		t->used = now;
 	}
 	return kept;
 }
@@ -297,13 +301,11 @@ uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now)
 		struct shm_tx *t = s->open[i];
 		uint32_t room;
 
-		if (t->state != SHM_TX_OPEN || !t->used)
+		/* The next packets may be its first ones. */
+		if (t->state != SHM_TX_OPEN || !t->used || now > t->used + RECENT_NS) {
+			least = MIN(least, (uint64_t)ROOM_FIRST);
 			continue;
-		/* One that is full is used once in a while: its time goes on. */
-		if (now > t->used + SHM_STILL_NS)
-			t->taken_at = now;
-		if (now > t->used + RECENT_NS)
-			continue;
+		}
 		room = shm_ring_room(&t->ring);
 		if (t->ring.other != t->taken) {
 			t->taken = t->ring.other;

@@ -90,8 +90,9 @@ bool lane_shm_send_raw(struct lane *l, const struct rocemu_path *path, const uin
 unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned n, rocemu_ns_t now,
 			 struct rocemu_tx **out) REQUIRES(l);
 /**
- * Bytes that the fullest of the rings which UC and UD use can take; UINT64_MAX: there is none. A
- * ring whose receiver stands still does not count: what is sent to it is lost, as everywhere.
+ * Bytes that the fullest of the rings which UC and UD use can take, and not many as long as they
+ * may begin to use another one; UINT64_MAX: nothing limits them. A ring whose receiver stands still
+ * does not count: what is sent to it is lost, as everywhere.
  */
 uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
 

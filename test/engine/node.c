@@ -335,3 +335,22 @@ void node_make_hasty(struct node *n)
 	n->lane->progress.need = 1;
 	lane_unlock(n->lane);
 }
+
+bool node_holds(bool (*condition)(struct node *n), struct node *n)
+{
+	bool is;
+
+	lane_lock(n->lane);
+	is = condition(n);
+	lane_unlock(n->lane);
+	return is;
+}
+
+void node_until(bool (*condition)(struct node *n), struct node *n)
+{
+	const rocemu_ns_t end = lane_now() + NODE_PATIENCE_MS * (rocemu_ns_t)1000000;
+
+	while (!node_holds(condition, n))
+		if (lane_now() > end)
+			fail_msg("it does not come");
+}

@@ -79,5 +79,9 @@ void node_ping_pong(struct node *a, struct node *b, unsigned rounds, uint32_t le
 void node_fill(struct node *n, uint64_t seed, uint32_t len);
 /** One wake-up for nothing is enough: its thread changes between modes as often as it can. */
 void node_make_hasty(struct node *n);
+/** A condition, looked at with the lane's lock; and waiting for one that the thread brings about.
+ */
+bool node_holds(bool (*condition)(struct node *n), struct node *n);
+void node_until(bool (*condition)(struct node *n), struct node *n);
 
 #endif
