@@ -32,7 +32,7 @@ static const struct column {
 	{"RNR>", {VALUE(ep.rnr_naks_sent)}},
 	{"EARLY", {VALUE(ep.kept), VALUE(ep.kept_full)}},
 	{"CNP<", {VALUE(ep.cnps_rcvd)}},
-	{"DROP", {VALUE(lane.rx_sock_drops)}},
+	{"DROP", {VALUE(lane.rx_sock_drops), VALUE(lane.tx_errors)}},
 };
 
 int summary_open(struct summary *s, const char *root, const struct netdev *devs, unsigned n)

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 from cases_robust import NOBODY, need_nobody
-from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, expect, new_port, run, start
+from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, expect, new_port, run, sanitizer_env, start
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 FOREVER = 1000000000
@@ -429,6 +429,28 @@ def summary(config, _lab):
         return f'{frames} packets'
 
 
+# The packets are longer than the interface takes all at once. $s is the server, $c a client.
+TOO_LONG = '''
+ip link set lo mtu 1500
+until [ "$(cat $counters/port_xmit_discards)" -gt 0 ]; do kill -0 $s || exit 1; done
+kill -KILL $s $c
+'''
+
+
+def summary_drops(config, _lab):
+    """What could not be sent is in the summary."""
+    pong = f'ibv_rc_pingpong -d dev0 -g 0 -m 4096 -n {FOREVER} -p {new_port()}'
+    script = ('counters=/sys/class/infiniband/dev0/ports/1/counters\n'
+              f'{pong} > /dev/null & s=$!\n{pong} 127.0.0.1 > /dev/null 2>&1 & c=$!\n'
+              'while [ "$(cat $counters/port_xmit_packets)" -lt 100 ]; do kill -0 $s || exit 1\n'
+              f'kill -0 $c 2> /dev/null || {{ {pong} 127.0.0.1 > /dev/null 2>&1 & c=$!; }}; done\n' + TOO_LONG)
+    p = Proc(['unshare', '-n', 'sh', '-c', 'ip link set lo up && exec "$@"', 'sh', config.rocemu, 'run', '--device', 'dev0=lo',
+              '--summary', '--', 'sh', '-c', script], name='run', env=sanitizer_env(config))
+    expect(p.wait() == 0, 'the script failed', p)
+    row = re.search(r'^rocemu: dev0 .* (\d+)$', p.stderr, re.M)
+    expect(row and int(row[1]) > 0, 'not counted', p)
+
+
 def packets(path):
     """In a pcap file."""
     with open(path, 'rb') as f:
@@ -485,5 +507,6 @@ def cases():
         Case('stat/prometheus', prometheus, NORMAL, needs=('ibv_rc_pingpong',)),
         Case('stat/usage', usage, NORMAL),
         Case('stat/summary', summary, NORMAL, needs=('ibv_rc_pingpong',)),
+        Case('stat/summary.drops', summary_drops, NORMAL, needs=('ibv_rc_pingpong', 'unshare')),
         Case('stat/summary.signals', summary_signals, NORMAL, needs=('ibv_rc_pingpong',)),
     ]
