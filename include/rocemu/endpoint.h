@@ -128,9 +128,10 @@ ROCEMU_PUBLIC bool rocemu_ep_seal(struct rocemu_ep *ep, struct rocemu_tx *t, uin
 /* ---- endpoint ---- */
 
 struct rocemu_ep_config {
-	uint64_t seed;	       /* of every random choice (keys, first QP index) */
-	uint32_t window_bytes; /* most unacknowledged bytes towards one peer lane; 0: what the path
-				  takes */
+	uint64_t seed;		/* of every random choice (keys, first QP index) */
+	uint32_t window_bytes;	/* most unacknowledged bytes towards one peer lane; 0: what the path
+				   takes */
+	uint32_t window_nearby; /* the same towards a lane of this host; 0: as window_bytes */
 	/*
 	 * Bytes of READ responses that may be on their way to the endpoint, each packet counted
 	 * with what it costs a socket buffer on top; the last request may exceed it, and what long

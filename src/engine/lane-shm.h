@@ -22,6 +22,8 @@ enum {
 	SHM_SLOTS = 1 << (24 - ROCEMU_QPN_INDEX_BITS),
 	LANE_SHM_READS =
 		2 * (SHM_RING_DATA - SHM_RING_DATA / 8), /* twice what may come at a time */
+	/* Of RC: it may not grow with a long round trip, which is a busy receiver's. */
+	LANE_SHM_WINDOW = SHM_RING_DATA / 2,
 	SHM_RINGS = 64, /* of each direction; packets of further lanes go by UDP */
 };
 #define SHM_RETRY_NS 1000000000u /* when a lane that took no ring gets the next offer */

@@ -180,6 +180,9 @@ static int init_endpoint(struct lane *l, const struct lane_config *c, char *errb
 		return fail(errbuf, errlen, -EINVAL, "too many addresses");
 	ep.rnr_chance = l->impair.rnr;
 	ep.rnr_seed = impair_rnr_seed(&l->impair);
+	/* With delays on purpose, more is under way than in a ring. */
+	if (l->shm && !l->impair.on)
+		ep.window_nearby = LANE_SHM_WINDOW;
 	err = timescale_get(&ep.time_scale, errbuf, errlen);
 	if (err)
 		return err;

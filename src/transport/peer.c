@@ -41,7 +41,9 @@ struct peer *peer_get(struct rocemu_ep *ep, const struct rocemu_gid *gid, uint32
 	p->refs = 1;
 	p->ep = ep;
 	p->nearby = is_nearby(ep, gid);
-	cc_init(&p->cc, ep->cfg.window_bytes, p->nearby);
+	cc_init(&p->cc,
+		p->nearby && ep->cfg.window_nearby ? ep->cfg.window_nearby : ep->cfg.window_bytes,
+		p->nearby);
 	/* The lanes of a host have buffers of one size; the READ budget is half of this lane's. */
 	if (p->nearby)
 		cc_set_buffer(&p->cc, 2ull * ep->cfg.read_budget);

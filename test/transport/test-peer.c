@@ -47,6 +47,23 @@ TEST(peer_window, filled__no_room_until_acknowledged)
 	rocemu_ep_free(ep);
 }
 
+/* Its receiver may be busy: its round trip does not show how much it can take. */
+TEST(peer_window, nearby_with_a_long_round_trip__own_limit)
+{
+	static const struct rocemu_gid here = {{[10] = 0xff, [11] = 0xff, 127, 0, 0, 2}};
+	struct rocemu_ep *ep =
+		rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1, .window_nearby = 200 * FULL});
+	struct peer *near = peer_get(ep, &here, 0), *far = peer_get(ep, &gid, 0);
+
+	cc_on_rtt(&near->cc, 10000000);
+	cc_on_rtt(&far->cc, 10000000);
+	assert_int_equal(cc_max(&near->cc), 200 * FULL);
+	assert_true(cc_max(&far->cc) > 200 * FULL);
+	peer_put(near);
+	peer_put(far);
+	rocemu_ep_free(ep);
+}
+
 TEST(peer_use_mtu, several__least_window_is_the_largest_ones_packet)
 {
 	struct rocemu_ep *ep = rocemu_ep_new(&(struct rocemu_ep_config){.seed = 1});
