@@ -42,20 +42,26 @@ void rcvbuf_fini(struct rcvbuf *p)
 /*
  * Half of what is free beyond a quarter: packets in flight take more of the buffer by the kernel's
  * accounting than by the lane's, and the kernel credits read data late, up to a quarter of the
- * buffer.
+ * buffer. One that is full and has read nothing for RCVBUF_STILL_NS does not count: a stopped
+ * receiver would limit what is sent to all others.
  */
-static uint64_t socket_room(int fd)
+static uint64_t socket_room(struct rcvbuf_dest *d, rocemu_ns_t now)
 {
 	uint32_t info[SK_MEMINFO_VARS];
 	socklen_t len = sizeof(info);
 	uint32_t size, reserve;
 
-	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &len) ||
+	if (getsockopt(d->fd, SOL_SOCKET, SO_MEMINFO, info, &len) ||
 	    len <= SK_MEMINFO_RCVBUF * sizeof(info[0]))
 		return UINT64_MAX;
 	size = info[SK_MEMINFO_RCVBUF];
 	reserve = size / 4 + info[SK_MEMINFO_RMEM_ALLOC];
-	return size > reserve ? (size - reserve) / 2 : 0;
+	if (size > reserve || info[SK_MEMINFO_RMEM_ALLOC] != d->filled)
+		d->filled_at = now;
+	d->filled = info[SK_MEMINFO_RMEM_ALLOC];
+	if (size > reserve)
+		return (size - reserve) / 2;
+	return now > d->filled_at + RCVBUF_STILL_NS ? UINT64_MAX : 0;
 }
 
 static bool is_recent(rocemu_ns_t then, rocemu_ns_t now)
@@ -63,7 +69,7 @@ static bool is_recent(rocemu_ns_t then, rocemu_ns_t now)
 	return now <= then || now - then <= RECENT_NS;
 }
 
-uint64_t rcvbuf_room(const struct rcvbuf *p, rocemu_ns_t now)
+uint64_t rcvbuf_room(struct rcvbuf *p, rocemu_ns_t now)
 {
 	uint64_t room = UINT64_MAX;
 
@@ -71,7 +77,7 @@ uint64_t rcvbuf_room(const struct rcvbuf *p, rocemu_ns_t now)
 		return RCVBUF_FIRST;
 	for (unsigned i = 0; i < p->nsockets; i++)
 		if (is_recent(p->socket[i]->used, now))
-			room = MIN(room, socket_room(p->socket[i]->fd));
+			room = MIN(room, socket_room(p->socket[i], now));
 	for (unsigned i = 0; i < p->nwaiting; i++) {
 		const struct rcvbuf_dest *d = p->waiting[i];
 

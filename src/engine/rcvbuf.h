@@ -23,6 +23,8 @@
 #define RCVBUF_TIMEOUT_NS                                                    \
 	10000000u /* an agent that does not answer delays a sender no longer \
 		   */
+/* A receiver that is full and has read nothing for this long does not limit the sender. */
+#define RCVBUF_STILL_NS 1000000000u
 
 enum {
 	RCVBUF_WAYS = 4,
@@ -52,9 +54,12 @@ enum rcvbuf_state {
 struct rcvbuf_dest {
 	struct rcvbuf_addr addr;
 	enum rcvbuf_state state;
-	int fd;		    /* copy of its receive socket, owned, or -1 */
-	uint32_t sent;	    /* bytes, before it was known */
-	rocemu_ns_t used;   /* when it was sent to last */
+	int fd;		  /* copy of its receive socket, owned, or -1 */
+	uint32_t sent;	  /* bytes, before it was known */
+	rocemu_ns_t used; /* when it was sent to last */
+	/* The buffer's fill level, and when that last changed, or there was room. */
+	uint32_t filled;
+	rocemu_ns_t filled_at;
 	rocemu_ns_t wanted; /* since when the answer is waited for */
 };
 
@@ -68,9 +73,11 @@ struct rcvbuf {
 
 void rcvbuf_fini(struct rcvbuf *p);
 
-/** Bytes, as rocemu_ep_set_send_credits() counts them, that the fullest of the receivers in use
- * can take. */
-uint64_t rcvbuf_room(const struct rcvbuf *p, rocemu_ns_t now);
+/**
+ * Bytes, as rocemu_ep_set_send_credits() counts them, that the fullest of the receivers in use can
+ * take. One that stands still does not count: what is sent to it is lost.
+ */
+uint64_t rcvbuf_room(struct rcvbuf *p, rocemu_ns_t now);
 
 /** UC and UD packets are being sent: count them. @return true: rcvbuf_next_query() has something
  * new. */

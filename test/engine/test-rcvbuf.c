@@ -143,6 +143,43 @@ TEST(rcvbuf, receiver_on_this_host__its_buffer_counts)
 	start();
 }
 
+TEST(rcvbuf, receiver_that_stopped__does_not_limit_the_sender)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	static char data[1400];
+	struct rcvbuf_addr addr;
+	rocemu_ns_t now = 1;
+	uint16_t port;
+	int fd = udp_socket(&port), out = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	start();
+	for (unsigned i = 0; i < 10; i++)
+		send_ud(5, 4000, now);
+	assert_true(rcvbuf_next_query(&p, &addr));
+	rcvbuf_set(&p, &addr, dup(fd));
+	to.sin_port = htons(port);
+	while (rcvbuf_room(&p, now) > 0)
+		assert_int_equal(
+			sendto(out, data, sizeof(data), 0, (struct sockaddr *)&to, sizeof(to)),
+			sizeof(data));
+	/* Sent to again and again, as soon as it does not limit the sender for lack of use. */
+	while (now <= RCVBUF_STILL_NS) {
+		assert_int_equal(rcvbuf_room(&p, now), 0);
+		now += RCVBUF_TIMEOUT_NS;
+		send_ud(5, 4000, now);
+	}
+	now += RCVBUF_TIMEOUT_NS;
+	send_ud(5, 4000, now);
+	assert_true(rcvbuf_room(&p, now) == UINT64_MAX);
+	/* It goes on. */
+	assert_int_equal(recv(fd, data, sizeof(data), 0), sizeof(data));
+	while (rcvbuf_room(&p, now) == UINT64_MAX)
+		assert_int_equal(recv(fd, data, sizeof(data), MSG_DONTWAIT), sizeof(data));
+	close(fd);
+	close(out);
+	start();
+}
+
 TEST(rcvbuf, more_streams_than_sockets__oldest_gives_its_up)
 {
 	struct rcvbuf_addr addr;
