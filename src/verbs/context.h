@@ -13,7 +13,7 @@
  * Locks, in order:
  *   vb_spread.lock      which lane an object is given
  *   vb_port.update      following the interface
- *   vb_cq.consumer      who takes completions out; two CQs: lower address first
+ *   vb_cq.consumer      who takes completions out; two CQs: vb_cq_lock_pair()
  *   xrc.c's lock        XRC domains, which contexts share; not under a consumer's
  *   vb_context.lock     attaching the lane, references of channels
  *   lanes' locks        the endpoints and all their objects; several: lanes_lock()

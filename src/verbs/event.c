@@ -86,7 +86,8 @@ static void post_to_handles(struct vb_qp *qp, enum ibv_event_type type)
 
 /**
  * Would a thread of the process not run if it got a CPU: does it sleep, or has it ended? A
- * process's first thread that has ended stays as a zombie. Also true when that is not known.
+ * process's first thread that has ended stays as a zombie. A page fault (D) is no rest. Also true
+ * when that is not known.
  */
 static bool thread_rests(int tid)
 {
@@ -106,7 +107,7 @@ static bool thread_rests(int tid)
 		stat[n] = '\0';
 		state = strrchr(stat, ')');
 	}
-	return !state || state[1] != ' ' || state[2] != 'R';
+	return !state || state[1] != ' ' || (state[2] != 'R' && state[2] != 'D');
 }
 
 /** CPU time that a thread of the process has used; 0: not known. */

@@ -7,11 +7,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "dev.h"
+#include "verbs/cq.h"
 
 enum { LEN = 64, PATIENCE_S = 20 };
 
@@ -367,6 +370,64 @@ TEST(qp, reset_and_destroyed_between_start_poll_and_end_poll__does_not_wait_for_
 	assert_int_equal(ibv_start_poll(ex, &none), ENOENT);
 	assert_int_equal(ibv_destroy_qp(p.a), 0);
 	assert_int_equal(ibv_destroy_cq(p.d.cq), 0);
+	p.d.cq = plain;
+	dev_close(&p.d);
+}
+
+struct both {
+	struct vb_cq *a, *b;
+};
+
+static void *lock_both(void *arg)
+{
+	const struct both *c = arg;
+
+	vb_cq_lock_pair(c->a, c->b);
+	vb_cq_unlock_pair(c->a, c->b);
+	return NULL;
+}
+
+/* As ibv_destroy_qp() takes them, by two threads, of which one polls one of the CQs. */
+TEST(cq, two_locked_by_two_threads_while_one_is_polled__none_waits_for_ever)
+{
+	enum { YIELDS = 1000 };
+	struct ibv_cq_init_attr_ex attr = {.cqe = DEV_CQE};
+	struct ibv_poll_cq_attr none = {0};
+	struct ibv_cq_ex *ex[2];
+	struct ibv_cq *plain;
+	struct pair p;
+	pthread_t t;
+
+	dev_open(&p.d);
+	plain = p.d.cq;
+	for (unsigned i = 0; i < 2; i++) {
+		ex[i] = ibv_create_cq_ex(p.d.ctx, &attr);
+		assert_non_null(ex[i]);
+	}
+	alarm(PATIENCE_S);
+	for (unsigned i = 0; i < 2; i++) {
+		struct both c = {vb_cq_of(ibv_cq_ex_to_cq(ex[0])),
+				 vb_cq_of(ibv_cq_ex_to_cq(ex[1]))};
+
+		p.d.cq = ibv_cq_ex_to_cq(ex[i]);
+		p.a = dev_qp(&p.d, IBV_QPT_RC, 0);
+		p.b = dev_qp(&p.d, IBV_QPT_RC, 0);
+		dev_connect(p.a, p.b);
+		dev_post_recv(&p.d, p.b, 1, 1024, LEN);
+		assert_int_equal(to_state(p.b, IBV_QPS_ERR), 0);
+		assert_int_equal(ibv_start_poll(ex[i], &none), 0);
+		assert_int_equal(pthread_create(&t, NULL, lock_both, &c), 0);
+		for (unsigned j = 0; j < YIELDS; j++)
+			sched_yield(); /* it has one, perhaps, and waits for the other */
+		lock_both(&c);
+		ibv_end_poll(ex[i]);
+		pthread_join(t, NULL);
+		assert_int_equal(ibv_destroy_qp(p.a), 0);
+		assert_int_equal(ibv_destroy_qp(p.b), 0);
+	}
+	alarm(0);
+	for (unsigned i = 0; i < 2; i++)
+		assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(ex[i])), 0);
 	p.d.cq = plain;
 	dev_close(&p.d);
 }
