@@ -78,7 +78,7 @@ HOT static int drain(struct vb_cq *cq, int n, struct ibv_wc *wc)
  * polls wants the completions from before the arming; some of them arrive here only while the poll
  * makes progress, and raise no event. Completions of requests posted after the arming, and those of
  * later polls, do raise it. A poll on a thread that did not arm the CQ does not wake the one that
- * did, so the event must.
+ * did, so the event must: also where both have armed it.
  */
 bool vb_cq_is_quiet(struct vb_cq *cq)
 {
@@ -141,6 +141,10 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 		return vb_errno(ret);
 	lane = vb_lane_lock(&cq->place);
 	vb_lane_assume(lane);
+	if (!rocemu_cq_is_armed(cq->rcq))
+		cq->shared = false;
+	else if (atomic_load_explicit(&cq->armer_tid, memory_order_relaxed) != poller_self())
+		cq->shared = true;
 	again = rocemu_cq_arm(cq->rcq, lane_now(), solicited_only != 0) &&
 		atomic_load_explicit(&cq->armer_tid, memory_order_relaxed) == poller_self();
 	atomic_store_explicit(&cq->armer, pthread_self(), memory_order_relaxed);
@@ -148,7 +152,8 @@ int vb_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	/* A thread that arms and does not poll may put the event off once, not again and again. */
 	if (!again)
 		cq->armer_cpu_ns = 0;
-	atomic_store_explicit(&cq->fresh, true, memory_order_release);
+	/* Another thread that armed it waits for the event, whatever this one polls. */
+	atomic_store_explicit(&cq->fresh, !cq->shared, memory_order_release);
 	/* The program may be about to wait: send the posts that were gathered. */
 	if (ch && vb_channel_lane(ch) == lane && spin_pays(&ch->spin))
 		lane_look_hint(lane);
@@ -190,14 +195,30 @@ static bool has_to_lock(struct vb_cq *cq)
 	return cq && atomic_load_explicit(&cq->poller_tid, memory_order_relaxed) != poller_self();
 }
 
+/*
+ * None is waited for with the other one held: a thread that polls one of them may take the
+ * other, so there is no order.
+ */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b)
 {
-	struct vb_cq *low = a < b ? a : b, *high = a < b ? b : a;
+	struct vb_cq *first = has_to_lock(a) ? a : NULL, *second = has_to_lock(b) ? b : NULL;
 
-	if (has_to_lock(low))
-		pthread_mutex_lock(&low->consumer);
-	if (high != low && has_to_lock(high))
-		pthread_mutex_lock(&high->consumer);
+	if (!first || !second || first == second) {
+		first = first ? first : second;
+		if (first)
+			pthread_mutex_lock(&first->consumer);
+		return;
+	}
+	for (;;) {
+		struct vb_cq *waited_for = second;
+
+		pthread_mutex_lock(&first->consumer);
+		if (!pthread_mutex_trylock(&second->consumer))
+			return;
+		pthread_mutex_unlock(&first->consumer);
+		second = first;
+		first = waited_for;
+	}
 }
 
 void vb_cq_unlock_pair(struct vb_cq *a, struct vb_cq *b)

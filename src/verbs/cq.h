@@ -31,8 +31,9 @@ struct vb_cq {
 		bool fixed;	/* until the next poll */
 	} wall;			/* CLOCK_REALTIME; guarded by consumer */
 	bool quiet;		/* start_poll called rocemu_cq_polling(); guarded by consumer */
-	atomic_bool fresh; /* armed, and since then nothing was posted and no poll made progress;
-			      see vb_cq_is_quiet() */
+	atomic_bool fresh; /* armed by one thread alone, and since then nothing was posted and no
+			      poll made progress; see vb_cq_is_quiet() */
+	bool shared;	   /* several threads have armed it since its last event. Lane's lock */
 	_Atomic(pthread_t) armer; /* the thread that armed it last */
 	atomic_int armer_tid;	  /* the same thread as the kernel names it */
 	uint64_t armer_cpu_ns;	/* its CPU time when the event was put off since; 0: was not. Lane's
@@ -62,7 +63,7 @@ bool vb_cq_take(struct vb_cq *cq, struct rocemu_cqe *cqe);
  */
 bool vb_cq_is_quiet(struct vb_cq *cq);
 /**
- * Take and release the consumer locks of a QP's two CQs (which may be equal, or NULL), in order.
+ * Take and release the consumer locks of a QP's two CQs (which may be equal, or NULL).
  * A thread that has one from start_poll on keeps it: what it has read is in cur, not in the ring.
  */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b);

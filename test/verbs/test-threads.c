@@ -2,6 +2,7 @@
 /* Several threads on one context, and programs that fork. Most useful under ThreadSanitizer. */
 #include "test.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,6 +12,9 @@
 #include <unistd.h>
 
 #include "dev.h"
+#include "engine/lane-internal.h"
+#include "verbs/context.h"
+#include "verbs/cq.h"
 
 enum { ROUNDS = 200, WORKERS = 4 };
 
@@ -211,5 +215,61 @@ TEST(fork, child_inherits_and_exits__parent_undisturbed)
 	assert_true(write_and_wait(&d, a, d.cq, 1));
 	assert_int_equal(ibv_destroy_qp(a), 0);
 	assert_int_equal(ibv_destroy_qp(b), 0);
+	dev_close(&d);
+}
+
+static void *arm(void *cq)
+{
+	return (void *)(intptr_t)ibv_req_notify_cq(cq, 0);
+}
+
+/* One of them polls, and takes in the packet by that: the other one still waits for the event. */
+TEST(threads, cq_armed_by_two__event_though_one_polls)
+{
+	struct ibv_send_wr *bad, wr = {.num_sge = 1, .opcode = IBV_WR_SEND};
+	struct dev d, other;
+	struct ibv_sge sge;
+	struct pollfd fd;
+	struct ibv_qp *to, *from;
+	struct ibv_wc wc, none;
+	struct lane *l;
+	struct ibv_cq *cq;
+	pthread_t t;
+	void *ret;
+
+	dev_open(&d);
+	dev_open(&other);
+	to = dev_qp(&d, IBV_QPT_RC, 0);
+	from = dev_qp(&other, IBV_QPT_RC, 0);
+	dev_connect(from, to);
+	sge = dev_sge(&other, 0, 64);
+	wr.sg_list = &sge;
+	wr.send_flags = IBV_SEND_SIGNALED;
+	fd = (struct pollfd){.fd = d.channel->fd, .events = POLLIN};
+	l = vb_lane_of(&vb_cq_of(d.cq)->place);
+	lane_thread_stop(l);
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		dev_post_recv(&d, to, 2, 1024, 64);
+		/* The first poll after arming looks at the sockets in this mode only. */
+		lane_lock(l);
+		l->progress.mode = PROGRESS_POLLED;
+		lane_unlock(l);
+		assert_int_equal(pthread_create(&t, NULL, arm, d.cq), 0);
+		assert_int_equal(pthread_join(t, &ret), 0);
+		assert_null(ret);
+		assert_int_equal(ibv_req_notify_cq(d.cq, 0), 0);
+		assert_int_equal(ibv_post_send(from, &wr, &bad), 0);
+		dev_poll(d.cq);
+		assert_int_equal(poll(&fd, 1, 20000), 1);
+		assert_int_equal(ibv_get_cq_event(d.channel, &cq, &ret), 0);
+		ibv_ack_cq_events(cq, 1);
+		/* This thread alone makes the receiver go on. */
+		while (ibv_poll_cq(other.cq, 1, &wc) == 0)
+			assert_int_equal(ibv_poll_cq(d.cq, 1, &none), 0);
+		assert_int_equal(wc.status, IBV_WC_SUCCESS);
+	}
+	assert_int_equal(ibv_destroy_qp(from), 0);
+	assert_int_equal(ibv_destroy_qp(to), 0);
+	dev_close(&other);
 	dev_close(&d);
 }
