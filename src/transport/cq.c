@@ -175,7 +175,6 @@ static bool cq_has_awaited(const struct rocemu_cq *cq)
 static void cq_notify_at(struct rocemu_cq *cq, rocemu_ns_t due)
 {
 	cq->late_due = due;
-	cq->late_tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	if (!timer_running(&cq->late) || due < cq->late.deadline)
 		timer_set(&cq->ep->timers, &cq->late, due);
 }
@@ -323,6 +322,7 @@ bool rocemu_cq_arm(struct rocemu_cq *cq, rocemu_ns_t now, bool solicited_only)
 	rocemu_ns_t due;
 	uint32_t last;
 
+	cq->late_tail = atomic_load_explicit(&cq->tail, memory_order_relaxed);
 	/* A weaker request than the present one changes nothing (IBTA 11.4.2.2). */
 	if (!solicited_only)
 		cq_set_armed(cq, CQ_ARMED_ANY);

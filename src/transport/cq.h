@@ -35,7 +35,7 @@ struct rocemu_cq {
 	struct timer timer;	/* ends mod_period */
 	struct timer late;	/* runs out at late_due or before; armed or not */
 	rocemu_ns_t late_due;	/* of a late event */
-	uint32_t late_tail;	/* tail when late_due was set */
+	uint32_t late_tail;	/* tail when it was armed last */
 	enum cq_armed was_late; /* how it was armed when the event was raised late; CQ_DISARMED: it
 				   was not late */
 	uint32_t notified;	/* head when the last event was taken */

@@ -231,6 +231,24 @@ TEST(cq_arm, armed_again_before_the_timer_ran_out__counts_from_then)
 	rocemu_ep_free(ep);
 }
 
+TEST(cq_arm, some_polled_and_another_came_before_the_next_arming__not_again)
+{
+	struct rocemu_ep *ep = new_ep();
+	struct rocemu_cq *cq = new_cq(ep, 8);
+	struct rocemu_cqe out[8];
+
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	push_at(cq, 1, IBV_WC_SUCCESS);
+	assert_false(rocemu_cq_arm(cq, 1000, false));
+	assert_int_equal(rocemu_cq_poll(cq, out, 1), 1);
+	rocemu_cq_polling(cq, true);
+	push_at(cq, 2000, IBV_WC_SUCCESS);
+	rocemu_cq_polling(cq, false);
+	assert_false(rocemu_cq_arm(cq, 3000, false));
+	assert_true(rocemu_cq_arm(cq, 4000, false));
+	rocemu_ep_free(ep);
+}
+
 TEST(cq_arm, armed_again_and_again_without_a_poll__event_of_the_first_time)
 {
 	struct rocemu_ep *ep = new_ep();
