@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/syssocket.h"
@@ -21,6 +22,7 @@ static void init_empty(struct evq *q)
 	list_init(&q->ready);
 	q->lookers = q->without_token = q->owed = 0;
 	atomic_init(&q->flushers, 0);
+	atomic_init(&q->writing, 0);
 	atomic_init(&q->count, 0);
 }
 
@@ -140,10 +142,12 @@ static void flush(struct evq *q)
 	pthread_mutex_lock(&q->lock);
 	owed = q->owed;
 	q->owed = 0;
+	atomic_fetch_add_explicit(&q->writing, owed, memory_order_relaxed);
 	pthread_mutex_unlock(&q->lock);
 	/* Not with the lock: the reader takes it. */
 	if (owed)
 		put_tokens(q, owed);
+	atomic_fetch_sub_explicit(&q->writing, owed, memory_order_release);
 	atomic_fetch_sub_explicit(&q->flushers, 1, memory_order_release);
 }
 
@@ -251,13 +255,29 @@ bool evq_is_looked_at(struct evq *q)
 	return looked_at;
 }
 
+/*
+ * A token that is written after its event was dropped would make the fd readable for nothing. By
+ * nanosleep(): sched_yield() of a real-time thread keeps the other from running.
+ */
+static void lock_between_writes(struct evq *q, const struct evq_source *s)
+{
+	static const struct timespec pause = {.tv_nsec = 20000};
+
+	pthread_mutex_lock(&q->lock);
+	while (s->waiting > 0 && atomic_load_explicit(&q->writing, memory_order_acquire)) {
+		pthread_mutex_unlock(&q->lock);
+		nanosleep(&pause, NULL);
+		pthread_mutex_lock(&q->lock);
+	}
+}
+
 unsigned evq_drop(struct evq *q, struct evq_source *s)
 {
 	unsigned delivered;
 	uint64_t token;
 	int flags;
 
-	pthread_mutex_lock(&q->lock);
+	lock_between_writes(q, s);
 	if (s->waiting > 0) {
 		flags = fcntl(q->fd, F_GETFL);
 		fcntl(q->fd, F_SETFL, flags | O_NONBLOCK);

@@ -33,6 +33,7 @@ struct evq {
 				 */
 	unsigned owed;		/* waiting events whose token evq_flush() writes; guarded by lock */
 	atomic_uint flushers;	/* threads that will flush this queue; changed under lock */
+	atomic_uint writing;	/* tokens that are no longer owed, and may not be written yet */
 	atomic_uint count;	/* waiting events; changed under lock */
 };
 

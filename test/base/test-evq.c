@@ -1,19 +1,74 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "test.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/evq.h"
+
+/* ---- a write that takes its time ---- */
+
+static struct {
+	atomic_int fd; /* of these; -1: none */
+	atomic_bool begun, may_go_on;
+} slow_write = {.fd = -1};
+
+enum { WRITE_TURNS = 2000 };
+
+/* Until it may go on, or for so many turns: what may not happen before it cannot be waited for. */
+static void before_write(int fd)
+{
+	if (fd != slow_write.fd)
+		return;
+	slow_write.fd = -1;
+	atomic_store(&slow_write.begun, true);
+	for (unsigned i = 0; i < WRITE_TURNS && !atomic_load(&slow_write.may_go_on); i++)
+		sched_yield();
+}
+
+typedef long syscall_fn(long number, ...);
+
+static syscall_fn *libc_syscall(void)
+{
+	void *found = dlsym(RTLD_NEXT, "syscall");
+	syscall_fn *fn;
+
+	memcpy(&fn, &found, sizeof(fn));
+	return fn;
+}
+
+/* In place of the C library's, see base/syssocket.h: with sanitizers write(), else syscall(). */
+ssize_t write(int fd, const void *buf, size_t len)
+{
+	before_write(fd);
+	return libc_syscall()(SYS_write, fd, buf, len);
+}
+
+long syscall(long number, ...)
+{
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (unsigned i = 0; i < sizeof(a) / sizeof(a[0]); i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_write)
+		before_write((int)a[0]);
+	return libc_syscall()(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
 
 static bool readable(const struct evq *q)
 {
@@ -288,6 +343,34 @@ TEST(evq, ends_while_a_thread_has_to_flush__waits_for_it)
 	atomic_store(&l.may_flush, true);
 	pthread_join(t, NULL);
 	pthread_join(end, NULL);
+}
+
+static void *drop(void *arg)
+{
+	struct later *l = arg;
+
+	evq_drop(&l->q, &l->a);
+	atomic_store(&slow_write.may_go_on, true);
+	return NULL;
+}
+
+/* Its token would come after it, and make the descriptor readable for nothing. */
+TEST(evq, dropped_while_its_token_is_written__no_token_is_left)
+{
+	struct later l = {.may_flush = true};
+	struct evq_source b;
+	pthread_t t, dropper;
+
+	init(&l.q, &l.a, &b);
+	slow_write.fd = l.q.fd;
+	assert_int_equal(pthread_create(&t, NULL, post_later_and_flush, &l), 0);
+	while (!atomic_load(&slow_write.begun))
+		sched_yield();
+	assert_int_equal(pthread_create(&dropper, NULL, drop, &l), 0);
+	pthread_join(t, NULL);
+	pthread_join(dropper, NULL);
+	assert_false(readable(&l.q));
+	evq_fini(&l.q);
 }
 
 enum { CROWD = 4, CROWD_EVENTS = 20000 };
