@@ -182,6 +182,9 @@ static void *thread_main(void *arg)
 			if (errno != EINTR && errno != ENOMEM && errno != EAGAIN)
 				return NULL;
 		}
+		/* The program has closed them: they would be readable without end. */
+		if ((fds[0].revents | fds[1].revents) & POLLNVAL)
+			return NULL;
 		if (fds[1].revents && !woken())
 			return NULL;
 		if (fds[0].revents)

@@ -198,6 +198,16 @@ static bool goes_on(unsigned generation) REQUIRES(rcm_lock)
 	return core.running && core.generation == generation;
 }
 
+/* Has the program closed descriptors that are not its own? They would be readable without end. */
+static bool are_closed(const struct pollfd p[2])
+{
+	const bool closed = (p[0].revents | p[1].revents) & POLLNVAL;
+
+	if (closed)
+		log_warn("connection management ends: the program has closed its descriptors");
+	return closed;
+}
+
 static void *run(void *arg)
 {
 	unsigned generation = (unsigned)(uintptr_t)arg;
@@ -213,6 +223,8 @@ static void *run(void *arg)
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), -1);
 		rcm_lock_take();
+		if (are_closed(p))
+			break;
 		if (p[1].revents) {
 			core.armed = ROCEMU_NEVER;
 			if (read(core.timer_fd, &n, sizeof(n)) < 0)
@@ -265,6 +277,10 @@ static void *run_watch(void *arg)
 
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), lost ? pause_ms : -1);
+		if (are_closed(p)) {
+			rcm_lock_take();
+			break;
+		}
 		if (p[0].revents && read(p[0].fd, &n, sizeof(n)) < 0)
 			log_debug("connection management: spurious wakeup");
 		if (p[0].revents || p[1].revents)

@@ -80,13 +80,19 @@ static bool got(struct ear *e, const char *text)
 	return same;
 }
 
-static void set_lo(bool up)
+static void set_lo_by(int fd, bool up)
 {
 	struct ifreq ifr = {.ifr_name = "lo", .ifr_flags = up ? IFF_UP | IFF_RUNNING : 0};
+
+	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+}
+
+static void set_lo(bool up)
+{
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	assert_true(fd >= 0);
-	assert_int_equal(ioctl(fd, SIOCSIFFLAGS, &ifr), 0);
+	set_lo_by(fd, up);
 	close(fd);
 }
 
@@ -467,4 +473,42 @@ TEST(netmon, begun_and_ended_often__no_descriptor_is_left)
 		netmon_remove(&a.listener);
 	}
 	assert_int_equal(open_files(), before);
+}
+
+static unsigned threads(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	assert_non_null(d);
+	for (struct dirent *e = readdir(d); e; e = readdir(d))
+		n += e->d_name[0] != '.';
+	closedir(d);
+	return n;
+}
+
+/* As a program does that becomes a daemon: they would be readable without end. */
+TEST(netmon, its_descriptors_closed_by_the_program__its_thread_ends)
+{
+	unsigned before;
+	struct ear a;
+	int any, first;
+
+	netns_enter_once();
+	ear_init(&a);
+	before = threads();
+	any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	first = dup(any);
+	close(first);
+	assert_int_equal(netmon_add(&a.listener), 0);
+	assert_int_equal(threads(), before + 1);
+	close(first);
+	close(first + 1);
+	/* poll() sees it at the next event. */
+	while (threads() > before) {
+		set_lo_by(any, false);
+		set_lo_by(any, true);
+	}
+	netmon_remove(&a.listener);
+	close(any);
 }
