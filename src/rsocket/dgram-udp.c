@@ -430,6 +430,7 @@ void dgram_udp_progress(struct dgram *d)
 	union control control;
 	struct iovec iov = {.iov_base = d->udp_buf, .iov_len = DGRAM_UDP_MAX};
 	struct msghdr msg;
+	bool any = false;
 	ssize_t len;
 
 	d->idle = 0;
@@ -446,8 +447,11 @@ void dgram_udp_progress(struct dgram *d)
 		if (len < 0) {
 			if (errno != EAGAIN && errno != EINTR)
 				d->rs.error = errno;
+			if (any) /* other threads may be about to poll for it */
+				rs_wake(&d->rs);
 			return;
 		}
+		any = true;
 		if (local_of(&msg, &local)) {
 			dgram_addr_set(&peer, &from.sa);
 			take(d, &peer, &local, (size_t)len);

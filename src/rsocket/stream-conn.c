@@ -294,6 +294,8 @@ void stream_cm_progress(struct stream *s)
 	while (rdma_get_cm_event(s->channel, &ev) == 0) {
 		ret = take_event(s, ev);
 		rdma_ack_cm_event(ev);
+		/* Other threads may be about to poll for the event that has just been taken. */
+		rs_wake(&s->rs);
 		if (ret == -ESHUTDOWN) {
 			/* Data that the peer sent before it closed can still be read. */
 			stream_progress(s);

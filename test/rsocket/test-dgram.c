@@ -6,6 +6,7 @@
 
 #include "base/util.h"
 #include "lib/test.h"
+#include "rsocket/rs.h"
 #include "sock.h"
 #include "verbs/dev.h"
 
@@ -239,6 +240,48 @@ static void *run_echo(void *arg)
 			return NULL;
 		assert_int_equal(rsendto(fd, buf, (size_t)n, 0, &from.sa, len), n);
 	}
+}
+
+static void *run_reader(void *arg)
+{
+	char c;
+
+	assert_int_equal(rrecv(*(int *)arg, &c, 1, 0), 1);
+	return NULL;
+}
+
+/* The sleeping thread may see the socket's descriptor empty again, and would sleep on. By UDP, as
+ * the first of each sender. */
+TEST(dgram, taken_in_while_another_thread_sleeps__it_is_told)
+{
+	union sock_addr third_at;
+	struct rs *rs;
+	struct ends e;
+	unsigned asleep;
+	uint32_t before;
+	pthread_t t;
+	int third;
+
+	ends_open(&e, AF_INET);
+	third = sock_bound(AF_INET, SOCK_DGRAM, &third_at);
+	send_to(&e, 0, "0", 1); /* the receiver's QP is made */
+	expect_at(&e, 1, "0", 1);
+	t = sock_thread(run_reader, &e.fd[1]);
+	do {
+		rs = rs_get(e.fd[1]);
+		asleep = rs->sleep.sleepers;
+		if (!asleep)
+			rs_put(rs);
+	} while (!asleep);
+	before = rs->sleep.generation;
+	assert_int_equal(rsendto(third, "1", 1, 0, &e.at[1].sa, sock_len(&e.at[1])), 1);
+	while (!(rs->ops->ready(rs, POLLIN) & POLLIN))
+		;
+	assert_int_not_equal(rs->sleep.generation, before);
+	rs_put(rs);
+	sock_join(t);
+	assert_int_equal(rclose(third), 0);
+	ends_close(&e);
 }
 
 TEST(dgram, echo_by_another_thread__each_comes_back)
