@@ -45,7 +45,8 @@ enum {
 /* clang-format on */
 #define RING_MAGIC 0x72736831u /* "rsh1": counts on with the layout of the ring, too */
 
-/* Guards which descriptors of connections and rings there are, in all lanes of the process. */
+/* Guards which descriptors of rings and of other lanes' connections there are, in all lanes of the
+ * process. */
 static struct mutex fork_lock = MUTEX_INITIALIZER;
 
 void forward_hold_forks(void)

@@ -284,7 +284,7 @@ unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned 
 			out[kept++] = pkt[i];
 			continue;
 		}
-		/* One that is full is used once in a while: its time goes on. */
+		/* Unused for a second: its time begins anew. A full one is tried each 10 ms. */
 		if (now > t->used + SHM_STILL_NS)
 			t->taken_at = now;
 		t->used = now;

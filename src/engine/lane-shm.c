@@ -49,8 +49,10 @@ static void tx_close(struct lane *l, struct shm_tx *t)
 	for (unsigned i = 0; i < s->nopen; i++)
 		if (s->open[i] == t)
 			s->open[i--] = s->open[--s->nopen];
-	if (t->io.fd >= 0)
+	if (t->io.fd >= 0) {
+		shutdown(t->io.fd, SHUT_RDWR); /* a child may have it */
 		close(t->io.fd);
+	}
 	t->io.fd = -1;
 	forward_let_fork();
 	t->state = SHM_TX_NONE;
@@ -152,6 +154,7 @@ static void rx_free(struct lane *l, struct shm_rx *r)
 	for (unsigned i = 0; i < s->nrx; i++)
 		if (s->rx[i] == r)
 			s->rx[i--] = s->rx[--s->nrx];
+	shutdown(r->io.fd, SHUT_RDWR);
 	close(r->io.fd);
 	forward_let_fork();
 	s->fresh -= !r->started;
