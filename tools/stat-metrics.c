@@ -55,7 +55,8 @@ static const struct metric lane_metrics[] = {
 		{"rocemu_device_socket_drops_total", "counter",
 		 "datagrams that the kernel dropped for lack of socket buffer",
 		 offsetof(struct stat_lane, counts.lane.rx_sock_drops), 1},
-	{"rocemu_device_tx_errors_total", "counter", "datagrams that the kernel refused",
+	{"rocemu_device_tx_errors_total", "counter",
+	 "datagrams that the kernel refused, or that found a ring full",
 	 offsetof(struct stat_lane, counts.lane.tx_errors), 1},
 };
 

@@ -14,7 +14,7 @@ import urllib.error
 import urllib.request
 
 from cases_robust import NOBODY, need_nobody
-from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, expect, new_port, run, sanitizer_env, start
+from harness import HANG_GUARD_S, NORMAL, QUICK, Case, Failure, Proc, Side, Skip, expect, may_make_netns, new_port, run, sanitizer_env, start
 
 SIDE = Side('dev0=lo', '127.0.0.1')
 FOREVER = 1000000000
@@ -439,6 +439,9 @@ kill -KILL $s $c
 
 def summary_drops(config, _lab):
     """What could not be sent is in the summary."""
+    reason = may_make_netns()
+    if reason:
+        raise Skip(reason)
     pong = f'ibv_rc_pingpong -d dev0 -g 0 -m 4096 -n {FOREVER} -p {new_port()}'
     script = ('counters=/sys/class/infiniband/dev0/ports/1/counters\n'
               f'{pong} > /dev/null & s=$!\n{pong} 127.0.0.1 > /dev/null 2>&1 & c=$!\n'
