@@ -197,7 +197,7 @@ static bool has_to_lock(struct vb_cq *cq)
 
 /*
  * None is waited for with the other one held: a thread that polls one of them may take the
- * other, so there is no order.
+ * other, so there is no order. Two threads that each poll one of them still wait for each other.
  */
 void vb_cq_lock_pair(struct vb_cq *a, struct vb_cq *b)
 {
