@@ -175,7 +175,7 @@ static int set_lanes(const struct run *r)
 {
 	char err[128];
 
-	if (r->lanes[0] < '1' || r->lanes[0] > '0' + LANES_MAX || r->lanes[1]) {
+	if (!lanes_parse(r->lanes)) {
 		snprintf(err, sizeof(err), "\"%s\": expected a number from 1 to %d", r->lanes,
 			 LANES_MAX);
 		return complain(r, "--lanes", err);

@@ -93,7 +93,21 @@ bool lane_trylock(struct lane *l) TRY_ACQUIRE(true, l);
  */
 void lane_join(struct lane *l) EXCLUDES(l);
 
-enum { LANES_MAX = 8 };
+enum {
+	LANES_MAX = 64,
+	/* Unless ROCEMU_LANES is set. A lane takes 11 descriptors, and programs have 1024. */
+	LANES_DEFAULT_MAX = 16,
+};
+
+/** A text as a number of lanes, 1 to LANES_MAX; 0: it is none. */
+static inline unsigned lanes_parse(const char *text)
+{
+	unsigned n = 0;
+
+	while (*text >= '0' && *text <= '9' && n <= LANES_MAX)
+		n = 10 * n + (unsigned)(*text++ - '0');
+	return *text || n > LANES_MAX ? 0 : n;
+}
 
 /** The lanes of a device context, whose endpoints have their domains in common (domains_of the
  * first's). */

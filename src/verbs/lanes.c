@@ -51,14 +51,15 @@ static unsigned cpus(void)
 static int lanes_setting(void)
 {
 	const char *env = getenv("ROCEMU_LANES");
+	unsigned n;
 
 	if (!env || !*env)
 		return 0;
-	if (env[1] || *env < '1' || *env > '0' + LANES_MAX) {
-		log_error("ROCEMU_LANES=%s: expected a number from 1 to %d", env, LANES_MAX);
-		return -EINVAL;
-	}
-	return *env - '0';
+	n = lanes_parse(env);
+	if (n)
+		return (int)n;
+	log_error("ROCEMU_LANES=%s: expected a number from 1 to %d", env, LANES_MAX);
+	return -EINVAL;
 }
 
 /**
@@ -67,7 +68,7 @@ static int lanes_setting(void)
  */
 static unsigned by_default(const struct lane *first)
 {
-	return lane_is_impaired(first) ? 1 : MIN(cpus(), (unsigned)LANES_MAX);
+	return lane_is_impaired(first) ? 1 : MIN(cpus(), (unsigned)LANES_DEFAULT_MAX);
 }
 
 /* ---- made and freed ---- */

@@ -28,7 +28,7 @@ struct vb_maker {
 	struct lane *lane; /* borrowed */
 };
 
-enum { VB_MAKERS = 32 };
+enum { VB_MAKERS = LANES_MAX };
 
 /** How a context's QPs are spread over its lanes; guarded by lock, but for qps. */
 struct vb_spread {

@@ -119,7 +119,7 @@ TEST(lanes, setting_1__one_lane)
 
 TEST(lanes, setting_wrong__device_not_opened)
 {
-	static const char *const wrong[] = {"0", "9", "2x", "-1", "all"};
+	static const char *const wrong[] = {"0", "65", "2x", "-1", "all", "4294967297"};
 	struct ibv_device **list;
 
 	lanes_open(&d, 1);
@@ -136,6 +136,30 @@ TEST(lanes, setting_wrong__device_not_opened)
 }
 
 /* ---- traffic ---- */
+
+/* As many threads have, each with its own. */
+TEST(lanes, forty__each_works)
+{
+	enum { PAIRS = 20 };
+	static struct lanes_end a[PAIRS], b[PAIRS];
+
+	lanes_open(&d, 2 * PAIRS);
+	for (unsigned i = 0; i < PAIRS; i++)
+		lanes_pair(&d, &a[i], &b[i]);
+	for (unsigned i = 0; i < PAIRS; i++) {
+		for (unsigned j = 0; j < i; j++) {
+			assert_int_not_equal(lanes_slot(a[i].qp), lanes_slot(a[j].qp));
+			assert_int_not_equal(lanes_slot(b[i].qp), lanes_slot(a[j].qp));
+		}
+		assert_int_not_equal(lanes_slot(a[i].qp), lanes_slot(b[i].qp));
+		lanes_check(&d, &a[i], &b[i]);
+	}
+	for (unsigned i = 0; i < PAIRS; i++) {
+		lanes_end_free(&a[i]);
+		lanes_end_free(&b[i]);
+	}
+	dev_close(&d);
+}
 
 TEST(lanes, rc_between_them__all_operations)
 {
