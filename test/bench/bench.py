@@ -174,7 +174,7 @@ def comparisons(b):
     figures = [
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'raw UDP ping-pong', lambda: b.raw_lat('udp-pingpong', 'send'),
          'most', 1.4),
-        ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), "the same by a lane's socket",
+        ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), "the same by a lane's sockets",
          lambda: b.raw_lat('udp-pingpong', 'send', '--lane'), None, None),
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'the same, with the ACK in its burst',
          lambda: b.raw_lat('udp-pingpong', 'send', '--lane', '--ack'), None, None),

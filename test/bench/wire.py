@@ -47,8 +47,11 @@ class Wires:
     def iperf3_mib(self):
         return self.peers.iperf3() * 1e9 / 8 / MIB
 
-    def ucx_us(self):
-        return self.peers.ucx('tag_lat', 8, 100000, 'posix,self')[1]
+    def ucx_us(self, kind='posix'):
+        return self.peers.ucx('tag_lat', 8, 100000, f'{kind},self')[1]
+
+    def send_and_back_us(self):
+        return 2 * self.stock('shm', 'ib_send_lat', 8, 20000, LATENCY)
 
     def ucx_rate(self):
         return self.peers.ucx('ucp_put_bw', 64, 1000000, 'posix,self')[7] / 1e6
@@ -64,6 +67,12 @@ def stock(program, size, count, column):
     return lambda w, wire: w.stock(wire, program, size, count, column)
 
 
+def bulk(program, size, count, udp=1.2, *more):
+    """udp: the least ratio to the same by UDP."""
+    return ('MiB/s', stock(program, size, count, BANDWIDTH), [
+        (UDP, None, ('least', udp)), ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3'), *more])
+
+
 UDP = 'the same by UDP'
 # name: unit, how it is measured, and beside it: name, how (None: the same by UDP), most or least of its figure (None: no
 # bar), with what added, the program that it takes
@@ -72,28 +81,24 @@ FIGURES = {
         (UDP, None, ('most', 0.35)),
         ('raw UDP ping-pong', Wires.raw_us, ('most', 0.25)),
         ('UCX posix, tag_lat', Wires.ucx_us, None, 'ucx_perftest'),
+        ('UCX sysv, tag_lat', lambda w: w.ucx_us('sysv'), None, 'ucx_perftest'),
         ('libfabric shm, fi_pingpong', Wires.libfabric_us, None, 'fi_pingpong')]),
     'WRITE 8 B': ('us', stock('ib_write_lat', 8, 20000, LATENCY), [
         (UDP, None, ('most', 0.35)),
         ('a cache line, one way', Wires.line_us, ('most', 1.5, 0.3))]),
-    'READ 8 B': ('us', stock('ib_read_lat', 8, 10000, LATENCY), [(UDP, None, ('most', 0.35))]),
+    'READ 8 B': ('us', stock('ib_read_lat', 8, 10000, LATENCY), [
+        (UDP, None, ('most', 0.35)),
+        ('SEND there and back', Wires.send_and_back_us, ('most', 1.2))]),
     'WRITE 64 B': ('M msg/s', stock('ib_write_bw', 64, 200000, RATE), [
         (UDP, None, ('least', 1.2)),
+        ('three million', lambda _: 3.0, ('least', 1.0)),
         ('UCX posix, put_bw', Wires.ucx_rate, None, 'ucx_perftest')]),
-    'WRITE 64 KiB': ('MiB/s', stock('ib_write_bw', 65536, 20000, BANDWIDTH), [
-        (UDP, None, ('least', 1.2)),
-        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3')]),
-    'WRITE 1 MiB': ('MiB/s', stock('ib_write_bw', MIB, 2000, BANDWIDTH), [
-        (UDP, None, ('least', 1.2)),
-        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3'),
-        ('memcpy()', Wires.copy_mib, None)]),
-    'READ 1 MiB': ('MiB/s', stock('ib_read_bw', MIB, 2000, BANDWIDTH), [
-        (UDP, None, ('least', 1.0)),
-        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3')]),
-    'SEND 1 MiB': ('MiB/s', stock('ib_send_bw', MIB, 2000, BANDWIDTH), [
-        (UDP, None, ('least', 1.2)),
-        ('iperf3 TCP', Wires.iperf3_mib, ('least', 2.5), 'iperf3'),
-        ('UCX posix, tag_bw', Wires.ucx_mib, None, 'ucx_perftest')]),
+    'WRITE 64 KiB': bulk('ib_write_bw', 65536, 20000),
+    'READ 64 KiB': bulk('ib_read_bw', 65536, 20000, 1.0),
+    'SEND 64 KiB': bulk('ib_send_bw', 65536, 20000),
+    'WRITE 1 MiB': bulk('ib_write_bw', MIB, 2000, 1.2, ('memcpy()', Wires.copy_mib, None)),
+    'READ 1 MiB': bulk('ib_read_bw', MIB, 2000, 1.0),
+    'SEND 1 MiB': bulk('ib_send_bw', MIB, 2000, 1.2, ('UCX posix, tag_bw', Wires.ucx_mib, None, 'ucx_perftest')),
 }
 
 
