@@ -60,7 +60,7 @@ static const struct opcode {
 	/* clang-format on */
 };
 static const char *const services[8] = {"RC", "UC", "RD", "UD", NULL, "XRC"};
-enum { UD = 3, XRC = 5, OP_READ = 0x0c, OP_ACK = 0x11, NAK_SEQUENCE = 0x60 };
+enum { UD = 3, XRC = 5, OP_READ = 0x0c, OP_ACK = 0x11, RNR_NAK = 1, NAK_SEQUENCE = 0x60 };
 
 struct packet {
 	uint8_t op; /* without the service */
@@ -259,10 +259,26 @@ static void leave_out_behind(struct packets *all, const struct packet *nak)
 	}
 }
 
+/** An error, or no receive until the retries were used up. */
+static bool is_refusal(const struct packets *all, unsigned nak)
+{
+	const struct packet *n = &all->all[nak];
+
+	if (n->op != OP_ACK || n->syndrome >> 5 != RNR_NAK)
+		return n->op == OP_ACK && n->syndrome > NAK_SEQUENCE;
+	for (unsigned i = nak + 1; i < all->n; i++) {
+		const struct packet *k = &all->all[i];
+
+		if (plain_ack(k) && same_flow(k, n) && ((k->psn - n->psn) & 0xffffff) < 0x800000)
+			return false;
+	}
+	return true;
+}
+
 static void leave_out(struct packets *all)
 {
 	for (unsigned i = 0; i < all->n; i++)
-		if (all->all[i].op == OP_ACK && all->all[i].syndrome > NAK_SEQUENCE)
+		if (is_refusal(all, i))
 			leave_out_behind(all, &all->all[i]);
 	for (unsigned i = 0; i < all->n; i++) {
 		struct packet *k = &all->all[i];
