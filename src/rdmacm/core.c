@@ -222,9 +222,9 @@ static void *run(void *arg)
 
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), -1);
-		rcm_lock_take();
 		if (are_closed(p))
-			break;
+			return NULL;
+		rcm_lock_take();
 		if (p[1].revents) {
 			core.armed = ROCEMU_NEVER;
 			if (read(core.timer_fd, &n, sizeof(n)) < 0)
@@ -277,10 +277,8 @@ static void *run_watch(void *arg)
 
 		rcm_lock_drop();
 		poll(p, ARRAY_LEN(p), lost ? pause_ms : -1);
-		if (are_closed(p)) {
-			rcm_lock_take();
-			break;
-		}
+		if (are_closed(p))
+			return NULL;
 		if (p[0].revents && read(p[0].fd, &n, sizeof(n)) < 0)
 			log_debug("connection management: spurious wakeup");
 		if (p[0].revents || p[1].revents)
