@@ -18,7 +18,7 @@ PACKAGES_TEST="ibverbs-utils rdmacm-utils perftest libcmocka-dev clang tshark tc
 PACKAGES_PACKAGES="git build-essential debhelper dpkg-dev fakeroot lintian ibverbs-utils rdmacm-utils libcmocka-dev iproute2 perftest rpm cpio"
 # Those that not every release has under that name: installed where there is one. (clang's sanitizer and
 # fuzzer runtime is a package of its own on Debian and Ubuntu 24.04, part of clang on Ubuntu 22.04.)
-PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind"
+PACKAGES_TEST_OPTIONAL="libclang-rt-dev python3-pyverbs ucx-utils fio qperf libfabric-bin valgrind strace"
 # What test/layering holds the tree's form with: the version that it is formatted by, and no other.
 PACKAGES_TEST_OPTIONAL="$PACKAGES_TEST_OPTIONAL clang-format-14 python3-yaml"
 # Shells whose completion test/cli tries.

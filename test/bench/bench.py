@@ -21,6 +21,8 @@ import perftest
 from perftest import CLIENT_CORE, MIB, MTU, SERVER_CORE, harness
 
 QPS = 16
+LIST = 32                             # posts of a list
+LATENCY_COLUMNS = {'typical': 4, 'average': 5, '99 %': 7}      # of perftest's rows
 SMALL_MTU = 1024
 HEADERS = {'send': 12 + 4, 'write': 12 + 16 + 4}     # of a one-packet message, beside the payload: BTH, RETH, ICRC
 
@@ -55,9 +57,9 @@ class Bench:
 
     # ---- figures: a number each ----
 
-    def latency(self, program, *options):
-        """us, typical: of READ the round trip, of others one way."""
-        return self.stock(program, '-s', 8, '-n', self.latency_iters(), *options)[4]
+    def latency(self, program, *options, size=8, column='typical'):
+        """us: of READ the round trip, of others one way."""
+        return self.stock(program, '-s', size, '-n', self.latency_iters(), *options)[LATENCY_COLUMNS[column]]
 
     def bandwidth(self, program, size, *options):
         messages = (256 if self.quick else 2048) * MIB // size
@@ -68,9 +70,9 @@ class Bench:
         messages = (256 if self.quick else 2048) * MIB // size // QPS // 100 * 100
         return self.stock(program, '-s', size, '-n', max(messages, 100), '-q', QPS)[3] * MIB * 8 / 1e9
 
-    def rate(self, program, size):
-        """Million messages a second, posted one by one."""
-        return self.stock(program, '-s', size, '-N', '-n', 100000 if self.quick else 1000000)[4]
+    def rate(self, program, size, *options):
+        """Million messages a second; posted one by one, unless the options include -l."""
+        return self.stock(program, '-s', size, '-N', '-n', self.rate_iters(), *options)[4]
 
     def raw_lat(self, program, kind, *options):
         text = self.raw(program, '--size', HEADERS[kind] + 8, '--iters', self.latency_iters(), *options)
@@ -160,6 +162,10 @@ class Bench:
                          *options)
         return float(re.search(r'([\d.]+) usec/iter', text).group(1)) / 2
 
+    def rate_iters(self):
+        """A multiple of LIST."""
+        return 99200 if self.quick else 1001600
+
     def latency_iters(self):
         return 5000 if self.quick else 20000
 
@@ -170,7 +176,10 @@ def comparisons(b):
     def latency(program):
         return lambda: b.latency(program)
 
-    raw_text, iperf3_text = 'raw UDP with CRC and copy', 'iperf3 TCP'
+    def write_lat(column='typical'):
+        return b.latency('ib_write_lat', size=65536, column=column)
+
+    raw_text, iperf3_text, in_lists = 'raw UDP with CRC and copy', 'iperf3 TCP', f'posted in lists of {LIST}'
     figures = [
         ('ib_send_lat 8 B', 'us', latency('ib_send_lat'), 'raw UDP ping-pong', lambda: b.raw_lat('udp-pingpong', 'send'),
          'most', 1.4),
@@ -197,8 +206,15 @@ def comparisons(b):
          lambda: b.raw_rate('write', 64), 'least', 0.8),
         ('ib_write_bw 64 B', 'M/s', lambda: b.rate('ib_write_bw', 64), 'UCX tcp, put_bw', b.ucx_rate, 'least', 2.0,
          'ucx_perftest'),
+        ('ib_write_bw 64 B', 'M/s', lambda: b.rate('ib_write_bw', 64), in_lists,
+         lambda: b.rate('ib_write_bw', 64, '-l', LIST), 'least', 0.8),
         ('ib_send_bw 64 B', 'M/s', lambda: b.rate('ib_send_bw', 64), 'raw UDP with CRC and copy',
          lambda: b.raw_rate('send', 64), 'least', 0.8),
+        ('ib_send_bw 64 B', 'M/s', lambda: b.rate('ib_send_bw', 64), in_lists,
+         lambda: b.rate('ib_send_bw', 64, '-l', LIST, '-r', 16 * LIST), 'least', 0.8),
+        ('ib_write_lat 64 KiB', 'us', write_lat, 'ib_send_lat 64 KiB', lambda: b.latency('ib_send_lat', size=65536), 'most', 1.3),
+        ('ib_write_lat 64 KiB, average', 'us', lambda: write_lat('average'), 'typical', write_lat, 'most', 1.5),
+        ('ib_write_lat 64 KiB, 99 %', 'us', lambda: write_lat('99 %'), 'typical', write_lat, 'most', 3.0),
     ]
 
     def in_two():

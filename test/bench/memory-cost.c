@@ -1,18 +1,26 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Floors of shared memory: what a cache line costs that two cores pass to and fro, and how quickly
- * one core copies messages out of a window of several. The first two CPUs of the process.
+ * Floors of shared memory: what a cache line costs that two cores pass to and fro, how quickly one
+ * core copies messages out of a window of several, and the same out of another process's memory
+ * (process_vm_readv(); 0: it is not permitted). The first two CPUs of the process.
  *
  *     memory-cost
- *     line_ns 93 copy_gbit_s 101.2 copy_bytes 1048576
+ *     line_ns 93 copy_gbit_s 101.2 read_gbit_s 63.5 copy_bytes 1048576
  */
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdalign.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "bench.h"
 
@@ -77,31 +85,76 @@ static double line_ns(void)
 	return (double)begin / (PASSES - PASSES / 10) / 2;
 }
 
-static double copy_gbit_s(void)
+/** Copy the n-th message of a process, or of this one: 0. @return false: not permitted. */
+static bool copy(char *to, char *from, unsigned n, pid_t of)
 {
-	char *from = malloc((size_t)BYTES * WINDOW), *to = malloc((size_t)BYTES * WINDOW);
-	uint64_t begin;
+	const size_t at = (size_t)BYTES * (n % WINDOW);
+	const struct iovec here = {.iov_base = to + at, .iov_len = BYTES};
+	const struct iovec there = {.iov_base = from + at, .iov_len = BYTES};
 
-	if (!from || !to)
+	if (of)
+		return process_vm_readv(of, &here, 1, &there, 1, 0) == BYTES;
+	memcpy(to + at, from + at, BYTES);
+	__asm__ volatile("" ::"r"(to) : "memory");
+	return true;
+}
+
+static double copies_gbit_s(char *to, char *from, pid_t of)
+{
+	const uint64_t begin = bench_now_ns();
+
+	for (unsigned i = 0; i < COPIES; i++)
+		if (!copy(to, from, i, of))
+			return 0;
+	return (double)BYTES * COPIES * 8 / (double)(bench_now_ns() - begin);
+}
+
+static char *window(int value)
+{
+	char *p = mmap(NULL, (size_t)BYTES * WINDOW, PROT_READ | PROT_WRITE,
+		       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
 		bench_die("memory");
-	memset(from, 1, (size_t)BYTES * WINDOW);
-	memset(to, 2, (size_t)BYTES * WINDOW);
-	begin = bench_now_ns();
-	for (unsigned i = 0; i < COPIES; i++) {
-		memcpy(to + (size_t)BYTES * (i % WINDOW), from + (size_t)BYTES * (i % WINDOW),
-		       BYTES);
-		__asm__ volatile("" ::"r"(to) : "memory");
+	memset(p, value, (size_t)BYTES * WINDOW);
+	return p;
+}
+
+/** A process with pages of its own at the same addresses. @return its pid, when it has them. */
+static pid_t other_process(char *from)
+{
+	int ready[2];
+	char byte;
+	pid_t pid;
+
+	if (pipe(ready) || (pid = fork()) < 0)
+		bench_die("process");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		memset(from, 3, (size_t)BYTES * WINDOW);
+		if (write(ready[1], "", 1) == 1)
+			for (;;)
+				pause();
+		_exit(1);
 	}
-	begin = bench_now_ns() - begin;
-	free(from);
-	free(to);
-	return (double)BYTES * COPIES * 8 / (double)begin;
+	close(ready[1]);
+	if (read(ready[0], &byte, 1) != 1)
+		bench_die("process");
+	close(ready[0]);
+	return pid;
 }
 
 int main(void)
 {
 	const double line = line_ns();
+	char *from = window(1), *to = window(2);
+	const double own = copies_gbit_s(to, from, 0);
+	const pid_t pid = other_process(from);
+	const double other = copies_gbit_s(to, from, pid);
 
-	printf("line_ns %.0f copy_gbit_s %.1f copy_bytes %d\n", line, copy_gbit_s(), BYTES);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	printf("line_ns %.0f copy_gbit_s %.1f read_gbit_s %.1f copy_bytes %d\n", line, own, other,
+	       BYTES);
 	return 0;
 }

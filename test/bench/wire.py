@@ -33,16 +33,18 @@ class Wires:
         return self.peers.raw_lat('udp-pingpong', 'send')
 
     def memory(self):
-        """Nanoseconds to pass a cache line, Gbit/s of memcpy()."""
+        """Nanoseconds to pass a cache line, Gbit/s of memcpy(), and of a copy out of another process's memory."""
         p = subprocess.run([self.pair.config.program('bench', 'memory-cost')], check=True, capture_output=True, text=True)
-        m = re.match(r'line_ns (\d+) copy_gbit_s ([\d.]+)', p.stdout)
-        return float(m.group(1)), float(m.group(2))
+        return [float(n) for n in re.match(r'line_ns (\d+) copy_gbit_s ([\d.]+) read_gbit_s ([\d.]+)', p.stdout).groups()]
 
     def line_us(self):
         return self.memory()[0] / 1e3
 
     def copy_mib(self):
         return self.memory()[1] * 1e9 / 8 / MIB
+
+    def remote_mib(self):
+        return self.memory()[2] * 1e9 / 8 / MIB
 
     def iperf3_mib(self):
         return self.peers.iperf3() * 1e9 / 8 / MIB
@@ -96,7 +98,11 @@ FIGURES = {
     'WRITE 64 KiB': bulk('ib_write_bw', 65536, 20000),
     'READ 64 KiB': bulk('ib_read_bw', 65536, 20000, 1.0),
     'SEND 64 KiB': bulk('ib_send_bw', 65536, 20000),
-    'WRITE 1 MiB': bulk('ib_write_bw', MIB, 2000, 1.2, ('memcpy()', Wires.copy_mib, None)),
+    'WRITE 1 MiB': bulk('ib_write_bw', MIB, 2000, 1.2, ('memcpy()', Wires.copy_mib, None),
+                        ('process_vm_readv()', Wires.remote_mib, ('least', 0.6))),
+    # Beyond the caches.
+    'WRITE 16 MiB': ('MiB/s', stock('ib_write_bw', 16 * MIB, 300, BANDWIDTH), [
+        (UDP, None, ('least', 1.0)), ('memcpy()', Wires.copy_mib, None), ('process_vm_readv()', Wires.remote_mib, ('least', 0.6))]),
     'READ 1 MiB': bulk('ib_read_bw', MIB, 2000, 1.0),
     'SEND 1 MiB': bulk('ib_send_bw', MIB, 2000, 1.2, ('UCX posix, tag_bw', Wires.ucx_mib, None, 'ucx_perftest')),
 }
@@ -126,7 +132,8 @@ def measure_one(wires, name, rounds):
         mine.append(how(wires, 'shm'))
         for figures, (_, other, *_) in zip(theirs, beside):
             figures.append(other(wires) if other else how(wires, 'udp'))
-    return [row(name, unit, mine, b[0], figures, b[2]) for figures, b in zip(theirs, beside)]
+    # 0: it is not permitted to this process.
+    return [row(name, unit, mine, b[0], figures, b[2]) for figures, b in zip(theirs, beside) if all(figures)]
 
 
 def measure(args, show):
