@@ -52,7 +52,7 @@ static uint64_t fixed_key(const struct world_side *s)
 
 void side_fill(struct world_side *s)
 {
-	pattern_fill(s->m->fixed, WORLD_SLOT, fixed_key(s));
+	pattern_fill(s->m->fixed, s->world->slot, fixed_key(s));
 	s->m->counter = mix(s->id, UINT64_MAX - 1);
 	s->other->counter = s->m->counter;
 }
@@ -117,7 +117,7 @@ static enum ibv_wc_opcode wc_opcode(enum world_op_kind k)
 static uint32_t random_len(struct world_side *s)
 {
 	struct rng *r = &s->world->rng;
-	uint32_t mtu = 128u << s->conn->mtu, max = WORLD_SLOT - WORLD_GUARD;
+	uint32_t mtu = 128u << s->conn->mtu, max = s->world->slot - WORLD_GUARD;
 
 	if (s->conn->type == IBV_QPT_UD)
 		return rng_below(r, MIN(mtu, max - WORLD_GRH) + 1);
@@ -288,12 +288,12 @@ void side_post_recvs(struct world_side *s, unsigned n)
 {
 	while (n-- && s->qp && s->local && s->recvs - s->received < WORLD_RECVS &&
 	       (s->recvs < s->due || !keeps_order(s))) {
-		struct ibv_sge sge = {(uintptr_t)s->m->recv[s->recvs % WORLD_RECVS], WORLD_SLOT,
+		struct ibv_sge sge = {(uintptr_t)s->m->recv[s->recvs % WORLD_RECVS], s->world->slot,
 				      rocemu_mr_lkey(s->local)};
 		struct ibv_recv_wr wr = {.wr_id = s->recvs, .sg_list = &sge, .num_sge = 1};
 		const struct ibv_recv_wr *bad;
 
-		memset((void *)(uintptr_t)sge.addr, BACKGROUND, WORLD_SLOT);
+		memset((void *)(uintptr_t)sge.addr, BACKGROUND, s->world->slot);
 		if (s->srq)
 			world_assert(s->world, rocemu_srq_post(s->srq, &wr, &bad) == 0);
 		else if (rocemu_qp_state(s->qp) != IBV_QPS_ERR &&

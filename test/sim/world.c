@@ -70,30 +70,6 @@ void world_note(struct world *w, uint64_t what)
 	w->digest ^= w->digest >> 29;
 }
 
-/** Sees all packets; loses none. */
-static bool watch(struct fabric *f, struct fabric_packet *p, void *arg)
-{
-	struct world *w = arg;
-	uint64_t head, psn;
-
-	memcpy(&head, p->data, 8);
-	memcpy(&psn, p->data + 4, 8);
-	world_note(w, f->now);
-	world_note(w, head);
-	world_note(w, psn ^ (uint64_t)p->len << 32 ^ (uint64_t)p->from << 16 ^ p->to);
-	if (w->trace) {
-		struct rocemu_packet d;
-
-		world_assert(w, rocemu_packet_decode(&d, p->data, p->len) == ROCEMU_DROP_NONE);
-		printf("%.3f us: %u to %u: QP %#x %s PSN %u, %u bytes%s, syndrome %#x\n",
-		       (double)f->now / 1e3, p->from, p->to, d.h.dqpn,
-		       rocemu_opcode_name(d.h.opcode), d.h.psn, d.payload_len,
-		       d.h.ackreq ? ", AckReq" : "",
-		       rocemu_opcode_hdrs(d.h.opcode) & ROCEMU_HDR_AETH ? d.h.aeth.syndrome : 0);
-	}
-	return false;
-}
-
 /* ---- connections ---- */
 
 static void ok(const struct world_side *s, int rc, const char *what)
@@ -412,6 +388,11 @@ static struct fabric_config random_fabric(struct world *w)
 		c.rcvbuf = 65536 + rng_below(r, FABRIC_STOCK_BUFFER - 65536);
 	if (rng_chance(r, 0.3))
 		c.ep.window_bytes = 1 + rng_below(r, 300000);
+	if (rng_chance(r, 0.3))
+		c.ep.read_budget = 1 + rng_below(r, 300000);
+	c.one_host = rng_chance(r, 0.3);
+	if (rng_chance(r, 0.5))
+		c.ep.window_nearby = 1 + rng_below(r, 300000);
 	if (rng_chance(r, 0.2)) {
 		c.ep.rnr_chance = 0.2;
 		c.ep.rnr_seed = w->seed;
@@ -429,9 +410,12 @@ static void world_begin(struct world *w)
 	w->nhosts = 2 + rng_below(r, WORLD_MAX_HOSTS - 1);
 	w->nconns = 1 + rng_below(r, WORLD_MAX_CONNS);
 	w->rough = rng_chance(r, 0.5);
+	w->slot = rng_chance(r, 0.2) ? WORLD_SLOT : WORLD_SMALL_SLOT;
+	for (unsigned i = 0; i < w->nhosts; i++)
+		w->counts[i] = rng_chance(r, 0.25);
 	c = random_fabric(w);
 	w->fabric = fabric_new(&c);
-	w->fabric->filter = watch;
+	w->fabric->filter = world_watch;
 	w->fabric->filter_arg = w;
 	for (unsigned i = 0; i < w->nhosts; i++) {
 		w->fabric->host[i].poll = host_poll;

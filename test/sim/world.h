@@ -16,7 +16,8 @@
  * A world that breaks one of them prints its seed and what it saw, and ends the process with 1.
  *
  * Files: world.c (objects and the loop), world-op.c (requests and their effects),
- * world-fault.c (what happens to connections and hosts), world-inside.c (looks into the endpoint).
+ * world-fault.c (what happens to connections and hosts), world-watch.c (packets under way),
+ * world-inside.c (looks into the endpoint).
  */
 #ifndef TEST_SIM_WORLD_H
 #define TEST_SIM_WORLD_H
@@ -28,8 +29,9 @@ enum {
 	WORLD_MAX_CONNS = 16,
 	WORLD_DEPTH = 16, /* requests of a side */
 	WORLD_RECVS = 32,
-	WORLD_SLOT = 8192, /* memory of one request */
-	WORLD_GUARD = 64,  /* ... of which the end is never written */
+	WORLD_SLOT = 65536,	 /* memory of one request */
+	WORLD_SMALL_SLOT = 8192, /* what most worlds use of it */
+	WORLD_GUARD = 64,	 /* ... of which the end is never written */
 	WORLD_GRH = 40,
 };
 
@@ -139,7 +141,9 @@ struct world {
 	struct fabric *fabric;
 	struct world_conn conns[WORLD_MAX_CONNS];
 	unsigned nconns, nhosts;
-	struct world_memory *arena; /* of all sides, kept from one world to the next */
+	struct world_memory *arena;   /* of all sides, kept from one world to the next */
+	uint32_t slot;		      /* bytes that a request of this world may use of its memory */
+	bool counts[WORLD_MAX_HOSTS]; /* whose ACKs of RC QPs have credits */
 	bool rough;  /* connections are destroyed, regions deregistered, links go down */
 	bool ending; /* nothing new, all is to come to its end */
 	rocemu_ns_t back_at[WORLD_MAX_HOSTS]; /* when a paused host goes on, or a link comes back;
@@ -167,6 +171,11 @@ void side_fail(const struct world_side *s, const char *format, ...)
 void conn_begin(struct world *w, struct world_conn *c);
 /** Give back what the connection has. */
 void conn_end(struct world *w, struct world_conn *c);
+
+/* ---- world-watch.c ---- */
+
+/** A filter of the fabric: sees all packets, loses none. */
+bool world_watch(struct fabric *f, struct fabric_packet *p, void *arg);
 
 /* ---- world-op.c ---- */
 
