@@ -14,6 +14,8 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <time.h>
+#include <unistd.h>
 
 /** No cancellation from here on. @return for cancel_restore(). */
 static inline int cancel_disable(void)
@@ -87,6 +89,44 @@ static inline void mutex_unlock(struct mutex *m)
 
 	pthread_mutex_unlock(&m->m);
 	cancel_restore(before);
+}
+
+enum { MUTEX_EXIT_WAIT_S = 1 };
+
+/**
+ * For destructors. A program may exit in a signal's handler: then this thread may have been
+ * interrupted while it holds the lock, and does not get it. Another thread that keeps the lock is
+ * waited for at most so long. @return is the lock taken?
+ */
+static inline bool mutex_lock_at_exit(struct mutex *m)
+{
+	const int before = cancel_disable();
+	struct timespec end;
+
+	clock_gettime(CLOCK_REALTIME, &end);
+	end.tv_sec += MUTEX_EXIT_WAIT_S;
+#ifdef __GLIBC__
+	if (__atomic_load_n(&m->m.__data.__owner, __ATOMIC_RELAXED) == gettid()) {
+		cancel_restore(before);
+		return false;
+	}
+#endif
+	if (pthread_mutex_timedlock(&m->m, &end)) {
+		cancel_restore(before);
+		return false;
+	}
+	m->before = before;
+	return true;
+}
+
+/** For destructors, before calls that take the lock. @return would mutex_lock_at_exit() get it? */
+static inline bool mutex_works_at_exit(struct mutex *m)
+{
+	const bool works = mutex_lock_at_exit(m);
+
+	if (works)
+		mutex_unlock(m);
+	return works;
 }
 
 static inline void mutex_unlock_at(struct mutex *const *m)

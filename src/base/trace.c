@@ -336,14 +336,21 @@ void trace_start(void)
 		atomic_store(&trace_is_on, true);
 }
 
+bool trace_works_at_exit(void)
+{
+	return mutex_works_at_exit(&write_lock) && mutex_works_at_exit(&buffer_lock);
+}
+
 __attribute__((destructor)) static void finish(void)
 {
+	/* The thread takes both to write the rest. */
+	if (!have_thread || !trace_works_at_exit())
+		return;
 	mutex_lock(&buffer_lock);
 	ending = true;
 	pthread_cond_signal(&soon);
 	mutex_unlock(&buffer_lock);
-	if (have_thread)
-		pthread_join(thread, NULL);
+	pthread_join(thread, NULL);
 	have_thread = false;
 }
 

@@ -5,7 +5,8 @@
  *
  * Recording copies an event into a buffer. A thread writes full buffers at once and partly filled
  * ones every TRACE_FLUSH_MS. A recorder that finds both buffers full waits for it, so no event is
- * lost. The end of the process writes the rest, unless it is killed or calls _exit().
+ * lost. The end of the process writes the rest, unless it is killed, calls _exit(), or calls exit()
+ * in a signal's handler that interrupted the recording of an event.
  *
  * Any thread may record. The lock in here is a leaf.
  */
@@ -59,5 +60,7 @@ void trace_add(const struct trace_kind *kind, const char *name, uint64_t when_ns
 void trace_title(uint32_t track, const char *title);
 /** Write what was recorded. */
 void trace_flush(void);
+/** For destructors: may this thread record? See mutex_lock_at_exit(). */
+bool trace_works_at_exit(void);
 
 #endif

@@ -13,17 +13,19 @@
 #include "base/log.h"
 #include "base/mutex.h"
 #include "base/timescale.h"
+#include "base/trace.h"
 #include "engine/agent-watch.h"
 #include "engine/forward.h"
 #include "engine/lane-shm.h"
 #include "engine/stat-server.h"
+#include "fault/report.h"
 #include "fault/setting.h"
 
 enum { STAT_TRIES = 100, STAT_TRY_NS = 1000000, EXIT_WAIT_S = 1 };
 
 /* All lanes of the process, for fork(). Guarded by registry_lock, which is taken before any lane's
  * lock. */
-static pthread_mutex_t registry_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct mutex registry_lock = MUTEX_INITIALIZER;
 static struct list registry = {&registry, &registry};
 
 /* ---- fork ---- */
@@ -63,14 +65,14 @@ static void disown(struct lane *l)
 
 static void fork_prepare(void)
 {
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	forward_hold_forks();
 }
 
 static void fork_parent(void)
 {
 	forward_let_fork();
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 static void fork_child(void)
@@ -87,7 +89,7 @@ static void fork_child(void)
 		if (l->on_orphaned)
 			l->on_orphaned(l->user);
 	}
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -114,9 +116,12 @@ __attribute__((destructor)) static void flush_at_exit(void)
 	struct timespec end;
 
 	stat_server_exit();
+	/* What the lanes send is captured, reported and recorded. */
+	if (!tap_works_at_exit() || !trace_works_at_exit() || !fault_report_works_at_exit() ||
+	    !mutex_lock_at_exit(&registry_lock))
+		return;
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += EXIT_WAIT_S;
-	pthread_mutex_lock(&registry_lock);
 	list_for_each (it, &registry) {
 		struct lane *l = list_entry(it, struct lane, node);
 
@@ -129,7 +134,7 @@ __attribute__((destructor)) static void flush_at_exit(void)
 			tap_flush(l->tap);
 		lane_unlock(l);
 	}
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 /* ---- `rocemu stat` ---- */
@@ -139,7 +144,7 @@ static int fill_stat(struct stat_buf *b, uint32_t *nlanes, const atomic_bool *st
 	int err = 0;
 
 	/* Held for long by a process that hangs in fork() or exit(). */
-	for (unsigned i = 0; pthread_mutex_trylock(&registry_lock); i++) {
+	for (unsigned i = 0; !mutex_trylock(&registry_lock); i++) {
 		if (i >= STAT_TRIES || atomic_load(stop))
 			return -EBUSY;
 		nanosleep(&(struct timespec){.tv_nsec = STAT_TRY_NS}, NULL);
@@ -152,15 +157,15 @@ static int fill_stat(struct stat_buf *b, uint32_t *nlanes, const atomic_bool *st
 			break;
 		++*nlanes;
 	}
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	return err;
 }
 
 static void enlist(struct lane *l)
 {
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	list_append(&registry, &l->node);
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 }
 
 /* ---- new and free ---- */
@@ -293,9 +298,9 @@ void lane_free(struct lane *l)
 		 */
 		return;
 	}
-	pthread_mutex_lock(&registry_lock);
+	mutex_lock(&registry_lock);
 	list_remove(&l->node);
-	pthread_mutex_unlock(&registry_lock);
+	mutex_unlock(&registry_lock);
 	if (l->attached)
 		stat_server_unuse();
 	lane_leave(l);

@@ -287,6 +287,11 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 	mutex_unlock(&tap_lock);
 }
 
+bool tap_works_at_exit(void)
+{
+	return mutex_works_at_exit(&tap_lock);
+}
+
 void tap_flush(struct tap *t)
 {
 	mutex_lock(&tap_lock);

@@ -53,5 +53,7 @@ void tap_write(struct tap *t, const struct tap_addr *a, const struct iovec *iov,
 
 /** Flush to the file, so that a killed process leaves a readable one. */
 void tap_flush(struct tap *t);
+/** For destructors: may this thread capture and flush? See mutex_lock_at_exit(). */
+bool tap_works_at_exit(void);
 
 #endif

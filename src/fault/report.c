@@ -227,12 +227,19 @@ static bool summary_wanted(void)
 	return any && (!env || strcmp(env, "off") != 0);
 }
 
+bool fault_report_works_at_exit(void)
+{
+	return mutex_works_at_exit(&report_lock);
+}
+
 /* Runs after destructors without a priority, in which lanes send their last packets. */
 __attribute__((destructor(101))) static void report_at_exit(void)
 {
 	static char text[SUMMARY_LEN];
 	char *rest = text, *line;
 
+	if (!fault_report_works_at_exit())
+		return;
 	fault_log_flush();
 	if (!summary_wanted())
 		return;

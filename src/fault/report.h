@@ -81,5 +81,7 @@ void fault_log_flush(void);
 /** The text of the summary; at most size bytes with the NUL. "": no faults. For the end of the
  * process, and tests. */
 void fault_report_text(char *buf, size_t size);
+/** For destructors: may this thread call the above? See mutex_lock_at_exit(). */
+bool fault_report_works_at_exit(void);
 
 #endif

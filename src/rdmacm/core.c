@@ -449,7 +449,8 @@ __attribute__((destructor)) static void finish_sending(void)
 	bool unsent = true;
 
 	for (unsigned ms = 0; ms < EXIT_WAIT_MS && unsent; ms++) {
-		rcm_lock_take();
+		if (!rcm_lock_take_at_exit())
+			return;
 		unsent = has_unsent();
 		rcm_lock_drop();
 		if (unsent)

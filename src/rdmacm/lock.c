@@ -19,6 +19,11 @@ void rcm_lock_take(void) NO_THREAD_SAFETY_ANALYSIS
 	mutex_lock(&rcm_lock.mutex);
 }
 
+bool rcm_lock_take_at_exit(void) NO_THREAD_SAFETY_ANALYSIS
+{
+	return mutex_lock_at_exit(&rcm_lock.mutex);
+}
+
 void rcm_lock_drop(void) NO_THREAD_SAFETY_ANALYSIS
 {
 	mutex_unlock(&rcm_lock.mutex);

@@ -11,6 +11,8 @@
 struct CAPABILITY("rdmacm's lock") rcm_lock;
 extern struct rcm_lock rcm_lock;
 void rcm_lock_take(void) ACQUIRE(rcm_lock);
+/** As mutex_lock_at_exit(). */
+bool rcm_lock_take_at_exit(void) TRY_ACQUIRE(true, rcm_lock);
 void rcm_lock_drop(void) RELEASE(rcm_lock);
 /** Wait until rcm_lock_wake_all(); the lock is dropped meanwhile. */
 void rcm_lock_wait(void) REQUIRES(rcm_lock);

@@ -47,6 +47,23 @@ def fork(what):
     return check
 
 
+def end(what):
+    """exit() in the handler of a signal that interrupted any call."""
+    def check(config, lab):
+        habits(config, lab, 'exit', what)
+    return check
+
+
+def end_traced(what):
+    """The same with the locks of capture, faults and timeline."""
+    def check(config, lab):
+        with tempfile.TemporaryDirectory(prefix='rocemu-habits-') as d:
+            files = {name: os.path.join(d, name) for name in ('timeline', '%p.pcap', 'faults')}
+            habits(config, lab, 'exit', what, options=('--trace', files['timeline'], '--pcap', files['%p.pcap'],
+                                                       '--impair', 'loss=1%', '--impair-log', files['faults']))
+    return check
+
+
 def cases():
     return [
         Case('habits/stack/plain', stack, NORMAL),
@@ -56,4 +73,7 @@ def cases():
         Case('habits/cancel/traced', cancel_traced, NORMAL),
         *(Case(f'habits/fork/{what}', fork(what), NORMAL)
           for what in ('locks', 'destroy', 'daemon', 'spawn', 'channel', 'streams')),
+        *(Case(f'habits/exit/{what}', end(what), NORMAL)
+          for what in ('data', 'events', 'objects', 'devices', 'connections', 'ids', 'streams')),
+        *(Case(f'habits/exit/traced/{what}', end_traced(what), NORMAL) for what in ('data', 'objects', 'connections', 'streams')),
     ]

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * habits PART [WHAT]: what ordinary programs do to a process: threads with small stacks, threads
- * that are cancelled, forks. Prints what failed; exit code 0 or 1. A hang is the runner's to find.
+ * that are cancelled, forks, exits in signals' handlers. Prints what failed; exit code 0 or 1. A
+ * hang is the runner's to find.
  */
 #include <arpa/inet.h>
 #include <sys/wait.h>
@@ -248,6 +249,8 @@ int main(int argc, char **argv)
 		return run_cancel(what);
 	if (strcmp(part, "fork") == 0)
 		return run_fork(what);
-	fprintf(stderr, "usage: habits stack|cancel|fork [WHAT]\n");
+	if (strcmp(part, "exit") == 0)
+		return run_exit(what);
+	fprintf(stderr, "usage: habits stack|cancel|fork|exit [WHAT]\n");
 	return 2;
 }

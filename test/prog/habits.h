@@ -74,5 +74,6 @@ void wait_for(pid_t child);
 int run_stack(void);
 int run_cancel(const char *what);
 int run_fork(const char *what);
+int run_exit(const char *what);
 
 #endif
