@@ -2,6 +2,7 @@
 /*
  * Completion channels and asynchronous events: from the endpoint's event ring to file descriptors.
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 
 #include "base/evq.h"
 #include "base/list.h"
+#include "base/signals.h"
 #include "base/util.h"
 #include "engine/lane.h"
 #include "verbs/context.h"
@@ -273,24 +275,43 @@ static struct evq_source *look_for_event(struct lane *lane, struct vb_channel *c
 	return s;
 }
 
+/**
+ * As evq_get(), but looks first if another thread does not. Signals are held back meanwhile: their
+ * handlers run where they would in read(), whose EINTR is this function's.
+ */
+static struct evq_source *look_and_wait(struct lane *lane, struct vb_channel *ch, rocemu_ns_t begin,
+					bool *looks)
+{
+	const sigset_t before = signals_hold();
+	struct evq_source *s = NULL;
+	bool interrupted = false;
+
+	*looks = lane_look(lane);
+	if (*looks) {
+		s = look_for_event(lane, ch, begin);
+		interrupted = !s && signals_interrupt(&before);
+	}
+	signals_release(&before);
+	if (interrupted)
+		errno = EINTR;
+	return s || interrupted ? s : evq_get(&ch->events);
+}
+
 /** The channel's next event, as evq_get(). */
 static struct evq_source *next_event(struct vb_context *c, struct vb_channel *ch)
 {
-	struct evq_source *s = NULL;
+	struct evq_source *s;
 	struct lane *lane = vb_channel_lane(
 		ch); /* a thread that polled one lane would miss events of the others */
 	rocemu_ns_t begin;
-	bool looks;
+	bool looks = false;
 
 	if (evq_has(&ch->events) || !atomic_load_explicit(&c->attached, memory_order_relaxed))
 		return evq_get(&ch->events);
 	pthread_testcancel();
 	begin = lane_now();
-	looks = lane && spin_pays(&ch->spin) && lane_look(lane);
-	if (looks)
-		s = look_for_event(lane, ch, begin);
-	if (!s)
-		s = evq_get(&ch->events);
+	s = lane && spin_pays(&ch->spin) ? look_and_wait(lane, ch, begin, &looks)
+					 : evq_get(&ch->events);
 	spin_waited(&ch->spin, s ? lane_now() - begin : SPIN_NEVER, looks);
 	return s;
 }
