@@ -16,7 +16,6 @@ from harness import FULL, NORMAL, QUICK, Case, Proc, Side, expect, gid_index, ne
 WIRE = ('--wire', 'shm')
 SHM = {'ROCEMU_WIRE': 'shm'}
 COUNTED = {'ROCEMU_LOG': 'debug'}
-RING = 'memfd:rocemu-ring'
 # How many messages: mostly more than are sent before a ring is attached, and many more where that was not so.
 ITERS = (500, 10000)
 
@@ -34,19 +33,6 @@ def until_rings(run, counts=ITERS):
         if by_rings(*procs):
             return procs
     expect(False, 'no packet went by shared memory', *procs)
-    return None
-
-
-def mapped(p):
-    """Has a process of p's session rings of both directions?"""
-    for pid in p.family():
-        try:
-            with open(f'/proc/{pid}/maps', encoding='ascii', errors='replace') as f:
-                # Each ring is mapped twice.
-                if sum(RING in line for line in f) >= 4:
-                    return pid
-        except OSError:
-            pass
     return None
 
 
@@ -108,57 +94,6 @@ def impaired(spec, counted):
     return check
 
 
-# ---- the other process ends, or stands still ---------------------------------------------------------------
-
-def killed(victim):
-    """SIGKILL of either side, in the middle: the other one's requests fail, as by UDP."""
-    def check(config, lab):
-        side, port = lab.get('lo').server, new_port()
-        argv = ['ib_write_bw', '-d', side.name, '-x', gid_index(config, side), '-p', port, '-F', '-b', '-D', 600, '-s', 4096]
-        server = start(config, side, argv, 'server', options=WIRE)
-        client = None
-        try:
-            server.wait_listening(port)
-            client = start(config, side, argv + [side.tcp], 'client', options=WIRE)
-            client.wait_until(lambda: mapped(server) and mapped(client), 'rings were attached')
-            dies, lives = (server, client) if victim == 'server' else (client, server)
-            dies.kill()
-            # Before the first message the programs still talk by TCP, and end by that.
-            expect(lives.wait() > 0 and ('Failed status 12' in lives.output or 'Failed to exchange data' in lives.output),
-                   'not told', lives)
-        finally:
-            for p in (server, client):
-                if p and p.running():
-                    p.kill()
-    return check
-
-
-def state_of(pid):
-    with open(f'/proc/{pid}/stat', encoding='ascii') as f:
-        return f.read().rsplit(')', 1)[1].split()[0]
-
-
-def stopped(config, lab):
-    """SIGSTOP of a receiver: when it goes on, so does the connection."""
-    side, port = lab.get('lo').server, new_port()
-    argv = ['ib_write_bw', '-d', side.name, '-x', gid_index(config, side), '-p', port, '-F', '-u', 18, '-n', 20000, '-s', 65536]
-    server = start(config, side, argv, 'server', options=WIRE)
-    client = None
-    try:
-        server.wait_listening(port)
-        client = start(config, side, argv + [side.tcp], 'client', options=WIRE)
-        client.wait_until(lambda: mapped(server) and mapped(client), 'rings were attached')
-        pid = mapped(server)
-        os.kill(pid, signal.SIGSTOP)
-        server.wait_until(lambda: state_of(pid) == 'T', 'it was stopped')
-        os.kill(pid, signal.SIGCONT)
-        expect(client.wait() == 0 and server.wait() == 0, 'failed', server, client)
-    finally:
-        for p in (server, client):
-            if p and p.running():
-                p.kill()
-
-
 # ---- who is reached by UDP ---------------------------------------------------------------------------------
 
 def one_sided(config, lab):
@@ -213,7 +148,6 @@ def cases():
                       cases_capture.captured('ud_pingpong', 'lo6', cases_capture.pingpong('ud', '-s', 999), 100, env=SHM)])
     found += [Case('shm/capture', capture), Case('shm/loss', impaired('loss=2%,seed=3', 'lost')),
               Case('shm/corrupt', impaired('corrupt=2%,dup=1%,reorder=1%,seed=4', 'corrupted')),
-              Case('shm/killed/server', killed('server')), Case('shm/killed/client', killed('client')), Case('shm/stopped', stopped),
               Case('shm/udp/one_sided', one_sided), Case('shm/udp/other_namespace', other_namespace),
               Case('shm/udp/other_user', other_user, alone=True)]
     return found
