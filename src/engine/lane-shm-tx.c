@@ -37,11 +37,30 @@ static struct shm_tx *tx_new(struct lane *l, uint16_t slot)
 	return t;
 }
 
+static struct shm_remote *remote_at(struct lane *l, const struct rocemu_gid *gid)
+{
+	return &l->shm->remote[(gid->raw[15] ^ gid->raw[14]) & (SHM_REMOTES - 1)];
+}
+
+void lane_shm_set_remote(struct lane *l, const struct rocemu_gid *gid)
+{
+	*remote_at(l, gid) = (struct shm_remote){.gid = *gid, .until = lane_now() + SHM_RETRY_NS};
+}
+
+static bool is_remote(struct lane *l, const struct rocemu_gid *gid, rocemu_ns_t now)
+{
+	const struct shm_remote *r = remote_at(l, gid);
+
+	return now < r->until && rocemu_gid_equal(&r->gid, gid);
+}
+
 /* The thread is to offer a ring, unless it did so a moment ago. */
 static void want(struct lane *l, struct shm_tx *t, const struct rocemu_path *path) REQUIRES(l);
 static void want(struct lane *l, struct shm_tx *t, const struct rocemu_path *path)
 {
-	if (lane_now() < t->retry_at)
+	const rocemu_ns_t now = lane_now();
+
+	if (now < t->retry_at || is_remote(l, &path->dgid, now))
 		return;
 	t->src = path->sgid;
 	t->dst = path->dgid;

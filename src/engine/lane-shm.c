@@ -139,6 +139,10 @@ void lane_shm_offer(struct lane *l)
 				 l->device, (unsigned)t->slot, strerror(-err));
 			tx_close(l, t);
 		}
+		if (err == -EADDRNOTAVAIL) {
+			lane_shm_set_remote(l, &t->dst);
+			t->retry_at = 0;
+		}
 	}
 }
 

@@ -24,7 +24,8 @@ enum {
 		2 * (SHM_RING_DATA - SHM_RING_DATA / 8), /* twice what may come at a time */
 	/* Of RC: it may not grow with a long round trip, which is a busy receiver's. */
 	LANE_SHM_WINDOW = SHM_RING_DATA / 2,
-	SHM_RINGS = 64, /* of each direction; packets of further lanes go by UDP */
+	SHM_RINGS = 64,	   /* of each direction; packets of further lanes go by UDP */
+	SHM_REMOTES = 256, /* a power of two; more of them offer again and again */
 };
 #define SHM_RETRY_NS 1000000000u /* when a lane that took no ring gets the next offer */
 /* A receiver that has taken nothing for this long does not limit UC and UD. */
@@ -63,10 +64,20 @@ struct shm_rx {
 	struct loop_io io; /* of the connection: owned */
 };
 
+/**
+ * An address that is not of this host. Slots are numbered by host, so that one of this host may
+ * have the same number: it must not wait because of this address.
+ */
+struct shm_remote {
+	struct rocemu_gid gid;
+	rocemu_ns_t until;
+};
+
 struct lane_shm {
 	struct shm_tx *tx[SHM_SLOTS];	/* owned */
 	struct shm_tx *open[SHM_RINGS]; /* offered or open */
 	struct shm_rx *rx[SHM_RINGS];	/* owned */
+	struct shm_remote remote[SHM_REMOTES];
 	unsigned nopen, nrx;
 	bool wanted;	/* some of tx are SHM_TX_WANTED */
 	unsigned fresh; /* of rx: not started */
@@ -97,6 +108,9 @@ unsigned lane_shm_others(struct lane *l, struct rocemu_tx *const *pkt, unsigned 
  * does not count: what is sent to it is lost, as everywhere.
  */
 uint64_t lane_shm_room(struct lane *l, rocemu_ns_t now) REQUIRES(l);
+
+/** No ring is offered to that address for a while. */
+void lane_shm_set_remote(struct lane *l, const struct rocemu_gid *gid) REQUIRES(l);
 
 /* ---- lane-shm-rx.c ---- */
 

@@ -183,6 +183,38 @@ TEST(lane_shm, peer_without_rings__by_udp)
 	node_close_pair(&a, &b);
 }
 
+/* 192.0.2.1, of which no interface of this host is: RFC 5737. */
+static void prepare_other_host(struct node *a, uint32_t dqpn)
+{
+	const struct rocemu_path path = {
+		.sgid = a->gid,
+		.dgid = {{[10] = 0xff, 0xff, 192, 0, 2, 1}},
+	};
+
+	lane_lock(a->lane);
+	lane_shm_prepare(a->lane, &path, dqpn);
+	lane_unlock(a->lane);
+}
+
+static bool offers_nothing(struct node *n)
+{
+	return !n->lane->shm->wanted;
+}
+
+TEST(lane_shm, other_host_with_the_same_slot_first__ring_to_this_one)
+{
+	struct node a, b;
+
+	open_pair(&a, &b);
+	prepare_other_host(&a, rocemu_qp_num(b.qp));
+	node_until(offers_nothing, &a);
+	/* The first packet to b is enough. */
+	node_ping_pong(&a, &b, 1, 64);
+	node_until(has_offered, &a);
+	use_rings(&a, &b);
+	node_close_pair(&a, &b);
+}
+
 TEST(lane_shm, unknown_wire__refused)
 {
 	struct lane_config config = {.device = "dev"};

@@ -18,6 +18,8 @@ POSITIONS = 1 << 32
 # What the sender may put into a ring is more than that; what a receiver that runs leaves there usually less.
 MUCH = 128 << 10
 RETRY_EXC_ERR = 12
+# ROCEMU_QPN_INDEX_BITS: the bits above are the slot.
+QPN_INDEX_BITS = 14
 # Retry time-outs that end soon (67 ms, eight times), and that outlast a process that is stopped or gets no CPU time.
 SOON, PATIENT = 14, 20
 
@@ -89,6 +91,7 @@ class Peers:
     def __init__(self, config, side, *options, run=(), env=None):
         self.config, self.side, self.options, self.run, self.port = config, side, options, (*OPTIONS, *run), new_port()
         self.env = {'ROCEMU_LOG': 'debug', **(env or {})}
+        self.elsewhere = None    # a side of another host
         self.procs = []
         self.server = self.start(side, 'server')
 
@@ -122,11 +125,15 @@ class Peers:
         return p
 
     def rounds(self, name):
-        return int(re.findall(rf'^{name} (?:rounds (\d+)|connected)$', self.server.stdout, re.M)[-1] or 0)
+        return int(re.findall(rf'^{name} (?:rounds (\d+)|connected .*)$', self.server.stdout, re.M)[-1] or 0)
+
+    def slot(self, name):
+        """Of the client, at its agent."""
+        return int(re.search(rf'^{name} connected to QP 0x(.*)$', self.server.stdout, re.M).group(1), 16) >> QPN_INDEX_BITS
 
     def advance(self, *names):
         """Wait until the server has had some more rounds with each of these clients."""
-        self.server.wait_until(lambda: all(f'{name} connected\n' in self.server.stdout for name in names), 'they were connected')
+        self.server.wait_until(lambda: all(f'{name} connected ' in self.server.stdout for name in names), 'they were connected')
         wanted = {name: self.rounds(name) + 48 for name in names}
         self.server.wait_until(lambda: all(self.rounds(name) >= n for name, n in wanted.items()), f'{names} exchanged data')
 
@@ -158,6 +165,7 @@ def with_both(check, *options, run=()):
     def case(config, veth):
         here, there = (lambda t: (t.server, t.client))(sides(veth, veth.v4))
         with Peers(config, here, *options, run=run) as peers:
+            peers.elsewhere = there
             udp = peers.client('udp', there)
             expect(not rings(peers.server) and not rings(udp), 'a ring to another network namespace', *peers.procs)
             check(peers, udp)
@@ -197,6 +205,16 @@ def both_stopped(peers, udp):
     ring.signal(signal.SIGCONT)
     peers.advance('ring', 'udp')
     peers.end(ring, udp)
+
+
+def same_slot(peers, udp):
+    """A process of another host and one of this host have the same slot number there, as agents assign low ones first. The
+    first has traffic before the second is connected, which gets rings nevertheless."""
+    other = peers.client('other', peers.elsewhere)
+    ring = peers.ring_client()
+    expect(peers.slot('ring') == peers.slot('other') != peers.slot('udp'), 'other slots than expected', *peers.procs)
+    peers.advance('ring', 'udp', 'other')
+    peers.end(ring, udp, other)
 
 
 # ---- two processes -----------------------------------------------------------------------------------------
@@ -274,7 +292,8 @@ def cases():
     found = [Case(f'shm/both/{name}', with_both(check, *options, run=run), NORMAL) for name, check, options, run in (
         ('events', both, (), ()), ('poll', both, ('--poll',), ()), ('one_lane', both, (), ('--lanes', 1)),
         ('killed', both_killed, (), ()), ('killed.one_lane', both_killed, (), ('--lanes', 1)),
-        ('stopped', both_stopped, (), ()), ('stopped.one_lane', both_stopped, ('--poll',), ('--lanes', 1)))]
+        ('stopped', both_stopped, (), ()), ('stopped.one_lane', both_stopped, ('--poll',), ('--lanes', 1)),
+        ('same_slot', same_slot, (), ('--lanes', 1)))]
     for victim in ('server', 'client'):
         found += [Case(f'shm/killed/{victim}', killed(victim)), Case(f'shm/killed/{victim}.poll', killed(victim, '--poll')),
                   Case(f'shm/killed/{victim}.stopped', killed(victim, stopped_first=True)),

@@ -377,7 +377,7 @@ void conn_open(struct conn *c)
 	c->peers.name[NAME_LEN - 1] = 0;
 	to_rts(c, c->serves ? c->peers.timeout : c->mine.timeout);
 	swap(c, &byte, &byte, 1); /* both are ready */
-	printf("%s connected\n", c->peers.name);
+	printf("%s connected to QP 0x%" PRIx32 "\n", c->peers.name, c->peers.qpn);
 }
 
 void conn_close(struct conn *c)

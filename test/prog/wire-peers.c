@@ -12,9 +12,9 @@
  *	--rounds N	then the client's connection pauses: both sides wait in ibv_get_cq_event()
  *	--poll		poll for completions, do not wait for events
  *
- * It prints a line for each event: "NAME connected", "NAME rounds N" now and then, "NAME pauses",
- * and "NAME ended after N rounds", "NAME status S after N rounds" (of a completion) or
- * "NAME wrong ..." at the end. A client whose connection failed keeps it until SIGTERM.
+ * It prints a line for each event: "NAME connected to QP N", "NAME rounds N" now and then,
+ * "NAME pauses", and "NAME ended after N rounds", "NAME status S after N rounds" (of a completion)
+ *or "NAME wrong ..." at the end. A client whose connection failed keeps it until SIGTERM.
  */
 #include "wire-peers.h"
 
