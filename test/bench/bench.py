@@ -130,11 +130,13 @@ class Bench:
         finally:
             server.kill()
 
-    def idle_cpu(self):
-        """Percent of a core."""
-        p = harness.run(self.config, self.side, [self.config.program('bench', 'idle-qps'), '1000', '3'])
+    def idle_cpu(self, wire='udp'):
+        """Percent of a core, of a process that waits for an event with 1000 QPs."""
+        p = harness.run(self.config, self.side, [self.config.program('bench', 'idle-qps'), '1000', '3'],
+                        env={'ROCEMU_LOG': 'debug'}, options=('--wire', wire))
         m = re.search(r'seconds (\d+) cpu_ms ([\d.]+)', p.stdout)
         harness.expect(m is not None, 'idle-qps failed', p)
+        harness.expect((' received by rings' in p.stderr) == (wire == 'shm'), 'not by that wire', p)
         return float(m.group(2)) / (float(m.group(1)) * 1000) * 100
 
     def many_qps(self, qps):

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What many connected queue pairs cost. Connects N RC QPs of the first device
- * to each other in pairs, sends one message over each pair, then does nothing
- * for a while and prints the CPU time that took:
+ * to each other in pairs, sends one message over each pair, then waits for a
+ * while in ibv_get_cq_event() and prints the CPU time that took:
  *
  *	idle-qps [QPS [SECONDS]]
  *
@@ -13,6 +13,7 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,6 +102,7 @@ static long resident(void)
 
 struct fixture {
 	struct ibv_pd *pd;
+	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
 	struct ibv_qp **qps;
 	int n;
@@ -125,9 +127,10 @@ static void open_fixture(struct fixture *f, int n)
 		die("device");
 	f->n = n;
 	f->pd = ibv_alloc_pd(ctx);
-	attr.send_cq = attr.recv_cq = f->cq = ibv_create_cq(ctx, 16, NULL, NULL, 0);
+	f->channel = ibv_create_comp_channel(ctx);
+	attr.send_cq = attr.recv_cq = f->cq = ibv_create_cq(ctx, 16, NULL, f->channel, 0);
 	f->qps = calloc((size_t)n, sizeof(*f->qps));
-	if (!f->pd || !f->cq || !f->qps)
+	if (!f->pd || !f->channel || !f->cq || !f->qps)
 		die("CQ");
 	for (int i = 0; i < n; i++) {
 		/* The first pair opens what the process needs once: sockets, tables. */
@@ -146,6 +149,19 @@ static void open_fixture(struct fixture *f, int n)
 	for (int i = 0; i < n; i += 2)
 		ping(f->qps[i], f->qps[i + 1], f->cq);
 	f->bytes_after = resident();
+}
+
+static void close_fixture(struct fixture *f)
+{
+	struct ibv_context *ctx = f->pd->context;
+
+	for (int i = 0; i < f->n; i++)
+		ibv_destroy_qp(f->qps[i]);
+	free(f->qps);
+	ibv_destroy_cq(f->cq);
+	ibv_destroy_comp_channel(f->channel);
+	ibv_dealloc_pd(f->pd);
+	ibv_close_device(ctx);
 }
 
 /** CPU time of a message, over the first `pairs` pairs in turn. */
@@ -178,14 +194,42 @@ static int measure_active(int n, int messages)
 	return 0;
 }
 
+/** Wait for a completion; there is none until the process ends. */
+static void *wait_for_event(void *arg)
+{
+	const struct fixture *f = arg;
+	struct ibv_cq *cq;
+	void *user;
+
+	if (ibv_req_notify_cq(f->cq, 0) || ibv_get_cq_event(f->channel, &cq, &user) == 0)
+		die("an event without a completion");
+	return NULL;
+}
+
+static void measure_idle(int n, int seconds)
+{
+	struct timespec pause = {.tv_sec = seconds};
+	struct fixture f = {0};
+	pthread_t waiting;
+	double before;
+
+	open_fixture(&f, n);
+	before = cpu_ms();
+	if (pthread_create(&waiting, NULL, wait_for_event, &f))
+		die("pthread_create");
+	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
+		;
+	printf("qps %d seconds %d cpu_ms %.3f\n", n, seconds, cpu_ms() - before);
+	pthread_cancel(waiting);
+	pthread_join(waiting, NULL);
+	close_fixture(&f); /* ROCEMU_LOG=debug then prints counters */
+}
+
 int main(int argc, char **argv)
 {
 	bool active = argc == 4 && strcmp(argv[1], "--active") == 0;
 	int n = active ? atoi(argv[2]) : argc > 1 ? atoi(argv[1]) : 1000;
 	int count = active ? atoi(argv[3]) : argc > 2 ? atoi(argv[2]) : 3;
-	struct timespec pause = {.tv_sec = count};
-	struct fixture f = {0};
-	double before;
 
 	if (n < 2 || n > MAX_QPS || n % 2 || count < 1) {
 		fprintf(stderr,
@@ -195,10 +239,6 @@ int main(int argc, char **argv)
 	}
 	if (active)
 		return measure_active(n, count);
-	open_fixture(&f, n);
-	before = cpu_ms();
-	while (nanosleep(&pause, &pause) < 0 && errno == EINTR)
-		;
-	printf("qps %d seconds %d cpu_ms %.3f\n", n, count, cpu_ms() - before);
+	measure_idle(n, count);
 	return 0;
 }

@@ -105,6 +105,8 @@ FIGURES = {
         (UDP, None, ('least', 1.0)), ('memcpy()', Wires.copy_mib, None), ('process_vm_readv()', Wires.remote_mib, ('least', 0.6))]),
     'READ 1 MiB': bulk('ib_read_bw', MIB, 2000, 1.0),
     'SEND 1 MiB': bulk('ib_send_bw', MIB, 2000, 1.2, ('UCX posix, tag_bw', Wires.ucx_mib, None, 'ucx_perftest')),
+    'idle, 1000 connected QPs by rings': ('% of a core', lambda w, wire: w.peers.idle_cpu(wire), [
+        ('a thousandth', lambda _: bench.IDLE_BAR_PERCENT, ('most', 1.0))]),
 }
 
 
@@ -141,7 +143,7 @@ def measure(args, show):
     for name in args.only or FIGURES:
         for r in measure_one(wires, name, args.rounds):
             bar = f'({r["bar"]}: {"holds" if r["holds"] else "MISSED"})' if r['bar'] else ''
-            show(f'{r["name"]:13} {r["shm"]:9.2f} {r["unit"]:8} {r["against"]:27} {r["reference"]:9.2f}   ratio {r["ratio"]:5.2f}  {bar}')
+            show(f'{r["name"]:13} {r["shm"]:9.3f} {r["unit"]:8} {r["against"]:27} {r["reference"]:9.2f}   ratio {r["ratio"]:5.2f}  {bar}')
             rows.append(r)
     return rows
 

@@ -50,6 +50,17 @@ def pingpong(transport, where, *options, level=NORMAL):
     return Case(f'shm/pingpong/{transport}/{where}/{"events" if "-e" in options else "poll"}', check, level)
 
 
+def events_and_times(where, runs=5):
+    """See cases_pingpong.events_and_times()."""
+    one = pingpong('rc', where, '-e', '-t').function
+
+    def check(config, lab):
+        for _ in range(runs):
+            one(config, lab)
+
+    return Case(f'shm/pingpong/rc/{where}/events.timestamps', check)
+
+
 def perftest(program, *options, iters=ITERS[0], level=NORMAL):
     return cases_perftest.perftest('/'.join(['shm', 'perftest', program, ''.join(map(str, options)) or 'default']), program, 'lo', options,
                                    iters=iters, env=SHM, level=level)
@@ -139,6 +150,7 @@ def cases():
     found = [pingpong(t, 'lo', *options, level=QUICK if t == 'rc' else NORMAL)
              for t in ('rc', 'uc', 'ud', 'srq') for options in ((), ('-e',))]
     found += [pingpong('rc', where) for where in ('lo-two', 'lo6')]
+    found += [events_and_times(where) for where in ('lo', 'lo-two')]
     found += [perftest('ib_send_lat', '-s', 8), perftest('ib_write_lat', '-s', 65536), perftest('ib_write_lat', '-a', iters=100, level=FULL), perftest('ib_read_bw', '-s', 65536),
               perftest('ib_write_bw', '-q', 16, '-s', 65536), perftest('ib_send_bw', '-b', '-s', 4096), perftest('ib_send_lat', '-e'),
               perftest('ib_atomic_bw'), perftest('ib_send_bw', '-c', 'UD', '-s', 1024), perftest('ib_write_bw', '-c', 'UC'),
