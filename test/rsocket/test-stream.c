@@ -2,8 +2,10 @@
 /* Streams between two threads, and between two processes where one has to die. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,8 @@
 
 #include "base/util.h"
 #include "lib/test.h"
+#include "rsocket/rs.h"
+#include "rsocket/stream.h"
 #include "sock.h"
 #include "verbs/dev.h"
 
@@ -338,6 +342,96 @@ TEST(stream, closed_under_a_reader__reader_returns)
 		assert_int_equal((intptr_t)ret, EBADF);
 		assert_int_equal(rclose(fds[0]), 0);
 	}
+}
+
+/* ---- two threads on one socket ---- */
+
+/** The socket, locked, while another thread sleeps on it. */
+static struct rs *get_while_asleep(int fd)
+{
+	const uint64_t end = rs_now() + (uint64_t)SOCK_GUARD_MS * 1000000;
+	struct rs *rs;
+
+	for (;;) {
+		rs = rs_get(fd);
+		assert_non_null(rs);
+		if (rs->sleep.sleepers)
+			return rs;
+		rs_put(rs);
+		assert_true(rs_now() < end);
+	}
+}
+
+struct sender {
+	int fd;
+	atomic_bool go;
+};
+
+static void *run_late_sender(void *arg)
+{
+	struct sender *s = arg;
+
+	while (!atomic_load(&s->go))
+		sched_yield();
+	sock_send_all(s->fd, "1", 1);
+	return NULL;
+}
+
+/* A thread that sends polls completions, so it takes what comes for the reader. */
+TEST(stream, data_taken_in_while_the_reader_sleeps__an_event_is_left_for_it)
+{
+	int fds[2];
+	pthread_t t;
+	void *ret;
+
+	for (int i = 0; i < 20; i++) {
+		struct sender sender = {.go = false};
+		struct pollfd wakes[2];
+		pthread_t sends;
+		struct rs *rs;
+
+		sock_pair(AF_INET, fds);
+		sender.fd = fds[0];
+		sends = sock_thread(run_late_sender, &sender);
+		t = sock_thread(run_reader, &fds[1]);
+		rs = get_while_asleep(fds[1]);
+		wakes[0] = (struct pollfd){.fd = rs->sleep.fd, .events = POLLIN};
+		wakes[1] = (struct pollfd){.fd = stream_of(rs)->comp->fd, .events = POLLIN};
+		for (unsigned polls = 0; !(rs->ops->ready(rs, POLLIN) & POLLIN); polls++)
+			atomic_store(&sender.go, polls >= 100);
+		/* The reader cannot take it: that needs the lock. */
+		assert_true(poll(wakes, 2, SOCK_GUARD_MS) > 0);
+		rs_put(rs);
+		sock_join(sends);
+		assert_int_equal(pthread_join(t, &ret), 0);
+		assert_int_equal((intptr_t)ret, 0);
+		assert_int_equal(rclose(fds[0]), 0);
+		assert_int_equal(rclose(fds[1]), 0);
+	}
+}
+
+/* Events of the connection are on a channel that shows nothing any more when one was taken. */
+TEST(stream, end_taken_in_while_the_reader_sleeps__it_is_woken)
+{
+	const struct linger abort = {.l_onoff = 1};
+	struct rs *rs;
+	uint32_t before;
+	int fds[2];
+	pthread_t t;
+	void *ret;
+
+	sock_pair(AF_INET, fds);
+	assert_int_equal(rsetsockopt(fds[0], SOL_SOCKET, SO_LINGER, &abort, sizeof(abort)), 0);
+	t = sock_thread(run_reader, &fds[1]);
+	rs = get_while_asleep(fds[1]);
+	before = rs->sleep.generation;
+	assert_int_equal(rclose(fds[0]), 0);
+	while (!(rs->ops->ready(rs, POLLIN) & (POLLIN | POLLHUP)))
+		;
+	assert_int_not_equal(rs->sleep.generation, before);
+	rs_put(rs);
+	assert_int_equal(pthread_join(t, &ret), 0);
+	assert_int_equal(rclose(fds[1]), 0);
 }
 
 /* ---- many ---- */
