@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """What ordinary programs do to a process that has QPs and connections."""
 import os
+import signal
 import tempfile
 
-from harness import NORMAL, Case, expect, run
+from harness import NORMAL, Case, expect, run, start
 
 
 def habits(config, lab, *argv, options=(), env=None):
@@ -64,6 +65,35 @@ def end_traced(what):
     return check
 
 
+def threads(proc):
+    """The states of a process's threads."""
+    states = []
+    for tid in os.listdir(f'/proc/{proc.pid}/task'):
+        try:
+            with open(f'/proc/{proc.pid}/task/{tid}/stat', encoding='ascii', errors='replace') as f:
+                states.append(f.read().rsplit(')', 1)[1].split()[0])
+        except OSError:         # it has just ended
+            pass
+    return states
+
+
+def closed(config, lab):
+    """A program closes all descriptors once librdmacm has its threads. A thread in poll() sees that at its next turn, which
+    SIGCONT causes; then it ends. It must not poll again and again."""
+    p = start(config, lab.get('lo').server, [config.program('prog', 'habits'), 'closed'], 'habits')
+    try:
+        p.wait_until(lambda: 'closed' in p.stdout, 'it closed its descriptors')
+        before = len(threads(p))
+        p.signal(signal.SIGSTOP)
+        p.wait_until(lambda: set(threads(p)) == {'T'}, 'it was stopped')
+        p.signal(signal.SIGCONT)
+        p.wait_until(lambda: len(threads(p)) == 1, 'the threads ended')
+        expect('the program has closed its descriptors' in p.stderr, 'without a message', p)
+        return f'{before - 1} threads'
+    finally:
+        p.kill()
+
+
 def cases():
     return [
         Case('habits/stack/plain', stack, NORMAL),
@@ -76,4 +106,5 @@ def cases():
         *(Case(f'habits/exit/{what}', end(what), NORMAL)
           for what in ('data', 'events', 'objects', 'devices', 'connections', 'ids', 'streams')),
         *(Case(f'habits/exit/traced/{what}', end_traced(what), NORMAL) for what in ('data', 'objects', 'connections', 'streams')),
+        Case('habits/closed', closed, NORMAL),
     ]

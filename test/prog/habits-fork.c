@@ -377,3 +377,18 @@ int run_fork(const char *what)
 	}
 	return 2;
 }
+
+void run_closed(void)
+{
+	struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *id;
+
+	CHECK(ch && !rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_bind_addr(id, (struct sockaddr *)&at) && !rdma_listen(id, 0));
+	for (int fd = 3; fd < (int)sysconf(_SC_OPEN_MAX) && fd < 1 << 16; fd++)
+		close(fd);
+	printf("closed\n");
+	for (;;)
+		pause();
+}

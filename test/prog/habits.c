@@ -251,6 +251,8 @@ int main(int argc, char **argv)
 		return run_fork(what);
 	if (strcmp(part, "exit") == 0)
 		return run_exit(what);
-	fprintf(stderr, "usage: habits stack|cancel|fork|exit [WHAT]\n");
+	if (strcmp(part, "closed") == 0)
+		run_closed();
+	fprintf(stderr, "usage: habits stack|cancel|fork|exit|closed [WHAT]\n");
 	return 2;
 }
