@@ -33,7 +33,7 @@ def pingpong(transport, where, options, iters=ITERS):
 def events_and_times(where, runs=5):
     """The polling call of -t reports an empty CQ as an error, which ends the program: so no event may come for a completion
     that the program's last poll has returned."""
-    one = pingpong('rc', where, ('-e', '-t'), 1000).function
+    one = pingpong('rc', where, ('-e', '-t'), 10000).function
 
     def check(config, lab):
         return ', '.join(one(config, lab) for _ in range(runs))

@@ -38,21 +38,21 @@ def until_rings(run, counts=ITERS):
 
 # ---- programs that run as ever -----------------------------------------------------------------------------
 
-def pingpong(transport, where, *options, level=NORMAL):
+def pingpong(transport, where, *options, level=NORMAL, counts=ITERS):
     def check(config, lab):
         topo = lab.get(where)
         topo.check()
         argv = [[f'ibv_{transport}_pingpong', '-d', side.name, '-g', gid_index(config, side), '-p', '{port}', '-c', *options]
                 for side in (topo.server, topo.client)]
         server, client = until_rings(lambda n: pair(config, topo, argv[0] + ['-n', n], argv[1] + ['-n', n, '{server}'], env=COUNTED,
-                                                    server_options=WIRE, client_options=WIRE))
+                                                    server_options=WIRE, client_options=WIRE), counts)
         expect('invalid data' not in server.output + client.output, 'the data check failed', server, client)
     return Case(f'shm/pingpong/{transport}/{where}/{"events" if "-e" in options else "poll"}', check, level)
 
 
 def events_and_times(where, runs=5):
     """See cases_pingpong.events_and_times()."""
-    one = pingpong('rc', where, '-e', '-t').function
+    one = pingpong('rc', where, '-e', '-t', counts=ITERS[1:]).function
 
     def check(config, lab):
         for _ in range(runs):
