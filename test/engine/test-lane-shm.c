@@ -387,6 +387,78 @@ TEST(lane_shm, forked_while_rings_come_and_go__child_has_no_part_in_them)
 	node_close_pair(&a, &b);
 }
 
+struct forker {
+	pthread_t thread;
+	int go_on[2]; /* a pipe: children live until the parent closes it */
+	atomic_bool stop;
+	atomic_uint children;
+};
+
+enum { CHILDREN = 64 };
+
+static void *fork_children(void *arg)
+{
+	struct forker *f = arg;
+	char byte;
+
+	while (!atomic_load(&f->stop) && atomic_load(&f->children) < CHILDREN) {
+		const pid_t pid = fork();
+
+		if (pid == 0) {
+			close(f->go_on[1]);
+			_exit(read(f->go_on[0], &byte, 1) != 0);
+		}
+		if (pid > 0)
+			atomic_fetch_add(&f->children, 1);
+	}
+	return NULL;
+}
+
+static void forker_start(struct forker *f)
+{
+	*f = (struct forker){.stop = false};
+	assert_int_equal(pipe(f->go_on), 0);
+	assert_int_equal(pthread_create(&f->thread, NULL, fork_children, f), 0);
+	while (!atomic_load(&f->children))
+		sched_yield();
+}
+
+static void forker_end(struct forker *f)
+{
+	int status;
+
+	close(f->go_on[0]);
+	close(f->go_on[1]);
+	for (unsigned i = atomic_load(&f->children); i; i--) {
+		assert_true(wait(&status) > 0);
+		assert_int_equal(status, 0);
+	}
+}
+
+/* A child of that moment has the connections of a lane that is not in the list of lanes. */
+TEST(lane_shm, forked_while_a_lane_ends__peer_sees_the_end_though_the_child_lives)
+{
+	struct forker f;
+	struct node a, b;
+
+	if (HAVE_TSAN) {
+		print_message("skipped: ThreadSanitizer has no threads in the child\n");
+		skip();
+	}
+	for (unsigned i = 0; i < 40; i++) {
+		open_pair(&a, &b);
+		use_rings(&a, &b);
+		forker_start(&f);
+		node_close(&b);
+		atomic_store(&f.stop, true);
+		pthread_join(f.thread, NULL);
+		node_until(has_no_ring_out, &a);
+		node_until(has_no_ring_in, &a);
+		forker_end(&f);
+		node_close(&a);
+	}
+}
+
 /* More than the ring holds, while the receiver takes nothing. */
 TEST(lane_shm, receiver_stands_still__connection_goes_on_afterwards)
 {
