@@ -8,20 +8,18 @@ import struct
 import time
 
 from cases_network import on_veth, sides
-from harness import NORMAL, Case, expect, gid_index, new_port, start
+from harness import NORMAL, POLL_S, Case, expect, gid_index, new_port, start
 
 OPTIONS = ('--wire', 'shm')
 RING = '/memfd:rocemu-ring'
 # struct shm_ring_shared: where the positions are.
 HEAD, TAIL = 0, 128
-POSITIONS = 1 << 32
-# What the sender may put into a ring is more than that; what a receiver that runs leaves there usually less.
-MUCH = 128 << 10
 RETRY_EXC_ERR = 12
 # ROCEMU_QPN_INDEX_BITS: the bits above are the slot.
 QPN_INDEX_BITS = 14
-# Retry time-outs that end soon (67 ms, eight times), and that outlast a process that is stopped or gets no CPU time.
-SOON, PATIENT = 14, 20
+# Time-outs of eight tries: one that ends soon (0.5 s each), but not while a busy machine lets a process wait, and one that
+# outlasts a process that is stopped.
+SOON, PATIENT = 17, 20
 
 
 # ---- what a process has ------------------------------------------------------------------------------------
@@ -64,8 +62,9 @@ def in_use(a, b):
     return len(common) == 2 and all(of_a[inode][0] for inode in common)
 
 
-def fullest(proc):
-    return max(((head - tail) % POSITIONS for head, tail in rings(proc).values()), default=0)
+def waits_in_one(proc):
+    """Of the rings of both directions one has packets, and not the other."""
+    return sorted(head != tail for head, tail in rings(proc).values()) == [False, True]
 
 
 def is_stopped(proc):
@@ -145,9 +144,13 @@ class Peers:
 
 
 def stop(proc):
+    """Stop it, and wait until packets for it are in its ring. The peer takes those that it has sent, so in the end only its
+    own ring has some; not at the first look, perhaps. How many depends on what it has taken and not acknowledged."""
     proc.signal(signal.SIGSTOP)
     proc.wait_until(lambda: is_stopped(proc), 'it was stopped')
-    proc.wait_until(lambda: fullest(proc) >= MUCH, 'packets for it were in its ring')
+    for _ in range(5):
+        proc.wait_until(lambda: waits_in_one(proc), 'packets for it were in its ring')
+        time.sleep(POLL_S)
 
 
 def failed_alone(peers, survivor, name, before):
@@ -223,7 +226,7 @@ def killed(victim, *options, stopped_first=False):
     """SIGKILL of either side, in the middle: the other one's requests fail, as by UDP."""
     def check(config, lab):
         with Peers(config, lab.get('lo').server, *options) as peers:
-            client = peers.ring_client(timeout=SOON if not stopped_first else SOON + 3)
+            client = peers.ring_client(timeout=SOON)
             dies, lives, name = (peers.server, client, 'server') if victim == 'server' else (client, peers.server, 'ring')
             before = connections(lives)
             # Those of the rings, one of each direction.
