@@ -56,12 +56,12 @@ def end(what):
 
 
 def end_traced(what):
-    """The same with the locks of capture, faults and timeline."""
+    """The same with the locks of capture, faults and timeline. (A lost packet of a connection's begin would take seconds.)"""
     def check(config, lab):
         with tempfile.TemporaryDirectory(prefix='rocemu-habits-') as d:
             files = {name: os.path.join(d, name) for name in ('timeline', '%p.pcap', 'faults')}
             habits(config, lab, 'exit', what, options=('--trace', files['timeline'], '--pcap', files['%p.pcap'],
-                                                       '--impair', 'loss=1%', '--impair-log', files['faults']))
+                                                       '--impair', 'dup=5%', '--impair-log', files['faults']))
     return check
 
 
