@@ -97,7 +97,7 @@ static const struct cli_option options[] = {
 	 .choices = "udp shm", .env = "ROCEMU_WIRE"},
 	{OPT_LANES, "lanes", "N",
 	 "Spread the QPs of a device over up to N lanes (locks, sockets, threads) by their CQs, 1 "
-	 "to 8 (default: one for each thread that creates QPs)",
+	 "to 64 (default: one for each thread that creates QPs)",
 	 .env = "ROCEMU_LANES"},
 	{OPT_SUMMARY, "summary", NULL, "Print what the devices counted when CMD has ended"},
 	{OPT_LOG, "log", "LEVEL",
