@@ -144,6 +144,7 @@ enum lane_request {
 struct lane_thread {
 	pthread_t id;
 	bool running;
+	atomic_uint tid;  /* 0: it has not begun to run */
 	struct loop loop; /* the thread's own, as are the following */
 	struct loop_io timer_io, tick_io, forward_io;
 	struct loop_timer retry; /* sockets that could not be watched */

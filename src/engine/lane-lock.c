@@ -74,14 +74,31 @@ static bool joint_trylock(void)
 	       pthread_mutex_trylock(&joint) == 0;
 }
 
+/* The thread that has the lane's own lock; 0: none, or not known. */
+static uint32_t own_owner(const struct lane *l)
+{
+#ifdef __GLIBC__
+	return (uint32_t)__atomic_load_n(&l->lock.__data.__owner, __ATOMIC_RELAXED);
+#else
+	(void)l;
+	return 0;
+#endif
+}
+
 /* The mutex alone; counts callers that find it taken. */
 static void lock_own(struct lane *l)
 {
+	uint32_t owner;
+
 	if (likely(pthread_mutex_trylock(&l->lock) == 0))
 		return;
+	owner = own_owner(l);
 	pthread_mutex_lock(&l->lock);
-	if (!l->thread.running || !pthread_equal(l->thread.id, pthread_self()))
-		l->stats->lock_waits++;
+	if (l->thread.running && pthread_equal(l->thread.id, pthread_self()))
+		return;
+	l->stats->lock_waits++;
+	if (owner && owner != atomic_load_explicit(&l->thread.tid, memory_order_relaxed))
+		l->stats->caller_waits++;
 }
 
 void lane_lock(struct lane *l) NO_THREAD_SAFETY_ANALYSIS
@@ -215,14 +232,13 @@ bool lane_lock_until(struct lane *l, const struct timespec *end)
 
 uint32_t lane_lock_owner(const struct lane *l)
 {
-#ifdef __GLIBC__
-	const int own = __atomic_load_n(&l->lock.__data.__owner, __ATOMIC_RELAXED);
+	const uint32_t own = own_owner(l);
 
 	if (own || !lane_is_joined(l))
-		return (uint32_t)own;
+		return own;
+#ifdef __GLIBC__
 	return (uint32_t)__atomic_load_n(&joint.__data.__owner, __ATOMIC_RELAXED);
 #else
-	(void)l;
 	return 0;
 #endif
 }

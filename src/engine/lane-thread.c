@@ -510,6 +510,7 @@ static void *thread_main(void *arg)
 	struct lane *l = arg;
 	int err;
 
+	atomic_store_explicit(&l->thread.tid, (unsigned)gettid(), memory_order_relaxed);
 	request_short_slice();
 	err = loop_run(&l->thread.loop);
 	if (err)

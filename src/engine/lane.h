@@ -271,6 +271,7 @@ int lane_prepare_path(struct lane *l, const struct rocemu_path *path, uint32_t d
 	X(stalls,         "times a packet waited because polling had stopped") \
 	X(acks_held,      "times acknowledgements waited for an answer")         \
 	X(lock_waits,     "times a caller found the lane's lock taken and waited for it") \
+	X(caller_waits,   "of these times it was another caller that had the lock, not the lane's thread") \
 	X(joins,          "times the lane began to share a lock with others")
 /* clang-format on */
 

@@ -6,9 +6,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "engine/lane.h"
 #include "lanes.h"
@@ -135,8 +138,68 @@ TEST(lanes_threads, one_lane_locked__data_path_of_the_other_goes_on)
 	for (unsigned i = 0; i < 2; i++) {
 		lane_get_stats(lane_of(&pair[i].a), &stats);
 		assert_int_equal(stats.joins, 0);
+		assert_int_equal(stats.caller_waits, 0);
 		pair_fini(&pair[i]);
 	}
+	dev_close(&d);
+}
+
+/* ---- waits are counted ---- */
+
+struct waiter {
+	struct lane *lane;
+	atomic_int tid; /* 0: it has not begun */
+};
+
+static void *take_lock(void *arg)
+{
+	struct waiter *w = arg;
+
+	atomic_store(&w->tid, gettid());
+	lane_lock(w->lane);
+	lane_unlock(w->lane);
+	return NULL;
+}
+
+static bool sleeps(pid_t tid)
+{
+	char path[64], state = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", tid);
+	f = fopen(path, "r");
+	if (f) {
+		assert_int_equal(fscanf(f, "%*d (%*[^)]) %c", &state), 1);
+		fclose(f);
+	}
+	return state == 'S';
+}
+
+TEST(lanes_threads, lock_taken_by_another_caller__counted_apart_from_the_lanes_thread)
+{
+	struct lane_stats before, stats;
+	struct lanes_end a, b;
+	struct waiter w = {0};
+	pthread_t t;
+
+	lanes_open(&d, 2);
+	lanes_pair(&d, &a, &b);
+	w.lane = lane_of(&a);
+	lane_get_stats(w.lane, &before);
+	lane_lock(w.lane);
+	assert_int_equal(pthread_create(&t, NULL, take_lock, &w), 0);
+	while (!atomic_load(&w.tid) || !sleeps(atomic_load(&w.tid)))
+		sched_yield();
+	lane_unlock(w.lane);
+	pthread_join(t, NULL);
+	lane_get_stats(w.lane, &stats);
+	assert_int_equal(before.caller_waits, 0);
+#ifdef __GLIBC__
+	assert_int_equal(stats.caller_waits, 1);
+#endif
+	assert_true(stats.lock_waits > before.lock_waits);
+	lanes_end_free(&a);
+	lanes_end_free(&b);
 	dev_close(&d);
 }
 
