@@ -2,7 +2,7 @@
 /*
  * Does one context scale with threads? Each of N threads makes CQs, each with a pair of RC QPs that
  * are connected to each other, and writes over all of them. Rounds with one thread and with all of
- * them take turns; the medians and their ratio are printed:
+ * them take turns; the medians, their ratio and the messages of all rounds are printed:
  *
  *	threads [THREADS [BYTES [ROUNDS [MILLISECONDS [CQS]]]]]
  *
@@ -12,6 +12,7 @@
  */
 #include <errno.h>
 #include <infiniband/verbs.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -51,6 +52,7 @@ struct worker {
 static uint32_t bytes;
 static unsigned cqs;
 static union ibv_gid gid;
+static uint64_t messages; /* of all rounds */
 static atomic_bool stop;
 
 static void die(const char *what)
@@ -216,6 +218,7 @@ static double measure(struct worker *w, unsigned n, unsigned ms)
 		pthread_join(w[i].thread, NULL);
 		done += w[i].done;
 	}
+	messages += done;
 	return (double)done * 1e9 / (double)(now_ns() - start);
 }
 
@@ -260,9 +263,10 @@ int main(int argc, char **argv)
 		one[i] = measure(w, 1, ms);
 		all[i] = measure(w, threads, ms);
 	}
-	printf("1 thread: %.0f messages/s\n%u threads: %.0f messages/s\nratio: %.2f\n",
+	printf("1 thread: %.0f messages/s\n%u threads: %.0f messages/s\nratio: %.2f\n"
+	       "messages: %" PRIu64 "\n",
 	       median(one, rounds), threads, median(all, rounds),
-	       median(all, rounds) / median(one, rounds));
+	       median(all, rounds) / median(one, rounds), messages);
 	for (unsigned i = 0; i < threads; i++)
 		worker_fini(&w[i]);
 	ibv_dealloc_pd(pd);
