@@ -132,7 +132,8 @@ def ucx_figure(wire, n, test, messages):
         'ours': lambda p: p.ucx(on(wire, n), n, test, messages),
         'default': lambda p: p.ucx(on(wire), n, test, messages),
         'tcp': lambda p: p.ucx(on(wire), n, test, messages, 'tcp')}, [
-        rate_row('UCX tcp', 'tcp'), *waits_rows('without --lanes', 'default'), lanes_row(n), lanes_row(n, 'by default', 'default', None)]
+        rate_row('UCX tcp', 'tcp'), rate_row('without --lanes', 'default'), *waits_rows('without --lanes', 'default'),
+        lanes_row(n), lanes_row(n, 'by default', 'default', None)]
 
 
 def ucx_self_figure(wire, n, test, messages):
