@@ -18,7 +18,8 @@
 #define BUSY_NS 30000u /* longer than the lock is held to send a batch */
 #define BATCHES_BETWEEN_RX \
 	8 /* a long send also receives, so that the receive buffer does not overflow */
-#define COLD_SPINS     256u /* fruitless polls after which sockets that are not hot are polled */
+#define TURN_NS	       2000u /* between polls of a program that polls several CQs in a loop */
+#define COLD_SPINS     256u  /* fruitless polls after which sockets that are not hot are polled */
 #define APP_ACTIVE_NS  1000000u /* a poll or post this recent: an answer may come */
 #define TIMER_EXACT_NS 500000u	/* a timer due sooner is never delayed */
 
@@ -384,7 +385,27 @@ static bool armed_just_now(struct lane *l)
 	return just_now;
 }
 
-HOT bool lane_poll(struct lane *l)
+/*
+ * A program that polls several CQs in a loop would make a receive call for each. The one for the
+ * first of them has just found nothing for all.
+ */
+static bool is_served(struct lane *l, rocemu_ns_t now, uint32_t *turn) REQUIRES(l);
+static bool is_served(struct lane *l, rocemu_ns_t now, uint32_t *turn)
+{
+	const bool served = *turn != l->turn && within(now, l->vain_at, TURN_NS);
+
+	if (!served)
+		l->turn++;
+	*turn = l->turn;
+	return served;
+}
+
+bool lane_poll(struct lane *l)
+{
+	return lane_poll_in_turn(l, NULL);
+}
+
+HOT bool lane_poll_in_turn(struct lane *l, uint32_t *turn)
 {
 	const unsigned polls = atomic_load_explicit(&l->polls, memory_order_relaxed);
 	rocemu_ns_t now, last;
@@ -403,9 +424,14 @@ HOT bool lane_poll(struct lane *l)
 		return true;
 	}
 	now = lane_quick_now(l);
+	if (turn && is_served(l, now, turn)) {
+		lane_unlock(l);
+		return true;
+	}
 	last = atomic_load_explicit(&l->last_poll, memory_order_relaxed);
 	note_poll(l, now);
 	atomic_store_explicit(&l->busy_since, 0, memory_order_relaxed);
+	l->vain_at = 0;
 	if (!armed_just_now(l) && lane_rx_hot(l, now)) {
 		const rocemu_ns_t until = l->progress.mode == PROGRESS_POLLED
 						  ? ROCEMU_NEVER
@@ -421,6 +447,7 @@ HOT bool lane_poll(struct lane *l)
 		lane_unlock(l);
 		return true;
 	}
+	l->vain_at = now;
 	if (l->unsettled)
 		settle(l, now);
 	plan_brief_polls(l, now, last);

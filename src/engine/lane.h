@@ -174,6 +174,12 @@ void lane_flush(struct lane *l) REQUIRES(l);
  * on one).
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
+/**
+ * The same for a program that may poll several CQs in turn. A receive serves all CQs of the lane:
+ * of polls that follow each other within microseconds, only the first of each CQ's turn receives.
+ * turn: the CQ's, 0 at first, changed here.
+ */
+bool lane_poll_in_turn(struct lane *l, uint32_t *turn) EXCLUDES(l);
 
 /**
  * A consumer armed a CQ and may soon sleep (lock held): the lane's thread watches the sockets

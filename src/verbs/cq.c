@@ -96,7 +96,7 @@ static void drive(struct vb_cq *cq)
 	struct lane *lane = vb_lane_of(&cq->place);
 
 	if (likely(!vb_cq_is_quiet(cq))) {
-		lane_poll(lane);
+		lane_poll_in_turn(lane, &cq->turn);
 		return;
 	}
 	rocemu_cq_polling(cq->rcq, true);

@@ -22,6 +22,7 @@ struct vb_cq {
 	struct vb_place place;
 	pthread_mutex_t
 		consumer;      /* taken to remove completions; held from start_poll to end_poll */
+	uint32_t turn;	       /* see lane_poll_in_turn(). Lane's lock */
 	atomic_int poller_tid; /* the thread between these two, as the kernel names it; 0: none */
 	struct rocemu_cqe cur; /* what the extended readers read; guarded by consumer */
 	uint64_t last_ts;      /* the latest time that the readers returned; guarded by consumer */
