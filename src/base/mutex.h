@@ -14,6 +14,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/types.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -93,6 +94,17 @@ static inline void mutex_unlock(struct mutex *m)
 
 enum { MUTEX_EXIT_WAIT_S = 1 };
 
+/** The thread that has the lock; 0: none, not known, or it has just taken it. */
+static inline pid_t mutex_owner(struct mutex *m)
+{
+#ifdef __GLIBC__
+	return __atomic_load_n(&m->m.__data.__owner, __ATOMIC_RELAXED);
+#else
+	(void)m;
+	return 0;
+#endif
+}
+
 /**
  * For destructors. A program may exit in a signal's handler: then this thread may have been
  * interrupted while it holds the lock, and does not get it. Another thread that keeps the lock is
@@ -105,13 +117,7 @@ static inline bool mutex_lock_at_exit(struct mutex *m)
 
 	clock_gettime(CLOCK_REALTIME, &end);
 	end.tv_sec += MUTEX_EXIT_WAIT_S;
-#ifdef __GLIBC__
-	if (__atomic_load_n(&m->m.__data.__owner, __ATOMIC_RELAXED) == gettid()) {
-		cancel_restore(before);
-		return false;
-	}
-#endif
-	if (pthread_mutex_timedlock(&m->m, &end)) {
+	if (mutex_owner(m) == gettid() || pthread_mutex_timedlock(&m->m, &end)) {
 		cancel_restore(before);
 		return false;
 	}
@@ -119,14 +125,21 @@ static inline bool mutex_lock_at_exit(struct mutex *m)
 	return true;
 }
 
-/** For destructors, before calls that take the lock. @return would mutex_lock_at_exit() get it? */
+/**
+ * For destructors, before calls that take the lock, which is a leaf: another thread that has it may
+ * be writing to a slow file, but waits for no lock, and is waited for.
+ * @return false: this thread has been interrupted while it has the lock.
+ */
 static inline bool mutex_works_at_exit(struct mutex *m)
 {
-	const bool works = mutex_lock_at_exit(m);
+	while (!mutex_lock_at_exit(m)) {
+		const pid_t owner = mutex_owner(m);
 
-	if (works)
-		mutex_unlock(m);
-	return works;
+		if (!owner || owner == gettid())
+			return false;
+	}
+	mutex_unlock(m);
+	return true;
 }
 
 static inline void mutex_unlock_at(struct mutex *const *m)

@@ -338,7 +338,8 @@ void trace_start(void)
 
 bool trace_works_at_exit(void)
 {
-	return mutex_works_at_exit(&write_lock) && mutex_works_at_exit(&buffer_lock);
+	/* In this order: who has write_lock may be waiting for the other one. */
+	return mutex_works_at_exit(&buffer_lock) && mutex_works_at_exit(&write_lock);
 }
 
 __attribute__((destructor)) static void finish(void)

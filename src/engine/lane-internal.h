@@ -209,8 +209,8 @@ struct lane {
 	struct quickclock clock;
 	unsigned spins;		/* calls of lane_poll() in a row that found nothing */
 	rocemu_ns_t spun_since; /* the first of them */
-	uint32_t turn;		/* counts receives by polls that found nothing */
-	rocemu_ns_t vain_at;	/* when the last of them was; 0: something was found since */
+	uint32_t turn;		/* counts receives of lane_poll_in_turn() */
+	rocemu_ns_t vain_at;	/* of the last receive by a poll; 0: it found something */
 	bool armed_now;		/* a CQ was armed, and none was polled in vain since then */
 	unsigned brief_polls;	/* so many of the next ones need not read the clock */
 	unsigned unsettled;	/* polls that received something since the last lane_settle() */

@@ -175,9 +175,9 @@ void lane_flush(struct lane *l) REQUIRES(l);
  */
 bool lane_poll(struct lane *l) EXCLUDES(l);
 /**
- * The same for a program that may poll several CQs in turn. A receive serves all CQs of the lane:
- * of polls that follow each other within microseconds, only the first of each CQ's turn receives.
- * turn: the CQ's, 0 at first, changed here.
+ * The same for a program that may poll several CQs in turn. A receive serves all CQs of the lane.
+ * If one has just found nothing, the next poll of each other CQ makes none. turn: which receive was
+ * the CQ's last one; 0 at first, changed here.
  */
 bool lane_poll_in_turn(struct lane *l, uint32_t *turn) EXCLUDES(l);
 

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "base/clock.h"
 #include "base/mutex.h"
 #include "test.h"
 
@@ -60,4 +61,28 @@ TEST(mutex, kept_elsewhere_at_exit__not_taken)
 	atomic_store(&give_it, true);
 	pthread_join(thread, NULL);
 	assert_true(mutex_works_at_exit(&lock));
+}
+
+static void *give_late(void *begin)
+{
+	const uint64_t end = *(uint64_t *)begin + MUTEX_EXIT_WAIT_S * 1200000000ull;
+
+	while (monotonic_ns() < end)
+		sched_yield();
+	atomic_store(&give_it, true);
+	return NULL;
+}
+
+/* As by a thread that writes to a slow file. */
+TEST(mutex, leaf_kept_elsewhere_for_long__waited_for)
+{
+	const pthread_t holder = held_elsewhere();
+	uint64_t begin = monotonic_ns();
+	pthread_t giver;
+
+	assert_int_equal(pthread_create(&giver, NULL, give_late, &begin), 0);
+	assert_true(mutex_works_at_exit(&lock));
+	assert_true(atomic_load(&give_it));
+	pthread_join(giver, NULL);
+	pthread_join(holder, NULL);
 }
