@@ -101,7 +101,8 @@ ROCEMU_PUBLIC void rocemu_ep_seal_copy(struct rocemu_ep *ep, struct rocemu_tx *t
  * Copy the payload to copy[0..payload_len) and let iov point there. The payload is the program's
  * memory, which it may change while a request is under way; a change between the seal and the send
  * makes a packet with a wrong ICRC. The peer drops it, and it is sent again: then from a copy,
- * otherwise a busy program could invalidate each try. A NIC sends torn data with a right ICRC.
+ * otherwise a busy program could invalidate each try. A NIC sends mixed data with a right ICRC.
+ * Aligned words are read as a whole.
  */
 ROCEMU_PUBLIC void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy);
 

@@ -4,12 +4,12 @@
 #include <setjmp.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
 
 #include <rocemu/endpoint.h>
 
 #include "base/tsan.h"
 #include "base/util.h"
+#include "base/words.h"
 
 /* Must not be initialized as a whole: clearing landing would cost as much as filling it. */
 struct guard {
@@ -40,24 +40,6 @@ static inline void leave(void)
 	tsan_ignore_end();
 }
 
-HOT bool guard_copy(void *dst, const void *src, size_t len)
-{
-	const struct iovec iov[] = {
-		{.iov_base = dst, .iov_len = len},
-		{.iov_base = (void *)(uintptr_t)src, .iov_len = len},
-	};
-	struct guard g;
-
-	g.iov = iov;
-	g.niov = ARRAY_LEN(iov);
-	if (_setjmp(g.landing))
-		return false;
-	enter(&g);
-	memcpy(dst, src, len);
-	leave();
-	return true;
-}
-
 HOT bool guard_run(void (*work)(void *arg), void *arg, const struct iovec *iov, unsigned niov)
 {
 	struct guard g;
@@ -70,6 +52,42 @@ HOT bool guard_run(void (*work)(void *arg), void *arg, const struct iovec *iov, 
 	work(arg);
 	leave();
 	return true;
+}
+
+struct copy {
+	void *dst;
+	const void *src;
+	size_t len;
+};
+
+HOT GUARDED_WORK static void load(void *arg)
+{
+	const struct copy *c = arg;
+
+	words_load(c->dst, c->src, c->len);
+}
+
+HOT GUARDED_WORK static void store(void *arg)
+{
+	const struct copy *c = arg;
+
+	words_store(c->dst, c->src, c->len);
+}
+
+HOT bool guard_load(void *dst, const void *watched, size_t len)
+{
+	struct copy c = {.dst = dst, .src = watched, .len = len};
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)watched, .iov_len = len};
+
+	return guard_run(load, &c, &iov, 1);
+}
+
+HOT bool guard_store(void *watched, const void *src, size_t len)
+{
+	struct copy c = {.dst = watched, .src = src, .len = len};
+	const struct iovec iov = {.iov_base = watched, .iov_len = len};
+
+	return guard_run(store, &c, &iov, 1);
 }
 
 /** Is it in a page of the memory? Some machines name the page only. */

@@ -15,8 +15,12 @@
 #include <stddef.h>
 #include <sys/uio.h>
 
-/** memcpy(). @return false: part of dst or src is missing; some of it may have been copied. */
-bool guard_copy(void *dst, const void *src, size_t len);
+/**
+ * words_load() of the program's memory, words_store() to it. @return false: part of it is missing;
+ * some may have been copied.
+ */
+bool guard_load(void *dst, const void *watched, size_t len);
+bool guard_store(void *watched, const void *src, size_t len);
 
 /*
  * For the work of guard_run(). Not instrumented: ThreadSanitizer makes accesses in its runtime,

@@ -173,7 +173,7 @@ int sge_gather(const struct mr_table *t, const struct rocemu_pd *pd, const struc
 
 static int place(struct mr_table *t, uint8_t *host, const uint8_t *src, size_t len)
 {
-	if (likely(guard_copy(host, src, len)))
+	if (likely(guard_store(host, src, len)))
 		return 0;
 	mr_missing(t, host, len);
 	return -EFAULT;

@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/util.h"
+#include "base/words.h"
 #include "transport/ep.h"
 #include "transport/guard.h"
 #include "transport/path.h"
@@ -96,18 +97,6 @@ void rocemu_tx_seal(struct rocemu_tx *t, uint16_t ip_id)
 		 rocemu_icrc(&ctx, t->hdr, t->hdr_len, t->iov, t->niov, t->trailer, pad));
 }
 
-void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy)
-{
-	size_t at = 0;
-
-	for (unsigned i = 0; i < t->niov; i++) {
-		memmove(copy + at, t->iov[i].iov_base, t->iov[i].iov_len);
-		at += t->iov[i].iov_len;
-	}
-	t->niov = at > 0;
-	t->iov[0] = (struct iovec){.iov_base = copy, .iov_len = at};
-}
-
 /* ---- payload whose memory may be missing ---- */
 
 struct tx_work {
@@ -116,11 +105,23 @@ struct tx_work {
 	uint16_t ip_id;
 };
 
-HOT static void flatten(void *arg)
+HOT GUARDED_WORK static void flatten(void *arg)
 {
 	const struct tx_work *w = arg;
+	struct rocemu_tx *t = w->t;
+	size_t at = 0;
 
-	rocemu_tx_flatten(w->t, w->copy);
+	for (unsigned i = 0; i < t->niov; i++) {
+		words_load(w->copy + at, t->iov[i].iov_base, t->iov[i].iov_len);
+		at += t->iov[i].iov_len;
+	}
+	t->niov = at > 0;
+	t->iov[0] = (struct iovec){.iov_base = w->copy, .iov_len = at};
+}
+
+void rocemu_tx_flatten(struct rocemu_tx *t, uint8_t *copy)
+{
+	flatten(&(struct tx_work){.t = t, .copy = copy});
 }
 
 static void seal(void *arg)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/words.h"
 #include "transport/mr.h"
 #include "transport/path.h"
 #include "transport/show.h"
@@ -437,8 +438,8 @@ static void wr_copy_payload(struct rocemu_qp *qp, const struct ibv_send_wr *wr, 
 		for (int i = 0; i < wr->num_sge; i++) {
 			if (!wr->sg_list[i].length)
 				continue;
-			memcpy(to, (const void *)(uintptr_t)wr->sg_list[i].addr,
-			       wr->sg_list[i].length);
+			words_load(to, (const void *)(uintptr_t)wr->sg_list[i].addr,
+				   wr->sg_list[i].length);
 			to += wr->sg_list[i].length;
 		}
 	} else if (wr->num_sge) {

@@ -3,8 +3,6 @@
  * Execution of SEND and WRITE packets, the same for RC and UC: message state, placing of payload,
  * completion of receives. It returns a verdict on a packet, on which the caller acts.
  */
-#include <string.h>
-
 #include "base/util.h"
 #include "transport/guard.h"
 #include "transport/resp-int.h"
@@ -103,47 +101,11 @@ static enum resp_verdict exec_send(struct rocemu_qp *qp, const struct rocemu_pac
 	return RESP_PASS;
 }
 
-/*
- * Programs spin on the last word of a WRITE and take the rest for written when it changes; no
- * memcpy promises that order. So the end of a message is stored last, behind a release fence.
- */
-struct placing {
-	uint8_t *dst;
-	const uint8_t *src;
-	uint32_t len;
-};
-
-HOT GUARDED_WORK static void place_last(void *arg)
+static bool place(const struct rocemu_qp *qp, uint8_t *host, const struct rocemu_packet *pkt)
 {
-	const struct placing *p = arg;
-	uint8_t *dst = p->dst;
-	const uint8_t *src = p->src;
-	uint32_t tail = MIN(p->len, 8u);
-	uint32_t body = p->len - tail;
-
-	memcpy(dst, src, body);
-	dst += body;
-	src += body;
-	if (tail == 8 && (uintptr_t)dst % 8 == 0) {
-		uint64_t word;
-
-		memcpy(&word, src, 8);
-		__atomic_store_n((uint64_t *)(void *)dst, word, __ATOMIC_RELEASE);
-		return;
-	}
-	for (uint32_t i = 0; i < tail; i++)
-		__atomic_store_n(&dst[i], src[i], __ATOMIC_RELEASE);
-}
-
-static bool place(const struct rocemu_qp *qp, uint8_t *host, const struct rocemu_packet *pkt,
-		  bool last)
-{
-	struct placing p = {.dst = host, .src = pkt->payload, .len = pkt->payload_len};
-	const struct iovec target = {.iov_base = host, .iov_len = p.len};
-
-	if (likely(last ? guard_run(place_last, &p, &target, 1) : guard_copy(host, p.src, p.len)))
+	if (likely(guard_store(host, pkt->payload, pkt->payload_len)))
 		return true;
-	resp_missing(qp, pkt->h.xrceth.srqn, host, p.len);
+	resp_missing(qp, pkt->h.xrceth.srqn, host, pkt->payload_len);
 	return false;
 }
 
@@ -181,7 +143,7 @@ static enum resp_verdict exec_write(struct rocemu_qp *qp, const struct rocemu_pa
 	if ((ops & ROCEMU_OP_IMM) && !take(qp))
 		return RESP_NO_RECV;
 
-	if (len && unlikely(!place(qp, host, pkt, ops & ROCEMU_OP_LAST)))
+	if (len && unlikely(!place(qp, host, pkt)))
 		return RESP_ACCESS;
 	r->offset += len;
 	return RESP_PASS;

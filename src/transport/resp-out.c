@@ -236,7 +236,7 @@ static bool make_read_response(struct rocemu_qp *qp, struct rocemu_tx *tx, struc
 	if (!host)
 		return false;
 	if (copy_pays(&qp->resp, job, len)) {
-		if (unlikely(!guard_copy(copy, host, len))) {
+		if (unlikely(!guard_load(copy, host, len))) {
 			resp_missing(qp, job->srqn, host, len);
 			return false;
 		}

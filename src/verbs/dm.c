@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "base/words.h"
 #include "engine/lane.h"
 #include "verbs/context.h"
 #include "verbs/dm.h"
@@ -37,7 +38,7 @@ static int copy_to(struct ibv_dm *ibdm, uint64_t offset, const void *host, size_
 
 	if (!may_copy(dm, offset, length))
 		return EFAULT;
-	memcpy(dm->mem + offset, host, length);
+	words_store(dm->mem + offset, host, length);
 	return 0;
 }
 
@@ -47,7 +48,7 @@ static int copy_from(void *host, struct ibv_dm *ibdm, uint64_t offset, size_t le
 
 	if (!may_copy(dm, offset, length))
 		return EFAULT;
-	memcpy(host, dm->mem + offset, length);
+	words_load(host, dm->mem + offset, length);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "base/words.h"
 #include "verbs/orphan.h"
 #include "verbs/post.h"
 #include "verbs/qp.h"
@@ -276,7 +277,7 @@ static void wr_set_inline_data_list(struct ibv_qp_ex *ex, size_t num_buf,
 			return;
 		}
 		if (bufs[i].length)
-			memcpy(to + len, bufs[i].addr, bufs[i].length);
+			words_load(to + len, bufs[i].addr, bufs[i].length);
 		len += bufs[i].length;
 	}
 	wr->sg_list[0] = (struct ibv_sge){.addr = (uintptr_t)to, .length = (uint32_t)len};

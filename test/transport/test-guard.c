@@ -49,27 +49,30 @@ static void teardown(struct fixture *f)
 	munmap(f->mem, 2 * f->page);
 }
 
-TEST(guard_copy, memory_there__copied)
+TEST(guard_store, memory_there__copied)
 {
+	uint8_t mine[8];
 	struct fixture f;
 
 	setup(&f);
-	assert_true(guard_copy(f.mem, "abcdefgh", 8));
+	assert_true(guard_store(f.mem, "abcdefgh", 8));
 	assert_memory_equal(f.mem, "abcdefgh", 8);
-	assert_true(guard_copy(f.mem + f.page, f.mem, 0));
+	assert_true(guard_load(mine, f.mem, 8));
+	assert_memory_equal(mine, "abcdefgh", 8);
+	assert_true(guard_store(f.mem + f.page, f.mem, 0));
 	teardown(&f);
 }
 
-TEST(guard_copy, either_end_not_there__false_each_time)
+TEST(guard_store, not_there__false_each_time)
 {
 	uint8_t mine[64] = {0};
 	struct fixture f;
 
 	setup(&f);
 	for (unsigned i = 0; i < 3; i++) {
-		assert_false(guard_copy(f.mem + f.page, mine, sizeof(mine)));
-		assert_false(guard_copy(mine, f.mem + f.page - 10, sizeof(mine)));
-		assert_true(guard_copy(f.mem, mine, sizeof(mine)));
+		assert_false(guard_store(f.mem + f.page, mine, sizeof(mine)));
+		assert_false(guard_load(mine, f.mem + f.page - 10, sizeof(mine)));
+		assert_true(guard_store(f.mem, mine, sizeof(mine)));
 	}
 	teardown(&f);
 }
@@ -116,6 +119,6 @@ TEST(memory_fault, in_no_access__returns)
 {
 	uint8_t mine[8];
 
-	assert_true(guard_copy(mine, "abcdefgh", 8));
+	assert_true(guard_store(mine, "abcdefgh", 8));
 	rocemu_memory_fault(mine);
 }
