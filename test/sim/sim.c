@@ -190,20 +190,16 @@ static unsigned node_of(const struct sim *s, const struct rocemu_gid *gid)
 static struct sim_packet *flatten(struct sim *s, unsigned from, struct rocemu_tx *t)
 {
 	struct sim_packet *p = packet_new(rocemu_tx_len(t));
-	uint32_t pos = t->hdr_len, payload = 0;
+	uint32_t payload = 0;
 
-	rocemu_tx_seal(t, 0);
-	memcpy(p->data, t->hdr, t->hdr_len);
-	for (unsigned i = 0; i < t->niov; i++) {
+	for (unsigned i = 0; i < t->niov; i++)
 		payload += (uint32_t)t->iov[i].iov_len;
-		if (payload > t->payload_len)
-			sim_fail(s, "iovecs hold more than payload_len %u", t->payload_len);
-		memcpy(p->data + pos, t->iov[i].iov_base, t->iov[i].iov_len);
-		pos += (uint32_t)t->iov[i].iov_len;
-	}
 	if (payload != t->payload_len)
 		sim_fail(s, "iovecs hold %u bytes, payload_len says %u", payload, t->payload_len);
-	memcpy(p->data + pos, t->trailer, t->trailer_len);
+	memcpy(p->data, t->hdr, t->hdr_len);
+	rocemu_tx_flatten(t, p->data + t->hdr_len);
+	rocemu_tx_seal(t, 0);
+	memcpy(p->data + t->hdr_len + payload, t->trailer, t->trailer_len);
 	p->from = from;
 	p->sent_at = s->now;
 	p->src = t->path->sgid;
