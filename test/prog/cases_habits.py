@@ -4,7 +4,7 @@ import os
 import signal
 import tempfile
 
-from harness import NORMAL, Case, expect, run, start
+from harness import NORMAL, QUICK, Case, expect, run, start
 
 
 def habits(config, lab, *argv, options=(), env=None):
@@ -65,6 +65,13 @@ def end_traced(what):
     return check
 
 
+def words(wire):
+    """Another thread sees aligned words in messages as a whole (see habits-words.c)."""
+    def check(config, lab):
+        return habits(config, lab, 'words', options=('--wire', wire)).stdout.strip()
+    return check
+
+
 def threads(proc):
     """The states of a process's threads."""
     states = []
@@ -106,5 +113,6 @@ def cases():
         *(Case(f'habits/exit/{what}', end(what), NORMAL)
           for what in ('data', 'events', 'objects', 'devices', 'connections', 'ids', 'streams')),
         *(Case(f'habits/exit/traced/{what}', end_traced(what), NORMAL) for what in ('data', 'objects', 'connections', 'streams')),
+        *(Case(f'habits/words/{wire}', words(wire), QUICK) for wire in ('udp', 'shm')),
         Case('habits/closed', closed, NORMAL),
     ]

@@ -251,8 +251,10 @@ int main(int argc, char **argv)
 		return run_fork(what);
 	if (strcmp(part, "exit") == 0)
 		return run_exit(what);
+	if (strcmp(part, "words") == 0)
+		return run_words();
 	if (strcmp(part, "closed") == 0)
 		run_closed();
-	fprintf(stderr, "usage: habits stack|cancel|fork|exit|closed [WHAT]\n");
+	fprintf(stderr, "usage: habits stack|cancel|fork|exit|words|closed [WHAT]\n");
 	return 2;
 }
